@@ -27,42 +27,42 @@ const keyConfidences = architecture + ".confidences" // array of F32
 
 // About describes how a router was made. Unknown fields are empty or 0.
 type About struct {
-	Version     string  // of the program
-	Model       string  // fingerprint of the small model that gives the hidden states; see [gguf.File.Fingerprint]
-	ModelName   string  // its general.name
-	Large       string  // fingerprint of the large model; empty if it was behind a gateway
-	LargeName   string  // its name, as its file or its gateway gives it
-	Tap         string  // where the hidden state is taken: [TapFinalNorm]
-	Data        string  // SHA-256 of the traces that it learnt from, in hexadecimal digits
-	Label       string  // the rule that said which tokens may stand
-	Prompts     int     // texts it learnt from, those held back for validation not counted
-	Positions   int     // tokens of these
-	Seed        int     // of all draws of training
-	Escalate    float64 // share of the positions with the label escalate
-	Calibration float64 // expected calibration error on the prompts held back, ten bins of equal width
+	Version     string  `json:"version,omitempty"`           // of the program
+	Model       string  `json:"model,omitempty"`             // fingerprint of the small model that gives the hidden states; see [gguf.File.Fingerprint]
+	ModelName   string  `json:"model_name,omitempty"`        // its general.name
+	Large       string  `json:"large,omitempty"`             // fingerprint of the large model; empty if it was behind a gateway
+	LargeName   string  `json:"large_name,omitempty"`        // its name, as its file or its gateway gives it
+	Tap         string  `json:"tap,omitempty"`               // where the hidden state is taken: [TapFinalNorm]
+	Data        string  `json:"data,omitempty"`              // SHA-256 of the traces that it learnt from, in hexadecimal digits
+	Label       string  `json:"label,omitempty"`             // the rule that said which tokens may stand
+	Prompts     int     `json:"prompts,omitempty"`           // texts it learnt from, those held back for validation not counted
+	Positions   int     `json:"positions,omitempty"`         // tokens of these
+	Seed        int     `json:"seed"`                        // of all draws of training
+	Escalate    float64 `json:"escalate_share,omitempty"`    // share of the positions with the label escalate
+	Calibration float64 `json:"calibration_error,omitempty"` // expected calibration error on the prompts held back, ten bins of equal width
 	// chance that a token of these that may stand has more confidence than one that may not (the area under the
 	// receiver operating curve)
-	AUC float64
+	AUC float64 `json:"auc,omitempty"`
 }
 
 // Certificate is what was proven about a router at one threshold: with probability Confidence over the draw of the
 // calibration prompts, the large model chooses at most the share Budget of the tokens, on prompts like those, with this
-// pair of models, greedily decoded to at most MaxTokens per answer.
+// pair of models, greedily decoded to at most MaxTokens per answer. The names in JSON are a contract.
 type Certificate struct {
-	Budget     float64 // share of tokens
-	Confidence float64 // 1 - δ
-	Threshold  float64 // escalate below this confidence
-	Share      float64 // of the tokens decoded for the test
-	Prompts    int     // that were decoded for it: the unit, as tokens of one answer depend on each other
-	Tokens     int     // of their answers
-	MaxTokens  int     // maximum tokens of an answer
-	PValue     float64 // of the hypothesis that the share is above the budget; at most 1 - Confidence
-	Method     string  // of the test, such as "learn-then-test, betting"
-	Data       string  // SHA-256 of the prompts, in hexadecimal digits
-	Prompt     string  // how they were given: [Chat] or [Raw]
-	Model      string  // fingerprint of the small model
-	Large      string  // fingerprint of the large model; "" if it was behind a gateway
-	LargeName  string  // its name, as its file or its gateway gives it
+	Budget     float64 `json:"budget"`          // share of tokens
+	Confidence float64 `json:"confidence"`      // 1 - δ
+	Threshold  float64 `json:"threshold"`       // escalate below this confidence
+	Share      float64 `json:"escalated_share"` // of the tokens decoded for the test
+	Prompts    int     `json:"prompts"`         // that were decoded for it: the unit, as tokens of one answer depend on each other
+	Tokens     int     `json:"tokens"`          // of their answers
+	MaxTokens  int     `json:"max_tokens"`      // maximum tokens of an answer
+	PValue     float64 `json:"p_value"`         // of the hypothesis that the share is above the budget; at most 1 - Confidence
+	Method     string  `json:"method"`          // of the test, such as "learn-then-test, betting"
+	Data       string  `json:"data"`            // SHA-256 of the prompts, in hexadecimal digits
+	Prompt     string  `json:"prompt"`          // how they were given: [Chat] or [Raw]
+	Model      string  `json:"model"`           // fingerprint of the small model
+	Large      string  `json:"large"`           // fingerprint of the large model; "" if it was behind a gateway
+	LargeName  string  `json:"large_name"`      // its name, as its file or its gateway gives it
 }
 
 // How prompts are given to a model.

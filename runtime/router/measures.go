@@ -56,10 +56,11 @@ func CrossEntropy(all []Verdict) float64 {
 
 // Bin holds the tokens with a confidence in one range.
 type Bin struct {
-	Low, High  float64 // of the confidence; High belongs to it in the last bin only
-	Tokens     int
-	Confidence float64 // mean; 0 without tokens
-	Stand      float64 // share of them that may stand; 0 without tokens
+	Low        float64 `json:"low"`  // of the confidence
+	High       float64 `json:"high"` // belongs to it in the last bin only
+	Tokens     int     `json:"tokens"`
+	Confidence float64 `json:"confidence"` // mean; 0 without tokens
+	Stand      float64 `json:"may_stand"`  // share of them that may stand; 0 without tokens
 }
 
 // bins is the number of bins of a reliability diagram, all of one width.

@@ -12,12 +12,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// quants returns the quantisations, as they are written in the names of model files.
-func quants() []string {
-	return []string{"Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "Q3_K_L",
-		"Q3_K_M", "Q3_K_S", "Q2_K", "IQ4_NL", "IQ4_XS", "BF16", "F16", "F32"}
-}
-
 // addValues adds shell completion of models and of the values of flags.
 func addValues(a *App, c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -43,8 +37,6 @@ func addValues(a *App, c *cobra.Command) {
 	switch c.CommandPath() {
 	case "pilotfish rm":
 		c.ValidArgsFunction = a.completePulled
-	case "pilotfish pull":
-		c.ValidArgsFunction = a.completePull
 	case "pilotfish inspect":
 		c.ValidArgsFunction = a.completeModel
 	}
@@ -72,23 +64,6 @@ func (a *App) completePulled(
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return slices.DeleteFunc(withPrefix(a.pulled(), begun),
 		func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
-}
-
-// completePull completes quantisations after a colon.
-func (a *App) completePull(
-	_ *cobra.Command, args []string, begun string,
-) ([]cobra.Completion, cobra.ShellCompDirective) {
-	repo, quant, colon := strings.Cut(begun, ":")
-	if !colon || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var all []string
-	for _, q := range quants() {
-		if strings.HasPrefix(q, strings.ToUpper(quant)) {
-			all = append(all, repo+":"+q)
-		}
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeModel completes the names of downloaded models, model files and folders.

@@ -19,8 +19,6 @@ type Meter struct {
 	tenth int64 // last printed tenth
 	since time.Time
 	Quiet time.Duration // nothing is shown before this time, for operations that are usually short
-	Paced bool          // the rate and the remaining time are shown, too
-	First int64         // amount that was done before, for the rate
 }
 
 // meterUnit is the unit that a meter counts.
@@ -51,9 +49,6 @@ func (m *Meter) Show(done, total int64) {
 			progressbar.OptionSetDescription(m.what), progressbar.OptionShowBytes(m.unit == InBytes),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(),
 			progressbar.OptionSetPredictTime(true))
-		if m.Paced {
-			progressbar.OptionShowIts()(m.Bar)
-		}
 	}
 	if total != m.Bar.GetMax64() {
 		m.Bar.ChangeMax64(total)
@@ -71,20 +66,7 @@ func (m *Meter) line(done, total int64) {
 	if m.unit == InBytes {
 		whole = fmt.Sprintf("%.1f MB", float64(total)/1e6)
 	}
-	pace := ""
-	if m.Paced {
-		pace = paceText(done-m.First, total-done, time.Since(m.since))
-	}
-	fmt.Fprintf(m.w, "%s: %d%% of %s%s\n", m.what, m.tenth*10, whole, pace)
-}
-
-// paceText returns the rate of done units in a time, and the time for the rest at that rate; "" while they are unknown.
-func paceText(done, rest int64, took time.Duration) string {
-	if done <= 0 || rest <= 0 || took < time.Second {
-		return ""
-	}
-	left := time.Duration(float64(took) / float64(done) * float64(rest))
-	return fmt.Sprintf(", %.1f/s, %v left", float64(done)/took.Seconds(), left.Round(time.Second))
+	fmt.Fprintf(m.w, "%s: %d%% of %s\n", m.what, m.tenth*10, whole)
 }
 
 // Say prints a sentence on a separate line.

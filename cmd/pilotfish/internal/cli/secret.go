@@ -35,3 +35,20 @@ func (a *App) Secret(path string, given bool) (secret string, found bool, err er
 	}
 	return "", false, fmt.Errorf("%s: %w", from, err)
 }
+
+// SecretLines calls each with the lines of the file of a flag. It leaves out empty lines and lines that begin with #.
+func SecretLines(flag, path string, each func(n int, line string) error) error {
+	b, err := ReadSmall(path, MaxSecrets)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	for i, line := range strings.Split(string(b), "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if err := each(i+1, line); err != nil {
+			return fmt.Errorf("%s %s, line %d: %w", flag, path, i+1, err)
+		}
+	}
+	return nil
+}

@@ -211,9 +211,8 @@ func (a *App) origin(message string) string {
 // NewConfigCommand returns the command that shows the settings.
 func NewConfigCommand(a *App) *cobra.Command {
 	var file string
-	var asJSON bool
 	c := &cobra.Command{
-		Use:                   "config [--config FILE] [--json]",
+		Use:                   "config [--config FILE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Show the settings from the environment and the configuration file",
 		Long: `Show the settings from the environment and the configuration file, and where each comes from.
@@ -236,48 +235,31 @@ file: the access token belongs in ` + TokenVariable + `, or in the file that tok
 			if err != nil {
 				return err
 			}
-			return a.showSettings(all, path, asJSON)
+			return a.showSettings(all, path)
 		},
 	}
 	registerConfig(c.Flags(), &file)
-	Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
-// shownSetting is a line of config --json.
-type shownSetting struct {
-	Setting  string `json:"setting"`
-	Variable string `json:"variable"`
-	Value    string `json:"value"`
-	From     string `json:"from"` // "default", the variable, or FILE:LINE
-}
-
-func (a *App) showSettings(all map[string]Given, path string, asJSON bool) error {
+func (a *App) showSettings(all map[string]Given, path string) error {
+	state := ""
+	if _, err := os.Stat(path); err != nil {
+		state = ", which does not exist"
+	}
+	fmt.Fprintf(a.Stderr, "configuration file: %s%s\n", path, state)
 	flags := a.settingFlags()
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-	if !asJSON {
-		state := ""
-		if _, err := os.Stat(path); err != nil {
-			state = ", which does not exist"
-		}
-		fmt.Fprintf(a.Stderr, "configuration file: %s%s\n", path, state)
-		fmt.Fprintln(w, "SETTING\tVALUE\tFROM\tVARIABLE")
-	}
+	fmt.Fprintln(w, "SETTING\tVALUE\tFROM\tVARIABLE")
 	for _, s := range Settings() {
-		line := shownSetting{s.Name, s.Variable(), flags.Lookup(s.Name).DefValue, "default"}
+		value, from := flags.Lookup(s.Name).DefValue, "default"
 		if s.Name == "max-tokens" {
-			line.Value = fmt.Sprintf("%d, chat: %d", DefaultMaxTokens, DefaultChatTokens)
+			value = fmt.Sprintf("%d, chat: %d", DefaultMaxTokens, DefaultChatTokens)
 		}
 		if g, ok := all[s.Name]; ok {
-			line.Value, line.From = g.value, g.from
+			value, from = g.value, g.from
 		}
-		if asJSON {
-			if err := a.PrintJSON(line); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", line.Setting, line.Value, line.From, line.Variable)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, value, from, s.Variable())
 	}
 	return w.Flush()
 }

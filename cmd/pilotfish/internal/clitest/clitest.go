@@ -136,38 +136,49 @@ type RunEvent struct {
 	Summary *event.Summary
 }
 
+// Running is a command that serves, in this process.
+type Running struct {
+	Errs *LockedBuffer // all of stderr
+	Code int           // exit code, after it has stopped
+	Stop func()
+}
+
+// start starts a command, which runs until the test ends or Stop is called, and returns its first line.
+func start(t *testing.T, args ...string) (r *Running, line string) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	outRead, outWrite := io.Pipe()
+	r = &Running{Errs: new(LockedBuffer)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Code = Run(ctx, args, strings.NewReader(""), outWrite, r.Errs)
+		outWrite.Close()
+	}()
+	r.Stop = sync.OnceFunc(func() {
+		cancel(&cli.Interruption{Signal: syscall.SIGTERM})
+		<-ended
+	})
+	t.Cleanup(r.Stop)
+	line, err := bufio.NewReader(outRead).ReadString('\n')
+	require.NoError(t, err, r.Errs.String())
+	return r, strings.TrimSpace(line)
+}
+
 // RunningCloud is a `pilotfish cloud` in this process.
 type RunningCloud struct {
+	*Running
 	Address, Pin string
-	Said         string        // written to stderr before the pin
-	Errs         *LockedBuffer // all of stderr
-	Code         int           // exit code, after it has stopped
-	Stop         func()
+	Said         string // written to stderr before the pin
 }
 
 // StartedCloud starts a gateway, which runs until the test ends or stop is called.
 func StartedCloud(t *testing.T, args ...string) *RunningCloud {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	outRead, outWrite := io.Pipe()
-	c := &RunningCloud{Errs: new(LockedBuffer)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.Code = Run(ctx, append([]string{"cloud"}, args...), strings.NewReader(""), outWrite, c.Errs)
-		outWrite.Close()
-	}()
-	c.Stop = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-	})
-	t.Cleanup(c.Stop)
-	pin, err := bufio.NewReader(outRead).ReadString('\n')
-	c.Said = c.Errs.String()
-	require.NoError(t, err, c.Said)
+	r, pin := start(t, append([]string{"cloud"}, args...)...)
+	c := &RunningCloud{Running: r, Pin: pin, Said: r.Errs.String()}
 	_, listening, _ := strings.Cut(c.Said, "listening on ") // lines of the log may come before it
 	c.Address, _, _ = strings.Cut(listening, ",")
-	c.Pin = strings.TrimSpace(pin)
 	return c
 }
 
@@ -236,13 +247,13 @@ func (b *LockedBuffer) String() string {
 	return b.b.String()
 }
 
-// Says waits until a line of the gateway's stderr matches the pattern, and returns its first group.
-func (c *RunningCloud) Says(t *testing.T, pattern string) string {
+// Says waits until a line of stderr matches the pattern, and returns its first group.
+func (r *Running) Says(t *testing.T, pattern string) string {
 	t.Helper()
 	line := regexp.MustCompile(pattern)
 	late := time.After(time.Minute)
 	for {
-		text, more := c.Errs.read()
+		text, more := r.Errs.read()
 		if found := line.FindStringSubmatch(text); found != nil {
 			return found[len(found)-1]
 		}
@@ -503,35 +514,16 @@ func engineFor(model string, e *fakeengine.Engine) (*httptest.Server, error) {
 
 // RunningServe is a `pilotfish serve` in this process.
 type RunningServe struct {
-	URL  string
-	Errs *LockedBuffer // all of stderr
-	Code int           // exit code, after it has stopped
-	Stop func()
-	Key  string // API key for requests; "" for none
+	*Running
+	URL string
+	Key string // API key for requests; "" for none
 }
 
 // StartServe starts a server on loopback, which runs until the test ends or stop is called.
 func StartServe(t *testing.T, args ...string) *RunningServe {
 	t.Helper()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	outRead, outWrite := io.Pipe()
-	s := &RunningServe{Errs: new(LockedBuffer)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
-		s.Code = Run(ctx, args, strings.NewReader(""), outWrite, s.Errs)
-		outWrite.Close()
-	}()
-	s.Stop = sync.OnceFunc(func() {
-		cancel(&cli.Interruption{Signal: syscall.SIGTERM})
-		<-ended
-	})
-	t.Cleanup(s.Stop)
-	url, err := bufio.NewReader(outRead).ReadString('\n')
-	require.NoError(t, err, s.Errs.String())
-	s.URL = strings.TrimSuffix(strings.TrimSpace(url), "/v1")
-	return s
+	r, url := start(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	return &RunningServe{Running: r, URL: strings.TrimSuffix(url, "/v1")}
 }
 
 // Ask sends a request and returns the status and the answer.

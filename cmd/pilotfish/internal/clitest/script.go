@@ -61,7 +61,7 @@ func Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), Setup: setup, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": start, "stop": stop, "hangup": hangup, "says": says, "http": request,
+			"exits": exits, "start": startProgram, "stop": stop, "hangup": hangup, "says": says, "http": request,
 			"tiny": tiny, "engine": engineOf,
 		},
 	})
@@ -111,7 +111,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func start(ts *testscript.TestScript, neg bool, args []string) {
+func startProgram(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, !neg && len(args) > 0 && (args[0] == "cloud" || args[0] == "serve"), "start cloud|serve [ARGS...]")
 	name := args[0]
 	c := exec.Command("pilotfish", append([]string{name, "--listen", "127.0.0.1:0"}, args[1:]...)...)

@@ -222,7 +222,9 @@ func (m *builtInModel) Attend() (stop func()) {
 	}
 }
 
-func (m *builtInModel) Metrics() prometheus.Collector { return newServiceMetrics(m.s.Stats) }
+func (m *builtInModel) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{group.NewServiceMetrics(m.s.Stats)}
+}
 
 func (m *builtInModel) Ready() error { return nil }
 

@@ -85,9 +85,9 @@ func TestDeployMetrics(t *testing.T) {
 	up := func() error { return nil }
 	metrics.State(to, func() gateway.Stats { return gateway.Stats{} })
 	to.MustRegister(cli.BuildMetric(),
-		newServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} }),
-		group.NewUpstreamMetrics(func() engine.UpstreamStats { return engine.UpstreamStats{} }),
+		group.NewServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} }),
 		metrics.Health("ready", "-", up), metrics.Health("upstream_up", "-", up))
+	to.MustRegister(group.NewUpstreamMetrics(func() engine.UpstreamStats { return engine.UpstreamStats{} })...)
 	descriptions := make(chan *prometheus.Desc, 1000)
 	to.Describe(descriptions)
 	close(descriptions)

@@ -106,8 +106,8 @@ func (op *operation) ready() error {
 // follow adds a gateway and its model to the pages.
 func (op *operation) follow(g *engine.Gateway, model group.CloudModel) {
 	metrics.State(op.metrics, g.Stats)
-	op.metrics.MustRegister(model.Metrics(),
-		metrics.Health("upstream_up", "Whether the large model is available.", model.Ready))
+	op.metrics.MustRegister(model.Metrics()...)
+	op.metrics.MustRegister(metrics.Health("upstream_up", "Whether the large model is available.", model.Ready))
 	health := func() error {
 		if g.Stats().Serving == 0 {
 			return errors.New("the gateway accepts no clients: it is starting or stopping")

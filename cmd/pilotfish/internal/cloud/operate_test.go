@@ -24,7 +24,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // dead is a large model that does not answer until the context ends.
@@ -50,9 +49,7 @@ type checkedModel struct {
 
 func (m checkedModel) Ready() error { return m.check() }
 
-func (checkedModel) Metrics() prometheus.Collector {
-	return newServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} })
-}
+func (checkedModel) Metrics() []prometheus.Collector { return nil }
 
 // TestDeadEngine: an engine that never answers blocks only its questions: devices connect and disconnect, the pages
 // work, and the gateway reports at once that it stops, and stops in time.

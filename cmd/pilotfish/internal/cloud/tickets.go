@@ -42,7 +42,7 @@ func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey
 // readTicketKeys reads a file with one key per line, in hex. Errors do not contain what was read.
 func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 	const flag = "--ticket-key-file"
-	err = secretLines(flag, path, func(_ int, line string) error {
+	err = cli.SecretLines(flag, path, func(_ int, line string) error {
 		key, err := hex.DecodeString(line)
 		if zero := (engine.GatewayTicketKey{}); err != nil || len(key) != len(zero) || bytes.Equal(key, zero[:]) {
 			return errors.New("write 32 random bytes in hex, as `openssl rand -hex 32` prints them")

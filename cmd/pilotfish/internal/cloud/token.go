@@ -103,7 +103,7 @@ func (f accessFlags) keptToken(path string) (access, error) {
 
 // readTokens reads a file with one access token per line.
 func readTokens(path string) (tokens []engine.GatewayToken, err error) {
-	err = secretLines("--token-file", path, func(n int, line string) error {
+	err = cli.SecretLines("--token-file", path, func(n int, line string) error {
 		t, err := parseToken(line, fmt.Sprintf("line %d", n))
 		tokens = append(tokens, t)
 		return err
@@ -113,23 +113,6 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 			"serve without one by --open", path, minToken)
 	}
 	return tokens, err
-}
-
-// secretLines calls each with the lines of the file of a flag. It leaves out empty lines and lines that begin with #.
-func secretLines(flag, path string, each func(n int, line string) error) error {
-	b, err := cli.ReadSmall(path, cli.MaxSecrets)
-	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
-	}
-	for i, line := range strings.Split(string(b), "\n") {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
-		if err := each(i+1, line); err != nil {
-			return fmt.Errorf("%s %s, line %d: %w", flag, path, i+1, err)
-		}
-	}
-	return nil
 }
 
 // minToken is the minimum length of an access token, in bytes.

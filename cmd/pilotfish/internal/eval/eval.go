@@ -151,7 +151,6 @@ func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 		defer runtime.GOMAXPROCS(before)
 	}
 	m := cli.NewMeter(a.Stderr, "answers", cli.InPieces)
-	m.Paced, m.First = true, int64(o.Log.Answers())
 	o.Progress = func(done, total int) { m.Show(int64(done), int64(total)) }
 	err := o.Run(ctx)
 	m.Close()

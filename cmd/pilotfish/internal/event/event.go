@@ -128,32 +128,14 @@ type Routed struct {
 	Budget    float64  `json:"budget,omitempty"`    // promised share
 	Threshold *float64 `json:"threshold,omitempty"` // absent if it varies between tokens
 	// what was proven about the threshold, and why that may not apply to this run
-	Certificate *Certificate `json:"certificate,omitempty"`
-	Doubts      []string     `json:"doubts,omitempty"`
+	Certificate *router.Certificate `json:"certificate,omitempty"`
+	Doubts      []string            `json:"doubts,omitempty"`
 	// with a budget: the sums of all answers before this one, and with it
 	BalanceBefore *Balance      `json:"balance_before,omitempty"`
 	Balance       *Balance      `json:"balance,omitempty"`
 	Explain       []Explanation `json:"explain,omitempty"` // with --explain
 
 	All int `json:"-"` // tokens, including an end token
-}
-
-// Certificate is a certificate as JSON. Its fields are a contract.
-type Certificate struct {
-	Budget     float64 `json:"budget"`     // share of tokens
-	Confidence float64 `json:"confidence"` // over the draw of the prompts
-	Threshold  float64 `json:"threshold"`
-	Share      float64 `json:"escalated_share"` // of the tokens that were decoded for the certificate
-	Prompts    int     `json:"prompts"`
-	Tokens     int     `json:"tokens"`
-	MaxTokens  int     `json:"max_tokens"` // per answer
-	PValue     float64 `json:"p_value"`
-	Method     string  `json:"method"`
-	Data       string  `json:"data"`   // SHA-256 of the prompts
-	Prompt     string  `json:"prompt"` // chat or raw
-	Model      string  `json:"model"`  // fingerprint of the small model
-	Large      string  `json:"large"`  // fingerprint of the large model; "" with --cloud
-	LargeName  string  `json:"large_name"`
 }
 
 // Balance is a balance in the output of --json. Its fields are a contract.

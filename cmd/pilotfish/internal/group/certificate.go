@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -13,9 +12,6 @@ import (
 
 // DefaultBudget is the default share of tokens that the large model chooses.
 const DefaultBudget = 0.07
-
-// NewCertificateEvent converts a certificate to its JSON form.
-func NewCertificateEvent(c *router.Certificate) event.Certificate { return event.Certificate(*c) }
 
 // CertificateText describes in one sentence what a certificate proves.
 func CertificateText(c *router.Certificate) string {

@@ -128,7 +128,7 @@ func orUnknown(n int) string {
 
 func (m *upstreamModel) Attend() (stop func()) { return func() {} }
 
-func (m *upstreamModel) Metrics() prometheus.Collector { return NewUpstreamMetrics(m.u.Stats) }
+func (m *upstreamModel) Metrics() []prometheus.Collector { return NewUpstreamMetrics(m.u.Stats) }
 
 func (m *upstreamModel) Ready() error { return m.u.Ready() }
 
@@ -152,7 +152,7 @@ type CloudModel interface {
 	About() []string       // lines for the operator
 	Attend() (stop func()) // starts background work while the gateway serves
 
-	Metrics() prometheus.Collector
+	Metrics() []prometheus.Collector
 	Ready() error // why no question can be answered, or nil; it does not block
 
 	Close() // called at the end

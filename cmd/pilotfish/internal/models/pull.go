@@ -13,9 +13,8 @@ import (
 // NewPullCommand returns the command that downloads a model.
 func NewPullCommand(a *cli.App) *cobra.Command {
 	var dir string
-	var asJSON bool
 	c := &cobra.Command{
-		Use:                   "pull [--dir DIR] [--json] OWNER/NAME[@REVISION][:QUANT or :FILE]",
+		Use:                   "pull [--dir DIR] OWNER/NAME[@REVISION][:QUANT or :FILE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Download a model from the Hugging Face hub and print its path",
 		Long: `Download a GGUF model from the Hugging Face hub and print its path.
@@ -39,31 +38,15 @@ Environment:
 			if err != nil {
 				return &cli.UsageError{Err: err}
 			}
-			return pull(c.Context(), a, ref, dir, asJSON)
+			return pull(c.Context(), a, ref, dir)
 		},
 	}
 	cli.RegisterModelFolder(c, &dir)
-	cli.Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
-// pulledModel is the output of pull --json.
-type pulledModel struct {
-	Path       string       `json:"path"` // of the first file, for -m of other commands
-	Repository string       `json:"repository"`
-	Revision   string       `json:"revision"`
-	Files      []pulledFile `json:"files"`
-}
-
-type pulledFile struct {
-	Path    string `json:"path"`
-	Bytes   int64  `json:"bytes"`
-	SHA256  string `json:"sha256"`
-	Fetched bool   `json:"fetched"` // false: the file was already here
-}
-
 // pull downloads the files of ref and prints the path of the first.
-func pull(ctx context.Context, a *cli.App, ref hub.Ref, dir string, asJSON bool) error {
+func pull(ctx context.Context, a *cli.App, ref hub.Ref, dir string) error {
 	dir, err := a.ModelFolder(dir)
 	if err != nil {
 		return err
@@ -72,13 +55,6 @@ func pull(ctx context.Context, a *cli.App, ref hub.Ref, dir string, asJSON bool)
 	if err != nil {
 		return err
 	}
-	if !asJSON {
-		_, err = fmt.Fprintln(a.Stdout, files[0].Path)
-		return err
-	}
-	model := pulledModel{Path: files[0].Path, Repository: ref.Owner + "/" + ref.Name, Revision: ref.Revision}
-	for _, f := range files {
-		model.Files = append(model.Files, pulledFile{Path: f.Path, Bytes: f.Size, SHA256: f.SHA256, Fetched: f.Fetched})
-	}
-	return a.PrintJSON(model)
+	_, err = fmt.Fprintln(a.Stdout, files[0].Path)
+	return err
 }

@@ -250,7 +250,7 @@ func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pai
 			r.Longest, r.Longest)
 	}
 	if f.json {
-		return a.PrintJSON(map[string]any{"certificate": group.NewCertificateEvent(file.Certificate), "file": f.out})
+		return a.PrintJSON(map[string]any{"certificate": file.Certificate, "file": f.out})
 	}
 	_, err = fmt.Fprintf(a.Stdout, "%s\nwritten to %s\n", group.CertificateText(file.Certificate), f.out)
 	return err

@@ -17,7 +17,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
@@ -60,7 +59,7 @@ func TestCalibrateDemo(t *testing.T) {
 	}
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
-	assert.Equal(t, c, group.NewCertificateEvent(file.Certificate))
+	assert.Equal(t, c, *file.Certificate)
 	shipped, err := group.ParseRouter(demo.Router())
 	require.NoError(t, err)
 	assert.Equal(t, shipped.Net, file.Net)
@@ -285,7 +284,7 @@ func writeToken(t *testing.T, text string) string {
 // calibration is a line of `router calibrate --json`.
 type calibration struct {
 	thresholdEvent
-	Certificate *event.Certificate
+	Certificate *router.Certificate
 	File        string
 	Needed      int
 }

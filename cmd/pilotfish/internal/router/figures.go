@@ -12,7 +12,7 @@ type worthEvent struct {
 	Label       string        `json:"label"`
 	Escalate    *float64      `json:"escalate_share"` // share of the tokens
 	Policies    []policyEvent `json:"policies"`
-	Reliability []binEvent    `json:"reliability"` // of the router
+	Reliability []router.Bin  `json:"reliability"` // of the router
 }
 
 type policyEvent struct {
@@ -31,21 +31,10 @@ type pointEvent struct {
 	Recall    *float64 `json:"recall,omitempty"`
 }
 
-type binEvent struct {
-	Low        float64 `json:"low"`
-	High       float64 `json:"high"`
-	Tokens     int     `json:"tokens"`
-	Confidence float64 `json:"confidence"` // mean
-	Stand      float64 `json:"may_stand"`  // share
-}
-
 func (w *worth) event() worthEvent {
 	e := worthEvent{
 		Tokens: len(w.all[0]), Prompts: w.prompts, Held: w.held, Label: w.rule,
-		Escalate: number0(w.ranks[0].At(2).Precision),
-	}
-	for _, b := range router.Reliability(w.all[0]) {
-		e.Reliability = append(e.Reliability, binEvent(b))
+		Escalate: number0(w.ranks[0].At(2).Precision), Reliability: router.Reliability(w.all[0]),
 	}
 	for i, name := range w.names {
 		v := w.all[i]

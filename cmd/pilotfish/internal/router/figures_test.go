@@ -48,7 +48,7 @@ func TestAbout(t *testing.T) {
 	}
 	file.Certificate = &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
 		Tokens: 16000, MaxTokens: 48, Method: "betting"}
-	assert.Equal(t, group.NewCertificateEvent(file.Certificate), *newAboutEvent(file).Certificate)
+	assert.Equal(t, file.Certificate, newAboutEvent(file).Certificate)
 	text, _ = printed(t, func(a *cli.App) error { return new(showFlags).about(a, "r.gguf", file) })
 	assert.Contains(t, text, "  certificate   "+group.CertificateText(file.Certificate)+"\n")
 	assert.NotContains(t, text, "none")
@@ -126,7 +126,7 @@ func TestWorth(t *testing.T) {
 	assert.Equal(t, pointEvent{0.9, 0.75, x(1. / 3), x(1)}, learned.Points[slices.Index(thresholds(), 0.9)])
 	assert.Equal(t, []float64{0.25, 1, 1}, []float64{learned.Budgets[6].Share, *learned.Budgets[6].Precision,
 		*learned.Budgets[6].Recall}, "at most 30%")
-	assert.Equal(t, binEvent{Low: 0.4, High: 0.5, Tokens: 1, Confidence: float64(float32(0.45)), Stand: 1},
+	assert.Equal(t, router.Bin{Low: 0.4, High: 0.5, Tokens: 1, Confidence: float64(float32(0.45)), Stand: 1},
 		e.Reliability[4])
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -72,37 +71,15 @@ func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []strin
 
 // aboutEvent describes a router file, as JSON. Its fields are a contract.
 type aboutEvent struct {
-	Version     string             `json:"version,omitempty"`
-	Model       string             `json:"model,omitempty"` // fingerprint of the small model
-	ModelName   string             `json:"model_name,omitempty"`
-	Large       string             `json:"large,omitempty"`
-	LargeName   string             `json:"large_name,omitempty"`
-	Tap         string             `json:"tap,omitempty"`
-	Data        string             `json:"data,omitempty"`
-	Label       string             `json:"label,omitempty"`
-	Layers      []int              `json:"layers"` // widths, the input first
-	Prompts     int                `json:"prompts,omitempty"`
-	Positions   int                `json:"positions,omitempty"`
-	Seed        int                `json:"seed"`
-	Escalate    float64            `json:"escalate_share,omitempty"`
-	AUC         float64            `json:"auc,omitempty"`
-	Calibration float64            `json:"calibration_error,omitempty"`
-	Certificate *event.Certificate `json:"certificate"` // null: no certificate
+	router.About
+	Layers      []int               `json:"layers"`      // widths, the input first
+	Certificate *router.Certificate `json:"certificate"` // null: no certificate
 }
 
 func newAboutEvent(r *router.File) aboutEvent {
-	x := r.About
-	e := aboutEvent{
-		Version: x.Version, Model: x.Model, ModelName: x.ModelName, Large: x.Large, LargeName: x.LargeName, Tap: x.Tap,
-		Data: x.Data, Label: x.Label, Layers: []int{r.Net.Layers[0].In}, Prompts: x.Prompts, Positions: x.Positions,
-		Seed: x.Seed, Escalate: x.Escalate, AUC: x.AUC, Calibration: x.Calibration,
-	}
+	e := aboutEvent{r.About, []int{r.Net.Layers[0].In}, r.Certificate}
 	for _, l := range r.Net.Layers {
 		e.Layers = append(e.Layers, l.Out)
-	}
-	if r.Certificate != nil {
-		c := group.NewCertificateEvent(r.Certificate)
-		e.Certificate = &c
 	}
 	return e
 }

@@ -70,16 +70,10 @@ func TestRunReport(t *testing.T) {
 	}
 	assert.Equal(t, `4 of 10 tokens (40.0%) come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
 answers took 900 ms in all; drafting continued for 401 ms of that
-1 of 5 answers were the small model's own choice (20.0%): unnecessary questions
 2 tokens are the small model's because the answer was late or failed, so that `+
 		`the text may differ from that of serial decoding without a deadline: `+
 		late.Error()+`
-of 40 tokens that were not asked for, the cloud would have chosen 3 differently (7.5%)
 `+last, report(e))
-	e.Routed.Audit, e.Audited = "none", 0
-	assert.Contains(t, report(e), "the gateway's model cannot report what it would have chosen without a question\n")
-	e.Routed.Audit = "exact"
-	assert.NotContains(t, report(e), "differently", "nothing was audited")
 }
 
 // TestRoutedEvent: each figure of the summary has its own field.
@@ -113,11 +107,10 @@ func TestRoutedEvent(t *testing.T) {
 	assert.Contains(t, said(event.Routed{}), "there was no connection to the cloud")
 	o.watch.attempted(nil)
 	assert.Equal(t, "the cloud was not asked for any of these tokens\n", said(event.Routed{}))
-	assert.Contains(t, said(event.Routed{WarmedInVain: 7}), "7 tokens of the prompt were sent ahead but not needed")
 	assert.Contains(t, said(event.Routed{Asks: 2}), "(2 questions) are not part of the text")
 }
 
-// TestVerifiedOfRun: verification and answers ahead are reported only if they were requested.
+// TestVerifiedOfRun: verification is reported only if it was requested.
 func TestVerifiedOfRun(t *testing.T) {
 	said := func(f runFlags, r event.Routed) (string, event.Routed) {
 		var out strings.Builder
@@ -134,9 +127,7 @@ func TestVerifiedOfRun(t *testing.T) {
 	text, r := said(runFlags{}, whole)
 	const all = "5 of 50 tokens (10.0%) come from the cloud, which answered 4 of 4 questions; 0 bytes up, 0 down\n" +
 		"answers took 0 ms in all; drafting continued for 0 ms of that\n"
-	const more = "2 more tokens were known from earlier answers\n" +
-		"the cloud decoded 30 tokens ahead, of which 10 were used\n"
-	assert.Equal(t, all+more, text)
+	assert.Equal(t, all, text)
 	assert.Nil(t, r.Verify)
 	assert.Nil(t, r.Turned)
 	assert.Nil(t, r.Unverified)
@@ -144,17 +135,10 @@ func TestVerifiedOfRun(t *testing.T) {
 	f := runFlags{verify: group.VerifyFlags{Verify: group.Margin{On: true, Nats: 0.5}}}
 	text, r = said(f, whole)
 	const verified = "verified with a margin of 0.5 nats: 3 tokens turned before they were shown"
-	assert.Equal(t, all+more+verified+"\n", text)
+	assert.Equal(t, all+verified+"\n", text)
 	assert.Equal(t, 0.5, *r.Verify)
 	assert.Equal(t, 3, *r.Turned)
 
-	for used, most := range map[int]bool{25: false, 26: true} {
-		whole.AheadUsed = used
-		text, _ = said(f, whole)
-		assert.Equal(t, most, strings.Contains(text, "most of the text came as the cloud decoded it"), used)
-		text, _ = said(runFlags{}, whole)
-		assert.NotContains(t, text, "most of the text", "without verification")
-	}
 	whole.Unverified = new(7)
 	text, _ = said(f, whole)
 	assert.Contains(t, text, verified+"; 7 tokens were shown unverified, since no answer came in time\n")

@@ -165,7 +165,7 @@ func (o *runOutput) promised(r *event.Routed) {
 		}
 		r.Threshold = p.options.Threshold
 		if p.kind == certified {
-			r.Certificate = new(group.NewCertificateEvent(p.certificate))
+			r.Certificate = p.certificate
 			r.Doubts = p.late(o.gateway, r.Timeouts)
 		}
 		if k := p.kept; k != nil {
@@ -231,10 +231,6 @@ func (o *runOutput) reportCloud(e event.Summary) {
 	o.reportPromise(r)
 	if r.Escalations == 0 {
 		fmt.Fprintln(o.a.Stderr, o.unasked(r))
-		if r.WarmedInVain > 0 {
-			const vain = "%d tokens of the prompt were sent ahead but not needed (--no-warm keeps them here)\n"
-			fmt.Fprintf(o.a.Stderr, vain, r.WarmedInVain)
-		}
 		return
 	}
 	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d " +
@@ -245,18 +241,12 @@ func (o *runOutput) reportCloud(e event.Summary) {
 		fmt.Fprintf(o.a.Stderr, "answers took %.0f ms in all; drafting continued for %.0f ms of that\n", r.WaitMS,
 			r.HiddenMS)
 	}
-	if r.Needless > 0 {
-		fmt.Fprintf(o.a.Stderr,
-			"%d of %d answers were the small model's own choice (%.1f%%): unnecessary questions\n", r.Needless,
-			r.Answered, 100*float64(r.Needless)/float64(r.Answered))
-	}
 	if r.Unanswered > 0 {
 		fmt.Fprintf(o.a.Stderr, "%d tokens are the small model's because the answer was late or failed, "+
 			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts,
 			o.watch.why())
 	}
 	o.reportVerified(r)
-	o.reportAudit(r)
 }
 
 // unasked returns why no token is from the cloud.
@@ -283,19 +273,6 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 		fmt.Fprintf(o.a.Stderr, "budget %s: %d of %d tokens of all answers so far (%.1f%%); here ",
 			group.Share(r.Budget),
 			r.Balance.Escalations, r.Balance.Tokens, 100*r.Balance.Share)
-	}
-}
-
-// reportAudit prints how the cloud would have chosen tokens that it was not asked for.
-func (o *runOutput) reportAudit(r *event.Routed) {
-	switch {
-	case r.Audit == "none":
-		fmt.Fprintln(o.a.Stderr, "the gateway's model cannot report what it would have chosen without a question")
-	case r.Audited == 0:
-	default:
-		fmt.Fprintf(o.a.Stderr,
-			"of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n", r.Audited,
-			r.Missed, 100*float64(r.Missed)/float64(r.Audited))
 	}
 }
 

@@ -18,29 +18,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; without such a
-// mode, none is shown.
-func TestLiveAnswer(t *testing.T) {
-	show := func(args string) string {
-		tty, text := clitest.Terminal(t)
-		var stderr strings.Builder
-		code := clitest.Run(t.Context(), strings.Fields("demo --questions 1 "+args), strings.NewReader(""), tty,
-			&stderr)
-		shown := text()
-		require.Equal(t, cli.ExitDone, code, stderr.String())
-		return shown
-	}
-	const quick = "--edge-tps 0 --rtt 1ms --cloud-ms 0 --deadline off "
-	serial := show(quick + "--modes pipelined-2,serial,local --policy always")
-	below := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of `)
-	counts := below.FindStringSubmatch(serial)
-	require.NotNil(t, counts, serial)
-	assert.Equal(t, counts[1], counts[2], "all tokens were escalated")
-	assert.Greater(t, len(counts[1]), 1, "the whole answer")
-	assert.Contains(t, show(quick+"--modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
-	assert.NotContains(t, show("--edge-tps 0 --modes local"), "of them from the large model")
-}
-
 // TestTokenColours: only on a terminal, tokens of the cloud and timed-out tokens have a colour.
 func TestTokenColours(t *testing.T) {
 	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"},
@@ -128,17 +105,16 @@ func TestMeterOnTerminal(t *testing.T) {
 	assert.True(t, strings.HasSuffix(shown, "\n"))
 }
 
-// TestMeterRates: a bar shows the bytes a second, or if it is paced the pieces a second.
+// TestMeterRates: a bar shows the bytes a second.
 func TestMeterRates(t *testing.T) {
 	rate := regexp.MustCompile(`\([^)]*/s\)`)
-	for want, bytes := range map[string]bool{"(100 B/s)": true, "(100 it/s)": false, "": false} {
+	for want, bytes := range map[string]bool{"(100 B/s)": true, "": false} {
 		tty, text := clitest.Terminal(t)
 		bubble.Test(t, func(*testing.T) {
 			m := cli.NewMeter(tty, "load", cli.InPieces)
 			if bytes {
 				m = cli.NewMeter(tty, "load", cli.InBytes)
 			}
-			m.Paced = strings.Contains(want, "it")
 			m.Show(0, 1000)
 			time.Sleep(time.Second)
 			m.Show(100, 1000)

@@ -46,25 +46,15 @@ func (o *runOutput) verified(r *event.Routed) {
 	}
 }
 
-// reportVerified prints the statistics of verification and of answers ahead.
+// reportVerified prints the statistics of verification.
 func (o *runOutput) reportVerified(r *event.Routed) {
-	if r.Known > 0 {
-		fmt.Fprintf(o.a.Stderr, "%d more tokens were known from earlier answers\n", r.Known)
+	if r.Verify == nil {
+		return
 	}
-	if r.Ahead > 0 {
-		fmt.Fprintf(o.a.Stderr, "the cloud decoded %d tokens ahead, of which %d were used\n", r.Ahead, r.AheadUsed)
+	late := ""
+	if *r.Unverified > 0 {
+		late = fmt.Sprintf("; %d tokens were shown unverified, since no answer came in time", *r.Unverified)
 	}
-	if r.Verify != nil && 2*r.AheadUsed > r.All {
-		fmt.Fprintln(o.a.Stderr, "most of the text came as the cloud decoded it: with these delays, drafts could "+
-			"not be faster")
-	}
-	switch {
-	case r.Verify == nil:
-	case *r.Unverified > 0:
-		fmt.Fprintf(o.a.Stderr, "verified with a margin of %v nats: %d tokens turned before they were shown; "+
-			"%d tokens were shown unverified, since no answer came in time\n", *r.Verify, *r.Turned, *r.Unverified)
-	default:
-		fmt.Fprintf(o.a.Stderr, "verified with a margin of %v nats: %d tokens turned before they were shown\n",
-			*r.Verify, *r.Turned)
-	}
+	fmt.Fprintf(o.a.Stderr, "verified with a margin of %v nats: %d tokens turned before they were shown%s\n", *r.Verify,
+		*r.Turned, late)
 }

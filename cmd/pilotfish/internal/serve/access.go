@@ -2,6 +2,7 @@ package serve
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -106,21 +107,18 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 			return nil, "", nil
 		}
 		key = strings.TrimSpace(key)
-		return []string{key}, cli.ApiKeyVariable, checkKey(cli.ApiKeyVariable, key)
+		if err := checkKey(key); err != nil {
+			return nil, "", fmt.Errorf("%s: %w", cli.ApiKeyVariable, err)
+		}
+		return []string{key}, cli.ApiKeyVariable, nil
 	}
 	from = "--api-key-file " + s.keys
-	b, err := cli.ReadSmall(s.keys, cli.MaxSecrets)
-	if err != nil {
-		return nil, "", fmt.Errorf("--api-key-file: %w", err)
-	}
-	for n, line := range strings.Split(string(b), "\n") {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
-		if err := checkKey(fmt.Sprintf("%s, line %d", from, n+1), line); err != nil {
-			return nil, "", err
-		}
+	err = cli.SecretLines("--api-key-file", s.keys, func(_ int, line string) error {
 		keys = append(keys, line)
+		return checkKey(line)
+	})
+	if err != nil {
+		return nil, "", err
 	}
 	if len(keys) == 0 {
 		return nil, "", fmt.Errorf("%s: it has no API key: write one per line, at least %d bytes each", from,
@@ -130,14 +128,13 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 }
 
 // checkKey returns an error for keys that are too short to be safe, and for those that are invalid in a header.
-func checkKey(from, key string) error {
+func checkKey(key string) error {
 	if len(key) < minKey {
-		return fmt.Errorf("%s: the API key has %d bytes: give at least %d", from, len(key), minKey)
+		return fmt.Errorf("the API key has %d bytes: give at least %d", len(key), minKey)
 	}
 	for _, c := range []byte(key) {
 		if c <= ' ' || c > '~' {
-			return fmt.Errorf("%s: the API key has characters that a header cannot carry: give letters, digits and "+
-				"signs", from)
+			return errors.New("the API key has characters that a header cannot carry: give letters, digits and signs")
 		}
 	}
 	return nil

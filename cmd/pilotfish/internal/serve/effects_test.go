@@ -33,8 +33,8 @@ func TestServeEffects(t *testing.T) {
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; Server.Defaults.Temperature=1; " +
-			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; Server.Kept=67108864; Server.MaxBody=4194304; " +
-			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Stall=10s; Server.Timeout=10m0s; " +
+			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; " +
+			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Timeout=10m0s; " +
 			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
 
 		"--threads 3":         "Model.Threads=3",

@@ -37,7 +37,7 @@ func TestUpstreamMetrics(t *testing.T) {
 	to.MustRegister(NewUpstreamMetrics(func() engine.UpstreamStats {
 		return engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one, {URL: "http://gpu2"}},
 			Repeats: 91, Differing: 92}
-	}))
+	})...)
 	families, err := to.Gather()
 	require.NoError(t, err)
 	have := map[string]float64{}
@@ -72,4 +72,26 @@ func TestUpstreamMetrics(t *testing.T) {
 		"of_tokens": "context_tokens_total"} {
 		assert.Equal(t, want[metric], said[key], key)
 	}
+}
+
+// TestServiceMetrics: every count of the built-in engine has a metric, with the value of this count.
+func TestServiceMetrics(t *testing.T) {
+	var stats engine.ServiceStats
+	v := reflect.ValueOf(&stats).Elem()
+	want := map[float64]bool{}
+	for i := range v.NumField() {
+		v.Field(i).Set(reflect.ValueOf(i + 1).Convert(v.Field(i).Type()))
+		want[float64(i+1)] = true
+	}
+	to := prometheus.NewRegistry()
+	to.MustRegister(NewServiceMetrics(func() engine.ServiceStats { return stats }))
+	families, err := to.Gather()
+	require.NoError(t, err)
+	have := map[float64]bool{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		assert.Equal(t, strings.HasSuffix(f.GetName(), "_total"), m.GetCounter() != nil)
+		have[m.GetCounter().GetValue()+m.GetGauge().GetValue()] = true
+	}
+	assert.Equal(t, want, have)
 }
