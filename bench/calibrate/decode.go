@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -41,38 +43,26 @@ func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, ea
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	got, next := make([]Decoded, len(prompts)), make(chan int)
-	var devices sync.WaitGroup
+	got, next := make([]Decoded, len(prompts)), make(chan int, len(prompts))
+	for i := range prompts {
+		next <- i
+	}
+	close(next)
+	devices, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // for each
 	for range min(cmp.Or(p.Parallel, 32), len(prompts)) {
-		devices.Go(func() {
-			err := p.device(ctx, r, next, prompts, got, func() {
+		devices.Go(func() error {
+			return p.device(ctx, r, next, prompts, got, func() {
 				mu.Lock()
 				defer mu.Unlock()
 				each()
 			})
-			if err != nil {
-				cancel(err)
-			}
 		})
 	}
-	feed(ctx, next, len(prompts))
-	devices.Wait()
-	return got, context.Cause(ctx)
-}
-
-// feed sends the numbers below n until ctx is done.
-func feed(ctx context.Context, next chan<- int, n int) {
-	defer close(next)
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			return
-		}
+	if devices.Wait() != nil {
+		return got, context.Cause(ctx)
 	}
+	return got, nil
 }
 
 // device answers prompts until there are no more.

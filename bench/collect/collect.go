@@ -63,14 +63,10 @@ type Plan struct {
 	settings trace.Settings
 	limit    int // maximum length of a text, in tokens
 	end      int32
-	notes    []string
 }
 
 // Reference returns the source of the answers.
 func (p *Plan) Reference() Reference { return p.o.Reference }
-
-// Notes returns sentences that the user should know.
-func (p *Plan) Notes() []string { return p.notes }
 
 // Run fills the file at path, or continues an interrupted run with the same plan: the resulting file is identical to
 // that of an uninterrupted run. progress, if set, is called with the number of finished prompts whenever it changes.

@@ -98,13 +98,6 @@ func (p *Plan) checkLabels() error {
 				"add \"answer\" to it, or leave %[3]s out", o.Data.Questions[ungraded].ID, o.Data.Name, rule)
 		}
 	}
-	if slices.Contains(o.Labels, RuleCiter) && o.Reference == Large {
-		p.notes = append(p.notes, "with the large model's own greedy answers as reference, the rule citer says "+
-			"what disagreement says, of the answers that are right: where the small model's choice is not the "+
-			"reference, the large one's always is; "+
-			"give references of another origin, or sampled ones, for a difference")
-		p.settings.Collapse = true
-	}
 	return nil
 }
 
@@ -124,13 +117,9 @@ func (p *Plan) describe() error {
 		p.limit = min(p.limit, s.Large.Context)
 	}
 	s.Tap, s.Width = router.TapFinalNorm, o.Edge.Width()
-	s.Data, s.Task, s.Shots = o.Data.Hash, o.Data.Prompts, len(o.Data.Shots)
-	s.Prompts, s.Raw = len(o.Data.Questions), o.Raw
+	s.Data, s.Task, s.Prompts, s.Raw = o.Data.Hash, o.Data.Prompts, len(o.Data.Questions), o.Raw
 	s.Reference, s.MaxTokens = string(o.Reference), o.MaxTokens
 	s.Labels = append([]string{}, o.Labels...)
-	if slices.Contains(o.Labels, RuleR2R) {
-		s.Sentence = sentenceTokens
-	}
 	switch o.Reference {
 	case Sampled:
 		s.Sampling = &trace.Sampling{Temperature: o.Temperature, Seed: o.Seed}

@@ -44,10 +44,10 @@ func TestPlanRefused(t *testing.T) {
 		"it needs a router file": func(o *Options) {
 			o.Reference, o.Router = Routed, router.Options{Policy: router.Margin}
 		},
-		"a large model to ask":            func(o *Options) { o.Reference, o.Far = Routed, nil },
-		"policy learned: no router":       func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
-		`label rule "x" is not known`:     func(o *Options) { o.Labels = []string{"x"} },
-		`label rule "r2r" is given twice`: func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
+		"a large model to ask":              func(o *Options) { o.Reference, o.Far = Routed, nil },
+		"policy learned: no router":         func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
+		`label rule "x" is not known`:       func(o *Options) { o.Labels = []string{"x"} },
+		`label rule "citer" is given twice`: func(o *Options) { o.Labels = []string{"citer", "consequence", "citer"} },
 		`label rule citer compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
 			o.Data.Questions[2].Grade = nil
 		},
@@ -93,17 +93,15 @@ func TestPlanDefaults(t *testing.T) {
 	assert.Equal(t, []string{o.Data.Hash, o.Data.Prompts}, []string{s.Data, s.Task})
 	assert.Nil(t, s.Sampling)
 	assert.Nil(t, s.Routing)
-	assert.Zero(t, s.Sentence)
 
 	for i := range 2 {
 		o.Data = questions(t, 2)
 		o.Data.Questions[i].Reference = ""
 		assert.Equal(t, Large, plan(t, o).Reference())
 	}
-	o.Reference, o.Labels = Sampled, []string{RuleR2R}
+	o.Reference = Sampled
 	s = plan(t, o).settings
 	assert.Equal(t, &trace.Sampling{Temperature: 2, Seed: 3}, s.Sampling)
-	assert.Equal(t, sentenceTokens, s.Sentence)
 	o.Reference = Routed
 	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.5}, plan(t, o).settings.Routing)
 	threshold := 0.25
@@ -111,18 +109,17 @@ func TestPlanDefaults(t *testing.T) {
 	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.25}, plan(t, o).settings.Routing)
 }
 
-// TestUngraded: without right answers, the rules that need none still work.
+// TestUngraded: without right answers, the rule that needs none works.
 func TestUngraded(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 3, engine.Options{})
 	for i := range o.Data.Questions {
 		o.Data.Questions[i].Grade = nil
 	}
-	o.Labels, o.Reference = []string{RuleR2R}, Sampled
+	o.Labels, o.Reference = []string{RuleDisagreement}, Sampled
 	set, sum := gather(t, o)
 	assert.Zero(t, sum.Graded)
 	assert.Positive(t, sum.Labels[0].Escalate)
-	assert.Positive(t, sum.Rollouts)
 	about, _, _ := set.Prompt(0)
 	assert.False(t, about.Graded)
 }
@@ -154,8 +151,7 @@ func TestSummary(t *testing.T) {
 	got.Hash, got.Bytes = "", 0
 	assert.Equal(t, &Summary{Reference: "routed", Prompts: 3, LeftOut: 1, Cut: 1, Graded: 2, Right: 1, Positions: 4,
 		Differ: 3, DifferShare: 0.75, Cloud: 33, Rollouts: 44, RolloutTokens: 55,
-		Labels: []LabelSummary{{"a", 4, 2, 1, 0.5}, {"b", 3, 2, 0, 2. / 3}},
-		Pairs:  []PairSummary{{[2]string{"a", "b"}, 3, 1, 1. / 3}}}, got)
+		Labels: []LabelSummary{{"a", 4, 2, 1, 0.5}, {"b", 3, 2, 0, 2. / 3}}}, got)
 	_, err = summarize(newFile(t))
 	assert.Error(t, err)
 }

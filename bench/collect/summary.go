@@ -17,7 +17,6 @@ type Summary struct {
 	Cloud       int     `json:"cloud_tokens"` // tokens of routed answers that the large model chose
 
 	Labels []LabelSummary `json:"labels"`
-	Pairs  []PairSummary  `json:"pairs"` // of any two rules
 
 	Rollouts      int    `json:"rollouts"` // continuations that models generated to find labels
 	RolloutTokens int    `json:"rollout_tokens"`
@@ -34,14 +33,6 @@ type LabelSummary struct {
 	Share    float64 `json:"escalate_share"` // of the labelled ones
 }
 
-// PairSummary describes how far two rules differ.
-type PairSummary struct {
-	Rules  [2]string `json:"rules"`
-	Both   int       `json:"both"`         // positions that both label
-	Differ int       `json:"differ"`       // of these, where only one says to ask
-	Share  float64   `json:"differ_share"` // of those that both label
-}
-
 // summarize reads a file of traces.
 func summarize(path string) (*Summary, error) {
 	set, err := trace.Open(path)
@@ -52,7 +43,7 @@ func summarize(path string) (*Summary, error) {
 	settings := set.Settings()
 	sum := &Summary{
 		Reference: settings.Reference, Prompts: set.Prompts(), Positions: set.Len(), Hash: set.Hash(),
-		Bytes: set.Bytes(), Labels: make([]LabelSummary, len(settings.Labels)), Pairs: []PairSummary{},
+		Bytes: set.Bytes(), Labels: make([]LabelSummary, len(settings.Labels)),
 	}
 	for p := range set.Prompts() {
 		about, _, _ := set.Prompt(p)
@@ -60,9 +51,6 @@ func summarize(path string) (*Summary, error) {
 	}
 	for i, name := range settings.Labels {
 		sum.Labels[i].Rule = name
-		for _, other := range settings.Labels[i+1:] {
-			sum.Pairs = append(sum.Pairs, PairSummary{Rules: [2]string{name, other}})
-		}
 	}
 	for i := range set.Len() {
 		p := set.At(i)
@@ -90,27 +78,17 @@ func (s *Summary) add(p *trace.Position) {
 	if p.Small != p.Large {
 		s.Differ++
 	}
-	pair := 0
 	for i := range s.Labels {
-		a := p.Labels[i]
-		if a != trace.Unknown {
-			s.Labels[i].Labelled++
+		l := &s.Labels[i]
+		switch p.Labels[i] {
+		case trace.Escalate:
+			l.Escalate++
+		case trace.Spoil:
+			l.Spoil++
+		case trace.Unknown:
+			continue
 		}
-		if a == trace.Escalate {
-			s.Labels[i].Escalate++
-		}
-		if a == trace.Spoil {
-			s.Labels[i].Spoil++
-		}
-		for _, b := range p.Labels[i+1 : len(s.Labels)] {
-			if a != trace.Unknown && b != trace.Unknown {
-				s.Pairs[pair].Both++
-				if (a == trace.Escalate) != (b == trace.Escalate) {
-					s.Pairs[pair].Differ++
-				}
-			}
-			pair++
-		}
+		l.Labelled++
 	}
 }
 
@@ -119,9 +97,6 @@ func (s *Summary) divide() {
 	s.DifferShare = share(s.Differ, s.Positions)
 	for i := range s.Labels {
 		s.Labels[i].Share = share(s.Labels[i].Escalate, s.Labels[i].Labelled)
-	}
-	for i := range s.Pairs {
-		s.Pairs[i].Share = share(s.Pairs[i].Differ, s.Pairs[i].Both)
 	}
 }
 

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -49,17 +50,16 @@ func (t *tree) learn(answer, choices []int32) {
 	}
 }
 
-// goOn returns answer with the tokens that follow it, up to an end token, the limit, or until stop returns true; stop
-// may be nil. stop is first called with answer itself.
-func (t *tree) goOn(ctx context.Context, answer []int32, stop func(answer []int32) bool) ([]int32, error) {
-	answer = append([]int32(nil), answer...)
+// goOn returns answer with the tokens that follow it, up to an end token or the limit.
+func (t *tree) goOn(ctx context.Context, answer []int32) ([]int32, error) {
+	answer = slices.Clone(answer)
 	n := t.root
 	for _, id := range answer {
 		n = n.after(id)
 	}
 	over := func() bool {
 		last := len(answer) - 1
-		return last >= 0 && t.isEnd(answer[last]) || len(t.prompt)+len(answer) >= t.limit || stop != nil && stop(answer)
+		return last >= 0 && t.isEnd(answer[last]) || len(t.prompt)+len(answer) >= t.limit
 	}
 	for !over() {
 		if n.known {
@@ -69,7 +69,7 @@ func (t *tree) goOn(ctx context.Context, answer []int32, stop func(answer []int3
 		}
 		t.rollouts++
 		before := len(answer)
-		text := append(append([]int32(nil), t.prompt...), answer...)
+		text := slices.Concat(t.prompt, answer)
 		err := t.m.follow(ctx, text, t.limit-len(text), terms.Sampling{}, func(id int32) bool {
 			t.tokens++
 			n.choice, n.known = id, true

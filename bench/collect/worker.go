@@ -72,7 +72,7 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	if w.o.Raw {
 		d.prompt, err = w.o.Edge.RawPrompt(w.o.Data.Raw(d.question))
 	} else {
-		d.prompt, err = w.o.Edge.Chat(w.o.Data.Chat(d.question.Text)...)
+		d.prompt, err = w.o.Edge.Chat(tokenizer.Message{Role: "user", Content: d.question.Text})
 	}
 	if err == nil && len(d.prompt) == 0 {
 		err = errors.New("its prompt has no tokens")
@@ -136,10 +136,10 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 		}
 		return nil
 	case Small:
-		d.answer, err = d.small.goOn(ctx, nil, nil)
+		d.answer, err = d.small.goOn(ctx, nil)
 		d.small.rollouts, d.small.tokens = 0, 0
 	case Large:
-		d.answer, err = d.large.goOn(ctx, nil, nil)
+		d.answer, err = d.large.goOn(ctx, nil)
 		d.large.rollouts, d.large.tokens = 0, 0 // these were not for labels
 	case Sampled:
 		s := terms.Sampling{Temperature: w.o.Temperature, Seed: seedOf(w.o.Seed, number)}

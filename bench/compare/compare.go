@@ -4,7 +4,8 @@
 // identity.
 //
 // Samples of the same questions are compared per question, with Wilcoxon's signed ranks, others with the rank sums of
-// Mann and Whitney. An interval contains all changes that the same test would not reject. All tests of a comparison are
+// Mann and Whitney, both exact: of many samples, neighbours are combined so that at most 60 and 40 values are left. An
+// interval contains all changes that the same test would not reject. All tests of a comparison are
 // corrected together (Holm), so that a comparison of two equal measurements shows a difference with a probability of
 // [Alpha] at most.
 // Consecutive questions may be disturbed together: if their changes are correlated (autocorrelation), they count as

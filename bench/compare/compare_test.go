@@ -499,20 +499,20 @@ func TestBlocks(t *testing.T) {
 	assert.Zero(t, autocorrelation(ranked([]float64{1, 1, 1}), 1))
 	assert.InDelta(t, -0.75, autocorrelation(ranked([]float64{1, 9, 1, 9}), 1), 1e-12)
 	assert.InDelta(t, 0.5, autocorrelation(ranked([]float64{1, 9, 1, 9}), 2), 1e-12)
-	assert.Equal(t, []int{1, 1, 2, 3}, []int{crowded(nil), crowded(make([]float64, 1000)), crowded(free[:0:0]) + 1,
-		crowded(make([]float64, 2001))})
+	assert.Equal(t, []int{1, 1, 2, 3}, []int{crowded(nil, 60), crowded(free[:60], 60), crowded(free[:61], 60),
+		crowded(free[:121], 60)})
 	values := make([]float64, 3900)
 	for i := range values {
 		values[i] = r.ExpFloat64()
 	}
 	m := apart("ms", values[:3000], values[3000:])
 	assert.Equal(t, [2]int{3000, 900}, m.N)
-	assert.Equal(t, 3, m.Block)
+	assert.Equal(t, 150, m.Block, "20 blocks")
 	assert.InDelta(t, math.Ln2, m.A, 0.05, "the median of the samples, not of means of several")
 	assert.InDelta(t, math.Ln2, m.B, 0.1)
 	assert.Greater(t, m.P, 0.01, "equal distributions")
 	assert.Equal(t, m.P, apart("ms", values[3000:], values[:3000]).P, "in either order")
-	assert.Zero(t, apart("ms", values[:3000], []float64{1}).Block, "too few to combine")
+	assert.Greater(t, apart("ms", values[:3000], []float64{1e9}).P, 0.05, "20 blocks and one value")
 	m = apart("asks", []float64{0, 1, 2, 3, 4, 5, 6}, []float64{10, 11, 12, 13, 14, 15, 16})
 	assert.InDelta(t, 13./3-1, *m.Change, 1e-12)
 	assert.Nil(t, m.Low, "0 has no logarithm")
@@ -524,7 +524,7 @@ func TestBlocks(t *testing.T) {
 	}
 	m = together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
 	assert.Equal(t, [2]int{5000, 5000}, m.N)
-	assert.Equal(t, 5, m.Block, "all pairs are compared: there may be a thousand")
+	assert.Equal(t, 84, m.Block, "59 blocks")
 }
 
 // FuzzRead: any lines are compared or refused.

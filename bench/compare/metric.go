@@ -110,7 +110,7 @@ func common(a, b *series) (x, y []float64) {
 func together(name string, a, b []float64) Metric {
 	m := Metric{Name: name, A: stat.Mean(a), B: stat.Mean(b), P: 1, Adjusted: 1, Test: NoTest,
 		N: [2]int{len(a), len(b)}}
-	crowd := crowded(a)
+	crowd := crowded(a, stats.MostRanks)
 	a, b = blocks(a, crowd), blocks(b, crowd)
 	positive := !slices.ContainsFunc(slices.Concat(a, b), func(x float64) bool { return x <= 0 })
 	d, equal := make([]float64, len(a)), 0
@@ -158,8 +158,8 @@ func apart(name string, a, b []float64) Metric {
 		return m
 	}
 	// one length for both: means of three values have another distribution than single ones
-	if block := min(max(crowded(a), crowded(b)), len(a), len(b)); block > 1 {
-		m.Block, a, b = block, blocks(a, block), blocks(b, block)
+	if block := max(crowded(a, stats.MostChoices/2), crowded(b, stats.MostChoices/2)); block > 1 {
+		m.Block, a, b = block, blocks(a, min(block, len(a))), blocks(b, min(block, len(b)))
 	}
 	m.Test, m.P = RankSum, stats.RankSum(a, b)
 	if slices.Min(all) > 0 {
@@ -208,9 +208,8 @@ func blockLength(d []float64) int {
 	return min(max(1, len(d)/12), int(math.Ceil(2*time)))
 }
 
-// crowded returns how many neighbours to combine so that at most a thousand values are left, since each is compared
-// with each other.
-func crowded(d []float64) int { return max(1, (len(d)+999)/1000) }
+// crowded returns how many neighbours to combine so that at most this many values are left.
+func crowded(d []float64, most int) int { return max(1, (len(d)+most-1)/most) }
 
 // ranked returns the ranks of values, shifted to a mean of 0. Equal values share the mean of their ranks.
 func ranked(d []float64) []float64 {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -56,9 +58,13 @@ func (o Options) Run(ctx context.Context) error {
 		o.Pause = time.Second
 	}
 	w := &work{
-		Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan int),
+		Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan int, len(o.Set.Questions)),
 		turns: newTurns(o.Runs, o.Set.Questions),
 	}
+	for number := range o.Set.Questions {
+		w.next <- number
+	}
+	close(w.next)
 	return w.run(ctx)
 }
 
@@ -74,27 +80,11 @@ type work struct {
 
 // run distributes the questions to goroutines.
 func (w *work) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var all sync.WaitGroup
+	workers, ctx := errgroup.WithContext(ctx)
 	for range min(w.Parallel, len(w.Set.Questions)) {
-		all.Go(func() {
-			if err := w.questions(ctx); err != nil {
-				cancel(err)
-			}
-		})
+		workers.Go(func() error { return w.questions(ctx) })
 	}
-feed:
-	for number := range w.Set.Questions {
-		select {
-		case w.next <- number:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(w.next)
-	all.Wait()
-	if w.done == w.total { // ctx ended too late to matter
+	if workers.Wait() == nil {
 		return nil
 	}
 	return context.Cause(ctx)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
@@ -131,7 +132,7 @@ func (l *Log) takeHead(b []byte) error {
 	if err := json.Unmarshal(b, &h); err != nil || h.Settings == nil {
 		return errForeign
 	}
-	if d := h.Settings.differences(l.Settings); d != "" {
+	if d := errs.Differences(*h.Settings, l.Settings); d != "" {
 		return fmt.Errorf("the answers there are of other settings: %s; "+
 			"give another name with -o, or the settings of the file", d)
 	}

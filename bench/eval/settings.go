@@ -1,12 +1,5 @@
 package eval
 
-import (
-	"encoding/json"
-	"fmt"
-	"reflect"
-	"strings"
-)
-
 // Settings are all settings that affect answers. A file of answers can only be continued with the settings it began
 // with.
 type Settings struct {
@@ -15,7 +8,6 @@ type Settings struct {
 	Data        string   `json:"data"` // SHA-256 of the questions
 	Questions   int      `json:"questions"`
 	Prompts     string   `json:"prompts"` // [task.Set.Prompts]
-	Shots       int      `json:"shots"`
 	Raw         bool     `json:"raw"`
 	Small       string   `json:"small"`     // fingerprint of the small model
 	Large       string   `json:"large"`     // fingerprint of the large one, or its name from the gateway
@@ -34,31 +26,4 @@ type About struct {
 	Version string `json:"version"` // of the program
 	Command string `json:"command"` // that began the file
 	Date    string `json:"date"`    // of the beginning
-}
-
-// differences returns the fields in which two settings differ, each with both values.
-func (s Settings) differences(now Settings) string {
-	var all []string
-	before, after := reflect.ValueOf(s), reflect.ValueOf(now)
-	for i := range before.NumField() {
-		a, b := before.Field(i).Interface(), after.Field(i).Interface()
-		if !reflect.DeepEqual(a, b) {
-			name, _, _ := strings.Cut(before.Type().Field(i).Tag.Get("json"), ",")
-			all = append(all, fmt.Sprintf("%s (there %s, here %s)", name, shown(a), shown(b)))
-		}
-	}
-	return strings.Join(all, ", ")
-}
-
-// shown returns the value of a field as in the file, shortened.
-func shown(v any) string {
-	const most = 80
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	if len(b) > most {
-		return strings.ToValidUTF8(string(b[:most]), "") + "…"
-	}
-	return string(b)
 }

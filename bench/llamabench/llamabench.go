@@ -5,9 +5,10 @@
 package llamabench
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
@@ -34,12 +35,74 @@ type Test struct {
 	SamplesNS []int64   // nanoseconds of each sample, above 0
 }
 
-// rates returns the tokens per second of the samples.
-func (t Test) rates() (all []float64) {
-	for _, ns := range t.SamplesNS {
-		all = append(all, float64(t.Prompt+t.Decode)*1e9/float64(ns))
+// columns are the columns of llama-bench, in its order, its samples, and a description of the run.
+type columns struct {
+	BuildCommit   string    `json:"build_commit"`
+	BuildNumber   int       `json:"build_number"`
+	CPU           string    `json:"cpu_info"`
+	GPU           string    `json:"gpu_info"`
+	Backends      string    `json:"backends"`
+	ModelFilename string    `json:"model_filename"`
+	ModelType     string    `json:"model_type"`
+	ModelSize     int64     `json:"model_size"`
+	ModelParams   int64     `json:"model_n_params"`
+	Batch         int       `json:"n_batch"`
+	MicroBatch    int       `json:"n_ubatch"`
+	Threads       int       `json:"n_threads"`
+	CPUMask       string    `json:"cpu_mask"`
+	CPUStrict     bool      `json:"cpu_strict"`
+	Poll          int       `json:"poll"`
+	TypeK         string    `json:"type_k"`
+	TypeV         string    `json:"type_v"`
+	GPULayers     int       `json:"n_gpu_layers"` // -1: all
+	CPUExperts    int       `json:"n_cpu_moe"`
+	SplitMode     string    `json:"split_mode"`
+	MainGPU       int       `json:"main_gpu"`
+	NoKVOffload   bool      `json:"no_kv_offload"`
+	FlashAttn     int       `json:"flash_attn"`
+	Devices       string    `json:"devices"`
+	TensorSplit   string    `json:"tensor_split"`
+	Overrides     string    `json:"tensor_buft_overrides"`
+	LoadMode      string    `json:"load_mode"`
+	Embeddings    bool      `json:"embeddings"`
+	NoOpOffload   int       `json:"no_op_offload"`
+	NoHost        bool      `json:"no_host"`
+	FitTarget     int       `json:"fit_target"`
+	FitMinContext int       `json:"fit_min_ctx"`
+	Prompt        int       `json:"n_prompt"`
+	Decode        int       `json:"n_gen"`
+	Depth         int       `json:"n_depth"`
+	Time          time.Time `json:"test_time"`
+	MeanNS        float64   `json:"avg_ns"`
+	DeviationNS   float64   `json:"stddev_ns"`
+	MeanTPS       float64   `json:"avg_ts"`
+	DeviationTPS  float64   `json:"stddev_ts"`
+	SamplesNS     []int64   `json:"samples_ns"`
+	SamplesTPS    []float64 `json:"samples_ts"`
+	Run           any       `json:"run,omitempty"`
+}
+
+// columns returns the columns of a test.
+func (t Test) columns() columns {
+	c := columns{
+		BuildCommit: t.Version, CPU: t.CPU, GPU: t.GPU, Backends: t.Backend, ModelFilename: t.File, ModelType: t.model(),
+		ModelSize: t.Bytes, ModelParams: t.Params, Batch: t.Batch, MicroBatch: t.Batch, Threads: t.Threads,
+		CPUMask: "0x0", TypeK: t.KV, TypeV: t.KV, SplitMode: "none", FlashAttn: -1, Devices: "auto",
+		TensorSplit: "0.00", Overrides: "none", LoadMode: "mmap", Prompt: t.Prompt, Decode: t.Decode, Depth: t.Depth,
+		Time: t.Began.UTC().Truncate(time.Second), SamplesNS: t.SamplesNS,
 	}
-	return all
+	if t.GPU != "" {
+		c.GPULayers = -1
+	}
+	var all []float64
+	for _, ns := range t.SamplesNS {
+		all = append(all, float64(ns))
+		c.SamplesTPS = append(c.SamplesTPS, float64(t.Prompt+t.Decode)*1e9/float64(ns))
+	}
+	mean, deviation := stat.MeanDeviation(all)
+	c.MeanNS, c.DeviationNS = math.Floor(mean), math.Floor(deviation)
+	c.MeanTPS, c.DeviationTPS = stat.MeanDeviation(c.SamplesTPS)
+	return c
 }
 
 // model describes the model, such as "qwen2 494.03M Q8_0".
@@ -51,55 +114,17 @@ func (t Test) model() string {
 	return fmt.Sprintf("%s %s %s", t.Arch, params, t.Type)
 }
 
-// kind is the format of a column in JSON.
-type kind int
-
-const (
-	text    kind = iota // in quotes
-	number              // unquoted
-	boolean             // false or true
-)
-
-// column is a column of llama-bench with its value.
-type column struct {
-	name  string
-	kind  kind
-	value string
-}
-
-// columns returns all columns in llama-bench's order.
-func (t Test) columns() []column {
-	ns := make([]float64, len(t.SamplesNS))
-	for i, n := range t.SamplesNS {
-		ns[i] = float64(n)
+// Write writes a line of JSON for each test, as llama-bench does with -o jsonl. run, if not nil, is an additional field
+// of each line.
+func Write(w io.Writer, tests []Test, run any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	for _, t := range tests {
+		c := t.columns()
+		c.Run = run
+		if err := e.Encode(c); err != nil {
+			return err
+		}
 	}
-	meanNS, deviationNS := stat.MeanDeviation(ns)
-	meanTS, deviationTS := stat.MeanDeviation(t.rates())
-	whole := func(f float64) string { return strconv.FormatFloat(math.Floor(f), 'f', 0, 64) }
-	layers := "0" // on a GPU
-	if t.GPU != "" {
-		layers = "-1" // all
-	}
-	return []column{
-		{"build_commit", text, t.Version}, {"build_number", number, "0"},
-		{"cpu_info", text, t.CPU}, {"gpu_info", text, t.GPU}, {"backends", text, t.Backend},
-		{"model_filename", text, t.File}, {"model_type", text, t.model()},
-		{"model_size", number, strconv.FormatInt(t.Bytes, 10)},
-		{"model_n_params", number, strconv.FormatInt(t.Params, 10)},
-		{"n_batch", number, strconv.Itoa(t.Batch)}, {"n_ubatch", number, strconv.Itoa(t.Batch)},
-		{"n_threads", number, strconv.Itoa(t.Threads)},
-		{"cpu_mask", text, "0x0"}, {"cpu_strict", boolean, "0"}, {"poll", number, "0"},
-		{"type_k", text, t.KV}, {"type_v", text, t.KV},
-		{"n_gpu_layers", number, layers}, {"n_cpu_moe", number, "0"}, {"split_mode", text, "none"},
-		{"main_gpu", number, "0"}, {"no_kv_offload", boolean, "0"}, {"flash_attn", number, "-1"},
-		{"devices", text, "auto"}, {"tensor_split", text, "0.00"}, {"tensor_buft_overrides", text, "none"},
-		{"load_mode", text, "mmap"}, {"embeddings", boolean, "0"}, {"no_op_offload", number, "0"},
-		{"no_host", boolean, "0"}, {"fit_target", number, "0"}, {"fit_min_ctx", number, "0"},
-		{"n_prompt", number, strconv.Itoa(t.Prompt)}, {"n_gen", number, strconv.Itoa(t.Decode)},
-		{"n_depth", number, strconv.Itoa(t.Depth)},
-		{"test_time", text, t.Began.UTC().Format(time.RFC3339)},
-		{"avg_ns", number, whole(meanNS)}, {"stddev_ns", number, whole(deviationNS)},
-		{"avg_ts", number, strconv.FormatFloat(meanTS, 'f', 6, 64)},
-		{"stddev_ts", number, strconv.FormatFloat(deviationTS, 'f', 6, 64)},
-	}
+	return nil
 }

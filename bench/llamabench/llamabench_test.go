@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,10 +28,10 @@ func some() []Test {
 	return []Test{prompt, decode}
 }
 
-func write(t *testing.T, tests []Test, extra map[string]any) (text string, lines []map[string]any) {
+func write(t *testing.T, tests []Test, run any) (text string, lines []map[string]any) {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, tests, extra))
+	require.NoError(t, Write(&b, tests, run))
 	for line := range strings.Lines(b.String()) {
 		var one map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &one))
@@ -44,39 +45,40 @@ func TestColumns(t *testing.T) {
 	one := some()[1]
 	one.GPU, one.Backend, one.KV, one.Batch, one.Threads, one.SamplesNS = "M4", "Metal", "f32", 33, 3, []int64{1e9, 2e9}
 	text, _ := write(t, []Test{one}, nil)
-	assert.Equal(t, `{"build_commit": "v1", "build_number": 0, "cpu_info": "A \"fast\" CPU, 2", "gpu_info": "M4", `+
-		`"backends": "Metal", "model_filename": "m.gguf", "model_type": "qwen2 630.17M Q8_0", "model_size": 675710816, `+
-		`"model_n_params": 630167424, "n_batch": 33, "n_ubatch": 33, "n_threads": 3, "cpu_mask": "0x0", `+
-		`"cpu_strict": false, "poll": 0, "type_k": "f32", "type_v": "f32", "n_gpu_layers": -1, "n_cpu_moe": 0, `+
-		`"split_mode": "none", "main_gpu": 0, "no_kv_offload": false, "flash_attn": -1, "devices": "auto", `+
-		`"tensor_split": "0.00", "tensor_buft_overrides": "none", "load_mode": "mmap", "embeddings": false, `+
-		`"no_op_offload": 0, "no_host": false, "fit_target": 0, "fit_min_ctx": 0, "n_prompt": 0, "n_gen": 64, `+
-		`"n_depth": 4096, "test_time": "2026-07-01T10:00:00Z", "avg_ns": 1500000000, "stddev_ns": 707106781, `+
-		`"avg_ts": 48.000000, "stddev_ts": 22.627417, "samples_ns": [1000000000,2000000000], "samples_ts": [64,32]}`+"\n",
-		text)
+	assert.Equal(t, `{"build_commit":"v1","build_number":0,"cpu_info":"A \"fast\" CPU, 2","gpu_info":"M4",`+
+		`"backends":"Metal","model_filename":"m.gguf","model_type":"qwen2 630.17M Q8_0","model_size":675710816,`+
+		`"model_n_params":630167424,"n_batch":33,"n_ubatch":33,"n_threads":3,"cpu_mask":"0x0",`+
+		`"cpu_strict":false,"poll":0,"type_k":"f32","type_v":"f32","n_gpu_layers":-1,"n_cpu_moe":0,`+
+		`"split_mode":"none","main_gpu":0,"no_kv_offload":false,"flash_attn":-1,"devices":"auto",`+
+		`"tensor_split":"0.00","tensor_buft_overrides":"none","load_mode":"mmap","embeddings":false,`+
+		`"no_op_offload":0,"no_host":false,"fit_target":0,"fit_min_ctx":0,"n_prompt":0,"n_gen":64,`+
+		`"n_depth":4096,"test_time":"2026-07-01T10:00:00Z","avg_ns":1500000000,"stddev_ns":707106781,`+
+		`"avg_ts":48,"stddev_ts":22.627416997969522,"samples_ns":[1000000000,2000000000],"samples_ts":[64,32]}`+"\n", text)
 	var all []string
-	for _, c := range one.columns() {
-		all = append(all, c.name)
+	for i := range reflect.TypeFor[columns]().NumField() {
+		all = append(all, reflect.TypeFor[columns]().Field(i).Tag.Get("json"))
 	}
-	assert.Equal(t, names, strings.Join(all, ","))
+	assert.Equal(t, names+",samples_ns,samples_ts,run,omitempty", strings.Join(all, ","))
 }
 
-// TestWrite: there is a line for each test, with means and deviations of its samples, and with the extra fields.
+// TestWrite: there is a line for each test, with means and deviations of its samples, and with the run.
 func TestWrite(t *testing.T) {
-	text, lines := write(t, some(), map[string]any{"run": "<v1>", "a": 1})
-	assert.Contains(t, text, `"a": 1, "run": "<v1>"}`, "in order, not escaped")
+	text, lines := write(t, some(), "<v1>")
+	assert.Contains(t, text, `,"run":"<v1>"}`, "not escaped")
 	require.Len(t, lines, 2)
 	for name, want := range map[string]any{"avg_ns": 4333333333., "stddev_ns": 577350269., // n-1
-		"avg_ts": 119.466667, "stddev_ts": 14.780167, "n_gpu_layers": 0., "n_prompt": 512., "n_gen": 0.,
+		"n_gpu_layers": 0., "n_prompt": 512., "n_gen": 0.,
 		"samples_ns": []any{4e9, 5e9, 4e9}, "samples_ts": []any{128., 102.4, 128.}} {
 		assert.Equal(t, want, lines[0][name], name)
 	}
+	assert.InDelta(t, 119.466667, lines[0]["avg_ts"], 1e-6)
+	assert.InDelta(t, 14.780167, lines[0]["stddev_ts"], 1e-6)
 	assert.Equal(t, 0., lines[1]["stddev_ns"], "a single sample")
 	large := some()[0]
 	large.Params = 2e9
 	assert.Equal(t, "qwen2 2.00B Q8_0", large.model())
 	var b bytes.Buffer
-	assert.Error(t, Write(&b, some(), map[string]any{"run": make(chan int)}))
+	assert.Error(t, Write(&b, some(), make(chan int)))
 	assert.ErrorContains(t, Write(&b, []Test{{Prompt: 1, SamplesNS: []int64{0}}}, nil), "json: ")
 	assert.Empty(t, b.String())
 	null, err := os.Open(os.DevNull) // for reading

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"math"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -34,7 +33,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	got, err := c.Cloud.Ask(ctx, q)
 	end := t.r.now()
 	one := Ask{
-		Sent: start.Sub(t.begun), Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
+		Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
 		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited,
 		Queue: got.Queue, Cloud: got.Compute, BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
 	}
@@ -45,7 +44,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 		one.Error = short(err.Error())
 	}
 	for _, f := range got.Audit {
-		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, finite(f.LogProb), finite(f.Score), finite(f.Stands)})
+		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, finite(f.LogProb)})
 	}
 	for _, c := range got.Top {
 		one.Top = append(one.Top, Candidate{c.ID, finite(c.LogProb)})
@@ -78,22 +77,11 @@ func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err
 	start := c.t.r.now()
 	up, down, err = c.to.Warm(ctx, text)
 	w := Warm{
-		Tokens: len(text), Sent: start.Sub(c.t.begun), Took: c.t.r.now().Sub(start),
+		Tokens: len(text), Took: c.t.r.now().Sub(start),
 		BytesUp: up, BytesDown: down, GivenUp: ctx.Err() != nil, Failed: err != nil && ctx.Err() == nil,
 	}
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
 	c.t.a.Warms = append(c.t.a.Warms, w)
 	return up, down, err
-}
-
-// worst is recorded instead of the score of a token that cannot be drawn, since JSON has no infinity.
-const worst = -math.MaxFloat32
-
-// stands converts a recorded score back.
-func stands(x float32) float32 {
-	if x == worst {
-		return float32(math.Inf(-1))
-	}
-	return x
 }

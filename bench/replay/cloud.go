@@ -13,18 +13,10 @@ import (
 var ErrRecorded = errors.New("as in the recording")
 
 // Cloud returns the large model.
-func (t *Text) Cloud() draft.Cloud {
-	if t.of.HTTP {
-		return cloud{t}
-	}
-	return warmer{cloud{t}}
-}
+func (t *Text) Cloud() draft.Cloud { return cloud{t} }
 
 // cloud is the large model of a recording.
 type cloud struct{ t *Text }
-
-// warmer can also prefill text early.
-type warmer struct{ cloud }
 
 // Ask implements [draft.Cloud].
 func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
@@ -118,18 +110,11 @@ func (t *Text) travel(
 	return t.carry(ctx, downwards, text, a.BytesDown)
 }
 
-// asRecorded returns the time of an ask over the recorded link, or over HTTP, which has a link of its own.
+// asRecorded returns the time of an ask over the recorded link.
 func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration {
 	d := like.Lag - worked + like.Took
 	if t.terms.CloudPace != nil {
-		took := like.Cloud
-		if t.of.HTTP { // HTTP answers have no times
-			took = t.p.CloudPace
-		}
-		d += *t.terms.CloudPace - took
-	}
-	if t.of.HTTP && t.terms.Link != nil {
-		d += t.terms.Link.RTT - t.p.RTT
+		d += *t.terms.CloudPace - like.Cloud
 	}
 	if exact != nil && !exact.answered() { // it was abandoned before the answer arrived
 		d = max(d, exact.Lag-worked+exact.Took+1)
@@ -151,7 +136,7 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 		a.Audited = exact.Audited
 		for _, f := range exact.Audit {
 			if f.Pos < len(q.Context) {
-				a.Audit = append(a.Audit, f.draft())
+				a.Audit = append(a.Audit, terms.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb})
 			}
 		}
 		for _, c := range exact.Top {
@@ -163,11 +148,6 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 		t.audit(q, &a)
 	}
 	return a
-}
-
-// draft converts a finding.
-func (f *Finding) draft() terms.Finding {
-	return terms.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: stands(f.Stands)}
 }
 
 // says returns the large model's choice after a text of length tokens. If the recording does not have it, it is the
@@ -200,24 +180,10 @@ func (t *Text) audit(q draft.Question, a *draft.Answer) {
 			t.Answers++
 			t.guessed[text] = true
 		case token != q.Context[pos]:
-			a.Audit = append([]terms.Finding{t.finding(q, text, pos, token)}, a.Audit...)
+			a.Audit = append([]terms.Finding{{Pos: pos, Token: token}}, a.Audit...)
 		}
 		a.Audited++
 	}
-}
-
-// finding returns the finding that the large model prefers a token to the one at a position of the text.
-func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) terms.Finding {
-	if f := t.p.scores[contest{text, q.Context[pos]}]; f != nil {
-		return f.draft()
-	}
-	f := terms.Finding{Pos: pos, Token: token}
-	if q.Verify == terms.EachScore { // the difference is unknown: assume more than any margin
-		t.Answers++
-		t.guessed[text] = true
-		f.Stands = stands(worst)
-	}
-	return f
 }
 
 // common returns the length of the longest common prefix of a context with one of some texts.
@@ -229,7 +195,7 @@ func common(texts [][]int32, context []int32) (most int) {
 }
 
 // Warm implements [draft.Warmer].
-func (c warmer) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+func (c cloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	t := c.t
 	exact, like := t.warm(len(text))
 	ok := false

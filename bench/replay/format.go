@@ -28,7 +28,6 @@ type Header struct {
 	Parallel  int           `json:"parallel,omitempty"`      // concurrent answers
 	CloudPace time.Duration `json:"cloud_pace_ns"`           // minimum time of a token of the large model
 	Router    string        `json:"router_hash,omitempty"`   // of the network of the confidences; see [HashOf]
-	Scores    bool          `json:"scores,omitempty"`        // findings have scores, because there was a margin
 
 	// Calibration holds the confidences from which a budget of the policy learned started: see [router.Options].
 	Calibration []float32 `json:"calibration,omitempty"`
@@ -41,7 +40,6 @@ type Header struct {
 type Answer struct {
 	Mode     string        `json:"mode"`
 	Question int           `json:"question"`          // its number in the workload
-	Take     int           `json:"take,omitempty"`    // number of earlier answers to this question in this mode
 	Device   int           `json:"device,omitempty"`  // of the answer; the answers of one device are in order
 	WarmUp   bool          `json:"warm_up,omitempty"` // does not count: the device learned from it
 	Prompt   []int32       `json:"prompt"`
@@ -87,8 +85,7 @@ type Call struct {
 // Ask is a question to the large model and its result: a terms.Question and its terms.Answer in the format of the file,
 // with their times.
 type Ask struct {
-	Node int32         `json:"node"`    // the context
-	Sent time.Duration `json:"sent_ns"` // since the answer began
+	Node int32 `json:"node"` // the context
 	// of the program itself before it, since the last call or wait
 	Lag       time.Duration `json:"lag_ns"`
 	Took      time.Duration `json:"took_ns"`            // until the answer, or until it was abandoned
@@ -135,15 +132,11 @@ type Finding struct {
 	Pos     int     `json:"pos"`
 	Token   int32   `json:"token"`
 	LogProb float32 `json:"log_prob,omitempty"`
-	Score   float32 `json:"score,omitempty"` // of Token, with a margin
-	// of the token in the text; the lowest float32 for one that cannot be drawn
-	Stands float32 `json:"stands,omitempty"`
 }
 
 // Warm is text that was sent before a question.
 type Warm struct {
-	Tokens    int           `json:"tokens"`  // of the whole text
-	Sent      time.Duration `json:"sent_ns"` // since the answer began
+	Tokens    int           `json:"tokens"` // of the whole text
 	Took      time.Duration `json:"took_ns"`
 	BytesUp   int           `json:"bytes_up,omitempty"`
 	BytesDown int           `json:"bytes_down,omitempty"`

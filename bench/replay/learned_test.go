@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -26,7 +25,6 @@ func TestLearnedAudit(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask   Ask
 		want  said
-		score []int   // positions with scores
 		ahead []int32 // the text that the token ahead follows; nil: the context and the answer
 	}{
 		"none":               {ask: Ask{}, want: said{}},
@@ -39,11 +37,6 @@ func TestLearnedAudit(t *testing.T) {
 		"two findings": {
 			ask:  Ask{Audited: 3, Audit: []Finding{{Pos: 4, Token: 31}, {Pos: 2, Token: 30}}},
 			want: said{2: 30, 3: 11, 4: 31},
-		},
-		"scores": {
-			ask: Ask{Audited: 3, Verify: int(terms.EachScore), Audit: []Finding{{Pos: 2, Token: 30, Score: -1},
-				{Pos: 3, Token: 31, Stands: -2}, {Pos: 4, Token: 32}}},
-			want: said{2: 30, 3: 31, 4: 32}, score: []int{2, 3},
 		},
 		"each choice": {
 			ask: Ask{Audited: 3, Verify: int(terms.EachChoice), Audit: []Finding{{Pos: 4, Token: 31},
@@ -59,7 +52,6 @@ func TestLearnedAudit(t *testing.T) {
 			p, err := NewPlayer(r)
 			require.NoError(t, err)
 			want := map[uint64]int32{hashOf(text): 20}
-			scores := map[contest]bool{}
 			for n, token := range c.want {
 				want[hashOf(text[:n])] = token
 			}
@@ -70,21 +62,7 @@ func TestLearnedAudit(t *testing.T) {
 			want[hashOf(ahead)] = 21
 			want[then(hashOf(ahead), 21)] = 22
 			assert.Equal(t, want, p.said)
-			for _, pos := range c.score {
-				scores[contest{hashOf(text[:pos]), text[pos]}] = true
-			}
-			assert.Len(t, p.scores, len(scores))
-			for of := range scores {
-				assert.NotNil(t, p.scores[of])
-			}
 			assert.True(t, p.Asked())
-
-			r.Answers[0].Mode = PaperMode
-			p, err = NewPlayer(r)
-			require.NoError(t, err)
-			assert.Empty(t, p.said, "its text may have other tokens")
-			assert.False(t, p.Asked())
-			assert.Len(t, p.asks[PaperMode], 1)
 		})
 	}
 }
@@ -96,7 +74,6 @@ func TestAssumedAudit(t *testing.T) {
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
 	context := []int32{2, 3, 10, 11, 12, 13}
-	known := Finding{Pos: 2, Token: 30, LogProb: -1, Score: -2, Stands: -3}
 	p.said = map[uint64]int32{hashOf(context[:2]): 30, hashOf(context[:4]): 12, hashOf(context[:5]): 31,
 		hashOf(context): 20}
 	text, err := p.Text(Of{Mode: "serial"}, Terms{}, simclock.New(time.Unix(0, 0)))
@@ -117,13 +94,6 @@ func TestAssumedAudit(t *testing.T) {
 	assert.Equal(t, []terms.Finding{first, last}, a.Audit, "ascending")
 	assert.Equal(t, Assumed{Answers: 1}, text.Assumed)
 	assert.Equal(t, map[uint64]bool{hashOf(context[:3]): true}, text.guessed)
-	p.scores[contest{hashOf(context[:2]), 10}] = &known
-	a = audits(2, terms.EachScore)
-	last.Stands = float32(math.Inf(-1))
-	assert.Equal(t, []terms.Finding{{Pos: 2, Token: 30, LogProb: -1, Score: -2, Stands: -3}, last}, a.Audit,
-		"an unknown score is above any margin")
-	assert.Equal(t, Assumed{Answers: 2}, text.Assumed)
-	assert.True(t, text.guessed[hashOf(context[:5])])
 	for from, want := range map[int]int{0: 0, 3: 3, 6: 0, 9: 0} {
 		assert.Equal(t, want, audits(from, terms.EachChoice).Audited, from)
 	}

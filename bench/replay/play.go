@@ -49,7 +49,6 @@ type Of struct {
 	Question int
 	Take     int
 	WarmUp   *Answer // the recorded answer, for an answer of the warm-up
-	HTTP     bool    // asks use HTTP
 	Part     float64 // position in the traces at the beginning, as a share of their length, in [0, 1)
 }
 
@@ -83,7 +82,7 @@ func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) 
 	} else if of.Take < len(found) {
 		t.from = found[of.Take]
 	}
-	if terms.Link == nil || of.HTTP {
+	if terms.Link == nil {
 		return t, nil
 	}
 	o := terms.Link.Options

@@ -17,9 +17,8 @@ type Player struct {
 	*Recording
 	found  map[take][]*Answer // by mode and question
 	heads  map[uint64]*Head
-	places map[place][]*Head    // by position
-	said   map[uint64]int32     // the large model's choices, by the text before them
-	scores map[contest]*Finding // by how much it prefers its choice
+	places map[place][]*Head // by position
+	said   map[uint64]int32  // the large model's choices, by the text before them
 	calls  map[string]map[int][]*Call
 	asks   map[string][]*Ask // answered ones, by mode; all of them under ""
 	warms  []*Warm
@@ -37,10 +36,10 @@ type place struct {
 // anywhere represents all places; with -1 as the position it represents all positions of a question.
 func anywhere() place { return place{question: -1, pos: -1} }
 
-// contest is a text and a token after it.
-type contest struct {
-	text  uint64
-	token int32
+// take is a question in a mode.
+type take struct {
+	mode     string
+	question int
 }
 
 // overheads are times of the program itself, medians of the recording.
@@ -50,7 +49,7 @@ type overheads struct{ lead, prefill, tail, lag, way time.Duration }
 func NewPlayer(r *Recording) (*Player, error) {
 	p := &Player{
 		Recording: r, found: map[take][]*Answer{}, heads: map[uint64]*Head{}, places: map[place][]*Head{},
-		said: map[uint64]int32{}, scores: map[contest]*Finding{}, calls: map[string]map[int][]*Call{},
+		said: map[uint64]int32{}, calls: map[string]map[int][]*Call{},
 		asks: map[string][]*Ask{},
 	}
 	for _, a := range r.Answers {
@@ -76,10 +75,8 @@ func NewPlayer(r *Recording) (*Player, error) {
 	return p, nil
 }
 
-// Special modes of a recording: questions over HTTP, the large model alone over HTTP and without a network, and the
-// small model alone.
+// Special modes of a recording: the large model alone over HTTP and without a network, and the small model alone.
 const (
-	PaperMode     = "paper"
 	CloudMode     = "cloud"
 	ReferenceMode = "reference"
 	LocalMode     = "local"
@@ -159,19 +156,12 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 		return
 	}
 	p.asks[a.Mode] = append(p.asks[a.Mode], q)
-	if a.Mode == PaperMode { // it sends text, which may be tokenized differently, over another link
-		return
-	}
 	p.asks[""] = append(p.asks[""], q)
 	context := a.context(q.Node)
 	text := a.texts[q.Node]
 	p.said[text] = q.Token
 	text = then(text, q.Token)
-	turned := map[int]*Finding{}
-	for i := range q.Audit {
-		turned[q.Audit[i].Pos] = &q.Audit[i]
-	}
-	p.learnAudit(a, q, context, turned)
+	p.learnAudit(q, context)
 	if terms.Verify(q.Verify) == terms.EachChoice && len(q.Audit) > 0 {
 		// tokens ahead follow the first token that is replaced
 		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
@@ -184,7 +174,11 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 }
 
 // learnAudit records the large model's choices from an audit.
-func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*Finding) {
+func (p *Player) learnAudit(q *Ask, context []int32) {
+	turned := map[int]int32{}
+	for _, f := range q.Audit {
+		turned[f.Pos] = f.Token
+	}
 	first, end := max(0, len(context)-q.Audited), len(context)
 	if q.Audited == 0 || first >= end {
 		return
@@ -192,11 +186,8 @@ func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*
 	text := hashOf(context[:first])
 	for pos := first; pos < end; pos++ {
 		p.said[text] = context[pos]
-		if f := turned[pos]; f != nil {
-			p.said[text] = f.Token
-			if f.Score != 0 || f.Stands != 0 {
-				p.scores[contest{text, context[pos]}] = f
-			}
+		if token, other := turned[pos]; other {
+			p.said[text] = token
 		}
 		text = then(text, context[pos])
 	}

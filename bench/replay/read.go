@@ -164,8 +164,8 @@ func (a *Answer) check(h *Header) error {
 	switch {
 	case a.Mode == "" || len(a.Mode) > 100:
 		return errors.New("mode: the name is empty or too long")
-	case a.Question < 0 || a.Take < 0 || a.Device < 0:
-		return errors.New("question, take, device: a number is negative")
+	case a.Question < 0 || a.Device < 0:
+		return errors.New("question, device: a number is negative")
 	case len(a.Prompt) == 0 || len(a.Prompt) >= h.Context:
 		return fmt.Errorf("prompt: %d tokens do not fit into a context of %d", len(a.Prompt), h.Context)
 	case len(a.Parents) != len(a.Tokens):
@@ -192,7 +192,7 @@ func (a *Answer) check(h *Header) error {
 		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab, pos))
 	}
 	for _, w := range a.Warms {
-		err = errors.Join(err, times("warms", w.Sent, w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
+		err = errors.Join(err, times("warms", w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
 	}
 	return err
 }
@@ -232,10 +232,10 @@ func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	if err := a.node("asks", q.Node); err != nil {
 		return err
 	}
-	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
+	err := errors.Join(times("asks", q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
 		counts("asks", q.From, q.Audited, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
-	if q.Verify < 0 || q.Verify > 2 {
-		err = errors.Join(err, fmt.Errorf("asks: verify: %d is not in 0 to 2", q.Verify))
+	if q.Verify < 0 || q.Verify > 1 {
+		err = errors.Join(err, fmt.Errorf("asks: verify: %d is not 0 or 1", q.Verify))
 	}
 	if q.answered() {
 		err = errors.Join(err, tokens("asks", vocab, q.Token))

@@ -26,7 +26,6 @@ type Recorder struct {
 	mu      sync.Mutex
 	zip     *zstd.Encoder
 	pending []*Answer
-	takes   map[take]int
 	heads   map[uint64]wrote // which heads have been written, by text
 	written int
 	err     error
@@ -38,19 +37,13 @@ type wrote struct {
 	sure       bool // with the router's confidence
 }
 
-// take is a question in a mode.
-type take struct {
-	mode     string
-	question int
-}
-
 // NewRecorder begins a recording; it sets the version. clock is that of the decoders: nil means the computer's.
 func NewRecorder(w io.Writer, h Header, clock draft.Clock) (*Recorder, error) {
 	zip, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{clock: clock, zip: zip, takes: map[take]int{}, heads: map[uint64]wrote{}}
+	r := &Recorder{clock: clock, zip: zip, heads: map[uint64]wrote{}}
 	h.Version = version
 	r.line(h)
 	return r, r.err
@@ -84,10 +77,6 @@ func (r *Recorder) Close() error {
 func (r *Recorder) add(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if of := (take{a.Mode, a.Question}); !a.WarmUp {
-		a.Take = r.takes[of]
-		r.takes[of]++
-	}
 	if r.pending = append(r.pending, a); len(r.pending) >= maxPending {
 		r.flush()
 	}

@@ -73,7 +73,7 @@ func TestOwnTime(t *testing.T) {
 	})
 	a := answers(t, rec, &b)[0]
 	assert.Equal(t, "a", a.Mode)
-	assert.Equal(t, []int{2, 0, 5}, []int{a.Question, a.Take, a.Device})
+	assert.Equal(t, []int{2, 5}, []int{a.Question, a.Device})
 	assert.Equal(t, 3*ms, a.Lead)
 	assert.Equal(t, 10*ms, a.Prefill)
 	require.Len(t, a.Calls, 3)
@@ -89,7 +89,7 @@ func TestOwnTime(t *testing.T) {
 	assert.Equal(t, []int32{0, 1, 2}, a.Parents)
 	require.Len(t, a.Asks, 1)
 	assert.Equal(t, Ask{
-		Node: 1, Sent: (3 + 10 + 1 + 10 + 3) * ms, Lag: 3 * ms, Took: 20 * ms, Token: 4, BytesUp: 5,
+		Node: 1, Lag: 3 * ms, Took: 20 * ms, Token: 4, BytesUp: 5,
 	}, a.Asks[0])
 	sum := a.Lead + a.Prefill + 25*ms + 30*ms + 4*ms + 10*ms - 4*ms + a.Tail
 	for _, c := range a.Calls {
@@ -235,13 +235,12 @@ func (c replying) Warm(context.Context, []int32) (up, down int, err error) {
 // TestRecordedAsk: every part of a question and of its answer that decoding needs is recorded, in numbers that JSON can
 // represent, and a replay answers the same.
 func TestRecordedAsk(t *testing.T) {
-	infinite := float32(math.Inf(-1))
 	reply := draft.Answer{BytesUp: 11, BytesDown: 12, Prefilled: 13, Reply: terms.Reply{
 		Token: 9, Top: []terms.Candidate{{ID: 9, LogProb: -0.5}, {ID: 8, LogProb: -2}}, Audited: 2,
-		Audit: []terms.Finding{{Pos: 1, Token: 6, LogProb: -3, Score: -4, Stands: infinite}},
+		Audit: []terms.Finding{{Pos: 1, Token: 6, LogProb: -3}},
 		Queue: ms, Compute: 2 * ms,
 	}}
-	question := draft.Question{Context: []int32{1, 5}, K: 2, AuditFrom: 1, Verify: terms.EachScore, Ahead: 3}
+	question := draft.Question{Context: []int32{1, 5}, K: 2, AuditFrom: 1, Verify: terms.EachChoice, Ahead: 3}
 	var b bytes.Buffer
 	bubble.Test(t, func(t *testing.T) {
 		rec, err := NewRecorder(&b, header(), nil)
@@ -268,12 +267,12 @@ func TestRecordedAsk(t *testing.T) {
 	assert.Equal(t, []bool{false, true, false, false}, []bool{a.Ended, a.Graded, a.Correct, a.WarmUp})
 	assert.Equal(t, 16*ms, a.Took)
 	assert.Equal(t, []Ask{{
-		Node: 1, Sent: 2 * ms, Lag: 2 * ms, Took: 9 * ms, From: 1, Verify: 2, Token: 9,
+		Node: 1, Lag: 2 * ms, Took: 9 * ms, From: 1, Verify: 1, Token: 9,
 		Top:     []Candidate{{9, -0.5}, {8, -2}},
-		Audited: 2, Audit: []Finding{{1, 6, -3, -4, worst}}, Queue: ms, Cloud: 2 * ms,
+		Audited: 2, Audit: []Finding{{1, 6, -3}}, Queue: ms, Cloud: 2 * ms,
 		BytesUp: 11, BytesDown: 12, Prefilled: 13, Wanted: 3,
 	}}, a.Asks)
-	assert.Equal(t, []Warm{{Tokens: 3, Sent: 12 * ms, Took: 4 * ms, BytesUp: 3, BytesDown: 2}}, a.Warms)
+	assert.Equal(t, []Warm{{Tokens: 3, Took: 4 * ms, BytesUp: 3, BytesDown: 2}}, a.Warms)
 
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
@@ -288,9 +287,8 @@ func TestRecordedAsk(t *testing.T) {
 	})
 }
 
-// TestTakes: the answers to a question in a mode are numbered, without those of the warm-up. However many there are,
-// all are written.
-func TestTakes(t *testing.T) {
+// TestMany: however many answers there are, all are written, in order.
+func TestMany(t *testing.T) {
 	var b bytes.Buffer
 	rec, err := NewRecorder(&b, header(), nil)
 	require.NoError(t, err)
@@ -303,18 +301,11 @@ func TestTakes(t *testing.T) {
 	}
 	all := answers(t, rec, &b)
 	require.Len(t, all, maxPending+9)
-	next := map[take]int{}
 	for i, a := range all {
 		assert.Equal(t, []int32{int32(i % vocab)}, a.IDs)
 		assert.Equal(t, i%5, a.Device)
 		assert.Equal(t, i < 6, a.WarmUp)
-		of := take{a.Mode, a.Question}
-		assert.Equal(t, next[of], a.Take)
-		if !a.WarmUp {
-			next[of]++
-		}
 	}
-	assert.Len(t, next, 4)
 	assert.True(t, rec.mu.TryLock(), "a late answer does not hang")
 }
 
@@ -344,8 +335,7 @@ func TestHeadsAreShared(t *testing.T) {
 	}
 	all := answers(t, rec, &b)
 	var got []int
-	for i, a := range all {
-		assert.Equal(t, i, a.Take)
+	for _, a := range all {
 		got = append(got, len(a.Heads))
 	}
 	assert.Equal(t, []int{1, 0, 0, 1, 0, 1, 0, 1}, got)

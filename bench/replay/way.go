@@ -10,10 +10,9 @@ import (
 
 // Link replaces the recorded link.
 type Link struct {
-	Options link.Options  // delays, capacities, traces; no addresses and no losses
-	Loss    float64       // of packets, each way, in [0, 1)
-	Seed    uint64        // of the losses
-	RTT     time.Duration // of HTTP, which has a link of its own
+	Options link.Options // delays, capacities, traces; no addresses and no losses
+	Loss    float64      // of packets, each way, in [0, 1)
+	Seed    uint64       // of the losses
 }
 
 const (

@@ -152,11 +152,7 @@ func (c large) audit(q draft.Question, a *draft.Answer) {
 	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
 		a.Audited++
 		if choice := c.says(text); choice != q.Context[pos] {
-			f := terms.Finding{Pos: pos, Token: choice}
-			if q.Verify == terms.EachScore {
-				f.Score, f.Stands = -1, -1-float32(router.Draw(text, uint64(q.Context[pos]))%300)/100
-			}
-			a.Audit = append(a.Audit, f)
+			a.Audit = append(a.Audit, terms.Finding{Pos: pos, Token: choice})
 		}
 		text = then(text, q.Context[pos])
 	}
@@ -346,7 +342,6 @@ func ways() map[string]func(*draft.Options) {
 		"serialplus": func(o *draft.Options) { o.Mode, o.Ahead = draft.Serial, 4 },
 		"verified":   func(o *draft.Options) { o.Verify, o.VerifyEvery = true, 6 },
 		"every":      func(o *draft.Options) { o.Verify, o.VerifyEvery, o.Ahead = true, 5, 5 },
-		"margin":     func(o *draft.Options) { o.Verify, o.VerifyEvery, o.Margin = true, 6, 1 },
 		"deadline":   func(o *draft.Options) { o.Deadline = 120 * ms },
 		"few":        func(o *draft.Options) { o.InFlight, o.Window, o.Lookup = 1, 4, -1 },
 	}
@@ -355,7 +350,7 @@ func ways() map[string]func(*draft.Options) {
 // linkOf returns a link with a round trip.
 func linkOf(rtt time.Duration, loss float64, seed uint64) *Link {
 	way := link.Direction{Delay: rtt / 2}
-	return &Link{Options: link.Options{Up: way, Down: way}, Loss: loss, Seed: seed, RTT: rtt}
+	return &Link{Options: link.Options{Up: way, Down: way}, Loss: loss, Seed: seed}
 }
 
 // wayNames returns the sorted names of the modes of tests.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,7 +31,6 @@ func TestPageInBrowser(t *testing.T) {
 		for _, width := range []int{1280, 390} {
 			for _, scheme := range []string{"light", "dark"} {
 				b.Open(path, width, scheme)
-				b.Picture(fmt.Sprintf("%s-%d-%s", name, width, scheme))
 				browsertest.Evaluated[bool](b,
 					`[...document.querySelectorAll("summary")].forEach((e) => e.click()), true`)
 				assert.LessOrEqual(t, browsertest.Evaluated[int](b, "document.documentElement.scrollWidth"), width)

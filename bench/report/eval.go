@@ -34,8 +34,8 @@ func OfEval(r *eval.Report, set *task.Set, runs []eval.Run, log *eval.Log, about
 
 // EvalTitle describes an evaluation in a line.
 func EvalTitle(r *eval.Report, s eval.Settings) string {
-	return fmt.Sprintf("%s: %d of %d questions, prompts %s, %d worked examples, at most %d tokens an answer",
-		s.Task, r.Questions, r.Asked, s.Prompts, s.Shots, s.MaxTokens)
+	return fmt.Sprintf("%s: %d of %d questions, prompts %s, at most %d tokens an answer",
+		s.Task, r.Questions, r.Asked, s.Prompts, s.MaxTokens)
 }
 
 // evalSection returns the tables and curves of an evaluation.

@@ -64,7 +64,6 @@ func gatewayTable(all []wire.GatewayReport) *Table {
 		{"in gateway p99", "", number(func(g line) float64 { return g.InGateway.P99 })},
 		{"CPU, µs an ask", "", number(func(g line) float64 { return g.CPUPerAsk })},
 		{"memory a device", "", func(g line) string { return bytesText(g.PerConnection) }},
-		{"a session", "memory of a text", func(g line) string { return bytesText(g.PerSession) }},
 	}, all)
 }
 
@@ -133,18 +132,5 @@ func (l *lines) addLink(one *result.Record) error {
 		add(fmt.Sprintf("end of an outage of %s ms, until an answer", chart.Number(o.OutageMS)), o.Outages, o.Lost,
 			o.Recovery, "at most "+chart.Number(o.Expected))
 	}
-	if r.Loopback != nil {
-		l.loopbacks = append(l.loopbacks, r.Loopback)
-	}
 	return nil
-}
-
-func loopbackTable(all []*wire.LinkLoopback) *Table {
-	type line = *wire.LinkLoopback
-	return tableOf("", []column[line]{
-		{"asks under way", "", func(l line) string { return fmt.Sprint(l.Abreast) }},
-		{"answers", "", func(l line) string { return fmt.Sprint(l.Answers) }},
-		{"asks/s", "", func(l line) string { return chart.Number(l.PerSecond) }},
-		{"CPU, µs an ask", "", func(l line) string { return chart.Number(l.CPUPerAsk) }},
-	}, all)
 }

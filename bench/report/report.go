@@ -44,14 +44,13 @@ type Picture struct {
 
 // lines are the lines of measurements by their kinds.
 type lines struct {
-	studies   []*study
-	engines   []engineLine
-	gateways  []wire.GatewayReport
-	paths     []path
-	loopbacks []*wire.LinkLoopback
-	curves    []*curves
-	others    []*Table
-	runs      []result.Run
+	studies  []*study
+	engines  []engineLine
+	gateways []wire.GatewayReport
+	paths    []path
+	curves   []*curves
+	others   []*Table
+	runs     []result.Run
 }
 
 // New sorts the lines of measurements by their kinds. Errors name the line.
@@ -77,7 +76,6 @@ func New(records []result.Record) (*Report, error) {
 	add("Engine", engineTable(l.engines))
 	add("Gateway", gatewayTable(l.gateways))
 	add("Link", pathTable(l.paths))
-	add("Without a link", loopbackTable(l.loopbacks))
 	for _, c := range l.curves {
 		r.Sections = append(r.Sections, evalSection("Accuracy: "+c.run.Command, "", c.report()))
 	}

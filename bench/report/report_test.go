@@ -63,11 +63,11 @@ func TestSorted(t *testing.T) {
 	assert.Equal(t, []string{"small " + hostile +
 		" asks model fedcba987654, device 60 tokens/s, cloud 15 ms a token: " +
 		"12 rows, 16 pictures", "Engine: 2 rows, 0 pictures", "Gateway: 1 rows, 0 pictures", "Link: 5 rows, 0 pictures",
-		"Without a link: 1 rows, 0 pictures", "Accuracy: pilotfish eval demo " + hostile + ": 5 rows, 2 pictures",
+		"Accuracy: pilotfish eval demo " + hostile + ": 5 rows, 2 pictures",
 		"run: 3 rows, 0 pictures", "bench link: 2 rows, 0 pictures"}, got)
-	assert.Equal(t, 26, r.Lines)
+	assert.Equal(t, 25, r.Lines)
 	assert.Equal(t, [][]string{{"summary.prompt_tps", "100.5"}, {"summary.text", hostile},
-		{"summary.tokens", "3 values"}}, r.Sections[6].Tables[0].Rows)
+		{"summary.tokens", "3 values"}}, r.Sections[5].Tables[0].Rows)
 	assert.Len(t, r.Runs, 6, "one run for each call")
 	_, err := New(nil)
 	assert.Error(t, err)
@@ -265,11 +265,9 @@ func TestColumns(t *testing.T) {
 		Bound: 35, Bandwidth: 36, LoadMS: 37, FirstTokenMS: 38, PeakRSS: 39 << 20, Threads: 1}
 	gateway := wire.GatewayReport{Devices: 40, Rate: 41, ModelMS: 42, Asks: 44, Answers: 43, PerSecond: 45, Errors: 46,
 		Latency: result.Latency{P50: 47, P90: 48, P99: 49, P999: 50, Max: 51}, InGateway: result.Latency{P99: 52},
-		CPUPerAsk: 53, PerConnection: 54 << 10, PerSession: 55 << 10}
+		CPUPerAsk: 53, PerConnection: 54 << 10}
 	link := wire.LinkReport{Part: "outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Outage: &wire.LinkOutage{Outages: 59,
 		Lost: 60, Recovery: result.Latency{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Expected: 66, OutageMS: 67}}
-	loop := wire.LinkReport{Part: "loopback", Loopback: &wire.LinkLoopback{Abreast: 68, Answers: 69, PerSecond: 70,
-		CPUPerAsk: 71}}
 	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: x(0.73), AccuracyLow: x(0.74),
 		AccuracyHigh: x(0.75), EscalatedShare: 0.76, Asks: 77, Silent: new(3), Chance: x(0.2), Known: x(2.5),
 		Turned:     x(3.5),
@@ -278,7 +276,7 @@ func TestColumns(t *testing.T) {
 	small := aRun("bench engine")
 	small.Model.Name = "small"
 	r := reported(t, line(t, mode, aRun("demo")), line(t, engine, small), line(t, gateway, aRun("bench gateway")),
-		line(t, link, aRun("bench link")), line(t, loop, aRun("bench link")), line(t, run, aRun("eval")))
+		line(t, link, aRun("bench link")), line(t, run, aRun("eval")))
 	want := []string{
 		"mode m; round trip 11; answers 2; right 3.0%; right, 95% 4.0% to 5.0%; from cloud 6.0%; mean 7; p50 8; p90 " +
 			"9; " +
@@ -289,11 +287,10 @@ func TestColumns(t *testing.T) {
 			"34.0%; " +
 			"bound, tokens/s 35; memory, GB/s 36; load, ms 37; first token, ms 38; peak memory 39 MiB",
 		"devices 40; asks/s of each 41; model, ms 42; answered 43 of 44; answers/s 45; failed 46; ms p50 47; p90 48; " +
-			"p99 49; p99.9 50; max 51; in gateway p99 52; CPU, µs an ask 53; memory a device 54 KiB; a session 55 KiB",
+			"p99 49; p99.9 50; max 51; in gateway p99 52; CPU, µs an ask 53; memory a device 54 KiB",
 		"timed end of an outage of 67 ms, until an answer; round trip 56 ms, 57% lost, model 58 ms; times 59; failed " +
 			"60; " +
 			"ms p50 61; p90 62; p99 63; p99.9 64; max 65; predicted at most 66",
-		"asks under way 68; answers 69; asks/s 70; CPU, µs an ask 71",
 		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 76.0%; asks 77.0; known 2.5; " +
 			"turned 3.5; ahead 4.5; tokens 5.5; ms 1234; missed 1.0%; needless 2.0%; agree 97.0%",
 	}
@@ -301,9 +298,6 @@ func TestColumns(t *testing.T) {
 	for i, s := range r.Sections {
 		assert.Equal(t, want[i], rowsOf(s.Tables[0]))
 	}
-	page := written(t, r)
-	assert.True(t, strings.Contains(page, "<tr><th>asks under way</th><th>answers</th><th>asks/s</th>"+
-		"<th>CPU, µs an ask</th></tr>\n<tr><td>68</td><td>69</td><td>70</td><td>71</td></tr>"))
 	oracle := eval.RunReport{Policy: eval.Oracle}
 	assert.Regexp(t, "ms ; missed|tokens 0.0$", rowsOf(runTable("csqa", &eval.Report{Runs: []eval.RunReport{oracle}})),
 		"it was not run")

@@ -75,7 +75,6 @@ func allLines(t *testing.T) (all [][]byte) {
 		"devices": 1000, "rate": 1, "model_ms": 5, "seconds": 30, "asks": 30000, "answers": 29999,
 		"answers_per_second": 29999.0 / 30, "errors": 1, "cpu_us_per_ask": 312,
 		"latency_ms": latency, "in_gateway_ms": latency, "memory_per_connection_bytes": 150000,
-		"memory_per_session_bytes": 9000,
 	}, aRun("bench gateway"))
 	for threads := 1; threads <= 2; threads++ {
 		n := float64(threads)
@@ -106,7 +105,6 @@ func allLines(t *testing.T) (all [][]byte) {
 		"resumed_ms": latency, "expected_connected_ms": 200, "expected_first_ms": 300, "expected_resumed_ms": 100})
 	link("outage", map[string]any{"outages": 3, "outage_ms": 1000, "recovery_ms": latency, "asks_lost": 2,
 		"expected_most_ms": 120})
-	link("loopback", map[string]any{"abreast": 64, "answers": 7381, "asks_per_second": 14737.9, "cpu_us_per_ask": 43.9})
 	return all
 }
 

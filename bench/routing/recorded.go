@@ -18,9 +18,10 @@ type recordOf struct {
 	warmUp           bool
 }
 
-// begin begins to record an answer; nil if there is no recording.
+// begin begins to record an answer; nil if there is no recording. A mode with a link of its own, and one with scores of
+// tokens, cannot be replayed and are not recorded.
 func (b *routing) begin(of recordOf, m outcome.Mode, prompt []int32) *replay.Take {
-	if b.Record == nil {
+	if b.Record == nil || m.Kind == outcome.Paper || m.Margin > 0 {
 		return nil
 	}
 	name := m.Name
@@ -69,7 +70,6 @@ func (o *Options) Records() (h replay.Header, err error) {
 	h = replay.Header{
 		Vocab: t.Size(), Context: o.Edge.Context(), MaxTokens: o.MaxTokens, EdgeTPS: o.EdgeTPS, RTT: o.RTT,
 		Loss: o.Loss, RowCost: o.RowCost, Parallel: o.Parallel, CloudPace: o.CloudPace,
-		Scores: slices.ContainsFunc(o.Modes, func(m outcome.Mode) bool { return m.Margin > 0 }),
 	}
 	h.MaxTokens = cmp.Or(h.MaxTokens, usualTokens)
 	for _, path := range o.Traces {

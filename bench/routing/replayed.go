@@ -7,8 +7,9 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
@@ -39,9 +40,9 @@ type ReplayOptions struct {
 var ErrNotRecorded = errors.New("missing in the recording")
 
 // Replay decodes the questions of a recording again in each mode, in virtual time: see package replay. Reports have the
-// form of those of [Measure], and are the same each time. For the modes cloud and paper, which use HTTP, the recorded
-// times are used, adjusted for another round trip and another pace of the large model if these are given: both modes
-// must be in the recording.
+// form of those of [Measure], and are the same each time. For the mode cloud, which uses HTTP, the recorded times are
+// used, adjusted for another round trip and another pace of the large model if these are given: it must be in the
+// recording.
 //
 // Each question has its own starting position in a link's traces: the first question of the workload at the beginning,
 // the others spread over the length. So all modes have the same conditions, and all parts of the traces count equally.
@@ -78,14 +79,13 @@ func (o *ReplayOptions) check() error {
 	recorded := o.Player.Modes()
 	for _, m := range o.Modes {
 		switch {
-		case (m.Kind == outcome.Cloud || m.Kind == outcome.Paper) && !slices.Contains(recorded, m.Name):
+		case m.Kind == outcome.Paper || m.Margin > 0:
+			return fmt.Errorf("%w: mode %s, which is never recorded: measure it", ErrNotRecorded, m.Name)
+		case m.Kind == outcome.Cloud && !slices.Contains(recorded, m.Name):
 			return fmt.Errorf("%w: mode %s, which uses HTTP: record that mode as well", ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
 			return fmt.Errorf("%w: answers of the large model for mode %s: "+
 				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)
-		case m.Margin > 0 && !o.Player.Scores:
-			return fmt.Errorf("%w: scores of the large model for mode %s: "+
-				"record a mode with a margin", ErrNotRecorded, m.Name)
 		}
 	}
 	return o.checkRouter()
@@ -140,7 +140,7 @@ func (r *replaying) prepare() error {
 			return err
 		}
 		o.Up.Loss, o.Down.Loss = 0, 0
-		r.terms.Link = &replay.Link{Options: o, Loss: l.Loss, Seed: l.Seed, RTT: l.RTT}
+		r.terms.Link = &replay.Link{Options: o, Loss: l.Loss, Seed: l.Seed}
 		r.cell.RTT, r.cell.Loss, r.cell.Traces = l.RTT, l.Loss, l.Traces
 	}
 	if r.EdgeTPS > 0 {
@@ -244,21 +244,17 @@ func (r *replaying) jobs(
 
 // atOnce runs jobs on all processors, and returns the first error.
 func atOnce(ctx context.Context, jobs []func() error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
-		wait.Go(func() {
-			for i := next.Add(1) - 1; int(i) < len(jobs) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				if err := jobs[i](); err != nil {
-					cancel(err)
-				}
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for _, job := range jobs {
+		workers.Go(func() error {
+			if err := context.Cause(ctx); err != nil {
+				return err
 			}
+			return job()
 		})
 	}
-	wait.Wait()
-	return context.Cause(ctx)
+	return workers.Wait()
 }
 
 // replayed is the replay of a device in a mode.
@@ -289,7 +285,7 @@ func (d *replayed) answer(ctx context.Context, one step) (a outcome.Answer, miss
 	clock := simclock.New(epoch())
 	at := max(0, slices.Index(d.numbers, one.question))
 	of := replay.Of{
-		Mode: d.m.Name, Question: one.question, Take: one.take, WarmUp: one.warmUp, HTTP: d.m.Kind == outcome.Paper,
+		Mode: d.m.Name, Question: one.question, Take: one.take, WarmUp: one.warmUp,
 		Part: float64(at) / float64(len(d.numbers)),
 	}
 	terms := d.terms
@@ -318,8 +314,8 @@ func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.As
 	if f.Ended {
 		tokens++
 	}
-	if d.terms.Link != nil {
-		a.Took += d.terms.Link.RTT - d.Player.RTT
+	if d.Link != nil {
+		a.Took += d.Link.RTT - d.Player.RTT
 	}
 	if p := d.terms.CloudPace; p != nil {
 		a.Took += time.Duration(len(f.IDs)) * (*p - d.Player.CloudPace)

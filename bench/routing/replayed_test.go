@@ -86,22 +86,20 @@ func TestBudgetOfModes(t *testing.T) {
 	racing.Spare(t)
 	const budget = 0.3
 	rule := router.Options{Policy: router.Margin, Budget: budget}
-	names := []string{"serial", "pipelined-2", "paper", "pipelined-1", "local"}
+	names := []string{"serial", "pipelined-2", "pipelined-1", "local"}
 	r := recordsWith(t, rule, 7, 3, names...)
 	replayed, err := Replay(t.Context(), r.options())
 	require.NoError(t, err)
 	for _, all := range [][]outcome.Report{r.reports, replayed} {
-		for _, one := range all[:4] {
-			if one.Mode != "paper" { // its texts of random tokens are tokenized again
-				assert.Equal(t, *r.reports[0].EscalatedShare, *one.EscalatedShare, one.Mode)
-			}
+		for _, one := range all[:3] {
+			assert.Equal(t, *r.reports[0].EscalatedShare, *one.EscalatedShare, one.Mode)
 			assert.LessOrEqual(t, *one.EscalatedShare, budget)
 			assert.Greater(t, *one.EscalatedShare, budget/2)
 			if one.EqualToSerial != nil {
 				assert.True(t, *one.EqualToSerial, one.Mode)
 			}
 		}
-		assert.Nil(t, all[4].EscalatedShare)
+		assert.Nil(t, all[3].EscalatedShare)
 	}
 	o := r.o
 	o.Record, o.Parallel, o.Modes = nil, 1, modes(t, "serial")
@@ -122,7 +120,7 @@ func TestBudgetOfModes(t *testing.T) {
 // others.
 func TestReplayUnchanged(t *testing.T) {
 	racing.Spare(t)
-	r := records(t, 5, 2, "local", "cloud", "paper", "serial", "pipelined-2", "verified", "speculative-3")
+	r := records(t, 5, 2, "local", "cloud", "serial", "pipelined-2", "verified", "speculative-3")
 	reports, err := Replay(t.Context(), r.options())
 	require.NoError(t, err)
 	require.Len(t, reports, len(r.reports))
@@ -233,7 +231,7 @@ func TestReplayTwice(t *testing.T) {
 // of the program: the prompt, a call for each token but the first, and a round trip for each ask.
 func TestReplayArithmetic(t *testing.T) {
 	racing.Spare(t)
-	r := records(t, 4, 1, "cloud", "paper", "serial")
+	r := records(t, 4, 1, "cloud", "serial")
 	o := r.options()
 	zero, err := Replay(t.Context(), o)
 	require.NoError(t, err)
@@ -256,8 +254,8 @@ func TestReplayArithmetic(t *testing.T) {
 	slow, err := Replay(t.Context(), o)
 	require.NoError(t, err)
 	assert.InDelta(t, zero[0].Time.Mean+2000*zero[0].TokensPerAnswer, slow[0].Time.Mean, 0.01)
-	assert.Greater(t, slow[2].Time.Mean, zero[2].Time.Mean+1000**zero[2].Asks)
-	assert.Equal(t, 2000., slow[2].Cell.CloudMS)
+	assert.Greater(t, slow[1].Time.Mean, zero[1].Time.Mean+1000**zero[1].Asks)
+	assert.Equal(t, 2000., slow[1].Cell.CloudMS)
 	r.player.CloudPace = 500 * time.Millisecond // as if recorded at that pace, and each text with its end
 	for _, a := range r.player.Answers {
 		a.Ended = true
@@ -299,7 +297,7 @@ func TestRecords(t *testing.T) {
 	o.Router.Policy, o.MaxTokens, o.Modes = router.Margin, 0, modes(t, "verified:0.5")
 	h, err = o.Records()
 	require.NoError(t, err)
-	want.Router, want.Calibration, want.Modes, want.MaxTokens, want.Scores = "", nil, []string{"verified:0.5"}, 64, true
+	want.Router, want.Calibration, want.Modes, want.MaxTokens = "", nil, []string{"verified:0.5"}, 64
 	assert.Equal(t, want, h)
 }
 
@@ -327,7 +325,7 @@ func TestReplayedSettings(t *testing.T) {
 	want = recorded
 	want.RTT, want.Loss, want.Trace = 50, 0.5, ""
 	assert.Equal(t, &want, r.cell.cell(r.cell.EdgeTPS))
-	assert.Equal(t, &replay.Link{Loss: 0.5, Seed: 9, RTT: 50 * ms, Options: link.Options{Seed: 9,
+	assert.Equal(t, &replay.Link{Loss: 0.5, Seed: 9, Options: link.Options{Seed: 9,
 		Up: link.Direction{Delay: 25 * ms}, Down: link.Direction{Delay: 25 * ms}}}, r.terms.Link)
 }
 
@@ -336,8 +334,8 @@ func TestReplayRefuses(t *testing.T) {
 	racing.Spare(t)
 	r := records(t, 2, 1, "local")
 	for name, want := range map[string]string{
-		"serial": "record a mode that asks", "cloud": "record that mode", "paper": "record that mode",
-		"verified": "record a mode that asks",
+		"serial": "record a mode that asks", "cloud": "record that mode", "paper": "never recorded",
+		"verified": "record a mode that asks", "verified:0.5": "never recorded",
 	} {
 		o := r.options()
 		o.Modes = modes(t, name)
@@ -349,10 +347,6 @@ func TestReplayRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "no modes")
 	r = records(t, 2, 1, "serial")
 	o := r.options()
-	o.Modes = modes(t, "verified:0.5")
-	_, err = Replay(t.Context(), o)
-	assert.ErrorContains(t, err, "record a mode with a margin")
-	o = r.options()
 	o.Router = router.Options{Policy: router.Learned}
 	_, err = Replay(t.Context(), o)
 	assert.ErrorContains(t, err, "record with it")

@@ -44,18 +44,16 @@ type Report struct {
 	// from before opening until the first token after a prompt of 8
 	FirstTokenMS float64 `json:"first_token_ms"`
 	// of the process, including mapped pages of the file; 0 if the system does not report it
-	PeakRSS     int64   `json:"peak_rss_bytes,omitempty"`
-	FileBytes   int64   `json:"file_bytes"`
-	HugeBytes   int64   `json:"huge_bytes"`             // of the file, in huge pages when the samples began
-	WeightsStay string  `json:"weights_stay,omitempty"` // why some weights were not moved into huge pages
-	MoveMS      float64 `json:"move_ms,omitempty"`      // from the first token until all were moved
-	KVBytes     int64   `json:"kv_bytes"`               // of the KV cache of a full context
-	TokenBytes  int64   `json:"bytes_per_token"`        // weights that are read for a decoded token
+	PeakRSS     int64  `json:"peak_rss_bytes,omitempty"`
+	FileBytes   int64  `json:"file_bytes"`
+	HugeBytes   int64  `json:"huge_bytes"`             // of the file, in huge pages when the samples began
+	WeightsStay string `json:"weights_stay,omitempty"` // why some weights were not moved into huge pages
+	KVBytes     int64  `json:"kv_bytes"`               // of the KV cache of a full context
+	TokenBytes  int64  `json:"bytes_per_token"`        // weights that are read for a decoded token
 	// keys and values that are read for a token in the middle of the generation
 	DepthBytes int64 `json:"depth_bytes,omitempty"`
 	// 1e9 bytes per second: streaming reads with as many threads; median of the samples
-	Bandwidth float64   `json:"bandwidth_gbs"`
-	ByThreads []float64 `json:"bandwidth_by_threads_gbs"` // with 1, 2, … threads, once at the end
+	Bandwidth float64 `json:"bandwidth_gbs"`
 	// bandwidth divided by the bytes read per token: weights, keys and values
 	Bound float64 `json:"generation_bound_tps"`
 	// generation_tps divided by the bound of the same sample, at most 1; median. Absent if nothing was generated, and
@@ -63,12 +61,8 @@ type Report struct {
 	Share *float64 `json:"bandwidth_share,omitempty"`
 	// the bytes of a token stay in the CPU's cache, so the memory bandwidth is no bound
 	FitsCache bool `json:"fits_cache,omitempty"`
-	// 1e9 multiply-adds per second with weights, in prompts
-	PromptMACs float64 `json:"prompt_gmacs,omitempty"`
-	// peak of the instruction that multiplies bytes, from registers, in the same unit
-	PeakBytes   float64 `json:"peak_int8_gmacs,omitempty"`
-	PeakFloats  float64 `json:"peak_float32_gmacs,omitempty"`
-	PromptBound float64 `json:"prompt_bound_tps,omitempty"` // by those peaks
+	// by the peak of the instructions that multiply, from registers
+	PromptBound float64 `json:"prompt_bound_tps,omitempty"`
 	Device      string  `json:"device"`
 	Threads     int     `json:"threads"`
 	// tokens of context before prompt, rows and generation; for rows and generation at least 8

@@ -10,12 +10,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// boundPrompt sets the multiply-adds per second of prompts and their bound, at peaks in multiply-adds per second. Each
-// token is multiplied by every weight of the layers once, the last one also by the output matrix; attention does not
-// count.
+// boundPrompt sets the bound of prompts, at peaks in multiply-adds per second. Each token is multiplied by every weight
+// of the layers once, the last one also by the output matrix; attention does not count.
 func (r *Report) boundPrompt(e *engine.Engine, bytes, floats float64) {
 	n := r.PromptTokens
-	macs, seconds := 0.0, 0.0 // of one prompt; seconds at the peaks
+	seconds := 0.0 // of one prompt at the peaks
 	for _, t := range e.File().Tensors() {
 		if len(t.Shape) != 2 || strings.HasPrefix(t.Name, "token_embd") && !tied(e) {
 			continue
@@ -28,11 +27,8 @@ func (r *Report) boundPrompt(e *engine.Engine, bytes, floats float64) {
 		if (cpu.Matrix{Type: t.Type}).Quantised() {
 			peak = bytes
 		}
-		macs += count
 		seconds += count / peak
 	}
-	r.PeakBytes, r.PeakFloats = bytes/1e9, floats/1e9
-	r.PromptMACs = macs * r.PromptTPS / float64(n) / 1e9
 	r.PromptBound = float64(n) / seconds
 }
 

@@ -80,15 +80,12 @@ func (l *engineLoad) begin(base Report, c Cell) Report {
 
 // awaitWeights waits until the weights have been moved.
 func (r *Report) awaitWeights(ctx context.Context, e *engine.Engine) error {
-	begin := time.Now()
 	w, err := e.Weights(ctx)
 	if err != nil {
 		return err
 	}
 	if r.HugeBytes = w.Huge; w.Stay != nil {
 		r.WeightsStay = w.Stay.Error()
-	} else {
-		r.MoveMS = result.Milliseconds(time.Since(begin))
 	}
 	return nil
 }
@@ -136,11 +133,6 @@ func (l *engineLoad) readFirst(x *measurement, all []Report) {
 
 // finish computes the results of the samples, and measures the limits of the machine.
 func (l *engineLoad) finish(ctx context.Context, x *measurement, all []Report) {
-	threads := all[0].Threads
-	var by []float64
-	for n := 1; n < threads; n++ {
-		by = append(by, x.readBy(n))
-	}
 	encoded, onGPU := x.e.LastEncoded()
 	name, _ := x.e.GPU()
 	bytes, floats := 0., 0.
@@ -153,11 +145,10 @@ func (l *engineLoad) finish(ctx context.Context, x *measurement, all []Report) {
 			}
 		} else if r.PromptTokens > 0 {
 			if bytes == 0 {
-				bytes, floats = cpu.Peak(threads)
+				bytes, floats = cpu.Peak(r.Threads)
 			}
 			r.boundPrompt(x.e, bytes, floats)
 		}
-		r.ByThreads = append(append([]float64(nil), by...), r.Bandwidth)
 		if tokens := x.tokens[l.cells[k]]; len(tokens) > 0 {
 			times := result.Summarise(tokens)
 			r.TokenMS = &times

@@ -219,10 +219,7 @@ func (m *measurement) kvType() string {
 // bandwidth of the sample before, since nothing is compared with it.
 func (m *measurement) readMemory(r *Report) {
 	if m.bandwidth == 0 || r.DecodedTokens > 0 {
-		m.bandwidth = m.readBy(r.Threads)
+		m.bandwidth = m.read(r.Threads, m.memory...) / 1e9
 	}
 	r.Samples[len(r.Samples)-1].Bandwidth = m.bandwidth
 }
-
-// readBy measures the bandwidth of memory with a number of threads, in 1e9 bytes per second.
-func (m *measurement) readBy(threads int) float64 { return m.read(threads, m.memory...) / 1e9 }

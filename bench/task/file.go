@@ -48,7 +48,7 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 	}
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, maxLine)
-	line := 0
+	line, others := 0, 0
 	for (most == 0 || len(s.Questions) < most) && lines.Scan() {
 		line++
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
@@ -56,6 +56,7 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 		}
 		q, err := s.parse(lines.Bytes())
 		if errors.Is(err, errOtherPart) {
+			others++
 			continue
 		}
 		if err != nil {
@@ -75,7 +76,7 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 		return fmt.Errorf("%s: line %d is longer than 1 MB", name, line+1)
 	case err != nil:
 		return fmt.Errorf("%s: %w", name, err)
-	case len(s.Questions) == 0 && s.fromFile:
+	case len(s.Questions) == 0 && others > 0:
 		return fmt.Errorf("%s: the file has no questions of %s, which are chosen by task_id", name, s.Name)
 	case len(s.Questions) == 0:
 		return fmt.Errorf("%s: the file has no questions", name)

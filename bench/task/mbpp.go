@@ -18,31 +18,21 @@ type part struct{ first, last int }
 // has reports whether a number is in a part.
 func (p part) has(number int) bool { return p.first <= number && number <= p.last }
 
-// The parts of the file: worked examples, tests, and training data for routers.
+// The parts of the file: tests, and training data for routers. The first ten are for worked examples.
 var (
-	mbppShots = part{1, 10}
 	mbppTest  = part{11, 510}
 	mbppTrain = part{601, 974}
 )
 
-// mbpp returns a part of the set without its questions. The worked examples are the first problems of the file.
+// mbpp returns a part of the set without its questions.
 func mbpp(name string, which part, run Runner) *Set {
-	s := &Set{Name: name, Prompts: "mbpp-1", Tokens: 512, fromFile: true}
-	s.parse = func(line []byte) (Question, error) {
+	return &Set{Name: name, Prompts: "mbpp-1", Tokens: 512, parse: func(line []byte) (Question, error) {
 		number, q, err := parseMBPP(line, run)
-		switch {
-		case err != nil:
-			return q, err
-		case mbppShots.has(number):
-			s.Shots = append(s.Shots, Shot{Question: q.Text, Answer: q.Reference})
-			s.rawShots = append(s.rawShots, q.Raw+q.RawReference)
-			fallthrough
-		case !which.has(number):
-			return q, errOtherPart
+		if err == nil && !which.has(number) {
+			err = errOtherPart
 		}
-		return q, nil
-	}
-	return s
+		return q, err
+	}}
 }
 
 // parseMBPP parses a line, with the number of the problem.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Two formats of CommonsenseQA, for one question with two equal options.
@@ -156,52 +155,26 @@ func TestLinesRefused(t *testing.T) {
 	}
 }
 
-// TestShots: worked examples precede a question, are right by the rules of grading, and have the format of the
-// questions.
-func TestShots(t *testing.T) {
-	data := map[string]string{CSQA: nested, ARC: flat,
-		GSM8K: `{"question":"How many?","answer":"It is <<3=3>>3.\n#### 3"}`}
-	for name, line := range data {
-		path := written(t, line)
-		none, err := Open(name, Options{Data: path})
+// TestRaw: a question is a text to continue, which ends where the next question begins.
+func TestRaw(t *testing.T) {
+	for name, line := range map[string]string{CSQA: nested, ARC: flat,
+		GSM8K: `{"question":"How many?","answer":"It is <<3=3>>3.\n#### 3"}`} {
+		s, err := Open(name, Options{Data: written(t, line)})
 		require.NoError(t, err)
-		assert.Empty(t, none.Shots)
-		assert.Equal(t, none.Questions[0].Text+"\nAnswer:", none.Raw(none.Questions[0]))
-		assert.Equal(t, " B", none.Cut(" B\nQuestion: what"))
-		all, err := Open(name, Options{Data: path, Shots: 4})
-		require.NoError(t, err)
-		require.Len(t, all.Shots, 4)
-		assert.Equal(t, none.Prompts, all.Prompts)
-		raw := all.Raw(all.Questions[0])
-		chat := all.Chat("q")
-		require.Len(t, chat, 9)
-		assert.Equal(t, tokenizer.Message{Role: "user", Content: "q"}, chat[8])
-		for i, s := range all.Shots {
-			assert.Equal(t, []tokenizer.Message{{Role: "user", Content: s.Question},
-				{Role: "assistant", Content: s.Answer}}, chat[2*i:2*i+2])
-			assert.Contains(t, raw, s.Question+"\nAnswer: "+s.Answer+"\n\n")
-			assert.True(t, strings.HasPrefix(s.Question, "Question: "))
-			_, instruction, _ := strings.Cut(none.Questions[0].Text, "?\n")
-			assert.True(t, strings.HasSuffix(s.Question, instruction[strings.LastIndex(instruction, "\n")+1:]))
-		}
-		assert.True(t, strings.HasSuffix(raw, none.Questions[0].Text+"\nAnswer:"))
-		for _, n := range []int{-1, 5} {
-			_, err = Open(name, Options{Data: path, Shots: n})
-			assert.ErrorContains(t, err, "has 0 to 4")
-		}
+		q := s.Questions[0]
+		assert.Equal(t, q.Text+"\nAnswer:", s.Raw(q))
+		assert.Equal(t, " B", s.Cut(" B\nQuestion: what"))
+		assert.Equal(t, " B", s.Follow("B"))
 		_, err = Open(name, Options{})
 		assert.ErrorContains(t, err, "no file of questions for "+name)
+		if name == GSM8K {
+			assert.Equal(t, []string{"1", "3", "It is 3.\nThe answer is 3."}, []string{q.ID, q.Key, q.Reference})
+			assert.Equal(t, Right, q.Grade(q.Reference))
+		}
 	}
-	for _, name := range []string{Demo, DemoTrain, written(t, flat)} {
-		_, err := Open(name, Options{Shots: 1})
-		assert.ErrorContains(t, err, "has no worked examples: ")
-		assert.Equal(t, !strings.HasPrefix(name, Demo), strings.HasSuffix(err.Error(), "csqa, arc, gsm8k and mbpp"))
-	}
-	gsm, err := Open(GSM8K, Options{Data: written(t, data[GSM8K])})
+	s, err := Open(written(t, flat), Options{})
 	require.NoError(t, err)
-	q := gsm.Questions[0]
-	assert.Equal(t, []string{"1", "3", "It is 3.\nThe answer is 3."}, []string{q.ID, q.Key, q.Reference})
-	assert.Equal(t, Right, q.Grade(q.Reference))
+	assert.Equal(t, "2", s.Follow("2"), "a text is continued unchanged")
 }
 
 // TestPublishedSets: the published files are read completely and have the known properties.
@@ -250,18 +223,4 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestFollow: an answer follows a text in the same way as in the worked examples.
-func TestFollow(t *testing.T) {
-	path := filepath.Join(held.TempDir(t), "q.jsonl")
-	require.NoError(t, os.WriteFile(path, []byte(`{"question":"One and one?","answer":"2\n#### 2"}`), 0o600))
-	s, err := Open(GSM8K, Options{Data: path, Shots: 1})
-	require.NoError(t, err)
-	shot, whole := s.Shots[0], s.Raw(s.Questions[0])
-	s.Shots = nil
-	assert.True(t, strings.HasPrefix(whole, s.Raw(Question{Text: shot.Question})+s.Follow(shot.Answer)))
-	s, err = Open(path, Options{})
-	require.NoError(t, err)
-	assert.Equal(t, "2", s.Follow("2"), "a text is continued unchanged")
 }

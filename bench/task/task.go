@@ -3,15 +3,13 @@
 package task
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Verdict is a grader's result for an answer.
@@ -62,25 +60,18 @@ func (s *Set) Right(ctx context.Context, q *Question, answer string) (bool, erro
 	return v == Right, err
 }
 
-// Shot is a worked example before a question.
-type Shot struct{ Question, Answer string }
-
 // Set is a workload.
 type Set struct {
 	Name string // of the task, or the file
 	Hash string // SHA-256 of the source of the questions, in hexadecimal
 	// name and version of the prompts and graders; it changes when one of them does
 	Prompts   string
-	Shots     []Shot // worked examples, asked and answered before each question
-	Tokens    int    // sufficient for an answer of this kind, in tokens of a large vocabulary
+	Tokens    int // sufficient for an answer of this kind, in tokens of a large vocabulary
 	Questions []Question
 
 	lead  string                              // follows a question without a chat template
 	next  string                              // begins another question: in a continued text, the answer ends there
 	parse func(line []byte) (Question, error) // of the file; [errOtherPart] skips the line
-	// the worked examples are in the file: parse appends them
-	fromFile bool
-	rawShots []string // the worked examples as texts without a chat template; none: see [Set.Raw]
 }
 
 // errOtherPart means that a line does not belong to the part of the file that is read.
@@ -92,11 +83,11 @@ func format(name string, run Runner) *Set {
 	s := &Set{Name: name, Prompts: name + "-1", lead: "\nAnswer:", next: "\nQuestion:"}
 	switch name {
 	case CSQA:
-		s.Shots, s.Tokens, s.parse = csqaShots(), 96, asking(csqaInstruction)
+		s.Tokens, s.parse = 96, asking(csqaInstruction)
 	case ARC:
-		s.Shots, s.Tokens, s.parse = arcShots(), 96, asking(arcInstruction)
+		s.Tokens, s.parse = 96, asking(arcInstruction)
 	case GSM8K:
-		s.Shots, s.Tokens, s.parse = gsm8kShots(), 320, parseGSM8K
+		s.Tokens, s.parse = 320, parseGSM8K
 	case HumanEval:
 		return &Set{Name: name, Prompts: s.Prompts, Tokens: 512,
 			parse: func(line []byte) (Question, error) { return parseHumanEval(line, run) }}
@@ -115,29 +106,9 @@ func RunsPrograms(name string) bool {
 	return slices.Contains([]string{HumanEval, MBPP, MBPPTrain}, name)
 }
 
-// Chat returns a question after the worked examples.
-func (s *Set) Chat(question string) (all []tokenizer.Message) {
-	for _, shot := range s.Shots {
-		all = append(all, tokenizer.Message{Role: "user", Content: shot.Question},
-			tokenizer.Message{Role: "assistant", Content: shot.Answer})
-	}
-	return append(all, tokenizer.Message{Role: "user", Content: question})
-}
-
 // Raw returns a question as a text to continue, for models without a chat template.
 func (s *Set) Raw(q Question) string {
-	var b strings.Builder
-	for i, shot := range s.Shots {
-		if i < len(s.rawShots) {
-			fmt.Fprintf(&b, "%s\n", s.rawShots[i])
-			continue
-		}
-		fmt.Fprintf(&b, "%s%s %s\n\n", shot.Question, s.lead, shot.Answer)
-	}
-	if q.Raw != "" {
-		return b.String() + q.Raw
-	}
-	return b.String() + q.Text + s.lead
+	return cmp.Or(q.Raw, q.Text+s.lead)
 }
 
 // Follow returns an answer in the form in which it follows the text of [Set.Raw].
@@ -168,62 +139,35 @@ const (
 	MBPPTrain = "mbpp-train" // of the same file, for training
 )
 
-// MostShots is the maximum number of worked examples before a question.
-const MostShots = 4
-
 // Options select the questions of a set.
 type Options struct {
-	Most  int    // use the first questions, this many, and read no further; 0: all, and of [DemoTrain] the shipped ones
-	Seed  uint64 // for drawn questions
-	Data  string // the file of a public set
-	Shots int    // worked examples before each question of these, at most [MostShots]
+	Most int    // use the first questions, this many, and read no further; 0: all, and of [DemoTrain] the shipped ones
+	Seed uint64 // for drawn questions
+	Data string // the file of a public set
 	// runs the answers to [HumanEval], [MBPP] and [MBPPTrain]; nil: they are not graded
 	Run Runner
 }
 
 // Open returns the questions of a task or a file. See [Read] for the format of a file.
 func Open(name string, o Options) (*Set, error) {
-	s := format(name, o.Run)
+	s, path := format(name, o.Run), o.Data
 	switch {
 	case name == Demo || name == DemoTrain:
 		return ofDemo(name, o)
-	case s == nil && o.Shots != 0:
-		return nil, fmt.Errorf("%s has no worked examples: they are for %s, %s, %s and %s", name, CSQA, ARC, GSM8K,
-			MBPP)
 	case s == nil:
-		s := ofFile(name)
-		if err := s.readFile(name, o.Most); err != nil {
-			return nil, err
-		}
-		return s.first(o.Most)
-	case o.Data == "":
+		s, path = ofFile(name), name
+	case path == "":
 		return nil, errors.New("no file of questions for " + name)
 	}
-	switch {
-	case o.Shots < 0 || o.Shots > MostShots:
-		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, MostShots)
-	case name == HumanEval && o.Shots > 0:
-		return nil, fmt.Errorf("%s has no worked examples", name)
-	case !s.fromFile:
-		s.Shots = s.Shots[:o.Shots]
-	}
-	if err := s.readFile(o.Data, o.Most); err != nil {
+	f, err := os.Open(path)
+	if err != nil {
 		return nil, err
 	}
-	if o.Shots > len(s.Shots) {
-		return nil, fmt.Errorf("%s has %d worked examples before its questions, not %d", o.Data, len(s.Shots), o.Shots)
+	defer f.Close()
+	if err := s.read(f, path, o.Most); err != nil {
+		return nil, err
 	}
-	s.Shots = s.Shots[:o.Shots]
 	return s.first(o.Most)
-}
-
-// readFile is [Set.read] of the file at path.
-func (s *Set) readFile(path string, most int) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return s.read(bytes.NewReader(b), path, most)
 }
 
 // FewError means that a set has fewer questions than requested.

@@ -30,9 +30,8 @@ type GatewayOptions struct {
 	Rate     float64       // questions per second of each device, above 0
 	Model    time.Duration // simulated time of the model for a question
 	Duration time.Duration // of the measurement, above 0
-	Sessions int           // idle sessions of 512 tokens for measuring their memory; 0 leaves that out
 	Abreast  int           // concurrent questions in the model; 0 means 4096
-	// used instead of a gateway in this process, if set: Model, Abreast and Sessions are not used then
+	// used instead of a gateway in this process, if set: Model and Abreast are not used then
 	Remote   *RemoteGateway
 	Progress func(done, of int)
 }
@@ -60,9 +59,7 @@ type GatewayReport struct {
 	BytesUp       float64        `json:"bytes_up_per_ask"`
 	BytesDown     float64        `json:"bytes_down_per_ask"`
 	PerConnection int64          `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
-	// of the gateway, for an idle session of 512 tokens
-	PerSession int64     `json:"memory_per_session_bytes,omitempty"`
-	Fairness   *Fairness `json:"fairness,omitempty"` // for two devices or more
+	Fairness      *Fairness      `json:"fairness,omitempty"`          // for two devices or more
 	// histogram of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
 	Histogram string       `json:"latency_histogram_ns,omitempty"`
 	Quiet     result.Quiet `json:"machine_quiet"`
@@ -80,13 +77,6 @@ const (
 func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
 		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0)}
-	if o.Sessions > 0 {
-		bytes, err := sessionBytes(ctx, o.Sessions)
-		if err != nil {
-			return nil, err
-		}
-		r.PerSession = bytes
-	}
 	l := newLoad(o)
 	g, stop, err := l.gateway()
 	if err != nil {
@@ -393,51 +383,4 @@ func memoryInUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
-}
-
-// sessionBytes measures a gateway's memory for an idle session of 512 tokens, without connections.
-func sessionBytes(ctx context.Context, n int) (int64, error) {
-	const tokens = 512
-	gone := make(chan struct{}, 2)
-	g, stop, err := serveFake(func(e gateway.Event) {
-		if e.Kind == gateway.Disconnected {
-			gone <- struct{}{}
-		}
-	}, gateway.Options{MaxSessions: 1024 * (n + 1), MaxTokens: 1 << 30}, fakeModel{})
-	if err != nil {
-		return 0, err
-	}
-	defer stop()
-	if err := tellSessions(ctx, g, 1, tokens); err != nil { // allocations that happen only once
-		return 0, err
-	}
-	<-gone
-	before := memoryInUse()
-	if err := tellSessions(ctx, g, n, tokens); err != nil {
-		return 0, err
-	}
-	<-gone
-	return (memoryInUse() - before) / int64(n), nil
-}
-
-// tellSessions connects as a device, asks in n sessions, and disconnects. The gateway keeps the sessions.
-func tellSessions(ctx context.Context, g benchGateway, n, tokens int) error {
-	c, err := g.dial(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range n {
-		s, err := c.NewSession(ctx)
-		if err != nil {
-			return errors.Join(err, c.Close())
-		}
-		path := make([]int32, tokens)
-		for k := range path {
-			path[k] = int32((i*7919 + k*104729) % benchVocab)
-		}
-		if _, err := s.Ask(ctx, terms.Question{Context: path}); err != nil {
-			return errors.Join(err, c.Close())
-		}
-	}
-	return c.Close()
 }

@@ -32,7 +32,6 @@ type LinkOptions struct {
 	Connects int           // connections of each kind
 	Outages  int           // number of outages
 	Outage   time.Duration // duration of an outage; above 0 if there are Outages
-	Loopback time.Duration // length of the measurement without the link
 
 	Progress func(done, of int) // may be nil; counts asks of Tokens, connections and outages
 }
@@ -40,16 +39,15 @@ type LinkOptions struct {
 // LinkReport is one result of [Link]. Its JSON format is stable. There is no model, and the device, the link and the
 // gateway are in one process.
 type LinkReport struct {
-	Part     string        `json:"part"` // asks, connect, outage or loopback
-	RTTMS    float64       `json:"rtt_ms"`
-	Loss     float64       `json:"loss"`
-	Rate     int64         `json:"rate_bytes_per_second,omitempty"`
-	ModelMS  float64       `json:"model_ms"`
-	Asks     *LinkAsks     `json:"asks,omitempty"`
-	Connect  *LinkConnect  `json:"connect,omitempty"`
-	Outage   *LinkOutage   `json:"outage,omitempty"`
-	Loopback *LinkLoopback `json:"loopback,omitempty"`
-	Quiet    result.Quiet  `json:"machine_quiet"`
+	Part    string       `json:"part"` // asks, connect or outage
+	RTTMS   float64      `json:"rtt_ms"`
+	Loss    float64      `json:"loss"`
+	Rate    int64        `json:"rate_bytes_per_second,omitempty"`
+	ModelMS float64      `json:"model_ms"`
+	Asks    *LinkAsks    `json:"asks,omitempty"`
+	Connect *LinkConnect `json:"connect,omitempty"`
+	Outage  *LinkOutage  `json:"outage,omitempty"`
+	Quiet   result.Quiet `json:"machine_quiet"`
 }
 
 // LinkAsks is the result for asks of one size. Times are from when an ask was due until its answer arrived.
@@ -96,15 +94,6 @@ type LinkOutage struct {
 	Expected  float64        `json:"expected_most_ms"` // until the next ask is due, a round trip, and the model
 }
 
-// LinkLoopback is the number of asks per second without the link, with several open at any time.
-type LinkLoopback struct {
-	Abreast   int     `json:"abreast"`
-	Answers   int     `json:"answers"`
-	Seconds   float64 `json:"seconds"`
-	PerSecond float64 `json:"asks_per_second"`
-	CPUPerAsk float64 `json:"cpu_us_per_ask"` // of both sides; 0 if the system does not report it
-}
-
 // linkBench is a gateway with an emulated link before it.
 type linkBench struct {
 	o     LinkOptions
@@ -122,9 +111,6 @@ const headerBytes = 28
 // Link measures only the path of asks and answers: protocol, QUIC and an emulated link, without models. It reports each
 // part when it is finished.
 func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	b, err := openLinkBench(o)
 	if err != nil {
 		return err
@@ -138,9 +124,6 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 	}
 	if o.Outages > 0 {
 		parts = append(parts, b.outages)
-	}
-	if o.Loopback > 0 {
-		parts = append(parts, b.loopback)
 	}
 	for _, part := range parts {
 		r := LinkReport{
@@ -156,22 +139,6 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 		}
 	}
 	return errors.Join(err, b.close())
-}
-
-// check returns an error for invalid options.
-func (o LinkOptions) check() error {
-	for _, n := range o.Tokens {
-		if n < 1 || n > textLimit {
-			return fmt.Errorf("bench: asks of %d tokens: give 1 to %d", n, textLimit)
-		}
-	}
-	switch {
-	case len(o.Tokens) > 0 && (o.Asks < 1 || !(o.AskRate > 0)), o.Outages > 0 && !(o.AskRate > 0):
-		return fmt.Errorf("bench: %d asks, %v per second: both must be above 0", o.Asks, o.AskRate)
-	case o.Outages > 0 && o.Outage <= 0:
-		return fmt.Errorf("bench: an outage of %v must be above 0", o.Outage)
-	}
-	return nil
 }
 
 func openLinkBench(o LinkOptions) (*linkBench, error) {

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -124,46 +122,4 @@ func (b *linkBench) nextAnswer(ctx context.Context, t *timed, after time.Time) (
 			return after, context.Cause(ctx)
 		}
 	}
-}
-
-// loopback measures the number of asks per second without the link, with the maximum number of open asks of a device.
-func (b *linkBench) loopback(ctx context.Context, r *LinkReport) error {
-	const abreast = 64
-	g, stop, err := serveFake(nil, gateway.Options{}, fakeModel{})
-	if err != nil {
-		return err
-	}
-	defer stop()
-	direct := *b
-	direct.g = g
-	c, s, text, err := direct.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }() // no request is under way
-	var all sync.WaitGroup
-	answers, failed := make([]int, abreast), make([]error, abreast)
-	used, start := cputime.Used(), time.Now()
-	for i := range abreast {
-		all.Go(func() {
-			path := append(append([]int32(nil), text...), make([]int32, textGrowth)...)
-			path[len(text)] = int32(i)
-			for failed[i] == nil && time.Since(start) < b.o.Loopback {
-				if _, failed[i] = s.Ask(ctx, terms.Question{Context: path, K: 1}); failed[i] == nil {
-					answers[i]++
-				}
-			}
-		})
-	}
-	all.Wait()
-	l := &LinkLoopback{Abreast: abreast, Seconds: time.Since(start).Seconds()}
-	used = cputime.Used() - used
-	for _, n := range answers {
-		l.Answers += n
-	}
-	if l.PerSecond = float64(l.Answers) / l.Seconds; l.Answers > 0 {
-		l.CPUPerAsk = float64(used.Microseconds()) / float64(l.Answers)
-	}
-	r.Part, r.Loopback = "loopback", l
-	return errors.Join(failed...)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -68,7 +67,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 }
 
 // maxFlags is the maximum number of flags and options of flags. It is only ever lowered.
-const maxFlags = 142
+const maxFlags = 141
 
 // TestFlagTable: each flag is declared once, a command has it, and the flags that it depends on or excludes exist.
 func TestFlagTable(t *testing.T) {
@@ -85,7 +84,6 @@ func TestFlagTable(t *testing.T) {
 	})
 	for name, largest := range map[string]int{
 		"threads": engine.MostThreads, "temp": terms.MaxTemperature, "logprobs": terms.MaxTop, "ahead": group.MaxAhead,
-		"shots": task.MostShots,
 	} {
 		assert.Equal(t, fmt.Sprint(largest), strings.Fields(cli.DeclarationOf(name).Span)[1], name)
 	}

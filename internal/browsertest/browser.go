@@ -5,14 +5,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -158,19 +156,6 @@ func Evaluated[T any](b *Browser, expression string) T {
 		b.t.Fatalf("%s: %s", expression, r.Exception)
 	}
 	return r.Result.Value
-}
-
-// Picture writes a screenshot of the whole page to the folder in PILOTFISH_SCREENSHOTS, if that is set.
-func (b *Browser) Picture(name string) {
-	folder := os.Getenv("PILOTFISH_SCREENSHOTS")
-	if folder == "" {
-		return
-	}
-	var shot struct{ Data string }
-	b.Call("Page.captureScreenshot", `{"captureBeyondViewport":true}`, &shot)
-	image, err := base64.StdEncoding.DecodeString(shot.Data)
-	must(b.t, err)
-	must(b.t, os.WriteFile(filepath.Join(folder, name+".png"), image, 0o644))
 }
 
 // Until waits until a JavaScript expression is true, for ten seconds.

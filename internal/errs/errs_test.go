@@ -43,3 +43,19 @@ func FuzzQuote(f *testing.F) {
 		}
 	})
 }
+
+// TestDifferences: fields are named as in JSON, and long values are shortened between characters.
+func TestDifferences(t *testing.T) {
+	type pair struct {
+		A int    `json:"a,omitempty"`
+		B string `json:"b"`
+	}
+	assert.Empty(t, Differences(pair{1, "x"}, pair{1, "x"}))
+	for text, want := range map[string]string{
+		strings.Repeat("x", 78): `"` + strings.Repeat("x", 78) + `"`,
+		strings.Repeat("x", 79): `"` + strings.Repeat("x", 79) + `…`,
+		strings.Repeat("€", 99): `"` + strings.Repeat("€", 26) + `…`,
+	} {
+		assert.Equal(t, `a (there 1, here 2), b (there "", here `+want+")", Differences(pair{1, ""}, pair{2, text}))
+	}
+}

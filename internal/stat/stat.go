@@ -46,13 +46,6 @@ func Quantile[T any](sorted []T, p float64) T {
 	return sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)]
 }
 
-// NormalCDF returns the probability that a value of the standard normal distribution is at most z.
-func NormalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
-
-// NormalQuantile returns the z that a value of the standard normal distribution is at most with probability p, 0 to 1.
-// The error is 1e-12 for p from 1e-4 to 1-1e-4, and larger outside.
-func NormalQuantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
-
 // BinomialCDF returns the probability that at most k of n independent trials succeed, each with probability p, which is
 // above 0 and below 1. It takes O(n) time.
 //

@@ -51,21 +51,6 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestNormal: against published values, and each function against the other.
-func TestNormal(t *testing.T) {
-	for z, p := range map[float64]float64{
-		0: 0.5, 1: 0.841344746068543, -1: 0.158655253931457, 1.959963984540054: 0.975, -6: 9.865876450376946e-10,
-		-30: 4.906713927148187e-198,
-	} {
-		assert.InEpsilon(t, p, NormalCDF(z), 1e-12, "%v", z)
-	}
-	for z := -3.75; z <= 3.75; z += 0.125 {
-		assert.InDelta(t, z, NormalQuantile(NormalCDF(z)), 1e-12)
-	}
-	assert.Equal(t, math.Inf(-1), NormalQuantile(0))
-	assert.Equal(t, math.Inf(1), NormalQuantile(1))
-}
-
 // TestBinomialCDF: against sums of exact terms.
 func TestBinomialCDF(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 60, 400} {
@@ -116,7 +101,7 @@ func TestBinomialLarge(t *testing.T) {
 	for z := -4.0; z <= 4; z++ {
 		k := int(mean + z*deviation)
 		got := BinomialCDF(n, p, k)
-		assert.InDelta(t, NormalCDF((float64(k)+0.5-mean)/deviation), got, 1e-3)
+		assert.InDelta(t, math.Erfc(-(float64(k)+0.5-mean)/deviation/math.Sqrt2)/2, got, 1e-3)
 		assert.InDelta(t, 1, got+BinomialCDF(n, 1-p, n-k-1), 1e-12)
 	}
 }

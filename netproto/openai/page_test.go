@@ -66,7 +66,6 @@ func TestPageInBrowser(t *testing.T) {
 			assert.Equal(t, []string{"if a <C {\n\treturn\n}\n"}, textsOf(b, ".assistant pre code"))
 			assert.Equal(t, "End.", textsOf(b, ".assistant p")[1])
 			assert.Contains(t, textsOf(b, ".assistant > .about")[0], "1 of the large model")
-			b.Picture(fmt.Sprintf("page-%d-%s", width, scheme))
 			sent(b, "markup", 2)
 			assert.Equal(t, `<img src=x onerror="window.hostile = 1"><script>window.hostile = 1</script>é`,
 				textsOf(b, ".assistant .text")[1])
@@ -157,7 +156,6 @@ func TestPageKey(t *testing.T) {
 	_, b := shownPage(t, m, func(o *Options) { o.Keys = []string{"key-of-the-server"} })
 	b.Open("/", 390, "dark")
 	b.Until(`document.activeElement.id === "secret"`)
-	b.Picture("page-key")
 	b.Type("key-of-nobody", "Enter")
 	b.Until(`document.getElementById("status").textContent.includes("not the server's")`)
 	browsertest.Evaluated[bool](b, `document.getElementById("secret").select(), true`)

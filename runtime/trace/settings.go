@@ -1,15 +1,10 @@
 package trace
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
-	"reflect"
 	"slices"
-
-	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // maxLine is the maximum size of the line of settings in bytes.
@@ -47,20 +42,17 @@ type Settings struct {
 	Small Model  `json:"small"`
 	Large Model  `json:"large"`
 
-	Data    string `json:"data"`            // SHA-256 of the file with the prompts, in hexadecimal digits
-	Task    string `json:"task,omitempty"`  // name and version of the task that formats them
-	Shots   int    `json:"shots,omitempty"` // worked examples before each
-	Prompts int    `json:"prompts"`         // in the set
-	Raw     bool   `json:"raw,omitempty"`   // prompts stand without the chat template
+	Data    string `json:"data"`           // SHA-256 of the file with the prompts, in hexadecimal digits
+	Task    string `json:"task,omitempty"` // name and version of the task that formats them
+	Prompts int    `json:"prompts"`        // in the set
+	Raw     bool   `json:"raw,omitempty"`  // prompts stand without the chat template
 
 	Reference string    `json:"reference"` // source of the answers: given, large, sampled or routed
 	MaxTokens int       `json:"max_tokens"`
 	Sampling  *Sampling `json:"sampling,omitempty"` // of sampled answers
 	Routing   *Routing  `json:"routing,omitempty"`  // of routed ones
 
-	Labels   []string `json:"labels"`              // names of the rules
-	Sentence int      `json:"sentence,omitempty"`  // maximum tokens of a sentence that a rule has continued
-	Collapse bool     `json:"collapses,omitempty"` // rules that may differ agree here: see docs/traces.md
+	Labels []string `json:"labels"` // names of the rules
 }
 
 // header is the line.
@@ -108,53 +100,4 @@ func parseSettings(line []byte) (*Settings, error) {
 		return nil, fmt.Errorf("version %d: %w", h.Version, ErrVersion)
 	}
 	return &h.Settings, h.validate()
-}
-
-// differs returns the name of the first setting in which two lines differ, with both values; "" if they are equal.
-func differs(there, here []byte) string {
-	if bytes.Equal(there, here) {
-		return ""
-	}
-	var a, b map[string]any
-	for line, to := range map[*map[string]any][]byte{&a: there, &b: here} {
-		d := json.NewDecoder(bytes.NewReader(to))
-		d.UseNumber()                          // seeds have 64 bits
-		if err := d.Decode(line); err != nil { // unreachable: both have been parsed
-			return err.Error()
-		}
-	}
-	if d := differing(a, b, ""); d != "" {
-		return d
-	}
-	return "they are written differently"
-}
-
-func differing(there, here map[string]any, prefix string) string {
-	names := slices.Concat(slices.Collect(maps.Keys(there)), slices.Collect(maps.Keys(here)))
-	slices.Sort(names)
-	for _, name := range names {
-		a, b := there[name], here[name]
-		x, nested := a.(map[string]any)
-		y, both := b.(map[string]any)
-		if nested && both {
-			if d := differing(x, y, prefix+name+"."); d != "" {
-				return d
-			}
-		} else if !reflect.DeepEqual(a, b) {
-			return fmt.Sprintf("%s%s was %s and is now %s", prefix, name, shown(a), shown(b))
-		}
-	}
-	return ""
-}
-
-// shown returns the form of a setting in an error.
-func shown(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil { // unreachable: it comes from JSON
-		return err.Error()
-	}
-	if len(b) > errs.Most {
-		return errs.Quote(b)
-	}
-	return string(b)
 }

@@ -169,17 +169,17 @@ func TestLayout(t *testing.T) {
 func TestLine(t *testing.T) {
 	s := Settings{
 		Tap: "t", Width: 1, Small: Model{Fingerprint: "f", Name: "n", Context: 2, Compute: "c"},
-		Large: Model{Fingerprint: "g", Name: "m", Context: 3, Compute: "d"}, Data: "h", Task: "k", Shots: 4, Prompts: 5,
+		Large: Model{Fingerprint: "g", Name: "m", Context: 3, Compute: "d"}, Data: "h", Task: "k", Prompts: 5,
 		Raw: true, Reference: "r", MaxTokens: 6, Sampling: &Sampling{Temperature: 0.5, Seed: 1<<64 - 1},
-		Routing: &Routing{Router: "o", Threshold: 0.25}, Labels: []string{"a", "b"}, Sentence: 7, Collapse: true,
+		Routing: &Routing{Router: "o", Threshold: 0.25}, Labels: []string{"a", "b"},
 	}
 	got, err := s.encode()
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"format":"pilotfish-trace","version":2,"tap":"t","width":1,
 		"small":{"fingerprint":"f","name":"n","context":2,"compute":"c"},
-		"large":{"fingerprint":"g","name":"m","context":3,"compute":"d"},"data":"h","task":"k","shots":4,"prompts":5,
+		"large":{"fingerprint":"g","name":"m","context":3,"compute":"d"},"data":"h","task":"k","prompts":5,
 		"raw":true,"reference":"r","max_tokens":6,"sampling":{"temperature":0.5,"seed":18446744073709551615},
-		"routing":{"router":"o","threshold":0.25},"labels":["a","b"],"sentence":7,"collapses":true}`, string(got))
+		"routing":{"router":"o","threshold":0.25},"labels":["a","b"]}`, string(got))
 	read, err := parseSettings(got)
 	require.NoError(t, err)
 	assert.Equal(t, s, *read)
@@ -396,15 +396,15 @@ func TestForeign(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte(good), 0o644))
 	for want, change := range map[string]func(s *Settings){
-		`small.name was "small" and is now "other"`: func(s *Settings) { s.Small.Name = "other" },
-		`data was "c" and is now "\"ddd`:            func(s *Settings) { s.Data = strings.Repeat("d", 1000) },
-		`prompts was 2 and is now 3`:                func(s *Settings) { s.Prompts = 3 },
-		`labels was ["x"] and is now ["x","y"]`:     func(s *Settings) { s.Labels = []string{"x", "y"} },
-		`seed was 18446744073709551614 and is now 184`: func(s *Settings) {
+		`small (there {"fingerprint":`:         func(s *Settings) { s.Small.Name = "other" },
+		`data (there "c", here "ddd`:           func(s *Settings) { s.Data = strings.Repeat("d", 1000) },
+		`prompts (there 2, here 3)`:            func(s *Settings) { s.Prompts = 3 },
+		`labels (there ["x"], here ["x","y"])`: func(s *Settings) { s.Labels = []string{"x", "y"} },
+		`"seed":18446744073709551614}, here {"temperature":1,"seed":18446744073709551615})`: func(s *Settings) {
 			s.Sampling = &Sampling{Temperature: 1, Seed: 1<<64 - 1}
 		},
-		`sampling was {"seed":18446744073709551614,`:  func(s *Settings) { s.Sampling = nil },
-		`routing was null and is now {"router":"abc"`: func(s *Settings) { s.Routing = &Routing{Router: "abc"} },
+		`sampling (there {"temperature":1,"seed":18446744073709551614}, here null)`: func(s *Settings) { s.Sampling = nil },
+		`routing (there null, here {"router":"abc"`:                                 func(s *Settings) { s.Routing = &Routing{Router: "abc"} },
 	} {
 		other := s
 		change(&other)

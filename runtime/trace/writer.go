@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
@@ -81,7 +82,7 @@ func (w *Writer) resume(path string, line []byte) error {
 	if len(c.prompts) == 0 {
 		return nil
 	}
-	if what := differs(b[:bytes.IndexByte(b, '\n')+1], line); what != "" {
+	if what := errs.Differences(c.settings, w.settings); what != "" {
 		return fmt.Errorf("%s holds traces of other settings: %s; choose another file, or remove this one", path, what)
 	}
 	w.prompts, w.end, w.sum = len(c.prompts), int64(c.end), c.sum

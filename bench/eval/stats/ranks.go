@@ -8,31 +8,27 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
-// Limits for exact distributions: exactRanks is the maximum number of values for signed ranks, exactChoices for rank
-// sums. Above them the normal approximation is used.
+// MostRanks is the maximum number of differences for [SignedRank], and MostChoices that of all values for [RankSum]: the
+// tests are exact, and their time grows with the fourth power.
 const (
-	exactRanks   = 60
-	exactChoices = 40
+	MostRanks   = 60
+	MostChoices = 40
 )
 
 // SignedRank is the two-sided p-value of Wilcoxon's signed-rank test (Biometrics Bulletin 1945) of the hypothesis that
-// the differences d are symmetric about 0. Zeros are left out. It is exact for up to 60 other values, including ties:
-// the share of all assignments of signs with a sum that is at least as extreme.
+// the differences d are symmetric about 0. Zeros are left out. It is exact, including ties: the share of all assignments
+// of signs with a sum that is at least as extreme.
 func SignedRank(d []float64) float64 {
 	d = slices.DeleteFunc(slices.Clone(d), func(x float64) bool { return x == 0 || math.IsNaN(x) })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
-	ranks, positive, all, squares := doubledRanks(len(d), func(i int) float64 { return math.Abs(d[i]) }), 0, 0, 0.0
+	ranks, positive, all := doubledRanks(len(d), func(i int) float64 { return math.Abs(d[i]) }), 0, 0
 	for i, r := range ranks {
 		if d[i] > 0 {
 			positive += r
 		}
 		all += r
-		squares += float64(r) * float64(r)
 	}
 	low := min(positive, all-positive)
-	if len(d) > exactRanks {
-		return normalTail(float64(low), float64(all)/2, math.Sqrt(squares)/2)
-	}
 	share := signSums(ranks)
 	p := 0.0
 	for s := 0; s <= low; s++ {
@@ -78,17 +74,8 @@ func signSums(ranks []int) []float64 {
 	return share
 }
 
-// normalTail returns twice the probability that a normal value, rounded to the nearest whole or half rank, is at most
-// low.
-func normalTail(low, mean, deviation float64) float64 {
-	if deviation == 0 {
-		return 1
-	}
-	return min(1, 2*stat.NormalCDF((low+1-mean)/deviation))
-}
-
 // RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that
-// the values of a and b have one distribution. It is exact for up to 40 values in total, including ties.
+// the values of a and b have one distribution. It is exact, including ties.
 func RankSum(a, b []float64) float64 {
 	type value struct {
 		x     float64
@@ -111,19 +98,10 @@ func RankSum(a, b []float64) float64 {
 			sum += r
 		}
 	}
-	n, m := float64(len(all)), float64(len(a))
-	mean := m * (n + 1)
-	low := math.Min(float64(sum), 2*mean-float64(sum))
-	if len(all) > exactChoices {
-		variance := 0.0
-		for _, r := range ranks {
-			variance += (float64(r) - (n + 1)) * (float64(r) - (n + 1))
-		}
-		return normalTail(low, mean, math.Sqrt(variance*m*(n-m)/n/(n-1)))
-	}
+	low := min(sum, 2*len(a)*(len(all)+1)-sum)
 	p := 0.0
 	for s, share := range choiceSums(ranks, len(a)) {
-		if float64(s) <= low {
+		if s <= low {
 			p += share
 		}
 	}
@@ -168,14 +146,16 @@ func Middle(d []float64) Interval {
 			pairs = append(pairs, (x+y)/2)
 		}
 	}
-	n := float64(len(d))
-	ranks := make([]int, len(d))
+	return inverted(pairs, signSums(firstRanks(len(d))))
+}
+
+// firstRanks returns the numbers from 1 to n.
+func firstRanks(n int) []int {
+	ranks := make([]int, n)
 	for i := range ranks {
 		ranks[i] = i + 1
 	}
-	return inverted(pairs, n*(n+1)/4, math.Sqrt(n*(n+1)*(2*n+1)/24), len(d) <= exactRanks, func() []float64 {
-		return signSums(ranks)
-	})
+	return ranks
 }
 
 // Shift is the estimate of Hodges and Lehmann of the shift from the values of a to those of b: the median of all
@@ -187,35 +167,24 @@ func Shift(a, b []float64) Interval {
 			pairs = append(pairs, y-x)
 		}
 	}
-	m, n := float64(len(a)), float64(len(b))
-	return inverted(pairs, m*n/2, math.Sqrt(m*n*(m+n+1)/12), len(a)+len(b) <= exactChoices, func() []float64 {
-		ranks := make([]int, len(a)+len(b))
-		for i := range ranks {
-			ranks[i] = i + 1
-		}
-		least := len(a) * (len(a) + 1) / 2
-		return choiceSums(ranks, len(a))[least:]
-	})
+	least := len(a) * (len(a) + 1) / 2
+	return inverted(pairs, choiceSums(firstRanks(len(a)+len(b)), len(a))[least:])
 }
 
 // inverted returns the median of values, with the interval of a test: the number of values beyond each end is the
-// largest value of the test's statistic with a tail probability of at most half of 1 less [Confidence]. The statistic
-// is described by its mean, its deviation, and, if exact, its probabilities from 0.
-func inverted(values []float64, mean, deviation float64, exact bool, chances func() []float64) Interval {
+// largest value of the test's statistic with a tail probability of at most half of 1 less [Confidence]. shares are the
+// probabilities of the statistic, from 0.
+func inverted(values, shares []float64) Interval {
 	if len(values) == 0 {
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
 	}
 	const tail = (1 - Confidence) / 2
-	beyond := int(math.Floor(mean + stat.NormalQuantile(tail)*deviation))
-	if exact {
-		beyond = 0
-		p := 0.0
-		for _, share := range chances() {
-			if p += share; p > tail {
-				break
-			}
-			beyond++
+	beyond, p := 0, 0.0
+	for _, share := range shares {
+		if p += share; p > tail {
+			break
 		}
+		beyond++
 	}
 	slices.Sort(values)
 	n := len(values)

@@ -19,7 +19,7 @@ func settings(prompts, width int) trace.Settings {
 	return trace.Settings{
 		Tap: router.TapFinalNorm, Width: width, Small: trace.Model{Fingerprint: "small", Name: "tiny"},
 		Large: trace.Model{Fingerprint: "large", Name: "big"}, Data: "d", Prompts: prompts, Reference: "given",
-		MaxTokens: 1000, Labels: []string{"disagreement", "r2r"},
+		MaxTokens: 1000, Labels: []string{"disagreement", "citer"},
 	}
 }
 
@@ -74,7 +74,7 @@ func TestTraces(t *testing.T) {
 	other.Data = "e"
 	three := store(t, other, 2, 3)
 	folders := []Folder{{"one", one}, {"two", two}, {"three", three}}
-	for rule, name := range []string{"disagreement", "r2r"} {
+	for rule, name := range []string{"disagreement", "citer"} {
 		src, err := NewTraces(folders, name)
 		require.NoError(t, err)
 		require.Equal(t, 60*5+70*4+9*2, src.Len())
@@ -123,8 +123,8 @@ func TestTracesRefused(t *testing.T) {
 		`two is of the large model "other", one of "big"`: func(s *trace.Settings) {
 			s.Large = trace.Model{Fingerprint: "y", Name: "other"}
 		},
-		`two has no labels "disagreement": it has r2r, abc`: func(s *trace.Settings) {
-			s.Labels = []string{"r2r", "abc"}
+		`two has no labels "disagreement": it has citer, abc`: func(s *trace.Settings) {
+			s.Labels = []string{"citer", "abc"}
 		},
 	} {
 		s := settings(2, 8)

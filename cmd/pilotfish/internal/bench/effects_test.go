@@ -21,11 +21,11 @@ func TestLinkEffects(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
 	clitest.Effects(t, "", "json", map[string]string{
-		"": "AskRate=50; Asks=300; Connects=10; Loopback=2s; Outage=1s; Outages=3; RTT=100ms; Tokens=[8 64 512]",
+		"": "AskRate=50; Asks=300; Connects=10; Outage=1s; Outages=3; RTT=100ms; Tokens=[8 64 512]",
 
 		"--rtt 0":          "RTT=",
 		"--loss 0.5":       "Loss=0.5",
-		"--questions 30":   "Asks=30; Connects=2; Loopback=200ms; Outages=1",
+		"--questions 30":   "Asks=30; Connects=2; Outages=1",
 		"--trace " + trace: "Traces=[" + trace + "]",
 		"--model-ms 2.5":   "Model=2.5ms",
 		"--tokens 1,2048":  "Tokens=[1 2048]",
@@ -46,7 +46,7 @@ func TestGatewayEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame"), 0o600))
 	m := clitest.TinyModel(t, "q8_0")
 	clitest.Effects(t, "", "json", map[string]string{
-		"": "Abreast=4096; Devices=1000; Duration=30s; Model=5ms; Rate=1; Sessions=1000",
+		"": "Abreast=4096; Devices=1000; Duration=30s; Model=5ms; Rate=1",
 
 		"--devices 7":    "Devices=7",
 		"--rate 2.5":     "Rate=2.5",
@@ -54,7 +54,7 @@ func TestGatewayEffects(t *testing.T) {
 		"--seconds 0.5":  "Duration=500ms",
 		"--parallel 9":   "Abreast=9",
 		"--cloud h:1 --pin " + clitest.OnePin(3) + " --token-file " + token + " --model " + m://
-		"Model=; Remote.Address=h:1; Remote.Pin=" + clitest.OnePin(3) + "; Remote.Secret=sesame; Sessions=",
+		"Model=; Remote.Address=h:1; Remote.Pin=" + clitest.OnePin(3) + "; Remote.Secret=sesame",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchGatewayFlags)
 		f.register(c.Flags())

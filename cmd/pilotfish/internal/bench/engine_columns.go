@@ -37,7 +37,7 @@ func (f *benchEngineFlags) printColumns(a *cli.App, all []speed.Report, about re
 	for _, r := range all {
 		tests = append(tests, columnsOf(base, r)...)
 	}
-	return llamabench.Write(a.Stdout, tests, map[string]any{"run": about})
+	return llamabench.Write(a.Stdout, tests, about)
 }
 
 // columnsOf returns the tests of one report: its prompt and its generation.

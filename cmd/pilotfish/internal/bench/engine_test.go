@@ -60,7 +60,7 @@ func TestBenchEngineColumns(t *testing.T) {
 		assert.Contains(t, print(), `"qwen2 1.31M F16"`, "the type with most bytes, or the first of them")
 	}
 	r.Dispatches, r.PromptTokens = 5, 0
-	assert.Contains(t, print(), `"gpu_info": "a device", "backends": "Metal"`)
+	assert.Contains(t, print(), `"gpu_info":"a device","backends":"Metal"`)
 }
 
 // TestBenchEngineLists: --json writes a line with its settings for each combination; the text has a line for each test.

@@ -60,7 +60,6 @@ func (f *benchGatewayFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "model-ms", &f.model, 5)
 	cli.Add(p, "seconds", &f.seconds, 30)
 	cli.Add(p, "parallel", &f.o.Abreast, 4096)
-	f.o.Sessions = 1000
 	cli.Add(p, "cloud", &f.gateway.Address, "")
 	cli.Add(p, "pin", &f.gateway.Pin, "")
 	cli.Add(p, "token-file", &f.gateway.Token, "")
@@ -131,7 +130,7 @@ func (f *benchGatewayFlags) remote(a *cli.App) error {
 	}
 	f.o.Remote = &wire.RemoteGateway{Address: f.gateway.Address, Identity: identity, Pin: dial.Pin,
 		Secret: dial.Secret}
-	f.o.Model, f.o.Sessions = 0, 0
+	f.o.Model = 0
 	return nil
 }
 
@@ -164,9 +163,6 @@ func printGatewayReport(a *cli.App, r *wire.GatewayReport, elsewhere bool) {
 		r.BytesDown)
 	fmt.Fprintf(a.Stdout, "connected    %8.0f ms, all devices; %s of memory each, both sides\n", r.ConnectMS,
 		humanize.IBytes(uint64(max(r.PerConnection, 0))))
-	if r.PerSession > 0 {
-		fmt.Fprintf(a.Stdout, "idle session %8s of memory, 512 tokens\n", humanize.IBytes(uint64(r.PerSession)))
-	}
 	if r.Quiet.Seconds > 0 {
 		fmt.Fprintf(a.Stdout, "machine      %s\n", r.Quiet)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -42,8 +41,7 @@ models. Device, link and gateway run in this one process. Measurements are print
             until the gateway's welcome and three until the first answer, and one with 0-RTT.
   outage    three times, nothing gets through for a second while questions continue; how long
             after its end the first answer arrives.
-            Prediction: no later than that of the next question that becomes due.
-  loopback  questions per second without the link, with 64 in flight at any time.`,
+            Prediction: no later than that of the next question that becomes due.`,
 		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
   pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8
   pilotfish bench link --trace cellular.rtt.csv --json`,
@@ -72,7 +70,6 @@ func (f *benchLinkFlags) check() error {
 	f.o.Asks = cmp.Or(f.o.Asks, 300)
 	part := min(1, float64(f.o.Asks)/300)
 	f.o.Connects, f.o.Outages = max(2, int(10*part)), max(1, int(3*part))
-	f.o.Loopback = time.Duration(part * float64(2*time.Second))
 	f.o.Tokens = slices.DeleteFunc(slices.Clone(f.tokens.Values), func(n int) bool { return n == 0 })
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	return group.CheckTraces(f.o.Traces)
@@ -128,10 +125,6 @@ func printLinkReport(a *cli.App, r wire.LinkReport) {
 			r.Outage.Outages, r.Outage.OutageMS, r.Outage.Lost)
 		percentiles("first answer after it", r.Outage.Recovery,
 			fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
-	case r.Loopback != nil:
-		fmt.Fprintf(a.Stdout,
-			"loopback, without the link: %s questions/s, %d in flight, %.0f µs of CPU each\n",
-			humanize.Comma(int64(r.Loopback.PerSecond)), r.Loopback.Abreast, r.Loopback.CPUPerAsk)
 	}
 	fmt.Fprintf(a.Stdout, "  %-22s %s\n", "machine", r.Quiet)
 }

@@ -82,10 +82,10 @@ func TestFlagsTogether(t *testing.T) {
 		"--mode fast":              `--mode "fast" is not known: choose local, serial, pipelined`,
 		"--pin=": "--pin is empty: give a value, or leave it out (fingerprint of the gateway's " +
 			"certificate, as `pilotfish cloud`",
-		"--stop a --stop=": "--stop is empty", "--label citer,r2r": "", "--label=": "", "--confidence 0.9": "",
-		"--label citer,x": `--label "x" is not known: choose disagreement, citer`,
-		"--label r2r,r2r": "--label r2r is given twice",
-		"--confidence 1":  "--confidence 1 is out of range: give more than 0, less than 1",
+		"--stop a --stop=": "--stop is empty", "--label citer,disagreement": "", "--label=": "", "--confidence 0.9": "",
+		"--label citer,x":     `--label "x" is not known: choose disagreement, citer`,
+		"--label citer,citer": "--label citer is given twice",
+		"--confidence 1":      "--confidence 1 is out of range: give more than 0, less than 1",
 	} {
 		err := CheckFlags(someFlags(t, line))
 		if want == "" {

@@ -420,7 +420,7 @@ func TraceSettings() trace.Settings {
 	return trace.Settings{
 		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
 		Large: trace.Model{Fingerprint: "0123", Name: "big"}, Data: "d", Prompts: 60, Reference: "given", MaxTokens: 20,
-		Labels: []string{"disagreement", "r2r"},
+		Labels: []string{"disagreement", "consequence"},
 	}
 }
 

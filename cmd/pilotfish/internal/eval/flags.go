@@ -32,7 +32,6 @@ type evalFlags struct {
 	every      int
 	ahead      group.List[int]
 	raw        bool
-	shots      int
 	code       group.CodeFlag
 	max        int
 	temp       float64
@@ -58,7 +57,6 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "verify-every", &f.every, 64)
 	cli.AddValue(p, "eval.ahead", &f.ahead)
 	cli.Add(p, "raw", &f.raw, false)
-	cli.Add(p, "shots", &f.shots, 0)
 	f.code.Register(p)
 	cli.Add(p, "max-tokens", &f.max, 0)
 	cli.Add(p, "temp", &f.temp, 0)
@@ -102,16 +100,11 @@ func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
 	return f.runs(name)
 }
 
-// warn names flags without an effect that one could believe to have one.
+// warn names a flag without an effect that one could believe to have one.
 func (f *evalFlags) warn(a *cli.App, name string) {
-	public := slices.Contains(group.PublicTasks(), name)
-	if f.data != "" && !public {
+	if f.data != "" && !slices.Contains(group.PublicTasks(), name) {
 		fmt.Fprintf(a.Stderr, "--data has no effect: the questions are those of %s\n", name)
 		f.data = ""
-	}
-	if f.shots > 0 && (!public || name == task.HumanEval) {
-		fmt.Fprintf(a.Stderr, "--shots has no effect: %s has no worked examples\n", name)
-		f.shots = 0
 	}
 }
 

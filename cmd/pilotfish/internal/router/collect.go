@@ -27,7 +27,6 @@ type collectFlags struct {
 	pair        group.PairFlags
 	data        string
 	task        string
-	shots       int
 	out         string
 	raw         bool
 	questions   int
@@ -63,8 +62,6 @@ the large model:
   disagreement  if the choices differ
   citer         if the small model's choice is not the reference's token but the large model's is; if neither is,
                 each model continues alone, and the final answers decide (arXiv 2502.01976). Only for correct answers
-  r2r           if the choices differ and it matters: the large model continues from both, and the final answers, or
-                if there are no correct answers the words of the sentence, decide (after arXiv 2505.21600)
   consequence   if the choices differ and a single question decides: the small model continues alone from both, and
                 the answer is correct only from the large model's choice. Best with --reference small or routed
 
@@ -73,7 +70,7 @@ A gateway must be able to check every token of a text (an exact audit), and does
 If the command is stopped, running it again continues where it left off and ends with the same bytes.
 See docs/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
-			`--label citer,r2r -o traces
+			`--label citer,consequence -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -87,7 +84,6 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
 	cli.Add(p, "task", &f.task, "")
-	cli.Add(p, "shots", &f.shots, 0)
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
@@ -154,7 +150,7 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 
 // asked selects the questions, from a task or a file.
 func (f *collectFlags) asked() (name string, o task.Options) {
-	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots}
+	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data}
 }
 
 // options returns the options for collecting.
@@ -185,9 +181,6 @@ func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Plan) error {
 	if f.reference == "" {
 		fmt.Fprintf(a.Stderr, "answers: %s (--reference chooses others)\n", plan.Reference())
-	}
-	for _, note := range plan.Notes() {
-		fmt.Fprintf(a.Stderr, "pilotfish: %s\n", note)
 	}
 	begin := time.Now()
 	m := cli.NewMeter(a.Stderr, "collect", cli.InPieces)
@@ -236,10 +229,6 @@ func (f *collectFlags) report(a *cli.App, s *collect.Summary, seconds float64) {
 		if l.Spoil > 0 {
 			say("%s: at %d positions the large model's choice would spoil a right answer", l.Rule, l.Spoil)
 		}
-	}
-	for _, p := range s.Pairs {
-		say("%s and %s differ at %.2f%% of the %d positions that both label", p.Rules[0], p.Rules[1], 100*p.Share,
-			p.Both)
 	}
 	if s.Rollouts > 0 {
 		say("labels took %d continued texts of %d tokens", s.Rollouts, s.RolloutTokens)

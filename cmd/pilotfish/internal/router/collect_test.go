@@ -88,9 +88,8 @@ func TestCollectTask(t *testing.T) {
 	set, err := task.Open(task.GSM8K, task.Options{Data: file})
 	require.NoError(t, err)
 	assert.Equal(t, set.Prompts, settings.Task)
-	assert.Equal(t, []any{1, 0, "given"}, []any{sum.Right, settings.Shots, settings.Reference})
-	two, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "--shots", "1", "-n", "100")...)
-	assert.Equal(t, 1, settings.Shots)
+	assert.Equal(t, []any{1, "given"}, []any{sum.Right, settings.Reference})
+	two, _, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "-n", "100")...)
 	assert.NotEqual(t, sum.Positions, two.Positions, "without a chat an answer begins with a space")
 }
 
@@ -109,7 +108,7 @@ func TestCollectPair(t *testing.T) {
 		lines = append(lines, string(b))
 	}
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
-	base := []string{"--data", file, "-m", small, "-n", "20", "--label", "r2r,disagreement"}
+	base := []string{"--data", file, "-m", small, "-n", "20", "--label", "disagreement"}
 	here, settings, stderr := collected(t, append(base, "--large", large)...)
 	assert.Contains(t, stderr, "answers: large")
 	assert.NotContains(t, stderr, "graded")
@@ -184,7 +183,7 @@ func TestCollectStories(t *testing.T) {
 	two := `{"question":" Once upon a time"}` + "\n" + `{"question":"` + long + `"}`
 	require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 	pair := []string{"-m", small, "--large", large, "--data", file}
-	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--label", "r2r,disagreement")...)
+	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--label", "disagreement")...)
 	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})
 	assert.Greater(t, sum.Positions, 200)
 	assert.Positive(t, sum.Differ)

@@ -29,19 +29,18 @@ func TestCollectEffects(t *testing.T) {
 		"": "Collect.Labels=[disagreement]; Collect.MaxTokens=256; Collect.Temperature=1; " +
 			"Questions.Data=d; Questions.name=d; out=o",
 
-		"--data e":          "Questions.Data=e; Questions.name=e",
-		"--task gsm8k":      "Questions.name=gsm8k",
-		"--shots 2":         "Questions.Shots=2",
-		"--out p":           "out=p",
-		"--raw":             "Collect.Raw=true; raw=true",
-		"--questions 9":     "Questions.Most=9",
-		"--seed 9":          "Collect.Seed=9; Questions.Seed=9",
-		"--reference large": "Collect.Reference=large",
-		"--temp 0.5":        "Collect.Temperature=0.5",
-		"--label citer,r2r": "Collect.Labels=[citer r2r]",
-		"--max-tokens 9":    "Collect.MaxTokens=9",
-		"--kv f32 --exact":  "Collect.Compute=kv f32, exact true",
-		"--backend soft":    "Collect.Compute=backend soft",
+		"--data e":                  "Questions.Data=e; Questions.name=e",
+		"--task gsm8k":              "Questions.name=gsm8k",
+		"--out p":                   "out=p",
+		"--raw":                     "Collect.Raw=true; raw=true",
+		"--questions 9":             "Questions.Most=9",
+		"--seed 9":                  "Collect.Seed=9; Questions.Seed=9",
+		"--reference large":         "Collect.Reference=large",
+		"--temp 0.5":                "Collect.Temperature=0.5",
+		"--label citer,consequence": "Collect.Labels=[citer consequence]",
+		"--max-tokens 9":            "Collect.MaxTokens=9",
+		"--kv f32 --exact":          "Collect.Compute=kv f32, exact true",
+		"--backend soft":            "Collect.Compute=backend soft",
 		"--reference routed --router " + net: "Collect.Reference=routed; Collect.Router.Policy=learned; " +
 			"Collect.Router.Threshold=0.5",
 		"--reference routed --router " + net +
@@ -102,13 +101,13 @@ func TestCalibrateEffects(t *testing.T) {
 // TestTrainEffects: each flag sets what it is for in training.
 func TestTrainEffects(t *testing.T) {
 	clitest.Effects(t, "--out o --threads 7", "json", map[string]string{
-		"":            "Train.Hidden=64; Train.Threads=7; out=o",
-		"--out p":     "out=p",
-		"--threads 3": "Train.Threads=3",
-		"--label r2r": "label=r2r",
-		"--seed 9":    "Train.Seed=9",
-		"--hidden 9":  "Train.Hidden=9",
-		"--hidden 0":  "Train.Hidden=-1",
+		"":                    "Train.Hidden=64; Train.Threads=7; out=o",
+		"--out p":             "out=p",
+		"--threads 3":         "Train.Threads=3",
+		"--label consequence": "label=consequence",
+		"--seed 9":            "Train.Seed=9",
+		"--hidden 9":          "Train.Hidden=9",
+		"--hidden 0":          "Train.Hidden=-1",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(trainFlags)
 		f.register(c)

@@ -31,7 +31,7 @@ func printed(t *testing.T, print func(*cli.App) error) (stdout, stderr string) {
 // TestAbout: the description of a router has everything that its file says.
 func TestAbout(t *testing.T) {
 	about := router.About{Version: "v9", Model: "0123456789abcdef", ModelName: "small", Large: "fedcba", LargeName: "l",
-		Tap: "tap", Data: "data", Label: "r2r", Prompts: 30, Positions: 400, Seed: 5,
+		Tap: "tap", Data: "data", Label: "consequence", Prompts: 30, Positions: 400, Seed: 5,
 		Escalate: 0.125, Calibration: 0.0625, AUC: 0.75}
 	file := &router.File{Net: &router.Net{Layers: []router.Layer{{In: 3, Out: 2}, {Out: 1}}}, About: about}
 	from, to := reflect.ValueOf(about), reflect.ValueOf(newAboutEvent(file))
@@ -43,7 +43,7 @@ func TestAbout(t *testing.T) {
 	for _, want := range []string{"small model   small (0123456789ab…)\n", "large model   l (fedcba)\n",
 		"network       3 to 2 to 1\n", "hidden state  tap\n", "traces        data\n",
 		"learnt from   400 tokens of 30 prompts, 12.5% to escalate; seed: 5\n", "made by       v9\n",
-		"held back     a tenth of the prompts: area 0.7500, calibration error 0.0625\n", "label         r2r\n"} {
+		"held back     a tenth of the prompts: area 0.7500, calibration error 0.0625\n", "label         consequence\n"} {
 		assert.Contains(t, text, "  "+want)
 	}
 	file.Certificate = &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
@@ -72,8 +72,7 @@ func TestFigures(t *testing.T) {
 
 	s := &collect.Summary{Reference: "routed", Prompts: 30, Positions: 900, Bytes: 1.5e6, DifferShare: 0.125,
 		LeftOut: 4, Cut: 5, Right: 6, Graded: 7, Cloud: 8, Rollouts: 1, RolloutTokens: 11,
-		Labels: []collect.LabelSummary{{Rule: "citer", Labelled: 800, Share: 0.25, Spoil: 1}},
-		Pairs:  []collect.PairSummary{{Rules: [2]string{"citer", "r2r"}, Both: 700, Share: 0.5}}}
+		Labels: []collect.LabelSummary{{Rule: "citer", Labelled: 800, Share: 0.25, Spoil: 1}}}
 	_, text = printed(t, func(a *cli.App) error {
 		(&collectFlags{out: "traces", max: 256}).report(a, s, 2.5)
 		return nil
@@ -86,14 +85,13 @@ the models choose different tokens at 12.50% of the positions
 the large model chose 8 of the tokens
 citer: escalate at 25.00% of 800 labelled positions
 citer: at 1 positions the large model's choice would spoil a right answer
-citer and r2r differ at 50.00% of the 700 positions that both label
 labels took 1 continued texts of 11 tokens
 `, text)
 }
 
 // TestWorth: each figure of an evaluation is printed in its place.
 func TestWorth(t *testing.T) {
-	w := &worth{rule: "r2r", prompts: 3, names: []string{"learned", "margin", "entropy"}}
+	w := &worth{rule: "consequence", prompts: 3, names: []string{"learned", "margin", "entropy"}}
 	for _, confidences := range [][]float32{{0.15, 0.45, 0.85, 0.95}, {0.35, 0.25, 0.65, 0.75}, {0.5, 0.5, 0.5, 0.5}} {
 		var all []router.Verdict
 		for i, c := range confidences {
@@ -102,7 +100,7 @@ func TestWorth(t *testing.T) {
 		w.all, w.ranks = append(w.all, all), append(w.ranks, router.Rank(all))
 	}
 	text, _ := printed(t, func(a *cli.App) error { return w.print(a.Stdout) })
-	for _, want := range []string{"4 tokens of 3 prompts, 25.00% to escalate by r2r\n(all prompts of the traces: ",
+	for _, want := range []string{"4 tokens of 3 prompts, 25.00% to escalate by consequence\n(all prompts of the traces: ",
 		"learned                1.0000         0.2937             0.2250\n",
 		"gap\n  0.1 to 0.2       1  0.150      0.000  +0.150\n",
 		"0.4 to 0.5       1  0.450      1.000  -0.550\n", "0.10      0.00%          -    0.0%\n",
@@ -111,7 +109,7 @@ func TestWorth(t *testing.T) {
 	}
 
 	e := w.event()
-	assert.Equal(t, []any{4, 3, false, "r2r", new(0.25)}, []any{e.Tokens, e.Prompts, e.Held, e.Label, e.Escalate})
+	assert.Equal(t, []any{4, 3, false, "consequence", new(0.25)}, []any{e.Tokens, e.Prompts, e.Held, e.Label, e.Escalate})
 	x := func(n float64) *float64 { return &n }
 	require.Len(t, e.Policies, 3)
 	for i, p := range e.Policies {

@@ -111,8 +111,8 @@ func TestTrainRefuses(t *testing.T) {
 		{cli.ExitUsage, dir, "choose one with --label"},
 		{cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
 		{cli.ExitFailed, dir + " nowhere", "nowhere"},
-		{cli.ExitFailed, dir + " " + foreign + " --label r2r", `of the small model "another"`},
-		{cli.ExitFailed, dir + " " + wider + " --label r2r", "7 numbers"},
+		{cli.ExitFailed, dir + " " + foreign + " --label consequence", `of the small model "another"`},
+		{cli.ExitFailed, dir + " " + wider + " --label consequence", "7 numbers"},
 		{cli.ExitFailed, clitest.Traces(t, none), "has no labels"},
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
@@ -187,10 +187,10 @@ func TestShowCommand(t *testing.T) {
 		}
 	}
 
-	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out, dir, "--label", "r2r")
+	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out, dir, "--label", "consequence")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	got = clitest.Lines[shown](t, stdout)
-	assert.Equal(t, "r2r", got[1].Traces.Label)
+	assert.Equal(t, "consequence", got[1].Traces.Label)
 	assert.Less(t, *got[1].Traces.Policies[0].AUC, 0.65, "it was trained for another rule")
 
 	fresh := clitest.TraceSettings()
@@ -226,7 +226,7 @@ func TestShowRefuses(t *testing.T) {
 // TestShowDamagedText: text in a file is shown escaped, never as control sequences.
 func TestShowDamagedText(t *testing.T) {
 	dir := clitest.Traces(t, clitest.TraceSettings())
-	_, out := trainOn(t, dir, "--label", "r2r")
+	_, out := trainOn(t, dir, "--label", "consequence")
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	file.About.ModelName, file.About.Label = "\x1b[2J", "a\nb"
