@@ -26,10 +26,14 @@ func TestOpenIn(t *testing.T) {
 	dir := TempDir(t)
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	require.NoError(t, os.WriteFile(a, make([]byte, 4096), 0o600))
-	other, err := os.CreateTemp(t.TempDir(), "")
+	other, err := os.Create(dir + "2") // next to it
 	require.NoError(t, err)
 	defer other.Close()
 	assert.Empty(t, openIn(dir))
+	folder, err := os.Open(dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"open " + dir}, openIn(dir))
+	require.NoError(t, folder.Close())
 
 	before := Descriptors()
 	open, err := os.Open(a)
