@@ -3,15 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/pprof"
-	"runtime/trace"
-	"slices"
 	"strings"
 
+	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
 )
 
@@ -34,74 +30,86 @@ func addProfiles(root *cobra.Command) {
 	}
 }
 
+// profileFlag writes a profile of the whole command.
+type profileFlag struct{ kind, path string }
+
+// profileKind is a kind of profile, and the name that the library uses for the file.
+type profileKind struct {
+	name, file string
+	of         func(*profile.Profile)
+}
+
+func profileKinds() []profileKind {
+	return []profileKind{
+		{"cpu", "cpu.pprof", profile.CPUProfile}, {"mem", "mem.pprof", profile.MemProfile},
+		{"block", "block.pprof", profile.BlockProfile}, {"mutex", "mutex.pprof", profile.MutexProfile},
+		{"trace", "trace.out", profile.TraceProfile},
+	}
+}
+
 // startProfile starts the profile that the flags of a command request, if any, and returns a function that ends and
 // writes it. Its argument is the error of the command: after wrong usage there is no profile.
 func startProfile(c *cobra.Command) (stop func(error) error, err error) {
-	flag := c.Flags().Lookup("profile")
-	if flag == nil || !flag.Changed {
+	flags := c.Flags()
+	if !flags.Changed("profile") {
 		return func(error) error { return nil }, nil
 	}
-	kind, path, _ := strings.Cut(flag.Value.String(), ":")
-	kinds := strings.Fields(declarationOf(flag).Values)
-	if !slices.Contains(kinds, kind) {
-		return nil, Usagef("--profile %.40s is not a kind of profile: choose %s", kind, strings.Join(kinds, ", "))
+	var p profileFlag
+	p.kind, p.path, _ = strings.Cut(flags.Lookup("profile").Value.String(), ":")
+	return p.start()
+}
+
+// start starts the profile and returns a function that ends and writes it.
+func (p profileFlag) start() (stop func(error) error, err error) {
+	kind, ok := profileKind{}, false
+	for _, k := range profileKinds() {
+		if k.name == p.kind {
+			kind, ok = k, true
+		}
 	}
-	f, err := newProfile(kind, path)
+	if !ok {
+		return nil, Usagef("--profile %.40s is not a kind of profile: choose cpu, mem, block, mutex or trace", p.kind)
+	}
+	path, err := p.reserve(kind)
 	if err != nil {
 		return nil, err
 	}
-	end, err := beginProfile(kind, f)
+	// The library writes files with fixed names. They are renamed at the end.
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".pilotfish-profile-*")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--profile: %w", err), f.Close(), os.Remove(f.Name()))
+		return nil, errors.Join(fmt.Errorf("--profile: %w", err), os.Remove(path))
 	}
+	// The command ends by itself after a signal, so that the profile is complete: the library need not watch for
+	// signals.
+	running := profile.Start(kind.of, profile.ProfilePath(folder), profile.NoShutdownHook, profile.Quiet)
 	return func(failed error) error {
-		err := errors.Join(end(), f.Close())
+		running.Stop()
 		if wrong := (*UsageError)(nil); errors.As(failed, &wrong) {
-			return os.Remove(f.Name())
+			return errors.Join(os.RemoveAll(folder), os.Remove(path))
 		}
-		if err != nil {
+		if err := os.Rename(filepath.Join(folder, kind.file), path); err != nil {
 			return fmt.Errorf("write the profile: %w", err)
 		}
-		return nil
+		return os.Remove(folder)
 	}, nil
 }
 
-// newProfile creates the file of a profile. It does not overwrite a file.
-func newProfile(kind, path string) (*os.File, error) {
-	name := kind + ".pprof"
-	if kind == "trace" {
-		name = "trace.out"
-	}
+// reserve creates an empty file for the profile, so that no existing file is overwritten.
+func (p profileFlag) reserve(kind profileKind) (path string, err error) {
+	path = p.path
 	if path == "" {
-		path = name
+		path = kind.file
 	} else if info, err := os.Stat(path); err == nil && info.IsDir() || os.IsPathSeparator(path[len(path)-1]) {
-		path = filepath.Join(path, name)
+		path = filepath.Join(path, kind.file)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("--profile: %s exists already: name another file, such as --profile cpu:FILE, or remove it "+
-			"first", path)
+		return "",
+			fmt.Errorf("--profile: %s exists already: name another file, such as --profile cpu:FILE, or remove it "+
+				"first", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--profile: %w", err)
+		return "", fmt.Errorf("--profile: %w", err)
 	}
-	return f, nil
-}
-
-// beginProfile begins a profile, and returns a function that ends it. The profile is complete on w then.
-func beginProfile(kind string, w io.Writer) (end func() error, err error) {
-	switch kind {
-	case "cpu":
-		return func() error { pprof.StopCPUProfile(); return nil }, pprof.StartCPUProfile(w)
-	case "trace":
-		return func() error { trace.Stop(); return nil }, trace.Start(w)
-	case "block":
-		runtime.SetBlockProfileRate(1)
-	case "mutex":
-		runtime.SetMutexProfileFraction(1)
-	case "mem":
-		runtime.MemProfileRate = 4096 // bytes between samples
-		kind = "heap"
-	}
-	return func() error { return pprof.Lookup(kind).WriteTo(w, 0) }, nil
+	return path, f.Close()
 }
