@@ -354,11 +354,10 @@ func TestRuns(t *testing.T) {
 	b := result.Run{Version: "v1", Flags: map[string]string{"json": "false", "ahead": "8", "rtt": "1s", "zoo": "x"},
 		Machine: result.Machine{Bandwidth: 21.34, Memory: 8 << 30},
 		Model:   &result.Model{Name: "small", Hash: "0123456789abcdef"},
-		Large:   &result.Model{Name: "large", Hash: "fe"},
-		Sources: map[string]string{"bench": "fedcba9876543210"}}
+		Large:   &result.Model{Name: "large", Hash: "fe"}}
 	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
 		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
-		{"model", "", "small 0123456789ab"}, {"source bench", "", "fedcba987654"}}, differences(described(&a),
+		{"model", "", "small 0123456789ab"}}, differences(described(&a),
 		described(&b)))
 	l, err := items(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
 		map[string]any{"samples_x": []int{1}}))

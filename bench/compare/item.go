@@ -281,8 +281,5 @@ func described(r *result.Run) map[string]string {
 			all["--"+name] = value
 		}
 	}
-	for name, hash := range r.Sources {
-		all["source "+name] = fmt.Sprintf("%.12s", hash)
-	}
 	return all
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,8 +24,8 @@ func TestPageInBrowser(t *testing.T) {
 	b := browsertest.Start(t, "file://")
 	set, runs, l := evaluated(t)
 	defer l.Close()
-	answers, err := OfEval(eval.Summarize(set, runs, l), set, runs, l, aRun("eval"))
-	require.NoError(t, err)
+	answers, err := OfEval(eval.Summarize(set, runs, l), l.Settings, aRun("eval"))
+	require.NoError(t, errors.Join(err, answers.AddAnswers(set, runs, l)))
 	for name, r := range map[string]*Report{"lines": sample(t), "answers": answers} {
 		path := filepath.Join(held.TempDir(t), name+".html")
 		require.NoError(t, os.WriteFile(path, []byte(written(t, r)), 0o600))

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
@@ -30,7 +28,7 @@ var pageScript string
 // script, by their hashes, and no address.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"bytes":  func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
+		"bytes":  func(n int64) string { return size(float64(n)) },
 		"number": chart.Number, "short": short, "model": modelName, "plural": plural, "digest": digest,
 		"keys": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 		"svg":  func(p Picture) template.HTML { return template.HTML(p.SVG) }, // package chart has escaped all text

@@ -9,12 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/bench/eval"
-	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/bench/speed"
-	"github.com/pilotfish-ai/pilotfish/bench/wire"
 )
 
 // Report is the content of a page.
@@ -22,7 +19,7 @@ type Report struct {
 	Title    string
 	Lines    int
 	Sections []Section
-	Runs     []result.Run
+	Runs     []result.Run // one of each call
 
 	answers *pageAnswers // of eval, for the page's script
 }
@@ -42,129 +39,111 @@ type Picture struct {
 	Folded  bool // collapsed at first
 }
 
-// lines are the lines of measurements by their kinds.
+// lines are the lines of a section.
 type lines struct {
-	studies  []*study
-	engines  []engineLine
-	gateways []wire.GatewayReport
-	paths    []path
-	curves   []*curves
-	others   []*Table
-	runs     []result.Run
+	key     string
+	make    func([]*result.Record, []row) (Section, error)
+	records []*result.Record
+	rows    []row
 }
 
-// New sorts the lines of measurements by their kinds. Errors name the line.
+// Of returns the report of results of one measurement.
+func Of[T any](all []T, about result.Run) (*Report, error) {
+	var text bytes.Buffer
+	for _, v := range all {
+		line, err := result.Line(v, about)
+		if err != nil {
+			return nil, err
+		}
+		text.Write(line)
+	}
+	records, err := result.Read(&text, about.Measurement)
+	if err != nil {
+		return nil, err
+	}
+	return New(records)
+}
+
+// New makes a section of the lines that belong together. Errors name the line.
 func New(records []result.Record) (*Report, error) {
 	if len(records) == 0 {
 		return nil, errors.New("report: there is no measurement")
 	}
-	var l lines
+	r := &Report{Title: "measurements", Lines: len(records)}
+	var sections []*lines
+	calls := map[string]bool{}
 	for i := range records {
-		if err := l.add(&records[i]); err != nil {
+		one := &records[i]
+		if call := callOf(&one.Run); !calls[call] {
+			calls[call] = true
+			r.Runs = append(r.Runs, one.Run)
+		}
+		line, err := rowOf(one.Fields)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.Source, err)
+		}
+		key, make := sectionOf(one, line, sections)
+		at := slices.IndexFunc(sections, func(l *lines) bool { return l.key == key })
+		if at < 0 {
+			at = len(sections)
+			sections = append(sections, &lines{key: key, make: make})
+		}
+		sections[at].records, sections[at].rows = append(sections[at].records, one), append(sections[at].rows, line)
+	}
+	for _, l := range sections {
+		s, err := l.make(l.records, l.rows)
+		if err != nil {
 			return nil, err
 		}
-	}
-	r := &Report{Title: "measurements", Lines: len(records), Runs: l.runs}
-	for _, s := range l.studies {
-		r.Sections = append(r.Sections, s.section())
-	}
-	add := func(title string, t *Table) {
-		if len(t.Rows) > 0 {
-			r.Sections = append(r.Sections, Section{Title: title, Tables: []*Table{t}})
-		}
-	}
-	add("Engine", engineTable(l.engines))
-	add("Gateway", gatewayTable(l.gateways))
-	add("Link", pathTable(l.paths))
-	for _, c := range l.curves {
-		r.Sections = append(r.Sections, evalSection("Accuracy: "+c.run.Command, "", c.report()))
-	}
-	for _, t := range l.others {
-		r.Sections = append(r.Sections, Section{Title: t.Title, Tables: []*Table{t}})
+		r.Sections = append(r.Sections, s)
 	}
 	return r, nil
 }
 
-// add adds one line.
-func (l *lines) add(one *result.Record) error {
-	if !slices.ContainsFunc(l.runs, func(o result.Run) bool { return sameRun(&o, &one.Run) }) {
-		l.runs = append(l.runs, one.Run)
-	}
-	var kind struct {
-		Mode   *string       `json:"mode"`
-		Cell   *outcome.Cell `json:"cell"`
-		Policy *string       `json:"policy"`
-		TPS    *float64      `json:"generation_tps"`
-		Rate   *float64      `json:"rate"`
-		Part   *string       `json:"part"`
-	}
-	if err := one.Into(&kind); err != nil {
-		return l.addOther(one) // a field with that name may have another meaning there
-	}
-	switch m := one.Run.Measurement; {
-	case (m == "bench routing" || m == "demo") && kind.Mode != nil && kind.Cell != nil:
-		return l.addMode(one)
-	case m == "bench engine" && kind.TPS != nil:
-		return into(one, &l.engines)
-	case m == "bench gateway" && kind.Rate != nil:
-		return into(one, &l.gateways)
-	case m == "bench link" && kind.Part != nil:
-		return l.addLink(one)
-	case m[:min(len(m), 4)] == "eval" && kind.Policy != nil:
-		return l.addRun(one)
-	}
-	return l.addOther(one)
-}
-
-// into appends a line's fields to a list.
-func into[T any](one *result.Record, list *[]T) error {
-	var v T
-	if err := one.Into(&v); err != nil {
-		return err
-	}
-	*list = append(*list, v)
-	return nil
-}
-
-// engineLine is a line of bench engine.
-type engineLine struct {
-	Run result.Run `json:"run"`
-	speed.Report
-}
-
-// curves are the lines of one call of eval.
-type curves struct {
-	run  result.Run
-	runs []eval.RunReport
-}
-
-// addRun adds a line of eval to the others of its call.
-func (l *lines) addRun(one *result.Record) error {
-	i := slices.IndexFunc(l.curves, func(c *curves) bool { return sameRun(&c.run, &one.Run) })
-	if i < 0 {
-		i = len(l.curves)
-		l.curves = append(l.curves, &curves{run: one.Run})
-	}
-	return into(one, &l.curves[i].runs)
-}
-
-// report puts the lines together again.
-func (c *curves) report() *eval.Report {
-	r := &eval.Report{Runs: c.runs}
-	for _, one := range c.runs {
-		r.Graded = r.Graded || one.Accuracy != nil
-		if a := one.Curve; a != nil &&
-			!slices.ContainsFunc(r.Policies, func(b eval.Area) bool { return a.Policy == b.Policy }) {
-			r.Policies = append(r.Policies, *a)
+// sectionOf returns the section of a line: its key, and what makes it.
+func sectionOf(one *result.Record, line row, before []*lines) (string, func([]*result.Record, []row) (Section, error)) {
+	table := func(title string, columns []column) func([]*result.Record, []row) (Section, error) {
+		return func(_ []*result.Record, rows []row) (Section, error) {
+			return Section{Title: title, Tables: []*Table{tableOf("", columns, rows)}}, nil
 		}
 	}
-	return r
+	is := func(measurement, field string) bool { return one.Run.Measurement == measurement && line[field] != nil }
+	_, inCell := line["cell"].(map[string]any)
+	_, isMode := line["mode"].(string)
+	switch {
+	case (is("bench routing", "mode") || is("demo", "mode")) && isMode && inCell:
+		return studyKey(one, line, before), studySection
+	case is("bench engine", "generation_tps"):
+		return "engine", table("Engine", engineColumns)
+	case is("bench gateway", "rate"):
+		return "gateway", table("Gateway", gatewayColumns)
+	case is("bench link", "part") && len(linkRows(line)) > 0:
+		return "link", func(r []*result.Record, rows []row) (Section, error) {
+			var all []row
+			for _, line := range rows {
+				all = append(all, linkRows(line)...)
+			}
+			return table("Link", linkColumns)(r, all)
+		}
+	case strings.HasPrefix(one.Run.Measurement, "eval") && line["policy"] != nil:
+		return callOf(&one.Run), evalSection
+	}
+	return one.Source, func(_ []*result.Record, rows []row) (Section, error) {
+		delete(rows[0], "run")
+		return Section{Title: one.Run.Measurement, Tables: []*Table{fields(rows[0])}}, nil
+	}
 }
 
-// sameRun reports whether two lines are from one call.
-func sameRun(a, b *result.Run) bool {
-	return a.Measurement == b.Measurement && a.Command == b.Command && a.Date.Equal(b.Date) && a.Version == b.Version &&
-		a.Machine == b.Machine
+// rowOf decodes a line.
+func rowOf(line []byte) (r row, err error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	return r, d.Decode(&r)
+}
+
+// callOf identifies the call that measured a line.
+func callOf(r *result.Run) string {
+	return fmt.Sprint(r.Measurement, "\n", r.Command, "\n", r.Date.UTC(), r.Version, r.Machine)
 }
 
 // modelName describes a model in a few words.
@@ -178,33 +157,16 @@ func modelName(m *result.Model) string {
 // short returns the beginning of a hash.
 func short(hash string) string { return hash[:min(len(hash), 12)] }
 
-// maxFields is the maximum number of figures of a line on a page.
+// maxFields is the maximum number of figures of a line on a page, and of letters of a value.
 const maxFields = 200
 
-// addOther adds a line of any measurement: its figures by name.
-func (l *lines) addOther(one *result.Record) error {
-	t, err := fields(one.Run.Measurement, one.Fields)
-	if err != nil {
-		return fmt.Errorf("%s: %w", one.Source, err)
-	}
-	l.others = append(l.others, t)
-	return nil
-}
-
-// fields returns the figures of a JSON object by name, without a field run. Lists, such as samples, are only counted.
-func fields(title string, object []byte) (*Table, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.UseNumber()
-	var all map[string]any
-	if err := d.Decode(&all); err != nil {
-		return nil, err
-	}
-	delete(all, "run")
-	t := &Table{Title: title, Columns: []Column{{Name: "field"}, {Name: "value"}}}
-	t.flatten("", all)
+// fields returns the figures of a line by name. Lists, such as samples, are only counted.
+func fields(line row) *Table {
+	t := &Table{Columns: []Column{{Name: "field"}, {Name: "value"}}}
+	t.flatten("", map[string]any(line))
 	slices.SortFunc(t.Rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
 	t.Rows = t.Rows[:min(len(t.Rows), maxFields)]
-	return t, nil
+	return t
 }
 
 // flatten adds the figures below a name.
@@ -212,10 +174,7 @@ func (t *Table) flatten(name string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, inner := range v {
-			if name != "" {
-				k = name + "." + k
-			}
-			t.flatten(k, inner)
+			t.flatten(strings.TrimPrefix(name+"."+k, "."), inner)
 		}
 	case []any:
 		t.Rows = append(t.Rows, []string{name, plural(len(v), "value")})

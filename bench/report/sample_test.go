@@ -24,8 +24,7 @@ func aRun(measurement string) result.Run {
 			Kernels: "avx2", Memory: 8 << 30, Bandwidth: 21.3, Load: 0.2, VirtualCPU: true},
 		Model: &result.Model{Name: "small " + hostile, Hash: "0123456789abcdef",
 			Types: map[string]int64{"Q8_0": 9, "F32": 1}, Bytes: 10},
-		Large:   &result.Model{Hash: "fedcba9876543210", Types: map[string]int64{"Q8_0": 90}, Bytes: 100},
-		Sources: map[string]string{"runtime/draft": "0123456789abcdef"},
+		Large: &result.Model{Hash: "fedcba9876543210", Types: map[string]int64{"Q8_0": 90}, Bytes: 100},
 	}
 }
 

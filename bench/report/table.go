@@ -1,11 +1,15 @@
 package report
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
@@ -24,14 +28,52 @@ type Column struct {
 	Legend string // "" if the name needs no explanation
 }
 
-// column has the cells of a column for rows of a type.
-type column[T any] struct {
-	name, legend string
-	cell         func(T) string
+// column is a figure of the lines of a measurement.
+type column struct {
+	name string
+	// Its path in a line, such as time_per_answer_ms.p50. Several paths have the words between their texts in between:
+	// "accuracy_low to accuracy_high". The cell is empty if one is absent.
+	fields string
+	format func(x float64) string // of numbers; nil: all digits
+	legend string
+}
+
+// row is a line of a measurement, decoded from JSON.
+type row map[string]any
+
+// at returns the value at a path, nil if there is none.
+func (r row) at(path string) any {
+	v := any(map[string]any(r))
+	for name := range strings.SplitSeq(path, ".") {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// cell returns the text of a column.
+func (c column) cell(r row) string {
+	words := strings.Fields(c.fields)
+	for i := 0; i < len(words); i += 2 {
+		v := r.at(words[i])
+		x, isNumber := v.(json.Number)
+		switch {
+		case v == nil:
+			return ""
+		case isNumber && c.format != nil:
+			f, _ := x.Float64() // infinite beyond its range
+			words[i] = c.format(f)
+		case c.format == nil:
+			words[i] = text(v)
+		default:
+			words[i] = fmt.Sprint(v)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // tableOf makes a table without the columns that are empty in all rows. The first column stays.
-func tableOf[T any](title string, columns []column[T], rows []T) *Table {
+func tableOf(title string, columns []column, rows []row) *Table {
 	t := &Table{Title: title, Rows: make([][]string, len(rows))}
 	for i, c := range columns {
 		var cells []string
@@ -49,88 +91,122 @@ func tableOf[T any](title string, columns []column[T], rows []T) *Table {
 	return t
 }
 
-// Text writes the table for a terminal, with the legend of its columns.
-func (t *Table) Text(w io.Writer) error {
-	var b strings.Builder
+// Pick returns a table with the columns of these names. A name may be followed by a colon and another heading. Columns
+// that the table lacks are left out.
+func (t *Table) Pick(names ...string) *Table {
+	p := &Table{Title: t.Title, Rows: make([][]string, len(t.Rows)), Note: t.Note}
+	for _, name := range names {
+		name, heading, renamed := strings.Cut(name, ":")
+		i := slices.Index(t.names(), name)
+		if i < 0 {
+			continue
+		}
+		c := t.Columns[i]
+		if renamed {
+			c.Name = heading
+		}
+		p.Columns = append(p.Columns, c)
+		for k, row := range t.Rows {
+			p.Rows[k] = append(p.Rows[k], row[i])
+		}
+	}
+	return p
+}
+
+// Text writes the table for a terminal, with its legend.
+func (t *Table) Text(w io.Writer) error { return errors.Join(t.Body(w), t.Legend(w)) }
+
+// Body writes the table without its legend.
+func (t *Table) Body(w io.Writer) error {
 	if t.Title != "" {
-		fmt.Fprintf(&b, "%s\n\n", t.Title)
+		fmt.Fprintf(w, "%s\n\n", t.Title)
 	}
-	lines := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	var names []string
-	for _, c := range t.Columns {
-		names = append(names, c.Name)
-	}
-	for _, row := range append([][]string{names}, t.Rows...) {
+	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{t.names()}, t.Rows...) {
 		fmt.Fprintln(lines, strings.Join(row, "\t"))
 	}
-	lines.Flush() // writing to memory cannot fail
-	b.WriteString("\n")
+	fmt.Fprintln(lines)
+	return lines.Flush()
+}
+
+// Legend writes what the columns mean, and the note.
+func (t *Table) Legend(w io.Writer) (err error) {
 	for _, c := range t.Columns {
 		if c.Legend != "" {
-			fmt.Fprintf(&b, "%-9s %s\n", c.Name, c.Legend)
+			_, err = fmt.Fprintf(w, "%-9s %s\n", c.Name, c.Legend)
 		}
 	}
 	if t.Note != "" {
-		fmt.Fprintln(&b, t.Note)
+		_, err = fmt.Fprintln(w, t.Note)
 	}
-	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// Markdown returns the columns with these names, or all, as a table in Markdown. A name may be followed by a colon
-// and another heading. Columns that the table lacks are empty.
-func (t *Table) Markdown(names ...string) string {
-	if len(names) == 0 {
-		for _, c := range t.Columns {
-			names = append(names, c.Name)
-		}
-	}
-	head, from := make([]string, len(names)), make([]int, len(names))
-	for i, name := range names {
-		name, heading, renamed := strings.Cut(name, ":")
-		if head[i] = name; renamed {
-			head[i] = heading
-		}
-		from[i] = slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
-	}
+// Markdown returns the table in Markdown.
+func (t *Table) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n%s|\n", strings.Join(head, " | "), strings.Repeat("|---", len(head)))
+	fmt.Fprintf(&b, "| %s |\n%s|\n", strings.Join(t.names(), " | "), strings.Repeat("|---", len(t.Columns)))
 	for _, row := range t.Rows {
-		b.WriteString("|")
-		for _, k := range from {
-			if k < 0 {
-				b.WriteString("  |")
-			} else {
-				fmt.Fprintf(&b, " %s |", row[k])
-			}
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
 	return b.String()
 }
 
-// percent formats a share, "" if there is none.
-func percent(x *float64) string {
-	if x == nil {
-		return ""
+// names returns the names of the columns.
+func (t *Table) names() (all []string) {
+	for _, c := range t.Columns {
+		all = append(all, c.Name)
 	}
-	return fmt.Sprintf("%.1f%%", 100**x)
+	return all
 }
 
-// value formats a figure, "" if there is none.
-func value(x *float64) string {
-	if x == nil {
+// percent formats a share.
+func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
+
+// whole formats a share without decimals.
+func whole(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
+
+// decimal formats a mean of counts.
+func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
+
+// digits formats a probability.
+func digits(x float64) string { return fmt.Sprintf("%.2g", x) }
+
+// some formats a number, "" for 0.
+func some(x float64) string {
+	if x == 0 {
 		return ""
 	}
-	return chart.Number(*x)
+	return chart.Number(x)
 }
 
-// span formats the ends of an interval, "" if there is none.
-func span(low, high *float64, format func(*float64) string) string {
-	if low == nil || high == nil {
+// size formats a number of bytes, "" for none.
+func size(x float64) string {
+	if x <= 0 {
 		return ""
 	}
-	return format(low) + " to " + format(high)
+	return humanize.IBytes(uint64(x))
+}
+
+// text formats a value without a format: an interval, yes or no, or as it is.
+func text(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		return fmt.Sprintf("%.3f (%.3f to %.3f)", number(v["value"]), number(v["low"]), number(v["high"]))
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	}
+	return fmt.Sprint(v)
+}
+
+// number returns a number of a line, 0 for other values.
+func number(v any) float64 {
+	n, _ := v.(json.Number)
+	x, _ := n.Float64()
+	return x
 }
 
 // plural formats a count of things.
@@ -138,5 +214,5 @@ func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, one)
+	return chart.Number(float64(n)) + " " + one + "s"
 }

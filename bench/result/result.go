@@ -26,8 +26,6 @@ type Run struct {
 	Large   *Model            `json:"large,omitempty"` // the large one, if it was in this process
 	// name of the large one, if it was used through a gateway or over HTTP
 	Remote string `json:"remote,omitempty"`
-	// hashes of measured packages by folder, if the source was available
-	Sources map[string]string `json:"sources,omitempty"`
 }
 
 // Line returns the JSON line of a measurement: the fields of v, which must encode to an object without a field "run",

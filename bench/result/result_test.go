@@ -31,8 +31,7 @@ func aRun() Run {
 		Measurement: "bench engine", Version: "v1", Go: "go1.26", Command: `x "<&>"`,
 		Flags: map[string]string{"rtt": "1s"}, Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Machine: ThisMachine(), Remote: "far",
-		Model:   &Model{Name: "small", Hash: "ab", Types: map[string]int64{"F32": 4}, Bytes: 5},
-		Sources: map[string]string{"runtime/draft": "cd"},
+		Model: &Model{Name: "small", Hash: "ab", Types: map[string]int64{"F32": 4}, Bytes: 5},
 	}
 }
 

@@ -2,7 +2,6 @@
 // in a checkout; study.sh repeats the measurements.
 //
 //	go run ./bench/results              write the blocks between the markers of the pages, and the figures
-//	go run ./bench/results stamp        copy lines from stdin to stdout, with the hashes of the measured packages
 //	go run ./bench/results adopt FOLDER copy the measurements of a study to docs/results, write the pages
 package main
 
@@ -27,13 +26,13 @@ const kept = "docs/results"
 func pages() []string { return []string{"README.md", "docs/results.md", "docs/measuring.md"} }
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "results:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, in io.Reader, out io.Writer) error {
+func run(args []string) error {
 	root, err := checkout()
 	if err != nil {
 		return err
@@ -41,12 +40,10 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	switch {
 	case len(args) == 0:
 		return write(root)
-	case args[0] == "stamp" && len(args) == 1:
-		return stamp(root, in, out)
 	case args[0] == "adopt" && len(args) == 2:
 		return errors.Join(adopt(root, args[1]), write(root))
 	}
-	return fmt.Errorf("unknown command %q: give nothing, stamp, or adopt FOLDER", args)
+	return fmt.Errorf("unknown command %q: give nothing, or adopt FOLDER", args)
 }
 
 // checkout returns the folder of go.mod: the working directory or one above.
@@ -63,39 +60,6 @@ func checkout() (string, error) {
 			return "", errors.New("no go.mod in this folder or above: run this in a checkout")
 		}
 	}
-}
-
-// stamp copies lines, with the hashes of the measured packages.
-func stamp(root string, in io.Reader, out io.Writer) error {
-	hashes, err := sources(root)
-	if err != nil {
-		return err
-	}
-	records, err := result.Read(in, "stdin")
-	if err != nil {
-		return err
-	}
-	return rewrite(out, records, func(r *result.Run) { r.Sources = hashes })
-}
-
-// rewrite writes lines with a changed run.
-func rewrite(out io.Writer, records []result.Record, change func(*result.Run)) error {
-	for _, r := range records {
-		var fields map[string]json.RawMessage
-		if err := r.Into(&fields); err != nil {
-			return err
-		}
-		delete(fields, "run")
-		change(&r.Run)
-		line, err := result.Line(fields, r.Run)
-		if err != nil {
-			return err
-		}
-		if _, err := out.Write(line); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // adopt copies the measurements and the certified routers of a study to the checkout. The measurements are compressed,
@@ -115,17 +79,20 @@ func adopt(root, dir string) error {
 		}
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)
-		err = rewrite(z, records, func(r *result.Run) {
+		for _, r := range records {
 			if len(before) > 0 {
-				r.Command = before[0].Run.Command
+				r.Run.Command = before[0].Run.Command
 			}
-			for name, value := range r.Flags {
+			for name, value := range r.Run.Flags {
 				if filepath.IsAbs(value) {
-					r.Flags[name] = filepath.Base(value)
+					r.Run.Flags[name] = filepath.Base(value)
 				}
 			}
-		})
-		if err := errors.Join(err, z.Close()); err != nil {
+			if err := rewrite(z, r); err != nil {
+				return err
+			}
+		}
+		if err := z.Close(); err != nil {
 			return err
 		}
 		if err := os.WriteFile(keptFile(root, name), packed.Bytes(), 0o644); err != nil {
@@ -141,6 +108,21 @@ func adopt(root, dir string) error {
 		}
 	}
 	return nil
+}
+
+// rewrite writes a line with a changed run.
+func rewrite(out io.Writer, r result.Record) error {
+	var fields map[string]json.RawMessage
+	if err := r.Into(&fields); err != nil {
+		return err
+	}
+	delete(fields, "run")
+	line, err := result.Line(fields, r.Run)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(line)
+	return err
 }
 
 // keptFile returns the committed file of a measurement.

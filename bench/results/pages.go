@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,9 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
-
-// changedBlock is the name of the block that lists the measurements of earlier code: it depends on the checkout.
-const changedBlock = "changed"
 
 // marked matches a block of a page: the text between its markers. A block within a line has no line feeds around it.
 func marked() *regexp.Regexp {
@@ -151,42 +147,10 @@ func wrapped(text string) string {
 	return b.String()
 }
 
-// changed lists the measurements with measured packages that differ from those of today.
-func changed(root string) (string, error) {
-	now, err := sources(root)
-	if err != nil {
-		return "", err
-	}
-	var others, same []string
-	for _, name := range measurements() {
-		records, err := measured(root, name)
-		switch {
-		case err != nil:
-			return "", err
-		case records == nil:
-		case maps.Equal(records[0].Run.Sources, now):
-			same = append(same, name)
-		default:
-			others = append(others, name)
-		}
-	}
-	var text string
-	if len(others) > 0 {
-		text = "The measured packages have changed since: " + strings.Join(others, ", ") + ". "
-	}
-	if len(same) > 0 {
-		text += "They are still as measured: " + strings.Join(same, ", ") + "."
-	}
-	return wrapped(text), nil
-}
-
 // write writes the pages and the figures. It removes figures that are no longer made.
 func write(root string) error {
 	m, err := blocks(root)
 	if err != nil {
-		return err
-	}
-	if m.texts[changedBlock], err = changed(root); err != nil {
 		return err
 	}
 	for _, page := range pages() {

@@ -17,8 +17,7 @@ import (
 
 const root = "../.."
 
-// TestPages: tables, figures and their provenance agree with the measurements in docs/results. The list of packages
-// that have changed since is not compared, because it depends on the day when the page was written.
+// TestPages: tables, figures and their provenance agree with the measurements in docs/results.
 func TestPages(t *testing.T) {
 	m, err := blocks(root)
 	require.NoError(t, err)
@@ -28,11 +27,6 @@ func TestPages(t *testing.T) {
 		b, err := os.ReadFile(filepath.Join(root, page))
 		require.NoError(t, err)
 		was := marked().FindAllStringSubmatch(string(b), -1)
-		for _, m := range was {
-			if m[1] == changedBlock {
-				texts[changedBlock] = strings.TrimSpace(m[2])
-			}
-		}
 		want, err := filled(string(b), texts)
 		require.NoError(t, err, page)
 		now := marked().FindAllStringSubmatch(want, -1)
@@ -65,7 +59,6 @@ func TestKept(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, records, name)
 		for _, r := range records {
-			assert.Len(t, r.Run.Sources, len(measuredPackages()), name)
 			for flag, value := range r.Run.Flags {
 				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", name, flag, value)
 			}
@@ -121,65 +114,15 @@ func TestFilled(t *testing.T) {
 	assert.Equal(t, "no markers", text)
 }
 
-// TestSources: a hash covers the names and contents of a package's files without tests.
-func TestSources(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range measuredPackages() {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "a.go"), []byte("package a"), 0o600))
-	}
-	first, err := sources(dir)
-	require.NoError(t, err)
-	write := func(name, text string) map[string]string {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "runtime/draft", name), []byte(text), 0o600))
-		all, err := sources(dir)
-		require.NoError(t, err)
-		return all
-	}
-	assert.Equal(t, first, write("a_test.go", "package a"))
-	assert.Equal(t, first, write("README.md", "text"))
-	second := write("a.go", "package b")
-	assert.NotEqual(t, first["runtime/draft"], second["runtime/draft"])
-	assert.Equal(t, first["bench"], second["bench"])
-	third := write("b.s", "x")
-	assert.NotEqual(t, second["runtime/draft"], third["runtime/draft"])
-	require.NoError(t, os.Rename(filepath.Join(dir, "runtime/draft/b.s"), filepath.Join(dir, "runtime/draft/c.s")))
-	fourth, err := sources(dir)
-	require.NoError(t, err)
-	assert.NotEqual(t, third["runtime/draft"], fourth["runtime/draft"], "another name")
-	for path, counts := range map[string]string{"bench/wire/a.go": "bench", "kernels/cpu/x/a.go": "kernels/cpu",
-		"bench/eval/a.go": "", "kernels/cpu/testdata/a.go": "", "runtime/draft/x/a.go": ""} {
-		before, err := sources(dir)
-		require.NoError(t, err)
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, path), nil, 0o600))
-		after, err := sources(dir)
-		require.NoError(t, err)
-		for name := range after {
-			assert.Equal(t, name == counts, before[name] != after[name], "%s in %s", path, name)
-		}
-	}
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "bench")))
-	_, err = sources(dir)
-	assert.Error(t, err)
-	here, err := sources(root)
-	require.NoError(t, err)
-	for _, hash := range here {
-		assert.Len(t, hash, 64)
-	}
-}
-
 // adoptedStudy returns a checkout with pages and a study of the demo.
 func adoptedStudy(t *testing.T) string {
 	dir := t.TempDir()
-	for _, name := range append(measuredPackages(), kept, "study") {
+	for _, name := range []string{kept + "/routers", "study"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
-	hashes, err := sources(dir)
-	require.NoError(t, err)
 	run := result.Run{Measurement: "demo", Version: "v7.8.9", Command: "x",
 		Flags:   map[string]string{"trace": "/home/me/x.csv", "rtt": "1s"},
-		Sources: hashes, Machine: result.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
+		Machine: result.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
 		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
@@ -195,15 +138,14 @@ func adoptedStudy(t *testing.T) string {
 	for _, page := range pages() {
 		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n" +
 			"<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
-			"<!-- results:demo-about -->\nx\n<!-- /results -->\n" +
-			"<!-- results:changed -->\nx\n<!-- /results -->\n"
+			"<!-- results:demo-about -->\nx\n<!-- /results -->\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, page), []byte(text), 0o600))
 	}
 	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
 	return dir
 }
 
-// TestWrite: the pages contain the measurements, their provenance, and what has changed since.
+// TestWrite: the pages contain the measurements and their provenance.
 func TestWrite(t *testing.T) {
 	dir := adoptedStudy(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, kept, "old.svg"), nil, 0o600))
@@ -211,7 +153,7 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(keptFile(dir, "rtt"), lines, 0o600))
 	require.NoError(t, write(dir))
-	for _, ending := range []string{"time-over-rtt", "cell2-waits", "cell2-waterfall-serial"} {
+	for _, ending := range []string{"time-over-rtt", "cell2-waterfall-serial"} {
 		name := filepath.Join(kept, "rtt-"+ending+".svg")
 		want, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
@@ -225,11 +167,10 @@ func TestWrite(t *testing.T) {
 		"In its demo the small model alone answers 40.0% of the questions correctly, " +
 			"and with 3.1% of the tokens from the large\n" +
 			"model 100.0%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
-		"\n| local | 40.0% |  | 100 |  |  |  |  |\n",
-		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% |  | 60.4 | 14.2 |\n",
+		"\n| local | 40.0% |  | 100 |  |  |  |\n",
+		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% | 60.4 | 14.2 |\n",
 		"\n`x`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; " +
 			"load in the minute before: 0.2.\n",
-		"\nThe measured packages have changed since: rtt. They are still as measured: demo.\n",
 	} {
 		assert.Contains(t, string(b), want)
 	}
@@ -237,12 +178,6 @@ func TestWrite(t *testing.T) {
 	records, err := measured(dir, "demo")
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"trace": "x.csv", "rtt": "1s"}, records[0].Run.Flags)
-
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "runtime/draft/new.go"), []byte("package draft"), 0o600))
-	require.NoError(t, write(dir))
-	b, err = os.ReadFile(filepath.Join(dir, "README.md"))
-	require.NoError(t, err)
-	assert.Contains(t, string(b), "\nThe measured packages have changed since: demo, rtt.\n")
 }
 
 func TestShortVersion(t *testing.T) {
@@ -254,29 +189,19 @@ func TestShortVersion(t *testing.T) {
 	assert.Equal(t, strings.Repeat("w", 119)+"\nww x", wrapped(strings.Repeat("w", 119)+"  ww\nx"))
 }
 
-// TestRun: the commands need a checkout; stamp adds the hashes of the measured packages.
+// TestRun: the commands need a checkout.
 func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
-	assert.ErrorContains(t, run(nil, nil, nil), "no go.mod")
+	assert.ErrorContains(t, run(nil), "no go.mod")
 	require.NoError(t, os.WriteFile("go.mod", nil, 0o600))
 	here, err := checkout()
 	require.NoError(t, err)
-	for _, name := range measuredPackages() {
-		require.NoError(t, os.MkdirAll(name, 0o700))
-	}
+	require.NoError(t, os.MkdirAll("kernels/cpu", 0o700))
 	t.Chdir("kernels/cpu")
 	above, err := checkout()
 	require.NoError(t, err)
 	assert.Equal(t, here, above)
-	assert.ErrorContains(t, run([]string{"study"}, nil, nil), "unknown command")
-	var out strings.Builder
-	line, err := result.Line(map[string]int{"x": 1}, result.Run{Measurement: "demo", Version: "v1"})
-	require.NoError(t, err)
-	require.NoError(t, run([]string{"stamp"}, strings.NewReader(string(line)), &out))
-	records, err := result.Read(strings.NewReader(out.String()), "out")
-	require.NoError(t, err)
-	assert.Len(t, records[0].Run.Sources, len(measuredPackages()))
-	assert.Equal(t, "v1", records[0].Run.Version)
+	assert.ErrorContains(t, run([]string{"study"}), "unknown command")
 }
 
 // TestReal: the tables of the real pair contain the figures of the lines, and a file that lacks a run is refused.

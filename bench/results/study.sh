@@ -22,8 +22,7 @@ for name in ${*:-demo rtt stories engine gateway link}; do
 			s|PAIR|${PAIR:-}|g")
 		printf '\n%s: pilotfish %s\n' "$name" "$args"
 		# shellcheck disable=SC2086 # the words of a command
-		"$out/pilotfish" $args >"$out/$name.raw"
-		go run ./bench/results stamp <"$out/$name.raw" >"$out/$name.new"
+		"$out/pilotfish" $args >"$out/$name.new"
 		mv "$out/$name.new" "$out/$name.jsonl"
 	fi
 	printf '\n%s: as kept, and now\n' "$name"

@@ -14,14 +14,14 @@ import (
 
 // columnsOf are the columns of the tables of the pages.
 var columnsOf = map[string][]string{
-	"demo": {"mode", "right:accuracy", "from cloud:tokens from the cloud", "p50:ms per answer", "hidden:waiting hidden",
+	"demo": {"mode", "right:accuracy", "cloud:tokens from the cloud", "p50:ms per answer", "hidden:waiting hidden",
 		"hits:guesses that hit", "bytes up:bytes up per answer of the cloud", "down"},
-	"rtt": {"mode", "round trip:round trip, ms", "mean:ms mean", "p50", "p90", "bound", "passes", "asks", "from cloud",
+	"rtt": {"mode", "RTT:round trip, ms", "mean:ms mean", "p50", "p90", "bound", "passes", "asks", "cloud:from cloud",
 		"bytes up", "down", "right:accuracy", "equal"},
-	"stories": {"mode", "mean:ms mean", "p50", "p90", "bound", "passes", "asks", "from cloud", "bytes up", "down",
+	"stories": {"mode", "mean:ms mean", "p50", "p90", "bound", "passes", "asks", "cloud:from cloud", "bytes up", "down",
 		"equal"},
-	"real-times": {"round trip:round trip, ms", "mode", "p50:ms, median", "p90",
-		"from cloud:tokens from the large model",
+	"real-times": {"RTT:round trip, ms", "mode", "p50:ms, median", "p90",
+		"cloud:tokens from the large model",
 		"bytes up:bytes up per answer of the cloud", "down"},
 	"engine": {"model", "threads", "prompt, tokens/s", "generation, tokens/s",
 		"of the bound:of what reading memory allows",
@@ -38,13 +38,12 @@ func (m *made) make(name string, records []result.Record) error {
 		return err
 	}
 	s := r.Sections[0]
-	m.texts[name+"-table"] = s.Tables[0].Markdown(columnsOf[name]...)
+	m.texts[name+"-table"] = s.Tables[0].Pick(columnsOf[name]...).Markdown()
 	switch name {
 	case "demo":
 		return m.demo(records)
 	case "rtt":
-		return m.draw(name, s.Pictures, "time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4",
-			"cell2-waits")
+		return m.draw(name, s.Pictures, "time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4")
 	}
 	return nil
 }

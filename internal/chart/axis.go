@@ -6,120 +6,56 @@ import (
 	"strings"
 )
 
-// Scale is the scale of an axis.
-type Scale int
-
-// The scales.
-const (
-	Percent Scale = iota // shares, shown in percent, from Start to End
-	Linear               // numbers, from Start to End or a little beyond
-	Log                  // numbers above 0, on a logarithmic scale, from Start to End or a little beyond
-)
-
-// Axis is an axis of a chart.
+// Axis is an axis from 0 to End, or a little beyond.
 type Axis struct {
-	Label string // quantity, with its unit
-	Scale Scale
-	Start float64 // above 0 with [Log]; there 0 means a thousandth of End
-	End   float64 // above Start; 0 means 1
+	Label  string  // quantity, with its unit
+	Linear bool    // numbers; else shares, shown in percent
+	End    float64 // 0 means 1
 }
 
-// ticksWanted is the approximate number of intervals of an axis.
-const ticksWanted = 5
-
-// Limits for the ends of an axis, and how far below its end a logarithmic one may start.
+// Limits of an axis: the approximate number of its intervals, and its end.
 const (
-	maxShown   = 1e15
-	maxDecades = 9
+	ticksWanted = 5
+	maxShown    = 1e15
 )
 
-// fitted returns the axis with ends that can be drawn.
-func (a Axis) fitted() Axis {
-	if a.End == 0 || math.IsNaN(a.End) {
-		a.End = 1
+// end returns an end that can be drawn.
+func (a Axis) end() float64 {
+	if !(a.End > 1e-12) { // also NaN
+		return 1
 	}
-	a.End = min(max(a.End, -maxShown), maxShown)
-	if a.Start = max(a.Start, -maxShown); math.IsNaN(a.Start) || a.End-a.Start < 1e-12*max(math.Abs(a.End), 1e-12) {
-		a.Start = min(0, a.End-1)
-	}
-	switch a.Scale {
-	case Linear:
-		step := niceStep((a.End - a.Start) / ticksWanted)
-		a.Start, a.End = math.Floor(a.Start/step+1e-9)*step, math.Ceil(a.End/step-1e-9)*step
-	case Log:
-		if a.End <= 1e-12 {
-			a.End = 1
-		}
-		if a.Start <= 0 {
-			a.Start = a.End / 1000
-		}
-		a.Start = max(a.Start, a.End*math.Pow(10, -maxDecades))
-	}
-	return a
+	return min(a.End, maxShown)
 }
 
-// niceStep returns the minimum of 1, 2, 5 times a power of ten that is at least x.
-func niceStep(x float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(x)))
-	for _, m := range []float64{1, 2, 5} {
-		if m*power >= x*(1-1e-9) {
-			return m * power
+// ticks returns the labelled values: multiples of 1, 2, 5 times a power of ten. The last one is the end of the drawn
+// axis.
+func (a Axis) ticks() (all []float64) {
+	least := a.end() / ticksWanted
+	power := math.Pow(10, math.Floor(math.Log10(least)))
+	step := 10 * power
+	for _, m := range []float64{5, 2, 1} {
+		if m*power >= least*(1-1e-9) {
+			step = m * power
 		}
 	}
-	return 10 * power
-}
-
-// part returns the position of x on a fitted axis, from 0 to 1.
-func (a Axis) part(x float64) float64 {
-	from, to := a.Start, a.End
-	if a.Scale == Log {
-		if !(x > 0) {
-			return 0
-		}
-		from, to, x = math.Log(from), math.Log(to), math.Log(x)
-	}
-	if math.IsNaN(x) {
-		return 0
-	}
-	return min(max((x-from)/(to-from), 0), 1)
-}
-
-// ticks returns the labelled values of a fitted axis with room for at most room labels.
-func (a Axis) ticks(room float64) (all []float64) {
-	switch a.Scale {
-	case Log:
-		decades := math.Log10(a.End / a.Start)
-		steps := []float64{1, 2, 5}
-		if decades*3 > room {
-			steps = steps[:1]
-		}
-		for power := math.Floor(math.Log10(a.Start)); power <= math.Log10(a.End)+1e-9; power++ {
-			for _, m := range steps {
-				if t := m * math.Pow(10, power); t >= a.Start*(1-1e-9) && t <= a.End*(1+1e-9) {
-					all = append(all, t)
-				}
-			}
-		}
-	case Linear:
-		step := niceStep((a.End - a.Start) / ticksWanted)
-		if (a.End-a.Start)/step > room {
-			step = niceStep(2 * step)
-		}
-		first := math.Ceil(a.Start/step - 1e-9) // labels are multiples of their distance
-		for i := 0.0; (first+i)*step <= a.End+step*1e-9; i++ {
-			all = append(all, (first+i)*step)
-		}
-	default:
-		for i := range ticksWanted + 1 {
-			all = append(all, a.Start+float64(i)/ticksWanted*(a.End-a.Start))
-		}
+	for i := range int(math.Ceil(a.end()/step-1e-9)) + 1 {
+		all = append(all, float64(i)*step)
 	}
 	return all
 }
 
+// part returns the position of x on the axis, from 0 to 1. Values beyond an end are at this end.
+func (a Axis) part(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	all := a.ticks()
+	return min(max(x/all[len(all)-1], 0), 1)
+}
+
 // text formats a value of the axis.
 func (a Axis) text(x float64) string {
-	if a.Scale == Percent {
+	if !a.Linear {
 		return fmt.Sprintf("%.4g%%", 100*x)
 	}
 	return Number(x)

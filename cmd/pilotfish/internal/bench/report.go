@@ -18,8 +18,7 @@ func newBenchReportCommand(a *cli.App) *cobra.Command {
 		Use:   "report RESULTS... -o FILE [flags]",
 		Short: "Turn measurements into a self-contained page of tables and plots",
 		Long: `Turn measurements into one page that needs no network: tables, time over round trips with intervals, one
-answer of each mode from beginning to end, histograms of waits, engines, gateways and accuracy; and how each was
-measured.
+answer of each mode from beginning to end, engines, gateways and accuracy; and how each was measured.
 
 RESULTS are files of JSON lines, as printed by --json of demo, bench, eval and run; - is stdin. Lines of several files
 are drawn in one plot if only the round trip differs.`,

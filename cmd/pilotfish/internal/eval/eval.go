@@ -176,23 +176,25 @@ func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error
 	if err != nil {
 		return err
 	}
+	page, err := report.OfEval(r, o.Log.Settings, about)
+	if err != nil {
+		return err
+	}
 	if f.json {
 		for i := range r.Runs {
 			err = errors.Join(err, group.PrintResult(a, r.Runs[i], about))
 		}
 	} else {
-		_, err = fmt.Fprintf(a.Stdout, "%s\n\n", report.EvalTitle(r, o.Log.Settings))
-		for i, t := range report.EvalTables(o.Set.Name, r) {
-			if i > 0 {
-				fmt.Fprintln(a.Stdout)
-			}
+		fmt.Fprintf(a.Stdout, "%s\n\n", page.Sections[0].Title)
+		for _, t := range page.Sections[0].Tables {
 			err = errors.Join(err, t.Text(a.Stdout))
+			fmt.Fprintln(a.Stdout)
 		}
 	}
 	if f.html == "" {
 		return err
 	}
-	page, pageErr := report.OfEval(r, o.Set, o.Runs, o.Log, about)
+	pageErr := page.AddAnswers(o.Set, o.Runs, o.Log)
 	if pageErr == nil {
 		pageErr = group.WritePage(page, f.html)
 	}

@@ -52,7 +52,7 @@ func TestRunCode(t *testing.T) {
 		pair...)
 	code, stdout, stderr := clitest.Call(t, line...)
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Regexp(t, `(?m)^run +pass@1 +interval`, stdout)
+	assert.Regexp(t, `(?m)^run +right +interval`, stdout)
 	assert.Regexp(t, `(?m)^never +0\.0%`, stdout)
 	code, stdout, stderr = clitest.Call(t, append(line, "--json")...)
 	require.Equal(t, cli.ExitDone, code, stderr)

@@ -24,7 +24,7 @@ func NewDemoCommand(a *cli.App) *cobra.Command {
 gateway, and an emulated link between them. The models know an invented world. The small one was trained on some of
 its facts, so it has something to ask the large one.
 
-The same questions are answered in several modes, and the results are printed as a table, with a legend:
+The same questions are answered in several modes, and the results are printed as a table with a legend:
 
 ` + modesHelp + `
 
@@ -35,7 +35,7 @@ The same questions are answered in several modes, and the results are printed as
 		RunE: func(c *cobra.Command, _ []string) error { return f.demo(c.Context(), a) },
 	}
 	f.register(c, "60")
-	f.page.register(c)
+	cli.Add(c.Flags(), "html", &f.page, "")
 	return c
 }
 

@@ -160,7 +160,7 @@ func TestBenchRoutingEveryday(t *testing.T) {
 		code, stdout, stderr = routing("--questions", "1", "-n", "4", "--modes", "serial", "--policy", "always",
 			"--deadline", deadline, "--rtt", "30ms")
 		require.Equal(t, cli.ExitDone, code, stderr)
-		table, _, _ := strings.Cut(stdout, "\nright ")
-		assert.Equal(t, late, strings.Contains(table, "late"), stdout)
+		table, _, _ := strings.Cut(stdout, "\n\n")
+		assert.Equal(t, late, strings.Contains(table, "timed out"), stdout)
 	}
 }

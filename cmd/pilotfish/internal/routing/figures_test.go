@@ -1,9 +1,11 @@
 package routing
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// TestRoutingFigures: each field of the JSON has its own figure.
+// TestRoutingFigures: the table of a cell and its legend; and as JSON, each figure under its name.
 func TestRoutingFigures(t *testing.T) {
 	var out strings.Builder
 	reports := []outcome.Report{{
@@ -24,10 +26,30 @@ func TestRoutingFigures(t *testing.T) {
 		EqualToCloud: new(false), DifferingFromCloud: new(4), Known: new(0.5), Turned: new(0.25), Unverified: new(6),
 		CloudTokens: &outcome.CloudTokens{Prefilled: 40.25, Decoded: 3.5, Ahead: 9.75, AheadUsed: 4.125},
 	}}
-	f := routingFlags{json: true}
+	reports[0].Cell = &outcome.Cell{RTT: 7}
+	about := result.Run{Measurement: "demo"}
+	f := routingFlags{}
+	require.NoError(t, errors.Join(f.print(&cli.App{Stdout: &out}, reports, about),
+		f.finish(&cli.App{Stdout: &out}, reports, about)))
+	gap := regexp.MustCompile(" {2,}")
+	parts := strings.Split(out.String(), "\n\n")
+	require.Len(t, parts, 2)
+	table := strings.Split(parts[0], "\n")
+	assert.Equal(t, "device at full speed, cloud 0 ms a token, 40 answers", table[0])
+	assert.Equal(t, []string{"mode", "RTT", "right", "cloud", "p50", "p90", "hidden", "hits", "asks", "timed out", "unverified",
+		"equal"}, gap.Split(table[1], -1))
+	assert.Equal(t, []string{"pipelined-2", "7", "90.0%", "4.2%", "102", "190", "51.0%", "62.0%", "2.4", "3", "6",
+		"but 4, to cloud"}, gap.Split(table[2], -1))
+	for line := range strings.SplitSeq(parts[1], "\n") {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 80)
+	}
+
+	reports[0].Cell = nil
+	f = routingFlags{json: true}
+	out.Reset()
 	require.NoError(t, f.print(&cli.App{Stdout: &out}, append(reports, outcome.Report{Mode: "local"}),
 		result.Run{Measurement: "demo"}))
-	about := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
+	run := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
 	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,`+
 		`"escalated_share":0.042,`+
 		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,`+
@@ -40,35 +62,8 @@ func TestRoutingFigures(t *testing.T) {
 		`"cloud_tokens_per_answer":{"prefilled":40.25,"decoded":3.5,"ahead":9.75,"ahead_used":4.125}}`+"\n"+
 		`{"mode":"local","answers":0,"tokens_per_answer":0,`+
 		`"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0}}`+"\n",
-		about.ReplaceAllString(out.String(), "}"))
+		run.ReplaceAllString(out.String(), "}"))
 	out.Reset()
 	require.NoError(t, f.print(&cli.App{Stdout: &out}, nil, result.Run{}))
 	assert.Empty(t, out.String())
-}
-
-// TestCellText: the table of a cell begins with its settings, and each figure is in its column.
-func TestCellText(t *testing.T) {
-	full := outcome.Report{
-		Mode: "serial", Variant: 2, Answers: 20, Cell: &outcome.Cell{RTT: 7, Loss: 0.25, Trace: "a.up", EdgeTPS: 40,
-			CloudMS: 15}, Accuracy: new(0.5), EscalatedShare: new(0.25), Asks: new(10.5), Timeouts: new(3), Unverified: new(2),
-		Time: result.Times{P50: 1234, P90: 2345}, EqualToSerial: new(false), Differing: new(6),
-		Samples: []outcome.Sample{{Repetition: 2}, {Repetition: 1}},
-		Work: outcome.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(99.0), Wasted: new(12.5), Up: new(900.0),
-			Down: new(99.0)},
-	}
-	other := outcome.Report{Mode: "paper", Answers: 4, Cell: &outcome.Cell{CloudMS: 2.5}, Samples: full.Samples[1:1],
-		Timeouts: new(0), EqualToCloud: new(true), EqualToSerial: new(false), Work: outcome.Work{Up: new(1.0)}}
-	var out strings.Builder
-	require.NoError(t, printCells(&out, []outcome.Report{full, other}))
-	assert.Equal(t, `round trip 7 ms, loss 25%, trace a.up, edge 40 passes/s, cloud 15 ms a token, 20 answers in 3 repetitions
-
-mode        right  cloud  p50   p90   first  wait  asks  late  unverified  waste  bytes  as
-serial (2)  50.0%  25.0%  1234  2345  234    99    10.5  3     2           12.5   999    ≠s 6
-
-round trip 0 ms, loss 0%, edge at full speed, cloud 2.5 ms a token, 4 answers
-
-mode   as
-paper  c
-
-`, out.String())
 }

@@ -65,7 +65,7 @@ type routingFlags struct {
 	recording recordFlags
 	timeline  group.TimelineFlag
 	json      bool
-	page      pageFlag // of demo
+	page      string // of demo: the file of --html; none if empty
 }
 
 func (f *routingFlags) register(c *cobra.Command, edgeTPS string) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -33,7 +34,7 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 	if err != nil {
 		return err
 	}
-	if err := cli.CheckPlace("--html", string(f.page)); err != nil {
+	if err := cli.CheckPlace("--html", f.page); err != nil {
 		return err
 	}
 	if f.json || f.page != "" {
@@ -59,11 +60,10 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 		err = errors.Join(f.print(a, reports, about), err)
 		all = append(all, reports...)
 		if err != nil {
-			err = errors.Join(f.printLegend(a, all[:len(all)-len(reports)]), stoppedIn(err, i, links))
-			return errors.Join(f.page.write(all, about), err)
+			return errors.Join(f.finish(a, all, about), stoppedIn(err, i, links))
 		}
 	}
-	return errors.Join(f.printLegend(a, all), f.page.write(all, about))
+	return f.finish(a, all, about)
 }
 
 // cell runs the modes in one cell.
@@ -109,18 +109,69 @@ func (f *routingFlags) verifiable(ctx context.Context, modes []outcome.Mode, sta
 	return nil
 }
 
-// print prints the reports, if there are any.
+// print prints the reports of cells: lines, or tables.
 func (f *routingFlags) print(a *cli.App, reports []outcome.Report, about result.Run) error {
-	if len(reports) == 0 {
-		return nil
-	}
 	if !f.json {
-		return printCells(a.Stdout, reports)
+		return tables(reports, about, func(title string, t *report.Table) error {
+			fmt.Fprintf(a.Stdout, "%s, %d answers\n", title, reports[0].Answers)
+			return t.Body(a.Stdout)
+		})
 	}
 	for _, r := range reports {
 		if err := group.PrintResult(a, r, about); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// tables calls a function with the tables of reports and their titles.
+func tables(reports []outcome.Report, about result.Run, do func(title string, t *report.Table) error) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	r, err := report.Of(reports, about)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.Sections {
+		t := s.Tables[0].Pick("mode", "RTT", "right", "cloud", "p50", "p90", "hidden", "hits", "asks", "timed out",
+			"unverified", "equal")
+		if err := do(s.Title, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish prints the explanation of the columns after all cells, and writes the page of --html, as `bench report` draws
+// the lines of --json.
+func (f *routingFlags) finish(a *cli.App, all []outcome.Report, about result.Run) error {
+	if len(all) == 0 {
+		return nil
+	}
+	if !f.json {
+		explained := false
+		err := tables(all, about, func(_ string, t *report.Table) (err error) {
+			if !explained {
+				err = t.Legend(a.Stdout)
+			}
+			explained = true
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if f.page == "" {
+		return nil
+	}
+	r, err := report.Of(all, about)
+	if err == nil {
+		err = group.WritePage(r, f.page)
+	}
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
 	}
 	return nil
 }

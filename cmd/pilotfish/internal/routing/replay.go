@@ -184,7 +184,7 @@ func (f *routingFlags) replayCells(
 		}
 		all = append(all, reports...)
 	}
-	return f.printLegend(a, all)
+	return f.finish(a, all, about)
 }
 
 // replayRun describes a replay. Its figures are those of the machine and the date of the recording.

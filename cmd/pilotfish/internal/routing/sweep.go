@@ -3,13 +3,11 @@ package routing
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
@@ -96,13 +94,4 @@ func (f *routingFlags) tellEnergy(a *cli.App) {
 	if err := result.EnergyReadable(); err != nil {
 		fmt.Fprintf(a.Stderr, "Energy is left out: %v.\n", err)
 	}
-}
-
-// printLegend prints the explanation of the columns after the cells.
-func (f *routingFlags) printLegend(a *cli.App, all []outcome.Report) error {
-	if f.json || len(all) == 0 {
-		return nil
-	}
-	_, err := io.WriteString(a.Stdout, cellLegend())
-	return err
 }
