@@ -78,9 +78,6 @@ func (a *archive) get(id string) *keptAnswer {
 	return k
 }
 
-// Keeps implements [request.Kept].
-func (a *archive) Keeps() bool { return a.limit > 0 }
-
 // Talk implements [request.Kept].
 func (a *archive) Talk(id string) ([]answer.Message, bool) {
 	k := a.get(id)

@@ -103,15 +103,13 @@ func TestStoredIncomplete(t *testing.T) {
 	}
 }
 
-// TestNotStored: answers are not stored if the request or the server says so, or if they failed.
+// TestNotStored: answers are not stored if the request says so, or if they failed.
 func TestNotStored(t *testing.T) {
-	for limit, body := range map[int]string{0: `"input":"u","store":false`, -1: `"input":"u"`} {
-		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = limit })
-		id, whole := respondTo(t, s, body)
-		assert.Equal(t, false, whole["store"])
-		assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+id, "").Code)
-	}
-	s := newTestServer(t, &fakeModel{fail: func(string) error { return http.ErrAbortHandler }}, nil)
+	s := newTestServer(t, &fakeModel{}, nil)
+	id, whole := respondTo(t, s, `"input":"u","store":false`)
+	assert.Equal(t, false, whole["store"])
+	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+id, "").Code)
+	s = newTestServer(t, &fakeModel{fail: func(string) error { return http.ErrAbortHandler }}, nil)
 	ask(t, s, responses, `{"input":"u"}`)
 	ask(t, s, responses, `{"input":"u","stream":true}`)
 	assert.Zero(t, s.kept.bytes)

@@ -315,7 +315,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 		s.sum.Stopped = stopped
 		if stop == answer.StopEnd {
 			s.sum.End = &answer.Token{ID: 256, Origin: "edge", LogProb: -0.5,
-				Top: []answer.Candidate{{ID: 256, LogProb: -0.5}}}
+				Top: []terms.Candidate{{ID: 256, LogProb: -0.5}}}
 		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
 		if s.m.short != nil {
@@ -341,7 +341,7 @@ func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq
 				t.Text, held = string(held), nil
 			}
 			for k := range min(i, 1) * top {
-				t.Top = append(t.Top, answer.Candidate{ID: id + int32(k), LogProb: -float64(i+k) / 8})
+				t.Top = append(t.Top, terms.Candidate{ID: id + int32(k), LogProb: -float32(i+k) / 8})
 			}
 			if i > 0 {
 				t.LogProb = -float64(i) / 8
@@ -364,7 +364,7 @@ func (s *fakeSession) token(id int32, text string, o answer.Settings, at time.Du
 	}
 	if o.LogProbs {
 		for i := range o.Top {
-			t.Top = append(t.Top, answer.Candidate{ID: id + int32(i), LogProb: -0.25 * float64(i+1)})
+			t.Top = append(t.Top, terms.Candidate{ID: id + int32(i), LogProb: -0.25 * float32(i+1)})
 		}
 	}
 	return t

@@ -33,7 +33,7 @@ type Options struct {
 	Folder    *Folder       // for texts that lose their session; nil: they are dropped
 	MaxBody   int64         // maximum size of a request in bytes; 0 means 4 MiB
 	MaxPrompt int           // maximum tokens of a prompt; 0 means the size of the context
-	Kept      int           // bytes of stored answers of /v1/responses; 0 means 64 MiB, negative none
+	Kept      int           // bytes of stored answers of /v1/responses; 0 means 64 MiB
 	Read      time.Duration // limit for a client to send its request; 0 means 30 s
 	Timeout   time.Duration // limit for a request, from when it was read; 0 means 10 minutes
 	Stall     time.Duration // how long a reader may block an answer in total; 0 means 10 s
@@ -50,7 +50,7 @@ func (o Options) withDefaults() Options {
 	o.Parallel, o.Queue = cmp.Or(o.Parallel, 4), max(cmp.Or(o.Queue, 64), 0)
 	o.Sessions = max(cmp.Or(o.Sessions, 2*o.Parallel), o.Parallel)
 	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
-	o.Kept = max(cmp.Or(o.Kept, 64<<20), 0)
+	o.Kept = cmp.Or(o.Kept, 64<<20)
 	o.Read, o.Timeout = cmp.Or(o.Read, 30*time.Second), cmp.Or(o.Timeout, 10*time.Minute)
 	o.Stall, o.KeepAlive = cmp.Or(o.Stall, 10*time.Second), cmp.Or(o.KeepAlive, 15*time.Second)
 	if o.Events == nil {

@@ -430,7 +430,7 @@ func TestDefaults(t *testing.T) {
 			int64(o.KeepAlive / time.Second)}
 	}
 	assert.Equal(t, []int64{4, 64, 8, 4 << 20, 64 << 20, 30, 600, 10, 15}, numbers(Options{}))
-	assert.Equal(t, []int64{3, 0, 6, 4 << 20, 0, 30, 600, 10, 15}, numbers(Options{Parallel: 3, Queue: -1, Kept: -1}))
+	assert.Equal(t, []int64{3, 0, 6, 4 << 20, 64 << 20, 30, 600, 10, 15}, numbers(Options{Parallel: 3, Queue: -1}))
 	assert.Equal(t, []int64{3, 2, 3, 4, 5, 6, 7, 8, 9}, numbers(Options{Parallel: 3, Queue: 2, Sessions: 1, MaxBody: 4,
 		Kept: 5, Read: 6 * time.Second, Timeout: 7 * time.Second, Stall: 8 * time.Second, KeepAlive: 9 * time.Second}))
 }

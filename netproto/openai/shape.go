@@ -97,7 +97,7 @@ func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLo
 	for _, t := range tokens {
 		one := tokenLogProb{of(t.ID, t.LogProb), []logProbOf{}}
 		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
-			one.Top = append(one.Top, of(c.ID, c.LogProb))
+			one.Top = append(one.Top, of(c.ID, float64(c.LogProb)))
 		}
 		l.Content = append(l.Content, one)
 	}
@@ -130,7 +130,7 @@ func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *text
 		l.Chosen = append(l.Chosen, new(logProb(t.LogProb)))
 		top := map[string]float64{}
 		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
-			top[s.spelled(c.ID)] = logProb(c.LogProb)
+			top[s.spelled(c.ID)] = logProb(float64(c.LogProb))
 		}
 		l.Top = append(l.Top, top)
 	}

@@ -3,10 +3,9 @@ package upstream
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -17,42 +16,26 @@ import (
 // order returns the engines in service, in the order of preference for a session. It uses rendezvous hashing (Thaler
 // and Ravishankar, "Using name-based mappings to increase hit rates", 1998): a session stays with the engine that has
 // its cache, and when an engine fails only its own sessions move. Engines that are full or have reported it come last.
-func (u *Upstream) order(session uint64) (all []*member) {
-	type place struct {
-		m     *member
-		full  bool
-		score uint64
-	}
-	var places []place
+func (u *Upstream) order(session uint64) []*member {
+	var free, full []*member
 	for _, m := range u.members {
-		if _, ok := m.serves(); ok {
-			places = append(places, place{m, m.full(), score(m.url, session)})
+		if _, ok := m.serves(); ok && m.full() {
+			full = append(full, m)
+		} else if ok {
+			free = append(free, m)
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int {
-		if a.full != b.full {
-			if a.full {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(b.score, a.score)
-	})
-	for _, p := range places {
-		all = append(all, p.m)
+	weight := func(m *member) uint64 { return maphash.Comparable(u.memory.seed, place{m.url, session}) }
+	for _, all := range [][]*member{free, full} {
+		slices.SortFunc(all, func(a, b *member) int { return cmp.Compare(weight(b), weight(a)) })
 	}
-	return all
+	return append(free, full...)
 }
 
-// score is the weight of an engine for a session.
-func score(url string, session uint64) uint64 {
-	h := fnv.New64a()
-	h.Write(binary.LittleEndian.AppendUint64(nil, session))
-	h.Write([]byte(url))
-	x := h.Sum64() // its upper bits hardly depend on the last bytes
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	return x ^ x>>33
+// place is an engine for a session.
+type place struct {
+	url     string
+	session uint64
 }
 
 // consult asks the session's engine, and if that fails the next one: a question may be repeated.

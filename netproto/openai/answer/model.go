@@ -124,8 +124,8 @@ type Token struct {
 	Kind       string // "" of the answer, [KindThought] or [KindMark]
 	Text       string // the whole characters that the token completes, often none
 	LogProb    float64
-	Top        []Candidate // the best tokens, best first
-	Origin     string      // which model chose it
+	Top        []terms.Candidate // the best tokens, best first
+	Origin     string            // which model chose it
 	Confidence float64
 	Unverified bool
 	At         time.Duration // since the answer began
@@ -136,12 +136,6 @@ const (
 	KindThought = "thought" // of what the model thinks before it answers
 	KindMark    = "mark"    // the marks of a thought, and the blanks after them
 )
-
-// Candidate is a token with its probability.
-type Candidate struct {
-	ID      int32
-	LogProb float64
-}
 
 // Values of [Summary].Stop: why an answer ended.
 const (

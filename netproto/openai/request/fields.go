@@ -266,8 +266,12 @@ func (f *fields) refuse(name, why string) {
 // names returns the sorted names of the fields that have not been parsed.
 func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
 
-// end refuses the fields that have not been parsed.
+// end refuses the fields that have not been parsed. A field of the request itself may have a value that switches nothing
+// on: clients of other servers send all that they know.
 func (f *fields) end() *Error {
+	if f.at == "" {
+		maps.DeleteFunc(f.all, func(_ string, raw json.RawMessage) bool { return means(raw, `false 0 "" [] {}`) })
+	}
 	if names := f.names(); len(names) > 0 && f.err == nil {
 		name := names[0] // the first in order, so that the error is reproducible
 		f.fail(Shown(name), "this server knows no such parameter: leave it out")

@@ -16,7 +16,6 @@ import (
 // keeps is an empty [Kept].
 type keeps struct{}
 
-func (keeps) Keeps() bool                             { return true }
 func (keeps) Talk(string) ([]answer.Message, bool)    { return nil, false }
 func (keeps) Item(string) (m answer.Message, ok bool) { return m, false }
 
@@ -65,6 +64,12 @@ func TestForeign(t *testing.T) {
 				}
 			}
 		}
+		for _, value := range []string{`null`, `false`, `0`, `""`, `[]`, `{}`} {
+			same("mirostat", value)
+		}
+		_, wrong = a.read(`{` + a.body + `,"mirostat":1}`)
+		require.NotNil(t, wrong)
+		assert.Equal(t, []string{"mirostat", "unknown_parameter"}, []string{wrong.Param, wrong.Code})
 		for field, one := range idleFields {
 			if slices.Contains(a.own, field) || field == "chat_template_kwargs" { // an object, for the template
 				continue

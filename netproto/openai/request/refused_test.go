@@ -150,8 +150,8 @@ func TestRefused(t *testing.T) {
 		{"infill", `{"input_prefix":"x","input_suffix":"y","samplers":[1]}`, "samplers", "invalid_value", "names"},
 		{"infill", `{"input_prefix":"x","input_suffix":"y","input_extra":[{"filename":"a"}]}`, "input_extra[0].text",
 			"missing_required_parameter", ""},
-		{"infill", `{"input_prefix":"x","input_suffix":"y","mirostat":2}`, "mirostat", "unsupported_parameter", ""},
-		{text, `{"prompt":"x","messages":[]}`, "messages", "unknown_parameter", ""},
+		{"infill", `{"input_prefix":"x","input_suffix":"y","mirostat":2}`, "mirostat", "unknown_parameter", ""},
+		{text, `{"prompt":"x","messages":[1]}`, "messages", "unknown_parameter", ""},
 		{text, `{"prompt":[` + strings.Repeat(`"x",`, 9) + `"x"],"n":13}`, "prompt", "invalid_value", "130 answers"},
 	} {
 		if wrong := refused(c.api, c.body); assert.NotNil(t, wrong, c.body) {

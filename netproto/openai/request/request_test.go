@@ -236,11 +236,6 @@ func read(name, body string, d Defaults) (c *Chat, wrong *Error) {
 	return &r.Chat, wrong
 }
 
-// forgets is a server that keeps no answers.
-type forgets struct{ keeps }
-
-func (forgets) Keeps() bool { return false }
-
 // TestTaken: what these fields set.
 func TestTaken(t *testing.T) {
 	r, wrong := ReadInfill([]byte(`{"input_prefix":"a","prompt":"b","input_suffix":"c","n_indent":3,"seed":5,`+
@@ -285,15 +280,10 @@ func TestTaken(t *testing.T) {
 	assert.Equal(t, []any{"default", true, 3, true},
 		[]any{p.Echo["service_tier"], p.Settings.LogProbs, p.Settings.Top, p.Store})
 
-	for _, c := range []struct {
-		body string
-		kept Kept
-		want bool
-	}{{`{"input":"x","store":true}`, keeps{}, true}, {`{"input":"x","store":false}`, keeps{}, false},
-		{`{"input":"x"}`, forgets{}, false}} {
-		p, wrong = ReadResponse([]byte(c.body), Defaults{}, c.kept)
+	for body, want := range map[string]bool{`{"input":"x","store":true}`: true, `{"input":"x","store":false}`: false} {
+		p, wrong = ReadResponse([]byte(body), Defaults{}, keeps{})
 		require.Nil(t, wrong)
-		assert.Equal(t, c.want, p.Store, c.body)
+		assert.Equal(t, want, p.Store, body)
 	}
 
 	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678}})

@@ -19,7 +19,6 @@ type Response struct {
 
 // Kept are the stored answers of /v1/responses, which requests can continue.
 type Kept interface {
-	Keeps() bool // whether answers are stored at all
 	// Talk returns the conversation up to and including an answer, as a list that may be appended to; false if it is
 	// not stored.
 	Talk(id string) ([]answer.Message, bool)
@@ -36,7 +35,6 @@ func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	f.refuse("max_tokens", "give max_output_tokens")
 	f.integerMax("max_output_tokens", &r.Request)
 	f.flag("store", &r.Store)
-	r.Store = r.Store && kept.Keeps()
 	f.textConfig(&r.Request)
 	if !d.Thinks {
 		f.reasoning()

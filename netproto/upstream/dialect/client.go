@@ -134,18 +134,13 @@ func plain(err error) error {
 type StatusError struct {
 	Request    string // method and path
 	Status     int    // of HTTP
-	Type       string // the engine's name for the error, such as "exceed_context_size_error"; "" if none
 	Said       string // the engine's message, shortened
 	RetryAfter time.Duration
 }
 
 // Error returns the request and its status.
 func (e *StatusError) Error() string {
-	text := fmt.Sprintf("%s: %d %s", e.Request, e.Status, http.StatusText(e.Status))
-	if e.Type != "" {
-		text += " (" + e.Type + ")"
-	}
-	return text
+	return fmt.Sprintf("%s: %d %s", e.Request, e.Status, http.StatusText(e.Status))
 }
 
 // Unwrap returns the code for the client of the gateway.
@@ -161,7 +156,7 @@ func (e *StatusError) Unwrap() error {
 	return netproto.Failed
 }
 
-// statusError parses the body of an error response: {"error":{"message","type"}}, {"error":"…"}, {"message":…},
+// statusError parses the body of an error response: {"error":{"message"}}, {"error":"…"}, {"message":…},
 // {"detail":…} or a text.
 func statusError(request string, w *http.Response, b []byte) *StatusError {
 	e := &StatusError{Request: request, Status: w.StatusCode, RetryAfter: retryAfter(w.Header.Get("Retry-After"))}
@@ -169,13 +164,12 @@ func statusError(request string, w *http.Response, b []byte) *StatusError {
 		Error   json.RawMessage `json:"error"`
 		Message any             `json:"message"`
 		Detail  any             `json:"detail"`
-		Type    any             `json:"type"`
 	}
 	e.Said = string(b)
 	if json.Unmarshal(b, &said) == nil {
-		var inner struct{ Message, Type any }
+		var inner struct{ Message any }
 		if json.Unmarshal(said.Error, &inner) == nil {
-			said.Message, said.Type = inner.Message, inner.Type
+			said.Message = inner.Message
 		} else if text := ""; json.Unmarshal(said.Error, &text) == nil {
 			said.Message = text
 		}
@@ -184,22 +178,10 @@ func statusError(request string, w *http.Response, b []byte) *StatusError {
 				e.Said = s
 			}
 		}
-		e.Type = identifier(said.Type)
 	}
 	const longest = 300
 	e.Said = strings.ToValidUTF8(e.Said[:min(len(e.Said), longest)], "")
 	return e
-}
-
-// identifier returns v if it is a name, not a sentence.
-func identifier(v any) string {
-	s, _ := v.(string)
-	for _, r := range s {
-		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') || len(s) > 40 {
-			return ""
-		}
-	}
-	return s
 }
 
 // retryAfter parses seconds; it ignores dates, which engines do not send.
@@ -218,14 +200,6 @@ func Status(err error) int {
 		return e.Status
 	}
 	return 0
-}
-
-// Type returns an engine's name for an error, "" if there is none.
-func Type(err error) string {
-	if e, ok := errors.AsType[*StatusError](err); ok {
-		return e.Type
-	}
-	return ""
 }
 
 // Said returns the text of an error with the engine's message, for requests without text of users.

@@ -59,7 +59,6 @@ type Facts struct {
 	Parallel   int    // concurrent requests; 0 if unknown
 	Choices    int    // maximum number of most probable tokens in a reply, at most netproto.MaxK
 	Audit      netproto.Audit
-	Notes      []string // for the operator: what was found, and how to improve it
 }
 
 // Ask is a request to an engine over HTTP. Engines do not sample and verify in the way that a gateway guarantees: an

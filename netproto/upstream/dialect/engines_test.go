@@ -40,13 +40,12 @@ func engineOf(t *testing.T, kind string, to http.RoundTripper) Engine {
 
 // TestDescribe: what an engine reports about itself, and what test requests find.
 func TestDescribe(t *testing.T) {
-	const unavailable, inexact = "/inference/v1/generate is unavailable", "it cannot audit"
 	olderSGLang := func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		switch r.URL.Path {
 		case "/server_info":
 			w.WriteHeader(http.StatusNotFound)
 		case "/get_server_info":
-			_, _ = w.Write([]byte(`{"version":"0.4","page_size":16,"disable_radix_cache":true}`))
+			_, _ = w.Write([]byte(`{"version":"0.4"}`))
 		default:
 			return false
 		}
@@ -60,22 +59,19 @@ func TestDescribe(t *testing.T) {
 		return absent
 	}
 	for _, c := range []struct {
-		e     *fakeengine.Engine
-		want  Facts
-		notes []string
+		e    *fakeengine.Engine
+		want Facts
 	}{
 		{&fakeengine.Engine{Dialect: "llama", Slots: 3}, Facts{Version: "b0-fake", MaxContext: 511, Vocab: 304,
-			Parallel: 3, Choices: 256}, []string{"3 slots: "}},
+			Parallel: 3, Choices: 256}},
 		{&fakeengine.Engine{Dialect: "sglang"}, Facts{Version: "0.5.23", MaxContext: 504, Parallel: 16, Choices: 256,
-			Audit: netproto.ExactAudit}, nil},
+			Audit: netproto.ExactAudit}},
 		{&fakeengine.Engine{Dialect: "sglang", Fault: olderSGLang, MaxContext: 9}, Facts{Version: "0.4", MaxContext: 1,
-			Choices: 256, Audit: netproto.ExactAudit}, []string{"its prefix cache is off", "pages of 16 tokens"}},
+			Choices: 256, Audit: netproto.ExactAudit}},
 		{&fakeengine.Engine{Dialect: "vllm", MaxTop: 40}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 40,
-			Audit: netproto.ExactAudit}, nil},
-		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 20},
-			[]string{unavailable, inexact}},
-		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true, Fault: noVersion}, Facts{MaxContext: 511, Choices: 20},
-			[]string{unavailable, inexact}},
+			Audit: netproto.ExactAudit}},
+		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 20}},
+		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true, Fault: noVersion}, Facts{MaxContext: 511, Choices: 20}},
 	} {
 		to := fakeengine.NewWire(map[string]http.Handler{"engine": c.e})
 		e := engineOf(t, c.e.Dialect, to)
@@ -84,11 +80,7 @@ func TestDescribe(t *testing.T) {
 		if l, ok := e.(*Llama); ok {
 			assert.Equal(t, c.e.Slots, l.slots.all.Len(), "they are assigned from now on")
 		}
-		require.Len(t, got.Notes, len(c.notes), c.e.Dialect)
-		for i, note := range c.notes {
-			assert.Contains(t, got.Notes[i], note)
-		}
-		c.want.Dialect, c.want.Model, got.Notes = c.e.Dialect, "fake", nil
+		c.want.Dialect, c.want.Model = c.e.Dialect, "fake"
 		assert.Equal(t, c.want, got)
 	}
 }
@@ -167,7 +159,7 @@ func TestReplayedDescriptions(t *testing.T) {
 		got, err := engineOf(t, kind, fakeengine.Recorded("../testdata/"+kind)).Describe(t.Context(), nil, "")
 		require.NoError(t, err, kind)
 		assert.NotEmpty(t, got.Version)
-		got.Version, got.Notes = "", nil
+		got.Version = ""
 		assert.Equal(t, want, got)
 	}
 }
@@ -225,7 +217,7 @@ func TestTooLongWords(t *testing.T) {
 	vllm := []string{`"the maximum model length of 9"`, `"maximum context length"`,
 		`"max_tokens must be at least 1, got 0"`}
 	for kind, messages := range map[string][]string{
-		"llama": {`"x","type":"exceed_context_size_error"`}, "vllm": vllm, "generate": vllm,
+		"llama": {`"it exceeds the available context size"`}, "vllm": vllm, "generate": vllm,
 		"sglang": {`"longer than the model's context length"`, `"it exceeds the maximum allowed length"`},
 	} {
 		for _, message := range slices.Concat(messages, []string{`"another"`}) {

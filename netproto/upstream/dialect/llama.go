@@ -108,16 +108,11 @@ func (e *Llama) ask(ctx context.Context, context []int32, k, slot int) (r Reply,
 }
 
 func (e *Llama) complete(ctx context.Context, q llamaRequest) (w llamaReply, err error) {
-	err = e.c.Post(ctx, "/completion", q, &w)
-	switch s := Type(err); {
-	case s == "exceed_context_size_error":
-		return w, fmt.Errorf("%w: %w", netproto.TooLarge, err)
-	case err != nil:
-		return w, err
-	case len(w.Tokens) < min(q.Predict, 1):
-		return w, fmt.Errorf("/completion: %w: it has no token", ErrReply)
+	err = tooLong(e.c.Post(ctx, "/completion", q, &w), "exceeds the available context size")
+	if err == nil && len(w.Tokens) < min(q.Predict, 1) {
+		err = fmt.Errorf("/completion: %w: it has no token", ErrReply)
 	}
-	return w, nil
+	return w, err
 }
 
 func (w *llamaReply) compute() time.Duration {
@@ -219,8 +214,5 @@ func (e *Llama) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, 
 		return f, fmt.Errorf("/props: %w: %d slots", ErrReply, props.Slots)
 	}
 	e.slots.resize(props.Slots)
-	f.Notes = append(f.Notes, fmt.Sprintf("%d slots: this number of texts keep their cache (its -np); "+
-		"clients share its cache of texts that lost their slot, unless it runs with --cache-ram 0",
-		props.Slots))
 	return f, nil
 }

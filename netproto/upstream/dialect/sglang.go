@@ -232,10 +232,8 @@ func (e *SGLang) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts,
 		return f, err
 	}
 	var server struct {
-		Version  string `json:"version"`
-		Running  int    `json:"max_running_requests"`
-		PageSize int    `json:"page_size"`
-		NoRadix  bool   `json:"disable_radix_cache"`
+		Version string `json:"version"`
+		Running int    `json:"max_running_requests"`
 	}
 	if err := e.c.Get(ctx, "/server_info", &server); err != nil {
 		if err = e.c.Get(ctx, "/get_server_info", &server); err != nil { // its former name
@@ -248,14 +246,6 @@ func (e *SGLang) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts,
 	}
 	if n := models[0].MaxLength; n > sglangSpare {
 		f.MaxContext = n - sglangSpare
-	}
-	if server.NoRadix {
-		f.Notes = append(f.Notes, "its prefix cache is off (--disable-radix-cache): every question computes its whole "+
-			"context")
-	}
-	if server.PageSize > 1 {
-		f.Notes = append(f.Notes, fmt.Sprintf("its cache has pages of %d tokens: up to that number is computed again",
-			server.PageSize))
 	}
 	return f, nil
 }

@@ -28,7 +28,7 @@ func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts
 	if m.MaxLength > 1 {
 		f.MaxContext = m.MaxLength - 1
 	}
-	if err := e.choose(ctx, v, salt, &f); err != nil {
+	if err := e.choose(ctx, v, salt); err != nil {
 		return f, err
 	}
 	if f.Choices, err = e.choices(ctx, v, salt); err != nil {
@@ -36,23 +36,18 @@ func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts
 	}
 	if e.door == (generate{}) && e.givesRows(ctx, v, salt, cmp.Or(f.MaxContext, math.MaxInt)) {
 		e.rows, f.Audit = true, netproto.ExactAudit
-	} else {
-		f.Notes = append(f.Notes, "it returns no probabilities for the computed part of a context "+
-			"(this requires its model runner V2 and --enable-scale-out): it cannot audit")
 	}
 	return f, nil
 }
 
 // choose selects the generate endpoint if it is available, else the other one stays.
-func (e *VLLM) choose(ctx context.Context, v Vocabulary, salt string, f *Facts) error {
+func (e *VLLM) choose(ctx context.Context, v Vocabulary, salt string) error {
 	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	switch Status(err) {
 	case 0:
 		e.door = generate{}
 		return err
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
-		f.Notes = append(f.Notes,
-			"/inference/v1/generate is unavailable: start it with --enable-scale-out, if it has that flag")
 		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	}
 	return err

@@ -112,9 +112,6 @@ func (m *upstreamModel) About() (lines []string) {
 			"audits: %s",
 			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, orUnknown(e.Facts.MaxContext), e.Facts.Choices,
 			e.Facts.Audit))
-		for _, note := range e.Facts.Notes {
-			lines = append(lines, "  "+note)
-		}
 	}
 	return lines
 }

@@ -24,7 +24,7 @@ func TestServedValues(t *testing.T) {
 	token := pilotfish.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true,
 		At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
 	served := answer.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true,
-		At: time.Second, LogProb: -0.25, Top: []answer.Candidate{{ID: 2, LogProb: -0.5}}}
+		At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
 	assert.Equal(t, served, servedToken(token))
 	stats := pilotfish.Stats{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, ReusedTokens: 3, Tokens: 4,
 		CloudTokens: 5, End: &token, Receipt: pilotfish.Receipt{Tokens: 6, Bytes: 7, To: "d"}}

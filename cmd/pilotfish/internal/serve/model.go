@@ -146,14 +146,11 @@ func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.S
 
 // servedToken converts a token for the server.
 func servedToken(t pilotfish.Token) answer.Token {
-	out := answer.Token{
+	return answer.Token{
 		ID: t.ID, Kind: string(t.Kind), Text: t.Text, Origin: string(t.Origin),
 		Confidence: float64(t.Confidence), Unverified: t.Unverified, At: t.At, LogProb: float64(t.LogProb),
+		Top: t.Top,
 	}
-	for _, c := range t.Top {
-		out.Top = append(out.Top, answer.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})
-	}
-	return out
 }
 
 // servedOptions returns the options of an answer.
