@@ -215,22 +215,22 @@ func (l *item) key(ignored map[string]bool) string {
 	return b.String()
 }
 
-// between returns the settings with one value in all lines of a and another in all of b.
-func between(a, b []*item) (all []Difference) {
-	first, second := onlyValues(a), onlyValues(b)
-	for _, name := range allNames(first, second) {
-		x, inFirst := first[name]
-		y, inSecond := second[name]
-		if inFirst && inSecond && x != y || !inFirst && !anyHas(a, name) || !inSecond && !anyHas(b, name) {
-			all = append(all, Difference{name, x, y}) // one may be of a version without the flag
-		}
-	}
-	return all
+// several stands for the value of a setting that is not equal in all lines, or that some lines lack.
+const several = "\x00"
+
+// between returns the settings with one value in all lines of a and another in all of b, where no value is one, too: a
+// file may be of a version without the flag.
+func between(a, b []*item) []Difference {
+	return slices.DeleteFunc(differences(onlyValues(a), onlyValues(b)), func(d Difference) bool {
+		return d.A == several || d.B == several
+	})
 }
 
 // differences returns the settings with different values, by name.
 func differences(first, second map[string]string) (all []Difference) {
-	for _, name := range allNames(first, second) {
+	both := maps.Clone(first)
+	maps.Copy(both, second)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
 		if first[name] != second[name] {
 			all = append(all, Difference{name, first[name], second[name]})
 		}
@@ -238,27 +238,22 @@ func differences(first, second map[string]string) (all []Difference) {
 	return all
 }
 
-// allNames returns the names in either map, sorted.
-func allNames(a, b map[string]string) []string {
-	both := maps.Clone(a)
-	maps.Copy(both, b)
-	return slices.Sorted(maps.Keys(both))
-}
-
-// onlyValues returns the settings that are equal in all lines.
+// onlyValues returns the settings of lines: their value if it is equal in all lines, else [several].
 func onlyValues(lines []*item) map[string]string {
-	same := maps.Clone(lines[0].of)
+	all := maps.Clone(lines[0].of)
 	for _, l := range lines[1:] {
-		maps.DeleteFunc(same, func(name, value string) bool {
-			v, ok := l.of[name]
-			return !ok || v != value
-		})
+		for name, value := range l.of {
+			if v, ok := all[name]; !ok || v != value {
+				all[name] = several
+			}
+		}
+		for name := range all {
+			if _, ok := l.of[name]; !ok {
+				all[name] = several
+			}
+		}
 	}
-	return same
-}
-
-func anyHas(lines []*item, name string) bool {
-	return slices.ContainsFunc(lines, func(l *item) bool { _, ok := l.of[name]; return ok })
+	return all
 }
 
 // described returns the settings of a run that can be equal in two runs.

@@ -20,7 +20,6 @@ type Answer struct {
 	Shown    []time.Duration // since begin, of each token
 	Used     result.Usage
 	Tally    Tally
-	waits    []time.Duration // of answered questions, exposed
 
 	Question, Repetition int
 	spans                waterfall
@@ -34,8 +33,5 @@ func (a *Answer) Observe(e draft.Event) {
 	a.Tally.Add(e)
 	if a.Pictured {
 		a.spans.observe(e)
-	}
-	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
-		a.waits = append(a.waits, q.Exposed)
 	}
 }

@@ -21,7 +21,6 @@ type Sample struct {
 	Passes      int       `json:"passes"`             // forward passes of the small model after the prompt
 	Correct     *bool     `json:"correct,omitempty"`  //
 	Exposed     float64   `json:"exposed_ms"`         // lost waiting for answers
-	Waits       []float64 `json:"waits_ms,omitempty"` // exposed wait for each answered question
 	CommitDelay float64   `json:"commit_delay_ms"`    // from drafting a token until it was shown, mean of the tokens
 	Wasted      int       `json:"wasted"`             // tokens drafted and discarded
 	Up          int       `json:"bytes_up"`           // payload of all questions and of text sent early
@@ -51,9 +50,6 @@ func (a *Answer) sample(m Mode) Sample {
 	}
 	if t.Tokens > 0 {
 		s.CommitDelay = result.Rounded(t.CommitDelay / time.Duration(t.Tokens))
-	}
-	for _, w := range a.waits {
-		s.Waits = append(s.Waits, result.Rounded(w))
 	}
 	return s
 }

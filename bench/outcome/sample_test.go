@@ -36,7 +36,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	}
 	assert.Equal(t, Sample{
 		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Tokens: 3, CloudTokens: 1,
-		Asks: 2, Passes: 2, Correct: new(true), Exposed: 93, Waits: []float64{13}, CommitDelay: 4, Wasted: 2, Up: 327,
+		Asks: 2, Passes: 2, Correct: new(true), Exposed: 93, CommitDelay: 4, Wasted: 2, Up: 327,
 		Down: 13, CPU: 30, Joules: 1.5, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
 	assert.Empty(t, a.spans, "an answer without a picture")

@@ -1,16 +1,12 @@
 package report
 
 import (
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
@@ -30,14 +26,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"bytes":  func(n int64) string { return size(float64(n)) },
 		"number": chart.Number, "short": short, "model": modelName, "plural": plural, "digest": digest,
-		"keys": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
-		"svg":  func(p Picture) template.HTML { return template.HTML(p.SVG) }, // package chart has escaped all text
-		"types": func(bytes map[string]int64) string { // those with the most bytes first
-			names := slices.SortedFunc(maps.Keys(bytes), func(a, b string) int {
-				return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b))
-			})
-			return strings.Join(names, ", ")
-		},
+		"svg": func(p Picture) template.HTML { return template.HTML(p.SVG) }, // package chart has escaped all text
 	}).Parse(pageText)
 	if err != nil {
 		return err

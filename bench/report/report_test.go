@@ -211,7 +211,7 @@ func TestPageIsText(t *testing.T) {
 	assert.False(t, strings.Contains(page, " style="))
 	for _, want := range []string{
 		"<dt>command</dt><dd><code>pilotfish bench routing &lt;/script",
-		"8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "Q8_0, F32", "2026-11-23 07:00:00 UTC",
+		"8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "10 B, types F32 Q8_0, hash 0123456789ab", "2026-11-23 07:00:00 UTC",
 		"<td>--rtt</td><td>100ms</td>", "<b>cloud</b>: share of the generated tokens that the large model chose. ",
 	} {
 		assert.True(t, strings.Contains(page, want), want)
@@ -535,7 +535,7 @@ func FuzzNew(f *testing.F) {
 	for _, l := range allLines(&t) {
 		f.Add(l)
 	}
-	f.Add([]byte(`{"mode":"x","samples":[{"ms":1e308},{"ms":-1e308,"question":-5,"waits_ms":[1e308,-1]}],` +
+	f.Add([]byte(`{"mode":"x","samples":[{"ms":1e308},{"ms":-1e308,"question":-5}],` +
 		`"cell":{"rtt_ms":-1e308},` +
 		`"waterfall":[{"start_ms":9,"end_ms":-1e308,"kind":"step"}],"run":{"measurement":"demo"}}`))
 	f.Add([]byte(`{"generation_tps":1,"threads":-1,"samples":[{}],` +

@@ -35,7 +35,7 @@ func aMode(name string, rtt float64) map[string]any {
 	for q := range 20 {
 		wait := rtt * r.Float64()
 		samples = append(samples, map[string]any{"question": q, "repetition": 0, "ms": 600 + wait,
-			"waits_ms": []float64{wait, 0}, "bytes_up": 70, "bytes_down": 14})
+			"bytes_up": 70, "bytes_down": 14})
 	}
 	return map[string]any{
 		"mode": name, "answers": 20, "accuracy": 0.9, "accuracy_low": 0.7, "accuracy_high": 0.97,

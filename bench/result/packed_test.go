@@ -33,13 +33,15 @@ func TestPacked(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
-func TestLimited(t *testing.T) {
-	b, err := io.ReadAll(&limited{strings.NewReader("12345"), 3})
-	assert.Equal(t, "123", string(b))
-	assert.ErrorIs(t, err, ErrFormat)
-	for _, most := range []int64{5, 6} {
-		b, err = io.ReadAll(&limited{strings.NewReader("12345"), most})
-		assert.Equal(t, "12345", string(b))
-		assert.NoError(t, err, "up to %d bytes", most)
+func TestUnpackedLimit(t *testing.T) {
+	for most, ok := range map[int]bool{len(good) - 1: false, len(good): true, len(good) + 1: true} {
+		all, err := readUnpacked(strings.NewReader(good), "x", int64(most))
+		assert.Equal(t, ok, err == nil, most)
+		if ok {
+			assert.Len(t, all, 1)
+			continue
+		}
+		assert.ErrorIs(t, err, ErrFormat)
+		assert.ErrorContains(t, err, "it unpacks to more than")
 	}
 }

@@ -53,30 +53,20 @@ func ReadFile(path string) ([]Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrFormat, err)
 	}
-	return Read(&limited{z, maxUnpacked}, path)
+	return readUnpacked(z, path, maxUnpacked)
 }
 
 // maxUnpacked is the maximum uncompressed size of a file in bytes: a small file may expand to a large one.
 const maxUnpacked = 1 << 30
 
-// limited reads up to a number of bytes, and fails if there are more.
-type limited struct {
-	r    io.Reader
-	left int64
-}
-
-// Read implements [io.Reader].
-func (l *limited) Read(b []byte) (int, error) {
-	if l.left <= 0 {
-		n, err := l.r.Read(make([]byte, 1))
-		if n > 0 {
-			err = fmt.Errorf("%w: it unpacks to more than %d MiB", ErrFormat, maxUnpacked>>20)
-		}
-		return 0, err
+// readUnpacked is [Read] of at most this many bytes.
+func readUnpacked(r io.Reader, name string, most int64) ([]Record, error) {
+	limited := &io.LimitedReader{R: r, N: most + 1}
+	all, err := Read(limited, name)
+	if limited.N <= 0 {
+		return nil, fmt.Errorf("%s: %w: it unpacks to more than %d MiB", name, ErrFormat, most>>20)
 	}
-	n, err := l.r.Read(b[:min(int64(len(b)), l.left)])
-	l.left -= int64(n)
-	return n, err
+	return all, err
 }
 
 // parse parses the field "run".
