@@ -23,9 +23,7 @@ type Live struct {
 	Workload Workload
 	Mode     Mode
 
-	vocab    int32             // 0: that of the model
-	pool     sync.Mutex        // of sessions
-	sessions []*engine.Session // not used by a device
+	vocab int32 // 0: that of the model
 }
 
 // MaxDevices is the maximum number of devices in a process.
@@ -44,7 +42,6 @@ func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err erro
 		return p, fmt.Errorf("%d devices in this process, %d answers: give 1 to %d devices, and at least 1 answer",
 			devices, answers, MaxDevices)
 	}
-	defer l.closeSessions()
 	all, err := l.connect(ctx, devices)
 	defer func() {
 		for _, d := range all {
@@ -75,7 +72,8 @@ func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err erro
 type liveDevice struct {
 	user
 	script
-	cloud  draft.Cloud // nil in the mode cloud
+	cloud  draft.Cloud     // nil in the mode cloud
+	alone  *engine.Session // in the mode cloud
 	leave  func()
 	random *rand.Rand // for its texts
 	text   []int32
@@ -94,14 +92,17 @@ func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err
 	}
 	for i := range devices {
 		d := &liveDevice{
-			user: newUser(&l.Workload, l.Mode, i), leave: func() {},
+			user:   newUser(&l.Workload, l.Mode, i),
 			random: rand.New(rand.NewPCG(1, uint64(i))),
 			vocab:  vocab,
 		}
 		if l.Mode != Cloud {
-			if d.cloud, d.leave, err = l.Dial(ctx, i); err != nil {
-				return all, fmt.Errorf("connect device %d of %d: %w", i+1, devices, err)
-			}
+			d.cloud, d.leave, err = l.Dial(ctx, i)
+		} else if d.alone, err = l.Large.NewSession(); err == nil {
+			d.leave = func() { d.alone.Close() }
+		}
+		if err != nil {
+			return all, fmt.Errorf("connect device %d of %d: %w", i+1, devices, err)
 		}
 		all = append(all, d)
 	}
@@ -209,43 +210,11 @@ func (r *liveRun) stream(d *liveDevice) error {
 	if err := retry.Wait(r.ctx, r.Workload.RTT/2); err != nil {
 		return err
 	}
-	s, err := r.session()
-	if err != nil {
-		return err
-	}
-	defer r.giveBack(s)
 	o := terms.Settings{MaxTokens: r.Workload.Tokens, IgnoreEnd: true, Lookup: -1}
-	for _, err := range s.Generate(r.ctx, d.text, o) {
+	for _, err := range d.alone.Generate(r.ctx, d.text, o) {
 		if err != nil {
 			return err
 		}
 	}
 	return retry.Wait(r.ctx, r.Workload.RTT/2)
-}
-
-// session returns an unused session.
-func (l *Live) session() (*engine.Session, error) {
-	l.pool.Lock()
-	defer l.pool.Unlock()
-	if n := len(l.sessions); n > 0 {
-		s := l.sessions[n-1]
-		l.sessions = l.sessions[:n-1]
-		return s, nil
-	}
-	return l.Large.NewSession()
-}
-
-func (l *Live) giveBack(s *engine.Session) {
-	l.pool.Lock()
-	defer l.pool.Unlock()
-	l.sessions = append(l.sessions, s)
-}
-
-func (l *Live) closeSessions() {
-	l.pool.Lock()
-	defer l.pool.Unlock()
-	for _, s := range l.sessions {
-		s.Close()
-	}
-	l.sessions = nil
 }

@@ -11,15 +11,12 @@ import (
 // Point is the result for a mode and a number of devices. Times are those of whole answers: from sending the prompt
 // until the last token is on the device, including its own computing and all round trips.
 type Point struct {
-	Mode    Mode    `json:"mode"`
-	Devices int     `json:"devices"`
-	Answers int     `json:"answers"` // in the percentiles
-	P50     float64 `json:"p50_ms"`
-	P95     float64 `json:"p95_ms"`
-	P99     float64 `json:"p99_ms"`
-	// 95% confidence interval of the 95th percentile, if answers are independent
-	P95Low    float64 `json:"p95_low_ms"`
-	P95High   float64 `json:"p95_high_ms"`
+	Mode      Mode    `json:"mode"`
+	Devices   int     `json:"devices"`
+	Answers   int     `json:"answers"` // in the percentiles
+	P50       float64 `json:"p50_ms"`
+	P95       float64 `json:"p95_ms"`
+	P99       float64 `json:"p99_ms"`
 	PerSecond float64 `json:"answers_per_second"` // begun per second, of all devices
 	TokensTPS float64 `json:"answer_tokens_per_second"`
 	// payload of asks and of their answers, each way; absent in the mode cloud
@@ -35,10 +32,9 @@ func (t times) point(w *Workload, mode Mode, within time.Duration) Point {
 	slices.Sort(t)
 	n := float64(len(t))
 	rate := n / within.Seconds()
-	apart := 1.96 * math.Sqrt(0.95*0.05/n) // as a share of the ranks
 	return Point{
-		Mode: mode, Answers: len(t), P50: t.at(0.5), P95: t.at(0.95), P99: t.at(0.99), P95Low: t.at(0.95 - apart),
-		P95High: t.at(min(0.95+apart, 1)), PerSecond: rate, TokensTPS: rate * float64(w.Tokens),
+		Mode: mode, Answers: len(t), P50: t.at(0.5), P95: t.at(0.95), P99: t.at(0.99), PerSecond: rate,
+		TokensTPS: rate * float64(w.Tokens),
 	}
 }
 

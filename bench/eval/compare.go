@@ -27,12 +27,10 @@ type Versus struct {
 // linearly between its runs and those of the small and the large model alone. Quality is the accuracy, or for answers
 // that are not graded the agreement with the large model.
 type Area struct {
-	Policy string                    `json:"policy"`
-	From   float64                   `json:"from"` // the range of shares that the curves of all policies cover
-	To     float64                   `json:"to"`
-	Area   stats.Interval            `json:"area"`       // mean quality over this range
-	Minus  map[string]stats.Interval `json:"area_minus"` // by other policy
-	At     []At                      `json:"at"`
+	Policy string  `json:"policy"`
+	From   float64 `json:"from"` // the range of shares that the curves of all policies cover
+	To     float64 `json:"to"`
+	At     []At    `json:"at"`
 }
 
 // At is the quality of a policy at one share.
@@ -175,7 +173,7 @@ func (t *table) areas(c *comparison) []Area {
 	}
 	list := make([]Area, len(policies))
 	for i, p := range policies {
-		list[i] = Area{Policy: string(p), From: from, To: to, Minus: map[string]stats.Interval{}}
+		list[i] = Area{Policy: string(p), From: from, To: to}
 		list[i].compare(c, p, policies)
 	}
 	return list
@@ -183,20 +181,13 @@ func (t *table) areas(c *comparison) []Area {
 
 // compare adds the statistics of one policy's curve.
 func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy) {
-	from, to := a.From, a.To
 	against := slices.DeleteFunc(rivals(), func(r router.Policy) bool {
 		return r == p || !slices.Contains(policies, r)
 	})
-	c.add(func(v stats.Interval) { a.Area = v }, func(s *resample) float64 { return s.curves[p].Area(from, to) })
-	for _, r := range against {
-		c.add(func(v stats.Interval) { a.Minus[string(r)] = v },
-			func(s *resample) float64 { return s.curves[p].Area(from, to) - s.curves[r].Area(from, to) })
-	}
 	for _, share := range atShares() {
-		if share < from || share > to {
-			continue
+		if share >= a.From && share <= a.To {
+			a.At = append(a.At, At{Share: share, Minus: map[string]stats.Interval{}})
 		}
-		a.At = append(a.At, At{Share: share, Minus: map[string]stats.Interval{}})
 	}
 	for i := range a.At {
 		at := &a.At[i]

@@ -27,7 +27,7 @@
 //
 // # Exact
 //
-// A packet is never early. [Counts] reports how late it was: some 0.05 ms on an idle machine. But if all threads of Go
+// A packet is never early. It is some 0.05 ms late on an idle machine. But if all threads of Go
 // (GOMAXPROCS) compute without pause, the runtime checks sockets only every 10 ms, and a round trip, which has four of
 // these checks, is 50 ms late. A program that computes while it runs a link should set GOMAXPROCS to two more than the
 // computing threads; packets are then 2 ms late.

@@ -71,6 +71,3 @@ func (e *emulator) arrive(at time.Duration, size int) fate {
 	}
 	return f
 }
-
-// queued returns the bytes that wait for the bottleneck at a time not before the last arrival.
-func (e *emulator) queued(at time.Duration) int { return e.narrow.queued(max(at, e.now)) }

@@ -231,8 +231,8 @@ func TestRate(t *testing.T) {
 		assert.Equal(t, time.Duration(i+1)*10*time.Millisecond, e.arrive(0, 1000).due)
 	}
 	assert.Equal(t, tailDrop, e.arrive(0, 1000).end)
-	assert.Equal(t, 3000, e.queued(0))
-	assert.Equal(t, 2000, e.queued(10*time.Millisecond))
+	assert.Equal(t, 3000, e.narrow.queued(0))
+	assert.Equal(t, 2000, e.narrow.queued(10*time.Millisecond))
 	assert.Equal(t, 40*time.Millisecond, e.arrive(10*time.Millisecond, 1000).due)
 	assert.Equal(t, 1010*time.Millisecond, e.arrive(time.Second, 1000).due)
 	assert.Equal(t, 2*time.Second+100*time.Millisecond, e.arrive(2*time.Second, 10_000).due,

@@ -10,33 +10,18 @@ import (
 	"time"
 )
 
-// ErrClosed means that a link is closed, or has been run before.
-var ErrClosed = errors.New("link is closed")
-
 // Link relays datagrams between clients and a target. It is safe for concurrent use.
 type Link struct {
 	target   netip.AddrPort
 	listen   *net.UDPConn
 	up, down *pipe
-	ended    chan struct{} // closed when Run has ended, or will never run
 
 	mu      sync.Mutex
-	state   state
+	running bool
 	clients map[netip.AddrPort]*client
 	retired []*net.UDPConn // sockets that Rebind has replaced
-	refused int64
-	cancel  context.CancelFunc // ends Run
-	readers sync.WaitGroup     // one for each socket; grows only while the link runs
+	readers sync.WaitGroup // one for each socket; grows only while the link runs
 }
-
-// state is the state of a link.
-type state int
-
-const (
-	fresh state = iota
-	running
-	closed
-)
 
 // New returns a link that listens, so that its address is known, but relays nothing before [Link.Run].
 func New(o Options) (*Link, error) {
@@ -53,10 +38,7 @@ func New(o Options) (*Link, error) {
 		return nil, fmt.Errorf("link: %w", err)
 	}
 	enlarge(conn)
-	l := &Link{
-		target: target, listen: conn, ended: make(chan struct{}),
-		clients: map[netip.AddrPort]*client{},
-	}
+	l := &Link{target: target, listen: conn, clients: map[netip.AddrPort]*client{}}
 	l.up = newPipe(newEmulator(o, wayUp), func(p *datagram) error {
 		return write(func() (int, error) { return p.client.conn.Load().Write(p.data) })
 	})
@@ -69,15 +51,10 @@ func New(o Options) (*Link, error) {
 // Addr returns the address that clients send to.
 func (l *Link) Addr() *net.UDPAddr { return l.listen.LocalAddr().(*net.UDPAddr) }
 
-// Run relays until the context ends or the link is closed, and then returns nil. The time of traces begins here. When
+// Run relays until the context ends, and then returns nil. It must be called once. The time of traces begins here. When
 // it returns, all sockets are closed and all goroutines have ended.
 func (l *Link) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := l.begin(cancel); err != nil {
-		return err
-	}
-	defer close(l.ended)
+	l.begin()
 	var pipes sync.WaitGroup
 	pipes.Go(l.up.run)
 	pipes.Go(l.down.run)
@@ -90,14 +67,11 @@ func (l *Link) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the clock and the readers, once.
-func (l *Link) begin(cancel context.CancelFunc) error {
+// begin starts the clock and the readers.
+func (l *Link) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != fresh {
-		return fmt.Errorf("link: run: %w", ErrClosed)
-	}
-	l.state, l.cancel = running, cancel
+	l.running = true
 	now := time.Now()
 	l.up.begin(now, newAlarm())
 	l.down.begin(now, newAlarm())
@@ -108,7 +82,6 @@ func (l *Link) begin(cancel context.CancelFunc) error {
 			}
 		})
 	})
-	return nil
 }
 
 // client returns the client of an address. It makes a new one if needed, and returns nil if that is impossible.
@@ -120,7 +93,6 @@ func (l *Link) client(from netip.AddrPort) *client {
 	}
 	c := &client{addr: from}
 	if len(l.clients) >= maxClients || l.connect(c) != nil {
-		l.refused++
 		return nil
 	}
 	l.clients[from] = c
@@ -129,8 +101,8 @@ func (l *Link) client(from netip.AddrPort) *client {
 
 // connect gives a client a new socket, and a goroutine that reads it. l.mu is held.
 func (l *Link) connect(c *client) error {
-	if l.state != running {
-		return ErrClosed
+	if !l.running {
+		return net.ErrClosed
 	}
 	conn, err := dial(l.target)
 	if err != nil {
@@ -171,39 +143,13 @@ func (l *Link) Blackhole(on bool) {
 }
 
 // Stats returns the statistics so far.
-func (l *Link) Stats() Stats {
-	s := Stats{Up: l.up.stats(), Down: l.down.stats()}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.Clients, s.Refused = len(l.clients), l.refused
-	return s
-}
-
-// Close ends the link and waits for the end of [Link.Run]; if Run was not called yet, it never relays. Close may be
-// called more than once.
-func (l *Link) Close() error {
-	l.mu.Lock()
-	was, cancel := l.state, l.cancel
-	if was == fresh {
-		l.state = closed
-		close(l.ended)
-	}
-	l.mu.Unlock()
-	if was == fresh {
-		return l.listen.Close()
-	}
-	if cancel != nil {
-		cancel()
-	}
-	<-l.ended
-	return nil
-}
+func (l *Link) Stats() Stats { return Stats{Up: l.up.stats(), Down: l.down.stats()} }
 
 // closeSockets closes all sockets and prevents new ones.
 func (l *Link) closeSockets() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state = closed
+	l.running = false
 	_ = l.listen.Close()
 	for _, c := range l.clients {
 		_ = c.conn.Load().Close()

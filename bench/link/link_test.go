@@ -53,10 +53,11 @@ func runs(t testing.TB, o Options) *Link {
 	t.Helper()
 	l, err := New(o)
 	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- l.Run(context.Background()) }()
+	go func() { ended <- l.Run(ctx) }()
 	t.Cleanup(func() {
-		assert.NoError(t, l.Close())
+		cancel()
 		assert.NoError(t, <-ended)
 		s := l.Stats()
 		conserved(t, s.Up)
@@ -109,15 +110,13 @@ func TestRelay(t *testing.T) {
 	await(func() bool { return l.Stats().Down.Delivered == int64(len(sizes)+1) })
 	s := l.Stats()
 	assert.EqualValues(t, bytes, s.Up.Bytes)
-	assert.EqualValues(t, bytes, s.Down.DeliveredBytes)
-	assert.Equal(t, 1, s.Clients)
+	assert.EqualValues(t, bytes, s.Down.Bytes)
 
 	if l6, err := New(Options{Listen: "[::1]:0", Target: echo(t)}); err == nil {
-		go func() { _ = l6.Run(context.Background()) }()
+		go func() { _ = l6.Run(t.Context()) }()
 		c6 := dials(t, l6)
 		say(t, c6, "six")
 		assert.Equal(t, "six", hear(t, c6))
-		assert.NoError(t, l6.Close())
 	}
 }
 
@@ -144,13 +143,11 @@ func TestManyClients(t *testing.T) {
 	}
 	wg.Wait()
 	s := l.Stats()
-	assert.Equal(t, clients, s.Clients)
 	assert.EqualValues(t, clients*rounds, s.Up.Delivered)
 	assert.EqualValues(t, clients*rounds, s.Down.Delivered)
-	assert.Zero(t, s.Refused)
 }
 
-// TestTooManyClients: the number of sockets is limited; datagrams of further clients are counted.
+// TestTooManyClients: the number of sockets is limited; datagrams of further clients are dropped.
 func TestTooManyClients(t *testing.T) {
 	l := runs(t, Options{Target: echo(t)})
 	c := dials(t, l)
@@ -163,9 +160,9 @@ func TestTooManyClients(t *testing.T) {
 	}
 	l.mu.Unlock()
 	say(t, dials(t, l), "one too many")
-	await(func() bool { return l.Stats().Refused == 1 })
 	say(t, c, "still here")
 	assert.Equal(t, "still here", hear(t, c))
+	assert.EqualValues(t, 2, l.Stats().Up.Packets)
 }
 
 // TestLateness: a packet is never early, alone or after others. The log reports how late it is, which depends on the
@@ -192,8 +189,6 @@ func TestLateness(t *testing.T) {
 			late[n*99/100], late[n-1])
 		assert.Positive(t, late[0], "never early")
 	}
-	s := l.Stats()
-	t.Logf("up: late by %v on average, max %v", s.Up.LateTotal/time.Duration(s.Up.Delivered), s.Up.LateMax)
 }
 
 // TestImpaired: a lossy link loses packets as its statistics report, and the target sees the same packets in each run
@@ -256,7 +251,6 @@ func TestRebind(t *testing.T) {
 		before = after
 	}
 	assert.Len(t, ports, 5)
-	assert.Equal(t, 1, l.Stats().Clients)
 }
 
 // TestControls: Blackhole works on a running link.
@@ -325,17 +319,13 @@ func stacks(text string) (n int) {
 	return n
 }
 
-// TestEnd: a link leaves no goroutine and no socket, however it ends.
+// TestEnd: a link leaves no goroutine and no socket.
 func TestEnd(t *testing.T) {
 	target := echo(t)
 	percent := debug.SetGCPercent(-1) // the collector would close forgotten files
 	defer debug.SetGCPercent(percent)
 	was, files := goroutines(), held.Descriptors()
-	for name, end := range map[string]func(l *Link, cancel func()){
-		"context": func(_ *Link, cancel func()) { cancel() },
-		"close":   func(l *Link, _ func()) { _ = l.Close() },
-		"both":    func(l *Link, cancel func()) { go cancel(); _ = l.Close() },
-	} {
+	for range 2 {
 		l, err := New(Options{Target: target, Up: Direction{Delay: 5 * time.Millisecond}})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -355,36 +345,26 @@ func TestEnd(t *testing.T) {
 			await(func() bool { return stacks("link.(*pipe).run(") == 0 })
 			read.Store(true)
 		})
-		end(l, cancel)
-		require.NoError(t, <-ended, name)
-		assert.True(t, read.Load(), "%s: Run waits for its readers", name)
 		cancel()
+		require.NoError(t, <-ended)
+		assert.True(t, read.Load(), "Run waits for its readers")
 		await(func() bool { return goroutines() <= was }) // the goroutine that ran it is about to end
 		for _, c := range clients {
 			_ = c.Close()
 		}
-		assert.LessOrEqual(t, held.Descriptors(), files, name)
+		assert.LessOrEqual(t, held.Descriptors(), files)
 		conn, err := net.ListenUDP("udp", l.Addr())
 		require.NoError(t, err, "the port is free again")
 		_ = conn.Close()
 
-		assert.NoError(t, l.Close(), "again")
-		assert.ErrorIs(t, l.Run(context.Background()), ErrClosed)
-		assert.ErrorIs(t, l.Rebind(), ErrClosed)
+		assert.ErrorIs(t, l.Rebind(), net.ErrClosed)
 		conserved(t, l.Stats().Up)
 	}
 }
 
-// TestCloseWithoutRun: a link can be closed before Run, which then does nothing.
-func TestCloseWithoutRun(t *testing.T) {
-	l, err := New(Options{Target: "127.0.0.1:9"})
-	require.NoError(t, err)
-	assert.Zero(t, l.Stats())
-	require.NoError(t, l.Close())
-	require.NoError(t, l.Close())
-	assert.ErrorIs(t, l.Run(context.Background()), ErrClosed)
-
-	_, err = New(Options{Listen: socket(t).LocalAddr().String(), Target: "127.0.0.1:9"})
+// TestAddressInUse: a link needs an address of its own.
+func TestAddressInUse(t *testing.T) {
+	_, err := New(Options{Listen: socket(t).LocalAddr().String(), Target: "127.0.0.1:9"})
 	assert.ErrorContains(t, err, "in use")
 }
 

@@ -42,11 +42,9 @@ func (p *pipe) now() time.Duration {
 func (p *pipe) accept(c *client, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, size := p.now(), len(data)+headerBytes
-	f := p.e.arrive(now, size)
+	f := p.e.arrive(p.now(), len(data)+headerBytes)
 	p.counts.Packets++
 	p.counts.Bytes += int64(len(data))
-	p.counts.MaxQueue = max(p.counts.MaxQueue, p.e.queued(now))
 	switch {
 	case p.blackhole:
 		f.end = vanished
@@ -115,15 +113,15 @@ func (p *pipe) deliver() bool {
 		}
 		q := p.queue[0]
 		p.queue[0], p.queue = nil, p.queue[1:]
-		p.depart(q, now)
+		p.depart(q)
 	}
 	p.rouse()
 	return !p.stopped
 }
 
 // depart sends a packet and counts it. The lock is held, except while it sends.
-func (p *pipe) depart(q *datagram, now time.Duration) {
-	end, late := vanished, now-q.due
+func (p *pipe) depart(q *datagram) {
+	end := vanished
 	if !p.blackhole {
 		p.mu.Unlock()
 		err := p.send(q)
@@ -131,18 +129,12 @@ func (p *pipe) depart(q *datagram, now time.Duration) {
 		if end = departs; err != nil {
 			p.counts.Failed++
 		} else {
-			p.delivered(q, late)
+			p.counts.Delivered++
 		}
 	}
 	p.bytes -= len(q.data)
 	p.counts.InFlight--
 	p.counts.ending(end)
-}
-
-func (p *pipe) delivered(q *datagram, late time.Duration) {
-	p.counts.Delivered++
-	p.counts.DeliveredBytes += int64(len(q.data))
-	p.counts.late(late)
 }
 
 // setBlackhole, while on, drops all packets that arrive or are due.
@@ -156,7 +148,5 @@ func (p *pipe) setBlackhole(on bool) {
 func (p *pipe) stats() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.counts
-	c.Queue = p.e.queued(p.now())
-	return c
+	return p.counts
 }

@@ -64,8 +64,7 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 			"(never)", versusColumns, versus))
 	}
 	if len(curves) > 0 {
-		t := tableOf("Height of the policies' curves over all shares from the cloud, and at single shares",
-			curveColumns, curves)
+		t := tableOf("Height of the policies' curves at single shares from the cloud", curveColumns, curves)
 		t.Note = "A curve is straight between the runs of its policy, never and always. Intervals: paired bootstrap, 95%."
 		s.Tables = append(s.Tables, t)
 	}
@@ -80,8 +79,7 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 }
 
 // curveRows returns the rows of a policy's curve.
-func curveRows(c row) []row {
-	all := []row{{"policy": c["policy"], "share": "all", "height": c["area"], "minus": c["area_minus"]}}
+func curveRows(c row) (all []row) {
 	at, _ := c["at"].([]any)
 	for _, v := range at {
 		if one, ok := v.(map[string]any); ok {

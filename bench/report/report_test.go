@@ -474,10 +474,11 @@ func TestEvalTables(t *testing.T) {
 			Always: &eval.Versus{Ratio: &stats.Interval{Value: 0.97, Low: 0.96, High: 0.98}, McNemar: 0.25,
 				NonInferior: new(true)},
 			Never: &eval.Versus{Ratio: &stats.Interval{Value: 1.5, Low: 1.25, High: 1.75}, McNemar: 0.125},
-			Curve: &eval.Area{Policy: "margin", Area: stats.Interval{Value: 0.75, Low: 0.7, High: 0.8},
-				Minus: map[string]stats.Interval{"random": {Value: 0.125, Low: -0.25, High: 0.5},
-					"entropy": {Value: nan}},
-				At: []eval.At{{Share: 0.1, Quality: stats.Interval{Value: 0.5, Low: 0.5, High: 0.5}}}}},
+			Curve: &eval.Area{Policy: "margin", At: []eval.At{
+				{Share: 0.05, Quality: stats.Interval{Value: 0.75, Low: 0.7, High: 0.8},
+					Minus: map[string]stats.Interval{"random": {Value: 0.125, Low: -0.25, High: 0.5},
+						"entropy": {Value: nan}}},
+				{Share: 0.1, Quality: stats.Interval{Value: 0.5, Low: 0.5, High: 0.5}}}}},
 		{Policy: "random", Always: &eval.Versus{Ratio: &none, McNemar: 1, NonInferior: new(false)}},
 		{Policy: "entropy", Never: &eval.Versus{McNemar: 0.0625}},
 	}
@@ -493,7 +494,7 @@ func TestEvalTables(t *testing.T) {
 `, all[1].Markdown())
 	assert.Equal(t, `| policy | share | height | over random |
 |---|---|---|---|
-| margin | all | 0.750 (0.700 to 0.800) | 0.125 (-0.250 to 0.500) |
+| margin | 5% | 0.750 (0.700 to 0.800) | 0.125 (-0.250 to 0.500) |
 | margin | 10% | 0.500 (0.500 to 0.500) |  |
 `, all[2].Markdown())
 	r, err = Of(runs[:1], aRun("eval csqa"))

@@ -21,7 +21,6 @@ import (
 type LinkOptions struct {
 	RTT    time.Duration // round trip, half of it each way
 	Loss   float64       // of packets, each way
-	Rate   int64         // bytes per second of the link each way, including headers; 0 means no limit
 	Traces []string      // recorded round trips or capacities: files in the formats of package link
 	Seed   uint64        // of all random events
 	Model  time.Duration // simulated time of the model for a question
@@ -42,7 +41,6 @@ type LinkReport struct {
 	Part    string       `json:"part"` // asks, connect or outage
 	RTTMS   float64      `json:"rtt_ms"`
 	Loss    float64      `json:"loss"`
-	Rate    int64        `json:"rate_bytes_per_second,omitempty"`
 	ModelMS float64      `json:"model_ms"`
 	Asks    *LinkAsks    `json:"asks,omitempty"`
 	Connect *LinkConnect `json:"connect,omitempty"`
@@ -58,7 +56,7 @@ type LinkAsks struct {
 	Errors    int            `json:"errors"`
 	Latency   result.Latency `json:"latency_ms"`
 	Late      result.Latency `json:"late_ms"` // of that, until the ask was made: the delay of this machine
-	// calculated: round trip, model, time on the link; absent with traces
+	// calculated: round trip and model; absent with traces
 	Expected    *float64 `json:"expected_ms,omitempty"`
 	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
 	PayloadDown float64  `json:"payload_bytes_down_per_ask"`
@@ -127,7 +125,7 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 	}
 	for _, part := range parts {
 		r := LinkReport{
-			RTTMS: result.Milliseconds(o.RTT), Loss: o.Loss, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
+			RTTMS: result.Milliseconds(o.RTT), Loss: o.Loss, ModelMS: result.Milliseconds(o.Model),
 		}
 		watched := result.WatchMachine()
 		if err = part(ctx, &r); err != nil {
@@ -150,7 +148,6 @@ func openLinkBench(o LinkOptions) (*linkBench, error) {
 	}
 	options, err := remote.StageOptions{RTT: o.RTT, Loss: o.Loss, Traces: o.Traces, Seed: o.Seed}.Link(g.address)
 	if err == nil {
-		options.Up.Rate, options.Down.Rate = o.Rate, o.Rate
 		b.l, err = link.New(options)
 	}
 	if err != nil {
@@ -296,7 +293,7 @@ func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
 	a.WireUp, a.PacketsUp = onWire(after.Up, before.Up, b.o.Asks)
 	a.WireDown, a.PacketsDown = onWire(after.Down, before.Down, b.o.Asks)
 	if len(b.o.Traces) == 0 {
-		a.Expected = new(b.expected(1, a.WireUp+a.WireDown))
+		a.Expected = new(b.expected(1))
 	}
 	r.Part, r.Asks = "asks", a
 	return nil
@@ -309,12 +306,7 @@ func onWire(after, before link.Counts, asks int) (bytes, packets float64) {
 	return float64(after.Bytes-before.Bytes)/float64(asks) + headerBytes*packets, packets
 }
 
-// expected calculates the time of some round trips, with the model's time and that of some bytes on the link, in
-// milliseconds.
-func (b *linkBench) expected(trips, bytes float64) float64 {
-	ms := trips*result.Milliseconds(b.o.RTT) + result.Milliseconds(b.o.Model)
-	if b.o.Rate > 0 {
-		ms += 1000 * bytes / float64(b.o.Rate)
-	}
-	return ms
+// expected calculates the time of some round trips with the model's time, in milliseconds.
+func (b *linkBench) expected(trips float64) float64 {
+	return trips*result.Milliseconds(b.o.RTT) + result.Milliseconds(b.o.Model)
 }

@@ -15,7 +15,7 @@ import (
 // connects measures new connections, and resumed ones, which may ask immediately.
 func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
 	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * result.Milliseconds(b.o.RTT),
-		ExpectedFirst: b.expected(3, 0), ExpectedEarly: b.expected(1, 0)}
+		ExpectedFirst: b.expected(3), ExpectedEarly: b.expected(1)}
 	for range b.o.Connects {
 		tickets := tls.NewLRUClientSessionCache(4)
 		connected, first, _, err := b.connect(ctx, tickets, false)
@@ -65,7 +65,7 @@ func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache,
 // outages causes outages, and asks during them.
 func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
 	o := &LinkOutage{Outages: b.o.Outages, OutageMS: result.Milliseconds(b.o.Outage),
-		Expected: b.expected(1, 0) + 1000/b.o.AskRate}
+		Expected: b.expected(1) + 1000/b.o.AskRate}
 	for range b.o.Outages {
 		took, lost, err := b.outage(ctx)
 		if err != nil {

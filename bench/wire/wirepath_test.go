@@ -97,16 +97,6 @@ func TestOnWire(t *testing.T) {
 	assert.Equal(t, []float64{356, 2}, []float64{bytes, packets})
 }
 
-// TestLinkRate: a narrow link delays asks by the time of their bytes, and the expected time includes it.
-func TestLinkRate(t *testing.T) {
-	r := measureLink(t, LinkOptions{Rate: 20_000, Tokens: []int{400}, Asks: 3, AskRate: 5})[0]
-	a := r.Asks
-	assert.Equal(t, []any{int64(20_000), 5.}, []any{r.Rate, a.PerSecond})
-	assert.Greater(t, *a.Expected, 40., "more than 900 bytes at 20 per millisecond")
-	assert.InDelta(t, (a.WireUp+a.WireDown)/20, *a.Expected, 1e-9)
-	assert.GreaterOrEqual(t, a.Latency.P50, 40.)
-}
-
 // TestFirstConnection: only a resumed connection sends a question before the handshake has ended.
 func TestFirstConnection(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{})

@@ -41,19 +41,3 @@ func (c Curve) At(x float64) float64 {
 	a, b := c[i-1], c[i]
 	return a.Y + (b.Y-a.Y)*(x-a.X)/(b.X-a.X)
 }
-
-// Area returns the mean of Y from low to high: the area below the curve divided by the width. It is NaN if the curve
-// does not cover the range, and the Y at low if that equals high.
-func (c Curve) Area(low, high float64) float64 {
-	first, last := c.At(low), c.At(high)
-	if math.IsNaN(first) || math.IsNaN(last) || low == high {
-		return first + (last - first)
-	}
-	area, before := 0.0, Point{low, first}
-	for _, p := range append(slices.DeleteFunc(slices.Clone(c),
-		func(p Point) bool { return p.X <= low || p.X >= high }), Point{high, last}) {
-		area += (p.X - before.X) * (p.Y + before.Y) / 2
-		before = p
-	}
-	return area / (high - low)
-}

@@ -83,7 +83,7 @@ const Linear = -1
 
 // Options say how to train. The zero value works.
 type Options struct {
-	Hidden  int     // hidden units, at most 4096; 0 means 64; [Linear] means none
+	Hidden  int     // hidden units; 0 means 64; [Linear] means none
 	Epochs  int     // maximum; 0 means [Epochs]
 	Rate    float64 // of learning, at its highest; 0 means 0.002
 	Seed    uint64
@@ -125,32 +125,15 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// Validate reports a value that is out of range.
-func (o Options) Validate() error {
-	switch {
-	case o.Hidden < Linear || o.Hidden > maxHidden:
-		return fmt.Errorf("%d hidden units: give at most %d", o.Hidden, maxHidden)
-	case o.Epochs < 0:
-		return fmt.Errorf("%d epochs: give 1 or more", o.Epochs)
-	case !(o.Rate >= 0 && o.Rate <= 1):
-		return fmt.Errorf("a rate of learning of %v is not within 0 to 1", o.Rate)
-	}
-	return nil
-}
-
 const (
-	maxHidden = 4096
-	share     = 0.1 // of the prompts that is held back
-	patience  = 4   // epochs without a better loss after which training ends
+	share    = 0.1 // of the prompts that is held back
+	patience = 4   // epochs without a better loss after which training ends
 )
 
 // Train trains a router. After training it fits a scale and a shift of the logits to one half of the held-out prompts
 // (Platt, 1999); if these lower the cross-entropy of the other half, it fits them to both halves and includes them in
 // the last layer. It stops between two batches when ctx ends.
 func Train(ctx context.Context, src Source, o Options) (*Result, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	o = o.defaults()
 	parts, err := split(src, share, o.Seed)
 	if err != nil {
