@@ -79,7 +79,7 @@ func writeModel(a *cli.App, s synth.Spec, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	m := cli.NewMeter(a.Stderr, "weights", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "weights", false)
 	err = errors.Join(s.Write(out, m.Show), out.Close())
 	m.Close()
 	if err != nil {

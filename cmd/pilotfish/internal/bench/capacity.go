@@ -118,7 +118,7 @@ func (f *benchCapacityFlags) measure(
 	ctx context.Context, a *cli.App, large *engine.Engine,
 ) (r *capacity.Report, err error) {
 	r = &capacity.Report{Workload: f.w, Points: []capacity.Point{}}
-	m := cli.NewMeter(a.Stderr, "costs of passes", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "costs of passes", false)
 	progress := func(done, of int) { m.Show(int64(done), int64(of)) }
 	r.Costs, err = capacity.Measure(ctx, large, f.w.Prompt, progress)
 	if m.Close(); err != nil {

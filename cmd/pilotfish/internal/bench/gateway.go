@@ -83,7 +83,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 	if f.json {
 		about.Machine.Bandwidth = a.Bandwidth()
 	}
-	m := cli.NewMeter(a.Stderr, "questions", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "questions", false)
 	f.o.Progress = func(done, of int) { m.Show(int64(done), int64(of)) }
 	r, err := wire.Gateway(ctx, f.o)
 	m.Close()

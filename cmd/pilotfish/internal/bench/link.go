@@ -83,7 +83,7 @@ func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
 	if f.json {
 		about.Machine.Bandwidth = a.Bandwidth()
 	}
-	m := cli.NewMeter(a.Stderr, "questions and connections", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "questions and connections", false)
 	f.o.Progress = func(done, of int) { m.Show(int64(done), int64(of)) }
 	var all []wire.LinkReport
 	err = wire.Link(ctx, f.o, func(r wire.LinkReport) error {

@@ -20,19 +20,21 @@ const (
 	maxColumns  = 120
 )
 
-// helpWidth returns the number of columns for help.
-func (a *App) helpWidth() int {
-	w := a.Stdout
+// Columns returns the width of the terminal that w leads to, or usual if it leads to none.
+func Columns(w io.Writer, usual int) int {
 	if o, ok := w.(*Output); ok {
 		w = o.W
 	}
 	if f, ok := w.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			return min(columns, maxColumns)
+			return columns
 		}
 	}
-	return HelpColumns
+	return usual
 }
+
+// helpWidth returns the number of columns for help.
+func (a *App) helpWidth() int { return min(Columns(a.Stdout, HelpColumns), maxColumns) }
 
 // addHelp makes all commands wrap their help.
 func addHelp(a *App, root *cobra.Command) {

@@ -13,7 +13,7 @@ import (
 type Meter struct {
 	w     io.Writer
 	what  string
-	unit  meterUnit
+	bytes bool                     // it counts bytes
 	Bar   *progressbar.ProgressBar // nil if w is not a terminal, and before the first bytes
 	tty   bool
 	tenth int64 // last printed tenth
@@ -21,18 +21,9 @@ type Meter struct {
 	Quiet time.Duration // nothing is shown before this time, for operations that are usually short
 }
 
-// meterUnit is the unit that a meter counts.
-type meterUnit int
-
-// The units of meters.
-const (
-	InPieces meterUnit = iota
-	InBytes
-)
-
-// NewMeter returns a meter on w. what describes the operation.
-func NewMeter(w io.Writer, what string, unit meterUnit) *Meter {
-	return &Meter{w: w, what: what, unit: unit, tty: IsTerminal(w), tenth: -1, since: time.Now()}
+// NewMeter returns a meter on w, of bytes or of pieces. what describes the operation.
+func NewMeter(w io.Writer, what string, bytes bool) *Meter {
+	return &Meter{w: w, what: what, bytes: bytes, tty: IsTerminal(w), tenth: -1, since: time.Now()}
 }
 
 // Show reports that done of total units are finished; total is -1 if it is unknown.
@@ -46,7 +37,7 @@ func (m *Meter) Show(done, total int64) {
 	}
 	if m.Bar == nil {
 		m.Bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w),
-			progressbar.OptionSetDescription(m.what), progressbar.OptionShowBytes(m.unit == InBytes),
+			progressbar.OptionSetDescription(m.what), progressbar.OptionShowBytes(m.bytes),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(),
 			progressbar.OptionSetPredictTime(true))
 	}
@@ -63,7 +54,7 @@ func (m *Meter) line(done, total int64) {
 	}
 	m.tenth = done * 10 / total
 	whole := strconv.FormatInt(total, 10)
-	if m.unit == InBytes {
+	if m.bytes {
 		whole = fmt.Sprintf("%.1f MB", float64(total)/1e6)
 	}
 	fmt.Fprintf(m.w, "%s: %d%% of %s\n", m.what, m.tenth*10, whole)

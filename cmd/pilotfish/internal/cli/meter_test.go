@@ -11,7 +11,7 @@ import (
 // TestMeterWithoutTerminal: without a terminal, each tenth is one line, for steps of any size.
 func TestMeterWithoutTerminal(t *testing.T) {
 	var out strings.Builder
-	m := NewMeter(&out, "m", InBytes)
+	m := NewMeter(&out, "m", true)
 	for done := range int64(2001) {
 		m.Show(done*1000, 2_000_000)
 	}
@@ -23,7 +23,7 @@ func TestMeterWithoutTerminal(t *testing.T) {
 	assert.Equal(t, want.String(), out.String())
 
 	out.Reset()
-	m = NewMeter(&out, "m", InBytes)
+	m = NewMeter(&out, "m", true)
 	m.Show(1, -1)
 	m.Show(0, 0)
 	assert.Empty(t, out.String(), "no output if the length is unknown")

@@ -12,11 +12,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// RegisterModelFolder adds --dir.
-func RegisterModelFolder(c *cobra.Command, dir *string) {
-	Add(c.Flags(), "dir", dir, "")
-}
-
 // ModelFolder returns the folder of --dir, or else the default.
 func (a *App) ModelFolder(dir string) (string, error) {
 	if dir != "" {
@@ -119,7 +114,7 @@ func (a *App) ModelPath(ctx context.Context, name string) (string, error) {
 
 // Fetch downloads the files of ref into the folder, with a bar on a terminal.
 func (a *App) Fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, error) {
-	meter := NewMeter(a.Stderr, ref.String(), InBytes)
+	meter := NewMeter(a.Stderr, ref.String(), true)
 	defer meter.Close()
 	files, err := hub.Pull(ctx, ref, hub.Options{
 		Dir:      dir,

@@ -97,14 +97,20 @@ func ThinkingModel(t *testing.T) string {
 func writtenModel(t *testing.T, kind string, thinks bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+".gguf")
+	require.NoError(t, writeTiny(path, kind, thinks))
+	return path
+}
+
+// writeTiny writes a small random model of a type.
+func writeTiny(path, kind string, thinks bool) error {
 	recipe, err := synth.ParseRecipe(kind)
-	require.NoError(t, err)
-	out, err := os.Create(path)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	spec := synth.Tiny(recipe, 1)
 	spec.Thinks = thinks
-	require.NoError(t, errors.Join(spec.Write(out, nil), out.Close()))
-	return path
+	var b bytes.Buffer
+	return errors.Join(spec.Write(&b, nil), os.WriteFile(path, b.Bytes(), 0o600))
 }
 
 // Replaced copies a model and replaces a part of its file, such as of its chat template, by a text of the same length.

@@ -1,7 +1,6 @@
 package clitest
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -234,9 +232,5 @@ func tiny(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 2 {
 		kind = args[1]
 	}
-	recipe, err := synth.ParseRecipe(kind)
-	ts.Check(err)
-	var b bytes.Buffer
-	ts.Check(synth.Tiny(recipe, 1).Write(&b, nil))
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
+	ts.Check(writeTiny(ts.MkAbs(args[0]), kind, false))
 }

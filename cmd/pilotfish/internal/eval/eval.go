@@ -150,7 +150,7 @@ func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 		before := runtime.GOMAXPROCS(o.Edge.Threads() + 2) // the network needs threads while the models compute
 		defer runtime.GOMAXPROCS(before)
 	}
-	m := cli.NewMeter(a.Stderr, "answers", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "answers", false)
 	o.Progress = func(done, total int) { m.Show(int64(done), int64(total)) }
 	err := o.Run(ctx)
 	m.Close()

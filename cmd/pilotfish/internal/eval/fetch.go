@@ -113,7 +113,7 @@ func fetchQuestions(ctx context.Context, a *cli.App, set hub.Address) error {
 	if err != nil {
 		return err
 	}
-	m := cli.NewMeter(a.Stderr, set.Name, cli.InBytes)
+	m := cli.NewMeter(a.Stderr, set.Name, true)
 	f, err := hub.Fetch(ctx, set, hub.Options{Dir: dir, Progress: m.Show, Notice: m.Say})
 	m.Close()
 	if err != nil {

@@ -246,16 +246,6 @@ func TestFilesOfFlags(t *testing.T) {
 			assert.Nil(t, f.Line)
 		}
 	}
-
-	for _, json := range []bool{false, true} {
-		var said strings.Builder
-		a, v := &cli.App{Stdout: &said, Stderr: &said}, VerifyFlags{Show: true}
-		new(VerifyFlags).Settle(a, json)
-		assert.Empty(t, said.String())
-		v.Settle(a, json)
-		assert.Equal(t, json, v.Show)
-		assert.Equal(t, json, said.Len() == 0)
-	}
 }
 
 // TestTextsOfCertificates: what is said of a certificate and of shares, and nothing that controls a terminal.

@@ -124,7 +124,7 @@ func Preload(ctx context.Context, a *cli.App, f *gguf.File) error {
 	if !cli.IsTerminal(a.Stderr) {
 		return nil
 	}
-	m := cli.NewMeter(a.Stderr, "load", cli.InBytes)
+	m := cli.NewMeter(a.Stderr, "load", true)
 	m.Quiet = 300 * time.Millisecond // weights in the page cache take less
 	defer m.Close()
 	return f.Preload(ctx, m.Show)

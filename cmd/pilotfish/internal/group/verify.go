@@ -2,13 +2,9 @@ package group
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 
-	"github.com/spf13/pflag"
-
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
 // MaxAhead is the limit of the range of --ahead.
@@ -44,23 +40,3 @@ func (m *Margin) Set(s string) error {
 
 // Type implements pflag.Value.
 func (m *Margin) Type() string { return "margin" }
-
-// VerifyFlags has the flags for verification in a single run.
-type VerifyFlags struct {
-	Verify Margin
-	Show   bool
-}
-
-// Register adds the flags to a command.
-func (v *VerifyFlags) Register(f *pflag.FlagSet) {
-	cli.AddValue(f, "verify", &v.Verify)
-	cli.Add(f, "show-unverified", &v.Show, false)
-}
-
-// Settle turns --show-unverified off where what was shown cannot be taken back.
-func (v *VerifyFlags) Settle(a *cli.App, json bool) {
-	if v.Show && !json && !cli.IsTerminal(a.Stdout) {
-		fmt.Fprintln(a.Stderr, "--show-unverified: no effect in a file or pipe without --json")
-		v.Show = false
-	}
-}

@@ -44,7 +44,7 @@ func NewListCommand(a *cli.App) *cobra.Command {
 			return list(a, all, dir)
 		},
 	}
-	cli.RegisterModelFolder(c, &dir)
+	cli.Add(c.Flags(), "dir", &dir, "")
 	cli.Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
@@ -116,7 +116,7 @@ removed.`,
 			return remove(c.Context(), a, dir, names, force)
 		},
 	}
-	cli.RegisterModelFolder(c, &dir)
+	cli.Add(c.Flags(), "dir", &dir, "")
 	cli.Add(c.Flags(), "force", &force, false)
 	return c
 }

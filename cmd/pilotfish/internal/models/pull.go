@@ -41,7 +41,7 @@ Environment:
 			return pull(c.Context(), a, ref, dir)
 		},
 	}
-	cli.RegisterModelFolder(c, &dir)
+	cli.Add(c.Flags(), "dir", &dir, "")
 	return c
 }
 

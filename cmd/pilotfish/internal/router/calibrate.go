@@ -356,7 +356,7 @@ type stages struct {
 func (s *stages) show(stage string, done, of int) {
 	if s.meter == nil || stage != s.stage {
 		s.close()
-		s.stage, s.meter = stage, cli.NewMeter(s.a.Stderr, stage, cli.InPieces)
+		s.stage, s.meter = stage, cli.NewMeter(s.a.Stderr, stage, false)
 	}
 	s.meter.Show(int64(done), int64(of))
 }

@@ -183,7 +183,7 @@ func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Pl
 		fmt.Fprintf(a.Stderr, "answers: %s (--reference chooses others)\n", plan.Reference())
 	}
 	begin := time.Now()
-	m := cli.NewMeter(a.Stderr, "collect", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "collect", false)
 	sum, err := plan.Run(ctx, f.out, func(done, total int) { m.Show(int64(done), int64(total)) })
 	m.Close()
 	if errors.Is(err, tokenizer.ErrUnsupported) {

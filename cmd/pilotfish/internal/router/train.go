@@ -96,7 +96,7 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 		return err
 	}
 	o := f.options()
-	m := cli.NewMeter(a.Stderr, "epochs", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "epochs", false)
 	o.Observe = func(e train.Epoch) { m.Show(int64(e.Number), int64(train.Epochs)) }
 	begin := time.Now()
 	r, err := train.Train(ctx, src, o)

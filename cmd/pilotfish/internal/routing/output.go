@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // measure runs the modes in every cell and prints the reports, also if it could finish only some of them.
@@ -21,10 +22,10 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 	if err := f.timeline.Start(); err != nil {
 		return err
 	}
-	if s.Upstream, err = f.openUpstream(ctx); err != nil {
-		return err
-	}
-	if s.Upstream != nil {
+	if len(f.upstream.O.URLs) > 0 {
+		if s.Upstream, err = engine.OpenUpstream(ctx, f.upstream.Tokenizer, f.upstream.O); err != nil {
+			return err
+		}
 		defer s.Upstream.Close()
 		if err := group.CheckPair(a, o.Edge, s.Upstream, "--tokenizer "+f.upstream.Tokenizer, f.raw); err != nil {
 			return err
@@ -79,7 +80,7 @@ func (f *routingFlags) cell(
 	if err := f.verifiable(ctx, o.Modes, stage); err != nil {
 		return nil, err
 	}
-	m := cli.NewMeter(a.Stderr, "answers", cli.InPieces)
+	m := cli.NewMeter(a.Stderr, "answers", false)
 	o.Progress = func(done, total int) { m.Show(int64(done), int64(total)) }
 	reports, err := routing.Measure(ctx, o)
 	m.Close()

@@ -38,7 +38,7 @@ func newBalanceEvent(r *router.Router) event.Balance {
 
 // openBalance reads the balance for the plan. If there is no folder for caches, the balance is new.
 func openBalance(f *runFlags, p *plan, m *pilotfish.Model) (*keptBalance, error) {
-	k := &keptBalance{path: f.policy.budgetState}
+	k := &keptBalance{path: f.state}
 	switch k.path {
 	case noState:
 		k.path = ""

@@ -96,7 +96,7 @@ func TestRunEffects(t *testing.T) {
 			answers, address, promise, state string
 			promised                         float64
 		}{model, f.answer.Settings, route, dial, p.public(f.route.RouterGGM), f.model.Answers(),
-			f.gateway.Address, p.kind, f.policy.budgetState, p.budget}
+			f.gateway.Address, p.kind, f.state, p.budget}
 	})
 }
 

@@ -132,7 +132,7 @@ func TestVerifiedOfRun(t *testing.T) {
 	assert.Nil(t, r.Turned)
 	assert.Nil(t, r.Unverified)
 
-	f := runFlags{verify: group.VerifyFlags{Verify: group.Margin{On: true, Nats: 0.5}}}
+	f := runFlags{verify: group.Margin{On: true, Nats: 0.5}}
 	text, r = said(f, whole)
 	const verified = "verified with a margin of 0.5 nats: 3 tokens turned before they were shown"
 	assert.Equal(t, all+verified+"\n", text)

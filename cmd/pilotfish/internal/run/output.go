@@ -42,7 +42,7 @@ func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Mode
 		a: a, f: f, load: load, context: m.Context(), model: m, session: m.NewSession(),
 		write: cli.NewTokenPrinter(a, a.Stdout),
 	}
-	if f.verify.Show && !f.json {
+	if f.show && !f.json {
 		o.preview = newPreviewer(a)
 		o.write = cli.NewTokenPrinter(a, o.preview)
 	}

@@ -4,24 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spf13/pflag"
-
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
-
-// policyFlags has the flags that limit the use of the cloud in a single run, besides [group.RouteFlags].
-type policyFlags struct {
-	budgetState string
-	explain     bool
-}
-
-func (p *policyFlags) register(f *pflag.FlagSet) {
-	cli.Add(f, "budget-state", &p.budgetState, "")
-	cli.Add(f, "explain", &p.explain, false)
-}
 
 // Kinds of promises about the share of tokens from the cloud.
 const (

@@ -3,13 +3,11 @@ package run
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
-	"golang.org/x/term"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
@@ -34,20 +32,7 @@ const (
 
 // newPreviewer returns a previewer on stdout, which is a terminal.
 func newPreviewer(a *cli.App) *previewer {
-	return &previewer{out: a.Stdout, width: func() int { return columns(a.Stdout) }, dim: a.Env("NO_COLOR") == ""}
-}
-
-// columns returns the width of a terminal; 80 if it is unknown.
-func columns(w io.Writer) int {
-	if o, ok := w.(*cli.Output); ok {
-		w = o.W
-	}
-	if f, ok := w.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return n
-		}
-	}
-	return 80
+	return &previewer{out: a.Stdout, width: func() int { return cli.Columns(a.Stdout, 80) }, dim: a.Env("NO_COLOR") == ""}
 }
 
 // show replaces the preview by another text: its first line, as far as there is room.

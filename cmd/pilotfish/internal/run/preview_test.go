@@ -140,7 +140,7 @@ func TestPreview(t *testing.T) {
 	broken := errors.New("no more")
 	p.out = clitest.WriterFunc(func([]byte) (int, error) { return 0, broken })
 	assert.ErrorIs(t, p.show("d"), broken)
-	assert.Equal(t, 80, columns(io.Discard))
+	assert.Equal(t, 80, cli.Columns(io.Discard, 80))
 }
 
 // TestCharacterColumns: how many columns a character takes.

@@ -26,9 +26,11 @@ type runFlags struct {
 	modelFirst bool
 	timeline   group.TimelineFlag
 	route      group.RouteFlags
-	policy     policyFlags
+	state      string // file of the budget
+	explain    bool
 	gateway    group.GatewayFlags
-	verify     group.VerifyFlags
+	verify     group.Margin
+	show       bool // tokens before they are verified
 	mode       string
 	system     string
 	ids        string
@@ -112,8 +114,10 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.gateway.Register(p)
 	cli.Add(p, "require-cloud", &f.gateway.Require, false)
 	f.route.RegisterMeasured(p)
-	f.policy.register(p)
-	f.verify.Register(p)
+	cli.Add(p, "budget-state", &f.state, "")
+	cli.Add(p, "explain", &f.explain, false)
+	cli.AddValue(p, "verify", &f.verify)
+	cli.Add(p, "show-unverified", &f.show, false)
 	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "system", &f.system, "")
@@ -131,7 +135,10 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 	if f.set.Changed("tokens") && len(args) > 0 {
 		return cli.Usagef("--tokens and a prompt exclude each other: leave one of them out")
 	}
-	f.verify.Settle(a, f.json)
+	if f.show && !f.json && !cli.IsTerminal(a.Stdout) { // what was shown cannot be taken back
+		fmt.Fprintln(a.Stderr, "--show-unverified: no effect in a file or pipe without --json")
+		f.show = false
+	}
 	open, err := f.model.Public()
 	if err != nil {
 		return err
@@ -194,8 +201,8 @@ func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptio
 	if o, err = f.gateway.Parse(a); err != nil {
 		return r, o, nil, err
 	}
-	r = f.route.Route(f.mode, f.verify.Verify)
-	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.verify.Show, f.policy.explain
+	r = f.route.Route(f.mode, f.verify)
+	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.show, f.explain
 	p, err = f.plan()
 	return r, o, p, err
 }
@@ -212,7 +219,7 @@ func (f *runFlags) routed(
 	})
 	w.done = begun.Done()
 	o.Attempted, out.watch = w.attempted, w
-	if f.policy.explain {
+	if f.explain {
 		out.explain = new(explainer)
 	}
 	if err := f.gateway.Remember(a, &o); err != nil {
@@ -278,12 +285,12 @@ func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
 // able returns an error if the gateway's model lacks a required feature. It is called while connecting, and must not
 // block.
 func (f *runFlags) able(g *pilotfish.Gateway) error {
-	if err := f.drawable(g); err != nil || !f.verify.Verify.On {
+	if err := f.drawable(g); err != nil || !f.verify.On {
 		return err
 	}
 	if err := g.CannotVerify(f.answer.Sampling()); err != nil {
 		return cli.Usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
-			&f.verify.Verify, err)
+			&f.verify, err)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestControlCharacters(t *testing.T) {
 			for _, preview := range []bool{false, true} {
 				tty, shown := clitest.Terminal(t)
 				f := &runFlags{}
-				f.verify.Show = preview
+				f.show = preview
 				o := newRunOutput(&cli.App{Stdout: &cli.Output{W: tty}, Env: env}, f, 0, m)
 				require.NoError(t, o.token(tok))
 				if preview {
@@ -81,7 +81,7 @@ func TestControlCharacters(t *testing.T) {
 func TestMeterOnTerminal(t *testing.T) {
 	tty, text := clitest.Terminal(t)
 	bubble.Test(t, func(t *testing.T) {
-		m := cli.NewMeter(tty, "load", cli.InBytes)
+		m := cli.NewMeter(tty, "load", true)
 		m.Quiet = 300 * time.Millisecond
 		m.Show(1, 1000)
 		assert.Nil(t, m.Bar, "it is too early")
@@ -111,9 +111,9 @@ func TestMeterRates(t *testing.T) {
 	for want, bytes := range map[string]bool{"(100 B/s)": true, "": false} {
 		tty, text := clitest.Terminal(t)
 		bubble.Test(t, func(*testing.T) {
-			m := cli.NewMeter(tty, "load", cli.InPieces)
+			m := cli.NewMeter(tty, "load", false)
 			if bytes {
-				m = cli.NewMeter(tty, "load", cli.InBytes)
+				m = cli.NewMeter(tty, "load", true)
 			}
 			m.Show(0, 1000)
 			time.Sleep(time.Second)

@@ -39,7 +39,7 @@ func (o *runOutput) show(p *pilotfish.Preview) error {
 
 // verified completes the statistics of the large model for an answer.
 func (o *runOutput) verified(r *event.Routed) {
-	if v := o.f.verify.Verify; v.On {
+	if v := o.f.verify; v.On {
 		r.Verify = &v.Nats
 	} else {
 		r.Turned, r.Unverified = nil, nil

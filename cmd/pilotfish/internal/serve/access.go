@@ -140,16 +140,13 @@ func checkKey(key string) error {
 	return nil
 }
 
-// certificateFiles has the names of the files for HTTPS.
-type certificateFiles struct{ cert, key string }
-
-// tls returns the files of --cert and --key, if they are given and match.
-func (s *serveAccess) tls() (*certificateFiles, error) {
+// checkTLS returns an error if --cert and --key are given and do not match.
+func (s *serveAccess) checkTLS() error {
 	if s.cert == "" {
-		return nil, nil
+		return nil
 	}
 	if _, err := tls.LoadX509KeyPair(s.cert, s.key); err != nil {
-		return nil, fmt.Errorf("--cert %s, --key %s: %w", s.cert, s.key, err)
+		return fmt.Errorf("--cert %s, --key %s: %w", s.cert, s.key, err)
 	}
-	return &certificateFiles{s.cert, s.key}, nil
+	return nil
 }

@@ -215,15 +215,14 @@ func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err e
 		return nil, "", err
 	}
 	o.Hosts = f.access.hosts(f.listen)
-	tls, err := f.access.tls()
-	if err != nil {
+	if err := f.access.checkTLS(); err != nil {
 		return nil, "", err
 	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return nil, "", fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
-	return &serving{listener: listener, tls: tls, drain: f.limits.drain, log: o.Log}, who, nil
+	return &serving{listener: listener, cert: f.access.cert, key: f.access.key, drain: f.limits.drain, log: o.Log}, who, nil
 }
 
 // modelNames returns the names that requests may use for the model: the aliases, and the name of its file without the
@@ -255,7 +254,8 @@ func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
 // serving is a server on its address.
 type serving struct {
 	listener net.Listener
-	tls      *certificateFiles
+	cert     string // file; "": plain HTTP
+	key      string // file
 	drain    time.Duration
 	log      *slog.Logger
 }
@@ -263,7 +263,7 @@ type serving struct {
 // url returns the base URL for clients.
 func (s *serving) url() string {
 	scheme := "http"
-	if s.tls != nil {
+	if s.cert != "" {
 		scheme = "https"
 	}
 	return scheme + "://" + s.listener.Addr().String() + "/v1"
@@ -289,8 +289,8 @@ func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) e
 	ended := make(chan error, 1)
 	go func() {
 		listener := shallow{s.listener}
-		if s.tls != nil {
-			ended <- web.ServeTLS(listener, s.tls.cert, s.tls.key)
+		if s.cert != "" {
+			ended <- web.ServeTLS(listener, s.cert, s.key)
 		} else {
 			ended <- web.Serve(listener)
 		}

@@ -18,7 +18,7 @@ type viaFlags struct {
 	set     *pflag.FlagSet
 	route   group.RouteFlags
 	gateway group.GatewayFlags
-	verify  group.VerifyFlags
+	verify  group.Margin
 	mode    string
 }
 
@@ -26,7 +26,7 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	v.set = p
 	v.route.Register(p)
 	v.gateway.Register(p)
-	cli.AddValue(p, "verify", &v.verify.Verify)
+	cli.AddValue(p, "verify", &v.verify)
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "mode", &v.mode, "pipelined")
 }
@@ -48,7 +48,7 @@ func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 
 // routing returns the settings for asking the cloud, without a cloud.
 func (v *viaFlags) routing() (r pilotfish.Route, err error) {
-	r = v.route.Route(v.mode, v.verify.Verify)
+	r = v.route.Route(v.mode, v.verify)
 	r.Router, err = v.route.NewRouter()
 	return r, err
 }
