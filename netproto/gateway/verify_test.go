@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,52 +42,20 @@ func TestCannotVerify(t *testing.T) {
 	})
 }
 
-// TestVerified: an incomplete or inconsistent verification is an error of the upstream, never an answer with a gap. A
-// correct one arrives unchanged, with scores only if requested.
+// TestVerified: an incomplete verification is an error of the upstream, never an answer with a gap. A correct one arrives
+// unchanged. Where there is nothing to verify, nothing is asked.
 func TestVerified(t *testing.T) {
 	const n, from = 20, 12
 	p := path(n, 1)
-	found := func(position int, token int32, score, stands float32) terms.Finding {
-		return terms.Finding{Pos: position, Token: token, LogProb: -1, Score: score, Stands: stands}
-	}
-	other := (p[15] + 1) % vocab
-	never := float32(math.Inf(-1))
-	none := float32(math.NaN())
-	const choices, scores = terms.EachChoice, terms.EachScore
-	good := []terms.Finding{found(12, (p[12]+1)%vocab, -1, -2), found(15, other, 0.5, never),
-		found(19, (p[19]+1)%vocab, 0, 0)}
-	plain := []terms.Finding{found(12, (p[12]+1)%vocab, 0, 0), found(15, other, 0, 0),
-		found(19, (p[19]+1)%vocab, 0, 0)}
+	found := []terms.Finding{{Pos: 15, Token: (p[15] + 1) % vocab, LogProb: -1, Score: 0.5, Stands: -2}}
 	for name, c := range map[string]struct {
-		verify   terms.Verify
-		from     int
-		audited  int
-		findings []terms.Finding
-		good     bool
+		from, audited int
+		findings      []terms.Finding
+		good          bool
 	}{
-		"all":                   {choices, from, 8, plain, true},
-		"with scores":           {scores, from, 8, good, true},
-		"nothing found":         {scores, from, 8, nil, true},
-		"nothing to verify":     {choices, n, 0, nil, true},
-		"beyond the end":        {choices, n + 5, 0, nil, true},
-		"no audit":              {choices, 0, 0, nil, true},
-		"fewer":                 {choices, from, 7, nil, false},
-		"none":                  {choices, from, 0, nil, false},
-		"before":                {choices, from, 8, []terms.Finding{found(11, (p[11]+1)%vocab, 0, 0)}, false},
-		"after":                 {choices, from, 8, []terms.Finding{found(20, other, 0, 0)}, false},
-		"twice":                 {choices, from, 8, []terms.Finding{plain[0], plain[1], plain[1]}, false},
-		"out of order":          {choices, from, 8, []terms.Finding{plain[1], plain[0], plain[2]}, false},
-		"the token there":       {choices, from, 8, []terms.Finding{found(15, p[15], 0, 0)}, false},
-		"outside":               {choices, from, 8, []terms.Finding{found(15, vocab, 0, 0)}, false},
-		"below":                 {choices, from, 8, []terms.Finding{found(15, -1, 0, 0)}, false},
-		"scores upside down":    {scores, from, 8, []terms.Finding{found(15, other, -2, -1)}, false},
-		"a score that is none":  {scores, from, 8, []terms.Finding{found(15, other, none, -1)}, false},
-		"another that is none":  {scores, from, 8, []terms.Finding{found(15, other, -1, none)}, false},
-		"a score without end":   {scores, from, 8, []terms.Finding{found(15, other, -never, -1)}, false},
-		"a choice that cannot":  {scores, from, 8, []terms.Finding{found(15, other, never, never)}, false},
-		"no scores":             {scores, from, 8, []terms.Finding{found(15, other, 0, 0)}, false},
-		"no scores, not wanted": {choices, from, 8, plain[:1], true},
-		"scores, not wanted":    {choices, from, 8, good[:1], false},
+		"all": {from, 8, found, true}, "nothing to verify": {n, 0, nil, true}, "beyond the end": {n + 5, 0, nil, true},
+		"no audit": {0, 0, nil, true}, "fewer": {from, 7, nil, false},
+		"no scores": {from, 8, []terms.Finding{{Pos: 15, Token: found[0].Token}}, false},
 	} {
 		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
 		up.change = func(_ terms.Job, a *terms.Reply) error {
@@ -98,7 +65,7 @@ func TestVerified(t *testing.T) {
 		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 			r := w.enter(guest{})
 			a := whole(t, 1, p)
-			a.AuditFrom, a.Verify = c.from, c.verify
+			a.AuditFrom, a.Verify = c.from, terms.EachScore
 			if !c.good {
 				refusal := r.refused(a.Append(nil), netproto.Failed)
 				assert.Empty(t, refusal.Detail, "the reason is not sent")
@@ -109,14 +76,14 @@ func TestVerified(t *testing.T) {
 			answer := r.answered(a)
 			q := up.question(0)
 			if c.from == from {
-				assert.Equal(t, []any{c.verify, from}, []any{q.Verify, q.AuditFrom})
+				assert.Equal(t, []any{terms.EachScore, from}, []any{q.Verify, q.AuditFrom})
 			} else {
 				assert.Equal(t, []any{terms.AsItComes, 0}, []any{q.Verify, q.AuditFrom}, name)
 			}
 			assert.Equal(t, c.audited, answer.Audited)
 			assert.Equal(t, c.findings, answer.Audit, name)
 			settle()
-			assert.Equal(t, c.verify, w.eventsOf(gateway.Answered)[0].Verify)
+			assert.Equal(t, terms.EachScore, w.eventsOf(gateway.Answered)[0].Verify)
 		})
 	}
 }

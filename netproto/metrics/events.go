@@ -58,9 +58,6 @@ func (m *Events) Event(e gateway.Event) {
 		of := map[netproto.Kind]string{netproto.KindAsk: "ask", netproto.KindSync: "sync", 0: "connection"}[e.Message]
 		m.refusals.WithLabelValues(of, codeName(e.Code())).Inc()
 	}
-	if e.Message == 0 {
-		return
-	}
 	m.context.Add(float64(e.Context))
 	m.delta.Add(float64(e.Delta))
 	if e.Message == netproto.KindAsk {
