@@ -11,23 +11,23 @@ import (
 
 // Sample is one answer of a mode. Times are milliseconds, to a microsecond; fields that do not apply are absent.
 type Sample struct {
-	Question    int       `json:"question"`   // its number, from 0
-	Repetition  int       `json:"repetition"` // from 0
-	MS          float64   `json:"ms"`         // until the answer was complete
-	FirstToken  float64   `json:"ttft_ms,omitempty"`
-	Tokens      int       `json:"tokens"`             // generated, including an end token
-	CloudTokens int       `json:"cloud_tokens"`       // of these, the large model's
-	Asks        int       `json:"asks"`               // questions sent
-	Passes      int       `json:"passes"`             // forward passes of the small model after the prompt
-	Correct     *bool     `json:"correct,omitempty"`  //
-	Exposed     float64   `json:"exposed_ms"`         // lost waiting for answers
-	CommitDelay float64   `json:"commit_delay_ms"`    // from drafting a token until it was shown, mean of the tokens
-	Wasted      int       `json:"wasted"`             // tokens drafted and discarded
-	Up          int       `json:"bytes_up"`           // payload of all questions and of text sent early
-	Down        int       `json:"bytes_down"`         //
-	CPU         float64   `json:"cpu_ms,omitempty"`   // of this process, with one answer at a time
-	Joules      float64   `json:"joules,omitempty"`   // of all processors; with one answer at a time
-	Text        string    `json:"text"`               // hash of tokens and origins: equal texts have equal hashes
+	Question    int     `json:"question"`   // its number, from 0
+	Repetition  int     `json:"repetition"` // from 0
+	MS          float64 `json:"ms"`         // until the answer was complete
+	FirstToken  float64 `json:"ttft_ms,omitempty"`
+	Tokens      int     `json:"tokens"`            // generated, including an end token
+	CloudTokens int     `json:"cloud_tokens"`      // of these, the large model's
+	Asks        int     `json:"asks"`              // questions sent
+	Passes      int     `json:"passes"`            // forward passes of the small model after the prompt
+	Correct     *bool   `json:"correct,omitempty"` //
+	Exposed     float64 `json:"exposed_ms"`        // lost waiting for answers
+	CommitDelay float64 `json:"commit_delay_ms"`   // from drafting a token until it was shown, mean of the tokens
+	Wasted      int     `json:"wasted"`            // tokens drafted and discarded
+	Up          int     `json:"bytes_up"`          // payload of all questions and of text sent early
+	Down        int     `json:"bytes_down"`        //
+	CPU         float64 `json:"cpu_ms,omitempty"`  // of this process, with one answer at a time
+	Joules      float64 `json:"joules,omitempty"`  // of all processors; with one answer at a time
+	Text        string  `json:"text"`              // hash of tokens and origins: equal texts have equal hashes
 }
 
 // sample returns the row of an answer.

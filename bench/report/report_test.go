@@ -306,6 +306,7 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, "| B | a |\n|---|---|\n| 22 | 1 |\n|  | 333 |\n", table.Pick("b:B", "x", "a").Markdown())
 	assert.Equal(t, "| a | b |\n|---|---|\n| 1 | 22 |\n| 333 |  |\n", table.Markdown())
 	assert.Nil(t, equal(new(outcome.Report)))
+	assert.Equal(t, []string{"", "2"}, []string{some(0), some(2)})
 	for want, r := range map[string]outcome.Report{"to cloud": {EqualToCloud: new(true),
 		EqualToSerial: new(false)},
 		"but 2, to serial": {EqualToSerial: new(false), Differing: new(2)}} {
@@ -479,6 +480,7 @@ func TestEvalTables(t *testing.T) {
 					Minus: map[string]stats.Interval{"random": {Value: 0.125, Low: -0.25, High: 0.5},
 						"entropy": {Value: nan}}},
 				{Share: 0.1, Quality: stats.Interval{Value: 0.5, Low: 0.5, High: 0.5}}}}},
+		{Policy: "margin", Threshold: new(0.5), Curve: &eval.Area{Policy: "margin", At: []eval.At{{}}}}, // the same curve
 		{Policy: "random", Always: &eval.Versus{Ratio: &none, McNemar: 1, NonInferior: new(false)}},
 		{Policy: "entropy", Never: &eval.Versus{McNemar: 0.0625}},
 	}

@@ -175,9 +175,15 @@ func TestWrite(t *testing.T) {
 		assert.Contains(t, string(b), want)
 	}
 	assert.NoFileExists(t, filepath.Join(dir, kept, "old.svg"), "no step makes it any more")
+	b, err = os.ReadFile(filepath.Join(dir, "study/demo.jsonl"))
+	require.NoError(t, err)
+	b = []byte(strings.ReplaceAll(string(b), `"command":"x"`, `"command":"/home/me/x"`))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), b, 0o600))
+	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
 	records, err := measured(dir, "demo")
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"trace": "x.csv", "rtt": "1s"}, records[0].Run.Flags)
+	assert.Equal(t, "x", records[0].Run.Command, "with the names of the kept one")
 }
 
 func TestShortVersion(t *testing.T) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -59,25 +58,6 @@ func harmless(r rune) rune {
 		return '\uFFFD'
 	}
 	return r
-}
-
-// Percent formats a share in percent with one decimal; "" for nil.
-func Percent(share *float64) string {
-	if share == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.1f%%", 100**share)
-}
-
-// Number formats a number with one decimal, from 1,000 on without decimals; "" for nil.
-func Number(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	if *x >= 1000 {
-		return fmt.Sprintf("%.0f", *x)
-	}
-	return fmt.Sprintf("%.1f", *x)
 }
 
 // Ms returns a duration in milliseconds.
