@@ -85,8 +85,8 @@ type columns struct {
 // columns returns the columns of a test.
 func (t Test) columns() columns {
 	c := columns{
-		BuildCommit: t.Version, CPU: t.CPU, GPU: t.GPU, Backends: t.Backend, ModelFilename: t.File, ModelType: t.model(),
-		ModelSize: t.Bytes, ModelParams: t.Params, Batch: t.Batch, MicroBatch: t.Batch, Threads: t.Threads,
+		BuildCommit: t.Version, CPU: t.CPU, GPU: t.GPU, Backends: t.Backend, ModelFilename: t.File,
+		ModelType: t.model(), ModelSize: t.Bytes, ModelParams: t.Params, Batch: t.Batch, MicroBatch: t.Batch, Threads: t.Threads,
 		CPUMask: "0x0", TypeK: t.KV, TypeV: t.KV, SplitMode: "none", FlashAttn: -1, Devices: "auto",
 		TensorSplit: "0.00", Overrides: "none", LoadMode: "mmap", Prompt: t.Prompt, Decode: t.Decode, Depth: t.Depth,
 		Time: t.Began.UTC().Truncate(time.Second), SamplesNS: t.SamplesNS,

@@ -53,7 +53,8 @@ func TestColumns(t *testing.T) {
 		`"tensor_split":"0.00","tensor_buft_overrides":"none","load_mode":"mmap","embeddings":false,`+
 		`"no_op_offload":0,"no_host":false,"fit_target":0,"fit_min_ctx":0,"n_prompt":0,"n_gen":64,`+
 		`"n_depth":4096,"test_time":"2026-07-01T10:00:00Z","avg_ns":1500000000,"stddev_ns":707106781,`+
-		`"avg_ts":48,"stddev_ts":22.627416997969522,"samples_ns":[1000000000,2000000000],"samples_ts":[64,32]}`+"\n", text)
+		`"avg_ts":48,"stddev_ts":22.627416997969522,"samples_ns":[1000000000,2000000000],`+
+		`"samples_ts":[64,32]}`+"\n", text)
 	var all []string
 	for i := range reflect.TypeFor[columns]().NumField() {
 		all = append(all, reflect.TypeFor[columns]().Field(i).Tag.Get("json"))

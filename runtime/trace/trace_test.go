@@ -403,8 +403,10 @@ func TestForeign(t *testing.T) {
 		`"seed":18446744073709551614}, here {"temperature":1,"seed":18446744073709551615})`: func(s *Settings) {
 			s.Sampling = &Sampling{Temperature: 1, Seed: 1<<64 - 1}
 		},
-		`sampling (there {"temperature":1,"seed":18446744073709551614}, here null)`: func(s *Settings) { s.Sampling = nil },
-		`routing (there null, here {"router":"abc"`:                                 func(s *Settings) { s.Routing = &Routing{Router: "abc"} },
+		`sampling (there {"temperature":1,"seed":18446744073709551614}, here null)`: func(s *Settings) {
+			s.Sampling = nil
+		},
+		`routing (there null, here {"router":"abc"`: func(s *Settings) { s.Routing = &Routing{Router: "abc"} },
 	} {
 		other := s
 		change(&other)

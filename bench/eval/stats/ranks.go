@@ -8,16 +8,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
-// MostRanks is the maximum number of differences for [SignedRank], and MostChoices that of all values for [RankSum]: the
-// tests are exact, and their time grows with the fourth power.
+// MostRanks is the maximum number of differences for [SignedRank], and MostChoices that of all values for [RankSum]:
+// the tests are exact, and their time grows with a power of it.
 const (
 	MostRanks   = 60
 	MostChoices = 40
 )
 
 // SignedRank is the two-sided p-value of Wilcoxon's signed-rank test (Biometrics Bulletin 1945) of the hypothesis that
-// the differences d are symmetric about 0. Zeros are left out. It is exact, including ties: the share of all assignments
-// of signs with a sum that is at least as extreme.
+// the differences d are symmetric about 0. Zeros are left out. It is exact, including ties: the share of all
+// assignments of signs with a sum that is at least as extreme.
 func SignedRank(d []float64) float64 {
 	d = slices.DeleteFunc(slices.Clone(d), func(x float64) bool { return x == 0 || math.IsNaN(x) })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })

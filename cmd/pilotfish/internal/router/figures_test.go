@@ -43,7 +43,8 @@ func TestAbout(t *testing.T) {
 	for _, want := range []string{"small model   small (0123456789ab…)\n", "large model   l (fedcba)\n",
 		"network       3 to 2 to 1\n", "hidden state  tap\n", "traces        data\n",
 		"learnt from   400 tokens of 30 prompts, 12.5% to escalate; seed: 5\n", "made by       v9\n",
-		"held back     a tenth of the prompts: area 0.7500, calibration error 0.0625\n", "label         consequence\n"} {
+		"held back     a tenth of the prompts: area 0.7500, calibration error 0.0625\n",
+		"label         consequence\n"} {
 		assert.Contains(t, text, "  "+want)
 	}
 	file.Certificate = &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
@@ -100,7 +101,8 @@ func TestWorth(t *testing.T) {
 		w.all, w.ranks = append(w.all, all), append(w.ranks, router.Rank(all))
 	}
 	text, _ := printed(t, func(a *cli.App) error { return w.print(a.Stdout) })
-	for _, want := range []string{"4 tokens of 3 prompts, 25.00% to escalate by consequence\n(all prompts of the traces: ",
+	for _, want := range []string{
+		"4 tokens of 3 prompts, 25.00% to escalate by consequence\n(all prompts of the traces: ",
 		"learned                1.0000         0.2937             0.2250\n",
 		"gap\n  0.1 to 0.2       1  0.150      0.000  +0.150\n",
 		"0.4 to 0.5       1  0.450      1.000  -0.550\n", "0.10      0.00%          -    0.0%\n",
@@ -109,7 +111,8 @@ func TestWorth(t *testing.T) {
 	}
 
 	e := w.event()
-	assert.Equal(t, []any{4, 3, false, "consequence", new(0.25)}, []any{e.Tokens, e.Prompts, e.Held, e.Label, e.Escalate})
+	assert.Equal(t, []any{4, 3, false, "consequence", new(0.25)},
+		[]any{e.Tokens, e.Prompts, e.Held, e.Label, e.Escalate})
 	x := func(n float64) *float64 { return &n }
 	require.Len(t, e.Policies, 3)
 	for i, p := range e.Policies {
