@@ -57,7 +57,8 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 		return failed, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	return terms.Answer{
-		Reply: a.Reply, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.prefilled, Times: r.at, Ahead: s.ahead(whole, r),
+		Reply: a.Reply, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.prefilled, Times: r.at,
+		Ahead: s.ahead(whole, r),
 	}, nil
 }
 

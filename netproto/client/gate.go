@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// gatedConn is a socket that holds back received packets while the streams of early asks are opened. When quic-go (0.65)
-// receives packets of the server, it changes what OpenStream reads, without a lock. With 0-RTT, streams must be opened
-// before that. It hides the other methods of the socket from quic-go: an edge sends too few packets for batches, and the
-// sizes of buffers need no log lines.
+// gatedConn is a socket that holds back received packets while the streams of early asks are opened. When quic-go
+// (0.65) receives packets of the server, it changes what OpenStream reads, without a lock. With 0-RTT, streams must be
+// opened before that. It hides the other methods of the socket from quic-go: an edge sends too few packets for batches,
+// and the sizes of buffers need no log lines.
 type gatedConn struct {
 	packetConn
 	shut  chan struct{} // closed when packets may pass

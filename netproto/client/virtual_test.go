@@ -381,8 +381,8 @@ func TestWrongWelcome(t *testing.T) {
 	}
 }
 
-// TestGated: the time of a packet is recorded when it arrives, and it is passed on when the gate is open: if there is no
-// ticket, or after 100 ms.
+// TestGated: a packet is noted when it arrives, and it is passed on when the gate is open: if there is no ticket, or
+// after 100 ms.
 func TestGated(t *testing.T) {
 	for _, ticket := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {

@@ -42,8 +42,8 @@ func TestCannotVerify(t *testing.T) {
 	})
 }
 
-// TestVerified: an incomplete verification is an error of the upstream, never an answer with a gap. A correct one arrives
-// unchanged. Where there is nothing to verify, nothing is asked.
+// TestVerified: an incomplete verification is an error of the upstream, never an answer with a gap. A correct one
+// arrives unchanged. Where there is nothing to verify, nothing is asked.
 func TestVerified(t *testing.T) {
 	const n, from = 20, 12
 	p := path(n, 1)

@@ -69,7 +69,8 @@ func TestServing(t *testing.T) {
 		{openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
 			Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
 			"requests_total{code=none,endpoint=chat,status=200}": 1,
-			"prompt_tokens_total":                                30, "cached_tokens_total": 20, "generated_tokens_total": 9, "cloud_tokens_total": 3,
+			"prompt_tokens_total": 30, "cached_tokens_total": 20,
+			"generated_tokens_total": 9, "cloud_tokens_total": 3,
 			"asks_total": 4, "queue_seconds_count": 1, "queue_seconds_sum": 1, "first_token_seconds_count": 1,
 			"first_token_seconds_sum": 2, "request_seconds_count": 1, "request_seconds_sum": 7,
 			"token_seconds_count": 1, "token_seconds_sum": 0.5}},
@@ -188,7 +189,8 @@ func TestBuckets(t *testing.T) {
 			continue
 		}
 		all := f.GetMetric()[0].GetHistogram().GetBucket()
-		assert.Equal(t, []float64{0.0001, 60}, []float64{all[0].GetUpperBound(), all[len(all)-1].GetUpperBound()}, f.GetName())
+		assert.Equal(t, []float64{0.0001, 60},
+			[]float64{all[0].GetUpperBound(), all[len(all)-1].GetUpperBound()}, f.GetName())
 		assert.GreaterOrEqual(t, len(all), 7, f.GetName())
 		seen++
 	}
@@ -298,7 +300,8 @@ func TestGateway(t *testing.T) {
 		"refusals_total{code=failed,of=ask}":              1,
 		"refusals_total{code=wrong_secret,of=connection}": 1, "connections_total{early=false}": 1,
 		"audited_positions_total": 3 + 4 + 5, "audit_findings_total": 3, "context_tokens_total": 2 + 6 + 7 + 8 + 1,
-		"delta_tokens_total": 2 + 4 + 1 + 1 + 1, "ask_seconds_count": 3, "connections": 1, "sessions": 1, "session_tokens": 9,
+		"delta_tokens_total": 2 + 4 + 1 + 1 + 1, "ask_seconds_count": 3, "connections": 1, "sessions": 1,
+		"session_tokens": 9,
 	} {
 		assert.Equal(t, want, now[name], name)
 	}

@@ -113,8 +113,8 @@ func (c *infillShape) end(u usage) []any {
 func (c *infillShape) over(shown string, u usage) infillPiece {
 	kind := map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
 	end := &infillEnd{
-		Model: c.name, StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped, Cached: len(c.prompt) + u.Completion,
-		Own: c.r.Ended(u.sent), Timings: timingsOf(u),
+		Model: c.name, StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped,
+		Cached: len(c.prompt) + u.Completion, Own: c.r.Ended(u.sent), Timings: timingsOf(u),
 	}
 	return infillPiece{Content: shown, Tokens: []int32{}, Stop: true, Predicted: u.Completion, Evaluated: u.Prompt,
 		infillEnd: end}

@@ -86,7 +86,8 @@ func (r Reply) Check(q Question, vocab int) error {
 		case outside(f.Token) || verifies && f.Token == q.Context[f.Pos]:
 			return fmt.Errorf("its choice at position %d is the same token or not in the vocabulary", f.Pos)
 		case q.Verify == EachScore && !(f.Stands <= f.Score && !math.IsInf(float64(f.Score), 0)):
-			return fmt.Errorf("its choice at position %d has the score %v, the token there %v", f.Pos, f.Score, f.Stands)
+			return fmt.Errorf("its choice at position %d has the score %v, the token there %v", f.Pos, f.Score,
+				f.Stands)
 		}
 		last = f.Pos
 	}

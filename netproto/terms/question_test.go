@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestCheck: a reply has tokens of the vocabulary, and the audit that was requested: a verification is complete, and its
-// findings are in order and differ from the text, with valid scores only if these are requested.
+// TestCheck: a reply has tokens of the vocabulary, and the audit that was requested: a verification is complete, and
+// its findings are in order and differ from the text, with valid scores only if these are requested.
 func TestCheck(t *testing.T) {
 	const vocab = 10
 	text := []int32{9, 8, 7, 6, 5, 4, 3, 2}

@@ -90,8 +90,8 @@ func checkPieces(ctx context.Context, e interface {
 			return err
 		}
 		if legible(theirs) != legible(string(ours)) {
-			return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: tokens %d to %d have another text there",
-				first, end-1)}
+			return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
+				"tokens %d to %d have another text there", first, end-1)}
 		}
 	}
 	return nil

@@ -7,9 +7,9 @@ import (
 	"regexp"
 )
 
-// callScanner parses a tool call that arrives in pieces. The grammar of calls fixes its form: a JSON object with the name
-// of a function and then its arguments, which are an object. The arguments that the scanner returns can be sent before
-// the call is complete.
+// callScanner parses a tool call that arrives in pieces. The grammar of calls fixes its form: a JSON object with the
+// name of a function and then its arguments, which are an object. The arguments that the scanner returns can be sent
+// before the call is complete.
 type callScanner struct {
 	text []byte
 	name string // "" until it is known

@@ -266,8 +266,8 @@ func (f *fields) refuse(name, why string) {
 // names returns the sorted names of the fields that have not been parsed.
 func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
 
-// end refuses the fields that have not been parsed. A field of the request itself may have a value that switches nothing
-// on: clients of other servers send all that they know.
+// end refuses the fields that have not been parsed. A field of the request itself may have a value that switches
+// nothing on: clients of other servers send all that they know.
 func (f *fields) end() *Error {
 	if f.at == "" {
 		maps.DeleteFunc(f.all, func(_ string, raw json.RawMessage) bool { return means(raw, `false 0 "" [] {}`) })

@@ -61,5 +61,6 @@ func (a *App) NewLog(form, level string) (*slog.Logger, *slog.LevelVar) {
 
 // ParseLevel returns the level of --log-level.
 func ParseLevel(level string) slog.Level {
-	return map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}[level] // 0 is info
+	return map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn,
+		"error": slog.LevelError}[level] // 0 is info
 }
