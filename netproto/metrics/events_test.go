@@ -69,7 +69,7 @@ func TestServing(t *testing.T) {
 		{openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
 			Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
 			"requests_total{code=none,endpoint=chat,status=200}": 1,
-			"prompt_tokens_total": 30, "cached_tokens_total": 20,
+			"prompt_tokens_total":                                30, "cached_tokens_total": 20,
 			"generated_tokens_total": 9, "cloud_tokens_total": 3,
 			"asks_total": 4, "queue_seconds_count": 1, "queue_seconds_sum": 1, "first_token_seconds_count": 1,
 			"first_token_seconds_sum": 2, "request_seconds_count": 1, "request_seconds_sum": 7,
