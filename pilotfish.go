@@ -66,7 +66,6 @@ type Options struct {
 	Drafter string
 }
 
-// engine converts the options to those of the engine.
 func (o Options) engine() (engine.Options, error) {
 	e := engine.Options{
 		Threads: o.Threads, Context: o.Context, KV: engine.KVType(o.KV), HugePages: engine.HugePages(o.HugePages),
@@ -99,7 +98,6 @@ func newModel(e *engine.Engine, o Options) (m *Model, err error) {
 	return m, nil
 }
 
-// openDrafter opens the small model that drafts for m.
 func (m *Model) openDrafter(o Options) error {
 	path, _, err := hub.Locate(os.Getenv, o.Drafter)
 	if err != nil {
@@ -330,7 +328,6 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 	return &Gateway{r, vocabulary}, nil
 }
 
-// engine converts the options to those of the engine.
 func (o DialOptions) engine() (engine.DialOptions, error) {
 	e := engine.DialOptions{
 		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,

@@ -297,7 +297,6 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
 
-// draft returns the draft options of the route.
 func (o *Route) draft() engine.DraftOptions {
 	d := engine.DraftOptions{
 		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,

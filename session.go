@@ -302,7 +302,6 @@ func (c *Chat) prompt(question string) ([]int32, error) {
 	return t.Next(c.ids, c.turns(question), nil, c.values...)
 }
 
-// turns returns all messages and a question.
 func (c *Chat) turns(question string) (all []tokenizer.Message) {
 	for _, m := range c.messages {
 		all = append(all, tokenizer.Message{Role: m.Role, Content: m.Content})

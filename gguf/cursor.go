@@ -30,7 +30,6 @@ func (c *cursor) fail(off int, field string, err error) error {
 	return &FormatError{Offset: int64(off), Field: field, Err: err}
 }
 
-// bytes takes n bytes.
 func (c *cursor) bytes(n int, field string) ([]byte, error) {
 	if n > c.rest() {
 		return nil, c.fail(c.off, field, io.ErrUnexpectedEOF)

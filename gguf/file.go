@@ -78,7 +78,6 @@ func also(err, besides error) error {
 	return errors.Join(err, besides)
 }
 
-// parse reads one file.
 func parse(b []byte) (*File, error) {
 	c := cursor{b: b}
 	version, err := c.header()
@@ -116,7 +115,6 @@ func parse(b []byte) (*File, error) {
 	return f, nil
 }
 
-// header parses magic and version.
 func (c *cursor) header() (version uint32, err error) {
 	m, err := c.bytes(len(magic), "magic")
 	if err != nil {

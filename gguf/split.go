@@ -84,7 +84,6 @@ func (f *File) join(path string) error {
 	return nil
 }
 
-// partSuffix returns the suffix of a part's name.
 func partSuffix(s split) string {
 	return fmt.Sprintf("-%05d-of-%05d.gguf", s.no+1, s.count)
 }

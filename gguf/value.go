@@ -220,7 +220,6 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint32(k))
 }
 
-// kindOf returns the kind in which v is stored.
 func kindOf(v any) Kind {
 	switch v.(type) {
 	case uint8:

@@ -257,7 +257,6 @@ func (w *Writer) begin() {
 	w.pad()
 }
 
-// emit writes b to the file.
 func (w *Writer) emit(b []byte) {
 	if w.err != nil || len(b) == 0 {
 		return
@@ -321,7 +320,6 @@ func appendElement[T Element](b []byte, v T) []byte {
 	return b
 }
 
-// appendString appends a string as a file has it.
 func appendString(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }

@@ -137,7 +137,6 @@ func (p *parser) f64(field string) float64 {
 	return f
 }
 
-// uvarint takes a number up to limit.
 func (p *parser) uvarint(field string, limit uint64) uint64 {
 	if p.err != nil {
 		return 0

@@ -56,7 +56,7 @@ func TestEmbedding(t *testing.T) {
 	}
 	link := regexp.MustCompile(`\(examples/([a-z]+)/main\.go\)`)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatchIndex(page, -1)
-	assert.Greater(t, len(blocks), 8)
+	assert.Greater(t, len(blocks), 7)
 	for _, b := range blocks {
 		before := link.FindAllStringSubmatch(page[:b[0]], -1)
 		require.NotEmpty(t, before)

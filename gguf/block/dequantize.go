@@ -73,5 +73,4 @@ func eachBlock256(dst []float32, src []byte, bytes int, block func(y *[256]float
 	}
 }
 
-// half reads the float16 at the start of b.
 func half(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }

@@ -19,7 +19,6 @@ const (
 	maxShown    = 1e15
 )
 
-// end returns an end that can be drawn.
 func (a Axis) end() float64 {
 	if !(a.End > 1e-12) { // also NaN
 		return 1
@@ -53,7 +52,6 @@ func (a Axis) part(x float64) float64 {
 	return min(max(x/all[len(all)-1], 0), 1)
 }
 
-// text formats a value of the axis.
 func (a Axis) text(x float64) string {
 	if !a.Linear {
 		return fmt.Sprintf("%.4g%%", 100*x)

@@ -142,7 +142,6 @@ func (q *Queue[J]) Charge(owner, work uint64) {
 	q.place(f)
 }
 
-// place puts f where it belongs.
 func (q *Queue[J]) place(f *Flow[J]) {
 	f.order = f.start
 	if f.jobs.Len() == 0 {

@@ -89,14 +89,12 @@ type actsArgs struct {
 	from int      // blocks of the token before the n
 }
 
-// setActs sets the activations.
 func (a *gemmArgs) setActs(x activations, tokens, n int) {
 	a.q, a.d, a.s = unsafe.SliceData(x.q), unsafe.SliceData(x.d), unsafe.SliceData(x.s)
 	a.h = unsafe.SliceData(x.h)
 	a.tokens, a.n = tokens, n
 }
 
-// setActs sets the activations.
 func (a *tileArgs) setActs(x activations, tokens, n int) {
 	a.q, a.d, a.s = unsafe.SliceData(x.q), unsafe.SliceData(x.d), unsafe.SliceData(x.s)
 	a.h = unsafe.SliceData(x.h)
@@ -110,13 +108,10 @@ func (a *tileArgs) setPanel(w, ds, mins []uint32) {
 	a.mins, a.minsBytes = floatsIn(mins), 4*len(mins)
 }
 
-// setAcc sets the accumulators.
 func (a *tileArgs) setAcc(acc []float32) { a.acc, a.accBytes = unsafe.SliceData(acc), 4*len(acc) }
 
-// setPrefetch sets what is prefetched.
 func (a *packArgs) setPrefetch(p []byte) { a.prefetch, a.prefetchBytes = unsafe.SliceData(p), len(p) }
 
-// setPrefetch sets what is prefetched.
 func (a *tileArgs) setPrefetch(p []byte) { a.prefetch, a.prefetchBytes = unsafe.SliceData(p), len(p) }
 
 // setRows sets the weights: rows of n columns, size bytes each.

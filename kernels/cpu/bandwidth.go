@@ -17,7 +17,6 @@ func ReadBandwidth(threads int, memory ...[]byte) float64 {
 	return bandwidth(kernelsInUse().read, threads, memory)
 }
 
-// bandwidth is ReadBandwidth with a function that reads bytes.
 func bandwidth(read func(p []byte) uint64, threads int, memory [][]byte) float64 {
 	const piece = 1 << 20
 	var pieces [][]byte

@@ -31,7 +31,6 @@ func (m Matrix) Part(lo, hi int) Matrix {
 	return Matrix{Type: m.Type, Rows: hi - lo, Cols: m.Cols, Data: m.Data[lo*m.RowBytes():]}
 }
 
-// rows returns the bytes of rows lo to hi.
 func (m Matrix) rows(lo, hi int) []byte {
 	n := m.RowBytes()
 	return m.Data[lo*n : hi*n]

@@ -10,7 +10,6 @@ func grow[E any](s []E, n, c int) []E {
 	return s[:n]
 }
 
-// bytesOf returns the memory of f.
 func bytesOf(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }

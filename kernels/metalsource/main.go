@@ -22,7 +22,6 @@ func main() {
 	}
 }
 
-// write writes all sources into a folder.
 func write(folder string) error {
 	for _, weight := range append(kernels.Types(), "") {
 		for form, equal := range map[string]bool{"": false, "_equal": true} {

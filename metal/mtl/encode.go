@@ -54,7 +54,6 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	}
 }
 
-// binding checks a binding for an index.
 func (c *commands) binding(index int, b metal.Binding) (binding, bool) {
 	mine, ok := b.Buffer.(*buffer)
 	if !ok || mine == nil || mine.d != c.d || mine.buffer == 0 {

@@ -99,7 +99,6 @@ func (p *pipeline) isClosed() bool {
 	return p.closed
 }
 
-// setBuffer binds one buffer.
 func (c *commands) setBuffer(index int, b metal.Buffer, offset int) {
 	if !c.open("set buffer") || !c.index("set buffer", index) {
 		return

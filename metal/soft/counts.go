@@ -88,7 +88,6 @@ func (d *Device) ResetCounts() error {
 	return nil
 }
 
-// count adds the counts of a dispatch.
 func (d *Device) count(q *dispatch, c *dispatchC) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,7 +144,6 @@ func (c *Count) add(n Count) {
 	c.Ideal += n.Ideal
 }
 
-// regionsOf returns the regions of a dispatch.
 func (d *Device) regionsOf(c *dispatchC) []regionC {
 	return unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), c.regionCount)
 }

@@ -71,7 +71,6 @@ type pipeline struct {
 	closed bool
 }
 
-// setConstant sets the value of a function constant.
 func (p *pipeline) setConstant(c metal.Constant) error {
 	i := slices.IndexFunc(p.module.Constants, func(d translate.Constant) bool { return d.Index == c.Index })
 	if i < 0 {

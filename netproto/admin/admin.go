@@ -53,7 +53,6 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// say writes a response of one line of text.
 func say(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -95,7 +95,6 @@ func pauseAfter(failures int, random float64) time.Duration {
 	return retry.Spread(retry.Delay(failures, 50*time.Millisecond, 5*time.Second), 0.25, random)
 }
 
-// try makes one attempt after a pause.
 func (c *Client) try(a *attempt, pause time.Duration) {
 	if retry.Wait(c.ctx, pause) == nil {
 		a.link, a.err = c.open()

@@ -99,7 +99,6 @@ func reason(err error) error {
 	return err
 }
 
-// isTimeout reports whether an error is a timeout.
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout()
@@ -118,7 +117,6 @@ func codeOf(n uint64) netproto.Code {
 	return netproto.Code(n)
 }
 
-// refusal returns the error for a Refusal.
 func refusal(b []byte) error {
 	r, _, err := netproto.ParseRefusal(b)
 	if err != nil {

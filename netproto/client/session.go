@@ -64,7 +64,6 @@ func (s *Session) Left() Left {
 	return s.left
 }
 
-// leave counts what is about to be sent.
 func (s *Session) leave(tokens, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

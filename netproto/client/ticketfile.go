@@ -32,7 +32,6 @@ type ticketFile struct {
 	State  []byte
 }
 
-// newTicketFile encodes a session.
 func newTicketFile(key [sha256.Size]byte, s *tls.ClientSessionState, now time.Time) ([]byte, error) {
 	ticket, state, err := s.ResumptionState()
 	if err != nil || state == nil {

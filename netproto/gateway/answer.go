@@ -120,7 +120,6 @@ func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
 	return a, c.g.draws(a.Sampling)
 }
 
-// ask answers an Ask.
 func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err error) {
 	arrived := time.Now()
 	a, err := c.parseAsk(b, e)

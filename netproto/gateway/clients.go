@@ -149,7 +149,6 @@ func numberOf(name string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// leave unregisters a connection of a device.
 func (c *clients) leave(d *device, by *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

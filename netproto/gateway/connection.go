@@ -88,7 +88,6 @@ func (c *connection) serve() {
 	c.g.tell(c.parted())
 }
 
-// event returns an event of this connection.
 func (c *connection) event(kind EventKind, err error) Event {
 	e := Event{Kind: kind, Address: c.address, Err: err}
 	if c.who != nil {
@@ -248,7 +247,6 @@ func (c *connection) use() use {
 	return c.used
 }
 
-// belong sets the device of the connection.
 func (c *connection) belong(d *device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,7 +47,6 @@ type shares struct {
 	DrainTimeout time.Duration // for open asks when Serve ends: 1/6 of AskTimeout
 }
 
-// derive sets what is not set.
 func (o *Options) derive() {
 	share := func(of, part, least int) int { return max(of/part, min(of, least)) }
 	d := &o.shares

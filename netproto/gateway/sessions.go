@@ -116,7 +116,6 @@ func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *
 	return entry, seen, sync.OnceFunc(func() { s.done(entry) })
 }
 
-// add creates a session.
 func (s *sessions) add(key sessionKey) *session {
 	s.next++
 	x := &session{id: s.next, key: key, known: netproto.NewKnown(s.perSession)}
@@ -229,7 +228,6 @@ func (s *sessions) tell(out []*session) {
 	}
 }
 
-// end removes one session.
 func (s *sessions) end(key sessionKey) {
 	var out []*session
 	s.mu.Lock()

@@ -72,7 +72,6 @@ func (m *Events) Event(e gateway.Event) {
 	}
 }
 
-// codeName returns the label of a code.
 func codeName(c netproto.Code) string {
 	names := [...]string{
 		netproto.NoReason: "none", netproto.WrongVersion: "wrong_version", netproto.WrongTokenizer: "wrong_tokenizer",

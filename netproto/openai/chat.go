@@ -17,7 +17,6 @@ func (s *Server) chat(_ *reply, body []byte) (*request.Chat, shape, *request.Err
 	return r, &chatShape{s: s, r: r}, wrong
 }
 
-// turn answers requests for a turn of a chat.
 func (s *Server) turn(form chatForm) answerer {
 	return func(ctx context.Context, t *reply, body []byte) error {
 		r, shape, wrong := form(t, body)
@@ -155,7 +154,6 @@ type delta struct {
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
-// chunk returns a chunk with one choice.
 func (c *chatShape) chunk(d ...chatDelta) chatChunk {
 	out := chatChunk{head: c.head, Choices: d}
 	out.Object = "chat.completion.chunk"

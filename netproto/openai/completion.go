@@ -30,7 +30,6 @@ type textShape struct {
 	at    map[int]int // number of characters sent, for each answer that has begun
 }
 
-// prompts returns the prompts as ids.
 func (c *textShape) prompts() ([][]int32, error) {
 	all, model := c.r.IDs, c.s.model
 	for _, ids := range all {

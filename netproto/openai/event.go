@@ -33,7 +33,6 @@ type Event struct {
 	Err      error         // the cause of a failure
 }
 
-// log writes an event as one line.
 func (e Event) log(to *slog.Logger) {
 	level := slog.LevelInfo
 	if e.Status >= 500 {

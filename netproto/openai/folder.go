@@ -278,7 +278,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// add adds a file to the folder.
 func (f *Folder) add(temp string, text []int32, size int64) error {
 	sum := sha256.New()
 	_ = binary.Write(sum, binary.LittleEndian, text) // writing to a hash never fails
@@ -310,7 +309,6 @@ func (f *Folder) find(name string) int {
 	return slices.IndexFunc(f.saved, func(s savedText) bool { return s.name == name })
 }
 
-// remove removes a file.
 func (f *Folder) remove(i int) {
 	if err := os.Remove(f.file(f.saved[i].name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		f.log.Warn("saved keys and values could not be removed", "error", err)

@@ -76,7 +76,6 @@ func (p *place) back(ctx context.Context) error {
 	return nil
 }
 
-// leave frees the place.
 func (p *place) leave() {
 	if !p.aside {
 		<-p.g.slots

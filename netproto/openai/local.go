@@ -38,7 +38,6 @@ func (k keptMessages) local(messages []answer.Message) (local bool) {
 	return local
 }
 
-// hash returns the hash of a message.
 func hash(m answer.Message) [sha256.Size]byte {
 	return sha256.Sum256(request.Encode([]any{m.Role, m.Content, m.Calls}))
 }

@@ -77,7 +77,6 @@ type choice struct {
 	old  *pooled // to be closed to make room for a new one; nil: none
 }
 
-// choose chooses the session for a prompt.
 func (p *pool) choose(prompt []int32, chat bool) choice {
 	p.mu.Lock()
 	defer p.mu.Unlock()

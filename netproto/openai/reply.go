@@ -77,7 +77,6 @@ func (t *reply) serve(then answerer) error {
 	return nil
 }
 
-// read reads the request.
 func (t *reply) read() ([]byte, error) {
 	if err := t.kind(); err != nil {
 		return nil, err
@@ -286,7 +285,6 @@ func (s *Server) maxPrompt() int {
 	return limit
 }
 
-// prompts returns the ids of the prompts.
 func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	defer caught(&err)
 	all, err := j.prompts()
@@ -340,7 +338,6 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 	return nil
 }
 
-// answers generates the answers to one prompt.
 func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) error {
 	h, text := t.s.pool.take(ctx, prompt, j.chat), []int32(nil)

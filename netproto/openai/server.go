@@ -234,7 +234,6 @@ func (s *Server) Load() Load {
 	return l
 }
 
-// health reports whether requests are accepted.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	l := s.Load()
 	status, say := http.StatusOK, "ok"

@@ -37,7 +37,6 @@ type head struct {
 	Fingerprint string `json:"system_fingerprint"`
 }
 
-// head returns the head of a request's objects.
 func (s *Server) head(prefix, object, model string) head {
 	return head{ID: s.id(prefix), Object: object, Created: time.Now().Unix(), Model: model, Fingerprint: s.finger}
 }

@@ -95,7 +95,6 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	return nil
 }
 
-// pushAll adds several chunks.
 func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	for _, c := range chunks {
 		if err := b.push(ctx, event(c)); err != nil {

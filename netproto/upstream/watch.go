@@ -150,7 +150,6 @@ func (m *member) join(ctx context.Context) error {
 	return nil
 }
 
-// examine finds out what the engine can do.
 func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts, err error) {
 	o := m.u.o
 	if e, err = recognise(ctx, m.client, o.Model); err != nil {

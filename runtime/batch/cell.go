@@ -42,7 +42,6 @@ func (f *forest) leave(d *domain) {
 	}
 }
 
-// join attaches n to the cell c.
 func (f *forest) join(n *node, c *cell) {
 	n.cell = c
 	if c.first == nil {
@@ -106,7 +105,6 @@ func (c *children[T]) put(token int32, x *T) {
 	}
 }
 
-// drop removes the child with a token.
 func (c *children[T]) drop(token int32) {
 	if c.only != nil && c.token == token {
 		c.only = nil

@@ -221,7 +221,6 @@ func (f *forest) cut(n *node) {
 	}
 }
 
-// account counts slots of a tree.
 func (f *forest) account(t *tree, n int) {
 	f.nodes += n
 	t.slots += n

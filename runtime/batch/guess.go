@@ -61,7 +61,6 @@ func (s *Service) guess(st *step) {
 	}
 }
 
-// guesses reports whether there are any at all.
 func (s *Service) guesses() bool { return s.o.Lookup > 1 }
 
 // busy reports whether a step has no rows for guesses: it has many rows of its own, or other questions wait for it to

@@ -119,7 +119,6 @@ func (s *Service) begin(st *step, abort context.CancelCauseFunc) bool {
 	return s.present > 0
 }
 
-// end marks the step as ended.
 func (s *Service) end(st *step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

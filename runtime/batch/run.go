@@ -143,7 +143,6 @@ func (s *Service) split(st *step) (first, second *call) {
 	return first, second
 }
 
-// add adds row i of a step.
 func (c *call) add(row backend.Row, i int, r stepRow) {
 	if r.k > 0 {
 		c.want.Rows, c.heads = append(c.want.Rows, len(c.rows)), append(c.heads, i)

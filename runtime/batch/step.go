@@ -306,7 +306,6 @@ func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
 	return cost
 }
 
-// add adds a row.
 func (st *step) add(r stepRow) {
 	r.step, r.row = st.number, len(st.rows)
 	st.rows = append(st.rows, r)

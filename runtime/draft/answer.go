@@ -121,7 +121,6 @@ func (r *run) explain(e *escalation, err error) {
 	}
 }
 
-// takeProbe ends a probe.
 func (r *run) takeProbe(e *escalation, res result) {
 	e.timed(res)
 	failed := res.err
@@ -135,7 +134,6 @@ func (r *run) takeProbe(e *escalation, res result) {
 	r.report(e)
 }
 
-// timed notes the times of an answer.
 func (e *escalation) timed(res result) {
 	e.Wait = res.at.Sub(e.sent)
 	e.Queue, e.Cloud = res.answer.Queue, res.answer.Compute

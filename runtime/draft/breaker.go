@@ -64,7 +64,6 @@ func (b *Breaker) refusal() error {
 	return notAsked(b.cause)
 }
 
-// succeeded closes the breaker.
 func (b *Breaker) succeeded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

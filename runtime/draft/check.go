@@ -13,7 +13,6 @@ import (
 // and tokens may come ahead.
 func (r *run) checking() bool { return r.auto && r.Ahead > 1 && r.InFlight > 1 }
 
-// check asks about the text up to n.
 func (r *run) check(ctx context.Context, n *node) {
 	if !r.checking() || r.Deadline > 0 && r.Breaker.Open() {
 		return

@@ -18,7 +18,6 @@ type Clock interface {
 	Wait(t time.Time, done func() bool) bool
 }
 
-// now returns the time.
 func (r *run) now() time.Time {
 	if r.Clock != nil {
 		return r.Clock.Now()

@@ -314,7 +314,6 @@ func (s *Summary) addWarming(w *Warming) {
 	}
 }
 
-// addEscalation counts an escalation.
 func (s *Summary) addEscalation(q *Escalation) {
 	s.Wasted += q.Wasted
 	s.BytesUp += q.BytesUp

@@ -12,7 +12,6 @@ type fact struct {
 	next  map[int32]*fact
 }
 
-// after returns the fact after one more token.
 func (f *fact) after(token int32) *fact {
 	n := f.next[token]
 	if n == nil {

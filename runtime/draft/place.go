@@ -30,7 +30,6 @@ func (r *run) pick(n *node, head *backend.Output) int32 {
 	return n.place.Pick(n.pos+1, head)
 }
 
-// allows reports whether a token may follow n.
 func (n *node) allows(token int32) bool { return n.place == nil || n.place.Allows(token) }
 
 // taken returns the token that an answer to e makes stand, and who chose it: the small model's if no token of the

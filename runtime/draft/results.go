@@ -12,7 +12,6 @@ type results struct {
 
 func newResults() *results { return &results{bell: make(chan struct{}, 1)} }
 
-// put adds a result.
 func (q *results) put(r result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +37,6 @@ func (q *results) take() (r result, ok bool) {
 	return r, true
 }
 
-// any reports whether there is a result.
 func (q *results) any() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

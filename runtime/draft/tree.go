@@ -49,14 +49,12 @@ type pass struct {
 // open reports whether the token after n is a question without an answer.
 func (n *node) open() bool { return n.esc != nil && !n.esc.answered() }
 
-// child adds a token after n.
 func (r *run) child(n *node, token int32, confidence float32) *node {
 	c := r.follower(n, token, confidence)
 	n.children = append(n.children, c)
 	return c
 }
 
-// follower makes a node for a token after n.
 func (r *run) follower(n *node, token int32, confidence float32) *node {
 	r.last++
 	c := &node{

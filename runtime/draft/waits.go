@@ -19,7 +19,6 @@ type Waits struct {
 	tokens, asked float64 // decisions, and of these, escalations; older ones count less
 }
 
-// decided counts a decision.
 func (w *Waits) decided(escalated bool) {
 	const keep = 1 - 1./256
 	w.tokens, w.asked = keep*w.tokens+1, keep*w.asked

@@ -85,7 +85,6 @@ func (s *Session) one(
 	return slot, &s.out[0], nil
 }
 
-// several evaluates nodes together.
 func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
 	if m.s.speculation.depth > 0 {
@@ -199,7 +198,6 @@ func (m *edge) lose(nodes []draft.Node) {
 	}
 }
 
-// put records the slot of a node.
 func (m *edge) put(n draft.Node, slot int32) {
 	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }

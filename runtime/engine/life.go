@@ -61,7 +61,6 @@ func (l *life) use() (done func(), err error) {
 	return l.uses.Give, nil
 }
 
-// closed reports whether Close has been called.
 func (l *life) closed() bool { return l.closing.Err() != nil }
 
 // bind returns a context that also ends, with ErrClosed, when Close is called. The caller must call release.

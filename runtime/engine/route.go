@@ -146,7 +146,6 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	return err
 }
 
-// text generates a text.
 func (s *Session) text(
 	ctx context.Context, prompt []int32, r Route, start time.Time, yield func(Token) bool,
 ) error {

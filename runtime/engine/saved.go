@@ -143,7 +143,6 @@ func (s *Session) CopyFrom(ctx context.Context, from *Session, most int) (err er
 	return nil
 }
 
-// empty drops the text.
 func (s *Session) empty() {
 	s.cache.Truncate(0)
 	s.ids = nil

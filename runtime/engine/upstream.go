@@ -78,7 +78,6 @@ func draw(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 	return choice, score, standing, nil
 }
 
-// endsOf returns the tokens that end a text.
 func endsOf(t *tokenizer.Tokenizer) (all []int32) {
 	for id := range int32(t.Used()) {
 		if t.IsEnd(id) {

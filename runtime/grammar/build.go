@@ -52,7 +52,6 @@ func (b *Builder) state(bounds int32) int32 {
 	return int32(len(b.g.states) - 1)
 }
 
-// count adds bounds of a count.
 func (b *Builder) count(bounds regular.Bounds) int32 {
 	b.g.bounds = append(b.g.bounds, bounds)
 	return int32(len(b.g.bounds) - 1)

@@ -133,7 +133,6 @@ func (m *Matcher) reach(t thread) *reach {
 	return r
 }
 
-// local returns the place of a thread.
 func (m *Matcher) local(t thread) local {
 	s := &m.g.states[t.at]
 	b := m.g.bounds[s.bounds]

@@ -130,7 +130,6 @@ func (g *Grammar) toEnd(at, missing int32) int32 {
 	return int32(min(int64(of[last].bytes)+more, endless))
 }
 
-// sum adds lengths.
 func sum(a, b int32) int32 { return int32(min(int64(a)+int64(b), endless)) }
 
 // Least returns the minimum number of bytes that complete a text to a whole value; 0 if it is one.

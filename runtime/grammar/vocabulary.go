@@ -95,7 +95,6 @@ type entry struct {
 	id   int32
 }
 
-// plant makes the tree of some texts.
 func plant(entries []entry) *tree {
 	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.text, b.text) })
 	v := &tree{bytes: []byte{0}, below: []int32{0}, first: []int32{0}} // the root

@@ -23,7 +23,6 @@ func (p *parser) list() expression {
 	return elements(all, true)
 }
 
-// elements returns the expression of a list.
 func elements(all []expression, tuple bool) expression {
 	return func(r *run) value {
 		r.spend(16 * len(all))
@@ -35,7 +34,6 @@ func elements(all []expression, tuple bool) expression {
 	}
 }
 
-// expression reads an expression.
 func (p *parser) expression() expression { return p.condition(true) }
 
 // condition reads a if b else c, or without the condition what may stand before one.
@@ -165,7 +163,6 @@ func (p *parser) concat() expression  { return p.chain(p.product, "~") }
 func (p *parser) product() expression { return p.chain(p.power, "*", "/", "//", "%") }
 func (p *parser) power() expression   { return p.chain(p.unary, "**") }
 
-// arithmetic applies an operator.
 func (r *run) arithmetic(op string, a, b value) value {
 	r.spend(1)
 	switch x := a.(type) {
@@ -192,13 +189,11 @@ func (r *run) arithmetic(op string, a, b value) value {
 	return calculated(op, a, b)
 }
 
-// joined returns one text after another.
 func (r *run) joined(a, b str) str {
 	r.spend(2 * (len(a.String) + len(b.String)))
 	return str{a.String + b.String, a.Given + b.Given}
 }
 
-// repeated returns a text n times.
 func (r *run) repeated(s str, n int) str {
 	if n = max(n, 0); n > 0 && len(s.String) > r.left/(2*n) {
 		r.spend(r.left + 1)
@@ -305,7 +300,6 @@ func (p *parser) primary() expression {
 
 func constant(v value) expression { return func(*run) value { return v } }
 
-// until reads expressions up to a bracket.
 func (p *parser) until(end string) (all []expression) {
 	for !p.accept(end) {
 		all = append(all, p.expression())
@@ -444,7 +438,6 @@ func (p *parser) subscript(of expression) expression {
 	}
 }
 
-// field returns v.name.
 func (r *run) field(v value, name string) value {
 	r.spend(1)
 	if m := r.method(v, name); m != nil {
@@ -559,5 +552,4 @@ func isInt(v value) bool {
 	return false
 }
 
-// characters returns the number of characters of a text.
 func characters(s string) int { return utf8.RuneCountInString(s) }

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// filters reads the filters and tests after an expression.
 func (p *parser) filters(e expression) expression {
 	defer p.deeper()()
 	for {
@@ -109,7 +108,6 @@ func iterable(v value) bool {
 // filter turns a value into another one.
 type filter func(r *run, v value, a args) value
 
-// textFilter returns a method of texts as a filter.
 func textFilter(name string) filter {
 	return func(r *run, v value, a args) value { return r.method(r.text(v), name).(function)(r, a) }
 }

@@ -152,7 +152,6 @@ type scope struct {
 	parent *scope
 }
 
-// find returns a variable.
 func (s *scope) find(name string) value {
 	for ; s != nil; s = s.parent {
 		if v, ok := s.vars[name]; ok {
@@ -170,7 +169,6 @@ func (r *run) inner(parent *scope, f func()) {
 	r.scope = before
 }
 
-// captured returns what f writes.
 func (r *run) captured(f func()) str {
 	before, line := r.out, r.line
 	r.out = builder{}

@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// given returns a value from outside.
 func (r *run) given(v any) value {
 	defer r.deeper(1)()
 	r.read += bytesPerValue
@@ -49,7 +48,6 @@ func CheckJSON(text []byte) (err error) {
 	return nil
 }
 
-// parsed returns the value of JSON text.
 func (r *run) parsed(text []byte) value {
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // the decoder alone accepts more
 		fail("this is not JSON: %w", err)
@@ -59,7 +57,6 @@ func (r *run) parsed(text []byte) value {
 	return r.decoded(d)
 }
 
-// nextToken returns the next token of valid JSON.
 func nextToken(d *json.Decoder) json.Token {
 	t, err := d.Token()
 	if err != nil {
@@ -68,7 +65,6 @@ func nextToken(d *json.Decoder) json.Token {
 	return t
 }
 
-// decoded returns the next value.
 func (r *run) decoded(d *json.Decoder) value {
 	switch t := nextToken(d).(type) {
 	case json.Delim:
@@ -157,7 +153,6 @@ func (w *jsonWriter) value(v value) {
 	}
 }
 
-// all writes n elements.
 func (w *jsonWriter) all(open, end string, n int, one func(i int)) {
 	defer w.deeper(1)()
 	w.level++
@@ -181,7 +176,6 @@ func (w *jsonWriter) all(open, end string, n int, one func(i int)) {
 	w.WriteString(end)
 }
 
-// text writes a text in quotes.
 func (w *jsonWriter) text(s string) {
 	w.spend(2 * len(s))
 	w.WriteByte('"')

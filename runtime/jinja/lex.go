@@ -53,7 +53,6 @@ func (l *lexer) take(n int) string {
 	return text
 }
 
-// next returns the next token.
 func (l *lexer) next() token {
 	if l.inside {
 		return l.tagToken()
@@ -125,7 +124,6 @@ func (l *lexer) trimmed(text string, kind, sign byte) string {
 	return text
 }
 
-// comment skips a comment.
 func (l *lexer) comment() {
 	end := strings.Index(l.rest, "#}")
 	if end < 0 {
@@ -166,7 +164,6 @@ func (l *lexer) raw(m []int) token {
 	return token{tokData, content, line}
 }
 
-// tagToken returns the next token in a tag.
 func (l *lexer) tagToken() token {
 	l.take(len(l.rest) - len(strings.TrimLeftFunc(l.rest, unicode.IsSpace)))
 	line := l.line
@@ -216,7 +213,6 @@ func (l *lexer) tagEnd() (token, bool) {
 	return token{kind, end, line}, true
 }
 
-// bracket counts brackets.
 func (l *lexer) bracket(op string) {
 	switch op {
 	case "(", "[", "{":
@@ -230,7 +226,6 @@ func (l *lexer) bracket(op string) {
 	}
 }
 
-// quoted takes a text in quotes.
 func (l *lexer) quoted(quote byte) string {
 	for i := 1; i < len(l.rest); i++ {
 		switch l.rest[i] {

@@ -12,7 +12,6 @@ type parser struct {
 	loops  int // loops around
 }
 
-// advance goes to the next token.
 func (p *parser) advance() {
 	if p.ahead != nil {
 		p.tok, p.ahead = *p.ahead, nil
@@ -23,7 +22,6 @@ func (p *parser) advance() {
 	p.line = p.tok.line
 }
 
-// peek returns the token after the next.
 func (p *parser) peek() token {
 	if p.ahead == nil {
 		t := p.next()
@@ -53,7 +51,6 @@ func (p *parser) expect(text string) {
 	}
 }
 
-// end takes a token of a kind.
 func (p *parser) end(kind int, text string) {
 	if p.tok.kind != kind {
 		fail("%s is expected before %.40q", text, p.tok.text)
@@ -61,7 +58,6 @@ func (p *parser) end(kind int, text string) {
 	p.advance()
 }
 
-// name takes a name.
 func (p *parser) name() string {
 	name := p.tok.text
 	if p.tok.kind != tokName {
@@ -148,7 +144,6 @@ func (p *parser) body(until string) block {
 	return b
 }
 
-// put writes into the output.
 func (r *run) put(t str) {
 	r.spend(1 + 2*len(t.String))
 	r.out.add(t)
@@ -372,7 +367,6 @@ type loop struct {
 	i   int
 }
 
-// field returns an attribute.
 func (l *loop) field(name string) value {
 	n := len(l.all)
 	switch name {

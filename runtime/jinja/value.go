@@ -130,7 +130,6 @@ func isNumber(v value) bool {
 	return false
 }
 
-// number returns a number as float64.
 func number(v value) float64 {
 	switch v := v.(type) {
 	case bool:

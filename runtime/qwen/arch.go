@@ -16,7 +16,6 @@ type Arch struct {
 	HeadNorms bool   // q and k have a norm of each head, before the rotation
 }
 
-// archs returns the architectures that this package reads.
 func archs() []Arch {
 	return []Arch{
 		{Name: "qwen2", Title: "Qwen2", Biases: true},
@@ -35,7 +34,6 @@ func absent(name string) (what string, known bool) {
 	return what, known
 }
 
-// readArch returns the architecture of f.
 func readArch(f *gguf.File) (Arch, error) {
 	name, err := f.String("general.architecture")
 	if err != nil {

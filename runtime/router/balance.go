@@ -81,7 +81,6 @@ func outside(c float32) bool { return !(c >= 0 && c <= 1) }
 // Clone returns a balance with the same content, independent of b.
 func (b *Balance) Clone() *Balance { return &Balance{s: b.state()} }
 
-// state returns a copy of the state.
 func (b *Balance) state() state {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +131,6 @@ func (b *Balance) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// validate reports a value that is out of range.
 func (s *state) validate() error {
 	if !(s.Budget >= 0 && s.Budget <= 1) {
 		return fmt.Errorf("budget: %v is not within 0 to 1", s.Budget)

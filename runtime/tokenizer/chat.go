@@ -86,7 +86,6 @@ func (t *Tokenizer) Next(before []int32, msgs []Message, tools [][]byte, values 
 	return ids, nil
 }
 
-// render returns the text of a chat.
 func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text jinja.Text, err error) {
 	if t.chatErr != nil {
 		return text, t.chatErr

@@ -116,7 +116,6 @@ const (
 	standInSHY   = standInDEL + 0x22   // for byte 0xAD, after 0x7F to 0xA0
 )
 
-// letterOf returns the character for b.
 func letterOf(b byte) rune {
 	switch {
 	case b <= 0x20:

@@ -117,7 +117,6 @@ func idKeys() []string {
 	return keys
 }
 
-// build checks s and makes a tokenizer from it.
 func build(s source) (*Tokenizer, error) {
 	t := &Tokenizer{bos: -1, eos: -1, addBOS: s.addBOS}
 	var err error
@@ -160,7 +159,6 @@ func (t *Tokenizer) findBytes() error {
 	return nil
 }
 
-// setSpecialIDs sets the special ids.
 func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 	checked := make(map[string]int32, len(ids))
 	for _, key := range idKeys() {

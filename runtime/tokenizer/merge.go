@@ -74,7 +74,6 @@ type longMerger struct {
 	queue      pairQueue
 }
 
-// merge appends the tokens of piece to dst.
 func (m *longMerger) merge(dst []int32, piece string, t *Tokenizer) []int32 {
 	m.start(piece, t)
 	for len(m.queue) > 0 {
@@ -144,7 +143,6 @@ func newQueued(rank uint32, at int32) queued { return queued(rank)<<32 | queued(
 // as many cache lines on the way down as with two.
 type pairQueue []queued
 
-// push adds q.
 func (h *pairQueue) push(q queued) {
 	*h = append(*h, q)
 	s := *h

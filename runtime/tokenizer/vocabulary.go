@@ -30,7 +30,6 @@ type vocabulary struct {
 // slot is a hash and an id, plus one: zero is an empty slot.
 type slot struct{ hash, id uint32 }
 
-// newVocabulary copies tokens.
 func newVocabulary(tokens stringList) (vocabulary, error) {
 	n := tokens.Len()
 	v := vocabulary{seed: maphash.MakeSeed()}

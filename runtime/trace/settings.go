@@ -65,7 +65,6 @@ type header struct {
 // Rule returns the index of a label rule in [Position.Labels], -1 if the set does not have it.
 func (s *Settings) Rule(name string) int { return slices.Index(s.Labels, name) }
 
-// validate refuses settings that no set can have.
 func (s *Settings) validate() error {
 	for _, f := range []struct {
 		name             string
@@ -81,7 +80,6 @@ func (s *Settings) validate() error {
 	return nil
 }
 
-// encode returns the line.
 func (s *Settings) encode() ([]byte, error) {
 	b, err := json.Marshal(header{format, version, *s})
 	if err == nil && len(b) >= maxLine {
@@ -90,7 +88,6 @@ func (s *Settings) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parseSettings reads the line.
 func parseSettings(line []byte) (*Settings, error) {
 	var h header
 	switch err := json.Unmarshal(line, &h); {

@@ -101,10 +101,8 @@ func (p *planter) text() string {
 
 func (p *planter) offset(x token.Pos) int { return p.Fset.Position(x).Offset }
 
-// code returns the source of a node.
 func (p *planter) code(n ast.Node) string { return p.src[p.offset(n.Pos()):p.offset(n.End())] }
 
-// wrap puts text before and after a node.
 func (p *planter) wrap(n ast.Node, before, after string) {
 	at, end := p.offset(n.Pos()), p.offset(n.End())
 	p.edits = append(p.edits, edit{at, at, opening, len(p.edits), before})
@@ -130,7 +128,6 @@ func (p *planter) number(n ast.Node, mistakes ...string) int {
 	return first
 }
 
-// visit plants the mutants of one node.
 func (p *planter) visit(n ast.Node) bool {
 	switch x := n.(type) {
 	case *ast.GenDecl:

@@ -48,7 +48,6 @@ func tileAMX(accumulators int) func(k *Kernel) {
 	}
 }
 
-// load loads the arguments.
 func (t *amxTile) load() {
 	t.ToArgs(AX)
 	t.AlignStack(R15)

@@ -30,7 +30,6 @@ const (
 	R22, R23, R24, R25, R26 Reg = "R22", "R23", "R24", "R25", "R26"
 )
 
-// registers returns n registers, from v on.
 func registers(n int, v V) (vs []V) {
 	for i := range n {
 		vs = append(vs, v+V(i))

@@ -32,13 +32,11 @@ func armPacks(set armSet) []microkernel {
 	return shape{"pack", "packArgs", "pack", "", onArm(set, armPack)}.of(set.Packs(), armFormats...)
 }
 
-// armTiles returns the tiles for panels.
 func armTiles(set armSet) []microkernel {
 	write := onArm(set, writeArmTile)
 	return tilesOf(set.Name(), "tile", write, write, write)
 }
 
-// onArm writes a microkernel of arm64.
 func onArm(set armSet, write func(a *arm)) func(*Kernel) {
 	return func(k *Kernel) {
 		a := &arm{Kernel: k, set: set}

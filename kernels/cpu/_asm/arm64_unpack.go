@@ -37,7 +37,6 @@ type layout struct {
 	visit     func(block, half int, w []V)
 }
 
-// rowLayout returns the layout for GEMV.
 func rowLayout(a *arm) *layout {
 	n := 1
 	if a.format.Block().Columns == 256 {
@@ -50,7 +49,6 @@ func rowLayout(a *arm) *layout {
 	}
 }
 
-// panelLayout returns the layout for packing.
 func panelLayout(a *arm) *layout {
 	return &layout{
 		arm: a, panel: true,
@@ -121,7 +119,6 @@ func (l *layout) withBits(v, bits []V, leftLow, leftHigh int) (low, high []V) {
 	return low, high
 }
 
-// shiftBits shifts bytes.
 func (l *layout) shiftBits(bits []V, left int, to []V) {
 	for i := range bits {
 		switch {

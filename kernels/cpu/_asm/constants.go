@@ -117,7 +117,6 @@ func (k *Kernel) Table(name string, size int, values []int) Mem {
 	return Mem{Symbol: name + "<>", Base: "SB"}
 }
 
-// repeat is the values, n times.
 func repeat(n int, values ...int) []int { return slices.Repeat(values, n) }
 
 // spread returns the table for VPSHUFB that expands n of 16 bytes, step bytes apart, to unsigned 32-bit numbers.

@@ -55,7 +55,6 @@ func writeGEMM4(k *Kernel) {
 	k.Return()
 }
 
-// load loads the arguments.
 func (g *gemm4) load() {
 	g.ToArgs(R14)
 	g.AlignStack(BP)

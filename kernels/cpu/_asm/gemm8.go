@@ -51,7 +51,6 @@ func writeGEMM8(k *Kernel) {
 	k.Return()
 }
 
-// layOutStack lays out the stack.
 func (g *gemm8) layOutStack() {
 	width, blocks := g.Set.Width(), g.b.Columns/32
 	g.scales.Step = g.Scheme.Scales() * width
@@ -68,7 +67,6 @@ func (g *gemm8) layOutStack() {
 	g.sums = g.Aligned(AX, width*g.b.Accumulators()*maxTokens)
 }
 
-// load loads the arguments.
 func (g *gemm8) load() {
 	g.ToArgs(R14)
 	g.AlignStack(AX)

@@ -33,7 +33,6 @@ var (
 	dstBytes   = multiples{R11, BX}
 )
 
-// after is n of them after m.
 func (b multiples) after(m Mem, n int) Mem {
 	switch n {
 	case 0:
@@ -48,7 +47,6 @@ func (b multiples) after(m Mem, n int) Mem {
 	panic(fmt.Sprint("no multiple of ", n))
 }
 
-// write writes the microkernel.
 func (g gemmFloat) write(t floatType, k *Kernel) {
 	g.Kernel, g.weights = k, t
 	g.sums = k.Aligned(DX, g.passes()*g.tileRows*g.tileTokens*k.Set.Width())

@@ -54,7 +54,6 @@ func (g *gemv8) layOut() {
 	}
 }
 
-// load loads the arguments.
 func (g *gemv8) load() {
 	g.ToArgs(AX)
 	g.Load(AX, "dst", R12, "w", SI, "wBytes", R10, "n", R9, "q", DX, "d", CX, g.Scheme.Sums(), AX)

@@ -10,7 +10,6 @@ type gemvFloat struct {
 	sums, w []Vec
 }
 
-// gemv writes the microkernel.
 func (t floatType) gemv(k *Kernel) {
 	g := &gemvFloat{k, t, k.Vecs(2), k.Vecs(2)}
 	k.ToArgs(AX)
@@ -85,7 +84,6 @@ func (g *gemvFloat) add(from, registers int) {
 	}
 }
 
-// advance advances by a number of columns.
 func (g *gemvFloat) advance(columns int) {
 	g.Op("ADDQ", columns*g.bytes, AX)
 	g.Op("ADDQ", columns*4, CX)

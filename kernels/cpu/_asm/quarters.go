@@ -8,7 +8,6 @@ type Quarters struct {
 	Scales  [2]Vec    // lane r of a quarter is of row r. The second are minima, or those of second half blocks
 }
 
-// free frees the registers.
 func (q Quarters) free(k *Kernel) {
 	for _, row := range q.Columns {
 		k.Free(row[:]...)
@@ -114,7 +113,6 @@ func (k *Kernel) transposeScales(numbers [4]Vec, d [2]Vec, kept Mem) {
 	}
 }
 
-// keptScales returns the scales that transposeScales has kept.
 func (k *Kernel) keptScales(kept Mem) (scales [2]Vec) {
 	for i := range scales {
 		scales[i] = k.Vec()

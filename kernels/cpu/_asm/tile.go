@@ -30,7 +30,6 @@ func tileOf(panels, atATime int) func(k *Kernel) {
 	}
 }
 
-// load loads the arguments.
 func (t *tile) load() {
 	t.ToArgs(AX)
 	if t.Scheme.Signed() {

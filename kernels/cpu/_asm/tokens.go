@@ -48,7 +48,6 @@ func (w *Weights) loadScales(k *Kernel, from Mem, minima func() Mem) {
 	}
 }
 
-// free frees the registers.
 func (w Weights) free(k *Kernel) {
 	k.Free(w.Parts[:]...)
 	for _, scale := range w.Scales {

@@ -198,7 +198,6 @@ func (p *Pool) waiting() bool {
 	return false
 }
 
-// work is the loop of a worker.
 func (p *Pool) work(w *worker, number int) {
 	defer p.joined.Done()
 	for idle := 0; ; idle++ {

@@ -11,7 +11,6 @@ func Above(x []float32, bar float32) int {
 	return inUse().above(x, bar)
 }
 
-// aboveGeneric is Above.
 func aboveGeneric(x []float32, bar float32) int {
 	for i, v := range x {
 		if v > bar {

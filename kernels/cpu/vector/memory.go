@@ -14,12 +14,10 @@ func f32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uin
 // f16 reads the half-precision number at the front of b.
 func f16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// bytesOf returns the memory of f.
 func bytesOf(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }
 
-// halfBytes returns the memory of h.
 func halfBytes(h []uint16) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(h))), 2*len(h))
 }

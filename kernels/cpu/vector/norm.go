@@ -15,7 +15,6 @@ func RMSNorm(dst, x, g []float32, eps float32) {
 	inUse().rmsNorm(dst, x, g, eps)
 }
 
-// rmsNormGeneric is RMSNorm.
 func rmsNormGeneric(dst, x, g []float32, eps float32) {
 	scale := float32(1 / math.Sqrt(Dot64(x, x)/float64(len(x))+float64(eps)))
 	for i, v := range x {

@@ -54,7 +54,6 @@ func generic() *operations {
 	}
 }
 
-// of returns the operations of an instruction set.
 func of(set string) *operations {
 	k := functions(set)
 	k.set = set

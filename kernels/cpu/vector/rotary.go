@@ -20,7 +20,6 @@ func Rope(x, cos, sin []float32) {
 	}
 }
 
-// ropeGeneric is Rope.
 func ropeGeneric(x, cos, sin []float32) {
 	for half := len(cos); len(x) > 0; x = x[2*half:] {
 		a, b := x[:half], x[half:2*half]

@@ -78,7 +78,6 @@ func diagnosed() []string {
 	return append(flags, "-Wframe-larger-than=16384", "-Werror=frame-larger-than")
 }
 
-// flags returns the flags of a variant.
 func (v Variant) flags() []string {
 	if v != Check {
 		return []string{"-ffp-contract=off", "-O2"}

@@ -34,7 +34,6 @@ var builtins = map[string]bool{
 	"thread_execution_width":           false,
 }
 
-// kernel reads the definition of a kernel.
 func (u *unit) kernel(at int, header string, params, body, end int, attributes map[string]string) {
 	name := u.at(params - 1)
 	if u.at(params - 1).is("]]") {

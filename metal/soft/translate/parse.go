@@ -194,7 +194,6 @@ func (u *unit) helper(params, body, end int) {
 	}
 }
 
-// function records the names that a function mentions.
 func (u *unit) function(name token, body, end int) {
 	f := function{name: name.text, at: name.at, mentions: map[string]bool{}}
 	for i := body; i < end; i++ {

@@ -35,7 +35,6 @@ type function struct {
 	computed bool // not a function, but a constant that depends on function constants
 }
 
-// fail records a problem.
 func (u *unit) fail(at location, format string, a ...any) {
 	u.problems = append(u.problems, problem{at, fmt.Sprintf(format, a...)})
 }

@@ -257,7 +257,6 @@ func (a *Answer) text(ctx context.Context) (string, error) {
 	return a.finished(sum), nil
 }
 
-// names returns the names of the tools.
 func (a *Answer) names() []string { return slices.Sorted(maps.Keys(a.Calls.Each)) }
 
 // called generates a call after its beginning was found in the text; begin is where the stretch began. The call is

@@ -82,7 +82,6 @@ type reader struct {
 	short bool // the text ended where it could still match
 }
 
-// literal expects a text.
 func (r *reader) literal(text string) { r.any(text) }
 
 // literals expects texts, with optional blanks before each.
@@ -93,7 +92,6 @@ func (r *reader) literals(all ...string) {
 	}
 }
 
-// blanks skips blanks.
 func (r *reader) blanks() {
 	if r.ok {
 		r.rest = strings.TrimLeft(r.rest, blanks)
@@ -124,7 +122,6 @@ func (r *reader) any(texts ...string) (found string) {
 // blanks are the characters that may separate calls.
 const blanks = " \t\r\n"
 
-// tell records text as shown.
 func (s *callFinder) tell(text string) string {
 	s.shown.WriteString(text)
 	return text

@@ -64,7 +64,6 @@ func (f *fields) integerMax(name string, r *Request) bool {
 	return f.count(name, 1, math.MaxInt32, &r.Settings.MaxTokens)
 }
 
-// chatLogProbs parses which log-probabilities are requested.
 func (f *fields) chatLogProbs(s *answer.Settings) {
 	f.flag("logprobs", &s.LogProbs)
 	if f.count("top_logprobs", 0, maxTop, &s.Top) && s.Top > 0 && !s.LogProbs {
@@ -72,7 +71,6 @@ func (f *fields) chatLogProbs(s *answer.Settings) {
 	}
 }
 
-// messages parses the conversation.
 func (f *fields) messages(r *Chat) {
 	all, _ := f.list("messages", maxMessages)
 	if len(all) == 0 {
@@ -171,7 +169,6 @@ func (f *fields) answered(name string, known map[string]bool) {
 	}
 }
 
-// calls parses the calls of an assistant.
 func (f *fields) calls(known map[string]bool) (calls []answer.Call) {
 	f.objects("tool_calls", maxTools, func(o *fields) {
 		var c answer.Call

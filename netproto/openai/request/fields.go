@@ -41,7 +41,6 @@ func parseFields(at string, raw []byte) *fields {
 	return f
 }
 
-// parseBody parses the body of a request.
 func parseBody(body []byte) *fields {
 	f := new(fields)
 	switch at := invalidUTF8(body); {
@@ -82,7 +81,6 @@ func isObject(raw []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
 }
 
-// path returns the path of a field.
 func (f *fields) path(name string) string {
 	switch {
 	case f.at == "":
@@ -112,14 +110,12 @@ func (f *fields) fails(err *Error) {
 	}
 }
 
-// take returns a field and marks it as parsed.
 func (f *fields) take(name string) (json.RawMessage, bool) {
 	raw, ok := f.all[name]
 	delete(f.all, name)
 	return raw, ok
 }
 
-// missing records the error for a missing field.
 func (f *fields) missing(name, format string, args ...any) {
 	if f.err != nil {
 		return
@@ -137,7 +133,6 @@ func (f *fields) text(name string, to *string) bool {
 	return ok
 }
 
-// needed parses a required string.
 func (f *fields) needed(name string, to *string, hint string) {
 	if !f.text(name, to) {
 		f.missing(name, "%s", hint)
@@ -226,7 +221,6 @@ func (f *fields) objects(name string, limit int, read func(o *fields)) {
 	f.elements(name, all, read)
 }
 
-// elements parses the elements of a list.
 func (f *fields) elements(name string, all []json.RawMessage, read func(o *fields)) {
 	for i, raw := range all {
 		if f.err != nil {

@@ -100,7 +100,6 @@ func (f *fields) samplers(raw json.RawMessage, s *answer.Settings) {
 	}
 }
 
-// lines parses the limits of lines.
 func (f *fields) lines(l *answer.Lines) {
 	f.count("n_indent", 0, math.MaxInt32, &l.Indent)
 	ms := int64(0)

@@ -173,7 +173,6 @@ func (f *fields) block(role string, known map[string]bool) (m answer.Message, sh
 	return m, true
 }
 
-// toolUse parses a call of an assistant.
 func (f *fields) toolUse(known map[string]bool) answer.Call {
 	var c answer.Call
 	f.needed("id", &c.ID, "give the id of the call")

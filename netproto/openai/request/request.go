@@ -167,7 +167,6 @@ func (f *fields) extension(r *Request) {
 // OwnName is the name of the field with this server's additions, in requests and responses.
 const OwnName = "pilotfish"
 
-// responseFormat parses the format of the answer.
 func (f *fields) responseFormat(r *Request) {
 	f.object("response_format", func(o *fields) {
 		o.format(r, o.jsonSchema)
@@ -199,7 +198,6 @@ func (f *fields) jsonSchema(r *Request) {
 	}
 }
 
-// schema parses a schema with its name.
 func (f *fields) schema(r *Request) {
 	name, ok := "", false
 	f.text("name", &name)

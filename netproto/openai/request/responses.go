@@ -190,7 +190,6 @@ func (f *fields) reasoningText() string {
 	return text.String()
 }
 
-// functionCall parses a call of an assistant.
 func (f *fields) functionCall(known map[string]bool) (c answer.Call) {
 	f.needed("call_id", &c.ID, "give the id of the call")
 	f.needed("name", &c.Name, "give the name of the function")

@@ -58,7 +58,6 @@ func (f *fields) thinks(r *Chat, d Defaults) {
 	f.idle("reasoning_format", idle{values: `"auto" "deepseek"`})
 }
 
-// templateValues parses the values for the chat template.
 func (f *fields) templateValues(r *Chat, d Defaults) {
 	f.object("chat_template_kwargs", func(o *fields) {
 		if !d.Thinks {
@@ -72,7 +71,6 @@ func (f *fields) templateValues(r *Chat, d Defaults) {
 	})
 }
 
-// thinkFlag parses whether the model is to think.
 func (f *fields) thinkFlag(r *Chat, name string) {
 	on := false
 	if f.flag(name, &on) {

@@ -76,7 +76,6 @@ func (f *fields) choose(r *Chat, choice func(*Chat)) {
 	}
 }
 
-// tool parses the definition of a tool.
 func (f *fields) tool() (t tool) {
 	f.one("type", "function", "give function: no other tools are known")
 	f.flag("strict", &t.strict)

@@ -86,7 +86,6 @@ func (s *slots) idle() (best *list.Element) {
 	return best
 }
 
-// forget releases the slot of a session.
 func (s *slots) forget(session uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,7 +48,6 @@ func newVLLMCompletions(a Ask, model string) completionsRequest {
 	}
 }
 
-// token returns the token of a choice.
 func (w completion) token() (int32, error) {
 	if len(w.Tokens) > 0 {
 		return one(w.Tokens)

@@ -74,7 +74,6 @@ func (p attendPlan) wideParts(rows, group, kvHeads, threads, memory int) (int, e
 	return parts, nil
 }
 
-// encodeAttend encodes the attention of a layer.
 func (p *pass) encodeAttend(layer int) {
 	c, s := p.kv.c, &p.d.scratch
 	group, plan := c.Heads/c.KVHeads, p.kv.plan
@@ -133,7 +132,6 @@ type tiling struct {
 	seen          []uint32 // [block][1 + rows of a tile]: what any row sees, and each
 }
 
-// fill cuts rows into tiles of tileRows.
 func (g *tiling) fill(rows []backend.Row, tileRows int) {
 	g.tiles, g.blocks, g.masks = g.tiles[:0], g.blocks[:0], g.masks[:0]
 	for len(rows) > 0 {
@@ -145,7 +143,6 @@ func (g *tiling) fill(rows []backend.Row, tileRows int) {
 	}
 }
 
-// tile adds the blocks of one tile.
 func (g *tiling) tile(rows []backend.Row, tileRows int) {
 	const slots, all = kernels.BlockSlots, ^uint32(0)
 	blocks := 0

@@ -48,7 +48,6 @@ func (p *pass) drawOf(want backend.Want) *draw {
 	return d
 }
 
-// head sets the arguments of the head.
 func (d *draw) head(a *kernels.HeadArgs) {
 	if d == nil || !d.rest {
 		return
@@ -57,7 +56,6 @@ func (d *draw) head(a *kernels.HeadArgs) {
 	a.SeedLow, a.SeedHigh = uint32(d.seed), uint32(d.seed>>32)
 }
 
-// merge sets the arguments of the merge.
 func (d *draw) merge(a *kernels.MergeArgs) {
 	if d == nil {
 		return

@@ -34,7 +34,6 @@ func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend
 	return p
 }
 
-// begin starts a pass.
 func (d *Device) begin(store *kv, rows []backend.Row) *pass {
 	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.takeFrame()}
 	if p.err = p.frame.fill(d, p.kv, rows); p.err != nil {
@@ -114,7 +113,6 @@ func (d *Device) land(last *pass) {
 	d.flights = slices.Delete(d.flights, 0, n)
 }
 
-// takeFrame returns an unused frame.
 func (d *Device) takeFrame() *frame {
 	if n := len(d.spare); n > 0 {
 		f := d.spare[n-1]

@@ -88,7 +88,6 @@ func (r *router) bound(i int) bound {
 	return at(r.parts[i])
 }
 
-// merge sets the arguments of the merge.
 func (r *router) merge(a *kernels.MergeArgs) {
 	if r == nil {
 		return

@@ -164,7 +164,6 @@ func (s *splitSums) resize(n, size int) {
 	s.top, s.sum = resized(s.top, n*vector.Queries), resized(s.sum, n*vector.Queries)
 }
 
-// from returns the splits i to i+n.
 func (s *splitSums) from(i, n int) splitSums {
 	a, b := i*vector.Queries, (i+n)*vector.Queries
 	return splitSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
@@ -252,7 +251,6 @@ func cut(part, see []backend.Span, first, n int) []backend.Span {
 	return part
 }
 
-// visible counts the slots of spans.
 func visible(spans []backend.Span) int {
 	n := 0
 	for _, s := range spans {

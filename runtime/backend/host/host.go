@@ -87,7 +87,6 @@ type weight struct {
 // Shape implements [backend.Weight].
 func (w *weight) Shape() (out, in int) { return w.Rows, w.Cols }
 
-// dequantize sets dst to row i.
 func (w *weight) dequantize(dst []float32, i int) {
 	n := w.RowBytes()
 	w.Type.Dequantize(dst, w.Data[i*n:(i+1)*n])

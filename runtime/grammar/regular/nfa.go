@@ -17,7 +17,6 @@ type place[A any] struct {
 
 func newGraph[A any]() graph[A] { return graph[A]{make([]place[A], 1)} }
 
-// place adds a place.
 func (g *graph[A]) place() int32 {
 	g.places = append(g.places, place[A]{})
 	return int32(len(g.places) - 1)
@@ -139,7 +138,6 @@ func (a *nfa) determine(m *Maker) (*Set, error) {
 	return d.trim(), nil
 }
 
-// keyOf returns a key for a sorted set.
 func keyOf(set []int32) string {
 	b := make([]byte, 0, 4*len(set))
 	for _, p := range set {

@@ -18,7 +18,6 @@ type Set struct {
 	End  []bool  // by state: a text may end there
 }
 
-// state adds a state.
 func (d *Set) state(end bool) int32 {
 	d.Arcs, d.End = append(d.Arcs, nil), append(d.End, end)
 	return int32(len(d.End) - 1)

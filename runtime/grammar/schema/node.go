@@ -141,7 +141,6 @@ func raws(values []string) (all []json.RawMessage) {
 	return all
 }
 
-// kindOf returns the type of a value.
 func kindOf(raw json.RawMessage) kinds {
 	switch raw[0] {
 	case 'n':

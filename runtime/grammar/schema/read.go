@@ -64,7 +64,6 @@ func members(raw json.RawMessage) ([]member, error) {
 	return all, nil
 }
 
-// read reads a schema.
 func read(m *regular.Maker, raw []byte) (*reader, error) {
 	if len(raw) > maxSchema {
 		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), maxSchema)
@@ -118,7 +117,6 @@ func (r *reader) follows(path string) *node {
 	return n
 }
 
-// read reads the schema at a path.
 func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error) {
 	if depth > maxDepth {
 		return nil, errorf(path, "more than %d schemas within each other are not supported", maxDepth)
@@ -150,7 +148,6 @@ func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error
 	return n, r.together(n, all, depth)
 }
 
-// list reads a list of schemas.
 func (r *reader) list(path string, raw json.RawMessage, depth int) ([]*node, error) {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil || len(all) == 0 {
@@ -429,7 +426,6 @@ func ofNumber(n *node, path string, m member) error {
 	return nil
 }
 
-// natural reads a count.
 func natural(path string, raw json.RawMessage) (int32, error) {
 	n := -1.0
 	if json.Unmarshal(raw, &n) != nil || n < 0 || n > math.MaxInt32/2 || n != math.Trunc(n) {

@@ -95,7 +95,6 @@ func (c *compiler) fitting(facts []*node, values []string) (fit []string, err er
 	return fit, nil
 }
 
-// text adds strings.
 func (c *compiler) text(start int32, facts []*node) error {
 	s, path := stringsOf(facts)
 	if s.Length.Empty() {
@@ -223,7 +222,6 @@ func (c *compiler) array(start int32, facts []*node) error {
 	}
 }
 
-// items returns the schemas of an item.
 func items(facts []*node, i int) (all []*node) {
 	for _, n := range facts {
 		switch {
@@ -283,7 +281,6 @@ func (c *compiler) different(start int32, facts []*node, own int, b regular.Boun
 	return nil
 }
 
-// several makes states, one more than n.
 func (c *compiler) several(n int32) []int32 {
 	all := make([]int32, n+1)
 	for i := range all {

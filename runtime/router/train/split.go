@@ -81,7 +81,6 @@ func textsOf(src Source) (all []span) {
 	return all
 }
 
-// labelled reports whether a text has a label.
 func labelled(src Source, s span) bool {
 	for i := s.from; i < s.to; i++ {
 		if src.Label(i) != Unlabelled {
