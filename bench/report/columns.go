@@ -62,7 +62,12 @@ var gatewayColumns = []column{
 	{"p99", "latency_ms.p99", chart.Number, ""},
 	{"p99.9", "latency_ms.p999", chart.Number, ""},
 	{"in gateway p99", "in_gateway_ms.p99", chart.Number, ""},
+	{"fairness", "fairness.answers_jain", chart.Number, "Jain's index of the answered shares of the devices' asks"},
+	{"of p99", "fairness.p99_jain", chart.Number, "Jain's index of the devices' times"},
 	{"CPU, µs an ask", "cpu_us_per_ask", chart.Number, ""},
+	{"bytes up", "bytes_up_per_ask", chart.Number, "per ask"},
+	{"down", "bytes_down_per_ask", chart.Number, ""},
+	{"connected, ms", "connect_ms", chart.Number, "until all devices had connected and asked once"},
 	{"memory a device", "memory_per_connection_bytes", size, ""},
 }
 

@@ -240,7 +240,8 @@ func TestColumns(t *testing.T) {
 		Bound: 35, Bandwidth: 36, LoadMS: 37, FirstTokenMS: 38, PeakRSS: 39 << 20, Threads: 1}
 	gateway := wire.GatewayReport{Devices: 40, Rate: 41, ModelMS: 42, Asks: 44, Answers: 43, PerSecond: 45, Errors: 46,
 		Latency: result.Latency{P50: 47, P90: 48, P99: 49, P999: 50, Max: 51}, InGateway: result.Latency{P99: 52},
-		CPUPerAsk: 53, PerConnection: 54 << 10}
+		CPUPerAsk: 53, PerConnection: 54 << 10, BytesUp: 68, BytesDown: 69, ConnectMS: 70,
+		Fairness: &wire.Fairness{AnswersJain: 0.2, P99Jain: 0.3}}
 	link := wire.LinkReport{Part: "outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Outage: &wire.LinkOutage{Outages: 59,
 		Lost: 60, Recovery: result.Latency{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Expected: 66, OutageMS: 67}}
 	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: x(0.73), AccuracyLow: x(0.74),
@@ -262,7 +263,9 @@ func TestColumns(t *testing.T) {
 			"34.0%; " +
 			"bound, tokens/s 35; memory, GB/s 36; load, ms 37; first token, ms 38; peak memory 39 MiB",
 		"devices 40; asks/s of each 41; model, ms 42; answered 43 of 44; answers/s 45; failed 46; ms p50 47; p90 48; " +
-			"p99 49; p99.9 50; in gateway p99 52; CPU, µs an ask 53; memory a device 54 KiB",
+			"p99 49; p99.9 50; in gateway p99 52; fairness 0.2; of p99 0.3; " +
+			"CPU, µs an ask 53; " +
+			"bytes up 68; down 69; connected, ms 70; memory a device 54 KiB",
 		"timed end of an outage of 67 ms, until an answer; round trip 56 ms; lost 57.0%; times 59; failed 60; " +
 			"ms p50 61; p90 62; p99 63; p99.9 64; predicted at most 66",
 		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 76.0%; asks 77.0; known 2.5; " +

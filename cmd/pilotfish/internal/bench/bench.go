@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/bench/report"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
@@ -86,5 +88,19 @@ func writeModel(a *cli.App, s synth.Spec, path string) (err error) {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
 	}
 	_, err = fmt.Fprintln(a.Stdout, path)
+	return err
+}
+
+// printTables prints the tables that `bench report` has of results of one measurement.
+func printTables[T any](a *cli.App, all []T, about result.Run) error {
+	r, err := report.Of(all, about)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.Sections {
+		for _, t := range s.Tables {
+			err = errors.Join(err, t.Text(a.Stdout))
+		}
+	}
 	return err
 }

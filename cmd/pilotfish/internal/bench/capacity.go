@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
@@ -157,29 +158,23 @@ func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *remote.Stage
 
 // printCapacity prints a report.
 func printCapacity(to io.Writer, r *capacity.Report) error {
-	var b strings.Builder
 	c, w := &r.Costs, &r.Workload
-	fmt.Fprintf(&b, "large model  %d threads; passes with a prediction for each row:", c.Threads)
-	for i, p := range c.Passes {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, " %d rows %.1f ms", p.Rows, p.HeadsMS)
+	t := report.Table{Columns: []report.Column{{Name: "mode"}, {Name: "devices"}, {Name: "p50 ms"}, {Name: "p95 ms"},
+		{Name: "p99 ms"}, {Name: "answers/s"}, {Name: "tokens/s"}, {Name: "bytes/answer up"}, {Name: "down"}},
+		Note: strings.TrimSpace(capacityTerms)}
+	fmt.Fprintf(to, "large model  %d threads; an ask %.2f ms; passes with a prediction for each row", c.Threads, c.AskMS)
+	for _, p := range c.Passes {
+		fmt.Fprintf(to, ", %d rows %.1f ms", p.Rows, p.HeadsMS)
 	}
-	fmt.Fprintf(&b, "; an ask %.2f ms\ndevices      prompts of %d tokens, answers of %d, round trip %v, %v passes/s\n",
-		c.AskMS, w.Prompt, w.Tokens, w.RTT, w.EdgeTPS)
-	if len(r.Points) > 0 {
-		b.WriteString("\n           devices   p50 ms   p95 ms   p99 ms  answers/s  tokens/s  bytes/answer up     " +
-			"down\n")
+	_, err := fmt.Fprintf(to, "\ndevices      prompts of %d tokens, answers of %d, round trip %v, %v passes/s\n\n",
+		w.Prompt, w.Tokens, w.RTT, w.EdgeTPS)
+	if err != nil || len(r.Points) == 0 {
+		return err
 	}
 	for _, p := range r.Points {
-		fmt.Fprintf(&b, "%-9s %8d %8.0f %8.0f %8.0f %10.2f %9.1f %16.0f %8.0f\n", p.Mode, p.Devices, p.P50, p.P95,
-			p.P99,
-			p.PerSecond, p.TokensTPS, p.BytesUp, p.BytesDown)
+		row := fmt.Sprintf("%s %d %.0f %.0f %.0f %.2f %.1f %.0f %.0f", p.Mode, p.Devices, p.P50, p.P95, p.P99, p.PerSecond,
+			p.TokensTPS, p.BytesUp, p.BytesDown)
+		t.Rows = append(t.Rows, strings.Fields(row))
 	}
-	if len(r.Points) > 0 {
-		b.WriteString(capacityTerms)
-	}
-	_, err := io.WriteString(to, b.String())
-	return err
+	return t.Text(to)
 }

@@ -26,12 +26,13 @@ func TestCapacityFigures(t *testing.T) {
 	w := capacity.Workload{Prompt: 9, Tokens: 8, RTT: time.Second, EdgeTPS: 60}
 	require.NoError(t, printCapacity(&out, &capacity.Report{Workload: w, Costs: costs, Points: []capacity.Point{at}}))
 	assert.Equal(t, `
-large model  2 threads; passes with a prediction for each row: 1 rows 3.0 ms, 8 rows 5.0 ms; an ask 1.50 ms
+large model  2 threads; an ask 1.50 ms; passes with a prediction for each row, 1 rows 3.0 ms, 8 rows 5.0 ms
 devices      prompts of 9 tokens, answers of 8, round trip 1s, 60 passes/s
 
-           devices   p50 ms   p95 ms   p99 ms  answers/s  tokens/s  bytes/answer up     down
-routed          40     1000     2000     3000       6.25      70.5              300       60
-`+capacityTerms, "\n"+out.String())
+mode    devices  p50 ms  p95 ms  p99 ms  answers/s  tokens/s  bytes/answer up  down
+routed  40       1000    2000    3000    6.25       70.5      300              60
+
+`+strings.TrimSpace(capacityTerms)+"\n", "\n"+out.String())
 }
 
 // TestCapacityMeasured: the costs of a model are measured, and then each number of devices in each mode.

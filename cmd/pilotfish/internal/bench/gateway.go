@@ -8,11 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
@@ -99,8 +97,10 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 	if f.json {
 		return group.PrintResult(a, r, about)
 	}
-	printGatewayReport(a, r, f.o.Remote != nil)
-	return nil
+	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
+		fmt.Fprintf(a.Stderr, "%d questions refused: %s\n", r.Refusals[why], why)
+	}
+	return printTables(a, []*wire.GatewayReport{r}, about)
 }
 
 // remote sets the gateway to measure, if it is not in this process.
@@ -132,47 +132,4 @@ func (f *benchGatewayFlags) remote(a *cli.App) error {
 		Secret: dial.Secret}
 	f.o.Model = 0
 	return nil
-}
-
-func printGatewayReport(a *cli.App, r *wire.GatewayReport, elsewhere bool) {
-	of := fmt.Sprintf("a model of %v ms, %v s, devices and gateway on %d cores", r.ModelMS, r.Seconds, r.Cores)
-	if elsewhere {
-		of = fmt.Sprintf("a gateway elsewhere, %v s, devices on %d cores", r.Seconds, r.Cores)
-	}
-	fmt.Fprintf(a.Stdout, "%d devices, %v questions/s each, %s\n", r.Devices, r.Rate, of)
-	fmt.Fprintf(a.Stdout, "answered     %8d of %d, %.1f a second", r.Answers, r.Asks, r.PerSecond)
-	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
-		fmt.Fprintf(a.Stdout, "; %d refused: %s", r.Refusals[why], why)
-	}
-	if r.Errors > 0 {
-		fmt.Fprintf(a.Stdout, "; %d failed", r.Errors)
-	}
-	fmt.Fprintln(a.Stdout)
-	for _, l := range []struct {
-		name string
-		l    result.Latency
-	}{{"from due", r.Latency}, {"in gateway", r.InGateway}} {
-		if l.l == (result.Latency{}) {
-			continue
-		}
-		fmt.Fprintf(a.Stdout, "%-12s %8.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest\n",
-			l.name, l.l.P50, l.l.P90, l.l.P99, l.l.P999, l.l.Max)
-	}
-	printFairness(a, r)
-	fmt.Fprintf(a.Stdout, "per question %8.0f µs of CPU, %.1f bytes up, %.1f down\n", r.CPUPerAsk, r.BytesUp,
-		r.BytesDown)
-	fmt.Fprintf(a.Stdout, "connected    %8.0f ms, all devices; %s of memory each, both sides\n", r.ConnectMS,
-		humanize.IBytes(uint64(max(r.PerConnection, 0))))
-	if r.Quiet.Seconds > 0 {
-		fmt.Fprintf(a.Stdout, "machine      %s\n", r.Quiet)
-	}
-}
-
-// printFairness prints how equally devices were served.
-func printFairness(a *cli.App, r *wire.GatewayReport) {
-	if f := r.Fairness; f != nil {
-		fmt.Fprintf(a.Stdout, "fairness     %8.4f of answers, each device had %.1f%% to %.1f%% of its own; "+
-			"%.4f of times at 99%%, %.2f to %.2f ms\n",
-			f.AnswersJain, 100*f.AnswersLeast, 100*f.AnswersMost, f.P99Jain, f.P99Least, f.P99Most)
-	}
 }

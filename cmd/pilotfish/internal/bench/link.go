@@ -3,15 +3,12 @@ package bench
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
@@ -94,56 +91,8 @@ func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
 		return nil
 	})
 	m.Close()
-	if err != nil {
+	if err != nil || f.json {
 		return err
 	}
-	for _, r := range all {
-		printLinkReport(a, r)
-	}
-	return nil
-}
-
-// printLinkReport prints one part of a report.
-func printLinkReport(a *cli.App, r wire.LinkReport) {
-	percentiles := func(name string, l result.Latency, remark string) {
-		fmt.Fprintf(a.Stdout,
-			"  %-22s %9.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest%s\n", name, l.P50,
-			l.P90, l.P99, l.P999, l.Max, remark)
-	}
-	switch {
-	case r.Asks != nil:
-		printLinkAsks(a, r.Asks, percentiles)
-	case r.Connect != nil:
-		c := r.Connect
-		fmt.Fprintf(a.Stdout, "connect: %d new connections, %d resumed, %d of them with 0-RTT\n",
-			c.Connections, c.Connections, c.Early)
-		percentiles("welcome", c.Connected, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedHello))
-		percentiles("first answer", c.First, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedFirst))
-		percentiles("first answer, resumed", c.Resumed, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedEarly))
-	case r.Outage != nil:
-		fmt.Fprintf(a.Stdout, "outage: %d times %v ms without a packet; %d questions without an answer\n",
-			r.Outage.Outages, r.Outage.OutageMS, r.Outage.Lost)
-		percentiles("first answer after it", r.Outage.Recovery,
-			fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
-	}
-	fmt.Fprintf(a.Stdout, "  %-22s %s\n", "machine", r.Quiet)
-}
-
-// printLinkAsks prints the figures of questions of one size.
-func printLinkAsks(a *cli.App, l *wire.LinkAsks, percentiles func(string, result.Latency, string)) {
-	said := ""
-	if l.Expected != nil {
-		said = fmt.Sprintf("; arithmetic: %.2f", *l.Expected)
-	}
-	failed := ""
-	if l.Errors > 0 {
-		failed = fmt.Sprintf(", %d without an answer", l.Errors)
-	}
-	fmt.Fprintf(a.Stdout, "asks of %d tokens: %d answers%s, %v a second\n", l.Tokens, l.Answers, failed, l.PerSecond)
-	percentiles("from due", l.Latency, said)
-	percentiles("asked late by", l.Late, "")
-	fmt.Fprintf(a.Stdout, "  %-22s %s\n", "bytes each", strings.Join([]string{
-		fmt.Sprintf("up %.1f of payload, %.1f on the wire in %.2f packets", l.PayloadUp, l.WireUp, l.PacketsUp),
-		fmt.Sprintf("down %.1f of payload, %.1f on the wire in %.2f packets", l.PayloadDown, l.WireDown, l.PacketsDown),
-	}, "; "))
+	return printTables(a, all, about)
 }
