@@ -7,11 +7,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
-
-// MostBatch is the maximum number of prompt tokens in one forward pass.
-const MostBatch = qwen.MaxRows
 
 // MostRows is the maximum number of rows of a forward pass that [Matrix] measures: as for a draft tree.
 const MostRows = 8

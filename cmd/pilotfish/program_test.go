@@ -25,7 +25,6 @@ func printers(t *testing.T) [][]string {
 		"demo --questions 1 --modes local --edge-tps 0", "demo --questions 1 --modes local --edge-tps 0 --json",
 		"bench routing --questions 1 --modes local", "bench routing --questions 1 --modes local --json",
 		"bench engine -m M -p 4 -n 4 -r 1 -t 1", "bench engine -m M -p 4 -n 4 -r 1 -t 1 --json",
-		"bench engine -m M -p 4 -n 0 -r 1 -t 1 -o jsonl",
 		"bench link --tokens 0 --questions 5",
 		"eval demo --questions 1 --policy never", "eval demo --questions 1 --policy never --json",
 		"bench synth --shape tiny NEW", "inspect M", "inspect M --json",

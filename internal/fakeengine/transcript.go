@@ -1,11 +1,11 @@
 package fakeengine
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,19 +17,26 @@ import (
 // Transcript is a request to a real engine with its reply, as internal/cmd/record writes it. It implements
 // http.RoundTripper, which returns the recorded reply.
 type Transcript struct {
-	Engine  string `json:"engine"`
-	Request struct {
-		Method string          `json:"method"`
-		Path   string          `json:"path"`
-		Body   json.RawMessage `json:"body"`
-	} `json:"request"`
+	Engine   string          `json:"engine"`
+	Recorded string          `json:"recorded"` // the day, as 2026-11-22
+	Request  RecordedRequest `json:"request"`
 	Response struct {
 		Status  int               `json:"status"`
-		Headers map[string]string `json:"headers"`
-		Body    json.RawMessage   `json:"body"`
+		Headers map[string]string `json:"headers"`        // content-type and retry-after, if present
+		Kept    []string          `json:"kept,omitempty"` // if set, the body has only these of its fields
+		Body    json.RawMessage   `json:"body,omitempty"`
+		Text    string            `json:"text,omitempty"` // a body that is not JSON
 	} `json:"response"`
 
 	sent []byte // the body of the last request
+}
+
+// RecordedRequest is the request of a [Transcript].
+type RecordedRequest struct {
+	Method string          `json:"method"`
+	Path   string          `json:"path"`
+	Key    string          `json:"key,omitempty"` // sent instead of the right one
+	Body   json.RawMessage `json:"body,omitempty"`
 }
 
 // ReadTranscript reads a file.
@@ -67,15 +74,13 @@ func (t *Transcript) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.sent, err = io.ReadAll(r.Body); err != nil {
 		return nil, err
 	}
-	w := newRecorder()
+	w := httptest.NewRecorder()
 	for name, value := range t.Response.Headers {
-		w.header.Set(name, value)
+		w.Header().Set(name, value)
 	}
-	w.status = t.Response.Status
-	if !bytes.Equal(t.Response.Body, []byte("null")) {
-		w.body.Write(t.Response.Body)
-	}
-	return w.reply(r), nil
+	w.WriteHeader(t.Response.Status)
+	w.Write(t.Response.Body)
+	return w.Result(), nil
 }
 
 // Recorded is a folder of transcripts. It implements http.RoundTripper: a request without a body gets the reply in the

