@@ -6,20 +6,13 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
 // RTTTrace is a recording of round trips: times of messages and of their echoes.
 type RTTTrace struct {
 	rows []rttRow // in ascending order of time
-
-	once      sync.Once
-	estimated []estimated // by row; see [RTTTrace.estimate]
 }
-
-// estimated is QUIC's estimate of round trips.
-type estimated struct{ smoothed, variation time.Duration }
 
 // rttRow is one message.
 type rttRow struct {
@@ -146,30 +139,15 @@ func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 	return row.rtt, true
 }
 
-// estimate returns the smoothed round trip and its variation by RFC 9002, section 5.3, at a time, from the rows up to
-// then that were not lost.
-func (t *RTTTrace) estimate(at time.Duration) (smoothed, variation time.Duration) {
-	t.once.Do(t.estimates)
-	e := t.estimated[t.row(at)]
-	return e.smoothed, e.variation
-}
-
-// estimates computes the estimates for each row.
-func (t *RTTTrace) estimates() {
-	t.estimated = make([]estimated, len(t.rows))
-	var e estimated
-	first := true
-	for i, row := range t.rows {
-		switch {
-		case row.lost:
-		case first:
-			e, first = estimated{row.rtt, row.rtt / 2}, false
-		default:
-			e.variation = (3*e.variation + (e.smoothed - row.rtt).Abs()) / 4
-			e.smoothed = (7*e.smoothed + row.rtt) / 8
+// mean returns the mean of the rows that were not lost.
+func (t *RTTTrace) mean() time.Duration {
+	sum, n := time.Duration(0), 0
+	for _, row := range t.rows {
+		if !row.lost {
+			sum, n = sum+row.rtt, n+1
 		}
-		t.estimated[i] = e
 	}
+	return sum / time.Duration(max(1, n))
 }
 
 // row returns the index of the last row not after a time.

@@ -30,14 +30,11 @@ func (w *Way) Send(at time.Duration, bytes int, lost bool) (arrives time.Duratio
 	return f.due, f.end == departs
 }
 
-// Estimate returns the estimates of the round trip by the two ends of a connection at a time since the link began, by
-// RFC 9002, section 5: the smoothed round trip and its variation. Each recorded round trip until then counts as a
-// sample, with the delays of both directions added. Without a trace the variation is 0.
-func (o *Options) Estimate(at time.Duration) (smoothed, variation time.Duration) {
-	base := o.Up.Delay + o.Down.Delay
-	if o.RTT == nil {
-		return base, 0
+// RoundTrip returns the mean round trip of small packets, without a queue.
+func (o *Options) RoundTrip() time.Duration {
+	mean := o.Up.Delay + o.Down.Delay
+	if o.RTT != nil {
+		mean += o.RTT.mean()
 	}
-	smoothed, variation = o.RTT.estimate(at + o.TraceStart)
-	return base + smoothed, variation
+	return mean
 }

@@ -50,28 +50,12 @@ func TestWayLost(t *testing.T) {
 	assert.Equal(t, 1100*ms, at)
 }
 
-// TestEstimate computes RFC 9002, section 5.3, by hand: 100, 200, lost, 100.
-func TestEstimate(t *testing.T) {
-	trace, err := ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,100\n10,200\n20,\n30,100\n"), "x")
+// TestRoundTrip: the delays of both directions, and the mean of the trace without lost rows.
+func TestRoundTrip(t *testing.T) {
+	trace, err := ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,100\n10,200\n20,\n30,150\n"), "x")
 	require.NoError(t, err)
-	o := Options{Up: Direction{Delay: 3 * ms}, Down: Direction{Delay: 4 * ms}, RTT: trace}
-	for _, c := range []struct{ at, smoothed, variation time.Duration }{
-		{0, 100 * ms, 50 * ms},
-		{9 * ms, 100 * ms, 50 * ms},
-		{10 * ms, 112500 * time.Microsecond, 62500 * time.Microsecond},
-		{25 * ms, 112500 * time.Microsecond, 62500 * time.Microsecond},
-		{30 * ms, 110937500, 50 * ms},
-		{45 * ms, 100 * ms, 50 * ms}, // the trace has a length of 40 ms
-	} {
-		smoothed, variation := o.Estimate(c.at)
-		assert.Equal(t, 7*ms+c.smoothed, smoothed, c.at)
-		assert.Equal(t, c.variation, variation, c.at)
-	}
-	o.TraceStart = 10 * ms
-	smoothed, _ := o.Estimate(0)
-	assert.Equal(t, 7*ms+112500*time.Microsecond, smoothed)
-	o.RTT = nil
-	smoothed, variation := o.Estimate(time.Hour)
-	assert.Equal(t, 7*ms, smoothed)
-	assert.Zero(t, variation)
+	o := Options{Up: Direction{Delay: 3 * ms}, Down: Direction{Delay: 4 * ms}}
+	assert.Equal(t, 7*ms, o.RoundTrip())
+	o.RTT = trace
+	assert.Equal(t, 157*ms, o.RoundTrip())
 }

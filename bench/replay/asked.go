@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -29,59 +30,61 @@ type warmingCloud struct {
 // Ask implements [draft.Cloud].
 func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
-	start, lag := t.asking()
+	start := time.Now()
 	got, err := c.Cloud.Ask(ctx, q)
-	end := t.r.now()
-	one := Ask{
-		Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
-		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited,
-		Queue: got.Queue, Cloud: got.Compute, BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
+	if err != nil {
+		return got, err
 	}
-	switch {
-	case ctx.Err() != nil:
-		one.GivenUp = true
-	case err != nil:
-		one.Error = short(err.Error())
+	one := Ask{
+		Took: time.Since(start), Verify: int(q.Verify), Token: got.Token, Audited: got.Audited,
+		Queue: got.Queue, Cloud: got.Compute, BytesUp: got.BytesUp, BytesDown: got.BytesDown,
 	}
 	for _, f := range got.Audit {
-		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, finite(f.LogProb)})
+		one.Audit = append(one.Audit, Finding{f.Pos, f.Token})
 	}
-	for _, c := range got.Top {
-		one.Top = append(one.Top, Candidate{c.ID, finite(c.LogProb)})
+	number := t.asked(q.Context, one)
+	if got.Ahead != nil {
+		got.Ahead = t.pass(ctx, got.Ahead, number, start, max(q.Ahead, cap(got.Ahead)))
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	one.Node = t.nodeAfter(q.Context)
-	t.a.Asks = append(t.a.Asks, one)
-	t.came = end
-	if err == nil && got.Ahead != nil {
-		got.Ahead = t.pass(ctx, got.Ahead, len(t.a.Asks)-1, start, max(q.Ahead, cap(got.Ahead)))
-	}
-	return got, err
+	return got, nil
 }
 
-// short returns the beginning of an error text.
-func short(s string) string {
-	const most = 200
-	if len(s) > most {
-		s = s[:most]
+// asked records an ask about a text, and returns its number.
+func (t *Take) asked(text []int32, one Ask) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, token := range text[min(len(text), len(t.a.Prompt)):] {
+		one.Node = t.node(one.Node, token)
 	}
-	if s == "" {
-		return "failed"
-	}
-	return s
+	t.a.Asks = append(t.a.Asks, one)
+	return len(t.a.Asks) - 1
+}
+
+// pass forwards tokens ahead, and records when they arrived.
+func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.Time, room int) <-chan int32 {
+	to := make(chan int32, room)
+	t.passes.Go(func() {
+		defer close(to)
+		for token := range from {
+			t.mu.Lock()
+			a := &t.a.Asks[ask]
+			a.Ahead = append(a.Ahead, Later{token, time.Since(start)})
+			t.mu.Unlock()
+			select {
+			case to <- token:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return to
 }
 
 // Warm implements [draft.Warmer].
 func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
-	start := c.t.r.now()
+	start := time.Now()
 	up, down, err = c.to.Warm(ctx, text)
-	w := Warm{
-		Tokens: len(text), Took: c.t.r.now().Sub(start),
-		BytesUp: up, BytesDown: down, GivenUp: ctx.Err() != nil, Failed: err != nil && ctx.Err() == nil,
+	if err == nil {
+		c.t.asked(text, Ask{Warm: true, Took: time.Since(start), BytesUp: up, BytesDown: down})
 	}
-	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	c.t.a.Warms = append(c.t.a.Warms, w)
 	return up, down, err
 }

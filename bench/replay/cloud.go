@@ -2,15 +2,12 @@ package replay
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
-
-// ErrRecorded is the error of an ask that failed in the recording.
-var ErrRecorded = errors.New("as in the recording")
 
 // Cloud returns the large model.
 func (t *Text) Cloud() draft.Cloud { return cloud{t} }
@@ -22,44 +19,64 @@ type cloud struct{ t *Text }
 func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
 	text := hashOf(q.Context)
-	exact, like := t.exact(text)
-	worked := t.passed() - t.work // time of the program until it asked that has passed already
-	if exact != nil && exact.Error != "" && t.pipe == nil {
-		t.rest(ctx, max(0, exact.Lag-worked+exact.Took))
-		return draft.Answer{}, ErrRecorded
+	like := t.p.ask(askOf{t.of.Mode, text, false})
+	a := draft.Answer{BytesUp: like.BytesUp, BytesDown: like.BytesDown}
+	a.Token = t.says(text)
+	if q.AuditFrom > 0 {
+		t.audit(q, &a)
 	}
-	a := t.answer(q, text, exact, like)
-	onward := func() {
+	arrived := t.travel(ctx, q.Context, &like, func() bool {
+		a.Queue, a.Compute = t.compute(&like, q.Context)
+		if t.pipe != nil && !t.rest(ctx, a.Queue+a.Compute) {
+			return false
+		}
 		if q.Ahead > 0 {
-			a.Ahead = t.ahead(ctx, q, text, exact, &a)
+			a.Ahead = t.ahead(ctx, q, text, &a)
 		}
-	}
-	if !t.travel(ctx, q.Context, exact, like, worked, &a, onward) {
-		if exact != nil && !exact.answered() {
-			a.BytesUp, a.BytesDown = exact.BytesUp, exact.BytesDown
-		}
+		return true
+	})
+	if !arrived {
 		return draft.Answer{BytesUp: a.BytesUp, BytesDown: a.BytesDown}, context.Cause(ctx)
 	}
-	if exact == nil || !exact.answered() {
-		a.Prefilled = len(q.Context) - common(t.served, q.Context)
-	}
+	a.Prefilled = len(q.Context) - common(t.served, q.Context)
 	t.served = append(t.served, q.Context)
 	return a, nil
 }
 
-// exact returns the recorded ask with this context, nil if there is none, and an ask to take times from.
-func (t *Text) exact(text uint64) (exact, like *Ask) {
-	if t.from != nil {
-		exact = t.from.asks[text]
+// Warm implements [draft.Warmer].
+func (c cloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+	t := c.t
+	like := t.p.ask(askOf{t.of.Mode, hashOf(text), true})
+	arrived := t.travel(ctx, text, &like, func() bool {
+		if t.pipe != nil {
+			t.read(text)
+		}
+		return true
+	})
+	if !arrived {
+		return like.BytesUp, 0, context.Cause(ctx)
 	}
-	if exact != nil && exact.answered() {
-		return exact, exact
+	t.served = append(t.served, text)
+	return like.BytesUp, like.BytesDown, nil
+}
+
+// travel waits until an answer arrives; false: ctx was done before. It calls there when the text is there, or without
+// another link when the answer has arrived: the recorded time is that of both ways and of the cloud.
+func (t *Text) travel(ctx context.Context, text []int32, like *Ask, there func() bool) bool {
+	if t.pipe == nil {
+		d := like.Took
+		if p := t.terms.CloudPace; p != nil && !like.Warm {
+			d = max(0, d+*p-like.Cloud)
+		}
+		return t.rest(ctx, d) && there()
 	}
-	t.AskTimes++
-	if like = t.p.ask(t.of.Mode, text); like == nil {
-		like = new(Ask)
+	message := hashOf(text)
+	if like.Warm {
+		message++ // a text that was sent is not an ask
+	} else if !t.rest(ctx, t.p.own) {
+		return false
 	}
-	return exact, like
+	return t.carry(ctx, upwards, message, like.BytesUp) && there() && t.carry(ctx, downwards, message, like.BytesDown)
 }
 
 // compute returns how long an ask waits at the large model, and how long it is computed, if it arrives now.
@@ -84,81 +101,15 @@ func (t *Text) read(text []int32) time.Duration {
 	return t.busy - t.passed()
 }
 
-// travel waits until an answer arrives, and fills in its times; false: ctx was done before. It calls onward when tokens
-// after the answer can follow: when the answer is on its way, or without another link when it has arrived, which the
-// recorded times of such tokens count from.
-func (t *Text) travel(
-	ctx context.Context, context []int32, exact, like *Ask, worked time.Duration, a *draft.Answer, onward func(),
-) bool {
-	if t.pipe == nil {
-		a.Queue, a.Compute = t.compute(like, context)
-		if !t.rest(ctx, t.asRecorded(exact, like, worked)) {
-			return false
-		}
-		onward()
-		return true
-	}
-	own, text := t.p.own, hashOf(context)
-	if !t.rest(ctx, own.lag-worked+own.way) || !t.carry(ctx, upwards, text, a.BytesUp) {
-		return false
-	}
-	a.Queue, a.Compute = t.compute(like, context)
-	if !t.rest(ctx, a.Queue+a.Compute) {
-		return false
-	}
-	onward()
-	return t.carry(ctx, downwards, text, a.BytesDown)
-}
-
-// asRecorded returns the time of an ask over the recorded link.
-func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration {
-	d := like.Lag - worked + like.Took
-	if t.terms.CloudPace != nil {
-		d += *t.terms.CloudPace - like.Cloud
-	}
-	if exact != nil && !exact.answered() { // it was abandoned before the answer arrived
-		d = max(d, exact.Lag-worked+exact.Took+1)
-	}
-	return max(0, d)
-}
-
-// answer returns the large model's answer, without times.
-func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Answer {
-	a := draft.Answer{
-		BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
-	}
-	if exact != nil && exact.answered() {
-		a.Token = exact.Token
-	} else {
-		a.Token = t.says(text, len(q.Context))
-	}
-	if exact != nil && exact.answered() && exact.From == q.AuditFrom && exact.Verify == int(q.Verify) {
-		a.Audited = exact.Audited
-		for _, f := range exact.Audit {
-			if f.Pos < len(q.Context) {
-				a.Audit = append(a.Audit, terms.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb})
-			}
-		}
-		for _, c := range exact.Top {
-			a.Top = append(a.Top, terms.Candidate(c))
-		}
-		return a
-	}
-	if q.AuditFrom > 0 {
-		t.audit(q, &a)
-	}
-	return a
-}
-
-// says returns the large model's choice after a text of length tokens. If the recording does not have it, it is the
-// small model's choice.
-func (t *Text) says(text uint64, length int) int32 {
+// says returns the large model's choice after a text. If the recording does not have it, it is the small model's
+// choice.
+func (t *Text) says(text uint64) int32 {
 	if token, known := t.p.said[text]; known {
 		return token
 	}
 	t.Answers++
-	t.guessed[text] = true
-	h, _ := t.p.head(t.of.Question, length-1, text, false)
+	t.assumed[text] = true
+	h, _ := t.p.head(t.of.Question, text, false)
 	return h.IDs[0]
 }
 
@@ -178,7 +129,7 @@ func (t *Text) audit(q draft.Question, a *draft.Answer) {
 			return
 		case !known: // assumed to be the token in the text
 			t.Answers++
-			t.guessed[text] = true
+			t.assumed[text] = true
 		case token != q.Context[pos]:
 			a.Audit = append([]terms.Finding{{Pos: pos, Token: token}}, a.Audit...)
 		}
@@ -194,49 +145,47 @@ func common(texts [][]int32, context []int32) (most int) {
 	return most
 }
 
-// Warm implements [draft.Warmer].
-func (c cloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
-	t := c.t
-	exact, like := t.warm(len(text))
-	ok := false
-	switch {
-	case t.pipe != nil:
-		key := hashOf(text) + 1 // a text that was sent is not an ask
-		if ok = t.carry(ctx, upwards, key, like.BytesUp); ok {
-			t.read(text)
-			ok = t.carry(ctx, downwards, key, like.BytesDown)
+// ahead sends the tokens that the large model decodes after an answer, as far as the recording has its choices. They
+// arrive in order.
+func (t *Text) ahead(ctx context.Context, q draft.Question, message uint64, a *draft.Answer) <-chan int32 {
+	text := then(message, a.Token)
+	if q.Verify == terms.EachChoice && len(a.Audit) > 0 {
+		text = then(hashOf(q.Context[:a.Audit[0].Pos]), a.Audit[0].Token)
+	}
+	pace := t.p.pace
+	if t.terms.CloudPace != nil {
+		pace = *t.terms.CloudPace
+	}
+	to := make(chan int32, q.Ahead)
+	senders, passed := 1, 0 // passed: tokens that were passed on
+	end := func() {
+		if senders--; senders == 0 {
+			close(to)
 		}
-	case exact != nil && exact.GivenUp:
-		ok = t.rest(ctx, max(like.Took, exact.Took+1))
-	default:
-		ok = t.rest(ctx, like.Took)
 	}
-	switch {
-	case !ok && exact != nil:
-		return exact.BytesUp, exact.BytesDown, context.Cause(ctx)
-	case !ok:
-		return like.BytesUp, 0, context.Cause(ctx)
-	case exact != nil && exact.Failed && t.pipe == nil:
-		return exact.BytesUp, exact.BytesDown, ErrRecorded
-	}
-	t.served = append(t.served, text)
-	return like.BytesUp, like.BytesDown, nil
-}
-
-// warm returns the recorded sending of a text of this length, nil if there is none, and one to take times from.
-func (t *Text) warm(tokens int) (exact, like *Warm) {
-	if t.from != nil {
-		for i := range t.from.Warms {
-			if w := &t.from.Warms[i]; w.Tokens == tokens {
-				exact = w
+	t.clock.Go(func() {
+		defer end()
+		for n := range q.Ahead {
+			token, known := t.p.said[text]
+			if !known || !t.rest(ctx, pace) {
+				return
 			}
+			senders++
+			t.clock.Go(func() {
+				defer end()
+				if t.pipe != nil && !t.carry(ctx, downwards, message+uint64(n)+2, 0) {
+					return
+				}
+				if t.clock.Wait(time.Time{}, func() bool { return passed == n || ctx.Err() != nil }); passed == n {
+					to <- token // there is room for all
+					passed++
+				}
+			})
+			if slices.Contains(t.p.Ends, token) {
+				return
+			}
+			text = then(text, token)
 		}
-	}
-	switch all := t.p.warms; {
-	case exact != nil && !exact.GivenUp:
-		return exact, exact
-	case len(all) > 0:
-		return exact, all[pick(uint64(tokens), uint64(t.of.Question), len(all))]
-	}
-	return exact, new(Warm)
+	})
+	return to
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -78,14 +77,13 @@ func TestAssumedAudit(t *testing.T) {
 		hashOf(context): 20}
 	text, err := p.Text(Of{Mode: "serial"}, Terms{}, simclock.New(time.Unix(0, 0)))
 	require.NoError(t, err)
-	audits := func(from int, verify terms.Verify) draft.Answer {
-		text.Assumed, text.guessed = Assumed{}, map[uint64]bool{}
-		q := draft.Question{Context: context, AuditFrom: from, Verify: verify}
-		return text.answer(q, hashOf(context), nil, new(Ask))
+	audits := func(from int, verify terms.Verify) (a draft.Answer) {
+		text.Assumed, text.assumed = Assumed{}, map[uint64]bool{}
+		text.audit(draft.Question{Context: context, AuditFrom: from, Verify: verify}, &a)
+		return a
 	}
 	first, last := terms.Finding{Pos: 2, Token: 30}, terms.Finding{Pos: 5, Token: 31}
 	a := audits(2, terms.AsItComes)
-	assert.Equal(t, int32(20), a.Token)
 	assert.Equal(t, 2, a.Audited, "up to the unknown one")
 	assert.Equal(t, []terms.Finding{last}, a.Audit)
 	assert.Zero(t, text.Assumed)
@@ -93,30 +91,23 @@ func TestAssumedAudit(t *testing.T) {
 	assert.Equal(t, 4, a.Audited)
 	assert.Equal(t, []terms.Finding{first, last}, a.Audit, "ascending")
 	assert.Equal(t, Assumed{Answers: 1}, text.Assumed)
-	assert.Equal(t, map[uint64]bool{hashOf(context[:3]): true}, text.guessed)
-	for from, want := range map[int]int{0: 0, 3: 3, 6: 0, 9: 0} {
+	assert.Equal(t, map[uint64]bool{hashOf(context[:3]): true}, text.assumed)
+	for from, want := range map[int]int{0: 6, 3: 3, 6: 0, 9: 0} {
 		assert.Equal(t, want, audits(from, terms.EachChoice).Audited, from)
 	}
 	delete(p.said, hashOf(context))
-	a = audits(0, 0)
+	text.Assumed = Assumed{}
+	assert.Contains(t, []int32{10, 11, 12, end}, text.says(hashOf(context)), "a token of the small model")
 	assert.Equal(t, Assumed{Answers: 1}, text.Assumed, "the answer too may be unknown")
-	assert.True(t, text.guessed[hashOf(context)])
+	assert.True(t, text.assumed[hashOf(context)])
 }
 
-// TestShownAssumptions: only assumptions that determined a shown token count: of the large model's choice those where
-// its token is shown, or with verification those where the small model's token stands since it agreed.
+// TestShownAssumptions: a shown token counts if there is an assumption about the text before it.
 func TestShownAssumptions(t *testing.T) {
-	text := &Text{
-		strange: map[uint64]bool{hashOf([]int32{1}): true, hashOf([]int32{1, 5, 6, 7}): true, hashOf([]int32{9}): true},
-		guessed: map[uint64]bool{hashOf([]int32{1}): true, hashOf([]int32{1, 5}): true,
-			hashOf([]int32{1, 5, 6}): true, hashOf([]int32{9}): true},
-	}
-	tokens := []draft.Token{{ID: 5, Origin: draft.FromCloud}, {ID: 6}, {ID: 7, Unverified: true}, {ID: 8}}
-	text.Shown([]int32{1}, tokens, false)
-	assert.Equal(t, Assumed{TextHeads: 2, TextAnswers: 1}, text.Assumed)
-	text.Assumed = Assumed{}
-	text.Shown([]int32{1}, tokens, true)
-	assert.Equal(t, Assumed{TextHeads: 2, TextAnswers: 2}, text.Assumed)
+	text := &Text{assumed: map[uint64]bool{hashOf([]int32{1}): true, hashOf([]int32{1, 5, 6}): true,
+		hashOf([]int32{9}): true}}
+	text.Shown([]int32{1}, []draft.Token{{ID: 5}, {ID: 6}, {ID: 7}, {ID: 8}})
+	assert.Equal(t, Assumed{Text: 2}, text.Assumed)
 }
 
 // TestPlus: every count is added.
@@ -132,29 +123,6 @@ func TestPlus(t *testing.T) {
 	}
 }
 
-// TestOrdered: tokens ahead are passed on in order, and the channel is closed after the last one, once.
-func TestOrdered(t *testing.T) {
-	o := &ordered{to: make(chan int32, 3), sent: []passing{{token: 7}, {token: 8}, {token: 9}}}
-	o.arrive(1)
-	assert.Empty(t, o.to)
-	o.arrive(0)
-	assert.Len(t, o.to, 2)
-	o.end(true)
-	assert.False(t, o.closed, "one is under way")
-	o.arrive(2)
-	assert.True(t, o.closed)
-	o.close()
-	var got []int32
-	for token := range o.to {
-		got = append(got, token)
-	}
-	assert.Equal(t, []int32{7, 8, 9}, got)
-	o = &ordered{to: make(chan int32, 1), sent: []passing{{token: 7}}}
-	o.close()
-	o.arrive(0) // after the ask was given up
-	assert.Empty(t, o.to)
-}
-
 // TestOwnWay: the time of the program itself on the way of an ask is known only without losses and traces. The large
 // model alone has no such times, and neither counts in the medians.
 func TestOwnWay(t *testing.T) {
@@ -166,51 +134,21 @@ func TestOwnWay(t *testing.T) {
 		{func(r *Recording) { r.Loss = 0.1 }, 0},
 		{func(r *Recording) { r.Traces = []string{"x"} }, 0},
 		{func(r *Recording) { r.RTT = time.Second }, 0},
-		{func(r *Recording) { r.Answers[0].Asks[0].GivenUp = true }, 0},
+		{func(r *Recording) { r.Answers[0].Asks = nil }, 0},
 	} {
 		r := scripted(11, 11)
 		c.change(r)
 		for _, mode := range []string{CloudMode, ReferenceMode} {
-			r.Answers = append(r.Answers, &Answer{Mode: mode, Prompt: []int32{2, 3}, Lead: 1, Prefill: 2, Tail: 3,
-				Question: 1})
+			r.Answers = append(r.Answers, &Answer{Mode: mode, Prompt: []int32{2, 3}, Prefill: 2, Question: 1})
 		}
-		r.Answers[0].Lead, r.Answers[0].Tail = 5*ms, 6*ms
 		p, err := NewPlayer(r)
 		require.NoError(t, err)
-		assert.Equal(t, c.way, p.own.way)
-		assert.Equal(t, []time.Duration{5 * ms, 40 * ms, 6 * ms},
-			[]time.Duration{p.own.lead, p.own.prefill, p.own.tail})
-		assert.Equal(t, 40*ms, p.prefill(0))
-		assert.Equal(t, 40*ms, p.prefill(1), "an answer of the large model alone has another kind of time")
+		assert.Equal(t, c.way, p.own)
+		assert.Equal(t, 40*ms, p.prefill("serial", 0))
+		assert.Zero(t, p.prefill(CloudMode, 1), "an answer of the large model alone has another kind of time")
 		assert.Zero(t, p.reading(0, 1))
 		assert.Equal(t, time.Duration(4), p.reading(1, 4))
 	}
-}
-
-// TestTextOf: an answer is replayed from its own take, or if it is of the warm-up, from that answer.
-func TestTextOf(t *testing.T) {
-	r := scripted(11, 11)
-	warming, second := *r.Answers[0], *r.Answers[0]
-	warming.WarmUp, warming.Lead, second.Lead = true, 8*ms, 9*ms
-	r.Answers[0].Lead = 7 * ms
-	r.Answers = append(r.Answers, &warming, &second)
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
-	for lead, of := range map[time.Duration]Of{7 * ms: {}, 9 * ms: {Take: 1}, 8 * ms: {Take: 1, WarmUp: &warming}} {
-		clock := simclock.New(time.Unix(0, 0))
-		clock.Run(func() {
-			of.Mode = "serial"
-			text, err := p.Text(of, Terms{}, clock)
-			require.NoError(t, err)
-			text.Lead(t.Context())
-			assert.Equal(t, lead, text.passed())
-		})
-	}
-	text, err := p.Text(Of{Mode: "serial", Take: 2}, Terms{}, simclock.New(time.Unix(0, 0)))
-	require.NoError(t, err)
-	assert.Nil(t, text.from)
-	_, err = p.Text(Of{}, Terms{Link: &Link{Options: link.Options{Up: link.Direction{Delay: -1}}}}, text.clock)
-	assert.Error(t, err)
 }
 
 // TestCapacityPart: an answer begins at its part of a recorded capacity, of either direction.
@@ -251,8 +189,6 @@ func TestEarlier(t *testing.T) {
 		"over a link":    {[]int32{2, 3}, linkOf(10*ms, 0, 0), []int{1, 2, 1}},
 	} {
 		r := scripted(11, 11)
-		r.Answers[0].Asks[0].GivenUp = true
-		r.Answers[0].index()
 		p, err := NewPlayer(r)
 		require.NoError(t, err)
 		clock := simclock.New(time.Unix(0, 0))
@@ -272,12 +208,12 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
-// TestWarmTimes: sending text early takes its recorded time and bytes, or those of another such text, or over another
-// link the time of its bytes there and back. One that was given up is never done before that.
+// TestWarmTimes: sending text early takes its recorded time and bytes, or the mean of such texts, or over another link
+// the time of its bytes there and back.
 func TestWarmTimes(t *testing.T) {
 	r := scripted(11, 11)
-	r.Answers[0].Warms = []Warm{{Tokens: 2, Took: 9 * ms, BytesUp: 7, BytesDown: 3},
-		{Tokens: 3, Took: 20 * ms, BytesUp: 2, BytesDown: 1, GivenUp: true}}
+	r.Answers[0].Asks = append(r.Answers[0].Asks, Ask{Warm: true, Took: 9 * ms, BytesUp: 7, BytesDown: 3},
+		Ask{Node: 1, Warm: true, Took: 19 * ms, BytesUp: 1, BytesDown: 1})
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
 	slow := linkOf(100*ms, 0, 0)
@@ -292,15 +228,13 @@ func TestWarmTimes(t *testing.T) {
 		err      error
 	}{
 		{2, nil, 0, 9 * ms, 7, 3, nil},
-		{4, nil, 0, 9 * ms, 7, 3, nil},
-		{3, nil, 0, 20*ms + 1, 7, 3, nil},
-		{3, nil, 20 * ms, 20 * ms, 2, 1, context.Canceled},
-		{4, nil, 5 * ms, 5 * ms, 7, 0, context.Canceled},
+		{4, nil, 0, 14 * ms, 4, 2, nil},
+		{4, nil, 5 * ms, 5 * ms, 4, 0, context.Canceled},
 		{2, slow, 0, 100*ms + (7+headers)*ms + 2*(3+headers)*ms, 7, 3, nil},
 	} {
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
-			text, err := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
+			text, err := p.Text(Of{Mode: "serial"}, Terms{Link: c.link, CloudPace: new(time.Hour)}, clock)
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

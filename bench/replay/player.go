@@ -7,34 +7,25 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // Player replaces both models, as far as a recording has their outputs. It is safe for concurrent use.
 type Player struct {
 	*Recording
-	found  map[take][]*Answer // by mode and question
-	heads  map[uint64]*Head
-	places map[place][]*Head // by position
-	said   map[uint64]int32  // the large model's choices, by the text before them
-	calls  map[string]map[int][]*Call
-	asks   map[string][]*Ask // answered ones, by mode; all of them under ""
-	warms  []*Warm
-	pace   time.Duration // between tokens ahead
-	shared int           // length of the common beginning of the prompts of all questions; 0 for one question
-	own    overheads
+	found    map[take][]*Answer
+	heads    map[uint64]*Head
+	others   map[int][]*Head          // by question, to take the place of missing ones; -1: all
+	said     map[uint64]int32         // the large model's choices, by the text before them
+	calls    map[string]map[int]*mean // by mode and rows; those of all modes under ""
+	prefills map[take]*mean           // without the large model alone; those of all modes under ""
+	asks     map[askOf]Ask            // of a text the first, of text 0 the mean; those of all modes under ""
+	pace     time.Duration            // between tokens ahead
+	shared   int                      // length of the common beginning of the prompts of all questions; 0 for one question
+	own      time.Duration            // of the program itself on the way of an ask
 }
-
-// place is a position of a question, with all heads there or only those with a confidence.
-type place struct {
-	question, pos int
-	sure          bool
-}
-
-// anywhere represents all places; with -1 as the position it represents all positions of a question.
-func anywhere() place { return place{question: -1, pos: -1} }
 
 // take is a question in a mode.
 type take struct {
@@ -42,24 +33,47 @@ type take struct {
 	question int
 }
 
-// overheads are times of the program itself, medians of the recording.
-type overheads struct{ lead, prefill, tail, lag, way time.Duration }
+// askOf is a text in a mode, asked about or sent early.
+type askOf struct {
+	mode string
+	text uint64
+	warm bool
+}
+
+// mean is the mean of some times.
+type mean struct {
+	sum time.Duration
+	n   int
+}
+
+// of returns the mean, 0 of none.
+func (m *mean) of() time.Duration { return m.sum / time.Duration(max(1, m.n)) }
+
+// add adds a time to the mean of a key.
+func add[K comparable](all map[K]*mean, key K, d time.Duration) {
+	if all[key] == nil {
+		all[key] = new(mean)
+	}
+	all[key].sum += d
+	all[key].n++
+}
 
 // NewPlayer prepares a recording for replays.
 func NewPlayer(r *Recording) (*Player, error) {
 	p := &Player{
-		Recording: r, found: map[take][]*Answer{}, heads: map[uint64]*Head{}, places: map[place][]*Head{},
-		said: map[uint64]int32{}, calls: map[string]map[int][]*Call{},
-		asks: map[string][]*Ask{},
+		Recording: r, found: map[take][]*Answer{}, heads: map[uint64]*Head{}, others: map[int][]*Head{},
+		said: map[uint64]int32{}, calls: map[string]map[int]*mean{"": {}}, prefills: map[take]*mean{},
+		asks: map[askOf]Ask{}, pace: r.CloudPace,
 	}
 	for _, a := range r.Answers {
-		if of := (take{a.Mode, a.Question}); !a.WarmUp {
-			p.found[of] = append(p.found[of], a)
-		}
+		of := take{a.Mode, a.Question}
+		p.found[of] = append(p.found[of], a)
 		p.learnHeads(a)
 		p.learnTimes(a)
 		for i := range a.Asks {
-			p.learnAsk(a, &a.Asks[i])
+			if q := &a.Asks[i]; !q.Warm {
+				p.learnAsk(a, q)
+			}
 		}
 	}
 	for _, a := range r.Answers {
@@ -67,11 +81,11 @@ func NewPlayer(r *Recording) (*Player, error) {
 			p.learnText(a)
 		}
 	}
-	p.shared = beginning(r.Answers)
 	if len(p.heads) == 0 {
 		return nil, errors.New("the recording has no answers of the small model: record a mode that uses it")
 	}
-	p.summarise()
+	p.shared = beginning(r.Answers)
+	p.learnAskTimes()
 	return p, nil
 }
 
@@ -105,17 +119,13 @@ func (a *Answer) positions() []int {
 }
 
 func (p *Player) learnHeads(a *Answer) {
-	pos := a.positions()
 	for i := range a.Heads {
 		h := &a.Heads[i]
 		text := a.texts[h.Node]
 		p.heads[text] = better(p.heads[text], h)
-		for _, at := range []place{{a.Question, pos[h.Node], false}, {a.Question, -1, false}, anywhere()} {
-			p.places[at] = append(p.places[at], h)
-			if h.Confidence != nil {
-				at.sure = true
-				p.places[at] = append(p.places[at], h)
-			}
+		if h.Confidence != nil || p.Router == "" {
+			p.others[a.Question] = append(p.others[a.Question], h)
+			p.others[-1] = append(p.others[-1], h)
 		}
 	}
 }
@@ -134,29 +144,22 @@ func better(old, h *Head) *Head {
 }
 
 func (p *Player) learnTimes(a *Answer) {
-	of := p.calls[a.Mode]
-	if of == nil {
-		of = map[int][]*Call{}
-		p.calls[a.Mode] = of
+	if a.largeAlone() {
+		return
 	}
-	for i := range a.Calls {
-		c := &a.Calls[i]
-		of[len(c.Nodes)] = append(of[len(c.Nodes)], c)
+	if p.calls[a.Mode] == nil {
+		p.calls[a.Mode] = map[int]*mean{}
 	}
-	for i := range a.Warms {
-		if a.Warms[i].done() {
-			p.warms = append(p.warms, &a.Warms[i])
+	for _, mode := range []string{a.Mode, ""} {
+		add(p.prefills, take{mode, a.Question}, a.Prefill)
+		for _, c := range a.Calls {
+			add(p.calls[mode], c.Rows, c.Took)
 		}
 	}
 }
 
 // learnAsk records the large model's choices from an answer, including its audit.
 func (p *Player) learnAsk(a *Answer, q *Ask) {
-	if !q.answered() {
-		return
-	}
-	p.asks[a.Mode] = append(p.asks[a.Mode], q)
-	p.asks[""] = append(p.asks[""], q)
 	context := a.context(q.Node)
 	text := a.texts[q.Node]
 	p.said[text] = q.Token
@@ -225,50 +228,62 @@ func (a *Answer) context(node int32) []int32 {
 
 // beginning returns the length of the common beginning of the prompts of all questions; 0 for one question.
 func beginning(answers []*Answer) int {
-	all := map[int]bool{}
+	shortest := -1
 	for _, a := range answers {
 		if first := answers[0].Prompt; !slices.Equal(a.Prompt, first) {
-			all[terms.CommonPrefix(a.Prompt, first)] = true
+			n := terms.CommonPrefix(a.Prompt, first)
+			if shortest < 0 || n < shortest {
+				shortest = n
+			}
 		}
 	}
-	if len(all) == 0 {
-		return 0
-	}
-	return slices.Min(slices.Collect(maps.Keys(all)))
+	return max(0, shortest)
 }
 
-// summarise computes the medians.
-func (p *Player) summarise() {
-	var lead, prefill, tail, lag, way, gaps []time.Duration
+// learnAskTimes learns how long asks took, and their bytes.
+func (p *Player) learnAskTimes() {
+	sums, counts, gaps := map[askOf]Ask{}, map[askOf]int{}, mean{}
 	for _, a := range p.Answers {
-		if a.largeAlone() {
-			continue
+		for _, q := range a.Asks {
+			of := askOf{a.Mode, a.texts[q.Node], q.Warm}
+			if _, had := p.asks[of]; !had {
+				p.asks[of] = q
+			}
+			for _, of := range []askOf{{a.Mode, 0, q.Warm}, {"", 0, q.Warm}} {
+				sum := sums[of]
+				sum.Took, sum.Queue, sum.Cloud = sum.Took+q.Took, sum.Queue+q.Queue, sum.Cloud+q.Cloud
+				sum.BytesUp, sum.BytesDown = sum.BytesUp+q.BytesUp, sum.BytesDown+q.BytesDown
+				sums[of] = sum
+				counts[of]++
+			}
+			if n := len(q.Ahead); n > 1 {
+				gaps.sum, gaps.n = gaps.sum+q.Ahead[n-1].At-q.Ahead[0].At, gaps.n+n-1
+			}
 		}
-		lead, prefill, tail = append(lead, a.Lead), append(prefill, a.Prefill), append(tail, a.Tail)
 	}
-	for _, q := range p.asks[""] {
-		lag, way = append(lag, q.Lag), append(way, q.wire()-p.RTT)
-		for i := range q.Ahead[min(1, len(q.Ahead)):] {
-			gaps = append(gaps, q.Ahead[i+1].At-q.Ahead[i].At)
-		}
+	for of, q := range sums {
+		n := time.Duration(counts[of])
+		p.asks[of] = Ask{Warm: of.warm, Took: q.Took / n, Queue: q.Queue / n, Cloud: q.Cloud / n,
+			BytesUp: q.BytesUp / int(n), BytesDown: q.BytesDown / int(n)}
 	}
-	p.own = overheads{lead: median(lead), prefill: median(prefill), tail: median(tail), lag: median(lag)}
+	if gaps.n > 0 {
+		p.pace = max(0, gaps.of())
+	}
 	if p.Loss == 0 && len(p.Traces) == 0 {
-		p.own.way = max(0, median(way))
-	}
-	p.pace = p.CloudPace
-	if len(gaps) > 0 {
-		p.pace = max(0, median(gaps))
+		q := p.asks[askOf{}]
+		p.own = max(0, q.Took-q.Queue-q.Cloud-p.RTT)
 	}
 }
 
-// median returns the median, the lower one of two; 0 for none.
-func median(all []time.Duration) time.Duration {
-	if len(all) == 0 {
-		return 0
+// ask returns an ask to take the time and the bytes from: the first of the text in the mode, or else the mean of the
+// mode, or of all.
+func (p *Player) ask(of askOf) Ask {
+	for _, of := range []askOf{of, {of.mode, 0, of.warm}, {"", 0, of.warm}} {
+		if q, ok := p.asks[of]; ok {
+			return q
+		}
 	}
-	slices.Sort(all)
-	return stat.Quantile(all, 0.5)
+	return Ask{Warm: of.warm}
 }
 
 // Modes returns the modes with answers, in the order of the report.
@@ -282,18 +297,19 @@ func (p *Player) Modes() (all []string) {
 }
 
 // Asked reports whether the recording has answers of the large model.
-func (p *Player) Asked() bool { return len(p.asks[""]) > 0 }
+func (p *Player) Asked() bool {
+	_, ok := p.asks[askOf{}]
+	return ok
+}
 
-// Found returns the answers to a question in a mode, in the order of their takes, without those of a warm-up.
+// Found returns the answers to a question in a mode, in the order of their takes.
 func (p *Player) Found(mode string, question int) []*Answer { return p.found[take{mode, question}] }
 
 // Questions returns the numbers of the questions, ascending, and a prompt for each.
 func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 	prompts = map[int][]int32{}
 	for _, a := range p.Answers {
-		if !a.WarmUp {
-			prompts[a.Question] = a.Prompt
-		}
+		prompts[a.Question] = a.Prompt
 	}
 	return slices.Sorted(maps.Keys(prompts)), prompts
 }
@@ -312,75 +328,57 @@ func (h *Head) output() backend.Output {
 	return out
 }
 
-// head returns the small model's head after a text at a position of a question, with the router's confidence if sure is
-// set, and whether it is known. The caller must not modify it.
-func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known bool) {
+// head returns the small model's head after a text of a question, with the router's confidence if sure is set, and
+// whether it is known. The caller must not modify it.
+func (p *Player) head(question int, text uint64, sure bool) (h *Head, known bool) {
 	h = p.heads[text]
 	if h != nil && (h.Confidence != nil || !sure) {
 		return h, true
 	}
-	for _, at := range []place{{question, pos, sure}, {question, -1, sure}, {-1, -1, sure}, anywhere()} {
-		if all := p.places[at]; len(all) > 0 {
-			other := all[pick(text, 1, len(all))]
-			if h == nil {
-				return other, false
-			}
-			both := *h
-			both.Confidence = other.Confidence
-			return &both, false
-		}
+	all := p.others[question]
+	if len(all) == 0 {
+		all = p.others[-1]
 	}
-	panic("replay: a player without heads")
+	if len(all) == 0 { // no head has a confidence
+		return cmp.Or(h, p.heads[slices.Min(slices.Collect(maps.Keys(p.heads)))]), false
+	}
+	other := all[router.Draw(text, 1)%uint64(len(all))]
+	if h == nil {
+		return other, false
+	}
+	both := *h
+	both.Confidence = other.Confidence
+	return &both, false
 }
 
-// call returns a pass to take the time from, for a forward pass that was not recorded: another one of the mode, or of
-// any mode if it has none, with as many rows, or with the nearest number of rows.
-func (p *Player) call(mode string, rows int, key uint64) *Call {
-	best, distance := (*Call)(nil), 0
-	for _, mode := range append([]string{mode}, slices.Sorted(maps.Keys(p.calls))...) {
-		for _, n := range slices.Sorted(maps.Keys(p.calls[mode])) {
-			d := max(n-rows, rows-n)
-			if all := p.calls[mode][n]; best == nil || d < distance {
-				best, distance = all[pick(key, 4, len(all))], d
-			}
+// call returns the time of a forward pass: the mean of those of the mode, or of all modes if it has none, with as many
+// rows, or with the nearest number of rows.
+func (p *Player) call(mode string, rows int) time.Duration {
+	all := p.calls[mode]
+	if len(all) == 0 {
+		all = p.calls[""]
+	}
+	best := 0
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		if best == 0 || max(n-rows, rows-n) < max(best-rows, rows-best) {
+			best = n
 		}
 	}
-	return cmp.Or(best, &Call{})
+	if best == 0 {
+		return 0
+	}
+	return all[best].of()
 }
 
-// ask returns an answered ask to take the times from, for one that was not recorded; nil if there is none.
-func (p *Player) ask(mode string, text uint64) *Ask {
-	for _, all := range [][]*Ask{p.asks[mode], p.asks[""]} {
-		if len(all) > 0 {
-			return all[pick(text, 5, len(all))]
+// prefill returns the time that a mode takes to evaluate the prompt of a question, or else the small model alone, or
+// all modes. In these the large model may read the prompt at the same time, on the same computer.
+func (p *Player) prefill(mode string, question int) time.Duration {
+	for _, of := range []take{{mode, question}, {LocalMode, question}, {"", question}} {
+		if m := p.prefills[of]; m != nil {
+			return m.of()
 		}
 	}
-	return nil
-}
-
-// prefill returns the time that a separate device takes to evaluate the prompt of a question: that of the small model
-// alone, or if that was not recorded, of all modes. In these the large model may read the prompt at the same time, on
-// the same computer. It is the median of the answers.
-func (p *Player) prefill(question int) time.Duration {
-	var alone, all []time.Duration
-	for of, answers := range p.found {
-		for _, a := range answers {
-			if of.question != question || a.largeAlone() {
-				continue
-			}
-			all = append(all, a.Prefill)
-			if of.mode == LocalMode {
-				alone = append(alone, a.Prefill)
-			}
-		}
-	}
-	switch {
-	case len(alone) > 0:
-		return median(alone)
-	case len(all) > 0:
-		return median(all)
-	}
-	return p.own.prefill
+	return 0
 }
 
 // reading returns the time that a separate server takes to read n tokens of a question's prompt, or of a longer text; 0

@@ -95,7 +95,7 @@ func (p *parser) line(b []byte) error {
 	if err := a.check(&p.rec.Header); err != nil {
 		return err
 	}
-	a.index()
+	a.hash()
 	p.rec.Answers = append(p.rec.Answers, a)
 	return nil
 }
@@ -139,6 +139,83 @@ func (p *parser) end(b []byte) error {
 	return nil
 }
 
+// check refuses an inconsistent answer.
+func (a *Answer) check(h *Header) error {
+	switch {
+	case a.Mode == "" || len(a.Mode) > 100:
+		return errors.New("mode: the name is empty or too long")
+	case a.Question < 0 || a.Device < 0:
+		return errors.New("question, device: a number is negative")
+	case len(a.Prompt) == 0 || len(a.Prompt) >= h.Context:
+		return fmt.Errorf("prompt: %d tokens do not fit into a context of %d", len(a.Prompt), h.Context)
+	case len(a.Parents) != len(a.Tokens):
+		return fmt.Errorf("parents: %d for %d tokens", len(a.Parents), len(a.Tokens))
+	}
+	for i, n := range a.Parents {
+		if n < 0 || int(n) > i {
+			return fmt.Errorf("parents: node %d cannot follow node %d", i+1, n)
+		}
+	}
+	ids, spans := slices.Concat(a.Prompt, a.Tokens, a.IDs), []time.Duration{a.Prefill, a.Took}
+	for _, c := range a.Heads {
+		if len(c.IDs) == 0 || len(c.IDs) != len(c.Logits) || c.Node < 0 || int(c.Node) > len(a.Tokens) {
+			return fmt.Errorf("heads: %d tokens and %d logits of node %d", len(c.IDs), len(c.Logits), c.Node)
+		}
+		if sure := c.Confidence; sure != nil && !(*sure >= 0 && *sure <= 1) {
+			return fmt.Errorf("heads: a confidence of %v", *sure)
+		}
+		ids = append(ids, c.IDs...)
+	}
+	for _, c := range a.Calls {
+		if c.Rows < 1 || c.Rows > maxTokens {
+			return fmt.Errorf("calls: %d rows", c.Rows)
+		}
+		spans = append(spans, c.Took)
+	}
+	pos := a.positions()
+	for i := range a.Asks {
+		if err := a.Asks[i].check(pos); err != nil {
+			return fmt.Errorf("asks: %w", err)
+		}
+		more, times := a.Asks[i].parts()
+		ids, spans = append(ids, more...), append(spans, times...)
+	}
+	return errors.Join(tokens("answer", h.Vocab, ids...), times("answer", spans...))
+}
+
+// check refuses an inconsistent ask; pos are the positions of the nodes.
+func (q *Ask) check(pos []int) error {
+	if q.Node < 0 || int(q.Node) >= len(pos) {
+		return fmt.Errorf("there is no node %d", q.Node)
+	}
+	if q.Verify < 0 || q.Verify > 1 {
+		return fmt.Errorf("verify: %d is not 0 or 1", q.Verify)
+	}
+	for _, n := range []int{q.Audited, q.BytesUp, q.BytesDown} {
+		if n < 0 || n > math.MaxInt32 {
+			return fmt.Errorf("audited, bytes: %d is not possible", n)
+		}
+	}
+	for _, f := range q.Audit {
+		if f.Pos < 0 || f.Pos > pos[q.Node] {
+			return fmt.Errorf("audit: %d is not a position of a context of %d", f.Pos, pos[q.Node]+1)
+		}
+	}
+	return nil
+}
+
+// parts returns all tokens and all times.
+func (q *Ask) parts() (ids []int32, spans []time.Duration) {
+	ids, spans = append(ids, q.Token), append(spans, q.Took, q.Queue, q.Cloud)
+	for _, f := range q.Audit {
+		ids = append(ids, f.Token)
+	}
+	for _, l := range q.Ahead {
+		ids, spans = append(ids, l.Token), append(spans, l.At)
+	}
+	return ids, spans
+}
+
 // tokens refuses ids outside the vocabulary.
 func tokens(field string, vocab int, ids ...int32) error {
 	for _, id := range ids {
@@ -157,119 +234,4 @@ func times(field string, all ...time.Duration) error {
 		}
 	}
 	return nil
-}
-
-// check refuses an inconsistent answer.
-func (a *Answer) check(h *Header) error {
-	switch {
-	case a.Mode == "" || len(a.Mode) > 100:
-		return errors.New("mode: the name is empty or too long")
-	case a.Question < 0 || a.Device < 0:
-		return errors.New("question, device: a number is negative")
-	case len(a.Prompt) == 0 || len(a.Prompt) >= h.Context:
-		return fmt.Errorf("prompt: %d tokens do not fit into a context of %d", len(a.Prompt), h.Context)
-	case len(a.Parents) != len(a.Tokens):
-		return fmt.Errorf("parents: %d for %d tokens", len(a.Parents), len(a.Tokens))
-	}
-	for i, n := range a.Parents {
-		if n < 0 || int(n) > i {
-			return fmt.Errorf("parents: node %d cannot follow node %d", i+1, n)
-		}
-	}
-	err := errors.Join(tokens("prompt", h.Vocab, a.Prompt...), tokens("tokens", h.Vocab, a.Tokens...),
-		tokens("ids", h.Vocab, a.IDs...), times("answer", a.Lead, a.Prefill, a.Tail, a.Took))
-	for i := range a.Heads {
-		err = errors.Join(err, a.checkHead(&a.Heads[i], h.Vocab))
-	}
-	for _, c := range a.Calls {
-		err = errors.Join(err, a.node("calls", c.Nodes...), times("calls", c.Own, c.Took, c.After))
-		if len(c.Nodes) == 0 || slices.Contains(c.Nodes, 0) {
-			err = errors.Join(err, errors.New("calls: a call has no nodes, or contains the prompt"))
-		}
-	}
-	pos := a.positions()
-	for i := range a.Asks {
-		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab, pos))
-	}
-	for _, w := range a.Warms {
-		err = errors.Join(err, times("warms", w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
-	}
-	return err
-}
-
-// node refuses invalid numbers of nodes.
-func (a *Answer) node(field string, nodes ...int32) error {
-	for _, n := range nodes {
-		if n < 0 || int(n) > len(a.Tokens) {
-			return fmt.Errorf("%s: there is no node %d", field, n)
-		}
-	}
-	return nil
-}
-
-// counts refuses numbers that are negative or too large.
-func counts(field string, all ...int) error {
-	for _, n := range all {
-		if n < 0 || n > math.MaxInt32 {
-			return fmt.Errorf("%s: %d is not possible", field, n)
-		}
-	}
-	return nil
-}
-
-func (a *Answer) checkHead(h *Head, vocab int) error {
-	if len(h.IDs) == 0 || len(h.IDs) != len(h.Logits) {
-		return fmt.Errorf("heads: %d tokens and %d logits", len(h.IDs), len(h.Logits))
-	}
-	if c := h.Confidence; c != nil && !(*c >= 0 && *c <= 1) {
-		return fmt.Errorf("heads: a confidence of %v", *c)
-	}
-	return errors.Join(a.node("heads", h.Node), tokens("heads", vocab, h.IDs...))
-}
-
-// checkAsk refuses an inconsistent ask; pos are the positions of the nodes.
-func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
-	if err := a.node("asks", q.Node); err != nil {
-		return err
-	}
-	err := errors.Join(times("asks", q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
-		counts("asks", q.From, q.Audited, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
-	if q.Verify < 0 || q.Verify > 1 {
-		err = errors.Join(err, fmt.Errorf("asks: verify: %d is not 0 or 1", q.Verify))
-	}
-	if q.answered() {
-		err = errors.Join(err, tokens("asks", vocab, q.Token))
-	}
-	for _, c := range q.Top {
-		err = errors.Join(err, tokens("asks: top", vocab, c.ID))
-	}
-	for _, f := range q.Audit {
-		if f.Pos < 0 || f.Pos > pos[q.Node] {
-			err = errors.Join(err, fmt.Errorf("asks: audit: %d is not a position of a context of %d",
-				f.Pos, pos[q.Node]+1))
-		}
-		err = errors.Join(err, tokens("asks: audit", vocab, f.Token))
-	}
-	for _, l := range q.Ahead {
-		err = errors.Join(err, times("asks: ahead", l.At), tokens("asks: ahead", vocab, l.Token))
-	}
-	return err
-}
-
-// index computes the lookup tables.
-func (a *Answer) index() {
-	a.hash()
-	a.calls, a.asks = map[uint64]*Call{}, map[uint64]*Ask{}
-	for i := range a.Calls {
-		c := &a.Calls[i]
-		if key := callKey(len(c.Nodes), func(i int) uint64 { return a.texts[c.Nodes[i]] }); a.calls[key] == nil {
-			a.calls[key] = c
-		}
-	}
-	for i := range a.Asks {
-		if q, text := &a.Asks[i], a.texts[a.Asks[i].Node]; a.asks[text] == nil ||
-			q.answered() && !a.asks[text].answered() {
-			a.asks[text] = q
-		}
-	}
 }

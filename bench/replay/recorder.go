@@ -6,55 +6,32 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// maxPending is how many answers are kept in memory before they are written: writing uses a processor, which would
-// disturb a measurement.
-const maxPending = 4096
-
 // Recorder writes a recording. It is safe for concurrent use.
 type Recorder struct {
-	clock draft.Clock // nil: the computer's
-
 	mu      sync.Mutex
 	zip     *zstd.Encoder
-	pending []*Answer
-	heads   map[uint64]wrote // which heads have been written, by text
-	written int
+	answers []*Answer // written at the end: writing uses a processor, which would disturb a measurement
 	err     error
 }
 
-// wrote describes which parts of the head after a text have been written.
-type wrote struct {
-	candidates int
-	sure       bool // with the router's confidence
-}
-
-// NewRecorder begins a recording; it sets the version. clock is that of the decoders: nil means the computer's.
-func NewRecorder(w io.Writer, h Header, clock draft.Clock) (*Recorder, error) {
+// NewRecorder begins a recording; it sets the version.
+func NewRecorder(w io.Writer, h Header) (*Recorder, error) {
 	zip, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{clock: clock, zip: zip, heads: map[uint64]wrote{}}
+	r := &Recorder{zip: zip}
 	h.Version = version
 	r.line(h)
 	return r, r.err
-}
-
-// now returns the current time.
-func (r *Recorder) now() time.Time {
-	if r.clock != nil {
-		return r.clock.Now()
-	}
-	return time.Now()
 }
 
 // line writes a line, unless an error has occurred.
@@ -64,12 +41,16 @@ func (r *Recorder) line(v any) {
 	}
 }
 
-// Close writes the rest. Only then is the recording complete.
+// Close writes the answers. Only then is the recording complete.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flush()
-	r.line(map[string]any{"end": map[string]int{"answers": r.written}})
+	wrote := map[uint64]*Head{}
+	for _, a := range r.answers {
+		a.share(wrote)
+		r.line(a)
+	}
+	r.line(map[string]any{"end": map[string]int{"answers": len(r.answers)}})
 	return errors.Join(r.err, r.zip.Close())
 }
 
@@ -77,33 +58,17 @@ func (r *Recorder) Close() error {
 func (r *Recorder) add(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pending = append(r.pending, a); len(r.pending) >= maxPending {
-		r.flush()
-	}
+	r.answers = append(r.answers, a)
 }
 
-// flush writes the pending answers.
-func (r *Recorder) flush() {
-	for _, a := range r.pending {
-		r.share(a)
-		r.line(a)
-		r.written++
-	}
-	r.pending = nil
-}
-
-// share leaves out the heads that have been written before.
-func (r *Recorder) share(a *Answer) {
+// share leaves out the heads of which all has been written before.
+func (a *Answer) share(wrote map[uint64]*Head) {
 	a.hash()
-	var fresh []Head
-	for _, h := range a.Heads {
-		text := a.texts[h.Node]
-		if old := r.heads[text]; len(h.IDs) > old.candidates || h.Confidence != nil && !old.sure {
-			r.heads[text] = wrote{max(len(h.IDs), old.candidates), h.Confidence != nil || old.sure}
-			fresh = append(fresh, h)
-		}
-	}
-	a.Heads = fresh
+	a.Heads = slices.DeleteFunc(a.Heads, func(h Head) bool {
+		old := wrote[a.texts[h.Node]]
+		wrote[a.texts[h.Node]] = better(old, &h)
+		return old != nil && len(h.IDs) <= len(old.IDs) && (h.Confidence == nil || old.Confidence != nil)
+	})
 }
 
 // hash computes the hashes of the nodes.

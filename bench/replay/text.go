@@ -18,15 +18,3 @@ func hashOf(ids []int32) uint64 {
 	}
 	return h
 }
-
-// pick chooses one of n items, the same for the same hash and purpose.
-func pick(text, purpose uint64, n int) int { return int(router.Draw(text, purpose) % uint64(n)) }
-
-// callKey identifies a forward pass by the texts that it evaluates.
-func callKey(rows int, text func(row int) uint64) uint64 {
-	h := empty
-	for i := range rows {
-		h = router.Draw(h, text(i))
-	}
-	return h
-}

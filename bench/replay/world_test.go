@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -30,11 +32,9 @@ const (
 
 // world holds two models that are functions of the text, and the times they take, which are functions of the seed.
 type world struct {
-	seed  uint64
-	clock *simclock.Clock
-	rand  *rand.Rand
-	way   time.Duration // max time of the way of an ask; 0: 200 ms
-	fails float64       // share of failed asks
+	seed uint64
+	mu   sync.Mutex
+	rand *rand.Rand
 }
 
 // head returns the output of the small model after a text.
@@ -68,15 +68,19 @@ func (w *world) says(text uint64) int32 {
 }
 
 func (w *world) some(most time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return 1 + time.Duration(w.rand.Int64N(int64(most)))
 }
 
 // wait lets time pass, and returns the cause if ctx ends first.
 func (w *world) wait(ctx context.Context, d time.Duration) error {
-	if w.clock.Sleep(d, func() bool { return ctx.Err() != nil }) {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return nil
 }
 
 // small is the small model.
@@ -124,18 +128,10 @@ type large struct{ *world }
 
 func (c large) Ask(ctx context.Context, q draft.Question) (a draft.Answer, err error) {
 	text := hashOf(q.Context)
-	most := c.way
-	if most == 0 {
-		most = 200 * ms
-	}
 	a = draft.Answer{BytesUp: 3 + len(q.Context),
 		BytesDown: 9, Prefilled: 2, Reply: terms.Reply{Queue: c.some(3 * ms), Compute: c.some(20 * ms)}}
-	failed := c.rand.Float64() < c.fails
-	if err := c.wait(ctx, a.Queue+a.Compute+c.some(most)); err != nil {
+	if err := c.wait(ctx, a.Queue+a.Compute+c.some(200*ms)); err != nil {
 		return draft.Answer{BytesUp: 1}, err
-	}
-	if failed {
-		return draft.Answer{}, fmt.Errorf("no")
 	}
 	a.Token = c.says(text)
 	if q.AuditFrom > 0 {
@@ -163,7 +159,7 @@ func (c large) ahead(ctx context.Context, q draft.Question, a draft.Answer) <-ch
 	if q.Verify == terms.EachChoice && len(a.Audit) > 0 {
 		text = then(hashOf(q.Context[:a.Audit[0].Pos]), a.Audit[0].Token)
 	}
-	c.clock.Go(func() {
+	go func() {
 		defer close(to)
 		for range q.Ahead {
 			if c.wait(ctx, c.some(25*ms)) != nil {
@@ -176,7 +172,7 @@ func (c large) ahead(ctx context.Context, q draft.Question, a draft.Answer) <-ch
 			}
 			text = then(text, token)
 		}
-	})
+	}()
 	return to
 }
 
@@ -269,13 +265,12 @@ func promptOf(question int) []int32 { return []int32{int32(question % 30), 7, in
 func (w *world) records(
 	t *testing.T, rec *Recorder, mode string, question int, threshold float64, set func(*draft.Options),
 ) (s shown) {
-	w.clock.Run(func() {
-		o := options(w.clock)
+	bubble.Test(t, func(t *testing.T) {
+		o := options(nil)
 		set(&o)
 		take := rec.Begin(mode, question, 0, promptOf(question), nil)
 		var c draft.Cloud = large{w}
 		work := func(e draft.Event) { // the program's own work after a call
-			take.Observe(e)
 			if e.Pass != nil {
 				_ = w.wait(t.Context(), w.some(3*ms))
 			}
@@ -293,8 +288,8 @@ func (w *world) records(
 
 // newWorld returns a world, with a recorder that writes to b.
 func newWorld(t *testing.T, seed uint64, b *bytes.Buffer) (*world, *Recorder) {
-	w := &world{seed: seed, clock: simclock.New(time.Unix(1, 0)), rand: rand.New(rand.NewPCG(seed, 5))}
-	rec, err := NewRecorder(b, header(), w.clock)
+	w := &world{seed: seed, rand: rand.New(rand.NewPCG(seed, 5))}
+	rec, err := NewRecorder(b, header())
 	require.NoError(t, err)
 	return w, rec
 }
@@ -320,13 +315,10 @@ func replays(
 		text, err = p.Text(of, terms, clock)
 		require.NoError(t, err)
 		begun := clock.Now()
-		text.Lead(t.Context())
 		o := options(clock)
 		set(&o)
-		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o,
-			func(e draft.Event) { text.Observe(t.Context(), e) })
-		text.Tail(t.Context())
-		text.Shown(prompt, s.tokens, o.Verify)
+		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o, nil)
+		text.Shown(prompt, s.tokens)
 		took = clock.Now().Sub(begun)
 	})
 	return s, text, took

@@ -212,7 +212,7 @@ func TestOneQuestion(t *testing.T) {
 		require.NoError(t, d.prepare(t.Context(), 0))
 		seated := *d.seats[0]
 		for range 2 {
-			_, err := d.ask(t.Context(), 0, 0, recordOf{})
+			_, err := d.ask(t.Context(), 0, 0)
 			require.NoError(t, err)
 		}
 		assert.Same(t, seated.router, d.seats[0].router, "the balance of a budget goes on")

@@ -12,16 +12,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// recordOf identifies the answer that is recorded.
-type recordOf struct {
-	question, device int
-	warmUp           bool
-}
-
-// begin begins to record an answer; nil if there is no recording. A mode with a link of its own, and one with scores of
-// tokens, cannot be replayed and are not recorded.
-func (b *routing) begin(of recordOf, m outcome.Mode, prompt []int32) *replay.Take {
-	if b.Record == nil || m.Kind == outcome.Paper || m.Margin > 0 {
+// begin begins to record an answer of a device; nil if there is no recording, or it does not count. A mode with a link
+// of its own, and one with scores of tokens, cannot be replayed and are not recorded.
+func (b *routing) begin(question, device int, m outcome.Mode, prompt []int32) *replay.Take {
+	if b.Record == nil || !b.counts || m.Kind == outcome.Paper || m.Margin > 0 {
 		return nil
 	}
 	name := m.Name
@@ -32,11 +26,7 @@ func (b *routing) begin(of recordOf, m outcome.Mode, prompt []int32) *replay.Tak
 	if m.Routes() && b.Router.Policy == router.Learned {
 		net = b.Router.Net
 	}
-	t := b.Record.Begin(name, of.question, of.device, prompt, net)
-	if of.warmUp {
-		t.WarmUp()
-	}
-	return t
+	return b.Record.Begin(name, question, device, prompt, net)
 }
 
 // recordRoute makes a take record both models, if it is not nil.
@@ -44,12 +34,7 @@ func recordRoute(take *replay.Take, r *engine.Route) {
 	if take == nil {
 		return
 	}
-	inner, observe := r.Wrap, r.Observe
-	r.Draft.Trace = true
-	r.Observe = func(e engine.Event) {
-		observe(e)
-		take.Observe(e)
-	}
+	inner := r.Wrap
 	r.Wrap = func(m draft.Model) draft.Model {
 		if inner != nil {
 			m = inner(m)

@@ -64,7 +64,7 @@ func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
 	if err := atOnce(ctx, jobs); err != nil {
 		return nil, err
 	}
-	reports := r.reports(answers)
+	reports := r.cell.reports(o.Modes, answers, r.largeAlone())
 	for i := range reports {
 		reports[i].Assumed = &assumed[i]
 	}
@@ -174,45 +174,29 @@ func (r *replaying) rounds() {
 	}
 }
 
-// step is a round, or a question of the warm-up before all rounds.
-type step struct {
-	round
-	warmUp *replay.Answer
-}
-
 // chains returns the rounds of each device in a mode, in order: as recorded, or else distributed.
-func (r *replaying) chains(mode string) [][]step {
-	devices, of, had := map[int]int{}, map[round]bool{}, map[int]int{}
-	var chains [][]step
-	add := func(device int, one step) {
-		if _, ok := r.places[one.round]; one.warmUp == nil && (!ok || of[one.round]) {
-			return
-		}
-		of[one.round] = of[one.round] || one.warmUp == nil
-		at, ok := devices[device]
-		if !ok {
-			at = len(chains)
-			devices[device], chains = at, append(chains, nil)
-		}
-		chains[at] = append(chains[at], one)
-	}
+func (r *replaying) chains(mode string) map[int][]round {
+	chains, recorded, times := map[int][]round{}, map[round]bool{}, map[int]int{}
 	for _, a := range r.Player.Answers {
-		switch {
-		case a.Mode != mode:
-		case a.WarmUp:
-			add(a.Device, step{round{a.Question, 0}, a})
-		default:
-			add(a.Device, step{round{a.Question, had[a.Question]}, nil})
-			had[a.Question]++
+		if a.Mode != mode {
+			continue
+		}
+		one := round{a.Question, times[a.Question]}
+		times[a.Question]++
+		if _, ok := r.places[one]; ok {
+			chains[a.Device], recorded[one] = append(chains[a.Device], one), true
 		}
 	}
 	for i, one := range r.all {
-		add(i%max(1, r.cell.Parallel), step{one, nil})
+		if device := i % max(1, r.cell.Parallel); !recorded[one] {
+			chains[device] = append(chains[device], one)
+		}
 	}
 	return chains
 }
 
-// jobs returns the jobs of the devices of a mode.
+// jobs returns the jobs of the devices of a mode. Each answers its first question once before, which does not count, to
+// learn what its models cost.
 func (r *replaying) jobs(
 	ctx context.Context, mode int, answers []outcome.Answer, assumed *replay.Assumed,
 ) (all []func() error) {
@@ -221,17 +205,17 @@ func (r *replaying) jobs(
 	for _, chain := range r.chains(m.Name) {
 		all = append(all, func() error {
 			d := &replayed{replaying: r, m: m}
-			for _, one := range chain {
+			for i, one := range append(chain[:1:1], chain...) {
 				a, missed, err := d.answer(ctx, one)
 				if err != nil {
 					return fmt.Errorf("mode %s, question %d: %w", m.Name, one.question+1, err)
 				}
-				if one.warmUp != nil {
+				if i == 0 {
 					d.router = nil // budgets begin after the warm-up
 					continue
 				}
 				a.Question, a.Repetition = one.question, one.take
-				answers[r.places[one.round]] = a
+				answers[r.places[one]] = a
 				mu.Lock()
 				assumed.Plus(missed)
 				mu.Unlock()
@@ -270,22 +254,16 @@ type replayed struct {
 func epoch() time.Time { return time.Unix(0, 0) }
 
 // answer answers a question.
-func (d *replayed) answer(ctx context.Context, one step) (a outcome.Answer, missed replay.Assumed, err error) {
+func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
-	if one.warmUp != nil {
-		prompt = one.warmUp.Prompt
-	}
 	a.Prompt = len(prompt)
-	if d.m.Kind == outcome.Cloud && one.warmUp != nil {
-		return a, missed, nil
-	}
 	if d.m.Kind == outcome.Cloud {
-		return d.alone(one.round, a)
+		return d.alone(one, a)
 	}
 	clock := simclock.New(epoch())
 	at := max(0, slices.Index(d.numbers, one.question))
 	of := replay.Of{
-		Mode: d.m.Name, Question: one.question, Take: one.take, WarmUp: one.warmUp,
+		Mode: d.m.Name, Question: one.question, Take: one.take,
 		Part: float64(at) / float64(len(d.numbers)),
 	}
 	terms := d.terms
@@ -342,7 +320,6 @@ func (d *replayed) decode(
 	ctx context.Context, clock *simclock.Clock, t *replay.Text, prompt []int32, a *outcome.Answer,
 ) error {
 	start := clock.Now()
-	t.Lead(ctx)
 	begun, decoder, err := d.decoder(clock, t, prompt)
 	if err != nil {
 		return err
@@ -351,7 +328,6 @@ func (d *replayed) decode(
 	var seen []float32
 	_, err = decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		a.Observe(e)
-		t.Observe(ctx, e)
 		if token := e.Token; token != nil {
 			shown, seen = append(shown, *token), append(seen, token.Confidence)
 			if !token.End {
@@ -367,8 +343,7 @@ func (d *replayed) decode(
 	if begun != nil {
 		begun.Add(begun.Spent(seen, len(a.IDs)))
 	}
-	t.Tail(ctx)
-	t.Shown(prompt, shown, d.m.Verifies())
+	t.Shown(prompt, shown)
 	a.Took = clock.Now().Sub(start)
 	return nil
 }
@@ -425,11 +400,6 @@ type width int
 
 // Dim implements [backend.Router].
 func (w width) Dim() int { return int(w) }
-
-// reports summarizes the answers.
-func (r *replaying) reports(answers [][]outcome.Answer) []outcome.Report {
-	return r.cell.reports(r.Modes, answers, r.largeAlone())
-}
 
 // largeAlone returns the large model's own answers by question, if the recording has them.
 func (r *replaying) largeAlone() []outcome.Answer {

@@ -64,7 +64,7 @@ func (r *recordedRun) measure(t *testing.T) {
 	h, err := r.o.Records()
 	require.NoError(t, err)
 	var b bytes.Buffer
-	r.o.Record, err = replay.NewRecorder(&b, h, nil)
+	r.o.Record, err = replay.NewRecorder(&b, h)
 	require.NoError(t, err)
 	r.reports, err = Measure(t.Context(), r.o)
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestReplayUnchanged(t *testing.T) {
 		assert.Equal(t, want.EqualToSerial, got.EqualToSerial)
 		assert.Equal(t, want.EqualToCloud, got.EqualToCloud)
 		assert.Equal(t, want.Cell, got.Cell)
-		assert.Zero(t, got.Assumed.TextHeads+got.Assumed.TextAnswers, want.Mode)
+		assert.Zero(t, got.Assumed.Text, want.Mode)
 		for k, s := range got.Samples {
 			assert.Equal(t, []int{want.Samples[k].Question, want.Samples[k].Repetition},
 				[]int{s.Question, s.Repetition})
@@ -382,7 +382,7 @@ func TestReplayLearned(t *testing.T) {
 		require.NoError(t, err)
 		for i := range reports {
 			assert.Equal(t, texts(r.reports[i]), texts(reports[i]), reports[i].Mode)
-			assert.Zero(t, reports[i].Assumed.TextHeads)
+			assert.Zero(t, reports[i].Assumed.Text)
 		}
 		asked += reports[0].Samples[0].Asks
 	}

@@ -117,7 +117,7 @@ func (d *device) prepare(ctx context.Context, warmUp int) error {
 	for k := range warmUp {
 		q := n - 1 - (d.number+k)%n // not the first ones of the measurement, if there are enough
 		for i := range d.modes {
-			if _, err := d.ask(ctx, i, q, recordOf{q, d.number, true}); err != nil {
+			if _, err := d.ask(ctx, i, q); err != nil {
 				return err
 			}
 		}
@@ -136,7 +136,7 @@ func (d *device) round(ctx context.Context, round int) ([]outcome.Answer, error)
 	n := len(d.b.Questions)
 	answers := make([]outcome.Answer, len(d.modes))
 	for _, i := range order(round, len(d.modes)) {
-		a, err := d.ask(ctx, i, round%n, recordOf{round % n, d.number, false})
+		a, err := d.ask(ctx, i, round%n)
 		if err != nil {
 			return nil, err
 		}
@@ -149,9 +149,9 @@ func (d *device) round(ctx context.Context, round int) ([]outcome.Answer, error)
 
 // ask answers a question in a mode. The KV cache would still have the prompt of the previous question: if that was the
 // same one, the device is replaced by a new one with the same router.
-func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (outcome.Answer, error) {
-	q := d.b.Questions[question]
-	if d.seats[mode].last == q.Text {
+func (d *device) ask(ctx context.Context, mode, question int) (outcome.Answer, error) {
+	text := d.b.Questions[question].Text
+	if d.seats[mode].last == text {
 		d.seats[mode].hangUp()
 		kept := d.seats[mode].router
 		if err := d.open(ctx, mode); err != nil {
@@ -160,8 +160,8 @@ func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (
 		d.seats[mode].router = kept
 	}
 	s := d.seats[mode]
-	s.last = q.Text
-	a, err := d.b.ask(ctx, d.modes[mode], s, q, question < outcome.MaxPictured, record)
+	s.last = text
+	a, err := d.b.ask(ctx, d.modes[mode], s, question, d.number)
 	if err != nil {
 		return a, fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
 	}

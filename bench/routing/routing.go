@@ -181,14 +181,15 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 
 // ask answers one question. For pictures, it keeps the spans of the answer.
 func (b *routing) ask(
-	ctx context.Context, m outcome.Mode, s *seat, q task.Question, pictured bool, record recordOf,
+	ctx context.Context, m outcome.Mode, s *seat, question, device int,
 ) (outcome.Answer, error) {
+	q, pictured := b.Questions[question], question < outcome.MaxPictured
 	prompt, err := b.Prompt(q.Text)
 	if err != nil {
 		return outcome.Answer{}, err
 	}
 	a := outcome.Answer{Prompt: len(prompt), Known: q.Grade != nil, Pictured: pictured}
-	take := b.begin(record, m, prompt)
+	take := b.begin(question, device, m, prompt)
 	before := b.meter.Read()
 	a.Begin = time.Now()
 	var text string

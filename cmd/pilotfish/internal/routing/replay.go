@@ -59,7 +59,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	if o.Record, err = replay.NewRecorder(out, h, nil); err != nil {
+	if o.Record, err = replay.NewRecorder(out, h); err != nil {
 		return nil, errors.Join(fmt.Errorf("--record %s: %w", r.record, err), out.Close())
 	}
 	return func() error {
@@ -224,9 +224,8 @@ func printAssumed(a *cli.App, reports []outcome.Report) error {
 	var b strings.Builder
 	for _, r := range reports {
 		if m := r.Assumed; *m != (replay.Assumed{}) {
-			fmt.Fprintf(&b, "%s: the recording lacks %d heads, %d answers, times of %d passes and %d asks; "+
-				"shown tokens rest on %d of the heads, %d of the answers\n",
-				r.Mode, m.Heads, m.Answers, m.CallTimes, m.AskTimes, m.TextHeads, m.TextAnswers)
+			fmt.Fprintf(&b, "%s: the recording lacks %d heads and %d answers; %d shown tokens rest on these\n",
+				r.Mode, m.Heads, m.Answers, m.Text)
 		}
 	}
 	_, err := io.WriteString(a.Stdout, b.String())

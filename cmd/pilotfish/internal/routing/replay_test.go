@@ -195,7 +195,7 @@ func TestReplayTraces(t *testing.T) {
 	for _, r := range all {
 		seen[r.Cell.Trace] = true
 		assert.Positive(t, r.Time.Mean)
-		assert.Zero(t, r.Assumed.TextHeads, "%s over %s", r.Mode, r.Cell.Trace)
+		assert.Zero(t, r.Assumed.Text, "%s over %s", r.Mode, r.Cell.Trace)
 		if r.EqualToSerial != nil {
 			assert.True(t, *r.EqualToSerial, "%s over %s", r.Mode, r.Cell.Trace)
 		}
