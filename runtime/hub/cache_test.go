@@ -64,6 +64,7 @@ func TestLocate(t *testing.T) {
 		ref(t, cache, repo, "v/1", oldCommit)
 		ref(t, cache, repo, "../elsewhere", newCommit) // not among the revisions
 		ref(t, cache, "models--o--cut", "main", newCommit)
+		ref(t, cache, "models--o--gone", "main", newCommit)
 		ref(t, cache, "models--o--bad", "main", "../../models--Qwen--Qwen3-0.6B-GGUF/snapshots/"+newCommit)
 		pulled := folder(t, "o/n/m-q8_0.gguf", "Qwen/Qwen3-0.6B-GGUF/other-q5_k_m.gguf", "o/cut/m-q8_0.gguf.part",
 			"o/cut/m-q4_0.gguf.part")
@@ -94,6 +95,7 @@ func TestLocate(t *testing.T) {
 
 		for name, say := range map[string]string{
 			"Qwen/Qwen3-0.6B-GGUF:Q6_K": "no such model", "o/none:Q8_0": "no such model", "o/bad:Q8_0": "no such model",
+			"o/gone:Q8_0": "no such model",
 			"o/cut:Q8_0": "is not complete", "Qwen/Qwen3-0.6B-GGUF@v/2:Q6_K": "leave out @v/2",
 			"Qwen/Qwen3-0.6B-GGUF@../../x:Q6_K": "revisions", "o/n:": "nothing follows",
 			"Qwen/Qwen3-0.6B-GGUF@../elsewhere:Q8_0": "path escapes",

@@ -102,6 +102,7 @@ func TestAnUnexpectedStatusIsReportedAndTheOthersAreRecorded(t *testing.T) {
 	assert.Equal(t, 1, r.code)
 	assert.Equal(t, `record: case gone: status 404, expected 200: {"error": "Not Found"}`+"\n\n", r.stderr)
 	assert.NoFileExists(t, filepath.Join(r.folder, "gone.json"))
+	assert.NotContains(t, r.stdout, "gone")
 	assert.Contains(t, r.file(t, "none"), `"body":{"error":"Not Found"}`)
 	assert.Contains(t, r.file(t, "moved"), `"status":307`, "redirects are recorded")
 	assert.Contains(t, r.file(t, "posted"), `"method":"POST"`)
@@ -136,6 +137,7 @@ func TestUsage(t *testing.T) {
 	}
 	var stderr strings.Builder
 	assert.Equal(t, 2, run(t.Context(), append(good, "more"), "", io.Discard, &stderr))
+	assert.Contains(t, stderr.String(), "no arguments beside flags")
 	assert.Equal(t, 2, run(t.Context(), []string{"-nothing"}, "", io.Discard, &stderr))
 	assert.Equal(t, 1, run(t.Context(), good, "", io.Discard, &stderr))
 	assert.Contains(t, stderr.String(), "open c: ")
