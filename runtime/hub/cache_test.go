@@ -96,12 +96,13 @@ func TestLocate(t *testing.T) {
 		for name, say := range map[string]string{
 			"Qwen/Qwen3-0.6B-GGUF:Q6_K": "no such model", "o/none:Q8_0": "no such model", "o/bad:Q8_0": "no such model",
 			"o/gone:Q8_0": "no such model",
-			"o/cut:Q8_0": "is not complete", "Qwen/Qwen3-0.6B-GGUF@v/2:Q6_K": "leave out @v/2",
+			"o/cut:Q8_0":  "is not complete", "Qwen/Qwen3-0.6B-GGUF@v/2:Q6_K": "leave out @v/2",
 			"Qwen/Qwen3-0.6B-GGUF@../../x:Q6_K": "revisions", "o/n:": "nothing follows",
 			"Qwen/Qwen3-0.6B-GGUF@../elsewhere:Q8_0": "path escapes",
 		} {
 			_, in, err := Locate(env, name)
 			assert.ErrorContains(t, err, say, name)
+			assert.NotErrorIs(t, err, os.ErrNotExist, name)
 			assert.Empty(t, in)
 		}
 		path, _, err = Locate(env, "./x.gguf")
