@@ -97,9 +97,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 	if f.json {
 		return group.PrintResult(a, r, about)
 	}
-	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
-		fmt.Fprintf(a.Stderr, "%d questions refused: %s\n", r.Refusals[why], why)
-	}
+	sayRefused(a, r)
 	return printTables(a, []*wire.GatewayReport{r}, about)
 }
 
@@ -132,4 +130,11 @@ func (f *benchGatewayFlags) remote(a *cli.App) error {
 		Secret: dial.Secret}
 	f.o.Model = 0
 	return nil
+}
+
+// sayRefused prints why questions were refused, which the table does not have.
+func sayRefused(a *cli.App, r *wire.GatewayReport) {
+	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
+		fmt.Fprintf(a.Stderr, "%d questions refused: %s\n", r.Refusals[why], why)
+	}
 }

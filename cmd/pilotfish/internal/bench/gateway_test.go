@@ -38,6 +38,13 @@ func TestBenchGateway(t *testing.T) {
 	assert.GreaterOrEqual(t, r.Latency.Max, 200., "more asks are due than can be served one at a time")
 }
 
+// TestRefused: each reason has its number of questions.
+func TestRefused(t *testing.T) {
+	var errs strings.Builder
+	sayRefused(&cli.App{Stderr: &errs}, &wire.GatewayReport{Refusals: map[string]int{"too fast": 6, "busy": 3}})
+	assert.Equal(t, "3 questions refused: busy\n6 questions refused: too fast\n", errs.String())
+}
+
 // TestGatewayElsewhere: --cloud measures a remote gateway, with --model, --pin and --token-file.
 func TestGatewayElsewhere(t *testing.T) {
 	clitest.OwnFolders(t)

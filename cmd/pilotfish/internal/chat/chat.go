@@ -87,7 +87,7 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	route, err := f.routing()
+	route, err := f.route.Routed(f.mode, f.verify)
 	if err != nil {
 		return err
 	}
@@ -137,13 +137,6 @@ func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model
 	ignored, err := m.CheckContext(ctx, options...)
 	group.TellIgnored(a.Stderr, ignored)
 	return err
-}
-
-// routing returns the settings for asking the cloud, without a cloud.
-func (f *chatFlags) routing() (r pilotfish.Route, err error) {
-	r = f.route.Route(f.mode, f.verify)
-	r.Router, err = f.route.NewRouter()
-	return r, err
 }
 
 // dialOptions returns the options for connecting to a gateway, with its fingerprint.

@@ -46,7 +46,7 @@ func TestChatEffects(t *testing.T) {
 		parse()
 		model, err := f.model.Public()
 		require.NoError(t, err)
-		route, err := f.routing()
+		route, err := f.route.Routed(f.mode, f.verify)
 		require.NoError(t, err)
 		require.NotNil(t, route.Router)
 		route.Router = nil

@@ -36,19 +36,25 @@ func (a *App) Secret(path string, given bool) (secret string, found bool, err er
 	return "", false, fmt.Errorf("%s: %w", from, err)
 }
 
-// SecretLines calls each with the lines of the file of a flag. It leaves out empty lines and lines that begin with #.
-func SecretLines(flag, path string, each func(n int, line string) error) error {
+// SecretLines calls each with the lines of the file of a flag. It leaves out empty lines and lines that begin with #. A
+// file without another line is an error, with what each line should be.
+func SecretLines(flag, path, what string, each func(n int, line string) error) error {
 	b, err := ReadSmall(path, MaxSecrets)
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
+	none := true
 	for i, line := range strings.Split(string(b), "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
+		none = false
 		if err := each(i+1, line); err != nil {
 			return fmt.Errorf("%s %s, line %d: %w", flag, path, i+1, err)
 		}
+	}
+	if none {
+		return fmt.Errorf("%s %s: it has no %s: write one per line", flag, path, what)
 	}
 	return nil
 }

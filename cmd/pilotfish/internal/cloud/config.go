@@ -43,7 +43,8 @@ func (f *cloudCommandFlags) file(set *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	c := configFile(o.config, fresh)
+	c := &cli.ConfigFile{Name: o.config, Flags: fresh.operate.set,
+		Names: "those of the flags in `pilotfish cloud --help`"}
 	if err := c.Parse(b); err != nil {
 		return err
 	}
@@ -53,11 +54,6 @@ func (f *cloudCommandFlags) file(set *pflag.FlagSet) error {
 		}
 	}
 	return nil
-}
-
-// configFile returns the parser of a configuration file. It sets flags, which are all unset.
-func configFile(name string, f *cloudCommandFlags) *cli.ConfigFile {
-	return &cli.ConfigFile{Name: name, Flags: f.operate.set, Names: "those of the flags in `pilotfish cloud --help`"}
 }
 
 // environment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty variable counts as unset.

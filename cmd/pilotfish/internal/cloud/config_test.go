@@ -159,7 +159,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, flags := cloudCommand(&cli.App{})
-		c := configFile("file", flags)
+		c := &cli.ConfigFile{Name: "file", Flags: flags.operate.set}
 		err := c.Parse(b)
 		if err != nil {
 			require.ErrorContains(t, err, "file:")

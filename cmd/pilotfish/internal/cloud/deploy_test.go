@@ -35,7 +35,7 @@ func TestDeployConfig(t *testing.T) {
 	text := deployed(t, "cloud.yaml")
 	for _, all := range []string{text, regexp.MustCompile(`(?m)^# ([a-z-]+: /)`).ReplaceAllString(text, "$1")} {
 		_, f := cloudCommand(&cli.App{})
-		c := configFile("cloud.yaml", f)
+		c := &cli.ConfigFile{Name: "cloud.yaml", Flags: f.operate.set}
 		require.NoError(t, c.Parse([]byte(all)))
 		assert.GreaterOrEqual(t, len(c.Values), 5)
 		_, err := adminAddress(f.operate.admin)

@@ -41,8 +41,7 @@ func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey
 
 // readTicketKeys reads a file with one key per line, in hex. Errors do not contain what was read.
 func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
-	const flag = "--ticket-key-file"
-	err = cli.SecretLines(flag, path, func(_ int, line string) error {
+	err = cli.SecretLines("--ticket-key-file", path, "key of 32 bytes in hex", func(_ int, line string) error {
 		key, err := hex.DecodeString(line)
 		if zero := (engine.GatewayTicketKey{}); err != nil || len(key) != len(zero) || bytes.Equal(key, zero[:]) {
 			return errors.New("write 32 random bytes in hex, as `openssl rand -hex 32` prints them")
@@ -53,9 +52,6 @@ func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 		keys = append(keys, engine.GatewayTicketKey(key))
 		return nil
 	})
-	if err == nil && len(keys) == 0 {
-		err = fmt.Errorf(flag+" %s: it has no key: write one of 32 bytes per line", path)
-	}
 	return keys, err
 }
 

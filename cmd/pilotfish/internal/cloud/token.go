@@ -103,15 +103,12 @@ func (f accessFlags) keptToken(path string) (access, error) {
 
 // readTokens reads a file with one access token per line.
 func readTokens(path string) (tokens []engine.GatewayToken, err error) {
-	err = cli.SecretLines("--token-file", path, func(n int, line string) error {
+	what := fmt.Sprintf("access token of at least %d bytes", minToken)
+	err = cli.SecretLines("--token-file", path, what, func(n int, line string) error {
 		t, err := parseToken(line, fmt.Sprintf("line %d", n))
 		tokens = append(tokens, t)
 		return err
 	})
-	if err == nil && len(tokens) == 0 {
-		err = fmt.Errorf("--token-file %s: it has no access token: write one per line, at least %d bytes each, or "+
-			"serve without one by --open", path, minToken)
-	}
 	return tokens, err
 }
 

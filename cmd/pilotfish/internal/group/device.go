@@ -27,7 +27,7 @@ func device(a *cli.App) (netproto.Device, error) {
 			return kept, nil
 		}
 	}
-	if _, damaged := errors.AsType[*damagedDevice](err); damaged {
+	if errors.Is(err, errDamaged) {
 		return netproto.Device{}, err
 	}
 	const warning = "pilotfish: cannot keep the name of this device, so it is new to the gateway in each run: " +
@@ -43,17 +43,8 @@ func drawDevice() (d netproto.Device, err error) {
 	return d, nil
 }
 
-// damagedDevice means that a file does not contain a device.
-type damagedDevice struct {
-	path string
-	err  error
-}
-
-func (d *damagedDevice) Error() string {
-	return fmt.Sprintf("%s is damaged (%v): delete it, and the next run makes a new one", d.path, d.err)
-}
-
-func (d *damagedDevice) Unwrap() error { return d.err }
+// errDamaged means that a file does not contain a device.
+var errDamaged = errors.New("delete it, and the next run makes a new one")
 
 // keepDevice returns the device in the file. If there is none, it writes the drawn one. If several processes start at
 // the same time, one writes the file and all return the same device.
@@ -80,7 +71,7 @@ func readDevice(path string) (d netproto.Device, err error) {
 		err = errors.New("all zero")
 	}
 	if err != nil {
-		return netproto.Device{}, &damagedDevice{path, err}
+		return netproto.Device{}, fmt.Errorf("%s is damaged (%w): %w", path, err, errDamaged)
 	}
 	return d, nil
 }

@@ -122,6 +122,13 @@ func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
 	return route
 }
 
+// Routed is [RouteFlags.Route] with the router.
+func (r *RouteFlags) Routed(mode string, verify Margin) (route pilotfish.Route, err error) {
+	route = r.Route(mode, verify)
+	route.Router, err = r.NewRouter()
+	return route, err
+}
+
 // NewRouter returns a router with a bound on the share of tokens from the cloud over all answers.
 func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 	o, err := r.Router(nil)

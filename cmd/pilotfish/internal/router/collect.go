@@ -221,16 +221,7 @@ func (f *collectFlags) report(a *cli.App, s *collect.Summary, seconds float64) {
 		say("%d of %d graded answers are right", s.Right, s.Graded)
 	}
 	say("the models choose different tokens at %.2f%% of the positions", 100*s.DifferShare)
-	if s.Reference == string(collect.Routed) {
-		say("the large model chose %d of the tokens", s.Cloud)
-	}
 	for _, l := range s.Labels {
 		say("%s: escalate at %.2f%% of %d labelled positions", l.Rule, 100*l.Share, l.Labelled)
-		if l.Spoil > 0 {
-			say("%s: at %d positions the large model's choice would spoil a right answer", l.Rule, l.Spoil)
-		}
-	}
-	if s.Rollouts > 0 {
-		say("labels took %d continued texts of %d tokens", s.Rollouts, s.RolloutTokens)
 	}
 }

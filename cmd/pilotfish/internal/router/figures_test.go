@@ -72,8 +72,8 @@ func TestFigures(t *testing.T) {
 		`"calibration_error":0.0625,"uncalibrated_error":0.125,"scale":1.5,"shift":-0.5,"seconds":3.5}`+"\n", text)
 
 	s := &collect.Summary{Reference: "routed", Prompts: 30, Positions: 900, Bytes: 1.5e6, DifferShare: 0.125,
-		LeftOut: 4, Cut: 5, Right: 6, Graded: 7, Cloud: 8, Rollouts: 1, RolloutTokens: 11,
-		Labels: []collect.LabelSummary{{Rule: "citer", Labelled: 800, Share: 0.25, Spoil: 1}}}
+		LeftOut: 4, Cut: 5, Right: 6, Graded: 7,
+		Labels: []collect.LabelSummary{{Rule: "citer", Labelled: 800, Share: 0.25}}}
 	_, text = printed(t, func(a *cli.App) error {
 		(&collectFlags{out: "traces", max: 256}).report(a, s, 2.5)
 		return nil
@@ -83,10 +83,7 @@ prompts left out, as they leave no room for an answer in the models' context: 4
 answers cut, as they are longer than -n 256 or than the models' context has room for: 5
 6 of 7 graded answers are right
 the models choose different tokens at 12.50% of the positions
-the large model chose 8 of the tokens
 citer: escalate at 25.00% of 800 labelled positions
-citer: at 1 positions the large model's choice would spoil a right answer
-labels took 1 continued texts of 11 tokens
 `, text)
 }
 

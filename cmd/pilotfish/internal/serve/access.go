@@ -113,18 +113,12 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 		return []string{key}, cli.ApiKeyVariable, nil
 	}
 	from = "--api-key-file " + s.keys
-	err = cli.SecretLines("--api-key-file", s.keys, func(_ int, line string) error {
+	what := fmt.Sprintf("API key of at least %d bytes", minKey)
+	err = cli.SecretLines("--api-key-file", s.keys, what, func(_ int, line string) error {
 		keys = append(keys, line)
 		return checkKey(line)
 	})
-	if err != nil {
-		return nil, "", err
-	}
-	if len(keys) == 0 {
-		return nil, "", fmt.Errorf("%s: it has no API key: write one per line, at least %d bytes each", from,
-			minKey)
-	}
-	return keys, from, nil
+	return keys, from, err
 }
 
 // checkKey returns an error for keys that are too short to be safe, and for those that are invalid in a header.

@@ -77,7 +77,7 @@ func TestServeEffects(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, dial.Device)
 		dial.Device = [len(dial.Device)]byte{}
-		route, err := f.via.routing()
+		route, err := f.via.route.Routed(f.via.mode, f.via.verify)
 		require.NoError(t, err)
 		require.NotNil(t, route.Router)
 		route.Router = nil

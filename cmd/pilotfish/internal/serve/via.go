@@ -46,13 +46,6 @@ func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 	return o, v.gateway.Remember(a, &o)
 }
 
-// routing returns the settings for asking the cloud, without a cloud.
-func (v *viaFlags) routing() (r pilotfish.Route, err error) {
-	r = v.route.Route(v.mode, v.verify)
-	r.Router, err = v.route.NewRouter()
-	return r, err
-}
-
 // open connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then chosen by
 // the small model until it can. An error of configuration is returned.
 func (v *viaFlags) open(
@@ -61,7 +54,7 @@ func (v *viaFlags) open(
 	if !v.set.Changed("cloud") {
 		return nil, func() {}, nil
 	}
-	r, err := v.routing()
+	r, err := v.route.Routed(v.mode, v.verify)
 	if err != nil {
 		return nil, nil, err
 	}
