@@ -97,6 +97,37 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
+// TestClockOfAnswer: the gateway's clock comes before an answer that has to have times, and nowhere else.
+func TestClockOfAnswer(t *testing.T) {
+	answer := netproto.Answer{Reply: terms.Reply{Token: 3}}.Append(nil)
+	clock := netproto.Clock{Received: time.Hour, Sent: time.Hour + time.Millisecond}.Append(nil)
+	for _, c := range []struct {
+		reply []byte
+		times bool
+		good  bool
+	}{
+		{slices.Concat(clock, answer), true, true},
+		{answer, true, true}, // of a gateway that does not know
+		{slices.Concat(clock, answer), false, false},
+		{slices.Concat(clock, clock, answer), true, false},
+		{[]byte{byte(netproto.KindClock), 1, 0}, true, false},
+	} {
+		s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.dial(t, nil)
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(5), Times: c.times, Within: time.Minute})
+			if !c.good {
+				assert.ErrorIs(t, err, ErrProtocol, "%x", c.reply)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, int32(3), r.Token)
+			assert.Equal(t, len(c.reply), r.BytesDown)
+			assert.Equal(t, len(c.reply) > len(answer), !r.Times.Received.IsZero())
+		})
+	}
+}
+
 // TestQuery: a question arrives unchanged, and an invalid question is refused locally.
 func TestQuery(t *testing.T) {
 	top := []terms.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}

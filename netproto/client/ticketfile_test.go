@@ -200,6 +200,19 @@ func TestPin(t *testing.T) {
 	}
 }
 
+// TestTrust: without a pin the system's authorities decide, for the name that was dialled or given; with one the
+// certificate alone.
+func TestTrust(t *testing.T) {
+	system := Options{}.tlsConfig("host", nil)
+	assert.False(t, system.InsecureSkipVerify)
+	assert.Nil(t, system.VerifyConnection)
+	assert.Equal(t, "host", system.ServerName)
+	pinned := Options{Pin: netproto.Digest{1}, ServerName: "name"}.tlsConfig("host", nil)
+	assert.True(t, pinned.InsecureSkipVerify)
+	assert.ErrorAs(t, pinned.VerifyConnection(tls.ConnectionState{}), new(*PinError))
+	assert.Equal(t, "name", pinned.ServerName)
+}
+
 // TestTicketFolderSweep: unused tickets are removed after a week; other files stay.
 func TestTicketFolderSweep(t *testing.T) {
 	dir := ticketFolder(held.TempDir(t))

@@ -36,21 +36,34 @@ var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 //
 // A file is linked when it is complete.
 func cached(dir string, r Ref) (found []Model, err error) {
-	if dir == "" {
-		return nil, nil
+	names, err := folders(dir)
+	if err != nil || dir == "" {
+		return nil, err
 	}
-	root := filepath.Join(dir, "models--"+r.Owner+"--"+r.Name)
-	at := r.Revision
-	if !commit.MatchString(at) {
-		if at, err = currentCommit(root, r.Revision); err != nil || at == "" {
+	for _, name := range names {
+		if !strings.EqualFold(name, "models--"+r.Owner+"--"+r.Name) {
+			continue
+		}
+		root := filepath.Join(dir, name)
+		at := r.Revision
+		if !commit.MatchString(at) {
+			if at, err = currentCommit(root, r.Revision); err != nil {
+				return nil, err
+			}
+			if at == "" {
+				continue // a folder with the name in other letter case may have it
+			}
+		}
+		all, err := repository(filepath.Join(root, "snapshots", at), r.Owner, r.Name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // nothing has been fetched of this commit
+		}
+		if err != nil {
 			return nil, err
 		}
+		found = append(found, find(all, r)...)
 	}
-	all, err := repository(filepath.Join(root, "snapshots", at), r.Owner, r.Name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // nothing has been fetched of this commit
-	}
-	return find(all, r), err
+	return found, nil
 }
 
 // currentCommit returns the commit of a branch or tag; "" if the cache has none.

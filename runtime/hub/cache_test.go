@@ -73,6 +73,7 @@ func TestLocate(t *testing.T) {
 		}
 		for name, file := range map[string]string{
 			"Qwen/Qwen3-0.6B-GGUF:Q8_0":                   now + "Qwen3-0.6B-Q8_0.gguf",
+			"qwen/qwen3-0.6b-gguf:q8_0":                   now + "Qwen3-0.6B-Q8_0.gguf",
 			"Qwen/Qwen3-0.6B-GGUF:Qwen3-0.6B-Q8_0.gguf":   now + "Qwen3-0.6B-Q8_0.gguf",
 			"Qwen/Qwen3-0.6B-GGUF:Q4_K_M":                 now + "sub/m-q4_k_m.gguf",
 			"Qwen/Qwen3-0.6B-GGUF:F16":                    now + "s-f16-00001-of-00002.gguf",

@@ -16,7 +16,7 @@ import (
 type remote struct {
 	name   string // path inside the repository
 	size   int64  // bytes
-	sha256 string // 64 hexadecimal digits; "" if unknown: such a file is refused
+	sha256 string // 64 hexadecimal digits; "" where unknown
 }
 
 // preferred lists the quantisations to choose if no file is named, best first: nearly exact and fast, then small, then

@@ -21,9 +21,6 @@ import (
 func (p *puller) fetchTo(
 	ctx context.Context, path string, from *url.URL, w remote, report func(done int64),
 ) (File, error) {
-	if w.sha256 == "" {
-		return File{}, fmt.Errorf("no SHA-256 of %s is given, so it could not be checked", w.name)
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return File{}, err
 	}
@@ -50,6 +47,9 @@ func (p *puller) fetchTo(
 	case err != nil:
 		return File{}, &CutOffError{Part: pt.f.Name(), Err: err}
 	}
+	if w.sha256 == "" {
+		p.opt.Notice("the hub states no SHA-256 for " + w.name + ": nothing but its length could be checked")
+	}
 	return pt.finish()
 }
 
@@ -63,8 +63,8 @@ func (p *puller) present(ctx context.Context, path string, w remote) (File, erro
 		return File{}, err
 	case !info.Mode().IsRegular():
 		return File{}, fmt.Errorf("%s is in the way: it is no plain file", path)
-	case w.size != info.Size():
-		return File{}, nil
+	case w.sha256 == "", w.size != info.Size():
+		return File{}, nil // there is no SHA-256 to check it
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -91,15 +91,17 @@ type part struct {
 	size int64     // of f, which is where the next byte goes
 }
 
-// openPart opens the bytes of an earlier call.
+// openPart opens the bytes of an earlier call. Without a SHA-256 to check the file at the end they are dropped.
 func openPart(ctx context.Context, path string, want remote) (*part, error) {
 	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	p := &part{path: path, want: want, f: f, sum: sha256.New()}
-	p.size, err = io.Copy(p.sum, io.LimitReader(contextReader{ctx, f}, want.size+1))
-	if err == nil && p.size > want.size {
+	if want.sha256 != "" {
+		p.size, err = io.Copy(p.sum, io.LimitReader(contextReader{ctx, f}, want.size+1))
+	}
+	if err == nil && (want.sha256 == "" || p.size > want.size) {
 		err = p.restart()
 	}
 	if err != nil {
@@ -131,7 +133,7 @@ func (p *part) Write(b []byte) (int, error) {
 // finish checks the sum and moves the file to its place.
 func (p *part) finish() (File, error) {
 	got := hex.EncodeToString(p.sum.Sum(nil))
-	if p.want.sha256 != got {
+	if p.want.sha256 != "" && p.want.sha256 != got {
 		return File{}, errors.Join(fmt.Errorf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, "+
 			"try again", p.path, got, p.want.sha256), p.f.Close(), os.Remove(p.f.Name()))
 	}
@@ -161,9 +163,19 @@ func (c contextReader) Read(b []byte) (int, error) {
 // errOther is the error of a file that cannot be the wanted one.
 var errOther = errors.New("this is another file")
 
-// attempt requests the missing bytes once and writes those that arrive.
+// attempt requests the missing bytes once and writes those that arrive. Without a SHA-256 it requests all bytes, since
+// later ones could be of another file.
 func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(done int64)) error {
-	res, err := p.get(ctx, u, pt.size)
+	if pt.want.sha256 == "" {
+		if err := pt.restart(); err != nil {
+			return err
+		}
+	}
+	header := http.Header{}
+	if pt.size > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", pt.size))
+	}
+	res, err := p.get(ctx, u, header)
 	if err != nil {
 		return err
 	}

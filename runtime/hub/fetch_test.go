@@ -102,15 +102,27 @@ func TestOtherRange(t *testing.T) {
 	}
 }
 
-// TestNoSum: a file without a SHA-256 is refused before anything of it is fetched.
+// TestNoSum: without a SHA-256 only the length is checked, and a notice says so. Nothing is resumed, since later bytes
+// could be of another file.
 func TestNoSum(t *testing.T) {
-	h := newFakeHub("m.gguf")
-	h.plainGit = true
-	opt := h.serve(t)
-	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-	require.ErrorContains(t, err, "no SHA-256 of m.gguf is given")
-	assert.Zero(t, h.count("/resolve/"))
-	assert.Empty(t, left(t, opt.Dir))
+	bubble.Test(t, func(t *testing.T) {
+		h := newFakeHub("m.gguf")
+		h.plainGit, h.cuts = true, []int{100_000, 90_000, 80_000}
+		var notices []string
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Attempts: 2, Transport: inProcess{h}}
+		opt.Notice = func(s string) { notices = append(notices, s) }
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.ErrorContains(t, err, "broke off after 90000 bytes")
+		for seed := range uint64(2) {
+			h.files["m.gguf"] = content(5+seed, 300_000)
+			files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+			require.NoError(t, err)
+			assert.True(t, files[0].Fetched, "a file that cannot be checked is fetched again")
+			pulled(t, h, opt, files, "m.gguf")
+		}
+		assert.Zero(t, h.count(`range="bytes=`))
+		assert.Contains(t, strings.Join(notices, "\n"), "the hub states no SHA-256 for m.gguf")
+	})
 }
 
 // TestWholePart: of a part with all bytes nothing is fetched again.

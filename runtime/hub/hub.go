@@ -42,7 +42,7 @@ type Options struct {
 type File struct {
 	Path    string // on this machine
 	Size    int64  // bytes
-	SHA256  string // in hexadecimal, as computed here; equal to the hub's
+	SHA256  string // in hexadecimal; always computed here, and compared with the hub's where the hub states one
 	Fetched bool   // false: it was here already
 }
 

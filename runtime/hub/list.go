@@ -66,7 +66,7 @@ func (e treeEntry) remote() remote {
 // listPage reads one page of a listing and returns the address of the next one, nil after the last.
 func (p *puller) listPage(ctx context.Context, page *url.URL) (entries []treeEntry, next *url.URL, err error) {
 	err = p.retry(ctx, func() error {
-		res, err := p.get(ctx, page, 0)
+		res, err := p.get(ctx, page, nil)
 		if err != nil {
 			return err
 		}

@@ -21,9 +21,8 @@ import (
 // silence is how long a server may send nothing before a connection counts as broken.
 const silence = 30 * time.Second
 
-// get requests the bytes at an address from a place on. A server that sends nothing for too long ends the request. The
-// body must be closed.
-func (p *puller) get(ctx context.Context, u *url.URL, from int64) (*http.Response, error) {
+// get requests an address. A server that sends nothing for too long ends the request. The body must be closed.
+func (p *puller) get(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(silence, func() { cancel(errStalled) })
 	watched := &watchedBody{ctx: ctx, timer: timer, end: func() { timer.Stop(); cancel(nil) }}
@@ -32,8 +31,8 @@ func (p *puller) get(ctx context.Context, u *url.URL, from int64) (*http.Respons
 		watched.end()
 		return nil, fmt.Errorf("%s: not an address", plain(u))
 	}
-	if from > 0 {
-		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	for key, values := range header {
+		req.Header[key] = values
 	}
 	req.Header.Set("Accept-Encoding", "identity") // lengths and ranges count the bytes of the file
 	res, err := p.http.Do(req)
@@ -106,7 +105,7 @@ var errRedirects = errors.New("the server redirects again and again: check HF_EN
 var errUnsafe = errors.New("the server redirects to an address that is not https: check HF_ENDPOINT")
 
 // checkRedirect limits the number of redirects and refuses those from https to http: on an unencrypted connection an
-// attacker could replace a listing, and with it the SHA-256 of a file.
+// attacker could replace a file if the hub does not report its SHA-256.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	scheme := req.URL.Scheme
 	switch {

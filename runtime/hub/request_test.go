@@ -390,7 +390,7 @@ func TestListingBounds(t *testing.T) {
 	_, err := list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles) + `{"path":"a.gguf"}]`)
 	require.ErrorContains(t, err, "more than 20000 GGUF files")
 	_, err = list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles-1) + `{"path":"a.gguf"}]`)
-	assert.ErrorContains(t, err, "no SHA-256 of a.gguf", "as many as possible")
+	assert.NoError(t, err, "as many as possible")
 	_, err = list("[" + strings.Repeat(" ", maxPage-2) + "]")
 	require.ErrorContains(t, err, "holds no GGUF model", "a page as large as possible")
 	pages, last := 0, false
