@@ -35,9 +35,6 @@ var errOver = errors.New("the measurement is over")
 // Run measures with a number of devices, 1 to [MaxDevices]. After a quarter as many, and at least
 // one of each device, it counts the given number of answers, at least 1; the devices continue until these are complete.
 func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err error) {
-	if err := l.Workload.Validate(); err != nil {
-		return p, err
-	}
 	if devices < 1 || devices > MaxDevices || answers < 1 {
 		return p, fmt.Errorf("%d devices in this process, %d answers: give 1 to %d devices, and at least 1 answer",
 			devices, answers, MaxDevices)

@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -41,30 +40,6 @@ const (
 	// replaced is the share of the small model's tokens that verification replaces.
 	replaced = 0.1
 )
-
-// MaxTokens is the maximum length of a prompt, and of an answer.
-const MaxTokens = 1 << 15
-
-// Validate returns an error that names the first invalid field.
-func (w *Workload) Validate() error {
-	for _, f := range []struct {
-		ok    bool
-		name  string
-		value any
-		want  string
-	}{
-		{w.Prompt >= 1 && w.Prompt <= MaxTokens, "prompt_tokens", w.Prompt, "1 to 32768 tokens"},
-		{w.Tokens >= 1 && w.Tokens <= MaxTokens, "answer_tokens", w.Tokens, "1 to 32768 tokens"},
-		{w.RTT >= 0 && w.RTT <= 10*time.Second, "rtt", w.RTT, "0 to 10s"},
-		{w.EdgeTPS >= 0.01 && w.EdgeTPS <= 1e6, "edge_tps", w.EdgeTPS, "0.01 to 1e6 passes per second"},
-		{w.Budget >= 0 && w.Budget <= 1, "budget", w.Budget, "a share from 0 to 1"},
-	} {
-		if !f.ok {
-			return fmt.Errorf("%s is %v: give %s", f.name, f.value, f.want)
-		}
-	}
-	return nil
-}
 
 // passes returns the time of n passes of the small model.
 func (w *Workload) passes(n int) time.Duration {

@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -98,28 +97,4 @@ func TestDevicesDiffer(t *testing.T) {
 		seen[newUser(&w, Routed, device).choices.Uint64()] = true
 	}
 	assert.Len(t, seen, 5)
-}
-
-// TestWorkloadRefused: an error names the invalid field.
-func TestWorkloadRefused(t *testing.T) {
-	w := usual()
-	require.NoError(t, w.Validate())
-	for name, spoil := range map[string][]func(*Workload){
-		"prompt_tokens": {func(w *Workload) { w.Prompt = 0 }, func(w *Workload) { w.Prompt = MaxTokens + 1 }},
-		"answer_tokens": {func(w *Workload) { w.Tokens = 0 }, func(w *Workload) { w.Tokens = MaxTokens + 1 }},
-		"rtt":           {func(w *Workload) { w.RTT = -1 }, func(w *Workload) { w.RTT = 10*time.Second + 1 }},
-		"edge_tps": {func(w *Workload) { w.EdgeTPS = math.NaN() }, func(w *Workload) { w.EdgeTPS = 0.009 },
-			func(w *Workload) { w.EdgeTPS = 1.1e6 }},
-		"budget": {func(w *Workload) { w.Budget = -0.01 }, func(w *Workload) { w.Budget = math.NaN() }},
-	} {
-		for _, spoil := range spoil {
-			w := usual()
-			spoil(&w)
-			assert.ErrorContains(t, w.Validate(), name+" is ")
-		}
-	}
-	w = Workload{Prompt: 1, Tokens: 1, EdgeTPS: 0.01}
-	assert.NoError(t, w.Validate(), "the smallest")
-	w = Workload{Prompt: MaxTokens, Tokens: MaxTokens, RTT: 10 * time.Second, EdgeTPS: 1e6, Budget: 1}
-	assert.NoError(t, w.Validate(), "the largest")
 }

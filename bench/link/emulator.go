@@ -32,7 +32,7 @@ type fate struct {
 	due    time.Duration // when it departs
 }
 
-// newEmulator returns one direction of the link with options o, which must be valid.
+// newEmulator returns one direction of the link with options o.
 func newEmulator(o Options, w way) *emulator {
 	d := o.Up
 	if w == wayDown {

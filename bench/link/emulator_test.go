@@ -27,7 +27,6 @@ func forHistories(t *testing.T, f func(t *testing.T, o Options, w way, packets [
 	for n := range uint64(histories()) {
 		r := seeds(n)
 		o := anyOptions(t, r)
-		require.NoError(t, o.check())
 		packets := traffic(r, 500)
 		w := []way{wayUp, wayDown}[n%2]
 		f(t, o, w, packets)

@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -23,17 +22,13 @@ type Link struct {
 	readers sync.WaitGroup // one for each socket; grows only while the link runs
 }
 
-// New returns a link that listens, so that its address is known, but relays nothing before [Link.Run].
+// New returns a link that listens on loopback, so that its address is known, but relays nothing before [Link.Run].
 func New(o Options) (*Link, error) {
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	listen, err := loopback("Listen", o.Listen)
-	target, errTarget := loopback("Target", o.Target)
-	if err := errors.Join(err, errTarget, o.check()); err != nil {
+	target, err := netip.ParseAddrPort(o.Target)
+	if err != nil {
 		return nil, fmt.Errorf("link: %w", err)
 	}
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(listen))
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, fmt.Errorf("link: %w", err)
 	}

@@ -91,7 +91,7 @@ func say(t testing.TB, conn *net.UDPConn, text string) {
 	require.NoError(t, err)
 }
 
-// TestRelay: datagrams of any size come back unchanged, over IPv4 and IPv6.
+// TestRelay: datagrams of any size come back unchanged.
 func TestRelay(t *testing.T) {
 	l := runs(t, Options{Target: echo(t)})
 	c := dials(t, l)
@@ -111,13 +111,6 @@ func TestRelay(t *testing.T) {
 	s := l.Stats()
 	assert.EqualValues(t, bytes, s.Up.Bytes)
 	assert.EqualValues(t, bytes, s.Down.Bytes)
-
-	if l6, err := New(Options{Listen: "[::1]:0", Target: echo(t)}); err == nil {
-		go func() { _ = l6.Run(t.Context()) }()
-		c6 := dials(t, l6)
-		say(t, c6, "six")
-		assert.Equal(t, "six", hear(t, c6))
-	}
 }
 
 // TestManyClients: each client has its own port at the target and gets its own answers, in order.
@@ -360,12 +353,6 @@ func TestEnd(t *testing.T) {
 		assert.ErrorIs(t, l.Rebind(), net.ErrClosed)
 		conserved(t, l.Stats().Up)
 	}
-}
-
-// TestAddressInUse: a link needs an address of its own.
-func TestAddressInUse(t *testing.T) {
-	_, err := New(Options{Listen: socket(t).LocalAddr().String(), Target: "127.0.0.1:9"})
-	assert.ErrorContains(t, err, "in use")
 }
 
 // TestControlsTogether: concurrent controls under traffic do not disturb the link.

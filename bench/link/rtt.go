@@ -100,14 +100,6 @@ func milliseconds(text string, most time.Duration) (time.Duration, error) {
 	return time.Duration(ms * float64(time.Millisecond)), nil
 }
 
-// check returns an error for a trace that was not read by [ReadRTT].
-func (t *RTTTrace) check() error {
-	if t != nil && len(t.rows) < 2 {
-		return fmt.Errorf("%w: RTT: was not read from a trace", ErrOption)
-	}
-	return nil
-}
-
 // Len returns the number of rows.
 func (t *RTTTrace) Len() int { return len(t.rows) }
 

@@ -112,11 +112,11 @@ func FuzzCapacity(f *testing.F) {
 			fmt.Fprintln(&again, ms)
 		}
 		require.Equal(t, trace, read(t, readCapacity, again.String()))
-		after := time.Duration(uint64(at) % uint64(maxStart))
+		after := time.Duration(uint64(at) % uint64(365*24*time.Hour))
 		k := trace.first(after)
 		require.GreaterOrEqual(t, trace.at(k), after)
 		require.True(t, k == 0 || trace.at(k-1) < after)
-		e := newEmulator(Options{Up: Direction{Capacity: trace, Queue: maxQueue}, TraceStart: after}, wayUp)
+		e := newEmulator(Options{Up: Direction{Capacity: trace, Queue: 64 << 20}, TraceStart: after}, wayUp)
 		for _, p := range []packet{{0, 28}, {0, 65_535}, {after, 1500}} {
 			require.GreaterOrEqual(t, e.arrive(p.at, p.size).across, p.at)
 		}
@@ -139,7 +139,7 @@ func FuzzRTT(f *testing.F) {
 			require.True(t, row.at >= 0 && row.at <= maxTrace && row.rtt >= 0 && row.rtt <= maxRTT)
 			require.True(t, i == 0 || row.at > trace.rows[i-1].at)
 		}
-		after := time.Duration(uint64(at) % uint64(maxStart))
+		after := time.Duration(uint64(at) % uint64(365*24*time.Hour))
 		fate := newEmulator(Options{RTT: trace, TraceStart: after}, wayDown).arrive(after, 100)
 		require.True(t, fate.end == vanished || fate.due >= after && fate.due <= after+maxRTT)
 	})
@@ -260,7 +260,7 @@ func replayRTT(t *testing.T, o Options) {
 // replayCapacity offers more than a link can carry; the link uses every chance completely.
 func replayCapacity(t *testing.T, o Options, w way, trace *CapacityTrace) {
 	t.Helper()
-	o.Up.Queue, o.Down.Queue = maxQueue, maxQueue
+	o.Up.Queue, o.Down.Queue = 64<<20, 64<<20
 	e := newEmulator(o, w)
 	for k := range trace.Len() {
 		f := e.arrive(0, chanceBytes)

@@ -1,20 +1,14 @@
 package link
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Way is one direction of a link without sockets or a clock: the same stages as in a running [Link], at times that the
 // caller passes. It is not safe for concurrent use.
 type Way struct{ e *emulator }
 
 // Ways returns the two directions of a link with options o, ignoring its addresses.
-func Ways(o Options) (up, down *Way, err error) {
-	if err := o.check(); err != nil {
-		return nil, nil, fmt.Errorf("link: %w", err)
-	}
-	return &Way{newEmulator(o, wayUp)}, &Way{newEmulator(o, wayDown)}, nil
+func Ways(o Options) (up, down *Way) {
+	return &Way{newEmulator(o, wayUp)}, &Way{newEmulator(o, wayDown)}
 }
 
 // Send returns when a datagram arrives that leaves at a time since the link began, not before the previous one, with

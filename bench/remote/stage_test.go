@@ -47,8 +47,6 @@ func TestStageLink(t *testing.T) {
 	edge := tiny(t, nil)
 	_, err = NewStage(edge, edge, StageOptions{Traces: []string{filepath.Join(dir, "none.up")}})
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	_, err = NewStage(edge, edge, StageOptions{Loss: 2})
-	assert.ErrorIs(t, err, link.ErrOption)
 	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).patience())
 	for attempts, o := range map[int]StageOptions{1: {RTT: time.Second}, maxAttempts: {Loss: 0.01}} {
 		s, err := NewStage(edge, edge, o)
@@ -112,7 +110,7 @@ func TestStageApart(t *testing.T) {
 func TestGivenBack(t *testing.T) {
 	edge := tiny(t, nil)
 	held.Same(t, func() {
-		for _, o := range []StageOptions{{Traces: []string{"none.up"}}, {Loss: 2}, {Typical: [][]int32{{1 << 30}}}} {
+		for _, o := range []StageOptions{{Traces: []string{"none.up"}}, {Typical: [][]int32{{1 << 30}}}} {
 			_, err := NewStage(edge, edge, o)
 			assert.Error(t, err)
 		}

@@ -50,8 +50,7 @@ func plays(
 	var text *Text
 	var took time.Duration
 	clock.Run(func() {
-		text, err = p.Text(Of{Mode: mode}, terms, clock)
-		require.NoError(t, err)
+		text = p.Text(Of{Mode: mode}, terms, clock)
 		o := options(clock)
 		o.Warm, o.Audit, o.Lookup = -1, false, -1
 		set(&o)
@@ -138,9 +137,8 @@ func TestServerReads(t *testing.T) {
 	r.Answers = append(r.Answers, &Answer{Mode: CloudMode, Prompt: []int32{2, 3}, Prefill: 60 * ms})
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
-	text, err := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(0, 0, 0), CloudPace: new(20 * ms)},
+	text := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(0, 0, 0), CloudPace: new(20 * ms)},
 		simclock.New(time.Unix(0, 0)))
-	require.NoError(t, err)
 	assert.Equal(t, 30*ms, text.read([]int32{2, 3}), "all but the last token, which belongs to the pass that answers")
 	assert.Equal(t, 30*ms, text.read([]int32{2, 3}))
 	queue, cloud := text.compute(new(Ask), []int32{2, 3, 10})
@@ -192,8 +190,7 @@ func TestOfMode(t *testing.T) {
 		{"unknown", 0, 30, 1120 / 3}} {
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
-			text, err := p.Text(Of{Mode: c.mode}, Terms{EdgeTPS: c.tps}, clock)
-			require.NoError(t, err)
+			text := p.Text(Of{Mode: c.mode}, Terms{EdgeTPS: c.tps}, clock)
 			_, err = text.Model().Prefill(t.Context(), []int32{2, 3})
 			require.NoError(t, err)
 			assert.Equal(t, c.prefill*ms, text.passed(), c)
@@ -253,8 +250,7 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, err)
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
-		text, err := p.Text(Of{Mode: "serial"}, Terms{}, clock)
-		require.NoError(t, err)
+		text := p.Text(Of{Mode: "serial"}, Terms{}, clock)
 		m := text.Model()
 		_, err = m.Prefill(t.Context(), []int32{2, 3})
 		require.NoError(t, err)
@@ -290,8 +286,7 @@ func TestBeginning(t *testing.T) {
 func TestRowsCost(t *testing.T) {
 	p, err := NewPlayer(scripted(11, 11))
 	require.NoError(t, err)
-	text, err := p.Text(Of{Mode: "x"}, Terms{EdgeTPS: 100, RowCost: 0.25}, simclock.New(time.Unix(0, 0)))
-	require.NoError(t, err)
+	text := p.Text(Of{Mode: "x"}, Terms{EdgeTPS: 100, RowCost: 0.25}, simclock.New(time.Unix(0, 0)))
 	assert.Equal(t, 10*ms, text.pass(1))
 	assert.Equal(t, 15*ms, text.pass(3))
 }
@@ -302,8 +297,7 @@ func carrying(t *testing.T, l *Link, part float64, sizes ...int) (there []time.D
 	require.NoError(t, err)
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
-		text, err := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
-		require.NoError(t, err)
+		text := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
 		for i, size := range sizes {
 			clock.Go(func() {
 				assert.True(t, text.carry(t.Context(), upwards, uint64(i), size))
@@ -384,8 +378,7 @@ func TestTrace(t *testing.T) {
 		require.NoError(t, err)
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
-			text, err := p.Text(Of{Mode: "serial", Part: c.part}, Terms{Link: l}, clock)
-			require.NoError(t, err)
+			text := p.Text(Of{Mode: "serial", Part: c.part}, Terms{Link: l}, clock)
 			o := options(clock)
 			o.Warm, o.Audit, o.Lookup = -1, false, -1
 			serial(&o)
@@ -422,8 +415,7 @@ func TestCancelled(t *testing.T) {
 	require.NoError(t, err)
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
-		text, err := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(time.Second, 0, 0)}, clock)
-		require.NoError(t, err)
+		text := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(time.Second, 0, 0)}, clock)
 		ctx, cancel := context.WithCancel(t.Context())
 		clock.Go(func() {
 			clock.Sleep(30*ms, nil)
@@ -457,8 +449,7 @@ func TestAhead(t *testing.T) {
 			terms := Terms{Link: linkOf(400*ms, c.loss, seed), CloudPace: new(15 * ms)}
 			clock := simclock.New(time.Unix(0, 0))
 			clock.Run(func() {
-				text, err := p.Text(Of{Mode: "serial"}, terms, clock)
-				require.NoError(t, err)
+				text := p.Text(Of{Mode: "serial"}, terms, clock)
 				a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, Ahead: c.wanted})
 				require.NoError(t, err)
 				answered := text.passed()

@@ -75,8 +75,7 @@ func TestAssumedAudit(t *testing.T) {
 	context := []int32{2, 3, 10, 11, 12, 13}
 	p.said = map[uint64]int32{hashOf(context[:2]): 30, hashOf(context[:4]): 12, hashOf(context[:5]): 31,
 		hashOf(context): 20}
-	text, err := p.Text(Of{Mode: "serial"}, Terms{}, simclock.New(time.Unix(0, 0)))
-	require.NoError(t, err)
+	text := p.Text(Of{Mode: "serial"}, Terms{}, simclock.New(time.Unix(0, 0)))
 	audits := func(from int, verify terms.Verify) (a draft.Answer) {
 		text.Assumed, text.assumed = Assumed{}, map[uint64]bool{}
 		text.audit(draft.Question{Context: context, AuditFrom: from, Verify: verify}, &a)
@@ -163,8 +162,7 @@ func TestCapacityPart(t *testing.T) {
 			require.NoError(t, err)
 			clock := simclock.New(time.Unix(0, 0))
 			clock.Run(func() {
-				text, err := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
-				require.NoError(t, err)
+				text := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
 				direction := map[*Link]uint64{up: upwards, down: downwards}[l]
 				assert.True(t, text.carry(t.Context(), direction, 1, 100))
 				assert.Equal(t, want, text.passed(), "from %v", part)
@@ -193,8 +191,7 @@ func TestEarlier(t *testing.T) {
 		require.NoError(t, err)
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
-			text, err := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
-			require.NoError(t, err)
+			text := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
 			if c.warm != nil {
 				_, _, err := text.Cloud().(draft.Warmer).Warm(t.Context(), c.warm)
 				require.NoError(t, err)
@@ -234,8 +231,7 @@ func TestWarmTimes(t *testing.T) {
 	} {
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
-			text, err := p.Text(Of{Mode: "serial"}, Terms{Link: c.link, CloudPace: new(time.Hour)}, clock)
-			require.NoError(t, err)
+			text := p.Text(Of{Mode: "serial"}, Terms{Link: c.link, CloudPace: new(time.Hour)}, clock)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if c.limit > 0 {

@@ -59,12 +59,12 @@ type Text struct {
 }
 
 // Text begins an answer, at the current time of clock.
-func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (t *Text, err error) {
-	t = &Text{p: p, of: of, terms: terms, clock: clock, began: clock.Now(), assumed: map[uint64]bool{}}
+func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) *Text {
+	t := &Text{p: p, of: of, terms: terms, clock: clock, began: clock.Now(), assumed: map[uint64]bool{}}
 	if terms.Link != nil {
-		t.pipe, err = newPipe(*terms.Link, of)
+		t.pipe = newPipe(*terms.Link, of)
 	}
-	return t, err
+	return t
 }
 
 // Shown counts the tokens shown after the prompt that rest on assumptions.

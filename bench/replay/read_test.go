@@ -282,8 +282,7 @@ func plays2(t *testing.T, p *Player, a *Answer, set func(*draft.Options)) {
 	for _, terms := range []Terms{{}, {Link: linkOf(50*ms, 0.1, 1), EdgeTPS: 60}} {
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
-			text, err := p.Text(Of{Mode: a.Mode, Question: a.Question}, terms, clock)
-			require.NoError(t, err)
+			text := p.Text(Of{Mode: a.Mode, Question: a.Question}, terms, clock)
 			o := options(clock)
 			set(&o)
 			o.MaxTokens, o.Vocab, o.Room = p.MaxTokens, p.Vocab, max(1, p.Context-len(a.Prompt))

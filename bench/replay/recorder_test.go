@@ -231,8 +231,7 @@ func TestRecordedAsk(t *testing.T) {
 	require.NoError(t, err)
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
-		text, err := p.Text(Of{Mode: "a", Question: 4}, Terms{}, clock)
-		require.NoError(t, err)
+		text := p.Text(Of{Mode: "a", Question: 4}, Terms{}, clock)
 		question.Ahead = 0
 		got, err := text.Cloud().Ask(t.Context(), question)
 		require.NoError(t, err)

@@ -45,7 +45,7 @@ type pipe struct {
 }
 
 // newPipe returns the link of an answer, which begins at its part of the traces.
-func newPipe(l Link, of Of) (*pipe, error) {
+func newPipe(l Link, of Of) *pipe {
 	o := &l.Options
 	var length time.Duration
 	if c := o.Up.Capacity; o.RTT != nil {
@@ -57,8 +57,8 @@ func newPipe(l Link, of Of) (*pipe, error) {
 	}
 	o.TraceStart = time.Duration(of.Part * float64(length))
 	l.Seed = seedOf(l.Seed, of)
-	up, down, err := link.Ways(*o)
-	return &pipe{&l, [2]*link.Way{up, down}, o.RoundTrip() + ackDelay}, err
+	up, down := link.Ways(*o)
+	return &pipe{&l, [2]*link.Way{up, down}, o.RoundTrip() + ackDelay}
 }
 
 // seedOf returns the seed of the losses of an answer: the same in all modes.

@@ -269,11 +269,9 @@ func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, mis
 	terms := d.terms
 	terms.Sure = d.m.Routes() && d.Router.Policy == router.Learned
 	clock.Run(func() {
-		var t *replay.Text
-		if t, err = d.Player.Text(of, terms, clock); err == nil {
-			err = d.decode(ctx, clock, t, prompt, &a)
-			missed = t.Assumed
-		}
+		t := d.Player.Text(of, terms, clock)
+		err = d.decode(ctx, clock, t, prompt, &a)
+		missed = t.Assumed
 	})
 	a.Known, a.Correct = d.verdict(one.question, a.IDs)
 	return a, missed, err

@@ -72,7 +72,7 @@ func TestGatewayRemote(t *testing.T) {
 	require.NoError(t, err)
 	defer stop()
 	o := GatewayOptions{Devices: 2, Rate: 50, Duration: 400 * time.Millisecond,
-		Remote: &RemoteGateway{Address: g.address, Identity: g.identity, Pin: g.pin, Secret: secret}}
+		Remote: &RemoteGateway{Address: g.Address, Identity: g.Identity, Pin: g.Pin, Secret: secret}}
 	r, err := Gateway(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, []int{40, 40}, []int{r.Asks, r.Answers}, "%v", r.Refusals)
@@ -87,7 +87,7 @@ func TestGatewayRemote(t *testing.T) {
 	g, stop, err = serveFake(nil, gateway.Options{}, m)
 	require.NoError(t, err)
 	defer stop()
-	o.Remote = &RemoteGateway{Address: g.address, Identity: g.identity, Pin: g.pin}
+	o.Remote = &g
 	held.Same(t, func() {
 		_, err = Gateway(t.Context(), o)
 		assert.ErrorContains(t, err, "contexts of 135 tokens, fewer than the 136 of the questions")

@@ -98,15 +98,15 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 }
 
 // gateway returns the gateway to ask: that of the options, or a new one in this process.
-func (l *load) gateway() (g benchGateway, stop func(), err error) {
+func (l *load) gateway() (g RemoteGateway, stop func(), err error) {
 	if r := l.o.Remote; r != nil {
-		return benchGateway{address: r.Address, pin: r.Pin, identity: r.Identity, secret: r.Secret}, func() {}, nil
+		return *r, func() {}, nil
 	}
 	return serveFake(l.event, gateway.Options{MaxConns: 4 * l.o.Devices}, // one address may have half of them
 		fakeModel{delay: l.o.Model, abreast: l.o.Abreast})
 }
 
-// RemoteGateway is a gateway in another process.
+// RemoteGateway is the address of a gateway, and what a device needs to connect.
 type RemoteGateway struct {
 	Address  string            // host:port
 	Identity netproto.Identity // of its model's tokens
@@ -140,18 +140,10 @@ func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 // Forget implements [gateway.Upstream].
 func (fakeModel) Forget(uint64) {}
 
-// benchGateway is the address of a gateway, and what a device needs to connect.
-type benchGateway struct {
-	address  string
-	pin      netproto.Digest
-	identity netproto.Identity
-	secret   netproto.Secret
-}
-
 // serveFake serves a model on loopback until stop is called.
 func serveFake(
 	events func(gateway.Event), o gateway.Options, m gateway.Upstream,
-) (g benchGateway, stop func(), err error) {
+) (g RemoteGateway, stop func(), err error) {
 	o.Events = events
 	served, err := gateway.New(o, m)
 	if err != nil {
@@ -167,7 +159,7 @@ func serveFake(
 		defer close(done)
 		_ = served.Serve(ctx, socket) // devices without answers report the failure
 	}()
-	g = benchGateway{address: socket.LocalAddr().String(), pin: served.Fingerprint(), identity: m.Info().Identity}
+	g = RemoteGateway{Address: socket.LocalAddr().String(), Pin: served.Fingerprint(), Identity: m.Info().Identity}
 	return g, func() {
 		cancel()
 		<-done
@@ -176,12 +168,8 @@ func serveFake(
 }
 
 // options returns the options of a device.
-func (g benchGateway) options() client.Options {
-	return client.Options{Identity: g.identity, Pin: g.pin, Secret: g.secret}
-}
-
-func (g benchGateway) dial(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, g.address, g.options())
+func (g RemoteGateway) options() client.Options {
+	return client.Options{Identity: g.Identity, Pin: g.Pin, Secret: g.Secret}
 }
 
 // load is the devices and the results of their questions.
@@ -232,7 +220,7 @@ func (l *load) event(e gateway.Event) {
 }
 
 // connect connects all devices and lets each ask once.
-func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) error {
+func (l *load) connect(ctx context.Context, g RemoteGateway, r *GatewayReport) error {
 	const abreast = 16
 	rng := rand.New(rand.NewPCG(1, 2))
 	before, began := memoryInUse(), time.Now()
@@ -241,7 +229,7 @@ func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) er
 	for range l.o.Devices {
 		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore), rate: l.o.Rate}
 		for i := range d.path {
-			d.path[i] = rng.Int32N(int32(g.identity.Vocab))
+			d.path[i] = rng.Int32N(int32(g.Identity.Vocab))
 		}
 		l.devices = append(l.devices, d)
 		places <- struct{}{}
@@ -262,8 +250,8 @@ func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) er
 	return nil
 }
 
-func (d *loadDevice) connect(ctx context.Context, g benchGateway) (err error) {
-	if d.c, err = g.dial(ctx); err != nil {
+func (d *loadDevice) connect(ctx context.Context, g RemoteGateway) (err error) {
+	if d.c, err = client.Dial(ctx, g.Address, g.options()); err != nil {
 		return err
 	}
 	if d.s, err = d.c.NewSession(ctx); err != nil {
