@@ -37,7 +37,7 @@ N ?= 60
 
 # Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
 OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
-WITNESSED = ^Test(Model|Attend|Head|FeedForward|EqualOperands|Embed|MixedTypes|Router|Draw|LargeScores)$$
+WITNESSED = ^Test(Chain|Model|Attend|Head|FeedForward|EqualOperands|Embed|MixedTypes|Router|Draw|LargeScores)$$
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
@@ -106,7 +106,6 @@ opencl: ## the GPU's kernels through Intel's OpenCL on Linux x86-64; needs clang
 		python3 -m pip install --quiet --no-warn-script-location --ignore-installed --prefix "$(OPENCLDIR)" \
 		'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
 	@set -e; export PILOTFISH_OPENCL="$$(find "$(OPENCLDIR)" -name libintelocl.so)"; echo "$$PILOTFISH_OPENCL"; \
-	$(GO) test -count=1 -vet=off ./metal/soft/opencl; \
 	$(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
 
 bench: ## benchmarks that match BENCH (all)

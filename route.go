@@ -167,7 +167,6 @@ func (m *Model) Fits(r Router) error {
 // policy is a router of package router.
 type policy struct{ r *router.Router }
 
-// Decide implements [Router].
 func (p policy) Decide(h Head) Decision {
 	out := backend.FromLogProbs(h.Best)
 	out.Entropy, out.Hidden = float32(h.Entropy), h.Hidden
@@ -340,10 +339,8 @@ type decider struct {
 	best int // minimum number of tokens in a head; 0 means 2
 }
 
-// Want implements [engine.Decider].
 func (d decider) Want(w backend.Want) backend.Want { return headWant(w, d.best) }
 
-// Decide implements [engine.Decider].
 func (d decider) Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64) {
 	h := headOf(pos, head)
 	h.State = path
@@ -440,7 +437,6 @@ func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.Clo
 	return engine.CloudAnswer{Reply: terms.Reply{Token: a.Token, Top: a.Best}}, err
 }
 
-// Receipt implements [engine.Receiver].
 func (f *foreign) Receipt() Receipt { return Receipt{Tokens: int(f.tokens.Load())} }
 
 // crash carries a panic of a caller's cloud to the goroutine that ranges over the answer.

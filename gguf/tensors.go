@@ -86,7 +86,6 @@ func (c *cursor) entries(n int) (all []entry, index map[string]int, err error) {
 	return all, index, nil
 }
 
-// entry parses the description of one tensor.
 func (c *cursor) entry() (e entry, err error) {
 	if e.Name, err = c.name("name", maxNameLen); err != nil {
 		return e, err

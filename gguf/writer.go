@@ -76,7 +76,6 @@ func PutArray[T Element](w *Writer, key string, all []T) {
 // PutValue adds a pair with a value of another file, whatever its type. Keys must differ.
 func (w *Writer) PutValue(key string, v Value) { w.pair(key, v) }
 
-// pair encodes a metadata pair.
 func (w *Writer) pair(key string, v Value) {
 	err := checkName(key, maxKeyLen)
 	if _, twice := w.keys[key]; twice {

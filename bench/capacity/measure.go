@@ -65,7 +65,6 @@ type passMeter struct {
 
 func (m *passMeter) token() int32 { return m.random.Int32N(int32(m.model.Config().Vocab)) }
 
-// fill evaluates a context.
 func (m *passMeter) fill(ctx context.Context, depth int) error {
 	ids := make([]int32, depth)
 	for i := range ids {
@@ -98,7 +97,6 @@ func (m *passMeter) sample(ctx context.Context, n, heads int, to *[]time.Duratio
 	return err
 }
 
-// median returns the median of times, in milliseconds.
 func median(all []time.Duration) float64 {
 	slices.SortFunc(all, func(a, b time.Duration) int { return cmp.Compare(a, b) })
 	return result.Milliseconds(all[len(all)/2])

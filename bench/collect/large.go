@@ -140,7 +140,6 @@ var errSilent = errors.New("no answer in two minutes")
 // patient repeats a question if its answer fails: a question to the cloud may be asked any number of times.
 type patient struct{ engine.Cloud }
 
-// Ask implements [engine.Cloud].
 func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
 	for n := 1; ; n++ {
 		one, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)

@@ -92,7 +92,6 @@ func (s *Summary) add(p *trace.Position) {
 	}
 }
 
-// divide computes the shares.
 func (s *Summary) divide() {
 	s.DifferShare = share(s.Differ, s.Positions)
 	for i := range s.Labels {

@@ -26,7 +26,6 @@ type node struct {
 	next   map[int32]*node
 }
 
-// after returns the text with one more token.
 func (n *node) after(id int32) *node {
 	if n.next == nil {
 		n.next = map[int32]*node{}

@@ -65,7 +65,6 @@ type draft struct {
 	graded   map[string]bool // whether each graded answer is right
 }
 
-// collect makes the text of a question.
 func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	d := &draft{question: w.o.Data.Questions[number]}
 	var err error
@@ -209,7 +208,6 @@ type insistent struct {
 	end context.CancelCauseFunc
 }
 
-// Ask implements [engine.Cloud].
 func (c insistent) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
 	a, err := c.Cloud.Ask(ctx, q)
 	if err != nil && ctx.Err() == nil {

@@ -103,7 +103,6 @@ func tells(name string) bool {
 	return strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "type_")
 }
 
-// plain returns a value as people write it.
 func plain(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -123,7 +122,6 @@ func (l *item) readCell(raw json.RawMessage) error {
 	return nil
 }
 
-// readSamples parses rows of figures.
 func (l *item) readSamples(raw json.RawMessage) error {
 	var rows []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &rows); err != nil {

@@ -261,7 +261,6 @@ type taker struct {
 	failed error // why a question to the large model has no answer
 }
 
-// take handles an event.
 func (t *taker) take(e draft.Event) {
 	switch {
 	case e.Token != nil:

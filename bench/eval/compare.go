@@ -40,10 +40,8 @@ type At struct {
 	Minus   map[string]stats.Interval `json:"quality_minus"` // by other policy
 }
 
-// atShares returns the shares at which policies are compared.
 func atShares() []float64 { return []float64{0.03, 0.05, 0.07, 0.1, 0.2, 0.3} }
 
-// rivals returns the policies that others are compared with.
 func rivals() []router.Policy { return []router.Policy{router.Random, router.Margin, router.Entropy} }
 
 // columns are the contributions of one run to the sums of a resample, by question.
@@ -221,7 +219,6 @@ func (t *table) resampled(of []func(*resample) float64) func(weight []int) []flo
 	}
 }
 
-// columns returns the columns of all runs.
 func (t *table) columns() []columns {
 	all := make([]columns, len(t.runs))
 	for run, answers := range t.answers {

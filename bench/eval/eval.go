@@ -104,7 +104,6 @@ func (w *work) questions(ctx context.Context) error {
 	return nil
 }
 
-// question answers one question in all runs.
 func (w *work) question(ctx context.Context, s *engine.Session, number int) error {
 	q := w.Set.Questions[number]
 	prompt, err := w.prompt(q)

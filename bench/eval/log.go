@@ -140,7 +140,6 @@ func (l *Log) takeHead(b []byte) error {
 	return nil
 }
 
-// takeAnswer parses an answer from the file.
 func (l *Log) takeAnswer(b []byte) error {
 	var a Answer
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -159,7 +158,6 @@ func (l *Log) takeAnswer(b []byte) error {
 	return nil
 }
 
-// validate refuses answers that no run writes.
 func (a *Answer) validate(runs []string) error {
 	within := func(list []int) bool {
 		return !slices.ContainsFunc(list, func(i int) bool { return i < 0 || i >= len(a.Tokens) })
@@ -177,7 +175,6 @@ func (a *Answer) validate(runs []string) error {
 	return nil
 }
 
-// has reports whether there is an answer.
 func (l *Log) has(question, run string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +197,6 @@ func (l *Log) Answer(question, run string) (Answer, bool) {
 	return a, ok
 }
 
-// add stores an answer.
 func (l *Log) add(a Answer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -66,7 +66,6 @@ func (r *RunReport) Quality() (q stats.Interval, ok bool) {
 	return q, false
 }
 
-// run returns the run of the report.
 func (r *RunReport) run() Run {
 	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold, Verify: r.Verify, Ahead: r.Ahead}
 	if r.Budget != nil {
@@ -187,7 +186,6 @@ func (s *sums) add(a Answer, q task.Question) {
 	s.graded, s.right, s.guess = s.graded+1, s.right+right, s.guess+q.Guess
 }
 
-// report summarizes one run.
 func (t *table) report(run int) RunReport {
 	s := t.sums(run)
 	n := float64(len(t.questions))
@@ -209,7 +207,6 @@ func (t *table) report(run int) RunReport {
 	return r
 }
 
-// grade sets the fields for graded answers.
 func (r *RunReport) grade(s sums) {
 	w := stats.Wilson(s.right, s.graded)
 	r.Right, r.Silent = &s.right, &s.silent

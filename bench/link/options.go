@@ -34,7 +34,6 @@ type Direction struct {
 	Queue int
 }
 
-// filled returns d with its defaults.
 func (d Direction) filled() Direction {
 	if d.Queue == 0 {
 		d.Queue = 256 << 10

@@ -95,7 +95,6 @@ func (p *pipe) run() {
 	a.close()
 }
 
-// stop makes run return.
 func (p *pipe) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +143,6 @@ func (p *pipe) setBlackhole(on bool) {
 	p.blackhole = on
 }
 
-// stats returns the current counts.
 func (p *pipe) stats() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -74,7 +74,6 @@ func (o *Options) AddTrace(path string) error {
 	return nil
 }
 
-// load opens a file and reads it into to.
 func load[T any](path string, read func(io.Reader, string) (*T, error), to **T) error {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {

@@ -4,7 +4,6 @@ package main
 
 import "time"
 
-// newClock returns a clock of wall time.
 func newClock() func() time.Duration {
 	begin := time.Now()
 	return func() time.Duration { return time.Since(begin) }

@@ -151,7 +151,6 @@ func (b *bench) file(name string) error {
 	return nil
 }
 
-// check matches a value and returns what is wrong.
 func (b *bench) check(m *grammar.Matcher, valid bool, text string) (wrong string) {
 	s, at, over := m.Start(), 0, false
 	var mask grammar.Mask
@@ -233,7 +232,6 @@ func (b *bench) report(w io.Writer) {
 	}
 }
 
-// times writes the distribution of some durations.
 func times(w io.Writer, what string, all []time.Duration) {
 	if len(all) == 0 {
 		return

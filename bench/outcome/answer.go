@@ -3,7 +3,6 @@ package outcome
 import (
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -18,7 +17,7 @@ type Answer struct {
 	Took     time.Duration
 	Begin    time.Time
 	Shown    []time.Duration // since begin, of each token
-	Used     result.Usage
+	CPU      time.Duration   // of this process; 0 if unknown
 	Tally    Tally
 
 	Question, Repetition int

@@ -33,7 +33,6 @@ func compare(all []Report, modes []Mode, answers [][]Answer, alone []Answer) {
 	}
 }
 
-// differing counts the answers that are not equal.
 func differing(got, want []Answer, equal func(a, b Answer) bool) (n int) {
 	for i := range got {
 		if !equal(got[i], want[i]) {

@@ -105,7 +105,6 @@ func variant(modes []Mode, i int) int {
 	return before
 }
 
-// report summarizes the answers of one mode.
 func report(m Mode, answers []Answer) Report {
 	r := Report{Mode: m.Name, Answers: len(answers)}
 	var times []time.Duration

@@ -26,17 +26,15 @@ type Sample struct {
 	Up          int     `json:"bytes_up"`          // payload of all questions and of text sent early
 	Down        int     `json:"bytes_down"`        //
 	CPU         float64 `json:"cpu_ms,omitempty"`  // of this process, with one answer at a time
-	Joules      float64 `json:"joules,omitempty"`  // of all processors; with one answer at a time
 	Text        string  `json:"text"`              // hash of tokens and origins: equal texts have equal hashes
 }
 
-// sample returns the row of an answer.
 func (a *Answer) sample(m Mode) Sample {
 	t := &a.Tally
 	s := Sample{
 		Question: a.Question, Repetition: a.Repetition, MS: result.Rounded(a.Took), Tokens: t.Tokens,
 		CloudTokens: t.Cloud, Asks: t.Asks, Passes: t.Passes, Exposed: result.Rounded(t.Exposed + t.TimedOut),
-		Wasted: t.Wasted, Up: t.BytesUp, Down: t.BytesDown, CPU: result.Rounded(a.Used.CPU), Joules: a.Used.Joules,
+		Wasted: t.Wasted, Up: t.BytesUp, Down: t.BytesDown, CPU: result.Rounded(a.CPU),
 		Text: a.hash(),
 	}
 	if m.Kind == Cloud {
@@ -68,23 +66,22 @@ func (a *Answer) hash() string {
 
 // Work has the costs of answers in time, network and machine, per answer.
 type Work struct {
-	FirstToken  *result.Times `json:"first_token_ms,omitempty"`           // until the first token was shown
-	Between     *result.Times `json:"between_tokens_ms,omitempty"`        // from one token shown to the next
-	Passes      *float64      `json:"passes_per_answer,omitempty"`        // forward passes of the small model
-	Hidden      *float64      `json:"hidden_ms_per_answer,omitempty"`     // waits hidden by drafting
-	Exposed     *float64      `json:"exposed_ms_per_answer,omitempty"`    // lost waiting, including failed questions
-	Wasted      *float64      `json:"wasted_per_answer,omitempty"`        // tokens drafted and discarded
-	CommitDelay *float64      `json:"commit_delay_ms,omitempty"`          // from drafting a token to showing it, mean
-	Up          *float64      `json:"bytes_up_per_answer,omitempty"`      // payload
-	Down        *float64      `json:"bytes_down_per_answer,omitempty"`    //
-	CPU         *float64      `json:"cpu_seconds_per_answer,omitempty"`   // of this process; with --parallel 1
-	Joules      *float64      `json:"energy_joules_per_answer,omitempty"` // of all processors; with --parallel 1
+	FirstToken  *result.Times `json:"first_token_ms,omitempty"`         // until the first token was shown
+	Between     *result.Times `json:"between_tokens_ms,omitempty"`      // from one token shown to the next
+	Passes      *float64      `json:"passes_per_answer,omitempty"`      // forward passes of the small model
+	Hidden      *float64      `json:"hidden_ms_per_answer,omitempty"`   // waits hidden by drafting
+	Exposed     *float64      `json:"exposed_ms_per_answer,omitempty"`  // lost waiting, including failed questions
+	Wasted      *float64      `json:"wasted_per_answer,omitempty"`      // tokens drafted and discarded
+	CommitDelay *float64      `json:"commit_delay_ms,omitempty"`        // from drafting a token to showing it, mean
+	Up          *float64      `json:"bytes_up_per_answer,omitempty"`    // payload
+	Down        *float64      `json:"bytes_down_per_answer,omitempty"`  //
+	CPU         *float64      `json:"cpu_seconds_per_answer,omitempty"` // of this process; with --parallel 1
 }
 
 // work summarizes answers of a mode; all is the sum of their tallies.
 func work(m Mode, answers []Answer, all Tally) (w Work) {
 	var first, between []time.Duration
-	var used result.Usage
+	var used time.Duration
 	up, down := 0, 0
 	for _, a := range answers {
 		if len(a.Shown) > 0 {
@@ -94,15 +91,12 @@ func work(m Mode, answers []Answer, all Tally) (w Work) {
 			between = append(between, a.Shown[i]-a.Shown[i-1])
 		}
 		up, down = up+a.Tally.BytesUp, down+a.Tally.BytesDown
-		used.CPU, used.Joules = used.CPU+a.Used.CPU, used.Joules+a.Used.Joules
+		used += a.CPU
 	}
 	w.FirstToken, w.Between = times(first), times(between)
 	n := len(answers)
-	if used.CPU > 0 {
-		w.CPU = new(used.CPU.Seconds() / float64(n))
-	}
-	if used.Joules > 0 {
-		w.Joules = new(used.Joules / float64(n))
+	if used > 0 {
+		w.CPU = new(used.Seconds() / float64(n))
 	}
 	if m.LargeModel() {
 		w.Up, w.Down = ratio(up, n), ratio(down, n)

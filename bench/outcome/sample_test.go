@@ -20,7 +20,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	a := Answer{
 		IDs: []int32{5, 6, 7}, Origins: []string{"edge", "cloud", "edge-timeout"}, Prompt: 11,
 		Known: true, Correct: true, Took: 250 * ms, Shown: []time.Duration{40 * ms, 40 * ms, 100 * ms},
-		Used: result.Usage{CPU: 30 * ms, Joules: 1.5}, Question: 4, Repetition: 2,
+		CPU: 30 * ms, Question: 4, Repetition: 2,
 	}
 	for _, e := range []draft.Event{
 		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 3 * ms, Pos: 11}},
@@ -37,7 +37,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	assert.Equal(t, Sample{
 		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Tokens: 3, CloudTokens: 1,
 		Asks: 2, Passes: 2, Correct: new(true), Exposed: 93, CommitDelay: 4, Wasted: 2, Up: 327,
-		Down: 13, CPU: 30, Joules: 1.5, Text: a.hash(),
+		Down: 13, CPU: 30, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
 	assert.Empty(t, a.spans, "an answer without a picture")
 	pictured := Answer{Pictured: true}
@@ -53,7 +53,6 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	}{
 		"passes": {w.Passes, 1}, "hidden": {w.Hidden, 20}, "exposed": {w.Exposed, 46.5}, "wasted": {w.Wasted, 1},
 		"delay": {w.CommitDelay, 4}, "up": {w.Up, 163.5}, "down": {w.Down, 6.5}, "cpu": {w.CPU, 0.015},
-		"joules": {w.Joules, 0.75},
 	} {
 		require.NotNil(t, c.got, name)
 		assert.InDelta(t, c.want, *c.got, 1e-9, name)
@@ -160,7 +159,7 @@ func TestReportJSON(t *testing.T) {
 		assert.Contains(t, fields, name)
 	}
 	for _, name := range []string{"escalated_share", "variant", "bound_ms", "exposed_ms_per_answer",
-		"cpu_seconds_per_answer", "energy_joules_per_answer", "Work"} {
+		"cpu_seconds_per_answer", "Work"} {
 		assert.NotContains(t, fields, name)
 	}
 }

@@ -27,7 +27,6 @@ func (t *Tally) Add(e draft.Event) {
 	}
 }
 
-// plus adds another tally.
 func (t *Tally) plus(o Tally) {
 	sum, more := reflect.ValueOf(&t.Summary).Elem(), reflect.ValueOf(o.Summary)
 	for i := range sum.NumField() {

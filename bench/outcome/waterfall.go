@@ -13,7 +13,6 @@ const MaxPictured = 16
 // waterfall is one answer as spans, from the events of its decoding with [draft.Options.Trace].
 type waterfall []result.Span
 
-// observe adds an event.
 func (w *waterfall) observe(e draft.Event) {
 	add := func(begin, took time.Duration, s result.Span) {
 		s.Start, s.End = result.Rounded(begin), result.Rounded(begin+max(took, 0))

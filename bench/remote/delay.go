@@ -43,7 +43,6 @@ func (d *delayedConn) deliver() {
 	}
 }
 
-// Write implements [net.Conn].
 func (d *delayedConn) Write(b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +71,6 @@ type delayedListener struct {
 	delay time.Duration
 }
 
-// Accept implements [net.Listener].
 func (l delayedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {

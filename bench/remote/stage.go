@@ -128,7 +128,6 @@ func (o StageOptions) Link(target string) (link.Options, error) {
 // patience returns how long a connection or a message may take over the link.
 func (s *Stage) patience() time.Duration { return 5*time.Second + 4*s.rtt }
 
-// train makes a dictionary.
 func (s *Stage) train(typical [][]int32) error {
 	if len(typical) == 0 {
 		return nil
@@ -182,7 +181,6 @@ func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 // QUIC doubles the time before it sends it again.
 const maxAttempts = 5
 
-// connect connects a device.
 func (s *Stage) connect(ctx context.Context) (*engine.Remote, error) {
 	return repeat(ctx, s.attempts, s.try)
 }
@@ -197,7 +195,6 @@ func repeat[T any](ctx context.Context, n int, try func(context.Context) (T, err
 	return got, err
 }
 
-// try makes one attempt.
 func (s *Stage) try(ctx context.Context) (*engine.Remote, error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
 		Pin: s.pin, Dictionary: s.dictionary, ConnectTimeout: s.patience(),

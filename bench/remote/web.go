@@ -82,7 +82,6 @@ func (w *Web) Close() {
 	<-w.done
 }
 
-// next answers with the next token of a text.
 func (w *Web) next(out http.ResponseWriter, r *http.Request) {
 	ids, _, err := w.read(r)
 	if err != nil {
@@ -166,7 +165,6 @@ type paperCloud struct {
 // Paper returns a cloud that asks as the paper does; text converts ids to text.
 func (w *Web) Paper(text func(ids []int32) string) draft.Cloud { return paperCloud{w, text} }
 
-// Ask implements [draft.Cloud].
 func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	body, up, err := c.w.post(ctx, "/next", webText{Text: c.text(q.Context)})
 	if err != nil {

@@ -27,7 +27,6 @@ type warmingCloud struct {
 	to draft.Warmer
 }
 
-// Ask implements [draft.Cloud].
 func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
 	start := time.Now()
@@ -79,7 +78,6 @@ func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.
 	return to
 }
 
-// Warm implements [draft.Warmer].
 func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	start := time.Now()
 	up, down, err = c.to.Warm(ctx, text)

@@ -15,7 +15,6 @@ func (t *Text) Cloud() draft.Cloud { return cloud{t} }
 // cloud is the large model of a recording.
 type cloud struct{ t *Text }
 
-// Ask implements [draft.Cloud].
 func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
 	text := hashOf(q.Context)
@@ -43,7 +42,6 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	return a, nil
 }
 
-// Warm implements [draft.Warmer].
 func (c cloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	t := c.t
 	like := t.p.ask(askOf{t.of.Mode, hashOf(text), true})

@@ -320,7 +320,7 @@ func TestCarry(t *testing.T) {
 	assert.Equal(t, []time.Duration{ms(10 + headers), ms(30 + 2*headers)}, carrying(t, l, 0, 10, 20))
 }
 
-// TestLoss: a lost message is sent again after a round trip and more, which doubles. The share of losses is the given one.
+// TestLoss: a lost message is sent again after a round trip and more, which doubles, as often as the given share.
 // Losses depend on all arguments, but not on the mode.
 func TestLoss(t *testing.T) {
 	lost, all := 0, 0

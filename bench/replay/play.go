@@ -90,7 +90,6 @@ type model struct {
 	out     []backend.Output
 }
 
-// Prefill implements [draft.Model].
 func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	t := m.t
 	m.settled, m.length = hashOf(prompt), len(prompt)
@@ -104,7 +103,6 @@ func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	return m.head(m.settled), nil
 }
 
-// head returns the output after a text.
 func (m *model) head(text uint64) backend.Output {
 	t := m.t
 	h, known := t.p.head(t.of.Question, text, t.terms.Sure)
@@ -115,7 +113,6 @@ func (m *model) head(text uint64) backend.Output {
 	return h.output()
 }
 
-// Extend implements [draft.Model].
 func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	m.out = m.out[:0]
 	for _, n := range nodes {
@@ -141,7 +138,6 @@ func (t *Text) pass(rows int) time.Duration {
 	return t.p.call(t.of.Mode, rows)
 }
 
-// Settle implements [draft.Model].
 func (m *model) Settle(path ...draft.ID) {
 	for _, id := range path {
 		m.settled = m.nodes[id]
@@ -150,12 +146,10 @@ func (m *model) Settle(path ...draft.ID) {
 	}
 }
 
-// Drop implements [draft.Model].
 func (m *model) Drop(nodes ...draft.ID) {
 	for _, id := range nodes {
 		delete(m.nodes, id)
 	}
 }
 
-// Room implements [draft.Model].
 func (m *model) Room() int { return m.t.p.Context - m.length - len(m.nodes) }

@@ -23,7 +23,7 @@ type Player struct {
 	prefills map[take]*mean           // without the large model alone; those of all modes under ""
 	asks     map[askOf]Ask            // of a text the first, of text 0 the mean; those of all modes under ""
 	pace     time.Duration            // between tokens ahead
-	shared   int                      // length of the common beginning of the prompts of all questions; 0 for one question
+	shared   int                      // length of the common beginning of all prompts; 0 for one
 	own      time.Duration            // of the program itself on the way of an ask
 }
 
@@ -216,7 +216,6 @@ func (p *Player) learn(text uint64, token int32) {
 	}
 }
 
-// context returns the text of a node.
 func (a *Answer) context(node int32) []int32 {
 	var back []int32
 	for n := node; n > 0; n = a.Parents[n-1] {
@@ -314,7 +313,6 @@ func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 	return slices.Sorted(maps.Keys(prompts)), prompts
 }
 
-// output converts a head to a model's output.
 func (h *Head) output() backend.Output {
 	out := backend.Output{
 		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Top: make([]backend.Candidate, len(h.IDs)),

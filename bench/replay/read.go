@@ -139,7 +139,6 @@ func (p *parser) end(b []byte) error {
 	return nil
 }
 
-// check refuses an inconsistent answer.
 func (a *Answer) check(h *Header) error {
 	switch {
 	case a.Mode == "" || len(a.Mode) > 100:
@@ -204,7 +203,6 @@ func (q *Ask) check(pos []int) error {
 	return nil
 }
 
-// parts returns all tokens and all times.
 func (q *Ask) parts() (ids []int32, spans []time.Duration) {
 	ids, spans = append(ids, q.Token), append(spans, q.Took, q.Queue, q.Cloud)
 	for _, f := range q.Audit {
@@ -216,7 +214,6 @@ func (q *Ask) parts() (ids []int32, spans []time.Duration) {
 	return ids, spans
 }
 
-// tokens refuses ids outside the vocabulary.
 func tokens(field string, vocab int, ids ...int32) error {
 	for _, id := range ids {
 		if id < 0 || int(id) >= vocab {

@@ -173,8 +173,9 @@ func TestBroken(t *testing.T) {
 	for from, to := range map[string]string{
 		`"mode":"a"`:   `"mode":"` + strings.Repeat("a", 100) + `"`,
 		`"question":0`: `"question":1000`, `"took_ns":9`: `"took_ns":86400000000000`,
-		`"confidence":0.5`: `"confidence":1`, `"audited":2`: `"audited":2,"verify":1`, `[3,4],"parents"`: `[3,39],"parents"`,
-		`"bytes_up":1`: `"bytes_up":2147483647`} {
+		`"confidence":0.5`: `"confidence":1`, `"audited":2`: `"audited":2,"verify":1`,
+		`[3,4],"parents"`: `[3,39],"parents"`,
+		`"bytes_up":1`:    `"bytes_up":2147483647`} {
 		require.Contains(t, good, from)
 		_, err := reads(strings.Replace(good, from, to, 1))
 		assert.NoError(t, err, "%s: the limit itself is allowed", to)

@@ -54,7 +54,6 @@ func (r *Recorder) Close() error {
 	return errors.Join(r.err, r.zip.Close())
 }
 
-// add takes a complete answer.
 func (r *Recorder) add(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +70,6 @@ func (a *Answer) share(wrote map[uint64]*Head) {
 	})
 }
 
-// hash computes the hashes of the nodes.
 func (a *Answer) hash() {
 	a.texts = append(a.texts[:0], hashOf(a.Prompt))
 	for i, token := range a.Tokens {

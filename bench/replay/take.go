@@ -112,7 +112,6 @@ type taken struct {
 	at      []int32 // nodes by their ids in the draft tree, which start at 1
 }
 
-// Prefill implements [draft.Model].
 func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	t := m.t
 	start := time.Now()
@@ -126,7 +125,6 @@ func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	return out, err
 }
 
-// Extend implements [draft.Model].
 func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	t := m.t
 	start := time.Now()
@@ -150,7 +148,6 @@ func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 	return out, nil
 }
 
-// Settle implements [draft.Model].
 func (m *taken) Settle(path ...draft.ID) {
 	m.Model.Settle(path...)
 	for _, id := range path {
@@ -158,7 +155,6 @@ func (m *taken) Settle(path ...draft.ID) {
 	}
 }
 
-// put records the node of an id.
 func (m *taken) put(id draft.ID, node int32) {
 	if more := int(id) + 1 - len(m.at); more > 0 {
 		m.at = append(m.at, make([]int32, more)...)

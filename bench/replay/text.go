@@ -10,7 +10,6 @@ const empty uint64 = 0x70696c6f74666973
 // then returns the hash of a text extended by a token.
 func then(text uint64, token int32) uint64 { return router.Draw(text, uint64(uint32(token))) }
 
-// hashOf returns the hash of a text.
 func hashOf(ids []int32) uint64 {
 	h := empty
 	for _, id := range ids {

@@ -80,7 +80,6 @@ func (t *Text) carry(ctx context.Context, direction, message uint64, bytes int) 
 	}
 }
 
-// passed returns the time since the text began.
 func (t *Text) passed() time.Duration { return t.clock.Now().Sub(t.began) }
 
 // rest waits for d. It returns false if ctx is done before.

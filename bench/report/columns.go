@@ -7,84 +7,92 @@ import (
 )
 
 // modeColumns are the columns of demo and bench routing: a mode in a line.
-var modeColumns = []column{
-	{"mode", "mode", nil, ""},
-	{"RTT", "cell.rtt_ms", chart.Number, "round trip, ms"},
-	{"answers", "answers", nil, ""},
-	{"right", "accuracy", percent, "share of the questions with the right answer"},
-	{"interval", "accuracy_low to accuracy_high", percent, "of that share, at 95%"},
-	{"cloud", "escalated_share", percent, "share of the generated tokens that the large model chose"},
-	{"mean", "time_per_answer_ms.mean", chart.Number, "ms per answer"},
-	{"p50", "time_per_answer_ms.p50", chart.Number, "ms per answer: half of them took no longer"},
-	{"p90", "time_per_answer_ms.p90", chart.Number, "nine of ten took no longer"},
-	{"p99", "time_per_answer_ms.p99", chart.Number, ""},
-	{"bound", "bound_ms", chart.Number, "ms: least mean time by arithmetic"},
-	{"first token", "first_token_ms.p50", chart.Number, "ms, p50"},
-	{"between tokens", "between_tokens_ms.p99", chart.Number, "ms, p99"},
-	{"exposed", "exposed_ms_per_answer", chart.Number, "ms of waiting per answer"},
-	{"hidden", "hidden_share", percent, "share of the waiting that was spent on drafts that were kept"},
-	{"hits", "hit_rate", percent, "answers of the large model that were guessed"},
-	{"passes", "passes_per_answer", chart.Number, "of the small model per answer, after the prompt"},
-	{"asks", "asks_per_answer", chart.Number, "sent, per answer"},
-	{"wasted", "wasted_per_answer", chart.Number, "tokens drafted in vain, per answer"},
-	{"timed out", "timeouts", some, "tokens of the small model, since no answer came in time"},
-	{"unverified", "unverified", some, "tokens shown without verification, since no answer came in time"},
-	{"bytes up", "bytes_up_per_escalation", chart.Number, "payload per answered ask"},
-	{"down", "bytes_down_per_escalation", chart.Number, ""},
-	{"CPU", "cpu_seconds_per_answer", chart.Number, "seconds per answer"},
-	{"equal", "equal", nil, "the tokens are those of"},
+func modeColumns() []column {
+	return []column{
+		{"mode", "mode", nil, ""},
+		{"RTT", "cell.rtt_ms", chart.Number, "round trip, ms"},
+		{"answers", "answers", nil, ""},
+		{"right", "accuracy", percent, "share of the questions with the right answer"},
+		{"interval", "accuracy_low to accuracy_high", percent, "of that share, at 95%"},
+		{"cloud", "escalated_share", percent, "share of the generated tokens that the large model chose"},
+		{"mean", "time_per_answer_ms.mean", chart.Number, "ms per answer"},
+		{"p50", "time_per_answer_ms.p50", chart.Number, "ms per answer: half of them took no longer"},
+		{"p90", "time_per_answer_ms.p90", chart.Number, "nine of ten took no longer"},
+		{"p99", "time_per_answer_ms.p99", chart.Number, ""},
+		{"bound", "bound_ms", chart.Number, "ms: least mean time by arithmetic"},
+		{"first token", "first_token_ms.p50", chart.Number, "ms, p50"},
+		{"between tokens", "between_tokens_ms.p99", chart.Number, "ms, p99"},
+		{"exposed", "exposed_ms_per_answer", chart.Number, "ms of waiting per answer"},
+		{"hidden", "hidden_share", percent, "share of the waiting that was spent on drafts that were kept"},
+		{"hits", "hit_rate", percent, "answers of the large model that were guessed"},
+		{"passes", "passes_per_answer", chart.Number, "of the small model per answer, after the prompt"},
+		{"asks", "asks_per_answer", chart.Number, "sent, per answer"},
+		{"wasted", "wasted_per_answer", chart.Number, "tokens drafted in vain, per answer"},
+		{"timed out", "timeouts", some, "tokens of the small model, since no answer came in time"},
+		{"unverified", "unverified", some, "tokens shown without verification, since no answer came in time"},
+		{"bytes up", "bytes_up_per_escalation", chart.Number, "payload per answered ask"},
+		{"down", "bytes_down_per_escalation", chart.Number, ""},
+		{"CPU", "cpu_seconds_per_answer", chart.Number, "seconds per answer"},
+		{"equal", "equal", nil, "the tokens are those of"},
+	}
 }
 
-var engineColumns = []column{
-	{"model", "run.model.name", nil, ""},
-	{"threads", "threads", nil, ""},
-	{"prompt", "prompt_tokens", nil, "tokens of the prompt"},
-	{"prompt, tokens/s", "prompt_tps", chart.Number, ""},
-	{"generated", "generated_tokens", nil, "tokens"},
-	{"generation, tokens/s", "generation_tps", chart.Number, ""},
-	{"of the bound", "bandwidth_share", percent, "of what reading memory allows; empty if the model fits in the cache"},
-	{"bound, tokens/s", "generation_bound_tps", chart.Number, ""},
-	{"memory, GB/s", "bandwidth_gbs", chart.Number, ""},
-	{"load, ms", "load_ms", chart.Number, ""},
-	{"first token, ms", "first_token_ms", chart.Number, ""},
-	{"peak memory", "peak_rss_bytes", size, ""},
+func engineColumns() []column {
+	return []column{
+		{"model", "run.model.name", nil, ""},
+		{"threads", "threads", nil, ""},
+		{"prompt", "prompt_tokens", nil, "tokens of the prompt"},
+		{"prompt, tokens/s", "prompt_tps", chart.Number, ""},
+		{"generated", "generated_tokens", nil, "tokens"},
+		{"generation, tokens/s", "generation_tps", chart.Number, ""},
+		{"of the bound", "bandwidth_share", percent, "of what reading memory allows; empty if it fits in the cache"},
+		{"bound, tokens/s", "generation_bound_tps", chart.Number, ""},
+		{"memory, GB/s", "bandwidth_gbs", chart.Number, ""},
+		{"load, ms", "load_ms", chart.Number, ""},
+		{"first token, ms", "first_token_ms", chart.Number, ""},
+		{"peak memory", "peak_rss_bytes", size, ""},
+	}
 }
 
-var gatewayColumns = []column{
-	{"devices", "devices", nil, ""},
-	{"asks/s of each", "rate", chart.Number, ""},
-	{"model, ms", "model_ms", chart.Number, ""},
-	{"answered", "answers of asks", nil, ""},
-	{"answers/s", "answers_per_second", chart.Number, ""},
-	{"failed", "errors", nil, ""},
-	{"ms p50", "latency_ms.p50", chart.Number, ""},
-	{"p90", "latency_ms.p90", chart.Number, ""},
-	{"p99", "latency_ms.p99", chart.Number, ""},
-	{"p99.9", "latency_ms.p999", chart.Number, ""},
-	{"in gateway p99", "in_gateway_ms.p99", chart.Number, ""},
-	{"fairness", "fairness.answers_jain", chart.Number, "Jain's index of the answered shares of the devices' asks"},
-	{"of p99", "fairness.p99_jain", chart.Number, "Jain's index of the devices' times"},
-	{"CPU, µs an ask", "cpu_us_per_ask", chart.Number, ""},
-	{"bytes up", "bytes_up_per_ask", chart.Number, "per ask"},
-	{"down", "bytes_down_per_ask", chart.Number, ""},
-	{"connected, ms", "connect_ms", chart.Number, "until all devices had connected and asked once"},
-	{"memory a device", "memory_per_connection_bytes", size, ""},
+func gatewayColumns() []column {
+	return []column{
+		{"devices", "devices", nil, ""},
+		{"asks/s of each", "rate", chart.Number, ""},
+		{"model, ms", "model_ms", chart.Number, ""},
+		{"answered", "answers of asks", nil, ""},
+		{"answers/s", "answers_per_second", chart.Number, ""},
+		{"failed", "errors", nil, ""},
+		{"ms p50", "latency_ms.p50", chart.Number, ""},
+		{"p90", "latency_ms.p90", chart.Number, ""},
+		{"p99", "latency_ms.p99", chart.Number, ""},
+		{"p99.9", "latency_ms.p999", chart.Number, ""},
+		{"in gateway p99", "in_gateway_ms.p99", chart.Number, ""},
+		{"fairness", "fairness.answers_jain", chart.Number, "Jain's index of the answered shares of the devices' asks"},
+		{"of p99", "fairness.p99_jain", chart.Number, "Jain's index of the devices' times"},
+		{"CPU, µs an ask", "cpu_us_per_ask", chart.Number, ""},
+		{"bytes up", "bytes_up_per_ask", chart.Number, "per ask"},
+		{"down", "bytes_down_per_ask", chart.Number, ""},
+		{"connected, ms", "connect_ms", chart.Number, "until all devices had connected and asked once"},
+		{"memory a device", "memory_per_connection_bytes", size, ""},
+	}
 }
 
 // linkColumns are the columns of the rows of [linkRows].
-var linkColumns = []column{
-	{"timed", "timed", nil, ""},
-	{"round trip", "rtt_ms ms", chart.Number, ""},
-	{"lost", "loss", percent, "share of the packets, each way"},
-	{"times", "times", nil, ""},
-	{"failed", "failed", nil, ""},
-	{"ms p50", "ms.p50", chart.Number, ""},
-	{"p90", "ms.p90", chart.Number, ""},
-	{"p99", "ms.p99", chart.Number, ""},
-	{"p99.9", "ms.p999", chart.Number, ""},
-	{"predicted", "expected", chart.Number, "by arithmetic"},
-	{"bytes up", "up", chart.Number, "of an ask, with all headers and retransmissions"},
-	{"down", "down", chart.Number, ""},
+func linkColumns() []column {
+	return []column{
+		{"timed", "timed", nil, ""},
+		{"round trip", "rtt_ms ms", chart.Number, ""},
+		{"lost", "loss", percent, "share of the packets, each way"},
+		{"times", "times", nil, ""},
+		{"failed", "failed", nil, ""},
+		{"ms p50", "ms.p50", chart.Number, ""},
+		{"p90", "ms.p90", chart.Number, ""},
+		{"p99", "ms.p99", chart.Number, ""},
+		{"p99.9", "ms.p999", chart.Number, ""},
+		{"predicted", "expected", chart.Number, "by arithmetic"},
+		{"bytes up", "up", chart.Number, "of an ask, with all headers and retransmissions"},
+		{"down", "down", chart.Number, ""},
+	}
 }
 
 // linkRows returns what a line of bench link timed: the fields of its part, with common names.
@@ -115,45 +123,51 @@ func linkRows(line row) (all []row) {
 }
 
 // runColumns are the columns of eval: a run in a line.
-var runColumns = []column{
-	{"run", "name", nil, ""},
-	{"right", "accuracy", percent, "share of the questions with the right answer, or a program that passes the tests"},
-	{"interval", "accuracy_low to accuracy_high", percent, "its 95% interval (Wilson)"},
-	{"silent", "silent", nil, "answers that make no choice, or have no number or program; not right"},
-	{"chance", "chance", percent, "share that guessing among the options would have right"},
-	{"cloud", "escalated_share", percent, "share of the tokens that the large model chose"},
-	{"asks", "asks_per_answer", decimal, "questions to the large model per answer"},
-	{"known", "known_per_answer", decimal, "tokens per answer that were known from other answers"},
-	{"turned", "turned_per_answer", decimal, "the small model's tokens that were replaced, per answer"},
-	{"ahead", "cloud_tokens_ahead_per_answer", decimal, "tokens per answer that the large model decoded ahead"},
-	{"tokens", "tokens_per_answer", decimal, "per answer"},
-	{"ms", "ms_per_answer", some, "per answer, several at a time"},
-	{"missed", "missed_share", percent,
-		"of the small model's tokens, those where the large one would have chosen another"},
-	{"needless", "needless_share", percent,
-		"of the large model's tokens, those that the small one would have chosen, too"},
-	{"agree", "agreement.value", percent,
-		"of all tokens, those that are the large model's choice for the text before them"},
+func runColumns() []column {
+	return []column{
+		{"run", "name", nil, ""},
+		{"right", "accuracy", percent, "share of the questions with the right answer, or a program that passes"},
+		{"interval", "accuracy_low to accuracy_high", percent, "its 95% interval (Wilson)"},
+		{"silent", "silent", nil, "answers that make no choice, or have no number or program; not right"},
+		{"chance", "chance", percent, "share that guessing among the options would have right"},
+		{"cloud", "escalated_share", percent, "share of the tokens that the large model chose"},
+		{"asks", "asks_per_answer", decimal, "questions to the large model per answer"},
+		{"known", "known_per_answer", decimal, "tokens per answer that were known from other answers"},
+		{"turned", "turned_per_answer", decimal, "the small model's tokens that were replaced, per answer"},
+		{"ahead", "cloud_tokens_ahead_per_answer", decimal, "tokens per answer that the large model decoded ahead"},
+		{"tokens", "tokens_per_answer", decimal, "per answer"},
+		{"ms", "ms_per_answer", some, "per answer, several at a time"},
+		{"missed", "missed_share", percent,
+			"of the small model's tokens, those where the large one would have chosen another"},
+		{"needless", "needless_share", percent,
+			"of the large model's tokens, those that the small one would have chosen, too"},
+		{"agree", "agreement.value", percent,
+			"of all tokens, those that are the large model's choice for the text before them"},
+	}
 }
 
 // versusColumns compare a run with the models alone.
-var versusColumns = []column{
-	{"run", "name", nil, ""},
-	{"of always", "versus_always.accuracy_ratio", nil,
-		"ratio of accuracies, with its 95% interval by the paired bootstrap over questions"},
-	{">= 0.95", "versus_always.non_inferior", nil, "whether the interval is above this share of always"},
-	{"p always", "versus_always.mcnemar_p", digits, "McNemar's exact test, two-sided"},
-	{"of never", "versus_never.accuracy_ratio", nil, ""},
-	{"p never", "versus_never.mcnemar_p", digits, ""},
-	{"gap", "gap_recovered", nil, "part of the distance from never to always"},
+func versusColumns() []column {
+	return []column{
+		{"run", "name", nil, ""},
+		{"of always", "versus_always.accuracy_ratio", nil,
+			"ratio of accuracies, with its 95% interval by the paired bootstrap over questions"},
+		{">= 0.95", "versus_always.non_inferior", nil, "whether the interval is above this share of always"},
+		{"p always", "versus_always.mcnemar_p", digits, "McNemar's exact test, two-sided"},
+		{"of never", "versus_never.accuracy_ratio", nil, ""},
+		{"p never", "versus_never.mcnemar_p", digits, ""},
+		{"gap", "gap_recovered", nil, "part of the distance from never to always"},
+	}
 }
 
 // curveColumns are the columns of the curves of policies: each as a whole, and at single shares.
-var curveColumns = []column{
-	{"policy", "policy", nil, ""},
-	{"share", "share", whole, "of the tokens from the large model"},
-	{"height", "height", nil, "of the policy's curve: accuracy, or agreement if answers are not graded"},
-	{"over random", "minus.random", nil, ""},
-	{"over margin", "minus.margin", nil, ""},
-	{"over entropy", "minus.entropy", nil, ""},
+func curveColumns() []column {
+	return []column{
+		{"policy", "policy", nil, ""},
+		{"share", "share", whole, "of the tokens from the large model"},
+		{"height", "height", nil, "of the policy's curve: accuracy, or agreement if answers are not graded"},
+		{"over random", "minus.random", nil, ""},
+		{"over margin", "minus.margin", nil, ""},
+		{"over entropy", "minus.entropy", nil, ""},
+	}
 }

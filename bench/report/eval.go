@@ -37,7 +37,6 @@ func (r *Report) AddAnswers(set *task.Set, runs []eval.Run, log *eval.Log) (err 
 	return err
 }
 
-// evalSection returns the tables and curves of an evaluation.
 func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 	runs := make([]eval.RunReport, len(records))
 	var versus, curves []row
@@ -55,17 +54,17 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 			curves = append(curves, curveRows(r["curve"].(map[string]any))...)
 		}
 	}
-	s = Section{Title: "Accuracy: " + records[0].Run.Command, Tables: []*Table{tableOf("", runColumns, rows)}}
+	s = Section{Title: "Accuracy: " + records[0].Run.Command, Tables: []*Table{tableOf("", runColumns(), rows)}}
 	if runs[len(runs)-1].Policy == eval.Oracle {
 		s.Tables[0].Note = "oracle    always, with questions only for the tokens on which the small model differs"
 	}
 	if len(versus) > 0 {
 		s.Tables = append(s.Tables, tableOf("Accuracy against the large model alone (always) and the small one alone "+
-			"(never)", versusColumns, versus))
+			"(never)", versusColumns(), versus))
 	}
 	if len(curves) > 0 {
-		t := tableOf("Height of the policies' curves at single shares from the cloud", curveColumns, curves)
-		t.Note = "A curve is straight between the runs of its policy, never and always. Intervals: paired bootstrap, 95%."
+		t := tableOf("Height of the policies' curves at single shares from the cloud", curveColumns(), curves)
+		t.Note = "Curves are straight between the runs of a policy, never and always. Intervals: paired bootstrap, 95%."
 		s.Tables = append(s.Tables, t)
 	}
 	for _, end := range []float64{1, smallShare} {
@@ -78,7 +77,6 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 	return s, nil
 }
 
-// curveRows returns the rows of a policy's curve.
 func curveRows(c row) (all []row) {
 	at, _ := c["at"].([]any)
 	for _, v := range at {

@@ -114,16 +114,16 @@ func sectionOf(one *result.Record, line row, before []*lines) (string, func([]*r
 	case (is("bench routing", "mode") || is("demo", "mode")) && isMode && inCell:
 		return studyKey(one, line, before), studySection
 	case is("bench engine", "generation_tps"):
-		return "engine", table("Engine", engineColumns)
+		return "engine", table("Engine", engineColumns())
 	case is("bench gateway", "rate"):
-		return "gateway", table("Gateway", gatewayColumns)
+		return "gateway", table("Gateway", gatewayColumns())
 	case is("bench link", "part") && len(linkRows(line)) > 0:
 		return "link", func(r []*result.Record, rows []row) (Section, error) {
 			var all []row
 			for _, line := range rows {
 				all = append(all, linkRows(line)...)
 			}
-			return table("Link", linkColumns)(r, all)
+			return table("Link", linkColumns())(r, all)
 		}
 	case strings.HasPrefix(one.Run.Measurement, "eval") && line["policy"] != nil:
 		return callOf(&one.Run), evalSection
@@ -134,7 +134,6 @@ func sectionOf(one *result.Record, line row, before []*lines) (string, func([]*r
 	}
 }
 
-// rowOf decodes a line.
 func rowOf(line []byte) (r row, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
@@ -146,7 +145,6 @@ func callOf(r *result.Run) string {
 	return fmt.Sprint(r.Measurement, "\n", r.Command, "\n", r.Date.UTC(), r.Version, r.Machine)
 }
 
-// modelName describes a model in a few words.
 func modelName(m *result.Model) string {
 	if m == nil {
 		return ""
@@ -154,7 +152,6 @@ func modelName(m *result.Model) string {
 	return cmp.Or(m.Name, "model "+short(m.Hash))
 }
 
-// short returns the beginning of a hash.
 func short(hash string) string { return hash[:min(len(hash), 12)] }
 
 // maxFields is the maximum number of figures of a line on a page, and of letters of a value.

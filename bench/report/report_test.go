@@ -211,7 +211,8 @@ func TestPageIsText(t *testing.T) {
 	assert.False(t, strings.Contains(page, " style="))
 	for _, want := range []string{
 		"<dt>command</dt><dd><code>pilotfish bench routing &lt;/script",
-		"8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "10 B, types F32 Q8_0, hash 0123456789ab", "2026-11-23 07:00:00 UTC",
+		"8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before",
+		"10 B, types F32 Q8_0, hash 0123456789ab", "2026-11-23 07:00:00 UTC",
 		"<td>--rtt</td><td>100ms</td>", "<b>cloud</b>: share of the generated tokens that the large model chose. ",
 	} {
 		assert.True(t, strings.Contains(page, want), want)
@@ -483,7 +484,7 @@ func TestEvalTables(t *testing.T) {
 					Minus: map[string]stats.Interval{"random": {Value: 0.125, Low: -0.25, High: 0.5},
 						"entropy": {Value: nan}}},
 				{Share: 0.1, Quality: stats.Interval{Value: 0.5, Low: 0.5, High: 0.5}}}}},
-		{Policy: "margin", Threshold: new(0.5), Curve: &eval.Area{Policy: "margin", At: []eval.At{{}}}}, // the same curve
+		{Policy: "margin", Threshold: new(0.5), Curve: &eval.Area{Policy: "margin", At: []eval.At{{}}}},
 		{Policy: "random", Always: &eval.Versus{Ratio: &none, McNemar: 1, NonInferior: new(false)}},
 		{Policy: "entropy", Never: &eval.Versus{McNemar: 0.0625}},
 	}

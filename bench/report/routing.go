@@ -51,7 +51,6 @@ func studyKey(one *result.Record, line row, before []*lines) string {
 	}
 }
 
-// studyTitle returns the title of a study.
 func studyTitle(r *result.Run, c *outcome.Cell) string {
 	var words []string
 	if r.Model != nil {
@@ -90,7 +89,7 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 	for _, m := range all {
 		rows = append(rows, m.row)
 	}
-	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{tableOf("", modeColumns, rows)}}
+	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{tableOf("", modeColumns(), rows)}}
 	if svg := overRTT(all); svg != nil {
 		s.Pictures = append(s.Pictures, Picture{"time-over-rtt",
 			"Mean time per answer over round trips; bands: 95% intervals, by bootstrap over questions.", svg, false})
@@ -258,7 +257,6 @@ func askKind(outcome string) int {
 	return drawVain
 }
 
-// spanText describes a span.
 func spanText(s result.Span) string {
 	text := fmt.Sprintf("%s, %s to %s ms", s.Kind, chart.Number(s.Start), chart.Number(s.End))
 	if s.Pos > 0 {

@@ -51,7 +51,6 @@ func (r row) at(path string) any {
 	return v
 }
 
-// cell returns the text of a column.
 func (c column) cell(r row) string {
 	words := strings.Fields(c.fields)
 	for i := 0; i < len(words); i += 2 {
@@ -152,7 +151,6 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// names returns the names of the columns.
 func (t *Table) names() (all []string) {
 	for _, c := range t.Columns {
 		all = append(all, c.Name)
@@ -160,16 +158,13 @@ func (t *Table) names() (all []string) {
 	return all
 }
 
-// percent formats a share.
 func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 
 // whole formats a share without decimals.
 func whole(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// decimal formats a mean of counts.
 func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
 
-// digits formats a probability.
 func digits(x float64) string { return fmt.Sprintf("%.2g", x) }
 
 // some formats a number, "" for 0.

@@ -1,15 +1,11 @@
 package result
 
 import (
-	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 )
@@ -81,48 +77,4 @@ func TestWatch(t *testing.T) {
 		assert.Positive(t, q.CPU)
 		assert.LessOrEqual(t, q.CPU, q.Seconds*float64(runtime.NumCPU())+clockTick, "seconds")
 	}
-}
-
-// TestRAPL: packages are summed, their parts are not, and a counter that wraps continues.
-func TestRAPL(t *testing.T) {
-	dir := t.TempDir()
-	zone := func(name, kind, energy, most string) {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(path, 0o755))
-		for file, text := range map[string]string{"name": kind, "energy_uj": energy, "max_energy_range_uj": most} {
-			require.NoError(t, os.WriteFile(filepath.Join(path, file), []byte(text+"\n"), 0o644))
-		}
-	}
-	_, err := openRAPL(dir)
-	assert.ErrorContains(t, err, "no counters")
-	zone("intel-rapl:0", "package-0", "1000000", "5000000")
-	zone("intel-rapl:1", "package-1", "4000000", "5000000")
-	zone("intel-rapl:0:0", "core", "77", "5000000")
-	r, err := openRAPL(dir)
-	require.NoError(t, err)
-	assert.Zero(t, r.joules())
-	zone("intel-rapl:0", "package-0", "3500000", "5000000")
-	zone("intel-rapl:0:0", "core", "1500077", "5000000")
-	assert.InDelta(t, 2.5, r.joules(), 1e-9)
-	zone("intel-rapl:1", "package-1", "500000", "5000000")
-	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to the wrap, and 0.5")
-	require.NoError(t, os.Remove(filepath.Join(dir, "intel-rapl:1", "energy_uj")))
-	zone("intel-rapl:0", "package-0", "3600000", "5000000")
-	assert.InDelta(t, 4.1, r.joules(), 1e-9)
-	zone("intel-rapl:1", "package-1", "no number", "5000000")
-	_, err = openRAPL(dir)
-	assert.ErrorContains(t, err, "energy_uj")
-	zone("intel-rapl:1", "package-1", "1", "no number")
-	_, err = openRAPL(dir)
-	assert.ErrorContains(t, err, "max_energy_range_uj")
-	m := &Meter{func() time.Duration { return 5 }, r}
-	before := m.Read()
-	zone("intel-rapl:0", "package-0", "4600000", "5000000")
-	m.CPU = func() time.Duration { return 12 }
-	used := m.Read().Less(before)
-	assert.Equal(t, time.Duration(7), used.CPU)
-	assert.InDelta(t, 1, used.Joules, 1e-9)
-	assert.Nil(t, NewMeter(2), "without an identity")
-	assert.NotNil(t, NewMeter(1))
-	assert.Zero(t, (*Meter)(nil).Read())
 }

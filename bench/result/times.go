@@ -38,7 +38,6 @@ func histogramOf[T ~int64](all []T) *hdrhistogram.Histogram {
 	return h
 }
 
-// at returns a percentile in milliseconds.
 func at(h *hdrhistogram.Histogram, percent float64) float64 {
 	return Milliseconds(time.Duration(h.ValueAtQuantile(percent)))
 }

@@ -22,7 +22,6 @@ import (
 // kept is the folder of committed measurements and figures.
 const kept = "docs/results"
 
-// pages returns the pages with markers.
 func pages() []string { return []string{"README.md", "docs/results.md", "docs/measuring.md"} }
 
 func main() {
@@ -125,5 +124,4 @@ func rewrite(out io.Writer, r result.Record) error {
 	return err
 }
 
-// keptFile returns the committed file of a measurement.
 func keptFile(root, name string) string { return filepath.Join(root, kept, name+".jsonl.gz") }

@@ -60,7 +60,6 @@ type made struct {
 	figures map[string][]byte
 }
 
-// blocks makes all blocks and figures.
 func blocks(root string) (*made, error) {
 	m := &made{texts: map[string]string{}, figures: map[string][]byte{}}
 	var tasks []judgedTask

@@ -85,7 +85,6 @@ type judgedTask struct {
 	never, always, certified *eval.RunReport // certified: the learned policy at the threshold of its certificate
 }
 
-// judge reads the lines of a task.
 func judge(task string, records []result.Record) (j judgedTask, err error) {
 	j.task, j.runs = task, make([]eval.RunReport, len(records))
 	for i := range records {

@@ -151,7 +151,7 @@ func TestBranchesByPrice(t *testing.T) {
 						for i := range auto {
 							less[i] = auto[i] - best[i]
 						}
-						over, spread := stat.MeanDeviation(less)
+						over, spread := meanDeviation(less)
 						mean := stat.Mean(best)
 						t.Logf("%8.2f %5v %6.0f %6.0f %6.0f %6.0f %6.0f %+6.1f%% ±%.1f%%", row, rtt, means[0],
 							means[1], means[2], means[3], stat.Mean(auto), 100*over/mean,
@@ -243,4 +243,14 @@ func TestWhatWasWarmed(t *testing.T) {
 			assert.Positive(t, hardly.Samples[i].Passes)
 		}
 	})
+}
+
+// meanDeviation returns the mean of x, and the standard deviation of the population that x is a sample of.
+func meanDeviation(x []float64) (mean, deviation float64) {
+	mean = stat.Mean(x)
+	squares := 0.0
+	for _, v := range x {
+		squares += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(squares / float64(max(len(x)-1, 1)))
 }

@@ -253,7 +253,6 @@ type replayed struct {
 // epoch returns the beginning of virtual time.
 func epoch() time.Time { return time.Unix(0, 0) }
 
-// answer answers a question.
 func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
 	a.Prompt = len(prompt)
@@ -388,7 +387,6 @@ func unused() *router.Net { return &router.Net{Layers: []router.Layer{{In: 1, Ou
 // confident is a device with routers: heads of a recording have the confidence, and no hidden state.
 type confident struct{ backend.Device }
 
-// LoadRouter implements [backend.RouterDevice].
 func (confident) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Router, error) {
 	return width(layers[0].In), nil
 }
@@ -396,7 +394,6 @@ func (confident) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Route
 // width is a router that is never evaluated.
 type width int
 
-// Dim implements [backend.Router].
 func (w width) Dim() int { return int(w) }
 
 // largeAlone returns the large model's own answers by question, if the recording has them.

@@ -168,7 +168,6 @@ func (d *device) ask(ctx context.Context, mode, question int) (outcome.Answer, e
 	return a, nil
 }
 
-// open connects a device in a mode.
 func (d *device) open(ctx context.Context, mode int) error {
 	d.seats[mode] = nil
 	session, err := d.b.Edge.NewSession()

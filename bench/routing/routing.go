@@ -63,7 +63,7 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	}
 	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
-	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions), meter: result.NewMeter(o.Parallel)}
+	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions), cpu: result.CPUMeter(o.Parallel)}
 	all := b.paced()
 	b.total = len(all) * b.rounds
 	if slices.ContainsFunc(o.Modes, outcome.Mode.OverHTTP) {
@@ -91,7 +91,6 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	return reports, err
 }
 
-// paced returns the modes at each pace.
 func (b *routing) paced() (all []outcome.Mode) {
 	if b.Paces == nil {
 		return b.Modes
@@ -133,13 +132,13 @@ func (o *Options) cell(pace float64) *outcome.Cell {
 // routing is one call of [Measure].
 type routing struct {
 	Options
-	web    *remote.Web // nil: no mode uses HTTP
-	meter  *result.Meter
-	counts bool       // answers count; false during the warm-up
-	rounds int        // questions, including repetitions
-	total  int        // answers of all modes
-	mu     sync.Mutex // for done, while devices run
-	done   int        // of total
+	web    *remote.Web          // nil: no mode uses HTTP
+	cpu    func() time.Duration // used by this process so far
+	counts bool                 // answers count; false during the warm-up
+	rounds int                  // questions, including repetitions
+	total  int                  // answers of all modes
+	mu     sync.Mutex           // for done, while devices run
+	done   int                  // of total
 }
 
 // connect returns the cloud of a device in a mode, nil if the mode asks none.
@@ -186,7 +185,7 @@ func (b *routing) ask(
 	}
 	a := outcome.Answer{Prompt: len(prompt), Known: q.Grade != nil, Pictured: pictured}
 	take := b.begin(question, device, m, prompt)
-	before := b.meter.Read()
+	before := b.cpu()
 	a.Begin = time.Now()
 	var text string
 	switch m.Kind {
@@ -199,7 +198,7 @@ func (b *routing) ask(
 		text = s.session.Summary().Text
 	}
 	a.Took = time.Since(a.Begin)
-	a.Used = b.meter.Read().Less(before)
+	a.CPU = b.cpu() - before
 	a.Correct = a.Known && q.Grade(text) == task.Right
 	if take != nil && err == nil {
 		take.End(a.IDs, a.Tally.Tokens > len(a.IDs), a.Known, a.Correct)

@@ -35,7 +35,6 @@ func isRoot() bool { return os.Geteuid() == 0 }
 // root.
 const nobody = 65534
 
-// lacks returns what is not limited.
 func (p place) lacks() (all []string) {
 	if !p.apart {
 		all = append(all, "network")
@@ -152,7 +151,6 @@ func tie(dir string) error {
 	return nil
 }
 
-// allow adds a rule.
 func allow(rules int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -13,7 +13,6 @@ type place struct{}
 // places returns the places to try, the strictest first.
 func places() []place { return []place{{}} }
 
-// lacks returns what is not limited.
 func (place) lacks() []string {
 	return []string{"network", "writing outside of the program's folder", "memory", "the number of processes"}
 }

@@ -46,7 +46,6 @@ type Cell struct {
 	Rows    int    `json:"rows,omitempty"`
 }
 
-// check returns an error for an invalid matrix.
 func (m *Matrix) check() error {
 	for _, list := range [][]int{m.Prompts, m.Decodes, m.Depths, m.Threads} {
 		if slices.ContainsFunc(list, func(n int) bool { return n < 0 }) {
@@ -67,7 +66,6 @@ func (m *Matrix) check() error {
 	return nil
 }
 
-// positive returns the positive values of a list.
 func positive(list []int) (some []int) {
 	for _, n := range list {
 		if n > 0 {

@@ -45,7 +45,6 @@ func (m *measurement) before(n int) []int32 {
 	return m.prefix[:n:n]
 }
 
-// id returns a random token.
 func (m *measurement) id() int32 { return m.r.Int32N(int32(m.e.Model().Config().Vocab)) }
 
 // warm runs each combination briefly, so that none of them includes work that is done once.
@@ -207,7 +206,6 @@ func (m *measurement) kvBytes() int64 {
 	return 0
 }
 
-// kvType returns the format of the KV cache.
 func (m *measurement) kvType() string {
 	if m.kvBytes() == m.e.Model().KVConfig(m.e.Context(), gguf.F32).Bytes() {
 		return string(engine.KVF32)

@@ -78,7 +78,6 @@ func dense3(name string, layers, dim, ffn, heads int) Spec {
 	}
 }
 
-// headSize returns the elements of a head.
 func (s Spec) headSize() int {
 	if s.HeadSize > 0 {
 		return s.HeadSize

@@ -8,7 +8,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-// ofDemo returns a set of questions of the demo.
 func ofDemo(name string, o Options) (*Set, error) {
 	split := demo.HeldOut
 	if name == DemoTrain {

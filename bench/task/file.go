@@ -97,7 +97,6 @@ func unpacked(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-// parse parses one line of a file.
 func parse(line []byte) (Question, error) {
 	var q struct {
 		ID, Reference, Answer, Grader string
@@ -131,7 +130,6 @@ func parse(line []byte) (Question, error) {
 	return one, one.gradedBy(q.Grader)
 }
 
-// isObject reports whether a field holds a JSON object.
 func isObject(field json.RawMessage) bool { return len(field) > 0 && field[0] == '{' }
 
 // gradedBy sets the grader with that name, for the question's key.

@@ -17,7 +17,6 @@ const gsm8kInstruction = `Solve it step by step. Then end with "The answer is N.
 // calculator matches the calculator annotations of the published solutions: 16-3 = <<16-3=13>>13.
 var calculator = regexp.MustCompile(`<<[^<>]*>>`)
 
-// parseGSM8K parses a line.
 func parseGSM8K(line []byte) (Question, error) {
 	var q struct{ Question, Answer string }
 	if err := json.Unmarshal(line, &q); err != nil {

@@ -14,7 +14,6 @@ import (
 const humanEvalInstruction = "Complete this Python function. Answer with one code block that has the whole function, " +
 	"and the imports that it needs.\n\n"
 
-// parseHumanEval parses a line.
 func parseHumanEval(line []byte, run Runner) (Question, error) {
 	var q struct {
 		ID       string `json:"task_id"`

@@ -15,7 +15,6 @@ import (
 // part is a range of numbers of problems.
 type part struct{ first, last int }
 
-// has reports whether a number is in a part.
 func (p part) has(number int) bool { return p.first <= number && number <= p.last }
 
 // The parts of the file: tests, and training data for routers. The first ten are for worked examples.

@@ -78,7 +78,6 @@ func (p problem) program(answer string) string {
 	return ""
 }
 
-// ofBlocks returns the program in code blocks.
 func (p problem) ofBlocks(blocks []string) string {
 	last := -1
 	for i, b := range blocks {

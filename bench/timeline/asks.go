@@ -50,7 +50,6 @@ type settling struct {
 	at  time.Duration
 }
 
-// answered returns the questions on the text, by position.
 func (d *drawing) answered() (all []settling) {
 	for _, e := range d.t.events {
 		if q := e.Escalation; q != nil && passed(q) {

@@ -102,7 +102,6 @@ type touch struct {
 // least is the minimum length of a bar at the end of an arrow.
 const least = time.Microsecond
 
-// draw returns the events of the text, in order.
 func (d *drawing) draw() []event {
 	d.wall = d.t.ended()
 	d.steps()

@@ -120,14 +120,12 @@ type fakeModel struct {
 	abreast int // concurrent questions; 0 means 4096
 }
 
-// Info implements [gateway.Upstream].
 func (f fakeModel) Info() gateway.Info {
 	const most = 4096
 	id := netproto.Identity{Vocab: benchVocab}
 	return gateway.Info{Identity: id, MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
 }
 
-// Ask implements [gateway.Upstream].
 func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	if f.delay > 0 {
 		if err := retry.Wait(ctx, f.delay); err != nil {
@@ -137,7 +135,6 @@ func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return terms.Reply{Token: q.Context[len(q.Context)-1], Compute: f.delay}, nil
 }
 
-// Forget implements [gateway.Upstream].
 func (fakeModel) Forget(uint64) {}
 
 // serveFake serves a model on loopback until stop is called.
@@ -167,7 +164,6 @@ func serveFake(
 	}, nil
 }
 
-// options returns the options of a device.
 func (g RemoteGateway) options() client.Options {
 	return client.Options{Identity: g.Identity, Pin: g.Pin, Secret: g.Secret}
 }
@@ -302,7 +298,6 @@ func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
 	}
 }
 
-// next returns the text of the k-th question.
 func (d *loadDevice) next(k int) []int32 {
 	more := textGrowth * (1 + k%((cmp.Or(d.limit, textLimit)-textBefore)/textGrowth))
 	path := make([]int32, len(d.path), len(d.path)+more)

@@ -164,7 +164,6 @@ func (b *linkBench) close() error {
 	return b.relay.Stop()
 }
 
-// step reports n more finished steps.
 func (b *linkBench) step(n int) {
 	if b.done += n; b.o.Progress != nil {
 		b.o.Progress(b.done, b.of)
@@ -235,7 +234,6 @@ func (t *timed) run(
 	}
 }
 
-// goOn returns text followed by random tokens.
 func goOn(text []int32, tokens int, rng *rand.Rand) []int32 {
 	path := append(make([]int32, 0, len(text)+tokens), text...)
 	for range tokens {

@@ -10,7 +10,6 @@ import "math"
 
 const fitSteps = 10 // roundings tried on either side of the obvious one
 
-// quantQ4K stores x in a block of Q4_K.
 func quantQ4K(b []byte, x *[256]float32) bool {
 	var scale, min [8]float32
 	var topScale, topMin float32
@@ -101,7 +100,6 @@ func solveLine(sx, sxx, xq, q1, q2 float64) (scale, offset, e float64) {
 	return scale, offset, e
 }
 
-// quantQ6K stores x in a block of Q6_K.
 func quantQ6K(b []byte, x *[256]float32) bool {
 	var scale [16]float32
 	var top float32 // scale farthest from zero

@@ -62,7 +62,8 @@ func (f *frame) line(colour int, class string, l Line) {
 		fmt.Fprintf(&path, "%c%.1f %.1f", pen, px, py)
 		pen = 'L'
 		if l.Dots {
-			fmt.Fprintf(&dots, `<circle class="f c%d" cx="%.1f" cy="%.1f" r="3.5"><title>%s: %s, %s</title></circle>`+"\n",
+			fmt.Fprintf(&dots,
+				`<circle class="f c%d" cx="%.1f" cy="%.1f" r="3.5"><title>%s: %s, %s</title></circle>`+"\n",
 				colour, px, py, escaped(l.Name), f.x.text(x), f.y.text(l.Y[k]))
 		}
 		if len(l.Low) == len(l.X) && len(l.High) == len(l.X) && !math.IsNaN(l.Low[k]+l.High[k]) {

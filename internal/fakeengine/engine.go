@@ -133,7 +133,6 @@ func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, l
 	return true
 }
 
-// detokenized returns the text of tokens.
 func (e *Engine) detokenized(ids []int32) string {
 	s := e.Vocabulary.text(ids)
 	if e.Strips {

@@ -16,20 +16,6 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// MeanDeviation returns the mean of x, NaN for no values, and the standard deviation of the population that x is a
-// sample of, which is 0 for fewer than two values.
-func MeanDeviation(x []float64) (mean, deviation float64) {
-	mean = Mean(x)
-	if len(x) < 2 {
-		return mean, 0
-	}
-	squares := 0.0
-	for _, v := range x {
-		squares += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(squares / float64(len(x)-1))
-}
-
 // Median returns the median of x without changing x; of an even number, the mean of the two in the middle. There must
 // be at least one value.
 func Median(x []float64) float64 { return MedianSorted(slices.Sorted(slices.Values(x))) }

@@ -4,7 +4,6 @@ package cpu
 
 import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 
-// functions returns the table of an instruction set.
 func functions(set string) *kernels {
 	switch set {
 	case isa.NEON:

@@ -143,7 +143,6 @@ func (k *kernels) gemmOf(w block.Type) (four, eight floatGEMM) {
 // Env is the environment variable that names the instruction set to use in place of the best one: "generic", "avx2", …
 const Env = isa.Env
 
-// of returns the table of an instruction set.
 func of(set string) *kernels {
 	k := functions(set)
 	k.name = set

@@ -126,7 +126,6 @@ func gemm8F32AVX512(a *floatArgs)
 func gemm8F16AVX512(a *floatArgs)
 func gemm8BF16AVX512(a *floatArgs)
 
-// floatAVX2 sets the microkernels that are generated.
 func (k *kernels) floatAVX2() {
 	k.gemvF32 = gemvF32AVX2
 	k.gemvF16 = gemvF16AVX2
@@ -139,7 +138,6 @@ func (k *kernels) floatAVX2() {
 	k.gemm8BF16 = gemm8BF16AVX2
 }
 
-// floatAVX512 sets the microkernels that are generated.
 func (k *kernels) floatAVX512() {
 	k.gemmF32 = gemmF32AVX512
 	k.gemmF16 = gemmF16AVX512
@@ -149,7 +147,6 @@ func (k *kernels) floatAVX512() {
 	k.gemm8BF16 = gemm8BF16AVX512
 }
 
-// quantisedAMX sets the microkernels that are generated.
 func (k *kernels) quantisedAMX() {
 	k.tile[q8_0] = tile32AMX
 	k.tile[q4_0] = tile32AMX
@@ -159,7 +156,6 @@ func (k *kernels) quantisedAMX() {
 	k.tile[q6_K] = tile6AMX
 }
 
-// quantisedAVX2 sets the microkernels that are generated.
 func (k *kernels) quantisedAVX2() {
 	k.gemv[q8_0] = gemvQ8_0AVX2
 	k.pack[q8_0] = packQ8_0AVX2
@@ -189,7 +185,6 @@ func (k *kernels) quantisedAVX2() {
 	k.epilogue = epilogueAVX2
 }
 
-// quantisedAVXVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedAVXVNNI() {
 	k.gemv[q8_0] = gemvQ8_0AVXVNNI
 	k.tile[q8_0] = tile32AVXVNNI
@@ -206,7 +201,6 @@ func (k *kernels) quantisedAVXVNNI() {
 	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
 }
 
-// quantisedVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedVNNI() {
 	k.epilogue = epilogueAVX512
 	k.gemv[q8_0] = gemvQ8_0VNNI

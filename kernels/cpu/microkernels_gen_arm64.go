@@ -63,7 +63,6 @@ func gemmF32NEON(a *floatArgs)
 func gemmF16NEON(a *floatArgs)
 func gemmBF16NEON(a *floatArgs)
 
-// floatNEON sets the microkernels that are generated.
 func (k *kernels) floatNEON() {
 	k.gemvF32 = gemvF32NEON
 	k.gemvF16 = gemvF16NEON
@@ -73,7 +72,6 @@ func (k *kernels) floatNEON() {
 	k.gemmBF16 = gemmBF16NEON
 }
 
-// quantisedNEON sets the microkernels that are generated.
 func (k *kernels) quantisedNEON() {
 	k.gemv[q8_0] = gemvQ8_0NEON
 	k.gemv[q4_0] = gemvQ4_0NEON
@@ -97,7 +95,6 @@ func (k *kernels) quantisedNEON() {
 	k.horizontalSum = horizontalSumNEON
 }
 
-// quantisedSDOT sets the microkernels that are generated.
 func (k *kernels) quantisedSDOT() {
 	k.gemv[q8_0] = gemvQ8_0SDOT
 	k.gemv[q4_0] = gemvQ4_0SDOT
@@ -119,7 +116,6 @@ func (k *kernels) quantisedSDOT() {
 	k.tile[q6_K] = tile6SDOT
 }
 
-// quantisedSMMLA sets the microkernels that are generated.
 func (k *kernels) quantisedSMMLA() {
 	k.pack[q8_0] = packQ8_0By8
 	k.pack[q4_0] = packQ4_0By8

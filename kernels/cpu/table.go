@@ -51,12 +51,10 @@ func Microkernels() (table []Microkernel) {
 	return table
 }
 
-// sameFunctions reports whether another line has the same functions.
 func (m Microkernel) sameFunctions(l Microkernel) bool {
 	return m.Kernel == l.Kernel && m.Pack == l.Pack
 }
 
-// microkernel returns the line for t tokens.
 func (k *kernels) microkernel(w block.Type, t int) Microkernel {
 	m := Microkernel{Set: k.name, Type: w, From: t, To: t}
 	f := formatOf(w)

@@ -71,7 +71,6 @@ func (d *Device) checkLength(length int) error {
 	return nil
 }
 
-// Bytes implements [metal.Buffer].
 func (b *buffer) Bytes() []byte { return b.bytes }
 
 // Close implements [metal.Buffer]. If a command buffer still uses the buffer, it is released after that has run; the

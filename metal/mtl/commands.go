@@ -78,7 +78,6 @@ func (c *commands) failf(format string, args ...any) {
 	}
 }
 
-// Commit implements [metal.Commands].
 func (c *commands) Commit() {
 	if c.s == nil {
 		c.failf("Commit after Commit or Discard")
@@ -87,7 +86,6 @@ func (c *commands) Commit() {
 	c.endEncoding(c.err == nil)
 }
 
-// Discard implements [metal.Commands].
 func (c *commands) Discard() {
 	if c.s != nil {
 		c.endEncoding(false)

@@ -7,7 +7,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// SetPipeline implements [metal.Commands].
 func (c *commands) SetPipeline(p metal.Pipeline) {
 	if !c.open("SetPipeline") {
 		return
@@ -77,7 +76,6 @@ func (c *commands) bind(index int, now binding) {
 	c.bound[index] = now
 }
 
-// SetThreadgroupMemory implements [metal.Commands].
 func (c *commands) SetThreadgroupMemory(index, length int) {
 	if !c.open("SetThreadgroupMemory") || !c.checkIndex(index) {
 		return
@@ -93,7 +91,6 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 	}
 }
 
-// Dispatch implements [metal.Commands].
 func (c *commands) Dispatch(groups, threads metal.Size) {
 	if !c.open("Dispatch") {
 		return
@@ -106,7 +103,6 @@ func (c *commands) Dispatch(groups, threads metal.Size) {
 	c.unsynced = true
 }
 
-// Barrier implements [metal.Commands].
 func (c *commands) Barrier() {
 	if c.open("Barrier") && c.unsynced {
 		c.s.send(c.encoder, selMemoryBarrierWithScope, mtlBarrierScopeBuffers)

@@ -55,10 +55,8 @@ func (s *scope) compileOptions() id {
 	return o
 }
 
-// Close implements [metal.Library].
 func (l *library) Close() { l.d.drop(&l.library, (*scope).release) }
 
-// NewPipeline implements [metal.Library].
 func (l *library) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
 	if l.library == 0 {
 		return nil, metal.ErrClosed

@@ -41,17 +41,12 @@ func (d *Device) newPipeline(s *scope, o id, name string) (*pipeline, error) {
 	return p, nil
 }
 
-// Name implements [metal.Pipeline].
 func (p *pipeline) Name() string { return p.name }
 
-// Threads implements [metal.Pipeline].
 func (p *pipeline) Threads() int { return p.threads }
 
-// SIMDWidth implements [metal.Pipeline].
 func (p *pipeline) SIMDWidth() int { return simdWidth }
 
-// ThreadgroupMemory implements [metal.Pipeline].
 func (p *pipeline) ThreadgroupMemory() int { return p.memory }
 
-// Close implements [metal.Pipeline].
 func (p *pipeline) Close() { p.d.drop(&p.pipeline, (*scope).release) }

@@ -155,7 +155,6 @@ func (s *scope) reason() string {
 	return s.describe(s.err)
 }
 
-// describe returns the description of an NSError.
 func (s *scope) describe(e id) string {
 	if e != 0 {
 		if t := s.text(id(s.send(e, selLocalizedDescription))); t != "" {

@@ -51,10 +51,8 @@ func (d *Device) Close() error { return nil }
 // buffer is memory.
 type buffer struct{ bytes []byte }
 
-// Bytes implements [metal.Buffer].
 func (b *buffer) Bytes() []byte { return b.bytes }
 
-// Close implements [metal.Buffer].
 func (b *buffer) Close() {}
 
 // NewBuffer implements [metal.Device].
@@ -75,7 +73,6 @@ type library struct{ device *Device }
 // NewLibrary implements [metal.Device].
 func (d *Device) NewLibrary(string) (metal.Library, error) { return library{d}, nil }
 
-// Close implements [metal.Library].
 func (l library) Close() {}
 
 // NewPipeline implements [metal.Library]. It accepts every function.
@@ -86,19 +83,15 @@ func (l library) NewPipeline(function string, _ ...metal.Constant) (metal.Pipeli
 // pipeline is the name of a kernel.
 type pipeline struct{ name string }
 
-// Name implements [metal.Pipeline].
 func (p *pipeline) Name() string { return p.name }
 
-// Threads implements [metal.Pipeline].
 func (p *pipeline) Threads() int { return 1024 }
 
-// SIMDWidth implements [metal.Pipeline].
 func (p *pipeline) SIMDWidth() int { return 32 }
 
 // ThreadgroupMemory implements [metal.Pipeline]. The kernels declare little.
 func (p *pipeline) ThreadgroupMemory() int { return 64 }
 
-// Close implements [metal.Pipeline].
 func (p *pipeline) Close() {}
 
 const (
@@ -121,7 +114,6 @@ type commands struct {
 // NewCommands implements [metal.Device].
 func (d *Device) NewCommands() (metal.Commands, error) { return &commands{device: d}, nil }
 
-// SetPipeline implements [metal.Commands].
 func (c *commands) SetPipeline(p metal.Pipeline) { c.kernel, c.memory = p.Name(), [indices]int{} }
 
 // SetBuffers implements [metal.Commands]. Its bindings count as all buffers of the next dispatch.
@@ -134,10 +126,8 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	}
 }
 
-// SetThreadgroupMemory implements [metal.Commands].
 func (c *commands) SetThreadgroupMemory(index, length int) { c.memory[index] = length }
 
-// Dispatch implements [metal.Commands].
 func (c *commands) Dispatch(groups, threads metal.Size) {
 	memory := 0
 	for _, n := range c.memory {
@@ -154,7 +144,6 @@ func (c *commands) Dispatch(groups, threads metal.Size) {
 	c.open = true
 }
 
-// Barrier implements [metal.Commands].
 func (c *commands) Barrier() {
 	if c.open {
 		c.level++
@@ -162,10 +151,8 @@ func (c *commands) Barrier() {
 	}
 }
 
-// Commit implements [metal.Commands].
 func (c *commands) Commit() { c.device.dispatches = append(c.device.dispatches, c.dispatches...) }
 
-// Discard implements [metal.Commands].
 func (c *commands) Discard() {}
 
 // Wait implements [metal.Commands]. The results of kernels are zero.

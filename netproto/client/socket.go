@@ -40,7 +40,6 @@ type socket struct {
 	close     func() error // may be called several times
 }
 
-// newSocket opens a socket for packets to a gateway.
 func newSocket(n network, to netip.AddrPort) (*socket, error) {
 	udp, err := n.listen(to)
 	if err != nil {

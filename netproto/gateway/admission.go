@@ -139,7 +139,6 @@ func (a *admission) giveUp(t *turn) {
 	}
 }
 
-// leave ends an ask that has a place.
 func (a *admission) leave(who *device) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

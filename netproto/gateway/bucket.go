@@ -36,5 +36,4 @@ func take(b *rate.Limiter) (wait time.Duration) {
 	return max(time.Duration((1-b.Tokens())/float64(b.Limit())*float64(time.Second)), 1) // 0 would mean success
 }
 
-// isFull reports whether a limiter equals a new one.
 func isFull(b *rate.Limiter) bool { return b.Limit() == rate.Inf || b.Tokens() >= float64(b.Burst()) }

@@ -79,7 +79,6 @@ func (l *Log) run() {
 	}
 }
 
-// levelOf returns the level of an event's line.
 func levelOf(e Event) slog.Level {
 	switch e.Kind {
 	case Connected, Disconnected, Draining, Drained:
@@ -136,7 +135,6 @@ func (l *Log) rest() {
 	}
 }
 
-// attributes returns the non-zero attributes of an event.
 func (e Event) attributes() (all []slog.Attr) {
 	text := func(key, value string) {
 		if value != "" {

@@ -78,7 +78,6 @@ func (a *archive) get(id string) *keptAnswer {
 	return k
 }
 
-// Talk implements [request.Kept].
 func (a *archive) Talk(id string) ([]answer.Message, bool) {
 	k := a.get(id)
 	if k == nil {
@@ -91,7 +90,6 @@ func (a *archive) Talk(id string) ([]answer.Message, bool) {
 	return all, true
 }
 
-// Item implements [request.Kept].
 func (a *archive) Item(id string) (answer.Message, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -253,7 +253,6 @@ type headFirst struct {
 	check func(head []byte) error // nil: it has been called
 }
 
-// Write implements [io.Writer].
 func (h *headFirst) Write(p []byte) (int, error) {
 	if check := h.check; check != nil {
 		h.check = nil
@@ -270,7 +269,6 @@ type bounded struct {
 	left int64
 }
 
-// Write implements [io.Writer].
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
 		return 0, errors.New("the text is larger than the limit of the folder: increase the limit")

@@ -138,7 +138,6 @@ func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.idle = append(p.idle, h)
 }
 
-// size returns the number of sessions.
 func (p *pool) size() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

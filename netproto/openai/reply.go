@@ -213,7 +213,6 @@ func left(err error) error {
 	return request.ErrGone
 }
 
-// id returns a unique name.
 func (s *Server) id(prefix string) string {
 	return fmt.Sprintf("%s%016x%08x", prefix, s.o.Random(), uint32(s.o.Random()))
 }

@@ -70,7 +70,6 @@ func itemID(p answer.Part) string {
 	return "msg_" + p.ID
 }
 
-// status returns the state of a finished part.
 func (c *responseShape) status(i int) string {
 	if c.Whole(i) {
 		return completed
@@ -182,7 +181,6 @@ func (c *responseShape) all(results []answer.Result, u usage) any {
 	return c.over(u)
 }
 
-// event returns an event with its sequence number.
 func (c *responseShape) event(kind string, fields named) any {
 	fields["type"], fields["sequence_number"] = kind, c.events
 	c.events++

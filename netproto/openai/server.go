@@ -99,7 +99,6 @@ func New(m answer.Model, o Options) *Server {
 	return s
 }
 
-// routes registers the handlers.
 func (s *Server) routes() {
 	for path, then := range map[string]http.HandlerFunc{
 		"/health": s.health, "/v1/models": s.listModels, "/v1/models/{id...}": s.oneModel,
@@ -245,7 +244,6 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	}))
 }
 
-// write sends a JSON response.
 func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")

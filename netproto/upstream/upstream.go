@@ -145,7 +145,6 @@ func (u *Upstream) begin(ctx context.Context) error {
 	}
 }
 
-// describe returns what all engines in service can do.
 func (u *Upstream) describe() (info gateway.Info) {
 	first := true
 	for _, m := range u.members {
@@ -178,7 +177,6 @@ func (u *Upstream) Close() {
 	u.leave()
 }
 
-// leave closes the connections to the engines.
 func (u *Upstream) leave() {
 	for _, m := range u.members {
 		m.close()

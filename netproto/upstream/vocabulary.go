@@ -45,7 +45,6 @@ func texts() []string {
 	}
 }
 
-// checkTexts compares the ids of texts.
 func checkTexts(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) error {
 	for _, text := range texts() {
 		theirs, err := e.Tokenize(ctx, text)

@@ -145,7 +145,6 @@ func (w *watched) done(k OpKind, layer int16) {
 	w.w.Tell(Op{Kind: k, Layer: layer, Rows: w.rows, Begin: begin, End: w.at})
 }
 
-// Embed implements [Pass].
 func (w *watched) Embed(x Tensor, table Weight) {
 	w.Pass.Embed(x, table)
 	w.done(OpEmbed, -1)
@@ -158,31 +157,26 @@ func (w *watched) NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight) {
 	w.done(OpNormProject, w.layer)
 }
 
-// Attend implements [Pass].
 func (w *watched) Attend(a, q, k, v Tensor, gq, gk Norm, layer int) {
 	w.Pass.Attend(a, q, k, v, gq, gk, layer)
 	w.done(OpAttend, int16(layer))
 }
 
-// ProjectAdd implements [Pass].
 func (w *watched) ProjectAdd(x Tensor, m Weight, h Tensor) {
 	w.Pass.ProjectAdd(x, m, h)
 	w.done(OpProjectAdd, w.layer)
 }
 
-// NormGateUp implements [Pass].
 func (w *watched) NormGateUp(m, x Tensor, g Norm, wGate, wUp Weight) {
 	w.Pass.NormGateUp(m, x, g, wGate, wUp)
 	w.done(OpNormGateUp, w.layer)
 }
 
-// Head implements [Pass].
 func (w *watched) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
 	w.Pass.Head(out, x, g, m, want)
 	w.done(OpHead, -1)
 }
 
-// End implements [Pass].
 func (w *watched) End(ctx context.Context) error {
 	w.w.pay(w.ops, w.began, w.at)
 	return w.Pass.End(ctx)

@@ -35,7 +35,6 @@ func (f *forest) domain(id uint64) *domain {
 	return d
 }
 
-// leave removes a session from its domain.
 func (f *forest) leave(d *domain) {
 	if d.trees--; d.trees == 0 {
 		delete(f.domains, d.id)
@@ -93,7 +92,6 @@ func (c *children[T]) at(token int32) *T {
 	return c.more[token]
 }
 
-// put adds a child with a new token.
 func (c *children[T]) put(token int32, x *T) {
 	switch {
 	case c.only == nil:

@@ -247,7 +247,6 @@ func (s *Service) answer(a *ask, err error) {
 	s.answered(a, err)
 }
 
-// answered wakes the caller of a.
 func (s *Service) answered(a *ask, err error) {
 	if !a.forget {
 		s.mu.Lock()

@@ -85,7 +85,6 @@ func path(root, n *node) []*node {
 	return p
 }
 
-// context returns the whole text up to n.
 func (r *run) context(n *node) []int32 {
 	text := slices.Clone(r.text)
 	for _, m := range path(r.tip, n) {

@@ -148,7 +148,6 @@ func (s *Session) choose(
 	return want, nil
 }
 
-// Pick implements [draft.Place].
 func (p *place) Pick(pos int, head *backend.Output) int32 {
 	switch {
 	case len(p.closing) > 0:
@@ -220,7 +219,6 @@ func (p *place) Take(pos int, token int32, top []terms.Candidate) (int32, bool) 
 	return p.sampler.PickBy(pos, &head, &p.route.Settings, p.place(nil)), true
 }
 
-// Allows implements [draft.Place].
 func (p *place) Allows(token int32) bool {
 	switch {
 	case p.matcher == nil:
@@ -243,7 +241,6 @@ func (p *place) close() {
 	p.closing = append([]int32{}, p.matcher.Shortest(p.text)...)
 }
 
-// Behind implements [draft.Place].
 func (p *place) Behind(token int32) draft.Place {
 	next := &place{chooser: p.chooser, up: p, token: token, n: p.n + 1}
 	if p.matcher == nil {

@@ -450,7 +450,6 @@ type present struct {
 	calls []*entry
 }
 
-// Err implements [context.Context].
 func (p present) Err() error {
 	for _, l := range p.calls {
 		if l.ctx.Err() == nil {

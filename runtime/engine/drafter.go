@@ -80,13 +80,10 @@ func (e *Engine) alike(small *Engine) error {
 	return nil
 }
 
-// Known implements [draft.Drafter].
 func (d *drafter) Known(text []int32) int { return terms.CommonPrefix(d.s.ids, text[:len(text)-1]) }
 
-// Context implements [draft.Drafter].
 func (d *drafter) Context() int { return d.s.e.o.Context }
 
-// Read implements [draft.Drafter].
 func (d *drafter) Read(ctx context.Context, text []int32, heads int) ([]backend.Output, error) {
 	if heads > len(text) {
 		return nil, errors.New("more heads are wanted than the drafter's text has tokens")

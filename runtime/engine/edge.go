@@ -32,7 +32,6 @@ func newEdge(s *Session, want backend.Want, pace time.Duration) *edge {
 	}
 }
 
-// Prefill implements [draft.Model].
 func (m *edge) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	out, err := m.s.prefill(ctx, prompt, m.want)
 	if err != nil {
@@ -41,7 +40,6 @@ func (m *edge) Prefill(ctx context.Context, prompt []int32) (backend.Output, err
 	return *out, nil
 }
 
-// Extend implements [draft.Model].
 func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	begin := m.s.now()
 	for _, n := range nodes {
@@ -224,7 +222,6 @@ func (m *edge) path(ids []draft.ID) []int32 {
 	return slots
 }
 
-// Settle implements [draft.Model].
 func (m *edge) Settle(path ...draft.ID) {
 	slots := m.path(path)
 	for _, id := range path {
@@ -239,7 +236,6 @@ func (m *edge) Settle(path ...draft.ID) {
 	}
 }
 
-// Drop implements [draft.Model].
 func (m *edge) Drop(nodes ...draft.ID) {
 	for _, id := range nodes {
 		m.s.cache.Free(m.slots[id])

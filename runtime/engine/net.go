@@ -76,16 +76,13 @@ type builtIn struct {
 	info gateway.Info
 }
 
-// Info implements [gateway.Upstream].
 func (u builtIn) Info() gateway.Info { return u.info }
 
-// Ask implements [gateway.Upstream].
 func (u builtIn) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	a, err := u.s.ask(ctx, q)
 	return a.Reply, err
 }
 
-// Next implements [gateway.Decoder].
 func (u builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
 	token, err := u.s.next(ctx, q)
 	return token, busy(err)
@@ -106,7 +103,6 @@ func (u builtIn) Warm(ctx context.Context, q terms.Job) error {
 	return busy(err)
 }
 
-// Forget implements [gateway.Upstream].
 func (u builtIn) Forget(session uint64) {
 	// It fails only if the service is closed, which has already dropped everything.
 	u.s.Service.Forget(context.Background(), session)
@@ -190,14 +186,12 @@ type remote struct {
 	addr string
 }
 
-// Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	q.Ahead = min(q.Ahead, netproto.MaxAhead)
 	a, err := c.s.Ask(ctx, q)
 	return a, closedToo(err)
 }
 
-// Receipt implements [Receiver].
 func (c remote) Receipt() Receipt {
 	left := c.s.Left()
 	if left == (client.Left{}) {
@@ -206,7 +200,6 @@ func (c remote) Receipt() Receipt {
 	return Receipt{Tokens: left.Tokens, Bytes: left.Bytes, To: c.addr}
 }
 
-// Warm implements [draft.Warmer].
 func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {
 	return c.s.Sync(ctx, text)
 }

@@ -305,7 +305,6 @@ type headed struct {
 	show func(pos int, head *backend.Output)
 }
 
-// Prefill implements [draft.Model].
 func (m headed) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	out, err := m.Model.Prefill(ctx, prompt)
 	if err == nil {
@@ -314,7 +313,6 @@ func (m headed) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	return out, err
 }
 
-// Extend implements [draft.Model].
 func (m headed) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	out, err := m.Model.Extend(ctx, nodes)
 	if err == nil {

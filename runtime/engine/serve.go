@@ -112,7 +112,6 @@ func (s *Service) ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 // serviceModel is the model of an engine for a service. Sessions may use it as well.
 type serviceModel struct{ e *Engine }
 
-// Forward implements [batch.Model].
 func (m serviceModel) Forward(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
@@ -133,7 +132,6 @@ type local struct {
 // verify what follows them, but not those that another question of the same step needs first.
 func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
-// Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	job := l.job(q)
 	a, err := l.s.ask(ctx, job)

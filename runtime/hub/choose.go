@@ -145,7 +145,6 @@ var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.[gG][gG][uU][fF])
 // maxParts is more than the number of parts of any split model. A name with a larger number is that of a single file.
 const maxParts = 1 << 12
 
-// splitOf returns the split that a name belongs to.
 func splitOf(name string) split {
 	m := splitName.FindStringSubmatch(name)
 	if m == nil {
@@ -167,7 +166,6 @@ func (s split) part(i int) string {
 	return fmt.Sprintf("%s-%05d-of-%05d%s", s.base, i, s.count, s.end)
 }
 
-// totalSize returns the bytes of all files.
 func totalSize(files []remote) (total int64) {
 	for _, f := range files {
 		total += f.size
@@ -183,7 +181,6 @@ func shown(name string) string {
 	return name
 }
 
-// choiceError returns an error that lists the possible choices.
 func choiceError(r Ref, what string, models [][]remote) error {
 	const most = 40
 	var b strings.Builder

@@ -111,7 +111,6 @@ func openPart(ctx context.Context, path string, want remote) (*part, error) {
 	return p, nil
 }
 
-// restart drops all bytes.
 func (p *part) restart() error {
 	p.size = 0
 	p.sum.Reset()

@@ -112,7 +112,6 @@ type puller struct {
 	http     *http.Client
 }
 
-// newPuller checks opt and sets its defaults.
 func newPuller(opt Options) (*puller, error) {
 	if opt.Dir == "" {
 		return nil, errors.New("no folder to put files into")
@@ -147,7 +146,6 @@ func newPuller(opt Options) (*puller, error) {
 	return &puller{opt: opt, endpoint: endpoint, http: client}, nil
 }
 
-// parseEndpoint reads the address of a hub.
 func parseEndpoint(s string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimRight(s, "/"))
 	switch {

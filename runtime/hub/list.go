@@ -54,7 +54,6 @@ func (p *puller) list(ctx context.Context, r Ref) ([]remote, error) {
 	return nil, fmt.Errorf("list files: more than %d pages", maxPages)
 }
 
-// remote returns the entry as a remote.
 func (e treeEntry) remote() remote {
 	f := remote{name: e.Path, size: e.Size}
 	if e.LFS != nil {

@@ -173,7 +173,6 @@ func (p *puller) url(elements ...string) *url.URL {
 	return p.endpoint.JoinPath(escaped...)
 }
 
-// resolveURL returns the address of a file.
 func (p *puller) resolveURL(r Ref, name string) *url.URL {
 	return p.url(append([]string{r.Owner, r.Name, "resolve", r.Revision}, strings.Split(name, "/")...)...)
 }

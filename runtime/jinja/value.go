@@ -62,7 +62,6 @@ func given(s string) str   { return str{s, strings.Repeat("1", len(s))} }
 
 func (s str) cut(from, to int) str { return str{s.String[from:to], s.Given[from:to]} }
 
-// has reports whether a field exists.
 func (r *run) has(d *dict, name str) bool {
 	r.spend(1 + len(name.String))
 	_, ok := d.values[name.String]

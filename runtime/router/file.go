@@ -28,18 +28,18 @@ const keyConfidences = architecture + ".confidences" // array of F32
 // About describes how a router was made. Unknown fields are empty or 0.
 type About struct {
 	Version     string  `json:"version,omitempty"`           // of the program
-	Model       string  `json:"model,omitempty"`             // fingerprint of the small model that gives the hidden states; see [gguf.File.Fingerprint]
+	Model       string  `json:"model,omitempty"`             // [gguf.File.Fingerprint] of the small model
 	ModelName   string  `json:"model_name,omitempty"`        // its general.name
-	Large       string  `json:"large,omitempty"`             // fingerprint of the large model; empty if it was behind a gateway
+	Large       string  `json:"large,omitempty"`             // fingerprint; empty if behind a gateway
 	LargeName   string  `json:"large_name,omitempty"`        // its name, as its file or its gateway gives it
 	Tap         string  `json:"tap,omitempty"`               // where the hidden state is taken: [TapFinalNorm]
-	Data        string  `json:"data,omitempty"`              // SHA-256 of the traces that it learnt from, in hexadecimal digits
+	Data        string  `json:"data,omitempty"`              // SHA-256 of its traces, in hexadecimal
 	Label       string  `json:"label,omitempty"`             // the rule that said which tokens may stand
-	Prompts     int     `json:"prompts,omitempty"`           // texts it learnt from, those held back for validation not counted
+	Prompts     int     `json:"prompts,omitempty"`           // texts it learnt from
 	Positions   int     `json:"positions,omitempty"`         // tokens of these
 	Seed        int     `json:"seed"`                        // of all draws of training
 	Escalate    float64 `json:"escalate_share,omitempty"`    // share of the positions with the label escalate
-	Calibration float64 `json:"calibration_error,omitempty"` // expected calibration error on the prompts held back, ten bins of equal width
+	Calibration float64 `json:"calibration_error,omitempty"` // on the prompts held back, ten bins
 	// chance that a token of these that may stand has more confidence than one that may not (the area under the
 	// receiver operating curve)
 	AUC float64 `json:"auc,omitempty"`
@@ -53,11 +53,11 @@ type Certificate struct {
 	Confidence float64 `json:"confidence"`      // 1 - δ
 	Threshold  float64 `json:"threshold"`       // escalate below this confidence
 	Share      float64 `json:"escalated_share"` // of the tokens decoded for the test
-	Prompts    int     `json:"prompts"`         // that were decoded for it: the unit, as tokens of one answer depend on each other
+	Prompts    int     `json:"prompts"`         // that were decoded for it: the unit of the test
 	Tokens     int     `json:"tokens"`          // of their answers
 	MaxTokens  int     `json:"max_tokens"`      // maximum tokens of an answer
-	PValue     float64 `json:"p_value"`         // of the hypothesis that the share is above the budget; at most 1 - Confidence
-	Method     string  `json:"method"`          // of the test, such as "learn-then-test, betting"
+	PValue     float64 `json:"p_value"`         // that the share is above the budget; at most 1-Confidence
+	Method     string  `json:"method"`          // such as "learn-then-test, betting"
 	Data       string  `json:"data"`            // SHA-256 of the prompts, in hexadecimal digits
 	Prompt     string  `json:"prompt"`          // how they were given: [Chat] or [Raw]
 	Model      string  `json:"model"`           // fingerprint of the small model

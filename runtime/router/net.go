@@ -151,7 +151,6 @@ func (n *Net) Write(w *gguf.Writer) error {
 	return n.store(w)
 }
 
-// describe writes the metadata that describe the tensors.
 func (n *Net) describe(w *gguf.Writer) {
 	gguf.Put(w, "general.architecture", architecture)
 	gguf.Put(w, keyInput, uint32(n.Dim()))
@@ -161,7 +160,6 @@ func (n *Net) describe(w *gguf.Writer) {
 	}
 }
 
-// store writes the tensors, and ends the file.
 func (n *Net) store(w *gguf.Writer) error {
 	for i, l := range n.Layers {
 		w.Declare(fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, l.In, l.Out)

@@ -123,7 +123,6 @@ func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text
 	return text, nil
 }
 
-// object returns a message as templates expect it.
 func (m Message) object() jinja.Object {
 	o := jinja.Object{{Name: "role", Value: m.Role}, {Name: "content", Value: m.Content}}
 	if m.Thought != "" {

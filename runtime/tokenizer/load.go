@@ -48,7 +48,6 @@ func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 	return t, nil
 }
 
-// checkSupported checks that this package supports the tokenizer.
 func checkSupported(f *gguf.File) error {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {

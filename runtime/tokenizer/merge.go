@@ -97,7 +97,6 @@ func (m *longMerger) merge(dst []int32, piece string, t *Tokenizer) []int32 {
 	return dst
 }
 
-// start makes one token of each byte.
 func (m *longMerger) start(piece string, t *Tokenizer) {
 	n := len(piece)
 	m.ids, m.rules = slices.Grow(m.ids[:0], n)[:n], slices.Grow(m.rules[:0], n)[:n]
@@ -170,7 +169,6 @@ func (h *pairQueue) pop() (rank uint32, at int32) {
 	return uint32(first >> 32), int32(uint32(first))
 }
 
-// order makes a heap of pairs in any order.
 func (h pairQueue) order() {
 	for i := len(h)/4 + 1; i >= 0; i-- { // from the last node that may have a child
 		if i < len(h) {

@@ -26,7 +26,6 @@ const (
 	flagWrong
 )
 
-// flags returns the flags as they are stored.
 func (p *Prompt) flags() (f uint32) {
 	for flag, set := range map[uint32]bool{
 		flagCut: p.Cut, flagLeftOut: p.LeftOut, flagRight: p.Graded && p.Right, flagWrong: p.Graded && !p.Right,
@@ -105,7 +104,6 @@ func readRecord(b []byte, number, width int) (p Prompt, err error) {
 	return p, nil
 }
 
-// positionAt decodes position i of a record's positions.
 func positionAt(b []byte, i int) (p Position) {
 	if _, err := binary.Decode(b[i*positionBytes:(i+1)*positionBytes], order, &p); err != nil {
 		panic(err) // unreachable: there are as many bytes as it has

@@ -85,7 +85,6 @@ const (
 	replacing
 )
 
-// text returns the source with its edits.
 func (p *planter) text() string {
 	slices.SortFunc(p.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.order, b.order))

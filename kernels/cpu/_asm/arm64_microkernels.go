@@ -27,7 +27,6 @@ func armGEMVs(set armSet) []microkernel {
 	return shape{"gemv", "gemmArgs", "gemv", "", onArm(set, armGEMV)}.of(set.Name(), armFormats...)
 }
 
-// armPacks returns a pack for each format.
 func armPacks(set armSet) []microkernel {
 	return shape{"pack", "packArgs", "pack", "", onArm(set, armPack)}.of(set.Packs(), armFormats...)
 }

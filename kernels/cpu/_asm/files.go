@@ -106,7 +106,7 @@ func tables(all []file) string {
 	}
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		fmt.Fprintf(&text, "// %s sets the microkernels that are generated.\nfunc (k *kernels) %[1]s() {\n%s}\n\n",
+		fmt.Fprintf(&text, "func (k *kernels) %s() {\n%s}\n\n",
 			name, lines[name])
 	}
 	return text.String()

@@ -28,7 +28,6 @@ func words(from ...int) (all []int) {
 	return all
 }
 
-// eachFour returns each number four times.
 func eachFour(numbers ...int) (all []int) {
 	for _, n := range numbers {
 		all = append(all, repeat(4, n)...)

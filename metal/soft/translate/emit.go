@@ -80,7 +80,6 @@ func arguments(k kernel) []string {
 	return args
 }
 
-// description returns the description that the library exports.
 func (u *unit) description() Description {
 	d := Description{Constants: u.constants, Conditions: u.conditions()}
 	for _, k := range u.kernels {

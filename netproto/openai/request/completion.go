@@ -85,7 +85,6 @@ func (f *fields) prompts(r *Completion) {
 // tokenID is the id of a token in a request. It refuses null, which encoding/json would read as 0.
 type tokenID int32
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (t *tokenID) UnmarshalJSON(b []byte) error {
 	n, err := strconv.ParseInt(string(b), 10, 32)
 	*t = tokenID(n)

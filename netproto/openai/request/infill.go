@@ -59,7 +59,6 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	return r, f.end()
 }
 
-// inputExtra parses other files of the repository.
 func (f *fields) inputExtra(to *answer.Infill) {
 	f.objects("input_extra", maxFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}

@@ -57,7 +57,6 @@ func (f *fields) contextManagement() {
 	})
 }
 
-// outputConfig parses the format of the answer.
 func (f *fields) outputConfig(r *Request) {
 	f.object("output_config", func(o *fields) {
 		o.idle("effort", idle{`"high"`, hintThinks})
@@ -187,7 +186,6 @@ func (f *fields) toolUse(known map[string]bool) answer.Call {
 	return c
 }
 
-// inputTools parses the available functions.
 func (f *fields) inputTools(r *Chat) {
 	f.objects("tools", maxTools, func(o *fields) {
 		var t tool

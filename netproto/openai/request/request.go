@@ -92,7 +92,6 @@ func (f *fields) seed(r *Request) {
 	}
 }
 
-// streamOptions parses how an answer is streamed.
 func (f *fields) streamOptions(r *Request) {
 	f.object("stream_options", func(o *fields) {
 		o.flag("include_usage", &r.Usage)

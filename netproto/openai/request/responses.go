@@ -69,7 +69,6 @@ func (r *Response) echoes(given map[string]json.RawMessage) {
 	}
 }
 
-// textConfig parses the format of the answer.
 func (f *fields) textConfig(r *Request) {
 	f.object("text", func(o *fields) {
 		o.idle("verbosity", idle{values: `"medium"`})

@@ -19,7 +19,6 @@ func (r *Chat) setThinking(on bool) {
 	r.setValue(enableThinking, json.RawMessage(Encode(on)))
 }
 
-// setValue gives the chat template a value.
 func (r *Chat) setValue(name string, value json.RawMessage) {
 	if r.Talk.Values == nil {
 		r.Talk.Values = map[string]json.RawMessage{}

@@ -31,7 +31,6 @@ type toolChoice struct {
 // toolName matches the valid names of functions.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// tools parses the available functions.
 func (f *fields) tools(r *Chat) {
 	all, _ := f.list("tools", maxTools)
 	for i, raw := range all {
@@ -45,7 +44,6 @@ func (f *fields) tools(r *Chat) {
 	f.choose(r, f.toolChoice)
 }
 
-// offer adds an available function.
 func (f *fields) offer(r *Chat, t tool) {
 	if r.offers(t.Name) {
 		f.fail("tools", "two functions are called %s", t.Name)

@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/mtl"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
-	"github.com/pilotfish-ai/pilotfish/metal/soft/opencl"
 )
 
 // OpenMetal opens the device that the tables of tests run on: the software device with o, the GPU of a Mac, or OpenCL
@@ -29,7 +28,7 @@ func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	case o.Variant != "" && o.Variant != soft.Fast:
 		t.Skipf("only the software device has the variant %s", o.Variant)
 	case library != "":
-		d, err = opencl.Open(library)
+		d, err = openCL(library)
 	default:
 		d, err = mtl.Open(mtl.Options{})
 	}

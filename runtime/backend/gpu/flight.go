@@ -53,7 +53,6 @@ func (p *pass) End(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// Commit implements [backend.Flight].
 func (p *pass) Commit() {
 	p.flush(nil)
 	switch {
@@ -67,7 +66,6 @@ func (p *pass) Commit() {
 	p.landed = true
 }
 
-// Wait implements [backend.Flight].
 func (p *pass) Wait(ctx context.Context) error {
 	p.d.land(p)
 	if p.err == nil {
@@ -85,10 +83,8 @@ func (p *pass) Wait(ctx context.Context) error {
 	return p.err
 }
 
-// Ran implements [backend.Timed].
 func (p *pass) Ran() (begin, end time.Duration) { return p.ran.Start, p.ran.End }
 
-// Drop implements [backend.Flight].
 func (p *pass) Drop() {
 	if p.dropped = true; p.landed {
 		p.d.giveFrame(p)

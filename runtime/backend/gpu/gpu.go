@@ -206,7 +206,6 @@ type tensor struct {
 	squares    grown // the parts of Σ x²
 }
 
-// Shape implements [backend.Tensor].
 func (t *tensor) Shape() (rows, cols int) { return t.rows, t.cols }
 
 // NewTensor implements [backend.Device].
@@ -234,5 +233,4 @@ func (t *tensor) close() {
 	t.squares.close()
 }
 
-// ceil is a/b rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }

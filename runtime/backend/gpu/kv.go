@@ -97,7 +97,6 @@ func (d *Device) bury() {
 	d.dead = nil
 }
 
-// Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
 // Bytes implements [backend.KV]. All memory is allocated at the beginning: the kernels address a slot by its number.
@@ -119,10 +118,8 @@ func (s *kv) each(a, b int32, f func(a, b []byte)) {
 	}
 }
 
-// Copy implements [backend.KV].
 func (s *kv) Copy(dst, src int32) { s.each(dst, src, func(a, b []byte) { copy(a, b) }) }
 
-// Swap implements [backend.KV].
 func (s *kv) Swap(a, b int32) {
 	s.each(a, b, func(a, b []byte) {
 		for i := range a {
@@ -144,12 +141,10 @@ func (s *kv) rows(layer, n int, b []byte, f func(head, part []byte)) {
 	}
 }
 
-// Read implements [backend.KV].
 func (s *kv) Read(layer, n int, b []byte) {
 	s.rows(layer, n, b, func(head, part []byte) { copy(part, head) })
 }
 
-// Write implements [backend.KV].
 func (s *kv) Write(layer, n int, b []byte) {
 	s.rows(layer, n, b, func(head, part []byte) { copy(head, part) })
 }

@@ -230,7 +230,6 @@ func (p *pass) reserve(t *tensor) {
 	}
 }
 
-// Embed implements [backend.Pass].
 func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	if p.err != nil {
 		return
@@ -439,7 +438,6 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 	})
 }
 
-// NormGateUp implements [backend.Pass].
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
 	if p.err != nil {
 		return

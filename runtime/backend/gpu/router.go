@@ -18,7 +18,6 @@ type router struct {
 	parts    [3]metal.Buffer // the first layer, its bias, and what merge.metal calls rest
 }
 
-// Dim implements [backend.Router].
 func (r *router) Dim() int { return r.dim }
 
 // routerKey identifies a network by the address of its first weights, which do not change.

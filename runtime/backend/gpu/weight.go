@@ -23,7 +23,6 @@ type weight struct {
 	bias       metal.Buffer // nil or [rows] float32
 }
 
-// Shape implements [backend.Weight].
 func (w *weight) Shape() (out, in int) { return w.rows, w.cols }
 
 // hasKernels reports whether the kernels support weights of type t without conversion.
@@ -92,7 +91,6 @@ func (m *mapping) find(data []byte) (begin int, found bool) {
 	return int(at - first), true
 }
 
-// address returns the address of the first byte.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // place makes data readable by kernels, without a copy if it lies in a mapped file.
@@ -240,7 +238,6 @@ type norm struct {
 	eps   float32
 }
 
-// Len implements [backend.Norm].
 func (n *norm) Len() int { return n.n }
 
 // LoadNorm implements [backend.Device].

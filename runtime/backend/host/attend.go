@@ -18,7 +18,6 @@ const splitSlots = 256
 // slots and end after them.
 const scoreStride = splitSlots + 2*vector.KeyBlock
 
-// Attend implements [backend.Pass].
 func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int) {
 	if p.err != nil {
 		return

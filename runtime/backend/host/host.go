@@ -84,7 +84,6 @@ type weight struct {
 	bias []float32 // nil or [Rows]
 }
 
-// Shape implements [backend.Weight].
 func (w *weight) Shape() (out, in int) { return w.Rows, w.Cols }
 
 func (w *weight) dequantize(dst []float32, i int) {
@@ -117,7 +116,6 @@ type norm struct {
 	eps   float32
 }
 
-// Len implements [backend.Norm].
 func (n *norm) Len() int { return len(n.gains) }
 
 // LoadNorm implements [backend.Device].
@@ -147,7 +145,6 @@ type tensor struct {
 	rounded    bool      // acts holds the rounded form of f; set when f is written
 }
 
-// Shape implements [backend.Tensor].
 func (t *tensor) Shape() (rows, cols int) { return t.rows, t.cols }
 
 func (t *tensor) row(i int) []float32 { return t.f[i*t.cols : (i+1)*t.cols] }

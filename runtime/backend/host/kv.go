@@ -73,10 +73,8 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	return s, nil
 }
 
-// Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
-// Bytes implements [backend.KV].
 func (s *kv) Bytes() int64 {
 	c := s.c
 	c.Slots = min(c.Slots, int(s.slots.Load()))
@@ -94,7 +92,6 @@ func (s *kv) reach(from, to int32) {
 	}
 }
 
-// Copy implements [backend.KV].
 func (s *kv) Copy(dst, src int32) {
 	s.reach(dst, dst+1)
 	s.reach(src, src+1)
@@ -103,7 +100,6 @@ func (s *kv) Copy(dst, src int32) {
 	}
 }
 
-// Swap implements [backend.KV].
 func (s *kv) Swap(a, b int32) {
 	s.reach(a, a+1)
 	s.reach(b, b+1)
@@ -112,13 +108,11 @@ func (s *kv) Swap(a, b int32) {
 	}
 }
 
-// Read implements [backend.KV].
 func (s *kv) Read(layer, n int, b []byte) {
 	s.reach(0, int32(n))
 	s.layers[layer].read(n, b[:s.c.LayerBytes(n)])
 }
 
-// Write implements [backend.KV].
 func (s *kv) Write(layer, n int, b []byte) {
 	s.reach(0, int32(n))
 	s.layers[layer].write(n, b[:s.c.LayerBytes(n)])

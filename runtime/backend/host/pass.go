@@ -64,14 +64,12 @@ func (p *pass) setAngles() {
 	}
 }
 
-// End implements [backend.Pass].
 func (p *pass) End(ctx context.Context) error {
 	p.d.pool.End()
 	p.fail(context.Cause(ctx))
 	return p.err
 }
 
-// Embed implements [backend.Pass].
 func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
 	if p.err != nil {
 		return
@@ -93,7 +91,6 @@ func (p *pass) fail(err error) {
 	}
 }
 
-// NormProject implements [backend.Pass].
 func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
 	if p.err != nil {
 		return
@@ -167,7 +164,6 @@ func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
 	}
 }
 
-// ProjectAdd implements [backend.Pass].
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
 	if p.err != nil {
 		return

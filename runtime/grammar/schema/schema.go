@@ -73,7 +73,6 @@ func newCompiler(r *reader) *compiler {
 		apartOf: map[*node][]*node{}, negated: map[*node]*node{}}
 }
 
-// finish builds all rules.
 func (c *compiler) finish() error {
 	for len(c.pending) > 0 {
 		next := c.pending[0]

@@ -24,7 +24,6 @@ func newAdam(n int, rate float64, steps int) *adam {
 // moment holds the constants of one step.
 type moment struct{ rate, m, v float64 } // the rate; 1/(1-β₁ᵗ); 1/(1-β₂ᵗ)
 
-// next begins a step.
 func (a *adam) next() moment {
 	a.done++
 	t := float64(a.done)

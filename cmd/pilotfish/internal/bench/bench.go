@@ -63,7 +63,6 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 	return c
 }
 
-// specOf returns the model of --shape and --type.
 func specOf(shape, kind string, seed uint64) (synth.Spec, error) {
 	recipe, err := synth.ParseRecipe(kind)
 	if err != nil {

@@ -156,13 +156,12 @@ func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *remote.Stage
 	return capacity.MeasureAsk(ctx, cloud, f.w.RTT)
 }
 
-// printCapacity prints a report.
 func printCapacity(to io.Writer, r *capacity.Report) error {
 	c, w := &r.Costs, &r.Workload
 	t := report.Table{Columns: []report.Column{{Name: "mode"}, {Name: "devices"}, {Name: "p50 ms"}, {Name: "p95 ms"},
 		{Name: "p99 ms"}, {Name: "answers/s"}, {Name: "tokens/s"}, {Name: "bytes/answer up"}, {Name: "down"}},
 		Note: strings.TrimSpace(capacityTerms)}
-	fmt.Fprintf(to, "large model  %d threads; an ask %.2f ms; passes with a prediction for each row", c.Threads, c.AskMS)
+	fmt.Fprintf(to, "large model  %d threads; an ask %.2f ms; passes that predict for each row", c.Threads, c.AskMS)
 	for _, p := range c.Passes {
 		fmt.Fprintf(to, ", %d rows %.1f ms", p.Rows, p.HeadsMS)
 	}
@@ -172,8 +171,8 @@ func printCapacity(to io.Writer, r *capacity.Report) error {
 		return err
 	}
 	for _, p := range r.Points {
-		row := fmt.Sprintf("%s %d %.0f %.0f %.0f %.2f %.1f %.0f %.0f", p.Mode, p.Devices, p.P50, p.P95, p.P99, p.PerSecond,
-			p.TokensTPS, p.BytesUp, p.BytesDown)
+		row := fmt.Sprintf("%s %d %.0f %.0f %.0f %.2f %.1f %.0f %.0f", p.Mode, p.Devices, p.P50, p.P95, p.P99,
+			p.PerSecond, p.TokensTPS, p.BytesUp, p.BytesDown)
 		t.Rows = append(t.Rows, strings.Fields(row))
 	}
 	return t.Text(to)

@@ -26,7 +26,7 @@ func TestCapacityFigures(t *testing.T) {
 	w := capacity.Workload{Prompt: 9, Tokens: 8, RTT: time.Second, EdgeTPS: 60}
 	require.NoError(t, printCapacity(&out, &capacity.Report{Workload: w, Costs: costs, Points: []capacity.Point{at}}))
 	assert.Equal(t, `
-large model  2 threads; an ask 1.50 ms; passes with a prediction for each row, 1 rows 3.0 ms, 8 rows 5.0 ms
+large model  2 threads; an ask 1.50 ms; passes that predict for each row, 1 rows 3.0 ms, 8 rows 5.0 ms
 devices      prompts of 9 tokens, answers of 8, round trip 1s, 60 passes/s
 
 mode    devices  p50 ms  p95 ms  p99 ms  answers/s  tokens/s  bytes/answer up  down

@@ -16,7 +16,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// newBenchCompareCommand returns the command that compares measurements.
 func newBenchCompareCommand(a *cli.App) *cobra.Command {
 	var by string
 	var asJSON bool

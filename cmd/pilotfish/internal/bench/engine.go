@@ -108,7 +108,6 @@ func (f *benchEngineFlags) run(ctx context.Context, a *cli.App) error {
 	return printEngineReports(a.Stdout, all)
 }
 
-// measure returns the reports of all combinations.
 func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) (all []speed.Report, err error) {
 	m := cli.NewMeter(a.Stderr, "samples", false)
 	defer m.Close()

@@ -19,7 +19,6 @@ func (f *benchEngineFlags) check() error {
 	return f.checkNumbers()
 }
 
-// checkNames parses the lists of names.
 func (f *benchEngineFlags) checkNames() error {
 	for _, name := range f.kv {
 		f.m.KV = append(f.m.KV, group.ParseKV(name))
@@ -80,7 +79,6 @@ func (f *benchEngineFlags) fit(limit int) error {
 // longest returns the largest number of a list, or 0.
 func longest(list []int) int { return slices.Max(append([]int{0}, list...)) }
 
-// total returns the sum of a list.
 func total(list []int) (n int) {
 	for _, x := range list {
 		n += x

@@ -14,8 +14,8 @@ import (
 // printEngineReports prints a table for each load of the model.
 func printEngineReports(out io.Writer, all []speed.Report) error {
 	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].Device == all[0].Device && all[n].KV == all[0].KV && all[n].Threads == all[0].Threads {
+		n, of := 1, all[0]
+		for n < len(all) && all[n].Device == of.Device && all[n].KV == of.KV && all[n].Threads == of.Threads {
 			n++
 		}
 		if err := loadTable(all[:n]).Text(out); err != nil {

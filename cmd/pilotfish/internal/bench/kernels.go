@@ -19,7 +19,6 @@ type kernelsFlags struct {
 	json      bool
 }
 
-// newBenchKernelsCommand returns the command that lists the microkernels.
 func newBenchKernelsCommand(a *cli.App) *cobra.Command {
 	var f kernelsFlags
 	c := &cobra.Command{
@@ -89,7 +88,6 @@ func unique(all []string) (some []string) {
 	return some
 }
 
-// printKernels prints the table as text.
 func printKernels(a *cli.App, table []speed.Microkernel) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SET\tTYPE\tTOKENS\tMICROKERNEL\tFILE\tAFTER")

@@ -31,9 +31,10 @@ func newBenchLinkCommand(a *cli.App) *cobra.Command {
 		Long: `Measure the network path of questions and answers alone: protocol, QUIC and an emulated link, without
 models. Device, link and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
 
-  asks      300 questions, or --questions, with each of --tokens new tokens, timed from when each was due until its answer arrived. They
-            are due at times that do not depend on answers, so waiting during a stall counts. Prediction: the round
-            trip and the model. Bytes on the wire include IP, UDP and QUIC, acknowledgements and retransmissions.
+  asks      300 questions, or --questions, with each of --tokens new tokens, timed from when each was due until its
+            answer arrived. They are due at times that do not depend on answers, so waiting during a stall counts.
+            Prediction: the round trip and the model. Bytes on the wire include IP, UDP and QUIC, acknowledgements
+            and retransmissions.
   connect   10 new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
             until the gateway's welcome and three until the first answer, and one with 0-RTT.
   outage    three times, nothing gets through for a second while questions continue; how long

@@ -11,7 +11,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// newBenchReportCommand returns the command that draws results.
 func newBenchReportCommand(a *cli.App) *cobra.Command {
 	var out string
 	c := &cobra.Command{

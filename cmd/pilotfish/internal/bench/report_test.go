@@ -15,7 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestDemoReport: without --json the output of the demo is a table with its legend for a terminal of 80 columns, below the settings. --html writes a page with the same figures.
+// TestDemoReport: without --json the output of the demo is a table with its legend for a terminal of 80 columns, below
+// the settings. --html writes a page with the same figures.
 func TestDemoReport(t *testing.T) {
 	racing.Spare(t)
 	t.Chdir(t.TempDir())

@@ -45,7 +45,6 @@ func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfi
 	return c
 }
 
-// begin starts the conversation with messages.
 func (c *conversation) begin(messages []pilotfish.Message) {
 	if c.chat != nil {
 		c.chat.Close()

@@ -18,7 +18,6 @@ const (
 	shownTab     = '␉'
 )
 
-// hideControls converts a text to one line.
 func hideControls(text string) string {
 	return strings.NewReplacer("\r\n", string(shownLineEnd), "\n", string(shownLineEnd), "\t", string(shownTab)).
 		Replace(text)
@@ -81,7 +80,6 @@ func (e *editor) openHistory() {
 	}
 }
 
-// completeChat completes the names of commands.
 func completeChat(line string) (fit []string) {
 	for _, k := range chatCommands() {
 		if line != "" && strings.HasPrefix(k.name, line) {

@@ -66,7 +66,6 @@ func (c *conversation) save(path string) error {
 	return cli.ReplaceFile(path, b.Bytes(), 0o600)
 }
 
-// load continues a saved conversation.
 func (c *conversation) load(ctx context.Context, path string) error {
 	saved, err := readChat(path)
 	if err != nil {

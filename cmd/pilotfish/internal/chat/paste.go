@@ -38,7 +38,6 @@ func (p *pasteFilter) filter(b []byte) (out []byte) {
 	return out
 }
 
-// pasted adds a byte of a paste.
 func (p *pasteFilter) pasted(out []byte, c byte) []byte {
 	if c == pasteEnd[p.matched] {
 		if p.matched++; p.matched == len(pasteEnd) {

@@ -42,7 +42,6 @@ func eachGiven(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d FlagDec
 	})
 }
 
-// check checks one flag of a set.
 func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 	switch {
 	case isEmpty(f) && !d.empty:

@@ -45,7 +45,6 @@ func addValues(a *App, c *cobra.Command) {
 	}
 }
 
-// pulled returns the names of the downloaded models.
 func (a *App) pulled() (names []string) {
 	dir, err := a.ModelFolder("")
 	if err != nil {

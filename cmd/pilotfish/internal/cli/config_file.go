@@ -90,10 +90,8 @@ func (c *ConfigFile) at(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", c.Name, n.Line, fmt.Errorf(format, args...))
 }
 
-// isNull reports whether a node has no value.
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// readFlag parses the value of a flag.
 func (c *ConfigFile) readFlag(key, value *yaml.Node) error {
 	flag := c.Flags.Lookup(key.Value)
 	switch {

@@ -193,7 +193,7 @@ var flagTable = []FlagDecl{
 	{Name: "eval.budget", Span: ">0 1", often: true,
 		Help: "`list` of shares of tokens to ask for with each policy, above 0 and up to 1"},
 	{Name: "eval.verify", often: true, Help: "`list` of verification margins in nats, or off, such as off,0,2"},
-	{Name: "eval.ahead", Span: "1 64", Help: "`list` of numbers of tokens per answer of the large model, 1 to 64, such as 1,8"},
+	{Name: "eval.ahead", Span: "1 64", Help: "`list` of numbers of tokens per large model's answer, such as 1,8"},
 	{Name: "label", Choices: "disagreement citer consequence",
 		Help: "`rule` of the labels, for collect a list: disagreement, citer, consequence, or \"\" for none"},
 	{Name: "reference", Choices: "given small large sampled routed",
@@ -213,8 +213,8 @@ var flagTable = []FlagDecl{
 	{Name: "loss", Span: "0 0.99", Help: "`share` of packets lost in each direction; in demo and bench routing also " +
 		"a list"},
 	{Name: "trace",
-		Help: "recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down, one of each kind; in demo and " +
-			"bench routing also a list of links"},
+		Help: "recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down, one of each kind; in " +
+			"demo and bench routing also a list of links"},
 	{Name: "edge-tps", Span: "0 1000000", Needs: "cloud",
 		Help: "passes per second of the small model, to slow it down; 0: full speed"},
 	{Name: "edge-row-cost", Span: "0 1",

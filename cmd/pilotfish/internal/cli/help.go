@@ -33,7 +33,6 @@ func Columns(w io.Writer, usual int) int {
 	return usual
 }
 
-// helpWidth returns the number of columns for help.
 func (a *App) helpWidth() int { return min(Columns(a.Stdout, HelpColumns), maxColumns) }
 
 // addHelp makes all commands wrap their help.
@@ -117,7 +116,6 @@ func writeOptions(w io.Writer, c *cobra.Command, columns int) {
 	})
 }
 
-// writeUsage writes the usage of a command.
 func writeUsage(w io.Writer, c *cobra.Command, columns int) {
 	fmt.Fprintln(w, "Usage:")
 	if c.Runnable() {

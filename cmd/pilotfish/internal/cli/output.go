@@ -28,7 +28,6 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, o.e
 }
 
-// err returns the first error of a write.
 func (o *Output) err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -51,7 +51,6 @@ func readAtMost(f *os.File, path string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// kindOf describes a file that is not regular.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

@@ -51,7 +51,6 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	return root
 }
 
-// newHelpCommand shows the help of a command.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:                   "help [COMMAND]",

@@ -622,7 +622,6 @@ func NarrowRouter(t *testing.T, width int, model string) string {
 	return routerFile(t, &router.File{Net: n, About: router.About{Model: model}})
 }
 
-// routerFile writes a router to a file.
 func routerFile(t *testing.T, r *router.File) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -82,7 +82,6 @@ func NewCommand(a *cli.App) *cobra.Command {
 	return c
 }
 
-// cloudCommand returns the command with its flags.
 func cloudCommand(a *cli.App) (*cobra.Command, *cloudCommandFlags) {
 	f := new(cloudCommandFlags)
 	c := &cobra.Command{
@@ -171,7 +170,6 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
 	return g.Serve(ctx, socket)
 }
 
-// open opens the large model.
 func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.CloudModel, error) {
 	if len(f.upstream.O.URLs) > 0 {
 		return f.upstream.Open(ctx, log)

@@ -99,7 +99,6 @@ func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
 	return nil
 }
 
-// valuesOf returns the values of a flag.
 func valuesOf(flag *pflag.Flag) []string {
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		return list.GetSlice()

@@ -263,7 +263,6 @@ func (f *evalFlags) settings(
 	return s, b, nil
 }
 
-// log opens the log of answers.
 func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 	if f.out == "" {
 		return eval.NewLog(s, b), nil
@@ -290,7 +289,6 @@ func (f *evalFlags) asked() task.Options {
 	return task.Options{Most: f.questions, Data: f.data}
 }
 
-// open reads the questions.
 func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {
 	o := f.asked()
 	o.Run = run

@@ -162,7 +162,6 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	return all, nil
 }
 
-// chosen returns the policies of --policy, or all.
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if len(f.policies.Values) == 0 {

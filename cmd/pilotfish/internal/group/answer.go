@@ -74,7 +74,6 @@ func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// unescape returns the text of --stop.
 func unescape(text string) (string, error) {
 	var b strings.Builder
 	for rest := text; rest != ""; {
@@ -92,7 +91,6 @@ func unescape(text string) (string, error) {
 	return b.String(), nil
 }
 
-// parseBias parses a value of --logit-bias.
 func parseBias(text string) (id int32, bias float32, err error) {
 	left, right, _ := strings.Cut(text, "=")
 	n, err1 := strconv.ParseInt(left, 10, 32)

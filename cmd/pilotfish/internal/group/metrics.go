@@ -30,14 +30,12 @@ func newFieldMetrics(prefix string, fields []fieldMetric, each func(yield func(a
 	return m
 }
 
-// Describe implements [prometheus.Collector].
 func (m *fieldMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range m.descs {
 		to <- d
 	}
 }
 
-// Collect implements [prometheus.Collector].
 func (m *fieldMetrics) Collect(to chan<- prometheus.Metric) {
 	m.each(func(of any, label ...string) {
 		for i, f := range m.fields {
@@ -51,7 +49,6 @@ func (m *fieldMetrics) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// figureOf returns a field as a number.
 func figureOf(v reflect.Value) float64 {
 	switch {
 	case v.Kind() == reflect.Bool && v.Bool():

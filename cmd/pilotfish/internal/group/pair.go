@@ -165,7 +165,6 @@ func WarnTemplate(a *cli.App, so bool, name string) {
 	}
 }
 
-// connect connects to the gateway.
 func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool) error {
 	o, err := p.Gateway.Parse(a)
 	if err != nil {

@@ -13,7 +13,7 @@ func CheckTraces(paths []string) error {
 	rtt, up, down := 0, 0, 0
 	for _, path := range paths {
 		if path == "" {
-			return cli.Usagef("--trace %s: a name is missing: give files, such as a.up,b.rtt.csv", strings.Join(paths, ","))
+			return cli.Usagef("--trace %s: a name is missing: give files, as a.up,b.rtt.csv", strings.Join(paths, ","))
 		}
 		var o link.Options
 		if err := o.AddTrace(path); err != nil {

@@ -70,7 +70,6 @@ func listJSON(a *cli.App, all []hub.Model) error {
 	return nil
 }
 
-// list prints a table.
 func list(a *cli.App, all []hub.Model, dir string) error {
 	if len(all) == 0 {
 		fmt.Fprintf(a.Stderr, "no models in %s: \"pilotfish pull OWNER/NAME\" fetches one\n", dir)
@@ -121,7 +120,6 @@ removed.`,
 	return c
 }
 
-// remove removes the models with these names.
 func remove(ctx context.Context, a *cli.App, dir string, names []string, force bool) error {
 	var chosen []hub.Model
 	for _, name := range names {

@@ -102,7 +102,7 @@ func (f *calibrateFlags) check() error {
 			"name the file of the router with --router, and of prompts with --data")
 	}
 	if all := f.thresholds.Values; !slices.IsSorted(all) || slices.Contains(all, 0) {
-		return cli.Usagef("--threshold %v: give a rising list of numbers above 0 up to 1, such as 0.3,0.5,0.7", &f.thresholds)
+		return cli.Usagef("--threshold %v: give a rising list above 0 up to 1, such as 0.3,0.5,0.7", &f.thresholds)
 	}
 	if f.max == 0 {
 		return cli.Usagef("-n 0 is out of range: give 1 or more")
@@ -256,7 +256,6 @@ func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pai
 	return err
 }
 
-// certificate returns the certificate of the result.
 func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calibrate.Result) (*router.Certificate,
 	error) {
 	step := r.Steps[r.Chosen]

@@ -153,7 +153,6 @@ func (f *collectFlags) asked() (name string, o task.Options) {
 	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data}
 }
 
-// options returns the options for collecting.
 func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	o := collect.Options{
 		Data: set, Raw: f.raw, Reference: collect.Reference(f.reference), MaxTokens: f.max,
@@ -207,7 +206,6 @@ type collectEvent struct {
 	Seconds float64 `json:"seconds"` // of this run, without earlier ones
 }
 
-// report prints a summary as text.
 func (f *collectFlags) report(a *cli.App, s *collect.Summary, seconds float64) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.Stderr, format+"\n", args...) }
 	say("%d prompts, %d positions, %.1f MB in %s, %.1f s", s.Prompts, s.Positions, float64(s.Bytes)/1e6, f.out, seconds)

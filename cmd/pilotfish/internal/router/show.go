@@ -84,7 +84,6 @@ func newAboutEvent(r *router.File) aboutEvent {
 	return e
 }
 
-// about prints the description of the file.
 func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 	e := newAboutEvent(r)
 	if f.json {
@@ -122,7 +121,6 @@ func modelText(name, fingerprint string) string {
 	return fmt.Sprintf("%.50s (%s)", group.Printable(name), short(fingerprint))
 }
 
-// short returns the beginning of a hash.
 func short(hash string) string {
 	if len(hash) > 12 {
 		return group.Printable(hash[:12]) + "…"
@@ -192,7 +190,6 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	return w, nil
 }
 
-// positions returns the positions for the evaluation.
 func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]int, error) {
 	rows := train.Labelled(src)
 	if file.About.Data == data {
@@ -272,10 +269,8 @@ func percentOf(x float64) string {
 	return fmt.Sprintf("%.1f%%", 100*x)
 }
 
-// thresholds returns the thresholds in tables.
 func thresholds() []float64 {
 	return []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}
 }
 
-// shares returns the shares at which policies are compared.
 func shares() []float64 { return []float64{0.01, 0.02, 0.05, 0.07, 0.1, 0.2, 0.3, 0.5} }

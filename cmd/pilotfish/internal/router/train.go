@@ -66,7 +66,6 @@ func (f *trainFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
-// options returns the options of training.
 func (f *trainFlags) options() train.Options {
 	o := train.Options{Hidden: f.hidden, Seed: f.seed, Threads: f.threads}
 	if f.hidden == 0 {
@@ -155,7 +154,6 @@ func ruleOf(folders []train.Folder, wanted string) (string, error) {
 	return rules[0], nil
 }
 
-// about describes the origin of the router.
 func (f *trainFlags) about(folders []train.Folder, rule string, r *train.Result) router.About {
 	s := folders[0].Set.Settings()
 	about := router.About{
@@ -201,7 +199,6 @@ type trainEvent struct {
 	Seconds       float64  `json:"seconds"`
 }
 
-// report prints the result of a training.
 func (f *trainFlags) report(a *cli.App, r *train.Result, took time.Duration) error {
 	e := trainEvent{
 		r.Prompts, r.Positions, r.Escalate, r.HeldOut.Prompts, len(r.HeldOut.Rows), r.Epochs, r.Best, r.Loss,

@@ -36,7 +36,8 @@ func TestRoutingFigures(t *testing.T) {
 	require.Len(t, parts, 2)
 	table := strings.Split(parts[0], "\n")
 	assert.Equal(t, "device at full speed, cloud 0 ms a token, 40 answers", table[0])
-	assert.Equal(t, []string{"mode", "RTT", "right", "cloud", "p50", "p90", "hidden", "hits", "asks", "timed out", "unverified",
+	assert.Equal(t, []string{"mode", "RTT", "right", "cloud", "p50", "p90", "hidden", "hits", "asks",
+		"timed out", "unverified",
 		"equal"}, gap.Split(table[1], -1))
 	assert.Equal(t, []string{"pipelined-2", "7", "90.0%", "4.2%", "102", "190", "51.0%", "62.0%", "2.4", "3", "6",
 		"but 4, to cloud"}, gap.Split(table[2], -1))

@@ -126,7 +126,6 @@ func (f *routingFlags) certified(o *router.Options) error {
 	return f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold))
 }
 
-// parseModes parses a list of modes.
 func parseModes(list string) ([]outcome.Mode, error) {
 	all, err := outcome.ParseModes(list)
 	if err != nil {

@@ -43,7 +43,6 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 	}
 	defer func() { err = errors.Join(err, f.timeline.Write(about)) }()
 	o.Timeline = f.timeline.Drawn(o.Questions, len(f.cells()) > 1)
-	f.tellEnergy(a)
 	var all []outcome.Report
 	links := f.links()
 	if len(f.edgeTPS.Values) > 1 {

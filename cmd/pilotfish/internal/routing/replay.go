@@ -81,7 +81,6 @@ func (f *routingFlags) anyGiven(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), f.flags.Changed)
 }
 
-// replayed replays a recording.
 func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	const useless = "workload model large upstream tokenizer engine " +
 		"raw max-tokens repeat parallel record timeline with"
@@ -202,7 +201,6 @@ func (f *routingFlags) replayRun(a *cli.App, recorded result.Run) result.Run {
 	return about
 }
 
-// printReplay prints the reports of a cell.
 func (f *routingFlags) printReplay(a *cli.App, reports []outcome.Report, about, recorded result.Run) error {
 	if !f.json {
 		return errors.Join(f.print(a, reports, about), printAssumed(a, reports))

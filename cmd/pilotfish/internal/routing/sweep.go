@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
@@ -19,7 +18,6 @@ const sweepHelp = `--rtt, --loss, --edge-tps and --trace take lists: every combi
 another. Each question is asked in all modes, and at all speeds of --edge-tps, in turn, before the next question:
 disturbances affect all equally. A mode that is named twice is measured twice, and the difference is noise.`
 
-// registerSweep adds the flags of a sweep.
 func (f *routingFlags) registerSweep(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "raw", &f.raw, false)
@@ -84,14 +82,4 @@ func stoppedIn(err error, number int, links []cellFlags) error {
 		stopped.Progress = fmt.Sprintf("link %d of %d: %s", number+1, len(links), stopped.Progress)
 	}
 	return err
-}
-
-// tellEnergy prints once why results have no energy, if they could have it.
-func (f *routingFlags) tellEnergy(a *cli.App) {
-	if f.parallel != 1 {
-		return
-	}
-	if err := result.EnergyReadable(); err != nil {
-		fmt.Fprintf(a.Stderr, "Energy is left out: %v.\n", err)
-	}
 }

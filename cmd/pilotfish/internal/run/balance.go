@@ -30,7 +30,6 @@ type keptBalance struct {
 	before, after event.Balance
 }
 
-// newBalanceEvent describes the current balance of the router.
 func newBalanceEvent(r *router.Router) event.Balance {
 	t := r.Balance().Total()
 	return event.Balance{Total: t, Share: t.Share(), Threshold: r.Threshold()}

@@ -16,7 +16,6 @@ type explainer struct {
 	rows []event.Explanation
 }
 
-// observe handles an event of decoding.
 func (x *explainer) observe(e pilotfish.Event) {
 	if t := e.Token; t != nil && t.Reason != nil && !t.End {
 		why := t.Reason
@@ -113,7 +112,6 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model) {
 	}
 }
 
-// quoted returns a token in quotes.
 func quoted(m *pilotfish.Model, id int32) string {
 	text, err := m.TokenName(id)
 	if err == nil && text == "" {

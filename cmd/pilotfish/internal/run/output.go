@@ -49,7 +49,6 @@ func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Mode
 	return o
 }
 
-// token prints one token.
 func (o *runOutput) token(t pilotfish.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
@@ -131,7 +130,6 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	return e
 }
 
-// summaryEvent returns the figures of an answer.
 func summaryEvent(s pilotfish.Stats) event.Summary {
 	return event.Summary{
 		Text: s.Text, Stop: s.Stop, Shortened: s.Shortened, Ignored: s.Ignored, PromptTokens: s.PromptTokens,
@@ -291,7 +289,6 @@ func (o *runOutput) stopped(why string) string {
 	return why // for interrupted and failed
 }
 
-// described returns the description of the run.
 func (o *runOutput) described() (result.Run, error) {
 	about, err := group.Describe(o.about, o.model.File(), nil)
 	if err == nil && o.gateway != nil {

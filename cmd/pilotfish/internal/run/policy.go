@@ -85,7 +85,6 @@ func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.R
 	return made, nil
 }
 
-// public returns the options of the root package.
 func (p *plan) public(file string) pilotfish.RouterOptions {
 	o := p.options
 	return pilotfish.RouterOptions{

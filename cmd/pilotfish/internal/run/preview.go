@@ -32,7 +32,8 @@ const (
 
 // newPreviewer returns a previewer on stdout, which is a terminal.
 func newPreviewer(a *cli.App) *previewer {
-	return &previewer{out: a.Stdout, width: func() int { return cli.Columns(a.Stdout, 80) }, dim: a.Env("NO_COLOR") == ""}
+	width := func() int { return cli.Columns(a.Stdout, 80) }
+	return &previewer{out: a.Stdout, width: width, dim: a.Env("NO_COLOR") == ""}
 }
 
 // show replaces the preview by another text: its first line, as far as there is room.

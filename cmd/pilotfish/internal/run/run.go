@@ -305,7 +305,6 @@ func (f *runFlags) drawable(g *pilotfish.Gateway) error {
 		"add --top-k with 1 to %d", s.Temperature, most, most)
 }
 
-// prompt returns the ids of the prompt.
 func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int32, error) {
 	if f.set.Changed("tokens") {
 		return group.ParseIDs(f.ids)

@@ -7,7 +7,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 )
 
-// observe handles an event of decoding.
 func (o *runOutput) observe(e pilotfish.Event) {
 	if t := e.Token; t != nil {
 		o.shown, o.delay = e.At, t.CommitDelay

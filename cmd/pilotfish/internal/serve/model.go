@@ -24,19 +24,15 @@ func newServedModel(m *pilotfish.Model) (*servedModel, error) {
 	return &servedModel{m: m, size: size}, err
 }
 
-// Context implements [answer.Model].
 func (s *servedModel) Context() int { return s.m.Context() }
 
-// Vocabulary implements [answer.Model].
 func (s *servedModel) Vocabulary() int { return s.size }
 
-// Thinks implements [answer.Model].
 func (s *servedModel) Thinks(prompt []int32) bool {
 	thinks, err := s.m.Thinks(prompt)
 	return err == nil && thinks // an error: the model is closed, and nothing is generated any more
 }
 
-// Chat implements [answer.Model].
 func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	var turns []pilotfish.Turn
 	for _, m := range c.Messages {
@@ -68,7 +64,6 @@ func turnOf(m answer.Message) pilotfish.Turn {
 	return t
 }
 
-// Tokenize implements [answer.Model].
 func (s *servedModel) Tokenize(text string, special bool) ([]int32, error) {
 	if special {
 		return s.m.TextTokens(text)
@@ -76,7 +71,6 @@ func (s *servedModel) Tokenize(text string, special bool) ([]int32, error) {
 	return s.m.Tokenize(text, false)
 }
 
-// Bytes implements [answer.Model].
 func (s *servedModel) Bytes(id int32) []byte {
 	b, err := s.m.TokenBytes(id)
 	if err != nil {
@@ -85,7 +79,6 @@ func (s *servedModel) Bytes(id int32) []byte {
 	return b
 }
 
-// Name implements [answer.Model].
 func (s *servedModel) Name(id int32) string {
 	name, err := s.m.TokenName(id)
 	if err != nil {
@@ -94,7 +87,6 @@ func (s *servedModel) Name(id int32) string {
 	return name
 }
 
-// Infill implements [answer.Model].
 func (s *servedModel) Infill(f answer.Infill) ([]int32, error) {
 	ids, err := s.m.InfillTokens(pilotfish.Infill(f))
 	if errors.Is(err, pilotfish.ErrUnsupported) {
@@ -103,15 +95,12 @@ func (s *servedModel) Infill(f answer.Infill) ([]int32, error) {
 	return ids, err
 }
 
-// Check implements [answer.Model].
 func (s *servedModel) Check(ctx context.Context, o answer.Settings) ([]string, error) {
 	return s.m.CheckContext(ctx, servedOptions(o, s.route)...)
 }
 
-// SavedText implements [answer.Model].
 func (s *servedModel) SavedText(r io.Reader) ([]int32, error) { return s.m.SavedText(r) }
 
-// NewSession implements [answer.Model].
 func (s *servedModel) NewSession() answer.Session { return &servedSession{s.m.NewSession(), s.route} }
 
 // servedSession adapts a session to the server.
@@ -120,7 +109,6 @@ type servedSession struct {
 	route *pilotfish.Route
 }
 
-// Generate implements [answer.Session].
 func (s *servedSession) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token,
 	error] {
 	options := servedOptions(o, s.route)
@@ -133,7 +121,6 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o answer.S
 	}
 }
 
-// Score implements [answer.Session].
 func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[answer.Token, error] {
 	return func(yield func(answer.Token, error) bool) {
 		for t, err := range s.s.Score(ctx, text, top) {
@@ -144,7 +131,6 @@ func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.S
 	}
 }
 
-// servedToken converts a token for the server.
 func servedToken(t pilotfish.Token) answer.Token {
 	return answer.Token{
 		ID: t.ID, Kind: string(t.Kind), Text: t.Text, Origin: string(t.Origin),
@@ -153,7 +139,6 @@ func servedToken(t pilotfish.Token) answer.Token {
 	}
 }
 
-// servedOptions returns the options of an answer.
 func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option {
 	if route == nil {
 		return []pilotfish.Option{pilotfish.Settings(o)}
@@ -161,7 +146,6 @@ func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option
 	return []pilotfish.Option{pilotfish.Settings(o), *route}
 }
 
-// Summary implements [answer.Session].
 func (s *servedSession) Summary() answer.Summary { return servedSummary(s.s.Stats()) }
 
 // servedSummary converts the summary of an answer for the server.
@@ -174,19 +158,15 @@ func servedSummary(a pilotfish.Stats) answer.Summary {
 	return sum
 }
 
-// CopyKV implements [answer.Session].
 func (s *servedSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
 	return s.s.CopyKV(ctx, from.(*servedSession).s, n)
 }
 
-// SaveKV implements [answer.Session].
 func (s *servedSession) SaveKV(ctx context.Context, w io.Writer) error { return s.s.SaveKV(ctx, w) }
 
-// LoadKV implements [answer.Session].
 func (s *servedSession) LoadKV(ctx context.Context, r io.Reader) error {
 	_, err := s.s.LoadKV(ctx, r)
 	return err
 }
 
-// Close implements [answer.Session].
 func (s *servedSession) Close() error { return s.s.Close() }

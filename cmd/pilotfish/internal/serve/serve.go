@@ -222,7 +222,7 @@ func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err e
 	if err != nil {
 		return nil, "", fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
-	return &serving{listener: listener, cert: f.access.cert, key: f.access.key, drain: f.limits.drain, log: o.Log}, who, nil
+	return &serving{listener, f.access.cert, f.access.key, f.limits.drain, o.Log}, who, nil
 }
 
 // modelNames returns the names that requests may use for the model: the aliases, and the name of its file without the
@@ -307,7 +307,6 @@ func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) e
 // been generated for it.
 type shallow struct{ net.Listener }
 
-// Accept implements [net.Listener].
 func (l shallow) Accept() (net.Conn, error) {
 	const bytes = 64 << 10
 	c, err := l.Listener.Accept()

@@ -1,4 +1,4 @@
-package opencl
+package gpu
 
 import (
 	"errors"
@@ -12,36 +12,36 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// library is a source in OpenCL: each pipeline is a program of its own.
-type library struct {
-	device *Device
+// clLibrary is a source in OpenCL: each pipeline is a program of its own.
+type clLibrary struct {
+	device *clDevice
 	source *translate.OpenCL
 }
 
 // NewLibrary implements [metal.Device].
-func (d *Device) NewLibrary(source string) (metal.Library, error) {
+func (d *clDevice) NewLibrary(source string) (metal.Library, error) {
 	o, err := d.compiler.OpenCL(source)
 	if err != nil {
 		return nil, err
 	}
-	return &library{d, o}, nil
+	return &clLibrary{d, o}, nil
 }
 
 // Close implements [metal.Library]. Pipelines stay valid.
-func (l *library) Close() {}
+func (l *clLibrary) Close() {}
 
-// pipeline is a kernel. It is compiled when it is first used, which takes a second: models make pipelines of more
+// clPipeline is a kernel. It is compiled when it is first used, which takes a second: models make pipelines of more
 // kernels than a test runs. Errors of compilation are those of its dispatches.
-type pipeline struct {
+type clPipeline struct {
 	translate.Kernel
-	device          *Device
+	device          *clDevice
 	built           func() error
 	program, kernel uintptr
 	memory          int // bytes of threadgroup memory that the kernel declares
 }
 
 // NewPipeline implements [metal.Library].
-func (l *library) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
+func (l *clLibrary) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
 	text, k, err := l.source.Program(function)
 	if err != nil {
 		return nil, &metal.CompileError{Function: function, Log: err.Error()}
@@ -51,7 +51,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 	for _, c := range constants {
 		options += fmt.Sprintf(" -DMSL_VALUE_%d=%v", c.Index, c.Value)
 	}
-	p := &pipeline{Kernel: k, device: l.device}
+	p := &clPipeline{Kernel: k, device: l.device}
 	p.built = sync.OnceValue(func() error {
 		if err := p.build(text, options); err != nil {
 			return &metal.CompileError{Function: function, Log: err.Error()}
@@ -62,7 +62,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 }
 
 // build compiles the program, and asks what its kernel needs.
-func (p *pipeline) build(text, options string) error {
+func (p *clPipeline) build(text, options string) error {
 	cl, d := p.device.cl, p.device
 	bytes := append([]byte(text), 0)
 	start, length := unsafe.Pointer(&bytes[0]), uint64(len(text))
@@ -70,21 +70,21 @@ func (p *pipeline) build(text, options string) error {
 	p.program = cl.CreateProgramWithSource(d.context, 1, &start, &length, &e)
 	runtime.KeepAlive(bytes)
 	if e != 0 {
-		return failed("clCreateProgramWithSource", e)
+		return clFailed("clCreateProgramWithSource", e)
 	}
 	if e = cl.BuildProgram(p.program, 1, &d.device, options, 0, nil); e != 0 {
 		log := make([]byte, 1<<16)
 		cl.GetProgramBuildInfo(p.program, d.device, programBuildLog, uint64(len(log)), &log[0], nil)
-		return fmt.Errorf("%w: %s", failed("clBuildProgram", e), strings.TrimRight(string(log), "\x00\n"))
+		return fmt.Errorf("%w: %s", clFailed("clBuildProgram", e), strings.TrimRight(string(log), "\x00\n"))
 	}
 	if p.kernel = cl.CreateKernel(p.program, translate.OpenCLKernel, &e); e != 0 {
-		return failed("clCreateKernel", e)
+		return clFailed("clCreateKernel", e)
 	}
 	var memory, width uint64
 	shape := uint64(simdWidth)
-	err := errors.Join(failed("clGetKernelWorkGroupInfo",
+	err := errors.Join(clFailed("clGetKernelWorkGroupInfo",
 		cl.GetKernelWorkGroupInfo(p.kernel, d.device, kernelLocalMemSize, 8, &memory, nil)),
-		failed("clGetKernelSubGroupInfo",
+		clFailed("clGetKernelSubGroupInfo",
 			cl.GetKernelSubGroupInfo(p.kernel, d.device, kernelSubGroupSize, 8, &shape, 8, &width, nil)))
 	if p.memory = int(memory); err == nil && width != simdWidth {
 		err = fmt.Errorf("sub-groups of %d threads", width)
@@ -93,10 +93,10 @@ func (p *pipeline) build(text, options string) error {
 }
 
 // Name implements [metal.Pipeline].
-func (p *pipeline) Name() string { return p.Kernel.Name }
+func (p *clPipeline) Name() string { return p.Kernel.Name }
 
 // Threads implements [metal.Pipeline].
-func (p *pipeline) Threads() int {
+func (p *clPipeline) Threads() int {
 	if p.MaxThreads > 0 {
 		return p.MaxThreads
 	}
@@ -104,16 +104,16 @@ func (p *pipeline) Threads() int {
 }
 
 // SIMDWidth implements [metal.Pipeline].
-func (p *pipeline) SIMDWidth() int { return simdWidth }
+func (p *clPipeline) SIMDWidth() int { return simdWidth }
 
 // ThreadgroupMemory implements [metal.Pipeline]. It is 0 if the kernel cannot be compiled.
-func (p *pipeline) ThreadgroupMemory() int {
+func (p *clPipeline) ThreadgroupMemory() int {
 	_ = p.built() // a dispatch will fail with this error
 	return p.memory
 }
 
 // Close implements [metal.Pipeline]. OpenCL keeps what enqueued dispatches need.
-func (p *pipeline) Close() {
+func (p *clPipeline) Close() {
 	if p.kernel != 0 {
 		p.device.cl.ReleaseKernel(p.kernel)
 	}

@@ -1,4 +1,4 @@
-package opencl
+package gpu
 
 import (
 	"fmt"
@@ -11,19 +11,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// pageSize is that of every system that the library is made for.
-const pageSize = 4096
+// clPage is that of every system that the library is made for.
+const clPage = 4096
 
-// load binds the functions of an OpenCL library.
-func load(path string) (*api, error) {
-	if os.Getpagesize() != pageSize {
-		return nil, fmt.Errorf("%w: pages of %d bytes, not %d", metal.ErrNoDevice, os.Getpagesize(), pageSize)
+// loadCL binds the functions of an OpenCL library.
+func loadCL(path string) (*clAPI, error) {
+	if os.Getpagesize() != clPage {
+		return nil, fmt.Errorf("%w: pages of %d bytes, not %d", metal.ErrNoDevice, os.Getpagesize(), clPage)
 	}
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", metal.ErrNoDevice, err)
 	}
-	var a api
+	var a clAPI
 	for v, i := reflect.ValueOf(&a).Elem(), 0; i < v.NumField(); i++ {
 		symbol, err := purego.Dlsym(handle, "cl"+v.Type().Field(i).Name)
 		if err != nil {
@@ -34,9 +34,9 @@ func load(path string) (*api, error) {
 	return &a, nil
 }
 
-// mapMemory maps zeroed memory for length bytes, at least. It begins on a page.
-func mapMemory(length int) ([]byte, error) {
+// clMap maps zeroed memory for length bytes, at least. It begins on a page.
+func clMap(length int) ([]byte, error) {
 	return syscall.Mmap(-1, 0, length, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 }
 
-func unmapMemory(m []byte) error { return syscall.Munmap(m) }
+func clUnmap(m []byte) error { return syscall.Munmap(m) }

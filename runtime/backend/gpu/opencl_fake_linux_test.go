@@ -1,4 +1,4 @@
-package opencl
+package gpu
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// fake is an OpenCL that runs nothing: it records the calls of a device, and fails those that it is told to.
-type fake struct {
+// clFake is an OpenCL that runs nothing: it records the calls of a device, and fails those that it is told to.
+type clFake struct {
 	calls  []string
 	fails  map[string]int32  // errors by call
 	args   map[uint32]uint64 // of the kernel: an address, or a length
@@ -26,26 +26,26 @@ type fake struct {
 	source string
 }
 
-func (f *fake) call(name string, format string, args ...any) int32 {
+func (f *clFake) call(name string, format string, args ...any) int32 {
 	f.calls = append(f.calls, name+fmt.Sprintf(format, args...))
 	return f.fails[name]
 }
 
 // take returns the calls since the last time.
-func (f *fake) take() []string {
+func (f *clFake) take() []string {
 	taken := f.calls
 	f.calls = nil
 	return taken
 }
 
-// newFake returns a device on a fake.
-func newFake() (*fake, *Device) {
-	f := &fake{fails: map[string]int32{}, args: map[uint32]uint64{}, width: 32}
+// newCLFake returns a device on a fake.
+func newCLFake() (*clFake, *clDevice) {
+	f := &clFake{fails: map[string]int32{}, args: map[uint32]uint64{}, width: 32}
 	made := func(name string, e *int32) uintptr {
 		*e = f.call(name, "")
 		return 7
 	}
-	return f, &Device{begin: time.Now(), device: 1, context: 2, queue: 3, cl: &api{
+	return f, &clDevice{begin: time.Now(), device: 1, context: 2, queue: 3, cl: &clAPI{
 		CreateProgramWithSource: func(_ uintptr, _ uint32, texts *unsafe.Pointer, n *uint64, e *int32) uintptr {
 			f.source = string(unsafe.Slice((*byte)(*texts), *n))
 			return made("program", e)
@@ -96,8 +96,8 @@ func newFake() (*fake, *Device) {
 }
 
 // pipelineOn returns a kernel of two buffers, with threadgroup memory and a position between them.
-func pipelineOn(d *Device) *pipeline {
-	return &pipeline{device: d, kernel: 8, program: 7, built: func() error { return nil }, Kernel: translate.Kernel{
+func clPipelineOn(d *clDevice) *clPipeline {
+	return &clPipeline{device: d, kernel: 8, program: 7, built: func() error { return nil }, Kernel: translate.Kernel{
 		Name: "k", MaxThreads: 64, Params: []translate.Parameter{
 			{Kind: "buffer", Index: 2, Name: "x"}, {Kind: "threadgroup", Index: 1, Name: "room"},
 			{Kind: "thread_position_in_grid", Name: "at"}, {Kind: "buffer", Index: 0, Name: "y"},
@@ -105,7 +105,7 @@ func pipelineOn(d *Device) *pipeline {
 	}}
 }
 
-func bufferOn(t *testing.T, d *Device, n int) metal.Buffer {
+func clBufferOn(t *testing.T, d *clDevice, n int) metal.Buffer {
 	t.Helper()
 	b, err := d.NewBuffer(n)
 	require.NoError(t, err)
@@ -114,20 +114,20 @@ func bufferOn(t *testing.T, d *Device, n int) metal.Buffer {
 
 // TestCalls: a command buffer waits for earlier ones, keeps its own barriers, and gives kernels their arguments in the
 // order of their parameters. Its settings are those at the dispatch.
-func TestCalls(t *testing.T) {
-	f, d := newFake()
-	p := pipelineOn(d)
-	x, y := bufferOn(t, d, 64), bufferOn(t, d, 64)
+func TestCLCalls(t *testing.T) {
+	f, d := newCLFake()
+	p := clPipelineOn(d)
+	x, y := clBufferOn(t, d, 64), clBufferOn(t, d, 64)
 	c, err := d.NewCommands()
 	require.NoError(t, err)
 	c.SetPipeline(p)
 	c.SetBuffers(1, []metal.Binding{{Buffer: y}, {Buffer: x, Offset: 60}})
-	set(c, 2, x, 8)
-	set(c, 0, y, 0)
+	clSet(c, 2, x, 8)
+	clSet(c, 0, y, 0)
 	c.SetThreadgroupMemory(1, 32)
 	c.Dispatch(metal.Size{X: 2, Y: 3, Z: 5}, metal.Size{X: 4, Y: 2, Z: 8})
 	c.Barrier()
-	c.Dispatch(line(1), line(64))
+	c.Dispatch(clLine(1), clLine(64))
 	assert.Empty(t, f.take(), "before Commit")
 	c.Commit()
 	assert.Equal(t, []string{
@@ -148,32 +148,32 @@ func TestCalls(t *testing.T) {
 
 // TestCallsFail: the first mistake or failure is returned by Wait, and nothing runs after it. The end of a command
 // buffer is marked all the same, so that Wait returns.
-func TestCallsFail(t *testing.T) {
+func TestCLCallsFail(t *testing.T) {
 	broken := errors.New("no code")
-	f, d := newFake()
-	x := bufferOn(t, d, 64)
-	good := func(c metal.Commands, p *pipeline) {
+	f, d := newCLFake()
+	x := clBufferOn(t, d, 64)
+	good := func(c metal.Commands, p *clPipeline) {
 		c.SetPipeline(p)
 		c.SetBuffers(0, []metal.Binding{{Buffer: x}, {Buffer: x}, {Buffer: x}})
 		c.SetThreadgroupMemory(1, 32)
 	}
-	fails := func(call string, e int32) func(metal.Commands, *pipeline) {
-		return func(c metal.Commands, p *pipeline) {
+	fails := func(call string, e int32) func(metal.Commands, *clPipeline) {
+		return func(c metal.Commands, p *clPipeline) {
 			good(c, p)
 			f.fails[call] = e
 		}
 	}
-	for want, do := range map[string]func(c metal.Commands, p *pipeline){
-		"no code": func(c metal.Commands, p *pipeline) {
+	for want, do := range map[string]func(c metal.Commands, p *clPipeline){
+		"no code": func(c metal.Commands, p *clPipeline) {
 			good(c, p)
 			p.built = func() error { return broken }
 		},
-		"k: buffer 2 (x) is not set": func(c metal.Commands, p *pipeline) {
+		"k: buffer 2 (x) is not set": func(c metal.Commands, p *clPipeline) {
 			c.SetPipeline(p)
 			c.SetThreadgroupMemory(1, 32)
-			set(c, 0, x, 0)
+			clSet(c, 0, x, 0)
 		},
-		"k: 0 bytes of threadgroup memory 1": func(c metal.Commands, p *pipeline) {
+		"k: 0 bytes of threadgroup memory 1": func(c metal.Commands, p *clPipeline) {
 			good(c, p)
 			c.SetPipeline(p) // which resets it
 		},
@@ -184,26 +184,26 @@ func TestCallsFail(t *testing.T) {
 		"clEnqueueMarkerWithWaitList: error -4":  fails("marker", -4),
 		"clFlush: error -3":                      fails("flush", -3),
 		"clWaitForEvents: error -14":             fails("wait", -14),
-		"set buffer 1: *opencl.buffer from 64": func(c metal.Commands, p *pipeline) {
+		"set buffer 1: *gpu.clBuffer from 64": func(c metal.Commands, p *clPipeline) {
 			good(c, p)
-			set(c, 1, x, 64)
-			set(c, 2, x, -4)
+			clSet(c, 1, x, 64)
+			clSet(c, 2, x, -4)
 		},
-		"from -4 on":                func(c metal.Commands, p *pipeline) { good(c, p); set(c, 1, x, -4) },
-		"from 6 on":                 func(c metal.Commands, p *pipeline) { good(c, p); set(c, 1, x, 6) },
-		"set pipeline: <nil>":       func(c metal.Commands, p *pipeline) { good(c, p); c.SetPipeline(nil) },
-		"the command buffer was di": func(c metal.Commands, p *pipeline) { good(c, p); c.Discard() },
-		"k: threadgroups of 65 threads: at most 64": func(c metal.Commands, p *pipeline) {
+		"from -4 on":                func(c metal.Commands, p *clPipeline) { good(c, p); clSet(c, 1, x, -4) },
+		"from 6 on":                 func(c metal.Commands, p *clPipeline) { good(c, p); clSet(c, 1, x, 6) },
+		"set pipeline: <nil>":       func(c metal.Commands, p *clPipeline) { good(c, p); c.SetPipeline(nil) },
+		"the command buffer was di": func(c metal.Commands, p *clPipeline) { good(c, p); c.Discard() },
+		"k: threadgroups of 65 threads: at most 64": func(c metal.Commands, p *clPipeline) {
 			good(c, p)
-			c.Dispatch(line(1), metal.Size{X: 5, Y: 13, Z: 1})
+			c.Dispatch(clLine(1), metal.Size{X: 5, Y: 13, Z: 1})
 		},
 	} {
 		c, err := d.NewCommands()
 		require.NoError(t, err)
-		do(c, pipelineOn(d))
-		c.Dispatch(line(1), line(64))
+		do(c, clPipelineOn(d))
+		c.Dispatch(clLine(1), clLine(64))
 		c.Barrier()
-		c.Dispatch(line(1), line(64))
+		c.Dispatch(clLine(1), clLine(64))
 		f.take()
 		c.Commit()
 		calls := f.take()
@@ -222,7 +222,7 @@ func TestCallsFail(t *testing.T) {
 	}
 	c, err := d.NewCommands()
 	require.NoError(t, err)
-	c.Dispatch(line(1), line(1))
+	c.Dispatch(clLine(1), clLine(1))
 	c.Commit()
 	_, err = c.Wait()
 	assert.ErrorContains(t, err, "dispatch without a pipeline")
@@ -230,8 +230,8 @@ func TestCallsFail(t *testing.T) {
 
 // TestBuild: a kernel is compiled when it is first needed, and once. Errors have the compiler's messages, and Close
 // releases what was made, once.
-func TestBuild(t *testing.T) {
-	f, d := newFake()
+func TestCLBuild(t *testing.T) {
+	f, d := newCLFake()
 	for _, c := range []struct {
 		fails, want string
 		width       uint64
@@ -243,7 +243,7 @@ func TestBuild(t *testing.T) {
 	} {
 		f.width = c.width
 		f.fails = map[string]int32{c.fails: -5}
-		p := pipelineOn(d)
+		p := clPipelineOn(d)
 		p.kernel, p.program = 0, 0
 		err := p.build("source", "-x")
 		if c.want != "" {
@@ -264,15 +264,15 @@ func TestBuild(t *testing.T) {
 
 // TestSource: a source is translated for OpenCL, and each of its kernels is compiled alone, once, when it is first
 // needed, with the values of its constants.
-func TestSource(t *testing.T) {
-	f, d := newFake()
+func TestCLSource(t *testing.T) {
+	f, d := newCLFake()
 	var err error
 	d.compiler, err = translate.NewCompiler(translate.Options{})
 	if errors.Is(err, metal.ErrNoDevice) {
 		sharedtest.Missing(t, err)
 	}
 	require.NoError(t, err)
-	l, err := d.NewLibrary(source)
+	l, err := d.NewLibrary(clSource)
 	require.NoError(t, err)
 	defer l.Close()
 	p, err := l.NewPipeline("scale", metal.Constant{Index: 0, Value: true}, metal.Constant{Index: 3, Value: int32(-2)})
@@ -296,7 +296,7 @@ func TestSource(t *testing.T) {
 	c, err := d.NewCommands()
 	require.NoError(t, err)
 	c.SetPipeline(lanes)
-	c.Dispatch(line(1), line(32))
+	c.Dispatch(clLine(1), clLine(32))
 	c.Commit()
 	_, err = c.Wait()
 	compile, ok := errors.AsType[*metal.CompileError](err)
@@ -312,9 +312,9 @@ func TestSource(t *testing.T) {
 }
 
 // TestMemory: buffers are zeroed memory of their length, until the device is closed; wrapped ones are whole pages.
-func TestMemory(t *testing.T) {
-	_, d := newFake()
-	b := bufferOn(t, d, 5)
+func TestCLMemory(t *testing.T) {
+	_, d := newCLFake()
+	b := clBufferOn(t, d, 5)
 	assert.Equal(t, make([]byte, 5), b.Bytes())
 	b.Close()
 	b.Bytes()[4] = 1 // a command buffer may still use it
@@ -322,23 +322,23 @@ func TestMemory(t *testing.T) {
 		_, err := d.NewBuffer(n)
 		assert.ErrorContains(t, err, "want 1 to", n)
 	}
-	pages, err := mapMemory(3 * pageSize)
+	pages, err := clMap(3 * clPage)
 	require.NoError(t, err)
-	w, err := d.WrapBuffer(pages[pageSize:])
+	w, err := d.WrapBuffer(pages[clPage:])
 	require.NoError(t, err)
-	assert.Same(t, &pages[pageSize], &w.Bytes()[0])
-	for _, bad := range [][]byte{nil, pages[:pageSize-1], pages[4 : pageSize+4]} {
+	assert.Same(t, &pages[clPage], &w.Bytes()[0])
+	for _, bad := range [][]byte{nil, pages[:clPage-1], pages[4 : clPage+4]} {
 		_, err = d.WrapBuffer(bad)
 		assert.ErrorContains(t, err, "want whole pages")
 	}
 	require.NoError(t, d.Close())
 	pages[0] = 1
-	require.NoError(t, unmapMemory(pages), "the device does not own it")
-	_, err = Open("/no/library")
+	require.NoError(t, clUnmap(pages), "the device does not own it")
+	_, err = openCL("/no/library")
 	assert.ErrorIs(t, err, metal.ErrNoDevice)
 }
 
-// set binds one buffer.
-func set(c metal.Commands, index int, b metal.Buffer, offset int) {
+// clSet binds one buffer.
+func clSet(c metal.Commands, index int, b metal.Buffer, offset int) {
 	c.SetBuffers(index, []metal.Binding{{Buffer: b, Offset: offset}})
 }

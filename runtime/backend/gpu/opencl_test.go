@@ -1,12 +1,4 @@
-// Package opencl is a Metal device on a processor, by Intel's runtime of OpenCL: a second compiler, made by others,
-// that tests run the kernels with. Package translate makes a program in C++ for OpenCL of the source that the software
-// device runs. A simdgroup is a sub-group of 32 lanes.
-//
-// It finds what depends on the software device's own understanding of Metal: its compiler, its operations of
-// simdgroups, its order of threads. It checks few rules: races, bounds and uninitialised memory are the software
-// device's to find. It needs libintelocl.so, which `make opencl` installs, clang-19 for the translation, and Linux on
-// x86-64.
-package opencl
+package gpu
 
 import (
 	"errors"
@@ -27,9 +19,16 @@ const (
 	maxBufferLength      = 64 << 30
 )
 
-// Device is a [metal.Device] on OpenCL.
-type Device struct {
-	cl                     *api
+// clDevice is a [metal.Device] on a processor, by Intel's runtime of OpenCL: a second compiler, made by others, that
+// these tests run the kernels with. Package translate makes a program in C++ for OpenCL of the source that the software
+// device runs. A simdgroup is a sub-group of 32 lanes.
+//
+// It finds what depends on the software device's own understanding of Metal: its compiler, its operations of
+// simdgroups, its order of threads. It checks few rules: races, bounds and uninitialised memory are the software
+// device's to find. It needs libintelocl.so, which `make opencl` installs, clang-19 for the translation, and Linux on
+// x86-64.
+type clDevice struct {
+	cl                     *clAPI
 	compiler               *translate.Compiler
 	device, context, queue uintptr
 	begin                  time.Time
@@ -38,15 +37,15 @@ type Device struct {
 	memory [][]byte   // of all buffers, until Close
 }
 
-// Open makes a device of the first processor of the OpenCL library at path. It fails with [metal.ErrNoDevice] if the
+// openCL makes a device of the first processor of the OpenCL library at path. It fails with [metal.ErrNoDevice] if the
 // library or clang cannot be loaded.
-func Open(path string) (*Device, error) {
+func openCL(path string) (*clDevice, error) {
 	compiler, err := translate.NewCompiler(translate.Options{})
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{compiler: compiler, begin: time.Now()}
-	if d.cl, err = load(path); err != nil {
+	d := &clDevice{compiler: compiler, begin: time.Now()}
+	if d.cl, err = loadCL(path); err != nil {
 		return nil, err
 	}
 	var platform uintptr
@@ -58,17 +57,17 @@ func Open(path string) (*Device, error) {
 	}
 	var e int32
 	if d.context = d.cl.CreateContext(nil, 1, &d.device, 0, nil, &e); e != 0 {
-		return nil, failed("clCreateContext", e)
+		return nil, clFailed("clCreateContext", e)
 	}
 	if d.queue = d.cl.CreateCommandQueue(d.context, d.device, queueOutOfOrder, &e); e != 0 {
 		d.cl.ReleaseContext(d.context)
-		return nil, failed("clCreateCommandQueue", e)
+		return nil, clFailed("clCreateCommandQueue", e)
 	}
 	return d, nil
 }
 
-// failed returns the error of a call, or nil. Numbers are those of CL/cl.h.
-func failed(call string, e int32) error {
+// clFailed returns the error of a call, or nil. Numbers are those of CL/cl.h.
+func clFailed(call string, e int32) error {
 	if e == 0 {
 		return nil
 	}
@@ -76,57 +75,57 @@ func failed(call string, e int32) error {
 }
 
 // Name implements [metal.Device].
-func (d *Device) Name() string { return "OpenCL" }
+func (d *clDevice) Name() string { return "OpenCL" }
 
 // Limits implements [metal.Device].
-func (d *Device) Limits() metal.Limits {
-	return metal.Limits{PageSize: pageSize, BufferLength: maxBufferLength, Threads: maxThreads,
+func (d *clDevice) Limits() metal.Limits {
+	return metal.Limits{PageSize: clPage, BufferLength: maxBufferLength, Threads: maxThreads,
 		ThreadgroupMemory: maxThreadgroupMemory}
 }
 
 // Close implements [metal.Device]. It waits for committed command buffers and frees the memory of all buffers.
-func (d *Device) Close() error {
-	err := failed("clFinish", d.cl.Finish(d.queue))
+func (d *clDevice) Close() error {
+	err := clFailed("clFinish", d.cl.Finish(d.queue))
 	d.cl.ReleaseCommandQueue(d.queue)
 	d.cl.ReleaseContext(d.context)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range d.memory {
-		err = errors.Join(err, unmapMemory(m))
+		err = errors.Join(err, clUnmap(m))
 	}
 	d.memory = nil
 	return err
 }
 
-// buffer is memory of the process: kernels get its address.
-type buffer struct{ bytes []byte }
+// clBuffer is memory of the process: kernels get its address.
+type clBuffer struct{ bytes []byte }
 
 // NewBuffer implements [metal.Device].
-func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
+func (d *clDevice) NewBuffer(length int) (metal.Buffer, error) {
 	if length < 1 || length > maxBufferLength {
 		return nil, fmt.Errorf("buffer of %d bytes: want 1 to %d", length, maxBufferLength)
 	}
-	m, err := mapMemory(length)
+	m, err := clMap(length)
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.memory = append(d.memory, m)
-	return &buffer{m[:length:length]}, nil
+	return &clBuffer{m[:length:length]}, nil
 }
 
 // WrapBuffer implements [metal.Device].
-func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
+func (d *clDevice) WrapBuffer(pages []byte) (metal.Buffer, error) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(pages)))
-	if len(pages) == 0 || len(pages)%pageSize != 0 || at%pageSize != 0 {
-		return nil, fmt.Errorf("buffer around %d bytes at %#x: want whole pages of %d", len(pages), at, pageSize)
+	if len(pages) == 0 || len(pages)%clPage != 0 || at%clPage != 0 {
+		return nil, fmt.Errorf("buffer around %d bytes at %#x: want whole pages of %d", len(pages), at, clPage)
 	}
-	return &buffer{pages}, nil
+	return &clBuffer{pages}, nil
 }
 
 // Bytes implements [metal.Buffer].
-func (b *buffer) Bytes() []byte { return b.bytes }
+func (b *clBuffer) Bytes() []byte { return b.bytes }
 
 // Close implements [metal.Buffer]. Command buffers may still use the memory: the device frees it.
-func (b *buffer) Close() {}
+func (b *clBuffer) Close() {}

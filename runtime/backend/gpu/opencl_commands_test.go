@@ -1,4 +1,4 @@
-package opencl
+package gpu
 
 import (
 	"errors"
@@ -10,30 +10,30 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// dispatch is one encoded dispatch. Without a pipeline it is a barrier.
-type dispatch struct {
-	pipeline        *pipeline
+// clDispatch is one encoded dispatch. Without a pipeline it is a barrier.
+type clDispatch struct {
+	pipeline        *clPipeline
 	bindings        [translate.MaxBuffers]metal.Binding
 	memory          [translate.MaxBuffers]int
 	groups, threads metal.Size
 }
 
-// commands is a command buffer.
-type commands struct {
-	device     *Device
-	now        dispatch // as it is set so far
-	dispatches []dispatch
+// clCommands is a command buffer.
+type clCommands struct {
+	device     *clDevice
+	now        clDispatch // as it is set so far
+	dispatches []clDispatch
 	event      uintptr // of its end, from Commit to Wait
 	start      time.Duration
 	err        error
 }
 
 // NewCommands implements [metal.Device].
-func (d *Device) NewCommands() (metal.Commands, error) { return &commands{device: d}, nil }
+func (d *clDevice) NewCommands() (metal.Commands, error) { return &clCommands{device: d}, nil }
 
 // SetPipeline implements [metal.Commands]. It resets the sizes of threadgroup memory.
-func (c *commands) SetPipeline(p metal.Pipeline) {
-	own, ok := p.(*pipeline)
+func (c *clCommands) SetPipeline(p metal.Pipeline) {
+	own, ok := p.(*clPipeline)
 	if !ok {
 		c.fail(fmt.Errorf("set pipeline: %T is not of this device", p))
 		return
@@ -42,9 +42,9 @@ func (c *commands) SetPipeline(p metal.Pipeline) {
 }
 
 // SetBuffers implements [metal.Commands].
-func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
+func (c *clCommands) SetBuffers(first int, bindings []metal.Binding) {
 	for i, b := range bindings {
-		if own, ok := b.Buffer.(*buffer); !ok || b.Offset < 0 || b.Offset%4 != 0 || b.Offset >= len(own.bytes) {
+		if own, ok := b.Buffer.(*clBuffer); !ok || b.Offset < 0 || b.Offset%4 != 0 || b.Offset >= len(own.bytes) {
 			c.fail(fmt.Errorf("set buffer %d: %T from %d on: "+
 				"want a buffer of this device, and a multiple of 4 inside it", first+i, b.Buffer, b.Offset))
 			return
@@ -54,10 +54,10 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 }
 
 // SetThreadgroupMemory implements [metal.Commands].
-func (c *commands) SetThreadgroupMemory(index, length int) { c.now.memory[index] = length }
+func (c *clCommands) SetThreadgroupMemory(index, length int) { c.now.memory[index] = length }
 
 // Dispatch implements [metal.Commands].
-func (c *commands) Dispatch(groups, threads metal.Size) {
+func (c *clCommands) Dispatch(groups, threads metal.Size) {
 	if p := c.now.pipeline; p == nil {
 		c.fail(errors.New("dispatch without a pipeline"))
 		return
@@ -70,10 +70,10 @@ func (c *commands) Dispatch(groups, threads metal.Size) {
 }
 
 // Barrier implements [metal.Commands].
-func (c *commands) Barrier() { c.dispatches = append(c.dispatches, dispatch{}) }
+func (c *clCommands) Barrier() { c.dispatches = append(c.dispatches, clDispatch{}) }
 
 // fail sets the error, unless there is one.
-func (c *commands) fail(err error) {
+func (c *clCommands) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
@@ -81,25 +81,25 @@ func (c *commands) fail(err error) {
 
 // Commit implements [metal.Commands]. The queue runs dispatches in any order but for barriers, one of which begins the
 // command buffer.
-func (c *commands) Commit() {
+func (c *clCommands) Commit() {
 	d := c.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c.start = time.Since(d.begin)
-	c.dispatches = append([]dispatch{{}}, c.dispatches...)
+	c.dispatches = append([]clDispatch{{}}, c.dispatches...)
 	for i := range c.dispatches {
 		if q := &c.dispatches[i]; c.err == nil && q.pipeline == nil {
-			c.fail(failed("clEnqueueBarrierWithWaitList", d.cl.EnqueueBarrierWithWaitList(d.queue, 0, nil, nil)))
+			c.fail(clFailed("clEnqueueBarrierWithWaitList", d.cl.EnqueueBarrierWithWaitList(d.queue, 0, nil, nil)))
 		} else if c.err == nil {
 			c.fail(c.enqueue(q))
 		}
 	}
-	c.fail(failed("clEnqueueMarkerWithWaitList", d.cl.EnqueueMarkerWithWaitList(d.queue, 0, nil, &c.event)))
-	c.fail(failed("clFlush", d.cl.Flush(d.queue)))
+	c.fail(clFailed("clEnqueueMarkerWithWaitList", d.cl.EnqueueMarkerWithWaitList(d.queue, 0, nil, &c.event)))
+	c.fail(clFailed("clFlush", d.cl.Flush(d.queue)))
 }
 
 // enqueue sets the arguments of a dispatch and enqueues it. The device's mutex is held.
-func (c *commands) enqueue(q *dispatch) error {
+func (c *clCommands) enqueue(q *clDispatch) error {
 	if err := q.pipeline.built(); err != nil {
 		return err
 	}
@@ -133,17 +133,17 @@ func (c *commands) enqueue(q *dispatch) error {
 }
 
 // Discard implements [metal.Commands].
-func (c *commands) Discard() { c.fail(errDiscarded) }
+func (c *clCommands) Discard() { c.fail(errCLDiscarded) }
 
-var errDiscarded = errors.New("the command buffer was discarded")
+var errCLDiscarded = errors.New("the command buffer was discarded")
 
 // Wait implements [metal.Commands].
-func (c *commands) Wait() (metal.Timing, error) {
+func (c *clCommands) Wait() (metal.Timing, error) {
 	if c.event == 0 {
 		c.fail(errors.New("the command buffer was not committed"))
 		return metal.Timing{}, c.err
 	}
-	c.fail(failed("clWaitForEvents", c.device.cl.WaitForEvents(1, &c.event)))
+	c.fail(clFailed("clWaitForEvents", c.device.cl.WaitForEvents(1, &c.event)))
 	c.device.cl.ReleaseEvent(c.event)
 	return metal.Timing{Start: c.start, End: time.Since(c.device.begin)}, c.err
 }

@@ -1,4 +1,4 @@
-package opencl
+package gpu
 
 import (
 	"encoding/binary"
@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// source has kernels with a few features of Metal. The tests of runtime/backend/gpu run the shipped kernels on OpenCL.
-const source = `
+// clSource has kernels with a few features of Metal.
+const clSource = `
 #include <metal_stdlib>
 using namespace metal;
 constant bool twice [[function_constant(0)]];
@@ -33,22 +33,22 @@ kernel void lanes(device float *out [[buffer(0)]], ushort lane [[thread_index_in
 }
 `
 
-// open opens a device on the library that PILOTFISH_OPENCL names.
-func open(t *testing.T) *Device {
+// openWitness opens a device on the library that PILOTFISH_OPENCL names.
+func openWitness(t *testing.T) *clDevice {
 	t.Helper()
 	path := os.Getenv("PILOTFISH_OPENCL")
 	if path == "" {
 		t.Skip("PILOTFISH_OPENCL names no library: make opencl")
 	}
-	d, err := Open(path)
+	d, err := openCL(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }
 
-func pipelineOf(t *testing.T, d *Device, name string) metal.Pipeline {
+func clPipelineOf(t *testing.T, d *clDevice, name string) metal.Pipeline {
 	t.Helper()
-	l, err := d.NewLibrary(source)
+	l, err := d.NewLibrary(clSource)
 	require.NoError(t, err)
 	defer l.Close()
 	p, err := l.NewPipeline(name, metal.Constant{Index: 0, Value: name == "scale"})
@@ -57,7 +57,7 @@ func pipelineOf(t *testing.T, d *Device, name string) metal.Pipeline {
 	return p
 }
 
-func floatsOf(t *testing.T, d *Device, values ...float32) metal.Buffer {
+func clFloats(t *testing.T, d *clDevice, values ...float32) metal.Buffer {
 	t.Helper()
 	b, err := d.NewBuffer(max(4*len(values), 4))
 	require.NoError(t, err)
@@ -68,30 +68,30 @@ func floatsOf(t *testing.T, d *Device, values ...float32) metal.Buffer {
 	return b
 }
 
-func at(b metal.Buffer, i int) float32 {
+func clFloat(b metal.Buffer, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(b.Bytes()[4*i:]))
 }
 
-func commandsOf(t *testing.T, d *Device) metal.Commands {
+func clCommandsOf(t *testing.T, d *clDevice) metal.Commands {
 	t.Helper()
 	c, err := d.NewCommands()
 	require.NoError(t, err)
 	return c
 }
 
-func line(n int) metal.Size { return metal.Size{X: n, Y: 1, Z: 1} }
+func clLine(n int) metal.Size { return metal.Size{X: n, Y: 1, Z: 1} }
 
 // TestChain: a dispatch sees the writes of dispatches before a barrier and of earlier command buffers. Buffers begin at
 // their offsets, and a function constant has its value.
 func TestChain(t *testing.T) {
-	d := open(t)
-	p := pipelineOf(t, d, "scale")
-	x := floatsOf(t, d, make([]float32, 300)...)
-	args := floatsOf(t, d, math.Float32frombits(100), 3)
+	d := openWitness(t)
+	p := clPipelineOf(t, d, "scale")
+	x := clFloats(t, d, make([]float32, 300)...)
+	args := clFloats(t, d, math.Float32frombits(100), 3)
 	binary.LittleEndian.PutUint32(x.Bytes()[4*105:], math.Float32bits(1))
 	var all []metal.Commands
 	for range 2 {
-		c := commandsOf(t, d)
+		c := clCommandsOf(t, d)
 		c.SetPipeline(p)
 		for i := range 2 {
 			c.SetBuffers(0, []metal.Binding{
@@ -100,7 +100,7 @@ func TestChain(t *testing.T) {
 			if i > 0 {
 				c.Barrier()
 			}
-			c.Dispatch(line(2), line(64))
+			c.Dispatch(clLine(2), clLine(64))
 		}
 		c.Commit()
 		all = append(all, c)
@@ -110,5 +110,5 @@ func TestChain(t *testing.T) {
 		require.NoError(t, err)
 		assert.Less(t, timing.Start, timing.End)
 	}
-	assert.Equal(t, []float32{216, 1296, 0}, []float32{at(x, 5), at(x, 105), at(x, 104)})
+	assert.Equal(t, []float32{216, 1296, 0}, []float32{clFloat(x, 5), clFloat(x, 105), clFloat(x, 104)})
 }

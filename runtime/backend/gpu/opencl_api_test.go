@@ -1,4 +1,4 @@
-package opencl
+package gpu
 
 import "unsafe"
 
@@ -11,8 +11,8 @@ const (
 	kernelSubGroupSize = 0x2033 // CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE
 )
 
-// api are functions of OpenCL, by their names without cl. Objects are words; a result is 0 or an error.
-type api struct {
+// clAPI are functions of OpenCL, by their names without cl. Objects are words; a result is 0 or an error.
+type clAPI struct {
 	GetPlatformIDs func(room uint32, ids *uintptr, n *uint32) int32
 	GetDeviceIDs   func(platform uintptr, kind uint64, room uint32, ids *uintptr, n *uint32) int32
 	CreateContext  func(properties unsafe.Pointer, n uint32, devices *uintptr, notify uintptr, data unsafe.Pointer,
