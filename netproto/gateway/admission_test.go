@@ -235,3 +235,25 @@ func TestTurnsRandom(t *testing.T) {
 		empty(t, a, devices...)
 	}
 }
+
+// TestTurnsInOrder: equal devices wait in order of arrival, also those that had to wait before.
+func TestTurnsInOrder(t *testing.T) {
+	a, devices := newAdmission(Options{MaxAsks: 99, shares: shares{MaxAsksPerDevice: 9}}, 1), some(20)
+	for range 10 {
+		leave, err := a.take(t.Context(), devices[19], 8, false)
+		require.NoError(t, err)
+		var turns []*turn
+		for _, i := range rand.Perm(19)[:rand.IntN(19)] {
+			mine, err := a.enter(devices[i], 8, false)
+			require.NoError(t, err)
+			turns = append(turns, mine)
+		}
+		for _, mine := range turns {
+			leave()
+			require.False(t, mine.Waits())
+			leave = func() { a.leave(mine.who) }
+		}
+		leave()
+	}
+	empty(t, a, devices...)
+}

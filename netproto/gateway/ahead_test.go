@@ -418,3 +418,64 @@ func TestAheadNotTaken(t *testing.T) {
 			assert.Len(t, w.eventsOf(gateway.Decoded), 3)
 		})
 }
+
+// TestAheadIsReleased: tokens ahead that are over, all sent or cancelled, do not wait for the end of their connection
+// or session.
+func TestAheadIsReleased(t *testing.T) {
+	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}, every: time.Second}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		r.asks(1, path(20, 1))
+		settle()
+		connection, session := w.Hold()
+		for i := range 6 {
+			s, _ := r.follow(wanting(t, 1, path(20, 1), 3))
+			if i%2 == 0 {
+				require.Len(t, rest(t, s), 3)
+			} else {
+				s.CancelRead(3)
+			}
+			settle()
+			assert.Zero(t, connection.Waiting.Load())
+			assert.Zero(t, session.Waiting.Load())
+		}
+		assert.EqualValues(t, 6, min(connection.Ever.Load(), session.Ever.Load()))
+	})
+}
+
+// TestForgottenAfterAhead: a session is dropped only when nothing is decoded for it any more, as [gateway.Upstream]
+// promises.
+func TestForgottenAfterAhead(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: time.Minute}
+	forgotten := make(chan int32, 9)
+	inWorld(t, gateway.Options{AskTimeout: time.Hour, Events: func(e gateway.Event) {
+		if e.Kind == gateway.Forgotten {
+			forgotten <- up.running.Load()
+		}
+	}}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		r.follow(wanting(t, 1, path(20, 1), 16))
+		time.Sleep(90 * time.Second)
+		require.EqualValues(t, 1, up.running.Load())
+		_, err := r.control.Write(netproto.Bye{Session: 1}.Append(nil))
+		require.NoError(t, err)
+		settle()
+		require.Len(t, forgotten, 1)
+		assert.Zero(t, <-forgotten)
+	})
+}
+
+// TestAheadCountsAsWork: a token ahead counts as work of its device: while it has one of two places, another ask of
+// that device waits for the other place, and an ask of another device does not.
+func TestAheadCountsAsWork(t *testing.T) {
+	up := &decoder{fake: &fake{parallel: 2}, every: time.Minute}
+	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		one, two := w.enter(guest{device: 1}), w.enter(guest{device: 2})
+		one.follow(wanting(t, 1, path(20, 1), 1))
+		settle()
+		start := time.Now()
+		two.asks(2, path(20, 2))
+		assert.Less(t, time.Since(start), time.Second)
+		one.asks(1, path(30, 1))
+		assert.Greater(t, time.Since(start), 50*time.Second)
+	})
+}

@@ -125,3 +125,59 @@ func TestBucketSizes(t *testing.T) {
 		}
 	})
 }
+
+// TestMovedDevice: on an open gateway a device counts for the address that it connects from; no address outlasts its
+// devices.
+func TestMovedDevice(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newClients(Options{DeviceRate: 1})
+		for _, from := range []string{"10.0.0.1/32", "10.0.0.2/32"} {
+			here := netip.MustParsePrefix(from)
+			d, err := c.enter(netproto.Hello{Device: netproto.Device{1}}, here, nil)
+			require.NoError(t, err)
+			assert.Same(t, c.places[here], d.client)
+			assert.Equal(t, 1, d.client.devices)
+			d.take()
+			c.leave(d, nil)
+		}
+		assert.Len(t, c.devices, 1, "its rate has not recovered")
+		time.Sleep(time.Minute)
+		c.tidy()
+		assert.Empty(t, c.devices)
+		assert.Empty(t, c.places)
+	})
+}
+
+// TestRemembered: a disconnected device is remembered until all its rates have recovered, those of asks and of syncs,
+// and counts as a new one when it reconnects later.
+func TestRemembered(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		hello := func(device byte) netproto.Hello {
+			return netproto.Hello{Secret: secretA, Device: netproto.Device{device}}
+		}
+		enter := func(c *clients, device byte) *device {
+			d, err := c.enter(hello(device), netip.Prefix{}, nil)
+			require.NoError(t, err)
+			return d
+		}
+		for _, use := range []func(d *device){func(d *device) { d.take() }, func(d *device) { take(d.syncs) }} {
+			c := newClients(Options{
+				DeviceRate: 1, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}},
+			})
+			d := enter(c, 1)
+			use(d)
+			c.leave(d, nil)
+			assert.Len(t, c.devices, 1)
+			c.tidy()
+			assert.Len(t, c.devices, 1)
+			other := enter(c, 2)
+			_, err := c.enter(hello(1), netip.Prefix{}, nil)
+			require.ErrorIs(t, err, netproto.Busy, "another device is connected now")
+			c.leave(other, nil)
+			assert.Same(t, d, enter(c, 1))
+			time.Sleep(time.Second)
+			c.leave(d, nil)
+			assert.Empty(t, c.devices)
+		}
+	})
+}

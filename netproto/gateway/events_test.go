@@ -397,3 +397,15 @@ func TestAnswersAreChecked(t *testing.T) {
 		})
 	}
 }
+
+// TestNoWarmer: an upstream that cannot compute early is not asked to; the sent tokens are known anyway.
+func TestNoWarmer(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, struct{ gateway.Upstream }{up}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		kind, _ := r.say(syncOf(t, 1, path(30, 2)))
+		assert.Equal(t, netproto.KindAck, kind)
+		r.goesOn(1, path(30, 2), []int32{1})
+		assert.Equal(t, 30, up.asked[0].Base)
+	})
+}

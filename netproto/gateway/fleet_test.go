@@ -493,3 +493,26 @@ func TestManySessions(t *testing.T) {
 		assert.Equal(t, 5, need(1))
 	})
 }
+
+// TestAddressRate: on an open gateway anybody can invent devices, so the rate is per address, and is not restored by
+// reconnecting either.
+func TestAddressRate(t *testing.T) {
+	opt := gateway.Options{DeviceRate: 0.01}.With(gateway.Shares{SessionIdle: 8 * time.Second})
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		visit := func(from string) int {
+			r := w.enter(guest{from: from})
+			n := answers(t, r, 5)
+			_ = r.CloseWithError(0, "")
+			settle()
+			return n
+		}
+		assert.Equal(t, []int{5, 3, 0}, []int{visit("10.2.0.1"), visit("10.2.0.1"), visit("10.2.0.1")})
+		assert.Equal(t, 5, visit("10.2.0.2"))
+		time.Sleep(30 * time.Second)
+		assert.Equal(t, 0, visit("10.2.0.1"))
+		time.Sleep(801 * time.Second)
+		_, places := w.Known()
+		assert.Zero(t, places)
+		assert.Equal(t, 5, visit("10.2.0.1"))
+	})
+}

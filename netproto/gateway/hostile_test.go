@@ -25,7 +25,7 @@ import (
 func TestHostile(t *testing.T) {
 	for name, attack := range map[string]func(w *world){
 		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks,
-		"order": hostileOrder, "streams that stay open": hostileStreams,
+		"order": hostileOrder, "bytes on streams": hostileBytes, "streams that stay open": hostileStreams,
 		"many streams": hostileFlood, "unread answers": hostileReader, "control stream later": hostileLater,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -432,3 +432,24 @@ func TestUnaskedBytes(t *testing.T) {
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+// hostileBytes: messages with a few changed bytes. Too many invalid ones close the connection.
+func hostileBytes(w *world) {
+	source := rand.New(rand.NewPCG(3, 4))
+	good := packed(w.t, 1, 0, netproto.RootHash, path(30, 1)).Append(nil)
+	for range 6 {
+		r := w.enter(guest{})
+		for range 50 {
+			b := bytes.Clone(good)
+			for range 1 + source.IntN(4) {
+				b[source.IntN(len(b))] ^= byte(1 + source.IntN(255))
+			}
+			b = b[:1+source.IntN(len(b))]
+			kind, _ := r.say(b)
+			assert.Contains(w.t,
+				[]netproto.Kind{netproto.KindRefusal, netproto.KindAnswer, netproto.KindNeed, netproto.KindAck}, kind)
+		}
+		r.refused(netproto.Answer{}.Append(nil), netproto.Malformed)
+		r.refused(nil, netproto.Malformed)
+	}
+}

@@ -469,3 +469,63 @@ type stating struct {
 }
 
 func (s *stating) Info() gateway.Info { return s.info }
+
+// TestWelcomeUnwanted: a device that does not read its Welcome is disconnected, without a trace.
+func TestWelcomeUnwanted(t *testing.T) {
+	opt := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		g := guest{secret: secretA, from: "10.2.0.1"}
+		r := w.dial(g)
+		r.control.CancelRead(1)
+		hello := g.greeting()
+		_, err := r.control.Write(hello[:5])
+		require.NoError(t, err)
+		settle()
+		_, err = r.control.Write(hello[5:])
+		require.NoError(t, err)
+		assert.Equal(t, netproto.Cancelled, r.ends())
+		settle()
+		refused := w.eventsOf(gateway.Refused)
+		require.Len(t, refused, 1)
+		require.ErrorIs(t, refused[0].Err, netproto.Cancelled)
+		assert.Equal(t, gateway.Event{
+			Kind: gateway.Refused, Address: refused[0].Address, Err: refused[0].Err,
+		}, refused[0])
+		assert.Empty(t, w.eventsOf(gateway.Connected))
+		assert.Zero(t, w.Conns())
+		w.enter(guest{secret: secretA, device: 2})
+	})
+}
+
+// TestLateAnswer: an answer after the deadline, from an upstream that ignores the context, is dropped.
+func TestLateAnswer(t *testing.T) {
+	up := &fake{change: func(terms.Job, *terms.Reply) error {
+		time.Sleep(3 * time.Second)
+		return nil
+	}}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		a := whole(t, 1, path(5, 1))
+		a.Within = 2 * time.Second
+		r := w.enter(guest{})
+		assert.Equal(t, netproto.Refusal{Code: netproto.TooLate}, r.refused(a.Append(nil), netproto.TooLate))
+		a.Within = 4 * time.Second
+		r.answered(a)
+		assert.Len(t, w.eventsOf(gateway.Answered), 1)
+	})
+}
+
+// TestWarmTimeout: computing early has AskTimeout, too.
+func TestWarmTimeout(t *testing.T) {
+	up := &warming{fake: &fake{}}
+	inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		w.enter(guest{}).say(syncOf(t, 1, path(5, 1)))
+		time.Sleep(19 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, up.running())
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		assert.Zero(t, up.running())
+		assert.Empty(t, w.eventsOf(gateway.Refused), "no refusal is reported")
+	})
+}

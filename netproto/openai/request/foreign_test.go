@@ -167,3 +167,14 @@ func TestForeignParts(t *testing.T) {
 		assert.Equal(t, want, got, c.old)
 	}
 }
+
+// TestWithout: fields are removed, and the rest is unchanged.
+func TestWithout(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":1, "x": {"a":2},"b":"é\u00e9"}`: `{"a":1,"b":"é\u00e9"}`, `{"x":1}`: `{}`,
+		`{ "a" : 1.50 }`: `{ "a" : 1.50 }`, `[1]`: `[1]`, `{"a":`: `{"a":`, ``: ``,
+		`["x",1]`: `["x",1]`, `{"x":1,"b":}`: `{"x":1,"b":}`,
+	} {
+		assert.Equal(t, want, string(without([]byte(in), []string{"x"})), in)
+	}
+}

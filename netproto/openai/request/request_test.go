@@ -2,8 +2,11 @@ package request
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -192,6 +195,29 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestReplacementCharacter: the character that stands for invalid bytes is valid itself, in texts and names.
+func TestReplacementCharacter(t *testing.T) {
+	r, wrong := ReadChat([]byte("{\"messages\":[{\"role\":\"developer\",\"content\":\"\ufffd\"}],\"max_tokens\":-1}"),
+		Defaults{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []answer.Message{{Role: "system", Content: "\ufffd"}}, r.Talk.Messages)
+	assert.Zero(t, r.Settings.MaxTokens, "-1 is no limit")
+}
+
+// TestErrorBody: an error has the form of the API of its request, which its path or its header tells.
+func TestErrorBody(t *testing.T) {
+	for path, anthropic := range map[string]bool{"/v1/messages": true, "/v1/messages/count_tokens": true,
+		"/v1/chat/completions": false, "/v1/models": false} {
+		for _, version := range []string{"", "2023-06-01"} {
+			r := &http.Request{URL: &url.URL{Path: path}, Header: http.Header{}}
+			r.Header.Set("Anthropic-Version", version)
+			body := string(Refuse(404, "c", "m").Body(r, "id"))
+			assert.Equal(t, anthropic || version != "", strings.Contains(body, `"request_id":"id"`), body)
+			assert.Equal(t, !anthropic && version == "", strings.Contains(body, `"code":"c"`), body)
+		}
+	}
+}
+
 // TestErrorOf: what clients get for the causes of an end, also if these are wrapped. Other causes are not shown.
 func TestErrorOf(t *testing.T) {
 	for _, c := range []struct {
@@ -289,6 +315,18 @@ func TestTaken(t *testing.T) {
 	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678}})
 	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457}}, o.Tokens)
 	assert.Equal(t, `"<a>&"`, string(Encode("<a>&")))
+
+	plain := &Request{Settings: answer.Settings{Seed: 7}, ignored: []string{"k"}}
+	assert.Nil(t, plain.Origins([]answer.Token{{ID: 1}}), "they were not requested")
+	assert.Equal(t, &Own{Seed: 7, Ignored: []string{"k"}}, plain.Own())
+	assert.Equal(t, &Own{7, []string{"k"}, &answer.Sent{Bytes: 3}}, plain.Ended(answer.Sent{Bytes: 3}))
+
+	for given, want := range map[string]string{`{"a":1}`: `{"a":1}`, `"{\"a\":1}"`: `{"a":1}`, `" "`: "{}"} {
+		c, wrong = ReadChat([]byte(`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f",`+
+			`"arguments":`+given+`}}]}]}`), Defaults{})
+		require.Nil(t, wrong)
+		assert.Equal(t, want, string(c.Talk.Messages[0].Calls[0].Arguments))
+	}
 }
 
 // failing is a model that cannot read chats, or texts, or refuses settings.
@@ -438,5 +476,178 @@ func TestManyThoughts(t *testing.T) {
 		}
 		assert.True(t, thoughts == strings.Repeat(text, n), name)
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20), name)
+	}
+}
+
+// TestRefusedParts: each invalid part is refused by its path, the first one if there are several.
+func TestRefusedParts(t *testing.T) {
+	const user = `{"role":"user","content":"x"}`
+	assistant := func(block string) string {
+		return `"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"y"},` + block + `]}]`
+	}
+	group := func(name string) string {
+		all := make([]string, 65)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"type":"function","name":"%s%d"}`, name, i)
+		}
+		return `{"type":"namespace","name":"` + name + `","tools":[` + strings.Join(all, ",") + `]}`
+	}
+	for _, c := range []struct{ api, body, param, code string }{
+		{"messages", `"messages":[],"system":"s"`, "messages", "missing_required_parameter"},
+		{"messages", `"messages":[{"role":"robot","content":"x"}]`, "messages[0].role", "invalid_value"},
+		{"messages", `"messages":[{"role":"user"}]`, "messages[0].content", "missing_required_parameter"},
+		{"messages", `"messages":[{"role":"user","content":[{"type":"thinking","thinking":"x"}]}]`,
+			"messages[0].content[0].type", "invalid_value"},
+		{"messages", `"messages":[{"role":"user","content":[{"type":"redacted_thinking"}]}]`,
+			"messages[0].content[0].type", "invalid_value"},
+		{"messages", assistant(`{"type":"image"}`), "messages[1].content[1].type", "invalid_value"},
+		{"messages", assistant(`{"type":"tool_use","id":"c","name":"f"},{"type":"tool_result","tool_use_id":"c"}`),
+			"messages[1].content[2].type", "invalid_value"},
+		{"messages", `"messages":[` + user + `],"n":2`, "n", "unsupported_parameter"},
+		{"messages", `"messages":[` + user + `],"container":"c"`, "container", "unsupported_parameter"},
+		{"messages", `"messages":[` + user + `],"tools":[{"name":"f"}],"tool_choice":{"type":"some"}`,
+			"tool_choice.type", "invalid_value"},
+		{"messages", `"messages":[` + user + `],"tools":[{"name":"f","allowed_callers":["x"]}]`,
+			"tools[0].allowed_callers", "unsupported_parameter"},
+		{"messages", assistant(`{"type":"text","text":"z"}`) + `,"output_config":{"format":{"type":"json_object"}}`,
+			"messages[1]", "invalid_value"},
+		{"messages", assistant(`{"type":"text","text":"z"}`) + `,"thinking":{"type":"enabled","budget_tokens":9}`,
+			"messages[1]", "invalid_value"},
+		{"chat", `"messages":[{"role":"user","content":7}],"best_of":2`, "messages[0].content", "invalid_value"},
+		{"chat", `"messages":[` + user + `],"stop":{}`, "stop", "invalid_value"},
+		{"chat", `"messages":[` + user + `],"logit_bias":{"1":-100.5}`, "logit_bias", "invalid_value"},
+		{"chat", `"messages":[` + user + `],"chat_template_kwargs":{"thinking":true}`, "chat_template_kwargs.thinking",
+			"unsupported_parameter"},
+		{"chat", `"messages":[` + user + `],"temperature":-1,"tools":[{"type":"function","function":{"name":"f"}}],` +
+			`"tool_choice":"required","response_format":{"type":"json_object"}`, "temperature", "invalid_value"},
+		{"responses", `"input":[]`, "input", "missing_required_parameter"},
+		{"responses", `"input":"x","include":7`, "include", "invalid_value"},
+		{"responses", `"input":"x","tools":[` + group("a") + `,` + group("b") + `]`, "tools", "invalid_value"},
+		{"responses", `"input":"x","tools":[{"type":"namespace","name":"n","tools":[` + group("a") + `]}]`,
+			"tools[0].tools[0].type", "invalid_value"},
+	} {
+		_, wrong := read(c.api, `{`+c.body+`}`, Defaults{Thinks: strings.Contains(c.body, "budget_tokens")})
+		if assert.NotNil(t, wrong, c.body) {
+			assert.Equal(t, []string{c.param, c.code}, []string{wrong.Param, wrong.Code}, c.body)
+		}
+	}
+	for field, good := range map[string]string{"separate_reasoning": `true`, "stream_reasoning": `true`,
+		"reasoning_format": `"auto"`} {
+		for value, ok := range map[string]bool{good: true, `"deepseek"`: field == "reasoning_format", `false`: false} {
+			_, wrong := ReadChat([]byte(`{"messages":[`+user+`],"`+field+`":`+value+`}`), Defaults{Thinks: true})
+			assert.Equal(t, ok, wrong == nil, "%s: %s", field, value)
+		}
+	}
+}
+
+// TestTurnsOfMessages: the parts of turns in Anthropic's form that have a place in a prompt, and the beginning of the
+// answer.
+func TestTurnsOfMessages(t *testing.T) {
+	const user = `{"role":"user","content":"u"}`
+	const call = `{"type":"tool_use","id":"c","name":"f"}`
+	for _, c := range []struct {
+		turns, rest string
+		thinks      bool
+		want        string // role, thought, text and calls of each turn, and the beginning of the answer
+	}{
+		{user, ``, false, "user//u/0 "},
+		{`{"role":"system","content":"s"},` + user, ``, false, "system//s/0 user//u/0 "},
+		{user + `,{"role":"assistant","content":"a"}`, ``, false, "user//u/0 a"},
+		{user + `,{"role":"assistant","content":""}`, `,"thinking":{"type":"adaptive"}`, true, "user//u/0 "},
+		{user + `,{"role":"assistant","content":"a"}`, `,"thinking":{"type":"disabled"}`, true, "user//u/0 a"},
+		{user + `,{"role":"assistant","content":""}`, `,"output_config":{"format":{"type":"json_object"}}`, false,
+			"user//u/0 "},
+		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` + call + `]}`, ``, false,
+			"user//u/0 assistant//a/1 "},
+		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"t"}]},` +
+			user, ``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
+		{user + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},` + user, ``, false,
+			"user//u/0 user//u/0 "},
+		{user, `,"tool_choice":{"type":"auto"}`, false, "user//u/0 "},
+		{user, `,"tools":[{"name":"f"}],"tool_choice":{"type":"none"}`, false, "user//u/0 "},
+	} {
+		r, wrong := ReadMessages([]byte(`{"messages":[`+c.turns+`]`+c.rest+`}`), Defaults{Thinks: c.thinks})
+		require.Nil(t, wrong, c.turns)
+		got := ""
+		for _, m := range r.Talk.Messages {
+			got += fmt.Sprintf("%s/%s/%s/%d ", m.Role, m.Thought, m.Content, len(m.Calls))
+		}
+		assert.Equal(t, c.want, got+r.prefix)
+	}
+}
+
+// TestMessagesTaken: what a request of Anthropic's API asks.
+func TestMessagesTaken(t *testing.T) {
+	r, wrong := ReadMessages([]byte(`{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"u"},`+
+		`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"},`+
+		`{"type":"tool_use","id":"d","name":"g","input":{"a":1}}]},`+
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","content":"r"},`+
+		`{"type":"text","text":"v"}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},`+
+		`"allowed_callers":["direct"]}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`), Defaults{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant",
+		Calls: []answer.Call{{ID: "c", Name: "f", Arguments: []byte("{}")},
+			{ID: "d", Name: "g", Arguments: []byte(`{"a":1}`)}}},
+		{Role: "tool", Content: "r"}, {Role: "user", Content: "v"}}, r.Talk.Messages)
+	require.Len(t, r.Talk.Tools, 1)
+	assert.Equal(t, `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}`,
+		string(r.Talk.Tools[0]))
+	assert.Equal(t, []any{"required", true}, []any{r.Choice.Mode, r.Single})
+}
+
+// remembers is a server that keeps an answer.
+type remembers struct{ keeps }
+
+func (remembers) Talk(string) ([]answer.Message, bool) {
+	return []answer.Message{{Role: "user", Content: "u"},
+		{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f"}}}}, true
+}
+
+func (remembers) Item(id string) (answer.Message, bool) {
+	return answer.Message{Role: "assistant", Calls: []answer.Call{{ID: "d", Name: "f"}}}, id == "i"
+}
+
+// TestContinued: a request of OpenAI's newer API continues an answer.
+func TestContinued(t *testing.T) {
+	before, _ := remembers{}.Talk("")
+	r, wrong := ReadResponse([]byte(`{"instructions":"s","previous_response_id":"p","metadata":{"a":"b"},`+
+		`"input":[{"type":"function_call_output","call_id":"c","output":"r"}]}`), Defaults{}, remembers{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, before[0], before[1],
+		{Role: "tool", Content: "r"}}, r.Talk.Messages)
+	assert.Equal(t, []any{1, json.RawMessage(`{"a":"b"}`), nil}, []any{r.From, r.Echo["metadata"], r.Echo["user"]})
+	_, wrong = ReadResponse([]byte(`{"previous_response_id":"p","input":[]}`), Defaults{}, remembers{})
+	require.NotNil(t, wrong)
+	assert.Equal(t, "input", wrong.Param)
+
+	const reference = `{"input":[{"type":"item_reference","id":%q},` +
+		`{"type":"function_call_output","call_id":"d","output":"r"}]}`
+	r, wrong = ReadResponse(fmt.Appendf(nil, reference, "i"), Defaults{}, remembers{})
+	require.Nil(t, wrong, "the call of an item that is kept can be answered")
+	item, _ := remembers{}.Item("i")
+	assert.Equal(t, []answer.Message{item, {Role: "tool", Content: "r"}}, r.Talk.Messages)
+	_, wrong = ReadResponse(fmt.Appendf(nil, reference, "j"), Defaults{}, remembers{})
+	require.NotNil(t, wrong)
+	assert.Equal(t, "input[0].id", wrong.Param)
+}
+
+// TestThoughtNames: what an assistant thought has two names, of which clients send both, with one of them empty or in
+// another form.
+func TestThoughtNames(t *testing.T) {
+	for fields, want := range map[string]string{`"reasoning":"a"`: "a", `"reasoning_content":"b"`: "b",
+		`"reasoning":"a","reasoning_content":""`: "a", `"reasoning":"a","reasoning_content":["b"]`: "a",
+		`"reasoning":{"b":1},"reasoning_content":null`: ""} {
+		r, wrong := ReadChat([]byte(`{"messages":[{"role":"assistant","content":"x",`+fields+`}]}`), Defaults{})
+		require.Nil(t, wrong)
+		assert.Equal(t, want, r.Talk.Messages[0].Thought, fields)
+	}
+}
+
+// TestToolNames: the characters and the length of a function's name.
+func TestToolNames(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	for name, want := range map[string]bool{"a": true, "aZ_09.-": true, long: true, long + "a": false, "": false,
+		"a b": false, "é": false, "a\n": false} {
+		assert.Equal(t, want, toolName.MatchString(name), name)
 	}
 }
