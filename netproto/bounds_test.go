@@ -235,6 +235,71 @@ func TestFrameLengths(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooLong, "whatever limit the reader has")
 }
 
+// TestFrameHeaders: a length is refused if its coding is too long, padded or cut, and nothing is read after it.
+func TestFrameHeaders(t *testing.T) {
+	for _, c := range []struct {
+		length []byte
+		want   error
+	}{
+		{nil, io.ErrUnexpectedEOF},
+		{[]byte{0x80}, io.ErrUnexpectedEOF},
+		{[]byte{0xff, 0xff, 0xff}, io.ErrUnexpectedEOF},
+		{[]byte{0x80, 0x00}, ErrValue},
+		{[]byte{0x85, 0x80, 0x00}, ErrValue},
+		{[]byte{0x80, 0x80, 0x80, 0x80, 0x80}, ErrValue},
+		{[]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, ErrTooLong},
+		{[]byte{0x80, 0x80, 0x80, 0x80, 0x7f}, ErrTooLong},
+	} {
+		b := append([]byte{byte(KindSync)}, c.length...)
+		rest := bytes.NewReader(b)
+		if !errors.Is(c.want, io.ErrUnexpectedEOF) {
+			rest.Reset(append(slices.Clone(b), 1, 2, 3))
+		}
+		_, _, err := ReadFrame(rest, math.MaxInt)
+		assert.ErrorIs(t, err, c.want, "%x", b)
+		assert.Equal(t, c.want != io.ErrUnexpectedEOF, rest.Len() == 3, "%x", b)
+	}
+	_, _, err := ReadFrame(bytes.NewReader(nil), MaxMessage)
+	assert.Equal(t, io.EOF, err, "no frame")
+}
+
+// TestUnknownValues: a byte with one of some values is refused if it has another.
+func TestUnknownValues(t *testing.T) {
+	for _, f := range []struct {
+		kind          Kind
+		field         string
+		values        int
+		before, after []byte
+	}{
+		{KindSync, "coding", 3, zeros(4 + 1 + 1), zeros(1)},
+		{KindAsk, "coding", 3, zeros(4 + 1 + 1), append(zeros(1), askTail...)},
+		{KindWelcome, "audit", 2, append(uv(Version), zeros(1+1+4)...), zeros(3)},
+		{KindWelcome, "other template", 2, append(uv(Version), zeros(1+1+4+1+2)...), nil},
+	} {
+		for v := range 256 {
+			var err error
+			b := frame(f.kind, slices.Concat(f.before, []byte{byte(v)}, f.after))
+			switch f.kind {
+			case KindSync:
+				_, _, err = ParseSync(b)
+			case KindAsk:
+				_, _, err = ParseAsk(b)
+			default:
+				_, _, err = ParseWelcome(b)
+			}
+			if v < f.values {
+				require.NoError(t, err, "%s %s %d", f.kind, f.field, v)
+				continue
+			}
+			fault, ok := errors.AsType[*ParseError](err)
+			require.True(t, ok, "%s %s %d", f.kind, f.field, v)
+			require.Equal(t, ParseError{f.kind.String(), f.field, ErrValue}, *fault)
+			require.EqualError(t, err, "parse "+f.kind.String()+": "+f.field+": "+ErrValue.Error())
+		}
+	}
+	assert.Equal(t, 8, Path{Base: 5, Delta: Delta{Count: 3}}.Position())
+}
+
 // TestDurations: durations are sent in whole milliseconds, rounded up, or in whole microseconds, rounded down. Negative
 // ones become 0, and the max is 50 days.
 func TestDurations(t *testing.T) {

@@ -96,6 +96,8 @@ func TestCodecRefuses(t *testing.T) {
 		_, err := NewCodec(vocab, Dictionary{})
 		assert.ErrorIs(t, err, ErrValue)
 	}
+	_, err = NewCodec(768, Dictionary{ID: 7, Bytes: []byte("no dictionary")})
+	assert.ErrorContains(t, err, "codec: dictionary 7: ")
 }
 
 // allocated returns the number of bytes that a call allocates: the min of several, because other goroutines may

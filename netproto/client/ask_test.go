@@ -236,6 +236,27 @@ func TestBaseOfOldConnection(t *testing.T) {
 	})
 }
 
+// TestBaseOfOldConnectionLater: the same if another path was sent on the new connection in between.
+func TestBaseOfOldConnectionLater(t *testing.T) {
+	s := &script{reply: func(conn int, _ netproto.Ask) []byte {
+		if conn == 1 {
+			time.Sleep(time.Minute)
+		}
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Within: time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		s.retire(c)
+		for _, path := range [][]int32{{9, 8, 7}, ids(20)} {
+			_, err := session.Ask(t.Context(), terms.Question{Context: path, Within: time.Minute})
+			require.NoError(t, err)
+		}
+		assert.Equal(t, []int{0, 0, 0}, s.bases())
+	})
+}
+
 // TestNeed: a gateway that needs the path from a position gets it from there if it holds our prefix, else all of it;
 // tokens that it no longer holds are not a base of later asks.
 func TestNeed(t *testing.T) {
@@ -760,6 +781,68 @@ func TestReset(t *testing.T) {
 			default:
 				t.Error(name + ": the gateway goes on")
 			}
+		})
+	}
+}
+
+// TestResetOfAsk: if the gateway resets the stream of an ask, the error has the code of the reset, and the ask is not
+// repeated.
+func TestResetOfAsk(t *testing.T) {
+	asks := 0
+	s := &script{raw: func(stream *quic.Stream) {
+		asks++
+		stream.CancelRead(quic.StreamErrorCode(netproto.Busy))
+		stream.CancelWrite(quic.StreamErrorCode(netproto.Busy))
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
+		assert.ErrorIs(t, err, netproto.Busy)
+		assert.NotErrorIs(t, err, ErrProtocol)
+		assert.Equal(t, 1, asks)
+	})
+}
+
+// TestResetUnsent: the rest of an ask with an ended context is not sent.
+func TestResetUnsent(t *testing.T) {
+	var why chan error
+	s := &script{raw: func(stream *quic.Stream) {
+		time.Sleep(time.Minute)
+		_, err := io.ReadAll(stream)
+		why <- err
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		why = make(chan error, 1)
+		_, session := s.dial(t, func(o *Options) { o.Identity.Vocab = 1 << 20 })
+		_, err := session.Ask(t.Context(), terms.Question{Context: scattered(500_000), Within: 10 * time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		stopped, ok := errors.AsType[*quic.StreamError](<-why)
+		require.True(t, ok)
+		assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
+	})
+}
+
+// TestAnswersOfSync: only an Ack completes a sync; its payload is counted in any case.
+func TestAnswersOfSync(t *testing.T) {
+	for reply, want := range map[string]error{
+		string(refuse(netproto.TooLarge)):                     netproto.TooLarge,
+		string(netproto.Answer{}.Append(nil)):                 ErrProtocol,
+		string(netproto.Need{Hash: 1}.Append(nil)):            ErrProtocol,
+		string([]byte{byte(netproto.KindNeed), 1, 0}):         ErrProtocol,
+		string([]byte{byte(netproto.KindAck), 0x80, 0x00}):    ErrProtocol,
+		string([]byte{byte(netproto.KindRefusal), 2, 11, 99}): ErrProtocol,
+	} {
+		s := &script{sync: func(netproto.Sync) []byte { return []byte(reply) }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.dial(t, nil)
+			up, down, err := session.Sync(t.Context(), ids(3))
+			assert.ErrorIs(t, err, want, "%x", reply)
+			assert.ErrorContains(t, err, "sync: ")
+			n := len(s.syncs) // after a Need it is repeated
+			if reply[1] == 0x80 {
+				reply = "" // this is no message
+			}
+			assert.Equal(t, []int{n * len(s.syncs[0].Append(nil)), n * len(reply)}, []int{up, down}, "%x", reply)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -250,6 +252,159 @@ func TestEarlyAsks(t *testing.T) {
 		asks.Wait()
 		_, n := s.count()
 		assert.Equal(t, 13, n)
+	})
+}
+
+// TestFewStreams: if the gateway permits few streams, fewer asks are sent before the Welcome and the others wait; one
+// that permits none cannot be used.
+func TestFewStreams(t *testing.T) {
+	s := &script{reply: always(1), streams: 3}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.retired(t)
+		l, err := c.link(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, l.first, 2, "and the control stream")
+		var asks sync.WaitGroup
+		for i := range 6 {
+			asks.Go(func() {
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(4 + i), Within: time.Minute})
+				assert.NoError(t, err)
+			})
+		}
+		asks.Wait()
+	})
+	s = &script{streams: -1}
+	inAir(t, s, func(t *testing.T, a *air) {
+		start := time.Now()
+		_, err := Dial(t.Context(), s.addr, s.opt)
+		assert.ErrorContains(t, err, "too many open streams")
+		assert.Less(t, time.Since(start), time.Second)
+	})
+}
+
+// TestRestartedUnwelcome: if a restarted gateway accepts no 0-RTT, and then refuses the repeated Hello or has another
+// certificate, an ask returns that, and is not sent there again.
+func TestRestartedUnwelcome(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		s := &script{reply: always(1), hello: func(conn int) []byte {
+			if conn == 2 {
+				return refuse(netproto.WrongSecret)
+			}
+			return nil
+		}}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.retired(t)
+			s.stop()
+			pair := s.pair
+			if replaced {
+				certificate, key, err := gateway.NewCertificate("localhost")
+				require.NoError(t, err)
+				pair, err = tls.X509KeyPair(certificate, key)
+				require.NoError(t, err)
+			}
+			s.listen(t, pair, netproto.ALPN)
+			start := time.Now()
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
+			_, pin := errors.AsType[*PinError](err)
+			assert.Equal(t, []bool{replaced, !replaced}, []bool{pin, errors.Is(err, netproto.WrongSecret)}, "%v", err)
+			assert.NotErrorIs(t, err, netproto.TooLate)
+			assert.Less(t, time.Since(start), time.Second)
+			_, asks := s.count()
+			assert.Equal(t, 1, asks)
+		})
+	}
+}
+
+// TestLazy: a lazy client returns at once, and connects without being asked. Connect returns the Welcome or the
+// refusal.
+func TestLazy(t *testing.T) {
+	s := &script{hello: func(conn int) []byte {
+		if conn == 2 {
+			return refuse(netproto.WrongSecret)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		start := time.Now()
+		c, _ := s.dial(t, nil)
+		assert.Zero(t, time.Since(start))
+		settle()
+		hellos, _ := s.count()
+		assert.Equal(t, []int{1, 1}, []int{hellos, c.Stats().Connections})
+		w, err := c.Connect(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "large", w.Model)
+		c, _ = s.dial(t, nil)
+		w, err = c.Connect(t.Context())
+		assert.ErrorIs(t, err, netproto.WrongSecret)
+		assert.ErrorContains(t, err, "connect: ")
+		assert.Zero(t, w)
+	})
+}
+
+// deaf is a network without sockets.
+type deaf struct{ *air }
+
+func (deaf) listen(netip.AddrPort) (packetConn, error) { return nil, unreachable }
+
+// TestNoSocket: a device that can open no socket is told so.
+func TestNoSocket(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		o := s.opt
+		o.network = deaf{a}
+		_, err := Dial(t.Context(), s.addr, o)
+		_, failed := errors.AsType[*ConnectError](err)
+		assert.True(t, failed)
+		assert.ErrorIs(t, err, syscall.ENETUNREACH)
+	})
+}
+
+// TestUnwelcome: an ask on a refused connection that is not closed yet is sent on another one, unless that is useless.
+// No Bye is sent before a Welcome.
+func TestUnwelcome(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		for code, repeat := range map[netproto.Code]bool{netproto.Busy: true, netproto.WrongSecret: false} {
+			c, session := s.dial(t, nil)
+			require.NoError(t, c.connect(t.Context()))
+			l := &link{c: c, qc: c.current.qc, ready: make(chan struct{})}
+			l.err = &ConnectError{s.addr, netproto.Refusal{Code: code}}
+			assert.False(t, l.unwelcome(), "not yet")
+			assert.Zero(t, l.bye(1))
+			close(l.ready)
+			assert.True(t, l.unwelcome())
+			assert.Zero(t, l.bye(1))
+			err := l.fault(t.Context(), l.wait(t.Context()))
+			assert.ErrorIs(t, err, code)
+			assert.Equal(t, repeat, errors.Is(err, errRepeat))
+			assert.False(t, l.usable())
+			_, _, err = session.difference(l, ids(3))
+			assert.ErrorIs(t, err, code)
+			assert.Equal(t, repeat, errors.Is(err, errRepeat))
+		}
+	})
+}
+
+// TestRetiredMeanwhile: a connection that is retired before an ask has registered takes nothing from it: the ask is
+// sent on another one.
+func TestRetiredMeanwhile(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.retired(t)
+		l := &link{c: c, retired: true}
+		made := &attempt{done: make(chan struct{}), link: l}
+		close(made.done)
+		c.attempt = made
+		_, up, err := session.once(t.Context(), ids(3), func(*link, netproto.Path) message {
+			t.Error("it encodes the ask")
+			return message{}
+		})
+		assert.Equal(t, errRepeat, err)
+		assert.Zero(t, up+l.open)
+		c.attempt = nil
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
+		assert.NoError(t, err)
 	})
 }
 

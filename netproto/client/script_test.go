@@ -34,6 +34,7 @@ type script struct {
 	broken     func(n int) bool // the handshake of the n-th connection is aborted
 	ahead      int              // in the Welcome
 	no0RTT     bool
+	streams    int64  // that a client may open; 0: quic-go's default
 	dictionary uint32 // in the Welcome
 	context    int    // limit in the Welcome; 0 means 1000
 	air        *air   // network with it, at gatewayAt; nil: the real network
@@ -94,7 +95,8 @@ func (s *script) listen(t *testing.T, pair tls.Certificate, protocol string) {
 		}
 		return nil, nil
 	}
-	l, err := transport.ListenEarly(keys, &quic.Config{Allow0RTT: !s.no0RTT, MaxIdleTimeout: 5 * time.Minute})
+	l, err := transport.ListenEarly(keys, &quic.Config{Allow0RTT: !s.no0RTT, MaxIdleTimeout: 5 * time.Minute,
+		MaxIncomingStreams: s.streams})
 	require.NoError(t, err)
 	s.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())

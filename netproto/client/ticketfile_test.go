@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -174,6 +176,64 @@ func TestTicketFolderBroken(t *testing.T) {
 	blocked := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	ticketFolder(blocked).Put("k", realSession(t)) // nowhere to write: the ticket is lost, without an error
+}
+
+// TestTicketFolderBounds: a ticket is kept up to a maximum length. If its file cannot be replaced, no other is left.
+func TestTicketFolderBounds(t *testing.T) {
+	dir := ticketFolder(held.TempDir(t))
+	_, inner, err := realSession(t).ResumptionState()
+	require.NoError(t, err)
+	key := sha256.Sum256([]byte("k"))
+	sized := func(n int) *tls.ClientSessionState {
+		s, err := tls.NewResumptionState(make([]byte, n), inner)
+		require.NoError(t, err)
+		return s
+	}
+	empty, err := newTicketFile(key, sized(0), time.Now())
+	require.NoError(t, err)
+	most := (ticketLongest - len(empty)) / 4 * 3 // bytes in base 64
+	for n, good := range map[int]bool{most: true, most + 1: false} {
+		s := sized(n)
+		dir.Put("k", s)
+		_, err := os.Stat(dir.file(key))
+		assert.Equal(t, good, err == nil)
+		have, ok := dir.Get("k")
+		require.Equal(t, good, ok)
+		assert.True(t, !good || state(t, s) == state(t, have))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir.file(key), "x"), 0o700))
+	dir.Put("k", realSession(t))
+	left, err := os.ReadDir(string(dir))
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "no temporary file")
+}
+
+// TestTicketRefused: a ticket is dropped only if the gateway replied and aborted the handshake.
+func TestTicketRefused(t *testing.T) {
+	for i, c := range []struct {
+		err  error
+		kept bool
+	}{
+		{&quic.TransportError{Remote: true, ErrorCode: 0x100 + 40}, false},
+		{fmt.Errorf("around: %w", &quic.TransportError{Remote: true, ErrorCode: 0x100 + 20}), false},
+		{&quic.TransportError{ErrorCode: 0x100 + 40}, true},
+		{&quic.TransportError{Remote: true, ErrorCode: quic.InternalError}, true},
+		{&quic.IdleTimeoutError{}, true},
+	} {
+		s := new(tls.ClientSessionState)
+		x := &tickets{cache: newCache(), addr: "a:1"}
+		x.Put("a", s)
+		_, ok := x.Get("a")
+		require.True(t, ok)
+		x.refused(c.err)
+		x.Put("a", nil) // the attempt failed
+		again, ok := x.Get("a")
+		assert.Equal(t, []bool{c.kept, c.kept}, []bool{ok, again == s}, "%d", i)
+		x.Put("a", nil)
+		x.refused(c.err)
+		_, ok = x.Get("a")
+		assert.Equal(t, c.kept, ok, "%d: also if it fails after that", i)
+	}
 }
 
 // TestPin: a gateway without a certificate does not match the pin.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -414,4 +415,77 @@ func TestGated(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTooLateAfterFailure: the error of an ask that ends before the Welcome also contains the cause of the previous
+// failure.
+func TestTooLateAfterFailure(t *testing.T) {
+	s := &script{reply: always(1), mute: func(conn int) bool { return conn > 2 }, hello: func(conn int) []byte {
+		if conn == 2 {
+			time.Sleep(100 * time.Millisecond) // the ticket of the next connection arrives meanwhile
+			return netproto.Refusal{Code: netproto.Busy, Detail: "come later"}.Append(nil)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.retired(t)
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		assert.ErrorIs(t, err, netproto.Busy)
+		assert.ErrorContains(t, err, "come later")
+		hellos, _ := s.count()
+		assert.Equal(t, []int{3, 3}, []int{hellos, c.Stats().Connections}, "the deadline passed on the last one")
+	})
+}
+
+// TestClosedLater: a port that closes later is also reported with 0-RTT, and costs no ticket.
+func TestClosedLater(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		var seen attempts
+		c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
+		_, err := c.Connect(t.Context())
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		a.silence(true)
+		a.set(func() { a.closed[gatewayAt] = true })
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: 2 * time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		require.EqualError(t, err, "ask: "+netproto.TooLate.Error()+
+			": no connection to the gateway at 10.0.0.1:4433: connection refused")
+		assert.Greater(t, len(seen.get()), 3, "each closed port is found within 70 ms")
+		a.silence(false)
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
+		require.NoError(t, err)
+		settle()
+		assert.Equal(t, 1, c.Stats().Early)
+	})
+}
+
+// TestLongestTexts: the longest name of a model and the longest detail arrive; a longer message ends the connection.
+func TestLongestTexts(t *testing.T) {
+	long := strings.Repeat("x", 1024)
+	welcome := netproto.Welcome{Model: long}.Append(nil)
+	s := &script{hello: func(int) []byte { return welcome }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		for i, b := range [][]byte{
+			netproto.Refusal{Code: netproto.Draining, Detail: long}.Append(nil),
+			{byte(netproto.KindRefusal), 0x81, 0x20}, // 4097 bytes
+		} {
+			c, _ := s.dial(t, nil)
+			w, err := c.Connect(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, long, w.Model)
+			l, err := c.link(t.Context())
+			require.NoError(t, err)
+			l.begin() // else draining ends the connection, too
+			_, err = s.controls[i].Write(b)
+			require.NoError(t, err)
+			settle()
+			assert.False(t, l.usable())
+			assert.Equal(t, i == 0, l.qc.Context().Err() == nil)
+			l.end()
+		}
+	})
 }

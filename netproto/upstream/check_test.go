@@ -135,6 +135,22 @@ func TestCheckFinds(t *testing.T) {
 				}
 				return fails
 			}}, "answers", Fail, "500"},
+		"500 for a context that it may have": {failing("1,9,19,", 1), "cache", Fail, "500"},
+		"500 for a context that it has":      {failing("1,9,19,", 2), "cache", Fail, "500"},
+		"500 for one client":                 {failing("2,10,20,", 1), "clients apart", Fail, "500"},
+		"500 for another client":             {failing("2,10,20,", 2), "clients apart", Fail, "500"},
+		"500 after an audit": {&fakeengine.Engine{Dialect: "sglang",
+			Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+				if r.URL.Path != "/generate" || bytes.Contains(b, []byte("-trial-")) {
+					return false
+				} else if !bytes.Contains(b, []byte(`"logprob_start_len":-1`)) {
+					turn.Store(1)
+				} else if turn.CompareAndSwap(1, 0) {
+					w.WriteHeader(500)
+					return true
+				}
+				return false
+			}}, "audit", Fail, "500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			turn.Store(0)
@@ -156,6 +172,21 @@ func TestCheckFinds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failing is an engine that fails at the n-th question about a context with a text.
+func failing(text string, n int) *fakeengine.Engine {
+	asked := 0
+	return &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+		if r.URL.Path != "/generate" || !bytes.Contains(b, []byte("["+text)) {
+			return false
+		}
+		if asked++; asked != n {
+			return false
+		}
+		w.WriteHeader(500)
+		return true
+	}}
 }
 
 // replying answers questions with a reply without audits.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -309,6 +310,21 @@ func TestNoEngine(t *testing.T) {
 	} {
 		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": h}), "one"))
 		assert.ErrorContains(t, err, name)
+	}
+}
+
+// TestOptions: an Upstream without engines, vocabulary or draws, or with a negative number of questions, is refused.
+func TestOptions(t *testing.T) {
+	for text, change := range map[string]func(*Options){
+		"no engine is given":                func(o *Options) { o.URLs = nil },
+		"Vocabulary and Draw are required":  func(o *Options) { o.Draw = nil },
+		"Vocabulary and Draw are required ": func(o *Options) { o.Vocabulary = nil },
+		"Parallel is negative":              func(o *Options) { o.Parallel = -1 },
+	} {
+		o := options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "llama"}}), "one")
+		change(&o)
+		_, err := Open(t.Context(), o)
+		assert.EqualError(t, err, "upstream: "+strings.TrimSpace(text))
 	}
 }
 

@@ -609,6 +609,67 @@ func TestStoredPart(t *testing.T) {
 	}
 }
 
+// TestStoredAudits: of two audits of one context, the better kind is stored, and of one kind the longer one.
+func TestStoredAudits(t *testing.T) {
+	audit := func(from int, v terms.Verify) remembered {
+		return remembered{auditFrom: from, verify: v, Reply: terms.Reply{Audited: 10 - from}}
+	}
+	none, late, early := audit(0, 0), audit(3, terms.EachChoice), audit(2, terms.EachChoice)
+	none.Audited = 0
+	exact := audit(5, terms.EachScore)
+	for _, c := range []struct{ before, now, want remembered }{
+		{none, late, late}, {late, none, late}, {late, early, early}, {early, late, early}, {late, late, late},
+		{early, exact, exact}, {exact, early, exact},
+	} {
+		got := c.before.with(c.now)
+		assert.Equal(t, []any{c.want.auditFrom, c.want.verify, c.want.Audited},
+			[]any{got.auditFrom, got.verify, got.Audited}, "%+v", c)
+	}
+}
+
+// TestRefusedByEngine: the client is told what it can act on: to wait, or that its context is too long.
+func TestRefusedByEngine(t *testing.T) {
+	for status, want := range map[int]netproto.Refusal{
+		429: {Code: netproto.TooFast, RetryAfter: time.Second}, 503: {Code: netproto.Busy, RetryAfter: time.Second},
+		413: {Code: netproto.TooLarge},
+	} {
+		said := &dialect.StatusError{Request: "POST /x", Status: status, RetryAfter: time.Second}
+		err := refused(fmt.Errorf("around: %w", said))
+		no, ok := errors.AsType[netproto.Refusal](err)
+		require.True(t, ok)
+		assert.NotEmpty(t, no.Detail)
+		no.Detail = ""
+		assert.Equal(t, want, no)
+		assert.ErrorIs(t, err, said)
+	}
+	for _, err := range []error{
+		nil, &dialect.StatusError{Status: 500, RetryAfter: time.Second}, dialect.ErrReply, netproto.Busy,
+	} {
+		assert.Equal(t, err, refused(err))
+	}
+}
+
+// TestGivenUpEarly: a question that its client cancels before answers usually take so long starts no check of the
+// engine; one whose deadline has passed does, however short it was.
+func TestGivenUpEarly(t *testing.T) {
+	for why, found := range map[error]bool{
+		netproto.TooLate: true, context.DeadlineExceeded: true, context.Canceled: false, netproto.Cancelled: false,
+	} {
+		m := &member{suspect: make(chan struct{}, 1)}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		if why == context.DeadlineExceeded {
+			past, end := context.WithDeadlineCause(t.Context(), time.Now(), netproto.Cancelled)
+			defer end()
+			ctx = past
+		}
+		m.stats.Open = 1
+		m.leave(ctx, dialect.Ask{}, dialect.Reply{}, ctx.Err(), 0)
+		assert.Len(t, m.suspect, map[bool]int{true: 1}[found], "%v", why)
+		assert.Equal(t, []any{uint64(1), uint64(0), 0}, []any{m.stats.Cancelled, m.stats.Failed, m.stats.Open})
+	}
+}
+
 // TestRefusals: whether waiting helps after the reply of an engine to a first request, and what is reported.
 func TestRefusals(t *testing.T) {
 	said := func(status int) error { return &dialect.StatusError{Request: "GET /x", Status: status, Said: "no"} }

@@ -226,7 +226,8 @@ func TestParseURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://a:1/": "http://a:1", "https://a/b/": "https://a/b", "a:1": "", "http://": "", "http://u:p@a": "",
 		"http://a?b": "",
-		"http://a#b": "", "file:///x": "", "ftp://a": "", "http://[::1]:8000": "http://[::1]:8000",
+		"http://a#b": "", "http://a:b": "", "http://[": "",
+		"file:///x": "", "ftp://a": "", "http://[::1]:8000": "http://[::1]:8000",
 	} {
 		u, err := ParseURL(text)
 		assert.Equal(t, want == "", err != nil, text)
