@@ -160,6 +160,7 @@ func hostileShapes() []hostile {
 		{"five dimensions", one(F32, 1, 1, 1, 1, 1), ErrShape, "tensor[0].dimensions"},
 		{"2³²-1 dimensions", header(1, 0).str("a").u32(math.MaxUint32).zeros(999), ErrShape, "tensor[0].dimensions"},
 		{"size 0", one(F32, 0), ErrShape, "tensor[0].shape"},
+		{"shape cut off", header(1, 0).str("a tensor with a long name").u32(2).u64(8), io.ErrUnexpectedEOF, "tensor[0].shape"},
 		{"last size 0 after a large one", one(F32, 8, 1<<20, 1, 0), ErrShape, "tensor[0].shape"},
 		{"size 2⁶⁴-1", one(F32, max64), ErrOverflow, "tensor[0].shape"},
 		{"2³²·2³²: elements overflow to 0", one(F32, 1<<32, 1<<32), ErrOverflow, "tensor[0]"},

@@ -132,10 +132,16 @@ func TestWriterRefuses(t *testing.T) {
 		do   func(w *Writer)
 		want error
 	}{
-		"empty key":         {func(w *Writer) { Put(w, "", true) }, ErrName},
-		"key twice":         {func(w *Writer) { Put(w, "a", true); PutArray(w, "a", []bool{}) }, ErrDuplicate},
-		"text not UTF-8":    {func(w *Writer) { Put(w, "a", "\xff") }, ErrUTF8},
-		"zero value":        {func(w *Writer) { w.PutValue("a", Value{}) }, ErrType},
+		"empty key":      {func(w *Writer) { Put(w, "", true) }, ErrName},
+		"key twice":      {func(w *Writer) { Put(w, "a", true); PutArray(w, "a", []bool{}) }, ErrDuplicate},
+		"text not UTF-8": {func(w *Writer) { Put(w, "a", "\xff") }, ErrUTF8},
+		"zero value":     {func(w *Writer) { w.PutValue("a", Value{}) }, ErrType},
+		"many elements": {func(w *Writer) {
+			w.PutValue("a", Value{kind: KindArray, elem: KindUint8, n: maxElements + 1})
+		}, ErrLimit},
+		"long text": {func(w *Writer) {
+			w.PutValue("a", Value{kind: KindString, b: make([]byte, maxString+1)})
+		}, ErrLimit},
 		"alignment 24":      {func(w *Writer) { Put(w, alignmentKey, uint32(24)) }, ErrAlignment},
 		"alignment text":    {func(w *Writer) { Put(w, alignmentKey, "32") }, &TypeError{}},
 		"empty name":        {func(w *Writer) { w.Declare("", F32, 1) }, ErrName},

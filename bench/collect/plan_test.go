@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -313,6 +314,67 @@ func TestRemoteFollow(t *testing.T) {
 	got = nil
 	require.NoError(t, r.follow(t.Context(), []int32{8}, 2, s, more))
 	assert.Equal(t, []int32{1, 2}, got)
+}
+
+// TestRemoteFails: a gateway that gives no session or no answer ends a text, which gets no token instead.
+func TestRemoteFails(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		for _, far := range []engine.Far{noSession{}, oneCloud{&flaky{fails: 99}}} {
+			r := &remote{far: far}
+			none := func(int32) bool {
+				assert.Fail(t, "a token without an answer")
+				return false
+			}
+			assert.ErrorIs(t, r.follow(t.Context(), []int32{1}, 3, terms.Sampling{}, none), errFlaky)
+			_, err := r.read(t.Context(), []int32{1, 2}, 1)
+			assert.ErrorIs(t, err, errFlaky)
+			r.close()
+		}
+	})
+}
+
+// noSession is a gateway that begins no session.
+type noSession struct{}
+
+func (noSession) Session(context.Context) (engine.Cloud, func(), error) { return nil, nil, errFlaky }
+
+// TestClosedModels: a model that is closed, or whose gateway is away, ends a plan or its run, and no text is stored.
+func TestClosedModels(t *testing.T) {
+	o := demoOptions(t, 1, engine.Options{})
+	o.Reference, o.Labels = Given, nil
+	p := plan(t, o)
+	require.NoError(t, o.Edge.Close())
+	path := newFile(t)
+	_, err := p.Run(t.Context(), path, nil)
+	assert.ErrorIs(t, err, engine.ErrClosed)
+	_, err = NewPlan(o)
+	assert.ErrorIs(t, err, engine.ErrClosed)
+	o.Edge = open(t, demo.Small(), engine.Options{})
+	o.Reference, o.Far = Routed, noSession{}
+	_, err = plan(t, o).Run(t.Context(), newFile(t), nil)
+	assert.ErrorIs(t, err, errFlaky)
+	w, err := trace.Create(path, p.settings)
+	require.NoError(t, err)
+	assert.Zero(t, w.Prompts())
+	require.NoError(t, w.Close())
+}
+
+// TestInsistent: only a question that fails ends the decoding, not one that was given up as the decoding ended.
+func TestInsistent(t *testing.T) {
+	var why error
+	c := insistent{&flaky{fails: 2}, func(err error) { why = err }}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Ask(over, engine.CloudQuestion{})
+	assert.Error(t, err)
+	assert.NoError(t, why)
+	_, err = c.Ask(t.Context(), engine.CloudQuestion{})
+	assert.ErrorIs(t, err, errFlaky)
+	assert.Equal(t, err, why)
+	why = nil
+	_, err = c.Ask(t.Context(), engine.CloudQuestion{})
+	assert.NoError(t, err)
+	assert.NoError(t, why)
 }
 
 // counting is a cloud that calls a function.

@@ -121,6 +121,14 @@ func TestBalanceHostile(t *testing.T) {
 	}
 }
 
+// TestBalanceAtLimits: the greatest possible values are read.
+func TestBalanceAtLimits(t *testing.T) {
+	for _, text := range []string{`{"budget":0}`, `{"budget":1,"tokens":4503599627370496,"escalations":4503599627370496}`,
+		`{"confidences":[0,1` + strings.Repeat(",0", maxConfidences-2) + `]}`} {
+		assert.NoError(t, json.Unmarshal([]byte(text), new(Balance)), text)
+	}
+}
+
 // FuzzBalance: any balance that is read can be used for decisions, and is written as it was read.
 func FuzzBalance(f *testing.F) {
 	f.Add([]byte(`{"budget":0.07,"tokens":1000,"escalations":68,"confidences":[0.1,0.9]}`), uint64(0))

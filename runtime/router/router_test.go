@@ -233,6 +233,24 @@ func TestWant(t *testing.T) {
 	}
 }
 
+// TestExplain: the threshold that is shown is that of the decision, also of a policy without confidences.
+func TestExplain(t *testing.T) {
+	for p, want := range map[Policy]float64{Never: 0, Always: 1, Margin: 0.8} {
+		r, err := New(Options{Policy: p})
+		require.NoError(t, err)
+		head := headOf(0.625, 0.375)
+		gap, entropy, threshold := r.Explain(0, 0, head)
+		assert.Equal(t, []float64{0.25, float64(head.Entropy), want}, []float64{gap, entropy, threshold}, p)
+		assert.NoError(t, r.Fits(7), "only a network has a width")
+	}
+	net, err := NewNet([]Layer{{In: 2, Out: 1, Weight: []float32{1, 1}, Bias: []float32{0}}}, false)
+	require.NoError(t, err)
+	r, err := New(Options{Policy: Learned, Net: net})
+	require.NoError(t, err)
+	assert.NoError(t, r.Fits(2))
+	assert.ErrorContains(t, r.Fits(3), "of width 2, those of the model are 3 wide")
+}
+
 // here is a device without support for routers, there supports them, and full cannot load any.
 type (
 	here  struct{ backend.Device }

@@ -135,6 +135,9 @@ func TestConfigRefused(t *testing.T) {
 	}
 	_, err := loaded(t, "--limit", "questions=5", "--config", clitest.ConfigFileOf(t, "limit: {questions: many}"))
 	require.ErrorContains(t, err, ":1: ", "also if the command line overrides it")
+	t.Setenv("PILOTFISH_CLOUD_SLOTS", "many")
+	_, err = loaded(t)
+	require.ErrorContains(t, err, "the environment variable PILOTFISH_CLOUD_SLOTS: --slots")
 }
 
 // TestCloudWarns: each problem that does not prevent the start is in the log.

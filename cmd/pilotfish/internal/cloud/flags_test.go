@@ -69,6 +69,114 @@ func TestAccess(t *testing.T) {
 		assert.Contains(t, who.say, c.say)
 		assert.False(t, who.made)
 	}
+	kept := filepath.Join(t.TempDir(), "new", "token")
+	for made := range 2 {
+		who, err := accessFlags{}.tokens(far, kept)
+		require.NoError(t, err)
+		require.Len(t, who.tokens, 1)
+		assert.Equal(t, made == 0, who.made, "the operator sees it once")
+		b, err := os.ReadFile(kept)
+		require.NoError(t, err)
+		assert.Equal(t, string(who.tokens[0].Secret)+"\n", string(b))
+		assert.Len(t, string(who.tokens[0].Secret), 32, "24 random bytes in base64")
+		info, err := os.Stat(kept)
+		require.NoError(t, err)
+		assert.False(t, readableByOthers(info))
+	}
+}
+
+// TestTokenRefused: a token that is short, double or contradicts --open is refused, and no message shows a secret.
+func TestTokenRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	given, far := accessFlags{given: true, file: file}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7)}
+	const a, b = clitest.SecretA, clitest.SecretB
+	for _, c := range []struct {
+		f                       accessFlags
+		content, variable, want string
+	}{
+		{given, " \n# nothing\n\n", "unset", "it has no access token"},
+		{accessFlags{given: true, file: file + "x"}, "", "unset", "--token-file: open"},
+		{accessFlags{}, "", "", "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
+		{accessFlags{}, "", a[1:] + "\n", "PILOTFISH_TOKEN has 15 bytes"},
+		{given, "lab:" + a + "\nnext:" + b[1:] + "\n", "unset", "line 2: the access token has 15 bytes"},
+		{given, "secretsecret\n", "unset", "line 1: the access token has 12 bytes: give at least 16"},
+		{given, "\nlab:" + a + " rate=fast\n", "unset", `line 2: limit 1 of "lab": rate needs a number above 0`},
+		{given, "lab:" + a + " " + b + "\n", "unset", "write rate=N, devices=N or private"},
+		{given, "lab:" + a + " rate=2 private=yes\n", "unset", `line 1: limit 2 of "lab": write rate=N`},
+		{accessFlags{given: true, file: file, open: true}, "lab:" + a, "unset", "--open serves all devices"},
+		{accessFlags{open: true}, "", a, "--open serves all devices"},
+		{accessFlags{}, "", "unset", "the access token cannot be stored"},
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
+		if t.Setenv(cli.TokenVariable, c.variable); c.variable == "unset" {
+			require.NoError(t, os.Unsetenv(cli.TokenVariable))
+		}
+		who, err := c.f.tokens(far, "")
+		require.ErrorContains(t, err, c.want)
+		assert.False(t, who.made)
+		for _, secret := range []string{a[1:], b[1:], "secretsecret"} {
+			assert.NotContains(t, err.Error(), secret)
+		}
+	}
+	damaged := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(damaged, []byte("short"), 0o600))
+	_, err := accessFlags{}.tokens(far, damaged)
+	require.ErrorContains(t, err, "has 5 bytes", "it is not replaced")
+	left, err := os.ReadFile(damaged)
+	require.NoError(t, err)
+	assert.Equal(t, "short", string(left))
+}
+
+// TestCloudModel: a gateway has one model. Flags of a model that runs here are named if they have no effect.
+func TestCloudModel(t *testing.T) {
+	for args, want := range map[string][2]string{ // what stderr says, and the error
+		"":                             {"", "there is no model"},
+		"-m m --upstream u":            {"", "leave one of them out"},
+		"-m m --threads 3":             {"", ""},
+		"-m m --tokenizer t":           {"", "--tokenizer is for engines"},
+		"--upstream u":                 {"", "an engine needs --tokenizer FILE"},
+		"--upstream u --tokenizer t":   {"", ""},
+		"--upstream u --ctx 5 --exact": {"no effect has --ctx, --exact\n", "an engine needs --tokenizer FILE"},
+	} {
+		var said strings.Builder
+		c, f := cloudCommand(&cli.App{})
+		require.NoError(t, c.ParseFlags(strings.Fields(args)))
+		err := f.checkModel(c.Flags(), &said)
+		if want[1] == "" {
+			require.NoError(t, err, args)
+		} else {
+			require.ErrorContains(t, err, want[1], args)
+		}
+		assert.Equal(t, want[0] == "", said.Len() == 0, args)
+		assert.Contains(t, said.String(), want[0])
+	}
+}
+
+// TestCloudOwnCertificate: the key of the generated certificate is only readable by its owner, and a damaged one is
+// not replaced. Without a folder to keep it in, one has to be given.
+func TestCloudOwnCertificate(t *testing.T) {
+	clitest.OwnFolders(t)
+	dir := filepath.Join(t.TempDir(), "new")
+	f := new(cloudCommandFlags)
+	c, err := f.certificate(dir)
+	require.NoError(t, err)
+	again, err := f.certificate(dir)
+	require.NoError(t, err)
+	assert.Equal(t, c.Certificate, again.Certificate)
+	info, err := os.Stat(filepath.Join(dir, "cloud.key"))
+	require.NoError(t, err)
+	assert.False(t, readableByOthers(info))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloud.key"), []byte("damaged"), 0o600))
+	_, err = f.certificate(dir)
+	require.Error(t, err)
+	f.cert, f.key = filepath.Join(dir, "cloud.crt"), filepath.Join(dir, "cloud.key")
+	_, err = f.certificate(dir)
+	require.ErrorContains(t, err, "--cert "+f.cert)
+	for _, name := range []string{"XDG_CONFIG_HOME", "HOME", "AppData"} {
+		t.Setenv(name, "")
+	}
+	_, err = new(cloudCommandFlags).secure(new(engine.GatewayOptions), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.ErrorContains(t, err, "give one with --cert and --key")
 }
 
 // TestGarbagePercent: the additional garbage is limited to an eighth of the free memory, and to 1 GiB.
@@ -124,4 +232,9 @@ func TestGreetForeign(t *testing.T) {
 		[]string{"engine a: vllm\x1b[2J serves b", "  a note"})
 	assert.Equal(t, "listening on :7, open\nengine a: vllm␛[2J serves b\n  a note\n", errs.String())
 	assert.Equal(t, "01"+strings.Repeat("00", 31)+"\n", out.String())
+	made := access{made: true, tokens: []engine.GatewayToken{{Secret: clitest.SecretA}}}
+	errs.Reset()
+	greet(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1}, made, nil)
+	assert.Contains(t, errs.String(), "PILOTFISH_TOKEN="+clitest.SecretA+" pilotfish run -m SMALL.gguf --cloud HOST:7 "+
+		"--pin 0100")
 }

@@ -174,6 +174,9 @@ func TestTicketsAreRenewed(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
 		t.Setenv(name, "")
 	}
+	none, err := f.ticketKeys(begin)
+	require.NoError(t, err)
+	assert.Empty(t, none)
 	renew(50)
 	assert.Equal(t, 1, strings.Count(log.String(), "level="), "without a folder there are no keys to renew")
 }

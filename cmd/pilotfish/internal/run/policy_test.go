@@ -64,6 +64,10 @@ func TestPlan(t *testing.T) {
 		assert.Equal(t, want.Options, p.options, args)
 		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
 	}
+	_, err := parsedRun(t, "--cloud h:1 --budget-state x --router "+with).plan()
+	require.ErrorContains(t, err, "--budget-state and the fixed threshold of the router's certificate exclude each other")
+	_, err = parsedRun(t, "--cloud h:1 --budget 0.05 --budget-state x --router "+with).plan()
+	require.NoError(t, err)
 }
 
 // demoRuns starts a gateway with the demo's large model, and returns a function that runs the small one on a question.
@@ -354,6 +358,30 @@ func TestBudgetStateTogether(t *testing.T) {
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, left, 1)
+}
+
+// TestBudgetStateKept: a balance that cannot be continued is an error, and its file stays as it is.
+func TestBudgetStateKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	k, one := keptBalance{path: path}, router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}
+	require.NoError(t, k.add(router.Options{Policy: router.Margin, Budget: 0.1}, one))
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		text, want string
+		o          router.Options
+	}{
+		{string(good), "belongs to a budget of", router.Options{Policy: router.Margin, Budget: 0.2}},
+		{string(good), `policy "sometimes"`, router.Options{Policy: "sometimes", Budget: 0.1}},
+		{"damaged", "is not the balance of a budget", router.Options{Policy: router.Margin, Budget: 0.1}},
+		{strings.Repeat(" ", maxBalance+1), "--budget-state: ", router.Options{Policy: router.Margin, Budget: 0.1}},
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+		require.ErrorContains(t, k.add(c.o, one), c.want)
+		left, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, c.text, string(left))
+	}
 }
 
 // TestExplainAudit: an audit explains only the small model's tokens in its range.

@@ -77,6 +77,21 @@ func TestWelcomeRefused(t *testing.T) {
 	}
 }
 
+// TestWelcomeOnce: the check of the gateway's welcome runs once it is there, and no more after an error.
+func TestWelcomeOnce(t *testing.T) {
+	ended, checked := 0, 0
+	w := newCloudWatch(func(error) { ended++ }, nil, nil)
+	w.expect(func() error { checked++; return errors.New("it cannot verify") })
+	assert.Zero(t, checked, "there is no welcome yet")
+	w.attempted(nil)
+	w.attempted(nil)
+	w.welcomed()
+	assert.Equal(t, []int{1, 1}, []int{checked, ended})
+	w = newCloudWatch(nil, nil, nil)
+	w.attempted(nil)
+	assert.NoError(t, w.failed(), "nothing is required")
+}
+
 // TestWhy: what the connection lacks explains a missing answer, and nothing if all questions were answered.
 func TestWhy(t *testing.T) {
 	w, warned := newCloudWatch(nil, nil, nil), 0

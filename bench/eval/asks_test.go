@@ -1,0 +1,163 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// with returns r with verification and answers ahead.
+func with(r Run, margin float64, ahead int) Run {
+	r.Verify, r.Ahead = &margin, ahead
+	return r
+}
+
+// TestDialNames: the names of runs tell verification and answers ahead, so that runs in a file of answers differ.
+func TestDialNames(t *testing.T) {
+	ahead := at(router.Margin, 0.5)
+	ahead.Ahead = 2
+	assert.Equal(t, []string{"never verified 0", "margin 0.5 verified 0.25 ahead 8", "learned 7% verified 12",
+		"margin 0.5 ahead 2"},
+		Names([]Run{with(Run{Policy: router.Never}, 0, 1), with(at(router.Margin, 0.5), 0.25, 8),
+			with(Run{Policy: router.Learned, Budget: 0.07}, 12, 0), ahead}))
+	assert.True(t, Run{Ahead: 1}.plain() && Run{}.plain())
+	assert.False(t, with(Run{}, 0, 0).plain() || Run{Ahead: 2}.plain())
+	r := RunReport{Policy: "margin", Threshold: new(0.5), Verify: new(0.0), Ahead: 4}
+	assert.Equal(t, "margin 0.5 verified 0 ahead 4", r.Name())
+}
+
+// TestSummarizeVerified: a run with verification reports what was known, replaced and answered ahead; a run of the
+// router alone does not. Without any token, no share is undefined.
+func TestSummarizeVerified(t *testing.T) {
+	set, runs, l := comparedRuns()
+	verified := with(at(router.Margin, 0.5), 0, 8)
+	for i, q := range set.Questions {
+		a := made(q.ID, verified.Name(), "right", "ce")
+		a.Known, a.Turned, a.Ahead = i, 2, 3*i
+		l.answers[key{q.ID, a.Run}] = a
+	}
+	r := Summarize(set, append(runs, verified), l)
+	one := r.Runs[3]
+	assert.Equal(t, []any{verified.Name(), 0.0, 8}, []any{one.Name(), *one.Verify, one.Ahead})
+	assert.Equal(t, []float64{1.5, 2, 4.5}, []float64{*one.Known, *one.Turned, *one.CloudAhead})
+	for _, plain := range r.Runs[:3] {
+		assert.True(t, plain.Known == nil && plain.Turned == nil && plain.CloudAhead == nil, plain.Name())
+	}
+	q, ok := one.Quality()
+	assert.Equal(t, []any{stats.Interval{Value: 1, Low: *one.AccuracyLow, High: 1}, true}, []any{q, ok})
+	one.Accuracy = nil
+	q, ok = one.Quality()
+	assert.Equal(t, []any{*one.Agreement, true}, []any{q, ok}, "of answers that are not graded")
+	_, ok = new(RunReport).Quality()
+	assert.False(t, ok)
+
+	for i := range set.Questions {
+		set.Questions[i].Grade = nil
+	}
+	oracle := Summarize(set, runs, l).Runs[3]
+	assert.True(t, oracle.Name() == Oracle && oracle.Accuracy == nil, "nothing is graded")
+	empty := made("a", "never", "silent", "")
+	l = NewLog(Settings{}, About{})
+	l.answers[key{"a", "never"}] = empty
+	r = Summarize(set, runs[:1], l)
+	assert.Equal(t, []float64{0, 0}, []float64{r.Runs[0].EscalatedShare, r.Runs[0].Tokens})
+}
+
+// TestDialled: verification without a margin gives the large model's text for any router, and no answer is taken from
+// another threshold. With a wide margin it changes nothing. Answers ahead change no token.
+func TestDialled(t *testing.T) {
+	racing.Spare(t)
+	ahead := at(router.Margin, 0.5)
+	ahead.Ahead = 8
+	runs := []Run{{Policy: router.Always}, at(router.Margin, 0.5), ahead,
+		with(at(router.Margin, 0.5), 0, 8), with(at(router.Margin, 0.51), 0, 8), with(at(router.Margin, 0.5), 1000, 1)}
+	o := demoOptions(t, 3, runs...)
+	o.Every = 7
+	require.NoError(t, o.Run(t.Context()))
+	of := func(q task.Question, run int) Answer {
+		a, ok := o.Log.Answer(q.ID, runs[run].Name())
+		require.True(t, ok)
+		require.NoError(t, a.validate(Names(runs)))
+		return a
+	}
+	turned, known := 0, 0
+	for _, q := range o.Set.Questions {
+		always, router, ahead := of(q, 0), of(q, 1), of(q, 2)
+		assert.Equal(t, router.Tokens, ahead.Tokens)
+		assert.Equal(t, router.Asks, ahead.Asks+ahead.Known)
+		assert.Equal(t, router.Missed, ahead.Missed)
+		assert.Zero(t, always.Turned+router.Turned+router.Known)
+		for run := 3; run <= 4; run++ {
+			a := of(q, run)
+			assert.Equal(t, always.Tokens, a.Tokens, a.Run)
+			assert.Empty(t, a.Missed, a.Run)
+			assert.Empty(t, a.Same, "questions of verification depend on the threshold")
+			assert.GreaterOrEqual(t, a.Asks+a.Known, (len(a.Tokens)-1)/8, "at least one for every eighth token")
+			turned += a.Turned
+			known += a.Known
+		}
+		far := of(q, 5)
+		assert.Equal(t, router.Tokens, far.Tokens, "with this margin all tokens are accepted")
+		assert.Equal(t, router.Missed, far.Missed)
+		assert.Zero(t, far.Turned)
+	}
+	assert.Positive(t, turned)
+	assert.Positive(t, known)
+}
+
+// TestTakerCounts: the counts of an answer, event by event.
+func TestTakerCounts(t *testing.T) {
+	x := taker{prompt: 10}
+	for _, e := range []draft.Event{
+		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Token: 5, Local: 4}},
+		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Known, Token: 5, Local: 5}},
+		{Escalation: &draft.Escalation{Pos: 14, Outcome: draft.Dropped, Audited: 7, Missed: make([]terms.Finding, 3)}},
+		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}}, {Ahead: &draft.Ahead{Tokens: 7, Used: 2}},
+		{Preview: &draft.Preview{}}, {Warming: &draft.Warming{}},
+	} {
+		x.take(e)
+	}
+	assert.NoError(t, x.failed)
+	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Needless: []int{3}}, x.a)
+	assert.Equal(t, 13, x.until, "a known token adds no comparison")
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2, AuditedTo: 15}})
+	assert.Equal(t, []int{15, 2}, []int{x.until, x.a.Audited}, "with verification it does")
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 19, Outcome: draft.Miss, Token: 1, Audited: 3,
+		Missed: []terms.Finding{{Pos: 16}, {Pos: 18}}}})
+	assert.Equal(t, []any{5, []int{6, 8}, 20}, []any{x.a.Audited, x.a.Missed, x.until})
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 30, Outcome: draft.Hit, Token: 1, ByAhead: true}})
+	assert.Equal(t, 20, x.until, "an answer ahead compares no tokens")
+	x.take(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: draft.ErrDeadline}})
+	assert.ErrorIs(t, x.failed, draft.ErrDeadline)
+}
+
+// TestRestFails: a missing audit of the last tokens is a missing answer, and names why the context ended.
+func TestRestFails(t *testing.T) {
+	over := errors.New("over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	k := &taker{prompt: 10, a: Answer{Tokens: make([]int32, 4), Origins: "eeee"}}
+	err := k.auditRest(ctx, silent{}, make([]int32, 10))
+	_, again := errors.AsType[*unanswered](err)
+	assert.True(t, again)
+	assert.ErrorIs(t, err, draft.ErrDeadline)
+	cancel(over)
+	assert.Equal(t, over, k.auditRest(ctx, silent{}, make([]int32, 10)))
+}
+
+// silent is a large model that gives no answer.
+type silent struct{}
+
+func (silent) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
+	return engine.CloudAnswer{}, draft.ErrDeadline
+}
