@@ -814,8 +814,10 @@ func TestResetUnsent(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		why = make(chan error, 1)
 		_, session := s.dial(t, func(o *Options) { o.Identity.Vocab = 1 << 20 })
+		start := time.Now()
 		_, err := session.Ask(t.Context(), terms.Question{Context: scattered(500_000), Within: 10 * time.Second})
 		require.ErrorIs(t, err, netproto.TooLate)
+		assert.Equal(t, 10*time.Second, time.Since(start), "it does not wait until the gateway reads")
 		stopped, ok := errors.AsType[*quic.StreamError](<-why)
 		require.True(t, ok)
 		assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)

@@ -240,8 +240,9 @@ func TestNextEngine(t *testing.T) {
 				for _, url := range before {
 					share[url]++
 				}
+				assert.Len(t, share, 3)
 				for url, n := range share {
-					assert.InDelta(t, 20, n, 12, url)
+					assert.InDelta(t, 20, n, 17, url) // by chance it is further off once in 10⁵ times
 				}
 				f.on.Store(true)
 				for s := range uint64(60) {
