@@ -346,14 +346,45 @@ func TestOrigins(t *testing.T) {
 		s.ServeHTTP(w, r)
 		if c.from != "" && c.status == 200 {
 			assert.Equal(t, http.StatusNoContent, w.Code, "a preflight request needs no key")
+			assert.Empty(t, w.Body.String(), "nothing follows")
 			assert.Equal(t,
 				"authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
 			assert.Equal(t, "600", w.Header().Get("Access-Control-Max-Age"))
 			assert.Equal(t, "GET, POST, DELETE, OPTIONS", w.Header().Get("Access-Control-Allow-Methods"))
 		} else {
-			assert.NotEqual(t, http.StatusNoContent, w.Code)
+			assert.Equal(t, map[bool]int{true: 401, false: 403}[c.from == ""], w.Code)
+			assert.Empty(t, w.Header().Get("Access-Control-Allow-Methods"), "a foreign page is told nothing")
+			assert.Empty(t, w.Header().Get("Access-Control-Allow-Headers"))
 		}
 	}
+}
+
+// TestCountRefused: counting the tokens of a prompt is refused like an answer to it, and waits for a place like one.
+func TestCountRefused(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
+	for body, want := range map[string]int{`{}`: 400, `{` + hello + `,"model":"other"}`: 404, `{` + hello + `}`: 200} {
+		assert.Equal(t, want, ask(t, s, messages+"/count_tokens", body).Code, body)
+	}
+	place, err := s.gate.enter(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 429, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Code)
+	place.leave()
+	assert.Equal(t, 200, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Code, "the place is given back")
+}
+
+// TestNotTCP: a client of a socket without ports is known by the socket's name.
+func TestNotTCP(t *testing.T) {
+	var log bytes.Buffer
+	s := newTestServer(t, &fakeModel{}, func(o *Options) {
+		o.Hosts, o.Log = []string{"localhost"}, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	r := post(t.Context(), "/v1/completions", `{"prompt":"x"}`)
+	r.RemoteAddr = "@"
+	assert.Equal(t, "@", s.client(r))
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	assert.Equal(t, http.StatusForbidden, w.Code, "its host is example.com")
+	assert.Contains(t, log.String(), " from=@ ")
 }
 
 // TestTransport: errors of a request that do not depend on its content.

@@ -217,6 +217,28 @@ func TestStretches(t *testing.T) {
 	}
 }
 
+// TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.
+func TestTextHasItsTokens(t *testing.T) {
+	for text, want := range map[string][]string{"a <b\n<tool|x": {"a", " <b", "\n<toolx"},
+		"a\n\n<to<t": {"a", "\n\n<to", "<t"}, "a ": {"a", " "}} {
+		p, got, of := &play{stretches: []string{text}, limit: 100}, []string(nil), ""
+		a := Answer{Model: p, Session: p, Prompt: []int32{9}, Calls: Calls{One: []byte("one")}}
+		a.Emit = func(x Piece) error {
+			got = append(got, x.Text)
+			assert.NotEmpty(t, x.Tokens)
+			for _, one := range x.Tokens {
+				of += one.Text
+			}
+			return nil
+		}
+		_, err := a.Run(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		shown, _, _ := strings.Cut(text, "|")
+		assert.Equal(t, shown, of)
+	}
+}
+
 // TestAfterThought: the first token after a thought that was generated on its own is generated again, with the settings
 // of the answer.
 func TestAfterThought(t *testing.T) {

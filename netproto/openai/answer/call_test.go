@@ -28,7 +28,8 @@ func finds(text string, n int) (got string, s *callFinder) {
 			return got, s
 		}
 	}
-	return got + s.flush(), s
+	got += s.flush()
+	return got + s.flush(), s // the second one has nothing
 }
 
 // TestCallFinder: for any pieces, the text before a call is returned without trailing blanks, and nothing of the call.

@@ -125,6 +125,44 @@ func TestServedPrompts(t *testing.T) {
 	assert.Equal(t, "<|endoftext|><|im_start|><|im_end|>", text(s.Infill(answer.Infill{})))
 }
 
+// TestServedScores: each token of a scored text has its log-probability and the best tokens; a reader may end early.
+func TestServedScores(t *testing.T) {
+	s := served(t, clitest.TinyModel(t, "q8_0")).NewSession()
+	var got []answer.Token
+	for one, err := range s.Score(t.Context(), []int32{1, 2, 3}, 2) {
+		require.NoError(t, err)
+		got = append(got, one)
+	}
+	require.Len(t, got, 3)
+	for i, one := range got[1:] {
+		assert.EqualValues(t, i+2, one.ID)
+		assert.Negative(t, one.LogProb)
+		assert.Len(t, one.Top, 2)
+	}
+	for one, err := range s.Score(t.Context(), []int32{1, 2, 3}, 2) {
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, one.ID)
+		break
+	}
+	require.NoError(t, s.Close())
+	for _, err := range s.Score(t.Context(), []int32{1}, 0) {
+		assert.Error(t, err, "the session is closed")
+	}
+}
+
+// TestServedClosed: a model that was closed shows nothing of its tokens.
+func TestServedClosed(t *testing.T) {
+	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
+	require.NoError(t, err)
+	s, err := newServedModel(m)
+	require.NoError(t, err)
+	assert.NotEmpty(t, s.Bytes('a'))
+	assert.Equal(t, "<|im_end|>", s.Name(end))
+	require.NoError(t, m.Close())
+	assert.Empty(t, s.Bytes('a'))
+	assert.Empty(t, s.Name(end))
+}
+
 // TestKeyFile: keys are in lines, with blanks around them and comments between them.
 func TestKeyFile(t *testing.T) {
 	const first, second = "first-key-0123456789", "second-key-0123456789"

@@ -140,6 +140,23 @@ func TestServeDrainTime(t *testing.T) {
 	})
 }
 
+// TestServeEndsConnections: a client that has not sent its request when the server ends has a second, and then loses
+// its connection: it cannot hold the server up.
+func TestServeEndsConnections(t *testing.T) {
+	inServer(t, func(t *testing.T, c *clients, stop func() time.Duration) {
+		client := c.send(t, "GET /health HTTP/1.1\r\nHost")
+		synctest.Wait()
+		assert.Equal(t, time.Second, stop())
+		ended := time.Now()
+		rest, err := io.ReadAll(client)
+		require.NoError(t, err)
+		assert.Empty(t, rest)
+		assert.Zero(t, time.Since(ended), "not only at the limit for headers")
+	})
+	assert.NoError(t, ignoreClosed(http.ErrServerClosed))
+	assert.ErrorIs(t, ignoreClosed(net.ErrClosed), net.ErrClosed)
+}
+
 // TestServeListenerFails: a server that can accept no more connections ends with the error.
 func TestServeListenerFails(t *testing.T) {
 	l := bubble.NewListener()
