@@ -14,23 +14,6 @@ func parsed(t testing.TB, fill func(w *Writer)) *File {
 	return f
 }
 
-// TestElementsStop: a loop over the elements of an array may end early.
-func TestElementsStop(t *testing.T) {
-	f, err := Parse(written(t, func(w *Writer) { PutArray(w, "a", []string{"x", "y", "z"}) }))
-	require.NoError(t, err)
-	require.False(t, f.Mapped(), "its bytes are in memory")
-	require.Nil(t, f.Mappings())
-	v, err := f.Value("a")
-	require.NoError(t, err)
-	n := 0
-	for range v.Elements() {
-		if n++; n == 2 {
-			break
-		}
-	}
-	require.Equal(t, 2, n)
-}
-
 func TestMetadata(t *testing.T) {
 	f := parsed(t, everyKind)
 	for key, want := range map[string]int64{"u8": 200, "i8": -100, "u16": 60000, "i16": -30000, "u32": 4e9, "i32": -2e9,

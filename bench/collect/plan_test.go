@@ -343,9 +343,15 @@ func TestClosedModels(t *testing.T) {
 	o := demoOptions(t, 1, engine.Options{})
 	o.Reference, o.Labels = Given, nil
 	p := plan(t, o)
+	s, err := o.Edge.NewSession()
+	require.NoError(t, err)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = local{s}.follow(over, []int32{1}, 9, terms.Sampling{}, func(int32) bool { return true })
+	assert.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, o.Edge.Close())
 	path := newFile(t)
-	_, err := p.Run(t.Context(), path, nil)
+	_, err = p.Run(t.Context(), path, nil)
 	assert.ErrorIs(t, err, engine.ErrClosed)
 	_, err = NewPlan(o)
 	assert.ErrorIs(t, err, engine.ErrClosed)
@@ -361,20 +367,14 @@ func TestClosedModels(t *testing.T) {
 
 // TestInsistent: only a question that fails ends the decoding, not one that was given up as the decoding ended.
 func TestInsistent(t *testing.T) {
-	var why error
-	c := insistent{&flaky{fails: 2}, func(err error) { why = err }}
+	var why []error
+	c := insistent{&flaky{fails: 2}, func(err error) { why = append(why, err) }}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Ask(over, engine.CloudQuestion{})
-	assert.Error(t, err)
-	assert.NoError(t, why)
-	_, err = c.Ask(t.Context(), engine.CloudQuestion{})
-	assert.ErrorIs(t, err, errFlaky)
-	assert.Equal(t, err, why)
-	why = nil
-	_, err = c.Ask(t.Context(), engine.CloudQuestion{})
-	assert.NoError(t, err)
-	assert.NoError(t, why)
+	for _, ctx := range []context.Context{over, t.Context(), t.Context()} {
+		_, _ = c.Ask(ctx, engine.CloudQuestion{})
+	}
+	assert.Equal(t, []error{errFlaky}, why)
 }
 
 // counting is a cloud that calls a function.

@@ -23,20 +23,6 @@ func with(r Run, margin float64, ahead int) Run {
 	return r
 }
 
-// TestDialNames: the names of runs tell verification and answers ahead, so that runs in a file of answers differ.
-func TestDialNames(t *testing.T) {
-	ahead := at(router.Margin, 0.5)
-	ahead.Ahead = 2
-	assert.Equal(t, []string{"never verified 0", "margin 0.5 verified 0.25 ahead 8", "learned 7% verified 12",
-		"margin 0.5 ahead 2"},
-		Names([]Run{with(Run{Policy: router.Never}, 0, 1), with(at(router.Margin, 0.5), 0.25, 8),
-			with(Run{Policy: router.Learned, Budget: 0.07}, 12, 0), ahead}))
-	assert.True(t, Run{Ahead: 1}.plain() && Run{}.plain())
-	assert.False(t, with(Run{}, 0, 0).plain() || Run{Ahead: 2}.plain())
-	r := RunReport{Policy: "margin", Threshold: new(0.5), Verify: new(0.0), Ahead: 4}
-	assert.Equal(t, "margin 0.5 verified 0 ahead 4", r.Name())
-}
-
 // TestSummarizeVerified: a run with verification reports what was known, replaced and answered ahead; a run of the
 // router alone does not. Without any token, no share is undefined.
 func TestSummarizeVerified(t *testing.T) {
@@ -75,13 +61,13 @@ func TestSummarizeVerified(t *testing.T) {
 }
 
 // TestDialled: verification without a margin gives the large model's text for any router, and no answer is taken from
-// another threshold. With a wide margin it changes nothing. Answers ahead change no token.
+// another threshold. Answers ahead change no token.
 func TestDialled(t *testing.T) {
 	racing.Spare(t)
 	ahead := at(router.Margin, 0.5)
 	ahead.Ahead = 8
 	runs := []Run{{Policy: router.Always}, at(router.Margin, 0.5), ahead,
-		with(at(router.Margin, 0.5), 0, 8), with(at(router.Margin, 0.51), 0, 8), with(at(router.Margin, 0.5), 1000, 1)}
+		with(at(router.Margin, 0.5), 0, 8), with(at(router.Margin, 0.51), 0, 8)}
 	o := demoOptions(t, 3, runs...)
 	o.Every = 7
 	require.NoError(t, o.Run(t.Context()))
@@ -97,7 +83,6 @@ func TestDialled(t *testing.T) {
 		assert.Equal(t, router.Tokens, ahead.Tokens)
 		assert.Equal(t, router.Asks, ahead.Asks+ahead.Known)
 		assert.Equal(t, router.Missed, ahead.Missed)
-		assert.Zero(t, always.Turned+router.Turned+router.Known)
 		for run := 3; run <= 4; run++ {
 			a := of(q, run)
 			assert.Equal(t, always.Tokens, a.Tokens, a.Run)
@@ -107,10 +92,6 @@ func TestDialled(t *testing.T) {
 			turned += a.Turned
 			known += a.Known
 		}
-		far := of(q, 5)
-		assert.Equal(t, router.Tokens, far.Tokens, "with this margin all tokens are accepted")
-		assert.Equal(t, router.Missed, far.Missed)
-		assert.Zero(t, far.Turned)
 	}
 	assert.Positive(t, turned)
 	assert.Positive(t, known)
@@ -138,8 +119,6 @@ func TestTakerCounts(t *testing.T) {
 	assert.Equal(t, []any{5, []int{6, 8}, 20}, []any{x.a.Audited, x.a.Missed, x.until})
 	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 30, Outcome: draft.Hit, Token: 1, ByAhead: true}})
 	assert.Equal(t, 20, x.until, "an answer ahead compares no tokens")
-	x.take(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: draft.ErrDeadline}})
-	assert.ErrorIs(t, x.failed, draft.ErrDeadline)
 }
 
 // TestRestFails: a missing audit of the last tokens is a missing answer, and names why the context ended.

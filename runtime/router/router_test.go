@@ -233,16 +233,11 @@ func TestWant(t *testing.T) {
 	}
 }
 
-// TestExplain: the threshold that is shown is that of the decision, also of a policy without confidences.
-func TestExplain(t *testing.T) {
-	for p, want := range map[Policy]float64{Never: 0, Always: 1, Margin: 0.8} {
-		r, err := New(Options{Policy: p})
-		require.NoError(t, err)
-		head := headOf(0.625, 0.375)
-		gap, entropy, threshold := r.Explain(0, 0, head)
-		assert.Equal(t, []float64{0.25, float64(head.Entropy), want}, []float64{gap, entropy, threshold}, p)
-		assert.NoError(t, r.Fits(7), "only a network has a width")
-	}
+// TestFits: a network decides only for hidden states of its width. A policy that needs no network has none.
+func TestFits(t *testing.T) {
+	plain, err := New(Options{Policy: Margin})
+	require.NoError(t, err)
+	assert.NoError(t, plain.Fits(7))
 	net, err := NewNet([]Layer{{In: 2, Out: 1, Weight: []float32{1, 1}, Bias: []float32{0}}}, false)
 	require.NoError(t, err)
 	r, err := New(Options{Policy: Learned, Net: net})

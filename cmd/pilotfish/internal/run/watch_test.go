@@ -87,9 +87,6 @@ func TestWelcomeOnce(t *testing.T) {
 	w.attempted(nil)
 	w.welcomed()
 	assert.Equal(t, []int{1, 1}, []int{checked, ended})
-	w = newCloudWatch(nil, nil, nil)
-	w.attempted(nil)
-	assert.NoError(t, w.failed(), "nothing is required")
 }
 
 // TestWhy: what the connection lacks explains a missing answer, and nothing if all questions were answered.
