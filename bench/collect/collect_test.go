@@ -429,6 +429,21 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestShots: worked examples come before each question.
+func TestShots(t *testing.T) {
+	o := demoOptions(t, 1, engine.Options{})
+	shot := task.Question{Text: "Who?", Reference: "Nobody."}
+	o.Data.Shots = []task.Question{shot}
+	set, _ := gather(t, o)
+	prompt, err := o.Edge.Chat(tokenizer.Message{Role: "user", Content: shot.Text},
+		tokenizer.Message{Role: "assistant", Content: shot.Reference},
+		tokenizer.Message{Role: "user", Content: o.Data.Questions[0].Text})
+	require.NoError(t, err)
+	about, _, _ := set.Prompt(0)
+	assert.Equal(t, len(prompt), about.Tokens)
+	assert.Equal(t, 1, set.Settings().Shots)
+}
+
 // TestFailure: an error names the question, and all goroutines have ended when Run returns.
 func TestFailure(t *testing.T) {
 	o := demoOptions(t, 5, engine.Options{})

@@ -117,7 +117,8 @@ func (p *Plan) describe() error {
 		p.limit = min(p.limit, s.Large.Context)
 	}
 	s.Tap, s.Width = router.TapFinalNorm, o.Edge.Width()
-	s.Data, s.Task, s.Prompts, s.Raw = o.Data.Hash, o.Data.Prompts, len(o.Data.Questions), o.Raw
+	s.Data, s.Task, s.Shots = o.Data.Hash, o.Data.Prompts, len(o.Data.Shots)
+	s.Prompts, s.Raw = len(o.Data.Questions), o.Raw
 	s.Reference, s.MaxTokens = string(o.Reference), o.MaxTokens
 	s.Labels = append([]string{}, o.Labels...)
 	switch o.Reference {

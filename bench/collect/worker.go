@@ -71,7 +71,7 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	if w.o.Raw {
 		d.prompt, err = w.o.Edge.RawPrompt(w.o.Data.Raw(d.question))
 	} else {
-		d.prompt, err = w.o.Edge.Chat(tokenizer.Message{Role: "user", Content: d.question.Text})
+		d.prompt, err = w.o.Edge.Chat(w.o.Data.Chat(d.question.Text)...)
 	}
 	if err == nil && len(d.prompt) == 0 {
 		err = errors.New("its prompt has no tokens")

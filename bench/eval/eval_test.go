@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -339,12 +340,17 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestRaw: a raw question is a text to continue, and the answer ends where the next question begins.
-func TestRaw(t *testing.T) {
+// TestRawAndShots: a raw question is a text to continue, and the answer ends where the next question begins. Worked
+// examples are a chat before the question.
+func TestRawAndShots(t *testing.T) {
 	o := demoOptions(t, 1, Run{Policy: router.Never})
+	o.Set.Shots = []task.Question{{Text: "How?", Reference: "So."}}
 	w := &work{Options: o}
 	chat, err := w.prompt(o.Set.Questions[0])
 	require.NoError(t, err)
+	tokens, err := o.Edge.Tokenizer()
+	require.NoError(t, err)
+	assert.Regexp(t, `(?s)How\?.*So\..*`+regexp.QuoteMeta(o.Set.Questions[0].Text), tokens.Decode(chat))
 	w.Raw = true
 	raw, err := w.prompt(o.Set.Questions[0])
 	require.NoError(t, err)

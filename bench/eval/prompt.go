@@ -13,7 +13,7 @@ func (w *work) prompt(q task.Question) ([]int32, error) {
 	if w.Raw {
 		return w.Edge.RawPrompt(w.Set.Raw(q))
 	}
-	ids, err := w.Edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+	ids, err := w.Edge.Chat(w.Set.Chat(q.Text)...)
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		err = fmt.Errorf("%w; use --raw to continue a text instead", err)
 	}

@@ -8,6 +8,7 @@ type Settings struct {
 	Data        string   `json:"data"` // SHA-256 of the questions
 	Questions   int      `json:"questions"`
 	Prompts     string   `json:"prompts"` // [task.Set.Prompts]
+	Shots       int      `json:"shots"`
 	Raw         bool     `json:"raw"`
 	Small       string   `json:"small"`     // fingerprint of the small model
 	Large       string   `json:"large"`     // fingerprint of the large one, or its name from the gateway

@@ -20,8 +20,8 @@ func OfEval(r *eval.Report, s eval.Settings, about result.Run) (*Report, error) 
 		return nil, err
 	}
 	all.Title = "eval " + s.Task
-	all.Sections[0].Title = fmt.Sprintf("%s: %d of %d questions, prompts %s, at most %d tokens an "+
-		"answer", s.Task, r.Questions, r.Asked, s.Prompts, s.MaxTokens)
+	all.Sections[0].Title = fmt.Sprintf("%s: %d of %d questions, prompts %s, %d worked examples, at most %d "+
+		"tokens an answer", s.Task, r.Questions, r.Asked, s.Prompts, s.Shots, s.MaxTokens)
 	settings, err := json.Marshal(s)
 	if err != nil {
 		return nil, err

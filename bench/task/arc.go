@@ -6,3 +6,39 @@ package task
 // arcInstruction follows each question and its options, in the format of csqa.go.
 const arcInstruction = "Think about it in one or two sentences. " +
 	`Then end with "The answer is X.", where X is the label of your choice.`
+
+// arcShots are the worked examples of --shots.
+func arcShots() []Question {
+	return []Question{
+		{Text: `Question: A metal spoon stands in a cup of hot tea. Why does its handle become warm?
+A. The spoon makes heat of its own.
+B. Metal conducts heat from the tea.
+C. The tea rises inside the spoon.
+D. The cup shines on the handle.
+` + arcInstruction,
+			Reference: `Heat moves through metal from the hot end to the cold one, which is conduction. ` +
+				`The answer is B.`},
+		{Text: `Question: Which of these does a green plant take from the air to make sugar?
+A. nitrogen
+B. helium
+C. dust
+D. carbon dioxide
+` + arcInstruction,
+			Reference: `Photosynthesis makes sugar of water and carbon dioxide in the light. The answer is D.`},
+		{Text: `Question: A ball that rolls over grass slows down and stops. What stops it?
+A. friction
+B. its colour
+C. sound
+D. magnetism
+` + arcInstruction,
+			Reference: `The grass rubs against the ball and takes its motion away, which is friction. ` +
+				`The answer is A.`},
+		{Text: `Question: What makes day and night on Earth?
+A. the Moon moves before the Sun
+B. the Sun goes out
+C. the Earth turns around its axis
+D. clouds gather each evening
+` + arcInstruction,
+			Reference: `As the Earth turns, each place faces the Sun and then turns away. The answer is C.`},
+	}
+}

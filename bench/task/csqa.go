@@ -11,3 +11,41 @@ package task
 //	…
 const csqaInstruction = "Think about it in one or two sentences. " +
 	`Then end with "The answer is X.", where X is the letter of your choice.`
+
+// csqaShots are the worked examples of --shots.
+func csqaShots() []Question {
+	return []Question{
+		{Text: `Question: What do you open before you step out of a house?
+A. window
+B. umbrella
+C. front door
+D. letter
+E. drawer
+` + csqaInstruction,
+			Reference: `People leave a house through its door, and it has to be open for that. The answer is C.`},
+		{Text: `Question: The milk had been out in the sun all day, so what did she do with it?
+A. drink it
+B. pour it away
+C. paint with it
+D. sell the sun
+E. wear it
+` + csqaInstruction,
+			Reference: `Milk that is warm for a day turns sour, and nobody wants to drink it then. The answer is B.`},
+		{Text: `Question: Where does a sparrow raise its young?
+A. nest
+B. oven
+C. river bed
+D. classroom
+E. suitcase
+` + csqaInstruction,
+			Reference: `Sparrows are birds, and birds lay eggs in a nest and feed their young there. The answer is A.`},
+		{Text: `Question: Why would somebody set an alarm clock?
+A. to cook rice
+B. to fall asleep
+C. to stop time
+D. to be on time
+E. to hear music
+` + csqaInstruction,
+			Reference: `An alarm wakes people who have to be somewhere in the morning. The answer is D.`},
+	}
+}

@@ -27,5 +27,5 @@ func ofDemo(name string, o Options) (*Set, error) {
 		})
 	}
 	s.Hash = hex.EncodeToString(sum.Sum(nil))
-	return s.first(o.Most)
+	return s.first(o)
 }

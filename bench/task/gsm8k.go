@@ -14,6 +14,24 @@ import (
 // gsm8kInstruction follows each problem.
 const gsm8kInstruction = `Solve it step by step. Then end with "The answer is N.", where N is a number.`
 
+// gsm8kShots are the worked examples of --shots.
+func gsm8kShots() []Question {
+	return []Question{
+		{Text: `Question: A box holds 6 eggs. Mia buys 4 boxes and drops 3 eggs on the way home. How many eggs are left?
+` + gsm8kInstruction,
+			Reference: `4 boxes of 6 eggs are 4 * 6 = 24 eggs. 24 - 3 = 21 of them are left. The answer is 21.`},
+		{Text: `Question: A train leaves with 120 people. A quarter of them get off and 15 get on. ` +
+			"How many are on it then?\n" + gsm8kInstruction,
+			Reference: `A quarter of 120 is 30, so 120 - 30 = 90 stay. 15 more are 90 + 15 = 105. The answer is 105.`},
+		{Text: `Question: Tom saves $2.50 a week. How many weeks does he need for a book of $20?
+` + gsm8kInstruction,
+			Reference: `He needs 20 / 2.50 = 8 weeks. The answer is 8.`},
+		{Text: `Question: A field is 30 m long and half as wide. How long is the fence around it, in metres?
+` + gsm8kInstruction,
+			Reference: `It is 30 / 2 = 15 m wide. Around it are 2 * 30 + 2 * 15 = 90 m. The answer is 90.`},
+	}
+}
+
 // calculator matches the calculator annotations of the published solutions: 16-3 = <<16-3=13>>13.
 var calculator = regexp.MustCompile(`<<[^<>]*>>`)
 

@@ -17,21 +17,27 @@ type part struct{ first, last int }
 
 func (p part) has(number int) bool { return p.first <= number && number <= p.last }
 
-// The parts of the file: tests, and training data for routers. The first ten are for worked examples.
+// The parts of the file: worked examples, tests, and training data for routers.
 var (
+	mbppShots = part{1, 10}
 	mbppTest  = part{11, 510}
 	mbppTrain = part{601, 974}
 )
 
-// mbpp returns a part of the set without its questions.
+// mbpp returns a part of the set without its questions. The worked examples are the first problems of the file.
 func mbpp(name string, which part, run Runner) *Set {
-	return &Set{Name: name, Prompts: "mbpp-1", Tokens: 512, parse: func(line []byte) (Question, error) {
+	s := &Set{Name: name, Prompts: "mbpp-1", Tokens: 512}
+	s.parse = func(line []byte) (Question, error) {
 		number, q, err := parseMBPP(line, run)
+		if err == nil && mbppShots.has(number) {
+			s.Shots = append(s.Shots, q)
+		}
 		if err == nil && !which.has(number) {
 			err = errOtherPart
 		}
 		return q, err
-	}}
+	}
+	return s
 }
 
 // parseMBPP parses a line, with the number of the problem.

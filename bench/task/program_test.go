@@ -238,7 +238,7 @@ func TestRight(t *testing.T) {
 	}
 }
 
-// TestMBPP: the splits of the file depend on the numbers of problems, and a file may have none of a split.
+// TestMBPP: the splits of the file depend on the numbers of problems, and the first ten are worked examples.
 func TestMBPP(t *testing.T) {
 	var lines []string
 	for id := range 974 {
@@ -247,9 +247,10 @@ func TestMBPP(t *testing.T) {
 	path := written(t, lines...)
 	r := &ran{passed: true}
 	for name, want := range map[string][3]int{MBPP: {500, 11, 510}, MBPPTrain: {374, 601, 974}} {
-		s, err := Open(name, Options{Data: path, Run: r.run})
+		s, err := Open(name, Options{Data: path, Shots: 3, Run: r.run})
 		require.NoError(t, err)
 		assert.Equal(t, name, s.Name)
+		require.Len(t, s.Shots, 3)
 		require.Len(t, s.Questions, want[0])
 		assert.Equal(t, fmt.Sprintf("MBPP/%d", want[1]), s.Questions[0].ID)
 		assert.Equal(t, fmt.Sprintf("MBPP/%d", want[2]), s.Questions[want[0]-1].ID)
@@ -257,7 +258,8 @@ func TestMBPP(t *testing.T) {
 		asserts := fmt.Sprintf("assert add(one) == %d\nassert add(2) == %d\n", want[1]+1, want[1]+2)
 		assert.Contains(t, q.Text, "```python\n"+asserts+"```")
 		raw := s.Raw(q)
-		assert.True(t, strings.HasPrefix(raw, fmt.Sprintf("\"\"\"\nWrite a function to add %d.", want[1])))
+		assert.Equal(t, 3, strings.Count(raw, "def add(x):"))
+		assert.True(t, strings.HasPrefix(raw, "\"\"\"\nWrite a function to add 1."))
 		assert.Equal(t, q.RawReference, q.Key+"\n")
 		assert.True(t, strings.HasSuffix(raw, fmt.Sprintf("assert add(2) == %d\n\"\"\"\n", want[1]+2)))
 		assert.NotContains(t, raw, "\r")
@@ -271,10 +273,13 @@ func TestMBPP(t *testing.T) {
 		assert.Equal(t, []string{"", "def add(x): return x"}, r.program, "the function that the tests call")
 		none, err := Open(name, Options{Data: path, Most: 2})
 		require.NoError(t, err)
+		assert.Empty(t, none.Shots)
 		assert.Equal(t, s.Hash, none.Hash)
 	}
 	_, err := Open(MBPP, Options{Data: written(t, mbppLine(600))})
 	assert.ErrorContains(t, err, "the file has no questions of mbpp, which are chosen by task_id")
+	_, err = Open(MBPP, Options{Data: written(t, mbppLine(1), mbppLine(11)), Shots: 2})
+	assert.ErrorContains(t, err, "mbpp has 1 worked examples, not 2")
 }
 
 // TestProgramLinesRefused: each error names the line and the field.

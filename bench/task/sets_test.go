@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Two formats of CommonsenseQA, for one question with two equal options.
@@ -155,16 +156,39 @@ func TestLinesRefused(t *testing.T) {
 	}
 }
 
-// TestRaw: a question is a text to continue, which ends where the next question begins.
-func TestRaw(t *testing.T) {
+// TestShots: worked examples precede a question, are right by the rules of grading, and have the format of the
+// questions. Without a chat template a question is a text to continue, which ends where the next question begins.
+func TestShots(t *testing.T) {
 	for name, line := range map[string]string{CSQA: nested, ARC: flat,
 		GSM8K: `{"question":"How many?","answer":"It is <<3=3>>3.\n#### 3"}`} {
-		s, err := Open(name, Options{Data: written(t, line)})
+		path := written(t, line)
+		none, err := Open(name, Options{Data: path})
 		require.NoError(t, err)
-		q := s.Questions[0]
-		assert.Equal(t, q.Text+"\nAnswer:", s.Raw(q))
-		assert.Equal(t, " B", s.Cut(" B\nQuestion: what"))
-		assert.Equal(t, " B", s.Follow("B"))
+		q := none.Questions[0]
+		assert.Empty(t, none.Shots)
+		assert.Equal(t, q.Text+"\nAnswer:", none.Raw(q))
+		assert.Equal(t, " B", none.Cut(" B\nQuestion: what"))
+		assert.Equal(t, " B", none.Follow("B"))
+		all, err := Open(name, Options{Data: path, Shots: 4})
+		require.NoError(t, err)
+		require.Len(t, all.Shots, 4)
+		assert.Equal(t, none.Prompts, all.Prompts)
+		var chat []tokenizer.Message
+		raw, instruction := "", q.Text[strings.LastIndex(q.Text, "\n")+1:]
+		for _, s := range all.Shots {
+			chat = append(chat, tokenizer.Message{Role: "user", Content: s.Text},
+				tokenizer.Message{Role: "assistant", Content: s.Reference})
+			raw += s.Text + "\nAnswer: " + s.Reference + "\n\n"
+			assert.True(t, strings.HasPrefix(s.Text, "Question: "))
+			assert.True(t, strings.HasSuffix(s.Text, "\n"+instruction))
+			assert.Regexp(t, `The answer is ([A-E]|\d+)\.$`, s.Reference)
+		}
+		assert.Equal(t, append(chat, tokenizer.Message{Role: "user", Content: "q"}), all.Chat("q"))
+		assert.Equal(t, raw+q.Text+"\nAnswer:", all.Raw(q))
+		for _, n := range []int{-1, 5} {
+			_, err = Open(name, Options{Data: path, Shots: n})
+			assert.ErrorContains(t, err, "has 4 worked examples, not ")
+		}
 		_, err = Open(name, Options{})
 		assert.ErrorContains(t, err, "no file of questions for "+name)
 		if name == GSM8K {
@@ -175,6 +199,10 @@ func TestRaw(t *testing.T) {
 	s, err := Open(written(t, flat), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "2", s.Follow("2"), "a text is continued unchanged")
+	for _, name := range []string{Demo, DemoTrain, written(t, flat)} {
+		_, err := Open(name, Options{Shots: 1})
+		assert.ErrorContains(t, err, "has 0 worked examples, not 1")
+	}
 }
 
 // TestPublishedSets: the published files are read completely and have the known properties.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Verdict is a grader's result for an answer.
@@ -66,7 +68,8 @@ type Set struct {
 	Hash string // SHA-256 of the source of the questions, in hexadecimal
 	// name and version of the prompts and graders; it changes when one of them does
 	Prompts   string
-	Tokens    int // sufficient for an answer of this kind, in tokens of a large vocabulary
+	Shots     []Question // worked examples, asked and answered before each question
+	Tokens    int        // sufficient for an answer of this kind, in tokens of a large vocabulary
 	Questions []Question
 
 	lead  string                              // follows a question without a chat template
@@ -83,11 +86,11 @@ func format(name string, run Runner) *Set {
 	s := &Set{Name: name, Prompts: name + "-1", lead: "\nAnswer:", next: "\nQuestion:"}
 	switch name {
 	case CSQA:
-		s.Tokens, s.parse = 96, asking(csqaInstruction)
+		s.Shots, s.Tokens, s.parse = csqaShots(), 96, asking(csqaInstruction)
 	case ARC:
-		s.Tokens, s.parse = 96, asking(arcInstruction)
+		s.Shots, s.Tokens, s.parse = arcShots(), 96, asking(arcInstruction)
 	case GSM8K:
-		s.Tokens, s.parse = 320, parseGSM8K
+		s.Shots, s.Tokens, s.parse = gsm8kShots(), 320, parseGSM8K
 	case HumanEval:
 		return &Set{Name: name, Prompts: s.Prompts, Tokens: 512,
 			parse: func(line []byte) (Question, error) { return parseHumanEval(line, run) }}
@@ -106,9 +109,23 @@ func RunsPrograms(name string) bool {
 	return slices.Contains([]string{HumanEval, MBPP, MBPPTrain}, name)
 }
 
-// Raw returns a question as a text to continue, for models without a chat template.
+// Chat returns a question after the worked examples.
+func (s *Set) Chat(question string) (all []tokenizer.Message) {
+	for _, shot := range s.Shots {
+		all = append(all, tokenizer.Message{Role: "user", Content: shot.Text},
+			tokenizer.Message{Role: "assistant", Content: shot.Reference})
+	}
+	return append(all, tokenizer.Message{Role: "user", Content: question})
+}
+
+// Raw returns a question after the worked examples as a text to continue, for models without a chat template.
 func (s *Set) Raw(q Question) string {
-	return cmp.Or(q.Raw, q.Text+s.lead)
+	var before strings.Builder
+	for _, shot := range s.Shots {
+		before.WriteString(cmp.Or(shot.Raw+shot.RawReference, shot.Text+s.lead+s.Follow(shot.Reference)+"\n"))
+		before.WriteByte('\n')
+	}
+	return before.String() + cmp.Or(q.Raw, q.Text+s.lead)
 }
 
 // Follow returns an answer in the form in which it follows the text of [Set.Raw].
@@ -141,9 +158,10 @@ const (
 
 // Options select the questions of a set.
 type Options struct {
-	Most int    // use the first questions, this many, and read no further; 0: all, and of [DemoTrain] the shipped ones
-	Seed uint64 // for drawn questions
-	Data string // the file of a public set
+	Most  int    // use the first questions, this many, and read no further; 0: all, and of [DemoTrain] the shipped ones
+	Seed  uint64 // for drawn questions
+	Data  string // the file of a public set
+	Shots int    // worked examples before each question, for sets that have some
 	// runs the answers to [HumanEval], [MBPP] and [MBPPTrain]; nil: they are not graded
 	Run Runner
 }
@@ -167,7 +185,7 @@ func Open(name string, o Options) (*Set, error) {
 	if err := s.read(f, path, o.Most); err != nil {
 		return nil, err
 	}
-	return s.first(o.Most)
+	return s.first(o)
 }
 
 // FewError means that a set has fewer questions than requested.
@@ -181,8 +199,13 @@ func (e *FewError) Error() string {
 	return fmt.Sprintf("%s has %d questions, not %d", e.Name, e.Questions, e.Wanted)
 }
 
-// first keeps the first n questions; 0 means all.
-func (s *Set) first(n int) (*Set, error) {
+// first keeps as many of the first questions and worked examples as the options say.
+func (s *Set) first(o Options) (*Set, error) {
+	if o.Shots < 0 || o.Shots > len(s.Shots) {
+		return nil, fmt.Errorf("%s has %d worked examples, not %d", s.Name, len(s.Shots), o.Shots)
+	}
+	s.Shots = s.Shots[:o.Shots]
+	n := o.Most
 	if n > len(s.Questions) {
 		return nil, &FewError{Name: s.Name, Questions: len(s.Questions), Wanted: n}
 	}

@@ -42,10 +42,11 @@ type Settings struct {
 	Small Model  `json:"small"`
 	Large Model  `json:"large"`
 
-	Data    string `json:"data"`           // SHA-256 of the file with the prompts, in hexadecimal digits
-	Task    string `json:"task,omitempty"` // name and version of the task that formats them
-	Prompts int    `json:"prompts"`        // in the set
-	Raw     bool   `json:"raw,omitempty"`  // prompts stand without the chat template
+	Data    string `json:"data"`            // SHA-256 of the file with the prompts, in hexadecimal digits
+	Task    string `json:"task,omitempty"`  // name and version of the task that formats them
+	Shots   int    `json:"shots,omitempty"` // worked examples before each
+	Prompts int    `json:"prompts"`         // in the set
+	Raw     bool   `json:"raw,omitempty"`   // prompts stand without the chat template
 
 	Reference string    `json:"reference"` // source of the answers: given, large, sampled or routed
 	MaxTokens int       `json:"max_tokens"`

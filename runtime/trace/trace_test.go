@@ -169,7 +169,7 @@ func TestLayout(t *testing.T) {
 func TestLine(t *testing.T) {
 	s := Settings{
 		Tap: "t", Width: 1, Small: Model{Fingerprint: "f", Name: "n", Context: 2, Compute: "c"},
-		Large: Model{Fingerprint: "g", Name: "m", Context: 3, Compute: "d"}, Data: "h", Task: "k", Prompts: 5,
+		Large: Model{Fingerprint: "g", Name: "m", Context: 3, Compute: "d"}, Data: "h", Task: "k", Shots: 4, Prompts: 5,
 		Raw: true, Reference: "r", MaxTokens: 6, Sampling: &Sampling{Temperature: 0.5, Seed: 1<<64 - 1},
 		Routing: &Routing{Router: "o", Threshold: 0.25}, Labels: []string{"a", "b"},
 	}
@@ -177,7 +177,7 @@ func TestLine(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"format":"pilotfish-trace","version":2,"tap":"t","width":1,
 		"small":{"fingerprint":"f","name":"n","context":2,"compute":"c"},
-		"large":{"fingerprint":"g","name":"m","context":3,"compute":"d"},"data":"h","task":"k","prompts":5,
+		"large":{"fingerprint":"g","name":"m","context":3,"compute":"d"},"data":"h","task":"k","shots":4,"prompts":5,
 		"raw":true,"reference":"r","max_tokens":6,"sampling":{"temperature":0.5,"seed":18446744073709551615},
 		"routing":{"router":"o","threshold":0.25},"labels":["a","b"]}`, string(got))
 	read, err := parseSettings(got)

@@ -185,6 +185,7 @@ var flagTable = []FlagDecl{
 	{Name: "task", Choices: "csqa gsm8k arc humaneval mbpp mbpp-train", With: "data",
 		Help: "`name` of the benchmark format of --data: csqa, gsm8k, arc, humaneval, mbpp, mbpp-train"},
 	{Name: "questions", Span: "0", often: true, Help: "number of questions, from the first; 0: all"},
+	{Name: "shots", Span: "0 4", Help: "worked examples before each question of csqa, gsm8k, arc and mbpp, 0 to 4"},
 	{Name: "run-code", Help: "with humaneval and mbpp: run the programs that models write, with python3, under limits"},
 	{Name: "out", short: "o", often: true, Help: "`file` or folder to write to; eval keeps the answers in it"},
 	{Name: "html", files: "html", Help: "write a report with curves and all answers to this `file`"},

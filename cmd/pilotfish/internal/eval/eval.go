@@ -239,7 +239,7 @@ func (f *evalFlags) settings(
 ) (s eval.Settings, b eval.About, err error) {
 	s = eval.Settings{
 		Task: o.Set.Name, Data: o.Set.Hash, Questions: len(o.Set.Questions), Prompts: o.Set.Prompts,
-		Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
+		Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
 		Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
 	}
 	if slices.ContainsFunc(o.Runs, func(r eval.Run) bool { return r.Verify != nil }) {
@@ -286,7 +286,7 @@ func taskFile(name string) (path string, known bool, err error) {
 
 // asked selects the questions.
 func (f *evalFlags) asked() task.Options {
-	return task.Options{Most: f.questions, Data: f.data}
+	return task.Options{Most: f.questions, Data: f.data, Shots: f.shots}
 }
 
 func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {

@@ -32,6 +32,7 @@ type evalFlags struct {
 	every      int
 	ahead      group.List[int]
 	raw        bool
+	shots      int
 	code       group.CodeFlag
 	max        int
 	temp       float64
@@ -57,6 +58,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "verify-every", &f.every, 64)
 	cli.AddValue(p, "eval.ahead", &f.ahead)
 	cli.Add(p, "raw", &f.raw, false)
+	cli.Add(p, "shots", &f.shots, 0)
 	f.code.Register(p)
 	cli.Add(p, "max-tokens", &f.max, 0)
 	cli.Add(p, "temp", &f.temp, 0)
@@ -100,12 +102,13 @@ func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
 	return f.runs(name)
 }
 
-// warn names a flag without an effect that one could believe to have one.
+// warn names flags without an effect that one could believe to have one.
 func (f *evalFlags) warn(a *cli.App, name string) {
 	if f.data != "" && !slices.Contains(group.PublicTasks(), name) {
 		fmt.Fprintf(a.Stderr, "--data has no effect: the questions are those of %s\n", name)
 		f.data = ""
 	}
+	f.shots = group.Shots(a, name, f.shots)
 }
 
 // runs returns the policies with their thresholds and budgets, each with each margin of verification and each number of

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -200,4 +201,13 @@ func Embedded(b []byte, name string) (*engine.Engine, error) {
 // PublicTasks returns the benchmarks with their own file formats.
 func PublicTasks() []string {
 	return []string{task.CSQA, task.GSM8K, task.ARC, task.HumanEval, task.MBPP, task.MBPPTrain}
+}
+
+// Shots returns the number of worked examples before each question of a task: none, and a note, if it has no examples.
+func Shots(a *cli.App, name string, n int) int {
+	if n > 0 && (name == task.HumanEval || !slices.Contains(PublicTasks(), name)) {
+		fmt.Fprintf(a.Stderr, "--shots has no effect: %s has no worked examples\n", name)
+		return 0
+	}
+	return n
 }

@@ -27,6 +27,7 @@ type collectFlags struct {
 	pair        group.PairFlags
 	data        string
 	task        string
+	shots       int
 	out         string
 	raw         bool
 	questions   int
@@ -84,6 +85,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
 	cli.Add(p, "task", &f.task, "")
+	cli.Add(p, "shots", &f.shots, 0)
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
@@ -122,7 +124,7 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	name, asked := f.asked()
-	asked.Run = run
+	asked.Run, asked.Shots = run, group.Shots(a, name, f.shots)
 	set, err := task.Open(name, asked)
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
@@ -150,7 +152,7 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 
 // asked selects the questions, from a task or a file.
 func (f *collectFlags) asked() (name string, o task.Options) {
-	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data}
+	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots}
 }
 
 func (f *collectFlags) options(set *task.Set) (collect.Options, error) {

@@ -88,8 +88,9 @@ func TestCollectTask(t *testing.T) {
 	set, err := task.Open(task.GSM8K, task.Options{Data: file})
 	require.NoError(t, err)
 	assert.Equal(t, set.Prompts, settings.Task)
-	assert.Equal(t, []any{1, "given"}, []any{sum.Right, settings.Reference})
-	two, _, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "-n", "100")...)
+	assert.Equal(t, []any{1, 0, "given"}, []any{sum.Right, settings.Shots, settings.Reference})
+	two, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "--shots", "1", "-n", "100")...)
+	assert.Equal(t, 1, settings.Shots)
 	assert.NotEqual(t, sum.Positions, two.Positions, "without a chat an answer begins with a space")
 }
 

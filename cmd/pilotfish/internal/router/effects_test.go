@@ -31,6 +31,7 @@ func TestCollectEffects(t *testing.T) {
 
 		"--data e":                  "Questions.Data=e; Questions.name=e",
 		"--task gsm8k":              "Questions.name=gsm8k",
+		"--shots 2":                 "Questions.Shots=2",
 		"--out p":                   "out=p",
 		"--raw":                     "Collect.Raw=true; raw=true",
 		"--questions 9":             "Questions.Most=9",
