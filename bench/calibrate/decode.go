@@ -87,7 +87,6 @@ func (p Pair) device(
 	return nil
 }
 
-// answer decodes and grades the answer to one prompt.
 func (p Pair) answer(
 	ctx context.Context, r *router.Router, s *engine.Session, cloud engine.Cloud, prompt Prompt,
 ) (d Decoded, err error) {

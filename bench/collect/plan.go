@@ -17,7 +17,6 @@ const (
 	defaultParallel = 32
 )
 
-// auditor is a gateway.
 type auditor interface {
 	Audit() string
 	Choices() int
@@ -80,7 +79,6 @@ func (p *Plan) chooseReference() error {
 	return nil
 }
 
-// checkLabels checks that the rules can be applied.
 func (p *Plan) checkLabels() error {
 	o := &p.o
 	for i, name := range o.Labels {

@@ -33,7 +33,6 @@ type LabelSummary struct {
 	Share    float64 `json:"escalate_share"` // of the labelled ones
 }
 
-// summarize reads a file of traces.
 func summarize(path string) (*Summary, error) {
 	set, err := trace.Open(path)
 	if err != nil {

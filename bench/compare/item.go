@@ -165,7 +165,6 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 // maxFigure is larger than any measured value: sums of larger numbers could overflow.
 const maxFigure = 1e300
 
-// figures parses a list of numbers.
 func figures(raw json.RawMessage) (x []float64, ok bool) {
 	if json.Unmarshal(raw, &x) != nil {
 		return nil, false
@@ -224,7 +223,6 @@ func between(a, b []*item) []Difference {
 	})
 }
 
-// differences returns the settings with different values, by name.
 func differences(first, second map[string]string) (all []Difference) {
 	both := maps.Clone(first)
 	maps.Copy(both, second)

@@ -112,7 +112,8 @@ func TestTakerCounts(t *testing.T) {
 	assert.NoError(t, x.failed)
 	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Needless: []int{3}}, x.a)
 	assert.Equal(t, 13, x.until, "a known token adds no comparison")
-	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2, AuditedTo: 15}})
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2,
+		AuditedTo: 15}})
 	assert.Equal(t, []int{15, 2}, []int{x.until, x.a.Audited}, "with verification it does")
 	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 19, Outcome: draft.Miss, Token: 1, Audited: 3,
 		Missed: []terms.Finding{{Pos: 16}, {Pos: 18}}}})

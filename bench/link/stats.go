@@ -22,7 +22,6 @@ type Counts struct {
 	InFlight int // packets under way now
 }
 
-// ending counts a packet that does not depart.
 func (c *Counts) ending(e end) {
 	switch e {
 	case lost:

@@ -77,7 +77,6 @@ func dumpString(b *strings.Builder, s string) {
 	b.WriteByte('"')
 }
 
-// pythonNumber writes a number as Python's repr does.
 func pythonNumber(text string) string {
 	if text == "-0" {
 		return "0"

@@ -86,7 +86,6 @@ func run(out io.Writer, model, folder string, sample int, seed uint64, verbose b
 	return nil
 }
 
-// bench has the results.
 type bench struct {
 	out             io.Writer
 	tokens          *tokenizer.Tokenizer
@@ -109,7 +108,6 @@ type example struct {
 	Data  json.RawMessage
 }
 
-// file measures one schema.
 func (b *bench) file(name string) error {
 	raw, err := os.ReadFile(name)
 	if err != nil {

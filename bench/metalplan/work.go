@@ -10,7 +10,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
 
-// argsOf decodes the arguments of a kernel.
 func argsOf[T any](d record.Dispatch) (args T) {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&args)), unsafe.Sizeof(args)), d.Args)
 	return args

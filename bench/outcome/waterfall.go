@@ -50,7 +50,6 @@ func (w *waterfall) observe(e draft.Event) {
 	}
 }
 
-// asks returns the number of questions.
 func (w waterfall) asks() (n int) {
 	for _, s := range w {
 		if s.Kind == result.SpanAsk {

@@ -72,7 +72,6 @@ func Read(r io.Reader, name string) (*Recording, error) {
 	return p.rec, nil
 }
 
-// parser parses lines.
 type parser struct {
 	rec   *Recording
 	begun bool

@@ -55,7 +55,6 @@ func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	t.r.add(&t.a)
 }
 
-// confide computes the confidences, after the timed work.
 func (t *Take) confide() {
 	for i, hidden := range t.hidden {
 		h := &t.a.Heads[i]

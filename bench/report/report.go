@@ -166,7 +166,6 @@ func fields(line row) *Table {
 	return t
 }
 
-// flatten adds the figures below a name.
 func (t *Table) flatten(name string, v any) {
 	switch v := v.(type) {
 	case map[string]any:

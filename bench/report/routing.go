@@ -107,7 +107,6 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 	return s, nil
 }
 
-// equal describes which tokens those of a mode equal.
 func equal(r *outcome.Report) any {
 	for _, c := range []struct {
 		same *bool
@@ -192,7 +191,6 @@ func spanKinds() []string {
 		"shown, the cloud's", "shown, the device's"}
 }
 
-// waterfall returns the picture of one answer.
 func waterfall(m *mode) []byte {
 	s := chart.Spans{Title: "One answer, " + m.label, Kinds: spanKinds(), Rows: waterfallRows(m.Waterfall),
 		X: chart.Axis{Label: "ms since the answer began", Linear: true}}

@@ -204,7 +204,6 @@ func number(v any) float64 {
 	return x
 }
 
-// plural formats a count of things.
 func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one

@@ -48,7 +48,6 @@ func (m *made) make(name string, records []result.Record) error {
 	return nil
 }
 
-// demo makes the sentence of the README.
 func (m *made) demo(records []result.Record) error {
 	all := map[string]outcome.Report{}
 	for i := range records {

@@ -116,7 +116,6 @@ type job struct {
 	Limits  map[string]int `json:"limits"` // by their names in the module resource
 }
 
-// limits returns the limits that the system enforces.
 func limits() map[string]int {
 	return map[string]int{
 		"RLIMIT_CPU": maxCPU, "RLIMIT_AS": maxMemory, "RLIMIT_FSIZE": maxFile, "RLIMIT_NOFILE": maxOpen,

@@ -32,7 +32,6 @@ func (r *Report) boundPrompt(e *engine.Engine, bytes, floats float64) {
 	r.PromptBound = float64(n) / seconds
 }
 
-// summarise sets the medians, and whether the bound applies.
 func (r *Report) summarise() {
 	r.PromptTPS = median(r.Samples, func(s Sample) float64 { return s.PromptTPS })
 	r.GenerationTPS = median(r.Samples, func(s Sample) float64 { return s.GenerationTPS })

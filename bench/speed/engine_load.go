@@ -21,7 +21,6 @@ type engineLoad struct {
 	sampled func(Cell) // called after each sample
 }
 
-// run loads the model and measures.
 func (l *engineLoad) run(ctx context.Context) (all []Report, err error) {
 	for _, c := range l.cells {
 		l.o.Context = max(l.o.Context, c.need())

@@ -7,7 +7,6 @@ package task
 const arcInstruction = "Think about it in one or two sentences. " +
 	`Then end with "The answer is X.", where X is the label of your choice.`
 
-// arcShots are the worked examples of --shots.
 func arcShots() []Question {
 	return []Question{
 		{Text: `Question: A metal spoon stands in a cup of hot tea. Why does its handle become warm?

@@ -12,7 +12,6 @@ package task
 const csqaInstruction = "Think about it in one or two sentences. " +
 	`Then end with "The answer is X.", where X is the letter of your choice.`
 
-// csqaShots are the worked examples of --shots.
 func csqaShots() []Question {
 	return []Question{
 		{Text: `Question: What do you open before you step out of a house?

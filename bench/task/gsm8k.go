@@ -14,7 +14,6 @@ import (
 // gsm8kInstruction follows each problem.
 const gsm8kInstruction = `Solve it step by step. Then end with "The answer is N.", where N is a number.`
 
-// gsm8kShots are the worked examples of --shots.
 func gsm8kShots() []Question {
 	return []Question{
 		{Text: `Question: A box holds 6 eggs. Mia buys 4 boxes and drops 3 eggs on the way home. How many eggs are left?

@@ -170,7 +170,6 @@ func (b *linkBench) step(n int) {
 	}
 }
 
-// dial connects through the link.
 func (b *linkBench) dial(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (*client.Client, error) {
 	o := b.g.options()
 	o.Tickets, o.Lazy, o.ConnectTimeout = tickets, lazy, 5*time.Second+4*b.o.RTT
@@ -262,7 +261,6 @@ func (t *timed) ask(ctx context.Context, s *client.Session, path []int32, k int,
 	}
 }
 
-// asks measures asks of one size.
 func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
 	c, s, text, err := b.begin(ctx)
 	if err != nil {

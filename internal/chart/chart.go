@@ -48,7 +48,6 @@ func (c Chart) SVG() []byte {
 	return f.finish(keys)
 }
 
-// line draws one line over its band.
 func (f *frame) line(colour int, class string, l Line) {
 	var path, dots strings.Builder
 	var there, back string // the band: forward along the upper ends, and back along the lower ones

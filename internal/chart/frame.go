@@ -52,7 +52,6 @@ func (f *frame) place(x, y float64) (px, py float64) {
 	return f.left + f.x.part(x)*(f.right-f.left), f.floor - f.y.part(y)*(f.floor-f.top)
 }
 
-// ruler draws the axis at the bottom.
 func (f *frame) ruler() {
 	for _, t := range f.x.ticks() {
 		x, _ := f.place(t, 0)

@@ -22,7 +22,6 @@ func Differences(there, here any) string {
 	return strings.Join(all, ", ")
 }
 
-// shown returns a value in JSON, shortened.
 func shown(v any) string {
 	const most = 80
 	b, err := json.Marshal(v)

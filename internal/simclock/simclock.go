@@ -83,7 +83,6 @@ func (c *Clock) next() (w *waiter, done bool) {
 	return c.take(soonest), false
 }
 
-// take removes a waiting goroutine.
 func (c *Clock) take(i int) *waiter {
 	w := c.waiting[i]
 	c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)

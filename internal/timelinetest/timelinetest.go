@@ -68,7 +68,6 @@ func Read(b []byte) (*File, error) {
 	return f, nil
 }
 
-// names reads the names of processes and threads.
 func (f *File) names() error {
 	for i, e := range f.Events {
 		if e.Time == nil {

@@ -14,8 +14,6 @@ func bytesOf(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }
 
-// bytesIn returns the memory of w as signed bytes.
 func bytesIn(w []uint32) *int8 { return (*int8)(unsafe.Pointer(unsafe.SliceData(w))) }
 
-// floatsIn returns the memory of w as float32 numbers.
 func floatsIn(w []uint32) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(w))) }

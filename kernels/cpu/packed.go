@@ -170,7 +170,6 @@ func (p *panel) take(m Matrix, o int) {
 	p.next = m.Data[last*p.size : min((last+p.outputs)*p.size, len(m.Data))]
 }
 
-// fill packs columns c to c+n of the panel.
 func (k *kernels) fill(p *panel, m Matrix, f format, c, n int, prefetch []byte, sc *Scratch) {
 	elems, size := m.Type.Block()
 	a := &sc.pack

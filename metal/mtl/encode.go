@@ -149,7 +149,6 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 // small for another threadgroup on a core.
 const minMemory, memorySlack = 16, 1024
 
-// setMemory sets a length of threadgroup memory in Metal.
 func (c *commands) setMemory(index, length int) {
 	c.s.send(c.encoder, selSetThreadgroupMemoryLength, uintptr(length), uintptr(index))
 	c.memory[index] = length

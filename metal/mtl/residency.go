@@ -56,7 +56,6 @@ func (r *residency) commit(s *scope) {
 	}
 }
 
-// end releases the set.
 func (r *residency) end(s *scope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

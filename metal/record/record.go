@@ -48,7 +48,6 @@ func (d *Device) Limits() metal.Limits {
 // Close implements [metal.Device].
 func (d *Device) Close() error { return nil }
 
-// buffer is memory.
 type buffer struct{ bytes []byte }
 
 func (b *buffer) Bytes() []byte { return b.bytes }

@@ -75,7 +75,6 @@ func (d *Device) runLevels(levels [][]dispatch) error {
 	return nil
 }
 
-// runOne runs a dispatch on all workers.
 func (d *Device) runOne(q *dispatch, newLevel bool) error {
 	p := q.pipeline
 	p.activate()

@@ -94,7 +94,6 @@ func (m *module) bind() error {
 	return nil
 }
 
-// run calls msl_run.
 func (m *module) run(worker, dispatch uint64) int {
 	r, _, _ := purego.SyscallN(m.entry, uintptr(worker), uintptr(dispatch))
 	return int(int32(r))

@@ -108,7 +108,6 @@ func newWorker(check bool) (*worker, error) {
 	return w, nil
 }
 
-// c returns the worker as the runtime sees it.
 func (w *worker) c() *workerC { return (*workerC)(unsafe.Pointer(unsafe.SliceData(w.region.used))) }
 
 func (w *worker) free() {
@@ -129,7 +128,6 @@ func (w *worker) reports() []reportC {
 	return append([]reportC(nil), c.reports[:min(c.reportCount, maxReports)]...)
 }
 
-// layoutOfC returns the values that msl_layout_of must return.
 func layoutOfC() []uint64 {
 	var (
 		d dispatchC

@@ -72,7 +72,6 @@ func check(q terms.Question) error {
 	return nil
 }
 
-// ask encodes a question for a connection.
 func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q terms.Question) message {
 	a := netproto.Ask{Session: s.number, Path: p, Question: q}
 	a.Within, a.Ahead = timeLeft(ctx), min(q.Ahead, l.maxAhead())

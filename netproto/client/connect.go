@@ -41,7 +41,6 @@ func (c *Client) link(ctx context.Context) (*link, error) {
 	}
 }
 
-// patient returns a context for waiting for a connection.
 func (c *Client) patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, ErrNoReply)
 }
@@ -134,7 +133,6 @@ func (c *Client) retire(l *link) {
 	l.retire()
 }
 
-// succeed records the gateway's Welcome.
 func (c *Client) succeed(w netproto.Welcome, early bool) {
 	c.mu.Lock()
 	c.failures, c.failure = 0, nil

@@ -224,7 +224,6 @@ func (l *link) hangUp(code netproto.Code) {
 	_ = l.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
 }
 
-// close hangs up and closes the socket.
 func (l *link) close(code netproto.Code) error {
 	l.hangUp(code)
 	return l.socket.close()

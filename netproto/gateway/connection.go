@@ -132,7 +132,6 @@ func (c *connection) greet() error {
 	return nil
 }
 
-// admit decides about a Hello.
 func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error) {
 	hello, err := readHello(control)
 	if err != nil {
@@ -240,7 +239,6 @@ func (c *connection) end() {
 	}
 }
 
-// use returns how the connection is used.
 func (c *connection) use() use {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -175,7 +175,6 @@ func (e Event) attributes() (all []slog.Attr) {
 	return all
 }
 
-// quoted shortens a text that may be from outside.
 func quoted(s string) string {
 	const longest = 300
 	if start := errs.Start(s, longest); len(start) < len(s) {

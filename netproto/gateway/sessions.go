@@ -131,7 +131,6 @@ func (s *sessions) add(key sessionKey) *session {
 	return x
 }
 
-// touch marks a session as used now.
 func (s *sessions) touch(x *session) {
 	x.since = time.Now()
 	s.used.MoveToBack(x.ofAll)

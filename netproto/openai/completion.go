@@ -82,7 +82,6 @@ func (c *textShape) ids(text string) ([]int32, error) {
 	return c.s.model.Tokenize(text, true)
 }
 
-// echo returns the text that precedes an answer.
 func (c *textShape) echo(index int) string {
 	if c.echos == nil {
 		return ""

@@ -45,7 +45,6 @@ type Folder struct {
 	bytes int64       // of all files
 }
 
-// savedText is a file.
 type savedText struct {
 	name  string
 	text  []int32 // nil: of another model or with other settings

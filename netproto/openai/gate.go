@@ -62,7 +62,6 @@ func (p *place) stepAside() bool {
 	return true
 }
 
-// back waits for a place again.
 func (p *place) back(ctx context.Context) error {
 	select {
 	case p.g.slots <- struct{}{}:
@@ -86,7 +85,6 @@ func (p *place) leave() {
 	p.g.stalled--
 }
 
-// wait joins the waiting requests.
 func (g *gate) wait() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

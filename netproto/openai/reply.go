@@ -36,7 +36,6 @@ type reply struct {
 // answerer answers a request with this body.
 type answerer func(ctx context.Context, t *reply, body []byte) error
 
-// posted handles requests with a body.
 func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
@@ -144,7 +143,6 @@ func (t *reply) fail(err error) {
 	}
 }
 
-// answer sends a status and JSON.
 func (t *reply) answer(status int, body []byte) error {
 	h := t.w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
@@ -376,7 +374,6 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 	return nil
 }
 
-// collected sends all answers in one response.
 func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	all := make([]answer.Result, len(prompts)*j.N)
 	err := func() error {

@@ -187,7 +187,6 @@ func (c *responseShape) event(kind string, fields named) any {
 	return fields
 }
 
-// ofItem returns an event about a part.
 func (c *responseShape) ofItem(kind string, i int, fields named) any {
 	fields["output_index"], fields["item_id"] = i, itemID(c.Parts[i])
 	if c.Parts[i].Tool == "" {

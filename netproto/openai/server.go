@@ -126,7 +126,6 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/", s.nowhere)
 }
 
-// nowhere answers requests for unknown paths.
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
 	s.reject(w, r, request.Refuse(http.StatusNotFound, "unknown_url", "there is nothing at %s: the API is at "+
 		"/v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /v1/models", request.Shown(r.URL.Path)))

@@ -219,7 +219,6 @@ func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return u.memory.keep(key, q, a), nil
 }
 
-// draw draws the token for a question.
 func (u *Upstream) draw(q terms.Job, top []terms.Candidate) (int32, error) {
 	want := min(q.Sampling.TopK, u.o.Vocabulary.Size())
 	if want < 1 || len(top) < want {
@@ -230,7 +229,6 @@ func (u *Upstream) draw(q terms.Job, top []terms.Candidate) (int32, error) {
 	return token, err
 }
 
-// ask converts a question for an engine.
 func (u *Upstream) ask(q terms.Job) dialect.Ask {
 	a := dialect.Ask{
 		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client, q.Domain),

@@ -179,7 +179,6 @@ func (r *run) start(ctx context.Context, res result) {
 	})
 }
 
-// refuse returns why an answer is not usable.
 func (r *run) refuse(q Question, a Answer) error {
 	if a.Token < 0 || r.Vocab > 0 && int(a.Token) >= r.Vocab {
 		return ErrToken

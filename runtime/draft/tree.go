@@ -175,7 +175,6 @@ func (r *run) certain() bool {
 	return r.tip.evaluated && !r.tip.open() && (!r.Verify || r.tip.children[0].looked)
 }
 
-// show makes next the tip, and emits it.
 func (r *run) show(next *node, reason *Reason) {
 	r.compared(next)
 	r.tip = next

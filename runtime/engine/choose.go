@@ -267,7 +267,6 @@ func (p *place) answer() []int32 {
 	return all
 }
 
-// place returns the input of the sampling rules.
 func (p *place) place(mask grammar.Mask) sample.Place {
 	at := sample.Place{Mask: mask}
 	if !p.route.Adjusts() {

@@ -150,7 +150,6 @@ func (c *crew) leave(m *member) {
 	c.found(m)
 }
 
-// found marks m as no longer missing.
 func (c *crew) found(m *member) {
 	if !m.missed {
 		return

@@ -187,7 +187,6 @@ func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forwar
 	return nil
 }
 
-// lose frees the slots of nodes that have one.
 func (m *edge) lose(nodes []draft.Node) {
 	for _, n := range nodes {
 		if _, ok := m.slots[n.ID]; ok {
@@ -213,7 +212,6 @@ func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
 	m.over = min(max(0, m.s.now().Sub(begin)-least), m.pace/2)
 }
 
-// path returns the slots of nodes.
 func (m *edge) path(ids []draft.ID) []int32 {
 	slots := make([]int32, len(ids))
 	for i, id := range ids {

@@ -65,7 +65,6 @@ func (e *Engine) planMove() error {
 	return nil
 }
 
-// cannotMove returns why the weights cannot move.
 func (e *Engine) cannotMove() error {
 	if _, cpu := e.device.(*host.Device); !cpu {
 		return fmt.Errorf("the backend %s maps the file's pages", cmp.Or(e.o.Backend, CPU))

@@ -100,7 +100,6 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 	}
 }
 
-// routed generates one text, alone in its session.
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {

@@ -192,7 +192,6 @@ func (e *Engine) SavedText(r io.Reader) ([]int32, error) {
 	return text, err
 }
 
-// readSaved reads the bytes before the layers.
 func (e *Engine) readSaved(r io.Reader) (h qwen.Saved, text []int32, err error) {
 	own, err := e.saved()
 	if err != nil {

@@ -256,7 +256,6 @@ func (s *Session) KVTokens() int {
 // inUse is the number of tokens in the cache, without those in flight.
 func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
 
-// note publishes the session's progress.
 func (s *Session) note() {
 	held := s.inUse()
 	s.mu.Lock()

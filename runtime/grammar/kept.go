@@ -35,7 +35,6 @@ func (k *kept) get(at local) *reach {
 	return r
 }
 
-// put keeps the reach of a place.
 func (k *kept) put(at local, r *reach) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -193,7 +193,6 @@ func (e *exits) tree() *tree {
 	return plant(e.rests)
 }
 
-// add adds the tokens below a node.
 func (e *exits) add(v *tree, node int32, text []byte) {
 	for c, end := node+1, v.below[node]; c < end; c = v.below[c] {
 		rest := append(text[:len(text):len(text)], v.bytes[c])

@@ -194,7 +194,6 @@ func (g *Grammar) Shortest(s *State) (text []byte) {
 // spot is a state with a number of missing repetitions.
 type spot struct{ at, missing int32 }
 
-// goes returns the spot after a possible step.
 func (g *Grammar) goes(s spot, o op, to int32) spot {
 	missing, _ := g.missing(s.at, s.missing, o, to)
 	return spot{to, missing}

@@ -118,7 +118,6 @@ func (p *parser) comparison() expression {
 	}
 }
 
-// compared returns whether two values compare by an operator.
 func (r *run) compared(op string, a, b value) bool {
 	switch op {
 	case "==":

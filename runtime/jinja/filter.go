@@ -215,7 +215,6 @@ func length(r *run, v value, _ args) value {
 	return nil
 }
 
-// otherwise is the filter default.
 func otherwise(_ *run, v value, a args) value {
 	_, missing := v.(undefined)
 	if missing || truth(a.at(1, "boolean", false)) && !truth(v) {

@@ -110,7 +110,6 @@ type failure struct{ err error }
 // fail ends parsing or rendering.
 func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// catch turns a failure into an error.
 func catch(line *int, err *error) {
 	switch f := recover().(type) {
 	case nil:

@@ -112,7 +112,6 @@ func tojson(r *run, v value, a args) value {
 	return given(w.String())
 }
 
-// jsonWriter writes JSON.
 type jsonWriter struct {
 	strings.Builder
 	*run

@@ -19,7 +19,6 @@ func globals() map[string]value {
 	}
 }
 
-// raise refuses what the template was given.
 func raise(r *run, a args) value {
 	panic(failure{&RaisedError{r.text(a.at(0, "message", literal("the template refuses this"))).String}})
 }

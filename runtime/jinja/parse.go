@@ -87,7 +87,6 @@ const (
 	nextTurn
 )
 
-// statement runs a statement.
 type statement func(r *run) flow
 
 // block is a list of statements.
@@ -198,7 +197,6 @@ func (p *parser) ifBlock() statement {
 	}
 }
 
-// targets reads the names to which values are assigned.
 func (p *parser) targets() []string {
 	defer func() { p.accept(")") }()
 	p.accept("(")

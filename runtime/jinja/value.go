@@ -308,7 +308,6 @@ func (r *run) spelled(v value) string {
 	return ""
 }
 
-// floatText writes a number as Python does.
 func floatText(f float64) string {
 	switch {
 	case math.IsInf(f, 1):

@@ -160,7 +160,6 @@ func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output
 	whole = true
 }
 
-// operations issues the operations of encode.
 func (m *Model) operations(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                    [T, D]

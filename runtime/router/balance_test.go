@@ -123,7 +123,8 @@ func TestBalanceHostile(t *testing.T) {
 
 // TestBalanceAtLimits: the greatest possible values are read.
 func TestBalanceAtLimits(t *testing.T) {
-	for _, text := range []string{`{"budget":0}`, `{"budget":1,"tokens":4503599627370496,"escalations":4503599627370496}`,
+	for _, text := range []string{`{"budget":0}`,
+		`{"budget":1,"tokens":4503599627370496,"escalations":4503599627370496}`,
 		`{"confidences":[0,1` + strings.Repeat(",0", maxConfidences-2) + `]}`} {
 		assert.NoError(t, json.Unmarshal([]byte(text), new(Balance)), text)
 	}

@@ -124,7 +124,6 @@ func finite(v float64) float32 {
 	return float32(min(v, math.MaxFloat32))
 }
 
-// choice returns the tokens that can be drawn.
 func (s *Sampler) choice(out *backend.Output) []backend.Candidate {
 	if k := s.o.TopK; k > 0 && (k <= len(out.Top) || len(out.Logits) == 0) {
 		best := out.Top[:min(k, len(out.Top))] // a vocabulary of fewer than k gives fewer
@@ -171,7 +170,6 @@ func compare(a, b backend.Candidate) int {
 	return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.ID, b.ID))
 }
 
-// cuts reports whether top-p excludes anything.
 func (s *Sampler) cuts() bool { return s.o.TopP > 0 && s.o.TopP < 1 }
 
 // mass returns Σ exp((l-max)/T) over c, sorted by falling logit.

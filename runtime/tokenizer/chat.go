@@ -33,7 +33,6 @@ type Value = jinja.Field
 const plainTemplate = `{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\n' ~ m.content ~ '<|im_end|>\n' }}` +
 	`{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// newTemplate parses the chat template of a file.
 func newTemplate(source string, v *vocabulary) (*jinja.Template, error) {
 	if source == "" {
 		for _, mark := range []string{"<|im_start|>", "<|im_end|>"} {

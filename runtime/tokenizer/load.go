@@ -77,7 +77,6 @@ type source struct {
 	template       string // "": the file has none
 }
 
-// read reads the metadata of a tokenizer from f.
 func read(f *gguf.File) (s source, err error) {
 	if s.tokens, err = f.Strings(keyTokens); err != nil {
 		return s, &KeyError{keyTokens, err}

@@ -81,7 +81,6 @@ func (th *Thoughts) Next(id int32) Kind {
 	return th.move(id)
 }
 
-// move goes on to the state after a token.
 func (th *Thoughts) move(id int32) Kind {
 	blank := len(bytes.TrimSpace(th.t.Bytes(id))) == 0
 	switch {

@@ -111,7 +111,6 @@ func positionAt(b []byte, i int) (p Position) {
 	return p
 }
 
-// check refuses values that no model can give.
 func (p *Position) check() error {
 	// a hundred nats of entropy are of more tokens than any vocabulary has; rounding may carry the logarithm of a
 	// probability a little above 0; a large model's may be unknown

@@ -36,7 +36,6 @@ func newReport(w io.Writer) *report {
 	return &report{w: w, output: map[[2]string][]string{}, skipped: map[string][]string{}}
 }
 
-// read consumes the events of a run.
 func (r *report) read(events io.Reader) error {
 	lines := bufio.NewReader(events)
 	for {

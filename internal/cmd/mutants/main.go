@@ -33,7 +33,6 @@ func main() {
 	}
 }
 
-// options are the flags.
 type options struct {
 	sample int
 	seed   uint64
@@ -78,7 +77,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// score tries the mutants of one package.
 func (o options) score(ctx context.Context, p *packages.Package, out io.Writer) (err error) {
 	folder, err := os.MkdirTemp("", "mutants")
 	if err != nil {

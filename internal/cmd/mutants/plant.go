@@ -153,7 +153,6 @@ func (p *planter) visit(n ast.Node) bool {
 	return true
 }
 
-// drop makes statements that can go.
 func (p *planter) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch x := s.(type) {

@@ -83,7 +83,6 @@ func run(ctx context.Context, args []string, today string, stdout, stderr io.Wri
 	return code
 }
 
-// readCases reads a list of cases and sets defaults.
 func readCases(path string) ([]testCase, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

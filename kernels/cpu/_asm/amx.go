@@ -90,7 +90,6 @@ func (t *amxTile) configure() {
 	t.memory("LDTILECFG", 0x78, 0x49, 0, t.config)
 }
 
-// multiply adds the products of all blocks.
 func (t *amxTile) multiply() {
 	whole, done := t.Label("whole"), t.Label("done")
 	accumulator := t.Here("accumulator")

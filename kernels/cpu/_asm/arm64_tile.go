@@ -60,7 +60,6 @@ func writeArmTile(a *arm) {
 	a.Op("RET")
 }
 
-// tokensAtOnce multiplies the panel with the next tokens.
 func (t armTile) tokensAtOnce() {
 	t.Op("MOVD", R0, R14)
 	t.Op("MOVD", R1, R6)

@@ -76,7 +76,6 @@ func (l *layout) load(offset int) []V {
 	return l.loadTo(l.bytes[(l.loads-1)%2], offset)
 }
 
-// loadTo is load to certain registers.
 func (l *layout) loadTo(v []V, offset int) []V {
 	switch offset += 16 * l.half; {
 	case l.panel:

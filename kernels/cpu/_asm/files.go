@@ -45,7 +45,6 @@ type microkernel struct {
 	numbers string
 }
 
-// files returns the texts of the files, by name.
 func files() map[string][]byte {
 	texts := map[string][]byte{}
 	for architecture, all := range architectures {

@@ -110,7 +110,6 @@ func (g *gemm8) block32() {
 	g.nextAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
 }
 
-// nextBlock32 advances in the activations.
 func (g *gemm8) nextBlock32() {
 	g.Op("ADDQ", 32, DX)
 	g.Op("ADDQ", 4, CX)

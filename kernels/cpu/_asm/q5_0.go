@@ -87,7 +87,6 @@ func (f q5_0) ArmConstants(l *layout) {
 	l.Constant(31, 0xff)
 }
 
-// armFifth is the registers of ArmConstants.
 func (q5_0) armFifth(l *layout) (low, high, mask []V) {
 	if l.panel {
 		return registers(4, 16), registers(4, 20), []V{24, 25, 24, 25}

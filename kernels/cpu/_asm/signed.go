@@ -44,7 +44,6 @@ func (k *Kernel) signedHalf(w *Weights, v []Vec) {
 	}
 }
 
-// freeSigned frees the registers of signedHalf.
 func (k *Kernel) freeSigned(w Weights) {
 	for _, part := range w.Parts[:4] {
 		k.Free(part, k.magnitudes[part])

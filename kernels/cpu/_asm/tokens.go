@@ -96,7 +96,6 @@ func (k *Kernel) EachToken(atATime, panels int, multiply func([]Token)) {
 	k.Place(done)
 }
 
-// tokens returns two tokens, in the registers of EachToken.
 func (k *Kernel) tokens(panels int) []Token {
 	tokens := make([]Token, 2)
 	for i := range tokens {

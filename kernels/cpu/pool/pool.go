@@ -188,7 +188,6 @@ func (p *Pool) take(worker int) (any bool) {
 	}
 }
 
-// waiting reports whether there is a piece to take.
 func (p *Pool) waiting() bool {
 	for i := range p.shares {
 		if from, to, _ := left(p.shares[i].word.Load()); from < to {
@@ -232,7 +231,6 @@ func (w *worker) sleep(reason func() bool) {
 	<-w.wake
 }
 
-// wakeAll wakes the workers that sleep.
 func (p *Pool) wakeAll() {
 	for _, w := range p.workers {
 		if w.asleep.Load() && w.asleep.Swap(false) {

@@ -29,7 +29,6 @@ func (u *unit) body(i, end int, kernel string) {
 	}
 }
 
-// begins reports whether a statement begins at token i.
 func (u *unit) begins(i int) bool {
 	before := u.at(i - 1)
 	return before.isAny("{", "}", ";", ")", "else") || before.kind == directive ||

@@ -25,14 +25,12 @@ func (u *unit) replaceIn(list *[]edit, i, j int, text string) {
 	}
 }
 
-// insert puts text before token i in all versions.
 func (u *unit) insert(i int, text string) {
 	for _, list := range []*[]edit{&u.run, &u.strict, &u.opencl} {
 		u.insertIn(list, i, text)
 	}
 }
 
-// insertIn puts text before token i in one version.
 func (u *unit) insertIn(list *[]edit, i int, text string) {
 	at := u.at(i).start
 	*list = append(*list, edit{at, at, text})

@@ -103,5 +103,4 @@ func (u *unit) conditions() (all []string) {
 // oneLine returns s with each run of blanks and line breaks replaced by a blank.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// quote returns s as a string literal of C++.
 func quote(s string) string { return strconv.QuoteToASCII(s) }

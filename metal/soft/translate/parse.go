@@ -169,7 +169,6 @@ func (u *unit) attribute(i int, into map[string]string) int {
 	return end
 }
 
-// helper reads a function that is not a kernel.
 func (u *unit) helper(params, body, end int) {
 	u.function(u.at(params-1), body, end)
 	u.body(body, end, "")

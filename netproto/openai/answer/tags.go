@@ -127,7 +127,6 @@ func (s *callFinder) tell(text string) string {
 	return text
 }
 
-// begun reports whether text other than blanks was shown.
 func (s *callFinder) begun() bool { return s.shown.Len() > 0 }
 
 // flush returns the text that was held back, at the end of the text.

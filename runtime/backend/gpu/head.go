@@ -136,7 +136,6 @@ func (p *pass) encodeHead(h *head, first, n int) {
 	})
 }
 
-// read sets the outputs after the pass has ended.
 func (h *head) read(p *pass) {
 	for i, t := range h.want.Rows {
 		o := &h.out[i]

@@ -120,7 +120,6 @@ func (p *pass) run(d dispatch) {
 	}
 }
 
-// raw is the bytes of a struct of arguments.
 func raw[T any](args *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(args)), unsafe.Sizeof(*args))
 }
@@ -220,7 +219,6 @@ func fit(y *tensor, w *weight, x *tensor) {
 	}
 }
 
-// reserve allocates the memory of a tensor.
 func (p *pass) reserve(t *tensor) {
 	if p.n > t.rows {
 		panic(fmt.Sprintf("gpu: a pass of %d rows over a tensor of %d", p.n, t.rows))

@@ -258,7 +258,6 @@ func visible(spans []backend.Span) int {
 	return n
 }
 
-// attendExact is attention by its definition, in float64.
 func (p *pass) attendExact(out, qs *tensor, layer int) {
 	c := p.kv.c
 	p.d.pool.Run(len(p.rows)*c.Heads, 1, func(_, lo, hi int) {

@@ -169,7 +169,6 @@ func (m *Maker) Numbers(b Numbers, whole, broken bool) (*Set, error) {
 	return m.And(all, parts)
 }
 
-// plain returns the texts that match a pattern.
 func (m *Maker) plain(pattern string) (*Set, error) {
 	p, err := parsePattern(pattern)
 	if err != nil {
@@ -189,7 +188,6 @@ func (b *Numbers) integers(m *Maker) (*Set, error) {
 	return a.determine(m)
 }
 
-// all returns the numbers within bounds.
 func (b *Numbers) all(m *Maker) (*Set, error) {
 	if b.Step != nil {
 		digits, exact := b.Step.FloatPrec()

@@ -30,7 +30,6 @@ func (c *chars) arc(from int32, ranges []rune, to int32) int32 {
 	return to
 }
 
-// any adds paths for any number of any characters.
 func (c *chars) any(from int32) int32 {
 	at := c.place()
 	c.jump(from, at)
@@ -115,7 +114,6 @@ func (c *chars) alternatives(
 	return end, nil
 }
 
-// all adds paths for the concatenation of some parts.
 func (c *chars) all(from int32, parts []*syntax.Regexp) (_ int32, err error) {
 	for _, p := range parts {
 		if from, err = c.match(from, p); err != nil {
@@ -125,7 +123,6 @@ func (c *chars) all(from int32, parts []*syntax.Regexp) (_ int32, err error) {
 	return from, nil
 }
 
-// match adds paths for the strings of re.
 func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 	if len(c.places) > maxStates {
 		return 0, ErrSize

@@ -58,7 +58,6 @@ func (c *compiler) negation(n *node) (*node, error) {
 	return not, nil
 }
 
-// negateObject adds contradictions of the keywords about objects.
 func (c *compiler) negateObject(n *node, way func(func(*node))) {
 	for _, name := range n.required {
 		way(func(w *node) {
@@ -117,7 +116,6 @@ func (c *compiler) negateText(n *node, way func(func(*node))) {
 	}
 }
 
-// negateNumber adds contradictions of the bounds of a number.
 func negateNumber(n *node, way func(func(*node))) {
 	if l := n.numbers.Min; l.At != nil {
 		way(func(w *node) { w.kinds, w.numbers.Max = number, regular.Limit{At: l.At, Open: !l.Open} })

@@ -133,7 +133,6 @@ func spell(raw json.RawMessage) string {
 	})
 }
 
-// raws are values as they are written.
 func raws(values []string) (all []json.RawMessage) {
 	for _, v := range values {
 		all = append(all, json.RawMessage(v))

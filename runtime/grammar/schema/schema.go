@@ -17,7 +17,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// errorf makes a [grammar.Error].
 func errorf(path, format string, args ...any) error {
 	return &grammar.Error{Path: path, Err: fmt.Errorf(format, args...)}
 }

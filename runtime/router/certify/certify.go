@@ -54,7 +54,6 @@ func (t Test) Validate() error {
 	return nil
 }
 
-// losses returns the numbers X of answers.
 func (t Test) losses(answers []Answer) ([]float64, error) {
 	if err := t.Validate(); err != nil {
 		return nil, err

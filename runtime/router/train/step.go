@@ -107,7 +107,6 @@ func (t *trainer) epoch(ctx context.Context, number int) error {
 	return context.Cause(ctx)
 }
 
-// step learns from one batch.
 func (t *trainer) step(rows []int) {
 	chunks := (len(rows) + chunk - 1) / chunk
 	t.pool.Run(chunks, 1, func(worker, lo, hi int) {

@@ -114,7 +114,6 @@ func (f *benchCapacityFlags) engine(limit int) engine.Options {
 	return engine.Options{Threads: f.threads, Context: min(limit, max(4*(f.w.Prompt+f.w.Tokens), 512))}
 }
 
-// measure measures costs, and then devices.
 func (f *benchCapacityFlags) measure(
 	ctx context.Context, a *cli.App, large *engine.Engine,
 ) (r *capacity.Report, err error) {

@@ -52,7 +52,6 @@ func (c *conversation) begin(messages []pilotfish.Message) {
 	c.chat = c.model.NewChat(pilotfish.ChatOptions{Messages: messages})
 }
 
-// close ends the chat and the connection.
 func (c *conversation) close() {
 	c.chat.Close()
 	c.disconnect()
@@ -172,7 +171,6 @@ func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed 
 	return printed, nil, nil
 }
 
-// count adds an answer to the totals.
 func (c *conversation) count(s pilotfish.Stats) {
 	t := &c.total
 	t.answers++

@@ -161,7 +161,6 @@ func (k *keys) begin() {
 	io.WriteString(os.Stdout, pasteMarksOn) // a terminal without this feature marks nothing
 }
 
-// end turns the marks off.
 func (k *keys) end() {
 	k.prompting.Store(false)
 	io.WriteString(os.Stdout, pasteMarksOff)
@@ -170,7 +169,6 @@ func (k *keys) end() {
 // none reports whether only Ctrl-C was typed since the prompt.
 func (k *keys) none() bool { return k.count.Load() <= 1 }
 
-// close stops the forwarding.
 func (k *keys) close() {
 	k.unwatch()
 	k.stop.Close()

@@ -123,7 +123,6 @@ func (c *ConfigFile) readFlag(key, value *yaml.Node) error {
 	return nil
 }
 
-// asList converts a mapping to a list of NAME=VALUE.
 func asList(m *yaml.Node) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode, Line: m.Line}
 	for i := 0; i+1 < len(m.Content); i += 2 {

@@ -35,7 +35,6 @@ func Columns(w io.Writer, usual int) int {
 
 func (a *App) helpWidth() int { return min(Columns(a.Stdout, HelpColumns), maxColumns) }
 
-// addHelp makes all commands wrap their help.
 func addHelp(a *App, root *cobra.Command) {
 	root.SetUsageFunc(func(c *cobra.Command) error {
 		var text bytes.Buffer

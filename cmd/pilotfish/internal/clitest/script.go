@@ -47,7 +47,7 @@ func bandwidth() float64 { return 12.5 }
 //
 //	exits CODE pilotfish ARGS...   runs the program, which must end with the exit code
 //	start cloud|serve ARGS...      starts a gateway or server in the background: $CLOUD and $PIN, or $URL
-//	stop cloud|serve               ends it with SIGTERM; it must end with 0, and with "! stop" with another code
+//	ends cloud|serve               ends it with SIGTERM; it must end with 0, and with "! ends" with another code
 //	hangup cloud                   sends it SIGHUP
 //	says cloud|serve PATTERN       waits until its stderr, the file cloud.log or serve.log, matches; $SAID is the
 //	                               first group of PATTERN
@@ -59,7 +59,7 @@ func Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), Setup: setup, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": startProgram, "stop": stop, "hangup": hangup, "says": says, "http": request,
+			"exits": exits, "start": startProgram, "ends": stop, "hangup": hangup, "says": says, "http": request,
 			"tiny": tiny, "engine": engineOf,
 		},
 	})
@@ -161,7 +161,7 @@ func firstLine(r io.Reader) (string, error) {
 }
 
 func stop(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, len(args) == 1, "[!] stop cloud|serve")
+	need(ts, len(args) == 1, "[!] ends cloud|serve")
 	all := ts.Value(running{}.key()).(running)
 	c := all[args[0]]
 	need(ts, c != nil, "start "+args[0]+" comes first")

@@ -37,9 +37,11 @@ func TestCloudBuiltIn(t *testing.T) {
 	defer e.Close()
 	do := func(word string, args ...string) (ids []int32, said string) {
 		require.NoError(t, os.WriteFile(file, []byte("lab:"+clitest.SecretA+" "+word+"\n"), 0o600))
-		c := clitest.StartedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", "off", "--ctx", "64",
+		c := clitest.StartedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", "off",
+			"--ctx", "64",
 			"--slots", "200", "--kv", "f32", "--token-file", file}, args...)...)
-		assert.Contains(t, c.Said, "\nmemory for 200 tokens of all devices together, that is for 3 devices with a full "+
+		assert.Contains(t, c.Said, "\nmemory for 200 tokens of all devices together, that is for 3 devices with a "+
+			"full "+
 			"context of 64 tokens: up to 400 KiB\na question waits for others by steps of at most ")
 		pin, err := netproto.ParseDigest(c.Pin)
 		require.NoError(t, err)

@@ -115,7 +115,6 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	return errors.Join(f.finish(a, models, o), failed)
 }
 
-// use makes the learned policy use a router.
 func (f *evalFlags) use(file *router.File, o *eval.Options) {
 	o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(o.Runs, file.Certificate)
 }
@@ -144,7 +143,6 @@ func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error 
 	return nil
 }
 
-// ask answers the questions, with a meter.
 func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 	if f.pair.Set.Changed("cloud") {
 		before := runtime.GOMAXPROCS(o.Edge.Threads() + 2) // the network needs threads while the models compute
@@ -284,7 +282,6 @@ func taskFile(name string) (path string, known bool, err error) {
 	return filepath.Join(dir, from.Name), true, err
 }
 
-// asked selects the questions.
 func (f *evalFlags) asked() task.Options {
 	return task.Options{Most: f.questions, Data: f.data, Shots: f.shots}
 }

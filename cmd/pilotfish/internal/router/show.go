@@ -153,7 +153,6 @@ type worth struct {
 	ranks   []*router.Ranking // one per policy
 }
 
-// judge compares the router with labels.
 func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []train.Folder) (*worth, error) {
 	w := &worth{rule: f.label, names: []string{string(router.Learned), string(router.Margin), string(router.Entropy)}}
 	if s := folders[0].Set.Settings(); w.rule == "" && s.Rule(file.About.Label) >= 0 {

@@ -66,7 +66,6 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 	return f.finish(a, all, about)
 }
 
-// cell runs the modes in one cell.
 func (f *routingFlags) cell(
 	ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions,
 ) (_ []outcome.Report, err error) {

@@ -177,7 +177,6 @@ func (w *cloudWatch) unreached() error {
 	return fmt.Errorf("%w: the small model answered alone, which --require-cloud=false allows", w.explain(why))
 }
 
-// reached reports whether there was a connection.
 func (w *cloudWatch) reached() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

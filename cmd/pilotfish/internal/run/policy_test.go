@@ -65,7 +65,8 @@ func TestPlan(t *testing.T) {
 		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
 	}
 	_, err := parsedRun(t, "--cloud h:1 --budget-state x --router "+with).plan()
-	require.ErrorContains(t, err, "--budget-state and the fixed threshold of the router's certificate exclude each other")
+	require.ErrorContains(t, err,
+		"--budget-state and the fixed threshold of the router's certificate exclude each other")
 	_, err = parsedRun(t, "--cloud h:1 --budget 0.05 --budget-state x --router "+with).plan()
 	require.NoError(t, err)
 }

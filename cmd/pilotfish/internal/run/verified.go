@@ -22,7 +22,6 @@ func (o *runOutput) observe(e pilotfish.Event) {
 	}
 }
 
-// show shows text that is not verified yet.
 func (o *runOutput) show(p *pilotfish.Preview) error {
 	text, err := o.model.Detokenize(p.Tokens)
 	if err != nil {
@@ -45,7 +44,6 @@ func (o *runOutput) verified(r *event.Routed) {
 	}
 }
 
-// reportVerified prints the statistics of verification.
 func (o *runOutput) reportVerified(r *event.Routed) {
 	if r.Verify == nil {
 		return

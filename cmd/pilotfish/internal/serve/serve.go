@@ -260,7 +260,6 @@ type serving struct {
 	log      *slog.Logger
 }
 
-// url returns the base URL for clients.
 func (s *serving) url() string {
 	scheme := "http"
 	if s.cert != "" {
