@@ -51,7 +51,9 @@ COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/
 # A program that the detector found nothing in ends at once, and not after a second; pointers are checked in our code.
 RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAST) -gcflags=std=-d=checkptr=0
 
-.PHONY: help build generate test long race fuzz mutants verified branches misuse schedules stories opencl bench maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients load terminal man real-check
+.PHONY: help build generate test long race fuzz mutants verified branches misuse schedules stories opencl bench \
+	maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients load terminal man \
+	real-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

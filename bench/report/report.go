@@ -42,7 +42,7 @@ type Picture struct {
 // lines are the lines of a section.
 type lines struct {
 	key     string
-	make    func([]*result.Record, []row) (Section, error)
+	build   func([]*result.Record, []row) (Section, error)
 	records []*result.Record
 	rows    []row
 }
@@ -82,16 +82,16 @@ func New(records []result.Record) (*Report, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", one.Source, err)
 		}
-		key, make := sectionOf(one, line, sections)
+		key, build := sectionOf(one, line, sections)
 		at := slices.IndexFunc(sections, func(l *lines) bool { return l.key == key })
 		if at < 0 {
 			at = len(sections)
-			sections = append(sections, &lines{key: key, make: make})
+			sections = append(sections, &lines{key: key, build: build})
 		}
 		sections[at].records, sections[at].rows = append(sections[at].records, one), append(sections[at].rows, line)
 	}
 	for _, l := range sections {
-		s, err := l.make(l.records, l.rows)
+		s, err := l.build(l.records, l.rows)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func New(records []result.Record) (*Report, error) {
 	return r, nil
 }
 
-// sectionOf returns the section of a line: its key, and what makes it.
+// sectionOf returns the section of a line: its key, and what builds it.
 func sectionOf(one *result.Record, line row, before []*lines) (string, func([]*result.Record, []row) (Section, error)) {
 	table := func(title string, columns []column) func([]*result.Record, []row) (Section, error) {
 		return func(_ []*result.Record, rows []row) (Section, error) {

@@ -125,10 +125,14 @@ func (l *link) fault(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, quic.Err0RTTRejected):
-		if err := l.wait(ctx); err != nil {
+		switch err := l.wait(ctx); {
+		case err == nil:
+			return errRepeat
+		case l.unwelcome():
+			return l.over(err)
+		default:
 			return err
 		}
-		return errRepeat
 	case l.unwelcome():
 		return l.over(err)
 	case errors.Is(err, net.ErrClosed): // as is every error of a whole connection

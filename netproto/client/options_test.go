@@ -315,6 +315,27 @@ func TestRestartedUnwelcome(t *testing.T) {
 	}
 }
 
+// TestRestartedBusy: if a restarted gateway accepts no 0-RTT, and then is too busy for the repeated Hello, an ask with
+// time left is sent again.
+func TestRestartedBusy(t *testing.T) {
+	s := &script{reply: always(1), hello: func(conn int) []byte {
+		if conn == 2 {
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.retired(t)
+		s.stop()
+		s.listen(t, s.pair, netproto.ALPN)
+		r, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
+		require.NoError(t, err)
+		assert.Equal(t, int32(1), r.Token)
+		_, asks := s.count()
+		assert.Equal(t, 2, asks, "one before the restart, and one after the refusal")
+	})
+}
+
 // TestLazy: a lazy client returns at once, and connects without being asked. Connect returns the Welcome or the
 // refusal.
 func TestLazy(t *testing.T) {

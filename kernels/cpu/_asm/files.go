@@ -105,8 +105,7 @@ func tables(all []file) string {
 	}
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		fmt.Fprintf(&text, "func (k *kernels) %s() {\n%s}\n\n",
-			name, lines[name])
+		fmt.Fprintf(&text, "func (k *kernels) %s() {\n%s}\n\n", name, lines[name])
 	}
 	return text.String()
 }
