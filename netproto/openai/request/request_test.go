@@ -596,7 +596,7 @@ func TestMessagesTaken(t *testing.T) {
 }
 
 // remembers is a server that keeps an answer.
-type remembers struct{ keeps }
+type remembers struct{}
 
 func (remembers) Talk(string) ([]answer.Message, bool) {
 	return []answer.Message{{Role: "user", Content: "u"},
