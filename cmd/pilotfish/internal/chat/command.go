@@ -62,14 +62,18 @@ func (c *conversation) command(ctx context.Context, line string) error {
 	case "/?":
 		name = "/help"
 	}
+	var names []string
 	for _, known := range chatCommands() {
-		if known.name != name {
+		if names = append(names, known.name); known.name != name {
 			continue
 		}
 		if args = strings.TrimSpace(args); args != "" && known.args == "" {
 			return fmt.Errorf("%s takes no argument: type %s alone", name, name)
 		}
 		return known.run(c, ctx, args)
+	}
+	if near := cli.Near(name, names); len(near) > 0 {
+		return fmt.Errorf("there is no command %.40s; did you mean %s?", name, strings.Join(near, " or "))
 	}
 	return fmt.Errorf("there is no command %.40s: /help lists the commands. To ask a question that begins with a "+
 		"slash, type a space before it", name)

@@ -35,21 +35,26 @@ func nearFlag(c *cobra.Command, err error) error {
 	if !ok || wrong.GetSpecifiedShortnames() != "" {
 		return FlagFault(err)
 	}
-	name := wrong.GetSpecifiedName()
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra only compares names of commands
-	var near []string
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-		if len(f.Name) > 2 && strings.HasPrefix(name, f.Name) {
-			near = append(near, f.Name)
-		}
-	})
-	near = append(near, names.SuggestionsFor(name)...)
-	slices.Sort(near)
-	if near = slices.Compact(near); len(near) == 0 {
-		return err
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := Near(wrong.GetSpecifiedName(), names); len(near) > 0 {
+		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
 	}
-	return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+	return err
+}
+
+// Near returns the names that are similar to a wrong one, sorted.
+func Near(wrong string, names []string) (near []string) {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra only compares names of commands
+	for _, name := range names {
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+		if len(name) > 2 && strings.HasPrefix(wrong, name) {
+			near = append(near, name)
+		}
+	}
+	near = append(near, all.SuggestionsFor(wrong)...)
+	slices.Sort(near)
+	return slices.Compact(near)
 }
 
 // valueFault returns an error with the flag that has a wrong value, and the values that are valid.
