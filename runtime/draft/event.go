@@ -167,8 +167,6 @@ type Escalation struct {
 	ByAhead   bool              // asked, but tokens ahead had the answer first: its own is not used
 	Decoded   bool              // an answer came, used or not: the large model has decoded a token for it
 	Branches  int               // guesses at its answer
-	// Cut says that it is the router's, about the token after the last one shown, and was dropped as decoding ended.
-	Cut bool
 	// Kept says that the small model's token stands because no token of the answer may: see [Options.Place].
 	Kept bool
 }
@@ -231,7 +229,6 @@ type Summary struct {
 
 	Asks      int // questions sent: escalations, dropped ones and probes
 	Dropped   int // of these, dropped
-	Cut       int // of Dropped, those about the token after the last one shown: see [Escalation.Cut]
 	Drafted   int // tokens evaluated below open escalations
 	Wasted    int // tokens evaluated in vain, besides guesses from the text that did not hold
 	Audited   int // tokens that the router let stand and the cloud compared
@@ -334,9 +331,6 @@ func (s *Summary) addEscalation(q *Escalation) {
 		return
 	case Dropped:
 		s.Dropped++
-		if q.Cut {
-			s.Cut++
-		}
 		return
 	}
 	s.Escalations++

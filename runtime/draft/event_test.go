@@ -81,14 +81,6 @@ func TestWarmedInVain(t *testing.T) {
 	assert.Equal(t, []int{30, 0}, []int{s.Warmed, s.WarmedInVain()})
 }
 
-// TestCut: a question of the router about the token after the last shown one is distinguished from other dropped ones.
-func TestCut(t *testing.T) {
-	var s Summary
-	s.Add(Event{Escalation: &Escalation{Outcome: Dropped}})
-	s.Add(Event{Escalation: &Escalation{Outcome: Dropped, Cut: true}})
-	assert.Equal(t, []int{2, 1}, []int{s.Dropped, s.Cut})
-}
-
 // TestEvents checks the times of single escalations, computed by hand.
 func TestEvents(t *testing.T) {
 	base := Escalation{
@@ -216,7 +208,7 @@ func TestNeedless(t *testing.T) {
 func TestSummaryByOutcome(t *testing.T) {
 	q := Escalation{
 		Wait: 1, Hidden: 2, Exposed: 4, Wasted: 3, Drafted: 5, BytesUp: 6, BytesDown: 7, Prefilled: 8, Decoded: true,
-		Audited: 9, Missed: []terms.Finding{{}}, Local: 1, Token: 1, Cut: true, Err: errFake,
+		Audited: 9, Missed: []terms.Finding{{}}, Local: 1, Token: 1, Err: errFake,
 	}
 	all := Summary{Wasted: 3, BytesUp: 6, BytesDown: 7, Prefilled: 8, Decoded: 1} // of each
 	asked := all
@@ -238,7 +230,7 @@ func TestSummaryByOutcome(t *testing.T) {
 		Failed:  {passed, func(s *Summary) { s.Asks, s.Failed, s.TimedOut, s.Cause = 1, 1, 1, errFake }},
 		Unasked: {passed, func(s *Summary) { s.Unasked, s.TimedOut, s.Cause = 1, 1, errFake }},
 		Known:   {passed, func(s *Summary) { s.Known, s.Needless, s.Exposed = 1, 1, 4 }},
-		Dropped: {asked, func(s *Summary) { s.Dropped, s.Cut = 1, 1 }},
+		Dropped: {asked, func(s *Summary) { s.Dropped = 1 }},
 		Probing: {asked, func(*Summary) {}},
 		Probed:  {asked, func(*Summary) {}},
 		Checked: {asked, func(s *Summary) { s.Wait, s.Hidden = 1, 2 }},

@@ -317,7 +317,6 @@ func (r *run) close() {
 			r.drop(c, new(escalation))
 		}
 		if e := r.tip.esc; e != nil {
-			e.Cut = e.Why == Routed
 			r.abandon(e, new(escalation))
 		}
 		r.settle()

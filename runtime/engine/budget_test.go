@@ -50,7 +50,7 @@ func answer(
 	r.Observe = func(e engine.Event) {
 		if k := e.Token; k != nil {
 			counted.Confidences = append(counted.Confidences, k.Confidence)
-			if k.Origin != draft.Edge {
+			if k.Origin == draft.FromCloud {
 				counted.Escalations++
 			}
 			if !k.End || r.IgnoreEnd {
@@ -71,7 +71,7 @@ func answer(
 }
 
 // TestBudgetModes: consecutive answers have the same tokens and leave the same balance in every mode, also if an end
-// token or a stop string ends them, and their total share is at most the budget.
+// token or a stop string ends them, and ten of them keep the budget.
 func TestBudgetModes(t *testing.T) {
 	racing.Spare(t)
 	edge, _, cloud := pair(t)
@@ -113,7 +113,7 @@ func TestBudgetModes(t *testing.T) {
 				}
 				total := routers["serial"].Balance().Total()
 				asked = asked || total.Escalations > 0
-				if budget < 1 {
+				if budget < 1 && i == 9 {
 					require.LessOrEqual(t, total.Share(), budget)
 				}
 			}
@@ -149,11 +149,11 @@ func TestBudgetOfSessions(t *testing.T) {
 	}
 	sum.Budget = 0.2
 	assert.Equal(t, sum, r.Balance().Total())
-	assert.LessOrEqual(t, sum.Share(), 0.2)
+	assert.LessOrEqual(t, float64(sum.Escalations), 0.2*float64(sum.Tokens)+2, "with what is lent")
 	assert.Positive(t, sum.Escalations)
 }
 
-// TestBudgetOfTimeouts: tokens that are kept because the cloud did not answer count as escalated.
+// TestBudgetOfTimeouts: tokens that are kept because the cloud did not answer cost nothing.
 func TestBudgetOfTimeouts(t *testing.T) {
 	edge, _, _ := pair(t)
 	r, s := budgeted(t, router.Margin, 0.4), session(t, edge)
@@ -163,15 +163,15 @@ func TestBudgetOfTimeouts(t *testing.T) {
 			Draft: draft.Options{Deadline: time.Millisecond},
 		}, []int32{7, 8})
 		require.NoError(t, err)
-		assert.Equal(t, s.Summary().Routing.Timeouts, s.Summary().Spent.Escalations)
+		assert.Positive(t, s.Summary().Routing.Timeouts)
 	}
-	assert.InDelta(t, 0.4*60, r.Balance().Total().Escalations, 4)
+	assert.Equal(t, router.Total{Budget: 0.4, Tokens: 60}, r.Balance().Total())
 }
 
 // errLeft is the cause of a context that ends.
 var errLeft = errors.New("the reader left")
 
-// TestBudgetOfCut: for an answer that is cut, the shown tokens and the open question count, also if the caller panics.
+// TestBudgetOfCut: for an answer that is cut, the shown tokens and the answered questions count, also if the caller panics.
 func TestBudgetOfCut(t *testing.T) {
 	edge, _, cloud := pair(t)
 	for _, mode := range []draft.Mode{draft.Serial, draft.Pipelined} {
@@ -189,17 +189,14 @@ func TestBudgetOfCut(t *testing.T) {
 		got, err := answer(t, ctx, s, waits(true), []int32{7, 8})
 		require.ErrorIs(t, err, errLeft)
 		require.Len(t, got.IDs, 3)
-		assert.Equal(t, []int{3, 4}, []int{got.Spent.Tokens, got.Spent.Escalations}, "the open question counts")
-		assert.Equal(t, router.Total{Budget: 1, Tokens: 3, Escalations: 4}, r.Balance().Total())
+		assert.Equal(t, []int{3, 3}, []int{got.Spent.Tokens, got.Spent.Escalations}, "not the open question")
+		assert.Equal(t, router.Total{Budget: 1, Tokens: 3, Escalations: 3}, r.Balance().Total())
 		assert.Len(t, got.Spent.Confidences, 3)
 
 		for range s.Routed(t.Context(), []int32{7, 8}, waits(false)) {
 			break
 		}
-		assert.Equal(t, 4, r.Balance().Total().Tokens)
-		assert.Equal(t, s.Summary().Spent.Escalations, r.Balance().Total().Escalations-4)
-		assert.GreaterOrEqual(t, s.Summary().Spent.Escalations, 1)
-		assert.LessOrEqual(t, s.Summary().Spent.Escalations, 2)
+		assert.Equal(t, router.Total{Budget: 1, Tokens: 4, Escalations: 4}, r.Balance().Total())
 
 		before := r.Balance().Total()
 		assert.Panics(t, func() {
@@ -233,25 +230,19 @@ func (c *stuck) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return draft.Answer{}, context.Cause(ctx)
 }
 
-// TestBudgetOfVerified: tokens that verification replaces cost no budget; the router's own questions do.
+// TestBudgetOfVerified: verified answers do not touch the balance.
 func TestBudgetOfVerified(t *testing.T) {
 	edge, _, cloud := pair(t)
 	r, s := budgeted(t, router.Margin, 0.2), session(t, edge)
-	turned := 0
-	for i := range 5 {
-		for _, err := range s.Routed(t.Context(), []int32{7, int32(i)}, engine.Route{
-			Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(1),
-			Draft: draft.Options{Deadline: -1, Verify: true},
-		}) {
-			require.NoError(t, err)
-		}
-		turned += s.Summary().Routing.Turned
+	for _, err := range s.Routed(t.Context(), []int32{7, 1}, engine.Route{
+		Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(1),
+		Draft: draft.Options{Deadline: -1, Verify: true},
+	}) {
+		require.NoError(t, err)
 	}
-	total := r.Balance().Total()
-	assert.Positive(t, turned)
-	assert.Positive(t, total.Escalations)
-	assert.LessOrEqual(t, total.Share(), 0.2)
-	assert.Equal(t, 150, total.Tokens)
+	assert.Positive(t, s.Summary().Routing.Turned)
+	assert.Zero(t, s.Summary().Spent)
+	assert.Equal(t, router.Total{Budget: 0.2}, r.Balance().Total())
 }
 
 // TestNoBudget: without a budget nothing is spent, and a failed answer spends nothing.

@@ -23,6 +23,8 @@ type narration struct {
 	seen    []float32       // confidences of all tokens, if there is a router
 	stopped bool            // a stop string ended the text
 	more    bool            // the caller takes more tokens
+
+	unanswered int // tokens that stand because a question had no reply
 }
 
 // take handles an event, and reports whether decoding goes on.
@@ -38,6 +40,9 @@ func (n *narration) take(e draft.Event) bool {
 	t := e.Token
 	if t != nil && n.r.Router != nil {
 		n.seen = append(n.seen, t.Confidence)
+		if t.Origin == draft.EdgeTimeout {
+			n.unanswered++
+		}
 	}
 	switch {
 	case t == nil:
@@ -49,16 +54,14 @@ func (n *narration) take(e draft.Event) bool {
 	return n.token(t, e.At)
 }
 
-// spend adds the answer to the balance of the router's budget. It also counts cut questions about the token that would
-// follow, unless a stop string ended the text: in that case their number depends on the mode.
-func (n *narration) spend(cut int) {
-	if n.r.Router == nil || n.r.Router.Balance() == nil {
+// spend adds the answer to the balance of the router's budget, without the questions that had no reply. An answer that
+// is verified changes nothing: the large model looks at all of it.
+func (n *narration) spend() {
+	if n.r.Router == nil || n.r.Router.Balance() == nil || n.r.Draft.Verify {
 		return
 	}
 	a := n.r.Router.Spent(n.seen, n.s.summary.Tokens)
-	if !n.stopped {
-		a.Escalations += cut
-	}
+	a.Escalations -= n.unanswered
 	n.r.Router.Add(a)
 	n.s.summary.Spent = a
 }

@@ -173,9 +173,8 @@ func (s *Session) text(
 		decoder: tokens.NewDecoder(), kinds: tokens.Thoughts(prompt), stop: stopper{stops: r.Stop}, more: true,
 		lead: s.now().Sub(start),
 	}
-	var sum draft.Summary
-	defer func() { n.spend(sum.Cut) }() // also if a callback panics
-	sum, err = decoder.Decode(ctx, prompt, n.take)
+	defer n.spend() // also if a callback panics
+	sum, err := decoder.Decode(ctx, prompt, n.take)
 	if err == nil && sum.Stop == "" && s.over() {
 		err = ErrClosed
 	}

@@ -18,21 +18,22 @@ const (
 // Answer is the contribution of one answer to a [Balance].
 type Answer struct {
 	Tokens      int       `json:"tokens"`      // that were shown; the end token is not counted
-	Escalations int       `json:"escalations"` // decisions to escalate, about the end token and without a reply too
+	Escalations int       `json:"escalations"` // that had a reply, about the end token too
 	Confidences []float32 `json:"confidences"` // of all decisions, in the order of the text
 }
 
 // Balance is what a budget has spent in the answers so far, and the confidences that were seen last: the state that
 // the decisions of the next answer start from. Routers made with the same Balance share it.
 //
-// Answers that run at the same time all start from the state before them. Each keeps the budget by itself, so their
-// sum may exceed it for a time: the next answers escalate less until it is kept again.
+// Answers that run at the same time all start from the state before them, so their sum may exceed the budget for a
+// time: the next answers escalate less until it is kept again.
 //
 // The zero value is the state before the first answer. All methods are safe for concurrent use. The JSON form is
 //
-//	{"budget": 0.07, "tokens": 1000, "escalations": 68, "confidences": [0.98, …]}
+//	{"budget": 0.07, "tokens": 1000, "escalations": 68, "recent": [{"tokens": 12, "escalations": 1}, …],
+//	 "confidences": [0.98, …]}
 //
-// with up to [maxConfidences] confidences, the oldest first.
+// with the last answers, up to [maxWindow], and up to [maxConfidences] confidences, the oldest first.
 type Balance struct {
 	mu sync.Mutex
 	s  state
@@ -48,10 +49,17 @@ type Total struct {
 // Share returns the escalations per token, 0 before the first token.
 func (t Total) Share() float64 { return float64(t.Escalations) / float64(max(t.Tokens, 1)) }
 
+// spending is what answers brought and spent.
+type spending struct {
+	Tokens      int `json:"tokens"`
+	Escalations int `json:"escalations"`
+}
+
 // state is the content of a [Balance].
 type state struct {
 	Total
-	Confidences []float32 `json:"confidences"` // the oldest first
+	Recent      []spending `json:"recent"`      // of the last answers, the oldest first
+	Confidences []float32  `json:"confidences"` // the oldest first
 }
 
 // Total returns the sums so far.
@@ -71,6 +79,8 @@ func (b *Balance) Add(a Answer) {
 		return
 	}
 	s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
+	recent := append(slices.Clone(s.Recent), spending{a.Tokens, a.Escalations})
+	s.Recent = recent[max(0, len(recent)-maxWindow):]
 	all := slices.DeleteFunc(slices.Concat(s.Confidences, a.Confidences), outside)
 	s.Confidences = slices.Clone(all[max(0, len(all)-maxConfidences):])
 }
@@ -85,7 +95,7 @@ func (b *Balance) state() state {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.s
-	s.Confidences = slices.Clone(s.Confidences)
+	s.Recent, s.Confidences = slices.Clone(s.Recent), slices.Clone(s.Confidences)
 	return s
 }
 
@@ -104,9 +114,7 @@ func (b *Balance) adopt(budget float64) error {
 // MarshalJSON implements [json.Marshaler].
 func (b *Balance) MarshalJSON() ([]byte, error) {
 	s := b.state()
-	if s.Confidences == nil {
-		s.Confidences = []float32{}
-	}
+	s.Recent, s.Confidences = slices.Grow(s.Recent, 1), slices.Grow(s.Confidences, 1) // no null
 	return json.Marshal(s)
 }
 
@@ -135,16 +143,19 @@ func (s *state) validate() error {
 	if !(s.Budget >= 0 && s.Budget <= 1) {
 		return fmt.Errorf("budget: %v is not within 0 to 1", s.Budget)
 	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"tokens", s.Tokens}, {"escalations", s.Escalations}} {
-		if n.value < 0 || n.value > maxTokens {
-			return fmt.Errorf("%s: %d is not within 0 to 2^52", n.name, n.value)
+	if len(s.Recent) > maxWindow {
+		return fmt.Errorf("recent: there are %d answers, at most %d are possible", len(s.Recent), maxWindow)
+	}
+	for _, a := range append(s.Recent, spending{s.Tokens, s.Escalations}) {
+		if !within(a.Tokens) || !within(a.Escalations) {
+			return fmt.Errorf("%d tokens with %d escalations: both must be within 0 to 2^52", a.Tokens, a.Escalations)
 		}
 	}
 	return validConfidences(s.Confidences)
 }
+
+// within reports whether a number of tokens is possible.
+func within(n int) bool { return n >= 0 && n <= maxTokens }
 
 // validConfidences returns an error if a confidence in a list is out of range.
 func validConfidences(all []float32) error {

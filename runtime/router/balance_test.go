@@ -96,7 +96,7 @@ func TestBalanceJSON(t *testing.T) {
 	}
 	text, err := json.Marshal(new(Balance))
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"budget":0,"tokens":0,"escalations":0,"confidences":[]}`, string(text))
+	assert.JSONEq(t, `{"budget":0,"tokens":0,"escalations":0,"recent":[],"confidences":[]}`, string(text))
 	require.NoError(t, json.Unmarshal(text, new(Balance)))
 }
 
@@ -111,6 +111,10 @@ func TestBalanceHostile(t *testing.T) {
 		`{"confidences":[0.5,1.5]}`:        "confidences[1]", `{"confidences":[-1]}`: "confidences[0]",
 		`{"confidences":[1e39]}`: "confidences", `{"confidences":{"0":1}}`: "confidences",
 		`{"confidences":[` + strings.Repeat("0,", maxConfidences) + `0]}`: "1025",
+		`{"recent":[{"tokens":1},{"tokens":-1}]}`:                         "2^52",
+		`{"recent":[{"escalations":9007199254740992}]}`:                   "2^52",
+		`{"recent":[{"tokens":1,"asks":1}]}`:                              "asks",
+		`{"recent":[{}` + strings.Repeat(",{}", maxWindow) + `]}`:         "101",
 		`{"budget":0.07,"threshold":0.1}`:                                 "threshold",
 	} {
 		var b Balance

@@ -7,9 +7,16 @@ import (
 )
 
 const (
+	// window is how many consecutive answers keep a budget together. Small budgets need more, up to maxWindow, to lend
+	// enough.
+	window, maxWindow = 10, 100
+	// shortest is how many tokens the later answers of a window are expected to have at least. What these bring is lent
+	// to the first ones, up to lent escalations.
+	shortest = 3
+	lent     = 1.85
 	// reserve is the average number of escalations that a budget holds back, so that the next token that needs one can
 	// have it.
-	reserve = 2.5
+	reserve = 1.8
 	// A sample of confidences from before the first answer has the weight of priorWeight confidences of answers. Its
 	// weight fades out as the answers reach priorEnd confidences.
 	priorWeight = 32
@@ -35,30 +42,53 @@ func (c count) add(escalated bool) count {
 	return c
 }
 
+// windowOf returns how many consecutive answers keep a budget together.
+func windowOf(budget float64) int {
+	return int(min(maxWindow, max(window, math.Ceil(lent/(shortest*budget))+1)))
+}
+
 // opening is the state from which the decisions of one answer start. It does not change.
 //
-// With a budget β, N tokens and M escalations in the answers before, and n and m earlier in this one,
+// A budget β holds for any w consecutive answers of s = 3 tokens or more on average, w = 10 for budgets of 6.9% and
+// more. Let N and M be the tokens and escalations of the last j < w answers, and n and m those of this one so far. The
+// w-1-j answers that complete their window bring at least s tokens each, so
 //
-//	d = β·(N+n) - (M+m)             escalations that the budget has left
-//	b = β·(d/reserve)²              share to escalate now: β where d is the reserve
+//	l = min(s·(w-1-j), lent/β)                      tokens that are lent
+//	d = min over j of β·(N+n+l) - (M+m)             escalations that the budget has left
+//	b = β·(d/reserve)²                              share to escalate now: β where d is the reserve
 //	θ = the b-quantile of the confidences seen last; above all of them where b ≥ 1
 //
-// A token is escalated if its confidence is below θ, or equal to it while d ≥ reserve, and only if the budget allows
-// it: (M+m+1)/(N+n) ≤ β. So, for any confidences, after each token of consecutive answers
-//
-//	0 ≤ β·N - M < reserve/√β + β
-//
-// The left side is the condition. For the right side: where d ≥ reserve/√β, b is at least 1, and as d ≥ reserve > 1 the
-// condition holds, so the token is escalated and d does not rise; elsewhere d rises by β at most. The bound is 9.6
-// escalations at 7%, 14.5 at 3% and 6.6 at 15%.
+// A token is escalated if its confidence is below θ, or equal to it while d ≥ reserve, and only if d ≥ 1. So at j = w-1
+// any w answers keep the budget, for any confidences, and the first ones borrow 1.85 escalations, which the others pay
+// back. All answers so far are one more window, which borrows as much: it binds only after concurrent answers, which
+// each start from the same state.
 //
 // The square has two reasons. Near d = 1, where little is left for a token that needs the large model, only the least
 // confident tokens are escalated; and with a large d the threshold rises fast, so that the budget is used even if
 // confidences change. A budget of 1 escalates everything.
 type opening struct {
-	Total
+	budget      float64
+	windows     []span    // that this answer belongs to
 	values      []float64 // confidences, ascending
 	probability []float64 // of each value: the share of the confidences below it, its own weight counted half
+}
+
+// span is the sum of consecutive answers before this one.
+type span struct{ tokens, escalations float64 } // tokens: with what is lent
+
+// windowsOf returns the windows that an answer belongs to.
+func windowsOf(s state) []span {
+	later := windowOf(s.Budget) - 1
+	loan := func(answers int) float64 { return min(float64(shortest*answers), lent/s.Budget) }
+	all := []span{{float64(s.Tokens) + loan(later), float64(s.Escalations)}}
+	sum := spending{}
+	all = append(all, span{tokens: loan(later)})
+	for _, a := range slices.Backward(s.Recent[max(0, len(s.Recent)-later):]) {
+		later--
+		sum.Tokens, sum.Escalations = sum.Tokens+a.Tokens, sum.Escalations+a.Escalations
+		all = append(all, span{float64(sum.Tokens) + loan(later), float64(sum.Escalations)})
+	}
+	return all
 }
 
 // open returns the start of an answer from a state and a sample of confidences from before, ascending.
@@ -76,7 +106,10 @@ func open(s state, prior []float32) *opening {
 		}
 	}
 	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
-	o := &opening{Total: s.Total, values: make([]float64, len(all)), probability: make([]float64, len(all))}
+	o := &opening{budget: s.Budget, values: make([]float64, len(all)), probability: make([]float64, len(all))}
+	if s.Budget > 0 {
+		o.windows = windowsOf(s)
+	}
 	below := 0.0
 	for i, w := range all {
 		o.values[i], o.probability[i] = w.value, (below+w.weight/2)/sum
@@ -107,15 +140,18 @@ func (o *opening) quantile(b float64) float64 {
 
 // threshold returns the confidence below which to escalate after a path of this answer: 0 if the budget is used up.
 func (o *opening) threshold(c count) float64 {
-	given, spent := float64(o.Tokens)+float64(c.tokens), float64(o.Escalations)+float64(c.escalations)
-	switch {
-	case o.Budget >= 1:
+	if o.budget >= 1 {
 		return everything
-	case (spent+1)/given > o.Budget: // as computed from the counts, rounding included
-		return 0
 	}
-	left := o.Budget*given - spent
-	at := o.quantile(o.Budget * (left / reserve) * (left / reserve))
+	left := math.Inf(1)
+	for _, w := range o.windows {
+		given, spent := w.tokens+float64(c.tokens), w.escalations+float64(c.escalations)
+		if (spent+1)/given > o.budget { // as a share is computed, rounding included
+			return 0
+		}
+		left = min(left, o.budget*given-spent)
+	}
+	at := o.quantile(o.budget * (left / reserve) * (left / reserve))
 	if left >= reserve {
 		return math.Nextafter(at, everything)
 	}
