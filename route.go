@@ -179,12 +179,15 @@ type Route struct {
 	Cloud  Cloud
 	Router Router // which tokens are asked for; nil means 7% of the model's answers, those with the smallest margin
 
-	Serial   bool          // stop at each question until its answer arrives, instead of drafting on
-	Branches int           // guesses at each answer; 0 means 2, -1 as many as are worth their cost
-	Window   int           // max tokens drafted past the oldest open question; 0 means 32
-	InFlight int           // max open questions; 0 means 4
-	Deadline time.Duration // of a question, after which the small model's token stands; 0 means 800 ms, negative: none
-	Ahead    int           // max tokens of an answer, the one asked for included; 0 means 1, or see VerifyEvery
+	Serial   bool // stop at each question until its answer arrives, instead of drafting on
+	Branches int  // guesses at each answer; 0 means 2, -1 as many as are worth their cost
+	Window   int  // max tokens drafted past the oldest open question; 0 means 32
+	InFlight int  // max open questions; 0 means 4
+	Ahead    int  // max tokens of an answer, the one asked for included; 0 means 1, or see VerifyEvery
+	// Deadline is how long a question may take before the small model's token stands; negative: any time. With 0 it is
+	// three times what this gateway's answers take, at least 800 ms, and the first answer may take 80 ms longer for
+	// each token of the prompt, up to 30 s.
+	Deadline time.Duration
 
 	// Verify makes the large model verify each token of the small one before it is shown. If it prefers another token
 	// by more than Margin nats, that one replaces it. With a Margin of 0 the text is the large model's own. The

@@ -67,6 +67,7 @@ func (r *run) take(res result) {
 	e.back = true
 	e.BytesUp, e.BytesDown, e.Prefilled = res.answer.BytesUp, res.answer.BytesDown, res.answer.Prefilled
 	e.Decoded = res.err == nil
+	r.heard = r.heard || e.Decoded
 	r.explain(e, res.err)
 	switch {
 	case res.probe:

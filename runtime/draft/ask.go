@@ -156,9 +156,10 @@ func (r *run) start(ctx context.Context, res result) {
 	}
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel
+	limit := r.patience()
 	r.beside(func() {
 		defer cancel(nil)
-		ask, answered := r.bound(ask, &q, cancel)
+		ask, answered := r.bound(ask, &q, limit, cancel)
 		res.answer, res.err = r.cloud.Ask(ask, q)
 		cause := context.Cause(ask)
 		answered()

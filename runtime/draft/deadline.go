@@ -2,19 +2,52 @@ package draft
 
 import "time"
 
+const (
+	// leastDeadline is the deadline of questions to a cloud that answers fast, and of all while it is not connected.
+	leastDeadline = 800 * time.Millisecond
+	// mostDeadline bounds the wait for a cloud that is connected, whatever it was seen to take.
+	mostDeadline = 30 * time.Second
+	// readingTime is how long a large model may need to read a token of the prompt, which the first answer waits for.
+	readingTime = 80 * time.Millisecond
+)
+
+// patience returns how long a question may take. Without a given deadline it follows the cloud: it is three times the
+// median of the last waits, and until the first answer to this text the time that reading the prompt may take.
+func (r *run) patience() time.Duration {
+	if !r.adapts {
+		return r.Deadline
+	}
+	d := max(leastDeadline, 3*r.lately.median)
+	if !r.heard {
+		d += time.Duration(r.prompt) * readingTime
+	}
+	return min(d, mostDeadline)
+}
+
+// connected reports whether the cloud can be reached, as far as it knows.
+func (r *run) connected() bool {
+	c, ok := r.cloud.(Connection)
+	return !ok || c.Connected()
+}
+
 // due returns the deadline of e. After a failure all questions share the deadline of the failed one, so that a dead
 // cloud costs one deadline for any number of questions.
 func (r *run) due(e *escalation) time.Time {
-	due := e.sent.Add(r.Deadline)
+	patience := r.patience()
+	if r.adapts && !r.connected() {
+		patience = leastDeadline
+	}
+	due := e.sent.Add(patience)
 	if since, open := r.Breaker.openSince(); open {
-		if all := since.Add(r.Deadline); all.Before(due) {
+		if all := since.Add(patience); all.Before(due) {
 			return all
 		}
 	}
 	return due
 }
 
-// nextDue returns the earliest deadline, that of the question that was sent first; zero if there is none.
+// nextDue returns the earliest deadline, that of the question that was sent first; zero if there is none. A deadline
+// that follows the cloud ends earlier if the connection is lost.
 func (r *run) nextDue() (next time.Time) {
 	if r.Deadline < 0 || len(r.asked) == 0 {
 		return next
@@ -26,6 +59,9 @@ func (r *run) nextDue() (next time.Time) {
 // stream; zero if there is none.
 func (r *run) next(now time.Time) time.Time {
 	next := r.nextDue()
+	if check := now.Add(leastDeadline); r.adapts && check.Before(next) {
+		next = check
+	}
 	for _, e := range r.unsent {
 		if until, waits := r.covered(e, now); waits {
 			next = earlier(next, until)

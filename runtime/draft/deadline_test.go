@@ -268,3 +268,74 @@ func TestSharedBreaker(t *testing.T) {
 		assert.LessOrEqual(t, took, time.Duration(two.most)*tick)
 	})
 }
+
+// wired is a cloud with a connection that is lost at a time.
+type wired struct {
+	*cloudFunc
+	lost time.Time
+}
+
+func (c wired) Connected() bool { return time.Now().Before(c.lost) }
+
+// adaptive decodes with the deadline that follows the cloud. The connection is lost after a time.
+func (t *trial) adaptive(tb testing.TB, mode Mode, lost time.Duration) *Decoder {
+	d, err := New(t.model, &t.world, wired{t.cloud, t.began.Add(lost)}, Options{
+		Mode: mode, MaxTokens: t.most, Vocab: int(t.world.vocab), Pick: t.world.pick,
+	})
+	require.NoError(tb, err)
+	return d
+}
+
+// TestDeadlineFollows: without a given deadline, the first answer may take as long as reading the prompt of three
+// tokens does, and later ones three times the usual time.
+func TestDeadlineFollows(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode Mode) {
+		for name, c := range map[string]struct {
+			first, usual, other time.Duration // of the answers; other: of the twelfth
+			late                int
+		}{
+			"fast":           {time.Second, 10 * time.Millisecond, 790 * time.Millisecond, 0},
+			"first too late": {1050 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 1},
+			"one late":       {10 * time.Millisecond, 10 * time.Millisecond, 810 * time.Millisecond, 1},
+			"slow":           {time.Second, 500 * time.Millisecond, 1400 * time.Millisecond, 0},
+			"slow, one late": {time.Second, 500 * time.Millisecond, 1600 * time.Millisecond, 1},
+		} {
+			trial := newTrial(3)
+			trial.world.agree = 1
+			trial.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {
+				switch trial.cloud.asked.Load() {
+				case 1:
+					return trial.right(ctx, q, c.first)
+				case 12:
+					return trial.right(ctx, q, c.other)
+				}
+				return trial.right(ctx, q, c.usual)
+			}}
+			d := trial.adaptive(t, mode, time.Hour)
+			d.o.InFlight = 1
+			_, events, _ := trial.decode(t, d)
+			var sum Summary
+			for _, e := range events {
+				sum.Add(e)
+			}
+			assert.Equal(t, c.late, sum.Late, name)
+		}
+	})
+}
+
+// TestDeadlineOfLostConnection: a cloud that never answers costs one deadline, the short one if it is not connected,
+// and little more than the connection lasts.
+func TestDeadlineOfLostConnection(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode Mode) {
+		for lost, most := range map[time.Duration]time.Duration{
+			0: leastDeadline, 900 * time.Millisecond: 2 * leastDeadline, time.Hour: leastDeadline + 3*readingTime,
+		} {
+			trial := newTrial(4)
+			trial.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) { return hole(ctx) }}
+			_, _, took := trial.decode(t, trial.adaptive(t, mode, lost))
+			work := time.Duration(trial.most+40) * tick
+			assert.LessOrEqual(t, took, most+work, "%v", lost)
+			assert.GreaterOrEqual(t, took, min(most, leastDeadline), "%v", lost)
+		}
+	})
+}

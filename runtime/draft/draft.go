@@ -73,6 +73,9 @@ type Cloud interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
+// Connection is a cloud whose connection may be lost. Others always count as connected.
+type Connection interface{ Connected() bool }
+
 // Warmer is a cloud that takes settled text before a question, so that the question is short and the keys and values of
 // the text are computed.
 type Warmer interface {
@@ -126,12 +129,13 @@ type Options struct {
 	// Lookup is the max number of rows of a forward call with guesses from the text: what followed the same tokens
 	// there. It is 2 to 8; 0 means 8, negative: no guesses. The number of guesses depends on how often they hold and on
 	// the cost of a row. Tokens, origins and confidences are the same with any value.
-	Lookup    int
-	Cost      *lookup.Cost        // the time of forward calls; nil: measured anew in each text
-	Waits     *Waits              // the time of answers; nil: measured anew in each text
-	Drafter   Drafter             // a smaller model that drafts tokens; nil: none. Without a router and verification
-	Drafts    *Drafts             // what is known of it; nil: measured anew in each text
-	Deadline  time.Duration       // of an escalation; 0 means 800ms, negative: none, and no breaker
+	Lookup  int
+	Cost    *lookup.Cost // the time of forward calls; nil: measured anew in each text
+	Waits   *Waits       // the time of answers; nil: measured anew in each text
+	Drafter Drafter      // a smaller model that drafts tokens; nil: none. Without a router and verification
+	Drafts  *Drafts      // what is known of it; nil: measured anew in each text
+	// Deadline is that of an escalation; 0: at least 800ms, or what the cloud takes; negative: none, and no breaker.
+	Deadline  time.Duration
 	MaxTokens int                 // max tokens to generate, the end token included; 0 means 512
 	Room      int                 // tokens that the context can hold after the prompt; 0: any number
 	Vocab     int                 // size of the vocabulary, to refuse other answers; 0: refuse only negative ones
@@ -168,7 +172,8 @@ type Options struct {
 	Breaker *Breaker // of the cloud; nil: the decoder's own
 	Clock   Clock    // of a simulation; nil: the computer's
 
-	auto bool // checks are asked: see [run.check]
+	auto   bool // checks are asked: see [run.check]
+	adapts bool // the deadline follows the cloud: see [run.patience]
 	// Trace emits more, for timelines: [Event.Prompt], [Event.Waited], [Event.Rollback] and [Pass.Nodes].
 	Trace bool
 }
@@ -188,7 +193,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.Deadline == 0 {
-		o.Deadline = 800 * time.Millisecond
+		o.Deadline, o.adapts = leastDeadline, true
 	}
 	if o.End == nil {
 		o.End = func(int32) bool { return false }

@@ -146,7 +146,7 @@ func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 	var patience time.Time
 	typical := r.lately.median
 	if r.Deadline > 0 {
-		if patience = e.wanted.Add(r.Deadline / 2); !now.Before(patience) {
+		if patience = e.wanted.Add(r.patience() / 2); !now.Before(patience) {
 			return patience, false
 		}
 	}
@@ -209,16 +209,18 @@ func (r *run) tellAhead() {
 	}
 }
 
-// bound ends ask with the deadline, if there is one; stop is called when there is an answer. A question with tokens
+// bound ends ask after the time limit, if there is one; stop is called when there is an answer. A question with tokens
 // ahead has the deadline of its answer in Within, as its tokens may come later.
-func (r *run) bound(ask context.Context, q *Question, cancel context.CancelCauseFunc) (_ context.Context, stop func()) {
+func (r *run) bound(
+	ask context.Context, q *Question, limit time.Duration, cancel context.CancelCauseFunc,
+) (_ context.Context, stop func()) {
 	switch {
-	case r.Deadline <= 0:
+	case limit <= 0:
 		return ask, func() {}
 	case q.Ahead > 0:
-		q.Within = r.Deadline
+		q.Within = limit
 	case r.Clock == nil:
-		return context.WithTimeoutCause(ask, r.Deadline, ErrDeadline)
+		return context.WithTimeoutCause(ask, limit, ErrDeadline)
 	}
-	return ask, r.after(ask, r.Deadline, func() { cancel(ErrDeadline) })
+	return ask, r.after(ask, limit, func() { cancel(ErrDeadline) })
 }

@@ -40,6 +40,7 @@ type run struct {
 
 	cost     *lookup.Cost
 	lately   *Waits
+	heard    bool     // the cloud has answered a question about this text
 	*repeats          // nil: nothing is guessed from the text
 	drafter  *drafter // nil: there is none
 

@@ -192,6 +192,9 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return a, closedToo(err)
 }
 
+// Connected implements [draft.Connection].
+func (c remote) Connected() bool { return c.s.Connected() }
+
 func (c remote) Receipt() Receipt {
 	left := c.s.Left()
 	if left == (client.Left{}) {

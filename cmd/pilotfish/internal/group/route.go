@@ -35,7 +35,7 @@ type RouteFlags struct {
 
 // Register adds the flags of commands with routing.
 func (r *RouteFlags) Register(f *pflag.FlagSet) {
-	r.set, r.Deadline, r.Branches = f, deadline(800*time.Millisecond), engine.AutoBranches
+	r.set, r.Deadline, r.Branches = f, 0, engine.AutoBranches
 	cli.Add(f, "policy", &r.Policy, "")
 	cli.Add(f, "threshold", &r.Threshold, 0)
 	cli.Add(f, "budget", &r.Budget, 0)
@@ -56,31 +56,32 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	cli.AddValue(f, "verify-every", automatic(&r.Every, 0))
 }
 
-// deadline is the time to wait for an answer. Off, which is -1, means no limit.
+// deadline is the time to wait for an answer: 0, auto, as the gateway's answers take; off, which is -1, without limit.
 type deadline time.Duration
 
 const deadlineOff deadline = -1
 
 // String implements pflag.Value.
 func (d *deadline) String() string {
-	if *d == deadlineOff {
+	switch *d {
+	case deadlineOff:
 		return "off"
+	case 0:
+		return "auto"
 	}
 	return time.Duration(*d).String()
 }
 
 // Set implements pflag.Value.
 func (d *deadline) Set(s string) error {
-	if s == "off" {
-		*d = deadlineOff
-		return nil
-	}
 	t, err := time.ParseDuration(s)
 	switch {
-	case err != nil || t < 0:
-		return errors.New("give a time such as 800ms or 2s, or off to wait as long as it takes")
-	case t == 0:
+	case s == "auto":
+		*d = 0
+	case s == "off", err == nil && t == 0:
 		*d = deadlineOff
+	case err != nil || t < 0:
+		return errors.New("give a time such as 800ms or 2s, auto, or off to wait as long as it takes")
 	default:
 		*d = deadline(t)
 	}

@@ -250,7 +250,7 @@ func (f *runFlags) routed(
 // watch returns the watch over the cloud of a run.
 func (f *runFlags) watch(cancel context.CancelCauseFunc, deadline time.Duration, warn func(error)) *cloudWatch {
 	w := newCloudWatch(cancel, f.gateway.Explain, warn)
-	w.alone, w.patient = f.set.Changed("require-cloud") && !f.gateway.Require, deadline <= 0
+	w.alone, w.patient = f.set.Changed("require-cloud") && !f.gateway.Require, deadline < 0
 	return w
 }
 
