@@ -102,9 +102,9 @@ type RouterOptions struct {
 // is the state before the first answer. Its JSON form can be stored, and read into a new Balance; reading fails for
 // other text. It is safe for concurrent use.
 //
-// After each answer that runs alone, the share of the tokens that was asked for is at most the budget. Concurrent
-// answers may exceed it together; the next ones then ask less. Questions without a reply count, including one that was
-// open when the answer was cut. If the caller's [Router] calls one of [NewRouter], the balance does not change: the
+// Of any ten consecutive answers of three tokens or more, at most the share of the budget is asked for; a budget below
+// 6.9% takes more of them. Concurrent answers may exceed it together; the next ones then ask less. Questions without a
+// reply and verified answers do not count. If the caller's [Router] calls one of [NewRouter], the balance does not change: the
 // budget is kept within each answer.
 type Balance = router.Balance
 

@@ -26,7 +26,7 @@ func TestChatEffects(t *testing.T) {
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") +
-			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
+			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; address=h:1; answers=m",
 
 		"--threads 3":      "Model.Threads=3",

@@ -45,10 +45,9 @@ func written(t *testing.T, text string) string {
 func TestDraftingOfFlags(t *testing.T) {
 	var f RouteFlags
 	parsed(t, "", f.RegisterMeasured)
-	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4,
-		Deadline: 800 * time.Millisecond, Audit: true}, f.Draft())
-	assert.Equal(t, pilotfish.Route{Branches: engine.AutoBranches, Window: 32, InFlight: 4,
-		Deadline: 800 * time.Millisecond}, f.Route("pipelined", Margin{}))
+	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Audit: true}, f.Draft())
+	assert.Equal(t, pilotfish.Route{Branches: engine.AutoBranches, Window: 32, InFlight: 4},
+		f.Route("pipelined", Margin{}))
 	parsed(t, "--branches 2 --window 3 --inflight 5 --deadline 7s --ahead 9 --verify-every 11 --edge-tps 13 "+
 		"--no-audit --no-warm", f.RegisterMeasured)
 	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,

@@ -31,7 +31,7 @@ func TestServeEffects(t *testing.T) {
 	const usual, elsewhere = "--model m.gguf --cloud h:1", "model large local cert key log"
 	clitest.Effects(t, usual, elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
-			"Names=[m]; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
+			"Names=[m]; Route.Branches=-1; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; Server.Defaults.Temperature=1; " +
 			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; " +
 			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Timeout=10m0s; " +
