@@ -169,7 +169,7 @@ func TestReportByHand(t *testing.T) {
 		[]float64{times.Mean, times.P50, times.P90, times.P99}, 0.001)
 }
 
-// TestReports: each mode has its own cell, comparison, bound, variant and picture.
+// TestReports: each mode has the cell, and its own comparison, bound, variant and picture.
 func TestReports(t *testing.T) {
 	all := modes(t, "local", "serial", "verified", "serial")
 	var answers [][]Answer
@@ -180,13 +180,13 @@ func TestReports(t *testing.T) {
 		answers = append(answers, []Answer{one})
 	}
 	got := Reports(all, answers, ReportOptions{
-		Cell:    func(m Mode) *Cell { return &Cell{Trace: m.Name} },
+		Cell:    &Cell{Trace: "5g"},
 		Alone:   []Answer{{IDs: []int32{1, 3}}},
 		Verdict: 200 * time.Millisecond,
 	})
 	require.Len(t, got, 4)
 	for i, r := range got {
-		assert.Equal(t, []any{all[i].Name, all[i].Name}, []any{r.Mode, r.Cell.Trace})
+		assert.Equal(t, []any{all[i].Name, "5g"}, []any{r.Mode, r.Cell.Trace})
 		assert.Equal(t, []int{0, 1, 0, 2}[i], r.Variant)
 		assert.Equal(t, strconv.Itoa(i), r.Waterfall[0].Outcome)
 		if i == 0 {

@@ -20,8 +20,6 @@ type Mode struct {
 	branches  int     // branches drafted per open question; 0: the default of the options
 	Margin    float64 // of verified, in nats
 	every     int     // of speculative: tokens drafted per verification
-	Pace      float64 // of the small model, if Paced
-	Paced     bool    // Pace replaces the pace of the options
 }
 
 type kind int

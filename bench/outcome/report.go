@@ -70,16 +70,16 @@ type CloudTokens struct {
 
 // ReportOptions are the other inputs of [Reports].
 type ReportOptions struct {
-	Cell    func(Mode) *Cell // cell of a mode
-	Alone   []Answer         // the large model's own answers, by question, if no mode has them; nil: unknown
-	Verdict time.Duration    // wait for the verification of the last token: a round trip and a token of the large model
+	Cell    *Cell         // of all modes
+	Alone   []Answer      // the large model's own answers, by question, if no mode has them; nil: unknown
+	Verdict time.Duration // wait for the verification of the last token: a round trip and a token of the large model
 }
 
 // Reports summarizes the answers of modes that were measured together.
 func Reports(modes []Mode, answers [][]Answer, o ReportOptions) (all []Report) {
 	for i, m := range modes {
 		r := report(m, answers[i])
-		r.Variant, r.Cell, r.Waterfall = variant(modes, i), o.Cell(m), pictureOf(modes, answers, i)
+		r.Variant, r.Cell, r.Waterfall = variant(modes, i), o.Cell, pictureOf(modes, answers, i)
 		all = append(all, r)
 	}
 	compare(all, modes, answers, o.Alone)

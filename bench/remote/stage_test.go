@@ -192,67 +192,6 @@ func TestStage(t *testing.T) {
 	assert.Positive(t, lost)
 }
 
-// TestDelayedConn: all bytes arrive after the delay, in order, also if the writer closes.
-func TestDelayedConn(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		d := delayed(near, 30*time.Millisecond)
-		began := time.Now()
-		type arrival struct {
-			text string
-			at   time.Duration
-		}
-		got := make(chan []arrival)
-		go func() {
-			var all []arrival
-			b := make([]byte, 10)
-			for {
-				n, err := far.Read(b)
-				if err != nil {
-					got <- all
-					return
-				}
-				all = append(all, arrival{string(b[:n]), time.Since(began)})
-			}
-		}()
-		write := func(text string) {
-			b := []byte(text)
-			n, err := d.Write(b)
-			require.NoError(t, err)
-			require.Equal(t, len(text), n)
-			copy(b, "xxxxx") // the caller may reuse the buffer
-		}
-		write("one")
-		write("two")
-		time.Sleep(10 * time.Millisecond)
-		write("three")
-		require.NoError(t, d.Close())
-		assert.Equal(t, 40*time.Millisecond, time.Since(began), "Close waits for bytes in flight")
-		const ms = time.Millisecond
-		assert.Equal(t, []arrival{{"one", 30 * ms}, {"two", 30 * ms}, {"three", 40 * ms}}, <-got)
-		_, err := d.Write([]byte("late"))
-		assert.ErrorIs(t, err, net.ErrClosed)
-		assert.NoError(t, d.Close(), "again")
-	})
-}
-
-// TestDelayedConnBroken: if the reader stops, writers and Close do not block.
-func TestDelayedConnBroken(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		d := delayed(near, time.Second)
-		require.NoError(t, far.Close())
-		for range 3000 { // more than the capacity of the queue
-			_, err := io.WriteString(d, "x")
-			require.NoError(t, err)
-			if len(d.(*delayedConn).queue) == cap(d.(*delayedConn).queue) {
-				time.Sleep(2 * time.Second)
-			}
-		}
-		assert.NoError(t, d.Close())
-	})
-}
-
 // TestWebRefuses: a request that cannot be read or continued gives an error with the status and the path.
 func TestWebRefuses(t *testing.T) {
 	edge := tiny(t, nil)
@@ -315,7 +254,8 @@ func TestWebTimes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const rtt, pace = 60 * time.Millisecond, 40 * time.Millisecond
 		edge, l := tiny(t, nil), bubble.NewListener()
-		w := serveWeb(l, func(context.Context) (net.Conn, error) { return l.Dial() }, edge, fixedCloud(77), rtt, pace)
+		dial := func(context.Context, string, string) (net.Conn, error) { return l.Dial() }
+		w := serveWeb(l, dial, edge, fixedCloud(77), rtt, pace)
 		defer w.Close()
 		began := time.Now()
 		_, err := w.Paper(func([]int32) string { return "a" }).Ask(t.Context(), draft.Question{})

@@ -16,11 +16,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// Web is the large model as a conventional HTTP server: the baseline. It listens on loopback, and every byte takes half
-// a round trip to the other side.
+// Web is the large model as a conventional HTTP server: the baseline. It listens on loopback, and waits for a round trip
+// before each request: everything then arrives as if each way took half of it.
 type Web struct {
 	large  *engine.Engine
 	answer draft.Cloud // the next token for a context
+	rtt    time.Duration
 	pace   time.Duration
 	server *http.Server
 	client *http.Client
@@ -47,31 +48,20 @@ func StartWeb(large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration)
 	if err != nil {
 		return nil, err
 	}
-	dial := func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
-	}
-	return serveWeb(l, dial, large, answer, rtt, pace), nil
+	return serveWeb(l, new(net.Dialer).DialContext, large, answer, rtt, pace), nil
 }
 
 // serveWeb starts a server on a listener, which dial connects to.
-func serveWeb(l net.Listener, dial func(context.Context) (net.Conn, error), large *engine.Engine, answer draft.Cloud,
-	rtt, pace time.Duration) *Web {
-	w := &Web{large: large, answer: answer, pace: pace, url: "http://" + l.Addr().String(), done: make(chan error, 1)}
+func serveWeb(l net.Listener, dial func(_ context.Context, network, addr string) (net.Conn, error),
+	large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration) *Web {
+	w := &Web{large: large, answer: answer, rtt: rtt, pace: pace, url: "http://" + l.Addr().String(),
+		done: make(chan error, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /next", w.next)
 	mux.HandleFunc("POST /stream", w.stream)
 	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	w.client = &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 64,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			c, err := dial(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return delayed(c, rtt/2), nil
-		},
-	}}
-	go func() { w.done <- w.server.Serve(delayedListener{l, rtt / 2}) }()
+	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: dial}}
+	go func() { w.done <- w.server.Serve(l) }()
 	return w
 }
 
@@ -123,8 +113,9 @@ func (w *Web) stream(out http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(out).Encode(webToken{Stop: s.Summary().Stop})
 }
 
-// read reads the text of a request and tokenizes it.
+// read reads the text of a request after a round trip, and tokenizes it.
 func (w *Web) read(r *http.Request) (ids []int32, most int, err error) {
+	time.Sleep(w.rtt)
 	var q webText
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
 		return nil, 0, err

@@ -29,7 +29,7 @@ func TestRoutingTimeline(t *testing.T) {
 	line := new(timeline.Timeline)
 	o := Options{
 		Edge: edge, Large: edge, Questions: []task.Question{{Text: "where"}, {Text: "what"}}, Repeat: 2,
-		WarmUp: 3, Parallel: 1, MaxTokens: 5, Modes: modes(t, "cloud", "local", "serial"), Paces: []float64{300, 600},
+		WarmUp: 3, Parallel: 1, MaxTokens: 5, Modes: modes(t, "cloud", "local", "serial"), EdgeTPS: 300,
 		Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial,
 		Timeline: func(m outcome.Mode, c *outcome.Cell, q task.Question) *timeline.Text {
 			mu.Lock()
@@ -44,11 +44,9 @@ func TestRoutingTimeline(t *testing.T) {
 	_, err = Measure(t.Context(), o)
 	require.NoError(t, err)
 	want := map[string]int{}
-	for _, pace := range o.Paces {
-		for _, mode := range []string{"local", "serial"} {
-			for _, q := range o.Questions {
-				want[fmt.Sprintf("%v %s %s", pace, mode, q.Text)] = o.Repeat
-			}
+	for _, mode := range []string{"local", "serial"} {
+		for _, q := range o.Questions {
+			want["300 "+mode+" "+q.Text] = o.Repeat
 		}
 	}
 	assert.Equal(t, want, calls)
@@ -56,7 +54,7 @@ func TestRoutingTimeline(t *testing.T) {
 	require.NoError(t, line.Write(&b, nil))
 	f, err := timelinetest.Read(b.Bytes())
 	require.NoError(t, err)
-	assert.Len(t, f.All("X", ": device", "draft steps", "answer"), 4)
+	assert.Len(t, f.All("X", ": device", "draft steps", "answer"), 2)
 	for name := range want {
 		answer := f.All("X", name+": device", "draft steps", "answer")
 		if name[len(name)-4:] != "what" {

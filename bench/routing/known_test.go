@@ -132,7 +132,7 @@ func TestKnownTimes(t *testing.T) {
 	}
 }
 
-// TestCellsAndTurns: repetitions, warm-up, variants and paces: the number of asks per question, and the cell of each
+// TestCellsAndTurns: repetitions, warm-up and variants: the number of asks per question, and the cell of each
 // report.
 func TestCellsAndTurns(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestCellsAndTurns(t *testing.T) {
 		o := Options{
 			Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}, {Text: "b"}, {Text: "c"}},
 			Modes: modes(t, "local", "serial", "serial"), Router: router.Options{Policy: router.Always},
-			Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 4, Paces: []float64{50, 100},
-			EdgeTPS: 7, Parallel: 1, Repeat: 3, WarmUp: 2, RTT: 30 * time.Millisecond, Loss: 0.1,
+			Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 4,
+			EdgeTPS: 50, Parallel: 1, Repeat: 3, WarmUp: 2, RTT: 30 * time.Millisecond, Loss: 0.1,
 			Traces: []string{"x/a.up", "b.down"}, RowCost: 0.5, CloudPace: 5 * time.Millisecond,
 			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
 				dialled++
@@ -152,34 +152,33 @@ func TestCellsAndTurns(t *testing.T) {
 			},
 			Progress: func(done, total int) {
 				progress++
-				assert.Equal(t, []int{progress, 54}, []int{done, total})
+				assert.Equal(t, []int{progress, 27}, []int{done, total})
 			},
 		}
 		reports, err := Measure(t.Context(), o)
 		require.NoError(t, err)
-		assert.Equal(t, 54, progress)
-		assert.Equal(t, 4, dialled, "each connection is kept")
+		assert.Equal(t, 27, progress)
+		assert.Equal(t, 2, dialled, "each connection is kept")
 		prompt, err := o.Prompt("c")
 		require.NoError(t, err)
 		assert.Equal(t, prompt, cloud.first,
 			"the warm-up uses the last question, so that the first measured one is new")
 		assert.Equal(t, dialled, hung)
-		assert.Equal(t, 4*4*(2+9), len(cloud.asked),
-			"4 tokens of 2 questions to warm up and 9 that count, 4 times serial")
-		require.Len(t, reports, 6)
+		assert.Equal(t, 2*4*(2+9), len(cloud.asked),
+			"4 tokens of 2 questions to warm up and 9 that count, twice serial")
+		require.Len(t, reports, 3)
 		for i, r := range reports {
-			assert.Equal(t, []string{"local", "serial", "serial"}[i%3], r.Mode)
-			assert.Equal(t, []int{0, 1, 2}[i%3], r.Variant)
-			pace := []float64{50, 100}[i/3]
-			assert.Equal(t, &outcome.Cell{RTT: 30, Loss: 0.1, Trace: "a.up+b.down", EdgeTPS: pace, RowCost: 0.5,
+			assert.Equal(t, []string{"local", "serial", "serial"}[i], r.Mode)
+			assert.Equal(t, []int{0, 1, 2}[i], r.Variant)
+			assert.Equal(t, &outcome.Cell{RTT: 30, Loss: 0.1, Trace: "a.up+b.down", EdgeTPS: 50, RowCost: 0.5,
 				CloudMS:  5,
 				Parallel: 1}, r.Cell)
 			require.Len(t, r.Samples, 9)
 			for k, s := range r.Samples {
 				assert.Equal(t, []int{k % 3, k / 3}, []int{s.Question, s.Repetition})
 			}
-			assert.InEpsilon(t, 3*1000/pace, []float64{r.Time.Mean, r.Time.Mean - 4, r.Time.Mean - 4}[i%3], 0.02)
-			if i%3 == 0 {
+			assert.InEpsilon(t, 60, []float64{r.Time.Mean, r.Time.Mean - 4, r.Time.Mean - 4}[i], 0.02)
+			if i == 0 {
 				continue
 			}
 			assert.True(t, *r.EqualToSerial)
@@ -224,9 +223,9 @@ func TestOneQuestion(t *testing.T) {
 
 // TestBoundOfOptions: the verdict that the bound waits for takes a round trip and a token of the large model.
 func TestBoundOfOptions(t *testing.T) {
-	o := Options{RTT: 30 * time.Millisecond, CloudPace: 5 * time.Millisecond}
+	o := Options{Modes: modes(t, "local", "verified"), RTT: 30 * time.Millisecond, CloudPace: 5 * time.Millisecond}
 	one := outcome.Answer{Took: time.Second, Tally: outcome.Tally{Summary: draft.Summary{Tokens: 3, Passes: 3}}}
-	reports := o.reports(modes(t, "local", "verified"), [][]outcome.Answer{{one}, {one}}, nil)
+	reports := o.reports([][]outcome.Answer{{one}, {one}}, nil)
 	assert.InDelta(t, 1035, *reports[1].Bound, 1e-9)
 }
 

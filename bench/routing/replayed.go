@@ -64,7 +64,7 @@ func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
 	if err := atOnce(ctx, jobs); err != nil {
 		return nil, err
 	}
-	reports := r.cell.reports(o.Modes, answers, r.largeAlone())
+	reports := r.cell.reports(answers, r.largeAlone())
 	for i := range reports {
 		reports[i].Assumed = &assumed[i]
 	}

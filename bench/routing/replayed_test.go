@@ -314,17 +314,17 @@ func TestReplayedSettings(t *testing.T) {
 		return r
 	}
 	r := prepared(ReplayOptions{RowCost: 0.75})
-	assert.Equal(t, &recorded, r.cell.cell(r.cell.EdgeTPS), "without a pace there is no cost of rows either")
+	assert.Equal(t, &recorded, r.cell.cell(), "without a pace there is no cost of rows either")
 	assert.Nil(t, r.terms.Link)
 	r = prepared(ReplayOptions{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)})
 	want := recorded
 	want.EdgeTPS, want.RowCost, want.CloudMS = 40, 0.25, 0
-	assert.Equal(t, &want, r.cell.cell(r.cell.EdgeTPS))
+	assert.Equal(t, &want, r.cell.cell())
 	assert.Equal(t, replay.Terms{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)}, r.terms)
 	r = prepared(ReplayOptions{Link: &remote.StageOptions{RTT: 50 * ms, Loss: 0.5, Seed: 9}})
 	want = recorded
 	want.RTT, want.Loss, want.Trace = 50, 0.5, ""
-	assert.Equal(t, &want, r.cell.cell(r.cell.EdgeTPS))
+	assert.Equal(t, &want, r.cell.cell())
 	assert.Equal(t, &replay.Link{Loss: 0.5, Seed: 9, Options: link.Options{Seed: 9,
 		Up: link.Direction{Delay: 25 * ms}, Down: link.Direction{Delay: 25 * ms}}}, r.terms.Link)
 }

@@ -37,7 +37,6 @@ type Options struct {
 	Loss        float64       // of the link of Dial, for reports
 	Traces      []string      // of the link of Dial, for reports
 	EdgeTPS     float64       // pace of the small model, in forward passes per second; 0: unlimited
-	Paces       []float64     // several paces, each with reports of its own, in turns too; nil: only EdgeTPS
 	RowCost     float64       // with EdgeTPS: additional time of each further row, as a share of a pass
 	CloudPace   time.Duration // time per token of a text that the large model streams
 	Parallel    int           // concurrent answers, as if by separate devices; 0 means 8
@@ -56,7 +55,6 @@ type Options struct {
 // Measure asks all questions in each mode and returns the reports in the order of the modes. Each question is asked in
 // all modes, in turns, before the next one, so that a disturbance affects all modes. If a mode fails or ctx is done,
 // the reports cover the questions that all modes have answered; there are no reports if there are no such questions.
-// With several paces the reports of all modes at the first pace come first, then those at the next.
 func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 8
@@ -64,8 +62,7 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
 	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions), cpu: result.CPUMeter(o.Parallel)}
-	all := b.paced()
-	b.total = len(all) * b.rounds
+	b.total = len(o.Modes) * b.rounds
 	if slices.ContainsFunc(o.Modes, outcome.Mode.OverHTTP) {
 		w, err := remote.StartWeb(o.Large, o.Direct, o.RTT, o.CloudPace)
 		if err != nil {
@@ -83,47 +80,24 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 		}
 		alone = got[0]
 	}
-	answers, err := b.run(ctx, all, b.rounds, o.WarmUp)
-	var reports []outcome.Report
-	for n := len(o.Modes); len(all) > 0 && len(answers[0]) > 0; all, answers = all[n:], answers[n:] {
-		reports = append(reports, b.reports(all[:n], answers[:n], alone)...)
+	answers, err := b.run(ctx, o.Modes, b.rounds, o.WarmUp)
+	if len(answers) == 0 || len(answers[0]) == 0 {
+		return nil, err
 	}
-	return reports, err
+	return b.reports(answers, alone), err
 }
 
-func (b *routing) paced() (all []outcome.Mode) {
-	if b.Paces == nil {
-		return b.Modes
-	}
-	for _, pace := range b.Paces {
-		for _, m := range b.Modes {
-			m.Pace, m.Paced = pace, true
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// paceOf returns the pace of the small model in a mode.
-func (o *Options) paceOf(m outcome.Mode) float64 {
-	if m.Paced {
-		return m.Pace
-	}
-	return o.EdgeTPS
-}
-
-// reports summarizes the answers of modes so far. alone has the large model's own answers, if no mode has them.
-func (o *Options) reports(modes []outcome.Mode, answers [][]outcome.Answer, alone []outcome.Answer) []outcome.Report {
-	return outcome.Reports(modes, answers, outcome.ReportOptions{
-		Cell:  func(m outcome.Mode) *outcome.Cell { return o.cell(o.paceOf(m)) },
-		Alone: alone, Verdict: o.RTT + o.CloudPace,
+// reports summarizes the answers of the modes so far. alone has the large model's own answers, if no mode has them.
+func (o *Options) reports(answers [][]outcome.Answer, alone []outcome.Answer) []outcome.Report {
+	return outcome.Reports(o.Modes, answers, outcome.ReportOptions{
+		Cell: o.cell(), Alone: alone, Verdict: o.RTT + o.CloudPace,
 	})
 }
 
-// cell returns the point of a sweep that the options describe, at a pace of the small model.
-func (o *Options) cell(pace float64) *outcome.Cell {
+// cell returns the point of a sweep that the options describe.
+func (o *Options) cell() *outcome.Cell {
 	return &outcome.Cell{
-		RTT: result.Rounded(o.RTT), Loss: o.Loss, Trace: outcome.TraceNames(o.Traces), EdgeTPS: pace,
+		RTT: result.Rounded(o.RTT), Loss: o.Loss, Trace: outcome.TraceNames(o.Traces), EdgeTPS: o.EdgeTPS,
 		RowCost: o.RowCost,
 		CloudMS: result.Rounded(o.CloudPace), Parallel: o.Parallel,
 	}
@@ -238,7 +212,7 @@ func (b *routing) route(m outcome.Mode, far draft.Cloud, a *outcome.Answer) engi
 	o := m.Draft(b.Draft)
 	o.Trace = o.Trace || a.Pictured
 	return engine.Route{
-		Settings: terms.Settings{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.paceOf(m),
+		Settings: terms.Settings{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.EdgeTPS,
 		RowCost: b.RowCost, Observe: a.Observe,
 	}
 }
@@ -248,7 +222,7 @@ func (b *routing) drawn(m outcome.Mode, q task.Question) *timeline.Text {
 	if b.Timeline == nil || !b.counts {
 		return nil
 	}
-	return b.Timeline(m, b.cell(b.paceOf(m)), q)
+	return b.Timeline(m, b.cell(), q)
 }
 
 // decode answers with the small model, alone or with questions to the large one.

@@ -41,6 +41,15 @@ func NewTokenPrinter(a *App, out io.Writer) func(engine.Token) error {
 	}
 }
 
+// Marked marks a word of the large model: with its colour on a terminal, else with brackets.
+func Marked(a *App, word string) string {
+	if IsTerminal(a.Stdout) && a.Env("NO_COLOR") == "" {
+		return boldCyan + word + PlainAgain
+	}
+	bare := strings.TrimLeft(word, " ")
+	return word[:len(word)-len(bare)] + "[" + bare + "]"
+}
+
 // Harmless replaces the control characters of a text by printable symbols, except for line ends and tabs, so that the
 // output of a model, or a text of a file, cannot control the terminal.
 func Harmless(text string) string { return strings.Map(harmless, text) }

@@ -48,12 +48,12 @@ func TestDraftingOfFlags(t *testing.T) {
 	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Audit: true}, f.Draft())
 	assert.Equal(t, pilotfish.Route{Branches: engine.AutoBranches, Window: 32, InFlight: 4},
 		f.Route("pipelined", Margin{}))
-	parsed(t, "--branches 2 --window 3 --inflight 5 --deadline 7s --ahead 9 --verify-every 11 --edge-tps 13 "+
+	parsed(t, "--branches 2 --window 3 --inflight 5 --deadline 7s --ahead 9 --verify-every 11 "+
 		"--no-audit --no-warm", f.RegisterMeasured)
 	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
 		VerifyEvery: 11, Warm: -1}, f.Draft())
 	want := pilotfish.Route{Serial: true, Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
-		Pace: 13, Warm: -1}
+		Warm: -1}
 	assert.Equal(t, want, f.Route("serial", Margin{}))
 	want.Serial, want.Verify, want.Margin, want.VerifyEvery = false, true, 0.5, 11
 	assert.Equal(t, want, f.Route("pipelined", Margin{On: true, Nats: 0.5}))

@@ -24,7 +24,6 @@ type RouteFlags struct {
 	Window    int
 	Inflight  int
 	Deadline  deadline
-	EdgeTPS   float64
 	noAudit   bool
 	Ahead     int // auto: as many as are of use with --verify, else 1
 	Every     int
@@ -52,7 +51,6 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	r.Register(f)
 	cli.Add(f, "no-audit", &r.noAudit, false)
 	cli.Add(f, "no-warm", &r.noWarm, false)
-	cli.Add(f, "edge-tps", &r.EdgeTPS, 0)
 	cli.AddValue(f, "verify-every", automatic(&r.Every, 0))
 }
 
@@ -112,7 +110,6 @@ func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
 	route := pilotfish.Route{
 		Serial: mode == "serial", Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
 		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: verify.On, Margin: verify.Nats,
-		Pace: r.EdgeTPS,
 	}
 	if verify.On {
 		route.VerifyEvery = r.Every

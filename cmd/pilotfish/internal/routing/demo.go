@@ -1,46 +1,75 @@
 package routing
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/chart"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// NewDemoCommand returns the command that runs the whole system with the models in the binary.
+// NewDemoCommand returns the command that shows with the models in the binary what routing gains.
 func NewDemoCommand(a *cli.App) *cobra.Command {
 	var f routingFlags
 	c := &cobra.Command{
 		Use:   "demo [flags]",
-		Short: "Try the whole system in one process: two tiny models, a gateway, an emulated link",
-		Long: `Run the whole system in one process: a tiny pair of trained models that is part of the program, the
-gateway, and an emulated link between them. The models know an invented world. The small one was trained on some of
-its facts, so it has something to ask the large one.
+		Short: "See in a few seconds what routing gains, with two tiny models of the program",
+		Long: `Answer questions with a tiny pair of trained models that is part of the program: by the small one alone, by the
+large one alone, streamed from a server, and by the small one that asks the large one for single tokens. The models know
+an invented world. The small one was trained on some of its facts, so it has something to ask for.
 
-The same questions are answered in several modes, and the results are printed as a table with a legend:
+The answers are those of the models. Their times are virtual: a device and a server read and write at the speeds of a
+real pair. So the load of this machine changes nothing, and the same call prints the same.
+
+With --all, --json, --html, --modes, --deadline, --timeline or --edge-tps 0 the whole system runs in real time instead:
+both models, the gateway, and an emulated link. The results of these modes are a table:
 
 ` + modesHelp + `
 
 ` + promiseHelp,
 		Example: `  pilotfish demo
-  pilotfish demo --rtt 300ms --loss 0.05 --questions 40 --html demo.html`,
+  pilotfish demo --rtt 300ms --cloud-ms 20
+  pilotfish demo --all --loss 0.05 --questions 40 --html demo.html`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.demo(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.edgeTPS == 0 || len(f.cells()) > 1 || f.anyGiven("all json html modes deadline timeline") {
+				return f.demo(c.Context(), a, f.measure)
+			}
+			return f.demo(c.Context(), a, f.show)
+		},
 	}
-	f.register(c, "60")
+	f.register(c, realPair())
 	cli.Add(c.Flags(), "html", &f.page, "")
 	return c
 }
 
-// demo measures the models and questions that are a part of the program.
-func (f *routingFlags) demo(ctx context.Context, a *cli.App) error {
+// realPair returns the speeds of Qwen2.5-Coder 0.5B and 1.5B in Q4_K_M in docs/results/real-times.jsonl.gz, each on two
+// cores. The measured speeds of reading prompts are those of that file.
+func realPair() speeds { return speeds{edgeTPS: 60, rowCost: 0.08, cloudMS: 40} }
+
+const (
+	deviceReads = 763.0 // tokens of a prompt per second
+	serverReads = 153.0
+)
+
+// demo prepares a measurement of the models and questions that are a part of the program.
+func (f *routingFlags) demo(
+	ctx context.Context, a *cli.App, measure func(context.Context, *cli.App, routing.Options, remote.StageOptions) error,
+) error {
 	o, s, err := f.options(demo.Router())
 	if err != nil {
 		return err
@@ -57,7 +86,139 @@ func (f *routingFlags) demo(ctx context.Context, a *cli.App) error {
 	if s.Typical, err = demoTexts(o.Edge); err != nil {
 		return err
 	}
-	return f.measure(ctx, a, o, s)
+	return measure(ctx, a, o, s)
+}
+
+// maxShown is the maximum number of questions in virtual time: more take longer without a further insight.
+const maxShown = 50
+
+// show prints what routing gains, in virtual time.
+func (f *routingFlags) show(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) error {
+	o.Questions = o.Questions[:min(len(o.Questions), maxShown)]
+	p, err := f.decoded(ctx, a, o)
+	if err != nil {
+		return err
+	}
+	r := routing.ReplayOptions{
+		Player: p, Modes: modesOf("local,cloud,pipelined-auto"), Router: o.Router, Draft: o.Draft, Link: &s,
+		EdgeTPS: o.EdgeTPS, RowCost: o.RowCost, CloudPace: &o.CloudPace,
+	}
+	r.Draft.Deadline = -1
+	reports, err := routing.Replay(ctx, r)
+	if err != nil {
+		return err
+	}
+	words, err := o.Edge.Tokenizer()
+	if err != nil {
+		return err
+	}
+	printExamples(a, o.Questions, p, words)
+	f.printGain(a, &o, reports)
+	return nil
+}
+
+// decoded decodes all answers once, as fast as this machine can, one after the other so that each call does the same.
+func (f *routingFlags) decoded(ctx context.Context, a *cli.App, o routing.Options) (*replay.Player, error) {
+	o.Modes = modesOf("local,cloud,serial")
+	o.Draft.Deadline, o.Parallel, o.EdgeTPS, o.RowCost, o.CloudPace, o.RTT, o.WarmUp = -1, 1, 0, 0, 0, 0, 0
+	h, err := o.Records()
+	if err != nil {
+		return nil, err
+	}
+	var kept bytes.Buffer
+	if o.Record, err = replay.NewRecorder(&kept, h); err != nil {
+		return nil, err
+	}
+	_, err = f.cell(ctx, a, o, remote.StageOptions{})
+	if err = errors.Join(err, o.Record.Close()); err != nil {
+		return nil, err
+	}
+	rec, err := replay.Read(&kept, "demo")
+	if err != nil {
+		return nil, err
+	}
+	rec.ReadAt(deviceReads, serverReads)
+	return replay.NewPlayer(rec)
+}
+
+// modesOf returns modes whose names are right.
+func modesOf(names string) []outcome.Mode {
+	all, _ := outcome.ParseModes(names)
+	return all
+}
+
+// printExamples prints two questions that the small model answers wrongly alone, with both answers.
+func printExamples(a *cli.App, questions []task.Question, p *replay.Player, words *tokenizer.Tokenizer) {
+	fmt.Fprintf(a.Stdout, "A small model of an invented world, alone and with %s of a large one:\n",
+		cli.Marked(a, "tokens"))
+	for i, left := 0, 2; i < len(questions) && left > 0; i++ {
+		alone, asking := p.Found("local", i)[0], p.Found("serial", i)[0]
+		if alone.Correct || !asking.Correct {
+			continue
+		}
+		left--
+		fmt.Fprintf(a.Stdout, "  %s\n    alone:  %s\n    asking: %s\n\n",
+			strings.Replace(questions[i].Text, " Places:", "\n  Places:", 1), beginning(a, alone.IDs, nil, words),
+			beginning(a, asking.IDs, asking.Asked(), words))
+	}
+}
+
+// beginning returns the part of an answer that has the facts, with the tokens at some places marked.
+func beginning(a *cli.App, ids []int32, marked map[int]bool, words *tokenizer.Tokenizer) string {
+	var b strings.Builder
+	for i, id := range ids {
+		word := words.Decode([]int32{id})
+		if strings.Contains(word, ":") {
+			return b.String() + ": …"
+		}
+		if marked[i] {
+			word = cli.Marked(a, word)
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// printGain prints the table of the three ways, what it means, and how to go on.
+func (f *routingFlags) printGain(a *cli.App, o *routing.Options, reports []outcome.Report) {
+	const row = "%-33s %5s %14s %25s\n"
+	fmt.Fprintf(a.Stdout, row, fmt.Sprintf("%d questions", reports[0].Answers), "right", "time, median",
+		"the large one computes")
+	for i, name := range []string{"small model alone", "large model alone, streamed", "small model that asks the large"} {
+		r, tokens := &reports[i], "nothing"
+		if c := r.CloudTokens; c != nil {
+			tokens = fmt.Sprintf("%.1f tokens an answer", c.Decoded)
+		}
+		fmt.Fprintf(a.Stdout, row, name, fmt.Sprintf("%.0f%%", 100**r.Accuracy), chart.Number(r.Time.P50)+" ms", tokens)
+	}
+	large, ours := &reports[1], &reports[2]
+	if *ours.EscalatedShare == 0 {
+		fmt.Fprintln(a.Stdout, "\nWith these flags the small model asks for nothing.")
+		return
+	}
+	busy := func(r *outcome.Report) float64 {
+		return r.CloudTokens.Prefilled/serverReads + r.CloudTokens.Decoded*o.CloudPace.Seconds()
+	}
+	fmt.Fprintf(a.Stdout, `
+With %.1f%% of its tokens from the large model, the small one gives %.0f%% of the
+right answers of the large one, %.1f times as fast. The server computes %.2f s
+for an answer in place of %.2f: enough for %.1f times as many devices.
+
+Times are virtual: load changes nothing. The link takes %v; the device reads
+%v and writes %v tokens/s; the server reads %v and takes %v ms for each of its
+own%s.
+Next, on your server, for which it prints the command of your device:
+  pilotfish cloud -m large.gguf
+`, 100**ours.EscalatedShare, 100*(*ours.Accuracy / *large.Accuracy), large.Time.P50/ours.Time.P50, busy(ours),
+		busy(large), busy(large)/busy(ours), o.RTT, deviceReads, f.edgeTPS, serverReads, f.cloudMS, f.source())
+}
+
+// source says which models the speeds are those of, if flags do not change them.
+func (f *routingFlags) source() string {
+	if f.speeds != realPair() {
+		return ""
+	}
+	return ", like Qwen2.5-Coder 0.5B and 1.5B on 26 November 2026 (docs/results.md)"
 }
 
 // demoQuestions returns the first of the held-out questions, as many as requested.

@@ -6,17 +6,112 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
+
+// TestDemoShows: two questions with both answers, the words of the large model marked, a table, and what it means: the
+// same bytes each time, whatever the machine does, and no figure that the table or the speeds do not give.
+func TestDemoShows(t *testing.T) {
+	show := func(args ...string) string {
+		code, stdout, stderr := clitest.Call(t, append([]string{"demo", "--questions", "5"}, args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		for line := range strings.Lines(stdout) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 81, line)
+		}
+		return stdout
+	}
+	out := show()
+	before := runtime.GOMAXPROCS(1)
+	assert.Equal(t, out, show(), "with fewer processors")
+	runtime.GOMAXPROCS(before)
+	assert.LessOrEqual(t, strings.Count(out, "\n"), 25)
+	for _, want := range []string{
+		"    alone:  In the bog, and it eats eggs: …\n    asking: In the [barn], and it eats [mint]: …\n",
+		"\n5 questions ", "gives 100% of the\n",
+		"The link takes 100ms; the device reads\n763 and writes 60 tokens/s",
+		"like Qwen2.5-Coder 0.5B and 1.5B", "pilotfish cloud -m",
+	} {
+		assert.Contains(t, out, want)
+	}
+	rows := regexp.MustCompile(`(?m)^(small|large) .* (\d+)% +([\d,]+) ms +([\d.]+ tokens an answer|nothing)$`).
+		FindAllStringSubmatch(out, -1)
+	require.Len(t, rows, 3, out)
+	var right, ms, tokens []float64
+	for _, r := range rows {
+		for i, to := range []*[]float64{&right, &ms, &tokens} {
+			x, err := strconv.ParseFloat(strings.NewReplacer(",", "", " tokens an answer", "", "nothing", "0").Replace(r[2+i]), 64)
+			require.NoError(t, err)
+			*to = append(*to, x)
+		}
+	}
+	said := regexp.MustCompile(`With ([\d.]+)% [^,]*, [^,]*?, ([\d.]+) times[^.]*\. [^.]* ([\d.]+) s` +
+		`[^.]* ([\d.]+): [^.]*? ([\d.]+) times`).FindStringSubmatch(strings.ReplaceAll(out, "\n", " "))
+	require.Len(t, said, 6, out)
+	var figures []float64
+	for _, text := range said[1:] {
+		x, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err)
+		figures = append(figures, x)
+	}
+	assert.Less(t, figures[0], 7.0)
+	assert.InDelta(t, ms[1]/ms[2], figures[1], 0.06)
+	// a server that reads 50 tokens of a prompt and computes the others
+	assert.InDelta(t, figures[3]-figures[2], (tokens[1]-tokens[2])*0.04, 0.05)
+	assert.InDelta(t, figures[3]/figures[2], figures[4], 0.1)
+	assert.Greater(t, right[2], right[0])
+
+	other := show("--rtt", "300ms", "--cloud-ms", "5")
+	assert.Contains(t, other, "The link takes 300ms")
+	assert.Contains(t, other, "takes 5 ms for each of its\nown.\n", "no longer the speeds of that pair")
+	assert.NotContains(t, other, "Qwen")
+	assert.Contains(t, show("--threshold", "0"), "asks for nothing.\n")
+}
+
+// TestDemoSpeeds: the demo's speeds are those at which the real pair was measured.
+func TestDemoSpeeds(t *testing.T) {
+	records, err := result.ReadFile(filepath.Join(clitest.Root(), "docs", "results", "real-times.jsonl.gz"))
+	require.NoError(t, err)
+	read := map[string]float64{} // tokens of prompts per second
+	for i := range records {
+		var r struct {
+			outcome.Report
+			Samples []struct {
+				outcome.Sample
+				Prompt int `json:"prompt_tokens"`
+			} `json:"samples"`
+		}
+		require.NoError(t, records[i].Into(&r))
+		if r.Cell == nil {
+			continue // the comparison of two modes
+		}
+		assert.Equal(t, realPair(), speeds{r.Cell.EdgeTPS, r.Cell.RowCost, r.Cell.CloudMS})
+		tokens, ms := 0, 0.0
+		for _, s := range r.Samples {
+			tokens += s.Prompt
+			if r.Mode == "cloud" {
+				s.FirstToken = s.MS - r.Cell.RTT - r.Cell.CloudMS*float64(s.Tokens)
+			}
+			ms += s.FirstToken
+		}
+		read[r.Mode] = float64(tokens) / ms * 1000
+	}
+	assert.InDelta(t, read["local"], deviceReads, 1)
+	assert.InDelta(t, read["cloud"], serverReads, 1)
+}
 
 // TestDemo runs the whole system over a link that loses packets: routed answers equal serial ones, and are better than
 // those of the small model alone.

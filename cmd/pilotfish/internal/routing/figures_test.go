@@ -45,6 +45,12 @@ func TestRoutingFigures(t *testing.T) {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), 80)
 	}
 
+	alone := outcome.Report{Mode: "local", Time: result.Times{P50: 90}}
+	assert.Empty(t, gain(reports), "nothing to compare with")
+	assert.Equal(t, "pipelined-2: 90.0% right in 102 ms, with 4.2% of the tokens from the large model.\n"+
+		"Alone: small model 90 ms, large model 80 ms.\n",
+		gain([]outcome.Report{alone, {Mode: "cloud", Time: result.Times{P50: 80}}, {Mode: "serial",
+			Time: result.Times{P50: 200}}, reports[0], {Mode: "paper"}}))
 	reports[0].Cell = nil
 	f = routingFlags{json: true}
 	out.Reset()

@@ -44,20 +44,18 @@ large model alone, unless some are shown "unverified".`
 
 // routingFlags has the flags of `demo` and `bench routing`.
 type routingFlags struct {
+	speeds
 	route     group.RouteFlags
 	flags     *pflag.FlagSet // to see which flags were given
 	modes     string
 	questions int
 	rtt       group.List[time.Duration]
 	loss      group.List[float64]
-	edgeTPS   group.List[float64]
 	traces    []string
 	repeat    int
 	warmUp    int
 	raw       bool
 	maxTokens int
-	cloudMS   float64
-	rowCost   float64
 	seed      uint64
 	parallel  int
 	lookup    int
@@ -68,24 +66,26 @@ type routingFlags struct {
 	page      string // of demo: the file of --html; none if empty
 }
 
-func (f *routingFlags) register(c *cobra.Command, edgeTPS string) {
+// speeds are those of the two models.
+type speeds struct{ edgeTPS, rowCost, cloudMS float64 }
+
+// register adds the flags, with these default speeds.
+func (f *routingFlags) register(c *cobra.Command, usual speeds) {
 	p := c.Flags()
 	f.flags = p
 	f.route.RegisterMeasured(p)
 	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
 	group.AddLookup(p, &f.lookup)
 	f.timeline.Register(p)
-	f.edgeTPS = group.Floats(edgeTPS)
-	pace := p.Lookup("edge-tps")
-	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
 	cli.Add(p, "modes", &f.modes, "local,cloud,paper,serial,pipelined-2,pipelined-4,verified")
 	cli.Add(p, "questions", &f.questions, 100)
 	f.rtt, f.loss = group.Durations("100ms"), group.Floats("0")
 	cli.AddValue(p, "rtt", &f.rtt)
 	cli.AddValue(p, "loss", &f.loss)
 	cli.Add(p, "trace", &f.traces, nil)
-	cli.Add(p, "cloud-ms", &f.cloudMS, 15)
-	cli.Add(p, "edge-row-cost", &f.rowCost, 0)
+	cli.Add(p, "edge-tps", &f.edgeTPS, usual.edgeTPS)
+	cli.Add(p, "edge-row-cost", &f.rowCost, usual.rowCost)
+	cli.Add(p, "cloud-ms", &f.cloudMS, usual.cloudMS)
 	cli.Add(p, "seed", &f.seed, 0)
 	cli.Add(p, "parallel", &f.parallel, 8)
 	cli.Add(p, "json", &f.json, false)
@@ -108,7 +108,10 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 		return o, s, err
 	}
 	o.Draft.Lookup = f.lookup
-	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
+	o.EdgeTPS, o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.edgeTPS, f.rowCost, f.parallel, f.repeat, f.warmUp
+	if f.edgeTPS == 0 && !f.flags.Changed("edge-row-cost") {
+		o.RowCost = 0 // the default is a share of a pass at the default pace
+	}
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
@@ -44,12 +45,8 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 	defer func() { err = errors.Join(err, f.timeline.Write(about)) }()
 	o.Timeline = f.timeline.Drawn(o.Questions, len(f.cells()) > 1)
 	var all []outcome.Report
-	links := f.links()
-	if len(f.edgeTPS.Values) > 1 {
-		o.Paces = f.edgeTPS.Values
-	}
-	links[0].set(&o, &s)
-	end, err := f.recording.start(&o, about, len(f.cells()))
+	links := f.cells()
+	end, err := f.recording.start(&o, about, len(links))
 	if err != nil {
 		return err
 	}
@@ -108,57 +105,78 @@ func (f *routingFlags) verifiable(ctx context.Context, modes []outcome.Mode, sta
 	return nil
 }
 
-// print prints the reports of cells: lines, or tables.
+// print prints the reports of a cell: lines, or a sentence and a table.
 func (f *routingFlags) print(a *cli.App, reports []outcome.Report, about result.Run) error {
-	if !f.json {
-		return tables(reports, about, func(title string, t *report.Table) error {
-			fmt.Fprintf(a.Stdout, "%s, %d answers\n", title, reports[0].Answers)
-			return t.Body(a.Stdout)
-		})
-	}
-	for _, r := range reports {
-		if err := group.PrintResult(a, r, about); err != nil {
-			return err
+	if f.json {
+		for _, r := range reports {
+			if err := group.PrintResult(a, r, about); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
-}
-
-// tables calls a function with the tables of reports and their titles.
-func tables(reports []outcome.Report, about result.Run, do func(title string, t *report.Table) error) error {
-	if len(reports) == 0 {
+	if f.json || len(reports) == 0 {
 		return nil
 	}
-	r, err := report.Of(reports, about)
+	title, t, err := table(reports, about)
 	if err != nil {
 		return err
 	}
-	for _, s := range r.Sections {
-		t := s.Tables[0].Pick("mode", "RTT", "right", "cloud", "p50", "p90", "hidden", "hits", "asks", "timed out",
-			"unverified", "equal")
-		if err := do(s.Title, t); err != nil {
-			return err
+	fmt.Fprintf(a.Stdout, "%s%s, %d answers\n", gain(reports), title, reports[0].Answers)
+	return t.Body(a.Stdout)
+}
+
+// gain says what asking for tokens gains, in the mode of our protocol that takes the shortest time; "" if none was
+// compared with a model alone.
+func gain(reports []outcome.Report) string {
+	var ours *outcome.Report
+	var alone []string
+	for i := range reports {
+		r := &reports[i]
+		switch m, _ := outcome.ParseMode(r.Mode); {
+		case m.Kind == outcome.Routed || m.Kind == outcome.Verified:
+			if ours == nil || r.Time.P50 < ours.Time.P50 {
+				ours = r
+			}
+		case r.Mode == "local":
+			alone = append(alone, "small model "+inShort(r))
+		case r.Mode == "cloud":
+			alone = append(alone, "large model "+inShort(r))
 		}
 	}
-	return nil
+	if ours == nil || ours.EscalatedShare == nil || alone == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: %s, with %.1f%% of the tokens from the large model.\nAlone: %s.\n", ours.Mode,
+		inShort(ours), 100**ours.EscalatedShare, strings.Join(alone, ", "))
+}
+
+func inShort(r *outcome.Report) string {
+	if r.Accuracy == nil {
+		return fmt.Sprintf("%.0f ms", r.Time.P50)
+	}
+	return fmt.Sprintf("%.1f%% right in %.0f ms", 100**r.Accuracy, r.Time.P50)
+}
+
+// table returns the table of the reports of cells with the same speeds, and its title.
+func table(reports []outcome.Report, about result.Run) (string, *report.Table, error) {
+	r, err := report.Of(reports, about)
+	if err != nil {
+		return "", nil, err
+	}
+	s := &r.Sections[0]
+	return s.Title, s.Tables[0].Pick("mode", "RTT", "right", "cloud", "p50", "p90", "hidden", "hits", "asks",
+		"timed out", "unverified", "equal"), nil
 }
 
 // finish prints the explanation of the columns after all cells, and writes the page of --html, as `bench report` draws
 // the lines of --json.
 func (f *routingFlags) finish(a *cli.App, all []outcome.Report, about result.Run) error {
-	if len(all) == 0 {
+	if len(all) == 0 || f.json && f.page == "" {
 		return nil
 	}
 	if !f.json {
-		explained := false
-		err := tables(all, about, func(_ string, t *report.Table) (err error) {
-			if !explained {
-				err = t.Legend(a.Stdout)
-			}
-			explained = true
-			return err
-		})
-		if err != nil {
+		_, t, err := table(all, about)
+		if err = errors.Join(err, t.Legend(a.Stdout)); err != nil {
 			return err
 		}
 	}

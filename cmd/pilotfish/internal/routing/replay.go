@@ -45,7 +45,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 		return func() error { return nil }, nil
 	}
 	if cells > 1 {
-		return nil, cli.Usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --trace")
+		return nil, cli.Usagef("--record keeps one link: give one value each of --rtt, --loss and --trace")
 	}
 	h, err := o.Records()
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *routingFlags) replayIn(c cellFlags, r routing.ReplayOptions, s remote.S
 		r.Link = &s
 	}
 	if f.flags.Changed("edge-tps") {
-		r.EdgeTPS, r.RowCost = c.edgeTPS, r.Player.RowCost
+		r.EdgeTPS, r.RowCost = f.edgeTPS, r.Player.RowCost
 		if f.flags.Changed("edge-row-cost") {
 			r.RowCost = f.rowCost
 		}

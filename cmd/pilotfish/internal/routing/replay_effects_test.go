@@ -59,7 +59,7 @@ func TestReplayEffects(t *testing.T) {
 			"Draft.Lookup=-1; Draft.VerifyEvery=8; Draft.Warm=; Draft.Window=3",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(routingFlags)
-		f.register(c, "0")
+		f.register(c, speeds{cloudMS: 15})
 		f.registerSweep(c)
 		f.recording.register(c)
 		parse()
@@ -91,7 +91,7 @@ func TestReplayRun(t *testing.T) {
 		"--rtt 7ms": "7ms 0 9 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 2 auto"} {
 		var f routingFlags
 		c := &cobra.Command{Use: "routing"}
-		f.register(c, "0")
+		f.register(c, speeds{cloudMS: 15})
 		f.registerSweep(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(line)))
 		got := f.replayRun(&cli.App{Command: c}, recorded)

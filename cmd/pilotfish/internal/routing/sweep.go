@@ -14,9 +14,8 @@ import (
 )
 
 // sweepHelp explains lists of values.
-const sweepHelp = `--rtt, --loss, --edge-tps and --trace take lists: every combination is measured, one link after
-another. Each question is asked in all modes, and at all speeds of --edge-tps, in turn, before the next question:
-disturbances affect all equally. A mode that is named twice is measured twice, and the difference is noise.`
+const sweepHelp = `--rtt, --loss and --trace take lists: every combination is measured, one link after another. Each
+question is asked in all modes, in turn, before the next question: disturbances affect all equally. A mode that is named twice is measured twice, and the difference is noise.`
 
 func (f *routingFlags) registerSweep(c *cobra.Command) {
 	p := c.Flags()
@@ -28,20 +27,17 @@ func (f *routingFlags) registerSweep(c *cobra.Command) {
 
 // cellFlags has the values of a cell.
 type cellFlags struct {
-	rtt     time.Duration
-	loss    float64
-	edgeTPS float64
-	traces  []string
+	rtt    time.Duration
+	loss   float64
+	traces []string
 }
 
 // cells returns all combinations of the lists, with the round trips innermost.
 func (f *routingFlags) cells() (all []cellFlags) {
 	for _, t := range f.traceSets() {
-		for _, tps := range f.edgeTPS.Values {
-			for _, loss := range f.loss.Values {
-				for _, rtt := range f.rtt.Values {
-					all = append(all, cellFlags{rtt, loss, tps, t})
-				}
+		for _, loss := range f.loss.Values {
+			for _, rtt := range f.rtt.Values {
+				all = append(all, cellFlags{rtt, loss, t})
 			}
 		}
 	}
@@ -59,19 +55,9 @@ func (f *routingFlags) traceSets() (all [][]string) {
 	return all
 }
 
-// links returns the cells at the first pace: all paces share one link.
-func (f *routingFlags) links() (all []cellFlags) {
-	for _, c := range f.cells() {
-		if c.edgeTPS == f.edgeTPS.Values[0] {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
 // set sets the values in the options of the measurement.
 func (c cellFlags) set(o *routing.Options, s *remote.StageOptions) {
-	o.RTT, o.Loss, o.EdgeTPS, o.Traces = c.rtt, c.loss, c.edgeTPS, c.traces
+	o.RTT, o.Loss, o.Traces = c.rtt, c.loss, c.traces
 	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
 }
 

@@ -48,7 +48,7 @@ func TestRoutingOptions(t *testing.T) {
 	parse := func(args string) options {
 		var f routingFlags
 		c := new(cobra.Command)
-		f.register(c, "60")
+		f.register(c, speeds{60, 0, 15})
 		f.registerSweep(c)
 		flags = c.Flags()
 		require.NoError(t, c.ParseFlags(strings.Fields(strings.NewReplacer("UP", up, "NET", file).Replace(args))), args)
@@ -139,12 +139,14 @@ func TestRoutingOptions(t *testing.T) {
 		assert.Equal(t, want, parse(args), args)
 	}
 	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline")
-	for _, c := range []struct {
-		edgeTPS string
-		of      *cobra.Command
-	}{{"60", NewDemoCommand(&cli.App{})}, {"0", NewBenchCommand(&cli.App{})}} {
-		flag := c.of.Flags().Lookup("edge-tps")
-		assert.Equal(t, []string{c.edgeTPS, c.edgeTPS}, []string{flag.DefValue, flag.Value.String()}, c.of.Name())
+	for usual, of := range map[string]*cobra.Command{
+		"60 0.08 40": NewDemoCommand(&cli.App{}), "0 0 15": NewBenchCommand(&cli.App{}),
+	} {
+		var all []string
+		for _, name := range []string{"edge-tps", "edge-row-cost", "cloud-ms"} {
+			all = append(all, of.Flags().Lookup(name).DefValue)
+		}
+		assert.Equal(t, usual, strings.Join(all, " "), of.Name())
 	}
 }
 
@@ -158,7 +160,7 @@ func TestCertifiedThreshold(t *testing.T) {
 		budget    float64
 	}{{"", new(0.625), 0}, {"--threshold 0.25", new(0.25), 0}, {"--budget 0.2", nil, 0.2}} {
 		f, command := new(routingFlags), new(cobra.Command)
-		f.register(command, "60")
+		f.register(command, speeds{})
 		require.NoError(t, command.ParseFlags(strings.Fields("--router "+certified+" "+c.args)))
 		o, _, err := f.options(nil)
 		require.NoError(t, err)
@@ -224,7 +226,7 @@ func TestReadQuestions(t *testing.T) {
 	read := func(content string, args ...string) ([]task.Question, error) {
 		var f routingFlags
 		c := new(cobra.Command)
-		f.register(c, "0")
+		f.register(c, speeds{cloudMS: 15})
 		require.NoError(t, c.ParseFlags(args))
 		path := filepath.Join(t.TempDir(), "q.jsonl")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
