@@ -69,7 +69,7 @@ func TestRoutingOptions(t *testing.T) {
 		Options: routing.Options{
 			Modes:  modes("local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
 			Router: router.Options{Policy: router.Margin},
-			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms,
+			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4,
 				Audit: true, Lookup: -1},
 			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8, Repeat: 1, WarmUp: 1,
 		},
