@@ -239,6 +239,7 @@ type Summary struct {
 	Wait, Hidden time.Duration // sums over the Answered, and the checks with an answer
 	Exposed      time.Duration // sum over the Answered, the Known and the Turned
 	TimedOut     time.Duration // sum of Wait over the Late and the Failed
+	Lost         time.Duration // sum of Exposed over the Late, the Failed and the Unasked
 	CommitDelay  time.Duration // sum over tokens
 }
 
@@ -370,6 +371,7 @@ func (s *Summary) addOutcome(q *Escalation) {
 		s.Unasked++
 	}
 	s.TimedOut += q.Wait
+	s.Lost += q.Exposed
 	if s.Cause == nil {
 		s.Cause = q.Err
 	}

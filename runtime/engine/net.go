@@ -224,6 +224,11 @@ type (
 	PinError     = client.PinError
 )
 
+// TooLate reports whether an answer is missing because it did not come before the deadline.
+func TooLate(err error) bool {
+	return errors.Is(err, draft.ErrDeadline) || errors.Is(err, netproto.TooLate)
+}
+
 // Remedy is the kind of change that makes a connection to a gateway possible. Each program words its own advice.
 type Remedy int
 

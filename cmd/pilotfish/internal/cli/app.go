@@ -71,7 +71,9 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) i
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would use the arguments of the process
 	a.watchBegin(root)
 
+	stderr := a.Stderr
 	cmd, err := root.ExecuteContextC(ctx)
+	a.Stderr = stderr // also after --quiet
 	if stopped := (*Interruption)(nil); errors.As(context.Cause(ctx), &stopped) {
 		return a.interrupted(stopped, err)
 	}
@@ -112,6 +114,9 @@ func (a *App) watchBegin(root *cobra.Command) {
 	wrap = func(c *cobra.Command) {
 		prepare := c.PreRunE
 		c.PreRunE = func(c *cobra.Command, args []string) error {
+			if quiet := c.Flags().Lookup("quiet"); quiet != nil && isOn(quiet) {
+				a.Stderr = io.Discard // errors are printed later
+			}
 			if prepare != nil {
 				if err := prepare(c, args); err != nil {
 					return err

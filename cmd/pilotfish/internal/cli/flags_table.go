@@ -6,7 +6,7 @@ var flagTable = []FlagDecl{
 	{Name: "model", short: "m", often: true, env: true,
 		Help: "the model: a GGUF `file`, or the name of a downloaded model, OWNER/NAME:QUANT"},
 	{Name: "large", Excludes: "cloud", Help: "the large model, a GGUF `file`, run in this process"},
-	{Name: "threads", Span: "0 1024", short: "t", often: true, env: true,
+	{Name: "threads", Span: "0 1024", short: "t", env: true,
 		Help: "number of CPU threads; 0: one per fast core that this process may use"},
 	{Name: "ctx", Span: "0", short: "c", often: true, env: true,
 		Help: "maximum length of prompt and answer together, in `tokens`; 0: 4096, or the model's limit if lower"},
@@ -22,7 +22,7 @@ var flagTable = []FlagDecl{
 	// The prompt and the answer.
 	{Name: "system", empty: true, Unless: "raw tokens load", often: true, env: true,
 		Help: "system `message`; \"\" for an empty one (default: the model's own)"},
-	{Name: "raw", Unless: "tokens", often: true, Help: "use texts as they are, without chat template"},
+	{Name: "raw", Unless: "tokens", Help: "use texts as they are, without chat template"},
 	{Name: "tokens", Help: "the text as token `ids`: 1,2,3"},
 	{Name: "max-tokens", Span: "0", short: "n", often: true, env: true,
 		Help: "maximum number of tokens of an answer; 0: as many as fit into the context"},
@@ -94,8 +94,9 @@ var flagTable = []FlagDecl{
 		Help: "with --verify: show tokens before they are checked"},
 
 	// Observing.
-	{Name: "explain", Needs: "cloud",
-		Help: "explain for each token why the cloud was asked or not"},
+	{Name: "explain", Help: "show how sure the small model was of each token, and what the large one was asked"},
+	{Name: "stats", Unless: "json", often: true, Help: "print times and counts below the answer"},
+	{Name: "quiet", short: "q", Excludes: "explain stats", often: true, Help: "print only the answer, and errors"},
 	{Name: "timeline", Help: "`file` for a timeline, for ui.perfetto.dev or chrome://tracing"},
 	{Name: "profile", Values: "cpu mem block mutex trace",
 		Help: "`KIND[:FILE]` of a profile: cpu, mem, block, mutex or trace"},

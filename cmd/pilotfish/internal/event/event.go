@@ -145,8 +145,6 @@ type Routed struct {
 	BalanceBefore *Balance      `json:"balance_before,omitempty"`
 	Balance       *Balance      `json:"balance,omitempty"`
 	Explain       []Explanation `json:"explain,omitempty"` // with --explain
-
-	All int `json:"-"` // tokens, including an end token
 }
 
 // Balance is a balance in the output of --json. Its fields are a contract.

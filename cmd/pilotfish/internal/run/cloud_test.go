@@ -51,55 +51,42 @@ func TestEndedBeforeAsking(t *testing.T) {
 	assert.Contains(t, *events[0].Summary.Error, "ended")
 }
 
-// TestCloudWatch: the first failure is reported, a consequence of it is not, and an error of the gateway takes
-// precedence over a deadline.
+// TestCloudWatch: an error of the gateway takes precedence over a deadline, and one of configuration ends the run.
 func TestCloudWatch(t *testing.T) {
 	busy := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}}
 	wrong := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}
 	late := errors.New("no answer before the deadline")
-	missed := func(outcome draft.Outcome, err error) pilotfish.Event {
-		return pilotfish.Event{Escalation: &draft.Escalation{
-			Outcome: outcome, Err: err, Wait: time.Second, Exposed: time.Second, Hidden: time.Second / 2,
-		}}
+	missed := func(err error) pilotfish.Event {
+		return pilotfish.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: err}}
 	}
-	watch := func() (w *cloudWatch, ctx context.Context, warned *[]string) {
+	watch := func() (w *cloudWatch, ctx context.Context) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		warned = new([]string)
-		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) },
-			func(err error) { *warned = append(*warned, err.Error()) }), ctx, warned
+		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) }), ctx
 	}
-	w, ctx, warned := watch()
-	before := errors.New("the cloud failed just before")
-	w.observe(missed(draft.Unasked, before))
-	assert.Equal(t, before, w.why())
-	assert.Empty(t, *warned, "the failure itself is reported next")
+	w, ctx := watch()
 	w.attempted(busy)
-	w.observe(missed(draft.Late, late))
-	assert.Equal(t, []string{busy.Error()}, *warned)
-	assert.Contains(t, w.why().Error(), "64 connections")
+	w.observe(missed(late))
+	assert.ErrorContains(t, w.why(), "64 connections")
 	assert.NoError(t, ctx.Err(), "a busy gateway does not end the run")
-	assert.ErrorContains(t, w.required(), "2 of 2 questions")
+	var s pilotfish.Stats
+	assert.NoError(t, w.required(s))
+	s.Late, s.Failed, s.Unasked, s.Answered = 1, 1, 1, 4
+	assert.ErrorContains(t, w.required(s), "3 of 7 questions")
 
 	w.attempted(nil)
-	w.observe(missed(draft.Hit, nil))
 	assert.Equal(t, late, w.why(), "the connection is no longer the cause")
-	assert.ErrorContains(t, w.required(), "2 of 3 questions")
-	assert.Equal(t, []time.Duration{time.Second, time.Second / 2, 2 * time.Second},
-		[]time.Duration{w.wait, w.hidden, w.lost})
 	w.attempted(wrong)
 	assert.NoError(t, ctx.Err(), "an answer with cloud tokens is not ended")
 
-	w, ctx, warned = watch()
+	w, ctx = watch()
 	assert.NoError(t, w.why())
-	assert.NoError(t, w.required())
 	w.attempted(wrong)
-	w.observe(missed(draft.Late, late))
-	assert.Empty(t, *warned, "only the error that ends the run is reported")
+	w.observe(missed(late))
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
 	assert.ErrorIs(t, w.settle(t.Context(), 500*time.Millisecond), netproto.WrongSecret)
 
-	w, _, _ = watch()
-	w.observe(missed(draft.Late, fmt.Errorf("%w: ask: %w", late, busy)))
+	w, _ = watch()
+	w.observe(missed(fmt.Errorf("%w: ask: %w", late, busy)))
 	assert.ErrorIs(t, w.why(), netproto.Busy)
 }
 
@@ -109,8 +96,7 @@ func TestUnreachable(t *testing.T) {
 	silent := &pilotfish.ConnectError{Addr: "h:1", Err: errors.New("no reply")}
 	watch := func() (*cloudWatch, context.Context) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) },
-			func(error) {}), ctx
+		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) }), ctx
 	}
 	w, ctx := watch()
 	w.attempted(silent)
@@ -150,17 +136,17 @@ func TestUnreachable(t *testing.T) {
 // TestSettle: a run that needed no answer waits only briefly for a silent gateway.
 func TestSettle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newCloudWatch(nil, nil, nil)
+		w := newCloudWatch(nil, nil)
 		start := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { w.attempted(nil) })
 		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
-		w, start = newCloudWatch(nil, nil, nil), time.Now()
+		w, start = newCloudWatch(nil, nil), time.Now()
 		time.Sleep(400 * time.Millisecond)
 		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
 		assert.Equal(t, 500*time.Millisecond, time.Since(start))
 		stopped, stop := context.WithCancel(t.Context())
-		w, start = newCloudWatch(nil, nil, nil), time.Now()
+		w, start = newCloudWatch(nil, nil), time.Now()
 		stop()
 		assert.NoError(t, w.settle(stopped, time.Minute))
 		assert.Zero(t, time.Since(start))

@@ -12,7 +12,6 @@ import (
 
 // cloudWatch observes the questions to the cloud during a run, and the reasons for missing answers.
 type cloudWatch struct {
-	warn    func(why error)         // called once, after the first question without an answer
 	explain func(error) error       // adds advice to an error of configuration
 	cancel  context.CancelCauseFunc // ends the run
 	alone   bool                    // the run continues if the gateway cannot be reached
@@ -20,10 +19,6 @@ type cloudWatch struct {
 	done    <-chan struct{}         // closed when the run has ended; nil: not before its text ends
 	began   time.Time               // start of the first attempt to connect
 	tried   chan struct{}           // closed after the first attempt, and after the welcome is checked
-
-	// Questions at positions that became part of the text. Only observe changes these fields.
-	answers, failures  int           // with and without an answer
-	wait, hidden, lost time.Duration // for answers; of this, spent on drafting; and for missing answers
 
 	mu        sync.Mutex
 	check     func() error // checks the welcome of the gateway for errors of configuration; nil: no check
@@ -36,8 +31,8 @@ type cloudWatch struct {
 	ended     bool         // the first attempt has ended
 }
 
-func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error, warn func(error)) *cloudWatch {
-	return &cloudWatch{cancel: cancel, explain: explain, warn: warn, began: time.Now(), tried: make(chan struct{})}
+func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error) *cloudWatch {
+	return &cloudWatch{cancel: cancel, explain: explain, began: time.Now(), tried: make(chan struct{})}
 }
 
 // attempted is called after each attempt to connect. An error of configuration ends the run, unless there was a
@@ -95,39 +90,17 @@ func (w *cloudWatch) welcomed() {
 	}
 }
 
-// observe handles an event of decoding. Calls are sequential.
+// observe records why a question at a position that became part of the text had no answer.
 func (w *cloudWatch) observe(e pilotfish.Event) {
-	q := e.Escalation
-	if q == nil {
-		return
-	}
-	switch q.Outcome {
-	case "hit", "miss":
-		w.answers++
-		w.wait += q.Wait
-		w.hidden += q.Hidden
-	case "checked":
-		w.wait += q.Wait
-		w.hidden += q.Hidden
-	case "late", "failed", "unasked":
-		w.failures++
-		w.lost += q.Exposed
-		w.missed(q.Err, q.Outcome != "unasked")
-	}
-}
-
-// missed records why a question had no answer, and warns after the first that was sent.
-func (w *cloudWatch) missed(err error, asked bool) {
 	w.mu.Lock()
-	warn := asked && w.cause == nil && w.fatal == nil
-	if asked {
-		w.cause = err
-	} else {
-		w.unasked = err
-	}
-	w.mu.Unlock()
-	if warn {
-		w.warn(w.why())
+	defer w.mu.Unlock()
+	q := e.Escalation
+	switch {
+	case q == nil:
+	case q.Outcome == "unasked":
+		w.unasked = q.Err
+	case q.Outcome == "late" || q.Outcome == "failed":
+		w.cause = q.Err
 	}
 }
 
@@ -177,10 +150,15 @@ func (w *cloudWatch) unreached() error {
 	return fmt.Errorf("%w: the small model answered alone, which --require-cloud=false allows", w.explain(why))
 }
 
-func (w *cloudWatch) reached() bool {
+// missing returns why questions had no answer, or why there was no connection.
+func (w *cloudWatch) missing() error {
+	why := w.why()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.connected
+	if why == nil && !w.connected {
+		return w.connect
+	}
+	return why
 }
 
 // fit returns the error that ends the run, before a token is shown. A token of the large model arrived after a welcome
@@ -207,10 +185,11 @@ func (w *cloudWatch) failed() error {
 }
 
 // required returns the error of --require-cloud if questions had no answer.
-func (w *cloudWatch) required() error {
-	if w.failures == 0 {
+func (w *cloudWatch) required(s pilotfish.Stats) error {
+	failures := s.Late + s.Failed + s.Unasked
+	if failures == 0 {
 		return nil
 	}
 	return fmt.Errorf("--require-cloud: %d of %d questions to the cloud had no answer: %w",
-		w.failures, w.failures+w.answers, w.why())
+		failures, failures+s.Answered, w.why())
 }

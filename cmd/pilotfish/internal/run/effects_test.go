@@ -24,7 +24,7 @@ func TestRunEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	elsewhere := clitest.Numbers() + " model large require-cloud timeline system raw tokens local"
+	elsewhere := clitest.Numbers() + " model large require-cloud timeline system raw tokens local stats quiet"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
 		"": "Answer.MaxTokens=256; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +

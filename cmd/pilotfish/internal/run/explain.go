@@ -13,15 +13,27 @@ import (
 
 // explainer collects explanations of tokens from the events of decoding.
 type explainer struct {
-	rows []event.Explanation
+	rows  []event.Explanation
+	heads map[int]pilotfish.Head // by position; only without a large model
+}
+
+// head records the small model's output, of a draft or not. The last one of a position is that of the text.
+func (x *explainer) head(h pilotfish.Head) {
+	if x.heads == nil {
+		x.heads = map[int]pilotfish.Head{}
+	}
+	x.heads[h.Pos] = pilotfish.Head{Margin: h.Margin, Entropy: h.Entropy}
 }
 
 func (x *explainer) observe(e pilotfish.Event) {
-	if t := e.Token; t != nil && t.Reason != nil && !t.End {
-		why := t.Reason
+	if t := e.Token; t != nil && !t.End {
+		h := x.heads[t.Pos]
 		row := event.Explanation{
-			Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Confidence: t.Confidence, Margin: why.Margin,
-			Entropy: why.Entropy, Threshold: why.Threshold, Local: why.Local, Outcome: "stands",
+			Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Confidence: t.Confidence, Margin: h.Margin,
+			Entropy: h.Entropy, Local: t.ID, Outcome: "stands",
+		}
+		if why := t.Reason; why != nil {
+			row.Margin, row.Entropy, row.Threshold, row.Local = why.Margin, why.Entropy, why.Threshold, why.Local
 		}
 		if had := x.at(t.Pos); had != nil { // the event of its question came before
 			row.Outcome, row.Why, row.Cloud, row.CloudLogProb = had.Outcome, had.Why, had.Cloud, had.CloudLogProb
@@ -89,10 +101,17 @@ func (x *explainer) shown() []event.Explanation {
 	return slices.DeleteFunc(slices.Clone(x.rows), func(r event.Explanation) bool { return r.Origin == "" })
 }
 
-// print prints a table. Tokens are quoted, so that none can control the terminal.
-func (x *explainer) print(out io.Writer, m *pilotfish.Model) {
-	const line = "%6s %-18s %6s %6s %7s %7s %-14s %-18s %s\n"
-	fmt.Fprintf(out, line, "pos", "token", "conf", "margin", "entropy", "thresh", "outcome", "cloud's choice", "log p")
+// print prints a table, without a large model its first columns. Tokens are quoted, so that none can control the
+// terminal.
+func (x *explainer) print(out io.Writer, m *pilotfish.Model, large bool) {
+	line, columns := "%6s %-18s %6s %6s %7s", 5
+	if large {
+		line, columns = line+" %7s %-14s %-18s %s", 9
+	}
+	write := func(cells ...any) {
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf(line, cells[:columns]...), " "))
+	}
+	write("pos", "small model's", "conf", "margin", "entropy", "thresh", "outcome", "large model's", "log p")
 	for _, r := range x.shown() {
 		choice, p := "", ""
 		switch {
@@ -105,10 +124,8 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model) {
 		if r.CloudLogProb != nil {
 			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // avoids "-0.00"
 		}
-		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(m, r.ID), fmt.Sprintf("%.3f", r.Confidence),
-			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold),
-			r.Result(), choice, p)
-		io.WriteString(out, strings.TrimRight(row, " \n")+"\n")
+		write(fmt.Sprint(r.Pos), quoted(m, r.Local), fmt.Sprintf("%.3f", r.Confidence), fmt.Sprintf("%.3f", r.Margin),
+			fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold), r.Result(), choice, p)
 	}
 }
 

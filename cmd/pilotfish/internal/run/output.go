@@ -27,6 +27,7 @@ type runOutput struct {
 	gateway *pilotfish.Gateway // nil without a cloud
 	watch   *cloudWatch        // nil without a cloud
 	plan    *plan              // which tokens may come from the cloud; nil without a cloud
+	route   pilotfish.Route    // without a cloud, if there is none
 	explain *explainer         // nil without explanations
 	write   func(pilotfish.Token) error
 	preview *previewer // nil if text is only shown after verification
@@ -41,6 +42,9 @@ func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Mode
 	o := &runOutput{
 		a: a, f: f, load: load, context: m.Context(), model: m, session: m.NewSession(),
 		write: cli.NewTokenPrinter(a, a.Stdout),
+	}
+	if f.explain {
+		o.explain = new(explainer)
 	}
 	if f.show && !f.json {
 		o.preview = newPreviewer(a)
@@ -95,7 +99,7 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 	if _, full := fmt.Fprintln(o.a.Stdout, e.Text[min(o.printed, len(e.Text)):]); full != nil {
 		return errors.Join(err, full)
 	}
-	o.report(e)
+	o.report(s, e)
 	return err
 }
 
@@ -114,7 +118,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		e.Seed = &o.f.answer.Seed
 	}
 	if w := o.watch; w != nil {
-		e.Routed = routedEvent(s.Routing, w)
+		e.Routed = routedEvent(s.Routing)
 		o.verified(e.Routed)
 		if o.gateway != nil {
 			e.Audit = o.gateway.Audit()
@@ -175,41 +179,51 @@ func (o *runOutput) promised(r *event.Routed) {
 	}
 }
 
-// routedEvent returns the counts of the decoder, and those of the watch for questions at positions that became part of
-// the text.
-func routedEvent(r pilotfish.Routing, w *cloudWatch) *event.Routed {
+// routedEvent returns the figures of the large model.
+func routedEvent(r pilotfish.Routing) *event.Routed {
 	return &event.Routed{
 		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
-		All: r.Tokens, Timeouts: r.Timeouts, Escalations: r.Escalations,
-		Answered:   w.answers,
-		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
-		Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		WaitMS: cli.Ms(w.wait), HiddenMS: cli.Ms(w.hidden), ExposedMS: cli.Ms(r.Exposed), LostMS: cli.Ms(w.lost),
+		Timeouts: r.Timeouts, Escalations: r.Escalations, Answered: r.Answered,
+		Unanswered: r.Late + r.Failed + r.Unasked, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted,
+		Audited: r.Audited, Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		WaitMS: cli.Ms(r.Wait), HiddenMS: cli.Ms(r.Hidden),
+		ExposedMS: cli.Ms(r.Exposed + r.Lost), LostMS: cli.Ms(r.Lost),
 		Known: r.Known, Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead, AheadUsed: r.AheadUsed,
 		Warmed: r.Warmed, WarmedInVain: r.WarmedInVain(), Turned: &r.Turned, Unverified: &r.Unverified,
 	}
 }
 
-// report prints what the run did to stderr.
-func (o *runOutput) report(e event.Summary) {
+// report prints the line below the answer to stderr, and what --explain and --stats add.
+func (o *runOutput) report(s pilotfish.Stats, e event.Summary) {
+	out := o.a.Stderr
+	if o.explain != nil {
+		o.explain.print(out, o.model, e.Routed != nil)
+	}
+	var why error
+	if o.watch != nil {
+		why = o.watch.missing()
+	}
+	line := group.AnswerLine(s, o.route, why, o.context)
 	if e.Seed != nil {
-		fmt.Fprintf(o.a.Stderr, "drawn with --seed %d, which reproduces this text\n", *e.Seed)
+		line = strings.TrimPrefix(fmt.Sprintf("%s; drawn with --seed %d", line, *e.Seed), "; ")
 	}
-	if e.Routed != nil {
-		if o.explain != nil {
-			o.explain.print(o.a.Stderr, o.model)
+	if line != "" {
+		fmt.Fprintln(out, line)
+	}
+	group.TellIgnored(out, e.Ignored)
+	if o.f.stats {
+		if e.Routed != nil {
+			o.reportLarge(s, e.Routed)
 		}
-		o.reportCloud(e)
+		o.reportSmall(e)
 	}
+}
+
+// reportSmall prints the figures of the model on this device.
+func (o *runOutput) reportSmall(e event.Summary) {
 	fmt.Fprintf(o.a.Stderr,
 		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
-	group.TellIgnored(o.a.Stderr, e.Ignored)
-	if e.Shortened {
-		fmt.Fprintf(o.a.Stderr,
-			"the value of --json-schema ended with the last of %d tokens (-n, -c): it may lack something\n",
-			e.GeneratedTokens)
-	}
 	if o.f.model.Large != "" {
 		const all = "%d of %d tokens that the small model drafted were accepted, k = %.1f in %d passes; " +
 			"%.2f passes over the large model a token\n"
@@ -223,54 +237,39 @@ func (o *runOutput) report(e event.Summary) {
 	}
 }
 
-// reportCloud prints which tokens came from the cloud, and which did not.
-func (o *runOutput) reportCloud(e event.Summary) {
-	r := e.Routed
+// reportLarge prints the promise about the large model's share, and the figures of the questions.
+func (o *runOutput) reportLarge(s pilotfish.Stats, r *event.Routed) {
+	out := o.a.Stderr
 	o.reportPromise(r)
-	if r.Escalations == 0 {
-		fmt.Fprintln(o.a.Stderr, o.unasked(r))
-		return
+	if s.Asks > 0 {
+		fmt.Fprintf(out, "%d questions, %d bytes up, %d down\n", s.Asks, s.BytesUp, s.BytesDown)
 	}
-	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d " +
-		"down\n"
-	fmt.Fprintf(o.a.Stderr, all,
-		r.CloudTokens, r.All, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
-	if r.Answered > 0 {
-		fmt.Fprintf(o.a.Stderr, "answers took %.0f ms in all; drafting continued for %.0f ms of that\n", r.WaitMS,
-			r.HiddenMS)
+	if asked := s.Escalations - s.Known - s.Unasked; asked > 0 && r.Verify == nil {
+		fmt.Fprintf(out, "%d of the questions were about the text or its end, %d of these were answered\n", asked,
+			s.Answered)
 	}
-	if r.Unanswered > 0 {
-		fmt.Fprintf(o.a.Stderr, "%d tokens are the small model's because the answer was late or failed, "+
-			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts,
-			o.watch.why())
+	if r.Answered > 0 && r.Verify == nil {
+		fmt.Fprintf(out, "answers took %.0f ms in all; drafts of use took %.0f ms of that, waiting and other drafts "+
+			"%.0f ms\n", r.WaitMS, r.HiddenMS, r.ExposedMS)
 	}
-	o.reportVerified(r)
+	if r.Verify != nil {
+		fmt.Fprintf(out, "verified with a margin of %v nats: %d tokens turned before they were shown\n", *r.Verify,
+			*r.Turned)
+	}
 }
 
-// unasked returns why no token is from the cloud.
-func (o *runOutput) unasked(r *event.Routed) string {
-	switch {
-	case r.Asks > 0:
-		return fmt.Sprintf("no token is the cloud's: the tokens asked for (%d questions) are not part of the "+
-			"text", r.Asks)
-	case o.watch.reached():
-		return "the cloud was not asked for any of these tokens"
-	}
-	return "there was no connection to the cloud, and none of these tokens needed it"
-}
-
-// reportPromise prints the promise about the share, before the share.
+// reportPromise prints the promise about the share.
 func (o *runOutput) reportPromise(r *event.Routed) {
 	switch {
+	case r.Verify != nil: // what it replaces is not the router's choice
 	case r.Promise == certified && len(r.Doubts) == 0:
 		fmt.Fprintln(o.a.Stderr, group.CertificateText(o.plan.certificate))
 	case r.Promise == certified:
 		fmt.Fprintf(o.a.Stderr, "%s\nhere that is a target, not a bound: %s\n",
 			group.CertificateText(o.plan.certificate), strings.Join(r.Doubts, "; "))
 	case r.Promise == balanced:
-		fmt.Fprintf(o.a.Stderr, "budget %s: %d of %d tokens of all answers so far (%.1f%%); here ",
-			group.Share(r.Budget),
-			r.Balance.Escalations, r.Balance.Tokens, 100*r.Balance.Share)
+		fmt.Fprintf(o.a.Stderr, "budget %s: %d of %d tokens of all answers so far were asked for (%.1f%%)\n",
+			group.Share(r.Budget), r.Balance.Escalations, r.Balance.Tokens, 100*r.Balance.Share)
 	}
 }
 

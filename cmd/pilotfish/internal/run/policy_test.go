@@ -133,43 +133,28 @@ func TestCertifiedRun(t *testing.T) {
 	assert.Contains(t, stderr, "trained for another model")
 }
 
-// TestPromiseSaid: the promise and its meaning are printed before the settings.
+// TestPromiseSaid: the promise and its meaning, which say nothing of verified tokens.
 func TestPromiseSaid(t *testing.T) {
-	said := func(p *plan, r *event.Routed) string {
+	said := func(r event.Routed) string {
 		var out strings.Builder
-		o := &runOutput{a: &cli.App{Stderr: &out}, f: &runFlags{}, plan: p, watch: newCloudWatch(nil, nil, nil)}
-		o.watch.attempted(nil)
-		o.reportCloud(event.Summary{Routed: r})
+		o := &runOutput{a: &cli.App{Stderr: &out}, plan: &plan{certificate: &router.Certificate{Budget: 0.07,
+			Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400, Tokens: 16000, MaxTokens: 48,
+			Method: "betting\x1b"}}}
+		o.reportPromise(&r)
 		return out.String()
 	}
-	counts := event.Routed{CloudTokens: 4, Escalations: 4, Answered: 4, All: 58, EscalatedShare: 4.0 / 58, BytesUp: 9,
-		BytesDown: 8}
-	const asked = "4 of 58 tokens (6.9%) come from the cloud, which answered 4 of 4 questions; 9 bytes up, 8 down\n"
-	with := func(change func(*event.Routed)) *event.Routed {
-		r := counts
-		change(&r)
-		return &r
-	}
-	head := func(text string) string { return strings.Split(text, "\nanswers took")[0] + "\n" }
-	assert.Equal(t, asked, head(said(nil, &counts)))
-	budget := func(r *event.Routed) {
-		r.Promise, r.Budget = balanced, 0.07
-		r.Balance = &event.Balance{Total: router.Total{Budget: 0.07, Tokens: 1000, Escalations: 66}, Share: 0.066}
-	}
-	const sofar = "budget 7%: 66 of 1000 tokens of all answers so far (6.6%); here "
-	assert.Equal(t, sofar+asked, head(said(nil, with(budget))))
-	p := &plan{certificate: &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02,
-		Prompts: 400, Tokens: 16000, MaxTokens: 48, Method: "betting\x1b"}}
+	assert.Empty(t, said(event.Routed{}))
+	budget := event.Routed{Promise: balanced, Budget: 0.07, Balance: &event.Balance{Share: 0.066,
+		Total: router.Total{Budget: 0.07, Tokens: 1000, Escalations: 66}}}
+	assert.Equal(t, "budget 7%: 66 of 1000 tokens of all answers so far were asked for (6.6%)\n", said(budget))
+	budget.Verify = new(0.)
+	assert.Empty(t, said(budget))
 	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts " +
 		"(2% of 16000 tokens; " +
 		`betting\x1b; at most 48 tokens an answer): threshold 0.625` + "\n"
-	assert.Equal(t, proven+asked, head(said(p, with(func(r *event.Routed) { r.Promise = certified }))))
-	assert.Equal(t, proven+"here that is a target, not a bound: a; b\n"+asked, head(said(p, with(func(r *event.Routed) {
-		r.Promise, r.Doubts = certified, []string{"a", "b"}
-	}))))
-	none := new(event.Routed)
-	budget(none)
-	assert.Equal(t, sofar+"the cloud was not asked for any of these tokens\n", said(nil, none))
+	assert.Equal(t, proven, said(event.Routed{Promise: certified}))
+	assert.Equal(t, proven+"here that is a target, not a bound: a; b\n",
+		said(event.Routed{Promise: certified, Doubts: []string{"a", "b"}}))
 }
 
 // TestDoubts: each flag that makes a run another than those of the certificate is a doubt, and no other flag.
@@ -440,7 +425,7 @@ func TestExplainTable(t *testing.T) {
 	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123460, ID: 2, Origin: "cloud", Reason: reason(2)}})
 	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123470, Outcome: "dropped"}})
 	var out strings.Builder
-	x.print(&out, m)
+	x.print(&out, m, true)
 	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Len(t, rows, 6)
 	for _, row := range rows {
@@ -452,6 +437,9 @@ func TestExplainTable(t *testing.T) {
 	assert.Regexp(t, `miss +".*" +-0\.25$`, rows[3])
 	assert.Regexp(t, `late$`, rows[4])
 	assert.Regexp(t, `hit +the same +0\.00$`, rows[5])
+	out.Reset()
+	x.print(&out, m, false)
+	assert.Regexp(t, `^   pos small model's +conf margin entropy\n123456 ".*" +0\.250 +0\.500 +12\.346\n`, out.String())
 	for id := range int32(size) {
 		q := quoted(m, id)
 		require.LessOrEqual(t, len(q), 18)

@@ -28,6 +28,7 @@ type runFlags struct {
 	route      group.RouteFlags
 	state      string // file of the budget
 	explain    bool
+	stats      bool
 	gateway    group.GatewayFlags
 	verify     group.Margin
 	show       bool // tokens before they are verified
@@ -45,18 +46,21 @@ func NewCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run -m FILE [flags] [PROMPT | -]",
 		Short: "Answer a prompt or continue a text",
-		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model
-may also be the first argument: a file with a name in .gguf, or a downloaded model.
+		Long: `Answer a prompt. The text goes to stdout as it is generated. Without -m, the model may also be the first
+argument: a file with a name in .gguf, or a downloaded model.
 
 The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
 stdin is not a terminal, it is read from stdin.
 
-With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of. If an answer is late
-(--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
-many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens from the same
---budget-state. A wrong certificate, access token or model ends the run at once with exit code 1, and so does a gateway
-that cannot be reached at the start, unless --require-cloud=false is given. If that becomes known only after text was
-shown, the text is completed first.
+With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of; on a terminal they have
+a colour. A line on stderr counts them, and says how long the text waited for them. --stats adds times and counts,
+--explain what the small model itself would have written and how sure it was, -q leaves everything out but errors.
+
+If an answer is late (--deadline) or fails, the small model's token is used instead: the text is always complete, and
+the line says how many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same
+tokens from the same --budget-state. A wrong certificate, access token or model ends the run at once with exit code 1,
+and so does a gateway that cannot be reached at the start, unless --require-cloud=false is given. If that becomes known
+only after text was shown, the text is completed first.
 
 By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
 calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
@@ -116,6 +120,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.route.RegisterMeasured(p)
 	cli.Add(p, "budget-state", &f.state, "")
 	cli.Add(p, "explain", &f.explain, false)
+	cli.Add(p, "stats", &f.stats, false)
+	cli.Add(p, "quiet", new(bool), false)
 	cli.AddValue(p, "verify", &f.verify)
 	cli.Add(p, "show-unverified", &f.show, false)
 	cli.Add(p, "mode", &f.mode, "pipelined")
@@ -214,14 +220,9 @@ func (f *runFlags) routed(
 ) (err error) {
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := f.watch(cancel, r.Deadline, func(why error) {
-		fmt.Fprintf(a.Stderr, "\npilotfish: no answer from the cloud, continuing without it: %v\n", why)
-	})
+	w := f.watch(cancel, r.Deadline)
 	w.done = begun.Done()
 	o.Attempted, out.watch = w.attempted, w
-	if f.explain {
-		out.explain = new(explainer)
-	}
 	if err := f.gateway.Remember(a, &o); err != nil {
 		return err
 	}
@@ -233,13 +234,14 @@ func (f *runFlags) routed(
 	before := runtime.GOMAXPROCS(m.Threads() + 2) // the network needs threads while all threads of the model compute
 	defer runtime.GOMAXPROCS(before)
 	r.Cloud = out.gateway
+	out.route = r
 	if err = out.generate(begun, ids, r); err == nil {
 		err = w.settle(ctx, a.Patience)
 	} else if fatal := w.failed(); fatal != nil {
 		err = fatal
 	}
 	if err == nil && f.gateway.Require {
-		err = w.required()
+		err = w.required(out.session.Stats())
 	}
 	err = out.finish(ctx, err)
 	chat := !f.raw && !f.set.Changed("tokens")
@@ -248,8 +250,8 @@ func (f *runFlags) routed(
 }
 
 // watch returns the watch over the cloud of a run.
-func (f *runFlags) watch(cancel context.CancelCauseFunc, deadline time.Duration, warn func(error)) *cloudWatch {
-	w := newCloudWatch(cancel, f.gateway.Explain, warn)
+func (f *runFlags) watch(cancel context.CancelCauseFunc, deadline time.Duration) *cloudWatch {
+	w := newCloudWatch(cancel, f.gateway.Explain)
 	w.alone, w.patient = f.set.Changed("require-cloud") && !f.gateway.Require, deadline < 0
 	return w
 }
@@ -257,6 +259,9 @@ func (f *runFlags) watch(cancel context.CancelCauseFunc, deadline time.Duration,
 // generate prints the generated text, and returns why it ended early.
 func (o *runOutput) generate(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
 	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observe))
+	if o.explain != nil && o.watch == nil {
+		options = append(options, pilotfish.WatchHeads(o.explain.head))
+	}
 	if drawn := o.f.timeline.Line.Begin(""); drawn != nil {
 		defer drawn.End()
 		options = append(options, drawn.Options()...)

@@ -149,6 +149,6 @@ func TestPreviewOnTerminal(t *testing.T) {
 		colour := regexp.MustCompile("\x1b\\[[0-9;]*[mK]")
 		left := colour.ReplaceAllString(preview.ReplaceAllString(shown, ""), "")
 		assert.Equal(t, strings.TrimSpace(plain), strings.TrimSpace(left))
-		assert.Contains(t, stderr.String(), "verified with a margin of 0 nats: ")
+		assert.Contains(t, stderr.String(), ", which verified the others, ")
 	}
 }

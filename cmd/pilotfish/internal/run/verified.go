@@ -1,8 +1,6 @@
 package run
 
 import (
-	"fmt"
-
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 )
@@ -42,16 +40,4 @@ func (o *runOutput) verified(r *event.Routed) {
 	} else {
 		r.Turned, r.Unverified = nil, nil
 	}
-}
-
-func (o *runOutput) reportVerified(r *event.Routed) {
-	if r.Verify == nil {
-		return
-	}
-	late := ""
-	if *r.Unverified > 0 {
-		late = fmt.Sprintf("; %d tokens were shown unverified, since no answer came in time", *r.Unverified)
-	}
-	fmt.Fprintf(o.a.Stderr, "verified with a margin of %v nats: %d tokens turned before they were shown%s\n", *r.Verify,
-		*r.Turned, late)
 }

@@ -26,7 +26,7 @@ func TestFit(t *testing.T) {
 	} {
 		for _, over := range []bool{false, true} {
 			bubble.Test(t, func(t *testing.T) {
-				w, done := newCloudWatch(func(error) {}, nil, nil), make(chan struct{})
+				w, done := newCloudWatch(func(error) {}, nil), make(chan struct{})
 				w.patient, w.done = c.patient, done
 				shown := make(chan error, 1)
 				go func() { shown <- w.fit(c.token) }()
@@ -50,7 +50,7 @@ func TestWatchOf(t *testing.T) {
 		"--deadline off": {false, true}, "--deadline 1h": {false, false},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+line)
-		w := f.watch(nil, time.Duration(f.route.Deadline), nil)
+		w := f.watch(nil, time.Duration(f.route.Deadline))
 		assert.Equal(t, want, [2]bool{w.alone, w.patient}, line)
 	}
 }
@@ -60,7 +60,7 @@ func TestWelcomeRefused(t *testing.T) {
 	wrong := errors.New("it cannot verify")
 	for _, first := range []bool{true, false} {
 		var why error
-		w := newCloudWatch(func(err error) { why = err }, nil, nil)
+		w := newCloudWatch(func(err error) { why = err }, nil)
 		if first {
 			w.attempted(nil)
 		}
@@ -80,7 +80,7 @@ func TestWelcomeRefused(t *testing.T) {
 // TestWelcomeOnce: the check of the gateway's welcome runs once it is there, and no more after an error.
 func TestWelcomeOnce(t *testing.T) {
 	ended, checked := 0, 0
-	w := newCloudWatch(func(error) { ended++ }, nil, nil)
+	w := newCloudWatch(func(error) { ended++ }, nil)
 	w.expect(func() error { checked++; return errors.New("it cannot verify") })
 	assert.Zero(t, checked, "there is no welcome yet")
 	w.attempted(nil)
@@ -89,19 +89,18 @@ func TestWelcomeOnce(t *testing.T) {
 	assert.Equal(t, []int{1, 1}, []int{checked, ended})
 }
 
-// TestWhy: what the connection lacks explains a missing answer, and nothing if all questions were answered.
+// TestWhy: what the connection lacks explains a missing answer, and nothing if all questions were answered. Without
+// questions, it is still said that there was no connection.
 func TestWhy(t *testing.T) {
-	w, warned := newCloudWatch(nil, nil, nil), 0
-	w.warn = func(error) { warned++ }
+	w := newCloudWatch(nil, nil)
 	late, gone := errors.New("late"), errors.New("gone")
 	w.attempted(gone)
-	assert.NoError(t, w.why())
-	w.missed(late, false)
-	assert.Equal(t, gone, w.why())
+	assert.Equal(t, []error{nil, gone}, []error{w.why(), w.missing()})
+	w.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Outcome: "unasked", Err: late}})
+	assert.Equal(t, []error{gone, gone}, []error{w.why(), w.missing()})
 	w.attempted(nil)
-	assert.Equal(t, late, w.why())
-	assert.Zero(t, warned, "no question was sent")
-	w.missed(late, true)
-	w.missed(late, true)
-	assert.Equal(t, 1, warned)
+	assert.Equal(t, []error{late, late}, []error{w.why(), w.missing()})
+	first := errors.New("the first failure")
+	w.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Outcome: "failed", Err: first}})
+	assert.Equal(t, first, w.why(), "what it brings about later explains less")
 }
