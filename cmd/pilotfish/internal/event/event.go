@@ -1,20 +1,9 @@
-// Package event has the JSON output of pilotfish run, whose fields are a contract, and the line below an answer.
+// Package event has the JSON output of pilotfish run. The fields are a contract.
 package event
 
 import (
-	"fmt"
-
-	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
-
-// FromLarge returns the line below an answer that the large model could be asked for. It counts the tokens that are
-// shown: not an end token.
-func FromLarge(s pilotfish.Stats) string {
-	return fmt.Sprintf("%d of %d tokens from the large model, %.0f ms waited", s.CloudTokens, s.Tokens,
-		cli.Ms(s.Exposed))
-}
 
 // Token is one line of --json. Its fields are a contract.
 type Token struct {

@@ -63,7 +63,6 @@ func TestRunEffects(t *testing.T) {
 		"--ahead 8":                    "Route.Ahead=8",
 		"--no-audit":                   "Route.Audit=",
 		"--no-warm":                    "Route.Warm=-1",
-		"--edge-tps 9":                 "Route.Pace=9",
 		"--explain":                    "Route.Explain=true",
 		"--verify 0":                   "Route.Verify=true",
 		"--verify 0.5":                 "Route.Margin=0.5; Route.Verify=true",
