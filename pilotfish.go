@@ -396,6 +396,9 @@ func (g *Gateway) Close() error { return g.r.Close() }
 // Model returns the name of the large model that the gateway reports; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }
 
+// Connected reports whether there is a connection. If there is none, an attempt to make one is begun.
+func (g *Gateway) Connected() bool { return g.r.Connected() }
+
 // Audit returns how the large model can compare the small model's tokens with its own choices: "exact" or "none";
 // "" before the first connection. See [Route].Audit.
 func (g *Gateway) Audit() string { return g.r.Audit() }

@@ -181,7 +181,7 @@ func (b *Browser) Type(text, key string) {
 		return
 	}
 	typed := map[string]string{"Enter": "\r"}[key]
-	code := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9}[key]
+	code := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40}[key]
 	const params = `{"type":%q,"key":%q,"code":%q,"text":%s,"windowsVirtualKeyCode":%d}`
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		b.Call("Input.dispatchKeyEvent", fmt.Sprintf(params, kind, key, key, jsonOf(b.t, typed), code), nil)

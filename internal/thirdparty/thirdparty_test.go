@@ -29,9 +29,10 @@ type module struct {
 	files              map[string]bool // licence files of the module and of the linked packages
 }
 
-// TestPage: THIRD_PARTY.md lists every module that the program links on some system, with its licence.
+// TestPage: THIRD_PARTY.md lists every module that the program links on some system, and every library of its pages,
+// with its licence.
 func TestPage(t *testing.T) {
-	want := render(t, linked(t))
+	want := render(t, append(linked(t), embedded(t, "markdown-it", "15.0.3")))
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(want), 0o644))
 		return
@@ -84,6 +85,14 @@ func linked(t *testing.T) []*module {
 	return slices.SortedFunc(maps.Values(modules), func(a, b *module) int { return cmp.Compare(a.path, b.path) })
 }
 
+// embedded returns a library in a page of the program: its folder has its licences and those of its parts.
+func embedded(t *testing.T, name, version string) *module {
+	m := &module{path: name, version: "v" + version, dir: "../../netproto/openai/page/" + name + "-" + version,
+		systems: map[string]bool{"all": true}, files: map[string]bool{}}
+	m.add(t, m.dir)
+	return m
+}
+
 // add records the licence files in the folder of a package and its parents in the module.
 func (m *module) add(t *testing.T, dir string) {
 	t.Helper()
@@ -130,8 +139,9 @@ func render(t *testing.T, modules []*module) string {
 	var b strings.Builder
 	b.WriteString(`# Third-party notices
 
-The program *pilotfish* contains code of the modules below, under their licences. A program that embeds Pilotfish
-contains some of them; *go version -m PROGRAM* lists which. *go test ./internal/thirdparty -update* writes this page.
+The program *pilotfish* contains code of the modules below, and its chat page of a library, under their licences. A
+program that embeds Pilotfish contains some of the modules; *go version -m PROGRAM* lists which. *go test
+./internal/thirdparty -update* writes this page.
 
 | module | version | licence | systems |
 |---|---|---|---|

@@ -115,6 +115,12 @@ func (c *Client) Welcome() netproto.Welcome {
 	return c.welcome
 }
 
+// Connected reports whether there is a connection to the gateway. If there is none, an attempt to make one is begun.
+func (c *Client) Connected() bool {
+	l, _, _ := c.currentOrAttempt() // the error is that the client is closed: then there is no connection
+	return l != nil
+}
+
 // Addr is the gateway's address as it was given, host:port.
 func (c *Client) Addr() string { return c.addr }
 

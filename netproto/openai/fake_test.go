@@ -43,6 +43,7 @@ type fakeModel struct {
 	short  func(text string) bool                                         // answers that end; nil: {} in a format
 	solid  bool                                                           // it knows no gaps
 	thinks bool                                                           // <think>…</think> is a thought
+	change func(t *answer.Token)                                          // of each token; may be nil
 
 	mu       sync.Mutex
 	asked    []answer.Settings
@@ -361,6 +362,9 @@ func (s *fakeSession) token(id int32, text string, o answer.Settings, at time.Du
 		s.sum.Cloud++
 		s.sum.Asks++
 		s.sum.Sent.Add(answer.Sent{Tokens: 3, Bytes: 7, To: "gw:1"})
+	}
+	if s.m.change != nil {
+		s.m.change(&t)
 	}
 	if o.LogProbs {
 		for i := range o.Top {

@@ -25,13 +25,28 @@ func (s *Server) modelObject(name string) modelObject {
 		s.begun.UTC().Truncate(time.Second)}
 }
 
+// Cloud describes the large model that a server asks, and for which tokens.
+type Cloud struct {
+	To        string   `json:"to"`                  // address of the gateway
+	Model     string   `json:"model"`               // "" before the first connection
+	Connected bool     `json:"connected"`           // now
+	Policy    string   `json:"policy"`              // rule that chooses the tokens
+	Threshold *float64 `json:"threshold,omitempty"` // of the confidence, below which the large model is asked
+	Budget    float64  `json:"budget,omitempty"`    // else share of tokens for which it is asked
+	Verify    bool     `json:"verify"`              // it verifies every token
+}
+
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	all := []modelObject{}
 	for _, name := range s.o.Names {
 		all = append(all, s.modelObject(name))
 	}
-	write(w, http.StatusOK, request.Encode(map[string]any{"object": "list", "data": all, "has_more": false,
-		"first_id": s.o.Names[0], "last_id": s.o.Names[len(all)-1]}))
+	list := map[string]any{"object": "list", "data": all, "has_more": false,
+		"first_id": s.o.Names[0], "last_id": s.o.Names[len(all)-1]}
+	if s.o.Cloud != nil {
+		list[request.OwnName] = map[string]any{"cloud": s.o.Cloud()}
+	}
+	write(w, http.StatusOK, request.Encode(list))
 }
 
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {

@@ -2,30 +2,45 @@ package openai
 
 import (
 	"crypto/sha256"
-	_ "embed" // for page.html
+	"embed"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"strings"
 )
 
-// pageHTML is the chat page: one file, with its style and its script.
+// pageFiles are the parts of the chat page. The page is one file: page.html, with the others in the place of their
+// names.
 //
-//go:embed page.html
-var pageHTML string
+//go:embed page/page.html page/page.css page/*.js page/markdown-it-15.0.3/*.js
+var pageFiles embed.FS
 
-// page returns the handler of the chat page. Its content security policy allows the style and the script in the page,
+// assemblePage returns the chat page, and its content security policy: it allows the style and the scripts in the page,
 // by their hashes, and requests to this server, and nothing else.
-func page() http.HandlerFunc {
-	hash := func(tag string) string {
-		_, rest, _ := strings.Cut(pageHTML, "<"+tag+">")
-		text, _, _ := strings.Cut(rest, "</"+tag+">")
-		sum := sha256.Sum256([]byte(text))
-		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+func assemblePage() (html, policy string) {
+	read := func(name string) string {
+		b, err := pageFiles.ReadFile("page/" + name)
+		if err != nil {
+			panic(err) // a bug: the file is embedded
+		}
+		return string(b)
 	}
-	policy := fmt.Sprintf("default-src 'none'; style-src %s; script-src %s; img-src data:; connect-src 'self'; "+
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "+
-		"trusted-types 'none'", hash("style"), hash("script"))
+	html = read("page.html")
+	insert := func(name string) string {
+		text := read(name)
+		html = strings.Replace(html, ">"+name+"</", ">"+text+"</", 1)
+		sum := sha256.Sum256([]byte(text))
+		return " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	style := insert("page.css")
+	scripts := insert("markdown-it-15.0.3/markdown-it.umd.min.js") + insert("markdown.js") + insert("chat.js")
+	return html, "default-src 'none'; style-src" + style + "; script-src" + scripts + "; img-src data:; " +
+		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types 'none'"
+}
+
+// page returns the handler of the chat page.
+func page() http.HandlerFunc {
+	html, policy := assemblePage()
 	return func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -33,6 +48,6 @@ func page() http.HandlerFunc {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache")
-		_, _ = w.Write([]byte(pageHTML)) // an error means that the client has gone
+		_, _ = w.Write([]byte(html)) // an error means that the client has gone
 	}
 }

@@ -26,6 +26,9 @@ type Options struct {
 	Hosts   []string // names and addresses of the server in requests, without ports; none: not checked
 	Page    bool     // serve a chat page at /, which may use the API
 
+	// Cloud describes the large model that is asked, as it is now, for /v1/models; nil: there is none.
+	Cloud func() Cloud
+
 	Parallel int // concurrent answers; 0 means 4
 	Queue    int // waiting requests; 0 means 64, negative none
 	// Sessions is the number of sessions kept; 0 means twice Parallel. Those beyond Parallel may wait for slow readers.

@@ -144,6 +144,14 @@ func TestNothingHidden(t *testing.T) {
 		assert.Equal(t, want, Summary{Answered: sum.Answered, Wait: sum.Wait, Hidden: sum.Hidden, Exposed: sum.Exposed,
 			TimedOut: sum.TimedOut})
 		assert.Equal(t, sum.Escalations, sum.Answered+sum.Late+sum.Failed+sum.Unasked)
+		asked := 0
+		for _, e := range events {
+			if e.Token != nil && e.Token.Asked {
+				asked++
+			}
+		}
+		assert.Equal(t, sum.Answered+sum.Late+sum.Failed, asked)
+		assert.Positive(t, sum.Unasked)
 	})
 }
 

@@ -111,6 +111,8 @@ type Token struct {
 	Pos    int // in the whole text, prompt included
 	ID     int32
 	Origin Origin
+	Local  int32 // the small model's token for the place: ID, unless the large model chose another one
+	Asked  bool  // the large model was asked for the token, with or without an answer
 	// that the small model's token may stand: of the router, or else its probability before temperature
 	Confidence  float32
 	End         bool          // an end token: the last of the text, with nothing to print

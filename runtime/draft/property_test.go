@@ -168,9 +168,11 @@ func (s *shown) collect(e Event) {
 	if e.Token != nil {
 		t := *e.Token
 		if t.Reason != nil {
-			s.Reasons = append(s.Reasons, *t.Reason)
+			if s.Reasons = append(s.Reasons, *t.Reason); t.Local != t.Reason.Local {
+				panic(fmt.Sprintf("the small model's token is %d, and its decision about %d", t.Local, t.Reason.Local))
+			}
 		}
-		t.CommitDelay, t.Reason, t.LogProbs = 0, nil, nil
+		t.Local, t.Asked, t.CommitDelay, t.Reason, t.LogProbs = 0, false, 0, nil, nil
 		s.Tokens = append(s.Tokens, t)
 	} else if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing &&
 		q.Outcome != Checked {

@@ -185,13 +185,19 @@ func (r *run) show(next *node, reason *Reason) {
 	if s := next.by; s != nil {
 		s.used++
 	}
-	origin := next.origin
+	origin, local, asked := next.origin, next.token, false
+	if e := next.parent.esc; e != nil {
+		local, asked = e.Local, e.Outcome != Unasked && e.Outcome != Known
+	} else if next.turn != nil {
+		local = next.turn.Local
+	}
 	if r.drafter != nil && !next.drafted {
 		origin = FromCloud
 	}
 	r.tell(Event{Token: &Token{
 		Pos: next.pos, ID: next.token, Origin: origin, Confidence: next.confidence, End: next.end,
-		CommitDelay: r.since(next.known), Unverified: next.unverified, Reason: reason, LogProbs: next.probs,
+		Local: local, Asked: asked, CommitDelay: r.since(next.known), Unverified: next.unverified, Reason: reason,
+		LogProbs: next.probs,
 	}})
 	switch {
 	case next.end:

@@ -69,7 +69,8 @@ func (n *narration) spend() {
 // shown returns a token without its text. at is when it was known, since decoding began.
 func (n *narration) shown(t *draft.Token, at time.Duration) Token {
 	out := Token{
-		Pos: t.Pos, ID: t.ID, Origin: t.Origin, Unverified: t.Unverified, Confidence: t.Confidence, At: n.lead + at,
+		Pos: t.Pos, ID: t.ID, Origin: t.Origin, Local: t.Local, Asked: t.Asked, Unverified: t.Unverified,
+		Confidence: t.Confidence, At: n.lead + at,
 	}
 	if p := t.LogProbs; p != nil {
 		out.LogProb, out.Top = p.Token, p.Top[:min(n.r.Top, len(p.Top))]

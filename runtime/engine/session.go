@@ -27,6 +27,8 @@ type Token struct {
 	Text       string        // the whole characters that this token completes; may be empty
 	Kind       Kind          // what it belongs to: the answer, a thought before it, or the marks of one
 	Origin     draft.Origin  // which model chose it
+	Local      int32         // the small model's token: ID, unless the large model chose another one
+	Asked      bool          // the large model was asked for it, with or without an answer
 	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
 	Unverified bool          // it was to be verified, but no answer came in time
 	At         time.Duration // from the call until the token was known

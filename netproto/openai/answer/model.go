@@ -126,6 +126,8 @@ type Token struct {
 	LogProb    float64
 	Top        []terms.Candidate // the best tokens, best first
 	Origin     string            // which model chose it
+	Local      string            // the small model's own token, if the large model chose another one
+	Asked      bool              // the large model was asked for it, with or without an answer
 	Confidence float64
 	Unverified bool
 	At         time.Duration // since the answer began

@@ -35,6 +35,8 @@ type provenance struct {
 	ID         int32   `json:"id"`
 	Text       string  `json:"text"`
 	Origin     string  `json:"origin"`
+	Local      string  `json:"edge_text,omitempty"` // the small model's own token, if it is another one
+	Asked      bool    `json:"asked,omitempty"`     // the large model was asked for it
 	Confidence float64 `json:"confidence"`
 	Unverified bool    `json:"unverified,omitempty"`
 	At         float64 `json:"ms"` // since the answer began
@@ -47,8 +49,8 @@ func (r *Request) Origins(tokens []answer.Token) *Origins {
 	}
 	o := new(Origins)
 	for _, t := range tokens {
-		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, round(t.Confidence), t.Unverified,
-			float64(t.At.Microseconds()) / 1000})
+		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, t.Local, t.Asked, round(t.Confidence),
+			t.Unverified, float64(t.At.Microseconds()) / 1000})
 	}
 	return o
 }

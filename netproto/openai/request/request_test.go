@@ -312,8 +312,9 @@ func TestTaken(t *testing.T) {
 		assert.Equal(t, want, p.Store, body)
 	}
 
-	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678}})
-	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457}}, o.Tokens)
+	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
+		Local: "a", Asked: true}})
+	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457, Local: "a", Asked: true}}, o.Tokens)
 	assert.Equal(t, `"<a>&"`, string(Encode("<a>&")))
 
 	plain := &Request{Settings: answer.Settings{Seed: 7}, ignored: []string{"k"}}

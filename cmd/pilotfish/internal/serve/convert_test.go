@@ -3,8 +3,10 @@ package serve
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,10 +23,10 @@ import (
 
 // TestServedValues: each field of a token, of a summary and of a turn is that of its name.
 func TestServedValues(t *testing.T) {
-	token := pilotfish.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true,
-		At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
-	served := answer.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true,
-		At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
+	token := pilotfish.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Asked: true, Confidence: 0.5,
+		Unverified: true, At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
+	served := answer.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Asked: true, Confidence: 0.5,
+		Unverified: true, At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
 	assert.Equal(t, served, servedToken(token))
 	stats := pilotfish.Stats{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, ReusedTokens: 3, Tokens: 4,
 		CloudTokens: 5, End: &token, Receipt: pilotfish.Receipt{Tokens: 6, Bytes: 7, To: "d"}}
@@ -37,6 +39,34 @@ func TestServedValues(t *testing.T) {
 		Calls: []answer.Call{{ID: "c", Name: "d", Arguments: []byte("{}")}}, Local: true}
 	assert.Equal(t, pilotfish.Turn{Role: "assistant", Content: "a", Thought: "b",
 		Calls: []pilotfish.ToolCall{{Name: "d", Arguments: []byte("{}")}}}, turnOf(turn))
+}
+
+// TestServedCloud: what a server says of its gateway, and for which tokens it is asked. A token that the large model
+// changed has the small model's own one.
+func TestServedCloud(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.DemoFile("small.gguf")
+	address, pin, stop := clitest.StartCloud(t, "-m", clitest.DemoFile("large.gguf"))
+	for flags, want := range map[string]string{"": `"policy":"margin","budget":0.07,`,
+		"--budget 0.2 --policy entropy":               `"policy":"entropy","budget":0.2,`,
+		"--threshold 0.3":                             `"policy":"margin","threshold":0.3,`,
+		"--policy always":                             `"policy":"always",`,
+		"--router " + clitest.DemoFile("router.gguf"): `"policy":"learned","budget":0.07,`,
+		"--router " + clitest.CertifiedRouter(t, nil): `"policy":"learned","threshold":0.625,`,
+	} {
+		args := []string{"-m", m, "--cloud", address, "--pin", pin}
+		s := clitest.StartServe(t, append(args, strings.Fields(flags)...)...)
+		_, models := s.Ask(t, "/v1/models", "")
+		assert.Contains(t, models, fmt.Sprintf(`"pilotfish":{"cloud":{"to":%q,"model":`, address))
+		assert.Contains(t, models, `"connected":true,`+want+`"verify":false}`, flags)
+		_, answer := s.Ask(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":9,"temperature":0,`+
+			`"pilotfish":{"provenance":true}}`)
+		assert.True(t, flags != "--policy always" || strings.Contains(answer, `"origin":"cloud","edge_text":"`), answer)
+		s.Stop()
+	}
+	stop()
+	_, models := clitest.StartServe(t, "-m", m).Ask(t, "/v1/models", "")
+	assert.NotContains(t, models, "cloud")
 }
 
 // otherModel writes a tiny model with other metadata, which put writes, and returns its path.

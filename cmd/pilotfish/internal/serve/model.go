@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -101,20 +102,24 @@ func (s *servedModel) Check(ctx context.Context, o answer.Settings) ([]string, e
 
 func (s *servedModel) SavedText(r io.Reader) ([]int32, error) { return s.m.SavedText(r) }
 
-func (s *servedModel) NewSession() answer.Session { return &servedSession{s.m.NewSession(), s.route} }
+func (s *servedModel) NewSession() answer.Session { return &servedSession{s.m.NewSession(), s} }
 
 // servedSession adapts a session to the server.
 type servedSession struct {
-	s     *pilotfish.Session
-	route *pilotfish.Route
+	s *pilotfish.Session
+	m *servedModel
 }
 
 func (s *servedSession) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token,
 	error] {
-	options := servedOptions(o, s.route)
+	options := servedOptions(o, s.m.route)
 	return func(yield func(answer.Token, error) bool) {
 		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
-			if !yield(servedToken(t), err) {
+			out := servedToken(t)
+			if t.Local != t.ID {
+				out.Local = cmp.Or(string(s.m.Bytes(t.Local)), s.m.Name(t.Local))
+			}
+			if !yield(out, err) {
 				return
 			}
 		}
@@ -133,7 +138,7 @@ func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.S
 
 func servedToken(t pilotfish.Token) answer.Token {
 	return answer.Token{
-		ID: t.ID, Kind: string(t.Kind), Text: t.Text, Origin: string(t.Origin),
+		ID: t.ID, Kind: string(t.Kind), Text: t.Text, Origin: string(t.Origin), Asked: t.Asked,
 		Confidence: float64(t.Confidence), Unverified: t.Unverified, At: t.At, LogProb: float64(t.LogProb),
 		Top: t.Top,
 	}

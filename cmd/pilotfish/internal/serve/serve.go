@@ -196,7 +196,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	defer hangUp()
-	model.route = route
+	model.route, o.Cloud = route, f.via.cloud(route)
 	o.Names = f.modelNames()
 	if o.Fingerprint, err = f.fingerprint(m); err != nil {
 		return err

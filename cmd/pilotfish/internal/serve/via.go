@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // viaFlags has the flags for answers with a large model.
@@ -75,4 +78,22 @@ func (v *viaFlags) open(
 	}
 	r.Cloud = g
 	return &r, func() { _ = g.Close() }, nil // an error no longer matters: no more questions are asked
+}
+
+// cloud describes the large model of a route to clients of the server; nil without a route.
+func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
+	if r == nil {
+		return nil
+	}
+	by, _ := v.route.Router(nil) // check has returned the error
+	if f := v.route.File; by.Budget == 0 && by.Threshold == nil && f != nil && f.Certificate != nil {
+		by.Threshold = &f.Certificate.Threshold
+	} else if by.Threshold == nil && by.Policy != router.Always && by.Policy != router.Never {
+		by.Budget = cmp.Or(by.Budget, pilotfish.DefaultBudget)
+	}
+	gateway := r.Cloud.(*pilotfish.Gateway)
+	return func() openai.Cloud {
+		return openai.Cloud{To: v.gateway.Address, Model: gateway.Model(), Connected: gateway.Connected(),
+			Policy: string(by.Policy), Threshold: by.Threshold, Budget: by.Budget, Verify: r.Verify}
+	}
 }
