@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"fmt"
+
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -81,6 +83,30 @@ type Report struct {
 	Graded    bool        // answers are graded
 	Runs      []RunReport // in order; [Oracle] last, if the large model alone was asked
 	Policies  []Area      // for policies with a curve
+}
+
+// Gain says in a line how often the best run with at most this share of the tokens from the large model is right, and each
+// model alone; "" without such a run, or if answers are not graded.
+func (r *Report) Gain(share float64) string {
+	var best *RunReport
+	alone := ""
+	for i := range r.Runs {
+		one := &r.Runs[i]
+		switch {
+		case one.Accuracy == nil:
+		case one.Policy == string(router.Never) && one.Verify == nil:
+			alone += fmt.Sprintf(", the small model alone %.1f%%", 100**one.Accuracy)
+		case one.Policy == string(router.Always):
+			alone += fmt.Sprintf(", the large one alone %.1f%%", 100**one.Accuracy)
+		case one.Policy != Oracle && one.EscalatedShare <= share && (best == nil || *one.Accuracy > *best.Accuracy):
+			best = one
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: %.1f%% right with %.1f%% of the tokens from the large model%s.\n", best.Name(),
+		100**best.Accuracy, 100*best.EscalatedShare, alone)
 }
 
 // Summarize compares the runs on the questions that are answered in all of them.

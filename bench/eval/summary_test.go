@@ -33,6 +33,20 @@ func made(question, run, verdict, origins string) Answer {
 	return a
 }
 
+// TestGain: the best run within the share, beside each model alone.
+func TestGain(t *testing.T) {
+	run := func(policy string, right, share float64) RunReport {
+		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &right, EscalatedShare: share}
+	}
+	r := Report{Runs: []RunReport{run("never", 0.25, 0), run("always", 1, 1), run("margin", 0.5, 0.06),
+		run("entropy", 0.375, 0.01), run("random", 0.875, 0.08), run(Oracle, 1, 0.05)}}
+	assert.Equal(t, "margin 0.5: 50.0% right with 6.0% of the tokens from the large model, the small model alone "+
+		"25.0%, the large one alone 100.0%.\n", r.Gain(0.07))
+	assert.Contains(t, r.Gain(0.08), "random 0.5: 87.5% right with 8.0%")
+	assert.Empty(t, r.Gain(0.001))
+	assert.Empty(t, (&Report{Runs: []RunReport{{Policy: "margin"}}}).Gain(1), "answers that are not graded")
+}
+
 // graded returns a question with right answers.
 func graded(id string) task.Question {
 	right := func(string) task.Verdict { return task.Right }

@@ -192,9 +192,10 @@ var flagTable = []FlagDecl{
 	{Name: "out", short: "o", often: true, Help: "`file` or folder to write to; eval keeps the answers in it"},
 	{Name: "html", files: "html", Help: "write a report with curves and all answers to this `file`"},
 	{Name: "eval.policy", often: true, Help: "`list` of policies (default: all, learned if there is a router)"},
-	{Name: "eval.threshold", Span: "0 1", often: true, Help: "`list` of thresholds, 0 to 1 (default: five or six)"},
+	{Name: "eval.threshold", Span: "0 1", often: true, Help: "`list` of thresholds to try each policy at, 0 to 1"},
 	{Name: "eval.budget", Span: ">0 1", often: true,
-		Help: "`list` of shares of tokens to ask for with each policy, above 0 and up to 1"},
+		Help: "`list` of shares of tokens to ask for with each policy, above 0 and up to 1 " +
+			"(default: 0.07, without --threshold)"},
 	{Name: "eval.verify", often: true, Help: "`list` of verification margins in nats, or off, such as off,0,2"},
 	{Name: "eval.ahead", Span: "1 64", Help: "`list` of numbers of tokens per large model's answer, such as 1,8"},
 	{Name: "label", Choices: "disagreement citer consequence",

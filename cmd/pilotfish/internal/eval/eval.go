@@ -51,7 +51,8 @@ they have no network and write nowhere else. What a system does not limit is nam
 With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
 tokens per answer: accuracy against questions per answer then shows what they are worth.
 
-A router with a certificate is also tried at its threshold, unless --threshold is given.
+Without --threshold and --budget each policy may ask for 7% of the tokens, like run. A router with a certificate is also
+tried at its threshold, unless --threshold is given.
 
 With -o, each answer is stored in a file as soon as it is graded, and the same command continues where it was stopped,
 even by kill -9. An answer with the same decisions as at another threshold is not decoded twice.
@@ -183,7 +184,7 @@ func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error
 			err = errors.Join(err, group.PrintResult(a, r.Runs[i], about))
 		}
 	} else {
-		fmt.Fprintf(a.Stdout, "%s\n\n", page.Sections[0].Title)
+		fmt.Fprintf(a.Stdout, "%s%s\n\n", r.Gain(group.DefaultBudget), page.Sections[0].Title)
 		for _, t := range page.Sections[0].Tables {
 			err = errors.Join(err, t.Text(a.Stdout))
 			fmt.Fprintln(a.Stdout)

@@ -40,14 +40,24 @@ func answersIn(t *testing.T, path string) map[string]eval.Answer {
 	return all
 }
 
-// TestEvalCertified: a certified router is evaluated at the threshold that run would use, in the order of thresholds,
-// and once.
+// TestEvalCertified: policies have a budget of 7% unless others or thresholds are given. A certified router is also
+// evaluated at the threshold that run would use, in the order of thresholds, and once.
 func TestEvalCertified(t *testing.T) {
 	parsed := func(line string) (f evalFlags) {
 		c := new(cobra.Command)
 		f.register(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(line)))
 		return f
+	}
+	for line, want := range map[string][]string{
+		"--policy never,margin": {"never", "margin 7%"}, "--policy margin --budget 0.03": {"margin 3%"},
+		"--policy margin --threshold 0.3 --budget 0.1": {"margin 0.3", "margin 10%"},
+		"--policy margin --threshold 0":                {"margin 0"},
+	} {
+		f := parsed(line)
+		runs, err := f.runs("demo")
+		require.NoError(t, err)
+		assert.Equal(t, want, eval.Names(runs), line)
 	}
 	names := func(line string, at float64) []string {
 		f, low, high := parsed(line), 0.3, 0.9

@@ -68,19 +68,6 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// defaultThresholds returns thresholds of a policy that cover the useful shares.
-func defaultThresholds(p router.Policy) []float64 {
-	switch p {
-	case router.Random:
-		return []float64{0.03, 0.07, 0.15, 0.3, 0.5}
-	case router.Margin:
-		return []float64{0.05, 0.15, 0.35, 0.65, 0.9, 0.97}
-	case router.Entropy:
-		return []float64{0.1, 0.25, 0.4, 0.6, 0.85, 0.95}
-	}
-	return []float64{0.2, 0.4, 0.6, 0.8, 0.95, 0.99}
-}
-
 // check returns an error for wrong values, otherwise the runs.
 func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
 	f.warn(a, name)
@@ -123,14 +110,14 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 			all = append(all, eval.Run{Policy: p})
 			continue
 		}
-		these := f.thresholds.Values
-		if len(these) == 0 && len(f.budgets.Values) == 0 {
-			these = defaultThresholds(p)
-		}
-		for _, t := range these {
+		for _, t := range f.thresholds.Values {
 			all = append(all, eval.Run{Policy: p, Threshold: &t})
 		}
-		for _, b := range f.budgets.Values {
+		budgets := f.budgets.Values
+		if len(f.thresholds.Values) == 0 && len(budgets) == 0 {
+			budgets = []float64{group.DefaultBudget}
+		}
+		for _, b := range budgets {
 			all = append(all, eval.Run{Policy: p, Budget: b})
 		}
 	}

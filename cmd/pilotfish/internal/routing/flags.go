@@ -104,7 +104,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	if o.Router, err = f.route.Router(own); err != nil {
 		return o, s, err
 	}
-	if err := f.certified(&o.Router); err != nil {
+	if err := f.bounded(&o.Router, own == nil); err != nil {
 		return o, s, err
 	}
 	o.Draft.Lookup = f.lookup
@@ -119,14 +119,19 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	return o, s, nil
 }
 
-// certified sets the threshold of the router's certificate, like run, if neither a threshold nor a budget is given. It
-// changes the flag, so that the report and the recording have the threshold.
-func (f *routingFlags) certified(o *router.Options) error {
-	if o.Policy != router.Learned || f.anyGiven("threshold budget") || f.route.File.Certificate == nil {
-		return nil
+// bounded sets, like run, the threshold of the router's certificate, or for models of the user the usual budget, if
+// neither a threshold nor a budget is given. It changes the flag, so that the report and the recording have it.
+func (f *routingFlags) bounded(o *router.Options, users bool) error {
+	switch {
+	case f.anyGiven("threshold budget"), o.Policy == router.Never, o.Policy == router.Always:
+	case o.Policy == router.Learned && f.route.File.Certificate != nil:
+		o.Threshold = &f.route.Threshold
+		return f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold))
+	case users:
+		o.Budget = group.DefaultBudget
+		return f.flags.Set("budget", fmt.Sprint(o.Budget))
 	}
-	o.Threshold = &f.route.Threshold
-	return f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold))
+	return nil
 }
 
 func parseModes(list string) ([]outcome.Mode, error) {

@@ -52,7 +52,7 @@ func TestRoutingOptions(t *testing.T) {
 		f.registerSweep(c)
 		flags = c.Flags()
 		require.NoError(t, c.ParseFlags(strings.Fields(strings.NewReplacer("UP", up, "NET", file).Replace(args))), args)
-		o, s, err := f.options(nil)
+		o, s, err := f.options(demo.Router())
 		require.NoError(t, err, args)
 		if o.Router.Net != nil && reflect.DeepEqual(o.Router.Net, net) {
 			o.Router.Net = learned // to print less
@@ -151,22 +151,31 @@ func TestRoutingOptions(t *testing.T) {
 }
 
 // TestCertifiedThreshold: without a threshold and without a budget a router is used at the threshold of its
-// certificate.
+// certificate, and models of the user ask for at most 7% of the tokens.
 func TestCertifiedThreshold(t *testing.T) {
-	certified := clitest.CertifiedRouter(t, nil)
+	certified := "--router " + clitest.CertifiedRouter(t, nil)
 	for _, c := range []struct {
 		args      string
+		own       []byte
 		threshold *float64
 		budget    float64
-	}{{"", new(0.625), 0}, {"--threshold 0.25", new(0.25), 0}, {"--budget 0.2", nil, 0.2}} {
+		reported  string
+	}{
+		{certified, nil, new(0.625), 0, "0.625 0"},
+		{certified + " --threshold 0.25", nil, new(0.25), 0, "0.25 0"},
+		{certified + " --budget 0.2", nil, nil, 0.2, "0 0.2"},
+		{"", nil, nil, 0.07, "0 0.07"},
+		{"--policy always", nil, nil, 0, "0 0"},
+		{"", demo.Router(), nil, 0, "0 0"},
+	} {
 		f, command := new(routingFlags), new(cobra.Command)
 		f.register(command, speeds{})
-		require.NoError(t, command.ParseFlags(strings.Fields("--router "+certified+" "+c.args)))
-		o, _, err := f.options(nil)
+		require.NoError(t, command.ParseFlags(strings.Fields(c.args)))
+		o, _, err := f.options(c.own)
 		require.NoError(t, err)
-		assert.Equal(t, []any{router.Learned, c.threshold, c.budget},
-			[]any{o.Router.Policy, o.Router.Threshold, o.Router.Budget}, c.args)
-		assert.Equal(t, c.args == "", f.flags.Lookup("threshold").Value.String() == "0.625", "as reported")
+		assert.Equal(t, []any{c.threshold, c.budget}, []any{o.Router.Threshold, o.Router.Budget}, c.args)
+		assert.Equal(t, c.reported, f.flags.Lookup("threshold").Value.String()+" "+
+			f.flags.Lookup("budget").Value.String())
 	}
 }
 
