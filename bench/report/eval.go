@@ -69,7 +69,7 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 	}
 	for _, end := range []float64{1, smallShare} {
 		if svg := curvesOf(runs, end); svg != nil {
-			s.Pictures = append(s.Pictures, Picture{Name: fmt.Sprintf("curves-%v", end), SVG: svg,
+			s.Pictures = append(s.Pictures, Picture{Name: fmt.Sprintf("curves-%.0f", 100*end), SVG: svg,
 				Caption: "Bands are 95% intervals. Oracle: the large model's text, as if only the tokens had been " +
 					"asked for that the small model would not have chosen."})
 		}

@@ -76,6 +76,9 @@ func blocks(root string) (*made, error) {
 			var j judgedTask
 			j, err = judge(task, records)
 			tasks = append(tasks, j)
+			if task == "csqa" && err == nil {
+				err = m.curves(name, records)
+			}
 		} else {
 			err = m.make(name, records)
 		}
@@ -86,6 +89,15 @@ func blocks(root string) (*made, error) {
 	}
 	m.real(tasks)
 	return m, nil
+}
+
+// curves draws the accuracy of a task over the share of tokens, up to 10%.
+func (m *made) curves(name string, records []result.Record) error {
+	r, err := report.New(records)
+	if err != nil {
+		return err
+	}
+	return m.draw(name, r.Sections[0].Pictures, "curves-10")
 }
 
 // draw makes the figures with these names, and the text that shows each.

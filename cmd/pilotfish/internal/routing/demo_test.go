@@ -47,6 +47,11 @@ func TestDemoShows(t *testing.T) {
 	} {
 		assert.Contains(t, out, want)
 	}
+	readme, err := os.ReadFile(filepath.Join(clitest.Root(), "README.md"))
+	require.NoError(t, err)
+	_, example, _ := strings.Cut(string(readme), "```\n  Where does")
+	example, _, _ = strings.Cut(example, "```")
+	assert.Contains(t, out, "  Where does"+example, "as the README shows it")
 	rows := regexp.MustCompile(`(?m)^(small|large) .* (\d+)% +([\d,]+) ms +([\d.]+ tokens an answer|nothing)$`).
 		FindAllStringSubmatch(out, -1)
 	require.Len(t, rows, 3, out)
