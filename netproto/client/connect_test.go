@@ -56,3 +56,19 @@ func TestClosedMeanwhile(t *testing.T) {
 		a.set(func() { assert.Equal(t, 1, a.open) })
 	})
 }
+
+// TestConnected: whether there is a connection. Whoever asks while there is none makes one.
+func TestConnected(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, _ *air) {
+		c, _ := s.dial(t, nil)
+		settle()
+		assert.True(t, c.Connected())
+		c.retire(c.current)
+		assert.False(t, c.Connected())
+		settle()
+		assert.True(t, c.Connected(), "by the attempt that the question began")
+		require.NoError(t, c.Close())
+		assert.False(t, c.Connected())
+	})
+}

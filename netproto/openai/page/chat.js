@@ -408,6 +408,7 @@ function move(answer, step, asked) {
 }
 
 $("log").addEventListener("pointerover", (e) => e.target.token ? showTip(e.target) : hideTip());
+$("log").addEventListener("click", (e) => e.target.token && showTip(e.target)); // a touch has left by then
 $("log").addEventListener("focusin", (e) => e.target.token ? showTip(e.target) : hideTip());
 for (const end of ["pointerleave", "focusout"]) $("log").addEventListener(end, hideTip);
 $("scroll").addEventListener("scroll", hideTip);

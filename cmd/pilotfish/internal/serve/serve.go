@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,6 +203,10 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	fmt.Fprintf(a.Stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
+	if o.Cloud != nil {
+		c := o.Cloud()
+		fmt.Fprintf(a.Stderr, "large model: %s at %s\n", cmp.Or(c.Model, "not connected yet"), c.To)
+	}
 	if o.Page {
 		fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.url(), "v1"))
 	}
