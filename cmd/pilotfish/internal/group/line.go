@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -22,7 +24,7 @@ func AnswerLine(s pilotfish.Stats, route pilotfish.Route, why error, context int
 		parts = append(parts, fmt.Sprintf("the value of --json-schema had to end with the last of %d tokens (-n, -c): "+
 			"something may be missing", s.Tokens))
 	case s.Stop == "length":
-		parts = append(parts, fmt.Sprintf("cut off after %d tokens (-n)", s.Tokens))
+		parts = append(parts, fmt.Sprintf("cut off after %s (-n)", english.Plural(s.Tokens, "token", "")))
 	case s.Stop == "context":
 		parts = append(parts, fmt.Sprintf("cut off: the context of %d tokens is full (-c)", context))
 	}
@@ -41,7 +43,7 @@ func largePart(s pilotfish.Stats, verify bool, why error) string {
 		return text + ": " + Reason(why)
 	case s.Asks == 0 && missing == 0:
 		return text + ", which was not asked"
-	case verify && missing == 0:
+	case verify && missing == 0 && s.CloudTokens < s.Tokens:
 		text += ", which verified the others"
 	}
 	text += fmt.Sprintf(", %.0f ms waited", cli.Ms(s.Exposed+s.Lost))

@@ -62,7 +62,7 @@ func TestRunReport(t *testing.T) {
 	e.Routed = routedEvent(s.Routing)
 	const line = "4 of 9 tokens from the large model, 600 ms waited\n"
 	assert.Equal(t, line+`8 questions, 700 bytes up, 80 down
-4 of the questions were about the text or its end, 3 of these were answered
+of the questions about the text and its end, 3 of 4 were answered
 answers took 900 ms in all; drafts of use took 400 ms of that, waiting and other drafts 600 ms
 `+last, report())
 	f.stats = false

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -221,16 +223,20 @@ func (o *runOutput) report(s pilotfish.Stats, e event.Summary) {
 
 // reportSmall prints the figures of the model on this device.
 func (o *runOutput) reportSmall(e event.Summary) {
-	fmt.Fprintf(o.a.Stderr,
-		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
-		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
+	rate := ""
+	if e.GenerationTPS > 0 { // more than one token
+		rate = fmt.Sprintf(" at %.1f/s", e.GenerationTPS)
+	}
+	fmt.Fprintf(o.a.Stderr, "%s of prompt in %.0f ms (%.1f/s), %d generated%s, %s; model loaded in %.0f ms\n",
+		english.Plural(e.PromptTokens, "token", ""), e.PromptMS, e.PromptTPS, e.GeneratedTokens, rate,
+		o.stopped(e.Stop), e.LoadMS)
 	if o.f.model.Large != "" {
 		const all = "%d of %d tokens that the small model drafted were accepted, k = %.1f in %d passes; " +
 			"%.2f passes over the large model a token\n"
 		fmt.Fprintf(o.a.Stderr, all, e.DraftsAccepted, e.Drafts, float64(e.Drafts)/float64(max(1, e.DraftPasses)),
 			e.DraftPasses, e.PassesPerToken)
 	}
-	if e.LookupProposed > 0 {
+	if e.LookupProposed > 0 && !o.route.Verify { // which evaluates the large model's tokens in the same way
 		fmt.Fprintf(o.a.Stderr,
 			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
 			e.LookupAccepted, e.LookupProposed, e.PassesPerToken)
@@ -242,19 +248,18 @@ func (o *runOutput) reportLarge(s pilotfish.Stats, r *event.Routed) {
 	out := o.a.Stderr
 	o.reportPromise(r)
 	if s.Asks > 0 {
-		fmt.Fprintf(out, "%d questions, %d bytes up, %d down\n", s.Asks, s.BytesUp, s.BytesDown)
+		fmt.Fprintf(out, "%s, %d bytes up, %d down\n", english.Plural(s.Asks, "question", ""), s.BytesUp, s.BytesDown)
 	}
 	if asked := s.Escalations - s.Known - s.Unasked; asked > 0 && r.Verify == nil {
-		fmt.Fprintf(out, "%d of the questions were about the text or its end, %d of these were answered\n", asked,
-			s.Answered)
+		fmt.Fprintf(out, "of the questions about the text and its end, %d of %d were answered\n", s.Answered, asked)
 	}
 	if r.Answered > 0 && r.Verify == nil {
 		fmt.Fprintf(out, "answers took %.0f ms in all; drafts of use took %.0f ms of that, waiting and other drafts "+
 			"%.0f ms\n", r.WaitMS, r.HiddenMS, r.ExposedMS)
 	}
-	if r.Verify != nil {
-		fmt.Fprintf(out, "verified with a margin of %v nats: %d tokens turned before they were shown\n", *r.Verify,
-			*r.Turned)
+	if r.Verify != nil && s.Unverified < s.Tokens {
+		fmt.Fprintf(out, "verified with a margin of %v nats: %s turned before they were shown\n", *r.Verify,
+			english.Plural(*r.Turned, "token", ""))
 	}
 }
 
@@ -268,8 +273,8 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 		fmt.Fprintf(o.a.Stderr, "%s\nhere that is a target, not a bound: %s\n",
 			group.CertificateText(o.plan.certificate), strings.Join(r.Doubts, "; "))
 	case r.Promise == balanced:
-		fmt.Fprintf(o.a.Stderr, "budget %s: %d of %d tokens of all answers so far were asked for (%.1f%%)\n",
-			group.Share(r.Budget), r.Balance.Escalations, r.Balance.Tokens, 100*r.Balance.Share)
+		fmt.Fprintf(o.a.Stderr, "budget %s: %s for %d tokens of all answers so far (%.1f%%)\n", group.Share(r.Budget),
+			english.Plural(r.Balance.Escalations, "question", ""), r.Balance.Tokens, 100*min(1, r.Balance.Share))
 	}
 }
 
@@ -281,7 +286,7 @@ func (o *runOutput) stopped(why string) string {
 	case why == "stop":
 		return "stopped at a text of --stop"
 	case why == "length" && o.f.answer.MaxTokens > 0:
-		return fmt.Sprintf("stopped at the limit of %d tokens (-n)", o.f.answer.MaxTokens)
+		return fmt.Sprintf("stopped at the limit of %s (-n)", english.Plural(o.f.answer.MaxTokens, "token", ""))
 	case why == "length" || why == "context":
 		return fmt.Sprintf("stopped: the context of %d tokens is full (-c)", o.context)
 	}

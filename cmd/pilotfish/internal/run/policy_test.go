@@ -146,7 +146,7 @@ func TestPromiseSaid(t *testing.T) {
 	assert.Empty(t, said(event.Routed{}))
 	budget := event.Routed{Promise: balanced, Budget: 0.07, Balance: &event.Balance{Share: 0.066,
 		Total: router.Total{Budget: 0.07, Tokens: 1000, Escalations: 66}}}
-	assert.Equal(t, "budget 7%: 66 of 1000 tokens of all answers so far were asked for (6.6%)\n", said(budget))
+	assert.Equal(t, "budget 7%: 66 questions for 1000 tokens of all answers so far (6.6%)\n", said(budget))
 	budget.Verify = new(0.)
 	assert.Empty(t, said(budget))
 	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts " +
