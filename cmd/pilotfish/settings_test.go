@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,7 @@ func TestSettingsTogether(t *testing.T) {
 			"ctx=99 huge-pages=on kv=f32 threads=2 backend=cpu"},
 	} {
 		configuredBy(t, c.file)
-		a := &cli.App{Commands: commands, Env: func(key string) string {
+		a := &cli.App{Commands: commands, Stderr: io.Discard, Env: func(key string) string {
 			name, value, _ := strings.Cut(c.env, "=")
 			return map[string]string{"PILOTFISH_" + name: value}[key]
 		}}

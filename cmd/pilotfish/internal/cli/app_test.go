@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
@@ -168,7 +169,7 @@ func TestAsk(t *testing.T) {
 	assert.Equal(t, context.Cause(ctx), err)
 }
 
-// TestReadPrompt: the prompt is the arguments, or else stdin with all but its last line end.
+// TestReadPrompt: the prompt is the arguments, or else stdin with all but its last line end, or both.
 func TestReadPrompt(t *testing.T) {
 	for _, c := range []struct {
 		args        []string
@@ -181,7 +182,34 @@ func TestReadPrompt(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, c.want, got, c)
 	}
-	_, err := ReadPrompt(&App{Stdin: strings.NewReader("")}, nil)
+	for _, c := range []struct {
+		args        []string
+		stdin, want string
+	}{
+		{[]string{"a", "b"}, "c\n\n", "a b\n\nc\n"}, {[]string{"a"}, "", "a"}, {[]string{"a"}, "\n", "a"}, {nil, "c", "c"},
+		{[]string{"-"}, "c", "c"}, {[]string{"a", "-"}, "c", "a\n\nc"}, {[]string{"a", "-"}, "", "a"},
+	} {
+		got, err := JoinPrompt(&App{Stdin: strings.NewReader(c.stdin)}, c.args, time.Hour)
+		assert.NoError(t, err)
+		assert.Equal(t, c.want, got, c)
+	}
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	defer write.Close()
+	var said strings.Builder
+	got, err := JoinPrompt(&App{Stdin: read, Stderr: &said}, []string{"a"}, time.Millisecond)
+	assert.NoError(t, err, "an inherited pipe that stays open")
+	assert.Equal(t, []string{"a", "nothing came from stdin within 1ms, so that it is left out: a last argument - waits " +
+		"for it\n"}, []string{got, said.String()})
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	said.Reset()
+	got, err = JoinPrompt(&App{Stdin: null, Stderr: &said}, []string{"a"}, 0)
+	assert.NoError(t, err)
+	assert.Equal(t, []string{"a", ""}, []string{got, said.String()})
+	_, err = ReadPrompt(&App{Stdin: strings.NewReader("")}, nil)
 	assert.ErrorAs(t, err, new(*UsageError))
 	_, err = ReadPrompt(&App{Stdin: iotest.ErrReader(io.ErrUnexpectedEOF)}, nil)
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)

@@ -49,6 +49,8 @@ func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 		return Usagef("%s is empty: give a value, or leave it out (%s)", strings.TrimRight(said, " ="), usage)
 	case d.With != "" && !set.Changed(d.With):
 		return Usagef("--%s and --%s belong together: give both or none", f.Name, d.With)
+	case f.Value.String() == f.DefValue:
+		return nil
 	}
 	for one := range strings.SplitSeq(f.Value.String(), ",") { // it may be a list
 		if err := d.checkSpan(said, strings.TrimSpace(one)); err != nil {
@@ -186,10 +188,12 @@ func applies(set *pflag.FlagSet, condition string) bool {
 
 // isOn reports whether a flag has a value with an effect.
 func isOn(f *pflag.Flag) bool {
-	off := []string{"", "off", "false"}
+	off := []string{"", "off", "false", f.DefValue}
 	switch f.Name {
 	case "temp":
 		return f.Value.String() != "0" // its default may be another
+	case "threshold":
+		return f.Changed // 0 is not what is used without it
 	case "mode":
 		off = append(off, "local")
 	}

@@ -43,15 +43,15 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 	return p
 }
 
-// TestSpansOfFlags: the bounds of a range are in it, in the unit of the flag; defaults are not checked.
+// TestSpansOfFlags: the bounds of a range are in it, in the unit of the flag; a default is always accepted.
 func TestSpansOfFlags(t *testing.T) {
 	for line, want := range map[string]string{
-		"": "", "--threads 1024 --window 1 --temp 100": "", "--budget 1 --logprobs 20": "",
+		"": "", "--threads 1024 --window 1 --temp 100": "", "--budget 1 --logprobs 20": "", "--logprobs 0 --budget 0": "",
 		"--threads 1025":               "--threads 1025 is out of range: give 0 to 1024",
 		"--threads=-1":                 "--threads -1 is out of range: give 0 to 1024",
-		"--window 0":                   "--window 0 is out of range: give 1 or more",
+		"--window=-1":                  "--window -1 is out of range: give 1 or more",
 		"--budget NaN":                 "--budget NaN is out of range: give more than 0, up to 1",
-		"--budget 0":                   "--budget 0 is out of range: give more than 0, up to 1",
+		"--budget=-1":                  "--budget -1 is out of range: give more than 0, up to 1",
 		"--edge-tps Inf":               "--edge-tps +Inf is out of range: give 0 to 1000000",
 		"--logprobs 21 --threads 2000": "--logprobs 21 is out of range: give 1 to 20",
 		"--engine wait=24h,parallel=1": "", "--engine wait=0": "",

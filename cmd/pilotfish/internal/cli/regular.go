@@ -149,24 +149,6 @@ func CacheFolder() (string, error) {
 	return filepath.Join(dir, "pilotfish"), err
 }
 
-// ReadPrompt returns the arguments as one text, or else the text from stdin.
-func ReadPrompt(a *App, args []string) (string, error) {
-	if len(args) > 0 && !(len(args) == 1 && args[0] == "-") {
-		return strings.Join(args, " "), nil
-	}
-	var b []byte
-	if file, ok := a.Stdin.(*os.File); !ok || len(args) > 0 || !IsTerminal(file) {
-		var err error
-		if b, err = io.ReadAll(a.Stdin); err != nil {
-			return "", fmt.Errorf("read the prompt: %w", err)
-		}
-	}
-	if len(b) == 0 {
-		return "", Usagef("no prompt: give one as an argument, or pipe it in")
-	}
-	return strings.TrimSuffix(string(b), "\n"), nil
-}
-
 // bareCause returns the cause of an error of the file system, without the names of files.
 func bareCause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {

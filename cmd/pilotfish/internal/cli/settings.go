@@ -83,7 +83,8 @@ func (a *App) readSettings(file string, named bool) (all map[string]Given, path 
 	if path == "" {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return all, "", a.readEnvironment(all)
+			a.readEnvironment(all)
+			return all, "", nil
 		}
 		path = filepath.Join(dir, "pilotfish", "config.yaml")
 	}
@@ -96,26 +97,20 @@ func (a *App) readSettings(file string, named bool) (all map[string]Given, path 
 	if err != nil {
 		return nil, path, Usagef("read the configuration: %w", err)
 	}
-	return all, path, a.readEnvironment(all)
+	a.readEnvironment(all)
+	return all, path, nil
 }
 
 // readEnvironment overrides the settings of the file by those of the environment. An empty variable counts as unset.
-func (a *App) readEnvironment(all map[string]Given) error {
-	flags := a.settingFlags()
+func (a *App) readEnvironment(all map[string]Given) {
 	for _, s := range Settings() {
-		value := a.Env(s.Variable())
-		if value == "" {
-			continue
+		if value := a.Env(s.Variable()); value != "" {
+			all[s.Name] = Given{value: value, from: s.Variable()}
 		}
-		if err := flags.Set(s.Name, value); err != nil {
-			return Usagef("the environment variable %s: %w", s.Variable(), FlagFault(err))
-		}
-		all[s.Name] = Given{value: value, from: s.Variable()}
 	}
 	if g, ok := all["token-file"]; ok && g.file && a.Env(TokenVariable) != "" {
 		delete(all, "token-file") // the token itself has higher priority
 	}
-	return nil
 }
 
 // settingFlags returns a new set of flags with every setting.
@@ -159,20 +154,28 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
 	for _, s := range Settings() {
 		g, ok := all[s.Name]
-		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || missing(f, s) != "" || s.overruled(f, g, all, line) {
+		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || missing(f, s) != "" {
+			continue
+		}
+		if by, contradicts := s.overruled(f, g, all, line); by != "" {
+			if contradicts && by != "local" && by != "mode" { // these two mean whatever else is set
+				fmt.Fprintf(a.Stderr, "%s: no effect with --%s\n", g.from, by)
+			}
 			continue
 		}
 		if err := f.Set(s.Name, g.value); err != nil {
-			return Usagef("%s: %w", g.from, FlagFault(err))
+			return Usagef("%s: %w", g.from, FlagFault(err)) // a file was checked when it was read
 		}
 		a.Settled[s.Name] = g.from
 	}
 	return nil
 }
 
-// overruled reports whether a setting has no effect, or contradicts a flag that is nearer: on the command line, or from
-// the environment if the setting is from the file.
-func (d FlagDecl) overruled(f *pflag.FlagSet, g Given, all map[string]Given, line map[string]bool) (yes bool) {
+// overruled returns the flag beside which a setting has no effect, or that it contradicts and that is nearer: on the
+// command line, or from the environment if the setting is from the file.
+func (d FlagDecl) overruled(
+	f *pflag.FlagSet, g Given, all map[string]Given, line map[string]bool,
+) (by string, contradicts bool) {
 	f.VisitAll(func(other *pflag.Flag) {
 		value := other.Value.String()
 		if o, ok := all[other.Name]; !line[other.Name] && !(ok && g.file && !o.file) {
@@ -181,10 +184,12 @@ func (d FlagDecl) overruled(f *pflag.FlagSet, g Given, all map[string]Given, lin
 			value = o.value
 		}
 		e := declarationOf(other)
-		yes = yes || value != "false" &&
-			(names(d.Unless+" "+d.Excludes, e.Name, value) || names(e.Excludes, d.Name, g.value))
+		excluded := names(d.Excludes, e.Name, value) || names(e.Excludes, d.Name, g.value)
+		if value != "false" && (excluded || names(d.Unless, e.Name, value)) {
+			by, contradicts = other.Name, contradicts || excluded
+		}
 	})
-	return yes
+	return by, contradicts
 }
 
 // names reports whether conditions, each as NAME or NAME=VALUE, include a flag with this value.
@@ -258,6 +263,9 @@ func (a *App) showSettings(all map[string]Given, path string) error {
 		}
 		if g, ok := all[s.Name]; ok {
 			value, from = g.value, g.from
+			if err := flags.Set(s.Name, value); err != nil {
+				return Usagef("%s: %w", from, FlagFault(err))
+			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, value, from, s.Variable())
 	}

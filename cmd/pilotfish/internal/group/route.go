@@ -37,7 +37,7 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	r.set, r.Deadline, r.Branches = f, 0, engine.AutoBranches
 	cli.Add(f, "policy", &r.Policy, "")
 	cli.Add(f, "threshold", &r.Threshold, 0)
-	cli.Add(f, "budget", &r.Budget, 0)
+	cli.Add(f, "budget", &r.Budget, DefaultBudget)
 	cli.Add(f, "router", &r.RouterGGM, "")
 	cli.AddValue(f, "branches", automatic(&r.Branches, engine.AutoBranches))
 	cli.Add(f, "window", &r.Window, 32)
@@ -142,12 +142,13 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 
 // Router returns the options of the policy. own is the router that is a part of the model, if there is one.
 func (r *RouteFlags) Router(own []byte) (router.Options, error) {
-	o := router.Options{Policy: r.rule(), Budget: r.Budget}
+	o := router.Options{Policy: r.rule()}
 	switch {
 	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
-		o.Budget = 0
 	case r.Given("threshold"):
 		o.Threshold = &r.Threshold
+	case r.Given("budget"):
+		o.Budget = r.Budget
 	}
 	if o.Policy != router.Learned {
 		return o, nil

@@ -44,13 +44,14 @@ type runFlags struct {
 func NewCommand(a *cli.App) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use:   "run -m FILE [flags] [PROMPT | -]",
+		Use:   "run -m FILE [flags] [PROMPT] [-]",
 		Short: "Answer a prompt or continue a text",
 		Long: `Answer a prompt. The text goes to stdout as it is generated. Without -m, the model may also be the first
 argument: a file with a name in .gguf, or a downloaded model.
 
-The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
-stdin is not a terminal, it is read from stdin.
+The prompt is a question in a chat; with --raw it is the beginning of a text to continue. What is piped in follows it,
+after an empty line: cat notes.txt | pilotfish run -m FILE "Summarize this." Beside a prompt, stdin is left out if it is
+neither a file nor a pipe, or if nothing comes from it for a second; - as the last argument reads it in any case.
 
 With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of; on a terminal they have
 a colour. A line on stderr counts them, and says how long the text waited for them. --stats adds times and counts,
@@ -314,7 +315,7 @@ func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int3
 	if f.set.Changed("tokens") {
 		return group.ParseIDs(f.ids)
 	}
-	text, err := cli.ReadPrompt(a, args)
+	text, err := cli.JoinPrompt(a, args, time.Second)
 	if err != nil {
 		return nil, err
 	}
