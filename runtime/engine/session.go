@@ -285,6 +285,7 @@ func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want
 	same := min(terms.CommonPrefix(s.ids, prompt), len(prompt)-1) // the last token always runs, for its logits
 	s.truncate(max(same, 0))
 	s.summary.ReusedTokens = len(s.ids)
+	s.note()
 	out := make([]backend.Output, 1)
 	return &out[0], s.append(ctx, prompt[len(s.ids):], out, want)
 }

@@ -2,6 +2,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -155,14 +156,13 @@ func (c *conversation) greet(interactive bool) {
 		c.sayDrawn()
 		return
 	}
-	name := c.model.Name()
-	if name == "" {
-		name = c.f.model.Answers()
-	}
-	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n",
-		cli.Harmless(name), c.model.Context())
+	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", c.name(),
+		c.model.Context())
 	c.sayDrawn()
 }
+
+// name returns the name of the model, or of its file if it has none.
+func (c *conversation) name() string { return cli.Harmless(cmp.Or(c.model.Name(), c.f.model.Answers())) }
 
 // sayDrawn prints the temperature and the seed, if tokens are drawn.
 func (c *conversation) sayDrawn() {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,8 @@ func chatCommands() []chatCommand {
 			(*conversation).cloud},
 		{"/local", "[on | off]", "keep the next questions on this device, or show whether that is so",
 			(*conversation).keepLocal},
+		{"/model", "", "show the models that answer", (*conversation).showModel},
+		{"/set", "NAME VALUE", "the same as /NAME VALUE, such as /set temp 0.7", (*conversation).set},
 		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice",
 			func(*conversation, context.Context, string) error { return errQuit }},
 	}
@@ -56,12 +59,8 @@ func (c *conversation) command(ctx context.Context, line string) error {
 	if at := strings.IndexFunc(name, unicode.IsSpace); at >= 0 {
 		name, args = name[:at], name[at:]
 	}
-	switch name {
-	case "/exit", "/bye":
-		return errQuit
-	case "/?":
-		name = "/help"
-	}
+	aliases := map[string]string{"/exit": "/quit", "/bye": "/quit", "/?": "/help", "/temperature": "/temp"}
+	name = cmp.Or(aliases[name], name)
 	var names []string
 	for _, known := range chatCommands() {
 		if names = append(names, known.name); known.name != name {
@@ -80,13 +79,33 @@ func (c *conversation) command(ctx context.Context, line string) error {
 }
 
 func (c *conversation) help(context.Context, string) error {
-	for _, k := range chatCommands() {
-		fmt.Fprintf(c.a.Stderr, "  %-32s %s\n", strings.TrimSpace(k.name+" "+k.args), k.help)
+	columns, form := cli.Columns(c.a.Stderr, cli.HelpColumns), "  %-32s  %s\n"
+	if columns < 72 {
+		form = "  %s\n      %s\n"
 	}
-	fmt.Fprint(c.a.Stderr, `  """                              begins and ends a text of several lines; `+
-		`so does a backslash at the end of a line
-`)
-	return nil
+	var text strings.Builder
+	for _, k := range chatCommands() {
+		fmt.Fprintf(&text, form, strings.TrimSpace(k.name+" "+k.args), k.help)
+	}
+	fmt.Fprintf(&text, form, `"""`, "begins and ends a text of several lines; so does a backslash at the end of a line")
+	_, err := fmt.Fprintln(c.a.Stderr, cli.Reflow(strings.TrimSuffix(text.String(), "\n"), columns))
+	return err
+}
+
+// showModel prints which models answer.
+func (c *conversation) showModel(context.Context, string) error {
+	fmt.Fprintf(c.a.Stderr, "%s, %s, context of %d tokens; to talk to another model, start the chat with -m\n", c.name(),
+		c.f.model.Answers(), c.model.Context())
+	return c.cloud(context.Background(), "")
+}
+
+// set runs /set NAME VALUE as /NAME VALUE. Those who come from ollama write "/set parameter temperature 0.7".
+func (c *conversation) set(ctx context.Context, args string) error {
+	args = strings.TrimSpace(strings.TrimPrefix(args, "parameter "))
+	if args == "" {
+		return errors.New("/set needs a name and a value, such as /set temp 0.7")
+	}
+	return c.command(ctx, "/"+args)
 }
 
 // split returns the system message, if there is one, and the turns.

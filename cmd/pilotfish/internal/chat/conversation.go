@@ -11,17 +11,20 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
 // conversation is a chat on the terminal, or on stdin.
 type conversation struct {
 	a        *cli.App
+	terminal io.Writer // stderr without the wrapping of lines
 	f        *chatFlags
 	model    *pilotfish.Model
 	chat     *pilotfish.Chat
 	settings pilotfish.Settings
-	write    func(pilotfish.Token) error
+	reading  *reading // of the last question
+	legend   bool     // the colours of tokens have been explained, or there are none
 
 	route   pilotfish.Route     // without its cloud
 	gateway *pilotfish.Gateway  // nil: the small model alone
@@ -35,8 +38,11 @@ type conversation struct {
 type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down, sent int }
 
 func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfish.Route) *conversation {
-	c := &conversation{a: a, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
-		write: cli.NewTokenPrinter(a, a.Stdout), local: f.local || f.mode == "local"}
+	said := *a
+	said.Stderr = a.Wrapped(a.Stderr, true)
+	c := &conversation{a: &said, terminal: a.Stderr, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings),
+		route: route, legend: !cli.IsTerminal(a.Stdout) || a.Env("NO_COLOR") != "",
+		local: f.local || f.mode == "local"}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
@@ -127,19 +133,22 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	}
 	settings := c.settings
 	settings.Local = local
-	options := []pilotfish.Option{settings}
+	c.reading = c.newReading(c.chat.Stats)
+	options := append(c.reading.options(), settings)
 	if c.gateway != nil {
 		route := c.route
 		route.Cloud = c.gateway
 		options = append(options, route)
 	}
-	printed, failed, broken := c.print(c.chat.Send(asking, question, options...))
+	out := c.a.Wrapped(c.a.Stdout, false)
+	printed, failed, broken := c.print(out, c.chat.Send(asking, question, options...))
+	c.reading.end()
 	s := c.chat.Stats()
 	c.count(s)
 	if broken != nil {
 		return broken
 	}
-	if _, err := fmt.Fprintln(c.a.Stdout, s.Text[min(printed, len(s.Text)):]); err != nil {
+	if _, err := fmt.Fprintln(out, s.Text[min(printed, len(s.Text)):]); err != nil {
 		return err
 	}
 	if errors.Is(context.Cause(asking), errStopped) {
@@ -158,13 +167,17 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 
 // print prints tokens as they arrive, and returns the number of bytes. It stops after the last token, or after an error
 // of decoding (failed) or of writing (broken).
-func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed int, failed, broken error) {
+func (c *conversation) print(
+	out io.Writer, tokens iter.Seq2[pilotfish.Token, error],
+) (printed int, failed, broken error) {
+	write := cli.NewTokenPrinter(c.a, out)
 	for t, err := range tokens {
+		c.reading.end()
 		if err != nil {
 			return printed, err, nil
 		}
 		printed += len(t.Text)
-		if err := c.write(pilotfish.Token{Text: t.Text, Kind: t.Kind, Origin: t.Origin}); err != nil {
+		if err := write(t); err != nil {
 			return printed, nil, err
 		}
 	}
@@ -185,6 +198,13 @@ func (c *conversation) count(s pilotfish.Stats) {
 
 // remarks prints notes about an answer that the user should see immediately.
 func (c *conversation) remarks(s pilotfish.Stats) {
+	if c.gateway != nil && s.Routing.Tokens > 0 {
+		fmt.Fprintln(c.a.Stderr, event.FromLarge(s))
+	}
+	if !c.legend && s.CloudTokens+s.Timeouts > 0 {
+		c.legend = true
+		fmt.Fprintln(c.a.Stderr, cli.Legend())
+	}
 	switch {
 	case s.Shortened:
 		fmt.Fprintf(c.a.Stderr,

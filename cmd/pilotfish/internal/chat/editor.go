@@ -89,11 +89,19 @@ func completeChat(line string) (fit []string) {
 	return fit
 }
 
-// line implements [chatInput].
-func (e *editor) line(prompt string) (string, error) {
+// line implements [chatInput]. Pasted lines are one text.
+func (e *editor) line(prompt string) (text string, err error) {
 	e.keys.begin()
 	defer e.keys.end()
-	text, err := e.state.Prompt(prompt)
+	for more := true; more && err == nil; prompt = promptMore {
+		e.keys.lineBegins()
+		var line string
+		line, err = e.state.Prompt(prompt)
+		if line, more = strings.CutSuffix(line, pastedEnd); more {
+			line += "\n"
+		}
+		text += line
+	}
 	switch {
 	case e.ctx.Err() != nil:
 		if err != nil { // the line is incomplete: the next output starts on a new line

@@ -16,6 +16,7 @@ func newKeys(context.Context) (*keys, error) { return new(keys), nil }
 
 func (k *keys) newState() *liner.State { return liner.NewLiner() }
 func (k *keys) begin()                 {}
+func (k *keys) lineBegins()            {}
 func (k *keys) end()                   {}
 func (k *keys) none() bool             { return true }
 func (k *keys) close()                 {}

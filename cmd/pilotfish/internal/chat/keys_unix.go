@@ -154,11 +154,15 @@ const (
 // begin makes the terminal mark pasted text.
 func (k *keys) begin() {
 	k.count.Store(0)
+	io.WriteString(os.Stdout, pasteMarksOn) // a terminal without this feature marks nothing
+}
+
+// lineBegins is called before the editor reads a line.
+func (k *keys) lineBegins() {
 	k.prompting.Store(true)
 	if k.interrupts.Left() { // a Ctrl-C after the end of the answer and before this line
 		_, _ = k.write.Write([]byte{interruptKey}) // fails if the chat ends
 	}
-	io.WriteString(os.Stdout, pasteMarksOn) // a terminal without this feature marks nothing
 }
 
 func (k *keys) end() {

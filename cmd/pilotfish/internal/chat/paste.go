@@ -6,8 +6,12 @@ const (
 	pasteEnd   = "\x1b[201~"
 )
 
-// pasteFilter converts pasted text to one line: it replaces line ends and tabs by other characters, and removes other
-// control characters, which would be commands to the editor. It does not change typed text.
+// pastedEnd is before the end of a pasted line that another one follows: an invisible character without width. The
+// editor shows each line by itself, and does not take the first one for the whole text.
+const pastedEnd = "\u2063"
+
+// pasteFilter marks the ends of pasted lines, replaces tabs, and removes other control characters, which would be
+// commands to the editor. It does not change typed text.
 type pasteFilter struct {
 	pasting bool
 	matched int  // number of bytes of the next mark that have arrived
@@ -70,7 +74,7 @@ func (p *pasteFilter) text(out []byte, c byte) []byte {
 		return out
 	}
 	for ; p.lines > 0; p.lines-- {
-		out = append(out, string(shownLineEnd)...)
+		out = append(out, pastedEnd+"\r"...)
 	}
 	if c == '\t' {
 		return append(out, string(shownTab)...)

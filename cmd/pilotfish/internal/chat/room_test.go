@@ -222,7 +222,7 @@ func TestChatRemarks(t *testing.T) {
 			"(the cloud did not answer for 2 tokens: unplugged; "},
 	} {
 		var errs bytes.Buffer
-		(&conversation{a: &cli.App{Stderr: &errs}, model: m}).remarks(c.s)
+		(&conversation{a: &cli.App{Stderr: &errs}, model: m, legend: true}).remarks(c.s)
 		assert.True(t, strings.HasPrefix(errs.String(), c.want), "%s: %s", c.want, &errs)
 		assert.Equal(t, c.want != "", errs.Len() > 0, &errs)
 		assert.LessOrEqual(t, strings.Count(errs.String(), "\n"), 1, "one remark")

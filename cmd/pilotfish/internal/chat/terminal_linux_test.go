@@ -105,7 +105,9 @@ func TestChatPaste(t *testing.T) {
 	k := clitest.AtTerminal(t, "chat", "-m", small, "-n", "3")
 	k.Expect(readyFor)
 	k.Press(pastedA + "one\r\ttwo\nthree\x1b[A\x03\r\n" + outA)
-	k.Expect("one␤␉two␤three[A")
+	k.Expect(promptFirst + "one")
+	k.Expect(promptMore + "␉two")
+	k.Expect(promptMore + "three[A")
 	k.Press(" more" + enter)
 	k.Expect("(cut off")
 	k.Expect(readyFor)
@@ -195,7 +197,8 @@ func TestChatInterrupt(t *testing.T) {
 	k.Press("/cloud " + silent.LocalAddr().String() + enter)
 	k.Expect(lineEnds)
 	k.Press(ctrlC)
-	k.Expect("connect to " + silent.LocalAddr().String() + ": stopped by Ctrl-C")
+	k.Expect("connect to " + silent.LocalAddr().String())
+	k.Expect("stopped by Ctrl-C")
 	k.Expect(readyFor)
 	require.NoError(t, k.C.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.Ends())
@@ -321,7 +324,7 @@ func TestChatResize(t *testing.T) {
 	k.Press("!" + enter)
 	k.Expect("the system message is set")
 	k.Press("/system" + enter)
-	k.Expect("the system message is: abcdefghijklmnopqrstuvwxyz!")
+	k.Expect("the system message is:\r\nabcdefghijklmnopqrstuvwxyz!\r\n")
 	k.Press("/quit" + enter)
 	assert.Equal(t, cli.ExitDone, k.Ends())
 }
@@ -336,7 +339,12 @@ func TestChatColours(t *testing.T) {
 	k.Expect(readyFor)
 	k.Press(clitest.Question(0) + enter)
 	k.Expect("\x1b[36;1m")
+	k.Expect(" tokens from the large model, ")
+	k.Expect("\x1b[36;1mthis colour\x1b[0m: chosen by the large model; ")
 	k.Expect(readyFor)
+	k.Press("/retry" + enter)
+	k.Expect(" tokens from the large model, ")
+	assert.NotContains(t, k.Expect(readyFor), "this colour", "it is explained once")
 	k.Press(ctrlD)
 	assert.Equal(t, cli.ExitDone, k.Ends())
 }
@@ -352,13 +360,16 @@ func TestChatControlCharacters(t *testing.T) {
 			return map[string]string{"NO_COLOR": no}[key]
 		}}
 		c := newConversation(a, &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}, m, pilotfish.Route{})
-		printed, failed, broken := c.print(func(yield func(pilotfish.Token, error) bool) {
+		out := a.Wrapped(a.Stdout, false)
+		printed, failed, broken := c.print(out, func(yield func(pilotfish.Token, error) bool) {
 			_ = yield(pilotfish.Token{Text: "a\x1b[2J", Origin: "edge"}, nil) &&
 				yield(pilotfish.Token{Text: "\x07é", Origin: "cloud"}, nil) &&
 				yield(pilotfish.Token{}, io.ErrUnexpectedEOF)
 		})
 		assert.Equal(t, []any{8, io.ErrUnexpectedEOF, nil}, []any{printed, failed, broken}, "bytes of the answer")
-		assert.Equal(t, map[string]string{"": "a␛[2J\x1b[36;1m␇é\x1b[0m", "1": "a␛[2J␇é"}[no], shown())
+		_, err = io.WriteString(out, "\n")
+		require.NoError(t, err)
+		assert.Equal(t, map[string]string{"": "a␛[2J\x1b[36;1m␇é\x1b[0m\r\n", "1": "a␛[2J␇é\r\n"}[no], shown())
 		c.close()
 	}
 }

@@ -175,11 +175,20 @@ func (a *App) PrintJSON(v any) error {
 
 // IsTerminal reports whether w, one of the app's writers, is a terminal.
 func IsTerminal(w io.Writer) bool {
-	if o, ok := w.(*Output); ok {
-		w = o.W
-	}
-	f, ok := w.(*os.File)
+	f, ok := fileOf(w)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// fileOf returns the file that w, one of the app's writers, leads to.
+func fileOf(w io.Writer) (f *os.File, ok bool) {
+	switch to := w.(type) {
+	case *Output:
+		w = to.W
+	case *Wrapper:
+		return fileOf(to.out)
+	}
+	f, ok = w.(*os.File)
+	return f, ok
 }
 
 // modelHint adds the flag with the name of a missing model to its error, and the valid values.

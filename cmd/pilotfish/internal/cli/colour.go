@@ -50,6 +50,12 @@ func Marked(a *App, word string) string {
 	return word[:len(word)-len(bare)] + "[" + bare + "]"
 }
 
+// Legend explains the colours of tokens.
+func Legend() string {
+	return boldCyan + "this colour" + PlainAgain + ": chosen by the large model; " + yellow + "this one" + PlainAgain +
+		": its answer was late"
+}
+
 // Harmless replaces the control characters of a text by printable symbols, except for line ends and tabs, so that the
 // output of a model, or a text of a file, cannot control the terminal.
 func Harmless(text string) string { return strings.Map(harmless, text) }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -22,10 +21,7 @@ const (
 
 // Columns returns the width of the terminal that w leads to, or usual if it leads to none.
 func Columns(w io.Writer, usual int) int {
-	if o, ok := w.(*Output); ok {
-		w = o.W
-	}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := fileOf(w); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/rivo/uniseg"
+)
+
+// Wrapper writes text to a terminal as it streams in. A word that no longer fits moves to the next line: it is held
+// until its end is known, and nothing that was written is taken back. Words longer than a line are divided. The further
+// lines of a paragraph are indented as its first one, and those of a list entry as its text. Code and tables are left
+// to the terminal, so that they can be copied. The sequences of colours pass.
+type Wrapper struct {
+	out     io.Writer
+	columns func() int // of the terminal, which may change
+	whole   bool       // each Write has whole lines: nothing is held after it
+	plain   bool       // Markdown has no style
+
+	held    string   // what may still be the beginning of a word
+	colours []string // of each byte of held
+	colour  string   // of the next byte
+	blanks  string   // before the next word, unless a line begins there
+	at      int      // column of the cursor
+	indent  int      // of the next lines
+	begun   bool     // the line has a word
+	marks   markdown
+	pending strings.Builder
+	shown   string // colour at the end of pending
+}
+
+// Wrapped returns a Wrapper on w, one of the app's writers, if that is a terminal, and else w. If whole is set, each
+// Write has whole lines.
+func (a *App) Wrapped(w io.Writer, whole bool) io.Writer {
+	if !IsTerminal(w) {
+		return w
+	}
+	return &Wrapper{out: w, columns: func() int { return Columns(w, HelpColumns) }, whole: whole,
+		plain: whole || a.Env("NO_COLOR") != ""}
+}
+
+// Write implements [io.Writer].
+func (w *Wrapper) Write(b []byte) (int, error) {
+	w.hold(string(b))
+	columns := w.columns()
+	if w.at > columns { // a terminal that became narrower has wrapped the line
+		w.at %= columns
+	}
+	width := min(columns, maxColumns)
+	w.indent = min(w.indent, width/2)
+	for w.held != "" {
+		segment, rest, _, _ := uniseg.FirstLineSegmentInString(w.held, -1)
+		word := fitting(segment, width-w.indent)
+		if unknown := !w.whole && !strings.Contains(w.held, "\n"); unknown &&
+			(word == w.held && rest == "" || !w.begun && strings.HasPrefix(w.held, "```")) {
+			break // the word may go on, and the line may be one of code
+		}
+		w.put(word, width)
+		w.held, w.colours = w.held[len(word):], w.colours[len(word):]
+	}
+	if w.whole {
+		w.emit(w.blanks, w.shown)
+		w.blanks = ""
+	}
+	w.emit("", "")
+	_, err := io.WriteString(w.out, w.pending.String())
+	w.pending.Reset()
+	return len(b), err
+}
+
+// hold adds a text to the held one.
+func (w *Wrapper) hold(text string) {
+	for text != "" {
+		if strings.HasPrefix(text, "\x1b") {
+			end := strings.IndexByte(text, 'm') + 1
+			w.colour, text = strings.TrimPrefix(text[:end], PlainAgain), text[end:]
+			continue
+		}
+		piece, _, _ := strings.Cut(text, "\x1b")
+		w.held, text = w.held+piece, text[len(piece):]
+		for range len(piece) {
+			w.colours = append(w.colours, w.colour)
+		}
+	}
+}
+
+// fitting returns the beginning of a text that has at most so many columns, but at least one character, and the blanks
+// after it.
+func fitting(text string, columns int) string {
+	word := strings.TrimRight(text, " \t\n")
+	for rest, cells := word, 0; rest != ""; {
+		_, tail, n, _ := uniseg.FirstGraphemeClusterInString(rest, -1)
+		if cells += n; cells > columns && len(rest) < len(word) {
+			return word[:len(word)-len(rest)]
+		}
+		rest = tail
+	}
+	return text
+}
+
+// put writes a word and the blanks after it, the first len(word) bytes of the held text.
+func (w *Wrapper) put(word string, width int) {
+	text := strings.TrimRight(word, " \t\n")
+	after, ended := strings.CutSuffix(word[len(text):], "\n")
+	if text != "" {
+		w.place(text, after, width)
+	}
+	if w.marks.verbatim() {
+		w.emit(after, w.shown)
+	} else {
+		w.blanks += strings.ReplaceAll(after, "\t", "    ")
+		if !w.begun {
+			w.blanks = w.blanks[:min(len(w.blanks), width/2)]
+			w.indent = len(w.blanks)
+		}
+	}
+	if ended {
+		w.emit("\n", "")
+		w.at, w.indent, w.blanks, w.begun = 0, 0, "", false
+		w.marks.endLine()
+	}
+}
+
+// place writes a word, on the next line if this one has no room.
+func (w *Wrapper) place(text, after string, width int) {
+	cells := uniseg.StringWidth(text)
+	if !w.begun {
+		w.begun = true
+		if w.marks.beginLine(text, after, w.held) {
+			w.indent = min(w.indent+cells+len(after), width/2)
+		}
+	}
+	if w.at+len(w.blanks)+cells > width && w.at > w.indent && !w.marks.verbatim() {
+		w.emit("\n", "")
+		w.at, w.blanks = 0, strings.Repeat(" ", w.indent)
+	}
+	w.emit(w.blanks, w.shown)
+	w.at += len(w.blanks) + cells
+	w.blanks = ""
+	for done := 0; done < len(text); {
+		piece, style := w.marks.next(text[done:], after)
+		colour := w.colours[done]
+		if colour == "" && !w.plain {
+			colour = style
+		}
+		w.emit(piece, colour)
+		done += len(piece)
+	}
+	if after != "" {
+		w.marks.endWord()
+	}
+}
+
+// emit writes a text in a colour.
+func (w *Wrapper) emit(text, colour string) {
+	if colour != w.shown {
+		if w.shown != "" {
+			w.pending.WriteString(PlainAgain)
+		}
+		w.pending.WriteString(colour)
+		w.shown = colour
+	}
+	w.pending.WriteString(text)
+}
