@@ -121,7 +121,7 @@ func TestChatFullContext(t *testing.T) {
 		"--temp", "9", "--seed",
 		"1", "-n", "0")
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Contains(t, stderr, "(cut off: the context of 80 tokens is full.")
+	assert.Contains(t, stderr, "cut off: the context of 80 tokens is full")
 	assert.Contains(t, stderr, "the oldest turn is left out")
 }
 

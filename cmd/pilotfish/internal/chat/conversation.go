@@ -11,7 +11,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
@@ -134,9 +133,8 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	settings := c.settings
 	settings.Local = local
 	c.reading = c.newReading(c.chat.Stats)
-	options := append(c.reading.options(), settings)
+	options, route := append(c.reading.options(), settings), c.route
 	if c.gateway != nil {
-		route := c.route
 		route.Cloud = c.gateway
 		options = append(options, route)
 	}
@@ -161,7 +159,7 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	if s.Tokens == 0 {
 		fmt.Fprintln(c.a.Stderr, "(the answer is empty)")
 	}
-	c.remarks(s)
+	c.remarks(s, route)
 	return nil
 }
 
@@ -196,39 +194,18 @@ func (c *conversation) count(s pilotfish.Stats) {
 	t.down += s.BytesDown
 }
 
-// remarks prints notes about an answer that the user should see immediately.
-func (c *conversation) remarks(s pilotfish.Stats) {
-	if c.gateway != nil && s.Routing.Tokens > 0 {
-		fmt.Fprintln(c.a.Stderr, event.FromLarge(s))
+// remarks prints the line below an answer, and once what the colours in it mean.
+func (c *conversation) remarks(s pilotfish.Stats, route pilotfish.Route) {
+	if s.Routing.Tokens == 0 { // a local question
+		route.Cloud = nil
+	}
+	if line := group.AnswerLine(s, route, s.Err, c.model.Context()); line != "" {
+		fmt.Fprintln(c.a.Stderr, line)
 	}
 	if !c.legend && s.CloudTokens+s.Timeouts > 0 {
 		c.legend = true
 		fmt.Fprintln(c.a.Stderr, cli.Legend())
 	}
-	switch {
-	case s.Shortened:
-		fmt.Fprintf(c.a.Stderr,
-			"(the value of --json-schema had to end after %d tokens, see -n and --ctx: something may be "+
-				"missing)\n", s.Tokens)
-	case s.Stop == "length":
-		fmt.Fprintf(c.a.Stderr, "(cut off after %d tokens: -n sets the most)\n", s.Tokens)
-	case s.Stop == "context":
-		fmt.Fprintf(c.a.Stderr,
-			"(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
-				"/clear starts a new one, --ctx gives more room)\n", c.model.Context())
-	}
-	if s.Timeouts > 0 {
-		fmt.Fprintf(c.a.Stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts,
-			reason(s.Err))
-	}
-}
-
-// reason formats an error as a part of a sentence.
-func reason(err error) string {
-	if err == nil {
-		return "its answers were late"
-	}
-	return err.Error()
 }
 
 // turnTokens is the maximum number of tokens of a turn besides those of its text.

@@ -202,31 +202,28 @@ func TestChatFigures(t *testing.T) {
 		"the conversation has begun anew")
 }
 
-// TestChatRemarks: what cut an answer short is said at once, and why the cloud did not answer.
+// TestChatRemarks: below an answer stands the line of run, without a large model that could not be asked; the colours are
+// explained once, if there are any.
 func TestChatRemarks(t *testing.T) {
 	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 160})
 	require.NoError(t, err)
 	defer m.Close()
-	for _, c := range []struct {
-		s    pilotfish.Stats
-		want string // how the only line begins
-	}{
-		{pilotfish.Stats{Stop: "end", Tokens: 9}, ""}, {pilotfish.Stats{Stop: "stop", Tokens: 9}, ""},
-		{pilotfish.Stats{Stop: "length", Tokens: 9}, "(cut off after 9 tokens: -n sets"},
-		{pilotfish.Stats{Stop: "context", Tokens: 9}, "(cut off: the context of 160 tokens is full."},
-		{pilotfish.Stats{Stop: "length", Shortened: true, Tokens: 9},
-			"(the value of --json-schema had to end after 9 tokens, see -n"},
-		{pilotfish.Stats{Timeouts: 3},
-			"(the cloud did not answer for 3 tokens: its answers were late; /cloud off stops asking)\n"},
-		{pilotfish.Stats{Timeouts: 2, Err: errors.New("unplugged")},
-			"(the cloud did not answer for 2 tokens: unplugged; "},
-	} {
-		var errs bytes.Buffer
-		(&conversation{a: &cli.App{Stderr: &errs}, model: m, legend: true}).remarks(c.s)
-		assert.True(t, strings.HasPrefix(errs.String(), c.want), "%s: %s", c.want, &errs)
-		assert.Equal(t, c.want != "", errs.Len() > 0, &errs)
-		assert.LessOrEqual(t, strings.Count(errs.String(), "\n"), 1, "one remark")
+	var errs bytes.Buffer
+	c := &conversation{a: &cli.App{Stderr: &errs}, model: m}
+	said := func(s pilotfish.Stats) string {
+		defer errs.Reset()
+		c.remarks(s, pilotfish.Route{Cloud: new(pilotfish.Gateway)})
+		return errs.String()
 	}
+	assert.Empty(t, said(pilotfish.Stats{Stop: "end", Tokens: 9}))
+	assert.Equal(t, "cut off: the context of 160 tokens is full (-c)\n", said(pilotfish.Stats{Stop: "context", Tokens: 9}))
+	s := pilotfish.Stats{Tokens: 9, Stop: "end", Err: errors.New("unplugged")}
+	s.Routing.Tokens = 10
+	assert.Equal(t, "0 of 9 tokens from the large model: unplugged\n", said(s))
+	s.Asks, s.CloudTokens, s.Exposed, s.Err = 4, 2, 70*time.Millisecond, nil
+	const line = "2 of 9 tokens from the large model, 70 ms waited\n"
+	assert.Equal(t, line+cli.Legend()+"\n", said(s))
+	assert.Equal(t, line, said(s))
 }
 
 // TestChatForeignText: no text of a model's file or of a loaded conversation can control the terminal.
