@@ -68,9 +68,10 @@ func (m *made) times(records []result.Record) error {
 	reads := (busy - cloud.Cell.CloudMS*streams.Decoded) / streams.Prefilled
 	asks := reads*asked.Prefilled + ours.Cell.CloudMS*asked.Decoded
 	m.texts["real-times-line"] = wrapped(fmt.Sprintf("Over a link of 100 ms an answer then takes %.0f ms, where "+
-		"streaming the 1.5B takes %s (median of %d questions). The server reads the prompt in both cases, computes "+
-		"%.1f tokens for an answer in place of %.1f, and is busy for %.2f s in place of %.2f, so it is enough for "+
-		"%.1f times as many devices.", ours.Time.P50, chart.Number(cloud.Time.P50), ours.Answers, asked.Decoded,
+		"streaming the 1.5B takes %s (median of %d questions, at %.0f tokens/s on the device and %.0f on the server). "+
+		"The server reads the prompt in both cases, computes %.1f tokens for an answer in place of %.1f, and is busy "+
+		"for %.2f s in place of %.2f, so it is enough for %.1f times as many devices.", ours.Time.P50,
+		chart.Number(cloud.Time.P50), ours.Answers, ours.Cell.EdgeTPS, 1000/ours.Cell.CloudMS, asked.Decoded,
 		streams.Decoded, asks/1000, busy/1000, busy/asks))
 	return nil
 }

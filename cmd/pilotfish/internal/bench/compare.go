@@ -26,13 +26,13 @@ func newBenchCompareCommand(a *cli.App) *cobra.Command {
 and how certain that is. Lines are matched by measurement, link and paces, mode and models. A setting with one
 value in all of A and another in all of B is the compared setting.
 
-With one file, lines that differ in --by are compared: modes that were named twice, or the paces of a sweep with --by
-edge_tps, or the modes with --by mode. --by mode=local compares all others with local.
+With one file, lines that differ in --by are compared: modes that were named twice, or the round trips of a sweep with
+--by rtt_ms, or the modes with --by mode. --by mode=local compares all others with local.
 
 Answers to the same question are compared pairwise, other samples as groups. All comparisons of one call are corrected
 together: if nothing differs, no difference is reported in at least 99% of all calls.`,
 		Example: `  pilotfish bench compare before.jsonl after.jsonl
-  pilotfish bench compare sweep.jsonl --by edge_tps`,
+  pilotfish bench compare sweep.jsonl --by rtt_ms`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return fmt.Errorf("%s compares one or two files: leave out %.40q", cli.Called(c), args[2])
