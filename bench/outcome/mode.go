@@ -37,19 +37,26 @@ const (
 // maxDrafted is the maximum length of a draft in speculative decoding.
 const maxDrafted = 64
 
-// ParseMode returns the mode of a name:
-//
-//	local          the small model alone
-//	cloud          the large model alone, its text streamed over HTTP
-//	paper          serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
-//	serial         serial routing over our protocol
-//	pipelined-N    pipelined routing over our protocol with N branches, or as many as are worth their cost (auto)
-//	verified       pipelined routing where the large model verifies each token: the text is its own
-//	verified:M     the same, but a token is kept if its score is at most M nats below that of the model's choice
-//	speculative-K  conventional speculative decoding over a network (Leviathan et al., arXiv 2211.17192, with greedy
-//	               verification): no router, K tokens are drafted, the large model accepts a prefix and returns the
-//	               next token, and only then drafting continues. No tokens ahead, which others do not have
-//	overlapped-K   the same, but drafting continues, on one branch, during the verification
+// ModesHelp explains the names of modes to users.
+const ModesHelp = `  local        the small model alone
+  cloud        the large model alone, its text streamed over HTTP
+  paper        routing as in the paper: wait for each answer, over HTTP, sending the whole text each time
+  serial       wait for each answer, over our protocol
+  pipelined-N  keep drafting while answers are pending, from N guesses at each answer, or from as many as pay off
+               (auto)
+  verified     like pipelined with --branches guesses, but each answer also checks the tokens before it: where the large
+               model would have chosen another one, that one is used. The text is the large model's own
+  verified:M   like verified, but a token is accepted if the large model prefers its own by no more than M nats
+
+For comparison there is ordinary speculative decoding over a network (Leviathan et al., arXiv 2211.17192, greedy), over
+our protocol, without a router and without answers ahead:
+
+  speculative-K  the small model drafts K tokens and waits; the large one says which are accepted and what follows
+  overlapped-K   the same, but drafting continues meanwhile
+
+HTTP is subject to the round trip of the link, but not to its losses or traces.`
+
+// ParseMode returns the mode of a name: [ModesHelp] lists them.
 func ParseMode(name string) (Mode, error) {
 	switch name {
 	case "local":

@@ -38,7 +38,7 @@ real pair. So the load of this machine changes nothing, and the same call prints
 With --all, --json, --html, --modes, --deadline, --timeline or --edge-tps 0 the whole system runs in real time instead:
 both models, the gateway, and an emulated link. The results of these modes are a table:
 
-` + modesHelp + `
+` + outcome.ModesHelp + `
 
 ` + promiseHelp,
 		Example: `  pilotfish demo

@@ -52,32 +52,22 @@ func TestDemoShows(t *testing.T) {
 	_, example, _ := strings.Cut(string(readme), "```\n  Where does")
 	example, _, _ = strings.Cut(example, "```")
 	assert.Contains(t, out, "  Where does"+example, "as the README shows it")
-	rows := regexp.MustCompile(`(?m)^(small|large) .* (\d+)% +([\d,]+) ms +([\d.]+ tokens an answer|nothing)$`).
-		FindAllStringSubmatch(out, -1)
-	require.Len(t, rows, 3, out)
-	var right, ms, tokens []float64
-	for _, r := range rows {
-		for i, to := range []*[]float64{&right, &ms, &tokens} {
-			x, err := strconv.ParseFloat(strings.NewReplacer(",", "", " tokens an answer", "", "nothing", "0").Replace(r[2+i]), 64)
-			require.NoError(t, err)
-			*to = append(*to, x)
-		}
-	}
-	said := regexp.MustCompile(`With ([\d.]+)% [^,]*, [^,]*?, ([\d.]+) times[^.]*\. [^.]* ([\d.]+) s` +
-		`[^.]* ([\d.]+): [^.]*? ([\d.]+) times`).FindStringSubmatch(strings.ReplaceAll(out, "\n", " "))
-	require.Len(t, said, 6, out)
-	var figures []float64
+	said := regexp.MustCompile(`(?s)\nsmall model alone +(\d+)% +\d+ ms +nothing.* streamed +(\d+)% +([\d,]+) ms +` +
+		`([\d.]+) tokens.* asks the large +(\d+)% +(\d+) ms +([\d.]+) tokens.*With ([\d.]+)% of.* gives (\d+)% .* ` +
+		`([\d.]+) times as.* computes ([\d.]+) s.* of ([\d.]+): enough for ([\d.]+) times`).FindStringSubmatch(out)
+	require.Len(t, said, 14, out)
+	var x []float64
 	for _, text := range said[1:] {
-		x, err := strconv.ParseFloat(text, 64)
+		number, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
 		require.NoError(t, err)
-		figures = append(figures, x)
+		x = append(x, number)
 	}
-	assert.Less(t, figures[0], 7.0)
-	assert.InDelta(t, ms[1]/ms[2], figures[1], 0.06)
-	// a server that reads 50 tokens of a prompt and computes the others
-	assert.InDelta(t, figures[3]-figures[2], (tokens[1]-tokens[2])*0.04, 0.05)
-	assert.InDelta(t, figures[3]/figures[2], figures[4], 0.1)
-	assert.Greater(t, right[2], right[0])
+	assert.Less(t, x[0], x[4], "more right answers than the small model alone")
+	assert.Equal(t, 100*x[4]/x[1], x[8])
+	assert.Less(t, x[7], 7.0)
+	assert.InDelta(t, x[2]/x[5], x[9], 0.06)
+	assert.InDelta(t, (x[3]-x[6])*0.04, x[11]-x[10], 0.05, "the server reads the prompt in both cases")
+	assert.InDelta(t, x[11]/x[10], x[12], 0.1)
 
 	other := show("--rtt", "300ms", "--cloud-ms", "5")
 	assert.Contains(t, other, "The link takes 300ms")

@@ -16,25 +16,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// modesHelp explains the modes.
-const modesHelp = `  local        the small model alone
-  cloud        the large model alone, its text streamed over HTTP
-  paper        routing as in the paper: wait for each answer, over HTTP, sending the whole text each time
-  serial       wait for each answer, over our protocol
-  pipelined-N  keep drafting while answers are pending, from N guesses at each answer, or from as many as pay off
-               (auto)
-  verified     like pipelined with --branches guesses, but each answer also checks the tokens before it: where the large
-               model would have chosen another one, that one is used. The text is the large model's own
-  verified:M   like verified, but a token is accepted if the large model prefers its own by no more than M nats
-
-For comparison there is ordinary speculative decoding over a network (Leviathan et al., arXiv 2211.17192, greedy), over
-our protocol, without a router and without answers ahead:
-
-  speculative-K  the small model drafts K tokens and waits; the large one says which are accepted and what follows
-  overlapped-K   the same, but drafting continues meanwhile
-
-HTTP is subject to the round trip of the link, but not to its losses or traces.`
-
 // promiseHelp explains when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give exactly the tokens of serial as long as every answer arrives before its
 deadline (--deadline). Otherwise the small model's token is used and the text may continue differently: the column

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
@@ -37,7 +38,7 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 
 ` + replayHelp + `
 
-` + modesHelp + `
+` + outcome.ModesHelp + `
 
 ` + promiseHelp,
 		Example: `  pilotfish bench routing --workload demo --rtt 0,50,100,200,300ms ` +
