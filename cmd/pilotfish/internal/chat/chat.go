@@ -162,7 +162,9 @@ func (c *conversation) greet(interactive bool) {
 }
 
 // name returns the name of the model, or of its file if it has none.
-func (c *conversation) name() string { return cli.Harmless(cmp.Or(c.model.Name(), c.f.model.Answers())) }
+func (c *conversation) name() string {
+	return cli.Harmless(cmp.Or(c.model.Name(), c.f.model.Answers()))
+}
 
 // sayDrawn prints the temperature and the seed, if tokens are drawn.
 func (c *conversation) sayDrawn() {

@@ -332,19 +332,14 @@ func (t *chatTotal) print(w io.Writer, s pilotfish.Stats, context int) {
 	}
 	if s.Asks > 0 {
 		fmt.Fprintf(w, "cloud: %d of %d tokens, %d asks with %d hits, %d tokens without an answer in time; waiting "+
-			"%.0f ms, hidden %.0f ms\n", s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, cli.Ms(s.Exposed),
+			"%.0f ms, hidden %.0f ms\n", s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, cli.Ms(s.Exposed+s.Lost),
 			cli.Ms(s.Hidden))
 	}
 	r := s.Receipt
-	fmt.Fprintf(w, "left this device for it: %d tokens in %s%s, for all answers %s\n", r.Tokens,
-		humanize.Bytes(uint64(r.Bytes)), address(r.To), humanize.Bytes(uint64(t.sent)))
-	fmt.Fprintf(w, "all %d answers: %d tokens", t.answers, t.tokens)
-	if t.asks > 0 {
-		fmt.Fprintf(w, ", %d from the cloud (%.1f%%), %d asks, %s up, %s down, %d tokens without an answer in time",
-			t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), t.asks, humanize.Bytes(uint64(t.up)),
-			humanize.Bytes(uint64(t.down)), t.timeouts)
-	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "left this device for it: %d tokens in %s%s\n", r.Tokens, humanize.Bytes(uint64(r.Bytes)),
+		address(r.To))
+	fmt.Fprintf(w, "all %d answers: %d tokens, %d from the large model (%.1f%%), %s left this device\n", t.answers, t.tokens,
+		t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), humanize.Bytes(uint64(t.sent)))
 }
 
 // address formats the address that data was sent to, to follow an amount.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -17,13 +18,12 @@ import (
 // conversation is a chat on the terminal, or on stdin.
 type conversation struct {
 	a        *cli.App
-	terminal io.Writer // stderr without the wrapping of lines
 	f        *chatFlags
 	model    *pilotfish.Model
 	chat     *pilotfish.Chat
 	settings pilotfish.Settings
-	reading  *reading // of the last question
-	legend   bool     // the colours of tokens have been explained, or there are none
+	reading  reading // of the last question
+	legend   bool    // the colours of tokens have been explained, or there are none
 
 	route   pilotfish.Route     // without its cloud
 	gateway *pilotfish.Gateway  // nil: the small model alone
@@ -34,14 +34,16 @@ type conversation struct {
 }
 
 // chatTotal has the totals of all answers.
-type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down, sent int }
+type chatTotal struct{ answers, tokens, cloud, sent int }
 
 func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfish.Route) *conversation {
 	said := *a
 	said.Stderr = a.Wrapped(a.Stderr, true)
-	c := &conversation{a: &said, terminal: a.Stderr, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings),
-		route: route, legend: !cli.IsTerminal(a.Stdout) || a.Env("NO_COLOR") != "",
-		local: f.local || f.mode == "local"}
+	family, _ := m.File().String("general.architecture") // an open model has both
+	layers, _ := m.File().Int(family + ".block_count")
+	c := &conversation{a: &said, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
+		reading: reading{w: a.Stderr, layers: int(layers)}, local: f.local || f.mode == "local",
+		legend: !cli.IsTerminal(a.Stdout) || a.Env("NO_COLOR") != ""}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
@@ -132,8 +134,12 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	}
 	settings := c.settings
 	settings.Local = local
-	c.reading = c.newReading(c.chat.Stats)
-	options, route := append(c.reading.options(), settings), c.route
+	c.reading.done, c.reading.shown, c.reading.over = 0, 0, false
+	options, route := []pilotfish.Option{settings}, c.route
+	if cli.IsTerminal(c.reading.w) {
+		watch := func(o pilotfish.Op) { c.reading.operation(o, c.chat.Stats()) }
+		options = append(options, pilotfish.Trace(time.Now(), 0, watch))
+	}
 	if c.gateway != nil {
 		route.Cloud = c.gateway
 		options = append(options, route)
@@ -187,11 +193,7 @@ func (c *conversation) count(s pilotfish.Stats) {
 	t.answers++
 	t.tokens += s.Tokens
 	t.cloud += s.CloudTokens
-	t.timeouts += s.Timeouts
-	t.asks += s.Asks
-	t.up += s.BytesUp
 	t.sent += s.Receipt.Bytes
-	t.down += s.BytesDown
 }
 
 // remarks prints the line below an answer, and once what the colours in it mean.

@@ -139,26 +139,23 @@ func readChat(path string) (*savedChat, error) {
 
 // parseChat parses the output of [conversation.save], and refuses everything else.
 func parseChat(b []byte) (*savedChat, error) {
-	var kind struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	switch err := json.Unmarshal(b, &kind); {
+	var saved savedChat
+	strict := json.NewDecoder(bytes.NewReader(b))
+	strict.DisallowUnknownFields()
+	err := json.Unmarshal(b, &saved) // also refuses what follows the value
+	switch {
 	case !utf8.Valid(b):
 		return nil, noChat("it is not UTF-8 text")
 	case err != nil:
 		return nil, noChat("%s", jsonFault(err))
-	case kind.Format != savedFormat:
-		return nil, noChat("its \"format\" is %s, not %q", errs.Quote(kind.Format), savedFormat)
-	case kind.Version != savedVersion:
+	case saved.Format != savedFormat:
+		return nil, noChat("its \"format\" is %s, not %q", errs.Quote(saved.Format), savedFormat)
+	case saved.Version != savedVersion:
 		return nil,
 			fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
-				kind.Version, savedVersion)
+				saved.Version, savedVersion)
 	}
-	var saved savedChat
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&saved); err != nil {
+	if err := strict.Decode(&saved); err != nil {
 		return nil, noChat("%s", jsonFault(err))
 	}
 	return &saved, checkTurns(saved.Messages)

@@ -139,12 +139,10 @@ func TestChatShortened(t *testing.T) {
 func TestChatTotals(t *testing.T) {
 	var errs bytes.Buffer
 	c := &conversation{a: &cli.App{Stderr: &errs}}
-	s := pilotfish.Stats{Tokens: 1000, CloudTokens: 20, Timeouts: 3}
-	s.Asks, s.BytesUp, s.BytesDown, s.Receipt.Bytes = 400, 5000, 6000, 7000
+	s := pilotfish.Stats{Tokens: 1000, CloudTokens: 20, Receipt: pilotfish.Receipt{Bytes: 7000}}
 	c.count(s)
 	c.count(s)
-	assert.Equal(t, chatTotal{answers: 2, tokens: 2000, cloud: 40, timeouts: 6, asks: 800, up: 10000, down: 12000,
-		sent: 14000}, c.total)
+	assert.Equal(t, chatTotal{answers: 2, tokens: 2000, cloud: 40, sent: 14000}, c.total)
 }
 
 // TestChatRetryLocal: a question that was to stay on this device stays there when it is asked again, whatever /local
@@ -184,21 +182,19 @@ func TestChatFigures(t *testing.T) {
 	total := chatTotal{answers: 3, tokens: 400, sent: 7000}
 	const last = "last answer: prompt of 30 tokens in 1500 ms, 20 of them reused from before; 11 generated at 2.5/s\n" +
 		"context: 41 of 512 tokens\n"
-	const none = "left this device for it: 0 tokens in 0 B, for all answers 7.0 kB\n"
-	const all = "all 3 answers: 400 tokens"
-	assert.Equal(t, last+none+all+"\n", said(total, s))
+	const none = "left this device for it: 0 tokens in 0 B\n"
+	const all = "all 3 answers: 400 tokens, 0 from the large model (0.0%), 7.0 kB left this device\n"
+	assert.Equal(t, last+none+all, said(total, s))
 	s.Drafts, s.DraftsAccepted, s.DraftPasses = 12, 9, 7
 	const drafts = "drafts of the small model: 12, 9 accepted, in 7 of 16 passes over the large one\n"
-	assert.Equal(t, last+drafts+none+all+"\n", said(total, s))
+	assert.Equal(t, last+drafts+none+all, said(total, s))
 	s.Drafts = 0
-	s.Asks, s.Hits, s.Exposed, s.Hidden = 6, 3, 80*time.Millisecond, 90*time.Millisecond
+	s.Asks, s.Hits, s.Exposed, s.Lost, s.Hidden = 6, 3, 50*time.Millisecond, 30*time.Millisecond, 90*time.Millisecond
 	s.Receipt = pilotfish.Receipt{Tokens: 50, Bytes: 600, To: "h:1"}
-	total = chatTotal{answers: 3, tokens: 400, cloud: 30, timeouts: 8, asks: 60, up: 5000, down: 6000, sent: 7000}
 	assert.Equal(t, last+"cloud: 4 of 11 tokens, 6 asks with 3 hits, 5 tokens without an answer in time; waiting 80 "+
-		"ms, hidden 90 ms\nleft this device for it: 50 tokens in 600 B to h:1, for all answers 7.0 kB\n"+all+
-		", 30 from the cloud (7.5%), 60 asks, 5.0 kB up, 6.0 kB down, 8 tokens without an answer in time\n",
-		said(total, s))
-	assert.Equal(t, none+all+"\n", said(chatTotal{answers: 3, tokens: 400, sent: 7000}, pilotfish.Stats{}),
+		"ms, hidden 90 ms\nleft this device for it: 50 tokens in 600 B to h:1\nall 3 answers: 400 tokens, 30 from the "+
+		"large model (7.5%), 7.0 kB left this device\n", said(chatTotal{answers: 3, tokens: 400, cloud: 30, sent: 7000}, s))
+	assert.Equal(t, none+all, said(chatTotal{answers: 3, tokens: 400, sent: 7000}, pilotfish.Stats{}),
 		"the conversation has begun anew")
 }
 

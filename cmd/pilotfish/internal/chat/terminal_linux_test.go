@@ -178,7 +178,7 @@ func TestChatInterrupt(t *testing.T) {
 	k.Expect("(stopped)")
 	k.Expect(readyFor)
 	k.Press("/save " + file + enter)
-	k.Expect("2 messages in")
+	k.Expect("2 messages")
 	k.Expect(readyFor)
 	k.Press("again" + enter)
 	k.Expect(lineEnds)

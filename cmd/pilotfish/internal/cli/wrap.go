@@ -49,10 +49,9 @@ func (w *Wrapper) Write(b []byte) (int, error) {
 	width := min(columns, maxColumns)
 	w.indent = min(w.indent, width/2)
 	for w.held != "" {
-		segment, rest, _, _ := uniseg.FirstLineSegmentInString(w.held, -1)
-		word := fitting(segment, width-w.indent)
+		word := fitting(firstWord(w.held), width-w.indent)
 		if unknown := !w.whole && !strings.Contains(w.held, "\n"); unknown &&
-			(word == w.held && rest == "" || !w.begun && strings.HasPrefix(w.held, "```")) {
+			(word == w.held || !w.begun && strings.HasPrefix(w.held, "```")) {
 			break // the word may go on, and the line may be one of code
 		}
 		w.put(word, width)
@@ -80,6 +79,17 @@ func (w *Wrapper) hold(text string) {
 		w.held, text = w.held+piece, text[len(piece):]
 		for range len(piece) {
 			w.colours = append(w.colours, w.colour)
+		}
+	}
+}
+
+// firstWord returns the beginning of a text up to where a line may break. Names of files and addresses are whole.
+func firstWord(text string) string {
+	for n := 0; ; {
+		part, rest, _, _ := uniseg.FirstLineSegmentInString(text[n:], -1)
+		if n += len(part); rest == "" || !strings.HasSuffix(part, "/") {
+			before, _, _ := strings.Cut(text[:n], " /") // Unicode's rules allow no break there
+			return text[:min(n, len(before)+1)]
 		}
 	}
 }
