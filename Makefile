@@ -58,8 +58,8 @@ RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAS
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the program, as ./pilotfish, with its version stamped
-	$(GO) build $(if $(VERSION),-ldflags '-X $(CLI).version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
+build: ## the program, as ./pilotfish, without symbols for debuggers, with its version stamped
+	$(GO) build -trimpath -ldflags '-s -w$(if $(VERSION), -X $(CLI).version=$(VERSION))' -o $(PROGRAM) ./cmd/pilotfish
 
 # Tests take small samples; make long takes whole ones.
 SHORT = -short

@@ -103,7 +103,7 @@ func TestSignals(t *testing.T) {
 		word   string
 	}{{syscall.SIGINT, 130, "interrupted"}, {syscall.SIGTERM, 143, "terminated"}} {
 		var stdout bytes.Buffer
-		stderr := &waitFor{text: "100% of 2", seen: make(chan struct{})}
+		stderr := &waitFor{text: "2 of 2", seen: make(chan struct{})}
 		c := clitest.Program(t, "bench", "routing", "--questions", "1", "--modes",
 			"local,serial",
 			"--rtt",

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -189,19 +188,4 @@ func fileOf(w io.Writer) (f *os.File, ok bool) {
 	}
 	f, ok = w.(*os.File)
 	return f, ok
-}
-
-// modelHint adds the flag with the name of a missing model to its error, and the valid values.
-func modelHint(c *cobra.Command, err error) error {
-	missing, ok := errors.AsType[*fs.PathError](err)
-	if !ok || !errors.Is(missing, fs.ErrNotExist) {
-		return err
-	}
-	for _, name := range []string{"model", "large", "tokenizer"} {
-		if flag := c.Flags().Lookup(name); flag != nil && flag.Changed && flag.Value.String() == missing.Path {
-			return fmt.Errorf("--%s: %w: give the path of a GGUF file, or the name of a downloaded model "+
-				"(\"pilotfish list\" shows them)", name, err)
-		}
-	}
-	return err
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -40,6 +43,56 @@ func TestModelHint(t *testing.T) {
 	assert.ErrorContains(t, modelHint(c, &fs.PathError{Path: "m", Err: fs.ErrNotExist}), "--large: ")
 	for _, err := range []error{&fs.PathError{Path: "m", Err: fs.ErrPermission}, &fs.PathError{Err: fs.ErrNotExist}} {
 		assert.Equal(t, err, modelHint(c, err))
+	}
+	assert.NoError(t, modelHint(c, nil))
+}
+
+// TestWrongModels: the error of what is no model says what it is, and what to do.
+func TestWrongModels(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll("folder.gguf", 0o700))
+	require.NoError(t, os.MkdirAll("models", 0o700))
+	for name, c := range map[string]struct{ text, want string }{
+		"models/a.gguf":   {"GGUF", "the file is cut short or damaged: fetch it again"},
+		"page.gguf":       {"\n<!DOCTYPE html>", "it is a web page: fetch the file itself"},
+		"lfs.gguf":        {"version https://git-lfs.github.com/spec/v1\n", `of Git LFS: "git lfs pull"`},
+		"m.gguf":          {"\x10\x00\x00\x00\x00\x00\x00\x00{\"__met", "in the format safetensors"},
+		"b.safetensors":   {"anything", "in the format safetensors"},
+		"text.gguf":       {"a text", `not a GGUF file: fetch a GGUF file, as "pilotfish pull `},
+		"empty.gguf":      {"", "cut short or damaged"},
+		"folder.gguf":     {want: "it is a folder without GGUF files"},
+		"models":          {want: "it is a folder: name a file in it, such as models/a.gguf"},
+		"qwen2.5:0.5b":    {want: "names of models are OWNER/NAME:QUANT"},
+		"nowhere/no.gguf": {want: "give the path of a GGUF file"},
+	} {
+		if c.text != "" || name == "empty.gguf" {
+			require.NoError(t, os.WriteFile(name, []byte(c.text), 0o600))
+		} else if name == "models" {
+			require.NoError(t, os.WriteFile("models/a.gguf", nil, 0o600))
+		}
+		f, err := gguf.Open(name)
+		if !assert.Error(t, err, name) {
+			f.Close()
+			continue
+		}
+		command := new(cobra.Command)
+		Add(command.Flags(), "model", new(string), "")
+		assert.NoError(t, command.ParseFlags([]string{"--model", name}))
+		assert.ErrorContains(t, modelHint(command, err), c.want, name)
+	}
+}
+
+// TestCheckProfile: a profile that its library could not write completely is an error.
+func TestCheckProfile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p")
+	var whole bytes.Buffer
+	z := gzip.NewWriter(&whole)
+	_, err := z.Write([]byte("a profile"))
+	require.NoError(t, errors.Join(err, z.Close()))
+	for n := range whole.Len() + 1 {
+		require.NoError(t, os.WriteFile(path, whole.Bytes()[:n], 0o600))
+		assert.Equal(t, n == whole.Len(), checkProfile(path, true) == nil, n)
+		assert.Equal(t, n > 0, checkProfile(path, false) == nil, n)
 	}
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -53,11 +52,11 @@ func (m *Meter) line(done, total int64) {
 		return
 	}
 	m.tenth = done * 10 / total
-	whole := strconv.FormatInt(total, 10)
 	if m.bytes {
-		whole = fmt.Sprintf("%.1f MB", float64(total)/1e6)
+		fmt.Fprintf(m.w, "%s: %d%% of %.1f MB\n", m.what, m.tenth*10, float64(total)/1e6)
+	} else {
+		fmt.Fprintf(m.w, "%s: %d of %d\n", m.what, done, total)
 	}
-	fmt.Fprintf(m.w, "%s: %d%% of %s\n", m.what, m.tenth*10, whole)
 }
 
 // Say prints a sentence on a separate line.

@@ -27,4 +27,9 @@ func TestMeterWithoutTerminal(t *testing.T) {
 	m.Show(1, -1)
 	m.Show(0, 0)
 	assert.Empty(t, out.String(), "no output if the length is unknown")
+	m = NewMeter(&out, "answers", false)
+	for done := range int64(4) {
+		m.Show(done, 3)
+	}
+	assert.Equal(t, "answers: 0 of 3\nanswers: 1 of 3\nanswers: 2 of 3\nanswers: 3 of 3\n", out.String())
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -126,6 +127,9 @@ func (a *App) Fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, e
 	stopped, interrupted := errors.AsType[*Interruption](context.Cause(ctx))
 	if cut, ok := errors.AsType[*hub.CutOffError](err); ok && interrupted {
 		err = &Interruption{Signal: stopped.Signal, Progress: cut.Kept()}
+	}
+	if wire := (*net.OpError)(nil); errors.As(err, &wire) {
+		err = fmt.Errorf("%w (without a network, -m takes a GGUF file on disk; HF_ENDPOINT names a mirror of the hub)", err)
 	}
 	return files, err
 }

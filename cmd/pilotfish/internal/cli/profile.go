@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,11 +90,34 @@ func (p profileFlag) start() (stop func(error) error, err error) {
 		if wrong := (*UsageError)(nil); errors.As(failed, &wrong) {
 			return errors.Join(os.RemoveAll(folder), os.Remove(path))
 		}
-		if err := os.Rename(filepath.Join(folder, kind.file), path); err != nil {
-			return fmt.Errorf("write the profile: %w", err)
+		err := checkProfile(filepath.Join(folder, kind.file), kind.name != "trace")
+		if err == nil {
+			err = os.Rename(filepath.Join(folder, kind.file), path)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("write the profile %s: %w", path, err), os.RemoveAll(folder), os.Remove(path))
 		}
 		return os.Remove(folder)
 	}, nil
+}
+
+// checkProfile returns an error if a file is not a whole profile: the library that writes it ignores errors.
+func checkProfile(path string, zipped bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if zipped {
+		if in, err = gzip.NewReader(f); err != nil {
+			return fmt.Errorf("it is incomplete (%w): is there room for it?", err)
+		}
+	}
+	if n, err := io.Copy(io.Discard, in); err != nil || n == 0 {
+		return fmt.Errorf("it is incomplete (%w): is there room for it?", cmp.Or(err, io.ErrUnexpectedEOF))
+	}
+	return nil
 }
 
 // reserve creates an empty file for the profile, so that no existing file is overwritten.

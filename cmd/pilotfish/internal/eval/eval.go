@@ -64,6 +64,8 @@ Without --json, the output is a table with a legend; --html writes a page with c
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, a, args[0]) },
 	}
 	f.register(c)
+	c.ValidArgsFunction = cobra.FixedCompletions([]string{"csqa", "gsm8k", "arc", "humaneval", "mbpp", "demo"},
+		cobra.ShellCompDirectiveDefault)
 	c.AddCommand(newEvalFetchCommand(a))
 	return c
 }

@@ -97,7 +97,7 @@ func TestEvalInterrupted(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		var stdout, stderr strings.Builder
 		progress := clitest.WriterFunc(func(b []byte) (int, error) {
-			if strings.Contains(string(b), "50% of 80") {
+			if strings.Contains(string(b), "40 of 80") {
 				stop(&cli.Interruption{Signal: os.Interrupt})
 			}
 			return stderr.Write(b)

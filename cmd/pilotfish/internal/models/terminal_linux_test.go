@@ -26,7 +26,7 @@ func TestPullOffer(t *testing.T) {
 	k.Expect("[y/N] ")
 	k.Press("yes\n")
 	assert.Equal(t, cli.ExitDone, k.Ends(), "%s", k.All)
-	assert.Contains(t, string(k.All), "2 generated")
+	assert.Contains(t, string(k.All), "cut off after 2 tokens")
 	path := filepath.Join(dir, "o", "n", "m-Q8_0.gguf")
 	assert.FileExists(t, path)
 	for answer, there := range map[string]bool{"\n": true, "n\n": true, "\x04": true} {

@@ -149,7 +149,7 @@ func TestPageOfStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var stderr strings.Builder
 	progress := clitest.WriterFunc(func(b []byte) (int, error) {
-		if strings.Contains(string(b), "50% of 8") {
+		if strings.Contains(string(b), "4 of 8") {
 			stop()
 		}
 		return stderr.Write(b)

@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
@@ -67,6 +68,18 @@ func TestServedCloud(t *testing.T) {
 	stop()
 	_, models := clitest.StartServe(t, "-m", m).Ask(t, "/v1/models", "")
 	assert.NotContains(t, models, "cloud")
+}
+
+// TestExtent: which tokens the large model is asked for, in words.
+func TestExtent(t *testing.T) {
+	for want, c := range map[string]openai.Cloud{
+		"which verifies every token":            {Verify: true, Budget: 0.07},
+		"asked for at most 7% of the tokens":    {Budget: 0.07, Policy: "margin"},
+		"asked where the confidence is below 0": {Threshold: new(float64), Policy: "margin"},
+		"asked by the policy always":            {Policy: "always"},
+	} {
+		assert.Equal(t, want, extent(c))
+	}
 }
 
 // otherModel writes a tiny model with other metadata, which put writes, and returns its path.

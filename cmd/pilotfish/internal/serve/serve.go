@@ -205,7 +205,8 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	fmt.Fprintf(a.Stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
 	if o.Cloud != nil {
 		c := o.Cloud()
-		fmt.Fprintf(a.Stderr, "large model: %s at %s\n", cmp.Or(c.Model, "not connected yet"), c.To)
+		fmt.Fprintf(a.Stderr, "large model: %s at %s, %s\n", cmp.Or(cli.Harmless(c.Model), "not connected yet"), c.To,
+			extent(c))
 	}
 	if o.Page {
 		fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.url(), "v1"))

@@ -97,3 +97,16 @@ func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
 			Policy: string(by.Policy), Threshold: by.Threshold, Budget: by.Budget, Verify: r.Verify}
 	}
 }
+
+// extent says which tokens a large model is asked for.
+func extent(c openai.Cloud) string {
+	switch {
+	case c.Verify:
+		return "which verifies every token"
+	case c.Budget > 0:
+		return fmt.Sprintf("asked for at most %s of the tokens", group.Share(c.Budget))
+	case c.Threshold != nil:
+		return fmt.Sprintf("asked where the confidence is below %v", *c.Threshold)
+	}
+	return "asked by the policy " + c.Policy
+}
