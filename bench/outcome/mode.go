@@ -26,7 +26,7 @@ type kind int
 
 const (
 	local       kind = iota // the small model alone
-	Cloud                   // the large model alone, its text streamed over HTTP
+	Cloud                   // the large model alone, its text streamed
 	Paper                   // serial routing as by She et al.: HTTP, the whole text as JSON with each question
 	Routed                  // over our protocol
 	Verified                // the same, with verification of each token
@@ -39,7 +39,7 @@ const maxDrafted = 64
 
 // ModesHelp explains the names of modes to users.
 const ModesHelp = `  local        the small model alone
-  cloud        the large model alone, its text streamed over HTTP
+  cloud        the large model alone, its text streamed
   paper        routing as in the paper: wait for each answer, over HTTP, sending the whole text each time
   serial       wait for each answer, over our protocol
   pipelined-N  keep drafting while answers are pending, from N guesses at each answer, or from as many as pay off
@@ -54,7 +54,7 @@ our protocol, without a router and without answers ahead:
   speculative-K  the small model drafts K tokens and waits; the large one says which are accepted and what follows
   overlapped-K   the same, but drafting continues meanwhile
 
-HTTP is subject to the round trip of the link, but not to its losses or traces.`
+cloud and paper are subject to the round trip of the link, but not to its losses or traces.`
 
 // ParseMode returns the mode of a name: [ModesHelp] lists them.
 func ParseMode(name string) (Mode, error) {
@@ -138,9 +138,6 @@ func (m Mode) Asks() bool { return m.Routes() || m.Kind == Speculative }
 // OverLink reports whether the emulated link carries our protocol. HTTP has a separate link, which only has a round
 // trip.
 func (m Mode) OverLink() bool { return m.Kind == Routed || m.Verifies() }
-
-// OverHTTP reports whether requests to the large model use HTTP.
-func (m Mode) OverHTTP() bool { return m.Kind == Cloud || m.Kind == Paper }
 
 // Pipelined reports whether drafting continues while answers are under way.
 func (m Mode) Pipelined() bool { return m.pipelined }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -126,9 +125,9 @@ func TestGivenBack(t *testing.T) {
 		_, _, err = s.Dial(connected{context.Background()}, 0)
 		assert.ErrorIs(t, err, context.Canceled, "there is a connection, and no session")
 		assert.NoError(t, s.Verifies(t.Context()))
-		w, err := StartWeb(edge, s.Direct(), 0, 0)
+		w, err := StartWeb(edge, s.Direct(), 0)
 		require.NoError(t, err)
-		_, err = w.Streamed(t.Context(), "a", 2, func() {})
+		_, err = w.Paper(func([]int32) string { return "a" }).Ask(t.Context(), draft.Question{})
 		require.NoError(t, err)
 		w.Close()
 		assert.NoError(t, s.Close())
@@ -195,29 +194,26 @@ func TestStage(t *testing.T) {
 // TestWebRefuses: a request that cannot be read or continued gives an error with the status and the path.
 func TestWebRefuses(t *testing.T) {
 	edge := tiny(t, nil)
-	w, err := StartWeb(edge, edgeless{}, 0, 0)
+	w, err := StartWeb(edge, edgeless{}, 0)
 	require.NoError(t, err)
 	defer w.Close()
-	_, err = w.Streamed(t.Context(), strings.Repeat("too long ", 500), 3, func() {})
-	assert.Error(t, err, "a text that the model cannot continue is an error, not an empty answer")
 	r := httptest.NewRequest("POST", "/next", strings.NewReader("no JSON"))
-	for _, handle := range []http.HandlerFunc{w.next, w.stream} {
-		said := httptest.NewRecorder()
-		handle(said, r)
-		assert.Equal(t, http.StatusBadRequest, said.Code)
-	}
-	_, err = w.Paper(func([]int32) string { return "a" }).Ask(t.Context(), draft.Question{})
+	said := httptest.NewRecorder()
+	w.next(said, r)
+	assert.Equal(t, http.StatusBadRequest, said.Code)
+	paper := w.Paper(func([]int32) string { return "a" })
+	_, err = paper.Ask(t.Context(), draft.Question{})
 	assert.ErrorContains(t, err, "/next: 500 Internal Server Error: no answer")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = w.Streamed(gone, "a", 3, func() {})
+	_, err = paper.Ask(gone, draft.Question{})
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
 // TestWebPrompt: the text of a request is tokenized as it is, including blanks at its ends.
 func TestWebPrompt(t *testing.T) {
 	edge, asked := tiny(t, nil), new(hearing)
-	w, err := StartWeb(edge, asked, 0, 0)
+	w, err := StartWeb(edge, asked, 0)
 	require.NoError(t, err)
 	defer w.Close()
 	const text = " a b\n"
@@ -239,7 +235,7 @@ func (h *hearing) Ask(_ context.Context, q draft.Question) (draft.Answer, error)
 // TestPaperBytes: the baseline counts the bytes of its bodies.
 func TestPaperBytes(t *testing.T) {
 	edge := tiny(t, nil)
-	w, err := StartWeb(edge, fixedCloud(77), 0, 0)
+	w, err := StartWeb(edge, fixedCloud(77), 0)
 	require.NoError(t, err)
 	defer w.Close()
 	a, err := w.Paper(func(ids []int32) string { return strings.Repeat("a", len(ids)) }).Ask(t.Context(),
@@ -249,90 +245,19 @@ func TestPaperBytes(t *testing.T) {
 		BytesDown: len(`{"token":77,"text":""}` + "\n"), Reply: terms.Reply{Token: 77}}, a)
 }
 
-// TestWebTimes: an answer over HTTP takes a round trip, and each token of a stream its pace.
+// TestWebTimes: an answer over HTTP takes a round trip.
 func TestWebTimes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		const rtt, pace = 60 * time.Millisecond, 40 * time.Millisecond
+		const rtt = 60 * time.Millisecond
 		edge, l := tiny(t, nil), bubble.NewListener()
 		dial := func(context.Context, string, string) (net.Conn, error) { return l.Dial() }
-		w := serveWeb(l, dial, edge, fixedCloud(77), rtt, pace)
+		w := serveWeb(l, dial, edge, fixedCloud(77), rtt)
 		defer w.Close()
 		began := time.Now()
 		_, err := w.Paper(func([]int32) string { return "a" }).Ask(t.Context(), draft.Question{})
 		require.NoError(t, err)
 		assert.Equal(t, rtt, time.Since(began))
-		began = time.Now()
-		calls := 0
-		got, err := w.Streamed(t.Context(), "a", 3, func() { calls++ })
-		require.NoError(t, err)
-		assert.Equal(t, rtt+time.Duration(len(got.IDs))*pace, time.Since(began))
-		assert.True(t, len(got.IDs) == 3 || got.End && len(got.IDs) < 3, "%+v", got)
-		assert.Equal(t, len(got.IDs), calls)
-		tokens, err := edge.Tokenizer()
-		require.NoError(t, err)
-		assert.Equal(t, tokens.Decode(got.IDs), got.Text)
 	})
-}
-
-// TestWebStream: a stream is complete with the line that says why it ended. Its bytes are those of the bodies.
-func TestWebStream(t *testing.T) {
-	const one, two = `{"token":5,"text":"a "}` + "\n", `{"token":6,"text":"<b>"}` + "\n"
-	for said, want := range map[string]struct {
-		streamed
-		shown int
-		err   error
-	}{
-		one + two + `{"stop":"end"}`:    {streamed{[]int32{5, 6}, "a <b>", true, 0, 0}, 2, nil},
-		one + two + `{"stop":"length"}`: {streamed{[]int32{5, 6}, "a <b>", false, 0, 0}, 2, nil},
-		`{"stop":"end"}`:                {streamed{nil, "", true, 0, 0}, 0, nil},
-		one:                             {streamed{}, 1, io.ErrUnexpectedEOF},
-		one + `{"token":`:               {streamed{}, 1, io.ErrUnexpectedEOF},
-		"":                              {streamed{}, 0, io.ErrUnexpectedEOF},
-	} {
-		var asked string
-		server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-			b, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			asked = strings.Join([]string{r.Method, r.URL.Path, r.Header.Get("Content-Type"), string(b)}, " ")
-			_, _ = io.WriteString(out, said)
-		}))
-		w, shown := &Web{url: server.URL, client: server.Client()}, 0
-		got, err := w.Streamed(t.Context(), "x\n", 7, func() { shown++ })
-		server.Close()
-		const body = `{"text":"x\n","max_tokens":7}`
-		assert.Equal(t, "POST /stream application/json "+body, asked)
-		assert.ErrorIs(t, err, want.err, said)
-		assert.Equal(t, want.shown, shown)
-		if err == nil {
-			want.Up, want.Down = len(body), len(said)
-		}
-		assert.Equal(t, want.streamed, got, said)
-	}
-}
-
-// TestWebPace: the time that a token takes to compute and to write is part of its pace.
-func TestWebPace(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		const pace, write = 40 * time.Millisecond, 10 * time.Millisecond
-		w := &Web{large: tiny(t, nil), pace: pace}
-		out := slowRecorder{httptest.NewRecorder(), write}
-		began := time.Now()
-		w.stream(out, httptest.NewRequest("POST", "/stream", strings.NewReader(`{"text":"a","max_tokens":5}`)))
-		tokens := strings.Count(out.Body.String(), "\n") - 1
-		require.Greater(t, tokens, 1)
-		assert.Equal(t, time.Duration(tokens)*pace+2*write, time.Since(began), "and the last token and the end")
-	})
-}
-
-// slowRecorder takes a while for each write.
-type slowRecorder struct {
-	*httptest.ResponseRecorder
-	takes time.Duration
-}
-
-func (s slowRecorder) Write(b []byte) (int, error) {
-	time.Sleep(s.takes)
-	return s.ResponseRecorder.Write(b)
 }
 
 // edgeless is a cloud that always fails.

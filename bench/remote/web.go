@@ -22,7 +22,6 @@ type Web struct {
 	large  *engine.Engine
 	answer draft.Cloud // the next token for a context
 	rtt    time.Duration
-	pace   time.Duration
 	server *http.Server
 	client *http.Client
 	url    string
@@ -31,34 +30,31 @@ type Web struct {
 
 // webText is a request: the whole text so far, with special tokens as text.
 type webText struct {
-	Text      string `json:"text"`
-	MaxTokens int    `json:"max_tokens,omitempty"`
+	Text string `json:"text"`
 }
 
-// webToken is an answer, or one of the lines of a stream.
+// webToken is an answer.
 type webToken struct {
 	Token int32  `json:"token"`
 	Text  string `json:"text"`
-	Stop  string `json:"stop,omitempty"` // in the last line of a stream, which has no token: why the text ended
 }
 
-// StartWeb starts a server. A streamed text arrives at one token per pace.
-func StartWeb(large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration) (*Web, error) {
+// StartWeb starts a server.
+func StartWeb(large *engine.Engine, answer draft.Cloud, rtt time.Duration) (*Web, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	return serveWeb(l, new(net.Dialer).DialContext, large, answer, rtt, pace), nil
+	return serveWeb(l, new(net.Dialer).DialContext, large, answer, rtt), nil
 }
 
 // serveWeb starts a server on a listener, which dial connects to.
 func serveWeb(l net.Listener, dial func(_ context.Context, network, addr string) (net.Conn, error),
-	large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration) *Web {
-	w := &Web{large: large, answer: answer, rtt: rtt, pace: pace, url: "http://" + l.Addr().String(),
+	large *engine.Engine, answer draft.Cloud, rtt time.Duration) *Web {
+	w := &Web{large: large, answer: answer, rtt: rtt, url: "http://" + l.Addr().String(),
 		done: make(chan error, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /next", w.next)
-	mux.HandleFunc("POST /stream", w.stream)
 	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: dial}}
 	go func() { w.done <- w.server.Serve(l) }()
@@ -73,7 +69,7 @@ func (w *Web) Close() {
 }
 
 func (w *Web) next(out http.ResponseWriter, r *http.Request) {
-	ids, _, err := w.read(r)
+	ids, err := w.read(r)
 	if err != nil {
 		http.Error(out, err.Error(), http.StatusBadRequest)
 		return
@@ -86,42 +82,14 @@ func (w *Web) next(out http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(out).Encode(webToken{Token: a.Token})
 }
 
-// stream answers with the continuation of a text, a line per token.
-func (w *Web) stream(out http.ResponseWriter, r *http.Request) {
-	ids, most, err := w.read(r)
-	if err != nil {
-		http.Error(out, err.Error(), http.StatusBadRequest)
-		return
-	}
-	s, err := w.large.NewSession()
-	if err != nil {
-		http.Error(out, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	flush := http.NewResponseController(out)
-	due := time.Now()
-	for t, err := range s.Generate(r.Context(), ids, terms.Settings{MaxTokens: most, Lookup: -1}) {
-		if err != nil {
-			// cut the stream, so that the client sees an error: a return would end it regularly
-			panic(http.ErrAbortHandler)
-		}
-		due = due.Add(w.pace)
-		time.Sleep(time.Until(due))
-		json.NewEncoder(out).Encode(webToken{Token: t.ID, Text: t.Text})
-		flush.Flush()
-	}
-	json.NewEncoder(out).Encode(webToken{Stop: s.Summary().Stop})
-}
-
 // read reads the text of a request after a round trip, and tokenizes it.
-func (w *Web) read(r *http.Request) (ids []int32, most int, err error) {
+func (w *Web) read(r *http.Request) ([]int32, error) {
 	time.Sleep(w.rtt)
 	var q webText
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	ids, err = w.large.RawPrompt(q.Text)
-	return ids, q.MaxTokens, err
+	return w.large.RawPrompt(q.Text)
 }
 
 // post sends a request and returns the response body, and the size of the request in bytes.
@@ -172,37 +140,4 @@ func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, er
 	}
 	return draft.Answer{Prefilled: len(q.Context), BytesUp: up, BytesDown: len(b),
 		Reply: terms.Reply{Token: t.Token}}, nil
-}
-
-// streamed is a whole streamed answer.
-type streamed struct {
-	IDs      []int32
-	Text     string
-	End      bool // an end token was decoded after it
-	Up, Down int  // payload bytes
-}
-
-// Streamed reads a whole streamed answer. It calls shown with each token.
-func (w *Web) Streamed(ctx context.Context, text string, most int, shown func()) (got streamed, err error) {
-	body, up, err := w.post(ctx, "/stream", webText{Text: text, MaxTokens: most})
-	if err != nil {
-		return got, err
-	}
-	defer body.Close()
-	var all strings.Builder
-	for d := json.NewDecoder(body); ; {
-		var t webToken
-		switch err := d.Decode(&t); {
-		case err == io.EOF: // before the line with the reason
-			return streamed{}, io.ErrUnexpectedEOF
-		case err != nil:
-			return streamed{}, err
-		case t.Stop != "":
-			got.Text, got.End, got.Up, got.Down = all.String(), t.Stop == "end", up, int(d.InputOffset())
-			return got, nil
-		}
-		shown()
-		got.IDs = append(got.IDs, t.Token)
-		all.WriteString(t.Text)
-	}
 }

@@ -89,7 +89,7 @@ func NewPlayer(r *Recording) (*Player, error) {
 	return p, nil
 }
 
-// Special modes of a recording: the large model alone over HTTP and without a network, and the small model alone.
+// Special modes of a recording: the large model alone, streamed and at once, and the small model alone.
 const (
 	CloudMode     = "cloud"
 	ReferenceMode = "reference"

@@ -94,7 +94,7 @@ func TestTextsOfModes(t *testing.T) {
 	}
 	right := task.JudgeBy(func(string) bool { return true })
 	questions := []task.Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?", Grade: right}, {Text: "why?"}}
-	w, err := remote.StartWeb(large, stage.Direct(), 0, 0)
+	w, err := remote.StartWeb(large, stage.Direct(), 0)
 	require.NoError(t, err)
 	defer w.Close()
 	calls := 0

@@ -132,6 +132,23 @@ func TestKnownTimes(t *testing.T) {
 	}
 }
 
+// TestStreamed: a text of the large model alone takes a round trip, and the pace of each token, which includes the time
+// to compute it.
+func TestStreamed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		edge := tiny(t, nil)
+		o := Options{Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}}, Modes: modes(t, "cloud"),
+			MaxTokens: 5, RTT: 30 * time.Millisecond, CloudPace: 40 * time.Millisecond}
+		reports, err := Measure(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, []float64{230, 70}, []float64{reports[0].Samples[0].MS, reports[0].Samples[0].FirstToken})
+		ended, end := context.WithCancel(t.Context())
+		end()
+		_, err = Measure(ended, o)
+		assert.ErrorIs(t, err, context.Canceled)
+	})
+}
+
 // TestCellsAndTurns: repetitions, warm-up and variants: the number of asks per question, and the cell of each
 // report.
 func TestCellsAndTurns(t *testing.T) {

@@ -82,7 +82,7 @@ func (o *ReplayOptions) check() error {
 		case m.Kind == outcome.Paper || m.Margin > 0:
 			return fmt.Errorf("%w: mode %s, which is never recorded: measure it", ErrNotRecorded, m.Name)
 		case m.Kind == outcome.Cloud && !slices.Contains(recorded, m.Name):
-			return fmt.Errorf("%w: mode %s, which uses HTTP: record that mode as well", ErrNotRecorded, m.Name)
+			return fmt.Errorf("%w: mode %s, of which nothing is computed: record that mode as well", ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
 			return fmt.Errorf("%w: answers of the large model for mode %s: "+
 				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)
@@ -276,7 +276,7 @@ func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, mis
 	return a, missed, err
 }
 
-// alone returns the large model's own answer over HTTP: as recorded, with one round trip of the link, and its tokens at
+// alone returns the large model's own answer: as recorded, with one round trip of the link, and its tokens at
 // another pace.
 func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
 	found := d.Player.Found(d.m.Name, one.question)

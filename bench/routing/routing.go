@@ -63,8 +63,8 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	o.Repeat = max(o.Repeat, 1)
 	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions), cpu: result.CPUMeter(o.Parallel)}
 	b.total = len(o.Modes) * b.rounds
-	if slices.ContainsFunc(o.Modes, outcome.Mode.OverHTTP) {
-		w, err := remote.StartWeb(o.Large, o.Direct, o.RTT, o.CloudPace)
+	if slices.ContainsFunc(o.Modes, func(m outcome.Mode) bool { return m.Kind == outcome.Paper }) {
+		w, err := remote.StartWeb(o.Large, o.Direct, o.RTT)
 		if err != nil {
 			return nil, err
 		}
@@ -164,9 +164,12 @@ func (b *routing) ask(
 	var text string
 	switch m.Kind {
 	case outcome.Reference:
-		a.IDs, err = b.alone(ctx, prompt)
+		text, err = b.stream(ctx, prompt, 0, 0, &a)
 	case outcome.Cloud:
-		text, err = b.stream(ctx, prompt, &a, take)
+		text, err = b.stream(ctx, prompt, b.RTT, b.CloudPace, &a)
+		if take != nil && len(a.Shown) > 0 {
+			take.Streamed(a.Shown[0] - b.RTT)
+		}
 	default:
 		err = b.decode(ctx, m, s, prompt, &a, take, b.drawn(m, q))
 		text = s.session.Summary().Text
@@ -188,23 +191,32 @@ func (o *Options) Prompt(text string) ([]int32, error) {
 	return o.Edge.Chat(tokenizer.Message{Role: "user", Content: text})
 }
 
-// stream answers with the large model alone, and returns the text.
-func (b *routing) stream(ctx context.Context, prompt []int32, a *outcome.Answer, take *replay.Take) (string, error) {
-	t, err := b.Large.Tokenizer()
+// stream answers with the large model alone, and returns the text. After a wait for the round trip, each token arrives
+// at its pace, as in a stream over HTTP.
+func (b *routing) stream(
+	ctx context.Context, prompt []int32, rtt, pace time.Duration, a *outcome.Answer,
+) (string, error) {
+	s, err := b.Large.NewSession()
 	if err != nil {
 		return "", err
 	}
-	got, err := b.web.Streamed(ctx, spelled(t, prompt), b.MaxTokens, a.Show)
-	a.IDs, a.Tally.BytesUp, a.Tally.BytesDown = got.IDs, got.Up, got.Down
+	time.Sleep(rtt)
+	due := time.Now()
+	for t, err := range s.Generate(ctx, prompt, terms.Settings{MaxTokens: b.MaxTokens, Lookup: -1}) {
+		if err != nil {
+			return "", err
+		}
+		due = due.Add(pace)
+		time.Sleep(time.Until(due))
+		a.Show()
+		a.IDs = append(a.IDs, t.ID)
+	}
 	a.Tally.Prefilled, a.Tally.Tokens = len(prompt), len(a.IDs)
-	if got.End {
+	if s.Summary().Stop == engine.StopEnd {
 		a.Tally.Tokens++
 	}
 	a.Tally.Decoded = a.Tally.Tokens
-	if take != nil && len(a.Shown) > 0 {
-		take.Streamed(a.Shown[0] - b.RTT)
-	}
-	return got.Text, err
+	return s.Summary().Text, nil
 }
 
 // route returns the settings for decoding an answer in a mode, without its router.
@@ -253,19 +265,4 @@ const cloudAlone = "cloud"
 func needsReference(modes []outcome.Mode) bool {
 	return slices.ContainsFunc(modes, outcome.Mode.AsCloud) &&
 		!slices.ContainsFunc(modes, func(m outcome.Mode) bool { return m.Kind == outcome.Cloud })
-}
-
-// alone returns the large model's own answer.
-func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err error) {
-	s, err := b.Large.NewSession()
-	if err != nil {
-		return nil, err
-	}
-	for t, err := range s.Generate(ctx, prompt, terms.Settings{MaxTokens: b.MaxTokens, Lookup: -1}) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, t.ID)
-	}
-	return ids, nil
 }

@@ -101,18 +101,23 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 }
 
 // bounded sets, like run, the threshold of the router's certificate, or for models of the user the usual budget, if
-// neither a threshold nor a budget is given. It changes the flag, so that the report and the recording have it.
+// neither a threshold nor a budget is given. It changes the flags, so that the report and the recording have what is used.
 func (f *routingFlags) bounded(o *router.Options, users bool) error {
+	unused := f.flags.Lookup("budget")
 	switch {
-	case f.anyGiven("threshold budget"), o.Policy == router.Never, o.Policy == router.Always:
+	case unused.Changed:
+		return nil
+	case f.flags.Changed("threshold"), o.Policy == router.Never, o.Policy == router.Always:
 	case o.Policy == router.Learned && f.route.File.Certificate != nil:
 		o.Threshold = &f.route.Threshold
-		return f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold))
+		if err := f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold)); err != nil {
+			return err
+		}
 	case users:
 		o.Budget = group.DefaultBudget
 		return f.flags.Set("budget", fmt.Sprint(o.Budget))
 	}
-	return nil
+	return unused.Value.Set("0")
 }
 
 func parseModes(list string) ([]outcome.Mode, error) {

@@ -153,7 +153,8 @@ func (f *routingFlags) asRecorded(p *replay.Player) error {
 	for name := range strings.FieldsSeq(decoding) {
 		flag, recorded := f.flags.Lookup(name), p.Run.Flags[name]
 		isRule := name == "policy" || name == "threshold" || name == "budget"
-		if flag.Changed || recorded == "" || recorded == flag.DefValue || isRule && rule {
+		unset := recorded == "" || recorded == flag.DefValue && name != "budget" || recorded == "0" && isRule
+		if flag.Changed || unset || isRule && rule {
 			continue
 		}
 		if err := flag.Value.Set(recorded); err != nil {

@@ -81,6 +81,19 @@ func TestReplayEffects(t *testing.T) {
 	})
 }
 
+// TestReplayBudget: a recorded budget is used again, also the usual one; 0 says that there was none.
+func TestReplayBudget(t *testing.T) {
+	for recorded, want := range map[string]float64{"0.07": 0.07, "0.2": 0.2, "0": 0} {
+		var f routingFlags
+		c := &cobra.Command{Use: "routing"}
+		f.register(c, speeds{})
+		f.recording.register(c)
+		r, _, err := f.replayOptions(recordingOf(map[string]string{"budget": recorded}))
+		require.NoError(t, err)
+		assert.Equal(t, want, r.Router.Budget)
+	}
+}
+
 // TestReplayRun: a replay is described by the machine, the date and the flags of its recording, except for other links
 // and paces.
 func TestReplayRun(t *testing.T) {
