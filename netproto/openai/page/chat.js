@@ -34,11 +34,8 @@ async function copy(text) {
 }
 
 function copyButton(what, text) {
-  const b = button("Copy", "Copy " + what, async () => {
-    say(await copy(text()) ? "Copied " + what : "This browser does not allow copying " + what);
-    b.focus();
-  });
-  return b;
+  return button("Copy", "Copy " + what, async () =>
+    say(await copy(text()) ? "Copied " + what : "This browser does not allow copying " + what));
 }
 
 // codeBox appends a box for a block of code, and returns the element for its text.
@@ -128,6 +125,7 @@ function showServer(name) {
   state(!cloud ? "on this device" : cloud.connected ? "connected to " + cloud.to : cloud.to + " cannot be reached",
     cloud && !cloud.connected ? "down" : "up");
   $("keep").hidden = !cloud;
+  document.body.classList.toggle("alone", !cloud);
   $("local").disabled = Boolean(cloud?.verify); // the server would refuse it
 }
 
@@ -211,9 +209,8 @@ function truncate(from) {
 
 function remove(t) {
   if (running?.turn === t) running.stop.abort();
-  const later = turns.splice(turns.indexOf(t));
+  turns.splice(turns.indexOf(t), 1);
   for (const part of [t.asked, t.shown]) part.all.remove();
-  turns.push(...later.slice(1));
   $("hello").hidden = turns.length > 0;
   say("Deleted a question and its answer");
   $("question").focus();
@@ -321,7 +318,8 @@ function about(t, stopped) {
   const count = (is) => t.tokens.filter((x) => is(x.of)).length, n = t.tokens.length;
   const late = count((x) => x.asked && x.origin === "edge-timeout"), unchecked = count((x) => x.unverified);
   const parts = [n === 1 ? "1 token" : n + " tokens"];
-  if (cloud) parts.push("asked " + count((x) => x.asked || x.origin === "cloud") + ", changed " + count((x) => x.edge_text));
+  const asked = cloud?.verify ? "verified" : "asked " + count((x) => x.asked || x.origin === "cloud");
+  if (cloud) parts.push(asked + ", changed " + count((x) => x.edge_text));
   if (late > 0) parts.push(late + " not answered in time");
   if (unchecked > 0) parts.push(unchecked + " not verified in time");
   if (n > 1) parts.push(((n - 1) / (performance.now() - t.begun) * 1000).toFixed(1) + " tokens/s");
@@ -353,7 +351,7 @@ async function answer(t, other) {
       p.append(button("Retry", "Retry the answer", () => again(t, false)));
     }
   });
-  if (t.tokens.some((x) => x.of.origin === "cloud" || x.of.asked)) $("legend").hidden = false;
+  if (cloud && t.tokens.some((x) => x.of.origin === "cloud" || x.of.asked)) $("legend").hidden = false;
   if (running?.turn !== t) return; // deleted, or another chat
   running = null;
   busy(false);
@@ -371,13 +369,14 @@ function busy(is) {
 // The token under the pointer or the focus.
 
 function explain(t) {
-  const sure = " The small model's confidence: " + percent(t.confidence) + ".";
+  if (!cloud) return "The model's confidence: " + percent(t.confidence) + ".";
+  const sure = cloud.policy === "always" ? "" : " The small model's confidence: " + percent(t.confidence) + ".";
   if (t.unverified) return "The small model's: the large one did not verify it in time." + sure;
-  if (t.origin === "cloud" && t.edge_text) return `The large model's, in place of the small one's “${t.edge_text}”.` + sure;
-  if (t.origin === "cloud") return (cloud ? "Both models': the large one was asked, and agrees." : "The large model's.") + sure;
+  if (t.edge_text) return `The large model's, in place of the small one's “${t.edge_text}”.` + sure;
+  if (t.origin === "cloud") return "Both models': the large one was asked, and agrees." + sure;
   if (t.asked) return "The small model's: the large one was asked, and did not answer in time." + sure;
-  if (t.origin === "edge-timeout") return "The small model's: the large one had not answered before, and was not asked." + sure;
-  return "The small model's" + (cloud?.verify ? ", verified by the large one." : ".") + sure;
+  if (t.origin === "edge-timeout") return "The small model's: the large one was not asked, as it had been late." + sure;
+  return "The small model's" + (cloud.verify ? ", verified by the large one." : ".") + sure;
 }
 
 function showTip(e) {
@@ -453,8 +452,11 @@ $("fresh").addEventListener("click", () => {
   $("legend").hidden = true;
   busy(false);
 });
-$("local").addEventListener("change", (e) => say(e.target.checked ? "From the next message on, this conversation stays here."
-  : turns.some((t) => t.local) ? "This conversation has messages that stay here, so all of it does. A new chat does not." : ""));
+$("local").addEventListener("change", (e) => {
+  const stays = turns.some((t) => t.local);
+  say(e.target.checked ? "From the next message on, this conversation stays on this device."
+    : stays ? "This conversation has messages that stay here, so all of it does. A new chat does not." : "");
+});
 $("colours").addEventListener("change", (e) => document.body.classList.toggle("coloured", e.target.checked));
 $("key").addEventListener("submit", (e) => {
   e.preventDefault();

@@ -47,28 +47,28 @@ function kindOf(t) {
 // Marker appends parts of a source text to elements, in spans by token.
 class Marker {
   constructor(source, tokens) {
-    Object.assign(this, { source, tokens, at: 0, next: 0 }); // tokens: {start, end, of}
+    Object.assign(this, { source, tokens, at: 0, end: source.length, next: 0 }); // tokens: {start, end, of}
   }
 
-  // from continues the search at a place of the source.
-  from(at) {
-    if (at < this.at) this.next = 0;
-    this.at = at;
+  // within goes on to a part of the source.
+  within(from, end = this.end) {
+    this.at = Math.max(this.at, from);
+    this.end = end;
   }
 
   // add appends a text, which is a part of the source, perhaps with other blanks or without escapes.
   add(text, into) {
     for (const line of text.split(/(?<=\n)/)) {
-      const found = this.source.indexOf(line, this.at);
-      if (found >= 0 && found - this.at < 500) {
-        this.at = found;
+      const found = this.source.slice(this.at, this.end).indexOf(line);
+      if (found >= 0) {
+        this.at += found;
         this.#put(line, into);
         continue;
       }
       for (const c of line) {
-        const near = this.source.slice(this.at, this.at + 50).indexOf(c);
-        if (near >= 0) this.at += near;
-        this.#put(c, into, near >= 0);
+        const near = this.source.slice(this.at, this.end).indexOf(c);
+        if (near >= 0 && near < 50) this.at += near;
+        this.#put(c, into, near >= 0 && near < 50);
       }
     }
   }
@@ -107,7 +107,7 @@ function build(tokens, into, marker, lines, codeBox) {
   const open = [into];
   for (const t of tokens) {
     const top = open.at(-1);
-    if (t.map && t.nesting >= 0) marker.from(Math.max(lines[t.map[0]], t.type === "inline" ? marker.at : 0));
+    if (t.map && t.nesting >= 0) marker.within(lines[t.map[0]]);
     if (t.nesting < 0) open.pop();
     else if (t.nesting > 0 && t.hidden) open.push(top); // the paragraph of an item of a dense list
     else if (t.type === "table_open") open.push(top.appendChild(make("div", "table")).appendChild(make("table")));
@@ -123,9 +123,9 @@ function build(tokens, into, marker, lines, codeBox) {
   }
 }
 
-// View shows a Markdown text that grows. What is above the last block is built once.
+// View shows a Markdown text that grows. Blocks that stay the same are built once.
 class View {
-  #blocks = []; // {source, node}
+  #blocks = []; // {source, node, and where it is}
   constructor(into, codeBox) {
     Object.assign(this, { into, codeBox });
   }
@@ -136,11 +136,12 @@ class View {
     for (let at = 0; (at = text.indexOf("\n", at) + 1) > 0;) lines.push(at);
     const blocks = plain ? [] : this.#split(markdown.parse(text, {}), text, lines);
     let n = 0; // blocks that stay as they are
-    while (n < blocks.length - 1 && blocks[n].source === this.#blocks[n]?.source) n++;
+    while (n < blocks.length && blocks[n].source === this.#blocks[n]?.source) n++;
     for (const old of this.#blocks.splice(n)) old.node.remove();
     const marker = new Marker(text, tokens);
     for (const b of blocks.slice(n)) {
       const box = make("div");
+      marker.within(b.from, b.end);
       build(b.tokens, box, marker, lines, this.codeBox);
       b.node = box.childElementCount === 1 ? box.firstChild : box;
       this.into.append(b.node);
@@ -157,8 +158,8 @@ class View {
     const blocks = [];
     for (const t of tokens) {
       if (t.level === 0 && t.nesting >= 0) {
-        const [from, to] = t.map;
-        blocks.push({ source: text.slice(lines[from], lines[to] ?? text.length), tokens: [] });
+        const from = lines[t.map[0]], end = lines[t.map[1]] ?? text.length;
+        blocks.push({ source: text.slice(from, end), from, end, tokens: [] });
       }
       blocks.at(-1).tokens.push(t);
     }
