@@ -38,7 +38,10 @@ func TestWrapped(t *testing.T) {
 		"a 日本語日本":           "a 日本語日\n本\n",
 		"ab \U0001F468\u200d\U0001F469\u200d\U0001F467 cd ef": "ab \U0001F468\u200d\U0001F469\u200d\U0001F467 cd\nef\n",
 		"cafe\u0301 cafe\u0301 x":                             "cafe\u0301 cafe\u0301\nx\n",
-		"- one two three\nfour":                               "- one two\n  three\nfour\n",
+		"- one two three\nfour five six":                      "- one two\n  three\nfour five\nsix\n",
+		"         one two":                                    "     one\n     two\n",
+		"   1000. one two":                                    "   1000.\n     one\n     two\n",
+		"a\n   ":                                              "a\n\n",
 		"  * one two three":                                   "  * one\n    two\n    three\n",
 		"10. one two":                                         "10. one\n    two\n",
 		"> one two three":                                     "> one two\n  three\n",
@@ -90,13 +93,18 @@ func TestMarkdownStyle(t *testing.T) {
 func TestWrapperResized(t *testing.T) {
 	var out strings.Builder
 	columns := 20
-	w := &Wrapper{out: &out, columns: func() int { return columns }}
-	for _, to := range []int{20, 12, 30} {
-		columns = to
-		_, err := w.Write([]byte("one two three four "))
+	w := &Wrapper{out: &out, columns: func() int { return columns }, plain: true}
+	for _, c := range []struct {
+		columns int
+		text    string
+	}{{20, "one two three four five"}, {12, " six seven"}, {30, " eight nine "}, {40, "\n            - ten end"},
+		{10, " twe x "}} {
+		columns = c.columns
+		_, err := w.Write([]byte(c.text))
 		require.NoError(t, err)
 	}
-	assert.Equal(t, "one two three four one\ntwo three four one two three", out.String())
+	assert.Equal(t, "one two three four five\nsix seven eight nine\n            - ten\n     end\n     twe",
+		out.String())
 }
 
 // TestWrapperHolds: a word is written when its end is known, also if it is longer than a line; lines that are whole are
@@ -125,6 +133,7 @@ func FuzzWrapper(f *testing.F) {
 		"* \U0001F1E9\U0001F1EA\U0001F468\u200d\U0001F469 > a_b_ - c", "> |a|b| https://example.org/a/b?c=d#e"} {
 		f.Add(s, uint8(20), uint64(1))
 	}
+	f.Add(strings.Repeat("words ", 60), uint8(200), uint64(1))
 	sequence := regexp.MustCompile("\x1b\\[[0-9;]+m")
 	space := regexp.MustCompile(`\s`)
 	f.Fuzz(func(t *testing.T, text string, columns uint8, seed uint64) {
