@@ -104,8 +104,8 @@ type RouterOptions struct {
 //
 // Of any ten consecutive answers of three tokens or more, at most the share of the budget is asked for; a budget below
 // 6.9% takes more of them. Concurrent answers may exceed it together; the next ones then ask less. Questions without a
-// reply and verified answers do not count. If the caller's [Router] calls one of [NewRouter], the balance does not change: the
-// budget is kept within each answer.
+// reply and verified answers do not count. If the caller's [Router] calls one of [NewRouter], the balance does not
+// change: the budget is kept within each answer.
 type Balance = router.Balance
 
 // DefaultBudget is the default share of tokens that is asked for.

@@ -39,7 +39,8 @@ func (s *Session) CopyKV(ctx context.Context, from *Session, most int) error {
 }
 
 // SaveKV writes the tokens of the conversation up to the last answer, with the keys and values that were computed for
-// them. A chat that begins with the same messages and reads them with [Chat.LoadKV] continues as this one would.
+// them, but not its messages: keep [Chat.Messages], too. A chat that begins with the same [ChatOptions].Messages and
+// reads what was written with [Chat.LoadKV] continues as this one would.
 func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	c.mu.Lock()
 	ids := c.ids
@@ -51,8 +52,9 @@ func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// LoadKV continues with the keys and values that [Chat.SaveKV] has written for a chat with the same messages. It fails
-// if the messages differ, or for the reasons of [Session.LoadKV]. After an error the chat continues without them.
+// LoadKV continues with the keys and values that [Chat.SaveKV] has written for a chat with the same messages, which
+// [ChatOptions].Messages must have again. It fails if they differ, or for the reasons of [Session.LoadKV]. After an
+// error the chat continues without them.
 func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
 	ids, err := c.s.LoadKV(ctx, r)
 	if err != nil {

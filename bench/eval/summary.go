@@ -85,8 +85,8 @@ type Report struct {
 	Policies  []Area      // for policies with a curve
 }
 
-// Gain says in a line how often the best run with at most this share of the tokens from the large model is right, and each
-// model alone; "" without such a run, or if answers are not graded.
+// Gain says in a line how often the best run with at most this share of the tokens from the large model is right, and
+// each model alone; "" without such a run, or if answers are not graded.
 func (r *Report) Gain(share float64) string {
 	var best *RunReport
 	alone := ""

@@ -23,34 +23,6 @@ func GPUs() []GPU {
 	}
 }
 
-// Called returns the GPU with a name of Metal, such as "Apple M4 Pro". The name does not determine the number of cores
-// (an M1 has 7 or 8, an M4 8 or 10, an M4 Pro 16 or 20, an M4 Max 32 or 40): the figures are those of the larger one.
-func Called(name string) (g GPU, known bool) {
-	for _, g := range GPUs() {
-		if name == "Apple "+g.Chip {
-			return g, true
-		}
-	}
-	return GPU{}, false
-}
-
-// Constants are the assumptions of a prediction, for every GPU.
-type Constants struct {
-	Streaming float64 `json:"streaming"`    // share of the bandwidth that long reads achieve
-	Latency   float64 `json:"latency_us"`   // from a read that misses all caches to its data
-	Cache     float64 `json:"cache_bytes"`  // that a core fetches per cycle from the shared cache
-	Step      float64 `json:"step_us"`      // added by a dispatch that waits for the previous one
-	Lanes     int     `json:"instructions"` // of single lanes that a core starts per cycle
-	Threads   int     `json:"core_threads"` // that a core can hold
-}
-
-// Assumed returns the constants that are used.
-func Assumed() Constants {
-	return Constants{
-		Streaming: streaming, Latency: latency, Cache: cache, Step: step, Lanes: lanes, Threads: coreThreads,
-	}
-}
-
 // Figures for all of these GPUs, with their sources.
 const (
 	// lanes is how many instructions of single lanes a core starts per cycle: metal-benchmarks, 4 schedulers of 32

@@ -63,23 +63,13 @@ func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) 
 	if err != nil {
 		return Plan{}, err
 	}
-	return predict(ctx, g, f, [][]byte{blank[:cap(blank)]}, gguf.F16, n)
-}
-
-// PredictFile predicts it for the model of a file, with keys and values of type kv.
-func PredictFile(ctx context.Context, g GPU, f *gguf.File, kv gguf.Type, n int) (Plan, error) {
-	return predict(ctx, g, f, f.Mappings(), kv, n)
-}
-
-func predict(ctx context.Context, g GPU, f *gguf.File, mapped [][]byte, kv gguf.Type, n int) (Plan, error) {
 	p := Plan{GPU: g, Context: n}
-	all, err := encode(ctx, f, mapped, kv, n)
+	all, err := encode(ctx, f, [][]byte{blank[:cap(blank)]}, n)
 	if err != nil {
 		return p, err
 	}
-	_, kvBytes := kv.Block()
 	for _, d := range all {
-		w, err := workOf(d, n, kvBytes)
+		w, err := workOf(d, n)
 		if err != nil {
 			return p, err
 		}
@@ -106,15 +96,15 @@ func (p *Plan) add(w Work) {
 }
 
 // encode returns the dispatches for the last token of a text of n tokens.
-func encode(ctx context.Context, f *gguf.File, mapped [][]byte, kv gguf.Type, n int) ([]record.Dispatch, error) {
+func encode(ctx context.Context, f *gguf.File, mapped [][]byte, n int) ([]record.Dispatch, error) {
 	under := record.Open()
-	err := pass(ctx, under, f, mapped, kv, n, func() { under.Take() })
+	err := pass(ctx, under, f, mapped, n, func() { under.Take() })
 	return under.Take(), err
 }
 
 // pass evaluates a text of n tokens on a device, and calls last before the last one.
 func pass(
-	ctx context.Context, under metal.Device, f *gguf.File, mapped [][]byte, kv gguf.Type, n int, last func(),
+	ctx context.Context, under metal.Device, f *gguf.File, mapped [][]byte, n int, last func(),
 ) (err error) {
 	d, err := gpu.New(under, gpu.Options{Mapped: mapped})
 	if err != nil {
@@ -125,7 +115,7 @@ func pass(
 	if err != nil {
 		return err
 	}
-	c, err := m.NewCache(n, kv)
+	c, err := m.NewCache(n, gguf.F16)
 	if err != nil {
 		return err
 	}

@@ -81,26 +81,6 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestFile: a prediction for a file is that for its shape. Larger keys and values are as many more bytes.
-func TestFile(t *testing.T) {
-	s, g := shape(t, "0.5b", "q4_0"), GPUs()[1]
-	blank, err := s.Blank()
-	require.NoError(t, err)
-	f, err := gguf.Parse(blank)
-	require.NoError(t, err)
-	want, err := Predict(t.Context(), g, s, 10)
-	require.NoError(t, err)
-	half, err := predict(t.Context(), g, f, [][]byte{blank[:cap(blank)]}, gguf.F16, 10)
-	require.NoError(t, err)
-	assert.Equal(t, want, half)
-	whole, err := predict(t.Context(), g, f, [][]byte{blank[:cap(blank)]}, gguf.F32, 10)
-	require.NoError(t, err)
-	keys := int64(s.Layers * 2 * 10 * 64 * s.KVHeads)
-	assert.Equal(t, half.Bytes+2*keys, whole.Bytes, "4 bytes instead of 2")
-	assert.InDelta(t, 1e6, whole.Micros*whole.Tokens, 1e-6)
-	assert.Equal(t, g, whole.GPU)
-}
-
 // TestTime: each limit, computed by hand.
 func TestTime(t *testing.T) {
 	g := GPU{Cores: 10, GHz: 1, Bandwidth: 100}
@@ -136,7 +116,7 @@ func TestCounted(t *testing.T) {
 		assert.Contains(t, instructionsPerWeight, strings.ToLower(name))
 	}
 	assert.Len(t, instructionsPerWeight, len(kernels.Types()))
-	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, 1, 2)
+	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, 1)
 	assert.ErrorContains(t, err, "weights of type q9_9")
 }
 
@@ -158,11 +138,6 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestAssumed: a prediction states its own constants.
-func TestAssumed(t *testing.T) {
-	assert.Equal(t, Constants{streaming, latency, cache, step, lanes, coreThreads}, Assumed())
-}
-
 // TestPredictFails: a shape that no model has, and a context without a token, are errors.
 func TestPredictFails(t *testing.T) {
 	_, err := Predict(t.Context(), GPUs()[0], synth.Spec{}, 1)
@@ -174,17 +149,4 @@ func TestPredictFails(t *testing.T) {
 	p, err := Predict(t.Context(), GPUs()[0], shape(t, "tiny", "q8_0"), 1)
 	require.NoError(t, err, "the first token has none before it")
 	assert.Equal(t, 1, p.Context)
-}
-
-// TestCalled: a GPU is found only by the name that Metal has for it.
-func TestCalled(t *testing.T) {
-	for _, g := range GPUs() {
-		found, known := Called("Apple " + g.Chip)
-		assert.True(t, known)
-		assert.Equal(t, g, found)
-	}
-	for _, name := range []string{"", "Apple ", "M1", "Apple M4 Ultra", "Apple Paravirtual device", "software Metal"} {
-		_, known := Called(name)
-		assert.False(t, known, name)
-	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// Web is the large model as a conventional HTTP server: the baseline. It listens on loopback, and waits for a round trip
-// before each request: everything then arrives as if each way took half of it.
+// Web is the large model as a conventional HTTP server: the baseline. It listens on loopback, and waits for a round
+// trip before each request: everything then arrives as if each way took half of it.
 type Web struct {
 	large  *engine.Engine
 	answer draft.Cloud // the next token for a context

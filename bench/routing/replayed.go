@@ -82,7 +82,8 @@ func (o *ReplayOptions) check() error {
 		case m.Kind == outcome.Paper || m.Margin > 0:
 			return fmt.Errorf("%w: mode %s, which is never recorded: measure it", ErrNotRecorded, m.Name)
 		case m.Kind == outcome.Cloud && !slices.Contains(recorded, m.Name):
-			return fmt.Errorf("%w: mode %s, of which nothing is computed: record that mode as well", ErrNotRecorded, m.Name)
+			return fmt.Errorf("%w: mode %s, of which nothing is computed: record that mode as well",
+				ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
 			return fmt.Errorf("%w: answers of the large model for mode %s: "+
 				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)

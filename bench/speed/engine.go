@@ -25,16 +25,15 @@ type Sample struct {
 
 // Report is the result of [Matrix.Run] for one combination. Its JSON format is stable.
 type Report struct {
-	PromptTPS     float64       `json:"prompt_tps"`     // median of the samples
-	GenerationTPS float64       `json:"generation_tps"` // median of the samples
-	PromptTokens  int           `json:"prompt_tokens"`
-	DecodedTokens int           `json:"generated_tokens"`
-	Cell          *Cell         `json:"cell,omitempty"` // the combination; absent if there is only one
-	Samples       []Sample      `json:"samples"`
-	Noise         Noise         `json:"noise"`
-	TokenMS       *result.Times `json:"token_ms,omitempty"` // between tokens, of all samples
-	Rows          int           `json:"rows,omitempty"`     // of one forward pass, as for the heads of a draft tree
-	RowsTPS       float64       `json:"rows_tps,omitempty"` // rows per second; median of the samples
+	PromptTPS     float64  `json:"prompt_tps"`     // median of the samples
+	GenerationTPS float64  `json:"generation_tps"` // median of the samples
+	PromptTokens  int      `json:"prompt_tokens"`
+	DecodedTokens int      `json:"generated_tokens"`
+	Cell          *Cell    `json:"cell,omitempty"` // the combination; absent if there is only one
+	Samples       []Sample `json:"samples"`
+	Noise         Noise    `json:"noise"`
+	Rows          int      `json:"rows,omitempty"`     // of one forward pass, as for the heads of a draft tree
+	RowsTPS       float64  `json:"rows_tps,omitempty"` // rows per second; median of the samples
 	// time of the pass divided by that of one row; median of the samples
 	RowsCost float64 `json:"rows_cost,omitempty"`
 	// other activity of the machine, from the first sample to the last
@@ -66,11 +65,10 @@ type Report struct {
 	Device      string  `json:"device"`
 	Threads     int     `json:"threads"`
 	// tokens of context before prompt, rows and generation; for rows and generation at least 8
-	Depth      int         `json:"depth_tokens"`
-	KV         string      `json:"kv"`                             // format of the KV cache: f16 or f32
-	Dispatches int         `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
-	Levels     int         `json:"levels_per_token,omitempty"`     // sequential levels of dispatches
-	Predicted  *Prediction `json:"predicted,omitempty"`            // for a generation on a GPU
+	Depth      int    `json:"depth_tokens"`
+	KV         string `json:"kv"`                             // format of the KV cache: f16 or f32
+	Dispatches int    `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
+	Levels     int    `json:"levels_per_token,omitempty"`     // sequential levels of dispatches
 }
 
 // firstPrompt is the length of the prompt before the first token, and the minimum context for generation.

@@ -60,7 +60,7 @@ func (l *engineLoad) run(ctx context.Context) (all []Report, err error) {
 	if err := l.measure(ctx, x, all); err != nil {
 		return nil, err
 	}
-	l.finish(ctx, x, all)
+	l.finish(x, all)
 	return all, nil
 }
 
@@ -131,26 +131,18 @@ func (l *engineLoad) readFirst(x *measurement, all []Report) {
 }
 
 // finish computes the results of the samples, and measures the limits of the machine.
-func (l *engineLoad) finish(ctx context.Context, x *measurement, all []Report) {
+func (l *engineLoad) finish(x *measurement, all []Report) {
 	encoded, onGPU := x.e.LastEncoded()
-	name, _ := x.e.GPU()
 	bytes, floats := 0., 0.
 	for k := range all {
 		r := &all[k]
 		if r.summarise(); onGPU {
 			r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
-			if r.DecodedTokens > 0 {
-				r.Predicted = r.predict(ctx, cmp.Or(l.m.gpu, name), x.e.File())
-			}
 		} else if r.PromptTokens > 0 {
 			if bytes == 0 {
 				bytes, floats = cpu.Peak(r.Threads)
 			}
 			r.boundPrompt(x.e, bytes, floats)
-		}
-		if tokens := x.tokens[l.cells[k]]; len(tokens) > 0 {
-			times := result.Summarise(tokens)
-			r.TokenMS = &times
 		}
 	}
 	rowCosts(all)

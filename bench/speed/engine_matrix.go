@@ -2,8 +2,6 @@ package speed
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -30,7 +28,6 @@ type Matrix struct {
 
 	sampled func(Cell) // called after each sample, in tests
 	memory  [][]byte   // memory for measuring the bandwidth, in tests: less than [result.FarBytes]
-	gpu     string     // name of the GPU, in tests
 	// in tests: bytes per second, instead of [cpu.ReadBandwidth]
 	read func(threads int, memory ...[]byte) float64
 }
@@ -44,26 +41,6 @@ type Cell struct {
 	Prompt  int    `json:"prompt"`
 	Decode  int    `json:"generate"`
 	Rows    int    `json:"rows,omitempty"`
-}
-
-func (m *Matrix) check() error {
-	for _, list := range [][]int{m.Prompts, m.Decodes, m.Depths, m.Threads} {
-		if slices.ContainsFunc(list, func(n int) bool { return n < 0 }) {
-			return fmt.Errorf("bench: prompt %v, decode %v, depth %v and threads %v must not be negative",
-				m.Prompts, m.Decodes, m.Depths, m.Threads)
-		}
-	}
-	switch {
-	case m.Repeat < 1:
-		return fmt.Errorf("bench: repeat %d must be at least 1", m.Repeat)
-	case slices.ContainsFunc(m.Rows, func(n int) bool { return n < 1 || n > MostRows }):
-		return fmt.Errorf("bench: rows %v must be 1 to %d", m.Rows, MostRows)
-	case len(m.Backends) == 0 || len(m.KV) == 0 || len(m.Threads) == 0 || len(m.Depths) == 0:
-		return errors.New("bench: backends, KV types, threads and depths need one value at least")
-	case len(m.perLoad()) == 0:
-		return errors.New("bench: prompt and decode are both 0: nothing to measure")
-	}
-	return nil
 }
 
 func positive(list []int) (some []int) {
@@ -111,9 +88,6 @@ func (c Cell) context() int { return max(firstPrompt, c.Depth) }
 // Run measures all combinations and reports each: those of one load together when they are finished. The samples of one
 // load take turns, so that a machine which becomes slower affects all of them.
 func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
-	if err := m.check(); err != nil {
-		return err
-	}
 	cells := m.perLoad()
 	loads := len(m.Backends) * len(m.KV) * len(m.Threads)
 	done, of := 0, loads*len(cells)*m.Repeat

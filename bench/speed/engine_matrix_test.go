@@ -137,7 +137,6 @@ func checkCell(t *testing.T, r Report) {
 	assert.Equal(t, r.PromptTokens > 0, r.Noise.Prompt != nil)
 	assert.Equal(t, r.DecodedTokens > 0, r.Noise.Decode != nil)
 	assert.Equal(t, r.Rows > 0, r.Noise.Rows != nil)
-	assert.Equal(t, r.DecodedTokens > 0, r.TokenMS != nil)
 	assert.Positive(t, r.Quiet.Seconds)
 	switch r.Rows {
 	case 0:
@@ -197,7 +196,6 @@ func TestDepthOnce(t *testing.T) {
 		g, err = m.generate(t.Context(), 100, m.before(100), 6)
 		require.NoError(t, err)
 		assert.Equal(t, 99, g.ReusedTokens, "the last token is evaluated again, for its head")
-		assert.Len(t, g.between, 5)
 	}
 	assert.Len(t, m.sessions, 1)
 	s := m.sessions[100]
@@ -214,12 +212,6 @@ func TestSample(t *testing.T) {
 		m := newMeasurement(e)
 		cells := []Cell{{Decode: 5}, {Rows: 3, Depth: 20}, {Prompt: 6}}
 		require.NoError(t, m.warm(t.Context(), cells))
-		assert.Empty(t, m.tokens)
-		for range 2 {
-			_, err = m.sample(t.Context(), cells[0])
-			require.NoError(t, err)
-		}
-		assert.Len(t, m.tokens[cells[0]], 10, "the time of each token but the first")
 		begin := time.Now()
 		s, err := m.sample(t.Context(), cells[1])
 		require.NoError(t, err)
@@ -231,28 +223,10 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestMatrixRefuses: invalid settings are refused before a model is opened.
-func TestMatrixRefuses(t *testing.T) {
-	for _, change := range []func(*Matrix){
-		func(m *Matrix) {}, func(m *Matrix) { m.Prompts = []int{1, -1} },
-		func(m *Matrix) { m.Prompts, m.Repeat = []int{1}, 0 },
-		func(m *Matrix) { m.Rows = []int{9} }, func(m *Matrix) { m.Rows = []int{0} },
-		func(m *Matrix) { m.Decodes, m.Threads = []int{1}, nil },
-		func(m *Matrix) { m.Decodes, m.Threads = []int{1}, []int{-1} },
-		func(m *Matrix) { m.Decodes, m.Backends = []int{1}, nil },
-		func(m *Matrix) { m.Decodes, m.KV = []int{1}, nil },
-		func(m *Matrix) { m.Decodes, m.Depths = []int{1}, nil },
-		func(m *Matrix) { m.Decodes, m.Depths = []int{1}, []int{-3} },
-	} {
-		m := Matrix{Model: "none.gguf", Backends: []engine.Backend{engine.CPU},
-			KV: []engine.KVType{engine.KVAuto}, Threads: []int{1}, Depths: []int{0}, Repeat: 1}
-		change(&m)
-		assert.ErrorContains(t, m.Run(t.Context(), nil), "bench: ", "%+v", m)
-	}
+// TestMatrixStops: a measurement ends with its context, and with an error of the report.
+func TestMatrixStops(t *testing.T) {
 	m := tinyMatrix(t)
-	m.Rows = []int{1, MostRows}
-	assert.NoError(t, m.check())
-	m.Rows, m.Decodes = nil, []int{5}
+	m.Decodes = []int{5}
 	ctx, stop := context.WithCancel(t.Context())
 	m.OnSample = func(int, int) { stop() }
 	m.Repeat = 1000

@@ -19,12 +19,11 @@ import (
 type measurement struct {
 	e         *engine.Engine
 	r         *rand.Rand
-	prefix    []int32                  // the text before the measured part, as long as needed so far
-	sessions  map[int]*engine.Session  // by depth
-	trees     map[int]*qwen.Cache      // by depth, for rows
-	tokens    map[Cell][]time.Duration // between tokens
-	memory    [][]byte                 // for measuring the bandwidth
-	bandwidth float64                  // the last one
+	prefix    []int32                 // the text before the measured part, as long as needed so far
+	sessions  map[int]*engine.Session // by depth
+	trees     map[int]*qwen.Cache     // by depth, for rows
+	memory    [][]byte                // for measuring the bandwidth
+	bandwidth float64                 // the last one
 	// measures the bandwidth, in bytes per second
 	read func(threads int, memory ...[]byte) float64
 	free func() error // releases memory
@@ -33,7 +32,7 @@ type measurement struct {
 func newMeasurement(e *engine.Engine) *measurement {
 	return &measurement{
 		e: e, r: rand.New(rand.NewPCG(0, 0)), sessions: map[int]*engine.Session{}, trees: map[int]*qwen.Cache{},
-		tokens: map[Cell][]time.Duration{}, free: func() error { return nil }, read: cpu.ReadBandwidth,
+		free: func() error { return nil }, read: cpu.ReadBandwidth,
 	}
 }
 
@@ -56,7 +55,6 @@ func (m *measurement) warm(ctx context.Context, cells []Cell) error {
 			return err
 		}
 	}
-	clear(m.tokens)
 	return nil
 }
 
@@ -77,7 +75,6 @@ func (m *measurement) sample(ctx context.Context, c Cell) (s Sample, err error) 
 		}
 		s.GenerationNS = run.DecodeTime.Nanoseconds()
 		s.GenerationTPS = rate(c.Decode, s.GenerationNS)
-		m.tokens[c] = append(m.tokens[c], run.between...)
 	}
 	if c.Rows > 0 {
 		if s.RowsNS, err = m.rows(ctx, c); err != nil {
@@ -85,12 +82,6 @@ func (m *measurement) sample(ctx context.Context, c Cell) (s Sample, err error) 
 		}
 	}
 	return s, nil
-}
-
-// generated is a text with the times between its tokens.
-type generated struct {
-	engine.Summary
-	between []time.Duration
 }
 
 // following returns random tokens for a prompt after the context of a depth.
@@ -103,39 +94,30 @@ func (m *measurement) following(depth, prompt int) []int32 {
 }
 
 // generate evaluates a prompt in the session of a depth, which contains the context already, and generates tokens.
-func (m *measurement) generate(ctx context.Context, depth int, prompt []int32, tokens int) (g generated, err error) {
+func (m *measurement) generate(
+	ctx context.Context, depth int, prompt []int32, tokens int,
+) (sum engine.Summary, err error) {
 	s := m.sessions[depth]
 	if s == nil {
 		if s, err = m.e.NewSession(); err != nil {
-			return g, err
+			return sum, err
 		}
 		m.sessions[depth] = s
 		if depth > 0 {
-			if err := m.run(ctx, s, m.before(depth), 1, nil); err != nil {
-				return g, err
+			if err := m.run(ctx, s, m.before(depth), 1); err != nil {
+				return sum, err
 			}
 		}
 	}
-	err = m.run(ctx, s, prompt, tokens, &g.between)
-	g.Summary = s.Summary()
-	return g, err
+	err = m.run(ctx, s, prompt, tokens)
+	return s.Summary(), err
 }
 
-// run generates tokens in a session, and records the times between them.
-func (m *measurement) run(
-	ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration,
-) error {
-	var last time.Time
+// run generates tokens in a session.
+func (m *measurement) run(ctx context.Context, s *engine.Session, ids []int32, tokens int) error {
 	for _, err := range s.Generate(ctx, ids, terms.Settings{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
 		if err != nil {
 			return err
-		}
-		if between != nil {
-			now := time.Now()
-			if !last.IsZero() {
-				*between = append(*between, now.Sub(last))
-			}
-			last = now
 		}
 	}
 	if s.Summary().Tokens != tokens {

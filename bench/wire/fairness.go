@@ -1,22 +1,14 @@
 package wire
 
-import (
-	"slices"
-
-	"github.com/pilotfish-ai/pilotfish/bench/result"
-)
+import "github.com/pilotfish-ai/pilotfish/bench/result"
 
 // Fairness describes how equally devices with the same rate were served.
 type Fairness struct {
 	Devices int `json:"devices"`
 	// Jain's index of the shares of its questions that each device got answered: 1 if all are equal, 1/devices if one
 	// got all
-	AnswersJain  float64 `json:"answers_jain"`
-	AnswersLeast float64 `json:"answers_share_min"` // the minimum and the maximum of these shares
-	AnswersMost  float64 `json:"answers_share_max"`
-	P99Jain      float64 `json:"p99_jain"`   // Jain's index of the 99th percentiles of the devices' times
-	P99Least     float64 `json:"p99_ms_min"` // the minimum and the maximum of these
-	P99Most      float64 `json:"p99_ms_max"`
+	AnswersJain float64 `json:"answers_jain"`
+	P99Jain     float64 `json:"p99_jain"` // Jain's index of the 99th percentiles of the devices' times
 }
 
 // jain returns Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 if all are equal, down to
@@ -48,6 +40,5 @@ func (l *load) fairness(r *GatewayReport) {
 	if len(answered) < 2 || len(p99) == 0 {
 		return
 	}
-	r.Fairness = &Fairness{Devices: len(answered), AnswersJain: jain(answered), AnswersLeast: slices.Min(answered),
-		AnswersMost: slices.Max(answered), P99Jain: jain(p99), P99Least: slices.Min(p99), P99Most: slices.Max(p99)}
+	r.Fairness = &Fairness{Devices: len(answered), AnswersJain: jain(answered), P99Jain: jain(p99)}
 }

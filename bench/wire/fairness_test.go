@@ -36,10 +36,7 @@ func TestFairness(t *testing.T) {
 	f := r.Fairness
 	require.NotNil(t, f)
 	assert.Equal(t, 3, f.Devices, "one device had no question due")
-	assert.Equal(t, []float64{0, 1}, []float64{f.AnswersLeast, f.AnswersMost})
 	assert.InDelta(t, 1.5*1.5/(3*1.25), f.AnswersJain, 1e-12)
-	assert.InDelta(t, 20, f.P99Least, 0.02)
-	assert.InDelta(t, 40, f.P99Most, 0.04)
 	assert.InDelta(t, 0.9, f.P99Jain, 1e-3)
 	l.devices, r = l.devices[:1], GatewayReport{}
 	l.fairness(&r)

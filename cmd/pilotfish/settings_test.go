@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -126,4 +128,23 @@ func FuzzParseSettings(f *testing.F) {
 			require.True(t, known[name], name)
 		}
 	})
+}
+
+// TestOneDefault: run, chat and the chat page have the same temperature, limit and system message by default.
+func TestOneDefault(t *testing.T) {
+	page, err := os.ReadFile("../../netproto/openai/page/page.html")
+	require.NoError(t, err)
+	for _, c := range []struct{ flag, input, want string }{
+		{"temp", "temperature", "0"}, {"max-tokens", "most", fmt.Sprint(cli.DefaultMaxTokens)},
+		{"system", "system", ""},
+	} {
+		for _, name := range []string{"run", "chat"} {
+			command, _, err := cli.NewRootCommand(&cli.App{Commands: commands}).Find([]string{name})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, command.Flags().Lookup(c.flag).DefValue, name)
+		}
+		input := regexp.MustCompile(`<(?:input|textarea) id="` + c.input + `"[^>]*>`).FindString(string(page))
+		require.NotEmpty(t, input)
+		assert.Equal(t, c.want != "", strings.Contains(input, fmt.Sprintf(`value=%q`, c.want)), input)
+	}
 }

@@ -171,7 +171,8 @@ func TestBudgetOfTimeouts(t *testing.T) {
 // errLeft is the cause of a context that ends.
 var errLeft = errors.New("the reader left")
 
-// TestBudgetOfCut: for an answer that is cut, the shown tokens and the answered questions count, also if the caller panics.
+// TestBudgetOfCut: for an answer that is cut, the shown tokens and the answered questions count, also if the caller
+// panics.
 func TestBudgetOfCut(t *testing.T) {
 	edge, _, cloud := pair(t)
 	for _, mode := range []draft.Mode{draft.Serial, draft.Pipelined} {

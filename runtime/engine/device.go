@@ -31,15 +31,6 @@ func KernelType(t gguf.Type) gguf.Type { return gpu.KernelType(t) }
 // Device describes the device that runs the model, for reports.
 func (e *Engine) Device() string { return e.name }
 
-// GPU returns Metal's name of the GPU that runs the model, or of its software substitute; false if the CPU runs it.
-func (e *Engine) GPU() (name string, ok bool) {
-	d, ok := e.device.(*gpu.Device)
-	if !ok {
-		return "", false
-	}
-	return d.GPU(), true
-}
-
 // Threads returns the number of CPU threads that compute, or that may compute if a GPU runs the model.
 func (e *Engine) Threads() int {
 	if d, ok := e.device.(*host.Device); ok {

@@ -213,11 +213,11 @@ func TestBudgetThreshold(t *testing.T) {
 		{0.07, nil, count{4, 1}, 0.0276},                                       // 0.07·(1.13/1.8)²
 		{0.07, []spending{{3, 1}}, count{0, 0}, 0},                             // what was lent is spent
 		{0.07, []spending{{5, 1}}, count{0, 0}, 0.023},                         // 0.07·(0.07·(5+24) - 1)/1.8)²
-		{0.07, []spending{{3, 0}}, count{0, 0}, 0.074},                         // what an answer leaves is not more than is lent
+		{0.07, []spending{{3, 0}}, count{0, 0}, 0.074},                         // it leaves no more than is lent
 		{0.07, []spending{{100, 8}, {3, 0}}, count{0, 0}, 0},                   // 0.07·(103+21) - 8 = 0.68
 		{0.07, tens(9, 10, 0), count{0, 0}, 0.074},                             // ten answers, of which nine left all
 		{0.07, tens(9, 3, 0), count{2, 0}, 0.0856},                             // 0.07·(1.99/1.8)²
-		{0.07, tens(9, 3, 0), count{2, 2}, 0},                                  // ten answers of 29 tokens have no third
+		{0.07, tens(9, 3, 0), count{2, 2}, 0},                                  // 29 tokens have no third
 		{0.07, append(tens(1, 100, 99), tens(9, 30, 0)...), count{0, 0}, 0},    // all answers so far are overspent
 		{1, nil, count{0, 0}, 2},                                               // a budget of 1
 		{1, nil, count{1, 1}, 2},                                               // for any spending

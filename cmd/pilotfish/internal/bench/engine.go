@@ -40,8 +40,6 @@ func newBenchEngineCommand(a *cli.App) *cobra.Command {
   rows        --rows tokens in one forward pass that all follow the same context, as when drafting guesses at one token.
   load        from opening the file until model and tokenizer are ready. The file is mapped: weights are read when
               they are first used. The time to the first token starts at the same moment, with a prompt of 8 tokens.
-  predicted   with --backend metal: the speed of generation that "bench metal-plan" predicts for this GPU and model,
-              beside the measured one, and the figures that it is made of.
 
 Speeds are medians of -r samples; everything else is measured once. The spread of the samples is given as the median of
 their distances from the median (MAD) and as the longest minus the shortest, both relative to the median. The machine

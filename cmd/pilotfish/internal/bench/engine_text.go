@@ -65,14 +65,9 @@ func loadTable(all []speed.Report) *report.Table {
 	return t
 }
 
-// decodeRemark compares a generation with its bound, or with the prediction for a GPU.
+// decodeRemark compares a generation with its bound.
 func decodeRemark(r *speed.Report) string {
-	switch p := r.Predicted; {
-	case p != nil && p.Why != "":
-		return "no prediction: " + p.Why
-	case p != nil:
-		return fmt.Sprintf("predicted %.1f for an %s with %d cores: %.0f µs a token, measured %.0f µs", p.GenerationTPS,
-			p.GPU.Chip, p.GPU.Cores, p.TokenUS, p.MeasuredUS)
+	switch {
 	case r.FitsCache:
 		return "the model fits in the CPU's cache, so memory bandwidth does not bound it"
 	case r.Share == nil:

@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -43,12 +41,6 @@ func TestDecodeRemark(t *testing.T) {
 	assert.Empty(t, decodeRemark(&r))
 	r.FitsCache = true
 	assert.Contains(t, decodeRemark(&r), "fits in the CPU's cache")
-	g, known := metalplan.Called("Apple M2")
-	require.True(t, known)
-	r.Predicted = &speed.Prediction{GenerationTPS: 20, TokenUS: 50000, MeasuredUS: 75000, Context: 40, GPU: &g}
-	assert.Equal(t, "predicted 20.0 for an M2 with 10 cores: 50000 µs a token, measured 75000 µs", decodeRemark(&r))
-	r.Predicted = &speed.Prediction{MeasuredUS: 9, Why: "it is no GPU"}
-	assert.Equal(t, "no prediction: it is no GPU", decodeRemark(&r))
 }
 
 // TestSummaryOfRun: the figures of --json are consistent.

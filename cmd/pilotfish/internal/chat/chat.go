@@ -75,7 +75,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 	cli.AddValue(p, "verify", &f.verify)
 	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "system", &f.system, "")
-	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultChatTokens)
+	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultMaxTokens)
 	f.answer.Register(p, "the same seed and questions give the same answers")
 	cli.Add(p, "local", &f.local, false)
 	cli.Add(p, "load", &f.load, "")

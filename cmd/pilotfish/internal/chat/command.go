@@ -94,7 +94,8 @@ func (c *conversation) help(context.Context, string) error {
 
 // showModel prints which models answer.
 func (c *conversation) showModel(context.Context, string) error {
-	fmt.Fprintf(c.a.Stderr, "%s, %s, context of %d tokens; to talk to another model, start the chat with -m\n", c.name(),
+	fmt.Fprintf(c.a.Stderr, "%s, %s, context of %d tokens; to talk to another model, start the chat with -m\n",
+		c.name(),
 		c.f.model.Answers(), c.model.Context())
 	return c.cloud(context.Background(), "")
 }
@@ -338,7 +339,8 @@ func (t *chatTotal) print(w io.Writer, s pilotfish.Stats, context int) {
 	r := s.Receipt
 	fmt.Fprintf(w, "left this device for it: %d tokens in %s%s\n", r.Tokens, humanize.Bytes(uint64(r.Bytes)),
 		address(r.To))
-	fmt.Fprintf(w, "all %d answers: %d tokens, %d from the large model (%.1f%%), %s left this device\n", t.answers, t.tokens,
+	fmt.Fprintf(w, "all %d answers: %d tokens, %d from the large model (%.1f%%), %s left this device\n",
+		t.answers, t.tokens,
 		t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), humanize.Bytes(uint64(t.sent)))
 }
 

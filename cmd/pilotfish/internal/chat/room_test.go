@@ -193,13 +193,14 @@ func TestChatFigures(t *testing.T) {
 	s.Receipt = pilotfish.Receipt{Tokens: 50, Bytes: 600, To: "h:1"}
 	assert.Equal(t, last+"cloud: 4 of 11 tokens, 6 asks with 3 hits, 5 tokens without an answer in time; waiting 80 "+
 		"ms, hidden 90 ms\nleft this device for it: 50 tokens in 600 B to h:1\nall 3 answers: 400 tokens, 30 from the "+
-		"large model (7.5%), 7.0 kB left this device\n", said(chatTotal{answers: 3, tokens: 400, cloud: 30, sent: 7000}, s))
+		"large model (7.5%), 7.0 kB left this device\n",
+		said(chatTotal{answers: 3, tokens: 400, cloud: 30, sent: 7000}, s))
 	assert.Equal(t, none+all, said(chatTotal{answers: 3, tokens: 400, sent: 7000}, pilotfish.Stats{}),
 		"the conversation has begun anew")
 }
 
-// TestChatRemarks: below an answer stands the line of run, without a large model that could not be asked; the colours are
-// explained once, if there are any.
+// TestChatRemarks: below an answer stands the line of run, without a large model that could not be asked; the colours
+// are explained once, if there are any.
 func TestChatRemarks(t *testing.T) {
 	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 160})
 	require.NoError(t, err)
@@ -212,7 +213,8 @@ func TestChatRemarks(t *testing.T) {
 		return errs.String()
 	}
 	assert.Empty(t, said(pilotfish.Stats{Stop: "end", Tokens: 9}))
-	assert.Equal(t, "cut off: the context of 160 tokens is full (-c)\n", said(pilotfish.Stats{Stop: "context", Tokens: 9}))
+	assert.Equal(t, "cut off: the context of 160 tokens is full (-c)\n",
+		said(pilotfish.Stats{Stop: "context", Tokens: 9}))
 	s := pilotfish.Stats{Tokens: 9, Stop: "end", Err: errors.New("unplugged")}
 	s.Routing.Tokens = 10
 	assert.Equal(t, "0 of 9 tokens from the large model: unplugged\n", said(s))

@@ -239,7 +239,8 @@ func TestReadPrompt(t *testing.T) {
 		args        []string
 		stdin, want string
 	}{
-		{[]string{"a", "b"}, "c\n\n", "a b\n\nc\n"}, {[]string{"a"}, "", "a"}, {[]string{"a"}, "\n", "a"}, {nil, "c", "c"},
+		{[]string{"a", "b"}, "c\n\n", "a b\n\nc\n"}, {[]string{"a"}, "", "a"}, {[]string{"a"}, "\n", "a"},
+		{nil, "c", "c"},
 		{[]string{"-"}, "c", "c"}, {[]string{"a", "-"}, "c", "a\n\nc"}, {[]string{"a", "-"}, "", "a"},
 	} {
 		got, err := JoinPrompt(&App{Stdin: strings.NewReader(c.stdin)}, c.args, time.Hour)
@@ -253,8 +254,9 @@ func TestReadPrompt(t *testing.T) {
 	var said strings.Builder
 	got, err := JoinPrompt(&App{Stdin: read, Stderr: &said}, []string{"a"}, time.Millisecond)
 	assert.NoError(t, err, "an inherited pipe that stays open")
-	assert.Equal(t, []string{"a", "nothing came from stdin within 1ms, so that it is left out: a last argument - waits " +
-		"for it\n"}, []string{got, said.String()})
+	assert.Equal(t, []string{"a",
+		"nothing came from stdin within 1ms, so that it is left out: a last argument - waits " +
+			"for it\n"}, []string{got, said.String()})
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer null.Close()

@@ -46,7 +46,8 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 // TestSpansOfFlags: the bounds of a range are in it, in the unit of the flag; a default is always accepted.
 func TestSpansOfFlags(t *testing.T) {
 	for line, want := range map[string]string{
-		"": "", "--threads 1024 --window 1 --temp 100": "", "--budget 1 --logprobs 20": "", "--logprobs 0 --budget 0": "",
+		"": "", "--threads 1024 --window 1 --temp 100": "", "--budget 1 --logprobs 20": "",
+		"--logprobs 0 --budget 0":      "",
 		"--threads 1025":               "--threads 1025 is out of range: give 0 to 1024",
 		"--threads=-1":                 "--threads -1 is out of range: give 0 to 1024",
 		"--window=-1":                  "--window -1 is out of range: give 1 or more",

@@ -46,7 +46,8 @@ func missingModel(path string) string {
 	if regexp.MustCompile(`^[a-z0-9._-]+:[a-z0-9._-]+$`).MatchString(path) {
 		return "names of models are OWNER/NAME:QUANT, as on the Hugging Face hub: " + somePull + " fetches one"
 	}
-	return `give the path of a GGUF file, or the name of a downloaded model ("pilotfish list" shows them); ` + somePull +
+	return `give the path of a GGUF file, or the name of a downloaded model ("pilotfish list" shows them); ` +
+		somePull +
 		" fetches one"
 }
 

@@ -129,7 +129,8 @@ func (a *App) Fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, e
 		err = &Interruption{Signal: stopped.Signal, Progress: cut.Kept()}
 	}
 	if wire := (*net.OpError)(nil); errors.As(err, &wire) {
-		err = fmt.Errorf("%w (without a network, -m takes a GGUF file on disk; HF_ENDPOINT names a mirror of the hub)", err)
+		err = fmt.Errorf("%w (without a network, -m takes a GGUF file on disk; HF_ENDPOINT names a mirror of the hub)",
+			err)
 	}
 	return files, err
 }

@@ -258,9 +258,6 @@ func (a *App) showSettings(all map[string]Given, path string) error {
 	fmt.Fprintln(w, "SETTING\tVALUE\tFROM\tVARIABLE")
 	for _, s := range Settings() {
 		value, from := flags.Lookup(s.Name).DefValue, "default"
-		if s.Name == "max-tokens" {
-			value = fmt.Sprintf("%d, chat: %d", DefaultMaxTokens, DefaultChatTokens)
-		}
 		if g, ok := all[s.Name]; ok {
 			value, from = g.value, g.from
 			if err := flags.Set(s.Name, value); err != nil {
@@ -272,8 +269,5 @@ func (a *App) showSettings(all map[string]Given, path string) error {
 	return w.Flush()
 }
 
-// DefaultChatTokens is the default limit of an answer in a chat, in tokens.
-const DefaultChatTokens = 1024
-
-// DefaultMaxTokens is the default limit of an answer, in tokens.
-const DefaultMaxTokens = 256
+// DefaultMaxTokens is the default limit of an answer, in tokens, also on the chat page.
+const DefaultMaxTokens = 1024

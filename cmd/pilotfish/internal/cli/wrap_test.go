@@ -129,7 +129,8 @@ func TestWrapperHolds(t *testing.T) {
 // line of it is too wide, unless it is code or a table; words are whole where they fit; and what is written is text,
 // colours and line ends, which take nothing back.
 func FuzzWrapper(f *testing.F) {
-	for _, s := range []string{"one two three", "- **a** b\n  1. c d `e f` g", "# a\n\n```go\ncode\n```\nb | c", "日本語 e\u0301 \t x",
+	for _, s := range []string{"one two three", "- **a** b\n  1. c d `e f` g", "# a\n\n```go\ncode\n```\nb | c",
+		"日本語 e\u0301 \t x",
 		"* \U0001F1E9\U0001F1EA\U0001F468\u200d\U0001F469 > a_b_ - c", "> |a|b| https://example.org/a/b?c=d#e"} {
 		f.Add(s, uint8(20), uint64(1))
 	}
@@ -156,7 +157,8 @@ func FuzzWrapper(f *testing.F) {
 			return
 		}
 		for line := range strings.Lines(plain) {
-			require.LessOrEqual(t, uniseg.StringWidth(strings.TrimRight(line, "\n")), min(width, maxColumns), "%q", line)
+			require.LessOrEqual(t, uniseg.StringWidth(strings.TrimRight(line, "\n")), min(width, maxColumns),
+				"%q", line)
 		}
 		words := strings.FieldsFunc(text, func(r rune) bool { return r < 'a' || r > 'z' })
 		for _, word := range words {

@@ -18,7 +18,8 @@ func TestValues(t *testing.T) {
 		is      map[string]any
 		refused []string
 	}{
-		"deadline": {new(deadline), map[string]any{"off": deadline(-1), "auto": deadline(0), "2s": deadline(2 * time.Second),
+		"deadline": {new(deadline), map[string]any{"off": deadline(-1), "auto": deadline(0),
+			"2s":  deadline(2 * time.Second),
 			"1ns": deadline(1), "800ms": deadline(800 * time.Millisecond)}, []string{"-1ns", "-2s", "3", "soon", ""}},
 		"margin": {new(Margin), map[string]any{"off": Margin{}, "0": Margin{On: true},
 			"0.5": Margin{On: true, Nats: 0.5}, "1000000": Margin{On: true, Nats: 1e6}},

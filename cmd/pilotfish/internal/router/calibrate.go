@@ -83,7 +83,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	cli.AddValue(p, "eval.threshold", &f.thresholds)
 	cli.Add(p, "calibrate.budget", &f.budget, group.DefaultBudget)
 	cli.Add(p, "confidence", &f.confidence, 0.9)
-	cli.Add(p, "max-tokens", &f.max, cli.DefaultMaxTokens)
+	cli.Add(p, "max-tokens", &f.max, 256) // a bound for longer answers needs more prompts
 	cli.Add(p, "seed", &f.seed, 1)
 	cli.Add(p, "out", &f.out, "")
 	f.code.Register(p)

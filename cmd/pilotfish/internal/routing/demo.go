@@ -28,9 +28,9 @@ func NewDemoCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "See in a few seconds what routing gains, with two tiny models of the program",
-		Long: `Answer questions with a tiny pair of trained models that is part of the program: by the small one alone, by the
-large one alone, streamed from a server, and by the small one that asks the large one for single tokens. The models know
-an invented world. The small one was trained on some of its facts, so it has something to ask for.
+		Long: `Answer questions with a tiny pair of trained models that is part of the program: by the small one
+alone, by the large one alone, streamed from a server, and by the small one that asks the large one for single tokens.
+The models know an invented world. The small one was trained on some of its facts, so it has something to ask for.
 
 The answers are those of the models. Their times are virtual: a device and a server read and write at the speeds of a
 real pair. So the load of this machine changes nothing, and the same call prints the same.
@@ -68,7 +68,8 @@ const (
 
 // demo prepares a measurement of the models and questions that are a part of the program.
 func (f *routingFlags) demo(
-	ctx context.Context, a *cli.App, measure func(context.Context, *cli.App, routing.Options, remote.StageOptions) error,
+	ctx context.Context, a *cli.App,
+	measure func(context.Context, *cli.App, routing.Options, remote.StageOptions) error,
 ) error {
 	o, s, err := f.options(demo.Router())
 	if err != nil {
@@ -184,7 +185,9 @@ func (f *routingFlags) printGain(a *cli.App, o *routing.Options, reports []outco
 	const row = "%-33s %5s %14s %25s\n"
 	fmt.Fprintf(a.Stdout, row, fmt.Sprintf("%d questions", reports[0].Answers), "right", "time, median",
 		"the large one computes")
-	for i, name := range []string{"small model alone", "large model alone, streamed", "small model that asks the large"} {
+	for i, name := range []string{
+		"small model alone", "large model alone, streamed", "small model that asks the large",
+	} {
 		r, tokens := &reports[i], "nothing"
 		if c := r.CloudTokens; c != nil {
 			tokens = fmt.Sprintf("%.1f tokens an answer", c.Decoded)

@@ -101,7 +101,8 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 }
 
 // bounded sets, like run, the threshold of the router's certificate, or for models of the user the usual budget, if
-// neither a threshold nor a budget is given. It changes the flags, so that the report and the recording have what is used.
+// neither a threshold nor a budget is given. It changes the flags, so that the report and the recording have what is
+// used.
 func (f *routingFlags) bounded(o *router.Options, users bool) error {
 	unused := f.flags.Lookup("budget")
 	switch {

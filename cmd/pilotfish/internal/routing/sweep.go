@@ -15,7 +15,8 @@ import (
 
 // sweepHelp explains lists of values.
 const sweepHelp = `--rtt, --loss and --trace take lists: every combination is measured, one link after another. Each
-question is asked in all modes, in turn, before the next question: disturbances affect all equally. A mode that is named twice is measured twice, and the difference is noise.`
+question is asked in all modes, in turn, before the next question: disturbances affect all equally. A mode
+that is named twice is measured twice, and the difference is noise.`
 
 func (f *routingFlags) registerSweep(c *cobra.Command) {
 	p := c.Flags()

@@ -26,7 +26,7 @@ func TestRunEffects(t *testing.T) {
 	require.NoError(t, err)
 	elsewhere := clitest.Numbers() + " model large require-cloud timeline system raw tokens local stats quiet"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
-		"": "Answer.MaxTokens=256; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
+		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
 			"Route.Audit=true; Route.Branches=-1; " +
 			"Route.InFlight=4; Route.Window=32; Router.Budget=0.07; Router.Policy=margin; address=h:1; answers=m; " +

@@ -170,7 +170,7 @@ func (o *runOutput) promised(r *event.Routed) {
 		r.Threshold = p.options.Threshold
 		if p.kind == certified {
 			r.Certificate = p.certificate
-			r.Doubts = p.late(o.gateway, r.Timeouts)
+			r.Doubts = p.late(o.gateway, len(o.ids), r.Timeouts)
 		}
 		if k := p.kept; k != nil {
 			r.BalanceBefore, r.Balance = &k.before, &k.after

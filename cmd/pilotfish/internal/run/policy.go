@@ -101,8 +101,8 @@ func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []stri
 	}
 	own, err := m.Fingerprint()
 	doubt(err != nil || own != c.Model, "it was made with another small model")
-	doubt(f.answer.MaxTokens != c.MaxTokens, "it is for answers of at most %d tokens, this one may have %s (-n %d)",
-		c.MaxTokens, orAny(f.answer.MaxTokens), f.answer.MaxTokens)
+	doubt(f.answer.MaxTokens > 0 && f.answer.MaxTokens < c.MaxTokens,
+		"it is for answers of up to %d tokens, which -n %d cuts short", c.MaxTokens, f.answer.MaxTokens)
 	switch {
 	case f.set.Changed("tokens"):
 		doubt(true, "it is for texts, not for token ids (--tokens)")
@@ -117,16 +117,8 @@ func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []stri
 	return all
 }
 
-// orAny formats a maximum number of tokens.
-func orAny(n int) string {
-	if n == 0 {
-		return "any number"
-	}
-	return fmt.Sprint(n)
-}
-
-// late returns further differences from the certificate, which are known after the run.
-func (p *plan) late(g *pilotfish.Gateway, timeouts int) []string {
+// late returns further differences from the certificate, which are known after a run of so many tokens.
+func (p *plan) late(g *pilotfish.Gateway, tokens, timeouts int) []string {
 	if p.kind != certified {
 		return nil
 	}
@@ -138,6 +130,9 @@ func (p *plan) late(g *pilotfish.Gateway, timeouts int) []string {
 	if name != "" && p.certificate.LargeName != "" && name != p.certificate.LargeName {
 		all = append(all, fmt.Sprintf("it was made with another large model%s, this one is%s",
 			group.Named(p.certificate.LargeName), group.Named(name)))
+	}
+	if most := p.certificate.MaxTokens; tokens > most {
+		all = append(all, fmt.Sprintf("it is for answers of at most %d tokens, this one has %d", most, tokens))
 	}
 	if timeouts > 0 {
 		all = append(all, fmt.Sprintf("%d tokens had no answer", timeouts))

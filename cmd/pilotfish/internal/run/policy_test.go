@@ -117,7 +117,7 @@ func TestCertifiedRun(t *testing.T) {
 	assert.Empty(t, stderr)
 	doubts := strings.Join(s.Doubts, "\n")
 	for _, part := range []string{
-		"another small model", "at most 40 tokens, this one may have 48", `the format "raw", this one has chat`,
+		"another small model", "at most 40 tokens, this one has 48", `the format "raw", this one has chat`,
 		"greedy", "--ignore-eos", `another large model (another\x1b[2J)`,
 	} {
 		assert.Contains(t, doubts, part)
@@ -170,9 +170,8 @@ func TestDoubts(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"": "", "--mode serial --threads 1 --json": "", "-n 256 --temp 0": "",
-		"-n 255":       "it is for answers of at most 256 tokens, this one may have 255 (-n 255)",
-		"-n 257":       "it is for answers of at most 256 tokens, this one may have 257 (-n 257)",
-		"-n 0":         "it is for answers of at most 256 tokens, this one may have any number (-n 0)",
+		"-n 255":       "it is for answers of up to 256 tokens, which -n 255 cuts short",
+		"-n 257":       "", // it may be shorter
 		"--tokens 1":   "it is for texts, not for token ids (--tokens)",
 		"--system=":    "it is for chats without a system message (--system)",
 		"--raw":        `its prompts have the format "chat", this one has raw`,
@@ -190,16 +189,17 @@ func TestDoubts(t *testing.T) {
 
 // TestLateDoubts: doubts about a certificate that are found at the end of a run.
 func TestLateDoubts(t *testing.T) {
-	p := &plan{kind: certified, certificate: new(router.Certificate), doubts: []string{"early"}}
-	assert.Equal(t, []string{"early"}, p.late(nil, 0))
-	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 3))
+	p := &plan{kind: certified, certificate: &router.Certificate{MaxTokens: 9}, doubts: []string{"early"}}
+	assert.Equal(t, []string{"early"}, p.late(nil, 9, 0))
+	assert.Equal(t, []string{"early", "it is for answers of at most 9 tokens, this one has 10"}, p.late(nil, 10, 0))
+	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 9, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
 	r := &event.Routed{Timeouts: 3, Unanswered: 5}
 	(&runOutput{plan: p}).promised(r)
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, r.Doubts, "tokens, not questions")
 	assert.NotNil(t, r.Certificate)
 	p.kind = balanced
-	assert.Empty(t, p.late(nil, 3))
+	assert.Empty(t, p.late(nil, 9, 3))
 }
 
 // TestBudgetRuns: a budget continues from one run to the next in a file, and only there. A run depends only on the
