@@ -140,9 +140,13 @@ func (w *Wrapper) place(text, after string, width int) {
 			w.indent = min(w.indent+cells+len(after), width/2)
 		}
 	}
-	if w.at+len(w.blanks)+cells > width && w.at > w.indent && !w.marks.verbatim() {
+	switch room := width - w.at - cells; {
+	case room >= len(w.blanks) || w.marks.verbatim():
+	case w.at > w.indent:
 		w.emit("\n", "")
 		w.at, w.blanks = 0, strings.Repeat(" ", w.indent)
+	default: // the first word after the mark of a list entry
+		w.blanks = w.blanks[:max(room, 0)]
 	}
 	w.emit(w.blanks, w.shown)
 	w.at += len(w.blanks) + cells

@@ -135,6 +135,7 @@ func FuzzWrapper(f *testing.F) {
 		f.Add(s, uint8(20), uint64(1))
 	}
 	f.Add(strings.Repeat("words ", 60), uint8(200), uint64(1))
+	f.Add("*\t\x7f", uint8(5), uint64(0))
 	sequence := regexp.MustCompile("\x1b\\[[0-9;]+m")
 	space := regexp.MustCompile(`\s`)
 	f.Fuzz(func(t *testing.T, text string, columns uint8, seed uint64) {
