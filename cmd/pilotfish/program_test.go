@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,8 +72,9 @@ func TestUnwritableStdout(t *testing.T) {
 
 // failures returns the lines of stderr that are not progress.
 func failures(stderr string) (all []string) {
+	progress := regexp.MustCompile(`^[a-z ]+: (\d+%|\d+) of [\d.]+( MB)?\n$`)
 	for line := range strings.Lines(stderr) {
-		if !strings.HasPrefix(line, "answers: ") {
+		if !progress.MatchString(line) {
 			all = append(all, line)
 		}
 	}

@@ -24,13 +24,13 @@ func TestEvalKilled(t *testing.T) {
 	}
 	dir := t.TempDir()
 	args := func(out string) []string {
-		return []string{"eval", "demo", "--questions", "12", "--policy", "never,random,margin", "-o", out}
+		return []string{"eval", "demo", "--questions", "48", "--policy", "never,random,margin", "-o", out}
 	}
 	whole, cut := filepath.Join(dir, "whole"), filepath.Join(dir, "cut")
 	code, _, stderr := clitest.Call(t, args(whole)...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	want := answersIn(t, whole)
-	require.Len(t, want, 12*12)
+	require.Len(t, want, 48*3)
 	kills := 0
 	for graded := 0; kills < 50; kills++ {
 		c := clitest.Program(t, args(cut)...)

@@ -200,13 +200,13 @@ func TestEqualOverBadLinks(t *testing.T) {
 }
 
 // TestBenchRoutingOwn measures explicit models and questions: --model is the small one and --large the other, and the
-// answers are as long as those of `pilotfish run`.
+// answers have up to 256 tokens.
 func TestBenchRoutingOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
 	}
 	edge, large := clitest.TinyModel(t, "q4_0"), clitest.TinyModel(t, "q8_0")
-	_, stdout, _ := clitest.Call(t, "run", "-m", edge, "--json", "where?")
+	_, stdout, _ := clitest.Call(t, "run", "-m", edge, "--json", "-n", "256", "where?")
 	events := clitest.Lines[clitest.RunEvent](t, stdout)
 	said := events[len(events)-1].Summary
 	require.Equal(t, 256, said.GeneratedTokens, "the max length")
