@@ -324,18 +324,24 @@ func TestDeadlineFollows(t *testing.T) {
 }
 
 // TestDeadlineOfLostConnection: a cloud that never answers costs one deadline, the short one if it is not connected,
-// and little more than the connection lasts.
+// and little more than the connection lasts; but never more than half a minute, whatever answers took before.
 func TestDeadlineOfLostConnection(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
-		for lost, most := range map[time.Duration]time.Duration{
-			0: leastDeadline, 900 * time.Millisecond: 2 * leastDeadline, time.Hour: leastDeadline + 3*readingTime,
+		for _, c := range []struct{ lost, usual, most time.Duration }{
+			{0, 5 * time.Second, leastDeadline},
+			{900 * time.Millisecond, 5 * time.Second, 2 * leastDeadline},
+			{time.Hour, 0, leastDeadline + 3*readingTime},
+			{time.Hour, 20 * time.Second, mostDeadline},
 		} {
 			trial := newTrial(4)
 			trial.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) { return hole(ctx) }}
-			_, _, took := trial.decode(t, trial.adaptive(t, mode, lost))
+			d := trial.adaptive(t, mode, c.lost)
+			d.o.Waits = new(Waits)
+			d.o.Waits.learn(c.usual)
+			_, _, took := trial.decode(t, d)
 			work := time.Duration(trial.most+40) * tick
-			assert.LessOrEqual(t, took, most+work, "%v", lost)
-			assert.GreaterOrEqual(t, took, min(most, leastDeadline), "%v", lost)
+			assert.LessOrEqual(t, took, c.most+work, "%+v", c)
+			assert.GreaterOrEqual(t, took, min(c.most, max(c.lost, leastDeadline)), "%+v", c)
 		}
 	})
 }
