@@ -15,6 +15,8 @@ func argsOf[T any](d record.Dispatch) (args T) {
 	return args
 }
 
+const sizeOfF16 = 2 // bytes of an element of the KV cache
+
 // workOf returns the work of a dispatch for a token that attends to n tokens, with keys and values in F16.
 func workOf(d record.Dispatch, n int) (Work, error) {
 	w := Work{
@@ -28,7 +30,7 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 		return w, nil
 	case "attend":
 		a := argsOf[kernels.AttendArgs](d)
-		w.Bytes = 2 * int64(n) * int64(a.Heads/a.Group*a.HeadRoom) * 2 // keys and values
+		w.Bytes = 2 * int64(n) * int64(a.Heads/a.Group*a.HeadRoom) * sizeOfF16 // keys and values
 		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(a.Heads*a.Head)
 		w.Cached = int64(d.Groups.X) * int64(a.Heads*a.HeadRoom) * 4 // queries, for each split
 		w.fetch = attendFetch

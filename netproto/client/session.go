@@ -71,12 +71,8 @@ func (s *Session) leave(tokens, bytes int) {
 	s.left.Bytes += bytes
 }
 
-// Connected reports whether there is a connection to the gateway now.
-func (s *Session) Connected() bool {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	return s.c.current != nil && s.c.current.usable()
-}
+// Connected is [Client.Connected].
+func (s *Session) Connected() bool { return s.c.Connected() }
 
 // Close ends the session and its asks, and the gateway forgets it.
 func (s *Session) Close() {

@@ -93,11 +93,10 @@ func (c *conversation) help(context.Context, string) error {
 }
 
 // showModel prints which models answer.
-func (c *conversation) showModel(context.Context, string) error {
+func (c *conversation) showModel(ctx context.Context, _ string) error {
 	fmt.Fprintf(c.a.Stderr, "%s, %s, context of %d tokens; to talk to another model, start the chat with -m\n",
-		c.name(),
-		c.f.model.Answers(), c.model.Context())
-	return c.cloud(context.Background(), "")
+		c.name(), c.f.model.Answers(), c.model.Context())
+	return c.cloud(ctx, "")
 }
 
 // set runs /set NAME VALUE as /NAME VALUE. Those who come from ollama write "/set parameter temperature 0.7".
@@ -340,8 +339,7 @@ func (t *chatTotal) print(w io.Writer, s pilotfish.Stats, context int) {
 	fmt.Fprintf(w, "left this device for it: %d tokens in %s%s\n", r.Tokens, humanize.Bytes(uint64(r.Bytes)),
 		address(r.To))
 	fmt.Fprintf(w, "all %d answers: %d tokens, %d from the large model (%.1f%%), %s left this device\n",
-		t.answers, t.tokens,
-		t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), humanize.Bytes(uint64(t.sent)))
+		t.answers, t.tokens, t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), humanize.Bytes(uint64(t.sent)))
 }
 
 // address formats the address that data was sent to, to follow an amount.

@@ -137,7 +137,7 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	c.reading.done, c.reading.shown, c.reading.over = 0, 0, false
 	options, route := []pilotfish.Option{settings}, c.route
 	if cli.IsTerminal(c.reading.w) {
-		watch := func(o pilotfish.Op) { c.reading.operation(o, c.chat.Stats()) }
+		watch := func(o pilotfish.Op) { c.reading.operation(o, c.chat.Stats) }
 		options = append(options, pilotfish.Trace(time.Now(), 0, watch))
 	}
 	if c.gateway != nil {

@@ -23,16 +23,23 @@ const (
 	layerOps     = 5           // operations in a layer
 )
 
-// operation counts an operation of the small model for the answer with the given statistics.
-func (r *reading) operation(o pilotfish.Op, s pilotfish.Stats) {
+// operation counts an operation of the small model. After the prompt nothing is counted. stats returns the statistics
+// of the answer.
+func (r *reading) operation(o pilotfish.Op, stats func() pilotfish.Stats) {
 	switch {
+	case r.over:
+		return
 	case o.Kind == backend.OpRun:
 		r.done += int(o.Rows) * layerOps * r.layers
 	case o.Layer >= 0:
 		r.done += int(o.Rows)
 	}
+	if o.End < shortReading {
+		return
+	}
+	s := stats()
 	all := max(1, s.PromptTokens-s.ReusedTokens) * layerOps * r.layers
-	if percent := min(99, 100*r.done/all); !r.over && o.End >= shortReading && percent > r.shown {
+	if percent := min(99, 100*r.done/all); percent > r.shown {
 		r.shown = percent
 		fmt.Fprintf(r.w, "\rreading the question: %d%%", percent)
 	}

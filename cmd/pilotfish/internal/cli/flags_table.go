@@ -77,8 +77,8 @@ var flagTable = []FlagDecl{
 	{Name: "inflight", Span: "1", Needs: "cloud", Unless: "mode=serial", Help: "maximum number of open questions"},
 	{Name: "deadline", Needs: "cloud", Values: "off auto 800ms", often: true, env: true,
 		Help: "maximum `time` to wait for an answer before the small model's token is used instead; auto: three " +
-			"times " +
-			"what this gateway takes, at least 800ms, and for the first answer as long as reading the prompt takes; " +
+			"times what this gateway takes, at least 800ms, and for the first answer as long as reading the prompt " +
+			"takes; " +
 			"off: no limit, so that pipelined gives the tokens of serial"},
 	{Name: "ahead", Span: "1 64", Needs: "cloud", Values: "auto",
 		Help: "number of tokens per answer, 1 to 64: further ones cost no waiting; auto: 1, and with verification " +

@@ -47,8 +47,7 @@ func missingModel(path string) string {
 		return "names of models are OWNER/NAME:QUANT, as on the Hugging Face hub: " + somePull + " fetches one"
 	}
 	return `give the path of a GGUF file, or the name of a downloaded model ("pilotfish list" shows them); ` +
-		somePull +
-		" fetches one"
+		somePull + " fetches one"
 }
 
 // wrongModel returns what a file is instead of a model, and what to do; "" if that is not known.

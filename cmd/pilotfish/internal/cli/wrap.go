@@ -72,6 +72,9 @@ func (w *Wrapper) hold(text string) {
 	for text != "" {
 		if strings.HasPrefix(text, "\x1b") {
 			end := strings.IndexByte(text, 'm') + 1
+			if end == 0 { // the end of a colour is in the same Write; what has none is not a colour
+				end = len(text)
+			}
 			w.colour, text = strings.TrimPrefix(text[:end], PlainAgain), text[end:]
 			continue
 		}

@@ -176,7 +176,10 @@ func (f *routingFlags) finish(a *cli.App, all []outcome.Report, about result.Run
 	}
 	if !f.json {
 		_, t, err := table(all, about)
-		if err = errors.Join(err, t.Legend(a.Stdout)); err != nil {
+		if err == nil {
+			err = t.Legend(a.Stdout)
+		}
+		if err != nil {
 			return err
 		}
 	}
