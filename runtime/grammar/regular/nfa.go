@@ -73,24 +73,24 @@ func (a *nfa) between(from int32, lo, hi rune, to int32) {
 	for _, part := range [][2]rune{{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7f}, {0x80, 0x7ff}, {0x800, 0xd7ff},
 		{0xe000, 0xffff}, {0x10000, utf8.MaxRune}} {
 		if l, h := max(lo, part[0]), min(hi, part[1]); l <= h {
-			a.span(from, string(l), string(h), 0x80, 0xbf, to)
+			text := string(l)
+			a.span(from, text, string(h), strings.Repeat("\x80", len(text)), strings.Repeat("\xbf", len(text)), to)
 		}
 	}
 }
 
-// span adds paths for the texts from lo to hi, which have the same length. All bytes after the first one are of first
-// to last.
-func (a *nfa) span(from int32, lo, hi string, first, last byte, to int32) {
+// span adds paths for the texts from lo to hi. All bytes after the first one are of those of least to those of most: four
+// texts of the same length.
+func (a *nfa) span(from int32, lo, hi, least, most string, to int32) {
 	if len(lo) == 1 {
 		a.arc(from, lo[0], hi[0], to)
 		return
 	}
-	rest := len(lo) - 1
-	low, high := strings.Repeat(string([]byte{first}), rest), strings.Repeat(string([]byte{last}), rest)
+	low, high := least[1:], most[1:]
 	part := func(l, h byte, lo, hi string) {
 		next := a.place()
 		a.arc(from, l, h, next)
-		a.span(next, lo, hi, first, last, to)
+		a.span(next, lo, hi, low, high, to)
 	}
 	l, h := lo[0], hi[0]
 	if l == h {

@@ -213,22 +213,18 @@ func (b *Numbers) all(m *Maker) (*Set, error) {
 // multiples returns the numbers within bounds that have a number of digits after the point and, read without it, are
 // multiples of n.
 func (b *Numbers) multiples(m *Maker, n *big.Int, digits int) (*Set, error) {
-	whole := newNFA()
+	a := newNFA()
 	low, high := fill(b.scaled(power(digits)))
-	whole.ends(whole.whole(0, low, high, min(digits, 1)+digits)...)
-	whole, err := whole.divisible(m, n)
+	a.ends(a.whole(0, low, high, digits)...)
+	a, err := a.divisible(m, n)
 	if err != nil {
 		return nil, err
 	}
-	if digits == 0 {
-		return whole.determine(m)
-	}
-	a := newNFA()
-	a.pointed(whole, digits)
 	return a.determine(m)
 }
 
-// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n. a has no jumps.
+// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n if a point in them
+// is ignored. a has no jumps.
 func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	if n.Cmp(big.NewInt(maxStates)) > 0 {
 		return nil, ErrSize
@@ -250,8 +246,8 @@ func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 		here, at := known[p], a.places[p.a]
 		out.places[here].end = at.end && p.b == 0
 		for _, x := range at.arcs {
-			if x.Lo == '-' {
-				out.arc(here, '-', '-', enter(pair{x.To, p.b}))
+			if x.Lo < '0' { // a sign or a point
+				out.arc(here, x.Lo, x.Lo, enter(pair{x.To, p.b}))
 				continue
 			}
 			for d := x.Lo; d <= x.Hi; d++ {
@@ -268,8 +264,8 @@ func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	return out, nil
 }
 
-// whole adds paths for the whole numbers of low to high, with leading zeros up to some digits and without -0; it
-// returns their ends.
+// whole adds paths for the whole numbers of low to high, with a point before some last digits and without -0; it returns
+// their ends.
 func (a *nfa) whole(from int32, low, high *big.Int, digits int) (ends []int32) {
 	if low.Sign() < 0 {
 		l, h := maxInt(new(big.Int).Neg(high), big.NewInt(1)), new(big.Int).Neg(low)
@@ -278,22 +274,29 @@ func (a *nfa) whole(from int32, low, high *big.Int, digits int) (ends []int32) {
 	return append(ends, a.natural(from, maxInt(low, new(big.Int)), high, digits)...)
 }
 
-// natural adds paths for the numbers of low to high; low is not negative.
+// natural adds paths for the numbers of low to high, with a point before some last digits; low is not negative.
 func (a *nfa) natural(from int32, low, high *big.Int, digits int) (ends []int32) {
 	if low.Cmp(high) > 0 {
 		return nil
 	}
-	lo, hi := fmt.Sprintf("%0*d", digits, low), fmt.Sprintf("%0*d", digits, high)
+	pointed := func(text string) string {
+		if digits == 0 {
+			return text
+		}
+		return text[:len(text)-digits] + "." + text[len(text)-digits:]
+	}
+	lo, hi := fmt.Sprintf("%0*d", digits+1, low), fmt.Sprintf("%0*d", digits+1, high)
 	for n := len(lo); n <= len(hi); n++ {
+		zeros, nines := strings.Repeat("0", n), strings.Repeat("9", n)
 		l, h := lo, hi
 		if n > len(lo) {
-			l = "1" + strings.Repeat("0", n-1)
+			l = "1" + zeros[1:]
 		}
 		if n < len(hi) {
-			h = strings.Repeat("9", n)
+			h = nines
 		}
 		end := a.place()
-		a.span(from, l, h, '0', '9', end)
+		a.span(from, pointed(l), pointed(h), pointed(zeros), pointed(nines), end)
 		ends = append(ends, end)
 	}
 	return ends
@@ -359,50 +362,5 @@ func (b *Numbers) nextTo(a *nfa, digits int) {
 	if high == nil {
 		high = new(big.Int).Add(low, scale)
 	}
-	point := newNFA()
-	point.ends(point.whole(0, low, high, digits+1)...)
-	a.pointed(point, digits)
-}
-
-// pointed adds numbers with a point before the last digits.
-func (a *nfa) pointed(numbers *nfa, digits int) {
-	left := numbers.toEnd()
-	first := int32(len(a.places))
-	for range numbers.places {
-		a.place()
-	}
-	a.jump(0, first)
-	for p, at := range numbers.places {
-		from := first + int32(p)
-		a.places[from].end = at.end
-		if left[p] == digits {
-			from = a.text(from, ".")
-		}
-		for _, x := range at.arcs {
-			a.arc(from, x.Lo, x.Hi, first+x.To)
-		}
-	}
-}
-
-// toEnd returns the number of bytes from each place to an end; -1 for the first place, from which numbers have any
-// length.
-func (a *nfa) toEnd() []int {
-	left := make([]int, len(a.places))
-	for i, at := range a.places {
-		left[i] = -1
-		if at.end {
-			left[i] = 0
-		}
-	}
-	for n, more := 0, true; more; n++ {
-		more = false
-		for p, at := range a.places {
-			for _, x := range at.arcs {
-				if p > 0 && left[p] < 0 && left[x.To] == n {
-					left[p], more = n+1, true
-				}
-			}
-		}
-	}
-	return left
+	a.ends(a.whole(0, low, high, digits)...)
 }
