@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Engine is one engine. It implements http.Handler. Set exported fields before the first request.
@@ -120,17 +122,15 @@ type object = map[string]any
 
 // check refuses a context that the engine does not accept.
 func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, long string) bool {
-	for _, id := range context {
-		if id < 0 || int(id) >= e.Vocabulary.Size() {
-			fail(w, http.StatusBadRequest, "invalid_request_error", "Prompt contains invalid tokens")
-			return false
-		}
-	}
-	if len(context) == 0 || len(context) > most {
+	switch unknown := func(id int32) bool { return id < 0 || int(id) >= e.Vocabulary.Size() }; {
+	case slices.ContainsFunc(context, unknown):
+		fail(w, http.StatusBadRequest, "invalid_request_error", "Prompt contains invalid tokens")
+	case len(context) == 0 || len(context) > most:
 		fail(w, http.StatusBadRequest, kind, long)
-		return false
+	default:
+		return true
 	}
-	return true
+	return false
 }
 
 func (e *Engine) detokenized(ids []int32) string {
@@ -164,19 +164,10 @@ func (e *Engine) cached(salt string, context []int32, block int) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, old := range e.salts[salt] {
-		n = max(n, common(old, context))
+		n = max(n, terms.CommonPrefix(old, context))
 	}
 	e.salts[salt] = append(e.salts[salt], slices.Clone(context))
 	return min(n, len(context)-1) / block * block
-}
-
-func common(a, b []int32) int {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return min(len(a), len(b))
 }
 
 // Table returns a model with separate, pseudorandom probabilities for every context.

@@ -76,9 +76,5 @@ func (v *Vocabulary) text(ids []int32) string {
 	for _, id := range ids {
 		b = append(b, v.pieces[id]...)
 	}
-	var out []rune
-	for _, r := range string(b) {
-		out = append(out, r)
-	}
-	return string(out)
+	return string([]rune(string(b)))
 }

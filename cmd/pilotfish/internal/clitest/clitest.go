@@ -70,15 +70,6 @@ func Program(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// ExitCode runs a process to its end; -1 means that a signal ended it.
-func ExitCode(t *testing.T, c *exec.Cmd) int {
-	t.Helper()
-	if err := c.Run(); c.ProcessState == nil {
-		require.NoError(t, err)
-	}
-	return c.ProcessState.ExitCode()
-}
-
 // TinyModel writes a small random model of a type and returns its path.
 func TinyModel(t *testing.T, kind string) string {
 	t.Helper()
@@ -197,19 +188,14 @@ func StartCloud(t *testing.T, args ...string) (address, pin string, stop func())
 
 // LockedBuffer is a buffer for one writing and one reading goroutine.
 type LockedBuffer struct {
-	mu   sync.Mutex
-	b    bytes.Buffer
-	more chan struct{} // closed at the next write; nil: no reader waits
+	mu sync.Mutex
+	b  bytes.Buffer
 }
 
 // Write implements [io.Writer].
 func (b *LockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.more != nil {
-		close(b.more)
-		b.more = nil
-	}
 	return b.b.Write(p)
 }
 
@@ -236,16 +222,6 @@ func OwnFolders(t *testing.T) {
 	}
 }
 
-// read returns the text so far, and a channel that is closed when there is more.
-func (b *LockedBuffer) read() (string, <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.more == nil {
-		b.more = make(chan struct{})
-	}
-	return b.b.String(), b.more
-}
-
 // String returns the text so far.
 func (b *LockedBuffer) String() string {
 	b.mu.Lock()
@@ -256,19 +232,12 @@ func (b *LockedBuffer) String() string {
 // Says waits until a line of stderr matches the pattern, and returns its first group.
 func (r *Running) Says(t *testing.T, pattern string) string {
 	t.Helper()
-	line := regexp.MustCompile(pattern)
-	late := time.After(time.Minute)
-	for {
-		text, more := r.Errs.read()
-		if found := line.FindStringSubmatch(text); found != nil {
-			return found[len(found)-1]
-		}
-		select {
-		case <-more:
-		case <-late:
-			require.Fail(t, "not said", pattern)
-		}
-	}
+	var found []string
+	require.Eventually(t, func() bool {
+		found = regexp.MustCompile(pattern).FindStringSubmatch(r.Errs.String())
+		return found != nil
+	}, time.Minute, 10*time.Millisecond, pattern)
+	return found[len(found)-1]
 }
 
 // Page requests a page of the admin server.

@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"net/http"
@@ -65,11 +66,13 @@ func Scripts(t *testing.T) {
 	})
 }
 
-// running are the programs that a script has in the background, by command.
+// running are the programs that a script has in the background, by command: its value with the key of runningKey.
 type running map[string]*exec.Cmd
 
+const runningKey = "running"
+
 func setup(e *testscript.Env) error {
-	e.Values[running{}.key()] = running{}
+	e.Values[runningKey] = running{}
 	for _, name := range []string{"HOME", "AppData", "LocalAppData"} {
 		e.Setenv(name, filepath.Join(e.WorkDir, ".home"))
 	}
@@ -84,9 +87,6 @@ func setup(e *testscript.Env) error {
 	}
 	return nil
 }
-
-// key is the key of the running programs among the values of a script.
-func (running) key() any { return "running" }
 
 // need ends a script that uses a command wrongly.
 func need(ts *testscript.TestScript, right bool, usage string) {
@@ -127,7 +127,7 @@ func startProgram(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := c.StdoutPipe()
 	ts.Check(err)
 	ts.Check(c.Start())
-	all := ts.Value(running{}.key()).(running)
+	all := ts.Value(runningKey).(running)
 	all[name] = c
 	ts.Defer(func() {
 		if all[name] == c {
@@ -135,10 +135,11 @@ func startProgram(ts *testscript.TestScript, neg bool, args []string) {
 			c.Wait()
 		}
 	})
-	said, err := firstLine(out)
+	said, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		ts.Fatalf("pilotfish %s did not start: %s", name, ts.ReadFile(name+".log"))
 	}
+	said = strings.TrimSpace(said)
 	if name == "serve" {
 		ts.Setenv("URL", strings.TrimSuffix(said, "/v1"))
 		return
@@ -149,20 +150,9 @@ func startProgram(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("PIN", said)
 }
 
-// firstLine reads a line, byte by byte: what follows is left to the pipe.
-func firstLine(r io.Reader) (string, error) {
-	var line []byte
-	for b := make([]byte, 1); b[0] != '\n'; line = append(line, b[0]) {
-		if _, err := io.ReadFull(r, b); err != nil {
-			return "", err
-		}
-	}
-	return strings.TrimSpace(string(line)), nil
-}
-
 func stop(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, len(args) == 1, "[!] ends cloud|serve")
-	all := ts.Value(running{}.key()).(running)
+	all := ts.Value(runningKey).(running)
 	c := all[args[0]]
 	need(ts, c != nil, "start "+args[0]+" comes first")
 	delete(all, args[0])
@@ -173,7 +163,7 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func hangup(ts *testscript.TestScript, neg bool, args []string) {
-	c := ts.Value(running{}.key()).(running)["cloud"]
+	c := ts.Value(runningKey).(running)["cloud"]
 	need(ts, !neg && len(args) == 1 && args[0] == "cloud" && c != nil, "start cloud ...; hangup cloud")
 	ts.Check(c.Process.Signal(syscall.SIGHUP))
 }
