@@ -1,6 +1,8 @@
 package soft
 
 import (
+	"errors"
+	"maps"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -37,15 +39,8 @@ type Counts struct {
 	Bindings map[Binding]Count
 }
 
-// tally holds the counts so far.
-type tally struct {
-	dispatches int
-	buffers    map[*buffer]Count
-	bindings   map[Binding]Count
-}
-
-func (t *tally) clear() {
-	*t = tally{buffers: map[*buffer]Count{}, bindings: map[Binding]Count{}}
+func newCounts() Counts {
+	return Counts{Buffers: map[metal.Buffer]Count{}, Bindings: map[Binding]Count{}}
 }
 
 // Counts returns what kernels have read and written. Only the variant Check counts. It waits for committed command
@@ -56,56 +51,45 @@ func (d *Device) Counts() Counts {
 	for d.running {
 		d.idle.Wait()
 	}
-	c := Counts{Dispatches: d.tally.dispatches, Buffers: map[metal.Buffer]Count{}, Bindings: map[Binding]Count{}}
-	for b, n := range d.tally.buffers {
-		c.Buffers[b] = n
-	}
-	for b, n := range d.tally.bindings {
-		c.Bindings[b] = n
-	}
+	c := d.counts
+	c.Buffers, c.Bindings = maps.Clone(c.Buffers), maps.Clone(c.Bindings)
 	return c
 }
 
 // ResetCounts resets the counts. It waits for committed command buffers.
-func (d *Device) ResetCounts() error {
+func (d *Device) ResetCounts() (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.running {
 		d.idle.Wait()
 	}
-	d.tally.clear()
+	d.counts = newCounts()
 	for b := range d.buffers {
-		if b.shadow == nil {
-			continue
-		}
-		if err := b.shadow.ever.clear(); err != nil {
-			return err
-		}
-		if err := b.shadow.everPut.clear(); err != nil {
-			return err
+		if b.shadow != nil {
+			err = errors.Join(err, b.shadow.ever.clear(), b.shadow.everPut.clear())
 		}
 	}
-	return nil
+	return err
 }
 
 func (d *Device) count(q *dispatch, c *dispatchC) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tally.dispatches++
-	for _, r := range d.regionsOf(c) {
+	d.counts.Dispatches++
+	all := d.counts
+	binding := func(index int) Binding { return Binding{q.pipeline.Name(), index} }
+	regions := (*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:])))
+	for _, r := range unsafe.Slice(regions, c.regionCount) {
 		reads := Count{Read: int64(r.read), ReadUnique: int64(r.unique), Fetched: int64(r.fetched),
 			Lines: int64(r.lines), Ideal: int64(r.ideal)}
 		writes := Count{Written: int64(r.written), WrittenUnique: int64(r.writtenUnique)}
-		d.tally.bind(q.pipeline, int(r.index), reads)
-		d.tally.bind(q.pipeline, int(r.writeIndex), writes)
+		addTo(all.Bindings, binding(int(r.index)), reads)
+		addTo(all.Bindings, binding(int(r.writeIndex)), writes)
+		reads.ReadUnique, writes.WrittenUnique = int64(r.everUnique), int64(r.everWritten)
 		for i, a := range q.arguments {
 			if a.buffer != nil && q.pipeline.Params[i].Index == int(r.index) {
-				n := d.tally.buffers[a.buffer]
-				n.add(reads)
-				n.add(writes)
-				n.ReadUnique += int64(r.everUnique) - int64(r.unique)
-				n.WrittenUnique += int64(r.everWritten) - int64(r.writtenUnique)
-				d.tally.buffers[a.buffer] = n
+				addTo(all.Buffers, metal.Buffer(a.buffer), reads)
+				addTo(all.Buffers, metal.Buffer(a.buffer), writes)
 			}
 		}
 	}
@@ -114,27 +98,17 @@ func (d *Device) count(q *dispatch, c *dispatchC) {
 		if a.buffer == nil {
 			continue
 		}
-		key := Binding{q.pipeline.Name(), q.pipeline.Params[i].Index}
-		n := d.tally.bindings[key]
-		n.Dispatches++
-		d.tally.bindings[key] = n
-		if a.buffer != nil && !seen[a.buffer] {
+		addTo(all.Bindings, binding(q.pipeline.Params[i].Index), Count{Dispatches: 1})
+		if !seen[a.buffer] {
 			seen[a.buffer] = true
-			n := d.tally.buffers[a.buffer]
-			n.Dispatches++
-			d.tally.buffers[a.buffer] = n
+			addTo(all.Buffers, metal.Buffer(a.buffer), Count{Dispatches: 1})
 		}
 	}
 }
 
-func (t *tally) bind(p *pipeline, index int, n Count) {
-	key := Binding{p.Name(), index}
-	sum := t.bindings[key]
-	sum.add(n)
-	t.bindings[key] = sum
-}
-
-func (c *Count) add(n Count) {
+func addTo[K comparable](all map[K]Count, key K, n Count) {
+	c := all[key]
+	c.Dispatches += n.Dispatches
 	c.Read += n.Read
 	c.ReadUnique += n.ReadUnique
 	c.Written += n.Written
@@ -142,8 +116,5 @@ func (c *Count) add(n Count) {
 	c.Fetched += n.Fetched
 	c.Lines += n.Lines
 	c.Ideal += n.Ideal
-}
-
-func (d *Device) regionsOf(c *dispatchC) []regionC {
-	return unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), c.regionCount)
+	all[key] = c
 }

@@ -17,7 +17,7 @@ type execution struct {
 	random  *rand.Rand
 	shuffle bool
 	level   []run // the dispatches that Check has run since the last barrier
-	tally   tally
+	counts  Counts
 }
 
 // run is a dispatch of the current level, with its start time on the clock of the checks.
@@ -34,7 +34,7 @@ const (
 func (e *execution) open(o Options) error {
 	e.random = rand.New(rand.NewPCG(o.Seed, 0))
 	e.shuffle = o.Seed != 0
-	e.tally.clear()
+	e.counts = newCounts()
 	var err error
 	e.scratch, err = mapPages(scratchSize)
 	for range o.Threads {
