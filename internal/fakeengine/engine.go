@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Engine is one engine. It implements http.Handler. Set exported fields before the first request.
@@ -164,10 +162,17 @@ func (e *Engine) cached(salt string, context []int32, block int) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, old := range e.salts[salt] {
-		n = max(n, terms.CommonPrefix(old, context))
+		n = max(n, common(old, context))
 	}
 	e.salts[salt] = append(e.salts[salt], slices.Clone(context))
 	return min(n, len(context)-1) / block * block
+}
+
+func common(a, b []int32) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // Table returns a model with separate, pseudorandom probabilities for every context.

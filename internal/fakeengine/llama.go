@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"unicode/utf8"
-
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // llamaRequest has the fields of /completion that an answer depends on.
@@ -51,7 +49,7 @@ func (e *Engine) completion(w http.ResponseWriter, q llamaRequest) {
 	if slot >= e.Slots {
 		slot = 0
 	}
-	cached := min(terms.CommonPrefix(e.slots[slot], q.Prompt), len(q.Prompt)-1)
+	cached := min(common(e.slots[slot], q.Prompt), len(q.Prompt)-1)
 	e.slots[slot] = slices.Clone(q.Prompt)
 	e.mu.Unlock()
 	context, tokens, probabilities := slices.Clone(q.Prompt), []int32{}, []object{}

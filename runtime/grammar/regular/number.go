@@ -223,8 +223,8 @@ func (b *Numbers) multiples(m *Maker, n *big.Int, digits int) (*Set, error) {
 	return a.determine(m)
 }
 
-// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n if a point in them
-// is ignored. a has no jumps.
+// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n if a point in
+// them is ignored. a has no jumps.
 func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	if n.Cmp(big.NewInt(maxStates)) > 0 {
 		return nil, ErrSize
@@ -264,8 +264,8 @@ func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	return out, nil
 }
 
-// whole adds paths for the whole numbers of low to high, with a point before some last digits and without -0; it returns
-// their ends.
+// whole adds paths for the whole numbers of low to high, with a point before some last digits and without -0; it
+// returns their ends.
 func (a *nfa) whole(from int32, low, high *big.Int, digits int) (ends []int32) {
 	if low.Sign() < 0 {
 		l, h := maxInt(new(big.Int).Neg(high), big.NewInt(1)), new(big.Int).Neg(low)

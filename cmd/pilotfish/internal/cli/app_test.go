@@ -86,9 +86,9 @@ func TestWrongModels(t *testing.T) {
 func TestUnwrittenProfile(t *testing.T) {
 	gone, full := io.Pipe()
 	require.NoError(t, gone.Close())
-	defer delete(profiles, "full")
-	for kind, start := range maps.Clone(profiles) {
-		profiles["full"] = func(w io.Writer) (func(), error) { w.(*Output).W = full; return start(w) }
+	defer delete(profiles(), "full")
+	for kind, start := range maps.Clone(profiles()) {
+		profiles()["full"] = func(w io.Writer) (func(), error) { w.(*Output).W = full; return start(w) }
 		path := filepath.Join(t.TempDir(), "p")
 		command := new(cobra.Command)
 		Add(command.Flags(), "profile", new(string), "")

@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"runtime/trace"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 )
@@ -35,13 +36,15 @@ func addProfiles(root *cobra.Command) {
 
 // profiles start each kind of profile, and return the function that ends it and writes the rest. A whole profile is
 // one whose writer had no error: not every function of the library returns it.
-var profiles = map[string]func(io.Writer) (end func(), err error){
-	"cpu":   func(w io.Writer) (func(), error) { return pprof.StopCPUProfile, pprof.StartCPUProfile(w) },
-	"trace": func(w io.Writer) (func(), error) { return trace.Stop, trace.Start(w) },
-	"mem":   sampled("heap", func(on int) { runtime.MemProfileRate = on << 12 }),
-	"block": sampled("block", runtime.SetBlockProfileRate),
-	"mutex": sampled("mutex", func(on int) { runtime.SetMutexProfileFraction(on) }),
-}
+var profiles = sync.OnceValue(func() map[string]func(io.Writer) (end func(), err error) {
+	return map[string]func(io.Writer) (func(), error){
+		"cpu":   func(w io.Writer) (func(), error) { return pprof.StopCPUProfile, pprof.StartCPUProfile(w) },
+		"trace": func(w io.Writer) (func(), error) { return trace.Stop, trace.Start(w) },
+		"mem":   sampled("heap", func(on int) { runtime.MemProfileRate = on << 12 }),
+		"block": sampled("block", runtime.SetBlockProfileRate),
+		"mutex": sampled("mutex", func(on int) { runtime.SetMutexProfileFraction(on) }),
+	}
+})
 
 // sampled is a profile that the runtime collects while set is called with 1, and not with 0.
 func sampled(name string, set func(int)) func(io.Writer) (func(), error) {
@@ -62,7 +65,7 @@ func startProfile(c *cobra.Command) (stop func(error) error, err error) {
 		return func(error) error { return nil }, nil
 	}
 	kind, path, _ := strings.Cut(flags.Lookup("profile").Value.String(), ":")
-	start, ok := profiles[kind]
+	start, ok := profiles()[kind]
 	if !ok {
 		return nil, Usagef("--profile %.40s is not a kind of profile: choose cpu, mem, block, mutex or trace", kind)
 	}
