@@ -79,8 +79,8 @@ func (a *nfa) between(from int32, lo, hi rune, to int32) {
 	}
 }
 
-// span adds paths for the texts from lo to hi. All bytes after the first one are of those of least to those of most: four
-// texts of the same length.
+// span adds paths for the texts from lo to hi, with bytes after the first one from those of least to those of most. All
+// four texts have the same length.
 func (a *nfa) span(from int32, lo, hi, least, most string, to int32) {
 	if len(lo) == 1 {
 		a.arc(from, lo[0], hi[0], to)
