@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 func (p *parser) filters(e expression) expression {
@@ -15,7 +16,7 @@ func (p *parser) filters(e expression) expression {
 		case p.accept("|"):
 			p.deeper()
 			name := p.name()
-			f := filterNamed(name)
+			f := filters()[name]
 			if f == nil { // an error where it is reached, as in jinja2
 				f = func(*run, value, args) value { fail("the filter %.40q is not supported", name); return nil }
 			}
@@ -38,7 +39,7 @@ func (p *parser) filters(e expression) expression {
 // test reads the name of a test and its argument.
 func (p *parser) test() func(r *run, v value) bool {
 	name := p.name()
-	if f := plainTest(name); f != nil {
+	if f := plainTests()[name]; f != nil {
 		return func(r *run, v value) bool { r.spend(1); return f(v) }
 	}
 	op, known := testOperators[name]
@@ -56,44 +57,27 @@ var testOperators = map[string]string{
 	"divisibleby": "divisibleby",
 }
 
-// plainTest returns a test without an argument; nil if there is none of this name.
-func plainTest(name string) func(v value) bool {
-	switch name {
-	case "defined":
-		return func(v value) bool { _, un := v.(undefined); return !un }
-	case "undefined":
-		return func(v value) bool { _, un := v.(undefined); return un }
-	case "none":
-		return func(v value) bool { return v == nil }
-	case "string":
-		return func(v value) bool { _, ok := v.(str); return ok }
-	case "mapping":
-		return func(v value) bool { _, ok := v.(*dict); return ok }
-	case "iterable":
-		return iterable
-	case "sequence":
-		return iterable
-	case "number":
-		return isNumber
-	case "boolean":
-		return isBool
-	case "integer":
-		return func(v value) bool { return isInt(v) && !isBool(v) }
-	case "float":
-		return func(v value) bool { return isNumber(v) && !isInt(v) }
-	case "true":
-		return func(v value) bool { return v == true }
-	case "false":
-		return func(v value) bool { return v == false }
-	case "callable":
-		return func(v value) bool { _, ok := v.(function); return ok }
-	case "odd":
-		return func(v value) bool { return integer(v)%2 != 0 }
-	case "even":
-		return func(v value) bool { return integer(v)%2 == 0 }
+// plainTests are the tests without an argument, by name.
+var plainTests = sync.OnceValue(func() map[string]func(v value) bool {
+	return map[string]func(v value) bool{
+		"defined":   func(v value) bool { _, un := v.(undefined); return !un },
+		"undefined": func(v value) bool { _, un := v.(undefined); return un },
+		"none":      func(v value) bool { return v == nil },
+		"string":    func(v value) bool { _, ok := v.(str); return ok },
+		"mapping":   func(v value) bool { _, ok := v.(*dict); return ok },
+		"iterable":  iterable,
+		"sequence":  iterable,
+		"number":    isNumber,
+		"boolean":   isBool,
+		"integer":   func(v value) bool { return isInt(v) && !isBool(v) },
+		"float":     func(v value) bool { return isNumber(v) && !isInt(v) },
+		"true":      func(v value) bool { return v == true },
+		"false":     func(v value) bool { return v == false },
+		"callable":  func(v value) bool { _, ok := v.(function); return ok },
+		"odd":       func(v value) bool { return integer(v)%2 != 0 },
+		"even":      func(v value) bool { return integer(v)%2 == 0 },
 	}
-	return nil
-}
+})
 
 func isBool(v value) bool { _, ok := v.(bool); return ok }
 
@@ -112,90 +96,57 @@ func textFilter(name string) filter {
 	return func(r *run, v value, a args) value { return r.method(r.text(v), name).(function)(r, a) }
 }
 
-// filterNamed returns a filter; nil if there is none of this name.
-func filterNamed(name string) filter {
-	switch name {
-	case "tojson":
-		return tojson
-	case "length":
-		return length
-	case "count":
-		return length
-	case "default":
-		return otherwise
-	case "d":
-		return otherwise
-	case "join":
-		return joinFilter
-	case "trim":
-		return textFilter("strip")
-	case "upper":
-		return textFilter("upper")
-	case "lower":
-		return textFilter("lower")
-	case "title":
-		return func(r *run, v value, _ args) value { return r.mapped(r.text(v), words) }
-	case "capitalize":
-		return textFilter("capitalize")
-	case "replace":
-		return textFilter("replace")
-	case "string":
-		return func(r *run, v value, _ args) value { return r.text(v) }
-	case "safe":
-		return func(r *run, v value, _ args) value { return r.text(v) }
-	case "list":
-		return func(r *run, v value, _ args) value {
+// filters returns the filters by name. One of them, map, looks up others.
+func filters() map[string]filter {
+	return map[string]filter{
+		"tojson":     tojson,
+		"length":     length,
+		"count":      length,
+		"default":    otherwise,
+		"d":          otherwise,
+		"join":       joinFilter,
+		"trim":       textFilter("strip"),
+		"upper":      textFilter("upper"),
+		"lower":      textFilter("lower"),
+		"title":      func(r *run, v value, _ args) value { return r.mapped(r.text(v), words) },
+		"capitalize": textFilter("capitalize"),
+		"replace":    textFilter("replace"),
+		"string":     func(r *run, v value, _ args) value { return r.text(v) },
+		"safe":       func(r *run, v value, _ args) value { return r.text(v) },
+		"list": func(r *run, v value, _ args) value {
 			all := r.items(v)
 			r.spend(16 * len(all))
 			return &list{items: slices.Clone(all)}
-		}
-	case "first":
-		return func(r *run, v value, _ args) value { return r.end(v, 0) }
-	case "last":
-		return func(r *run, v value, _ args) value { return r.end(v, -1) }
-	case "items":
-		return func(r *run, v value, _ args) value {
+		},
+		"first": func(r *run, v value, _ args) value { return r.end(v, 0) },
+		"last":  func(r *run, v value, _ args) value { return r.end(v, -1) },
+		"items": func(r *run, v value, _ args) value {
 			if d, ok := v.(*dict); ok {
 				return r.pairs(d)
 			}
 			fail("%s has no fields", kind(v))
 			return nil
-		}
-	case "dictsort":
-		return dictsort
-	case "sort":
-		return sortFilter
-	case "reverse":
-		return reverse
-	case "unique":
-		return unique
-	case "int":
-		return toInt
-	case "float":
-		return toFloat
-	case "round":
-		return round
-	case "abs":
-		return func(_ *run, v value, _ args) value {
+		},
+		"dictsort": dictsort,
+		"sort":     sortFilter,
+		"reverse":  reverse,
+		"unique":   unique,
+		"int":      toInt,
+		"float":    toFloat,
+		"round":    round,
+		"abs": func(_ *run, v value, _ args) value {
 			if number(v) < 0 {
 				return calculated("-", 0, v)
 			}
 			return v
-		}
-	case "map":
-		return mapFilter
-	case "selectattr":
-		return selecting(true, true)
-	case "rejectattr":
-		return selecting(true, false)
-	case "select":
-		return selecting(false, true)
-	case "reject":
-		return selecting(false, false)
-	case "indent":
-		return indent
+		},
+		"map":        mapFilter,
+		"selectattr": selecting(true, true),
+		"rejectattr": selecting(true, false),
+		"select":     selecting(false, true),
+		"reject":     selecting(false, false),
+		"indent":     indent,
 	}
-	return nil
 }
 
 // length returns the number of characters, elements or fields.
@@ -411,7 +362,7 @@ func mapFilter(r *run, v value, a args) value {
 	if path, ok := r.path(a, -1); ok {
 		return &list{items: r.attributes(r.items(v), path, a.at(-1, "default", nil))}
 	}
-	f := filterNamed(keyOf(a.at(0, "", nil)).String)
+	f := filters()[keyOf(a.at(0, "", nil)).String]
 	if f == nil {
 		fail("map needs an attribute, or a filter that is supported")
 	}
@@ -452,7 +403,7 @@ func (r *run) holds(v value, test []value) bool {
 		return truth(v)
 	}
 	name := keyOf(test[0]).String
-	if f := plainTest(name); f != nil {
+	if f := plainTests()[name]; f != nil {
 		return f(v)
 	}
 	op, known := testOperators[name]

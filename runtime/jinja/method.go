@@ -3,6 +3,7 @@ package jinja
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -62,90 +63,66 @@ func rangeOf(r *run, a args) value {
 func (r *run) method(v value, name string) value {
 	switch v := v.(type) {
 	case str:
-		if f := textMethod(name); f != nil {
+		if f := textMethods()[name]; f != nil {
 			return function(func(r *run, a args) value { r.spend(len(v.String)); return f(r, v, a) })
 		}
 	case *dict:
-		if f := dictMethod(name); f != nil {
+		if f := dictMethods()[name]; f != nil {
 			return function(func(r *run, a args) value { return f(r, v, a) })
 		}
 	}
 	return nil
 }
 
-// textMethod returns a method of texts; nil if there is none of this name.
-func textMethod(name string) func(r *run, s str, a args) value {
-	switch name {
-	case "strip":
-		return func(r *run, s str, a args) value { return r.strip(s, a, true, true) }
-	case "lstrip":
-		return func(r *run, s str, a args) value { return r.strip(s, a, true, false) }
-	case "rstrip":
-		return func(r *run, s str, a args) value { return r.strip(s, a, false, true) }
-	case "split":
-		return func(r *run, s str, a args) value { return r.split(s, a) }
-	case "rsplit":
-		return func(r *run, s str, a args) value { return r.rsplit(s, a) }
-	case "splitlines":
-		return func(r *run, s str, a args) value { return r.lines(s, truth(a.at(0, "keepends", false))) }
-	case "startswith":
-		return func(r *run, s str, a args) value { return r.anyOf(a, s.String, strings.HasPrefix) }
-	case "endswith":
-		return func(r *run, s str, a args) value { return r.anyOf(a, s.String, strings.HasSuffix) }
-	case "upper":
-		return func(r *run, s str, _ args) value { return r.mapped(s, upper) }
-	case "lower":
-		return func(r *run, s str, _ args) value { return r.mapped(s, lower) }
-	case "title":
-		return func(r *run, s str, _ args) value { return r.mapped(s, title) }
-	case "capitalize":
-		return func(r *run, s str, _ args) value { return r.mapped(s, capital) }
-	case "replace":
-		return func(r *run, s str, a args) value { return r.replace(s, a) }
-	case "join":
-		return func(r *run, s str, a args) value { return r.join(r.items(a.at(0, "", nil)), s) }
-	case "find":
-		return func(_ *run, s str, a args) value { return s.find(a, strings.Index) }
-	case "rfind":
-		return func(_ *run, s str, a args) value { return s.find(a, strings.LastIndex) }
-	case "count":
-		return func(_ *run, s str, a args) value {
+// textMethods are the methods of texts, by name.
+var textMethods = sync.OnceValue(func() map[string]func(r *run, s str, a args) value {
+	return map[string]func(r *run, s str, a args) value{
+		"strip":      func(r *run, s str, a args) value { return r.strip(s, a, true, true) },
+		"lstrip":     func(r *run, s str, a args) value { return r.strip(s, a, true, false) },
+		"rstrip":     func(r *run, s str, a args) value { return r.strip(s, a, false, true) },
+		"split":      func(r *run, s str, a args) value { return r.split(s, a) },
+		"rsplit":     func(r *run, s str, a args) value { return r.rsplit(s, a) },
+		"splitlines": func(r *run, s str, a args) value { return r.lines(s, truth(a.at(0, "keepends", false))) },
+		"startswith": func(r *run, s str, a args) value { return r.anyOf(a, s.String, strings.HasPrefix) },
+		"endswith":   func(r *run, s str, a args) value { return r.anyOf(a, s.String, strings.HasSuffix) },
+		"upper":      func(r *run, s str, _ args) value { return r.mapped(s, upper) },
+		"lower":      func(r *run, s str, _ args) value { return r.mapped(s, lower) },
+		"title":      func(r *run, s str, _ args) value { return r.mapped(s, title) },
+		"capitalize": func(r *run, s str, _ args) value { return r.mapped(s, capital) },
+		"replace":    func(r *run, s str, a args) value { return r.replace(s, a) },
+		"join":       func(r *run, s str, a args) value { return r.join(r.items(a.at(0, "", nil)), s) },
+		"find":       func(_ *run, s str, a args) value { return s.find(a, strings.Index) },
+		"rfind":      func(_ *run, s str, a args) value { return s.find(a, strings.LastIndex) },
+		"count": func(_ *run, s str, a args) value {
 			return strings.Count(s.String, keyOf(part(a)).String)
-		}
-	case "isdigit":
-		return func(_ *run, s str, _ args) value {
+		},
+		"isdigit": func(_ *run, s str, _ args) value {
 			return s.String != "" && strings.IndexFunc(s.String, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
-		}
+		},
 	}
-	return nil
-}
+})
 
-// dictMethod returns a method of objects; nil if there is none of this name.
-func dictMethod(name string) func(r *run, d *dict, a args) value {
-	switch name {
-	case "get":
-		return func(r *run, d *dict, a args) value {
+// dictMethods are the methods of objects, by name.
+var dictMethods = sync.OnceValue(func() map[string]func(r *run, d *dict, a args) value {
+	return map[string]func(r *run, d *dict, a args) value{
+		"get": func(r *run, d *dict, a args) value {
 			if name := keyOf(a.at(0, "", nil)); r.has(d, name) {
 				return d.values[name.String]
 			}
 			return a.at(1, "default", nil)
-		}
-	case "keys":
-		return func(r *run, d *dict, _ args) value { return &list{items: r.items(d)} }
-	case "items":
-		return func(r *run, d *dict, _ args) value { return r.pairs(d) }
-	case "values":
-		return func(r *run, d *dict, _ args) value {
+		},
+		"keys":  func(r *run, d *dict, _ args) value { return &list{items: r.items(d)} },
+		"items": func(r *run, d *dict, _ args) value { return r.pairs(d) },
+		"values": func(r *run, d *dict, _ args) value {
 			l := &list{}
 			for _, k := range d.keys {
 				r.spend(16)
 				l.items = append(l.items, d.values[k.String])
 			}
 			return l
-		}
+		},
 	}
-	return nil
-}
+})
 
 // pairs returns the fields of an object, each as name and value.
 func (r *run) pairs(d *dict) *list {
