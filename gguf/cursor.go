@@ -40,21 +40,19 @@ func (c *cursor) bytes(n int, field string) ([]byte, error) {
 }
 
 func (c *cursor) u32(field string) (uint32, error) {
-	if c.rest() < 4 {
-		return 0, c.fail(c.off, field, io.ErrUnexpectedEOF)
+	b, err := c.bytes(4, field)
+	if err != nil {
+		return 0, err
 	}
-	v := binary.LittleEndian.Uint32(c.b[c.off:])
-	c.off += 4
-	return v, nil
+	return binary.LittleEndian.Uint32(b), nil
 }
 
 func (c *cursor) u64(field string) (uint64, error) {
-	if c.rest() < 8 {
-		return 0, c.fail(c.off, field, io.ErrUnexpectedEOF)
+	b, err := c.bytes(8, field)
+	if err != nil {
+		return 0, err
 	}
-	v := binary.LittleEndian.Uint64(c.b[c.off:])
-	c.off += 8
-	return v, nil
+	return binary.LittleEndian.Uint64(b), nil
 }
 
 // count reads a number of elements that take at least each bytes, and refuses more than fit into the bytes left.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"reflect"
 )
 
 // Value is one metadata value: a view of the file, valid until [File.Close].
@@ -171,22 +172,24 @@ const (
 	KindFloat64 Kind = 12
 )
 
+// kinds are the names of the kinds, which are those of the Go types, and the bytes of a value, 0 if that varies.
+var kinds = [...]struct {
+	name  string
+	width int
+}{
+	KindUint8: {"uint8", 1}, KindUint16: {"uint16", 2}, KindUint32: {"uint32", 4}, KindUint64: {"uint64", 8},
+	KindInt8: {"int8", 1}, KindInt16: {"int16", 2}, KindInt32: {"int32", 4}, KindInt64: {"int64", 8},
+	KindFloat32: {"float32", 4}, KindFloat64: {"float64", 8}, KindBool: {"bool", 1}, KindString: {"string", 0},
+	KindArray: {"array", 0},
+}
+
 // width returns the number of bytes of a value of kind k, 0 if it varies (strings, arrays); ok is false if k is
 // unknown.
 func (k Kind) width() (n int, ok bool) {
-	switch k {
-	case KindUint8, KindInt8, KindBool:
-		return 1, true
-	case KindUint16, KindInt16:
-		return 2, true
-	case KindUint32, KindInt32, KindFloat32:
-		return 4, true
-	case KindUint64, KindInt64, KindFloat64:
-		return 8, true
-	case KindString, KindArray:
-		return 0, true
+	if int64(k) >= int64(len(kinds)) {
+		return 0, false
 	}
-	return 0, false
+	return kinds[k].width, true
 }
 
 // minWidth returns the minimum number of bytes of a value of kind k.
@@ -212,39 +215,17 @@ func (k Kind) integer() bool {
 
 // String returns the usual name, such as "uint32".
 func (k Kind) String() string {
-	names := [...]string{"uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "bool", "string", "array",
-		"uint64", "int64", "float64"}
-	if int64(k) < int64(len(names)) {
-		return names[k]
+	if _, ok := k.width(); ok {
+		return kinds[k].name
 	}
 	return fmt.Sprintf("kind(%d)", uint32(k))
 }
 
-func kindOf(v any) Kind {
-	switch v.(type) {
-	case uint8:
-		return KindUint8
-	case int8:
-		return KindInt8
-	case uint16:
-		return KindUint16
-	case int16:
-		return KindInt16
-	case uint32:
-		return KindUint32
-	case int32:
-		return KindInt32
-	case uint64:
-		return KindUint64
-	case int64:
-		return KindInt64
-	case float32:
-		return KindFloat32
-	case float64:
-		return KindFloat64
-	case bool:
-		return KindBool
-	default:
-		return KindString
+func kindOf[T Element]() Kind {
+	for k := range kinds {
+		if kinds[k].name == reflect.TypeFor[T]().Name() {
+			return Kind(k)
+		}
 	}
+	panic("unreachable: each Element has a kind")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
@@ -52,14 +51,12 @@ func NewWriter(out io.Writer) *Writer {
 // Put adds a metadata pair. The Go type of v is the type in the file: a uint32 is stored as uint32. Keys must differ,
 // and general.alignment must be a power of two of at least 8.
 func Put[T Element](w *Writer, key string, v T) {
-	kind := kindOf(v)
-	w.pair(key, Value{kind: kind, b: appendElement(nil, v)})
+	w.pair(key, Value{kind: kindOf[T](), b: appendElement(nil, v)})
 }
 
 // PutArray adds an array. Keys must differ.
 func PutArray[T Element](w *Writer, key string, all []T) {
-	var zero T
-	v := Value{kind: KindArray, elem: kindOf(zero), n: len(all)}
+	v := Value{kind: KindArray, elem: kindOf[T](), n: len(all)}
 	for _, e := range all {
 		if s, ok := any(e).(string); ok {
 			if len(s) > maxString {
@@ -287,35 +284,10 @@ func (w *Writer) fail(err error) error {
 
 // appendElement appends a number, or the bytes of a string.
 func appendElement[T Element](b []byte, v T) []byte {
-	switch x := any(v).(type) {
-	case string:
-		return append(b, x...)
-	case bool:
-		if x {
-			return append(b, 1)
-		}
-		return append(b, 0)
-	case uint8:
-		return append(b, x)
-	case int8:
-		return append(b, byte(x))
-	case uint16:
-		return binary.LittleEndian.AppendUint16(b, x)
-	case int16:
-		return binary.LittleEndian.AppendUint16(b, uint16(x))
-	case uint32:
-		return binary.LittleEndian.AppendUint32(b, x)
-	case int32:
-		return binary.LittleEndian.AppendUint32(b, uint32(x))
-	case uint64:
-		return binary.LittleEndian.AppendUint64(b, x)
-	case int64:
-		return binary.LittleEndian.AppendUint64(b, uint64(x))
-	case float32:
-		return binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	case float64:
-		return binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	if s, ok := any(v).(string); ok {
+		return append(b, s...)
 	}
+	b, _ = binary.Append(b, binary.LittleEndian, v) // every other Element has a size
 	return b
 }
 

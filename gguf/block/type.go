@@ -45,89 +45,44 @@ type layout struct {
 	bytes int // bytes in a block
 }
 
-// layoutOf returns the storage of t. The byte counts are sums over the fields of a block, in file order.
-func layoutOf(t Type) (layout, bool) {
-	switch t {
-	case F32:
-		return layout{"F32", 1, 4}, true
-	case F16:
-		return layout{"F16", 1, 2}, true
-	case BF16:
-		return layout{"BF16", 1, 2}, true
-	case Q4_0:
-		return layout{"Q4_0", 32, 2 + 16}, true // d f16, 32 nibbles
-	case Q4_1:
-		return layout{"Q4_1", 32, 2 + 2 + 16}, true // d, m f16, 32 nibbles
-	case Q5_0:
-		return layout{"Q5_0", 32, 2 + 4 + 16}, true // d f16, 32 high bits, 32 nibbles
-	case Q5_1:
-		return layout{"Q5_1", 32, 2 + 2 + 4 + 16}, true // d, m f16, 32 high bits, 32 nibbles
-	case Q8_0:
-		return layout{"Q8_0", 32, 2 + 32}, true // d f16, 32 int8
-	case Q2_K:
-		return layout{"Q2_K", 256, 16 + 64 + 2 + 2}, true // 16 scale/min nibble pairs, 256 2-bit, d, dmin f16
-	case Q3_K:
-		return layout{"Q3_K", 256, 32 + 64 + 12 + 2}, true // 256 high bits, 256 2-bit, 16 6-bit scales, d f16
-	case Q4_K:
-		return layout{"Q4_K", 256, 2 + 2 + 12 + 128}, true // d, dmin f16, 8 6-bit scale/min pairs, 256 nibbles
-	case Q5_K:
-		return layout{"Q5_K", 256, 2 + 2 + 12 + 32 + 128}, true // as Q4_K with 256 high bits before the nibbles
-	case Q6_K:
-		return layout{"Q6_K", 256, 128 + 64 + 16 + 2}, true // 256 nibbles, 256 2-bit, 16 int8 scales, d f16
-	case IQ4_NL:
-		return layout{"IQ4_NL", 32, 2 + 16}, true // d f16, 32 nibbles into a table of 16 values
-	case IQ4_XS:
-		return layout{"IQ4_XS", 256, 2 + 2 + 4 + 128}, true // d f16, 8 scales as 2 high and 4 low bits, 256 nibbles
-	}
-	return layout{}, false
+// layouts are the layouts by type. The byte counts are sums over the fields of a block, in file order.
+var layouts = [...]layout{
+	F32:    {"F32", 1, 4},
+	F16:    {"F16", 1, 2},
+	BF16:   {"BF16", 1, 2},
+	Q4_0:   {"Q4_0", 32, 2 + 16},                 // d f16, 32 nibbles
+	Q4_1:   {"Q4_1", 32, 2 + 2 + 16},             // d, m f16, 32 nibbles
+	Q5_0:   {"Q5_0", 32, 2 + 4 + 16},             // d f16, 32 high bits, 32 nibbles
+	Q5_1:   {"Q5_1", 32, 2 + 2 + 4 + 16},         // d, m f16, 32 high bits, 32 nibbles
+	Q8_0:   {"Q8_0", 32, 2 + 32},                 // d f16, 32 int8
+	Q2_K:   {"Q2_K", 256, 16 + 64 + 2 + 2},       // 16 scale/min nibble pairs, 256 2-bit, d, dmin f16
+	Q3_K:   {"Q3_K", 256, 32 + 64 + 12 + 2},      // 256 high bits, 256 2-bit, 16 6-bit scales, d f16
+	Q4_K:   {"Q4_K", 256, 2 + 2 + 12 + 128},      // d, dmin f16, 8 6-bit scale/min pairs, 256 nibbles
+	Q5_K:   {"Q5_K", 256, 2 + 2 + 12 + 32 + 128}, // as Q4_K with 256 high bits before the nibbles
+	Q6_K:   {"Q6_K", 256, 128 + 64 + 16 + 2},     // 256 nibbles, 256 2-bit, 16 int8 scales, d f16
+	IQ4_NL: {"IQ4_NL", 32, 2 + 16},               // d f16, 32 nibbles into a table of 16 values
+	IQ4_XS: {"IQ4_XS", 256, 2 + 2 + 4 + 128},     // d f16, 8 scales as 2 high and 4 low bits, 256 nibbles
 }
 
 // Block returns how many elements one block of t holds and how many bytes it takes: 1 element a block for F32, F16
 // and BF16, 32 or 256 for the quantised types; 0, 0 if t is unknown. A row of a tensor is a whole number of blocks.
 func (t Type) Block() (elems, bytes int) {
-	l, _ := layoutOf(t)
-	return l.elems, l.bytes
+	if int64(t) >= int64(len(layouts)) {
+		return 0, 0
+	}
+	return layouts[t].elems, layouts[t].bytes
 }
 
 // String returns the usual name, such as "Q4_K"; "type 16 IQ2_XXS" for a type that is not read.
 func (t Type) String() string {
-	if l, ok := layoutOf(t); ok {
-		return l.name
+	if elems, _ := t.Block(); elems > 0 {
+		return layouts[t].name
 	}
-	return strings.TrimSuffix(fmt.Sprintf("type %d %s", uint32(t), foreignName(t)), " ")
+	return strings.TrimSuffix(fmt.Sprintf("type %d %s", uint32(t), foreign[t]), " ")
 }
 
-// foreignName returns the name of a type of ggml that Pilotfish does not read, for messages; empty if there is none.
-func foreignName(t Type) string {
-	switch t {
-	case 9:
-		return "Q8_1"
-	case 15:
-		return "Q8_K"
-	case 16:
-		return "IQ2_XXS"
-	case 17:
-		return "IQ2_XS"
-	case 18:
-		return "IQ3_XXS"
-	case 19:
-		return "IQ1_S"
-	case 21:
-		return "IQ3_S"
-	case 22:
-		return "IQ2_S"
-	case 24, 25, 26, 27:
-		return fmt.Sprintf("I%d", 8<<(t-24))
-	case 28:
-		return "F64"
-	case 29:
-		return "IQ1_M"
-	case 34:
-		return "TQ1_0"
-	case 35:
-		return "TQ2_0"
-	case 39:
-		return "MXFP4"
-	}
-	return ""
+// foreign are the names of types of ggml that Pilotfish does not read, for messages.
+var foreign = map[Type]string{
+	9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
+	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }

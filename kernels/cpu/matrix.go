@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/pilotfish-ai/pilotfish/gguf/block"
+import (
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
+)
 
 // Matrix is a weight of shape [Rows, Cols]: row-major, each row a whole number of blocks of Type, as a GGUF file stores
 // it. Data holds at least Rows·RowBytes bytes and is only read; it may lie at any alignment.
@@ -49,24 +53,11 @@ const (
 	formats
 )
 
+// stored are the types of the formats.
+var stored = [formats]block.Type{block.Q8_0, block.Q4_0, block.Q5_0, block.Q4_K, block.Q5_K, block.Q6_K}
+
 // formatOf returns the format of t, -1 if t has none.
-func formatOf(t block.Type) format {
-	switch t {
-	case block.Q8_0:
-		return q8_0
-	case block.Q4_0:
-		return q4_0
-	case block.Q5_0:
-		return q5_0
-	case block.Q4_K:
-		return q4_K
-	case block.Q5_K:
-		return q5_K
-	case block.Q6_K:
-		return q6_K
-	}
-	return -1
-}
+func formatOf(t block.Type) format { return format(slices.Index(stored[:], t)) }
 
 // accumulators returns the number of partial sums of a product: block b is added to accumulator b mod accumulators.
 func (f format) accumulators() int {
@@ -77,6 +68,4 @@ func (f format) accumulators() int {
 }
 
 // typeOf is the inverse of formatOf.
-func (f format) typeOf() block.Type {
-	return [formats]block.Type{block.Q8_0, block.Q4_0, block.Q5_0, block.Q4_K, block.Q5_K, block.Q6_K}[f]
-}
+func (f format) typeOf() block.Type { return stored[f] }
