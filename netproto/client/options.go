@@ -60,9 +60,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Attempted = func(error) {}
 	}
 	if o.Device == (netproto.Device{}) {
-		if _, err := rand.Read(o.Device[:]); err != nil {
-			return o, fmt.Errorf("client: draw a device: %w", err)
-		}
+		_, _ = rand.Read(o.Device[:]) // always returns nil
 	}
 	if o.TicketFolder != "" {
 		o.Tickets = ticketFolder(o.TicketFolder)

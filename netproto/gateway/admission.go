@@ -72,11 +72,11 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 	defer a.mu.Unlock()
 	switch {
 	case who.open >= a.perDevice:
-		return nil, busy("%d asks of this device are open", who.open)
+		return nil, busy(soon, "%d asks of this device are open", who.open)
 	case a.open >= a.maxOpen && who.open >= max(atLeast, a.maxOpen/max(a.busy, 1)):
-		return nil, busy("%d asks of all devices are open", a.open)
+		return nil, busy(soon, "%d asks of all devices are open", a.open)
 	case background && (a.queue.Len() > 0 || a.free < a.places && who.taken+1 >= a.free):
-		return nil, busy("all places at the large model are taken")
+		return nil, busy(soon, "all places at the large model are taken")
 	}
 	a.count(who, 1)
 	if a.queue.Len() == 0 && who.taken < a.free {
@@ -90,10 +90,12 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 	return t, nil
 }
 
-// busy is the refusal of an ask for lack of room.
-func busy(format string, args ...any) error {
-	detail := fmt.Sprintf(format, args...)
-	return netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: detail}
+// soon is when a refused ask may find room.
+const soon = 100 * time.Millisecond
+
+// busy is the refusal for lack of room, until after a time.
+func busy(after time.Duration, format string, args ...any) error {
+	return netproto.Refusal{Code: netproto.Busy, RetryAfter: after, Detail: fmt.Sprintf(format, args...)}
 }
 
 // count counts an ask of a device as open if n is 1, as closed if it is -1.

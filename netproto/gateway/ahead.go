@@ -47,7 +47,7 @@ func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most in
 func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
 	defer c.who.decoding.Add(-1)
 	if c.who.decoding.Add(1) > streamsAhead {
-		return 0, 0, busy("%d answers to this device are being decoded ahead", streamsAhead)
+		return 0, 0, busy(soon, "%d answers to this device are being decoded ahead", streamsAhead)
 	}
 	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)
 	defer cancel()

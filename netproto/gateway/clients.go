@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 	"net"
 	"net/netip"
@@ -95,9 +94,7 @@ func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
 // device gets a new one.
 func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*device, error) {
 	if h.Device == (netproto.Device{}) {
-		if _, err := rand.Read(h.Device[:]); err != nil {
-			return nil, fmt.Errorf("draw a device: %w", err)
-		}
+		_, _ = rand.Read(h.Device[:]) // always returns nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +109,7 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 		d = nil
 	}
 	if (d == nil || d.conns == 0) && token != nil && token.MaxDevices > 0 && owner.devices >= token.MaxDevices {
-		detail := fmt.Sprintf("all %d devices that this access token allows are connected", token.MaxDevices)
-		return nil, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: detail}
+		return nil, busy(time.Second, "all %d devices that this access token allows are connected", token.MaxDevices)
 	}
 	if d == nil {
 		d = &device{

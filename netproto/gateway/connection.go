@@ -256,10 +256,15 @@ func (c *connection) displace() {
 	if c == nil {
 		return
 	}
+	c.replace(netproto.Busy, "closed to make room for another connection")
+}
+
+// replace closes the connection for a reason that the event of its end has, too.
+func (c *connection) replace(code netproto.Code, detail string) {
 	c.mu.Lock()
-	c.replaced = netproto.Refusal{Code: netproto.Busy, Detail: "closed to make room for another connection"}
+	c.replaced = netproto.Refusal{Code: code, Detail: detail}
 	c.mu.Unlock()
-	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "too many connections") // it ends in any case
+	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), detail) // it ends in any case
 }
 
 // blame compares the numbers of refused and answered messages: a connection is closed if its device guesses bases that

@@ -1,12 +1,9 @@
 package gateway
 
 import (
-	"fmt"
 	"net/netip"
 	"sync"
 	"time"
-
-	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // room counts the connections, before and after their Hello, and selects a victim when there are too many:
@@ -42,11 +39,11 @@ func (r *room) enter(c *connection) (victim *connection, err error) {
 	switch {
 	case len(here) >= r.perAddress:
 		if victim = least(here, idle); victim == nil {
-			return nil, tooMany("the %d connections that one address may have are in use", r.perAddress)
+			return nil, busy(time.Second, "the %d connections that one address may have are in use", r.perAddress)
 		}
 	case r.all >= r.limit:
 		if victim = r.victim(len(here)); victim == nil {
-			return nil, tooMany("all %d connections of the gateway are in use", r.limit)
+			return nil, busy(time.Second, "all %d connections of the gateway are in use", r.limit)
 		}
 	}
 	r.remove(victim)
@@ -62,7 +59,7 @@ func (r *room) welcome(c *connection, d *device) (victim *connection, err error)
 	defer r.mu.Unlock()
 	if its := r.byDevice[d]; len(its) >= r.perDevice {
 		if victim = least(its, idle); victim == nil {
-			return nil, tooMany("the %d connections that one device may have are in use", r.perDevice)
+			return nil, busy(time.Second, "the %d connections that one device may have are in use", r.perDevice)
 		}
 		r.remove(victim)
 	}
@@ -71,10 +68,6 @@ func (r *room) welcome(c *connection, d *device) (victim *connection, err error)
 		add(r.byDevice, d, c)
 	}
 	return victim, nil
-}
-
-func tooMany(format string, n int) error {
-	return netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: fmt.Sprintf(format, n)}
 }
 
 // leave removes a connection, if it is still in the room.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/quic-go/quic-go"
-
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -41,7 +39,7 @@ func (g *Gateway) SetTokens(tokens []Token) error {
 		return err
 	}
 	for _, c := range g.clients.set(tokens) {
-		c.expel()
+		c.replace(netproto.WrongSecret, "the access token was taken back")
 	}
 	return nil
 }
@@ -78,12 +76,4 @@ func (c *clients) valid(p pass) bool {
 	}
 	now := passOf(owner.token.Load()).digest
 	return subtle.ConstantTimeCompare(now[:], p.digest[:]) == 1
-}
-
-// expel closes a connection with an invalid access token.
-func (c *connection) expel() {
-	c.mu.Lock()
-	c.replaced = netproto.Refusal{Code: netproto.WrongSecret, Detail: "the access token was taken back"}
-	c.mu.Unlock()
-	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.WrongSecret), "the access token was taken back")
 }
