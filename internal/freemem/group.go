@@ -35,10 +35,7 @@ type memoryGroup struct {
 // options … - type source options" (proc_pid_mountinfo(5)).
 func memoryGroups(proc string) (all []memoryGroup) {
 	paths := groupPaths(proc)
-	mounts, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
-	if err != nil {
-		return nil
-	}
+	mounts, _ := os.ReadFile(filepath.Join(proc, "mountinfo")) // without it there are no groups
 	for line := range strings.Lines(string(mounts)) {
 		before, after, _ := strings.Cut(line, " - ")
 		where, what := strings.Fields(before), strings.Fields(after)
@@ -70,10 +67,7 @@ func memoryGroups(proc string) (all []memoryGroup) {
 // "number:controller,controller:/path".
 func groupPaths(proc string) map[string]string {
 	paths := map[string]string{}
-	groups, err := os.ReadFile(filepath.Join(proc, "cgroup"))
-	if err != nil {
-		return paths
-	}
+	groups, _ := os.ReadFile(filepath.Join(proc, "cgroup")) // without it the group is the one that is mounted
 	for line := range strings.Lines(string(groups)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if controls, path, ok := strings.Cut(rest, ":"); ok {
@@ -87,12 +81,9 @@ func groupPaths(proc string) map[string]string {
 
 // left returns the remainder of the limit of the group at dir.
 func (g memoryGroup) left(dir string) uint64 {
-	limit, err := readNumber(filepath.Join(dir, g.limit))
-	if err != nil {
-		return math.MaxUint64
-	}
-	used, err := readNumber(filepath.Join(dir, g.usage))
-	if err != nil {
+	limit, unlimited := readNumber(filepath.Join(dir, g.limit))
+	used, unknown := readNumber(filepath.Join(dir, g.usage))
+	if unlimited != nil || unknown != nil {
 		return math.MaxUint64
 	}
 	used -= min(used, g.files(dir))
@@ -101,10 +92,7 @@ func (g memoryGroup) left(dir string) uint64 {
 
 // files returns how much of the memory of a group is pages of files.
 func (g memoryGroup) files(dir string) (sum uint64) {
-	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
-	if err != nil {
-		return 0
-	}
+	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat")) // without it nothing can be reclaimed
 	inactive := strings.Replace(g.cached, "active", "inactive", 1)
 	for line := range strings.Lines(string(stat)) {
 		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == g.cached || name == inactive {

@@ -1,11 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,16 +89,13 @@ func resolve(ctx context.Context, n network, host string, port uint16) ([]netip.
 	if err != nil {
 		return nil, err
 	}
-	var four, six []netip.AddrPort
+	var all []netip.AddrPort
 	for _, ip := range ips {
-		ip = ip.Unmap()
-		if to := netip.AddrPortFrom(ip, port); ip.Is4() {
-			four = append(four, to)
-		} else {
-			six = append(six, to)
-		}
+		all = append(all, netip.AddrPortFrom(ip.Unmap(), port))
 	}
-	all := append(four, six...)
+	slices.SortStableFunc(all, func(a, b netip.AddrPort) int {
+		return cmp.Compare(a.Addr().BitLen(), b.Addr().BitLen())
+	})
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no address", host)
 	}

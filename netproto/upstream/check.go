@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
@@ -119,18 +120,16 @@ func (c *check) answers(ctx context.Context) (Verdict, string, error) {
 // again asks all questions again, some at a time, and compares the answers.
 func (c *check) again(ctx context.Context) (Verdict, string, error) {
 	const together = 8
-	replies, errs := make([]dialect.Reply, len(c.contexts)), make([]error, len(c.contexts))
-	var done sync.WaitGroup
-	places := make(chan struct{}, together)
+	replies := make([]dialect.Reply, len(c.contexts))
+	var asks errgroup.Group
+	asks.SetLimit(together)
 	for i, context := range c.contexts {
-		places <- struct{}{}
-		done.Go(func() {
-			defer func() { <-places }()
-			replies[i], errs[i] = c.m.ask(ctx, c.question(context))
+		asks.Go(func() (err error) {
+			replies[i], err = c.m.ask(ctx, c.question(context))
+			return err
 		})
 	}
-	done.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := asks.Wait(); err != nil {
 		return Fail, "", err
 	}
 	other, apart := 0, 0.0

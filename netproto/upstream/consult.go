@@ -73,17 +73,14 @@ func (u *Upstream) noEngine() error {
 // refused converts an engine's error for the client: whether, and when, it should ask again.
 func refused(err error) error {
 	s, ok := errors.AsType[*dialect.StatusError](err)
-	code, known := errors.AsType[netproto.Code](err)
-	switch {
-	case !ok || !known:
+	r := netproto.Refusal{Detail: "the large model's engine takes no more questions"}
+	switch r.Code, _ = errors.AsType[netproto.Code](err); {
+	case ok && (r.Code == netproto.TooFast || r.Code == netproto.Busy):
+		r.RetryAfter = s.RetryAfter
+	case ok && r.Code == netproto.TooLarge:
+		r.Detail = "the context is longer than the large model's engine takes"
+	default:
 		return err
-	case code == netproto.TooFast, code == netproto.Busy:
-		r := netproto.Refusal{Code: code, RetryAfter: s.RetryAfter,
-			Detail: "the large model's engine takes no more questions"}
-		return fmt.Errorf("%w: %w", r, err)
-	case code == netproto.TooLarge:
-		r := netproto.Refusal{Code: code, Detail: "the context is longer than the large model's engine takes"}
-		return fmt.Errorf("%w: %w", r, err)
 	}
-	return err
+	return fmt.Errorf("%w: %w", r, err)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -55,10 +56,7 @@ func checkTexts(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) err
 		if slices.Equal(ours, theirs) {
 			continue
 		}
-		i := 0
-		for i < min(len(ours), len(theirs)) && ours[i] == theirs[i] {
-			i++
-		}
+		i := terms.CommonPrefix(ours, theirs)
 		return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
 			"in %q the token %d is %s there and %s here", text, i, idAt(theirs, i), idAt(ours, i))}
 	}

@@ -21,7 +21,7 @@ type remote struct {
 
 // preferred lists the quantisations to choose if no file is named, best first: nearly exact and fast, then small, then
 // exact.
-func preferred() []string { return []string{"Q8_0", "Q4_K_M", "Q4_0", "F16"} }
+var preferred = []string{"Q8_0", "Q4_K_M", "Q4_0", "F16"}
 
 // choose picks the file, with all its parts, from a listing: the one of the most preferred type, or the only one.
 func choose(r Ref, listed []remote) ([]remote, error) {
@@ -35,7 +35,7 @@ func choose(r Ref, listed []remote) ([]remote, error) {
 	if len(models) == 1 {
 		return models[0], nil
 	}
-	for _, kind := range preferred() {
+	for _, kind := range preferred {
 		fit := slices.DeleteFunc(slices.Clone(models), func(m []remote) bool { return quantOf(m[0].name) != kind })
 		if len(fit) == 1 {
 			return fit[0], nil

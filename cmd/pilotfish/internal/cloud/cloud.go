@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -296,9 +297,9 @@ func garbagePercent(free uint64, kv int64) int {
 // inBackground calls ticked after every period, and signalled after each signal. The result stops it, and waits.
 func inBackground(period time.Duration, ticked func(time.Time), signals <-chan os.Signal,
 	signalled func()) (stop func()) {
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	end := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
 		tick := time.NewTicker(period)
 		defer tick.Stop()
 		for {
@@ -311,11 +312,8 @@ func inBackground(period time.Duration, ticked func(time.Time), signals <-chan o
 				ticked(now)
 			}
 		}
-	}()
-	return func() {
-		close(end)
-		<-done
-	}
+	})
+	return func() { close(end); done.Wait() }
 }
 
 // certificate reads the certificate. If none was given, it reads the gateway's own, which it creates on the first
@@ -340,8 +338,7 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	if err != nil {
 		return c, err
 	}
-	err = os.MkdirAll(dir, 0o700)
-	if err == nil {
+	if err = os.MkdirAll(dir, 0o700); err == nil {
 		err = os.WriteFile(key, keyPEM, 0o600)
 	}
 	if err == nil {
