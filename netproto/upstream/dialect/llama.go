@@ -177,20 +177,9 @@ func (e *Llama) Detokenize(ctx context.Context, ids []int32) (string, error) {
 
 // Describe implements dialect.Engine.
 func (e *Llama) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, err error) {
-	var models struct {
-		Data []struct {
-			ID   string `json:"id"`
-			Meta struct {
-				Vocab int `json:"n_vocab"`
-				Ctx   int `json:"n_ctx"`
-			} `json:"meta"`
-		} `json:"data"`
-	}
-	if err := e.c.Get(ctx, "/v1/models", &models); err != nil {
+	models, err := Models(ctx, e.c)
+	if err != nil {
 		return f, err
-	}
-	if len(models.Data) == 0 {
-		return f, fmt.Errorf("/v1/models: %w: it has no model", ErrReply)
 	}
 	var props struct {
 		Slots    int    `json:"total_slots"`
@@ -202,7 +191,7 @@ func (e *Llama) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, 
 	if err := e.c.Get(ctx, "/props", &props); err != nil {
 		return f, err
 	}
-	m := models.Data[0]
+	m := models[0]
 	f = Facts{
 		Dialect: "llama", Version: props.Build, Model: m.ID, Vocab: m.Meta.Vocab, Parallel: props.Slots,
 		Choices: netproto.MaxK, Audit: netproto.NoAudit,

@@ -16,6 +16,10 @@ type Model struct {
 	ID        string `json:"id"`
 	Owner     string `json:"owned_by"`
 	MaxLength int    `json:"max_model_len"` // maximum length of a context with its continuation; 0 if unknown
+	Meta      struct {
+		Vocab int `json:"n_vocab"`
+		Ctx   int `json:"n_ctx"`
+	} `json:"meta"` // of llama-server
 }
 
 // Models returns the list of /v1/models: at least one model.

@@ -109,8 +109,7 @@ func (a *App) interrupted(stopped *Interruption, err error) int {
 // watchBegin stores the command that begins to run in a.Command, and profiles it if flags request this. Errors of cobra
 // before that (unknown commands and flags, bad values, missing arguments) are wrong usage.
 func (a *App) watchBegin(root *cobra.Command) {
-	var wrap func(c *cobra.Command)
-	wrap = func(c *cobra.Command) {
+	eachCommand(root, func(c *cobra.Command) {
 		prepare := c.PreRunE
 		c.PreRunE = func(c *cobra.Command, args []string) error {
 			if quiet := c.Flags().Lookup("quiet"); quiet != nil && isOn(quiet) {
@@ -144,11 +143,7 @@ func (a *App) watchBegin(root *cobra.Command) {
 				return modelHint(c, err)
 			}
 		}
-		for _, sub := range c.Commands() {
-			wrap(sub)
-		}
-	}
-	wrap(root)
+	})
 }
 
 // UsageError is wrong usage that only the command itself can detect, such as two flags that exclude each other.

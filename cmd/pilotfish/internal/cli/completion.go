@@ -13,7 +13,7 @@ import (
 )
 
 // addValues adds shell completion of models and of the values of flags.
-func addValues(a *App, c *cobra.Command) {
+func (a *App) addValues(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
 		d := declarationOf(f)
@@ -39,9 +39,6 @@ func addValues(a *App, c *cobra.Command) {
 		c.ValidArgsFunction = a.completePulled
 	case "pilotfish inspect":
 		c.ValidArgsFunction = a.completeModel
-	}
-	for _, sub := range c.Commands() {
-		addValues(a, sub)
 	}
 }
 

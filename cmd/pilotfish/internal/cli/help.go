@@ -50,7 +50,8 @@ func addHelp(a *App, root *cobra.Command) {
 		fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", Reflow(strings.TrimSpace(about), a.helpWidth()), c.UsageString())
 	})
 	eachCommand(root, func(c *cobra.Command) {
-		if countFlags(c) > manyFlags {
+		n := 0
+		if c.Flags().VisitAll(func(*pflag.Flag) { n++ }); n > manyFlags {
 			c.Flags().Bool("all", false, "with --help: list the other flags")
 		}
 	})
@@ -64,11 +65,6 @@ func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
 	for _, sub := range c.Commands() {
 		eachCommand(sub, do)
 	}
-}
-
-func countFlags(c *cobra.Command) (n int) {
-	c.Flags().VisitAll(func(*pflag.Flag) { n++ })
-	return n
 }
 
 // allFlags reports whether help should list all flags.

@@ -42,7 +42,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.SetErr(a.Stderr)
 	root.AddCommand(a.Commands(a)...)
 	addSettings(a, root)
-	addValues(a, root)
+	eachCommand(root, a.addValues)
 	addProfiles(root)
 	root.InitDefaultCompletionCmd()
 	root.SetHelpCommand(newHelpCommand(root))

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -125,7 +126,8 @@ func (f *evalFlags) use(file *router.File, o *eval.Options) {
 // options returns the options that only depend on the flags and the questions.
 func (f *evalFlags) options(set *task.Set, runs []eval.Run) eval.Options {
 	o := eval.Options{
-		Set: set, Runs: runs, Raw: f.raw, MaxTokens: f.max, Sampling: f.sampling(), Every: f.every,
+		Set: set, Runs: runs, Raw: f.raw, MaxTokens: f.max, Every: f.every,
+		Sampling: terms.Sampling{Temperature: f.temp, Seed: f.seed}, // the policy random uses the same seed
 	}
 	if !f.pair.Set.Changed("max-tokens") {
 		o.MaxTokens = set.Tokens

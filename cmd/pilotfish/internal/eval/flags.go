@@ -15,7 +15,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -162,11 +161,6 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 		return nil, cli.Usagef("--policy learned needs a router: give its file with --router")
 	}
 	return f.policies.Values, nil
-}
-
-// sampling returns how tokens are chosen. The policy random uses the same seed.
-func (f *evalFlags) sampling() terms.Sampling {
-	return terms.Sampling{Temperature: f.temp, Seed: f.seed}
 }
 
 // learned returns the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
