@@ -21,10 +21,9 @@ const interleavedTokens = 8
 //	S [T, N/32]  d·ΣQ of each block, for the formats with a minimum in each block
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
-// F is set by the caller ([Acts.Token]), or is the caller's memory ([Acts.Use]). The other fields are set by
-// [Acts.Round], which only [Matrix.Quantised] matrices need; P is set only for a few tokens with a multiple of 128
-// activations, if the instruction set in use takes it. F has room for [SpareTokens] more; values after T never affect
-// results.
+// F is set by [Acts.Set], or is the caller's memory ([Acts.Use]). The other fields are set by [Acts.Round], which only
+// [Matrix.Quantised] matrices need; P is set only for a few tokens with a multiple of 128 activations, if the
+// instruction set in use takes it. F has room for [SpareTokens] more; values after T never affect results.
 type Acts struct {
 	T, N int
 	F    []float32
@@ -59,7 +58,12 @@ func (a *Acts) resize(t, n int) {
 	}
 }
 
-// Token returns F [N] of token t, to be written.
+// Set copies x [N] into F of token t.
+func (a *Acts) Set(t int, x []float32) {
+	copy(a.F[t*a.N:(t+1)*a.N], x[:a.N])
+}
+
+// Token returns F of token t, to be written in place of [Acts.Set].
 func (a *Acts) Token(t int) []float32 { return a.F[t*a.N : (t+1)*a.N : (t+1)*a.N] }
 
 // Round rounds F of token t to 8 bits; N is a multiple of 32. Different tokens may be rounded concurrently. In a block

@@ -73,7 +73,7 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 				x.Resize(tokens, n)
 				fill(x.P[:cap(x.P)], 99)
 				for i := range tokens {
-					copy(x.Token(i), in.Floats(n))
+					x.Set(i, in.Floats(n))
 					for lo := 0; lo < n; {
 						hi := min(n, lo+actBlock*(1+in.IntN(5)))
 						x.RoundPart(i, lo, hi)

@@ -62,7 +62,7 @@ func (in *inputs) actsOf(f []float32, n int) *Acts {
 	x.Resize(len(f)/n, n)
 	x.P = make([]int8, len(f))
 	for t := range x.T {
-		copy(x.Token(t), f[t*n:])
+		x.Set(t, f[t*n:])
 		if n%actBlock == 0 {
 			x.Round(t)
 		}
@@ -184,7 +184,7 @@ func TestFloats(t *testing.T) {
 	m, dst := Floats([]float32{1, 2, 3, 4, 5, 6, 7}, 2, 3), make([]float32, 2)
 	var x Acts
 	x.Resize(1, 3)
-	copy(x.Token(0), []float32{100, 10, 1})
+	x.Set(0, []float32{100, 10, 1})
 	MatMul(dst, 2, m, 0, 2, &x, false, &Scratch{})
 	require.Equal(t, []float32{123, 456}, dst)
 	require.Len(t, m.Data, 24)

@@ -200,6 +200,7 @@ func TestEmpty(t *testing.T) {
 	MixF32(nil, nil, 0, 0, nil, 0)
 	RMSNorm(nil, nil, nil, 1)
 	SwiGLU(nil, nil, nil)
+	Exp(nil, nil)
 	sum, sumX := SumExp(nil, 0)
 	assert.Equal(t, [3]float64{}, [3]float64{sum, sumX, float64(Above(nil, 0))})
 	assert.Equal(t, float32(math.Inf(-1)), Max(nil))

@@ -19,6 +19,13 @@ const (
 	expMax   = 89   // above: infinity
 )
 
+// Exp sets dst[i] = exp(x[i]), relative error below 2e-7. dst may be x, or must not overlap it.
+func Exp(dst, x []float32) {
+	if len(x) > 0 {
+		inUse().exp(dst[:len(x)], x, 0)
+	}
+}
+
 // SwiGLU sets dst[i] = silu(gate[i])·up[i], where silu(g) = g/(1+exp(-g)). dst may be gate or up.
 func SwiGLU(dst, gate, up []float32) {
 	if len(gate) > 0 {

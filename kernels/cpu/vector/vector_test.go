@@ -107,6 +107,9 @@ func TestExp(t *testing.T) {
 		}
 		require.Less(t, worst, expError)
 	})
+	x := []float32{1, -2, 3}
+	Exp(x, x[:2])
+	require.InEpsilonSlice(t, []float32{math.E, float32(math.Exp(-2)), 3}, x, expError)
 }
 
 func TestRMSNorm(t *testing.T) {
