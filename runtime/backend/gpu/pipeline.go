@@ -122,14 +122,8 @@ func (d *Device) makePipelines(keys []pipelineKey) error {
 }
 
 func (k pipelineKey) compare(other pipelineKey) int {
-	order := cmp.Or(strings.Compare(k.weight, other.weight), strings.Compare(k.name, other.name))
-	if order == 0 && k.kvF32 != other.kvF32 {
-		if other.kvF32 {
-			return -1
-		}
-		return 1
-	}
-	return order
+	return cmp.Or(strings.Compare(k.weight, other.weight), strings.Compare(k.name, other.name),
+		cmp.Compare(flag(k.kvF32), flag(other.kvF32)))
 }
 
 // newPipeline compiles a kernel and checks its simdgroup width, which all kernels depend on.
