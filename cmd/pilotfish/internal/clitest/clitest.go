@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,7 +37,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
-	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -354,50 +351,6 @@ func Root() string {
 
 // DemoFile returns the path of a file of the demo's pair.
 func DemoFile(name string) string { return filepath.Join(Root(), "bench", "demo", name) }
-
-// Traces writes traces with 20 positions for each prompt. Under the first rule, the sign of the first feature mostly
-// tells whether a token may be kept; under the second rule, that of the second feature.
-func Traces(t *testing.T, s trace.Settings) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "traces")
-	w, err := trace.Create(dir, s)
-	require.NoError(t, err)
-	defer w.Close()
-	r := rand.New(rand.NewPCG(1, 1))
-	label := func(z float64) trace.Verdict {
-		if r.Float64() < 1/(1+math.Exp(-4*z)) {
-			return trace.Keep
-		}
-		return trace.Escalate
-	}
-	for range s.Prompts {
-		x := trace.Text{Prompt: trace.Prompt{Tokens: 2}}
-		for range 20 {
-			h := make([]float32, s.Width)
-			for j := range h {
-				h[j] = float32(r.NormFloat64())
-			}
-			p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
-			for rule := range s.Labels {
-				p.Labels[rule] = label(float64(h[rule]))
-			}
-			x.Positions = append(x.Positions, p)
-			x.Hidden, err = trace.AppendHalves(x.Hidden, h)
-			require.NoError(t, err)
-		}
-		require.NoError(t, w.Append(x))
-	}
-	return dir
-}
-
-// TraceSettings returns the settings of a small set of traces.
-func TraceSettings() trace.Settings {
-	return trace.Settings{
-		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
-		Large: trace.Model{Fingerprint: "0123", Name: "big"}, Data: "d", Prompts: 60, Reference: "given", MaxTokens: 20,
-		Labels: []string{"disagreement", "consequence"},
-	}
-}
 
 // MeasureDemo measures some questions of the demo.
 func MeasureDemo(t *testing.T, questions string, args ...string) (stdout string) {

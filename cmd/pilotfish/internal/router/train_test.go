@@ -3,6 +3,8 @@ package router
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +41,7 @@ func trainOn(t *testing.T, args ...string) ([]trained, string) {
 // TestTrainCommand: the file contains how it was made, the output agrees with it, and it is the same every time.
 func TestTrainCommand(t *testing.T) {
 	racing.Spare(t)
-	dir := clitest.Traces(t, clitest.TraceSettings())
+	dir := traces(t, traceSettings())
 	got, out := trainOn(t, dir, "--label", "disagreement", "-t", "1")
 	require.Len(t, got, 2, "lines of --json")
 	assert.Equal(t, 54, got[0].Prompts)
@@ -63,15 +65,15 @@ func TestTrainCommand(t *testing.T) {
 	assert.Nil(t, file.Certificate)
 	assert.Equal(t, newAboutEvent(file), *got[1].Router)
 
-	gateway := clitest.TraceSettings()
+	gateway := traceSettings()
 	gateway.Large, gateway.Prompts = trace.Model{Name: "behind a gateway"}, 30
-	_, both := trainOn(t, clitest.Traces(t, gateway), dir, "--label", "disagreement")
+	_, both := trainOn(t, traces(t, gateway), dir, "--label", "disagreement")
 	file, err = engine.ReadRouter(both)
 	require.NoError(t, err)
 	assert.Equal(t, "0123", file.About.Large, "from the folder with the hash")
 	assert.Equal(t, "big", file.About.LargeName)
 	assert.NotEqual(t, about.Data, file.About.Data)
-	_, alone := trainOn(t, clitest.Traces(t, gateway), "--label", "disagreement")
+	_, alone := trainOn(t, traces(t, gateway), "--label", "disagreement")
 	file, err = engine.ReadRouter(alone)
 	require.NoError(t, err)
 	assert.Equal(t, "behind a gateway", file.About.LargeName)
@@ -93,15 +95,15 @@ func TestTrainCommand(t *testing.T) {
 // TestTrainRefuses: wrong usage, and unusable traces, with what to do; nothing is written.
 func TestTrainRefuses(t *testing.T) {
 	racing.Spare(t)
-	dir := clitest.Traces(t, clitest.TraceSettings())
+	dir := traces(t, traceSettings())
 	out := filepath.Join(t.TempDir(), "router.gguf")
-	other := clitest.TraceSettings()
+	other := traceSettings()
 	other.Small = trace.Model{Fingerprint: "x", Name: "another"}
-	foreign := clitest.Traces(t, other)
-	wide := clitest.TraceSettings()
+	foreign := traces(t, other)
+	wide := traceSettings()
 	wide.Width = 7
-	wider := clitest.Traces(t, wide)
-	none := clitest.TraceSettings()
+	wider := traces(t, wide)
+	none := traceSettings()
 	none.Labels = nil
 	for _, c := range []struct {
 		code int
@@ -113,7 +115,7 @@ func TestTrainRefuses(t *testing.T) {
 		{cli.ExitFailed, dir + " nowhere", "nowhere"},
 		{cli.ExitFailed, dir + " " + foreign + " --label consequence", `of the small model "another"`},
 		{cli.ExitFailed, dir + " " + wider + " --label consequence", "7 numbers"},
-		{cli.ExitFailed, clitest.Traces(t, none), "has no labels"},
+		{cli.ExitFailed, traces(t, none), "has no labels"},
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
 			strings.Fields(c.line)...)...)
@@ -135,7 +137,7 @@ type shown struct {
 
 // TestShowCommand: the contents of the file and, with traces, its quality, as text and JSON.
 func TestShowCommand(t *testing.T) {
-	dir := clitest.Traces(t, clitest.TraceSettings())
+	dir := traces(t, traceSettings())
 	_, out := trainOn(t, dir, "--label", "disagreement", "--seed", "3")
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
@@ -193,9 +195,9 @@ func TestShowCommand(t *testing.T) {
 	assert.Equal(t, "consequence", got[1].Traces.Label)
 	assert.Less(t, *got[1].Traces.Policies[0].AUC, 0.65, "it was trained for another rule")
 
-	fresh := clitest.TraceSettings()
+	fresh := traceSettings()
 	fresh.Data = "others"
-	code, stdout, stderr = clitest.Call(t, "router", "show", out, clitest.Traces(t, fresh))
+	code, stdout, stderr = clitest.Call(t, "router", "show", out, traces(t, fresh))
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "1200 tokens of 60 prompts")
 	assert.Contains(t, stdout, "all prompts of the traces")
@@ -203,9 +205,9 @@ func TestShowCommand(t *testing.T) {
 
 // TestShowRefuses: files that do not fit together are refused by name.
 func TestShowRefuses(t *testing.T) {
-	dir := clitest.Traces(t, clitest.TraceSettings())
+	dir := traces(t, traceSettings())
 	_, out := trainOn(t, dir, "--label", "disagreement")
-	wide, foreign := clitest.TraceSettings(), clitest.TraceSettings()
+	wide, foreign := traceSettings(), traceSettings()
 	wide.Width, foreign.Small = 7, trace.Model{Fingerprint: "x", Name: "another"}
 	for _, c := range []struct {
 		code int
@@ -213,8 +215,8 @@ func TestShowRefuses(t *testing.T) {
 		want string
 	}{
 		{cli.ExitFailed, out + " nowhere", "nowhere"},
-		{cli.ExitFailed, out + " " + clitest.Traces(t, wide), "give traces of the same model"},
-		{cli.ExitFailed, out + " " + clitest.Traces(t, foreign), `has traces of "another"`},
+		{cli.ExitFailed, out + " " + traces(t, wide), "give traces of the same model"},
+		{cli.ExitFailed, out + " " + traces(t, foreign), `has traces of "another"`},
 		{cli.ExitFailed, out + " " + dir + " --label citer", `no labels "citer"`},
 	} {
 		code, _, stderr := clitest.Call(t, append([]string{"router", "show"}, strings.Fields(c.line)...)...)
@@ -225,7 +227,7 @@ func TestShowRefuses(t *testing.T) {
 
 // TestShowDamagedText: text in a file is shown escaped, never as control sequences.
 func TestShowDamagedText(t *testing.T) {
-	dir := clitest.Traces(t, clitest.TraceSettings())
+	dir := traces(t, traceSettings())
 	_, out := trainOn(t, dir, "--label", "consequence")
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
@@ -238,4 +240,48 @@ func TestShowDamagedText(t *testing.T) {
 	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.True(t, json.Valid([]byte(stdout)))
+}
+
+// traces writes traces with 20 positions for each prompt. Under the first rule, the sign of the first feature mostly
+// tells whether a token may be kept; under the second rule, that of the second feature.
+func traces(t *testing.T, s trace.Settings) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "traces")
+	w, err := trace.Create(dir, s)
+	require.NoError(t, err)
+	defer w.Close()
+	r := rand.New(rand.NewPCG(1, 1))
+	label := func(z float64) trace.Verdict {
+		if r.Float64() < 1/(1+math.Exp(-4*z)) {
+			return trace.Keep
+		}
+		return trace.Escalate
+	}
+	for range s.Prompts {
+		x := trace.Text{Prompt: trace.Prompt{Tokens: 2}}
+		for range 20 {
+			h := make([]float32, s.Width)
+			for j := range h {
+				h[j] = float32(r.NormFloat64())
+			}
+			p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
+			for rule := range s.Labels {
+				p.Labels[rule] = label(float64(h[rule]))
+			}
+			x.Positions = append(x.Positions, p)
+			x.Hidden, err = trace.AppendHalves(x.Hidden, h)
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Append(x))
+	}
+	return dir
+}
+
+// traceSettings returns the settings of a small set of traces.
+func traceSettings() trace.Settings {
+	return trace.Settings{
+		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
+		Large: trace.Model{Fingerprint: "0123", Name: "big"}, Data: "d", Prompts: 60, Reference: "given", MaxTokens: 20,
+		Labels: []string{"disagreement", "consequence"},
+	}
 }
