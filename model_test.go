@@ -59,10 +59,11 @@ func TestChatAside(t *testing.T) {
 	assert.Len(t, chat.Messages(), 7)
 }
 
-// TestDefaultRouter: without a router 7% of the tokens are asked for.
+// TestDefaultRouter: without a router the large model verifies, and replaces at most 7% of the tokens.
 func TestDefaultRouter(t *testing.T) {
 	r, err := NewRouter(RouterOptions{})
 	require.NoError(t, err)
+	assert.True(t, r.(policy).r.Verifies())
 	assert.Equal(t, 0.07, r.(policy).r.Balance().Total().Budget)
 }
 

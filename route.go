@@ -79,17 +79,19 @@ type Sampler interface {
 	Pick(h Head) int32
 }
 
-// RouterOptions configure which tokens are asked for. The zero value asks for 7% of them, those with the smallest
-// margin.
+// RouterOptions configure which tokens are the large model's. With the zero value it verifies each token before it is
+// shown, and replaces those to which it prefers another by more than 3 nats, at most 7% of all. Where it cannot verify,
+// it is asked for 7% of the tokens, those with the smallest margin.
 type RouterOptions struct {
-	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else
-	// margin.
+	// Policy is "verify", "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File,
+	// margin with a Threshold, or else verify. Caller's own clouds, answers with penalties, bias or min-p and those
+	// with a [Sampler] are not verified.
 	Policy string
 	// Threshold is the confidence below which to ask, 0 (never) to 1. nil means by Budget, or by the certificate of
 	// File.
 	Threshold *float64
-	// Budget is the share of tokens to ask for, above 0 up to 1, over all answers with the router: the threshold
-	// follows a [Balance]. 0 means 0.07 if there is no Threshold.
+	// Budget is the share of tokens to ask for or to replace, above 0 up to 1, over all answers with the router: the
+	// threshold follows a [Balance]. 0 means 0.07 if there is no Threshold.
 	Budget float64
 	// Balance holds what the budget has spent, and changes with each answer; nil means a new one. Routers of the same
 	// budget may share one.
@@ -103,8 +105,9 @@ type RouterOptions struct {
 // other text. It is safe for concurrent use.
 //
 // Of any ten consecutive answers of three tokens or more, at most the share of the budget is asked for; a budget below
-// 6.9% takes more of them. Concurrent answers may exceed it together; the next ones then ask less. Questions without a
-// reply and verified answers do not count. If the caller's [Router] calls one of [NewRouter], the balance does not
+// 6.9% takes more of them. With the policy verify it is the share that is replaced, of answers of ten tokens or more.
+// Concurrent answers may exceed it together; the next ones then ask less. Questions without a reply and answers with
+// [Route].Verify do not count. If the caller's [Router] calls one of [NewRouter], the balance does not
 // change: the budget is kept within each answer.
 type Balance = router.Balance
 
@@ -125,8 +128,10 @@ func NewRouter(o RouterOptions) (Router, error) {
 	switch {
 	case o.Policy == "" && file != nil:
 		opt.Policy = router.Learned
-	case o.Policy == "":
+	case o.Policy == "" && o.Threshold != nil:
 		opt.Policy = router.Margin
+	case o.Policy == "":
+		opt.Policy = router.Verify
 	}
 	if opt.Policy == router.Learned && file != nil {
 		opt.Calibration = file.Confidences
@@ -177,7 +182,7 @@ func (p policy) Decide(h Head) Decision {
 // Route configures how an answer uses a large model. [Via] makes one with the default settings.
 type Route struct {
 	Cloud  Cloud
-	Router Router // which tokens are asked for; nil means 7% of the model's answers, those with the smallest margin
+	Router Router // which tokens are the large model's; nil means that of the zero [RouterOptions], for all answers
 
 	Serial   bool // stop at each question until its answer arrives, instead of drafting on
 	Branches int  // guesses at each answer; 0 means 2, -1 as many as are worth their cost
@@ -190,13 +195,13 @@ type Route struct {
 	Deadline time.Duration
 
 	// Verify makes the large model verify each token of the small one before it is shown. If it prefers another token
-	// by more than Margin nats, that one replaces it. With a Margin of 0 the text is the large model's own. The
-	// caller's implementation of Cloud cannot verify.
+	// by more than Margin nats, that one replaces it, without a budget. With a Margin of 0 the text is the large
+	// model's own. The caller's implementation of Cloud cannot verify.
 	Verify bool
 	Margin float64
-	// VerifyEvery is the max number of tokens without a question, with Verify. 0 asks when it is worth it, by the times
-	// of answers and forward calls, and lets answers have as many tokens as are of use, unless Ahead is set. Text is
-	// then hardly later than what the large model alone would stream. With Serial, 0 means 64.
+	// VerifyEvery is the max number of tokens without a question, where the large model verifies. 0 asks when it is
+	// worth it, by the times of answers and forward calls, and lets answers have as many tokens as are of use, unless
+	// Ahead is set. Text is then hardly later than what the large model alone would stream. With Serial, 0 means 64.
 	VerifyEvery int
 
 	Audit   bool // make answers compare the small model's tokens with the large model's: [Stats].Audited and Missed

@@ -291,8 +291,10 @@ func TestRouteEvents(t *testing.T) {
 		assert.Equal(t, c.Explain, reasons > 0, "%+v", c)
 		assert.Equal(t, c.Preview, previews > 0, "%+v", c)
 	}
-	_, err := pilotfish.Text(m.NewSession().Generate(t.Context(), "In the barn",
-		pilotfish.Route{VerifyEvery: 4, Cloud: service}))
+	margin, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "margin"})
+	require.NoError(t, err)
+	_, err = pilotfish.Text(m.NewSession().Generate(t.Context(), "In the barn",
+		pilotfish.Route{VerifyEvery: 4, Cloud: service, Router: margin}))
 	assert.ErrorContains(t, err, "no verification")
 }
 
@@ -440,7 +442,7 @@ func TestBudget(t *testing.T) {
 	assert.Equal(t, half.Total().Tokens+len(second), again.Total().Tokens)
 	assert.LessOrEqual(t, again.Total().Share(), 0.2)
 
-	asked, tokens, _ = decode(nil, 8)
+	asked, tokens, _ = decode(nil, 10)
 	assert.Positive(t, asked, "in all answers together")
 	assert.LessOrEqual(t, float64(asked), 0.07*float64(tokens))
 	for _, o := range []pilotfish.RouterOptions{

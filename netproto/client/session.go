@@ -71,9 +71,6 @@ func (s *Session) leave(tokens, bytes int) {
 	s.left.Bytes += bytes
 }
 
-// Connected is [Client.Connected].
-func (s *Session) Connected() bool { return s.c.Connected() }
-
 // Close ends the session and its asks, and the gateway forgets it.
 func (s *Session) Close() {
 	s.cancel(ErrClosed)

@@ -33,7 +33,7 @@ type Cloud struct {
 	Policy    string   `json:"policy"`              // rule that chooses the tokens
 	Threshold *float64 `json:"threshold,omitempty"` // of the confidence, below which the large model is asked
 	Budget    float64  `json:"budget,omitempty"`    // else share of tokens for which it is asked
-	Verify    bool     `json:"verify"`              // it verifies every token
+	Verify    bool     `json:"verify"`              // it verifies the tokens before they are shown
 }
 
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {

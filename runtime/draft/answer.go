@@ -159,9 +159,13 @@ func (r *run) fail(e *escalation, err error) {
 	r.resolve(e, outcome, e.Local, EdgeTimeout, err)
 }
 
-// resolve makes token follow e.at: its branch stays, the others are dropped.
+// resolve makes token follow e.at: its branch stays, the others are dropped. Where verification asked, the small
+// model's token stays its own if the large model agrees.
 func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin, err error) {
 	r.shut(e, err)
+	if origin == FromCloud && e.Why != Routed && token == e.Local {
+		origin = Edge
+	}
 	var keep *node
 	for _, c := range e.at.children {
 		if c.token == token {

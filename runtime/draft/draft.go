@@ -61,6 +61,14 @@ type Router interface {
 	Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64)
 }
 
+// Dial bounds what verification replaces. It is a function of the path, as a [Router].
+type Dial interface {
+	// Margin returns the margin for the token after path: see [Options.Margin]. With an infinite one it stands.
+	Margin(path uint64) float64
+	// Count returns the state after one more token, which the large model replaced or not.
+	Count(path uint64, replaced bool) uint64
+}
+
 // Explainer is a router that explains decisions. It is called after Decide, with the same arguments.
 type Explainer interface {
 	Explain(path uint64, pos int, head *backend.Output) (margin, entropy, threshold float64)
@@ -75,6 +83,12 @@ type Cloud interface {
 
 // Connection is a cloud whose connection may be lost. Others always count as connected.
 type Connection interface{ Connected() bool }
+
+// Verifier is a cloud that may be unable to verify tokens chosen by a sampling.
+type Verifier interface {
+	// CannotVerify returns why the cloud cannot; nil if it can, or if that is not known yet.
+	CannotVerify(terms.Sampling) error
+}
 
 // Warmer is a cloud that takes settled text before a question, so that the question is short and the keys and values of
 // the text are computed.
@@ -163,6 +177,9 @@ type Options struct {
 	// model's own.
 	Verify bool
 	Margin float64 // 0 or more, only with Verify
+	// Dial sets Verify, with a margin that depends on what was replaced before, if the cloud is a [Verifier] that can.
+	// The router then asks for nothing. If it cannot, the router decides, without verification.
+	Dial Dial
 	// VerifyEvery is the max number of tokens without a question. 0 means 64, and in pipelined decoding further
 	// questions when they are worth it: checks, which never change a token. Only with Verify.
 	VerifyEvery int
@@ -179,6 +196,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	o.Verify = o.Verify || o.Dial != nil
 	o.auto = o.auto || o.Verify && o.VerifyEvery == 0 && o.Mode == Pipelined
 	if o.auto && o.Ahead == 0 {
 		o.Ahead = MostAhead
@@ -233,7 +251,9 @@ func (o Options) validateVerify() error {
 	switch {
 	case !(o.Margin >= 0) || math.IsInf(o.Margin, 1):
 		return fmt.Errorf("margin: %v is not a number of at least 0", o.Margin)
-	case !o.Verify && (o.Margin != 0 || o.VerifyEvery != 0 || o.Preview):
+	case o.Dial != nil && o.Margin != 0:
+		return errors.New("a margin and a dial are given, which excludes the other: leave one out")
+	case !o.Verify && o.Dial == nil && (o.Margin != 0 || o.VerifyEvery != 0 || o.Preview):
 		return errors.New("a margin, a number of tokens between questions, or a preview is given, but no verification")
 	}
 	return nil
@@ -265,14 +285,20 @@ type Decoder struct {
 	model  Model
 	router Router
 	cloud  Cloud
+
+	verified bool
 }
+
+// Verified reports whether the large model verified the last text: with [Options.Verify], and with a [Options.Dial] if
+// the cloud could.
+func (d *Decoder) Verified() bool { return d.verified }
 
 // New makes a decoder. A nil router never escalates, and cloud may then be nil too.
 func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if (r != nil || o.Verify) && c == nil {
+	if (r != nil || o.Verify || o.Dial != nil) && c == nil {
 		return nil, errors.New("there is a router, or verification, but no cloud that could be asked")
 	}
 	if o.Drafter != nil && c != nil {

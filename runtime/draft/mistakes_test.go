@@ -238,8 +238,17 @@ func mistakes() []mistake {
 			` && !n.allows(n.fact.token):`,
 			` && !n.allows(n.fact.token) && !PLANTED:`},
 		{"a token from another answer is not allowed there", inPlaces, "verify.go",
-			`	if !e.at.allows(token) {`,
-			`	if !e.at.allows(token) && !PLANTED {`},
+			`	if !e.at.allows(token) ||`,
+			`	if !e.at.allows(token) && !PLANTED ||`},
+		{"a dial does not count what is replaced", inPlaces, "tree.go",
+			`r.Dial.Count(n.state, token != n.local)`,
+			`r.Dial.Count(n.state, !PLANTED && token != n.local)`},
+		{"the answer to a question takes a place without a dial", inPlaces, "place.go",
+			`!r.affords(e.at, token)`,
+			`!PLANTED && !r.affords(e.at, token)`},
+		{"a token from another answer takes a place without a dial", inPlaces, "verify.go",
+			`!r.affords(e.at, token)`,
+			`!PLANTED && !r.affords(e.at, token)`},
 	}
 }
 

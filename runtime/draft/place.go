@@ -45,7 +45,7 @@ func (r *run) taken(e *escalation, a Answer) (token int32, origin Origin) {
 	default:
 		token, ok = p.Take(e.Pos, a.Token, a.Top)
 	}
-	if !ok {
+	if !ok || !r.affords(e.at, token) {
 		return e.Local, Edge
 	}
 	return token, FromCloud

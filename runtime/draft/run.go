@@ -83,6 +83,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	r.drafter = newDrafter(d.o, r.began)
 	over := false
 	defer func() {
+		d.verified = r.Verify
 		cancel(errDecodeOver)
 		if !over { // a panic of the caller's: the tree may be incomplete
 			r.await()
@@ -112,6 +113,7 @@ func (r *run) decode(ctx context.Context) error {
 	if r.Trace {
 		r.tell(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.since(start)}})
 	}
+	r.settleDial()
 	r.decide(root, &head)
 	if r.Mode == Serial {
 		return r.serial(ctx)
@@ -240,10 +242,14 @@ func (r *run) decide(n *node, head *backend.Output) {
 	var confidence float32
 	escalate := false
 	local := r.pick(n, head)
+	n.local = local
 	var why Why
 	if r.router != nil {
 		before := n.state
 		confidence, escalate, n.state = r.router.Decide(before, n.pos+1, head)
+		if r.Dial != nil {
+			escalate, n.state = false, before
+		}
 		n.reason = r.because(before, n.pos+1, head, local)
 	} else {
 		confidence = probability(head, local)

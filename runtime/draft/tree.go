@@ -20,8 +20,9 @@ type node struct {
 	guess      float64 // probability under the small model, for a guess at an answer
 	sure       float64 // probability that the large model chooses the token too
 	origin     Origin
-	end, final bool // an end token; nothing follows: an end token or the last one allowed
-	evaluated  bool // the model holds it, and children or esc are set
+	local      int32 // the small model's token after it, once evaluated
+	end, final bool  // an end token; nothing follows: an end token or the last one allowed
+	evaluated  bool  // the model holds it, and children or esc are set
 	pass       *pass
 	esc        *escalation // the question what follows; nil: the small model's token stands
 	reason     *Reason     // of the decision what follows; nil without [Options.Explain]
@@ -60,6 +61,9 @@ func (r *run) follower(n *node, token int32, confidence float32) *node {
 	c := &node{
 		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
 		origin: Edge, end: r.End(token), known: r.now(), fact: n.fact, since: n.since,
+	}
+	if r.Dial != nil {
+		c.state = r.Dial.Count(n.state, token != n.local)
 	}
 	if r.knows() {
 		c.fact = n.fact.after(token)

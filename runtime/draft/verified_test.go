@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
@@ -21,6 +22,20 @@ import (
 // gap returns by how much the large model's choice after a text is better than another token, in nats.
 func (w *world) gap(text uint64, token int32) float32 {
 	return float32(3 * share(mix(mix(text, uint64(token)), w.seed+70)))
+}
+
+// gauge is a dial: its margins and states are hashes of the path.
+type gauge uint64
+
+func (g gauge) Margin(path uint64) float64 {
+	return []float64{0, 1, 2, math.Inf(1), math.Inf(1)}[mix(path, uint64(g))%5]
+}
+
+func (g gauge) Count(path uint64, replaced bool) uint64 {
+	if replaced {
+		return mix(path, 1)
+	}
+	return mix(path, 0)
 }
 
 // small holds the outputs of the small model and the router after a text.
@@ -67,6 +82,7 @@ func (v *verifying) step() {
 	i := len(v.Tokens)
 	pos, text := v.start+i, v.texts[i]
 	s := v.small(text, v.paths[i], pos)
+	s.escalate = s.escalate && v.o.Dial == nil
 	t := Token{Pos: pos, ID: s.token, Origin: Edge, Confidence: s.c}
 	last := v.end(s.token) || i+1 == v.most
 	if !s.escalate && !last && pos-v.since < v.o.VerifyEvery {
@@ -85,7 +101,7 @@ func (v *verifying) step() {
 		return
 	}
 	for j := v.since - v.start; j < i; j++ {
-		if choice, _ := v.answer(v.texts[j]); v.turns(v.texts[j], choice, v.Tokens[j].ID) {
+		if choice, _ := v.answer(v.texts[j]); v.turns(j, choice) {
 			v.turn(j, choice)
 			return
 		}
@@ -94,17 +110,28 @@ func (v *verifying) step() {
 	v.Audited, v.Missed = v.Audited+v.pending.Audited, v.Missed+v.pending.Missed
 	v.pending = audit{}
 	v.Escalated, v.since, v.asked = append(v.Escalated, pos), pos+1, true
-	if v.allowed(text, id) {
+	if v.allowed(text, id) && (id == t.ID || !math.IsInf(v.margin(i), 1)) {
 		if s.escalate && id == t.ID {
 			v.Needless++
 		}
-		t.ID, t.Origin = id, FromCloud
+		if s.escalate || id != t.ID {
+			t.ID, t.Origin = id, FromCloud
+		}
 	}
 	v.add(t, s)
 }
 
-func (v *verifying) turns(text uint64, choice, token int32) bool {
-	return choice != token && v.allowed(text, choice) && (v.o.Margin == 0 || float64(v.gap(text, token)) > v.o.Margin)
+// turns reports whether the large model's choice takes the place of the token at j.
+func (v *verifying) turns(j int, choice int32) bool {
+	text, token, margin := v.texts[j], v.Tokens[j].ID, v.margin(j)
+	return choice != token && v.allowed(text, choice) && (margin == 0 || float64(v.gap(text, token)) > margin)
+}
+
+func (v *verifying) margin(j int) float64 {
+	if v.o.Dial == nil {
+		return v.o.Margin
+	}
+	return v.o.Dial.Margin(v.paths[j])
 }
 
 // look counts the small model's tokens from since to position i.
@@ -131,6 +158,9 @@ func (v *verifying) turn(j int, choice int32) {
 
 func (v *verifying) add(t Token, s small) {
 	t.End = v.end(t.ID)
+	if v.o.Dial != nil {
+		s.next = v.o.Dial.Count(v.paths[len(v.paths)-1], t.ID != s.token)
+	}
 	v.Tokens, v.Reasons = append(v.Tokens, t), append(v.Reasons, s.why)
 	v.texts, v.paths = append(v.texts, then(v.texts[len(v.texts)-1], t.ID)), append(v.paths, s.next)
 	sure := t.Origin != Edge || v.asked // a small model's token that would end the text is verified
@@ -149,7 +179,9 @@ func newVerified(seed uint64) *schedule {
 	r := rand.New(rand.NewPCG(seed, 6))
 	s.Audit = s.Audit && r.IntN(2) == 0
 	if s.Verify = r.IntN(5) > 0; s.Verify {
-		s.Margin = []float64{0, 0, 0, 0.5, 1.5, 2.5}[r.IntN(6)]
+		if s.Margin = []float64{0, 0, 0, 0.5, 1.5, 2.5, -1}[r.IntN(7)]; s.Margin < 0 {
+			s.Margin, s.Dial = 0, gauge(seed)
+		}
 		s.VerifyEvery = 1 + r.IntN(1+r.IntN(40))
 		s.Preview = r.IntN(3) == 0
 		s.Audit = false
@@ -177,6 +209,9 @@ type streamCloud struct {
 	*fakeCloud
 	running int
 }
+
+// CannotVerify implements [Verifier].
+func (c *streamCloud) CannotVerify(terms.Sampling) error { return nil }
 
 // Ask checks the question, and sends tokens ahead after the answer. It sometimes stops early, like a cloud under load.
 func (c *streamCloud) Ask(ctx context.Context, q Question) (Answer, error) {
@@ -365,7 +400,7 @@ func (s *schedule) checkVerified(mode Mode) (Summary, error) {
 	if sum.Turned != turned {
 		return sum, fmt.Errorf("%d tokens replaced, want %d", sum.Turned, turned)
 	}
-	if s.Margin == 0 && s.world.failures == 0 && s.world.masked == 0 {
+	if s.Margin == 0 && s.Dial == nil && s.world.failures == 0 && s.world.masked == 0 {
 		for i, text := 0, hashOf(s.prompt); i < len(got.Tokens); i++ {
 			choice, _ := s.world.answer(text)
 			if got.Tokens[i].ID != choice {

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"math"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -11,6 +12,31 @@ import (
 //
 // The first position without verification on the path to a node, its [node.since], is a function of the path: every
 // escalation lets the large model verify all that precedes it, so that the next one begins after it.
+
+// settleDial decides whether a dial verifies this text. The connection that tells is likely to be there once the prompt
+// is computed. Where it is not, verification is tried.
+func (r *run) settleDial() {
+	if r.Dial == nil {
+		return
+	}
+	v, may := r.cloud.(Verifier)
+	if r.Verify = may && v.CannotVerify(r.Sampling) == nil; !r.Verify {
+		r.Dial, r.auto = nil, false
+	}
+}
+
+// marginAfter returns the margin for the token after n.
+func (r *run) marginAfter(n *node) float64 {
+	if r.Dial != nil {
+		return r.Dial.Margin(n.state)
+	}
+	return r.Margin
+}
+
+// affords reports whether the large model's token may take the place of the small model's after n.
+func (r *run) affords(n *node, token int32) bool {
+	return r.Dial == nil || token == n.local || !math.IsInf(r.Dial.Margin(n.state), 1)
+}
 
 // wanted says why verification asks for the token after n, if the router lets the local token stand; false: it does
 // not.
@@ -39,7 +65,7 @@ func (r *run) auditFrom(at *node) (from int, how terms.Verify) {
 		switch {
 		case from == 0:
 			return 0, terms.AsItComes
-		case r.Margin > 0:
+		case r.Margin > 0 || r.Dial != nil:
 			return from, terms.EachScore
 		}
 		return from, terms.EachChoice
@@ -132,7 +158,7 @@ func (r *run) apply(n *node) {
 	if !r.Verify || c.looked {
 		return
 	}
-	switch verdict := n.fact.of(c.token, r.Margin); {
+	switch verdict := n.fact.of(c.token, r.marginAfter(n)); {
 	case verdict == stands, verdict == turns && !n.allows(n.fact.token):
 		c.by = n.fact.from
 		r.stands(n)
@@ -152,7 +178,7 @@ func (r *run) answerKnown(e *escalation) {
 		}
 	}
 	token, origin := e.at.fact.token, FromCloud
-	if !e.at.allows(token) {
+	if !e.at.allows(token) || !r.affords(e.at, token) {
 		if !r.Verify {
 			return // one of the best tokens of its own answer may stand
 		}

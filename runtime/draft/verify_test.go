@@ -3,6 +3,7 @@ package draft
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -634,6 +635,72 @@ func TestVerifyOptions(t *testing.T) {
 	assert.Error(t, err, "no cloud to verify")
 	_, err = New(v, nil, v, Options{Verify: true})
 	assert.NoError(t, err, "no router is needed")
+}
+
+// turnsOnce is a dial that allows one token to be replaced.
+type turnsOnce struct{}
+
+func (turnsOnce) Margin(path uint64) float64 {
+	if path > 0 {
+		return math.Inf(1)
+	}
+	return 0.25
+}
+
+func (turnsOnce) Count(path uint64, replaced bool) uint64 {
+	if replaced {
+		path++
+	}
+	return path
+}
+
+// unable is a cloud that cannot verify.
+type unable struct{ *verifier }
+
+func (unable) CannotVerify(terms.Sampling) error { return errors.New("no audits") }
+
+// able is one that can.
+type able struct{ *verifier }
+
+func (able) CannotVerify(terms.Sampling) error { return nil }
+
+// TestDial: a dial bounds what verification replaces, and the router asks for nothing. With a cloud that cannot verify,
+// or does not say so, the router decides.
+func TestDial(t *testing.T) {
+	able := func(v *verifier) Cloud { return able{v} }
+	for name, c := range map[string]struct {
+		cloud    func(v *verifier) Cloud
+		gap      float32
+		verified bool
+		at3, at5 int32
+	}{
+		"able": {able, 0.5, true, 31, 50}, "preferred by less": {able, 0.1, true, 30, 55}, // asked for at 5
+		"unable":             {func(v *verifier) Cloud { return unable{v} }, 0.5, false, 30, 55},
+		"of unknown ability": {func(v *verifier) Cloud { return v }, 0.5, false, 30, 55},
+	} {
+		both(t, func(t *testing.T, mode Mode) {
+			v := &verifier{script: script{escalate: []int{5}, answers: map[int]int32{3: 31, 5: 55}}, gap: c.gap}
+			v.slots = 1000
+			o := Options{Mode: mode, Dial: turnsOnce{}, VerifyEvery: 4, Lookup: -1, MaxTokens: 8, Deadline: -1}
+			d, err := New(v, v, c.cloud(v), o)
+			require.NoError(t, err)
+			var ids []int32
+			_, err = d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+				if e.Token != nil {
+					ids = append(ids, e.Token.ID)
+				}
+				return true
+			})
+			require.NoError(t, err)
+			assert.Equal(t, []int32{10, 20, c.at3, 40, c.at5, 60, 70, 80}, ids, name)
+			assert.Equal(t, c.verified, d.Verified(), name)
+		})
+	}
+	v := &verifier{}
+	_, err := New(v, v, v, Options{Dial: turnsOnce{}, Margin: 1})
+	assert.Error(t, err, "a dial has the margin")
+	_, err = New(v, v, nil, Options{Dial: turnsOnce{}})
+	assert.Error(t, err, "no cloud to verify")
 }
 
 // TestVerifyNoRouter: without a router only verification asks the large model.

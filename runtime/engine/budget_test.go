@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -244,6 +245,76 @@ func TestBudgetOfVerified(t *testing.T) {
 	assert.Positive(t, s.Summary().Routing.Turned)
 	assert.Zero(t, s.Summary().Spent)
 	assert.Equal(t, router.Total{Budget: 0.2}, r.Balance().Total())
+}
+
+// verifying is a delayed cloud that can verify.
+type verifying struct{ delayed }
+
+func (*verifying) CannotVerify(terms.Sampling) error { return nil }
+
+// TestBudgetOfDial: with the policy verify, what the large model replaced is what answers spend, in every mode. Where
+// it cannot compare tokens, answers are routed by margin.
+func TestBudgetOfDial(t *testing.T) {
+	racing.Spare(t)
+	edge, _, cloud := pair(t)
+	modes := map[string]draft.Options{
+		"serial": {Mode: draft.Serial, Deadline: -1}, "pipelined": {Deadline: -1},
+		"little": {Branches: 1, InFlight: 1, Window: 2, Rows: 1, Deadline: -1},
+	}
+	all := map[string]string{}
+	for name, mode := range modes {
+		r, s := budgeted(t, router.Verify, 0.3), session(t, edge)
+		for i := range 12 {
+			var want router.Answer
+			route := engine.Route{
+				Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}, Router: r, Draft: mode,
+				Cloud: &verifying{delayed{Cloud: cloud.Local(uint64(i))}},
+				Observe: func(e engine.Event) {
+					if k := e.Token; k != nil {
+						want.Tokens, want.Confidences = want.Tokens+1, append(want.Confidences, k.Confidence)
+						if k.ID != k.Local {
+							want.Escalations++
+						}
+					}
+				},
+			}
+			for token, err := range s.Routed(t.Context(), []int32{1, 2, int32(i / 3), 9}, route) {
+				require.NoError(t, err)
+				all[name] += fmt.Sprint(token.ID, " ")
+			}
+			assert.True(t, s.Summary().Verified)
+			assert.Equal(t, want, s.Summary().Spent)
+		}
+		sum := r.Balance().Total()
+		assert.Positive(t, sum.Escalations)
+		assert.LessOrEqual(t, sum.Share(), 0.3)
+	}
+	assert.Equal(t, all["serial"], all["little"])
+	assert.Equal(t, all["serial"], all["pipelined"])
+
+	for name, c := range map[string]struct {
+		cloud    draft.Cloud
+		settings terms.Settings
+		margin   bool
+		verified bool
+		spends   bool
+	}{
+		"a cloud that does not say":  {cloud: &delayed{Cloud: cloud.Local(1)}, spends: true},
+		"penalties":                  {cloud: cloud.Local(1), settings: terms.Settings{RepeatPenalty: 2}, spends: true},
+		"a margin of the route's":    {cloud: cloud.Local(1), margin: true, verified: true},
+		"the large model can verify": {cloud: cloud.Local(1), verified: true, spends: true},
+	} {
+		r, s := budgeted(t, router.Verify, 0.3), session(t, edge)
+		c.settings.MaxTokens, c.settings.IgnoreEnd = 30, true
+		o := draft.Options{Deadline: -1, Verify: c.margin, VerifyEvery: 9, Preview: true}
+		for _, err := range s.Routed(t.Context(), []int32{7, 1}, engine.Route{
+			Settings: c.settings, Router: r, Cloud: c.cloud, Draft: o,
+		}) {
+			require.NoError(t, err)
+		}
+		assert.Equal(t, c.verified, s.Summary().Verified, name)
+		assert.Equal(t, c.spends, r.Balance().Total().Tokens > 0, name)
+	}
 }
 
 // TestNoBudget: without a budget nothing is spent, and a failed answer spends nothing.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -24,7 +25,9 @@ type narration struct {
 	stopped bool            // a stop string ended the text
 	more    bool            // the caller takes more tokens
 
-	unanswered int // tokens that stand because a question had no reply
+	unanswered int         // tokens that stand because a question had no reply
+	replaced   int         // tokens of the large model that are not the small one's
+	verified   func() bool // whether the large model verified the text
 }
 
 // take handles an event, and reports whether decoding goes on.
@@ -40,8 +43,11 @@ func (n *narration) take(e draft.Event) bool {
 	t := e.Token
 	if t != nil && n.r.Router != nil {
 		n.seen = append(n.seen, t.Confidence)
-		if t.Origin == draft.EdgeTimeout {
+		switch {
+		case t.Origin == draft.EdgeTimeout:
 			n.unanswered++
+		case t.Origin == draft.FromCloud && t.ID != t.Local:
+			n.replaced++
 		}
 	}
 	switch {
@@ -54,14 +60,18 @@ func (n *narration) take(e draft.Event) bool {
 	return n.token(t, e.At)
 }
 
-// spend adds the answer to the balance of the router's budget, without the questions that had no reply. An answer that
-// is verified changes nothing: the large model looks at all of it.
+// spend adds the answer to the balance of the router's budget: the questions that had a reply, or with the policy
+// verify the tokens that were replaced. An answer with a margin of its own changes nothing.
 func (n *narration) spend() {
+	n.s.summary.Verified = n.verified()
 	if n.r.Router == nil || n.r.Router.Balance() == nil || n.r.Draft.Verify {
 		return
 	}
-	a := n.r.Router.Spent(n.seen, n.s.summary.Tokens)
-	a.Escalations -= n.unanswered
+	a := router.Answer{Tokens: n.s.summary.Tokens, Escalations: n.replaced, Confidences: n.seen}
+	if !n.verified() {
+		a = n.r.Router.Spent(n.seen, n.s.summary.Tokens)
+		a.Escalations -= n.unanswered
+	}
 	n.r.Router.Add(a)
 	n.s.summary.Spent = a
 }

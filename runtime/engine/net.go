@@ -177,13 +177,13 @@ func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	if err != nil {
 		return nil, nil, closedToo(errs.EndedBy(ctx, err))
 	}
-	return remote{s, r.Addr()}, func() { s.Close() }, nil
+	return remote{s, r}, func() { s.Close() }, nil
 }
 
 // remote is a session of a client as a [draft.Cloud].
 type remote struct {
-	s    *client.Session
-	addr string
+	s *client.Session
+	r *Remote
 }
 
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
@@ -193,14 +193,17 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 }
 
 // Connected implements [draft.Connection].
-func (c remote) Connected() bool { return c.s.Connected() }
+func (c remote) Connected() bool { return c.r.Connected() }
+
+// CannotVerify implements [draft.Verifier].
+func (c remote) CannotVerify(s terms.Sampling) error { return c.r.CannotVerify(s) }
 
 func (c remote) Receipt() Receipt {
 	left := c.s.Left()
 	if left == (client.Left{}) {
 		return Receipt{}
 	}
-	return Receipt{Tokens: left.Tokens, Bytes: left.Bytes, To: c.addr}
+	return Receipt{Tokens: left.Tokens, Bytes: left.Bytes, To: c.r.Addr()}
 }
 
 func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {

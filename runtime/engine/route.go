@@ -53,13 +53,15 @@ const (
 // Route says how the tokens of two models are combined. The zero value of Draft is pipelined decoding.
 type Route struct {
 	terms.Settings
-	Router  *router.Router // decides which tokens the cloud is asked for; nil: Decider. Its balance includes the answer
-	Decider Decider        // decides which tokens the cloud is asked for if Router is nil; nil: none
-	Cloud   draft.Cloud    // the large model; nil: a session of Far
-	Far     Far            // the large model, asked in a new session for each text
-	Draft   DraftOptions   // mode, branches, window, deadline; the settings take precedence, and set Lookup if it is 0
-	Pace    float64        // max forward calls of the small model a second, to act as a slower device; 0: no limit
-	RowCost float64        // with Pace: the time of each further row, as a share of the min time of a call
+	// Router decides which tokens the cloud is asked for, or with the policy verify which ones it replaces; nil:
+	// Decider. Its balance includes the answer.
+	Router  *router.Router
+	Decider Decider      // decides which tokens the cloud is asked for if Router is nil; nil: none
+	Cloud   draft.Cloud  // the large model; nil: a session of Far
+	Far     Far          // the large model, asked in a new session for each text
+	Draft   DraftOptions // mode, branches, window, deadline; the settings take precedence, and set Lookup if it is 0
+	Pace    float64      // max forward calls of the small model a second, to act as a slower device; 0: no limit
+	RowCost float64      // with Pace: the time of each further row, as a share of the min time of a call
 	// Drafter is a smaller model with the same tokens, which drafts the next tokens of this one; nil: none. The text is
 	// the same, and drafts are only made where they are expected to save time. Without a large model.
 	Drafter *Engine
@@ -173,6 +175,7 @@ func (s *Session) text(
 		decoder: tokens.NewDecoder(), kinds: tokens.Thoughts(prompt), stop: stopper{stops: r.Stop}, more: true,
 		lead: s.now().Sub(start),
 	}
+	n.verified = decoder.Verified
 	defer n.spend() // also if a callback panics
 	sum, err := decoder.Decode(ctx, prompt, n.take)
 	if err == nil && sum.Stop == "" && s.over() {
@@ -259,6 +262,15 @@ func (s *Session) decoder(
 		o.Warm = -1 // in vain
 	}
 	want, policy := r.rule(want)
+	switch {
+	case r.Router == nil || !r.Router.Verifies():
+	case o.Verify:
+		policy = nil // all tokens are verified, with the margin of the route
+	case !r.Settings.Rules() && r.Pick == nil:
+		o.Dial = r.Router
+	default:
+		o.VerifyEvery, o.Preview = 0, false
+	}
 	return draft.New(s.drafter(r, want), policy, r.Cloud, o)
 }
 

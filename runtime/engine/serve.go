@@ -147,6 +147,9 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	return answer, nil
 }
 
+// CannotVerify implements [draft.Verifier].
+func (l local) CannotVerify(terms.Sampling) error { return nil }
+
 // job returns a question of a session of this process. Each session counts as a device.
 func (l local) job(q terms.Question) terms.Job {
 	return terms.Job{Question: q, Device: l.session, Session: l.session}

@@ -14,6 +14,9 @@ const (
 	// to the first ones, up to lent escalations.
 	shortest = 3
 	lent     = 1.85
+	// shortestVerified takes the place of both with the policy verify. Its tokens are lent without a further limit: a
+	// replaced token is one that the large model is known to be right about, so that none needs to be held back.
+	shortestVerified = 10
 	// reserve is the average number of escalations that a budget holds back, so that the next token that needs one can
 	// have it.
 	reserve = 1.8
@@ -61,7 +64,8 @@ func windowOf(budget float64) int {
 // A token is escalated if its confidence is below θ, or equal to it while d ≥ reserve, and only if d ≥ 1. So at j = w-1
 // any w answers keep the budget, for any confidences, and the first ones borrow 1.85 escalations, which the others pay
 // back. All answers so far are one more window, which borrows as much: it binds only after concurrent answers, which
-// each start from the same state.
+// each start from the same state. With the policy verify s is 10, lent is infinite, and only d ≥ 1 counts: see
+// [Router.Margin].
 //
 // The square has two reasons. Near d = 1, where little is left for a token that needs the large model, only the least
 // confident tokens are escalated; and with a large d the threshold rises fast, so that the budget is used even if
@@ -77,9 +81,12 @@ type opening struct {
 type span struct{ tokens, escalations float64 } // tokens: with what is lent
 
 // windowsOf returns the windows that an answer belongs to.
-func windowsOf(s state) []span {
+func windowsOf(s state, verified bool) []span {
 	later := windowOf(s.Budget) - 1
 	loan := func(answers int) float64 { return min(float64(shortest*answers), lent/s.Budget) }
+	if verified {
+		loan = func(answers int) float64 { return float64(shortestVerified * answers) }
+	}
 	all := []span{{float64(s.Tokens) + loan(later), float64(s.Escalations)}}
 	sum := spending{}
 	all = append(all, span{tokens: loan(later)})
@@ -108,7 +115,7 @@ func open(s state, prior []float32) *opening {
 	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
 	o := &opening{budget: s.Budget, values: make([]float64, len(all)), probability: make([]float64, len(all))}
 	if s.Budget > 0 {
-		o.windows = windowsOf(s)
+		o.windows = windowsOf(s, false)
 	}
 	below := 0.0
 	for i, w := range all {
@@ -138,12 +145,12 @@ func (o *opening) quantile(b float64) float64 {
 	return v0 + (v1-v0)*max(b-p0, 0)/(p1-p0)
 }
 
-// threshold returns the confidence below which to escalate after a path of this answer: 0 if the budget is used up.
-func (o *opening) threshold(c count) float64 {
-	if o.budget >= 1 {
-		return everything
-	}
+// left returns what the budget has left for escalations after a path of this answer: 0 if it is less than one.
+func (o *opening) left(c count) float64 {
 	left := math.Inf(1)
+	if o.budget >= 1 {
+		return left
+	}
 	for _, w := range o.windows {
 		given, spent := w.tokens+float64(c.tokens), w.escalations+float64(c.escalations)
 		if (spent+1)/given > o.budget { // as a share is computed, rounding included
@@ -151,12 +158,41 @@ func (o *opening) threshold(c count) float64 {
 		}
 		left = min(left, o.budget*given-spent)
 	}
+	return left
+}
+
+// threshold returns the confidence below which to escalate after a path of this answer: 0 if the budget is used up.
+func (o *opening) threshold(c count) float64 {
+	if o.budget >= 1 {
+		return everything
+	}
+	left := o.left(c)
+	if left == 0 {
+		return 0
+	}
 	at := o.quantile(o.budget * (left / reserve) * (left / reserve))
 	if left >= reserve {
 		return math.Nextafter(at, everything)
 	}
 	return at
 }
+
+// preferred is the margin of the policy verify, in nats: the large model's token is 20 times as probable as the one
+// that it replaces. Less than that changes the wording more often than the meaning.
+const preferred = 3
+
+// Margin returns the margin of verification with the policy verify: by how much the large model must prefer another
+// token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were replaced
+// are the escalations of the path and of the budget. Where less than one is left, the margin is infinite.
+func (r *Router) Margin(path uint64) float64 {
+	if r.verified.left(countOf(path)) == 0 {
+		return math.Inf(1)
+	}
+	return preferred
+}
+
+// Count returns the path with one more token of the policy verify, which the large model replaced or not.
+func (r *Router) Count(path uint64, replaced bool) uint64 { return countOf(path).add(replaced).path() }
 
 // Calibration returns a sample of confidences for a [File]: all of them in ascending order, or if there are more than
 // [maxConfidences], as many quantiles. Values outside of 0 to 1 are left out.
@@ -180,7 +216,7 @@ type quantiles []struct{ share, confidence float64 }
 // policy that needs no training; nil for others.
 func measured(p Policy) quantiles {
 	switch p {
-	case Margin:
+	case Margin, Verify:
 		return quantiles{
 			{0.01, 0.002}, {0.03, 0.028}, {0.05, 0.044}, {0.07, 0.06}, {0.1, 0.11}, {0.2, 0.33}, {0.3, 0.55},
 			{0.5, 0.88}, {0.7, 0.987},

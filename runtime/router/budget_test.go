@@ -93,6 +93,61 @@ func TestBudgetOfTen(t *testing.T) {
 	}
 }
 
+// TestBudgetOfVerified: any ten answers of ten tokens or more have at most the budget's share of their tokens replaced,
+// however many the large model would replace, and the first of them as many as all ten may have.
+func TestBudgetOfVerified(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for name, turns := range map[string]func() bool{
+		"each": func() bool { return true }, "some": func() bool { return rng.IntN(12) == 0 },
+		"by turns": func() bool { return rng.IntN(400) < 200*rng.IntN(2) },
+	} {
+		for _, budget := range []float64{0.01, 0.03, 0.07, 0.15, 0.9} {
+			r, err := New(Options{Policy: Verify, Budget: budget})
+			require.NoError(t, err)
+			var all []Answer
+			for range 200 {
+				a, path := Answer{}, uint64(0)
+				r = r.Begin()
+				for range 10 + rng.IntN(50)*rng.IntN(2) {
+					margin := r.Margin(path)
+					require.True(t, margin == preferred || math.IsInf(margin, 1))
+					replaced := turns() && margin == preferred
+					if path = r.Count(path, replaced); replaced {
+						a.Escalations++
+					}
+					a.Tokens++
+				}
+				r.Add(a)
+				all = append(all, a)
+				sum := Total{Budget: budget}
+				w := windowOf(budget)
+				for _, one := range all[max(0, len(all)-w):] {
+					sum.Tokens, sum.Escalations = sum.Tokens+one.Tokens, sum.Escalations+one.Escalations
+				}
+				later := 10 * max(0, w-len(all))
+				require.LessOrEqual(t, sum.Escalations, int(budget*float64(sum.Tokens+later)+1e-9),
+					"%s: %d answers: %+v", name, len(all), sum)
+			}
+			if name == "each" {
+				sum := r.Balance().Total()
+				assert.InDelta(t, budget, sum.Share(), 0.2*budget, "what may be replaced is")
+			}
+		}
+	}
+	r, err := New(Options{Policy: Verify, Budget: 0.07})
+	require.NoError(t, err)
+	assert.True(t, r.Verifies())
+	path := uint64(0)
+	for range 6 {
+		assert.EqualValues(t, 3, r.Margin(path))
+		path = r.Count(path, true)
+	}
+	assert.True(t, math.IsInf(r.Margin(path), 1), "0.07·(90 + 6) has no seventh")
+	whole, err := New(Options{Policy: Verify, Budget: 1})
+	require.NoError(t, err)
+	assert.EqualValues(t, preferred, whole.Margin(count{1, 1}.path()))
+}
+
 // TestBudgetLends: with the usual budget the first token of the first answer is escalated if it is unsure, and only
 // one of them before other tokens.
 func TestBudgetLends(t *testing.T) {

@@ -8,6 +8,7 @@
 //	margin    p₁ - p₂                                        probabilities of the two best tokens
 //	entropy   exp(-H), H the entropy of the next token       one over how many equally likely tokens have that entropy
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
+//	verify    as margin                                      if the large model cannot verify: see [Router.Margin]
 //
 // With a budget the threshold follows a [Balance] of all answers. A decision is a function of the balance before the
 // answer and of the path, that is of the tokens before it and the decisions about them: decoding makes the same
@@ -35,10 +36,11 @@ const (
 	Margin  Policy = "margin"
 	Entropy Policy = "entropy"
 	Learned Policy = "learned"
+	Verify  Policy = "verify"
 )
 
 // Policies returns all policies in the order in which they are listed to users.
-func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned} }
+func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned, Verify} }
 
 // ParsePolicy returns the policy of that name.
 func ParsePolicy(name string) (Policy, error) {
@@ -55,7 +57,7 @@ func ParsePolicy(name string) (Policy, error) {
 // DefaultThreshold returns the default of the confidence below which a policy escalates.
 func (p Policy) DefaultThreshold() float64 {
 	switch p {
-	case Margin:
+	case Margin, Verify:
 		return 0.8
 	case Entropy:
 		return 0.7
@@ -94,6 +96,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
 	case o.Policy == Learned && o.Net == nil:
 		return errors.New("policy learned: no router was given")
+	case o.Policy == Verify && o.Budget == 0:
+		return errors.New("policy verify: it follows a budget and has no threshold: give a budget")
 	case o.Threshold != nil && o.Budget != 0:
 		return errors.New("a threshold and a budget exclude each other: leave one of them out")
 	case o.Balance != nil && o.Budget == 0:
@@ -109,10 +113,12 @@ func (o Options) Validate() error {
 // it holds their balance.
 type Router struct {
 	o     Options
-	fixed float64        // threshold without a budget
-	prior []float32      // sample of confidences from before the first answer, with a budget
-	from  *opening       // state before the answer, with a budget
-	on    backend.Router // the network on a device that evaluates it, or nil
+	fixed float64   // threshold without a budget
+	prior []float32 // sample of confidences from before the first answer, with a budget
+	from  *opening  // state before the answer, with a budget
+	// the same, for an answer that is verified
+	verified *opening
+	on       backend.Router // the network on a device that evaluates it, or nil
 }
 
 // New makes a router.
@@ -148,7 +154,8 @@ func (r *Router) Begin() *Router {
 		return r
 	}
 	begun := *r
-	begun.from = open(r.o.Balance.state(), r.prior)
+	s := r.o.Balance.state()
+	begun.from, begun.verified = open(s, r.prior), &opening{budget: s.Budget, windows: windowsOf(s, true)}
 	return &begun
 }
 
@@ -182,6 +189,9 @@ func (r *Router) Balance() *Balance {
 	}
 	return r.o.Balance
 }
+
+// Verifies reports whether the policy is verify.
+func (r *Router) Verifies() bool { return r.o.Policy == Verify }
 
 // learns reports whether a network gives the confidence.
 func (r *Router) learns() bool { return r.o.Policy == Learned }
@@ -231,7 +241,7 @@ func (r *Router) Want(w backend.Want) backend.Want {
 	switch {
 	case r.learns():
 		w.Router, w.Hidden = r.on, w.Hidden || r.on == nil
-	case r.o.Policy == Margin:
+	case r.o.Policy == Margin, r.Verifies():
 		w.K = max(w.K, 2)
 	}
 	w.K = max(w.K, 1)
@@ -292,7 +302,7 @@ func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 		return 0
 	case Random:
 		return uniform(r.o.Seed, uint64(pos))
-	case Margin:
+	case Margin, Verify:
 		return margin(head)
 	case Entropy:
 		return certainty(head)

@@ -215,7 +215,7 @@ func TestOptions(t *testing.T) {
 	}
 	_, err = New(Options{Policy: "sometimes"})
 	assert.ErrorContains(t, err, `policy "sometimes"`)
-	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned"}, Policies(),
+	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned", "verify"}, Policies(),
 		"in the documented order")
 }
 

@@ -103,7 +103,8 @@ function askForKey() {
 const percent = (x) => +(100 * x).toPrecision(2) + "%";
 
 function asksFor() {
-  if (cloud.verify) return "every token is verified by the large model";
+  if (cloud.verify) return "every token is verified by the large model" +
+    (cloud.budget ? ", which replaces at most " + percent(cloud.budget) + " of them" : "");
   if (cloud.threshold != null) return "asked where the small model's confidence is below " + percent(cloud.threshold);
   if (cloud.budget) return "asked for at most " + percent(cloud.budget) + " of the tokens, the least certain ones";
   return cloud.policy === "never" ? "it is never asked" : "asked for every token";
@@ -114,10 +115,12 @@ function showServer(name) {
   $("model").title = $("model").textContent = cloud?.model ? name + " + " + cloud.model : name;
   document.title = name + " - Pilotfish";
   $("title").textContent = cloud ? "Two models answer together" : "One model answers, on this device";
-  $("what").textContent = cloud ? "The small model on this device writes the answer. For the few tokens that it is " +
-    "unsure of, it asks the large model at the gateway, and writes on while the reply comes."
-    : "Nothing of this conversation leaves it. With pilotfish serve --cloud HOST:PORT, a large model chooses the few " +
-      "tokens that this one is unsure of.";
+  $("what").textContent = !cloud ? "Nothing of this conversation leaves it. With pilotfish serve --cloud HOST:PORT, a " +
+      "large model replaces the few tokens that this one has wrong."
+    : cloud.verify ? "The small model on this device writes the answer. The large model at the gateway reads along, and " +
+      "replaces the few tokens that it is sure are wrong, before they are shown."
+    : "The small model on this device writes the answer. For the few tokens that it is unsure of, it asks the large " +
+      "model at the gateway, and writes on while the reply comes.";
   const facts = cloud ? { "Small model": name + ", on this device", "Large model": large, Gateway: cloud.to,
     Budget: asksFor(), Connection: cloud.connected ? "connected"
       : "not connected: the small model answers alone, and the connection is tried again" } : { Model: name };
@@ -126,7 +129,7 @@ function showServer(name) {
     cloud && !cloud.connected ? "down" : "up");
   $("keep").hidden = !cloud;
   document.body.classList.toggle("alone", !cloud);
-  $("local").disabled = Boolean(cloud?.verify); // the server would refuse it
+  $("local").disabled = Boolean(cloud?.verify && cloud.policy !== "verify"); // the server would refuse it
 }
 
 function state(text, kind) {

@@ -21,7 +21,6 @@ type chatFlags struct {
 	model     group.ModelFlags
 	gateway   group.GatewayFlags
 	route     group.RouteFlags
-	verify    group.Margin
 	mode      string
 	system    string
 	answer    group.AnswerFlags
@@ -72,7 +71,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	f.gateway.Register(p)
 	f.route.Register(p)
-	cli.AddValue(p, "verify", &f.verify)
+	f.route.RegisterVerify(p)
 	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "system", &f.system, "")
 	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultMaxTokens)
@@ -88,7 +87,7 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	route, err := f.route.Routed(f.mode, f.verify)
+	route, err := f.route.Routed(f.mode)
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 // the first question.
 func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model, r pilotfish.Route) error {
 	options := []pilotfish.Option{pilotfish.Settings(f.answer.Settings)}
-	if f.verify.On {
+	if f.route.Verify.On {
 		options = append(options, r)
 	}
 	ignored, err := m.CheckContext(ctx, options...)

@@ -57,18 +57,18 @@ var flagTable = []FlagDecl{
 	// Routing and drafting.
 	{Name: "mode", Needs: "cloud", Choices: "local serial pipelined",
 		Help: "decoding `mode`: pipelined, serial, which waits for each answer, or local, which is --local"},
-	{Name: "policy", Needs: "cloud", Choices: "never always random margin entropy learned", env: true,
-		Help: "`rule` for asking: never, always, random, margin, entropy or learned"},
-	{Name: "router", Unless: "policy=never policy=always policy=random policy=margin policy=entropy",
+	{Name: "policy", Needs: "cloud", Choices: "never always random margin entropy learned verify", env: true,
+		Help: "`rule` for the large model's tokens: verify, which replaces tokens of the small one, or for asking: " +
+			"never, always, random, margin, entropy or learned"},
+	{Name: "router", Unless: "policy=never policy=always policy=random policy=margin policy=entropy policy=verify",
 		Needs: "cloud", files: "gguf", env: true,
 		Help: "router `file`, for --policy learned; its certificate sets the threshold"},
-	{Name: "threshold", Span: "0 1", Excludes: "budget", Unless: "policy=never policy=always",
+	{Name: "threshold", Span: "0 1", Excludes: "budget", Unless: "policy=never policy=always policy=verify",
 		Needs: "cloud", env: true,
 		Help: "ask if the confidence is below this, 0 to 1, instead of a budget"},
-	{Name: "budget", Span: ">0 1", Unless: "policy=never policy=always", Needs: "cloud", often: true, env: true,
-		Help: "ask the cloud for at most this `share` of the tokens, above 0 and " +
-			"up to 1"},
-	{Name: "budget-state", Needs: "cloud", Unless: "threshold policy=never policy=always",
+	{Name: "budget", Span: ">0 1", Unless: "policy=never policy=always verify", Needs: "cloud", often: true, env: true,
+		Help: "have at most this `share` of the tokens from the cloud, above 0 and up to 1"},
+	{Name: "budget-state", Needs: "cloud", Unless: "threshold policy=never policy=always verify",
 		Help: "`file` with what the budget has spent, or off (default: one in the cache folder)"},
 	{Name: "branches", Needs: "cloud", Unless: "mode=serial", Values: "auto",
 		Help: "number of guesses at each answer to draft on from, `auto|N`"},
@@ -87,12 +87,12 @@ var flagTable = []FlagDecl{
 	{Name: "no-warm", Needs: "cloud", Help: "do not send the prompt and final text before a question needs it"},
 	{Name: "verify", Needs: "cloud", Values: "off 0", often: true,
 		Help: "let the cloud check every token before it is shown: the `margin` in nats by " +
-			"which it must prefer its own token to replace one, 0 for exactly its own text, or off"},
-	{Name: "verify-every", Span: "1 1024", Needs: "verify", Values: "auto",
+			"which it must prefer its own token to replace one, 0 for exactly its own text, or off (default: 3, " +
+			"and more as the budget is used up, if the gateway can verify)"},
+	{Name: "verify-every", Span: "1 1024", Needs: "cloud", Values: "auto",
 		Help: "maximum number of unchecked tokens before a question, 1 to 1024; auto: by the time of answers and " +
 			"the tokens rejected so far, `auto|N`"},
-	{Name: "show-unverified", Needs: "verify",
-		Help: "with --verify: show tokens before they are checked"},
+	{Name: "show-unverified", Needs: "cloud", Help: "show tokens before the large model has checked them"},
 
 	// Observing.
 	{Name: "explain", Help: "show how sure the small model was of each token, and what the large one was asked"},

@@ -98,8 +98,7 @@ func TestFlagsTogether(t *testing.T) {
 	for line, want := range map[string]string{
 		"--cloud h:1 --pin x --window 3": "", "--threads 2 --temp 1 --top-k 4": "", "--logprobs 3 --json": "",
 		"--pin x": "--pin: no effect without --cloud\n", "--verify off --no-resume=false": "",
-		"--temp 0 --top-k 4":           "--top-k: no effect at temperature 0\n",
-		"--cloud h:1 --verify-every 3": "--verify-every: no effect without --verify\n",
+		"--temp 0 --top-k 4": "--top-k: no effect at temperature 0\n",
 		"--verify 0 --verify-every 3": "--verify: no effect without --cloud\n--verify-every: no effect " +
 			"without --cloud\n",
 		"--logprobs 3 --json=false":            "--logprobs: no effect without --json\n",

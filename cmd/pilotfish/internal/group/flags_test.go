@@ -47,16 +47,20 @@ func TestDraftingOfFlags(t *testing.T) {
 	parsed(t, "", f.RegisterMeasured)
 	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Audit: true}, f.Draft())
 	assert.Equal(t, pilotfish.Route{Branches: engine.AutoBranches, Window: 32, InFlight: 4},
-		f.Route("pipelined", Margin{}))
+		f.Route("pipelined"))
 	parsed(t, "--branches 2 --window 3 --inflight 5 --deadline 7s --ahead 9 --verify-every 11 "+
 		"--no-audit --no-warm", f.RegisterMeasured)
 	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
 		VerifyEvery: 11, Warm: -1}, f.Draft())
 	want := pilotfish.Route{Serial: true, Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
 		Warm: -1}
-	assert.Equal(t, want, f.Route("serial", Margin{}))
+	assert.Equal(t, want, f.Route("serial"))
 	want.Serial, want.Verify, want.Margin, want.VerifyEvery = false, true, 0.5, 11
-	assert.Equal(t, want, f.Route("pipelined", Margin{On: true, Nats: 0.5}))
+	f.Verify = Margin{On: true, Nats: 0.5}
+	assert.Equal(t, want, f.Route("pipelined"))
+	f = RouteFlags{}
+	parsed(t, "--verify-every 11", func(p *pflag.FlagSet) { f.RegisterMeasured(p); f.RegisterVerify(p) })
+	assert.Equal(t, 11, f.Route("pipelined").VerifyEvery, "the default policy verifies")
 }
 
 // TestPoliciesOfFlags: the options of a router, without those that have no effect with the policy.
@@ -84,6 +88,25 @@ func TestPoliciesOfFlags(t *testing.T) {
 		assert.Equal(t, o.Policy == router.Learned, o.Net != nil && o.Calibration != nil, line)
 		_, err = f.Router(nil)
 		assert.Equal(t, o.Policy == router.Learned, err != nil, "%s: %v", line, err)
+	}
+}
+
+// TestPolicyOfAnswers: without a policy the large model verifies, unless another flag says what decides.
+func TestPolicyOfAnswers(t *testing.T) {
+	for line, want := range map[string]router.Policy{
+		"": router.Verify, "--budget 0.1": router.Verify, "--threshold 0.1": router.Margin,
+		"--verify off": router.Margin, "--verify 2": router.Never, "--policy margin": router.Margin,
+		"--policy margin --verify 2":      router.Margin,
+		"--policy verify --threshold 0.1": router.Verify, "--threshold 0.1 --verify 0": router.Margin,
+	} {
+		var f RouteFlags
+		parsed(t, line, func(p *pflag.FlagSet) { f.Register(p); f.RegisterVerify(p) })
+		o, err := f.Router(nil)
+		require.NoError(t, err, line)
+		assert.Equal(t, want, o.Policy, line)
+		assert.Equal(t, f.Given("budget"), o.Budget > 0, line)
+		_, err = f.NewRouter()
+		assert.NoError(t, err, line)
 	}
 }
 

@@ -154,6 +154,7 @@ func TestRouterOfFlags(t *testing.T) {
 		var f RouteFlags
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.Register(set)
+		f.RegisterVerify(set)
 		require.NoError(t, set.Parse(strings.Fields(line)))
 		got, err := f.NewRouter()
 		require.NoError(t, err)

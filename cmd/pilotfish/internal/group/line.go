@@ -17,7 +17,7 @@ import (
 func AnswerLine(s pilotfish.Stats, route pilotfish.Route, why error, context int) string {
 	var parts []string
 	if route.Cloud != nil {
-		parts = append(parts, largePart(s, route.Verify, why))
+		parts = append(parts, largePart(s, why))
 	}
 	switch {
 	case s.Shortened:
@@ -32,10 +32,10 @@ func AnswerLine(s pilotfish.Stats, route pilotfish.Route, why error, context int
 }
 
 // largePart returns the part of the line about the large model. It counts the tokens of the text, without an end token.
-func largePart(s pilotfish.Stats, verify bool, why error) string {
+func largePart(s pilotfish.Stats, why error) string {
 	text := fmt.Sprintf("%d of %d tokens from the large model", s.CloudTokens, s.Tokens)
 	missing, what := max(s.Timeouts, min(1, s.Routing.Timeouts)), "%d asked for in vain: %s"
-	if verify {
+	if s.Verified {
 		missing, what = min(s.Unverified, s.Tokens), "%d not verified: %s"
 	}
 	switch {
@@ -43,7 +43,7 @@ func largePart(s pilotfish.Stats, verify bool, why error) string {
 		return text + ": " + Reason(why)
 	case s.Asks == 0 && missing == 0:
 		return text + ", which was not asked"
-	case verify && missing == 0 && s.CloudTokens < s.Tokens:
+	case s.Verified && missing == 0 && s.CloudTokens < s.Tokens:
 		text += ", which verified the others"
 	}
 	text += fmt.Sprintf(", %.0f ms waited", cli.Ms(s.Exposed+s.Lost))

@@ -17,8 +17,7 @@ import (
 // and nothing that does not apply.
 func TestAnswerLine(t *testing.T) {
 	type stats = pilotfish.Stats
-	routed, verified := pilotfish.Route{Cloud: new(pilotfish.Gateway)}, pilotfish.Route{Cloud: new(pilotfish.Gateway)}
-	verified.Verify = true
+	routed := pilotfish.Route{Cloud: new(pilotfish.Gateway)}
 	some := draft.Summary{Asks: 4, Exposed: 10 * time.Millisecond, Lost: 2 * time.Millisecond}
 	gone, late := errors.New("it is\ngone"), fmt.Errorf("ask: %w", netproto.Refusal{Code: netproto.TooLate})
 	for _, c := range []struct {
@@ -43,9 +42,10 @@ func TestAnswerLine(t *testing.T) {
 			"0 of 9 tokens from the large model, 0 ms waited; 9 asked for in vain: no answer in time (--deadline)"},
 		{stats{Tokens: 9, Routing: draft.Summary{Timeouts: 1}}, routed, late, // about the end
 			"0 of 9 tokens from the large model, 0 ms waited; 1 asked for in vain: no answer in time (--deadline)"},
-		{stats{Tokens: 9, CloudTokens: 1, Stop: "length", Routing: some}, verified, nil,
+		{stats{Tokens: 9, CloudTokens: 1, Stop: "length", Verified: true, Routing: some}, routed, nil,
 			"1 of 9 tokens from the large model, which verified the others, 12 ms waited; cut off after 9 tokens (-n)"},
-		{stats{Tokens: 9, Timeouts: 1, Routing: draft.Summary{Unverified: 10, Timeouts: 1}}, verified, nil,
+		{stats{Tokens: 9, Timeouts: 1, Verified: true, Routing: draft.Summary{Unverified: 10, Timeouts: 1}}, routed,
+			nil,
 			"0 of 9 tokens from the large model, 0 ms waited; 9 not verified: no answer in time (--deadline)"},
 	} {
 		assert.Equal(t, c.want, AnswerLine(c.s, c.route, c.why, 512))

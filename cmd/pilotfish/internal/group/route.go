@@ -28,6 +28,8 @@ type RouteFlags struct {
 	Ahead     int // auto: as many as are of use with --verify, else 1
 	Every     int
 	noWarm    bool
+	Verify    Margin
+	answers   bool // for users: without a policy, the large model verifies
 
 	File *router.File // the router of --router, or the one of the model; set by Router
 }
@@ -52,6 +54,12 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	cli.Add(f, "no-audit", &r.noAudit, false)
 	cli.Add(f, "no-warm", &r.noWarm, false)
 	cli.AddValue(f, "verify-every", automatic(&r.Every, 0))
+}
+
+// RegisterVerify adds the flag of verification, for commands that answer users.
+func (r *RouteFlags) RegisterVerify(f *pflag.FlagSet) {
+	r.answers = true
+	cli.AddValue(f, "verify", &r.Verify)
 }
 
 // deadline is the time to wait for an answer: 0, auto, as the gateway's answers take; off, which is -1, without limit.
@@ -106,12 +114,12 @@ func (r *RouteFlags) Draft() engine.DraftOptions {
 }
 
 // Route returns how answers are drafted, without a cloud and a router.
-func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
+func (r *RouteFlags) Route(mode string) pilotfish.Route {
 	route := pilotfish.Route{
 		Serial: mode == "serial", Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
-		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: verify.On, Margin: verify.Nats,
+		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: r.Verify.On, Margin: r.Verify.Nats,
 	}
-	if verify.On {
+	if r.Verifies() {
 		route.VerifyEvery = r.Every
 	}
 	if r.noWarm {
@@ -120,9 +128,12 @@ func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
 	return route
 }
 
+// Verifies reports whether the large model verifies answers, if it can.
+func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.rule() == router.Verify }
+
 // Routed is [RouteFlags.Route] with the router.
-func (r *RouteFlags) Routed(mode string, verify Margin) (route pilotfish.Route, err error) {
-	route = r.Route(mode, verify)
+func (r *RouteFlags) Routed(mode string) (route pilotfish.Route, err error) {
+	route = r.Route(mode)
 	route.Router, err = r.NewRouter()
 	return route, err
 }
@@ -145,7 +156,7 @@ func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	o := router.Options{Policy: r.rule()}
 	switch {
 	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
-	case r.Given("threshold"):
+	case r.Given("threshold") && o.Policy != router.Verify:
 		o.Threshold = &r.Threshold
 	case r.Given("budget"):
 		o.Budget = r.Budget
@@ -175,8 +186,14 @@ func (r *RouteFlags) rule() router.Policy {
 		return router.Policy(r.Policy)
 	case r.Given("router"):
 		return router.Learned
+	case !r.answers || r.Given("threshold"):
+		return router.Margin
+	case r.Verify.On:
+		return router.Never // what it lets stand is verified
+	case r.Given("verify"):
+		return router.Margin // it is off
 	}
-	return router.Margin
+	return router.Verify
 }
 
 // ParseRouter parses a router file.

@@ -17,6 +17,7 @@ import (
 
 // TestRunEffects: each flag sets what it is for in the model, the answer, the route to the cloud and its router.
 func TestRunEffects(t *testing.T) {
+	const unbound = "; Router.Budget=; Router.Policy=never; promise="
 	clitest.OwnFolders(t)
 	dir, net := t.TempDir(), clitest.DemoFile("router.gguf")
 	token, words := filepath.Join(dir, "token"), filepath.Join(dir, "words")
@@ -29,7 +30,7 @@ func TestRunEffects(t *testing.T) {
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
 			"Route.Audit=true; Route.Branches=-1; " +
-			"Route.InFlight=4; Route.Window=32; Router.Budget=0.07; Router.Policy=margin; address=h:1; answers=m; " +
+			"Route.InFlight=4; Route.Window=32; Router.Budget=0.07; Router.Policy=verify; address=h:1; answers=m; " +
 			"promise=balance; promised=0.07",
 
 		"--threads 3":      "Model.Threads=3",
@@ -39,39 +40,41 @@ func TestRunEffects(t *testing.T) {
 		"--huge-pages off": "Model.HugePages=off",
 		"--exact":          "Model.Exact=true",
 
-		"--max-tokens 9":               "Answer.MaxTokens=9",
-		"--max-tokens 0":               "Answer.MaxTokens=",
-		"--ignore-eos":                 "Answer.IgnoreEnd=true",
-		"--temp 2 --seed 4":            "Answer.Seed=4; Answer.Temperature=2",
-		"--stop a --stop b":            "Answer.Stop=[a b]",
-		"--logit-bias 3=-1":            "Answer.LogitBias=map[3:-1]",
-		`--json-schema {"a":1}`:        "Answer.Complete=true; Answer.Schema=[123 34 97 34 58 49 125]",
-		"--logprobs 3 --json":          "Answer.Top=3",
-		"--lookup off":                 "Answer.Lookup=-1",
-		"--lookup 4":                   "Answer.Lookup=4",
-		"--cloud i:2":                  "address=i:2",
-		"--pin " + clitest.OnePin(3):   "Dial.Pin=" + clitest.OnePin(3),
-		"--token-file " + token:        "Dial.Token=sesame",
-		"--no-resume":                  "Dial.TicketFolder=",
-		"--mode serial":                "Route.Serial=true",
-		"--branches 3":                 "Route.Branches=3",
-		"--window 5":                   "Route.Window=5",
-		"--inflight 7":                 "Route.InFlight=7",
-		"--deadline 2s":                "Route.Deadline=2s",
-		"--deadline off":               "Route.Deadline=-1ns",
-		"--deadline 0":                 "Route.Deadline=-1ns",
-		"--ahead 8":                    "Route.Ahead=8",
-		"--no-audit":                   "Route.Audit=",
-		"--no-warm":                    "Route.Warm=-1",
-		"--explain":                    "Route.Explain=true",
-		"--verify 0":                   "Route.Verify=true",
-		"--verify 0.5":                 "Route.Margin=0.5; Route.Verify=true",
-		"--verify 0 --verify-every 5":  "Route.Verify=true; Route.VerifyEvery=5",
-		"--verify 0 --show-unverified": "Route.Preview=true; Route.Verify=true",
+		"--max-tokens 9":             "Answer.MaxTokens=9",
+		"--max-tokens 0":             "Answer.MaxTokens=",
+		"--ignore-eos":               "Answer.IgnoreEnd=true",
+		"--temp 2 --seed 4":          "Answer.Seed=4; Answer.Temperature=2",
+		"--stop a --stop b":          "Answer.Stop=[a b]",
+		"--logit-bias 3=-1":          "Answer.LogitBias=map[3:-1]",
+		`--json-schema {"a":1}`:      "Answer.Complete=true; Answer.Schema=[123 34 97 34 58 49 125]",
+		"--logprobs 3 --json":        "Answer.Top=3",
+		"--lookup off":               "Answer.Lookup=-1",
+		"--lookup 4":                 "Answer.Lookup=4",
+		"--cloud i:2":                "address=i:2",
+		"--pin " + clitest.OnePin(3): "Dial.Pin=" + clitest.OnePin(3),
+		"--token-file " + token:      "Dial.Token=sesame",
+		"--no-resume":                "Dial.TicketFolder=",
+		"--mode serial":              "Route.Serial=true",
+		"--branches 3":               "Route.Branches=3",
+		"--window 5":                 "Route.Window=5",
+		"--inflight 7":               "Route.InFlight=7",
+		"--deadline 2s":              "Route.Deadline=2s",
+		"--deadline off":             "Route.Deadline=-1ns",
+		"--deadline 0":               "Route.Deadline=-1ns",
+		"--ahead 8":                  "Route.Ahead=8",
+		"--no-audit":                 "Route.Audit=",
+		"--no-warm":                  "Route.Warm=-1",
+		"--explain":                  "Route.Explain=true",
+		"--verify 0":                 "Route.Verify=true" + unbound,
+		"--verify 0.5":               "Route.Margin=0.5; Route.Verify=true" + unbound,
+
+		"--verify 0 --policy margin --verify-every 5": "Route.Verify=true; Route.VerifyEvery=5; Router.Policy=margin",
+		"--verify-every 5":                            "Route.VerifyEvery=5",
+		"--show-unverified":                           "Route.Preview=true",
 
 		"--policy entropy": "Router.Policy=entropy",
 		"--policy always":  "Router.Budget=; Router.Policy=always; promise=",
-		"--threshold 0.25": "Router.Budget=; Router.Threshold=0.25; promise=",
+		"--threshold 0.25": "Router.Budget=; Router.Policy=margin; Router.Threshold=0.25; promise=",
 		"--budget 0.2":     "Router.Budget=0.2; promised=0.2",
 		"--router " + net:  "Router.File=" + net + "; Router.Policy=learned",
 		"--budget-state f": "state=f",

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // TestRunReport: what is printed to stderr below an answer, with --stats and without, figure by figure.
@@ -60,6 +61,7 @@ func TestRunReport(t *testing.T) {
 	s.Routing = draft.Summary{Escalations: 7, Known: 2, Unasked: 1, Answered: 3, Asks: 8, BytesUp: 700, BytesDown: 80,
 		Wait: 900 * time.Millisecond, Hidden: 400 * time.Millisecond, Exposed: 600 * time.Millisecond}
 	e.Routed = routedEvent(s.Routing)
+	e.Routed.Turned = nil
 	const line = "4 of 9 tokens from the large model, 600 ms waited\n"
 	assert.Equal(t, line+`8 questions, 700 bytes up, 80 down
 of the questions about the text and its end, 3 of 4 were answered
@@ -68,10 +70,15 @@ answers took 900 ms in all; drafts of use took 400 ms of that, waiting and other
 	f.stats = false
 	assert.Equal(t, line, report())
 	f.stats = true
-	e.Routed.Verify, e.Routed.Turned, route.Verify = new(0.5), new(3), true
+	e.Routed.Verify, e.Routed.Turned, s.Verified, s.Turned = new(0.5), new(3), true, 3
 	assert.Equal(t, "4 of 9 tokens from the large model, which verified the others, 600 ms waited\n"+
-		"8 questions, 700 bytes up, 80 down\nverified with a margin of 0.5 nats: 3 tokens turned before they were "+
+		"8 questions, 700 bytes up, 80 down\nverified with a margin of 0.5 nats: 3 tokens replaced before they were "+
 		"shown\n"+last, report())
+	e.Routed.Verify, e.Routed.Promise, e.Routed.Policy = nil, balanced, "verify"
+	e.Routed.Budget = 0.07
+	e.Routed.Balance = &event.Balance{Total: router.Total{Tokens: 100, Escalations: 5}, Share: 0.05}
+	assert.Contains(t, report(), "budget 7%: 5 replacements for 100 tokens of all answers so far (5.0%)\n8 questions, ")
+	assert.Contains(t, report(), "\nverified with a margin that follows the budget: 3 tokens replaced before ")
 }
 
 // TestRoutedEvent: each figure of the summary has its own field.
@@ -95,13 +102,17 @@ func TestRoutedEvent(t *testing.T) {
 	assert.Equal(t, 116, routedEvent(r).WarmedInVain)
 }
 
-// TestVerifiedOfRun: --json has figures of verification only if it was requested.
+// TestVerifiedOfRun: --json has figures of verification only if there was one.
 func TestVerifiedOfRun(t *testing.T) {
 	r := event.Routed{Turned: new(3), Unverified: new(0)}
-	(&runOutput{f: &runFlags{}}).verified(&r)
+	(&runOutput{f: &runFlags{}}).verified(&r, false)
 	assert.Equal(t, event.Routed{}, r)
+	r = event.Routed{Turned: new(3), Unverified: new(0)}
+	(&runOutput{f: &runFlags{}}).verified(&r, true)
+	assert.Equal(t, event.Routed{Turned: new(3), Unverified: new(0)}, r, "the margin is not that of a flag")
 	r = event.Routed{Turned: new(3), Unverified: new(7)}
-	(&runOutput{f: &runFlags{verify: group.Margin{On: true, Nats: 0.5}}}).verified(&r)
+	f := &runFlags{route: group.RouteFlags{Verify: group.Margin{On: true, Nats: 0.5}}}
+	(&runOutput{f: f}).verified(&r, true)
 	assert.Equal(t, event.Routed{Turned: new(3), Unverified: new(7), Verify: new(0.5)}, r)
 	b, err := json.Marshal([]event.Token{{Unverified: true}, {}})
 	require.NoError(t, err)

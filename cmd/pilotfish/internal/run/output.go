@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // runOutput prints the output of `pilotfish run`.
@@ -121,7 +122,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	}
 	if w := o.watch; w != nil {
 		e.Routed = routedEvent(s.Routing)
-		o.verified(e.Routed)
+		o.verified(e.Routed, s.Verified)
 		if o.gateway != nil {
 			e.Audit = o.gateway.Audit()
 		}
@@ -236,7 +237,8 @@ func (o *runOutput) reportSmall(e event.Summary) {
 		fmt.Fprintf(o.a.Stderr, all, e.DraftsAccepted, e.Drafts, float64(e.Drafts)/float64(max(1, e.DraftPasses)),
 			e.DraftPasses, e.PassesPerToken)
 	}
-	if e.LookupProposed > 0 && !o.route.Verify { // which evaluates the large model's tokens in the same way
+	verified := e.Routed != nil && e.Routed.Turned != nil // which evaluates the large model's tokens in the same way
+	if e.LookupProposed > 0 && !verified {
 		fmt.Fprintf(o.a.Stderr,
 			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
 			e.LookupAccepted, e.LookupProposed, e.PassesPerToken)
@@ -250,16 +252,20 @@ func (o *runOutput) reportLarge(s pilotfish.Stats, r *event.Routed) {
 	if s.Asks > 0 {
 		fmt.Fprintf(out, "%s, %d bytes up, %d down\n", english.Plural(s.Asks, "question", ""), s.BytesUp, s.BytesDown)
 	}
-	if asked := s.Escalations - s.Known - s.Unasked; asked > 0 && r.Verify == nil {
+	if asked := s.Escalations - s.Known - s.Unasked; asked > 0 && !s.Verified {
 		fmt.Fprintf(out, "of the questions about the text and its end, %d of %d were answered\n", s.Answered, asked)
 	}
-	if r.Answered > 0 && r.Verify == nil {
+	if r.Answered > 0 && !s.Verified {
 		fmt.Fprintf(out, "answers took %.0f ms in all; drafts of use took %.0f ms of that, waiting and other drafts "+
 			"%.0f ms\n", r.WaitMS, r.HiddenMS, r.ExposedMS)
 	}
-	if r.Verify != nil && s.Unverified < s.Tokens {
-		fmt.Fprintf(out, "verified with a margin of %v nats: %s turned before they were shown\n", *r.Verify,
-			english.Plural(*r.Turned, "token", ""))
+	if s.Verified && s.Unverified < s.Tokens {
+		margin := "that follows the budget"
+		if r.Verify != nil {
+			margin = fmt.Sprintf("of %v nats", *r.Verify)
+		}
+		fmt.Fprintf(out, "verified with a margin %s: %s replaced before they were shown\n", margin,
+			english.Plural(s.Turned, "token", ""))
 	}
 }
 
@@ -273,8 +279,12 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 		fmt.Fprintf(o.a.Stderr, "%s\nhere that is a target, not a bound: %s\n",
 			group.CertificateText(o.plan.certificate), strings.Join(r.Doubts, "; "))
 	case r.Promise == balanced:
+		what := "question"
+		if r.Policy == string(router.Verify) {
+			what = "replacement"
+		}
 		fmt.Fprintf(o.a.Stderr, "budget %s: %s for %d tokens of all answers so far (%.1f%%)\n", group.Share(r.Budget),
-			english.Plural(r.Balance.Escalations, "question", ""), r.Balance.Tokens, 100*min(1, r.Balance.Share))
+			english.Plural(r.Balance.Escalations, what, ""), r.Balance.Tokens, 100*min(1, r.Balance.Share))
 	}
 }
 

@@ -39,8 +39,8 @@ func TestPlan(t *testing.T) {
 		router.Options
 		promise
 	}{
-		"":                            {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
-		"--budget 1":                  {router.Options{Policy: router.Margin, Budget: 1}, promise{balanced, 1}},
+		"":                            {router.Options{Policy: router.Verify, Budget: 0.07}, promise{balanced, 0.07}},
+		"--budget 1":                  {router.Options{Policy: router.Verify, Budget: 1}, promise{balanced, 1}},
 		"--policy never":              {router.Options{Policy: router.Never}, promise{"", 0.07}},
 		"--router NET":                {router.Options{Policy: router.Learned, Budget: 0.07}, promise{balanced, 0.07}},
 		"--router WITH":               {bound, promise{certified, 0.07}},
@@ -205,7 +205,10 @@ func TestLateDoubts(t *testing.T) {
 // TestBudgetRuns: a budget continues from one run to the next in a file, and only there. A run depends only on the
 // previous state, and the total is within the budget.
 func TestBudgetRuns(t *testing.T) {
-	run := demoRuns(t)
+	demo := demoRuns(t)
+	run := func(flags ...string) ([]clitest.RunEvent, *event.Summary, string) {
+		return demo(append([]string{"--policy", "margin"}, flags...)...)
+	}
 	kept := func() []string {
 		files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "pilotfish", "budget", "*"))
 		require.NoError(t, err)

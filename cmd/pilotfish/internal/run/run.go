@@ -30,7 +30,6 @@ type runFlags struct {
 	explain    bool
 	stats      bool
 	gateway    group.GatewayFlags
-	verify     group.Margin
 	show       bool // tokens before they are verified
 	mode       string
 	system     string
@@ -123,7 +122,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	cli.Add(p, "explain", &f.explain, false)
 	cli.Add(p, "stats", &f.stats, false)
 	cli.Add(p, "quiet", new(bool), false)
-	cli.AddValue(p, "verify", &f.verify)
+	f.route.RegisterVerify(p)
 	cli.Add(p, "show-unverified", &f.show, false)
 	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
@@ -208,8 +207,8 @@ func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptio
 	if o, err = f.gateway.Parse(a); err != nil {
 		return r, o, nil, err
 	}
-	r = f.route.Route(f.mode, f.verify)
-	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.show, f.explain
+	r = f.route.Route(f.mode)
+	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.show && f.route.Verifies(), f.explain
 	p, err = f.plan()
 	return r, o, p, err
 }
@@ -291,12 +290,12 @@ func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
 // able returns an error if the gateway's model lacks a required feature. It is called while connecting, and must not
 // block.
 func (f *runFlags) able(g *pilotfish.Gateway) error {
-	if err := f.drawable(g); err != nil || !f.verify.On {
+	if err := f.drawable(g); err != nil || !f.route.Verify.On {
 		return err
 	}
 	if err := g.CannotVerify(f.answer.Sampling()); err != nil {
 		return cli.Usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
-			&f.verify, err)
+			&f.route.Verify, err)
 	}
 	return nil
 }

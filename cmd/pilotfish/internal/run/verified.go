@@ -33,11 +33,12 @@ func (o *runOutput) show(p *pilotfish.Preview) error {
 	}})
 }
 
-// verified completes the statistics of the large model for an answer.
-func (o *runOutput) verified(r *event.Routed) {
-	if v := o.f.verify; v.On {
+// verified completes the statistics of the large model for an answer, which it verified or not.
+func (o *runOutput) verified(r *event.Routed, was bool) {
+	if v := o.f.route.Verify; v.On {
 		r.Verify = &v.Nats
-	} else {
+	}
+	if !was {
 		r.Turned, r.Unverified = nil, nil
 	}
 }

@@ -48,7 +48,8 @@ func TestServedCloud(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.DemoFile("small.gguf")
 	address, pin, stop := clitest.StartCloud(t, "-m", clitest.DemoFile("large.gguf"))
-	for flags, want := range map[string]string{"": `"policy":"margin","budget":0.07,`,
+	for flags, want := range map[string]string{"": `"policy":"verify","budget":0.07,"verify":true}`,
+		"--policy margin":                             `"policy":"margin","budget":0.07,`,
 		"--budget 0.2 --policy entropy":               `"policy":"entropy","budget":0.2,`,
 		"--threshold 0.3":                             `"policy":"margin","threshold":0.3,`,
 		"--policy always":                             `"policy":"always",`,
@@ -59,7 +60,10 @@ func TestServedCloud(t *testing.T) {
 		s := clitest.StartServe(t, append(args, strings.Fields(flags)...)...)
 		_, models := s.Ask(t, "/v1/models", "")
 		assert.Contains(t, models, fmt.Sprintf(`"pilotfish":{"cloud":{"to":%q,"model":`, address))
-		assert.Contains(t, models, `"connected":true,`+want+`"verify":false}`, flags)
+		if flags != "" {
+			want += `"verify":false}`
+		}
+		assert.Contains(t, models, `"connected":true,`+want, flags)
 		_, answer := s.Ask(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":9,"temperature":0,`+
 			`"pilotfish":{"provenance":true}}`)
 		assert.True(t, flags != "--policy always" || strings.Contains(answer, `"origin":"cloud","edge_text":"`), answer)
@@ -73,10 +77,11 @@ func TestServedCloud(t *testing.T) {
 // TestExtent: which tokens the large model is asked for, in words.
 func TestExtent(t *testing.T) {
 	for want, c := range map[string]openai.Cloud{
-		"which verifies every token":            {Verify: true, Budget: 0.07},
-		"asked for at most 7% of the tokens":    {Budget: 0.07, Policy: "margin"},
-		"asked where the confidence is below 0": {Threshold: new(float64), Policy: "margin"},
-		"asked by the policy always":            {Policy: "always"},
+		"which verifies every token":                                 {Verify: true, Policy: "never"},
+		"which verifies every token and replaces at most 7% of them": {Verify: true, Budget: 0.07, Policy: "verify"},
+		"asked for at most 7% of the tokens":                         {Budget: 0.07, Policy: "margin"},
+		"asked where the confidence is below 0":                      {Threshold: new(float64), Policy: "margin"},
+		"asked by the policy always":                                 {Policy: "always"},
 	} {
 		assert.Equal(t, want, extent(c))
 	}

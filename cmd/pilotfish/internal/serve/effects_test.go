@@ -32,7 +32,7 @@ func TestServeEffects(t *testing.T) {
 	clitest.Effects(t, usual, elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.InFlight=4; " +
-			"Route.Window=32; Router.Policy=margin; Server.Defaults.Temperature=1; " +
+			"Route.Window=32; Router.Policy=verify; Server.Defaults.Temperature=1; " +
 			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; " +
 			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Timeout=10m0s; " +
 			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
@@ -77,7 +77,7 @@ func TestServeEffects(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, dial.Device)
 		dial.Device = [len(dial.Device)]byte{}
-		route, err := f.via.route.Routed(f.via.mode, f.via.verify)
+		route, err := f.via.route.Routed(f.via.mode)
 		require.NoError(t, err)
 		require.NotNil(t, route.Router)
 		route.Router = nil

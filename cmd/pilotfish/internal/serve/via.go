@@ -21,7 +21,6 @@ type viaFlags struct {
 	set     *pflag.FlagSet
 	route   group.RouteFlags
 	gateway group.GatewayFlags
-	verify  group.Margin
 	mode    string
 }
 
@@ -29,7 +28,7 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	v.set = p
 	v.route.Register(p)
 	v.gateway.Register(p)
-	cli.AddValue(p, "verify", &v.verify)
+	v.route.RegisterVerify(p)
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "mode", &v.mode, "pipelined")
 }
@@ -57,7 +56,7 @@ func (v *viaFlags) open(
 	if !v.set.Changed("cloud") {
 		return nil, func() {}, nil
 	}
-	r, err := v.route.Routed(v.mode, v.verify)
+	r, err := v.route.Routed(v.mode)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,14 +92,17 @@ func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
 	}
 	gateway := r.Cloud.(*pilotfish.Gateway)
 	return func() openai.Cloud {
+		able := by.Policy == router.Verify && gateway.CannotVerify(pilotfish.Sampling{}) == nil
 		return openai.Cloud{To: v.gateway.Address, Model: gateway.Model(), Connected: gateway.Connected(),
-			Policy: string(by.Policy), Threshold: by.Threshold, Budget: by.Budget, Verify: r.Verify}
+			Policy: string(by.Policy), Threshold: by.Threshold, Budget: by.Budget, Verify: able || r.Verify}
 	}
 }
 
 // extent says which tokens a large model is asked for.
 func extent(c openai.Cloud) string {
 	switch {
+	case c.Verify && c.Budget > 0:
+		return fmt.Sprintf("which verifies every token and replaces at most %s of them", group.Share(c.Budget))
 	case c.Verify:
 		return "which verifies every token"
 	case c.Budget > 0:
