@@ -1,17 +1,16 @@
 package cli
 
 import (
+	"cmp"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/pprof"
-	"runtime/trace"
 	"strings"
-	"sync"
 
+	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
 )
 
@@ -34,26 +33,20 @@ func addProfiles(root *cobra.Command) {
 	}
 }
 
-// profiles start each kind of profile, and return the function that ends it and writes the rest. A whole profile is
-// one whose writer had no error: not every function of the library returns it.
-var profiles = sync.OnceValue(func() map[string]func(io.Writer) (end func(), err error) {
-	return map[string]func(io.Writer) (func(), error){
-		"cpu":   func(w io.Writer) (func(), error) { return pprof.StopCPUProfile, pprof.StartCPUProfile(w) },
-		"trace": func(w io.Writer) (func(), error) { return trace.Stop, trace.Start(w) },
-		"mem":   sampled("heap", func(on int) { runtime.MemProfileRate = on << 12 }),
-		"block": sampled("block", runtime.SetBlockProfileRate),
-		"mutex": sampled("mutex", func(on int) { runtime.SetMutexProfileFraction(on) }),
-	}
-})
+// profileFlag writes a profile of the whole command.
+type profileFlag struct{ kind, path string }
 
-// sampled is a profile that the runtime collects while set is called with 1, and not with 0.
-func sampled(name string, set func(int)) func(io.Writer) (func(), error) {
-	return func(w io.Writer) (func(), error) {
-		set(1)
-		return func() {
-			_ = pprof.Lookup(name).WriteTo(w, 0) // the writer has the error
-			set(0)
-		}, nil
+// profileKind is a kind of profile, and the name that the library uses for the file.
+type profileKind struct {
+	name, file string
+	of         func(*profile.Profile)
+}
+
+func profileKinds() []profileKind {
+	return []profileKind{
+		{"cpu", "cpu.pprof", profile.CPUProfile}, {"mem", "mem.pprof", profile.MemProfile},
+		{"block", "block.pprof", profile.BlockProfile}, {"mutex", "mutex.pprof", profile.MutexProfile},
+		{"trace", "trace.out", profile.TraceProfile},
 	}
 }
 
@@ -64,51 +57,85 @@ func startProfile(c *cobra.Command) (stop func(error) error, err error) {
 	if !flags.Changed("profile") {
 		return func(error) error { return nil }, nil
 	}
-	kind, path, _ := strings.Cut(flags.Lookup("profile").Value.String(), ":")
-	start, ok := profiles()[kind]
+	var p profileFlag
+	p.kind, p.path, _ = strings.Cut(flags.Lookup("profile").Value.String(), ":")
+	return p.start()
+}
+
+// start starts the profile and returns a function that ends and writes it.
+func (p profileFlag) start() (stop func(error) error, err error) {
+	kind, ok := profileKind{}, false
+	for _, k := range profileKinds() {
+		if k.name == p.kind {
+			kind, ok = k, true
+		}
+	}
 	if !ok {
-		return nil, Usagef("--profile %.40s is not a kind of profile: choose cpu, mem, block, mutex or trace", kind)
+		return nil, Usagef("--profile %.40s is not a kind of profile: choose cpu, mem, block, mutex or trace", p.kind)
 	}
-	name := kind + ".pprof"
-	if kind == "trace" {
-		name = "trace.out"
-	}
-	f, err := reserve(path, name)
+	path, err := p.reserve(kind)
 	if err != nil {
 		return nil, err
 	}
-	out := &Output{W: f}
-	end, err := start(out)
+	// The library writes files with fixed names. They are renamed at the end.
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".pilotfish-profile-*")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--profile: %w", err), f.Close(), os.Remove(f.Name()))
+		return nil, errors.Join(fmt.Errorf("--profile: %w", err), os.Remove(path))
 	}
+	// The command ends by itself after a signal, so that the profile is complete: the library need not watch for
+	// signals.
+	running := profile.Start(kind.of, profile.ProfilePath(folder), profile.NoShutdownHook, profile.Quiet)
 	return func(failed error) error {
-		end()
-		err := errors.Join(out.err(), f.Close())
+		running.Stop()
 		if wrong := (*UsageError)(nil); errors.As(failed, &wrong) {
-			return os.Remove(f.Name())
+			return errors.Join(os.RemoveAll(folder), os.Remove(path))
+		}
+		err := checkProfile(filepath.Join(folder, kind.file), kind.name != "trace")
+		if err == nil {
+			err = os.Rename(filepath.Join(folder, kind.file), path)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("write the profile: %w", err), os.Remove(f.Name()))
+			return errors.Join(fmt.Errorf("write the profile %s: %w", path, err), os.RemoveAll(folder), os.Remove(path))
 		}
-		return nil
+		return os.Remove(folder)
 	}, nil
 }
 
-// reserve creates the file for a profile, which by default and in a folder is called name. It overwrites none.
-func reserve(path, name string) (*os.File, error) {
+// checkProfile returns an error if a file is not a whole profile: the library that writes it ignores errors.
+func checkProfile(path string, zipped bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if zipped {
+		if in, err = gzip.NewReader(f); err != nil {
+			return fmt.Errorf("it is incomplete (%w): is there room for it?", err)
+		}
+	}
+	if n, err := io.Copy(io.Discard, in); err != nil || n == 0 {
+		return fmt.Errorf("it is incomplete (%w): is there room for it?", cmp.Or(err, io.ErrUnexpectedEOF))
+	}
+	return nil
+}
+
+// reserve creates an empty file for the profile, so that no existing file is overwritten.
+func (p profileFlag) reserve(kind profileKind) (path string, err error) {
+	path = p.path
 	if path == "" {
-		path = name
+		path = kind.file
 	} else if info, err := os.Stat(path); err == nil && info.IsDir() || os.IsPathSeparator(path[len(path)-1]) {
-		path = filepath.Join(path, name)
+		path = filepath.Join(path, kind.file)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("--profile: %s exists already: name another file, such as --profile cpu:FILE, or "+
-			"remove it first", path)
+		return "",
+			fmt.Errorf("--profile: %s exists already: name another file, such as --profile cpu:FILE, or remove it "+
+				"first", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--profile: %w", err)
+		return "", fmt.Errorf("--profile: %w", err)
 	}
-	return f, nil
+	return path, f.Close()
 }
