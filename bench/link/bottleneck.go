@@ -4,14 +4,12 @@ import "time"
 
 // bottleneck is the bottleneck of a direction: packets cross it in sequence, and wait in a queue of limited length.
 type bottleneck struct {
-	rate  int64          // bytes per second, or
-	trace *CapacityTrace // recorded chances; with neither there is no bottleneck
+	trace *CapacityTrace // recorded chances; nil: there is no bottleneck
 	begin time.Duration  // position in the trace at time 0
 	limit int            // maximum size of the queue in bytes
 
 	waiting []crossing // packets that have not crossed yet, oldest first
 	bytes   int        // of these
-	free    time.Duration
 	chance  int64 // of the trace, in which the last packet ended; -1 before the first
 	left    int   // unused bytes of that chance
 }
@@ -23,23 +21,19 @@ type crossing struct {
 }
 
 func newBottleneck(d Direction, begin time.Duration) bottleneck {
-	return bottleneck{rate: d.Rate, trace: d.Capacity, begin: begin, limit: d.Queue, chance: -1}
+	return bottleneck{trace: d.Capacity, begin: begin, limit: d.Queue, chance: -1}
 }
 
 // admit takes a packet that arrives not before the previous one, and returns when it has crossed completely. It refuses
 // a packet without room in the queue; a packet at an idle link is never refused.
 func (b *bottleneck) admit(at time.Duration, size int) (across time.Duration, ok bool) {
-	if b.rate == 0 && b.trace == nil {
+	if b.trace == nil {
 		return at, true
 	}
 	if b.queued(at) > 0 && b.bytes+size > b.limit {
 		return 0, false
 	}
-	if b.trace != nil {
-		across = b.byTrace(at, size)
-	} else {
-		across = b.byRate(at, size)
-	}
+	across = b.byTrace(at, size)
 	b.waiting = append(b.waiting, crossing{across, size})
 	b.bytes += size
 	return across, true
@@ -52,14 +46,6 @@ func (b *bottleneck) queued(at time.Duration) int {
 		b.waiting = b.waiting[1:]
 	}
 	return b.bytes
-}
-
-// byRate computes the crossing with a rate: a packet starts when it has arrived and the previous one has crossed, and
-// takes size/rate, rounded up.
-func (b *bottleneck) byRate(at time.Duration, size int) time.Duration {
-	takes := (int64(size)*int64(time.Second) + b.rate - 1) / b.rate
-	b.free = max(b.free, at) + time.Duration(takes)
-	return b.free
 }
 
 // byTrace computes the crossing with a trace: a packet has crossed with the chance that carries its last byte. A chance

@@ -7,12 +7,12 @@
 //
 // Each direction has the same sequence of stages, which a packet passes once, in this order:
 //
-//	arrival ─▶ queue, rate ───────▶ loss ────────────▶ delay ────────────────▶ departure, in the order of arrival
+//	arrival ─▶ queue, capacity ───▶ loss ────────────▶ delay ────────────────▶ departure, in the order of arrival
 //	           Queue: tail drop     Loss               Delay
-//	           Rate or Capacity     outage of a trace  + recorded round trip (down only)
+//	           Capacity             outage of a trace  + recorded round trip (down only)
 //
 // A packet that is lost by chance has used its time on the link, as on the air; one that finds the queue full has not.
-// Rate, capacity and queue count a datagram with 28 bytes of IP and UDP headers. All clients of a [Link] share it, like
+// Capacity and queue count a datagram with 28 bytes of IP and UDP headers. All clients of a [Link] share it, like
 // devices at one access point; for devices with separate access use several Links.
 //
 // A recorded round trip is that of a request and its echo. It delays only the reply: two halves, read from the trace at

@@ -95,7 +95,7 @@ func TestChanceIsOfThePacketAlone(t *testing.T) {
 	bare := Options{Seed: 7, Up: Direction{Loss: 0.2}}
 	want := travel(bare, wayUp, traffic(seeds(1), 5000))
 	full := bare
-	full.Up.Delay, full.Up.Rate, full.Up.Queue = time.Minute, 20_000, 4000
+	full.Up.Delay, full.Up.Capacity, full.Up.Queue = time.Minute, read(t, readCapacity, "75\n"), 4000
 	dropped := 0
 	for i, f := range travel(full, wayUp, traffic(seeds(2), 5000)) {
 		if f.end == tailDrop {
@@ -107,13 +107,13 @@ func TestChanceIsOfThePacketAlone(t *testing.T) {
 	assert.Positive(t, dropped)
 }
 
-// TestBottleneck: over any window the bottleneck passes no more than its rate or its trace allows, besides the packet
+// TestBottleneck: over any window the bottleneck passes no more than its trace allows, besides the packet
 // that was in transmission when the window began. Its queue is never longer than allowed, it drops packets only if the
 // queue is full, and it is never idle while packets wait.
 func TestBottleneck(t *testing.T) {
 	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
 		d := direction(o, w)
-		if d.Rate == 0 && d.Capacity == nil {
+		if d.Capacity == nil {
 			return
 		}
 		fates := travel(o, w, packets)
@@ -132,9 +132,7 @@ func TestBottleneck(t *testing.T) {
 			}
 		}
 		checkWindows(t, o, d, across)
-		if d.Capacity != nil {
-			require.Equal(t, mahimahi(d, o.TraceStart, packets, fates), across)
-		}
+		require.Equal(t, mahimahi(d, o.TraceStart, packets, fates), across)
 	})
 }
 
@@ -143,21 +141,14 @@ func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
 	t.Helper()
 	for i := range across {
 		chances := int64(0) // of the trace in the window; the chance that the first packet ended in may carry others
-		first := int64(0)
-		if d.Capacity != nil {
-			first = d.Capacity.first(across[i].across + o.TraceStart)
-		}
+		first := d.Capacity.first(across[i].across + o.TraceStart)
 		sum := 0 // of the packets after the first
 		for _, c := range across[i+1:] {
 			sum += c.size
-			may := int(float64(d.Rate)*(c.across-across[i].across).Seconds() + 1e-6)
-			if d.Capacity != nil {
-				for d.Capacity.at(first+chances) <= c.across+o.TraceStart {
-					chances++
-				}
-				may = int(chances) * chanceBytes
+			for d.Capacity.at(first+chances) <= c.across+o.TraceStart {
+				chances++
 			}
-			if sum > may {
+			if may := int(chances) * chanceBytes; sum > may {
 				t.Fatalf("from packet %d at %v to %v: %d bytes instead of max %d", i, across[i].across,
 					c.across, sum, may)
 			}
@@ -223,41 +214,27 @@ func TestTransparent(t *testing.T) {
 	}
 }
 
-// TestRate: a burst leaves a narrow link packet by packet, and the queue reports the waiting bytes.
-func TestRate(t *testing.T) {
-	e := newEmulator(Options{Up: Direction{Rate: 100_000, Queue: 3500}}, wayUp)
+// TestCapacity: a burst leaves a narrow link packet by packet, and the queue reports the waiting bytes.
+func TestCapacity(t *testing.T) {
+	e := newEmulator(Options{Up: Direction{Capacity: read(t, readCapacity, "10\n"), Queue: 4500}}, wayUp)
 	for i := range 3 {
-		assert.Equal(t, time.Duration(i+1)*10*time.Millisecond, e.arrive(0, 1000).due)
+		assert.Equal(t, time.Duration(i+1)*10*time.Millisecond, e.arrive(0, 1500).due)
 	}
-	assert.Equal(t, tailDrop, e.arrive(0, 1000).end)
-	assert.Equal(t, 3000, e.narrow.queued(0))
-	assert.Equal(t, 2000, e.narrow.queued(10*time.Millisecond))
-	assert.Equal(t, 40*time.Millisecond, e.arrive(10*time.Millisecond, 1000).due)
-	assert.Equal(t, 1010*time.Millisecond, e.arrive(time.Second, 1000).due)
-	assert.Equal(t, 2*time.Second+100*time.Millisecond, e.arrive(2*time.Second, 10_000).due,
+	assert.Equal(t, tailDrop, e.arrive(0, 1).end, "the queue is full to the last byte")
+	assert.Equal(t, 4500, e.narrow.queued(0))
+	assert.Equal(t, 3000, e.narrow.queued(10*time.Millisecond))
+	assert.Equal(t, 40*time.Millisecond, e.arrive(10*time.Millisecond, 1500).due)
+	assert.Equal(t, 1010*time.Millisecond, e.arrive(1001*time.Millisecond, 1500).due)
+	assert.Equal(t, 2*time.Second+90*time.Millisecond, e.arrive(2*time.Second, 15_000).due,
 		"a single packet that is longer than the queue passes")
 }
 
-// TestQueueByDefault: without a limit in the options, 256 KiB wait for a rate or a capacity.
+// TestQueueByDefault: without a limit in the options, 256 KiB wait for a capacity.
 func TestQueueByDefault(t *testing.T) {
-	for _, d := range []Direction{{Rate: 1}, {Capacity: read(t, readCapacity, "86400000\n")}} {
-		e := newEmulator(Options{Down: d}, wayDown)
-		for i := range 257 {
-			assert.Equal(t, i == 256, e.arrive(0, 1024).end == tailDrop, i)
-		}
+	e := newEmulator(Options{Down: Direction{Capacity: read(t, readCapacity, "86400000\n")}}, wayDown)
+	for i := range 257 {
+		assert.Equal(t, i == 256, e.arrive(0, 1024).end == tailDrop, i)
 	}
-}
-
-// TestRateToTheByte: a queue can be full to the last byte, and a packet never arrives before its last byte.
-func TestRateToTheByte(t *testing.T) {
-	e := newEmulator(Options{Up: Direction{Rate: 3, Queue: 3000}}, wayUp)
-	for i := range 3 {
-		f := e.arrive(0, 1000)
-		assert.Equal(t, departs, f.end)
-		assert.Equal(t, time.Duration(i+1)*(1000*time.Second/3+1), f.across,
-			"a third of a nanosecond is rounded up")
-	}
-	assert.Equal(t, tailDrop, e.arrive(0, 1).end)
 }
 
 // TestRecordedRoundTrips: recorded round trips delay the way down; outages affect both ways.

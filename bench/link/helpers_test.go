@@ -79,10 +79,7 @@ func anyDirection(t testing.TB, r *rand.Rand) Direction {
 	d := Direction{
 		Delay: some(r, 300*time.Millisecond), Loss: share(r, 0.3), Queue: 3000 + r.IntN(100_000),
 	}
-	switch r.IntN(3) {
-	case 0:
-		d.Rate = 1000 + r.Int64N(2_000_000)
-	case 1:
+	if r.IntN(2) == 0 {
 		d.Capacity = read(t, readCapacity, capacityText(r, 1+r.IntN(300)))
 	}
 	return d

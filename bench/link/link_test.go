@@ -406,7 +406,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 func BenchmarkEmulator(b *testing.B) {
 	for name, d := range map[string]Direction{
 		"transparent": {},
-		"everything":  {Delay: time.Millisecond, Loss: 0.1, Rate: 1 << 30},
+		"everything":  {Delay: time.Millisecond, Loss: 0.1, Capacity: read(b, readCapacity, "0\n1\n")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			e, at := newEmulator(Options{Up: d}, wayUp), time.Duration(0)

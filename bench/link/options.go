@@ -27,10 +27,8 @@ type Options struct {
 type Direction struct {
 	Delay time.Duration // minimum time from one end to the other, at most an hour; 0 means none
 	Loss  float64       // independent probability of loss of each packet, in [0, 1]; 0 means none
-	// bytes per second, including headers, at most 2⁴⁰; 0 means no limit; not together with Capacity
-	Rate     int64
-	Capacity *CapacityTrace // recorded chances to send instead of a Rate, repeated; nil means none
-	// maximum bytes waiting for Rate or Capacity, including headers, at most 64 MiB; 0 means 256 KiB
+	Capacity *CapacityTrace // recorded chances to send, repeated; nil means no limit
+	// maximum bytes waiting for the Capacity, including headers, at most 64 MiB; 0 means 256 KiB
 	Queue int
 }
 

@@ -10,23 +10,16 @@ import (
 // TestLimits: no sum of times overflows at large values of all options.
 func TestLimits(t *testing.T) {
 	const maxQueue = 64 << 20
-	d := Direction{Delay: time.Hour, Queue: maxQueue}
-	day := read(t, readCapacity, "86400000\n")
+	d := Direction{Delay: time.Hour, Queue: maxQueue, Capacity: read(t, readCapacity, "86400000\n")}
 	rtt := read(t, ReadRTT, "t_ms,rtt_ms\n0,3600000\n86400000,3600000\n")
-	for _, capacity := range []*CapacityTrace{nil, day} {
-		d.Capacity, d.Rate = capacity, 0
-		if capacity == nil {
-			d.Rate = 1
-		}
-		o := Options{Target: "127.0.0.1:9", Up: d, Down: d, RTT: rtt, TraceStart: 365 * 24 * time.Hour}
-		e, at, last := newEmulator(o, wayDown), 365*24*time.Hour, time.Duration(0)
-		for range maxQueue/65_535 + 10 {
-			f := e.arrive(at, 65_535)
-			if f.end == departs {
-				require.Greater(t, f.across, last)
-				require.Greater(t, f.due, f.across)
-				last = f.across
-			}
+	o := Options{Target: "127.0.0.1:9", Up: d, Down: d, RTT: rtt, TraceStart: 365 * 24 * time.Hour}
+	e, at, last := newEmulator(o, wayDown), 365*24*time.Hour, time.Duration(0)
+	for range maxQueue/65_535 + 10 {
+		f := e.arrive(at, 65_535)
+		if f.end == departs {
+			require.Greater(t, f.across, last)
+			require.Greater(t, f.due, f.across)
+			last = f.across
 		}
 	}
 }

@@ -159,11 +159,12 @@ func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 // TestPipeCounts: each counter of a narrow pipe, and of one with slow sending.
 func TestPipeCounts(t *testing.T) {
 	const ms = time.Millisecond
-	flowing(t, Options{Up: Direction{Rate: 100_000, Queue: 3500}}, wayUp, func(t *testing.T, p *flow) {
+	narrow := Direction{Capacity: read(t, readCapacity, "10\n"), Queue: 5000}
+	flowing(t, Options{Up: narrow}, wayUp, func(t *testing.T, p *flow) {
 		for i := range 4 {
-			p.accept(nil, numbered(i, 1000))
+			p.accept(nil, numbered(i, 1500))
 		}
-		want := Counts{Packets: 4, Bytes: 4 * 972, Dropped: 1, InFlight: 3}
+		want := Counts{Packets: 4, Bytes: 4 * 1472, Dropped: 1, InFlight: 3}
 		assert.Equal(t, want, p.stats())
 		time.Sleep(15 * ms)
 		synctest.Wait()

@@ -35,13 +35,15 @@ func TestWays(t *testing.T) {
 // TestWayLost: a lost datagram takes its time on a narrow link, including headers, and delays no other datagram after
 // that.
 func TestWayLost(t *testing.T) {
-	up, _ := Ways(Options{Up: Direction{Rate: 1000, Loss: 1}})
-	_, ok := up.Send(0, 72, true)
+	narrow, err := readCapacity(strings.NewReader("100\n"), "x")
+	require.NoError(t, err)
+	up, _ := Ways(Options{Up: Direction{Capacity: narrow, Loss: 1}})
+	_, ok := up.Send(0, 1472, true)
 	assert.False(t, ok)
-	at, ok := up.Send(0, 172, false)
+	at, ok := up.Send(0, 2972, false)
 	assert.True(t, ok, "the random number of the caller decides, not the loss in the options")
 	assert.Equal(t, 300*ms, at)
-	at, ok = up.Send(time.Second, 72, false)
+	at, ok = up.Send(1001*ms, 1472, false)
 	assert.True(t, ok)
 	assert.Equal(t, 1100*ms, at)
 }

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -308,16 +310,23 @@ func carrying(t *testing.T, l *Link, part float64, sizes ...int) (there []time.D
 	return there
 }
 
+// narrow returns a link with a chance to send 1500 bytes every so often, in milliseconds.
+func narrow(t *testing.T, up, down string) *Link {
+	l, path := linkOf(100*ms, 0, 0), filepath.Join(t.TempDir(), "narrow")
+	require.NoError(t, os.WriteFile(path+".up", []byte(up), 0o600))
+	require.NoError(t, os.WriteFile(path+".down", []byte(down), 0o600))
+	require.NoError(t, l.Options.AddTrace(path))
+	return l
+}
+
 // TestCarry: messages of a narrow link queue, each with the overhead of QUIC, UDP and IP.
 func TestCarry(t *testing.T) {
-	l := linkOf(100*ms, 0, 0)
-	l.Options.Up.Rate = 1000 // bytes per second
+	l := narrow(t, "10\n", "10\n")
 	const headers = frameBytes + 28
-	ms := func(bytes int) time.Duration { return 50*time.Millisecond + time.Duration(bytes)*time.Millisecond }
-	assert.Equal(t, []time.Duration{ms(headers)}, carrying(t, l, 0, 0))
-	assert.Equal(t, []time.Duration{ms(100 + headers)}, carrying(t, l, 0, 100))
-	assert.Equal(t, []time.Duration{ms(2000 + headers)}, carrying(t, l, 0, 2000))
-	assert.Equal(t, []time.Duration{ms(10 + headers), ms(30 + 2*headers)}, carrying(t, l, 0, 10, 20))
+	assert.Equal(t, []time.Duration{60 * ms}, carrying(t, l, 0, 1500-headers))
+	assert.Equal(t, []time.Duration{70 * ms}, carrying(t, l, 0, 1501-headers))
+	assert.Equal(t, []time.Duration{60 * ms, 60 * ms}, carrying(t, l, 0, 740-headers, 760-headers))
+	assert.Equal(t, []time.Duration{60 * ms, 70 * ms}, carrying(t, l, 0, 740-headers, 761-headers))
 }
 
 // TestLoss: a lost message is sent again after a round trip and more, which doubles, as often as the given share.

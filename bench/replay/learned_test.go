@@ -213,9 +213,7 @@ func TestWarmTimes(t *testing.T) {
 		Ask{Node: 1, Warm: true, Took: 19 * ms, BytesUp: 1, BytesDown: 1})
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
-	slow := linkOf(100*ms, 0, 0)
-	slow.Options.Up.Rate, slow.Options.Down.Rate = 1000, 500
-	const headers = frameBytes + 28
+	slow := narrow(t, "10\n", "25\n")
 	for _, c := range []struct {
 		tokens   int
 		link     *Link
@@ -227,7 +225,7 @@ func TestWarmTimes(t *testing.T) {
 		{2, nil, 0, 9 * ms, 7, 3, nil},
 		{4, nil, 0, 14 * ms, 4, 2, nil},
 		{4, nil, 5 * ms, 5 * ms, 4, 0, context.Canceled},
-		{2, slow, 0, 100*ms + (7+headers)*ms + 2*(3+headers)*ms, 7, 3, nil},
+		{2, slow, 0, 75*ms + 50*ms, 7, 3, nil},
 	} {
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
