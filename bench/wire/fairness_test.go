@@ -8,10 +8,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/held"
-	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
 func TestJain(t *testing.T) {
@@ -58,45 +54,4 @@ func TestOverload(t *testing.T) {
 	assert.InDelta(t, r.Latency.P99, float64(h.ValueAtQuantile(99))/1e6, 1e-9)
 	_, err = base64.StdEncoding.DecodeString(r.Histogram)
 	assert.NoError(t, err)
-}
-
-// TestGatewayRemote: questions to a remote gateway use its vocabulary and the contexts that it accepts. No connection
-// is left if these are too short.
-func TestGatewayRemote(t *testing.T) {
-	m := smallModel{fakeModel{delay: time.Millisecond}, textBefore + textGrowth}
-	secret := netproto.Secret("a-secret-of-some-length")
-	g, stop, err := serveFake(nil, gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secret}}}, m)
-	require.NoError(t, err)
-	defer stop()
-	o := GatewayOptions{Devices: 2, Rate: 50, Duration: 400 * time.Millisecond,
-		Remote: &RemoteGateway{Address: g.Address, Identity: g.Identity, Pin: g.Pin, Secret: secret}}
-	r, err := Gateway(t.Context(), o)
-	require.NoError(t, err)
-	assert.Equal(t, []int{40, 40}, []int{r.Asks, r.Answers}, "%v", r.Refusals)
-	assert.Zero(t, r.InGateway)
-	o.Remote.Secret = ""
-	_, err = Gateway(t.Context(), o)
-	assert.ErrorIs(t, err, netproto.WrongSecret)
-	o.Remote.Secret, o.Remote.Identity = secret, netproto.Identity{Vocab: 600}
-	_, err = Gateway(t.Context(), o)
-	assert.ErrorIs(t, err, netproto.WrongTokenizer)
-	m.context--
-	g, stop, err = serveFake(nil, gateway.Options{}, m)
-	require.NoError(t, err)
-	defer stop()
-	o.Remote = &g
-	held.Same(t, func() {
-		_, err = Gateway(t.Context(), o)
-		assert.ErrorContains(t, err, "contexts of 135 tokens, fewer than the 136 of the questions")
-	})
-}
-
-// smallModel has a small vocabulary and a short context.
-type smallModel struct {
-	fakeModel
-	context int
-}
-
-func (m smallModel) Info() gateway.Info {
-	return gateway.Info{Identity: netproto.Identity{Vocab: 500}, MaxContext: m.context, Parallel: 64}
 }

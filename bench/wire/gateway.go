@@ -31,8 +31,6 @@ type GatewayOptions struct {
 	Model    time.Duration // simulated time of the model for a question
 	Duration time.Duration // of the measurement, above 0
 	Abreast  int           // concurrent questions in the model; 0 means 4096
-	// used instead of a gateway in this process, if set: Model and Abreast are not used then
-	Remote   *RemoteGateway
 	Progress func(done, of int)
 }
 
@@ -78,7 +76,8 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
 		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0)}
 	l := newLoad(o)
-	g, stop, err := l.gateway()
+	g, stop, err := serveFake(l.event, gateway.Options{MaxConns: 4 * o.Devices}, // one address may have half of them
+		fakeModel{delay: o.Model, abreast: o.Abreast})
 	if err != nil {
 		return nil, err
 	}
@@ -97,23 +96,6 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	return r, errors.Join(err, l.close())
 }
 
-// gateway returns the gateway to ask: that of the options, or a new one in this process.
-func (l *load) gateway() (g RemoteGateway, stop func(), err error) {
-	if r := l.o.Remote; r != nil {
-		return *r, func() {}, nil
-	}
-	return serveFake(l.event, gateway.Options{MaxConns: 4 * l.o.Devices}, // one address may have half of them
-		fakeModel{delay: l.o.Model, abreast: l.o.Abreast})
-}
-
-// RemoteGateway is the address of a gateway, and what a device needs to connect.
-type RemoteGateway struct {
-	Address  string            // host:port
-	Identity netproto.Identity // of its model's tokens
-	Pin      netproto.Digest   // fingerprint of its certificate; zero: the system's certificate authorities are trusted
-	Secret   netproto.Secret   // access token
-}
-
 // fakeModel answers after a delay.
 type fakeModel struct {
 	delay   time.Duration
@@ -122,8 +104,7 @@ type fakeModel struct {
 
 func (f fakeModel) Info() gateway.Info {
 	const most = 4096
-	id := netproto.Identity{Vocab: benchVocab}
-	return gateway.Info{Identity: id, MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
+	return gateway.Info{Identity: identity(), MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
 }
 
 func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
@@ -137,35 +118,41 @@ func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 
 func (fakeModel) Forget(uint64) {}
 
+// identity is that of the model's tokens.
+func identity() netproto.Identity { return netproto.Identity{Vocab: benchVocab} }
+
+// served is a gateway in this process.
+type served struct {
+	address string
+	pin     netproto.Digest // fingerprint of its certificate
+}
+
+func (s served) options() client.Options { return client.Options{Identity: identity(), Pin: s.pin} }
+
 // serveFake serves a model on loopback until stop is called.
 func serveFake(
 	events func(gateway.Event), o gateway.Options, m gateway.Upstream,
-) (g RemoteGateway, stop func(), err error) {
+) (s served, stop func(), err error) {
 	o.Events = events
-	served, err := gateway.New(o, m)
+	g, err := gateway.New(o, m)
 	if err != nil {
-		return g, nil, err
+		return s, nil, err
 	}
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
-		return g, nil, err
+		return s, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = served.Serve(ctx, socket) // devices without answers report the failure
+		_ = g.Serve(ctx, socket) // devices without answers report the failure
 	}()
-	g = RemoteGateway{Address: socket.LocalAddr().String(), Pin: served.Fingerprint(), Identity: m.Info().Identity}
-	return g, func() {
+	return served{socket.LocalAddr().String(), g.Fingerprint()}, func() {
 		cancel()
 		<-done
 		socket.Close()
 	}, nil
-}
-
-func (g RemoteGateway) options() client.Options {
-	return client.Options{Identity: g.Identity, Pin: g.Pin, Secret: g.Secret}
 }
 
 // load is the devices and the results of their questions.
@@ -192,7 +179,6 @@ type loadDevice struct {
 	path  []int32 // its text
 	phase float64 // of its first question, as a part of the interval
 	rate  float64 // of its questions, per second
-	limit int     // of its text, in tokens; 0 means textLimit
 
 	asks int             // due; guarded by load.mu, as is took
 	took []time.Duration // of its answers
@@ -216,7 +202,7 @@ func (l *load) event(e gateway.Event) {
 }
 
 // connect connects all devices and lets each ask once.
-func (l *load) connect(ctx context.Context, g RemoteGateway, r *GatewayReport) error {
+func (l *load) connect(ctx context.Context, g served, r *GatewayReport) error {
 	const abreast = 16
 	rng := rand.New(rand.NewPCG(1, 2))
 	before, began := memoryInUse(), time.Now()
@@ -225,7 +211,7 @@ func (l *load) connect(ctx context.Context, g RemoteGateway, r *GatewayReport) e
 	for range l.o.Devices {
 		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore), rate: l.o.Rate}
 		for i := range d.path {
-			d.path[i] = rng.Int32N(int32(g.Identity.Vocab))
+			d.path[i] = rng.Int32N(benchVocab)
 		}
 		l.devices = append(l.devices, d)
 		places <- struct{}{}
@@ -246,17 +232,12 @@ func (l *load) connect(ctx context.Context, g RemoteGateway, r *GatewayReport) e
 	return nil
 }
 
-func (d *loadDevice) connect(ctx context.Context, g RemoteGateway) (err error) {
-	if d.c, err = client.Dial(ctx, g.Address, g.options()); err != nil {
+func (d *loadDevice) connect(ctx context.Context, g served) (err error) {
+	if d.c, err = client.Dial(ctx, g.address, g.options()); err != nil {
 		return err
 	}
 	if d.s, err = d.c.NewSession(ctx); err != nil {
 		return err
-	}
-	d.limit = min(textLimit, d.c.Welcome().Context)
-	if d.limit < textBefore+textGrowth {
-		return fmt.Errorf("the gateway allows contexts of %d tokens, fewer than the %d of the questions",
-			d.limit, textBefore+textGrowth)
 	}
 	_, err = d.s.Ask(ctx, terms.Question{Context: d.path})
 	return err
@@ -299,7 +280,7 @@ func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
 }
 
 func (d *loadDevice) next(k int) []int32 {
-	more := textGrowth * (1 + k%((cmp.Or(d.limit, textLimit)-textBefore)/textGrowth))
+	more := textGrowth * (1 + k%((textLimit-textBefore)/textGrowth))
 	path := make([]int32, len(d.path), len(d.path)+more)
 	copy(path, d.path)
 	for i := range more {

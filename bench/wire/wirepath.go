@@ -95,7 +95,7 @@ type LinkOutage struct {
 // linkBench is a gateway with an emulated link before it.
 type linkBench struct {
 	o     LinkOptions
-	g     RemoteGateway // its address is that of the link
+	g     served // its address is that of the link
 	l     *link.Link
 	relay remote.Spawned
 	stop  func()
@@ -146,7 +146,7 @@ func openLinkBench(o LinkOptions) (*linkBench, error) {
 	if err != nil {
 		return nil, err
 	}
-	options, err := remote.StageOptions{RTT: o.RTT, Loss: o.Loss, Traces: o.Traces, Seed: o.Seed}.Link(g.Address)
+	options, err := remote.StageOptions{RTT: o.RTT, Loss: o.Loss, Traces: o.Traces, Seed: o.Seed}.Link(g.address)
 	if err == nil {
 		b.l, err = link.New(options)
 	}
@@ -155,7 +155,7 @@ func openLinkBench(o LinkOptions) (*linkBench, error) {
 		return nil, err
 	}
 	b.g, b.stop, b.relay = g, stop, remote.Spawn(b.l.Run)
-	b.g.Address = b.l.Addr().String()
+	b.g.address = b.l.Addr().String()
 	return b, nil
 }
 
@@ -173,7 +173,7 @@ func (b *linkBench) step(n int) {
 func (b *linkBench) dial(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (*client.Client, error) {
 	o := b.g.options()
 	o.Tickets, o.Lazy, o.ConnectTimeout = tickets, lazy, 5*time.Second+4*b.o.RTT
-	return client.Dial(ctx, b.g.Address, o)
+	return client.Dial(ctx, b.g.address, o)
 }
 
 // begin connects, and asks once about the text that all later asks begin with.

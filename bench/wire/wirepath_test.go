@@ -195,10 +195,10 @@ func TestLinkFailures(t *testing.T) {
 	over := func(fails func(n int64) bool, o LinkOptions, part func(*linkBench, *LinkReport) error) (r LinkReport) {
 		g, stop, err := serveFake(nil, gateway.Options{}, failing{asked: new(atomic.Int64), fails: fails})
 		require.NoError(t, err)
-		l, err := link.New(link.Options{Target: g.Address})
+		l, err := link.New(link.Options{Target: g.address})
 		require.NoError(t, err)
 		b := &linkBench{o: o, g: g, l: l, relay: remote.Spawn(l.Run), stop: stop}
-		b.g.Address = l.Addr().String()
+		b.g.address = l.Addr().String()
 		require.NoError(t, part(b, &r))
 		require.NoError(t, b.close())
 		return r

@@ -61,8 +61,7 @@ const heldCommands = `
 0 bench routing --workload ONE -m MODEL --large MODEL --modes local,serial -n 2
 1 bench routing --workload ONE -m MODEL --large MODEL --router NARROW
 1 bench routing --workload ONE -m MODEL --large OTHER
-1 bench gateway -m MODEL STRANGE
-0 bench gateway -m MODEL CLOUD --devices 1 --seconds 0.1
+0 bench gateway --devices 1 --seconds 0.1
 0 bench capacity -m MODEL -p 40 -n 2 --devices 1 --answers 1
 0 bench link --tokens 8 --questions 5
 1 bench compare ONE MISSING

@@ -6,12 +6,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
-	"github.com/pilotfish-ai/pilotfish/bench/wire"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -41,10 +38,6 @@ func TestLinkEffects(t *testing.T) {
 
 // TestGatewayEffects: each flag of `bench gateway` sets its own option.
 func TestGatewayEffects(t *testing.T) {
-	clitest.OwnFolders(t)
-	token := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(token, []byte("sesame"), 0o600))
-	m := clitest.TinyModel(t, "q8_0")
 	clitest.Effects(t, "", "json", map[string]string{
 		"": "Abreast=4096; Devices=1000; Duration=30s; Model=5ms; Rate=1",
 
@@ -53,18 +46,11 @@ func TestGatewayEffects(t *testing.T) {
 		"--model-ms 1.5": "Model=1.5ms",
 		"--seconds 0.5":  "Duration=500ms",
 		"--parallel 9":   "Abreast=9",
-		"--cloud h:1 --pin " + clitest.OnePin(3) + " --token-file " + token + " --model " + m://
-		"Model=; Remote.Address=h:1; Remote.Pin=" + clitest.OnePin(3) + "; Remote.Secret=sesame",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchGatewayFlags)
 		f.register(c.Flags())
 		parse()
-		require.NoError(t, f.check(&cli.App{}))
-		if r := f.o.Remote; r != nil {
-			assert.Equal(t, 512, r.Identity.Vocab)
-			r.Identity = wire.RemoteGateway{}.Identity
-		}
-		return f.o
+		return f.options()
 	})
 }
 

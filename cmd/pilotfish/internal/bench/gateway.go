@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // benchGatewayFlags has the flags of `pilotfish bench gateway`.
@@ -22,8 +20,6 @@ type benchGatewayFlags struct {
 	o       wire.GatewayOptions
 	model   float64 // milliseconds
 	seconds float64
-	gateway group.GatewayFlags
-	file    string // model with the vocabulary of the gateway's model
 	json    bool
 }
 
@@ -35,8 +31,8 @@ func newBenchGatewayCommand(a *cli.App) *cobra.Command {
 		Short: "Measure the speed, fairness and memory use of a gateway that serves many devices",
 		Long: `Measure how fast a gateway answers many devices, how fairly, and how much memory this takes.
 
-By default the gateway runs in this process, as do the devices, over UDP on loopback; its model takes --model-ms per
-question and computes nothing. With --cloud, a gateway elsewhere is measured. Each device has its own connection.
+The gateway runs in this process, as do the devices, over UDP on loopback; its model takes --model-ms per question and
+computes nothing. Each device has its own connection.
 Questions are due at times that do not depend on how long others take, and are timed from then to the answer, so
 waiting during a stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
 
@@ -58,78 +54,34 @@ func (f *benchGatewayFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "model-ms", &f.model, 5)
 	cli.Add(p, "seconds", &f.seconds, 30)
 	cli.Add(p, "parallel", &f.o.Abreast, 4096)
-	cli.Add(p, "cloud", &f.gateway.Address, "")
-	cli.Add(p, "pin", &f.gateway.Pin, "")
-	cli.Add(p, "token-file", &f.gateway.Token, "")
-	cli.Add(p, "model", &f.file, "")
 	cli.Add(p, "json", &f.json, false)
-	f.gateway.Set = p
 }
 
-// check returns an error for wrong flags, and completes the options.
-func (f *benchGatewayFlags) check(a *cli.App) error {
+// options returns the options that the flags set.
+func (f *benchGatewayFlags) options() wire.GatewayOptions {
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
-	return f.remote(a)
+	return f.o
 }
 
 func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
-	if err := f.check(a); err != nil {
-		return err
-	}
+	o := f.options()
 	about := group.Measured(a)
 	if f.json {
 		about.Machine.Bandwidth = a.Bandwidth()
 	}
 	m := cli.NewMeter(a.Stderr, "questions", false)
-	f.o.Progress = func(done, of int) { m.Show(int64(done), int64(of)) }
-	r, err := wire.Gateway(ctx, f.o)
+	o.Progress = func(done, of int) { m.Show(int64(done), int64(of)) }
+	r, err := wire.Gateway(ctx, o)
 	m.Close()
-	if _, ok := errors.AsType[*engine.ConnectError](err); ok && f.o.Remote != nil {
-		return f.gateway.Explain(err)
-	}
 	if err != nil {
 		return err
-	}
-	if f.o.Remote != nil {
-		about.Remote = f.o.Remote.Address
 	}
 	if f.json {
 		return group.PrintResult(a, r, about)
 	}
 	sayRefused(a, r)
 	return printTables(a, []*wire.GatewayReport{r}, about)
-}
-
-// remote sets the gateway to measure, if it is not in this process.
-func (f *benchGatewayFlags) remote(a *cli.App) error {
-	if !f.gateway.Set.Changed("cloud") {
-		return nil
-	}
-	if f.file == "" {
-		return cli.Usagef("--cloud needs the vocabulary of the gateway's model: give a model of its family with -m")
-	}
-	parsed, err := f.gateway.Parse(a)
-	if err != nil {
-		return err
-	}
-	dial, err := f.gateway.Engine(parsed)
-	if err != nil {
-		return err
-	}
-	e, err := engine.Open(f.file, engine.Options{HugePages: engine.HugeOff})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	identity, err := e.Identity()
-	if err != nil {
-		return err
-	}
-	f.o.Remote = &wire.RemoteGateway{Address: f.gateway.Address, Identity: identity, Pin: dial.Pin,
-		Secret: dial.Secret}
-	f.o.Model = 0
-	return nil
 }
 
 // sayRefused prints why questions were refused, which the table does not have.

@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,33 +41,4 @@ func TestRefused(t *testing.T) {
 	var errs strings.Builder
 	sayRefused(&cli.App{Stderr: &errs}, &wire.GatewayReport{Refusals: map[string]int{"too fast": 6, "busy": 3}})
 	assert.Equal(t, "3 questions refused: busy\n6 questions refused: too fast\n", errs.String())
-}
-
-// TestGatewayElsewhere: --cloud measures a remote gateway, with --model, --pin and --token-file.
-func TestGatewayElsewhere(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	token := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(token, []byte("a-secret-of-thirty-two-characters"), 0o600))
-	address, pin, stop := clitest.StartCloud(t, "-m", m, "--token-file", token)
-	defer stop()
-	args := []string{"bench", "gateway", "--devices", "2", "--rate", "20", "--seconds", "0.5", "--cloud", address}
-	code, stdout, stderr := clitest.Call(t, append(args, "--pin", pin, "--token-file", token, "--model", m,
-		"--json")...)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	r := clitest.Lines[*wire.GatewayReport](t, stdout)[0]
-	assert.Equal(t, []int{20, 20}, []int{r.Asks, r.Answers})
-	assert.Zero(t, r.ModelMS)
-	assert.NotContains(t, stdout, "in_gateway_ms")
-	assert.Contains(t, stdout, `"remote":"`+address)
-	for _, w := range []struct{ args, said string }{
-		{"-m M", "--pin"}, {"--pin PIN", "give a model of its family with -m"}, {"-m M --pin PIN", "--token-file"},
-		{"-m M --pin zz", "--pin"},
-	} {
-		more := strings.Fields(strings.NewReplacer("PIN", pin, "M", m).Replace(w.args))
-		code, stdout, stderr := clitest.Call(t, append(args, more...)...)
-		assert.NotEqual(t, cli.ExitDone, code, w.args)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, w.said, w.args)
-	}
 }
