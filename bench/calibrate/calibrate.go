@@ -68,8 +68,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Chosen: -1, Thresholds: o.Thresholds, Test: certify.Test{
 		Budget: o.Budget, Confidence: o.Confidence, MaxTokens: o.MaxTokens,
 	}}
-	if err := o.check(r); err != nil {
-		return nil, err
+	if len(o.Thresholds) == 0 {
+		r.Pilots = pilots(len(o.Prompts))
+	}
+	if least := r.Pilots + minPrompts; len(o.Prompts) < least {
+		return nil, fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
 	}
 	if len(o.Thresholds) == 0 {
 		var err error
@@ -139,28 +142,6 @@ func confidencesOf(decoded []Decoded) (all []float32) {
 		all = append(all, d.Confidences...)
 	}
 	return all
-}
-
-// check returns an error for invalid options, and sets the number of pilots in r.
-func (o *Options) check(r *Result) error {
-	if err := r.Test.Validate(); err != nil {
-		return err
-	}
-	for i, v := range o.Thresholds {
-		if !(v > 0 && v <= 1) || i > 0 && v <= o.Thresholds[i-1] {
-			return fmt.Errorf("thresholds %v: they must rise, above 0 up to 1", o.Thresholds)
-		}
-	}
-	if len(o.Thresholds) == 0 {
-		r.Pilots = pilots(len(o.Prompts))
-	}
-	if least := r.Pilots + minPrompts; len(o.Prompts) < least {
-		return fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
-	}
-	if o.Net == nil {
-		return errors.New("no router to calibrate")
-	}
-	return nil
 }
 
 // advance updates the answers of the previous threshold (0: none) for the next one. It only decodes answers with a

@@ -26,19 +26,12 @@ type Live struct {
 	vocab int32 // 0: that of the model
 }
 
-// MaxDevices is the maximum number of devices in a process.
-const MaxDevices = 1000
-
 // errOver ends the devices after all answers that count are complete.
 var errOver = errors.New("the measurement is over")
 
-// Run measures with a number of devices, 1 to [MaxDevices]. After a quarter as many, and at least
-// one of each device, it counts the given number of answers, at least 1; the devices continue until these are complete.
+// Run measures with a number of devices. After a quarter as many, and at least one of each device, it counts the given
+// number of answers, at least 1; the devices continue until these are complete.
 func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err error) {
-	if devices < 1 || devices > MaxDevices || answers < 1 {
-		return p, fmt.Errorf("%d devices in this process, %d answers: give 1 to %d devices, and at least 1 answer",
-			devices, answers, MaxDevices)
-	}
 	all, err := l.connect(ctx, devices)
 	defer func() {
 		for _, d := range all {

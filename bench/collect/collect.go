@@ -31,9 +31,6 @@ const (
 	Routed  Reference = "routed"  // decoding by both models with a router: what the router will see in use
 )
 
-// References returns all references.
-func References() []Reference { return []Reference{Given, Small, Large, Sampled, Routed} }
-
 // Options configure a collection.
 type Options struct {
 	Edge  *engine.Engine
@@ -43,7 +40,7 @@ type Options struct {
 	Data      *task.Set
 	Raw       bool      // questions are texts to continue, without the chat template
 	Reference Reference // ""; Given if all questions have an answer, else Large
-	MaxTokens int       // maximum number of tokens of an answer, including its end token; 0 means 256
+	MaxTokens int       // maximum number of tokens of an answer, including its end token
 
 	Temperature float64 // of sampled answers, above 0
 	Seed        uint64  // of these
@@ -51,7 +48,7 @@ type Options struct {
 	Router     router.Options // of routed answers: policy learned
 	RouterHash string         // SHA-256 of its file, in hexadecimal digits
 
-	Labels []string // names of rules; see [Rules]
+	Labels []string // names of rules, such as [RuleCiter]
 
 	Compute  string // how the small model is computed, if that affects its last bits; for the file
 	Parallel int    // concurrent texts, which share passes; 0 means 32

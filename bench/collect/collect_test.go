@@ -60,7 +60,7 @@ func generated(t testing.TB, e *engine.Engine, text []int32, maxTokens int, s te
 func TestPositions(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 3, engine.Options{})
-	for _, reference := range References() {
+	for _, reference := range references() {
 		o.Reference = reference
 		set, sum := gather(t, o)
 		require.Positive(t, set.Len())
@@ -123,7 +123,7 @@ func TestReferences(t *testing.T) {
 	require.NoError(t, err)
 	sampled := map[string]bool{}
 	o.Labels = nil
-	for _, reference := range References() {
+	for _, reference := range references() {
 		o.Reference = reference
 		set, _ := gather(t, o)
 		assert.Equal(t, string(reference), set.Settings().Reference)
@@ -173,7 +173,7 @@ func TestReferences(t *testing.T) {
 // TestGateway: a large model at a gateway gives the same traces as a local one, except for probabilities that an audit
 // does not report.
 func TestGateway(t *testing.T) {
-	prompts, references := 3, References()
+	prompts, references := 3, references()
 	if testing.Short() {
 		prompts, references = 2, []Reference{Sampled, Routed}
 	}
@@ -363,7 +363,7 @@ func TestExactRoom(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 1, engine.Options{})
 	o.Temperature = 0.5
-	for _, reference := range References() {
+	for _, reference := range references() {
 		o.Reference, o.MaxTokens = reference, 64
 		set, sum := gather(t, o)
 		require.Zero(t, sum.Cut)

@@ -27,9 +27,6 @@ const (
 	RuleConsequence = "consequence"
 )
 
-// Rules returns the names of all rules.
-func Rules() []string { return []string{RuleDisagreement, RuleCiter, RuleConsequence} }
-
 // label fills in the labels of the positions of d. It begins with the last one: the text before a position is then
 // still in the KV cache when a continuation starts there.
 func (w *worker) label(ctx context.Context, d *draft, positions []trace.Position) error {

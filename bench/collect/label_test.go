@@ -76,7 +76,7 @@ func TestLabels(t *testing.T) {
 	o := demoOptions(t, 5, engine.Options{})
 	o.MaxTokens = 40
 	seen := map[string]map[trace.Verdict]int{}
-	for _, reference := range References() {
+	for _, reference := range references() {
 		o.Reference = reference
 		set, _ := gather(t, o)
 		for number, q := range o.Data.Questions {
@@ -240,7 +240,7 @@ func TestRules(t *testing.T) {
 				positions[i] = trace.Position{Reference: id, Small: id, Large: id}
 			}
 			positions[1].Small, positions[1].Large = one(c.small), one(c.large)
-			for _, rule := range Rules() {
+			for _, rule := range rules() {
 				if _, ok := c.want[rule]; ok {
 					w.o.Labels = append(w.o.Labels, rule)
 				}

@@ -57,7 +57,7 @@ func demoOptions(t testing.TB, n int, o engine.Options) Options {
 	require.NoError(t, err)
 	return Options{
 		Edge: edge, Large: large, Far: service, Data: questions(t, n), MaxTokens: 64, Temperature: 2, Seed: 3,
-		Router: router.Options{Policy: router.Learned, Net: net}, RouterHash: "abc", Labels: Rules(),
+		Router: router.Options{Policy: router.Learned, Net: net}, RouterHash: "abc", Labels: rules(),
 	}
 }
 
@@ -127,3 +127,7 @@ func bytesOf(t testing.TB, path string) string {
 	require.NoError(t, err)
 	return string(b)
 }
+
+func references() []Reference { return []Reference{Given, Small, Large, Sampled, Routed} }
+
+func rules() []string { return []string{RuleDisagreement, RuleCiter, RuleConsequence} }

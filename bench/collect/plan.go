@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
@@ -12,10 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-const (
-	defaultTokens   = 256
-	defaultParallel = 32
-)
+// defaultParallel is the number of concurrent texts.
+const defaultParallel = 32
 
 type auditor interface {
 	Audit() string
@@ -26,7 +23,7 @@ type auditor interface {
 
 // NewPlan checks options. Its errors say what to do.
 func NewPlan(o Options) (*Plan, error) {
-	o.MaxTokens, o.Parallel = cmp.Or(o.MaxTokens, defaultTokens), cmp.Or(o.Parallel, defaultParallel)
+	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
 	p := &Plan{o: o}
 	if err := p.chooseReference(); err != nil {
 		return nil, err
@@ -61,34 +58,16 @@ func (p *Plan) chooseReference() error {
 			return fmt.Errorf("reference given: question %s of %s has none: add \"reference\" to it, or take answers "+
 				"of the large model", o.Data.Questions[lacking].ID, o.Data.Name)
 		}
-	case Small, Large:
 	case Sampled:
-		if !(o.Temperature > 0) || math.IsInf(o.Temperature, 1) {
-			return fmt.Errorf("reference sampled: the temperature is %v, but must be finite and above 0", o.Temperature)
+		if o.Temperature == 0 {
+			return errors.New("reference sampled: the temperature is 0: give one above 0")
 		}
-	case Routed:
-		if err := o.Router.Validate(); err != nil {
-			return err
-		}
-		if o.Router.Policy != router.Learned || o.Far == nil {
-			return errors.New("reference routed: it needs a router file and a large model to ask")
-		}
-	default:
-		return fmt.Errorf("reference %q is not known", o.Reference)
 	}
 	return nil
 }
 
 func (p *Plan) checkLabels() error {
 	o := &p.o
-	for i, name := range o.Labels {
-		switch {
-		case !slices.Contains(Rules(), name):
-			return fmt.Errorf("label rule %q is not known", name)
-		case slices.Contains(o.Labels[:i], name):
-			return fmt.Errorf("label rule %q is given twice: leave one of them out", name)
-		}
-	}
 	ungraded := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Grade == nil })
 	for _, rule := range []string{RuleCiter, RuleConsequence} {
 		if ungraded >= 0 && slices.Contains(o.Labels, rule) {

@@ -155,7 +155,7 @@ func (t *table) gap(c *comparison, run int, to **stats.Interval) {
 
 // areas returns the curves of the policies, over the range of shares that all of them cover.
 func (t *table) areas(c *comparison) []Area {
-	curves := t.sample(t.columns(), ones(len(t.questions))).curves
+	curves := t.sample(t.columns(), slices.Repeat([]int{1}, len(t.questions))).curves
 	from, to := 0.0, 1.0
 	var policies []router.Policy
 	for _, run := range t.runs {
@@ -195,15 +195,6 @@ func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy)
 				func(s *resample) float64 { return s.curves[p].At(at.Share) - s.curves[r].At(at.Share) })
 		}
 	}
-}
-
-// ones returns a weight of one for each question.
-func ones(n int) []int {
-	w := make([]int, n)
-	for i := range w {
-		w[i] = 1
-	}
-	return w
 }
 
 // resampled returns the function for [stats.Bootstrap].
@@ -268,15 +259,7 @@ func (t *table) sample(all []columns, weight []int) *resample {
 	return s
 }
 
-// quotient returns the weighted sum of a divided by that of b; NaN if that is 0.
+// quotient returns the weighted sum of a divided by that of b; NaN if both are 0.
 func quotient(weight []int, a, b []float64) float64 {
-	above, below := 0.0, 0.0
-	for i, w := range weight {
-		above += float64(w) * a[i]
-		below += float64(w) * b[i]
-	}
-	if below == 0 {
-		return math.NaN()
-	}
-	return above / below
+	return stats.Weighted(a, weight) / stats.Weighted(b, weight)
 }

@@ -4,8 +4,8 @@
 package eval
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -45,18 +45,7 @@ const tries = 4
 // runs before it begins the next one, so that the results can be compared after an early end. After an error the log
 // has all graded answers.
 func (o Options) Run(ctx context.Context) error {
-	switch {
-	case len(o.Set.Questions) == 0 || len(o.Runs) == 0:
-		return errors.New("eval: there are no questions or no runs")
-	case o.Log == nil:
-		return errors.New("eval: Log is required")
-	}
-	if o.Parallel == 0 {
-		o.Parallel = 32
-	}
-	if o.Pause == 0 {
-		o.Pause = time.Second
-	}
+	o.Parallel, o.Pause = cmp.Or(o.Parallel, 32), cmp.Or(o.Pause, time.Second)
 	w := &work{
 		Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan int, len(o.Set.Questions)),
 		turns: newTurns(o.Runs, o.Set.Questions),

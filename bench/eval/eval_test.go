@@ -552,8 +552,6 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	assert.NoError(t, o.Run(last), "it ended too late to matter")
-	require.Error(t, Options{Set: o.Set}.Run(t.Context()))
-	require.Error(t, Options{Set: o.Set, Runs: o.Runs}.Run(t.Context()))
 }
 
 // logged returns the answers in a file, in order, without fields that depend on chance.
@@ -568,19 +566,6 @@ func logged(t *testing.T, path string) (all []Answer) {
 	}
 	slices.SortFunc(all, func(a, b Answer) int { return strings.Compare(a.Question+" "+a.Run, b.Question+" "+b.Run) })
 	return all
-}
-
-// TestIncomplete: options without questions, runs or a log are refused.
-func TestIncomplete(t *testing.T) {
-	set, runs, l := comparedRuns()
-	for want, o := range map[string][]Options{
-		"no questions or no runs": {{Set: &task.Set{}, Runs: runs, Log: l}, {Set: set, Log: l}},
-		"Log is required":         {{Set: set, Runs: runs}},
-	} {
-		for _, one := range o {
-			assert.ErrorContains(t, one.Run(t.Context()), want)
-		}
-	}
 }
 
 // TestGoesOn: a file that was cut at any byte is completed to the same answers as one that was not.

@@ -10,8 +10,8 @@ type bottleneck struct {
 
 	waiting []crossing // packets that have not crossed yet, oldest first
 	bytes   int        // of these
-	chance  int64 // of the trace, in which the last packet ended; -1 before the first
-	left    int   // unused bytes of that chance
+	chance  int64      // of the trace, in which the last packet ended; -1 before the first
+	left    int        // unused bytes of that chance
 }
 
 // crossing is a packet in the queue or on its way across.

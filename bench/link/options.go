@@ -25,8 +25,8 @@ type Options struct {
 
 // Direction describes one direction of a link. The zero value is transparent.
 type Direction struct {
-	Delay time.Duration // minimum time from one end to the other, at most an hour; 0 means none
-	Loss  float64       // independent probability of loss of each packet, in [0, 1]; 0 means none
+	Delay    time.Duration  // minimum time from one end to the other, at most an hour; 0 means none
+	Loss     float64        // independent probability of loss of each packet, in [0, 1]; 0 means none
 	Capacity *CapacityTrace // recorded chances to send, repeated; nil means no limit
 	// maximum bytes waiting for the Capacity, including headers, at most 64 MiB; 0 means 256 KiB
 	Queue int

@@ -17,10 +17,7 @@ const Resamples = 2000
 // often each question was drawn, and returns the statistics in the same order each time. A draw in which a statistic is
 // NaN is left out of its interval. The interval is NaN if the statistic itself is.
 func Bootstrap(n int, seed uint64, of func(weight []int) []float64) []Interval {
-	weight := make([]int, n)
-	for i := range weight {
-		weight[i] = 1
-	}
+	weight := slices.Repeat([]int{1}, n)
 	values := of(weight)
 	drawn := make([][]float64, len(values))
 	r := rand.New(rand.NewPCG(seed, 0x6576616c))

@@ -86,7 +86,6 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	f.oneThread()
 	models, err := f.pair.Open(ctx, a, f.raw)
 	if err != nil {
 		return err
@@ -205,20 +204,6 @@ func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error
 		err = errors.Join(err, fmt.Errorf("--html: %w", pageErr))
 	}
 	return err
-}
-
-// tiny is the size in bytes of models that compute faster on one thread each than on several.
-const tiny = 64 << 20
-
-// oneThread gives each of two tiny models one thread. Then they compute at the same time for different questions.
-func (f *evalFlags) oneThread() {
-	small, err := os.Stat(f.pair.Model.Path)
-	if err != nil || small.Size() > tiny || f.pair.Set.Changed("threads") {
-		return
-	}
-	if large, err := os.Stat(f.pair.Large); err == nil && large.Size() <= tiny {
-		f.pair.Model.Threads = 1
-	}
 }
 
 // about describes the measurement. If the log has answers of an earlier call, the version, command and date are

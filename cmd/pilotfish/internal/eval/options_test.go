@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -31,32 +29,6 @@ func TestPairContext(t *testing.T) {
 	defer models.Close()
 	assert.Equal(t, []int{100, 100}, []int{models.Edge.Context(), models.Large.Context()})
 	assert.Equal(t, []int{1, 1}, []int{models.Edge.Threads(), models.Large.Threads()})
-}
-
-// TestOneThread: two tiny models get one thread each, unless a number is given or one of them is larger.
-func TestOneThread(t *testing.T) {
-	small, large := filepath.Join(t.TempDir(), "small"), filepath.Join(t.TempDir(), "large")
-	for _, c := range []struct {
-		small, large int64
-		flags        string
-		want         int
-	}{{tiny, tiny, "", 1}, {tiny + 1, tiny, "", 0}, {tiny, tiny + 1, "", 0}, {1, 1, "--threads 3", 3},
-		{1, -1, "", 0}, {-1, 1, "", 0}} {
-		for path, size := range map[string]int64{small: c.small, large: c.large} {
-			require.NoError(t, os.RemoveAll(path))
-			if size >= 0 {
-				require.NoError(t, os.WriteFile(path, nil, 0o600))
-				require.NoError(t, os.Truncate(path, size))
-			}
-		}
-		var f evalFlags
-		command := new(cobra.Command)
-		f.register(command)
-		args := append([]string{"-m", small, "--large", large}, strings.Fields(c.flags)...)
-		require.NoError(t, command.ParseFlags(args))
-		f.oneThread()
-		assert.Equal(t, c.want, f.pair.Model.Threads, "%+v", c)
-	}
 }
 
 // verifier is a large model that records how it is to verify, and can verify without scores only.

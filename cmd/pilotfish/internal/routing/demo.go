@@ -2,6 +2,7 @@ package routing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,12 +234,12 @@ func (f *routingFlags) demoQuestions(a *cli.App) (all []task.Question) {
 	return all
 }
 
-// atMost returns the number of questions to ask of those that there are. It says if --questions are more.
+// atMost returns the number of questions to ask of those that there are: all for 0. It says if --questions are more.
 func (f *routingFlags) atMost(a *cli.App, there int) int {
 	if f.flags.Changed("questions") && f.questions > there {
 		fmt.Fprintf(a.Stderr, "--questions %d: there are only %d\n", f.questions, there)
 	}
-	return min(f.questions, there)
+	return min(cmp.Or(f.questions, there), there)
 }
 
 // demoTexts returns chats of the training split, for training a dictionary for the wire.

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -129,21 +128,12 @@ func parseModes(list string) ([]outcome.Mode, error) {
 	return all, nil
 }
 
-// Limits of flags.
-const (
-	maxRTT      = 10 * time.Second
-	maxParallel = 64 // with more devices, the one process of a measurement mainly measures itself
-)
+// maxParallel limits the devices: with more, the one process of a measurement mainly measures itself.
+const maxParallel = 64
 
 // check returns an error for values out of range, and for unreadable traces.
 func (f *routingFlags) check() error {
-	longest := slices.Max(f.rtt.Values)
-	switch {
-	case longest > maxRTT:
-		return cli.Usagef("--rtt %v is out of range: give 0 to %v", longest, maxRTT)
-	case f.questions == 0:
-		return cli.Usagef("--questions 0 is out of range: give 1 or more")
-	case f.parallel > maxParallel:
+	if f.parallel > maxParallel {
 		return cli.Usagef("--parallel %d is out of range: give 1 to %d", f.parallel, maxParallel)
 	}
 	for _, traces := range f.traceSets() {
