@@ -3,17 +3,14 @@ package capacity
 import (
 	"cmp"
 	"context"
-	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // passRows is the maximum number of rows of a measured pass: that of a step of the service, the default of package
@@ -28,21 +25,23 @@ const passSamples, askSamples = 5, 21
 // progress is called after each turn, if set.
 func Measure(ctx context.Context, large *engine.Engine, depth int, progress func(done, of int)) (Costs, error) {
 	c := Costs{Device: large.Device(), Threads: max(large.Threads(), 1), Depth: depth}
-	cache, err := large.Model().NewCache(depth+passRows, gguf.F16)
+	passes, err := speed.NewPasses(ctx, large.Model(), gguf.F16, depth, passRows)
 	if err != nil {
-		return c, err
-	}
-	m := passMeter{model: large.Model(), cache: cache, random: rand.New(rand.NewPCG(0, 0))}
-	if err := m.fill(ctx, depth); err != nil {
 		return c, err
 	}
 	sizes := []int{1, 2, 4, 8, 16, 32, 64, passRows}
 	one, each := make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes))
 	for turn := range passSamples {
 		for i, rows := range sizes {
-			if err := errors.Join(m.sample(ctx, rows, 1, &one[i]), m.sample(ctx, rows, rows, &each[i])); err != nil {
+			last, err := passes.Time(ctx, rows, 1, 1)
+			if err != nil {
 				return c, err
 			}
+			all, err := passes.Time(ctx, rows, rows, 1)
+			if err != nil {
+				return c, err
+			}
+			one[i], each[i] = append(one[i], last), append(each[i], all)
 		}
 		if progress != nil {
 			progress(turn+1, passSamples)
@@ -54,47 +53,6 @@ func Measure(ctx context.Context, large *engine.Engine, depth int, progress func
 		c.Passes = append(c.Passes, p)
 	}
 	return c, nil
-}
-
-// passMeter times passes of a model.
-type passMeter struct {
-	model  *qwen.Model
-	cache  *qwen.Cache
-	random *rand.Rand
-}
-
-func (m *passMeter) token() int32 { return m.random.Int32N(int32(m.model.Config().Vocab)) }
-
-func (m *passMeter) fill(ctx context.Context, depth int) error {
-	ids := make([]int32, depth)
-	for i := range ids {
-		ids[i] = m.token()
-	}
-	rows, err := m.cache.Extend(ids)
-	if err != nil {
-		return err
-	}
-	want := backend.Want{Rows: []int{depth - 1}, K: 1}
-	return m.model.Forward(ctx, m.cache.KV(), rows, make([]backend.Output, 1), want)
-}
-
-// sample measures one pass with n rows and the given number of heads. Each row follows the same context.
-func (m *passMeter) sample(ctx context.Context, n, heads int, to *[]time.Duration) (err error) {
-	slots, rows, want := make([]int32, n), make([]backend.Row, n), backend.Want{K: 1}
-	for i := range rows {
-		if slots[i], err = m.cache.Alloc(m.cache.Len()); err != nil {
-			return err
-		}
-		rows[i] = m.cache.Node(m.token(), slots[i])
-	}
-	defer m.cache.Free(slots...)
-	for i := range heads {
-		want.Rows = append(want.Rows, n-heads+i)
-	}
-	begin := time.Now()
-	err = m.model.Forward(ctx, m.cache.KV(), rows, make([]backend.Output, heads), want)
-	*to = append(*to, time.Since(begin))
-	return err
 }
 
 func median(all []time.Duration) float64 {

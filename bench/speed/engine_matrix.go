@@ -23,11 +23,10 @@ type Matrix struct {
 	Decodes  []int // tokens generated; empty or 0 leaves generation out
 	Rows     []int // rows of one forward pass, 1 to [MostRows]; empty leaves that out. A cost is relative to that of 1
 
-	Repeat   int                // samples of each; at least 1
-	OnSample func(done, of int) // called after each sample; may be nil
+	Repeat   int                        // samples of each; at least 1
+	OnSample func(_ Cell, done, of int) // called after each sample; may be nil
 
-	sampled func(Cell) // called after each sample, in tests
-	memory  [][]byte   // memory for measuring the bandwidth, in tests: less than [result.FarBytes]
+	memory [][]byte // memory for measuring the bandwidth, in tests: less than [result.FarBytes]
 	// in tests: bytes per second, instead of [cpu.ReadBandwidth]
 	read func(threads int, memory ...[]byte) float64
 }
@@ -99,10 +98,7 @@ func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
 				l.o.Backend, l.o.KV, l.o.Threads = backend, kv, threads
 				l.sampled = func(c Cell) {
 					if done++; m.OnSample != nil {
-						m.OnSample(done, of)
-					}
-					if m.sampled != nil {
-						m.sampled(c)
+						m.OnSample(c, done, of)
 					}
 				}
 				reports, err := l.run(ctx)

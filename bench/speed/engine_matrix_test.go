@@ -54,9 +54,10 @@ func TestMatrix(t *testing.T) {
 	m.Prompts, m.Decodes, m.Depths, m.Rows = []int{3, 20}, []int{5}, []int{0, 30}, []int{4}
 	m.KV, m.Repeat = []engine.KVType{engine.KVAuto, engine.KVF32}, 2
 	var order []Cell
-	m.sampled = func(c Cell) { order = append(order, c) }
 	var progress [][2]int
-	m.OnSample = func(done, of int) { progress = append(progress, [2]int{done, of}) }
+	m.OnSample = func(c Cell, done, of int) {
+		order, progress = append(order, c), append(progress, [2]int{done, of})
+	}
 	var all []Report
 	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
 	cells := m.perLoad()
@@ -216,9 +217,9 @@ func TestSample(t *testing.T) {
 		s, err := m.sample(t.Context(), cells[1])
 		require.NoError(t, err)
 		assert.LessOrEqual(t, s.RowsNS*rowCalls, time.Since(begin).Nanoseconds(), "time per call")
-		assert.Len(t, m.trees, 1)
-		assert.Equal(t, kind, m.trees[20].KV().Config().Type)
-		assert.Equal(t, 20, m.trees[20].InUse(), "the slots of rows are freed")
+		assert.Len(t, m.passes, 1)
+		assert.Equal(t, kind, m.passes[20].cache.KV().Config().Type)
+		assert.Equal(t, 20, m.passes[20].cache.InUse(), "the slots of rows are freed")
 		require.NoError(t, e.Close())
 	}
 }
@@ -228,7 +229,7 @@ func TestMatrixStops(t *testing.T) {
 	m := tinyMatrix(t)
 	m.Decodes = []int{5}
 	ctx, stop := context.WithCancel(t.Context())
-	m.OnSample = func(int, int) { stop() }
+	m.OnSample = func(Cell, int, int) { stop() }
 	m.Repeat = 1000
 	assert.ErrorIs(t, m.Run(ctx, nil), context.Canceled)
 	assert.ErrorIs(t, tinyMatrixStops(t), context.Canceled)

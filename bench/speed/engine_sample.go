@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // measurement runs prompts, generations and rows through an engine. The context before them is evaluated once for each
@@ -21,7 +18,7 @@ type measurement struct {
 	r         *rand.Rand
 	prefix    []int32                 // the text before the measured part, as long as needed so far
 	sessions  map[int]*engine.Session // by depth
-	trees     map[int]*qwen.Cache     // by depth, for rows
+	passes    map[int]*Passes         // by depth, for rows
 	memory    [][]byte                // for measuring the bandwidth
 	bandwidth float64                 // the last one
 	// measures the bandwidth, in bytes per second
@@ -31,7 +28,7 @@ type measurement struct {
 
 func newMeasurement(e *engine.Engine) *measurement {
 	return &measurement{
-		e: e, r: rand.New(rand.NewPCG(0, 0)), sessions: map[int]*engine.Session{}, trees: map[int]*qwen.Cache{},
+		e: e, r: rand.New(rand.NewPCG(0, 0)), sessions: map[int]*engine.Session{}, passes: map[int]*Passes{},
 		free: func() error { return nil }, read: cpu.ReadBandwidth,
 	}
 }
@@ -129,55 +126,22 @@ func (m *measurement) run(ctx context.Context, s *engine.Session, ids []int32, t
 // rowCalls is the number of forward passes in a sample of rows; the mean counts.
 const rowCalls = 8
 
-// rows measures a forward pass of several leaves of a draft tree that all follow the same context, like guesses of one
-// token. It returns nanoseconds.
+// rows returns the nanoseconds of a forward pass.
 func (m *measurement) rows(ctx context.Context, c Cell) (int64, error) {
-	tree, err := m.tree(ctx, c.context())
-	if err != nil {
-		return 0, err
-	}
-	slots, rows := make([]int32, c.Rows), make([]backend.Row, c.Rows)
-	out, want := make([]backend.Output, c.Rows), backend.Want{K: 2}
-	for i := range rows {
-		if slots[i], err = tree.Alloc(tree.Len()); err != nil {
+	passes := m.passes[c.context()]
+	if passes == nil {
+		kind := gguf.F16
+		if m.kvType() == string(engine.KVF32) {
+			kind = gguf.F32
+		}
+		var err error
+		if passes, err = NewPasses(ctx, m.e.Model(), kind, c.context(), MostRows); err != nil {
 			return 0, err
 		}
-		rows[i] = tree.Node(m.id(), slots[i])
-		want.Rows = append(want.Rows, i)
+		m.passes[c.context()] = passes
 	}
-	defer tree.Free(slots...)
-	begin := time.Now()
-	for range rowCalls {
-		if err := m.e.Model().Forward(ctx, tree.KV(), rows, out, want); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(begin).Nanoseconds() / rowCalls, nil
-}
-
-// tree returns a cache with a context of this number of tokens.
-func (m *measurement) tree(ctx context.Context, tokens int) (*qwen.Cache, error) {
-	if t := m.trees[tokens]; t != nil {
-		return t, nil
-	}
-	kind := gguf.F16
-	if m.kvType() == string(engine.KVF32) {
-		kind = gguf.F32
-	}
-	t, err := m.e.Model().NewCache(tokens+MostRows, kind)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := t.Extend(m.before(tokens))
-	if err != nil {
-		return nil, err
-	}
-	out := make([]backend.Output, 1)
-	if err := m.e.Model().Forward(ctx, t.KV(), rows, out, backend.Want{Rows: []int{tokens - 1}, K: 1}); err != nil {
-		return nil, err
-	}
-	m.trees[tokens] = t
-	return t, nil
+	took, err := passes.Time(ctx, c.Rows, c.Rows, rowCalls)
+	return took.Nanoseconds() / rowCalls, err
 }
 
 // kvBytes returns the memory of the KV cache of a full context.

@@ -48,7 +48,7 @@ func TestEngine(t *testing.T) {
 		var progress []int
 		m := single(30, 5, 40, 3)
 		m.Model, m.Engine.Context, m.Threads = path, 400, []int{2}
-		m.OnSample = func(n, of int) {
+		m.OnSample = func(_ Cell, n, of int) {
 			progress = append(progress, n)
 			assert.Equal(t, 3, of)
 		}

@@ -109,7 +109,7 @@ func (f *benchEngineFlags) run(ctx context.Context, a *cli.App) error {
 func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) (all []speed.Report, err error) {
 	m := cli.NewMeter(a.Stderr, "samples", false)
 	defer m.Close()
-	f.m.OnSample = func(done, of int) { m.Show(int64(done), int64(of)) }
+	f.m.OnSample = func(_ speed.Cell, done, of int) { m.Show(int64(done), int64(of)) }
 	err = f.m.Run(ctx, func(r speed.Report) error {
 		all = append(all, r)
 		return nil
