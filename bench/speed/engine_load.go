@@ -1,7 +1,6 @@
 package speed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -11,22 +10,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// engineLoad is one load of the model with its measurements.
-type engineLoad struct {
-	m       *Matrix
-	o       engine.Options
-	cells   []Cell
-	first   bool       // of the process: its peak of memory is that of this load
-	alone   bool       // with only one combination
-	sampled func(Cell) // called after each sample
-}
-
-func (l *engineLoad) run(ctx context.Context) (all []Report, err error) {
-	for _, c := range l.cells {
-		l.o.Context = max(l.o.Context, c.need())
+// Run loads the model, measures all combinations and reports each. The samples take turns, so that a machine which
+// becomes slower affects all of them.
+func (m *Matrix) Run(ctx context.Context) (all []Report, err error) {
+	cells, o := m.cells(), m.Engine
+	for _, c := range cells {
+		o.Context = max(o.Context, c.need())
 	}
 	begin := time.Now()
-	e, err := engine.Open(l.m.Model, l.o)
+	e, err := engine.Open(m.Model, o)
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +31,8 @@ func (l *engineLoad) run(ctx context.Context) (all []Report, err error) {
 		Device: e.Device(), Threads: e.Threads(),
 	}
 	x := newMeasurement(e)
-	if l.m.read != nil {
-		x.read = l.m.read
+	if m.read != nil {
+		x.read = m.read
 	}
 	if _, err := x.generate(ctx, 0, x.before(firstPrompt), 1); err != nil {
 		return nil, err
@@ -50,31 +42,26 @@ func (l *engineLoad) run(ctx context.Context) (all []Report, err error) {
 		return nil, err
 	}
 	base.KV, base.KVBytes = x.kvType(), x.kvBytes()
-	for _, c := range l.cells {
-		all = append(all, l.begin(base, c))
+	for _, c := range cells {
+		r := base
+		r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows = c.Prompt, c.Decode, c.Depth, c.Rows
+		if c.Depth > 0 {
+			r.DepthBytes = r.KVBytes / int64(o.Context) * int64(c.Depth+c.Decode/2)
+		}
+		if len(cells) > 1 {
+			r.Cell = &c
+		}
+		all = append(all, r)
 	}
-	if err := x.warm(ctx, l.cells); err != nil {
+	if err := x.warm(ctx, cells); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.free()) }()
-	if err := l.measure(ctx, x, all); err != nil {
+	if err := m.measure(ctx, x, cells, all); err != nil {
 		return nil, err
 	}
-	l.finish(x, all)
+	finish(x, all)
 	return all, nil
-}
-
-// begin returns the report of a combination before the measurement.
-func (l *engineLoad) begin(base Report, c Cell) Report {
-	base.PromptTokens, base.DecodedTokens, base.Depth, base.Rows = c.Prompt, c.Decode, c.Depth, c.Rows
-	if c.Depth > 0 {
-		base.DepthBytes = base.KVBytes / int64(l.o.Context) * int64(c.Depth+c.Decode/2)
-	}
-	if !l.alone {
-		c.Backend, c.KV, c.Threads = string(cmp.Or(l.o.Backend, engine.CPU)), base.KV, base.Threads
-		base.Cell = &c
-	}
-	return base
 }
 
 // awaitWeights waits until the weights have been moved.
@@ -90,10 +77,10 @@ func (r *Report) awaitWeights(ctx context.Context, e *engine.Engine) error {
 }
 
 // measure takes the samples: one of each combination, then the next one of each.
-func (l *engineLoad) measure(ctx context.Context, x *measurement, all []Report) error {
+func (m *Matrix) measure(ctx context.Context, x *measurement, cells []Cell, all []Report) error {
 	watched := result.WatchMachine()
-	for i := range l.m.Repeat {
-		for k, c := range l.cells {
+	for i := range m.Repeat {
+		for k, c := range cells {
 			s, err := x.sample(ctx, c)
 			if err != nil {
 				return err
@@ -101,10 +88,12 @@ func (l *engineLoad) measure(ctx context.Context, x *measurement, all []Report) 
 			if all[k].Samples = append(all[k].Samples, s); i > 0 {
 				x.readMemory(&all[k])
 			}
-			l.sampled(c)
+			if m.OnSample != nil {
+				m.OnSample(c, i*len(cells)+k+1, m.Repeat*len(cells))
+			}
 		}
 		if i == 0 {
-			l.readFirst(x, all)
+			m.readFirst(x, all)
 		}
 	}
 	quiet := watched.End()
@@ -116,12 +105,9 @@ func (l *engineLoad) measure(ctx context.Context, x *measurement, all []Report) 
 
 // readFirst records the peak of memory after the first sample of each combination, and only then allocates the memory
 // for measuring the bandwidth.
-func (l *engineLoad) readFirst(x *measurement, all []Report) {
-	peak := int64(0)
-	if l.first {
-		peak = result.PeakRSS()
-	}
-	if x.memory = l.m.memory; x.memory == nil {
+func (m *Matrix) readFirst(x *measurement, all []Report) {
+	peak := result.PeakRSS()
+	if x.memory = m.memory; x.memory == nil {
 		x.memory, x.free = sameMemory(x.e, all[0].HugeBytes > 0)
 	}
 	for k := range all {
@@ -131,7 +117,7 @@ func (l *engineLoad) readFirst(x *measurement, all []Report) {
 }
 
 // finish computes the results of the samples, and measures the limits of the machine.
-func (l *engineLoad) finish(x *measurement, all []Report) {
+func finish(x *measurement, all []Report) {
 	encoded, onGPU := x.e.LastEncoded()
 	bytes, floats := 0., 0.
 	for k := range all {

@@ -1,7 +1,6 @@
 package speed
 
 import (
-	"context"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -13,15 +12,12 @@ const MostRows = 8
 // Matrix configures a measurement: [Matrix.Run] measures all combinations of its lists.
 type Matrix struct {
 	Model  string
-	Engine engine.Options // Context grows to hold the longest run; the lists replace Backend, KV and Threads
+	Engine engine.Options // Context grows to hold the longest run
 
-	Backends []engine.Backend // at least one value, as in KV, Threads and Depths
-	KV       []engine.KVType
-	Threads  []int
-	Depths   []int // tokens of context before the measured part; for rows and generation at least 8
-	Prompts  []int // tokens of prompts; empty or 0 leaves prompts out
-	Decodes  []int // tokens generated; empty or 0 leaves generation out
-	Rows     []int // rows of one forward pass, 1 to [MostRows]; empty leaves that out. A cost is relative to that of 1
+	Depths  []int // tokens of context before the measured part, at least one; for rows and generation at least 8
+	Prompts []int // tokens of prompts; empty or 0 leaves prompts out
+	Decodes []int // tokens generated; empty or 0 leaves generation out
+	Rows    []int // rows of one forward pass, 1 to [MostRows]; empty leaves that out. A cost is relative to that of 1
 
 	Repeat   int                        // samples of each; at least 1
 	OnSample func(_ Cell, done, of int) // called after each sample; may be nil
@@ -33,13 +29,10 @@ type Matrix struct {
 
 // Cell is one combination. It does not measure those of Prompt, Decode and Rows that are 0.
 type Cell struct {
-	Backend string `json:"backend"`
-	KV      string `json:"kv"` // auto, f16 or f32
-	Threads int    `json:"threads"`
-	Depth   int    `json:"depth"`
-	Prompt  int    `json:"prompt"`
-	Decode  int    `json:"generate"`
-	Rows    int    `json:"rows,omitempty"`
+	Depth  int `json:"depth"`
+	Prompt int `json:"prompt"`
+	Decode int `json:"generate"`
+	Rows   int `json:"rows,omitempty"`
 }
 
 func positive(list []int) (some []int) {
@@ -51,9 +44,9 @@ func positive(list []int) (some []int) {
 	return some
 }
 
-// perLoad returns the combinations for one load of the model. A single prompt length and a single generation length
-// share one; several lengths have separate ones, so that nothing is measured twice. Rows begin with one.
-func (m *Matrix) perLoad() (all []Cell) {
+// cells returns the combinations. A single prompt length and a single generation length share one; several lengths have
+// separate ones, so that nothing is measured twice. Rows begin with one.
+func (m *Matrix) cells() (all []Cell) {
 	prompts, decodes, rows := positive(m.Prompts), positive(m.Decodes), m.Rows
 	if len(rows) > 0 && !slices.Contains(rows, 1) {
 		rows = append([]int{1}, rows...)
@@ -83,35 +76,3 @@ func (c Cell) need() int {
 
 // context returns the number of tokens before the first generated one, and before rows.
 func (c Cell) context() int { return max(firstPrompt, c.Depth) }
-
-// Run measures all combinations and reports each: those of one load together when they are finished. The samples of one
-// load take turns, so that a machine which becomes slower affects all of them.
-func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
-	cells := m.perLoad()
-	loads := len(m.Backends) * len(m.KV) * len(m.Threads)
-	done, of := 0, loads*len(cells)*m.Repeat
-	for _, backend := range m.Backends {
-		for _, kv := range m.KV {
-			for _, threads := range m.Threads {
-				l := engineLoad{m: m, cells: slices.Clone(cells), first: done == 0, alone: loads*len(cells) == 1}
-				l.o = m.Engine
-				l.o.Backend, l.o.KV, l.o.Threads = backend, kv, threads
-				l.sampled = func(c Cell) {
-					if done++; m.OnSample != nil {
-						m.OnSample(c, done, of)
-					}
-				}
-				reports, err := l.run(ctx)
-				if err != nil {
-					return err
-				}
-				for _, r := range reports {
-					if err := report(r); err != nil {
-						return err
-					}
-				}
-			}
-		}
-	}
-	return nil
-}

@@ -18,13 +18,12 @@ import (
 
 // tinyMatrix measures a tiny model.
 func tinyMatrix(t *testing.T) Matrix {
-	return Matrix{Model: tinyFile(t, true), Backends: []engine.Backend{engine.CPU},
-		KV: []engine.KVType{engine.KVAuto}, Threads: []int{1}, Depths: []int{0}, Repeat: 1,
+	return Matrix{Model: tinyFile(t, true), Engine: engine.Options{Threads: 1}, Depths: []int{0}, Repeat: 1,
 		memory: [][]byte{make([]byte, 1<<20)}}
 }
 
-// TestPerLoad: a single prompt and a single generation share a combination; several are measured once each.
-func TestPerLoad(t *testing.T) {
+// TestCells: a single prompt and a single generation share a combination; several are measured once each.
+func TestCells(t *testing.T) {
 	for _, c := range []struct {
 		prompts, decodes, rows, depths []int
 		want                           []Cell
@@ -43,61 +42,54 @@ func TestPerLoad(t *testing.T) {
 		{[]int{0}, []int{0}, nil, []int{0}, nil},
 	} {
 		m := Matrix{Prompts: c.prompts, Decodes: c.decodes, Rows: c.rows, Depths: c.depths}
-		assert.Equal(t, c.want, m.perLoad(), "%+v", c)
+		assert.Equal(t, c.want, m.cells(), "%+v", c)
 	}
 }
 
-// TestMatrix: all combinations are measured, those of one load in turns, and each is reported with its settings.
+// TestMatrix: all combinations are measured in turns, and each is reported with its settings.
 func TestMatrix(t *testing.T) {
 	racing.Spare(t)
 	m := tinyMatrix(t)
 	m.Prompts, m.Decodes, m.Depths, m.Rows = []int{3, 20}, []int{5}, []int{0, 30}, []int{4}
-	m.KV, m.Repeat = []engine.KVType{engine.KVAuto, engine.KVF32}, 2
+	m.Engine.KV, m.Repeat = engine.KVF32, 2
 	var order []Cell
 	var progress [][2]int
 	m.OnSample = func(c Cell, done, of int) {
 		order, progress = append(order, c), append(progress, [2]int{done, of})
 	}
-	var all []Report
-	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
-	cells := m.perLoad()
+	all, err := m.Run(t.Context())
+	require.NoError(t, err)
+	cells := m.cells()
 	require.Len(t, cells, 10)
-	var want []Cell
-	for range 2 * 2 { // loads and repetitions
-		want = append(want, cells...)
-	}
-	assert.Equal(t, want, order, "order of the samples")
-	assert.Equal(t, [2]int{1, 40}, progress[0])
-	assert.Equal(t, [2]int{40, 40}, progress[39])
-	require.Len(t, all, 20)
+	assert.Equal(t, append(cells, cells...), order, "order of the samples")
+	assert.Equal(t, [2]int{1, 20}, progress[0])
+	assert.Equal(t, [2]int{20, 20}, progress[19])
+	require.Len(t, all, 10)
 	for i, r := range all {
-		c := cells[i%10]
-		c.Backend, c.KV, c.Threads = "cpu", []string{"f16", "f32"}[i/10], 1
+		c := cells[i]
 		assert.Equal(t, &c, r.Cell)
 		assert.Equal(t, []int{c.Prompt, c.Decode, c.Depth, c.Rows},
 			[]int{r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows})
-		assert.Equal(t, c.KV, r.KV)
+		assert.Equal(t, "f32", r.KV)
 		assert.Len(t, r.Samples, 2)
 		checkCell(t, r)
 	}
-	assert.Greater(t, all[10].KVBytes, all[0].KVBytes)
 	assert.Equal(t, result.PeakRSS() > 0, all[9].PeakRSS > 0)
-	assert.Zero(t, all[10].PeakRSS, "the peak of the process would be that of the first load")
 }
 
 // TestBandwidth: bandwidths are in 1e9 bytes per second. That of a report is the median of its samples, and the bound
 // of a generation follows from it.
 func TestBandwidth(t *testing.T) {
 	m := tinyMatrix(t)
-	m.Decodes, m.Threads, m.Repeat = []int{5}, []int{3}, 3
+	m.Decodes, m.Engine.Threads, m.Repeat = []int{5}, 3, 3
 	var reads []int
 	m.read = func(threads int, memory ...[]byte) float64 {
 		assert.Same(t, &m.memory[0][0], &memory[0][0])
 		reads = append(reads, threads)
 		return float64(len(reads)) * 1e10
 	}
-	var all []Report
-	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
+	all, err := m.Run(t.Context())
+	require.NoError(t, err)
 	require.Len(t, all, 1)
 	r := all[0]
 	assert.Equal(t, []int{3, 3, 3}, reads, "after each sample")
@@ -106,8 +98,9 @@ func TestBandwidth(t *testing.T) {
 	}
 	assert.Equal(t, 20., r.Bandwidth)
 	assert.InEpsilon(t, 20e9/float64(r.TokenBytes+r.DepthBytes), r.Bound, 0.1)
-	m.Decodes, m.Prompts, all, reads = nil, []int{4}, nil, nil
-	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
+	m.Decodes, m.Prompts, reads = nil, []int{4}, nil
+	all, err = m.Run(t.Context())
+	require.NoError(t, err)
 	assert.Equal(t, []int{3}, reads, "nothing is compared with it: once is enough")
 	assert.Equal(t, 10., all[0].Bandwidth)
 	assert.Nil(t, all[0].Share)
@@ -224,15 +217,15 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestMatrixStops: a measurement ends with its context, and with an error of the report.
+// TestMatrixStops: a measurement ends with its context.
 func TestMatrixStops(t *testing.T) {
 	m := tinyMatrix(t)
 	m.Decodes = []int{5}
 	ctx, stop := context.WithCancel(t.Context())
 	m.OnSample = func(Cell, int, int) { stop() }
 	m.Repeat = 1000
-	assert.ErrorIs(t, m.Run(ctx, nil), context.Canceled)
-	assert.ErrorIs(t, tinyMatrixStops(t), context.Canceled)
+	_, err := m.Run(ctx)
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 // TestMatrixEnds: nothing is left of a measurement, whether it ends or is stopped.
@@ -240,19 +233,16 @@ func TestMatrixEnds(t *testing.T) {
 	m := tinyMatrix(t)
 	m.Decodes = []int{1}
 	held.Same(t, func() {
-		require.NoError(t, m.Run(t.Context(), func(Report) error { return nil }))
-		assert.Error(t, m.Run(t.Context(), func(Report) error { return context.Canceled }))
+		_, err := m.Run(t.Context())
+		require.NoError(t, err)
+		over, stop := context.WithCancel(t.Context())
+		stop()
+		_, err = m.Run(over)
+		assert.ErrorIs(t, err, context.Canceled)
 		limit, err := ContextLimit(m.Model)
 		require.NoError(t, err)
 		assert.Equal(t, 512, limit)
 		_, err = ContextLimit(m.Model + "x")
 		assert.ErrorIs(t, err, os.ErrNotExist)
 	})
-}
-
-// tinyMatrixStops returns an error from the progress callback of a measurement.
-func tinyMatrixStops(t *testing.T) error {
-	m := tinyMatrix(t)
-	m.Decodes = []int{2}
-	return m.Run(t.Context(), func(Report) error { return context.Canceled })
 }

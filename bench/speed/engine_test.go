@@ -36,7 +36,6 @@ func tinyFile(t *testing.T, tied bool) (path string) {
 func single(prompt, decode, depth, repeat int) *Matrix {
 	return &Matrix{
 		Model: "none.gguf", Prompts: []int{prompt}, Decodes: []int{decode}, Depths: []int{depth}, Repeat: repeat,
-		Backends: []engine.Backend{""}, KV: []engine.KVType{""}, Threads: []int{0},
 	}
 }
 
@@ -47,13 +46,14 @@ func TestEngine(t *testing.T) {
 
 		var progress []int
 		m := single(30, 5, 40, 3)
-		m.Model, m.Engine.Context, m.Threads = path, 400, []int{2}
+		m.Model, m.Engine.Context, m.Engine.Threads = path, 400, 2
 		m.OnSample = func(_ Cell, n, of int) {
 			progress = append(progress, n)
 			assert.Equal(t, 3, of)
 		}
-		var r Report
-		require.NoError(t, m.Run(t.Context(), func(one Report) error { r = one; return nil }))
+		all, err := m.Run(t.Context())
+		require.NoError(t, err)
+		r := all[0]
 		assert.Equal(t, []int{1, 2, 3}, progress)
 		assert.Len(t, r.Samples, 3)
 		info, err := os.Stat(path)
@@ -112,7 +112,8 @@ func TestGenerationOneByOne(t *testing.T) {
 func TestEngineStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, single(1, 0, 0, 1).Run(ctx, nil), os.ErrNotExist)
+	_, err := single(1, 0, 0, 1).Run(ctx)
+	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // TestSameMemory: the bandwidth is measured with weights that exceed the cache.

@@ -16,8 +16,8 @@ import (
 // benchEngineFlags has the flags of `pilotfish bench engine`.
 type benchEngineFlags struct {
 	m       speed.Matrix
-	lists   struct{ prompt, generate, depth, rows, threads group.List[int] }
-	kv      []string
+	lists   struct{ prompt, generate, depth, rows group.List[int] }
+	kv      string
 	backend string
 	huge    string
 	json    bool
@@ -46,13 +46,12 @@ their distances from the median (MAD) and as the longest minus the shortest, bot
 counts as quiet if other processes used no more than 2% of its CPU time while samples were taken, and other virtual
 machines 1%.
 
--p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that
-share one load of the model take turns sample by sample, so that a machine that slows down affects all of them; a
-different number of threads, KV cache type or backend needs another load. Without -d, a generation follows 8
-tokens. --json writes one line for each combination.`,
+-p, -n, -d and --rows take lists, such as -p 16,512: all combinations are measured. They take turns sample by sample, so
+that a machine that slows down affects all of them. Without -d, a generation follows 8 tokens. --json writes one line
+for each combination.`,
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
   pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
-  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 --json
+  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 2 -r 5 --json
   pilotfish bench engine -m model.gguf --rows 1,2,4,8`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -65,16 +64,16 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.flags = p
 	l := &f.lists
-	l.prompt, l.generate, l.depth, l.rows, l.threads = group.Numbers("512"), group.Numbers("64"), group.Numbers("0"),
-		group.Numbers(""), group.Numbers("0")
+	l.prompt, l.generate, l.depth, l.rows = group.Numbers("512"), group.Numbers("64"), group.Numbers("0"),
+		group.Numbers("")
 	cli.Add(p, "model", &f.m.Model, "")
 	cli.AddValue(p, "prompt", &l.prompt)
 	cli.AddValue(p, "generate", &l.generate)
 	cli.AddValue(p, "depth", &l.depth)
 	cli.AddValue(p, "bench-engine.rows", &l.rows)
-	cli.AddValue(p, "threads", &l.threads)
+	cli.Add(p, "threads", &f.m.Engine.Threads, 0)
 	cli.Add(p, "repeat", &f.m.Repeat, 3)
-	cli.AddList(p, "kv", &f.kv, []string{"auto"})
+	cli.Add(p, "kv", &f.kv, "auto")
 	cli.Add(p, "huge-pages", &f.huge, "auto")
 	cli.Add(p, "backend", &f.backend, string(engine.CPU))
 	cli.Add(p, "json", &f.json, false)
@@ -103,18 +102,14 @@ func (f *benchEngineFlags) run(ctx context.Context, a *cli.App) error {
 	if f.json {
 		return printJSON(a, all, about)
 	}
-	return printEngineReports(a.Stdout, all)
+	return loadTable(all).Text(a.Stdout)
 }
 
-func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) (all []speed.Report, err error) {
+func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) ([]speed.Report, error) {
 	m := cli.NewMeter(a.Stderr, "samples", false)
 	defer m.Close()
 	f.m.OnSample = func(_ speed.Cell, done, of int) { m.Show(int64(done), int64(of)) }
-	err = f.m.Run(ctx, func(r speed.Report) error {
-		all = append(all, r)
-		return nil
-	})
-	return all, err
+	return f.m.Run(ctx)
 }
 
 // printJSON prints a line for each combination. The line of a single combination is a contract with other programs, and

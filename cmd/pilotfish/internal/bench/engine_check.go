@@ -2,50 +2,27 @@ package bench
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// check returns an error for flags that are wrong for every model, and parses the lists.
-func (f *benchEngineFlags) check() error {
-	l := &f.lists
-	f.m.Prompts, f.m.Decodes, f.m.Depths = l.prompt.Values, l.generate.Values, l.depth.Values
-	f.m.Threads, f.m.Rows = l.threads.Values, l.rows.Values
-	if err := f.checkNames(); err != nil {
+// check returns an error for flags that are wrong for every model, and sets the options.
+func (f *benchEngineFlags) check() (err error) {
+	l, o := &f.lists, &f.m
+	o.Prompts, o.Decodes, o.Depths, o.Rows = l.prompt.Values, l.generate.Values, l.depth.Values, l.rows.Values
+	o.Engine.KV = group.ParseKV(f.kv)
+	if o.Engine.Backend, err = group.ParseBackend(f.backend); err != nil {
 		return err
 	}
-	return f.checkNumbers()
-}
-
-func (f *benchEngineFlags) checkNames() error {
-	for _, name := range f.kv {
-		f.m.KV = append(f.m.KV, group.ParseKV(name))
-	}
-	for name := range strings.SplitSeq(f.backend, ",") {
-		b, err := group.ParseBackend(strings.TrimSpace(name))
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(f.m.Backends, b) {
-			f.m.Backends = append(f.m.Backends, b)
-		}
-		f.m.Engine.HugePages = group.ParseHugePages(f.huge, b)
-	}
-	return nil
-}
-
-// checkNumbers returns an error for numbers that contradict each other.
-func (f *benchEngineFlags) checkNumbers() error {
-	o := &f.m
-	nothing := total(o.Prompts) == 0 && total(o.Decodes) == 0
-	switch {
-	case nothing && len(o.Rows) == 0:
+	o.Engine.HugePages = group.ParseHugePages(f.huge, o.Engine.Backend)
+	if total(o.Prompts) == 0 && total(o.Decodes) == 0 && len(o.Rows) == 0 {
 		return cli.Usagef("-p 0 and -n 0 leave nothing to measure: give one of them a number of tokens")
-	case slices.ContainsFunc(o.Depths, func(d int) bool { return d > 0 && d < 8 }):
-		d := o.Depths[slices.IndexFunc(o.Depths, func(d int) bool { return d > 0 && d < 8 })]
-		return cli.Usagef("-d %d is too short: give 8 or more", d)
+	}
+	for _, d := range o.Depths {
+		if d > 0 && d < 8 {
+			return cli.Usagef("-d %d is too short: give 8 or more", d)
+		}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -11,22 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
 )
 
-// printEngineReports prints a table for each load of the model.
-func printEngineReports(out io.Writer, all []speed.Report) error {
-	for len(all) > 0 {
-		n, of := 1, all[0]
-		for n < len(all) && all[n].Device == of.Device && all[n].KV == of.KV && all[n].Threads == of.Threads {
-			n++
-		}
-		if err := loadTable(all[:n]).Text(out); err != nil {
-			return err
-		}
-		all = all[n:]
-	}
-	return nil
-}
-
-// loadTable has a row for each test after a load of the model, and below it what all have in common.
+// loadTable has a row for each test, and below it what all have in common.
 func loadTable(all []speed.Report) *report.Table {
 	r := &all[0]
 	t := &report.Table{Title: fmt.Sprintf("%s, keys and values %s; machine %s", r.Device, r.KV, r.Quiet),

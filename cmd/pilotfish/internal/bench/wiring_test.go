@@ -37,27 +37,23 @@ func TestBenchEngineFlags(t *testing.T) {
 	}
 	const long = 100_000
 	usual := speed.Matrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0},
-		Threads: []int{0}, Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto}, Repeat: 3}
+		Engine: engine.Options{Backend: engine.CPU}, Repeat: 3}
 	assert.Equal(t, usual, parse("", long))
 	lines := map[string]func(*speed.Matrix){
-		"--prompt 7":     func(o *speed.Matrix) { o.Prompts = []int{7} },
-		"-p 0,16,99999":  func(o *speed.Matrix) { o.Prompts = []int{0, 16, 99_999} },
-		"--generate 7,9": func(o *speed.Matrix) { o.Decodes = []int{7, 9} },
-		"-n 0":           func(o *speed.Matrix) { o.Decodes = []int{0} },
-		"--depth 9":      func(o *speed.Matrix) { o.Depths = []int{9} },
-		"-d 0,8,32000":   func(o *speed.Matrix) { o.Depths = []int{0, 8, 32_000} },
-		"--threads 5":    func(o *speed.Matrix) { o.Threads = []int{5} },
-		"-t 1,1024":      func(o *speed.Matrix) { o.Threads = []int{1, 1024} },
-		"--repeat 9":     func(o *speed.Matrix) { o.Repeat = 9 },
-		"-r 1":           func(o *speed.Matrix) { o.Repeat = 1 },
-		"--rows 8,2":     func(o *speed.Matrix) { o.Rows = []int{8, 2} },
-		"--kv f16":       func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF16} },
-		"--kv f32,f16":   func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF32, engine.KVF16} },
-		"--backend soft:check,cpu": func(o *speed.Matrix) {
-			o.Backends = []engine.Backend{"soft:check", engine.CPU}
-		},
-		"--huge-pages off":  func(o *speed.Matrix) { o.Engine.HugePages = engine.HugeOff },
-		"--huge-pages auto": func(*speed.Matrix) {},
+		"--prompt 7":           func(o *speed.Matrix) { o.Prompts = []int{7} },
+		"-p 0,16,99999":        func(o *speed.Matrix) { o.Prompts = []int{0, 16, 99_999} },
+		"--generate 7,9":       func(o *speed.Matrix) { o.Decodes = []int{7, 9} },
+		"-n 0":                 func(o *speed.Matrix) { o.Decodes = []int{0} },
+		"--depth 9":            func(o *speed.Matrix) { o.Depths = []int{9} },
+		"-d 0,8,32000":         func(o *speed.Matrix) { o.Depths = []int{0, 8, 32_000} },
+		"--threads 5":          func(o *speed.Matrix) { o.Engine.Threads = 5 },
+		"--repeat 9":           func(o *speed.Matrix) { o.Repeat = 9 },
+		"-r 1":                 func(o *speed.Matrix) { o.Repeat = 1 },
+		"--rows 8,2":           func(o *speed.Matrix) { o.Rows = []int{8, 2} },
+		"--kv f16":             func(o *speed.Matrix) { o.Engine.KV = engine.KVF16 },
+		"--backend soft:check": func(o *speed.Matrix) { o.Engine.Backend = "soft:check" },
+		"--huge-pages off":     func(o *speed.Matrix) { o.Engine.HugePages = engine.HugeOff },
+		"--huge-pages auto":    func(*speed.Matrix) {},
 	}
 	for args, change := range lines {
 		want := usual
