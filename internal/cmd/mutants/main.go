@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
@@ -35,30 +34,17 @@ func main() {
 
 type options struct {
 	sample int
-	seed   uint64
 	short  bool
 	matrix bool
-	only   []int
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.IntVar(&o.sample, "n", 60, "mutants of each package, chosen at random; 0: all")
-	flags.Uint64Var(&o.seed, "seed", 1, "of the choice")
 	flags.BoolVar(&o.short, "short", false, "short tests only")
 	flags.BoolVar(&o.matrix, "matrix", false,
 		"try each test by itself, and print how many mutants it kills, and alone kills")
-	flags.Func("only", "numbers of mutants, as printed: 12,34", func(s string) error {
-		for n := range strings.SplitSeq(s, ",") {
-			i, err := strconv.Atoi(n)
-			if err != nil {
-				return err
-			}
-			o.only = append(o.only, i)
-		}
-		return nil
-	})
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -122,12 +108,9 @@ func (o options) score(ctx context.Context, p *packages.Package, out io.Writer) 
 	return nil
 }
 
-// choose returns the mutants to try, in order.
+// choose returns the mutants to try, in order: in each call the same.
 func (o options) choose(all []mutant) []mutant {
-	if len(o.only) > 0 {
-		return slices.DeleteFunc(all, func(m mutant) bool { return !slices.Contains(o.only, m.number) })
-	}
-	order := rand.New(rand.NewPCG(o.seed, 0)).Perm(len(all))
+	order := rand.New(rand.NewPCG(1, 0)).Perm(len(all))
 	if o.sample > 0 && o.sample < len(order) {
 		order = order[:o.sample]
 	}

@@ -50,11 +50,11 @@ func build(ctx context.Context, dir, folder string, replace map[string]string) (
 	return t, nil
 }
 
-// run runs tests for at most limit, with an environment variable, and returns what they wrote.
-func (t *trial) run(ctx context.Context, variable string, limit time.Duration, tests ...string) ([]byte, error) {
+// run runs a test for at most limit, with an environment variable, and returns what it wrote.
+func (t *trial) run(ctx context.Context, variable string, limit time.Duration, test string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	args := []string{"-test.failfast", "-test.run", "^(" + strings.Join(tests, "|") + ")$"}
+	args := []string{"-test.failfast", "-test.run", "^" + test + "$"}
 	if t.short {
 		args = append(args, "-test.short")
 	}
@@ -109,24 +109,23 @@ const (
 	notReached fate = "not reached"
 )
 
-// try runs the tests that reach a mutant: the fast ones first, until one fails or takes far longer than without it.
+// try runs the tests that reach a mutant, the fast ones first, until one kills it.
 func (t *trial) try(ctx context.Context, m mutant) fate {
 	result := notReached
-	var names []string
-	var together time.Duration
-	for i, one := range t.tests {
-		if one.reaches[m.number] == 1 {
-			names = append(names, one.name)
-			together += one.took
-		}
-		last := i == len(t.tests)-1
-		if len(names) == 0 || !last && together < time.Second {
+	for _, one := range t.tests {
+		if one.reaches[m.number] == 0 {
 			continue
 		}
-		if _, err := t.run(ctx, "MUTANT="+strconv.Itoa(m.number), 4*together+15*time.Second, names...); err != nil {
+		if t.kills(ctx, one, m) {
 			return killed
 		}
-		result, names, together = lived, nil, 0
+		result = lived
 	}
 	return result
+}
+
+// kills reports whether a test fails with a mutant, or takes far longer than without it.
+func (t *trial) kills(ctx context.Context, one test, m mutant) bool {
+	_, err := t.run(ctx, "MUTANT="+strconv.Itoa(m.number), 4*one.took+15*time.Second, one.name)
+	return err != nil
 }
