@@ -20,7 +20,7 @@ func compare(all []Report, modes []Mode, answers [][]Answer, alone []Answer) {
 		}
 	}
 	for i, m := range modes {
-		if serial != nil && m.AsSerial() {
+		if serial != nil && m.Kind == Routed {
 			n := differing(answers[i], serial, func(a, b Answer) bool {
 				return slices.Equal(a.IDs, b.IDs) && slices.Equal(a.Origins, b.Origins)
 			})

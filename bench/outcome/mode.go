@@ -123,9 +123,6 @@ func ParseMargin(text string) (float64, error) {
 	return m, nil
 }
 
-// SmallModel reports whether the mode uses the small model.
-func (m Mode) SmallModel() bool { return m.Kind != Cloud }
-
 // LargeModel reports whether the mode uses the large model.
 func (m Mode) LargeModel() bool { return m.Kind != local }
 
@@ -142,38 +139,23 @@ func (m Mode) OverLink() bool { return m.Kind == Routed || m.Verifies() }
 // Pipelined reports whether drafting continues while answers are under way.
 func (m Mode) Pipelined() bool { return m.pipelined }
 
-// LooksUp reports whether the small model may use guesses from the text. The paper's system has a forward pass for each
-// token.
-func (m Mode) LooksUp() bool { return m.Kind == local || m.OverLink() }
-
 // Verifies reports whether the large model verifies each token.
 func (m Mode) Verifies() bool { return m.Kind == Verified || m.Kind == Speculative }
-
-// Aheads reports whether answers may include tokens after the requested one.
-func (m Mode) Aheads() bool { return m.Kind == Routed || m.Kind == Verified }
-
-// AsSerial reports whether the tokens must equal those of the mode serial.
-func (m Mode) AsSerial() bool { return m.Kind == Routed }
 
 // AsCloud reports whether the tokens must equal those of the large model alone.
 func (m Mode) AsCloud() bool { return m.Verifies() && m.Margin == 0 }
 
-// Router makes the router of a mode, from the options that all modes share. With a budget each router has a balance of
-// its own.
+// Router makes the router of a device in a mode, from the options that all modes share; nil if the mode does not ask
+// for single tokens. With a budget each router has a balance of its own.
 func (m Mode) Router(o router.Options) (*router.Router, error) {
-	if m.Kind == Speculative {
+	switch m.Kind {
+	case local, Cloud, Reference:
+		return nil, nil
+	case Speculative:
 		o = router.Options{Policy: router.Never}
 	}
 	o.Balance = nil
 	return router.New(o)
-}
-
-// Seated returns the router of a device in a mode; nil if the mode does not ask for single tokens.
-func (m Mode) Seated(o router.Options) (*router.Router, error) {
-	if m.Kind == local || m.Kind == Cloud || m.Kind == Reference {
-		return nil, nil
-	}
-	return m.Router(o)
 }
 
 // Draft returns the options of routed decoding in this mode, from those that all modes share.
@@ -185,10 +167,10 @@ func (m Mode) Draft(o draft.Options) draft.Options {
 	if m.branches != 0 {
 		o.Branches = m.branches
 	}
-	if !m.LooksUp() {
+	if m.Kind != local && !m.OverLink() { // the paper's system has a forward pass for each token
 		o.Lookup = -1
 	}
-	if !m.Aheads() {
+	if m.Kind != Routed && m.Kind != Verified {
 		o.Ahead = 0
 	}
 	o.Verify, o.Margin = m.Verifies(), m.Margin

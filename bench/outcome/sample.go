@@ -101,7 +101,7 @@ func work(m Mode, answers []Answer, all Tally) (w Work) {
 	if m.LargeModel() {
 		w.Up, w.Down = ratio(up, n), ratio(down, n)
 	}
-	if m.SmallModel() {
+	if m.Kind != Cloud {
 		w.Passes = ratio(all.Passes, n)
 	}
 	if m.Asks() {

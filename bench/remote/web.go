@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -68,8 +67,15 @@ func (w *Web) Close() {
 	<-w.done
 }
 
+// next answers a request after a round trip: it tokenizes the text, and asks for the token after it.
 func (w *Web) next(out http.ResponseWriter, r *http.Request) {
-	ids, err := w.read(r)
+	time.Sleep(w.rtt)
+	var q webText
+	err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q)
+	var ids []int32
+	if err == nil {
+		ids, err = w.large.RawPrompt(q.Text)
+	}
 	if err != nil {
 		http.Error(out, err.Error(), http.StatusBadRequest)
 		return
@@ -82,39 +88,6 @@ func (w *Web) next(out http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(out).Encode(webToken{Token: a.Token})
 }
 
-// read reads the text of a request after a round trip, and tokenizes it.
-func (w *Web) read(r *http.Request) ([]int32, error) {
-	time.Sleep(w.rtt)
-	var q webText
-	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
-		return nil, err
-	}
-	return w.large.RawPrompt(q.Text)
-}
-
-// post sends a request and returns the response body, and the size of the request in bytes.
-func (w *Web) post(ctx context.Context, path string, q webText) (io.ReadCloser, int, error) {
-	body, err := json.Marshal(q)
-	if err != nil {
-		return nil, 0, err
-	}
-	r, err := http.NewRequestWithContext(ctx, "POST", w.url+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, 0, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	a, err := w.client.Do(r)
-	if err != nil {
-		return nil, 0, err
-	}
-	if a.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(a.Body, 1000))
-		a.Body.Close()
-		return nil, 0, fmt.Errorf("%s: %s: %s", path, a.Status, strings.TrimSpace(string(text)))
-	}
-	return a.Body, len(body), nil
-}
-
 // paperCloud asks as the paper does: with the whole text, as JSON, each time.
 type paperCloud struct {
 	w    *Web
@@ -125,19 +98,27 @@ type paperCloud struct {
 func (w *Web) Paper(text func(ids []int32) string) draft.Cloud { return paperCloud{w, text} }
 
 func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	body, up, err := c.w.post(ctx, "/next", webText{Text: c.text(q.Context)})
+	body, err := json.Marshal(webText{Text: c.text(q.Context)})
 	if err != nil {
 		return draft.Answer{}, err
 	}
-	defer body.Close()
-	b, err := io.ReadAll(io.LimitReader(body, 1<<20))
+	r, err := http.NewRequestWithContext(ctx, "POST", c.w.url+"/next", bytes.NewReader(body))
 	if err != nil {
 		return draft.Answer{}, err
+	}
+	a, err := c.w.client.Do(r)
+	if err != nil {
+		return draft.Answer{}, err
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(a.Body, 1<<20))
+	if err == nil && a.StatusCode != http.StatusOK {
+		err = fmt.Errorf("/next: %s: %s", a.Status, bytes.TrimSpace(b))
 	}
 	var t webToken
-	if err := json.Unmarshal(b, &t); err != nil {
-		return draft.Answer{}, err
+	if err == nil {
+		err = json.Unmarshal(b, &t)
 	}
-	return draft.Answer{Prefilled: len(q.Context), BytesUp: up, BytesDown: len(b),
-		Reply: terms.Reply{Token: t.Token}}, nil
+	return draft.Answer{Prefilled: len(q.Context), BytesUp: len(body), BytesDown: len(b),
+		Reply: terms.Reply{Token: t.Token}}, err
 }

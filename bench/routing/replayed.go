@@ -378,7 +378,7 @@ func (d *replayed) seat() (err error) {
 	if rule.Policy == router.Learned && rule.Net == nil {
 		rule.Net = unused()
 	}
-	d.router, err = d.m.Seated(rule)
+	d.router, err = d.m.Router(rule)
 	return err
 }
 

@@ -124,7 +124,7 @@ func (d *device) prepare(ctx context.Context, warmUp int) error {
 	}
 	for i, s := range d.seats {
 		var err error
-		if s.router, err = d.modes[i].Seated(d.b.Router); err != nil {
+		if s.router, err = d.modes[i].Router(d.b.Router); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (d *device) open(ctx context.Context, mode int) error {
 		return fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
 	}
 	d.seats[mode] = &seat{session: session, far: far, hangUp: hangUp}
-	d.seats[mode].router, err = d.modes[mode].Seated(d.b.Router)
+	d.seats[mode].router, err = d.modes[mode].Router(d.b.Router)
 	return err
 }
 

@@ -188,17 +188,6 @@ func Open(name string, o Options) (*Set, error) {
 	return s.first(o)
 }
 
-// FewError means that a set has fewer questions than requested.
-type FewError struct {
-	Name              string
-	Questions, Wanted int
-}
-
-// Error implements error.
-func (e *FewError) Error() string {
-	return fmt.Sprintf("%s has %d questions, not %d", e.Name, e.Questions, e.Wanted)
-}
-
 // first keeps as many of the first questions and worked examples as the options say.
 func (s *Set) first(o Options) (*Set, error) {
 	if o.Shots < 0 || o.Shots > len(s.Shots) {
@@ -207,7 +196,7 @@ func (s *Set) first(o Options) (*Set, error) {
 	s.Shots = s.Shots[:o.Shots]
 	n := o.Most
 	if n > len(s.Questions) {
-		return nil, &FewError{Name: s.Name, Questions: len(s.Questions), Wanted: n}
+		return nil, fmt.Errorf("%s has %d questions, not %d", s.Name, len(s.Questions), n)
 	}
 	if n > 0 {
 		s.Questions = s.Questions[:n]

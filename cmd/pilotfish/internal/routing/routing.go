@@ -3,7 +3,6 @@ package routing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -129,12 +128,9 @@ func (f *routingFlags) readQuestions(a *cli.App, path string) ([]task.Question, 
 	if all := everydayQuestions(); path == everyday {
 		return all[:f.atMost(a, len(all))], nil
 	}
-	set, err := task.Open(path, task.Options{Most: f.questions})
-	if few, ok := errors.AsType[*task.FewError](err); ok {
-		set, err = task.Open(path, task.Options{Most: f.atMost(a, few.Questions)})
-	}
+	set, err := task.Open(path, task.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("--workload: %w", err)
 	}
-	return set.Questions, nil
+	return set.Questions[:f.atMost(a, len(set.Questions))], nil
 }
