@@ -102,23 +102,11 @@ func (r *run) collect(ctx context.Context) error {
 	first := r.w.Prompts()
 	r.tell(first)
 	workers, ctx := errgroup.WithContext(ctx)
-	numbers := make(chan int)
-	workers.Go(func() error {
-		defer close(numbers)
-		for n := first; n < r.settings.Prompts; n++ {
-			select {
-			case r.ahead <- struct{}{}:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			select {
-			case numbers <- n:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		return nil
-	})
+	numbers := make(chan int, r.settings.Prompts-first)
+	for n := first; n < r.settings.Prompts; n++ {
+		numbers <- n
+	}
+	close(numbers)
 	for range min(r.o.Parallel, r.settings.Prompts-first) {
 		workers.Go(func() error { return r.work(ctx, numbers) })
 	}
@@ -159,7 +147,17 @@ func (r *run) work(ctx context.Context, numbers <-chan int) error {
 		return err
 	}
 	defer w.close()
-	for n := range numbers {
+	for {
+		select { // before a number is taken: the text with the lowest number always has a place
+		case r.ahead <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		n, more := <-numbers
+		if !more {
+			<-r.ahead
+			return nil
+		}
 		t, err := w.collect(ctx, n)
 		if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, cause) {
 			return cause
@@ -170,5 +168,4 @@ func (r *run) work(ctx context.Context, numbers <-chan int) error {
 			return err
 		}
 	}
-	return nil
 }

@@ -168,14 +168,14 @@ func TestUnpaired(t *testing.T) {
 		for _, s := range samples {
 			rows = append(rows, map[string]any{"generation_tps": s, "prompt_tps": 100})
 		}
-		return map[string]any{"n_prompt": 16, "threads": 2, "samples": rows}
+		return map[string]any{"depth": 16, "threads": 2, "samples": rows}
 	}
 	edit := func(r *result.Run) { r.Measurement = "bench engine" }
 	r, err := Files(records(t, edit, engine(10, 10.1, 10.2, 9.9, 9.8, 10.3)),
 		records(t, edit, engine(9, 9.1, 9.2, 8.9, 8.8, 9.3)))
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 1)
-	assert.Equal(t, map[string]string{"measurement": "bench engine", "n_prompt": "16", "threads": "2"},
+	assert.Equal(t, map[string]string{"measurement": "bench engine", "depth": "16", "threads": "2"},
 		r.Pairs[0].Of)
 	m := r.Pairs[0].Metrics
 	assert.Equal(t, []string{"generation_tps", RankSum}, []string{m[0].Name, m[0].Test})
@@ -187,18 +187,20 @@ func TestUnpaired(t *testing.T) {
 	assert.True(t, *m[0].Low < -0.08 && *m[0].High > -0.12 && *m[0].High < -0.07, "%v %v", *m[0].Low, *m[0].High)
 	assert.InDelta(t, 10.05, m[0].A, 1e-9)
 
-	lists := func(ts ...float64) map[string]any {
-		return map[string]any{"n_gen": 8, "samples_ts": ts}
-	}
-	r, err = Files(records(t, edit, lists(1, 2, 3)), records(t, edit, lists(1, 2, 3)))
-	require.NoError(t, err)
-	require.Len(t, r.Pairs[0].Metrics, 1)
-	assert.False(t, r.Pairs[0].Metrics[0].Differs)
-	plain := func(x ...float64) []result.Record { return records(t, edit, map[string]any{"samples_x": x}) }
+	plain := func(x ...float64) []result.Record { return records(t, edit, plainLine(x...)) }
 	r, err = Files(plain(1, 2), plain(5, 6))
 	require.NoError(t, err)
 	assert.Nil(t, r.Pairs[0].Metrics[0].Low, "too few")
 	assert.InDelta(t, 1.0/3, r.Pairs[0].Metrics[0].P, 1e-9)
+}
+
+// plainLine returns a line with samples of a figure, without questions.
+func plainLine(x ...float64) map[string]any {
+	rows := []map[string]any{}
+	for _, v := range x {
+		rows = append(rows, map[string]any{"x": v})
+	}
+	return map[string]any{"samples": rows}
 }
 
 // TestSingle: lines without samples have figures, also one level down, but no significance.
@@ -304,7 +306,7 @@ func TestJoin(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	for _, field := range []string{"mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads",
 		"device", "backend", "devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens",
-		"depth_tokens", "n_prompt", "type_k"} {
+		"depth_tokens"} {
 		of := func(value string) []result.Record {
 			return records(t, nil, map[string]any{field: value, "samples": []row{{MS: 1}, {MS: 2}}})
 		}
@@ -358,7 +360,7 @@ func TestRuns(t *testing.T) {
 		{"model", "", "small 0123456789ab"}}, differences(described(&a),
 		described(&b)))
 	l, err := items(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
-		map[string]any{"samples_x": []int{1}}))
+		plainLine(1)))
 	require.NoError(t, err)
 	assert.Equal(t, []string{b.Model.Hash, "fe"}, []string{l[0].of["model"], l[0].of["large"]},
 		"a line of other models has another identity")
@@ -366,8 +368,8 @@ func TestRuns(t *testing.T) {
 
 // TestBrokenLines: a field of the wrong kind is an error that names it, in either file.
 func TestBrokenLines(t *testing.T) {
-	good := records(t, nil, map[string]any{"samples_x": []int{1}})
-	for field, value := range map[string]any{"cell": 7, "samples": "x", "samples_ms": "x"} {
+	good := records(t, nil, plainLine(1))
+	for field, value := range map[string]any{"cell": 7, "samples": "x"} {
 		bad := records(t, nil, map[string]any{field: value})
 		for _, pair := range [][2][]result.Record{{good, bad}, {bad, good}} {
 			_, err := Files(pair[0], pair[1])
@@ -529,11 +531,10 @@ func FuzzRead(f *testing.F) {
 	a, b := interleaved(1, 8, 1.1)
 	type fields map[string]any
 	for _, l := range []any{
-		a, b, fields{"samples_ts": []int{3}}, fields{"cell": 7},
+		a, b, fields{"cell": 7},
 		fields{"samples": []fields{{"ms": 1}, {"question": 1, "ms": nil}}},
 		fields{"samples": []fields{{"question": -5, "ms": 1e308}, {"question": 1 << 40, "ms": -1e308}}},
-		fields{"samples": []fields{{"ms": -1e308}, {"ms": -1e308}}}, fields{"samples_ms": []float64{1e308, 1e308}},
-		fields{"samples_ms": []float64{}},
+		fields{"samples": []fields{{"ms": -1e308}, {"ms": -1e308}}},
 	} {
 		text, err := json.Marshal(l)
 		require.NoError(f, err)

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -72,12 +71,6 @@ func (l *item) read(fields map[string]json.RawMessage) error {
 			err = l.readCell(raw)
 		case name == "samples":
 			err = l.readSamples(raw)
-		case strings.HasPrefix(name, "samples_"):
-			if values, ok := figures(raw); !ok {
-				err = errors.New("this is not a list of figures")
-			} else if len(values) > 0 {
-				l.samples[strings.TrimPrefix(name, "samples_")] = &series{values: values}
-			}
 		case tells(name):
 			l.of[name] = plain(raw)
 		}
@@ -100,7 +93,7 @@ func tells(name string) bool {
 		"devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
 		return true
 	}
-	return strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "type_")
+	return false
 }
 
 func plain(raw json.RawMessage) string {
@@ -164,13 +157,6 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 
 // maxFigure is larger than any measured value: sums of larger numbers could overflow.
 const maxFigure = 1e300
-
-func figures(raw json.RawMessage) (x []float64, ok bool) {
-	if json.Unmarshal(raw, &x) != nil {
-		return nil, false
-	}
-	return x, !slices.ContainsFunc(x, func(x float64) bool { return math.Abs(x) > maxFigure })
-}
 
 // figure parses a number; true is 1 and false is 0.
 func figure(raw json.RawMessage) (x float64, ok bool) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,8 +82,13 @@ type decided struct {
 // hold makes the large model read the prompt and keep it in the KV cache until release is called: all runs then share
 // it, each in a session of its own. If that fails or there is only one run, each run reads the prompt itself.
 func (d *decoding) hold(ctx context.Context) (release func()) {
-	there := func(r Run) bool { return d.Log.has(d.question.ID, r.Name()) }
-	if len(d.prompt) >= d.Context || len(slices.DeleteFunc(slices.Clone(d.Runs), there)) < 2 {
+	left := 0
+	for _, r := range d.Runs {
+		if _, there := d.Log.Answer(d.question.ID, r.Name()); !there {
+			left++
+		}
+	}
+	if len(d.prompt) >= d.Context || left < 2 {
 		return func() {}
 	}
 	far, release, err := d.Far.Session(ctx)

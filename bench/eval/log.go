@@ -175,13 +175,6 @@ func (a *Answer) validate(runs []string) error {
 	return nil
 }
 
-func (l *Log) has(question, run string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, ok := l.answers[key{question, run}]
-	return ok
-}
-
 // Answers returns the number of answers.
 func (l *Log) Answers() int {
 	l.mu.Lock()

@@ -69,8 +69,10 @@ func TestLogTakesUp(t *testing.T) {
 	l, err := OpenLog(path, s, About{Version: "2"})
 	require.NoError(t, err)
 	assert.Equal(t, "1", l.About.Version)
-	assert.True(t, l.has("a", "never"))
-	assert.False(t, l.has("a", "always"))
+	_, there := l.Answer("a", "never")
+	assert.True(t, there)
+	_, there = l.Answer("a", "always")
+	assert.False(t, there)
 	_, err = OpenLog(path, s, About{})
 	require.ErrorIs(t, err, files.ErrHeld)
 	require.NoError(t, l.add(Answer{Question: "b<", Run: "never", Tokens: []int32{}, Pieces: []string{}}))
@@ -84,7 +86,8 @@ func TestLogTakesUp(t *testing.T) {
 	assert.Equal(t, 2, l.Answers())
 	require.NoError(t, l.file.Close())
 	require.ErrorContains(t, l.add(Answer{Question: "c", Run: "never"}), "keep an answer")
-	assert.False(t, l.has("c", "never"), "answers that are not kept are missing")
+	_, there = l.Answer("c", "never")
+	assert.False(t, there, "answers that are not kept are missing")
 	require.Error(t, l.Close())
 }
 

@@ -43,9 +43,6 @@ func readCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 	return t, nil
 }
 
-// Len returns the number of chances to send.
-func (t *CapacityTrace) Len() int { return len(t.chances) }
-
 // Length returns the time after which the trace repeats.
 func (t *CapacityTrace) Length() time.Duration {
 	return time.Duration(t.chances[len(t.chances)-1]) * time.Millisecond

@@ -100,9 +100,6 @@ func milliseconds(text string, most time.Duration) (time.Duration, error) {
 	return time.Duration(ms * float64(time.Millisecond)), nil
 }
 
-// Len returns the number of rows.
-func (t *RTTTrace) Len() int { return len(t.rows) }
-
 // Length returns the time after which the trace repeats: its last row lasts as long as the one before.
 func (t *RTTTrace) Length() time.Duration {
 	last := len(t.rows) - 1

@@ -154,7 +154,7 @@ func requireTraceError(t *testing.T, err error, b []byte) {
 // TestCapacityRounds: a trace repeats: chances at the end of one round and the beginning of the next are in order.
 func TestCapacityRounds(t *testing.T) {
 	trace := read(t, readCapacity, "0\n0\n5\n8\n8\n")
-	assert.Equal(t, 5, trace.Len())
+	assert.Equal(t, 5, len(trace.chances))
 	var got []int64
 	for k := range int64(12) {
 		got = append(got, trace.at(k).Milliseconds())
@@ -183,20 +183,20 @@ func TestAddTrace(t *testing.T) {
 
 	var o Options
 	require.NoError(t, o.AddTrace(rtt))
-	assert.Equal(t, 2, o.RTT.Len())
+	assert.Equal(t, 2, len(o.RTT.rows))
 	require.NoError(t, o.AddTrace(up))
 	assert.Nil(t, o.Down.Capacity)
 	require.NoError(t, o.AddTrace(down))
-	assert.Equal(t, 2, o.Up.Capacity.Len())
-	assert.Equal(t, 3, o.Down.Capacity.Len())
+	assert.Equal(t, 2, len(o.Up.Capacity.chances))
+	assert.Equal(t, 3, len(o.Down.Capacity.chances))
 
 	o = Options{}
 	require.NoError(t, o.AddTrace(strings.TrimSuffix(up, ".up")))
-	assert.Equal(t, []int{2, 3}, []int{o.Up.Capacity.Len(), o.Down.Capacity.Len()})
+	assert.Equal(t, []int{2, 3}, []int{len(o.Up.Capacity.chances), len(o.Down.Capacity.chances)})
 	o = Options{}
 	require.NoError(t, o.AddTrace(strings.TrimSuffix(half, ".down")))
 	assert.Nil(t, o.Up.Capacity)
-	assert.Equal(t, 1, o.Down.Capacity.Len())
+	assert.Equal(t, 1, len(o.Down.Capacity.chances))
 
 	assert.EqualError(t, o.AddTrace(bad), bad+`:2: "x": `+ErrNumber.Error())
 	assert.ErrorIs(t, o.AddTrace(strings.TrimSuffix(bad, ".up")), ErrNumber)
@@ -232,15 +232,15 @@ func TestSharedTraces(t *testing.T) {
 		require.NoError(t, o.AddTrace(filepath.Join(dir, c.name)))
 		switch {
 		case o.RTT != nil:
-			assert.Equal(t, c.rows, o.RTT.Len(), c.name)
+			assert.Equal(t, c.rows, len(o.RTT.rows), c.name)
 			assert.InDelta(t, float64(c.length), o.RTT.Length().Seconds(), 1, c.name)
 			replayRTT(t, o)
 		case o.Up.Capacity != nil:
-			assert.Equal(t, c.rows, o.Up.Capacity.Len(), c.name)
+			assert.Equal(t, c.rows, len(o.Up.Capacity.chances), c.name)
 			assert.InDelta(t, float64(c.length), o.Up.Capacity.Length().Seconds(), 1, c.name)
 			replayCapacity(t, o, wayUp, o.Up.Capacity)
 		default:
-			assert.Equal(t, c.rows, o.Down.Capacity.Len(), c.name)
+			assert.Equal(t, c.rows, len(o.Down.Capacity.chances), c.name)
 			assert.InDelta(t, float64(c.length), o.Down.Capacity.Length().Seconds(), 1, c.name)
 			replayCapacity(t, o, wayDown, o.Down.Capacity)
 		}
@@ -262,7 +262,7 @@ func replayCapacity(t *testing.T, o Options, w way, trace *CapacityTrace) {
 	t.Helper()
 	o.Up.Queue, o.Down.Queue = 64<<20, 64<<20
 	e := newEmulator(o, w)
-	for k := range trace.Len() {
+	for k := range trace.chances {
 		f := e.arrive(0, chanceBytes)
 		if f.end == tailDrop {
 			break

@@ -14,7 +14,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
@@ -98,7 +97,7 @@ func TestTextsOfModes(t *testing.T) {
 	require.NoError(t, err)
 	defer w.Close()
 	calls := 0
-	b := &routing{web: w, total: 15, cpu: result.CPUMeter(2), Options: Options{
+	b := &routing{web: w, total: 15, Options: Options{
 		Edge: edge, Large: large, Questions: questions,
 		Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: maxTokens,
 		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
@@ -225,7 +224,7 @@ func TestOneQuestion(t *testing.T) {
 		assert.Equal(t, dialled, hung)
 
 		o.Router = router.Options{Policy: router.Margin, Budget: 0.5}
-		d := &device{b: &routing{Options: o, cpu: result.CPUMeter(2)}, modes: o.Modes, seats: make([]*seat, 1)}
+		d := &device{b: &routing{Options: o}, modes: o.Modes, seats: make([]*seat, 1)}
 		require.NoError(t, d.prepare(t.Context(), 0))
 		seated := *d.seats[0]
 		for range 2 {

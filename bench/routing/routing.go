@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -61,7 +62,7 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	}
 	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
-	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions), cpu: result.CPUMeter(o.Parallel)}
+	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions)}
 	b.total = len(o.Modes) * b.rounds
 	if slices.ContainsFunc(o.Modes, func(m outcome.Mode) bool { return m.Kind == outcome.Paper }) {
 		w, err := remote.StartWeb(o.Large, o.Direct, o.RTT)
@@ -106,13 +107,12 @@ func (o *Options) cell() *outcome.Cell {
 // routing is one call of [Measure].
 type routing struct {
 	Options
-	web    *remote.Web          // nil: no mode uses HTTP
-	cpu    func() time.Duration // used by this process so far
-	counts bool                 // answers count; false during the warm-up
-	rounds int                  // questions, including repetitions
-	total  int                  // answers of all modes
-	mu     sync.Mutex           // for done, while devices run
-	done   int                  // of total
+	web    *remote.Web // nil: no mode uses HTTP
+	counts bool        // answers count; false during the warm-up
+	rounds int         // questions, including repetitions
+	total  int         // answers of all modes
+	mu     sync.Mutex  // for done, while devices run
+	done   int         // of total
 }
 
 // connect returns the cloud of a device in a mode, nil if the mode asks none.
@@ -159,7 +159,7 @@ func (b *routing) ask(
 	}
 	a := outcome.Answer{Prompt: len(prompt), Known: q.Grade != nil, Pictured: pictured}
 	take := b.begin(question, device, m, prompt)
-	before := b.cpu()
+	before := cputime.Used()
 	a.Begin = time.Now()
 	var text string
 	switch m.Kind {
@@ -175,7 +175,9 @@ func (b *routing) ask(
 		text = s.session.Summary().Text
 	}
 	a.Took = time.Since(a.Begin)
-	a.CPU = b.cpu() - before
+	if b.Parallel == 1 { // else it cannot be said whose it is
+		a.CPU = cputime.Used() - before
+	}
 	a.Correct = a.Known && q.Grade(text) == task.Right
 	if take != nil && err == nil {
 		take.End(a.IDs, a.Tally.Tokens > len(a.IDs), a.Known, a.Correct)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -16,17 +15,17 @@ type args map[string]any
 
 // event is an event of the Trace Event Format, with its names.
 type event struct {
-	Name    string `json:"name"`
-	Phase   phase  `json:"ph"`
-	Time    micros `json:"ts"`
-	Dur     micros `json:"dur,omitempty"`
-	Process int    `json:"pid"`
-	Thread  int    `json:"tid"`
-	Cat     string `json:"cat,omitempty"`
-	ID      int    `json:"id,omitempty"` // of an arrow
-	Bind    string `json:"bp,omitempty"` // "e": to the enclosing span
-	Scope   string `json:"s,omitempty"`  // of a mark; "t": its thread
-	Args    args   `json:"args,omitempty"`
+	Name    string  `json:"name"`
+	Phase   phase   `json:"ph"`
+	Time    float64 `json:"ts"`
+	Dur     float64 `json:"dur,omitempty"`
+	Process int     `json:"pid"`
+	Thread  int     `json:"tid"`
+	Cat     string  `json:"cat,omitempty"`
+	ID      int     `json:"id,omitempty"` // of an arrow
+	Bind    string  `json:"bp,omitempty"` // "e": to the enclosing span
+	Scope   string  `json:"s,omitempty"`  // of a mark; "t": its thread
+	Args    args    `json:"args,omitempty"`
 }
 
 // phase is the type of an event.
@@ -41,17 +40,8 @@ const (
 	arrowEnd  phase = "f"
 )
 
-// micros is a time that is written in microseconds, without rounding.
-type micros time.Duration
-
-// MarshalJSON writes microseconds.
-func (m micros) MarshalJSON() ([]byte, error) {
-	whole, rest := m/1000, m%1000
-	if rest == 0 {
-		return strconv.AppendInt(nil, int64(whole), 10), nil
-	}
-	return fmt.Appendf(nil, "%d.%03d", whole, rest), nil
-}
+// micros returns a time in microseconds.
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // Write writes the file. about is added to the file as further information, such as the command; nil: none. No answer
 // may be under way.
