@@ -15,6 +15,7 @@ package compare
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
@@ -94,43 +95,25 @@ func Files(a, b []result.Record) (*Report, error) {
 	return r.finish()
 }
 
-// Within compares lines of one file that differ in the setting by. The others are compared with those with the value
-// base; "" means the first value.
-func Within(all []result.Record, by, base string) (*Report, error) {
+// Variants compares the lines of one file that were measured several times, each with the first.
+func Variants(all []result.Record) (*Report, error) {
 	lines, err := items(all)
 	if err != nil {
 		return nil, err
 	}
-	ignored := map[string]bool{by: true}
-	if by != "variant" {
-		ignored["variant"] = true
-	}
-	var values []string
 	groups := map[string][]*item{}
 	for _, l := range lines {
-		v, ok := l.of[by]
-		if again := l.of["variant"] > "1"; !ok || again && by != "variant" {
-			continue // the first of several represents all
+		if v, ok := l.of["variant"]; ok {
+			groups[v] = append(groups[v], l)
 		}
-		if groups[v] == nil {
-			values = append(values, v)
-		}
-		groups[v] = append(groups[v], l)
 	}
-	if base == "" && len(values) > 0 {
-		base = values[0]
-	}
-	switch {
-	case len(values) < 2:
-		return nil, fmt.Errorf("%w: the lines do not differ in %s", ErrNothing, by)
-	case groups[base] == nil:
-		return nil, fmt.Errorf("%w: no line has %s %s: it is one of %v", ErrNothing, by, base, values)
+	names := slices.Sorted(maps.Keys(groups))
+	if len(names) < 2 {
+		return nil, fmt.Errorf("%w: no mode was measured twice", ErrNothing)
 	}
 	r := new(Report)
-	for _, v := range values {
-		if v != base {
-			r.join(groups[base], groups[v], ignored, []Difference{{by, base, v}})
-		}
+	for _, v := range names[1:] {
+		r.join(groups["1"], groups[v], map[string]bool{"variant": true}, []Difference{{"variant", "1", v}})
 	}
 	return r.finish()
 }

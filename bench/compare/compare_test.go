@@ -121,13 +121,13 @@ func TestSameAndSlower(t *testing.T) {
 		wrong, found := 0, 0
 		for i := range uint64(20) {
 			a, b := interleaved(100*seed+i, 100, 1)
-			r, err := Within(records(t, nil, a, b), "variant", "")
+			r, err := Variants(records(t, nil, a, b))
 			require.NoError(t, err)
 			if anything, _ := reported(t, r); anything {
 				wrong++
 			}
 			a, b = interleaved(100*seed+i+50, 100, 1.03)
-			r, err = Within(records(t, nil, a, b), "variant", "")
+			r, err = Variants(records(t, nil, a, b))
 			require.NoError(t, err)
 			if _, time := reported(t, r); time.Differs && *time.Change > 0.015 && *time.Change < 0.045 {
 				found++
@@ -255,30 +255,15 @@ func TestJoin(t *testing.T) {
 	assert.Equal(t, []int{8, 8, 0}, []int{r.Pairs[0].Texts, r.Pairs[0].Same, r.Pairs[1].Same})
 	assert.Equal(t, []string{"x.jsonl:4", "x.jsonl:4"}, r.Alone)
 
-	sweep := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("local", 0, 58, 10.3),
-		at("serial", 0, 58, 20.6))
-	r, err = Within(sweep, "edge_tps", "")
+	_, err = Variants(a)
+	assert.ErrorIs(t, err, ErrNothing)
+	one, two, three := at("serial", 0, 60, 20), at("serial", 0, 60, 40), at("serial", 0, 60, 30)
+	one.Variant, two.Variant, three.Variant = 1, 2, 3
+	r, err = Variants(records(t, nil, at("local", 0, 60, 10), three, one, two))
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 2)
-	assert.Equal(t, []Difference{{"edge_tps", "60", "58"}}, r.Pairs[0].Between)
-	r, err = Within(sweep, "mode", "serial")
-	require.NoError(t, err)
-	assert.Equal(t, []Difference{{"mode", "serial", "local"}}, r.Pairs[1].Between)
-	assert.Less(t, *r.Pairs[0].Metrics[0].Change, 0.0)
-	for _, c := range []struct {
-		by, base, want string
-	}{{"variant", "", "do not differ in variant"}, {"rtt_ms", "", "do not differ in rtt_ms"},
-		{"mode", "x", "no line has mode x"}} {
-		_, err = Within(sweep, c.by, c.base)
-		assert.ErrorIs(t, err, ErrNothing)
-		assert.ErrorContains(t, err, c.want)
-	}
-	one, two := at("serial", 0, 60, 20), at("serial", 0, 60, 40)
-	one.Variant, two.Variant = 1, 2
-	r, err = Within(records(t, nil, at("local", 0, 60, 10), one, two), "mode", "")
-	require.NoError(t, err)
-	require.Len(t, r.Pairs, 1, "the first of two represents both")
-	assert.Equal(t, "x.jsonl:2", r.Pairs[0].B)
+	assert.Equal(t, []string{"x.jsonl:3", "x.jsonl:2"}, []string{r.Pairs[1].A, r.Pairs[1].B}, "each with the first")
+	assert.Equal(t, []Difference{{"variant", "1", "3"}}, r.Pairs[1].Between)
 	assert.Empty(t, r.Alone)
 	for _, sides := range [][2][]result.Record{{a, records(t, nil, map[string]any{"note": "x"})},
 		{records(t, nil, map[string]any{"note": "x"}), a}} {
@@ -382,7 +367,7 @@ func TestBrokenLines(t *testing.T) {
 }
 
 // TestApart: figures of other questions have no pairs, and figures of which one side has no questions are compared as
-// samples. A line without the field that distinguishes lines is in no group.
+// samples.
 func TestApart(t *testing.T) {
 	of := func(from, to int) []row {
 		var rows []row
@@ -408,10 +393,6 @@ func TestApart(t *testing.T) {
 	r, err := Files(records(t, nil, line{Samples: of(0, 5)}), records(t, nil, line{Samples: of(5, 9)}))
 	require.NoError(t, err)
 	assert.Empty(t, r.Pairs[0].Metrics)
-	r, err = Within(records(t, nil, line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 1}},
-		line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 2}}, line{Samples: of(0, 5)}), "edge_tps", "")
-	require.NoError(t, err)
-	assert.Len(t, r.Pairs, 1)
 }
 
 // TestUntested: a line without samples, which has no test, does not take a share of the error probability.

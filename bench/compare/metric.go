@@ -211,23 +211,11 @@ func blockLength(d []float64) int {
 // crowded returns how many neighbours to combine so that at most this many values are left.
 func crowded(d []float64, most int) int { return max(1, (len(d)+most-1)/most) }
 
-// ranked returns the ranks of values, shifted to a mean of 0. Equal values share the mean of their ranks.
+// ranked returns twice the ranks of values, shifted to a mean of 0.
 func ranked(d []float64) []float64 {
-	order := make([]int, len(d))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(d[i], d[k]) })
 	ranks := make([]float64, len(d))
-	for i := 0; i < len(order); {
-		end := i + 1
-		for end < len(order) && d[order[end]] == d[order[i]] {
-			end++
-		}
-		for k := i; k < end; k++ {
-			ranks[order[k]] = float64(i+end-1)/2 - float64(len(d)-1)/2
-		}
-		i = end
+	for i, r := range stats.Ranks(d) {
+		ranks[i] = float64(r - len(d) - 1)
 	}
 	return ranks
 }

@@ -20,8 +20,11 @@ const (
 // assignments of signs with a sum that is at least as extreme.
 func SignedRank(d []float64) float64 {
 	d = slices.DeleteFunc(slices.Clone(d), func(x float64) bool { return x == 0 || math.IsNaN(x) })
-	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
-	ranks, positive, all := doubledRanks(len(d), func(i int) float64 { return math.Abs(d[i]) }), 0, 0
+	sizes := make([]float64, len(d))
+	for i, x := range d {
+		sizes[i] = math.Abs(x)
+	}
+	ranks, positive, all := Ranks(sizes), 0, 0
 	for i, r := range ranks {
 		if d[i] > 0 {
 			positive += r
@@ -37,19 +40,18 @@ func SignedRank(d []float64) float64 {
 	return min(1, 2*p)
 }
 
-// doubledRanks returns twice the ranks, from 1, of n values in order: equal values share the mean of their ranks, which
-// may be half an integer.
-func doubledRanks(n int, of func(i int) float64) []int {
-	ranks := make([]int, n)
-	for i := 0; i < n; {
-		end := i + 1
-		for end < n && of(end) == of(i) {
+// Ranks returns twice the ranks of values, from 1: equal values share the mean of their ranks, which may be half an
+// integer.
+func Ranks(x []float64) []int {
+	sorted := slices.Sorted(slices.Values(x))
+	ranks := make([]int, len(x))
+	for i, v := range x {
+		first, _ := slices.BinarySearch(sorted, v)
+		end := first
+		for end < len(sorted) && sorted[end] == v {
 			end++
 		}
-		for k := i; k < end; k++ {
-			ranks[k] = i + 1 + end
-		}
-		i = end
+		ranks[i] = first + 1 + end
 	}
 	return ranks
 }
@@ -77,28 +79,14 @@ func signSums(ranks []int) []float64 {
 // RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that
 // the values of a and b have one distribution. It is exact, including ties.
 func RankSum(a, b []float64) float64 {
-	type value struct {
-		x     float64
-		first bool
-	}
-	var all []value
-	for _, x := range a {
-		all = append(all, value{x, true})
-	}
-	for _, x := range b {
-		all = append(all, value{x, false})
-	}
 	if len(a) == 0 || len(b) == 0 {
 		return 1
 	}
-	slices.SortFunc(all, func(a, b value) int { return cmp.Compare(a.x, b.x) })
-	ranks, sum := doubledRanks(len(all), func(i int) float64 { return all[i].x }), 0
-	for i, r := range ranks {
-		if all[i].first {
-			sum += r
-		}
+	ranks, sum := Ranks(slices.Concat(a, b)), 0
+	for _, r := range ranks[:len(a)] {
+		sum += r
 	}
-	low := min(sum, 2*len(a)*(len(all)+1)-sum)
+	low := min(sum, 2*len(a)*(len(ranks)+1)-sum)
 	p := 0.0
 	for s, share := range choiceSums(ranks, len(a)) {
 		if s <= low {

@@ -17,7 +17,6 @@ import (
 )
 
 func newBenchCompareCommand(a *cli.App) *cobra.Command {
-	var by string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
@@ -26,24 +25,20 @@ func newBenchCompareCommand(a *cli.App) *cobra.Command {
 and how certain that is. Lines are matched by measurement, link and paces, mode and models. A setting with one
 value in all of A and another in all of B is the compared setting.
 
-With one file, lines that differ in --by are compared: modes that were named twice, or the round trips of a sweep with
---by rtt_ms, or the modes with --by mode. --by mode=local compares all others with local.
+With one file, modes that were named twice are compared.
 
 Answers to the same question are compared pairwise, other samples as groups. All comparisons of one call are corrected
 together: if nothing differs, no difference is reported in at least 99% of all calls.`,
 		Example: `  pilotfish bench compare before.jsonl after.jsonl
-  pilotfish bench compare sweep.jsonl --by rtt_ms`,
+  pilotfish bench compare sweep.jsonl`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return fmt.Errorf("%s compares one or two files: leave out %.40q", cli.Called(c), args[2])
 			}
 			return cli.SomeArgs("a file with measurements, or two to compare")(c, args)
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 2 && c.Flags().Changed("by") {
-				fmt.Fprintln(a.Stderr, "--by has no effect: it is for one file")
-			}
-			r, err := compareFiles(args, by)
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := compareFiles(args)
 			if err != nil {
 				return err
 			}
@@ -53,13 +48,12 @@ together: if nothing differs, no difference is reported in at least 99% of all c
 			return printCompared(a.Stdout, r)
 		},
 	}
-	cli.Add(c.Flags(), "compare.by", &by, "variant")
 	cli.Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
 // compareFiles compares the lines of one file, or two files.
-func compareFiles(paths []string, by string) (r *compare.Report, err error) {
+func compareFiles(paths []string) (r *compare.Report, err error) {
 	var files [][]result.Record
 	for _, path := range paths {
 		records, err := result.ReadFile(path)
@@ -69,8 +63,7 @@ func compareFiles(paths []string, by string) (r *compare.Report, err error) {
 		files = append(files, records)
 	}
 	if len(files) == 1 {
-		by, base, _ := strings.Cut(by, "=")
-		r, err = compare.Within(files[0], by, base)
+		r, err = compare.Variants(files[0])
 	} else {
 		r, err = compare.Files(files[0], files[1])
 	}

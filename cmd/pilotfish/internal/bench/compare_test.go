@@ -59,24 +59,20 @@ func TestBenchCompare(t *testing.T) {
 
 	text := compared(a)
 	assert.Contains(t, text, "serial, edge_tps 60, variant 1 → 2 ("+a+":2 and "+a+":3)")
-	text = compared(a, "--by", "edge_tps")
-	assert.Regexp(t, `local, edge_tps 60 → 58.2 \(.*:1 and .*:4\)`, text)
+	slower := resultFile(t, filepath.Join(dir, "slower.jsonl"), nil, []float64{58.2}, "local", "serial", "serial")
+	text = compared(b, slower)
+	assert.Contains(t, text, "Compared:\n  edge_tps: 60 → 58.2\n")
 	assert.Regexp(t, `(?m)^ms +[\d.]+ +[\d.]+ +\+3\.1% +\+3\.\d to \+3\.\d% +0\.00\d+ +\* *$`, text)
 	assert.Contains(t, text, "Equal in all samples: ")
-	text = compared(a, "--by", "mode=serial")
-	assert.Contains(t, text, "edge_tps 60, mode serial → local")
-	assert.Contains(t, text, "The texts of 12 of 12 answers differ.")
-
 	text = compared(a, b)
 	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 60,58.2 → 60\n  --no-warm: false → true\n")
 	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6",
 		"the second variant, and another pace")
-	figures := clitest.Lines[comparedLine](t, compared(a, "--by", "edge_tps", "--json"))
-	require.Len(t, figures, 18)
+	figures := clitest.Lines[comparedLine](t, compared(b, slower, "--json"))
 	assert.Equal(t, "ms", figures[0].Name)
 	assert.Equal(t, "local", figures[0].Of["mode"])
 	assert.True(t, figures[0].Differs)
-	assert.Equal(t, a+":4", figures[0].SourceB)
+	assert.Equal(t, slower+":1", figures[0].SourceB)
 	assert.Equal(t, "edge_tps", figures[0].Between[0].Name)
 
 	for _, c := range []struct {
@@ -84,8 +80,7 @@ func TestBenchCompare(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"B", cli.ExitFailed, "b.jsonl: there is nothing to compare: the lines do not differ in variant"},
-		{"A --by mode=x", cli.ExitFailed, "no line has mode x"},
+		{"B", cli.ExitFailed, "b.jsonl: there is nothing to compare: no mode was measured twice"},
 		{"/nowhere/x", cli.ExitFailed, "/nowhere/x"},
 		{"A B A", cli.ExitUsage, "compares one or two files: leave out "},
 	} {

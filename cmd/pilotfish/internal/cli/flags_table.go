@@ -203,9 +203,6 @@ var flagTable = []FlagDecl{
 		Help: "`rule` of the labels, for collect a list: disagreement, citer, consequence, or \"\" for none"},
 	{Name: "reference", Choices: "given small large sampled routed",
 		Help: "`origin` of the answers: given, small, large, sampled or routed"},
-	{Name: "compare.by",
-		Help: "with one file: the `setting` to compare the values of, such as rtt_ms, or with the value to " +
-			"compare the others with, such as edge_tps=40 (default: the first)"},
 	{Name: "calibrate.budget", Span: ">0 <1", often: true,
 		Help: "at most this `share` of the tokens is to come from the large model, above 0 and below 1"},
 	{Name: "hidden", Span: "0 4096", Help: "units of the hidden layer; 0 leaves it out"},
