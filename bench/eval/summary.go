@@ -80,7 +80,6 @@ func (r *RunReport) run() Run {
 type Report struct {
 	Questions int         // answered in all runs
 	Asked     int         // in the set
-	Graded    bool        // answers are graded
 	Runs      []RunReport // in order; [Oracle] last, if the large model alone was asked
 	Policies  []Area      // for policies with a curve
 }
@@ -112,7 +111,7 @@ func (r *Report) Gain(share float64) string {
 // Summarize compares the runs on the questions that are answered in all of them.
 func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 	t := newTable(set, runs, log)
-	r := &Report{Questions: len(t.questions), Asked: len(set.Questions), Graded: t.graded}
+	r := &Report{Questions: len(t.questions), Asked: len(set.Questions)}
 	if r.Questions == 0 {
 		return r
 	}

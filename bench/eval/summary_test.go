@@ -84,7 +84,7 @@ func TestSummarize(t *testing.T) {
 	set, runs, l := comparedRuns()
 	runs[2].Ahead = 1
 	r := Summarize(set, runs, l)
-	assert.Equal(t, []any{4, 4, true}, []any{r.Questions, r.Asked, r.Graded})
+	assert.Equal(t, []int{4, 4}, []int{r.Questions, r.Asked})
 	require.Len(t, r.Runs, 4)
 	never, always, margin, oracle := r.Runs[0], r.Runs[1], r.Runs[2], r.Runs[3]
 
@@ -226,7 +226,6 @@ func TestAgreementCurve(t *testing.T) {
 		}
 	}
 	r := Summarize(set, runs, l)
-	assert.False(t, r.Graded)
 	require.Len(t, r.Policies, 3)
 	for _, p := range r.Policies {
 		assert.InDelta(t, 0.4, p.From, 1e-12)

@@ -251,16 +251,13 @@ type replayed struct {
 	waits  draft.Waits
 }
 
-// epoch returns the beginning of virtual time.
-func epoch() time.Time { return time.Unix(0, 0) }
-
 func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
 	a.Prompt = len(prompt)
 	if d.m.Kind == outcome.Cloud {
 		return d.alone(one, a)
 	}
-	clock := simclock.New(epoch())
+	clock := simclock.New(time.Unix(0, 0))
 	at := max(0, slices.Index(d.numbers, one.question))
 	of := replay.Of{
 		Mode: d.m.Name, Question: one.question, Take: one.take,
@@ -356,7 +353,11 @@ func (d *replayed) decoder(
 	o.MaxTokens, o.Room = p.MaxTokens, max(1, p.Context-len(prompt))
 	o.End = func(id int32) bool { return slices.Contains(p.Ends, id) }
 	if d.router == nil {
-		if err := d.seat(); err != nil {
+		rule, err := d.Router, error(nil)
+		if rule.Policy == router.Learned && rule.Net == nil { // the recorded confidences are used instead
+			rule.Net = &router.Net{Layers: []router.Layer{{In: 1, Out: 1}}}
+		}
+		if d.router, err = d.m.Router(rule); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -371,19 +372,6 @@ func (d *replayed) decoder(
 	decoder, err := draft.New(t.Model(), r.On(confident{}), t.Cloud(), o)
 	return r, decoder, err
 }
-
-// seat gives the device the router of its mode.
-func (d *replayed) seat() (err error) {
-	rule := d.Router
-	if rule.Policy == router.Learned && rule.Net == nil {
-		rule.Net = unused()
-	}
-	d.router, err = d.m.Router(rule)
-	return err
-}
-
-// unused returns a network to use instead of an unavailable one with recorded confidences.
-func unused() *router.Net { return &router.Net{Layers: []router.Layer{{In: 1, Out: 1}}} }
 
 // confident is a device with routers: heads of a recording have the confidence, and no hidden state.
 type confident struct{ backend.Device }

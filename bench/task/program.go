@@ -176,13 +176,8 @@ func codeOf(text string) string {
 
 // indented reports whether the first line that is not blank is indented.
 func indented(text string) bool {
-	text = strings.TrimLeft(text, "\n")
-	for line := range strings.Lines(text) {
-		if strings.TrimSpace(line) != "" {
-			return line[0] == ' ' || line[0] == '\t'
-		}
-	}
-	return false
+	first := firstLineKept(text)
+	return strings.HasPrefix(first, " ") || strings.HasPrefix(first, "\t")
 }
 
 // dedented removes the indentation of the first nonblank line from a text.

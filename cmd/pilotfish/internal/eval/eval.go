@@ -262,16 +262,6 @@ func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 	return l, nil
 }
 
-// taskFile returns the default file with the questions of a task, if the task can be downloaded.
-func taskFile(name string) (path string, known bool, err error) {
-	from, known := published()[name]
-	if !known {
-		return "", false, nil
-	}
-	dir, err := dataDir()
-	return filepath.Join(dir, from.Name), true, err
-}
-
 func (f *evalFlags) asked() task.Options {
 	return task.Options{Most: f.questions, Data: f.data, Shots: f.shots}
 }
@@ -279,26 +269,27 @@ func (f *evalFlags) asked() task.Options {
 func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {
 	o := f.asked()
 	o.Run = run
-	path, known, err := taskFile(name)
-	switch {
-	case f.data != "" || !known:
+	from, known := published()[name]
+	if f.data != "" || !known {
 		s, err := task.Open(name, o)
 		if err != nil && f.data != "" {
 			err = fmt.Errorf("--data: %w", err)
 		}
 		return s, err
-	case err != nil:
+	}
+	dir, err := dataDir()
+	if err != nil {
 		return nil, err
 	}
-	o.Data = path
+	o.Data = filepath.Join(dir, from.Name)
 	s, err := task.Open(name, o)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("the questions are not here: fetch them with `pilotfish eval fetch %s`, "+
 			"or give their file with --data", name)
 	}
-	if err == nil && s.Hash != published()[name].SHA256 {
+	if err == nil && s.Hash != from.SHA256 {
 		return nil, fmt.Errorf("%s is not the published file: fetch it with `pilotfish eval fetch %s`, "+
-			"or give one of your own with --data", path, name)
+			"or give one of your own with --data", o.Data, name)
 	}
 	return s, err
 }

@@ -4,15 +4,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// worthEvent is the evaluation of a router on traces, as JSON. Its fields are a contract. NaN values are absent.
+// worthEvent is the evaluation of a router on traces, as JSON, and of the policies that need no router for comparison.
+// Its fields are a contract. NaN values are absent.
 type worthEvent struct {
 	Tokens      int           `json:"tokens"`
 	Prompts     int           `json:"prompts"`
 	Held        bool          `json:"held_back"` // only prompts held out in training
 	Label       string        `json:"label"`
 	Escalate    *float64      `json:"escalate_share"` // share of the tokens
-	Policies    []policyEvent `json:"policies"`
-	Reliability []router.Bin  `json:"reliability"` // of the router
+	Policies    []policyEvent `json:"policies"`       // the router is the first
+	Reliability []router.Bin  `json:"reliability"`    // of the router
 }
 
 type policyEvent struct {
@@ -31,26 +32,30 @@ type pointEvent struct {
 	Recall    *float64 `json:"recall,omitempty"`
 }
 
-func (w *worth) event() worthEvent {
-	e := worthEvent{
-		Tokens: len(w.all[0]), Prompts: w.prompts, Held: w.held, Label: w.rule,
-		Escalate: number0(w.ranks[0].At(2).Precision), Reliability: router.Reliability(w.all[0]),
+// newWorthEvent compares a router with the policies margin and entropy, by the verdicts of each on the same positions.
+func newWorthEvent(learned, margin, entropy []router.Verdict) *worthEvent {
+	return &worthEvent{
+		Tokens: len(learned), Escalate: number0(router.Rank(learned).At(2).Precision),
+		Policies: []policyEvent{newPolicyEvent(string(router.Learned), learned),
+			newPolicyEvent(string(router.Margin), margin), newPolicyEvent(string(router.Entropy), entropy)},
+		Reliability: router.Reliability(learned),
 	}
-	for i, name := range w.names {
-		v := w.all[i]
-		p := policyEvent{
-			Policy: name, AUC: number0(router.AUC(v)), CrossEntropy: router.CrossEntropy(v),
-			Calibration: router.CalibrationError(router.Reliability(v)),
-		}
-		for _, x := range thresholds() {
-			p.Points = append(p.Points, newPointEvent(w.ranks[i].At(x)))
-		}
-		for _, s := range shares() {
-			p.Budgets = append(p.Budgets, newPointEvent(w.ranks[i].At(w.ranks[i].Threshold(s))))
-		}
-		e.Policies = append(e.Policies, p)
+}
+
+// newPolicyEvent evaluates a policy by its verdicts on positions.
+func newPolicyEvent(name string, v []router.Verdict) policyEvent {
+	rank := router.Rank(v)
+	p := policyEvent{
+		Policy: name, AUC: number0(router.AUC(v)), CrossEntropy: router.CrossEntropy(v),
+		Calibration: router.CalibrationError(router.Reliability(v)),
 	}
-	return e
+	for _, x := range thresholds() {
+		p.Points = append(p.Points, newPointEvent(rank.At(x)))
+	}
+	for _, s := range shares() {
+		p.Budgets = append(p.Budgets, newPointEvent(rank.At(rank.Threshold(s))))
+	}
+	return p
 }
 
 func newPointEvent(p router.Point) pointEvent {

@@ -89,15 +89,17 @@ citer: escalate at 25.00% of 800 labelled positions
 
 // TestWorth: each figure of an evaluation is printed in its place.
 func TestWorth(t *testing.T) {
-	w := &worth{rule: "consequence", prompts: 3, names: []string{"learned", "margin", "entropy"}}
+	var verdicts [][]router.Verdict
 	for _, confidences := range [][]float32{{0.15, 0.45, 0.85, 0.95}, {0.35, 0.25, 0.65, 0.75}, {0.5, 0.5, 0.5, 0.5}} {
 		var all []router.Verdict
 		for i, c := range confidences {
 			all = append(all, router.Verdict{Confidence: c, Stands: i != 0})
 		}
-		w.all, w.ranks = append(w.all, all), append(w.ranks, router.Rank(all))
+		verdicts = append(verdicts, all)
 	}
-	text, _ := printed(t, func(a *cli.App) error { return w.print(a.Stdout) })
+	e := newWorthEvent(verdicts[0], verdicts[1], verdicts[2])
+	e.Prompts, e.Label = 3, "consequence"
+	text, _ := printed(t, func(a *cli.App) error { return e.print(a.Stdout) })
 	for _, want := range []string{
 		"4 tokens of 3 prompts, 25.00% to escalate by consequence\n(all prompts of the traces: ",
 		"learned                1.0000         0.2937             0.2250\n",
@@ -107,14 +109,12 @@ func TestWorth(t *testing.T) {
 		assert.Contains(t, text, want)
 	}
 
-	e := w.event()
-	assert.Equal(t, []any{4, 3, false, "consequence", new(0.25)},
-		[]any{e.Tokens, e.Prompts, e.Held, e.Label, e.Escalate})
+	assert.Equal(t, []any{4, new(0.25)}, []any{e.Tokens, e.Escalate})
 	x := func(n float64) *float64 { return &n }
 	require.Len(t, e.Policies, 3)
 	for i, p := range e.Policies {
-		v := w.all[i]
-		assert.Equal(t, []any{w.names[i], x(router.AUC(v)), router.CrossEntropy(v),
+		v := verdicts[i]
+		assert.Equal(t, []any{[]string{"learned", "margin", "entropy"}[i], x(router.AUC(v)), router.CrossEntropy(v),
 			router.CalibrationError(router.Reliability(v))}, []any{p.Policy, p.AUC, p.CrossEntropy, p.Calibration})
 	}
 	learned := e.Policies[0]

@@ -64,7 +64,7 @@ func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []strin
 		return err
 	}
 	if f.json {
-		return a.PrintJSON(map[string]any{"traces": w.event()})
+		return a.PrintJSON(map[string]any{"traces": w})
 	}
 	return w.print(a.Stdout)
 }
@@ -143,30 +143,20 @@ func heldText(e aboutEvent) string {
 	return fmt.Sprintf("a tenth of the prompts: area %.4f, calibration error %.4f", e.AUC, e.Calibration)
 }
 
-// worth is the evaluation of a router on positions, with the policies that need no router for comparison.
-type worth struct {
-	rule    string
-	held    bool // only prompts held out in training
-	prompts int
-	names   []string // of the policies; the router is the first
-	all     [][]router.Verdict
-	ranks   []*router.Ranking // one per policy
-}
-
-func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []train.Folder) (*worth, error) {
-	w := &worth{rule: f.label, names: []string{string(router.Learned), string(router.Margin), string(router.Entropy)}}
-	if s := folders[0].Set.Settings(); w.rule == "" && s.Rule(file.About.Label) >= 0 {
-		w.rule = file.About.Label
+func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []train.Folder) (*worthEvent, error) {
+	rule := f.label
+	s := folders[0].Set.Settings()
+	if rule == "" && s.Rule(file.About.Label) >= 0 {
+		rule = file.About.Label
 	}
-	var err error
-	if w.rule, err = ruleOf(folders, w.rule); err != nil {
-		return nil, err
-	}
-	src, err := train.NewTraces(folders, w.rule)
+	rule, err := ruleOf(folders, rule)
 	if err != nil {
 		return nil, err
 	}
-	s := folders[0].Set.Settings()
+	src, err := train.NewTraces(folders, rule)
+	if err != nil {
+		return nil, err
+	}
 	switch about := file.About; {
 	case file.Net.Dim() != src.Width():
 		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: give traces of the same model",
@@ -177,62 +167,62 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 		return nil, fmt.Errorf("%s belongs to the small model %q, %s has traces of %q: give traces of the same",
 			path, about.ModelName, folders[0].Name, s.Small.Name)
 	}
-	rows, err := w.positions(file, src, hashOf(folders))
-	if err != nil {
-		return nil, err
-	}
-	margin, entropy := train.JudgeHead(src, rows)
-	w.all = [][]router.Verdict{train.Judge(src, rows, file.Net, runtime.GOMAXPROCS(0)), margin, entropy}
-	for _, v := range w.all {
-		w.ranks = append(w.ranks, router.Rank(v))
-	}
-	return w, nil
-}
-
-func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]int, error) {
-	rows := train.Labelled(src)
-	if file.About.Data == data {
-		held, err := train.HoldOut(src, uint64(file.About.Seed))
+	rows, held := train.Labelled(src), file.About.Data == hashOf(folders)
+	if held {
+		out, err := train.HoldOut(src, uint64(file.About.Seed))
 		if err != nil {
 			return nil, err
 		}
-		w.held, rows = true, held.Rows
+		rows = out.Rows
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("no position has a label of the rule %s: collect traces with it", w.rule)
+		return nil, fmt.Errorf("no position has a label of the rule %s: collect traces with it", rule)
 	}
 	prompts := map[int]bool{}
 	for _, i := range rows {
 		prompts[src.Prompt(i)] = true
 	}
-	w.prompts = len(prompts)
-	return rows, nil
+	margin, entropy := train.JudgeHead(src, rows)
+	w := newWorthEvent(train.Judge(src, rows, file.Net, runtime.GOMAXPROCS(0)), margin, entropy)
+	w.Prompts, w.Held, w.Label = len(prompts), held, rule
+	return w, nil
 }
 
 // print prints tables of at most 80 columns.
-func (w *worth) print(out io.Writer) error {
+func (w *worthEvent) print(out io.Writer) error {
 	which := "all prompts of the traces: were some of them learnt from, this flatters"
-	if w.held {
+	if w.Held {
 		which = "only prompts that training held back"
 	}
-	fall := w.ranks[0].At(2)
-	fmt.Fprintf(out, "\n%d tokens of %d prompts, %.2f%% to escalate by %s\n(%s)\n", len(w.all[0]), w.prompts,
-		100*fall.Precision, w.rule, which)
+	fmt.Fprintf(out, "\n%d tokens of %d prompts, %.2f%% to escalate by %s\n(%s)\n", w.Tokens, w.Prompts,
+		100**w.Escalate, w.Label, which)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\npolicy\tarea under the curve\tcross-entropy\tcalibration error\t")
-	for i, name := range w.names {
-		v := w.all[i]
-		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t\n", name, figure(router.AUC(v)), router.CrossEntropy(v),
-			router.CalibrationError(router.Reliability(v)))
+	var names []string
+	for _, p := range w.Policies {
+		names = append(names, p.Policy)
+		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t\n", p.Policy, figure(p.AUC), p.CrossEntropy, p.Calibration)
 	}
 	fmt.Fprintln(t, "\nconfidence\ttokens\tmean\tmay stand\tgap\t")
-	for _, b := range router.Reliability(w.all[0]) {
+	for _, b := range w.Reliability {
 		if b.Tokens > 0 {
 			fmt.Fprintf(t, "%.1f to %.1f\t%d\t%.3f\t%.3f\t%+.3f\t\n", b.Low, b.High, b.Tokens, b.Confidence, b.Stand,
 				b.Confidence-b.Stand)
 		}
 	}
-	w.printRanks(t)
+	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
+	for _, p := range w.Policies[0].Points {
+		fmt.Fprintf(t, "%.2f\t%.2f%%\t%s\t%s\t\n", p.Threshold, 100*p.Share, percentOf(p.Precision),
+			percentOf(p.Recall))
+	}
+	fmt.Fprintf(t, "\nescalated\t%s\trandom\t\n", strings.Join(names, "\t"))
+	for i, s := range shares() {
+		fmt.Fprintf(t, "%.4g%%\t", 100*s)
+		for _, p := range w.Policies {
+			fmt.Fprintf(t, "%s\t", percentOf(p.Budgets[i].Recall))
+		}
+		fmt.Fprintf(t, "%.1f%%\t\n", 100*s)
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -243,29 +233,11 @@ the last table for each policy`)
 	return err
 }
 
-// printRanks prints the escalated tokens at thresholds, and for shares of tokens.
-func (w *worth) printRanks(t io.Writer) {
-	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
-	for _, x := range thresholds() {
-		p := w.ranks[0].At(x)
-		fmt.Fprintf(t, "%.2f\t%.2f%%\t%s\t%s\t\n", p.Threshold, 100*p.Share, percentOf(p.Precision),
-			percentOf(p.Recall))
-	}
-	fmt.Fprintf(t, "\nescalated\t%s\trandom\t\n", strings.Join(w.names, "\t"))
-	for _, s := range shares() {
-		fmt.Fprintf(t, "%.4g%%\t", 100*s)
-		for _, r := range w.ranks {
-			fmt.Fprintf(t, "%s\t", percentOf(r.At(r.Threshold(s)).Recall))
-		}
-		fmt.Fprintf(t, "%.1f%%\t\n", 100*s)
-	}
-}
-
-func percentOf(x float64) string {
-	if x != x {
+func percentOf(x *float64) string {
+	if x == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f%%", 100*x)
+	return fmt.Sprintf("%.1f%%", 100**x)
 }
 
 func thresholds() []float64 {

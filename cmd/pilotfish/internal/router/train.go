@@ -211,7 +211,7 @@ func (f *trainFlags) report(a *cli.App, r *train.Result, took time.Duration) err
 		`%d positions of %d prompts, %.2f%% to escalate; best of %d epochs: %d (%.1f s)
 on %d positions of %d prompts held back: area under the curve %s, cross-entropy %.4f, calibration error %.4f
 `, e.Positions, e.Prompts, 100*e.Escalate, e.Epochs, e.Best, e.Seconds, e.HeldPositions, e.HeldPrompts,
-		figure(r.AUC), e.CrossEntropy, e.Calibration)
+		figure(e.AUC), e.CrossEntropy, e.Calibration)
 	return err
 }
 
@@ -223,10 +223,10 @@ func number0(x float64) *float64 {
 	return &x
 }
 
-// figure formats a number with four decimals; a dash for NaN.
-func figure(x float64) string {
-	if math.IsNaN(x) {
+// figure formats a number with four decimals; a dash for none.
+func figure(x *float64) string {
+	if x == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.4f", x)
+	return fmt.Sprintf("%.4f", *x)
 }
