@@ -45,8 +45,7 @@ func scripted(second, large int32) *Recording {
 func plays(
 	t *testing.T, r *Recording, mode string, terms Terms, set func(*draft.Options),
 ) (shown, *Text, time.Duration) {
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	clock := simclock.New(time.Unix(0, 0))
 	var s shown
 	var text *Text
@@ -137,8 +136,7 @@ func TestOwnServer(t *testing.T) {
 func TestServerReads(t *testing.T) {
 	r := scripted(11, 11)
 	r.Answers = append(r.Answers, &Answer{Mode: CloudMode, Prompt: []int32{2, 3}, Prefill: 60 * ms})
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	text := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(0, 0, 0), CloudPace: new(20 * ms)},
 		simclock.New(time.Unix(0, 0)))
 	assert.Equal(t, 30*ms, text.read([]int32{2, 3}), "all but the last token, which belongs to the pass that answers")
@@ -153,8 +151,7 @@ func TestLearned(t *testing.T) {
 	r := scripted(11, 11)
 	r.Modes = []string{"other", "serial", "serial"}
 	own := r.Answers[0]
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	assert.Equal(t, r.CloudPace, p.pace, "no two tokens ahead")
 	assert.Equal(t, []string{"serial"}, p.Modes())
 	numbers, prompts := p.Questions()
@@ -164,8 +161,7 @@ func TestLearned(t *testing.T) {
 
 	own.Asks[0].Ahead = []Later{{12, 3 * ms}, {5, 10 * ms}, {6, 15 * ms}}
 	own.Asks = append(own.Asks, Ask{Node: 2, Token: 8}, Ask{Node: 2, Token: 9}, Ask{Node: 3, Warm: true, Token: 9})
-	p, err = NewPlayer(r)
-	require.NoError(t, err)
+	p = playing(t, r)
 	assert.Equal(t, 6*ms, p.pace, "the mean of 5 and 7 ms")
 	assert.Equal(t, int32(8), p.ask(askOf{"serial", own.texts[2], false}).Token, "the first")
 	assert.Equal(t, int32(5), p.said[own.texts[3]], "not from a text that was sent early")
@@ -182,8 +178,7 @@ func TestOfMode(t *testing.T) {
 	alone := &Answer{Mode: LocalMode, Prompt: []int32{2, 3}, Prefill: 30 * ms}
 	alone.hash()
 	r.Answers = append(r.Answers, alone)
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	for _, c := range []struct {
 		mode          string
 		tps           float64
@@ -193,7 +188,7 @@ func TestOfMode(t *testing.T) {
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
 			text := p.Text(Of{Mode: c.mode}, Terms{EdgeTPS: c.tps}, clock)
-			_, err = text.Model().Prefill(t.Context(), []int32{2, 3})
+			_, err := text.Model().Prefill(t.Context(), []int32{2, 3})
 			require.NoError(t, err)
 			assert.Equal(t, c.prefill*ms, text.passed(), c)
 			assert.Equal(t, c.took, p.ask(askOf{c.mode, 7, false}).Took/ms, c)
@@ -209,8 +204,7 @@ func TestHeadOfQuestion(t *testing.T) {
 		{IDs: []int32{30}, Logits: []float32{1}}}}
 	other.hash()
 	r.Answers = append(r.Answers, other)
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	found := map[int]map[int32]bool{0: {}, 1: {}, 2: {}}
 	for text := range uint64(100) {
 		for question, ids := range found {
@@ -248,13 +242,12 @@ func TestCallOf(t *testing.T) {
 
 // TestRoom: drafted nodes take room, and those that were dropped do not.
 func TestRoom(t *testing.T) {
-	p, err := NewPlayer(scripted(11, 11))
-	require.NoError(t, err)
+	p := playing(t, scripted(11, 11))
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
 		text := p.Text(Of{Mode: "serial"}, Terms{}, clock)
 		m := text.Model()
-		_, err = m.Prefill(t.Context(), []int32{2, 3})
+		_, err := m.Prefill(t.Context(), []int32{2, 3})
 		require.NoError(t, err)
 		assert.Equal(t, room-2, m.Room())
 		_, err = m.Extend(t.Context(), []draft.Node{{ID: 1, Token: 10, Pos: 2}, {ID: 2, Token: 11, Pos: 2}})
@@ -286,8 +279,7 @@ func TestBeginning(t *testing.T) {
 
 // TestRowsCost: with a pace each further row of a call takes its share.
 func TestRowsCost(t *testing.T) {
-	p, err := NewPlayer(scripted(11, 11))
-	require.NoError(t, err)
+	p := playing(t, scripted(11, 11))
 	text := p.Text(Of{Mode: "x"}, Terms{EdgeTPS: 100, RowCost: 0.25}, simclock.New(time.Unix(0, 0)))
 	assert.Equal(t, 10*ms, text.pass(1))
 	assert.Equal(t, 15*ms, text.pass(3))
@@ -295,8 +287,7 @@ func TestRowsCost(t *testing.T) {
 
 // carrying returns when messages that are sent together arrive over a link.
 func carrying(t *testing.T, l *Link, part float64, sizes ...int) (there []time.Duration) {
-	p, err := NewPlayer(scripted(11, 11))
-	require.NoError(t, err)
+	p := playing(t, scripted(11, 11))
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
 		text := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
@@ -383,8 +374,7 @@ func TestTrace(t *testing.T) {
 		// so 130 + 26 ms later
 		{0.25, (40 + 11 + 10 + 50 + 20 + 156 + 50 + 50 + 11 + 11) * ms},
 	} {
-		p, err := NewPlayer(scripted(11, 11))
-		require.NoError(t, err)
+		p := playing(t, scripted(11, 11))
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
 			text := p.Text(Of{Mode: "serial", Part: c.part}, Terms{Link: l}, clock)
@@ -420,8 +410,7 @@ func TestAssumed(t *testing.T) {
 
 // TestCancelled: waiting ends with the context.
 func TestCancelled(t *testing.T) {
-	p, err := NewPlayer(scripted(11, 11))
-	require.NoError(t, err)
+	p := playing(t, scripted(11, 11))
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
 		text := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(time.Second, 0, 0)}, clock)
@@ -430,7 +419,7 @@ func TestCancelled(t *testing.T) {
 			clock.Sleep(30*ms, nil)
 			cancel()
 		})
-		_, err = text.Model().Prefill(ctx, []int32{2, 3})
+		_, err := text.Model().Prefill(ctx, []int32{2, 3})
 		assert.ErrorIs(t, err, context.Canceled)
 		_, err = text.Cloud().Ask(ctx, draft.Question{Context: []int32{2, 3, 10}})
 		assert.ErrorIs(t, err, context.Canceled)
@@ -453,8 +442,7 @@ func TestAhead(t *testing.T) {
 		for seed := range uint64(20) {
 			r := scripted(11, 11)
 			r.Answers[0].Asks[0].Ahead = []Later{{Token: 12}, {Token: 13}, {Token: end}, {Token: 5}}[:c.ahead]
-			p, err := NewPlayer(r)
-			require.NoError(t, err)
+			p := playing(t, r)
 			terms := Terms{Link: linkOf(400*ms, c.loss, seed), CloudPace: new(15 * ms)}
 			clock := simclock.New(time.Unix(0, 0))
 			clock.Run(func() {

@@ -48,8 +48,7 @@ func TestLearnedAudit(t *testing.T) {
 			r := scripted(11, 11)
 			c.ask.Node, c.ask.Token, c.ask.Ahead = 3, 20, []Later{{21, 1}, {22, 2}}
 			r.Answers[0].Asks = []Ask{c.ask}
-			p, err := NewPlayer(r)
-			require.NoError(t, err)
+			p := playing(t, r)
 			want := map[uint64]int32{hashOf(text): 20}
 			for n, token := range c.want {
 				want[hashOf(text[:n])] = token
@@ -70,8 +69,7 @@ func TestLearnedAudit(t *testing.T) {
 // at the first unknown one from the end; a verification assumes that the others agree with the text.
 func TestAssumedAudit(t *testing.T) {
 	r := scripted(11, 11)
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	context := []int32{2, 3, 10, 11, 12, 13}
 	p.said = map[uint64]int32{hashOf(context[:2]): 30, hashOf(context[:4]): 12, hashOf(context[:5]): 31,
 		hashOf(context): 20}
@@ -140,8 +138,7 @@ func TestOwnWay(t *testing.T) {
 		for _, mode := range []string{CloudMode, ReferenceMode} {
 			r.Answers = append(r.Answers, &Answer{Mode: mode, Prompt: []int32{2, 3}, Prefill: 2, Question: 1})
 		}
-		p, err := NewPlayer(r)
-		require.NoError(t, err)
+		p := playing(t, r)
 		assert.Equal(t, c.way, p.own)
 		assert.Equal(t, 40*ms, p.prefill("serial", 0))
 		assert.Zero(t, p.prefill(CloudMode, 1), "an answer of the large model alone has another kind of time")
@@ -158,8 +155,7 @@ func TestCapacityPart(t *testing.T) {
 		require.NoError(t, os.WriteFile(path+end, []byte("10\n60\n100\n"), 0o600))
 		require.NoError(t, l.Options.AddTrace(path+end))
 		for part, want := range map[float64]time.Duration{0: 10 * ms, 0.5: 10 * ms, 0.75: 25 * ms} {
-			p, err := NewPlayer(scripted(11, 11))
-			require.NoError(t, err)
+			p := playing(t, scripted(11, 11))
 			clock := simclock.New(time.Unix(0, 0))
 			clock.Run(func() {
 				text := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
@@ -187,8 +183,7 @@ func TestEarlier(t *testing.T) {
 		"over a link":    {[]int32{2, 3}, linkOf(10*ms, 0, 0), []int{1, 2, 1}},
 	} {
 		r := scripted(11, 11)
-		p, err := NewPlayer(r)
-		require.NoError(t, err)
+		p := playing(t, r)
 		clock := simclock.New(time.Unix(0, 0))
 		clock.Run(func() {
 			text := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
@@ -211,8 +206,7 @@ func TestWarmTimes(t *testing.T) {
 	r := scripted(11, 11)
 	r.Answers[0].Asks = append(r.Answers[0].Asks, Ask{Warm: true, Took: 9 * ms, BytesUp: 7, BytesDown: 3},
 		Ask{Node: 1, Warm: true, Took: 19 * ms, BytesUp: 1, BytesDown: 1})
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	slow := narrow(t, "10\n", "25\n")
 	for _, c := range []struct {
 		tokens   int

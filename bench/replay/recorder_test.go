@@ -19,6 +19,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
+// recorder returns a recorder and what it writes.
+func recorder(t *testing.T) (*Recorder, *bytes.Buffer) {
+	b := new(bytes.Buffer)
+	rec, err := NewRecorder(b, header())
+	require.NoError(t, err)
+	return rec, b
+}
+
 // answers closes a recorder and returns the answers that it wrote.
 func answers(t *testing.T, rec *Recorder, b *bytes.Buffer) []*Answer {
 	require.NoError(t, rec.Close())
@@ -29,9 +37,7 @@ func answers(t *testing.T, rec *Recorder, b *bytes.Buffer) []*Answer {
 
 // TestTimes: the times of calls and asks, without the program's own.
 func TestTimes(t *testing.T) {
-	var b bytes.Buffer
-	rec, err := NewRecorder(&b, header())
-	require.NoError(t, err)
+	rec, b := recorder(t)
 	bubble.Test(t, func(t *testing.T) {
 		take := rec.Begin("a", 2, 5, []int32{1, 2}, nil)
 		m := take.Model(timed(10 * ms))
@@ -52,7 +58,7 @@ func TestTimes(t *testing.T) {
 		extend(draft.Node{ID: 9, Token: 9, Path: []draft.ID{8}}, draft.Node{ID: 5, Token: 5})
 		take.End([]int32{7, 8}, true, true, true)
 	})
-	a := answers(t, rec, &b)[0]
+	a := answers(t, rec, b)[0]
 	assert.Equal(t, "a", a.Mode)
 	assert.Equal(t, []int{2, 5}, []int{a.Question, a.Device})
 	assert.Equal(t, []time.Duration{10 * ms, 66 * ms}, []time.Duration{a.Prefill, a.Took})
@@ -102,9 +108,7 @@ func (c answering) Ask(context.Context, draft.Question) (draft.Answer, error) {
 
 // TestRecordedAhead: tokens ahead are recorded and passed on in real time as well.
 func TestRecordedAhead(t *testing.T) {
-	var b bytes.Buffer
-	rec, err := NewRecorder(&b, header())
-	require.NoError(t, err)
+	rec, b := recorder(t)
 	take := rec.Begin("a", 0, 0, []int32{1}, nil)
 	a, err := take.Cloud(streaming{7, 8}).Ask(t.Context(), draft.Question{Context: []int32{1}, Ahead: 2})
 	require.NoError(t, err)
@@ -114,22 +118,20 @@ func TestRecordedAhead(t *testing.T) {
 	}
 	assert.Equal(t, []int32{7, 8}, got)
 	take.End(nil, false, false, false)
-	q := answers(t, rec, &b)[0].Asks[0]
+	q := answers(t, rec, b)[0].Asks[0]
 	assert.Equal(t, []int32{7, 8}, []int32{q.Ahead[0].Token, q.Ahead[1].Token})
 }
 
 // TestEndWaits: an answer ends when its tokens ahead have ended.
 func TestEndWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
-		rec, err := NewRecorder(&b, header())
-		require.NoError(t, err)
+		rec, b := recorder(t)
 		take, ahead := rec.Begin("a", 0, 0, []int32{1}, nil), make(chan int32)
-		_, err = take.Cloud(later(ahead)).Ask(t.Context(), draft.Question{Context: []int32{1}, Ahead: 2})
+		_, err := take.Cloud(later(ahead)).Ask(t.Context(), draft.Question{Context: []int32{1}, Ahead: 2})
 		require.NoError(t, err)
 		go func() { time.Sleep(time.Second); ahead <- 7; close(ahead) }()
 		take.End(nil, false, false, false)
-		assert.Equal(t, []Later{{7, time.Second}}, answers(t, rec, &b)[0].Asks[0].Ahead)
+		assert.Equal(t, []Later{{7, time.Second}}, answers(t, rec, b)[0].Asks[0].Ahead)
 	})
 }
 
@@ -155,12 +157,10 @@ func (c streaming) Ask(context.Context, draft.Question) (draft.Answer, error) {
 // TestEndAfterGivenUp: an answer ends although nothing reads the tokens ahead of an ask that was given up.
 func TestEndAfterGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
-		rec, err := NewRecorder(&b, header())
-		require.NoError(t, err)
+		rec, b := recorder(t)
 		take, ahead := rec.Begin("a", 0, 0, []int32{1}, nil), make(chan int32)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err = take.Cloud(later(ahead)).Ask(ctx, draft.Question{Context: []int32{1}, Ahead: 1})
+		_, err := take.Cloud(later(ahead)).Ask(ctx, draft.Question{Context: []int32{1}, Ahead: 1})
 		require.NoError(t, err)
 		go func() {
 			ahead <- 7
@@ -169,7 +169,7 @@ func TestEndAfterGivenUp(t *testing.T) {
 			close(ahead)
 		}()
 		take.End(nil, false, false, false)
-		q := answers(t, rec, &b)[0].Asks[0]
+		q := answers(t, rec, b)[0].Asks[0]
 		assert.Len(t, q.Ahead, 2)
 	})
 }
@@ -227,8 +227,7 @@ func TestRecordedAsk(t *testing.T) {
 		{Node: 2, Warm: true, Took: 4 * ms, BytesUp: 3, BytesDown: 2},
 	}, a.Asks)
 
-	p, err := NewPlayer(r)
-	require.NoError(t, err)
+	p := playing(t, r)
 	clock := simclock.New(time.Unix(0, 0))
 	clock.Run(func() {
 		text := p.Text(Of{Mode: "a", Question: 4}, Terms{}, clock)
@@ -241,14 +240,12 @@ func TestRecordedAsk(t *testing.T) {
 
 // TestMany: however many answers there are, all are written, in order.
 func TestMany(t *testing.T) {
-	var b bytes.Buffer
-	rec, err := NewRecorder(&b, header())
-	require.NoError(t, err)
+	rec, b := recorder(t)
 	for i := range 40 {
 		take := rec.Begin([]string{"a", "b"}[i/2%2], i%2, i%5, []int32{1}, nil)
 		take.End([]int32{int32(i % vocab)}, false, false, false)
 	}
-	all := answers(t, rec, &b)
+	all := answers(t, rec, b)
 	require.Len(t, all, 40)
 	for i, a := range all {
 		assert.Equal(t, []int32{int32(i % vocab)}, a.IDs)
@@ -259,9 +256,7 @@ func TestMany(t *testing.T) {
 
 // TestHeadsAreShared: a head is stored once, and again only if it has more candidates or its first confidence.
 func TestHeadsAreShared(t *testing.T) {
-	var b bytes.Buffer
-	rec, err := NewRecorder(&b, header())
-	require.NoError(t, err)
+	rec, b := recorder(t)
 	one, err := router.NewNet([]router.Layer{{In: 1, Out: 1, Weight: []float32{1}, Bias: []float32{0}}}, false)
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -281,7 +276,7 @@ func TestHeadsAreShared(t *testing.T) {
 		require.NoError(t, err)
 		take.End(nil, false, false, false)
 	}
-	all := answers(t, rec, &b)
+	all := answers(t, rec, b)
 	var got []int
 	for _, a := range all {
 		got = append(got, len(a.Heads))
@@ -290,8 +285,7 @@ func TestHeadsAreShared(t *testing.T) {
 	assert.Nil(t, all[0].Heads[0].Confidence)
 	require.NotNil(t, all[5].Heads[0].Confidence)
 	assert.InDelta(t, 1/(1+math.Exp(-2)), *all[5].Heads[0].Confidence, 1e-6)
-	p, err := NewPlayer(&Recording{header(), all})
-	require.NoError(t, err)
+	p := playing(t, &Recording{header(), all})
 	h, known := p.head(0, hashOf([]int32{1}), true)
 	assert.True(t, known)
 	assert.Len(t, h.IDs, 4, "the candidates of the better head")
@@ -314,20 +308,18 @@ func (fixed) Room() int          { return 9 }
 
 // TestConfidenceOfDevice: the confidence of a device is stored unchanged, and an error adds no call.
 func TestConfidenceOfDevice(t *testing.T) {
-	var b bytes.Buffer
-	rec, err := NewRecorder(&b, header())
-	require.NoError(t, err)
+	rec, b := recorder(t)
 	net := &router.Net{Layers: []router.Layer{{In: 3, Out: 1}}}
 	take := rec.Begin("a", 0, 0, []int32{1}, net)
 	out := head(1)
 	out.Confidence, out.LogSumExp = 0.25, float32(math.Inf(1))
 	m := take.Model(fixed{out})
-	_, err = m.Prefill(t.Context(), []int32{1})
+	_, err := m.Prefill(t.Context(), []int32{1})
 	require.NoError(t, err)
 	_, err = m.Extend(t.Context(), []draft.Node{{ID: 1, Token: 3}})
 	require.Error(t, err)
 	take.End(nil, false, false, false)
-	a := answers(t, rec, &b)[0]
+	a := answers(t, rec, b)[0]
 	assert.Equal(t, float32(0.25), *a.Heads[0].Confidence)
 	assert.Equal(t, float32(math.MaxFloat32), a.Heads[0].LogSumExp, "a number that JSON can represent")
 	assert.Empty(t, a.Calls)
@@ -336,23 +328,20 @@ func TestConfidenceOfDevice(t *testing.T) {
 
 // TestReference: reference answers of the large model are not graded, because no mode decoded them.
 func TestReference(t *testing.T) {
-	var b bytes.Buffer
-	rec, err := NewRecorder(&b, header())
-	require.NoError(t, err)
+	rec, b := recorder(t)
 	for i, mode := range []string{ReferenceMode, CloudMode} {
 		take := rec.Begin(mode, 0, 0, []int32{1}, nil)
 		take.Streamed([]time.Duration{-ms, 3 * ms}[i]) // -1 ms: faster than the round trip
 		take.End([]int32{5, 6}, true, true, true)
 	}
-	all := answers(t, rec, &b)
+	all := answers(t, rec, b)
 	assert.Equal(t, []time.Duration{0, 3 * ms}, []time.Duration{all[0].Prefill, all[1].Prefill})
 	assert.False(t, all[0].Graded)
 	assert.True(t, all[1].Graded)
-	_, err = NewPlayer(&Recording{header(), all})
+	_, err := NewPlayer(&Recording{header(), all})
 	assert.ErrorContains(t, err, "no answers of the small model")
 	all[0].Heads = []Head{{IDs: []int32{1}, Logits: []float32{1}}}
-	p, err := NewPlayer(&Recording{header(), all[:1]})
-	require.NoError(t, err)
+	p := playing(t, &Recording{header(), all[:1]})
 	assert.Equal(t, []int32{5, 6}, p.LargeAlone(0).IDs)
 	assert.Nil(t, p.LargeAlone(1))
 	for i, want := range []int32{5, 6, end} {
@@ -366,11 +355,9 @@ func TestReference(t *testing.T) {
 
 // TestFailures: asks without an answer, and texts that did not arrive, are not recorded.
 func TestFailures(t *testing.T) {
-	var b bytes.Buffer
-	rec, err := NewRecorder(&b, header())
-	require.NoError(t, err)
+	rec, b := recorder(t)
 	take := rec.Begin("a", 0, 0, []int32{1}, nil)
-	_, err = take.Cloud(failing{errFull}).Ask(t.Context(), draft.Question{Context: []int32{1, 2}})
+	_, err := take.Cloud(failing{errFull}).Ask(t.Context(), draft.Question{Context: []int32{1, 2}})
 	assert.ErrorIs(t, err, errFull)
 	up, down, err := take.Cloud(failing{}).(draft.Warmer).Warm(t.Context(), []int32{1})
 	assert.Error(t, err)
@@ -378,7 +365,7 @@ func TestFailures(t *testing.T) {
 	_, isWarmer := take.Cloud(answering(0)).(draft.Warmer)
 	assert.False(t, isWarmer)
 	take.End(nil, false, false, false)
-	assert.Empty(t, answers(t, rec, &b)[0].Asks)
+	assert.Empty(t, answers(t, rec, b)[0].Asks)
 }
 
 // failing is a cloud that fails.

@@ -299,6 +299,12 @@ func player(t *testing.T, rec *Recorder, b *bytes.Buffer) *Player {
 	require.NoError(t, rec.Close())
 	r, err := Read(bytes.NewReader(b.Bytes()), "recording")
 	require.NoError(t, err)
+	return playing(t, r)
+}
+
+// playing returns a player of a recording.
+func playing(t *testing.T, r *Recording) *Player {
+	t.Helper()
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
 	return p

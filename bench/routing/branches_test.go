@@ -229,8 +229,7 @@ func TestWhatWasWarmed(t *testing.T) {
 		}
 		measure := func(r router.Options) outcome.Report {
 			o.Router = r
-			reports, err := Measure(t.Context(), o)
-			require.NoError(t, err)
+			reports := mustMeasure(t, o)
 			return reports[0]
 		}
 		always := measure(router.Options{Policy: router.Always})

@@ -28,9 +28,7 @@ import (
 // are never more devices than questions; the default is eight.
 func TestRoutingDevices(t *testing.T) {
 	edge := tiny(t, nil)
-	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
-	require.NoError(t, err)
-	defer stage.Close()
+	stage := openStage(t, edge, edge, remote.StageOptions{})
 	var questions []task.Question
 	for i := range 10 {
 		questions = append(questions, task.Question{Text: strconv.Itoa(i)})
@@ -63,7 +61,7 @@ func TestRoutingDevices(t *testing.T) {
 		assert.Equal(t, want, ended)
 	}
 	busy := errors.New("no line")
-	_, err = Measure(t.Context(), Options{
+	_, err := Measure(t.Context(), Options{
 		Edge: edge, Large: edge, Questions: questions, Modes: modes(t, "serial"),
 		Router: router.Options{Policy: router.Always}, Direct: stage.Direct(),
 		Dial: func(context.Context, int) (draft.Cloud, func(), error) { return nil, nil, busy },
@@ -76,9 +74,7 @@ func TestRoutingDevices(t *testing.T) {
 func TestTextsOfModes(t *testing.T) {
 	racing.Spare(t)
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
-	stage, err := remote.NewStage(edge, large, remote.StageOptions{})
-	require.NoError(t, err)
-	defer stage.Close()
+	stage := openStage(t, edge, large, remote.StageOptions{})
 	const maxTokens = 12
 	text := func(e *engine.Engine, question string) (ids []int32) {
 		prompt, err := edge.Chat(tokenizer.Message{Role: "user", Content: question})
@@ -141,9 +137,7 @@ func TestTextsOfModes(t *testing.T) {
 // require, and has the max number of tokens.
 func TestRoutingPaces(t *testing.T) {
 	edge := tiny(t, nil)
-	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
-	require.NoError(t, err)
-	defer stage.Close()
+	stage := openStage(t, edge, edge, remote.StageOptions{})
 	run := func(mode string, edit func(*Options)) outcome.Report {
 		o := Options{
 			Edge: edge, Large: edge,
@@ -154,8 +148,7 @@ func TestRoutingPaces(t *testing.T) {
 			Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
 		}
 		edit(&o)
-		reports, err := Measure(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustMeasure(t, o)
 		assert.Equal(t, 1.0, *reports[0].Accuracy, "%s: the text is graded", mode)
 		return reports[0]
 	}

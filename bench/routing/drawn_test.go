@@ -21,9 +21,7 @@ import (
 // which to draw.
 func TestRoutingTimeline(t *testing.T) {
 	edge := tiny(t, nil)
-	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
-	require.NoError(t, err)
-	defer stage.Close()
+	stage := openStage(t, edge, edge, remote.StageOptions{})
 	var mu sync.Mutex
 	calls := map[string]int{}
 	line := new(timeline.Timeline)
@@ -41,8 +39,7 @@ func TestRoutingTimeline(t *testing.T) {
 			return line.Begin(name)
 		},
 	}
-	_, err = Measure(t.Context(), o)
-	require.NoError(t, err)
+	mustMeasure(t, o)
 	want := map[string]int{}
 	for _, mode := range []string{"local", "serial"} {
 		for _, q := range o.Questions {

@@ -102,8 +102,7 @@ func TestKnownTimes(t *testing.T) {
 				}
 				prompt, err := o.Prompt("who?")
 				require.NoError(t, err)
-				reports, err := Measure(t.Context(), o)
-				require.NoError(t, err)
+				reports := mustMeasure(t, o)
 				r := reports[0]
 				require.Len(t, r.Samples, 2)
 				require.Equal(t, float64(tokens), r.TokensPerAnswer)
@@ -138,12 +137,11 @@ func TestStreamed(t *testing.T) {
 		edge := tiny(t, nil)
 		o := Options{Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}}, Modes: modes(t, "cloud"),
 			MaxTokens: 5, RTT: 30 * time.Millisecond, CloudPace: 40 * time.Millisecond}
-		reports, err := Measure(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustMeasure(t, o)
 		assert.Equal(t, []float64{230, 70}, []float64{reports[0].Samples[0].MS, reports[0].Samples[0].FirstToken})
 		ended, end := context.WithCancel(t.Context())
 		end()
-		_, err = Measure(ended, o)
+		_, err := Measure(ended, o)
 		assert.ErrorIs(t, err, context.Canceled)
 	})
 }
@@ -171,8 +169,7 @@ func TestCellsAndTurns(t *testing.T) {
 				assert.Equal(t, []int{progress, 27}, []int{done, total})
 			},
 		}
-		reports, err := Measure(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustMeasure(t, o)
 		assert.Equal(t, 27, progress)
 		assert.Equal(t, 2, dialled, "each connection is kept")
 		prompt, err := o.Prompt("c")
@@ -217,8 +214,7 @@ func TestOneQuestion(t *testing.T) {
 				return fixedCloud(77), func() { hung++ }, nil
 			},
 		}
-		reports, err := Measure(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustMeasure(t, o)
 		assert.Equal(t, 3, reports[0].Answers)
 		assert.Equal(t, 1+3, dialled, "one for the warm-up, and one for each repetition")
 		assert.Equal(t, dialled, hung)

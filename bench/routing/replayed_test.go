@@ -39,12 +39,18 @@ func records(t *testing.T, questions, repeat int, names ...string) *recordedRun 
 	return recordsWith(t, router.Options{Policy: router.Random, Threshold: new(0.25)}, questions, repeat, names...)
 }
 
+// mustReplay is [Replay] without an error.
+func mustReplay(t *testing.T, o ReplayOptions) []outcome.Report {
+	t.Helper()
+	reports, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	return reports
+}
+
 // recordsWith is [records] with a policy.
 func recordsWith(t *testing.T, policy router.Options, questions, repeat int, names ...string) *recordedRun {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
-	stage, err := remote.NewStage(edge, large, remote.StageOptions{RTT: 4 * time.Millisecond})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, stage.Close()) }()
+	stage := openStage(t, edge, large, remote.StageOptions{RTT: 4 * time.Millisecond})
 	r := &recordedRun{o: Options{
 		Edge: edge, Large: large, Parallel: 2, MaxTokens: 12, RTT: 4 * time.Millisecond, Repeat: repeat, WarmUp: 1,
 		Modes: modes(t, names...), Router: policy,
@@ -88,8 +94,7 @@ func TestBudgetOfModes(t *testing.T) {
 	rule := router.Options{Policy: router.Margin, Budget: budget}
 	names := []string{"serial", "pipelined-2", "pipelined-1", "local"}
 	r := recordsWith(t, rule, 7, 3, names...)
-	replayed, err := Replay(t.Context(), r.options())
-	require.NoError(t, err)
+	replayed := mustReplay(t, r.options())
 	for _, all := range [][]outcome.Report{r.reports, replayed} {
 		for _, one := range all[:3] {
 			assert.Equal(t, *r.reports[0].EscalatedShare, *one.EscalatedShare, one.Mode)
@@ -103,14 +108,11 @@ func TestBudgetOfModes(t *testing.T) {
 	}
 	o := r.o
 	o.Record, o.Parallel, o.Modes = nil, 1, modes(t, "serial")
-	stage, err := remote.NewStage(o.Edge, o.Large, remote.StageOptions{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, stage.Close()) }()
+	stage := openStage(t, o.Edge, o.Large, remote.StageOptions{})
 	o.Direct, o.Dial = stage.Direct(), stage.Dial
 	var shares []float64
 	for _, o.WarmUp = range []int{0, 3} {
-		reports, err := Measure(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustMeasure(t, o)
 		shares = append(shares, *reports[0].EscalatedShare)
 	}
 	assert.Equal(t, shares[0], shares[1], "the warm-up does not change the balance")
@@ -121,8 +123,7 @@ func TestBudgetOfModes(t *testing.T) {
 func TestReplayUnchanged(t *testing.T) {
 	racing.Spare(t)
 	r := records(t, 5, 2, "local", "cloud", "serial", "pipelined-2", "verified", "speculative-3")
-	reports, err := Replay(t.Context(), r.options())
-	require.NoError(t, err)
+	reports := mustReplay(t, r.options())
 	require.Len(t, reports, len(r.reports))
 	for _, a := range r.player.Found("cloud", 0) {
 		assert.Greater(t, a.Prefill, time.Duration(0))
@@ -153,8 +154,7 @@ func TestReplayUnchanged(t *testing.T) {
 		o := r.options()
 		o.Link = &l
 		o.EdgeTPS = 100
-		others, err := Replay(t.Context(), o)
-		require.NoError(t, err)
+		others := mustReplay(t, o)
 		for i, got := range others {
 			assert.Equal(t, texts(reports[i]), texts(got), got.Mode)
 			assert.Equal(t, result.Rounded(l.RTT), got.Cell.RTT)
@@ -180,10 +180,8 @@ func TestRecordedEnd(t *testing.T) {
 	require.NoError(t, err)
 	large, err := engine.New(file, "large", engine.Options{Threads: 1})
 	require.NoError(t, err)
-	defer large.Close()
-	stage, err := remote.NewStage(large, large, remote.StageOptions{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, stage.Close()) }()
+	t.Cleanup(func() { large.Close() })
+	stage := openStage(t, large, large, remote.StageOptions{})
 	q := task.Question{Text: demo.Questions(demo.HeldOut)[0].Text}
 	r := &recordedRun{o: Options{Edge: large, Large: large, Questions: []task.Question{q}, MaxTokens: 100,
 		Modes: modes(t, "local", "cloud"), Direct: stage.Direct(), Draft: draft.Options{Lookup: -1}}}
@@ -216,8 +214,7 @@ func TestReplayTwice(t *testing.T) {
 		o.Modes = modes(t, "serial", "pipelined-auto", "pipelined-5", "verified", "local")
 		o.Link = &remote.StageOptions{RTT: 50 * time.Millisecond, Loss: 0.1}
 		o.Draft.Deadline, o.Draft.Ahead = 120*time.Millisecond, 3
-		reports, err := Replay(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustReplay(t, o)
 		b, err := json.Marshal(reports)
 		require.NoError(t, err)
 		if first == nil {
@@ -233,11 +230,9 @@ func TestReplayArithmetic(t *testing.T) {
 	racing.Spare(t)
 	r := records(t, 4, 1, "cloud", "serial")
 	o := r.options()
-	zero, err := Replay(t.Context(), o)
-	require.NoError(t, err)
+	zero := mustReplay(t, o)
 	o.Link, o.EdgeTPS = &remote.StageOptions{RTT: time.Second}, 10
-	far, err := Replay(t.Context(), o)
-	require.NoError(t, err)
+	far := mustReplay(t, o)
 	assert.InDelta(t, zero[0].Time.Mean+996, far[0].Time.Mean, 0.01, "one round trip, and no small model")
 	for i, m := range far[1:] {
 		passes, asks := 0, 0
@@ -251,8 +246,7 @@ func TestReplayArithmetic(t *testing.T) {
 	}
 	o = r.options()
 	o.CloudPace = new(2 * time.Second) // much more than on any machine
-	slow, err := Replay(t.Context(), o)
-	require.NoError(t, err)
+	slow := mustReplay(t, o)
 	assert.InDelta(t, zero[0].Time.Mean+2000*zero[0].TokensPerAnswer, slow[0].Time.Mean, 0.01)
 	assert.Greater(t, slow[1].Time.Mean, zero[1].Time.Mean+1000**zero[1].Asks)
 	assert.Equal(t, 2000., slow[1].Cell.CloudMS)
@@ -261,13 +255,11 @@ func TestReplayArithmetic(t *testing.T) {
 		a.Ended = true
 	}
 	o.Modes = o.Modes[:1]
-	ended, err := Replay(t.Context(), o)
-	require.NoError(t, err)
+	ended := mustReplay(t, o)
 	assert.InDelta(t, zero[0].Time.Mean+1500*zero[0].TokensPerAnswer, ended[0].Time.Mean, 0.01, "the other pace")
 	assert.Equal(t, zero[0].CloudTokens.Decoded+1, ended[0].CloudTokens.Decoded)
 	r.player.CloudPace, r.player.RTT, o.Link = time.Hour, time.Hour, &remote.StageOptions{}
-	never, err := Replay(t.Context(), o)
-	require.NoError(t, err)
+	never := mustReplay(t, o)
 	assert.Zero(t, never[0].Time.Mean, "no negative time")
 }
 
@@ -378,8 +370,7 @@ func TestReplayLearned(t *testing.T) {
 	for _, n := range []*router.Net{net(0), nil} {
 		o := r.options()
 		o.Router.Net = n
-		reports, err := Replay(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustReplay(t, o)
 		for i := range reports {
 			assert.Equal(t, texts(r.reports[i]), texts(reports[i]), reports[i].Mode)
 			assert.Zero(t, reports[i].Assumed.Text)
@@ -404,15 +395,13 @@ func TestReplayLearned(t *testing.T) {
 func TestReplayNothingAsked(t *testing.T) {
 	racing.Spare(t)
 	r := recordsWith(t, router.Options{Policy: router.Never}, 2, 1, "serial")
-	reports, err := Replay(t.Context(), r.options())
-	require.NoError(t, err)
+	reports := mustReplay(t, r.options())
 	assert.Equal(t, texts(r.reports[0]), texts(reports[0]))
 	r = records(t, 1, 1, "serial")
 	require.Positive(t, *r.reports[0].Warmed)
 	o := r.options()
 	o.Router.Policy = router.Never
-	reports, err = Replay(t.Context(), o)
-	require.NoError(t, err)
+	reports = mustReplay(t, o)
 	assert.Equal(t, []float64{0, 0}, []float64{*reports[0].Asks, *reports[0].Warmed})
 }
 
@@ -420,8 +409,7 @@ func TestReplayNothingAsked(t *testing.T) {
 func TestReplayTakes(t *testing.T) {
 	r := records(t, 2, 2, "cloud", "serial")
 	r.player.Found("cloud", 0)[1].Took = time.Hour
-	reports, err := Replay(t.Context(), r.options())
-	require.NoError(t, err)
+	reports := mustReplay(t, r.options())
 	for _, s := range reports[0].Samples {
 		hour := s.Question == 0 && s.Repetition == 1
 		assert.Equal(t, hour, s.MS == result.Milliseconds(time.Hour), "%d %d", s.Question, s.Repetition)
@@ -438,16 +426,14 @@ func TestReplayQuestions(t *testing.T) {
 	r := records(t, 4, 1, "serial")
 	o := r.options()
 	o.Questions = 3
-	reports, err := Replay(t.Context(), o)
-	require.NoError(t, err)
+	reports := mustReplay(t, o)
 	assert.Equal(t, 3, reports[0].Answers)
 	assert.True(t, slices.IsSortedFunc(reports[0].Samples, func(a, b outcome.Sample) int {
 		return a.Question - b.Question
 	}))
 	o.Questions = 1
 	tokens := func() float64 {
-		reports, err := Replay(t.Context(), o)
-		require.NoError(t, err)
+		reports := mustReplay(t, o)
 		return reports[0].TokensPerAnswer
 	}
 	require.Equal(t, 12., tokens())

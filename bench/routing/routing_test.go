@@ -42,6 +42,23 @@ func tiny(t *testing.T, edit func(*synth.Spec)) *engine.Engine {
 	return e
 }
 
+// openStage returns a stage that is closed after the test.
+func openStage(t *testing.T, edge, large *engine.Engine, o remote.StageOptions) *remote.Stage {
+	t.Helper()
+	s, err := remote.NewStage(edge, large, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+// mustMeasure is [Measure] without an error.
+func mustMeasure(t *testing.T, o Options) []outcome.Report {
+	t.Helper()
+	reports, err := Measure(t.Context(), o)
+	require.NoError(t, err)
+	return reports
+}
+
 // await waits until there returns true, also on a busy machine; the timeout of go test ends it otherwise.
 func await(there func() bool) {
 	for !there() {
@@ -81,8 +98,7 @@ func TestRouting(t *testing.T) {
 			assert.Equal(t, 60, total)
 		},
 	}
-	reports, err := Measure(t.Context(), o)
-	require.NoError(t, err)
+	reports := mustMeasure(t, o)
 	require.NoError(t, stage.Close())
 	assert.Equal(t, 60, reported)
 	require.Len(t, reports, 6)
@@ -132,9 +148,7 @@ func TestRoutingCounts(t *testing.T) {
 		answered bool
 	}{{"all are answered", 0, -1, true}, {"none is answered", time.Minute, 20 * time.Millisecond, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			stage, err := remote.NewStage(edge, large, remote.StageOptions{AnswerTime: c.slow})
-			require.NoError(t, err)
-			defer stage.Close()
+			stage := openStage(t, edge, large, remote.StageOptions{AnswerTime: c.slow})
 			reports, err := Measure(t.Context(), Options{
 				Edge: edge, Large: large, Questions: []task.Question{{Text: "who?"}, {Text: "where?"}}, MaxTokens: 12,
 				Modes:  modes(t, "paper", "serial", "pipelined-2"),
@@ -164,9 +178,7 @@ func TestRoutingCounts(t *testing.T) {
 // answer was the end.
 func TestRoutingInterrupted(t *testing.T) {
 	edge := tiny(t, nil)
-	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
-	require.NoError(t, err)
-	defer stage.Close()
+	stage := openStage(t, edge, edge, remote.StageOptions{})
 	for last, finished := range map[int]int{1: 0, 2: 0, 3: 1, 4: 1, 5: 1, 6: 2} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("enough")
@@ -192,15 +204,13 @@ func TestRoutingInterrupted(t *testing.T) {
 // TestRoutingFails: an error of one device ends the measurement.
 func TestRoutingFails(t *testing.T) {
 	edge := tiny(t, nil)
-	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
-	require.NoError(t, err)
-	defer stage.Close()
+	stage := openStage(t, edge, edge, remote.StageOptions{})
 	o := Options{
 		Edge: edge, Large: edge, Questions: []task.Question{{Text: strings.Repeat("too long ", 500)}},
 		Modes: modes(t, "serial"), Router: router.Options{Policy: router.Always},
 		Direct: stage.Direct(), Dial: stage.Dial,
 	}
-	_, err = Measure(t.Context(), o)
+	_, err := Measure(t.Context(), o)
 	assert.ErrorContains(t, err, "serial")
 	assert.ErrorContains(t, err, "context")
 }

@@ -37,17 +37,21 @@ type pair struct {
 	file        string
 }
 
+// openModel opens a model of the demo for the time of the test.
+func openModel(t testing.TB, b []byte) *engine.Engine {
+	t.Helper()
+	f, err := gguf.Parse(b)
+	require.NoError(t, err)
+	e, err := engine.New(f, "demo", engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
 func openPair(t testing.TB) *pair {
 	t.Helper()
-	open := func(b []byte) *engine.Engine {
-		f, err := gguf.Parse(b)
-		require.NoError(t, err)
-		e, err := engine.New(f, "demo", engine.Options{})
-		require.NoError(t, err)
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
-	p := &pair{edge: open(demo.Small()), large: open(demo.Large()), file: filepath.Join(t.TempDir(), "large.gguf")}
+	p := &pair{edge: openModel(t, demo.Small()), large: openModel(t, demo.Large()),
+		file: filepath.Join(t.TempDir(), "large.gguf")}
 	require.NoError(t, os.WriteFile(p.file, demo.Large(), 0o600))
 	return p
 }
@@ -98,10 +102,7 @@ func (p *pair) stage(t *testing.T, o engine.UpstreamOptions) *remote.Stage {
 	u, err := engine.OpenUpstream(t.Context(), p.file, o)
 	require.NoError(t, err)
 	t.Cleanup(u.Close)
-	s, err := remote.NewStage(p.edge, p.large, remote.StageOptions{RTT: 2 * time.Millisecond, Upstream: u})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	return s
+	return openStage(t, p.edge, p.large, remote.StageOptions{RTT: 2 * time.Millisecond, Upstream: u})
 }
 
 // said holds a text and the origins of its tokens.
@@ -203,10 +204,8 @@ func TestUpstreamDraws(t *testing.T) {
 	defer server.Close()
 	u, err := engine.OpenUpstream(t.Context(), p.file, engine.UpstreamOptions{URLs: []string{server.URL}})
 	require.NoError(t, err)
-	defer u.Close()
-	s, err := remote.NewStage(p.edge, p.large, remote.StageOptions{RTT: 2 * time.Millisecond, Upstream: u})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, s.Close()) }()
+	t.Cleanup(u.Close)
+	s := openStage(t, p.edge, p.large, remote.StageOptions{RTT: 2 * time.Millisecond, Upstream: u})
 	questions := demo.Questions(demo.HeldOut)[:3]
 	if testing.Short() {
 		questions = questions[:1]

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -111,15 +110,7 @@ func spread(vocab int, ids []int32) (b []byte) {
 // -wire-questions 100.
 func TestWireSizes(t *testing.T) {
 	racing.Spare(t)
-	open := func(b []byte) *engine.Engine {
-		f, err := gguf.Parse(b)
-		require.NoError(t, err)
-		e, err := engine.New(f, "demo", engine.Options{})
-		require.NoError(t, err)
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
-	edge, large := open(demo.Small()), open(demo.Large())
+	edge, large := openModel(t, demo.Small()), openModel(t, demo.Large())
 	tok, err := edge.Tokenizer()
 	require.NoError(t, err)
 	chats := func(questions []demo.Question) (all [][]int32) {
