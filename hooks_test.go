@@ -169,9 +169,7 @@ func (l *listener) Ask(_ context.Context, q Question) (Answer, error) {
 
 // TestQuestionsOfAnswer: a cloud of the caller gets the text, how a token is chosen, and how many tokens are wanted.
 func TestQuestionsOfAnswer(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	always, err := NewRouter(RouterOptions{Policy: "always"})
 	require.NoError(t, err)
 	drawn := Settings{MaxTokens: 3, Seed: 9, Temperature: 0.5, TopK: 7, TopP: 0.75}

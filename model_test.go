@@ -146,9 +146,7 @@ func TestDrafterRefused(t *testing.T) {
 
 // TestChatCopies: a chat and its caller do not change each other's lists.
 func TestChatCopies(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	said := append(make([]Message, 0, 4), Message{Role: "user", Content: "a"})
 	o := ChatOptions{System: "s", Messages: said, Options: []Option{MaxTokens(1)},
 		Template: []TemplateValue{Thinking(false)}}
@@ -159,16 +157,14 @@ func TestChatCopies(t *testing.T) {
 	assert.Equal(t, []Message{{Role: "system", Content: "s"}, {Role: "user", Content: "a"}}, chat.Messages())
 	assert.Equal(t, 1, newRequest(chat.options).settings.MaxTokens)
 	assert.Equal(t, []TemplateValue{Thinking(false)}, chat.values)
-	_, err = Text(chat.Send(t.Context(), "b", MaxTokens(3)))
+	_, err := Text(chat.Send(t.Context(), "b", MaxTokens(3)))
 	require.NoError(t, err)
 	assert.Equal(t, 3, chat.Stats().Tokens, "the option of the question comes after that of the chat")
 }
 
 // TestChatLeft: an answer that the caller leaves or stops is part of the conversation as far as it came.
 func TestChatLeft(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	chat, text := m.NewChat(ChatOptions{}), ""
 	answer := chat.Send(t.Context(), "Who?", Settings{Local: true})
 	for range 2 { // each range asks again
@@ -201,9 +197,7 @@ func TestChatLeft(t *testing.T) {
 
 // TestTokensOfModel: the bytes and the name of a token, its text, and the number of tokens.
 func TestTokensOfModel(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	ids, err := m.Tokenize("é<|im_end|>", true)
 	require.NoError(t, err)
 	end := ids[len(ids)-1]
@@ -235,9 +229,7 @@ func TestTokensOfModel(t *testing.T) {
 
 // TestCopiedBeginning: a session continues with at most as many tokens of another one as the caller says.
 func TestCopiedBeginning(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	ids, first := []int32{65, 66, 67, 68, 69, 70}, m.NewSession()
 	say := func(s *Session) int {
 		_, err := Text(s.GenerateTokens(t.Context(), ids, MaxTokens(1)))
@@ -343,16 +335,14 @@ func TestClosedModel(t *testing.T) {
 // TestChatTurns: a chat asks with the messages before, which stay as local as they were, and has nothing to save before
 // it has answered.
 func TestChatTurns(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	prompts := map[int]int{}
 	for n, before := range [][]Message{nil, {{Role: "user", Content: "why?"}, {Role: "assistant", Content: "so"}}} {
 		chat := m.NewChat(ChatOptions{Messages: before})
 		for range 2 {
 			assert.ErrorContains(t, chat.SaveKV(t.Context(), io.Discard), "nothing has been generated")
 		}
-		_, err = Text(chat.Send(t.Context(), "b", MaxTokens(1)))
+		_, err := Text(chat.Send(t.Context(), "b", MaxTokens(1)))
 		require.NoError(t, err)
 		prompts[n] = chat.Stats().PromptTokens
 		assert.False(t, chat.local())
@@ -384,9 +374,7 @@ func TestText(t *testing.T) {
 
 // TestScore: each token of a text with its log-probability, of which a caller may take some.
 func TestScore(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	for _, most := range []int{1, 3} {
 		var got []Token
 		for token, err := range m.NewSession().Score(t.Context(), []int32{'A', 'B', 'C'}, 2) {
@@ -403,7 +391,7 @@ func TestScore(t *testing.T) {
 			assert.Positive(t, token.At)
 		}
 	}
-	_, err = Text(m.NewSession().Score(t.Context(), make([]int32, 65), 0))
+	_, err := Text(m.NewSession().Score(t.Context(), make([]int32, 65), 0))
 	assert.ErrorIs(t, err, ErrContext)
 }
 
@@ -435,9 +423,7 @@ func TestSavedChat(t *testing.T) {
 
 // TestUsualRoute: a route without a router has the usual one, and only one that verifies refuses penalties.
 func TestUsualRoute(t *testing.T) {
-	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small())
 	route, err := m.route(newRequest([]Option{Route{Cloud: &listener{}}}), nil)
 	require.NoError(t, err)
 	assert.NotNil(t, route.Router)
