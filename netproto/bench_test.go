@@ -14,14 +14,11 @@ func BenchmarkCodec(b *testing.B) {
 	all := interleave(prompts, answers)
 	dict, err := TrainDictionary(1, worldVocab, all[:80])
 	require.NoError(b, err)
-	codec, err := NewCodec(worldVocab, dict)
-	require.NoError(b, err)
-	defer codec.Close()
+	codec := newCodec(b, worldVocab, dict)
 	text := slices.Concat(all[80:]...)
 	for _, n := range []int{10, 30, 100, 400} {
 		base, ids := text[:100], text[100:100+n]
-		d, err := codec.Encode(base, ids)
-		require.NoError(b, err)
+		d := encode(b, codec, base, ids)
 		b.Run(fmt.Sprintf("encode/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -23,8 +23,7 @@ import (
 func TestCodecRoundTrip(t *testing.T) {
 	r := source()
 	for _, vocab := range []int{1, 2, 3, 255, 256, 257, 768, 65536, 65537, 151936, MaxVocab} {
-		codec, err := NewCodec(vocab, Dictionary{})
-		require.NoError(t, err)
+		codec := newCodec(t, vocab, Dictionary{})
 		used := map[Coding]int{}
 		for range 60 {
 			ids := make([]int32, r.IntN(300))
@@ -36,11 +35,9 @@ func TestCodecRoundTrip(t *testing.T) {
 				}
 			}
 			at := r.IntN(len(ids) + 1)
-			d, err := codec.Encode(ids[:at], ids[at:])
-			require.NoError(t, err)
+			d := encode(t, codec, ids[:at], ids[at:])
 			used[d.Coding]++
-			back, err := codec.Decode(ids[:at], d)
-			require.NoError(t, err)
+			back := decode(t, codec, ids[:at], d)
 			require.True(t, slices.Equal(ids[at:], back))
 			require.LessOrEqual(t, len(d.Bytes), packedSize(d.Count, idBits(vocab)))
 		}
@@ -53,22 +50,13 @@ func TestCodecTrained(t *testing.T) {
 	_, prompts, answers := world(40)
 	dict, err := TrainDictionary(7, worldVocab, interleave(prompts[:30], answers[:30]))
 	require.NoError(t, err)
-	codec, err := NewCodec(worldVocab, dict)
-	require.NoError(t, err)
-	defer codec.Close()
-	d, err := codec.Encode(nil, prompts[35])
-	require.NoError(t, err)
+	codec := newCodec(t, worldVocab, dict)
+	d := encode(t, codec, nil, prompts[35])
 	require.Equal(t, Trained, d.Coding)
-	ids, err := codec.Decode(nil, d)
-	require.NoError(t, err)
+	ids := decode(t, codec, nil, d)
 	require.Equal(t, prompts[35], ids)
-	without, err := NewCodec(worldVocab, Dictionary{})
-	require.NoError(t, err)
+	without := newCodec(t, worldVocab, Dictionary{})
 	_, err = without.Decode(nil, d)
-	require.ErrorIs(t, err, ErrValue)
-	_, err = NewCodec(worldVocab, Dictionary{ID: 1, Bytes: []byte("no dictionary")})
-	require.Error(t, err)
-	_, err = TrainDictionary(0, worldVocab, prompts)
 	require.ErrorIs(t, err, ErrValue)
 	_, err = TrainDictionary(1, worldVocab, nil)
 	require.Error(t, err)
@@ -76,8 +64,7 @@ func TestCodecTrained(t *testing.T) {
 
 // TestCodecRefuses: data that do not fit the vocabulary or the count are refused in every coding.
 func TestCodecRefuses(t *testing.T) {
-	codec, err := NewCodec(768, Dictionary{})
-	require.NoError(t, err)
+	codec := newCodec(t, 768, Dictionary{})
 	for _, id := range []int32{-1, 768} {
 		_, err := codec.Encode(nil, []int32{id})
 		assert.ErrorIs(t, err, ErrValue)
@@ -96,7 +83,7 @@ func TestCodecRefuses(t *testing.T) {
 		_, err := NewCodec(vocab, Dictionary{})
 		assert.ErrorIs(t, err, ErrValue)
 	}
-	_, err = NewCodec(768, Dictionary{ID: 7, Bytes: []byte("no dictionary")})
+	_, err := NewCodec(768, Dictionary{ID: 7, Bytes: []byte("no dictionary")})
 	assert.ErrorContains(t, err, "codec: dictionary 7: ")
 }
 
@@ -136,13 +123,30 @@ const (
 // window2 returns the byte for a window of 2ⁿ KiB.
 func window2(n int) byte { return byte(n << 3) }
 
-// trainedCodec returns a codec for the golden dictionary.
-func trainedCodec(t *testing.T) *Codec {
+// newCodec returns a codec until the test ends.
+func newCodec(t testing.TB, vocab int, d Dictionary) *Codec {
 	t.Helper()
-	codec, err := NewCodec(768, goldenDict(t))
+	codec, err := NewCodec(vocab, d)
 	require.NoError(t, err)
 	t.Cleanup(codec.Close)
 	return codec
+}
+
+// trainedCodec returns a codec for the golden dictionary.
+func trainedCodec(t *testing.T) *Codec { return newCodec(t, 768, goldenDict(t)) }
+
+func encode(t testing.TB, codec *Codec, base, ids []int32) Delta {
+	t.Helper()
+	d, err := codec.Encode(base, ids)
+	require.NoError(t, err)
+	return d
+}
+
+func decode(t testing.TB, codec *Codec, base []int32, d Delta) []int32 {
+	t.Helper()
+	ids, err := codec.Decode(base, d)
+	require.NoError(t, err)
+	return ids
 }
 
 // TestCodecCap: bytes that decompress to more than the stated number of ids do not use more memory than these, with and
@@ -216,8 +220,7 @@ func TestCodecCounts(t *testing.T) {
 		256: {0: true, 255: true}, 255: {254: true, 255: false}, 768: {767: true, 768: false, 65535: false},
 		MaxVocab: {MaxVocab - 1: true}, 1<<23 - 1: {1<<23 - 2: true, 1<<23 - 1: false}, 1: {0: true, 1: false},
 	} {
-		codec, err := NewCodec(vocab, Dictionary{})
-		require.NoError(t, err)
+		codec := newCodec(t, vocab, Dictionary{})
 		for id, good := range ids {
 			have, err := codec.Decode(nil,
 				Delta{Count: 1, Coding: Zstd, Bytes: raw(spread(nil, []int32{id}, idBytes(vocab))...)})
@@ -284,17 +287,12 @@ func TestPacking(t *testing.T) {
 func TestCodingFrom(t *testing.T) {
 	choose := func(c *Codec, ids []int32) Coding {
 		t.Helper()
-		d, err := c.Encode(nil, ids)
-		require.NoError(t, err)
-		return d.Coding
+		return encode(t, c, nil, ids).Coding
 	}
-	plain, err := NewCodec(256, Dictionary{})
-	require.NoError(t, err)
+	plain := newCodec(t, 256, Dictionary{})
 	assert.Equal(t, Packed, choose(plain, same(63, 0)))
 	assert.Equal(t, Zstd, choose(plain, same(64, 0)))
-	trained, err := NewCodec(256, goldenDict(t))
-	require.NoError(t, err)
-	defer trained.Close()
+	trained := newCodec(t, 256, goldenDict(t))
 	assert.Equal(t, Packed, choose(trained, same(15, 0)))
 	assert.Equal(t, Trained, choose(trained, same(16, 0)))
 	phrase := bytesOf(string(spread(nil, goldenPaths()[9], 2)))
@@ -328,8 +326,7 @@ func TestShortestCoding(t *testing.T) {
 			slices.Concat(base[:200], news), slices.Concat(phrase, news), slices.Concat(news, news),
 		} {
 			for _, base := range [][]int32{nil, base, news} {
-				d, err := codec.Encode(base, ids)
-				require.NoError(t, err)
+				d := encode(t, codec, base, ids)
 				taken[d.Coding]++
 				for _, coding := range []Coding{Zstd, Trained} {
 					b, err := codec.squeeze(coding, base, ids)
@@ -347,22 +344,19 @@ func TestShortestCoding(t *testing.T) {
 // TestCodecHistory: on both sides a base is used from its end up to the max history; older tokens are neither encoded
 // nor decoded.
 func TestCodecHistory(t *testing.T) {
-	codec, err := NewCodec(768, Dictionary{})
-	require.NoError(t, err)
+	codec := newCodec(t, 768, Dictionary{})
 	phrase := words(60, 768, 5)
 	for _, fill := range []int{0, 1, 1000, window - 61, window - 60, window - 59, window, 2 * window} {
 		base := slices.Concat(phrase, words(fill, 768, 12))
-		d, err := codec.Encode(base, phrase)
-		require.NoError(t, err)
+		d := encode(t, codec, base, phrase)
 		assert.Equal(t, fill+60 <= window+1, len(d.Bytes) < 20, "%d tokens in between: %d bytes", fill, len(d.Bytes))
 		assert.Equal(t, 2*min(fill+60, window), len(codec.history(base)))
 		assert.True(t, bytes.HasSuffix(spread(nil, base, 2), codec.history(base)))
 	}
 	base := slices.Concat(phrase, words(window-60, 768, 12))
-	d, err := codec.Encode(base, phrase)
-	require.NoError(t, err)
+	d := encode(t, codec, base, phrase)
 	longer := append(slices.Clone(base), 1)
-	_, err = codec.Decode(longer[1:], d)
+	_, err := codec.Decode(longer[1:], d)
 	require.NoError(t, err, "it exists, but with other tokens")
 	_, err = codec.Decode(base[1:], d)
 	require.Error(t, err, "one token too few")
@@ -407,8 +401,7 @@ func FuzzCodec(f *testing.F) {
 	require.NoError(f, err)
 	var codecs []*Codec
 	for _, d := range []Dictionary{{}, dict} {
-		codec, err := NewCodec(worldVocab, d)
-		require.NoError(f, err)
+		codec := newCodec(f, worldVocab, d)
 		codecs = append(codecs, codec)
 	}
 	plain, trained := codecs[0], codecs[1]
@@ -422,8 +415,7 @@ func FuzzCodec(f *testing.F) {
 		{plain, slices.Repeat([]int32{9}, 50), slices.Repeat([]int32{9}, 100), Zstd},
 		{trained, nil, prompts[35], Trained},
 	} {
-		d, err := c.codec.Encode(c.base, c.ids)
-		require.NoError(f, err)
+		d := encode(f, c.codec, c.base, c.ids)
 		require.Equal(f, c.want, d.Coding)
 		f.Add(d.Bytes, len(c.base), uint8(d.Coding), uint16(d.Count))
 	}
@@ -435,10 +427,8 @@ func FuzzCodec(f *testing.F) {
 				continue
 			}
 			require.Len(t, ids, int(count))
-			d, err := codec.Encode(path, ids)
-			require.NoError(t, err)
-			back, err := codec.Decode(path, d)
-			require.NoError(t, err)
+			d := encode(t, codec, path, ids)
+			back := decode(t, codec, path, d)
 			require.Equal(t, ids, back)
 		}
 	})
@@ -447,19 +437,16 @@ func FuzzCodec(f *testing.F) {
 func FuzzDifference(f *testing.F) {
 	f.Add([]byte("abc"), []byte("abd"))
 	f.Add([]byte(""), []byte(strings.Repeat("x", 300)))
-	codec, err := NewCodec(256, Dictionary{})
-	require.NoError(f, err)
+	codec := newCodec(f, 256, Dictionary{})
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		k := NewKnown(1 << 20)
 		k.Add(bytesOf(string(a)))
 		path := bytesOf(string(b))
 		n, h := k.Longest(path)
-		d, err := codec.Encode(path[:n], path[n:])
-		require.NoError(t, err)
+		d := encode(t, codec, path[:n], path[n:])
 		base, ok := k.Find(n, h)
 		require.True(t, ok)
-		rest, err := codec.Decode(base, d)
-		require.NoError(t, err)
+		rest := decode(t, codec, base, d)
 		require.True(t, slices.Equal(path, append(base, rest...)))
 	})
 }
@@ -473,9 +460,7 @@ func TestCodingSizes(t *testing.T) {
 	const held = 100 // from here on they are measured
 	dict, err := TrainDictionary(7, worldVocab, interleave(prompts[:held], answers[:held]))
 	require.NoError(t, err)
-	codec, err := NewCodec(worldVocab, dict)
-	require.NoError(t, err)
-	defer codec.Close()
+	codec := newCodec(t, worldVocab, dict)
 	t.Logf("%-34s %8s %8s %8s %8s %8s %8s", "mean bytes of", "tokens", "packed", "zstd", "base", "trained", "chosen")
 	type sizes struct{ tokens, packed, zstd, base, trained, chosen float64 }
 	measure := func(name string, cut func(prompt, answer []int32, i int) (base, delta []int32)) (s sizes) {
@@ -487,8 +472,7 @@ func TestCodingSizes(t *testing.T) {
 		}
 		for i := held; i < held+n; i++ {
 			base, delta := cut(prompts[i], answers[i], i)
-			d, err := codec.Encode(base, delta)
-			require.NoError(t, err)
+			d := encode(t, codec, base, delta)
 			s.tokens += float64(len(delta)) / n
 			s.packed += float64(packedSize(len(delta), idBits(worldVocab))) / n
 			s.zstd += float64(len(zstd.EncodeTo(nil, spread(nil, delta, idBytes(worldVocab))))) / n
@@ -533,12 +517,10 @@ func TestAgainstJSON(t *testing.T) {
 		"temperature": 0, "logprobs": 4})
 	require.NoError(t, err)
 	path := b.encode(text)
-	codec, err := NewCodec(worldVocab, Dictionary{})
-	require.NoError(t, err)
+	codec := newCodec(t, worldVocab, Dictionary{})
 	for _, n := range []int{5, 10, 15} {
 		base := path[:len(path)-n]
-		d, err := codec.Encode(base, path[len(base):])
-		require.NoError(t, err)
+		d := encode(t, codec, base, path[len(base):])
 		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d},
 			Question: terms.Question{K: 4, AuditFrom: 100,
 				Within: 800 * time.Millisecond}}

@@ -263,11 +263,8 @@ func TestGoldenDeltas(t *testing.T) {
 			if v.trained {
 				d = dict
 			}
-			codec, err := NewCodec(v.vocab, d)
-			require.NoError(t, err)
-			defer codec.Close()
-			now, err := codec.Encode(v.base, v.ids)
-			require.NoError(t, err)
+			codec := newCodec(t, v.vocab, d)
+			now := encode(t, codec, v.base, v.ids)
 			assert.Equal(t, v.coding, now.Coding)
 			line := fmt.Sprintf("%s %s %x", v.name, now.Coding, now.Bytes)
 			if *update {

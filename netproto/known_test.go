@@ -187,8 +187,7 @@ func FuzzKnown(f *testing.F) {
 // with the trees of both sides and every coding.
 func TestDifference(t *testing.T) {
 	r := source()
-	codec, err := NewCodec(3, Dictionary{})
-	require.NoError(t, err)
+	codec := newCodec(t, 3, Dictionary{})
 	for range 200 {
 		var drawn [][]int32
 		edge, cloud := NewKnown(200), NewKnown(150)
@@ -201,10 +200,8 @@ func TestDifference(t *testing.T) {
 				edge.Clear()
 				n, base = 0, nil
 			}
-			d, err := codec.Encode(p[:n], p[n:])
-			require.NoError(t, err)
-			rest, err := codec.Decode(base, d)
-			require.NoError(t, err)
+			d := encode(t, codec, p[:n], p[n:])
+			rest := decode(t, codec, base, d)
 			require.True(t, slices.Equal(p, append(base, rest...)))
 			cloud.Add(p)
 			edge.Add(p)
