@@ -18,33 +18,6 @@ import (
 //go:embed testdata/commands.metal
 var commandSource string
 
-// rig is a device with the pipelines of commandSource.
-type rig struct {
-	*Device
-	t       testing.TB
-	library metal.Library
-}
-
-func newRig(t testing.TB, o Options) *rig {
-	d := open(t, o)
-	l, err := d.NewLibrary(commandSource)
-	require.NoError(t, err)
-	return &rig{d, t, l}
-}
-
-func (r *rig) pipeline(name string, c ...metal.Constant) metal.Pipeline {
-	p, err := r.library.NewPipeline(name, c...)
-	require.NoError(r.t, err)
-	return p
-}
-
-func (r *rig) buffer(n int) metal.Buffer {
-	b, err := r.NewBuffer(n)
-	require.NoError(r.t, err)
-	r.t.Cleanup(b.Close)
-	return b
-}
-
 // words makes a buffer of numbers.
 func words(t testing.TB, d *Device, v ...uint32) metal.Buffer {
 	t.Helper()
@@ -61,7 +34,7 @@ func size(x, y, z int) metal.Size { return metal.Size{X: x, Y: y, Z: z} }
 
 // TestMistakes: Wait returns each mistake in encoding; the first one is kept.
 func TestMistakes(t *testing.T) {
-	r, other := newRig(t, Options{}), newRig(t, Options{})
+	r, other := newRig(t, commandSource, Options{}), newRig(t, commandSource, Options{})
 	x, closed := r.buffer(4096), r.buffer(4096)
 	closed.Close()
 	gone := r.pipeline("add")
@@ -139,11 +112,9 @@ func TestMistakes(t *testing.T) {
 			set(c, 99, x, 0)
 		}},
 	} {
-		b, err := r.NewCommands()
-		require.NoError(t, err)
+		b := r.commands()
 		c.encode(b)
-		b.Commit()
-		_, err = b.Wait()
+		err := finish(b)
 		if c.want == "" {
 			assert.NoError(t, err)
 		} else {
@@ -154,25 +125,20 @@ func TestMistakes(t *testing.T) {
 
 // TestStates: a command buffer accepts nothing after its commit, and waiting needs a commit.
 func TestStates(t *testing.T) {
-	r := newRig(t, Options{})
-	c, err := r.NewCommands()
-	require.NoError(t, err)
-	_, err = c.Wait()
+	r := newRig(t, commandSource, Options{})
+	c := r.commands()
+	_, err := c.Wait()
 	assert.ErrorIs(t, err, errUnwaited)
 	c.Commit()
 	c.SetPipeline(r.pipeline("add"))
 	_, err = c.Wait()
 	assert.ErrorIs(t, err, errCommitted)
 
-	c, err = r.NewCommands()
-	require.NoError(t, err)
+	c = r.commands()
 	c.Commit()
-	c.Commit()
-	_, err = c.Wait()
-	assert.ErrorIs(t, err, errCommitted)
+	assert.ErrorIs(t, finish(c), errCommitted)
 
-	c, err = r.NewCommands()
-	require.NoError(t, err)
+	c = r.commands()
 	c.Commit()
 	c.Discard() // in vain
 	for range 2 {
@@ -180,24 +146,20 @@ func TestStates(t *testing.T) {
 		assert.NoError(t, err)
 	}
 
-	c, err = r.NewCommands()
-	require.NoError(t, err)
+	c = r.commands()
 	c.Discard()
-	c.Commit()
-	_, err = c.Wait()
-	assert.ErrorIs(t, err, errDiscarded)
+	assert.ErrorIs(t, finish(c), errDiscarded)
 }
 
 // TestInFlight: command buffers run in the order of their commits while others are encoded, and each reports its times.
 func TestInFlight(t *testing.T) {
 	for _, o := range []Options{{}, {Threads: 3, Seed: 4}, {Variant: Check, Seed: 1}} {
-		r := newRig(t, o)
+		r := newRig(t, commandSource, o)
 		x := r.buffer(4 * 1000)
 		var all []metal.Commands
 		want := uint32(0)
 		for i := range uint32(50) {
-			c, err := r.NewCommands()
-			require.NoError(t, err)
+			c := r.commands()
 			for _, k := range []struct {
 				name string
 				n    uint32
@@ -227,7 +189,7 @@ func TestInFlight(t *testing.T) {
 
 // TestManyGoroutines: goroutines may use a device concurrently, each with its own command buffers.
 func TestManyGoroutines(t *testing.T) {
-	r := newRig(t, Options{Threads: 2})
+	r := newRig(t, commandSource, Options{Threads: 2})
 	var all, collector sync.WaitGroup
 	stop := make(chan struct{})
 	collector.Go(func() { // which interrupts threads in kernels
@@ -252,13 +214,8 @@ func TestManyGoroutines(t *testing.T) {
 				if !assert.NoError(t, err) {
 					return
 				}
-				c.SetPipeline(p)
-				set(c, 0, x, 0)
-				c.SetBuffers(1, []metal.Binding{{Buffer: n}})
-				c.Dispatch(size(4, 1, 1), size(64, 1, 1))
-				c.Commit()
-				_, err = c.Wait()
-				assert.NoError(t, err)
+				encode(c, p, size(4, 1, 1), size(64, 1, 1), x, n)
+				assert.NoError(t, finish(c))
 				p.Close()
 			}
 			assert.Equal(t, uint32(20*g), binary.NativeEndian.Uint32(x.Bytes()[4*255:]))
@@ -272,7 +229,7 @@ func TestManyGoroutines(t *testing.T) {
 // TestShapes: grids and threadgroups have three dimensions, and threadgroups of any size run.
 func TestShapes(t *testing.T) {
 	for _, o := range []Options{{Threads: 2}, {Variant: Check, Seed: 3}} {
-		r := newRig(t, o)
+		r := newRig(t, commandSource, o)
 		for _, s := range [][2]metal.Size{
 			{size(1, 1, 1), size(1, 1, 1)}, {size(2, 3, 4), size(5, 3, 2)}, {size(1, 7, 1), size(33, 1, 1)},
 			{size(3, 1, 2), size(8, 8, 16)}, {size(100, 1, 1), size(31, 2, 1)},
@@ -280,14 +237,9 @@ func TestShapes(t *testing.T) {
 			groups, threads := s[0], s[1]
 			n := size(groups.X*threads.X, groups.Y*threads.Y, groups.Z*threads.Z)
 			x := r.buffer(4 * n.X * n.Y * n.Z)
-			c, err := r.NewCommands()
-			require.NoError(t, err)
-			c.SetPipeline(r.pipeline("cube"))
-			set(c, 0, x, 0)
-			c.Dispatch(groups, threads)
-			c.Commit()
-			_, err = c.Wait()
-			require.NoError(t, err)
+			c := r.commands()
+			encode(c, r.pipeline("cube"), groups, threads, x)
+			require.NoError(t, finish(c))
 			for i := range n.X * n.Y * n.Z {
 				want := i%n.X + 10*(i/n.X%n.Y) + 100*(i/n.X/n.Y)
 				got := binary.NativeEndian.Uint32(x.Bytes()[4*i:])
@@ -299,7 +251,7 @@ func TestShapes(t *testing.T) {
 
 // TestPipelines: pipelines report their limits, and are refused if a kernel cannot run.
 func TestPipelines(t *testing.T) {
-	r := newRig(t, Options{})
+	r := newRig(t, commandSource, Options{})
 	p := r.pipeline("few")
 	assert.Equal(t, []any{"few", 64, 32, 0}, []any{p.Name(), p.Threads(), p.SIMDWidth(), p.ThreadgroupMemory()})
 	p = r.pipeline("dynamic")
@@ -328,7 +280,7 @@ func TestPipelines(t *testing.T) {
 // TestConstantsStayApart: two pipelines of one kernel have their own constants, also if their dispatches alternate, and
 // on two devices.
 func TestConstantsStayApart(t *testing.T) {
-	one, two := newRig(t, Options{}), newRig(t, Options{})
+	one, two := newRig(t, commandSource, Options{}), newRig(t, commandSource, Options{})
 	var all sync.WaitGroup
 	for _, r := range []*rig{one, two} {
 		x, y := r.buffer(128), r.buffer(128)
@@ -343,14 +295,9 @@ func TestConstantsStayApart(t *testing.T) {
 				if !assert.NoError(t, err) {
 					return
 				}
-				c.SetPipeline(yes)
-				set(c, 0, x, 0)
-				c.Dispatch(size(1, 1, 1), size(32, 1, 1))
-				c.SetPipeline(no)
-				set(c, 0, y, 0)
-				c.Dispatch(size(1, 1, 1), size(32, 1, 1))
-				c.Commit()
-				if _, err := c.Wait(); !assert.NoError(t, err) {
+				encode(c, yes, size(1, 1, 1), size(32, 1, 1), x)
+				encode(c, no, size(1, 1, 1), size(32, 1, 1), y)
+				if !assert.NoError(t, finish(c)) {
 					return
 				}
 				want := [2]byte{1, 2}
@@ -377,23 +324,19 @@ func TestClose(t *testing.T) {
 	x, err := d.NewBuffer(4096)
 	require.NoError(t, err)
 	p := r.pipeline("few")
-	c, err := d.NewCommands()
-	require.NoError(t, err)
+	c := r.commands()
 	c.SetPipeline(p)
 	set(c, 0, x, 0)
 	x.Close()
 	x.Close()
 	c.Dispatch(size(16, 1, 1), size(64, 1, 1))
 	c.Commit()
-	late, err := d.NewCommands()
-	require.NoError(t, err)
+	late := r.commands()
 	require.NoError(t, d.Close())
 	_, err = c.Wait()
 	assert.NoError(t, err)
 	late.SetPipeline(p)
-	late.Commit()
-	_, err = late.Wait()
-	assert.ErrorIs(t, err, metal.ErrClosed)
+	assert.ErrorIs(t, finish(late), metal.ErrClosed)
 	for what, err := range map[string]error{
 		"Close":       d.Close(),
 		"NewBuffer":   second(d.NewBuffer(64)),
@@ -429,9 +372,7 @@ func TestBuffers(t *testing.T) {
 		assert.Nil(t, b.Bytes())
 	}
 	for _, end := range []func(c metal.Commands){metal.Commands.Discard, func(c metal.Commands) {
-		c.Commit()
-		_, err := c.Wait()
-		require.NoError(t, err)
+		require.NoError(t, finish(c))
 	}} {
 		held, err := d.NewBuffer(64)
 		require.NoError(t, err)

@@ -15,31 +15,14 @@ var countSource string
 
 // TestCounts: the counts of kernels with known accesses are exact: by binding, by buffer, and lines of 128 bytes.
 func TestCounts(t *testing.T) {
-	d := open(t, Options{Variant: Check})
-	l, err := d.NewLibrary(countSource)
-	require.NoError(t, err)
+	d := newRig(t, countSource, Options{Variant: Check})
 	dispatch := func(name string, groups, threads int, buffers ...metal.Buffer) {
 		t.Helper()
-		p, err := l.NewPipeline(name)
-		require.NoError(t, err)
-		c, err := d.NewCommands()
-		require.NoError(t, err)
-		c.SetPipeline(p)
-		for i, b := range buffers {
-			set(c, i, b, 0)
-		}
-		c.Dispatch(size(groups, 1, 1), size(threads, 1, 1))
-		c.Commit()
-		_, err = c.Wait()
-		require.NoError(t, err)
+		c := d.commands()
+		encode(c, d.pipeline(name), size(groups, 1, 1), size(threads, 1, 1), buffers...)
+		require.NoError(t, finish(c))
 	}
-	buffer := func(n int) metal.Buffer {
-		b, err := d.NewBuffer(n)
-		require.NoError(t, err)
-		t.Cleanup(b.Close)
-		return b
-	}
-	w, x, y := buffer(8*256), buffer(8192), buffer(2048)
+	w, x, y := d.buffer(8*256), d.buffer(8192), d.buffer(2048)
 
 	// 2 threadgroups of 2 simdgroups: each loads 32 times 16 bytes, which lie in 4 lines
 	dispatch("copy4", 2, 64, x, y)
@@ -101,24 +84,14 @@ func TestCounts(t *testing.T) {
 // TestCountsByOffset: a buffer bound at several offsets counts for each of them, and an access before the first one is
 // a fault.
 func TestCountsByOffset(t *testing.T) {
-	d := open(t, Options{Variant: Check})
-	l, err := d.NewLibrary(countSource)
-	require.NoError(t, err)
-	p, err := l.NewPipeline("rows")
-	require.NoError(t, err)
-	all, err := d.NewBuffer(16384)
-	require.NoError(t, err)
-	defer all.Close()
-	c, err := d.NewCommands()
-	require.NoError(t, err)
-	c.SetPipeline(p)
+	d := newRig(t, countSource, Options{Variant: Check})
+	all, c := d.buffer(16384), d.commands()
+	c.SetPipeline(d.pipeline("rows"))
 	set(c, 0, all, 1024)
 	set(c, 1, all, 8192)
 	set(c, 2, all, 4096)
 	c.Dispatch(size(8, 1, 1), size(32, 1, 1))
-	c.Commit()
-	_, err = c.Wait()
-	require.NoError(t, err)
+	require.NoError(t, finish(c))
 	n := d.Counts()
 	assert.Equal(t, int64(2048), n.Bindings[Binding{"rows", 0}].Read)
 	assert.Equal(t, int64(8192), n.Bindings[Binding{"rows", 1}].Read)

@@ -30,33 +30,14 @@ func lineOf(t testing.TB, name string) int {
 }
 
 // program is testdata/faults.metal on a device.
-type program struct {
-	*Device
-	t       testing.TB
-	library metal.Library
-}
+type program struct{ *rig }
 
-func newProgram(t testing.TB, o Options) *program {
-	d := open(t, o)
-	l, err := d.NewLibrary("#line 1 \"faults.metal\"\n" + faultSource)
-	require.NoError(t, err)
-	return &program{d, t, l}
-}
-
-func (p *program) pipeline(name string) metal.Pipeline {
-	k, err := p.library.NewPipeline(name)
-	require.NoError(p.t, err)
-	return k
-}
-
-func (p *program) commands() metal.Commands {
-	c, err := p.NewCommands()
-	require.NoError(p.t, err)
-	return c
+func newProgram(t testing.TB, o Options) program {
+	return program{newRig(t, "#line 1 \"faults.metal\"\n"+faultSource, o)}
 }
 
 // encode adds a dispatch of a kernel from x to y.
-func (p *program) encode(c metal.Commands, name string, groups int, x, y metal.Buffer) {
+func (p program) encode(c metal.Commands, name string, groups int, x, y metal.Buffer) {
 	c.SetPipeline(p.pipeline(name))
 	set(c, 0, x, 0)
 	set(c, 1, y, 0)
@@ -65,27 +46,21 @@ func (p *program) encode(c metal.Commands, name string, groups int, x, y metal.B
 }
 
 // zeros makes a buffer of 64 numbers.
-func (p *program) zeros() metal.Buffer { return floats(p.t, p.Device, make([]float32, 64)...) }
-
-func (p *program) wait(c metal.Commands) error {
-	c.Commit()
-	_, err := c.Wait()
-	return err
-}
+func (p program) zeros() metal.Buffer { return floats(p.t, p.Device, make([]float32, 64)...) }
 
 // run runs one kernel on fresh buffers.
-func (p *program) run(name string, groups int) error {
+func (p program) run(name string, groups int) error {
 	c := p.commands()
 	x := make([]float32, 64)
 	for i := range x {
 		x[i] = float32(i)
 	}
 	p.encode(c, name, groups, floats(p.t, p.Device, x...), p.zeros())
-	return p.wait(c)
+	return finish(c)
 }
 
 // fault checks that err contains a fault of a kind at a marked line.
-func (p *program) fault(err error, kind FaultKind, mark string) *Fault {
+func (p program) fault(err error, kind FaultKind, mark string) *Fault {
 	p.t.Helper()
 	f, ok := errors.AsType[*Fault](err)
 	if !assert.True(p.t, ok, "%s: want a fault, have %v", mark, err) {
@@ -100,7 +75,7 @@ func (p *program) fault(err error, kind FaultKind, mark string) *Fault {
 // TestFaults: each planted bug is reported at its line by the variants that promise it, with any schedule, and its twin
 // without the bug is not.
 func TestFaults(t *testing.T) {
-	programs := map[Variant][]*program{}
+	programs := map[Variant][]program{}
 	for _, v := range []Variant{Check, Fast} {
 		for seed := range uint64(4) {
 			programs[v] = append(programs[v], newProgram(t, Options{Variant: v, Seed: seed}))
@@ -175,7 +150,7 @@ func TestFaults(t *testing.T) {
 }
 
 // anyFault checks that err contains a fault about unordered memory.
-func (p *program) anyFault(err error) *Fault {
+func (p program) anyFault(err error) *Fault {
 	f, ok := errors.AsType[*Fault](err)
 	if assert.True(p.t, ok, "want a fault, have %v", err) {
 		assert.Contains(p.t, []FaultKind{Race, Uninitialised}, f.Kind)
@@ -222,7 +197,7 @@ func TestMissingBarrier(t *testing.T) {
 				b.Barrier()
 			}
 			p.encode(b, "shifted", 1, c.from, c.to)
-			err := p.wait(b)
+			err := finish(b)
 			if c.kind == 0 {
 				assert.NoError(t, err)
 				continue
@@ -256,7 +231,7 @@ func TestPoisonBuffers(t *testing.T) {
 	copyTo := func(from, to metal.Buffer) error {
 		c := p.commands()
 		p.encode(c, "copy", 1, from, to)
-		return p.wait(c)
+		return finish(c)
 	}
 	x, y, z := buffer(), buffer(), buffer()
 	fast, err := open(t, Options{PoisonBuffers: true}).NewBuffer(252)
@@ -300,7 +275,7 @@ func TestClockRunsOut(t *testing.T) {
 			c.Barrier()
 		}
 		p.encode(c, "copy", 1, y, x)
-		return p.wait(c)
+		return finish(c)
 	}
 	require.NoError(t, copyTwice(true))
 	p.workers[0].c().clock = 1<<31 - 2

@@ -155,11 +155,9 @@ func TestFeatures(t *testing.T) {
 	for _, o := range []Options{{}, {Threads: 4, Seed: 1}, {Threads: 1, Seed: 2}, {Threads: 2, Seed: 3},
 		{Variant: Check}, {Variant: Check, Seed: 5}} {
 		t.Run(fmt.Sprintf("%s,seed=%d,threads=%d", o.Variant, o.Seed, o.Threads), func(t *testing.T) {
-			d := open(t, o)
-			l, err := d.NewLibrary(featureSource)
-			require.NoError(t, err)
+			r := newRig(t, featureSource, o)
 			for i, f := range features() {
-				got := f.check(t, d, l)
+				got := f.check(t, r)
 				key := fmt.Sprint(o.Variant, i)
 				if first[key] == nil {
 					first[key] = got
@@ -171,27 +169,20 @@ func TestFeatures(t *testing.T) {
 }
 
 // check runs the kernel, compares the result, and returns it.
-func (f feature) check(t *testing.T, d *Device, l metal.Library) []byte {
+func (f feature) check(t *testing.T, r *rig) []byte {
 	t.Helper()
-	p, err := l.NewPipeline(f.name, f.constants...)
-	require.NoError(t, err, f.name)
+	p := r.pipeline(f.name, f.constants...)
 	x := make([]float32, 192)
 	for i := range x {
 		x[i] = float32(i)/4 - 20
 	}
-	in, out := floats(t, d, x...), floats(t, d, make([]float32, 192)...)
-	c, err := d.NewCommands()
-	require.NoError(t, err)
-	c.SetPipeline(p)
-	set(c, 0, out, 0)
-	set(c, 1, in, 0)
+	in, out := floats(t, r.Device, x...), floats(t, r.Device, make([]float32, 192)...)
+	c := r.commands()
 	if f.bind != nil {
-		f.bind(t, d, c)
+		f.bind(t, r.Device, c)
 	}
-	c.Dispatch(metal.Size{X: 3, Y: 1, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
-	c.Commit()
-	_, err = c.Wait()
-	require.NoError(t, err, f.name)
+	encode(c, p, size(3, 1, 1), size(64, 1, 1), out, in)
+	require.NoError(t, finish(c), f.name)
 	for i, got := range values(out) {
 		want := f.want(i, x)
 		if !assert.InDelta(t, want, got, 1e-5*math.Max(1, math.Abs(want)), "%s: thread %d", f.name, i) {
@@ -204,22 +195,12 @@ func (f feature) check(t *testing.T, d *Device, l metal.Library) []byte {
 // TestAtomics: atomic operations of all threads add up.
 func TestAtomics(t *testing.T) {
 	for _, o := range []Options{{Threads: 4}, {Variant: Check, Seed: 1}} {
-		d := open(t, o)
-		l, err := d.NewLibrary(featureSource)
-		require.NoError(t, err)
-		p, err := l.NewPipeline("atomics")
-		require.NoError(t, err)
-		c, err := d.NewCommands()
-		require.NoError(t, err)
-		c.SetPipeline(p)
-		out, in := floats(t, d, make([]float32, 6400)...), floats(t, d, make([]float32, 6400)...)
-		n, m, f := floats(t, d, 0, 0), floats(t, d, 0), floats(t, d, 0)
-		for i, b := range []metal.Buffer{out, in, n, m, f} {
-			set(c, i, b, 0)
-		}
-		c.Dispatch(metal.Size{X: 10, Y: 10, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
-		c.Commit()
-		_, err = c.Wait()
+		d := newRig(t, featureSource, o)
+		floats := func(n int) metal.Buffer { return floats(t, d.Device, make([]float32, n)...) }
+		out, in, n, m, f := floats(6400), floats(6400), floats(2), floats(1), floats(1)
+		c := d.commands()
+		encode(c, d.pipeline("atomics"), size(10, 10, 1), size(64, 1, 1), out, in, n, m, f)
+		err := finish(c)
 		if o.Variant == Check {
 			require.ErrorContains(t, err, "race", "threadgroups of one row write the same place")
 			continue

@@ -59,31 +59,19 @@ func talk(group, threads, n int) []uint32 {
 func TestSchedules(t *testing.T) {
 	for seed := range uint64(8) {
 		o := Options{Variant: []Variant{Fast, Check}[seed%2], Seed: seed, Threads: int(seed%4) + 1}
-		d := open(t, o)
-		l, err := d.NewLibrary(scheduleSource)
-		require.NoError(t, err)
-		p, err := l.NewPipeline("talk")
-		require.NoError(t, err)
+		d := newRig(t, scheduleSource, o)
+		p := d.pipeline("talk")
 		for _, threads := range []int{1, 31, 32, 33, 64, 100, 1000, 1024} {
 			const groups, rounds = 5, 4
-			out, err := d.NewBuffer(4 * threads * groups)
-			require.NoError(t, err)
-			c, err := d.NewCommands()
-			require.NoError(t, err)
-			c.SetPipeline(p)
-			set(c, 0, out, 0)
-			set(c, 1, words(t, d, rounds), 0)
-			c.Dispatch(size(groups, 1, 1), size(threads, 1, 1))
-			c.Commit()
-			_, err = c.Wait()
-			require.NoError(t, err)
+			out, c := d.buffer(4*threads*groups), d.commands()
+			encode(c, p, size(groups, 1, 1), size(threads, 1, 1), out, words(t, d.Device, rounds))
+			require.NoError(t, finish(c))
 			for g := range groups {
 				for i, want := range talk(g, threads, rounds) {
 					got := binary.NativeEndian.Uint32(out.Bytes()[4*(g*threads+i):])
 					require.Equal(t, want, got, "%+v: %d threads, threadgroup %d", o, threads, g)
 				}
 			}
-			out.Close()
 		}
 	}
 }
@@ -100,28 +88,16 @@ kernel void order(device uint *out [[buffer(0)]], device atomic_uint *n [[buffer
 func TestSeeds(t *testing.T) {
 	const threads, dispatches = 4 * 64, 8
 	order := func(seed uint64) (ofThreads, ofDispatches string) {
-		d := open(t, Options{Seed: seed, Threads: 1})
-		l, err := d.NewLibrary(orderSource)
-		require.NoError(t, err)
-		p, err := l.NewPipeline("order")
-		require.NoError(t, err)
-		out, err := d.NewBuffer(4 * (threads + dispatches))
-		require.NoError(t, err)
-		c, err := d.NewCommands()
-		require.NoError(t, err)
-		c.SetPipeline(p)
-		set(c, 0, out, 0)
-		set(c, 1, words(t, d, 0), 0)
-		set(c, 2, words(t, d, 0), 0)
-		c.Dispatch(size(4, 1, 1), size(threads/4, 1, 1))
+		d := newRig(t, orderSource, Options{Seed: seed, Threads: 1})
+		out, c := d.buffer(4*(threads+dispatches)), d.commands()
+		zero := words(t, d.Device, 0)
+		encode(c, d.pipeline("order"), size(4, 1, 1), size(threads/4, 1, 1), out, words(t, d.Device, 0), zero)
 		c.Barrier()
 		for i := range uint32(dispatches) {
-			set(c, 2, words(t, d, i), 0)
+			set(c, 2, words(t, d.Device, i), 0)
 			c.Dispatch(size(1, 1, 1), size(1, 1, 1))
 		}
-		c.Commit()
-		_, err = c.Wait()
-		require.NoError(t, err)
+		require.NoError(t, finish(c))
 		return string(out.Bytes()[:4*threads]), string(out.Bytes()[4*threads:])
 	}
 	one, first := order(1)

@@ -44,3 +44,56 @@ func values(b metal.Buffer) []float32 {
 	}
 	return x
 }
+
+// rig is a device with the pipelines of a library.
+type rig struct {
+	*Device
+	t       testing.TB
+	library metal.Library
+}
+
+func newRig(t testing.TB, source string, o Options) *rig {
+	t.Helper()
+	d := open(t, o)
+	l, err := d.NewLibrary(source)
+	require.NoError(t, err)
+	return &rig{d, t, l}
+}
+
+func (r *rig) pipeline(name string, c ...metal.Constant) metal.Pipeline {
+	r.t.Helper()
+	p, err := r.library.NewPipeline(name, c...)
+	require.NoError(r.t, err, name)
+	return p
+}
+
+func (r *rig) buffer(n int) metal.Buffer {
+	r.t.Helper()
+	b, err := r.NewBuffer(n)
+	require.NoError(r.t, err)
+	r.t.Cleanup(b.Close)
+	return b
+}
+
+func (r *rig) commands() metal.Commands {
+	r.t.Helper()
+	c, err := r.NewCommands()
+	require.NoError(r.t, err)
+	return c
+}
+
+// encode adds a dispatch of a kernel on buffers.
+func encode(c metal.Commands, p metal.Pipeline, groups, threads metal.Size, buffers ...metal.Buffer) {
+	c.SetPipeline(p)
+	for i, b := range buffers {
+		set(c, i, b, 0)
+	}
+	c.Dispatch(groups, threads)
+}
+
+// finish runs the commands, and returns their error.
+func finish(c metal.Commands) error {
+	c.Commit()
+	_, err := c.Wait()
+	return err
+}

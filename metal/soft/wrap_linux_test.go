@@ -21,10 +21,10 @@ func TestWrappedIsReadOnly(t *testing.T) {
 	x := floats(t, p.Device, make([]float32, 64)...)
 	c := p.commands()
 	p.encode(c, "copy", 1, w, x)
-	assert.NoError(t, p.wait(c))
+	assert.NoError(t, finish(c))
 	c = p.commands()
 	p.encode(c, "copy", 1, x, w)
-	f := p.fault(p.wait(c), ReadOnly, "copy")
+	f := p.fault(finish(c), ReadOnly, "copy")
 	assert.Equal(t, 1, f.Buffer)
 	assert.Contains(t, f.Error(), ": write to read-only memory: ")
 }
