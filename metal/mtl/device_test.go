@@ -46,6 +46,13 @@ func newBench(t testing.TB, f *fake) *bench {
 	return b
 }
 
+// goBench returns a bench on kernels in Go, and its fake of Metal.
+func goBench(t testing.TB) (*fake, *bench) {
+	t.Helper()
+	f := newFake(t, &goGPU{})
+	return f, newBench(t, f)
+}
+
 func newBuffer(t testing.TB, d metal.Device, length int) metal.Buffer {
 	t.Helper()
 	b, err := d.NewBuffer(length)
@@ -74,6 +81,13 @@ func begin(t testing.TB, d metal.Device) metal.Commands {
 	return c
 }
 
+// finish runs the commands, and returns their error.
+func finish(c metal.Commands) error {
+	c.Commit()
+	_, err := c.Wait()
+	return err
+}
+
 // set encodes everything that scale needs.
 func (b *bench) set(c metal.Commands, bias float32) {
 	c.SetPipeline(b.pipeline)
@@ -94,8 +108,7 @@ func bytesOf(t testing.TB, d metal.Device, bytes []byte) metal.Buffer {
 }
 
 func TestDispatch(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	assert.Equal(t, "Fake of Go", b.Name())
 	limits := metal.Limits{PageSize: 16384, BufferLength: 1 << 30, Threads: 1024, ThreadgroupMemory: 32768}
 	assert.Equal(t, limits, b.Limits())
@@ -121,8 +134,7 @@ func TestDispatch(t *testing.T) {
 
 // TestPipeline: a pipeline reports the properties from Metal.
 func TestPipeline(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	p := b.pipeline
 	assert.Equal(t, "scale", p.Name())
 	assert.Equal(t, 512, p.Threads())
@@ -131,24 +143,20 @@ func TestPipeline(t *testing.T) {
 }
 
 func TestConstants(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	b.pipeline = newPipeline(t, b, "scale crash", "scale", metal.Constant{Index: 0, Value: true},
 		metal.Constant{Index: 1, Value: int32(-3)}, metal.Constant{Index: 65535, Value: uint32(5)},
 		metal.Constant{Index: 3, Value: float32(0.5)})
 	c := begin(t, b)
 	b.set(c, 0)
 	c.Dispatch(one(1), one(64))
-	c.Commit()
-	_, err := c.Wait()
-	require.NoError(t, err)
+	require.NoError(t, finish(c))
 	assert.Equal(t, float32(2*7.5), floats(b.out)[2])
 }
 
 // TestWrapBuffer: a kernel reads memory of the program.
 func TestWrapBuffer(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	memory := make([]byte, 3*fakePage)
 	start := fakePage - int(uintptr(unsafe.Pointer(&memory[0]))%fakePage)
 	pages := memory[start : start+fakePage]
@@ -162,9 +170,7 @@ func TestWrapBuffer(t *testing.T) {
 	b.set(c, 0)
 	set(c, 0, w, 4096)
 	c.Dispatch(one(1), one(32))
-	c.Commit()
-	_, err = c.Wait()
-	require.NoError(t, err)
+	require.NoError(t, finish(c))
 	assert.Equal(t, float32(7), floats(b.out)[1])
 
 	for _, bad := range [][]byte{
@@ -179,8 +185,7 @@ func TestWrapBuffer(t *testing.T) {
 
 // TestPipelinesAtOnce: goroutines may make pipelines of one library concurrently, and each has its own constants.
 func TestPipelinesAtOnce(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	l, err := b.NewLibrary("scale")
 	require.NoError(t, err)
 	defer l.Close()
@@ -199,9 +204,7 @@ func TestPipelinesAtOnce(t *testing.T) {
 		b.set(c, 1)
 		c.SetPipeline(p)
 		c.Dispatch(one(1), one(64))
-		c.Commit()
-		_, err := c.Wait()
-		require.NoError(t, err)
+		require.NoError(t, finish(c))
 		require.Equal(t, float32(3*i+1), floats(b.out)[3])
 		p.Close()
 	}
@@ -209,8 +212,7 @@ func TestPipelinesAtOnce(t *testing.T) {
 
 // TestRedundantCalls: redundant messages are not sent.
 func TestRedundantCalls(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	c := begin(t, b)
 	for range 3 {
 		b.set(c, 1)
@@ -223,9 +225,7 @@ func TestRedundantCalls(t *testing.T) {
 	set(c, 0, b.out, 0)
 	c.SetThreadgroupMemory(0, 4096-1024)
 	c.SetThreadgroupMemory(0, 32)
-	c.Commit()
-	_, err := c.Wait()
-	require.NoError(t, err)
+	require.NoError(t, finish(c))
 	assert.Equal(t, 1, f.counts["setComputePipelineState:"])
 	assert.Equal(t, 3+1, f.counts["setBuffer:offset:atIndex:"])
 	assert.Equal(t, 1, f.counts["setBufferOffset:atIndex:"])
@@ -237,8 +237,7 @@ func TestRedundantCalls(t *testing.T) {
 // TestThreadgroupMemory: threadgroup memory that was set for one kernel also counts for the next one, even if that does
 // not use it, until it is reduced: only when that is needed.
 func TestThreadgroupMemory(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	c := begin(t, b)
 	b.set(c, 1)
 	for _, n := range []int{16384, 28672, 16} {
@@ -258,15 +257,12 @@ func TestThreadgroupMemory(t *testing.T) {
 	c.SetThreadgroupMemory(1, 512) // until there is no room for it
 	c.Dispatch(one(1), one(64))
 	assert.Equal(t, sets+2+2, f.counts["setThreadgroupMemoryLength:atIndex:"])
-	c.Commit()
-	_, err := c.Wait()
-	require.NoError(t, err)
+	require.NoError(t, finish(c))
 }
 
 // TestSetBuffers: consecutive buffers are bound by one message, from the first to the last that differs from before.
 func TestSetBuffers(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	c := begin(t, b)
 	spare := newBuffer(t, b, 256)
 	all := func(offsets ...int) (bindings []metal.Binding) {
@@ -299,9 +295,7 @@ func TestSetBuffers(t *testing.T) {
 	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 128}})
 	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out}})
 	c.Dispatch(one(1), one(32))
-	c.Commit()
-	_, err := c.Wait()
-	require.NoError(t, err)
+	require.NoError(t, finish(c))
 	for i, v := range floats(b.out) {
 		assert.Equal(t, float32(i)+1, v)
 	}
@@ -309,8 +303,7 @@ func TestSetBuffers(t *testing.T) {
 
 // TestWaitElsewhere: another goroutine may wait for a command buffer than the one that filled it.
 func TestWaitElsewhere(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	c := begin(t, b)
 	b.set(c, 1)
 	c.Dispatch(one(1), one(64))
@@ -368,8 +361,7 @@ func TestLifetime(t *testing.T) {
 
 // TestNoLeaks: 500 command buffers, libraries, pipelines and buffers leave no objects, successful or not.
 func TestNoLeaks(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	first := begin(t, b)
 	b.set(first, 1) // makes a buffer
 	first.Discard()
@@ -391,9 +383,7 @@ func TestNoLeaks(t *testing.T) {
 			c.Discard()
 		case 1:
 			c.Dispatch(one(0), one(1))
-			c.Commit()
-			_, err = c.Wait()
-			require.Error(t, err)
+			require.Error(t, finish(c))
 		case 2:
 			f.failure = "the GPU hangs"
 			fallthrough
@@ -420,8 +410,7 @@ func TestNoLeaks(t *testing.T) {
 
 // TestInterleaved: two goroutines, and two command buffers of one goroutine, are independent.
 func TestInterleaved(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	b.set(begin(t, b), 1) // makes a buffer
 	done := make(chan error)
 	for range 2 {

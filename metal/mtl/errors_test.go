@@ -70,9 +70,7 @@ func TestLimits(t *testing.T) {
 		c := begin(t, flat)
 		flat.set(c, 1)
 		c.Dispatch(one(1), threads)
-		c.Commit()
-		_, err := c.Wait()
-		assert.ErrorContains(t, err, "threads: at most")
+		assert.ErrorContains(t, finish(c), "threads: at most")
 	}
 
 	f.limits = func(l *fakeLimits) { l.memory = 0 }
@@ -95,8 +93,7 @@ func TestLimits(t *testing.T) {
 // TestMisuse: uses that make Metal end the process, or give wrong results, are returned by Wait as errors, without
 // calling Metal.
 func TestMisuse(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	other := newBench(t, f)
 	closed, err := b.NewBuffer(16)
 	require.NoError(t, err)
@@ -166,9 +163,7 @@ func TestMisuse(t *testing.T) {
 		commands := begin(t, b)
 		c.do(commands)
 		commands.SetThreadgroupMemory(0, 1) // the first error is kept
-		commands.Commit()
-		_, err := commands.Wait()
-		assert.ErrorContains(t, err, c.want)
+		assert.ErrorContains(t, finish(commands), c.want)
 	}
 	assert.Equal(t, commits, f.counts["commit"])
 	assert.Zero(t, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
@@ -176,16 +171,13 @@ func TestMisuse(t *testing.T) {
 
 // TestOrder: calls in a wrong order are errors.
 func TestOrder(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	c := begin(t, b)
 	_, err := c.Wait()
 	assert.ErrorContains(t, err, "Wait before Commit")
 	c.Discard()
 	c.Discard()
-	c.Commit()
-	_, err = c.Wait()
-	assert.ErrorContains(t, err, "Wait before Commit", "the first error is kept")
+	assert.ErrorContains(t, finish(c), "Wait before Commit", "the first error is kept")
 
 	for want, do := range map[string]func(c metal.Commands){
 		"SetBuffers after":           func(c metal.Commands) { c.SetBuffers(0, []metal.Binding{{Buffer: b.x}}) },
@@ -206,17 +198,14 @@ func TestOrder(t *testing.T) {
 	}
 
 	c = begin(t, b)
-	c.Commit()
-	_, err = c.Wait()
-	require.NoError(t, err)
+	require.NoError(t, finish(c))
 	_, err = c.Wait()
 	assert.ErrorContains(t, err, "a second time")
 }
 
 // TestCommandBufferFails: a command buffer that fails on the GPU returns Metal's error, and the next one runs.
 func TestCommandBufferFails(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	crash := newPipeline(t, b, "crash", "crash")
 	for range 2 {
 		c := begin(t, b)
@@ -230,22 +219,17 @@ func TestCommandBufferFails(t *testing.T) {
 		c = begin(t, b)
 		b.set(c, 1)
 		c.Dispatch(one(1), one(1))
-		c.Commit()
-		_, err = c.Wait()
-		assert.NoError(t, err)
+		assert.NoError(t, finish(c))
 	}
 	c := begin(t, b)
 	c.SetPipeline(b.pipeline)
 	c.Dispatch(one(1), one(1))
-	c.Commit()
-	_, err := c.Wait()
-	assert.ErrorContains(t, err, "an argument of scale is not bound")
+	assert.ErrorContains(t, finish(c), "an argument of scale is not bound")
 }
 
 // TestOutOfMemory: a method that returns nil is an error, and earlier objects are released.
 func TestOutOfMemory(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	refuse := func(selector string, want string, do func() error) {
 		t.Helper()
 		f.refuses[selector] = true
@@ -276,8 +260,7 @@ func TestOutOfMemory(t *testing.T) {
 // TestCompileOptions: systems before macOS 15 have one switch for IEEE arithmetic, others have two. The fake accepts no
 // other settings.
 func TestCompileOptions(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	assert.Equal(t, 1, f.counts["setMathMode:"])
 	assert.Zero(t, f.counts["setFastMathEnabled:"])
 	f.without["setMathMode:"], f.without["setMathFloatingPointFunctions:"] = true, true
@@ -287,8 +270,7 @@ func TestCompileOptions(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	f, b := goBench(t)
 	l, err := b.NewLibrary("scale")
 	require.NoError(t, err)
 	l.Close()
@@ -392,8 +374,7 @@ func TestNoDevice(t *testing.T) {
 
 // TestPanics: bugs of the caller that would corrupt memory cause a panic.
 func TestPanics(t *testing.T) {
-	f := newFake(t, &goGPU{})
-	b := newBench(t, f)
+	_, b := goBench(t)
 	s := b.objc.begin()
 	defer s.end()
 	assert.PanicsWithValue(t, "metal/mtl: setBuffer:offset:atIndex: is sent with 2 words of arguments", func() {
