@@ -18,7 +18,7 @@ type CapacityTrace struct {
 }
 
 // readCapacity reads a trace with one integer of milliseconds per line, from 0 to a day, never decreasing. The path is
-// used in errors, which are of type [TraceError].
+// used in errors.
 func readCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 	t := &CapacityTrace{}
 	last := uint32(0)
@@ -35,7 +35,7 @@ func readCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 		return nil
 	})
 	if err == nil && last == 0 {
-		err = &TraceError{Path: path, Err: ErrEmpty}
+		err = fmt.Errorf("%s: %w", path, ErrEmpty)
 	}
 	if err != nil {
 		return nil, err

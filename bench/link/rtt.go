@@ -23,8 +23,7 @@ type rttRow struct {
 
 // ReadRTT reads a trace of comma-separated values: a line of column names, among them t_ms and rtt_ms, then one line
 // per message. t_ms, from 0 to a day, is ascending; an empty rtt_ms means that the message was lost, so the link drops
-// all packets until the next row. Other columns are ignored. The path is used in errors, which are of type
-// [TraceError].
+// all packets until the next row. Other columns are ignored. The path is used in errors.
 func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
 	t := &RTTTrace{}
 	columns := rttColumns{}
@@ -43,7 +42,7 @@ func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
 		return nil
 	})
 	if err == nil && len(t.rows) < 2 {
-		err = &TraceError{Path: path, Err: ErrEmpty}
+		err = fmt.Errorf("%s: %w", path, ErrEmpty)
 	}
 	if err != nil {
 		return nil, err

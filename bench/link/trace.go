@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Causes of a [TraceError], for errors.Is.
+// Causes of errors about traces, which name the file and the line.
 var (
 	ErrNumber  = errors.New("not a number of milliseconds in the range")
 	ErrOrder   = errors.New("time goes backwards")
@@ -31,24 +31,6 @@ const (
 	maxRTT   = time.Hour
 )
 
-// TraceError reports that a file is not a valid trace, and where.
-type TraceError struct {
-	Path string // file, or the reader's name
-	Line int    // from 1; 0 if the error concerns no line
-	Err  error  // one of the causes above, or the reader's error
-}
-
-// Error returns file, line and cause.
-func (e *TraceError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %v", e.Path, e.Err)
-	}
-	return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *TraceError) Unwrap() error { return e.Err }
-
 // AddTrace reads a recorded trace into the options. The name of the file determines its kind: NAME.rtt.csv becomes RTT,
 // NAME.up and NAME.down become the Capacity of their direction, and a NAME with none of these endings means NAME.up and
 // NAME.down, of which one may be absent. It replaces a trace of the same kind.
@@ -64,7 +46,7 @@ func (o *Options) AddTrace(path string) error {
 	up := load(path+".up", readCapacity, &o.Up.Capacity)
 	down := load(path+".down", readCapacity, &o.Down.Capacity)
 	if errors.Is(up, fs.ErrNotExist) && errors.Is(down, fs.ErrNotExist) {
-		return &TraceError{Path: path, Err: ErrTraceName}
+		return fmt.Errorf("%s: %w", path, ErrTraceName)
 	}
 	for _, err := range []error{up, down} {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,14 +75,15 @@ func lines(r io.Reader, path string, row func(line int, text string) error) erro
 	for s.Scan() {
 		n++
 		if err := row(n, s.Text()); err != nil {
-			return &TraceError{path, n, err}
+			return fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 	}
-	switch err := s.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return &TraceError{path, n + 1, ErrTooLong}
-	case err != nil:
-		return &TraceError{path, n + 1, err}
+	err := s.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = ErrTooLong
 	}
-	return nil
+	if err != nil {
+		err = fmt.Errorf("%s:%d: %w", path, n+1, err)
+	}
+	return err
 }

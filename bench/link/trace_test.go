@@ -70,10 +70,7 @@ func badRTTs() []badTrace {
 // TestBadTraces: the error of an invalid trace has the file, the line and the cause.
 func TestBadTraces(t *testing.T) {
 	check := func(c badTrace, err error) {
-		var te *TraceError
-		require.ErrorAs(t, err, &te, "%.60q", c.text)
 		assert.ErrorIs(t, err, c.err, "%.60q", c.text)
-		assert.Equal(t, c.line, te.Line, "%.60q", c.text)
 		want := "some.trace: "
 		if c.line > 0 {
 			want = fmt.Sprintf("some.trace:%d: ", c.line)
@@ -94,8 +91,8 @@ func TestBadTraces(t *testing.T) {
 	check(badTrace{"a reader that fails", 3, broken}, err)
 }
 
-// FuzzCapacity: any bytes give a TraceError, or a trace that is unchanged when written and read again, and that a link
-// can replay.
+// FuzzCapacity: any bytes give an error with their name, or a trace that is unchanged when written and read again, and
+// that a link can replay.
 func FuzzCapacity(f *testing.F) {
 	for _, c := range badCapacities() {
 		f.Add([]byte(c.text[:min(len(c.text), 100)]), int64(5))
@@ -104,7 +101,7 @@ func FuzzCapacity(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, at int64) {
 		trace, err := readCapacity(strings.NewReader(string(b)), "fuzz")
 		if err != nil {
-			requireTraceError(t, err, b)
+			require.ErrorContains(t, err, "fuzz:")
 			return
 		}
 		var again strings.Builder
@@ -132,7 +129,7 @@ func FuzzRTT(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, at int64) {
 		trace, err := ReadRTT(strings.NewReader(string(b)), "fuzz")
 		if err != nil {
-			requireTraceError(t, err, b)
+			require.ErrorContains(t, err, "fuzz:")
 			return
 		}
 		for i, row := range trace.rows {
@@ -143,12 +140,6 @@ func FuzzRTT(f *testing.F) {
 		fate := newEmulator(Options{RTT: trace, TraceStart: after}, wayDown).arrive(after, 100)
 		require.True(t, fate.end == vanished || fate.due >= after && fate.due <= after+maxRTT)
 	})
-}
-
-func requireTraceError(t *testing.T, err error, b []byte) {
-	var te *TraceError
-	require.ErrorAs(t, err, &te)
-	require.True(t, te.Line >= 0 && te.Line <= 1+strings.Count(string(b), "\n"))
 }
 
 // TestCapacityRounds: a trace repeats: chances at the end of one round and the beginning of the next are in order.
