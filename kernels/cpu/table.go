@@ -39,20 +39,16 @@ func Microkernels() (table []Microkernel) {
 			first := len(table)
 			for t := 1; t <= maxTokens; t++ {
 				m := k.microkernel(w, t)
-				if last := len(table) - 1; last >= first && m.sameFunctions(table[last]) {
-					table[last].To = t
-					continue
+				if len(table) > first && m.Kernel == table[len(table)-1].Kernel && m.Pack == table[len(table)-1].Pack {
+					table[len(table)-1].To = t
+				} else {
+					table = append(table, m)
 				}
-				table = append(table, m)
 			}
 			table[len(table)-1].To = 0
 		}
 	}
 	return table
-}
-
-func (m Microkernel) sameFunctions(l Microkernel) bool {
-	return m.Kernel == l.Kernel && m.Pack == l.Pack
 }
 
 func (k *kernels) microkernel(w block.Type, t int) Microkernel {

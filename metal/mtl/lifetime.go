@@ -30,32 +30,29 @@ func (l *lifetime) begin() uint64 {
 	return l.begun
 }
 
-// end marks a command buffer as over, and releases the closed objects that no other command buffer can use.
+// end marks a command buffer as over.
 func (l *lifetime) end(s *scope, number uint64) {
-	l.mu.Lock()
-	if i, found := slices.BinarySearch(l.live, number); found {
-		l.live = slices.Delete(l.live, i, i+1)
-	}
-	free := l.take()
-	l.mu.Unlock()
-	for _, c := range free {
-		c.release(s)
-	}
+	l.change(s, func() {
+		if i, found := slices.BinarySearch(l.live, number); found {
+			l.live = slices.Delete(l.live, i, i+1)
+		}
+	})
 }
 
 // close releases an object as soon as no command buffer can use it.
 func (l *lifetime) close(s *scope, release func(s *scope)) {
-	l.mu.Lock()
-	l.gone = append(l.gone, closed{release, l.begun})
-	free := l.take()
-	l.mu.Unlock()
-	for _, c := range free {
-		c.release(s)
-	}
+	l.change(s, func() { l.gone = append(l.gone, closed{release, l.begun}) })
 }
 
-// take removes from gone the objects that may be released, and returns them.
-func (l *lifetime) take() []closed {
+// all releases all closed objects. It is called when the device is closed and no command buffer runs.
+func (l *lifetime) all(s *scope) {
+	l.change(s, func() { l.live = nil })
+}
+
+// change makes a change, and then releases the closed objects that no command buffer can use any more.
+func (l *lifetime) change(s *scope, by func()) {
+	l.mu.Lock()
+	by()
 	n := len(l.gone)
 	if len(l.live) > 0 {
 		first := l.live[0]
@@ -65,14 +62,6 @@ func (l *lifetime) take() []closed {
 	}
 	free := slices.Clone(l.gone[:n])
 	l.gone = slices.Delete(l.gone, 0, n)
-	return free
-}
-
-// all releases all closed objects. It is called when the device is closed and no command buffer runs.
-func (l *lifetime) all(s *scope) {
-	l.mu.Lock()
-	l.live = nil
-	free := l.take()
 	l.mu.Unlock()
 	for _, c := range free {
 		c.release(s)

@@ -101,7 +101,10 @@ func (c *Client) connect(ctx context.Context) error {
 func (c *Client) Connect(ctx context.Context) (netproto.Welcome, error) {
 	ctx, cancel := c.patient(ctx)
 	defer cancel()
-	l, err := c.welcomed(ctx)
+	l, err := c.link(ctx)
+	if err == nil {
+		err = l.wait(ctx)
+	}
 	if err != nil {
 		return netproto.Welcome{}, fmt.Errorf("connect: %w", err)
 	}

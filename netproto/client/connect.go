@@ -45,15 +45,6 @@ func (c *Client) patient(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeoutCause(ctx, patience, ErrNoReply)
 }
 
-// welcomed returns a connection on which the gateway has said Welcome.
-func (c *Client) welcomed(ctx context.Context) (*link, error) {
-	l, err := c.link(ctx)
-	if err == nil {
-		err = l.wait(ctx)
-	}
-	return l, err
-}
-
 // gaveUp returns the error of a caller that has waited since start when ctx ends: why the last attempt failed, even if
 // that was before start, or how long there has been no reply.
 func (c *Client) gaveUp(ctx context.Context, start time.Time) error {

@@ -141,8 +141,10 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 	if err != nil {
 		return w, err
 	}
-	otherTemplate, err := c.g.compare(hello)
-	if err == nil {
+	otherTemplate, err := c.g.info.Identity.Compare(hello.Identity)
+	if err != nil {
+		err = netproto.Refusal{Code: netproto.WrongTokenizer}
+	} else {
 		var victim *connection
 		victim, err = c.g.room.welcome(c, who)
 		victim.displace()
@@ -179,15 +181,6 @@ func readHello(control io.Reader) (netproto.Hello, error) {
 		return hello, malformed(err)
 	}
 	return hello, nil
-}
-
-// compare compares the models of both sides.
-func (g *Gateway) compare(hello netproto.Hello) (otherTemplate bool, err error) {
-	otherTemplate, err = g.info.Identity.Compare(hello.Identity)
-	if err != nil {
-		return false, netproto.Refusal{Code: netproto.WrongTokenizer}
-	}
-	return otherTemplate, nil
 }
 
 // listen reads the messages on the control stream after the Hello: sessions that end.

@@ -101,7 +101,9 @@ func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *
 	if entry == nil {
 		entry = s.add(key)
 	}
-	s.touch(entry)
+	entry.since = time.Now()
+	s.used.MoveToBack(entry.ofAll)
+	s.shelves[key.device].used.MoveToBack(entry.ofDevice)
 	entry.open++
 	seen, _ = entry.known.Longest(context)
 	before := entry.known.Tokens()
@@ -129,12 +131,6 @@ func (s *sessions) add(key sessionKey) *session {
 	x.ofAll, x.ofDevice = s.used.PushBack(x), own.used.PushBack(x)
 	s.byCount.Set(own, true)
 	return x
-}
-
-func (s *sessions) touch(x *session) {
-	x.since = time.Now()
-	s.used.MoveToBack(x.ofAll)
-	s.shelves[x.key.device].used.MoveToBack(x.ofDevice)
 }
 
 // weigh changes the number of tokens of a session.

@@ -52,7 +52,7 @@ func withTokens(path string, o UpstreamOptions) (UpstreamOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Identity, o.Vocabulary, o.Draw, o.Ends = identityOf(t), newVocabulary(t), draw, endsOf(t)
+	o.Identity, o.Vocabulary, o.Draw, o.Ends = identityOf(t), &vocabulary{t, t.Used()}, draw, endsOf(t)
 	return o, nil
 }
 
@@ -91,10 +91,6 @@ func endsOf(t *tokenizer.Tokenizer) (all []int32) {
 type vocabulary struct {
 	t    *tokenizer.Tokenizer
 	size int
-}
-
-func newVocabulary(t *tokenizer.Tokenizer) *vocabulary {
-	return &vocabulary{t: t, size: t.Used()}
 }
 
 // Size is the number of tokens.

@@ -235,10 +235,6 @@ type ruleSlot struct {
 // oneRank is the step from a rank to the next one. A slot adds it to distinguish rank 0 from an empty slot.
 const oneRank rule = 1 << 32
 
-func newRuleTable(n int) ruleTable {
-	return ruleTable{rand.Uint64(), make([]ruleSlot, tableSize(n))}
-}
-
 // find returns the rule of (left, right), or noRule.
 func (t *ruleTable) find(left, right int32) rule {
 	p := newPair(left, right)
@@ -277,7 +273,7 @@ func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
 	if uint64(merges.Len()) >= math.MaxUint32-1 {
 		return ruleTable{}, fmt.Errorf("%d merges: %w", merges.Len(), ErrVocabulary)
 	}
-	t := newRuleTable(merges.Len())
+	t := ruleTable{rand.Uint64(), make([]ruleSlot, tableSize(merges.Len()))}
 	var whole []byte
 	var made int32 // by the merge before: most often the next merge makes the next token
 	for rank, merge := range merges.All() {

@@ -76,7 +76,7 @@ func (e *VLLM) Ask(ctx context.Context, a Ask) (Reply, error) {
 	began := time.Now()
 	r, err := e.ask(ctx, a)
 	r.Compute = time.Since(began)
-	return r, vllmTooLong(err)
+	return r, tooLong(err, "maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
 func (e *VLLM) ask(ctx context.Context, a Ask) (Reply, error) {
@@ -101,12 +101,6 @@ func (e *VLLM) again(ctx context.Context, a Ask, first Reply) (Reply, error) {
 	}
 	first.Rows, first.Unheard = r.Rows, r.Unheard
 	return first, nil
-}
-
-// vllmTooLong recognises the error of a context that does not fit.
-func vllmTooLong(err error) error {
-	return tooLong(err,
-		"maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
 // Warm implements dialect.Engine: the server has no request without an answer, so one is discarded.

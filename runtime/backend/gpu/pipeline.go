@@ -145,15 +145,5 @@ func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t
 // buckets are the numbers of rows for which there are kernels for short passes.
 var buckets = []int{1, 2, 4, maxNarrow}
 
-// bucket returns the number of rows of the kernels that compute n ≤ maxNarrow rows.
-func bucket(n int) int {
-	for _, rows := range buckets {
-		if n <= rows {
-			return rows
-		}
-	}
-	return maxNarrow
-}
-
 // maxNarrow is the maximum number of rows that share one pass over the weights in order.
 const maxNarrow = 8

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels"
@@ -94,7 +95,8 @@ func (p narrow) columns() (parts, share, abreast, chunk uint32) {
 // part after the other, by 4 simdgroups with 2 rows each under way. With the shape of Qwen2.5-0.5B and Q4_0 that is
 // 56 · 4 · 576 bytes in 600 ns, 215 GB/s, of the 227 that M4 Pro streams; Q8_0 has twice as much.
 func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, cols int, c division, extra int) (narrow, error) {
-	t := bucket(n)
+	i, _ := slices.BinarySearch(buckets, n) // n is at most maxNarrow
+	t := buckets[i]
 	p, err := d.pipeline(pipelineKey{kind.String(), fmt.Sprintf("%s_%d", kernel(op, kind), t), kvF32})
 	if err != nil {
 		return narrow{}, err

@@ -1,6 +1,7 @@
 package regular
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -115,7 +116,8 @@ func (a *nfa) determine(m *Maker) (*Set, error) {
 	d, known, size := new(Set), map[string]int32{}, 0
 	var sets [][]int32
 	enter := func(set []int32) int32 {
-		key := keyOf(set)
+		b, _ := binary.Append(nil, binary.LittleEndian, set) // never fails with numbers
+		key := string(b)
 		id, ok := known[key]
 		if !ok {
 			id = d.state(slices.ContainsFunc(set, func(p int32) bool { return a.places[p].end }))
@@ -136,14 +138,6 @@ func (a *nfa) determine(m *Maker) (*Set, error) {
 		}
 	}
 	return d.trim(), nil
-}
-
-func keyOf(set []int32) string {
-	b := make([]byte, 0, 4*len(set))
-	for _, p := range set {
-		b = append(b, byte(p), byte(p>>8), byte(p>>16), byte(p>>24))
-	}
-	return string(b)
 }
 
 // leave returns the arcs of a set of places, sorted and disjoint.

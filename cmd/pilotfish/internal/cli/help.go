@@ -39,7 +39,7 @@ func addHelp(a *App, root *cobra.Command) {
 		return err
 	})
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		if allFlags(c) {
+		if c.Flags().Changed("all") {
 			writeFlags(c.OutOrStdout(), c, a.helpWidth())
 			return
 		}
@@ -65,12 +65,6 @@ func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
 	for _, sub := range c.Commands() {
 		eachCommand(sub, do)
 	}
-}
-
-// allFlags reports whether help should list all flags.
-func allFlags(c *cobra.Command) bool {
-	f := c.Flags().Lookup("all")
-	return f != nil && f.Changed
 }
 
 // usualFlags returns the flags that help lists: all, or the often used ones if there are many.

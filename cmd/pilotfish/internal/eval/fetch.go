@@ -37,6 +37,10 @@ const (
 
 // published returns the sets of questions with known checksums of the official files.
 func published() map[string]hub.Address {
+	mbpp := hub.Address{ // all parts
+		URL: mbppFile, Name: "mbpp.jsonl", Size: 563_743,
+		SHA256: "ccf64ceae9c5403bf50a044cb6d505bfd2a2963ee58338ba268fd65beab92a9f",
+	}
 	return map[string]hub.Address{
 		task.CSQA: {
 			URL: "https://s3.amazonaws.com/commensenseqa/dev_rand_split.jsonl", Name: "csqa-dev.jsonl", Size: 471_653,
@@ -67,15 +71,7 @@ func published() map[string]hub.Address {
 			URL: humanEvalFile, Name: "HumanEval.jsonl.gz", Size: 44_877,
 			SHA256: "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef",
 		},
-		task.MBPP: mbppAddress(), task.MBPPTrain: mbppAddress(),
-	}
-}
-
-// mbppAddress returns the address of the file with all parts of MBPP.
-func mbppAddress() hub.Address {
-	return hub.Address{
-		URL: mbppFile, Name: "mbpp.jsonl", Size: 563_743,
-		SHA256: "ccf64ceae9c5403bf50a044cb6d505bfd2a2963ee58338ba268fd65beab92a9f",
+		task.MBPP: mbpp, task.MBPPTrain: mbpp,
 	}
 }
 
