@@ -16,9 +16,11 @@ type Arch struct {
 	HeadNorms bool   // q and k have a norm of each head, before the rotation
 }
 
-var archs = []Arch{
-	{Name: "qwen2", Title: "Qwen2", Biases: true},
-	{Name: "qwen3", Title: "Qwen3", HeadNorms: true},
+func archs() []Arch {
+	return []Arch{
+		{Name: "qwen2", Title: "Qwen2", Biases: true},
+		{Name: "qwen3", Title: "Qwen3", HeadNorms: true},
+	}
 }
 
 // absent says what this package would need for other architectures of Qwen, by general.architecture.
@@ -38,7 +40,7 @@ func readArch(f *gguf.File) (Arch, error) {
 		return Arch{}, err
 	}
 	var names []string
-	for _, a := range archs {
+	for _, a := range archs() {
 		if a.Name == name {
 			return a, nil
 		}
