@@ -65,9 +65,7 @@ func TestRestart(t *testing.T) {
 			change(h)
 			var notices []string
 			opt.Notice = func(s string) { notices = append(notices, s) }
-			files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-			require.NoError(t, err)
-			pulled(t, h, opt, files, "m.gguf")
+			pulls(t, h, opt, "o/n", "m.gguf")
 			assert.Contains(t, strings.Join(notices, "\n"), name)
 		})
 	}
@@ -94,9 +92,7 @@ func TestOtherRange(t *testing.T) {
 				}
 				return res, err
 			})
-			files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-			require.NoError(t, err)
-			pulled(t, h, opt, files, "m.gguf")
+			pulls(t, h, opt, "o/n", "m.gguf")
 			assert.Contains(t, strings.Join(said, "\n"), "the server does not have the rest of m.gguf: starting again")
 		})
 	}
@@ -132,9 +128,7 @@ func TestWholePart(t *testing.T) {
 	part := filepath.Join(folder(t, "o/n/m.gguf.part"), "o", "n", "m.gguf.part")
 	opt.Dir = filepath.Join(part, "..", "..", "..")
 	require.NoError(t, os.WriteFile(part, h.files["m.gguf"], 0o644))
-	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-	require.NoError(t, err)
-	pulled(t, h, opt, files, "m.gguf")
+	pulls(t, h, opt, "o/n", "m.gguf")
 	assert.Zero(t, h.count("/resolve/"))
 }
 
@@ -206,9 +200,7 @@ func TestConcurrentPulls(t *testing.T) {
 		assert.ErrorContains(t, err, filepath.Join("o", "n", "m.gguf")+": another pull", "the file, not its lock")
 	}
 	assert.Positive(t, done)
-	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-	require.NoError(t, err)
-	pulled(t, h, opt, files, "m.gguf")
+	pulls(t, h, opt, "o/n", "m.gguf")
 	assert.Equal(t, 1, h.count("/resolve/"), "later pulls found it complete")
 }
 

@@ -37,6 +37,15 @@ func pulled(t *testing.T, h *fakeHub, opt Options, files []File, names ...string
 	assert.Len(t, left(t, opt.Dir), len(names), "no .part, no lock")
 }
 
+// pulls pulls, and checks that the files equal those of the hub.
+func pulls(t *testing.T, h *fakeHub, opt Options, ref string, names ...string) []File {
+	t.Helper()
+	files, err := Pull(t.Context(), mustRef(t, ref), opt)
+	require.NoError(t, err)
+	pulled(t, h, opt, files, names...)
+	return files
+}
+
 func TestPull(t *testing.T) {
 	h := newFakeHub("m-q8_0.gguf", "m-f16.gguf", "sub/x.gguf")
 	opt := h.serve(t)
@@ -45,15 +54,13 @@ func TestPull(t *testing.T) {
 		assert.GreaterOrEqual(t, done, last)
 		last, total = done, all
 	}
-	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-	require.NoError(t, err)
-	pulled(t, h, opt, files, "m-q8_0.gguf")
+	files := pulls(t, h, opt, "o/n", "m-q8_0.gguf")
 	assert.True(t, files[0].Fetched)
 	assert.EqualValues(t, 300_000, last)
 	assert.EqualValues(t, 300_000, total)
 
 	last, total = 0, 0
-	files, err = Pull(t.Context(), mustRef(t, "o/n:m-q8_0.gguf"), opt)
+	files, err := Pull(t.Context(), mustRef(t, "o/n:m-q8_0.gguf"), opt)
 	require.NoError(t, err)
 	assert.False(t, files[0].Fetched)
 	assert.Equal(t, []int64{300_000, 300_000}, []int64{last, total}, "what is here counts as done")
@@ -80,9 +87,7 @@ func TestPullSplit(t *testing.T) {
 			last = done
 			assert.EqualValues(t, 900_000, all)
 		}
-		files, err := Pull(t.Context(), mustRef(t, asked), opt)
-		require.NoError(t, err)
-		pulled(t, h, opt, files, "d/m-00001-of-00003.gguf", "d/m-00002-of-00003.gguf", "d/m-00003-of-00003.gguf")
+		pulls(t, h, opt, asked, "d/m-00001-of-00003.gguf", "d/m-00002-of-00003.gguf", "d/m-00003-of-00003.gguf")
 		assert.EqualValues(t, 900_000, last)
 	}
 }
@@ -182,9 +187,7 @@ func TestCancel(t *testing.T) {
 
 	close(h.gate)
 	opt.Progress = nil
-	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-	require.NoError(t, err)
-	pulled(t, h, opt, files, "m.gguf")
+	pulls(t, h, opt, "o/n", "m.gguf")
 	assert.Equal(t, 1, h.count(`range="bytes=`))
 }
 

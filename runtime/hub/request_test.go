@@ -122,9 +122,7 @@ func TestRetryBody(t *testing.T) {
 			h.cuts = append(h.cuts, 1<<20)
 		}
 		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 2}
-		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-		require.NoError(t, err)
-		pulled(t, h, opt, files, "m.gguf")
+		pulls(t, h, opt, "o/n", "m.gguf")
 		assert.Equal(t, 12<<20+5, h.bytesSent())
 	})
 	bubble.Test(t, func(t *testing.T) {
@@ -155,9 +153,7 @@ func TestRetryBody(t *testing.T) {
 			return res, err
 		})
 		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: early, Attempts: 2}
-		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-		require.NoError(t, err)
-		pulled(t, h, opt, files, "m.gguf")
+		pulls(t, h, opt, "o/n", "m.gguf")
 		assert.Empty(t, breaks)
 	})
 }
@@ -253,9 +249,7 @@ func TestTokenStaysHome(t *testing.T) {
 	var said strings.Builder
 	opt.Notice = func(s string) { said.WriteString(s) }
 
-	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-	require.NoError(t, err)
-	pulled(t, h, opt, files, "m.gguf")
+	files := pulls(t, h, opt, "o/n", "m.gguf")
 	assert.Equal(t, h.count(""), h.count(`auth="Bearer `+token+`"`), "the endpoint gets it each time")
 	assert.Equal(t, 1, cdn.count(`auth=""`))
 	assert.Equal(t, 1, cdn.count(""))
@@ -263,7 +257,7 @@ func TestTokenStaysHome(t *testing.T) {
 	require.NoError(t, os.Remove(files[0].Path))
 	cdn.status = map[string]int{"/cdn/": 500}
 	opt.Attempts = 1
-	_, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	_, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
 	require.ErrorContains(t, err, elsewhere.URL+"/cdn/m.gguf answers 500")
 	cdn.status = map[string]int{"/cdn/": 403}
 	_, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)

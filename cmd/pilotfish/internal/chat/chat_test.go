@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
@@ -129,10 +130,7 @@ func TestChatFullContext(t *testing.T) {
 // reset with a new conversation.
 func TestChatMakeRoom(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
-	m, err := pilotfish.Open(small, pilotfish.Options{Context: 160})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small(), 160)
 	for _, system := range []string{"", "be brief"} {
 		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
 		f.set.StringVar(&f.system, "system", "", "")

@@ -24,15 +24,30 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
+// loaded returns a model until the test ends.
+func loaded(t *testing.T, file []byte, context int) *pilotfish.Model {
+	t.Helper()
+	m, err := pilotfish.Load(file, "small", pilotfish.Options{Context: context})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	return m
+}
+
+// converse returns a conversation without options until the test ends.
+func converse(t *testing.T, a *cli.App, m *pilotfish.Model) *conversation {
+	t.Helper()
+	f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+	c := newConversation(a, f, m, pilotfish.Route{})
+	t.Cleanup(c.close)
+	return c
+}
+
 // TestChatRoomForAnswer: the turns that are kept leave room for the question and for an answer: for a quarter of the
 // context, or for the most tokens of an answer if that is less. No more turns are dropped than that needs.
 func TestChatRoomForAnswer(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
 	const context = 160
-	m, err := pilotfish.Open(small, pilotfish.Options{Context: context})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small(), context)
 	for most, answer := range map[int]int{0: context / 4, 3: 3, 100: context / 4} {
 		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
 		f.answer.MaxTokens = most
@@ -61,12 +76,8 @@ func TestChatRoomForAnswer(t *testing.T) {
 // turns need.
 func TestChatLongest(t *testing.T) {
 	for context, room := range map[int]int{160: 160 - 20 - 2*turnTokens, 512: 512 - 64 - 2*turnTokens} {
-		m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: context})
-		require.NoError(t, err)
-		defer m.Close()
-		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
-		c := newConversation(&cli.App{Stdout: io.Discard, Env: os.Getenv}, f, m, pilotfish.Route{})
-		defer c.close()
+		m := loaded(t, demo.Small(), context)
+		c := converse(t, &cli.App{Stdout: io.Discard, Env: os.Getenv}, m)
 		refused := map[int]bool{}
 		for n := range context {
 			question := strings.Repeat("?", n)
@@ -85,20 +96,16 @@ func TestChatLongest(t *testing.T) {
 // TestChatUnwritten: a chat ends with the first error of stdout, although a user types the lines; other errors do not
 // end it.
 func TestChatUnwritten(t *testing.T) {
-	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 160})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small(), 160)
 	for _, full := range []bool{false, true} {
 		var out, errs bytes.Buffer
 		a := &cli.App{Stdout: &out, Stderr: &errs, Env: os.Getenv}
 		if full {
 			a.Stdout = &cli.Output{W: clitest.WriterFunc(func([]byte) (int, error) { return 0, io.ErrShortWrite })}
 		}
-		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
-		c := newConversation(a, f, m, pilotfish.Route{})
+		c := converse(t, a, m)
 		in := &script{lines: []string{"/foo", clitest.Question(0), clitest.Question(1)}}
 		err := c.loop(t.Context(), in)
-		c.close()
 		assert.Contains(t, errs.String(), "pilotfish: there is no command /foo")
 		assert.Equal(t, full, err != nil)
 		if full {
@@ -114,9 +121,7 @@ func TestChatUnwritten(t *testing.T) {
 func TestChatName(t *testing.T) {
 	for key, want := range map[string]string{"general.name": "pilotfish-demo-small", "general.none": "m.gguf"} {
 		file := bytes.Replace(demo.Small(), []byte("general.name"), []byte(key), 1)
-		m, err := pilotfish.Load(file, "small", pilotfish.Options{Context: 160})
-		require.NoError(t, err)
-		defer m.Close()
+		m := loaded(t, file, 160)
 		var errs bytes.Buffer
 		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
 		f.model.Path = "m.gguf"
@@ -149,23 +154,18 @@ func TestChatTotals(t *testing.T) {
 // says by then; and /local on keeps one that was not.
 func TestChatRetryLocal(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
-	m, err := pilotfish.Open(small, pilotfish.Options{})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small(), 0)
 	for _, c := range []struct{ asked, now, want bool }{
 		{false, false, false}, {true, false, true}, {false, true, true}, {true, true, true},
 	} {
-		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
 		a := &cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}
-		talk := newConversation(a, f, m, pilotfish.Route{})
+		talk := converse(t, a, m)
 		require.NoError(t, talk.ask(t.Context(), clitest.Question(0), c.asked))
 		talk.local = c.now
 		require.NoError(t, talk.retry(t.Context(), ""))
 		messages := talk.chat.Messages()
 		require.Len(t, messages, 2)
 		assert.Equal(t, c.want, messages[0].Local, c)
-		talk.close()
 	}
 }
 
@@ -202,9 +202,7 @@ func TestChatFigures(t *testing.T) {
 // TestChatRemarks: below an answer stands the line of run, without a large model that could not be asked; the colours
 // are explained once, if there are any.
 func TestChatRemarks(t *testing.T) {
-	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 160})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small(), 160)
 	var errs bytes.Buffer
 	c := &conversation{a: &cli.App{Stderr: &errs}, model: m}
 	said := func(s pilotfish.Stats) string {
@@ -229,18 +227,14 @@ func TestChatForeignText(t *testing.T) {
 	clitest.OwnFolders(t)
 	const name = "pilotfish-demo-small"
 	file := bytes.Replace(demo.Small(), []byte(name), []byte("pilotfish\x1b]0;small!\a"), 1)
-	m, err := pilotfish.Load(file, "small", pilotfish.Options{Context: 160})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, file, 160)
 	talk := filepath.Join(t.TempDir(), "talk.json")
 	require.NoError(t, os.WriteFile(talk, []byte(`{"format":"pilotfish-chat","version":1,"model":"other\u001b[2J",`+
 		`"messages":[{"role":"system","content":"be\u001b[2J\n\tbrief"},{"role":"user","content":"who\u001b[2J?"},`+
 		`{"role":"assistant","content":"I"},{"role":"user","content":"who?"},{"role":"assistant","content":"I"}]}`),
 		0o600))
 	var errs bytes.Buffer
-	f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
-	c := newConversation(&cli.App{Stdout: io.Discard, Stderr: &errs, Env: os.Getenv}, f, m, pilotfish.Route{})
-	defer c.close()
+	c := converse(t, &cli.App{Stdout: io.Discard, Stderr: &errs, Env: os.Getenv}, m)
 	c.greet(true)
 	require.NoError(t, c.load(t.Context(), talk))
 	require.NoError(t, c.command(t.Context(), "/system"))

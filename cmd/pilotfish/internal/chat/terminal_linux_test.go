@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -351,15 +350,13 @@ func TestChatColours(t *testing.T) {
 
 // TestChatControlCharacters: on a terminal, with colours or without, an answer cannot control the terminal.
 func TestChatControlCharacters(t *testing.T) {
-	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
+	m := loaded(t, demo.Small(), 64)
 	for _, no := range []string{"", "1"} {
 		tty, shown := clitest.Terminal(t)
 		a := &cli.App{Stdout: &cli.Output{W: tty}, Env: func(key string) string {
 			return map[string]string{"NO_COLOR": no}[key]
 		}}
-		c := newConversation(a, &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}, m, pilotfish.Route{})
+		c := converse(t, a, m)
 		out := a.Wrapped(a.Stdout, false)
 		printed, failed, broken := c.print(out, func(yield func(pilotfish.Token, error) bool) {
 			_ = yield(pilotfish.Token{Text: "a\x1b[2J", Origin: "edge"}, nil) &&
@@ -367,10 +364,9 @@ func TestChatControlCharacters(t *testing.T) {
 				yield(pilotfish.Token{}, io.ErrUnexpectedEOF)
 		})
 		assert.Equal(t, []any{8, io.ErrUnexpectedEOF, nil}, []any{printed, failed, broken}, "bytes of the answer")
-		_, err = io.WriteString(out, "\n")
+		_, err := io.WriteString(out, "\n")
 		require.NoError(t, err)
 		assert.Equal(t, map[string]string{"": "a␛[2J\x1b[36;1m␇é\x1b[0m\r\n", "1": "a␛[2J␇é\r\n"}[no], shown())
-		c.close()
 	}
 }
 
