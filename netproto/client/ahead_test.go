@@ -76,8 +76,7 @@ func TestAhead(t *testing.T) {
 			c, session := s.dial(t, nil)
 			require.NoError(t, c.connect(t.Context()))
 			start := time.Now()
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: wanted, Within: time.Second})
-			require.NoError(t, err)
+			r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: wanted, Within: time.Second})
 			assert.Equal(t, 2*a.hop, time.Since(start))
 			for i, id := range want {
 				assert.Equal(t, id, <-r.Ahead)
@@ -100,8 +99,7 @@ func TestAheadUnwanted(t *testing.T) {
 		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
 		for i, ahead := range []int{0, 2, 3, 9} {
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: ahead})
-			require.NoError(t, err)
+			r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: ahead})
 			assert.Equal(t, ahead == 0, r.Ahead == nil)
 			assert.Equal(t, min(ahead, 3), s.ask(i).Ahead)
 			assert.Empty(t, all(aheadOrNone(r)))
@@ -150,8 +148,7 @@ func TestAheadBroken(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			f.ended = make(chan error, 1)
 			_, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: 3})
-			require.NoError(t, err)
+			r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: 3})
 			got := all(r.Ahead)
 			if name == "without end" {
 				assert.Equal(t, []int32{5, 5, 5}, got)
@@ -162,7 +159,7 @@ func TestAheadBroken(t *testing.T) {
 			if !c.end {
 				assert.Equal(t, c.code, f.code(t), name)
 			}
-			_, err = session.Ask(t.Context(), terms.Question{Context: ids(4)})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(4)})
 			assert.NoError(t, err, "the connection stays open")
 		})
 	}

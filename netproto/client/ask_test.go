@@ -138,8 +138,7 @@ func TestQuery(t *testing.T) {
 		c, session := s.dial(t, nil)
 		q := terms.Question{Context: ids(5), K: netproto.MaxK, AuditFrom: 2,
 			Sampling: terms.Sampling{Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9}}
-		r, err := session.Ask(t.Context(), q)
-		require.NoError(t, err)
+		r := mustAsk(t, session, q)
 		assert.Equal(t, top, r.Top)
 		have := s.ask(0)
 		assert.Equal(t, q, terms.Question{
@@ -151,7 +150,7 @@ func TestQuery(t *testing.T) {
 			_, err := session.Ask(t.Context(), q)
 			assert.ErrorIs(t, err, netproto.ErrValue)
 		}
-		_, err = session.Ask(t.Context(), terms.Question{})
+		_, err := session.Ask(t.Context(), terms.Question{})
 		assert.ErrorIs(t, err, netproto.ErrValue)
 		_, _, err = session.Sync(t.Context(), nil)
 		assert.ErrorIs(t, err, netproto.ErrValue)
@@ -174,8 +173,7 @@ func TestAcknowledged(t *testing.T) {
 			if i == 3 {
 				s.retire(c)
 			}
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: aWhile})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(n), Within: aWhile})
 		}
 		assert.Equal(t, []int{0, 20, 24, 25}, s.bases())
 		settle()
@@ -187,8 +185,7 @@ func TestAcknowledged(t *testing.T) {
 		assert.Equal(t, []int{30, 10}, []int{sync.Path.Base, sync.Path.Delta.Count})
 		assert.Equal(t, session.number, sync.Session)
 		assert.Equal(t, []int{len(sync.Append(nil)), 3}, []int{up, down})
-		_, err = session.Ask(t.Context(), terms.Question{Context: ids(41), Within: aWhile})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(41), Within: aWhile})
 		assert.Equal(t, 40, s.ask(4).Path.Base)
 		assert.Equal(t, netproto.RootHash.Over(ids(40)), s.ask(4).Path.Hash)
 	})
@@ -228,8 +225,7 @@ func TestBaseOfOldConnection(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
-		r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Within: aWhile})
-		require.NoError(t, err)
+		r := mustAsk(t, session, terms.Question{Context: ids(20), Within: aWhile})
 		assert.Equal(t, []int{0, 0}, s.bases())
 		assert.Equal(t, 20, s.ask(1).Path.Delta.Count)
 		assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "including all repetitions")
@@ -250,8 +246,7 @@ func TestBaseOfOldConnectionLater(t *testing.T) {
 		require.ErrorIs(t, err, netproto.TooLate)
 		s.retire(c)
 		for _, path := range [][]int32{{9, 8, 7}, ids(20)} {
-			_, err := session.Ask(t.Context(), terms.Question{Context: path, Within: time.Minute})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: path, Within: time.Minute})
 		}
 		assert.Equal(t, []int{0, 0, 0}, s.bases())
 	})
@@ -282,8 +277,7 @@ func TestNeed(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
 			for _, n := range []int{20, 21} {
-				r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: aWhile})
-				require.NoError(t, err)
+				r := mustAsk(t, session, terms.Question{Context: ids(n), Within: aWhile})
 				down := len(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
 				if n == 21 {
 					down += len(netproto.Need{Position: c.position, Hash: c.hash}.Append(nil))
@@ -306,8 +300,7 @@ func TestNoStreamsOfTheGateway(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: aWhile})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(3), Within: aWhile})
 		for range 2 {
 			assert.ErrorIs(t, <-opened, &quic.StreamLimitReachedError{})
 		}
@@ -362,8 +355,7 @@ func TestRefusalOfAsk(t *testing.T) {
 			assert.Equal(t, []int{1, 1}, []int{hellos, asks})
 			assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes that it cost")
 			assert.Equal(t, []int{0}, s.bases())
-			_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Hour})
 		})
 	}
 }
@@ -489,8 +481,7 @@ func TestControlStream(t *testing.T) {
 			require.NoError(t, err)
 			settle()
 			require.False(t, l.usable())
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
-			require.NoError(t, err)
+			r := mustAsk(t, session, terms.Question{Context: ids(4), Within: time.Minute})
 			assert.EqualValues(t, 2, r.Token)
 			close(hold)
 			first.Wait()
@@ -498,8 +489,7 @@ func TestControlStream(t *testing.T) {
 			client.mu.Lock()
 			assert.Len(t, client.links, 1, "the old connection ends with its last ask")
 			client.mu.Unlock()
-			_, err = session.Ask(t.Context(), terms.Question{Context: ids(5), Within: time.Minute})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(5), Within: time.Minute})
 			hellos, _ := s.count()
 			assert.Equal(t, 2, hellos, "and does not end the new one")
 		})
@@ -587,14 +577,12 @@ func TestLeft(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
 		for i := range 6 {
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3 + i)})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(3 + i)})
 		}
 		_, _, err := session.Sync(t.Context(), ids(30))
 		require.NoError(t, err)
 		s.retire(c)
-		_, err = session.Ask(t.Context(), terms.Question{Context: ids(40)})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(40)})
 		session.Close()
 		settle()
 		want := Left{Bytes: len(netproto.Bye{}.Append(nil))}
@@ -874,8 +862,7 @@ func TestEndOfStream(t *testing.T) {
 		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
 		start := time.Now()
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(3)})
 		assert.Equal(t, 2*a.hop, time.Since(start))
 		assert.Equal(t, io.EOF, <-ended)
 		stopped, ok := errors.AsType[*quic.StreamError](<-why)

@@ -111,12 +111,10 @@ func TestClockInTime(t *testing.T) {
 		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
 		for range 3 {
-			plain, err := session.Ask(t.Context(), terms.Question{Context: ids(20)})
-			require.NoError(t, err)
+			plain := mustAsk(t, session, terms.Question{Context: ids(20)})
 			require.Zero(t, plain.Times)
 			start := time.Now()
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Times: true})
-			require.NoError(t, err)
+			r := mustAsk(t, session, terms.Question{Context: ids(20), Times: true})
 			assert.Equal(t, terms.Times{Left: start, Received: start.Add(a.hop), Sent: start.Add(a.hop + inside),
 				Arrived: start.Add(2*a.hop + inside), Within: a.hop}, r.Times)
 			assert.Greater(t, r.BytesDown, plain.BytesDown+3)

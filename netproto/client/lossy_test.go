@@ -34,8 +34,7 @@ func TestAskBehindLostSync(t *testing.T) {
 				cl, first := s.dial(t, func(o *Options) { o.Identity.Vocab = 1 << 20 })
 				ask := func(session *Session, path []int32) (time.Duration, terms.Answer) {
 					begin := time.Now()
-					r, err := session.Ask(t.Context(), terms.Question{Context: path, Within: time.Minute})
-					require.NoError(t, err)
+					r := mustAsk(t, session, terms.Question{Context: path, Within: time.Minute})
 					return time.Since(begin), r
 				}
 				ask(first, ids(1))
@@ -85,8 +84,7 @@ func TestLoses(t *testing.T) {
 		a.loseOne(t, session)
 		lossy := false
 		for i := range 250 {
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(i + 1)})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(i + 1)})
 			stats := l.qc.ConnectionStats()
 			assert.Equal(t, stats.PacketsLost == 1 && stats.PacketsSent <= 100, l.loses(), "%d sent", stats.PacketsSent)
 			lossy = lossy || l.loses()

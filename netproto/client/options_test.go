@@ -53,8 +53,7 @@ func TestHello(t *testing.T) {
 			o.Identity, o.Secret, o.Device, o.ServerName = who, "open sesame", netproto.Device{3}, "a.name"
 			o.Dictionary.ID = 9
 		})
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 		want := netproto.Hello{Version: netproto.Version, Identity: who, Device: netproto.Device{3},
 			Dictionary: 9, Secret: "open sesame"}
 		assert.Equal(t, []netproto.Hello{want}, s.said)
@@ -64,8 +63,7 @@ func TestHello(t *testing.T) {
 		assert.Equal(t, netproto.Welcome{Model: "large", Context: 1000}, w)
 		settle()
 		s.retire(c)
-		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 		settle()
 		assert.Equal(t, []netproto.Hello{want, want}, s.said)
 		assert.Equal(t, Stats{Connections: 2, Early: 1}, c.Stats())
@@ -100,8 +98,7 @@ func TestTickets(t *testing.T) {
 		for i := range 3 {
 			c, session := s.dial(t, func(o *Options) { o.Tickets = shared })
 			start := time.Now()
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 			assert.Equal(t, map[bool]time.Duration{true: 6, false: 2}[i == 0]*a.hop, time.Since(start))
 			settle()
 			assert.Equal(t, min(i, 1), c.Stats().Early)
@@ -109,8 +106,7 @@ func TestTickets(t *testing.T) {
 		}
 		c, session := s.dial(t, nil)
 		for i := range 3 {
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 			settle()
 			assert.Equal(t, i, c.Stats().Early)
 			s.retire(c)
@@ -144,8 +140,7 @@ func TestTicketBrokenOff(t *testing.T) {
 			var seen attempts
 			c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
 			for range 2 {
-				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-				require.NoError(t, err)
+				mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 				settle()
 				s.retire(c)
 			}
@@ -163,15 +158,13 @@ func TestEarlyRejected(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(3)})
 		settle()
 		s.retire(c)
 		s.stop()
 		s.listen(t, s.pair, netproto.ALPN)
 		for i := range 12 {
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(4 + i)})
-			require.NoError(t, err)
+			r := mustAsk(t, session, terms.Question{Context: ids(4 + i)})
 			_, asks := s.count()
 			require.Equal(t, 2+i, asks)
 			once := len(s.ask(asks - 1).Append(nil))
@@ -200,8 +193,7 @@ func secondRefused() *script {
 func (s *script) retired(t *testing.T) (*Client, *Session) {
 	t.Helper()
 	c, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-	require.NoError(t, err)
+	mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 	settle()
 	s.retire(c)
 	return c, session
@@ -235,11 +227,7 @@ func TestEarlyAsks(t *testing.T) {
 		return nil
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-		require.NoError(t, err)
-		settle()
-		s.retire(c)
+		c, session := s.retired(t)
 		slow.Store(true)
 		require.NoError(t, func() error { l, err := c.link(t.Context()); assert.Len(t, l.first, 8); return err }())
 		var asks sync.WaitGroup
@@ -286,12 +274,7 @@ func TestFewStreams(t *testing.T) {
 // certificate, an ask returns that, and is not sent there again.
 func TestRestartedUnwelcome(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
-		s := &script{reply: always(1), hello: func(conn int) []byte {
-			if conn == 2 {
-				return refuse(netproto.WrongSecret)
-			}
-			return nil
-		}}
+		s := &script{reply: always(1), hello: refuseSecond(netproto.WrongSecret)}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.retired(t)
 			s.stop()
@@ -318,18 +301,12 @@ func TestRestartedUnwelcome(t *testing.T) {
 // TestRestartedBusy: if a restarted gateway accepts no 0-RTT, and then is too busy for the repeated Hello, an ask with
 // time left is sent again.
 func TestRestartedBusy(t *testing.T) {
-	s := &script{reply: always(1), hello: func(conn int) []byte {
-		if conn == 2 {
-			return refuse(netproto.Busy)
-		}
-		return nil
-	}}
+	s := &script{reply: always(1), hello: refuseSecond(netproto.Busy)}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.retired(t)
 		s.stop()
 		s.listen(t, s.pair, netproto.ALPN)
-		r, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
-		require.NoError(t, err)
+		r := mustAsk(t, session, terms.Question{Context: ids(4), Within: time.Minute})
 		assert.Equal(t, int32(1), r.Token)
 		_, asks := s.count()
 		assert.Equal(t, 2, asks, "one before the restart, and one after the refusal")
@@ -339,12 +316,7 @@ func TestRestartedBusy(t *testing.T) {
 // TestLazy: a lazy client returns at once, and connects without being asked. Connect returns the Welcome or the
 // refusal.
 func TestLazy(t *testing.T) {
-	s := &script{hello: func(conn int) []byte {
-		if conn == 2 {
-			return refuse(netproto.WrongSecret)
-		}
-		return nil
-	}}
+	s := &script{hello: refuseSecond(netproto.WrongSecret)}
 	inAir(t, s, func(t *testing.T, a *air) {
 		start := time.Now()
 		c, _ := s.dial(t, nil)
@@ -446,8 +418,7 @@ func TestDictionary(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, func(o *Options) { o.Dictionary = dict })
 			require.NoError(t, c.connect(t.Context()))
-			_, err := session.Ask(t.Context(), terms.Question{Context: paths[19], Within: time.Minute})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: paths[19], Within: time.Minute})
 			delta := s.ask(0).Path.Delta
 			assert.Equal(t, want, delta.Coding)
 			l, err := c.link(t.Context())
@@ -482,8 +453,7 @@ func TestMaxKnown(t *testing.T) {
 			other := ids(c.holds - 20 + 1)
 			other[0] = 9
 			for _, path := range [][]int32{ids(20), other[:len(other)-1], ids(20), other, ids(20)} {
-				_, err := session.Ask(t.Context(), terms.Question{Context: path, Within: time.Minute})
-				require.NoError(t, err)
+				mustAsk(t, session, terms.Question{Context: path, Within: time.Minute})
 			}
 			assert.Equal(t, []int{0, 0, 20, c.holds - 20, 0}, s.bases(), "%+v", c)
 			assert.Equal(t, []int{20, 20}, []int{session.known.Tokens(), session.sent.Tokens()}, "in both sets")
@@ -502,8 +472,7 @@ func TestAttempted(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 		settle()
 		all := seen.get()
 		require.Len(t, all, 3)

@@ -274,6 +274,24 @@ func (s *script) retire(c *Client) {
 	}
 }
 
+// mustAsk is Ask without an error.
+func mustAsk(t testing.TB, s *Session, q terms.Question) terms.Answer {
+	t.Helper()
+	a, err := s.Ask(t.Context(), q)
+	require.NoError(t, err)
+	return a
+}
+
+// refuseSecond refuses the Hello of the second connection.
+func refuseSecond(code netproto.Code) func(conn int) []byte {
+	return func(conn int) []byte {
+		if conn == 2 {
+			return refuse(code)
+		}
+		return nil
+	}
+}
+
 // always answers with a token.
 func always(token int32) func(int, netproto.Ask) []byte {
 	return func(int, netproto.Ask) []byte { return netproto.Answer{Reply: terms.Reply{Token: token}}.Append(nil) }

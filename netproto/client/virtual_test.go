@@ -69,8 +69,7 @@ func TestPausesInTime(t *testing.T) {
 				pause = min(2*pause, 5*time.Second)
 			}
 			busy.Store(false)
-			_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-			require.NoError(t, err)
+			mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 			settle()
 			c.mu.Lock()
 			assert.Zero(t, c.failures)
@@ -97,23 +96,21 @@ func TestDeadlineLeftInTime(t *testing.T) {
 		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
 		begun := time.Now()
-		r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Within: time.Second})
-		require.NoError(t, err)
+		r := mustAsk(t, session, terms.Question{Context: ids(20), Within: time.Second})
 		attempt := 50*time.Millisecond + 2*a.hop
 		for i := range 3 {
 			assert.Equal(t, time.Second-time.Duration(i)*attempt, s.ask(i).Within)
 		}
 		assert.Equal(t, 2*attempt+2*a.hop, time.Since(begun))
 		assert.Equal(t, [2]time.Duration{time.Millisecond, 2 * time.Millisecond}, [2]time.Duration{r.Queue, r.Compute})
-		_, err = session.Ask(t.Context(), terms.Question{Context: ids(20)})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(20)})
 		assert.Zero(t, s.ask(3).Within)
 		past, cancel := context.WithDeadline(t.Context(), time.Now())
 		defer cancel()
 		assert.Equal(t, time.Millisecond, timeLeft(past), "0 means that there is no deadline")
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()
-		_, err = session.Ask(ctx, terms.Question{Context: ids(20)})
+		_, err := session.Ask(ctx, terms.Question{Context: ids(20)})
 		require.NoError(t, err)
 		assert.Equal(t, 700*time.Millisecond, s.ask(6).Within, "the deadline of the caller")
 	})
@@ -276,8 +273,7 @@ func TestSilentExchange(t *testing.T) {
 			a.hop = c.hop
 			client, session := s.dial(t, nil)
 			for range 50 { // to measure the round trip well
-				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-				require.NoError(t, err)
+				mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
 			}
 			settle()
 			client.mu.Lock()
@@ -456,8 +452,7 @@ func TestClosedLater(t *testing.T) {
 			": no connection to the gateway at 10.0.0.1:4433: connection refused")
 		assert.Greater(t, len(seen.get()), 3, "each closed port is found within 70 ms")
 		a.silence(false)
-		_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
-		require.NoError(t, err)
+		mustAsk(t, session, terms.Question{Context: ids(4), Within: time.Minute})
 		settle()
 		assert.Equal(t, 1, c.Stats().Early)
 	})
