@@ -40,8 +40,7 @@ func TestAnswersApart(t *testing.T) {
 		"top-p":       func(q *terms.Job) { q.Sampling.TopP = 0.5 },
 		"seed":        func(q *terms.Job) { q.Sampling.Seed++ },
 	}
-	_, err := u.Ask(t.Context(), asked)
-	require.NoError(t, err)
+	mustAsk(t, u, asked)
 	for name, change := range others {
 		q := asked
 		change(&q)
@@ -50,8 +49,7 @@ func TestAnswersApart(t *testing.T) {
 		assert.Zero(t, u.Stats().Repeats, name)
 	}
 	asked.Session++ // of the same client: the answer does not depend on it
-	_, err = u.Ask(t.Context(), asked)
-	require.NoError(t, err)
+	mustAsk(t, u, asked)
 	assert.EqualValues(t, 1, u.Stats().Repeats)
 
 	salts := map[string]bool{}
@@ -78,8 +76,7 @@ func TestConnectionsEnd(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, err = u.Ask(t.Context(), question(1, []int32{1, 2, 3}))
-			require.NoError(t, err)
+			mustAsk(t, u, question(1, []int32{1, 2, 3}))
 			u.Close()
 		})
 	}

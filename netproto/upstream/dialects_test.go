@@ -66,8 +66,7 @@ func TestDialects(t *testing.T) {
 					require.InDelta(t, want[j].LogProb, a.Top[j].LogProb, 1e-6)
 				}
 				checkAudit(t, e, c.audit, q.Context, q.AuditFrom, a.Audited, a.Audit)
-				again, err := u.Ask(t.Context(), q)
-				require.NoError(t, err)
+				again := mustAsk(t, u, q)
 				require.Equal(t, []any{a.Token, a.Top}, []any{again.Token, again.Top})
 			}
 			assert.EqualValues(t, u.Stats().Repeats, u.Stats().Engines[0].Answered, "each question was sent twice")
@@ -116,15 +115,13 @@ func TestDrawing(t *testing.T) {
 				q := question(1, contextOf(r, 10))
 				q.K = r.IntN(min(c.choices, 16) + 1)
 				q.Sampling = terms.Sampling{Temperature: 1, TopK: 1 + i%c.choices, Seed: r.Uint64() >> 8}
-				a, err := u.Ask(t.Context(), q)
-				require.NoError(t, err)
+				a := mustAsk(t, u, q)
 				top := truth(e, q.Context)[:q.Sampling.TopK]
 				want, _, _, _ := drawn(q.Sampling, 10, top, -1)
 				require.Equal(t, want, a.Token)
 				require.Len(t, a.Top, q.K)
 				q.Sampling.Temperature = 0
-				a, err = u.Ask(t.Context(), q)
-				require.NoError(t, err)
+				a = mustAsk(t, u, q)
 				require.Equal(t, top[0].ID, a.Token, "greedy is a different question")
 			}
 		})
@@ -144,8 +141,7 @@ func TestSalts(t *testing.T) {
 			u.saltKey = [32]byte{key}
 			q := question(session, []int32{1, 2, 3})
 			q.Client = client
-			_, err := u.Ask(t.Context(), q)
-			require.NoError(t, err)
+			mustAsk(t, u, q)
 			calls := e.Calls(c.path)
 			var body map[string]any
 			require.NoError(t, json.Unmarshal(calls[len(calls)-1].Body, &body))
@@ -375,8 +371,7 @@ func TestWarm(t *testing.T) {
 		if e.Dialect == "sglang" || e.Dialect == "vllm" {
 			assert.Contains(t, string(e.Calls(c.path)[before].Body), `"`+u.salt(1, 7)+`"`, "the cache of its questions")
 		}
-		_, err := u.Ask(t.Context(), q)
-		require.NoError(t, err)
+		mustAsk(t, u, q)
 		if s := u.Stats().Engines[0]; s.Context > 0 {
 			assert.GreaterOrEqual(t, s.Cached, uint64(288), c.name)
 		}

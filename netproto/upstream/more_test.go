@@ -57,8 +57,7 @@ func TestNoProbabilities(t *testing.T) {
 	assert.Equal(t, 1, u.Info().Choices)
 	q := question(1, []int32{1, 2, 3})
 	q.K, q.Sampling = 3, terms.Sampling{Temperature: 1, TopK: 1}
-	a, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
+	a := mustAsk(t, u, q)
 	assert.Equal(t, truth(e, q.Context)[0].ID, a.Token)
 	assert.Empty(t, a.Top)
 }
@@ -73,10 +72,7 @@ func testCrowded(t *testing.T, wait time.Duration, doing func(http.ResponseWrite
 	f := &fault{doing: doing}
 	engines := []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}, {Dialect: "llama"}}
 	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-		session := uint64(0)
-		for u.order(session)[0].url != "http://0" {
-			session++
-		}
+		session := sessionOf(u, "http://0")
 		f.on.Store(true)
 		require.NoError(t, ask(t, u, session, time.Second), "the other engine answers")
 		f.on.Store(false)
@@ -485,14 +481,12 @@ func TestRememberedTogether(t *testing.T) {
 			if now {
 				q = deep
 			}
-			_, err := u.Ask(t.Context(), q)
-			require.NoError(t, err)
+			mustAsk(t, u, q)
 		}
 		before := len(e.Calls("/generate"))
 		q := deep
 		q.AuditFrom = 1
-		a, err := u.Ask(t.Context(), q)
-		require.NoError(t, err)
+		a := mustAsk(t, u, q)
 		assert.Len(t, e.Calls("/generate"), before)
 		assert.Equal(t, []int{9, 5}, []int{len(a.Top), a.Audited})
 		checkAudit(t, e, netproto.ExactAudit, q.Context, 1, a.Audited, a.Audit)
@@ -561,11 +555,10 @@ func TestUnusedRows(t *testing.T) {
 	}
 	q := question(1, []int32{1, 2, 3})
 	q.K = 4
-	a, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
+	a := mustAsk(t, u, q)
 	assert.Equal(t, []terms.Candidate{{ID: 5, LogProb: -0.1}, {ID: 6, LogProb: -2}}, a.Top)
 	q.Context, q.Sampling = []int32{4, 5}, terms.Sampling{Temperature: 1, TopK: 3}
-	_, err = u.Ask(t.Context(), q)
+	_, err := u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed, "there are not three candidates")
 }
 

@@ -287,10 +287,7 @@ func TestFullEngine(t *testing.T) {
 	engines := []*fakeengine.Engine{{Dialect: "llama", Slots: 2, Fault: f.answer}, {Dialect: "llama", Slots: 2}}
 	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		assert.Equal(t, 4, u.Info().Parallel)
-		session := uint64(0)
-		for u.order(session)[0].url != "http://0" {
-			session++
-		}
+		session := sessionOf(u, "http://0")
 		f.on.Store(true)
 		var asking sync.WaitGroup
 		for range 2 {
@@ -376,21 +373,18 @@ func TestEqualAnswers(t *testing.T) {
 		assert.Positive(t, u.Stats().Differing)
 		q := question(2, text) // another session of the same client, with more candidates
 		q.K = 12
-		a, err := u.Ask(t.Context(), q)
-		require.NoError(t, err)
+		a := mustAsk(t, u, q)
 		assert.Equal(t, first[0], a.Token)
 		assert.Len(t, a.Top, 12)
 		before := len(e.Calls("/generate"))
 		q.K = 5
-		again, err := u.Ask(t.Context(), q)
-		require.NoError(t, err)
+		again := mustAsk(t, u, q)
 		assert.Equal(t, a.Top[:5], again.Top)
 		assert.Len(t, e.Calls("/generate"), before, "from memory")
 		assert.EqualValues(t, 1, u.Stats().Repeats)
 		for range 3 { // another client's questions find nothing in memory
 			q.Client++
-			_, err = u.Ask(t.Context(), q)
-			require.NoError(t, err)
+			mustAsk(t, u, q)
 		}
 		assert.Len(t, e.Calls("/generate"), before+3)
 	})
@@ -402,8 +396,7 @@ func TestRemember(t *testing.T) {
 	u := open(t, options(w, "one"))
 	u.memory = newMemory(2)
 	for i, repeats := range []uint64{0, 0, 1, 1, 1} {
-		_, err := u.Ask(t.Context(), question(1, []int32{[]int32{1, 2, 1, 3, 2}[i]}))
-		require.NoError(t, err)
+		mustAsk(t, u, question(1, []int32{[]int32{1, 2, 1, 3, 2}[i]}))
 		assert.Equal(t, repeats, u.Stats().Repeats, "%d", i)
 	}
 }

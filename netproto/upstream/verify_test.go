@@ -87,8 +87,7 @@ func TestVerify(t *testing.T) {
 				if r.IntN(2) == 0 {
 					q.Sampling = terms.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
 				}
-				a, err := u.Ask(t.Context(), q)
-				require.NoError(t, err)
+				a := mustAsk(t, u, q)
 				if q.Verify == terms.AsItComes {
 					cached++
 					continue
@@ -99,8 +98,7 @@ func TestVerify(t *testing.T) {
 				if !q.Sampling.Greedy() {
 					drawnFor++
 				}
-				again, err := u.Ask(t.Context(), q)
-				require.NoError(t, err)
+				again := mustAsk(t, u, q)
 				require.Equal(t, a.Audit, again.Audit)
 				require.Equal(t, a.Audited, again.Audited)
 			}
@@ -123,8 +121,7 @@ func TestVerifyCached(t *testing.T) {
 				before := len(c.engine.Calls(c.path))
 				q := question(1, text[:n])
 				q.AuditFrom, q.Verify = from, verify
-				a, err := u.Ask(t.Context(), q)
-				require.NoError(t, err)
+				a := mustAsk(t, u, q)
 				if verify != terms.AsItComes {
 					require.Equal(t, n-from, a.Audited)
 					same(t, choices(c.engine, q), a.Audit)
@@ -167,8 +164,7 @@ func TestVerifyRemembered(t *testing.T) {
 	} {
 		before := len(e.Calls("/generate"))
 		q.AuditFrom, q.Verify = c.from, c.verify
-		a, err := u.Ask(t.Context(), q)
-		require.NoError(t, err)
+		a := mustAsk(t, u, q)
 		asked := len(e.Calls("/generate")) - before
 		assert.Equal(t, c.asked, asked == 1, "question %d, %+v", i, c)
 		if c.verify == no || c.from < 1 || c.from >= 30 {
@@ -179,12 +175,10 @@ func TestVerifyRemembered(t *testing.T) {
 		same(t, choices(e, q), a.Audit)
 	}
 	q.K, q.AuditFrom, q.Verify = 3, 2, no // more candidates, and another kind of verification
-	_, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
+	mustAsk(t, u, q)
 	before := len(e.Calls("/generate"))
 	q.AuditFrom, q.Verify = 26, score
-	_, err = u.Ask(t.Context(), q)
-	require.NoError(t, err)
+	mustAsk(t, u, q)
 	assert.Len(t, e.Calls("/generate"), before, "verified answers stay")
 }
 
@@ -212,11 +206,10 @@ func TestUnheardAudit(t *testing.T) {
 	e.Fault = replying(`{"output_ids":[5],"meta_info":{"input_top_logprobs":[null,[[-1,7,null]]]}}`)
 	q := question(1, []int32{1, 2, 3})
 	q.AuditFrom = 2
-	a, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
+	a := mustAsk(t, u, q)
 	assert.EqualValues(t, []int{5, 0, 0}, []int{int(a.Token), a.Audited, len(a.Audit)})
 	q.Verify = terms.EachScore
-	_, err = u.Ask(t.Context(), q)
+	_, err := u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed)
 	assert.ErrorIs(t, err, dialect.ErrReply, "the reason")
 }
@@ -295,8 +288,7 @@ func TestNext(t *testing.T) {
 			}
 			assert.Equal(t, want[0].ID, token)
 			before := len(c.engine.Calls(c.path))
-			a, err := u.Ask(t.Context(), q)
-			require.NoError(t, err)
+			a := mustAsk(t, u, q)
 			assert.Equal(t, token, a.Token)
 			assert.Len(t, c.engine.Calls(c.path), before)
 		}
@@ -331,8 +323,7 @@ func TestNextWhileBusy(t *testing.T) {
 			require.ErrorIs(t, err, netproto.Busy)
 			assert.ErrorIs(t, err, errBusy)
 			f.on.Store(false)
-			_, err = u.Ask(t.Context(), question(1, []int32{4}))
-			require.NoError(t, err)
+			mustAsk(t, u, question(1, []int32{4}))
 			_, err = u.Next(t.Context(), question(9, []int32{5}))
 			require.NoError(t, err, "it has answered since then")
 			w.Set("0", nil)

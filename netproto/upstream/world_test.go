@@ -35,6 +35,22 @@ func open(t *testing.T, o Options) *Upstream {
 	return u
 }
 
+// mustAsk is Ask without an error.
+func mustAsk(t testing.TB, u *Upstream, q terms.Job) terms.Reply {
+	t.Helper()
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	return a
+}
+
+// sessionOf returns a session of the engine at a URL.
+func sessionOf(u *Upstream, url string) (session uint64) {
+	for u.order(session)[0].url != url {
+		session++
+	}
+	return session
+}
+
 // many returns n, or fewer with -short, as under the race detector.
 func many(n int) int {
 	if testing.Short() {
