@@ -89,6 +89,17 @@ func (w *watched) over(t testing.TB, slots int, o batch.Options) *crowd {
 	return &crowd{t: t, s: w.of}
 }
 
+// cheapBubble runs a test in virtual time, with a service over a cheap model that repeats itself.
+func cheapBubble(t *testing.T, slots int, o batch.Options, f func(t *testing.T, c *crowd, m *watched)) {
+	t.Helper()
+	bubble.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, slots, o)
+		defer c.s.Close()
+		f(t, c, m)
+	})
+}
+
 // rest checks the service when no question waits.
 func (w *watched) rest(t testing.TB) {
 	t.Helper()
@@ -298,10 +309,7 @@ func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
 func TestStreamOfRepeats(t *testing.T) {
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.3, TopK: 10, Seed: 3}} {
 		for _, devices := range []int{1, 3} {
-			bubble.Test(t, func(t *testing.T) {
-				m := cheap(0, 8)
-				c := m.over(t, 2000, batch.Options{})
-				defer c.s.Close()
+			cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 				for i := range devices {
 					c.wait.Go(func() {
 						q := terms.Job{
@@ -325,10 +333,7 @@ func TestStreamOfRepeats(t *testing.T) {
 // TestAskedAgain: a stream continues if its questions are repeated, as after a lost answer or an error of the model.
 func TestAskedAgain(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		bubble.Test(t, func(t *testing.T) {
-			m := cheap(0, 8)
-			c := m.over(t, 2000, batch.Options{})
-			defer c.s.Close()
+		cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 			q, failed := terms.Job{Session: 1, Question: terms.Question{Context: text(1, 10), K: 1}}, 0
 			for i := range 200 {
 				m.broken.Store(fails && i%9 == 4)
@@ -354,10 +359,7 @@ func TestAskedAgain(t *testing.T) {
 
 // TestTogether: a question that arrives twice in a step has guesses once.
 func TestTogether(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 2000, batch.Options{})
-		defer c.s.Close()
+	cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 		q.Context = c.stream(q, 20)
 		for i := range 40 {
@@ -379,10 +381,7 @@ func TestTogether(t *testing.T) {
 
 // TestGuessesAreSoon: a question that hits a guess is answered at once, also while others compute.
 func TestGuessesAreSoon(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 2000, batch.Options{})
-		defer c.s.Close()
+	cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 		at := 0 // existing guesses
 		for range 200 {

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -596,10 +595,7 @@ func TestWorkOfSharing(t *testing.T) {
 // accepted when its own question arrives.
 func TestGuessesOfOthers(t *testing.T) {
 	for _, comes := range []bool{true, false} {
-		bubble.Test(t, func(t *testing.T) {
-			m := cheap(0, 8)
-			c := m.over(t, 2000, batch.Options{})
-			defer c.s.Close()
+		cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 			q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 			guesses := 0
 			for n := 0; guesses < 3; n++ {
@@ -636,10 +632,7 @@ func TestGuessesOfOthers(t *testing.T) {
 // TestGuessesBehindOthers: a device with a question that its own guess answers owes nothing. It is not lost when
 // further guesses are added after that guess, while another session has the token computed again.
 func TestGuessesBehindOthers(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 2000, batch.Options{})
-		defer c.s.Close()
+	cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		q, added := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}, uint64(0)
 		for n := range uint64(60) {
 			q.Context = append(q.Context, c.mustAsk(q).Token)
@@ -668,10 +661,7 @@ func TestGuessesBehindOthers(t *testing.T) {
 
 // TestGuessesMeet: two streams with equal next guesses after different questions of one step have these once.
 func TestGuessesMeet(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 2000, batch.Options{})
-		defer c.s.Close()
+	cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 5}}
 		for range 60 {
 			other := q
@@ -713,10 +703,7 @@ func TestGuessesMeet(t *testing.T) {
 
 // TestStreamsAlike: sessions that write the same text at the same time need the rows of one.
 func TestStreamsAlike(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 4000, batch.Options{})
-		defer c.s.Close()
+	cheapBubble(t, 4000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		texts := make([][]int32, 6)
 		for i := range texts {
 			c.wait.Go(func() {

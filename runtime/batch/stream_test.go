@@ -53,14 +53,11 @@ func TestWhoIsNoStream(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				m := cheap(0, 8)
-				o := batch.Options{}
-				if name == "off" {
-					o.Lookup = -1
-				}
-				c := m.over(t, 3000, o)
-				defer c.s.Close()
+			o := batch.Options{}
+			if name == "off" {
+				o.Lookup = -1
+			}
+			cheapBubble(t, 3000, o, func(t *testing.T, c *crowd, m *watched) {
 				q := terms.Job{Session: 1, Question: terms.Question{Context: slices.Repeat(text(1, 5), 4), K: 1}}
 				for n := range 100 {
 					q.Context = ask(c, q, n)
@@ -80,10 +77,7 @@ func TestWhoIsNoStream(t *testing.T) {
 // ends, is dropped or is evicted.
 func TestStreamsAreForgotten(t *testing.T) {
 	racing.Spare(t)
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 3000, batch.Options{})
-		defer c.s.Close()
+	cheapBubble(t, 3000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		streams := func() int {
 			synctest.Wait()
 			n, _ := batch.Streams(c.s)
@@ -130,11 +124,8 @@ func TestStreamsAreForgotten(t *testing.T) {
 // TestGuessesGoFirst: a question for which all guesses must go takes no text from the streams, accepted guesses
 // included.
 func TestGuessesGoFirst(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		const slots = 300
-		m := cheap(0, 8)
-		c := m.over(t, slots, batch.Options{})
-		defer c.s.Close()
+	const slots = 300
+	cheapBubble(t, slots, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		ask := func(session int, context []int32) terms.Job {
 			return terms.Job{Session: uint64(session), Device: uint64(session),
 				Question: terms.Question{Context: context, K: 1}}
@@ -163,10 +154,7 @@ func TestGuessesGoFirst(t *testing.T) {
 // TestBusy: in steps without spare rows no text is indexed, because that takes time, and nothing is guessed.
 func TestBusy(t *testing.T) {
 	for size, busy := range map[int]bool{0: false, 2: false, 7: true, 200: true} {
-		bubble.Test(t, func(t *testing.T) {
-			m := cheap(0, 8)
-			c := m.over(t, 10_000, batch.Options{})
-			defer c.s.Close()
+		cheapBubble(t, 10_000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 			q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: slices.Repeat(text(1, 5), 4), K: 1}}
 			c.mustAsk(q)
 			for i := range 30 {
@@ -194,10 +182,7 @@ func TestBusy(t *testing.T) {
 // TestLearnsWhenBusy: a stream learns at every question whether a guess would be accepted, even if none was evaluated.
 func TestLearnsWhenBusy(t *testing.T) {
 	racing.Spare(t)
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 10_000, batch.Options{})
-		defer c.s.Close()
+	cheapBubble(t, 10_000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
 		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 		q.Context = c.stream(q, 20)
 		synctest.Wait()
@@ -218,10 +203,7 @@ func TestLearnsWhenBusy(t *testing.T) {
 // not streams.
 func TestManyStreams(t *testing.T) {
 	racing.Spare(t)
-	bubble.Test(t, func(t *testing.T) {
-		m := cheap(0, 8)
-		c := m.over(t, 20_000, batch.Options{Context: 500})
-		defer c.s.Close()
+	cheapBubble(t, 20_000, batch.Options{Context: 500}, func(t *testing.T, c *crowd, m *watched) {
 		var wrong atomic.Int64
 		for i := range 100 {
 			c.wait.Go(func() {
