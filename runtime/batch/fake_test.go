@@ -293,6 +293,22 @@ func (c *crowd) ask(q terms.Job, f func(a batch.Answer, took time.Duration, err 
 	})
 }
 
+// askExact asks in a goroutine; the answer must be that from an empty memory.
+func (c *crowd) askExact(m *counter, q terms.Job) {
+	c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+		require.NoError(c.t, err)
+		require.Equal(c.t, m.answer(c.t, q), plain(a))
+	})
+}
+
+// askRight asks in a goroutine; the answer must be right, as [right] checks it.
+func (c *crowd) askRight(m *counter, q terms.Job, room bool) {
+	c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+		require.NoError(c.t, err)
+		right(c.t, m.answer(c.t, q), a, q, room)
+	})
+}
+
 func (c *crowd) mustAsk(q terms.Job) batch.Answer {
 	c.t.Helper()
 	a, err := c.s.Ask(c.t.Context(), q)

@@ -221,10 +221,7 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 	together := func(questions []terms.Job) {
 		first := wish{device: 99, n: 1}.question(len(m.steps)) // others gather during this call
 		for _, q := range append([]terms.Job{first}, questions...) {
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				require.NoError(t, err)
-				right(t, m.answer(t, q), a, q, false)
-			})
+			c.askRight(m.counter, q, false)
 			synctest.Wait()
 		}
 		c.wait.Wait()

@@ -80,10 +80,7 @@ func TestPrefixOnce(t *testing.T) {
 								text(1000, prefix), []int32{int32(i % 40), int32(i / 40)}, text(i, own-2))},
 					}
 					kept.add(q)
-					w.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-						require.NoError(t, err)
-						require.Equal(t, m.answer(t, q), plain(a))
-					})
+					w.askExact(m, q)
 					time.Sleep(c.pause)
 				}
 				w.wait.Wait()
@@ -200,10 +197,7 @@ func TestDistinctTokens(t *testing.T) {
 					q.Context = text(r.IntN(3), 1+r.IntN(60)) // many share a prefix, and some branch off
 					q.Context = append(q.Context, text(r.IntN(100), r.IntN(20))...)
 					kept.add(q)
-					c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-						require.NoError(t, err)
-						require.Equal(t, m.answer(t, q), plain(a))
-					})
+					c.askExact(m, q)
 					time.Sleep(time.Duration(r.IntN(40)) * tick)
 				}
 				c.wait.Wait()
@@ -282,10 +276,7 @@ func TestLeavesWhileOthersWait(t *testing.T) {
 			for i := range uint64(20) {
 				q := terms.Job{Session: 2 + i, Device: 2 + i,
 					Question: terms.Question{Context: append(text(1, 200), int32(i)), K: 1}}
-				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-					require.NoError(t, err)
-					require.Equal(t, m.answer(t, q), plain(a))
-				})
+				c.askExact(m, q)
 			}
 			time.Sleep(leaveAt*tick - tick)
 			leave(bored)
@@ -399,10 +390,7 @@ func TestRepeatInFullStore(t *testing.T) {
 		q := terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(1, 20), K: 1}}
 		c.mustAsk(q)
 		long := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 85), K: 1}}
-		c.ask(long, func(a batch.Answer, _ time.Duration, err error) {
-			require.NoError(t, err)
-			require.Equal(t, m.answer(t, long), plain(a))
-		})
+		c.askExact(m, long)
 		time.Sleep(50 * tick) // in its fourth step, after which one slot is free
 		fails := func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) }
 		c.ask(terms.Job{Session: 3, Device: 3, Question: terms.Question{Context: text(3, 1), K: 1}}, fails)
@@ -434,10 +422,7 @@ func TestRepeatsMeet(t *testing.T) {
 			{Question: terms.Question{K: 7, AuditFrom: 9}},
 		} {
 			q.Session, q.Device, q.Context = uint64(2+i), uint64(2+i), text(1, 12)
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				require.NoError(t, err)
-				require.Equal(t, m.answer(t, q), plain(a))
-			})
+			c.askExact(m, q)
 			synctest.Wait()
 		}
 		c.wait.Wait()
@@ -462,10 +447,7 @@ func TestGoesOnBehindRepeat(t *testing.T) {
 		for i, q := range []terms.Job{{Question: terms.Question{K: 120, Context: text(1, 10)}},
 			{Question: terms.Question{K: 1, Context: append(text(1, 10), 5)}}} {
 			q.Session, q.Device = 1, uint64(10+i)
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				require.NoError(t, err)
-				require.Equal(t, m.answer(t, q), plain(a))
-			})
+			c.askExact(m, q)
 			synctest.Wait()
 		}
 		c.wait.Wait()
@@ -579,10 +561,7 @@ func TestWorkOfSharing(t *testing.T) {
 		for device := range uint64(2) {
 			q := terms.Job{Session: 5 + device, Device: 5 + device,
 				Question: terms.Question{Context: text(5, 12), K: 1, AuditFrom: 1}}
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				assert.NoError(t, err)
-				assert.Equal(t, m.answer(t, q), plain(a))
-			})
+			c.askExact(m, q)
 		}
 		c.wait.Wait()
 		synctest.Wait()
@@ -685,10 +664,7 @@ func TestGuessesMeet(t *testing.T) {
 			paid := batch.Tag(c.s, 1) + batch.Tag(c.s, 2)
 			q.K = k + 2
 			for _, q := range []terms.Job{before, q} {
-				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-					assert.NoError(t, err)
-					assert.Equal(t, m.answer(t, q), plain(a))
-				})
+				c.askExact(m.counter, q)
 			}
 			c.wait.Wait()
 			m.rest(t)

@@ -64,10 +64,7 @@ func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 			for i := range 12 {
 				q := terms.Job{Session: uint64(i), Device: uint64(i % 6),
 					Question: terms.Question{Context: text(i, 300+i*200/11), K: 1}}
-				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-					require.NoError(c.t, err)
-					right(c.t, m.answer(c.t, q), a, q, true)
-				})
+				c.askRight(m, q, true)
 				c.ask(terms.Job{Session: 100, Device: 100, Question: terms.Question{Context: text(100, 10+i), K: 1}},
 					func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(c.t, err) })
 			}
@@ -195,10 +192,7 @@ func TestModelFailsForAll(t *testing.T) {
 func TestFailureOfAnother(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 12), K: 256}}
-		c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-			require.NoError(t, err)
-			right(t, m.answer(t, q), a, q, true)
-		})
+		c.askRight(m, q, true)
 		time.Sleep(tick)
 		other := terms.Job{Session: 1, Device: 2,
 			Question: terms.Question{Context: text(1, 12), K: 20}} // it goes first
@@ -221,10 +215,7 @@ func TestFailureOfRepeat(t *testing.T) {
 				Session: 1, Device: uint64(device),
 				Question: terms.Question{Context: append(text(1, 4), text(10+device, 4)...), K: 1},
 			}
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				require.NoError(t, err)
-				right(t, m.answer(c.t, q), a, q, true)
-			})
+			c.askRight(m, q, true)
 		}
 		time.Sleep(8*tick + tick/2) // all of them are after the first four
 		repeat := terms.Job{Session: 1, Device: 3, Question: terms.Question{Context: text(1, 2), K: 5}}
@@ -258,10 +249,7 @@ func TestWants(t *testing.T) {
 				if r.IntN(3) == 0 {
 					q.AuditFrom = 1 + r.IntN(8)
 				}
-				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-					require.NoError(t, err)
-					right(t, m.answer(c.t, q), a, q, false)
-				})
+				c.askRight(m, q, false)
 				synctest.Wait()
 			}
 		})
@@ -294,10 +282,7 @@ func TestSharedEnd(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		for device, k := range []int{256, 20, 200} {
 			q := terms.Job{Session: 1, Device: uint64(device), Question: terms.Question{Context: text(1, 12), K: k}}
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				require.NoError(t, err)
-				right(t, m.answer(t, q), a, q, true)
-			})
+			c.askRight(m, q, true)
 		}
 	})
 }
@@ -317,10 +302,7 @@ func TestManyCandidates(t *testing.T) {
 						Question: terms.Question{Context: text(i, 25), K: 1, AuditFrom: 1},
 					}
 				}
-				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-					require.NoError(t, err)
-					right(t, m.answer(t, q), a, q, true)
-				})
+				c.askRight(m, q, true)
 			}
 			c.wait.Wait()
 		}
@@ -339,10 +321,7 @@ func TestForgetBeside(t *testing.T) {
 		for i := range 6 {
 			q := terms.Job{Session: 1, Device: uint64(i % 2),
 				Question: terms.Question{Context: append(text(1, 200), text(i, 10)...), K: 1}}
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				require.NoError(t, err)
-				right(t, m.answer(t, q), a, q, true)
-			})
+			c.askRight(m, q, true)
 			synctest.Wait()
 			time.Sleep(60 * tick)
 			require.NoError(t, c.s.Forget(c.t.Context(), 1))

@@ -476,10 +476,7 @@ func TestVerifyMixed(t *testing.T) {
 					Session: uint64(i), Device: uint64(i),
 					Question: terms.Question{Context: text(1, 12), K: 1, AuditFrom: 4, Verify: kind},
 				}
-				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-					require.NoError(t, err)
-					require.Equal(t, m.answer(t, q), plain(a))
-				})
+				c.askExact(m, q)
 				synctest.Wait()
 			}
 			c.wait.Wait()
@@ -503,10 +500,7 @@ func TestVerifyKnownEnd(t *testing.T) {
 			{Session: 1, Device: 1,
 				Question: terms.Question{Context: text(1, 20), K: 200, AuditFrom: 9, Verify: terms.EachChoice}},
 		} {
-			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-				require.NoError(t, err)
-				require.Equal(t, m.answer(t, q), plain(a))
-			})
+			c.askExact(m, q)
 			synctest.Wait()
 		}
 		c.wait.Wait()
