@@ -28,16 +28,24 @@ func save(t testing.TB, dir, name string, b []byte) string {
 	return path
 }
 
+// opened returns a file until the test ends.
+func opened(t testing.TB, path string) *File {
+	t.Helper()
+	f, err := Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
+}
+
 func TestOpen(t *testing.T) {
 	b := written(t, func(w *Writer) { everyKind(w); everyType(t, w) })
-	f, err := Open(save(t, held.TempDir(t), "model.gguf", b))
-	require.NoError(t, err)
+	f := opened(t, save(t, held.TempDir(t), "model.gguf", b))
 	require.Equal(t, int64(len(b)), f.Size())
 	require.Equal(t, b, rewrite(t, f))
 	require.NoError(t, f.Close())
 	require.Empty(t, f.Tensors())
 	require.Empty(t, f.Keys())
-	_, err = f.String("text")
+	_, err := f.String("text")
 	require.ErrorIs(t, err, ErrClosed)
 	_, ok := f.Tensor("F32")
 	require.False(t, ok)
@@ -80,8 +88,7 @@ func TestResultsAreApart(t *testing.T) {
 // TestMappings: the mapped bytes are those of all files of a model. A file in memory is not mapped.
 func TestMappings(t *testing.T) {
 	first := splitModel(t, 3, nil)
-	f, err := Open(first)
-	require.NoError(t, err)
+	f := opened(t, first)
 	require.True(t, f.Mapped() || runtime.GOOS != "linux")
 	if f.Mapped() { // not on every system
 		var want, got [][]byte
@@ -114,8 +121,7 @@ func TestCloseWhileRead(t *testing.T) {
 	})
 	path := save(t, held.TempDir(t), "model.gguf", b)
 	for range 30 {
-		f, err := Open(path)
-		require.NoError(t, err)
+		f := opened(t, path)
 		var all sync.WaitGroup
 		begun := make(chan struct{}, 4)
 		read := func(one func() error) {
@@ -218,8 +224,7 @@ func splitKeys(w *Writer, count, no, tensors int) {
 func TestSplit(t *testing.T) {
 	first := splitModel(t, 3, nil)
 	for i := range 3 {
-		f, err := Open(strings.Replace(first, "00001-of", fmt.Sprintf("%05d-of", i+1), 1))
-		require.NoError(t, err)
+		f := opened(t, strings.Replace(first, "00001-of", fmt.Sprintf("%05d-of", i+1), 1))
 		name, err := f.String("general.name")
 		require.NoError(t, err)
 		require.Equal(t, "first", name)
@@ -240,8 +245,7 @@ func TestSplit(t *testing.T) {
 	require.ErrorContains(t, err, "one of 3 parts")
 
 	single := splitModel(t, 1, nil) // a model of one part may have any file name
-	f, err := Open(single)
-	require.NoError(t, err)
+	f := opened(t, single)
 	require.NoError(t, f.Close())
 }
 

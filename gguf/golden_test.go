@@ -21,10 +21,7 @@ func floats(t Tensor) []float32 {
 }
 
 func openGolden(t *testing.T, name string) *File {
-	f, err := Open(filepath.Join(sharedtest.Shared(t, "golden"), name))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	return f
+	return opened(t, filepath.Join(sharedtest.Shared(t, "golden"), name))
 }
 
 // TestGolden: the files of a set contain the same weights in different types: the error of a tensor relative to the
@@ -103,8 +100,7 @@ func TestRealVocabulary(t *testing.T) {
 	racing.Spare(t)
 	path := sharedtest.Shared(t, "data", "qwen2-vocab.gguf")
 	allocs := testing.AllocsPerRun(5, func() {
-		f, err := Open(path)
-		require.NoError(t, err)
+		f := opened(t, path)
 		tokens, err := f.Strings("tokenizer.ggml.tokens")
 		require.NoError(t, err)
 		require.Equal(t, 151936, tokens.Len())

@@ -54,8 +54,7 @@ func largeFile(t *testing.T, pages float64) (path string, content []byte) {
 // TestMoveToHugePages: concurrent readers always find the bytes of the file while pages are moved, also by two callers.
 func TestMoveToHugePages(t *testing.T) {
 	path, content := largeFile(t, 9.6)
-	f, err := Open(path)
-	require.NoError(t, err)
+	f := opened(t, path)
 	all := f.parts[0].b
 	var readers, movers sync.WaitGroup
 	var over atomic.Bool
@@ -125,10 +124,9 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	pages, files := taken()
 	for range 100 {
-		f, err := Open(path)
-		require.NoError(t, err)
+		f := opened(t, path)
 		assert.ErrorIs(t, f.MoveToHugePages(ctx), context.Canceled)
-		_, err = f.Placement()
+		_, err := f.Placement()
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
@@ -141,9 +139,7 @@ func TestNothingIsLeft(t *testing.T) {
 // more, while all of it is read continuously.
 func TestMoveHoldsNothingTwice(t *testing.T) {
 	path, content := largeFile(t, 8)
-	f, err := Open(path)
-	require.NoError(t, err)
-	defer f.Close()
+	f := opened(t, path)
 	m, size := f.parts[0], hugemem.Size()
 	page, err := hugemem.Alloc(size)
 	require.NoError(t, err)
@@ -163,9 +159,7 @@ func TestMoveHoldsNothingTwice(t *testing.T) {
 func TestMoveEnds(t *testing.T) {
 	t.Run("context", func(t *testing.T) {
 		path, content := largeFile(t, 4)
-		f, err := Open(path)
-		require.NoError(t, err)
-		defer f.Close()
+		f := opened(t, path)
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
@@ -177,12 +171,10 @@ func TestMoveEnds(t *testing.T) {
 	})
 	t.Run("cut short", func(t *testing.T) {
 		path, content := largeFile(t, 8)
-		f, err := Open(path)
-		require.NoError(t, err)
-		defer f.Close()
+		f := opened(t, path)
 		left := 3*hugemem.Size() + 100
 		require.NoError(t, os.Truncate(path, int64(left)))
-		err = f.MoveToHugePages(t.Context())
+		err := f.MoveToHugePages(t.Context())
 		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		assert.ErrorContains(t, err, path)
 		assert.True(t, bytes.Equal(content[:left], f.parts[0].b[:left]))
@@ -191,8 +183,7 @@ func TestMoveEnds(t *testing.T) {
 	})
 	t.Run("closed", func(t *testing.T) {
 		path, _ := largeFile(t, 16)
-		f, err := Open(path)
-		require.NoError(t, err)
+		f := opened(t, path)
 		var moving sync.WaitGroup
 		moving.Go(func() {
 			if err := f.MoveToHugePages(t.Context()); err != nil {
@@ -213,9 +204,7 @@ func TestMoveNothing(t *testing.T) {
 	p, err := f.Placement()
 	require.NoError(t, err)
 	assert.Equal(t, Placement{Bytes: int64(len(content))}, p)
-	f, err = Open(path)
-	require.NoError(t, err)
-	defer f.Close()
+	f = opened(t, path)
 	assert.ErrorIs(t, f.MoveToHugePages(t.Context()), ErrHugePages)
 	assert.True(t, bytes.Equal(content, f.parts[0].b))
 }
@@ -235,9 +224,7 @@ func TestMoveSplit(t *testing.T) {
 		}))
 		first = cmp.Or(first, path)
 	}
-	f, err := Open(first)
-	require.NoError(t, err)
-	defer f.Close()
+	f := opened(t, first)
 	require.NoError(t, f.MoveToHugePages(t.Context()))
 	assert.Equal(t, 3*hugemem.Size()>>10, smapsField(t, f, "Anonymous:"))
 }
@@ -245,9 +232,7 @@ func TestMoveSplit(t *testing.T) {
 // TestMovedIsReadOnly: memory that replaced the pages of a file is read-only, like these.
 func TestMovedIsReadOnly(t *testing.T) {
 	path, _ := largeFile(t, 3)
-	f, err := Open(path)
-	require.NoError(t, err)
-	defer f.Close()
+	f := opened(t, path)
 	require.NoError(t, f.MoveToHugePages(t.Context()))
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	require.NoError(t, err)

@@ -36,8 +36,7 @@ func TestPreload(t *testing.T) {
 	assert.ErrorIs(t, f.Preload(ctx, func(int64, int64) { cancel(why) }), why)
 
 	dir := held.TempDir(t)
-	f, err = Open(save(t, dir, "m.gguf", b.Bytes()))
-	require.NoError(t, err)
+	f = opened(t, save(t, dir, "m.gguf", b.Bytes()))
 	err = f.Preload(t.Context(), func(int64, int64) { assert.NoError(t, f.Close()) })
 	assert.ErrorIs(t, err, ErrClosed, "what is unmapped meanwhile is not touched")
 }
