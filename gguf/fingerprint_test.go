@@ -1,7 +1,6 @@
 package gguf
 
 import (
-	"bytes"
 	"math"
 	"testing"
 
@@ -13,17 +12,14 @@ import (
 // gives another one.
 func TestFingerprint(t *testing.T) {
 	of := func(key, value, name string, at int, shape ...int) string {
-		var b bytes.Buffer
-		w := NewWriter(&b)
-		Put(w, "general.architecture", "qwen2")
-		Put(w, key, value)
-		w.Declare(name, F32, shape...)
-		x := make([]float32, 2048)
-		x[at] = 1
-		require.NoError(t, w.WriteFloats(x))
-		require.NoError(t, w.Close())
-		f, err := Parse(b.Bytes())
-		require.NoError(t, err)
+		f := parsed(t, func(w *Writer) {
+			Put(w, "general.architecture", "qwen2")
+			Put(w, key, value)
+			w.Declare(name, F32, shape...)
+			x := make([]float32, 2048)
+			x[at] = 1
+			require.NoError(t, w.WriteFloats(x))
+		})
 		sum, err := f.Fingerprint()
 		require.NoError(t, err)
 		require.Len(t, sum, 64)
@@ -56,13 +52,7 @@ func TestFingerprintKinds(t *testing.T) {
 		func(w *Writer) { w.Declare("k", BF16, 2); _, _ = w.Write(make([]byte, 4)) },
 		func(w *Writer) { Put(w, "k", "al"+string([]byte{byte(KindString), byte(KindUint8)})+"b") },
 	} {
-		var b bytes.Buffer
-		w := NewWriter(&b)
-		put(w)
-		require.NoError(t, w.Close())
-		f, err := Parse(b.Bytes())
-		require.NoError(t, err)
-		sum, err := f.Fingerprint()
+		sum, err := parsed(t, put).Fingerprint()
 		require.NoError(t, err)
 		require.NotContains(t, seen, sum, "%d and %d", i, seen[sum])
 		seen[sum] = i
@@ -72,18 +62,14 @@ func TestFingerprintKinds(t *testing.T) {
 // TestFingerprintSplit: a model has the same fingerprint in one file and in two files with the metadata of a split.
 func TestFingerprintSplit(t *testing.T) {
 	of := func(split bool) string {
-		var b bytes.Buffer
-		w := NewWriter(&b)
-		Put(w, "general.architecture", "qwen2")
-		if split {
-			Put(w, splitNo, uint16(0))
-			Put(w, splitCount, uint16(1))
-			Put(w, splitTensors, int32(0))
-		}
-		require.NoError(t, w.Close())
-		f, err := Parse(b.Bytes())
-		require.NoError(t, err)
-		sum, err := f.Fingerprint()
+		sum, err := parsed(t, func(w *Writer) {
+			Put(w, "general.architecture", "qwen2")
+			if split {
+				Put(w, splitNo, uint16(0))
+				Put(w, splitCount, uint16(1))
+				Put(w, splitTensors, int32(0))
+			}
+		}).Fingerprint()
 		require.NoError(t, err)
 		return sum
 	}
