@@ -217,27 +217,23 @@ func TestAlloc(t *testing.T) {
 	c := &Cache{kv: &fakeKV{}, used: make([]bool, 6)}
 	_, err := c.Extend([]int32{7, 8})
 	require.NoError(t, err)
-	for _, a := range []struct {
-		pos  int
-		want int32
-	}{{3, 3}, {3, 5}, {4, 4}, {1, 2}} { // the slot of position 1 belongs to the text
-		slot, err := c.Alloc(a.pos)
+	alloc := func(pos int, want int32) {
+		t.Helper()
+		slot, err := c.Alloc(pos)
 		require.NoError(t, err)
-		assert.Equal(t, a.want, slot, "position %d", a.pos)
+		assert.Equal(t, want, slot)
 	}
+	alloc(3, 3)
+	alloc(3, 5)
+	alloc(4, 4)
+	alloc(1, 2) // the slot of position 1 belongs to the text
 	_, err = c.Alloc(2)
 	require.ErrorIs(t, err, ErrContext)
 	assert.ErrorContains(t, err, "all 6 slots")
 	c.Free(5, 2)
 	assert.Equal(t, 4, c.InUse())
-	for _, a := range []struct {
-		pos  int
-		want int32
-	}{{6, 5}, {99, 2}} { // beyond the slots
-		slot, err := c.Alloc(a.pos)
-		require.NoError(t, err)
-		assert.Equal(t, a.want, slot, "position %d", a.pos)
-	}
+	alloc(6, 5) // beyond the slots
+	alloc(99, 2)
 }
 
 // TestAllocNear: the slots of a draft tree lie in the chunks that the text has begun, or reaches within aside tokens,
