@@ -19,14 +19,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// llamaReplay returns an engine that replays a recording of a real one.
-func llamaReplay(t *testing.T, name string) (*Llama, *fakeengine.Transcript) {
+// replay returns a client that replays a recording of a real engine.
+func replay(t *testing.T, dialect, name string) (*Client, *fakeengine.Transcript) {
 	t.Helper()
-	r, err := fakeengine.ReadTranscript("../testdata/llama/" + name + ".json")
+	r, err := fakeengine.ReadTranscript("../testdata/" + dialect + "/" + name + ".json")
 	require.NoError(t, err)
 	base, err := url.Parse("http://engine")
 	require.NoError(t, err)
-	e := NewLlama(NewClient(base, "", r))
+	return NewClient(base, "", r), r
+}
+
+// asRecorded checks that requests equal the recorded ones, but for some fields.
+func asRecorded(t *testing.T, r *fakeengine.Transcript, but ...string) {
+	t.Helper()
+	unlike, err := r.Unlike(but...)
+	require.NoError(t, err)
+	assert.Empty(t, unlike)
+}
+
+// llamaReplay returns an engine that replays a recording of a real one.
+func llamaReplay(t *testing.T, name string) (*Llama, *fakeengine.Transcript) {
+	t.Helper()
+	c, r := replay(t, "llama", name)
+	e := NewLlama(c)
 	e.slots.resize(3)
 	return e, r
 }
@@ -62,9 +77,7 @@ func TestReplayedAnswersLlama(t *testing.T) {
 			assert.InDelta(t, want.best, got.Top[0].LogProb, 1e-9, name)
 		}
 		assert.Positive(t, got.Compute, name)
-		unlike, err := r.Unlike("id_slot", "response_fields")
-		require.NoError(t, err)
-		assert.Empty(t, unlike, name)
+		asRecorded(t, r, "id_slot", "response_fields")
 	}
 }
 
@@ -101,18 +114,14 @@ func TestReplayedRefusalsLlama(t *testing.T) {
 func TestReplayedRestLlama(t *testing.T) {
 	e, r := llamaReplay(t, "warm")
 	require.NoError(t, e.Warm(t.Context(), Ask{Context: llamaRecorded(t, r)}))
-	unlike, err := r.Unlike("id_slot", "response_fields")
-	require.NoError(t, err)
-	assert.Empty(t, unlike)
+	asRecorded(t, r, "id_slot", "response_fields")
 	e, _ = llamaReplay(t, "health")
 	require.NoError(t, e.Alive(t.Context()))
 	e, r = llamaReplay(t, "tokenize")
 	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
 	require.NoError(t, err)
 	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
-	unlike, err = r.Unlike()
-	require.NoError(t, err)
-	assert.Empty(t, unlike)
+	asRecorded(t, r)
 	e, r = llamaReplay(t, "detokenize")
 	require.NoError(t, r.Field(&ids, "tokens"))
 	text, err := e.Detokenize(t.Context(), ids)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -23,11 +22,8 @@ import (
 // sglangReplay returns an engine that replays a recording of a real one.
 func sglangReplay(t *testing.T, name string) (*SGLang, *fakeengine.Transcript) {
 	t.Helper()
-	r, err := fakeengine.ReadTranscript("../testdata/sglang/" + name + ".json")
-	require.NoError(t, err)
-	base, err := url.Parse("http://engine")
-	require.NoError(t, err)
-	return NewSGLang(NewClient(base, "", r)), r
+	c, r := replay(t, "sglang", name)
+	return NewSGLang(c), r
 }
 
 // sglangRecorded returns the question of a transcript.
@@ -64,9 +60,7 @@ func TestReplayedAnswersSGLang(t *testing.T) {
 		if want.top > 0 {
 			assert.EqualValues(t, want.token, got.Top[0].ID, name)
 		}
-		unlike, err := r.Unlike(optional...)
-		require.NoError(t, err)
-		assert.Empty(t, unlike, name)
+		asRecorded(t, r, optional...)
 	}
 }
 
@@ -79,9 +73,7 @@ func TestReplayedRowsSGLang(t *testing.T) {
 	got, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
 	require.NoError(t, got.Unheard)
-	unlike, err := r.Unlike("priority")
-	require.NoError(t, err)
-	assert.Empty(t, unlike, "no additional rows are requested")
+	asRecorded(t, r, "priority") // no additional rows are requested
 	require.Len(t, got.Rows, len(a.Context)-36)
 	assert.Equal(t, Row{Top: []terms.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
 		{ID: 401, LogProb: -8.679407119750977}, {ID: 396, LogProb: -9.161283493041992}}, Stands: -13.982767105102539},
@@ -93,9 +85,7 @@ func TestReplayedRowsSGLang(t *testing.T) {
 	a.K, a.Rows = 2, 5
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
-	unlike, err = r.Unlike("priority")
-	require.NoError(t, err)
-	assert.Empty(t, unlike, "the max number that any position needs")
+	asRecorded(t, r, "priority") // the max number that any position needs
 	assert.Equal(t, []int{2, 5}, []int{len(got.Top), len(got.Rows[0].Top)})
 
 	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing
@@ -214,9 +204,7 @@ func TestAborts(t *testing.T) {
 func TestReplayedRestSGLang(t *testing.T) {
 	e, r := sglangReplay(t, "warm")
 	require.NoError(t, e.Warm(t.Context(), sglangRecorded(t, r)))
-	unlike, err := r.Unlike(optional...)
-	require.NoError(t, err)
-	assert.Empty(t, unlike)
+	asRecorded(t, r, optional...)
 	e, _ = sglangReplay(t, "health")
 	require.NoError(t, e.Alive(t.Context()))
 	e, _ = sglangReplay(t, "tokenize")
@@ -228,9 +216,7 @@ func TestReplayedRestSGLang(t *testing.T) {
 	text, err := e.Detokenize(t.Context(), ids)
 	require.NoError(t, err)
 	assert.Equal(t, "Hi €\x00\uFFFDch has<|endoftext|><|im_start|><|im_end|>", text)
-	unlike, err = r.Unlike("model")
-	require.NoError(t, err)
-	assert.Empty(t, unlike)
+	asRecorded(t, r, "model")
 	e, _ = sglangReplay(t, "models")
 	models, err := Models(t.Context(), e.c)
 	require.NoError(t, err)

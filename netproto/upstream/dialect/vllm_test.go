@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -21,11 +20,8 @@ import (
 // vllmReplay returns an engine that replays a recording of a real one, with the API that was recorded.
 func vllmReplay(t *testing.T, name string) (*VLLM, *fakeengine.Transcript, Ask) {
 	t.Helper()
-	r, err := fakeengine.ReadTranscript("../testdata/vllm/" + name + ".json")
-	require.NoError(t, err)
-	base, err := url.Parse("http://engine")
-	require.NoError(t, err)
-	e := NewVLLM(NewClient(base, "", r), "demo-large")
+	c, r := replay(t, "vllm", name)
+	e := NewVLLM(c, "demo-large")
 	var a Ask
 	if strings.HasPrefix(name, "generate") || name == "warm" {
 		e.door = generate{}
@@ -65,9 +61,7 @@ func TestReplayedAnswersVLLM(t *testing.T) {
 		if want.top > 0 {
 			assert.EqualValues(t, want.token, got.Top[0].ID, name)
 		}
-		unlike, err := r.Unlike("priority", "request_id", "return_token_ids", "session_id")
-		require.NoError(t, err)
-		assert.Empty(t, unlike, name)
+		asRecorded(t, r, "priority", "request_id", "return_token_ids", "session_id")
 	}
 }
 
@@ -301,18 +295,14 @@ func TestReplayedRefusalsVLLM(t *testing.T) {
 func TestReplayedRestVLLM(t *testing.T) {
 	e, r, a := vllmReplay(t, "warm")
 	require.NoError(t, e.Warm(t.Context(), a))
-	unlike, err := r.Unlike("priority")
-	require.NoError(t, err)
-	assert.Empty(t, unlike)
+	asRecorded(t, r, "priority")
 	e, _, _ = vllmReplay(t, "health")
 	require.NoError(t, e.Alive(t.Context()))
 	e, r, _ = vllmReplay(t, "tokenize")
 	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
 	require.NoError(t, err)
 	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
-	unlike, err = r.Unlike("return_token_strs")
-	require.NoError(t, err)
-	assert.Empty(t, unlike)
+	asRecorded(t, r, "return_token_strs")
 	e, r, _ = vllmReplay(t, "detokenize")
 	require.NoError(t, r.Field(&ids, "tokens"))
 	text, err := e.Detokenize(t.Context(), ids)
