@@ -262,30 +262,26 @@ func TestBeside(t *testing.T) {
 					alone = append(alone, out[0])
 				}
 			}
-			for n := 1; n <= 8; n++ {
-				order := r.Perm(8)[:n]
+			forward := func(of, n int) (order []int, out []backend.Output) {
+				order = r.Perm(of)[:n]
 				var some []backend.Row
 				want.Rows = nil
 				for i, j := range order {
 					some = append(some, rows[j])
 					want.Rows = append(want.Rows, i)
 				}
-				out := make([]backend.Output, n)
+				out = make([]backend.Output, n)
 				require.NoError(t, m.Forward(t.Context(), c.KV(), some, out, want))
+				return order, out
+			}
+			for n := 1; n <= 8; n++ {
+				order, out := forward(8, n)
 				for i, j := range order {
 					require.Equal(t, alone[j], out[i], "%s: row %d among %v", recipe, j, order)
 				}
 			}
 			for _, n := range []int{17, 16, 9} {
-				order := r.Perm(17)[:n]
-				var some []backend.Row
-				want.Rows = nil
-				for i, j := range order {
-					some = append(some, rows[j])
-					want.Rows = append(want.Rows, i)
-				}
-				out := make([]backend.Output, n)
-				require.NoError(t, m.Forward(t.Context(), c.KV(), some, out, want))
+				order, out := forward(17, n)
 				if long == nil {
 					long = make([]backend.Output, n)
 					for i, j := range order {
