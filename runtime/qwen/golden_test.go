@@ -144,12 +144,7 @@ func open(t *testing.T, path string, o host.Options) *qwen.Model {
 	f, err := gguf.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
-	d, err := host.New(o)
-	require.NoError(t, err)
-	t.Cleanup(func() { d.Close() })
-	m, err := qwen.Load(f, d)
-	require.NoError(t, err)
-	return m
+	return load(t, f, o)
 }
 
 // feed appends ids to the cache, piece tokens at a time, and returns the output after the last.

@@ -1,7 +1,6 @@
 package qwen_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
@@ -54,17 +52,11 @@ func (p countingPass) Head(
 // TestForwardIsLeft: when its context ends, a forward pass computes no further layer, and returns the cause. A pass
 // with an operation that panics is ended, too, with a context that has ended: a device that runs later must not run it.
 func TestForwardIsLeft(t *testing.T) {
-	r, err := synth.ParseRecipe("q8_0")
-	require.NoError(t, err)
-	var b bytes.Buffer
-	require.NoError(t, synth.Tiny(r, 3).Write(&b, nil))
-	f, err := gguf.Parse(b.Bytes())
-	require.NoError(t, err)
 	h, err := host.New(host.Options{Threads: 2})
 	require.NoError(t, err)
 	defer h.Close()
 	d := &counting{Device: h}
-	m, err := qwen.Load(f, d)
+	m, err := qwen.Load(file(t, "q8_0", nil), d)
 	require.NoError(t, err)
 	c, err := m.NewCache(10, gguf.F16)
 	require.NoError(t, err)

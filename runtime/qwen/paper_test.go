@@ -292,6 +292,13 @@ func (s *sheet) model(t *testing.T, d *paper) *qwen.Model {
 	return m
 }
 
+func newKV(t *testing.T, m *qwen.Model, slots int) backend.KV {
+	t.Helper()
+	kv, err := m.NewKV(slots, gguf.F16)
+	require.NoError(t, err)
+	return kv
+}
+
 // TestReadConfig: every value is read from its own key; a missing one has the default of the format.
 func TestReadConfig(t *testing.T) {
 	want := qwen.Config{
@@ -582,8 +589,7 @@ func TestWideModels(t *testing.T) {
 		for _, size := range d.tensors {
 			assert.Equal(t, c.rows, size[0])
 		}
-		kv, err := m.NewKV(100, gguf.F16)
-		require.NoError(t, err)
+		kv := newKV(t, m, 100)
 		rows := make([]backend.Row, min(c.rows+1, 100))
 		for i := range rows {
 			rows[i] = backend.Row{Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
@@ -609,10 +615,8 @@ func TestStoresOfTheirOwn(t *testing.T) {
 	m, err := qwen.Load(newSheet().file(t), mixing{&paper{}})
 	require.NoError(t, err)
 	assert.True(t, m.Mixes())
-	small, err := m.NewKV(4, gguf.F16)
-	require.NoError(t, err)
-	large, err := m.NewKV(9, gguf.F16)
-	require.NoError(t, err)
+	small := newKV(t, m, 4)
+	large := newKV(t, m, 9)
 	for slot := range int32(10) {
 		for _, own := range []backend.KV{nil, small, large} {
 			row := backend.Row{Slot: slot, KV: own, See: []backend.Span{{From: slot, To: slot + 1}}}
@@ -648,8 +652,7 @@ func TestPieces(t *testing.T) {
 	s, d := newSheet(), &paper{}
 	s.values["qwen2.context_length"] = uint32(4000)
 	m := s.model(t, d)
-	kv, err := m.NewKV(2000, gguf.F16)
-	require.NoError(t, err)
+	kv := newKV(t, m, 2000)
 	next := float32(0)
 	d.result = func(out []backend.Output) {
 		for i := range out {
@@ -719,7 +722,7 @@ func TestPieces(t *testing.T) {
 			out[len(out)-1].LogSumExp = float32(math.Inf(-1))
 		}
 	}
-	err = m.Forward(t.Context(), kv, rowsOnPaper(1536), make([]backend.Output, 5), want)
+	err := m.Forward(t.Context(), kv, rowsOnPaper(1536), make([]backend.Output, 5), want)
 	require.ErrorIs(t, err, qwen.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 1535")
 	d.log = nil
@@ -732,8 +735,7 @@ func TestPieces(t *testing.T) {
 func TestBatchRefused(t *testing.T) {
 	s, d := newSheet(), &paper{}
 	m := s.model(t, d)
-	kv, err := m.NewKV(30, gguf.F16)
-	require.NoError(t, err)
+	kv := newKV(t, m, 30)
 	spans := func(ends ...int32) (all []backend.Span) {
 		for i := 0; i < len(ends); i += 2 {
 			all = append(all, backend.Span{From: ends[i], To: ends[i+1]})
@@ -825,8 +827,7 @@ func TestFlights(t *testing.T) {
 	m := newSheet().model(t, d)
 	assert.True(t, m.HasFlights())
 	assert.False(t, m.Mixes())
-	kv, err := m.NewKV(10, gguf.F16)
-	require.NoError(t, err)
+	kv := newKV(t, m, 10)
 	rows := rowsOnPaper(3)
 	layers := []string{
 		"embed token_embd",
@@ -874,8 +875,7 @@ func TestFlights(t *testing.T) {
 func TestFlightsRefused(t *testing.T) {
 	d := &paper{}
 	m := newSheet().model(t, d)
-	kv, err := m.NewKV(10, gguf.F16)
-	require.NoError(t, err)
+	kv := newKV(t, m, 10)
 	row := rowsOnPaper(1)[0]
 	for name, try := range map[string]func() (*qwen.Flight, error){
 		"hidden": func() (*qwen.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
@@ -904,8 +904,7 @@ func TestStandingDevice(t *testing.T) {
 	m, err := qwen.Load(newSheet().file(t), d)
 	require.NoError(t, err)
 	assert.False(t, m.HasFlights())
-	kv, err := m.NewKV(10, gguf.F16)
-	require.NoError(t, err)
+	kv := newKV(t, m, 10)
 	_, err = m.Start(kv, rowsOnPaper(1)[0], backend.Want{K: 1}, nil)
 	assert.ErrorContains(t, err, "no flights")
 }
@@ -916,8 +915,7 @@ func TestClosedModel(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			d := &paper{}
 			m := newSheet().model(t, d)
-			kv, err := m.NewKV(10, gguf.F16)
-			require.NoError(t, err)
+			kv := newKV(t, m, 10)
 			row, want := rowsOnPaper(1), backend.Want{Rows: []int{0}, K: 1}
 			f, err := m.Start(kv, row[0], want, nil)
 			require.NoError(t, err)
