@@ -333,10 +333,7 @@ func TestPathsBeforeAnswers(t *testing.T) {
 		r.refused(nil, netproto.Malformed)
 		began = time.Now()
 		for range 3 { // streams that the client does not end, with useless messages
-			s, err := r.OpenStreamSync(t.Context())
-			require.NoError(t, err)
-			_, err = s.Write(wrong)
-			require.NoError(t, err)
+			s := r.begin(wrong)
 			kind, _ := r.hear(s)
 			assert.Equal(t, netproto.KindNeed, kind)
 		}

@@ -158,10 +158,7 @@ func hostileAsks(w *world) {
 func hostileOrder(w *world) {
 	r, p := w.enter(guest{}), path(40, 3)
 	first := packed(w.t, 5, 0, netproto.RootHash, p).Append(nil)
-	early, err := r.OpenStreamSync(w.t.Context())
-	require.NoError(w.t, err)
-	_, err = early.Write(first[:10])
-	require.NoError(w.t, err)
+	early := r.begin(first[:10])
 	kinds := make(chan netproto.Kind, 2)
 	for _, base := range []int{40, 39} {
 		go func() {
@@ -171,7 +168,7 @@ func hostileOrder(w *world) {
 	}
 	time.Sleep(400 * time.Millisecond)
 	assert.Empty(w.t, kinds, "before the base can be known")
-	_, err = early.Write(first[10:])
+	_, err := early.Write(first[10:])
 	require.NoError(w.t, err)
 	assert.ElementsMatch(w.t,
 		[]netproto.Kind{netproto.KindAnswer, netproto.KindNeed}, []netproto.Kind{<-kinds, <-kinds})
@@ -409,12 +406,9 @@ func TestUnaskedBytes(t *testing.T) {
 		})
 		r := w.enter(guest{})
 		flood := func() {
-			s, err := r.OpenStreamSync(t.Context())
-			require.NoError(t, err)
-			_, err = s.Write(packed(t, 1, 0, netproto.RootHash, path(5, 1)).Append(nil))
-			require.NoError(t, err)
+			s := r.begin(packed(t, 1, 0, netproto.RootHash, path(5, 1)).Append(nil))
 			_ = s.SetWriteDeadline(time.Now().Add(3 * time.Second))
-			_, err = io.Copy(s, io.LimitReader(endless{}, 1<<20))
+			_, err := io.Copy(s, io.LimitReader(endless{}, 1<<20))
 			require.Error(t, err)
 		}
 		before := got.Load()

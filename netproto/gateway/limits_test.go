@@ -168,11 +168,8 @@ func TestMaxMessage(t *testing.T) {
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
 		begin := func(length int) netproto.Code {
-			s, err := r.OpenStreamSync(t.Context())
-			require.NoError(t, err)
-			_, err = s.Write([]byte{byte(netproto.KindAsk), byte(length) | 0x80, byte(length >> 7), 1, 2, 3})
-			require.NoError(t, err)
-			_, err = answerOn(s)
+			s := r.begin([]byte{byte(netproto.KindAsk), byte(length) | 0x80, byte(length >> 7), 1, 2, 3})
+			_, err := answerOn(s)
 			var refusal netproto.Refusal
 			require.ErrorAs(t, err, &refusal)
 			return refusal.Code
@@ -342,11 +339,8 @@ func TestStreamsAreFreed(t *testing.T) {
 	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxStreams: 2}), &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
 		for range 2 {
-			s, err := r.OpenStreamSync(t.Context())
-			require.NoError(t, err)
-			_, err = s.Write(whole(t, 1, path(5, 1)).Append(nil))
-			require.NoError(t, err)
-			_, err = answerOn(s)
+			s := r.begin(whole(t, 1, path(5, 1)).Append(nil))
+			_, err := answerOn(s)
 			require.NoError(t, err)
 		}
 		_, err := r.OpenStream()

@@ -197,6 +197,16 @@ func (r *raw) ends() netproto.Code {
 	return netproto.Code(app.ErrorCode)
 }
 
+// begin opens a stream and sends bytes on it, but does not end it.
+func (r *raw) begin(b []byte) *quic.Stream {
+	r.t.Helper()
+	s, err := r.OpenStreamSync(r.t.Context())
+	require.NoError(r.t, err)
+	_, err = s.Write(b)
+	require.NoError(r.t, err)
+	return s
+}
+
 // send opens a stream, sends bytes on it and ends it.
 func (r *raw) send(b []byte) *quic.Stream {
 	r.t.Helper()
