@@ -158,12 +158,10 @@ func (r *ran) run(_ context.Context, program []string, tests string) (bool, erro
 // TestHumanEval: a problem is asked as a chat and as a text; its program runs after the text before the function.
 func TestHumanEval(t *testing.T) {
 	path := written(t, humanEvalLine("HumanEval/0"))
-	none, err := Open(HumanEval, Options{Data: path})
-	require.NoError(t, err)
+	none := mustOpen(t, HumanEval, Options{Data: path})
 	assert.Nil(t, none.Questions[0].Grade, "no grades without a runner")
 	r := &ran{passed: true}
-	s, err := Open(HumanEval, Options{Data: path, Run: r.run})
-	require.NoError(t, err)
+	s := mustOpen(t, HumanEval, Options{Data: path, Run: r.run})
 	assert.Equal(t, 512, s.Tokens)
 	q := s.Questions[0]
 	assert.Equal(t, "HumanEval/0", q.ID)
@@ -189,11 +187,10 @@ func TestHumanEval(t *testing.T) {
 // silent.
 func TestJudge(t *testing.T) {
 	r := &ran{err: errors.New("no")}
-	s, err := Open(MBPP, Options{Data: written(t, mbppLine(11)), Run: r.run})
-	require.NoError(t, err)
+	s := mustOpen(t, MBPP, Options{Data: written(t, mbppLine(11)), Run: r.run})
 	q := s.Questions[0]
 	judge := func(answer string) (Verdict, error) { return q.Judge(t.Context(), answer) }
-	_, err = judge("def add(x): return 1")
+	_, err := judge("def add(x): return 1")
 	assert.Equal(t, r.err, err)
 	r.err = nil
 	for range 2 {
@@ -247,8 +244,7 @@ func TestMBPP(t *testing.T) {
 	path := written(t, lines...)
 	r := &ran{passed: true}
 	for name, want := range map[string][3]int{MBPP: {500, 11, 510}, MBPPTrain: {374, 601, 974}} {
-		s, err := Open(name, Options{Data: path, Shots: 3, Run: r.run})
-		require.NoError(t, err)
+		s := mustOpen(t, name, Options{Data: path, Shots: 3, Run: r.run})
 		assert.Equal(t, name, s.Name)
 		require.Len(t, s.Shots, 3)
 		require.Len(t, s.Questions, want[0])
@@ -271,8 +267,7 @@ func TestMBPP(t *testing.T) {
 		_, err = q.Judge(t.Context(), fenced("def add(x): return x")+"\n"+fenced("def main(): add(1)"))
 		require.NoError(t, err)
 		assert.Equal(t, []string{"", "def add(x): return x"}, r.program, "the function that the tests call")
-		none, err := Open(name, Options{Data: path, Most: 2})
-		require.NoError(t, err)
+		none := mustOpen(t, name, Options{Data: path, Most: 2})
 		assert.Empty(t, none.Shots)
 		assert.Equal(t, s.Hash, none.Hash)
 	}
@@ -315,11 +310,9 @@ func TestPacked(t *testing.T) {
 	require.NoError(t, w.Close())
 	path := filepath.Join(held.TempDir(t), "q.jsonl.gz")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	s, err := Open(HumanEval, Options{Data: path})
-	require.NoError(t, err)
+	s := mustOpen(t, HumanEval, Options{Data: path})
 	require.Len(t, s.Questions, 2)
-	one, err := Open(HumanEval, Options{Data: path, Most: 1})
-	require.NoError(t, err)
+	one := mustOpen(t, HumanEval, Options{Data: path, Most: 1})
 	assert.Equal(t, s.Hash, one.Hash)
 	for _, n := range []int{2, 11, b.Len() / 2, b.Len() - 1} {
 		require.NoError(t, os.WriteFile(path, b.Bytes()[:n], 0o600))

@@ -38,8 +38,7 @@ func TestMultipleForms(t *testing.T) {
 	for _, form := range []string{nested, flat} {
 		path := written(t, form)
 		for _, name := range []string{CSQA, ARC, path} {
-			s, err := Open(name, Options{Data: path})
-			require.NoError(t, err)
+			s := mustOpen(t, name, Options{Data: path})
 			q := s.Questions[0]
 			assert.Equal(t, "q1", q.ID)
 			assert.True(t, strings.HasPrefix(q.Text, "Question: Where do you shop?\nA. bank\nB. mall\nC. Mall\nThink"),
@@ -82,8 +81,7 @@ func TestForms(t *testing.T) {
 		all[name] = format(name, nil)
 	}
 	for _, name := range []string{Demo, DemoTrain} {
-		s, err := Open(name, Options{Most: 1})
-		require.NoError(t, err)
+		s := mustOpen(t, name, Options{Most: 1})
 		all[name] = s
 	}
 	assert.Nil(t, format("a file", nil))
@@ -162,15 +160,13 @@ func TestShots(t *testing.T) {
 	for name, line := range map[string]string{CSQA: nested, ARC: flat,
 		GSM8K: `{"question":"How many?","answer":"It is <<3=3>>3.\n#### 3"}`} {
 		path := written(t, line)
-		none, err := Open(name, Options{Data: path})
-		require.NoError(t, err)
+		none := mustOpen(t, name, Options{Data: path})
 		q := none.Questions[0]
 		assert.Empty(t, none.Shots)
 		assert.Equal(t, q.Text+"\nAnswer:", none.Raw(q))
 		assert.Equal(t, " B", none.Cut(" B\nQuestion: what"))
 		assert.Equal(t, " B", none.Follow("B"))
-		all, err := Open(name, Options{Data: path, Shots: 4})
-		require.NoError(t, err)
+		all := mustOpen(t, name, Options{Data: path, Shots: 4})
 		require.Len(t, all.Shots, 4)
 		assert.Equal(t, none.Prompts, all.Prompts)
 		var chat []tokenizer.Message
@@ -186,18 +182,17 @@ func TestShots(t *testing.T) {
 		assert.Equal(t, append(chat, tokenizer.Message{Role: "user", Content: "q"}), all.Chat("q"))
 		assert.Equal(t, raw+q.Text+"\nAnswer:", all.Raw(q))
 		for _, n := range []int{-1, 5} {
-			_, err = Open(name, Options{Data: path, Shots: n})
+			_, err := Open(name, Options{Data: path, Shots: n})
 			assert.ErrorContains(t, err, "has 4 worked examples, not ")
 		}
-		_, err = Open(name, Options{})
+		_, err := Open(name, Options{})
 		assert.ErrorContains(t, err, "no file of questions for "+name)
 		if name == GSM8K {
 			assert.Equal(t, []string{"1", "3", "It is 3.\nThe answer is 3."}, []string{q.ID, q.Key, q.Reference})
 			assert.Equal(t, Right, q.Grade(q.Reference))
 		}
 	}
-	s, err := Open(written(t, flat), Options{})
-	require.NoError(t, err)
+	s := mustOpen(t, written(t, flat), Options{})
 	assert.Equal(t, "2", s.Follow("2"), "a text is continued unchanged")
 	for _, name := range []string{Demo, DemoTrain, written(t, flat)} {
 		_, err := Open(name, Options{Shots: 1})
@@ -216,8 +211,7 @@ func TestPublishedSets(t *testing.T) {
 		ARC:   {"arc_challenge/test.jsonl", 1172, 1165./4 + 4./3 + 3./5},
 		GSM8K: {"gsm8k/test.jsonl", 1319, 0},
 	} {
-		s, err := Open(name, Options{Data: sharedtest.Shared(t, "data", c.file)})
-		require.NoError(t, err)
+		s := mustOpen(t, name, Options{Data: sharedtest.Shared(t, "data", c.file)})
 		assert.Len(t, s.Questions, c.questions)
 		guess := 0.0
 		for _, q := range s.Questions {

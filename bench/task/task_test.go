@@ -14,13 +14,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
+// mustOpen is [Open] without an error.
+func mustOpen(t testing.TB, name string, o Options) *Set {
+	t.Helper()
+	s, err := Open(name, o)
+	require.NoError(t, err)
+	return s
+}
+
 func TestFile(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(
 		`{"question":"How many?","answer":"42","reference":"There are 42.","id":"a"}`+"\n\n"+`{"question":"Why?"}`),
 		0o644))
-	s, err := Open(path, Options{})
-	require.NoError(t, err)
+	s := mustOpen(t, path, Options{})
 	require.Len(t, s.Questions, 2)
 	assert.Equal(t, "3", s.Questions[1].ID, "the number of the line")
 	assert.Nil(t, s.Questions[1].Grade)
@@ -28,18 +35,16 @@ func TestFile(t *testing.T) {
 	assert.Equal(t, []string{"a", "How many?", "There are 42."}, []string{q.ID, q.Text, q.Reference})
 	assert.Equal(t, Right, q.Grade("It is 42, or so"))
 	assert.Equal(t, Wrong, q.Grade("It is 4"))
-	first, err := Open(path, Options{Most: 1})
-	require.NoError(t, err)
+	first := mustOpen(t, path, Options{Most: 1})
 	assert.Len(t, first.Questions, 1)
 	assert.Equal(t, s.Hash, first.Hash)
-	_, err = Open(path, Options{Most: 3})
+	_, err := Open(path, Options{Most: 3})
 	assert.ErrorContains(t, err, "has 2 questions, not 3")
 
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, append(b, "\nnonsense"+strings.Repeat(" ", 10_000)...), 0o644))
-	two, err := Open(path, Options{Most: 2})
-	require.NoError(t, err, "the next line is not read")
+	two := mustOpen(t, path, Options{Most: 2}) // the next line is not read
 	assert.NotEqual(t, s.Hash, two.Hash, "but the file differs")
 	b, err = os.ReadFile(path)
 	require.NoError(t, err)
@@ -65,16 +70,13 @@ func TestFileRefused(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	held, err := Open(Demo, Options{})
-	require.NoError(t, err)
+	held := mustOpen(t, Demo, Options{})
 	assert.Len(t, held.Questions, 400)
-	train, err := Open(DemoTrain, Options{Most: 1000, Seed: 1})
-	require.NoError(t, err)
+	train := mustOpen(t, DemoTrain, Options{Most: 1000, Seed: 1})
 	assert.Len(t, train.Questions, 1000)
-	other, err := Open(DemoTrain, Options{Most: 1000, Seed: 2})
-	require.NoError(t, err)
+	other := mustOpen(t, DemoTrain, Options{Most: 1000, Seed: 2})
 	assert.NotEqual(t, train.Hash, other.Hash)
-	_, err = Open(Demo, Options{Most: 401})
+	_, err := Open(Demo, Options{Most: 401})
 	assert.ErrorContains(t, err, "demo has 400 questions, not 401", "training questions are not drawn for it")
 	texts := map[string]bool{}
 	for _, q := range append(held.Questions, train.Questions...) {

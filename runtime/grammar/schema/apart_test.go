@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // TestPartsApart: a grammar shares a part between several places only if their conditions are equal. In a list of two
@@ -23,16 +22,14 @@ func TestPartsApart(t *testing.T) {
 	values := []string{`-3`, `0.5`, `2`, `6`, `7`, `7.25`, `"a"`, `"ab"`, `"b"`, `"abc"`, `"2024-02-28"`}
 	takes := map[[2]string]bool{}
 	for _, c := range conditions {
-		g, err := Compile(t.Context(), []byte("{"+c+"}"), false)
-		require.NoError(t, err, c)
+		g := compiled(t, []byte("{"+c+"}"), false)
 		for _, v := range values {
 			takes[[2]string{c, v}], _ = fits(g, v)
 		}
 	}
 	for i, a := range conditions {
 		for _, b := range conditions[i:] {
-			g, err := Compile(t.Context(), fmt.Appendf(nil, `{"type":"array","prefixItems":[{%s},{%s}]}`, a, b), false)
-			require.NoError(t, err)
+			g := compiled(t, fmt.Appendf(nil, `{"type":"array","prefixItems":[{%s},{%s}]}`, a, b), false)
 			for i, v := range values {
 				w := values[(3*i+1)%len(values)]
 				whole, _ := fits(g, "["+v+","+w+"]")

@@ -16,6 +16,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
+// compiled is [Compile] without an error.
+func compiled(t testing.TB, raw []byte, closed bool) *grammar.Grammar {
+	t.Helper()
+	g, err := Compile(t.Context(), raw, closed)
+	require.NoError(t, err, "%s", raw)
+	return g
+}
+
 // fits reports whether a text is a complete value of a grammar, and whether it is the prefix of one.
 func fits(g *grammar.Grammar, text string) (whole, begins bool) {
 	s := g.Next(g.Start(), []byte(text)...)
@@ -74,8 +82,7 @@ func TestSchema(t *testing.T) {
 			`"required":["k","v"],"additionalProperties":false}]}`,
 			[]string{`{"k":"a"}`, `{"k":"b","v":null}`}, []string{`{"k":"b"}`, `{"k":"a","v":null}`}},
 	} {
-		g, err := Compile(t.Context(), []byte(c.schema), false)
-		require.NoError(t, err, c.schema)
+		g := compiled(t, []byte(c.schema), false)
 		for _, text := range c.yes {
 			whole, _ := fits(g, text)
 			assert.True(t, whole, "%s: %s", c.schema, text)
@@ -131,8 +138,7 @@ func TestMultiples(t *testing.T) {
 		`{"allOf":[{"minimum":3},{"multipleOf":2}],"type":"number"}`:             "4",
 		`{"multipleOf":0.25,"exclusiveMinimum":0,"maximum":0.3,"type":"number"}`: "0.25",
 	} {
-		g, err := Compile(t.Context(), []byte(schema), false)
-		require.NoError(t, err)
+		g := compiled(t, []byte(schema), false)
 		whole, _ := fits(g, value)
 		assert.True(t, whole, schema)
 		whole, _ = fits(g, strings.TrimSuffix(value, value[len(value)-1:])+"1")
@@ -165,10 +171,8 @@ func TestClosed(t *testing.T) {
 		{`{"type":"array","items":{"type":"object","properties":{"a":{"$ref":"#"}}}}`, []string{`[{"a":[{}]}]`},
 			[]string{`[{"a":[{"b":1}]}]`}},
 	} {
-		open, err := Compile(t.Context(), []byte(c.schema), false)
-		require.NoError(t, err)
-		closed, err := Compile(t.Context(), []byte(c.schema), true)
-		require.NoError(t, err)
+		open := compiled(t, []byte(c.schema), false)
+		closed := compiled(t, []byte(c.schema), true)
 		for i, value := range append(c.yes, c.closed...) {
 			whole, _ := fits(open, value)
 			assert.True(t, whole, "%s: %s", c.schema, value)
@@ -195,8 +199,7 @@ func TestUnique(t *testing.T) {
 	} {
 		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`,
 			c.items, c.least, c.most)
-		g, err := Compile(t.Context(), []byte(schema), false)
-		require.NoError(t, err)
+		g := compiled(t, []byte(schema), false)
 		valid := validator(t, []byte(schema))
 		allowed := 0
 		var try func(list []int)

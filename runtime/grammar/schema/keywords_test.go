@@ -133,8 +133,7 @@ func TestDiscriminator(t *testing.T) {
 			assert.Equal(t, want, whole, "%s: %s", list, value)
 		}
 	}
-	g, err := Compile(t.Context(), []byte(`{"discriminator":{"propertyName":"k"}`+rest), false)
-	require.NoError(t, err)
+	g := compiled(t, []byte(`{"discriminator":{"propertyName":"k"}`+rest), false)
 	whole, _ := fits(g, `{"n":1,"k":"d"}`)
 	assert.True(t, whole)
 	whole, _ = fits(g, `{"k":"d"}`)
@@ -160,8 +159,7 @@ func TestEarlierDrafts(t *testing.T) {
 		{`{"id":"http://x.org/s","type":"null"}`, `null`, `1`},
 		{`{"type":"object","properties":{"a":{"type":"null","required":true}}}`, `{}`, `{"a":1}`},
 	} {
-		g, err := Compile(t.Context(), []byte(c.schema), false)
-		require.NoError(t, err, c.schema)
+		g := compiled(t, []byte(c.schema), false)
 		whole, _ := fits(g, c.yes)
 		assert.True(t, whole, "%s: %s", c.schema, c.yes)
 		whole, _ = fits(g, c.no)
@@ -177,16 +175,14 @@ func TestIgnored(t *testing.T) {
 		`{"type":"string","format":"int32"}`:                                   {"#/format"},
 		`{"$defs":{"a":{"odd":1},"b":{"odd":1}},"items":{"$ref":"#/$defs/a"}}`: {"#/$defs/a/odd"},
 	} {
-		g, err := Compile(t.Context(), []byte(schema), false)
-		require.NoError(t, err)
+		g := compiled(t, []byte(schema), false)
 		assert.Equal(t, want, g.Ignored(), schema)
 	}
 	var many []string
 	for i := range 2 * maxIgnored {
 		many = append(many, fmt.Sprintf(`"k%d":0`, i))
 	}
-	g, err := Compile(t.Context(), []byte("{"+strings.Join(many, ",")+"}"), false)
-	require.NoError(t, err)
+	g := compiled(t, []byte("{"+strings.Join(many, ",")+"}"), false)
 	assert.Len(t, g.Ignored(), maxIgnored)
 }
 

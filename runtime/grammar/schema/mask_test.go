@@ -14,8 +14,7 @@ import (
 // matcher returns a matcher of a schema, for a vocabulary with some texts, an end token and all bytes.
 func matcher(t *testing.T, schema string, texts ...string) *grammar.Matcher {
 	t.Helper()
-	g, err := Compile(t.Context(), []byte(schema), false)
-	require.NoError(t, err)
+	g := compiled(t, []byte(schema), false)
 	var tokens [][]byte
 	for _, text := range append(texts, "") {
 		tokens = append(tokens, []byte(text))
@@ -60,8 +59,7 @@ func TestMostDifferent(t *testing.T) {
 		}
 		return `{"items":{"enum":[` + strings.Join(all, ",") + `]},"uniqueItems":true}`
 	}
-	_, err := Compile(t.Context(), []byte(schema(maxDifferent)), false)
-	require.NoError(t, err)
-	_, err = Compile(t.Context(), []byte(schema(maxDifferent+1)), false)
+	compiled(t, []byte(schema(maxDifferent)), false)
+	_, err := Compile(t.Context(), []byte(schema(maxDifferent+1)), false)
 	require.ErrorContains(t, err, "#/uniqueItems: ")
 }

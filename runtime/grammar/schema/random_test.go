@@ -232,8 +232,7 @@ func TestRandomSchemasValidate(t *testing.T) {
 	ended, answers := 0, 0
 	for range 200 {
 		_, raw := m.whole(3)
-		g, err := Compile(t.Context(), raw, false)
-		require.NoError(t, err, "%s", raw)
+		g := compiled(t, raw, false)
 		valid, matcher := validator(t, raw), v.matcher(g)
 		for range 5 {
 			answers++
@@ -577,8 +576,7 @@ func checkMasks(t testing.TB, v *vocabulary, seed uint64, maxTokens int) (steps 
 	require.NoError(t, json.Unmarshal(raw, &schema))
 	anyKeys(schema)
 	raw, _ = json.Marshal(schema)
-	g, err := Compile(t.Context(), raw, false)
-	require.NoError(t, err, "%s", raw)
+	g := compiled(t, raw, false)
 	matcher, ref := v.matcher(g), &reference{}
 	ref.defs, _ = schema["$defs"].(obj)
 	s, text := matcher.Start(), ""

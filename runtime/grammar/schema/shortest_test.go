@@ -34,8 +34,7 @@ func TestShortest(t *testing.T) {
 	m := &maker{Rand: rand.New(rand.NewPCG(7, 8))}
 	for range 300 {
 		_, raw := m.whole(3)
-		g, err := Compile(t.Context(), raw, false)
-		require.NoError(t, err, "%s", raw)
+		g := compiled(t, raw, false)
 		for range 3 {
 			s := g.Start()
 			for range 60 {
