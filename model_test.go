@@ -68,13 +68,14 @@ func TestDefaultRouter(t *testing.T) {
 }
 
 // TestCertifiedRouter: the threshold of a certificate holds for the policy of the file, unless the caller gives a
-// threshold, a budget or a balance. A budget starts from the confidences in the file, for the policy of the file.
+// threshold or a budget. A balance has what its budget spends where it does not apply. A budget starts from the
+// confidences in the file, for the policy of the file.
 func TestCertifiedRouter(t *testing.T) {
 	f, err := gguf.Parse(demo.Router())
 	require.NoError(t, err)
 	file, err := router.Read(f)
 	require.NoError(t, err)
-	file.Certificate = &router.Certificate{Threshold: 0.25, Prompts: 1, Tokens: 1, MaxTokens: 1}
+	file.Certificate = &router.Certificate{Budget: 0.1, Threshold: 0.25, Prompts: 1, Tokens: 1, MaxTokens: 1}
 	file.Confidences = []float32{0.25, 0.5}
 	var b bytes.Buffer
 	require.NoError(t, file.Write(gguf.NewWriter(&b)))
@@ -84,15 +85,17 @@ func TestCertifiedRouter(t *testing.T) {
 		o                 RouterOptions
 		threshold, budget float64
 	}{
-		{RouterOptions{}, 0.25, 0}, {RouterOptions{Threshold: &own}, 0.5, 0}, {RouterOptions{Budget: 0.2}, 0, 0.2},
-		{RouterOptions{Balance: new(Balance)}, 0, DefaultBudget}, {RouterOptions{Policy: "margin"}, 0, DefaultBudget},
+		{RouterOptions{}, 0.25, 0.1}, {RouterOptions{Threshold: &own}, 0.5, 0}, {RouterOptions{Budget: 0.2}, 0, 0.2},
+		{RouterOptions{Balance: new(Balance)}, 0.25, 0.1}, {RouterOptions{Policy: "margin"}, 0, DefaultBudget},
 	} {
 		c.o.File = path
 		made, err := NewRouter(c.o)
 		require.NoError(t, err)
-		if r := made.(policy).r; c.budget > 0 {
+		r := made.(policy).r
+		if c.budget > 0 {
 			assert.Equal(t, c.budget, r.Balance().Total().Budget, "%+v", c.o)
-		} else {
+		}
+		if c.threshold > 0 {
 			assert.Equal(t, c.threshold, r.Threshold(), "%+v", c.o)
 		}
 	}

@@ -88,7 +88,8 @@ type RouterOptions struct {
 	// with a [Sampler] are not verified.
 	Policy string
 	// Threshold is the confidence below which to ask, 0 (never) to 1. nil means by Budget, or by the certificate of
-	// File.
+	// File. While the confidences of the last 200 to 400 tokens are unlike those of the certificate's prompts, the
+	// large model verifies instead, as with the policy verify and the certificate's budget: [Stats].Unlike.
 	Threshold *float64
 	// Budget is the share of tokens to ask for or to replace, above 0 up to 1, over all answers with the router: the
 	// threshold follows a [Balance]. 0 means 0.07 if there is no Threshold.
@@ -141,8 +142,9 @@ func NewRouter(o RouterOptions) (Router, error) {
 		return nil, fmt.Errorf("the policy %s has no budget, no balance and no threshold: leave them out", opt.Policy)
 	}
 	if asks && o.Threshold == nil && o.Budget == 0 {
-		if file != nil && file.Certificate != nil && opt.Policy == router.Learned && o.Balance == nil {
-			opt.Threshold = &file.Certificate.Threshold
+		if file != nil && file.Certificate != nil && opt.Policy == router.Learned &&
+			(o.Balance == nil || file.Watched() > 0) {
+			opt.Threshold, opt.Fallback = &file.Certificate.Threshold, file.Watched()
 		} else {
 			opt.Budget = DefaultBudget
 		}

@@ -63,7 +63,7 @@ func (n *narration) take(e draft.Event) bool {
 // spend adds the answer to the balance of the router's budget: the questions that had a reply, or with the policy
 // verify the tokens that were replaced. An answer with a margin of its own changes nothing.
 func (n *narration) spend() {
-	n.s.summary.Verified = n.verified()
+	n.s.summary.Verified, n.s.summary.Unlike = n.verified(), n.r.Router != nil && n.r.Router.Unlike()
 	if n.r.Router == nil || n.r.Router.Balance() == nil || n.r.Draft.Verify {
 		return
 	}

@@ -66,6 +66,7 @@ type Summary struct {
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
 	Verified     bool          // the large model verified the tokens before they were shown
+	Unlike       bool          // the last answers are unlike those that the router's certificate is for
 	Passes       int           // forward calls of the small model after the prompt
 	Proposed     int           // guesses from the text that were evaluated in them: see [terms.Settings].Lookup
 	Accepted     int           // of these, those that held: tokens without a call of their own

@@ -198,3 +198,52 @@ func TestBalanceShared(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Total{Budget: 0.2}, private.Balance().Total())
 }
+
+// TestUnlike: a threshold holds as long as what was seen is like the calibration. Then verification takes over within
+// the budget, and the threshold comes back once later answers are like it again.
+func TestUnlike(t *testing.T) {
+	net, err := NewNet([]Layer{{In: 2, Out: 1, Weight: []float32{1, 1}, Bias: []float32{0}}}, false)
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(1, 1))
+	sample := func(n int, power float64) (all []float32) {
+		for range n {
+			all = append(all, float32(math.Pow(rng.Float64(), power)))
+		}
+		return all
+	}
+	r, err := New(Options{
+		Policy: Learned, Threshold: new(1e-9), Net: net, Calibration: Calibration(sample(3000, 1)), Fallback: 0.07,
+	})
+	require.NoError(t, err)
+	add := func(n int, power float64) *Router {
+		a := r.Begin().Spent(sample(n, power), n)
+		assert.Equal(t, n, a.Tokens)
+		r.Add(a)
+		return r.Begin()
+	}
+	assert.False(t, add(199, 4).Unlike(), "too few")
+	assert.Equal(t, 1e-9, r.Begin().Threshold())
+	begun := add(1, 4)
+	assert.True(t, begun.Unlike())
+	assert.True(t, begun.Verifies())
+	assert.EqualValues(t, 3, begun.Margin(0))
+	assert.True(t, math.IsInf(begun.Margin(count{0, 100}.path()), 1), "within the budget")
+	assert.True(t, add(100, 1).Unlike(), "half of them are")
+	again := add(300, 1)
+	assert.False(t, again.Unlike())
+	assert.False(t, again.Verifies())
+	assert.Equal(t, 1e-9, again.Threshold())
+	for range 200 { // the same distribution, and a little harder questions
+		require.False(t, add(200, 1).Unlike())
+		require.False(t, add(200, 1.3).Unlike())
+	}
+	for _, o := range []Options{
+		{Policy: Margin, Fallback: 0.1, Threshold: new(0.5), Calibration: []float32{0.5}},
+		{Policy: Learned, Net: net, Fallback: 0.1, Calibration: []float32{0.5}},
+		{Policy: Learned, Net: net, Fallback: 0.1, Threshold: new(0.5)},
+		{Policy: Learned, Net: net, Fallback: 2, Threshold: new(0.5), Calibration: []float32{0.5}},
+	} {
+		_, err := New(o)
+		assert.Error(t, err, "%+v", o)
+	}
+}

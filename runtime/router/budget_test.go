@@ -198,6 +198,23 @@ func TestBudgetIsMet(t *testing.T) {
 	}
 }
 
+// TestBudgetIsUsed: the shares of a budget of 7% that docs/routing.md says answers of some lengths use.
+func TestBudgetIsUsed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for _, c := range []struct {
+		least, most int
+		want        float64
+	}{{50, 300, 0.97}, {3, 60, 0.87}} {
+		r, err := New(Options{Policy: Entropy, Budget: 0.07})
+		require.NoError(t, err)
+		for range 2000 {
+			n := c.least + rng.IntN(c.most-c.least+1)
+			r.Add(answered(r.Begin(), n, true, func(int, int) float64 { return rng.Float64() }, func(Answer) {}))
+		}
+		assert.InDelta(t, c.want, r.Balance().Total().Share()/0.07, 0.01, "%d to %d tokens", c.least, c.most)
+	}
+}
+
 // TestBudgetFindsTheUnsure: most escalated tokens are those with the lowest confidence. Of the least confident tokens,
 // half as many as the budget allows, at least 70% are escalated.
 func TestBudgetFindsTheUnsure(t *testing.T) {

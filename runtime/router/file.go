@@ -23,6 +23,15 @@ type File struct {
 	Confidences []float32
 }
 
+// Watched returns the budget of the certificate if a router by it can notice that it does not apply: see
+// [Options.Fallback]; else 0.
+func (f *File) Watched() float64 {
+	if f.Certificate == nil || len(f.Confidences) == 0 {
+		return 0
+	}
+	return f.Certificate.Budget
+}
+
 const keyConfidences = architecture + ".confidences" // array of F32
 
 // About describes how a router was made. Unknown fields are empty or 0.

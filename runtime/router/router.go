@@ -78,8 +78,11 @@ type Options struct {
 	// Calibration holds the expected confidences of the policy in ascending order, as [Calibration] returns them: a
 	// budget's thresholds start from them. nil: values measured with one small model, or uniform ones.
 	Calibration []float32
-	Seed        uint64 // of the random policy
-	Net         *Net   // of the learned policy
+	// Fallback is the budget of the policy verify that takes over from a Threshold while the confidences that were seen
+	// last, which are in Balance, are unlike Calibration: see [Router.Unlike]. 0: nothing takes over.
+	Fallback float64
+	Seed     uint64 // of the random policy
+	Net      *Net   // of the learned policy
 }
 
 // Validate reports a value that is out of range.
@@ -100,8 +103,12 @@ func (o Options) Validate() error {
 		return errors.New("policy verify: it follows a budget and has no threshold: give a budget")
 	case o.Threshold != nil && o.Budget != 0:
 		return errors.New("a threshold and a budget exclude each other: leave one of them out")
-	case o.Balance != nil && o.Budget == 0:
+	case o.Balance != nil && o.Budget == 0 && o.Fallback == 0:
 		return errors.New("balance: there is no budget: give one, or leave the balance out")
+	case !(o.Fallback >= 0 && o.Fallback <= 1):
+		return fmt.Errorf("fallback: %v is not within 0 to 1", o.Fallback)
+	case o.Fallback > 0 && (o.Policy != Learned || o.Threshold == nil || len(o.Calibration) == 0):
+		return errors.New("fallback: it takes the policy learned with a threshold and a calibration")
 	}
 	if err := validCalibration(o.Calibration); err != nil {
 		return fmt.Errorf("calibration: %w", err)
@@ -118,6 +125,7 @@ type Router struct {
 	from  *opening  // state before the answer, with a budget
 	// the same, for an answer that is verified
 	verified *opening
+	unlike   bool           // see Unlike
 	on       backend.Router // the network on a device that evaluates it, or nil
 }
 
@@ -133,13 +141,13 @@ func New(o Options) (*Router, error) {
 	if o.Threshold != nil {
 		r.fixed = *o.Threshold
 	}
-	if o.Budget == 0 || o.Policy == Never || o.Policy == Always {
+	if o.Budget+o.Fallback == 0 || o.Policy == Never || o.Policy == Always {
 		return r, nil
 	}
 	if r.o.Balance == nil {
 		r.o.Balance = new(Balance)
 	}
-	if err := r.o.Balance.adopt(o.Budget); err != nil {
+	if err := r.o.Balance.adopt(o.Budget + o.Fallback); err != nil {
 		return nil, err
 	}
 	r.prior = prior(o.Policy, o.Calibration)
@@ -155,6 +163,10 @@ func (r *Router) Begin() *Router {
 	}
 	begun := *r
 	s := r.o.Balance.state()
+	if begun.unlike = r.o.Fallback > 0 && differ(s.Confidences, r.o.Calibration); r.o.Fallback > 0 && !begun.unlike {
+		begun.from, begun.verified = nil, nil
+		return &begun
+	}
 	begun.from, begun.verified = open(s, r.prior), &opening{budget: s.Budget, windows: windowsOf(s, true)}
 	return &begun
 }
@@ -162,12 +174,12 @@ func (r *Router) Begin() *Router {
 // Spent returns what an answer spends, from the confidences of its decisions, in the order of the text, and the number
 // of tokens shown. r must be the router that the answer was begun with. Without a budget Spent returns the zero value.
 func (r *Router) Spent(confidences []float32, tokens int) Answer {
-	if r.from == nil {
+	if r.prior == nil {
 		return Answer{}
 	}
 	a, c := Answer{Tokens: tokens, Confidences: confidences}, count{}
 	for _, confidence := range confidences {
-		escalated := float64(confidence) < r.from.threshold(c)
+		escalated := float64(confidence) < r.threshold(c)
 		if c = c.add(escalated); escalated {
 			a.Escalations++
 		}
@@ -190,8 +202,12 @@ func (r *Router) Balance() *Balance {
 	return r.o.Balance
 }
 
-// Verifies reports whether the policy is verify.
-func (r *Router) Verifies() bool { return r.o.Policy == Verify }
+// Verifies reports whether the policy is verify, or verify has taken over.
+func (r *Router) Verifies() bool { return r.o.Policy == Verify || r.unlike }
+
+// Unlike reports whether this answer begins while the confidences of the last ones, all together, are unlike those of
+// the calibration, so that a certificate says nothing about them: see [differ].
+func (r *Router) Unlike() bool { return r.unlike }
 
 // learns reports whether a network gives the confidence.
 func (r *Router) learns() bool { return r.o.Policy == Learned }

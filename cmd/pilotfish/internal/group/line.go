@@ -11,6 +11,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
+// UnlikeText says that a certificate does not apply.
+const UnlikeText = "the last answers are unlike those that the router was certified on, so the large model verifies " +
+	"within the same budget"
+
 // AnswerLine returns the line below an answer: how much of it is the large model's, and what else a reader must know;
 // "" if there is nothing. A gateway could be asked if route has one. why is the reason for missing answers, or for a
 // missing connection, and context the maximum length of a text, in tokens.
@@ -18,6 +22,9 @@ func AnswerLine(s pilotfish.Stats, route pilotfish.Route, why error, context int
 	var parts []string
 	if route.Cloud != nil {
 		parts = append(parts, largePart(s, why))
+	}
+	if s.Unlike {
+		parts = append(parts, UnlikeText)
 	}
 	switch {
 	case s.Shortened:

@@ -33,6 +33,8 @@ func TestAnswerLine(t *testing.T) {
 		{s: stats{Tokens: 9, Stop: "length", Shortened: true},
 			want: "the value of --json-schema had to end with the last of 9 tokens (-n, -c): something may be missing"},
 		{stats{Tokens: 9}, routed, nil, "0 of 9 tokens from the large model, which was not asked"},
+		{stats{Tokens: 9, CloudTokens: 1, Verified: true, Unlike: true, Routing: some}, routed, nil,
+			"1 of 9 tokens from the large model, which verified the others, 12 ms waited; " + UnlikeText},
 		{stats{Tokens: 9}, routed, gone, "0 of 9 tokens from the large model: it is; gone"},
 		{stats{Tokens: 52, CloudTokens: 3, Routing: some}, routed, nil,
 			"3 of 52 tokens from the large model, 12 ms waited"},

@@ -91,12 +91,14 @@ func (f *routingFlags) demo(
 	return measure(ctx, a, o, s)
 }
 
-// maxShown is the maximum number of questions in virtual time: more take longer without a further insight.
-const maxShown = 50
+// usuallyShown is the default number of questions in virtual time: more take longer without a further insight.
+const usuallyShown = 50
 
 // show prints what routing gains, in virtual time.
 func (f *routingFlags) show(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) error {
-	o.Questions = o.Questions[:min(len(o.Questions), maxShown)]
+	if !f.flags.Changed("questions") {
+		o.Questions = o.Questions[:min(len(o.Questions), usuallyShown)]
+	}
 	p, err := f.decoded(ctx, a, o)
 	if err != nil {
 		return err
@@ -204,16 +206,16 @@ func (f *routingFlags) printGain(a *cli.App, o *routing.Options, reports []outco
 		return r.CloudTokens.Prefilled/serverReads + r.CloudTokens.Decoded*o.CloudPace.Seconds()
 	}
 	fmt.Fprintf(a.Stdout, `
-With %.1f%% of its tokens from the large model, the small one gives %.0f%% of the
-right answers of the large one, %.1f times as fast. The server computes %.2f s
-for an answer in place of %.2f: enough for %.1f times as many devices.
+With %.1f%% of its tokens from the large model, the small one is right in %.0f%%,
+the large one alone in %.0f%%. It is %.1f times as fast. The server computes
+%.2f s for an answer in place of %.2f: enough for %.1f times as many devices.
 
 Times are virtual: load changes nothing. The link takes %v; the device reads
 %v and writes %v tokens/s; the server reads %v and takes %v ms for each of its
 own%s.
 Next, on your server, for which it prints the command of your device:
   pilotfish cloud -m large.gguf
-`, 100**ours.EscalatedShare, 100*(*ours.Accuracy / *large.Accuracy), large.Time.P50/ours.Time.P50, busy(ours),
+`, 100**ours.EscalatedShare, 100**ours.Accuracy, 100**large.Accuracy, large.Time.P50/ours.Time.P50, busy(ours),
 		busy(large), busy(large)/busy(ours), o.RTT, deviceReads, f.edgeTPS, serverReads, f.cloudMS, f.source())
 }
 

@@ -45,10 +45,11 @@ func (f *runFlags) plan() (*plan, error) {
 		p.certificate = nil
 	case c != nil && (!f.route.Given("budget") || p.budget >= c.Budget):
 		p.kind, p.budget, p.options.Budget, p.options.Threshold = certified, c.Budget, 0, &c.Threshold
+		p.options.Fallback = p.file.Watched()
 	default:
 		p.kind, p.options.Budget, p.certificate = balanced, p.budget, nil
 	}
-	if p.kind == certified && f.set.Changed("budget-state") {
+	if p.kind == certified && p.options.Fallback == 0 && f.set.Changed("budget-state") {
 		return nil, cli.Usagef("--budget-state and the fixed threshold of the router's certificate exclude each " +
 			"other: leave it out, or give a smaller --budget")
 	}
@@ -63,7 +64,7 @@ func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.R
 	if p.kind == certified {
 		p.doubts = f.doubts(p.certificate, m)
 	}
-	if p.kind == balanced {
+	if p.kind == balanced || p.options.Fallback > 0 {
 		var err error
 		if p.kept, err = openBalance(f, p, m); err != nil {
 			return nil, err
@@ -87,6 +88,9 @@ func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.R
 
 func (p *plan) public(file string) pilotfish.RouterOptions {
 	o := p.options
+	if o.Fallback > 0 { // by the certificate
+		return pilotfish.RouterOptions{Balance: o.Balance, File: file}
+	}
 	return pilotfish.RouterOptions{
 		Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, File: file,
 	}

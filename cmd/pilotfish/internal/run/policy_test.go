@@ -30,7 +30,7 @@ func TestPlan(t *testing.T) {
 	net := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
 	with := clitest.CertifiedRouter(t, nil)
-	bound := router.Options{Policy: router.Learned, Threshold: new(0.625)}
+	bound := router.Options{Policy: router.Learned, Threshold: new(0.625), Fallback: 0.07}
 	type promise struct {
 		kind   string
 		budget float64
@@ -65,8 +65,7 @@ func TestPlan(t *testing.T) {
 		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
 	}
 	_, err := parsedRun(t, "--cloud h:1 --budget-state x --router "+with).plan()
-	require.ErrorContains(t, err,
-		"--budget-state and the fixed threshold of the router's certificate exclude each other")
+	require.NoError(t, err, "it has what the certificate is compared with")
 	_, err = parsedRun(t, "--cloud h:1 --budget 0.05 --budget-state x --router "+with).plan()
 	require.NoError(t, err)
 }
@@ -127,6 +126,14 @@ func TestCertifiedRun(t *testing.T) {
 	assert.Equal(t, []any{balanced, 0.03}, []any{s.Promise, s.Budget})
 	assert.Nil(t, s.Threshold, "it moves")
 	assert.Nil(t, s.Certificate)
+
+	for range 6 { // its calibration has two confidences, which all texts are unlike
+		_, s, stderr = run("--router", with, "-n", "48")
+		require.Empty(t, stderr)
+	}
+	assert.Positive(t, *s.Turned, "the large model verifies")
+	assert.LessOrEqual(t, s.Balance.Share, 0.07)
+	assert.GreaterOrEqual(t, s.BalanceBefore.Tokens, 200)
 
 	foreign := clitest.NarrowRouter(t, 128, "another model")
 	_, _, stderr = run("--router", foreign)

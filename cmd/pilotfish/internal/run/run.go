@@ -52,9 +52,10 @@ The prompt is a question in a chat; with --raw it is the beginning of a text to 
 after an empty line: cat notes.txt | pilotfish run -m FILE "Summarize this." Beside a prompt, stdin is left out if it is
 neither a file nor a pipe, or if nothing comes from it for a second; - as the last argument reads it in any case.
 
-With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of; on a terminal they have
-a colour. A line on stderr counts them, and says how long the text waited for them. --stats adds times and counts,
---explain what the small model itself would have written and how sure it was, -q leaves everything out but errors.
+With --cloud, the large model of a gateway verifies the small one's tokens before they are shown, and replaces the few
+that it is sure are wrong; on a terminal they have a colour. A line on stderr counts them, and says how long the text
+waited. --stats adds times and counts, --explain what the small model itself would have written and how sure it was, -q
+leaves everything out but errors.
 
 If an answer is late (--deadline) or fails, the small model's token is used instead: the text is always complete, and
 the line says how many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same
@@ -62,15 +63,16 @@ tokens from the same --budget-state. A wrong certificate, access token or model 
 and so does a gateway that cannot be reached at the start, unless --require-cloud=false is given. If that becomes known
 only after text was shown, the text is completed first.
 
-By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
-calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
-answers so far: what was spent is kept from one run to the next (--budget-state), so the same prompt can have another
-answer in the next run. With --threshold, the large model is asked whenever the small one is less confident than that,
-however often this happens. See docs/routing.md.
+By default at most 7% of the tokens of any ten answers are replaced (--budget): those to which the large model prefers
+another by more than 3 nats. What was spent is kept from one run to the next (--budget-state), so the same prompt can
+have another answer in the next run. If the gateway cannot verify, or with --policy margin, the large model is asked for
+the tokens that the small one is least sure of, within the same budget. With --threshold, it is asked whenever the small
+one is less confident than that, however often this happens. With --router, a trained router decides; if it has a
+certificate (see router calibrate), its threshold applies, and the budget is a proven bound. See docs/routing.md.
 
-With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the
-large model's own text; --verify 2 accepts a token if the large model prefers its own by no more than 2 nats. Tokens
-that could not be checked before --deadline are shown anyway and counted as unverified. See docs/verification.md.
+--verify M has a fixed margin and no budget. --verify 0 gives exactly the large model's own text; --verify 2 accepts a
+token if the large model prefers its own by no more than 2 nats. Tokens that could not be checked before --deadline are
+shown anyway and counted as unverified. See docs/verification.md.
 
 With --large, both models run in this process. The text is exactly that of the large model alone, with any temperature
 and with all settings of an answer. The small model (-m) drafts tokens of it where that saves time.

@@ -18,11 +18,12 @@ type servedModel struct {
 	m     *pilotfish.Model
 	size  int              // of the vocabulary
 	route *pilotfish.Route // nil: no cloud
+	warn  func()           // says once that a certificate does not apply
 }
 
 func newServedModel(m *pilotfish.Model) (*servedModel, error) {
 	size, err := m.Vocabulary()
-	return &servedModel{m: m, size: size}, err
+	return &servedModel{m: m, size: size, warn: func() {}}, err
 }
 
 func (s *servedModel) Context() int { return s.m.Context() }
@@ -114,6 +115,11 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o answer.S
 	error] {
 	options := servedOptions(o, s.m.route)
 	return func(yield func(answer.Token, error) bool) {
+		defer func() {
+			if s.s.Stats().Unlike {
+				s.m.warn()
+			}
+		}()
 		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
 			out := servedToken(t)
 			if t.Local != t.ID {

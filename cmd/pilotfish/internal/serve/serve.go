@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -198,6 +199,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	defer hangUp()
 	model.route, o.Cloud = route, f.via.cloud(route)
+	model.warn = sync.OnceFunc(func() { o.Log.Warn(group.UnlikeText) })
 	o.Names = f.modelNames()
 	if o.Fingerprint, err = f.fingerprint(m); err != nil {
 		return err
