@@ -127,7 +127,7 @@ type Reason struct {
 	Local     int32   // the small model's token
 	Margin    float64 // p₁ - p₂ of the small model's two best tokens
 	Entropy   float64 // of its next token, in nats
-	Threshold float64 // the cloud is asked where the confidence is below
+	Threshold float64 // the cloud is asked where the confidence is below; 0 with [Options.Dial], if the cloud verifies
 }
 
 // Escalation is one question to the cloud. It is emitted when the text has passed it or it is dropped, and its ask has

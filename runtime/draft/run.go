@@ -280,7 +280,9 @@ func (r *run) because(path uint64, pos int, head *backend.Output, local int32) *
 		return nil
 	}
 	why := Reason{Local: local}
-	why.Margin, why.Entropy, why.Threshold = e.Explain(path, pos, head)
+	if why.Margin, why.Entropy, why.Threshold = e.Explain(path, pos, head); r.Dial != nil {
+		why.Threshold = 0 // the router asks for nothing
+	}
 	return &why
 }
 

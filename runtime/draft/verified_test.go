@@ -81,8 +81,7 @@ type verifying struct {
 func (v *verifying) step() {
 	i := len(v.Tokens)
 	pos, text := v.start+i, v.texts[i]
-	s := v.small(text, v.paths[i], pos)
-	s.escalate = s.escalate && v.o.Dial == nil
+	s := v.at(i)
 	t := Token{Pos: pos, ID: s.token, Origin: Edge, Confidence: s.c}
 	last := v.end(s.token) || i+1 == v.most
 	if !s.escalate && !last && pos-v.since < v.o.VerifyEvery {
@@ -134,6 +133,15 @@ func (v *verifying) margin(j int) float64 {
 	return v.o.Dial.Margin(v.paths[j])
 }
 
+// at is small for the token at i. With a dial the router asks for nothing.
+func (v *verifying) at(i int) small {
+	s := v.small(v.texts[i], v.paths[i], v.start+i)
+	if v.o.Dial != nil {
+		s.escalate, s.why.Threshold = false, 0
+	}
+	return s
+}
+
 // look counts the small model's tokens from since to position i.
 func (v *verifying) look(i int) {
 	for j := v.since - v.start; j < i; j++ {
@@ -149,7 +157,7 @@ func (v *verifying) turn(j int, choice int32) {
 	v.look(j)
 	v.Turned = append(v.Turned, v.start+j)
 	t := v.Tokens[j]
-	s := v.small(v.texts[j], v.paths[j], t.Pos)
+	s := v.at(j)
 	v.Tokens, v.Reasons = v.Tokens[:j], v.Reasons[:j]
 	v.texts, v.paths = v.texts[:j+1], v.paths[:j+1]
 	t.ID, t.Origin, v.since = choice, FromCloud, t.Pos+1

@@ -113,7 +113,10 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model, large bool) {
 	}
 	write("pos", "small model's", "conf", "margin", "entropy", "thresh", "outcome", "large model's", "log p")
 	for _, r := range x.shown() {
-		choice, p := "", ""
+		choice, p, threshold := "", "", ""
+		if r.Threshold != 0 { // else nothing is asked for because of it
+			threshold = fmt.Sprintf("%.3f", r.Threshold)
+		}
 		switch {
 		case r.Cloud == nil:
 		case *r.Cloud == r.Local:
@@ -125,7 +128,7 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model, large bool) {
 			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // avoids "-0.00"
 		}
 		write(fmt.Sprint(r.Pos), quoted(m, r.Local), fmt.Sprintf("%.3f", r.Confidence), fmt.Sprintf("%.3f", r.Margin),
-			fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold), r.Result(), choice, p)
+			fmt.Sprintf("%.3f", r.Entropy), threshold, r.Result(), choice, p)
 	}
 }
 
