@@ -126,7 +126,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		if o.gateway != nil {
 			e.Audit = o.gateway.Audit()
 		}
-		o.promised(e.Routed)
+		o.promised(e.Routed, s.Unlike)
 		if err == nil {
 			err = w.why()
 		}
@@ -161,8 +161,9 @@ func (o *runOutput) keepBalance() {
 	}
 }
 
-// promised adds the promise about the share, and the values that decisions were based on.
-func (o *runOutput) promised(r *event.Routed) {
+// promised adds the promise about the share, and the values that decisions were based on. unlike says that the last
+// answers are unlike those of the certificate.
+func (o *runOutput) promised(r *event.Routed, unlike bool) {
 	if p := o.plan; p != nil {
 		r.Policy, r.Promise = string(p.options.Policy), p.kind
 		if p.kind != "" {
@@ -171,7 +172,9 @@ func (o *runOutput) promised(r *event.Routed) {
 		r.Threshold = p.options.Threshold
 		if p.kind == certified {
 			r.Certificate = p.certificate
-			r.Doubts = p.late(o.gateway, len(o.ids), r.Timeouts)
+			if r.Doubts = p.late(o.gateway, len(o.ids), r.Timeouts); unlike {
+				r.Doubts = append(r.Doubts, group.UnlikeText)
+			}
 		}
 		if k := p.kept; k != nil {
 			r.BalanceBefore, r.Balance = &k.before, &k.after

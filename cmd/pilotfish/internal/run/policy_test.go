@@ -132,6 +132,7 @@ func TestCertifiedRun(t *testing.T) {
 		require.Empty(t, stderr)
 	}
 	assert.Positive(t, *s.Turned, "the large model verifies")
+	assert.Equal(t, []string{group.UnlikeText}, s.Doubts)
 	assert.LessOrEqual(t, s.Balance.Share, 0.07)
 	assert.GreaterOrEqual(t, s.BalanceBefore.Tokens, 200)
 
@@ -202,7 +203,7 @@ func TestLateDoubts(t *testing.T) {
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 9, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
 	r := &event.Routed{Timeouts: 3, Unanswered: 5}
-	(&runOutput{plan: p}).promised(r)
+	(&runOutput{plan: p}).promised(r, false)
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, r.Doubts, "tokens, not questions")
 	assert.NotNil(t, r.Certificate)
 	p.kind = balanced
