@@ -25,7 +25,7 @@ func Example() {
 	}
 }
 
-// This example does the same with a large model at a gateway, which chooses 7% of the tokens.
+// This example does the same with a large model at a gateway, which verifies the tokens and replaces at most 7% of them.
 func ExampleVia() {
 	ctx := context.Background()
 	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
@@ -48,25 +48,26 @@ func ExampleVia() {
 	fmt.Println(chat.Stats().CloudTokens, "tokens were the large model's")
 }
 
-// This example sets how the large model at a gateway is used: it verifies each token, and every answer is waited for.
+// This example sets how a large model is used: it verifies each token with a margin of 2 nats, without a budget, and
+// every answer is waited for. Both models are of this process.
 func ExampleRoute() {
-	ctx := context.Background()
-	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
+	small, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer m.Close()
-	cloud, err := m.Dial(ctx, "gpu.example.org:4433", pilotfish.DialOptions{Pin: "9f86…"})
+	defer small.Close()
+	large, err := pilotfish.Open("qwen2.5-7b-instruct-q4_k_m.gguf", pilotfish.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer large.Close()
+	cloud, err := large.Serve(pilotfish.ServeOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer cloud.Close()
 	route := pilotfish.Route{Cloud: cloud, Verify: true, Margin: 2, Deadline: -1}
-	chat := m.NewChat(pilotfish.ChatOptions{})
-	for tok, err := range chat.Send(ctx, "What is a pilot fish?", route, pilotfish.MaxTokens(100)) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Print(tok.Text)
-	}
+	text, err := pilotfish.Text(small.NewChat(pilotfish.ChatOptions{}).Send(context.Background(),
+		"What is a pilot fish?", route, pilotfish.MaxTokens(100)))
+	fmt.Println(text, err)
 }

@@ -220,7 +220,7 @@ type Route struct {
 
 func (o Route) set(r *request) { r.route = &o }
 
-// Via is the option that asks c for the tokens that r chooses.
+// Via is the option that has c give the tokens that r chooses; nil: see [Route].Router.
 func Via(c Cloud, r Router) Route { return Route{Cloud: c, Router: r} }
 
 // Event is about one token that was shown, or one question to the large model.
