@@ -25,7 +25,7 @@ func Example() {
 	}
 }
 
-// This example does the same with a large model at a gateway, which verifies the tokens and replaces at most 7% of them.
+// This example does the same with a large model at a gateway, which verifies the tokens and replaces at most 7%.
 func ExampleVia() {
 	ctx := context.Background()
 	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
