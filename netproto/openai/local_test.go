@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -51,6 +52,30 @@ func TestLocal(t *testing.T) {
 	assert.False(t, local(chat, `{"messages":[`+public+`,`+fmt.Sprintf(calls, "g", "")+`]}`), "another call")
 	const answered = `{"role":"assistant","content":"a","pilotfish":{"tokens":[],"receipt":{}}}`
 	assert.False(t, local(chat, `{"messages":[`+public+`,`+answered+`,`+public+`]}`))
+
+	const responses, input = "/v1/responses", `"input":"public"`
+	respond := func(more string) (id string, isLocal bool) {
+		t.Helper()
+		m.asked = nil
+		w := ask(t, s, responses, `{`+input+more+`}`)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		var o struct {
+			ID     string
+			Output []struct{ ID string }
+		}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
+		return o.ID, m.asked[0].Local
+	}
+	id, _ := respond(`,"pilotfish":{"local":true}`)
+	for range 3 { // and those that continue it
+		var isLocal bool
+		id, isLocal = respond(`,"previous_response_id":"` + id + `","pilotfish":{"local":false}`)
+		assert.True(t, isLocal, "a stored answer that was local stays so")
+	}
+	id, isLocal := respond("")
+	assert.False(t, isLocal, "like messages of another conversation")
+	_, isLocal = respond(`,"previous_response_id":"` + id + `"`)
+	assert.False(t, isLocal)
 
 	for body, param := range map[string]string{
 		`{"messages":[{"role":"user","content":"x","pilotfish":"local"}]}`:         "messages[0].pilotfish",

@@ -170,8 +170,12 @@ func (c *responseShape) keep(object []byte) {
 		default:
 			m.Calls = []answer.Call{{ID: "call_" + p.ID, Name: p.Tool, Arguments: p.Text}}
 		}
+		m.Local = c.r.Settings.Local
 		items[itemID(p)] = m
 		talk.Add(m)
+	}
+	for i := range talk.Messages {
+		talk.Messages[i].Local = c.r.Settings.Local
 	}
 	c.s.kept.put(&keptAnswer{c.id, object, talk.Messages, items})
 }

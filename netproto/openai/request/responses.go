@@ -14,13 +14,14 @@ type Response struct {
 	Chat
 	Store bool
 	From  int            // where the instructions end in the conversation; later requests do not inherit them
+	local bool           // a stored answer that it continues was local
 	Echo  map[string]any // fields of the request that the response repeats
 }
 
 // Kept are the stored answers of /v1/responses, which requests can continue.
 type Kept interface {
 	// Talk returns the conversation up to and including an answer, as a list that may be appended to; false if it is
-	// not stored.
+	// not stored. Its messages are marked as local if the answer was.
 	Talk(id string) ([]answer.Message, bool)
 	// Item returns the text or the call of an item of an answer; false if it is not stored.
 	Item(id string) (answer.Message, bool)
@@ -49,6 +50,7 @@ func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	f.instructions(r)
 	f.input(r, kept)
 	f.namespacedTools(&r.Chat)
+	r.Settings.Local = r.Settings.Local || r.local
 	r.Echo["temperature"], r.Echo["top_p"], r.Echo["store"] = r.Settings.Temperature, r.Settings.TopP, r.Store
 	return r, f.end()
 }
@@ -115,7 +117,10 @@ func (f *fields) input(r *Response, kept Kept) {
 			f.fails(err)
 			return
 		}
-		r.Talk.Messages = append(r.Talk.Messages, before...)
+		for _, m := range before {
+			r.local, m.Local = r.local || m.Local, false // the request is local, not each like message of others
+			r.Talk.Messages = append(r.Talk.Messages, m)
+		}
 	}
 	known := map[string]bool{} // ids of earlier calls
 	for _, m := range r.Talk.Messages {
