@@ -277,6 +277,20 @@ func TestContextInCall(t *testing.T) {
 	assert.Empty(t, m.prompts)
 }
 
+// TestUsageOfWrittenMarks: the mark of a forced call, which the server writes, is no part of the prompt, and so no
+// cached part of it when the request is repeated.
+func TestUsageOfWrittenMarks(t *testing.T) {
+	s := newTestServer(t, newToolModel("", `{"name":"f","arguments":{}}`), nil)
+	for range 3 {
+		u := at(object(t, ask(t, s, "/v1/chat/completions", `{`+hello+`,"tools":[{"type":"function","function":{"name":`+
+			`"f"}}],"tool_choice":"required"}`).Body.Bytes()), "usage")
+		assert.LessOrEqual(t, at(u, "prompt_tokens_details", "cached_tokens"), at(u, "prompt_tokens"))
+		m := object(t, ask(t, s, "/v1/messages", `{`+hello+`,"max_tokens":50,"tools":[{"name":"f","input_schema":{}}],`+
+			`"tool_choice":{"type":"any"}}`).Body.Bytes())
+		assert.GreaterOrEqual(t, at(m, "usage", "input_tokens"), 0.)
+	}
+}
+
 // TestStopAndCalls: stop strings apply to texts, and do not end a call that contains them.
 func TestStopAndCalls(t *testing.T) {
 	m := newToolModel("a", `{"name":"f","arguments":{"x":"stop"}}`, "b stop c")

@@ -131,7 +131,7 @@ func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 	}
 	sum := a.Session.Summary()
 	if !a.first {
-		a.first, a.Total.Reused = true, sum.Reused
+		a.first, a.Total.Reused = true, min(sum.Reused, len(a.Prompt)) // written tokens are no prompt
 	}
 	a.Total.Stop, a.Total.Stopped, a.Total.Shortened = sum.Stop, sum.Stopped, sum.Shortened
 	a.Total.Cloud += sum.Cloud

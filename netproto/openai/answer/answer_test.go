@@ -206,7 +206,7 @@ func TestStretches(t *testing.T) {
 		}
 		assert.Equal(t, c.schemas, schemas, name)
 		n := len(c.stretches)
-		assert.Equal(t, Summary{Stop: a.Total.Stop, Reused: map[bool]int{true: 6}[n > 0 && !c.a.Score], Cloud: 2 * n,
+		assert.Equal(t, Summary{Stop: a.Total.Stop, Reused: map[bool]int{true: 1}[n > 0 && !c.a.Score], Cloud: 2 * n,
 			Asks: 3 * n, Sent: Sent{Bytes: n}}, a.Total, name)
 		for fails := range p.steps {
 			p.fails = fails + 1
