@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -61,6 +62,30 @@ func TestPatterns(t *testing.T) {
 		d, err := m.AnyString()
 		require.NoError(t, err)
 		assert.False(t, d.Has(text), "another spelling: %q", text)
+	}
+}
+
+// TestBlanks: \s and \S are those of ECMA-262 (WhiteSpace and LineTerminator) for each character, in classes, too.
+func TestBlanks(t *testing.T) {
+	m := newMaker()
+	is := func(r rune) bool {
+		return r >= '\t' && r <= '\r' || r == '\u2028' || r == '\u2029' || r == '\ufeff' || unicode.Is(unicode.Zs, r)
+	}
+	not := func(r rune) bool { return !is(r) }
+	for pattern, want := range map[string]func(r rune) bool{
+		`^\s$`: is, `^\S$`: not, `^[^\s]$`: not, `^[\S]$`: not, `^[^\S]$`: is,
+		`^[\sa]$`:      func(r rune) bool { return is(r) || r == 'a' },
+		`^[]\s]$`:      func(r rune) bool { return is(r) || r == ']' },
+		`^[^]\s]$`:     func(r rune) bool { return !is(r) && r != ']' },
+		`^[a]\s|^\\s$`: func(rune) bool { return false }, `^[\s\S]$`: func(rune) bool { return true },
+	} {
+		d, err := m.Matching(pattern)
+		require.NoError(t, err, pattern)
+		for r := rune(0); r < 0x11000; r++ {
+			if utf8.ValidRune(r) {
+				require.Equal(t, want(r), d.Has(Quote(string(r))), "%s: %U", pattern, r)
+			}
+		}
 	}
 }
 
