@@ -282,8 +282,8 @@ func TestContextInCall(t *testing.T) {
 func TestUsageOfWrittenMarks(t *testing.T) {
 	s := newTestServer(t, newToolModel("", `{"name":"f","arguments":{}}`), nil)
 	for range 3 {
-		u := at(object(t, ask(t, s, "/v1/chat/completions", `{`+hello+`,"tools":[{"type":"function","function":{"name":`+
-			`"f"}}],"tool_choice":"required"}`).Body.Bytes()), "usage")
+		u := at(object(t, ask(t, s, "/v1/chat/completions", `{`+hello+`,"tools":[{"type":"function",`+
+			`"function":{"name":"f"}}],"tool_choice":"required"}`).Body.Bytes()), "usage")
 		assert.LessOrEqual(t, at(u, "prompt_tokens_details", "cached_tokens"), at(u, "prompt_tokens"))
 		m := object(t, ask(t, s, "/v1/messages", `{`+hello+`,"max_tokens":50,"tools":[{"name":"f","input_schema":{}}],`+
 			`"tool_choice":{"type":"any"}}`).Body.Bytes())
