@@ -100,7 +100,7 @@ func (c *conversation) loop(ctx context.Context, in chatInput) error {
 		case err != nil && (!in.interactive() || c.unwritten()):
 			return err
 		case err != nil:
-			fmt.Fprintf(c.a.Stderr, "pilotfish: %v\n", err)
+			fmt.Fprintf(c.a.Stderr, "pilotfish: %s\n", cli.Harmless(err.Error()))
 		}
 	}
 }

@@ -77,8 +77,8 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) i
 		return a.interrupted(stopped, err)
 	}
 	if wrong := (*UsageError)(nil); err != nil && (a.Command == nil || errors.As(err, &wrong)) {
-		fmt.Fprintf(a.Stderr, "pilotfish: %v%s\nusage: %s\nTry '%s --help'.\n", err, a.origin(err.Error()),
-			cmd.UseLine(), cmd.CommandPath())
+		fmt.Fprintf(a.Stderr, "pilotfish: %s%s\nusage: %s\nTry '%s --help'.\n", Harmless(err.Error()),
+			a.origin(err.Error()), cmd.UseLine(), cmd.CommandPath())
 		return ExitUsage
 	}
 	if unwritten, silent := a.OutputError(); silent {
@@ -89,7 +89,7 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) i
 	if err == nil {
 		return ExitDone
 	}
-	fmt.Fprintf(a.Stderr, "pilotfish: %v\n", err)
+	fmt.Fprintf(a.Stderr, "pilotfish: %s\n", Harmless(err.Error())) // it may have the words of a peer
 	return ExitFailed
 }
 

@@ -112,6 +112,8 @@ func TestErrorsOfCommands(t *testing.T) {
 	}{
 		{"none", t.Context(), nil, ExitDone, ""},
 		{"failure", t.Context(), io.ErrUnexpectedEOF, ExitFailed, "pilotfish: unexpected EOF\n"},
+		{"words of a peer", t.Context(), errors.New("closed: \x1b[2J\u009b"), ExitFailed,
+			"pilotfish: closed: ␛[2J\uFFFD\n"},
 		{"usage", t.Context(), Usagef("-a excludes -b"), ExitUsage,
 			"pilotfish: -a excludes -b\nusage: root\nTry 'root --help'.\n"},
 		{"interrupt", interrupted, context.Canceled, 130, "pilotfish: interrupted\n"},

@@ -65,5 +65,5 @@ func Reason(why error) string {
 	if why == nil || engine.TooLate(why) {
 		return "no answer in time (--deadline)"
 	}
-	return strings.ReplaceAll(why.Error(), "\n", "; ")
+	return cli.Harmless(strings.ReplaceAll(why.Error(), "\n", "; "))
 }

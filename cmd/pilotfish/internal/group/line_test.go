@@ -19,7 +19,7 @@ func TestAnswerLine(t *testing.T) {
 	type stats = pilotfish.Stats
 	routed := pilotfish.Route{Cloud: new(pilotfish.Gateway)}
 	some := draft.Summary{Asks: 4, Exposed: 10 * time.Millisecond, Lost: 2 * time.Millisecond}
-	gone, late := errors.New("it is\ngone"), fmt.Errorf("ask: %w", netproto.Refusal{Code: netproto.TooLate})
+	gone, late := errors.New("it is\ng\x1bone"), fmt.Errorf("ask: %w", netproto.Refusal{Code: netproto.TooLate})
 	for _, c := range []struct {
 		s     stats
 		route pilotfish.Route
@@ -35,11 +35,11 @@ func TestAnswerLine(t *testing.T) {
 		{stats{Tokens: 9}, routed, nil, "0 of 9 tokens from the large model, which was not asked"},
 		{stats{Tokens: 9, CloudTokens: 1, Verified: true, Unlike: true, Routing: some}, routed, nil,
 			"1 of 9 tokens from the large model, which verified the others, 12 ms waited; " + UnlikeText},
-		{stats{Tokens: 9}, routed, gone, "0 of 9 tokens from the large model: it is; gone"},
+		{stats{Tokens: 9}, routed, gone, "0 of 9 tokens from the large model: it is; g␛one"},
 		{stats{Tokens: 52, CloudTokens: 3, Routing: some}, routed, nil,
 			"3 of 52 tokens from the large model, 12 ms waited"},
 		{stats{Tokens: 52, CloudTokens: 3, Timeouts: 2, Routing: some}, routed, gone,
-			"3 of 52 tokens from the large model, 12 ms waited; 2 asked for in vain: it is; gone"},
+			"3 of 52 tokens from the large model, 12 ms waited; 2 asked for in vain: it is; g␛one"},
 		{stats{Tokens: 9, Timeouts: 9, Routing: draft.Summary{Timeouts: 10}}, routed, draft.ErrDeadline,
 			"0 of 9 tokens from the large model, 0 ms waited; 9 asked for in vain: no answer in time (--deadline)"},
 		{stats{Tokens: 9, Routing: draft.Summary{Timeouts: 1}}, routed, late, // about the end
