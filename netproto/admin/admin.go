@@ -10,6 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,8 +69,13 @@ type Server struct {
 	done chan struct{}
 }
 
-// Serve serves the pages on a listener, which it closes at the end. Slow requests are cut off.
+// Serve serves the pages on a listener, which it closes at the end. Slow requests are cut off. On a loopback address
+// requests for other names than localhost are refused: the owner of a web page can make its name resolve to that
+// address, and a browser on this machine would let the page read what is served (DNS rebinding).
 func Serve(on net.Listener, pages http.Handler, log *slog.Logger) *Server {
+	if a, err := netip.ParseAddrPort(on.Addr().String()); err == nil && a.Addr().IsLoopback() {
+		pages = onlyLocal(pages)
+	}
 	s := &Server{done: make(chan struct{}), http: &http.Server{
 		Handler: pages, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
@@ -81,6 +89,19 @@ func Serve(on net.Listener, pages http.Handler, log *slog.Logger) *Server {
 		}
 	}()
 	return s
+}
+
+// onlyLocal refuses requests for names, localhost apart. An address is no name, so that no page can be behind it.
+func onlyLocal(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u := url.URL{Host: r.Host}
+		name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+		if _, err := netip.ParseAddr(name); err != nil && name != "localhost" {
+			say(w, http.StatusForbidden, "these pages have no such name: use http://localhost with the port")
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
 
 // Close ends the server. It allows a second for the responses under way.

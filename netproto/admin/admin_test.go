@@ -151,6 +151,31 @@ func TestClose(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestHosts: on a loopback address, pages are for names that no web page can have.
+func TestHosts(t *testing.T) {
+	for address, named := range map[string]int{"127.0.0.1:0": http.StatusForbidden, "0.0.0.0:0": http.StatusOK} {
+		listener, err := net.Listen("tcp", address)
+		require.NoError(t, err)
+		pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+		s := admin.Serve(listener, pages, slog.New(slog.DiscardHandler))
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		require.NoError(t, err)
+		for host, want := range map[string]int{
+			"127.0.0.1": 200, "127.0.0.1:" + port: 200, "localhost:" + port: 200, "LOCALHOST.": 200, "[::1]:9": 200,
+			"example.org": named, "localhost.example.org": named, "127.0.0.1.example.org": named,
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+port, nil)
+			require.NoError(t, err)
+			r.Host = host
+			response, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, want, response.StatusCode, "%s at %s", host, address)
+		}
+		s.Close()
+	}
+}
+
 // serve serves pages to one client, and returns the client's side of the connection.
 func serve(t *testing.T, pages http.Handler) (*admin.Server, net.Conn) {
 	t.Helper()
