@@ -84,7 +84,7 @@ type Sampler interface {
 // it is asked for 7% of the tokens, those with the smallest margin.
 type RouterOptions struct {
 	// Policy is "verify", "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File,
-	// margin with a Threshold, or else verify. Caller's own clouds, answers with penalties, bias or min-p and those
+	// margin with a Threshold, or else verify. The caller's own clouds, answers with penalties, bias or min-p and those
 	// with a [Sampler] are not verified.
 	Policy string
 	// Threshold is the confidence below which to ask, 0 (never) to 1. nil means by Budget, or by the certificate of

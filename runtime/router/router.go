@@ -79,11 +79,15 @@ type Options struct {
 	// budget's thresholds start from them. nil: values measured with one small model, or uniform ones.
 	Calibration []float32
 	// Fallback is the budget of the policy verify that takes over from a Threshold while the confidences that were seen
-	// last, which are in Balance, are unlike Calibration: see [Router.Unlike]. 0: nothing takes over.
+	// last, which are in Balance, are unlike Calibration: see [Router.Unlike]. Where the large model cannot verify, a
+	// threshold follows Balance. 0: nothing takes over.
 	Fallback float64
 	Seed     uint64 // of the random policy
 	Net      *Net   // of the learned policy
 }
+
+// Bound returns the budget that the balance keeps, of questions or of a fallback; 0: there is none.
+func (o Options) Bound() float64 { return max(o.Budget, o.Fallback) }
 
 // Validate reports a value that is out of range.
 func (o Options) Validate() error {
@@ -103,7 +107,7 @@ func (o Options) Validate() error {
 		return errors.New("policy verify: it follows a budget and has no threshold: give a budget")
 	case o.Threshold != nil && o.Budget != 0:
 		return errors.New("a threshold and a budget exclude each other: leave one of them out")
-	case o.Balance != nil && o.Budget == 0 && o.Fallback == 0:
+	case o.Balance != nil && o.Bound() == 0:
 		return errors.New("balance: there is no budget: give one, or leave the balance out")
 	case !(o.Fallback >= 0 && o.Fallback <= 1):
 		return fmt.Errorf("fallback: %v is not within 0 to 1", o.Fallback)
@@ -141,13 +145,13 @@ func New(o Options) (*Router, error) {
 	if o.Threshold != nil {
 		r.fixed = *o.Threshold
 	}
-	if o.Budget+o.Fallback == 0 || o.Policy == Never || o.Policy == Always {
+	if o.Bound() == 0 || o.Policy == Never || o.Policy == Always {
 		return r, nil
 	}
 	if r.o.Balance == nil {
 		r.o.Balance = new(Balance)
 	}
-	if err := r.o.Balance.adopt(o.Budget + o.Fallback); err != nil {
+	if err := r.o.Balance.adopt(o.Bound()); err != nil {
 		return nil, err
 	}
 	r.prior = prior(o.Policy, o.Calibration)

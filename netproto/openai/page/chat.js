@@ -115,10 +115,10 @@ function showServer(name) {
   $("model").title = $("model").textContent = cloud?.model ? name + " + " + cloud.model : name;
   document.title = name + " - Pilotfish";
   $("title").textContent = cloud ? "Two models answer together" : "One model answers, on this device";
-  $("what").textContent = !cloud ? "Nothing of this conversation leaves it. With pilotfish serve --cloud HOST:PORT, a " +
-      "large model replaces the few tokens that this one has wrong."
-    : cloud.verify ? "The small model on this device writes the answer. The large model at the gateway reads along, and " +
-      "replaces the few tokens that it is sure are wrong, before they are shown."
+  $("what").textContent = !cloud ? "Nothing of this conversation leaves it. With pilotfish serve --cloud HOST:PORT, " +
+      "a large model replaces the few tokens that this one has wrong."
+    : cloud.verify ? "The small model on this device writes the answer. The large model at the gateway reads along, " +
+      "and replaces the few tokens that it is sure are wrong, before they are shown."
     : "The small model on this device writes the answer. For the few tokens that it is unsure of, it asks the large " +
       "model at the gateway, and writes on while the reply comes.";
   const facts = cloud ? { "Small model": name + ", on this device", "Large model": large, Gateway: cloud.to,

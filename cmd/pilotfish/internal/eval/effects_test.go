@@ -50,6 +50,20 @@ func TestEvalEffects(t *testing.T) {
 	})
 }
 
+// TestUsualPolicies: without --policy all that route are measured, at thresholds, too.
+func TestUsualPolicies(t *testing.T) {
+	c, f := new(cobra.Command), new(evalFlags)
+	f.register(c)
+	require.NoError(t, c.ParseFlags([]string{"--threshold", "0.5"}))
+	runs, err := f.runs(task.CSQA)
+	require.NoError(t, err)
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.Name())
+	}
+	assert.Equal(t, []string{"never", "always", "random 0.5", "margin 0.5", "entropy 0.5"}, names)
+}
+
 // TestEvalSettings: the log of answers has each flag that answers depend on, so that it does not mix answers.
 func TestEvalSettings(t *testing.T) {
 	small, large := clitest.TinyModel(t, "q8_0"), clitest.TinyModel(t, "f16")
@@ -60,17 +74,19 @@ func TestEvalSettings(t *testing.T) {
 		"": "Arithmetic=backend cpu, keys and values auto, exact false; Context=512; Data=hash; MaxTokens=77; " +
 			"Prompts=p; Questions=2; Router=sum; Runs=[margin 0.5]; Shots=1; Task=name",
 
-		"--ctx 70":                    "Context=70",
-		"--kv f32":                    "Arithmetic=backend cpu, keys and values f32, exact false",
-		"--exact ":                    "Arithmetic=backend cpu, keys and values auto, exact true",
-		"--raw":                       "Raw=true",
-		"--max-tokens 9":              "MaxTokens=9",
-		"--temp 0.5 --seed 9":         "Seed=9; Temperature=0.5",
-		"--policy entropy":            "Runs=[entropy 0.5]",
-		"--threshold 0.25":            "Runs=[margin 0.25]",
-		"--budget 0.1":                "Runs=[margin 0.5 margin 10%]",
-		"--verify 0 --verify-every 9": "Runs=[margin 0.5 verified 0]; VerifyEvery=9",
-		"--ahead 8":                   "Runs=[margin 0.5 ahead 8]",
+		"--ctx 70":            "Context=70",
+		"--kv f32":            "Arithmetic=backend cpu, keys and values f32, exact false",
+		"--exact ":            "Arithmetic=backend cpu, keys and values auto, exact true",
+		"--raw":               "Raw=true",
+		"--max-tokens 9":      "MaxTokens=9",
+		"--temp 0.5 --seed 9": "Seed=9; Temperature=0.5",
+		"--policy entropy":    "Runs=[entropy 0.5]",
+		"--policy verify":     "Runs=[verify 7%]", // it has no threshold
+		"--policy verify --verify 2,off --budget 0.2": "Runs=[verify 20%]",
+		"--threshold 0.25":                            "Runs=[margin 0.25]",
+		"--budget 0.1":                                "Runs=[margin 0.5 margin 10%]",
+		"--verify 0 --verify-every 9":                 "Runs=[margin 0.5 verified 0]; VerifyEvery=9",
+		"--ahead 8":                                   "Runs=[margin 0.5 ahead 8]",
 	}, func(c *cobra.Command, parse func()) any {
 		f, a := new(evalFlags), &cli.App{Stderr: io.Discard}
 		f.register(c)

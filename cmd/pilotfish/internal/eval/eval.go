@@ -137,11 +137,15 @@ func (f *evalFlags) options(set *task.Set, runs []eval.Run) eval.Options {
 // verifiable returns an error if the large model does not support the verification of the runs.
 func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error {
 	for _, r := range o.Runs {
-		if r.Verify == nil {
+		flag := "--policy verify"
+		switch {
+		case r.Verify != nil:
+			flag = fmt.Sprintf("--verify %v", *r.Verify)
+		case r.Policy != router.Verify:
 			continue
 		}
-		if err := far.Verifies(ctx, *r.Verify > 0, o.Sampling); err != nil {
-			return fmt.Errorf("--verify %v is not possible with this large model: %w", *r.Verify, err)
+		if err := far.Verifies(ctx, r.Verify == nil || *r.Verify > 0, o.Sampling); err != nil {
+			return fmt.Errorf("%s is not possible with this large model: %w", flag, err)
 		}
 	}
 	return nil

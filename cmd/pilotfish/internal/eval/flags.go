@@ -109,11 +109,14 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 			all = append(all, eval.Run{Policy: p})
 			continue
 		}
-		for _, t := range f.thresholds.Values {
+		thresholds, budgets := f.thresholds.Values, f.budgets.Values
+		if p == router.Verify {
+			thresholds = nil // it has none
+		}
+		for _, t := range thresholds {
 			all = append(all, eval.Run{Policy: p, Threshold: &t})
 		}
-		budgets := f.budgets.Values
-		if len(f.thresholds.Values) == 0 && len(budgets) == 0 {
+		if len(thresholds) == 0 && len(budgets) == 0 {
 			budgets = []float64{group.DefaultBudget}
 		}
 		for _, b := range budgets {
@@ -124,12 +127,14 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 }
 
 // dialled returns the runs with each margin of verification and each number of tokens ahead. If the large model chooses
-// all tokens, there is nothing to verify. If it is never asked, it decodes nothing ahead.
+// all tokens, there is nothing to verify, and the policy verify has its own margin. If it is never asked, it decodes
+// nothing ahead.
 func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	for _, r := range runs {
 		for _, m := range f.verify.Values {
 			for _, n := range f.ahead.Values {
-				if r.Policy == router.Always && m.On || r.Policy == router.Never && !m.On && n > 1 {
+				own := r.Policy == router.Always || r.Policy == router.Verify
+				if own && m.On || r.Policy == router.Never && !m.On && n > 1 {
 					continue
 				}
 				one := r
@@ -151,11 +156,13 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	return all, nil
 }
 
+// chosen returns the given policies, or all that route.
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if len(f.policies.Values) == 0 {
-		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Learned && !own }),
-			nil
+		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool {
+			return p == router.Learned && !own || p == router.Verify
+		}), nil
 	}
 	if slices.Contains(f.policies.Values, router.Learned) && !own {
 		return nil, cli.Usagef("--policy learned needs a router: give its file with --router")

@@ -55,6 +55,7 @@ func TestVerifiable(t *testing.T) {
 		{[]eval.Run{{Policy: "never"}, run(0)}, 0, []bool{false}, ""},
 		{[]eval.Run{run(0), run(0.5), run(0)}, 0, []bool{false, true}, "--verify 0.5 is not possible with this large "},
 		{[]eval.Run{run(0)}, 1, []bool{false}, "--verify 0 is not possible"},
+		{[]eval.Run{{Policy: "verify", Budget: 0.1}}, 0, []bool{true}, "--policy verify is not possible"},
 	} {
 		var v verifier
 		o := eval.Options{Runs: c.runs, Sampling: terms.Sampling{Temperature: c.temperature}}

@@ -91,6 +91,14 @@ func TestPoliciesOfFlags(t *testing.T) {
 	}
 }
 
+// TestMeasuredVerify: commands that measure routing do not take the policy of answers.
+func TestMeasuredVerify(t *testing.T) {
+	var f RouteFlags
+	parsed(t, "--policy verify --budget 0.1", f.RegisterMeasured)
+	_, err := f.Router(nil)
+	assert.ErrorContains(t, err, "give --modes verified:3")
+}
+
 // TestPolicyOfAnswers: without a policy the large model verifies, unless another flag says what decides.
 func TestPolicyOfAnswers(t *testing.T) {
 	for line, want := range map[string]router.Policy{

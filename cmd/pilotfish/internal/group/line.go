@@ -11,9 +11,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// UnlikeText says that a certificate does not apply.
-const UnlikeText = "the last answers are unlike those that the router was certified on, so the large model verifies " +
-	"within the same budget"
+// UnlikeText says that a certificate does not apply, and what holds instead: verification, or where the gateway cannot
+// verify a threshold that follows the budget.
+const UnlikeText = "the last answers are unlike those that the router was certified on, so its budget holds in place " +
+	"of its threshold"
 
 // AnswerLine returns the line below an answer: how much of it is the large model's, and what else a reader must know;
 // "" if there is nothing. A gateway could be asked if route has one. why is the reason for missing answers, or for a

@@ -155,6 +155,8 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	o := router.Options{Policy: r.rule()}
 	switch {
+	case o.Policy == router.Verify && !r.answers:
+		return o, cli.Usagef("--policy verify is for answers to users: give --modes verified:3 to measure verification")
 	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
 	case r.Given("threshold") && o.Policy != router.Verify:
 		o.Threshold = &r.Threshold

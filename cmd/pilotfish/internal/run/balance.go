@@ -101,7 +101,7 @@ func (k *keptBalance) read(budget float64) (*router.Balance, error) {
 
 // add adds an answer to the balance in the file, which may include answers of other runs meanwhile.
 func (k *keptBalance) add(o router.Options, a router.Answer) error {
-	b, err := k.read(o.Budget + o.Fallback)
+	b, err := k.read(o.Bound())
 	if err != nil {
 		return err
 	}

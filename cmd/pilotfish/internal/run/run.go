@@ -147,6 +147,13 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 		fmt.Fprintln(a.Stderr, "--show-unverified: no effect in a file or pipe without --json")
 		f.show = false
 	}
+	if f.set.Changed("cloud") && !f.route.Verifies() {
+		for _, name := range []string{"verify-every", "show-unverified"} {
+			if f.set.Changed(name) {
+				fmt.Fprintf(a.Stderr, "--%s: no effect without verification (--policy verify, --verify)\n", name)
+			}
+		}
+	}
 	open, err := f.model.Public()
 	if err != nil {
 		return err
