@@ -82,7 +82,7 @@ type Summary struct {
 // Routed has the fields of a summary about the cloud. (It is exported because encoding/json only sets such embedded
 // fields.)
 type Routed struct {
-	CloudTokens int `json:"cloud_tokens"`
+	CloudTokens int `json:"cloud_tokens"` // of the generated tokens, those that the cloud chose
 	// share of all tokens, including an end token, that the cloud chose
 	EscalatedShare float64 `json:"escalated_share"`
 	// tokens of the small model that were kept because an answer was late or failed

@@ -60,7 +60,7 @@ func TestRunReport(t *testing.T) {
 	f.model.Large, route.Cloud = "", new(pilotfish.Gateway)
 	s.Routing = draft.Summary{Escalations: 7, Known: 2, Unasked: 1, Answered: 3, Asks: 8, BytesUp: 700, BytesDown: 80,
 		Wait: 900 * time.Millisecond, Hidden: 400 * time.Millisecond, Exposed: 600 * time.Millisecond}
-	e.Routed = routedEvent(s.Routing)
+	e.Routed = routedEvent(s)
 	e.Routed.Turned = nil
 	const line = "4 of 9 tokens from the large model, 600 ms waited\n"
 	assert.Equal(t, line+`8 questions, 700 bytes up, 80 down
@@ -90,16 +90,16 @@ func TestRoutedEvent(t *testing.T) {
 		Lost: 17 * time.Millisecond, TimedOut: 106,
 		Known: 107, Turned: 110, Unverified: 111, Prefilled: 112, Decoded: 113, Ahead: 114, AheadUsed: 115, Warmed: 116,
 	}
-	b, err := json.Marshal(routedEvent(r))
+	b, err := json.Marshal(routedEvent(pilotfish.Stats{CloudTokens: 119, Routing: r}))
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"cloud_tokens":1,"escalated_share":0.125,"needless":18,"timeouts":2,
+	assert.JSONEq(t, `{"cloud_tokens":119,"escalated_share":0.125,"needless":18,"timeouts":2,
 		"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
 		"drafted":6,"wasted":7,"audited":8,"missed":9,
 		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":29,"lost_ms":17,"known":107,
 		"turned":110,"unverified":111,"prefilled":112,"decoded":113,"ahead":114,
 		"ahead_used":115,"warmed":116,"warmed_in_vain":0}`, string(b))
 	r.Asks = 0
-	assert.Equal(t, 116, routedEvent(r).WarmedInVain)
+	assert.Equal(t, 116, routedEvent(pilotfish.Stats{Routing: r}).WarmedInVain)
 }
 
 // TestVerifiedOfRun: --json has figures of verification only if there was one.

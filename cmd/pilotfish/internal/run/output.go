@@ -121,7 +121,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		e.Seed = &o.f.answer.Seed
 	}
 	if w := o.watch; w != nil {
-		e.Routed = routedEvent(s.Routing)
+		e.Routed = routedEvent(s)
 		o.verified(e.Routed, s.Verified)
 		if o.gateway != nil {
 			e.Audit = o.gateway.Audit()
@@ -186,9 +186,10 @@ func (o *runOutput) promised(r *event.Routed, unlike bool) {
 }
 
 // routedEvent returns the figures of the large model.
-func routedEvent(r pilotfish.Routing) *event.Routed {
+func routedEvent(s pilotfish.Stats) *event.Routed {
+	r := s.Routing
 	return &event.Routed{
-		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
+		CloudTokens: s.CloudTokens, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
 		Timeouts: r.Timeouts, Escalations: r.Escalations, Answered: r.Answered,
 		Unanswered: r.Late + r.Failed + r.Unasked, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted,
 		Audited: r.Audited, Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
