@@ -91,16 +91,14 @@ type entry struct {
 // forward is a forward call. The caller holds the model or waits for it.
 type forward func(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
 
-// share runs a forward call of a session. If long is set, no row attends to a later one, and the rows may be computed a
-// few at a time.
+// share runs a forward call of a session.
 func (e *Engine) share(
-	ctx context.Context, m *member, kv backend.KV,
-	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
+	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
 	if e.crew == nil {
 		return e.run(ctx, kv, rows, out, want)
 	}
-	return e.crew.run(ctx, m, kv, rows, out, want, long)
+	return e.crew.run(ctx, m, kv, rows, out, want, false)
 }
 
 // run runs a forward call after waiting for its turn.
@@ -164,8 +162,8 @@ func (c *crew) found(m *member) {
 }
 
 // run is a forward call of a member, one at a time. If ctx ends before the pass begins, run returns at once; otherwise
-// it returns with the pass, which ends early if it has no other calls. After an error the slots of all rows are
-// undefined.
+// it returns with the pass, which ends early if it has no other calls. After an error m.call.begun is the number of rows
+// that were evaluated; the slots of the others are undefined.
 func (c *crew) run(
 	ctx context.Context, m *member, kv backend.KV,
 	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
@@ -426,7 +424,10 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 		for l.heads < len(l.want.Rows) && l.want.Rows[l.heads] < l.begun+l.now {
 			l.heads++
 		}
-		l.begun, l.now = l.begun+l.now, 0
+		if l.err == nil {
+			l.begun += l.now
+		}
+		l.now = 0
 		if !l.alone {
 			c.met = append(c.met, l.member)
 		}

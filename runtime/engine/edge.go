@@ -76,7 +76,7 @@ func (s *Session) one(
 	}
 	s.row[0] = s.cache.Node(token, slot, path...)
 	want.Rows = s.first[:]
-	if err := s.e.share(ctx, s.member, s.cache.KV(), s.row[:], s.out[:], want, false); err != nil {
+	if err := s.e.share(ctx, s.member, s.cache.KV(), s.row[:], s.out[:], want); err != nil {
 		s.cache.Free(slot)
 		return 0, nil, err
 	}

@@ -248,8 +248,8 @@ func (e *Engine) checkTokens(what string, ids []int32) error {
 	return nil
 }
 
-// forward appends ids to cache, and sets out to the output of the head for the last of them. On an error the cache is
-// unchanged.
+// forward appends ids to cache, and sets out to the output of the head for the last of them. On an error those that
+// were evaluated stay in the cache.
 func (e *Engine) forward(
 	ctx context.Context, m *member, cache *qwen.Cache, ids []int32, out []backend.Output, want backend.Want,
 ) error {
@@ -264,8 +264,30 @@ func (e *Engine) forward(
 	for i := range out {
 		want.Rows = append(want.Rows, len(rows)-len(out)+i)
 	}
-	if err = e.share(ctx, m, cache.KV(), rows, out, want, true); err != nil {
-		cache.Truncate(before)
+	done, err := e.extend(ctx, m, cache.KV(), rows, out, want)
+	if err != nil {
+		cache.Truncate(before + done)
 	}
 	return err
+}
+
+// extend evaluates rows of which none sees a later one; want is of the last rows. On an error, done rows are evaluated.
+func (e *Engine) extend(
+	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) (done int, err error) {
+	if e.crew != nil {
+		err = e.crew.run(ctx, m, kv, rows, out, want, true)
+		return m.call.begun, err
+	}
+	for len(rows)-done > qwen.MaxRows {
+		n := min(qwen.MaxRows, len(rows)-len(out)-done)
+		if err := e.run(ctx, kv, rows[done:done+n], nil, backend.Want{}); err != nil {
+			return done, err
+		}
+		done += n
+	}
+	for i := range want.Rows {
+		want.Rows[i] -= done
+	}
+	return done, e.run(ctx, kv, rows[done:], out, want)
 }

@@ -237,7 +237,7 @@ func (s *Session) begin(ctx context.Context) (bound context.Context, done func()
 func (s *Session) share(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
-	return s.e.share(ctx, s.member, kv, rows, out, want, false)
+	return s.e.share(ctx, s.member, kv, rows, out, want)
 }
 
 // Summary returns the summary of the last call of [Session.Routed], or of the one in progress.
@@ -298,12 +298,10 @@ func (s *Session) truncate(tokens int) {
 	s.ids = s.ids[:tokens]
 }
 
-// append runs tokens after the content of the cache, and sets out for the last of them. On an error the text is
-// unchanged.
+// append runs tokens after the content of the cache, and sets out for the last of them. On an error the text has those
+// that were evaluated: a prompt that is sent again goes on there.
 func (s *Session) append(ctx context.Context, tokens []int32, out []backend.Output, want backend.Want) error {
 	err := s.e.forward(ctx, s.member, s.cache, tokens, out, want)
-	if err == nil {
-		s.ids = append(s.ids, tokens...)
-	}
+	s.ids = append(s.ids, tokens[:s.cache.Len()-len(s.ids)]...)
 	return err
 }
