@@ -212,6 +212,10 @@ func (s *Session) Stats() Stats { return s.s.Summary() }
 // KVLimit is the size of keys and values of a full context, in bytes.
 func (s *Session) KVLimit() int64 { return s.s.KVLimit() }
 
+// KVTokens returns the number of tokens of the text with keys and values in memory. After an error in the middle of a
+// prompt it is what was computed until then.
+func (s *Session) KVTokens() int { return s.s.KVTokens() }
+
 // Close frees the memory of the session. An answer that is being generated ends with [ErrClosed], as does every later
 // call. It may be called from anywhere, also from within a loop over an answer, and more than once.
 func (s *Session) Close() error { return s.s.Close() }

@@ -200,6 +200,14 @@ type fakeSession struct {
 
 func (s *fakeSession) Summary() answer.Summary { return s.sum }
 
+// KVTokens implements Session. Without a text it has what the pool's test says.
+func (s *fakeSession) KVTokens() int {
+	if len(s.text) == 0 {
+		return math.MaxInt
+	}
+	return len(s.text)
+}
+
 func (s *fakeSession) Close() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

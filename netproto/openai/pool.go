@@ -32,8 +32,8 @@ func newPool(m answer.Model, limit int, f *Folder, log *slog.Logger) *pool {
 // pooled is a session with its text.
 type pooled struct {
 	answer.Session
-	text   []int32 // of the last prompt and its answer
-	prompt int     // tokens of the prompt
+	text   []int32 // of the last prompt and its answer, as far as it is in the KV cache
+	prompt int     // tokens of the prompt in it
 	lent   int     // number of sessions that are copying its beginning
 }
 
@@ -123,18 +123,21 @@ func (p *pool) remove(h *pooled) {
 	p.idle = slices.DeleteFunc(p.idle, func(o *pooled) bool { return o == h })
 }
 
-// give returns a session with its current text, in which the first tokens are the prompt. Without a text the session is
-// closed.
+// give returns a session with its current text, in which the first tokens are the prompt. Without a text in its cache the
+// session is closed.
 func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.back.Broadcast()
 	p.used--
+	if len(text) > 0 {
+		text = text[:min(len(text), h.KVTokens())] // of a prompt whose client left, what was computed
+	}
 	if len(text) == 0 || len(p.idle)+p.used >= p.limit { // while a request stands aside there may be one too many
 		_ = h.Close()
 		return
 	}
-	h.text, h.prompt = text, prompt
+	h.text, h.prompt = text, min(prompt, len(text))
 	p.idle = append(p.idle, h)
 }
 

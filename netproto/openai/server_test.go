@@ -150,6 +150,26 @@ func TestPoolOfCompletions(t *testing.T) {
 	p.close()
 }
 
+// TestPoolOfCancelled: of a text whose computation was cancelled only that counts which was computed: it is not taken
+// for the longest beginning of another prompt, and the same prompt goes on with it.
+func TestPoolOfCancelled(t *testing.T) {
+	p := newPool(&fakeModel{}, 4, nil, slog.New(slog.DiscardHandler))
+	defer p.close()
+	put := func(h *pooled, prompt, computed string) {
+		h.Session.(*fakeSession).text = idsOf(computed)
+		p.give(h, idsOf(prompt), len(prompt))
+	}
+	part := p.take(t.Context(), idsOf("system that is cut"), true)
+	whole := &pooled{Session: p.model.NewSession()}
+	p.used++
+	put(part, "system that is cut", "sys")
+	assert.Same(t, part, p.take(t.Context(), idsOf("system that is cut"), true))
+	put(part, "system that is cut", "sys")
+	put(whole, "system a?", "system a?")
+	assert.Equal(t, choice{from: whole, same: 7}, p.nearest(idsOf("system that was cut")))
+	assert.Zero(t, p.used)
+}
+
 // slowCopy is a model with sessions that are copied slowly.
 type slowCopy struct{ *fakeModel }
 

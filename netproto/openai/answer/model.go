@@ -52,6 +52,8 @@ type Session interface {
 	Score(ctx context.Context, text []int32, top int) iter.Seq2[Token, error]
 	// Summary returns the summary of the last answer so far.
 	Summary() Summary
+	// KVTokens is the number of tokens of the text in the KV cache: after an error perhaps only a part of the prompt.
+	KVTokens() int
 	// CopyKV replaces the text by the first n tokens of another session of the model, with its KV cache.
 	CopyKV(ctx context.Context, from Session, n int) error
 	// SaveKV writes the text with its KV cache. LoadKV replaces the text by a saved one.

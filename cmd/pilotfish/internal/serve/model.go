@@ -169,6 +169,8 @@ func servedSummary(a pilotfish.Stats) answer.Summary {
 	return sum
 }
 
+func (s *servedSession) KVTokens() int { return s.s.KVTokens() }
+
 func (s *servedSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
 	return s.s.CopyKV(ctx, from.(*servedSession).s, n)
 }

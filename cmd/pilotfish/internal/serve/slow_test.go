@@ -61,6 +61,7 @@ func (endlessAnswer) Generate(ctx context.Context, _ []int32, _ answer.Settings)
 	}
 }
 func (endlessAnswer) Summary() answer.Summary { return answer.Summary{} }
+func (endlessAnswer) KVTokens() int           { return 0 }
 func (endlessAnswer) Close() error            { return nil }
 
 // inServer runs a test in virtual time with a server of endless answers. stop ends the server and returns how long that
