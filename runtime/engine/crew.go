@@ -162,8 +162,8 @@ func (c *crew) found(m *member) {
 }
 
 // run is a forward call of a member, one at a time. If ctx ends before the pass begins, run returns at once; otherwise
-// it returns with the pass, which ends early if it has no other calls. After an error m.call.begun is the number of rows
-// that were evaluated; the slots of the others are undefined.
+// it returns with the pass, which ends early if it has no other calls. After an error m.call.begun is the number of
+// rows that were evaluated; the slots of the others are undefined.
 func (c *crew) run(
 	ctx context.Context, m *member, kv backend.KV,
 	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
