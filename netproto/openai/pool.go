@@ -123,8 +123,8 @@ func (p *pool) remove(h *pooled) {
 	p.idle = slices.DeleteFunc(p.idle, func(o *pooled) bool { return o == h })
 }
 
-// give returns a session with its current text, in which the first tokens are the prompt. Without a text in its cache the
-// session is closed.
+// give returns a session with its current text, in which the first tokens are the prompt. Without a text in its cache
+// the session is closed.
 func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
