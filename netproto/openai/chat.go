@@ -63,7 +63,7 @@ func (s *Server) count(form chatForm, object string) answerer {
 
 // chatShape formats chat completions.
 type chatShape struct {
-	plainErrors
+	plainStream
 	s    *Server
 	r    *request.Chat
 	head head
@@ -160,8 +160,10 @@ func (c *chatShape) chunk(d ...chatDelta) chatChunk {
 	return out
 }
 
-// begin returns the first chunk of an answer.
-func (c *chatShape) begin(index int) (all []any) {
+func (c *chatShape) begin() []any { return c.beginOf(0) }
+
+// beginOf returns the first chunk of an answer, if it was not returned before.
+func (c *chatShape) beginOf(index int) []any {
 	if c.open[index] {
 		return nil
 	}
@@ -178,7 +180,7 @@ func (c *chatShape) begin(index int) (all []any) {
 }
 
 func (c *chatShape) chunks(index int, p answer.Piece) []any {
-	all := c.begin(index)
+	all := c.beginOf(index)
 	d := chatDelta{Index: index, Own: c.r.Origins(p.Tokens)}
 	switch {
 	case p.Call != nil:
@@ -201,7 +203,7 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 func (c *chatShape) last(index int, e answer.Ending) []any {
 	end := c.chunk(chatDelta{Index: index, Finish: &e.Finish, Own: own(e, nil)})
 	end.Own = c.r.Ended(e.Sent)
-	return append(c.begin(index), end)
+	return append(c.beginOf(index), end)
 }
 
 func (c *chatShape) end(u usage) (all []any) {

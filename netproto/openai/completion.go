@@ -21,7 +21,7 @@ func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 
 // textShape formats text completions.
 type textShape struct {
-	plainErrors
+	plainStream
 	s     *Server
 	r     *request.Completion
 	head  head

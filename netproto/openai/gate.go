@@ -24,14 +24,24 @@ func newGate(parallel, queue, aside int) *gate {
 	return &gate{slots: make(chan struct{}, parallel), limit: queue, aside: aside}
 }
 
-// place is the place of one request. It is not safe for concurrent use.
+// place is the place of one request, or its turn among those that wait. It is not safe for concurrent use.
 type place struct {
 	g     *gate
+	waits bool // it has no place yet
 	aside bool
 }
 
 // enter waits for a place. The caller calls leave once.
 func (g *gate) enter(ctx context.Context) (*place, error) {
+	p, err := g.queue()
+	if err != nil {
+		return nil, err
+	}
+	return p, p.enter(ctx)
+}
+
+// queue takes a place, or a turn among those that wait. The caller calls enter, and leave unless that fails.
+func (g *gate) queue() (*place, error) {
 	select {
 	case g.slots <- struct{}{}:
 		return &place{g: g}, nil
@@ -40,12 +50,21 @@ func (g *gate) enter(ctx context.Context) (*place, error) {
 	if err := g.wait(); err != nil {
 		return nil, err
 	}
-	defer g.waited()
+	return &place{g: g, waits: true}, nil
+}
+
+// enter waits for the place.
+func (p *place) enter(ctx context.Context) error {
+	if !p.waits {
+		return nil
+	}
+	defer p.g.waited()
 	select {
-	case g.slots <- struct{}{}:
-		return &place{g: g}, nil
+	case p.g.slots <- struct{}{}:
+		p.waits = false
+		return nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 

@@ -40,7 +40,7 @@ type infillShape struct {
 	name   string // of the model
 	prompt []int32
 	made   answer.Result // of a stream, so far
-	plainErrors
+	plainStream
 }
 
 // infillPiece is a part of an answer; the last one also has its end.

@@ -116,7 +116,9 @@ func (m *messageShape) block(i int) contentBlock {
 	return contentBlock{Type: "text", Text: new(string)}
 }
 
-func (m *messageShape) Begin() []any {
+func (m *messageShape) ping(bool) any { return named{"type": "ping"} }
+
+func (m *messageShape) begin() []any {
 	return []any{named{"type": "message_start", "message": m.object(usage{Prompt: m.t.e.Prompt}, nil)}}
 }
 

@@ -237,14 +237,12 @@ func (t *reply) do(ctx context.Context, j *job) error {
 	}
 	t.shape = j.shape
 	t.shape.start()
-	in, err := t.s.gate.enter(ctx)
-	t.e.Queue = time.Since(t.begun)
+	prompts, err := t.prompts(ctx, j)
 	if err != nil {
 		return err
 	}
-	prompts, err := t.prompts(j)
+	in, err := t.s.gate.queue()
 	if err != nil {
-		in.leave()
 		return err
 	}
 	if j.Stream {
@@ -282,22 +280,32 @@ func (s *Server) maxPrompt() int {
 	return limit
 }
 
-func (t *reply) prompts(j *job) (_ [][]int32, err error) {
-	defer caught(&err)
-	all, err := j.prompts()
-	if err != nil {
+// prompts tokenizes the prompts of a request, for a few requests at a time.
+func (t *reply) prompts(ctx context.Context, j *job) (all [][]int32, err error) {
+	if err := t.tokenizing(ctx, func() (err error) { all, err = j.prompts(); return err }); err != nil {
 		return nil, err
 	}
 	limit := t.s.maxPrompt()
 	for _, ids := range all {
 		t.e.Prompt += len(ids)
 		if len(ids) > limit {
-			return nil, request.Refuse(http.StatusBadRequest, "context_length_exceeded",
-				"the prompt has %d tokens, and this server takes at most %d of a context of %d: make it shorter",
+			return nil, request.Refuse(http.StatusBadRequest, "context_length_exceeded", // agents read code and numbers
+				"the prompt is too long: %d tokens > %d maximum of a context of %d: make it shorter",
 				len(ids), limit, t.s.model.Context()).Of(j.shape.param())
 		}
 	}
 	return all, nil
+}
+
+// tokenizing calls a function that tokenizes, when not too many others do.
+func (t *reply) tokenizing(ctx context.Context, tokenize func() error) (err error) {
+	in, err := t.s.tokenizers.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.leave()
+	defer caught(&err)
+	return tokenize()
 }
 
 // count returns the number of tokens of a request's prompt.
@@ -305,15 +313,12 @@ func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
 	if err := t.s.check(&r.Request); err != nil {
 		return 0, err
 	}
-	in, err := t.s.gate.enter(ctx)
-	t.e.Queue = time.Since(t.begun)
-	if err != nil {
-		return 0, err
-	}
-	defer in.leave()
-	defer caught(&err)
-	ids, err := r.Prompt(t.s.model)
-	return len(ids), err
+	err = t.tokenizing(ctx, func() error {
+		ids, err := r.Prompt(t.s.model)
+		n = len(ids)
+		return err
+	})
+	return n, err
 }
 
 // caught converts a panic to an error: a bug of the model ends the request, not the server, and frees its place.
@@ -323,9 +328,15 @@ func caught(err *error) {
 	}
 }
 
-// generate generates all answers in order: those to one prompt share its computation.
-func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p answer.Piece) error,
-	finish func(index int, e answer.Ending) error) (err error) {
+// generate waits for its place and generates all answers in order: those to one prompt share its computation.
+func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, in *place,
+	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) (err error) {
+	err = in.enter(ctx)
+	t.e.Queue = time.Since(t.begun)
+	if err != nil {
+		return err
+	}
+	defer in.leave()
 	defer caught(&err)
 	for i, prompt := range prompts {
 		if err := t.answers(ctx, j, i*j.N, prompt, tell, finish); err != nil {
@@ -376,12 +387,9 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 
 func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	all := make([]answer.Result, len(prompts)*j.N)
-	err := func() error {
-		defer in.leave()
-		return t.generate(ctx, j, prompts,
-			func(i int, p answer.Piece) error { all[i].Take(p); return nil },
-			func(i int, e answer.Ending) error { all[i].Ending = e; return nil })
-	}()
+	err := t.generate(ctx, j, prompts, in,
+		func(i int, p answer.Piece) error { all[i].Take(p); return nil },
+		func(i int, e answer.Ending) error { all[i].Ending = e; return nil })
 	if err != nil {
 		return err
 	}

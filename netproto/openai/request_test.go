@@ -99,7 +99,7 @@ func TestPromptTooLong(t *testing.T) {
 		w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", c.length)+`","stream":true}`)
 		assert.Equal(t, c.status, w.Code, "%v", c)
 		if c.status != 200 {
-			assert.Contains(t, w.Body.String(), fmt.Sprintf("the prompt has %d tokens", c.length))
+			assert.Contains(t, w.Body.String(), fmt.Sprintf("the prompt is too long: %d tokens", c.length))
 			assert.Equal(t, "application/json; charset=utf-8", w.Header().Get("Content-Type"))
 		}
 		assert.Zero(t, s.Load().Active)

@@ -199,9 +199,18 @@ func (c *responseShape) ofItem(kind string, i int, fields named) any {
 	return c.event(kind, fields)
 }
 
-func (c *responseShape) Begin() []any {
-	return []any{c.event("response.created", named{"response": c.object(inProgress)}),
-		c.event("response.in_progress", named{"response": c.object(inProgress)})}
+func (c *responseShape) begin() []any {
+	return []any{c.event("response.created", named{"response": c.object(inProgress)}), c.ping(false)}
+}
+
+// ping returns an event that clients know. Codex ends a stream without events for 5 minutes, and does not count
+// comments; the event keepalive of OpenAI's own server ends the streams of clients that do not know it. In an answer
+// that has begun, clients would replace what they have by the response in the event.
+func (c *responseShape) ping(begun bool) any {
+	if begun {
+		return keepAlive
+	}
+	return c.event("response.in_progress", named{"response": c.object(inProgress)})
 }
 
 func (c *responseShape) Open(i int) []any {

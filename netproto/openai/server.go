@@ -64,16 +64,18 @@ func (o Options) withDefaults() Options {
 
 // Server handles requests. It is an [http.Handler].
 type Server struct {
-	o         Options
-	model     answer.Model
-	keys      keys
-	gate      *gate
-	preparing *preparing
-	pool      *pool
-	kept      *archive
-	mux       *http.ServeMux
-	begun     time.Time
-	finger    string
+	o     Options
+	model answer.Model
+	keys  keys
+	gate  *gate
+	// tokenizers limits the requests that are rendered and tokenized at once, like gate those that are answered.
+	tokenizers *gate
+	preparing  *preparing
+	pool       *pool
+	kept       *archive
+	mux        *http.ServeMux
+	begun      time.Time
+	finger     string
 
 	refusals *refusals
 	locals   keptMessages
@@ -91,9 +93,10 @@ func New(m answer.Model, o Options) *Server {
 	o = o.withDefaults()
 	o.Defaults.Thinks = m.Thinks(nil)
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
-		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
-		preparing: newPreparing(o.Parallel + o.Queue),
-		pool:      newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
+		gate:       newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
+		tokenizers: newGate(o.Parallel, o.Queue, 0),
+		preparing:  newPreparing(o.Parallel + o.Queue),
+		pool:       newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
 		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals(),
 		locals: newKeptMessages()}
 	s.closing, s.end = context.WithCancelCause(context.Background())

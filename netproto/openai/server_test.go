@@ -379,13 +379,18 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// TestCountRefused: counting the tokens of a prompt is refused like an answer to it, and waits for a place like one.
+// TestCountRefused: counting the tokens of a prompt is refused like an answer to it, and does not wait for answers, but
+// for others that count.
 func TestCountRefused(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
 	for body, want := range map[string]int{`{}`: 400, `{` + hello + `,"model":"other"}`: 404, `{` + hello + `}`: 200} {
 		assert.Equal(t, want, ask(t, s, messages+"/count_tokens", body).Code, body)
 	}
-	place, err := s.gate.enter(t.Context())
+	answering, err := s.gate.enter(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 200, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Code)
+	answering.leave()
+	place, err := s.tokenizers.enter(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 429, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Code)
 	place.leave()
@@ -580,10 +585,11 @@ func TestPanic(t *testing.T) {
 		o.Parallel, o.Queue, o.Log = 1, -1, slog.New(slog.NewTextHandler(&log,
 			nil))
 	})
-	for _, body := range []string{`{"prompt":"panic"}`, `{"prompt":"panic","stream":true}`,
-		`{"prompt":"second","n":2,"seed":7}`} {
+	for body, status := range map[string]int{`{"prompt":"panic"}`: 500, `{"prompt":"panic","stream":true}`: 200,
+		`{"prompt":"second","n":2,"seed":7}`: 500} {
 		w := ask(t, s, "/v1/completions", body)
-		assert.Equal(t, http.StatusInternalServerError, w.Code)
+		assert.Equal(t, status, w.Code)
+		assert.Contains(t, w.Body.String(), `"internal_error"`)
 		assert.NotContains(t, w.Body.String(), "a bug")
 		assert.Contains(t, log.String(), "panic: a bug")
 		assert.Zero(t, m.open, "a session in an unknown state is not kept")

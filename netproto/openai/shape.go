@@ -16,6 +16,8 @@ import (
 type shape interface {
 	param() string                            // name of the prompt's parameter
 	start()                                   // called first, after the request was checked
+	begin() []any                             // what a stream has before the prompt is read
+	ping(begun bool) any                      // for a pause of a stream; begun: there was a piece of an answer
 	all(results []answer.Result, u usage) any // a whole response
 	chunks(index int, p answer.Piece) []any   // a piece of an answer
 	last(index int, e answer.Ending) []any
@@ -23,10 +25,15 @@ type shape interface {
 	failed(e *request.Error) []any // replaces the rest of a stream
 }
 
-// plainErrors formats errors in streams as elsewhere.
-type plainErrors struct{}
+// plainStream is a stream that begins with its first piece, has comments in its pauses, and errors in the form that
+// they have elsewhere.
+type plainStream struct{}
 
-func (plainErrors) failed(e *request.Error) []any { return []any{e.Object()} }
+func (plainStream) begin() []any { return nil }
+
+func (plainStream) ping(bool) any { return keepAlive }
+
+func (plainStream) failed(e *request.Error) []any { return []any{e.Object()} }
 
 // head has the first fields of each response object.
 type head struct {

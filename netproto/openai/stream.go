@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
@@ -19,6 +20,10 @@ type stream struct {
 	chunks chan []byte
 	left   time.Duration // how long the reader may still block the answer
 	place  *place
+
+	mu    sync.Mutex // of the shape
+	shape shape
+	begun bool // there was a piece of the answer
 }
 
 // push adds a chunk. If the buffer is full, it waits for a limited time, while other requests may use the place. If too
@@ -51,12 +56,20 @@ type named map[string]any
 // streamEnd is the end of a stream of unnamed events.
 const streamEnd = "[DONE]"
 
+// comment is a line that clients ignore.
+type comment string
+
+// keepAlive shows proxies that the connection is not dead.
+const keepAlive comment = "keep-alive"
+
 // event returns an object as an event of a stream.
 func event(v any) []byte {
 	var b []byte
 	switch v := v.(type) {
 	case string:
 		b = append(b, "data: "+v...)
+	case comment:
+		b = append(b, ": "+v...)
 	case named:
 		b = fmt.Appendf(b, "event: %s\ndata: %s", v["type"], request.Encode(v))
 	default:
@@ -65,20 +78,25 @@ func event(v any) []byte {
 	return append(b, "\n\n"...)
 }
 
-// streamed sends an answer piece by piece. Its place is free once the answer is generated, even if the reader is slow.
+// streamed sends an answer piece by piece. The status and the first events are sent before the prompt is read, as that
+// may take minutes, and clients give up. The place is free once the answer is generated, even if the reader is slow.
 func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall, place: in}
+	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall, place: in, shape: j.shape}
+	first := j.shape.begin()
 	failed := make(chan error, 1)
 	go func() {
 		defer close(b.chunks)
-		defer in.leave()
-		failed <- t.generate(ctx, j, prompts,
-			func(i int, p answer.Piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
-			func(i int, e answer.Ending) error { return b.pushAll(ctx, j.shape.last(i, e)) })
+		failed <- t.generate(ctx, j, prompts, in,
+			func(i int, p answer.Piece) error {
+				return b.pushAll(ctx, func() []any { return j.shape.chunks(i, p) })
+			},
+			func(i int, e answer.Ending) error {
+				return b.pushAll(ctx, func() []any { return j.shape.last(i, e) })
+			})
 	}()
-	if err := t.pump(b); err != nil {
+	if err := t.pump(b, first); err != nil {
 		cancel(err)
 		for range b.chunks { // until generation has ended
 		}
@@ -95,8 +113,12 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	return nil
 }
 
-func (b *stream) pushAll(ctx context.Context, chunks []any) error {
-	for _, c := range chunks {
+func (b *stream) pushAll(ctx context.Context, chunks func() []any) error {
+	b.mu.Lock()
+	b.begun = true
+	all := chunks()
+	b.mu.Unlock()
+	for _, c := range all {
 		if err := b.push(ctx, event(c)); err != nil {
 			return err
 		}
@@ -104,10 +126,24 @@ func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	return nil
 }
 
-// pump sends chunks as they arrive, until there are no more. During pauses it sends comments, so that no proxy
-// considers the connection dead. The status is sent with the first chunk or comment, so that an error before it can
-// have its own status.
-func (t *reply) pump(b *stream) error {
+// ping returns an event for a pause.
+func (b *stream) ping() any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.shape.ping(b.begun)
+}
+
+// pump sends the first events, and then chunks as they arrive, until there are no more. During pauses it sends pings,
+// so that no proxy and no client considers the connection dead.
+func (t *reply) pump(b *stream, first []any) error {
+	var out []byte
+	for _, e := range first {
+		out = append(out, event(e)...)
+	}
+	t.open()
+	if err := t.write(out); err != nil {
+		return err
+	}
 	quiet := time.NewTimer(t.s.o.KeepAlive)
 	defer quiet.Stop()
 	for {
@@ -119,9 +155,8 @@ func (t *reply) pump(b *stream) error {
 			}
 			out = b.gather(chunk)
 		case <-quiet.C:
-			out = []byte(": keep-alive\n\n")
+			out = event(b.ping())
 		}
-		t.open()
 		if err := t.write(out); err != nil {
 			return err
 		}
@@ -146,9 +181,6 @@ func (b *stream) gather(out []byte) []byte {
 
 // open sends the status of a stream.
 func (t *reply) open() {
-	if t.sent {
-		return
-	}
 	h := t.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")

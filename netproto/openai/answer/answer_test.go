@@ -348,7 +348,6 @@ func TestLines(t *testing.T) {
 // written is a stream that writes what happens to its parts.
 type written struct{ *Result }
 
-func (written) Begin() []any                 { return []any{"begin"} }
 func (w written) Open(i int) []any           { return []any{fmt.Sprint("open ", i, w.Parts[i].Tool)} }
 func (w written) Delta(i int, p Piece) []any { return []any{fmt.Sprint(i, p.Text)} }
 func (w written) Close(i int) []any          { return []any{fmt.Sprint("close ", i, w.Finish)} }
@@ -391,9 +390,9 @@ func TestParted(t *testing.T) {
 		pieces []Piece
 		want   []any
 	}{
-		{nil, []any{"begin", "open 0", "0", "close 0stop"}},
+		{nil, []any{"open 0", "0", "close 0stop"}},
 		{[]Piece{{Text: "a", Thought: true}, {Text: "b"}, {Text: "c"}, {Call: &callPiece{Name: "f"}}},
-			[]any{"begin", "open 0", "0a", "close 0", "open 1", "1b", "1c", "close 1", "open 2f", "2", "close 2stop"}},
+			[]any{"open 0", "0a", "close 0", "open 1", "1b", "1c", "close 1", "open 2f", "2", "close 2stop"}},
 	} {
 		r := new(Result)
 		var got []any

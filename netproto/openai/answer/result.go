@@ -85,7 +85,6 @@ func (r Result) Complete(name func(prefix string) string) Result {
 
 // Parted writes a stream of an answer part by part.
 type Parted interface {
-	Begin() []any               // before the first part
 	Open(i int) []any           // part i begins
 	Delta(i int, p Piece) []any // the next piece of part i
 	Close(i int) []any          // part i ends
@@ -93,9 +92,6 @@ type Parted interface {
 
 // Tell takes a piece and returns the events to stream for it.
 func (r *Result) Tell(p Piece, to Parted) (all []any) {
-	if len(r.Parts) == 0 {
-		all = to.Begin()
-	}
 	begins := r.Take(p)
 	i := len(r.Parts) - 1
 	if begins && i > 0 {
