@@ -26,7 +26,7 @@ func (p *parser) list() expression {
 func elements(all []expression, tuple bool) expression {
 	return func(r *run) value {
 		r.spend(16 * len(all))
-		l := &list{make([]value, len(all)), tuple}
+		l := &list{items: make([]value, len(all)), tuple: tuple}
 		for i, e := range all {
 			l.items[i] = e(r)
 		}
@@ -97,24 +97,34 @@ func (p *parser) not() expression {
 
 // comparison reads a < b < c, which is a < b and b < c.
 func (p *parser) comparison() expression {
-	a := p.sum()
-	for first := true; ; first = false {
+	first := p.sum()
+	var ops []string
+	var rest []expression
+	for {
 		op := p.tok.text
 		switch {
 		case p.is("not") && p.peek().text == "in":
 			p.advance()
 			op = "not in"
 		case p.is("==") || p.is("!=") || p.is("<") || p.is("<=") || p.is(">") || p.is(">=") || p.is("in"):
+		case ops == nil:
+			return first
 		default:
-			return a
-		}
-		if !first {
-			fail("comparisons in a row are not supported: join them by and")
+			return func(r *run) value {
+				left := first(r)
+				for i, op := range ops {
+					right := rest[i](r)
+					if !r.compared(op, left, right) {
+						return false
+					}
+					left = right
+				}
+				return true
+			}
 		}
 		p.deeper()
 		p.advance()
-		left, right := a, p.sum()
-		a = func(r *run) value { return r.compared(op, left(r), right(r)) }
+		ops, rest = append(ops, op), append(rest, p.sum())
 	}
 }
 
@@ -168,19 +178,25 @@ func (r *run) arithmetic(op string, a, b value) value {
 	case str:
 		y, ok := b.(str)
 		switch {
+		case op == "+" && ok && x.safe != y.safe:
+			return r.joined(r.escaped(x), r.escaped(y))
 		case op == "+" && ok:
 			return r.joined(x, y)
 		case op == "*" && isNumber(b):
 			return r.repeated(x, integer(b))
+		case op == "%":
+			return r.percent(x, b)
 		}
 	case *list:
-		if y, ok := b.(*list); ok && op == "+" && x.tuple == y.tuple {
+		if y, ok := b.(*list); ok && op == "+" && x.tuple == y.tuple && x.view+y.view == "" {
 			r.spend(16 * (len(x.items) + len(y.items)))
-			return &list{append(append([]value{}, x.items...), y.items...), x.tuple}
+			return &list{items: append(append([]value{}, x.items...), y.items...), tuple: x.tuple}
 		}
 	}
 	if op == "~" {
-		return r.joined(r.text(a), r.text(b))
+		t := r.joined(r.text(a), r.text(b))
+		t.safe = false
+		return t
 	}
 	if !isNumber(a) || !isNumber(b) {
 		fail("%s %s %s is not possible", kind(a), op, kind(b))
@@ -190,7 +206,7 @@ func (r *run) arithmetic(op string, a, b value) value {
 
 func (r *run) joined(a, b str) str {
 	r.spend(2 * (len(a.String) + len(b.String)))
-	return str{a.String + b.String, a.Given + b.Given}
+	return str{Text{a.String + b.String, a.Given + b.Given}, a.safe && b.safe}
 }
 
 func (r *run) repeated(s str, n int) str {
@@ -198,7 +214,7 @@ func (r *run) repeated(s str, n int) str {
 		r.spend(r.left + 1)
 	}
 	r.spend(2 * n * len(s.String))
-	return str{strings.Repeat(s.String, n), strings.Repeat(s.Given, n)}
+	return str{Text{strings.Repeat(s.String, n), strings.Repeat(s.Given, n)}, s.safe}
 }
 
 // calculated applies an operator to numbers. The result is whole if both are, except that of a division.
@@ -277,6 +293,7 @@ func (p *parser) primary() expression {
 		case "none", "None":
 			return constant(nil)
 		}
+		p.varargs = p.varargs || t.text == "varargs"
 		return func(r *run) value { r.spend(1); return r.scope.find(t.text) }
 	}
 	switch {
@@ -323,9 +340,10 @@ func (p *parser) dict() expression {
 	return func(r *run) value {
 		d := newDict()
 		for i, k := range keys {
-			name := keyOf(k(r))
-			r.spend(32 + len(name.String))
-			d.set(name, values[i](r))
+			key := k(r)
+			r.spend(32)
+			r.find(d, key) // which takes work for a long text
+			d.set(key, values[i](r))
 		}
 		return d
 	}
@@ -362,48 +380,83 @@ func (p *parser) postfix(e expression) expression {
 			p.deeper()
 			given := p.arguments()
 			e = func(r *run) value {
-				f, ok := inner(r).(function)
-				if !ok {
-					fail("%s cannot be called", kind(inner(r)))
-				}
-				return f(r, given(r))
+				f := inner(r)
+				return r.call(f, given(r))
 			}
+			p.called = &called{inner, given}
+			continue
 		default:
 			return e
 		}
+		p.called = nil
 	}
 }
 
-// arguments reads the arguments of a call, after the bracket.
+// called is a call: a function and its arguments.
+type called struct {
+	f     expression
+	given func(r *run) args
+}
+
+// arguments reads the arguments of a call, after the bracket: a, name=b, *list, **object.
 func (p *parser) arguments() func(r *run) args {
-	var all []expression
-	var names []string
-	named := map[string]expression{}
+	var all []func(r *run, a *args)
+	named := map[string]bool{}
 	for !p.accept(")") {
-		if p.tok.kind == tokName && p.peek().text == "=" && p.peek().kind == tokOperator {
+		switch {
+		case p.accept("**"):
+			e := p.expression()
+			all = append(all, func(r *run, a *args) { a.addNamed(r, e(r)) })
+		case p.accept("*"):
+			e := p.expression()
+			all = append(all, func(r *run, a *args) {
+				more := r.items(e(r))
+				r.spend(16 * len(more))
+				a.list = append(a.list, more...)
+			})
+		case p.tok.kind == tokName && p.peek().text == "=" && p.peek().kind == tokOperator:
 			name := p.name()
-			p.advance()
-			if named[name] != nil {
+			if p.advance(); named[name] {
 				fail("the argument %.40q is given twice", name)
 			}
-			names, named[name] = append(names, name), p.expression()
-		} else {
-			all = append(all, p.expression())
+			named[name] = true
+			e := p.expression()
+			all = append(all, func(r *run, a *args) { a.set(name, e(r)) })
+		default:
+			e := p.expression()
+			all = append(all, func(r *run, a *args) { a.list = append(a.list, e(r)) })
 		}
 		if !p.is(")") {
 			p.expect(",")
 		}
 	}
 	return func(r *run) args {
-		r.spend(16 * (len(all) + len(named)))
-		a := args{named: map[string]value{}, names: names}
-		for _, e := range all {
-			a.list = append(a.list, e(r))
-		}
-		for _, name := range names {
-			a.named[name] = named[name](r)
+		a := args{named: map[string]value{}}
+		for _, add := range all {
+			r.spend(16)
+			add(r, &a)
 		}
 		return a
+	}
+}
+
+// set adds a named argument.
+func (a *args) set(name string, v value) {
+	if _, ok := a.named[name]; ok {
+		fail("the argument %.40q is given twice", name)
+	}
+	a.names, a.named[name] = append(a.names, name), v
+}
+
+// addNamed adds the fields of an object as named arguments.
+func (a *args) addNamed(r *run, v value) {
+	d, ok := v.(*dict)
+	if !ok {
+		fail("%s has no names for arguments", kind(v))
+	}
+	for _, k := range d.keys {
+		r.spend(32)
+		a.set(keyOf(k).String, d.values[hashed(k)])
 	}
 }
 
@@ -448,7 +501,7 @@ func (r *run) field(v value, name string) value {
 			return one
 		}
 	case *object:
-		if one, ok := v.vars[name]; ok {
+		if one, ok := v.fields.values[name]; ok {
 			return one
 		}
 	case *loop:
@@ -462,32 +515,59 @@ func (r *run) field(v value, name string) value {
 // element returns v[i].
 func (r *run) element(v, i value) value {
 	r.spend(1)
-	if name, ok := i.(str); ok {
-		if d, ok := v.(*dict); ok {
-			if r.has(d, name) {
-				return d.values[name.String]
-			}
+	d, isDict := v.(*dict)
+	if _, isList := i.(*list); isDict && !isList {
+		if one, ok := r.find(d, i); ok {
+			return one
 		}
+	}
+	if name, ok := i.(str); ok {
 		return r.field(v, name.String)
 	}
-	switch v.(type) {
-	case *list, str:
-		all := r.items(v)
-		at := integer(i)
-		if at < 0 {
-			at += len(all)
-		}
-		if at >= 0 && at < len(all) {
-			return all[at]
-		}
-	case undefined:
-		fail("an undefined value has no elements")
+	if name, missing := v.(undefined); missing {
+		fail("%.40s has no elements: it is not defined", string(name))
+	}
+	if !indexed(v) || !isInt(i) {
+		return undefined("element")
+	}
+	all, at := r.items(v), integer(i)
+	if at < 0 {
+		at += len(all)
+	}
+	if at >= 0 && at < len(all) {
+		return all[at]
 	}
 	return undefined("element")
 }
 
+// indexed reports whether a value has elements by numbers.
+func indexed(v value) bool {
+	_, isText := v.(str)
+	l, isList := v.(*list)
+	return isText || isList && l.view == ""
+}
+
+// call calls a function.
+func (r *run) call(f value, a args) value {
+	switch f := f.(type) {
+	case function:
+		return f(r, a)
+	case *loop:
+		if f.again != nil {
+			return f.again(r, a)
+		}
+	case undefined:
+		fail("%.40s cannot be called: it is not defined, or not supported", string(f))
+	}
+	fail("%s cannot be called", kind(f))
+	return nil
+}
+
 // slice returns v[from:to:step], as in Python.
 func (r *run) slice(v value, at [3]value) value {
+	if !indexed(v) {
+		fail("%s has no parts", kind(v))
+	}
 	all := r.items(v)
 	step, n := 1, len(all)
 	if at[2] != nil {
@@ -517,11 +597,12 @@ func (r *run) slice(v value, at [3]value) value {
 		r.spend(16)
 		some = append(some, all[i])
 	}
-	if _, ok := v.(str); ok {
-		return r.join(some, str{})
+	if s, ok := v.(str); ok {
+		part := r.join(some, str{})
+		part.safe = s.safe
+		return part
 	}
-	l, _ := v.(*list)
-	return &list{some, l != nil && l.tuple}
+	return &list{items: some, tuple: v.(*list).tuple}
 }
 
 // join returns texts, with a separator between them.
@@ -529,12 +610,9 @@ func (r *run) join(all []value, separator str) str {
 	var b builder
 	for i, v := range all {
 		if i > 0 {
-			r.spend(2 * len(separator.String))
-			b.add(separator)
+			r.append(&b, separator)
 		}
-		t := r.text(v)
-		r.spend(1 + 2*len(t.String))
-		b.add(t)
+		r.append(&b, r.text(v))
 	}
 	return b.text()
 }

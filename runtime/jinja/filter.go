@@ -2,10 +2,12 @@ package jinja
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 func (p *parser) filters(e expression) expression {
@@ -15,16 +17,7 @@ func (p *parser) filters(e expression) expression {
 		switch {
 		case p.accept("|"):
 			p.deeper()
-			name := p.name()
-			f := filters()[name]
-			if f == nil { // an error where it is reached, as in jinja2
-				f = func(*run, value, args) value { fail("the filter %.40q is not supported", name); return nil }
-			}
-			given := func(*run) args { return args{} }
-			if p.accept("(") {
-				given = p.arguments()
-			}
-			e = func(r *run) value { r.spend(1); return f(r, inner(r), given(r)) }
+			e = p.filter(inner)
 		case p.accept("is"):
 			p.deeper()
 			not := p.accept("not")
@@ -34,6 +27,23 @@ func (p *parser) filters(e expression) expression {
 			return e
 		}
 	}
+}
+
+// filter reads the name of a filter and its arguments.
+func (p *parser) filter(inner expression) expression {
+	name := p.name()
+	f := filters()[name]
+	switch {
+	case name == "map":
+		f = mapFilter
+	case f == nil: // an error where it is reached, as in jinja2
+		f = func(*run, value, args) value { fail("the filter %.40q is not supported", name); return nil }
+	}
+	given := func(*run) args { return args{} }
+	if p.accept("(") {
+		given = p.arguments()
+	}
+	return func(r *run) value { r.spend(1); v := inner(r); return f(r, v, given(r)) }
 }
 
 // test reads the name of a test and its argument.
@@ -66,7 +76,7 @@ var plainTests = sync.OnceValue(func() map[string]func(v value) bool {
 		"string":    func(v value) bool { _, ok := v.(str); return ok },
 		"mapping":   func(v value) bool { _, ok := v.(*dict); return ok },
 		"iterable":  iterable,
-		"sequence":  iterable,
+		"sequence":  sequence,
 		"number":    isNumber,
 		"boolean":   isBool,
 		"integer":   func(v value) bool { return isInt(v) && !isBool(v) },
@@ -76,6 +86,8 @@ var plainTests = sync.OnceValue(func() map[string]func(v value) bool {
 		"callable":  func(v value) bool { _, ok := v.(function); return ok },
 		"odd":       func(v value) bool { return integer(v)%2 != 0 },
 		"even":      func(v value) bool { return integer(v)%2 == 0 },
+		"lower":     func(v value) bool { return cased(v, unicode.IsLower, unicode.IsUpper) },
+		"upper":     func(v value) bool { return cased(v, unicode.IsUpper, unicode.IsLower) },
 	}
 })
 
@@ -83,11 +95,13 @@ func isBool(v value) bool { _, ok := v.(bool); return ok }
 
 func iterable(v value) bool {
 	switch v.(type) {
-	case str, *list, *dict, undefined:
+	case str, *list, *lazy, *dict, undefined:
 		return true
 	}
 	return false
 }
+
+func sequence(v value) bool { return iterable(v) && (indexed(v) || kind(v) != "a list") }
 
 // filter turns a value into another one.
 type filter func(r *run, v value, a args) value
@@ -96,8 +110,8 @@ func textFilter(name string) filter {
 	return func(r *run, v value, a args) value { return r.method(r.text(v), name).(function)(r, a) }
 }
 
-// filters returns the filters by name. One of them, map, looks up others.
-func filters() map[string]filter {
+// filters are the filters by name, except map, which looks up others.
+var filters = sync.OnceValue(func() map[string]filter {
 	return map[string]filter{
 		"tojson":     tojson,
 		"length":     length,
@@ -112,7 +126,11 @@ func filters() map[string]filter {
 		"capitalize": textFilter("capitalize"),
 		"replace":    textFilter("replace"),
 		"string":     func(r *run, v value, _ args) value { return r.text(v) },
-		"safe":       func(r *run, v value, _ args) value { return r.text(v) },
+		"format":     func(r *run, v value, a args) value { return r.percent(r.text(v), a.all()) },
+		"center":     textFilter("center"),
+		"safe":       func(r *run, v value, _ args) value { t := r.text(v); t.safe = true; return t },
+		"escape":     func(r *run, v value, _ args) value { return r.escaped(r.text(v)) },
+		"e":          func(r *run, v value, _ args) value { return r.escaped(r.text(v)) },
 		"list": func(r *run, v value, _ args) value {
 			all := r.items(v)
 			r.spend(16 * len(all))
@@ -122,11 +140,16 @@ func filters() map[string]filter {
 		"last":  func(r *run, v value, _ args) value { return r.end(v, -1) },
 		"items": func(r *run, v value, _ args) value {
 			if d, ok := v.(*dict); ok {
-				return r.pairs(d)
+				return &lazy{r.pairs(d)}
+			} else if _, missing := v.(undefined); missing {
+				return &lazy{}
 			}
 			fail("%s has no fields", kind(v))
 			return nil
 		},
+		"min":      func(r *run, v value, a args) value { return r.extreme(v, a, -1) },
+		"max":      func(r *run, v value, a args) value { return r.extreme(v, a, 1) },
+		"sum":      sum,
 		"dictsort": dictsort,
 		"sort":     sortFilter,
 		"reverse":  reverse,
@@ -140,14 +163,20 @@ func filters() map[string]filter {
 			}
 			return v
 		},
-		"map":        mapFilter,
 		"selectattr": selecting(true, true),
 		"rejectattr": selecting(true, false),
 		"select":     selecting(false, true),
 		"reject":     selecting(false, false),
 		"indent":     indent,
+		"wordcount": func(r *run, v value, _ args) value {
+			text := r.text(v).String
+			r.spend(len(text))
+			return len(wordsOf.FindAllStringIndex(text, -1))
+		},
 	}
-}
+})
+
+var wordsOf = regexp.MustCompile(`[\pL\pN_]+`)
 
 // length returns the number of characters, elements or fields.
 func length(r *run, v value, _ args) value {
@@ -156,6 +185,8 @@ func length(r *run, v value, _ args) value {
 		r.spend(len(v.String))
 		return characters(v.String)
 	case *list:
+		return len(v.items)
+	case *lazy: // an error in Python
 		return len(v.items)
 	case *dict:
 		return len(v.keys)
@@ -219,13 +250,16 @@ func (r *run) attribute(v value, path str, otherwise value) value {
 
 // end returns the first element, or with -1 the last.
 func (r *run) end(v value, at int) value {
-	if len(r.items(v)) == 0 {
+	if l, ok := v.(*lazy); ok && at == 0 && len(l.items) > 0 {
+		first := l.items[0]
+		l.items = l.items[1:]
+		return first
+	}
+	all := r.items(v)
+	if len(all) == 0 {
 		return undefined("element")
 	}
-	if d, ok := v.(*dict); ok {
-		v = &list{items: r.items(d)}
-	}
-	return r.element(v, at)
+	return all[(at+len(all))%len(all)]
 }
 
 // sorted returns a copy in order. A sort of n elements makes about n·log(n) comparisons, which take their work.
@@ -274,25 +308,62 @@ func dictsort(r *run, v value, a args) value {
 	if r.equal(a.at(1, "by", nil), literal("value")) {
 		by = 1
 	}
-	return r.sorted(r.pairs(d).items, func(v value) value { return v.(*list).items[by] },
+	return r.sorted(r.pairs(d), func(v value) value { return v.(*list).items[by] },
 		args{named: map[string]value{"case_sensitive": a.at(0, "case_sensitive", false),
 			"reverse": a.at(2, "reverse", false)}})
 }
 
-func reverse(r *run, v value, _ args) value { return r.slice(v, [3]value{nil, nil, -1}) }
+func reverse(r *run, v value, _ args) value {
+	if _, ok := v.(str); ok {
+		return r.slice(v, [3]value{nil, nil, -1})
+	}
+	return &lazy{r.slice(&list{items: r.items(v)}, [3]value{nil, nil, -1}).(*list).items}
+}
 
-func unique(r *run, v value, a args) value {
-	l, fold := &list{}, r.folded
+// keyed returns what the arguments of a filter say that elements are compared by.
+func (r *run) keyed(a args) func(v value) value {
+	fold := r.folded
 	if truth(a.at(0, "case_sensitive", false)) {
 		fold = func(v value) value { return v }
 	}
 	path, by := r.path(a, 1)
-	key := func(v value) value {
+	return func(v value) value {
 		if by {
 			v = r.attribute(v, path, nil)
 		}
 		return fold(v)
 	}
+}
+
+// extreme returns the smallest element, or with 1 the largest: the first of those that are equal.
+func (r *run) extreme(v value, a args, order int) value {
+	all, key := r.items(v), r.keyed(a)
+	if len(all) == 0 {
+		return undefined("element")
+	}
+	best := all[0]
+	for _, one := range all[1:] {
+		if r.compare(key(one), key(best)) == order {
+			best = one
+		}
+	}
+	return best
+}
+
+func sum(r *run, v value, a args) value {
+	path, by := r.path(a, 0)
+	total := a.at(1, "start", 0)
+	for _, one := range r.items(v) {
+		if by {
+			one = r.attribute(one, path, nil)
+		}
+		total = r.arithmetic("+", total, one)
+	}
+	return total
+}
+
+func unique(r *run, v value, a args) value {
+	l, key := &lazy{}, r.keyed(a)
 	for _, one := range r.items(v) {
 		r.spend(16)
 		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(key(v), key(one)) }) {
@@ -360,18 +431,26 @@ func round(r *run, v value, a args) value {
 // mapFilter applies a filter to each element, or takes a field of each.
 func mapFilter(r *run, v value, a args) value {
 	if path, ok := r.path(a, -1); ok {
-		return &list{items: r.attributes(r.items(v), path, a.at(-1, "default", nil))}
+		return &lazy{r.attributes(r.elements(v), path, a.at(-1, "default", nil))}
 	}
 	f := filters()[keyOf(a.at(0, "", nil)).String]
 	if f == nil {
 		fail("map needs an attribute, or a filter that is supported")
 	}
-	l := &list{}
-	for _, one := range r.items(v) {
+	l := &lazy{}
+	for _, one := range r.elements(v) {
 		r.spend(16)
 		l.items = append(l.items, f(r, one, args{list: a.list[1:], named: a.named}))
 	}
 	return l
+}
+
+// elements returns the elements of a value, or none if it counts as false, as map and select do.
+func (r *run) elements(v value) []value {
+	if !truth(v) {
+		return nil
+	}
+	return r.items(v)
 }
 
 // selecting returns a filter that keeps the elements for which a test holds, or does not.
@@ -382,8 +461,8 @@ func selecting(attribute, keep bool) filter {
 		if attribute {
 			name, rest = keyOf(a.at(0, "", nil)), rest[min(1, len(rest)):]
 		}
-		l := &list{}
-		for _, one := range r.items(v) {
+		l := &lazy{}
+		for _, one := range r.elements(v) {
 			r.spend(16)
 			tested := one
 			if attribute {
@@ -427,11 +506,9 @@ func indent(r *run, v value, a args) value {
 			b.add(literal("\n"))
 		}
 		if i == 0 && truth(a.at(1, "first", false)) || i > 0 && (blank || line.String != "") {
-			r.spend(2 * len(width.String))
-			b.add(width)
+			r.append(&b, width)
 		}
-		r.spend(2 * len(line.String))
-		b.add(line)
+		r.append(&b, line)
 	}
 	return b.text()
 }

@@ -11,9 +11,11 @@
 //
 //	lex.go     the source to tokens
 //	parse.go   statements, and expr.go expressions, to functions
+//	macro.go   macros and call blocks
 //	value.go   values, with Python's comparisons and spelling
 //	method.go  methods of texts and objects, and functions
 //	filter.go  filters and tests
+//	format.go  texts with places for values
 //	json.go    JSON to values and back
 package jinja
 
@@ -63,8 +65,11 @@ func (e *RaisedError) Error() string { return e.Text }
 // Field is a named value.
 type Field struct {
 	Name  string
-	Value any // nil, bool, int, string, Trusted, JSON (json.RawMessage), []any or Object
+	Value any // nil, bool, int, string, Trusted, JSON (json.RawMessage), []any, Object or Func
 }
+
+// Func is a function from a text to a text. An error ends the rendering.
+type Func func(text string) (string, error)
 
 // Object has fields in their order.
 type Object []Field
@@ -101,7 +106,7 @@ func (t *Template) Render(values Object) (out Text, err error) {
 	}
 	r.scope, r.left = &scope{vars: map[string]value{}, parent: global}, baseWork+workPerByte*r.read
 	t.body.do(r)
-	return Text(r.out.text()), nil
+	return r.out.text().Text, nil
 }
 
 // failure is the panic by which parsing and rendering end. It does not leave the package.
@@ -185,4 +190,10 @@ func (b *builder) add(t str) {
 	b.given.WriteString(t.Given)
 }
 
-func (b *builder) text() str { return str{b.s.String(), b.given.String()} }
+// append adds a text, for its work.
+func (r *run) append(b *builder, t str) {
+	r.spend(1 + 2*len(t.String))
+	b.add(t)
+}
+
+func (b *builder) text() str { return str{Text: Text{b.s.String(), b.given.String()}} }

@@ -37,7 +37,8 @@ func (f *fields) UnmarshalJSON(b []byte) error {
 		if err := json.Unmarshal(b, &raw); err != nil {
 			return err
 		}
-		*f = append(*f, Field{k.String, raw[k.String]})
+		name := k.(str).String
+		*f = append(*f, Field{name, raw[name]})
 	}
 	return nil
 }
@@ -86,11 +87,18 @@ func TestCases(t *testing.T) {
 // TestOrigin: each byte is known to be from the values or from the template, whatever the template does with it.
 func TestOrigin(t *testing.T) {
 	values := Object{{"x", " aB|c "}, {"wide", "ɐ"}, {"bos", Trusted("<s>")},
+		{"shout", Func(func(text string) (string, error) { return text + "!", nil })},
 		{"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}, {"fields", Object{{"k|", "|v|"}}}}
 	for source, want := range map[string]string{
 		`<|{{ x }}|>`: "00111111" + "00", `{{ x.strip() }}|`: "11110", `{{ x | upper }}|`: "1111110",
 		`{{ x[1] ~ '|' ~ x[::-1] }}`: "10111111", `{{ x.replace('|', '<|>') }}`: "11100011",
-		`{{ x.split('|')[1] + '|' }}`: "110", `{{ '|'.join([x, '|', x]) }}`: "111111" + "000" + "111111",
+		`{{ '<{}|{:>4}|{1}'.format(x, wide) }}`: "0111111" + "0000110" + "11",
+		`{{ '%s|%-3s%%' % (x, bos) }}`:          "111111" + "0" + "0000",
+		`{{ ('<' | safe) + 'a<' + x[4:] }}`:     "00000011",
+		`{{ shout('|') }}|`:                     "110", `{{ x.center(8, '|') }}`: "01111110",
+		`{{ x | e ~ '&' | e }}`:                     "11111100000",
+		`{% filter upper %}|{{ x }}{% endfilter %}`: "0111111",
+		`{{ x.split('|')[1] + '|' }}`:               "110", `{{ '|'.join([x, '|', x]) }}`: "111111" + "000" + "111111",
 		`{% set y %}|{{ x }}{% endset %}{{ y }}`: "0111111", `{{ tool | tojson }}|`: strings.Repeat("1", 13) + "0",
 		`{{ tool }}|`: strings.Repeat("1", 13) + "0", `{% for k in tool %}|{{ k }}{% endfor %}`: "011",
 		`{{ {x: '|'} | items | first | first }}`: "111111", `{{ (x * 2)[:7] ~ '|' * 2 }}`: "111111100",
@@ -162,6 +170,17 @@ var hostile = []string{
 	strings.Replace(deep(16, `ns.v + ns.v`), "1", "digits", 1) + `{{ ns.v | tojson }}`,
 	`{% set s = " " * 99999 %}{% for i in range(9999) %}{{ s | int }}{% endfor %}`,
 	`{% set s = " " * 99999 %}{% for i in range(9999) %}{{ s | float }}{% endfor %}`,
+	`{% macro f() %}{% call f() %}{% endcall %}{% endmacro %}{{ f() }}`,
+	`{% macro f() %}{{ caller() }}{% endmacro %}{% macro g() %}{% call f() %}{{ g() }}{% endcall %}` +
+		`{% endmacro %}{{ g() }}`,
+	`{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}`, `{{ ("{:999}" * 99999).format(*range(99999)) }}`,
+	`{{ ("{0:999}" * 99999).format(1) }}`, `{{ ("%999d" * 9999) % range(9999) }}`,
+	`{% set s = "&" * 99999 %}{% for i in range(9999) %}{{ s | e }}{% endfor %}`,
+	`{% for i in range(9999) %}{{ dict(**{"a": range(99999) | list}) }}{% endfor %}`,
+	`{% macro f() %}{{ varargs }}{% endmacro %}{% set l = range(9999) %}{% for i in l %}{{ f(*l) }}{% endfor %}`,
+	strings.Repeat(`{% filter upper %}`, 9999) + strings.Repeat(`{% endfilter %}`, 9999),
+	strings.Repeat(`{% with a = 1 %}`, 9999) + strings.Repeat(`{% endwith %}`, 9999),
+	`{{ 1` + strings.Repeat(" < 1", 9999) + ` }}`, `{{ "{0` + strings.Repeat("[0]", 99999) + `}".format([1]) }}`,
 }
 
 // names returns n names with commas between them.
@@ -210,6 +229,10 @@ func TestWork(t *testing.T) {
 		"-1 in l", "l[::-1]", "l | list", "l | sort", "l | join", "l | tojson", "l ~ 1", "l | select",
 		"l | map('string')",
 		"[{}] | map(attribute=s)", "[1] | map(attribute=s)",
+		"l | min", "l | max", "l | sum", "l | reverse", "l.index(-1) if -1 in l", "l.count(1)", "s | e",
+		"s | wordcount", "s.isalpha()", "s.partition('b')", "s.center(9)", "s.format(1)", "s % ()",
+		"'{}'.format(s)", "'%s' % s",
+		"d | map('string')", "d | min", "dict(**d)", "range(*[10000])", "'x'.join(*[l])", "s | map('upper')",
 		"l | map(attribute='x')", "l | reject('eq', -1)", "d | list", "d | items",
 		"d | first", "d | dictsort", "d.keys()", "d.values()", "d.items()", "dict(d)", "d | tojson",
 		"d | tojson(sort_keys=true)", "d ~ 1", "d == d2", "range(10000)", "[0" + strings.Repeat(",0", n) + "]",
@@ -252,7 +275,20 @@ func TestRefused(t *testing.T) {
 			"supported",
 		"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",
 		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
-		"{{ 1 < 2 < 3 }}":                   "comparisons in a row are not supported: join them by and",
+		"{{ tool('x') }}{{ 1 }}":            "tool cannot be called: it is not defined, or not supported",
+		"{{ {}.nope() }}":                   "nope cannot be called: it is not defined, or not supported",
+		"{{ 'x'() }}":                       "a text cannot be called",
+		"{{ x[0] }}":                        "x has no elements: it is not defined",
+		"{{ '%y' % 1 }}":                    "the format %y is not supported",
+		"{{ '%d' % 'a' }}":                  "a text is not a number, which the format needs",
+		"{{ '%s%s' % 'a' }}":                "the format has more places than values",
+		"{{ '{a}'.format(1) }}":             `the format needs a value "a"`,
+		"{{ '{:1001}'.format(1) }}":         "a format of more than 1000 characters",
+		"{{ '{:.2}'.format(1.5) }}":         "a precision needs f, e or g after it",
+		"{{ 'a'.ljust(1001) }}":             "a width of more than 1000 characters",
+		"{% call 1 %}{% endcall %}":         "call needs a call, such as f()",
+		"{{ {[]: 1} }}":                     "a list cannot be the name of a field",
+		"{{ now('%Q') }}":                   "line 1 of the template: no %Q",
 		"{{ 'x'.split('') }}":               "split needs a separator that is not empty",
 		"{{ 'x'.rsplit('') }}":              "rsplit needs a separator that is not empty",
 		"{{ 'x'.replace('', 'y') }}":        "replace needs a text to replace that is not empty",
@@ -268,7 +304,8 @@ func TestRefused(t *testing.T) {
 		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",
 		"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
 	} {
-		_, err := rendered(source, nil)
+		now := func(text string) (string, error) { return "", fmt.Errorf("no %s", text) }
+		_, err := rendered(source, Object{{"now", Func(now)}})
 		require.ErrorContains(t, err, want, source)
 		_, raised := err.(*Error).Err.(*RaisedError)
 		assert.Equal(t, strings.Contains(source, "raise_"), raised)

@@ -36,6 +36,15 @@ func (r *run) given(v any) value {
 			d.set(given(f.Name), r.given(f.Value))
 		}
 		return d
+	case Func:
+		return function(func(r *run, a args) value {
+			text, err := v(keyOf(a.at(0, "format", undefined("the text"))).String)
+			if err != nil {
+				fail("%w", err)
+			}
+			r.spend(2 * len(text))
+			return given(text)
+		})
 	}
 	fail("values of the type %T are not supported", v)
 	return nil
@@ -129,17 +138,25 @@ func (w *jsonWriter) value(v value) {
 		w.text(v.String)
 	case *list:
 		w.all("[", "]", len(v.items), func(i int) { w.value(v.items[i]) })
+	case *lazy: // an error in Python
+		w.value(&list{items: v.items})
 	case *dict:
 		keys := v.keys
 		if w.sort {
 			w.spend(16 * len(keys))
 			keys = slices.Clone(keys)
-			slices.SortFunc(keys, func(a, b str) int { w.spend(1); return strings.Compare(a.String, b.String) })
+			slices.SortFunc(keys, w.compare)
 		}
 		w.all("{", "}", len(keys), func(i int) {
-			w.text(keys[i].String)
+			if key, ok := keys[i].(str); ok {
+				w.text(key.String)
+			} else { // JSON has no other keys than texts
+				w.WriteByte('"')
+				w.value(keys[i])
+				w.WriteByte('"')
+			}
 			w.WriteString(w.colon)
-			w.value(v.values[keys[i].String])
+			w.value(v.values[hashed(keys[i])])
 		})
 	case nil:
 		w.WriteString("null")

@@ -14,7 +14,7 @@ func globals() map[string]value {
 		"range":           function(rangeOf),
 		"raise_exception": function(raise),
 		"namespace": function(func(r *run, a args) value {
-			return &object{dictOf(r, a).values}
+			return &object{dictOf(r, a)}
 		}),
 		"dict": function(func(r *run, a args) value { return dictOf(r, a) }),
 	}
@@ -30,7 +30,7 @@ func dictOf(r *run, a args) *dict {
 	if from, ok := a.at(0, "", nil).(*dict); ok {
 		for _, k := range from.keys {
 			r.spend(32)
-			d.set(k, from.values[k.String])
+			d.set(k, from.values[hashed(k)])
 		}
 	}
 	for _, name := range a.names {
@@ -63,8 +63,15 @@ func rangeOf(r *run, a args) value {
 func (r *run) method(v value, name string) value {
 	switch v := v.(type) {
 	case str:
+		if name == "format" { // which is not in the table, because its fields can have methods
+			return function(func(r *run, a args) value { return r.formatted(v, a) })
+		}
 		if f := textMethods()[name]; f != nil {
 			return function(func(r *run, a args) value { r.spend(len(v.String)); return f(r, v, a) })
+		}
+	case *list:
+		if f := listMethods()[name]; f != nil && v.view == "" {
+			return function(func(r *run, a args) value { return f(r, v, a) })
 		}
 	case *dict:
 		if f := dictMethods()[name]; f != nil {
@@ -96,8 +103,144 @@ var textMethods = sync.OnceValue(func() map[string]func(r *run, s str, a args) v
 		"count": func(_ *run, s str, a args) value {
 			return strings.Count(s.String, keyOf(part(a)).String)
 		},
-		"isdigit": func(_ *run, s str, _ args) value {
-			return s.String != "" && strings.IndexFunc(s.String, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
+		"removeprefix": func(_ *run, s str, a args) value { return s.without(a, true) },
+		"removesuffix": func(_ *run, s str, a args) value { return s.without(a, false) },
+		"partition":    func(_ *run, s str, a args) value { return s.partition(a, strings.Index, false) },
+		"rpartition":   func(_ *run, s str, a args) value { return s.partition(a, strings.LastIndex, true) },
+		"center": func(r *run, s str, a args) value {
+			return r.padded(s, a, func(n, width int) int { return n/2 + n&width&1 })
+		},
+		"ljust": func(r *run, s str, a args) value { return r.padded(s, a, func(int, int) int { return 0 }) },
+		"rjust": func(r *run, s str, a args) value { return r.padded(s, a, allBefore) },
+		"zfill": func(r *run, s str, a args) value {
+			sign := 0
+			if strings.HasPrefix(s.String, "-") || strings.HasPrefix(s.String, "+") {
+				sign = 1
+			}
+			a = args{list: []value{integer(a.at(0, "width", 0)) - sign, literal("0")}}
+			return r.joined(s.cut(0, sign), r.padded(s.cut(sign, len(s.String)), a, allBefore))
+		},
+		"isdigit":   func(_ *run, s str, _ args) value { return s.all(unicode.IsDigit) },
+		"isdecimal": func(_ *run, s str, _ args) value { return s.all(unicode.IsDigit) },
+		"isnumeric": func(_ *run, s str, _ args) value { return s.all(unicode.IsNumber) },
+		"isalpha":   func(_ *run, s str, _ args) value { return s.all(unicode.IsLetter) },
+		"isspace":   func(_ *run, s str, _ args) value { return s.all(unicode.IsSpace) },
+		"isalnum": func(_ *run, s str, _ args) value {
+			return s.all(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) })
+		},
+		"islower": func(_ *run, s str, _ args) value { return plainTests()["lower"](s) },
+		"isupper": func(_ *run, s str, _ args) value { return plainTests()["upper"](s) },
+	}
+})
+
+// all reports whether a text has characters, and each passes a test.
+func (s str) all(test func(c rune) bool) bool {
+	return s.String != "" && strings.IndexFunc(s.String, func(c rune) bool { return !test(c) }) < 0
+}
+
+// cased reports whether a text has letters of one case and none of the other.
+func cased(v value, this, other func(c rune) bool) bool {
+	s, _ := v.(str)
+	return strings.IndexFunc(s.String, this) >= 0 && strings.IndexFunc(s.String, other) < 0
+}
+
+// without removes the argument at the beginning or at the end.
+func (s str) without(a args, begin bool) str {
+	n := len(keyOf(part(a)).String)
+	switch {
+	case begin && strings.HasPrefix(s.String, keyOf(part(a)).String):
+		return s.cut(n, len(s.String))
+	case !begin && strings.HasSuffix(s.String, keyOf(part(a)).String):
+		return s.cut(0, len(s.String)-n)
+	}
+	return s
+}
+
+// partition returns what is before a separator, the separator, and what is after it. If there is none, the whole text
+// comes first, or last.
+func (s str) partition(a args, index func(s, part string) int, last bool) *list {
+	sep := keyOf(part(a))
+	if sep.String == "" {
+		fail("partition needs a separator that is not empty")
+	}
+	at := index(s.String, sep.String)
+	switch {
+	case at >= 0:
+		return tuple(s.cut(0, at), s.cut(at, at+len(sep.String)), s.cut(at+len(sep.String), len(s.String)))
+	case last:
+		return tuple(str{}, str{}, s)
+	}
+	return tuple(s, str{}, str{})
+}
+
+// padded fills a text to a width. before returns how many of n missing characters come before it.
+func (r *run) padded(s str, a args, before func(n, width int) int) str {
+	width := integer(a.at(0, "width", 80))
+	if width > maxWidth {
+		fail("%w: a width of more than %d characters", ErrLimit, maxWidth)
+	}
+	fill := keyOf(a.at(1, "fillchar", literal(" ")))
+	if characters(fill.String) != 1 {
+		fail("a text is filled with one character, not %.40q", fill.String)
+	}
+	missing := max(0, width-characters(s.String))
+	left := before(missing, width)
+	return r.joined(r.joined(r.repeated(fill, left), s), r.repeated(fill, missing-left))
+}
+
+func allBefore(n, _ int) int { return n }
+
+// escaped returns a text for HTML, unless it is safe.
+func (r *run) escaped(s str) str {
+	if s.safe {
+		return s
+	}
+	r.spend(2 * len(s.String))
+	var b builder
+	for at := strings.IndexAny(s.String, "&<>'\""); at >= 0; at = strings.IndexAny(s.String, "&<>'\"") {
+		entity := map[byte]string{'&': "&amp;", '<': "&lt;", '>': "&gt;", '\'': "&#39;", '"': "&#34;"}[s.String[at]]
+		b.add(s.cut(0, at))
+		b.add(str{Text: Text{entity, strings.Repeat(s.Given[at:at+1], len(entity))}})
+		s = s.cut(at+1, len(s.String))
+	}
+	b.add(s)
+	t := b.text()
+	t.safe = true
+	return t
+}
+
+// all returns the arguments for the operator %: the values, or an object of the named ones.
+func (a args) all() value {
+	if len(a.names) == 0 {
+		return tuple(a.list...)
+	} else if len(a.list) > 0 {
+		fail("a format has values, or values with names")
+	}
+	d := newDict()
+	for _, name := range a.names {
+		d.set(literal(name), a.named[name])
+	}
+	return d
+}
+
+// listMethods are the methods of lists, by name.
+var listMethods = sync.OnceValue(func() map[string]func(r *run, l *list, a args) value {
+	return map[string]func(r *run, l *list, a args) value{
+		"count": func(r *run, l *list, a args) value {
+			n := 0
+			for _, v := range l.items {
+				if r.equal(v, a.at(0, "", nil)) {
+					n++
+				}
+			}
+			return n
+		},
+		"index": func(r *run, l *list, a args) value {
+			at := slices.IndexFunc(l.items, func(v value) bool { return r.equal(v, a.at(0, "", nil)) })
+			if at < 0 {
+				fail("the list does not have this element")
+			}
+			return at
 		},
 	}
 })
@@ -106,18 +249,18 @@ var textMethods = sync.OnceValue(func() map[string]func(r *run, s str, a args) v
 var dictMethods = sync.OnceValue(func() map[string]func(r *run, d *dict, a args) value {
 	return map[string]func(r *run, d *dict, a args) value{
 		"get": func(r *run, d *dict, a args) value {
-			if name := keyOf(a.at(0, "", nil)); r.has(d, name) {
-				return d.values[name.String]
+			if v, ok := r.find(d, a.at(0, "", nil)); ok {
+				return v
 			}
 			return a.at(1, "default", nil)
 		},
-		"keys":  func(r *run, d *dict, _ args) value { return &list{items: r.items(d)} },
-		"items": func(r *run, d *dict, _ args) value { return r.pairs(d) },
+		"keys":  func(r *run, d *dict, _ args) value { return &list{items: r.items(d), view: "dict_keys"} },
+		"items": func(r *run, d *dict, _ args) value { return &list{items: r.pairs(d), view: "dict_items"} },
 		"values": func(r *run, d *dict, _ args) value {
-			l := &list{}
+			l := &list{view: "dict_values"}
 			for _, k := range d.keys {
 				r.spend(16)
-				l.items = append(l.items, d.values[k.String])
+				l.items = append(l.items, d.values[hashed(k)])
 			}
 			return l
 		},
@@ -125,14 +268,15 @@ var dictMethods = sync.OnceValue(func() map[string]func(r *run, d *dict, a args)
 })
 
 // pairs returns the fields of an object, each as name and value.
-func (r *run) pairs(d *dict) *list {
-	l := &list{}
+func (r *run) pairs(d *dict) (all []value) {
 	for _, k := range d.keys {
 		r.spend(64)
-		l.items = append(l.items, &list{[]value{k, d.values[k.String]}, true})
+		all = append(all, tuple(k, d.values[hashed(k)]))
 	}
-	return l
+	return all
 }
+
+func tuple(items ...value) *list { return &list{items: items, tuple: true} }
 
 // strip removes characters at the ends: blanks, or those of the argument.
 func (r *run) strip(s str, a args, left, right bool) str {
@@ -278,10 +422,12 @@ func (r *run) mapped(s str, by func(c, before rune) rune) str {
 	before := rune(-1)
 	for i, c := range s.String {
 		t := string(by(c, before))
-		b.add(str{t, strings.Repeat(s.Given[i:i+1], len(t))})
+		b.add(str{Text: Text{t, strings.Repeat(s.Given[i:i+1], len(t))}})
 		before = c
 	}
-	return b.text()
+	t := b.text()
+	t.safe = s.safe
+	return t
 }
 
 // replace replaces a text by another one, at most as often as the third argument says.

@@ -10,6 +10,9 @@ type parser struct {
 	line   int    // of tok
 	nested int
 	loops  int // loops around
+
+	called  *called // the call that the last expression ended with; nil: none
+	varargs bool    // the macro around has the variable of that name
 }
 
 func (p *parser) advance() {
@@ -101,6 +104,11 @@ func (b block) do(r *run) flow {
 	return goOn
 }
 
+// captured returns what a block renders, which may be read later.
+func (b *block) captured() expression {
+	return func(r *run) value { return r.captured(func() { r.inner(r.scope, func() { b.do(r) }) }) }
+}
+
 // block reads statements up to a tag with one of the names, which it takes without the tag's end, or up to the end of
 // the source if there are no names.
 func (p *parser) block(until ...string) (b block, end string) {
@@ -143,10 +151,49 @@ func (p *parser) body(until string) block {
 	return b
 }
 
-func (r *run) put(t str) {
-	r.spend(1 + 2*len(t.String))
-	r.out.add(t)
+// apart reads a body that break and continue of a loop around do not reach.
+func (p *parser) apart(until string) block {
+	defer func(before int) { p.loops = before }(p.loops)
+	p.loops = 0
+	return p.body(until)
 }
+
+// filterBlock reads {% filter name %} … {% endfilter %}.
+func (p *parser) filterBlock() statement {
+	var body block
+	e := p.filters(p.filter(body.captured()))
+	body = p.apart("endfilter")
+	return func(r *run) flow { r.put(r.text(e(r))); return goOn }
+}
+
+// with reads {% with a = …, b = … %} … {% endwith %}.
+func (p *parser) with() statement {
+	var names [][]string
+	var values []expression
+	for p.tok.kind != tokTagEnd {
+		names = append(names, p.targets())
+		p.expect("=")
+		values = append(values, p.expression())
+		p.accept(",")
+	}
+	body := p.body("endwith")
+	return func(r *run) (f flow) {
+		all := make([]value, len(values))
+		for i, e := range values {
+			r.spend(16)
+			all[i] = e(r)
+		}
+		r.inner(r.scope, func() {
+			for i, v := range all {
+				r.assign(names[i], v)
+			}
+			f = body.do(r)
+		})
+		return f
+	}
+}
+
+func (r *run) put(t str) { r.append(&r.out, t) }
 
 // statement reads the rest of a tag, and all that belongs to it.
 func (p *parser) statement(name string) statement {
@@ -159,6 +206,12 @@ func (p *parser) statement(name string) statement {
 		return p.set()
 	case "macro":
 		return p.macro()
+	case "call":
+		return p.callBlock()
+	case "filter":
+		return p.filterBlock()
+	case "with":
+		return p.with()
 	case "generation": // of transformers: it marks what the assistant wrote, and has no effect
 		return p.body("endgeneration").do
 	case "break", "continue":
@@ -234,11 +287,9 @@ func (p *parser) set() statement {
 		e = p.list()
 		p.end(tokTagEnd, "%}")
 	} else {
-		loops := p.loops
-		p.loops = 0
-		body := p.body("endset")
-		p.loops = loops
-		e = func(r *run) value { return r.captured(func() { r.inner(r.scope, func() { body.do(r) }) }) }
+		var body block
+		e = p.filters(body.captured())
+		body = p.apart("endset")
 	}
 	return func(r *run) flow {
 		v := e(r)
@@ -250,53 +301,7 @@ func (p *parser) set() statement {
 		if !ok {
 			fail("%.40s.%.40s cannot be set: %.40[1]s is not a namespace", names[0], field)
 		}
-		o.vars[field] = v
-		return goOn
-	}
-}
-
-// macro reads {% macro name(a, b=…) %} … {% endmacro %}.
-func (p *parser) macro() statement {
-	name := p.name()
-	var names []string
-	var defaults []expression
-	p.expect("(")
-	for !p.accept(")") {
-		names = append(names, p.name())
-		var e expression
-		if p.accept("=") {
-			e = p.expression()
-		}
-		defaults = append(defaults, e)
-		if !p.is(")") {
-			p.expect(",")
-		}
-	}
-	loops := p.loops
-	p.loops = 0
-	body := p.body("endmacro")
-	p.loops = loops
-	return func(r *run) flow {
-		home := r.scope
-		r.scope.vars[name] = function(func(r *run, a args) value {
-			if len(a.list) > len(names) {
-				fail("%.40s takes %d arguments", name, len(names))
-			}
-			defer r.deeper(10)()
-			r.spend(16 * len(names))
-			var text str
-			r.inner(home, func() {
-				for i, n := range names {
-					v := a.at(i, n, undefined(n))
-					if _, none := v.(undefined); none && defaults[i] != nil {
-						v = defaults[i](r)
-					}
-					r.scope.vars[n] = v
-				}
-				text = r.captured(func() { body.do(r) })
-			})
-			return text
-		})
+		o.fields.set(literal(field), v)
 		return goOn
 	}
 }
@@ -310,6 +315,7 @@ func (p *parser) forLoop() statement {
 	if p.accept("if") {
 		keep = p.expression()
 	}
+	recursive := p.accept("recursive")
 	p.end(tokTagEnd, "%}")
 	p.loops++
 	body, end := p.block("else", "endfor")
@@ -320,17 +326,28 @@ func (p *parser) forLoop() statement {
 	} else {
 		p.end(tokTagEnd, "%}")
 	}
-	return func(r *run) (f flow) {
-		all := r.items(over(r))
+	var do func(r *run, v value, depth int) flow
+	do = func(r *run, v value, depth int) (f flow) {
+		all := r.items(v)
 		if keep != nil {
 			all = r.kept(all, names, keep)
 		}
 		if len(all) == 0 {
 			return otherwise.do(r)
 		}
-		r.inner(r.scope, func() { r.loop(names, all, body) })
+		l, home := loop{all: all, depth: depth}, r.scope
+		if recursive {
+			l.again = func(r *run, a args) value {
+				defer r.deeper(10)()
+				return r.captured(func() {
+					r.inner(home, func() { do(r, a.at(0, "iterable", undefined("the elements")), depth+1) })
+				})
+			}
+		}
+		r.inner(home, func() { r.loop(names, l, body) })
 		return goOn
 	}
+	return func(r *run) flow { return do(r, over(r), 0) }
 }
 
 // kept returns the elements for which a condition is true.
@@ -347,11 +364,13 @@ func (r *run) kept(all []value, names []string, keep expression) (some []value) 
 }
 
 // loop runs a body for each element, in a scope of the loop.
-func (r *run) loop(names []string, all []value, body block) {
+func (r *run) loop(names []string, l loop, body block) {
 	home := r.scope
-	for i, v := range all {
+	for i, v := range l.all {
 		r.spend(8)
-		home.vars = map[string]value{"loop": &loop{all, i}} // variables of a turn end with it
+		turn := l
+		turn.i = i
+		home.vars = map[string]value{"loop": &turn} // variables of a turn end with it
 		r.assign(names, v)
 		if body.do(r) == stopLoop {
 			return
@@ -361,8 +380,10 @@ func (r *run) loop(names []string, all []value, body block) {
 
 // loop is the variable of that name.
 type loop struct {
-	all []value
-	i   int
+	all   []value
+	i     int
+	depth int
+	again function // what loop does as a function, in a loop that is recursive
 }
 
 func (l *loop) field(name string) value {
@@ -382,6 +403,10 @@ func (l *loop) field(name string) value {
 		return l.i == n-1
 	case "length":
 		return n
+	case "depth":
+		return l.depth + 1
+	case "depth0":
+		return l.depth
 	case "previtem":
 		if l.i > 0 {
 			return l.all[l.i-1]

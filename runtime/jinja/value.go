@@ -10,30 +10,38 @@ import (
 	"unicode/utf8"
 )
 
-// value is a value of a template: nil (none), undefined, bool, int, float64, json.Number (as given), str, *list, *dict,
-// *object, function or *loop.
+// value is a value of a template: nil (none), undefined, bool, int, float64, json.Number (as given), str, *list, *lazy,
+// *dict, *object, function or *loop.
 type value any
 
 // undefined is the value of a variable or field that does not exist: its name.
 type undefined string
 
 // str is a text with the origin of each byte.
-type str Text
+type str struct {
+	Text
+	safe bool // of the filters safe and escape: what is added to it is escaped for HTML
+}
 
-// list is a list or a tuple.
+// list is a list, a tuple, or a view of an object's fields.
 type list struct {
 	items []value
 	tuple bool
+	view  string // Python's name of the view, such as dict_keys
 }
 
-// dict has values by names, in their order.
+// lazy is what some filters return: in Python a generator. It is true even if it is empty, its elements have no
+// numbers, and each can be read once.
+type lazy struct{ items []value }
+
+// dict has values by keys, in their order: texts, numbers, truth values and none.
 type dict struct {
-	keys   []str
-	values map[string]value
+	keys   []value
+	values map[any]value // by hashed keys
 }
 
 // object is a namespace, the only value that a template can change.
-type object struct{ vars map[string]value }
+type object struct{ fields *dict }
 
 // function is what can be called.
 type function func(r *run, a args) value
@@ -57,26 +65,45 @@ func (a args) at(i int, name string, otherwise value) value {
 }
 
 // literal returns a text that the template wrote; given one that came from outside.
-func literal(s string) str { return str{s, strings.Repeat("0", len(s))} }
-func given(s string) str   { return str{s, strings.Repeat("1", len(s))} }
+func literal(s string) str { return str{Text: Text{s, strings.Repeat("0", len(s))}} }
+func given(s string) str   { return str{Text: Text{s, strings.Repeat("1", len(s))}} }
 
-func (s str) cut(from, to int) str { return str{s.String[from:to], s.Given[from:to]} }
+func (s str) cut(from, to int) str { return str{Text{s.String[from:to], s.Given[from:to]}, s.safe} }
 
-func (r *run) has(d *dict, name str) bool {
-	r.spend(1 + len(name.String))
-	_, ok := d.values[name.String]
-	return ok
+// hashed returns what a key has in common with the keys that are equal to it: 1, 1.0 and true are.
+func hashed(key value) any {
+	switch k := key.(type) {
+	case nil, undefined:
+		return k
+	case str:
+		return k.String
+	case bool, int, float64, json.Number:
+		return number(k)
+	}
+	fail("%s cannot be the name of a field", kind(key))
+	return nil
+}
+
+// find returns the field of an object with a key.
+func (r *run) find(d *dict, key value) (v value, ok bool) {
+	if name, is := key.(str); is {
+		r.spend(len(name.String))
+	}
+	r.spend(1)
+	v, ok = d.values[hashed(key)]
+	return v, ok
 }
 
 // set adds or replaces a field.
-func (d *dict) set(key str, v value) {
-	if _, ok := d.values[key.String]; !ok {
+func (d *dict) set(key, v value) {
+	h := hashed(key)
+	if _, ok := d.values[h]; !ok {
 		d.keys = append(d.keys, key)
 	}
-	d.values[key.String] = v
+	d.values[h] = v
 }
 
-func newDict() *dict { return &dict{values: map[string]value{}} }
+func newDict() *dict { return &dict{values: map[any]value{}} }
 
 // truth returns the truth of a value, as in Python.
 func truth(v value) bool {
@@ -110,7 +137,7 @@ func kind(v value) string {
 		return "a number"
 	case str:
 		return "a text"
-	case *list:
+	case *list, *lazy:
 		return "a list"
 	case *dict:
 		return "an object"
@@ -183,8 +210,8 @@ func (r *run) equal(a, b value) bool {
 			return false
 		}
 		defer r.deeper(1)()
-		for name, v := range a.values {
-			if w, ok := b.values[name]; !ok || !r.equal(v, w) {
+		for h, v := range a.values {
+			if w, ok := b.values[h]; !ok || !r.equal(v, w) {
 				return false
 			}
 		}
@@ -231,11 +258,11 @@ func (r *run) contains(in, v value) bool {
 		}
 		r.spend(len(in.String))
 		return strings.Contains(in.String, part.String)
-	case *list:
-		return slices.ContainsFunc(in.items, func(item value) bool { return r.equal(item, v) })
+	case *list, *lazy:
+		return slices.ContainsFunc(r.items(in), func(item value) bool { return r.equal(item, v) })
 	case *dict:
-		name, ok := v.(str)
-		return ok && r.has(in, name)
+		_, ok := r.find(in, v)
+		return ok
 	case undefined:
 		return false
 	}
@@ -248,13 +275,13 @@ func (r *run) items(v value) []value {
 	switch v := v.(type) {
 	case *list:
 		return v.items
+	case *lazy:
+		all := v.items
+		v.items = nil
+		return all
 	case *dict:
 		r.spend(16 * len(v.keys))
-		all := make([]value, len(v.keys))
-		for i, k := range v.keys {
-			all[i] = k
-		}
-		return all
+		return slices.Clone(v.keys)
 	case str:
 		r.spend(32 * len(v.String))
 		all := []value{}
@@ -333,21 +360,27 @@ func (r *run) write(b *strings.Builder, v value) {
 	switch v := v.(type) {
 	case str:
 		r.spend(len(v.String))
+		if v.safe {
+			b.WriteString("Markup(" + quoted(v.String) + ")")
+			return
+		}
 		b.WriteString(quoted(v.String))
 	case *list:
 		open, end := "[", "]"
-		if v.tuple {
+		switch {
+		case v.view != "":
+			open, end = v.view+"([", "])"
+		case v.tuple && len(v.items) == 1:
+			open, end = "(", ",)"
+		case v.tuple:
 			open, end = "(", ")"
-			if len(v.items) == 1 {
-				end = ",)"
-			}
 		}
 		r.writeAll(b, open, end, len(v.items), func(i int) { r.write(b, v.items[i]) })
 	case *dict:
 		r.writeAll(b, "{", "}", len(v.keys), func(i int) {
 			r.write(b, v.keys[i])
 			b.WriteString(": ")
-			r.write(b, v.values[v.keys[i].String])
+			r.write(b, v.values[hashed(v.keys[i])])
 		})
 	case undefined:
 		b.WriteString("Undefined")

@@ -26,7 +26,8 @@ type ToolCall struct {
 }
 
 // Value is a value for a chat template beside the messages and tools: a name, such as enable_thinking, and nil, a bool,
-// an int, a string or JSON (json.RawMessage).
+// an int, a string or JSON (json.RawMessage). The name strftime_now is that of a function (jinja.Func) by which some
+// templates write the date; without a value, it writes the time of the clock.
 type Value = jinja.Field
 
 // plainTemplate is the template for files that have the tokens of ChatML and no template.
@@ -111,7 +112,7 @@ func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text
 	}
 	all := jinja.Object{{Name: "bos_token", Value: jinja.Trusted(t.Text(t.bos))},
 		{Name: "eos_token", Value: jinja.Trusted(t.Text(t.eos))}}
-	all = append(append(all, values...), jinja.Object{{Name: "messages", Value: turns},
+	all = append(append(append(all, clock(t.now)), values...), jinja.Object{{Name: "messages", Value: turns},
 		{Name: "add_generation_prompt", Value: true}}...)
 	if len(tools) > 0 {
 		all = append(all, Value{Name: "tools", Value: defined})

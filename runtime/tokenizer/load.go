@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
@@ -116,7 +117,7 @@ func idKeys() []string {
 }
 
 func build(s source) (*Tokenizer, error) {
-	t := &Tokenizer{bos: -1, eos: -1, addBOS: s.addBOS}
+	t := &Tokenizer{bos: -1, eos: -1, addBOS: s.addBOS, now: time.Now}
 	var err error
 	if t.vocab, err = newVocabulary(s.tokens); err != nil {
 		return nil, &KeyError{keyTokens, err}

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/jinja"
 )
@@ -34,8 +35,9 @@ type Tokenizer struct {
 	fim       fimMarks
 	addBOS    bool
 	chat      *jinja.Template
-	chatTools bool  // the template shows tools
-	chatErr   error // error of Chat; nil if it can be used
+	chatTools bool             // the template shows tools
+	chatErr   error            // error of Chat; nil if it can be used
+	now       func() time.Time // for templates that write the date
 	hash      func() [32]byte
 	chatHash  func() [32]byte
 }
@@ -114,8 +116,9 @@ func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
 	}
 	system, user := Message{Role: "system", Content: "Be brief."}, Message{Role: "user", Content: "What is 2 + 2?"}
 	answer, next := Message{Role: "assistant", Content: "4"}, Message{Role: "user", Content: "And 3 + 3?"}
+	fixed := clock(func() time.Time { return time.Unix(0, 0).UTC() }) // the hash is the same on all days
 	for _, chat := range [][]Message{{user}, {system, user}, {user, answer, next}, {system, user, answer, next}} {
-		ids, err := t.Chat(chat, nil)
+		ids, err := t.Chat(chat, nil, fixed)
 		if err != nil {
 			break // all fail like the first
 		}

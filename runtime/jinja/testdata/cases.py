@@ -145,6 +145,77 @@ odd.splitlines() ~ 'a\\r\\nb\\n'.splitlines(true) ~ 'a\\n\\n'.splitlines() ~ 'a\
 dict(b=1, a=2) ~ dict({'z': 0}, y=1, b=2)
 dict(a=1, a=2)
 [']', ')', 'if', '|', 'is', 'not', '}}', '%}'] ~ {'}': ':', ':': ','} ~ (')' if 'else' else 'if') ~ '-' 'not' '[' ~ ('.', '(', ')')
+{1: 'a', 2.5: 'b', true: 'c', none: 'd', 'k': 0} ~ {1: 'a'}[1] ~ {1: 'a'}[1.0] ~ {1: 'a'}.get(true) ~ {1: 'a'}.get('1', '-')
+(1 in {1: 2}) ~ ('1' in {1: 2}) ~ (missing in {1: 2}) ~ ({}[missing] is defined) ~ ({1: 2}[[1]] is defined) ~ ({1: 2} == {1.0: 2}) ~ ({none: 1} == {0: 1})
+{1: 'a', 2.5: 'b', none: 'd', 'k': {true: [{0: 1}]}} | tojson ~ {2: 'b', 1: 'a'} | tojson(sort_keys=true) ~ {2: 'b', 1: 'a'} | dictsort ~ {3: 4} | list
+{2: 1, 'a': 2} | tojson(sort_keys=true)
+{[1]: 2}
+[1] in {1: 2}
+{'1': 2}.get([1])
+dict({1: 'a'}, b=2) ~ namespace({'a': 1}, b=2).a ~ {1: 'a', 2: 'b'} | items | list ~ {1: 'a', 2: 'b'} | join('-')
+('yes' if void | select else 'no') ~ ((names | map('upper'))[0] is defined) ~ (names | map('upper') is iterable) ~ (names | map('upper') is sequence)
+none | map('upper') | list ~ 0 | select | list ~ missing | selectattr('x') | list ~ '' | rejectattr('x') | list ~ none | map(attribute='x') | list
+5 | map('upper') | list
+missing | items | list ~ ('a' in names | map('upper')) ~ ('A' in names | map('upper')) ~ names | map('upper') | first ~ names | map('upper') | sort ~ names | reverse | map('upper') | list
+(names | map('upper'))[1:]
+missing[1:]
+names | map('upper') + ['x']
+'abc' | reverse ~ (('yes' if void | reverse else 'no') if (list | reverse)[0] is not defined else 'a list') ~ {'a': 1, 'b': 2} | reverse | list
+{'a': 1}.keys() ~ {'a': 1}.values() ~ {'a': 1}.items() ~ {}.keys() ~ ('yes' if {}.items() else 'no') ~ ({'a': 1}.items()[0] is defined) ~ ({'a': 1}.keys() is sequence) ~ ('a' in {'a': 1}.keys())
+{'a': 1}.keys() + ['b']
+{'a': 1}.items()[:1]
+none[0] is defined ~ n[0] is defined ~ 'abc'['x'] is defined ~ 'abc'[none] is defined ~ list[1.0] is defined ~ list[missing] is defined ~ list['x'] is defined
+[3, 1, 2] | min ~ [3, 1, 2] | max ~ ['b', 'A'] | min ~ ['b', 'A'] | max(case_sensitive=true) ~ ['a', 'A'] | max ~ void | min ~ people | max(attribute='age') ~ people | min(attribute='age')
+list | sum ~ [0.5, 1] | sum ~ void | sum ~ people | sum(attribute='age') ~ list | sum(start=10) ~ [[1], [2]] | sum(start=[])
+[1, 'a'] | min
+['a'] | sum
+1 < 2 < 3 ~ '' == '' ~ 1
+(1 < 2 < 3) ~ (3 > 2 > 2) ~ (1 < 3 > 2 != 4) ~ (1 in [1] not in [[2]]) ~ (1 == 1.0 == yes) ~ (3 > 4 > none)
+'{} {}'.format(1, 'a') ~ '{1}{0}{1}'.format('x', 'y') ~ '{a} {b!r} {c[0]} {d[k]}'.format(a=1.5, b='q', c=[none], d={'k': yes}) ~ '{{{}}}'.format('z')
+'<{:>5}|{:<5}|{:^5}|{:*^6}|{:5}|{:.2}|{:5.1}>'.format('ab', 'ab', 'ab', 'ab', 'ab', 'abc', 'abc')
+'<{:5d}|{:<5}|{:05d}|{:+d}|{: d}|{:,}|{:_}|{:x}|{:#X}|{:o}|{:b}|{:c}|{:=+6}|{:-d}>'.format(42, 42, -42, 42, 42, 1234567, 1234567, 255, 255, 8, 5, 65, 42, -3)
+'<{:f}|{:.2f}|{:10.3f}|{:e}|{:.1e}|{:g}|{:g}|{:%}|{:.1%}|{:,.2f}|{}|{:>6}>'.format(2.5, 2.675, -1.5, 12345.678, 0.00012, 0.0001, 1e20, 0.5, 0.123, 9876543.21, 1e16, 1.5)
+'{:s}{!s:>3}{!r}'.format('a', 1, [1]) ~ '{0.zeta}'.format(object) ~ '{:é>3}'.format('a') ~ '{:>3}'.format(yes) ~ '{}'.format(none)
+'{}'.format()
+'{a}'.format(b=1)
+'{'.format(1)
+'}'.format(1)
+'{:q}'.format(1)
+'{:>3}'.format(none)
+'{:d}'.format('a')
+'{:>3}'.format([1])
+'{:d}'.format(1.5)
+'{!x}'.format(1)
+'%s-%s' | format('a', 1) ~ '%s' % 'x' ~ '%s %%' % 1.5 ~ '%(a)s %(b)d' % {'a': 1, 'b': 2} ~ '%(a)s' | format(a='k') ~ '%r' % 'q' ~ '%s' % none ~ 'a' % [] ~ '%s' % [1, 2] ~ '%s' % {'a': 1}
+'<%5d|%-5d|%05d|%+d|% d|%x|%#x|%X|%o|%c|%i|%5s|%-5s|%.2s|%u>' % (42, 42, -42, 42, 42, 255, 255, 255, 8, 65, 3.9, 'ab', 'ab', 'abc', 7)
+'<%f|%.2f|%10.3f|%e|%g|%.3g|%-8.1f|%08.2f>' % (2.5, 2.675, -1.5, 12345.678, 0.0001, 1234.5, 2.25, -3.14159)
+'%s' % ()
+'%s' % (1, 2)
+'%d' % 'a'
+'%y' % 1
+'%(a)s' % 1
+'%(a' % {'a': 1}
+'%(b)s' % {'a': 1}
+'a' % 1
+'xay'.removeprefix('x') ~ 'xay'.removesuffix('y') ~ 'a'.removeprefix('b') ~ 'a'.removesuffix('b') ~ 'a=b=c'.partition('=') ~ 'a=b=c'.rpartition('=') ~ 'ab'.partition('=') ~ 'ab'.rpartition('=')
+'ab'.center(5) ~ '|' ~ 'abc'.center(6, '*') ~ '|' ~ 'abc'.center(2) ~ '|' ~ 'a'.ljust(3) ~ '|' ~ 'a'.rjust(3, '.') ~ '|' ~ '42'.zfill(5) ~ '-4'.zfill(4) ~ '+4'.zfill(1) ~ ''.zfill(2) ~ '|' ~ 'a' | center(4) ~ '|'
+'ab'.isalpha() ~ 'a1'.isalpha() ~ 'a1'.isalnum() ~ 'a-'.isalnum() ~ ' \\t'.isspace() ~ ''.isspace() ~ 'aB'.islower() ~ 'a1'.islower() ~ 'A1'.isupper() ~ '1'.isupper() ~ '12'.isdecimal() ~ '1.'.isnumeric() ~ 'ab' is lower ~ 'AB' is upper ~ 'aB' is upper
+list.index(1) ~ list.count(3) ~ [1, 1.0, 'x'].count(1)
+list.index(9)
+'ab'.partition('')
+'a'.center(3, 'xy')
+'<a href="x">\\'&' | escape ~ '<b>' | e ~ '<' | safe | e
+'<' | safe + '>' + 'x"' ~ ('a' + '<b>' | safe) ~ (('<' | safe + '&')[0:4] + '"') ~ ('<' | safe) * 2 + '&' ~ ('<a' | safe).upper() + '<'
+'a b-c_d 1' | wordcount ~ '' | wordcount
+text.nope is defined
+text.nope()
+missing()
+n()
+'x'.join(*[['a', 'b']]) ~ dict(b=2, **{'a': 1}) ~ dict(*[{'z': 1}], **{'a': 2}) ~ range(*[1, 4]) | list
+dict(a=1, **{'a': 2})
+dict(**[1])
+dict(**{1: 2})
+list(*5)
 """.strip("\n").split("\n")
 
 TEMPLATES = [
@@ -189,6 +260,24 @@ TEMPLATES = [
     "{% include 'x' %}", "{% import 'x' as y %}", "{% extends 'x' %}", "{% nonsense %}", "{% if yes %}", "{% endif %}",
     "{% break %}", "{{ }}", "{{ 1", "{% for x in %}{% endfor %}", "{# open", "{% set 1 = 2 %}", "{{ 'open }}", "{{ a b }}",
     "{% for a, b in list %}{% endfor %}", "{% for a in n %}{% endfor %}", "{% set n.x = 1 %}", "{{ (1 }}", "{{ 1) }}",
+    "{% set g = names | map('upper') %}{{ g | list }}{{ g | list }}{% if g %}true{% endif %}{% set h = names | select('in', ['a', 'b', 'c']) %}{{ h | first }}{{ h | list }}{{ h | first is defined }}",
+    "{% set some = people | selectattr('missing') %}{% if some %}{% for p in some %}{{ p }}{% else %}none{% endfor %}{% endif %}{% for x in void | reverse %}{% else %}empty{% endfor %}",
+    "{% macro f(a) %}[{{ a }}{{ caller('x', b=2) }}]{% endmacro %}{% call(c, b=1) f(n) %}<{{ c }}{{ b }}{{ n }}>{% endcall %}",
+    "{% macro f() %}{{ caller() }}{{ caller() }}{% endmacro %}{% macro g(x) %}{% call f() %}{{ x }}{% for i in list %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% endfor %}{% endcall %}{% endmacro %}{{ g('a') }}",
+    "{% macro f(x) %}{{ x }}{{ caller() }}{% endmacro %}{% call f(f2 | default('d')) %}body{% endcall %}{% call f(x=names | first) %}{% endcall %}",
+    "{% call n %}{% endcall %}", "{% call f() + 1 %}{% endcall %}", "{% macro f() %}{{ caller() }}{% endmacro %}{{ f() }}", "{% call nothing() %}{% endcall %}",
+    "{% macro f(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, 3, z=4) }}{{ f(1) }}{{ f(*[5, 6], **{'y': 7}) }}",
+    "{% macro f(a) %}{{ a }}{% endmacro %}{{ f(1, 2) }}", "{% macro f(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ f(*['x'], **{'b': 'y'}) }}",
+    "{% macro f(a) %}{{ a }}{% macro g() %}{{ varargs }}{% endmacro %}{{ g(2) }}{% endmacro %}{{ f(1) }}{{ f(1, 3) }}",
+    "{% filter trim %}  {{ text }} {% endfilter %}|{% filter upper | replace('A', 'b') %}a{{ names[3] }}{% set n = 8 %}{{ n }}{% endfilter %}{{ n }}",
+    "{% set x | trim | upper %}  a{{ n }} {% endset %}[{{ x }}]{% set y | indent(2) %}a\nb{% endset %}{{ y }}",
+    "{% with a = 1, b = n %}{{ a }}{{ b }}{% set n = 3 %}{{ n }}{% endwith %}{{ n }}{{ a is defined }}{% with %}x{% endwith %}{% with n = 2, m = n %}{{ m }}{% endwith %}",
+    "{% for x in list %}{% with y = x %}{% if y == 1 %}{% continue %}{% endif %}{{ y }}{% endwith %}{% endfor %}",
+    "{% for x in [{'n': 1, 'c': [{'n': 2, 'c': []}, {'n': 3, 'c': [{'n': 4}]}]}] recursive %}{{ x.n }}{{ loop.depth }}{{ loop.depth0 }}{% if x.c %}({{ loop(x.c) }}){% endif %}{% else %}-{% endfor %}",
+    "{% for x in list %}{{ loop(x) }}{% endfor %}", "{% for x in [[1], []] if x recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}",
+    "{% set d = {1: 'Mo', 2: 'Tu'} %}{% for k, v in d.items() %}{{ k + 1 }}{{ v }}{% endfor %}{% for k in d %}{{ d[k] }}{% endfor %}{{ d[3] is defined }}",
+    "{% filter nothing %}x{% endfilter %}", "{% with a %}{% endwith %}", "{% with a = %}{% endwith %}",
+    "{{ \"It's \"|safe + text + '<' }}{{ ('<' | safe) ~ '<' }}{% set s = '<' | safe %}{{ s + s }}{{ '<' + s.strip() }}{{ s.split('x')[0] + '<' }}{{ [s + '<'] }}",
 ]
 
 # In the manner of models that think and call tools, with the constructs of their templates.
