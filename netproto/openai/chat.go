@@ -32,7 +32,7 @@ func (s *Server) turn(form chatForm) answerer {
 				return err
 			},
 			prompts: func() ([][]int32, error) {
-				ids, err := r.Prompt(s.model)
+				ids, err := t.prompt(r)
 				return [][]int32{ids}, err
 			},
 			plan: func(a *answer.Answer) {

@@ -314,7 +314,7 @@ func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
 		return 0, err
 	}
 	err = t.tokenizing(ctx, func() error {
-		ids, err := r.Prompt(t.s.model)
+		ids, err := t.prompt(r)
 		n = len(ids)
 		return err
 	})

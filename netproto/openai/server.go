@@ -79,6 +79,7 @@ type Server struct {
 
 	refusals *refusals
 	locals   keptMessages
+	pins     pins
 
 	closing context.Context // ends when running answers must end
 	end     context.CancelCauseFunc
@@ -98,7 +99,7 @@ func New(m answer.Model, o Options) *Server {
 		preparing:  newPreparing(o.Parallel + o.Queue),
 		pool:       newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
 		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals(),
-		locals: newKeptMessages()}
+		locals: newKeptMessages(), pins: newPins()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
 	o.Folder.index(m)

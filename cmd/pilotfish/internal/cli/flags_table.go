@@ -110,7 +110,7 @@ var flagTable = []FlagDecl{
 		Help: "YAML `file` with settings (default, but for cloud: pilotfish/config.yaml in the user's folder)"},
 	{Name: "log", Choices: "text json off", often: true, Help: "`format` of the log on stderr: text, json or off"},
 	{Name: "log-level", Choices: "debug info warn error",
-		Help: "minimum `level` of the log: debug (each question), info, warn or error"},
+		Help: "minimum `level` of the log: debug (cloud: each question), info, warn or error"},
 	{Name: "cert", With: "key", often: true,
 		Help: "certificate `file`, PEM (default: plain HTTP; cloud creates one on its first start)"},
 	{Name: "key", With: "cert", often: true, Help: "private key `file` of the certificate, PEM"},

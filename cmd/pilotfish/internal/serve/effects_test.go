@@ -28,7 +28,7 @@ func TestServeEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	const usual, elsewhere = "--model m.gguf --cloud h:1", "model large local cert key log"
+	const usual, elsewhere = "--model m.gguf --cloud h:1", "model large local cert key log log-level"
 	clitest.Effects(t, usual, elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.InFlight=4; " +

@@ -43,7 +43,7 @@ type serveFlags struct {
 	temp       float64
 	provenance bool
 	noPage     bool
-	log        string
+	log, level string
 }
 
 // NewCommand returns the command that serves a model over HTTP.
@@ -109,6 +109,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	cli.Add(p, "provenance", &f.provenance, false)
 	cli.Add(p, "no-page", &f.noPage, false)
 	cli.Add(p, "log", &f.log, "text")
+	cli.Add(p, "log-level", &f.level, "info")
 	f.access.register(p)
 	f.limits.register(p)
 }
@@ -160,7 +161,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	o.Log, _ = a.NewLog(f.log, "info")
+	o.Log, _ = a.NewLog(f.log, f.level)
 	settings, err := f.model.Public()
 	if err != nil {
 		return err
