@@ -63,9 +63,10 @@ func TestServing(t *testing.T) {
 	}{
 		{openai.Event{Status: 401, Code: "invalid_api_key", Took: time.Second}, counts{
 			"refused_total{code=invalid_api_key,status=401}": 1}},
-		{openai.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Took: time.Second}, counts{
+		{openai.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Ignored: 2, Took: time.Second}, counts{
 			"requests_total{code=context_too_long,endpoint=chat,status=400}": 1, "request_seconds_count": 1,
-			"request_seconds_sum": 1}},
+			"ignored_fields_total{endpoint=chat}": 2,
+			"request_seconds_sum":                 1}},
 		{openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
 			Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
 			"requests_total{code=none,endpoint=chat,status=200}": 1,

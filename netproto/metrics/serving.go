@@ -13,7 +13,7 @@ const servingPrefix = "pilotfish_serve_"
 
 // Serving counts the requests of a server for programs. Pass its Event method as openai.Options.Events.
 type Serving struct {
-	requests, refused                      *prometheus.CounterVec
+	requests, refused, ignored             *prometheus.CounterVec
 	prompt, cached, generated, cloud, asks prometheus.Counter
 	queue, first, whole, perToken          prometheus.Histogram
 }
@@ -28,6 +28,8 @@ func NewServing(to prometheus.Registerer) *Serving {
 		refused: r.counters("refused_total", "Requests that were refused before an endpoint answered them: for their "+
 			"host, origin, API key, path or method. By the status of HTTP and the code of the error.",
 			"status", "code"),
+		ignored: r.counters("ignored_fields_total", "Fields of requests, and tools, that had no effect on the answer: "+
+			"the log names each once for a client.", "endpoint"),
 		prompt:    r.counter("prompt_tokens_total", "Tokens of prompts."),
 		cached:    r.counter("cached_tokens_total", "Tokens of these that were known from before: hits of the cache."),
 		generated: r.counter("generated_tokens_total", "Tokens of answers."),
@@ -51,6 +53,9 @@ func (m *Serving) Event(e openai.Event) {
 		code = "none"
 	}
 	m.requests.WithLabelValues(e.Endpoint, strconv.Itoa(e.Status), code).Inc()
+	if e.Ignored > 0 {
+		m.ignored.WithLabelValues(e.Endpoint).Add(float64(e.Ignored))
+	}
 	m.prompt.Add(float64(e.Prompt))
 	m.cached.Add(float64(e.Cached))
 	m.generated.Add(float64(e.Tokens))

@@ -132,7 +132,7 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
 			"them with --cors-origin", request.Shown(from))
 	}
 	h.Set("Access-Control-Allow-Origin", from)
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After, "+ignoredHeader)
 	return nil
 }
 

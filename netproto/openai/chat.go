@@ -92,6 +92,8 @@ type chatMessage struct {
 	Thought string     `json:"reasoning_content,omitempty"`
 	Refusal *string    `json:"refusal"`
 	Calls   []toolCall `json:"tool_calls,omitempty"`
+	// Function is the call in the older form.
+	Function *toolCalled `json:"function_call,omitempty"`
 }
 
 // toolCall is a call, or in a chunk a piece of a call.
@@ -117,15 +119,19 @@ func (c *chatShape) all(results []answer.Result, u usage) any {
 		text, tokens := r.Text()
 		m := chatMessage{Role: "assistant", Content: &text, Thought: r.Thought()}
 		for _, p := range r.Parts {
-			if p.Tool != "" {
-				m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function",
-					Function: toolCalled{p.Tool, string(p.Text)}})
+			called := toolCalled{p.Tool, string(p.Text)}
+			switch {
+			case p.Tool == "":
+			case c.r.Older:
+				m.Function = &called
+			default:
+				m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function", Function: called})
 			}
 		}
-		if text == "" && len(m.Calls) > 0 {
+		if text == "" && (len(m.Calls) > 0 || m.Function != nil) {
 			m.Content = nil
 		}
-		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.Request, tokens), r.Finish,
+		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.Request, tokens), c.finish(r.Finish),
 			own(r.Ending, c.r.Origins(tokens))})
 	}
 	return o
@@ -152,6 +158,16 @@ type delta struct {
 	Content *string    `json:"content,omitempty"`
 	Thought string     `json:"reasoning_content,omitempty"`
 	Calls   []toolCall `json:"tool_calls,omitempty"`
+	// Function is a piece of the call in the older form.
+	Function *toolCalled `json:"function_call,omitempty"`
+}
+
+// finish returns why an answer ended, in the form of the request.
+func (c *chatShape) finish(why string) string {
+	if c.r.Older && why == answer.FinishCalls {
+		return "function_call"
+	}
+	return why
 }
 
 func (c *chatShape) chunk(d ...chatDelta) chatChunk {
@@ -184,11 +200,16 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 	d := chatDelta{Index: index, Own: c.r.Origins(p.Tokens)}
 	switch {
 	case p.Call != nil:
+		d.Own = nil
 		call := toolCall{Index: &p.Call.Index, Function: toolCalled{p.Call.Name, p.Call.Arguments}}
+		if c.r.Older {
+			d.Delta.Function = &call.Function
+			break
+		}
 		if p.Call.Name != "" {
 			call.ID, call.Type = c.s.id("call_"), "function"
 		}
-		d.Delta.Calls, d.Own = []toolCall{call}, nil
+		d.Delta.Calls = []toolCall{call}
 	case p.Thought:
 		d.Delta.Thought, d.Own = p.Text, nil
 	case p.Text == "" && !c.r.Settings.LogProbs && d.Own == nil:
@@ -201,7 +222,8 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 }
 
 func (c *chatShape) last(index int, e answer.Ending) []any {
-	end := c.chunk(chatDelta{Index: index, Finish: &e.Finish, Own: own(e, nil)})
+	why := c.finish(e.Finish)
+	end := c.chunk(chatDelta{Index: index, Finish: &why, Own: own(e, nil)})
 	end.Own = c.r.Ended(e.Sent)
 	return append(c.beginOf(index), end)
 }

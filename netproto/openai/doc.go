@@ -16,7 +16,7 @@
 //
 // It uses a model through [answer.Model], and links no inference code. A request passes through these files:
 //
-//	access.go    keys, hosts and origins; refused.go counts and logs refused requests
+//	access.go    keys, hosts and origins; refused.go counts and logs refused requests, ignored.go names ignored fields
 //	request/     JSON to values, with the paths of errors; the chats of three APIs become one request type
 //	local.go     whether text may leave this device
 //	gate.go      limits the requests that are processed and that wait; prepare.go those that compile grammars

@@ -28,6 +28,7 @@ type Event struct {
 	Queue    time.Duration // waiting for a place
 	First    time.Duration // from there to the first token; 0 without one
 	Took     time.Duration // in all
+	Ignored  int           // fields of the request without effect
 	Received int64         // bytes of the request
 	Sent     int64         // bytes of the answer
 	Err      error         // the cause of a failure

@@ -106,11 +106,12 @@ func (t *reply) read() ([]byte, error) {
 	return body, nil
 }
 
-// kind refuses a body with another content type than plain JSON.
+// kind refuses a body that is not plain JSON according to its headers. Programs need not say that it is JSON, but web
+// pages must: for other types, browsers do not ask first whether the page may send them.
 func (t *reply) kind() error {
-	say := ""
-	kind, _, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
+	say, h := "", t.r.Header
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if (err != nil || kind != "application/json") && h.Get("Origin")+h.Get("Sec-Fetch-Site") != "" {
 		say = "send JSON, and say so in the header Content-Type: application/json"
 	} else if how := t.r.Header.Get("Content-Encoding"); how != "" && how != "identity" {
 		say = "send the request as it is: this server takes none with the header Content-Encoding: " +
@@ -229,6 +230,7 @@ type job struct {
 // do processes a valid request.
 func (t *reply) do(ctx context.Context, j *job) error {
 	t.e.Stream = j.Stream
+	t.ignored(j.Request)
 	if err := t.s.check(j.Request); err != nil {
 		return err
 	}
@@ -310,6 +312,7 @@ func (t *reply) tokenizing(ctx context.Context, tokenize func() error) (err erro
 
 // count returns the number of tokens of a request's prompt.
 func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
+	t.ignored(&r.Request)
 	if err := t.s.check(&r.Request); err != nil {
 		return 0, err
 	}

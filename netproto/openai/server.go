@@ -77,7 +77,8 @@ type Server struct {
 	begun      time.Time
 	finger     string
 
-	refusals *refusals
+	refusals *limitedLog
+	fields   ignoredFields
 	locals   keptMessages
 	pins     pins
 
@@ -98,8 +99,8 @@ func New(m answer.Model, o Options) *Server {
 		tokenizers: newGate(o.Parallel, o.Queue, 0),
 		preparing:  newPreparing(o.Parallel + o.Queue),
 		pool:       newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
-		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals(),
-		locals: newKeptMessages(), pins: newPins()}
+		begun: time.Now(), finger: o.Fingerprint, refusals: newLimitedLog(),
+		fields: newIgnoredFields(), locals: newKeptMessages(), pins: newPins()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
 	o.Folder.index(m)

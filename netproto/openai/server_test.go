@@ -357,7 +357,8 @@ func TestOrigins(t *testing.T) {
 			assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
 		} else if c.from != "" {
 			assert.Equal(t, c.from, w.Header().Get("Access-Control-Allow-Origin"))
-			assert.Equal(t, "X-Request-Id, Request-Id, Retry-After", w.Header().Get("Access-Control-Expose-Headers"))
+			assert.Equal(t, "X-Request-Id, Request-Id, Retry-After, X-Pilotfish-Ignored",
+				w.Header().Get("Access-Control-Expose-Headers"))
 		}
 		r := httptest.NewRequest(http.MethodOptions, "/v1/completions", nil)
 		r.Header.Set("Origin", c.from)
@@ -409,7 +410,7 @@ func TestNotTCP(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
 	assert.Equal(t, http.StatusForbidden, w.Code, "its host is example.com")
-	assert.Contains(t, log.String(), " from=@ ")
+	assert.Contains(t, log.String(), " from=@\n")
 }
 
 // TestTransport: errors of a request that do not depend on its content.
@@ -420,8 +421,15 @@ func TestTransport(t *testing.T) {
 	w = ask(t, s, "/v1/completions", fmt.Sprintf("%-101s", `{"prompt":"x"}`))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
 	assert.Contains(t, w.Body.String(), "100 bytes")
-	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", "text/plain")
-	assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", ""} { // as of curl -d
+		w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", kind)
+		assert.Equal(t, http.StatusOK, w.Code, kind)
+		for name, value := range map[string]string{"Origin": "http://example.com", "Sec-Fetch-Site": "cross-site"} {
+			s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Origins = []string{"*"} })
+			w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", kind, name, value)
+			assert.Equal(t, http.StatusUnsupportedMediaType, w.Code, "%s: a page would send it without asking", kind)
+		}
+	}
 	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", "application/json; charset=utf-8")
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Regexp(t, "^req_", w.Header().Get("X-Request-Id"))
@@ -552,20 +560,20 @@ func TestLog(t *testing.T) {
 	})
 	key := []string{"Authorization", "Bearer a-very-secret-key"}
 	sent := ask(t, s, "/v1/completions", `{"prompt":"private prompt","n":2}`, key...).Body.Len()
-	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"private":1,"user":"private"}`,
-		key...)
+	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"a private name":1,`+
+		`"more":"private","user":"private"}`, append(key, "User-Agent", "agent/1")...)
 	streamed := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"stream":true}`,
 		key...).Body.Len()
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	require.Len(t, lines, 3)
+	require.Len(t, lines, 4)
 	assert.NotContains(t, log.String(), "private")
 	assert.NotContains(t, log.String(), "secret")
 	assert.Contains(t, lines[0],
 		"endpoint=completions status=200 stream=false answers=2 prompt_tokens=14 cached_tokens=0 tokens=30 finish=stop")
 	assert.Contains(t, lines[0], "cloud_tokens=2 asks=2")
-	assert.Contains(t, lines[1], "status=400")
-	assert.Contains(t, lines[1], "code=unknown_parameter")
-	assert.Contains(t, lines[2], "stream=true")
+	assert.Contains(t, lines[1], `msg=ignored fields="[user (a name of 14 bytes) more]" agent=agent/1 from=192.0.2.1`)
+	assert.Contains(t, lines[2], "status=200")
+	assert.Contains(t, lines[3], "stream=true")
 	require.Len(t, got, 3)
 	assert.EqualValues(t, []int{sent, streamed}, []int{int(got[0].Sent), int(got[2].Sent)})
 	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), got[0].Received)

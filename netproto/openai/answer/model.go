@@ -88,6 +88,21 @@ func (c *Conversation) Add(m Message) {
 	c.Messages, c.thought = append(c.Messages, m), nil
 }
 
+// Joined returns the conversation with neighbouring messages of a user as one, for templates in which roles take turns.
+// It returns false if there are none.
+func (c Conversation) Joined() (Conversation, bool) {
+	all := c.Messages
+	c.Messages, c.thought = nil, nil
+	for _, m := range all {
+		if last := len(c.Messages) - 1; last >= 0 && m.Role == "user" && c.Messages[last].Role == m.Role {
+			c.Messages[last].Content += "\n\n" + m.Content
+		} else {
+			c.Messages = append(c.Messages, m)
+		}
+	}
+	return c, len(c.Messages) < len(all)
+}
+
 // think adds to the thought of a message. Many additions cost no more than their bytes.
 func (c *Conversation) think(m *Message, more string) {
 	if more == "" {

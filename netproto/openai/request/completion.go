@@ -22,22 +22,22 @@ type Completion struct {
 // ReadCompletion parses a request.
 func ReadCompletion(body []byte, d Defaults) (*Completion, *Error) {
 	r := new(Completion)
-	r.Settings.MaxTokens = completionTokens
-	f := parseBody(body)
-	f.common(&r.Request, d)
-	if r.None = means(f.all["max_tokens"], "0"); r.None {
-		f.take("max_tokens")
-	}
-	f.integerMax("max_tokens", &r.Request)
+	f := parseBody(body, d)
+	r.None = means(f.all["max_tokens"], "0")
+	unlimited := means(f.all["max_tokens"], "-1")
 	f.responseFormat(&r.Request)
+	f.common(&r.Request, d)
+	if r.Settings.MaxTokens == 0 && !unlimited {
+		r.Settings.MaxTokens = completionTokens
+	}
 	if f.count("logprobs", 0, maxTopText, &r.Settings.Top) {
 		r.Settings.LogProbs = true
 	}
 	f.flag("echo", &r.Echo)
-	if best := r.N; f.count("best_of", 1, maxChoices, &best) && best != r.N {
+	if best := r.N; f.count("best_of", 0, maxChoices, &best) && best != r.N && best > 0 {
 		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
 	}
-	f.idle("add_special_tokens", idle{values: "true"})
+	f.idle("add_special_tokens", idle{values: "true", alters: true})
 	f.prompts(r)
 	if f.text("suffix", &r.Suffix); r.Suffix != "" && (r.Echo || r.IDs != nil) {
 		f.fail("suffix", "a gap is in a text: leave out echo, and give texts as prompt")

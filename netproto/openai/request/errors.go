@@ -18,6 +18,7 @@ type Error struct {
 	Message string // what is wrong and what to do
 	Param   string // path of the parameter; "" if the error concerns none
 	Code    string // a code for programs
+	Details any    // more for programs, in Anthropic's form; nil: none
 }
 
 // Error implements error.
@@ -114,6 +115,7 @@ type AnthropicError struct {
 	Error struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
+		Details any    `json:"details,omitempty"`
 	} `json:"error"`
 	Request string `json:"request_id,omitempty"`
 }
@@ -121,7 +123,7 @@ type AnthropicError struct {
 // Anthropic returns an error in Anthropic's form. id is the request's.
 func (e *Error) Anthropic(id string) AnthropicError {
 	m := AnthropicError{Type: "error", Request: id}
-	m.Error.Message = e.Message
+	m.Error.Message, m.Error.Details = e.Message, e.Details
 	m.Error.Type = map[int]string{
 		http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
 		http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",

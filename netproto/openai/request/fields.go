@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,16 +17,18 @@ import (
 )
 
 // fields are the fields of a JSON object that have not been parsed. The first error is kept. A null field counts as
-// absent.
+// absent, and so does an empty value of another type than the field's.
 type fields struct {
-	at  string // path of the object; "" for the request itself
-	all map[string]json.RawMessage
-	err *Error
+	at   string // path of the object; "" for the request itself
+	all  map[string]json.RawMessage
+	null []string // names of fields that are null
+	err  *Error
+	*notes
 }
 
 // parseFields parses an object. at is the path for errors.
-func parseFields(at string, raw []byte) *fields {
-	f := &fields{at: at}
+func parseFields(at string, raw []byte, n *notes) *fields {
+	f := &fields{at: at, notes: n}
 	err := json.Unmarshal(raw, &f.all)
 	wrong, syntax := errors.AsType[*json.SyntaxError](err)
 	switch {
@@ -36,22 +40,22 @@ func parseFields(at string, raw []byte) *fields {
 	for name, value := range f.all {
 		if string(value) == "null" {
 			delete(f.all, name)
+			f.null = append(f.null, name)
 		}
 	}
 	return f
 }
 
-func parseBody(body []byte) *fields {
-	f := new(fields)
+func parseBody(body []byte, d Defaults) *fields {
+	f := &fields{notes: &notes{strict: d.Strict}}
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) // a byte order mark
 	switch at := invalidUTF8(body); {
 	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
 		f.fail("", "the request has no content: give a JSON object")
-	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
-		f.fail("", "the request begins with a byte order mark, which is not JSON: leave it out")
 	case at >= 0:
 		f.fail("", "the request is not UTF-8 from byte %d on: send JSON in UTF-8", at)
 	default:
-		return parseFields("", body)
+		return parseFields("", body, f.notes)
 	}
 	return f
 }
@@ -124,14 +128,25 @@ func (f *fields) missing(name, format string, args ...any) {
 	f.err.Code = "missing_required_parameter"
 }
 
-// text parses a string, if it is present.
-func (f *fields) text(name string, to *string) bool {
+// value parses a field into to, if it is present. The hint says which values are valid.
+func (f *fields) value(name string, to any, hint string, args ...any) bool {
 	raw, ok := f.take(name)
-	if ok && json.Unmarshal(raw, to) != nil {
-		f.fail(name, "give a string")
+	switch {
+	case !ok:
+	case json.Unmarshal(raw, to) == nil:
+	case isEmpty(raw):
+		return false
+	default:
+		f.fail(name, hint, args...)
 	}
 	return ok
 }
+
+// isEmpty reports whether a value is absent or switches nothing on: clients send all fields that they know.
+func isEmpty(raw json.RawMessage) bool { return len(raw) == 0 || means(raw, `null false 0 "" [] {}`) }
+
+// text parses a string, if it is present.
+func (f *fields) text(name string, to *string) bool { return f.value(name, to, "give a string") }
 
 func (f *fields) needed(name string, to *string, hint string) {
 	if !f.text(name, to) {
@@ -148,36 +163,40 @@ func (f *fields) one(name, value, hint string) {
 }
 
 // flag parses true or false, if it is present.
-func (f *fields) flag(name string, to *bool) bool {
-	raw, ok := f.take(name)
-	if ok && json.Unmarshal(raw, to) != nil {
-		f.fail(name, "give true or false")
+func (f *fields) flag(name string, to *bool) bool { return f.value(name, to, "give true or false") }
+
+// number parses a number from low to high, if it is present.
+func (f *fields) number(name string, low, high float64, to *float64) bool {
+	ok := f.value(name, to, "give a number from %v to %v", low, high)
+	if ok && !(*to >= low && *to <= high) {
+		f.fail(name, "give a number from %v to %v", low, high)
 	}
 	return ok
 }
 
-// number parses a number from low to high, if it is present.
-func (f *fields) number(name string, low, high float64, to *float64) bool {
-	raw, ok := f.take(name)
-	if !ok {
-		return false
-	}
-	if json.Unmarshal(raw, to) != nil || !(*to >= low && *to <= high) {
-		f.fail(name, "give a number from %v to %v", low, high)
-	}
-	return true
-}
-
 // integer parses an integer from low to high, if it is present.
 func (f *fields) integer(name string, low, high int64, to *int64) bool {
-	raw, ok := f.take(name)
-	if !ok {
-		return false
-	}
-	if json.Unmarshal(raw, to) != nil || *to < low || *to > high {
+	n := whole(*to)
+	ok := f.value(name, &n, "give a whole number from %d to %d", low, high)
+	if *to = int64(n); ok && (*to < low || *to > high) {
 		f.fail(name, "give a whole number from %d to %d", low, high)
 	}
-	return true
+	return ok
+}
+
+// whole is a whole number, which may be written as 1.0 or 1e3.
+type whole int64
+
+func (w *whole) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if x, wrong := strconv.ParseFloat(string(b), 64); wrong == nil && err != nil && x == math.Trunc(x) &&
+		math.Abs(x) <= 1<<53 {
+		n, err = int64(x), nil
+	}
+	if err == nil {
+		*w = whole(n)
+	}
+	return err
 }
 
 // count parses an integer that fits into an int, if it is present.
@@ -190,26 +209,19 @@ func (f *fields) count(name string, low, high int, to *int) bool {
 
 // list returns the elements of an array of at most limit elements, if it is present.
 func (f *fields) list(name string, limit int) ([]json.RawMessage, bool) {
-	raw, ok := f.take(name)
-	if !ok {
-		return nil, false
-	}
 	var all []json.RawMessage
-	switch {
-	case json.Unmarshal(raw, &all) != nil:
-		f.fail(name, "give a list")
-	case len(all) > limit:
+	ok := f.value(name, &all, "give a list")
+	if len(all) > limit {
 		f.fail(name, "%d elements are too many: give at most %d", len(all), limit)
-	default:
-		return all, true
+		all = nil
 	}
-	return nil, true
+	return all, ok
 }
 
 // object parses a field that is an object, if it is present.
 func (f *fields) object(name string, read func(o *fields)) bool {
 	raw, ok := f.take(name)
-	if ok {
+	if ok = ok && !isEmpty(raw); ok {
 		f.within(f.path(name), raw, read)
 	}
 	return ok
@@ -230,9 +242,9 @@ func (f *fields) elements(name string, all []json.RawMessage, read func(o *field
 	}
 }
 
-// within parses an object in this one, and refuses fields that read did not take.
+// within parses an object in this one, and ignores fields that read did not take.
 func (f *fields) within(at string, raw []byte, read func(o *fields)) {
-	o := parseFields(at, raw)
+	o := parseFields(at, raw, f.notes)
 	read(o)
 	f.fails(o.end())
 }
@@ -245,7 +257,9 @@ func (f *fields) element(name string, i int) string {
 // harmless accepts any values of fields that do not change the answer.
 func (f *fields) harmless(names ...string) {
 	for _, name := range names {
-		delete(f.all, name)
+		if raw, ok := f.take(name); ok && !isEmpty(raw) {
+			f.ignored(f.path(name))
+		}
 	}
 }
 
@@ -260,29 +274,77 @@ func (f *fields) refuse(name, why string) {
 // names returns the sorted names of the fields that have not been parsed.
 func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
 
-// end refuses the fields that have not been parsed. A field of the request itself may have a value that switches
-// nothing on: clients of other servers send all that they know.
+// end ignores the fields that have not been parsed.
 func (f *fields) end() *Error {
-	if f.at == "" {
-		maps.DeleteFunc(f.all, func(_ string, raw json.RawMessage) bool { return means(raw, `false 0 "" [] {}`) })
-	}
-	if names := f.names(); len(names) > 0 && f.err == nil {
-		name := names[0] // the first in order, so that the error is reproducible
-		f.fail(Shown(name), "this server knows no such parameter: leave it out")
-		f.err.Code = "unknown_parameter"
+	for _, name := range f.names() {
+		f.skip(name, "this server knows no such parameter: leave it out", "unknown_parameter")
 	}
 	return f.err
 }
 
+// skip ignores a field that this server does not know, or cannot obey. In strict mode it refuses the field.
+func (f *fields) skip(name, why, code string) {
+	raw, ok := f.take(name)
+	switch {
+	case !ok || isEmpty(raw) || f.err != nil:
+	case f.strict:
+		f.fail(Shown(name), "%s", why)
+		f.err.Code = code
+	default:
+		f.ignored(f.path(plain(name)))
+	}
+}
+
+// notes are what the objects of a request have in common.
+type notes struct {
+	strict bool            // fields that are not known are refused
+	paths  []string        // of fields without effect; of elements of lists the first one
+	known  map[string]bool // the same, without indices
+}
+
+// maxIgnored is the maximum number of listed fields, or keywords of schemas, without effect.
+const maxIgnored = 100
+
+// ignored records a field without effect.
+func (n *notes) ignored(path string) {
+	each := Kind(path)
+	if n.known[each] || len(n.paths) >= maxIgnored {
+		return
+	}
+	if n.known == nil {
+		n.known = map[string]bool{}
+	}
+	n.known[each] = true
+	n.paths = append(n.paths, path)
+}
+
+var indices = regexp.MustCompile(`\[\d+\]`)
+
+// Kind returns a path of a field without indices: all elements of a list are of one kind.
+func Kind(path string) string { return indices.ReplaceAllString(path, "[]") }
+
 // Shown returns the name of a field for an error text. The name is from a client.
 func Shown(name string) string {
+	if isPlain(name) {
+		return name
+	}
+	return errs.Quote(name)
+}
+
+// plain returns the name of a field for headers and logs, which may contain no text of users.
+func plain(name string) string {
+	if isPlain(name) {
+		return name
+	}
+	return fmt.Sprintf("(a name of %d bytes)", len(name))
+}
+
+// isPlain reports whether a name is short, and has only letters, digits and signs of names.
+func isPlain(name string) bool {
 	plain := utf8.RuneCountInString(name) <= 40
 	for _, r := range name {
 		plain = plain && (strings.ContainsRune("_-./", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&
 			r <= 'Z')
 	}
-	if plain {
-		return name
-	}
-	return errs.Quote(name)
+	return plain
 }

@@ -7,17 +7,20 @@ import (
 	"slices"
 )
 
-// Clients written for other servers send the fields of those: OpenAI, Azure, OpenRouter, Mistral and Anthropic,
-// llama-server, vLLM, SGLang, Ollama, LM Studio, and libraries such as LiteLLM and LangChain. Fields that cannot change
-// an answer are ignored. Other fields are accepted with values that match what this server does, and refused with other
-// values. Any field is accepted with a value that switches nothing on: see [fields.end].
+// Clients send fields that this server does not obey: those of other servers (OpenAI, Azure, OpenRouter, Mistral,
+// Anthropic, llama-server, vLLM, SGLang, Ollama, LM Studio), of libraries such as LiteLLM and LangChain, and those that
+// were invented after this server. They are ignored, and named in the response's header. Only fields without which the
+// answer would have another meaning are refused, unless their values match what this server does.
+
+// aliases are names of other servers for fields of this one.
+var aliases = map[string]string{"random_seed": "seed", "repetition_penalty": "repeat_penalty"}
 
 // ignoredFields cannot change an answer: they concern accounts, costs, routing and caching, or are parameters of
-// features that must be switched on by other fields, which are refused.
+// features that other fields switch on.
 var ignoredFields = []string{
 	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-	"prediction", "user_id", "session_id", "trace_id", "request_id", "rid", "priority", "tags", "cache_salt",
-	"provider", "models", "route", "usage", "include", // OpenRouter
+	"prompt_cache_options", "prediction", "user_id", "session_id", "trace_id", "request_id", "rid", "priority", "tags",
+	"cache_salt", "provider", "models", "route", "usage", "include", // OpenRouter
 	"cache_prompt", "id_slot", "slot_id", "n_keep", "n_discard", "n_cache_reuse", "timings_per_token",
 	"return_progress", "return_tokens", "t_max_prompt_ms", "speculative.n_max", "speculative.n_min",
 	"speculative.p_min", // llama-server
@@ -28,11 +31,11 @@ var ignoredFields = []string{
 	"include_reasoning", "separate_reasoning", "stream_reasoning", "reasoning_format", // there is no reasoning
 }
 
-// idle describes a field that is accepted only with values that match what this server does. The hint explains what to
-// use instead of another value.
+// idle describes a field that has no effect here. With values that match what this server does, this is no loss.
 type idle struct {
 	values string // JSON values, separated by blanks
-	hint   string
+	hint   string // what to use instead of another value
+	alters bool   // without it the answer has another meaning: other values are refused
 }
 
 // Hints for several fields.
@@ -41,60 +44,62 @@ const (
 	hintThinks = "this model answers without thinking before"
 )
 
-// idleFields are the idle fields of requests.
+// idleFields are the idle fields of requests. docs/serving.md lists those that alter the answer.
 var idleFields = map[string]idle{
-	"functions":               {`[]`, "give functions as tools"},
-	"function_call":           {`"none" "auto"`, "give tools and tool_choice"},
-	"audio":                   {hint: "this model makes no sound"},
+	"audio":                 {hint: "this model makes no sound", alters: true},
+	"modalities":            {`["text"]`, "this model makes text alone", true},
+	"image_data":            {hint: "this model reads text alone", alters: true},
+	"images":                {hint: "this model reads text alone", alters: true},
+	"documents":             {hint: "give them in a message", alters: true},
+	"guided_regex":          {hint: hintSchema, alters: true},
+	"guided_choice":         {hint: hintSchema, alters: true},
+	"guided_grammar":        {hint: hintSchema, alters: true},
+	"grammar":               {hint: hintSchema, alters: true},
+	"regex":                 {hint: hintSchema, alters: true},
+	"ebnf":                  {hint: hintSchema, alters: true},
+	"structural_tag":        {hint: hintSchema, alters: true},
+	"stop_token_ids":        {hint: "give texts as stop", alters: true},
+	"bad_words":             {hint: "give logit_bias", alters: true},
+	"allowed_token_ids":     {hint: "give logit_bias", alters: true},
+	"min_tokens":            {alters: true},
+	"do_sample":             {`true`, "give temperature", true},
+	"add_generation_prompt": {`true`, "", true},
+	"continue_final_message": {`false`, "give the text to /v1/completions, or as the assistant's last message to " +
+		"/v1/messages", true},
+	"options":    {hint: "give its fields by OpenAI's names", alters: true},
+	"extra_body": {hint: "give its fields beside the others", alters: true},
+
+	"verbosity":               {values: `"medium"`},
+	"reasoning_effort":        {`"none" "minimal"`, hintThinks, false},
+	"enable_thinking":         {hint: hintThinks},
+	"think":                   {hint: hintThinks},
+	"reasoning":               {`{"enabled": false} {"effort": "none"} {"exclude": true}`, hintThinks, false},
+	"thinking":                {`{"type": "disabled"} {"type": "adaptive"}`, hintThinks, false},
+	"thinking_budget":         {hint: hintThinks},
 	"web_search_options":      {hint: "give what was found as a message"},
-	"web_search":              {`false`, "give what was found as a message"},
-	"documents":               {`[]`, "give them in a message"},
-	"image_data":              {`[]`, "this model reads text alone"},
-	"images":                  {`[]`, "this model reads text alone"},
-	"modalities":              {`[] ["text"]`, "this model makes text alone"},
-	"verbosity":               {`"medium"`, ""},
-	"reasoning_effort":        {`"none" "minimal"`, hintThinks},
-	"enable_thinking":         {`false`, hintThinks},
-	"think":                   {`false`, hintThinks},
-	"reasoning":               {`{} {"enabled": false} {"effort": "none"} {"exclude": true}`, hintThinks},
-	"thinking":                {`{} {"type": "disabled"}`, hintThinks},
-	"thinking_budget":         {`0`, hintThinks},
-	"chat_template_kwargs":    {`{} {"enable_thinking": false} {"thinking": false}`, ""},
-	"guided_json":             {`""`, hintSchema},
-	"guided_regex":            {`""`, hintSchema},
-	"guided_choice":           {`[]`, hintSchema},
-	"guided_grammar":          {`""`, hintSchema},
-	"structured_outputs":      {`{}`, hintSchema},
-	"json_schema":             {`""`, hintSchema},
-	"grammar":                 {`""`, hintSchema},
-	"regex":                   {`""`, hintSchema},
-	"ebnf":                    {`""`, hintSchema},
-	"format":                  {`""`, hintSchema},
-	"repetition_penalty":      {`1`, "give repeat_penalty"},
-	"random_seed":             {hint: "give seed"},
-	"n_predict":               {`-1`, "give max_tokens"},
-	"max_new_tokens":          {hint: "give max_tokens"},
-	"max_output_tokens":       {hint: "give max_tokens"},
-	"stop_token_ids":          {`[]`, "give texts as stop"},
-	"bad_words":               {`[]`, "give logit_bias"},
-	"allowed_token_ids":       {`[]`, "give logit_bias"},
-	"n_probs":                 {`0`, "give logprobs"},
-	"typical_p":               {`1`, ""},
-	"typ_p":                   {`1`, ""},
-	"tfs_z":                   {`1`, ""},
-	"top_n_sigma":             {`-1 0`, ""},
-	"min_keep":                {`0 1`, ""},
-	"repeat_last_n":           {`64`, ""},
-	"repetition_context_size": {`64`, ""},
-	"length_penalty":          {`1`, ""},
-	"num_beams":               {`1`, ""},
-	"do_sample":               {`true`, "give temperature"},
-	"skip_special_tokens":     {`true`, ""},
-	"add_generation_prompt":   {`true`, ""},
-	"parse_tool_calls":        {`true`, ""},
-	"options":                 {`{}`, "give its fields by OpenAI's names"},
-	"extra_body":              {`{}`, "give its fields beside the others"},
-	"truncation":              {`"disabled"`, ""},
+	"web_search":              {hint: "give what was found as a message"},
+	"n_probs":                 {hint: "give logprobs"},
+	"typical_p":               {values: `1`},
+	"typ_p":                   {values: `1`},
+	"tfs_z":                   {values: `1`},
+	"top_n_sigma":             {values: `-1`},
+	"min_keep":                {values: `1`},
+	"repeat_last_n":           {values: `64`},
+	"repetition_context_size": {values: `64`},
+	"length_penalty":          {values: `1`},
+	"num_beams":               {values: `1`},
+	"skip_special_tokens":     {values: `true`},
+	"parse_tool_calls":        {values: `true`},
+	"truncation":              {values: `"disabled"`},
+}
+
+// renamed gives fields with names of other servers their names here.
+func (f *fields) renamed() {
+	for name, here := range aliases {
+		if raw, ok := f.take(name); ok && f.all[here] == nil {
+			f.all[here] = raw
+		}
+	}
 }
 
 // foreign accepts fields of other servers that do not change what this server does.
@@ -107,10 +112,11 @@ func (f *fields) foreign() {
 	}
 }
 
-// idle accepts a field with one of its idle values.
+// idle accepts a field with one of its idle values, or with an empty one. It ignores or refuses it with others.
 func (f *fields) idle(name string, one idle) {
-	raw, ok := f.take(name)
-	if !ok || f.err != nil || means(raw, one.values) {
+	raw, ok := f.all[name]
+	if !ok || means(raw, one.values) || isEmpty(raw) && one.values != "true" {
+		delete(f.all, name)
 		return
 	}
 	hint := "leave it out"
@@ -120,8 +126,12 @@ func (f *fields) idle(name string, one idle) {
 	if one.hint != "" {
 		hint = one.hint + ", and " + hint
 	}
-	f.fail(name, "this would change the answer, and is not supported: %s", hint)
-	f.err.Code = "unsupported_parameter"
+	why := "this would change the answer, and is not supported: " + hint
+	if one.alters {
+		f.refuse(name, why)
+	} else {
+		f.skip(name, why, "unsupported_parameter")
+	}
 }
 
 // means reports whether a JSON value is in a list of values.
@@ -157,7 +167,9 @@ var ignoredInCalls = []string{
 	"index", "cache_control", "extra_content", "provider_specific_fields", "thought_signature", "status",
 }
 
-var ignoredInTools = []string{"cache_control", "defer_loading"}
+var ignoredInTools = []string{
+	"cache_control", "defer_loading", "output_schema", "input_examples", "eager_input_streaming", "async",
+}
 
 // without returns a JSON object without some of its fields. The others keep their text.
 func without(raw json.RawMessage, names []string) json.RawMessage {

@@ -23,70 +23,95 @@ func (keeps) Item(string) (m answer.Message, ok bool) { return m, false }
 type api struct {
 	body string   // the minimal request, without the braces
 	own  []string // fields of the tables that it reads itself
-	read func(body string) (any, *Error)
+	read func(body string, d Defaults) (any, *Request, *Error)
 }
 
 func apis() map[string]api {
 	const hello = `"messages":[{"role":"user","content":"hi"}]`
-	chat := func(r *Chat, err *Error) (any, *Error) { return r, err }
+	chat := func(r *Chat, err *Error) (any, *Request, *Error) { return r, &r.Request, err }
 	return map[string]api{
-		"chat": {hello, nil, func(s string) (any, *Error) { return chat(ReadChat([]byte(s), Defaults{})) }},
-		"completion": {`"prompt":"hi"`, nil, func(s string) (any, *Error) {
-			return ReadCompletion([]byte(s), Defaults{})
+		"chat": {hello, nil, func(s string, d Defaults) (any, *Request, *Error) {
+			return chat(ReadChat([]byte(s), d))
 		}},
-		"response": {`"input":"hi"`, []string{"store", "include", "reasoning", "max_output_tokens"},
-			func(s string) (any, *Error) {
-				r, err := ReadResponse([]byte(s), Defaults{}, keeps{})
-				return &r.Chat, err
-			}},
-		"message": {hello, []string{"thinking"}, func(s string) (any, *Error) {
-			return chat(ReadMessages([]byte(s), Defaults{}))
+		"completion": {`"prompt":"hi"`, nil, func(s string, d Defaults) (any, *Request, *Error) {
+			r, err := ReadCompletion([]byte(s), d)
+			return r, &r.Request, err
+		}},
+		"infill": {`"input_prefix":"a","input_suffix":"b"`, nil, func(s string, d Defaults) (any, *Request, *Error) {
+			r, err := ReadInfill([]byte(s), d)
+			return r, &r.Request, err
+		}},
+		"response": {`"input":"hi"`, []string{"store", "include"}, func(s string, d Defaults) (any, *Request, *Error) {
+			r, err := ReadResponse([]byte(s), d, keeps{})
+			return chat(&r.Chat, err)
+		}},
+		"message": {hello, nil, func(s string, d Defaults) (any, *Request, *Error) {
+			return chat(ReadMessages([]byte(s), d))
 		}},
 	}
 }
 
-// TestForeign: a field of other servers that cannot change an answer is accepted with any value, and does not change
-// the request. A field that could is accepted with values that request the default behavior, and refused by name with
-// others.
+// with parses the minimal request with one more field, and returns what of it is ignored.
+func (a api) with(field, value string, d Defaults) (got any, ignored []string, wrong *Error) {
+	got, r, wrong := a.read(fmt.Sprintf(`{%s,%q:%s}`, a.body, field, value), d)
+	if r.notes != nil {
+		ignored, r.notes = r.Ignored(), nil
+	}
+	return got, ignored, wrong
+}
+
+// TestForeign: a field of another server, or one that nobody knows, does not change the request, and is named if its
+// value is not empty. Only fields that would give the answer another meaning are refused by name; in strict mode also
+// those that are not known.
 func TestForeign(t *testing.T) {
+	values := []string{`"x"`, `7`, `{"a":[1]}`, `["a"]`, `true`, `-0.5`}
+	empty := []string{`null`, `false`, `0`, `""`, `[]`, `{}`}
 	for name, a := range apis() {
-		plain, wrong := a.read(`{` + a.body + `}`)
+		plain, _, wrong := a.with("seed", "null", Defaults{})
 		require.Nil(t, wrong)
-		same := func(field, value string) {
-			got, wrong := a.read(fmt.Sprintf(`{%s,%q:%s}`, a.body, field, value))
+		ignores := func(field, value string, named []string) {
+			got, ignored, wrong := a.with(field, value, Defaults{})
 			require.Nil(t, wrong, "%s: %s", field, value)
 			require.Equal(t, plain, got, "%s: %s: %s", name, field, value)
+			require.Equal(t, named, ignored, "%s: %s: %s", name, field, value)
 		}
-		for _, field := range ignoredFields {
-			for _, value := range []string{`"x"`, `7`, `{"a":[1]}`, `null`, `[]`, `true`} {
-				if !slices.Contains(a.own, field) {
-					same(field, value)
-				}
-			}
+		refuses := func(field, value, code string, d Defaults) *Error {
+			_, _, wrong := a.with(field, value, d)
+			require.NotNil(t, wrong, "%s: %s: %s", name, field, value)
+			require.Equal(t, []string{field, code}, []string{wrong.Param, wrong.Code})
+			require.Contains(t, wrong.Message, field+": ")
+			require.Contains(t, wrong.Message, "leave it out")
+			return wrong
 		}
-		for _, value := range []string{`null`, `false`, `0`, `""`, `[]`, `{}`} {
-			same("mirostat", value)
-		}
-		_, wrong = a.read(`{` + a.body + `,"mirostat":1}`)
-		require.NotNil(t, wrong)
-		assert.Equal(t, []string{"mirostat", "unknown_parameter"}, []string{wrong.Param, wrong.Code})
-		for field, one := range idleFields {
-			if slices.Contains(a.own, field) || field == "chat_template_kwargs" { // an object, for the template
+		for _, field := range append(ignoredFields, "mirostat", "Temperature", "of_2030") {
+			if slices.Contains(a.own, field) {
 				continue
 			}
+			for _, value := range values {
+				ignores(field, value, []string{field})
+			}
+			for _, value := range empty {
+				ignores(field, value, nil)
+			}
+			_, _, wrong := a.with(field, "7", Defaults{Strict: true})
+			require.Equal(t, slices.Contains(ignoredFields, field), wrong == nil, field)
+		}
+		refuses("mirostat", "1", "unknown_parameter", Defaults{Strict: true})
+		for field, one := range idleFields {
 			for d := json.NewDecoder(strings.NewReader(one.values)); d.More(); {
 				var value json.RawMessage
 				require.NoError(t, d.Decode(&value))
-				same(field, string(value))
+				ignores(field, string(value), nil)
 			}
-			same(field, "null")
-			_, wrong := a.read(fmt.Sprintf(`{%s,%q:"other"}`, a.body, field))
-			require.NotNil(t, wrong, field)
-			assert.Equal(t, []string{field, "unsupported_parameter"}, []string{wrong.Param, wrong.Code})
-			assert.Contains(t, wrong.Message, field+": ")
-			assert.Contains(t, wrong.Message, "leave it out")
+			ignores(field, "null", nil)
+			wrong := refuses(field, `"other"`, "unsupported_parameter", Defaults{Strict: true})
 			assert.Equal(t, one.values != "", strings.Contains(wrong.Message, ", or give "+one.values))
 			assert.Equal(t, one.hint != "", strings.Contains(wrong.Message, ": "+one.hint+", and leave"))
+			if one.alters {
+				refuses(field, `"other"`, "unsupported_parameter", Defaults{})
+			} else {
+				ignores(field, `"other"`, []string{field})
+			}
 		}
 	}
 }
@@ -106,7 +131,11 @@ func TestForeignParts(t *testing.T) {
 		}
 		return b.String()
 	}
-	read := func(body string) (any, *Error) { return ReadChat([]byte(body), Defaults{}) }
+	read := func(body string) (any, *Error) {
+		r, wrong := ReadChat([]byte(body), Defaults{})
+		r.notes = nil
+		return r, wrong
+	}
 	want, wrong := read(plain)
 	require.Nil(t, wrong)
 	for old, changed := range map[string]string{
@@ -115,7 +144,7 @@ func TestForeignParts(t *testing.T) {
 		`{"id":"c"`:      "{" + with(ignoredInCalls) + `"id":"c"`,
 		`{"type":"function","function":{"name":"f","description`: "{" + with(ignoredInTools) +
 			`"type":"function","function":{"name":"f","description`,
-		`{"role":"user"`: `{"tool_calls":[],"prefix":false,"partial":false,"images":[],"audio":null,` +
+		`{"role":"user"`: `{"tool_calls":[],"weight":1,"prefix":false,"partial":false,"images":[],"audio":null,` +
 			`"role":"user"`,
 		`"type":"text"`:              `"type":"input_text"`,
 		`{"type":"text","text":"a"}`: `{"type":"refusal","refusal":"a"}`,
@@ -127,7 +156,6 @@ func TestForeignParts(t *testing.T) {
 	}
 	for field, param := range map[string]string{
 		`"prefix":true,`: "messages[1].prefix", `"images":["x"],`: "messages[1].images",
-		`"weight":0,`: "messages[1].weight",
 	} {
 		_, wrong := read(strings.Replace(plain, `{"role":"user"`, `{`+field+`"role":"user"`, 1))
 		require.NotNil(t, wrong, field)
@@ -151,13 +179,16 @@ func TestForeignParts(t *testing.T) {
 		{messages, `{"name":"f"`, ignoredInTools}, {response, `{"type":"message",`, ignoredInMessages},
 		{response, `{"type":"function_call",`, append(slices.Clone(ignoredInMessages), "caller", "namespace")},
 		{response, `{"type":"function_call_output",`, ignoredInMessages},
-		{response, `{"type":"function",`, append(slices.Clone(ignoredInTools), "output_schema")},
+		{response, `{"type":"function",`, ignoredInTools},
 	} {
 		read := func(body string) (any, *Error) {
 			if c.plain == messages {
-				return ReadMessages([]byte(body), Defaults{})
+				r, err := ReadMessages([]byte(body), Defaults{})
+				r.notes = nil
+				return r, err
 			}
 			r, err := ReadResponse([]byte(body), Defaults{}, keeps{})
+			r.notes = nil
 			return &r.Chat, err
 		}
 		want, wrong := read(c.plain)

@@ -23,7 +23,7 @@ type Infill struct {
 // ReadInfill parses a request. Its defaults are those of llama-server.
 func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	r := &Infill{Gap: answer.Infill{Repo: "myproject", Name: "filename"}}
-	f := parseBody(body)
+	f := parseBody(body, d)
 	s := &r.Settings
 	start := ""
 	f.needed("input_prefix", &r.Gap.Prefix, "give a text")
@@ -31,12 +31,7 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	f.needed("input_suffix", &r.Gap.Suffix, "give a text")
 	r.Gap.Prefix += start
 	f.inputExtra(&r.Gap)
-	if r.None = means(f.all["n_predict"], "0"); r.None {
-		f.take("n_predict")
-	}
-	for _, name := range []string{"max_tokens", "n_predict"} {
-		f.integerMax(name, &r.Request)
-	}
+	r.None = means(f.all["n_predict"], "0")
 	f.lines(&r.Lines)
 	if means(f.all["seed"], "-1") { // random
 		f.take("seed")

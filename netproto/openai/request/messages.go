@@ -10,57 +10,41 @@ import (
 // ReadMessages parses a request of Anthropic's API for a turn of a chat.
 func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
-	f := parseBody(body)
-	f.idle("n", idle{values: "1"})
+	f := parseBody(body, d)
+	f.idle("n", idle{values: "1", alters: true})
 	if d.Thinks {
 		r.setThinking(false) // unless the request says otherwise: Anthropic's models think if they are asked to
-	} else {
-		f.thinking()
 	}
 	f.thinks(r, d)
-	f.contextManagement()
+	f.object("output_config", func(o *fields) {
+		o.idle("effort", idle{`"high"`, hintThinks, false})
+		o.object("format", func(in *fields) { in.format(&r.Request) })
+	})
 	f.common(&r.Request, d)
-	f.integerMax("max_tokens", &r.Request)
 	f.stop("stop_sequences", &r.Settings)
-	f.outputConfig(&r.Request)
 	if system := f.content("system", false); system != "" {
 		r.Talk.Add(answer.Message{Role: "system", Content: system})
 	}
 	f.turns(r, d)
-	f.inputTools(r)
+	f.tools(r, "custom", "")
+	f.choose(r)
+	f.thread()
+	f.idle("compaction", idle{hint: "no summaries are made here", alters: true})
 	f.harmless("cache_control", "diagnostics", "inference_geo", "user_profile_id", "workspace_id",
 		"anthropic_version", "anthropic_beta")
-	f.idle("speed", idle{values: `"standard"`})
-	f.idle("mcp_servers", idle{`[]`, "give functions as tools"})
-	f.refuse("container", "this server runs nothing but a model: leave it out")
 	return r, f.end()
 }
 
-// thinking accepts values that a model without reasoning satisfies.
-func (f *fields) thinking() {
-	f.object("thinking", func(o *fields) {
-		o.idle("type", idle{`"disabled" "adaptive"`, hintThinks})
-		o.harmless("display", "budget_tokens")
-	})
-}
-
-// contextManagement accepts the edits that only concern reasoning: prompts contain none.
-func (f *fields) contextManagement() {
-	f.object("context_management", func(o *fields) {
-		o.objects("edits", maxMessages, func(e *fields) {
-			kind := ""
-			if e.text("type", &kind); !strings.HasPrefix(kind, "clear_thinking_") {
-				e.fail("type", "this would change the prompt, and is not supported: leave the edit out")
-			}
-			e.all = nil
-		})
-	})
-}
-
-func (f *fields) outputConfig(r *Request) {
-	f.object("output_config", func(o *fields) {
-		o.idle("effort", idle{`"high"`, hintThinks})
-		o.object("format", func(in *fields) { in.format(r, in.schema) })
+// thread refuses to continue a conversation of which the server would have the beginning. Anthropic's clients then send
+// all of it.
+func (f *fields) thread() {
+	f.object("thread", func(o *fields) {
+		kind := ""
+		if o.text("type", &kind); kind == "continue" {
+			o.fail("type", "this server keeps no threads: send all messages")
+			o.err.Details = map[string]any{"error_code": "thread_unsupported_request", "unsupported": []string{o.at}}
+		}
+		f.ignored(o.at)
 	})
 }
 
@@ -108,6 +92,7 @@ func (f *fields) turn(talk *answer.Conversation, known map[string]bool) {
 	var blocks []json.RawMessage
 	raw, ok := f.take("content")
 	switch {
+	case !ok && role == "system": // it has settings alone
 	case !ok:
 		f.missing("content", "give a text")
 	case json.Unmarshal(raw, &text) == nil:
@@ -128,8 +113,9 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Mess
 		if says {
 			add(answer.Message{Role: role, Content: said.String(), Thought: thought.String(), Calls: calls})
 		}
-		said.Reset() // results of tools are the user's, who has no thoughts and makes no calls
-		says = false
+		said.Reset()
+		thought.Reset()
+		calls, says = nil, false
 	}
 	f.elements("content", all, func(o *fields) {
 		m, shown := o.block(role, known)
@@ -150,26 +136,27 @@ func (f *fields) block(role string, known map[string]bool) (m answer.Message, sh
 	kind := ""
 	f.text("type", &kind)
 	switch {
-	case kind == "text":
-		f.needed("text", &m.Content, "give a text")
-	case role == "assistant" && kind == "thinking":
-		f.text("thinking", &m.Thought)
+	case kind == "thinking" && role == "assistant":
+		f.text(kind, &m.Thought)
 		f.harmless("signature")
-	case role == "assistant" && kind == "redacted_thinking":
-		f.all = nil // of other models
-		return m, false
-	case role == "assistant" && kind == "tool_use":
+	case kind == "tool_use" && role == "assistant", kind == "mcp_tool_use":
 		m.Calls = []answer.Call{f.toolUse(known)}
-	case role == "user" && kind == "tool_result":
+	case kind == "tool_result" && role == "user", kind == "mcp_tool_result":
 		m.Role = "tool"
 		f.answered("tool_use_id", known)
-		m.Content = f.content("content", false)
-	default:
+		m.Content = f.result("content")
+	case kind == "compaction" && f.all["content"] != nil: // the summary of earlier turns
+		f.text("content", &m.Content)
+	case kind == "tool_use", kind == "tool_result", kind == "compaction":
 		f.fail("type", "this model reads text and calls of tools alone: give text, tool_use or tool_result")
+	case strings.HasSuffix(kind, "_tool_result"), strings.Contains(kind, "thinking"): // of servers, and of other models
+		f.leave(kind)
+	default:
+		m.Content = f.part(kind, false)
 	}
-	f.harmless("caller", "is_error", "toolset_name")
+	f.harmless("caller", "is_error", "toolset_name", "server_name")
 	f.harmless(ignoredInParts...)
-	return m, true
+	return m, f.all != nil
 }
 
 func (f *fields) toolUse(known map[string]bool) answer.Call {
@@ -184,39 +171,4 @@ func (f *fields) toolUse(known map[string]bool) answer.Call {
 		}
 	}
 	return c
-}
-
-func (f *fields) inputTools(r *Chat) {
-	f.objects("tools", maxTools, func(o *fields) {
-		var t tool
-		o.harmless(ignoredInTools...)
-		o.idle("type", idle{`"custom"`, "this server runs no tools: give a name, a description and an input_schema"})
-		o.idle("allowed_callers", idle{values: `["direct"]`})
-		o.function(&t, "input_schema")
-		f.offer(r, t)
-	})
-	f.choose(r, f.inputChoice)
-}
-
-// inputChoice parses which function must be called, if any.
-func (f *fields) inputChoice(r *Chat) {
-	f.object("tool_choice", func(o *fields) {
-		kind := ""
-		o.text("type", &kind)
-		o.flag("disable_parallel_tool_use", &r.Single)
-		switch kind {
-		case "none":
-			r.Choice.Mode = "none"
-		case "auto":
-		case "any":
-			r.Choice.Mode = "required"
-		case "tool":
-			o.chosen(r)
-		default:
-			o.fail("type", "give auto, any, tool or none")
-		}
-		if r.Choice.Mode == "required" && len(r.Tools) == 0 {
-			o.fail("type", "there are no tools to choose from: give some, or leave it out")
-		}
-	})
 }

@@ -15,7 +15,7 @@ type Own struct {
 }
 
 // Own returns the additions for the beginning of an answer.
-func (r *Request) Own() *Own { return &Own{Seed: r.Settings.Seed, Ignored: r.ignored} }
+func (r *Request) Own() *Own { return &Own{Seed: r.Settings.Seed, Ignored: r.keywords} }
 
 // Ended returns the additions for the end of an answer.
 func (r *Request) Ended(sent answer.Sent) *Own {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -27,6 +28,7 @@ type Defaults struct {
 	Temperature float64 // 0 is greedy
 	Provenance  bool    // report which model chose each token
 	Thinks      bool    // the model may think before it answers
+	Strict      bool    // refuse fields that are not known, instead of ignoring them
 }
 
 // Request has the fields that chats and completions share.
@@ -40,24 +42,45 @@ type Request struct {
 	WantOrigins bool     // report which model chose each token
 	formatAt    string   // path of the field that requests a format
 	schemaAt    string   // path of its schema
-	ignored     []string // paths of keywords of schemas without effect
+	keywords    []string // paths of keywords of schemas without effect
+	notes       *notes   // of its fields without effect
 }
+
+// Ignored returns the paths of the fields that have no effect on the answer, of elements of lists the first one.
+func (r *Request) Ignored() []string { return r.notes.paths }
 
 // common parses the fields that chats and completions share.
 func (f *fields) common(r *Request, d Defaults) {
+	f.renamed()
+	r.notes = f.notes
 	r.N, r.Settings.Temperature, r.Settings.TopP = 1, d.Temperature, 1
 	r.WantOrigins = d.Provenance
 	s := &r.Settings
 	f.text("model", &r.Model)
 	f.flag("stream", &r.Stream)
 	f.streamOptions(r)
-	f.count("n", 1, maxChoices, &r.N)
+	f.count("n", 0, maxChoices, &r.N)
+	r.N = max(r.N, 1)
+	f.limits(r)
 	f.numbers(s)
+	f.flag("ignore_eos", &s.IgnoreEnd)
 	f.seed(r)
 	f.stop("stop", s)
 	f.bias(s)
+	f.otherFormat(r)
 	f.extension(r)
 	f.foreign()
+}
+
+// limits parses the maximum number of tokens, which has many names: the smallest one counts. 0 and -1 are no limit.
+func (f *fields) limits(r *Request) {
+	for _, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens",
+		"n_predict"} {
+		n := 0
+		if f.count(name, -1, math.MaxInt32, &n); n > 0 && (r.Settings.MaxTokens == 0 || n < r.Settings.MaxTokens) {
+			r.Settings.MaxTokens = n
+		}
+	}
 }
 
 // numbers parses the numbers of settings. Some clients use other values for two of them: a top_k of -1 for all tokens,
@@ -79,17 +102,15 @@ func (f *fields) numbers(s *answer.Settings) {
 
 // seed parses the seed: any 64-bit integer.
 func (f *fields) seed(r *Request) {
-	raw, ok := f.take("seed")
-	if !ok {
+	n, err := strconv.ParseUint(string(f.all["seed"]), 10, 64)
+	if r.Seeded = err == nil; r.Seeded {
+		f.take("seed")
+		r.Settings.Seed = n
 		return
 	}
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-		r.Settings.Seed, r.Seeded = uint64(n), true
-	} else if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil {
-		r.Settings.Seed, r.Seeded = n, true
-	} else {
-		f.fail("seed", "give a whole number of at most 64 bits")
-	}
+	var signed whole
+	r.Seeded = f.value("seed", &signed, "give a whole number of at most 64 bits")
+	r.Settings.Seed = uint64(signed)
 }
 
 func (f *fields) streamOptions(r *Request) {
@@ -101,36 +122,25 @@ func (f *fields) streamOptions(r *Request) {
 
 // stop parses one text or a list of at most maxStops.
 func (f *fields) stop(name string, s *answer.Settings) {
-	raw, ok := f.take(name)
-	if !ok {
-		return
-	}
 	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		s.Stop = []string{one}
-	} else if json.Unmarshal(raw, &s.Stop) != nil {
-		f.fail(name, "give a string, or a list of at most %d strings", maxStops)
-		return
+	var all []string
+	if json.Unmarshal(f.all[name], &one) == nil {
+		f.take(name)
+		all = []string{one}
+	} else {
+		f.value(name, &all, "give a string, or a list of at most %d strings", maxStops)
 	}
-	if len(s.Stop) > maxStops {
-		f.fail(name, "%d strings are too many: give at most %d", len(s.Stop), maxStops)
+	if all = slices.DeleteFunc(all, func(text string) bool { return text == "" }); len(all) > maxStops {
+		f.fail(name, "%d strings are too many: give at most %d", len(all), maxStops)
 	}
-	for i, text := range s.Stop {
-		if text == "" {
-			f.fail(name, "string %d is empty, and would end every answer: leave it out", i)
-		}
-	}
+	s.Stop = append(s.Stop, all...)
 }
 
 // bias parses additions to logits, by token.
 func (f *fields) bias(s *answer.Settings) {
-	raw, ok := f.take("logit_bias")
-	if !ok {
-		return
-	}
 	var all map[string]float64
-	if json.Unmarshal(raw, &all) != nil {
-		f.fail("logit_bias", "give an object of token ids and numbers, such as {\"42\": -100}")
+	f.value("logit_bias", &all, "give an object of token ids and numbers, such as {\"42\": -100}")
+	if len(all) == 0 || f.err != nil {
 		return
 	}
 	if len(all) > maxBiases {
@@ -149,14 +159,12 @@ func (f *fields) bias(s *answer.Settings) {
 		}
 		s.LogitBias[int32(id)] = float32(value)
 	}
-	if len(all) == 0 {
-		s.LogitBias = nil
-	}
 }
 
-// extension parses this server's additions to OpenAI's API.
+// extension parses this server's additions to OpenAI's API. They are never ignored: local text could leave the device.
 func (f *fields) extension(r *Request) {
 	f.object(OwnName, func(o *fields) {
+		o.notes = &notes{strict: true}
 		o.flag("provenance", &r.WantOrigins)
 		o.flag("complete", &r.Settings.Complete)
 		o.flag("local", &r.Settings.Local)
@@ -167,36 +175,68 @@ func (f *fields) extension(r *Request) {
 const OwnName = "pilotfish"
 
 func (f *fields) responseFormat(r *Request) {
-	f.object("response_format", func(o *fields) {
-		o.format(r, o.jsonSchema)
-		o.refuse("schema", "give type json_schema, and the schema as json_schema.schema")
+	f.object("response_format", func(o *fields) { o.format(r) })
+}
+
+// otherFormat parses the fields of other servers with a schema, or with the word json: llama-server, vLLM and Ollama.
+func (f *fields) otherFormat(r *Request) {
+	f.object("structured_outputs", func(o *fields) {
+		o.otherSchema("json", r)
+		for _, name := range o.names() {
+			o.idle(name, idle{hint: hintSchema, alters: name != "whitespace_pattern"})
+		}
 	})
+	for _, name := range []string{"json_schema", "guided_json", "format"} {
+		f.otherSchema(name, r)
+	}
 }
 
-// format parses the format of an answer. schema parses the fields of the type json_schema.
-func (o *fields) format(r *Request, schema func(*Request)) {
-	r.formatAt = o.at
-	kind := ""
-	o.text("type", &kind)
-	switch kind {
-	case "text":
-	case "json_object":
+func (f *fields) otherSchema(name string, r *Request) {
+	raw, ok := f.all[name]
+	text := ""
+	if json.Unmarshal(raw, &text) == nil && isObject([]byte(text)) {
+		raw = json.RawMessage(text)
+	}
+	switch {
+	case !ok || isEmpty(raw) && !isObject(raw):
+		return
+	case r.Settings.Structured():
+		f.skip(name, "the answer has a format already: leave it out", "unsupported_parameter")
+		return
+	case text == "json" && name == "format":
 		r.Settings.JSON = true
-	case "json_schema":
-		schema(r)
+	case isObject(raw):
+		r.Settings.Schema = raw
 	default:
-		o.fail("type", "give text, json_object or json_schema")
+		f.fail(name, "give a JSON schema")
+	}
+	f.take(name)
+	r.formatAt, r.schemaAt = f.path(name), f.path(name)
+}
+
+// format parses the format of an answer. Its schema stands in an object of its own, or beside the type.
+func (f *fields) format(r *Request) {
+	r.formatAt = f.at
+	kind := ""
+	f.text("type", &kind)
+	schema := f.all["schema"]
+	switch {
+	case kind == "text":
+	case kind == "json_object" && isEmpty(schema):
+		r.Settings.JSON = true
+	case kind == "json_object", kind == "json_schema" && schema != nil:
+		f.schema(r)
+	case kind == "json_schema":
+		if !f.object(kind, func(o *fields) { o.schema(r) }) {
+			f.missing(kind, "give the schema: {\"name\": …, \"schema\": {…}}")
+		}
+	default:
+		f.fail("type", "give text, json_object or json_schema")
 	}
 }
 
-// jsonSchema parses the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode only has
-// closed objects.
-func (f *fields) jsonSchema(r *Request) {
-	if !f.object("json_schema", func(o *fields) { o.schema(r) }) {
-		f.missing("json_schema", "give the schema: {\"name\": …, \"schema\": {…}}")
-	}
-}
-
+// schema parses the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode only has closed
+// objects.
 func (f *fields) schema(r *Request) {
 	name, ok := "", false
 	f.text("name", &name)
@@ -208,13 +248,10 @@ func (f *fields) schema(r *Request) {
 	}
 }
 
-// maxIgnored is the maximum number of listed keywords without effect.
-const maxIgnored = 100
-
 // ignores records keywords without effect of a schema at a place in the request.
 func (r *Request) ignores(where string, paths []string) {
-	for _, path := range paths[:min(len(paths), maxIgnored-len(r.ignored))] {
-		r.ignored = append(r.ignored, where+path)
+	for _, path := range paths[:min(len(paths), maxIgnored-len(r.keywords))] {
+		r.keywords = append(r.keywords, where+path)
 	}
 }
 

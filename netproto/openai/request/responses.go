@@ -30,26 +30,24 @@ type Kept interface {
 // ReadResponse parses a request. kept are the answers that it may continue.
 func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	r := &Response{Store: true}
-	f := parseBody(body)
+	f := parseBody(body, d)
 	r.echoes(f.all)
-	f.idle("n", idle{values: "1"})
-	f.refuse("max_tokens", "give max_output_tokens")
-	f.integerMax("max_output_tokens", &r.Request)
+	f.idle("n", idle{values: "1", alters: true})
 	f.flag("store", &r.Store)
-	f.textConfig(&r.Request)
-	if !d.Thinks {
-		f.reasoning()
-	}
+	f.object("text", func(o *fields) {
+		o.idle("verbosity", idle{values: `"medium"`})
+		o.object("format", func(in *fields) { in.format(&r.Request) })
+	})
 	f.thinks(&r.Chat, d)
 	f.included(&r.Settings)
 	f.common(&r.Request, d)
-	f.idle("context_management", idle{`[]`, "send what the prompt is to have"})
-	f.refuse("conversation", "this server keeps answers, not conversations: give previous_response_id")
-	f.refuse("prompt", "this server keeps no prompts: give instructions and input")
-	f.harmless("background_options", "client_metadata", "max_tool_calls", "prompt_cache_options")
+	f.idle("conversation", idle{hint: "this server keeps answers: give previous_response_id", alters: true})
+	f.idle("prompt", idle{hint: "this server keeps no prompts: give instructions and input", alters: true})
+	f.harmless("background_options", "client_metadata", "max_tool_calls")
 	f.instructions(r)
 	f.input(r, kept)
-	f.namespacedTools(&r.Chat)
+	f.tools(&r.Chat, "function", "")
+	f.choose(&r.Chat)
 	r.Settings.Local = r.Settings.Local || r.local
 	r.Echo["temperature"], r.Echo["top_p"], r.Echo["store"] = r.Settings.Temperature, r.Settings.TopP, r.Store
 	return r, f.end()
@@ -65,34 +63,16 @@ func (r *Response) echoes(given map[string]json.RawMessage) {
 		"tool_choice": "auto", "tools": []string{}, "top_logprobs": 0, "truncation": "disabled", "user": nil,
 	}
 	for name := range r.Echo {
-		if raw, ok := given[name]; ok && name != "service_tier" {
+		if raw, ok := given[name]; ok && !slices.Contains([]string{"service_tier", "background", "truncation"}, name) {
 			r.Echo[name] = raw
 		}
 	}
 }
 
-func (f *fields) textConfig(r *Request) {
-	f.object("text", func(o *fields) {
-		o.idle("verbosity", idle{values: `"medium"`})
-		o.object("format", func(in *fields) { in.format(r, in.schema) })
-	})
-}
-
-// reasoning accepts values that a model without reasoning satisfies.
-func (f *fields) reasoning() {
-	f.object("reasoning", func(o *fields) {
-		o.idle("effort", idle{`"none" "minimal"`, hintThinks})
-		o.harmless("summary", "generate_summary")
-	})
-}
-
 // included parses what else the response should contain. Unknown values are ignored.
 func (f *fields) included(s *answer.Settings) {
 	var all []string
-	raw, ok := f.take("include")
-	if ok && json.Unmarshal(raw, &all) != nil {
-		f.fail("include", "give a list of strings")
-	}
+	f.value("include", &all, "give a list of strings")
 	f.count("top_logprobs", 0, maxTop, &s.Top)
 	s.LogProbs = s.Top > 0 || slices.Contains(all, "message.output_text.logprobs")
 }
@@ -136,7 +116,7 @@ func (f *fields) input(r *Response, kept Kept) {
 	}
 	all, _ := f.list("input", maxMessages)
 	f.elements("input", all, func(o *fields) {
-		if m := o.item(known, kept); m.Role != "" {
+		if m := o.item(r, known, kept); m.Role != "" {
 			r.Talk.Add(m)
 		}
 	})
@@ -147,7 +127,7 @@ func (f *fields) input(r *Response, kept Kept) {
 
 // item parses one item. One that has no place in a prompt becomes a turn without a role. known has the ids of earlier
 // tool calls.
-func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
+func (f *fields) item(r *Response, known map[string]bool, kept Kept) (m answer.Message) {
 	kind := "message"
 	f.text("type", &kind)
 	switch kind {
@@ -160,7 +140,7 @@ func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 		f.harmless(ignoredInMessages...)
 		m.Role = "tool"
 		f.answered("call_id", known)
-		m.Content = f.content("output", true)
+		m.Content = f.result("output")
 	case "reasoning":
 		if m.Thought = f.reasoningText(); m.Thought != "" {
 			m.Role = "assistant"
@@ -175,9 +155,37 @@ func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 		for _, c := range m.Calls {
 			known[c.ID] = true
 		}
+		r.local, m.Local = r.local || m.Local, false // as in input
+	case "additional_tools", "tool_search_output":
+		f.tools(&r.Chat, "function", "")
+		f.harmless("call_id", "execution", "role")
+		f.harmless(ignoredInMessages...)
+	case "compaction":
+		f.fail("type", "this is encrypted: send the messages that it stands for")
 	default:
-		f.fail("type", "this model reads messages, function_call and function_call_output alone")
+		m = f.otherItem(kind)
 	}
+	return m
+}
+
+// otherItem parses a call of a tool that its client runs, such as local_shell_call, as a call of a function of that
+// name, and its output. Other items, such as calls of tools of a server, have no place in a prompt.
+func (f *fields) otherItem(kind string) (m answer.Message) {
+	of, output := strings.CutSuffix(kind, "_output")
+	name, call := strings.CutSuffix(of, "_call")
+	c := answer.Call{Name: name}
+	switch given := f.text("call_id", &c.ID); {
+	case call && output:
+		m.Role, m.Content = "tool", f.result("output")
+	case call && given:
+		f.text("name", &c.Name)
+		c.Arguments = f.arguments()
+		m.Role, m.Calls = "assistant", []answer.Call{c}
+	default:
+		f.leave(kind)
+	}
+	f.harmless("caller", "namespace")
+	f.harmless(ignoredInMessages...)
 	return m
 }
 
@@ -202,49 +210,6 @@ func (f *fields) functionCall(known map[string]bool) (c answer.Call) {
 	f.harmless("caller", "namespace")
 	f.harmless(ignoredInMessages...)
 	return c
-}
-
-// namespacedTools parses the available functions, which may be grouped.
-func (f *fields) namespacedTools(r *Chat) {
-	f.objects("tools", maxTools, func(o *fields) { o.grouped(r, "") })
-	if len(r.Tools) > maxTools {
-		f.fail("tools", "%d functions are too many: give at most %d", len(r.Tools), maxTools)
-	}
-	f.choose(r, f.flatChoice)
-}
-
-// grouped parses a function or a group of functions.
-func (f *fields) grouped(r *Chat, namespace string) {
-	kind := ""
-	f.text("type", &kind)
-	f.harmless(ignoredInTools...)
-	switch {
-	case kind == "function":
-		t := tool{Namespace: namespace}
-		f.idle("allowed_callers", idle{values: `["direct"]`})
-		f.harmless("output_schema")
-		f.function(&t, "parameters")
-		f.offer(r, t)
-	case kind == "namespace" && namespace == "":
-		name := ""
-		f.text("name", &name)
-		f.harmless("description")
-		f.objects("tools", maxTools, func(o *fields) { o.grouped(r, name) })
-	default:
-		f.fail("type", "this server runs no tools, and knows functions alone: leave out %s", Shown(kind))
-	}
-}
-
-// flatChoice parses which function must be called, if any.
-func (f *fields) flatChoice(r *Chat) {
-	if !isObject(f.all["tool_choice"]) {
-		f.toolChoice(r)
-		return
-	}
-	f.object("tool_choice", func(o *fields) {
-		o.one("type", "function", "give function: no other choice is known")
-		o.chosen(r)
-	})
 }
 
 // NotKept returns the error for an answer that is not stored.

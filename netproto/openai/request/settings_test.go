@@ -106,6 +106,7 @@ func TestThinkingAsked(t *testing.T) {
 		{"responses", `"reasoning":{"effort":"none","summary":"auto"}`, "false"},
 		{"responses", `"reasoning":{"effort":"medium"}`, "true"}, {"responses", ``, ""}, {"messages", ``, "false"},
 		{"messages", `"thinking":{"type":"disabled"}`, "false"}, {"messages", `"thinking":{"type":"adaptive"}`, ""},
+		{"messages", `"thinking":{"type":"of_2030"}`, ""}, {"chat", `"reasoning_effort":"ultra"`, "true"},
 		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
 		{"messages", `"thinking":{"type":"disabled","budget_tokens":1024,"display":"omitted"}`, "false"},
 	} {
@@ -118,7 +119,9 @@ func TestThinkingAsked(t *testing.T) {
 		assert.Equal(t, c.want, string(r.Talk.Values[enableThinking]), "%s %s", c.api, c.field)
 	}
 	for field, want := range map[string]Thinking{
-		`"thinking_budget":7`: {Budget: 7}, `"reasoning":{"max_tokens":8}`: {Budget: 8},
+		`"thinking_budget":7`: {Budget: 7}, `"thinking_budget":-1`: {},
+		`"thinking":{"type":"enabled","budget_tokens":0}`: {},
+		`"reasoning":{"max_tokens":8}`:                    {Budget: 8},
 		`"thinking":{"type":"enabled","budget_tokens":9}`: {Budget: 9}, `"reasoning":{"exclude":true}`: {Hidden: true},
 		`"include_reasoning":false`: {Hidden: true}, `"include_reasoning":true`: {},
 		`"reasoning":{"exclude":true},"include_reasoning":true`: {Hidden: true},
@@ -127,19 +130,14 @@ func TestThinkingAsked(t *testing.T) {
 		require.Nil(t, wrong, field)
 		assert.Equal(t, want, r.Thinking, field)
 	}
-	for param, c := range map[string]struct {
-		thinks bool
-		field  string
-	}{
-		"chat_template_kwargs.enable_thinking": {false, `"chat_template_kwargs":{"enable_thinking":true}`},
-		"chat_template_kwargs.thinking":        {false, `"chat_template_kwargs":{"thinking":true}`},
-		"thinking.type":                        {true, `"thinking":{"type":"often"}`},
-		"thinking.budget_tokens":               {true, `"thinking":{"type":"enabled","budget_tokens":0}`},
-		"thinking_budget":                      {true, `"thinking_budget":-1`},
-		"reasoning.effort":                     {true, `"reasoning":{"effort":"huge"}`},
+	for param, field := range map[string]string{
+		"thinking.budget_tokens": `"thinking":{"type":"enabled","budget_tokens":-1}`,
+		"thinking_budget":        `"thinking_budget":-2`,
+		"reasoning.enabled":      `"reasoning":{"enabled":1}`,
 	} {
-		_, wrong := read("chat", `{`+hello+`,`+c.field+`}`, Defaults{Thinks: c.thinks})
+		_, wrong := read("chat", `{`+hello+`,`+field+`}`, Defaults{Thinks: true})
 		require.NotNil(t, wrong, param)
 		assert.Equal(t, param, wrong.Param)
 	}
+
 }

@@ -29,10 +29,15 @@ func (r *Chat) setValue(name string, value json.RawMessage) {
 // mayThink reports whether the request lets a model that thinks do so.
 func (r *Chat) mayThink() bool { return string(r.Talk.Values[enableThinking]) != "false" }
 
-// thinks parses the fields by which clients of several servers let a model think. A model that does not think takes
-// only values that it satisfies: those of [idleFields].
+// thinks parses the fields by which clients of several servers let a model think. A model that does not think ignores
+// them: see [idleFields].
 func (f *fields) thinks(r *Chat, d Defaults) {
-	f.templateValues(r, d)
+	f.object("chat_template_kwargs", func(o *fields) {
+		for name, value := range o.all {
+			r.setValue(name, value)
+		}
+		o.all = nil
+	})
 	if !d.Thinks {
 		return
 	}
@@ -40,11 +45,11 @@ func (f *fields) thinks(r *Chat, d Defaults) {
 		f.thinkFlag(r, name)
 	}
 	f.effort(r, "reasoning_effort")
-	f.budget(r, "thinking_budget", 0)
+	f.budget(r, "thinking_budget")
 	f.object("reasoning", func(o *fields) { // of OpenRouter, and of /v1/responses
 		o.thinkFlag(r, "enabled")
 		o.effort(r, "effort")
-		o.budget(r, "max_tokens", 0)
+		o.budget(r, "max_tokens")
 		o.flag("exclude", &r.Hidden)
 		o.harmless("summary", "generate_summary")
 	})
@@ -52,22 +57,6 @@ func (f *fields) thinks(r *Chat, d Defaults) {
 	shown := true
 	f.flag("include_reasoning", &shown)
 	r.Hidden = r.Hidden || !shown
-	f.idle("separate_reasoning", idle{values: "true"})
-	f.idle("stream_reasoning", idle{values: "true"})
-	f.idle("reasoning_format", idle{values: `"auto" "deepseek"`})
-}
-
-func (f *fields) templateValues(r *Chat, d Defaults) {
-	f.object("chat_template_kwargs", func(o *fields) {
-		if !d.Thinks {
-			o.idle(enableThinking, idle{"false", hintThinks})
-			o.idle("thinking", idle{"false", hintThinks})
-		}
-		for name, value := range o.all {
-			r.setValue(name, value)
-		}
-		o.all = nil
-	})
 }
 
 func (f *fields) thinkFlag(r *Chat, name string) {
@@ -80,24 +69,17 @@ func (f *fields) thinkFlag(r *Chat, name string) {
 // effort parses how much the model is to think: the model knows only whether.
 func (f *fields) effort(r *Chat, name string) {
 	effort := ""
-	if !f.text(name, &effort) {
-		return
-	}
-	switch effort {
-	case "none", "minimal":
-		r.setThinking(false)
-	case "low", "medium", "high", "xhigh":
-		r.setThinking(true)
-	default:
-		f.fail(name, "give none, minimal, low, medium, high or xhigh")
+	if f.text(name, &effort) && effort != "" {
+		r.setThinking(effort != "none" && effort != "minimal")
 	}
 }
 
-// budget parses the maximum number of tokens of the thought, at least low. With 0 the model is not to think.
-func (f *fields) budget(r *Chat, name string, low int) {
-	if f.count(name, low, math.MaxInt32, &r.Budget) && r.Budget == 0 {
+// budget parses the maximum number of tokens of the thought: with 0 the model is not to think, and -1 is no limit.
+func (f *fields) budget(r *Chat, name string) {
+	if f.count(name, -1, math.MaxInt32, &r.Budget) && r.Budget == 0 {
 		r.setThinking(false)
 	}
+	r.Budget = max(r.Budget, 0)
 }
 
 // thinkingObject parses the object of Anthropic's API.
@@ -108,13 +90,11 @@ func (f *fields) thinkingObject(r *Chat) {
 		switch kind {
 		case "enabled":
 			r.setThinking(true)
-			o.budget(r, "budget_tokens", 1)
+			o.count("budget_tokens", 0, math.MaxInt32, &r.Budget)
 		case "disabled":
 			r.setThinking(false)
-		case "adaptive", "":
+		default: // adaptive: the template decides
 			delete(r.Talk.Values, enableThinking)
-		default:
-			o.fail("type", "give enabled, disabled or adaptive")
 		}
 		o.harmless("display", "budget_tokens")
 	})

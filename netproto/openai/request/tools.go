@@ -2,6 +2,7 @@ package request
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -29,24 +30,84 @@ type toolChoice struct {
 }
 
 // toolName matches the valid names of functions.
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-func (f *fields) tools(r *Chat) {
+// tools parses the functions that the model may call. own is the type of functions in this API. Tools of other types,
+// which the server or its cloud would have to run or to describe, are left out.
+func (f *fields) tools(r *Chat, own, namespace string) {
 	all, _ := f.list("tools", maxTools)
-	for i, raw := range all {
-		all[i] = without(raw, ignoredInTools)
-	}
+	i := -1
 	f.elements("tools", all, func(o *fields) {
-		t := o.tool()
-		t.definition = all[len(r.Tools)]
-		f.offer(r, t)
+		i++
+		kind := ""
+		o.text("type", &kind)
+		o.harmless(ignoredInTools...)
+		switch {
+		case kind == "namespace" && namespace == "":
+			name := ""
+			o.text("name", &name)
+			o.tools(r, own, name)
+		case kind != own && kind != "":
+			o.leaveTool(kind)
+		default:
+			o.tool(r, namespace, all[i])
+		}
 	})
-	f.choose(r, f.toolChoice)
+	if len(r.Tools) > maxTools && namespace == "" {
+		f.fail("tools", "%d functions are too many: give at most %d", len(r.Tools), maxTools)
+	}
+}
+
+// leaveTool leaves a tool out.
+func (f *fields) leaveTool(kind string) {
+	f.all = nil
+	if f.strict {
+		f.fail("type", "this server runs no tools, and knows functions alone: leave out %s", Shown(kind))
+	}
+	f.ignored(f.at + ": " + plain(kind))
+}
+
+// tool parses a function. The prompt has its definition as in the request, if that has the form that models are trained
+// on.
+func (f *fields) tool(r *Chat, namespace string, raw json.RawMessage) {
+	var callers []string
+	f.value("allowed_callers", &callers, "give a list of strings")
+	if callers != nil && !slices.Contains(callers, "direct") { // programs that the server would have to run
+		f.leaveTool("allowed_callers")
+		return
+	}
+	t := tool{Namespace: namespace}
+	f.flag("strict", &t.strict)
+	var more []string
+	if f.object("function", func(o *fields) {
+		o.function(&t)
+		more = o.names()
+	}) && len(more) == 0 {
+		t.definition = without(raw, slices.Concat(f.names(), ignoredInTools, []string{"allowed_callers"}))
+	} else if t.Name == "" && f.err == nil {
+		f.function(&t)
+	}
+	f.offer(r, t)
+}
+
+// functions parses the older form of tools, in which an answer has at most one call.
+func (f *fields) functions(r *Chat) {
+	f.objects("functions", maxTools, func(o *fields) {
+		var t tool
+		o.function(&t)
+		f.offer(r, t)
+		r.Older, r.Single = true, true
+	})
 }
 
 func (f *fields) offer(r *Chat, t tool) {
+	for _, other := range r.Tools {
+		if other.Name == t.Name && bytes.Equal(other.definition, t.definition) {
+			return
+		}
+	}
 	if r.offers(t.Name) {
-		f.fail("tools", "two functions are called %s", t.Name)
+		f.fail("name", "two functions are called %s: give each a name of its own", t.Name)
 	}
 	r.Tools = append(r.Tools, t)
 }
@@ -56,31 +117,27 @@ func (r *Chat) offers(name string) bool {
 	return slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Name == name })
 }
 
-// choose parses which functions must be called, and adds their definitions to the conversation.
-func (f *fields) choose(r *Chat, choice func(*Chat)) {
+// choose parses which functions must be called, and adds their definitions to the conversation. An answer that must be
+// a call has no format of its own.
+func (f *fields) choose(r *Chat) {
 	r.Choice = toolChoice{Mode: "auto"}
-	choice(r)
+	if !isEmpty(f.all["tool_choice"]) {
+		f.toolChoice(r, "tool_choice")
+	} else {
+		f.toolChoice(r, "function_call") // the older form
+	}
 	parallel := !r.Single
 	f.flag("parallel_tool_calls", &parallel)
-	r.Single = !parallel
+	r.Single = r.Single || !parallel
 	if r.Choice.Mode != "none" {
 		for _, t := range r.Tools {
 			r.Talk.Tools = append(r.Talk.Tools, t.definition)
 		}
 	}
-	if r.Choice.Mode == "required" && r.Settings.Structured() && f.err == nil {
-		f.err = Invalid(r.formatAt, "%s: an answer that must be a call has no format of its own: leave it out",
-			r.formatAt)
+	if s := &r.Settings; r.Choice.Mode == "required" && s.Structured() {
+		s.JSON, s.Schema, s.Closed = false, nil, false
+		f.ignored(r.formatAt)
 	}
-}
-
-func (f *fields) tool() (t tool) {
-	f.one("type", "function", "give function: no other tools are known")
-	f.flag("strict", &t.strict)
-	if !f.object("function", func(o *fields) { o.function(&t, "parameters") }) {
-		f.missing("function", "give the definition of the function")
-	}
-	return t
 }
 
 // definition is the definition of a function in the form that models are trained on.
@@ -95,18 +152,24 @@ type defined struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// function parses the definition of a function; parameters is the name of the field with their JSON schema.
-func (f *fields) function(t *tool, parameters string) {
+// function parses the definition of a function.
+func (f *fields) function(t *tool) {
+	parameters := "parameters"
+	if f.all["input_schema"] != nil { // in Anthropic's API
+		parameters = "input_schema"
+	}
 	if !f.text("name", &t.Name) {
 		f.missing("name", "give the name of the function")
 	} else if !toolName.MatchString(t.Name) {
-		f.fail("name", "give 1 to 64 letters, digits, and _ - .")
+		f.fail("name", "give 1 to 128 letters, digits, and _ - .")
 	}
 	description, ok := "", false
 	f.text("description", &description)
 	f.flag("strict", &t.strict)
 	t.at = f.path(parameters)
-	if t.parameters, ok = f.take(parameters); ok && !isObject(t.parameters) {
+	if t.parameters, ok = f.take(parameters); ok && isEmpty(t.parameters) && !isObject(t.parameters) {
+		t.parameters = nil
+	} else if ok && !isObject(t.parameters) {
 		f.fail(parameters, "give a JSON schema of an object")
 	}
 	if f.err == nil {
@@ -142,51 +205,77 @@ func describes(parameters json.RawMessage) bool {
 	return false
 }
 
-// toolChoice parses which function must be called, if any.
-func (f *fields) toolChoice(r *Chat) {
-	raw, ok := f.take("tool_choice")
-	if !ok {
-		return
+// toolChoice parses which functions may or must be called.
+func (f *fields) toolChoice(r *Chat, name string) {
+	mode := ""
+	if isObject(f.all[name]) {
+		f.object(name, func(o *fields) { o.choice(r) })
+	} else if f.value(name, &mode, "give none, auto, required, or an object that names a function") {
+		f.mode(name, mode, r)
 	}
-	var mode string
-	if json.Unmarshal(raw, &mode) != nil {
-		f.namedChoice(r, raw)
-		return
-	}
+}
+
+func (f *fields) mode(name, mode string, r *Chat) {
 	switch mode {
-	case "none", "auto": // also without tools
-	case "required":
-		if len(r.Tools) == 0 {
-			f.fail("tool_choice", "there are no tools to choose from: give some, or leave it out")
+	case "none", "auto", "": // also without tools
+		r.Choice.Mode = cmp.Or(mode, "auto")
+	case "required", "any":
+		if r.Choice.Mode = "required"; len(r.Tools) == 0 {
+			f.fail(name, "there are no tools to choose from: give some, or leave it out")
 		}
 	default:
-		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
+		f.fail(name, "give none, auto, required, or an object that names a function")
 	}
-	r.Choice.Mode = mode
 }
 
-// namedChoice parses the one function that must be called.
-func (f *fields) namedChoice(r *Chat, raw json.RawMessage) {
-	if !isObject(raw) {
-		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
-		return
+// choice parses a choice that is an object, in the form of any API.
+func (f *fields) choice(r *Chat) {
+	kind := "function"
+	f.text("type", &kind)
+	f.flag("disable_parallel_tool_use", &r.Single)
+	switch kind {
+	case "function", "tool":
+		r.Choice.Mode, r.Choice.name = "required", f.functionName(r)
+	case "allowed_tools":
+		if !f.object(kind, func(o *fields) { o.allowed(r) }) {
+			f.allowed(r)
+		}
+	case "none", "auto", "any", "required":
+		f.mode("type", kind, r)
+	default:
+		f.fail("type", "this server runs no tools, and can require functions alone: leave it out")
 	}
-	f.within(f.path("tool_choice"), raw, func(o *fields) {
-		o.one("type", "function", "give function: no other choice is known")
-		if !o.object("function", func(in *fields) { in.chosen(r) }) {
-			o.missing("function", `give the function's name: {"type": "function", "function": {"name": …}}`)
+}
+
+// functionName parses the name of a function, which has an object of its own or not.
+func (f *fields) functionName(r *Chat) (name string) {
+	if !f.object("function", func(o *fields) { name = o.functionName(r) }) {
+		f.needed("name", &name, "give the function's name")
+		if !r.offers(name) {
+			f.fail("name", "no tool has this name")
+		}
+	}
+	return name
+}
+
+// allowed parses the functions that may be called: the others are left out.
+func (f *fields) allowed(r *Chat) {
+	var names []string
+	all, given := f.list("tools", maxTools)
+	f.elements("tools", all, func(o *fields) {
+		kind := "function"
+		if o.text("type", &kind); kind == "function" {
+			names = append(names, o.functionName(r))
+		} else {
+			o.leaveTool(kind)
 		}
 	})
-}
-
-// chosen parses the name of the one function that must be called.
-func (f *fields) chosen(r *Chat) {
-	r.Choice.Mode = "required"
-	if !f.text("name", &r.Choice.name) {
-		f.missing("name", "give the function's name")
-	} else if !r.offers(r.Choice.name) {
-		f.fail("name", "no tool has this name")
+	if given {
+		r.Tools = slices.DeleteFunc(r.Tools, func(t tool) bool { return !slices.Contains(names, t.Name) })
 	}
+	mode := "auto"
+	f.text("mode", &mode)
+	f.mode("mode", mode, r)
 }
 
 // CallSchemas returns the JSON schemas of calls of the functions, to be used with Settings.Closed. Parameters with an

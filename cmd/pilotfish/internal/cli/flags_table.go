@@ -121,6 +121,7 @@ var flagTable = []FlagDecl{
 	// serve
 	{Name: "alias", often: true, Help: "additional `name` of the model in requests; may be repeated"},
 	{Name: "provenance", Help: "report for each token which model chose it, even if a request does not ask for it"},
+	{Name: "strict", Help: "refuse parameters that this server does not know, instead of ignoring them"},
 	{Name: "no-page", Help: "do not serve the chat page at /"},
 	{Name: "api-key-file", often: true,
 		Help: "`file` with the API keys that clients may use, one per line (default: the " +

@@ -45,6 +45,7 @@ func TestServeEffects(t *testing.T) {
 		"--alias a --alias b": "Names=[a b m]",
 		"--temp 0.5":          "Server.Defaults.Temperature=0.5",
 		"--provenance":        "Server.Defaults.Provenance=true",
+		"--strict":            "Server.Defaults.Strict=true",
 		"--no-page":           "Server.Page=",
 		"--parallel 3":        "Server.Parallel=3",
 		"--kv-folder kv":      "folder=kv",

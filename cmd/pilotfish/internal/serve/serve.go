@@ -42,6 +42,7 @@ type serveFlags struct {
 	names      []string
 	temp       float64
 	provenance bool
+	strict     bool
 	noPage     bool
 	log, level string
 }
@@ -58,9 +59,10 @@ URL, Anthropic's the same without /v1, with any API key unless the server has on
 accepted; /metrics has counters for Prometheus. There are no embeddings. The address without a path is a chat page for
 browsers, which also shows the tokens of the large model; --no-page leaves it out.
 
-Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter that would change the
-answer but is not supported is refused by name. If a request has no seed, one is drawn and reported in the field
-pilotfish of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer
+Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter without which the answer
+would have another meaning, but that is not supported, is refused by name. Others are ignored and named in the header
+X-Pilotfish-Ignored; with --strict they are refused, too. If a request has no seed, one is drawn and reported in the
+field pilotfish of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer
 reports for each token which model chose it.
 
 Models with marks for gaps fill in the middle (suffix, /infill). {"pilotfish": {"local": true}} in a request or a
@@ -107,6 +109,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	cli.Add(p, "alias", &f.names, nil)
 	cli.Add(p, "temp", &f.temp, 1)
 	cli.Add(p, "provenance", &f.provenance, false)
+	cli.Add(p, "strict", &f.strict, false)
 	cli.Add(p, "no-page", &f.noPage, false)
 	cli.Add(p, "log", &f.log, "text")
 	cli.Add(p, "log-level", &f.level, "info")
@@ -145,7 +148,7 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 			l.sessions, l.parallel)
 	}
 	o = openai.Options{
-		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance},
+		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance, Strict: f.strict},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxPrompt: l.prompt, Timeout: l.request,
 		Random: rand.Uint64, Page: !f.noPage,
 	}
