@@ -21,8 +21,7 @@ type charArc struct {
 // Sets of characters.
 var (
 	anyChar = []rune{0, utf8.MaxRune}
-	// the characters that a dot of a pattern matches: all but line ends
-	dot = []rune{0, '\n' - 1, '\n' + 1, '\r' - 1, '\r' + 1, '\u2027', '\u202a', utf8.MaxRune}
+	notNL   = []rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}
 )
 
 func (c *chars) arc(from int32, ranges []rune, to int32) int32 {
@@ -51,7 +50,11 @@ func parsePattern(pattern string) (*chars, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, errors.New("it is not UTF-8")
 	}
-	re, err := syntax.Parse(withBlanks(pattern), syntax.Perl)
+	pattern, err := translated(pattern)
+	if err != nil {
+		return nil, err
+	}
+	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil, fmt.Errorf("this part of regular expressions is not supported: %w", err)
 	}
@@ -62,44 +65,6 @@ func parsePattern(pattern string) (*chars, error) {
 	}
 	c.ends(end)
 	return c, nil
-}
-
-// Blanks of JavaScript (ECMA-262, WhiteSpace and LineTerminator), and all other characters, as a part of a class of Go.
-// Those of Go are in ASCII, and have no vertical tab.
-const (
-	blanks = `\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
-	others = `\x00-\x08\x0e-\x1f!-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}` +
-		`\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
-)
-
-// withBlanks replaces \s and \S in a pattern by the classes of JavaScript.
-func withBlanks(pattern string) string {
-	var b strings.Builder
-	class := -1 // where the class begins that i is in; -1: none
-	for i := 0; i < len(pattern); i++ {
-		switch c := pattern[i]; {
-		case c == '\\' && i+1 < len(pattern):
-			i++
-			set := pattern[i-1 : i+1]
-			switch pattern[i] {
-			case 's':
-				set = blanks
-			case 'S':
-				set = others
-			}
-			if len(set) > 2 && class < 0 {
-				set = "[" + set + "]"
-			}
-			b.WriteString(set)
-			continue
-		case c == '[' && class < 0:
-			class = i
-		case c == ']' && class >= 0 && i > class+1 && pattern[class:i] != "[^": // first it is a character
-			class = -1
-		}
-		b.WriteByte(pattern[i])
-	}
-	return b.String()
 }
 
 // search adds paths for the strings in which re is found: anywhere, or at the beginning, or at the end.
@@ -182,7 +147,7 @@ func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 	case syntax.OpCharClass:
 		return c.arc(from, re.Rune, c.place()), nil
 	case syntax.OpAnyCharNotNL:
-		return c.arc(from, dot, c.place()), nil
+		return c.arc(from, notNL, c.place()), nil
 	case syntax.OpAnyChar:
 		return c.arc(from, anyChar, c.place()), nil
 	case syntax.OpCapture, syntax.OpConcat:

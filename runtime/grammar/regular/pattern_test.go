@@ -74,9 +74,17 @@ func TestBlanks(t *testing.T) {
 	not := func(r rune) bool { return !is(r) }
 	for pattern, want := range map[string]func(r rune) bool{
 		`^\s$`: is, `^\S$`: not, `^[^\s]$`: not, `^[\S]$`: not, `^[^\S]$`: is,
-		`^[\sa]$`:      func(r rune) bool { return is(r) || r == 'a' },
-		`^[]\s]$`:      func(r rune) bool { return is(r) || r == ']' },
-		`^[^]\s]$`:     func(r rune) bool { return !is(r) && r != ']' },
+		`^[\sa]$`:   func(r rune) bool { return is(r) || r == 'a' },
+		`^[\]\s]$`:  func(r rune) bool { return is(r) || r == ']' },
+		`^[^\]\s]$`: func(r rune) bool { return !is(r) && r != ']' },
+		`^[^\w\s]$`: func(r rune) bool {
+			return !is(r) && !strings.ContainsRune("_0123456789", r) && (r > 'z' || !unicode.IsLetter(r))
+		},
+		`^[\W]$`:       func(r rune) bool { return r != '_' && (r > 'z' || !unicode.In(r, unicode.L, unicode.Nd)) },
+		`^[^\D]$`:      func(r rune) bool { return r >= '0' && r <= '9' },
+		`^[^\n]$`:      func(r rune) bool { return r != '\n' },
+		`^[.\u002C]$`:  func(r rune) bool { return r == '.' || r == ',' },
+		`^.$`:          func(r rune) bool { return r != '\n' && r != '\r' && r != '\u2028' && r != '\u2029' },
 		`^[a]\s|^\\s$`: func(rune) bool { return false }, `^[\s\S]$`: func(rune) bool { return true },
 	} {
 		d, err := m.Matching(pattern)
@@ -86,6 +94,30 @@ func TestBlanks(t *testing.T) {
 				require.Equal(t, want(r), d.Has(Quote(string(r))), "%s: %U", pattern, r)
 			}
 		}
+	}
+}
+
+// TestSpellings: parts of regular expressions that JavaScript has in Unicode mode and Go has not, or with another
+// meaning.
+func TestSpellings(t *testing.T) {
+	m := newMaker()
+	for pattern, want := range map[string]string{
+		`^\u0041$`: "A", `^\u{41}$`: "A", `^\u{1f41f}$`: "🐟", `^\ud83d\uDC1F$`: "🐟", `^[\u4e00-\u9fff]+$`: "日本",
+		`^[\ud83d\udc1f]$`: "🐟", `^\cA$`: "\x01", `^[\cz]$`: "\x1a", `^[\b]$`: "\b", `^[^][^]$`: "\n日", `^(a|[])$`: "a",
+		`^\p{Script=Greek}$`: "α", `^\p{sc=Greek}\P{gc=Lu}$`: "αα", `^[\p{General_Category=Lu}]$`: "Ä", `^\\u$`: `\u`,
+		`^\\[.]\.$`: `\..`, `^[a\]b]$`: "]", `^[[]$`: "[", `^\[.\]$`: "[.]", `^[\\\]]$`: `\`,
+	} {
+		d, err := m.Matching(pattern)
+		if assert.NoError(t, err, pattern) {
+			assert.True(t, d.Has(Quote(want)), pattern)
+			assert.False(t, d.Has(Quote("x"+want)), pattern)
+			assert.False(t, d.Has(Quote("u0041")), pattern)
+		}
+	}
+	for _, pattern := range []string{`\u`, `\u12`, `\u{110000}`, `\u{}`, `\u{1f41f`, `\ud83d`, `\ud83dx`, `\udc1f`,
+		`\ud83d\u0041`, `\u{99999999999999999999}`, `\c`, `\c1`, `\p{Alphabetic}`, `\p{Script=Nobody}`} {
+		_, err := Patterns(pattern)
+		assert.Error(t, err, pattern)
 	}
 }
 
