@@ -167,6 +167,52 @@ func TestEarlierDrafts(t *testing.T) {
 	}
 }
 
+// TestDrafts: which keywords count, and what an id is, depends on the draft that $schema names. Without one, the rules
+// are those of 2020-12.
+func TestDrafts(t *testing.T) {
+	const four, six, seven = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-06/schema#",
+		"http://json-schema.org/draft-07/schema#"
+	const later, last = "https://json-schema.org/draft/2019-09/schema", "https://json-schema.org/draft/2020-12/schema"
+	// An id beside a reference: it leads to "x" if the id counts, else to "y".
+	const beside = `{"$schema":"S","$id":"http://o/base/","definitions":{"x":{"$id":"http://o/sub/y","const":"x"},` +
+		`"y":{"$id":"y","const":"y"}},"allOf":[{"$id":"http://o/sub/","$ref":"y"}]}`
+	// An id in a keyword that no draft has, and in a value: they do not count.
+	const unknown = `{"$schema":"S","$id":"http://o/","definitions":{"a":{"const":"y"},` +
+		`"x":{"$id":"d","const":"x"}},"own":{"$id":"d","const":"y"},"allOf":[{"$ref":"d"}],"examples":[{"$id":"d"}],` +
+		`"not":{"enum":[{"$id":"d"}]}}`
+	const siblings = `{"$schema":"S","allOf":[{"$ref":"#/definitions/a","maxLength":1}],` +
+		`"definitions":{"a":{"type":"string","maxLength":2}}}`
+	for _, c := range []struct{ schema, draft, yes, no string }{
+		{beside, six, `"y"`, `"x"`}, {beside, seven, `"y"`, `"x"`}, {beside, later, `"x"`, `"y"`},
+		{beside, last, `"x"`, `"y"`}, {beside, "", `"x"`, `"y"`},
+		{strings.ReplaceAll(beside, "$id", "id"), four, `"y"`, `"x"`},
+		{unknown, six, `"x"`, `"y"`}, {unknown, later, `"x"`, `"y"`}, {unknown, last, `"x"`, `"y"`},
+		{unknown, "", `"x"`, `"y"`},
+		{strings.ReplaceAll(unknown, "$id", "id"), four, `"x"`, `"y"`},
+		{siblings, four, `"ab"`, `"abc"`}, {siblings, seven, `"ab"`, `"abc"`}, {siblings, later, `"a"`, `"ab"`},
+		{siblings, last, `"a"`, `"ab"`}, {siblings, "", `"a"`, `"ab"`},
+		{`{"$schema":"S","$ref":"#it","definitions":{"a":{"$id":"#it","const":"x"}}}`, six, `"x"`, `"y"`},
+		{`{"$schema":"S","type":"object","properties":{"a":{"enum":["x"],"required":true}}}`,
+			"http://json-schema.org/draft-03/schema#", `{"a":"x"}`, `{}`},
+		{`{"$schema":"S","type":"object","properties":{"a":{"enum":["x"],"required":true}}}`, last, `{}`, `{"a":1}`},
+	} {
+		g := compiled(t, []byte(strings.Replace(c.schema, `"$schema":"S"`, `"$schema":"`+c.draft+`"`, 1)), false)
+		whole, _ := fits(g, c.yes)
+		assert.True(t, whole, "%s: %s: %s", c.draft, c.schema, c.yes)
+		whole, _ = fits(g, c.no)
+		assert.False(t, whole, "%s: %s: %s", c.draft, c.schema, c.no)
+	}
+	for _, schema := range []string{
+		`{"$schema":"S","$ref":"#it","definitions":{"a":{"$anchor":"it"}}}`,
+		`{"$schema":"S","allOf":[{"$ref":"http://o/a"}],"definitions":{"a":{"id":"http://o/a"}}}`,
+	} {
+		_, err := Compile(t.Context(), []byte(strings.Replace(schema, `:"S"`, `:"`+seven+`"`, 1)), false)
+		assert.ErrorContains(t, err, "it leads outside of the schema", schema)
+	}
+	g := compiled(t, []byte(strings.Replace(siblings, `:"S"`, `:"`+seven+`"`, 1)), false)
+	assert.Equal(t, []string{"#/allOf/0/maxLength"}, g.Ignored(), "what a reference makes ineffective is named")
+}
+
 // TestIgnored: undefined keywords and unknown formats have no effect, and are listed, up to a limit.
 func TestIgnored(t *testing.T) {
 	for schema, want := range map[string][]string{
@@ -205,7 +251,13 @@ func TestReferences(t *testing.T) {
 		`{"$ref":"t.json","$defs":{"a":{"$id":"t.json","$ref":"#/$defs/b","$defs":{"b":{"const":"a"}}}}}`,
 		`{"$ref":"#it","$defs":{"a":{"$anchor":"it","const":"a"}}}`,
 		`{"$ref":"#it","definitions":{"a":{"id":"#it","const":"a"}}}`,
-		`{"id":"http://x.org/s","$ref":"s#/definitions/b","definitions":{"b":{"const":"a"},"a":{"id":"#it"}}}`,
+		`{"id":"http://x.org/s","allOf":[{"$ref":"s#/definitions/b"}],"definitions":{"b":{"const":"a"},` +
+			`"a":{"id":"#it"}}}`,
+		`{"$dynamicRef":"#it","$defs":{"a":{"$dynamicAnchor":"it","const":"a"}}}`,
+		`{"$dynamicRef":"#it","$defs":{"a":{"$anchor":"it","const":"a"},"b":{"$dynamicAnchor":"other"}}}`,
+		`{"$recursiveAnchor":true,"anyOf":[{"const":"a"},{"type":"array","items":{"$recursiveRef":"#"}}]}`,
+		`{"$ref":"#it","items":[{"$anchor":"it","const":"a"}]}`, `{"$ref":"#it","dependencies":{"b":{"$anchor":"it",` +
+			`"const":"a"}}}`,
 		`{"$defs":{"b":{"id":"/properties/b","$ref":"#/definitions/a"}},"$ref":"#/$defs/b",` +
 			`"definitions":{"a":{"const":"a"}}}`,
 		`{"$ref":"#/else","else":{"const":"a"},"enum":[{"$id":"#/else"},"a"]}`,
@@ -219,16 +271,27 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	for schema, want := range map[string]string{
-		`{"$ref":"http://x.org/other.json"}`:                             "it leads outside of the schema",
-		`{"$ref":"#nothing"}`:                                            "it leads outside of the schema",
-		`{"$ref":"#/a%2"}`:                                               "nothing is there",
-		`{"$ref":"#/$defs/a","$defs":[]}`:                                "nothing is there",
-		`{"$ref":1}`:                                                     "it must be a string",
-		`{"properties":{"a":{"$ref":null}}}`:                             "it must be a string",
-		`{"$ref":"#it","default":{"$anchor":"it"}}`:                      "it leads outside",
-		`{"$ref":"#it","examples":[{"$anchor":"it"}]}`:                   "it leads outside",
-		`{"$ref":"#it","const":{"$anchor":"it"}}`:                        "it leads outside",
-		`{"$ref":"#it","enum":[{"$anchor":"it"}]}`:                       "it leads outside",
+		`{"$ref":"http://x.org/other.json"}`:                     "it leads outside of the schema",
+		`{"$ref":"#nothing"}`:                                    "it leads outside of the schema",
+		`{"$ref":"#/a%2"}`:                                       "nothing is there",
+		`{"$ref":"#/$defs/a","$defs":[]}`:                        "nothing is there",
+		`{"$ref":1}`:                                             "it must be a string",
+		`{"properties":{"a":{"$ref":null}}}`:                     "it must be a string",
+		`{"$ref":"#it","default":{"$anchor":"it"}}`:              "it leads outside",
+		`{"$ref":"#it","examples":[{"$anchor":"it"}]}`:           "it leads outside",
+		`{"$ref":"#it","const":{"$anchor":"it"}}`:                "it leads outside",
+		`{"$ref":"#it","enum":[{"$anchor":"it"}]}`:               "it leads outside",
+		`{"$ref":"#it","unknown":{"$anchor":"it"}}`:              "it leads outside",
+		`{"$ref":"#it","not":{"list":[{"$anchor":"it"}]}}`:       "it leads outside",
+		`{"$ref":"#it","properties":{"$anchor":{"const":"it"}}}`: "it leads outside",
+		`{"$dynamicRef":1}`:                                      "#/$dynamicRef: it must be a fragment, such as #node",
+		`{"$recursiveRef":"a"}`:                                  "#/$recursiveRef: it must be a fragment, such as",
+		`{"$dynamicRef":"#it","$dynamicAnchor":"it",` +
+			`"$defs":{"a":{"$id":"a","$dynamicAnchor":"it"}}}`: "#/$dynamicRef: it is supported where only one",
+		`{"$dynamicRef":"#it"}`: "#/$dynamicRef: #it: it leads outside",
+
+		`{"$recursiveRef":"#","$recursiveAnchor":true,` +
+			`"$defs":{"a":{"$id":"a","$recursiveAnchor":true}}}`: "#/$recursiveRef: it is supported where only one",
 		`{"$ref":"t.json#/b","$defs":{"a":{"$id":"t.json"}}}`:            "nothing is there",
 		`{"$ref":"#/$defs/a/0/b","$defs":{"a":[{"b":{"type":"none"}}]}}`: "#/$defs/a/0/b/type: ",
 	} {

@@ -37,6 +37,7 @@ type node struct {
 	kinds   kinds // types allowed; 0: any
 	implied kinds // types that its keywords apply to
 	ref     string
+	dynamic string // the keyword of ref, if it is $dynamicRef or $recursiveRef
 	allOf   []*node
 	choices [][]*node // from each list at least one must hold: anyOf, and its equivalents
 	oneOf   []*node

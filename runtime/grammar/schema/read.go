@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ func read(m *regular.Maker, raw []byte) (*reader, error) {
 		return nil, errorf("#", "it is not JSON: %w", err)
 	}
 	r := &reader{Maker: m, nodes: map[string]*node{}, document: document{top: &part{raw: whole.Bytes()}}}
+	r.draft = draftOf(r.top)
 	if r.root, err = r.read("#", whole.Bytes(), 0); err != nil {
 		return nil, err
 	}
@@ -93,7 +95,10 @@ func (r *reader) refer() error {
 	for _, n := range missing {
 		path, raw, err := r.resolve(n.path, n.ref)
 		if err != nil {
-			return errorf(n.path+"/$ref", "%s: %w", n.ref, err)
+			return errorf(n.path+"/"+cmp.Or(n.dynamic, "$ref"), "%s: %w", n.ref, err)
+		}
+		if r.index(); n.dynamic != "" && r.document.dynamic[n.ref[1:]] > 1 {
+			return errorf(n.path+"/"+n.dynamic, "it is supported where only one schema has the anchor that it names")
 		}
 		n.ref = path
 		if _, err := r.read(path, raw, strings.Count(path, "/")); err != nil {
@@ -140,12 +145,27 @@ func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error
 	if err != nil {
 		return nil, errorf(path, "a schema is an object, true or false: %w", err)
 	}
+	all = r.effective(path, all)
 	for _, m := range all {
 		if err := r.keyword(n, path+"/"+pointed(m.name), m, depth); err != nil {
 			return nil, err
 		}
 	}
 	return n, r.together(n, all, depth)
+}
+
+// effective returns the keywords of a schema that count: in drafts up to 7 a $ref alone, if there is one.
+func (r *reader) effective(path string, all []member) []member {
+	i := slices.IndexFunc(all, func(m member) bool { return m.name == "$ref" })
+	if i < 0 || !r.draft.refAlone() {
+		return all
+	}
+	for _, m := range all {
+		if m.name != "$ref" && !slices.Contains(annotations, m.name) {
+			r.ignore(path + "/" + pointed(m.name))
+		}
+	}
+	return all[i : i+1]
 }
 
 func (r *reader) list(path string, raw json.RawMessage, depth int) ([]*node, error) {
@@ -168,13 +188,13 @@ var annotations = []string{
 	"title", "description", "default", "examples", "$comment", "$schema", "deprecated", "readOnly", "writeOnly",
 	"contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id", "id", "$anchor", "$vocabulary",
 	"discriminator", "externalDocs", "xml", "$defs", "definitions", "then", "else", "if", "additionalItems",
-	"$dynamicAnchor", "minContains", "maxContains",
+	"$dynamicAnchor", "$recursiveAnchor", "minContains", "maxContains",
 }
 
 // refused are keywords of some draft with conditions on values that are not supported.
 var refused = []string{
-	"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "extends", "disallow",
-	"divisibleBy",
+	"contains", "unevaluatedItems", "unevaluatedProperties", "extends", "disallow", "divisibleBy",
+	"propertyDependencies",
 }
 
 // keyword reads one keyword, which has a path, into n.
@@ -195,8 +215,16 @@ func (r *reader) keyword(n *node, path string, m member, depth int) (err error) 
 			return errorf(path, "it must be a string")
 		}
 		r.refs = append(r.refs, n)
+	case "$dynamicRef", "$recursiveRef":
+		to := r.follows(n.path)
+		if to.dynamic = m.name; json.Unmarshal(m.value, &to.ref) != nil || !strings.HasPrefix(to.ref, "#") {
+			return errorf(path, "it must be a fragment, such as #node")
+		}
+		r.refs, n.allOf = append(r.refs, to), append(n.allOf, to)
 	case "allOf":
-		n.allOf, err = r.list(path, m.value, depth)
+		var all []*node
+		all, err = r.list(path, m.value, depth)
+		n.allOf = append(n.allOf, all...)
 	case "anyOf":
 		var any []*node
 		any, err = r.list(path, m.value, depth)
@@ -209,6 +237,12 @@ func (r *reader) keyword(n *node, path string, m member, depth int) (err error) 
 		n.not = append(n.not, not)
 	case "additionalProperties", "propertyNames", "required", "properties", "patternProperties", "dependencies",
 		"dependentRequired", "dependentSchemas":
+		if m.name == "required" && kindOf(m.value) == boolean {
+			if r.draft != 3 { // where it is about a property: see ofProperty
+				r.ignore(path)
+			}
+			return nil
+		}
 		n.implied |= object
 		err = r.ofObject(n, path, m, depth)
 	case "prefixItems", "items", "uniqueItems":
@@ -288,9 +322,7 @@ func (r *reader) ofObject(n *node, path string, m member, depth int) (err error)
 		n.propertyNames, err = r.read(path, m.value, depth+1)
 		return err
 	case "required":
-		if string(m.value) == "true" || string(m.value) == "false" {
-			r.ignore(path) // of draft 3, where it is about a property
-		} else if json.Unmarshal(m.value, &n.required) != nil {
+		if json.Unmarshal(m.value, &n.required) != nil {
 			return errorf(path, "it must be a list of names")
 		}
 		return nil
@@ -330,6 +362,11 @@ func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) 
 	case "properties":
 		n.names = append(n.names, p.name)
 		n.properties[p.name] = value
+		if in, _ := members(p.value); r.draft == 3 && slices.ContainsFunc(in, func(m member) bool {
+			return m.name == "required" && string(m.value) == "true"
+		}) {
+			n.required = append(n.required, p.name)
+		}
 	case "patternProperties":
 		if _, err := regular.Patterns(p.name); err != nil {
 			return &grammar.Error{Path: path, Err: err}

@@ -328,15 +328,15 @@ func TestNesting(t *testing.T) {
 // TestKeywordsKnown: every keyword of a draft has an effect, is an annotation, or is refused. None of the first two is
 // listed as ignored. Of regular expressions, what has another meaning in JavaScript is refused.
 func TestKeywordsKnown(t *testing.T) {
-	for _, name := range []string{"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef",
-		"$recursiveRef", "extends", "disallow", "divisibleBy"} {
+	for _, name := range []string{"contains", "unevaluatedItems", "unevaluatedProperties", "extends",
+		"disallow", "divisibleBy", "propertyDependencies"} {
 		_, err := Compile(t.Context(), fmt.Appendf(nil, `{"%s":{}}`, name), false)
 		assert.EqualError(t, err, "#/"+name+": this keyword is not supported")
 	}
 	for _, name := range []string{"title", "description", "default", "examples", "$comment", "$schema", "deprecated",
 		"readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id",
 		"id", "$anchor", "$vocabulary", "discriminator", "externalDocs", "xml", "$defs", "definitions", "then", "else",
-		"additionalItems", "$dynamicAnchor", "minContains", "maxContains", "x-own"} {
+		"additionalItems", "$dynamicAnchor", "$recursiveAnchor", "minContains", "maxContains", "x-own"} {
 		g, err := Compile(t.Context(), fmt.Appendf(nil, `{"type":"null","%s":{}}`, name), false)
 		if assert.NoError(t, err, name) {
 			assert.Empty(t, g.Ignored())

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -69,10 +70,14 @@ func (c *compiler) fitting(facts []*node, values []string) (fit []string, err er
 	if !slices.ContainsFunc(facts, func(n *node) bool { return n.implied|n.kinds != 0 || n.except != nil || n.never }) {
 		return values, nil
 	}
-	others := make([]*node, len(facts))
+	others := make([]*node, len(facts)+1)
 	for i, n := range facts {
 		others[i] = new(*n)
-		others[i].values = nil
+		others[i].values, others[i].implied = nil, 0 // the values have their types
+	}
+	others[len(facts)] = c.follows(pathOf(facts))
+	for _, v := range values {
+		others[len(facts)].kinds |= kindOf(json.RawMessage(v))
 	}
 	rest := newCompiler(c.reader)
 	begin := rest.State()
