@@ -15,15 +15,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// StopNoRoom is the [Answer.Stop] of a question that does not fit into the context: there is no answer.
-const StopNoRoom = "no room"
+// Values of [Answer.Stop] besides those of the engine.
+const (
+	StopNoRoom = "no room"       // the question does not fit into the context: there is no answer
+	StopNext   = "next question" // a continued text goes on with another question, which does not belong to the answer
+)
 
 // Answer is the result of one question in one run.
 type Answer struct {
 	Question string   `json:"question"`          // its id
 	Run      string   `json:"run"`               // [Run.Name]
 	Verdict  string   `json:"verdict,omitempty"` // right, wrong or silent; absent if there is no right answer
-	Stop     string   `json:"stop"`              // why it ended: end, length, context, or [StopNoRoom]
+	Stop     string   `json:"stop"`              // why it ended: end, length, context, [StopNoRoom] or [StopNext]
 	Tokens   []int32  `json:"tokens"`            // including an end token
 	Pieces   []string `json:"pieces"`            // the text that each token adds
 	Origins  string   `json:"origins"`           // which model chose each: e, the small one, or c, the large one
@@ -48,6 +51,9 @@ type Answer struct {
 
 // Text returns the whole answer.
 func (a *Answer) Text() string { return strings.Join(a.Pieces, "") }
+
+// cut reports whether a limit ended the answer in the middle.
+func (a *Answer) cut() bool { return a.Stop == "length" || a.Stop == "context" }
 
 // cloudTokens returns the number of tokens that the large model chose.
 func (a *Answer) cloudTokens() int { return strings.Count(a.Origins, "c") }
@@ -115,8 +121,9 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 	if err != nil {
 		return a, err
 	}
+	text := d.said(&a)
 	if d.question.Grade != nil {
-		verdict, err := d.question.Judge(ctx, d.said(&a))
+		verdict, err := d.question.Judge(ctx, text, a.cut())
 		if err != nil {
 			return a, err
 		}
@@ -132,12 +139,18 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 // also depend on tokens that are later replaced.
 func (r Run) shares() bool { return r.Threshold != nil && r.Verify == nil }
 
-// said returns the text to grade: if a raw text continues with another question, only the part before it.
+// said returns the text to grade: if a raw text continues with another question, only the part before it, where the
+// answer then ended.
 func (w *work) said(a *Answer) string {
-	if w.Raw {
-		return w.Set.Cut(a.Text())
+	text := a.Text()
+	if !w.Raw {
+		return text
 	}
-	return a.Text()
+	own := w.Set.Cut(text)
+	if own != text {
+		a.Stop = StopNext
+	}
+	return own
 }
 
 // same returns the answer of another threshold with the same decisions, if there is one.

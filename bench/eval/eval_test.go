@@ -340,6 +340,26 @@ func TestLongest(t *testing.T) {
 	}
 }
 
+// TestCut: an answer that the limit ends is counted as cut, and is right only if its conclusion stands before the end.
+func TestCut(t *testing.T) {
+	o := demoOptions(t, 6, Run{Policy: router.Always})
+	o.MaxTokens = 20 // the demo's grader needs whole answers
+	require.NoError(t, o.Run(t.Context()))
+	r := Summarize(o.Set, o.Runs, o.Log).Runs[0]
+	assert.Equal(t, []int{0, 6, 6}, []int{*r.Right, *r.Silent, *r.Cut})
+
+	path := filepath.Join(held.TempDir(t), "q.jsonl")
+	line := fmt.Sprintf(`{"question":%q,"answer":%q}`, o.Set.Questions[0].Text,
+		strings.Split(o.Set.Questions[0].Key, ",")[0])
+	require.NoError(t, os.WriteFile(path, []byte(line), 0o600))
+	set, err := task.Open(path, task.Options{})
+	require.NoError(t, err)
+	o.Set, o.Log = set, NewLog(Settings{Runs: Names(o.Runs)}, About{})
+	require.NoError(t, o.Run(t.Context()))
+	r = Summarize(o.Set, o.Runs, o.Log).Runs[0]
+	assert.Equal(t, []int{1, 0, 1}, []int{*r.Right, *r.Silent, *r.Cut})
+}
+
 // TestRawAndShots: a raw question is a text to continue, and the answer ends where the next question begins. Worked
 // examples are a chat before the question.
 func TestRawAndShots(t *testing.T) {
@@ -363,8 +383,13 @@ func TestRawAndShots(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`{"question":"How many?","answer":"#### 3"}`), 0o600))
 	w.Set, err = task.Open(task.GSM8K, task.Options{Data: path})
 	require.NoError(t, err)
-	went := &Answer{Pieces: []string{" 3\nQues", "tion: How"}}
+	went := &Answer{Pieces: []string{" 3\nQues", "tion: How"}, Stop: "length"}
 	assert.Equal(t, " 3", w.said(went))
+	assert.Equal(t, StopNext, went.Stop)
+	went.Pieces = []string{" 3\nQues", "tion"}
+	went.Stop = "length"
+	assert.Equal(t, went.Text(), w.said(went))
+	assert.True(t, went.cut())
 	w.Raw = false
 	assert.Equal(t, went.Text(), w.said(went))
 }

@@ -5,7 +5,8 @@ package eval
 type Settings struct {
 	Format      int      `json:"format"` // of the file: [logFormat]
 	Task        string   `json:"task"`
-	Data        string   `json:"data"` // SHA-256 of the questions
+	Split       string   `json:"split"` // of the task's questions; see [task.Split]
+	Data        string   `json:"data"`  // [task.Set.Hash]
 	Questions   int      `json:"questions"`
 	Prompts     string   `json:"prompts"` // [task.Set.Prompts]
 	Shots       int      `json:"shots"`

@@ -24,6 +24,7 @@ type RunReport struct {
 
 	Right        *int     `json:"right,omitempty"`
 	Silent       *int     `json:"silent,omitempty"` // no choice, or no number: not right
+	Cut          *int     `json:"cut,omitempty"`    // ended by a limit: right only if the conclusion stands before it
 	Accuracy     *float64 `json:"accuracy,omitempty"`
 	AccuracyLow  *float64 `json:"accuracy_low,omitempty"` // Wilson's interval at 95%
 	AccuracyHigh *float64 `json:"accuracy_high,omitempty"`
@@ -177,6 +178,7 @@ func newTable(set *task.Set, runs []Run, log *Log) *table {
 // sums are the sums over the answers of a run.
 type sums struct {
 	graded, right, silent    int
+	cut                      int
 	tokens, cloud, asks      int
 	known, turned, ahead     int
 	audited, missed, needful int // tokens of the cloud that were needed
@@ -198,6 +200,9 @@ func (s *sums) add(a Answer, q task.Question) {
 	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
 	s.needful += a.cloudTokens() - len(a.Needless)
 	s.ms += a.Milliseconds
+	if a.cut() {
+		s.cut++
+	}
 	if q.Grade == nil {
 		return
 	}
@@ -234,7 +239,7 @@ func (t *table) report(run int) RunReport {
 
 func (r *RunReport) grade(s sums) {
 	w := stats.Wilson(s.right, s.graded)
-	r.Right, r.Silent = &s.right, &s.silent
+	r.Right, r.Silent, r.Cut = &s.right, &s.silent, &s.cut
 	r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
 	if s.guess > 0 {
 		r.Chance = new(s.guess / float64(s.graded))

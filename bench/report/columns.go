@@ -129,6 +129,7 @@ func runColumns() []column {
 		{"right", "accuracy", percent, "share of the questions with the right answer, or a program that passes"},
 		{"interval", "accuracy_low to accuracy_high", percent, "its 95% interval (Wilson)"},
 		{"silent", "silent", some, "answers that make no choice, or have no number or program; not right"},
+		{"cut", "cut", some, "answers that a limit of tokens ended; right only if their conclusion stands before it"},
 		{"chance", "chance", percent, "share that guessing among the options would have right"},
 		{"cloud", "escalated_share", percent, "share of the tokens that the large model chose"},
 		{"asks", "asks_per_answer", decimal, "questions to the large model per answer"},

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,6 +31,31 @@ func choice(options []option, key string) func(string) Verdict {
 		case label == "" && text == "":
 			return Silent
 		case label == right.label, label == "" && text == words(right.text):
+			return Right
+		}
+		return Wrong
+	}
+}
+
+// choiceCut grades an answer that a limit ended: only by a label, in the first two rules. A word at the end may go on,
+// so that a label there is none: "The answer is B".
+func choiceCut(options []option, key string) func(string) Verdict {
+	return func(answer string) Verdict {
+		answer = plainMarks().Replace(answer)
+		complete := strings.TrimRightFunc(answer, func(r rune) bool {
+			return !unicode.IsSpace(r) && !strings.ContainsRune(".):]", r)
+		})
+		label := leading(options, complete, false)
+		if label != leading(options, answer, false) { // "a" of "a mall"
+			label = ""
+		}
+		for _, mark := range conclusion.FindAllStringIndex(complete, -1) {
+			label = cmp.Or(leading(options, firstLine(complete[mark[1]:]), true), label)
+		}
+		switch label {
+		case "":
+			return Silent
+		case key:
 			return Right
 		}
 		return Wrong

@@ -130,6 +130,21 @@ func TestChoiceVerdict(t *testing.T) {
 	assert.Equal(t, []string{"wrong", "right", "silent"}, []string{Wrong.String(), Right.String(), Silent.String()})
 }
 
+// TestChoiceCut: of an answer that a limit ended only a label of a conclusion counts, or one that it begins with; a
+// word at its end is incomplete.
+func TestChoiceCut(t *testing.T) {
+	o := []option{{"A", "bank"}, {"B", "a mall"}, {"C", "cat"}}
+	for answer, want := range map[string]Verdict{
+		"The answer is B.": Right, "The answer is B because": Right, "**The answer is B.** It": Right,
+		"B. a mall sel": Right,
+		"(B) a ma":      Right, "The answer is A. No, the answer is B. Sin": Right, "B. But the answer is C. S": Wrong,
+		"The answer is A. The answer is ": Wrong, "The answer is B": Silent, "The answer is a mall. It": Silent,
+		"I would go for B since": Silent, "a mall": Silent, "": Silent,
+	} {
+		assert.Equal(t, want, choiceCut(o, "B")(answer), answer)
+	}
+}
+
 // FuzzChoice: grading any text does not panic, it chooses an existing option, and a conclusion appended to any text
 // decides.
 func FuzzChoice(f *testing.F) {

@@ -55,6 +55,9 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 			continue
 		}
 		q, err := s.parse(lines.Bytes())
+		if err == nil && s.has != nil && !s.has(line) {
+			err = errOtherPart
+		}
 		if errors.Is(err, errOtherPart) {
 			others++
 			continue
@@ -143,10 +146,11 @@ func (q *Question) gradedBy(name string) (err error) {
 	switch name {
 	case "", "contains":
 		q.Grade = contains(q.Key)
+		q.gradeCut = containsCut(q.Key)
 	case "exact":
 		q.Grade = exact(q.Key)
 	case "number":
-		q.Grade, err = number(q.Key)
+		q.Grade, q.gradeCut, err = number(q.Key)
 	case "choice":
 		err = errors.New(`the "grader" choice needs "choices"`)
 	default:

@@ -47,13 +47,14 @@ func parseGSM8K(line []byte) (Question, error) {
 		return Question{}, errors.New(`the "answer" has no line that begins with ####`)
 	}
 	key := strings.TrimSpace(q.Answer[at+len("####"):])
-	grade, err := number(key)
+	grade, gradeCut, err := number(key)
 	if err != nil {
 		return Question{}, err
 	}
 	steps := strings.TrimSpace(calculator.ReplaceAllString(q.Answer[:at], ""))
 	return Question{
-		Text: fmt.Sprintf("Question: %s\n%s", q.Question, gsm8kInstruction), Key: key, Grade: grade,
+		Text: fmt.Sprintf("Question: %s\n%s", q.Question, gsm8kInstruction), Key: key,
+		Grade: grade, gradeCut: gradeCut,
 		Reference: strings.TrimSpace(fmt.Sprintf("%s\nThe answer is %s.", steps, key)),
 	}, nil
 }

@@ -22,12 +22,12 @@ var (
 	mbppShots = part{1, 10}
 	mbppTest  = part{11, 510}
 	mbppTrain = part{601, 974}
+	mbppAll   = part{1, 974}
 )
 
-// mbpp returns a part of the set without its questions. The worked examples are the first problems of the file.
-func mbpp(name string, which part, run Runner) *Set {
-	s := &Set{Name: name, Prompts: "mbpp-1", Tokens: 512}
-	s.parse = func(line []byte) (Question, error) {
+// mbpp returns the parser of a part of the set. It takes the first problems of the file as worked examples.
+func mbpp(s *Set, which part, run Runner) func(line []byte) (Question, error) {
+	return func(line []byte) (Question, error) {
 		number, q, err := parseMBPP(line, run)
 		if err == nil && mbppShots.has(number) {
 			s.Shots = append(s.Shots, q)
@@ -37,7 +37,6 @@ func mbpp(name string, which part, run Runner) *Set {
 		}
 		return q, err
 	}
-	return s
 }
 
 // parseMBPP parses a line, with the number of the problem.

@@ -102,7 +102,8 @@ func (m *multiple) check() error {
 func (m *multiple) question(instruction string) Question {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Question: %s\n", m.stem)
-	q := Question{ID: m.id, Guess: 1 / float64(len(m.options)), Grade: choice(m.options, m.key)}
+	q := Question{ID: m.id, Guess: 1 / float64(len(m.options)), Grade: choice(m.options, m.key),
+		gradeCut: choiceCut(m.options, m.key)}
 	for _, o := range m.options {
 		fmt.Fprintf(&b, "%s. %s\n", o.label, o.text)
 		if o.label == m.key {

@@ -14,25 +14,47 @@ import (
 //
 // A number may have a sign, a currency sign, commas between groups of three digits, and decimals; 18, 18.0 and $18.00
 // are equal. An answer without a number is silent.
-func number(key string) (func(string) Verdict, error) {
+//
+// An answer that a limit ended is graded by the first rule alone, and without its last, incomplete sentence.
+func number(key string) (grade, gradeCut func(string) Verdict, err error) {
 	want, ok := anyNumber(key, 0)
 	if !ok {
-		return nil, fmt.Errorf("the answer %.40q is not a number", key)
+		return nil, nil, fmt.Errorf("the answer %.40q is not a number", key)
 	}
-	return func(answer string) Verdict {
-		got, ok := finalNumber(answer)
-		switch {
-		case !ok:
-			return Silent
-		case got == want:
-			return Right
+	by := func(final func(answer string) (string, bool)) func(string) Verdict {
+		return func(answer string) Verdict {
+			got, ok := final(answer)
+			switch {
+			case !ok:
+				return Silent
+			case got == want:
+				return Right
+			}
+			return Wrong
 		}
-		return Wrong
-	}, nil
+	}
+	return by(finalNumber), by(func(answer string) (string, bool) {
+		ends := sentenceEnd.FindAllStringIndex(answer, -1)
+		if ends == nil {
+			return "", false
+		}
+		return concludedNumber(answer[:ends[len(ends)-1][1]])
+	}), nil
 }
+
+// sentenceEnd matches the end of a sentence or a line.
+var sentenceEnd = regexp.MustCompile(`[.!?]["')*]*\s|\n`)
 
 // finalNumber returns the final number of an answer, in the form of [canonical].
 func finalNumber(answer string) (string, bool) {
+	if n, ok := concludedNumber(answer); ok {
+		return n, true
+	}
+	return anyNumber(answer, -1)
+}
+
+// concludedNumber returns the number after the last conclusion that has one.
+func concludedNumber(answer string) (string, bool) {
 	marks := conclusion.FindAllStringIndex(answer, -1)
 	for i := len(marks) - 1; i >= 0; i-- {
 		line := firstLine(answer[marks[i][1]:])
@@ -45,7 +67,7 @@ func finalNumber(answer string) (string, bool) {
 			return n, true
 		}
 	}
-	return anyNumber(answer, -1)
+	return "", false
 }
 
 // conclusion matches the words that precede the conclusion of an answer.

@@ -29,14 +29,24 @@ func TestFinalNumber(t *testing.T) {
 }
 
 func TestNumberVerdict(t *testing.T) {
-	grade, err := number("1,234.50")
+	grade, gradeCut, err := number("1,234.50")
 	require.NoError(t, err)
 	for answer, want := range map[string]Verdict{
 		"The answer is $1234.5": Right, "1234": Wrong, "many": Silent, "-1234.5": Wrong, "": Silent,
 	} {
 		assert.Equal(t, want, grade(answer), answer)
 	}
-	_, err = number("many")
+	for answer, want := range map[string]Verdict{
+		"The answer is 1234.5. So": Right, "#### 1234.5\n": Right, "1234.5": Silent,
+		"So 3 + 1231.5 = 1234.5. Then": Silent,
+		"The answer is 1234.5":         Silent, "The answer is 1234.5.": Silent, "The answer is 1234.5 = 5": Silent,
+		"":                                       Silent,
+		"The answer is 1 + 1233.5 = 1234.5! Yes": Right, "The answer is 5. Or 1234.5": Wrong,
+		"The answer is 5. No: the answer is 1234.5": Wrong,
+	} {
+		assert.Equal(t, want, gradeCut(answer), answer)
+	}
+	_, _, err = number("many")
 	assert.ErrorContains(t, err, `the answer "many" is not a number`)
 }
 

@@ -30,6 +30,13 @@ func (p problem) graded(q *Question, run Runner) {
 		}
 		return Wrong
 	}
+	// A program that reaches the end of the text is incomplete: what followed would be part of it.
+	q.gradeCut = func(answer string) Verdict {
+		if p.program(answer) != p.program(answer+"§") {
+			return Silent
+		}
+		return q.Grade(answer)
+	}
 	var mu sync.Mutex // for the cache of verdicts: answers of several runs are often equal
 	known := map[string]bool{}
 	q.Run = func(ctx context.Context, answer string) (bool, error) {

@@ -162,7 +162,7 @@ func TestHumanEval(t *testing.T) {
 	assert.Nil(t, none.Questions[0].Grade, "no grades without a runner")
 	r := &ran{passed: true}
 	s := mustOpen(t, HumanEval, Options{Data: path, Run: r.run})
-	assert.Equal(t, 512, s.Tokens)
+	assert.Equal(t, 640, s.Tokens)
 	q := s.Questions[0]
 	assert.Equal(t, "HumanEval/0", q.ID)
 	assert.Zero(t, q.Guess)
@@ -172,7 +172,7 @@ func TestHumanEval(t *testing.T) {
 	assert.Equal(t, Silent, q.Grade("no"))
 	assert.Equal(t, Wrong, q.Grade(q.Reference), "the body alone is wrong")
 	for _, answer := range []string{q.Reference, s.Follow(q.RawReference)} {
-		v, err := q.Judge(t.Context(), answer)
+		v, err := q.Judge(t.Context(), answer, false)
 		require.NoError(t, err)
 		assert.Equal(t, Right, v)
 		require.Len(t, r.program, 2)
@@ -189,7 +189,7 @@ func TestJudge(t *testing.T) {
 	r := &ran{err: errors.New("no")}
 	s := mustOpen(t, MBPP, Options{Data: written(t, mbppLine(11)), Run: r.run})
 	q := s.Questions[0]
-	judge := func(answer string) (Verdict, error) { return q.Judge(t.Context(), answer) }
+	judge := func(answer string) (Verdict, error) { return q.Judge(t.Context(), answer, false) }
 	_, err := judge("def add(x): return 1")
 	assert.Equal(t, r.err, err)
 	r.err = nil
@@ -210,9 +210,36 @@ func TestJudge(t *testing.T) {
 	assert.Equal(t, 3, r.times)
 
 	other := Question{Grade: contains("42")}
-	v, err = other.Judge(t.Context(), "It is 42.")
+	v, err = other.Judge(t.Context(), "It is 42.", false)
 	require.NoError(t, err)
 	assert.Equal(t, Right, v)
+}
+
+// TestJudgeCut: an answer that a limit ended is graded only if its conclusion is complete.
+func TestJudgeCut(t *testing.T) {
+	r := &ran{passed: true}
+	q := mustOpen(t, MBPP, Options{Data: written(t, mbppLine(11)), Run: r.run}).Questions[0]
+	const whole = "def add(x):\n    return x"
+	text := mustOpen(t, written(t, `{"question":"q","answer":"42"}`), Options{}).Questions[0]
+	plain := mustOpen(t, written(t, `{"question":"q","answer":"42","grader":"exact"}`), Options{}).Questions[0]
+	for _, c := range []struct {
+		q      *Question
+		answer string
+		want   Verdict
+	}{
+		{&q, fenced(whole) + "\nThe func", Right}, {&q, whole + "\n\nThe func", Right}, {&q, whole, Silent},
+		{&q, "```python\n" + whole, Silent}, {&q, fenced(whole) + "\nOr:\n```python\n" + whole, Silent},
+		{&q, fenced(whole) + "\nUse it:\n```python\nadd(", Right}, {&q, "I think", Silent},
+		{&text, "It is 42 or", Right}, {&text, "It is 4", Silent}, {&plain, "42", Silent},
+	} {
+		v, err := c.q.Judge(t.Context(), c.answer, true)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, v, c.answer)
+	}
+	r.passed = false
+	v, err := q.Judge(t.Context(), fenced("def add(x): return 0")+"\nThe", true)
+	require.NoError(t, err)
+	assert.Equal(t, Wrong, v)
 }
 
 // TestRight: a set judges an answer without what follows from the next question on, and an error is not a verdict.
@@ -259,12 +286,12 @@ func TestMBPP(t *testing.T) {
 		assert.Equal(t, q.RawReference, q.Key+"\n")
 		assert.True(t, strings.HasSuffix(raw, fmt.Sprintf("assert add(2) == %d\n\"\"\"\n", want[1]+2)))
 		assert.NotContains(t, raw, "\r")
-		v, err := q.Judge(t.Context(), s.Follow(q.RawReference))
+		v, err := q.Judge(t.Context(), s.Follow(q.RawReference), false)
 		require.NoError(t, err)
 		assert.Equal(t, Right, v)
 		assert.Equal(t, []string{"", q.RawReference}, r.program)
 		assert.Equal(t, "one = 1\n"+asserts, r.tests)
-		_, err = q.Judge(t.Context(), fenced("def add(x): return x")+"\n"+fenced("def main(): add(1)"))
+		_, err = q.Judge(t.Context(), fenced("def add(x): return x")+"\n"+fenced("def main(): add(1)"), false)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"", "def add(x): return x"}, r.program, "the function that the tests call")
 		none := mustOpen(t, name, Options{Data: path, Most: 2})

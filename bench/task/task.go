@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -36,6 +37,8 @@ type Question struct {
 	// probability of being right by guessing among the options; 0 without options
 	Guess float64
 	Grade func(answer string) Verdict // nil if there is no right answer
+	// grades an answer that ends in the middle, where the limit of tokens was; nil: such an answer is silent
+	gradeCut func(answer string) Verdict
 	// runs the program of an answer that Grade does not find right; nil if the answer's text decides
 	Run func(ctx context.Context, answer string) (passed bool, err error)
 
@@ -43,9 +46,16 @@ type Question struct {
 	RawReference string // a right answer to Raw; "" means Reference
 }
 
-// Judge grades an answer. It runs the answer's program if needed. An error means that it was not judged.
-func (q *Question) Judge(ctx context.Context, answer string) (Verdict, error) {
-	v := q.Grade(answer)
+// Judge grades an answer; cut says that a limit ended it: it is then silent unless its conclusion stands before the
+// end. It runs the answer's program if needed. An error means that it was not judged.
+func (q *Question) Judge(ctx context.Context, answer string, cut bool) (Verdict, error) {
+	v := Silent
+	switch {
+	case !cut:
+		v = q.Grade(answer)
+	case q.gradeCut != nil:
+		v = q.gradeCut(answer)
+	}
 	if v == Silent || q.Run == nil {
 		return v, nil
 	}
@@ -58,23 +68,25 @@ func (q *Question) Judge(ctx context.Context, answer string) (Verdict, error) {
 // Right reports whether an answer to a question of the set is right, ignoring what follows from the next question on.
 // It runs the answer's program if needed. An error means that it was not judged.
 func (s *Set) Right(ctx context.Context, q *Question, answer string) (bool, error) {
-	v, err := q.Judge(ctx, s.Cut(answer))
+	v, err := q.Judge(ctx, s.Cut(answer), false)
 	return v == Right, err
 }
 
 // Set is a workload.
 type Set struct {
-	Name string // of the task, or the file
-	Hash string // SHA-256 of the source of the questions, in hexadecimal
+	Name  string // of the task, or the file
+	Hash  string // SHA-256 of the source of the questions, or [Split.Hash], in hexadecimal
+	Split string // [Split.Name]; "" for all
 	// name and version of the prompts and graders; it changes when one of them does
 	Prompts   string
 	Shots     []Question // worked examples, asked and answered before each question
-	Tokens    int        // sufficient for an answer of this kind, in tokens of a large vocabulary
+	Tokens    int        // enough for 99% of answers of this kind, in tokens of a large vocabulary
 	Questions []Question
 
 	lead  string                              // follows a question without a chat template
 	next  string                              // begins another question: in a continued text, the answer ends there
 	parse func(line []byte) (Question, error) // of the file; [errOtherPart] skips the line
+	has   func(line int) bool                 // of the split; nil: all lines
 }
 
 // errOtherPart means that a line does not belong to the part of the file that is read.
@@ -86,18 +98,22 @@ func format(name string, run Runner) *Set {
 	s := &Set{Name: name, Prompts: name + "-1", lead: "\nAnswer:", next: "\nQuestion:"}
 	switch name {
 	case CSQA:
-		s.Shots, s.Tokens, s.parse = csqaShots(), 96, asking(csqaInstruction)
+		s.Shots, s.Tokens, s.parse = csqaShots(), 128, asking(csqaInstruction)
 	case ARC:
-		s.Shots, s.Tokens, s.parse = arcShots(), 96, asking(arcInstruction)
+		s.Shots, s.Tokens, s.parse = arcShots(), 128, asking(arcInstruction)
 	case GSM8K:
-		s.Shots, s.Tokens, s.parse = gsm8kShots(), 320, parseGSM8K
+		s.Shots, s.Tokens, s.parse = gsm8kShots(), 640, parseGSM8K
 	case HumanEval:
-		return &Set{Name: name, Prompts: s.Prompts, Tokens: 512,
+		return &Set{Name: name, Prompts: s.Prompts, Tokens: 640,
 			parse: func(line []byte) (Question, error) { return parseHumanEval(line, run) }}
-	case MBPP:
-		return mbpp(name, mbppTest, run)
-	case MBPPTrain:
-		return mbpp(name, mbppTrain, run)
+	case MBPP, MBPPTrain:
+		m := &Set{Name: name, Prompts: MBPP + "-1", Tokens: 512}
+		which := mbppTest
+		if name == MBPPTrain {
+			which = mbppTrain
+		}
+		m.parse = mbpp(m, which, run)
+		return m
 	default:
 		return nil
 	}
@@ -161,6 +177,7 @@ type Options struct {
 	Most  int    // use the first questions, this many, and read no further; 0: all, and of [DemoTrain] the shipped ones
 	Seed  uint64 // for drawn questions
 	Data  string // the file of a public set
+	Split string // [Split.Name] of the part of a public set to use, whose published file is Data; "": all
 	Shots int    // worked examples before each question, for sets that have some
 	// runs the answers to [HumanEval], [MBPP] and [MBPPTrain]; nil: they are not graded
 	Run Runner
@@ -182,10 +199,41 @@ func Open(name string, o Options) (*Set, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := s.read(f, path, o.Most); err != nil {
+	if o.Split != "" {
+		err = s.readSplit(f, path, o)
+	} else {
+		err = s.read(f, path, o.Most)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return s.first(o)
+}
+
+// readSplit reads the questions of a split.
+func (s *Set) readSplit(f io.ReadSeeker, path string, o Options) error {
+	split, err := FindSplit(s.Name, o.Split)
+	if err != nil {
+		return err
+	}
+	return s.readLines(f, path, split, o)
+}
+
+// readLines reads the lines of a split, of its file only.
+func (s *Set) readLines(f io.ReadSeeker, path string, split *Split, o Options) error {
+	err := split.check(f)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if s.has = split.has; s.Name == MBPP {
+		s.parse = mbpp(s, mbppAll, o.Run)
+	}
+	err = s.read(f, path, o.Most)
+	s.Hash, s.Split = split.Hash(), split.Name
+	return err
 }
 
 // first keeps as many of the first questions and worked examples as the options say.

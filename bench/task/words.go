@@ -20,6 +20,16 @@ func contains(key string) func(string) Verdict {
 	return JudgeBy(func(answer string) bool { return strings.Contains(answer, key) })
 }
 
+// containsCut grades an answer that a limit ended: it is right as soon as it contains the key.
+func containsCut(key string) func(string) Verdict {
+	return func(answer string) Verdict {
+		if strings.Contains(answer, key) {
+			return Right
+		}
+		return Silent
+	}
+}
+
 // exact grades by whether the answer equals the key, except for case, spaces and a full stop at the end.
 func exact(key string) func(string) Verdict {
 	plain := func(s string) string {

@@ -186,8 +186,10 @@ var flagTable = []FlagDecl{
 	{Name: "data", often: true,
 		Help: "questions: a `file` of JSON lines {\"question\": \"…\"}, a benchmark's own file, " +
 			"or demo-train or demo for the built-in ones"},
-	{Name: "task", Choices: "csqa gsm8k arc humaneval mbpp mbpp-train", With: "data",
-		Help: "`name` of the benchmark format of --data: csqa, gsm8k, arc, humaneval, mbpp, mbpp-train"},
+	{Name: "task", Choices: "csqa gsm8k arc humaneval mbpp mbpp-train",
+		Help: "`name` of the benchmark of --data or --split: csqa, gsm8k, arc, humaneval, mbpp, mbpp-train"},
+	{Name: "split", Choices: "training calibration development test",
+		Help: "`part` of a benchmark, from its fetched file: training, calibration, development or test"},
 	{Name: "questions", Span: "0", often: true, Help: "number of questions, from the first; 0: all"},
 	{Name: "shots", Span: "0 4", Help: "worked examples before each question of csqa, gsm8k, arc and mbpp, 0 to 4"},
 	{Name: "run-code", Help: "with humaneval and mbpp: run the programs that models write, with python3, under limits"},

@@ -23,6 +23,7 @@ func TestEvalEffects(t *testing.T) {
 		"": "Every=64; MaxTokens=77; " + usual + "; Set.Tokens=77",
 
 		"--data f":                    "Questions.Data=f",
+		"--split test":                "Questions.Split=test",
 		"--questions 9":               "Questions.Most=9",
 		"--shots 2":                   "Questions.Shots=2",
 		"--raw":                       "Raw=true",
@@ -68,11 +69,11 @@ func TestUsualPolicies(t *testing.T) {
 func TestEvalSettings(t *testing.T) {
 	small, large := clitest.TinyModel(t, "q8_0"), clitest.TinyModel(t, "f16")
 	const elsewhere = "model large cloud pin token-file no-resume threads huge-pages backend data " +
-		"questions shots router run-code out html json"
+		"split questions shots router run-code out html json"
 	usual := "--model " + small + " --large " + large + " --policy margin --threshold 0.5"
 	clitest.Effects(t, usual, elsewhere, map[string]string{
 		"": "Arithmetic=backend cpu, keys and values auto, exact false; Context=512; Data=hash; MaxTokens=77; " +
-			"Prompts=p; Questions=2; Router=sum; Runs=[margin 0.5]; Shots=1; Task=name",
+			"Prompts=p; Questions=2; Router=sum; Runs=[margin 0.5]; Shots=1; Split=test; Task=name",
 
 		"--ctx 70":            "Context=70",
 		"--kv f32":            "Arithmetic=backend cpu, keys and values f32, exact false",
@@ -96,8 +97,8 @@ func TestEvalSettings(t *testing.T) {
 		models, err := f.pair.Open(t.Context(), a, true)
 		require.NoError(t, err)
 		defer models.Close()
-		o := f.options(&task.Set{Name: "name", Hash: "hash", Prompts: "p", Tokens: 77, Shots: make([]task.Question, 1),
-			Questions: make([]task.Question, 2)}, runs)
+		o := f.options(&task.Set{Name: "name", Split: "test", Hash: "hash", Prompts: "p", Tokens: 77,
+			Shots: make([]task.Question, 1), Questions: make([]task.Question, 2)}, runs)
 		o.Context = models.Context()
 		s, about, err := f.settings(c, a, models, o, "sum")
 		require.NoError(t, err)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -43,6 +41,8 @@ each answer of the large model is waited for: this command is about answers; "be
   FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
               or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
               compared by how far they match the large model's own text
+
+Methods are chosen on --split development and judged on --split test: docs/measuring.md describes the parts.
 
 Answers to humaneval and mbpp are right if their programs pass the tests of the question: the accuracy is pass@1. With
 --run-code python3 (3.8 or later) runs the programs, at most two at a time, each in a process and an empty folder of its
@@ -230,7 +230,7 @@ func (f *evalFlags) settings(
 	c *cobra.Command, a *cli.App, models *group.Pair, o eval.Options, routerSum string,
 ) (s eval.Settings, b eval.About, err error) {
 	s = eval.Settings{
-		Task: o.Set.Name, Data: o.Set.Hash, Questions: len(o.Set.Questions), Prompts: o.Set.Prompts,
+		Task: o.Set.Name, Split: o.Set.Split, Data: o.Set.Hash, Questions: len(o.Set.Questions), Prompts: o.Set.Prompts,
 		Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
 		Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
 	}
@@ -267,33 +267,11 @@ func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 }
 
 func (f *evalFlags) asked() task.Options {
-	return task.Options{Most: f.questions, Data: f.data, Shots: f.shots}
+	return task.Options{Most: f.questions, Data: f.data, Split: f.split.Name, Shots: f.shots}
 }
 
 func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {
 	o := f.asked()
 	o.Run = run
-	from, known := published()[name]
-	if f.data != "" || !known {
-		s, err := task.Open(name, o)
-		if err != nil && f.data != "" {
-			err = fmt.Errorf("--data: %w", err)
-		}
-		return s, err
-	}
-	dir, err := dataDir()
-	if err != nil {
-		return nil, err
-	}
-	o.Data = filepath.Join(dir, from.Name)
-	s, err := task.Open(name, o)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("the questions are not here: fetch them with `pilotfish eval fetch %s`, "+
-			"or give their file with --data", name)
-	}
-	if err == nil && s.Hash != from.SHA256 {
-		return nil, fmt.Errorf("%s is not the published file: fetch it with `pilotfish eval fetch %s`, "+
-			"or give one of your own with --data", o.Data, name)
-	}
-	return s, err
+	return group.OpenQuestions(name, o)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -124,12 +125,12 @@ func TestEvalFetch(t *testing.T) {
 	defer s.Close()
 	var stdout, stderr bytes.Buffer
 	a := &cli.App{Stdout: &stdout, Stderr: &stderr}
-	for name, set := range published() {
+	for name, set := range group.Published() {
 		assert.Regexp(t, "^https://", set.URL)
 		content, set.URL = bytes.Repeat([]byte("x"), int(set.Size)), s.URL
 		assert.ErrorContains(t, fetchQuestions(t.Context(), a, set), "it should be "+set.SHA256, name)
 	}
-	folder, err := dataDir()
+	folder, err := group.DataDir()
 	require.NoError(t, err)
 	left, err := os.ReadDir(folder)
 	require.NoError(t, err)
@@ -142,15 +143,21 @@ func TestEvalFetch(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, said, "csqa-dev.jsonl")
 	require.NoError(t, os.Remove(path))
-	for name, path := range map[string]string{csqaTrain: "csqa/train_rand_split.jsonl", task.GSM8K: "gsm8k/test.jsonl",
-		task.CSQA: "csqa/dev_rand_split.jsonl"} {
+	for name, path := range map[string]string{"csqa-train": "csqa/train_rand_split.jsonl",
+		task.GSM8K: "gsm8k/test.jsonl", task.CSQA: "csqa/dev_rand_split.jsonl"} {
 		content, err = os.ReadFile(sharedtest.Shared(t, "data", path))
 		require.NoError(t, err)
-		set := published()[name]
+		set := group.Published()[name]
 		set.URL = s.URL
 		require.NoError(t, fetchQuestions(t.Context(), a, set), name)
 	}
 	assert.Contains(t, stdout.String(), path+"\n")
-	code, _, said = clitest.Call(t, own...)
-	assert.Equal(t, cli.ExitDone, code, said)
+	for _, split := range [][]string{nil, {"--split", "development"}, {"--split", "training"}} {
+		code, _, said = clitest.Call(t, append(own, split...)...)
+		assert.Equal(t, cli.ExitDone, code, said)
+	}
+	clitest.OwnFolders(t)
+	code, _, said = clitest.Call(t, append(own, "--split", "calibration")...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, said, "fetch them with `pilotfish eval fetch csqa-train`, or give their file with --data")
 }

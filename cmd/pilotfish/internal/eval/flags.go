@@ -22,6 +22,7 @@ import (
 type evalFlags struct {
 	pair       group.PairFlags
 	data       string
+	split      group.SplitFlag
 	questions  int
 	policies   group.List[router.Policy]
 	thresholds group.List[float64]
@@ -45,6 +46,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 	f.pair.Register(c)
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
+	f.split.Register(p)
 	cli.Add(p, "questions", &f.questions, 0)
 	f.policies, f.thresholds = group.ListOf("policies", "", router.ParsePolicy), group.Floats("")
 	f.budgets, f.ahead = group.Floats(""), group.Numbers("1")
@@ -77,6 +79,7 @@ func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
 		return nil, cli.Usagef("-o and --html are the same file: give two names")
 	}
 	for _, err := range []error{
+		f.split.Check(name),
 		f.code.Check(name),
 		f.pair.Check(name == task.Demo),
 		cli.CheckPlace("--html", f.html),

@@ -27,6 +27,7 @@ type calibrateFlags struct {
 	router     string
 	data       string
 	task       string
+	split      group.SplitFlag
 	raw        bool
 	questions  int
 	thresholds group.List[float64]
@@ -77,6 +78,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	cli.Add(p, "router", &f.router, "")
 	cli.Add(p, "data", &f.data, "")
 	cli.Add(p, "task", &f.task, "")
+	f.split.Register(p)
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
 	f.thresholds = group.Floats("")
@@ -97,7 +99,10 @@ func (f *calibrateFlags) check() error {
 	if err := f.pair.Check(true); err != nil {
 		return err
 	}
-	if !ours && (f.router == "" || f.data == "") {
+	if err := f.split.CheckTask(f.task, f.data); err != nil {
+		return err
+	}
+	if !ours && (f.router == "" || f.data == "" && f.split.Name == "") {
 		return cli.Usagef("with models of your own, " +
 			"name the file of the router with --router, and of prompts with --data")
 	}
@@ -138,7 +143,7 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	set, err := f.open(run)
 	if err != nil {
-		return fmt.Errorf("--data: %w", err)
+		return err
 	}
 	models, err := f.pair.Open(ctx, a, f.raw)
 	if err != nil {
@@ -182,7 +187,7 @@ const drawnQuestions = 400
 func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
 	name, o, shipped := f.asked()
 	o.Run = run
-	set, err := task.Open(name, o)
+	set, err := group.OpenQuestions(name, o)
 	if err == nil {
 		set.Questions = set.Questions[shipped:]
 	}
@@ -191,8 +196,8 @@ func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
 
 // asked selects the questions, and returns how many of the first ones are left out.
 func (f *calibrateFlags) asked() (name string, o task.Options, shipped int) {
-	o = task.Options{Most: f.questions, Seed: f.seed, Data: f.data}
-	if f.data != "" {
+	o = task.Options{Most: f.questions, Seed: f.seed, Data: f.data, Split: f.split.Name}
+	if f.data != "" || f.task != "" {
 		return cmp.Or(f.task, f.data), o, 0
 	}
 	shipped = len(demo.Questions(demo.Train))

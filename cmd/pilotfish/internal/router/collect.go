@@ -27,6 +27,7 @@ type collectFlags struct {
 	pair        group.PairFlags
 	data        string
 	task        string
+	split       group.SplitFlag
 	shots       int
 	out         string
 	raw         bool
@@ -46,7 +47,7 @@ type collectFlags struct {
 func newRouterCollectCommand(a *cli.App) *cobra.Command {
 	var f collectFlags
 	c := &cobra.Command{
-		Use:   "collect [-m FILE (--large FILE | --cloud HOST:PORT)] --data FILE -o FILE",
+		Use:   "collect [-m FILE (--large FILE | --cloud HOST:PORT)] (--data FILE | --task NAME --split NAME) -o FILE",
 		Short: "Record what a small and a large model see in the same texts, to train routers on",
 		Long: `Record what a small and a large model see in the same texts, as training data for router train.
 
@@ -85,6 +86,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
 	cli.Add(p, "task", &f.task, "")
+	f.split.Register(p)
 	cli.Add(p, "shots", &f.shots, 0)
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "raw", &f.raw, false)
@@ -98,12 +100,16 @@ func (f *collectFlags) register(c *cobra.Command) {
 	cli.Add(p, "max-tokens", &f.max, 256)
 	f.code.Register(p)
 	cli.Add(p, "json", &f.json, false)
-	for _, name := range []string{"data", "out"} {
-		cobra.CheckErr(c.MarkFlagRequired(name))
-	}
+	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
 func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
+	if f.data == "" && f.task == "" && f.split.Name == "" {
+		return cli.Usagef("--data is missing: give a file of questions, or a benchmark with --task and --split")
+	}
+	if err := f.split.CheckTask(f.task, f.data); err != nil {
+		return err
+	}
 	if err := f.pair.Check(f.data == task.Demo || f.data == task.DemoTrain); err != nil {
 		return err
 	}
@@ -125,9 +131,9 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	name, asked := f.asked()
 	asked.Run, asked.Shots = run, group.Shots(a, name, f.shots)
-	set, err := task.Open(name, asked)
+	set, err := group.OpenQuestions(name, asked)
 	if err != nil {
-		return fmt.Errorf("--data: %w", err)
+		return err
 	}
 	o, err := f.options(set)
 	if err != nil {
@@ -152,7 +158,8 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 
 // asked selects the questions, from a task or a file.
 func (f *collectFlags) asked() (name string, o task.Options) {
-	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots}
+	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data,
+		Split: f.split.Name, Shots: f.shots}
 }
 
 func (f *collectFlags) options(set *task.Set) (collect.Options, error) {

@@ -31,6 +31,7 @@ func TestCollectEffects(t *testing.T) {
 
 		"--data e":                  "Questions.Data=e; Questions.name=e",
 		"--task gsm8k":              "Questions.name=gsm8k",
+		"--split training":          "Questions.Split=training",
 		"--shots 2":                 "Questions.Shots=2",
 		"--out p":                   "out=p",
 		"--raw":                     "Collect.Raw=true; raw=true",
@@ -71,9 +72,11 @@ func TestCalibrateEffects(t *testing.T) {
 		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Questions.Most=1200; Questions.Seed=1; " +
 			"Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
 
-		"--router f":             "router=f",
-		"--data d":               "Questions.Data=d; Questions.Most=; Questions.name=d; Questions.skipped=",
-		"--data d --task csqa":   "Questions.Data=d; Questions.Most=; Questions.name=csqa; Questions.skipped=",
+		"--router f":           "router=f",
+		"--data d":             "Questions.Data=d; Questions.Most=; Questions.name=d; Questions.skipped=",
+		"--data d --task csqa": "Questions.Data=d; Questions.Most=; Questions.name=csqa; Questions.skipped=",
+		"--task csqa --split calibration": "Questions.Most=; Questions.Split=calibration; Questions.name=csqa; " +
+			"Questions.skipped=",
 		"--data d --questions 9": "Questions.Data=d; Questions.Most=9; Questions.name=d; Questions.skipped=",
 		"--raw":                  "raw=true",
 		"--questions 9":          "Questions.Most=809",
