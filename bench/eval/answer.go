@@ -37,10 +37,9 @@ type Answer struct {
 
 	Asks int `json:"asks,omitempty"` // questions to the large model
 	// tokens for which an earlier answer made a question unnecessary; tokens of the small model that verification
-	// replaced; tokens that the large model decoded ahead
+	// replaced
 	Known  int `json:"known,omitempty"`
 	Turned int `json:"turned,omitempty"`
-	Ahead  int `json:"ahead,omitempty"`
 
 	Spent *router.Answer `json:"spent,omitempty"` // of a budget
 
@@ -80,7 +79,6 @@ type decoding struct {
 // for, and at most that of each token that was kept.
 type decided struct {
 	policy      router.Policy
-	ahead       int
 	above, most float64
 	answer      Answer
 }
@@ -156,7 +154,7 @@ func (w *work) said(a *Answer) string {
 // same returns the answer of another threshold with the same decisions, if there is one.
 func (d *decoding) same(r Run) (Answer, bool) {
 	for _, k := range d.known {
-		if r.shares() && k.policy == r.Policy && k.ahead == r.Ahead && k.above < *r.Threshold &&
+		if r.shares() && k.policy == r.Policy && k.above < *r.Threshold &&
 			*r.Threshold <= k.most {
 			a := k.answer
 			a.Run, a.Same = r.Name(), k.answer.Run
@@ -193,7 +191,7 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 		return a, &unanswered{err}
 	}
 	defer end()
-	t := &taker{prompt: len(d.prompt), known: decided{policy: r.Policy, ahead: r.Ahead, above: -1, most: 2}}
+	t := &taker{prompt: len(d.prompt), known: decided{policy: r.Policy, above: -1, most: 2}}
 	t.a = Answer{Question: d.question.ID, Run: r.Name()}
 	route, err := d.route(r, far)
 	if err != nil {
@@ -233,7 +231,7 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
 	route = engine.Route{
 		Settings: terms.Settings{MaxTokens: d.maxTokens()}.With(sampling),
-		Draft:    engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1, Ahead: r.Ahead},
+		Draft:    engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1},
 	}
 	if r.Verify != nil {
 		route.Cloud, route.Draft.Verify, route.Draft.Margin, route.Draft.VerifyEvery = far, true, *r.Verify, d.Every
@@ -286,8 +284,6 @@ func (t *taker) take(e draft.Event) {
 		t.escalation(e.Escalation)
 	case e.Turn != nil:
 		t.a.Turned++
-	case e.Ahead != nil:
-		t.a.Ahead += e.Ahead.Tokens
 	}
 }
 

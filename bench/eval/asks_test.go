@@ -17,28 +17,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// with returns r with verification and answers ahead.
-func with(r Run, margin float64, ahead int) Run {
-	r.Verify, r.Ahead = &margin, ahead
+// with returns r with verification.
+func with(r Run, margin float64) Run {
+	r.Verify = &margin
 	return r
 }
 
-// TestSummarizeVerified: a run with verification reports what was known, replaced and answered ahead; a run of the
+// TestSummarizeVerified: a run with verification reports what was known and replaced; a run of the
 // router alone does not. Without any token, no share is undefined.
 func TestSummarizeVerified(t *testing.T) {
 	set, runs, l := comparedRuns()
-	verified := with(at(router.Margin, 0.5), 0, 8)
+	verified := with(at(router.Margin, 0.5), 0)
 	for i, q := range set.Questions {
 		a := made(q.ID, verified.Name(), "right", "ce")
-		a.Known, a.Turned, a.Ahead = i, 2, 3*i
+		a.Known, a.Turned = i, 2
 		l.answers[key{q.ID, a.Run}] = a
 	}
 	r := Summarize(set, append(runs, verified), l)
 	one := r.Runs[3]
-	assert.Equal(t, []any{verified.Name(), 0.0, 8}, []any{one.Name(), *one.Verify, one.Ahead})
-	assert.Equal(t, []float64{1.5, 2, 4.5}, []float64{*one.Known, *one.Turned, *one.CloudAhead})
+	assert.Equal(t, []any{verified.Name(), 0.0}, []any{one.Name(), *one.Verify})
+	assert.Equal(t, []float64{1.5, 2}, []float64{*one.Known, *one.Turned})
 	for _, plain := range r.Runs[:3] {
-		assert.True(t, plain.Known == nil && plain.Turned == nil && plain.CloudAhead == nil, plain.Name())
+		assert.True(t, plain.Known == nil && plain.Turned == nil, plain.Name())
 	}
 	q, ok := one.Quality()
 	assert.Equal(t, []any{stats.Interval{Value: 1, Low: *one.AccuracyLow, High: 1}, true}, []any{q, ok})
@@ -61,13 +61,11 @@ func TestSummarizeVerified(t *testing.T) {
 }
 
 // TestDialled: verification without a margin gives the large model's text for any router, and no answer is taken from
-// another threshold. Answers ahead change no token.
+// another threshold.
 func TestDialled(t *testing.T) {
 	racing.Spare(t)
-	ahead := at(router.Margin, 0.5)
-	ahead.Ahead = 8
-	runs := []Run{{Policy: router.Always}, at(router.Margin, 0.5), ahead,
-		with(at(router.Margin, 0.5), 0, 8), with(at(router.Margin, 0.51), 0, 8)}
+	runs := []Run{{Policy: router.Always}, at(router.Margin, 0.5),
+		with(at(router.Margin, 0.5), 0), with(at(router.Margin, 0.51), 0)}
 	o := demoOptions(t, 3, runs...)
 	o.Every = 7
 	require.NoError(t, o.Run(t.Context()))
@@ -77,24 +75,19 @@ func TestDialled(t *testing.T) {
 		require.NoError(t, a.validate(Names(runs)))
 		return a
 	}
-	turned, known := 0, 0
+	turned := 0
 	for _, q := range o.Set.Questions {
-		always, router, ahead := of(q, 0), of(q, 1), of(q, 2)
-		assert.Equal(t, router.Tokens, ahead.Tokens)
-		assert.Equal(t, router.Asks, ahead.Asks+ahead.Known)
-		assert.Equal(t, router.Missed, ahead.Missed)
-		for run := 3; run <= 4; run++ {
+		always := of(q, 0)
+		for run := 2; run <= 3; run++ {
 			a := of(q, run)
 			assert.Equal(t, always.Tokens, a.Tokens, a.Run)
 			assert.Empty(t, a.Missed, a.Run)
 			assert.Empty(t, a.Same, "questions of verification depend on the threshold")
 			assert.GreaterOrEqual(t, a.Asks+a.Known, (len(a.Tokens)-1)/8, "at least one for every eighth token")
 			turned += a.Turned
-			known += a.Known
 		}
 	}
 	assert.Positive(t, turned)
-	assert.Positive(t, known)
 }
 
 // TestTakerCounts: the counts of an answer, event by event.
@@ -104,13 +97,13 @@ func TestTakerCounts(t *testing.T) {
 		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Token: 5, Local: 4}},
 		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Known, Token: 5, Local: 5}},
 		{Escalation: &draft.Escalation{Pos: 14, Outcome: draft.Dropped, Audited: 7, Missed: make([]terms.Finding, 3)}},
-		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}}, {Ahead: &draft.Ahead{Tokens: 7, Used: 2}},
+		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}},
 		{Preview: &draft.Preview{}}, {Warming: &draft.Warming{}},
 	} {
 		x.take(e)
 	}
 	assert.NoError(t, x.failed)
-	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Needless: []int{3}}, x.a)
+	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Needless: []int{3}}, x.a)
 	assert.Equal(t, 13, x.until, "a known token adds no comparison")
 	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2,
 		AuditedTo: 15}})

@@ -162,7 +162,7 @@ func TestAnswers(t *testing.T) {
 // of the kept ones.
 func TestSame(t *testing.T) {
 	a := Answer{Run: "margin 0.5", Tokens: []int32{1}}
-	d := &decoding{known: []decided{{router.Margin, 0, 0.25, 0.75, a}}}
+	d := &decoding{known: []decided{{router.Margin, 0.25, 0.75, a}}}
 	for threshold, known := range map[float64]bool{0.25: false, 0.26: true, 0.75: true, 0.76: false} {
 		got, ok := d.same(at(router.Margin, threshold))
 		assert.Equal(t, known, ok, threshold)
@@ -172,13 +172,9 @@ func TestSame(t *testing.T) {
 		_, ok = d.same(at(router.Entropy, threshold))
 		assert.False(t, ok)
 	}
-	ahead := at(router.Margin, 0.5)
-	ahead.Ahead = 8
-	_, ok := d.same(ahead)
-	assert.False(t, ok, "answers ahead change the asks")
 	verified := at(router.Margin, 0.5)
 	verified.Verify = new(0.0)
-	_, ok = d.same(verified)
+	_, ok := d.same(verified)
 	assert.False(t, ok, "verification changes the tokens")
 	_, ok = d.same(Run{Policy: router.Margin, Budget: 0.5})
 	assert.False(t, ok)

@@ -8,16 +8,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Run is one way to answer all questions: a policy with a threshold or a budget, verification, and tokens ahead.
+// Run is one way to answer all questions: a policy with a threshold or a budget, and verification.
 type Run struct {
 	Policy    router.Policy
 	Threshold *float64 // escalate below this confidence; nil: the policy's default
 	Budget    float64  // share of tokens to escalate; 0: no budget
 	Verify    *float64 // margin of verification in nats; nil: none
-	Ahead     int      // tokens per answer of the large model; 0 means 1
 }
 
-// Name identifies a run: "never", "margin 0.8", "learned 7%", "margin 0.8 verified 0 ahead 8".
+// Name identifies a run: "never", "margin 0.8", "learned 7%", "margin 0.8 verified 0".
 func (r Run) Name() string {
 	name := string(r.Policy)
 	switch {
@@ -29,14 +28,11 @@ func (r Run) Name() string {
 	if r.Verify != nil {
 		name += " verified " + strconv.FormatFloat(*r.Verify, 'f', -1, 64)
 	}
-	if r.Ahead > 1 {
-		name += fmt.Sprintf(" ahead %d", r.Ahead)
-	}
 	return name
 }
 
 // plain reports whether a run uses only the router.
-func (r Run) plain() bool { return r.Verify == nil && r.Ahead <= 1 }
+func (r Run) plain() bool { return r.Verify == nil }
 
 // seedOf returns the seed of all random numbers for a question: they are independent for different questions, and equal
 // for one question in different runs.

@@ -19,7 +19,6 @@ type RunReport struct {
 	Threshold *float64 `json:"threshold,omitempty"`
 	Budget    *float64 `json:"budget,omitempty"`
 	Verify    *float64 `json:"verify,omitempty"` // margin of verification in nats
-	Ahead     int      `json:"ahead,omitempty"`  // tokens per answer of the large model, if more than one
 	Answers   int      `json:"answers"`
 
 	Right        *int     `json:"right,omitempty"`
@@ -32,12 +31,11 @@ type RunReport struct {
 
 	// share of all tokens, including end tokens, that the large model chose
 	EscalatedShare float64  `json:"escalated_share"`
-	Asks           float64  `json:"asks_per_answer"`                         // sent
-	Known          *float64 `json:"known_per_answer,omitempty"`              // needed no ask: see --ahead
-	Turned         *float64 `json:"turned_per_answer,omitempty"`             // tokens that verification replaced
-	CloudAhead     *float64 `json:"cloud_tokens_ahead_per_answer,omitempty"` // that it decoded ahead
-	Tokens         float64  `json:"tokens_per_answer"`                       // including end tokens
-	Milliseconds   float64  `json:"ms_per_answer"`                           // mean, several answers at a time
+	Asks           float64  `json:"asks_per_answer"`             // sent
+	Known          *float64 `json:"known_per_answer,omitempty"`  // needed no ask, with verification
+	Turned         *float64 `json:"turned_per_answer,omitempty"` // tokens that verification replaced
+	Tokens         float64  `json:"tokens_per_answer"`           // including end tokens
+	Milliseconds   float64  `json:"ms_per_answer"`               // mean, several answers at a time
 
 	// share of the audited tokens of the small model for which the large one would have chosen another
 	Missed *float64 `json:"missed_share,omitempty"`
@@ -70,7 +68,7 @@ func (r *RunReport) Quality() (q stats.Interval, ok bool) {
 }
 
 func (r *RunReport) run() Run {
-	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold, Verify: r.Verify, Ahead: r.Ahead}
+	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold, Verify: r.Verify}
 	if r.Budget != nil {
 		run.Budget = *r.Budget
 	}
@@ -122,11 +120,8 @@ func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 		if run.Budget > 0 {
 			one.Budget = &run.Budget
 		}
-		if one.Verify = run.Verify; run.Ahead > 1 {
-			one.Ahead = run.Ahead
-		}
-		if run.plain() {
-			one.Known, one.Turned, one.CloudAhead = nil, nil, nil
+		if one.Verify = run.Verify; run.plain() {
+			one.Known, one.Turned = nil, nil
 		}
 		r.Runs = append(r.Runs, one)
 	}
@@ -180,7 +175,7 @@ type sums struct {
 	graded, right, silent    int
 	cut                      int
 	tokens, cloud, asks      int
-	known, turned, ahead     int
+	known, turned            int
 	audited, missed, needful int // tokens of the cloud that were needed
 	ms, guess                float64
 }
@@ -196,7 +191,7 @@ func (s *sums) add(a Answer, q task.Question) {
 	s.tokens += len(a.Tokens)
 	s.cloud += a.cloudTokens()
 	s.asks += a.Asks
-	s.known, s.turned, s.ahead = s.known+a.Known, s.turned+a.Turned, s.ahead+a.Ahead
+	s.known, s.turned = s.known+a.Known, s.turned+a.Turned
 	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
 	s.needful += a.cloudTokens() - len(a.Needless)
 	s.ms += a.Milliseconds
@@ -223,7 +218,6 @@ func (t *table) report(run int) RunReport {
 		Answers: len(t.questions), EscalatedShare: share(s.cloud, s.tokens),
 		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n,
 		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
-		CloudAhead: new(float64(s.ahead) / n),
 	}
 	if s.audited > 0 {
 		r.Missed = new(share(s.missed, s.audited))

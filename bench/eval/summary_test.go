@@ -82,7 +82,6 @@ func comparedRuns() (*task.Set, []Run, *Log) {
 
 func TestSummarize(t *testing.T) {
 	set, runs, l := comparedRuns()
-	runs[2].Ahead = 1
 	r := Summarize(set, runs, l)
 	assert.Equal(t, []int{4, 4}, []int{r.Questions, r.Asked})
 	require.Len(t, r.Runs, 4)
@@ -90,7 +89,6 @@ func TestSummarize(t *testing.T) {
 
 	assert.Equal(t, []string{"never", "always", "margin 0.5", "oracle"},
 		[]string{never.Name(), always.Name(), margin.Name(), oracle.Name()})
-	assert.Zero(t, margin.Ahead, "one token of each answer is as usual")
 	w := stats.Wilson(3, 4)
 	assert.Equal(t, []any{"margin", 0.5, 4, 3, 0, 0.75, w.Low, w.High}, []any{
 		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy,

@@ -135,7 +135,6 @@ func runColumns() []column {
 		{"asks", "asks_per_answer", decimal, "questions to the large model per answer"},
 		{"known", "known_per_answer", some, "tokens per answer that were known from other answers"},
 		{"turned", "turned_per_answer", some, "the small model's tokens that were replaced, per answer"},
-		{"ahead", "cloud_tokens_ahead_per_answer", some, "tokens per answer that the large model decoded ahead"},
 		{"tokens", "tokens_per_answer", decimal, "per answer"},
 		{"ms", "ms_per_answer", some, "per answer, several at a time"},
 		{"missed", "missed_share", percent,

@@ -110,7 +110,7 @@ func curvesOf(runs []eval.RunReport, end float64) []byte {
 			continue
 		}
 		name := run.Policy
-		if run.Verify != nil || run.Ahead > 0 {
+		if run.Verify != nil {
 			name = run.Name()
 		}
 		if level { // its share is far from the others

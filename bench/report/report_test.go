@@ -247,8 +247,7 @@ func TestColumns(t *testing.T) {
 		Lost: 60, Recovery: result.Latency{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Expected: 66, OutageMS: 67}}
 	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: x(0.73), AccuracyLow: x(0.74),
 		AccuracyHigh: x(0.75), EscalatedShare: 0.76, Asks: 77, Silent: new(3), Chance: x(0.2), Known: x(2.5),
-		Turned:     x(3.5),
-		CloudAhead: x(4.5), Tokens: 5.5, Milliseconds: 1234, Missed: x(0.01), Needless: x(0.02),
+		Turned: x(3.5), Tokens: 5.5, Milliseconds: 1234, Missed: x(0.01), Needless: x(0.02),
 		Agreement: &stats.Interval{Value: 0.97}}
 	small := aRun("bench engine")
 	small.Model.Name = "small"
@@ -270,7 +269,7 @@ func TestColumns(t *testing.T) {
 		"timed end of an outage of 67 ms, until an answer; round trip 56 ms; lost 57.0%; times 59; failed 60; " +
 			"ms p50 61; p90 62; p99 63; p99.9 64; predicted at most 66",
 		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 76.0%; asks 77.0; known 2.5; " +
-			"turned 3.5; ahead 4.5; tokens 5.5; ms 1,234; missed 1.0%; needless 2.0%; agree 97.0%",
+			"turned 3.5; tokens 5.5; ms 1,234; missed 1.0%; needless 2.0%; agree 97.0%",
 	}
 	require.Len(t, r.Sections, len(want))
 	for i, s := range r.Sections {

@@ -201,7 +201,6 @@ var flagTable = []FlagDecl{
 		Help: "`list` of shares of tokens to ask for with each policy, above 0 and up to 1 " +
 			"(default: 0.07, without --threshold)"},
 	{Name: "eval.verify", often: true, Help: "`list` of verification margins in nats, or off, such as off,0,2"},
-	{Name: "eval.ahead", Span: "1 64", Help: "`list` of numbers of tokens per large model's answer, such as 1,8"},
 	{Name: "label", Choices: "disagreement citer consequence",
 		Help: "`rule` of the labels, for collect a list: disagreement, citer, consequence, or \"\" for none"},
 	{Name: "reference", Choices: "given small large sampled routed",

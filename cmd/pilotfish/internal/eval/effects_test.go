@@ -36,7 +36,6 @@ func TestEvalEffects(t *testing.T) {
 		"--router f --policy learned": "Runs[0].Policy=learned; router=f",
 		"--verify 2":                  "Runs[0].Verify=2",
 		"--verify 0 --verify-every 9": "Every=9; Runs[0].Verify=&0",
-		"--ahead 8":                   "Runs[0].Ahead=8",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(evalFlags)
 		f.register(c)
@@ -87,7 +86,6 @@ func TestEvalSettings(t *testing.T) {
 		"--threshold 0.25":                            "Runs=[margin 0.25]",
 		"--budget 0.1":                                "Runs=[margin 0.5 margin 10%]",
 		"--verify 0 --verify-every 9":                 "Runs=[margin 0.5 verified 0]; VerifyEvery=9",
-		"--ahead 8":                                   "Runs=[margin 0.5 ahead 8]",
 	}, func(c *cobra.Command, parse func()) any {
 		f, a := new(evalFlags), &cli.App{Stderr: io.Discard}
 		f.register(c)

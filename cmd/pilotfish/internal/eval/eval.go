@@ -49,8 +49,7 @@ Answers to humaneval and mbpp are right if their programs pass the tests of the 
 own, with at most 10 s of computing, 40 s in all, 512 MB of memory, one process, 64 MB of files, and no output. On Linux
 they have no network and write nowhere else. What a system does not limit is named on stderr.
 
-With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
-tokens per answer: accuracy against questions per answer then shows what they are worth.
+With --verify, each policy and threshold is also tried with each verification margin.
 
 Without --threshold and --budget each policy may ask for 7% of the tokens, like run. A router with a certificate is also
 tried at its threshold, unless --threshold is given.

@@ -30,7 +30,6 @@ type evalFlags struct {
 	router     string
 	verify     group.List[group.Margin]
 	every      int
-	ahead      group.List[int]
 	raw        bool
 	shots      int
 	code       group.CodeFlag
@@ -49,7 +48,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 	f.split.Register(p)
 	cli.Add(p, "questions", &f.questions, 0)
 	f.policies, f.thresholds = group.ListOf("policies", "", router.ParsePolicy), group.Floats("")
-	f.budgets, f.ahead = group.Floats(""), group.Numbers("1")
+	f.budgets = group.Floats("")
 	f.verify = group.ListOf("margins", "off", func(text string) (m group.Margin, err error) { return m, m.Set(text) })
 	cli.AddValue(p, "eval.policy", &f.policies)
 	cli.AddValue(p, "eval.threshold", &f.thresholds)
@@ -57,7 +56,6 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "router", &f.router, "")
 	cli.AddValue(p, "eval.verify", &f.verify)
 	cli.Add(p, "verify-every", &f.every, 64)
-	cli.AddValue(p, "eval.ahead", &f.ahead)
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "shots", &f.shots, 0)
 	f.code.Register(p)
@@ -100,8 +98,7 @@ func (f *evalFlags) warn(a *cli.App, name string) {
 	f.shots = group.Shots(a, name, f.shots)
 }
 
-// runs returns the policies with their thresholds and budgets, each with each margin of verification and each number of
-// tokens ahead.
+// runs returns the policies with their thresholds and budgets, each with each margin of verification.
 func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 	policies, err := f.chosen(name)
 	if err != nil {
@@ -129,32 +126,25 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 	return f.dialled(all)
 }
 
-// dialled returns the runs with each margin of verification and each number of tokens ahead. If the large model chooses
-// all tokens, there is nothing to verify, and the policy verify has its own margin. If it is never asked, it decodes
-// nothing ahead.
+// dialled returns the runs with each margin of verification. If the large model chooses all tokens, there is nothing to
+// verify, and the policy verify has its own margin.
 func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	for _, r := range runs {
 		for _, m := range f.verify.Values {
-			for _, n := range f.ahead.Values {
-				own := r.Policy == router.Always || r.Policy == router.Verify
-				if own && m.On || r.Policy == router.Never && !m.On && n > 1 {
-					continue
-				}
-				one := r
-				if m.On {
-					one.Verify = &m.Nats
-				}
-				if n > 1 {
-					one.Ahead = n
-				}
-				all = append(all, one)
+			own := r.Policy == router.Always || r.Policy == router.Verify
+			if own && m.On {
+				continue
 			}
+			one := r
+			if m.On {
+				one.Verify = &m.Nats
+			}
+			all = append(all, one)
 		}
 	}
 	if len(all) == 0 {
 		return nil,
-			cli.Usagef("--verify %s and --ahead %s leave no run with --policy %s: add off to --verify, or 1 to --ahead",
-				&f.verify, &f.ahead, &f.policies)
+			cli.Usagef("--verify %s leaves no run with --policy %s: add off to --verify", &f.verify, &f.policies)
 	}
 	return all, nil
 }
