@@ -147,7 +147,9 @@ func (f *fields) block(role string, known map[string]bool) (m answer.Message, sh
 		m.Content = f.result("content")
 	case kind == "compaction" && f.all["content"] != nil: // the summary of earlier turns
 		f.text("content", &m.Content)
-	case kind == "tool_use", kind == "tool_result", kind == "compaction":
+	case kind == "compaction":
+		f.fail("type", encrypted)
+	case kind == "tool_use", kind == "tool_result":
 		f.fail("type", "this model reads text and calls of tools alone: give text, tool_use or tool_result")
 	case strings.HasSuffix(kind, "_tool_result"), strings.Contains(kind, "thinking"): // of servers, and of other models
 		f.leave(kind)

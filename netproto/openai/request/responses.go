@@ -161,12 +161,15 @@ func (f *fields) item(r *Response, known map[string]bool, kept Kept) (m answer.M
 		f.harmless("call_id", "execution", "role")
 		f.harmless(ignoredInMessages...)
 	case "compaction":
-		f.fail("type", "this is encrypted: send the messages that it stands for")
+		f.fail("type", encrypted)
 	default:
 		m = f.otherItem(kind)
 	}
 	return m
 }
+
+// encrypted is the error for a summary of earlier turns that only the server which wrote it can read.
+const encrypted = "this is encrypted: send the messages that it stands for"
 
 // otherItem parses a call of a tool that its client runs, such as local_shell_call, as a call of a function of that
 // name, and its output. Other items, such as calls of tools of a server, have no place in a prompt.
