@@ -17,13 +17,22 @@ func (s *Server) chat(_ *reply, body []byte) (*request.Chat, shape, *request.Err
 	return r, &chatShape{s: s, r: r}, wrong
 }
 
+// read parses a request. It is local if one of its messages is.
+func (s *Server) read(form chatForm, t *reply, body []byte) (*request.Chat, shape, error) {
+	r, shape, wrong := form(t, body)
+	if wrong != nil {
+		return nil, nil, wrong
+	}
+	r.Settings.Local = s.locals.local(r.Talk.Messages) || r.Settings.Local
+	return r, shape, nil
+}
+
 func (s *Server) turn(form chatForm) answerer {
 	return func(ctx context.Context, t *reply, body []byte) error {
-		r, shape, wrong := form(t, body)
-		if wrong != nil {
-			return wrong
+		r, shape, err := s.read(form, t, body)
+		if err != nil {
+			return err
 		}
-		r.Settings.Local = s.locals.local(r.Talk.Messages) || r.Settings.Local
 		var calls answer.Calls
 		return t.do(ctx, &job{Request: &r.Request, shape: shape, chat: true,
 			tools: len(r.Tools) > 0 && r.Choice.Mode != "none",
@@ -46,9 +55,9 @@ func (s *Server) turn(form chatForm) answerer {
 // count counts the tokens of the prompts of requests. object is the type of the response object; "": it has none.
 func (s *Server) count(form chatForm, object string) answerer {
 	return func(ctx context.Context, t *reply, body []byte) error {
-		r, _, wrong := form(t, body)
-		if wrong != nil {
-			return wrong
+		r, _, err := s.read(form, t, body)
+		if err != nil {
+			return err
 		}
 		n, err := t.count(ctx, r)
 		if err != nil {

@@ -53,6 +53,13 @@ func TestLocal(t *testing.T) {
 	const answered = `{"role":"assistant","content":"a","pilotfish":{"tokens":[],"receipt":{}}}`
 	assert.False(t, local(chat, `{"messages":[`+public+`,`+answered+`,`+public+`]}`))
 
+	const left = `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"%d tokens left"}]%s}`
+	assert.True(t, local(chat, fmt.Sprintf(left, 111, `,"pilotfish":{"local":true}`)))
+	assert.False(t, local(chat, fmt.Sprintf(left, 222, "")))
+	assert.NotContains(t, m.prompts[len(m.prompts)-1], "111", "a value that was pinned")
+	assert.True(t, local(chat, fmt.Sprintf(left, 333, `,"pilotfish":{"local":true}`)))
+	assert.Contains(t, m.prompts[len(m.prompts)-1], "111")
+
 	const responses, input = "/v1/responses", `"input":"public"`
 	respond := func(more string) (id string, isLocal bool) {
 		t.Helper()

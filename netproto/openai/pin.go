@@ -167,7 +167,11 @@ func chain(before [sha256.Size]byte, texts ...string) [sha256.Size]byte {
 
 // prompt returns the ids of a chat, with known changing texts replaced.
 func (t *reply) prompt(r *request.Chat) ([]int32, error) {
-	fixed, names := t.s.pins.fix(t.s.client(t.r), r.Talk.Messages, len(r.Tools) > 0)
+	client := t.s.client(t.r)
+	if r.Settings.Local {
+		client += " local" // its values are not used in texts that may leave this device
+	}
+	fixed, names := t.s.pins.fix(client, r.Talk.Messages, len(r.Tools) > 0)
 	if len(names) == 0 {
 		return r.Prompt(t.s.model)
 	}
