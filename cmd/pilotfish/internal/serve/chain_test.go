@@ -88,8 +88,8 @@ func recorded(t *testing.T) (*recorder, http.Handler, *pilotfish.Model) {
 	folder, err := openai.OpenFolder(t.TempDir(), 1<<30, log)
 	require.NoError(t, err)
 	t.Cleanup(folder.Close)
-	s := openai.New(served, openai.Options{Names: []string{"m"}, Log: log, Random: rand.New(rand.NewPCG(3, 4)).Uint64, Parallel: 1, Sessions: 1,
-		Folder: folder})
+	s := openai.New(served, openai.Options{Names: []string{"m"}, Log: log, Parallel: 1, Sessions: 1, Folder: folder,
+		Random: rand.New(rand.NewPCG(3, 4)).Uint64})
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return r, s, m
 }
