@@ -60,6 +60,10 @@ type Options struct {
 	HugePages string // whether weights move into huge pages: "auto", "on" or "off"; "" means auto
 	Exact     bool   // the slow reference: activations, keys and values in float32, in plain Go on the CPU
 
+	// Sessions, if not 0, is how many full sessions the memory is to hold: a Context of 0 then means the model's limit,
+	// or if that is less, what fits into three quarters of the memory that the weights leave free, but at least 4096.
+	Sessions int
+
 	// Drafter is the path or the name of a smaller model with the same tokens, which drafts the answers of this one:
 	// the text is the same, and where drafts are accepted it comes sooner. Answers with a [Route] have no drafts. ""
 	// means none.
@@ -68,8 +72,8 @@ type Options struct {
 
 func (o Options) engine() (engine.Options, error) {
 	e := engine.Options{
-		Threads: o.Threads, Context: o.Context, KV: engine.KVType(o.KV), HugePages: engine.HugePages(o.HugePages),
-		Exact: o.Exact,
+		Threads: o.Threads, Context: o.Context, Sessions: o.Sessions, KV: engine.KVType(o.KV), Exact: o.Exact,
+		HugePages: engine.HugePages(o.HugePages),
 	}
 	if o.Backend == "" {
 		return e, nil
@@ -107,7 +111,7 @@ func (m *Model) openDrafter(o Options) error {
 	if err != nil {
 		return err
 	}
-	opt.Context = 0 // of a longer text it reads the end
+	opt.Context, opt.Sessions = 0, 0 // of a longer text it reads the end
 	if m.drafter, err = engine.Open(path, opt); err != nil {
 		return fmt.Errorf("drafter: %w", err)
 	}
@@ -177,6 +181,9 @@ func (m *Model) Threads() int { return m.e.Threads() }
 
 // Context returns the maximum length of the text of a chat or session, in tokens.
 func (m *Model) Context() int { return m.e.Context() }
+
+// ContextLimit returns the longest text that the model allows, in tokens. [Options].Context may be less.
+func (m *Model) ContextLimit() int { return m.e.ContextLimit() }
 
 // Tokenize returns the ids of a text. Special tokens in it are recognised if special is set, and are text otherwise.
 func (m *Model) Tokenize(text string, special bool) ([]int32, error) {

@@ -17,9 +17,11 @@ import (
 
 // Options configure a server. Names, Random and Log are required.
 type Options struct {
-	Names       []string // of the model; the first one is the default
-	Fingerprint string   // of the model and its software; equal fingerprints and seeds give equal answers
-	Defaults    request.Defaults
+	Names []string // of the model; the first one is the default
+	// ContextLimit is the longest context that the model allows, for the list of models; 0: its context.
+	ContextLimit int
+	Fingerprint  string // of the model and its software; equal fingerprints and seeds give equal answers
+	Defaults     request.Defaults
 
 	Keys    []string // a request must have one of them; none: all requests are accepted
 	Origins []string // web pages that may use the API, such as "https://example.org"; "*": any
@@ -81,6 +83,7 @@ type Server struct {
 	fields   ignoredFields
 	locals   keptMessages
 	pins     pins
+	can      func() *modelAbilities
 
 	closing context.Context // ends when running answers must end
 	end     context.CancelCauseFunc
@@ -102,6 +105,7 @@ func New(m answer.Model, o Options) *Server {
 		begun: time.Now(), finger: o.Fingerprint, refusals: newLimitedLog(),
 		fields: newIgnoredFields(), locals: newKeptMessages(), pins: newPins()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
+	s.can = sync.OnceValue(s.abilities)
 	s.routes()
 	o.Folder.index(m)
 	return s

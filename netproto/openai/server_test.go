@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -378,6 +379,41 @@ func TestOrigins(t *testing.T) {
 			assert.Empty(t, w.Header().Get("Access-Control-Allow-Headers"))
 		}
 	}
+}
+
+// TestModels: the list of models says how long the context is, and what the model can do: tools only if its template
+// has them, thoughts and gaps.
+func TestModels(t *testing.T) {
+	for _, c := range []struct {
+		m    answer.Model
+		want []any
+	}{
+		{&fakeModel{context: 77}, []any{"completion", "tools", "tool_use", "insert"}},
+		{&fakeModel{context: 77, thinks: true, solid: true}, []any{"completion", "tools", "tool_use", "thinking"}},
+		{toolless{&fakeModel{context: 77}}, []any{"completion", "insert"}},
+	} {
+		s := newTestServer(t, c.m, func(o *Options) { o.MaxPrompt, o.ContextLimit = 50, 99 })
+		one := object(t, ask(t, s, "/v1/models/small", "").Body.Bytes())
+		assert.Equal(t, at(object(t, ask(t, s, "/v1/models", "").Body.Bytes()), "data", 1), any(one))
+		for name, want := range map[string]any{"max_model_len": 77.0, "loaded_context_length": 77.0,
+			"context_length": 77.0, "context_window": 77.0, "max_input_tokens": 50.0, "max_context_length": 99.0,
+			"id":   "small",
+			"meta": map[string]any{"n_ctx": 77.0, "n_ctx_train": 99.0, "n_vocab": 257.0}, "capabilities": c.want} {
+			assert.Equal(t, want, one[name], name)
+		}
+		for name, can := range map[string]string{"tools": "tools", "reasoning": "thinking", "top_k": "completion"} {
+			got := one["supported_parameters"].([]any)
+			assert.Equal(t, slices.Contains(c.want, any(can)), slices.Contains(got, any(name)), name)
+		}
+	}
+}
+
+// toolless is a model with a template that leaves tools out.
+type toolless struct{ *fakeModel }
+
+func (m toolless) Chat(c answer.Conversation) ([]int32, error) {
+	c.Tools = nil
+	return m.fakeModel.Chat(c)
 }
 
 // TestCountRefused: counting the tokens of a prompt is refused like an answer to it, and does not wait for answers, but

@@ -22,6 +22,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/device"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
@@ -37,6 +38,10 @@ type Options struct {
 	Exact   bool    // float32 activations, keys and values, generic Go throughout: slow, for checking
 
 	HugePages HugePages // whether weights move into huge pages; "" means auto
+
+	// Sessions, if not 0, is how many full sessions the memory is to hold: a Context of 0 then means the model's limit,
+	// or if that is less, what fits into three quarters of the memory that the weights leave free, but at least 4096.
+	Sessions int
 }
 
 // KVType is how keys and values are kept.
@@ -115,23 +120,36 @@ func (e *Engine) load() (err error) {
 
 // setDefaults fills in and checks the options that depend on the model.
 func (e *Engine) setDefaults() error {
-	limit := e.model.Config().Context
-	if e.o.Context == 0 {
-		e.o.Context = min(defaultContext, limit)
-	}
 	switch e.o.KV {
 	case KVAuto, KVF16, KVF32:
 	default:
 		return fmt.Errorf("keys and values cannot be kept as %q: choose f16 or f32", e.o.KV)
 	}
-	if e.o.Context < 1 || e.o.Context > limit {
-		return fmt.Errorf("a context of %d tokens is not possible: the model allows 1 to %d", e.o.Context, limit)
-	}
 	e.kvType = gguf.F16
 	if e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32() {
 		e.kvType = gguf.F32
 	}
+	limit := e.ContextLimit()
+	if e.o.Context == 0 {
+		e.o.Context = min(defaultContext, limit)
+		if free, err := freemem.Bytes(); err == nil && e.o.Sessions > 0 {
+			e.o.Context = fitContext(free, uint64(e.file.Size()), e.kvBytes(1), e.o.Sessions, limit)
+		}
+	}
+	if e.o.Context < 1 || e.o.Context > limit {
+		return fmt.Errorf("a context of %d tokens is not possible: the model allows 1 to %d", e.o.Context, limit)
+	}
 	return nil
+}
+
+// fitContext returns the longest context, in whole KiB of tokens, with which full sessions fit into three quarters of
+// the memory that the weights leave free: at least the usual one, and at most limit.
+func fitContext(free, weights uint64, bytesPerToken int64, sessions, limit int) int {
+	most := (free - min(free, weights)) / 4 * 3 / uint64(bytesPerToken) / uint64(sessions)
+	if most >= uint64(limit) {
+		return limit
+	}
+	return min(max(int(most)/1024*1024, defaultContext), limit)
 }
 
 // newCache makes a KV cache of the configured type.
@@ -174,6 +192,9 @@ func (e *Engine) Model() *qwen.Model { return e.model }
 
 // Context returns the maximum length of a session's text, in tokens.
 func (e *Engine) Context() int { return e.o.Context }
+
+// ContextLimit returns the longest text that the model allows, in tokens.
+func (e *Engine) ContextLimit() int { return e.model.Config().Context }
 
 // Tokenizer returns the tokenizer of the file. It is loaded at the first call, and can be used after [Engine.Close].
 func (e *Engine) Tokenizer() (*tokenizer.Tokenizer, error) {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/shirou/gopsutil/v4/mem"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,4 +34,30 @@ func TestFits(t *testing.T) {
 	assert.ErrorContains(t, fits(limit+1, 1000), "more than this machine has memory for")
 	assert.Error(t, fits(math.MaxInt, 1<<40))
 	assert.NoError(t, fits(-1, 1000), "another check reports it")
+}
+
+// TestFitContext: the context that is chosen for a number of sessions is the model's limit if memory allows, and never
+// less than the usual one.
+func TestFitContext(t *testing.T) {
+	const gib = 1 << 30
+	for _, c := range []struct {
+		free, weights uint64
+		perToken      int64
+		sessions      int
+		limit, want   int
+	}{
+		{18 * gib, gib, 28 << 10, 8, 32768, 32768},
+		{5 * gib, gib, 28 << 10, 8, 32768, 13 * 1024},
+		{5 * gib, gib, 28 << 10, 4, 32768, 27 * 1024},
+		{2 * gib, gib, 28 << 10, 8, 32768, 4096},
+		{gib, 2 * gib, 28 << 10, 8, 32768, 4096},
+		{gib, 2 * gib, 28 << 10, 8, 2000, 2000},
+		{1 << 60, 0, 1, 1, 1000, 1000},
+	} {
+		assert.Equal(t, c.want, fitContext(c.free, c.weights, c.perToken, c.sessions, c.limit), c)
+	}
+	for sessions, want := range map[int]int{0: 4096, 8: 6000} {
+		e := small(t, Options{Sessions: sessions}, func(s *synth.Spec) { s.Context = 6000 })
+		assert.Equal(t, []int{want, 6000}, []int{e.Context(), e.ContextLimit()})
+	}
 }

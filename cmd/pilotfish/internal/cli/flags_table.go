@@ -9,7 +9,8 @@ var flagTable = []FlagDecl{
 	{Name: "threads", Span: "0 1024", short: "t", env: true,
 		Help: "number of CPU threads; 0: one per fast core that this process may use"},
 	{Name: "ctx", Span: "0", short: "c", often: true, env: true,
-		Help: "maximum length of prompt and answer together, in `tokens`; 0: 4096, or the model's limit if lower"},
+		Help: "maximum length of prompt and answer together, in `tokens`; 0: 4096, for serve what memory allows, " +
+			"or the model's limit"},
 	{Name: "kv", Choices: "auto f16 f32", env: true,
 		Help: "`type` of the KV cache: f16, f32 or auto"},
 	{Name: "backend", Values: "cpu metal soft", env: true,

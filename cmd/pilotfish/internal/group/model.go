@@ -27,10 +27,12 @@ type ModelFlags struct {
 	Large   string // of the commands with [ModelFlags.RegisterLarge]; "": none
 	Threads int
 	context int
-	Kv      string
-	Backend string
-	Exact   bool
-	huge    string
+	// Sessions, if not 0, chooses the default context: see [engine.Options].
+	Sessions int
+	Kv       string
+	Backend  string
+	Exact    bool
+	huge     string
 }
 
 // Register adds the flags of a command that needs a model.
@@ -75,7 +77,7 @@ func (m *ModelFlags) Answers() string { return cmp.Or(m.Large, m.Path) }
 
 // Options returns the options of the engine. Wrong values are wrong usage.
 func (m *ModelFlags) Options() (o engine.Options, err error) {
-	o = engine.Options{Threads: m.Threads, Context: m.context, Exact: m.Exact, KV: ParseKV(m.Kv)}
+	o = engine.Options{Threads: m.Threads, Context: m.context, Sessions: m.Sessions, Exact: m.Exact, KV: ParseKV(m.Kv)}
 	if o.Backend, err = ParseBackend(m.Backend); err != nil {
 		return o, err
 	}
@@ -87,7 +89,7 @@ func (m *ModelFlags) Options() (o engine.Options, err error) {
 func (m *ModelFlags) Public() (pilotfish.Options, error) {
 	o, err := m.Options()
 	public := pilotfish.Options{
-		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, Sessions: o.Sessions, KV: string(o.KV),
 		HugePages: string(o.HugePages), Exact: o.Exact,
 	}
 	if m.Large != "" {

@@ -165,6 +165,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	o.Log, _ = a.NewLog(f.log, f.level)
+	f.model.Sessions = cmp.Or(f.limits.sessions, 2*f.limits.parallel)
 	settings, err := f.model.Public()
 	if err != nil {
 		return err
@@ -204,11 +205,12 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	defer hangUp()
 	model.route, o.Cloud = route, f.via.cloud(route)
 	model.warn = sync.OnceFunc(func() { o.Log.Warn(group.UnlikeText) })
-	o.Names = f.modelNames()
+	o.Names, o.ContextLimit = f.modelNames(), m.ContextLimit()
 	if o.Fingerprint, err = f.fingerprint(m); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
+	fmt.Fprintf(a.Stderr, "context: %s\n", f.contextOf(m))
 	if o.Cloud != nil {
 		c := o.Cloud()
 		fmt.Fprintf(a.Stderr, "large model: %s at %s, %s\n", cmp.Or(cli.Harmless(c.Model), "not connected yet"), c.To,
@@ -219,6 +221,19 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	fmt.Fprintln(a.Stdout, where.url())
 	return where.serve(ctx, model, o)
+}
+
+// contextOf describes the length of the context, and why it is that.
+func (f *serveFlags) contextOf(m *pilotfish.Model) string {
+	switch n, limit := m.Context(), m.ContextLimit(); {
+	case n == limit:
+		return fmt.Sprintf("%d tokens, the model's limit", n)
+	case f.set.Changed("ctx"):
+		return fmt.Sprintf("%d tokens (-c) of the model's limit of %d", n, limit)
+	default:
+		return fmt.Sprintf("%d tokens of the model's limit of %d, so that %d texts fit into the free memory: "+
+			"-c or a smaller --parallel allow more", n, limit, f.model.Sessions)
+	}
 }
 
 // place opens the address and returns a description of the clients that may use it.
