@@ -39,8 +39,10 @@ const (
 	timeSpan = `([0-9]{1,9}H([0-9]{1,9}M([0-9]{1,9}S)?)?|[0-9]{1,9}M([0-9]{1,9}S)?|[0-9]{1,9}S)`
 	dateSpan = `([0-9]{1,9}Y([0-9]{1,9}M([0-9]{1,9}D)?)?|[0-9]{1,9}M([0-9]{1,9}D)?|[0-9]{1,9}D)`
 
-	// RFC 1123: names of up to 245 of the 253 characters, and RFC 5321: local parts of up to 62 of the 64.
-	label = `[A-Za-z0-9]([A-Za-z0-9-]{0,38}[A-Za-z0-9])?`
+	// RFC 1123: names of up to 245 of the 253 characters, and RFC 5321: local parts of up to 62 of the 64. Labels
+	// such as xn--a, with -- as third and fourth character, are of names that are not ASCII.
+	label = `[A-Za-z0-9]([A-Za-z0-9]|[A-Za-z0-9-][A-Za-z0-9]([A-Za-z0-9-]{0,36}[A-Za-z0-9])?|` +
+		`[A-Za-z0-9-]-[A-Za-z0-9]([A-Za-z0-9-]{0,35}[A-Za-z0-9])?)?`
 	host  = label + `(\.` + label + `){0,5}`
 	word  = `[A-Za-z0-9_+'&-]`
 	email = `(` + word + `{1,62}|` + word + `{1,20}(\.` + word + `{1,20}){1,2})@` + host

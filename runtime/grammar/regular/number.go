@@ -345,6 +345,9 @@ func (b *Numbers) between(a *nfa) error {
 			digits = max(digits, openDigits)
 		}
 	}
+	if low, high := b.scaled(power(digits)); low != nil && high != nil && low.Cmp(high) > 0 && digits < partDigits {
+		digits++ // between two numbers there is one with a digit more
+	}
 	for n := range digits {
 		b.nextTo(a, n+1)
 	}

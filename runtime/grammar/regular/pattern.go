@@ -209,7 +209,7 @@ func (c *chars) bound(b Bounds) (*chars, error) {
 	}
 	top := b.Min // counted up to there
 	if b.Bounded() {
-		top = max(min(b.Max, max(maxCounted/int32(len(c.places)), 64)), b.Min)
+		top = max(min(b.Max, max(maxCounted/int32(len(c.places)), 64)), b.Min, min(b.Max, c.shortest()))
 	}
 	if int64(len(c.places))*(int64(top)+1) > maxStates {
 		return nil, fmt.Errorf("with lengths of up to %d characters %w", top, ErrSize)
@@ -232,6 +232,30 @@ func (c *chars) bound(b Bounds) (*chars, error) {
 		}
 	}
 	return out, nil
+}
+
+// shortest returns the number of characters of the shortest string; 0 if there is none.
+func (c *chars) shortest() int32 {
+	known := make([]bool, len(c.places))
+	here := []int32{0}
+	for n := int32(0); len(here) > 0; n++ {
+		var next []int32
+		for len(here) > 0 {
+			p := here[len(here)-1]
+			if here = here[:len(here)-1]; known[p] {
+				continue
+			}
+			if known[p] = true; c.places[p].end {
+				return n
+			}
+			here = append(here, c.places[p].jumps...)
+			for _, a := range c.places[p].arcs {
+				next = append(next, a.to)
+			}
+		}
+		here = next
+	}
+	return 0
 }
 
 // bytes returns the strings with their characters in JSON's spelling, between quotes or without.

@@ -122,6 +122,39 @@ func TestSets(t *testing.T) {
 	}
 }
 
+// TestSorts: each text of a set is in one of its parts, and neighbours are in different ones.
+func TestSorts(t *testing.T) {
+	m := newMaker()
+	for _, pattern := range []string{"^", "^[a-e]*$", "é|^a", "^$"} {
+		d, err := m.Matching(pattern)
+		require.NoError(t, err)
+		parts, err := m.Sorts(d, 5)
+		require.NoError(t, err)
+		require.Len(t, parts, 5)
+		sort := map[string]int{}
+		for _, text := range []string{"", "a", "b", "e", "ab", "ba", "aab", "é", "日本", "a\nb", `"`, "dea", "deb",
+			"\u07ff"} {
+			in := 0
+			for i, part := range parts {
+				if part.Has(Quote(text)) {
+					in, sort[text] = in+1, i
+				}
+			}
+			require.Equal(t, d.Has(Quote(text)), in == 1, "%s: %q", pattern, text)
+			require.LessOrEqual(t, in, 1)
+		}
+		if pattern == "^" {
+			assert.NotEqual(t, sort["a"], sort["b"])
+			assert.NotEqual(t, sort["dea"], sort["deb"])
+			assert.NotEqual(t, sort["ab"], sort["ba"])
+		}
+	}
+	any, err := m.AnyString()
+	require.NoError(t, err)
+	_, err = (&Maker{Stop: m.Stop, steps: maxSteps}).Sorts(any, 5)
+	assert.Equal(t, ErrWork, err)
+}
+
 // TestTrimmed: each state of a set leads to an end, and its arcs are sorted and apart.
 func TestTrimmed(t *testing.T) {
 	m := newMaker()

@@ -3,6 +3,7 @@ package regular
 import (
 	"cmp"
 	"slices"
+	"unicode/utf8"
 )
 
 // Arc is a transition to a state with any byte of Lo to Hi.
@@ -179,6 +180,34 @@ func (m *Maker) Or(sets ...*Set) (*Set, error) {
 		}
 	}
 	return a.determine(m)
+}
+
+// Sorts divides a set into n sets, by all bytes of a text: most texts that differ in a few bytes are in two of them.
+func (m *Maker) Sorts(d *Set, n int) (parts []*Set, err error) {
+	whole := Set{Arcs: make([][]Arc, n*len(d.Arcs)), End: make([]bool, n*len(d.Arcs))} // states, times the sorts
+	for i := range whole.Arcs {
+		for _, x := range d.Arcs[i/n] {
+			for lo := int(x.Lo); lo <= int(x.Hi); {
+				hi := lo
+				if lo >= utf8.RuneSelf { // fewer arcs for characters that have several bytes
+					hi = min(lo|3, int(x.Hi))
+				}
+				to := x.To*int32(n) + int32((3*(i%n)+hi)%n)
+				whole.Arcs[i] = append(whole.Arcs[i], Arc{byte(lo), byte(hi), to})
+				lo = hi + 1
+			}
+		}
+	}
+	for sort := range n {
+		for i := range whole.End {
+			whole.End[i] = d.End[i/n] && i%n == sort
+		}
+		if err := m.Spend(10 * len(whole.Arcs)); err != nil {
+			return nil, err
+		}
+		parts = append(parts, whole.trim())
+	}
+	return parts, nil
 }
 
 // Of returns the set of some texts.

@@ -11,16 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
+
+// values are of all types.
+var values = []string{
+	`null`, `true`, `1`, `2`, `2.5`, `12`, `"a"`, `"ab"`, `"b"`, `"x1"`, `[]`, `[1]`, `[1,2]`, `["a"]`, `[1,"a"]`,
+	`[1,"a",true]`, `{}`, `{"a":1}`, `{"a":"a"}`, `{"b":1}`, `{"a":1,"b":1}`, `{"a":2,"b":"b"}`, `{"x1":1}`,
+	`{"x1":"a"}`, `{"a":1,"x1":1}`, `{"a":1,"b":1,"x1":1}`, `{"a":1,"b":1,"c":1}`, `{"b":1,"c":"x"}`,
+}
 
 // TestKeywords: each value is accepted exactly if another implementation calls it valid. The last values of a case are
 // valid but not accepted.
 func TestKeywords(t *testing.T) {
-	values := []string{
-		`null`, `true`, `1`, `2`, `2.5`, `12`, `"a"`, `"ab"`, `"b"`, `"x1"`, `[]`, `[1]`, `[1,2]`, `["a"]`, `[1,"a"]`,
-		`[1,"a",true]`, `{}`, `{"a":1}`, `{"a":"a"}`, `{"b":1}`, `{"a":1,"b":1}`, `{"a":2,"b":"b"}`, `{"x1":1}`,
-		`{"x1":"a"}`, `{"a":1,"x1":1}`, `{"a":1,"b":1,"x1":1}`, `{"a":1,"b":1,"c":1}`, `{"b":1,"c":"x"}`,
-	}
 	plainly := strings.NewReplacer( // the other implementation has no lookahead
 		`"pattern":"^(?!b)(?=.*[b1])."`, `"pattern":"^[^b].*[b1]|^[b1]$","not":{"pattern":"^b"}`,
 		`"pattern":"^(?!ab$|b).*$"`, `"not":{"pattern":"^(ab$|b)"}`,
@@ -113,6 +116,93 @@ func TestNeverTwo(t *testing.T) {
 		whole, _ := fits(g, value)
 		assert.False(t, whole, "%s: %s", schema, value)
 	}
+}
+
+// TestUndescribed: a schema with values that this package does not generate is refused with the reason, and not as one
+// without values.
+func TestUndescribed(t *testing.T) {
+	for schema, c := range map[string]struct{ value, why string }{
+		`{"type":"array","not":{"items":{"type":"null"}}}`:           {`[1]`, "#/not: values that do not fit it"},
+		`{"type":"array","not":{"type":"array","uniqueItems":true}}`: {`[1,1]`, "#/not/uniqueItems: of"},
+		`{"type":"object","not":{"type":"object","propertyNames":{"const":"a"}}}`: {`{"b":1}`,
+			"#/not/propertyNames: of"},
+		`{"type":"object","not":{"type":"object","patternProperties":{"a":false}}}`: {`{"a":1}`,
+			"#/not/patternProperties: of"},
+		`{"type":"object","not":{"type":"object","additionalProperties":false}}`: {`{"b":1}`,
+			"#/not/additionalProperties: of"},
+		`{"type":"number","not":{"type":"number","multipleOf":2}}`:         {`1`, "#/not/multipleOf: of"},
+		`{"type":"string","not":{"type":"string","format":"date"}}`:        {`"a"`, "#/not/format: of"},
+		`{"type":"null","not":{"oneOf":[{"type":"null"},{"const":null}]}}`: {`null`, "#/not/oneOf: of"},
+		`{"type":"string","format":"time","pattern":"^23:59:60"}`:          {`"23:59:60Z"`, "#/format: only common"},
+		`{"required":["a"],"properties":{"a":false}}`:                      {`1`, "#: values have the types that"},
+		`{"type":"array","not":{"const":[1]},"maxItems":1}`:                {`[]`, "#: only an empty list or"},
+		`{"type":"object","minProperties":9}`: {`{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1}`,
+			"at most 8 that must differ"},
+		`{"allOf":[{"type":"object","minProperties":9},{"enum":[{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,` +
+			`"i":1}]}]}`: {
+			`{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1}`, "at most 8 that must differ"},
+	} {
+		require.NoError(t, validator(t, []byte(schema))(c.value), schema)
+		_, err := Compile(t.Context(), []byte(schema), false)
+		if assert.ErrorContains(t, err, c.why, schema) && !strings.Contains(c.why, "do not fit it") {
+			assert.ErrorContains(t, err, "#: no value that fits can be described: #", schema)
+		}
+	}
+	_, err := Compile(t.Context(), []byte(`{"type":"object","properties":{"a":{}},"minProperties":2}`), true)
+	assert.ErrorContains(t, err, "#: objects have the properties that are listed here, no others")
+	const long = `{"type":"string","pattern":"^a{70}$","maxLength":999}`
+	for schema, value := range map[string]string{
+		long: `"` + strings.Repeat("a", 70) + `"`,
+		`{"type":"number","exclusiveMinimum":1,"exclusiveMaximum":1.0000001}`:       `1.00000005`,
+		`{"type":"number","exclusiveMinimum":-0.25000001,"exclusiveMaximum":-0.25}`: `-0.250000005`,
+		`{"enum":[1,2,"b"],"pattern":"^a"}`:                                         `1`,
+		`{"const":[1],"required":["a"]}`:                                            `[1]`,
+		`{"type":"object","propertyNames":{"minimum":3},"required":["a"]}`:          `{"a":1}`,
+	} {
+		require.NoError(t, validator(t, []byte(schema))(value), schema)
+		whole, _ := fits(compiled(t, []byte(schema), false), value)
+		assert.True(t, whole, "%s: %s", schema, value)
+	}
+}
+
+// TestDifferingNames: where the number of properties has a minimum, an object has that many different names, and most
+// such objects are accepted.
+func TestDifferingNames(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	names := []string{"a", "b", "c", "ab", "ba", "temperature", "humidity", "x1", "日本", "日", "q\"", ""}
+	for _, schema := range []string{
+		`{"type":"object","minProperties":2,"additionalProperties":{"type":"integer"}}`,
+		`{"type":"object","minProperties":2,"maxProperties":2}`, `{"type":"object","minProperties":3}`,
+		`{"type":"object","minProperties":4,"maxProperties":5}`,
+		`{"type":"object","properties":{"p":{}},"minProperties":3}`,
+		`{"type":"object","minProperties":2,"patternProperties":{"a":{"type":"integer"},"^.$":{"const":1}}}`,
+		`{"type":"object","minProperties":2,"propertyNames":{"maxLength":2}}`,
+	} {
+		g, valid := compiled(t, []byte(schema), false), validator(t, []byte(schema))
+		right, accepted := 0, 0
+		for range 3000 {
+			var fields []string
+			if r.IntN(2) == 0 {
+				fields = append(fields, `"p":1`)
+			}
+			for range r.IntN(5) {
+				fields = append(fields, regular.Quote(names[r.IntN(len(names))])+":1")
+			}
+			text := "{" + strings.Join(fields, ",") + "}"
+			ok := valid(text) == nil
+			if ok {
+				right++
+			}
+			if whole, _ := fits(g, text); whole {
+				accepted++
+				require.True(t, ok, "%s: %s", schema, text)
+			}
+		}
+		t.Logf("%s: %d of %d", schema, accepted, right)
+		assert.Greater(t, accepted, right/4, schema)
+	}
+	whole, _ := fits(compiled(t, []byte(`{"type":"object","minProperties":2}`), false), `{"a":1,"a":2,"b":3}`)
+	assert.True(t, whole, "a name that is there again does not count")
 }
 
 // TestDiscriminator: a mapping distinguishes schemas that would otherwise be ambiguous; a discriminator without one has
@@ -300,16 +390,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// twice reports whether a name occurs twice in an object: unlisted names may, and each counts.
-func twice(text string) bool {
-	var v any
-	if json.Unmarshal([]byte(text), &v) != nil {
-		return false
-	}
-	short, _ := json.Marshal(v)
-	return strings.Count(string(short), ":") < strings.Count(text, ":")
-}
-
 // combination returns a schema with keywords that combine other schemas, which often contradict each other.
 func (m *maker) combination(depth int) obj {
 	some := func() obj {
@@ -374,21 +454,29 @@ func (m *maker) small() obj {
 		{"enum": []any{"a", "b"}}, {"not": obj{"const": "a"}}}[m.IntN(7)]
 }
 
-// TestRandomCombinations: values generated by schemas that contradict, negate and exclude each other are valid.
+// TestRandomCombinations: values generated by schemas that contradict, negate and exclude each other are valid, and
+// where no value is said to fit, none does.
 func TestRandomCombinations(t *testing.T) {
 	racing.Spare(t)
 	v := smallVocabulary(t)
 	m := &maker{Rand: rand.New(rand.NewPCG(11, 12))}
-	schemas, ended := 0, 0
+	schemas, ended, empty := 0, 0, 0
 	for range 600 {
 		raw, err := json.Marshal(m.combination(1))
 		require.NoError(t, err)
+		valid := validator(t, raw)
 		g, err := Compile(t.Context(), raw, false)
-		if err != nil {
-			continue // many have no values, or are too ambiguous
+		if err != nil { // many have no values, or are too ambiguous
+			if strings.Contains(err.Error(), "no value fits") {
+				empty++
+				for _, value := range values {
+					require.Error(t, valid(value), "%s\n%s", raw, value)
+				}
+			}
+			continue
 		}
 		schemas++
-		valid, matcher := validator(t, raw), v.matcher(g)
+		matcher := v.matcher(g)
 		for range 8 {
 			s := matcher.Start()
 			text, done := draw(m.Rand, matcher, v, 20)
@@ -397,11 +485,11 @@ func TestRandomCombinations(t *testing.T) {
 					text += string(g.Shortest(s))
 				}
 			}
-			if ended++; !twice(text) {
-				require.NoError(t, valid(text), "%s\n%s", raw, text)
-			}
+			ended++
+			require.NoError(t, valid(text), "%s\n%s", raw, text)
 		}
 	}
-	t.Logf("%d schemas, %d texts", schemas, ended)
+	t.Logf("%d schemas, %d texts; %d schemas without a value", schemas, ended, empty)
 	assert.Greater(t, schemas, 300)
+	assert.Greater(t, empty, 50)
 }

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
@@ -55,7 +57,29 @@ func (c *compiler) negation(n *node) (*node, error) {
 		return nil, errorf(n.path, "values that do not fit it cannot be described")
 	}
 	c.negated[n] = not
+	for _, keyword := range n.onlyAffirmed() {
+		c.leave(n.path+"/"+keyword, "of values that must not fit, none is generated that only this keyword excludes")
+	}
 	return not, nil
+}
+
+// onlyAffirmed returns the keywords that a negation has no contradiction of.
+func (n *node) onlyAffirmed() (keywords []string) {
+	for _, k := range []struct {
+		name string
+		has  bool
+	}{
+		{"items", n.items != nil && !n.items.anything()}, {"uniqueItems", n.unique != ""},
+		{"additionalProperties", n.additional != nil && !n.additional.anything()},
+		{"patternProperties", n.patterned != nil}, {"propertyNames", n.propertyNames != nil},
+		{"multipleOf", n.numbers.Step != nil}, {"oneOf", n.oneOf != nil},
+		{"format", slices.ContainsFunc(n.patterns, func(p pattern) bool { return p.format })},
+	} {
+		if k.has {
+			keywords = append(keywords, k.name)
+		}
+	}
+	return keywords
 }
 
 func (c *compiler) negateObject(n *node, way func(func(*node))) {

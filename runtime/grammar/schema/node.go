@@ -179,7 +179,7 @@ func strictKinds(facts []*node) kinds {
 }
 
 // allowedKinds returns the types of values: if no type is named, those that the keywords apply to.
-func allowedKinds(facts []*node) kinds {
+func (c *compiler) allowedKinds(facts []*node) kinds {
 	k, named, implied := anyKind, false, kinds(0)
 	for _, n := range facts {
 		if n.never {
@@ -190,10 +190,13 @@ func allowedKinds(facts []*node) kinds {
 			k, named = k&n.kinds, true
 		}
 	}
-	if !named && implied != 0 {
-		return implied
+	if named || implied == 0 {
+		return k
 	}
-	return k
+	if c.narrowed == "" && implied != anyKind {
+		c.narrowed = pathOf(facts)
+	}
+	return implied
 }
 
 // listed returns the values that some schemas list together, in the generated spelling; nil if none lists any.

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
@@ -11,6 +12,7 @@ import (
 const (
 	maxNumbered = 1 << 14 // named properties, times how many of them are counted
 	maxClasses  = 64      // of names, by which patterns they match
+	sorts       = 8       // of names, if some of them must differ
 )
 
 // objects are the conditions of some schemas on objects together.
@@ -92,7 +94,7 @@ type properties struct {
 
 // object adds objects: their listed properties in order, then others if allowed.
 func (c *compiler) object(start int32, facts []*node) error {
-	b, some := bounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
+	b, some := c.bounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
 	if !some {
 		return nil
 	}
@@ -141,7 +143,7 @@ func (c *compiler) nameSet(facts []*node) (names *regular.Set, err error) {
 // nameSetOf returns the strings that some schemas allow.
 func (c *compiler) nameSetOf(facts []*node) (*regular.Set, error) {
 	s, _ := stringsOf(facts)
-	if allowedKinds(facts)&text == 0 || s.Length.Empty() {
+	if strictKinds(facts)&text == 0 || s.Length.Empty() {
 		return new(regular.Set), nil
 	}
 	d, err := c.Strings(s)
@@ -174,7 +176,7 @@ func (c *compiler) properties(start int32, p *properties) error {
 			return err
 		}
 		next := c.several(p.counts)
-		for n, key := range c.keys(at, p) {
+		for n, key := range c.keys(at, 0, p) {
 			if p.names == nil || p.names.Has(regular.Quote(name)) {
 				found := c.State()
 				c.Spaced(key, regular.Quote(name)+":", found)
@@ -200,13 +202,17 @@ func (c *compiler) properties(start int32, p *properties) error {
 	return nil
 }
 
-// keys makes the states before the name of the next property, by the number of properties including it.
-func (c *compiler) keys(at []int32, p *properties) map[int]int32 {
+// keys makes the states before the name of the next property, by the number of properties including it, if there are at
+// least some before it.
+func (c *compiler) keys(at []int32, least int, p *properties) map[int]int32 {
 	keys := map[int]int32{}
-	for n := 1; n < len(at); n++ {
+	for n := least + 1; n < len(at); n++ {
 		keys[n] = c.State()
 	}
 	for n, from := range at {
+		if n < least {
+			continue
+		}
 		key, ok := keys[n+1]
 		if !ok && p.b.Max == regular.Unbounded {
 			key, ok = keys[n], true
@@ -255,13 +261,17 @@ type class struct {
 // others adds unnamed properties, after the named ones.
 func (c *compiler) others(p *properties, at []int32) error {
 	if p.closed(c.closed) {
+		if !p.closed(false) {
+			c.leave(pathOf(p.facts), "objects have the properties that are listed here, no others")
+		}
 		return nil
 	}
 	classes, err := c.classes(p)
 	if err != nil {
 		return errorf(pathOf(p.facts), "%w", err)
 	}
-	keys := c.keys(at, p)
+	keys := c.keys(at, int(max(0, p.b.Min-1)), p)
+	var free []unnamed
 	for _, class := range classes {
 		if len(class.matches) == 0 && c.closed && p.listed() {
 			continue
@@ -284,8 +294,82 @@ func (c *compiler) others(p *properties, at []int32) error {
 			c.Spaced(colon, ":", found)
 			c.Call(found, value, at[n])
 		}
+		free = append(free, unnamed{class.names, value})
+	}
+	return c.differing(p, at, free)
+}
+
+// unnamed are properties with some names and values of a rule.
+type unnamed struct {
+	names *regular.Set
+	value int32
+}
+
+// differing adds unnamed properties after which more of them are needed. An automaton cannot remember names, so only
+// names of sorts that have not been there count, because these differ.
+func (c *compiler) differing(p *properties, at []int32, all []unnamed) error {
+	if p.b.Min < 2 {
+		return nil
+	}
+	var rules []sorted
+	for _, u := range all {
+		parts, err := c.Sorts(u.names, sorts)
+		one := sorted{value: u.value}
+		for i := 0; i < len(parts) && err == nil; i++ {
+			one.names[i], err = c.Part("", func() (*regular.Set, error) { return parts[i], nil })
+		}
+		if err != nil {
+			return errorf(pathOf(p.facts), "%w", err)
+		}
+		rules = append(rules, one)
+	}
+	if p.b.Min > sorts {
+		c.leave(pathOf(p.facts), "of properties that are not listed, at most %d that must differ are generated", sorts)
+	}
+	for n := max(0, p.b.Min-sorts); n+1 < p.b.Min; n++ {
+		c.eachSort(p, at, n, rules)
 	}
 	return nil
+}
+
+// sorted are unnamed properties, with the starts of their names by sorts.
+type sorted struct {
+	names [sorts]int32
+	value int32
+}
+
+// eachSort adds unnamed properties after n named ones, up to the number that is needed.
+func (c *compiler) eachSort(p *properties, at []int32, n int32, all []sorted) {
+	states, open := map[uint]int32{0: at[n]}, []uint{0} // by the sorts that have been there
+	for len(open) > 0 && !c.Full() {
+		seen := open[len(open)-1]
+		open = open[:len(open)-1]
+		key := c.State()
+		if n == 0 && seen == 0 {
+			c.Jump(states[seen], key)
+		} else {
+			c.Spaced(states[seen], ",", key)
+		}
+		for _, u := range all {
+			for s, names := range u.names {
+				next := seen | 1<<s
+				to, known := states[next]
+				switch {
+				case next == seen && p.b.Bounded(): // it would count for the maximum
+					continue
+				case int32(bits.OnesCount(next)) == p.b.Min-n:
+					to = at[p.b.Min]
+				case !known:
+					to = c.State()
+					states[next], open = to, append(open, next)
+				}
+				colon, found := c.State(), c.State()
+				c.Call(key, names, colon)
+				c.Spaced(colon, ":", found)
+				c.Call(found, u.value, to)
+			}
+		}
+	}
 }
 
 // classes returns the names of unnamed properties, by the patterns that they match.

@@ -187,9 +187,9 @@ func TestRefusals(t *testing.T) {
 		`{"dependencies":{"a":["b"],"b":1}}`:              "#/dependencies/b: a schema is an object",
 		`{"dependentRequired":{"a":{}}}`:                  "#/dependentRequired/a: it must be a list of names",
 		`{"minProperties":100000}`:                        "#: to count as many properties it makes too large",
-		`{"minProperties":2,"maxProperties":1}`:           "#: no value fits",
-		`{"propertyNames":false,"required":["a"]}`:        "#: no value fits",
-		`{"pattern":"^a$","allOf":[{"pattern":"b"}]}`:     "#: no value fits",
+		`{"minProperties":2,"maxProperties":1}`:           "#: no value that fits can be described",
+		`{"propertyNames":false,"required":["a"]}`:        "#: no value that fits can be described",
+		`{"pattern":"^a$","allOf":[{"pattern":"b"}]}`:     "#: no value that fits can be described",
 		`{"oneOf":[{"format":"date"},{"format":"time"}]}`: "#/oneOf/0: a value may fit other schemas of oneOf",
 		`{"oneOf":[{"const":1},{"const":1.0}]}`:           "#: no value fits",
 		`{"properties":{"a":1}}`:                          "#/properties/a: a schema is an object",
@@ -226,8 +226,8 @@ func TestRefusals(t *testing.T) {
 			`"minItems":3,"uniqueItems":true}`: "#: no value fits",
 		`{"prefixItems":[{"const":1}],"items":{"const":2},"uniqueItems":true}`: "#/uniqueItems: ",
 		`{"items":{"type":"string"},"uniqueItems":true,"maxItems":2}`:          "#/uniqueItems: ",
-		`{"type":"object","not":{"enum":[{},{"a":1}]}}`:                        "#: no value fits",
-		`{"type":"array","not":{"enum":[[],[1]]}}`:                             "#: no value fits",
+		`{"type":"object","not":{"enum":[{},{"a":1}]}}`:                        "#: no value that fits can be",
+		`{"type":"array","not":{"enum":[[],[1]]}}`:                             "#: no value that fits can be",
 		`{"items":[true],"additionalItems":1}`:                                 "#/additionalItems: a schema is an",
 		`{"propertyNames":1}`:                                                  "#/propertyNames: a schema is an",
 		`{"additionalProperties":1}`:                                           "#/additionalProperties: a schema is",
@@ -272,7 +272,7 @@ func TestAtLimits(t *testing.T) {
 		return `{"type":"object","patternProperties":{` + strings.Join(all, ",") + `}}`
 	}
 	numbered := func(n int) string {
-		return fmt.Sprintf(`{"type":"object","properties":{"a":{}},"minProperties":%d}`, n)
+		return fmt.Sprintf(`{"type":"object","properties":{"a":{}},"maxProperties":%d}`, n)
 	}
 	blanks := func(n int) string { return strings.Repeat(" ", n) + "true" }
 	digits := func(n int) string { return `{"maximum":` + strings.Repeat("9", n) + `}` }

@@ -50,9 +50,20 @@ func compile(m *regular.Maker, raw []byte, closed bool) (*grammar.Grammar, error
 	}
 	g, some := c.Build(start, r.ignored)
 	if !some {
-		return nil, errorf("#", "no value fits")
+		return nil, c.noValue()
 	}
 	return g, nil
+}
+
+// noValue returns the error of a schema without a value in its grammar.
+func (c *compiler) noValue() error {
+	if c.left == nil && c.narrowed != "" {
+		c.leave(c.narrowed, "values have the types that its keywords are about, if it names no type")
+	}
+	if c.left != nil {
+		return errorf("#", "no value that fits can be described: %w", c.left)
+	}
+	return errorf("#", "no value fits")
 }
 
 // compiler makes states from nodes.
@@ -65,6 +76,16 @@ type compiler struct {
 	apartOf map[*node][]*node // alternatives of oneOf: see exclusive
 	negated map[*node]*node   // negations of nodes
 	loose   bool              // values may include some that do not fit: see apart
+
+	left     error  // why some values that fit are not generated; nil if all are
+	narrowed string // path of a schema that has not all types that it allows: see allowedKinds
+}
+
+// leave records the first reason why values that fit are not generated.
+func (c *compiler) leave(path, reason string, args ...any) {
+	if c.left == nil {
+		c.left = errorf(path, reason, args...)
+	}
 }
 
 func newCompiler(r *reader) *compiler {

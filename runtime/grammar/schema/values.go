@@ -15,7 +15,7 @@ func (c *compiler) values(start int32, facts []*node) error {
 	if list := listed(facts); list != nil {
 		return c.list(start, facts, list)
 	}
-	k := allowedKinds(facts)
+	k := c.allowedKinds(facts)
 	for _, of := range []struct {
 		kinds kinds
 		make  func(int32, []*node) error
@@ -88,6 +88,7 @@ func (c *compiler) fitting(facts []*node, values []string) (fit []string, err er
 	if err != nil {
 		return nil, err
 	}
+	c.left, c.narrowed = cmp.Or(c.left, rest.left), cmp.Or(c.narrowed, rest.narrowed)
 	g, some := rest.Trim(begin)
 	for _, v := range values {
 		if !some {
@@ -112,6 +113,13 @@ func (c *compiler) text(start int32, facts []*node) error {
 		}
 		c.Jump(start, begin)
 		return nil
+	}
+	for _, n := range facts {
+		for _, p := range n.patterns {
+			if p.format && (len(s.Match)+len(s.Not)+len(s.Except) > 1 || s.Length != regular.Any()) {
+				c.leave(p.path, "only common strings of a format are generated")
+			}
+		}
 	}
 	key := fmt.Sprintf("string %v %q %q %q", s.Length, s.Match, s.Not, s.Except)
 	return c.part(start, path, key, func() (*regular.Set, error) { return c.Strings(s) })
@@ -152,7 +160,7 @@ func (c *compiler) number(start int32, facts []*node) error {
 		}
 	}
 	b.Forget()
-	k, not := allowedKinds(facts)&number, exceptions(facts, number)
+	k, not := c.allowedKinds(facts)&number, exceptions(facts, number)
 	key := fmt.Sprint("number ", k)
 	if not != nil || b != (regular.Numbers{}) {
 		key = ""
@@ -170,9 +178,12 @@ func (c *compiler) number(start int32, facts []*node) error {
 
 // bounds returns the limits of some schemas on the number of items or properties, and reports whether such values are
 // possible. Of excepted values, only the empty one is left out here: others would need too many states.
-func bounds(facts []*node, k kinds, empty string, of func(*node) regular.Bounds) (b regular.Bounds, some bool) {
+func (c *compiler) bounds(
+	facts []*node, k kinds, empty string, of func(*node) regular.Bounds,
+) (b regular.Bounds, some bool) {
 	not := exceptions(facts, k)
 	if len(not) > 1 || len(not) == 1 && not[0] != empty {
+		c.leave(pathOf(facts), "only an empty list or object can be excepted, not another one")
 		return b, false
 	}
 	b = regular.Bounds{Min: int32(len(not)), Max: regular.Unbounded}
@@ -184,7 +195,7 @@ func bounds(facts []*node, k kinds, empty string, of func(*node) regular.Bounds)
 
 // array adds lists: the items with individual schemas, then the others.
 func (c *compiler) array(start int32, facts []*node) error {
-	b, some := bounds(facts, array, "[]", func(n *node) regular.Bounds { return n.itemBounds })
+	b, some := c.bounds(facts, array, "[]", func(n *node) regular.Bounds { return n.itemBounds })
 	if !some {
 		return nil
 	}
@@ -300,7 +311,7 @@ func (c *compiler) few(nodes []*node) ([]string, error) {
 	all, known := []string{}, set{}
 	for _, facts := range ways {
 		values := listed(facts)
-		if k := allowedKinds(facts); values == nil && k&^(boolean|null) != 0 {
+		if k := c.allowedKinds(facts); values == nil && k&^(boolean|null) != 0 {
 			return nil, nil
 		} else if values == nil {
 			values = words(k)

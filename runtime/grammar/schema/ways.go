@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,6 +258,7 @@ func (c *compiler) exclusive(n *node) ([]*node, error) {
 	if len(options) == 0 {
 		return nil, first
 	}
+	c.left = cmp.Or(c.left, first)
 	c.apartOf[n] = options
 	return options, nil
 }
