@@ -75,7 +75,8 @@ func TestCertifiedRouter(t *testing.T) {
 	require.NoError(t, err)
 	file, err := router.Read(f)
 	require.NoError(t, err)
-	file.Certificate = &router.Certificate{Budget: 0.1, Threshold: 0.25, Prompts: 1, Tokens: 1, MaxTokens: 1}
+	file.Certificate = &router.Certificate{Policy: router.Learned, Budget: 0.1, Threshold: 0.25, Prompts: 1,
+		Tokens: 1, MaxTokens: 1}
 	file.Confidences = []float32{0.25, 0.5}
 	var b bytes.Buffer
 	require.NoError(t, file.Write(gguf.NewWriter(&b)))
@@ -108,6 +109,18 @@ func TestCertifiedRouter(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, policy{want}, made)
 	}
+	file.Certificate.Policy = router.Verify
+	b.Reset()
+	require.NoError(t, file.Write(gguf.NewWriter(&b)))
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	made, err := NewRouter(RouterOptions{File: path})
+	require.NoError(t, err)
+	r := made.(policy).r
+	assert.True(t, r.Verifies())
+	assert.InDelta(t, math.Log(4), r.Margin(0), 1e-12, "the certificate's")
+	made, err = NewRouter(RouterOptions{File: path, Policy: "learned"})
+	require.NoError(t, err)
+	assert.False(t, made.(policy).r.Verifies(), "a given policy takes precedence")
 }
 
 // TestOpened: the limits of a service and the context of a drafter, which does not depend on that of the model.

@@ -83,13 +83,14 @@ type Sampler interface {
 // shown, and replaces those to which it prefers another by more than 3 nats, at most 7% of all. Where it cannot verify,
 // it is asked for 7% of the tokens, those with the smallest margin.
 type RouterOptions struct {
-	// Policy is "verify", "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File,
-	// margin with a Threshold, or else verify. The caller's own clouds, answers with penalties, bias or min-p and those
-	// with a [Sampler] are not verified.
+	// Policy is "verify", "margin", "entropy", "learned", "random", "always" or "never"; "" means that of File's
+	// certificate, or learned, margin with a Threshold, or else verify. The caller's own clouds, answers with
+	// penalties, bias or min-p and those with a [Sampler] are not verified.
 	Policy string
-	// Threshold is the confidence below which to ask, 0 (never) to 1. nil means by Budget, or by the certificate of
-	// File. While the confidences of the last 200 to 400 tokens are unlike those of the certificate's prompts, the
-	// large model verifies instead, as with the policy verify and the certificate's budget: [Stats].Unlike.
+	// Threshold is the confidence below which to ask, 0 (never) to 1; with the policy verify e^-M for a margin of M
+	// nats. nil means by Budget, or by the certificate of File. While the confidences of the last 200 to 400 tokens are
+	// unlike those of the certificate's prompts, the large model verifies instead, as with the policy verify and the
+	// certificate's budget: [Stats].Unlike.
 	Threshold *float64
 	// Budget is the share of tokens to ask for or to replace, above 0 up to 1, over all answers with the router: the
 	// threshold follows a [Balance]. 0 means 0.07 if there is no Threshold.
@@ -127,14 +128,16 @@ func NewRouter(o RouterOptions) (Router, error) {
 		opt.Net = file.Net
 	}
 	switch {
-	case o.Policy == "" && file != nil:
+	case o.Policy == "" && file != nil && (o.Threshold != nil || file.Certificate == nil):
 		opt.Policy = router.Learned
+	case o.Policy == "" && file != nil:
+		opt.Policy = file.Certificate.Policy
 	case o.Policy == "" && o.Threshold != nil:
 		opt.Policy = router.Margin
 	case o.Policy == "":
 		opt.Policy = router.Verify
 	}
-	if opt.Policy == router.Learned && file != nil {
+	if file != nil && opt.Policy == file.Policy() {
 		opt.Calibration = file.Confidences
 	}
 	asks := opt.Policy != router.Always && opt.Policy != router.Never
@@ -142,8 +145,8 @@ func NewRouter(o RouterOptions) (Router, error) {
 		return nil, fmt.Errorf("the policy %s has no budget, no balance and no threshold: leave them out", opt.Policy)
 	}
 	if asks && o.Threshold == nil && o.Budget == 0 {
-		if file != nil && file.Certificate != nil && opt.Policy == router.Learned &&
-			(o.Balance == nil || file.Watched() > 0) {
+		if file != nil && file.Certificate != nil && opt.Policy == file.Policy() && (o.Balance == nil ||
+			file.Watched() > 0) {
 			opt.Threshold, opt.Fallback = &file.Certificate.Threshold, file.Watched()
 		} else {
 			opt.Budget = DefaultBudget

@@ -1,6 +1,6 @@
-// Package calibrate tests whether a router, with a pair of models, keeps to a budget of tokens from the large model at
-// some threshold. It decodes the prompts at each threshold, as the program would, and package certify evaluates the
-// results.
+// Package calibrate tests whether a policy, with a pair of models, keeps to a budget of tokens from the large model at
+// some threshold, and which policy has the most right answers. It decodes the prompts at each threshold, as the program
+// would, and package certify evaluates the results.
 package calibrate
 
 import (
@@ -18,33 +18,52 @@ import (
 // Options configure a calibration.
 type Options struct {
 	Pair
-	Net     *router.Net
-	Prompts []Prompt // the unit of the test
+	Policies []router.Policy // to test, each at thresholds of its own: margin, learned, verify
+	Net      *router.Net     // of the policy learned
+	Prompts  []Prompt        // the unit of the test
 	// Thresholds to test, ascending, above 0 up to 1, chosen without knowledge of the prompts. If there are none, the
 	// first prompts (see [pilots]) are used to choose thresholds, and are not part of the test.
 	Thresholds []float64
 	Budget     float64
-	Confidence float64
+	Confidence float64                          // of the certificate, whichever policy it is for
 	Seed       uint64                           // of the order of the prompts in the test
 	Progress   func(stage string, done, of int) // called after each answer, if set
 }
 
 // Result is the result of a calibration.
 type Result struct {
-	Test       certify.Test
-	Pilots     int // prompts that were used to choose the thresholds
-	Prompts    int // prompts of the test
-	Longest    int // tokens of the longest answer to them
+	Test    certify.Test // of each policy
+	Pilots  int          // prompts that were used to choose the thresholds
+	Prompts int          // prompts of the test
+	Longest int          // tokens of the longest answer to them
+	Graded  int          // number of Prompts with graded answers
+	Alone   int          // right answers of the small model to these; 0 if none is graded
+	Ladders []Ladder     // by policy
+	// Confidences are the router's of all tokens decoded with the choice, in the order of the prompts. Those of the
+	// policy verify are the small model's margins, as a router sees them.
+	Confidences []float32
+	Chosen      *Choice // the policy to use; nil: nothing was certified
+}
+
+// Ladder is what was measured of one policy.
+type Ladder struct {
+	Policy     router.Policy
 	Thresholds []float64
 	Steps      []certify.Step // one for each tested threshold, in order
-	Graded     int            // number of Prompts with graded answers
-	Right      []int          // number of right answers to these, by step
-	// the step to use: among the certified ones the one with the most right answers, the first of them if several; the
-	// last certified one if answers are not graded; -1: none was certified
+	Right      []int          // number of right answers to the graded prompts, by step
+	// the step to use: among the certified ones that ask at all the one with the most right answers, the first of them
+	// if several; the last one if answers are not graded; -1: none
 	Chosen int
 	Needed int // if none was certified: about how many prompts would be needed; 0: more do not help
-	// Confidences are those of all tokens decoded at the chosen threshold, in the order of the prompts.
-	Confidences []float32
+	seen   [][]float32
+}
+
+// Choice is a policy at a tested threshold. That of the policy never has no step.
+type Choice struct {
+	Policy    router.Policy
+	Threshold float64
+	Step      certify.Step
+	Right     int
 }
 
 // Limits of the numbers of prompts and thresholds.
@@ -63,22 +82,16 @@ func pilots(n int) int { return min(max(n/10, minPilots), maxPilots) }
 // ErrFew means that there are too few prompts to test any threshold.
 var ErrFew = errors.New("too few prompts")
 
-// Run tests thresholds in the order of increasing escalations.
+// Run tests the thresholds of each policy in the order of increasing escalations. The error probability is divided
+// among the policies, so that the claim holds for whichever is chosen by the results.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	r := &Result{Chosen: -1, Thresholds: o.Thresholds, Test: certify.Test{
-		Budget: o.Budget, Confidence: o.Confidence, MaxTokens: o.MaxTokens,
-	}}
+	r := &Result{Test: certify.Test{Budget: o.Budget, MaxTokens: o.MaxTokens}}
+	r.Test.Confidence = 1 - (1-o.Confidence)/float64(max(1, len(o.Policies)))
 	if len(o.Thresholds) == 0 {
 		r.Pilots = pilots(len(o.Prompts))
 	}
 	if least := r.Pilots + minPrompts; len(o.Prompts) < least {
 		return nil, fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
-	}
-	if len(o.Thresholds) == 0 {
-		var err error
-		if r.Thresholds, err = o.choose(ctx, o.Prompts[:r.Pilots]); err != nil {
-			return nil, err
-		}
 	}
 	prompts := slices.Clone(o.Prompts[r.Pilots:])
 	r.Prompts = len(prompts)
@@ -90,83 +103,132 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			r.Graded++
 		}
 	}
-	var last []certify.Answer
-	var confidences [][]float32 // by threshold
-	decoded, before := make([]Decoded, len(prompts)), 0.0
-	var err error
-	r.Steps, err = r.Test.Walk(len(r.Thresholds), func(i int) ([]certify.Answer, error) {
-		err := o.advance(ctx, prompts, decoded, before, r.Thresholds[i])
-		before, last = r.Thresholds[i], r.note(decoded)
-		confidences = append(confidences, confidencesOf(decoded))
-		return last, err
-	})
+	alone, err := o.alone(ctx, r, prompts)
 	if err != nil {
 		return nil, err
 	}
-	if r.Chosen = r.best(); r.Chosen < 0 {
-		r.Needed, _ = r.Test.Needed(last)
-		return r, nil
+	for _, policy := range o.Policies {
+		thresholds := o.Thresholds
+		if len(thresholds) == 0 {
+			if thresholds, err = o.choose(ctx, policy, o.Prompts[:r.Pilots]); err != nil {
+				return nil, err
+			}
+		}
+		l, err := o.climb(ctx, r, policy, thresholds, prompts)
+		if err != nil {
+			return nil, err
+		}
+		r.Ladders = append(r.Ladders, l)
 	}
-	r.Confidences = confidences[r.Chosen]
+	r.choose(alone)
 	return r, nil
 }
 
-// note records the answers at a threshold, and returns what the test needs of them.
-func (r *Result) note(decoded []Decoded) (all []certify.Answer) {
-	right := 0
+// alone grades the small model's own answers, if any can be graded, and returns its confidences.
+func (o *Options) alone(ctx context.Context, r *Result, prompts []Prompt) (confidences []float32, err error) {
+	if r.Graded == 0 {
+		return nil, nil
+	}
+	decoded, err := o.decode(ctx, "small alone", prompts, router.Options{Policy: router.Never})
 	for _, d := range decoded {
-		all = append(all, d.Answer)
-		r.Longest = max(r.Longest, d.Tokens)
+		confidences = append(confidences, d.Seen...)
 		if d.Right {
-			right++
+			r.Alone++
 		}
 	}
-	r.Right = append(r.Right, right)
-	return all
+	return confidences, err
+}
+
+// climb tests the thresholds of a policy.
+func (o *Options) climb(
+	ctx context.Context, r *Result, policy router.Policy, thresholds []float64, prompts []Prompt,
+) (Ladder, error) {
+	l := Ladder{Policy: policy, Thresholds: thresholds}
+	var last []certify.Answer
+	decoded, before := make([]Decoded, len(prompts)), 0.0
+	var err error
+	l.Steps, err = r.Test.Walk(len(thresholds), func(i int) ([]certify.Answer, error) {
+		err := o.advance(ctx, policy, prompts, decoded, before, thresholds[i])
+		before, last = thresholds[i], nil
+		right, seen := 0, []float32(nil)
+		for _, d := range decoded {
+			last, seen = append(last, d.Answer), append(seen, d.Seen...)
+			r.Longest = max(r.Longest, d.Tokens)
+			if d.Right {
+				right++
+			}
+		}
+		l.Right, l.seen = append(l.Right, right), append(l.seen, seen)
+		return last, err
+	})
+	if err != nil {
+		return l, err
+	}
+	if l.Chosen = l.best(r.Graded > 0); l.Chosen < 0 {
+		l.Needed, _ = r.Test.Needed(last)
+	}
+	return l, nil
 }
 
 // best returns the step to use. Choosing it by the test's results does not invalidate the certificate: all certified
 // thresholds keep the budget with the same joint confidence.
-func (r *Result) best() int {
+func (l *Ladder) best(graded bool) int {
 	best := -1
-	for i, s := range r.Steps {
-		if s.Certified && (best < 0 || r.Graded == 0 || r.Right[i] > r.Right[best]) {
+	for i, s := range l.Steps {
+		if s.Certified && s.Escalated > 0 && (best < 0 || !graded || l.Right[i] > l.Right[best]) {
 			best = i
 		}
 	}
 	return best
 }
 
-func confidencesOf(decoded []Decoded) (all []float32) {
-	for _, d := range decoded {
-		all = append(all, d.Confidences...)
+// choose chooses the policy with the most right answers, and of equal ones that with the fewest tokens from the large
+// model, which may be none. Without graded answers the last policy is chosen that has a certified threshold.
+func (r *Result) choose(alone []float32) {
+	if r.Graded > 0 && slices.ContainsFunc(r.Ladders, func(l Ladder) bool { return l.Chosen >= 0 }) {
+		r.Chosen, r.Confidences = &Choice{Policy: router.Never, Right: r.Alone}, alone
 	}
-	return all
+	for _, l := range r.Ladders {
+		if l.Chosen < 0 {
+			continue
+		}
+		c := &Choice{l.Policy, l.Thresholds[l.Chosen], l.Steps[l.Chosen], l.Right[l.Chosen]}
+		if r.Graded == 0 || c.Right > r.Chosen.Right ||
+			c.Right == r.Chosen.Right && c.Step.Share() < r.Chosen.Step.Share() {
+			r.Chosen, r.Confidences = c, l.seen[l.Chosen]
+		}
+	}
 }
+
+// near is the part of a threshold by which a confidence may lie beside it through rounding.
+const near = 1e-5
 
 // advance updates the answers of the previous threshold (0: none) for the next one. It only decodes answers with a
 // confidence between the two: for all others the same tokens are escalated.
-func (o *Options) advance(ctx context.Context, prompts []Prompt, known []Decoded, before, next float64) error {
+func (o *Options) advance(
+	ctx context.Context, policy router.Policy, prompts []Prompt, known []Decoded, before, next float64,
+) error {
 	var changed []int
 	var left []Prompt
 	for i, d := range known {
-		asks := func(c float32) bool { return float64(c) >= before && float64(c) < next }
+		asks := func(c float32) bool { return float64(c) >= before*(1-near) && float64(c) < next*(1+near) }
 		if d.Tokens == 0 || slices.ContainsFunc(d.Confidences, asks) {
 			changed, left = append(changed, i), append(left, prompts[i])
 		}
 	}
-	decoded, err := o.decode(ctx, fmt.Sprintf("threshold %v", next), left, router.Options{Threshold: &next})
+	decoded, err := o.decode(ctx, fmt.Sprintf("%s %v", policy, next), left,
+		router.Options{Policy: policy, Threshold: &next})
 	for i, d := range decoded {
 		known[changed[i]] = d
 	}
 	return err
 }
 
-// decode answers prompts with the learned policy.
+// decode answers prompts with a policy.
 func (o *Options) decode(
 	ctx context.Context, stage string, prompts []Prompt, r router.Options,
 ) ([]Decoded, error) {
-	r.Policy, r.Net = router.Learned, o.Net
+	r.Net = o.Net
 	done := 0
 	return o.Decode(ctx, prompts, r, func() {
 		if done++; o.Progress != nil {
@@ -187,16 +249,23 @@ func short(low, high float64) float64 {
 }
 
 // choose determines one threshold for each share of the budget: the pilots' tokens with a confidence below it use this
-// share of the budget. The pilots are decoded in sequence with the budget, so that their texts resemble those that the
-// thresholds will give. The test does not depend on this choice.
-func (o *Options) choose(ctx context.Context, pilots []Prompt) ([]float64, error) {
-	serial := *o
-	serial.Parallel = 1 // the balance of the budget depends on the order of the answers
-	decoded, err := serial.decode(ctx, "choosing thresholds", pilots, router.Options{Budget: o.Budget})
+// share of the budget. The pilots are decoded in sequence with the budget, or verified with a usual margin, so that
+// their texts resemble those that the thresholds will give. The test does not depend on this choice.
+func (o *Options) choose(ctx context.Context, policy router.Policy, pilots []Prompt) ([]float64, error) {
+	as, by := *o, router.Options{Policy: policy, Budget: o.Budget}
+	if policy == router.Verify {
+		by.Budget, by.Threshold = 0, new(math.Exp(-1))
+	} else {
+		as.Parallel = 1 // the balance of the budget depends on the order of the answers
+	}
+	decoded, err := as.decode(ctx, fmt.Sprintf("%s: choosing thresholds", policy), pilots, by)
 	if err != nil {
 		return nil, err
 	}
-	all := confidencesOf(decoded)
+	var all []float32
+	for _, d := range decoded {
+		all = append(all, d.Confidences...)
+	}
 	slices.Sort(all)
 	var thresholds []float64
 	for _, part := range pilotShares() {
@@ -208,8 +277,8 @@ func (o *Options) choose(ctx context.Context, pilots []Prompt) ([]float64, error
 		}
 	}
 	if len(thresholds) == 0 {
-		return nil, errors.New("the router has no confidence above 0 in its surest tokens within the budget: " +
-			"name thresholds, or train it again")
+		return nil, fmt.Errorf("the policy %s has no confidence above 0 in its surest tokens within the budget: "+
+			"name thresholds, or train the router again", policy)
 	}
 	return thresholds, nil
 }

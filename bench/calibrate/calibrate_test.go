@@ -19,6 +19,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
+var learned = []router.Policy{router.Learned}
+
+// confidencesOf returns the confidences of all tokens.
+func confidencesOf(decoded []Decoded) (all []float32) {
+	for _, d := range decoded {
+		all = append(all, d.Confidences...)
+	}
+	return all
+}
+
 // TestRun: pilots choose ascending thresholds, the other prompts are decoded at each until one fails, and the last
 // certified threshold is chosen. A second run gives the same result. Another order of the prompts gives the same
 // shares.
@@ -30,11 +40,11 @@ func TestRun(t *testing.T) {
 	prompts := demoPrompts(t, p.Edge, all)
 	calls := map[string]int{}
 	o := Options{
-		Pair: p, Net: net, Prompts: prompts, Budget: 0.07, Confidence: confidence,
+		Pair: p, Policies: learned, Net: net, Prompts: prompts, Budget: 0.07, Confidence: confidence,
 		Progress: func(stage string, done, of int) {
 			calls[stage]++
 			assert.Equal(t, calls[stage], done)
-			if stage == "choosing thresholds" {
+			if stage == "learned: choosing thresholds" {
 				assert.Equal(t, pilots, of)
 			} else {
 				assert.LessOrEqual(t, of, all-pilots)
@@ -44,18 +54,21 @@ func TestRun(t *testing.T) {
 	r, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, []int{pilots, all - pilots}, []int{r.Pilots, r.Prompts})
-	require.NotEmpty(t, r.Steps)
-	require.GreaterOrEqual(t, r.Chosen, 0)
+	require.Len(t, r.Ladders, 1)
+	l := r.Ladders[0]
+	require.NotEmpty(t, l.Steps)
+	require.GreaterOrEqual(t, l.Chosen, 0)
+	assert.Equal(t, &Choice{router.Learned, l.Thresholds[l.Chosen], l.Steps[l.Chosen], 0}, r.Chosen)
 	assert.Equal(t, certify.Test{Budget: 0.07, Confidence: confidence, MaxTokens: 48}, r.Test)
-	assert.IsIncreasing(t, r.Thresholds)
-	assert.Len(t, calls, 1+len(r.Steps))
+	assert.IsIncreasing(t, l.Thresholds)
+	assert.Len(t, calls, 1+len(l.Steps))
 	longest := 0
-	for i, s := range r.Steps {
-		assert.Equal(t, i <= r.Chosen, s.Certified)
-		if i == r.Chosen {
+	for i, s := range l.Steps {
+		assert.Equal(t, i <= l.Chosen, s.Certified)
+		if i == l.Chosen {
 			assert.Len(t, r.Confidences, s.Tokens)
 		}
-		v := r.Thresholds[i]
+		v := l.Thresholds[i]
 		at := router.Options{Policy: router.Learned, Net: net, Threshold: &v}
 		decoded, err := p.Decode(t.Context(), prompts[pilots:], at, func() {})
 		require.NoError(t, err)
@@ -74,14 +87,15 @@ func TestRun(t *testing.T) {
 	o.Seed = 1
 	other, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, r.Thresholds, other.Thresholds)
-	assert.Equal(t, r.Steps[0].Escalated, other.Steps[0].Escalated)
-	assert.NotEqual(t, r.Steps[0].PValue, other.Steps[0].PValue, "the order differs")
+	first := other.Ladders[0]
+	assert.Equal(t, l.Thresholds, first.Thresholds)
+	assert.Equal(t, l.Steps[0].Escalated, first.Steps[0].Escalated)
+	assert.NotEqual(t, l.Steps[0].PValue, first.Steps[0].PValue, "the order differs")
 	o.Thresholds = []float64{0.5, 0.999}
 	named, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots with given thresholds")
-	assert.Equal(t, o.Thresholds, named.Thresholds)
+	assert.Equal(t, o.Thresholds, named.Ladders[0].Thresholds)
 }
 
 // TestNextThreshold: a token with a confidence equal to a threshold is not escalated there, but at the next threshold.
@@ -95,12 +109,14 @@ func TestNextThreshold(t *testing.T) {
 	require.NoError(t, err)
 	low := float64(slices.Min(confidencesOf(alone)))
 	require.Greater(t, low, none)
-	r, err := Run(t.Context(), Options{Pair: p, Net: net, Prompts: prompts, Budget: 0.5, Confidence: 0.6,
-		Thresholds: []float64{low, math.Nextafter(low, 1)}})
+	r, err := Run(t.Context(), Options{Pair: p, Policies: learned, Net: net, Prompts: prompts, Budget: 0.5,
+		Confidence: 0.6, Thresholds: []float64{low, math.Nextafter(low, 1)}})
 	require.NoError(t, err)
-	require.Len(t, r.Steps, 2)
-	assert.Zero(t, r.Steps[0].Escalated)
-	assert.NotZero(t, r.Steps[1].Escalated)
+	steps := r.Ladders[0].Steps
+	require.Len(t, steps, 2)
+	assert.Zero(t, steps[0].Escalated)
+	assert.NotZero(t, steps[1].Escalated)
+	assert.Equal(t, 1, r.Ladders[0].Chosen, "not a threshold that asks nothing")
 }
 
 // TestBest: the certified threshold with the most right answers is chosen, the first of equal ones; without graded
@@ -110,22 +126,112 @@ func TestBest(t *testing.T) {
 		certified, graded, want int
 		right                   []int
 	}{
-		{3, 0, 2, []int{0, 0, 0, 0}}, {3, 9, 1, []int{4, 6, 5, 9}}, {3, 9, 1, []int{4, 6, 6, 9}},
-		{3, 9, 0, []int{0, 0, 0, 0}}, {0, 9, -1, []int{3}}, {0, 0, -1, []int{0}}, {2, 9, 1, []int{1, 2}},
+		{4, 0, 3, []int{0, 0, 0, 0, 0}}, {4, 9, 2, []int{9, 4, 6, 5, 9}}, {4, 9, 2, []int{9, 4, 6, 6, 9}},
+		{4, 9, 1, []int{0, 0, 0, 0, 0}}, {1, 9, -1, []int{3, 3}}, {1, 0, -1, []int{0, 0}}, {3, 9, 2, []int{9, 1, 2}},
 	} {
-		r := Result{Graded: c.graded, Right: c.right}
+		l := Ladder{Right: c.right}
 		for i := range c.right {
-			r.Steps = append(r.Steps, certify.Step{Certified: i < c.certified})
+			l.Steps = append(l.Steps, certify.Step{Certified: i < c.certified, Escalated: i}) // the first asks nothing
 		}
-		assert.Equal(t, c.want, r.best(), "%+v", c)
+		assert.Equal(t, c.want, l.best(c.graded > 0), "%+v", c)
 	}
+}
+
+// TestChoice: the policy with the most right answers is chosen, of equal ones the one with the fewest tokens of the
+// large model, which may be the small model alone.
+func TestChoice(t *testing.T) {
+	ladder := func(p router.Policy, escalated, right int) Ladder {
+		return Ladder{Policy: p, Thresholds: []float64{0.5}, Right: []int{right},
+			Steps:  []certify.Step{{Escalated: escalated, Tokens: 100, Certified: escalated > 0}},
+			Chosen: min(escalated, 1) - 1, seen: [][]float32{nil}}
+	}
+	for name, c := range map[string]struct {
+		graded, alone int
+		ladders       []Ladder
+		want          router.Policy
+	}{
+		"most right":       {9, 2, []Ladder{ladder(router.Margin, 1, 4), ladder(router.Verify, 5, 5)}, router.Verify},
+		"equal, cheaper":   {9, 2, []Ladder{ladder(router.Learned, 5, 4), ladder(router.Verify, 4, 4)}, router.Verify},
+		"equal, the first": {9, 2, []Ladder{ladder(router.Margin, 4, 4), ladder(router.Verify, 4, 4)}, router.Margin},
+		"none is better":   {9, 4, []Ladder{ladder(router.Margin, 1, 4), ladder(router.Verify, 5, 3)}, router.Never},
+		"one not shown":    {9, 4, []Ladder{ladder(router.Margin, 0, 9), ladder(router.Verify, 5, 5)}, router.Verify},
+		"not graded":       {0, 0, []Ladder{ladder(router.Margin, 1, 0), ladder(router.Verify, 5, 0)}, router.Verify},
+		"nothing shown":    {9, 4, []Ladder{ladder(router.Margin, 0, 9)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Result{Graded: c.graded, Alone: c.alone, Ladders: c.ladders}
+			r.choose(nil)
+			if c.want == "" {
+				assert.Nil(t, r.Chosen)
+				return
+			}
+			assert.Equal(t, c.want, r.Chosen.Policy)
+		})
+	}
+}
+
+// TestPolicies: with several policies each has a ladder, with a smaller error probability each, and all are decoded as
+// they are used: that of verify at margin 0 has the large model's own text.
+func TestPolicies(t *testing.T) {
+	racing.Spare(t)
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, 40)
+	o := Options{Pair: p, Policies: []router.Policy{router.Margin, router.Learned, router.Verify}, Net: net,
+		Prompts: prompts, Budget: 0.2, Confidence: 0.7}
+	r, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.InDelta(t, 0.9, r.Test.Confidence, 1e-12)
+	require.Len(t, r.Ladders, 3)
+	require.NotNil(t, r.Chosen)
+	assert.Equal(t, router.Verify, r.Chosen.Policy, "nothing is graded")
+	l := r.Ladders[2]
+	assert.GreaterOrEqual(t, l.Chosen, 0)
+	at := func(threshold float64) []Decoded {
+		o := router.Options{Policy: router.Verify, Threshold: &threshold}
+		decoded, err := p.Decode(t.Context(), prompts, o, func() {})
+		require.NoError(t, err)
+		return decoded
+	}
+	share := func(decoded []Decoded) float64 {
+		var answers []certify.Answer
+		for _, d := range decoded {
+			assert.Len(t, d.Confidences, d.Tokens)
+			assert.Len(t, d.Seen, d.Tokens)
+			answers = append(answers, d.Answer)
+		}
+		return shareOf(answers)
+	}
+	whole := at(1)
+	below := 0
+	for _, c := range confidencesOf(whole) {
+		if c < 1 {
+			below++
+		}
+	}
+	total := 0
+	for _, d := range whole {
+		total += d.Escalated
+	}
+	assert.Equal(t, total, below, "what is replaced is what has a ratio below the threshold")
+	assert.Less(t, share(at(1e-6)), share(whole))
+	for i, s := range l.Steps {
+		decoded := at(l.Thresholds[i])[r.Pilots:]
+		assert.Equal(t, shareOf(answersOf(decoded)), s.Share(), "answers are those of the threshold")
+	}
+}
+
+func answersOf(decoded []Decoded) (all []certify.Answer) {
+	for _, d := range decoded {
+		all = append(all, d.Answer)
+	}
+	return all
 }
 
 // TestRight: answers are graded at each threshold as soon as they are decoded. An error of grading ends the run.
 func TestRight(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
-	o := Options{Pair: p, Net: net, Thresholds: []float64{0.3, 0.9}, Budget: 0.5, Confidence: 0.5}
+	o := Options{Pair: p, Policies: learned, Net: net, Thresholds: []float64{0.3, 0.9}, Budget: 0.5, Confidence: 0.5}
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	for i := range prompts[:15] {
@@ -140,15 +246,20 @@ func TestRight(t *testing.T) {
 	r, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, 15, r.Graded)
-	assert.Equal(t, []int{10, 10}, r.Right)
-	assert.Zero(t, r.Chosen)
+	l := r.Ladders[0]
+	assert.Equal(t, []int{10, 10}, l.Right)
+	assert.Zero(t, l.Chosen)
+	assert.Equal(t, 10, r.Alone)
+	assert.Equal(t, router.Never, r.Chosen.Policy, "no policy is better than the small model alone")
+	r.Alone = 9
+	r.choose(nil)
 	for i, v := range o.Thresholds { // another order of the prompts
 		decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Threshold: &v},
 			func() {})
 		require.NoError(t, err)
 		same := slices.Equal(slices.Sorted(slices.Values(confidencesOf(decoded))),
 			slices.Sorted(slices.Values(r.Confidences)))
-		assert.Equal(t, i == r.Chosen, same, "the confidences are those of the chosen threshold")
+		assert.Equal(t, i == l.Chosen, same, "the confidences are those of the chosen threshold")
 	}
 	for answer := range seen {
 		assert.Regexp(t, `^[A-Z].*\.$`, answer, "a sentence of the demo, without an end token")
@@ -165,7 +276,7 @@ func TestChoose(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
 	o := Options{Pair: p, Net: net, Budget: 0.1}
-	got, err := o.choose(t.Context(), prompts)
+	got, err := o.choose(t.Context(), router.Learned, prompts)
 	require.NoError(t, err)
 	p.Parallel = 1 // the state of a balance depends on the order of the answers
 	decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Budget: 0.1},
@@ -195,17 +306,18 @@ func TestNothingShown(t *testing.T) {
 	racing.Spare(t)
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
-	o := Options{Pair: p, Net: net, Prompts: prompts, Thresholds: []float64{0.5, 0.9}, Budget: 0.07, Confidence: 0.9}
+	o := Options{Pair: p, Policies: learned, Net: net, Prompts: prompts, Thresholds: []float64{0.5, 0.9}, Budget: 0.07,
+		Confidence: 0.9}
 	r, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, -1, r.Chosen)
-	assert.Len(t, r.Steps, 1)
-	assert.InDelta(t, 60, r.Needed, 30)
+	assert.Nil(t, r.Chosen)
+	assert.Len(t, r.Ladders[0].Steps, 1)
+	assert.InDelta(t, 60, r.Ladders[0].Needed, 30)
 	o.Budget = 0.005
 	r, err = Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, -1, r.Chosen)
-	assert.Zero(t, r.Needed)
+	assert.Nil(t, r.Chosen)
+	assert.Zero(t, r.Ladders[0].Needed)
 }
 
 // silent is a large model that never answers.
@@ -289,7 +401,8 @@ func (unreachable) Session(context.Context) (engine.Cloud, func(), error) { retu
 func TestFails(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
-	good := Options{Pair: p, Net: net, Prompts: prompts, Thresholds: []float64{1}, Budget: 0.07, Confidence: 0.9}
+	good := Options{Pair: p, Policies: learned, Net: net, Prompts: prompts, Thresholds: []float64{1}, Budget: 0.07,
+		Confidence: 0.9}
 	for want, change := range map[string]func(*Options){
 		"did not answer: away": func(o *Options) { o.Far = silent{} },
 		"not answer: away":     func(o *Options) { o.Far = fleeting{far: o.Far} },

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
@@ -29,11 +31,48 @@ type Prompt struct {
 	Right func(ctx context.Context, answer string) (bool, error) // grades an answer; nil: not graded
 }
 
-// Decoded is an answer with the router's confidences.
+// Decoded is an answer with confidences.
 type Decoded struct {
 	certify.Answer
-	Confidences []float32 // of the tokens, including an end token
+	// Confidences are those that the threshold is compared with, of the tokens, including an end token: the router's,
+	// or with the policy verify p(the small model's token) / p(the large one's) under the large model. There they are 1
+	// for tokens of which the models agree, and 0 for a replaced one of which nothing else is known.
+	Confidences []float32
+	Seen        []float32 // those of the router
 	Right       bool      // false also if answers are not graded
+}
+
+// collector collects the confidences of an answer.
+type collector struct {
+	*Decoded
+	verifies bool
+	prompt   int
+	replaced float32 // ratio of the token that the next one replaces
+}
+
+func (c *collector) observe(e engine.Event) {
+	ratio := func(f terms.Finding) float32 { return float32(math.Exp(float64(f.Stands - f.Score))) }
+	switch {
+	case e.Turn != nil:
+		if f := e.Turn.Finding; f.Stands < f.Score { // else it is unknown, as a margin of 0 needs no scores
+			c.replaced = ratio(f)
+		}
+	case e.Escalation != nil && c.verifies: // of tokens that stand
+		for _, f := range e.Escalation.Missed {
+			c.Confidences[f.Pos-c.prompt] = ratio(f)
+		}
+	case e.Token != nil:
+		t := e.Token
+		c.Seen = append(c.Seen, t.Confidence)
+		switch {
+		case !c.verifies:
+			c.Confidences = append(c.Confidences, t.Confidence)
+		case t.ID == t.Local:
+			c.Confidences = append(c.Confidences, 1)
+		default:
+			c.Confidences, c.replaced = append(c.Confidences, c.replaced), 0
+		}
+	}
 }
 
 // Decode answers prompts and grades the answers, several at a time, and calls each after every one. Decoding is serial
@@ -90,14 +129,13 @@ func (p Pair) device(
 func (p Pair) answer(
 	ctx context.Context, r *router.Router, s *engine.Session, cloud engine.Cloud, prompt Prompt,
 ) (d Decoded, err error) {
+	events := &collector{Decoded: &d, verifies: r.Verifies(), prompt: len(prompt.IDs)}
 	route := engine.Route{
-		Settings: terms.Settings{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud,
+		Settings: terms.Settings{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud, Observe: events.observe,
 		Draft: engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Warm: -1},
-		Observe: func(e engine.Event) {
-			if t := e.Token; t != nil {
-				d.Confidences = append(d.Confidences, t.Confidence)
-			}
-		},
+	}
+	if events.verifies {
+		route.Draft.CheckEvery = draft.SerialChecks
 	}
 	var text strings.Builder
 	for t, err := range s.Routed(ctx, prompt.IDs, route) {
@@ -108,7 +146,7 @@ func (p Pair) answer(
 	}
 	sum := s.Summary().Routing
 	d.Answer = certify.Answer{Escalated: sum.Cloud, Tokens: sum.Tokens}
-	if sum.Answered < sum.Escalations {
+	if sum.Late+sum.Failed+sum.Unasked > 0 {
 		return d, fmt.Errorf("the large model did not answer: %w", sum.Cause)
 	}
 	if prompt.Right != nil {

@@ -235,9 +235,13 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 	}
 	if r.Verify != nil {
 		route.Cloud, route.Draft.Verify, route.Draft.Margin, route.Draft.VerifyEvery = far, true, *r.Verify, d.Every
+		route.Draft.CheckEvery = draft.SerialChecks
 	}
 	if r.Policy != router.Never {
 		route.Cloud = far
+		if r.Policy == router.Verify {
+			route.Draft.CheckEvery = draft.SerialChecks
+		}
 		route.Router, err = d.router(r, sampling.Seed)
 	}
 	return route, err
@@ -307,7 +311,7 @@ func (t *taker) escalation(q *draft.Escalation) {
 		if !q.ByAhead { // else no tokens were compared for it
 			t.until = q.Pos + 1
 		}
-	case draft.Dropped:
+	case draft.Dropped, draft.Checked:
 		t.a.Asks++
 		return
 	default:

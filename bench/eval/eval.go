@@ -30,7 +30,7 @@ type Options struct {
 	Raw       bool           // questions are texts to continue, without the chat template
 	MaxTokens int            // of an answer; 0: no limit but the context
 	Sampling  terms.Sampling // zero: greedy
-	Parallel  int            // concurrent questions, which share passes; 0 means 32
+	Parallel  int            // concurrent questions, which share passes; 0 means 64
 	Every     int            // with verification: maximum number of unchecked tokens; 0 means 16
 	Log       *Log           // stores the answers, and has those of an earlier call
 
@@ -45,7 +45,7 @@ const tries = 4
 // runs before it begins the next one, so that the results can be compared after an early end. After an error the log
 // has all graded answers.
 func (o Options) Run(ctx context.Context) error {
-	o.Parallel, o.Pause = cmp.Or(o.Parallel, 32), cmp.Or(o.Pause, time.Second)
+	o.Parallel, o.Pause = cmp.Or(o.Parallel, 64), cmp.Or(o.Pause, time.Second)
 	w := &work{
 		Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan int, len(o.Set.Questions)),
 		turns: newTurns(o.Runs, o.Set.Questions),

@@ -7,16 +7,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// turns makes the runs with a budget answer the questions in sequence, as a device does: what remains of a budget after
-// one question is available for the next. Different runs, and runs without a budget, do not wait for each other. So the
-// answers do not depend on how many questions are answered concurrently.
+// slots is the number of devices that the questions of a run with a budget are dealt to: device i answers the questions
+// i, i+slots, i+2·slots and so on, and each device has the budget for its own answers.
+const slots = 8
+
+// turns makes each device answer its questions in sequence: what remains of its budget after one question is available
+// for its next one. Devices, different runs, and runs without a budget do not wait for each other. So answers do not
+// depend on how many questions are answered concurrently.
 type turns struct {
-	over    map[string][]chan struct{} // by run and question: closed when its answer is in the balance
-	balance map[string]*router.Balance // by run: after the last finished question
+	over    map[string][]chan struct{}   // by run and question: closed when its answer is in the balance
+	balance map[string][]*router.Balance // by run and device
 }
 
 func newTurns(runs []Run, questions []task.Question) *turns {
-	t := &turns{over: map[string][]chan struct{}{}, balance: map[string]*router.Balance{}}
+	t := &turns{over: map[string][]chan struct{}{}, balance: map[string][]*router.Balance{}}
 	for _, r := range runs {
 		if r.Budget == 0 {
 			continue
@@ -25,27 +29,30 @@ func newTurns(runs []Run, questions []task.Question) *turns {
 		for i := range all {
 			all[i] = make(chan struct{})
 		}
-		t.over[r.Name()], t.balance[r.Name()] = all, new(router.Balance)
+		t.over[r.Name()] = all
+		for range slots {
+			t.balance[r.Name()] = append(t.balance[r.Name()], new(router.Balance))
+		}
 	}
 	return t
 }
 
-// wait waits until the questions before number are finished in run r, and returns its balance.
+// wait waits until the device of question number has finished the one before in run r, and returns its balance.
 func (t *turns) wait(ctx context.Context, r Run, number int) (*router.Balance, error) {
-	if number > 0 {
+	if number >= slots {
 		select {
-		case <-t.over[r.Name()][number-1]:
+		case <-t.over[r.Name()][number-slots]:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
-	return t.balance[r.Name()], nil
+	return t.balance[r.Name()][number%slots], nil
 }
 
-// end adds the answer to question number to the balance of its run, and releases the next question.
+// end adds the answer to question number to the balance of its device in run r, and releases the device's next one.
 func (t *turns) end(r Run, number int, spent *router.Answer) {
 	if spent != nil {
-		t.balance[r.Name()].Add(*spent)
+		t.balance[r.Name()][number%slots].Add(*spent)
 	}
 	close(t.over[r.Name()][number])
 }

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -30,9 +31,10 @@ func (r *run) drain() {
 	}
 }
 
-// wait waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's.
+// wait waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's or check's.
 func (r *run) wait(ctx context.Context) error {
-	oldest, start := r.front().esc, r.now()
+	front, start := r.front(), r.now()
+	oldest := cmp.Or(front.esc, front.check)
 	if oldest == nil || len(r.asked) == 0 && r.open == 0 && !r.streaming() {
 		panic("draft: waiting while no question is open")
 	}

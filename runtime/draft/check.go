@@ -14,14 +14,30 @@ import (
 func (r *run) checking() bool { return r.auto && r.Ahead > 1 && r.InFlight > 1 }
 
 func (r *run) check(ctx context.Context, n *node) {
-	if !r.checking() || r.Deadline > 0 && r.Breaker.Open() {
-		return
+	if r.checking() && (r.Deadline <= 0 || !r.Breaker.Open()) {
+		r.startCheck(ctx, n)
 	}
+}
+
+func (r *run) startCheck(ctx context.Context, n *node) {
 	now := r.now()
 	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.waited}
 	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.began), Outcome: inFlight, Why: Early}
 	r.open++
 	r.start(ctx, result{of: n.check})
+}
+
+// checkSerially checks the draft and waits for the answer, if it has [Options.CheckEvery] tokens.
+func (r *run) checkSerially(ctx context.Context) (checked bool, err error) {
+	n := r.front()
+	if !r.Verify || r.CheckEvery == 0 || n.pos-r.tip.pos < r.CheckEvery {
+		return false, nil
+	}
+	r.startCheck(ctx, n)
+	for r.open > 0 && err == nil {
+		err = r.wait(ctx)
+	}
+	return true, err
 }
 
 // checkAhead asks about the text up to the end of the draft, if that is worth it: at once if there is nothing to draft,
@@ -88,7 +104,7 @@ func (r *run) takeCheck(e *escalation, res result) {
 	}
 	r.open--
 	if e.Err = res.err; e.Err != nil || r.closed {
-		e.Outcome, r.auto = Dropped, false // escalations ask for themselves
+		e.Outcome, r.auto, r.CheckEvery = Dropped, false, 0 // escalations ask for themselves
 		r.report(e)
 		return
 	}

@@ -114,7 +114,7 @@ func newPlaced(seed uint64) *schedule {
 	s := newVerified(seed)
 	r := rand.New(rand.NewPCG(seed, 12))
 	if r.IntN(2) == 0 {
-		s.Verify, s.Margin, s.Dial, s.VerifyEvery, s.Preview = false, 0, nil, 0, false
+		s.Verify, s.Margin, s.Dial, s.VerifyEvery, s.CheckEvery, s.Preview = false, 0, nil, 0, 0, false
 	}
 	s.Audit = false
 	s.world.masked, s.K = 0.01+0.9*r.Float64(), 4

@@ -142,6 +142,11 @@ func (r *run) serial(ctx context.Context) error {
 			return nil
 		}
 		r.warm(ctx, r.Warm)
+		if checked, err := r.checkSerially(ctx); err != nil {
+			return err
+		} else if checked {
+			continue
+		}
 		if n := r.front(); !n.evaluated {
 			if err := r.extend(ctx, []*node{n}); err != nil {
 				return err

@@ -209,6 +209,9 @@ func newVerified(seed uint64) *schedule {
 		s.MaxTokens = 1 + r.IntN(1+r.IntN(150)) // also beyond the tokens that need no question
 		s.VerifyEvery, s.Ahead, s.world.failures = 0, []int{0, 2 + r.IntN(12)}[r.IntN(2)], 0
 	}
+	if s.Verify && s.world.failures == 0 && r.IntN(3) == 0 {
+		s.CheckEvery = 1 + r.IntN(10)
+	}
 	return s
 }
 

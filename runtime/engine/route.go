@@ -269,7 +269,7 @@ func (s *Session) decoder(
 	case !r.Settings.Rules() && r.Pick == nil:
 		o.Dial = r.Router
 	default:
-		o.VerifyEvery, o.Preview = 0, false
+		o.VerifyEvery, o.CheckEvery, o.Preview = 0, 0, false
 	}
 	return draft.New(s.drafter(r, want), policy, r.Cloud, o)
 }

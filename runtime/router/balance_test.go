@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // TestBalanceAdd: a balance is the sum of its answers and has their last confidences, the oldest first.
@@ -237,8 +239,15 @@ func TestUnlike(t *testing.T) {
 		require.False(t, add(200, 1).Unlike())
 		require.False(t, add(200, 1.3).Unlike())
 	}
+	dial, err := New(Options{Policy: Verify, Threshold: new(math.Exp(-1)), Fallback: 0.1, Calibration: []float32{0.5}})
+	require.NoError(t, err)
+	dial = dial.Begin()
+	assert.True(t, dial.Verifies())
+	assert.InDelta(t, 1, dial.Margin(count{0, 100}.path()), 1e-9, "without a budget")
+	_, asks, _ := dial.Decide(count{0, 100}.path(), 0, &backend.Output{Top: []backend.Candidate{{}, {}}})
+	assert.False(t, asks, "where the large model cannot verify, the budget holds")
 	for _, o := range []Options{
-		{Policy: Margin, Fallback: 0.1, Threshold: new(0.5), Calibration: []float32{0.5}},
+		{Policy: Verify, Fallback: 0.1, Calibration: []float32{0.5}},
 		{Policy: Learned, Net: net, Fallback: 0.1, Calibration: []float32{0.5}},
 		{Policy: Learned, Net: net, Fallback: 0.1, Threshold: new(0.5)},
 		{Policy: Learned, Net: net, Fallback: 2, Threshold: new(0.5), Calibration: []float32{0.5}},

@@ -183,8 +183,12 @@ const preferred = 3
 
 // Margin returns the margin of verification with the policy verify: by how much the large model must prefer another
 // token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were replaced
-// are the escalations of the path and of the budget. Where less than one is left, the margin is infinite.
+// are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With a
+// threshold it is always the same.
 func (r *Router) Margin(path uint64) float64 {
+	if r.verified == nil {
+		return -math.Log(r.fixed)
+	}
 	if r.verified.left(countOf(path)) == 0 {
 		return math.Inf(1)
 	}

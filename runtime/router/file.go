@@ -23,10 +23,18 @@ type File struct {
 	Confidences []float32
 }
 
+// Policy returns the policy that the file is for: that of its certificate, or learned.
+func (f *File) Policy() Policy {
+	if f.Certificate == nil {
+		return Learned
+	}
+	return f.Certificate.Policy
+}
+
 // Watched returns the budget of the certificate if a router by it can notice that it does not apply: see
 // [Options.Fallback]; else 0.
 func (f *File) Watched() float64 {
-	if f.Certificate == nil || len(f.Confidences) == 0 {
+	if f.Certificate == nil || len(f.Confidences) == 0 || f.Certificate.Policy == Never {
 		return 0
 	}
 	return f.Certificate.Budget
@@ -54,10 +62,12 @@ type About struct {
 	AUC float64 `json:"auc,omitempty"`
 }
 
-// Certificate is what was proven about a router at one threshold: with probability Confidence over the draw of the
+// Certificate is what was proven about a policy at one threshold: with probability Confidence over the draw of the
 // calibration prompts, the large model chooses at most the share Budget of the tokens, on prompts like those, with this
-// pair of models, greedily decoded to at most MaxTokens per answer. The names in JSON are a contract.
+// pair of models, greedily decoded to at most MaxTokens per answer. The policy is the one with the most right answers
+// to them of those that were tested. The names in JSON are a contract.
 type Certificate struct {
+	Policy     Policy  `json:"policy"`
 	Budget     float64 `json:"budget"`          // share of tokens
 	Confidence float64 `json:"confidence"`      // 1 - δ
 	Threshold  float64 `json:"threshold"`       // escalate below this confidence
@@ -97,6 +107,7 @@ func (a *About) entries() []entry {
 
 func (c *Certificate) entries() []entry {
 	return entries(
+		"certificate.policy", (*string)(&c.Policy),
 		"certificate.budget", &c.Budget, "certificate.confidence", &c.Confidence,
 		"certificate.threshold", &c.Threshold, "certificate.share", &c.Share, "certificate.prompts", &c.Prompts,
 		"certificate.tokens", &c.Tokens, "certificate.max_tokens", &c.MaxTokens, "certificate.p_value", &c.PValue,
@@ -193,6 +204,9 @@ func readCertificate(f *gguf.File) (*Certificate, error) {
 
 // validate returns an error for values that no calibration gives.
 func (c *Certificate) validate() error {
+	if _, err := ParsePolicy(string(c.Policy)); err != nil {
+		return fmt.Errorf("the certificate: %w", err)
+	}
 	for _, v := range []struct {
 		name  string
 		value float64

@@ -8,7 +8,8 @@
 //	margin    p₁ - p₂                                        probabilities of the two best tokens
 //	entropy   exp(-H), H the entropy of the next token       one over how many equally likely tokens have that entropy
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
-//	verify    as margin                                      if the large model cannot verify: see [Router.Margin]
+//	verify    p(small's token) / p(large's own)              under the large model, which then reads every token: see
+//	                                                         [Router.Margin]; as margin where it cannot verify
 //
 // With a budget the threshold follows a [Balance] of all answers. A decision is a function of the balance before the
 // answer and of the path, that is of the tokens before it and the decisions about them: decoding makes the same
@@ -69,8 +70,10 @@ func (p Policy) DefaultThreshold() float64 {
 
 // Options say how to decide. The zero value never escalates.
 type Options struct {
-	Policy    Policy   // "" means never
-	Threshold *float64 // escalate below this confidence, 0 (never) to 1; nil means [Policy.DefaultThreshold]
+	Policy Policy // "" means never
+	// Threshold is the confidence below which to escalate, 0 (never) to 1; nil means [Policy.DefaultThreshold]. That of
+	// the policy verify is e^-M for a margin of M nats.
+	Threshold *float64
 	// Budget is the share of tokens to escalate over all answers, in (0, 1]: the threshold follows a balance. With 0
 	// the threshold is fixed. It excludes Threshold.
 	Budget  float64
@@ -80,7 +83,7 @@ type Options struct {
 	Calibration []float32
 	// Fallback is the budget of the policy verify that takes over from a Threshold while the confidences that were seen
 	// last, which are in Balance, are unlike Calibration: see [Router.Unlike]. Where the large model cannot verify, a
-	// threshold follows Balance. 0: nothing takes over.
+	// threshold follows Balance. 0: nothing takes over. The confidences of the policy verify are those of margin here.
 	Fallback float64
 	Seed     uint64 // of the random policy
 	Net      *Net   // of the learned policy
@@ -103,16 +106,16 @@ func (o Options) Validate() error {
 		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
 	case o.Policy == Learned && o.Net == nil:
 		return errors.New("policy learned: no router was given")
-	case o.Policy == Verify && o.Budget == 0:
-		return errors.New("policy verify: it follows a budget and has no threshold: give a budget")
+	case o.Policy == Verify && o.Budget == 0 && o.Threshold == nil:
+		return errors.New("policy verify: it has no default threshold: give one, or a budget")
 	case o.Threshold != nil && o.Budget != 0:
 		return errors.New("a threshold and a budget exclude each other: leave one of them out")
 	case o.Balance != nil && o.Bound() == 0:
 		return errors.New("balance: there is no budget: give one, or leave the balance out")
 	case !(o.Fallback >= 0 && o.Fallback <= 1):
 		return fmt.Errorf("fallback: %v is not within 0 to 1", o.Fallback)
-	case o.Fallback > 0 && (o.Policy != Learned || o.Threshold == nil || len(o.Calibration) == 0):
-		return errors.New("fallback: it takes the policy learned with a threshold and a calibration")
+	case o.Fallback > 0 && (o.Threshold == nil || len(o.Calibration) == 0):
+		return errors.New("fallback: it takes a threshold and a calibration")
 	}
 	if err := validCalibration(o.Calibration); err != nil {
 		return fmt.Errorf("calibration: %w", err)
@@ -127,7 +130,7 @@ type Router struct {
 	fixed float64   // threshold without a budget
 	prior []float32 // sample of confidences from before the first answer, with a budget
 	from  *opening  // state before the answer, with a budget
-	// the same, for an answer that is verified
+	// the same, for an answer that is verified; nil: the margin is that of the threshold
 	verified *opening
 	unlike   bool           // see Unlike
 	on       backend.Router // the network on a device that evaluates it, or nil
@@ -167,11 +170,13 @@ func (r *Router) Begin() *Router {
 	}
 	begun := *r
 	s := r.o.Balance.state()
-	if begun.unlike = r.o.Fallback > 0 && differ(s.Confidences, r.o.Calibration); r.o.Fallback > 0 && !begun.unlike {
-		begun.from, begun.verified = nil, nil
-		return &begun
-	}
 	begun.from, begun.verified = open(s, r.prior), &opening{budget: s.Budget, windows: windowsOf(s, true)}
+	if begun.unlike = r.o.Fallback > 0 && differ(s.Confidences, r.o.Calibration); r.o.Fallback > 0 && !begun.unlike {
+		begun.verified = nil
+		if r.o.Policy != Verify { // where the large model cannot verify, the threshold says nothing
+			begun.from = nil
+		}
+	}
 	return &begun
 }
 

@@ -382,7 +382,7 @@ func OtherTokens(t *testing.T) string {
 	return path
 }
 
-// CertifiedRouter writes the demo's router with a certificate: threshold 0.625 for 7% with confidence 90%.
+// CertifiedRouter writes the demo's router with a certificate: policy learned at 0.625 for 7% with confidence 90%.
 func CertifiedRouter(t *testing.T, change func(*router.Certificate)) string {
 	t.Helper()
 	parsed, err := gguf.Parse(demo.Router())
@@ -395,8 +395,8 @@ func CertifiedRouter(t *testing.T, change func(*router.Certificate)) string {
 	require.NoError(t, err)
 	defer e.Close()
 	c := &router.Certificate{
-		Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400, Tokens: 16000, MaxTokens: 48,
-		PValue: 0.01, Method: "learn-then-test, betting", Prompt: router.Chat,
+		Policy: router.Learned, Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
+		Tokens: 16000, MaxTokens: 48, PValue: 0.01, Method: "learn-then-test, betting", Prompt: router.Chat,
 	}
 	if c.Model, err = e.Fingerprint(); err != nil {
 		require.NoError(t, err)

@@ -118,7 +118,10 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 }
 
 func (f *evalFlags) use(file *router.File, o *eval.Options) {
-	o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(o.Runs, file.Certificate)
+	o.Net, o.Runs = file.Net, f.certified(o.Runs, file.Certificate)
+	if file.Policy() == router.Learned {
+		o.Expected = file.Confidences
+	}
 }
 
 // options returns the options that only depend on the flags and the questions.

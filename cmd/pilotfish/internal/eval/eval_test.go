@@ -3,6 +3,7 @@ package eval
 import (
 	"bytes"
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -64,7 +65,7 @@ func TestEvalCertified(t *testing.T) {
 		f, low, high := parsed(line), 0.3, 0.9
 		runs := []eval.Run{{Policy: router.Never}, {Policy: router.Learned, Threshold: &low},
 			{Policy: router.Learned, Threshold: &high}, {Policy: router.Margin, Threshold: &high}}
-		return eval.Names(f.certified(runs, &router.Certificate{Threshold: at}))
+		return eval.Names(f.certified(runs, &router.Certificate{Policy: router.Learned, Threshold: at}))
 	}
 	assert.Equal(t, []string{"never", "learned 0.3", "learned 0.45", "learned 0.9", "margin 0.9"},
 		names("", 0.45))
@@ -72,6 +73,15 @@ func TestEvalCertified(t *testing.T) {
 		names("", 0.999958))
 	assert.Equal(t, []string{"never", "learned 0.1", "learned 0.3", "learned 0.9", "margin 0.9"},
 		names("", 0.1))
+	given, low := parsed(""), 0.3
+	for p, want := range map[router.Policy][]string{
+		router.Verify: {"learned 0.3", "never verified 2"}, router.Margin: {"learned 0.3", "margin 0.1353352832366127"},
+		router.Never: {"learned 0.3"},
+	} {
+		runs := given.certified([]eval.Run{{Policy: router.Learned, Threshold: &low}},
+			&router.Certificate{Policy: p, Threshold: math.Exp(-2)})
+		assert.Equal(t, want, eval.Names(runs))
+	}
 	usual := []string{"never", "learned 0.3", "learned 0.9", "margin 0.9"}
 	assert.Equal(t, usual, names("", 0.9))
 	assert.Equal(t, usual, names("--threshold 0.3,0.9", 0.45))
@@ -79,12 +89,12 @@ func TestEvalCertified(t *testing.T) {
 		{Policy: router.Learned, Budget: 0.1}}
 	f := parsed("--budget 0.05,0.1")
 	with := f.certified(budgets,
-		&router.Certificate{Threshold: 0.45})
+		&router.Certificate{Policy: router.Learned, Threshold: 0.45})
 	assert.Equal(t, []string{"margin 10%", "learned 0.45", "learned 5%", "learned 10%"}, eval.Names(with))
 	assert.Len(t, (&evalFlags{}).certified(make([]eval.Run, 3), nil), 3)
 
 	file := &router.File{Net: new(router.Net), Confidences: []float32{0.5},
-		Certificate: &router.Certificate{Threshold: 0.45}}
+		Certificate: &router.Certificate{Policy: router.Learned, Threshold: 0.45}}
 	o := eval.Options{Runs: []eval.Run{{Policy: router.Learned, Budget: 0.1}}}
 	f.use(file, &o)
 	assert.Equal(t, []string{"learned 0.45", "learned 10%"}, eval.Names(o.Runs))

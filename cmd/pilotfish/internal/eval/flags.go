@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -189,10 +190,15 @@ func (f *evalFlags) learned(a *cli.App, models *group.Pair, runs []eval.Run) (*r
 
 func isLearned(r eval.Run) bool { return r.Policy == router.Learned }
 
-// certified adds the threshold of a certificate to the runs of the learned policy, unless thresholds were given.
+// certified adds the certificate's choice to the runs if they have the learned policy, unless thresholds were given.
 func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run {
-	if c == nil || len(f.thresholds.Values) > 0 {
+	switch {
+	case c == nil || len(f.thresholds.Values) > 0 || c.Policy == router.Never:
 		return runs
+	case c.Policy == router.Verify:
+		return append(runs, eval.Run{Policy: router.Never, Verify: new(-math.Log(c.Threshold))})
+	case c.Policy != router.Learned:
+		return append(runs, eval.Run{Policy: c.Policy, Threshold: &c.Threshold})
 	}
 	at := len(runs)
 	for i, r := range runs {

@@ -3,6 +3,7 @@ package group
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -16,9 +17,20 @@ const DefaultBudget = 0.07
 // CertificateText describes in one sentence what a certificate proves.
 func CertificateText(c *router.Certificate) string {
 	return fmt.Sprintf("at most %s of the tokens from the cloud with confidence %s, shown on %d prompts "+
-		"(%.2g%% of %d tokens; %.60s; at most %d tokens an answer): threshold %v",
+		"(%.2g%% of %d tokens; %.60s; at most %d tokens an answer): policy %s",
 		Share(c.Budget), Share(c.Confidence), c.Prompts, 100*c.Share, c.Tokens, Printable(c.Method), c.MaxTokens,
-		c.Threshold)
+		PolicyText(c.Policy, c.Threshold))
+}
+
+// PolicyText describes a policy at a threshold.
+func PolicyText(p router.Policy, threshold float64) string {
+	switch p {
+	case router.Never:
+		return "never, the small model alone"
+	case router.Verify:
+		return fmt.Sprintf("verify, margin %.4g nats", max(0, -math.Log(threshold)))
+	}
+	return fmt.Sprintf("%s, threshold %v", p, threshold)
 }
 
 // Share formats a share in percent, without trailing zeros.

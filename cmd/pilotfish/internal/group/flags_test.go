@@ -2,6 +2,7 @@ package group
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -280,10 +281,12 @@ func TestFilesOfFlags(t *testing.T) {
 
 // TestTextsOfCertificates: what is said of a certificate and of shares, and nothing that controls a terminal.
 func TestTextsOfCertificates(t *testing.T) {
-	c := &router.Certificate{Budget: 0.07, Confidence: 0.995, Prompts: 400, Share: 0.0512, Tokens: 9000,
-		Method: "m\x1b[2J", MaxTokens: 48, Threshold: 0.25}
+	c := &router.Certificate{Policy: router.Learned, Budget: 0.07, Confidence: 0.995, Prompts: 400,
+		Share: 0.0512, Tokens: 9000, Method: "m\x1b[2J", MaxTokens: 48, Threshold: 0.25}
 	assert.Equal(t, `at most 7% of the tokens from the cloud with confidence 99.5%, shown on 400 prompts (5.1% of `+
-		`9000 tokens; m\x1b[2J; at most 48 tokens an answer): threshold 0.25`, CertificateText(c))
+		`9000 tokens; m\x1b[2J; at most 48 tokens an answer): policy learned, threshold 0.25`, CertificateText(c))
+	assert.Equal(t, []string{"verify, margin 1.5 nats", "verify, margin 0 nats", "never, the small model alone"},
+		[]string{PolicyText(router.Verify, math.Exp(-1.5)), PolicyText(router.Verify, 1), PolicyText(router.Never, 0)})
 	assert.Equal(t, []string{"12.35%", "100%", "0%"}, []string{Share(0.123456), Share(1), Share(0)})
 	assert.Equal(t, []string{router.Raw, router.Chat}, []string{PromptKind(true), PromptKind(false)})
 	var out bytes.Buffer

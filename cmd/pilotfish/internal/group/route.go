@@ -145,7 +145,7 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 		return nil, err
 	}
 	public := pilotfish.RouterOptions{Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget}
-	if o.Policy == router.Learned {
+	if r.File != nil {
 		public.File = r.RouterGGM
 	}
 	return pilotfish.NewRouter(public)
@@ -154,6 +154,14 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 // Router returns the options of the policy. own is the router that is a part of the model, if there is one.
 func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	o := router.Options{Policy: r.rule()}
+	if o.Policy == router.Learned {
+		if err := r.readFile(own); err != nil {
+			return o, err
+		}
+		if r.answers && r.Policy == "" && !r.Given("threshold") {
+			o.Policy = r.File.Policy()
+		}
+	}
 	switch {
 	case o.Policy == router.Verify && !r.answers:
 		return o, cli.Usagef("--policy verify is for answers to users: give --modes verified:3 to measure verification")
@@ -163,10 +171,17 @@ func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	case r.Given("budget"):
 		o.Budget = r.Budget
 	}
-	if o.Policy != router.Learned {
-		return o, nil
+	if r.File != nil && o.Policy == r.File.Policy() {
+		o.Calibration = r.File.Confidences
 	}
-	var err error
+	if o.Policy == router.Learned {
+		o.Net = r.File.Net
+	}
+	return o, nil
+}
+
+// readFile sets File.
+func (r *RouteFlags) readFile(own []byte) (err error) {
 	switch {
 	case r.RouterGGM != "":
 		r.File, err = engine.ReadRouter(r.RouterGGM)
@@ -175,10 +190,7 @@ func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	default:
 		err = cli.Usagef("--policy learned needs a router: give its file with --router")
 	}
-	if err == nil {
-		o.Net, o.Calibration = r.File.Net, r.File.Confidences
-	}
-	return o, err
+	return err
 }
 
 // rule returns the policy that was given, or the default.

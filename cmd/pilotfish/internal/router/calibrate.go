@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -30,6 +32,7 @@ type calibrateFlags struct {
 	split      group.SplitFlag
 	raw        bool
 	questions  int
+	policies   group.List[router.Policy]
 	thresholds group.List[float64]
 	budget     float64
 	confidence float64
@@ -45,16 +48,20 @@ func newRouterCalibrateCommand(a *cli.App) *cobra.Command {
 	var f calibrateFlags
 	c := &cobra.Command{
 		Use:   "calibrate [-m FILE (--large FILE | --cloud HOST:PORT)] --router FILE --data FILE -o FILE",
-		Short: "Find a threshold at which a router provably stays within a budget",
-		Long: `Decode prompts at a few thresholds, from few questions to many, and find those for which it can be shown
-that at most --budget of the tokens come from the large model, with probability --confidence over the choice of prompts.
-Of these, the one with most correct answers is chosen, or the highest if the prompts have no correct answers. The
-router is written together with this certificate, and run uses it.
+		Short: "Find the policy that has most answers right, provably within a budget",
+		Long: `Decode prompts with each --policy at a few thresholds, from few tokens of the large model to many, and
+find those for which it can be shown that at most --budget of the tokens come from the large model, with probability
+--confidence over the choice of prompts. Of these, the one with most correct answers is chosen, or the small model alone
+if none has more; without correct answers, the highest threshold of the last policy. The router is written together with
+this certificate, and run, chat and serve use the policy that it names.
 
-Changing the threshold changes the text that follows, so recorded texts are not used. The search stops at the first
-threshold that cannot be shown to stay within the budget. Without --threshold, a tenth of the prompts (at least 8, at
-most 50) is decoded first to choose six thresholds; these prompts take no part in the test. Every question to the large
-model is waited for.
+The policies are margin and learned, which ask for tokens, and verify, where the large model reads every token and
+replaces those to which it prefers another by a margin; its threshold is e^-margin.
+
+Changing the threshold changes the text that follows, so recorded texts are not used. A policy's search stops at the
+first threshold that cannot be shown to stay within the budget. Without --threshold, a tenth of the prompts (at least 8,
+at most 50) is decoded first to choose six thresholds for each policy, at which parts of the budget would be used; these
+prompts take no part in the test. Every question to the large model is waited for.
 
 The longest possible answer (-n) matters, because one prompt could be answered entirely by the large model: the closer
 -n is to the real length of answers, the fewer prompts are needed. A certificate applies to one pair of models, one
@@ -81,6 +88,8 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	f.split.Register(p)
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
+	f.policies = group.ListOf("policies", "margin,learned,verify", router.ParsePolicy)
+	cli.AddValue(p, "eval.policy", &f.policies)
 	f.thresholds = group.Floats("")
 	cli.AddValue(p, "eval.threshold", &f.thresholds)
 	cli.Add(p, "calibrate.budget", &f.budget, group.DefaultBudget)
@@ -109,6 +118,15 @@ func (f *calibrateFlags) check() error {
 	if all := f.thresholds.Values; !slices.IsSorted(all) || slices.Contains(all, 0) {
 		return cli.Usagef("--threshold %v: give a rising list above 0 up to 1, such as 0.3,0.5,0.7", &f.thresholds)
 	}
+	for _, p := range f.policies.Values {
+		if p != router.Margin && p != router.Learned && p != router.Verify {
+			return cli.Usagef("--policy %s: margin, learned and verify can be certified", p)
+		}
+	}
+	if len(f.thresholds.Values) > 0 && len(f.policies.Values) > 1 {
+		return cli.Usagef("--threshold %v: thresholds mean something else to each policy: name one with --policy",
+			&f.thresholds)
+	}
 	if f.max == 0 {
 		return cli.Usagef("-n 0 is out of range: give 1 or more")
 	}
@@ -120,7 +138,8 @@ func (f *calibrateFlags) options() (o calibrate.Options, err error) {
 	if err := f.check(); err != nil {
 		return o, err
 	}
-	o = calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed, Thresholds: f.thresholds.Values}
+	o = calibrate.Options{Policies: f.policies.Values, Budget: f.budget, Confidence: f.confidence, Seed: f.seed,
+		Thresholds: f.thresholds.Values}
 	o.MaxTokens = f.max
 	return o, nil
 }
@@ -154,6 +173,11 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	group.WarnForeign(a, file, models.Edge)
+	if slices.Contains(o.Policies, router.Verify) {
+		if err := models.Far.Verifies(ctx, true, terms.Sampling{}); err != nil {
+			return fmt.Errorf("--policy verify is not possible with this large model: %w; name other policies", err)
+		}
+	}
 	if o.Prompts, err = f.prompts(a, models, set); err != nil {
 		return err
 	}
@@ -239,7 +263,7 @@ func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pai
 	if err := f.print(a, r); err != nil {
 		return err
 	}
-	if r.Chosen < 0 {
+	if r.Chosen == nil {
 		return f.nothing(a, r)
 	}
 	var err error
@@ -263,11 +287,15 @@ func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pai
 
 func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calibrate.Result) (*router.Certificate,
 	error) {
-	step := r.Steps[r.Chosen]
+	step := r.Chosen.Step
+	method := "learn-then-test, betting"
+	if n := len(r.Ladders); n > 1 {
+		method += fmt.Sprintf(", the best of %d policies", n)
+	}
 	c := &router.Certificate{
-		Budget: f.budget, Confidence: f.confidence, Threshold: r.Thresholds[r.Chosen], Share: step.Share(),
-		Prompts: r.Prompts, Tokens: step.Tokens, MaxTokens: f.max, PValue: step.PValue,
-		Method: "learn-then-test, betting", Data: set.Hash, Prompt: group.PromptKind(f.raw),
+		Policy: r.Chosen.Policy, Budget: f.budget, Confidence: f.confidence, Threshold: r.Chosen.Threshold,
+		Share: step.Share(), Prompts: r.Prompts, Tokens: max(step.Tokens, 1), MaxTokens: f.max, PValue: step.PValue,
+		Method: method, Data: set.Hash, Prompt: group.PromptKind(f.raw),
 		LargeName: models.Name(),
 	}
 	var err error
@@ -282,48 +310,73 @@ func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calib
 
 // nothing returns the error for a calibration without a result, with the reason and advice.
 func (f *calibrateFlags) nothing(a *cli.App, r *calibrate.Result) error {
+	var why []string
+	needed := 0
+	for _, l := range r.Ladders {
+		why = append(why, f.why(r, l))
+		if l.Needed > 0 && (needed == 0 || l.Needed < needed) {
+			needed = l.Needed
+		}
+	}
 	if f.json {
-		if err := a.PrintJSON(map[string]any{"certificate": nil, "needed": r.Needed}); err != nil {
+		if err := a.PrintJSON(map[string]any{"certificate": nil, "needed": needed}); err != nil {
 			return err
 		}
 	}
-	last := r.Steps[len(r.Steps)-1]
-	why := fmt.Sprintf("threshold %v takes %.1f%% of the tokens from the large model", r.Thresholds[0],
-		100*last.Share())
+	if r.Longest < f.max*3/4 {
+		why = append(why, fmt.Sprintf("no answer was longer than %d tokens, so that with -n %d fewer would do",
+			r.Longest, r.Longest))
+	}
+	return fmt.Errorf("nothing can be certified, and no file is written: %s", strings.Join(why, "; "))
+}
+
+// why says why no threshold of a policy is certified.
+func (f *calibrateFlags) why(r *calibrate.Result, l calibrate.Ladder) string {
+	last := l.Steps[len(l.Steps)-1]
+	if last.Certified {
+		return fmt.Sprintf("policy %s asks for nothing at any threshold", l.Policy)
+	}
+	why := fmt.Sprintf("policy %s, threshold %v takes %.1f%% of the tokens from the large model", l.Policy,
+		l.Thresholds[len(l.Steps)-1], 100*last.Share())
 	switch {
-	case r.Needed > 0:
-		why += fmt.Sprintf(": about %d prompts like these would be needed, %d were tested", r.Needed, r.Prompts)
+	case l.Needed > 0:
+		why += fmt.Sprintf(": about %d prompts like these would be needed, %d were tested", l.Needed, r.Prompts)
 	case last.Share() < f.budget:
 		why += ", too near to the budget for any number of prompts up to a million"
 	default:
 		why += ", which is not below the budget: begin with a lower one (--threshold)"
 	}
-	if r.Longest < f.max*3/4 {
-		why += fmt.Sprintf("; no answer was longer than %d tokens, so that with -n %d fewer would do", r.Longest,
-			r.Longest)
-	}
-	return fmt.Errorf("nothing can be certified, and no file is written: %s", why)
+	return why
 }
 
 // thresholdEvent is one line of --json.
 type thresholdEvent struct {
-	Threshold float64 `json:"threshold"`
-	Prompts   int     `json:"prompts"`
-	Tokens    int     `json:"tokens"`
-	Escalated int     `json:"escalated"`
-	Share     float64 `json:"escalated_share"`
-	PValue    float64 `json:"p_value"`
-	Certified bool    `json:"certified"`
-	Graded    int     `json:"graded"` // number of prompts with answers that are right or wrong
-	Right     int     `json:"right"`  // of the graded ones
+	Policy    router.Policy `json:"policy"`
+	Threshold float64       `json:"threshold"`
+	Prompts   int           `json:"prompts"`
+	Tokens    int           `json:"tokens"`
+	Escalated int           `json:"escalated"`
+	Share     float64       `json:"escalated_share"`
+	PValue    float64       `json:"p_value"`
+	Certified bool          `json:"certified"`
+	Graded    int           `json:"graded"` // number of prompts with answers that are right or wrong
+	Right     int           `json:"right"`  // of the graded ones
 }
 
-// print prints a line for each tested threshold.
+// print prints a line for each tested threshold, after one for the small model alone.
 func (f *calibrateFlags) print(a *cli.App, r *calibrate.Result) error {
+	var all []thresholdEvent
+	if r.Graded > 0 {
+		all = []thresholdEvent{{Policy: router.Never, Prompts: r.Prompts, Graded: r.Graded, Right: r.Alone}}
+	}
+	for _, l := range r.Ladders {
+		for i, s := range l.Steps {
+			all = append(all, thresholdEvent{l.Policy, l.Thresholds[i], r.Prompts, s.Tokens, s.Escalated, s.Share(),
+				s.PValue, s.Certified, r.Graded, l.Right[i]})
+		}
+	}
 	if f.json {
-		for i, s := range r.Steps {
-			e := thresholdEvent{r.Thresholds[i], r.Prompts, s.Tokens, s.Escalated, s.Share(), s.PValue, s.Certified,
-				r.Graded, r.Right[i]}
+		for _, e := range all {
 			if err := a.PrintJSON(e); err != nil {
 				return err
 			}
@@ -334,20 +387,28 @@ func (f *calibrateFlags) print(a *cli.App, r *calibrate.Result) error {
 		fmt.Fprintf(a.Stdout, "%d prompts chose the thresholds, %d others test them\n", r.Pilots, r.Prompts)
 	}
 	table := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "threshold\tfrom cloud\ttokens\tp-value\tright\tverdict\t")
-	for i, s := range r.Steps {
-		verdict := "not shown"
-		if s.Certified {
-			verdict = "certified"
-		}
+	fmt.Fprintln(table, "policy\tthreshold\tfrom cloud\ttokens\tp-value\tright\tverdict\t")
+	for _, e := range all {
 		right := "-"
-		if r.Graded > 0 {
-			right = fmt.Sprintf("%d of %d", r.Right[i], r.Graded)
+		if e.Graded > 0 {
+			right = fmt.Sprintf("%d of %d", e.Right, e.Graded)
 		}
-		fmt.Fprintf(table, "%v\t%.2f%%\t%d\t%.2g\t%s\t%s\t\n", r.Thresholds[i], 100*s.Share(), s.Tokens, s.PValue,
-			right, verdict)
+		fmt.Fprintf(table, "%s\t%v\t%.2f%%\t%d\t%.2g\t%s\t%s\t\n", e.Policy, e.Threshold, 100*e.Share, e.Tokens,
+			e.PValue, right, e.verdict())
 	}
 	return table.Flush()
+}
+
+func (e thresholdEvent) verdict() string {
+	switch {
+	case e.Policy == router.Never:
+		return ""
+	case e.Escalated == 0:
+		return "asks for nothing"
+	case e.Certified:
+		return "certified"
+	}
+	return "not shown"
 }
 
 // stages shows a meter for each stage of a calibration.

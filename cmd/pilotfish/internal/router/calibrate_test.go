@@ -32,16 +32,16 @@ func TestCalibrateDemo(t *testing.T) {
 	}
 	clitest.OwnFolders(t)
 	out := filepath.Join(t.TempDir(), "out.gguf")
-	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--threshold", "0.3,0.9", "--budget", "0.08",
-		"--confidence", "0.7", "--json"}
+	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--policy", "learned", "--threshold", "0.3,0.9",
+		"--budget", "0.08", "--confidence", "0.7", "--json"}
 	steps, last, stderr := calibrated(t, cli.ExitDone, usual...)
 	assert.NotContains(t, stderr, "may show more", "the longest answer has 40 tokens")
 	require.Len(t, steps, 2)
 	require.NotNil(t, last.Certificate)
 	c := *last.Certificate
 	assert.Equal(t, out, last.File)
-	assert.Equal(t, []any{0.08, 0.7, 60, 48, router.Chat, "learn-then-test, betting"},
-		[]any{c.Budget, c.Confidence, c.Prompts, c.MaxTokens, c.Prompt, c.Method})
+	assert.Equal(t, []any{router.Learned, 0.08, 0.7, 60, 48, router.Chat, "learn-then-test, betting"},
+		[]any{c.Policy, c.Budget, c.Confidence, c.Prompts, c.MaxTokens, c.Prompt, c.Method})
 	best := 0
 	if steps[1].Certified && steps[1].Right > steps[0].Right {
 		best = 1
@@ -110,13 +110,20 @@ func TestCalibrateDemo(t *testing.T) {
 
 	code, stdout, stderr := clitest.Call(t, "router", "calibrate", "-o", out, "--questions", "90", "-n", "48",
 		"--confidence", "0.5")
+	for _, p := range []string{"never", "margin", "learned", "verify"} {
+		assert.Regexp(t, `(?m)^ *`+p+` +0`, stdout, "all policies are compared")
+	}
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Regexp(t, `(?m)^9 prompts chose the thresholds, 81 others test them$`, stdout)
-	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +right +verdict$`,
+	assert.Regexp(t, `(?m)^ *policy +threshold +from cloud +tokens +p-value +right +verdict$`,
 		strings.ReplaceAll(stdout, "\t", " "))
 	assert.Regexp(t, `at most 7% of the tokens from the cloud with confidence 50%, shown on 81 prompts`, stdout)
 	assert.Contains(t, stdout, "written to "+out)
 	assert.Contains(t, stderr, "choosing thresholds")
+	file, err = engine.ReadRouter(out)
+	require.NoError(t, err)
+	assert.Contains(t, file.Certificate.Method, "the best of 3 policies")
+	assert.NotEqual(t, router.Never, file.Certificate.Policy)
 }
 
 // TestCalibrateUnseen: the drawn questions do not include those that the demo's router was trained on.
@@ -194,11 +201,14 @@ func TestCalibrateOwn(t *testing.T) {
 	require.NoError(t, more.Close())
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
-		"--threshold", "0.01", "--confidence", "0.3", "--json"}
+		"--policy", "learned", "--threshold", "0.3", "--confidence", "0.3", "--json"}
 	steps, last, stderr := calibrated(t, cli.ExitDone, args...)
 	assert.Equal(t, 30, steps[0].Prompts)
 	assert.Contains(t, stderr, "1 of 31 prompts are left out")
 	assert.Equal(t, router.Chat, last.Certificate.Prompt)
+	set, err := task.Open(data, task.Options{Data: data})
+	require.NoError(t, err)
+	assert.Equal(t, set.Hash, last.Certificate.Data)
 	sum, err := gguf.Parse(demo.Large())
 	require.NoError(t, err)
 	name, _ := sum.String("general.name")
@@ -211,20 +221,17 @@ func TestCalibrateOwn(t *testing.T) {
 	sums := filepath.Join(t.TempDir(), "gsm8k.jsonl")
 	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
 	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
-	graded, last, _ := calibrated(t, cli.ExitDone, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
-		"--threshold", "0.000001", "--budget", "0.9")...)
-	set, err := task.Open(task.GSM8K, task.Options{Data: sums})
-	require.NoError(t, err)
-	assert.Equal(t, set.Hash, last.Certificate.Data)
+	graded, _, _ := calibrated(t, cli.ExitFailed, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
+		"--policy", "learned", "--threshold", "0.995", "--budget", "0.99")...)
 	assert.Equal(t, []int{4, 0}, []int{graded[0].Graded, graded[0].Right})
 
 	// writing to the input file: the certificate is replaced, and the network stays
-	same := append(args, "--router", out, "--threshold", "0.02")
+	same := append(args, "--router", out, "--threshold", "0.31")
 	_, last, _ = calibrated(t, cli.ExitDone, same...)
-	assert.Equal(t, 0.02, last.Certificate.Threshold)
+	assert.Equal(t, 0.31, last.Certificate.Threshold)
 	again, err := engine.ReadRouter(out)
 	require.NoError(t, err)
-	assert.Equal(t, 0.02, again.Certificate.Threshold)
+	assert.Equal(t, 0.31, again.Certificate.Threshold)
 
 	narrow := clitest.NarrowRouter(t, 5, "")
 	for want, flags := range map[string][]string{
@@ -238,8 +245,9 @@ func TestCalibrateOwn(t *testing.T) {
 		assert.Contains(t, stderr, want)
 	}
 	other := clitest.NarrowRouter(t, 128, "another model's fingerprint")
-	_, _, stderr = calibrated(t, cli.ExitDone, append(args, "--router", other)...)
+	_, _, stderr = calibrated(t, cli.ExitFailed, append(args, "--router", other)...)
 	assert.Contains(t, stderr, "trained for another model")
+	assert.Contains(t, stderr, "policy learned asks for nothing at any threshold")
 }
 
 // TestCalibrateGateway: the large model may be at a gateway; its questions are those of a device.
@@ -252,7 +260,8 @@ func TestCalibrateGateway(t *testing.T) {
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--token-file", secret)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--router", net, "--data", clitest.DemoData(t, 20), "-o", out, "-n", "48",
-		"--threshold", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret,
+		"--policy", "learned", "--threshold", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin,
+		"--token-file", secret,
 		"--no-resume", "--json"}
 	steps, last, _ := calibrated(t, cli.ExitDone, args...)
 	assert.Empty(t, last.Certificate.Large, "a gateway sends no fingerprint")
@@ -260,7 +269,7 @@ func TestCalibrateGateway(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
-	local := slices.Concat([]string{"-m", small, "--large", large, "--json"}, args[2:14])
+	local := slices.Concat([]string{"-m", small, "--large", large, "--json"}, args[2:16])
 	here, _, _ := calibrated(t, cli.ExitDone, local...)
 	assert.Equal(t, here[0].Escalated, steps[0].Escalated)
 	assert.Equal(t, here[0].PValue, steps[0].PValue)
@@ -289,12 +298,18 @@ type calibration struct {
 	Needed      int
 }
 
-// calibrated runs `router calibrate --json` and returns its lines for the thresholds, and the last line.
+// calibrated runs `router calibrate --json` and returns its lines for the thresholds, without that for the small
+// model alone, and the last line.
 func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
 	t.Helper()
 	got, stdout, stderr := clitest.Call(t, append([]string{"router", "calibrate"}, args...)...)
 	require.Equal(t, code, got, stderr)
 	all := clitest.Lines[calibration](t, stdout)
 	require.NotEmpty(t, all, stderr)
-	return all[:len(all)-1], all[len(all)-1], stderr
+	for _, step := range all[:len(all)-1] {
+		if step.Policy != router.Never {
+			steps = append(steps, step)
+		}
+	}
+	return steps, all[len(all)-1], stderr
 }

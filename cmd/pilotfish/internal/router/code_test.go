@@ -43,9 +43,9 @@ func TestRunCode(t *testing.T) {
 	assert.Equal(t, 1, sum.Right)
 
 	_, _, router := clitest.DemoPairFiles(t)
-	steps, _, stderr := calibrated(t, cli.ExitDone, append(given, "--router", router, "-o", filepath.Join(t.TempDir(),
-		"r"),
-		"-n", "2", "--threshold", "0.000001", "--budget", "0.9", "--confidence", "0.1", "--json")...)
+	steps, _, stderr := calibrated(t, cli.ExitFailed, append(given, "--router", router, "-o",
+		filepath.Join(t.TempDir(), "r"), "-n", "2", "--policy", "learned", "--threshold", "0.995", "--budget", "0.9",
+		"--confidence", "0.1", "--json")...)
 	assert.Equal(t, []int{2, 0}, []int{steps[0].Graded, steps[0].Right}, stderr)
 
 	line := append([]string{"eval", "mbpp", "--run-code", "--policy", "never", "-n", "4", "--data", programFile(t, 11)},

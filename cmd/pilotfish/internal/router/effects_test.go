@@ -69,23 +69,24 @@ func TestCollectEffects(t *testing.T) {
 func TestCalibrateEffects(t *testing.T) {
 	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
 	clitest.Effects(t, "--out o", elsewhere, map[string]string{
-		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Questions.Most=1200; Questions.Seed=1; " +
-			"Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
+		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Policies=[margin learned verify]; Questions.Most=1200; " +
+			"Questions.Seed=1; Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
 
 		"--router f":           "router=f",
 		"--data d":             "Questions.Data=d; Questions.Most=; Questions.name=d; Questions.skipped=",
 		"--data d --task csqa": "Questions.Data=d; Questions.Most=; Questions.name=csqa; Questions.skipped=",
 		"--task csqa --split calibration": "Questions.Most=; Questions.Split=calibration; Questions.name=csqa; " +
 			"Questions.skipped=",
-		"--data d --questions 9": "Questions.Data=d; Questions.Most=9; Questions.name=d; Questions.skipped=",
-		"--raw":                  "raw=true",
-		"--questions 9":          "Questions.Most=809",
-		"--threshold 0.25,0.5":   "Thresholds=[0.25 0.5]",
-		"--budget 0.2":           "Budget=0.2",
-		"--confidence 0.6":       "Confidence=0.6",
-		"--max-tokens 9":         "MaxTokens=9",
-		"--seed 9":               "Questions.Seed=9; Seed=9",
-		"--out p":                "out=p",
+		"--data d --questions 9":          "Questions.Data=d; Questions.Most=9; Questions.name=d; Questions.skipped=",
+		"--raw":                           "raw=true",
+		"--questions 9":                   "Questions.Most=809",
+		"--policy verify":                 "Policies=[verify]",
+		"--policy margin --threshold 0.5": "Policies=[margin]; Thresholds=[0.5]",
+		"--budget 0.2":                    "Budget=0.2",
+		"--confidence 0.6":                "Confidence=0.6",
+		"--max-tokens 9":                  "MaxTokens=9",
+		"--seed 9":                        "Questions.Seed=9; Seed=9",
+		"--out p":                         "out=p",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(calibrateFlags)
 		f.register(c)

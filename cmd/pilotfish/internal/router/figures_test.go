@@ -130,40 +130,50 @@ func TestWorth(t *testing.T) {
 
 // TestCalibrationFigures: each figure of a calibration is printed in its place, with advice if nothing was certified.
 func TestCalibrationFigures(t *testing.T) {
-	r := &calibrate.Result{Pilots: 9, Prompts: 81, Longest: 40, Thresholds: []float64{0.3, 0.9}, Graded: 70,
-		Right: []int{50, 60}, Steps: []certify.Step{{Escalated: 10, Tokens: 1000, PValue: 0.015, Certified: true},
-			{Escalated: 90, Tokens: 900, PValue: 0.25}}}
+	l := calibrate.Ladder{Policy: router.Learned, Thresholds: []float64{0.2, 0.3, 0.9}, Right: []int{40, 50, 60},
+		Steps: []certify.Step{{Tokens: 1010, PValue: 0.01, Certified: true},
+			{Escalated: 10, Tokens: 1000, PValue: 0.015, Certified: true}, {Escalated: 90, Tokens: 900, PValue: 0.25}}}
+	r := &calibrate.Result{Pilots: 9, Prompts: 81, Longest: 40, Graded: 70, Alone: 30, Ladders: []calibrate.Ladder{l}}
 	f := calibrateFlags{budget: 0.07, max: 48}
 	text, _ := printed(t, func(a *cli.App) error { return f.print(a, r) })
 	assert.Equal(t, `9 prompts chose the thresholds, 81 others test them
-  threshold  from cloud  tokens  p-value     right    verdict
-        0.3       1.00%    1000    0.015  50 of 70  certified
-        0.9      10.00%     900     0.25  60 of 70  not shown
+   policy  threshold  from cloud  tokens  p-value     right           verdict
+    never          0       0.00%       0        0  30 of 70                  
+  learned        0.2       0.00%    1010     0.01  40 of 70  asks for nothing
+  learned        0.3       1.00%    1000    0.015  50 of 70         certified
+  learned        0.9      10.00%     900     0.25  60 of 70         not shown
 `, text)
 	f.json = true
 	text, _ = printed(t, func(a *cli.App) error { return f.print(a, r) })
-	assert.Equal(t, `{"threshold":0.3,"prompts":81,"tokens":1000,"escalated":10,"escalated_share":0.01,`+
-		`"p_value":0.015,"certified":true,"graded":70,"right":50}`+"\n"+
-		`{"threshold":0.9,"prompts":81,"tokens":900,"escalated":90,"escalated_share":0.1,`+
-		`"p_value":0.25,"certified":false,"graded":70,"right":60}`+"\n", text)
+	assert.Contains(t, text, `{"policy":"learned","threshold":0.3,"prompts":81,"tokens":1000,"escalated":10,`+
+		`"escalated_share":0.01,"p_value":0.015,"certified":true,"graded":70,"right":50}`+"\n"+
+		`{"policy":"learned","threshold":0.9,"prompts":81,"tokens":900,"escalated":90,"escalated_share":0.1,`+
+		`"p_value":0.25,"certified":false,"graded":70,"right":60}`+"\n")
 	f.json, r.Pilots, r.Graded = false, 0, 0
 	text, _ = printed(t, func(a *cli.App) error { return f.print(a, r) })
 	assert.NotContains(t, text, "chose")
-	assert.Equal(t, 2, strings.Count(text, "  -  "), "no grades")
+	assert.Equal(t, 3, strings.Count(text, "  -  "), "no grades")
 
-	const none = "nothing can be certified, and no file is written: threshold 0.3 takes "
+	const none = "nothing can be certified, and no file is written: "
 	const above = "which is not below the budget: begin with a lower one (--threshold)"
 	for _, c := range []struct {
 		escalated, needed, longest int
-		share, why                 string
+		certified                  bool
+		why                        string
 	}{
-		{50, 500, 36, "5.0%", ": about 500 prompts like these would be needed, 81 were tested"},
-		{69, 0, 36, "6.9%", ", too near to the budget for any number of prompts up to a million"},
-		{70, 0, 36, "7.0%", ", " + above},
-		{70, 0, 35, "7.0%", ", " + above + "; no answer was longer than 35 tokens, so that with -n 35 fewer would do"},
+		{50, 500, 36, false, "takes 5.0%: about 500 prompts like these would be needed, 81 were tested"},
+		{69, 0, 36, false, "takes 6.9%, too near to the budget for any number of prompts up to a million"},
+		{70, 0, 36, false, "takes 7.0%, " + above},
+		{0, 0, 36, true, "policy learned asks for nothing at any threshold"},
+		{70, 0, 35, false, "takes 7.0%, " + above +
+			"; no answer was longer than 35 tokens, so that with -n 35 fewer would do"},
 	} {
-		r.Steps, r.Needed, r.Longest = []certify.Step{{Escalated: c.escalated, Tokens: 1000}}, c.needed, c.longest
-		assert.EqualError(t, f.nothing(nil, r), none+c.share+" of the tokens from the large model"+c.why)
+		l.Steps = []certify.Step{{Escalated: c.escalated, Tokens: 1000, Certified: c.certified}}
+		l.Needed, r.Longest = c.needed, c.longest
+		r.Ladders = []calibrate.Ladder{l}
+		want := strings.Replace(c.why, "takes", "policy learned, threshold 0.2 takes", 1)
+		want = strings.Replace(want, "%", "% of the tokens from the large model", 1)
+		assert.EqualError(t, f.nothing(nil, r), none+want)
 	}
 	assert.Nil(t, number0(math.NaN()))
 	assert.Nil(t, number0(math.Inf(-1)))

@@ -108,7 +108,7 @@ func (f *routingFlags) bounded(o *router.Options, users bool) error {
 	case unused.Changed:
 		return nil
 	case f.flags.Changed("threshold"), o.Policy == router.Never, o.Policy == router.Always:
-	case o.Policy == router.Learned && f.route.File.Certificate != nil:
+	case o.Policy == router.Learned && f.route.File.Certificate != nil && f.route.File.Policy() == o.Policy:
 		o.Threshold = &f.route.Threshold
 		if err := f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold)); err != nil {
 			return err

@@ -37,7 +37,7 @@ func (f *runFlags) plan() (*plan, error) {
 	if f.route.Given("budget") {
 		p.budget = f.route.Budget
 	}
-	if p.file != nil && o.Policy == router.Learned {
+	if p.file != nil && o.Policy == p.file.Policy() {
 		p.certificate = p.file.Certificate
 	}
 	switch c := p.certificate; {

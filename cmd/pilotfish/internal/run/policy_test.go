@@ -145,7 +145,8 @@ func TestCertifiedRun(t *testing.T) {
 func TestPromiseSaid(t *testing.T) {
 	said := func(r event.Routed) string {
 		var out strings.Builder
-		o := &runOutput{a: &cli.App{Stderr: &out}, plan: &plan{certificate: &router.Certificate{Budget: 0.07,
+		o := &runOutput{a: &cli.App{Stderr: &out}, plan: &plan{certificate: &router.Certificate{
+			Policy: router.Learned, Budget: 0.07,
 			Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400, Tokens: 16000, MaxTokens: 48,
 			Method: "betting\x1b"}}}
 		o.reportPromise(&r)
@@ -159,7 +160,7 @@ func TestPromiseSaid(t *testing.T) {
 	assert.Empty(t, said(budget))
 	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts " +
 		"(2% of 16000 tokens; " +
-		`betting\x1b; at most 48 tokens an answer): threshold 0.625` + "\n"
+		`betting\x1b; at most 48 tokens an answer): policy learned, threshold 0.625` + "\n"
 	assert.Equal(t, proven, said(event.Routed{Promise: certified}))
 	assert.Equal(t, proven+"here that is a target, not a bound: a; b\n",
 		said(event.Routed{Promise: certified, Doubts: []string{"a", "b"}}))

@@ -85,7 +85,8 @@ func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
 		return nil
 	}
 	by, _ := v.route.Router(nil) // check has returned the error
-	if f := v.route.File; by.Budget == 0 && by.Threshold == nil && f != nil && f.Certificate != nil {
+	if f := v.route.File; by.Budget == 0 && by.Threshold == nil && f != nil && f.Certificate != nil &&
+		by.Policy == f.Policy() && by.Policy != router.Never {
 		by.Threshold = &f.Certificate.Threshold
 	} else if by.Threshold == nil && by.Policy != router.Always && by.Policy != router.Never {
 		by.Budget = cmp.Or(by.Budget, pilotfish.DefaultBudget)
