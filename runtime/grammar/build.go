@@ -170,16 +170,32 @@ func (b *Builder) String(length regular.Bounds) (int32, error) {
 	return start, nil
 }
 
-// List adds at from a value of a rule, further ones as more allows, each after a comma, and then "]", which leads to
-// the state closed.
-func (b *Builder) List(start, from int32, more regular.Bounds, closed int32) {
+// Step is a value of a rule in a list, after which the list is at another level.
+type Step struct {
+	Start int32 // of the rule
+	Level int
+}
+
+// List adds a value, further ones as more allows, each after a comma, and then "]", which leads to the state closed. A
+// list at level k begins at from[k], and continues with one of steps[k]. It may end at the levels from least on.
+func (b *Builder) List(from []int32, steps [][]Step, least int, more regular.Bounds, closed int32) {
 	of := b.count(more)
-	loop, comma, next, end := b.state(of), b.state(of), b.state(of), b.state(of)
-	b.Call(from, start, loop)
-	b.jump(loop, comma, count)
-	b.jump(loop, end, enough)
-	b.Spaced(comma, ",", next)
-	b.Call(next, start, loop)
+	end, loops := b.state(of), make([]int32, len(steps))
+	for k := range loops {
+		loops[k] = b.state(of)
+	}
+	for k, loop := range loops {
+		comma, next := b.state(of), b.state(of)
+		b.jump(loop, comma, count)
+		b.Spaced(comma, ",", next)
+		for _, s := range steps[k] {
+			b.Call(from[k], s.Start, loops[s.Level])
+			b.Call(next, s.Start, loops[s.Level])
+		}
+		if k >= least {
+			b.jump(loop, end, enough)
+		}
+	}
 	b.Literal(end, "]", closed)
 }
 

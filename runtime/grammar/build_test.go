@@ -64,7 +64,7 @@ func TestList(t *testing.T) {
 		item, start, from := b.State(), b.State(), b.State()
 		b.Literal(item, "1", b.End())
 		b.Literal(start, "[", from)
-		b.List(item, from, more, b.End())
+		b.List([]int32{from}, [][]Step{{{item, 0}}}, 0, more, b.End())
 		g := built(t, b, start)
 		for n := range int32(5) {
 			want := n >= more.Min && (more.Max < 0 || n <= more.Max)
@@ -197,7 +197,7 @@ func nested(t *testing.T, length, more regular.Bounds, names string) *Grammar {
 	b.Jump(value, list)
 	b.Jump(value, object)
 	b.Literal(list, "[", item)
-	b.List(value, item, more, b.End())
+	b.List([]int32{item}, [][]Step{{{value, 0}}}, 0, more, b.End())
 	b.Literal(object, "{", key)
 	after, end := b.State(), b.End()
 	b.Literal(key, "}", end)
@@ -288,7 +288,7 @@ func TestLeast(t *testing.T) {
 		text, err := b.String(regular.Bounds{Min: c.chars, Max: regular.Unbounded})
 		require.NoError(t, err)
 		b.Literal(start, "[", from)
-		b.List(text, from, regular.Bounds{Min: c.items, Max: regular.Unbounded}, b.End())
+		b.List([]int32{from}, [][]Step{{{text, 0}}}, 0, regular.Bounds{Min: c.items, Max: regular.Unbounded}, b.End())
 		g := built(t, b, start)
 		assert.EqualValues(t, c.want, g.Least(g.Start()), "%+v", c)
 		if c.want < 2000 {

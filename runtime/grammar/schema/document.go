@@ -16,7 +16,7 @@ type document struct {
 	top     *part
 	draft   draft
 	ids     map[string]string // paths by the names of $id, id and $anchor; nil until a reference needs them
-	dynamic map[string]int    // how many schemas have a $dynamicAnchor, by its name; "" for $recursiveAnchor
+	dynamic map[string]int    // how many schemas have an anchor of $dynamicRef or $recursiveRef, by keyword and name
 }
 
 // draft is a version of JSON schema: 3, 4, 6, 7, 2019 or 2020; 0 if the schema does not say, which has the rules of
@@ -261,10 +261,10 @@ func (d *document) nameSchema(p *part, path string, base *url.URL) *url.URL {
 		dynamic := p.text("$dynamicAnchor")
 		anchors = append(anchors, p.text("$anchor"), dynamic)
 		if dynamic != "" {
-			d.dynamic[dynamic]++
+			d.dynamic["$dynamicRef "+dynamic]++
 		}
 		if own := p.kids["$recursiveAnchor"]; own != nil && string(own.raw) == "true" {
-			d.dynamic[""]++
+			d.dynamic["$recursiveRef "]++
 		}
 	}
 	for _, anchor := range anchors {

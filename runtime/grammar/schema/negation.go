@@ -70,6 +70,9 @@ func (n *node) onlyAffirmed() (keywords []string) {
 		has  bool
 	}{
 		{"items", n.items != nil && !n.items.anything()}, {"uniqueItems", n.unique != ""},
+		{"contains", n.contains != nil && (n.containBounds.Min > 1 || n.containBounds.Bounded())},
+		{"unevaluatedItems", n.otherItems != nil && !n.otherItems.anything()},
+		{"unevaluatedProperties", n.otherNames != nil && !n.otherNames.anything()},
 		{"additionalProperties", n.additional != nil && !n.additional.anything()},
 		{"patternProperties", n.patterned != nil}, {"propertyNames", n.propertyNames != nil},
 		{"multipleOf", n.numbers.Step != nil}, {"oneOf", n.oneOf != nil},
@@ -111,6 +114,12 @@ func (c *compiler) negateArray(n *node, way func(func(*node))) {
 	outside(n.itemBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.itemBounds = array, b })
 	})
+	if n.contains != nil && n.containBounds.Min > 0 {
+		way(func(w *node) {
+			w.items = c.follows(n.contains.path)
+			w.kinds, w.items.not = array, []*node{n.contains}
+		})
+	}
 	for i, p := range n.prefix {
 		if p.anything() {
 			continue

@@ -53,11 +53,15 @@ type node struct {
 	additional     *node // nil: any
 	propertyNames  *node // nil: any
 	propertyBounds regular.Bounds
+	otherNames     *node // unevaluatedProperties; nil: any
 
-	prefix     []*node
-	items      *node // nil: any
-	itemBounds regular.Bounds
-	unique     string // path of uniqueItems, where it is true
+	prefix        []*node
+	items         *node // nil: any
+	itemBounds    regular.Bounds
+	unique        string // path of uniqueItems, where it is true
+	otherItems    *node  // unevaluatedItems; nil: any
+	contains      *node  // nil: any
+	containBounds regular.Bounds
 
 	charBounds regular.Bounds
 	patterns   []pattern
@@ -88,8 +92,9 @@ func (n *node) anything() bool {
 func (n *node) onlyKinds() bool {
 	o := *n
 	o.kinds = 0
-	return o.anything() && o.patterns == nil && o.prefix == nil && o.numbers == regular.Numbers{} &&
-		o.itemBounds == regular.Any() && o.charBounds == regular.Any() && o.propertyBounds == regular.Any()
+	return o.anything() && o.patterns == nil && o.prefix == nil && o.items == nil && o.contains == nil &&
+		o.numbers == regular.Numbers{} && o.itemBounds == regular.Any() && o.charBounds == regular.Any() &&
+		o.propertyBounds == regular.Any()
 }
 
 // allow restricts a schema to some values, and to values listed before, if any.

@@ -97,7 +97,8 @@ func (r *reader) refer() error {
 		if err != nil {
 			return errorf(n.path+"/"+cmp.Or(n.dynamic, "$ref"), "%s: %w", n.ref, err)
 		}
-		if r.index(); n.dynamic != "" && r.document.dynamic[n.ref[1:]] > 1 {
+		_, anchor, _ := strings.Cut(n.ref, "#")
+		if r.index(); n.dynamic != "" && r.document.dynamic[n.dynamic+" "+anchor] > 1 {
 			return errorf(n.path+"/"+n.dynamic, "it is supported where only one schema has the anchor that it names")
 		}
 		n.ref = path
@@ -112,7 +113,7 @@ func (r *reader) refer() error {
 func (r *reader) empty(path string) *node {
 	r.count++
 	return &node{id: r.count - 1, path: path, itemBounds: regular.Any(), charBounds: regular.Any(),
-		propertyBounds: regular.Any()}
+		propertyBounds: regular.Any(), containBounds: regular.Bounds{Min: 1, Max: regular.Unbounded}}
 }
 
 // follows makes a schema derived from others.
@@ -192,10 +193,7 @@ var annotations = []string{
 }
 
 // refused are keywords of some draft with conditions on values that are not supported.
-var refused = []string{
-	"contains", "unevaluatedItems", "unevaluatedProperties", "extends", "disallow", "divisibleBy",
-	"propertyDependencies",
-}
+var refused = []string{"extends", "disallow", "divisibleBy", "propertyDependencies"}
 
 // keyword reads one keyword, which has a path, into n.
 func (r *reader) keyword(n *node, path string, m member, depth int) (err error) {
@@ -217,8 +215,8 @@ func (r *reader) keyword(n *node, path string, m member, depth int) (err error) 
 		r.refs = append(r.refs, n)
 	case "$dynamicRef", "$recursiveRef":
 		to := r.follows(n.path)
-		if to.dynamic = m.name; json.Unmarshal(m.value, &to.ref) != nil || !strings.HasPrefix(to.ref, "#") {
-			return errorf(path, "it must be a fragment, such as #node")
+		if to.dynamic = m.name; kindOf(m.value) != text || json.Unmarshal(m.value, &to.ref) != nil {
+			return errorf(path, "it must be a string")
 		}
 		r.refs, n.allOf = append(r.refs, to), append(n.allOf, to)
 	case "allOf":
@@ -248,6 +246,15 @@ func (r *reader) keyword(n *node, path string, m member, depth int) (err error) 
 	case "prefixItems", "items", "uniqueItems":
 		n.implied |= array
 		err = r.ofArray(n, path, m, depth)
+	case "contains":
+		n.implied |= array
+		n.contains, err = r.read(path, m.value, depth+1)
+	case "unevaluatedItems":
+		n.implied |= array
+		n.otherItems, err = r.read(path, m.value, depth+1)
+	case "unevaluatedProperties":
+		n.implied |= object
+		n.otherNames, err = r.read(path, m.value, depth+1)
 	case "pattern", "format":
 		n.implied |= text
 		err = r.ofText(n, path, m)
@@ -278,6 +285,14 @@ func (r *reader) other(n *node, path string, m member) (err error) {
 			of.to.Max, err = natural(path, m.value)
 			return err
 		}
+	}
+	switch m.name {
+	case "minContains":
+		n.containBounds.Min, err = natural(path, m.value)
+		return err
+	case "maxContains":
+		n.containBounds.Max, err = natural(path, m.value)
+		return err
 	}
 	if slices.Contains(refused, m.name) {
 		return errorf(path, "this keyword is not supported")

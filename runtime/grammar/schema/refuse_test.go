@@ -38,7 +38,7 @@ func TestWork(t *testing.T) {
 	_, err = Compile(t.Context(), []byte(many(maxWays+1)), false)
 	assert.EqualError(t, err, "#/oneOf: more than 512 alternatives are not supported")
 	_, err = Compile(t.Context(), []byte(many(maxWays)), false)
-	assert.ErrorContains(t, err, "#/oneOf/509: more than 512 schemas")
+	assert.ErrorContains(t, err, "#/oneOf/510: more than 512 schemas")
 	var depend []string // each doubles the combinations
 	for i := range 2000 {
 		depend = append(depend, fmt.Sprintf(`"a%d":["b%d"]`, i, i))
@@ -171,15 +171,15 @@ func TestManyExceptions(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	held.Bounded(t)
 	for schema, want := range map[string]string{
-		``:                "#: it is not JSON",
-		`[]`:              "#: a schema is an object, true or false",
-		`7`:               "#: a schema is an object, true or false",
-		`false`:           "#: no value fits",
-		`{"type":"int"}`:  `#/type: "int" is no type`,
-		`{"type":[]}`:     "#/type: it must be the name",
-		`{"type":null}`:   "#/type: ",
-		`{"contains":{}}`: "#/contains: this keyword is not supported",
-		`{"properties":{"a/b~":{"unevaluatedProperties":false}}}`: "#/properties/a~1b~0/unevaluatedProperties: ",
+		``:               "#: it is not JSON",
+		`[]`:             "#: a schema is an object, true or false",
+		`7`:              "#: a schema is an object, true or false",
+		`false`:          "#: no value fits",
+		`{"type":"int"}`: `#/type: "int" is no type`,
+		`{"type":[]}`:    "#/type: it must be the name",
+		`{"type":null}`:  "#/type: ",
+		`{"extends":{}}`: "#/extends: this keyword is not supported",
+		`{"properties":{"a/b~":{"divisibleBy":2}}}`: "#/properties/a~1b~0/divisibleBy: ",
 		`{"not":{}}`:                                      "#: no value fits",
 		`{"not":{"format":"date"}}`:                       "#/not: values that do not fit it cannot be described",
 		`{"patternProperties":{"a(":{}}}`:                 "#/patternProperties/a(: ",
@@ -259,6 +259,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestContainsRefused: what contains, unevaluatedItems and unevaluatedProperties may not be.
+func TestContainsRefused(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"contains":{},"minContains":-1}`:                               "#/minContains: it must be a whole",
+		`{"contains":{},"maxContains":"1"}`:                              "#/maxContains: it must be a whole",
+		`{"type":"array","contains":1}`:                                  "#/contains: a schema is an object",
+		`{"type":"array","unevaluatedItems":1}`:                          "#/unevaluatedItems: a schema is an object",
+		`{"type":"object","unevaluatedProperties":1}`:                    "#/unevaluatedProperties: a schema",
+		`{"contains":{"const":1},"uniqueItems":true}`:                    "#/contains: it is not supported",
+		`{"contains":{"const":1},"minContains":65}`:                      "#/contains: at most 64 items can be counted",
+		`{"contains":{},"minItems":9000}`:                                "#/contains: to count as many items",
+		`{"contains":{"const":1},"allOf":[{"contains":{"const":2}}]}`:    "#/allOf/0/contains: it is supported once",
+		`{"type":"array","contains":{},"minContains":2,"maxItems":1}`:    "#: no value fits",
+		`{"type":"array","contains":{},"minContains":2,"maxContains":1}`: "#: no value fits",
+		`{"type":"array","contains":{},"maxContains":2,"minItems":3}`:    "#: no value fits",
+		`{"type":"array","contains":false}`:                              "#: no value fits",
+	} {
+		_, err := Compile(t.Context(), []byte(schema), false)
+		assert.ErrorContains(t, err, want, schema)
+	}
+}
+
 // TestAtLimits: a schema at a limit is accepted, and one beyond it refused.
 func TestAtLimits(t *testing.T) {
 	held.Bounded(t)
@@ -313,7 +335,7 @@ func TestNesting(t *testing.T) {
 		`{"items":_}`, `{"prefixItems":[_]}`, `{"items":[],"additionalItems":_}`, `{"properties":{"a":_}}`,
 		`{"patternProperties":{"a":_}}`, `{"additionalProperties":_}`, `{"propertyNames":_}`, `{"not":_}`,
 		`{"anyOf":[_]}`, `{"allOf":[_]}`, `{"oneOf":[_]}`, `{"if":_}`, `{"if":true,"then":_}`, `{"if":true,"else":_}`,
-		`{"dependentSchemas":{"a":_}}`,
+		`{"dependentSchemas":{"a":_}}`, `{"contains":_}`, `{"unevaluatedItems":_}`, `{"unevaluatedProperties":_}`,
 	} {
 		before, after, _ := strings.Cut(in, "_")
 		for _, n := range []int{maxDepth, maxDepth + 1} {
@@ -328,15 +350,14 @@ func TestNesting(t *testing.T) {
 // TestKeywordsKnown: every keyword of a draft has an effect, is an annotation, or is refused. None of the first two is
 // listed as ignored. Of regular expressions, what has another meaning in JavaScript is refused.
 func TestKeywordsKnown(t *testing.T) {
-	for _, name := range []string{"contains", "unevaluatedItems", "unevaluatedProperties", "extends",
-		"disallow", "divisibleBy", "propertyDependencies"} {
+	for _, name := range []string{"extends", "disallow", "divisibleBy", "propertyDependencies"} {
 		_, err := Compile(t.Context(), fmt.Appendf(nil, `{"%s":{}}`, name), false)
 		assert.EqualError(t, err, "#/"+name+": this keyword is not supported")
 	}
 	for _, name := range []string{"title", "description", "default", "examples", "$comment", "$schema", "deprecated",
 		"readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id",
 		"id", "$anchor", "$vocabulary", "discriminator", "externalDocs", "xml", "$defs", "definitions", "then", "else",
-		"additionalItems", "$dynamicAnchor", "$recursiveAnchor", "minContains", "maxContains", "x-own"} {
+		"additionalItems", "$dynamicAnchor", "$recursiveAnchor", "x-own"} {
 		g, err := Compile(t.Context(), fmt.Appendf(nil, `{"type":"null","%s":{}}`, name), false)
 		if assert.NoError(t, err, name) {
 			assert.Empty(t, g.Ignored())

@@ -75,6 +75,8 @@ type compiler struct {
 
 	apartOf map[*node][]*node // alternatives of oneOf: see exclusive
 	negated map[*node]*node   // negations of nodes
+	unfit   map[*node]*node   // schemas of values that do not fit nodes: see outside
+	any     *node             // of all values
 	loose   bool              // values may include some that do not fit: see apart
 
 	left     error  // why some values that fit are not generated; nil if all are
@@ -90,7 +92,7 @@ func (c *compiler) leave(path, reason string, args ...any) {
 
 func newCompiler(r *reader) *compiler {
 	return &compiler{reader: r, Builder: grammar.NewBuilder(r.Maker), rules: map[string]int32{},
-		apartOf: map[*node][]*node{}, negated: map[*node]*node{}}
+		apartOf: map[*node][]*node{}, negated: map[*node]*node{}, unfit: map[*node]*node{}, any: r.empty("#")}
 }
 
 func (c *compiler) finish() error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
@@ -203,39 +204,119 @@ func (c *compiler) array(start int32, facts []*node) error {
 	for _, n := range facts {
 		own, unique = max(own, len(n.prefix)), cmp.Or(unique, n.unique)
 	}
-	if unique != "" && (!b.Bounded() || b.Max > 1) {
-		return c.different(start, facts, own, b, unique)
+	with, err := contained(facts)
+	if err != nil {
+		return err
 	}
-	at, closed := c.State(), c.End()
-	c.Literal(start, "[", at)
+	if unique != "" && (!b.Bounded() || b.Max > 1) {
+		return c.different(start, facts, own, b, cmp.Or(with.path, unique))
+	}
+	if with.what != nil { // a position has states of its own, so that none leads to a list that cannot end
+		own = max(own, int(b.Min), int(b.Max))
+		if int64(own)*int64(with.top+1) > maxNumbered {
+			return errorf(with.path, "to count as many items %w", regular.ErrSize)
+		}
+	}
+	at, closed := c.several(with.top), c.End() // by the number of items that contains counts
+	c.Literal(start, "[", at[0])
 	for i := int32(0); ; i++ {
-		if i >= b.Min {
-			c.Literal(at, "]", closed)
+		for k := int(with.Min); k < len(at) && i >= b.Min; k++ {
+			c.Literal(at[k], "]", closed)
 		}
 		if i == b.Max {
 			return nil
 		}
-		item, err := c.rule(items(facts, int(i))...)
+		steps, err := c.steps(with, items(facts, int(i)))
 		if err != nil {
 			return err
 		}
-		if i > 0 {
-			found := c.State()
-			c.Spaced(at, ",", found)
-			at = found
+		for k := range at {
+			if i > 0 {
+				found := c.State()
+				c.Spaced(at[k], ",", found)
+				at[k] = found
+			}
 		}
 		if int(i) == own {
 			more := regular.Bounds{Min: max(0, b.Min-i-1), Max: regular.Unbounded}
 			if b.Bounded() {
 				more.Max = b.Max - i - 1
 			}
-			c.List(item, at, more, closed)
+			c.List(at, steps, int(with.Min), more, closed)
 			return nil
 		}
-		next := c.State()
-		c.Call(at, item, next)
+		next := c.several(with.top)
+		for k := range at {
+			for _, s := range steps[k] {
+				c.Call(at[k], s.Start, next[s.Level])
+			}
+		}
 		at = next
 	}
+}
+
+// outside returns the schema of the values that do not fit n, the same each time.
+func (c *compiler) outside(n *node) *node {
+	if c.unfit[n] == nil {
+		c.unfit[n] = c.follows(n.path)
+		c.unfit[n].not = []*node{n}
+	}
+	return c.unfit[n]
+}
+
+// maxContained is the maximum number of items that contains counts.
+const maxContained = 64
+
+// containing is how many items must fit a schema.
+type containing struct {
+	regular.Bounds
+	what *node // nil: there is no such condition
+	path string
+	top  int32 // largest distinguished number; without a Max it includes larger ones
+}
+
+// contained returns the condition contains of some schemas.
+func contained(facts []*node) (with containing, err error) {
+	for _, n := range facts {
+		switch {
+		case n.contains == nil || n.containBounds == regular.Any():
+			continue
+		case with.what != nil && (with.what != n.contains || with.Bounds != n.containBounds):
+			return with, errorf(n.path+"/contains", "it is supported once for a list")
+		}
+		with = containing{n.containBounds, n.contains, n.path + "/contains", n.containBounds.Min}
+		if with.Bounded() {
+			with.top = with.Max
+		}
+		if max(with.Min, with.top) > maxContained {
+			return with, errorf(with.path, "at most %d items can be counted", maxContained)
+		}
+	}
+	return with, nil
+}
+
+// steps returns which items may follow, by the number of those before that contains counts. Only if there is a maximum
+// must an item that does not count differ.
+func (c *compiler) steps(with containing, item []*node) (steps [][]grammar.Step, err error) {
+	other, fits := item, append(slices.Clone(item), with.what)
+	if with.Bounded() && with.what != nil {
+		other = append(slices.Clone(item), c.outside(with.what))
+	}
+	for k := range int(with.top) + 1 {
+		start, err := c.rule(other...)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, []grammar.Step{{Start: start, Level: k}})
+		if k == int(with.top) {
+			break
+		}
+		if start, err = c.rule(fits...); err != nil {
+			return nil, err
+		}
+		steps[k] = append(steps[k], grammar.Step{Start: start, Level: k + 1})
+	}
+	return steps, nil
 }
 
 func items(facts []*node, i int) (all []*node) {
@@ -258,6 +339,9 @@ func (c *compiler) different(start int32, facts []*node, own int, b regular.Boun
 	values, err := c.few(items(facts, 0))
 	if err != nil {
 		return err
+	}
+	if strings.HasSuffix(path, "/contains") {
+		return errorf(path, "it is not supported with uniqueItems")
 	}
 	if values == nil || own > 0 || len(values) > maxDifferent {
 		return errorf(path, "it is supported where items are of an enum of at most %d values, boolean or null, "+

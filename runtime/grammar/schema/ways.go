@@ -53,7 +53,11 @@ const maxWays = 512
 type way struct {
 	facts   []*node
 	choices []choice
+	inner   []inner // schemas within those with conditions on what nothing else describes
 }
+
+// inner is a schema that holds as a part of another one, which has unevaluatedProperties or unevaluatedItems.
+type inner struct{ outer, fact *node }
 
 // choice is a list of schemas, with the nested schemas that contain the list.
 type choice struct {
@@ -76,7 +80,7 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 			return nil, errorf(pathOf(nodes), "%w", err)
 		}
 		if len(w.choices) == 0 {
-			if !impossible(w.facts) {
+			if w.facts = c.unevaluated(w); !impossible(w.facts) {
 				ways = append(ways, w.facts)
 			}
 		} else {
@@ -116,7 +120,7 @@ func (c *compiler) choose(w way) (ways []way, err error) {
 	for i, x := range w.choices {
 		var all []way
 		for _, n := range slices.Backward(x.options) {
-			next := way{slices.Clone(w.facts), slices.Clone(rest)}
+			next := way{slices.Clone(w.facts), slices.Clone(rest), slices.Clone(w.inner)}
 			if err := c.gather(&next, n, x.above); err != nil {
 				return nil, err
 			}
@@ -187,6 +191,7 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 		return errorf(n.path, "more than %d schemas of one value are not supported", maxWays)
 	}
 	above = append(slices.Clone(above), n)
+	w.enter(n, above)
 	more := n.allOf
 	if n.ref != "" {
 		more = append(slices.Clone(more), c.nodes[n.ref])
@@ -196,10 +201,12 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 			break
 		}
 		not, err := c.negation(m)
+		if err == nil {
+			err = c.gather(w, not, append(slices.Clone(above), nil)) // what is not evaluates nothing
+		}
 		if err != nil {
 			return err
 		}
-		more = append(slices.Clone(more), not)
 	}
 	for _, m := range more {
 		if err := c.gather(w, m, above); err != nil {
@@ -217,6 +224,63 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 		w.choices = append(w.choices, choice{options, above})
 	}
 	return nil
+}
+
+// enter records of which schemas n is a part, from it outwards; nil ends them.
+func (w *way) enter(n *node, above []*node) {
+	for _, outer := range slices.Backward(above) {
+		if outer == nil {
+			return
+		}
+		if outer.otherNames != nil || outer.otherItems != nil {
+			w.inner = append(w.inner, inner{outer, n})
+		}
+	}
+}
+
+// unevaluated returns the facts of a way, with a schema for each condition on properties or items that nothing else
+// describes. Alternatives that hold, too, may describe more of them: so the condition is stricter here than it needs to
+// be, if not all values need to be described.
+func (c *compiler) unevaluated(w way) []*node {
+	if c.loose {
+		return w.facts
+	}
+	facts := slices.Clip(w.facts)
+	for _, n := range w.facts {
+		if n.otherNames == nil && n.otherItems == nil {
+			continue
+		}
+		rest := c.follows(n.path)
+		rest.additional, rest.items, rest.properties = n.otherNames, n.otherItems, map[string]*node{}
+		for _, in := range w.inner {
+			if in.outer == n {
+				c.evaluate(rest, in.fact, in.fact != n)
+			}
+		}
+		facts = append(facts, rest)
+		c.leave(n.path, "alternatives that hold together are taken one by one for unevaluatedProperties and -Items")
+	}
+	return facts
+}
+
+// evaluate removes the conditions of rest on what n describes; nested says that its own unevaluatedProperties and
+// unevaluatedItems count.
+func (c *compiler) evaluate(rest, n *node, nested bool) {
+	for _, name := range n.names {
+		rest.names, rest.properties[name] = append(rest.names, name), c.any
+	}
+	for _, p := range n.patterned {
+		rest.patterned = append(rest.patterned, property{p.pattern, c.any})
+	}
+	for len(rest.prefix) < len(n.prefix) {
+		rest.prefix = append(rest.prefix, c.any)
+	}
+	if n.additional != nil || nested && n.otherNames != nil {
+		rest.additional = nil
+	}
+	if n.items != nil || nested && n.otherItems != nil {
+		rest.items = nil
+	}
 }
 
 // exclusive returns alternatives of oneOf of which no two hold at once: an alternative is unchanged if that is known
