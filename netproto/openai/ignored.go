@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
@@ -44,7 +45,7 @@ func (t *reply) ignored(r *request.Request) {
 		say += fmt.Sprintf(", and %d more", more)
 	}
 	t.w.Header().Set(ignoredHeader, say)
-	client, agent := t.s.client(t.r), request.Shown(t.r.UserAgent())
+	client, agent := t.s.client(t.r), errs.Start(t.r.UserAgent(), errs.Most)
 	var fresh []string
 	for _, path := range all {
 		kind := request.Kind(path)

@@ -100,9 +100,10 @@ func TestTolerance(t *testing.T) {
 // send all of it.
 func TestThreads(t *testing.T) {
 	w := ask(t, newTestServer(t, &fakeModel{}, nil), messages,
-		`{`+chatHi+`,"thread":{"type":"continue","previous_message_id":"msg_1"}}`)
-	require.Equal(t, http.StatusBadRequest, w.Code)
-	assert.Equal(t, map[string]any{"error_code": "thread_unsupported_request", "unsupported": []any{"thread"}},
+		`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}],`+
+			`"thread":{"type":"continue","previous_message_id":"msg_1"}}`)
+	require.Equal(t, http.StatusNotFound, w.Code)
+	assert.Equal(t, map[string]any{"error_code": "thread_not_found"},
 		at(object(t, w.Body.Bytes()), "error", "details"))
 }
 

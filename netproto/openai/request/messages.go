@@ -2,6 +2,7 @@ package request
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
@@ -11,6 +12,7 @@ import (
 func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
 	f := parseBody(body, d)
+	f.thread()
 	f.idle("n", idle{values: "1", alters: true})
 	if d.Thinks {
 		r.setThinking(false) // unless the request says otherwise: Anthropic's models think if they are asked to
@@ -28,21 +30,20 @@ func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	f.turns(r, d)
 	f.tools(r, "custom", "")
 	f.choose(r)
-	f.thread()
 	f.idle("compaction", idle{hint: "no summaries are made here", alters: true})
 	f.harmless("cache_control", "diagnostics", "inference_geo", "user_profile_id", "workspace_id",
 		"anthropic_version", "anthropic_beta")
 	return r, f.end()
 }
 
-// thread refuses to continue a conversation of which the server would have the beginning. Anthropic's clients then send
-// all of it.
+// thread refuses to continue a conversation of which the server would have the beginning. With this code, Anthropic's
+// clients then send all of it.
 func (f *fields) thread() {
 	f.object("thread", func(o *fields) {
 		kind := ""
 		if o.text("type", &kind); kind == "continue" {
-			o.fail("type", "this server keeps no threads: send all messages")
-			o.err.Details = map[string]any{"error_code": "thread_unsupported_request", "unsupported": []string{o.at}}
+			o.fail("previous_message_id", "this server keeps no threads: send all messages")
+			o.err.Status, o.err.Details = http.StatusNotFound, map[string]string{"error_code": "thread_not_found"}
 		}
 		f.ignored(o.at)
 	})
