@@ -23,17 +23,20 @@ const (
 
 // Answer is the result of one question in one run.
 type Answer struct {
-	Question string   `json:"question"`          // its id
-	Run      string   `json:"run"`               // [Run.Name]
-	Verdict  string   `json:"verdict,omitempty"` // right, wrong or silent; absent if there is no right answer
-	Stop     string   `json:"stop"`              // why it ended: end, length, context, [StopNoRoom] or [StopNext]
-	Tokens   []int32  `json:"tokens"`            // including an end token
-	Pieces   []string `json:"pieces"`            // the text that each token adds
-	Origins  string   `json:"origins"`           // which model chose each: e, the small one, or c, the large one
+	Question string `json:"question"`          // its id
+	Run      string `json:"run"`               // [Run.Name]
+	Verdict  string `json:"verdict,omitempty"` // right, wrong or silent; absent if there is no right answer
+	Stop     string `json:"stop"`              // why it ended: end, length, context, [StopNoRoom] or [StopNext]
+	// ids, including an end token; they may be left out, since the vocabulary and the pieces give them
+	Tokens  []int32  `json:"tokens,omitempty"`
+	Pieces  []string `json:"pieces"`  // the text that each token adds
+	Origins string   `json:"origins"` // which model chose each: e, the small one, or c, the large one
 	// indices of the tokens e where the large model would have chosen another token
-	Missed   []int `json:"missed,omitempty"`
-	Needless []int `json:"needless,omitempty"` // of the tokens c, those that the small model would have chosen too
-	Audited  int   `json:"audited,omitempty"`  // tokens e that the large model compared
+	Missed []int `json:"missed,omitempty"`
+	// indices of the tokens that were asked for, and that the small model would have chosen too; with verification
+	// those that only end a check are e
+	Needless []int `json:"needless,omitempty"`
+	Audited  int   `json:"audited,omitempty"` // tokens e that the large model compared
 
 	Asks int `json:"asks,omitempty"` // questions to the large model
 	// tokens for which an earlier answer made a question unnecessary; tokens of the small model that verification
@@ -53,6 +56,34 @@ func (a *Answer) Text() string { return strings.Join(a.Pieces, "") }
 
 // cut reports whether a limit ended the answer in the middle.
 func (a *Answer) cut() bool { return a.Stop == "length" || a.Stop == "context" }
+
+// read returns how many tokens of the answer the large model reads: up to its last question, and with verification all.
+func (a *Answer) read(r Run) int {
+	if !r.plain() {
+		return len(a.Origins)
+	}
+	return max(strings.LastIndexByte(a.Origins, 'c'), 0)
+}
+
+// replaced returns the number of tokens that the large model chose and the small one would not have.
+func (a *Answer) replaced() int {
+	n := a.cloudTokens()
+	for _, i := range a.Needless {
+		if a.Origins[i] == 'c' {
+			n--
+		}
+	}
+	return n
+}
+
+// chosen returns the number of tokens that count as the large model's choice: those that were asked for, and with
+// verification those that were replaced.
+func (a *Answer) chosen(r Run) int {
+	if r.plain() {
+		return a.cloudTokens()
+	}
+	return a.replaced()
+}
 
 // cloudTokens returns the number of tokens that the large model chose.
 func (a *Answer) cloudTokens() int { return strings.Count(a.Origins, "c") }
@@ -106,7 +137,7 @@ func (d *decoding) hold(ctx context.Context) (release func()) {
 // answer decodes and grades. An answer that is known from another threshold is not decoded again.
 func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 	if len(d.prompt) >= d.Context {
-		a := Answer{Question: d.question.ID, Run: r.Name(), Stop: StopNoRoom, Tokens: []int32{}, Pieces: []string{}}
+		a := Answer{Question: d.question.ID, Run: r.Name(), Stop: StopNoRoom, Pieces: []string{}}
 		if d.question.Grade != nil {
 			a.Verdict = task.Silent.String()
 		}

@@ -82,7 +82,7 @@ func (t *table) compare(r *Report) {
 			}
 		}, func(s *resample) float64 { return s.agreement[i] })
 		if t.graded {
-			one.Always, one.Never = t.versus(&c, i, t.always), t.versus(&c, i, t.never)
+			one.Always, one.Never = t.versus(&c, i, t.large), t.versus(&c, i, t.never)
 			t.gap(&c, i, &one.Gap)
 		}
 	}
@@ -107,11 +107,11 @@ func (t *table) versus(c *comparison, run, with int) *Versus {
 		return nil
 	}
 	v := new(Versus)
-	for i, q := range t.questions {
+	for i := range t.questions {
 		this, that := t.answers[run][i].Verdict == task.Right.String(),
 			t.answers[with][i].Verdict == task.Right.String()
 		switch {
-		case q.Grade == nil || this == that:
+		case this == that:
 		case this:
 			v.OnlyThis++
 		default:
@@ -137,7 +137,7 @@ func (t *table) versus(c *comparison, run, with int) *Versus {
 // gap computes which part of the distance between the small and the large model alone a run gains: 0 for the small one,
 // 1 for the large one. It stays nil for these two, if one of them is missing, and if they are equally good.
 func (t *table) gap(c *comparison, run int, to **stats.Interval) {
-	if t.never < 0 || t.always < 0 || run == t.never || run == t.always {
+	if t.never < 0 || t.large < 0 || run == t.never || run == t.large {
 		return
 	}
 	c.add(func(v stats.Interval) {
@@ -145,7 +145,7 @@ func (t *table) gap(c *comparison, run int, to **stats.Interval) {
 			*to = &v
 		}
 	}, func(s *resample) float64 {
-		small, large := s.accuracy[t.never], s.accuracy[t.always]
+		small, large := s.accuracy[t.never], s.accuracy[t.large]
 		if small == large {
 			return math.NaN()
 		}
@@ -214,9 +214,9 @@ func (t *table) columns() []columns {
 	all := make([]columns, len(t.runs))
 	for run, answers := range t.answers {
 		c := &all[run]
-		for i, a := range answers {
+		for _, a := range answers {
 			right, graded := 0.0, 0.0
-			if t.questions[i].Grade != nil {
+			if a.Verdict != "" {
 				graded = 1
 			}
 			if a.Verdict == task.Right.String() {
@@ -226,7 +226,8 @@ func (t *table) columns() []columns {
 			c.right, c.graded = append(c.right, right), append(c.graded, graded)
 			c.agreeing = append(c.agreeing, float64(cloud+a.Audited-len(a.Missed)))
 			c.compared = append(c.compared, float64(cloud+a.Audited))
-			c.cloud, c.tokens = append(c.cloud, float64(cloud)), append(c.tokens, float64(len(a.Tokens)))
+			c.cloud = append(c.cloud, float64(a.chosen(t.runs[run])))
+			c.tokens = append(c.tokens, float64(len(a.Origins)))
 		}
 	}
 	return all

@@ -316,7 +316,7 @@ func TestNoRoom(t *testing.T) {
 	require.NoError(t, o.Run(t.Context()))
 	for _, r := range o.Runs {
 		a, _ := o.Log.Answer("2", r.Name())
-		assert.Equal(t, Answer{Question: "2", Run: r.Name(), Verdict: "silent", Stop: StopNoRoom, Tokens: []int32{},
+		assert.Equal(t, Answer{Question: "2", Run: r.Name(), Verdict: "silent", Stop: StopNoRoom,
 			Pieces: []string{}}, a)
 		open, _ := o.Log.Answer("open", r.Name())
 		assert.Empty(t, open.Verdict)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
@@ -31,7 +30,9 @@ type Log struct {
 
 	mu      sync.Mutex
 	answers map[key]Answer
-	file    *os.File // nil: in memory only
+	asked   map[string]bool // ids of questions
+	order   []string        // the same, as they first occur
+	file    *os.File        // nil: in memory only
 	path    string
 	unlock  func()
 }
@@ -48,7 +49,7 @@ type logHead struct {
 // NewLog returns a log that is kept only in memory.
 func NewLog(s Settings, a About) *Log {
 	s.Format = logFormat
-	return &Log{Settings: s, About: a, answers: map[key]Answer{}}
+	return &Log{Settings: s, About: a, answers: map[key]Answer{}, asked: map[string]bool{}}
 }
 
 // OpenLog opens or creates the file of answers at path. It loads the existing answers. It refuses a file with other
@@ -82,28 +83,9 @@ func (l *Log) Close() (err error) {
 
 // takeUp reads the file up to its last complete line, and truncates it there.
 func (l *Log) takeUp() error {
-	r, whole, line := bufio.NewReader(l.file), int64(0), 0
-	for {
-		b, err := r.ReadBytes('\n')
-		if err == io.EOF && (line > 0 || isBegun(b)) {
-			break
-		}
-		if err == io.EOF {
-			return fmt.Errorf("%s: %w", l.path, errForeign)
-		}
-		if err != nil {
-			return err
-		}
-		line++
-		if line == 1 {
-			err = l.takeHead(b)
-		} else {
-			err = l.takeAnswer(b)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: line %d: %w", l.path, line, err)
-		}
-		whole += int64(len(b))
+	whole, lines, err := l.scan(bufio.NewReader(l.file), l.takeHead)
+	if err != nil {
+		return err
 	}
 	if err := l.file.Truncate(whole); err != nil {
 		return err
@@ -111,10 +93,36 @@ func (l *Log) takeUp() error {
 	if _, err := l.file.Seek(whole, io.SeekStart); err != nil {
 		return err
 	}
-	if line > 0 {
+	if lines > 0 {
 		return nil
 	}
 	return l.write(logHead{&l.Settings, l.About})
+}
+
+// scan reads the complete lines of a file, and returns their length in bytes and their number.
+func (l *Log) scan(r *bufio.Reader, takeHead func(line []byte) error) (whole int64, line int, err error) {
+	for {
+		b, err := r.ReadBytes('\n')
+		if err == io.EOF && (line > 0 || isBegun(b)) {
+			return whole, line, nil
+		}
+		if err == io.EOF {
+			return 0, 0, fmt.Errorf("%s: %w", l.path, errForeign)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", l.path, err)
+		}
+		line++
+		if line == 1 {
+			err = takeHead(b)
+		} else {
+			err = l.takeAnswer(b)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: line %d: %w", l.path, line, err)
+		}
+		whole += int64(len(b))
+	}
 }
 
 var errForeign = errors.New("not a file of answers: use another name with -o")
@@ -154,25 +162,17 @@ func (l *Log) takeAnswer(b []byte) error {
 	if _, twice := l.answers[k]; twice {
 		return fmt.Errorf("the answer to question %q of run %q is there twice", a.Question, a.Run)
 	}
-	l.answers[k] = a
+	l.keep(a)
 	return nil
 }
 
-func (a *Answer) validate(runs []string) error {
-	within := func(list []int) bool {
-		return !slices.ContainsFunc(list, func(i int) bool { return i < 0 || i >= len(a.Tokens) })
+// keep adds an answer in memory.
+func (l *Log) keep(a Answer) {
+	if !l.asked[a.Question] {
+		l.asked[a.Question] = true
+		l.order = append(l.order, a.Question)
 	}
-	switch {
-	case a.Question == "" || !slices.Contains(runs, a.Run):
-		return fmt.Errorf("there is no run %q", a.Run)
-	case len(a.Pieces) != len(a.Tokens) || len(a.Origins) != len(a.Tokens):
-		return fmt.Errorf("%d tokens have %d pieces and %d origins", len(a.Tokens), len(a.Pieces), len(a.Origins))
-	case !slices.Contains([]string{"", "right", "wrong", "silent"}, a.Verdict):
-		return fmt.Errorf("there is no verdict %q", a.Verdict)
-	case !within(a.Missed) || !within(a.Needless):
-		return errors.New("a position lies outside of the answer")
-	}
-	return nil
+	l.answers[key{a.Question, a.Run}] = a
 }
 
 // Answers returns the number of answers.
@@ -198,7 +198,7 @@ func (l *Log) add(a Answer) error {
 			return err
 		}
 	}
-	l.answers[key{a.Question, a.Run}] = a
+	l.keep(a)
 	return nil
 }
 

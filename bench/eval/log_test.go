@@ -22,11 +22,11 @@ func tokenOf(origin string, confidence float32) *draft.Token {
 }
 
 // head is the first line of a file with one run.
-const head = `{"settings":{"format":3,"task":"t","runs":["never"]},"about":{"version":"1"}}` + "\n"
+const head = `{"settings":{"format":3,"task":"t","runs":["margin 0.5"]},"about":{"version":"1"}}` + "\n"
 
 // good is an answer in that file.
-const good = `{"question":"a","run":"never","verdict":"right","stop":"end","tokens":[1,2],"pieces":["x","y"],` +
-	`"origins":"ec","missed":[0],"needless":[1],"ms":1.5}` + "\n"
+const good = `{"question":"a","run":"margin 0.5","verdict":"right","stop":"end","tokens":[1,2],"pieces":["x","y"],` +
+	`"origins":"ec","missed":[0],"needless":[1],"asks":1,"ms":1.5}` + "\n"
 
 // TestLogRefuses: a file that this call would not have written is refused with its line, and not changed.
 func TestLogRefuses(t *testing.T) {
@@ -36,22 +36,28 @@ func TestLogRefuses(t *testing.T) {
 		"{\"question\":\"q\"}\n":               "line 1: not a file of answers",
 		"{\"about\":{}}\n":                     "line 1: not a file of answers",
 		head + "nonsense\n" + good:             "line 2: invalid answer",
-		head + good + good:                     `line 3: the answer to question "a" of run "never" is there twice`,
-		change(`"never"`, `"margin 1"`):        `there is no run "margin 1"`,
+		head + good + good:                     `line 3: the answer to question "a" of run "margin 0.5" is there twice`,
+		change(`"margin 0.5"`, `"margin 1"`):   `there is no run "margin 1"`,
 		change(`"a"`, `""`):                    `there is no run`,
 		change(`[1,2]`, `[1]`):                 "1 tokens have 2 pieces and 2 origins",
 		change(`"ec"`, `"e"`):                  "2 tokens have 2 pieces and 1 origins",
 		change(`["x","y"]`, `["x"]`):           "2 tokens have 1 pieces",
 		change(`"right"`, `"best"`):            `there is no verdict "best"`,
-		change(`[0]`, `[2]`):                   "a position lies outside",
-		change(`[0]`, `[-1]`):                  "a position lies outside",
-		change(`[1],"ms"`, `[2],"ms"`):         "a position lies outside",
+		change(`"end"`, `"tired"`):             `there is no reason "tired" to stop`,
+		change(`"end"`, `"no room"`):           "an answer without room has tokens or questions",
+		change(`"ec"`, `"ex"`):                 `the origins "ex" have other letters than e and c`,
+		change(`[0]`, `[1]`):                   "a position in missed or needless",
+		change(`[1],"asks"`, `[0],"asks"`):     "a position in missed or needless",
+		change(`"asks":1`, `"asks":2`):         "2 questions gave 1 tokens of the large model",
+		change(`[0]`, `[2]`):                   "a position in missed or needless",
+		change(`[0]`, `[-1]`):                  "a position in missed or needless",
+		change(`[1],"asks"`, `[2],"asks"`):     "a position in missed or needless",
 		change(`"ms"`, `"secs"`):               "unknown field",
 		strings.Replace(head, `"t"`, `"u"`, 1): `the answers there are of other settings: task (there "u", here "t")`,
 	} {
 		path := filepath.Join(held.TempDir(t), "log")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, err := OpenLog(path, Settings{Task: "t", Runs: []string{"never"}}, About{})
+		_, err := OpenLog(path, Settings{Task: "t", Runs: []string{"margin 0.5"}}, About{})
 		require.ErrorContains(t, err, want, text)
 		assert.ErrorContains(t, err, path)
 		b, err := os.ReadFile(path)
@@ -65,28 +71,28 @@ func TestLogRefuses(t *testing.T) {
 func TestLogTakesUp(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "log")
 	require.NoError(t, os.WriteFile(path, []byte(head+good+`{"quest`), 0o600))
-	s := Settings{Task: "t", Runs: []string{"never"}}
+	s := Settings{Task: "t", Runs: []string{"margin 0.5"}}
 	l, err := OpenLog(path, s, About{Version: "2"})
 	require.NoError(t, err)
 	assert.Equal(t, "1", l.About.Version)
-	_, there := l.Answer("a", "never")
+	_, there := l.Answer("a", "margin 0.5")
 	assert.True(t, there)
 	_, there = l.Answer("a", "always")
 	assert.False(t, there)
 	_, err = OpenLog(path, s, About{})
 	require.ErrorIs(t, err, files.ErrHeld)
-	require.NoError(t, l.add(Answer{Question: "b<", Run: "never", Tokens: []int32{}, Pieces: []string{}}))
+	require.NoError(t, l.add(Answer{Question: "b<", Run: "margin 0.5", Stop: "end", Pieces: []string{}}))
 	require.NoError(t, l.Close())
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	const last = `{"question":"b<","run":"never","stop":"","tokens":[],"pieces":[],"origins":"","ms":0}` + "\n"
+	const last = `{"question":"b<","run":"margin 0.5","stop":"end","pieces":[],"origins":"","ms":0}` + "\n"
 	assert.Equal(t, head+good+last, string(b))
 	l, err = OpenLog(path, s, About{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, l.Answers())
 	require.NoError(t, l.file.Close())
-	require.ErrorContains(t, l.add(Answer{Question: "c", Run: "never"}), "keep an answer")
-	_, there = l.Answer("c", "never")
+	require.ErrorContains(t, l.add(Answer{Question: "c", Run: "margin 0.5"}), "keep an answer")
+	_, there = l.Answer("c", "margin 0.5")
 	assert.False(t, there, "answers that are not kept are missing")
 	require.Error(t, l.Close())
 }
@@ -127,7 +133,7 @@ func FuzzLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(dir, "log")
 		require.NoError(t, os.WriteFile(path, b, 0o600))
-		l, err := OpenLog(path, Settings{Task: "t", Runs: []string{"never"}}, About{})
+		l, err := OpenLog(path, Settings{Task: "t", Runs: []string{"margin 0.5"}}, About{})
 		if err != nil {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -29,6 +30,32 @@ func (r Run) Name() string {
 		name += " verified " + strconv.FormatFloat(*r.Verify, 'f', -1, 64)
 	}
 	return name
+}
+
+// ParseRun is the inverse of [Run.Name].
+func ParseRun(name string) (r Run, err error) {
+	words := strings.Fields(name)
+	number := func(word, unit string) (x float64) {
+		if err == nil {
+			x, err = strconv.ParseFloat(strings.TrimSuffix(word, unit), 64)
+		}
+		return x
+	}
+	if n := len(words); n > 2 && words[n-2] == "verified" {
+		r.Verify, words = new(number(words[n-1], "")), words[:n-2]
+	}
+	if len(words) == 2 && strings.HasSuffix(words[1], "%") {
+		r.Budget, words = number(words[1], "%")/100, words[:1]
+	} else if len(words) == 2 {
+		r.Threshold, words = new(number(words[1], "")), words[:1]
+	}
+	if err == nil && len(words) == 1 {
+		r.Policy, err = router.ParsePolicy(words[0])
+	}
+	if err != nil || len(words) != 1 || r.Name() != name {
+		return r, fmt.Errorf("%q is not the name of a run", name)
+	}
+	return r, nil
 }
 
 // plain reports whether a run uses only the router.

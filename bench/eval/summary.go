@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
@@ -29,8 +30,12 @@ type RunReport struct {
 	AccuracyHigh *float64 `json:"accuracy_high,omitempty"`
 	Chance       *float64 `json:"chance,omitempty"` // accuracy of guessing among the options
 
-	// share of all tokens, including end tokens, that the large model chose
+	// share of all tokens, including end tokens, that the large model chose: without verification those that were asked
+	// for, with verification those that were replaced
 	EscalatedShare float64  `json:"escalated_share"`
+	AskedShare     float64  `json:"asked_share"`                 // of all tokens, those that were asked for
+	ReplacedShare  float64  `json:"replaced_share"`              // of tokens that the small model would not choose
+	Read           float64  `json:"read_per_answer"`             // tokens up to the last question
 	Asks           float64  `json:"asks_per_answer"`             // sent
 	Known          *float64 `json:"known_per_answer,omitempty"`  // needed no ask, with verification
 	Turned         *float64 `json:"turned_per_answer,omitempty"` // tokens that verification replaced
@@ -126,8 +131,8 @@ func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 		r.Runs = append(r.Runs, one)
 	}
 	t.compare(r)
-	if t.always >= 0 {
-		r.Runs = append(r.Runs, t.oracle(r.Runs[t.always]))
+	if t.large >= 0 {
+		r.Runs = append(r.Runs, t.oracle(r.Runs[t.large]))
 	}
 	return r
 }
@@ -139,17 +144,23 @@ type table struct {
 	answers       [][]Answer // [run][question]
 	graded        bool
 	never, always int // indices of the runs of these policies; -1 if there are none
+	large         int // of a run with the large model's text: always, or verification without a margin; -1 for none
 }
 
 func newTable(set *task.Set, runs []Run, log *Log) *table {
-	t := &table{runs: runs, answers: make([][]Answer, len(runs)), never: -1, always: -1}
+	t := &table{runs: runs, answers: make([][]Answer, len(runs)), never: -1, always: -1, large: -1}
 	for i, r := range runs {
 		switch {
 		case r.Policy == router.Never && r.plain():
 			t.never = i
 		case r.Policy == router.Always && r.plain():
 			t.always = i
+		case r.Verify != nil && *r.Verify == 0:
+			t.large = i
 		}
+	}
+	if t.always >= 0 {
+		t.large = t.always
 	}
 	for _, q := range set.Questions {
 		row := make([]Answer, 0, len(runs))
@@ -162,8 +173,8 @@ func newTable(set *task.Set, runs []Run, log *Log) *table {
 			continue
 		}
 		t.questions = append(t.questions, q)
-		t.graded = t.graded || q.Grade != nil
 		for i, a := range row {
+			t.graded = t.graded || a.Verdict != ""
 			t.answers[i] = append(t.answers[i], a)
 		}
 	}
@@ -176,29 +187,32 @@ type sums struct {
 	cut                      int
 	tokens, cloud, asks      int
 	known, turned            int
+	asked, read              int
 	audited, missed, needful int // tokens of the cloud that were needed
 	ms, guess                float64
 }
 
 func (t *table) sums(run int) (s sums) {
 	for i, a := range t.answers[run] {
-		s.add(a, t.questions[i])
+		s.add(a, t.questions[i], t.runs[run])
 	}
 	return s
 }
 
-func (s *sums) add(a Answer, q task.Question) {
-	s.tokens += len(a.Tokens)
-	s.cloud += a.cloudTokens()
+func (s *sums) add(a Answer, q task.Question, r Run) {
+	s.tokens += len(a.Origins)
+	s.cloud += a.chosen(r)
 	s.asks += a.Asks
 	s.known, s.turned = s.known+a.Known, s.turned+a.Turned
 	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
-	s.needful += a.cloudTokens() - len(a.Needless)
+	s.needful += a.replaced()
+	s.asked += a.Asks + a.Known
+	s.read += a.read(r)
 	s.ms += a.Milliseconds
 	if a.cut() {
 		s.cut++
 	}
-	if q.Grade == nil {
+	if a.Verdict == "" {
 		return
 	}
 	right := 0
@@ -216,6 +230,7 @@ func (t *table) report(run int) RunReport {
 	n := float64(len(t.questions))
 	r := RunReport{
 		Answers: len(t.questions), EscalatedShare: share(s.cloud, s.tokens),
+		AskedShare: share(s.asked, s.tokens), ReplacedShare: share(s.needful, s.tokens), Read: float64(s.read) / n,
 		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n,
 		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
 	}
@@ -248,18 +263,33 @@ func share(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// oracle returns the report of [Oracle], from that of the large model alone.
-func (t *table) oracle(always RunReport) RunReport {
-	s := t.sums(t.always)
+// oracle returns the report of [Oracle], from that of a run with the large model's text.
+func (t *table) oracle(large RunReport) RunReport {
+	s := t.sums(t.large)
+	needed := share(s.needful, s.tokens)
 	r := RunReport{
-		Policy: Oracle, Answers: always.Answers, Tokens: always.Tokens,
-		EscalatedShare: share(s.needful, s.tokens), Asks: float64(s.needful) / float64(always.Answers),
-		Agreement: always.Agreement, Needless: new(0.0), Missed: new(0.0),
+		Policy: Oracle, Answers: large.Answers, Tokens: large.Tokens,
+		EscalatedShare: needed, AskedShare: needed, ReplacedShare: needed,
+		Read: float64(t.lastNeeded()) / float64(large.Answers), Asks: float64(s.needful) / float64(large.Answers),
+		Agreement: large.Agreement, Needless: new(0.0), Missed: new(0.0),
 	}
 	if s.graded > 0 {
 		r.grade(s)
 	}
 	return r
+}
+
+// lastNeeded returns the sum of the positions of the last tokens that the small model would not have chosen.
+func (t *table) lastNeeded() (sum int) {
+	for _, a := range t.answers[t.large] {
+		for i := len(a.Origins) - 1; i > 0; i-- {
+			if a.Origins[i] == 'c' && !slices.Contains(a.Needless, i) {
+				sum += i
+				break
+			}
+		}
+	}
+	return sum
 }
 
 // Names returns the names of runs, for [Settings].

@@ -87,14 +87,16 @@ func questionOf(q task.Question, runs []eval.Run, log *eval.Log) (*pageQuestion,
 
 // newPageAnswer joins consecutive tokens of one kind.
 func newPageAnswer(a *eval.Answer) pageAnswer {
-	p := pageAnswer{Verdict: a.Verdict, Stop: a.Stop, Tokens: len(a.Tokens), Cloud: strings.Count(a.Origins, "c"),
+	p := pageAnswer{Verdict: a.Verdict, Stop: a.Stop, Tokens: len(a.Origins), Cloud: strings.Count(a.Origins, "c"),
 		Spans: [][2]string{}}
 	kinds := []byte(a.Origins)
 	for _, i := range a.Missed {
 		kinds[i] = 'E'
 	}
 	for _, i := range a.Needless {
-		kinds[i] = 'C'
+		if kinds[i] == 'c' { // with verification the token is the small model's
+			kinds[i] = 'C'
+		}
 	}
 	for i, piece := range a.Pieces {
 		kind := string(kinds[i])

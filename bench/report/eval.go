@@ -111,7 +111,7 @@ func curvesOf(runs []eval.RunReport, end float64) []byte {
 		}
 		name := run.Policy
 		if run.Verify != nil {
-			name = run.Name()
+			name += " verified" // a line over the margins
 		}
 		if level { // its share is far from the others
 			c.Lines = append(c.Lines, chart.Line{Name: name, Dashed: true, X: []float64{0, end},

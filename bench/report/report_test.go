@@ -246,7 +246,8 @@ func TestColumns(t *testing.T) {
 	link := wire.LinkReport{Part: "outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Outage: &wire.LinkOutage{Outages: 59,
 		Lost: 60, Recovery: result.Latency{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Expected: 66, OutageMS: 67}}
 	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: x(0.73), AccuracyLow: x(0.74),
-		AccuracyHigh: x(0.75), EscalatedShare: 0.76, Asks: 77, Silent: new(3), Chance: x(0.2), Known: x(2.5),
+		AccuracyHigh: x(0.75), EscalatedShare: 0.76, Asks: 77,
+		AskedShare: 0.78, ReplacedShare: 0.79, Read: 80, Silent: new(3), Chance: x(0.2), Known: x(2.5),
 		Turned: x(3.5), Tokens: 5.5, Milliseconds: 1234, Missed: x(0.01), Needless: x(0.02),
 		Agreement: &stats.Interval{Value: 0.97}}
 	small := aRun("bench engine")
@@ -268,7 +269,8 @@ func TestColumns(t *testing.T) {
 			"bytes up 68; down 69; connected, ms 70; memory a device 54 KiB",
 		"timed end of an outage of 67 ms, until an answer; round trip 56 ms; lost 57.0%; times 59; failed 60; " +
 			"ms p50 61; p90 62; p99 63; p99.9 64; predicted at most 66",
-		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 76.0%; asks 77.0; known 2.5; " +
+		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 76.0%; " +
+			"asked 78.0%; replaced 79.0%; read 80; asks 77.0; known 2.5; " +
 			"turned 3.5; tokens 5.5; ms 1,234; missed 1.0%; needless 2.0%; agree 97.0%",
 	}
 	require.Len(t, r.Sections, len(want))
@@ -415,7 +417,7 @@ func evaluated(t *testing.T) (*task.Set, []eval.Run, *eval.Log) {
 			a := eval.Answer{Question: q.ID, Run: name, Verdict: []string{"wrong", "right", "right"}[i], Stop: "end",
 				Tokens: []int32{1, 2, 3, 4}, Pieces: []string{q.ID, "x", "y", "z"}, Origins: []string{"eeee", "cccc",
 					"ecec"}[i],
-				Audited: 2}
+				Audited: 2, Asks: []int{0, 4, 2}[i]}
 			switch i {
 			case 0:
 				a.Missed = []int{1, 2}

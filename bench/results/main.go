@@ -3,6 +3,7 @@
 //
 //	go run ./bench/results              write the blocks between the markers of the pages, and the figures
 //	go run ./bench/results adopt FOLDER copy the measurements of a study to docs/results, write the pages
+//	go run ./bench/results adopt LOG [QUESTIONS]  the same for answers of eval -o, checked with their questions
 package main
 
 import (
@@ -39,10 +40,22 @@ func run(args []string) error {
 	switch {
 	case len(args) == 0:
 		return write(root)
-	case args[0] == "adopt" && len(args) == 2:
-		return errors.Join(adopt(root, args[1]), write(root))
+	case args[0] == "adopt" && (len(args) == 2 || len(args) == 3):
+		info, err := os.Stat(args[1])
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			err = adopt(root, args[1])
+		} else {
+			err = adoptAnswers(root, args[1], strings.Join(args[2:], ""))
+		}
+		if err != nil {
+			return err
+		}
+		return write(root)
 	}
-	return fmt.Errorf("unknown command %q: give nothing, or adopt FOLDER", args)
+	return fmt.Errorf("unknown command %q: give nothing, or adopt FOLDER, or adopt LOG [QUESTIONS]", args)
 }
 
 // checkout returns the folder of go.mod: the working directory or one above.

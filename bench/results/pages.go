@@ -88,7 +88,7 @@ func blocks(root string) (*made, error) {
 		m.texts[name+"-about"] = about(&records[0].Run)
 	}
 	m.real(tasks)
-	return m, nil
+	return m, m.ladders(root)
 }
 
 // curves draws the accuracy of a task over the share of tokens, up to 10%.

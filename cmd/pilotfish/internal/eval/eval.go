@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
-	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -66,7 +65,7 @@ Without --json, the output is a table with a legend; --html writes a page with c
 	f.register(c)
 	c.ValidArgsFunction = cobra.FixedCompletions([]string{"csqa", "gsm8k", "arc", "humaneval", "mbpp", "demo"},
 		cobra.ShellCompDirectiveDefault)
-	c.AddCommand(newEvalFetchCommand(a))
+	c.AddCommand(newEvalFetchCommand(a), newEvalShowCommand(a))
 	return c
 }
 
@@ -173,43 +172,13 @@ func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
 }
 
-// finish prints the report and writes the page, unless there are no answers. An error of one does not prevent the
-// other.
+// finish prints the report and writes the page, unless there are no answers.
 func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error {
-	r := eval.Summarize(o.Set, o.Runs, o.Log)
-	if r.Questions == 0 {
-		return nil
-	}
 	about, err := f.about(a, models, o.Log.About)
 	if err != nil {
 		return err
 	}
-	page, err := report.OfEval(r, o.Log.Settings, about)
-	if err != nil {
-		return err
-	}
-	if f.json {
-		for i := range r.Runs {
-			err = errors.Join(err, group.PrintResult(a, r.Runs[i], about))
-		}
-	} else {
-		fmt.Fprintf(a.Stdout, "%s%s\n\n", r.Gain(group.DefaultBudget), page.Sections[0].Title)
-		for _, t := range page.Sections[0].Tables {
-			err = errors.Join(err, t.Text(a.Stdout))
-			fmt.Fprintln(a.Stdout)
-		}
-	}
-	if f.html == "" {
-		return err
-	}
-	pageErr := page.AddAnswers(o.Set, o.Runs, o.Log)
-	if pageErr == nil {
-		pageErr = group.WritePage(page, f.html)
-	}
-	if pageErr != nil {
-		err = errors.Join(err, fmt.Errorf("--html: %w", pageErr))
-	}
-	return err
+	return reportAnswers(a, o.Set, o.Runs, o.Log, about, f.json, f.html)
 }
 
 // about describes the measurement. If the log has answers of an earlier call, the version, command and date are

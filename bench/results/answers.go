@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/report"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+)
+
+// answersDir is the folder of recorded answers, one file for each run of eval: TASK-SPLIT.jsonl.gz, or with a number.
+func answersDir(root string) string { return filepath.Join(root, kept, "answers") }
+
+// adoptAnswers copies a file that eval -o wrote to the checkout: compared with its questions, compressed, and without
+// paths of the machine. data is the file of the questions; "" for the demo's.
+func adoptAnswers(root, path, data string) error {
+	l, err := eval.ReadLog(path)
+	if err != nil {
+		return err
+	}
+	if err := checkAnswers(l, data); err != nil {
+		return err
+	}
+	if l.Settings.Split == "test" && !regexp.MustCompile(`^[0-9a-f]{40}|^v`).MatchString(l.About.Version) {
+		return fmt.Errorf("%s: answers to test questions need a program of a known revision, not %q: use one of "+
+			"`make build`", path, l.About.Version)
+	}
+	l.About.Command = regexp.MustCompile(`/[^ =,]*/`).ReplaceAllString(l.About.Command, "")
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.Write(z), z.Close()); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(answersDir(root), 0o755); err != nil {
+		return err
+	}
+	name, err := freeName(root, l)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, packed.Bytes(), 0o644)
+}
+
+// checkAnswers compares answers with their questions. It finds the split if the settings do not name it.
+func checkAnswers(l *eval.Log, data string) error {
+	s := &l.Settings
+	// verdicts of programs are kept
+	never := func(context.Context, []string, string) (bool, error) { return false, nil }
+	o := task.Options{Data: data, Split: s.Split, Most: s.Questions, Shots: s.Shots, Run: never}
+	splits := []string{s.Split}
+	if s.Split == "" && s.Task != task.Demo {
+		splits = []string{"development", "test", "training", "calibration"}
+		o.Most = 0
+	}
+	var wrong error
+	for _, o.Split = range splits {
+		set, err := task.Open(s.Task, o)
+		if err == nil {
+			err = l.Check(context.Background(), set)
+		}
+		if err == nil && s.Split == set.Split && s.Data != set.Hash {
+			err = errors.New("the questions are not those of the answers: their SHA-256 differs")
+		}
+		if err == nil {
+			s.Split, s.Data = set.Split, set.Hash
+			return nil
+		}
+		wrong = cmp.Or(wrong, err)
+	}
+	return wrong
+}
+
+// freeName returns the file for answers: one with answers of the same beginning is replaced, any other is not.
+func freeName(root string, l *eval.Log) (string, error) {
+	base := strings.Trim(l.Settings.Task+"-"+l.Settings.Split, "-")
+	for n := 1; ; n++ {
+		name := base
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d", base, n)
+		}
+		path := filepath.Join(answersDir(root), name+".jsonl.gz")
+		before, err := eval.ReadLog(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return path, nil
+		}
+		if err != nil || before.About == l.About {
+			return path, err
+		}
+	}
+}
+
+// recorded returns all recorded answers, by task and split, the newest first.
+func recorded(root string) (all [][]*eval.Log, err error) {
+	paths, err := filepath.Glob(filepath.Join(answersDir(root), "*.jsonl.gz"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		l, err := eval.ReadLog(path)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(all, func(g []*eval.Log) bool { return place(g[0]) == place(l) })
+		if at < 0 {
+			at, all = len(all), append(all, nil)
+		}
+		all[at] = append(all[at], l)
+	}
+	for _, group := range all {
+		slices.SortStableFunc(group, func(a, b *eval.Log) int { return cmp.Compare(b.About.Date, a.About.Date) })
+	}
+	slices.SortStableFunc(all, func(a, b []*eval.Log) int { return cmp.Compare(place(a[0]), place(b[0])) })
+	return all, nil
+}
+
+// place sorts tasks and splits: test questions first, and the tasks in the order of their benchmarks.
+func place(l *eval.Log) string {
+	tasks := []string{task.CSQA, task.ARC, task.GSM8K, task.MBPP, task.HumanEval}
+	splits := []string{"test", "development", "calibration", "training", ""}
+	at := slices.Index(tasks, l.Settings.Task)
+	if at < 0 {
+		at = len(tasks)
+	}
+	return fmt.Sprint(slices.Index(splits, l.Settings.Split), at, l.Settings.Task)
+}
+
+// ladders makes the table and the figure of each task and split from its answers, and the list of all runs.
+func (m *made) ladders(root string) error {
+	all, err := recorded(root)
+	if err != nil {
+		return err
+	}
+	var tables, list strings.Builder
+	list.WriteString("| date | program | questions | runs |\n|---|---|---|---|\n")
+	for _, group := range all {
+		if err := m.ladder(&tables, group); err != nil {
+			return err
+		}
+		for _, l := range group {
+			date, err := time.Parse(time.RFC3339, l.About.Date)
+			if err != nil {
+				return err
+			}
+			s := l.Settings
+			fmt.Fprintf(&list, "| %s | %s | %s %s | %s |\n", date.Format("2 January 2006"),
+				shortVersion(l.About.Version), s.Task, s.Split, strings.Join(s.Runs, ", "))
+		}
+	}
+	if len(all) > 0 {
+		m.texts["ladders"], m.texts["runs"] = tables.String(), list.String()
+	}
+	return nil
+}
+
+// ladder adds the table of one task and split.
+func (m *made) ladder(b *strings.Builder, logs []*eval.Log) error {
+	l, err := eval.Join(logs)
+	if err != nil {
+		return err
+	}
+	runs, err := l.Runs()
+	if err != nil {
+		return err
+	}
+	r := eval.Summarize(l.Set(), runs, l)
+	s := l.Settings
+	name := strings.Trim(s.Task+"-"+s.Split, "-")
+	fmt.Fprintf(b, "\n**%s**, %d questions, at most %d tokens an answer:\n\n", strings.TrimSpace(s.Task+" "+s.Split),
+		r.Questions, s.MaxTokens)
+	b.WriteString("| run | right | gap recovered | chosen by the large | asked | replaced | read, of tokens | " +
+		"questions | cut |\n|---|---|---|---|---|---|---|---|---|\n")
+	for i := range r.Runs {
+		writeRun(b, &r.Runs[i])
+	}
+	page, err := report.OfEval(r, s, result.Run{Measurement: "eval"})
+	if err != nil {
+		return err
+	}
+	picture := slices.IndexFunc(page.Sections[0].Pictures, func(p report.Picture) bool { return p.Name == "curves-10" })
+	if picture < 0 {
+		return nil
+	}
+	file := name + "-curves-10.svg"
+	m.figures[file] = page.Sections[0].Pictures[picture].SVG
+	fmt.Fprintf(b, "\n![Right answers of %s over the share of tokens that the large model chose](results/%s)\n", name,
+		file)
+	return nil
+}
+
+// writeRun adds a line of a ladder.
+func writeRun(b *strings.Builder, r *eval.RunReport) {
+	name := map[string]string{"never": "small alone", "always": "large alone"}[r.Name()]
+	if r.Verify != nil && *r.Verify == 0 {
+		name = "large alone, as " + r.Name()
+	}
+	right, gap, cut := "", "", ""
+	if r.Accuracy != nil {
+		right, cut = accuracy(r), fmt.Sprint(*r.Cut)
+	}
+	if g := r.Gap; g != nil {
+		gap = fmt.Sprintf("%.2f (%.2f to %.2f)", g.Value, g.Low, g.High)
+	}
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %.0f of %.0f | %.1f | %s |\n", cmp.Or(name, r.Name()), right, gap,
+		share(&r.EscalatedShare), share(&r.AskedShare), share(&r.ReplacedShare), r.Read, r.Tokens, r.Asks, cut)
+}
