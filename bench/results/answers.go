@@ -184,6 +184,7 @@ func (m *made) ladder(b *strings.Builder, logs []*eval.Log) error {
 		r.Questions, s.MaxTokens)
 	b.WriteString("| run | right | gap recovered | chosen by the large | asked | replaced | read, of tokens | " +
 		"questions | cut |\n|---|---|---|---|---|---|---|---|---|\n")
+	slices.SortStableFunc(r.Runs, func(a, b eval.RunReport) int { return cmp.Compare(rung(&a), rung(&b)) })
 	for i := range r.Runs {
 		writeRun(b, &r.Runs[i])
 	}
@@ -200,6 +201,22 @@ func (m *made) ladder(b *strings.Builder, logs []*eval.Log) error {
 	fmt.Fprintf(b, "\n![Right answers of %s over the share of tokens that the large model chose](results/%s)\n", name,
 		file)
 	return nil
+}
+
+// rung sorts the runs of a ladder: from the small model alone by policy, then by falling margin of verification, to the
+// large model alone.
+func rung(r *eval.RunReport) float64 {
+	const verified = 1e6
+	at := float64(slices.Index([]string{"never", "random", "entropy", "margin", "learned", "verify"}, r.Policy))
+	switch {
+	case r.Policy == eval.Oracle:
+		return 3 * verified
+	case r.Policy == "always":
+		return 2 * verified
+	case r.Verify != nil:
+		return verified*(1+1/(2+*r.Verify)) + at
+	}
+	return at
 }
 
 // writeRun adds a line of a ladder.

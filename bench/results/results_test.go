@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,8 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
 const root = "../.."
@@ -91,6 +95,117 @@ func TestRealParts(t *testing.T) {
 		}
 		if m[1] == "mbpp" {
 			assert.Equal(t, 974, last)
+		}
+	}
+}
+
+// TestRecorded: recorded answers are of a known revision and of the splits of this program, without paths of a machine.
+func TestRecorded(t *testing.T) {
+	all, err := recorded(root)
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	for _, group := range all {
+		for _, l := range group {
+			s := l.Settings
+			assert.Regexp(t, `^[0-9a-f]{40}|^v`, l.About.Version)
+			assert.Regexp(t, `^pilotfish eval [^/]*$`, l.About.Command)
+			split, err := task.FindSplit(s.Task, s.Split)
+			if s.Task != task.Demo {
+				require.NoError(t, err)
+				assert.Equal(t, split.Hash(), s.Data)
+			}
+		}
+	}
+	paths, err := filepath.Glob(filepath.Join(answersDir(root), "*"))
+	require.NoError(t, err)
+	size := int64(0)
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		size += info.Size()
+	}
+	assert.Less(t, size, int64(16<<20))
+}
+
+// TestAdoptAnswers: answers are checked and compressed; the same ones replace themselves, others get a name of their
+// own; test questions need a program of a known revision, and answers that are not those of the questions are refused.
+func TestAdoptAnswers(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(answersDir(root), "demo.jsonl.gz")
+	l, err := eval.ReadLog(source)
+	require.NoError(t, err)
+	names := func() string {
+		all, err := filepath.Glob(filepath.Join(answersDir(dir), "*"))
+		require.NoError(t, err)
+		for i := range all {
+			all[i] = filepath.Base(all[i])
+		}
+		return strings.Join(all, " ")
+	}
+	changed := func(change func(*eval.Log)) string {
+		one, err := eval.ReadLog(source)
+		require.NoError(t, err)
+		change(one)
+		var b bytes.Buffer
+		require.NoError(t, one.Write(&b))
+		path := filepath.Join(t.TempDir(), "log")
+		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+		return path
+	}
+	for range 2 {
+		require.NoError(t, adoptAnswers(dir, source, ""))
+		assert.Equal(t, "demo.jsonl.gz", names())
+	}
+	require.NoError(t, adoptAnswers(dir, changed(func(l *eval.Log) {
+		l.About.Date, l.About.Command = "2026-01-01T00:00:00Z", "pilotfish eval demo --out=/home/me/x.jsonl -m a"
+	}), ""))
+	assert.Equal(t, "demo-2.jsonl.gz demo.jsonl.gz", names())
+	again, err := eval.ReadLog(filepath.Join(answersDir(dir), "demo-2.jsonl.gz"))
+	require.NoError(t, err)
+	assert.Equal(t, []any{"pilotfish eval demo --out=x.jsonl -m a", l.Answers()},
+		[]any{again.About.Command, again.Answers()})
+	all, err := recorded(dir)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, l.About, all[0][0].About, "the newest first")
+	for want, change := range map[string]func(*eval.Log){
+		"no file of questions for arc": func(l *eval.Log) { l.Settings.Task = "arc" },
+		"demo has 400 questions":       func(l *eval.Log) { l.Settings.Questions = 401 },
+		"their SHA-256 differs":        func(l *eval.Log) { l.Settings.Data = "x" },
+	} {
+		assert.ErrorContains(t, adoptAnswers(dir, changed(change), ""), want)
+	}
+	text, err := os.ReadFile(changed(func(*eval.Log) {}))
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "log")
+	wrong := strings.Replace(string(text), `"verdict":"wrong"`, `"verdict":"right"`, 1)
+	require.NoError(t, os.WriteFile(path, []byte(wrong), 0o600))
+	assert.ErrorContains(t, adoptAnswers(dir, path, ""), "the verdict is right, but the answer is wrong")
+	assert.Equal(t, "demo-2.jsonl.gz demo.jsonl.gz", names())
+}
+
+// TestAdoptSplit: answers without a split get the one of their questions; those to test questions need a revision.
+func TestAdoptSplit(t *testing.T) {
+	data := sharedtest.Shared(t, "data", "gsm8k/test.jsonl")
+	for split, version := range map[string]string{"development": "unknown", "test": strings.Repeat("a", 40)} {
+		for name, version := range map[string]string{"good": version, "bad": "unknown"} {
+			dir := t.TempDir()
+			id := map[string]string{"development": "150", "test": "151"}[split]
+			text := `{"settings":{"format":3,"task":"gsm8k","questions":3,"runs":["never"],"data":` +
+				`"3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14"},"about":{"version":"` + version +
+				`"}}` + "\n" + `{"question":"` + id + `","run":"never","verdict":"silent","stop":"length",` +
+				`"pieces":["5"],"origins":"e"}` + "\n"
+			path := filepath.Join(dir, "log")
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			err := adoptAnswers(dir, path, data)
+			if name == "bad" && split == "test" {
+				assert.ErrorContains(t, err, `need a program of a known revision, not "unknown"`)
+				continue
+			}
+			require.NoError(t, err)
+			l, err := eval.ReadLog(filepath.Join(answersDir(dir), "gsm8k-"+split+".jsonl.gz"))
+			require.NoError(t, err)
+			assert.Equal(t, split, l.Settings.Split)
 		}
 	}
 }
