@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -192,6 +193,13 @@ func (r *run) arithmetic(op string, a, b value) value {
 			r.spend(16 * (len(x.items) + len(y.items)))
 			return &list{items: append(append([]value{}, x.items...), y.items...), tuple: x.tuple}
 		}
+		if op == "*" && isInt(b) && x.view == "" {
+			return r.repeatedList(x, integer(b))
+		}
+	case bool, int, json.Number:
+		if op == "*" && indexed(b) {
+			return r.arithmetic(op, b, a)
+		}
 	}
 	if op == "~" {
 		t := r.joined(r.text(a), r.text(b))
@@ -202,6 +210,15 @@ func (r *run) arithmetic(op string, a, b value) value {
 		fail("%s %s %s is not possible", kind(a), op, kind(b))
 	}
 	return calculated(op, a, b)
+}
+
+func (r *run) repeatedList(l *list, n int) *list {
+	out := &list{tuple: l.tuple}
+	for range n {
+		r.spend(1 + 16*len(l.items))
+		out.items = append(out.items, l.items...)
+	}
+	return out
 }
 
 func (r *run) joined(a, b str) str {
@@ -534,10 +551,15 @@ func (r *run) element(v, i value) value {
 	if at < 0 {
 		at += len(all)
 	}
-	if at >= 0 && at < len(all) {
-		return all[at]
+	if at < 0 || at >= len(all) {
+		return undefined("element")
 	}
-	return undefined("element")
+	if s, ok := v.(str); ok {
+		char := all[at].(str)
+		char.safe = s.safe
+		return char
+	}
+	return all[at]
 }
 
 // indexed reports whether a value has elements by numbers.

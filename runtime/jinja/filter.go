@@ -83,11 +83,15 @@ var plainTests = sync.OnceValue(func() map[string]func(v value) bool {
 		"float":     func(v value) bool { return isNumber(v) && !isInt(v) },
 		"true":      func(v value) bool { return v == true },
 		"false":     func(v value) bool { return v == false },
-		"callable":  func(v value) bool { _, ok := v.(function); return ok },
-		"odd":       func(v value) bool { return integer(v)%2 != 0 },
-		"even":      func(v value) bool { return integer(v)%2 == 0 },
-		"lower":     func(v value) bool { return cased(v, unicode.IsLower, unicode.IsUpper) },
-		"upper":     func(v value) bool { return cased(v, unicode.IsUpper, unicode.IsLower) },
+		"callable": func(v value) bool {
+			_, ok := v.(function)
+			_, missing := v.(undefined) // which fails when it is called
+			return ok || missing
+		},
+		"odd":   func(v value) bool { return math.Abs(math.Mod(number(v), 2)) == 1 },
+		"even":  func(v value) bool { return math.Mod(number(v), 2) == 0 },
+		"lower": func(v value) bool { return cased(v, unicode.IsLower, unicode.IsUpper) },
+		"upper": func(v value) bool { return cased(v, unicode.IsUpper, unicode.IsLower) },
 	}
 })
 
@@ -161,7 +165,7 @@ var filters = sync.OnceValue(func() map[string]filter {
 			if number(v) < 0 {
 				return calculated("-", 0, v)
 			}
-			return v
+			return calculated("+", 0, v) // of a truth value, 0 or 1
 		},
 		"selectattr": selecting(true, true),
 		"rejectattr": selecting(true, false),

@@ -140,7 +140,7 @@ func (s str) all(test func(c rune) bool) bool {
 
 // cased reports whether a text has letters of one case and none of the other.
 func cased(v value, this, other func(c rune) bool) bool {
-	s, _ := v.(str)
+	s := keyOf(v)
 	return strings.IndexFunc(s.String, this) >= 0 && strings.IndexFunc(s.String, other) < 0
 }
 

@@ -287,8 +287,9 @@ func (r *run) items(v value) []value {
 		all := []value{}
 		for rest := v; rest.String != ""; {
 			_, n := utf8.DecodeRuneInString(rest.String)
-			all = append(all, rest.cut(0, n))
-			rest = rest.cut(n, len(rest.String))
+			char := rest.cut(0, n)
+			char.safe = false // as in Python
+			all, rest = append(all, char), rest.cut(n, len(rest.String))
 		}
 		return all
 	case undefined:

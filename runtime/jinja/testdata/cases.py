@@ -216,6 +216,10 @@ dict(a=1, **{'a': 2})
 dict(**[1])
 dict(**{1: 2})
 list(*5)
+yes | abs ~ no | abs ~ -2 | abs ~ 1.5 is odd ~ 3.0 is odd ~ -3 is odd ~ 2.0 is even ~ 0.5 is even ~ missing is callable
+[1, 2] * 2 ~ 2 * (1,) ~ 3 * 'ab' ~ yes * 'x' ~ -1 * [1] ~ list * 0 ~ n * '-'
+[1] * 1.5
+('<' | safe) | list ~ (('<a' | safe)[0] + '<')
 """.strip("\n").split("\n")
 
 TEMPLATES = [
