@@ -52,7 +52,7 @@ COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/
 RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAST) -gcflags=std=-d=checkptr=0
 
 .PHONY: help build generate test long race fuzz mutants verified branches misuse schedules stories opencl bench \
-	maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients load terminal man \
+	maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients agents load terminal man \
 	real-check
 
 help: ## this list
@@ -194,6 +194,10 @@ real-check: ## two real Qwen2.5 models in the folder MODELS against other progra
 
 clients: ## the official clients of OpenAI and Anthropic for Python, Node and Go against serve; needs python3, npm and a network for what is missing
 	$(GO) test -tags clients -count=1 -timeout 20m -v -run 'TestClients|TestConvert' ./bench/clients ./bench/hf
+
+# With AGENTS=FOLDER it looks there for installed agents first.
+agents: ## Claude Code, Codex, opencode, Qwen Code and aider edit a file each through pilotfish launch; needs python3, npm and a network for what is missing
+	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestAgents ./bench/clients
 
 # With MODEL=FILE against that model; CONNECTIONS, SECONDS and TOKENS say how much.
 load: ## serve under requests of all kinds on CONNECTIONS (64) for SECONDS (30): nothing lost, memory bounded, times of answers

@@ -42,13 +42,19 @@ type server struct {
 	pid int
 }
 
-// startServer builds the program and starts it. The server ends with the test.
-func startServer(t *testing.T, model string, args ...string) *server {
+// buildProgram returns the path of the program.
+func buildProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "pilotfish")
 	out, err := exec.Command("go", "build", "-o", program, "../../cmd/pilotfish").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	c := exec.Command(program, append([]string{"serve", "-m", model, "--listen", "127.0.0.1:0", "--log", "off"},
+	return program
+}
+
+// startServer builds the program and starts it. The server ends with the test.
+func startServer(t *testing.T, model string, args ...string) *server {
+	t.Helper()
+	c := exec.Command(buildProgram(t), append([]string{"serve", "-m", model, "--listen", "127.0.0.1:0", "--log", "off"},
 		args...)...)
 	c.Env = append(os.Environ(), "PILOTFISH_API_KEY="+apiKey)
 	c.Stderr = os.Stderr

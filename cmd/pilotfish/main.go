@@ -10,6 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/eval"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/launch"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/models"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/router"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/routing"
@@ -29,6 +30,7 @@ func commands(a *cli.App) []*cobra.Command {
 		chat.NewCommand(a),
 		run.NewCommand(a),
 		serve.NewCommand(a),
+		launch.NewCommand(a),
 		cloud.NewCommand(a),
 		routing.NewDemoCommand(a),
 		router.NewCommand(a),

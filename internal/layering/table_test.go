@@ -14,8 +14,9 @@ func tiers() []tier {
 	return []tier{
 		{[]string{"cmd/pilotfish", "bench/results", "docs/..."}, "the program, and programs to learn from"},
 		{[]string{"cmd/pilotfish/internal/bench", "cmd/pilotfish/internal/chat", "cmd/pilotfish/internal/cloud",
-			"cmd/pilotfish/internal/eval", "cmd/pilotfish/internal/models", "cmd/pilotfish/internal/router",
-			"cmd/pilotfish/internal/routing", "cmd/pilotfish/internal/run", "cmd/pilotfish/internal/serve"},
+			"cmd/pilotfish/internal/eval", "cmd/pilotfish/internal/launch", "cmd/pilotfish/internal/models",
+			"cmd/pilotfish/internal/router", "cmd/pilotfish/internal/routing", "cmd/pilotfish/internal/run",
+			"cmd/pilotfish/internal/serve"},
 			"families of commands, none of which imports another"},
 		{[]string{"cmd/pilotfish/internal/group"}, "groups of flags that several commands have"},
 		{[]string{"cmd/pilotfish/internal/clitest"}, "the program under test"},

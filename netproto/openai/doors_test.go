@@ -370,9 +370,7 @@ func TestCountBeyondContext(t *testing.T) {
 		messages + "/count_tokens":  `"messages":[{"role":"user","content":"` + long + `"}]`,
 		responses + "/input_tokens": `"input":"` + long + `"`,
 	} {
-		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) {
-			o.MaxPrompt, o.Parallel, o.Queue = 50, 1, -1
-		})
+		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
 		for range 2 {
 			w := ask(t, s, path, `{`+body+`}`)
 			require.Equal(t, http.StatusOK, w.Code, w.Body)

@@ -94,12 +94,12 @@ func TestInfill(t *testing.T) {
 // TestInfillRoom: the prompt leaves room for the answer, up to half of the context and 128 tokens if the answer may be
 // of any length. It has 8 tokens at least.
 func TestInfillRoom(t *testing.T) {
-	for _, c := range []struct{ context, limit, answer, most int }{
-		{1001, 0, 0, 1000 - 128}, {1001, 0, 1, 999}, {1001, 0, 200, 800}, {1001, 0, 900, 500}, {1001, 300, 200, 150},
-		{201, 0, 0, 100}, {17, 0, 0, 8}, {16, 0, 0, 8}, {1001, 3, 1, 8}, {10, 0, 1, 8},
+	for _, c := range []struct{ context, answer, most int }{
+		{1001, 0, 1000 - 128}, {1001, 1, 999}, {1001, 200, 800}, {1001, 900, 500}, {301, 200, 150},
+		{201, 0, 100}, {17, 0, 8}, {16, 0, 8}, {4, 1, 8}, {10, 1, 8},
 	} {
 		m := &fakeModel{context: c.context}
-		s := newTestServer(t, m, func(o *Options) { o.MaxPrompt = c.limit })
+		s := newTestServer(t, m, nil)
 		body := `{"input_prefix":"","input_suffix":""`
 		if c.answer > 0 {
 			body += fmt.Sprintf(`,"n_predict":%d`, c.answer)

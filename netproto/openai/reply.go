@@ -274,13 +274,7 @@ func (s *Server) check(r *request.Request) *request.Error {
 }
 
 // maxPrompt returns the maximum number of tokens of a prompt.
-func (s *Server) maxPrompt() int {
-	limit := s.model.Context() - 1
-	if s.o.MaxPrompt > 0 {
-		limit = min(limit, s.o.MaxPrompt)
-	}
-	return limit
-}
+func (s *Server) maxPrompt() int { return s.model.Context() - 1 }
 
 // prompts tokenizes the prompts of a request, for a few requests at a time.
 func (t *reply) prompts(ctx context.Context, j *job) (all [][]int32, err error) {

@@ -37,7 +37,6 @@ type Options struct {
 	Sessions  int
 	Folder    *Folder       // for texts that lose their session; nil: they are dropped
 	MaxBody   int64         // maximum size of a request in bytes; 0 means 4 MiB
-	MaxPrompt int           // maximum tokens of a prompt; 0 means the size of the context
 	Kept      int           // bytes of stored answers of /v1/responses; 0 means 64 MiB
 	Read      time.Duration // limit for a client to send its request; 0 means 30 s
 	Timeout   time.Duration // limit for a request, from when it was read; 0 means 10 minutes

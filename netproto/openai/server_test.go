@@ -392,11 +392,11 @@ func TestModels(t *testing.T) {
 		{&fakeModel{context: 77, thinks: true, solid: true}, []any{"completion", "tools", "tool_use", "thinking"}},
 		{toolless{&fakeModel{context: 77}}, []any{"completion", "insert"}},
 	} {
-		s := newTestServer(t, c.m, func(o *Options) { o.MaxPrompt, o.ContextLimit = 50, 99 })
+		s := newTestServer(t, c.m, func(o *Options) { o.ContextLimit = 99 })
 		one := object(t, ask(t, s, "/v1/models/small", "").Body.Bytes())
 		assert.Equal(t, at(object(t, ask(t, s, "/v1/models", "").Body.Bytes()), "data", 1), any(one))
 		for name, want := range map[string]any{"max_model_len": 77.0, "loaded_context_length": 77.0,
-			"context_length": 77.0, "context_window": 77.0, "max_input_tokens": 50.0, "max_context_length": 99.0,
+			"context_length": 77.0, "context_window": 77.0, "max_input_tokens": 76.0, "max_context_length": 99.0,
 			"id":   "small",
 			"meta": map[string]any{"n_ctx": 77.0, "n_ctx_train": 99.0, "n_vocab": 257.0}, "capabilities": c.want} {
 			assert.Equal(t, want, one[name], name)

@@ -104,7 +104,8 @@ var flagTable = []FlagDecl{
 		Help: "`KIND[:FILE]` of a profile: cpu, mem, block, mutex or trace"},
 
 	// Servers.
-	{Name: "listen", often: true, Help: "`address` to listen on"},
+	{Name: "listen", often: true, Help: "`address` to listen on; launch: of the server"},
+	{Name: "print", often: true, Help: "print the settings of the agent instead of starting it"},
 	{Name: "open", Excludes: "api-key-file", often: true,
 		Help: "serve anyone who can reach the address, without a key or token"},
 	{Name: "config", files: "yaml yml", env: true,
@@ -137,8 +138,6 @@ var flagTable = []FlagDecl{
 			"when the server ends"},
 	{Name: "limit.kv-folder-bytes", Span: "1", Needs: "kv-folder",
 		Help: "maximum size of the files in --kv-folder, in `bytes`"},
-	{Name: "limit.max-prompt", Span: "0",
-		Help: "maximum length of a prompt, in `tokens` (default: what fits into the context)"},
 	{Name: "limit.request-timeout", Span: ">0s", Help: "maximum `time` for a request, including waiting"},
 	{Name: "limit.drain", Span: "0s", Help: "maximum `time` for answers to finish after SIGTERM or Ctrl-C"},
 

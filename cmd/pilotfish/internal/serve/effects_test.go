@@ -54,7 +54,6 @@ func TestServeEffects(t *testing.T) {
 		"--limit queue=9":                          "Server.Queue=9",
 		"--limit drain=0s":                         "Drain=",
 		"--limit sessions=7":                       "Server.Sessions=7",
-		"--limit max-prompt=9":                     "Server.MaxPrompt=9",
 		"--limit request-timeout=9s":               "Server.Timeout=9s",
 		"--limit drain=9s":                         "Drain=9s",
 		"--listen [::1]:9":                         "Server.Hosts=[localhost 127.0.0.1 ::1 ::1]; listen=[::1]:9",

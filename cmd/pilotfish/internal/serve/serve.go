@@ -120,7 +120,6 @@ func (f *serveFlags) register(c *cobra.Command) {
 // serveLimits has the limits on clients.
 type serveLimits struct {
 	parallel, queue, sessions int
-	prompt                    int
 	folder                    string // for texts that do not fit into memory
 	folderBytes               int64
 	request, drain            time.Duration
@@ -135,7 +134,6 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.sessions", &l.sessions, 0)
 	l.set.Lookup("sessions").DefValue = "twice --parallel"
 	cli.Add(l.set.FlagSet, "limit.kv-folder-bytes", &l.folderBytes, 4<<30)
-	cli.Add(l.set.FlagSet, "limit.max-prompt", &l.prompt, 0)
 	cli.Add(l.set.FlagSet, "limit.request-timeout", &l.request, 10*time.Minute)
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
@@ -149,7 +147,7 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	}
 	o = openai.Options{
 		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance, Strict: f.strict},
-		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxPrompt: l.prompt, Timeout: l.request,
+		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, Timeout: l.request,
 		Random: rand.Uint64, Page: !f.noPage,
 	}
 	if l.queue == 0 {
@@ -193,10 +191,6 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	model, err := newServedModel(m)
 	if err != nil {
 		return err
-	}
-	if most := m.Context() - 1; o.MaxPrompt > most {
-		fmt.Fprintf(a.Stderr, "--limit max-prompt=%d: no effect: the context has room for prompts of %d tokens\n",
-			o.MaxPrompt, most)
 	}
 	route, hangUp, err := f.via.open(ctx, m, dial, o.Log)
 	if err != nil {
