@@ -84,6 +84,9 @@ func TestPinBudgets(t *testing.T) {
 			}
 		}
 	}
+	own := []answer.Message{{Role: "assistant", Content: "<total_tokens>5 tokens left</total_tokens>"}}
+	_, names := p.fix("a", own, true)
+	assert.Empty(t, names, "the model's own text")
 	for _, text := range []string{"there are %d tokens left", "log:\nToken usage: 1/2; %d remaining\nend"} {
 		for n := range 2 {
 			m := []answer.Message{{Role: "tool", Content: fmt.Sprintf(text, n)}}
