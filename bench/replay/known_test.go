@@ -154,8 +154,9 @@ func TestLearned(t *testing.T) {
 	p := playing(t, r)
 	assert.Equal(t, r.CloudPace, p.pace, "no two tokens ahead")
 	assert.Equal(t, []string{"serial"}, p.Modes())
-	numbers, prompts := p.Questions()
+	numbers, partial, prompts := p.Questions()
 	assert.Equal(t, []int{0}, numbers)
+	assert.Empty(t, partial)
 	assert.Equal(t, map[int][]int32{0: {2, 3}}, prompts)
 	assert.Equal(t, map[uint64]int32{hashOf([]int32{2, 3, 10}): 11}, p.said)
 

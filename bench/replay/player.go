@@ -304,13 +304,22 @@ func (p *Player) Asked() bool {
 // Found returns the answers to a question in a mode, in the order of their takes.
 func (p *Player) Found(mode string, question int) []*Answer { return p.found[take{mode, question}] }
 
-// Questions returns the numbers of the questions, ascending, and a prompt for each.
-func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
+// Questions returns the numbers of the questions, ascending, and a prompt for each. Those that lack an answer in a
+// recorded mode, as the recording was stopped, are partial.
+func (p *Player) Questions() (numbers, partial []int, prompts map[int][]int32) {
 	prompts = map[int][]int32{}
 	for _, a := range p.Answers {
 		prompts[a.Question] = a.Prompt
 	}
-	return slices.Sorted(maps.Keys(prompts)), prompts
+	modes := p.Modes()
+	for _, n := range slices.Sorted(maps.Keys(prompts)) {
+		if slices.ContainsFunc(modes, func(m string) bool { return len(p.Found(m, n)) == 0 }) {
+			partial = append(partial, n)
+		} else {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, partial, prompts
 }
 
 func (h *Head) output() backend.Output {

@@ -156,7 +156,7 @@ func (r *replaying) prepare() error {
 
 // rounds lists the questions, as often as the recording has them.
 func (r *replaying) rounds() {
-	r.numbers, r.prompts = r.Player.Questions()
+	r.numbers, _, r.prompts = r.Player.Questions()
 	if r.Questions > 0 && r.Questions < len(r.numbers) {
 		r.numbers = r.numbers[:r.Questions]
 	}
@@ -274,8 +274,8 @@ func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, mis
 	return a, missed, err
 }
 
-// alone returns the large model's own answer: as recorded, with one round trip of the link, and its tokens at
-// another pace.
+// alone returns the large model's own answer: as recorded, with one round trip of the link; or at another pace, with the
+// recorded time for the prompt, and the pace for each token, however long it took when it was recorded.
 func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
 	found := d.Player.Found(d.m.Name, one.question)
 	if len(found) == 0 {
@@ -287,13 +287,14 @@ func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.As
 	if f.Ended {
 		tokens++
 	}
+	rtt := d.Player.RTT
 	if d.Link != nil {
-		a.Took += d.Link.RTT - d.Player.RTT
+		rtt = d.Link.RTT
 	}
+	a.Took = max(0, a.Took+rtt-d.Player.RTT)
 	if p := d.terms.CloudPace; p != nil {
-		a.Took += time.Duration(len(f.IDs)) * (*p - d.Player.CloudPace)
+		a.Took = rtt + f.Prefill + time.Duration(len(f.IDs))**p
 	}
-	a.Took = max(0, a.Took)
 	a.Tally = outcome.Tally{Summary: draft.Summary{Prefilled: a.Prompt, Tokens: tokens, Decoded: tokens}}
 	return a, replay.Assumed{}, nil
 }

@@ -97,6 +97,10 @@ func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return fmt.Errorf("--replay %s: %w", f.recording.replay, err)
 	}
+	if _, partial, _ := player.Questions(); len(partial) > 0 {
+		fmt.Fprintf(a.Stderr, "%s was stopped: %d questions that lack answers in some modes are left out\n",
+			f.recording.replay, len(partial))
+	}
 	r, s, err := f.replayOptions(player)
 	if err != nil {
 		return err
