@@ -274,8 +274,8 @@ func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, mis
 	return a, missed, err
 }
 
-// alone returns the large model's own answer: as recorded, with one round trip of the link; or at another pace, with the
-// recorded time for the prompt, and the pace for each token, however long it took when it was recorded.
+// alone returns the large model's own answer: as recorded, with one round trip of the link; or at another pace, with
+// the recorded time for the prompt, and the pace for each token, however long it took when it was recorded.
 func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
 	found := d.Player.Found(d.m.Name, one.question)
 	if len(found) == 0 {
