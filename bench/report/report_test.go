@@ -464,6 +464,8 @@ func TestOfEval(t *testing.T) {
 		Spans: [][2]string{{"e", hostile}, {"E", "xy"}, {"e", "z"}}}, q.Answers[0])
 	assert.Equal(t, pageAnswer{Verdict: "right", Stop: "end", Tokens: 4, Cloud: 2,
 		Spans: [][2]string{{"e", hostile}, {"c", "x"}, {"e", "y"}, {"C", "z"}}}, q.Answers[2])
+	assert.Equal(t, [][2]string{{"e", "x"}, {"C", "y"}}, newPageAnswer(&eval.Answer{Origins: "ec",
+		Pieces: []string{"x", "y"}, Needless: []int{0, 1}}).Spans, "a token that ends a check is the small model's")
 	set.Questions[0].Text = strings.Repeat("long ", maxPage/5)
 	full, err := answersOf(set, runs, l)
 	require.NoError(t, err)

@@ -139,17 +139,23 @@ func place(l *eval.Log) string {
 	return fmt.Sprint(slices.Index(splits, l.Settings.Split), at, l.Settings.Task)
 }
 
-// ladders makes the table and the figure of each task and split from its answers, and the list of all runs.
+// ladders makes the table and the figure of each task from its answers: to test questions, or if there are none yet, to
+// development questions, or of the demo. It also makes the list of all runs.
 func (m *made) ladders(root string) error {
 	all, err := recorded(root)
 	if err != nil {
 		return err
 	}
 	var tables, list strings.Builder
-	list.WriteString("| date | program | questions | runs |\n|---|---|---|---|\n")
+	list.WriteString("|date|program|questions|runs|\n|---|---|---|---|\n")
+	shown := map[string]bool{}
 	for _, group := range all {
-		if err := m.ladder(&tables, group); err != nil {
-			return err
+		s := group[0].Settings
+		if !shown[s.Task] && (s.Task != task.Demo || len(shown) == 0) {
+			if err := m.ladder(&tables, group); err != nil {
+				return err
+			}
+			shown[s.Task] = true
 		}
 		for _, l := range group {
 			date, err := time.Parse(time.RFC3339, l.About.Date)
@@ -157,7 +163,7 @@ func (m *made) ladders(root string) error {
 				return err
 			}
 			s := l.Settings
-			fmt.Fprintf(&list, "| %s | %s | %s %s | %s |\n", date.Format("2 January 2006"),
+			fmt.Fprintf(&list, "|%s|%s|%s %s|%s|\n", date.Format("2 January 2006"),
 				shortVersion(l.About.Version), s.Task, s.Split, strings.Join(s.Runs, ", "))
 		}
 	}
@@ -182,8 +188,8 @@ func (m *made) ladder(b *strings.Builder, logs []*eval.Log) error {
 	name := strings.Trim(s.Task+"-"+s.Split, "-")
 	fmt.Fprintf(b, "\n**%s**, %d questions, at most %d tokens an answer:\n\n", strings.TrimSpace(s.Task+" "+s.Split),
 		r.Questions, s.MaxTokens)
-	b.WriteString("| run | right | gap recovered | chosen by the large | asked | replaced | read, of tokens | " +
-		"questions | cut |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("|run|right|gap recovered|chosen by the large|asked|replaced|read, of tokens|questions|cut|\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
 	slices.SortStableFunc(r.Runs, func(a, b eval.RunReport) int { return cmp.Compare(rung(&a), rung(&b)) })
 	for i := range r.Runs {
 		writeRun(b, &r.Runs[i])
@@ -232,6 +238,6 @@ func writeRun(b *strings.Builder, r *eval.RunReport) {
 	if g := r.Gap; g != nil {
 		gap = fmt.Sprintf("%.2f (%.2f to %.2f)", g.Value, g.Low, g.High)
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %.0f of %.0f | %.1f | %s |\n", cmp.Or(name, r.Name()), right, gap,
+	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, r.Name()), right, gap,
 		share(&r.EscalatedShare), share(&r.AskedShare), share(&r.ReplacedShare), r.Read, r.Tokens, r.Asks, cut)
 }

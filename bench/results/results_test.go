@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -184,29 +185,41 @@ func TestAdoptAnswers(t *testing.T) {
 	assert.Equal(t, "demo-2.jsonl.gz demo.jsonl.gz", names())
 }
 
-// TestAdoptSplit: answers without a split get the one of their questions; those to test questions need a revision.
+// TestAdoptSplit: answers without a split get the one of their questions, and those to test questions need a revision.
+// The ladders are those of test questions, or else of development questions; the list has all.
 func TestAdoptSplit(t *testing.T) {
-	data := sharedtest.Shared(t, "data", "gsm8k/test.jsonl")
-	for split, version := range map[string]string{"development": "unknown", "test": strings.Repeat("a", 40)} {
-		for name, version := range map[string]string{"good": version, "bad": "unknown"} {
-			dir := t.TempDir()
-			id := map[string]string{"development": "150", "test": "151"}[split]
-			text := `{"settings":{"format":3,"task":"gsm8k","questions":3,"runs":["never"],"data":` +
-				`"3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14"},"about":{"version":"` + version +
-				`"}}` + "\n" + `{"question":"` + id + `","run":"never","verdict":"silent","stop":"length",` +
-				`"pieces":["5"],"origins":"e"}` + "\n"
-			path := filepath.Join(dir, "log")
-			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-			err := adoptAnswers(dir, path, data)
-			if name == "bad" && split == "test" {
-				assert.ErrorContains(t, err, `need a program of a known revision, not "unknown"`)
-				continue
-			}
-			require.NoError(t, err)
-			l, err := eval.ReadLog(filepath.Join(answersDir(dir), "gsm8k-"+split+".jsonl.gz"))
-			require.NoError(t, err)
-			assert.Equal(t, split, l.Settings.Split)
-		}
+	data, dir := sharedtest.Shared(t, "data", "gsm8k/test.jsonl"), t.TempDir()
+	adopt := func(id, version string) error {
+		text := fmt.Sprintf(`{"settings":{"format":3,"task":"gsm8k","questions":3,"runs":["never"],"data":`+
+			`"3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14"},"about":{"version":%q,`+
+			`"date":"2026-11-29T10:00:00Z"}}`+"\n"+`{"question":%q,"run":"never","verdict":"silent","stop":"length",`+
+			`"pieces":["5"],"origins":"e"}`+"\n", version, id)
+		path := filepath.Join(dir, "log")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return adoptAnswers(dir, path, data)
+	}
+	ladders := func() (string, string) {
+		m := &made{texts: map[string]string{}, figures: map[string][]byte{}}
+		require.NoError(t, m.ladders(dir))
+		return m.texts["ladders"], m.texts["runs"]
+	}
+	table, list := ladders()
+	assert.Empty(t, table+list)
+	require.NoError(t, adoptAnswers(dir, filepath.Join(answersDir(root), "demo.jsonl.gz"), ""))
+	table, _ = ladders()
+	assert.Contains(t, table, "**demo**, 400 questions")
+	require.NoError(t, adopt("150", "unknown"))
+	table, _ = ladders()
+	assert.NotContains(t, table, "demo")
+	assert.Contains(t, table, "\n|small alone|0.0% (0.0 to 79.3)||0.0%|0.0%|0.0%|0 of 1|0.0|1|\n")
+	assert.ErrorContains(t, adopt("151", "unknown"), `need a program of a known revision, not "unknown"`)
+	require.NoError(t, adopt("151", strings.Repeat("a", 40)))
+	table, list = ladders()
+	assert.Contains(t, table, "**gsm8k test**, 1 questions")
+	assert.NotContains(t, table, "development")
+	for _, line := range []string{"\n|29 November 2026|aaaaaaaaaaaa|gsm8k test|never|\n",
+		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo |never, never verified 0,"} {
+		assert.Contains(t, list, line)
 	}
 }
 
