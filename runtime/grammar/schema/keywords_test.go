@@ -137,6 +137,8 @@ func TestNeverTwo(t *testing.T) {
 			`"minProperties":0},{"required":["b"]}]}`: `false`,
 		`{"oneOf":[{"type":"object"},{"allOf":[{"patternProperties":{"^a":{"enum":["a"]}},"type":"object"},` +
 			`{"not":{"propertyNames":{"enum":["a"]},"type":"object"}}]}]}`: `{"x":"F"}`,
+		`{"oneOf":[{"type":"object","anyOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},` +
+			`"required":["b"]}],"unevaluatedProperties":false},{"required":["a","b"]}]}`: `{"a":1,"b":1}`,
 	} {
 		g, err := Compile(t.Context(), []byte(schema), false)
 		if err != nil {
@@ -180,9 +182,9 @@ func TestUndescribed(t *testing.T) {
 	}
 	_, err := Compile(t.Context(), []byte(`{"type":"object","properties":{"a":{}},"minProperties":2}`), true)
 	assert.ErrorContains(t, err, "#: objects have the properties that are listed here, no others")
-	const long = `{"type":"string","pattern":"^a{70}$","maxLength":999}`
+	const long = `{"type":"string","pattern":"^a{100}$","maxLength":999}`
 	for schema, value := range map[string]string{
-		long: `"` + strings.Repeat("a", 70) + `"`,
+		long: `"` + strings.Repeat("a", 100) + `"`,
 		`{"type":"number","exclusiveMinimum":1,"exclusiveMaximum":1.0000001}`:       `1.00000005`,
 		`{"type":"number","exclusiveMinimum":-0.25000001,"exclusiveMaximum":-0.25}`: `-0.250000005`,
 		`{"enum":[1,2,"b"],"pattern":"^a"}`:                                         `1`,
@@ -306,6 +308,7 @@ func TestDrafts(t *testing.T) {
 		{beside, six, `"y"`, `"x"`}, {beside, seven, `"y"`, `"x"`}, {beside, later, `"x"`, `"y"`},
 		{beside, last, `"x"`, `"y"`}, {beside, "", `"x"`, `"y"`},
 		{strings.ReplaceAll(beside, "$id", "id"), four, `"y"`, `"x"`},
+		{strings.ReplaceAll(beside, "$id", "id"), "", `"y"`, `"x"`},
 		{unknown, six, `"x"`, `"y"`}, {unknown, later, `"x"`, `"y"`}, {unknown, last, `"x"`, `"y"`},
 		{unknown, "", `"x"`, `"y"`},
 		{strings.ReplaceAll(unknown, "$id", "id"), four, `"x"`, `"y"`},

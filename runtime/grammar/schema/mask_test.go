@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,6 +39,25 @@ func TestMaskNearBounds(t *testing.T) {
 				s = m.Next(s, 2+c)
 			}
 			assert.Equal(t, n <= 6, m.Mask(nil, s).Has(0), "%d of 10", n)
+		}
+	}
+}
+
+// TestBlanksInMasks: a class without blanks leaves out all that ECMA-262 has, alone and within a token.
+func TestBlanksInMasks(t *testing.T) {
+	blanks := []string{" ", "\u00a0", "\u2003", "\ufeff", "a\u00a0", "\u2003a", "a\ufeffa", "\u3000", "\u202f"}
+	texts := append(blanks, "a", "é", "日本", "\u200b", "aé")
+	for pattern, blank := range map[string]bool{
+		`^\S+$`: false, `^[\S]+$`: false, `^[^\s]+$`: false, `^[^\s_]{1,9}$`: false, `^(a|\S)*$`: false,
+		`^[^\W_]*\S*$`: false, `^[^\S]+$`: true, `^\s*$`: true, `^[\s]{0,9}$`: true, `^[^\w\S]+$`: true,
+	} {
+		raw, err := json.Marshal(obj{"type": "string", "pattern": pattern})
+		require.NoError(t, err)
+		m := matcher(t, string(raw), texts...)
+		mask := m.Mask(nil, m.Next(m.Start(), int32(len(texts))+1+'"'))
+		for id, text := range texts {
+			want := !blank && id >= len(blanks) || blank && id < len(blanks) && !strings.Contains(text, "a")
+			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", pattern, text)
 		}
 	}
 }
