@@ -135,6 +135,8 @@ func (f *fields) content(name string, needed bool) string {
 // would end the conversation, in which it stays.
 func (f *fields) result(name string) string { return f.texts(name, true) }
 
+// texts parses the texts of a message, of what a tool returned, or of a document in one of these. Documents do not
+// contain others: each level would be parsed again.
 func (f *fields) texts(name string, ofTool bool) string {
 	var text string
 	if f.all[name] == nil || json.Unmarshal(f.all[name], &text) == nil {
@@ -167,7 +169,7 @@ func (f *fields) part(kind string, ofTool bool) (text string) {
 		f.needed(kind, &text, "give a text")
 	case has || kind == "text" || kind == "input_text" || kind == "output_text":
 		f.needed("text", &text, "give a text")
-	case kind == "document" && f.all["source"] != nil || kind == "search_result":
+	case !f.inDocument && (kind == "document" && f.all["source"] != nil || kind == "search_result"):
 		text = f.document(ofTool)
 	case noText.MatchString(kind) && ofTool:
 		text = "(" + plain(kind) + ": this model reads text alone)"
@@ -194,6 +196,8 @@ func (f *fields) leave(kind string) {
 
 // document parses a text with a title, in Anthropic's form.
 func (f *fields) document(ofTool bool) string {
+	f.inDocument = true
+	defer func() { f.inDocument = false }()
 	lines := make([]string, 3)
 	f.text("title", &lines[0])
 	f.text("context", &lines[1])

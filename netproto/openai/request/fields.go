@@ -143,7 +143,22 @@ func (f *fields) value(name string, to any, hint string, args ...any) bool {
 }
 
 // isEmpty reports whether a value is absent or switches nothing on: clients send all fields that they know.
-func isEmpty(raw json.RawMessage) bool { return len(raw) == 0 || means(raw, `null false 0 "" [] {}`) }
+func isEmpty(raw json.RawMessage) bool {
+	const longest = 32 // bytes, with blanks
+	if len(raw) > longest {
+		return false
+	}
+	text := string(raw)
+	if strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{") {
+		text = strings.Join(strings.Fields(text), "")
+	}
+	switch text {
+	case "", "null", "false", `""`, "[]", "{}":
+		return true
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	return err == nil && x == 0
+}
 
 // text parses a string, if it is present.
 func (f *fields) text(name string, to *string) bool { return f.value(name, to, "give a string") }
@@ -300,6 +315,8 @@ type notes struct {
 	strict bool            // fields that are not known are refused
 	paths  []string        // of fields without effect; of elements of lists the first one
 	known  map[string]bool // the same, without indices
+
+	inDocument bool // the fields are those of a part of a document
 }
 
 // maxIgnored is the maximum number of listed fields, or keywords of schemas, without effect.
@@ -307,8 +324,11 @@ const maxIgnored = 100
 
 // ignored records a field without effect.
 func (n *notes) ignored(path string) {
+	if len(n.paths) >= maxIgnored {
+		return
+	}
 	each := Kind(path)
-	if n.known[each] || len(n.paths) >= maxIgnored {
+	if n.known[each] {
 		return
 	}
 	if n.known == nil {
@@ -333,7 +353,7 @@ func Shown(name string) string {
 
 // plain returns the name of a field for headers and logs, which may contain no text of users.
 func plain(name string) string {
-	if isPlain(name) {
+	if isPlain(name) && name != "" {
 		return name
 	}
 	return fmt.Sprintf("(a name of %d bytes)", len(name))

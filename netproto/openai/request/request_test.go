@@ -18,6 +18,22 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
+// requireIgnored checks what of a request is ignored: names for a header. In strict mode, a request of which nothing is
+// ignored is the same, and one that is accepted is accepted otherwise, too.
+func requireIgnored(t *testing.T, r *Request, err *Error, read func(d Defaults) *Error, d Defaults) {
+	d.Strict = true
+	strict := read(d)
+	if err != nil {
+		require.NotNil(t, strict)
+		return
+	}
+	require.True(t, strict == nil || len(r.Ignored()) > 0)
+	require.LessOrEqual(t, len(r.Ignored()), maxIgnored)
+	for _, path := range r.Ignored() {
+		require.Regexp(t, `^[ -~]{1,300}$`, path)
+	}
+}
+
 // FuzzRequests: a request gives a result or an error, never a panic.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []string{`{"messages":[{"role":"user","content":"x"}]}`, `{"prompt":[[1]],"n":2}`, `[`,
@@ -26,6 +42,10 @@ func FuzzRequests(f *testing.F) {
 			`"tools":[{"type":"function","function":{"name":"f"}}],` +
 			`"tool_choice":{"type":"function","function":{"name":"f"}}}`,
 		`{"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"logit_bias":{"1":2}}`,
+		`{"functions":[{"name":"f"}],"function_call":{"name":"f"},"messages":[{"role":"function","content":null,"x":1}]}`,
+		`{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"text","data":"x"}},{"type":"a"}]}],` +
+			`"thread":{"type":"create"},"guided_json":"{}","stop":"","mirostat":2,"tools":[{"type":"web_search"}]}`,
+		`{"input":[{"type":"local_shell_call","call_id":"c","action":{}},{"type":"additional_tools","tools":[{}]}]}`,
 		`{"input":[{"type":"reasoning"}]}`, `{"input":[{"role":"user","content":"x"},{"type":"function_call",` +
 			`"call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}],` +
 			`"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}],"text":{}}`,
@@ -40,6 +60,15 @@ func FuzzRequests(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, d := range []Defaults{{}, {Thinks: true}} {
+			r, err := ReadChat(b, d)
+			requireIgnored(t, &r.Request, err, func(d Defaults) *Error { _, err := ReadChat(b, d); return err }, d)
+			m, err := ReadMessages(b, d)
+			requireIgnored(t, &m.Request, err, func(d Defaults) *Error { _, err := ReadMessages(b, d); return err }, d)
+			p, err := ReadResponse(b, d, keeps{})
+			requireIgnored(t, &p.Request, err, func(d Defaults) *Error {
+				_, err := ReadResponse(b, d, keeps{})
+				return err
+			}, d)
 			if r, err := ReadChat(b, d); err == nil {
 				require.NotEmpty(t, r.Talk.Messages)
 				require.LessOrEqual(t, len(r.Settings.Stop), maxStops)

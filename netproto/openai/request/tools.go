@@ -249,11 +249,14 @@ func (f *fields) choice(r *Chat) {
 
 // functionName parses the name of a function, which has an object of its own or not.
 func (f *fields) functionName(r *Chat) (name string) {
-	if !f.object("function", func(o *fields) { name = o.functionName(r) }) {
-		f.needed("name", &name, "give the function's name")
+	read := func(o *fields) {
+		o.needed("name", &name, "give the function's name")
 		if !r.offers(name) {
-			f.fail("name", "no tool has this name")
+			o.fail("name", "no tool has this name")
 		}
+	}
+	if !f.object("function", read) {
+		read(f)
 	}
 	return name
 }
