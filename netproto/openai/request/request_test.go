@@ -42,9 +42,11 @@ func FuzzRequests(f *testing.F) {
 			`"tools":[{"type":"function","function":{"name":"f"}}],` +
 			`"tool_choice":{"type":"function","function":{"name":"f"}}}`,
 		`{"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"logit_bias":{"1":2}}`,
-		`{"functions":[{"name":"f"}],"function_call":{"name":"f"},"messages":[{"role":"function","content":null,"x":1}]}`,
-		`{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"text","data":"x"}},{"type":"a"}]}],` +
-			`"thread":{"type":"create"},"guided_json":"{}","stop":"","mirostat":2,"tools":[{"type":"web_search"}]}`,
+		`{"functions":[{"name":"f"}],"function_call":{"name":"f"},` +
+			`"messages":[{"role":"function","content":null,"x":1}]}`,
+		`{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"text","data":"x"}},` +
+			`{"type":"a"}]}],"thread":{"type":"create"},"guided_json":"{}","stop":"","mirostat":2,` +
+			`"tools":[{"type":"web_search"}]}`,
 		`{"input":[{"type":"local_shell_call","call_id":"c","action":{}},{"type":"additional_tools","tools":[{}]}]}`,
 		`{"input":[{"type":"reasoning"}]}`, `{"input":[{"role":"user","content":"x"},{"type":"function_call",` +
 			`"call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}],` +

@@ -74,7 +74,14 @@ func (f *fields) included(s *answer.Settings) {
 	var all []string
 	f.value("include", &all, "give a list of strings")
 	f.count("top_logprobs", 0, maxTop, &s.Top)
-	s.LogProbs = s.Top > 0 || slices.Contains(all, "message.output_text.logprobs")
+	s.LogProbs = s.Top > 0
+	for _, name := range all {
+		if name == "message.output_text.logprobs" {
+			s.LogProbs = true
+		} else {
+			f.ignored("include: " + plain(name))
+		}
+	}
 }
 
 // instructions parses the system's turn.
