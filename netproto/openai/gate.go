@@ -27,7 +27,7 @@ func newGate(parallel, queue, aside int) *gate {
 // place is the place of one request, or its turn among those that wait. It is not safe for concurrent use.
 type place struct {
 	g     *gate
-	waits bool // it has no place yet
+	waits bool // it had none at first
 	aside bool
 }
 
@@ -53,7 +53,7 @@ func (g *gate) queue() (*place, error) {
 	return &place{g: g, waits: true}, nil
 }
 
-// enter waits for the place.
+// enter waits for the place. It is called once.
 func (p *place) enter(ctx context.Context) error {
 	if !p.waits {
 		return nil
@@ -61,7 +61,6 @@ func (p *place) enter(ctx context.Context) error {
 	defer p.g.waited()
 	select {
 	case p.g.slots <- struct{}{}:
-		p.waits = false
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

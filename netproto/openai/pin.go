@@ -148,9 +148,7 @@ func (p pins) first(place [sha256.Size]byte, value string) string {
 	if known, ok := p.Get(place); ok {
 		return known
 	}
-	if known, ok, _ := p.PeekOrAdd(place, value); ok {
-		return known
-	}
+	p.Add(place, value)
 	return value
 }
 
