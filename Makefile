@@ -127,9 +127,9 @@ matrix: ## modes of routing over round trips of 50 to 300 ms with the demo's pai
 results: ## tables and figures of README.md and docs/results.md, from the measurements in docs/results
 	$(GO) run ./bench/results
 
-# With PAIR=FOLDER the models that write stories too. go run ./bench/results adopt FOLDER puts a study into docs/results.
+# go run ./bench/results adopt FOLDER puts a study into docs/results.
 study: ## measures what these show anew on this machine, into OUT (study), and says what differs; on a quiet machine
-	PAIR="$(PAIR)" sh bench/results/study.sh $(if $(OUT),$(OUT),study)
+	sh bench/results/study.sh $(if $(OUT),$(OUT),study)
 
 # What is measured already is not measured again: the same command goes on. go run ./bench/results adopt FOLDER as above.
 real: ## trains, certifies and measures the routed pair of real models in MODELS, into OUT (real); takes hours, on a quiet machine

@@ -50,7 +50,7 @@ func measured(root, name string) ([]result.Record, error) {
 
 // measurements returns the names of the measurements of the pages.
 func measurements() []string {
-	return []string{"demo", "rtt", "stories", "engine", "gateway", "link", "real-csqa", "real-arc", "real-gsm8k",
+	return []string{"demo", "rtt", "engine", "gateway", "link", "real-csqa", "real-arc", "real-gsm8k",
 		"real-mbpp", "real-times"}
 }
 

@@ -5,8 +5,6 @@
 # two cores.
 P = $(OUT)/pilotfish
 PAIR = -m $(MODELS)/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf --large $(MODELS)/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf
-# In answers of some 30 tokens, of which few matter, confidences are high.
-THRESHOLDS = 0.8,0.9,0.93,0.95,0.97,0.98
 TRACES = $(P) router collect --label disagreement,consequence $(PAIR)
 TRAIN = $(P) router train --label consequence --hidden 16
 
@@ -34,7 +32,7 @@ $(OUT)/$1-routed.done: $(OUT)/$1-routed.jsonl $(OUT)/$1-first.gguf
 $(OUT)/$1-second.gguf: $(OUT)/$1-routed.done
 	$(TRAIN) $(OUT)/$1-own $(OUT)/$1-routed -o $$@
 $(OUT)/$1.gguf: $(OUT)/$1-certificate.jsonl $(OUT)/$1-second.gguf
-	$(P) router calibrate $(PAIR) --task $2 -n $4 --data $$< --threshold $(THRESHOLDS) $8 --router $(OUT)/$1-second.gguf -o $$@
+	$(P) router calibrate $(PAIR) --task $2 -n $4 --data $$< $8 --router $(OUT)/$1-second.gguf -o $$@
 endef
 $(eval $(call task,csqa,csqa,96,64,1-320,321-480,481-880))
 $(eval $(call task,arc,arc,96,64,1-320,321-480,481-880))

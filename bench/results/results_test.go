@@ -67,7 +67,7 @@ func TestKept(t *testing.T) {
 			for flag, value := range r.Run.Flags {
 				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", name, flag, value)
 			}
-			assert.Regexp(t, `^pilotfish [^"\\/]+( (SMALL|LARGE|(OUT|PAIR|docs/results)/[\w.-]+)|[^"\\/])*$`,
+			assert.Regexp(t, `^pilotfish [^"\\/]+( (SMALL|LARGE|(OUT|docs/results)/[\w.-]+)|[^"\\/])*$`,
 				r.Run.Command)
 			assert.Equal(t, records[0].Run.Command, r.Run.Command)
 			assert.Regexp(t, `^[0-9a-f]{40}|^v`, r.Run.Version, "the revision of the sources")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # study.sh OUT [NAME...]: repeats the measurements in docs/results with these names (default: all but the real pair) on
-# this machine, into OUT, and compares. What is in OUT already is not measured again. PAIR is the folder of the models
-# that write stories, MODELS that of the real pair. It runs in a checkout.
+# this machine, into OUT, and compares. What is in OUT already is not measured again. MODELS is the
+# folder of the real pair. It runs in a checkout.
 set -eu
 out=$1
 shift
@@ -9,17 +9,12 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 dirty=$(git diff --quiet HEAD -- || echo +dirty)
 make -s build PROGRAM="$out/pilotfish" VERSION="$(git rev-parse HEAD)$dirty"
-for name in ${*:-demo rtt stories engine gateway link}; do
+for name in ${*:-demo rtt engine gateway link}; do
 	kept=docs/results/$name.jsonl.gz
 	if [ ! -e "$out/$name.jsonl" ]; then
-		if [ "$name" = stories ] && [ -z "${PAIR:-}" ]; then
-			echo "*** LEFT OUT: stories, which needs the folder of the models that write stories: PAIR=FOLDER ***"
-			continue
-		fi
 		[ "$name" != engine ] || [ -e "$out/random.gguf" ] || "$out/pilotfish" bench synth "$out/random.gguf"
 		args=$(gzip -dc "$kept" | sed -n '1s/.*"command":"pilotfish \([^"]*\)".*/\1/p' | sed "s|random.gguf|$out/&|; s|OUT/|$out/|g
-			s|SMALL|${MODELS:-}/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf|; s|LARGE|${MODELS:-}/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf|
-			s|PAIR|${PAIR:-}|g")
+			s|SMALL|${MODELS:-}/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf|; s|LARGE|${MODELS:-}/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf|")
 		printf '\n%s: pilotfish %s\n' "$name" "$args"
 		# shellcheck disable=SC2086 # the words of a command
 		"$out/pilotfish" $args >"$out/$name.new"
