@@ -92,15 +92,15 @@ type Report struct {
 // each model alone; "" without such a run, or if answers are not graded.
 func (r *Report) Gain(share float64) string {
 	var best *RunReport
-	alone := ""
+	alone, large := "", ""
 	for i := range r.Runs {
 		one := &r.Runs[i]
 		switch {
 		case one.Accuracy == nil:
 		case one.Policy == string(router.Never) && one.Verify == nil:
 			alone += fmt.Sprintf(", the small model alone %.1f%%", 100**one.Accuracy)
-		case one.Policy == string(router.Always):
-			alone += fmt.Sprintf(", the large one alone %.1f%%", 100**one.Accuracy)
+		case one.Policy == string(router.Always), one.Verify != nil && *one.Verify == 0:
+			large = fmt.Sprintf(", the large one alone %.1f%%", 100**one.Accuracy)
 		case one.Policy != Oracle && one.EscalatedShare <= share && (best == nil || *one.Accuracy > *best.Accuracy):
 			best = one
 		}
@@ -109,7 +109,7 @@ func (r *Report) Gain(share float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%s: %.1f%% right with %.1f%% of the tokens from the large model%s.\n", best.Name(),
-		100**best.Accuracy, 100*best.EscalatedShare, alone)
+		100**best.Accuracy, 100*best.EscalatedShare, alone+large)
 }
 
 // Summarize compares the runs on the questions that are answered in all of them.

@@ -44,6 +44,11 @@ func TestGain(t *testing.T) {
 		"25.0%, the large one alone 100.0%.\n", r.Gain(0.07))
 	assert.Contains(t, r.Gain(0.08), "random 0.5: 87.5% right with 8.0%")
 	assert.Empty(t, r.Gain(0.001))
+	verified := &Report{Runs: []RunReport{
+		{Policy: "never", Verify: new(0.0), Accuracy: new(0.75), EscalatedShare: 0.05},
+		{Policy: "never", Verify: new(1.0), Accuracy: new(0.5), EscalatedShare: 0.04}}}
+	assert.Equal(t, "never verified 1: 50.0% right with 4.0% of the tokens from the large model, "+
+		"the large one alone 75.0%.\n", verified.Gain(0.07), "verification without a margin gives its text")
 	assert.Empty(t, (&Report{Runs: []RunReport{{Policy: "margin"}}}).Gain(1), "answers that are not graded")
 }
 
