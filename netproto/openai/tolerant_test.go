@@ -141,7 +141,7 @@ func TestOtherFormats(t *testing.T) {
 	}
 	for path, body := range map[string]string{
 		responses: `"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":"required",` +
-			`"text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}`,
+			`"text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":` + schema + `}}`,
 		chatPath: chatHi + `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function",` +
 			`"function":{"name":"f"}},"response_format":{"type":"json_object"}`,
 	} {
@@ -150,6 +150,7 @@ func TestOtherFormats(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, "%s: %s", body, w.Body)
 		assert.Contains(t, string(m.asked[0].Schema), `"const":"f"`)
 		assert.Contains(t, w.Header().Get(ignoredHeader), "format")
+		assert.True(t, m.asked[0].Closed, "of calls")
 	}
 }
 
@@ -175,6 +176,12 @@ func TestFunctions(t *testing.T) {
 	assert.Equal(t, want, got)
 	assert.Equal(t, "function_call", at(all[len(all)-1], "choices", 0, "finish_reason"))
 	assert.Equal(t, http.StatusBadRequest, ask(t, s, chatPath, `{`+chatHi+`,"function_call":{"name":"f"}}`).Code)
+	const call = `{"name": "f", "arguments": {}}`
+	s = newTestServer(t, newToolModel("", call, "", call, ""), nil)
+	o = object(t, ask(t, s, chatPath, `{`+chatHi+`,"functions":[{"name":"f"}],"parallel_tool_calls":true}`).Body.Bytes())
+	assert.EqualValues(t, len(callMark+"\n"+call), at(o, "usage", "completion_tokens"), "one call")
+	o = object(t, ask(t, s, responses, `{"input":"x","background":true,"truncation":"auto","user":"u"}`).Body.Bytes())
+	assert.Equal(t, []any{false, "disabled", "u"}, []any{o["background"], o["truncation"], o["user"]}, "what is so")
 }
 
 // TestIgnoredNamed: a field without effect is in the header of each response, and once in the log for a client. It is
@@ -211,6 +218,7 @@ func TestIgnoredNamed(t *testing.T) {
 	}
 	header, lines := named(textPath, `{"prompt":"x"`+many.String()+`}`)
 	assert.Regexp(t, `^x0, x1, x10, .*, and 68 more$`, header)
+	assert.Equal(t, maxHeader, strings.Count(header, ", "))
 	assert.Equal(t, 1, lines, "a line for a request")
 	for i := range 100 { // a client with new names cannot fill the log
 		_, lines := named(textPath, fmt.Sprintf(`{"prompt":"x","y%d":1}`, i))
