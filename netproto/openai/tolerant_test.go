@@ -178,7 +178,8 @@ func TestFunctions(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, ask(t, s, chatPath, `{`+chatHi+`,"function_call":{"name":"f"}}`).Code)
 	const call = `{"name": "f", "arguments": {}}`
 	s = newTestServer(t, newToolModel("", call, "", call, ""), nil)
-	o = object(t, ask(t, s, chatPath, `{`+chatHi+`,"functions":[{"name":"f"}],"parallel_tool_calls":true}`).Body.Bytes())
+	w := ask(t, s, chatPath, `{`+chatHi+`,"functions":[{"name":"f"}],"parallel_tool_calls":true}`)
+	o = object(t, w.Body.Bytes())
 	assert.EqualValues(t, len(callMark+"\n"+call), at(o, "usage", "completion_tokens"), "one call")
 	o = object(t, ask(t, s, responses, `{"input":"x","background":true,"truncation":"auto","user":"u"}`).Body.Bytes())
 	assert.Equal(t, []any{false, "disabled", "u"}, []any{o["background"], o["truncation"], o["user"]}, "what is so")
