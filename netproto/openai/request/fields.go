@@ -169,14 +169,6 @@ func (f *fields) needed(name string, to *string, hint string) {
 	}
 }
 
-// one parses a string with only one valid value.
-func (f *fields) one(name, value, hint string) {
-	got := ""
-	if f.text(name, &got); got != value {
-		f.fail(name, "%s", hint)
-	}
-}
-
 // flag parses true or false, if it is present.
 func (f *fields) flag(name string, to *bool) bool { return f.value(name, to, "give true or false") }
 
