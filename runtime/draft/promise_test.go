@@ -192,7 +192,7 @@ func (d *decoded) check(h *health) error {
 	d.replay = &replay{
 		session: d.session, health: h, prompt: d.prompt, serial: d.Mode == Serial, began: d.began,
 		over: d.shown(d.tokens[len(d.tokens)-1]), forwards: d.model.account.forwards, asked: d.asked,
-		branches: d.branches,
+		branches: d.branches, mentions: d.mentions,
 	}
 	if err := d.replay.run(); err != nil {
 		return err

@@ -86,7 +86,8 @@ type moment struct {
 // the times of forward calls. The decoder processes results when a forward call ends, and at once while it waits.
 type replay struct {
 	*session
-	branches func(*asking) int // number of guesses at an answer
+	branches func(*asking) int   // number of guesses at an answer
+	mentions map[int]*Escalation // what was reported, by question number
 	*health
 	prompt    []int32
 	serial    bool
@@ -384,7 +385,11 @@ func (r *replay) end() {
 		if !q.taken {
 			r.explain(q)
 		}
-		switch late := !q.sent.Add(r.Deadline).After(r.over); {
+		late := !q.sent.Add(r.Deadline).After(r.over)
+		if e := r.mentions[q.answer.BytesUp]; late && e != nil && q.sent.Add(r.Deadline).Equal(r.over) {
+			late = e.Outcome != Dropped // either of two ends at one moment can come first
+		}
+		switch {
 		case q.probe && !q.taken && late:
 			r.probed(q, q.back, false)
 		case q.probe && !q.taken:
