@@ -261,7 +261,7 @@ func TestPageErrors(t *testing.T) {
 		sent(b, question, answers)
 		assert.Contains(t, strings.Join(textsOf(b, "article:last-child .wrong"), ""), want)
 	}
-	wrong(strings.Repeat("too long ", 9), "too long for this model: the prompt has", 1)
+	wrong(strings.Repeat("too long ", 9), "The prompt is too long: 97 tokens > 59 maximum of a context of 60", 1)
 	wrong("broken", "the log of pilotfish serve says why", 2)
 	assert.Equal(t, "user:broken\nassistant:", m.prompts[len(m.prompts)-1])
 	m.fail = nil

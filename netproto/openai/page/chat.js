@@ -63,8 +63,7 @@ class Trouble extends Error {}
 const advice = {
   rate_limit_exceeded: () => "The server is busy: as many requests wait as it takes. Retry in a moment.",
   draining: () => "The server is shutting down. Start it again with pilotfish serve, then retry.",
-  context_length_exceeded: (m) => "The conversation is too long for this model: " + m +
-    ". Delete earlier messages, or begin a new chat.",
+  context_length_exceeded: (m) => m[0].toUpperCase() + m.slice(1) + ". Delete earlier messages, or begin a new chat.",
   request_too_large: () => "The conversation is larger than the server takes. Begin a new chat.",
   timeout: () => "The answer took longer than the server allows (--limit request-timeout). Lower the limit of tokens.",
   internal_error: () => "The model failed; the log of pilotfish serve says why. Retry, or restart the server.",
