@@ -217,7 +217,7 @@ func TestLocalChains(t *testing.T) {
 	}
 	require.Contains(t, arrived.String(), "question 1")
 	require.Greater(t, len(c.secrets), 20)
-	const part = 24 // bytes of several tokens, which no other random answer has
+	const part = 48 // bytes of five tokens or more: three were the same in other random answers, once in 40 runs
 	for _, secret := range c.secrets {
 		for i := range len(secret) - part {
 			if some := secret[i : i+part]; !strings.Contains(some, "\ufffd") {
