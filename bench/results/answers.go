@@ -59,9 +59,7 @@ func adoptAnswers(root, path, data string) error {
 // checkAnswers compares answers with their questions. It finds the split if the settings do not name it.
 func checkAnswers(l *eval.Log, data string) error {
 	s := &l.Settings
-	// verdicts of programs are kept
-	never := func(context.Context, []string, string) (bool, error) { return false, nil }
-	o := task.Options{Data: data, Split: s.Split, Most: s.Questions, Shots: s.Shots, Run: never}
+	o := task.Options{Data: data, Split: s.Split, Most: s.Questions, Shots: s.Shots, Run: task.Unrun}
 	splits := []string{s.Split}
 	if s.Split == "" && s.Task != task.Demo {
 		splits = []string{"development", "test", "training", "calibration"}

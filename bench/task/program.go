@@ -11,6 +11,9 @@ import (
 // error means that the program was not judged.
 type Runner func(ctx context.Context, program []string, tests string) (passed bool, err error)
 
+// Unrun is a [Runner] for recorded answers, whose verdicts stay as they are.
+func Unrun(context.Context, []string, string) (bool, error) { return false, nil }
+
 // problem is a programming task: an answer is right if its program passes the tests.
 type problem struct {
 	entry  string // the name of the required function; "" if unknown

@@ -72,10 +72,8 @@ func (f *showFlags) run(ctx context.Context, a *cli.App, path string) error {
 // questions returns the questions of the answers, after comparing the two; without their file only the ids.
 func (f *showFlags) questions(ctx context.Context, a *cli.App, l *eval.Log) (*task.Set, error) {
 	s := l.Settings
-	// verdicts of programs are kept
-	never := func(context.Context, []string, string) (bool, error) { return false, nil }
 	set, err := group.OpenQuestions(s.Task, task.Options{Data: f.data, Split: s.Split, Most: s.Questions,
-		Shots: s.Shots, Run: never})
+		Shots: s.Shots, Run: task.Unrun})
 	switch {
 	case err != nil && f.data != "":
 		return nil, err
