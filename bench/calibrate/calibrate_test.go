@@ -235,7 +235,7 @@ func TestRight(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	for i := range prompts[:15] {
-		prompts[i].Right = func(_ context.Context, answer string) (bool, error) {
+		prompts[i].Right = func(_ context.Context, answer string, _ bool) (bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[answer] = true
@@ -264,7 +264,7 @@ func TestRight(t *testing.T) {
 	for answer := range seen {
 		assert.Regexp(t, `^[A-Z].*\.$`, answer, "a sentence of the demo, without an end token")
 	}
-	prompts[3].Right = func(context.Context, string) (bool, error) { return false, errAway }
+	prompts[3].Right = func(context.Context, string, bool) (bool, error) { return false, errAway }
 	_, err = Run(t.Context(), o)
 	assert.ErrorIs(t, err, errAway)
 }

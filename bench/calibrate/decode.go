@@ -27,8 +27,9 @@ type Pair struct {
 
 // Prompt is a prompt with the grading of its answers.
 type Prompt struct {
-	IDs   []int32
-	Right func(ctx context.Context, answer string) (bool, error) // grades an answer; nil: not graded
+	IDs []int32
+	// Right grades an answer, which may be cut at a limit; nil: not graded.
+	Right func(ctx context.Context, answer string, cut bool) (bool, error)
 }
 
 // Decoded is an answer with confidences.
@@ -144,13 +145,13 @@ func (p Pair) answer(
 		}
 		text.WriteString(t.Text)
 	}
-	sum := s.Summary().Routing
+	stop, sum := s.Summary().Stop, s.Summary().Routing
 	d.Answer = certify.Answer{Escalated: sum.Cloud, Tokens: sum.Tokens}
 	if sum.Late+sum.Failed+sum.Unasked > 0 {
 		return d, fmt.Errorf("the large model did not answer: %w", sum.Cause)
 	}
 	if prompt.Right != nil {
-		d.Right, err = prompt.Right(ctx, text.String())
+		d.Right, err = prompt.Right(ctx, text.String(), stop == engine.StopLength || stop == engine.StopContext)
 	}
 	return d, err
 }

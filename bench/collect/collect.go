@@ -29,6 +29,7 @@ const (
 	Large   Reference = "large"   // greedy decoding by the large model
 	Sampled Reference = "sampled" // sampling by the large model
 	Routed  Reference = "routed"  // decoding by both models with a router: what the router will see in use
+	Judged  Reference = "judged"  // the large model's, with every token of the small one that leaves it right: see [RuleMismatch]
 )
 
 // Options configure a collection.
@@ -48,7 +49,8 @@ type Options struct {
 	Router     router.Options // of routed answers: policy learned
 	RouterHash string         // SHA-256 of its file, in hexadecimal digits
 
-	Labels []string // names of rules, such as [RuleCiter]
+	// names of rules, such as [RuleCiter]; nil: [RuleMismatch] of judged answers, [RuleDisagreement] of others
+	Labels []string
 
 	Compute  string // how the small model is computed, if that affects its last bits; for the file
 	Parallel int    // concurrent texts, which share passes; 0 means 32

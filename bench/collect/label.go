@@ -90,11 +90,11 @@ func (w *worker) compare(
 	if err != nil {
 		return trace.Unknown, err
 	}
-	askedRight, err := w.right(ctx, d, w.text(asked))
+	askedRight, err := w.right(ctx, d, asked)
 	if err != nil {
 		return trace.Unknown, err
 	}
-	keptRight, err := w.right(ctx, d, w.text(kept))
+	keptRight, err := w.right(ctx, d, kept)
 	switch {
 	case err != nil:
 		return trace.Unknown, err

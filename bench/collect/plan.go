@@ -62,14 +62,31 @@ func (p *Plan) chooseReference() error {
 		if o.Temperature == 0 {
 			return errors.New("reference sampled: the temperature is 0: give one above 0")
 		}
+	case Judged:
+		if o.Large == nil {
+			return errors.New("reference judged: the states of the large model are recorded, which no gateway sends: " +
+				"run the large model here")
+		}
 	}
 	return nil
 }
 
 func (p *Plan) checkLabels() error {
 	o := &p.o
+	usual := []string{RuleDisagreement}
+	if o.Reference == Judged {
+		usual = []string{RuleMismatch}
+	}
+	if o.Labels == nil {
+		o.Labels = usual
+	}
+	if judged := slices.Contains(o.Labels, RuleMismatch); o.Reference == Judged && !slices.Equal(o.Labels, usual) ||
+		o.Reference != Judged && judged {
+		return fmt.Errorf("label rule %s is that of the reference judged, which has no other: leave --label out",
+			RuleMismatch)
+	}
 	ungraded := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Grade == nil })
-	for _, rule := range []string{RuleCiter, RuleConsequence} {
+	for _, rule := range []string{RuleCiter, RuleConsequence, RuleMismatch} {
 		if ungraded >= 0 && slices.Contains(o.Labels, rule) {
 			return fmt.Errorf("label rule %[3]s compares final answers, and question %[1]s of %[2]s has no right one: "+
 				"add \"answer\" to it, or leave %[3]s out", o.Data.Questions[ungraded].ID, o.Data.Name, rule)
@@ -93,7 +110,9 @@ func (p *Plan) describe() error {
 	if s.Large.Context > 0 {
 		p.limit = min(p.limit, s.Large.Context)
 	}
-	s.Tap, s.Width = router.TapFinalNorm, o.Edge.Width()
+	if s.Tap, s.Width = router.TapFinalNorm, o.Edge.Width(); o.Reference == Judged {
+		s.Tap, s.Width = router.TapMismatch, 2*o.Large.Width()
+	}
 	s.Data, s.Task, s.Shots = o.Data.Hash, o.Data.Prompts, len(o.Data.Shots)
 	s.Prompts, s.Raw = len(o.Data.Questions), o.Raw
 	s.Reference, s.MaxTokens = string(o.Reference), o.MaxTokens

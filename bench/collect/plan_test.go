@@ -120,8 +120,10 @@ func TestSummary(t *testing.T) {
 	w, err := trace.Create(path, trace.Settings{Width: 1, Prompts: 3, MaxTokens: 9, Reference: "routed",
 		Labels: []string{"a", "b"}})
 	require.NoError(t, err)
+	pos := int32(0)
 	label := func(large int32, a, b trace.Verdict) trace.Position {
-		return trace.Position{Large: large, Labels: [8]trace.Verdict{a, b}}
+		pos++
+		return trace.Position{Pos: pos, Large: large, Labels: [8]trace.Verdict{a, b}}
 	}
 	for _, x := range []trace.Text{
 		{Prompt: trace.Prompt{LeftOut: true}},

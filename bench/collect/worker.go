@@ -24,6 +24,8 @@ type worker struct {
 	small  model
 	large  largeModel
 	router *router.Router
+
+	largeSession *engine.Session // of a large model in this process
 }
 
 func newWorker(ctx context.Context, p *Plan) (*worker, error) {
@@ -45,8 +47,8 @@ func newWorker(ctx context.Context, p *Plan) (*worker, error) {
 		w.large = &remote{far: p.o.Far}
 		return w, nil
 	}
-	s, err := p.o.Large.NewSession()
-	w.large = local{s}
+	w.largeSession, err = p.o.Large.NewSession()
+	w.large = local{w.largeSession}
 	return w, err
 }
 
@@ -57,7 +59,6 @@ type draft struct {
 	question task.Question
 	prompt   []int32
 	answer   []int32 // including its end token, if there is one
-	whole    string  // the text to grade: the answer before it was cut
 	small    *tree
 	large    *tree
 	about    trace.Prompt
@@ -92,20 +93,39 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	}
 	if d.question.Grade != nil {
 		d.about.Graded = true
-		if d.about.Right, err = w.right(ctx, d, d.whole); err != nil {
+		if d.about.Right, err = w.whole(ctx, d); err != nil {
 			return trace.Text{}, err
 		}
+	}
+	if w.o.Reference == Judged {
+		t, err := w.mismatches(ctx, d)
+		t.Rollouts, t.RolloutTokens = d.large.rollouts, d.large.tokens
+		return t, err
 	}
 	return w.read(ctx, d)
 }
 
-// right reports whether an answer is right. Each answer is graded once: many choices lead to the same answer, and
+// whole reports whether the reference is right.
+func (w *worker) whole(ctx context.Context, d *draft) (bool, error) {
+	if w.o.Reference == Given {
+		return w.grade(ctx, d, d.question.Reference, false)
+	}
+	return w.right(ctx, d, d.answer)
+}
+
+// right reports whether an answer of the models is right. One without an end token was cut.
+func (w *worker) right(ctx context.Context, d *draft, answer []int32) (bool, error) {
+	last := len(answer) - 1
+	return w.grade(ctx, d, w.text(answer), last < 0 || !w.tokens.IsEnd(answer[last]))
+}
+
+// grade reports whether an answer is right. Each answer is graded once: many choices lead to the same answer, and
 // grading may run a program.
-func (w *worker) right(ctx context.Context, d *draft, answer string) (bool, error) {
+func (w *worker) grade(ctx context.Context, d *draft, answer string, cut bool) (bool, error) {
 	if right, known := d.graded[answer]; known {
 		return right, nil
 	}
-	right, err := w.o.Data.Right(ctx, &d.question, answer)
+	right, err := w.o.Data.Right(ctx, &d.question, answer, cut)
 	if err != nil {
 		return false, err
 	}
@@ -129,7 +149,6 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 		if w.end >= 0 {
 			d.answer = append(d.answer, w.end)
 		}
-		d.whole = d.question.Reference
 		if len(d.answer) > room {
 			d.answer, d.about.Cut = d.answer[:room], true
 		}
@@ -137,7 +156,7 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 	case Small:
 		d.answer, err = d.small.goOn(ctx, nil)
 		d.small.rollouts, d.small.tokens = 0, 0
-	case Large:
+	case Large, Judged:
 		d.answer, err = d.large.goOn(ctx, nil)
 		d.large.rollouts, d.large.tokens = 0, 0 // these were not for labels
 	case Sampled:
@@ -151,7 +170,6 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 	}
 	// an answer without an end was decoded up to the limit
 	d.about.Cut = len(d.answer) == room && !w.tokens.IsEnd(d.answer[room-1])
-	d.whole = w.text(d.answer)
 	return err
 }
 
@@ -227,7 +245,7 @@ func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
 	err = w.edge.Read(ctx, text, len(d.prompt), 0, func(s engine.Seen) (err error) {
 		l := large[len(t.Positions)]
 		t.Positions = append(t.Positions, trace.Position{
-			Reference: text[s.Pos], Small: s.Choice, Large: l.token, Margin: s.Margin, Entropy: s.Entropy,
+			Pos: int32(s.Pos), Reference: text[s.Pos], Small: s.Choice, Large: l.token, Margin: s.Margin, Entropy: s.Entropy,
 			SmallLogProb: s.LogProb, LargeLogProb: l.logProb, ReferenceSmall: s.Given, ReferenceLarge: l.given,
 		})
 		t.Hidden, err = trace.AppendHalves(t.Hidden, s.Hidden)

@@ -248,14 +248,14 @@ func TestRight(t *testing.T) {
 	q := Question{Grade: JudgeBy(func(answer string) bool { return answer == "The answer is 3." })}
 	for answer, want := range map[string]bool{"The answer is 3.": true, "The answer is 3.\nQuestion: and?": true,
 		"The answer is 4.": false, "": false} {
-		got, err := s.Right(t.Context(), &q, answer)
+		got, err := s.Right(t.Context(), &q, answer, false)
 		require.NoError(t, err)
 		assert.Equal(t, want, got, answer)
 	}
 	r := &ran{passed: true}
 	q.Run = func(ctx context.Context, answer string) (bool, error) { return r.run(ctx, nil, answer) }
 	for _, r.err = range []error{nil, errors.New("no")} {
-		got, err := s.Right(t.Context(), &q, "wrong\nQuestion: and?")
+		got, err := s.Right(t.Context(), &q, "wrong\nQuestion: and?", false)
 		assert.Equal(t, r.err, err)
 		assert.Equal(t, err == nil, got)
 		assert.Equal(t, "wrong", r.tests)

@@ -66,9 +66,10 @@ func (q *Question) Judge(ctx context.Context, answer string, cut bool) (Verdict,
 }
 
 // Right reports whether an answer to a question of the set is right, ignoring what follows from the next question on.
-// It runs the answer's program if needed. An error means that it was not judged.
-func (s *Set) Right(ctx context.Context, q *Question, answer string) (bool, error) {
-	v, err := q.Judge(ctx, s.Cut(answer), false)
+// cut says that it was cut at a limit. It runs the answer's program if needed. An error means that it was not judged.
+func (s *Set) Right(ctx context.Context, q *Question, answer string, cut bool) (bool, error) {
+	own := s.Cut(answer)
+	v, err := q.Judge(ctx, own, cut && own == answer)
 	return v == Right, err
 }
 

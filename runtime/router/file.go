@@ -9,8 +9,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// TapFinalNorm is the only tap point: the hidden state after the final norm, the input of the output matrix.
-const TapFinalNorm = "final-norm"
+// The tap points, where the hidden state of a network is taken.
+const (
+	// TapFinalNorm is that of a router: the small model's state after the final norm, the input of its output matrix.
+	TapFinalNorm = "final-norm"
+	// TapMismatch is that of a judge: the large model's states after the final norm, where it chooses another token
+	// than the small model, before that token and after it.
+	TapMismatch = "large-final-norm-mismatch"
+)
 
 // File is a router file: the network, its origin, and its certificate.
 type File struct {

@@ -49,8 +49,8 @@ func (t *Text) encode(number, width int) ([]byte, error) {
 	} {
 		b = order.AppendUint32(b, v)
 	}
-	for i, p := range t.Positions {
-		p.Prompt, p.Pos = int32(number), int32(t.Tokens+i)
+	for _, p := range t.Positions {
+		p.Prompt = int32(number)
 		for _, f := range []*float32{&p.LargeLogProb, &p.ReferenceLarge} {
 			if *f != *f {
 				*f = float32(math.NaN()) // the same bits for every payload
@@ -84,14 +84,15 @@ func readRecord(b []byte, number, width int) (p Prompt, err error) {
 	if int(p.flags()) != v[2] || p.LeftOut && m > 0 {
 		return p, fmt.Errorf("prompt %d: flags %d with %d positions: %w", number, v[2], m, ErrValue)
 	}
-	hidden := b[promptBytes+m*positionBytes:]
+	hidden, next := b[promptBytes+m*positionBytes:], p.Tokens
 	for i := range m {
 		at := positionAt(b[promptBytes:], i)
-		if int(at.Prompt) != number || int(at.Pos) != p.Tokens+i {
+		if int(at.Prompt) != number || int(at.Pos) < next {
 			err = fmt.Errorf("it is token %d of prompt %d: %w", at.Pos, at.Prompt, ErrValue)
 		} else {
 			err = at.check()
 		}
+		next = int(at.Pos) + 1
 		for j, h := 0, hidden[2*i*width:]; j < width && err == nil; j++ {
 			if order.Uint16(h[2*j:])&0x7c00 == 0x7c00 {
 				err = fmt.Errorf("hidden[%d] is not finite: %w", j, ErrValue)

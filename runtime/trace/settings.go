@@ -37,7 +37,9 @@ type Routing struct {
 // Settings determine the content of a set of traces. Two sets with the same settings are the same to the last byte on
 // the same machine.
 type Settings struct {
-	Tap   string `json:"tap"`   // where hidden states are taken
+	// where hidden states are taken; with router.TapMismatch, the margin of a position is p(Small) / p(Large) under the
+	// large model, and the entropy is that of the large model
+	Tap   string `json:"tap"`
 	Width int    `json:"width"` // of the hidden states
 	Small Model  `json:"small"`
 	Large Model  `json:"large"`

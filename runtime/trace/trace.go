@@ -7,13 +7,15 @@
 //	                    answer is right, 8: it is wrong; neither: unknown); tokens that the large model chose as the
 //	                    text was decoded; texts continued for its labels, and their tokens
 //	positions  [m]      52 bytes each, the fields of [Position]: i32[5], f32[6], and u8[8], the labels by rule
-//	hidden     f16[m,D] the small model's state at the tap point
+//	hidden     f16[m,D] the state of a model at the tap point
 //	checksum   u32      CRC-32 (IEEE) of the line and all records up to this one, without their checksums
 //
 // The same settings give the same bytes. A file of a run that was stopped ends early, and perhaps within a record.
 //
-// Position j of a prompt with t tokens is the token t+j of its text. All numbers of that position come from the forward
-// pass over the tokens before it: the input of a router when it decides about that token.
+// The positions of a prompt are tokens of its text, ascending: all after the prompt, or those that were labelled. All
+// numbers of a position come from the forward pass over the tokens before it: the input of a router when it decides
+// about that token. With a tap point of the large model, margin and entropy are about that model: see
+// [Settings.Tap].
 package trace
 
 import (
@@ -74,7 +76,7 @@ type Prompt struct {
 // Text is a prompt with its positions, as they are written.
 type Text struct {
 	Prompt
-	Positions []Position // Prompt and Pos of each follow from its index
+	Positions []Position // ascending by Pos, from Tokens on; Prompt is that of the record
 	Hidden    []uint16   // [len(Positions), width] halves, see [AppendHalves]
 }
 

@@ -132,7 +132,7 @@ func oneText() (Text, []byte) {
 	x := Text{
 		Prompt: Prompt{Tokens: 7, Cut: true, Graded: true, Right: true, Cloud: 1, Rollouts: 2, RolloutTokens: 3},
 		Positions: []Position{{
-			Reference: 4, Small: 5, Large: 6, Margin: 0.5, Entropy: 1.5, SmallLogProb: -1, LargeLogProb: -2,
+			Pos: 7, Reference: 4, Small: 5, Large: 6, Margin: 0.5, Entropy: 1.5, SmallLogProb: -1, LargeLogProb: -2,
 			ReferenceSmall: -3, ReferenceLarge: nan, Labels: [maxRules]Verdict{Escalate, Spoil},
 		}},
 		Hidden: []uint16{0x3c00, 0x4000, 0xc000},
@@ -212,6 +212,9 @@ func TestTextRefused(t *testing.T) {
 	require.NoError(t, err)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for want, spoil := range map[string]func(x *Text, p *Position){
+		"token 7 of prompt 1": func(x *Text, p *Position) {
+			x.Positions, x.Hidden = append(x.Positions, *p), append(x.Hidden, x.Hidden...)
+		},
 		"2 halves of hidden":        func(x *Text, p *Position) { x.Hidden = x.Hidden[1:] },
 		"flags 7 with 1 pos":        func(x *Text, p *Position) { x.LeftOut = true },
 		"contradictory":             func(x *Text, p *Position) { x.Graded = false },
@@ -348,7 +351,7 @@ func TestHostile(t *testing.T) {
 		says  string
 	}{
 		{0, math.MaxUint32, "field 0 is 4294967295"}, {8, 12, "flags 12"}, {8, 16, "flags 16"}, {8, 2, "flags 2"},
-		{24, 1, "token 7 of prompt 1"}, {28, 8, "token 8 of prompt 0"}, {32, math.MaxUint32, "reference is -1"},
+		{24, 1, "token 7 of prompt 1"}, {28, 6, "token 6 of prompt 0"}, {32, math.MaxUint32, "reference is -1"},
 		{68, 4, "label 0 is 4"}, {76, 0x7c00, "position 0: hidden[0]"},
 	} {
 		bad := slices.Clone(good)

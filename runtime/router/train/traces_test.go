@@ -42,7 +42,7 @@ func store(t testing.TB, s trace.Settings, positions int, seed uint64) *trace.Se
 					z += float64(h[j])
 				}
 			}
-			p := trace.Position{Margin: r.Float32(), Entropy: 3 * r.Float32()}
+			p := trace.Position{Pos: int32(x.Tokens + pos), Margin: r.Float32(), Entropy: 3 * r.Float32()}
 			z += float64(p.Margin)
 			p.Labels[0] = trace.Escalate
 			if r.Float64() < sigmoid(z) {

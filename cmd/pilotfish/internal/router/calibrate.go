@@ -244,7 +244,9 @@ func (f *calibrateFlags) prompts(a *cli.App, models *group.Pair, set *task.Set) 
 		if len(ids) > 0 && len(ids) < room {
 			p := calibrate.Prompt{IDs: ids}
 			if q.Grade != nil {
-				p.Right = func(ctx context.Context, answer string) (bool, error) { return set.Right(ctx, &q, answer) }
+				p.Right = func(ctx context.Context, answer string, cut bool) (bool, error) {
+					return set.Right(ctx, &q, answer, cut)
+				}
 			}
 			all = append(all, p)
 		}

@@ -57,6 +57,8 @@ Each text is a prompt with an answer (--reference):
   large    the large model's own greedy answer: the default otherwise
   sampled  an answer sampled from the large model (--temp, --seed)
   routed   an answer decoded by both models with a router (--router, --threshold)
+  judged   the large model's own, in which each token that the small model would have chosen takes its place if the
+           large model, going on from there, still answers correctly (AutoJudge, arXiv 2504.20039)
 
 Both models read the whole text. For each token of the answer, the file then holds the small model's final hidden
 state, margin and entropy, the choices of both models, log-probabilities, and labels (--label), which say where to ask
@@ -66,6 +68,8 @@ the large model:
                 each model continues alone, and the final answers decide (arXiv 2502.01976). Only for correct answers
   consequence   if the choices differ and a single question decides: the small model continues alone from both, and
                 the answer is correct only from the large model's choice. Best with --reference small or routed
+  mismatch      with --reference judged: if the small model's token made the answer wrong. Only the positions where the
+                models differ are recorded, with the large model's states before and after the small model's token
 
 A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
 
@@ -96,7 +100,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	cli.Add(p, "temp", &f.temperature, 1)
 	cli.Add(p, "router", &f.router, "")
 	cli.Add(p, "threshold", &f.threshold, router.Learned.DefaultThreshold())
-	cli.AddList(p, "label", &f.labels, []string{collect.RuleDisagreement})
+	cli.AddList(p, "label", &f.labels, nil)
 	cli.Add(p, "max-tokens", &f.max, 256)
 	f.code.Register(p)
 	cli.Add(p, "json", &f.json, false)
