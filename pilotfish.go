@@ -414,9 +414,15 @@ func (g *Gateway) Audit() string { return g.r.Audit() }
 // yet. With a temperature, [Settings].TopK must not be larger.
 func (g *Gateway) Choices() int { return g.r.Choices() }
 
-// CannotVerify is why the large model cannot verify tokens with this sampling; nil if it can, and before the first
-// connection.
-func (g *Gateway) CannotVerify(s Sampling) error { return g.r.CannotVerify(s) }
+// CannotVerify is why the large model cannot verify tokens with this sampling as a router of [NewRouter] says, which may
+// be nil; nil if it can, and before the first connection.
+func (g *Gateway) CannotVerify(s Sampling, by Router) error {
+	judge := ""
+	if p, ok := by.(policy); ok {
+		judge = p.r.Judge()
+	}
+	return g.r.CannotVerify(s, judge)
+}
 
 // OtherTemplate reports whether the chat templates of the two models differ for ordinary chats; false before the first
 // connection. Chats are written by the small model's template. If the templates differ, the large model reads a form of
@@ -427,6 +433,8 @@ func (g *Gateway) OtherTemplate() bool { return g.r.OtherTemplate() }
 type ServeOptions struct {
 	Tokens int // kept in memory for all texts together; 0 means as many as fit into half of the free memory
 	Rows   int // max new tokens of one forward call; 0 means 128
+	// File is a router file with a judge, for routers of [NewRouter] with the policy judge and the same file; "": none.
+	File string
 }
 
 // Serve makes m the large model of this process: a [Cloud] for any number of texts of small models with the same
@@ -436,7 +444,15 @@ func (m *Model) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := m.e.Serve(engine.ServeOptions{Slots: o.Tokens, Rows: o.Rows})
+	limits := engine.ServeOptions{Slots: o.Tokens, Rows: o.Rows}
+	if o.File != "" {
+		file, err := engine.ReadRouter(o.File)
+		if err != nil {
+			return nil, err
+		}
+		limits.Judge = file.Judge
+	}
+	s, err := m.e.Serve(limits)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ type RouterOptions struct {
 	// penalties, bias or min-p and those with a [Sampler] are not verified.
 	Policy string
 	// Threshold is the confidence below which to ask, 0 (never) to 1; with the policy verify e^-M for a margin of M
-	// nats. nil means by Budget, or by the certificate of File. While the confidences of the last 200 to 400 tokens are
+	// nats; with judge the probability from which on a token stands. nil means by Budget, or by the certificate of File. While the confidences of the last 200 to 400 tokens are
 	// unlike those of the certificate's prompts, the large model verifies instead, as with the policy verify and the
 	// certificate's budget: [Stats].Unlike.
 	Threshold *float64
@@ -125,20 +125,23 @@ func NewRouter(o RouterOptions) (Router, error) {
 		if file, err = engine.ReadRouter(o.File); err != nil {
 			return nil, err
 		}
-		opt.Net = file.Net
 	}
 	switch {
-	case o.Policy == "" && file != nil && (o.Threshold != nil || file.Certificate == nil):
+	case o.Policy == "" && file != nil && file.Net != nil && o.Threshold != nil:
 		opt.Policy = router.Learned
 	case o.Policy == "" && file != nil:
-		opt.Policy = file.Certificate.Policy
+		opt.Policy = file.Policy()
 	case o.Policy == "" && o.Threshold != nil:
 		opt.Policy = router.Margin
 	case o.Policy == "":
 		opt.Policy = router.Verify
 	}
-	if file != nil && opt.Policy == file.Policy() {
-		opt.Calibration = file.Confidences
+	if file != nil {
+		of, err := file.Options(opt.Policy)
+		if err != nil {
+			return nil, fmt.Errorf("router %s: %w", o.File, err)
+		}
+		opt.Net, opt.Judge, opt.Calibration = of.Net, of.Judge, of.Calibration
 	}
 	asks := opt.Policy != router.Always && opt.Policy != router.Never
 	if !asks && (o.Budget != 0 || o.Threshold != nil || o.Balance != nil) {

@@ -50,7 +50,7 @@ func ParseAsk(b []byte) (a Ask, n int, err error) {
 	a.Sampling = p.sampling()
 	a.Within = p.millis("deadline")
 	how := p.u8("verify")
-	if a.Verify, a.Times = terms.Verify(how&^wantsClock), how&wantsClock != 0; a.Verify > terms.EachScore {
+	if a.Verify, a.Times = terms.Verify(how&^wantsClock), how&wantsClock != 0; a.Verify > terms.EachJudged {
 		p.fail("verify", ErrValue)
 	}
 	a.Ahead = int(p.uvarint("ahead", MaxAhead))

@@ -17,8 +17,9 @@ type Welcome struct {
 	// Choices is the number of most probable tokens that the large model can draw from: an ask that is not greedy must
 	// have a top-k of at most that; 0 means no limit.
 	Choices       int
-	Ahead         int  // maximum number of tokens ahead of an ask; 0: none. At most MaxAhead
-	OtherTemplate bool // the chat templates of edge and cloud differ, see [Identity.Compare]
+	Ahead         int    // maximum number of tokens ahead of an ask; 0: none. At most MaxAhead
+	Judge         string // that verifies as [terms.EachJudged]: its fingerprint; "" for none
+	OtherTemplate bool   // the chat templates of edge and cloud differ, see [Identity.Compare]
 }
 
 // Audit is the kind of audit that a large model supports.
@@ -50,13 +51,25 @@ func (a Audit) CannotVerify() error {
 			"it takes the built-in model, sglang, or vllm with --enable-scale-out"}
 }
 
+// CannotJudge returns why a gateway with one judge cannot use the one that is wanted; nil if it can.
+func CannotJudge(has, wanted string) error {
+	switch {
+	case has == wanted || wanted == "":
+		return nil
+	case has == "":
+		return Refusal{Code: CannotVerify, Detail: "the gateway has no judge: start it with --router and the same file"}
+	}
+	return Refusal{Code: CannotVerify, Detail: fmt.Sprintf("the gateway has the judge %.12s, this router was made with "+
+		"%.12s: give both the same --router", has, wanted)}
+}
+
 // Append appends the frame to b. It shortens a name that is too long.
 func (w Welcome) Append(b []byte) []byte {
 	return appendFrame(b, KindWelcome, func(b []byte) []byte {
 		b = appendString(appendUvarint(b, Version), errs.Start(w.Model, maxString))
 		b = binary.LittleEndian.AppendUint32(appendUvarint(b, w.Context), w.Dictionary)
 		b = appendUvarint(appendUvarint(append(b, byte(w.Audit)), w.Choices), w.Ahead)
-		return append(b, bit(w.OtherTemplate, 1))
+		return append(appendString(b, w.Judge), bit(w.OtherTemplate, 1))
 	})
 }
 
@@ -74,6 +87,7 @@ func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 	}
 	w.Choices = int(p.uvarint("choices", MaxVocab))
 	w.Ahead = int(p.uvarint("ahead", MaxAhead))
+	w.Judge = p.string("judge")
 	other := p.u8("other template")
 	if w.OtherTemplate = other == 1; other > 1 {
 		p.fail("other template", ErrValue)

@@ -18,8 +18,9 @@ import (
 // Options configure a calibration.
 type Options struct {
 	Pair
-	Policies []router.Policy // to test, each at thresholds of its own: margin, learned, verify
+	Policies []router.Policy // to test, each at thresholds of its own: margin, learned, verify, judge
 	Net      *router.Net     // of the policy learned
+	Judge    string          // fingerprint of the large model's judge; of the policy judge
 	Prompts  []Prompt        // the unit of the test
 	// Thresholds to test, ascending, above 0 up to 1, chosen without knowledge of the prompts. If there are none, the
 	// first prompts (see [pilots]) are used to choose thresholds, and are not part of the test.
@@ -40,7 +41,7 @@ type Result struct {
 	Alone   int          // right answers of the small model to these; 0 if none is graded
 	Ladders []Ladder     // by policy
 	// Confidences are the router's of all tokens decoded with the choice, in the order of the prompts. Those of the
-	// policy verify are the small model's margins, as a router sees them.
+	// policies verify and judge are the small model's margins, as a router sees them.
 	Confidences []float32
 	Chosen      *Choice // the policy to use; nil: nothing was certified
 }
@@ -228,7 +229,9 @@ func (o *Options) advance(
 func (o *Options) decode(
 	ctx context.Context, stage string, prompts []Prompt, r router.Options,
 ) ([]Decoded, error) {
-	r.Net = o.Net
+	if r.Net = o.Net; r.Policy == router.Judged {
+		r.Judge = o.Judge
+	}
 	done := 0
 	return o.Decode(ctx, prompts, r, func() {
 		if done++; o.Progress != nil {
@@ -253,7 +256,7 @@ func short(low, high float64) float64 {
 // their texts resemble those that the thresholds will give. The test does not depend on this choice.
 func (o *Options) choose(ctx context.Context, policy router.Policy, pilots []Prompt) ([]float64, error) {
 	as, by := *o, router.Options{Policy: policy, Budget: o.Budget}
-	if policy == router.Verify {
+	if policy.Verifies() {
 		by.Budget, by.Threshold = 0, new(math.Exp(-1))
 	} else {
 		as.Parallel = 1 // the balance of the budget depends on the order of the answers

@@ -166,7 +166,7 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 
 // shares reports whether a run may share answers with other thresholds. With verification it may not, since questions
 // also depend on tokens that are later replaced.
-func (r Run) shares() bool { return r.Threshold != nil && r.Verify == nil }
+func (r Run) shares() bool { return r.Threshold != nil && r.plain() }
 
 // said returns the text to grade: if a raw text continues with another question, only the part before it, where the
 // answer then ended.
@@ -270,7 +270,7 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 	}
 	if r.Policy != router.Never {
 		route.Cloud = far
-		if r.Policy == router.Verify {
+		if r.Policy.Verifies() {
 			route.Draft.CheckEvery = draft.SerialChecks
 		}
 		route.Router, err = d.router(r, sampling.Seed)
@@ -281,8 +281,11 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 // router returns the router of a run. A random router begins with seed. A failed attempt uses nothing of the budget.
 func (d *decoding) router(r Run, seed uint64) (*router.Router, error) {
 	o := router.Options{Policy: r.Policy, Threshold: r.Threshold, Budget: r.Budget, Seed: seed}
-	if r.Policy == router.Learned {
+	switch r.Policy {
+	case router.Learned:
 		o.Net = d.Net
+	case router.Judged:
+		o.Judge = d.Judge
 	}
 	if r.Budget > 0 {
 		o.Balance = d.balance.Clone()

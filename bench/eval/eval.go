@@ -26,6 +26,7 @@ type Options struct {
 	Set       *task.Set
 	Runs      []Run
 	Net       *router.Net    // of the learned policy
+	Judge     string         // fingerprint of the large model's judge; of the policy judge
 	Expected  []float32      // initial confidences for a budget of the learned policy; see [router.Calibration]
 	Raw       bool           // questions are texts to continue, without the chat template
 	MaxTokens int            // of an answer; 0: no limit but the context

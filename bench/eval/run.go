@@ -58,8 +58,8 @@ func ParseRun(name string) (r Run, err error) {
 	return r, nil
 }
 
-// plain reports whether a run uses only the router.
-func (r Run) plain() bool { return r.Verify == nil }
+// plain reports whether a run only asks: the large model does not read every token.
+func (r Run) plain() bool { return r.Verify == nil && !r.Policy.Verifies() }
 
 // seedOf returns the seed of all random numbers for a question: they are independent for different questions, and equal
 // for one question in different runs.

@@ -160,7 +160,7 @@ func (s *Stage) Verifies(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
-	return r.Verifies(ctx, true, terms.Sampling{})
+	return r.Verifies(ctx, terms.Sampling{}, "")
 }
 
 // Dial connects a device through the link. It waits for as long as this takes over a long link.

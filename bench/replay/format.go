@@ -27,7 +27,7 @@ type Header struct {
 	Traces    []string      `json:"traces,omitempty"`        // names of files
 	Parallel  int           `json:"parallel,omitempty"`      // concurrent answers
 	CloudPace time.Duration `json:"cloud_pace_ns"`           // minimum time of a token of the large model
-	Router    string        `json:"router_hash,omitempty"`   // of the network of the confidences; see [HashOf]
+	Router    string        `json:"router_hash,omitempty"`   // of the network of the confidences; see [router.Net.Hash]
 
 	// Calibration holds the confidences from which a budget of the policy learned started: see [router.Options].
 	Calibration []float32 `json:"calibration,omitempty"`

@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,8 +8,6 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // Recorder writes a recording. It is safe for concurrent use.
@@ -75,17 +71,4 @@ func (a *Answer) hash() {
 	for i, token := range a.Tokens {
 		a.texts = append(a.texts, then(a.texts[a.Parents[i]], token))
 	}
-}
-
-// HashOf returns the hash of a router's network: two have the same hash if they give the same outputs.
-func HashOf(n *router.Net) (string, error) {
-	if n == nil {
-		return "", nil
-	}
-	b, err := json.Marshal(n)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), nil
 }

@@ -390,20 +390,3 @@ var errFull = errors.New("no space left")
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
-
-// TestHashOf: networks with equal outputs have one hash.
-func TestHashOf(t *testing.T) {
-	net := func(w float32, features bool) *router.Net {
-		return &router.Net{HeadFeatures: features,
-			Layers: []router.Layer{{In: 1, Out: 1, Weight: []float32{w}, Bias: []float32{0}}}}
-	}
-	hash := func(n *router.Net) string {
-		h, err := HashOf(n)
-		require.NoError(t, err)
-		return h
-	}
-	assert.Equal(t, hash(net(1, false)), hash(net(1, false)))
-	assert.NotEqual(t, hash(net(1, false)), hash(net(2, false)))
-	assert.NotEqual(t, hash(net(1, false)), hash(net(1, true)))
-	assert.Empty(t, hash(nil))
-}

@@ -72,9 +72,9 @@ func (o *Options) Records() (h replay.Header, err error) {
 	}
 	if o.Router.Policy == router.Learned {
 		h.Calibration = o.Router.Calibration
-		h.Router, err = replay.HashOf(o.Router.Net)
+		h.Router = o.Router.Net.Hash()
 	}
-	return h, err
+	return h, nil
 }
 
 // usualTokens is the default maximum number of tokens of an answer.

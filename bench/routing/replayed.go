@@ -106,11 +106,10 @@ func (o *ReplayOptions) checkRouter() error {
 	if o.Router.Policy != router.Learned || o.Router.Net == nil || !slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
 		return nil
 	}
-	hash, err := replay.HashOf(o.Router.Net)
-	if err == nil && hash != o.Player.Router {
-		err = fmt.Errorf("%w: confidences of this router: the recording is from another one", ErrNotRecorded)
+	if o.Router.Net.Hash() != o.Player.Router {
+		return fmt.Errorf("%w: confidences of this router: the recording is from another one", ErrNotRecorded)
 	}
-	return err
+	return nil
 }
 
 // replaying is one call of [Replay].

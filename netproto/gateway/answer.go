@@ -117,6 +117,9 @@ func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
 			return a, err
 		}
 	}
+	if a.Verify == terms.EachJudged && c.g.info.Judge == "" {
+		return a, netproto.CannotJudge("", "any")
+	}
 	return a, c.g.draws(a.Sampling)
 }
 

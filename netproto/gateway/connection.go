@@ -155,7 +155,8 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 	}
 	c.who = who
 	w = netproto.Welcome{Model: c.g.info.Model, Context: c.g.opt.MaxContext,
-		Audit: c.g.info.Audit, Choices: c.g.info.Choices, OtherTemplate: otherTemplate}
+		Audit: c.g.info.Audit, Choices: c.g.info.Choices, Judge: c.g.info.Judge,
+		OtherTemplate: otherTemplate}
 	if c.g.decoder != nil {
 		w.Ahead = netproto.MaxAhead
 	}

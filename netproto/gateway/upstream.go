@@ -49,5 +49,6 @@ type Info struct {
 	Parallel int
 	Audit    netproto.Audit // the kind of audit in answers
 	Choices  int            // maximum number of tokens to draw from, see netproto.Welcome; 0 means no limit
+	Judge    string         // fingerprint of its judge; "" for none
 	Ends     []int32        // tokens that end a text: nothing is decoded after them
 }

@@ -75,7 +75,7 @@ func (r Reply) Check(q Question, vocab int) error {
 		return fmt.Errorf("its token %d, or a candidate, is not in the vocabulary", r.Token)
 	case r.Audited < 0 || r.Audited > wanted || verifies && r.Audited != wanted:
 		return fmt.Errorf("it audited %d of the %d positions in question", r.Audited, wanted)
-	case len(r.Audit) > 0 && verifies && r.Scored() != (q.Verify == EachScore), r.Scored() && !verifies:
+	case len(r.Audit) > 0 && verifies && r.Scored() != q.Verify.Scored(), r.Scored() && !verifies:
 		return errors.New("it has scores that were not requested, or lacks them")
 	}
 	last := n - r.Audited - 1
@@ -85,7 +85,7 @@ func (r Reply) Check(q Question, vocab int) error {
 			return fmt.Errorf("its finding at position %d is outside of the audited positions or not in order", f.Pos)
 		case outside(f.Token) || verifies && f.Token == q.Context[f.Pos]:
 			return fmt.Errorf("its choice at position %d is the same token or not in the vocabulary", f.Pos)
-		case q.Verify == EachScore && !(f.Stands <= f.Score && !math.IsInf(float64(f.Score), 0)):
+		case q.Verify.Scored() && !(f.Stands <= f.Score && !math.IsInf(float64(f.Score), 0)):
 			return fmt.Errorf("its choice at position %d has the score %v, the token there %v", f.Pos, f.Score,
 				f.Stands)
 		}

@@ -51,7 +51,7 @@ type Finding struct {
 	Pos     int     // from the beginning of the text
 	Token   int32   // the large model's choice
 	LogProb float32 // of that choice, natural logarithm; before temperature
-	// The values that decided the choice, for Token and for the token in the text; only with [EachScore]. Greedy:
+	// The values that decided the choice, for Token and for the token in the text; only if [Verify.Scored]. Greedy:
 	// log-probabilities. Otherwise log-probabilities divided by the temperature plus the noise of the position, and
 	// -Inf for a token that cannot be chosen. Neither is NaN; Score is finite and not less than Stands.
 	Score, Stands float32
@@ -66,7 +66,13 @@ const (
 	AsItComes  Verify = iota // with the most probable tokens, for as many positions as cost nothing extra
 	EachChoice               // each token, with the one that [Sampling] chooses there
 	EachScore                // the same, with the scores of both tokens in findings
+	// EachJudged is EachScore by a judge beside the large model, which says with what probability the token in the text
+	// may stand: Stands is below Score by the negative logarithm of that.
+	EachJudged
 )
+
+// Scored reports whether findings have scores.
+func (v Verify) Scored() bool { return v == EachScore || v == EachJudged }
 
 // Times has the times of a question and its answer, on the clock of this machine.
 type Times struct {

@@ -30,7 +30,7 @@ func (u *Upstream) audit(q terms.Job, r dialect.Reply) (all []terms.Finding, err
 		if f.Token == q.Context[pos] {
 			continue
 		}
-		if q.Verify != terms.EachScore {
+		if !q.Verify.Scored() {
 			f.Score, f.Stands = 0, 0
 		}
 		all = append(all, f)

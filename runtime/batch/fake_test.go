@@ -186,6 +186,9 @@ func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
 	if want.Logits {
 		o.Logits = logits
 	}
+	if o.Entropy = float32(r.Float64()); want.Hidden {
+		o.Hidden = []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}
+	}
 	return o
 }
 
@@ -222,8 +225,14 @@ func (m *counter) verify(q terms.Job, s *sample.Sampler, a *batch.Answer) {
 			continue
 		}
 		d.LogProb = m.say(q.Context[:p], backend.Want{K: 1, Logits: true}).Logits[d.Token] - o.LogSumExp
-		if q.Verify == terms.EachScore {
+		all := backend.Want{K: 1, Logits: true, Hidden: true}
+		switch q.Verify {
+		case terms.EachScore:
 			_, d.Score, d.Stands = s.Choose(p, &o, q.Context[p])
+		case terms.EachJudged:
+			before, after := m.say(q.Context[:p], all), m.say(q.Context[:p+1], all)
+			_, d.Score, _ = s.Choose(p, &before, q.Context[p])
+			judged(&d, q.Context[p], &before, &after)
 		}
 		a.Audit = append(a.Audit, d)
 	}
@@ -251,6 +260,7 @@ func right(t testing.TB, want, got batch.Answer, q terms.Job, room bool) {
 // service starts a service over m.
 func service(t testing.TB, m batch.Model, n int, o batch.Options) *batch.Service {
 	t.Helper()
+	o.Judge = anyJudge
 	s, err := batch.New(m, slots(n), o)
 	require.NoError(t, err)
 	return s

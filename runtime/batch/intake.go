@@ -27,6 +27,7 @@ type ask struct {
 
 	heads  backend.Want     // with Verify: the output wanted of the head for each position
 	found  []backend.Output // with Verify: of the head, for the positions from AuditFrom on
+	judge  Judge            // with EachJudged
 	part   bool             // with Verify: other parts follow, and the token after its context is verified as well
 	before int              // with Verify: tokens of the context that the part before it had
 	reused int              // with Verify: tokens that the parts before it reused

@@ -64,7 +64,7 @@ func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) terms
 	if r.IntN(3) == 0 {
 		return q
 	}
-	q.Verify = terms.EachChoice + terms.Verify(r.IntN(2))
+	q.Verify = terms.EachChoice + terms.Verify(r.IntN(3))
 	q.AuditFrom = max(1, len(q.Context)-r.IntN(len(q.Context)+1))
 	switch r.IntN(5) {
 	case 0:

@@ -147,6 +147,7 @@ func (c *call) add(row backend.Row, i int, r stepRow) {
 	if r.k > 0 {
 		c.want.Rows, c.heads = append(c.want.Rows, len(c.rows)), append(c.heads, i)
 		c.want.K, c.want.Logits = max(c.want.K, r.k), c.want.Logits || r.logits
+		c.want.Hidden = c.want.Hidden || r.hidden
 	}
 	c.rows = append(c.rows, row)
 }

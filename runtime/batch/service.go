@@ -67,8 +67,14 @@ type Options struct {
 	Best    int              // maximum candidates that a question can ask for; 0 means 256
 	Lookup  int              // maximum rows of a step with guesses, 2 to 8; 0 means 8, negative: no guesses
 	Apart   bool             // sessions share nothing, not even within a domain; see above for what sharing reveals
+	Judge   Judge            // answers questions with [terms.EachJudged]; nil: there are none
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
+
+// Judge returns the probability, 0 to 1, that a token may stand where the model chooses another one: from the states
+// after the final norm before the token and after it, p(token) / p(choice), and the entropy of the next token in nats.
+// It is called by several goroutines at once.
+type Judge func(before, after []float32, ratio, entropy float32) float32
 
 // Answer is a reply, with the work of the service for it. Audited counts back to the first position without the head,
 // or with Verify to AuditFrom. Queue ends when the first step of the question begins, and Compute includes steps of

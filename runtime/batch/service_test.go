@@ -3,7 +3,10 @@ package batch_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -85,10 +88,29 @@ func start(t testing.TB, m *qwen.Model, slots int, o batch.Options) *batch.Servi
 	t.Helper()
 	kv, err := m.NewKV(slots, gguf.F16)
 	require.NoError(t, err)
+	o.Judge = anyJudge
 	s, err := batch.New(m, kv, o)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// anyJudge is a judge whose verdict depends on every bit of what it is given.
+func anyJudge(before, after []float32, ratio, entropy float32) float32 {
+	sum := fnv.New32a()
+	for _, x := range [][]float32{before, after, {ratio, entropy, float32(len(before))}} {
+		for _, v := range x {
+			sum.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)))
+		}
+	}
+	return float32(sum.Sum32()>>8) / (1 << 24)
+}
+
+// judged sets the scores of a finding about a token by the judge, from all logits before it and the state after it.
+func judged(d *terms.Finding, token int32, before, after *backend.Output) {
+	ratio := math.Exp(min(float64(before.Logits[token]-before.Logits[d.Token]), 0))
+	p := anyJudge(before.Hidden, after.Hidden, float32(ratio), before.Entropy)
+	d.Stands = d.Score + float32(math.Log(float64(p)))
 }
 
 // TestAnswers: an answer is that of its context alone, to the last bit, whatever else is asked before or at the same

@@ -30,6 +30,7 @@ type stepRow struct {
 	slot   int32 // where its key and value go
 	k      int   // candidates that are wanted of the head; 0 means none
 	logits bool
+	hidden bool // the state after the final norm
 }
 
 // aside reports whether the row is computed in another slot than that of its node, which stays unchanged.
@@ -311,6 +312,11 @@ func (st *step) add(r stepRow) {
 	st.rows = append(st.rows, r)
 }
 
+// want requests of the head what w says, for this row.
+func (r *stepRow) want(w backend.Want) {
+	r.k, r.logits, r.hidden = max(r.k, w.K), r.logits || w.Logits, r.hidden || w.Hidden
+}
+
 // repeat adds a row for n, which has been computed before. If other sessions use n, a free slot is used if there is
 // one, so that they lose nothing if the step fails.
 func (s *Service) repeat(st *step, n *node) {
@@ -347,7 +353,9 @@ func (a *ask) need() backend.Want {
 	if a.part {
 		return a.heads
 	}
-	return a.sampler.Want(backend.Want{K: a.K})
+	w := a.sampler.Want(backend.Want{K: a.K})
+	w.Hidden = a.heads.Hidden // a judge looks at what follows the last token
+	return w
 }
 
 // headFits reports whether the head of this step can serve a. The last token of a is in memory or in the step. One deep
@@ -369,7 +377,7 @@ func (s *Service) deepest() int { return plainDepth * s.o.Rows }
 // the price.
 func (s *Service) wantLast(st *step, a *ask) uint64 {
 	n, w := a.at, a.need()
-	if !w.Logits && n.k >= w.K {
+	if !w.Logits && !w.Hidden && n.k >= w.K {
 		return 0
 	}
 	if n.step != st.number {
@@ -381,7 +389,7 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 		a.answer.Computed++
 	}
 	r := &st.rows[n.row]
-	r.k, r.logits = max(r.k, w.K), r.logits || w.Logits
+	r.want(w)
 	if d := depth(w.K, w.Logits); d > plainDepth {
 		st.deep, st.most = st.deep+1, max(st.most, d)
 	}

@@ -35,14 +35,21 @@ func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampl
 			q.AuditFrom, len(q.Context))
 	}
 	heads := sampler.Want(backend.Want{K: 1})
-	if q.Verify == terms.EachScore {
-		heads = sampler.WantScores(backend.Want{K: 1})
+	switch q.Verify {
+	case terms.EachScore:
+		heads = sampler.WantScores(heads)
+	case terms.EachJudged:
+		if s.o.Judge == nil {
+			return Answer{}, errors.New("batch: there is no judge")
+		}
+		heads.Logits, heads.Hidden = true, true
 	}
 	most := s.maxHeads(heads, sampler.Want(backend.Want{K: q.K}))
-	var all Answer
+	var all findings
 	var since time.Time
 	for known, from := 0, q.AuditFrom; ; {
-		a := &ask{Job: q, sampler: sampler, heads: heads, before: known, reused: all.Reused, whole: len(q.Context)}
+		a := &ask{Job: q, sampler: sampler, heads: heads, before: known, reused: all.Reused, whole: len(q.Context),
+			judge: s.o.Judge}
 		if a.AuditFrom = from; most <= len(q.Context)-from {
 			a.part, a.Context = true, q.Context[:from-1+most]
 		}
@@ -52,7 +59,7 @@ func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampl
 		if known == 0 {
 			since, all.Queue = a.since, a.answer.Queue
 		}
-		a.judge(q.Context, &all)
+		a.compare(q.Context, &all)
 		all.Reused, all.Computed = all.Reused+a.answer.Reused, all.Computed+a.answer.Computed
 		if !a.part {
 			last := s.completed(a)
@@ -61,7 +68,7 @@ func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampl
 			if all.Audited != len(q.Context)-q.AuditFrom {
 				return Answer{}, errHeads
 			}
-			return all, nil
+			return all.Answer, nil
 		}
 		s.look(a)
 		known, from = len(a.Context), len(a.Context)+1
@@ -78,8 +85,24 @@ func (s *Service) maxHeads(heads, last backend.Want) int {
 	return max(1, min(s.deepest()/max(d, depth(last.K, last.Logits)), shortRows(s.o.Rows)))
 }
 
-// judge compares the positions of a with the output of the head. It runs in the goroutine of the caller.
-func (a *ask) judge(text []int32, all *Answer) {
+// findings are those of the parts of a question so far.
+type findings struct {
+	Answer
+	open *mismatch // at the last token of the last part: what follows it is in the next one
+}
+
+// mismatch is a finding that a judge has not seen.
+type mismatch struct {
+	of    int             // index in Audit
+	token int32           // that stands in the text
+	out   *backend.Output // of the head before it
+}
+
+// compare compares the positions of a with the output of the head. It runs in the goroutine of the caller.
+func (a *ask) compare(text []int32, all *findings) {
+	if all.open != nil {
+		all.judge(a.judge, a.after(-1))
+	}
 	for i := range a.found {
 		if len(a.found[i].Top) == 0 || a.heads.Logits && len(a.found[i].Logits) == 0 {
 			continue // verify then reports an incomplete answer
@@ -87,7 +110,7 @@ func (a *ask) judge(text []int32, all *Answer) {
 		all.Audited++
 		pos, out := a.AuditFrom+i, &a.found[i]
 		d := terms.Finding{Pos: pos}
-		if a.Verify == terms.EachScore {
+		if a.Verify.Scored() {
 			d.Token, d.Score, d.Stands = a.sampler.Choose(pos, out, text[pos])
 		} else {
 			d.Token = a.sampler.Pick(pos, out)
@@ -95,8 +118,34 @@ func (a *ask) judge(text []int32, all *Answer) {
 		if d.Token != text[pos] {
 			d.LogProb = logitOf(out, d.Token) - out.LogSumExp
 			all.Audit = append(all.Audit, d)
+			if a.Verify == terms.EachJudged {
+				all.open = &mismatch{len(all.Audit) - 1, text[pos], out}
+				all.judge(a.judge, a.after(i))
+			}
 		}
 	}
+}
+
+// after returns the output of the head after position i of those that are verified; nil if another part has it.
+func (a *ask) after(i int) *backend.Output {
+	switch {
+	case i+1 < len(a.found):
+		return &a.found[i+1]
+	case a.part:
+		return nil
+	}
+	return a.out
+}
+
+// judge sets the scores of the open mismatch by a judge, once what follows its token is known.
+func (f *findings) judge(j Judge, after *backend.Output) {
+	if after == nil {
+		return
+	}
+	m, d := f.open, &f.Audit[f.open.of]
+	ratio := math.Exp(min(float64(logitOf(m.out, m.token)-logitOf(m.out, d.Token)), 0))
+	p := j(m.out.Hidden, after.Hidden, float32(ratio), m.out.Entropy)
+	d.Stands, f.open = d.Score+float32(min(math.Log(float64(p)), 0)), nil
 }
 
 // logitOf returns the logit of a token that was chosen from out.
@@ -190,11 +239,11 @@ func (s *Service) onward(st *step, a *ask, ends bool) (next *node, added bool) {
 func (s *Service) wantHead(st *step, a *ask, n *node) uint64 {
 	a.looks = st.number
 	r, w := &st.rows[n.row], a.heads
-	if r.k >= w.K && (r.logits || !w.Logits) {
+	if r.k >= w.K && (r.logits || !w.Logits) && (r.hidden || !w.Hidden) {
 		return 0
 	}
 	before := depth(r.k, r.logits)
-	r.k, r.logits = max(r.k, w.K), r.logits || w.Logits
+	r.want(w)
 	if d := depth(r.k, r.logits); d > plainDepth {
 		st.most = max(st.most, d)
 		if before <= plainDepth {
@@ -221,7 +270,7 @@ func (a *ask) gather(st *step, outputs []*backend.Output) {
 func outputOf(st *step, outputs []*backend.Output, n *node) *backend.Output {
 	out := &backend.Output{Top: n.top, LogSumExp: n.lse}
 	if n.step == st.number && n.row < len(outputs) && outputs[n.row] != nil {
-		out.Logits = outputs[n.row].Logits
+		out.Logits, out.Hidden, out.Entropy = outputs[n.row].Logits, outputs[n.row].Hidden, outputs[n.row].Entropy
 	}
 	return out
 }

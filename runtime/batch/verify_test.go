@@ -28,7 +28,7 @@ func verdicts(t testing.TB, m *qwen.Model, q terms.Job) (all []terms.Finding) {
 	require.NoError(t, err)
 	rows, err := c.Extend(q.Context)
 	require.NoError(t, err)
-	want := backend.Want{K: 256, Logits: true}
+	want := backend.Want{K: 256, Logits: true, Hidden: true}
 	for i := range rows {
 		want.Rows = append(want.Rows, i)
 	}
@@ -43,8 +43,11 @@ func verdicts(t testing.TB, m *qwen.Model, q terms.Job) (all []terms.Finding) {
 			continue
 		}
 		d.LogProb = head.Logits[d.Token] - head.LogSumExp
-		if q.Verify != terms.EachScore {
+		switch q.Verify {
+		case terms.EachChoice:
 			d.Score, d.Stands = 0, 0
+		case terms.EachJudged:
+			judged(&d, q.Context[pos], head, &out[pos])
 		}
 		all = append(all, d)
 	}
@@ -305,7 +308,7 @@ func TestVerifyComputed(t *testing.T) {
 			for range 60 {
 				q := anyVerified(r, before, 30, 40)
 				q.Priority, q.K = terms.Foreground, 1
-				if q.Sampling = (terms.Sampling{}); q.Verify == terms.EachScore {
+				if q.Sampling = (terms.Sampling{}); q.Verify.Scored() {
 					q.Verify = terms.EachChoice // heads are cheap, so that none has its own call
 				}
 				before = append(before, q.Context)

@@ -87,7 +87,7 @@ type Connection interface{ Connected() bool }
 // Verifier is a cloud that may be unable to verify tokens chosen by a sampling.
 type Verifier interface {
 	// CannotVerify returns why the cloud cannot; nil if it can, or if that is not known yet.
-	CannotVerify(terms.Sampling) error
+	CannotVerify(s terms.Sampling, judge string) error
 }
 
 // Warmer is a cloud that takes settled text before a question, so that the question is short and the keys and values of
@@ -181,6 +181,9 @@ type Options struct {
 	// model's own.
 	Verify bool
 	Margin float64 // 0 or more, only with Verify
+	// Judge is the fingerprint of the judge of the cloud that gives the scores: see [terms.EachJudged]. "": there is
+	// none. Only with a Margin or a Dial.
+	Judge string
 	// Dial sets Verify, with a margin that depends on what was replaced before, if the cloud is a [Verifier] that can.
 	// The router then asks for nothing. If it cannot, the router decides, without verification.
 	Dial Dial

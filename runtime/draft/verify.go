@@ -20,7 +20,7 @@ func (r *run) settleDial() {
 		return
 	}
 	v, may := r.cloud.(Verifier)
-	if r.Verify = may && v.CannotVerify(r.Sampling) == nil; !r.Verify {
+	if r.Verify = may && v.CannotVerify(r.Sampling, r.Judge) == nil; !r.Verify {
 		r.Dial, r.auto = nil, false
 	}
 }
@@ -65,6 +65,8 @@ func (r *run) auditFrom(at *node) (from int, how terms.Verify) {
 		switch {
 		case from == 0:
 			return 0, terms.AsItComes
+		case r.Judge != "":
+			return from, terms.EachJudged
 		case r.Margin > 0 || r.Dial != nil:
 			return from, terms.EachScore
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -27,8 +28,9 @@ type Far interface {
 
 // Verifier is a large model that may be able to verify the tokens of a small one: a [Service], or a [Remote].
 type Verifier interface {
-	// Verifies returns an error if the model cannot verify tokens chosen by this sampling, with or without scores.
-	Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error
+	// Verifies returns an error if the model cannot verify tokens chosen by this sampling, or not by the judge with a
+	// fingerprint; "": without one.
+	Verifies(ctx context.Context, sampling terms.Sampling, judge string) error
 }
 
 // Session returns a cloud that needs no network, for one text at a time, and a function that ends the session. The
@@ -42,8 +44,10 @@ func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	return s.Local(session), end, nil
 }
 
-// Verifies implements [Verifier]. The built-in model can always verify.
-func (s *Service) Verifies(_ context.Context, scores bool, sampling terms.Sampling) error { return nil }
+// Verifies implements [Verifier]. The built-in model can verify with any sampling.
+func (s *Service) Verifies(_ context.Context, _ terms.Sampling, judge string) error {
+	return netproto.CannotJudge(s.judge, judge)
+}
 
 // Fingerprint identifies the model: see [gguf.File.Fingerprint].
 func (e *Engine) Fingerprint() (string, error) { return e.file.Fingerprint() }

@@ -66,7 +66,8 @@ func (s *Service) upstream() (builtIn, error) {
 		return builtIn{}, err
 	}
 	return builtIn{s, gateway.Info{
-		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Audit: netproto.ExactAudit, Ends: endsOf(t),
+		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Audit: netproto.ExactAudit, Judge: s.judge,
+		Ends: endsOf(t),
 	}}, nil
 }
 
@@ -143,24 +144,24 @@ func (r *Remote) Choices() int { return r.Welcome().Choices }
 
 // Verifies implements [Verifier]. It connects if necessary, and waits for the connection until ctx ends. The error is
 // netproto.CannotVerify if only another gateway or another engine can help.
-func (r *Remote) Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error {
+func (r *Remote) Verifies(ctx context.Context, sampling terms.Sampling, judge string) error {
 	w, err := r.Connect(ctx)
 	if err != nil {
 		return closedToo(errs.EndedBy(ctx, err))
 	}
-	return verifies(w, sampling)
+	return verifies(w, sampling, judge)
 }
 
 // CannotVerify is [Remote.Verifies] without waiting: nil before the first connection.
-func (r *Remote) CannotVerify(sampling terms.Sampling) error {
+func (r *Remote) CannotVerify(sampling terms.Sampling, judge string) error {
 	w := r.Welcome()
 	if w == (netproto.Welcome{}) {
 		return nil
 	}
-	return verifies(w, sampling)
+	return verifies(w, sampling, judge)
 }
 
-func verifies(w netproto.Welcome, sampling terms.Sampling) error {
+func verifies(w netproto.Welcome, sampling terms.Sampling, judge string) error {
 	if err := w.Audit.CannotVerify(); err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func verifies(w netproto.Welcome, sampling terms.Sampling) error {
 		return fmt.Errorf("%w: at a temperature above 0 the gateway's engine gives its %d most probable tokens: "+
 			"top-k must be 1 to %d", netproto.CannotVerify, n, n)
 	}
-	return nil
+	return netproto.CannotJudge(w.Judge, judge)
 }
 
 // Session returns the cloud for one text at a time, and a function that ends the session.
@@ -196,7 +197,7 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 func (c remote) Connected() bool { return c.r.Connected() }
 
 // CannotVerify implements [draft.Verifier].
-func (c remote) CannotVerify(s terms.Sampling) error { return c.r.CannotVerify(s) }
+func (c remote) CannotVerify(s terms.Sampling, judge string) error { return c.r.CannotVerify(s, judge) }
 
 func (c remote) Receipt() Receipt {
 	left := c.s.Left()

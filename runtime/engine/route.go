@@ -267,7 +267,7 @@ func (s *Session) decoder(
 	case o.Verify:
 		policy = nil // all tokens are verified, with the margin of the route
 	case !r.Settings.Rules() && r.Pick == nil:
-		o.Dial = r.Router
+		o.Dial, o.Judge = r.Router, r.Router.Judge()
 	default:
 		o.VerifyEvery, o.CheckEvery, o.Preview = 0, 0, false
 	}

@@ -9,10 +9,12 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 
 	"github.com/pilotfish-ai/pilotfish/internal/freemem"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // ServeOptions limit an engine that answers questions of other devices. The zero value works.
@@ -33,6 +35,9 @@ type ServeOptions struct {
 	// same.
 	Apart bool
 
+	// Judge verifies tokens as [terms.EachJudged]; nil: there is none.
+	Judge *router.Judge
+
 	// min time of an answer, and of each token ahead, to stand in for a larger model; 0 means none
 	AnswerTime time.Duration
 }
@@ -44,6 +49,7 @@ type Service struct {
 	e     *Engine
 	kv    backend.KVConfig
 	least time.Duration
+	judge string // fingerprint; "" for none
 
 	onward   onward
 	sessions atomic.Uint64 // given by Session
@@ -62,6 +68,11 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: "+
 			"give more, or a shorter context", o.Slots, e.o.Context)
 	}
+	if o.Judge != nil {
+		if err := o.Judge.Fits(e.Width()); err != nil {
+			return nil, err
+		}
+	}
 	if err := fits(o.Slots, e.kvBytes(1)); err != nil {
 		return nil, err
 	}
@@ -74,13 +85,13 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := batch.New(serviceModel{e}, kv, batch.Options{
-		Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart,
-	})
-	if err != nil {
-		return nil, err
+	bounds := batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart}
+	service := &Service{e: e, kv: kv.Config(), least: o.AnswerTime}
+	if o.Judge != nil {
+		bounds.Judge, service.judge = o.Judge.Confidence, o.Judge.Fingerprint()
 	}
-	return &Service{Service: s, e: e, kv: kv.Config(), least: o.AnswerTime}, nil
+	service.Service, err = batch.New(serviceModel{e}, kv, bounds)
+	return service, err
 }
 
 // Slots returns the number of tokens that the service keeps in memory, of all sessions together.
@@ -148,7 +159,9 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 }
 
 // CannotVerify implements [draft.Verifier].
-func (l local) CannotVerify(terms.Sampling) error { return nil }
+func (l local) CannotVerify(_ terms.Sampling, judge string) error {
+	return netproto.CannotJudge(l.s.judge, judge)
+}
 
 // job returns a question of a session of this process. Each session counts as a device.
 func (l local) job(q terms.Question) terms.Job {

@@ -220,7 +220,7 @@ type quantiles []struct{ share, confidence float64 }
 // policy that needs no training; nil for others.
 func measured(p Policy) quantiles {
 	switch p {
-	case Margin, Verify:
+	case Margin, Verify, Judged:
 		return quantiles{
 			{0.01, 0.002}, {0.03, 0.028}, {0.05, 0.044}, {0.07, 0.06}, {0.1, 0.11}, {0.2, 0.33}, {0.3, 0.55},
 			{0.5, 0.88}, {0.7, 0.987},

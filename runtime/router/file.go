@@ -18,10 +18,11 @@ const (
 	TapMismatch = "large-final-norm-mismatch"
 )
 
-// File is a router file: the network, its origin, and its certificate.
+// File is a router file: the network of the policy learned, its origin, a judge, and a certificate.
 type File struct {
-	Net         *Net
+	Net         *Net // nil if it has only a judge
 	About       About
+	Judge       *Judge       // nil if there is none
 	Certificate *Certificate // nil if there is none
 	// Confidences is a sample of the router's confidences for the tokens that it was trained or calibrated on, as
 	// [Calibration] returns it: ascending, within 0 to 1, at most [maxConfidences]. A budget starts from it. nil if
@@ -29,12 +30,35 @@ type File struct {
 	Confidences []float32
 }
 
-// Policy returns the policy that the file is for: that of its certificate, or learned.
+// Policy returns the policy that the file is for: that of its certificate, or learned, or without a network judge.
 func (f *File) Policy() Policy {
-	if f.Certificate == nil {
-		return Learned
+	switch {
+	case f.Certificate != nil:
+		return f.Certificate.Policy
+	case f.Net == nil:
+		return Judged
 	}
-	return f.Certificate.Policy
+	return Learned
+}
+
+// Options returns the networks of the file for the policy p, and what is known of its confidences. The error says what
+// the file lacks.
+func (f *File) Options(p Policy) (o Options, err error) {
+	o.Policy = p
+	if p == f.Policy() {
+		o.Calibration = f.Confidences
+	}
+	switch {
+	case p == Learned && f.Net == nil:
+		return o, errors.New("it has no router for the policy learned, only a judge")
+	case p == Judged && f.Judge == nil:
+		return o, errors.New("it has no judge")
+	case p == Learned:
+		o.Net = f.Net
+	case p == Judged:
+		o.Judge = f.Judge.Fingerprint()
+	}
+	return o, nil
 }
 
 // Watched returns the budget of the certificate if a router by it can notice that it does not apply: see
@@ -102,8 +126,8 @@ type entry struct {
 	value any // *string, *int or *float64
 }
 
-func (a *About) entries() []entry {
-	return entries(
+func (a *About) entries(prefix string) []entry {
+	return entries(prefix,
 		"version", &a.Version, "model", &a.Model, "model_name", &a.ModelName, "large", &a.Large,
 		"large_name", &a.LargeName, "tap", &a.Tap, "data", &a.Data, "label", &a.Label,
 		"prompts", &a.Prompts, "positions", &a.Positions, "seed", &a.Seed,
@@ -112,7 +136,7 @@ func (a *About) entries() []entry {
 }
 
 func (c *Certificate) entries() []entry {
-	return entries(
+	return entries("",
 		"certificate.policy", (*string)(&c.Policy),
 		"certificate.budget", &c.Budget, "certificate.confidence", &c.Confidence,
 		"certificate.threshold", &c.Threshold, "certificate.share", &c.Share, "certificate.prompts", &c.Prompts,
@@ -123,9 +147,9 @@ func (c *Certificate) entries() []entry {
 }
 
 // entries makes a list of pairs of key and value.
-func entries(pairs ...any) (all []entry) {
+func entries(prefix string, pairs ...any) (all []entry) {
 	for i := 0; i < len(pairs); i += 2 {
-		all = append(all, entry{architecture + "." + pairs[i].(string), pairs[i+1]})
+		all = append(all, entry{architecture + "." + prefix + pairs[i].(string), pairs[i+1]})
 	}
 	return all
 }
@@ -137,12 +161,22 @@ func Read(f *gguf.File) (*File, error) {
 		return nil, err
 	}
 	r := &File{Net: n}
-	for _, e := range r.About.entries() {
+	if r.Judge, err = readJudge(f); err != nil {
+		return nil, err
+	}
+	if n == nil && r.Judge == nil {
+		return nil, errors.New("a router without layers")
+	}
+	if last := 2 * (len(n.layers()) + len(r.Judge.net().layers())); len(f.Tensors()) != last {
+		return nil, fmt.Errorf("a router of %d layers has %d tensors, the file has %d", last/2, last,
+			len(f.Tensors()))
+	}
+	for _, e := range r.About.entries("") {
 		if err := e.read(f); err != nil && !errors.Is(err, gguf.ErrAbsent) {
 			return nil, err
 		}
 	}
-	if err := r.About.validate(); err != nil {
+	if err := r.About.validate(""); err != nil {
 		return nil, err
 	}
 	if r.Certificate, err = readCertificate(f); err != nil {
@@ -170,7 +204,7 @@ func validCalibration(all []float32) error {
 }
 
 // validate returns an error for values that are not shares.
-func (a *About) validate() error {
+func (a *About) validate(prefix string) error {
 	for _, v := range []struct {
 		name  string
 		value float64
@@ -179,7 +213,7 @@ func (a *About) validate() error {
 		{"calibration_error", a.Calibration},
 	} {
 		if !(v.value >= 0 && v.value <= 1) {
-			return fmt.Errorf("%s.%s is %v, not within 0 to 1", architecture, v.name, v.value)
+			return fmt.Errorf("%s.%s%s is %v, not within 0 to 1", architecture, prefix, v.name, v.value)
 		}
 	}
 	return nil
@@ -253,9 +287,16 @@ func (r *File) Write(w *gguf.Writer) error {
 	if err := validCalibration(r.Confidences); err != nil {
 		return err
 	}
-	r.Net.describe(w)
-	for _, e := range r.About.entries() {
+	gguf.Put(w, "general.architecture", architecture)
+	r.Net.describe(w, prefixRouter)
+	for _, e := range r.About.entries("") {
 		e.write(w, false)
+	}
+	if r.Judge != nil {
+		r.Judge.Net.describe(w, prefixJudge)
+		for _, e := range r.Judge.About.entries(prefixJudge + ".") {
+			e.write(w, false)
+		}
 	}
 	if r.Certificate != nil {
 		for _, e := range r.Certificate.entries() {
@@ -265,7 +306,12 @@ func (r *File) Write(w *gguf.Writer) error {
 	if len(r.Confidences) > 0 {
 		gguf.PutArray(w, keyConfidences, r.Confidences)
 	}
-	return r.Net.store(w)
+	r.Net.declare(w, prefixRouter)
+	r.Judge.net().declare(w, prefixJudge)
+	if err := errors.Join(r.Net.store(w), r.Judge.net().store(w)); err != nil {
+		return err
+	}
+	return w.Close()
 }
 
 func (e entry) write(w *gguf.Writer, empty bool) {

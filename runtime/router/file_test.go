@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -20,9 +21,11 @@ import (
 func everyField(t *testing.T) *File {
 	n, err := NewNet([]Layer{{In: 3, Out: 1, Weight: []float32{1, 2, 3}, Bias: []float32{4}}}, true)
 	require.NoError(t, err)
-	r := &File{Net: n, Certificate: new(Certificate), Confidences: []float32{0, 0.25, 0.25, 1}}
+	j, err := NewNet([]Layer{{In: 6, Out: 1, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7}}}, true)
+	require.NoError(t, err)
+	r := &File{Net: n, Judge: &Judge{Net: j}, Certificate: new(Certificate), Confidences: []float32{0, 0.25, 0.25, 1}}
 	next := 0
-	for _, of := range []any{&r.About, r.Certificate} {
+	for _, of := range []any{&r.About, &r.Judge.About, r.Certificate} {
 		fields := reflect.ValueOf(of).Elem()
 		for i := range fields.NumField() {
 			next++
@@ -40,6 +43,17 @@ func everyField(t *testing.T) *File {
 	}
 	r.Certificate.Policy = Verify
 	return r
+}
+
+// begin and end write a file with a network, and what is put between them.
+func begin(w *gguf.Writer, n *Net) {
+	gguf.Put(w, "general.architecture", architecture)
+	n.describe(w, prefixRouter)
+}
+
+func end(w *gguf.Writer, n *Net) error {
+	n.declare(w, prefixRouter)
+	return errors.Join(n.store(w), w.Close())
 }
 
 func stored(t *testing.T, r *File) *gguf.File {
@@ -65,9 +79,42 @@ func TestFileKeepsAll(t *testing.T) {
 	got, err = Read(stored(t, bare))
 	require.NoError(t, err)
 	assert.Equal(t, bare, got)
-	for _, e := range bare.About.entries() {
+	for _, e := range bare.About.entries("") {
 		assert.NotContains(t, stored(t, bare).Keys(), e.key)
 	}
+}
+
+// TestJudgeFile: a file may have a judge and no router, which then cannot be used; a judge of another shape is refused.
+func TestJudgeFile(t *testing.T) {
+	only := &File{Judge: everyField(t).Judge}
+	got, err := Read(stored(t, only))
+	require.NoError(t, err)
+	assert.Equal(t, only, got)
+	assert.Equal(t, Judged, got.Policy())
+	o, err := got.Options(Judged)
+	require.NoError(t, err)
+	assert.Equal(t, only.Judge.Fingerprint(), o.Judge)
+	_, err = got.Options(Learned)
+	assert.ErrorContains(t, err, "no router")
+	whole := everyField(t)
+	o, err = whole.Options(Learned)
+	require.NoError(t, err)
+	assert.Equal(t, whole.Net, o.Net)
+	_, err = (&File{Net: whole.Net}).Options(Judged)
+	assert.ErrorContains(t, err, "no judge")
+	_, err = Read(stored(t, &File{Judge: &Judge{Net: whole.Net}})) // of an odd number of inputs
+	assert.ErrorContains(t, err, "two hidden states")
+	_, err = Read(stored(t, &File{}))
+	assert.ErrorContains(t, err, "without layers")
+
+	assert.NoError(t, only.Judge.Fits(2))
+	assert.ErrorContains(t, only.Judge.Fits(3), "another model")
+	other, err := NewNet([]Layer{{In: 6, Out: 1, Weight: []float32{1, 2, 3, 4, 5, 5}, Bias: []float32{7}}}, true)
+	require.NoError(t, err)
+	assert.NotEqual(t, only.Judge.Fingerprint(), (&Judge{Net: other}).Fingerprint())
+	before, after := []float32{0.1, -0.2}, []float32{0.3, -0.1}
+	z := 0.1*1 - 0.2*2 + 0.3*3 - 0.1*4 + 0.5*5 + math.Exp(-2)*6 + 7
+	assert.InDelta(t, 1/(1+math.Exp(-z)), only.Judge.Confidence(before, after, 0.5, 2), 1e-6)
 }
 
 // TestFileKeys: a field is stored under its name, in lower case with underscores, except for a few.
@@ -76,7 +123,7 @@ func TestFileKeys(t *testing.T) {
 	f := stored(t, r)
 	others := map[string]string{"escalate": "escalate_share",
 		"calibration": "calibration_error"}
-	for prefix, of := range map[string]any{"": r.About, "certificate.": *r.Certificate} {
+	for prefix, of := range map[string]any{"": r.About, "judge.": r.Judge.About, "certificate.": *r.Certificate} {
 		fields := reflect.ValueOf(of)
 		for i := range fields.NumField() {
 			name := fields.Type().Field(i).Name
@@ -122,18 +169,18 @@ func TestCertificateRefused(t *testing.T) {
 	var b bytes.Buffer
 	w := gguf.NewWriter(&b)
 	r := everyField(t)
-	r.Net.describe(w)
+	begin(w, r.Net)
 	gguf.Put(w, architecture+".certificate.budget", 0.07)
-	require.NoError(t, r.Net.store(w))
+	require.NoError(t, end(w, r.Net))
 	f, err := gguf.Parse(b.Bytes())
 	require.NoError(t, err)
 	_, err = Read(f)
 	assert.ErrorContains(t, err, "lacks 14 of its 15 fields")
 	b.Reset()
 	w = gguf.NewWriter(&b)
-	r.Net.describe(w)
+	begin(w, r.Net)
 	gguf.Put(w, architecture+".label", uint32(3))
-	require.NoError(t, r.Net.store(w))
+	require.NoError(t, end(w, r.Net))
 	f, err = gguf.Parse(b.Bytes())
 	require.NoError(t, err)
 	_, err = Read(f)
@@ -169,9 +216,9 @@ func TestFileConfidences(t *testing.T) {
 		assert.ErrorContains(t, r.Write(gguf.NewWriter(new(bytes.Buffer))), part)
 		var b bytes.Buffer
 		w := gguf.NewWriter(&b)
-		r.Net.describe(w)
+		begin(w, r.Net)
 		gguf.PutArray(w, keyConfidences, all)
-		require.NoError(t, r.Net.store(w))
+		require.NoError(t, end(w, r.Net))
 		f, err := gguf.Parse(b.Bytes())
 		require.NoError(t, err)
 		_, err = Read(f)
@@ -179,9 +226,9 @@ func TestFileConfidences(t *testing.T) {
 	}
 	var b bytes.Buffer
 	w := gguf.NewWriter(&b)
-	good.Net.describe(w)
+	begin(w, good.Net)
 	gguf.Put(w, keyConfidences, "0.5")
-	require.NoError(t, good.Net.store(w))
+	require.NoError(t, end(w, good.Net))
 	f, err := gguf.Parse(b.Bytes())
 	require.NoError(t, err)
 	_, err = Read(f)

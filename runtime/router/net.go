@@ -1,6 +1,9 @@
 package router
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,9 +14,10 @@ import (
 
 const (
 	architecture = "pilotfish-router"
-	keyInput     = architecture + ".embedding_length"
-	keyHidden    = architecture + ".hidden_length"
-	keyFeatures  = architecture + ".head_features"
+	keyInput     = ".embedding_length"
+	keyHidden    = ".hidden_length"
+	keyFeatures  = ".head_features"
+	prefixRouter = "router" // of the names of tensors
 
 	maxLayers = 16
 	maxWidth  = 1 << 16
@@ -70,17 +74,30 @@ func NewNet(layers []Layer, headFeatures bool) (*Net, error) {
 	return n, nil
 }
 
-// ReadNet reads a router file. The network does not refer to f.
+// ReadNet reads the network of the policy learned from a router file. It does not refer to f. nil: there is none.
 func ReadNet(f *gguf.File) (*Net, error) {
 	if arch, err := f.String("general.architecture"); err != nil || arch != architecture {
 		return nil, fmt.Errorf("%w: %q", ErrNotRouter, arch)
 	}
-	features, err := f.Bool(keyFeatures)
+	return readNet(f, prefixRouter)
+}
+
+// keys returns the beginning of the keys of the network with a prefix of its tensors.
+func keys(prefix string) string {
+	if prefix == prefixRouter {
+		return architecture
+	}
+	return architecture + "." + prefix
+}
+
+// readNet returns the network whose tensors have names with a prefix; nil if there are none.
+func readNet(f *gguf.File, prefix string) (*Net, error) {
+	features, err := f.Bool(keys(prefix) + keyFeatures)
 	if err != nil && !errors.Is(err, gguf.ErrAbsent) {
 		return nil, err
 	}
-	layers, err := readLayers(f)
-	if err != nil {
+	layers, err := readLayers(f, prefix)
+	if err != nil || len(layers) == 0 {
 		return nil, err
 	}
 	n, err := NewNet(layers, features)
@@ -90,7 +107,7 @@ func ReadNet(f *gguf.File) (*Net, error) {
 	for _, k := range []struct {
 		key  string
 		want int
-	}{{keyInput, n.Dim()}, {keyHidden, layers[0].Out}} {
+	}{{keys(prefix) + keyInput, n.Dim()}, {keys(prefix) + keyHidden, layers[0].Out}} {
 		if got, err := f.Int(k.key); err != nil {
 			return nil, fmt.Errorf("%s: %w", k.key, err)
 		} else if got != int64(k.want) {
@@ -100,9 +117,9 @@ func ReadNet(f *gguf.File) (*Net, error) {
 	return n, nil
 }
 
-func readLayers(f *gguf.File) (layers []Layer, err error) {
+func readLayers(f *gguf.File, prefix string) (layers []Layer, err error) {
 	for i := range maxLayers {
-		name := fmt.Sprintf("router.%d", 2*i)
+		name := fmt.Sprintf("%s.%d", prefix, 2*i)
 		w, ok := f.Tensor(name + ".weight")
 		if !ok {
 			break
@@ -123,10 +140,6 @@ func readLayers(f *gguf.File) (layers []Layer, err error) {
 		}
 		layers = append(layers, l)
 	}
-	if last := 2 * len(layers); len(f.Tensors()) != last {
-		return nil, fmt.Errorf("a router of %d layers has %d tensors, the file has %d",
-			len(layers), last, len(f.Tensors()))
-	}
 	return layers, nil
 }
 
@@ -146,26 +159,30 @@ func floats(t gguf.Tensor) ([]float32, error) {
 }
 
 // Write stores the network as a router file without other information; see [File.Write].
-func (n *Net) Write(w *gguf.Writer) error {
-	n.describe(w)
-	return n.store(w)
+func (n *Net) Write(w *gguf.Writer) error { return (&File{Net: n}).Write(w) }
+
+// describe stores what the keys of a file say of the network. It does nothing for nil.
+func (n *Net) describe(w *gguf.Writer, prefix string) {
+	if n == nil {
+		return
+	}
+	gguf.Put(w, keys(prefix)+keyInput, uint32(n.Dim()))
+	gguf.Put(w, keys(prefix)+keyHidden, uint32(n.Layers[0].Out))
+	if n.HeadFeatures {
+		gguf.Put(w, keys(prefix)+keyFeatures, true)
+	}
 }
 
-func (n *Net) describe(w *gguf.Writer) {
-	gguf.Put(w, "general.architecture", architecture)
-	gguf.Put(w, keyInput, uint32(n.Dim()))
-	gguf.Put(w, keyHidden, uint32(n.Layers[0].Out))
-	if n.HeadFeatures {
-		gguf.Put(w, keyFeatures, true)
+// declare declares the tensors, which store then writes. Both do nothing for nil.
+func (n *Net) declare(w *gguf.Writer, prefix string) {
+	for i, l := range n.layers() {
+		w.Declare(fmt.Sprintf("%s.%d.weight", prefix, 2*i), gguf.F32, l.In, l.Out)
+		w.Declare(fmt.Sprintf("%s.%d.bias", prefix, 2*i), gguf.F32, l.Out)
 	}
 }
 
 func (n *Net) store(w *gguf.Writer) error {
-	for i, l := range n.Layers {
-		w.Declare(fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, l.In, l.Out)
-		w.Declare(fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, l.Out)
-	}
-	for _, l := range n.Layers {
+	for _, l := range n.layers() {
 		if err := w.WriteFloats(l.Weight); err != nil {
 			return err
 		}
@@ -173,7 +190,28 @@ func (n *Net) store(w *gguf.Writer) error {
 			return err
 		}
 	}
-	return w.Close()
+	return nil
+}
+
+// layers returns the layers; none for nil.
+func (n *Net) layers() []Layer {
+	if n == nil {
+		return nil
+	}
+	return n.Layers
+}
+
+// Hash identifies a network: two with the same hash give the same outputs. That of nil is "".
+func (n *Net) Hash() string {
+	if n == nil {
+		return ""
+	}
+	b, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // unreachable: its numbers are finite
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // Dim returns the width of the hidden state that the network was trained on.

@@ -157,7 +157,7 @@ func file(t *testing.T, tensors []aTensor, put func(w *gguf.Writer)) *gguf.File 
 func meta(without string, values map[string]any) func(w *gguf.Writer) {
 	return func(w *gguf.Writer) {
 		all := map[string]any{
-			"general.architecture": architecture, keyInput: uint32(4), keyHidden: uint32(3), keyFeatures: false,
+			"general.architecture": architecture, architecture + keyInput: uint32(4), architecture + keyHidden: uint32(3), architecture + keyFeatures: false,
 		}
 		maps.Copy(all, values)
 		delete(all, without)
@@ -194,7 +194,7 @@ func TestReadNetRefuses(t *testing.T) {
 	plain := meta("", nil)
 	_, err := ReadNet(file(t, good, plain))
 	require.NoError(t, err)
-	n, err := ReadNet(file(t, good, meta(keyFeatures, nil)))
+	n, err := ReadNet(file(t, good, meta(architecture+keyFeatures, nil)))
 	require.NoError(t, err)
 	assert.False(t, n.HeadFeatures, "the default")
 	for name, c := range map[string]struct {
@@ -204,12 +204,12 @@ func TestReadNetRefuses(t *testing.T) {
 	}{
 		"another file":     {says("general.architecture", "qwen2"), good, "not a router"},
 		"no architecture":  {meta("general.architecture", nil), good, "not a router"},
-		"dimension":        {says(keyInput, uint32(5)), good, "embedding_length is 5, the tensors say 4"},
-		"no dimension":     {meta(keyInput, nil), good, keyInput + ": "},
-		"hidden":           {says(keyHidden, uint32(2)), good, "hidden_length is 2, the tensors say 3"},
-		"no hidden":        {meta(keyHidden, nil), good, keyHidden + ": "},
-		"features":         {says(keyFeatures, true), good, "embedding_length is 4, the tensors say 2"},
-		"features, a word": {says(keyFeatures, "yes"), good, keyFeatures},
+		"dimension":        {says(architecture+keyInput, uint32(5)), good, "embedding_length is 5, the tensors say 4"},
+		"no dimension":     {meta(architecture+keyInput, nil), good, architecture + keyInput + ": "},
+		"hidden":           {says(architecture+keyHidden, uint32(2)), good, "hidden_length is 2, the tensors say 3"},
+		"no hidden":        {meta(architecture+keyHidden, nil), good, architecture + keyHidden + ": "},
+		"features":         {says(architecture+keyFeatures, true), good, "embedding_length is 4, the tensors say 2"},
+		"features, a word": {says(architecture+keyFeatures, "yes"), good, architecture + keyFeatures},
 		"no tensors":       {plain, nil, "without layers"},
 		"no bias":          {plain, good[:3], "router.2.bias: absent"},
 		"one more tensor": {plain, append(good[:4:4], aTensor{"x", gguf.F32, 1, []int{1}}),
@@ -231,11 +231,11 @@ func TestReadNetRefuses(t *testing.T) {
 		"not a number":   {plain, filled(3, math.NaN()), "router.2.bias[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadNet(file(t, c.tensors, c.put))
+			_, err := Read(file(t, c.tensors, c.put))
 			assert.ErrorContains(t, err, c.want)
 		})
 	}
-	_, err = ReadNet(file(t, filled(2, math.NaN()), plain))
+	_, err = Read(file(t, filled(2, math.NaN()), plain))
 	assert.ErrorIs(t, err, gguf.ErrNotFinite)
 	_, err = ReadNet(file(t, good[:3], plain))
 	assert.ErrorIs(t, err, gguf.ErrAbsent)
@@ -251,7 +251,7 @@ func TestReadNetDeep(t *testing.T) {
 			all = append(all, aTensor{fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, 1, []int{1, 1}},
 				aTensor{fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, 1, []int{1}})
 		}
-		net, err := ReadNet(file(t, all, meta("", map[string]any{keyInput: uint32(1), keyHidden: uint32(1)})))
+		net, err := ReadNet(file(t, all, meta("", map[string]any{architecture + keyInput: uint32(1), architecture + keyHidden: uint32(1)})))
 		if !ok {
 			require.ErrorContains(t, err, "a router of 16 layers has 32 tensors, the file has 34")
 			continue
@@ -363,4 +363,16 @@ func TestWriteFails(t *testing.T) {
 	for room := range len(write(t, n)) {
 		require.ErrorContains(t, n.Write(gguf.NewWriter(&shortFile{room})), "the disk is full", "%d bytes", room)
 	}
+}
+
+// TestHash: networks with equal outputs have one hash.
+func TestHash(t *testing.T) {
+	net := func(w float32, features bool) *Net {
+		return &Net{HeadFeatures: features,
+			Layers: []Layer{{In: 1, Out: 1, Weight: []float32{w}, Bias: []float32{0}}}}
+	}
+	assert.Equal(t, net(1, false).Hash(), net(1, false).Hash())
+	assert.NotEqual(t, net(1, false).Hash(), net(2, false).Hash())
+	assert.NotEqual(t, net(1, false).Hash(), net(1, true).Hash())
+	assert.Empty(t, (*Net)(nil).Hash())
 }

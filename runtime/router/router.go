@@ -10,6 +10,8 @@
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
 //	verify    p(small's token) / p(large's own)              under the large model, which then reads every token: see
 //	                                                         [Router.Margin]; as margin where it cannot verify
+//	judge     sigmoid(f(h, h')), h and h' the large          as verify, but a [Judge] beside the large model says whether
+//	          model's states around the small one's token    the small one's token may stand
 //
 // With a budget the threshold follows a [Balance] of all answers. A decision is a function of the balance before the
 // answer and of the path, that is of the tokens before it and the decisions about them: decoding makes the same
@@ -38,10 +40,16 @@ const (
 	Entropy Policy = "entropy"
 	Learned Policy = "learned"
 	Verify  Policy = "verify"
+	Judged  Policy = "judge"
 )
 
 // Policies returns all policies in the order in which they are listed to users.
-func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned, Verify} }
+func Policies() []Policy {
+	return []Policy{Never, Always, Random, Margin, Entropy, Learned, Verify, Judged}
+}
+
+// Verifies reports whether the large model reads every token with the policy, and replaces some.
+func (p Policy) Verifies() bool { return p == Verify || p == Judged }
 
 // ParsePolicy returns the policy of that name.
 func ParsePolicy(name string) (Policy, error) {
@@ -58,7 +66,7 @@ func ParsePolicy(name string) (Policy, error) {
 // DefaultThreshold returns the default of the confidence below which a policy escalates.
 func (p Policy) DefaultThreshold() float64 {
 	switch p {
-	case Margin, Verify:
+	case Margin, Verify, Judged:
 		return 0.8
 	case Entropy:
 		return 0.7
@@ -72,7 +80,7 @@ func (p Policy) DefaultThreshold() float64 {
 type Options struct {
 	Policy Policy // "" means never
 	// Threshold is the confidence below which to escalate, 0 (never) to 1; nil means [Policy.DefaultThreshold]. That of
-	// the policy verify is e^-M for a margin of M nats.
+	// the policy verify is e^-M for a margin of M nats, that of the policy judge its probability.
 	Threshold *float64
 	// Budget is the share of tokens to escalate over all answers, in (0, 1]: the threshold follows a balance. With 0
 	// the threshold is fixed. It excludes Threshold.
@@ -83,10 +91,12 @@ type Options struct {
 	Calibration []float32
 	// Fallback is the budget of the policy verify that takes over from a Threshold while the confidences that were seen
 	// last, which are in Balance, are unlike Calibration: see [Router.Unlike]. Where the large model cannot verify, a
-	// threshold follows Balance. 0: nothing takes over. The confidences of the policy verify are those of margin here.
+	// threshold follows Balance. 0: nothing takes over. The confidences of the policies verify and judge are those of
+	// margin here.
 	Fallback float64
 	Seed     uint64 // of the random policy
 	Net      *Net   // of the learned policy
+	Judge    string // [Judge.Fingerprint] of the judge that the large model must have; of the policy judge
 }
 
 // Bound returns the budget that the balance keeps, of questions or of a fallback; 0: there is none.
@@ -106,8 +116,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
 	case o.Policy == Learned && o.Net == nil:
 		return errors.New("policy learned: no router was given")
-	case o.Policy == Verify && o.Budget == 0 && o.Threshold == nil:
-		return errors.New("policy verify: it has no default threshold: give one, or a budget")
+	case o.Policy.Verifies() && o.Budget == 0 && o.Threshold == nil:
+		return fmt.Errorf("policy %s: it has no default threshold: give one, or a budget", o.Policy)
+	case o.Policy == Judged && o.Judge == "":
+		return errors.New("policy judge: no judge was given")
 	case o.Threshold != nil && o.Budget != 0:
 		return errors.New("a threshold and a budget exclude each other: leave one of them out")
 	case o.Balance != nil && o.Bound() == 0:
@@ -173,7 +185,7 @@ func (r *Router) Begin() *Router {
 	begun.from, begun.verified = open(s, r.prior), &opening{budget: s.Budget, windows: windowsOf(s, true)}
 	if begun.unlike = r.o.Fallback > 0 && differ(s.Confidences, r.o.Calibration); r.o.Fallback > 0 && !begun.unlike {
 		begun.verified = nil
-		if r.o.Policy != Verify { // where the large model cannot verify, the threshold says nothing
+		if !r.o.Policy.Verifies() { // where the large model cannot verify, the threshold says nothing
 			begun.from = nil
 		}
 	}
@@ -211,8 +223,16 @@ func (r *Router) Balance() *Balance {
 	return r.o.Balance
 }
 
-// Verifies reports whether the policy is verify, or verify has taken over.
-func (r *Router) Verifies() bool { return r.o.Policy == Verify || r.unlike }
+// Verifies reports whether the policy verifies, or verify has taken over.
+func (r *Router) Verifies() bool { return r.o.Policy.Verifies() || r.unlike }
+
+// Judge returns the fingerprint of the judge that decides this answer; "" for none.
+func (r *Router) Judge() string {
+	if r.unlike {
+		return ""
+	}
+	return r.o.Judge
+}
 
 // Unlike reports whether this answer begins while the confidences of the last ones, all together, are unlike those of
 // the calibration, so that a certificate says nothing about them: see [differ].
@@ -327,7 +347,7 @@ func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 		return 0
 	case Random:
 		return uniform(r.o.Seed, uint64(pos))
-	case Margin, Verify:
+	case Margin, Verify, Judged:
 		return margin(head)
 	case Entropy:
 		return certainty(head)

@@ -62,9 +62,9 @@ func fits(first, large, f Folder, rule string) error {
 	case s.Width != one.Width:
 		return fmt.Errorf("%s has hidden states of %d numbers, %s of %d: leave one of the files out",
 			f.Name, s.Width, first.Name, one.Width)
-	case s.Tap != router.TapFinalNorm:
-		return fmt.Errorf("%s has hidden states of the tap point %q: a router takes those of %q",
-			f.Name, s.Tap, router.TapFinalNorm)
+	case s.Tap != one.Tap || s.Tap != router.TapFinalNorm && s.Tap != router.TapMismatch:
+		return fmt.Errorf("%s has hidden states of the tap point %q: a router takes those of %q, a judge of %q",
+			f.Name, s.Tap, router.TapFinalNorm, router.TapMismatch)
 	case s.Large.Fingerprint != model.Fingerprint && s.Large.Fingerprint != "" && model.Fingerprint != "":
 		return fmt.Errorf("%s is of the large model %q, %s of %q: leave one of the files out",
 			f.Name, s.Large.Name, large.Name, model.Name)

@@ -58,12 +58,12 @@ var flagTable = []FlagDecl{
 	// Routing and drafting.
 	{Name: "mode", Needs: "cloud", Choices: "local serial pipelined",
 		Help: "decoding `mode`: pipelined, serial, which waits for each answer, or local, which is --local"},
-	{Name: "policy", Needs: "cloud", Choices: "never always random margin entropy learned verify", env: true,
-		Help: "`rule` for the large model's tokens: verify, which replaces tokens of the small one, or for asking: " +
-			"never, always, random, margin, entropy or learned"},
+	{Name: "policy", Needs: "cloud", Choices: "never always random margin entropy learned verify judge", env: true,
+		Help: "`rule` for the large model's tokens: verify or judge, which replace tokens of the small one, or for " +
+			"asking: never, always, random, margin, entropy or learned"},
 	{Name: "router", Unless: "policy=never policy=always policy=random policy=margin policy=entropy policy=verify",
 		Needs: "cloud", files: "gguf", env: true,
-		Help: "router `file`, for --policy learned; its certificate sets the threshold"},
+		Help: "router `file`, for the policies learned and judge; its certificate sets policy and threshold"},
 	{Name: "threshold", Span: "0 1", Excludes: "budget", Unless: "policy=never policy=always policy=verify",
 		Needs: "cloud", env: true,
 		Help: "ask if the confidence is below this, 0 to 1, instead of a budget"},

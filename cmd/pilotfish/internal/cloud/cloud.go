@@ -42,6 +42,7 @@ type cloudCommandFlags struct {
 	lookup    int
 	share     bool
 	log       string
+	router    string
 	operate   operateFlags
 }
 
@@ -116,6 +117,7 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	cli.Add(p, "cloud.token-file", &f.access.file, "")
 	cli.Add(p, "open", &f.access.open, false)
 	group.AddLookup(p, &f.lookup)
+	cli.Add(p, "router", &f.router, "")
 	cli.Add(p, "share-prefixes", &f.share, true)
 	cli.Add(p, "log", &f.log, "text")
 	f.limits.register(p)
@@ -179,7 +181,11 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.C
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.Serve(f.service())
+	o, err := f.service()
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	s, err := e.Serve(o)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -187,8 +193,20 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.C
 }
 
 // service returns the options of a model that this program runs.
-func (f *cloudCommandFlags) service() engine.ServeOptions {
-	return engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: f.lookup, Apart: !f.share}
+func (f *cloudCommandFlags) service() (o engine.ServeOptions, err error) {
+	o = engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: f.lookup, Apart: !f.share}
+	if f.router == "" {
+		return o, nil
+	}
+	file, err := engine.ReadRouter(f.router)
+	if err == nil && file.Judge == nil {
+		err = errors.New("it has no judge, which is what a gateway uses of it")
+	}
+	if err != nil {
+		return o, fmt.Errorf("--router %s: %w", f.router, err)
+	}
+	o.Judge = file.Judge
+	return o, nil
 }
 
 // builtInModel is a model that this program runs.
@@ -359,7 +377,8 @@ func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet, stderr io.Writer) err
 	case upstream && set.Changed("model"):
 		return cli.Usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
 	}
-	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "lookup", "share-prefixes"}
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "lookup", "share-prefixes",
+		"router"}
 	here = slices.DeleteFunc(here, func(name string) bool { return !set.Changed(name) })
 	if upstream && len(here) > 0 {
 		fmt.Fprintf(stderr, "--upstream runs the model elsewhere: no effect has --%s\n", strings.Join(here, ", --"))

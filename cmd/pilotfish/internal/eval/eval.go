@@ -84,6 +84,13 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	file, sum, err := f.routerOf(runs)
+	if err != nil {
+		return err
+	}
+	if file != nil {
+		f.pair.Judge = file.Judge
+	}
 	models, err := f.pair.Open(ctx, a, f.raw)
 	if err != nil {
 		return err
@@ -91,15 +98,14 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	defer models.Close()
 	o := f.options(set, runs)
 	o.Edge, o.Far, o.Context = models.Edge, models.Far, models.Context()
+	if file != nil {
+		if err := group.Fitting(a, file, models.Edge, f.router); err != nil {
+			return err
+		}
+		f.use(file, &o)
+	}
 	if err := verifiable(ctx, models.Far, o); err != nil {
 		return err
-	}
-	file, sum, err := f.learned(a, models, runs)
-	if err != nil {
-		return err
-	}
-	if file != nil {
-		f.use(file, &o)
 	}
 	settings, about, err := f.settings(c, a, models, o, sum)
 	if err != nil {
@@ -118,6 +124,9 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 
 func (f *evalFlags) use(file *router.File, o *eval.Options) {
 	o.Net, o.Runs = file.Net, f.certified(o.Runs, file.Certificate)
+	if file.Judge != nil {
+		o.Judge = file.Judge.Fingerprint()
+	}
 	if file.Policy() == router.Learned {
 		o.Expected = file.Confidences
 	}
@@ -138,14 +147,16 @@ func (f *evalFlags) options(set *task.Set, runs []eval.Run) eval.Options {
 // verifiable returns an error if the large model does not support the verification of the runs.
 func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error {
 	for _, r := range o.Runs {
-		flag := "--policy verify"
+		flag, judge := "--policy "+string(r.Policy), ""
 		switch {
 		case r.Verify != nil:
 			flag = fmt.Sprintf("--verify %v", *r.Verify)
-		case r.Policy != router.Verify:
+		case r.Policy == router.Judged:
+			judge = o.Judge
+		case !r.Policy.Verifies():
 			continue
 		}
-		if err := far.Verifies(ctx, r.Verify == nil || *r.Verify > 0, o.Sampling); err != nil {
+		if err := far.Verifies(ctx, o.Sampling, judge); err != nil {
 			return fmt.Errorf("%s is not possible with this large model: %w", flag, err)
 		}
 	}

@@ -112,7 +112,7 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 		}
 		thresholds, budgets := f.thresholds.Values, f.budgets.Values
 		if p == router.Verify {
-			thresholds = nil // it has none
+			thresholds = nil // --verify has them
 		}
 		for _, t := range thresholds {
 			all = append(all, eval.Run{Policy: p, Threshold: &t})
@@ -128,11 +128,11 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 }
 
 // dialled returns the runs with each margin of verification. If the large model chooses all tokens, there is nothing to
-// verify, and the policy verify has its own margin.
+// verify, and the policies verify and judge have their own margin.
 func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	for _, r := range runs {
 		for _, m := range f.verify.Values {
-			own := r.Policy == router.Always || r.Policy == router.Verify
+			own := r.Policy == router.Always || r.Policy.Verifies()
 			if own && m.On {
 				continue
 			}
@@ -155,18 +155,21 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if len(f.policies.Values) == 0 {
 		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool {
-			return p == router.Learned && !own || p == router.Verify
+			return p == router.Learned && !own || p.Verifies()
 		}), nil
 	}
-	if slices.Contains(f.policies.Values, router.Learned) && !own {
-		return nil, cli.Usagef("--policy learned needs a router: give its file with --router")
+	for _, p := range f.policies.Values {
+		if p == router.Learned && !own || p == router.Judged && f.router == "" {
+			return nil, cli.Usagef("--policy %s needs a router file: give it with --router", p)
+		}
 	}
 	return f.policies.Values, nil
 }
 
-// learned returns the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
-func (f *evalFlags) learned(a *cli.App, models *group.Pair, runs []eval.Run) (*router.File, string, error) {
-	if !slices.ContainsFunc(runs, isLearned) {
+// routerOf returns the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
+func (f *evalFlags) routerOf(runs []eval.Run) (*router.File, string, error) {
+	judged := slices.ContainsFunc(runs, func(r eval.Run) bool { return r.Policy == router.Judged })
+	if !slices.ContainsFunc(runs, isLearned) && !judged {
 		return nil, "", nil
 	}
 	b := demo.Router()
@@ -180,10 +183,11 @@ func (f *evalFlags) learned(a *cli.App, models *group.Pair, runs []eval.Run) (*r
 	if err != nil {
 		return nil, "", fmt.Errorf("--router %s: %w", f.router, err)
 	}
-	if err := group.Fitting(file, models.Edge, f.router); err != nil {
-		return nil, "", err
+	for _, r := range runs {
+		if _, err := file.Options(r.Policy); err != nil {
+			return nil, "", fmt.Errorf("--router %s: %w", f.router, err)
+		}
 	}
-	group.WarnForeign(a, file, models.Edge)
 	sum := sha256.Sum256(b)
 	return file, hex.EncodeToString(sum[:]), nil
 }

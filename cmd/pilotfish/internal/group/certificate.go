@@ -27,6 +27,8 @@ func PolicyText(p router.Policy, threshold float64) string {
 	switch p {
 	case router.Never:
 		return "never, the small model alone"
+	case router.Judged:
+		return fmt.Sprintf("judge, a token stands from probability %v on", threshold)
 	case router.Verify:
 		return fmt.Sprintf("verify, margin %.4g nats", max(0, -math.Log(threshold)))
 	}
@@ -50,8 +52,12 @@ func PromptKind(raw bool) string {
 	return router.Chat
 }
 
-// Fitting returns an error if a router is for a model of another width. path is its file; "" for the demo's.
-func Fitting(file *router.File, e *engine.Engine, path string) error {
+// Fitting returns an error if a router is for a model of another width, and prints a warning if it was trained for
+// another model of the same width. path is its file; "" for the demo's.
+func Fitting(a *cli.App, file *router.File, e *engine.Engine, path string) error {
+	if file.Net == nil {
+		return nil
+	}
 	r, err := router.New(router.Options{Policy: router.Learned, Net: file.Net})
 	if err != nil {
 		return err
@@ -59,16 +65,17 @@ func Fitting(file *router.File, e *engine.Engine, path string) error {
 	if err := e.Fits(r); err != nil {
 		return fmt.Errorf("--router %s: %w", path, err)
 	}
+	WarnForeign(a, "router", file.About, e)
 	return nil
 }
 
-// WarnForeign prints a warning if a router was trained for another model of the same width.
-func WarnForeign(a *cli.App, file *router.File, m interface{ Fingerprint() (string, error) }) {
+// WarnForeign prints a warning if a router or a judge was trained for another model of the same width.
+func WarnForeign(a *cli.App, what string, about router.About, m interface{ Fingerprint() (string, error) }) {
 	own, err := m.Fingerprint()
-	if err == nil && file.About.Model != "" && file.About.Model != own {
+	if err == nil && about.Model != "" && about.Model != own {
 		fmt.Fprintf(a.Stderr,
-			"pilotfish: this router was trained for another model%s: what it says of this one may mean nothing\n",
-			Named(file.About.ModelName))
+			"pilotfish: this %s was trained for another model%s: what it says of this one may mean nothing\n",
+			what, Named(about.ModelName))
 	}
 }
 

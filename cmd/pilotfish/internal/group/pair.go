@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // PairFlags has the flags for the two models of commands that train, calibrate and judge routers. The small model runs
@@ -23,6 +24,7 @@ type PairFlags struct {
 	Model   ModelFlags
 	Large   string
 	Gateway GatewayFlags
+	Judge   *router.Judge // beside a large model that runs here; nil: none
 }
 
 // Register adds the flags to a command.
@@ -121,9 +123,12 @@ func (p *PairFlags) openLarge(ctx context.Context, a *cli.App, got *Pair, raw bo
 		return err
 	}
 	got.closing(func() { got.Large.Close() })
-	service, err := got.Large.Serve(engine.ServeOptions{})
+	service, err := got.Large.Serve(engine.ServeOptions{Judge: p.Judge})
 	if err != nil {
 		return err
+	}
+	if p.Judge != nil {
+		WarnForeign(a, "judge", p.Judge.About, got.Large)
 	}
 	got.closing(service.Close)
 	got.Far = service

@@ -129,7 +129,7 @@ func (r *RouteFlags) Route(mode string) pilotfish.Route {
 }
 
 // Verifies reports whether the large model verifies answers, if it can.
-func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.rule() == router.Verify }
+func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.rule().Verifies() }
 
 // Routed is [RouteFlags.Route] with the router.
 func (r *RouteFlags) Routed(mode string) (route pilotfish.Route, err error) {
@@ -154,28 +154,27 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 // Router returns the options of the policy. own is the router that is a part of the model, if there is one.
 func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	o := router.Options{Policy: r.rule()}
-	if o.Policy == router.Learned {
+	if o.Policy == router.Learned || o.Policy == router.Judged {
 		if err := r.readFile(own); err != nil {
 			return o, err
 		}
-		if r.answers && r.Policy == "" && !r.Given("threshold") {
+		if r.Policy == "" && (r.answers && !r.Given("threshold") || r.File.Net == nil) {
 			o.Policy = r.File.Policy()
+		}
+		var err error
+		if o, err = r.File.Options(o.Policy); err != nil {
+			return o, cli.Usagef("--router %s: %w", r.RouterGGM, err)
 		}
 	}
 	switch {
-	case o.Policy == router.Verify && !r.answers:
-		return o, cli.Usagef("--policy verify is for answers to users: give --modes verified:3 to measure verification")
+	case o.Policy.Verifies() && !r.answers:
+		return o, cli.Usagef("--policy %s is for answers to users: give --modes verified:3 to measure verification",
+			o.Policy)
 	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
 	case r.Given("threshold") && o.Policy != router.Verify:
 		o.Threshold = &r.Threshold
 	case r.Given("budget"):
 		o.Budget = r.Budget
-	}
-	if r.File != nil && o.Policy == r.File.Policy() {
-		o.Calibration = r.File.Confidences
-	}
-	if o.Policy == router.Learned {
-		o.Net = r.File.Net
 	}
 	return o, nil
 }
@@ -188,7 +187,7 @@ func (r *RouteFlags) readFile(own []byte) (err error) {
 	case own != nil:
 		r.File, err = ParseRouter(own)
 	default:
-		err = cli.Usagef("--policy learned needs a router: give its file with --router")
+		err = cli.Usagef("--policy %s needs a router: give its file with --router", r.rule())
 	}
 	return err
 }

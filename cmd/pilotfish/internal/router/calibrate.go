@@ -55,8 +55,9 @@ find those for which it can be shown that at most --budget of the tokens come fr
 if none has more; without correct answers, the highest threshold of the last policy. The router is written together with
 this certificate, and run, chat and serve use the policy that it names.
 
-The policies are margin and learned, which ask for tokens, and verify, where the large model reads every token and
-replaces those to which it prefers another by a margin; its threshold is e^-margin.
+The policies are margin and learned, which ask for tokens, verify, where the large model reads every token and
+replaces those to which it prefers another by a margin; its threshold is e^-margin; and judge, where a judge beside the
+large model says with what probability a token may stand. Those that the router file has no network for are left out.
 
 Changing the threshold changes the text that follows, so recorded texts are not used. A policy's search stops at the
 first threshold that cannot be shown to stay within the budget. Without --threshold, a tenth of the prompts (at least 8,
@@ -88,7 +89,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	f.split.Register(p)
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
-	f.policies = group.ListOf("policies", "margin,learned,verify", router.ParsePolicy)
+	f.policies = group.ListOf("policies", "margin,learned,verify,judge", router.ParsePolicy)
 	cli.AddValue(p, "eval.policy", &f.policies)
 	f.thresholds = group.Floats("")
 	cli.AddValue(p, "eval.threshold", &f.thresholds)
@@ -119,8 +120,8 @@ func (f *calibrateFlags) check() error {
 		return cli.Usagef("--threshold %v: give a rising list above 0 up to 1, such as 0.3,0.5,0.7", &f.thresholds)
 	}
 	for _, p := range f.policies.Values {
-		if p != router.Margin && p != router.Learned && p != router.Verify {
-			return cli.Usagef("--policy %s: margin, learned and verify can be certified", p)
+		if p != router.Margin && p != router.Learned && !p.Verifies() {
+			return cli.Usagef("--policy %s: margin, learned, verify and judge can be certified", p)
 		}
 	}
 	if len(f.thresholds.Values) > 0 && len(f.policies.Values) > 1 {
@@ -156,6 +157,9 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
+	if o.Policies, err = f.possible(file); err != nil {
+		return err
+	}
 	run, err := f.code.Runner(ctx, a, f.task)
 	if err != nil {
 		return err
@@ -164,18 +168,21 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
+	f.pair.Judge = file.Judge
 	models, err := f.pair.Open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}
 	defer models.Close()
-	if err := group.Fitting(file, models.Edge, f.router); err != nil {
+	if err := group.Fitting(a, file, models.Edge, f.router); err != nil {
 		return err
 	}
-	group.WarnForeign(a, file, models.Edge)
-	if slices.Contains(o.Policies, router.Verify) {
-		if err := models.Far.Verifies(ctx, true, terms.Sampling{}); err != nil {
-			return fmt.Errorf("--policy verify is not possible with this large model: %w; name other policies", err)
+	for _, p := range o.Policies {
+		if of, _ := file.Options(p); p.Verifies() {
+			if err := models.Far.Verifies(ctx, terms.Sampling{}, of.Judge); err != nil {
+				return fmt.Errorf("--policy %s is not possible with this large model: %w; name other policies", p, err)
+			}
+			o.Judge = of.Judge
 		}
 	}
 	if o.Prompts, err = f.prompts(a, models, set); err != nil {
@@ -193,6 +200,18 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	return f.finish(a, file, models, set, result)
+}
+
+// possible returns the policies that the file has networks for. If policies were given, one that is missing is an error.
+func (f *calibrateFlags) possible(file *router.File) (all []router.Policy, err error) {
+	for _, p := range f.policies.Values {
+		if _, err := file.Options(p); err == nil {
+			all = append(all, p)
+		} else if f.pair.Set.Changed("policy") {
+			return nil, fmt.Errorf("--policy %s: --router %s: %w", p, f.router, err)
+		}
+	}
+	return all, nil
 }
 
 // read returns the router file, or the demo's.

@@ -72,16 +72,37 @@ func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []strin
 // aboutEvent describes a router file, as JSON. Its fields are a contract.
 type aboutEvent struct {
 	router.About
-	Layers      []int               `json:"layers"`      // widths, the input first
+	Layers      []int               `json:"layers"`      // widths, the input first; none: the file has only a judge
+	Judge       *judgeEvent         `json:"judge"`       // null: no judge
 	Certificate *router.Certificate `json:"certificate"` // null: no certificate
 }
 
+// judgeEvent describes the judge of a router file.
+type judgeEvent struct {
+	router.About
+	Layers      []int  `json:"layers"` // widths, the input first
+	Fingerprint string `json:"fingerprint"`
+}
+
 func newAboutEvent(r *router.File) aboutEvent {
-	e := aboutEvent{r.About, []int{r.Net.Layers[0].In}, r.Certificate}
-	for _, l := range r.Net.Layers {
-		e.Layers = append(e.Layers, l.Out)
+	e := aboutEvent{About: r.About, Layers: layersOf(r.Net), Certificate: r.Certificate}
+	if j := r.Judge; j != nil {
+		e.Judge = &judgeEvent{j.About, layersOf(j.Net), j.Fingerprint()}
 	}
 	return e
+}
+
+// layersOf returns the widths of a network, the input first; none for nil.
+func layersOf(n *router.Net) []int {
+	all := []int{}
+	if n == nil {
+		return all
+	}
+	all = append(all, n.Layers[0].In)
+	for _, l := range n.Layers {
+		all = append(all, l.Out)
+	}
+	return all
 }
 
 func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
@@ -90,16 +111,13 @@ func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 		return a.PrintJSON(map[string]any{"file": path, "router": e})
 	}
 	fmt.Fprintln(a.Stdout, path)
-	layers := strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Layers), " ", " to "), "[]")
-	for _, line := range [][2]string{
-		{"small model", modelText(e.ModelName, e.Model)}, {"large model", modelText(e.LargeName, e.Large)},
-		{"network", layers}, {"hidden state", group.Printable(e.Tap)},
-		{"label", group.Printable(e.Label)}, {"learnt from", learntText(e)}, {"traces", short(e.Data)},
-		{"held back", heldText(e)}, {"made by", group.Printable(e.Version)},
-	} {
-		if line[1] != "" {
-			fmt.Fprintf(a.Stdout, "  %-13s %s\n", line[0], line[1])
-		}
+	if r.Net != nil {
+		printAbout(a.Stdout, [][2]string{{"small model", modelText(e.ModelName, e.Model)},
+			{"large model", modelText(e.LargeName, e.Large)}}, e.About, e.Layers)
+	}
+	if j := e.Judge; j != nil {
+		printAbout(a.Stdout, [][2]string{{"judge", short(j.Fingerprint)}, {"its model", modelText(j.ModelName, j.Model)}},
+			j.About, j.Layers)
 	}
 	if r.Certificate == nil {
 		_, err := fmt.Fprintf(a.Stdout, "  %-13s none: `pilotfish router calibrate` proves that a budget is kept\n",
@@ -108,6 +126,20 @@ func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 	}
 	_, err := fmt.Fprintf(a.Stdout, "  %-13s %s\n", "certificate", group.CertificateText(r.Certificate))
 	return err
+}
+
+// printAbout prints lines about a network, after the first ones.
+func printAbout(out io.Writer, first [][2]string, about router.About, layers []int) {
+	for _, line := range append(first, [][2]string{
+		{"network", strings.Trim(strings.ReplaceAll(fmt.Sprint(layers), " ", " to "), "[]")},
+		{"hidden state", group.Printable(about.Tap)}, {"label", group.Printable(about.Label)},
+		{"learnt from", learntText(about)}, {"traces", short(about.Data)}, {"held back", heldText(about)},
+		{"made by", group.Printable(about.Version)},
+	}...) {
+		if line[1] != "" {
+			fmt.Fprintf(out, "  %-13s %s\n", line[0], line[1])
+		}
+	}
 }
 
 // modelText formats a model: its name and the beginning of its fingerprint.
@@ -128,7 +160,7 @@ func short(hash string) string {
 	return group.Printable(hash)
 }
 
-func learntText(e aboutEvent) string {
+func learntText(e router.About) string {
 	if e.Positions == 0 {
 		return ""
 	}
@@ -136,7 +168,7 @@ func learntText(e aboutEvent) string {
 		group.Share(e.Escalate), e.Seed)
 }
 
-func heldText(e aboutEvent) string {
+func heldText(e router.About) string {
 	if e.AUC == 0 {
 		return ""
 	}
@@ -144,10 +176,16 @@ func heldText(e aboutEvent) string {
 }
 
 func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []train.Folder) (*worthEvent, error) {
-	rule := f.label
-	s := folders[0].Set.Settings()
-	if rule == "" && s.Rule(file.About.Label) >= 0 {
-		rule = file.About.Label
+	rule, s := f.label, folders[0].Set.Settings()
+	net, about, model := file.Net, file.About, s.Small
+	if s.Tap == router.TapMismatch && file.Judge != nil {
+		net, about, model = file.Judge.Net, file.Judge.About, s.Large
+	}
+	if net == nil || s.Tap == router.TapMismatch && file.Judge == nil {
+		return nil, fmt.Errorf("%s has no network for the hidden states of %s: %s", path, folders[0].Name, s.Tap)
+	}
+	if rule == "" && s.Rule(about.Label) >= 0 {
+		rule = about.Label
 	}
 	rule, err := ruleOf(folders, rule)
 	if err != nil {
@@ -157,19 +195,19 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	if err != nil {
 		return nil, err
 	}
-	switch about := file.About; {
-	case file.Net.Dim() != src.Width():
+	switch {
+	case net.Dim() != src.Width():
 		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: give traces of the same model",
-			path, file.Net.Dim(), folders[0].Name, src.Width())
+			path, net.Dim(), folders[0].Name, src.Width())
 	case about.Model == "":
 		fmt.Fprintf(a.Stderr, "pilotfish: %s does not name its model: the traces may belong to another\n", path)
-	case about.Model != s.Small.Fingerprint:
-		return nil, fmt.Errorf("%s belongs to the small model %q, %s has traces of %q: give traces of the same",
-			path, about.ModelName, folders[0].Name, s.Small.Name)
+	case about.Model != model.Fingerprint:
+		return nil, fmt.Errorf("%s belongs to the model %q, %s has traces of %q: give traces of the same",
+			path, about.ModelName, folders[0].Name, model.Name)
 	}
-	rows, held := train.Labelled(src), file.About.Data == hashOf(folders)
+	rows, held := train.Labelled(src), about.Data == hashOf(folders)
 	if held {
-		out, err := train.HoldOut(src, uint64(file.About.Seed))
+		out, err := train.HoldOut(src, uint64(about.Seed))
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +221,7 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 		prompts[src.Prompt(i)] = true
 	}
 	margin, entropy := train.JudgeHead(src, rows)
-	w := newWorthEvent(train.Judge(src, rows, file.Net, runtime.GOMAXPROCS(0)), margin, entropy)
+	w := newWorthEvent(train.Judge(src, rows, net, runtime.GOMAXPROCS(0)), margin, entropy)
 	w.Prompts, w.Held, w.Label = len(prompts), held, rule
 	return w, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
@@ -33,12 +34,13 @@ func newRouterTrainCommand(a *cli.App) *cobra.Command {
 	var f trainFlags
 	c := &cobra.Command{
 		Use:   "train TRACES... -o FILE [flags]",
-		Short: "Train a router on what router collect has recorded",
-		Long: `Train a router on what router collect has recorded.
+		Short: "Train a router and a judge on what router collect has recorded",
+		Long: `Train a router on what router collect has recorded, or a judge on judged answers, or one file with both.
 
 The network (linear, ReLU, linear) takes as input the final hidden state of the small model, and the margin and entropy
 of its next token. It learns the labels of one rule (--label) by cross-entropy; its output is the confidence that a
-token may stand.
+token may stand. Files of judged answers (router collect --reference judged) train a judge in the same way: it takes
+states of the large model where the two choose different tokens, and runs beside the large model (--policy judge).
 
 A tenth of the prompts is held out entirely: training stops when the loss on them stops falling, and all figures about
 the router are computed on them. Scale and shift of the logits are fitted to them if a fit to one half improves the
@@ -47,7 +49,7 @@ other half. The same seed gives the same file with any number of threads (-t).
 In use, a router sees the texts that it causes. So it is better to train twice: collect more texts with the first router
 (router collect --reference routed), and train another one on both files.`,
 		Example: `  pilotfish router train traces -o router.gguf
-  pilotfish router train traces routed -o router.gguf`,
+  pilotfish router train traces routed judged -o router.gguf`,
 		Args: cli.SomeArgs("the files of traces that `pilotfish router collect` wrote"),
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
 	}
@@ -86,31 +88,20 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	rule, err := ruleOf(folders, f.label)
-	if err != nil {
-		return err
+	judged, rest := divide(folders)
+	file := new(router.File)
+	if len(rest) > 0 {
+		if file.Net, file.About, file.Confidences, err = f.learn(ctx, a, rest, f.label); err != nil {
+			return err
+		}
 	}
-	src, err := train.NewTraces(folders, rule)
-	if err != nil {
-		return err
+	if len(judged) > 0 {
+		file.Judge = new(router.Judge)
+		file.Judge.Net, file.Judge.About, _, err = f.learn(ctx, a, judged, collect.RuleMismatch)
+		if err != nil {
+			return err
+		}
 	}
-	o := f.options()
-	m := cli.NewMeter(a.Stderr, "epochs", false)
-	o.Observe = func(e train.Epoch) { m.Show(int64(e.Number), int64(train.Epochs)) }
-	begin := time.Now()
-	r, err := train.Train(ctx, src, o)
-	m.Close()
-	if err != nil {
-		return err
-	}
-	if err := f.report(a, r, time.Since(begin)); err != nil {
-		return err
-	}
-	var confidences []float32
-	for _, v := range train.Judge(src, r.HeldOut.Rows, r.Net, o.Threads) {
-		confidences = append(confidences, v.Confidence)
-	}
-	file := &router.File{Net: r.Net, About: f.about(folders, rule, r), Confidences: router.Calibration(confidences)}
 	if err := writeRouter(f.out, file); err != nil {
 		return err
 	}
@@ -119,6 +110,49 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	}
 	_, err = fmt.Fprintf(a.Stdout, "written to %s\n", f.out)
 	return err
+}
+
+// divide returns the files of judged answers, and the others.
+func divide(folders []train.Folder) (judged, rest []train.Folder) {
+	for _, f := range folders {
+		if f.Set.Settings().Tap == router.TapMismatch {
+			judged = append(judged, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	return judged, rest
+}
+
+// learn trains a network on the labels of a rule, and returns its confidences on the prompts held back.
+func (f *trainFlags) learn(
+	ctx context.Context, a *cli.App, folders []train.Folder, label string,
+) (*router.Net, router.About, []float32, error) {
+	rule, err := ruleOf(folders, label)
+	if err != nil {
+		return nil, router.About{}, nil, err
+	}
+	src, err := train.NewTraces(folders, rule)
+	if err != nil {
+		return nil, router.About{}, nil, err
+	}
+	o := f.options()
+	m := cli.NewMeter(a.Stderr, "epochs", false)
+	o.Observe = func(e train.Epoch) { m.Show(int64(e.Number), int64(train.Epochs)) }
+	begin := time.Now()
+	r, err := train.Train(ctx, src, o)
+	m.Close()
+	if err == nil {
+		err = f.report(a, r, time.Since(begin))
+	}
+	if err != nil {
+		return nil, router.About{}, nil, err
+	}
+	var confidences []float32
+	for _, v := range train.Judge(src, r.HeldOut.Rows, r.Net, o.Threads) {
+		confidences = append(confidences, v.Confidence)
+	}
+	return r.Net, f.about(folders, rule, r), router.Calibration(confidences), nil
 }
 
 // openTraces opens files of traces. After an error it also returns those that are open.
@@ -156,8 +190,12 @@ func ruleOf(folders []train.Folder, wanted string) (string, error) {
 
 func (f *trainFlags) about(folders []train.Folder, rule string, r *train.Result) router.About {
 	s := folders[0].Set.Settings()
+	of := s.Small
+	if s.Tap == router.TapMismatch {
+		of = s.Large
+	}
 	about := router.About{
-		Version: cli.BuildVersion(), Model: s.Small.Fingerprint, ModelName: s.Small.Name, Tap: s.Tap, Label: rule,
+		Version: cli.BuildVersion(), Model: of.Fingerprint, ModelName: of.Name, Tap: s.Tap, Label: rule,
 		Data: hashOf(folders), Prompts: r.Prompts, Positions: r.Positions, Seed: int(f.seed), Escalate: r.Escalate,
 		Calibration: r.Calibration,
 	}

@@ -58,8 +58,8 @@ func (f *runFlags) plan() (*plan, error) {
 
 // prepare creates the router for a model. It returns an error if the router is for another width, and prints doubts.
 func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.Router, error) {
-	if p.file != nil {
-		group.WarnForeign(a, p.file, m)
+	if p.file != nil && p.options.Policy == router.Learned {
+		group.WarnForeign(a, "router", p.file.About, m)
 	}
 	if p.kind == certified {
 		p.doubts = f.doubts(p.certificate, m)

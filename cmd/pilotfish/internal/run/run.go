@@ -302,7 +302,7 @@ func (f *runFlags) able(g *pilotfish.Gateway) error {
 	if err := f.drawable(g); err != nil || !f.route.Verify.On {
 		return err
 	}
-	if err := g.CannotVerify(f.answer.Sampling()); err != nil {
+	if err := g.CannotVerify(f.answer.Sampling(), nil); err != nil {
 		return cli.Usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
 			&f.route.Verify, err)
 	}

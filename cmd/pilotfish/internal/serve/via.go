@@ -93,7 +93,7 @@ func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
 	}
 	gateway := r.Cloud.(*pilotfish.Gateway)
 	return func() openai.Cloud {
-		able := by.Policy == router.Verify && gateway.CannotVerify(pilotfish.Sampling{}) == nil
+		able := by.Policy.Verifies() && gateway.CannotVerify(pilotfish.Sampling{}, r.Router) == nil
 		return openai.Cloud{To: v.gateway.Address, Model: gateway.Model(), Connected: gateway.Connected(),
 			Policy: string(by.Policy), Threshold: by.Threshold, Budget: by.Budget, Verify: able || r.Verify}
 	}
