@@ -243,7 +243,7 @@ func TestGateway(t *testing.T) {
 	c, err := m.Dial(t.Context(), socket.LocalAddr().String(), DialOptions{Pin: g.Fingerprint().String()})
 	require.NoError(t, err)
 	assert.Equal(t, []any{"pilotfish-demo-large", "exact", 0, false, nil},
-		[]any{c.Model(), c.Audit(), c.Choices(), c.OtherTemplate(), c.CannotVerify(Sampling{Temperature: 1})})
+		[]any{c.Model(), c.Audit(), c.Choices(), c.OtherTemplate(), c.CannotVerify(Sampling{Temperature: 1}, nil)})
 	a, err := c.Ask(t.Context(), Question{Context: make([]int32, 64), Best: 1})
 	require.NoError(t, err)
 	assert.Equal(t, a.Token, a.Best[0].ID)

@@ -414,8 +414,8 @@ func (g *Gateway) Audit() string { return g.r.Audit() }
 // yet. With a temperature, [Settings].TopK must not be larger.
 func (g *Gateway) Choices() int { return g.r.Choices() }
 
-// CannotVerify is why the large model cannot verify tokens with this sampling as a router of [NewRouter] says, which may
-// be nil; nil if it can, and before the first connection.
+// CannotVerify is why the large model cannot verify tokens with this sampling as a router of [NewRouter] says, which
+// may be nil; nil if it can, and before the first connection.
 func (g *Gateway) CannotVerify(s Sampling, by Router) error {
 	judge := ""
 	if p, ok := by.(policy); ok {

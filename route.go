@@ -88,9 +88,9 @@ type RouterOptions struct {
 	// penalties, bias or min-p and those with a [Sampler] are not verified.
 	Policy string
 	// Threshold is the confidence below which to ask, 0 (never) to 1; with the policy verify e^-M for a margin of M
-	// nats; with judge the probability from which on a token stands. nil means by Budget, or by the certificate of File. While the confidences of the last 200 to 400 tokens are
-	// unlike those of the certificate's prompts, the large model verifies instead, as with the policy verify and the
-	// certificate's budget: [Stats].Unlike.
+	// nats, with judge the probability from which on a token stands. nil means by Budget, or by the certificate of
+	// File. While the confidences of the last 200 to 400 tokens are unlike those of the certificate's prompts, the
+	// large model verifies instead, as with the policy verify and the certificate's budget: [Stats].Unlike.
 	Threshold *float64
 	// Budget is the share of tokens to ask for or to replace, above 0 up to 1, over all answers with the router: the
 	// threshold follows a [Balance]. 0 means 0.07 if there is no Threshold.

@@ -47,8 +47,8 @@ func numbers() []number {
 	path := join([]byte{0}, deltaOf0)
 	return []number{
 		{KindHello, "vocab", MaxVocab, helloHead, join(zeros(32+16), zeros(4+1))},
-		{KindWelcome, "context", math.MaxInt32, []byte{Version, 0}, zeros(8)},
-		{KindWelcome, "choices", MaxVocab, join(uv(Version), zeros(2+5)), zeros(2)},
+		{KindWelcome, "context", math.MaxInt32, []byte{Version, 0}, zeros(9)},
+		{KindWelcome, "choices", MaxVocab, join(uv(Version), zeros(2+5)), zeros(3)},
 		{KindRefusal, "retry after", maxMillis, []byte{1}, []byte{0}},
 		{KindAsk, "base", MaxPosition, askHead, join(zeros(8), deltaOf0, askTail)},
 		{KindAsk, "tokens", MaxPosition, join(askHead, []byte{0}), join([]byte{0, 0}, askTail)},
@@ -73,7 +73,7 @@ func numbers() []number {
 		{KindSync, "base", MaxPosition, zeros(4), join(zeros(8), deltaOf0)},
 		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
 		{KindAck, "position", MaxPosition, nil, nil},
-		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(2), zeros(6)), []byte{0}},
+		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(2), zeros(6)), zeros(2)},
 		{KindAsk, "ahead", MaxAhead, join(askHead, path, zeros(5)), nil},
 		{KindAhead, "token", math.MaxInt32, nil, nil},
 		{KindClock, "received", maxMillis * 1000, nil, zeros(1)},
@@ -133,8 +133,8 @@ func TestLongestLists(t *testing.T) {
 		good, long []byte
 	}{
 		{KindHello, "secret", hello(text(maxString)), hello(text(maxString + 1))},
-		{KindWelcome, "model", slices.Concat(uv(Version), text(maxString), zeros(9)),
-			slices.Concat(uv(Version), text(maxString+1), zeros(9))},
+		{KindWelcome, "model", slices.Concat(uv(Version), text(maxString), zeros(10)),
+			slices.Concat(uv(Version), text(maxString+1), zeros(10))},
 		{KindRefusal, "detail", append([]byte{1, 0}, text(maxString)...), append([]byte{1, 0}, text(maxString+1)...)},
 		{KindAnswer, "top", top(MaxK), top(MaxK + 1)},
 	} {
@@ -196,10 +196,10 @@ func TestSamplingBounds(t *testing.T) {
 
 // TestVerifyBounds: each kind of verification is known, and so is the other template.
 func TestVerifyBounds(t *testing.T) {
-	for _, how := range []byte{3, 4, 64 + 1, wantsClock - 1, wantsClock + 3, 255} {
+	for _, how := range []byte{4, 5, 64 + 1, wantsClock - 1, wantsClock + 4, 255} {
 		faultIn(t, KindAsk, slices.Concat(askHead, []byte{0}, deltaOf0, zeros(4), []byte{how, 9}), "verify", ErrValue)
 	}
-	faultIn(t, KindWelcome, slices.Concat(uv(Version), zeros(2+7), []byte{2}), "other template", ErrValue)
+	faultIn(t, KindWelcome, slices.Concat(uv(Version), zeros(2+8), []byte{2}), "other template", ErrValue)
 }
 
 // TestFrameLengths: a frame may be as long as the max message; its length is encoded in the shortest form.
@@ -273,8 +273,8 @@ func TestUnknownValues(t *testing.T) {
 	}{
 		{KindSync, "coding", 3, zeros(4 + 1 + 1), zeros(1)},
 		{KindAsk, "coding", 3, zeros(4 + 1 + 1), append(zeros(1), askTail...)},
-		{KindWelcome, "audit", 2, append(uv(Version), zeros(1+1+4)...), zeros(3)},
-		{KindWelcome, "other template", 2, append(uv(Version), zeros(1+1+4+1+2)...), nil},
+		{KindWelcome, "audit", 2, append(uv(Version), zeros(1+1+4)...), zeros(4)},
+		{KindWelcome, "other template", 2, append(uv(Version), zeros(1+1+4+1+3)...), nil},
 	} {
 		for v := range 256 {
 			var err error

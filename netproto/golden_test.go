@@ -67,8 +67,8 @@ func goldenValues() []named {
 	return []named{
 		{"Hello/all", Hello{Version, who, counted[Device](0x41), 0xfeedbeef, "open sesame"}},
 		{"Hello/least", Hello{Version: Version}},
-		{"Welcome/all", Welcome{"Qwen2.5-72B", 32768, 0xfeedbeef, ExactAudit, 20, MaxAhead, true}},
-		{"Welcome/ahead-alone", Welcome{"Qwen2.5-72B", 32768, 0xfeedbeef, ExactAudit, 20, MaxAhead, false}},
+		{"Welcome/all", Welcome{"Qwen2.5-72B", 32768, 0xfeedbeef, ExactAudit, 20, MaxAhead, "judge", true}},
+		{"Welcome/ahead-alone", Welcome{"Qwen2.5-72B", 32768, 0xfeedbeef, ExactAudit, 20, MaxAhead, "", false}},
 		{"Welcome/least", Welcome{}},
 		{"Refusal/all", Refusal{TooFast, 1500 * time.Millisecond, "slowly, please"}},
 		{"Refusal/least", Refusal{}},

@@ -50,7 +50,7 @@ func messages() []message {
 		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
 			return Welcome{letters(r), r.IntN(1 << 20), r.Uint32(),
 				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1), r.IntN(2) * r.IntN(MaxAhead+1),
-				r.IntN(2) == 0}
+				letters(r), r.IntN(2) == 0}
 		}},
 		{KindRefusal, of(ParseRefusal), func(r *rand.Rand) appender {
 			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
@@ -59,7 +59,7 @@ func messages() []message {
 			return Ask{Session: r.Uint32(), Path: randomPath(r), Question: terms.Question{K: r.IntN(MaxK + 1),
 				AuditFrom: r.IntN(MaxPosition + 1), Sampling: randomSampling(r),
 				Within: time.Duration(r.IntN(1e6)) * time.Millisecond,
-				Verify: terms.Verify(r.IntN(int(terms.EachScore) + 1)),
+				Verify: terms.Verify(r.IntN(int(terms.EachJudged) + 1)),
 				Ahead:  r.IntN(2) * r.IntN(MaxAhead+1),
 				Times:  r.IntN(2) == 0}}
 		}},
@@ -414,7 +414,8 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
 	assert.Equal(t, []int{1, 64, 128}, []int{Version, MaxAhead, wantsClock})
-	assert.Equal(t, []terms.Verify{0, 1, 2}, []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore})
+	assert.Equal(t, []terms.Verify{0, 1, 2, 3},
+		[]terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore, terms.EachJudged})
 	assert.Equal(t, "pilotfish/1", ALPN)
 }
 

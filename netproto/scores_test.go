@@ -57,6 +57,11 @@ func TestOneZero(t *testing.T) {
 // TestCannotVerify: only an exact audit allows verification; the errors for others say what is needed.
 func TestCannotVerify(t *testing.T) {
 	assert.NoError(t, ExactAudit.CannotVerify())
+	assert.NoError(t, CannotJudge("a", "a"))
+	assert.NoError(t, CannotJudge("a", ""), "none is wanted")
+	assert.ErrorIs(t, CannotJudge("", "a"), CannotVerify)
+	assert.ErrorContains(t, CannotJudge("", "a"), "has no judge")
+	assert.ErrorContains(t, CannotJudge("a", "b"), "give both the same")
 	err := NoAudit.CannotVerify()
 	assert.ErrorIs(t, err, CannotVerify)
 	assert.ErrorContains(t, err, "looks at no tokens")

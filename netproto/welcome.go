@@ -59,8 +59,8 @@ func CannotJudge(has, wanted string) error {
 	case has == "":
 		return Refusal{Code: CannotVerify, Detail: "the gateway has no judge: start it with --router and the same file"}
 	}
-	return Refusal{Code: CannotVerify, Detail: fmt.Sprintf("the gateway has the judge %.12s, this router was made with "+
-		"%.12s: give both the same --router", has, wanted)}
+	return Refusal{Code: CannotVerify, Detail: fmt.Sprintf("the gateway has the judge %.12s, this router was made "+
+		"with %.12s: give both the same --router", has, wanted)}
 }
 
 // Append appends the frame to b. It shortens a name that is too long.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -176,18 +177,25 @@ func TestPolicies(t *testing.T) {
 	racing.Spare(t)
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 40)
-	o := Options{Pair: p, Policies: []router.Policy{router.Margin, router.Learned, router.Verify}, Net: net,
-		Prompts: prompts, Budget: 0.2, Confidence: 0.7}
+	judge := anyJudge(t, opened(t, demo.Large())).Fingerprint()
+	o := Options{Pair: p, Policies: []router.Policy{router.Margin, router.Learned, router.Judged, router.Verify},
+		Net: net, Judge: judge, Prompts: prompts, Budget: 0.2, Confidence: 0.6}
 	r, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	assert.InDelta(t, 0.9, r.Test.Confidence, 1e-12)
-	require.Len(t, r.Ladders, 3)
+	require.Len(t, r.Ladders, 4)
 	require.NotNil(t, r.Chosen)
 	assert.Equal(t, router.Verify, r.Chosen.Policy, "nothing is graded")
-	l := r.Ladders[2]
-	assert.GreaterOrEqual(t, l.Chosen, 0)
+	assert.GreaterOrEqual(t, r.Ladders[3].Chosen, 0)
+	for _, l := range r.Ladders[2:] {
+		assertVerified(t, p, l, r.Pilots, prompts, judge)
+	}
+}
+
+// assertVerified checks the ladder of a policy that verifies.
+func assertVerified(t *testing.T, p Pair, l Ladder, pilots int, prompts []Prompt, judge string) {
 	at := func(threshold float64) []Decoded {
-		o := router.Options{Policy: router.Verify, Threshold: &threshold}
+		o := router.Options{Policy: l.Policy, Threshold: &threshold, Judge: judge}
 		decoded, err := p.Decode(t.Context(), prompts, o, func() {})
 		require.NoError(t, err)
 		return decoded
@@ -215,7 +223,7 @@ func TestPolicies(t *testing.T) {
 	assert.Equal(t, total, below, "what is replaced is what has a ratio below the threshold")
 	assert.Less(t, share(at(1e-6)), share(whole))
 	for i, s := range l.Steps {
-		decoded := at(l.Thresholds[i])[r.Pilots:]
+		decoded := at(l.Thresholds[i])[pilots:]
 		assert.Equal(t, shareOf(answersOf(decoded)), s.Share(), "answers are those of the threshold")
 	}
 }

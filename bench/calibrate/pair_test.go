@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -24,11 +25,18 @@ func opened(t testing.TB, b []byte) *engine.Engine {
 	return e
 }
 
+// anyJudge is a judge beside the demo's large model.
+func anyJudge(t testing.TB, large *engine.Engine) *router.Judge {
+	j, err := synth.Judge(large.Width())
+	require.NoError(t, err)
+	return j
+}
+
 // demoPair is the demo's pair, with its router.
 func demoPair(t testing.TB) (Pair, *router.Net) {
 	t.Helper()
 	edge, large := opened(t, demo.Small()), opened(t, demo.Large())
-	service, err := large.Serve(engine.ServeOptions{})
+	service, err := large.Serve(engine.ServeOptions{Judge: anyJudge(t, large)})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := service.Local(0).Ask(context.Background(), engine.CloudQuestion{Context: []int32{1}})

@@ -29,7 +29,8 @@ const (
 	Large   Reference = "large"   // greedy decoding by the large model
 	Sampled Reference = "sampled" // sampling by the large model
 	Routed  Reference = "routed"  // decoding by both models with a router: what the router will see in use
-	Judged  Reference = "judged"  // the large model's, with every token of the small one that leaves it right: see [RuleMismatch]
+	// Judged is the large model's, with every token of the small one that leaves it right: see [RuleMismatch].
+	Judged Reference = "judged"
 )
 
 // Options configure a collection.

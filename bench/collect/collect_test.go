@@ -132,7 +132,8 @@ func TestReferences(t *testing.T) {
 			about, _, _ := set.Prompt(number)
 			assert.True(t, about.Graded)
 			assert.Zero(t, about.Rollouts+about.RolloutTokens, "no rollouts without labels")
-			assert.Equal(t, q.Grade(tokens.Decode(answer[:len(answer)-1])) == task.Right, about.Right)
+			whole := tokens.IsEnd(answer[len(answer)-1]) // otherwise it was cut, before its conclusion
+			assert.Equal(t, whole && q.Grade(tokens.Decode(answer[:len(answer)-1])) == task.Right, about.Right)
 			switch reference {
 			case Given:
 				assert.Equal(t, append(tokens.Encode(q.Reference, false), end), answer)

@@ -34,6 +34,8 @@ func definition(
 		}
 		if last := len(all) - 1; tokens.IsEnd(all[last]) {
 			all = all[:last]
+		} else {
+			return false // cut: the demo's questions have no conclusion before it
 		}
 		return grade(tokens.Decode(all)) == task.Right
 	}
@@ -116,7 +118,7 @@ func TestLabels(t *testing.T) {
 // TestGradedOnce: an answer that many choices lead to is graded once, because grading may run a program.
 func TestGradedOnce(t *testing.T) {
 	o := demoOptions(t, 1, engine.Options{})
-	o.MaxTokens, o.Reference, o.Labels = 24, Small, []string{RuleCiter, RuleConsequence}
+	o.MaxTokens, o.Reference, o.Labels = 64, Small, []string{RuleCiter, RuleConsequence}
 	grade, graded := o.Data.Questions[0].Grade, map[string]int{}
 	o.Data.Questions[0].Grade = func(answer string) task.Verdict {
 		graded[answer]++

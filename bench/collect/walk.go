@@ -80,7 +80,7 @@ func (w *worker) mismatch(ctx context.Context, d *draft, at int) (p trace.Positi
 // look makes the large model read the small model's token at a mismatch. It appends the states before and after it to
 // hidden, and fills in what the large model thinks of it: how probable it is beside its own choice, and the entropy.
 func (w *worker) look(ctx context.Context, d *draft, at int, p *trace.Position, hidden []uint16) ([]uint16, error) {
-	text := slices.Concat(d.prompt, d.answer[:at], []int32{p.Small, p.Small}) // the last one only stands for what follows
+	text := slices.Concat(d.prompt, d.answer[:at], []int32{p.Small, p.Small}) // the last one stands for what follows
 	err := w.largeSession.Read(ctx, text, int(p.Pos), 0, func(s engine.Seen) (err error) {
 		if s.Pos == int(p.Pos) {
 			p.Margin = float32(math.Exp(float64(min(s.Given-s.LogProb, 0))))

@@ -245,7 +245,8 @@ func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
 	err = w.edge.Read(ctx, text, len(d.prompt), 0, func(s engine.Seen) (err error) {
 		l := large[len(t.Positions)]
 		t.Positions = append(t.Positions, trace.Position{
-			Pos: int32(s.Pos), Reference: text[s.Pos], Small: s.Choice, Large: l.token, Margin: s.Margin, Entropy: s.Entropy,
+			Pos: int32(s.Pos), Reference: text[s.Pos], Small: s.Choice, Large: l.token, Margin: s.Margin,
+			Entropy:      s.Entropy,
 			SmallLogProb: s.LogProb, LargeLogProb: l.logProb, ReferenceSmall: s.Given, ReferenceLarge: l.given,
 		})
 		t.Hidden, err = trace.AppendHalves(t.Hidden, s.Hidden)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
@@ -42,7 +43,9 @@ func opened(t *testing.T, b []byte) *engine.Engine {
 // demoOptions returns options with the first questions of the demo.
 func demoOptions(t *testing.T, questions int, runs ...Run) Options {
 	large := opened(t, demo.Large())
-	service, err := large.Serve(engine.ServeOptions{Slots: 8 * large.Context()})
+	judge, err := synth.Judge(large.Width())
+	require.NoError(t, err)
+	service, err := large.Serve(engine.ServeOptions{Slots: 8 * large.Context(), Judge: judge})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := service.Local(0).Ask(context.Background(), engine.CloudQuestion{Context: []int32{1}})
@@ -58,6 +61,7 @@ func demoOptions(t *testing.T, questions int, runs ...Run) Options {
 	require.NoError(t, err)
 	return Options{
 		Edge: opened(t, demo.Small()), Far: service, Context: 512, Set: set, Runs: runs, Net: net, MaxTokens: 64,
+		Judge:    judge.Fingerprint(),
 		Parallel: 2, Log: NewLog(Settings{Runs: Names(runs)}, About{}), Pause: time.Microsecond,
 	}
 }
@@ -156,6 +160,28 @@ func TestAnswers(t *testing.T) {
 	assert.NotContains(t, never.Origins, "c")
 	always, _ := o.Log.Answer("1", "always")
 	assert.NotContains(t, always.Origins, "e")
+}
+
+// TestJudged: if a token stands only with certainty, the text is the large model's own; each token that is replaced is
+// the large model's, and one in doubt may stand.
+func TestJudged(t *testing.T) {
+	o := demoOptions(t, 8, Run{Policy: router.Always}, at(router.Judged, 1), at(router.Judged, 0.5))
+	require.NoError(t, o.Run(t.Context()))
+	cloud := [3]int{}
+	for _, q := range o.Set.Questions {
+		var all [3]Answer
+		for i, r := range o.Runs {
+			a, ok := o.Log.Answer(q.ID, r.Name())
+			require.True(t, ok)
+			require.NoError(t, a.validate(Names(o.Runs)))
+			all[i] = a
+			cloud[i] += a.chosen(r)
+		}
+		assert.Equal(t, all[0].Tokens, all[1].Tokens)
+	}
+	assert.Greater(t, cloud[0], cloud[1])
+	assert.Greater(t, cloud[1], cloud[2])
+	assert.Positive(t, cloud[2])
 }
 
 // TestSame: an answer holds for all thresholds above the confidence of every escalated token, up to the min confidence

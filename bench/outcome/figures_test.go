@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"math"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -142,8 +143,9 @@ func TestReportByHand(t *testing.T) {
 	speculative.Turned, speculative.Unverified = verified.Turned, verified.Unverified
 	for name, want := range map[string]Report{
 		"local": usual, "cloud": alone, "paper": routed, "serial": serial, "pipelined-1": pipelined,
-		"pipelined-64": pipelined, "verified": verified, "verified:2": verified, "speculative-4": speculative,
-		"overlapped-4": verified,
+		"pipelined-64": pipelined, "verified": verified, "verified:2": verified, "judged:0.5": verified,
+		"speculative-4": speculative,
+		"overlapped-4":  verified,
 	} {
 		want.Mode = name
 		plain := report(modes(t, name)[0], scripted())
@@ -324,13 +326,19 @@ func TestModes(t *testing.T) {
 	type parts struct {
 		small, large, routes, asks, link, pipelined, lookup, verifies, ahead, serial, cloud bool
 	}
-	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true, Ahead: 8, VerifyEvery: 11}
+	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true, Ahead: 8, VerifyEvery: 11,
+		Judge: "j"}
 	for name, c := range map[string]struct {
 		parts
 		branches int
 		margin   float64
 		every    int
+		judge    string
 	}{
+		"judged:1": {parts: parts{true, true, false, true, true, true, true, true, true, false, false},
+			branches: 9, every: 11, judge: "j"},
+		"judged:0.25": {parts: parts{true, true, false, true, true, true, true, true, true, false, false},
+			branches: 9, margin: math.Log(4), every: 11, judge: "j"},
 		"local": {parts: parts{small: true, lookup: true}, branches: 9},
 		"cloud": {parts: parts{large: true}, branches: 9},
 		"paper": {parts: parts{small: true, large: true, routes: true, asks: true}, branches: 9},
@@ -361,6 +369,7 @@ func TestModes(t *testing.T) {
 		assert.Equal(t, c.parts, got, name)
 		want := shared
 		want.Branches, want.Verify, want.Margin, want.VerifyEvery = c.branches, c.verifies, c.margin, c.every
+		want.Judge = c.judge
 		if want.Mode = draft.Serial; c.pipelined {
 			want.Mode = draft.Pipelined
 		}
@@ -381,7 +390,8 @@ func TestModes(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "verified:", "verified:-1", "verified:-0", "verified:NaN", "verified:Inf",
-		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2", "speculative",
+		"judged:0", "judged:1.5", "judged:NaN", "judged:", "verified:1e3", "verified:0x1",
+		"verified:1e400", "verified:1.2.3", "verified-2", "speculative",
 		"speculative-0", "speculative-65", "overlapped-0", "overlapped--1", "overlapped-x",
 		"pipelined-0", "pipelined-65"} {
 		_, err := ParseMode(name)

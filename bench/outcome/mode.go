@@ -18,7 +18,8 @@ type Mode struct {
 	Kind      kind
 	pipelined bool    // drafting continues while answers are under way
 	branches  int     // branches drafted per open question; 0: the default of the options
-	Margin    float64 // of verified, in nats
+	Margin    float64 // of verified, in nats; of judged, the negative logarithm of the probability
+	Judged    bool    // by the large model's judge
 	every     int     // of speculative: tokens drafted per verification
 }
 
@@ -47,6 +48,8 @@ const ModesHelp = `  local        the small model alone
   verified     like pipelined with --branches guesses, but each answer also checks the tokens before it: where the large
                model would have chosen another one, that one is used. The text is the large model's own
   verified:M   like verified, but a token is accepted if the large model prefers its own by no more than M nats
+  judged:P     like verified, but a token is accepted if the judge beside the large model (--router) gives it the
+               probability P or more
 
 For comparison there is ordinary speculative decoding over a network (Leviathan et al., arXiv 2211.17192, greedy), over
 our protocol, without a router and without answers ahead:
@@ -77,6 +80,13 @@ func ParseMode(name string) (Mode, error) {
 		}
 		return Mode{Name: name, Kind: Verified, pipelined: true, Margin: margin}, nil
 	}
+	if text, found := strings.CutPrefix(name, "judged:"); found {
+		p, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(p > 0 && p <= 1) {
+			return Mode{}, fmt.Errorf("%.40q: %.40q is not a probability above 0 and up to 1", name, text)
+		}
+		return Mode{Name: name, Kind: Verified, pipelined: true, Margin: -math.Log(p), Judged: true}, nil
+	}
 	if name == "pipelined-auto" {
 		return Mode{Name: name, Kind: Routed, pipelined: true, branches: draft.AutoBranches}, nil
 	}
@@ -90,8 +100,8 @@ func ParseMode(name string) (Mode, error) {
 		return Mode{Name: name, Kind: Speculative, pipelined: true, branches: 1, every: n}, nil
 	}
 	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto, "+
-		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, speculative-1 to speculative-%d "+
-		"and overlapped-1 to overlapped-%d",
+		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, judged:P, "+
+		"speculative-1 to speculative-%d and overlapped-1 to overlapped-%d",
 		name, maxDrafted, maxDrafted)
 }
 
@@ -127,10 +137,12 @@ func ParseMargin(text string) (float64, error) {
 func (m Mode) LargeModel() bool { return m.Kind != local }
 
 // Routes reports whether a router decides which tokens are asked for.
-func (m Mode) Routes() bool { return m.Kind == Paper || m.Kind == Routed || m.Kind == Verified }
+func (m Mode) Routes() bool {
+	return m.Kind == Paper || m.Kind == Routed || m.Kind == Verified && !m.Judged
+}
 
 // Asks reports whether single tokens are requested, so that deadlines matter.
-func (m Mode) Asks() bool { return m.Routes() || m.Kind == Speculative }
+func (m Mode) Asks() bool { return m.Routes() || m.Verifies() }
 
 // OverLink reports whether the emulated link carries our protocol. HTTP has a separate link, which only has a round
 // trip.
@@ -143,15 +155,15 @@ func (m Mode) Pipelined() bool { return m.pipelined }
 func (m Mode) Verifies() bool { return m.Kind == Verified || m.Kind == Speculative }
 
 // AsCloud reports whether the tokens must equal those of the large model alone.
-func (m Mode) AsCloud() bool { return m.Verifies() && m.Margin == 0 }
+func (m Mode) AsCloud() bool { return m.Verifies() && m.Margin == 0 && !m.Judged }
 
 // Router makes the router of a device in a mode, from the options that all modes share; nil if the mode does not ask
 // for single tokens. With a budget each router has a balance of its own.
 func (m Mode) Router(o router.Options) (*router.Router, error) {
-	switch m.Kind {
-	case local, Cloud, Reference:
+	switch {
+	case m.Kind == local, m.Kind == Cloud, m.Kind == Reference:
 		return nil, nil
-	case Speculative:
+	case m.Kind == Speculative, m.Judged:
 		o = router.Options{Policy: router.Never}
 	}
 	o.Balance = nil
@@ -173,7 +185,9 @@ func (m Mode) Draft(o draft.Options) draft.Options {
 	if m.Kind != Routed && m.Kind != Verified {
 		o.Ahead = 0
 	}
-	o.Verify, o.Margin = m.Verifies(), m.Margin
+	if o.Verify, o.Margin = m.Verifies(), m.Margin; !m.Judged {
+		o.Judge = ""
+	}
 	switch m.Kind {
 	case Speculative:
 		o.VerifyEvery = m.every

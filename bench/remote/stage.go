@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // StageOptions describe the link to the cloud, and the speed of the cloud.
@@ -23,6 +24,7 @@ type StageOptions struct {
 	Traces     []string         // recorded round trips or capacities: files in the formats of package link
 	Seed       uint64           // of all random events
 	AnswerTime time.Duration    // minimum time of an answer of the large model
+	Judge      *router.Judge    // of the large model; nil: none
 	Upstream   *engine.Upstream // asked over the link instead of the large model, with its own timing, if set
 	// typical texts, to train a dictionary that both sides use; nil means none
 	Typical [][]int32
@@ -66,7 +68,7 @@ func (t Spawned) Stop() error {
 // NewStage starts a stage. Close it before the engines.
 func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	service, err := large.Serve(engine.ServeOptions{
-		Slots: 32 * large.Context(), AnswerTime: o.AnswerTime,
+		Slots: 32 * large.Context(), AnswerTime: o.AnswerTime, Judge: o.Judge,
 		Lookup: -1,   // one pass per question, as in the paper's system
 		Apart:  true, // so that no measurement profits from the previous one
 	})
@@ -153,14 +155,15 @@ func (s *Stage) Link() *link.Link { return s.link }
 // Direct returns the large model without gateway and link, at the same pace.
 func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
 
-// Verifies returns why the large model cannot verify each token of the small one; nil if it can.
-func (s *Stage) Verifies(ctx context.Context) error {
+// Verifies returns why the large model cannot verify each token of the small one, or not by the judge with a
+// fingerprint; nil if it can.
+func (s *Stage) Verifies(ctx context.Context, judge string) error {
 	r, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return r.Verifies(ctx, terms.Sampling{}, "")
+	return r.Verifies(ctx, terms.Sampling{}, judge)
 }
 
 // Dial connects a device through the link. It waits for as long as this takes over a long link.

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -124,7 +125,8 @@ func TestGivenBack(t *testing.T) {
 		assert.Error(t, err)
 		_, _, err = s.Dial(connected{context.Background()}, 0)
 		assert.ErrorIs(t, err, context.Canceled, "there is a connection, and no session")
-		assert.NoError(t, s.Verifies(t.Context()))
+		assert.NoError(t, s.Verifies(t.Context(), ""))
+		assert.ErrorIs(t, s.Verifies(t.Context(), "a judge"), netproto.CannotVerify)
 		w, err := StartWeb(edge, s.Direct(), 0)
 		require.NoError(t, err)
 		_, err = w.Paper(func([]int32) string { return "a" }).Ask(t.Context(), draft.Question{})

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -39,7 +40,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 		Queue: got.Queue, Cloud: got.Compute, BytesUp: got.BytesUp, BytesDown: got.BytesDown,
 	}
 	for _, f := range got.Audit {
-		one.Audit = append(one.Audit, Finding{f.Pos, f.Token})
+		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, min(f.Score-f.Stands, math.MaxFloat32)})
 	}
 	number := t.asked(q.Context, one)
 	if got.Ahead != nil {

@@ -125,11 +125,17 @@ func (t *Text) audit(q draft.Question, a *draft.Answer) {
 		switch {
 		case !known && q.Verify == terms.AsItComes:
 			return
-		case !known: // assumed to be the token in the text
-			t.Answers++
-			t.assumed[text] = true
-		case token != q.Context[pos]:
+		case known && token == q.Context[pos]:
+		case known && !q.Verify.Scored():
 			a.Audit = append([]terms.Finding{{Pos: pos, Token: token}}, a.Audit...)
+		default:
+			gap, known := t.p.gaps[scored{text, q.Context[pos], q.Verify}]
+			if !known { // assumed to stand
+				t.Answers++
+				t.assumed[text] = true
+				break
+			}
+			a.Audit = append([]terms.Finding{{Pos: pos, Token: token, Stands: -gap}}, a.Audit...)
 		}
 		a.Audited++
 	}

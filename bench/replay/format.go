@@ -96,10 +96,11 @@ type Later struct {
 	At    time.Duration `json:"at_ns"` // since the ask began
 }
 
-// Finding is a terms.Finding without its score.
+// Finding is a terms.Finding with the difference of its scores, if it has them.
 type Finding struct {
-	Pos   int   `json:"pos"`
-	Token int32 `json:"token"`
+	Pos   int     `json:"pos"`
+	Token int32   `json:"token"`
+	Gap   float32 `json:"gap,omitempty"` // Score - Stands, at most the largest number
 }
 
 // trailer is the last line.

@@ -92,6 +92,11 @@ func TestAssumedAudit(t *testing.T) {
 	for from, want := range map[int]int{0: 6, 3: 3, 6: 0, 9: 0} {
 		assert.Equal(t, want, audits(from, terms.EachChoice).Audited, from)
 	}
+	p.gaps[scored{hashOf(context[:5]), 13, terms.EachJudged}] = 0.5
+	a = audits(2, terms.EachJudged)
+	assert.Equal(t, []terms.Finding{{Pos: 5, Token: 31, Stands: -0.5}}, a.Audit, "a token without a score stands")
+	assert.Equal(t, Assumed{Answers: 2}, text.Assumed)
+	assert.Empty(t, audits(2, terms.EachScore).Audit, "those are other scores")
 	delete(p.said, hashOf(context))
 	text.Assumed = Assumed{}
 	assert.Contains(t, []int32{10, 11, 12, end}, text.says(hashOf(context)), "a token of the small model")

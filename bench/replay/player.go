@@ -19,6 +19,7 @@ type Player struct {
 	heads    map[uint64]*Head
 	others   map[int][]*Head          // by question, to take the place of missing ones; -1: all
 	said     map[uint64]int32         // the large model's choices, by the text before them
+	gaps     map[scored]float32       // of its scores for its choice and for another token
 	calls    map[string]map[int]*mean // by mode and rows; those of all modes under ""
 	prefills map[take]*mean           // without the large model alone; those of all modes under ""
 	asks     map[askOf]Ask            // of a text the first, of text 0 the mean; those of all modes under ""
@@ -31,6 +32,13 @@ type Player struct {
 type take struct {
 	mode     string
 	question int
+}
+
+// scored is a token after a text to which the large model prefers another one, by scores of one kind.
+type scored struct {
+	text  uint64
+	token int32
+	kind  terms.Verify
 }
 
 // askOf is a text in a mode, asked about or sent early.
@@ -62,8 +70,9 @@ func add[K comparable](all map[K]*mean, key K, d time.Duration) {
 func NewPlayer(r *Recording) (*Player, error) {
 	p := &Player{
 		Recording: r, found: map[take][]*Answer{}, heads: map[uint64]*Head{}, others: map[int][]*Head{},
-		said: map[uint64]int32{}, calls: map[string]map[int]*mean{"": {}}, prefills: map[take]*mean{},
-		asks: map[askOf]Ask{}, pace: r.CloudPace,
+		said: map[uint64]int32{}, gaps: map[scored]float32{}, calls: map[string]map[int]*mean{"": {}},
+		prefills: map[take]*mean{},
+		asks:     map[askOf]Ask{}, pace: r.CloudPace,
 	}
 	for _, a := range r.Answers {
 		of := take{a.Mode, a.Question}
@@ -178,9 +187,9 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 
 // learnAudit records the large model's choices from an audit.
 func (p *Player) learnAudit(q *Ask, context []int32) {
-	turned := map[int]int32{}
+	turned := map[int]Finding{}
 	for _, f := range q.Audit {
-		turned[f.Pos] = f.Token
+		turned[f.Pos] = f
 	}
 	first, end := max(0, len(context)-q.Audited), len(context)
 	if q.Audited == 0 || first >= end {
@@ -189,8 +198,9 @@ func (p *Player) learnAudit(q *Ask, context []int32) {
 	text := hashOf(context[:first])
 	for pos := first; pos < end; pos++ {
 		p.said[text] = context[pos]
-		if token, other := turned[pos]; other {
-			p.said[text] = token
+		if f, other := turned[pos]; other {
+			p.said[text] = f.Token
+			p.gaps[scored{text, context[pos], terms.Verify(q.Verify)}] = f.Gap
 		}
 		text = then(text, context[pos])
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // ErrFormat is the cause of every error about a file that is not a recording or is incomplete.
@@ -186,8 +188,8 @@ func (q *Ask) check(pos []int) error {
 	if q.Node < 0 || int(q.Node) >= len(pos) {
 		return fmt.Errorf("there is no node %d", q.Node)
 	}
-	if q.Verify < 0 || q.Verify > 1 {
-		return fmt.Errorf("verify: %d is not 0 or 1", q.Verify)
+	if most := int(terms.EachJudged); q.Verify < 0 || q.Verify > most {
+		return fmt.Errorf("verify: %d is not 0 to %d", q.Verify, most)
 	}
 	for _, n := range []int{q.Audited, q.BytesUp, q.BytesDown} {
 		if n < 0 || n > math.MaxInt32 {
@@ -197,6 +199,9 @@ func (q *Ask) check(pos []int) error {
 	for _, f := range q.Audit {
 		if f.Pos < 0 || f.Pos > pos[q.Node] {
 			return fmt.Errorf("audit: %d is not a position of a context of %d", f.Pos, pos[q.Node]+1)
+		}
+		if !(f.Gap >= 0) {
+			return fmt.Errorf("audit: a gap of %v", f.Gap)
 		}
 	}
 	return nil

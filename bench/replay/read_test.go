@@ -139,7 +139,7 @@ func broken() (good string, all map[string][2]string) {
 		"foreign token ahead":   {`"token":7`, `"token":70`},
 		"ahead of time":         {`"at_ns":3`, `"at_ns":-3`},
 		"audit of nothing":      {`"audited":2`, `"audited":-2`},
-		"another kind of audit": {`"audited":2`, `"audited":2,"verify":2`},
+		"another kind of audit": {`"audited":2`, `"audited":2,"verify":4`},
 		"negative bytes":        {`"bytes_up":1`, `"bytes_up":-1`},
 		"foreign text":          {`"ids":[3,4]`, `"ids":[3,99]`},
 		"a number":              {`"mode":"a"`, `"mode":7`},

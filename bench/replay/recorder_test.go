@@ -222,8 +222,8 @@ func TestRecordedAsk(t *testing.T) {
 	assert.Equal(t, []bool{false, true, false}, []bool{a.Ended, a.Graded, a.Correct})
 	assert.Equal(t, 16*ms, a.Took)
 	assert.Equal(t, []Ask{
-		{Node: 1, Took: 9 * ms, Verify: 1, Token: 9, Audited: 1, Audit: []Finding{{1, 6}}, Queue: ms, Cloud: 2 * ms,
-			BytesUp: 11, BytesDown: 12},
+		{Node: 1, Took: 9 * ms, Verify: 1, Token: 9, Audited: 1, Audit: []Finding{{Pos: 1, Token: 6}}, Queue: ms,
+			Cloud: 2 * ms, BytesUp: 11, BytesDown: 12},
 		{Node: 2, Warm: true, Took: 4 * ms, BytesUp: 3, BytesDown: 2},
 	}, a.Asks)
 

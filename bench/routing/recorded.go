@@ -13,9 +13,9 @@ import (
 )
 
 // begin begins to record an answer of a device; nil if there is no recording, or it does not count. A mode with a link
-// of its own, and one with scores of tokens, cannot be replayed and are not recorded.
+// of its own cannot be replayed and is not recorded.
 func (b *routing) begin(question, device int, m outcome.Mode, prompt []int32) *replay.Take {
-	if b.Record == nil || !b.counts || m.Kind == outcome.Paper || m.Margin > 0 {
+	if b.Record == nil || !b.counts || m.Kind == outcome.Paper {
 		return nil
 	}
 	name := m.Name

@@ -79,9 +79,9 @@ func (o *ReplayOptions) check() error {
 	recorded := o.Player.Modes()
 	for _, m := range o.Modes {
 		switch {
-		case m.Kind == outcome.Paper || m.Margin > 0:
+		case m.Kind == outcome.Paper:
 			return fmt.Errorf("%w: mode %s, which is never recorded: measure it", ErrNotRecorded, m.Name)
-		case m.Kind == outcome.Cloud && !slices.Contains(recorded, m.Name):
+		case (m.Kind == outcome.Cloud || m.Margin > 0 || m.Judged) && !slices.Contains(recorded, m.Name):
 			return fmt.Errorf("%w: mode %s, of which nothing is computed: record that mode as well",
 				ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):

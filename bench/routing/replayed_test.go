@@ -50,11 +50,13 @@ func mustReplay(t *testing.T, o ReplayOptions) []outcome.Report {
 // recordsWith is [records] with a policy.
 func recordsWith(t *testing.T, policy router.Options, questions, repeat int, names ...string) *recordedRun {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
-	stage := openStage(t, edge, large, remote.StageOptions{RTT: 4 * time.Millisecond})
+	judge, err := synth.Judge(large.Width())
+	require.NoError(t, err)
+	stage := openStage(t, edge, large, remote.StageOptions{RTT: 4 * time.Millisecond, Judge: judge})
 	r := &recordedRun{o: Options{
 		Edge: edge, Large: large, Parallel: 2, MaxTokens: 12, RTT: 4 * time.Millisecond, Repeat: repeat, WarmUp: 1,
 		Modes: modes(t, names...), Router: policy,
-		Draft:  draft.Options{Deadline: -1, Audit: true, Lookup: -1},
+		Draft:  draft.Options{Deadline: -1, Audit: true, Lookup: -1, Judge: judge.Fingerprint()},
 		Direct: stage.Direct(), Dial: stage.Dial,
 	}}
 	for _, text := range strings.Fields("where does a nevgle live and what")[:questions] {
@@ -122,7 +124,8 @@ func TestBudgetOfModes(t *testing.T) {
 // others.
 func TestReplayUnchanged(t *testing.T) {
 	racing.Spare(t)
-	r := records(t, 5, 2, "local", "cloud", "serial", "pipelined-2", "verified", "speculative-3")
+	r := records(t, 5, 2, "local", "cloud", "serial", "pipelined-2", "verified", "verified:1",
+		"judged:0.5", "speculative-3")
 	reports := mustReplay(t, r.options())
 	require.Len(t, reports, len(r.reports))
 	for _, a := range r.player.Found("cloud", 0) {
@@ -331,7 +334,8 @@ func TestReplayRefuses(t *testing.T) {
 	r := records(t, 2, 1, "local")
 	for name, want := range map[string]string{
 		"serial": "record a mode that asks", "cloud": "record that mode", "paper": "never recorded",
-		"verified": "record a mode that asks", "verified:0.5": "never recorded",
+		"verified": "record a mode that asks", "verified:0.5": "record that mode",
+		"judged:0.5": "record that mode",
 	} {
 		o := r.options()
 		o.Modes = modes(t, name)

@@ -104,7 +104,9 @@ func TestAheadUnwanted(t *testing.T) {
 			assert.Equal(t, min(ahead, 3), s.ask(i).Ahead)
 			assert.Empty(t, all(aheadOrNone(r)))
 		}
-		for _, q := range []terms.Question{{Ahead: -1}, {Ahead: netproto.MaxAhead + 1}, {Verify: terms.EachScore + 1}} {
+		for _, q := range []terms.Question{
+			{Ahead: -1}, {Ahead: netproto.MaxAhead + 1}, {Verify: terms.EachJudged + 1},
+		} {
 			q.Context = ids(3)
 			_, err := session.Ask(t.Context(), q)
 			assert.ErrorIs(t, err, netproto.ErrValue)

@@ -65,7 +65,7 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 // check returns an error for a question that cannot be asked.
 func check(q terms.Question) error {
 	if len(q.Context) == 0 || q.K < 0 || q.K > netproto.MaxK || q.Ahead < 0 || q.Ahead > netproto.MaxAhead ||
-		q.Verify > terms.EachScore {
+		q.Verify > terms.EachJudged {
 		return fmt.Errorf("%d tokens, k of %d, %d ahead, verification %d: %w", len(q.Context), q.K, q.Ahead, q.Verify,
 			netproto.ErrValue)
 	}

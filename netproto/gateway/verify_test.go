@@ -27,7 +27,7 @@ func TestCannotVerify(t *testing.T) {
 	up := &decoder{fake: &fake{}, audit: netproto.NoAudit}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
-		for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
+		for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore, terms.EachJudged} {
 			a := whole(t, 1, path(20, 1))
 			a.Verify = verify
 			refusal := r.refused(a.Append(nil), netproto.CannotVerify)
@@ -39,6 +39,18 @@ func TestCannotVerify(t *testing.T) {
 		r.answered(a)
 		settle()
 		assert.Equal(t, terms.AsItComes, w.eventsOf(gateway.Answered)[0].Verify)
+	})
+}
+
+// TestNoJudge: an ask for a judge's verification is refused where there is none, before the upstream is asked.
+func TestNoJudge(t *testing.T) {
+	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		a := whole(t, 1, path(20, 1))
+		a.AuditFrom, a.Verify = 12, terms.EachJudged
+		refusal := w.enter(guest{}).refused(a.Append(nil), netproto.CannotVerify)
+		assert.Contains(t, refusal.Detail, "has no judge")
+		assert.Empty(t, up.fake.asked)
 	})
 }
 

@@ -431,7 +431,7 @@ func (w *world) reply(q Question) (a Answer, err error) {
 			a.Audited++
 			if choice, _ := w.answer(text); choice != id {
 				found := terms.Finding{Pos: pos, Token: choice, LogProb: -1 - float32(share(text))}
-				if q.Verify == terms.EachScore {
+				if q.Verify.Scored() {
 					found.Score, found.Stands = 0, -w.gap(text, id)
 				}
 				a.Audit = append(a.Audit, found)

@@ -222,7 +222,7 @@ type streamCloud struct {
 }
 
 // CannotVerify implements [Verifier].
-func (c *streamCloud) CannotVerify(terms.Sampling) error { return nil }
+func (c *streamCloud) CannotVerify(terms.Sampling, string) error { return nil }
 
 // Ask checks the question, and sends tokens ahead after the answer. It sometimes stops early, like a cloud under load.
 func (c *streamCloud) Ask(ctx context.Context, q Question) (Answer, error) {

@@ -148,12 +148,17 @@ func both(t *testing.T, test func(t *testing.T, mode Mode)) {
 func TestVerifyAsks(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{3}}}
-		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, Margin: 1, VerifyEvery: 2, Branches: 1})
+		how, judge := terms.EachScore, ""
+		if mode == Serial {
+			how, judge = terms.EachJudged, "j"
+		}
+		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, Margin: 1, Judge: judge, VerifyEvery: 2,
+			Branches: 1})
 		assert.Equal(t, []int32{10, 20, 30, 40, 50, 60, 70, 80}, ids)
 		var at, from []int
 		for _, q := range v.asked {
 			at, from = append(at, len(q.Context)), append(from, q.AuditFrom)
-			assert.Equal(t, terms.EachScore, q.Verify)
+			assert.Equal(t, how, q.Verify)
 			assert.Zero(t, q.Ahead)
 			assert.Zero(t, q.Within)
 		}
@@ -657,12 +662,12 @@ func (turnsOnce) Count(path uint64, replaced bool) uint64 {
 // unable is a cloud that cannot verify.
 type unable struct{ *verifier }
 
-func (unable) CannotVerify(terms.Sampling) error { return errors.New("no audits") }
+func (unable) CannotVerify(terms.Sampling, string) error { return errors.New("no audits") }
 
 // able is one that can.
 type able struct{ *verifier }
 
-func (able) CannotVerify(terms.Sampling) error { return nil }
+func (able) CannotVerify(terms.Sampling, string) error { return nil }
 
 // TestDial: a dial bounds what verification replaces, and the router asks for nothing. With a cloud that cannot verify,
 // or does not say so, the router decides.

@@ -250,7 +250,7 @@ func TestBudgetOfVerified(t *testing.T) {
 // verifying is a delayed cloud that can verify.
 type verifying struct{ delayed }
 
-func (*verifying) CannotVerify(terms.Sampling) error { return nil }
+func (*verifying) CannotVerify(terms.Sampling, string) error { return nil }
 
 // TestBudgetOfDial: with the policy verify, what the large model replaced is what answers spend, in every mode. Where
 // it cannot compare tokens, answers are routed by margin.

@@ -7,8 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // TestServiceSession: a service has the same sessions as a gateway: they are independent, and an ended one is dropped.
@@ -50,12 +53,14 @@ func TestServiceSession(t *testing.T) {
 // TestServiceVerifies: the built-in model supports all kinds of verification.
 func TestServiceVerifies(t *testing.T) {
 	e := small(t, Options{Context: 16}, nil)
-	s, err := e.Serve(ServeOptions{})
+	judge := anyJudge(t, e)
+	s, err := e.Serve(ServeOptions{Judge: judge})
 	require.NoError(t, err)
 	defer s.Close()
+	assert.ErrorIs(t, s.Verifies(t.Context(), terms.Sampling{}, "another"), netproto.CannotVerify)
 	for _, o := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 300, TopP: 0.5, Seed: 1}} {
-		for _, kind := range []terms.Verify{terms.EachChoice, terms.EachScore} {
-			require.NoError(t, s.Verifies(t.Context(), kind == terms.EachScore, o))
+		for _, kind := range []terms.Verify{terms.EachChoice, terms.EachScore, terms.EachJudged} {
+			require.NoError(t, s.Verifies(t.Context(), o, judge.Fingerprint()))
 			a, err := s.Local(1).Ask(t.Context(), CloudQuestion{
 				Context: []int32{1, 2, 3, 4, 5}, AuditFrom: 2, Verify: kind, Sampling: o,
 			})
@@ -63,6 +68,22 @@ func TestServiceVerifies(t *testing.T) {
 			assert.Equal(t, 3, a.Audited)
 		}
 	}
+}
+
+// anyJudge returns a judge for the hidden states of e.
+func anyJudge(t testing.TB, e *Engine) *router.Judge {
+	j, err := synth.Judge(e.Width())
+	require.NoError(t, err)
+	return j
+}
+
+// TestForeignJudge: a judge of another width is refused, before memory is taken.
+func TestForeignJudge(t *testing.T) {
+	e := small(t, Options{Context: 16}, nil)
+	wide := anyJudge(t, e)
+	wide.Net.Layers[0].In += 2
+	_, err := e.Serve(ServeOptions{Judge: wide})
+	assert.ErrorContains(t, err, "trained for another model")
 }
 
 // TestEngineName: an engine returns the name of its model.

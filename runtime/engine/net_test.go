@@ -460,10 +460,11 @@ type able struct {
 	recorder
 	audit   netproto.Audit
 	choices int
+	judge   string
 }
 
 func (a *able) Info() gateway.Info {
-	return gateway.Info{Model: "recorder", Identity: a.id, Audit: a.audit, Choices: a.choices}
+	return gateway.Info{Model: "recorder", Identity: a.id, Audit: a.audit, Choices: a.choices, Judge: a.judge}
 }
 
 // TestRemoteVerifies: if a gateway cannot verify, the caller gets the reason before the first question; if there is no
@@ -477,38 +478,38 @@ func TestRemoteVerifies(t *testing.T) {
 		audit    netproto.Audit
 		choices  int
 		sampling terms.Sampling
+		judge    string // wanted
 		want     string
 	}{
-		{netproto.ExactAudit, 0, terms.Sampling{}, ""},
-		{netproto.ExactAudit, 0, terms.Sampling{Temperature: 1}, ""},
-		{netproto.ExactAudit, 1, terms.Sampling{}, ""},
-		{netproto.ExactAudit, 1, terms.Sampling{Temperature: 1, TopK: 1}, ""},
-		{netproto.ExactAudit, 20, drawn, ""},
-		{netproto.ExactAudit, 19, drawn, "top-k must be 1 to 19"},
-		{netproto.ExactAudit, 20, terms.Sampling{Temperature: 1}, "top-k must be 1 to 20"},
-		{netproto.NoAudit, 0, terms.Sampling{}, "looks at no tokens"},
+		{netproto.ExactAudit, 0, terms.Sampling{}, "", ""},
+		{netproto.ExactAudit, 0, terms.Sampling{}, "j", ""},
+		{netproto.ExactAudit, 0, terms.Sampling{}, "k", "give both the same --router"},
+		{netproto.ExactAudit, 0, terms.Sampling{Temperature: 1}, "", ""},
+		{netproto.ExactAudit, 1, terms.Sampling{}, "", ""},
+		{netproto.ExactAudit, 1, terms.Sampling{Temperature: 1, TopK: 1}, "", ""},
+		{netproto.ExactAudit, 20, drawn, "", ""},
+		{netproto.ExactAudit, 19, drawn, "", "top-k must be 1 to 19"},
+		{netproto.ExactAudit, 20, terms.Sampling{Temperature: 1}, "", "top-k must be 1 to 20"},
+		{netproto.NoAudit, 0, terms.Sampling{}, "", "looks at no tokens"},
 	} {
-		g, err := gateway.New(gateway.Options{}, &able{recorder{id: id}, c.audit, c.choices})
+		g, err := gateway.New(gateway.Options{}, &able{recorder{id: id}, c.audit, c.choices, "j"})
 		require.NoError(t, err)
 		r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint(), Lazy: true})
 		require.NoError(t, err)
 		about := func() []any { return []any{r.Model(), r.Context(), r.Audit(), r.Choices(), r.OtherTemplate()} }
 		assert.Equal(t, []any{"", 0, "", 0, false}, about(), "before the first connection")
-		assert.NoError(t, r.CannotVerify(c.sampling))
-		for _, scores := range []bool{false, true} {
-			err := r.Verifies(t.Context(), scores, c.sampling)
-			if c.want == "" {
-				assert.NoError(t, err, "%+v", c)
-			} else {
-				assert.ErrorIs(t, err, netproto.CannotVerify)
-				assert.ErrorContains(t, err, c.want)
-			}
+		assert.NoError(t, r.CannotVerify(c.sampling, c.judge))
+		if err := r.Verifies(t.Context(), c.sampling, c.judge); c.want == "" {
+			assert.NoError(t, err, "%+v", c)
+		} else {
+			assert.ErrorIs(t, err, netproto.CannotVerify)
+			assert.ErrorContains(t, err, c.want)
 		}
 		assert.Equal(t, []any{"recorder", r.Welcome().Context, c.audit.String(), c.choices, false}, about())
-		assert.Equal(t, r.Verifies(t.Context(), true, c.sampling), r.CannotVerify(c.sampling))
+		assert.Equal(t, r.Verifies(t.Context(), c.sampling, c.judge), r.CannotVerify(c.sampling, c.judge))
 		assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
 		require.NoError(t, r.Close())
-		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)
+		assert.ErrorIs(t, r.Verifies(t.Context(), c.sampling, ""), client.ErrClosed)
 	}
 }
 
@@ -517,20 +518,21 @@ func TestRemoteVerifies(t *testing.T) {
 func TestVerifiedBehindGateway(t *testing.T) {
 	edge := small(t, Options{Context: 48}, nil)
 	large := small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
-	service, err := large.Serve(ServeOptions{})
+	judge := anyJudge(t, large)
+	service, err := large.Serve(ServeOptions{Judge: judge})
 	require.NoError(t, err)
 	t.Cleanup(service.Close)
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
 	assert.Equal(t, netproto.MaxAhead, r.Welcome().Ahead)
-	require.NoError(t, r.Verifies(t.Context(), true, terms.Sampling{Temperature: 1}))
+	require.NoError(t, r.Verifies(t.Context(), terms.Sampling{Temperature: 1}, judge.Fingerprint()))
 	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	local := service.Local(77)
 	for i, o := range []terms.Sampling{
 		{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5},
 	} {
-		for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
+		for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore, terms.EachJudged} {
 			for _, from := range []int{0, 1, 7, 11, 12} {
 				q := draft.Question{Context: append([]int32{int32(20 + i)}, text[1:]...), Sampling: o, AuditFrom: from,
 					Verify: verify, Ahead: 5}

@@ -15,8 +15,8 @@ type Judge struct {
 	About About // Model is the large model
 }
 
-// Confidence returns the probability that the token may stand: from the large model's states before and after it, p(token)
-// / p(choice), and the entropy of the next token in nats.
+// Confidence returns the probability that the token may stand: from the large model's states before and after it,
+// p(token) / p(choice), and the entropy of the next token in nats.
 func (j *Judge) Confidence(before, after []float32, ratio, entropy float32) float32 {
 	h := make([]float32, 0, len(before)+len(after))
 	return j.Net.Of(append(append(h, before...), after...), ratio, Certainty(entropy))

@@ -157,7 +157,9 @@ func file(t *testing.T, tensors []aTensor, put func(w *gguf.Writer)) *gguf.File 
 func meta(without string, values map[string]any) func(w *gguf.Writer) {
 	return func(w *gguf.Writer) {
 		all := map[string]any{
-			"general.architecture": architecture, architecture + keyInput: uint32(4), architecture + keyHidden: uint32(3), architecture + keyFeatures: false,
+			"general.architecture":  architecture,
+			architecture + keyInput: uint32(4), architecture + keyHidden: uint32(3),
+			architecture + keyFeatures: false,
 		}
 		maps.Copy(all, values)
 		delete(all, without)
@@ -216,7 +218,7 @@ func TestReadNetRefuses(t *testing.T) {
 			"has 4 tensors, the file has 5"},
 		"a gap": {plain, append(good[:2:2],
 			aTensor{"router.4.weight", gguf.F32, 1, []int{3, 1}}, aTensor{"router.4.bias", gguf.F32, 1, []int{1}}),
-			"a router of 1 layers has 2 tensors, the file has 4"},
+			"gives one number, not 3"},
 		"misfit": {plain, change(2, aTensor{"router.2.weight", gguf.F32, 1, []int{2, 1}}),
 			"takes 2 inputs, layer 0 gives 3"},
 		"bias length":   {plain, change(1, aTensor{"router.0.bias", gguf.F32, 1, []int{4}}), "4 biases"},
@@ -251,15 +253,16 @@ func TestReadNetDeep(t *testing.T) {
 			all = append(all, aTensor{fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, 1, []int{1, 1}},
 				aTensor{fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, 1, []int{1}})
 		}
-		net, err := ReadNet(file(t, all, meta("", map[string]any{architecture + keyInput: uint32(1), architecture + keyHidden: uint32(1)})))
+		f, err := Read(file(t, all, meta("", map[string]any{architecture + keyInput: uint32(1),
+			architecture + keyHidden: uint32(1)})))
 		if !ok {
 			require.ErrorContains(t, err, "a router of 16 layers has 32 tensors, the file has 34")
 			continue
 		}
 		require.NoError(t, err)
-		assert.Len(t, net.Layers, n)
+		assert.Len(t, f.Net.Layers, n)
 		want := 1 / (1 + math.Exp(-float64(n+2)))
-		assert.InDelta(t, want, net.Confidence(&backend.Output{Hidden: []float32{2}}), 1e-6,
+		assert.InDelta(t, want, f.Net.Confidence(&backend.Output{Hidden: []float32{2}}), 1e-6,
 			"2, plus 1 for each layer")
 	}
 }

@@ -10,7 +10,7 @@
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
 //	verify    p(small's token) / p(large's own)              under the large model, which then reads every token: see
 //	                                                         [Router.Margin]; as margin where it cannot verify
-//	judge     sigmoid(f(h, h')), h and h' the large          as verify, but a [Judge] beside the large model says whether
+//	judge     sigmoid(f(h, h')), h and h' the large          as verify, but a [Judge] beside the large model says if
 //	          model's states around the small one's token    the small one's token may stand
 //
 // With a budget the threshold follows a [Balance] of all answers. A decision is a function of the balance before the

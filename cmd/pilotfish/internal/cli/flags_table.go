@@ -201,8 +201,8 @@ var flagTable = []FlagDecl{
 		Help: "`list` of shares of tokens to ask for with each policy, above 0 and up to 1 " +
 			"(default: 0.07, without --threshold)"},
 	{Name: "eval.verify", often: true, Help: "`list` of verification margins in nats, or off, such as off,0,2"},
-	{Name: "label", Choices: "disagreement citer consequence mismatch", Help: "`rule` of the labels, for collect a list: " +
-		"disagreement, citer, consequence, mismatch, or \"\" for none"},
+	{Name: "label", Choices: "disagreement citer consequence mismatch",
+		Help: "`rule` of the labels, for collect a list: disagreement, citer, consequence, mismatch, or \"\" for none"},
 	{Name: "reference", Choices: "given small large sampled routed judged",
 		Help: "`origin` of the answers: given, small, large, sampled, routed or judged"},
 	{Name: "calibrate.budget", Span: ">0 <1", often: true,

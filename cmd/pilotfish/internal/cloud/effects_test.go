@@ -18,7 +18,7 @@ func TestCloudEffects(t *testing.T) {
 	key, words := filepath.Join(dir, "key"), filepath.Join(dir, "words")
 	require.NoError(t, os.WriteFile(key, []byte("sesame\n"), 0o600))
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
-	const elsewhere = "cert key log config check-config ticket-key-file log-level"
+	const elsewhere = "cert key log router config check-config ticket-key-file log-level"
 	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, map[string]string{
 		"": "Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
 			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Gateway.MessageTimeout=5s; Model.Backend=cpu; " +
@@ -68,6 +68,8 @@ func TestCloudEffects(t *testing.T) {
 		model, err := f.model.Options()
 		require.NoError(t, err)
 		require.NoError(t, f.upstream.Check(c.Flags()))
+		service, err := f.service()
+		require.NoError(t, err)
 		admin, err := adminAddress(f.operate.admin)
 		require.NoError(t, err)
 		return struct {
@@ -77,6 +79,6 @@ func TestCloudEffects(t *testing.T) {
 			Engines                         engine.UpstreamOptions
 			Access                          accessFlags
 			model, tokenizer, listen, admin string
-		}{model, f.service(), f.limits.o, f.upstream.O, f.access, f.model.Path, f.upstream.Tokenizer, f.listen, admin}
+		}{model, service, f.limits.o, f.upstream.O, f.access, f.model.Path, f.upstream.Tokenizer, f.listen, admin}
 	})
 }

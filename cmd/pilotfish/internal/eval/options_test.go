@@ -31,34 +31,34 @@ func TestPairContext(t *testing.T) {
 	assert.Equal(t, []int{1, 1}, []int{models.Edge.Threads(), models.Large.Threads()})
 }
 
-// verifier is a large model that records how it is to verify, and can verify without scores only.
-type verifier struct{ asked []bool }
+// verifier is a large model that records by which judge it is to verify, and can verify without one only.
+type verifier struct{ asked []string }
 
-func (v *verifier) Verifies(_ context.Context, scores bool, s terms.Sampling) error {
-	if v.asked = append(v.asked, scores); scores || s.Temperature > 0 {
+func (v *verifier) Verifies(_ context.Context, s terms.Sampling, judge string) error {
+	if v.asked = append(v.asked, judge); judge != "" || s.Temperature > 0 {
 		return netproto.CannotVerify
 	}
 	return nil
 }
 
-// TestVerifiable: the large model must support each margin of the runs: scores for one above 0. It is not asked for
-// runs without verification.
+// TestVerifiable: the large model must support the sampling and the judge of the runs. It is not asked for runs without
+// verification.
 func TestVerifiable(t *testing.T) {
 	run := func(margin float64) eval.Run { return eval.Run{Policy: "margin", Verify: &margin} }
 	for _, c := range []struct {
 		runs        []eval.Run
 		temperature float64
-		asked       []bool
+		asked       []string
 		said        string
 	}{
 		{[]eval.Run{{Policy: "never"}}, 1, nil, ""},
-		{[]eval.Run{{Policy: "never"}, run(0)}, 0, []bool{false}, ""},
-		{[]eval.Run{run(0), run(0.5), run(0)}, 0, []bool{false, true}, "--verify 0.5 is not possible with this large "},
-		{[]eval.Run{run(0)}, 1, []bool{false}, "--verify 0 is not possible"},
-		{[]eval.Run{{Policy: "verify", Budget: 0.1}}, 0, []bool{true}, "--policy verify is not possible"},
+		{[]eval.Run{{Policy: "never"}, run(0), run(0.5)}, 0, []string{"", ""}, ""},
+		{[]eval.Run{run(0.5)}, 1, []string{""}, "--verify 0.5 is not possible with this large "},
+		{[]eval.Run{{Policy: "verify", Budget: 0.1}}, 1, []string{""}, "--policy verify is not possible"},
+		{[]eval.Run{{Policy: "judge"}, {Policy: "never"}}, 0, []string{"j"}, "--policy judge is not possible"},
 	} {
 		var v verifier
-		o := eval.Options{Runs: c.runs, Sampling: terms.Sampling{Temperature: c.temperature}}
+		o := eval.Options{Runs: c.runs, Judge: "j", Sampling: terms.Sampling{Temperature: c.temperature}}
 		err := verifiable(t.Context(), &v, o)
 		assert.Equal(t, c.asked, v.asked)
 		if c.said == "" {

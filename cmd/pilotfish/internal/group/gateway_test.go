@@ -185,7 +185,7 @@ func TestWarnForeign(t *testing.T) {
 		{"b", "n\x1b[2J日", fingerprinted{of: "a"}, `another model (n\x1b[2J日): what`},
 	} {
 		var out strings.Builder
-		WarnForeign(&cli.App{Stderr: &out}, &router.File{About: router.About{Model: c.model, ModelName: c.name}}, c.own)
+		WarnForeign(&cli.App{Stderr: &out}, "router", router.About{Model: c.model, ModelName: c.name}, c.own)
 		assert.Contains(t, out.String(), c.want)
 		assert.Equal(t, c.want == "", out.Len() == 0, out.String())
 	}

@@ -158,8 +158,12 @@ func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 		if err := r.readFile(own); err != nil {
 			return o, err
 		}
-		if r.Policy == "" && (r.answers && !r.Given("threshold") || r.File.Net == nil) {
+		switch {
+		case r.Policy != "":
+		case r.answers && !r.Given("threshold"):
 			o.Policy = r.File.Policy()
+		case r.File.Net == nil: // it has only a judge
+			o.Policy = map[bool]router.Policy{true: router.Judged, false: router.Margin}[r.answers]
 		}
 		var err error
 		if o, err = r.File.Options(o.Policy); err != nil {

@@ -202,7 +202,7 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	return f.finish(a, file, models, set, result)
 }
 
-// possible returns the policies that the file has networks for. If policies were given, one that is missing is an error.
+// possible returns the policies that the file has networks for. If policies were given, a missing one is an error.
 func (f *calibrateFlags) possible(file *router.File) (all []router.Policy, err error) {
 	for _, p := range f.policies.Values {
 		if _, err := file.Options(p); err == nil {

@@ -26,7 +26,7 @@ func TestCollectEffects(t *testing.T) {
 	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
 	net := clitest.DemoFile("router.gguf")
 	clitest.Effects(t, "--data d --out o", elsewhere, map[string]string{
-		"": "Collect.Labels=[disagreement]; Collect.MaxTokens=256; Collect.Temperature=1; " +
+		"": "Collect.MaxTokens=256; Collect.Temperature=1; " +
 			"Questions.Data=d; Questions.name=d; out=o",
 
 		"--data e":                  "Questions.Data=e; Questions.name=e",
@@ -69,8 +69,8 @@ func TestCollectEffects(t *testing.T) {
 func TestCalibrateEffects(t *testing.T) {
 	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
 	clitest.Effects(t, "--out o", elsewhere, map[string]string{
-		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Policies=[margin learned verify]; Questions.Most=1200; " +
-			"Questions.Seed=1; Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
+		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Policies=[margin learned verify judge]; " +
+			"Questions.Most=1200; Questions.Seed=1; Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
 
 		"--router f":           "router=f",
 		"--data d":             "Questions.Data=d; Questions.Most=; Questions.name=d; Questions.skipped=",

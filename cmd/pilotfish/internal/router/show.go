@@ -116,8 +116,8 @@ func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 			{"large model", modelText(e.LargeName, e.Large)}}, e.About, e.Layers)
 	}
 	if j := e.Judge; j != nil {
-		printAbout(a.Stdout, [][2]string{{"judge", short(j.Fingerprint)}, {"its model", modelText(j.ModelName, j.Model)}},
-			j.About, j.Layers)
+		printAbout(a.Stdout, [][2]string{{"judge", short(j.Fingerprint)},
+			{"its model", modelText(j.ModelName, j.Model)}}, j.About, j.Layers)
 	}
 	if r.Certificate == nil {
 		_, err := fmt.Fprintf(a.Stdout, "  %-13s none: `pilotfish router calibrate` proves that a budget is kept\n",
@@ -223,6 +223,9 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	margin, entropy := train.JudgeHead(src, rows)
 	w := newWorthEvent(train.Judge(src, rows, net, runtime.GOMAXPROCS(0)), margin, entropy)
 	w.Prompts, w.Held, w.Label = len(prompts), held, rule
+	if s.Tap == router.TapMismatch { // the margin of its positions is what the policy verify compares
+		w.Policies[0].Policy, w.Policies[1].Policy = string(router.Judged), string(router.Verify)
+	}
 	return w, nil
 }
 

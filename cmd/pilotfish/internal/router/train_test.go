@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
@@ -90,6 +91,40 @@ func TestTrainCommand(t *testing.T) {
 	two, err := os.ReadFile(again)
 	require.NoError(t, err)
 	assert.Equal(t, one, two, "byte for byte, with any number of threads")
+}
+
+// TestTrainJudge: traces of judged answers train a judge for the large model, alone or beside a router in one file, and
+// each is evaluated on its own traces.
+func TestTrainJudge(t *testing.T) {
+	judged := traceSettings()
+	judged.Tap, judged.Reference, judged.Labels = router.TapMismatch, "judged", []string{collect.RuleMismatch}
+	one := traces(t, judged)
+	_, alone := trainOn(t, one)
+	file, err := engine.ReadRouter(alone)
+	require.NoError(t, err)
+	assert.Nil(t, file.Net)
+	about := file.Judge.About
+	assert.Equal(t, []string{"0123", "big", router.TapMismatch}, []string{about.Model, about.ModelName, about.Tap})
+
+	dir := traces(t, traceSettings())
+	lines, both := trainOn(t, dir, one, "--label", "disagreement")
+	require.Len(t, lines, 3, "two trainings and the file")
+	got, err := engine.ReadRouter(both)
+	require.NoError(t, err)
+	assert.Equal(t, file.Judge, got.Judge, "the router does not change it")
+	assert.NotNil(t, got.Net)
+	assert.Equal(t, got.Judge.Fingerprint(), lines[2].Router.Judge.Fingerprint)
+
+	code, stdout, stderr := clitest.Call(t, "router", "show", both, one)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	for _, want := range []string{"judge         " + got.Judge.Fingerprint()[:12], "tiny (abcdefabcdef…)", "big (0123)",
+		"120 tokens of 6 prompts", "judge  ", "verify  "} {
+		assert.Contains(t, stdout, want)
+	}
+	_, router := trainOn(t, dir, "--label", "disagreement")
+	code, _, stderr = clitest.Call(t, "router", "show", router, one)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "has no network for the hidden states")
 }
 
 // TestTrainRefuses: wrong usage, and unusable traces, with what to do; nothing is written.
@@ -259,12 +294,12 @@ func traces(t *testing.T, s trace.Settings) string {
 	}
 	for range s.Prompts {
 		x := trace.Text{Prompt: trace.Prompt{Tokens: 2}}
-		for range 20 {
+		for pos := range 20 {
 			h := make([]float32, s.Width)
 			for j := range h {
 				h[j] = float32(r.NormFloat64())
 			}
-			p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
+			p := trace.Position{Pos: int32(x.Tokens + pos), Margin: r.Float32(), Entropy: r.Float32()}
 			for rule := range s.Labels {
 				p.Labels[rule] = label(float64(h[rule]))
 			}

@@ -1,7 +1,9 @@
 package routing
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -95,8 +98,36 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
+	if slices.ContainsFunc(o.Modes, func(m outcome.Mode) bool { return m.Judged }) {
+		if err := f.judge(&o, &s); err != nil {
+			return o, s, err
+		}
+	}
 	f.cells()[0].set(&o, &s)
 	return o, s, nil
+}
+
+// recordedJudge stands for the judge of a recording, whose verdicts it has.
+const recordedJudge = "as recorded"
+
+// judge sets the judge of the router file; in a replay, that of the recording.
+func (f *routingFlags) judge(o *routing.Options, s *remote.StageOptions) error {
+	switch {
+	case f.recording.replay != "":
+		o.Draft.Judge = recordedJudge
+		return nil
+	case f.route.RouterGGM == "":
+		return cli.Usagef("--modes %s: a judge is needed: give its router file with --router", f.modes)
+	}
+	file, err := engine.ReadRouter(f.route.RouterGGM)
+	if err == nil && file.Judge == nil {
+		err = errors.New("it has no judge")
+	}
+	if err != nil {
+		return fmt.Errorf("--router %s: %w", f.route.RouterGGM, err)
+	}
+	s.Judge, o.Draft.Judge = file.Judge, file.Judge.Fingerprint()
+	return nil
 }
 
 // bounded sets, like run, the threshold of the router's certificate, or for models of the user the usual budget, if

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
@@ -72,7 +71,7 @@ func (f *routingFlags) cell(
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	o.Direct, o.Dial = stage.Direct(), stage.Dial
-	if err := f.verifiable(ctx, o.Modes, stage); err != nil {
+	if err := verifiable(ctx, o.Modes, o.Draft, stage); err != nil {
 		return nil, err
 	}
 	m := cli.NewMeter(a.Stderr, "answers", false)
@@ -92,15 +91,16 @@ func (f *routingFlags) cell(
 
 // verifiable returns an error for modes with verification that the engines of --upstream do not support. The large
 // model does.
-func (f *routingFlags) verifiable(ctx context.Context, modes []outcome.Mode, stage *remote.Stage) error {
-	i := slices.IndexFunc(modes, outcome.Mode.Verifies)
-	if i < 0 {
-		return nil
-	}
-	if err := stage.Verifies(ctx); errors.Is(err, netproto.CannotVerify) {
-		return fmt.Errorf("--modes %s is not possible here: %w: leave it out", modes[i].Name, err)
-	} else if err != nil {
-		return err
+func verifiable(ctx context.Context, modes []outcome.Mode, o engine.DraftOptions, stage *remote.Stage) error {
+	for _, m := range modes {
+		if !m.Verifies() {
+			continue
+		}
+		if err := stage.Verifies(ctx, m.Draft(o).Judge); errors.Is(err, netproto.CannotVerify) {
+			return fmt.Errorf("--modes %s is not possible here: %w: leave it out", m.Name, err)
+		} else if err != nil {
+			return err
+		}
 	}
 	return nil
 }

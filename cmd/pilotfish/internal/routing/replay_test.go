@@ -113,7 +113,7 @@ func TestReplayRefused(t *testing.T) {
 		"--replay " + broken:                                 "not a recording that this program can read",
 		"--replay " + path + " --modes cloud":                "record that mode as well",
 		"--replay " + path + " --modes paper":                "never recorded",
-		"--replay " + path + " --modes verified:1":           "never recorded",
+		"--replay " + path + " --modes verified:1":           "record that mode",
 		"--replay " + path + " --policy learned":             "record with it",
 		"--replay " + path + " --rtt 1h":                     "--rtt",
 		"--replay " + path + " --trace /nowhere.rtt.csv":     "/nowhere.rtt.csv",
