@@ -83,7 +83,7 @@ type Sampler interface {
 // shown, and replaces those to which it prefers another by more than 3 nats, at most 7% of all. Where it cannot verify,
 // it is asked for 7% of the tokens, those with the smallest margin.
 type RouterOptions struct {
-	// Policy is "verify", "margin", "entropy", "learned", "random", "always" or "never"; "" means that of File's
+	// Policy is "verify", "judge", "margin", "entropy", "learned", "random", "always" or "never"; "" is that of File's
 	// certificate, or learned, margin with a Threshold, or else verify. The caller's own clouds, answers with
 	// penalties, bias or min-p and those with a [Sampler] are not verified.
 	Policy string

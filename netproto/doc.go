@@ -17,7 +17,7 @@
 //	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], device [16],
 //	           dictionary u32, secret string
 //	2 Welcome  version uvarint, model string, context uvarint, dictionary u32, audit u8, choices uvarint,
-//	           ahead uvarint, other template u8
+//	           ahead uvarint, judge string, other template u8
 //	3 Refusal  code u8, retry after ms uvarint, detail string
 //	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint,
 //	           verify u8 (and 128 where a Clock is wanted), ahead uvarint
