@@ -3,6 +3,7 @@ package client
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
@@ -599,4 +601,34 @@ func TestTicketKey(t *testing.T) {
 		require.NoError(t, c.connect(t.Context()))
 		assert.Equal(t, []string{s.opt.Pin.String() + " a.name 10.0.0.1:4433"}, r.keys)
 	})
+}
+
+// TestReasonPrintable: what a peer wrote in an error of QUIC or of its certificate cannot control the terminal, and the
+// error is still what it was.
+func TestReasonPrintable(t *testing.T) {
+	const evil = "\x1b]0;title\a\u009b2J\r\n\u202e"
+	name := pkix.Name{CommonName: evil, Organization: []string{evil}}
+	certificate := &x509.Certificate{Subject: name, Issuer: name, DNSNames: []string{evil}}
+	for _, err := range []error{
+		&quic.TransportError{Remote: true, ErrorCode: quic.InternalError, ErrorMessage: evil},
+		&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: evil},
+		&quic.TransportError{Remote: true, ErrorCode: 0x100 + 42, ErrorMessage: evil},
+		&quic.ApplicationError{Remote: true, ErrorCode: 3, ErrorMessage: evil},
+		&tls.CertificateVerificationError{UnverifiedCertificates: []*x509.Certificate{certificate},
+			Err: x509.HostnameError{Certificate: certificate, Host: "gateway"}},
+		&tls.CertificateVerificationError{UnverifiedCertificates: []*x509.Certificate{certificate},
+			Err: x509.UnknownAuthorityError{Cert: certificate}},
+		&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Detail: evil}},
+		fmt.Errorf("handshake: %w", errors.New(evil)),
+	} {
+		got := reason(err)
+		for _, r := range got.Error() {
+			require.True(t, unicode.IsPrint(r), "%T: %q", err, got.Error())
+		}
+		if _, own := err.(*quic.TransportError); !own {
+			assert.ErrorIs(t, got, err)
+		}
+	}
+	plain := &quic.ApplicationError{Remote: true, ErrorCode: 3, ErrorMessage: "busy"}
+	assert.Contains(t, reason(plain).Error(), "busy")
 }

@@ -8,8 +8,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
+
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // A ConnectError reports why there is no connection to the gateway. It matches ErrNoReply as well.
@@ -73,8 +75,10 @@ func noReply(from string, since time.Time) error {
 
 // reason converts an error of reading or of QUIC: it adds the code with which the gateway closed the connection or
 // stream. Bytes that are no message break the protocol. An error of the certificate or the system is returned without
-// the text that QUIC adds.
-func reason(err error) error {
+// the text that QUIC adds. What the peer wrote, perhaps before it has proven anything, cannot control a terminal.
+func reason(err error) error { return errs.Printable(converted(err)) }
+
+func converted(err error) error {
 	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}

@@ -1,0 +1,34 @@
+package errs
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable returns err with a text that cannot control a terminal: what does not print, line breaks included, is
+// written as in a Go string. An error with such a text is returned unchanged.
+func Printable(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return err
+	}
+	quoted := strconv.Quote(text)
+	return &printable{err, strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)}
+}
+
+// printable is an error with another text.
+type printable struct {
+	error
+	text string
+}
+
+// Error implements error.
+func (p *printable) Error() string { return p.text }
+
+// Unwrap is for errors.Is and errors.As.
+func (p *printable) Unwrap() error { return p.error }
