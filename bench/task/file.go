@@ -26,6 +26,7 @@ const maxLine = 1 << 20
 //
 //	contains  it contains the "answer"; this is the default
 //	exact     it equals the "answer", except for case and spaces
+//	pattern   it contains a match of the "answer", a regular expression, whatever the case of letters
 //	number    its final number is the "answer"
 //	choice    it chooses the option with the label "answer" or "answerKey"; this is the default with choices
 //
@@ -149,12 +150,14 @@ func (q *Question) gradedBy(name string) (err error) {
 		q.gradeCut = containsCut(q.Key)
 	case "exact":
 		q.Grade = exact(q.Key)
+	case "pattern":
+		q.Grade, q.gradeCut, err = pattern(q.Key)
 	case "number":
 		q.Grade, q.gradeCut, err = number(q.Key)
 	case "choice":
 		err = errors.New(`the "grader" choice needs "choices"`)
 	default:
-		err = fmt.Errorf(`the "grader" %.20q is not known: use choice, number, exact or contains`, name)
+		err = fmt.Errorf(`the "grader" %.20q is not known: use choice, number, exact, pattern or contains`, name)
 	}
 	return err
 }

@@ -106,6 +106,7 @@ func TestFileGraders(t *testing.T) {
 		`{"question":"q","answer":"1000","grader":"contains"}`:         {Wrong, Right},
 		`{"question":"q","answer":"1000","grader":"number"}`:           {Right, Right},
 		`{"question":"q","answer":"1000","grader":"exact"}`:            {Wrong, Right},
+		`{"question":"q","answer":"IS 1,0+$","grader":"pattern"}`:      {Right, Wrong},
 		`{"question":"q","answer":" so IT is 1,000","grader":"exact"}`: {Right, Wrong},
 	} {
 		s, err := Read(strings.NewReader(line), "F")
@@ -124,6 +125,7 @@ func TestLinesRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"question":"q","answer":"x","grader":"number"}`:          `F: line 1: the answer "x" is not a number`,
 		`{"question":"q","answer":"x","grader":"best"}`:            `the "grader" "best" is not known: use choice`,
+		`{"question":"q","answer":"(","grader":"pattern"}`:         `F: line 1: the "answer" is no pattern: `,
 		`{"question":"q","answer":"x","grader":"choice"}`:          `the "grader" choice needs "choices"`,
 		`{"question":"q","grader":"exact"}`:                        `the "grader" "exact" has no "answer"`,
 		`{"question":5}`:                                           `"question": `,

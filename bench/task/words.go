@@ -1,6 +1,10 @@
 package task
 
-import "strings"
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
 
 // JudgeBy returns a grader by a rule that only decides whether an answer is right. A blank answer is silent.
 func JudgeBy(right func(answer string) bool) func(string) Verdict {
@@ -28,6 +32,22 @@ func containsCut(key string) func(string) Verdict {
 		}
 		return Silent
 	}
+}
+
+// pattern grades by whether the answer contains a match of a regular expression in the syntax of package regexp,
+// whatever the case of letters, and an answer that was cut as soon as it does.
+func pattern(key string) (grade, gradeCut func(string) Verdict, err error) {
+	re, err := regexp.Compile("(?i)" + key)
+	if err != nil {
+		return nil, nil, fmt.Errorf(`the "answer" is no pattern: %w`, err)
+	}
+	gradeCut = func(answer string) Verdict {
+		if re.MatchString(answer) {
+			return Right
+		}
+		return Silent
+	}
+	return JudgeBy(re.MatchString), gradeCut, nil
 }
 
 // exact grades by whether the answer equals the key, except for case, spaces and a full stop at the end.

@@ -37,9 +37,9 @@ each answer of the large model is waited for: this command is about answers; "be
   humaneval   HumanEval, 164 functions in Python, with --run-code; download it with "pilotfish eval fetch humaneval"
   mbpp        MBPP, 500 programs in Python, with --run-code; download it with "pilotfish eval fetch mbpp"
   demo        held-out questions about the world of the demo; without -m, with the models of the demo
-  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
-              or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
-              compared by how far they match the large model's own text
+  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact,
+              pattern (a regular expression) or number; with "choices": {"label": […], "text": […]} it is choice.
+              Without "answer", answers are compared by how far they match the large model's own text
 
 Methods are chosen on --split development and judged on --split test: docs/measuring.md describes the parts.
 
