@@ -10,15 +10,18 @@ const (
 
 // adam is the state of the optimiser: after t gradients g,
 //
-//	m = β₁·m + (1-β₁)·g    v = β₂·v + (1-β₂)·g²    θ -= rate · m/(1-β₁ᵗ) / (√(v/(1-β₂ᵗ)) + ε)
+//	m = β₁·m + (1-β₁)·g    v = β₂·v + (1-β₂)·g²    θ -= rate · (m/(1-β₁ᵗ) / (√(v/(1-β₂ᵗ)) + ε) + decay·θ)
+//
+// The decay of the weights is that of AdamW (Loshchilov and Hutter, arXiv 1711.05101).
 type adam struct {
 	m, v        []float32
 	rate        float64
+	decay       float64
 	done, steps int
 }
 
-func newAdam(n int, rate float64, steps int) *adam {
-	return &adam{m: make([]float32, n), v: make([]float32, n), rate: rate, steps: steps}
+func newAdam(n int, rate, decay float64, steps int) *adam {
+	return &adam{m: make([]float32, n), v: make([]float32, n), rate: rate, decay: decay, steps: steps}
 }
 
 // moment holds the constants of one step.
@@ -47,6 +50,6 @@ func (a *adam) update(theta, g []float32, lo int, at moment) {
 		m := beta1*float64(a.m[i]) + (1-beta1)*float64(g)
 		v := beta2*float64(a.v[i]) + (1-beta2)*float64(g)*float64(g)
 		a.m[i], a.v[i] = float32(m), float32(v)
-		theta[i] -= float32(at.rate * (m * at.m / (math.Sqrt(v*at.v) + epsilon)))
+		theta[i] -= float32(at.rate * (m*at.m/(math.Sqrt(v*at.v)+epsilon) + a.decay*float64(theta[i])))
 	}
 }

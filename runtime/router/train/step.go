@@ -58,7 +58,7 @@ func newTrainer(src Source, o Options, parts *parts, pool *pool.Pool) (t *traine
 	}
 	t.shape = shape{width: t.in.width, units: max(o.Hidden, 0)}
 	t.theta = t.shape.start(t.in.used, math.Log(float64(t.keep)/float64(t.escalate)), t.rand(drawWeights))
-	t.adam = newAdam(len(t.theta), o.Rate, (t.keep+t.escalate+t.batch-1)/t.batch*o.Epochs)
+	t.adam = newAdam(len(t.theta), o.Rate, o.Decay, (t.keep+t.escalate+t.batch-1)/t.batch*o.Epochs)
 	for range o.Threads {
 		t.workers = append(t.workers, newWorker(t.shape))
 	}

@@ -78,6 +78,10 @@ type Source interface {
 // Epochs is the default of the maximum number of epochs.
 const Epochs = 20
 
+// JudgeDecay is [Options.Decay] for judges, which have few positions and many inputs. On 16 divisions of 42 answers to
+// GSM8K the mean area under the curve is 0.69 with it and 0.67 without, of 292 to CommonsenseQA 0.944 and 0.941.
+const JudgeDecay = 10
+
 // Linear, as the number of hidden units, means a network without a hidden layer.
 const Linear = -1
 
@@ -86,6 +90,7 @@ type Options struct {
 	Hidden  int     // hidden units; 0 means 64; [Linear] means none
 	Epochs  int     // maximum; 0 means [Epochs]
 	Rate    float64 // of learning, at its highest; 0 means 0.002
+	Decay   float64 // of the weights: each step takes this times the rate of learning of each away
 	Seed    uint64
 	Threads int         // 0 means 1
 	Observe func(Epoch) // called after each epoch; may be nil

@@ -583,7 +583,7 @@ func TestSchedule(t *testing.T) {
 
 // TestAdam: the first two steps, computed by hand.
 func TestAdam(t *testing.T) {
-	a := newAdam(2, 0.1, 40)
+	a := newAdam(2, 0.1, 0, 40)
 	theta := []float32{1, 2}
 	at := a.next()
 	a.update(theta[:2], []float32{3}, 1, at)
@@ -596,6 +596,10 @@ func TestAdam(t *testing.T) {
 	a.update(theta, []float32{-1}, 1, at)
 	m, v := 0.9*0.1*3+0.1*-1, 0.999*0.001*9+0.001
 	assert.InDelta(t, before-0.1*m*at.m/math.Sqrt(v*at.v), theta[1], 1e-6)
+
+	a, theta = newAdam(1, 0.1, 3, 40), []float32{2}
+	a.update(theta, []float32{0}, 0, moment{rate: 0.1, m: 1, v: 1})
+	assert.InDelta(t, 2-0.1*3*2, theta[0], 1e-6, "without a gradient only the decay is left")
 }
 
 // TestConstantFeature: a feature that was constant in training is not used.

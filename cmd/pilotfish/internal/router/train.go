@@ -137,6 +137,9 @@ func (f *trainFlags) learn(
 		return nil, router.About{}, nil, err
 	}
 	o := f.options()
+	if folders[0].Set.Settings().Tap == router.TapMismatch {
+		o.Decay = train.JudgeDecay
+	}
 	m := cli.NewMeter(a.Stderr, "epochs", false)
 	o.Observe = func(e train.Epoch) { m.Show(int64(e.Number), int64(train.Epochs)) }
 	begin := time.Now()
