@@ -181,16 +181,19 @@ func (o *opening) threshold(c count) float64 {
 // that it replaces. Less than that changes the wording more often than the meaning.
 const preferred = 3
 
-// Margin returns the margin of verification with the policy verify: by how much the large model must prefer another
-// token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were replaced
-// are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With a
-// threshold it is always the same.
+// Margin returns the margin of verification with the policies verify and judge: by how much the large model must prefer
+// another token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were
+// replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
+// a threshold it is always the same. Within a budget a judge has that of [Policy.DefaultThreshold].
 func (r *Router) Margin(path uint64) float64 {
 	if r.verified == nil {
 		return -math.Log(r.fixed)
 	}
 	if r.verified.left(countOf(path)) == 0 {
 		return math.Inf(1)
+	}
+	if r.Judge() != "" {
+		return -math.Log(r.o.Policy.DefaultThreshold())
 	}
 	return preferred
 }

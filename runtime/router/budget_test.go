@@ -146,6 +146,13 @@ func TestBudgetOfVerified(t *testing.T) {
 	whole, err := New(Options{Policy: Verify, Budget: 1})
 	require.NoError(t, err)
 	assert.EqualValues(t, preferred, whole.Margin(count{1, 1}.path()))
+	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
+	require.NoError(t, err)
+	assert.InDelta(t, -math.Log(0.8), judge.Margin(0), 1e-12)
+	assert.True(t, math.IsInf(judge.Margin(count{6, 6}.path()), 1))
+	assert.Equal(t, "j", judge.Judge())
+	_, err = New(Options{Policy: Judged, Budget: 0.07})
+	assert.ErrorContains(t, err, "no judge was given")
 }
 
 // TestBudgetLends: with the usual budget the first token of the first answer is escalated if it is unsure, and only
