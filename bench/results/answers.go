@@ -60,8 +60,8 @@ func adoptAnswers(root, path, data string) error {
 func checkAnswers(l *eval.Log, data string) error {
 	s := &l.Settings
 	o := task.Options{Data: data, Split: s.Split, Most: s.Questions, Shots: s.Shots, Run: task.Unrun}
-	splits := []string{s.Split}
-	if s.Split == "" && s.Task != task.Demo {
+	splits, file := []string{s.Split}, strings.HasSuffix(s.Task, ".jsonl")
+	if s.Split == "" && s.Task != task.Demo && !file {
 		splits = []string{"development", "test", "training", "calibration"}
 		o.Most = 0
 	}
@@ -75,7 +75,9 @@ func checkAnswers(l *eval.Log, data string) error {
 			err = errors.New("the questions are not those of the answers: their SHA-256 differs")
 		}
 		if err == nil {
-			s.Split, s.Data = set.Split, set.Hash
+			if s.Split, s.Data = set.Split, set.Hash; file { // questions of the checkout
+				s.Task = strings.TrimSuffix(filepath.Base(s.Task), ".jsonl")
+			}
 			return nil
 		}
 		wrong = cmp.Or(wrong, err)
@@ -207,18 +209,22 @@ func (m *made) ladder(b *strings.Builder, logs []*eval.Log) error {
 	return nil
 }
 
-// rung sorts the runs of a ladder: from the small model alone by policy, then by falling margin of verification, to the
-// large model alone.
+// rung sorts the runs of a ladder: from the small model alone by policy, then by falling margin of verification and
+// rising threshold of the judge, to the large model alone.
 func rung(r *eval.RunReport) float64 {
 	const verified = 1e6
-	at := float64(slices.Index([]string{"never", "random", "entropy", "margin", "learned", "verify"}, r.Policy))
+	at := float64(slices.Index([]string{"never", "random", "entropy", "margin", "learned", "verify", "judge"}, r.Policy))
 	switch {
 	case r.Policy == eval.Oracle:
 		return 3 * verified
 	case r.Policy == "always":
 		return 2 * verified
+	case r.Verify != nil && *r.Verify == 0: // the large model's own text
+		return 1.9*verified + at
 	case r.Verify != nil:
 		return verified*(1+1/(2+*r.Verify)) + at
+	case r.Policy == "judge" && r.Threshold != nil:
+		return 1.6*verified + *r.Threshold
 	}
 	return at
 }

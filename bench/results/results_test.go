@@ -110,10 +110,16 @@ func TestRecorded(t *testing.T) {
 			s := l.Settings
 			assert.Regexp(t, `^[0-9a-f]{40}|^v`, l.About.Version)
 			assert.Regexp(t, `^pilotfish eval [^/]*$`, l.About.Command)
-			split, err := task.FindSplit(s.Task, s.Split)
-			if s.Task != task.Demo {
+			switch {
+			case s.Split != "":
+				split, err := task.FindSplit(s.Task, s.Split)
 				require.NoError(t, err)
 				assert.Equal(t, split.Hash(), s.Data)
+			case s.Task != task.Demo: // questions of the checkout
+				set, err := task.Open(filepath.Join(root, "bench/task", s.Task+".jsonl"), task.Options{})
+				require.NoError(t, err)
+				assert.Equal(t, set.Hash, s.Data)
+				require.NoError(t, l.Check(t.Context(), set))
 			}
 		}
 	}
@@ -220,6 +226,42 @@ func TestAdoptSplit(t *testing.T) {
 	for _, line := range []string{"\n|29 November 2026|aaaaaaaaaaaa|gsm8k test|never|\n",
 		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo |never, never verified 0,"} {
 		assert.Contains(t, list, line)
+	}
+}
+
+// TestAdoptFile: answers to a file of questions are compared with it, and named by it.
+func TestAdoptFile(t *testing.T) {
+	dir := t.TempDir()
+	questions := filepath.Join(dir, "own.jsonl")
+	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"q","answer":"5|five","grader":"pattern"}`), 0o600))
+	set, err := task.Open(questions, task.Options{})
+	require.NoError(t, err)
+	for verdict, want := range map[string]string{"right": "", "wrong": "the verdict is wrong, but the answer is right"} {
+		text := fmt.Sprintf(`{"settings":{"format":3,"task":%q,"questions":1,"runs":["never","judge 0.8"],"data":%q},`+
+			`"about":{"version":"v1","date":"2026-11-29T10:00:00Z"}}`+"\n"+`{"question":"1","run":"never",`+
+			`"verdict":%q,"stop":"end","pieces":["Five"],"origins":"e"}`+"\n", questions, set.Hash, verdict)
+		path := filepath.Join(dir, "log")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		if err := adoptAnswers(dir, path, ""); want != "" {
+			assert.ErrorContains(t, err, want)
+			continue
+		}
+		l, err := eval.ReadLog(filepath.Join(answersDir(dir), "own.jsonl.gz"))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"own", ""}, []string{l.Settings.Task, l.Settings.Split})
+	}
+}
+
+// TestRungs: a ladder goes from the small model over falling margins and rising thresholds of the judge to the large.
+func TestRungs(t *testing.T) {
+	judge := func(threshold float64) eval.RunReport {
+		return eval.RunReport{Policy: "judge", Threshold: &threshold}
+	}
+	dial := func(margin float64) eval.RunReport { return eval.RunReport{Policy: "never", Verify: &margin} }
+	all := []eval.RunReport{{Policy: "never"}, {Policy: "margin"}, {Policy: "learned"}, dial(4), dial(0.5),
+		judge(0.5), judge(0.9), dial(0), {Policy: "always"}, {Policy: eval.Oracle}}
+	for i := range all[1:] {
+		assert.Less(t, rung(&all[i]), rung(&all[i+1]), i)
 	}
 }
 
