@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -155,8 +156,8 @@ func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
 	return nil
 }
 
-// checkFiles reads the model, or the vocabulary of engines, without asking the engines. It returns a description of the
-// model.
+// checkFiles reads the model and its router file, or the vocabulary of engines, without asking the engines. It returns a
+// description of the model.
 func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if urls := f.upstream.O.URLs; len(urls) > 0 {
 		_, err := engine.ReadTokenizer(f.upstream.Tokenizer)
@@ -166,5 +167,9 @@ func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return f.model.Path, e.Close()
+	o, err := f.service()
+	if err == nil && o.Judge != nil {
+		err = o.Judge.Fits(e.Width())
+	}
+	return f.model.Path, errors.Join(err, e.Close())
 }

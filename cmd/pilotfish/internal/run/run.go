@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // runFlags has the flags of `pilotfish run`.
@@ -239,7 +240,7 @@ func (f *runFlags) routed(
 		return err
 	}
 	defer func() { err = errors.Join(err, out.gateway.Close()) }()
-	w.expect(func() error { return f.able(out.gateway) })
+	w.expect(func() error { return f.able(out.gateway, r.Router) })
 	before := runtime.GOMAXPROCS(m.Threads() + 2) // the network needs threads while all threads of the model compute
 	defer runtime.GOMAXPROCS(before)
 	r.Cloud = out.gateway
@@ -298,13 +299,16 @@ func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
 
 // able returns an error if the gateway's model lacks a required feature. It is called while connecting, and must not
 // block.
-func (f *runFlags) able(g *pilotfish.Gateway) error {
-	if err := f.drawable(g); err != nil || !f.route.Verify.On {
+func (f *runFlags) able(g *pilotfish.Gateway, by pilotfish.Router) error {
+	flag := "--policy judge"
+	if f.route.Verify.On {
+		flag, by = fmt.Sprintf("--verify %v", &f.route.Verify), nil
+	}
+	if err := f.drawable(g); err != nil || !f.route.Verify.On && f.route.Policy != string(router.Judged) {
 		return err
 	}
-	if err := g.CannotVerify(f.answer.Sampling(), nil); err != nil {
-		return cli.Usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
-			&f.route.Verify, err)
+	if err := g.CannotVerify(f.answer.Sampling(), by); err != nil {
+		return cli.Usagef("%s is not possible with this gateway: %w: leave it out, or ask another one", flag, err)
 	}
 	return nil
 }

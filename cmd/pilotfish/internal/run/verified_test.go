@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,12 +13,15 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // TestShowUnverified: with --json each event replaces the previous one, events and tokens are consistent, and replaced
@@ -121,4 +125,41 @@ func TestExplainVerified(t *testing.T) {
 		[]any{x.rows[1].Outcome, *x.rows[1].Cloud, x.rows[1].Local, *x.rows[1].CloudLogProb})
 	assert.Equal(t, "known, end", x.rows[0].Result())
 	assert.Equal(t, "turned", x.rows[1].Result())
+}
+
+// TestJudge: a gateway with the router file of the device judges: if a token stands only with certainty, the text is
+// the large model's own, and with less fewer tokens are replaced. One without that judge is refused.
+func TestJudge(t *testing.T) {
+	racing.Spare(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	judge, err := synth.Judge(256)
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, (&router.File{Judge: judge}).Write(gguf.NewWriter(&b)))
+	path := filepath.Join(t.TempDir(), "judge.gguf")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	address, pin, _ := clitest.StartCloud(t, "-m", large, "--router", path)
+	run := func(args ...string) (ids []int32, replaced int) {
+		ids, origins, _, _ := clitest.RoutedTokens(t, append([]string{"-m", small, "--cloud", address, "--pin", pin,
+			"--deadline", "off", clitest.Question(0)}, args...)...)
+		return ids, strings.Count(strings.Join(origins, " "), "cloud")
+	}
+	want, _ := run("--verify", "0")
+	got, all := run("--router", path, "--policy", "judge", "--threshold", "1")
+	assert.Equal(t, want, got)
+	_, some := run("--router", path, "--threshold", "0.5")
+	assert.Less(t, some, all)
+
+	address, pin, _ = clitest.StartCloud(t, "-m", large)
+	code, _, stderr := clitest.Call(t, "run", "-m", small, "--cloud", address, "--pin", pin, "--router", path,
+		"--policy", "judge", "--threshold", "0.5", "x")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--policy judge is not possible with this gateway")
+	assert.Contains(t, stderr, "the gateway has no judge: start it with --router")
+	code, _, stderr = clitest.Call(t, "cloud", "-m", large, "--check-config", "--router", clitest.DemoFile("router.gguf"))
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "it has no judge")
+	code, _, stderr = clitest.Call(t, "cloud", "-m", small, "--check-config", "--router", path)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "trained for another model")
 }
