@@ -213,7 +213,8 @@ func (m *made) ladder(b *strings.Builder, logs []*eval.Log) error {
 // rising threshold of the judge, to the large model alone.
 func rung(r *eval.RunReport) float64 {
 	const verified = 1e6
-	at := float64(slices.Index([]string{"never", "random", "entropy", "margin", "learned", "verify", "judge"}, r.Policy))
+	order := []string{"never", "random", "entropy", "margin", "learned", "verify", "judge"}
+	at := float64(slices.Index(order, r.Policy))
 	switch {
 	case r.Policy == eval.Oracle:
 		return 3 * verified

@@ -236,7 +236,9 @@ func TestAdoptFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"q","answer":"5|five","grader":"pattern"}`), 0o600))
 	set, err := task.Open(questions, task.Options{})
 	require.NoError(t, err)
-	for verdict, want := range map[string]string{"right": "", "wrong": "the verdict is wrong, but the answer is right"} {
+	for verdict, want := range map[string]string{
+		"right": "", "wrong": "the verdict is wrong, but the answer is right",
+	} {
 		text := fmt.Sprintf(`{"settings":{"format":3,"task":%q,"questions":1,"runs":["never","judge 0.8"],"data":%q},`+
 			`"about":{"version":"v1","date":"2026-11-29T10:00:00Z"}}`+"\n"+`{"question":"1","run":"never",`+
 			`"verdict":%q,"stop":"end","pieces":["Five"],"origins":"e"}`+"\n", questions, set.Hash, verdict)

@@ -156,8 +156,8 @@ func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
 	return nil
 }
 
-// checkFiles reads the model and its router file, or the vocabulary of engines, without asking the engines. It returns a
-// description of the model.
+// checkFiles reads the model and its router file, or the vocabulary of engines, without asking the engines. It returns
+// a description of the model.
 func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if urls := f.upstream.O.URLs; len(urls) > 0 {
 		_, err := engine.ReadTokenizer(f.upstream.Tokenizer)
