@@ -151,6 +151,10 @@ func TestBudgetOfVerified(t *testing.T) {
 	assert.InDelta(t, -math.Log(0.8), judge.Margin(0), 1e-12)
 	assert.True(t, math.IsInf(judge.Margin(count{6, 6}.path()), 1))
 	assert.Equal(t, "j", judge.Judge())
+	judge, err = New(Options{Policy: Judged, Threshold: new(0.9), Judge: "j"})
+	require.NoError(t, err)
+	assert.InDelta(t, -math.Log(0.9), judge.Margin(0), 1e-12)
+	assert.InDelta(t, 0.05, judge.Threshold(), 1e-3, "of margins, where the large model has no such judge")
 	_, err = New(Options{Policy: Judged, Budget: 0.07})
 	assert.ErrorContains(t, err, "no judge was given")
 }

@@ -322,10 +322,14 @@ func (r *Router) Explain(path uint64, pos int, head *backend.Output) (gap, entro
 	return gap, entropy, r.threshold(countOf(path))
 }
 
-// threshold returns the confidence below which to escalate the token after a path.
+// threshold returns the confidence below which to escalate the token after a path. A judge's says nothing of margins:
+// where the large model has not this judge, it is that of the policy verify with its usual margin.
 func (r *Router) threshold(c count) float64 {
-	if r.from != nil {
+	switch {
+	case r.from != nil:
 		return r.from.threshold(c)
+	case r.o.Policy == Judged:
+		return math.Exp(-preferred)
 	}
 	return r.fixed
 }
