@@ -20,17 +20,17 @@ const RuleMismatch = "mismatch"
 // and what is behind one that may stand is in vain.
 const walkAhead = 24
 
-// mismatches finds the positions of a judged text, with the states of the large model before and after the small
+// walkMismatches finds the positions of a judged text, with the states of the large model before and after the small
 // model's token. d.answer is the large model's answer, and becomes the text.
-func (w *worker) mismatches(ctx context.Context, d *draft) (t trace.Text, err error) {
+func (w *worker) walkMismatches(ctx context.Context, d *draft) (t trace.Text, err error) {
 	t.Prompt = d.about
 	for at := 0; d.about.Right; {
 		var p trace.Position
-		p, at, err = w.mismatch(ctx, d, at)
+		p, at, err = w.nextMismatch(ctx, d, at)
 		if err != nil || at == len(d.answer) {
 			return t, err
 		}
-		if t.Hidden, err = w.look(ctx, d, at, &p, t.Hidden); err != nil {
+		if t.Hidden, err = w.readMismatch(ctx, d, at, &p, t.Hidden); err != nil {
 			return t, err
 		}
 		other, err := d.large.goOn(ctx, append(slices.Clone(d.answer[:at]), p.Small))
@@ -53,9 +53,9 @@ func (w *worker) mismatches(ctx context.Context, d *draft) (t trace.Text, err er
 	return t, nil
 }
 
-// mismatch returns the first position from at on where the small model chooses another token; the length of the answer
-// if there is none.
-func (w *worker) mismatch(ctx context.Context, d *draft, at int) (p trace.Position, found int, err error) {
+// nextMismatch returns the first position from at on where the small model chooses another token; the length of the
+// answer if there is none.
+func (w *worker) nextMismatch(ctx context.Context, d *draft, at int) (p trace.Position, found int, err error) {
 	n := len(d.prompt)
 	text := slices.Concat(d.prompt, d.answer)
 	for found = at; found < len(d.answer); {
@@ -77,9 +77,12 @@ func (w *worker) mismatch(ctx context.Context, d *draft, at int) (p trace.Positi
 	return p, found, nil
 }
 
-// look makes the large model read the small model's token at a mismatch. It appends the states before and after it to
-// hidden, and fills in what the large model thinks of it: how probable it is beside its own choice, and the entropy.
-func (w *worker) look(ctx context.Context, d *draft, at int, p *trace.Position, hidden []uint16) ([]uint16, error) {
+// readMismatch makes the large model read the small model's token at a mismatch. It appends the states before and after
+// it to hidden, and fills in what the large model thinks of it: how probable it is beside its own choice, and the
+// entropy.
+func (w *worker) readMismatch(
+	ctx context.Context, d *draft, at int, p *trace.Position, hidden []uint16,
+) ([]uint16, error) {
 	text := slices.Concat(d.prompt, d.answer[:at], []int32{p.Small, p.Small}) // the last one stands for what follows
 	err := w.largeSession.Read(ctx, text, int(p.Pos), 0, func(s engine.Seen) (err error) {
 		if s.Pos == int(p.Pos) {

@@ -93,20 +93,20 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	}
 	if d.question.Grade != nil {
 		d.about.Graded = true
-		if d.about.Right, err = w.whole(ctx, d); err != nil {
+		if d.about.Right, err = w.gradeReference(ctx, d); err != nil {
 			return trace.Text{}, err
 		}
 	}
 	if w.o.Reference == Judged {
-		t, err := w.mismatches(ctx, d)
+		t, err := w.walkMismatches(ctx, d)
 		t.Rollouts, t.RolloutTokens = d.large.rollouts, d.large.tokens
 		return t, err
 	}
 	return w.read(ctx, d)
 }
 
-// whole reports whether the reference is right.
-func (w *worker) whole(ctx context.Context, d *draft) (bool, error) {
+// gradeReference reports whether the reference is right.
+func (w *worker) gradeReference(ctx context.Context, d *draft) (bool, error) {
 	if w.o.Reference == Given {
 		return w.grade(ctx, d, d.question.Reference, false)
 	}

@@ -76,9 +76,9 @@ func noReply(from string, since time.Time) error {
 // reason converts an error of reading or of QUIC: it adds the code with which the gateway closed the connection or
 // stream. Bytes that are no message break the protocol. An error of the certificate or the system is returned without
 // the text that QUIC adds. What the peer wrote, perhaps before it has proven anything, cannot control a terminal.
-func reason(err error) error { return errs.Printable(converted(err)) }
+func reason(err error) error { return errs.Printable(convertReason(err)) }
 
-func converted(err error) error {
+func convertReason(err error) error {
 	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}

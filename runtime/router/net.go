@@ -82,8 +82,8 @@ func ReadNet(f *gguf.File) (*Net, error) {
 	return readNet(f, prefixRouter)
 }
 
-// keys returns the beginning of the keys of the network with a prefix of its tensors.
-func keys(prefix string) string {
+// keyPrefix returns the beginning of the keys of the network with a prefix of its tensors.
+func keyPrefix(prefix string) string {
 	if prefix == prefixRouter {
 		return architecture
 	}
@@ -92,7 +92,7 @@ func keys(prefix string) string {
 
 // readNet returns the network whose tensors have names with a prefix; nil if there are none.
 func readNet(f *gguf.File, prefix string) (*Net, error) {
-	features, err := f.Bool(keys(prefix) + keyFeatures)
+	features, err := f.Bool(keyPrefix(prefix) + keyFeatures)
 	if err != nil && !errors.Is(err, gguf.ErrAbsent) {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func readNet(f *gguf.File, prefix string) (*Net, error) {
 	for _, k := range []struct {
 		key  string
 		want int
-	}{{keys(prefix) + keyInput, n.Dim()}, {keys(prefix) + keyHidden, layers[0].Out}} {
+	}{{keyPrefix(prefix) + keyInput, n.Dim()}, {keyPrefix(prefix) + keyHidden, layers[0].Out}} {
 		if got, err := f.Int(k.key); err != nil {
 			return nil, fmt.Errorf("%s: %w", k.key, err)
 		} else if got != int64(k.want) {
@@ -166,10 +166,10 @@ func (n *Net) describe(w *gguf.Writer, prefix string) {
 	if n == nil {
 		return
 	}
-	gguf.Put(w, keys(prefix)+keyInput, uint32(n.Dim()))
-	gguf.Put(w, keys(prefix)+keyHidden, uint32(n.Layers[0].Out))
+	gguf.Put(w, keyPrefix(prefix)+keyInput, uint32(n.Dim()))
+	gguf.Put(w, keyPrefix(prefix)+keyHidden, uint32(n.Layers[0].Out))
 	if n.HeadFeatures {
-		gguf.Put(w, keys(prefix)+keyFeatures, true)
+		gguf.Put(w, keyPrefix(prefix)+keyFeatures, true)
 	}
 }
 

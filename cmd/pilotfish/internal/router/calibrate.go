@@ -157,7 +157,7 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	if o.Policies, err = f.possible(file); err != nil {
+	if o.Policies, err = f.possiblePolicies(file); err != nil {
 		return err
 	}
 	run, err := f.code.Runner(ctx, a, f.task)
@@ -202,8 +202,8 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	return f.finish(a, file, models, set, result)
 }
 
-// possible returns the policies that the file has networks for. If policies were given, a missing one is an error.
-func (f *calibrateFlags) possible(file *router.File) (all []router.Policy, err error) {
+// possiblePolicies returns those that the file has networks for. If policies were given, a missing one is an error.
+func (f *calibrateFlags) possiblePolicies(file *router.File) (all []router.Policy, err error) {
 	for _, p := range f.policies.Values {
 		if _, err := file.Options(p); err == nil {
 			all = append(all, p)

@@ -231,7 +231,9 @@ func (f *collectFlags) report(a *cli.App, s *collect.Summary, seconds float64) {
 	if s.Graded > 0 {
 		say("%d of %d graded answers are right", s.Right, s.Graded)
 	}
-	say("the models choose different tokens at %.2f%% of the positions", 100*s.DifferShare)
+	if s.Reference != string(collect.Judged) { // which have no other positions
+		say("the models choose different tokens at %.2f%% of the positions", 100*s.DifferShare)
+	}
 	for _, l := range s.Labels {
 		say("%s: escalate at %.2f%% of %d labelled positions", l.Rule, 100*l.Share, l.Labelled)
 	}

@@ -88,16 +88,16 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	judged, rest := divide(folders)
+	judged, rest := divideByTap(folders)
 	file := new(router.File)
 	if len(rest) > 0 {
-		if file.Net, file.About, file.Confidences, err = f.learn(ctx, a, rest, f.label); err != nil {
+		if file.Net, file.About, file.Confidences, err = f.trainNetwork(ctx, a, rest, f.label); err != nil {
 			return err
 		}
 	}
 	if len(judged) > 0 {
 		file.Judge = new(router.Judge)
-		file.Judge.Net, file.Judge.About, _, err = f.learn(ctx, a, judged, collect.RuleMismatch)
+		file.Judge.Net, file.Judge.About, _, err = f.trainNetwork(ctx, a, judged, collect.RuleMismatch)
 		if err != nil {
 			return err
 		}
@@ -112,8 +112,8 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	return err
 }
 
-// divide returns the files of judged answers, and the others.
-func divide(folders []train.Folder) (judged, rest []train.Folder) {
+// divideByTap returns the files of judged answers, and the others.
+func divideByTap(folders []train.Folder) (judged, rest []train.Folder) {
 	for _, f := range folders {
 		if f.Set.Settings().Tap == router.TapMismatch {
 			judged = append(judged, f)
@@ -124,8 +124,8 @@ func divide(folders []train.Folder) (judged, rest []train.Folder) {
 	return judged, rest
 }
 
-// learn trains a network on the labels of a rule, and returns its confidences on the prompts held back.
-func (f *trainFlags) learn(
+// trainNetwork trains a network on the labels of a rule, and returns its confidences on the prompts held back.
+func (f *trainFlags) trainNetwork(
 	ctx context.Context, a *cli.App, folders []train.Folder, label string,
 ) (*router.Net, router.About, []float32, error) {
 	rule, err := ruleOf(folders, label)

@@ -99,7 +99,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
 	if slices.ContainsFunc(o.Modes, func(m outcome.Mode) bool { return m.Judged }) {
-		if err := f.judge(&o, &s); err != nil {
+		if err := f.setJudge(&o, &s); err != nil {
 			return o, s, err
 		}
 	}
@@ -110,8 +110,8 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 // recordedJudge stands for the judge of a recording, whose verdicts it has.
 const recordedJudge = "as recorded"
 
-// judge sets the judge of the router file; in a replay, that of the recording.
-func (f *routingFlags) judge(o *routing.Options, s *remote.StageOptions) error {
+// setJudge sets the judge of the router file; in a replay, that of the recording.
+func (f *routingFlags) setJudge(o *routing.Options, s *remote.StageOptions) error {
 	switch {
 	case f.recording.replay != "":
 		o.Draft.Judge = recordedJudge
