@@ -473,6 +473,16 @@ func TestRemoteVerifies(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
 	require.NoError(t, err)
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	lazy, err := e.Dial(t.Context(), silent.LocalAddr().String(), DialOptions{Pin: netproto.Digest{1}, Lazy: true})
+	require.NoError(t, err)
+	assert.NoError(t, lazy.CannotVerify(terms.Sampling{}, "j"), "nothing is known before the first connection")
+	assert.Equal(t, []any{"", 0, "", 0, false},
+		[]any{lazy.Model(), lazy.Context(), lazy.Audit(), lazy.Choices(), lazy.OtherTemplate()})
+	require.NoError(t, lazy.Close())
+
 	drawn := terms.Sampling{Temperature: 0.8, TopK: 20}
 	for _, c := range []struct {
 		audit    netproto.Audit
@@ -497,8 +507,6 @@ func TestRemoteVerifies(t *testing.T) {
 		r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint(), Lazy: true})
 		require.NoError(t, err)
 		about := func() []any { return []any{r.Model(), r.Context(), r.Audit(), r.Choices(), r.OtherTemplate()} }
-		assert.Equal(t, []any{"", 0, "", 0, false}, about(), "before the first connection")
-		assert.NoError(t, r.CannotVerify(c.sampling, c.judge))
 		if err := r.Verifies(t.Context(), c.sampling, c.judge); c.want == "" {
 			assert.NoError(t, err, "%+v", c)
 		} else {

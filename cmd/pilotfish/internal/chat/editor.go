@@ -94,11 +94,11 @@ func (e *editor) line(prompt string) (text string, err error) {
 	e.keys.begin()
 	defer e.keys.end()
 	for more := true; more && err == nil; prompt = promptMore {
-		e.keys.lineBegins()
 		var line string
 		line, err = e.state.Prompt(prompt)
 		if line, more = strings.CutSuffix(line, pastedEnd); more {
 			line += "\n"
+			e.keys.lineBegins()
 		}
 		text += line
 	}

@@ -151,13 +151,15 @@ const (
 	pasteMarksOff = "\x1b[?2004l"
 )
 
-// begin makes the terminal mark pasted text.
+// begin is called before the editor reads the first line. It makes the terminal mark pasted text: who sees that mark
+// can type a line and Ctrl-C after it.
 func (k *keys) begin() {
 	k.count.Store(0)
+	k.lineBegins()
 	io.WriteString(os.Stdout, pasteMarksOn) // a terminal without this feature marks nothing
 }
 
-// lineBegins is called before the editor reads a line.
+// lineBegins is called before the editor reads another line.
 func (k *keys) lineBegins() {
 	k.prompting.Store(true)
 	if k.interrupts.Left() { // a Ctrl-C after the end of the answer and before this line

@@ -142,13 +142,13 @@ func TestPreviewOnTerminal(t *testing.T) {
 			strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, cli.ExitDone, code, stderr.String())
-		assert.Equal(t, dim, strings.Contains(shown, dimmed))
+		assert.Equal(t, dim, strings.Contains(shown, dimmed), "%q", shown)
 		assert.Contains(t, shown, saveCursor)
 		assert.Contains(t, shown, eraseToEnd)
 		preview := regexp.MustCompile(saveCursor + "[^\x1b]*(\x1b\\[2m[^\x1b]*\x1b\\[0m)?" + restoreCursor)
 		colour := regexp.MustCompile("\x1b\\[[0-9;]*[mK]")
 		left := colour.ReplaceAllString(preview.ReplaceAllString(shown, ""), "")
-		assert.Equal(t, strings.TrimSpace(plain), strings.TrimSpace(left))
+		assert.Equal(t, strings.TrimSpace(plain), strings.TrimSpace(left), stderr.String())
 		assert.Contains(t, stderr.String(), ", which verified the others, ")
 	}
 }
