@@ -37,7 +37,7 @@ func adoptAnswers(root, path, data string) error {
 		return fmt.Errorf("%s: answers to test questions need a program of a known revision, not %q: use one of "+
 			"`make build`", path, l.About.Version)
 	}
-	l.About.Command = regexp.MustCompile(`/[^ =,]*/`).ReplaceAllString(l.About.Command, "")
+	l.About.Command = regexp.MustCompile(`([ =,])/[^ =,]*/`).ReplaceAllString(l.About.Command, "$1")
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
@@ -139,8 +139,41 @@ func place(l *eval.Log) string {
 	return fmt.Sprint(slices.Index(splits, l.Settings.Split), at, l.Settings.Task)
 }
 
+// ladder has all recorded answers to one split of a task.
+type ladder struct {
+	eval.Settings
+	log    *eval.Log
+	runs   []eval.Run
+	report *eval.Report
+}
+
+func newLadder(logs []*eval.Log) (*ladder, error) {
+	l, err := eval.Join(logs)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := l.Runs()
+	if err != nil {
+		return nil, err
+	}
+	return &ladder{Settings: l.Settings, log: l, runs: runs, report: eval.Summarize(l.Set(), runs, l)}, nil
+}
+
+// alone returns the runs with the texts of each model alone; nil for one that is missing.
+func (l *ladder) alone() (small, large *eval.RunReport) {
+	for i := range l.report.Runs {
+		switch r := &l.report.Runs[i]; {
+		case r.Policy == "never" && r.Verify == nil:
+			small = r
+		case r.Policy == "always", r.Verify != nil && *r.Verify == 0:
+			large = r
+		}
+	}
+	return small, large
+}
+
 // ladders makes the table and the figure of each task from its answers: to test questions, or if there are none yet, to
-// development questions, or of the demo. It also makes the list of all runs.
+// development questions, or of the demo. It also makes the list of all runs, and what README shows.
 func (m *made) ladders(root string) error {
 	all, err := recorded(root)
 	if err != nil {
@@ -148,14 +181,22 @@ func (m *made) ladders(root string) error {
 	}
 	var tables, list strings.Builder
 	list.WriteString("|date|program|questions|runs|\n|---|---|---|---|\n")
-	shown := map[string]bool{}
+	var shown []*ladder
 	for _, group := range all {
-		s := group[0].Settings
-		if !shown[s.Task] && (s.Task != task.Demo || len(shown) == 0) {
-			if err := m.ladder(&tables, group); err != nil {
+		name := group[0].Settings.Task
+		before := slices.ContainsFunc(shown, func(l *ladder) bool { return l.Task == name })
+		if !before && (name != task.Demo || len(shown) == 0) {
+			l, err := newLadder(group)
+			if err == nil {
+				err = m.ladder(&tables, l)
+			}
+			if err == nil && name == "everyday" {
+				err = m.everyday(l)
+			}
+			if err != nil {
 				return err
 			}
-			shown[s.Task] = true
+			shown = append(shown, l)
 		}
 		for _, l := range group {
 			date, err := time.Parse(time.RFC3339, l.About.Date)
@@ -168,23 +209,15 @@ func (m *made) ladders(root string) error {
 		}
 	}
 	if len(all) > 0 {
+		m.headline(shown)
 		m.texts["ladders"], m.texts["runs"] = tables.String(), list.String()
 	}
 	return nil
 }
 
 // ladder adds the table of one task and split.
-func (m *made) ladder(b *strings.Builder, logs []*eval.Log) error {
-	l, err := eval.Join(logs)
-	if err != nil {
-		return err
-	}
-	runs, err := l.Runs()
-	if err != nil {
-		return err
-	}
-	r := eval.Summarize(l.Set(), runs, l)
-	s := l.Settings
+func (m *made) ladder(b *strings.Builder, l *ladder) error {
+	r, s := l.report, l.Settings
 	name := strings.Trim(s.Task+"-"+s.Split, "-")
 	fmt.Fprintf(b, "\n**%s**, %d questions, at most %d tokens an answer:\n\n", strings.TrimSpace(s.Task+" "+s.Split),
 		r.Questions, s.MaxTokens)
@@ -236,13 +269,31 @@ func writeRun(b *strings.Builder, r *eval.RunReport) {
 	if r.Verify != nil && *r.Verify == 0 {
 		name = "large alone, as " + r.Name()
 	}
-	right, gap, cut := "", "", ""
+	right, cut := "", ""
 	if r.Accuracy != nil {
 		right, cut = accuracy(r), fmt.Sprint(*r.Cut)
 	}
-	if g := r.Gap; g != nil {
-		gap = fmt.Sprintf("%.2f (%.2f to %.2f)", g.Value, g.Low, g.High)
-	}
-	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, r.Name()), right, gap,
+	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, r.Name()), right, gap(r),
 		share(&r.EscalatedShare), share(&r.AskedShare), share(&r.ReplacedShare), r.Read, r.Tokens, r.Asks, cut)
+}
+
+// accuracy formats the accuracy of a run with its interval.
+func accuracy(r *eval.RunReport) string {
+	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
+}
+
+// gap formats the part of the distance between both models that a run gains; "" without both.
+func gap(r *eval.RunReport) string {
+	if r.Gap == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Gap.Value, r.Gap.Low, r.Gap.High)
+}
+
+// share formats a share; "" for none.
+func share(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", 100**x)
 }

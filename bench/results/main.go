@@ -74,8 +74,8 @@ func checkout() (string, error) {
 	}
 }
 
-// adopt copies the measurements and the certified routers of a study to the checkout. The measurements are compressed,
-// with the command as it was and without paths of the machine.
+// adopt copies the measurements of a study to the checkout: compressed, with the command as it was and without paths of
+// the machine.
 func adopt(root, dir string) error {
 	for _, name := range measurements() {
 		records, err := result.ReadFile(filepath.Join(dir, name+".jsonl"))
@@ -108,14 +108,6 @@ func adopt(root, dir string) error {
 			return err
 		}
 		if err := os.WriteFile(keptFile(root, name), packed.Bytes(), 0o644); err != nil {
-			return err
-		}
-		router := strings.TrimPrefix(name, "real-") + ".gguf"
-		b, err := os.ReadFile(filepath.Join(dir, router))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(root, kept, "routers", router), b, 0o644)
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}

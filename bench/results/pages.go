@@ -50,8 +50,7 @@ func measured(root, name string) ([]result.Record, error) {
 
 // measurements returns the names of the measurements of the pages.
 func measurements() []string {
-	return []string{"demo", "rtt", "engine", "gateway", "link", "real-csqa", "real-arc", "real-gsm8k",
-		"real-mbpp", "real-times"}
+	return []string{"demo", "rtt", "engine", "gateway", "link", "real-times"}
 }
 
 // made is what is made of the measurements: blocks of the pages by name, and figures by the names of their files.
@@ -62,7 +61,6 @@ type made struct {
 
 func blocks(root string) (*made, error) {
 	m := &made{texts: map[string]string{}, figures: map[string][]byte{}}
-	var tasks []judgedTask
 	for _, name := range measurements() {
 		records, err := measured(root, name)
 		if err != nil {
@@ -71,33 +69,12 @@ func blocks(root string) (*made, error) {
 		if records == nil {
 			continue
 		}
-		task, isTask := strings.CutPrefix(name, "real-")
-		if isTask = isTask && records[0].Run.Measurement == "eval"; isTask {
-			var j judgedTask
-			j, err = judge(task, records)
-			tasks = append(tasks, j)
-			if task == "csqa" && err == nil {
-				err = m.curves(name, records)
-			}
-		} else {
-			err = m.make(name, records)
-		}
-		if err != nil {
+		if err := m.make(name, records); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		m.texts[name+"-about"] = about(&records[0].Run)
 	}
-	m.real(tasks)
 	return m, m.ladders(root)
-}
-
-// curves draws the accuracy of a task over the share of tokens, up to 10%.
-func (m *made) curves(name string, records []result.Record) error {
-	r, err := report.New(records)
-	if err != nil {
-		return err
-	}
-	return m.draw(name, r.Sections[0].Pictures, "curves-10")
 }
 
 // draw makes the figures with these names, and the text that shows each.

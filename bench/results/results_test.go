@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -77,27 +75,6 @@ func TestKept(t *testing.T) {
 		size += info.Size()
 	}
 	assert.Less(t, size, int64(600_000))
-}
-
-// TestRealParts: the parts of a training split do not overlap, and those of MBPP are in its training split.
-func TestRealParts(t *testing.T) {
-	b, err := os.ReadFile("real.mk")
-	require.NoError(t, err)
-	call := regexp.MustCompile(`call task,(\w+),.*,(\d+)-(\d+),(\d+)-(\d+),(\d+)-(\d+)[,)]`)
-	tasks := call.FindAllStringSubmatch(string(b), -1)
-	require.Len(t, tasks, 4)
-	for _, m := range tasks {
-		last := map[string]int{"mbpp": 600}[m[1]]
-		for i, text := range m[2:] {
-			n, err := strconv.Atoi(text)
-			require.NoError(t, err)
-			assert.True(t, n > last && (i%2 == 1 || n == last+1), m[0])
-			last = n
-		}
-		if m[1] == "mbpp" {
-			assert.Equal(t, 974, last)
-		}
-	}
 }
 
 // TestRecorded: recorded answers are of a known revision and of the splits of this program, without paths of a machine.
@@ -289,7 +266,7 @@ func TestFilled(t *testing.T) {
 // adoptedStudy returns a checkout with pages and a study of the demo.
 func adoptedStudy(t *testing.T) string {
 	dir := t.TempDir()
-	for _, name := range []string{kept + "/routers", "study"} {
+	for _, name := range []string{kept, "study"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	run := result.Run{Measurement: "demo", Version: "v7.8.9", Command: "x",
@@ -378,36 +355,49 @@ func TestRun(t *testing.T) {
 	assert.ErrorContains(t, run([]string{"study"}), "unknown command")
 }
 
-// TestReal: the tables of the real pair contain the figures of the lines, and a file that lacks a run is refused.
-func TestReal(t *testing.T) {
-	line := func(run, fields string) string {
-		return `{"policy":"` + run + `","answers":200,"accuracy_low":0.1,"accuracy_high":0.9,` + fields +
-			`,"run":{"measurement":"eval"}}` + "\n"
-	}
-	judged := func(text string) (*made, error) {
-		records, err := result.Read(strings.NewReader(text), "lines")
-		require.NoError(t, err)
-		j, err := judge("csqa", records)
-		m := &made{texts: map[string]string{}}
-		if err == nil {
-			m.real([]judgedTask{j})
+// TestHeadline: README's table has the runs of the judge beside both models alone, and its sentences have the figures of
+// GSM8K and of the everyday questions that were held out.
+func TestHeadline(t *testing.T) {
+	read := func(task, split string, runs ...string) *ladder {
+		text := fmt.Sprintf(`{"settings":{"format":3,"task":%q,"split":%q,"questions":4,"runs":["%s"]},"about":{}}`+"\n",
+			task, split, strings.Join(runs, `","`))
+		for run, name := range runs {
+			for i, id := range []string{"development-1", "held-out-1", "held-out-2", "held-out-3"} {
+				verdict := "wrong"
+				if i <= run { // each run has one right answer more
+					verdict = "right"
+				}
+				chosen := `"origins":"ee"`
+				switch {
+				case name == "always":
+					chosen = `"origins":"cc","asks":2`
+				case run == 1 && i > 1:
+					chosen = `"origins":"ce","asks":1,"turned":1`
+				}
+				text += fmt.Sprintf(`{"question":%q,"run":%q,"verdict":%q,"stop":"end","pieces":["a","b"],%s}`+"\n",
+					id, name, verdict, chosen)
+			}
 		}
-		return m, err
+		path := filepath.Join(t.TempDir(), "log")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		l, err := eval.ReadLog(path)
+		require.NoError(t, err)
+		made, err := newLadder([]*eval.Log{l})
+		require.NoError(t, err)
+		return made
 	}
-	some := line("never", `"accuracy":0.25,"escalated_share":0`) + line("always",
-		`"accuracy":0.65,"escalated_share":1`) +
-		line("margin", `"budget":0.07,"accuracy":0.4,"escalated_share":0.066`)
-	_, err := judged(some)
-	assert.ErrorContains(t, err, "the certified threshold is missing")
-	m, err := judged(some + line("learned", `"threshold":0.9,"accuracy":0.605,"escalated_share":0.042,`+
-		`"gap_recovered":{"value":0.8875,"low":0.7,"high":1.1},"curve":{"policy":"learned","at":[{"share":0.07,`+
-		`"quality":{"value":0.5},"quality_minus":{"margin":{"value":0.02,"low":-0.01,"high":0.05}}},{"share":0.1}]}`))
-	require.NoError(t, err)
-	assert.Contains(t, m.texts["real-table"], "| csqa, 200 | 25.0% (10.0 to 90.0) | 65.0% (10.0 to 90.0) | "+
-		"60.5% (10.0 to 90.0) | 4.2% | 0.89 (0.70 to 1.10) |\n")
-	assert.Contains(t, m.texts["real-policies"], "|---|\n| csqa | 7% | 50.0% | 0.0% | 0.0% | +2.0 (-1.0 to +5.0) |")
-	assert.Contains(t, strings.ReplaceAll(m.texts["real-line"], "\n", " "), "alone answers 25.0% correctly and the "+
-		"1.5B alone 65.0%; with 4.2% of its tokens from the 1.5B, the 0.5B answers 60.5% correctly.")
+	m := &made{texts: map[string]string{}}
+	m.headline([]*ladder{read("csqa", "test", "never", "verify 7%", "always"), read("arc", "test", "never", "judge 0.8"),
+		read("gsm8k", "test", "never", "judge 0.9", "never verified 0"), read("everyday", "", "never", "judge 1", "always")})
+	assert.Equal(t, "|---|---|---|---|---|---|\n| gsm8k test, 4 | 25.0% (4.6 to 69.9) | 75.0% (30.1 to 95.4) | "+
+		"50.0% (15.0 to 85.0) | 25.0% | 0.50 (0.00 to 1.00) |\n", strings.SplitAfterN(m.texts["headline-table"], "\n", 2)[1])
+	assert.Equal(t, "On 4 questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B alone 75.0%; "+
+		"with 25.0% of its tokens from the 1.5B, the 0.5B answers 50.0% correctly.",
+		strings.ReplaceAll(m.texts["headline"], "\n", " "))
+	require.NoError(t, m.everyday(read("everyday", "", "never", "verify 7%", "always")))
+	assert.Equal(t, "Of 3 such everyday questions, on which nothing was tuned, the 0.5B alone has 0 right and the 1.5B 2; "+
+		"together they have 1, with 33.3% of the tokens from the 1.5B", m.texts["everyday"])
+	assert.ErrorContains(t, m.everyday(read("everyday", "", "never", "always")), "lack a run")
 }
 
 // TestTimes: the gain in time and in the server's work over 100 ms: reading 4 ms a token, and 40 ms for each of its

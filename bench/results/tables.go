@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -84,108 +82,4 @@ func (m *made) times(records []result.Record) error {
 		chart.Number(cloud.Time.P50), ours.Answers, ours.Cell.EdgeTPS, 1000/ours.Cell.CloudMS, asked.Decoded,
 		streams.Decoded, asks/1000, busy/1000, busy/asks))
 	return nil
-}
-
-// share formats a share; "" for none.
-func share(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.1f%%", 100**x)
-}
-
-// judgedTask is the result of eval for one task of the real pair.
-type judgedTask struct {
-	task                     string
-	runs                     []eval.RunReport
-	never, always, certified *eval.RunReport // certified: the learned policy at the threshold of its certificate
-}
-
-func judge(task string, records []result.Record) (j judgedTask, err error) {
-	j.task, j.runs = task, make([]eval.RunReport, len(records))
-	for i := range records {
-		r := &j.runs[i]
-		if err := records[i].Into(r); err != nil {
-			return j, err
-		}
-		switch {
-		case r.Policy == "never":
-			j.never = r
-		case r.Policy == "always":
-			j.always = r
-		case r.Policy == "learned" && r.Threshold != nil:
-			j.certified = r
-		}
-	}
-	if j.never == nil || j.always == nil || j.certified == nil {
-		return j, fmt.Errorf("never, always, or the certified threshold is missing")
-	}
-	return j, nil
-}
-
-// real makes the tables of the real pair, and a sentence about its first task.
-func (m *made) real(all []judgedTask) {
-	if len(all) == 0 {
-		return
-	}
-	var table, policies strings.Builder
-	table.WriteString("| task, questions | small alone | large alone | small that asks | tokens from the large | " +
-		"gap recovered |\n|---|---|---|---|---|---|\n")
-	policies.WriteString("| task | share | router | margin | entropy | router less margin | router less entropy |\n" +
-		"|---|---|---|---|---|---|---|\n")
-	for _, j := range all {
-		c, gap := j.certified, ""
-		if g := c.Gap; g != nil {
-			gap = fmt.Sprintf("%.2f (%.2f to %.2f)", g.Value, g.Low, g.High)
-		}
-		fmt.Fprintf(&table, "| %s, %d | %s | %s | %s | %s | %s |\n", j.task, c.Answers,
-			accuracy(j.never), accuracy(j.always), accuracy(c), share(&c.EscalatedShare), gap)
-		j.compare(&policies)
-	}
-	m.texts["real-table"], m.texts["real-policies"] = table.String(), policies.String()
-	j := all[0]
-	m.texts["real-line"] = wrapped(fmt.Sprintf("On %d questions of CommonsenseQA, Qwen2.5-Coder-0.5B alone answers %s "+
-		"correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B answers %s correctly.",
-		j.certified.Answers, share(j.never.Accuracy), share(j.always.Accuracy), share(&j.certified.EscalatedShare),
-		share(j.certified.Accuracy)))
-}
-
-// accuracy formats the accuracy of a run with its interval.
-func accuracy(r *eval.RunReport) string {
-	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
-}
-
-// compare adds the comparison of the policies at single shares.
-func (j *judgedTask) compare(b *strings.Builder) {
-	quality := map[string]map[float64]float64{}
-	var learned *eval.Area
-	for _, r := range j.runs {
-		if r.Curve == nil {
-			continue
-		}
-		if r.Policy == "learned" {
-			learned = r.Curve
-		}
-		quality[r.Policy] = map[float64]float64{}
-		for _, at := range r.Curve.At {
-			quality[r.Policy][at.Share] = at.Quality.Value
-		}
-	}
-	if learned == nil {
-		return
-	}
-	for _, at := range learned.At {
-		if at.Share > 0.07 {
-			continue
-		}
-		fmt.Fprintf(b, "| %s | %s%% |", j.task, chart.Number(100*at.Share))
-		for _, policy := range []string{"learned", "margin", "entropy"} {
-			fmt.Fprintf(b, " %.1f%% |", 100*quality[policy][at.Share])
-		}
-		for _, policy := range []string{"margin", "entropy"} {
-			i := at.Minus[policy]
-			fmt.Fprintf(b, " %+.1f (%+.1f to %+.1f) |", 100*i.Value, 100*i.Low, 100*i.High)
-		}
-		b.WriteString("\n")
-	}
 }

@@ -283,3 +283,16 @@ func TestChatCloses(t *testing.T) {
 	_, err = pilotfish.Text(talk.Send(t.Context(), "who?"))
 	assert.ErrorIs(t, err, pilotfish.ErrClosed, "and so is the conversation before")
 }
+
+// TestChatUnjudged: with the policy judge, a gateway that lacks the judge is named, and what it is asked instead.
+func TestChatUnjudged(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	var out, errs strings.Builder
+	code := clitest.Run(t.Context(), []string{"chat", "-m", small, "--cloud", address, "--pin", pin, "--router",
+		clitest.JudgeFile(t), "--policy", "judge", "--threshold", "0.5", "-n", "8"}, strings.NewReader("x\n"), &out, &errs)
+	assert.Equal(t, cli.ExitDone, code, errs.String())
+	assert.Contains(t, errs.String(), "warning: --cloud "+address+": ")
+	assert.Contains(t, errs.String(), "the same file. Until then it is asked for tokens of which the small model is unsure\n")
+}

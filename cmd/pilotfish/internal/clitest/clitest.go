@@ -352,6 +352,18 @@ func Root() string {
 // DemoFile returns the path of a file of the demo's pair.
 func DemoFile(name string) string { return filepath.Join(Root(), "bench", "demo", name) }
 
+// JudgeFile writes a router file with a random judge for the demo's large model.
+func JudgeFile(t *testing.T) string {
+	t.Helper()
+	judge, err := synth.Judge(256)
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, (&router.File{Judge: judge}).Write(gguf.NewWriter(&b)))
+	path := filepath.Join(t.TempDir(), "judge.gguf")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	return path
+}
+
 // MeasureDemo measures some questions of the demo.
 func MeasureDemo(t *testing.T, questions string, args ...string) (stdout string) {
 	code, stdout, stderr := Call(t,

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,15 +12,12 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // TestShowUnverified: with --json each event replaces the previous one, events and tokens are consistent, and replaced
@@ -132,12 +128,7 @@ func TestExplainVerified(t *testing.T) {
 func TestJudge(t *testing.T) {
 	racing.Spare(t)
 	small, large, _ := clitest.DemoPairFiles(t)
-	judge, err := synth.Judge(256)
-	require.NoError(t, err)
-	var b bytes.Buffer
-	require.NoError(t, (&router.File{Judge: judge}).Write(gguf.NewWriter(&b)))
-	path := filepath.Join(t.TempDir(), "judge.gguf")
-	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	path := clitest.JudgeFile(t)
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--router", path)
 	run := func(args ...string) (ids []int32, replaced int) {
 		ids, origins, _, _ := clitest.RoutedTokens(t, append([]string{"-m", small, "--cloud", address, "--pin", pin,

@@ -142,6 +142,19 @@ func TestServeOtherTemplate(t *testing.T) {
 	}
 }
 
+// TestServeUnjudged: with the policy judge, a gateway that lacks the judge is named, and what it is asked instead.
+func TestServeUnjudged(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	s := clitest.StartServe(t, "-m", small, "--cloud", address, "--pin", pin, "--router", clitest.JudgeFile(t),
+		"--policy", "judge", "--threshold", "0.5")
+	s.Stop()
+	assert.Contains(t, s.Errs.String(), "the gateway has no judge")
+	assert.Contains(t, s.Errs.String(), "it is asked for tokens of which the small model is unsure")
+	assert.Contains(t, s.Errs.String(), "asked by the policy judge")
+}
+
 // TestServeDrain: a running answer finishes.
 func TestServeDrain(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--limit", "drain=1m")

@@ -75,6 +75,9 @@ func (v *viaFlags) open(
 	if g.OtherTemplate() {
 		log.Warn(group.OtherTemplateText, "cloud", v.gateway.Address)
 	}
+	if lacks := group.Unjudged(g, r.Router); lacks != "" {
+		log.Warn(lacks, "cloud", v.gateway.Address)
+	}
 	r.Cloud = g
 	return &r, func() { _ = g.Close() }, nil // an error no longer matters: no more questions are asked
 }
@@ -94,8 +97,12 @@ func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
 	gateway := r.Cloud.(*pilotfish.Gateway)
 	return func() openai.Cloud {
 		able := by.Policy.Verifies() && gateway.CannotVerify(pilotfish.Sampling{}, r.Router) == nil
-		return openai.Cloud{To: v.gateway.Address, Model: gateway.Model(), Connected: gateway.Connected(),
+		c := openai.Cloud{To: v.gateway.Address, Model: gateway.Model(), Connected: gateway.Connected(),
 			Policy: string(by.Policy), Threshold: by.Threshold, Budget: by.Budget, Verify: able || r.Verify}
+		if by.Policy == router.Judged && !able {
+			c.Threshold = nil // it is one of the judge
+		}
+		return c
 	}
 }
 

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// headlineTask is the benchmark of README's first sentence: its answers are the longest.
+const headlineTask = task.GSM8K
+
+// headline makes what README shows of the ladders of benchmarks: a table with each run of the judge, and a sentence
+// about one task.
+func (m *made) headline(all []*ladder) {
+	var table strings.Builder
+	table.WriteString("| task, questions | small alone | large alone | both, with a judge | tokens from the large | " +
+		"gap recovered |\n|---|---|---|---|---|---|\n")
+	for _, l := range all {
+		small, large := l.alone()
+		if l.Split == "" || small == nil || large == nil {
+			continue
+		}
+		for i := range l.report.Runs {
+			r := &l.report.Runs[i]
+			if r.Policy != string(router.Judged) {
+				continue
+			}
+			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s | %s | %s |\n", strings.TrimSpace(l.Task+" "+l.Split),
+				r.Answers, accuracy(small), accuracy(large), accuracy(r), share(&r.EscalatedShare), gap(r))
+			if l.Task == headlineTask {
+				m.texts["headline"] = wrapped(fmt.Sprintf("On %d questions of GSM8K, Qwen2.5-Coder-0.5B alone answers "+
+					"%s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B answers %s "+
+					"correctly.", r.Answers, share(small.Accuracy), share(large.Accuracy), share(&r.EscalatedShare),
+					share(r.Accuracy)))
+			}
+		}
+	}
+	m.texts["headline-table"] = table.String()
+}
+
+// everyday makes README's sentence about the everyday questions on which nothing was tuned, with the default policy.
+func (m *made) everyday(l *ladder) error {
+	set := l.log.Set()
+	set.Questions = slices.DeleteFunc(set.Questions, func(q task.Question) bool {
+		return !strings.HasPrefix(q.ID, "held-out-")
+	})
+	held := &ladder{Settings: l.Settings, report: eval.Summarize(set, l.runs, l.log)}
+	small, large := held.alone()
+	i := slices.IndexFunc(held.report.Runs, func(r eval.RunReport) bool { return r.Policy == string(router.Verify) })
+	if small == nil || large == nil || i < 0 {
+		return fmt.Errorf("the everyday questions lack a run of never, always or verify")
+	}
+	both := &held.report.Runs[i]
+	m.texts["everyday"] = fmt.Sprintf("Of %d such everyday questions, on which nothing was tuned, the 0.5B alone has %d "+
+		"right and the 1.5B %d; together they have %d, with %s of the tokens from the 1.5B", both.Answers, *small.Right,
+		*large.Right, *both.Right, share(&both.EscalatedShare))
+	return nil
+}
