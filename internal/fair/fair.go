@@ -1,27 +1,47 @@
-// Package fair shares work between owners: it chooses the owner that is next, however many jobs each has and however
-// large they are. It has no goroutine, no lock, no clock and no I/O. A job costs O(log n) for n owners.
+// Package fair shares work between clients, and the share of each client between its owners: it chooses the owner that
+// is next, however many jobs each has and however large they are. It has no goroutine, no lock, no clock and no I/O. A
+// job costs O(log n) for n owners.
 package fair
 
 import (
 	"container/list"
 )
 
-// Queue shares work between owners by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing",
-// SIGCOMM 1996). Each owner has a start tag: the virtual time at which its next work begins, which grows with the work
-// that it has caused. The owner with the smallest tag is next. An owner that comes back gets at least the present
-// virtual time, so that it cannot save up a claim while it is idle.
+// Queue shares work by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing", SIGCOMM 1996) on two
+// levels. Each client has a start tag: the virtual time at which its next work begins, which grows with the work that
+// it has caused. The client with the smallest tag is next, however many owners it has. Its owners have tags in a
+// virtual time of its own, and the one with the smallest is next. A client or owner that comes back gets at least the
+// present virtual time, so that it cannot save up a claim while it is idle.
 //
-// The jobs of one owner are in order of arrival. An owner without jobs is forgotten when its tag is not after now.
+// The jobs of one owner are in order of arrival. A client or owner without jobs is forgotten when its tag is not after
+// now.
 type Queue[J any] struct {
-	count uint64 // of jobs that came
-	now   uint64 // virtual time, in units of work
+	came    uint64 // jobs
+	clock   clock  // of the clients
+	clients map[uint64]*client[J]
+	flows   map[uint64]*Flow[J] // by owner
+	any     Heap[*client[J]]    // with jobs
+	short   Heap[*client[J]]    // with a short owner that may go first among those of the client
+	long    Heap[*client[J]]    // with owners that are not short
+	idle    Heap[*client[J]]    // without jobs, with a tag after now
+	charged []*client[J]        // since the time advanced
+	aside   []*Flow[J]
+	owners  int // in order
+	debtors int // owners without jobs, with a tag after now
+	rules   Rules
+}
+
+// clock is a virtual time, in units of work.
+type clock struct {
+	now   uint64
 	spent uint64 // work since it advanced
-	flows map[uint64]*Flow[J]
-	short Heap[*Flow[J]] // with jobs that are short
-	long  Heap[*Flow[J]] // with others
-	idle  Heap[*Flow[J]] // without jobs, with a tag after now
-	aside []*Flow[J]
-	rules Rules
+}
+
+// advance sets the time to the tag of what is next, but adds no more than the work since the last time: so nobody loses
+// a claim by waiting for nothing for a moment.
+func (c *clock) advance(next uint64) {
+	c.now = max(c.now, min(next, c.now+c.spent))
+	c.spent = 0
 }
 
 // Rules say which owners go before others. The zero value is plain start order.
@@ -32,7 +52,8 @@ type Rules struct {
 	ByEnd bool
 
 	// An owner is short if its first job needs up to Short, and all its jobs up to Whole. Short owners may go first
-	// while their tags are at most Lead after now (borrowed virtual time; Duda and Cheriton, SOSP 1999).
+	// while their tags, and those of their clients, are at most Lead after now (borrowed virtual time; Duda and
+	// Cheriton, SOSP 1999).
 	Short, Whole, Lead uint64
 }
 
@@ -51,16 +72,39 @@ func (e *Entry[J]) Waits() bool { return e.element != nil }
 // Work returns the estimated work of the job that is left.
 func (e *Entry[J]) Work() uint64 { return e.work }
 
+// client is the owners of one client.
+type client[J any] struct {
+	number uint64
+	start  uint64         // tag of its next work
+	clock  clock          // of its owners
+	short  Heap[*Flow[J]] // with jobs that are short
+	long   Heap[*Flow[J]] // with others
+	idle   Heap[*Flow[J]] // without jobs, with a tag after now
+	jobs   int            // of all its owners
+	places [4]int         // in the heaps of the queue
+}
+
+// next returns the owner that is next, or nil.
+func (c *client[J]) next() *Flow[J] {
+	a, b := c.short.First(), c.long.First()
+	if a == nil || b != nil && before(b, a) {
+		return b
+	}
+	return a
+}
+
 // Flow is the jobs of one owner.
 type Flow[J any] struct {
-	owner uint64
-	start uint64    // tag of its next work
-	jobs  list.List // of *Entry[J], in order of arrival
-	work  uint64    // of all jobs
+	owner  uint64
+	client *client[J]
+	start  uint64    // tag of its next work
+	jobs   list.List // of *Entry[J], in order of arrival
+	work   uint64    // of all jobs
 
 	in    *Heap[*Flow[J]] // or nil
 	place int             // there
 	order uint64          // there
+	end   uint64          // by end: work of the oldest job
 	first uint64          // by end: number of the oldest job
 }
 
@@ -81,8 +125,27 @@ func (f *Flow[J]) All(yield func(J) bool) {
 
 // New returns an empty queue.
 func New[J any](r Rules) *Queue[J] {
-	heap := Heap[*Flow[J]]{Before: before[J], Place: func(f *Flow[J]) *int { return &f.place }}
-	return &Queue[J]{flows: map[uint64]*Flow[J]{}, short: heap, long: heap, idle: heap, rules: r}
+	q := &Queue[J]{clients: map[uint64]*client[J]{}, flows: map[uint64]*Flow[J]{}, rules: r}
+	q.any = clientsBy(0, (*client[J]).next)
+	q.short = clientsBy(1, func(c *client[J]) *Flow[J] { return c.short.First() })
+	q.long = clientsBy(2, func(c *client[J]) *Flow[J] { return c.long.First() })
+	q.idle = Heap[*client[J]]{
+		Before: func(a, b *client[J]) bool { return a.start < b.start },
+		Place:  func(c *client[J]) *int { return &c.places[3] },
+	}
+	return q
+}
+
+// clientsBy returns a heap of clients in the order of their tags, and of what this owner of each would need.
+func clientsBy[J any](place int, of func(*client[J]) *Flow[J]) Heap[*client[J]] {
+	return Heap[*client[J]]{
+		Before: func(a, b *client[J]) bool {
+			f, g := of(a), of(b)
+			x, y := a.start+f.end, b.start+g.end
+			return x < y || x == y && f.first < g.first
+		},
+		Place: func(c *client[J]) *int { return &c.places[place] },
+	}
 }
 
 func before[J any](a, b *Flow[J]) bool {
@@ -91,31 +154,50 @@ func before[J any](a, b *Flow[J]) bool {
 
 // Forget ends all claims. No job waits.
 func (q *Queue[J]) Forget() {
-	if len(q.flows) > 0 {
+	if len(q.clients) > 0 {
 		*q = *New[J](q.rules)
 	}
 }
 
-// Add appends a job of an owner with its work, at least 1. The entry is a field of the job.
-func (q *Queue[J]) Add(owner uint64, job J, e *Entry[J], work uint64) {
-	f := q.flow(owner)
-	q.count++
-	*e = Entry[J]{job: job, flow: f, element: f.jobs.PushBack(e), work: work, number: q.count}
+// Add appends a job of an owner, who belongs to a client, with its work, at least 1. The entry is a field of the job.
+func (q *Queue[J]) Add(client, owner uint64, job J, e *Entry[J], work uint64) {
+	f := q.flow(client, owner)
+	q.came++
+	*e = Entry[J]{job: job, flow: f, element: f.jobs.PushBack(e), work: work, number: q.came}
 	f.work += work
+	f.client.jobs++
 	q.place(f)
 }
 
-// flow returns the jobs of an owner, which may be none.
-func (q *Queue[J]) flow(owner uint64) *Flow[J] {
+// flow returns the jobs of an owner, which may be none. An owner without jobs may have come to another client.
+func (q *Queue[J]) flow(number, owner uint64) *Flow[J] {
 	f := q.flows[owner]
+	if f != nil && f.jobs.Len() == 0 && f.client.number != number {
+		q.drop(f)
+		f = nil
+	}
 	if f == nil {
-		f = &Flow[J]{owner: owner}
+		f = &Flow[J]{owner: owner, client: q.client(number)}
 		q.flows[owner] = f
 	}
+	c := f.client
+	if c.jobs == 0 {
+		c.start = max(c.start, q.clock.now)
+	}
 	if f.jobs.Len() == 0 {
-		f.start = max(f.start, q.now)
+		f.start = max(f.start, c.clock.now)
 	}
 	return f
+}
+
+func (q *Queue[J]) client(number uint64) *client[J] {
+	c := q.clients[number]
+	if c == nil {
+		heap := Heap[*Flow[J]]{Before: before[J], Place: func(f *Flow[J]) *int { return &f.place }}
+		c = &client[J]{number: number, clock: clock{now: q.clock.now}, short: heap, long: heap, idle: heap}
+		q.clients[number] = c
+	}
+	return c
 }
 
 // Remove removes a waiting job, because it is done or was given up.
@@ -123,6 +205,7 @@ func (q *Queue[J]) Remove(e *Entry[J]) {
 	f := e.flow
 	f.jobs.Remove(e.element)
 	f.work -= e.work
+	f.client.jobs--
 	e.element = nil
 	q.place(f)
 }
@@ -134,115 +217,189 @@ func (q *Queue[J]) Estimate(e *Entry[J], work uint64) {
 	q.place(e.flow)
 }
 
-// Charge adds work to the account of an owner, which need not have jobs.
-func (q *Queue[J]) Charge(owner, work uint64) {
-	f := q.flow(owner)
-	f.start += work
-	q.spent += work
+// Charge adds work to the accounts of a client and of its owner, which need not have jobs.
+func (q *Queue[J]) Charge(client, owner, work uint64) {
+	f := q.flow(client, owner)
+	c := f.client
+	f.start, c.start = f.start+work, c.start+work
+	q.clock.spent += work
+	if c.clock.spent == 0 {
+		q.charged = append(q.charged, c)
+	}
+	c.clock.spent += work
 	q.place(f)
 }
 
+// place puts an owner, and its client, where they belong.
 func (q *Queue[J]) place(f *Flow[J]) {
-	f.order = f.start
-	if f.jobs.Len() == 0 {
-		if f.start > q.now {
-			f.move(&q.idle)
-		} else if f.move(nil); q.flows[f.owner] == f { // else it was forgotten while it was aside
-			delete(q.flows, f.owner)
+	c := f.client
+	f.order, f.end, f.first = f.start, 0, 0
+	switch {
+	case f.jobs.Len() > 0:
+		first := f.jobs.Front().Value.(*Entry[J])
+		if q.rules.ByEnd {
+			f.order, f.end, f.first = f.start+first.work, first.work, first.number
 		}
-		return
+		if f.work <= q.rules.Whole && first.work <= q.rules.Short {
+			q.move(f, &c.short)
+		} else {
+			q.move(f, &c.long)
+		}
+	case f.start > c.clock.now:
+		q.move(f, &c.idle)
+		if q.debtors > maxIdle {
+			q.drop(c.idle.First())
+		}
+	default:
+		q.drop(f)
 	}
-	first := f.jobs.Front().Value.(*Entry[J])
-	if q.rules.ByEnd {
-		f.order, f.first = f.order+first.work, first.number
-	}
-	if f.work <= q.rules.Whole && first.work <= q.rules.Short {
-		f.move(&q.short)
-	} else {
-		f.move(&q.long)
-	}
+	q.rank(c)
 }
 
 // move puts f into a heap, or where it belongs there, and out of any other one.
-func (f *Flow[J]) move(to *Heap[*Flow[J]]) {
+func (q *Queue[J]) move(f *Flow[J], to *Heap[*Flow[J]]) {
+	q.count(f, -1)
 	if f.in != nil && f.in != to {
 		f.in.Set(f, false)
 	}
 	if f.in = to; to != nil {
 		to.Set(f, true)
 	}
+	q.count(f, 1)
+}
+
+// count counts an owner by where it is.
+func (q *Queue[J]) count(f *Flow[J], n int) {
+	switch f.in {
+	case nil:
+	case &f.client.idle:
+		q.debtors += n
+	default:
+		q.owners += n
+	}
+}
+
+// drop forgets an owner without jobs.
+func (q *Queue[J]) drop(f *Flow[J]) {
+	q.move(f, nil)
+	delete(q.flows, f.owner)
+}
+
+// rank puts a client where it belongs, or forgets it.
+func (q *Queue[J]) rank(c *client[J]) {
+	f := c.short.First()
+	q.any.Set(c, c.next() != nil)
+	q.short.Set(c, f != nil && f.start <= c.clock.now+q.rules.Lead)
+	q.long.Set(c, c.long.Len() > 0)
+	q.idle.Set(c, c.jobs == 0 && c.start > q.clock.now)
+	if c.jobs == 0 && c.start <= q.clock.now {
+		q.forget(c)
+	}
+}
+
+// forget forgets a client without jobs.
+func (q *Queue[J]) forget(c *client[J]) {
+	q.idle.Set(c, false)
+	for c.idle.Len() > 0 {
+		q.drop(c.idle.First())
+	}
+	if q.clients[c.number] == c {
+		delete(q.clients, c.number)
+	}
 }
 
 // Aside takes an owner out of the order until [Queue.Restore], or until one of its jobs changes.
 func (q *Queue[J]) Aside(f *Flow[J]) {
-	f.move(nil)
+	q.move(f, nil)
+	q.rank(f.client)
 	q.aside = append(q.aside, f)
 }
 
 // Restore puts all owners that are aside where they belong.
 func (q *Queue[J]) Restore() {
 	for _, f := range q.aside {
-		q.place(f)
+		if q.flows[f.owner] == f { // else it was forgotten
+			q.place(f)
+		}
 	}
 	clear(q.aside)
 	q.aside = q.aside[:0]
 }
 
-// maxIdle is the maximum number of owners without jobs that are remembered: those with the largest tags.
+// maxIdle is the maximum number of clients without jobs that are remembered, those with the largest tags, and of owners
+// without jobs of all clients: if there are more, the client of the last one loses its owner with the smallest tag.
 const maxIdle = 1024
 
-// Advance sets the virtual time to that of the owner that is next, but adds no more than the work since the last time:
-// so an owner does not lose its claim when it waits for nothing for a moment. Call it before owners are chosen.
+// Advance sets the virtual times to those of the client and of the owners that are next. Call it before owners are
+// chosen.
 func (q *Queue[J]) Advance() {
-	if f := q.Next(); f != nil {
-		q.now = max(q.now, min(f.start, q.now+q.spent))
+	for i, c := range q.charged {
+		q.charged[i] = nil
+		next := c.clock.now
+		if f := c.next(); f != nil {
+			next = f.start
+		}
+		c.clock.advance(next)
+		for c.idle.Len() > 0 && c.idle.First().start <= c.clock.now {
+			q.drop(c.idle.First())
+		}
+		if q.clients[c.number] == c {
+			q.rank(c)
+		}
 	}
-	q.spent = 0
-	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.now {
-		f := q.idle.First()
-		f.move(nil)
-		delete(q.flows, f.owner)
+	q.charged = q.charged[:0]
+	next := q.clock.now
+	if c := q.any.First(); c != nil {
+		next = c.start
+	}
+	q.clock.advance(next)
+	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.clock.now {
+		q.forget(q.idle.First())
 	}
 }
 
 // Len returns the number of owners with jobs, but for those aside.
-func (q *Queue[J]) Len() int { return q.short.Len() + q.long.Len() }
+func (q *Queue[J]) Len() int { return q.owners }
 
 // Next returns the owner that is next, or nil.
 func (q *Queue[J]) Next() *Flow[J] {
-	a, b := q.short.First(), q.long.First()
-	if a == nil || b != nil && before(b, a) {
-		return b
+	if c := q.any.First(); c != nil {
+		return c.next()
 	}
-	return a
+	return nil
 }
 
 // NextShort returns the short owner that is next, or nil if there is none that may go first.
 func (q *Queue[J]) NextShort() *Flow[J] {
-	if f := q.short.First(); f != nil && f.start <= q.now+q.rules.Lead {
-		return f
+	if c := q.short.First(); c != nil && c.start <= q.clock.now+q.rules.Lead {
+		return c.short.First()
 	}
 	return nil
 }
 
 // NextLong returns the owner that is next of those that are not short, or nil.
-func (q *Queue[J]) NextLong() *Flow[J] { return q.long.First() }
+func (q *Queue[J]) NextLong() *Flow[J] {
+	if c := q.long.First(); c != nil {
+		return c.long.First()
+	}
+	return nil
+}
 
 // Of returns the jobs of an owner, or nil if it is not remembered.
 func (q *Queue[J]) Of(owner uint64) *Flow[J] { return q.flows[owner] }
 
-// Tag returns the virtual time at which the next work of an owner begins.
-func (q *Queue[J]) Tag(owner uint64) uint64 {
-	if f := q.flows[owner]; f != nil {
-		return max(f.start, q.now)
+// Tag returns the virtual time at which the next work of a client begins.
+func (q *Queue[J]) Tag(client uint64) uint64 {
+	if c := q.clients[client]; c != nil {
+		return max(c.start, q.clock.now)
 	}
-	return q.now
+	return q.clock.now
 }
 
 // Owners returns the number of owners that are remembered, with jobs or without.
 func (q *Queue[J]) Owners() int { return len(q.flows) }
 
-// All yields every job that waits, in no order of owners.
+// All yields every job that waits, in no order.
 func (q *Queue[J]) All(yield func(J) bool) {
 	for _, f := range q.flows {
 		for e := f.jobs.Front(); e != nil; e = e.Next() {

@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -13,13 +14,28 @@ type job struct {
 	owner, work uint64
 }
 
+// clientOf is the client of an owner in the tests.
+func clientOf(owner uint64) uint64 { return owner % 3 }
+
 // plain is a simple model of a queue: all jobs are in one list, and every rule searches it.
 type plain struct {
-	rules      Rules
-	now, spent uint64
-	start      map[uint64]uint64 // by owner; never dropped
-	jobs       []*job            // in order of arrival
-	aside      map[uint64]bool
+	rules  Rules
+	clock  clock
+	clocks map[uint64]*clock // of each client's owners
+	client map[uint64]uint64 // tags of clients; never dropped
+	start  map[uint64]uint64 // by owner; never dropped
+	jobs   []*job            // in order of arrival
+	aside  map[uint64]bool
+	known  map[uint64]bool // clients that are not forgotten
+}
+
+func newPlain(r Rules) *plain {
+	p := &plain{rules: r, client: map[uint64]uint64{}, start: map[uint64]uint64{}, aside: map[uint64]bool{},
+		clocks: map[uint64]*clock{}, known: map[uint64]bool{}}
+	for c := range uint64(3) {
+		p.clocks[c] = new(clock)
+	}
+	return p
 }
 
 func (p *plain) of(owner uint64) (all []*job) {
@@ -31,13 +47,15 @@ func (p *plain) of(owner uint64) (all []*job) {
 	return all
 }
 
-func (p *plain) tag(owner uint64) uint64 { return max(p.now, p.start[owner]) }
+func (p *plain) waits(client uint64) bool {
+	return slices.ContainsFunc(p.jobs, func(j *job) bool { return clientOf(j.owner) == client })
+}
 
-func (p *plain) order(owner uint64) uint64 {
+func (p *plain) end(owner uint64) uint64 {
 	if p.rules.ByEnd {
-		return p.start[owner] + p.of(owner)[0].work
+		return p.of(owner)[0].work
 	}
-	return p.start[owner]
+	return 0
 }
 
 func (p *plain) short(owner uint64) bool {
@@ -48,21 +66,79 @@ func (p *plain) short(owner uint64) bool {
 	return sum <= p.rules.Whole && p.of(owner)[0].work <= p.rules.Short
 }
 
-// next returns the next job of the owners for which so is true, or nil.
-func (p *plain) next(so func(owner uint64) bool) (next *job) {
+// nextOf returns the next job of a client, of the owners for which so is true, or nil.
+func (p *plain) nextOf(client uint64, so func(owner uint64) bool) (next *job) {
 	for _, j := range p.jobs {
-		if !p.aside[j.owner] && so(j.owner) && (next == nil || p.order(j.owner) < p.order(next.owner)) {
+		if o := j.owner; clientOf(o) == client && !p.aside[o] && so(o) &&
+			(next == nil || p.start[o]+p.end(o) < p.start[next.owner]+p.end(next.owner)) {
 			next = j
 		}
 	}
 	return next
 }
 
-func (p *plain) charge(owner, work uint64) {
-	if p.start[owner] += work; len(p.of(owner)) == 0 {
-		p.start[owner] = max(p.start[owner], p.now+work)
+// next returns the next job of the clients that may be next, or nil.
+func (p *plain) next(so func(owner uint64) bool, may func(first *job) bool) (next *job) {
+	order := func(j *job) uint64 { return p.client[clientOf(j.owner)] + p.end(j.owner) }
+	place := func(j *job) int { return slices.Index(p.jobs, j) }
+	for c := range p.clocks {
+		j := p.nextOf(c, so)
+		if j != nil && may(j) && (next == nil || order(j) < order(next) ||
+			order(j) == order(next) && p.rules.ByEnd && place(p.of(j.owner)[0]) < place(p.of(next.owner)[0])) {
+			next = j
+		}
 	}
-	p.spent += work
+	return next
+}
+
+// flow lets a client and an owner without jobs begin at the present time.
+func (p *plain) flow(owner uint64) {
+	c := clientOf(owner)
+	if !p.known[c] {
+		p.known[c], *p.clocks[c] = true, clock{now: p.clock.now}
+	}
+	if !p.waits(c) {
+		p.client[c] = max(p.client[c], p.clock.now)
+	}
+	if len(p.of(owner)) == 0 {
+		p.start[owner] = max(p.start[owner], p.clocks[c].now)
+	}
+}
+
+// forget forgets the clients without jobs that are not ahead, with their owners.
+func (p *plain) forget() {
+	for c := range p.clocks {
+		if p.waits(c) || p.client[c] > p.clock.now {
+			continue
+		}
+		p.known[c] = false
+		maps.DeleteFunc(p.start, func(owner, _ uint64) bool { return clientOf(owner) == c })
+	}
+}
+
+func (p *plain) charge(owner, work uint64) {
+	p.flow(owner)
+	c := clientOf(owner)
+	p.client[c] += work
+	p.start[owner] += work
+	p.clock.spent += work
+	p.clocks[c].spent += work
+}
+
+func (p *plain) advance() {
+	all := func(uint64) bool { return true }
+	for number, c := range p.clocks {
+		next := c.now
+		if j := p.nextOf(number, all); j != nil {
+			next = p.start[j.owner]
+		}
+		c.advance(next)
+	}
+	next := p.clock.now
+	if j := p.next(all, func(*job) bool { return true }); j != nil {
+		next = p.client[clientOf(j.owner)]
+	}
+	p.clock.advance(next)
 }
 
 // TestAgainstList: for any sequence of operations, a queue agrees with a list that is searched. Every waiting owner is
@@ -75,24 +151,26 @@ func TestAgainstList(t *testing.T) {
 			rules.Short, rules.Whole, rules.Lead = 1+r.Uint64N(20), r.Uint64N(60), r.Uint64N(100)
 		}
 		q := New[*job](rules)
-		p := &plain{rules: rules, start: map[uint64]uint64{}, aside: map[uint64]bool{}}
+		p := newPlain(rules)
 		gone := &job{}
-		q.Add(1, gone, &gone.Entry, 1)
+		q.Add(0, 1, gone, &gone.Entry, 1)
 		q.Remove(&gone.Entry)
 		require.Zero(t, q.Owners(), "cancelled jobs leave nothing")
 		for range 700 {
 			act(r, q, p)
+			p.forget()
 			compare(t, seed, q, p)
 		}
 		for _, j := range p.jobs {
 			q.Remove(&j.Entry)
 		}
 		q.Restore()
-		for q.idle.Len() > 0 { // only owners that are ahead are left
-			q.now = q.idle.First().start
+		for q.idle.Len() > 0 { // only clients and owners that are ahead are left
+			q.clock.now = q.idle.First().start
 			q.Advance()
 		}
 		require.Zero(t, q.Owners())
+		require.Empty(t, q.clients)
 	}
 }
 
@@ -100,12 +178,10 @@ func TestAgainstList(t *testing.T) {
 func act(r *rand.Rand, q *Queue[*job], p *plain) {
 	if r.IntN(3) == 0 || len(p.jobs) == 0 {
 		j := &job{owner: r.Uint64N(7), work: 1 + r.Uint64N(30)}
-		if len(p.of(j.owner)) == 0 {
-			p.start[j.owner] = p.tag(j.owner)
-		}
+		p.flow(j.owner)
 		p.jobs = append(p.jobs, j)
 		delete(p.aside, j.owner)
-		q.Add(j.owner, j, &j.Entry, j.work)
+		q.Add(clientOf(j.owner), j.owner, j, &j.Entry, j.work)
 		return
 	}
 	i := r.IntN(len(p.jobs))
@@ -123,7 +199,7 @@ func act(r *rand.Rand, q *Queue[*job], p *plain) {
 		owner := r.Uint64N(7)
 		delete(p.aside, owner)
 		p.charge(owner, 5)
-		q.Charge(owner, 5)
+		q.Charge(clientOf(owner), owner, 5)
 	case 3:
 		q.Aside(q.Of(j.owner))
 		p.aside[j.owner] = true
@@ -134,8 +210,7 @@ func act(r *rand.Rand, q *Queue[*job], p *plain) {
 		q.Restore()
 		clear(p.aside)
 		if r.IntN(2) == 0 {
-			first := q.Next().jobs.Front().Value.(*Entry[*job])
-			p.now, p.spent = max(p.now, min(first.flow.start, p.now+p.spent)), 0
+			p.advance()
 			q.Advance()
 		}
 		j = q.Next().First()
@@ -147,7 +222,7 @@ func act(r *rand.Rand, q *Queue[*job], p *plain) {
 
 // take charges the owner of a job with all of its work, and removes it.
 func take(q *Queue[*job], j *job) {
-	q.Charge(j.flow.owner, j.Work())
+	q.Charge(j.flow.client.number, j.flow.owner, j.Work())
 	q.Remove(&j.Entry)
 }
 
@@ -163,27 +238,46 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 				owners++
 			}
 		} else {
-			require.True(t, f == nil || f.Len() == 0 && f.in == &q.idle, "seed %d", seed)
+			require.True(t, f == nil || f.Len() == 0 && f.in == &f.client.idle, "seed %d", seed)
 		}
-		require.Equal(t, p.tag(owner), max(p.now, q.Tag(owner)), "seed %d, owner %d", seed, owner)
+		if f := q.Of(owner); f != nil {
+			require.Equal(t, p.start[owner], f.start, "seed %d, owner %d", seed, owner)
+		} else if p.known[clientOf(owner)] {
+			require.LessOrEqual(t, p.start[owner], p.clocks[clientOf(owner)].now, "nothing is forgotten too early")
+		}
+	}
+	for number := range p.clocks {
+		c := q.clients[number]
+		require.Equal(t, p.known[number], c != nil, "seed %d, client %d", seed, number)
+		if c != nil {
+			require.Equal(t, []uint64{p.client[number], p.clocks[number].now}, []uint64{c.start, c.clock.now})
+		}
 	}
 	require.Equal(t, owners, q.Len())
 	require.ElementsMatch(t, p.jobs, slices.Collect(q.All))
+	any := func(*job) bool { return true }
+	lent := func(j *job) bool {
+		c := clientOf(j.owner)
+		return p.start[j.owner] <= p.clocks[c].now+p.rules.Lead && p.client[c] <= p.clock.now+p.rules.Lead
+	}
 	for name, c := range map[string]struct {
 		have *Flow[*job]
 		so   func(uint64) bool
+		may  func(*job) bool
 	}{
-		"all":   {q.Next(), func(uint64) bool { return true }},
-		"short": {q.short.First(), p.short},
-		"long":  {q.NextLong(), func(owner uint64) bool { return !p.short(owner) }},
+		"all":   {q.Next(), func(uint64) bool { return true }, any},
+		"short": {q.NextShort(), p.short, lent},
+		"long":  {q.NextLong(), func(owner uint64) bool { return !p.short(owner) }, any},
 	} {
-		j := p.next(c.so)
+		j := p.next(c.so, c.may)
 		require.Equal(t, j != nil, c.have != nil, "seed %d, %s", seed, name)
-		require.True(t, j == nil || c.have.First() == j || !p.rules.ByEnd && c.so(c.have.owner) &&
-			p.order(c.have.owner) == p.order(j.owner), "seed %d, %s", seed, name)
+		if j == nil || c.have.First() == j {
+			continue
+		}
+		owner := c.have.owner // of equal ones any may be next
+		require.True(t, !p.rules.ByEnd && c.so(owner) && p.client[clientOf(owner)] == p.client[clientOf(j.owner)] &&
+			p.start[owner] == p.start[p.nextOf(clientOf(owner), c.so).owner], "seed %d, %s", seed, name)
 	}
-	f := q.NextShort()
-	require.Equal(t, q.short.First() != nil && q.short.First().start <= p.now+p.rules.Lead, f != nil)
 }
 
 // TestEqualShares: owners that always wait have received equal work at any moment, within one job of each of two
@@ -194,7 +288,7 @@ func TestEqualShares(t *testing.T) {
 		q, had, wait := New[*job](rules), make([]uint64, len(sizes)), 0
 		add := func(owner uint64) {
 			j := &job{owner: owner}
-			q.Add(owner, j, &j.Entry, sizes[owner])
+			q.Add(owner, owner, j, &j.Entry, sizes[owner])
 		}
 		for served := range 4000 {
 			if served%1000 == 0 {
@@ -225,12 +319,12 @@ func TestForget(t *testing.T) {
 	q := New[*job](rules)
 	add := func(owner, work uint64) *job {
 		j := &job{owner: owner, work: work}
-		q.Add(owner, j, &j.Entry, work)
+		q.Add(owner, owner, j, &j.Entry, work)
 		return j
 	}
 	take(q, add(1, 4))
 	q.Advance()
-	q.Charge(2, 100)
+	q.Charge(2, 2, 100)
 	require.EqualValues(t, 100, q.Tag(2))
 	q.Forget()
 	require.Zero(t, q.Owners())
@@ -242,47 +336,109 @@ func TestForget(t *testing.T) {
 	require.EqualValues(t, 2, q.Next().First().owner, "by its end")
 	require.EqualValues(t, 2, q.NextShort().First().owner)
 	require.Equal(t, large, q.NextLong().First())
-	q.Charge(2, 4)
+	q.Charge(2, 2, 4)
 	require.Nil(t, q.NextShort(), "too far ahead")
 }
 
-// TestDebtsAreBounded: of the owners without jobs, those that are furthest ahead are remembered, 1024 at most.
+// TestDebtsAreBounded: of the clients without jobs, those that are furthest ahead are remembered, 1024 at most, and of
+// their owners as well.
 func TestDebtsAreBounded(t *testing.T) {
-	q := New[*job](Rules{})
-	const owners = 3000
-	for i := range uint64(owners) {
-		q.Charge(i, 1+i*7%owners) // all different
+	const n = 3000
+	debt := func(i uint64) uint64 { return 1 + i*7%n } // all different
+	clients, owners := New[*job](Rules{}), New[*job](Rules{})
+	for i := range uint64(n) {
+		clients.Charge(i, i, debt(i))
+		owners.Charge(0, i, debt(i))
 	}
-	q.Advance()
-	require.Equal(t, 1024, q.Owners())
-	for i := range uint64(owners) {
-		want := 1 + i*7%owners
-		if want <= owners-1024 {
-			want = 0
+	clients.Advance()
+	owners.Advance()
+	require.LessOrEqual(t, clients.Owners(), 1024)
+	require.Equal(t, []int{1024, 1024}, []int{len(clients.clients), owners.Owners()})
+	for i := range uint64(n) {
+		require.Equal(t, debt(i) > n-1024, clients.clients[i] != nil)
+		require.Equal(t, debt(i) > n-1024, owners.Of(i) != nil)
+	}
+}
+
+// TestClientsShare: a client with one owner receives as much as one with a thousand, and the thousand owners receive
+// equal work, with any rules. A new owner of the large client does not go before the small client.
+func TestClientsShare(t *testing.T) {
+	for _, rules := range []Rules{{}, {ByEnd: true}, {Short: 9, Whole: 9, Lead: 1 << 40}} {
+		const owners = 1000
+		q, had := New[*job](rules), map[uint64]uint64{}
+		add := func(owner uint64) {
+			j := &job{owner: owner}
+			q.Add(min(owner, 1), owner, j, &j.Entry, 3)
 		}
-		require.Equal(t, want, q.Tag(i))
+		for owner := range uint64(owners + 1) {
+			add(owner)
+		}
+		for range 10 * owners {
+			q.Advance()
+			j := q.Next().First()
+			take(q, j)
+			add(j.owner)
+			had[j.owner]++
+		}
+		require.InDelta(t, 5*owners, had[0], 2, "%+v", rules)
+		for owner := range uint64(owners) {
+			require.InDelta(t, 5, had[owner+1], 2, "%+v", rules)
+		}
+		for owner := range uint64(owners) { // a flood of owners that are new
+			add(owners + 1 + owner)
+		}
+		for range 10 {
+			q.Advance()
+			j := q.Next().First()
+			take(q, j)
+			had[j.owner]++
+			if j.owner == 0 {
+				add(0)
+			}
+		}
+		require.InDelta(t, 5*owners+5, had[0], 3, "%+v", rules)
 	}
+}
+
+// TestMoves: an owner without jobs may come back as one of another client, and is then its.
+func TestMoves(t *testing.T) {
+	q := New[*job](Rules{})
+	q.Charge(1, 7, 100)
+	require.EqualValues(t, 100, q.Of(7).start)
+	j := &job{}
+	q.Add(2, 7, j, &j.Entry, 1)
+	require.EqualValues(t, 2, q.Next().client.number)
+	require.Zero(t, q.Of(7).start, "without the debt")
+	require.EqualValues(t, 100, q.Tag(1), "which is its client's")
+	q.Remove(&j.Entry)
 }
 
 // TestComparisons: no operation compares more than a few times log n of n owners.
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
 	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40}), 0
-	for _, h := range []*Heap[*Flow[*job]]{&q.short, &q.long, &q.idle} {
-		h.Before = func(a, b *Flow[*job]) bool { count++; return before(a, b) }
+	for _, h := range []*Heap[*client[*job]]{&q.any, &q.short, &q.long, &q.idle} {
+		by := h.Before
+		h.Before = func(a, b *client[*job]) bool { count++; return by(a, b) }
+	}
+	for number := range uint64(128) {
+		c := q.client(number)
+		for _, h := range []*Heap[*Flow[*job]]{&c.short, &c.long, &c.idle} {
+			h.Before = func(a, b *Flow[*job]) bool { count++; return before(a, b) }
+		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	all := make([]job, 2*n)
 	for i := range all {
-		q.Add(uint64(i%n), &all[i], &all[i].Entry, 1+r.Uint64N(100))
+		q.Add(uint64(i%128), uint64(i%n), &all[i], &all[i].Entry, 1+r.Uint64N(100))
 	}
 	for range 1000 {
 		count = 0
 		j := &all[r.IntN(len(all))]
 		q.Estimate(&j.Entry, 1+r.Uint64N(100))
 		q.Remove(&j.Entry)
-		q.Charge(j.flow.owner, 3)
-		q.Add(j.flow.owner, j, &j.Entry, 1+r.Uint64N(100))
+		q.Charge(j.flow.client.number, j.flow.owner, 3)
+		q.Add(j.flow.client.number, j.flow.owner, j, &j.Entry, 1+r.Uint64N(100))
 		q.Aside(q.Next())
 		q.Restore()
 		q.Advance()

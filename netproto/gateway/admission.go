@@ -85,7 +85,7 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 		return nil, nil
 	}
 	t := &turn{who: who, ready: make(chan struct{})}
-	a.queue.Add(who.number, t, &t.Entry, uint64(max(tokens, 1)))
+	a.queue.Add(who.client.number, who.number, t, &t.Entry, uint64(max(tokens, 1)))
 	a.serve()
 	return t, nil
 }
@@ -119,7 +119,7 @@ func (a *admission) serve() {
 			a.queue.Aside(f)
 			continue
 		}
-		a.queue.Charge(t.who.number, t.Work())
+		a.queue.Charge(t.who.client.number, t.who.number, t.Work())
 		a.queue.Remove(&t.Entry)
 		a.give(t.who, 1)
 		close(t.ready)

@@ -22,7 +22,7 @@ func dev(name string) deviceID { return deviceID{client: name} }
 // some returns n new devices.
 func some(n int) (all []*device) {
 	for i := range n {
-		all = append(all, &device{number: uint64(i)})
+		all = append(all, &device{client: new(client), number: uint64(i)})
 	}
 	return all
 }

@@ -69,8 +69,8 @@ func Waits(s *Service) (guesses, devices int) {
 	return guesses, s.front.Len()
 }
 
-// Tag returns the virtual time at which the next work of a device begins.
-func Tag(s *Service, device uint64) uint64 { return s.front.Tag(device) }
+// Tag returns the virtual time at which the next work of a client begins.
+func Tag(s *Service, client uint64) uint64 { return s.front.Tag(client) }
 
 // Check recomputes all counts and indices of a service between two steps, and returns the first inconsistency.
 func Check(s *Service) error {

@@ -183,7 +183,7 @@ func (s *Service) admit(a *ask) {
 	}
 	a.tree = s.trees.open(a.Session, a.Device, a.Domain)
 	found := s.known(a)
-	s.queueOf(a).Add(a.Device, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
+	s.queueOf(a).Add(a.Client, a.Device, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
 	if a.background() {
 		s.admitBackground(a, found)
 	}

@@ -546,7 +546,7 @@ func TestWorkOfSharing(t *testing.T) {
 	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
 		work := func(device uint64, context []int32) uint64 {
 			before := batch.Tag(c.s, device)
-			c.mustAsk(terms.Job{Session: device, Device: device, Question: terms.Question{Context: context, K: 1}})
+			c.mustAsk(terms.Job{Session: device, Client: device, Device: device, Question: terms.Question{Context: context, K: 1}})
 			synctest.Wait()
 			return batch.Tag(c.s, device) - before
 		}
@@ -559,7 +559,7 @@ func TestWorkOfSharing(t *testing.T) {
 		synctest.Wait() // the two gather during this call
 		paid := batch.Tag(c.s, 5) + batch.Tag(c.s, 6)
 		for device := range uint64(2) {
-			q := terms.Job{Session: 5 + device, Device: 5 + device,
+			q := terms.Job{Session: 5 + device, Client: 5 + device, Device: 5 + device,
 				Question: terms.Question{Context: text(5, 12), K: 1, AuditFrom: 1}}
 			c.askExact(m, q)
 		}
@@ -641,10 +641,10 @@ func TestGuessesBehindOthers(t *testing.T) {
 // TestGuessesMeet: two streams with equal next guesses after different questions of one step have these once.
 func TestGuessesMeet(t *testing.T) {
 	cheapBubble(t, 2000, batch.Options{}, func(t *testing.T, c *crowd, m *watched) {
-		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 5}}
+		q := terms.Job{Session: 1, Client: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 5}}
 		for range 60 {
 			other := q
-			other.Session, other.Device = 2, 2
+			other.Session, other.Client, other.Device = 2, 2, 2
 			a := c.mustAsk(q)
 			require.Equal(t, a.Token, c.mustAsk(other).Token)
 			q.Context = append(q.Context, a.Token)
@@ -656,7 +656,7 @@ func TestGuessesMeet(t *testing.T) {
 			ahead := q // the first has the next token, too, but has not asked for it
 			ahead.Priority, ahead.K = terms.Background, k+1
 			c.mustAsk(ahead)
-			q.Session, q.Device, q.K = 2, 2, k+1
+			q.Session, q.Client, q.Device, q.K = 2, 2, 2, k+1
 			c.mustAsk(q)
 			c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(k, 1), K: 1}},
 				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
@@ -672,7 +672,7 @@ func TestGuessesMeet(t *testing.T) {
 			assert.Positive(t, guesses)
 			head := uint64(1 + k/8)
 			assert.Equal(t, 4+4+uint64(guesses)*(4+head), batch.Tag(c.s, 1)+batch.Tag(c.s, 2)-paid)
-			q.Session, q.Device = 1, 1
+			q.Session, q.Client, q.Device = 1, 1, 1
 		}
 	})
 }
