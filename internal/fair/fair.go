@@ -52,9 +52,9 @@ type Rules struct {
 	ByEnd bool
 
 	// An owner is short if its first job needs up to Short, and all its jobs up to Whole. Short owners may go first
-	// while their tags, and those of their clients, are at most Lead after now (borrowed virtual time; Duda and
-	// Cheriton, SOSP 1999).
-	Short, Whole, Lead uint64
+	// while their tags are at most Lead after now, and those of their clients at most ClientLead (borrowed virtual time;
+	// Duda and Cheriton, SOSP 1999).
+	Short, Whole, Lead, ClientLead uint64
 }
 
 // Entry is what a job J has in a queue, as a field of it. The job waits from [Queue.Add] to [Queue.Remove].
@@ -371,7 +371,7 @@ func (q *Queue[J]) Next() *Flow[J] {
 
 // NextShort returns the short owner that is next, or nil if there is none that may go first.
 func (q *Queue[J]) NextShort() *Flow[J] {
-	if c := q.short.First(); c != nil && c.start <= q.clock.now+q.rules.Lead {
+	if c := q.short.First(); c != nil && c.start <= q.clock.now+q.rules.ClientLead {
 		return c.short.First()
 	}
 	return nil

@@ -148,7 +148,8 @@ func TestAgainstList(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		rules := Rules{ByEnd: seed%3 == 0}
 		if seed%2 == 0 {
-			rules.Short, rules.Whole, rules.Lead = 1+r.Uint64N(20), r.Uint64N(60), r.Uint64N(100)
+			rules.Short, rules.Whole = 1+r.Uint64N(20), r.Uint64N(60)
+			rules.Lead, rules.ClientLead = r.Uint64N(100), r.Uint64N(50)
 		}
 		q := New[*job](rules)
 		p := newPlain(rules)
@@ -258,7 +259,7 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 	any := func(*job) bool { return true }
 	lent := func(j *job) bool {
 		c := clientOf(j.owner)
-		return p.start[j.owner] <= p.clocks[c].now+p.rules.Lead && p.client[c] <= p.clock.now+p.rules.Lead
+		return p.start[j.owner] <= p.clocks[c].now+p.rules.Lead && p.client[c] <= p.clock.now+p.rules.ClientLead
 	}
 	for name, c := range map[string]struct {
 		have *Flow[*job]
@@ -315,7 +316,7 @@ func TestEqualShares(t *testing.T) {
 
 // TestForget: after Forget no owner has a claim or a debt, and the rules are the same.
 func TestForget(t *testing.T) {
-	rules := Rules{ByEnd: true, Short: 5, Whole: 5, Lead: 3}
+	rules := Rules{ByEnd: true, Short: 5, Whole: 5, Lead: 3, ClientLead: 3}
 	q := New[*job](rules)
 	add := func(owner, work uint64) *job {
 		j := &job{owner: owner, work: work}
@@ -363,7 +364,7 @@ func TestDebtsAreBounded(t *testing.T) {
 // TestClientsShare: a client with one owner receives as much as one with a thousand, and the thousand owners receive
 // equal work, with any rules. A new owner of the large client does not go before the small client.
 func TestClientsShare(t *testing.T) {
-	for _, rules := range []Rules{{}, {ByEnd: true}, {Short: 9, Whole: 9, Lead: 1 << 40}} {
+	for _, rules := range []Rules{{}, {ByEnd: true}, {Short: 9, Whole: 9, Lead: 1 << 40, ClientLead: 1 << 40}} {
 		const owners = 1000
 		q, had := New[*job](rules), map[uint64]uint64{}
 		add := func(owner uint64) {
@@ -416,7 +417,7 @@ func TestMoves(t *testing.T) {
 // TestComparisons: no operation compares more than a few times log n of n owners.
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
-	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40}), 0
+	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40, ClientLead: 1 << 40}), 0
 	for _, h := range []*Heap[*client[*job]]{&q.any, &q.short, &q.long, &q.idle} {
 		by := h.Before
 		h.Before = func(a, b *client[*job]) bool { count++; return by(a, b) }

@@ -1,11 +1,9 @@
 package batch
 
-import "slices"
-
 // room frees slots for the next n tokens of a, as far as they are not free, and returns for how many tokens there are
 // slots. An eviction takes a token from one session; the slot is free when no other session uses it. The order of
 // eviction is: guesses; leaves of the question's own session; partly computed background questions; leaves of the
-// device that holds most; and for an ask that ends in this step, other partly computed questions, which later find what
+// client and device that hold most; and for an ask that ends in this step, other partly computed questions, which later find what
 // is left of their tokens. Tokens that a step uses stay. A background question evicts only guesses and leaves of its
 // own session.
 func (s *Service) room(a *ask, n int, ends bool) int {
@@ -28,35 +26,6 @@ func (s *Service) room(a *ask, n int, ends bool) int {
 		}
 	}
 	return min(n, f.free.n)
-}
-
-// victim returns a leaf to be evicted for a, or nil if there is none: the least recently used leaf of the device that
-// holds most. Devices that hold up to twice as much as each other count as equal, but the device of a itself comes
-// first. If no device holds as much as two contexts of the size of a's, all devices count as equal, and the least
-// recently used leaf of all is evicted.
-func (f *forest) victim(a *ask) *node {
-	var oldest *owner
-	slots := 0 // of the device that holds most
-	for i := range slices.Backward(f.bySize[:]) {
-		if f.bySize[i].Len() == 0 {
-			continue
-		}
-		h := f.bySize[i].First()
-		switch own := a.tree.owner; {
-		case oldest == nil && own.trees.Len() > 0 && own.slots >= h.slots:
-			return own.oldest()
-		case oldest == nil:
-			oldest, slots = h, h.slots
-		case slots >= 2*a.size() && 2*h.slots < slots:
-			return oldest.oldest()
-		case h.oldest().used < oldest.oldest().used:
-			oldest = h
-		}
-	}
-	if oldest == nil {
-		return nil
-	}
-	return oldest.oldest()
 }
 
 // reserve reports whether a, which takes more than one step, may begin. If so it reserves room for a until a is
@@ -89,15 +58,16 @@ func (f *forest) evict(n *node) {
 // the time to evict a token from many sessions.
 func (f *forest) maxNodes() int { return max(16*f.slots, 1<<18) }
 
-// thin evicts leaves of the devices with the most nodes while there are too many nodes in total. Nodes that asks retain
-// stay.
+// thin evicts leaves of the clients and devices with the most nodes while there are too many nodes in total. Nodes that
+// asks retain stay.
 func (f *forest) thin() {
-	for size := len(f.bySize) - 1; size >= 0 && f.nodes > f.maxNodes(); {
-		if f.bySize[size].Len() == 0 {
-			size--
-			continue
+	for f.nodes > f.maxNodes() {
+		c, ok := f.holders.largest()
+		if !ok {
+			return
 		}
-		f.evict(f.bySize[size].First().oldest())
+		d, _ := c.devices.largest()
+		f.evict(d.oldest())
 	}
 }
 

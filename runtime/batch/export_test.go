@@ -14,14 +14,21 @@ import (
 
 // Remembered counts the devices, sessions and domains that are kept in memory.
 func Remembered(s *Service) int {
-	return s.front.Owners() + s.back.Owners() + len(s.trees.owners) + len(s.trees.trees) + len(s.trees.domains)
+	return s.front.Owners() + s.back.Owners() + len(s.trees.clients) + len(s.trees.owners) + len(s.trees.trees) + len(s.trees.domains)
 }
 
 // CountComparisons counts, from now on, the comparisons of leaves, sessions and devices in eviction.
 func CountComparisons(s *Service) *int {
 	n := new(int)
-	for i := range s.trees.bySize {
-		counted(&s.trees.bySize[i], n)
+	for i := range s.trees.holders.bySize {
+		counted(&s.trees.holders.bySize[i], n)
+	}
+	counted(&s.trees.holders.byAge, n)
+	for _, c := range s.trees.clients {
+		for i := range c.devices.bySize {
+			counted(&c.devices.bySize[i], n)
+		}
+		counted(&c.devices.byAge, n)
 	}
 	for _, h := range s.trees.owners {
 		counted(&h.trees, n)
@@ -274,11 +281,11 @@ func (c *checker) slots() {
 	c.equal("sessions", sessions, f.sessions)
 }
 
-// owners checks the devices that hold slots.
+// owners checks the devices and clients that hold slots.
 func (c *checker) owners() {
-	all := []*owner{}
+	all, clients := map[*client][]*owner{}, []*client{}
 	for _, h := range c.s.trees.owners {
-		all = append(all, h)
+		all[h.client] = append(all[h.client], h)
 		trees, slots := []*tree{}, 0
 		for t := range c.trees {
 			if t.owner == h {
@@ -289,11 +296,29 @@ func (c *checker) owners() {
 		c.equal("slots of a device", slots, h.slots)
 		c.say(h.open > 0, "device %d holds nothing", h.device)
 		inHeap(c, "trees", &h.trees, trees, func(t *tree) bool { return t.leaves.Len() > 0 })
-		c.say(h.trees.Len() > 0 == (h.place > 0), "device %d has a place: %d", h.device, h.place)
 	}
-	for size := range c.s.trees.bySize {
-		same := slices.DeleteFunc(slices.Clone(all), func(h *owner) bool { return bits.Len(uint(h.slots)) != size })
-		inHeap(c, "devices by size", &c.s.trees.bySize[size], same, func(h *owner) bool { return h.trees.Len() > 0 })
+	for _, one := range c.s.trees.clients {
+		clients = append(clients, one)
+		slots := 0
+		for _, h := range all[one] {
+			slots += h.slots
+		}
+		c.equal("devices of a client", len(all[one]), one.open)
+		c.equal("slots of a client", slots, one.slots)
+		c.say(one.open > 0, "client %d holds nothing", one.number)
+		ranked(c, "devices", one.devices, all[one])
+	}
+	c.equal("clients with devices", len(all), len(clients))
+	ranked(c, "clients", c.s.trees.holders, clients)
+}
+
+// ranked checks the order of holders.
+func ranked[H holder](c *checker, what string, in *holders[H], all []H) {
+	evictable := func(h H) bool { return h.oldest() != nil }
+	inHeap(c, what+" by age", &in.byAge, all, evictable)
+	for class := range in.bySize {
+		same := slices.DeleteFunc(slices.Clone(all), func(h H) bool { return bits.Len(uint(h.held().slots)) != class })
+		inHeap(c, what+" by size", &in.bySize[class], same, evictable)
 	}
 }
 

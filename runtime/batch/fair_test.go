@@ -153,6 +153,65 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 	require.NoError(t, m.wrong)
 }
 
+// TestInventedDevices: a client that shows up as a new device for each of its 400 cold questions at a time, whatever their
+// length, delays the device of another client by a step in progress and the other client's turn, and takes no token of
+// it from memory. That device may have little to ask or much.
+func TestInventedDevices(t *testing.T) {
+	racing.Spare(t)
+	for _, size := range []int{8, 500} {
+		for _, cold := range []int{0, 200} {
+			t.Run(fmt.Sprintf("%d tokens, and %d", size, cold), func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) { invented(t, size, cold) })
+			})
+		}
+	}
+}
+
+// invented asks next to 400 goroutines of another client, which ask size tokens each time. The bystander asks for a few
+// more tokens of its text, or each time for a new text of cold tokens.
+func invented(t *testing.T, size, cold int) {
+	m := &counter{perRow: tick}
+	c := &crowd{t: t, s: service(t, m, 4*600, batch.Options{Context: 600})}
+	defer c.s.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	mine := terms.Job{Session: 1, Client: 1, Device: 1, Domain: 1, Question: terms.Question{Context: text(1, 100), K: 1}}
+	c.mustAsk(mine)
+	var devices atomic.Uint64
+	for range 400 {
+		c.wait.Go(func() {
+			for ctx.Err() == nil {
+				n := 2 + devices.Add(1)
+				c.s.Ask(ctx, terms.Job{Session: n, Client: 2, Device: n, Domain: 2,
+					Question: terms.Question{Context: text(int(n), size), K: 1}})
+			}
+		})
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range seeds(40) {
+		time.Sleep(time.Duration(r.IntN(300)) * tick)
+		mine.Context = append(mine.Context, text(r.IntN(1000), 1+r.IntN(10))...)
+		most := 2 * (128 + 16 + 10) // a step in progress, and its own, which is full of short asks
+		if cold > 0 {
+			mine.Context = text(int(5000+i), cold)
+			most = 150 * (1 + 2 + 2*(cold+127)/128) // a step in progress, the other's lead, and every other step
+		}
+		begin := time.Now()
+		bounded, cancel := context.WithTimeout(t.Context(), time.Minute) // without fairness it waits forever
+		a, err := c.s.Ask(bounded, mine)
+		cancel()
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(begin), time.Duration(most)*tick)
+		require.True(t, cold > 0 || a.Reused >= len(mine.Context)-10, "%d of %d tokens", a.Reused, len(mine.Context))
+		if len(mine.Context) > 580 {
+			mine.Context = mine.Context[:100]
+		}
+	}
+	stop()
+	c.wait.Wait()
+	require.NoError(t, m.wrong)
+}
+
 // TestEqualShares: devices that always wait get equal numbers of tokens, within those of one step, however they split
 // their work.
 func TestEqualShares(t *testing.T) {

@@ -2,10 +2,10 @@ package batch
 
 import (
 	"container/list"
-	"math/bits"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fair"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -19,8 +19,9 @@ type forest struct {
 	shared   int // cells of more than one session
 	nodes    int // of all sessions
 	trees    map[uint64]*tree
-	owners   map[uint64]*owner
-	bySize   [33]fair.Heap[*owner] // those with leaves to evict, by bits.Len of slots; least recently used first
+	owners   map[uint64]*owner // by device
+	clients  map[uint64]*client
+	holders  *holders[*client]
 	past     past
 	streams  list.List // of *stream, those with the latest questions first
 	guessed  int       // guesses that no question includes
@@ -29,20 +30,6 @@ type forest struct {
 	sessions int       // trees that have slots
 	evicted  uint64    // slots, since the start
 }
-
-// owner is a device as the owner of slots. Each of its sessions counts with all its tokens, as if no other session used
-// them: sharing tokens with others neither costs a device anything nor lets it keep more.
-type owner struct {
-	device uint64
-	open   int              // trees
-	slots  int              // of its trees
-	trees  fair.Heap[*tree] // those with something to evict, least recently used leaf first
-	size   int              // index in bySize
-	place  int
-}
-
-// oldest returns the leaf that was used least recently. There must be one.
-func (h *owner) oldest() *node { return h.trees.First().leaves.First() }
 
 // tree holds the tokens of one session.
 type tree struct {
@@ -84,26 +71,22 @@ type choice struct {
 
 func newForest(slots int, share bool) *forest {
 	f := &forest{free: newSlotSet(slots), slots: slots, share: share, domains: map[uint64]*domain{},
-		trees: map[uint64]*tree{}, owners: map[uint64]*owner{}}
-	for i := range f.bySize {
-		f.bySize[i] = fair.Heap[*owner]{
-			Before: func(a, b *owner) bool { return a.oldest().used < b.oldest().used },
-			Place:  func(h *owner) *int { return &h.place },
-		}
-	}
+		trees: map[uint64]*tree{}, owners: map[uint64]*owner{}, clients: map[uint64]*client{},
+		holders: newHolders[*client]()}
 	f.past = newPast(pastPerSlot * slots)
 	return f
 }
 
-// open returns the tree of a session, for one more ask. A new tree belongs to the device. If the domain of a session
-// has changed, its tree starts empty.
-func (f *forest) open(session, device, domain uint64) *tree {
-	if t := f.trees[session]; t != nil && t.domain.id != domain {
+// open returns the tree of the session of q, for one more ask. A new tree belongs to the device. If the domain of a
+// session has changed, its tree starts empty.
+func (f *forest) open(q *terms.Job) *tree {
+	session := q.Session
+	if t := f.trees[session]; t != nil && t.domain.id != q.Domain {
 		f.forget(session)
 	}
 	t := f.trees[session]
 	if t == nil {
-		t = &tree{session: session, domain: f.domain(domain), owner: f.owner(device)}
+		t = &tree{session: session, domain: f.domain(q.Domain), owner: f.owner(q.Client, q.Device)}
 		t.owner.open++
 		t.leaves = fair.Heap[*node]{
 			Before: func(a, b *node) bool { return a.used < b.used },
@@ -114,18 +97,6 @@ func (f *forest) open(session, device, domain uint64) *tree {
 	}
 	t.open++
 	return t
-}
-
-func (f *forest) owner(device uint64) *owner {
-	h := f.owners[device]
-	if h == nil {
-		h = &owner{device: device, trees: fair.Heap[*tree]{
-			Before: func(a, b *tree) bool { return a.leaves.First().used < b.leaves.First().used },
-			Place:  func(t *tree) *int { return &t.place },
-		}}
-		f.owners[device] = h
-	}
-	return h
 }
 
 // close ends an ask of a tree, which is answered or given up.
@@ -157,9 +128,7 @@ func (f *forest) tidy(t *tree) {
 	if !t.forgotten {
 		delete(f.trees, t.session)
 	}
-	if t.owner.open--; t.owner.open == 0 {
-		delete(f.owners, t.owner.device)
-	}
+	f.disown(t.owner)
 	f.leave(t.domain)
 	t.owner = nil
 }
@@ -225,17 +194,8 @@ func (f *forest) account(t *tree, n int) {
 	f.nodes += n
 	t.slots += n
 	t.owner.slots += n
+	t.owner.client.slots += n
 	f.rank(t.owner)
-}
-
-// rank puts h into its place among the owners with leaves to evict.
-func (f *forest) rank(h *owner) {
-	size := bits.Len32(uint32(h.slots))
-	if size != h.size {
-		f.bySize[h.size].Set(h, false)
-	}
-	h.size = size
-	f.bySize[size].Set(h, h.trees.Len() > 0)
 }
 
 // retain keeps n and the nodes before it in memory until release.

@@ -166,7 +166,8 @@ func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
 
 // writer writes texts token by token; now and then it ends a stream or does something similar to it.
 func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
-	q := terms.Job{Session: session, Device: session % 3, Question: terms.Question{K: []int{1, 3, 9, 40}[r.IntN(4)]}}
+	q := terms.Job{Session: session, Client: session % 2, Device: session % 6,
+		Question: terms.Question{K: []int{1, 3, 9, 40}[r.IntN(4)]}}
 	for n := range 100 {
 		if len(q.Context) == 0 || len(q.Context) > 60 {
 			q.Sampling = anySampling(r)

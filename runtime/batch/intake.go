@@ -181,7 +181,7 @@ func (s *Service) admit(a *ask) {
 		s.answered(a, nil)
 		return
 	}
-	a.tree = s.trees.open(a.Session, a.Device, a.Domain)
+	a.tree = s.trees.open(&a.Job)
 	found := s.known(a)
 	s.queueOf(a).Add(a.Client, a.Device, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
 	if a.background() {

@@ -147,7 +147,8 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	s.looked.L = &s.mu
 	s.trees = newForest(slots, !o.Apart)
 	s.front, s.back = fair.New[*ask](fair.Rules{
-		Short: uint64(shortRows(o.Rows)), Whole: uint64(max(1, o.Rows/2)), Lead: uint64(headStart * o.Rows * rowPrice),
+		Short: uint64(shortRows(o.Rows)), Whole: uint64(max(1, o.Rows/2)),
+		Lead: uint64(headStart * o.Rows * rowPrice), ClientLead: uint64(clientHeadStart * o.Rows * rowPrice),
 	}), fair.New[*ask](fair.Rules{})
 	s.partly = fair.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
 	s.publish()
@@ -156,8 +157,12 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	return s, nil
 }
 
-// headStart is the number of full steps of work by which a device with short asks may be ahead of its share.
-const headStart = 128
+// headStart is the number of full steps of work by which a device with short asks may be ahead of the other devices of
+// its client, and clientHeadStart the one by which a client may be ahead of other clients.
+const (
+	headStart       = 128
+	clientHeadStart = 2
+)
 
 // Close ends the service, and the running call of the model; waiting questions get [ErrClosed].
 func (s *Service) Close() {
