@@ -17,9 +17,10 @@ import (
 //
 // While places are free, no ask waits, except that a device gets another place only while it holds fewer than are free
 // (dynamic thresholds; Choudhury and Hahne, 1998), so that a device that comes later finds some. When places are
-// scarce, devices share them by the new tokens of their asks, see package fair: the ask that would end first is next.
-// So a device that asks for little is next at once, however much others ask for, and no ask waits forever. While no ask
-// waits and places are free, no work is charged, and earlier charges are forgotten.
+// scarce, clients share them by the new tokens of their asks, and the devices of a client its share, see package fair:
+// the ask that would end first is next. So a device that asks for little is next at once, however much others ask for,
+// and no ask waits forever. While no ask waits and places are free, no work is charged, and earlier charges are
+// forgotten.
 type admission struct {
 	maxOpen   int // asks of all devices
 	perDevice int // asks of one device
@@ -27,7 +28,7 @@ type admission struct {
 
 	mu    sync.Mutex
 	open  int
-	busy  int // devices with open asks
+	busy  int // clients with open asks
 	free  int // places
 	queue *fair.Queue[*turn]
 }
@@ -64,8 +65,8 @@ func (a *admission) take(ctx context.Context, who *device, tokens int, backgroun
 }
 
 // enter admits an ask if there is room for another one of its device. It returns nil if the ask has its place. When the
-// gateway is full, a device is still admitted while it has fewer asks than each device could have if all had the same
-// number.
+// gateway is full, a device is still admitted while it has fewer asks than each device could have if all clients had the
+// same number, and all devices of its client.
 func (a *admission) enter(who *device, tokens int, background bool) (*turn, error) {
 	const atLeast = 4
 	a.mu.Lock()
@@ -73,7 +74,7 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 	switch {
 	case who.open >= a.perDevice:
 		return nil, busy(soon, "%d asks of this device are open", who.open)
-	case a.open >= a.maxOpen && who.open >= max(atLeast, a.maxOpen/max(a.busy, 1)):
+	case a.open >= a.maxOpen && who.open >= max(atLeast, a.maxOpen/max(a.busy, 1)/max(who.client.busy, 1)):
 		return nil, busy(soon, "%d asks of all devices are open", a.open)
 	case background && (a.queue.Len() > 0 || a.free < a.places && who.taken+1 >= a.free):
 		return nil, busy(soon, "all places at the large model are taken")
@@ -100,8 +101,11 @@ func busy(after time.Duration, format string, args ...any) error {
 
 // count counts an ask of a device as open if n is 1, as closed if it is -1.
 func (a *admission) count(who *device, n int) {
-	if who.open == 0 || who.open+n == 0 {
-		a.busy += n
+	if of := who.client; who.open == 0 || who.open+n == 0 {
+		if of.busy == 0 || of.busy+n == 0 {
+			a.busy += n
+		}
+		of.busy += n
 	}
 	who.open, a.open = who.open+n, a.open+n
 }

@@ -75,6 +75,54 @@ func TestTurnsAreFair(t *testing.T) {
 	}
 }
 
+// TestTurnsOfClients: a client with 50 devices, which all wait, delays the device of another client by one turn, and no
+// longer, if that one asks for as much. When the gateway is full, the other client still gets its half.
+func TestTurnsOfClients(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a := newAdmission(Options{MaxAsks: 100, shares: shares{MaxAsksPerDevice: 60}}, 1)
+		crowd, single := &client{number: 1}, &device{client: &client{number: 2}, number: 1000}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		use := func(ctx context.Context, who *device) error {
+			leave, err := a.take(ctx, who, 20, false)
+			if err == nil {
+				time.Sleep(20 * time.Second)
+				leave()
+			}
+			return err
+		}
+		devices := some(50)
+		for _, who := range devices {
+			who.client = crowd
+			for range 2 {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						_ = use(ctx, who)
+					}
+				})
+			}
+		}
+		synctest.Wait()
+		assert.Equal(t, 100, a.open)
+		for range 20 {
+			began := time.Now()
+			require.NoError(t, use(t.Context(), single))
+			assert.LessOrEqual(t, time.Since(began), 3*20*time.Second, "an ask that holds the place, a turn, and its own")
+			time.Sleep(10 * time.Second)
+		}
+		for range 50 {
+			all.Go(func() { _ = use(ctx, single) })
+		}
+		synctest.Wait()
+		assert.Equal(t, 50, single.open)
+		_, err := a.take(ctx, single, 1, false)
+		assert.ErrorContains(t, err, "asks of all devices are open")
+		cancel()
+		all.Wait()
+		empty(t, a, append(devices, single)...)
+	})
+}
+
 // TestTurnsShareTokens: devices that always have waiting asks get equal numbers of tokens, in few asks or in many, from
 // the moment when the device joins.
 func TestTurnsShareTokens(t *testing.T) {

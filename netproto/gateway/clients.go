@@ -25,6 +25,7 @@ type client struct {
 	token   atomic.Pointer[Token] // nil on an open gateway; another one after SetTokens
 	bucket  *rate.Limiter         // an open gateway limits addresses, since anyone can invent devices
 	devices int                   // connected; guarded by clients.mu
+	busy    int                   // devices with open asks; guarded by admission.mu
 }
 
 // device is one device of a client. Sessions, places at the upstream and open asks are counted per device.
@@ -159,10 +160,13 @@ func (c *clients) leave(d *device, by *connection) {
 
 // domain returns the domain of the device's sessions, as in Question.Domain.
 func (d *device) domain() uint64 {
-	if t := d.client.token.Load(); t != nil && t.Private {
+	switch t := d.client.token.Load(); {
+	case t == nil || t.Share: // open gateways and sharing tokens have one domain
+		return 0
+	case t.Private:
 		return d.number
 	}
-	return 0
+	return d.client.number
 }
 
 // rested reports whether the rate limits of the device have recovered.

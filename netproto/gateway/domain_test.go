@@ -10,13 +10,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// TestDomains: computed tokens may be shared, except by the devices of a private access token: each has its own domain,
-// in all sessions and connections, for asks and syncs.
+// TestDomains: computed tokens may be shared by the devices of one access token, and by those of all tokens that share;
+// each device of a private one has its own domain. This holds in all sessions and connections, for asks and syncs.
 func TestDomains(t *testing.T) {
-	const public, private, other = "sixteen bytes of public", "sixteen bytes of private", "sixteen bytes of another"
+	const one, two, private, other = "sixteen bytes of one", "sixteen bytes of two", "sixteen bytes of private",
+		"sixteen bytes of another"
+	const shared, with = "sixteen bytes that are shared", "sixteen bytes that share"
 	up := &fake{}
-	tokens := []gateway.Token{{Name: "public", Secret: public}, {Name: "private", Secret: private, Private: true},
-		{Name: "other", Secret: other, Private: true}}
+	tokens := []gateway.Token{{Name: "one", Secret: one}, {Name: "two", Secret: two},
+		{Name: "private", Secret: private, Private: true}, {Name: "other", Secret: other, Private: true},
+		{Name: "shared", Secret: shared, Share: true}, {Name: "with", Secret: with, Share: true}}
 	inWorld(t, gateway.Options{Tokens: tokens}, up, func(t *testing.T, w *world) {
 		domain := func(secret netproto.Secret, device byte, session uint32) uint64 {
 			r := w.enter(guest{device: device, secret: secret})
@@ -31,9 +34,12 @@ func TestDomains(t *testing.T) {
 			settle()
 			return up.asked[asked].Domain
 		}
-		assert.Zero(t, domain(public, 1, 1))
-		assert.Zero(t, domain(public, 2, 1))
-		seen := map[uint64]bool{0: true}
+		assert.Zero(t, domain(shared, 1, 1))
+		assert.Zero(t, domain(with, 2, 1))
+		ofOne, ofTwo := domain(one, 1, 1), domain(two, 1, 1)
+		assert.Equal(t, []uint64{ofOne, ofTwo}, []uint64{domain(one, 2, 1), domain(two, 2, 1)}, "other devices of these")
+		assert.NotEqual(t, ofOne, ofTwo)
+		seen := map[uint64]bool{0: true, ofOne: true, ofTwo: true}
 		for device := range byte(5) {
 			for _, secret := range []netproto.Secret{private, other} {
 				d := domain(secret, 1+device, 1)

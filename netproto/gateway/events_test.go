@@ -86,7 +86,7 @@ func TestEventsOfAsks(t *testing.T) {
 			e.Audited, e.Queue, e.Compute = 1, 7*time.Millisecond, 3*time.Millisecond
 		})
 		q := w.up.asked[0]
-		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Session: 1,
+		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Domain: q.Client, Session: 1,
 			Question: terms.Question{Context: path(20, 1), AuditFrom: 12, K: 4}}, q)
 
 		a = packed(t, 1, 15, netproto.RootHash.Over(path(15, 1)), []int32{9, 8, 7})
@@ -96,7 +96,7 @@ func TestEventsOfAsks(t *testing.T) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 18, 3, len(a.Append(nil)), len(b)
 			e.Message, e.Queue, e.Compute = netproto.KindAsk, 7*time.Millisecond, 3*time.Millisecond
 		})
-		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Session: 1, Base: 15,
+		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Domain: q.Client, Session: 1, Base: 15,
 			Question: terms.Question{Context: append(path(15, 1), 9, 8, 7), Sampling: a.Sampling}}, w.up.asked[1])
 
 		ask := packed(t, 1, 14, 1234, []int32{9, 8, 7}).Append(nil)
@@ -120,7 +120,7 @@ func TestEventsOfSyncs(t *testing.T) {
 			e.Context, e.Delta, e.BytesUp, e.BytesDown = 30, 30, len(sync), len(b)
 		})
 		q := w.up.warmed[0]
-		assert.Equal(t, []terms.Job{{Client: q.Client, Device: q.Device, Session: 1,
+		assert.Equal(t, []terms.Job{{Client: q.Client, Device: q.Device, Domain: q.Client, Session: 1,
 			Question: terms.Question{Context: path(30, 2)}}}, w.up.warmed)
 		w.r.say(sync)
 		w.since(t)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,8 +20,8 @@ type listed struct {
 }
 
 // TestSessionsAgainstList: for any paths and limits, the evicted session is the least recently used one of the device
-// that exceeds its limit or, if the gateway is full, of a device with the most; never the session in use. The counts
-// are right.
+// that exceeds its limit or, if the gateway is full, of a device with the most, of an access token with the most; never
+// the session in use. The counts are right.
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -30,7 +31,8 @@ func TestSessionsAgainstList(t *testing.T) {
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
 		var list []listed // the least recently used first
 		for step := range 350 {
-			key := sessionKey{dev(fmt.Sprint(r.IntN(9))), uint32(r.IntN(12))}
+			key := sessionKey{deviceID{client: fmt.Sprint(r.IntN(3)), device: netproto.Device{byte(r.IntN(4))}},
+				uint32(r.IntN(12))}
 			path := ids(1+r.IntN(60), 7)
 			held, seen, done := s.learn(key, path, false)
 			done()
@@ -65,6 +67,7 @@ func TestSessionsAgainstList(t *testing.T) {
 		agree(t, s, nil)
 		require.Len(t, out, len(list))
 		require.Empty(t, s.shelves)
+		require.Empty(t, s.racks)
 	}
 }
 
@@ -80,14 +83,24 @@ func victims(o Options, list []listed) (all []int) {
 		return slices.IndexFunc(list[:len(list)-1], func(x listed) bool { return x.key.device == d })
 	}
 	largest := func(of map[deviceID]int) (all []int) {
-		best := -1
+		tokens, most, best := map[string]int{}, -1, -1 // of access tokens that have a session that is not in use
 		for d, n := range of {
-			if i := oldest(d); i < 0 || n < best {
-				continue
-			} else if n > best {
-				all, best = []int{i}, n
-			} else {
-				all = append(all, i)
+			tokens[d.client] += n
+		}
+		for d := range of {
+			if oldest(d) >= 0 {
+				most = max(most, tokens[d.client])
+			}
+		}
+		ofToken := map[string]int{} // the best device of each
+		for d, n := range of {
+			if oldest(d) >= 0 && tokens[d.client] == most {
+				ofToken[d.client] = max(ofToken[d.client], n)
+			}
+		}
+		for d, n := range of {
+			if best = ofToken[d.client]; oldest(d) >= 0 && tokens[d.client] == most && n == best {
+				all = append(all, oldest(d))
 			}
 		}
 		return all
@@ -115,9 +128,16 @@ func agree(t *testing.T, s *sessions, list []listed) {
 			t.Fatalf("%v does not have its %d tokens", x.key, x.tokens)
 		}
 	}
-	want := [6]int{tokens, len(list), len(list), len(of), len(of), len(of)}
-	have := [6]int{s.tokens, len(s.byKey), s.used.Len(), len(s.shelves), s.byCount.Len(), s.byTokens.Len()}
+	racks := map[string]int{}
+	for d, n := range of {
+		racks[d.client] += n
+	}
+	want := [7]int{tokens, len(list), len(list), len(of), len(racks), len(racks), len(racks)}
+	have := [7]int{s.tokens, len(s.byKey), s.used.Len(), len(s.shelves), len(s.racks), s.byCount.Len(), s.byTokens.Len()}
 	require.Equal(t, want, have)
+	for name, n := range racks {
+		require.Equal(t, n, s.racks[name].tokens)
+	}
 	for d, n := range of {
 		if s.shelves[d].tokens != n {
 			t.Fatalf("%v has %d tokens, want %d", d, s.shelves[d].tokens, n)

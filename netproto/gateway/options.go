@@ -67,10 +67,10 @@ type Token struct {
 	AskRate    float64         // asks and syncs per second of all its devices together; 0 means no limit
 	MaxDevices int             // connected at a time; 0 means no limit
 
-	// Private means that cached computations for a device are not shared with other devices, not even those of this
-	// token. Otherwise sessions with a common beginning may share them. A client that tries out texts can then learn,
-	// from the time of an answer, what other clients with tokens that are not private asked recently.
-	Private bool
+	// Sessions of one access token with a common beginning share cached computations. So a device that tries out texts
+	// can learn, from the times of answers, what other devices of the token asked recently. With Share this holds for
+	// all tokens with Share; with Private no two devices share anything.
+	Share, Private bool
 }
 
 func (o Options) withDefaults(info Info) (Options, error) {
@@ -121,6 +121,8 @@ func CheckTokens(tokens []Token) error {
 			return fmt.Errorf("gateway: two access tokens have the name %q", t.Name)
 		case secrets[t.Secret]:
 			return fmt.Errorf("gateway: the access token %q has the same secret as another one", t.Name)
+		case t.Share && t.Private:
+			return fmt.Errorf("gateway: the access token %q has both share and private", t.Name)
 		case !isRate(t.AskRate) || t.MaxDevices < 0:
 			return fmt.Errorf("gateway: the access token %q has a limit that is not a number of at least 0", t.Name)
 		}

@@ -12,7 +12,8 @@ import (
 
 // sessions stores the contexts of devices. When a limit is exceeded, a session is evicted, and its device sends the
 // context again with its next ask. The victim is the least recently used session of the device with the most sessions
-// or tokens, so that no device evicts the sessions of others.
+// or tokens, among those of the access token with the most. So nobody evicts the sessions of others, with however many
+// devices.
 type sessions struct {
 	limit, perDevice, tokenLimit, perSession int
 
@@ -23,9 +24,10 @@ type sessions struct {
 	tokens   int // of all sessions
 	byKey    map[sessionKey]*session
 	shelves  map[deviceID]*shelf
-	used     list.List         // all *session, least recently used first
-	byCount  fair.Heap[*shelf] // the device with the most sessions first
-	byTokens fair.Heap[*shelf] // the device with the most tokens first
+	racks    map[string]*rack // by the name of the access token
+	used     list.List        // all *session, least recently used first
+	byCount  fair.Heap[*rack] // the access token with the most sessions first
+	byTokens fair.Heap[*rack] // the one with the most tokens first
 }
 
 // sessionKey identifies a session. Two devices that draw the same number have separate sessions.
@@ -34,12 +36,22 @@ type sessionKey struct {
 	number uint32
 }
 
+// rack holds the sessions of all devices with one access token, or of an open gateway.
+type rack struct {
+	name          string
+	count, tokens int               // of its sessions
+	byCount       fair.Heap[*shelf] // the device with the most sessions first
+	byTokens      fair.Heap[*shelf] // the device with the most tokens first
+	place         [2]int            // in those of sessions
+}
+
 // shelf holds the sessions of one device.
 type shelf struct {
 	device deviceID
+	rack   *rack
 	used   list.List // its *session, least recently used first
 	tokens int
-	place  [2]int // in byCount and byTokens
+	place  [2]int // in those of the rack
 }
 
 // session holds the contexts of one text of a device. All fields are guarded by sessions.mu.
@@ -62,15 +74,58 @@ func newSessions(o Options, forget func(*session)) *sessions {
 	return &sessions{
 		limit: o.MaxSessions, perDevice: o.shares.MaxSessionsPerDevice,
 		tokenLimit: o.MaxTokens, perSession: o.shares.MaxSessionTokens,
-		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{},
-		byCount: fair.Heap[*shelf]{
-			Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() },
-			Place:  func(s *shelf) *int { return &s.place[0] },
+		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{}, racks: map[string]*rack{},
+		byCount: fair.Heap[*rack]{
+			Before: func(a, b *rack) bool { return a.count > b.count },
+			Place:  func(r *rack) *int { return &r.place[0] },
 		},
-		byTokens: fair.Heap[*shelf]{
-			Before: func(a, b *shelf) bool { return a.tokens > b.tokens },
-			Place:  func(s *shelf) *int { return &s.place[1] },
+		byTokens: fair.Heap[*rack]{
+			Before: func(a, b *rack) bool { return a.tokens > b.tokens },
+			Place:  func(r *rack) *int { return &r.place[1] },
 		},
+	}
+}
+
+// shelf returns the sessions of a device.
+func (s *sessions) shelf(of deviceID) *shelf {
+	own := s.shelves[of]
+	if own != nil {
+		return own
+	}
+	r := s.racks[of.client]
+	if r == nil {
+		r = &rack{
+			name: of.client,
+			byCount: fair.Heap[*shelf]{
+				Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() },
+				Place:  func(s *shelf) *int { return &s.place[0] },
+			},
+			byTokens: fair.Heap[*shelf]{
+				Before: func(a, b *shelf) bool { return a.tokens > b.tokens },
+				Place:  func(s *shelf) *int { return &s.place[1] },
+			},
+		}
+		s.racks[of.client] = r
+	}
+	own = &shelf{device: of, rack: r}
+	s.shelves[of] = own
+	return own
+}
+
+// weigh counts sessions and tokens of a device, and puts it and its rack into their places.
+func (s *sessions) weigh(own *shelf, count, tokens int) {
+	r, has := own.rack, own.used.Len() > 0
+	s.tokens, own.tokens = s.tokens+tokens, own.tokens+tokens
+	r.count, r.tokens = r.count+count, r.tokens+tokens
+	r.byCount.Set(own, has)
+	r.byTokens.Set(own, has)
+	s.byCount.Set(r, r.count > 0)
+	s.byTokens.Set(r, r.count > 0)
+	if !has {
+		delete(s.shelves, own.device)
+	}
+	if r.count == 0 {
+		delete(s.racks, r.name)
 	}
 }
 
@@ -111,7 +166,7 @@ func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *
 	if settled {
 		entry.known.Settle(context)
 	}
-	s.weigh(entry, entry.known.Tokens()-before)
+	s.weigh(s.shelves[key.device], 0, entry.known.Tokens()-before)
 	out := s.shrink(entry)
 	s.mu.Unlock()
 	s.tell(out)
@@ -123,22 +178,10 @@ func (s *sessions) add(key sessionKey) *session {
 	x := &session{id: s.next, key: key, known: netproto.NewKnown(s.perSession)}
 	x.ctx, x.end = context.WithCancel(context.Background())
 	s.byKey[key] = x
-	own := s.shelves[key.device]
-	if own == nil {
-		own = &shelf{device: key.device}
-		s.shelves[key.device] = own
-	}
+	own := s.shelf(key.device)
 	x.ofAll, x.ofDevice = s.used.PushBack(x), own.used.PushBack(x)
-	s.byCount.Set(own, true)
+	s.weigh(own, 1, 0)
 	return x
-}
-
-// weigh changes the number of tokens of a session.
-func (s *sessions) weigh(x *session, more int) {
-	own := s.shelves[x.key.device]
-	s.tokens += more
-	own.tokens += more
-	s.byTokens.Set(own, true)
 }
 
 // domain returns the domain of a session. It is that of its device at the first question, even if the device's access
@@ -164,18 +207,24 @@ func (s *sessions) done(entry *session) {
 
 // shrink evicts sessions, except spare, until the limits hold. It returns those without open asks.
 func (s *sessions) shrink(spare *session) (out []*session) {
-	others := func(x *shelf) bool { return x.oldest(spare) != nil }
+	own := s.shelves[spare.key.device]
+	others := func(x *shelf) bool { return x != own || x.used.Len() > 1 }
+	more := func(r *rack) bool { return r != own.rack || r.count > 1 }
 	for {
 		var victim *session
-		switch own := s.shelves[spare.key.device]; {
+		switch {
 		case own.used.Len() > s.perDevice:
 			victim = own.oldest(spare)
 		case len(s.byKey) > s.limit:
-			heaviest, _ := s.byCount.FirstThat(others)
-			victim = heaviest.oldest(spare)
+			if r, ok := s.byCount.FirstThat(more); ok {
+				heaviest, _ := r.byCount.FirstThat(others)
+				victim = heaviest.oldest(spare)
+			}
 		case s.tokens > s.tokenLimit:
-			heaviest, _ := s.byTokens.FirstThat(others)
-			victim = heaviest.oldest(spare)
+			if r, ok := s.byTokens.FirstThat(more); ok {
+				heaviest, _ := r.byTokens.FirstThat(others)
+				victim = heaviest.oldest(spare)
+			}
 		}
 		if victim == nil {
 			return out
@@ -184,11 +233,8 @@ func (s *sessions) shrink(spare *session) (out []*session) {
 	}
 }
 
-// oldest returns the least recently used session except spare; nil if there is none or the shelf is nil.
+// oldest returns the least recently used session except spare; nil if there is none.
 func (x *shelf) oldest(spare *session) *session {
-	if x == nil {
-		return nil
-	}
 	for e := x.used.Front(); e != nil; e = e.Next() {
 		if one := e.Value.(*session); one != spare {
 			return one
@@ -202,13 +248,7 @@ func (s *sessions) evict(out []*session, victim *session) []*session {
 	own := s.shelves[victim.key.device]
 	s.used.Remove(victim.ofAll)
 	own.used.Remove(victim.ofDevice)
-	s.weigh(victim, -victim.known.Tokens())
-	s.byCount.Set(own, true)
-	if own.used.Len() == 0 {
-		delete(s.shelves, own.device)
-		s.byCount.Set(own, false)
-		s.byTokens.Set(own, false)
-	}
+	s.weigh(own, -1, -victim.known.Tokens())
 	victim.gone = true
 	victim.end()
 	if victim.open == 0 {

@@ -65,12 +65,14 @@ A secret has at least 16 bytes. Limits may follow it:
   lab:6f1c02d9a8b7e354   rate=200 devices=1000 private
 
 A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use
-the same token; each gets its own share of the capacity. No token is needed on a loopback address, or with --open.
+the same token. Tokens get equal shares of the capacity, and devices equal shares of that of their token. No token is
+needed on a loopback address, or with --open.
 
-If texts of several devices have the same beginning, for example a system prompt, this part is computed and stored
-once. As a consequence, a device that tries out texts token by token can learn from response times whether another
-device has recently asked about the same text. The word private after a token isolates each of its devices from all
-others; --share-prefixes=false isolates every text. Answers are the same in all cases.
+If texts of several devices of one token have the same beginning, for example a system prompt, this part is computed and
+stored once. As a consequence, such a device that tries out texts token by token can learn from response times whether
+another one has recently asked about the same text. The word private after a token isolates each of its devices;
+tokens with the word share are one in this respect; --share-prefixes=false isolates every text. Answers are the same in
+all cases.
 
 Every flag can also be set in a YAML file (--config), under its name, or in an environment variable such as
 PILOTFISH_CLOUD_LISTEN. The command line overrides the environment, which overrides the file.

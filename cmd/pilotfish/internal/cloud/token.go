@@ -113,7 +113,7 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 // minToken is the minimum length of an access token, in bytes.
 const minToken = 16
 
-// parseToken parses NAME:SECRET with optional limits (rate=N devices=N private), or a secret alone. Errors do
+// parseToken parses NAME:SECRET with optional limits (rate=N devices=N private share), or a secret alone. Errors do
 // not contain the text, which may be a secret.
 func parseToken(line, name string) (t engine.GatewayToken, err error) {
 	secret, limits := line, []string(nil)
@@ -135,10 +135,14 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 // namedToken matches NAME:SECRET and the limits after it.
 var namedToken = regexp.MustCompile(`^([\w.-]+):(\S*)(.*)$`)
 
-// parseLimit parses one limit of an access token, or private.
+// parseLimit parses one limit of an access token, private or share.
 func parseLimit(t *engine.GatewayToken, field string) error {
-	if field == "private" {
+	switch field {
+	case "private":
 		t.Private = true
+		return nil
+	case "share":
+		t.Share = true
 		return nil
 	}
 	key, value, _ := strings.Cut(field, "=")
@@ -156,7 +160,7 @@ func parseLimit(t *engine.GatewayToken, field string) error {
 		}
 		t.MaxDevices = n
 	default:
-		return errors.New("write rate=N, devices=N or private")
+		return errors.New("write rate=N, devices=N, private or share")
 	}
 	return nil
 }
