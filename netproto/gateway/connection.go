@@ -196,8 +196,21 @@ func (c *connection) listen() {
 			c.over(err)
 			return
 		}
-		c.g.sessions.end(sessionKey{c.who.id, bye.Session})
+		if !c.g.sessions.end(sessionKey{c.who.id, bye.Session}) && c.slowDown() != nil {
+			return
+		}
 	}
+}
+
+// slowDown waits for a permit to send text early, for a message that does nothing. Meanwhile the control stream is not
+// read, so that its sender has to wait, too. The error is the end of the connection.
+func (c *connection) slowDown() error {
+	for wait := take(c.who.syncs); wait > 0; wait = take(c.who.syncs) {
+		if err := retry.Wait(c.qc.Context(), wait); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // over closes a connection after its control stream has ended, or brought something else than a Bye.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -330,6 +331,33 @@ func TestBye(t *testing.T) {
 		other.goesOn(1, path(5, 1), []int32{1})
 		r.asks(2, path(5, 1))
 		assert.NotContains(t, up.gone(), up.asked[len(up.asked)-1].Session, "it is a new session with the same number")
+	})
+}
+
+// TestByeFlood: a Bye that ends no session has the price of an early text. What follows a flood of them waits, on this
+// connection only, and a device that ends its sessions pays nothing.
+func TestByeFlood(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 2})
+		byes := func(r *raw, sessions ...uint32) {
+			for _, s := range sessions {
+				_, err := r.control.Write(netproto.Bye{Session: s}.Append(nil))
+				require.NoError(t, err)
+			}
+			settle()
+		}
+		r.asks(1, path(5, 1))
+		byes(r, append(slices.Repeat([]uint32{9}, 1000), 1)...)
+		assert.Empty(t, up.gone())
+		for session := range uint32(200) {
+			other.asks(session, path(5, 1))
+			byes(other, session)
+		}
+		assert.Len(t, up.gone(), 200)
+		time.Sleep((1000 - 64) / 16 * time.Second)
+		settle()
+		assert.Len(t, up.gone(), 201)
 	})
 }
 

@@ -263,14 +263,17 @@ func (s *sessions) tell(out []*session) {
 	}
 }
 
-func (s *sessions) end(key sessionKey) {
+// end removes a session that its device has ended, and reports whether there was one.
+func (s *sessions) end(key sessionKey) bool {
 	var out []*session
 	s.mu.Lock()
-	if found := s.byKey[key]; found != nil {
+	found := s.byKey[key]
+	if found != nil {
 		out = s.evict(out, found)
 	}
 	s.mu.Unlock()
 	s.tell(out)
+	return found != nil
 }
 
 // expire removes the sessions that have been unused for idle.
