@@ -45,7 +45,9 @@ func (c *connection) answer(s *quic.Stream) {
 	c.reply(s, out, err, &e)
 	e.Took = time.Since(arrived)
 	c.end()
-	c.blame(e.Kind)
+	if code := codeOf(err); err == nil || code != netproto.Failed && code != netproto.TooLate {
+		c.blame(e.Kind) // else the large model failed, or was slow
+	}
 	c.g.tell(e)
 	if out.afterwards != nil {
 		out.afterwards()

@@ -52,10 +52,10 @@ func (u *Upstream) consult(ctx context.Context, session uint64, a dialect.Ask) (
 	return r, refused(err)
 }
 
-// elsewhere reports whether another engine may answer a question that failed with err.
+// elsewhere reports whether another engine may answer a question that failed with err: unless it is too long for all.
 func elsewhere(err error) bool {
-	status := dialect.Status(err)
-	return status == 0 || status >= 500 || status == 429 || status == 401 || status == 403 || status == 404
+	code, _ := errors.AsType[netproto.Code](err)
+	return code != netproto.TooLarge
 }
 
 // noEngine returns the error when no engine is in service.

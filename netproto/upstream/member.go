@@ -160,6 +160,8 @@ func (m *member) failed(err error) {
 		}
 	case status == 0:
 		m.out(err) // there is no connection
+	case status != http.StatusRequestEntityTooLarge:
+		m.look() // the question may be wrong, or the engine
 	}
 }
 

@@ -163,9 +163,9 @@ func TestRefusingEngine(t *testing.T) {
 		"500":            {saying(500, `{"detail":"no"}`), netproto.Failed, 0, false},
 		"no such token":  {saying(200, `{"tokens":[300]}`), netproto.Failed, 0, false},
 		"a huge number":  {saying(200, `{"tokens":[99999999999]}`), netproto.Failed, 0, false},
-		"a redirect":     {saying(302, ``, "Location", "http://elsewhere/"), netproto.Failed, 0, true},
+		"a redirect":     {saying(302, ``, "Location", "http://elsewhere/"), netproto.Failed, 0, false},
 		"a broken line":  {broken, netproto.Failed, 0, false},
-		"a bad request":  {saying(400, `{"error":{"message":"secret text"}}`), netproto.Failed, 0, true},
+		"a bad request":  {saying(400, `{"error":{"message":"secret text"}}`), netproto.Failed, 0, false},
 		"another key":    {saying(401, `{"error":"Unauthorized"}`), netproto.Failed, 0, false},
 		"not there":      {saying(404, ``), netproto.Failed, 0, false},
 		"the wrong size": {saying(413, ``), netproto.TooLarge, 0, true},
@@ -199,6 +199,44 @@ func TestRefusingEngine(t *testing.T) {
 	}
 }
 
+// TestWrongQuestion: an engine that refuses single questions, and answers a trial, stays in service.
+func TestWrongQuestion(t *testing.T) {
+	refuses := new(atomic.Int32)
+	e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path != "/completion" || refuses.Add(-1) < 0 {
+			return false
+		}
+		saying(400, "")(w, r)
+		return true
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		for i := range uint64(5) {
+			refuses.Store(1)
+			require.Error(t, ask(t, u, i, time.Second))
+			time.Sleep(2 * minPulse)
+			require.NoError(t, ask(t, u, 10+i, time.Second))
+		}
+		assert.Zero(t, u.Stats().Engines[0].Outages)
+	})
+}
+
+// TestHangingEngine: an engine that hung is back soon after it responds again: no check waits for it.
+func TestHangingEngine(t *testing.T) {
+	for _, d := range []time.Duration{5 * time.Second, 18 * time.Second, time.Minute} {
+		f := &fault{doing: hang, all: true}
+		e := &fakeengine.Engine{Dialect: "llama", Fault: f.answer}
+		inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			require.Error(t, ask(t, u, 1, time.Second))
+			time.Sleep(d)
+			require.Error(t, u.Ready())
+			f.on.Store(false)
+			time.Sleep(min(d, longestPause) + pulseTime + time.Second)
+			require.NoError(t, u.Ready(), "after %v", d)
+		})
+	}
+}
+
 // TestFaultsForgotten: an engine that is back may fail as often as one that never failed.
 func TestFaultsForgotten(t *testing.T) {
 	f := &fault{doing: saying(500, `{}`)}
@@ -224,6 +262,7 @@ func TestNextEngine(t *testing.T) {
 	for name, doing := range map[string]func(http.ResponseWriter, *http.Request){
 		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "429": saying(429, ""),
 		"garbage": saying(200, "}"), "401": saying(401, ""), "403": saying(403, ""), "404": saying(404, ""),
+		"400": saying(400, ""), "307": saying(307, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fault{doing: doing, all: true}

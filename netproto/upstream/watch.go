@@ -111,9 +111,13 @@ func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
 	return err
 }
 
-// rejoin tries to put an engine in service again. It may be another engine now.
+// rejoin tries to put an engine in service again. It may be another engine now. One that does not respond at all is not
+// waited for.
 func (m *member) rejoin(ctx context.Context) {
-	err := m.join(ctx)
+	err := m.responds(ctx)
+	if err == nil {
+		err = m.join(ctx)
+	}
 	if err == nil {
 		return
 	}
@@ -123,6 +127,20 @@ func (m *member) rejoin(ctx context.Context) {
 		m.u.o.Log.Warn("an engine stays out of service", "engine", m.url, "error", err.Error())
 	}
 	m.why = err
+}
+
+// responds returns an error if an engine whose dialect was known does not respond within seconds.
+func (m *member) responds(ctx context.Context) error {
+	e := m.engine()
+	if e == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pulseTime)
+	defer cancel()
+	if err := e.Alive(ctx); dialect.Status(err) == 0 {
+		return err // nil, or it did not even refuse
+	}
+	return nil
 }
 
 // join puts the engine in service if it has the required abilities and vocabulary.
