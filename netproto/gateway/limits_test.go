@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -358,6 +359,24 @@ func TestByeFlood(t *testing.T) {
 		time.Sleep((1000 - 64) / 16 * time.Second)
 		settle()
 		assert.Len(t, up.gone(), 201)
+	})
+}
+
+// TestFailuresAreForgiven: what the large model fails at, or is too slow for, is not held against the device.
+func TestFailuresAreForgiven(t *testing.T) {
+	failure := errors.New("an engine failed")
+	up := &fake{change: func(terms.Job, *terms.Reply) error { return failure }}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{device: 1})
+		for i := range uint32(200) {
+			if i == 100 {
+				failure = fmt.Errorf("%w: it is slow", netproto.TooLate)
+			}
+			kind, _ := r.hear(r.send(whole(t, i, path(5, 1)).Append(nil)))
+			require.Equal(t, netproto.KindRefusal, kind)
+		}
+		up.change = nil
+		r.asks(1, path(5, 1))
 	})
 }
 
