@@ -16,8 +16,9 @@ tokens-csqa = 256
 tokens-arc = 256
 tokens-gsm8k = 640
 tokens-mbpp = 320 --run-code
+file-mbpp = mbpp
 $(OUT)/judged-%.done:
-	$(JUDGED) --task $* --split training -n $(tokens-$*) -o $(OUT)/judged-$*
+	$(JUDGED) --task $* --split training --data "$$($(P) eval fetch $(or $(file-$*),$*-train))" -n $(tokens-$*) -o $(OUT)/judged-$*
 	touch $@
 $(OUT)/judged-everyday.done: bench/task/everyday-training.jsonl
 	$(JUDGED) --data $< -n 64 -o $(OUT)/judged-everyday
@@ -53,14 +54,14 @@ $(eval $(call task,csqa,1-320,321-480,481-880))
 $(eval $(call task,arc,1-320,321-480,481-880))
 
 # The answers to test questions behind the tables: each task with both models alone, the margins, and the judge.
-ASK = $(P) eval --split test --questions 400 $(PAIR)
+ASK = $(P) eval $* --split test --data "$$($(P) eval fetch $*)" --questions 400 $(PAIR)
 asking-mbpp = --run-code
 asking-humaneval = --run-code
 $(OUT)/%-dial.jsonl:
-	$(ASK) $* --policy never --verify off,0,1,2 $(asking-$*) -o $@.new
+	$(ASK) --policy never --verify off,0,1,2 $(asking-$*) -o $@.new
 	mv $@.new $@
 $(OUT)/%-judge.jsonl: $(OUT)/judge.gguf
-	$(ASK) $* --policy judge --threshold $(or $(threshold-$*),0.9) --router $< $(asking-$*) -o $@.new
+	$(ASK) --policy judge --threshold $(or $(threshold-$*),0.9) --router $< $(asking-$*) -o $@.new
 	mv $@.new $@
 $(OUT)/answers.done: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/$t-dial.jsonl $(OUT)/$t-judge.jsonl)
 	touch $@
@@ -68,7 +69,8 @@ $(OUT)/answers.done: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/$t-dial.js
 # A device with forward passes of 1/60 s, and 8% of that for each further token, like two otherwise idle cores; and a
 # large model at least as slow as on those. The answers of all modes, one at a time, to be replayed over other links.
 $(OUT)/times.recording: $(OUT)/judge.gguf
-	$(P) bench routing $(PAIR) --task gsm8k --split calibration --questions 12 --router $< --parallel 1 \
+	sed -n 145,156p "$$($(P) eval fetch gsm8k-train)" >$(OUT)/times.jsonl
+	$(P) bench routing $(PAIR) --workload $(OUT)/times.jsonl -n 640 --router $< --parallel 1 \
 		--modes local,cloud,verified,judged:0.9 --edge-tps 60 --edge-row-cost 0.08 --cloud-ms 40 --deadline off --record $@
 
 .DELETE_ON_ERROR:
