@@ -22,8 +22,10 @@ type member struct {
 	client  *dialect.Client
 	idle    interface{ CloseIdleConnections() } // nil if it does not own the transport
 	suspect chan struct{}                       // holds a value when the engine should be checked now
-	felt    time.Time                           // end of the last check; only the watcher uses it and missed
-	missed  int                                 // consecutive checks without a sign of life
+	// of the watcher alone, after Open
+	felt     time.Time // end of the last check
+	missed   int       // consecutive checks without a sign of life
+	examined time.Time // begin of the last examination
 
 	mu      sync.Mutex
 	e       dialect.Engine // nil until its dialect is known

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // inWorld runs a test in virtual time with an Upstream for engines at the hosts "0", "1", …
@@ -515,6 +517,73 @@ func TestAnotherComesBack(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(log.String(), "an engine is out of service"))
 		assert.Equal(t, 2, strings.Count(log.String(), "an engine is in service"), "at first, and when it is back")
 	}
+}
+
+// noisy is a model whose log-probabilities differ by up to this much.
+func noisy(model func([]int32) []float64, by float64) func([]int32) []float64 {
+	return func(context []int32) []float64 {
+		all := slices.Clone(model(context))
+		r := rand.New(rand.NewPCG(uint64(len(context)), 3))
+		for i := range all {
+			all[i] += by * (2*r.Float64() - 1)
+		}
+		return all
+	}
+}
+
+// TestOtherWeights: an engine with other weights than the first one is refused at the start, and when it takes the place
+// of another one, even between two checks. One that rounds otherwise is not.
+func TestOtherWeights(t *testing.T) {
+	v := fakeengine.NewVocabulary()
+	one, two := fakeengine.Table(v, 1), fakeengine.Table(v, 2)
+	for _, dialect := range []string{"llama", "sglang", "vllm"} {
+		engine := func(model func([]int32) []float64) *fakeengine.Engine {
+			return &fakeengine.Engine{Dialect: dialect, Model: model}
+		}
+		bubble.Test(t, func(t *testing.T) {
+			w := fakeengine.NewWire(map[string]http.Handler{"a": engine(one), "b": engine(two)})
+			o := options(w)
+			o.URLs = []string{"http://a", "http://b"}
+			_, err := Open(t.Context(), o)
+			assert.ErrorContains(t, err, "its answers are not those of http://")
+		})
+		inWorld(t, []*fakeengine.Engine{engine(one), engine(noisy(one, 0.005))}, nil,
+			func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
+				out := func() (all int) {
+					for _, e := range u.Stats().Engines {
+						if e.Why != nil {
+							all++
+							assert.ErrorContains(t, e.Why, "it has another model, or other weights")
+						}
+					}
+					return all
+				}
+				time.Sleep(5 * examPeriod)
+				require.Zero(t, out())
+				w.Set("1", engine(two)) // nobody asks meanwhile
+				time.Sleep(examPeriod + pulse + time.Second)
+				assert.Equal(t, 1, out())
+				require.NoError(t, u.Ready(), "the other one")
+				w.Set("1", engine(one))
+				time.Sleep(longestPause + time.Second)
+				assert.Zero(t, out())
+			})
+	}
+}
+
+// TestFingerprint: the difference of two fingerprints is the mean of those of their log-probabilities.
+func TestFingerprint(t *testing.T) {
+	list := func(all ...float32) (top []terms.Candidate) {
+		for i := 0; i < len(all); i += 2 {
+			top = append(top, terms.Candidate{ID: int32(all[i]), LogProb: all[i+1]})
+		}
+		return top
+	}
+	one := fingerprint{list(1, -1, 2, -2)}
+	assert.Zero(t, one.apart(one))
+	assert.InDelta(t, 0.25, one.apart(fingerprint{list(2, -1.5, 1, -1)}), 1e-6, "the order does not matter")
+	assert.InDelta(t, (1+1+0.5+0.5)/4, one.apart(fingerprint{list(3, -1.5, 1, -2)}), 1e-6, "1 twice, and what lacks: 2 and 3")
+	assert.Greater(t, fingerprint{list(1, 0)}.apart(fingerprint{list(2, 0)}), mostApart, "engines without probabilities")
 }
 
 // TestUnknownContext: an engine that returns and no longer reports its maximum context is used as before.

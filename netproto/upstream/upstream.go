@@ -76,6 +76,10 @@ type Upstream struct {
 	count   atomic.Uint64
 	stop    context.CancelFunc
 	watched sync.WaitGroup
+
+	printed sync.Mutex
+	print   fingerprint // of the first engine in service
+	printOf string      // its URL
 }
 
 // Open checks what the engines can do and whether they have the vocabulary. It returns when each has answered or

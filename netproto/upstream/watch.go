@@ -19,6 +19,7 @@ const (
 	firstPause   = time.Second      // before an engine that is out of service is tried again, doubled each time
 	longestPause = 15 * time.Second // maximum of that pause
 	pulseTime    = 3 * time.Second  // limit for a check
+	examPeriod   = time.Minute      // between two examinations of an engine in service: it may be another one by now
 	joinTime     = time.Minute      // limit for all requests to an engine before it goes in service
 )
 
@@ -45,6 +46,10 @@ func (m *member) watch(ctx context.Context) {
 
 // guard checks an engine in service, periodically or after a suspicious reply.
 func (m *member) guard(ctx context.Context) {
+	if time.Since(m.examined) >= examPeriod {
+		m.reexamine(ctx)
+		return
+	}
 	t := time.NewTimer(pulse)
 	defer t.Stop()
 	doubted := false
@@ -58,6 +63,23 @@ func (m *member) guard(ctx context.Context) {
 	if _, in := m.serves(); in && ctx.Err() == nil {
 		m.feel(ctx, doubted)
 		m.felt = time.Now()
+	}
+}
+
+// reexamine takes an engine out of service if it is another one now: it may have been restarted between two questions.
+// One that does not complete the examination is left to the other checks.
+func (m *member) reexamine(ctx context.Context) {
+	m.examined = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	e, _, err := m.examine(ctx)
+	if c, ok := e.(dialect.Closer); ok {
+		c.Close()
+	}
+	if isWrong(err) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.out(err)
 	}
 }
 
@@ -97,10 +119,17 @@ func (m *member) answered() uint64 {
 
 // try asks a question of n tokens without text of users.
 func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
-	a := dialect.Ask{Name: fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), Salt: m.u.salt(0, 0)}
+	var a dialect.Ask
 	for i := range n {
 		a.Context = append(a.Context, int32((i*i+5*i+1)%min(m.u.o.Vocabulary.Size(), 256)))
 	}
+	_, err := m.trial(ctx, e, a)
+	return err
+}
+
+// trial asks a question that no client has asked.
+func (m *member) trial(ctx context.Context, e dialect.Engine, a dialect.Ask) (dialect.Reply, error) {
+	a.Name, a.Salt = fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), m.u.salt(0, 0)
 	r, err := e.Ask(ctx, a)
 	if f, ok := e.(dialect.Forgetter); ok {
 		f.Forget(a.Session) // 0, which no client has
@@ -108,7 +137,7 @@ func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
 	if err == nil {
 		err = m.sound(&r)
 	}
-	return err
+	return r, err
 }
 
 // rejoin tries to put an engine in service again. It may be another engine now. One that does not respond at all is not
@@ -151,6 +180,7 @@ func (m *member) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.examined = time.Now()
 	m.mu.Lock()
 	select {
 	case <-m.suspect: // of the time before
@@ -196,6 +226,8 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 	case f.Audit < now.Audit:
 		err = &wrong{fmt.Errorf("its audit is %s, this gateway promises its clients one that is %s: "+
 			"restart the gateway", f.Audit, now.Audit)}
+	default:
+		err = m.recognised(ctx, e, f)
 	}
 	return e, f, err
 }
