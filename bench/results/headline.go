@@ -55,8 +55,8 @@ func (m *made) everyday(l *ladder) error {
 		return fmt.Errorf("the everyday questions lack a run of never, always or verify")
 	}
 	both := &held.report.Runs[i]
-	m.texts["everyday"] = fmt.Sprintf("Of %d such everyday questions, on which nothing was tuned, the 0.5B alone has %d "+
-		"right and the 1.5B %d; together they have %d, with %s of the tokens from the 1.5B", both.Answers, *small.Right,
-		*large.Right, *both.Right, share(&both.EscalatedShare))
+	m.texts["everyday"] = wrapped(fmt.Sprintf("Of %d such everyday questions, on which nothing was tuned, the 0.5B "+
+		"alone has %d right and the 1.5B %d; together they have %d, with %s of the tokens from the 1.5B", both.Answers,
+		*small.Right, *large.Right, *both.Right, share(&both.EscalatedShare)))
 	return nil
 }

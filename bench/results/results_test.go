@@ -355,12 +355,12 @@ func TestRun(t *testing.T) {
 	assert.ErrorContains(t, run([]string{"study"}), "unknown command")
 }
 
-// TestHeadline: README's table has the runs of the judge beside both models alone, and its sentences have the figures of
-// GSM8K and of the everyday questions that were held out.
+// TestHeadline: README's table has the runs of the judge beside both models alone, and its sentences have the figures
+// of GSM8K and of the everyday questions that were held out.
 func TestHeadline(t *testing.T) {
 	read := func(task, split string, runs ...string) *ladder {
-		text := fmt.Sprintf(`{"settings":{"format":3,"task":%q,"split":%q,"questions":4,"runs":["%s"]},"about":{}}`+"\n",
-			task, split, strings.Join(runs, `","`))
+		text := fmt.Sprintf(`{"settings":{"format":3,"task":%q,"split":%q,"questions":4,"runs":["%s"]},"about":{}}`,
+			task, split, strings.Join(runs, `","`)) + "\n"
 		for run, name := range runs {
 			for i, id := range []string{"development-1", "held-out-1", "held-out-2", "held-out-3"} {
 				verdict := "wrong"
@@ -387,16 +387,20 @@ func TestHeadline(t *testing.T) {
 		return made
 	}
 	m := &made{texts: map[string]string{}}
-	m.headline([]*ladder{read("csqa", "test", "never", "verify 7%", "always"), read("arc", "test", "never", "judge 0.8"),
-		read("gsm8k", "test", "never", "judge 0.9", "never verified 0"), read("everyday", "", "never", "judge 1", "always")})
+	m.headline([]*ladder{
+		read("csqa", "test", "never", "verify 7%", "always"), read("arc", "test", "never", "judge 0.8"),
+		read("gsm8k", "test", "never", "judge 0.9", "never verified 0"),
+		read("everyday", "", "never", "judge 1", "always"),
+	})
 	assert.Equal(t, "|---|---|---|---|---|---|\n| gsm8k test, 4 | 25.0% (4.6 to 69.9) | 75.0% (30.1 to 95.4) | "+
-		"50.0% (15.0 to 85.0) | 25.0% | 0.50 (0.00 to 1.00) |\n", strings.SplitAfterN(m.texts["headline-table"], "\n", 2)[1])
-	assert.Equal(t, "On 4 questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B alone 75.0%; "+
-		"with 25.0% of its tokens from the 1.5B, the 0.5B answers 50.0% correctly.",
-		strings.ReplaceAll(m.texts["headline"], "\n", " "))
+		"50.0% (15.0 to 85.0) | 25.0% | 0.50 (0.00 to 1.00) |\n",
+		strings.SplitAfterN(m.texts["headline-table"], "\n", 2)[1])
+	flat := func(name string) string { return strings.ReplaceAll(m.texts[name], "\n", " ") }
+	assert.Equal(t, "On 4 questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B alone "+
+		"75.0%; with 25.0% of its tokens from the 1.5B, the 0.5B answers 50.0% correctly.", flat("headline"))
 	require.NoError(t, m.everyday(read("everyday", "", "never", "verify 7%", "always")))
-	assert.Equal(t, "Of 3 such everyday questions, on which nothing was tuned, the 0.5B alone has 0 right and the 1.5B 2; "+
-		"together they have 1, with 33.3% of the tokens from the 1.5B", m.texts["everyday"])
+	assert.Equal(t, "Of 3 such everyday questions, on which nothing was tuned, the 0.5B alone has 0 right and the "+
+		"1.5B 2; together they have 1, with 33.3% of the tokens from the 1.5B", flat("everyday"))
 	assert.ErrorContains(t, m.everyday(read("everyday", "", "never", "always")), "lack a run")
 }
 
@@ -418,7 +422,7 @@ func TestTimes(t *testing.T) {
 	cloud := line("cloud", 100, 11940) + line("verified", 100, 1)
 	assert.ErrorContains(t, measure(cloud+line("judged:0.9", 50, 600)), "was not measured")
 	require.NoError(t, measure(line("cloud", 50, 1)+cloud+line("judged:0.9", 100, 7460)))
-	assert.Equal(t, "Over a link of 100 ms such an answer then takes 7.5 s, where streaming the 1.5B takes 11.9 (median of "+
-		"9 questions, at 60 tokens/s on the device and 25 on the server).",
+	assert.Equal(t, "Over a link of 100 ms such an answer then takes 7.5 s, where streaming the 1.5B takes 11.9 "+
+		"(median of 9 questions, at 60 tokens/s on the device and 25 on the server).",
 		strings.ReplaceAll(m.texts["real-times-line"], "\n", " "))
 }

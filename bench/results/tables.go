@@ -75,7 +75,8 @@ func (m *made) times(records []result.Record) error {
 		return fmt.Errorf("cloud or judged was not measured at 100 ms")
 	}
 	m.texts["real-times-line"] = wrapped(fmt.Sprintf("Over a link of 100 ms such an answer then takes %.1f s, where "+
-		"streaming the 1.5B takes %.1f (median of %d questions, at %.0f tokens/s on the device and %.0f on the server).",
+		"streaming the 1.5B takes %.1f (median of %d questions, at %.0f tokens/s on the device and %.0f on the "+
+		"server).",
 		ours.Time.P50/1000, cloud.Time.P50/1000, ours.Answers, ours.Cell.EdgeTPS, 1000/ours.Cell.CloudMS))
 	return nil
 }

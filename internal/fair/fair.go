@@ -17,7 +17,7 @@ import (
 // now.
 type Queue[J any] struct {
 	came    uint64 // jobs
-	clock   clock  // of the clients
+	clock   clock  // of the clients, in 1/MaxWeight of work
 	clients map[uint64]*client[J]
 	flows   map[uint64]*Flow[J] // by owner
 	any     Heap[*client[J]]    // with jobs
@@ -31,7 +31,7 @@ type Queue[J any] struct {
 	rules   Rules
 }
 
-// clock is a virtual time, in units of work.
+// clock is a virtual time.
 type clock struct {
 	now   uint64
 	spent uint64 // work since it advanced
@@ -52,8 +52,8 @@ type Rules struct {
 	ByEnd bool
 
 	// An owner is short if its first job needs up to Short, and all its jobs up to Whole. Short owners may go first
-	// while their tags are at most Lead after now, and those of their clients at most ClientLead (borrowed virtual time;
-	// Duda and Cheriton, SOSP 1999).
+	// while their tags are at most Lead after now, and those of their clients at most ClientLead (borrowed virtual
+	// time; Duda and Cheriton, SOSP 1999).
 	Short, Whole, Lead, ClientLead uint64
 }
 
@@ -76,7 +76,7 @@ func (e *Entry[J]) Work() uint64 { return e.work }
 type client[J any] struct {
 	number uint64
 	start  uint64         // tag of its next work
-	clock  clock          // of its owners
+	clock  clock          // of its owners, in units of work
 	short  Heap[*Flow[J]] // with jobs that are short
 	long   Heap[*Flow[J]] // with others
 	idle   Heap[*Flow[J]] // without jobs, with a tag after now
@@ -141,7 +141,7 @@ func clientsBy[J any](place int, of func(*client[J]) *Flow[J]) Heap[*client[J]] 
 	return Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool {
 			f, g := of(a), of(b)
-			x, y := a.start+f.end, b.start+g.end
+			x, y := a.start+f.end*MaxWeight, b.start+g.end*MaxWeight
 			return x < y || x == y && f.first < g.first
 		},
 		Place: func(c *client[J]) *int { return &c.places[place] },
@@ -194,7 +194,7 @@ func (q *Queue[J]) client(number uint64) *client[J] {
 	c := q.clients[number]
 	if c == nil {
 		heap := Heap[*Flow[J]]{Before: before[J], Place: func(f *Flow[J]) *int { return &f.place }}
-		c = &client[J]{number: number, clock: clock{now: q.clock.now}, short: heap, long: heap, idle: heap}
+		c = &client[J]{number: number, short: heap, long: heap, idle: heap}
 		q.clients[number] = c
 	}
 	return c
@@ -217,12 +217,16 @@ func (q *Queue[J]) Estimate(e *Entry[J], work uint64) {
 	q.place(e.flow)
 }
 
-// Charge adds work to the accounts of a client and of its owner, which need not have jobs.
-func (q *Queue[J]) Charge(client, owner, work uint64) {
+// MaxWeight is the maximum weight of a client. The virtual time of clients has as many units for a unit of work.
+const MaxWeight = 256
+
+// Charge adds work to the accounts of a client and of its owner, which need not have jobs. A client with a weight, 1 to
+// [MaxWeight], gets as many times the work of others; 0 means 1.
+func (q *Queue[J]) Charge(client, owner, work, weight uint64) {
 	f := q.flow(client, owner)
-	c := f.client
-	f.start, c.start = f.start+work, c.start+work
-	q.clock.spent += work
+	c, pays := f.client, work*MaxWeight/max(weight, 1)
+	f.start, c.start = f.start+work, c.start+pays
+	q.clock.spent += pays
 	if c.clock.spent == 0 {
 		q.charged = append(q.charged, c)
 	}
@@ -371,7 +375,7 @@ func (q *Queue[J]) Next() *Flow[J] {
 
 // NextShort returns the short owner that is next, or nil if there is none that may go first.
 func (q *Queue[J]) NextShort() *Flow[J] {
-	if c := q.short.First(); c != nil && c.start <= q.clock.now+q.rules.ClientLead {
+	if c := q.short.First(); c != nil && c.start <= q.clock.now+q.rules.ClientLead*MaxWeight {
 		return c.short.First()
 	}
 	return nil
@@ -388,12 +392,13 @@ func (q *Queue[J]) NextLong() *Flow[J] {
 // Of returns the jobs of an owner, or nil if it is not remembered.
 func (q *Queue[J]) Of(owner uint64) *Flow[J] { return q.flows[owner] }
 
-// Tag returns the virtual time at which the next work of a client begins.
+// Tag returns the virtual time at which the next work of a client begins, in units of work.
 func (q *Queue[J]) Tag(client uint64) uint64 {
+	at := q.clock.now
 	if c := q.clients[client]; c != nil {
-		return max(c.start, q.clock.now)
+		at = max(at, c.start)
 	}
-	return q.clock.now
+	return at / MaxWeight
 }
 
 // Owners returns the number of owners that are remembered, with jobs or without.

@@ -79,7 +79,7 @@ func (p *plain) nextOf(client uint64, so func(owner uint64) bool) (next *job) {
 
 // next returns the next job of the clients that may be next, or nil.
 func (p *plain) next(so func(owner uint64) bool, may func(first *job) bool) (next *job) {
-	order := func(j *job) uint64 { return p.client[clientOf(j.owner)] + p.end(j.owner) }
+	order := func(j *job) uint64 { return p.client[clientOf(j.owner)] + MaxWeight*p.end(j.owner) }
 	place := func(j *job) int { return slices.Index(p.jobs, j) }
 	for c := range p.clocks {
 		j := p.nextOf(c, so)
@@ -95,7 +95,7 @@ func (p *plain) next(so func(owner uint64) bool, may func(first *job) bool) (nex
 func (p *plain) flow(owner uint64) {
 	c := clientOf(owner)
 	if !p.known[c] {
-		p.known[c], *p.clocks[c] = true, clock{now: p.clock.now}
+		p.known[c], *p.clocks[c] = true, clock{}
 	}
 	if !p.waits(c) {
 		p.client[c] = max(p.client[c], p.clock.now)
@@ -119,9 +119,9 @@ func (p *plain) forget() {
 func (p *plain) charge(owner, work uint64) {
 	p.flow(owner)
 	c := clientOf(owner)
-	p.client[c] += work
+	p.client[c] += work * MaxWeight
 	p.start[owner] += work
-	p.clock.spent += work
+	p.clock.spent += work * MaxWeight
 	p.clocks[c].spent += work
 }
 
@@ -200,7 +200,7 @@ func act(r *rand.Rand, q *Queue[*job], p *plain) {
 		owner := r.Uint64N(7)
 		delete(p.aside, owner)
 		p.charge(owner, 5)
-		q.Charge(clientOf(owner), owner, 5)
+		q.Charge(clientOf(owner), owner, 5, 1)
 	case 3:
 		q.Aside(q.Of(j.owner))
 		p.aside[j.owner] = true
@@ -223,7 +223,7 @@ func act(r *rand.Rand, q *Queue[*job], p *plain) {
 
 // take charges the owner of a job with all of its work, and removes it.
 func take(q *Queue[*job], j *job) {
-	q.Charge(j.flow.client.number, j.flow.owner, j.Work())
+	q.Charge(j.flow.client.number, j.flow.owner, j.Work(), 0)
 	q.Remove(&j.Entry)
 }
 
@@ -259,7 +259,8 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 	any := func(*job) bool { return true }
 	lent := func(j *job) bool {
 		c := clientOf(j.owner)
-		return p.start[j.owner] <= p.clocks[c].now+p.rules.Lead && p.client[c] <= p.clock.now+p.rules.ClientLead
+		return p.start[j.owner] <= p.clocks[c].now+p.rules.Lead &&
+			p.client[c] <= p.clock.now+p.rules.ClientLead*MaxWeight
 	}
 	for name, c := range map[string]struct {
 		have *Flow[*job]
@@ -325,7 +326,7 @@ func TestForget(t *testing.T) {
 	}
 	take(q, add(1, 4))
 	q.Advance()
-	q.Charge(2, 2, 100)
+	q.Charge(2, 2, 100, 1)
 	require.EqualValues(t, 100, q.Tag(2))
 	q.Forget()
 	require.Zero(t, q.Owners())
@@ -337,7 +338,7 @@ func TestForget(t *testing.T) {
 	require.EqualValues(t, 2, q.Next().First().owner, "by its end")
 	require.EqualValues(t, 2, q.NextShort().First().owner)
 	require.Equal(t, large, q.NextLong().First())
-	q.Charge(2, 2, 4)
+	q.Charge(2, 2, 4, 1)
 	require.Nil(t, q.NextShort(), "too far ahead")
 }
 
@@ -348,8 +349,8 @@ func TestDebtsAreBounded(t *testing.T) {
 	debt := func(i uint64) uint64 { return 1 + i*7%n } // all different
 	clients, owners := New[*job](Rules{}), New[*job](Rules{})
 	for i := range uint64(n) {
-		clients.Charge(i, i, debt(i))
-		owners.Charge(0, i, debt(i))
+		clients.Charge(i, i, debt(i), 1)
+		owners.Charge(0, i, debt(i), 1)
 	}
 	clients.Advance()
 	owners.Advance()
@@ -401,10 +402,34 @@ func TestClientsShare(t *testing.T) {
 	}
 }
 
+// TestWeights: clients that always wait receive work by their weights.
+func TestWeights(t *testing.T) {
+	q, had := New[*job](Rules{}), map[uint64]int{}
+	add := func(owner uint64) {
+		j := &job{owner: owner}
+		q.Add(owner, owner, j, &j.Entry, 60)
+	}
+	weights := []uint64{1, 2, 3, 0}
+	for owner := range weights {
+		add(uint64(owner))
+	}
+	for range 700 {
+		q.Advance()
+		j := q.Next().First()
+		q.Charge(j.owner, j.owner, 60, weights[j.owner])
+		q.Remove(&j.Entry)
+		add(j.owner)
+		had[j.owner]++
+	}
+	for owner, want := range []int{100, 200, 300, 100} {
+		require.InDelta(t, want, had[uint64(owner)], 3)
+	}
+}
+
 // TestMoves: an owner without jobs may come back as one of another client, and is then its.
 func TestMoves(t *testing.T) {
 	q := New[*job](Rules{})
-	q.Charge(1, 7, 100)
+	q.Charge(1, 7, 100, 1)
 	require.EqualValues(t, 100, q.Of(7).start)
 	j := &job{}
 	q.Add(2, 7, j, &j.Entry, 1)
@@ -438,7 +463,7 @@ func TestComparisons(t *testing.T) {
 		j := &all[r.IntN(len(all))]
 		q.Estimate(&j.Entry, 1+r.Uint64N(100))
 		q.Remove(&j.Entry)
-		q.Charge(j.flow.client.number, j.flow.owner, 3)
+		q.Charge(j.flow.client.number, j.flow.owner, 3, 1)
 		q.Add(j.flow.client.number, j.flow.owner, j, &j.Entry, 1+r.Uint64N(100))
 		q.Aside(q.Next())
 		q.Restore()

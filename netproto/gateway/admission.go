@@ -65,8 +65,8 @@ func (a *admission) take(ctx context.Context, who *device, tokens int, backgroun
 }
 
 // enter admits an ask if there is room for another one of its device. It returns nil if the ask has its place. When the
-// gateway is full, a device is still admitted while it has fewer asks than each device could have if all clients had the
-// same number, and all devices of its client.
+// gateway is full, a device is still admitted while it has fewer asks than each device could have if all clients had
+// the same number, and all devices of its client.
 func (a *admission) enter(who *device, tokens int, background bool) (*turn, error) {
 	const atLeast = 4
 	a.mu.Lock()
@@ -123,7 +123,7 @@ func (a *admission) serve() {
 			a.queue.Aside(f)
 			continue
 		}
-		a.queue.Charge(t.who.client.number, t.who.number, t.Work())
+		a.queue.Charge(t.who.client.number, t.who.number, t.Work(), t.who.client.weight())
 		a.queue.Remove(&t.Entry)
 		a.give(t.who, 1)
 		close(t.ready)

@@ -107,7 +107,7 @@ func TestTurnsOfClients(t *testing.T) {
 		for range 20 {
 			began := time.Now()
 			require.NoError(t, use(t.Context(), single))
-			assert.LessOrEqual(t, time.Since(began), 3*20*time.Second, "an ask that holds the place, a turn, and its own")
+			assert.LessOrEqual(t, time.Since(began), 3*20*time.Second, "one that holds the place, a turn, and its own")
 			time.Sleep(10 * time.Second)
 		}
 		for range 50 {

@@ -175,7 +175,8 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 func (c *connection) question(a netproto.Ask, of *session, path []int32, base int) terms.Job {
 	q := terms.Job{
 		Question: a.Question, Base: base,
-		Client: c.who.client.number, Device: c.who.number, Session: of.id, Domain: c.g.sessions.domain(of, c.who),
+		Client: c.who.client.number, Weight: c.who.client.weight(), Device: c.who.number, Session: of.id,
+		Domain: c.g.sessions.domain(of, c.who),
 	}
 	q.Context = path
 	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // no position to audit

@@ -28,6 +28,14 @@ type client struct {
 	busy    int                   // devices with open asks; guarded by admission.mu
 }
 
+// weight returns the weight of its share of the capacity; 0 means 1.
+func (c *client) weight() uint64 {
+	if t := c.token.Load(); t != nil {
+		return uint64(t.Weight)
+	}
+	return 0
+}
+
 // device is one device of a client. Sessions, places at the upstream and open asks are counted per device.
 type device struct {
 	client *client

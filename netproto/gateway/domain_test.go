@@ -37,7 +37,7 @@ func TestDomains(t *testing.T) {
 		assert.Zero(t, domain(shared, 1, 1))
 		assert.Zero(t, domain(with, 2, 1))
 		ofOne, ofTwo := domain(one, 1, 1), domain(two, 1, 1)
-		assert.Equal(t, []uint64{ofOne, ofTwo}, []uint64{domain(one, 2, 1), domain(two, 2, 1)}, "other devices of these")
+		assert.Equal(t, []uint64{ofOne, ofTwo}, []uint64{domain(one, 2, 1), domain(two, 2, 1)}, "other devices")
 		assert.NotEqual(t, ofOne, ofTwo)
 		seen := map[uint64]bool{0: true, ofOne: true, ofTwo: true}
 		for device := range byte(5) {

@@ -133,7 +133,8 @@ func agree(t *testing.T, s *sessions, list []listed) {
 		racks[d.client] += n
 	}
 	want := [7]int{tokens, len(list), len(list), len(of), len(racks), len(racks), len(racks)}
-	have := [7]int{s.tokens, len(s.byKey), s.used.Len(), len(s.shelves), len(s.racks), s.byCount.Len(), s.byTokens.Len()}
+	have := [7]int{s.tokens, len(s.byKey), s.used.Len(), len(s.shelves), len(s.racks), s.byCount.Len(),
+		s.byTokens.Len()}
 	require.Equal(t, want, have)
 	for name, n := range racks {
 		require.Equal(t, n, s.racks[name].tokens)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -66,6 +67,7 @@ type Token struct {
 	Secret     netproto.Secret // at least 16 bytes
 	AskRate    float64         // asks and syncs per second of all its devices together; 0 means no limit
 	MaxDevices int             // connected at a time; 0 means no limit
+	Weight     int             // of its share of the capacity, while others want all of it; 0 means 1
 
 	// Sessions of one access token with a common beginning share cached computations. So a device that tries out texts
 	// can learn, from the times of answers, what other devices of the token asked recently. With Share this holds for
@@ -123,8 +125,8 @@ func CheckTokens(tokens []Token) error {
 			return fmt.Errorf("gateway: the access token %q has the same secret as another one", t.Name)
 		case t.Share && t.Private:
 			return fmt.Errorf("gateway: the access token %q has both share and private", t.Name)
-		case !isRate(t.AskRate) || t.MaxDevices < 0:
-			return fmt.Errorf("gateway: the access token %q has a limit that is not a number of at least 0", t.Name)
+		case !isRate(t.AskRate) || t.MaxDevices < 0 || t.Weight < 0 || t.Weight > fair.MaxWeight:
+			return fmt.Errorf("gateway: the access token %q has a limit that is out of range", t.Name)
 		}
 		names[t.Name], secrets[t.Secret] = true, true
 	}

@@ -32,8 +32,9 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 	e.Kind, e.Session = Synced, entry.id
 	out.afterwards = func() {
 		defer done()
-		c.warm(terms.Job{Client: c.who.client.number, Device: c.who.number, Session: entry.id,
-			Domain: c.g.sessions.domain(entry, c.who), Base: seen, Question: terms.Question{Context: path}})
+		c.warm(terms.Job{Client: c.who.client.number, Weight: c.who.client.weight(), Device: c.who.number,
+			Session: entry.id, Domain: c.g.sessions.domain(entry, c.who), Base: seen,
+			Question: terms.Question{Context: path}})
 	}
 	out.frame = netproto.Ack{Position: len(path)}.Append(nil)
 	return out, nil

@@ -26,6 +26,7 @@ type Question struct {
 type Job struct {
 	Question
 	Client   uint64 // the owner of an access token; on an open gateway an address
+	Weight   uint64 // of its share of the capacity; 0 means 1
 	Device   uint64 // work and memory are shared fairly between devices
 	Session  uint64 // contexts of a session share the KV cache of common prefixes; it belongs to one device
 	Domain   uint64 // sessions of a domain share as well; 0 is common. A session that changes its domain starts anew

@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// fingerprint is how an engine continues some fixed contexts: the most probable tokens of each, best first. Engines with
-// the same weights agree but for rounding.
+// fingerprint is how an engine continues some fixed contexts: the most probable tokens of each, best first. Engines
+// with the same weights agree but for rounding.
 type fingerprint [][]terms.Candidate
 
 const (

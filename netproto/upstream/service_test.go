@@ -531,8 +531,8 @@ func noisy(model func([]int32) []float64, by float64) func([]int32) []float64 {
 	}
 }
 
-// TestOtherWeights: an engine with other weights than the first one is refused at the start, and when it takes the place
-// of another one, even between two checks. One that rounds otherwise is not.
+// TestOtherWeights: an engine with other weights than the first one is refused at the start, and when it takes the
+// place of another one, even between two checks. One that rounds otherwise is not.
 func TestOtherWeights(t *testing.T) {
 	v := fakeengine.NewVocabulary()
 	one, two := fakeengine.Table(v, 1), fakeengine.Table(v, 2)
@@ -582,8 +582,8 @@ func TestFingerprint(t *testing.T) {
 	one := fingerprint{list(1, -1, 2, -2)}
 	assert.Zero(t, one.apart(one))
 	assert.InDelta(t, 0.25, one.apart(fingerprint{list(2, -1.5, 1, -1)}), 1e-6, "the order does not matter")
-	assert.InDelta(t, (1+1+0.5+0.5)/4, one.apart(fingerprint{list(3, -1.5, 1, -2)}), 1e-6, "1 twice, and what lacks: 2 and 3")
-	assert.Greater(t, fingerprint{list(1, 0)}.apart(fingerprint{list(2, 0)}), mostApart, "engines without probabilities")
+	assert.InDelta(t, (1+1+0.5+0.5)/4, one.apart(fingerprint{list(3, -1.5, 1, -2)}), 1e-6, "1 twice, 2 and 3 lack")
+	assert.Greater(t, fingerprint{list(1, 0)}.apart(fingerprint{list(2, 0)}), mostApart, "without probabilities")
 }
 
 // TestUnknownContext: an engine that returns and no longer reports its maximum context is used as before.

@@ -3,9 +3,9 @@ package batch
 // room frees slots for the next n tokens of a, as far as they are not free, and returns for how many tokens there are
 // slots. An eviction takes a token from one session; the slot is free when no other session uses it. The order of
 // eviction is: guesses; leaves of the question's own session; partly computed background questions; leaves of the
-// client and device that hold most; and for an ask that ends in this step, other partly computed questions, which later find what
-// is left of their tokens. Tokens that a step uses stay. A background question evicts only guesses and leaves of its
-// own session.
+// client and device that hold most; and for an ask that ends in this step, other partly computed questions, which later
+// find what is left of their tokens. Tokens that a step uses stay. A background question evicts only guesses and leaves
+// of its own session.
 func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
 	for f.free.n < n {

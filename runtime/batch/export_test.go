@@ -14,7 +14,8 @@ import (
 
 // Remembered counts the devices, sessions and domains that are kept in memory.
 func Remembered(s *Service) int {
-	return s.front.Owners() + s.back.Owners() + len(s.trees.clients) + len(s.trees.owners) + len(s.trees.trees) + len(s.trees.domains)
+	f := s.trees
+	return s.front.Owners() + s.back.Owners() + len(f.clients) + len(f.owners) + len(f.trees) + len(f.domains)
 }
 
 // CountComparisons counts, from now on, the comparisons of leaves, sessions and devices in eviction.

@@ -153,9 +153,9 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 	require.NoError(t, m.wrong)
 }
 
-// TestInventedDevices: a client that shows up as a new device for each of its 400 cold questions at a time, whatever their
-// length, delays the device of another client by a step in progress and the other client's turn, and takes no token of
-// it from memory. That device may have little to ask or much.
+// TestInventedDevices: a client that shows up as a new device for each of its 400 cold questions at a time, whatever
+// their length, delays the device of another client by a step in progress and the other client's turn, and takes no
+// token of it from memory. That device may have little to ask or much.
 func TestInventedDevices(t *testing.T) {
 	racing.Spare(t)
 	for _, size := range []int{8, 500} {
@@ -175,7 +175,8 @@ func invented(t *testing.T, size, cold int) {
 	defer c.s.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	mine := terms.Job{Session: 1, Client: 1, Device: 1, Domain: 1, Question: terms.Question{Context: text(1, 100), K: 1}}
+	mine := terms.Job{Session: 1, Client: 1, Device: 1, Domain: 1,
+		Question: terms.Question{Context: text(1, 100), K: 1}}
 	c.mustAsk(mine)
 	var devices atomic.Uint64
 	for range 400 {

@@ -67,8 +67,8 @@ func (all *holders[H]) largest() (h H, ok bool) {
 }
 
 // victim returns the holder that loses a token for a context of n tokens of own, who is one of all if mine is true: the
-// one with most slots. Holders with up to twice as much as each other count as equal, but own comes first. If nobody has
-// as much as two such contexts, all count as equal, and the least recently used one is chosen.
+// one with most slots. Holders with up to twice as much as each other count as equal, but own comes first. If nobody
+// has as much as two such contexts, all count as equal, and the least recently used one is chosen.
 func (all *holders[H]) victim(own H, mine bool, n int) (found H, ok bool) {
 	slots := 0
 	for i := range slices.Backward(all.bySize[:]) {

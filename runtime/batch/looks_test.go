@@ -46,7 +46,7 @@ func TestRefreshIsBounded(t *testing.T) {
 				s.admit(a)
 				asks = append(asks, a)
 			}
-			s.front.Charge(0, uint64(device), uint64(device))
+			s.front.Charge(0, uint64(device), uint64(device), 1)
 			all = append(all, asks)
 		}
 		for device, asks := range all {

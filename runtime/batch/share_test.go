@@ -546,7 +546,8 @@ func TestWorkOfSharing(t *testing.T) {
 	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
 		work := func(device uint64, context []int32) uint64 {
 			before := batch.Tag(c.s, device)
-			c.mustAsk(terms.Job{Session: device, Client: device, Device: device, Question: terms.Question{Context: context, K: 1}})
+			c.mustAsk(terms.Job{Session: device, Client: device, Device: device,
+				Question: terms.Question{Context: context, K: 1}})
 			synctest.Wait()
 			return batch.Tag(c.s, device) - before
 		}

@@ -183,7 +183,7 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 		a.begun, a.begin = s.begun, st.begin
 	}
 	if cost > 0 || !a.paid {
-		q.Charge(a.Client, a.Device, max(cost, rowPrice))
+		q.Charge(a.Client, a.Device, max(cost, rowPrice), a.Weight)
 	}
 	if a.done == len(a.Context) {
 		q.Remove(&a.Entry)

@@ -291,8 +291,10 @@ func TestChatUnjudged(t *testing.T) {
 	address, pin, _ := clitest.StartCloud(t, "-m", large)
 	var out, errs strings.Builder
 	code := clitest.Run(t.Context(), []string{"chat", "-m", small, "--cloud", address, "--pin", pin, "--router",
-		clitest.JudgeFile(t), "--policy", "judge", "--threshold", "0.5", "-n", "8"}, strings.NewReader("x\n"), &out, &errs)
+		clitest.JudgeFile(t), "--policy", "judge", "--threshold", "0.5", "-n", "8"}, strings.NewReader("x\n"), &out,
+		&errs)
 	assert.Equal(t, cli.ExitDone, code, errs.String())
 	assert.Contains(t, errs.String(), "warning: --cloud "+address+": ")
-	assert.Contains(t, errs.String(), "the same file. Until then it is asked for tokens of which the small model is unsure\n")
+	assert.Contains(t, errs.String(), "the same file. Until then it is asked for tokens of which the small model is "+
+		"unsure\n")
 }

@@ -146,7 +146,7 @@ var flagTable = []FlagDecl{
 		Help: "`file` with the access tokens of devices (default: one is created on the first start)"},
 	{Name: "slots", Span: "0", often: true,
 		Help: "size of the KV cache for all devices, in `tokens` (default: what fits into half of the free memory)"},
-	{Name: "share-prefixes", Help: "share common beginnings of texts between the devices of a token, if it is not private"},
+	{Name: "share-prefixes", Help: "share common beginnings of texts between devices of a token that is not private"},
 	{Name: "admin", often: true, Help: "TCP `address` of the operators' pages /healthz, /readyz, /metrics and " +
 		"/debug/pprof; without a host, on loopback; off: none"},
 	{Name: "check-config", Help: "check flags, configuration and the files they name, without starting"},

@@ -65,8 +65,8 @@ A secret has at least 16 bytes. Limits may follow it:
   lab:6f1c02d9a8b7e354   rate=200 devices=1000 private
 
 A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use
-the same token. Tokens get equal shares of the capacity, and devices equal shares of that of their token. No token is
-needed on a loopback address, or with --open.
+the same token. Tokens get equal shares of the capacity, or shares by their weight=N, and devices equal shares of that
+of their token. No token is needed on a loopback address, or with --open.
 
 If texts of several devices of one token have the same beginning, for example a system prompt, this part is computed and
 stored once. As a consequence, such a device that tries out texts token by token can learn from response times whether

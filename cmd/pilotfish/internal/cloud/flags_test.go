@@ -27,13 +27,14 @@ func TestParseToken(t *testing.T) {
 		"a.b-c_1:x:" + clitest.SecretA + "\trate=2": {Name: "a.b-c_1", Secret: "x:" + clitest.SecretA, AskRate: 2},
 		"lab:" + clitest.SecretA + " private devices=7": {Name: "lab", Secret: clitest.SecretA, MaxDevices: 7,
 			Private: true},
-		"lab:" + clitest.SecretA + " share": {Name: "lab", Secret: clitest.SecretA, Share: true},
+		"lab:" + clitest.SecretA + " share weight=3": {Name: "lab", Secret: clitest.SecretA, Share: true, Weight: 3},
 	} {
 		have, err := parseToken(line, "line 1")
 		require.NoError(t, err, line)
 		assert.Equal(t, want, have)
 	}
-	for _, limit := range []string{"rate=0", "rate=-1", "rate=NaN", "rate=1e10", "devices=-1", "devices=x"} {
+	for _, limit := range []string{"rate=0", "rate=-1", "rate=NaN", "rate=1e10", "devices=-1", "devices=x", "weight=0",
+		"weight=257"} {
 		_, err := parseToken("lab:"+clitest.SecretA+" rate=2 "+limit, "line 1")
 		assert.ErrorContains(t, err, `limit 2 of "lab": `, limit)
 		assert.ErrorContains(t, err, "above 0", limit)
@@ -101,7 +102,7 @@ func TestTokenRefused(t *testing.T) {
 		{accessFlags{}, "", a[1:] + "\n", "PILOTFISH_TOKEN has 15 bytes"},
 		{given, "lab:" + a + "\nnext:" + b[1:] + "\n", "unset", "line 2: the access token has 15 bytes"},
 		{given, "\nlab:" + a + " rate=fast\n", "unset", `line 2: limit 1 of "lab": rate needs a number above 0`},
-		{given, "lab:" + a + " " + b + "\n", "unset", "write rate=N, devices=N, private or share"},
+		{given, "lab:" + a + " " + b + "\n", "unset", "write rate=N, devices=N, weight=N, private or share"},
 		{accessFlags{given: true, file: file, open: true}, "lab:" + a, "unset", "--open serves all devices"},
 		{accessFlags{open: true}, "", a, "--open serves all devices"},
 		{accessFlags{}, "", "unset", "the access token cannot be stored"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -113,8 +114,8 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 // minToken is the minimum length of an access token, in bytes.
 const minToken = 16
 
-// parseToken parses NAME:SECRET with optional limits (rate=N devices=N private share), or a secret alone. Errors do
-// not contain the text, which may be a secret.
+// parseToken parses NAME:SECRET with optional limits (rate=N devices=N weight=N private share), or a secret alone.
+// Errors do not contain the text, which may be a secret.
 func parseToken(line, name string) (t engine.GatewayToken, err error) {
 	secret, limits := line, []string(nil)
 	if named := namedToken.FindStringSubmatch(line); named != nil {
@@ -159,8 +160,15 @@ func parseLimit(t *engine.GatewayToken, field string) error {
 			return errors.New("devices needs a whole number above 0")
 		}
 		t.MaxDevices = n
+	case "weight":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > fair.MaxWeight {
+			return fmt.Errorf("weight needs a whole number above 0, at most %d: how many times the share of a token "+
+				"without a weight it gets", fair.MaxWeight)
+		}
+		t.Weight = n
 	default:
-		return errors.New("write rate=N, devices=N, private or share")
+		return errors.New("write rate=N, devices=N, weight=N, private or share")
 	}
 	return nil
 }
