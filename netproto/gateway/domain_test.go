@@ -17,7 +17,7 @@ func TestDomains(t *testing.T) {
 		"sixteen bytes of another"
 	const shared, with = "sixteen bytes that are shared", "sixteen bytes that share"
 	up := &fake{}
-	tokens := []gateway.Token{{Name: "one", Secret: one}, {Name: "two", Secret: two},
+	tokens := []gateway.Token{{Name: "one", Secret: one, Weight: 3}, {Name: "two", Secret: two},
 		{Name: "private", Secret: private, Private: true}, {Name: "other", Secret: other, Private: true},
 		{Name: "shared", Secret: shared, Share: true}, {Name: "with", Secret: with, Share: true}}
 	inWorld(t, gateway.Options{Tokens: tokens}, up, func(t *testing.T, w *world) {
@@ -39,6 +39,8 @@ func TestDomains(t *testing.T) {
 		ofOne, ofTwo := domain(one, 1, 1), domain(two, 1, 1)
 		assert.Equal(t, []uint64{ofOne, ofTwo}, []uint64{domain(one, 2, 1), domain(two, 2, 1)}, "other devices")
 		assert.NotEqual(t, ofOne, ofTwo)
+		last := len(up.asked) - 1
+		assert.Equal(t, []uint64{3, 0}, []uint64{up.asked[last-1].Weight, up.asked[last].Weight}, "of one and two")
 		seen := map[uint64]bool{0: true, ofOne: true, ofTwo: true}
 		for device := range byte(5) {
 			for _, secret := range []netproto.Secret{private, other} {

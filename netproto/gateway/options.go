@@ -126,7 +126,8 @@ func CheckTokens(tokens []Token) error {
 		case t.Share && t.Private:
 			return fmt.Errorf("gateway: the access token %q has both share and private", t.Name)
 		case !isRate(t.AskRate) || t.MaxDevices < 0 || t.Weight < 0 || t.Weight > fair.MaxWeight:
-			return fmt.Errorf("gateway: the access token %q has a limit that is out of range", t.Name)
+			return fmt.Errorf("gateway: the access token %q has a limit that is not a number of at least 0, or a "+
+				"weight above %d", t.Name, fair.MaxWeight)
 		}
 		names[t.Name], secrets[t.Secret] = true, true
 	}
