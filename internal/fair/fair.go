@@ -365,6 +365,9 @@ func (q *Queue[J]) Advance() {
 // Len returns the number of owners with jobs, but for those aside.
 func (q *Queue[J]) Len() int { return q.owners }
 
+// Clients returns the number of clients with jobs, but for those with all owners aside.
+func (q *Queue[J]) Clients() int { return q.any.Len() }
+
 // Next returns the owner that is next, or nil.
 func (q *Queue[J]) Next() *Flow[J] {
 	if c := q.any.First(); c != nil {

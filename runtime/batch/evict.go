@@ -29,21 +29,35 @@ func (s *Service) room(a *ask, n int, ends bool) int {
 }
 
 // reserve reports whether a, which takes more than one step, may begin. If so it reserves room for a until a is
-// answered. Partly computed questions may hold at most half of the store, unless there is only one. So questions never
-// wait for each other's slots forever, and do not evict the texts that other questions return to. Waiting questions
-// begin in order.
+// answered. Partly computed questions of one client may hold its share of half of the store, and those of all clients
+// three quarters, unless there is only one. So questions never wait for each other's slots forever, do not evict the
+// texts that other questions return to, and a client that comes later finds room. Questions begin in the order of the
+// queue: if one finds no room, the later ones of its client do not begin either in this step, and if it is the client's
+// only one, those of no client.
 func (s *Service) reserve(st *step, a *ask) bool {
 	if a.background() || a.reserved > 0 {
 		return true
 	}
-	if st.closed || s.reserved > 0 && s.reserved+len(a.Context) > s.trees.slots/2 {
+	c, n, half := a.tree.owner.client, len(a.Context), s.trees.slots/2
+	switch {
+	case st.shut(c):
+		return false
+	case s.reserved == 0:
+	case c.reserved > 0 && c.reserved+n > half/st.clients, c.reserved > 0 && s.reserved+n > half*3/2:
+		c.shut = st.number
+		return false
+	case s.reserved+n > half*3/2:
 		st.closed = true
 		return false
 	}
-	a.reserved = len(a.Context)
-	s.reserved += a.reserved
+	a.reserved = n
+	c.reserved += n
+	s.reserved += n
 	return true
 }
+
+// shut reports whether no further question of a client begins in this step, unless it ends in it.
+func (st *step) shut(c *client) bool { return st.closed || c.shut == st.number }
 
 // evict removes a leaf from its session. If that frees its slot, evict records the token in past.
 func (f *forest) evict(n *node) {

@@ -98,12 +98,16 @@ func Check(s *Service) error {
 	c.queue(s.front, false)
 	c.queue(s.back, true)
 	c.background()
-	reserved := 0
+	reserved, byClient := 0, map[*client]int{}
 	for _, a := range c.asks {
 		c.ask(a)
 		reserved += a.reserved
+		byClient[a.tree.owner.client] += a.reserved
 	}
 	c.equal("reserved", reserved, s.reserved)
+	for one, n := range byClient {
+		c.equal("reserved by a client", n, one.reserved)
+	}
 	inHeap(&c, "partly", &s.partly, c.asks, func(a *ask) bool { return a.at != nil })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -401,9 +405,9 @@ func (c *checker) ask(a *ask) {
 		at = at.parent
 	}
 	c.say(at == nil || at == &a.tree.root, "held too late: %+v", a)
-	half := a.reserved == 0 || a.reserved == len(a.Context) &&
-		(c.s.reserved <= c.s.trees.slots/2 || c.s.reserved == a.reserved)
-	c.say(half, "%d of %d tokens are reserved, %d of all", a.reserved, len(a.Context), c.s.reserved)
+	most := c.s.trees.slots / 2 * 3 / 2
+	fits := a.reserved == 0 || a.reserved == len(a.Context) && (c.s.reserved <= most || c.s.reserved == a.reserved)
+	c.say(fits, "%d of %d tokens are reserved, %d of all", a.reserved, len(a.Context), c.s.reserved)
 }
 
 // Nodes returns the number of nodes of all sessions, and its max.

@@ -159,7 +159,7 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 func TestInventedDevices(t *testing.T) {
 	racing.Spare(t)
 	for _, size := range []int{8, 500} {
-		for _, cold := range []int{0, 200} {
+		for _, cold := range []int{0, 300} {
 			t.Run(fmt.Sprintf("%d tokens, and %d", size, cold), func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) { invented(t, size, cold) })
 			})

@@ -93,9 +93,11 @@ func (all *holders[H]) victim(own H, mine bool, n int) (found H, ok bool) {
 // client is a client as the holder of its devices' slots.
 type client struct {
 	holding
-	number  uint64
-	open    int // devices
-	devices *holders[*owner]
+	number   uint64
+	open     int // devices
+	devices  *holders[*owner]
+	reserved int    // tokens of the contexts for which room is reserved
+	shut     uint64 // the last step in which one of its asks had no room to begin
 }
 
 func (c *client) oldest() *node {

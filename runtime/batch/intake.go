@@ -241,8 +241,9 @@ func (s *Service) drop(a *ask, err error) {
 func (s *Service) answer(a *ask, err error) {
 	s.letGo(a)
 	s.leaveBackground(a)
-	s.reserved -= a.reserved
 	t := a.tree
+	s.reserved -= a.reserved
+	t.owner.client.reserved -= a.reserved
 	a.tree = nil
 	s.trees.close(t)
 	s.answered(a, err)

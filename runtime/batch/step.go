@@ -12,15 +12,16 @@ import (
 
 // step is one call of the model: rows of several asks, and what the head computes for them.
 type step struct {
-	number uint64
-	begin  time.Time
-	rows   []stepRow
-	asks   []*ask // with rows in the step
-	closed bool   // an ask had no room to begin: later asks do not begin either, unless they end in this step
-	uncut  int    // asks that need at most this many tokens are not split over steps
-	used   int    // rows that are paid for: an ask pays for one row even if all its tokens are in memory
-	deep   int    // asks with a costly head
-	most   int    // the largest depth of these asks: in one call, the head costs as much for each row
+	number  uint64
+	begin   time.Time
+	rows    []stepRow
+	asks    []*ask // with rows in the step
+	closed  bool   // a client had no room to begin: later asks do not begin either, unless they end in this step
+	clients int    // with foreground asks; at least 1
+	uncut   int    // asks that need at most this many tokens are not split over steps
+	used    int    // rows that are paid for: an ask pays for one row even if all its tokens are in memory
+	deep    int    // asks with a costly head
+	most    int    // the largest depth of these asks: in one call, the head costs as much for each row
 }
 
 // stepRow is a node to be computed.
@@ -69,7 +70,7 @@ func backRows(rows int) int { return max(1, rows/4) }
 // computed when no foreground question waits.
 func (s *Service) plan() *step {
 	s.trees.clock++
-	st := &step{number: s.trees.clock, begin: s.o.Now()}
+	st := &step{number: s.trees.clock, begin: s.o.Now(), clients: max(s.front.Clients(), 1)}
 	q := s.front
 	if q.Len() == 0 {
 		q = s.back
@@ -151,7 +152,7 @@ func (s *Service) planTurns(st *step, q *fair.Queue[*ask], limit int) {
 // the queue.
 func (s *Service) join(st *step, a *ask, most int) bool {
 	q := s.queueOf(a)
-	if st.closed && a.reserved == 0 && !a.background() && a.Work() > uint64(most) {
+	if st.shut(a.tree.owner.client) && a.reserved == 0 && !a.background() && a.Work() > uint64(most) {
 		return false
 	}
 	s.partly.Set(a, false)
