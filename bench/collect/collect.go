@@ -55,6 +55,8 @@ type Options struct {
 
 	Compute  string // how the small model is computed, if that affects its last bits; for the file
 	Parallel int    // concurrent texts, which share passes; 0 means 32
+
+	walkLimit int // tokens; 0 means the usual limit
 }
 
 // Plan is a checked collection that is ready to run.
@@ -98,7 +100,7 @@ type run struct {
 
 // mostAhead limits the texts that are begun and not written, as a multiple of those at a time: a stopped run loses
 // them.
-const mostAhead = 2
+const mostAhead = 8
 
 // collect makes all missing texts, several at a time, and writes them in order.
 func (r *run) collect(ctx context.Context) error {

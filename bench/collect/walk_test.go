@@ -38,8 +38,8 @@ func walked(t testing.TB, o *Options, q task.Question, prompt []int32) (all []tr
 		require.NoError(t, err)
 		return v == task.Right
 	}
-	answer := finish(nil)
-	for at := 0; right(answer) && at < len(answer); at++ {
+	answer, made := finish(nil), 0
+	for at := 0; right(answer) && at < len(answer) && made < o.walkLimit; at++ {
 		before := slices.Concat(prompt, answer[:at])
 		out, small := head(t, o.Edge, before)
 		p := trace.Position{Pos: int32(len(before)), Reference: answer[at], Small: out.Top[0].ID, Large: answer[at]}
@@ -51,7 +51,8 @@ func walked(t testing.TB, o *Options, q task.Question, prompt []int32) (all []tr
 		p.Margin = float32(math.Exp(logOf(large, p.Small) - logOf(large, p.Large)))
 		p.Entropy = float32(entropy(large))
 		p.Labels[0] = trace.Escalate
-		if other := finish(append(slices.Clone(answer[:at]), p.Small)); right(other) {
+		other := finish(append(slices.Clone(answer[:at]), p.Small))
+		if made += len(other) - at; right(other) {
 			answer, p.Reference, p.Labels[0] = other, p.Small, trace.Keep
 		}
 		p.ReferenceSmall = float32(logOf(small, p.Reference))
@@ -62,11 +63,22 @@ func walked(t testing.TB, o *Options, q task.Question, prompt []int32) (all []tr
 }
 
 // TestJudged: the positions of judged answers are those of their definition, with the states of the large model before
-// and after the small model's token. Both labels occur, and wrong answers have no positions.
+// and after the small model's token. Both labels occur, and wrong answers have no positions. So do the last positions of
+// texts that take too long.
 func TestJudged(t *testing.T) {
 	racing.Spare(t)
+	positions := 0
+	for _, limit := range []int{10, 40 * walkLimit} {
+		before := positions
+		positions = judged(t, limit)
+		assert.Greater(t, positions, before, "limit %d", limit)
+	}
+}
+
+// judged checks judged texts, and returns the number of their positions.
+func judged(t *testing.T, limit int) int {
 	o := demoOptions(t, 12, engine.Options{})
-	o.MaxTokens, o.Reference, o.Labels = 40, Judged, nil
+	o.MaxTokens, o.Reference, o.Labels, o.walkLimit = 40, Judged, nil, limit
 	o.Data.Questions[0].Grade = func(string) task.Verdict { return task.Wrong }
 	for i := range o.Data.Questions[1:7] { // the answer itself decides in the others
 		o.Data.Questions[1+i].Grade = func(answer string) task.Verdict {
@@ -105,6 +117,7 @@ func TestJudged(t *testing.T) {
 		}
 	}
 	assertStates(t, &o, set, reader)
+	return set.Len()
 }
 
 // assertStates checks the hidden states of the first position of each judged text: what stands before it is the large
