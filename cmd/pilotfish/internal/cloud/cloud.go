@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +24,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -233,7 +231,7 @@ func (m *builtInModel) About() []string {
 }
 
 func (m *builtInModel) Attend() (stop func()) {
-	undo := spendMemory(m.s.KVBytes())
+	undo := spendMemory(m.s.KVBytes(), func() uint64 { return m.s.Stats().Steps })
 	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network needs threads while all threads of the model compute
 	return func() {
 		runtime.GOMAXPROCS(before)
@@ -292,26 +290,6 @@ func greet(a *cli.App, at net.Addr, pin netproto.Digest, who access, about []str
 			string(who.tokens[0].Secret), at.(*net.UDPAddr).Port, pin)
 	}
 	fmt.Fprintf(a.Stdout, "%s\n", pin)
-}
-
-// spendMemory makes the garbage collector run rarely, since questions wait for it: only when the garbage takes an
-// eighth of the free memory, at most 1 GiB. Keys and values, of kv bytes, contain no garbage, but count in the
-// percentage that controls the collector. The result restores the previous setting. If GOGC is set, spendMemory does
-// nothing.
-func spendMemory(kv int64) (undo func()) {
-	free, err := freemem.Bytes()
-	if _, set := os.LookupEnv("GOGC"); set || err != nil {
-		return func() {}
-	}
-	before := debug.SetGCPercent(garbagePercent(free, kv))
-	return func() { debug.SetGCPercent(before) }
-}
-
-// garbagePercent returns the percentage for the collector, with free bytes of memory and kv bytes of keys and values.
-func garbagePercent(free uint64, kv int64) int {
-	const most, rest = 1 << 30, 64 << 20 // bytes; rest: approximate memory of a gateway without keys and values
-	garbage := int64(min(free/8, most))
-	return int(max(garbage*100/(kv+rest), 1))
 }
 
 // inBackground calls ticked after every period, and signalled after each signal. The result stops it, and waits.

@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -170,42 +169,6 @@ func TestCloudOwnCertificate(t *testing.T) {
 	}
 	_, err = new(cloudCommandFlags).secure(new(engine.GatewayOptions), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.ErrorContains(t, err, "give one with --cert and --key")
-}
-
-// TestGarbagePercent: the additional garbage is limited to an eighth of the free memory, and to 1 GiB.
-func TestGarbagePercent(t *testing.T) {
-	const mib, gib = 1 << 20, 1 << 30
-	for _, c := range []struct {
-		free    uint64
-		kv      int64
-		percent int
-	}{
-		{8 * gib, 960 * mib, 100}, {800 * gib, 960 * mib, 100}, {4 * gib, 960 * mib, 50}, {8 * gib, 0, 1600},
-		{8 * gib, 1984 * mib, 50}, {512 * mib, 0, 100}, {8 * mib, 64 * gib, 1}, {0, 0, 1},
-	} {
-		assert.Equal(t, c.percent, garbagePercent(c.free, c.kv), "%+v", c)
-	}
-}
-
-// TestSpendMemory: GOGC is lower with a large KV store and higher with a small one, and is restored at the end. A GOGC
-// set by the user is kept.
-func TestSpendMemory(t *testing.T) {
-	t.Setenv("GOGC", "")
-	require.NoError(t, os.Unsetenv("GOGC"))
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	undo := spendMemory(1 << 20)
-	small := clitest.GcPercent()
-	undo()
-	undo = spendMemory(64 << 30)
-	large := clitest.GcPercent()
-	undo()
-	assert.Positive(t, large)
-	assert.Less(t, large, 3)
-	assert.Greater(t, small, large)
-	assert.Equal(t, 100, clitest.GcPercent())
-	t.Setenv("GOGC", "70")
-	spendMemory(64 << 30)()
-	assert.Equal(t, 100, clitest.GcPercent())
 }
 
 // TestLoopback: only loopback addresses are open by default.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,7 +73,8 @@ type operation struct {
 // operate starts to serve the pages.
 func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
 	op := &operation{log: log, metrics: prometheus.NewRegistry()}
-	op.metrics.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(),
+	alive := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
+	op.metrics.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(alive)), cli.BuildMetric(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		metrics.Health("ready", "Whether questions can be answered, as /readyz says.", op.ready))
 	op.events = metrics.NewEvents(op.metrics)
