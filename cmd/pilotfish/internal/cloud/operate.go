@@ -74,7 +74,8 @@ type operation struct {
 func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
 	op := &operation{log: log, metrics: prometheus.NewRegistry()}
 	alive := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
-	op.metrics.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(alive)), cli.BuildMetric(),
+	op.metrics.MustRegister(cli.BuildMetric(),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(alive)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		metrics.Health("ready", "Whether questions can be answered, as /readyz says.", op.ready))
 	op.events = metrics.NewEvents(op.metrics)
