@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
@@ -162,6 +163,7 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	}
 	const least = 50 * time.Millisecond
 	pause := max(r.RetryAfter, least)
+	pause += time.Duration(rand.Float64() * float64(pause) / 2) // those that were refused together do not come together
 	if time.Since(start)+pause > patience {
 		return err
 	}
