@@ -154,11 +154,12 @@ func (s *Session) send(
 }
 
 // again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask
-// without a deadline is repeated until patience has passed, unless it would be refused again or the large model failed.
+// without a deadline is repeated until patience has passed, unless it would be refused again, or the large model failed
+// and the gateway does not say when it may be back.
 func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	r, refused := errors.AsType[netproto.Refusal](err)
 	_, bounded := ctx.Deadline()
-	if !refused || bounded || r.Code.Lasting() || r.Code == netproto.Failed {
+	if !refused || bounded || r.Code.Lasting() || r.Code == netproto.Failed && r.RetryAfter == 0 {
 		return err
 	}
 	const least = 50 * time.Millisecond

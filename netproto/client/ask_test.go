@@ -381,7 +381,7 @@ func TestRepeatedAsk(t *testing.T) {
 				_, asks := s.count()
 				switch {
 				case code == netproto.Draining: // uses another connection at once
-				case code.Lasting() || code == netproto.Failed:
+				case code.Lasting():
 					assert.ErrorIs(t, err, code)
 					assert.Equal(t, 1, asks)
 				case times == 1:
@@ -417,6 +417,18 @@ func TestRepeatedAskPause(t *testing.T) {
 		_, asks := s.count()
 		assert.InDelta(t, patience/(62500*time.Microsecond+2*a.hop), asks, 30)
 		assert.Less(t, asks, int(patience/(50*time.Millisecond+2*a.hop))-15, "as many as with the shortest pauses")
+	})
+}
+
+// TestFailedAsk: an ask at which the large model failed is not repeated, unless the gateway says when it may be back.
+func TestFailedAsk(t *testing.T) {
+	s := &script{reply: func(int, netproto.Ask) []byte { return refuse(netproto.Failed) }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
+		assert.ErrorIs(t, err, netproto.Failed)
+		_, asks := s.count()
+		assert.Equal(t, 1, asks)
 	})
 }
 
