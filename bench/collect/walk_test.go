@@ -63,8 +63,8 @@ func walked(t testing.TB, o *Options, q task.Question, prompt []int32) (all []tr
 }
 
 // TestJudged: the positions of judged answers are those of their definition, with the states of the large model before
-// and after the small model's token. Both labels occur, and wrong answers have no positions. So do the last positions of
-// texts that take too long.
+// and after the small model's token. Both labels occur, and wrong answers have no positions. So do the last positions
+// of texts that take too long.
 func TestJudged(t *testing.T) {
 	racing.Spare(t)
 	positions := 0

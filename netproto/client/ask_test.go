@@ -405,8 +405,8 @@ func TestRepeatedAsk(t *testing.T) {
 	}
 }
 
-// TestRepeatedAskPause: an ask is repeated after 50 ms at the earliest, even if the gateway states no time. Pauses vary,
-// so that devices that were refused together do not come back together.
+// TestRepeatedAskPause: an ask is repeated after 50 ms at the earliest, even if the gateway states no time. Pauses
+// vary, so that devices that were refused together do not come back together.
 func TestRepeatedAskPause(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { return refuse(netproto.Busy) }}
 	inAir(t, s, func(t *testing.T, a *air) {

@@ -184,16 +184,22 @@ const preferred = 3
 // Margin returns the margin of verification with the policies verify and judge: by how much the large model must prefer
 // another token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were
 // replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
-// a threshold it is always the same. Within a budget a judge has that of [Policy.DefaultThreshold].
+// a threshold it is always the same. Within a budget the probability from which on a judge lets a token stand is
+//
+//	1 - 2^-d    where d is what the budget has left: 0.5 for its last token, 0.97 for the fifth
+//
+// So the budget is used for what matters most, whatever part of the tokens that is: it is a task's length of answers
+// and number of differences that decide which probability spends 5% of the tokens.
 func (r *Router) Margin(path uint64) float64 {
 	if r.verified == nil {
 		return -math.Log(r.fixed)
 	}
-	if r.verified.left(countOf(path)) == 0 {
+	left := r.verified.left(countOf(path))
+	switch {
+	case left == 0:
 		return math.Inf(1)
-	}
-	if r.Judge() != "" {
-		return -math.Log(r.o.Policy.DefaultThreshold())
+	case r.Judge() != "":
+		return -math.Log1p(-math.Exp2(-left))
 	}
 	return preferred
 }

@@ -15,8 +15,8 @@ const (
 	quietTime     = time.Minute // without a step of the model, after which unused memory goes back to the system
 )
 
-// memoryControl makes the garbage collector run rarely, since questions wait for it: only when the garbage takes a fixed
-// number of bytes. The collector itself is controlled by a percentage of what is alive, which changes.
+// memoryControl makes the garbage collector run rarely, since questions wait for it: only when the garbage takes a
+// fixed number of bytes. The collector itself is controlled by a percentage of what is alive, which changes.
 type memoryControl struct {
 	garbage int64         // bytes
 	kv      int64         // bytes of keys and values if all slots are in use: alive, and allocated by and by
@@ -28,8 +28,8 @@ type memoryControl struct {
 	quiet   time.Duration
 }
 
-// spendMemory controls the garbage collector until stop is called, which restores its setting: the garbage takes at most
-// an eighth of the free memory and 1 GiB. If GOGC is set, spendMemory does nothing.
+// spendMemory controls the garbage collector until stop is called, which restores its setting: the garbage takes at
+// most an eighth of the free memory and 1 GiB. If GOGC is set, spendMemory does nothing.
 func spendMemory(kv int64, steps func() uint64) (stop func()) {
 	const most = 1 << 30
 	free, err := freemem.Bytes()
