@@ -61,7 +61,7 @@ $(OUT)/%-dial.jsonl:
 	$(ASK) --policy never --verify off,0,1,2 $(asking-$*) -o $@.new
 	mv $@.new $@
 $(OUT)/%-judge.jsonl: $(OUT)/judge.gguf
-	$(ASK) --policy judge --threshold $(or $(threshold-$*),0.9) --router $< $(asking-$*) -o $@.new
+	$(ASK) --policy judge --budget 0.03,0.05 --router $< $(asking-$*) -o $@.new
 	mv $@.new $@
 $(OUT)/answers.done: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/$t-dial.jsonl $(OUT)/$t-judge.jsonl)
 	touch $@
