@@ -135,6 +135,13 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 	return d, nil
 }
 
+// several reports whether there are several access tokens.
+func (c *clients) several() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.tokens) > 1
+}
+
 // owner returns the client of an access token, or of an address if there is no token.
 func (c *clients) owner(token *Token, from netip.Prefix) *client {
 	if token != nil {

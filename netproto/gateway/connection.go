@@ -146,7 +146,7 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 		err = netproto.Refusal{Code: netproto.WrongTokenizer}
 	} else {
 		var victim *connection
-		victim, err = c.g.room.welcome(c, who)
+		victim, err = c.g.room.welcome(c, who, c.g.clients.several())
 		victim.displace()
 	}
 	if err != nil {

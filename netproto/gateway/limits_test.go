@@ -335,6 +335,41 @@ func TestBye(t *testing.T) {
 	})
 }
 
+// TestTokenConnections: one of several access tokens gets at most half of the connections, and displaces its own idle
+// ones. A single token may have all.
+func TestTokenConnections(t *testing.T) {
+	tokens := []gateway.Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB}}
+	for _, several := range []bool{true, false} {
+		opt := gateway.Options{MaxConns: 6, Tokens: tokens[:1]}.With(gateway.Shares{MaxConnsPerAddress: 9})
+		if several {
+			opt.Tokens = tokens
+		}
+		up := &fake{}
+		inWorld(t, opt, up, func(t *testing.T, w *world) {
+			up.hold = make(chan struct{})
+			var all []*raw
+			for n := range 3 {
+				r := w.enter(guest{secret: secretA, device: byte(1 + n)})
+				r.send(whole(t, 1, path(5, int32(n))).Append(nil))
+				settle()
+				all = append(all, r)
+			}
+			if !several {
+				w.enter(guest{secret: secretA, device: 9})
+				close(up.hold)
+				return
+			}
+			refused := w.turned(guest{secret: secretA, device: 9}, netproto.Busy)
+			assert.Equal(t, "the 3 connections that one access token may have are in use", refused.Detail)
+			w.enter(guest{secret: secretB, device: 1})
+			close(up.hold)
+			settle()
+			w.enter(guest{secret: secretA, device: 9})
+			assert.Equal(t, netproto.Busy, all[0].ends(), "the one idle for longest")
+		})
+	}
+}
+
 // TestByeFlood: a Bye that ends no session has the price of an early text. What follows a flood of them waits, on this
 // connection only, and a device that ends its sessions pays nothing.
 func TestByeFlood(t *testing.T) {

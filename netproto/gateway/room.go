@@ -12,15 +12,17 @@ import (
 //   - then an idle one, without an open ask, the one idle for longest, but only from an address with more
 //     connections than the new one's, so that an address that fills the gateway displaces its own connections.
 //
-// The same order applies within an address and within a device at its own limit. If there is no victim, the new
-// connection is refused.
+// The same order applies within an address, an access token and a device at its own limit. If there is no victim, the
+// new connection is refused.
 type room struct {
 	limit, perAddress, perDevice int
+	perToken                     int // if there are several access tokens
 
 	mu        sync.Mutex
 	all       int
 	byAddress map[netip.Prefix]set
 	byDevice  map[*device]set // of the connections after their Welcome
+	byToken   map[*client]set // of these, those with an access token
 }
 
 // set is a set of connections.
@@ -28,7 +30,8 @@ type set map[*connection]struct{}
 
 func newRoom(o Options) *room {
 	return &room{limit: o.MaxConns, perAddress: o.shares.MaxConnsPerAddress, perDevice: o.shares.MaxConnsPerDevice,
-		byAddress: map[netip.Prefix]set{}, byDevice: map[*device]set{}}
+		perToken: max(1, o.MaxConns/2), byAddress: map[netip.Prefix]set{}, byDevice: map[*device]set{},
+		byToken: map[*client]set{}}
 }
 
 // enter adds a connection. If another one must be removed for it, that one is returned and the caller closes it.
@@ -52,20 +55,28 @@ func (r *room) enter(c *connection) (victim *connection, err error) {
 	return victim, nil
 }
 
-// welcome assigns a connection in the room to a device. If another connection of the device must be removed for it, the
-// caller closes that one.
-func (r *room) welcome(c *connection, d *device) (victim *connection, err error) {
+// welcome assigns a connection in the room to a device. If another connection of the device, or of its access token,
+// must be removed for it, the caller closes that one. several says whether there are several access tokens.
+func (r *room) welcome(c *connection, d *device, several bool) (victim *connection, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if its := r.byDevice[d]; len(its) >= r.perDevice {
-		if victim = least(its, idle); victim == nil {
+	switch {
+	case len(r.byDevice[d]) >= r.perDevice:
+		if victim = least(r.byDevice[d], idle); victim == nil {
 			return nil, busy(time.Second, "the %d connections that one device may have are in use", r.perDevice)
 		}
-		r.remove(victim)
+	case several && len(r.byToken[d.client]) >= r.perToken:
+		if victim = least(r.byToken[d.client], idle); victim == nil {
+			return nil, busy(time.Second, "the %d connections that one access token may have are in use", r.perToken)
+		}
 	}
+	r.remove(victim)
 	c.belong(d)
 	if _, in := r.byAddress[c.address][c]; in { // else it was removed in the meantime
 		add(r.byDevice, d, c)
+		if d.id.client != "" {
+			add(r.byToken, d.client, c)
+		}
 	}
 	return victim, nil
 }
@@ -83,7 +94,10 @@ func (r *room) remove(c *connection) {
 	}
 	if _, in := r.byAddress[c.address][c]; in {
 		drop(r.byAddress, c.address, c)
-		drop(r.byDevice, c.use().device, c)
+		if d := c.use().device; d != nil {
+			drop(r.byDevice, d, c)
+			drop(r.byToken, d.client, c)
+		}
 		r.all--
 	}
 }

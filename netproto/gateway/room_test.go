@@ -122,7 +122,7 @@ func TestRoomLimits(t *testing.T) {
 			c := guest(fmt.Sprintf("10.1.0.%d", i), true, min(i, 1), 0)
 			_, err := r.enter(c)
 			require.NoError(t, err)
-			victim, err = r.welcome(c, mine)
+			victim, err = r.welcome(c, mine, false)
 			require.NoError(t, err)
 			its = append(its, c)
 		}
@@ -130,7 +130,7 @@ func TestRoomLimits(t *testing.T) {
 		c := guest("10.1.0.9", true, 0, 0)
 		_, err = r.enter(c)
 		require.NoError(t, err)
-		_, err = r.welcome(c, mine)
+		_, err = r.welcome(c, mine, false)
 		require.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "one device")
 		for _, c := range append(its, c, working, busy) {
@@ -167,7 +167,7 @@ func TestRoomLeftBeforeWelcome(t *testing.T) {
 	_, err := r.enter(c)
 	require.NoError(t, err)
 	r.leave(c)
-	_, err = r.welcome(c, &device{})
+	_, err = r.welcome(c, &device{}, false)
 	require.NoError(t, err)
 	assert.Empty(t, r.byDevice)
 	r.check(t, 0)
