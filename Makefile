@@ -52,7 +52,7 @@ COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/
 RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAST) -gcflags=std=-d=checkptr=0
 
 .PHONY: help build generate test long race fuzz mutants verified branches misuse schedules stories opencl bench \
-	maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients agents load terminal man \
+	maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients agents load terminal man worlds \
 	real-check
 
 help: ## this list
@@ -98,6 +98,9 @@ misuse: ## a thousand models closed, cancelled and used in wrong ways at every s
 
 schedules: ## random schedules of every property of routed decoding, BATCHES (48) of up to 500 each
 	$(GO) test ./runtime/draft -timeout 60m -batches $(or $(BATCHES),48)
+
+worlds: ## devices, links, a gateway and its engine in virtual time, with random faults, for SECONDS (60)
+	PILOTFISH_WORLDS=$(or $(SECONDS),60) $(GO) test ./netproto/client -count=1 -timeout 0 -v -run TestWorlds
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories

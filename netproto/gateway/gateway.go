@@ -73,11 +73,17 @@ func (g *Gateway) tell(e Event) {
 	}
 }
 
+// keepAlive is the time between packets on a quiet connection that the device has to acknowledge, a little less than
+// that of the device's own. What was sent to an address that the device has left is only sent again when something is
+// acknowledged or the probe timer expires, which by then takes minutes.
+const keepAlive = 8 * time.Second
+
 func (g *Gateway) quicConfig() *quic.Config {
 	return &quic.Config{
 		Allow0RTT:                      true,
 		HandshakeIdleTimeout:           g.opt.MessageTimeout,
 		MaxIdleTimeout:                 g.opt.IdleTimeout,
+		KeepAlivePeriod:                keepAlive,
 		MaxIncomingStreams:             int64(g.opt.shares.MaxStreams) + 1, // the control stream
 		MaxIncomingUniStreams:          -1,
 		InitialStreamReceiveWindow:     16 << 10,
