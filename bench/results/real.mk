@@ -68,10 +68,9 @@ $(OUT)/answers.done: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/$t-dial.js
 
 # A device with forward passes of 1/60 s, and 8% of that for each further token, like two otherwise idle cores; and a
 # large model at least as slow as on those. The answers of all modes, one at a time, to be replayed over other links.
-$(OUT)/times.recording: $(OUT)/judge.gguf
-	sed -n 145,156p "$$($(P) eval fetch gsm8k-train)" >$(OUT)/times.jsonl
-	$(P) bench routing $(PAIR) --workload $(OUT)/times.jsonl -n 640 --router $< --parallel 1 \
-		--modes local,cloud,verified,judged:0.9 --edge-tps 60 --edge-row-cost 0.08 --cloud-ms 40 --deadline off --record $@
+$(OUT)/times.recording: $(OUT)/csqa.gguf
+	$(P) bench routing $(PAIR) --workload $(OUT)/csqa-certificate.jsonl --questions 100 -n 64 --router $< --parallel 1 \
+		--modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.08 --cloud-ms 40 --deadline off --record $@
 
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
 // columnsOf are the columns of the tables of the pages.
@@ -55,28 +55,31 @@ func (m *made) make(name string, records []result.Record) error {
 	return nil
 }
 
-// times says what the real pair gains in time over a link of 100 ms.
+// times says what the real pair gains in time, and the server in work, over a link of 100 ms.
 func (m *made) times(records []result.Record) error {
-	var cloud, ours *outcome.Report
+	all := map[string]outcome.Report{}
 	for i := range records {
 		var r outcome.Report
 		if err := records[i].Into(&r); err != nil {
 			return err
 		}
-		switch {
-		case r.Cell == nil || r.Cell.RTT != 100:
-		case r.Mode == "cloud":
-			cloud = &r
-		case strings.HasPrefix(r.Mode, "judged"):
-			ours = &r
+		if r.Cell != nil && r.Cell.RTT == 100 {
+			all[r.Mode] = r
 		}
 	}
-	if cloud == nil || ours == nil {
-		return fmt.Errorf("cloud or judged was not measured at 100 ms")
+	cloud, ours := all["cloud"], all["pipelined-auto"]
+	if cloud.CloudTokens == nil || ours.CloudTokens == nil {
+		return fmt.Errorf("cloud or pipelined-auto was not measured at 100 ms")
 	}
-	m.texts["real-times-line"] = wrapped(fmt.Sprintf("Over a link of 100 ms such an answer then takes %.1f s, where "+
-		"streaming the 1.5B takes %.1f (median of %d questions, at %.0f tokens/s on the device and %.0f on the "+
-		"server).",
-		ours.Time.P50/1000, cloud.Time.P50/1000, ours.Answers, ours.Cell.EdgeTPS, 1000/ours.Cell.CloudMS))
+	streams, asked := cloud.CloudTokens, ours.CloudTokens
+	busy := cloud.Time.Mean - cloud.Cell.RTT // the server reads the prompt and computes each token
+	reads := (busy - cloud.Cell.CloudMS*streams.Decoded) / streams.Prefilled
+	asks := reads*asked.Prefilled + ours.Cell.CloudMS*asked.Decoded
+	m.texts["real-times-line"] = wrapped(fmt.Sprintf("Over a link of 100 ms an answer then takes %.0f ms, where "+
+		"streaming the 1.5B takes %s (median of %d questions, at %.0f tokens/s on the device and %.0f on the server). "+
+		"The server reads the prompt in both cases, computes %.1f tokens for an answer in place of %.1f, and is busy "+
+		"for %.2f s in place of %.2f, so it is enough for %.1f times as many devices.", ours.Time.P50,
+		chart.Number(cloud.Time.P50), ours.Answers, ours.Cell.EdgeTPS, 1000/ours.Cell.CloudMS, asked.Decoded,
+		streams.Decoded, asks/1000, busy/1000, busy/asks))
 	return nil
 }
