@@ -25,9 +25,9 @@ type Question struct {
 // sessions, so that a model sees neither secrets nor addresses.
 type Job struct {
 	Question
-	Client   uint64 // the owner of an access token; on an open gateway an address
-	Weight   uint64 // of its share of the capacity; 0 means 1
-	Device   uint64 // work and memory are shared fairly between devices
+	Client   uint64 // the owner of an access token; on an open gateway an address. Work and memory are shared fairly
+	Weight   uint64 // of the client in that; 0 means 1
+	Device   uint64 // the share of a client is shared fairly between its devices
 	Session  uint64 // contexts of a session share the KV cache of common prefixes; it belongs to one device
 	Domain   uint64 // sessions of a domain share as well; 0 is common. A session that changes its domain starts anew
 	Base     int    // number of tokens of Context that the session had before: a hint of what is in the KV cache
