@@ -181,12 +181,15 @@ func (o *opening) threshold(c count) float64 {
 // that it replaces. Less than that changes the wording more often than the meaning.
 const preferred = 3
 
+// judgedAt is the budget left at which a judge lets tokens stand from a probability of a half on.
+const judgedAt = 4
+
 // Margin returns the margin of verification with the policies verify and judge: by how much the large model must prefer
 // another token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were
 // replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
 // a threshold it is always the same. Within a budget the probability from which on a judge lets a token stand is
 //
-//	1 - 2^-d    where d is what the budget has left: 0.5 for its last token, 0.97 for the fifth
+//	d/(d+4)    where d is what the budget has left: 0.2 for its last token, 0.5 for the fourth, 0.95 with 76
 //
 // So the budget is used for what matters most, whatever part of the tokens that is: it is a task's length of answers
 // and number of differences that decide which probability spends 5% of the tokens.
@@ -199,7 +202,7 @@ func (r *Router) Margin(path uint64) float64 {
 	case left == 0:
 		return math.Inf(1)
 	case r.Judge() != "":
-		return -math.Log1p(-math.Exp2(-left))
+		return math.Log1p(judgedAt / left)
 	}
 	return preferred
 }
