@@ -13,24 +13,28 @@ import (
 // headlineTask is the benchmark of README's first sentence: its answers are the longest.
 const headlineTask = task.GSM8K
 
-// headline makes what README shows of the ladders of benchmarks: a table with each run of the judge, and a sentence
-// about one task.
+// headline makes what README shows of the ladders of benchmarks: a table with the runs of the judge, those within a
+// budget if there are any, and a sentence about one task.
 func (m *made) headline(all []*ladder) {
 	var table strings.Builder
-	table.WriteString("| task, questions | small alone | large alone | both, with a judge | tokens from the large | " +
-		"gap recovered |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| task, questions | small alone | large alone | threshold or budget: both, with a judge | tokens " +
+		"from the large | gap recovered |\n|---|---|---|---|---|---|\n")
 	for _, l := range all {
 		small, large := l.alone()
 		if l.Split == "" || small == nil || large == nil {
 			continue
 		}
+		budgeted := slices.ContainsFunc(l.report.Runs, func(r eval.RunReport) bool {
+			return r.Policy == string(router.Judged) && r.Budget != nil
+		})
 		for i := range l.report.Runs {
 			r := &l.report.Runs[i]
-			if r.Policy != string(router.Judged) {
+			if r.Policy != string(router.Judged) || budgeted && r.Budget == nil {
 				continue
 			}
-			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s | %s | %s |\n", strings.TrimSpace(l.Task+" "+l.Split),
-				r.Answers, accuracy(small), accuracy(large), accuracy(r), share(&r.EscalatedShare), gap(r))
+			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s: %s | %s | %s |\n", strings.TrimSpace(l.Task+" "+l.Split),
+				r.Answers, accuracy(small), accuracy(large), strings.TrimPrefix(r.Name(), "judge "), accuracy(r),
+				share(&r.EscalatedShare), gap(r))
 			if l.Task == headlineTask {
 				m.texts["headline"] = wrapped(fmt.Sprintf("On %d questions of GSM8K, Qwen2.5-Coder-0.5B alone answers "+
 					"%s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B answers %s "+

@@ -390,10 +390,12 @@ func TestHeadline(t *testing.T) {
 	m.headline([]*ladder{
 		read("csqa", "test", "never", "verify 7%", "always"), read("arc", "test", "never", "judge 0.8"),
 		read("gsm8k", "test", "never", "judge 0.9", "never verified 0"),
+		read("mbpp", "test", "never", "judge 0.9", "judge 5%", "always"),
 		read("everyday", "", "never", "judge 1", "always"),
 	})
 	assert.Equal(t, "|---|---|---|---|---|---|\n| gsm8k test, 4 | 25.0% (4.6 to 69.9) | 75.0% (30.1 to 95.4) | "+
-		"50.0% (15.0 to 85.0) | 25.0% | 0.50 (0.00 to 1.00) |\n",
+		"0.9: 50.0% (15.0 to 85.0) | 25.0% | 0.50 (0.00 to 1.00) |\n| mbpp test, 4 | 25.0% (4.6 to 69.9) | "+
+		"100.0% (51.0 to 100.0) | 5%: 75.0% (30.1 to 95.4) | 0.0% | 0.67 (0.00 to 1.00) |\n",
 		strings.SplitAfterN(m.texts["headline-table"], "\n", 2)[1])
 	flat := func(name string) string { return strings.ReplaceAll(m.texts[name], "\n", " ") }
 	assert.Equal(t, "On 4 questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B alone "+
