@@ -17,8 +17,8 @@ const headlineTask = task.GSM8K
 // budget if there are any, and a sentence about one task.
 func (m *made) headline(all []*ladder) {
 	var table strings.Builder
-	table.WriteString("| task, questions | small alone | large alone | threshold or budget: both, with a judge | tokens " +
-		"from the large | gap recovered |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| task, questions | small alone | large alone | threshold or budget: both, with a judge | " +
+		"tokens from the large | gap recovered |\n|---|---|---|---|---|---|\n")
 	for _, l := range all {
 		small, large := l.alone()
 		if l.Split == "" || small == nil || large == nil {
