@@ -23,19 +23,19 @@ type member struct {
 	idle    interface{ CloseIdleConnections() } // nil if it does not own the transport
 	suspect chan struct{}                       // holds a value when the engine should be checked now
 	// of the watcher alone, after Open
-	felt     time.Time // end of the last check
-	missed   int       // consecutive checks without a sign of life
-	examined time.Time // begin of the last examination
+	felt   time.Time // end of the last check
+	missed int       // consecutive checks without a sign of life
 
-	mu      sync.Mutex
-	e       dialect.Engine // nil until its dialect is known
-	facts   dialect.Facts
-	in      bool      // in service
-	why     error     // why it is out of service
-	next    time.Time // when it is tried again, while it is out of service
-	faults  int       // consecutive invalid replies
-	crowded time.Time // the engine is full until then, as it reported
-	stats   EngineStats
+	mu       sync.Mutex
+	e        dialect.Engine // nil until its dialect is known
+	facts    dialect.Facts
+	in       bool      // in service
+	why      error     // why it is out of service
+	next     time.Time // when it is tried again, while it is out of service
+	faults   int       // consecutive invalid replies
+	examined time.Time // when it was examined last
+	crowded  time.Time // the engine is full until then, as it reported
+	stats    EngineStats
 }
 
 func newMember(u *Upstream, address string) (*member, error) {

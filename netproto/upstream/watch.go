@@ -46,7 +46,7 @@ func (m *member) watch(ctx context.Context) {
 
 // guard checks an engine in service, periodically or after a suspicious reply.
 func (m *member) guard(ctx context.Context) {
-	if time.Since(m.examined) >= examPeriod {
+	if m.examinationDue() {
 		m.reexamine(ctx)
 		return
 	}
@@ -66,10 +66,20 @@ func (m *member) guard(ctx context.Context) {
 	}
 }
 
+// examinationDue reports whether an engine in service has to be examined again, and counts the time from now on.
+func (m *member) examinationDue() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	due := time.Since(m.examined) >= examPeriod
+	if due {
+		m.examined = time.Now()
+	}
+	return due
+}
+
 // reexamine takes an engine out of service if it is another one now: it may have been restarted between two questions.
 // One that does not complete the examination is left to the other checks.
 func (m *member) reexamine(ctx context.Context) {
-	m.examined = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
 	e, _, err := m.examine(ctx)
@@ -180,8 +190,8 @@ func (m *member) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.examined = time.Now()
 	m.mu.Lock()
+	m.examined = time.Now()
 	select {
 	case <-m.suspect: // of the time before
 	default:
