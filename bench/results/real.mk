@@ -57,13 +57,13 @@ $(eval $(call task,arc,1-320,321-480,481-880))
 ASK = $(P) eval $* --split test --data "$$($(P) eval fetch $*)" --questions 400 $(PAIR)
 asking-mbpp = --run-code
 asking-humaneval = --run-code
-$(OUT)/%-dial.jsonl:
+$(OUT)/dial-%.jsonl:
 	$(ASK) --policy never --verify off,0,1,2 $(asking-$*) -o $@.new
 	mv $@.new $@
-$(OUT)/%-judge.jsonl: $(OUT)/judge.gguf
+$(OUT)/judge-%.jsonl: $(OUT)/judge.gguf
 	$(ASK) --policy judge --budget 0.03,0.05 --router $< $(asking-$*) -o $@.new
 	mv $@.new $@
-$(OUT)/answers.done: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/$t-dial.jsonl $(OUT)/$t-judge.jsonl)
+$(OUT)/answers.done: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/dial-$t.jsonl $(OUT)/judge-$t.jsonl)
 	touch $@
 
 # A device with forward passes of 1/60 s, and 8% of that for each further token, like two otherwise idle cores; and a
