@@ -20,6 +20,7 @@ const (
 	longestPause = 15 * time.Second // maximum of that pause
 	pulseTime    = 3 * time.Second  // limit for a check
 	examPeriod   = time.Minute      // between two examinations of an engine in service: it may be another one by now
+	examTime     = 10 * time.Second // limit for such an examination, during which no other check runs
 	joinTime     = time.Minute      // limit for all requests to an engine before it goes in service
 )
 
@@ -78,13 +79,15 @@ func (m *member) examinationDue() bool {
 }
 
 // reexamine takes an engine out of service if it is another one now: it may have been restarted between two questions.
-// One that does not complete the examination is left to the other checks.
+// It looks at what the engine says of itself and at its answers, which also differ with another vocabulary. One that
+// does not complete the examination is left to the other checks.
 func (m *member) reexamine(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	ctx, cancel := context.WithTimeout(ctx, examTime)
 	defer cancel()
-	e, _, err := m.examine(ctx)
-	if c, ok := e.(dialect.Closer); ok {
-		c.Close()
+	e := m.engine()
+	f, err := e.Describe(ctx, m.u.o.Vocabulary, rand.Text())
+	if err = refusal(err); err == nil {
+		err = m.fits(ctx, e, f)
 	}
 	if isWrong(err) {
 		m.mu.Lock()
@@ -225,7 +228,12 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 	if err = m.try(ctx, e, 3); err != nil {
 		return e, f, refusal(err)
 	}
-	// what clients learned when the gateway started must remain true
+	return e, f, m.fits(ctx, e, f)
+}
+
+// fits returns an error if what clients learned when the gateway started is not true of an engine, or if it answers
+// otherwise.
+func (m *member) fits(ctx context.Context, e dialect.Engine, f dialect.Facts) (err error) {
 	switch now := m.u.info; {
 	case now.MaxContext > 0 && f.MaxContext > 0 && f.MaxContext < now.MaxContext:
 		err = &wrong{fmt.Errorf("it takes %d tokens, this gateway promises its clients %d: restart the gateway",
@@ -239,7 +247,7 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 	default:
 		err = m.recognised(ctx, e, f)
 	}
-	return e, f, err
+	return err
 }
 
 // wrong is why an engine cannot be used at all: waiting does not help.
