@@ -24,12 +24,11 @@ func CountComparisons(s *Service) *int {
 	for i := range s.trees.holders.bySize {
 		counted(&s.trees.holders.bySize[i], n)
 	}
-	counted(&s.trees.holders.byAge, n)
 	for _, c := range s.trees.clients {
 		for i := range c.devices.bySize {
 			counted(&c.devices.bySize[i], n)
 		}
-		counted(&c.devices.byAge, n)
+		counted(&c.byAge, n)
 	}
 	for _, h := range s.trees.owners {
 		counted(&h.trees, n)
@@ -312,6 +311,7 @@ func (c *checker) owners() {
 		c.equal("slots of a client", slots, one.slots)
 		c.say(one.open > 0, "client %d holds nothing", one.number)
 		ranked(c, "devices", one.devices, all[one])
+		inHeap(c, "devices by age", &one.byAge, all[one], func(h *owner) bool { return h.oldest() != nil })
 	}
 	c.equal("clients with devices", len(all), len(clients))
 	ranked(c, "clients", c.s.trees.holders, clients)
@@ -320,7 +320,10 @@ func (c *checker) owners() {
 // ranked checks the order of holders.
 func ranked[H holder](c *checker, what string, in *holders[H], all []H) {
 	evictable := func(h H) bool { return h.oldest() != nil }
-	inHeap(c, what+" by age", &in.byAge, all, evictable)
+	for _, h := range all {
+		leaf, has := h.oldest(), h.held()
+		c.say((leaf != nil) == has.in && (leaf == nil || leaf.used == has.used), "%s: %+v of %+v", what, has, leaf)
+	}
 	for class := range in.bySize {
 		same := slices.DeleteFunc(slices.Clone(all), func(h H) bool { return bits.Len(uint(h.held().slots)) != class })
 		inHeap(c, what+" by size", &in.bySize[class], same, evictable)

@@ -154,6 +154,7 @@ func (f *forest) use(n *node, c *cell) *node {
 	}
 	f.account(n.tree, 1)
 	f.review(n)
+	f.rank(n.tree.owner)
 	return child
 }
 
@@ -169,6 +170,7 @@ func (f *forest) remove(n *node) {
 	f.review(n)
 	f.account(t, -1)
 	f.review(p)
+	f.rank(t.owner)
 	if t.slots == 0 {
 		f.sessions--
 		t.last = nil
@@ -190,32 +192,33 @@ func (f *forest) cut(n *node) {
 	}
 }
 
+// account counts n more slots of a tree. The owner has to be ranked then.
 func (f *forest) account(t *tree, n int) {
 	f.nodes += n
 	t.slots += n
 	t.owner.slots += n
 	t.owner.client.slots += n
-	f.rank(t.owner)
 }
 
 // retain keeps n and the nodes before it in memory until release.
 func (f *forest) retain(n *node) {
 	n.asks++
 	f.review(n)
+	f.rank(n.tree.owner)
 }
 
 func (f *forest) release(n *node) {
 	n.asks--
 	f.review(n)
+	f.rank(n.tree.owner)
 }
 
-// review adds n to the leaves that can be evicted, or removes it from them.
+// review adds n to the leaves that can be evicted, or removes it from them. The owner has to be ranked then.
 func (f *forest) review(n *node) {
 	in := n.parent != nil && n.asks == 0 && n.isLeaf()
 	if t := n.tree; in != (n.place > 0) {
 		t.leaves.Set(n, in)
 		t.owner.trees.Set(t, t.leaves.Len() > 0)
-		f.rank(t.owner)
 	}
 }
 

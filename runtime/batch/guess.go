@@ -137,6 +137,7 @@ func (s *Service) addGuesses(st *step, p place, n int) {
 		st.rows = append(st.rows, stepRow{node: at, slot: at.slot, k: k})
 	}
 	s.trees.review(at)
+	s.trees.rank(at.tree.owner)
 	s.front.Charge(p.a.Client, p.a.Device, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)), p.a.Weight)
 }
 

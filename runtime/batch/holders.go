@@ -14,46 +14,52 @@ type holder interface {
 	oldest() *node // the leaf that was used least recently; nil if nothing can be evicted
 }
 
-// holding is what a holder has.
+// holding is what a holder has, and its place among others.
 type holding struct {
 	slots  int
-	class  int // bits.Len of slots
-	places [2]int
+	class  int    // bits.Len of slots
+	in     bool   // it has something to evict
+	used   uint64 // of its oldest leaf
+	places [2]int // by size, and of a device by age
 }
 
 func (h *holding) held() *holding { return h }
 
-// holders are those of all holders that have something to evict.
-type holders[H holder] struct {
-	bySize [33]fair.Heap[H] // by class; least recently used first
-	byAge  fair.Heap[H]     // all, least recently used first
-}
+// holders are those of all holders that have something to evict: by class, the least recently used first.
+type holders[H holder] struct{ bySize [33]fair.Heap[H] }
 
 func newHolders[H holder]() *holders[H] {
-	heap := func(place int) fair.Heap[H] {
-		return fair.Heap[H]{
-			Before: func(a, b H) bool { return a.oldest().used < b.oldest().used },
-			Place:  func(h H) *int { return &h.held().places[place] },
-		}
-	}
-	all := &holders[H]{byAge: heap(1)}
+	all := &holders[H]{}
 	for i := range all.bySize {
-		all.bySize[i] = heap(0)
+		all.bySize[i] = byUse[H](0)
 	}
 	return all
 }
 
-// rank puts a holder into its place, after its slots or its leaves have changed.
-func (all *holders[H]) rank(h H) {
+// byUse returns a heap of holders, the least recently used first.
+func byUse[H holder](place int) fair.Heap[H] {
+	return fair.Heap[H]{
+		Before: func(a, b H) bool { return a.held().used < b.held().used },
+		Place:  func(h H) *int { return &h.held().places[place] },
+	}
+}
+
+// rank puts a holder into its place, after its slots or its leaves have changed. It reports whether that is another one.
+func (all *holders[H]) rank(h H) bool {
 	has := h.held()
-	class := bits.Len32(uint32(has.slots))
-	if class != has.class {
+	now := holding{slots: has.slots, class: bits.Len32(uint32(has.slots)), places: has.places}
+	if leaf := h.oldest(); leaf != nil {
+		now.in, now.used = true, leaf.used
+	}
+	if now == *has {
+		return false
+	}
+	if has.in && now.class != has.class {
 		all.bySize[has.class].Set(h, false)
 	}
-	has.class = class
-	in := h.oldest() != nil
-	all.bySize[class].Set(h, in)
-	all.byAge.Set(h, in)
+	has.class, has.in, has.used = now.class, now.in, now.used
+	all.bySize[has.class].Set(h, has.in)
+	return true
 }
 
 // largest returns a holder of the highest class.
@@ -96,12 +102,13 @@ type client struct {
 	number   uint64
 	open     int // devices
 	devices  *holders[*owner]
-	reserved int    // tokens of the contexts for which room is reserved
-	shut     uint64 // the last step in which one of its asks had no room to begin
+	byAge    fair.Heap[*owner] // those with something to evict, the least recently used first
+	reserved int               // tokens of the contexts for which room is reserved
+	shut     uint64            // the last step in which one of its asks had no room to begin
 }
 
 func (c *client) oldest() *node {
-	if d := c.devices.byAge.First(); d != nil {
+	if d := c.byAge.First(); d != nil {
 		return d.oldest()
 	}
 	return nil
@@ -129,7 +136,7 @@ func (f *forest) owner(number, device uint64) *owner {
 	if d == nil {
 		c := f.clients[number]
 		if c == nil {
-			c = &client{number: number, devices: newHolders[*owner]()}
+			c = &client{number: number, devices: newHolders[*owner](), byAge: byUse[*owner](1)}
 			f.clients[number] = c
 		}
 		c.open++
@@ -155,7 +162,9 @@ func (f *forest) disown(d *owner) {
 
 // rank puts an owner and its client into their places.
 func (f *forest) rank(d *owner) {
-	d.client.devices.rank(d)
+	if d.client.devices.rank(d) {
+		d.client.byAge.Set(d, d.in)
+	}
 	f.holders.rank(d.client)
 }
 
