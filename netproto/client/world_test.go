@@ -442,8 +442,9 @@ func (w *simulation) ask(number int, s *Session, path []int32, within time.Durat
 		w.sayf("device %d waited %v from %v for %v: %v", number, took, begin.Sub(w.begin), most, err)
 	case err == nil && !w.engine.may(a.Token, path, begin):
 		w.sayf("device %d got %d after %v, asked at %v", number, a.Token, path, begin)
-	case errors.Is(err, netproto.Malformed) || errors.Is(err, ErrProtocol):
-		w.sayf("device %d: %v", number, err)
+	case errors.Is(err, netproto.Malformed) || errors.Is(err, ErrProtocol),
+		err != nil && within == 0 && !errors.Is(err, netproto.Failed): // an engine that fails does not say for how long
+		w.sayf("device %d, without a deadline, after %v: %v", number, took, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -488,6 +489,9 @@ func play(t *testing.T, seed uint64, pair tls.Certificate, script []fault) (wron
 		w.drain()
 		if w.sky.open > 0 {
 			w.sayf("%d sockets are left", w.sky.open)
+		}
+		if w.answered < 20 { // usually some hundreds: a world without answers proves nothing
+			w.sayf("only %d questions were answered, %d were not", w.answered, w.refused)
 		}
 		wrong = w.wrong
 	})
