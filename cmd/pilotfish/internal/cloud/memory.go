@@ -37,8 +37,8 @@ func spendMemory(kv int64, steps func() uint64) (stop func()) {
 		return func() {}
 	}
 	m := &memoryControl{garbage: int64(min(free/8, most)), kv: kv, alive: liveHeap, steps: steps}
-	before := debug.SetGCPercent(m.wanted())
 	m.percent = m.wanted()
+	before := debug.SetGCPercent(m.percent)
 	end := inBackground(collectorTick, func(time.Time) { m.tick(collectorTick) }, nil, nil)
 	return func() {
 		end()
