@@ -164,7 +164,7 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	}
 	const least = 50 * time.Millisecond
 	pause := max(r.RetryAfter, least)
-	pause = retry.Spread(pause+pause/4, 0.2, rand.Float64()) // not before it; those refused together do not come together
+	pause = retry.Spread(pause+pause/4, 0.2, rand.Float64()) // up to half longer, so that not all come at once
 	if time.Since(start)+pause > patience {
 		return err
 	}

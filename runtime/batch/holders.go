@@ -44,7 +44,8 @@ func byUse[H holder](place int) fair.Heap[H] {
 	}
 }
 
-// rank puts a holder into its place, after its slots or its leaves have changed. It reports whether that is another one.
+// rank puts a holder into its place, after its slots or its leaves have changed. It reports whether that is another
+// place.
 func (all *holders[H]) rank(h H) bool {
 	has := h.held()
 	now := holding{slots: has.slots, class: bits.Len32(uint32(has.slots)), places: has.places}
