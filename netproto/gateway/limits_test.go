@@ -222,6 +222,7 @@ func TestIdleTimeout(t *testing.T) {
 	inWorld(t, gateway.Options{IdleTimeout: 20 * time.Second}, &fake{}, func(t *testing.T, w *world) {
 		began := time.Now()
 		r := w.enter(guest{quic: quic.Config{MaxIdleTimeout: time.Hour}})
+		time.Sleep(100 * time.Millisecond) // all that the gateway has sent is acknowledged
 		w.ether.watch(func(p packet) bool { return true })
 		time.Sleep(27*time.Second - time.Since(began))
 		assert.Equal(t, 1, w.Conns())
@@ -349,9 +350,10 @@ func TestTokenConnections(t *testing.T) {
 		inWorld(t, opt, up, func(t *testing.T, w *world) {
 			up.hold = make(chan struct{})
 			var all []*raw
+			var open []*quic.Stream
 			for n := range 3 {
 				r := w.enter(guest{secret: secretA, device: byte(1 + n)})
-				r.send(whole(t, 1, path(5, int32(n))).Append(nil))
+				open = append(open, r.send(whole(t, 1, path(5, int32(n))).Append(nil)))
 				settle()
 				all = append(all, r)
 			}
@@ -363,8 +365,11 @@ func TestTokenConnections(t *testing.T) {
 			refused := w.turned(guest{secret: secretA, device: 9}, netproto.Busy)
 			assert.Equal(t, "the 3 connections that one access token may have are in use", refused.Detail)
 			w.enter(guest{secret: secretB, device: 1})
+			for _, s := range open { // one after the other
+				s.CancelRead(1)
+				time.Sleep(time.Second)
+			}
 			close(up.hold)
-			settle()
 			w.enter(guest{secret: secretA, device: 9})
 			assert.Equal(t, netproto.Busy, all[0].ends(), "the one idle for longest")
 		})
