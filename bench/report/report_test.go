@@ -62,7 +62,7 @@ func TestSorted(t *testing.T) {
 	}
 	assert.Equal(t, []string{"small " + hostile +
 		" asks model fedcba987654, device 60 tokens/s, cloud 15 ms a token: " +
-		"12 rows, 13 pictures", "Gateway: 1 rows, 0 pictures", "Engine: 2 rows, 0 pictures",
+		"12 rows, 14 pictures", "Gateway: 1 rows, 0 pictures", "Engine: 2 rows, 0 pictures",
 		"Accuracy: pilotfish eval demo " + hostile + ": 5 rows, 2 pictures", "run: 3 rows, 0 pictures",
 		"bench link: 2 rows, 0 pictures", "Link: 5 rows, 0 pictures"}, got)
 	assert.Equal(t, 25, r.Lines)
@@ -333,19 +333,21 @@ func TestPictures(t *testing.T) {
 		assert.NotContains(t, string(p.SVG), "NaN")
 		assert.Equal(t, strings.Contains(p.Name, "waterfall"), p.Folded)
 	}
-	assert.Subset(t, names, []string{"time-over-rtt", "cell1-waterfall-local", "cell3-waterfall-serial"})
+	assert.Subset(t, names, []string{"time-over-rtt", "right-over-time", "cell1-waterfall-local", "cell3-waterfall-serial"})
 }
 
-// TestOverRTT: each mode is a line through its cells, with the intervals of its samples. Cells of traces are left out.
+// TestOverRTT: each mode is a line through its cells, with the intervals of its samples, or its right answers. Cells of
+// traces are left out.
 func TestOverRTT(t *testing.T) {
 	var all []*mode
 	for _, c := range []outcome.Cell{{}, {RTT: 9, Trace: "x"}, {RTT: 50}, {RTT: 300}} {
 		for i, name := range []string{"cloud", "a"} {
 			x := []float64{c.RTT, 7}[i]
-			all = append(all, &mode{label: name, Report: outcome.Report{Cell: &c, Samples: []outcome.Sample{
-				{MS: x - 1}, {Question: 1, MS: x + 1}}}})
+			all = append(all, &mode{label: name, Report: outcome.Report{Cell: &c, Accuracy: new(float64(i) / 2),
+				Samples: []outcome.Sample{{MS: x - 1}, {Question: 1, MS: x + 1}}}})
 		}
 	}
+	all = untraced(all)
 	assert.Equal(t, string(chart.Chart{
 		Title: "Time per answer over round trips",
 		X:     chart.Axis{Label: "round trip, ms", Linear: true, End: 300},
@@ -357,7 +359,19 @@ func TestOverRTT(t *testing.T) {
 				Low: []float64{6, 6, 6}, High: []float64{8, 8, 8}},
 		},
 	}.SVG()), string(overRTT(all)))
-	assert.Nil(t, overRTT(all[:4]), "one round trip gives no line")
+	assert.Equal(t, string(chart.Chart{
+		Title: "Right answers over time",
+		X:     chart.Axis{Label: "mean time per answer, ms", Linear: true, End: 300},
+		Y:     chart.Axis{Label: "right answers"},
+		Lines: []chart.Line{
+			{Name: "cloud", Dots: true, Dashed: true, X: []float64{0, 50, 300}, Y: []float64{0, 0, 0}},
+			{Name: "a", Dots: true, X: []float64{7, 7, 7}, Y: []float64{0.5, 0.5, 0.5}},
+		},
+	}.SVG()), string(rightOverTime(all)))
+	assert.Nil(t, overRTT(all[:2]), "one round trip gives no line")
+	assert.Nil(t, rightOverTime(all[:2]))
+	all[3].Accuracy = nil
+	assert.Nil(t, rightOverTime(all), "without right answers there is nothing to draw")
 }
 
 // TestWaterfall: spans are in the rows and colours of their kinds, each ask in its own row, in order of their start.

@@ -90,9 +90,13 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 		rows = append(rows, m.row)
 	}
 	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{tableOf("", modeColumns(), rows)}}
-	if svg := overRTT(all); svg != nil {
+	if svg := overRTT(untraced(all)); svg != nil {
 		s.Pictures = append(s.Pictures, Picture{"time-over-rtt",
 			"Mean time per answer over round trips; bands: 95% intervals, by bootstrap over questions.", svg, false})
+	}
+	if svg := rightOverTime(untraced(all)); svg != nil {
+		s.Pictures = append(s.Pictures, Picture{"right-over-time",
+			"Right answers over the mean time per answer; each line has a point for each round trip.", svg, false})
 	}
 	cell := 1
 	for i, m := range all {
@@ -124,32 +128,66 @@ func equal(r *outcome.Report) any {
 	return nil
 }
 
+// untraced returns the modes over links without a trace: only these have one round trip.
+func untraced(all []*mode) []*mode {
+	return slices.DeleteFunc(slices.Clone(all), func(m *mode) bool { return m.Cell.Trace != "" })
+}
+
 // overRTT returns the plot of the time of each mode over round trips, nil if there are fewer than two.
 func overRTT(all []*mode) []byte {
 	c := chart.Chart{Title: "Time per answer over round trips",
 		X: chart.Axis{Label: "round trip, ms", Linear: true}, Y: chart.Axis{Label: "mean time per answer, ms",
 			Linear: true}}
-	rtts := map[float64]bool{}
 	for _, m := range all {
-		if m.Cell.Trace != "" {
-			continue
-		}
-		i := slices.IndexFunc(c.Lines, func(l chart.Line) bool { return l.Name == m.label })
-		if i < 0 {
-			i = len(c.Lines)
-			c.Lines = append(c.Lines, chart.Line{Name: m.label, Dots: true,
-				Dashed: m.label == "local" || m.label == "cloud"})
-		}
-		l, mean := &c.Lines[i], meanTime(&m.Report)
+		mean := meanTime(&m.Report)
+		l := lineOf(&c, m)
 		l.X, l.Y = append(l.X, m.Cell.RTT), append(l.Y, mean.Value)
 		l.Low, l.High = append(l.Low, mean.Low), append(l.High, mean.High)
 		c.X.End, c.Y.End = max(c.X.End, m.Cell.RTT), max(c.Y.End, mean.High)
-		rtts[m.Cell.RTT] = true
 	}
-	if len(rtts) < 2 {
+	if roundTrips(all) < 2 {
 		return nil
 	}
 	return c.SVG()
+}
+
+// rightOverTime returns the plot of the accuracy of each mode over its time, with a point for each round trip, nil if
+// there are fewer than two or no right answers are known.
+func rightOverTime(all []*mode) []byte {
+	c := chart.Chart{Title: "Right answers over time",
+		X: chart.Axis{Label: "mean time per answer, ms", Linear: true}, Y: chart.Axis{Label: "right answers"}}
+	for _, m := range all {
+		if m.Accuracy == nil {
+			return nil
+		}
+		mean := meanTime(&m.Report).Value
+		l := lineOf(&c, m)
+		l.X, l.Y = append(l.X, mean), append(l.Y, *m.Accuracy)
+		c.X.End = max(c.X.End, mean)
+	}
+	if roundTrips(all) < 2 {
+		return nil
+	}
+	return c.SVG()
+}
+
+// lineOf returns the line of a mode, a new one if it has none.
+func lineOf(c *chart.Chart, m *mode) *chart.Line {
+	i := slices.IndexFunc(c.Lines, func(l chart.Line) bool { return l.Name == m.label })
+	if i < 0 {
+		i = len(c.Lines)
+		c.Lines = append(c.Lines, chart.Line{Name: m.label, Dots: true,
+			Dashed: m.label == "local" || m.label == "cloud"})
+	}
+	return &c.Lines[i]
+}
+
+func roundTrips(all []*mode) int {
+	rtts := map[float64]bool{}
+	for _, m := range all {
+		rtts[m.Cell.RTT] = true
+	}
+	return len(rtts)
 }
 
 // meanTime returns the mean of the times with its interval: over the means of questions, since repetitions of a
