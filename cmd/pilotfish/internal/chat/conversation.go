@@ -324,7 +324,7 @@ func (c *conversation) connect(ctx context.Context, by, address, pin string) err
 	c.disconnect()
 	c.gateway, c.address = g, address
 	group.WarnTemplate(c.a, g.OtherTemplate(), by+" "+address)
-	if lacks := group.Unjudged(g, c.route.Router); lacks != "" {
+	if lacks := c.f.route.Unverified(g, c.route.Router); lacks != "" {
 		fmt.Fprintf(c.a.Stderr, "warning: %s %s: %s\n", by, address, lacks)
 	}
 	return nil

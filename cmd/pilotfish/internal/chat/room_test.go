@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
@@ -284,17 +285,34 @@ func TestChatCloses(t *testing.T) {
 	assert.ErrorIs(t, err, pilotfish.ErrClosed, "and so is the conversation before")
 }
 
-// TestChatUnjudged: with the policy judge, a gateway that lacks the judge is named, and what it is asked instead.
-func TestChatUnjudged(t *testing.T) {
+// TestChatUnverified: a gateway that cannot verify as the policy says is named, with the reason and what it is asked
+// instead.
+func TestChatUnverified(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
-	var out, errs strings.Builder
-	code := clitest.Run(t.Context(), []string{"chat", "-m", small, "--cloud", address, "--pin", pin, "--router",
-		clitest.JudgeFile(t), "--policy", "judge", "--threshold", "0.5", "-n", "8"}, strings.NewReader("x\n"), &out,
-		&errs)
-	assert.Equal(t, cli.ExitDone, code, errs.String())
-	assert.Contains(t, errs.String(), "warning: --cloud "+address+": ")
-	assert.Contains(t, errs.String(), "the same file. Until then it is asked for tokens of which the small model is "+
-		"unsure\n")
+	judge := []string{"--policy", "judge", "--threshold", "0.5", "--router", clitest.JudgeFile(t)}
+	llama := clitest.EngineOf(t, large, &fakeengine.Engine{Dialect: "llama"})
+	for _, c := range []struct {
+		cloud, flags []string
+		why          string // "" for none
+	}{
+		{[]string{"-m", large}, judge, "start it with --router and the same file"},
+		{[]string{"-m", large}, nil, ""},
+		{[]string{"--upstream", llama, "--tokenizer", large}, judge, "vllm with --enable-scale-out"},
+		{[]string{"--upstream", llama, "--tokenizer", large}, nil, "vllm with --enable-scale-out"},
+		{[]string{"--upstream", llama, "--tokenizer", large}, []string{"--policy", "margin"}, ""},
+	} {
+		address, pin, _ := clitest.StartCloud(t, c.cloud...)
+		var out, errs strings.Builder
+		code := clitest.Run(t.Context(), append([]string{"chat", "-m", small, "--cloud", address, "--pin", pin, "-n", "8"},
+			c.flags...), strings.NewReader("x\n"), &out, &errs)
+		assert.Equal(t, cli.ExitDone, code, errs.String())
+		if c.why == "" {
+			assert.NotContains(t, errs.String(), "warning: ")
+			continue
+		}
+		assert.Contains(t, errs.String(), "warning: --cloud "+address+": ")
+		assert.Contains(t, errs.String(),
+			c.why+". Until then it is asked for tokens of which the small model is unsure\n")
+	}
 }

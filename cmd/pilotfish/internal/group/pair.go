@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -170,16 +169,6 @@ func WarnTemplate(a *cli.App, so bool, name string) {
 	if so {
 		fmt.Fprintf(a.Stderr, "warning: %s: %s\n", name, OtherTemplateText)
 	}
-}
-
-// Unjudged is the warning that a gateway lacks the judge of a router, and what takes its place; "" if it has it, or if
-// the router has none.
-func Unjudged(g *pilotfish.Gateway, by pilotfish.Router) string {
-	err := g.CannotVerify(pilotfish.Sampling{}, by)
-	if err == nil || g.CannotVerify(pilotfish.Sampling{}, nil) != nil {
-		return ""
-	}
-	return err.Error() + ". Until then it is asked for tokens of which the small model is unsure"
 }
 
 func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool) error {

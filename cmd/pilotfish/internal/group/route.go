@@ -131,6 +131,19 @@ func (r *RouteFlags) Route(mode string) pilotfish.Route {
 // Verifies reports whether the large model verifies answers, if it can.
 func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.rule().Verifies() }
 
+// Unverified is the warning that a gateway cannot verify as the policy of by says, and what takes its place; "" if it
+// can, or if the policy does not verify.
+func (r *RouteFlags) Unverified(g *pilotfish.Gateway, by pilotfish.Router) string {
+	if o, err := r.Router(nil); err != nil || !o.Policy.Verifies() {
+		return ""
+	}
+	err := g.CannotVerify(pilotfish.Sampling{}, by)
+	if err == nil {
+		return ""
+	}
+	return err.Error() + ". Until then it is asked for tokens of which the small model is unsure"
+}
+
 // Routed is [RouteFlags.Route] with the router.
 func (r *RouteFlags) Routed(mode string) (route pilotfish.Route, err error) {
 	route = r.Route(mode)

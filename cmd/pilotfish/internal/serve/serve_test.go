@@ -142,8 +142,8 @@ func TestServeOtherTemplate(t *testing.T) {
 	}
 }
 
-// TestServeUnjudged: with the policy judge, a gateway that lacks the judge is named, and what it is asked instead.
-func TestServeUnjudged(t *testing.T) {
+// TestServeUnverified: with the policy judge, a gateway that lacks the judge is named, and what it is asked instead.
+func TestServeUnverified(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)
 	address, pin, _ := clitest.StartCloud(t, "-m", large)

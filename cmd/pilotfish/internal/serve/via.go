@@ -75,7 +75,7 @@ func (v *viaFlags) open(
 	if g.OtherTemplate() {
 		log.Warn(group.OtherTemplateText, "cloud", v.gateway.Address)
 	}
-	if lacks := group.Unjudged(g, r.Router); lacks != "" {
+	if lacks := v.route.Unverified(g, r.Router); lacks != "" {
 		log.Warn(lacks, "cloud", v.gateway.Address)
 	}
 	r.Cloud = g
