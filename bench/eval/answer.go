@@ -228,6 +228,13 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 	if err != nil {
 		return a, err
 	}
+	if r.Policy == Rule {
+		words, err := d.Edge.Tokenizer()
+		if err != nil {
+			return a, err
+		}
+		route.Decider = rule{t, words}
+	}
 	route.Observe = t.take
 	begin := time.Now()
 	for token, err := range d.session.Routed(ctx, d.prompt, route) {
@@ -273,7 +280,9 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 		if r.Policy.Verifies() {
 			route.Draft.CheckEvery = draft.SerialChecks
 		}
-		route.Router, err = d.router(r, sampling.Seed)
+		if r.Policy != Rule { // its decisions need the text
+			route.Router, err = d.router(r, sampling.Seed)
+		}
 	}
 	return route, err
 }

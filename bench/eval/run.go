@@ -50,7 +50,7 @@ func ParseRun(name string) (r Run, err error) {
 		r.Threshold, words = new(number(words[1], "")), words[:1]
 	}
 	if err == nil && len(words) == 1 {
-		r.Policy, err = router.ParsePolicy(words[0])
+		r.Policy, err = ParsePolicy(words[0])
 	}
 	if err != nil || len(words) != 1 || r.Name() != name {
 		return r, fmt.Errorf("%q is not the name of a run", name)

@@ -74,6 +74,12 @@ func concludedNumber(answer string) (string, bool) {
 var conclusion = regexp.MustCompile(`####|(?i:\banswer(?: choice)?` +
 	`(?:(?: (?:is|would be|should be|must be|will be))?\s*[:=]| (?:is|would be|should be|must be|will be)\b))`)
 
+// Concludes reports whether an answer so far ends with the words that precede its conclusion: "The answer is".
+func Concludes(answer string) bool {
+	all := conclusion.FindAllStringIndex(answer, -1)
+	return len(all) > 0 && all[len(all)-1][1] == len(answer)
+}
+
 // firstLine returns the first line of a text that is not blank.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(s, " \t\r\n"), "\n")

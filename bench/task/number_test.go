@@ -50,6 +50,17 @@ func TestNumberVerdict(t *testing.T) {
 	assert.ErrorContains(t, err, `the answer "many" is not a number`)
 }
 
+// TestConcludes: an answer that ends with the words before a conclusion, with or without a colon, concludes.
+func TestConcludes(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "The answer": false, "The answer is": true, "The answer is:": true, "Answer:": true, "####": true,
+		"The answer is ": false, "The answer is B": false, "the answer choice would be": true,
+		"The answer is B. The answer is": true,
+	} {
+		assert.Equal(t, want, Concludes(text), text)
+	}
+}
+
 // FuzzNumber: grading any text does not panic, numbers are normalized, and a conclusion appended to any text decides.
 func FuzzNumber(f *testing.F) {
 	for _, s := range []string{"#### 18", "answer is -$1,234.50", "−.5", "1,2",

@@ -48,7 +48,8 @@ Answers to humaneval and mbpp are right if their programs pass the tests of the 
 own, with at most 10 s of computing, 40 s in all, 512 MB of memory, one process, 64 MB of files, and no output. On Linux
 they have no network and write nowhere else. What a system does not limit is named on stderr.
 
-With --verify, each policy and threshold is also tried with each verification margin.
+With --verify, each policy and threshold is also tried with each verification margin. The policy rule is a baseline that
+nothing was trained for: it asks for the token after words like "The answer is", and for no other.
 
 Without --threshold and --budget each policy may ask for 7% of the tokens, like run. A router with a certificate is also
 tried at its threshold, unless --threshold is given.

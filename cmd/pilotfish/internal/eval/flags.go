@@ -48,7 +48,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "data", &f.data, "")
 	f.split.Register(p)
 	cli.Add(p, "questions", &f.questions, 0)
-	f.policies, f.thresholds = group.ListOf("policies", "", router.ParsePolicy), group.Floats("")
+	f.policies, f.thresholds = group.ListOf("policies", "", eval.ParsePolicy), group.Floats("")
 	f.budgets = group.Floats("")
 	f.verify = group.ListOf("margins", "off", func(text string) (m group.Margin, err error) { return m, m.Set(text) })
 	cli.AddValue(p, "eval.policy", &f.policies)
@@ -106,7 +106,7 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 		return nil, err
 	}
 	for _, p := range policies {
-		if p == router.Never || p == router.Always {
+		if p == router.Never || p == router.Always || p == eval.Rule {
 			all = append(all, eval.Run{Policy: p})
 			continue
 		}
@@ -128,11 +128,11 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 }
 
 // dialled returns the runs with each margin of verification. If the large model chooses all tokens, there is nothing to
-// verify, and the policies verify and judge have their own margin.
+// verify, the policies verify and judge have their own margin, and the rule is one for asking.
 func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	for _, r := range runs {
 		for _, m := range f.verify.Values {
-			own := r.Policy == router.Always || r.Policy.Verifies()
+			own := r.Policy == router.Always || r.Policy == eval.Rule || r.Policy.Verifies()
 			if own && m.On {
 				continue
 			}
