@@ -304,8 +304,8 @@ func TestChatUnverified(t *testing.T) {
 	} {
 		address, pin, _ := clitest.StartCloud(t, c.cloud...)
 		var out, errs strings.Builder
-		code := clitest.Run(t.Context(), append([]string{"chat", "-m", small, "--cloud", address, "--pin", pin, "-n", "8"},
-			c.flags...), strings.NewReader("x\n"), &out, &errs)
+		args := append([]string{"chat", "-m", small, "--cloud", address, "--pin", pin, "-n", "8"}, c.flags...)
+		code := clitest.Run(t.Context(), args, strings.NewReader("x\n"), &out, &errs)
 		assert.Equal(t, cli.ExitDone, code, errs.String())
 		if c.why == "" {
 			assert.NotContains(t, errs.String(), "warning: ")
