@@ -172,8 +172,8 @@ func (l *ladder) alone() (small, large *eval.RunReport) {
 	return small, large
 }
 
-// ladders makes the table and the figure of each task from its answers: to test questions, or if there are none yet, to
-// development questions, or of the demo. It also makes the list of all runs, and what README shows.
+// ladders makes the table and the figure of each task from its answers: to test questions, and to development
+// questions, or of the demo. It also makes the list of all runs, and what README shows: of a task the first of these.
 func (m *made) ladders(root string) error {
 	all, err := recorded(root)
 	if err != nil {
@@ -183,9 +183,7 @@ func (m *made) ladders(root string) error {
 	list.WriteString("|date|program|questions|runs|\n|---|---|---|---|\n")
 	var shown []*ladder
 	for _, group := range all {
-		name := group[0].Settings.Task
-		before := slices.ContainsFunc(shown, func(l *ladder) bool { return l.Task == name })
-		if !before && (name != task.Demo || len(shown) == 0) {
+		if name := group[0].Settings.Task; name != task.Demo || len(shown) == 0 {
 			l, err := newLadder(group)
 			if err == nil {
 				err = m.ladder(&tables, l)
@@ -196,7 +194,9 @@ func (m *made) ladders(root string) error {
 			if err != nil {
 				return err
 			}
-			shown = append(shown, l)
+			if !slices.ContainsFunc(shown, func(l *ladder) bool { return l.Task == name }) {
+				shown = append(shown, l)
+			}
 		}
 		for _, l := range group {
 			date, err := time.Parse(time.RFC3339, l.About.Date)
@@ -246,7 +246,7 @@ func (m *made) ladder(b *strings.Builder, l *ladder) error {
 // rising threshold of the judge, to the large model alone.
 func rung(r *eval.RunReport) float64 {
 	const verified = 1e6
-	order := []string{"never", "random", "entropy", "margin", "learned", "verify", "judge"}
+	order := []string{"never", "random", "entropy", "margin", string(eval.Rule), "learned", "verify", "judge"}
 	at := float64(slices.Index(order, r.Policy))
 	switch {
 	case r.Policy == eval.Oracle:
