@@ -101,7 +101,7 @@ func format(name string, run Runner) *Set {
 	case CSQA:
 		s.Shots, s.Tokens, s.parse = csqaShots(), 128, asking(csqaInstruction)
 	case ARC:
-		s.Shots, s.Tokens, s.parse = arcShots(), 128, asking(arcInstruction)
+		s.Shots, s.Tokens, s.parse = arcShots(), 320, asking(arcInstruction)
 	case GSM8K:
 		s.Shots, s.Tokens, s.parse = gsm8kShots(), 640, parseGSM8K
 	case HumanEval:
