@@ -74,7 +74,7 @@ func TestLabels(t *testing.T) {
 
 // TestForms: a set has its name, the version of its prompts, and room for its answers.
 func TestForms(t *testing.T) {
-	tokens := map[string]int{Demo: 64, DemoTrain: 64, CSQA: 128, ARC: 128, GSM8K: 640, HumanEval: 640, MBPP: 512,
+	tokens := map[string]int{Demo: 64, DemoTrain: 64, CSQA: 128, ARC: 320, GSM8K: 640, HumanEval: 640, MBPP: 512,
 		MBPPTrain: 512}
 	all := map[string]*Set{}
 	for name := range tokens {
