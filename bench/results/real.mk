@@ -7,7 +7,7 @@ PAIR = -m $(MODELS)/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf --large $(MODELS)/qw
 
 comma = ,
 
-all: $(OUT)/answers.done $(OUT)/times.recording
+all: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/test-$t.jsonl) $(OUT)/times.recording
 
 # A file of traces is complete when .done is beside it.
 JUDGED = $(P) router collect $(PAIR) --reference judged
@@ -53,18 +53,13 @@ endef
 $(eval $(call task,csqa,1-320,321-480,481-880))
 $(eval $(call task,arc,1-320,321-480,481-880))
 
-# The answers to test questions behind the tables: each task with both models alone, the margins, and the judge.
-ASK = $(P) eval $* --split test --data "$$($(P) eval fetch $*)" --questions 400 $(PAIR)
+# The answers to test questions behind the tables: of both models alone, and with the judge.
 asking-mbpp = --run-code
 asking-humaneval = --run-code
-$(OUT)/dial-%.jsonl:
-	$(ASK) --policy never --verify off,0,1,2 $(asking-$*) -o $@.new
+$(OUT)/test-%.jsonl: $(OUT)/judge.gguf
+	$(P) eval $* --split test --data "$$($(P) eval fetch $*)" --questions 400 $(PAIR) $(asking-$*) \
+		--policy never,judge --verify off,0 --budget 0.05 --router $< -o $@.new
 	mv $@.new $@
-$(OUT)/judge-%.jsonl: $(OUT)/judge.gguf
-	$(ASK) --policy judge --budget 0.03,0.05 --router $< $(asking-$*) -o $@.new
-	mv $@.new $@
-$(OUT)/answers.done: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/dial-$t.jsonl $(OUT)/judge-$t.jsonl)
-	touch $@
 
 # A device with forward passes of 1/60 s, and 8% of that for each further token, like two otherwise idle cores; and a
 # large model at least as slow as on those. The answers of all modes, one at a time, to be replayed over other links.
