@@ -181,15 +181,28 @@ func (o *opening) threshold(c count) float64 {
 // that it replaces. Less than that changes the wording more often than the meaning.
 const preferred = 3
 
-// judgedAt is the budget left at which a judge lets tokens stand from a probability of a half on.
+// judgedAt is the unspent budget at which a judge lets tokens stand from a probability of a half on.
 const judgedAt = 4
+
+// unspent returns what the last answers and this one have not spent, after a path: in that window of them where it is
+// most. The window of all answers so far does not count, so that long thrift leads to no spree.
+func (o *opening) unspent(c count) float64 {
+	most := 0.0
+	if o.budget >= 1 {
+		return math.Inf(1)
+	}
+	for _, w := range o.windows[1:] {
+		most = max(most, o.budget*(w.tokens+float64(c.tokens))-w.escalations-float64(c.escalations))
+	}
+	return most
+}
 
 // Margin returns the margin of verification with the policies verify and judge: by how much the large model must prefer
 // another token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were
 // replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
 // a threshold it is always the same. Within a budget the probability from which on a judge lets a token stand is
 //
-//	d/(d+4)    where d is what the budget has left: 0.2 for its last token, 0.5 for the fourth, 0.95 with 76
+//	d/(d+4)    where d is what the last answers have not spent: 0.5 with 4 tokens, 0.95 with 76
 //
 // So the budget is used for what matters most, whatever part of the tokens that is: it is a task's length of answers
 // and number of differences that decide which probability spends 5% of the tokens.
@@ -197,12 +210,12 @@ func (r *Router) Margin(path uint64) float64 {
 	if r.verified == nil {
 		return -math.Log(r.fixed)
 	}
-	left := r.verified.left(countOf(path))
+	c := countOf(path)
 	switch {
-	case left == 0:
+	case r.verified.left(c) == 0:
 		return math.Inf(1)
 	case r.Judge() != "":
-		return math.Log1p(judgedAt / left)
+		return math.Log1p(judgedAt / r.verified.unspent(c))
 	}
 	return preferred
 }
