@@ -46,10 +46,11 @@ func (c *clock) advance(next uint64) {
 
 // Rules say which owners go before others. The zero value is plain start order.
 type Rules struct {
-	// ByEnd makes the owner next whose first job would end first, instead of begin first; of jobs that would end at the
-	// same time, the one that came first. It is for jobs that run to their end once they have begun: a small one then
-	// does not wait for large ones with the same tag.
-	ByEnd bool
+	// Price is what the owner is charged for a unit of a job's work. With a price the owner is next whose first job
+	// would end first; of jobs that would end at the same time, the one that came first. So a small job does not wait
+	// for large ones with the same tag, and of equal jobs one is ended before the next is begun. 0: the owner is next
+	// whose first job would begin first.
+	Price uint64
 
 	// An owner is short if its first job needs up to Short, and all its jobs up to Whole. Short owners may go first
 	// while their tags are at most Lead after now, and those of their clients at most ClientLead (borrowed virtual
@@ -104,8 +105,8 @@ type Flow[J any] struct {
 	in    *Heap[*Flow[J]] // or nil
 	place int             // there
 	order uint64          // there
-	end   uint64          // by end: work of the oldest job
-	first uint64          // by end: number of the oldest job
+	end   uint64          // with a price: that of the oldest job
+	first uint64          // with a price: number of the oldest job
 }
 
 // Len returns the number of jobs that wait.
@@ -241,8 +242,9 @@ func (q *Queue[J]) place(f *Flow[J]) {
 	switch {
 	case f.jobs.Len() > 0:
 		first := f.jobs.Front().Value.(*Entry[J])
-		if q.rules.ByEnd {
-			f.order, f.end, f.first = f.start+first.work, first.work, first.number
+		if q.rules.Price > 0 {
+			f.end, f.first = first.work*q.rules.Price, first.number
+			f.order = f.start + f.end
 		}
 		if f.work <= q.rules.Whole && first.work <= q.rules.Short {
 			q.move(f, &c.short)

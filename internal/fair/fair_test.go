@@ -52,10 +52,7 @@ func (p *plain) waits(client uint64) bool {
 }
 
 func (p *plain) end(owner uint64) uint64 {
-	if p.rules.ByEnd {
-		return p.of(owner)[0].work
-	}
-	return 0
+	return p.of(owner)[0].work * p.rules.Price
 }
 
 func (p *plain) short(owner uint64) bool {
@@ -84,7 +81,7 @@ func (p *plain) next(so func(owner uint64) bool, may func(first *job) bool) (nex
 	for c := range p.clocks {
 		j := p.nextOf(c, so)
 		if j != nil && may(j) && (next == nil || order(j) < order(next) ||
-			order(j) == order(next) && p.rules.ByEnd && place(p.of(j.owner)[0]) < place(p.of(next.owner)[0])) {
+			order(j) == order(next) && p.rules.Price > 0 && place(p.of(j.owner)[0]) < place(p.of(next.owner)[0])) {
 			next = j
 		}
 	}
@@ -146,7 +143,7 @@ func (p *plain) advance() {
 func TestAgainstList(t *testing.T) {
 	for seed := range uint64(24) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		rules := Rules{ByEnd: seed%3 == 0}
+		rules := Rules{Price: []uint64{0, 1, 4}[seed%3]}
 		if seed%2 == 0 {
 			rules.Short, rules.Whole = 1+r.Uint64N(20), r.Uint64N(60)
 			rules.Lead, rules.ClientLead = r.Uint64N(100), r.Uint64N(50)
@@ -277,7 +274,7 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 			continue
 		}
 		owner := c.have.owner // of equal ones any may be next
-		require.True(t, !p.rules.ByEnd && c.so(owner) && p.client[clientOf(owner)] == p.client[clientOf(j.owner)] &&
+		require.True(t, p.rules.Price == 0 && c.so(owner) && p.client[clientOf(owner)] == p.client[clientOf(j.owner)] &&
 			p.start[owner] == p.start[p.nextOf(clientOf(owner), c.so).owner], "seed %d, %s", seed, name)
 	}
 }
@@ -285,7 +282,7 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 // TestEqualShares: owners that always wait have received equal work at any moment, within one job of each of two
 // owners, for any sizes of jobs, also after a new owner joins.
 func TestEqualShares(t *testing.T) {
-	for _, rules := range []Rules{{}, {ByEnd: true}} {
+	for _, rules := range []Rules{{}, {Price: 1}} {
 		sizes := []uint64{50, 1, 7, 1000, 7}
 		q, had, wait := New[*job](rules), make([]uint64, len(sizes)), 0
 		add := func(owner uint64) {
@@ -317,7 +314,7 @@ func TestEqualShares(t *testing.T) {
 
 // TestForget: after Forget no owner has a claim or a debt, and the rules are the same.
 func TestForget(t *testing.T) {
-	rules := Rules{ByEnd: true, Short: 5, Whole: 5, Lead: 3, ClientLead: 3}
+	rules := Rules{Price: 1, Short: 5, Whole: 5, Lead: 3, ClientLead: 3}
 	q := New[*job](rules)
 	add := func(owner, work uint64) *job {
 		j := &job{owner: owner, work: work}
@@ -365,7 +362,7 @@ func TestDebtsAreBounded(t *testing.T) {
 // TestClientsShare: a client with one owner receives as much as one with a thousand, and the thousand owners receive
 // equal work, with any rules. A new owner of the large client does not go before the small client.
 func TestClientsShare(t *testing.T) {
-	for _, rules := range []Rules{{}, {ByEnd: true}, {Short: 9, Whole: 9, Lead: 1 << 40, ClientLead: 1 << 40}} {
+	for _, rules := range []Rules{{}, {Price: 1}, {Short: 9, Whole: 9, Lead: 1 << 40, ClientLead: 1 << 40}} {
 		const owners = 1000
 		q, had := New[*job](rules), map[uint64]uint64{}
 		add := func(owner uint64) {
@@ -442,7 +439,7 @@ func TestMoves(t *testing.T) {
 // TestComparisons: no operation compares more than a few times log n of n owners.
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
-	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40, ClientLead: 1 << 40}), 0
+	q, count := New[*job](Rules{Price: 1, Short: 50, Whole: 50, Lead: 1 << 40, ClientLead: 1 << 40}), 0
 	for _, h := range []*Heap[*client[*job]]{&q.any, &q.short, &q.long, &q.idle} {
 		by := h.Before
 		h.Before = func(a, b *client[*job]) bool { count++; return by(a, b) }

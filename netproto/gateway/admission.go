@@ -43,7 +43,7 @@ type turn struct {
 func newAdmission(o Options, places int) *admission {
 	places = cmp.Or(places, math.MaxInt)
 	return &admission{maxOpen: o.MaxAsks, perDevice: o.shares.MaxAsksPerDevice, places: places, free: places,
-		queue: fair.New[*turn](fair.Rules{ByEnd: true})}
+		queue: fair.New[*turn](fair.Rules{Price: 1})}
 }
 
 // take counts an ask with this number of new tokens as open, and waits for its place. A background ask is refused if it

@@ -137,11 +137,7 @@ func (s *Service) planTurns(st *step, q *fair.Queue[*ask], limit int) {
 		st.uncut = shortRows(s.o.Rows)
 	}
 	for f := q.Next(); f != nil && st.used < limit; f = q.Next() {
-		most := limit - st.used
-		if q.Len() > 1 {
-			most = min(most, shortRows(s.o.Rows))
-		}
-		if !s.join(st, f.First(), most) && f.Len() > 0 {
+		if !s.join(st, f.First(), limit-st.used) && f.Len() > 0 {
 			q.Aside(f)
 		}
 	}

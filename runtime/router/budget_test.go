@@ -159,9 +159,9 @@ func TestBudgetOfVerified(t *testing.T) {
 		"what eight answers have not spent, with ten tokens of this one and ten of the next")
 	assert.True(t, math.IsInf(thrifty.Margin(count{1, 6}.path()), 1), "but one answer may not spend it all")
 	for range 10 {
-		judge.Add(Answer{Tokens: 100, Escalations: 7})
+		judge.Add(Answer{Tokens: 100, Escalations: 6})
 	}
-	assert.InDelta(t, math.Log1p(4/6.3), judge.Begin().Margin(0), 1e-12, "older thrift does not count")
+	assert.InDelta(t, math.Log1p(4.0/9), judge.Begin().Margin(0), 1e-12, "older thrift does not count")
 	whole, err = New(Options{Policy: Judged, Budget: 1, Judge: "j"})
 	require.NoError(t, err)
 	assert.Zero(t, whole.Margin(count{100, 100}.path()), "all that differs is replaced")
