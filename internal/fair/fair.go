@@ -48,8 +48,8 @@ func (c *clock) advance(next uint64) {
 type Rules struct {
 	// Price is what the owner is charged for a unit of a job's work. With a price the owner is next whose first job
 	// would end first; of jobs that would end at the same time, the one that came first. So a small job does not wait
-	// for large ones with the same tag, and of equal jobs one is ended before the next is begun. 0: the owner is next
-	// whose first job would begin first.
+	// for large ones with the same tag, and of equal jobs one is ended before the next is begun. Without a price, and
+	// among short owners, the one is next whose first job would begin first.
 	Price uint64
 
 	// An owner is short if its first job needs up to Short, and all its jobs up to Whole. Short owners may go first
@@ -88,7 +88,7 @@ type client[J any] struct {
 // next returns the owner that is next, or nil.
 func (c *client[J]) next() *Flow[J] {
 	a, b := c.short.First(), c.long.First()
-	if a == nil || b != nil && before(b, a) {
+	if a == nil || b != nil && (b.ends() < a.ends() || b.ends() == a.ends() && b.first < a.first) {
 		return b
 	}
 	return a
@@ -109,6 +109,9 @@ type Flow[J any] struct {
 	first uint64          // with a price: number of the oldest job
 }
 
+// ends returns the virtual time at which the oldest job would end; without a price, at which it would begin.
+func (f *Flow[J]) ends() uint64 { return f.start + f.end }
+
 // Len returns the number of jobs that wait.
 func (f *Flow[J]) Len() int { return f.jobs.Len() }
 
@@ -128,7 +131,12 @@ func (f *Flow[J]) All(yield func(J) bool) {
 func New[J any](r Rules) *Queue[J] {
 	q := &Queue[J]{clients: map[uint64]*client[J]{}, flows: map[uint64]*Flow[J]{}, rules: r}
 	q.any = clientsBy(0, (*client[J]).next)
-	q.short = clientsBy(1, func(c *client[J]) *Flow[J] { return c.short.First() })
+	q.short = Heap[*client[J]]{
+		Before: func(a, b *client[J]) bool {
+			return a.start < b.start || a.start == b.start && a.short.First().first < b.short.First().first
+		},
+		Place: func(c *client[J]) *int { return &c.places[1] },
+	}
 	q.long = clientsBy(2, func(c *client[J]) *Flow[J] { return c.long.First() })
 	q.idle = Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool { return a.start < b.start },
@@ -244,11 +252,11 @@ func (q *Queue[J]) place(f *Flow[J]) {
 		first := f.jobs.Front().Value.(*Entry[J])
 		if q.rules.Price > 0 {
 			f.end, f.first = first.work*q.rules.Price, first.number
-			f.order = f.start + f.end
 		}
 		if f.work <= q.rules.Whole && first.work <= q.rules.Short {
 			q.move(f, &c.short)
 		} else {
+			f.order = f.ends()
 			q.move(f, &c.long)
 		}
 	case f.start > c.clock.now:

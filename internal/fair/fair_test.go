@@ -63,25 +63,40 @@ func (p *plain) short(owner uint64) bool {
 	return sum <= p.rules.Whole && p.of(owner)[0].work <= p.rules.Short
 }
 
-// nextOf returns the next job of a client, of the owners for which so is true, or nil.
+// nextOf returns the next job of a client, of the owners for which so is true, or nil: of short ones the one that would
+// begin first, of the others the one that would end first, and of both the one that would end first.
 func (p *plain) nextOf(client uint64, so func(owner uint64) bool) (next *job) {
-	for _, j := range p.jobs {
-		if o := j.owner; clientOf(o) == client && !p.aside[o] && so(o) &&
-			(next == nil || p.start[o]+p.end(o) < p.start[next.owner]+p.end(next.owner)) {
-			next = j
+	ends := func(j *job) uint64 { return p.start[j.owner] + p.end(j.owner) }
+	begins := func(j *job) uint64 { return p.start[j.owner] }
+	first := func(short bool, by func(*job) uint64) (next *job) {
+		for _, j := range p.jobs {
+			if o := j.owner; clientOf(o) == client && !p.aside[o] && so(o) && p.short(o) == short &&
+				(next == nil || by(j) < by(next)) {
+				next = j
+			}
 		}
+		return next
 	}
-	return next
+	short, long := first(true, begins), first(false, ends)
+	if short == nil || long != nil && (ends(long) < ends(short) ||
+		ends(long) == ends(short) && p.rules.Price > 0 && p.place(long) < p.place(short)) {
+		return long
+	}
+	return short
 }
 
+// place returns where the first job of the owner of a job is in the order of arrival.
+func (p *plain) place(j *job) int { return slices.Index(p.jobs, p.of(j.owner)[0]) }
+
 // next returns the next job of the clients that may be next, or nil.
-func (p *plain) next(so func(owner uint64) bool, may func(first *job) bool) (next *job) {
-	order := func(j *job) uint64 { return p.client[clientOf(j.owner)] + MaxWeight*p.end(j.owner) }
-	place := func(j *job) int { return slices.Index(p.jobs, j) }
+func (p *plain) next(
+	so func(owner uint64) bool, may func(first *job) bool, end func(owner uint64) uint64,
+) (next *job) {
+	order := func(j *job) uint64 { return p.client[clientOf(j.owner)] + MaxWeight*end(j.owner) }
 	for c := range p.clocks {
 		j := p.nextOf(c, so)
 		if j != nil && may(j) && (next == nil || order(j) < order(next) ||
-			order(j) == order(next) && p.rules.Price > 0 && place(p.of(j.owner)[0]) < place(p.of(next.owner)[0])) {
+			order(j) == order(next) && p.rules.Price > 0 && p.place(j) < p.place(next)) {
 			next = j
 		}
 	}
@@ -132,7 +147,7 @@ func (p *plain) advance() {
 		c.advance(next)
 	}
 	next := p.clock.now
-	if j := p.next(all, func(*job) bool { return true }); j != nil {
+	if j := p.next(all, func(*job) bool { return true }, p.end); j != nil {
 		next = p.client[clientOf(j.owner)]
 	}
 	p.clock.advance(next)
@@ -263,12 +278,13 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 		have *Flow[*job]
 		so   func(uint64) bool
 		may  func(*job) bool
+		end  func(uint64) uint64
 	}{
-		"all":   {q.Next(), func(uint64) bool { return true }, any},
-		"short": {q.NextShort(), p.short, lent},
-		"long":  {q.NextLong(), func(owner uint64) bool { return !p.short(owner) }, any},
+		"all":   {q.Next(), func(uint64) bool { return true }, any, p.end},
+		"short": {q.NextShort(), p.short, lent, func(uint64) uint64 { return 0 }},
+		"long":  {q.NextLong(), func(owner uint64) bool { return !p.short(owner) }, any, p.end},
 	} {
-		j := p.next(c.so, c.may)
+		j := p.next(c.so, c.may, c.end)
 		require.Equal(t, j != nil, c.have != nil, "seed %d, %s", seed, name)
 		if j == nil || c.have.First() == j {
 			continue

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -64,5 +65,23 @@ func TestRefreshIsBounded(t *testing.T) {
 			}
 		}
 		assert.Equal(t, len(c.questions), s.front.Len(), "%s: none is left out of the order", name)
+	}
+}
+
+// TestGivesWayOrder: background questions give way first, then those that began last.
+func TestGivesWayOrder(t *testing.T) {
+	var all []*ask
+	for begun := range uint64(3) {
+		for _, p := range []terms.Priority{terms.Foreground, terms.Background} {
+			all = append(all, &ask{begun: begun, Job: terms.Job{Priority: p}})
+		}
+	}
+	h := fair.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
+	for _, a := range all {
+		h.Set(a, true)
+	}
+	for _, want := range []int{5, 3, 1, 4, 2, 0} {
+		require.Same(t, all[want], h.First())
+		h.Set(h.First(), false)
 	}
 }

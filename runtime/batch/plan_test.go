@@ -45,6 +45,7 @@ func (w *witness) Forward(
 
 // wish is a question of a scene: n tokens after old tokens in memory, which include the best candidate after them.
 type wish struct {
+	client          uint64
 	device, session uint64 // session 0: a new one
 	domain          uint64 // 0: that of its session
 	old, n          int
@@ -55,7 +56,7 @@ type wish struct {
 
 // question returns the wish as a job of the service.
 func (w wish) question(i int) terms.Job {
-	q := terms.Job{Session: w.session, Device: w.device, Priority: when(w.back, terms.Background),
+	q := terms.Job{Client: w.client, Session: w.session, Device: w.device, Priority: when(w.back, terms.Background),
 		Question: terms.Question{K: max(1, w.k)}}
 	q.Context = make([]int32, w.old+w.n)
 	if w.audit {
@@ -108,7 +109,7 @@ func TestPlan(t *testing.T) {
 		"short ones are not cut": {2000, []wish{
 			{device: 1, n: 7}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 2},
 			{device: 6, n: 4},
-		}, []string{"1x7 2x8 3x8 5x2 6x4", "4x8"}},
+		}, []string{"1x7 2x8 3x8 4x8", "5x2 6x4"}},
 		"9 is not short": {2000, []wish{
 			{device: 1, n: 70}, {device: 2, n: 9},
 		}, []string{"1x23 2x9", "1x32", "1x15"}},
@@ -279,13 +280,13 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestGivesWay: when short questions need room, a partly computed background question goes first, then the question
-// that began last; all others keep their tokens.
+// TestGivesWay: when short questions need room, a partly computed background question goes first, then another one,
+// from its end; all others keep their tokens.
 func TestGivesWay(t *testing.T) {
 	for _, back := range []bool{false, true} {
-		slots, steps := 40, 4
+		slots, first := 34, 14
 		if back {
-			slots, steps = 38, 2
+			slots, first = 38, 10
 		}
 		bubble.Test(t, func(t *testing.T) {
 			m := &witness{counter: &counter{perRow: tick}}
@@ -303,24 +304,25 @@ func TestGivesWay(t *testing.T) {
 			} else {
 				ask(nil, wish{device: 9, session: 9, n: 8})
 			}
-			for device := range uint64(2) {
-				for i, n := range []int{10, 9, 9} { // too long to be short, even the last two
-					if !back || device == 0 {
-						ask(nil, wish{device: 1 + device, n: n, session: 20 + 10*device + uint64(i)})
-					}
-				}
+			for i, n := range []int{first, 9, 9} { // too long to be short, even the last two
+				ask(nil, wish{device: 1, n: n, session: 20 + uint64(i)})
 			}
 			for i := range uint64(4) { // one in each step, because the head is costly
 				ask(nil, wish{device: 3, n: 1, k: 256, session: 4 + i})
 			}
-			time.Sleep(time.Duration(8+5*steps-4) * tick) // in the last of these steps
+			time.Sleep(10 * tick) // in the second step
+			if !back {            // its first one would end before that of 1, and begins in the third step
+				ask(nil, wish{client: 1, device: 2, n: 9, session: 30})
+				ask(nil, wish{client: 1, device: 2, n: 9, session: 31})
+			}
+			time.Sleep(4 * tick) // in the third step
 			for i := range uint64(4) {
 				ask(nil, wish{device: 4 + i, n: 7, session: 10 + i})
 			}
 			c.wait.Wait()
 			require.NoError(t, m.wrong)
-			want := []string{ // 2 computes 6 of its first 10 tokens twice
-				"9x8", "1x4 3x1", "1x4 3x1", "1x2 2x2 3x1", "3x1", "2x4 3x1", "2x4 4x7 5x7 6x7 7x7", "1x18 2x14", "2x4",
+			want := []string{ // 1 computes one of its first tokens twice
+				"9x8", "1x4 3x1", "2x4 3x1", "2x5 3x1 4x7 5x7 6x7", "3x1", "2x4 3x1 7x7", "3x1", "1x4 2x5", "1x25",
 			}
 			if back {
 				want = []string{"2x8", "1x4 3x1", "1x4 3x1", "1x2 4x7 5x7 6x7 7x7", "1x4 3x1", "1x9 3x1", "3x1", "1x5"}

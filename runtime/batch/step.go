@@ -54,8 +54,7 @@ const rowPrice = 4
 
 func headPrice(k int, logits bool) uint64 { return 1 + uint64(depth(k, logits))/plainDepth }
 
-// shortRows returns the maximum number of tokens of a short ask, in steps of the given number of rows. In turns, a
-// device gets as many rows at a time.
+// shortRows returns the maximum number of tokens of a short ask, in steps of the given number of rows.
 func shortRows(rows int) int { return max(1, rows/4) }
 
 // trickleRows returns how many rows of a step are left for long asks when there are short ones.
@@ -66,8 +65,9 @@ func trickleRows(rows int) int { return max(1, rows/8) }
 func backRows(rows int) int { return max(1, rows/4) }
 
 // plan chooses the rows of the next step. Short asks of devices with little waiting work come first, together with a
-// few rows of other asks. If there are none, devices get rows by turns until the step is full. Background questions are
-// computed when no foreground question waits.
+// few rows of other asks. If there are none, the asks that would end first by the shares of their clients and devices
+// get rows until the step is full: of equal ones the one that came first. Background questions are computed when no
+// foreground question waits.
 func (s *Service) plan() *step {
 	s.trees.clock++
 	st := &step{number: s.trees.clock, begin: s.o.Now(), clients: max(s.front.Clients(), 1)}
@@ -131,7 +131,7 @@ func (s *Service) planShort(st *step) bool {
 	return st.used > 0
 }
 
-// planTurns gives every device of q a turn, those with the smallest tags first, up to limit rows.
+// planTurns gives the devices of q rows in its order, up to limit.
 func (s *Service) planTurns(st *step, q *fair.Queue[*ask], limit int) {
 	if st.uncut = 0; limit == s.o.Rows {
 		st.uncut = shortRows(s.o.Rows)

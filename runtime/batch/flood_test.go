@@ -1,0 +1,58 @@
+package batch_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+)
+
+// TestFlood: the first prompts of many devices that come at about the same time are computed one after the other, in
+// the order in which they came, with room for all of them in memory or for a few: so the mean of the times is half of
+// the time for all. A short question beside them does not wait.
+func TestFlood(t *testing.T) {
+	for name, slots := range map[string]int{"all": 300 * 250, "few": 2000} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) { flood(t, slots) })
+		})
+	}
+}
+
+func flood(t *testing.T, slots int) {
+	const devices, tokens = 300, 200
+	m := &counter{perRow: tick}
+	c := &crowd{t: t, s: service(t, m, slots, batch.Options{})}
+	defer c.s.Close()
+	took := make([]time.Duration, devices)
+	begin := time.Now()
+	var all sync.WaitGroup
+	for i := range devices {
+		q := terms.Job{Client: uint64(1 + i), Device: uint64(1 + i), Session: uint64(1 + i), Domain: uint64(1 + i),
+			Question: terms.Question{Context: text(i, tokens), K: 1}}
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * tick)
+			c.mustAsk(q)
+			took[i] = time.Since(begin)
+		})
+	}
+	time.Sleep(1000 * tick)
+	for n := range 20 {
+		at := time.Now()
+		c.mustAsk(terms.Job{Session: 999, Device: 999, Client: 999, Domain: 999,
+			Question: terms.Question{Context: text(1, 3+n), K: 1}})
+		assert.LessOrEqual(t, time.Since(at), (128+16+4)*tick, "the step in progress, and one with a few other rows")
+		time.Sleep(100 * tick)
+	}
+	all.Wait()
+	mean := time.Duration(0)
+	for i, d := range took {
+		mean += d / devices
+		assert.False(t, i > 0 && d < took[i-1], "device %d overtakes", i)
+	}
+	assert.InDelta(t, devices*tokens/2, mean.Seconds()/tick.Seconds(), devices*tokens/50)
+}
