@@ -5,6 +5,9 @@ package fair
 
 import (
 	"container/list"
+	"iter"
+	"math"
+	"slices"
 )
 
 // Queue shares work by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing", SIGCOMM 1996) on two
@@ -82,8 +85,13 @@ type client[J any] struct {
 	long   Heap[*Flow[J]] // with others
 	idle   Heap[*Flow[J]] // without jobs, with a tag after now
 	jobs   int            // of all its owners
+	work   uint64         // of these
+	weight uint64         // at least 1
 	places [4]int         // in the heaps of the queue
 }
+
+// pays returns what the client is charged for work, in the virtual time of clients.
+func (c *client[J]) pays(work uint64) uint64 { return work * MaxWeight / c.weight }
 
 // next returns the owner that is next, or nil.
 func (c *client[J]) next() *Flow[J] {
@@ -150,7 +158,7 @@ func clientsBy[J any](place int, of func(*client[J]) *Flow[J]) Heap[*client[J]] 
 	return Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool {
 			f, g := of(a), of(b)
-			x, y := a.start+f.end*MaxWeight, b.start+g.end*MaxWeight
+			x, y := a.start+a.pays(f.end), b.start+b.pays(g.end)
 			return x < y || x == y && f.first < g.first
 		},
 		Place: func(c *client[J]) *int { return &c.places[place] },
@@ -168,18 +176,19 @@ func (q *Queue[J]) Forget() {
 	}
 }
 
-// Add appends a job of an owner, who belongs to a client, with its work, at least 1. The entry is a field of the job.
-func (q *Queue[J]) Add(client, owner uint64, job J, e *Entry[J], work uint64) {
-	f := q.flow(client, owner)
+// Add appends a job of an owner, who belongs to a client with a weight, with its work, at least 1. The entry is a field
+// of the job.
+func (q *Queue[J]) Add(client, owner, weight uint64, job J, e *Entry[J], work uint64) {
+	f := q.flow(client, owner, weight)
 	q.came++
 	*e = Entry[J]{job: job, flow: f, element: f.jobs.PushBack(e), work: work, number: q.came}
 	f.work += work
-	f.client.jobs++
+	f.client.jobs, f.client.work = f.client.jobs+1, f.client.work+work
 	q.place(f)
 }
 
 // flow returns the jobs of an owner, which may be none. An owner without jobs may have come to another client.
-func (q *Queue[J]) flow(number, owner uint64) *Flow[J] {
+func (q *Queue[J]) flow(number, owner, weight uint64) *Flow[J] {
 	f := q.flows[owner]
 	if f != nil && f.jobs.Len() == 0 && f.client.number != number {
 		q.drop(f)
@@ -190,6 +199,7 @@ func (q *Queue[J]) flow(number, owner uint64) *Flow[J] {
 		q.flows[owner] = f
 	}
 	c := f.client
+	c.weight = max(weight, 1)
 	if c.jobs == 0 {
 		c.start = max(c.start, q.clock.now)
 	}
@@ -214,7 +224,7 @@ func (q *Queue[J]) Remove(e *Entry[J]) {
 	f := e.flow
 	f.jobs.Remove(e.element)
 	f.work -= e.work
-	f.client.jobs--
+	f.client.jobs, f.client.work = f.client.jobs-1, f.client.work-e.work
 	e.element = nil
 	q.place(f)
 }
@@ -222,6 +232,7 @@ func (q *Queue[J]) Remove(e *Entry[J]) {
 // Estimate corrects the work of a job that waits.
 func (q *Queue[J]) Estimate(e *Entry[J], work uint64) {
 	e.flow.work += work - e.work
+	e.flow.client.work += work - e.work
 	e.work = work
 	q.place(e.flow)
 }
@@ -232,8 +243,9 @@ const MaxWeight = 256
 // Charge adds work to the accounts of a client and of its owner, which need not have jobs. A client with a weight, 1 to
 // [MaxWeight], gets as many times the work of others; 0 means 1.
 func (q *Queue[J]) Charge(client, owner, work, weight uint64) {
-	f := q.flow(client, owner)
-	c, pays := f.client, work*MaxWeight/max(weight, 1)
+	f := q.flow(client, owner, weight)
+	c := f.client
+	pays := c.pays(work)
 	f.start, c.start = f.start+work, c.start+pays
 	q.clock.spent += pays
 	if c.clock.spent == 0 {
@@ -241,6 +253,56 @@ func (q *Queue[J]) Charge(client, owner, work, weight uint64) {
 	}
 	c.clock.spent += work
 	q.place(f)
+}
+
+// Ahead returns at least how much work of waiting jobs is done before the job ends, in the order of [Queue.Next], if no
+// others come. There is a price. It takes as long as there are jobs.
+func (q *Queue[J]) Ahead(e *Entry[J]) (work uint64) {
+	for at := e.flow.jobs.Front(); at != e.element; at = at.Next() {
+		work += at.Value.(*Entry[J]).work
+	}
+	mine, price := e.flow.client, q.rules.Price
+	end := e.flow.start + (work+e.work)*price
+	for f := range mine.waiting {
+		if f != e.flow && f.start < end {
+			work += e.after((end-f.start)/price, f.work, func(yield func(*Flow[J]) bool) { yield(f) })
+		}
+	}
+	end = mine.start + mine.pays((work+e.work)*price)
+	for _, c := range q.clients {
+		if c != mine && c.start < end {
+			work += e.after((end-c.start)*c.weight/(price*MaxWeight), c.work, c.waiting)
+		}
+	}
+	return work
+}
+
+// after returns at least how much of the work of some owners is done before the job ends, which is when share of it
+// could be done: what would end later is not begun.
+func (e *Entry[J]) after(share, work uint64, of iter.Seq[*Flow[J]]) uint64 {
+	if work < share {
+		return work
+	}
+	largest, first := uint64(0), uint64(math.MaxUint64)
+	for f := range of {
+		for at := f.jobs.Front(); at != nil; at = at.Next() {
+			one := at.Value.(*Entry[J])
+			largest, first = max(largest, one.work), min(first, one.number)
+		}
+	}
+	if work == share && first < e.number {
+		return work
+	}
+	return share - min(share, largest)
+}
+
+// waiting yields the owners with jobs.
+func (c *client[J]) waiting(yield func(*Flow[J]) bool) {
+	for _, f := range slices.Concat(c.short.items, c.long.items) {
+		if !yield(f) {
+			return
+		}
+	}
 }
 
 // place puts an owner, and its client, where they belong.

@@ -166,7 +166,7 @@ func TestAgainstList(t *testing.T) {
 		q := New[*job](rules)
 		p := newPlain(rules)
 		gone := &job{}
-		q.Add(0, 1, gone, &gone.Entry, 1)
+		q.Add(0, 1, 1, gone, &gone.Entry, 1)
 		q.Remove(&gone.Entry)
 		require.Zero(t, q.Owners(), "cancelled jobs leave nothing")
 		for range 700 {
@@ -194,7 +194,7 @@ func act(r *rand.Rand, q *Queue[*job], p *plain) {
 		p.flow(j.owner)
 		p.jobs = append(p.jobs, j)
 		delete(p.aside, j.owner)
-		q.Add(clientOf(j.owner), j.owner, j, &j.Entry, j.work)
+		q.Add(clientOf(j.owner), j.owner, 1, j, &j.Entry, j.work)
 		return
 	}
 	i := r.IntN(len(p.jobs))
@@ -295,6 +295,60 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 	}
 }
 
+// TestAhead: at least as much work as predicted is done before a job ends, and exactly as much if each client has one.
+func TestAhead(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		q := New[*job](Rules{Price: 1 + seed%5})
+		owners := 1 + r.IntN(20)
+		single := seed%2 == 0
+		weight := func(client uint64) uint64 { return 1 + client%3*(seed%3) }
+		var all []*job
+		for i := range owners * (1 + r.IntN(4)) {
+			j := &job{owner: r.Uint64N(uint64(owners))}
+			if single {
+				j.owner = uint64(i)
+			}
+			client := j.owner
+			if !single {
+				client = j.owner / 3
+			}
+			all = append(all, j)
+			q.Add(client, j.owner, weight(client), j, &j.Entry, 1+r.Uint64N(30))
+		}
+		serve := func() (ended *job) {
+			q.Advance()
+			f := q.Next()
+			j := f.First()
+			q.Charge(f.client.number, f.owner, q.rules.Price, weight(f.client.number))
+			if j.Work() > 1 {
+				q.Estimate(&j.Entry, j.Work()-1)
+				return nil
+			}
+			q.Remove(&j.Entry)
+			return j
+		}
+		for range r.IntN(40) {
+			if q.Len() > 0 {
+				serve()
+			}
+		}
+		all = slices.DeleteFunc(all, func(j *job) bool { return !j.Waits() })
+		if len(all) == 0 {
+			continue
+		}
+		mine := all[r.IntN(len(all))]
+		predicted, done := q.Ahead(&mine.Entry)+mine.Work(), uint64(1)
+		for serve() != mine {
+			done++
+		}
+		if single && weight(1) == weight(2) {
+			require.Equal(t, done, predicted, "seed %d", seed)
+		}
+		require.LessOrEqual(t, predicted, done, "seed %d", seed)
+	}
+}
+
 // TestEqualShares: owners that always wait have received equal work at any moment, within one job of each of two
 // owners, for any sizes of jobs, also after a new owner joins.
 func TestEqualShares(t *testing.T) {
@@ -303,7 +357,7 @@ func TestEqualShares(t *testing.T) {
 		q, had, wait := New[*job](rules), make([]uint64, len(sizes)), 0
 		add := func(owner uint64) {
 			j := &job{owner: owner}
-			q.Add(owner, owner, j, &j.Entry, sizes[owner])
+			q.Add(owner, owner, 1, j, &j.Entry, sizes[owner])
 		}
 		for served := range 4000 {
 			if served%1000 == 0 {
@@ -334,7 +388,7 @@ func TestForget(t *testing.T) {
 	q := New[*job](rules)
 	add := func(owner, work uint64) *job {
 		j := &job{owner: owner, work: work}
-		q.Add(owner, owner, j, &j.Entry, work)
+		q.Add(owner, owner, 1, j, &j.Entry, work)
 		return j
 	}
 	take(q, add(1, 4))
@@ -383,7 +437,7 @@ func TestClientsShare(t *testing.T) {
 		q, had := New[*job](rules), map[uint64]uint64{}
 		add := func(owner uint64) {
 			j := &job{owner: owner}
-			q.Add(min(owner, 1), owner, j, &j.Entry, 3)
+			q.Add(min(owner, 1), owner, 1, j, &j.Entry, 3)
 		}
 		for owner := range uint64(owners + 1) {
 			add(owner)
@@ -420,7 +474,7 @@ func TestWeights(t *testing.T) {
 	q, had := New[*job](Rules{}), map[uint64]int{}
 	add := func(owner uint64) {
 		j := &job{owner: owner}
-		q.Add(owner, owner, j, &j.Entry, 60)
+		q.Add(owner, owner, 1, j, &j.Entry, 60)
 	}
 	weights := []uint64{1, 2, 3, 0}
 	for owner := range weights {
@@ -445,7 +499,7 @@ func TestMoves(t *testing.T) {
 	q.Charge(1, 7, 100, 1)
 	require.EqualValues(t, 100, q.Of(7).start)
 	j := &job{}
-	q.Add(2, 7, j, &j.Entry, 1)
+	q.Add(2, 7, 1, j, &j.Entry, 1)
 	require.EqualValues(t, 2, q.Next().client.number)
 	require.Zero(t, q.Of(7).start, "without the debt")
 	require.EqualValues(t, 100, q.Tag(1), "which is its client's")
@@ -469,7 +523,7 @@ func TestComparisons(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	all := make([]job, 2*n)
 	for i := range all {
-		q.Add(uint64(i%128), uint64(i%n), &all[i], &all[i].Entry, 1+r.Uint64N(100))
+		q.Add(uint64(i%128), uint64(i%n), 1, &all[i], &all[i].Entry, 1+r.Uint64N(100))
 	}
 	for range 1000 {
 		count = 0
@@ -477,7 +531,7 @@ func TestComparisons(t *testing.T) {
 		q.Estimate(&j.Entry, 1+r.Uint64N(100))
 		q.Remove(&j.Entry)
 		q.Charge(j.flow.client.number, j.flow.owner, 3, 1)
-		q.Add(j.flow.client.number, j.flow.owner, j, &j.Entry, 1+r.Uint64N(100))
+		q.Add(j.flow.client.number, j.flow.owner, 1, j, &j.Entry, 1+r.Uint64N(100))
 		q.Aside(q.Next())
 		q.Restore()
 		q.Advance()

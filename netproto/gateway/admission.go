@@ -86,7 +86,7 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 		return nil, nil
 	}
 	t := &turn{who: who, ready: make(chan struct{})}
-	a.queue.Add(who.client.number, who.number, t, &t.Entry, uint64(max(tokens, 1)))
+	a.queue.Add(who.client.number, who.number, who.client.weight(), t, &t.Entry, uint64(max(tokens, 1)))
 	a.serve()
 	return t, nil
 }

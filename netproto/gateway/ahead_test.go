@@ -137,7 +137,7 @@ func TestAhead(t *testing.T) {
 			for i, q := range asked {
 				like := up.question(0)
 				like.Context, like.Base = append(slices.Clone(p), want[:i+1]...), c.context+i
-				like.K, like.AuditFrom = 0, 0
+				like.K, like.AuditFrom, like.Within = 0, 0, 0
 				assert.Equal(t, like, q)
 			}
 			settle()

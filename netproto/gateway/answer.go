@@ -239,6 +239,9 @@ func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.
 	}
 	defer leave()
 	waited := time.Since(start)
+	if end, ok := ctx.Deadline(); ok {
+		q.Within = time.Until(end)
+	}
 	a, err := g.up.Ask(ctx, q)
 	if ctx.Err() != nil {
 		return terms.Reply{}, context.Cause(ctx)

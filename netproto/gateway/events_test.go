@@ -87,7 +87,7 @@ func TestEventsOfAsks(t *testing.T) {
 		})
 		q := w.up.asked[0]
 		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Domain: q.Client, Session: 1,
-			Question: terms.Question{Context: path(20, 1), AuditFrom: 12, K: 4}}, q)
+			Question: terms.Question{Context: path(20, 1), AuditFrom: 12, K: 4, Within: time.Minute}}, q)
 
 		a = packed(t, 1, 15, netproto.RootHash.Over(path(15, 1)), []int32{9, 8, 7})
 		a.Sampling = terms.Sampling{Temperature: 0.5, TopP: 0.5, TopK: 3, Seed: 9}
@@ -97,7 +97,8 @@ func TestEventsOfAsks(t *testing.T) {
 			e.Message, e.Queue, e.Compute = netproto.KindAsk, 7*time.Millisecond, 3*time.Millisecond
 		})
 		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Domain: q.Client, Session: 1, Base: 15,
-			Question: terms.Question{Context: append(path(15, 1), 9, 8, 7), Sampling: a.Sampling}}, w.up.asked[1])
+			Question: terms.Question{Context: append(path(15, 1), 9, 8, 7), Sampling: a.Sampling, Within: time.Minute}},
+			w.up.asked[1])
 
 		ask := packed(t, 1, 14, 1234, []int32{9, 8, 7}).Append(nil)
 		kind, b = w.r.say(ask)

@@ -183,10 +183,31 @@ func (s *Service) admit(a *ask) {
 	}
 	a.tree = s.trees.open(&a.Job)
 	found := s.known(a)
-	s.queueOf(a).Add(a.Client, a.Device, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
+	s.queueOf(a).Add(a.Client, a.Device, a.Weight, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
 	if a.background() {
 		s.admitBackground(a, found)
+	} else if late := s.late(a); late > 0 {
+		s.drop(a, &Late{After: late + s.promise(a)})
 	}
+}
+
+// promise returns how long the questions that were refused as late before a would take, but not more than a can wait,
+// and adds a to them: so not all come back at once, and what nobody comes back for delays others for one such time.
+func (s *Service) promise(a *ask) time.Duration {
+	now := s.o.Now()
+	before := min(max(0, s.promised.Sub(now)), a.Within)
+	s.promised = now.Add(before + time.Duration(a.Work())*s.pace)
+	return before
+}
+
+// late returns by how much the answer to a long question will come after the end of its time if no others come, at the
+// end of a step; 0 if it may come in time.
+func (s *Service) late(a *ask) time.Duration {
+	if a.Within == 0 || a.Work() <= uint64(shortRows(s.o.Rows)) {
+		return 0
+	}
+	rows := time.Duration(s.front.Ahead(&a.Entry)+a.Work()) + time.Duration(s.o.Rows)
+	return max(0, s.o.Now().Sub(a.since)+rows*s.pace-a.Within)
 }
 
 // known counts the tokens of the context of a that are in memory, or in the context of the last waiting ask of its

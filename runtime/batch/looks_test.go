@@ -2,6 +2,7 @@ package batch
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -84,4 +85,17 @@ func TestGivesWayOrder(t *testing.T) {
 		require.Same(t, all[want], h.First())
 		h.Set(h.First(), false)
 	}
+}
+
+// TestPace: a row takes as long as in the fastest steps of late; steps with few rows do not count.
+func TestPace(t *testing.T) {
+	s := &Service{o: Options{Rows: 128}}
+	s.paced(63, 63*time.Second)
+	assert.Zero(t, s.pace)
+	s.paced(64, 640*time.Millisecond)
+	assert.Equal(t, 10*time.Millisecond, s.pace)
+	s.paced(128, 1024*time.Millisecond)
+	assert.Equal(t, 8*time.Millisecond, s.pace)
+	s.paced(100, 4*time.Second)
+	assert.Equal(t, 10*time.Millisecond, s.pace, "a slow step may be one of a busy moment")
 }

@@ -58,6 +58,17 @@ var (
 	ErrShed    = errors.New("a background question was given up in favour of others")
 )
 
+// Late is the error of a question that would not be answered within its time, known when it came: questions that wait
+// before it take too long.
+type Late struct {
+	After time.Duration // from when on a question like it may be answered in its time
+}
+
+// Error implements error.
+func (l *Late) Error() string {
+	return fmt.Sprintf("questions before this one take %v longer than it can wait", l.After.Round(time.Millisecond))
+}
+
 // Model is what the service runs: *qwen.Model. Forward should return soon, with an error, after its context ends.
 type Model interface {
 	Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
@@ -123,6 +134,8 @@ type Service struct {
 	reserved   int               // tokens of the contexts for which room is reserved
 	frontSteps uint64            // counts steps that were not for background questions
 	cost       lookup.Cost       // of calls with few rows
+	pace       time.Duration     // a row of a step takes at least this long; 0: not known yet
+	promised   time.Time         // until then the questions that were refused as late would be computed
 	stats      Stats
 }
 
@@ -176,7 +189,8 @@ func (s *Service) Close() {
 // Closed reports whether [Service.Close] was called.
 func (s *Service) Closed() bool { return s.ctx.Err() != nil }
 
-// Ask waits for the answer to q. With a priority other than [terms.Foreground] the error may be [ErrShed]. When ctx
+// Ask waits for the answer to q. With a priority other than [terms.Foreground] the error may be [ErrShed]; with
+// [terms.Question].Within it may be a [Late]. When ctx
 // ends the question is dropped, and the running call of the model is aborted if it was for this question alone. Any
 // number of goroutines may call Ask at once. Asking again gives the same answer.
 func (s *Service) Ask(ctx context.Context, q terms.Job) (Answer, error) {

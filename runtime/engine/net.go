@@ -81,7 +81,7 @@ func (u builtIn) Info() gateway.Info { return u.info }
 
 func (u builtIn) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	a, err := u.s.ask(ctx, q)
-	return a.Reply, err
+	return a.Reply, busy(err)
 }
 
 func (u builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
@@ -89,10 +89,13 @@ func (u builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
 	return token, busy(err)
 }
 
-// busy turns the error of background work that was shed into one that a gateway passes on.
+// busy turns the error of a question that was not computed for others into one that a gateway passes on.
 func busy(err error) error {
 	if errors.Is(err, batch.ErrShed) {
 		return fmt.Errorf("%w: %w", netproto.Busy, err)
+	}
+	if late, ok := errors.AsType[*batch.Late](err); ok {
+		return netproto.Refusal{Code: netproto.Busy, RetryAfter: late.After, Detail: late.Error()}
 	}
 	return err
 }
