@@ -164,7 +164,8 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	s.trees = newForest(slots, !o.Apart)
 	s.front, s.back = fair.New[*ask](fair.Rules{
 		Short: uint64(shortRows(o.Rows)), Whole: uint64(max(1, o.Rows/2)),
-		Price: rowPrice, Lead: uint64(headStart * o.Rows * rowPrice), ClientLead: uint64(clientHeadStart * o.Rows * rowPrice),
+		Price: rowPrice,
+		Lead:  uint64(headStart * o.Rows * rowPrice), ClientLead: uint64(clientHeadStart * o.Rows * rowPrice),
 	}), fair.New[*ask](fair.Rules{})
 	s.partly = fair.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
 	s.publish()
