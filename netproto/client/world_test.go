@@ -132,7 +132,7 @@ func (w *simulation) sayf(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// truth is an engine whose tokens follow from its model and the context.
+// truth is an engine behind the gateway, whose tokens follow from its model and the context.
 type truth struct {
 	mu    sync.Mutex
 	model int
@@ -156,24 +156,33 @@ func (e *truth) Forget(uint64) {}
 
 func (e *truth) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	e.mu.Lock()
-	model, hung, err, took := e.model, e.hung, e.err, time.Duration(1+e.r.IntN(60))*time.Millisecond
+	took := time.Duration(1+e.r.IntN(60)) * time.Millisecond
+	e.mu.Unlock()
+	model, err := e.pass(ctx, took)
+	return terms.Reply{Token: after(model, q.Context)}, err
+}
+
+// pass lets a call of the model take its time, and returns what model it was.
+func (e *truth) pass(ctx context.Context, took time.Duration) (model int, err error) {
+	e.mu.Lock()
+	model, hung, err := e.model, e.hung, e.err
 	e.mu.Unlock()
 	if err != nil {
-		return terms.Reply{}, err
+		return model, err
 	}
 	select {
 	case <-time.After(took):
 	case <-ctx.Done():
-		return terms.Reply{}, context.Cause(ctx)
+		return model, context.Cause(ctx)
 	}
 	if hung != nil {
 		select {
 		case <-hung:
 		case <-ctx.Done():
-			return terms.Reply{}, context.Cause(ctx)
+			return model, context.Cause(ctx)
 		}
 	}
-	return terms.Reply{Token: after(model, q.Context)}, nil
+	return model, nil
 }
 
 // set changes the engine.
@@ -315,6 +324,18 @@ func (l *skyLink) listen(netip.AddrPort) (packetConn, error) {
 	})}, nil
 }
 
+// start returns the engine of a new gateway, in every second world a built-in one, and what ends it.
+func (w *simulation) start() (e gateway.Upstream, end func() error) {
+	if w.seed%2 == 0 {
+		return w.engine, func() error { return nil }
+	}
+	own, err := newBuiltIn(w.engine)
+	if err != nil {
+		w.sayf("%v", err)
+	}
+	return own, own.end
+}
+
 // open starts the gateway, unless it is up: with empty memory, the same certificate, and perhaps other ticket keys.
 func (w *simulation) open(others bool) {
 	w.turn <- struct{}{}
@@ -325,7 +346,8 @@ func (w *simulation) open(others bool) {
 	if others {
 		w.keys = []gateway.TicketKey{{w.keys[0][0] + 1}}
 	}
-	g, err := gateway.New(gateway.Options{Certificate: w.pair, TicketKeys: w.keys, Tokens: w.tokens}, w.engine)
+	engine, stopped := w.start()
+	g, err := gateway.New(gateway.Options{Certificate: w.pair, TicketKeys: w.keys, Tokens: w.tokens}, engine)
 	if err != nil {
 		w.sayf("%v", err)
 		return
@@ -340,6 +362,9 @@ func (w *simulation) open(others bool) {
 		socket.Close()
 		if s := g.Stats(); s.Connections+s.Asks > 0 {
 			w.sayf("a gateway ended with %+v", s)
+		}
+		if err := stopped(); err != nil {
+			w.sayf("%v", err)
 		}
 	}
 	w.gateway = g
