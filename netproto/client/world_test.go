@@ -129,7 +129,9 @@ type simulation struct {
 func (w *simulation) sayf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+	if len(w.wrong) < 3 { // one thing that goes wrong leads to many
+		w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+	}
 }
 
 // truth is an engine behind the gateway, whose tokens follow from its model and the context.
@@ -327,13 +329,29 @@ func (l *skyLink) listen(netip.AddrPort) (packetConn, error) {
 // start returns the engine of a new gateway, in every second world a built-in one, and what ends it.
 func (w *simulation) start() (e gateway.Upstream, end func() error) {
 	if w.seed%2 == 0 {
-		return w.engine, func() error { return nil }
+		return watched{w.engine, w}, func() error { return nil }
 	}
 	own, err := newBuiltIn(w.engine)
 	if err != nil {
 		w.sayf("%v", err)
 	}
-	return own, own.end
+	return watched{own, w}, own.end
+}
+
+// watched is an engine at which no question may stay when nobody waits for its answer any more.
+type watched struct {
+	gateway.Upstream
+	w *simulation
+}
+
+func (e watched) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+	begin := time.Now()
+	a, err := e.Upstream.Ask(ctx, q)
+	if took := time.Since(begin); took > q.Within+time.Millisecond {
+		e.w.sayf("a question stayed at the engine for %v from %v, but was of use for %v", took, begin.Sub(e.w.begin),
+			q.Within)
+	}
+	return a, err
 }
 
 // open starts the gateway, unless it is up: with empty memory, the same certificate, and perhaps other ticket keys.
