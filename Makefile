@@ -99,8 +99,8 @@ misuse: ## a thousand models closed, cancelled and used in wrong ways at every s
 schedules: ## random schedules of every property of routed decoding, BATCHES (48) of up to 500 each
 	$(GO) test ./runtime/draft -timeout 60m -batches $(or $(BATCHES),48)
 
-worlds: ## devices, links, a gateway and its engine in virtual time, with random faults, for SECONDS (60)
-	PILOTFISH_WORLDS=$(or $(SECONDS),60) $(GO) test ./netproto/client -count=1 -timeout 0 -v -run TestWorlds
+worlds: ## devices, links, a gateway and its engine in virtual time, with random faults, for SECONDS (60), from SEED on
+	PILOTFISH_WORLDS="$(or $(SECONDS),60) $(SEED)" $(GO) test ./netproto/client -count=1 -timeout 0 -v -run TestWorlds
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
