@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -102,5 +103,25 @@ func TestFloodInTime(t *testing.T) {
 		assert.Less(t, refused.Load(), int64(3*devices))
 		assert.Less(t, time.Since(begin), devices*tokens*tick*11/10, "nor does it keep others from being computed")
 		assert.LessOrEqual(t, m.rows, devices*tokens*11/10, "what is refused is not computed")
+	})
+}
+
+// TestLateAlone: a question that takes longer than its time even alone is computed as far as that goes, so that the next
+// ones of its session get an answer.
+func TestLateAlone(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 2000, batch.Options{})}
+		defer c.s.Close()
+		q := terms.Job{Question: terms.Question{Context: text(1, 1000), K: 1, Within: 400 * tick}}
+		for attempt := 1; ; attempt++ {
+			ctx, cancel := context.WithTimeout(t.Context(), q.Within)
+			_, err := c.s.Ask(ctx, q)
+			cancel()
+			if err == nil {
+				assert.Equal(t, 3, attempt)
+				return
+			}
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
 	})
 }

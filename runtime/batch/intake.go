@@ -200,14 +200,15 @@ func (s *Service) promise(a *ask) time.Duration {
 	return before
 }
 
-// late returns by how much the answer to a long question will come after the end of its time if no others come, at the
-// end of a step; 0 if it may come in time.
+// late returns by how much the answer to a long question will come after the end of its time because of questions
+// before it, if no others come; 0 if it may come in time. One that would be late even alone is not refused: what is
+// computed in its time is there for the next one of its session.
 func (s *Service) late(a *ask) time.Duration {
-	if a.Within == 0 || a.Work() <= uint64(shortRows(s.o.Rows)) {
+	alone := time.Duration(a.Work()+uint64(s.o.Rows)) * s.pace // to the end of a step
+	if a.Work() <= uint64(shortRows(s.o.Rows)) || alone > a.Within {
 		return 0
 	}
-	rows := time.Duration(s.front.Ahead(&a.Entry)+a.Work()) + time.Duration(s.o.Rows)
-	return max(0, s.o.Now().Sub(a.since)+rows*s.pace-a.Within)
+	return max(0, s.o.Now().Sub(a.since)+alone+time.Duration(s.front.Ahead(&a.Entry))*s.pace-a.Within)
 }
 
 // known counts the tokens of the context of a that are in memory, or in the context of the last waiting ask of its
