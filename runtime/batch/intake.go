@@ -205,7 +205,7 @@ func (s *Service) promise(a *ask) time.Duration {
 // computed in its time is there for the next one of its session.
 func (s *Service) late(a *ask) time.Duration {
 	alone := time.Duration(a.Work()+uint64(s.o.Rows)) * s.pace // to the end of a step
-	if a.Work() <= uint64(shortRows(s.o.Rows)) || alone > a.Within {
+	if alone == 0 || alone > a.Within || a.Work() <= uint64(shortRows(s.o.Rows)) { // 0: the pace is not known yet
 		return 0
 	}
 	return max(0, s.o.Now().Sub(a.since)+alone+time.Duration(s.front.Ahead(&a.Entry))*s.pace-a.Within)
