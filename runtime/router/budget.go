@@ -182,7 +182,7 @@ func (o *opening) threshold(c count) float64 {
 const preferred = 3
 
 // judgedAt is the unspent budget at which a judge lets tokens stand from a probability of a half on.
-const judgedAt = 2
+const judgedAt = 4
 
 // unspent returns what the last answers and this one have not spent, after a path: in that window of them where it is
 // most. The window of all answers so far does not count, so that long thrift leads to no spree.
@@ -202,7 +202,7 @@ func (o *opening) unspent(c count) float64 {
 // replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
 // a threshold it is always the same. Within a budget the probability from which on a judge lets a token stand is
 //
-//	d/(d+2)    where d is what the last answers have not spent: 0.5 with 2 tokens, 0.95 with 38
+//	d/(d+4)    where d is what the last answers have not spent: 0.5 with 4 tokens, 0.95 with 76
 //
 // So the budget is used for what matters most, whatever part of the tokens that is: it is a task's length of answers
 // and number of differences that decide which probability spends 5% of the tokens.

@@ -148,20 +148,20 @@ func TestBudgetOfVerified(t *testing.T) {
 	assert.EqualValues(t, preferred, whole.Margin(count{1, 1}.path()))
 	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
 	require.NoError(t, err)
-	assert.InDelta(t, -math.Log(6.3/(6.3+2)), judge.Margin(0), 1e-12, "nine answers of ten tokens are lent")
-	assert.InDelta(t, -math.Log(2.0/(2+2)), judge.Margin(count{10, 5}.path()), 1e-12, "0.07·(90 + 10) - 5")
+	assert.InDelta(t, -math.Log(6.3/(6.3+4)), judge.Margin(0), 1e-12, "nine answers of ten tokens are lent")
+	assert.InDelta(t, -math.Log(2.0/(2+4)), judge.Margin(count{10, 5}.path()), 1e-12, "0.07·(90 + 10) - 5")
 	assert.True(t, math.IsInf(judge.Margin(count{6, 6}.path()), 1))
 	for range 8 {
 		judge.Add(Answer{Tokens: 100, Escalations: 2})
 	}
 	thrifty := judge.Begin()
-	assert.InDelta(t, math.Log1p(2/(0.07*(800+10+10)-16)), thrifty.Margin(count{10, 0}.path()), 1e-12,
+	assert.InDelta(t, math.Log1p(4/(0.07*(800+10+10)-16)), thrifty.Margin(count{10, 0}.path()), 1e-12,
 		"what eight answers have not spent, with ten tokens of this one and ten of the next")
 	assert.True(t, math.IsInf(thrifty.Margin(count{1, 6}.path()), 1), "but one answer may not spend it all")
 	for range 10 {
 		judge.Add(Answer{Tokens: 100, Escalations: 6})
 	}
-	assert.InDelta(t, math.Log1p(2.0/9), judge.Begin().Margin(0), 1e-12, "older thrift does not count")
+	assert.InDelta(t, math.Log1p(4.0/9), judge.Begin().Margin(0), 1e-12, "older thrift does not count")
 	whole, err = New(Options{Policy: Judged, Budget: 1, Judge: "j"})
 	require.NoError(t, err)
 	assert.Zero(t, whole.Margin(count{100, 100}.path()), "all that differs is replaced")
