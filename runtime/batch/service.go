@@ -66,7 +66,8 @@ type Late struct {
 
 // Error implements error.
 func (l *Late) Error() string {
-	return fmt.Sprintf("questions before this one take %v longer than it can wait", l.After.Round(time.Millisecond))
+	return fmt.Sprintf("others come first, and the answer would be late: one like it may be in time after %v",
+		l.After.Round(time.Millisecond))
 }
 
 // Model is what the service runs: *qwen.Model. Forward should return soon, with an error, after its context ends.

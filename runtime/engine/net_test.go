@@ -385,6 +385,16 @@ func TestWarmGivesWay(t *testing.T) {
 	assert.Zero(t, statsOf(t, s).Ahead+statsOf(t, s).AheadShed, "no tokens ahead")
 }
 
+// TestBusy: a device hears why its question was not computed for others, and from when on it may be.
+func TestBusy(t *testing.T) {
+	r, ok := errors.AsType[netproto.Refusal](busy(fmt.Errorf("engine: %w", &batch.Late{After: 1500 * time.Millisecond})))
+	require.True(t, ok)
+	assert.Equal(t, netproto.Refusal{Code: netproto.Busy, RetryAfter: 1500 * time.Millisecond,
+		Detail: "others come first, and the answer would be late: one like it may be in time after 1.5s"}, r)
+	assert.NoError(t, busy(nil))
+	assert.Equal(t, ErrClosed, busy(ErrClosed))
+}
+
 // TestRemoteVerification: verification and tokens ahead in a question reach the upstream of the gateway, and its
 // results come back.
 func TestRemoteVerification(t *testing.T) {
