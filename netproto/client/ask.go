@@ -153,19 +153,19 @@ func (s *Session) send(
 	return r, sum, err
 }
 
-// again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask
-// without a deadline is repeated until patience has passed, unless it would be refused again, or the large model failed
-// and the gateway does not say when it may be back.
+// again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask is
+// repeated until patience has passed, unless it would be refused again, or the large model failed and the gateway does
+// not say when it may be back; one with a deadline if the gateway says a time before that.
 func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	r, refused := errors.AsType[netproto.Refusal](err)
-	_, bounded := ctx.Deadline()
-	if !refused || bounded || r.Code.Lasting() || r.Code == netproto.Failed && r.RetryAfter == 0 {
+	end, bounded := ctx.Deadline()
+	if !refused || r.Code.Lasting() || r.RetryAfter == 0 && (bounded || r.Code == netproto.Failed) {
 		return err
 	}
 	const least = 50 * time.Millisecond
 	pause := max(r.RetryAfter, least)
 	pause = retry.Spread(pause+pause/4, 0.2, rand.Float64()) // up to half longer, so that not all come at once
-	if time.Since(start)+pause > patience {
+	if time.Since(start)+pause > patience || bounded && time.Until(end) <= pause {
 		return err
 	}
 	return retry.Wait(ctx, pause)

@@ -327,8 +327,8 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 	}
 }
 
-// TestRefusalOfAsk: each refusal of an ask is returned with its code and text, at once and after one attempt; only a
-// draining gateway makes the client use another connection.
+// TestRefusalOfAsk: each refusal of an ask that it would outlast is returned with its code and text, at once and after
+// one attempt; only a draining gateway makes the client use another connection.
 func TestRefusalOfAsk(t *testing.T) {
 	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
 		s := &script{}
@@ -341,7 +341,7 @@ func TestRefusalOfAsk(t *testing.T) {
 		}
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
 			hellos, asks := s.count()
 			if code == netproto.Draining {
 				require.NoError(t, err)
@@ -360,11 +360,11 @@ func TestRefusalOfAsk(t *testing.T) {
 	}
 }
 
-// TestRepeatedAsk: an ask that allows late answers is repeated after a temporary refusal, at the time that the gateway
-// states or a little later, but not forever.
+// TestRepeatedAsk: an ask is repeated after a temporary refusal, at the time that the gateway states or a little later,
+// but not forever, nor after its deadline.
 func TestRepeatedAsk(t *testing.T) {
 	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
-		for _, times := range []int{1, 1000} {
+		for times, within := range map[int]time.Duration{1: 0, 1000: 0, 2: 10 * time.Second, 1001: 10 * time.Second} {
 			s := &script{}
 			asked := 0
 			s.reply = func(int, netproto.Ask) []byte {
@@ -376,7 +376,7 @@ func TestRepeatedAsk(t *testing.T) {
 			inAir(t, s, func(t *testing.T, a *air) {
 				_, session := s.dial(t, nil)
 				began := time.Now()
-				r, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: within})
 				took := time.Since(began)
 				_, asks := s.count()
 				switch {
@@ -394,6 +394,15 @@ func TestRepeatedAsk(t *testing.T) {
 					assert.Equal(t, len(refusal)+len(answer), r.BytesDown, "of both")
 					assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "of both")
 					assert.Equal(t, 3, r.Prefilled, "they were new the first time")
+				case times == 2:
+					require.NoError(t, err)
+					assert.Equal(t, 3, asks)
+				case within > 0:
+					if !errors.Is(err, netproto.TooLate) { // the deadline passed during the last attempt
+						assert.ErrorIs(t, err, code)
+					}
+					assert.GreaterOrEqual(t, asks, 3)
+					assert.LessOrEqual(t, took, within)
 				default:
 					assert.ErrorIs(t, err, code)
 					assert.Greater(t, asks, 10)
