@@ -20,7 +20,7 @@ import (
 // the order in which they came, with room for all of them in memory or for a few: so the mean of the times is half of
 // the time for all. A short question beside them does not wait, and is not refused.
 func TestFlood(t *testing.T) {
-	for name, slots := range map[string]int{"all": 300 * 250, "few": 2000} {
+	for name, slots := range map[string]int{"all": 1000 * 250, "few": 2000} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) { flood(t, slots) })
 		})
@@ -28,7 +28,7 @@ func TestFlood(t *testing.T) {
 }
 
 func flood(t *testing.T, slots int) {
-	const devices, tokens = 300, 200
+	const devices, tokens = 1000, 200
 	m := &counter{perRow: tick}
 	c := &crowd{t: t, s: service(t, m, slots, batch.Options{})}
 	defer c.s.Close()
@@ -47,7 +47,7 @@ func flood(t *testing.T, slots int) {
 	time.Sleep(1000 * tick)
 	for n := range 20 {
 		at := time.Now()
-		c.mustAsk(terms.Job{Session: 999, Device: 999, Client: 999, Domain: 999,
+		c.mustAsk(terms.Job{Session: 5000, Device: 5000, Client: 5000, Domain: 5000,
 			Question: terms.Question{Context: text(1, 3+n), K: 1, Within: 300 * tick}})
 		assert.LessOrEqual(t, time.Since(at), (128+16+4)*tick, "the step in progress, and one with a few other rows")
 		time.Sleep(100 * tick)
