@@ -38,13 +38,37 @@ type Queue[J any] struct {
 type clock struct {
 	now   uint64
 	spent uint64 // work since it advanced
+	slow  uint64 // see late
+	rest  uint64 // of the work, what is too little for slow
 }
 
 // advance sets the time to the tag of what is next, but adds no more than the work since the last time: so nobody loses
 // a claim by waiting for nothing for a moment.
-func (c *clock) advance(next uint64) {
+func (c *clock) advance(next uint64, waiting int) {
 	c.now = max(c.now, min(next, c.now+c.spent))
+	if waiting > 0 {
+		c.rest += c.spent
+		c.slow += c.rest / uint64(overtakes*waiting)
+		c.rest %= uint64(overtakes * waiting)
+	}
+	c.slow = max(c.slow, c.now)
 	c.spent = 0
+}
+
+// overtakes is how often the fair time of a large job may pass before it ends, while others come anew.
+const overtakes = 4
+
+// late returns by how much who comes now counts as later than now. Work usually advances now by more than its share for
+// each of those that wait. If not, small jobs of ever new owners, with tags of now, end before a large one: they count
+// as so much later as would be a share of a quarter.
+func (c *clock) late() uint64 { return c.slow - c.now }
+
+// tag returns the tag of who had no jobs, from the one before, and by how much it counts as later.
+func (c *clock) tag(before uint64) (start, later uint64) {
+	if before > c.now {
+		return before, 0
+	}
+	return c.now, c.late()
 }
 
 // Rules say which owners go before others. The zero value is plain start order.
@@ -59,6 +83,14 @@ type Rules struct {
 	// while their tags are at most Lead after now, and those of their clients at most ClientLead (borrowed virtual
 	// time; Duda and Cheriton, SOSP 1999).
 	Short, Whole, Lead, ClientLead uint64
+}
+
+// waiting is n with a price, and 0 without.
+func (r Rules) waiting(n int) int {
+	if r.Price == 0 {
+		return 0
+	}
+	return n
 }
 
 // Entry is what a job J has in a queue, as a field of it. The job waits from [Queue.Add] to [Queue.Remove].
@@ -87,11 +119,15 @@ type client[J any] struct {
 	jobs   int            // of all its owners
 	work   uint64         // of these
 	weight uint64         // at least 1
+	later  uint64         // [clock.late] when the first of these came
 	places [4]int         // in the heaps of the queue
 }
 
 // pays returns what the client is charged for work, in the virtual time of clients.
 func (c *client[J]) pays(work uint64) uint64 { return work * MaxWeight / c.weight }
+
+// ends is [Flow.ends] of an owner of the client, in the virtual time of clients.
+func (c *client[J]) ends(f *Flow[J]) uint64 { return c.start + c.later + c.pays(f.end) }
 
 // next returns the owner that is next, or nil.
 func (c *client[J]) next() *Flow[J] {
@@ -107,6 +143,7 @@ type Flow[J any] struct {
 	owner  uint64
 	client *client[J]
 	start  uint64    // tag of its next work
+	later  uint64    // [clock.late] when the oldest job came, or one before it
 	jobs   list.List // of *Entry[J], in order of arrival
 	work   uint64    // of all jobs
 
@@ -118,7 +155,7 @@ type Flow[J any] struct {
 }
 
 // ends returns the virtual time at which the oldest job would end; without a price, at which it would begin.
-func (f *Flow[J]) ends() uint64 { return f.start + f.end }
+func (f *Flow[J]) ends() uint64 { return f.start + f.later + f.end }
 
 // Len returns the number of jobs that wait.
 func (f *Flow[J]) Len() int { return f.jobs.Len() }
@@ -158,7 +195,7 @@ func clientsBy[J any](place int, of func(*client[J]) *Flow[J]) Heap[*client[J]] 
 	return Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool {
 			f, g := of(a), of(b)
-			x, y := a.start+a.pays(f.end), b.start+b.pays(g.end)
+			x, y := a.ends(f), b.ends(g)
 			return x < y || x == y && f.first < g.first
 		},
 		Place: func(c *client[J]) *int { return &c.places[place] },
@@ -200,11 +237,14 @@ func (q *Queue[J]) flow(number, owner, weight uint64) *Flow[J] {
 	}
 	c := f.client
 	c.weight = max(weight, 1)
+	if q.owners == 0 { // nobody has waited for long
+		q.clock.slow = q.clock.now
+	}
 	if c.jobs == 0 {
-		c.start = max(c.start, q.clock.now)
+		c.start, c.later = q.clock.tag(c.start)
 	}
 	if f.jobs.Len() == 0 {
-		f.start = max(f.start, c.clock.now)
+		f.start, f.later = c.clock.tag(f.start)
 	}
 	return f
 }
@@ -262,16 +302,16 @@ func (q *Queue[J]) Ahead(e *Entry[J]) (work uint64) {
 		work += at.Value.(*Entry[J]).work
 	}
 	mine, price := e.flow.client, q.rules.Price
-	end := e.flow.start + (work+e.work)*price
+	end := e.flow.start + e.flow.later + (work+e.work)*price
 	for f := range mine.waiting {
-		if f != e.flow && f.start < end {
-			work += e.after((end-f.start)/price, f.work, func(yield func(*Flow[J]) bool) { yield(f) })
+		if begin := f.start + f.later; f != e.flow && begin < end {
+			work += e.after((end-begin)/price, f.work, func(yield func(*Flow[J]) bool) { yield(f) })
 		}
 	}
-	end = mine.start + mine.pays((work+e.work)*price)
+	end = mine.start + mine.later + mine.pays((work+e.work)*price)
 	for _, c := range q.clients {
-		if c != mine && c.start < end {
-			work += e.after((end-c.start)*c.weight/(price*MaxWeight), c.work, c.waiting)
+		if begin := c.start + c.later; c != mine && begin < end {
+			work += e.after((end-begin)*c.weight/(price*MaxWeight), c.work, c.waiting)
 		}
 	}
 	return work
@@ -415,7 +455,7 @@ func (q *Queue[J]) Advance() {
 		if f := c.next(); f != nil {
 			next = f.start
 		}
-		c.clock.advance(next)
+		c.clock.advance(next, q.rules.waiting(c.short.Len()+c.long.Len()))
 		for c.idle.Len() > 0 && c.idle.First().start <= c.clock.now {
 			q.drop(c.idle.First())
 		}
@@ -428,7 +468,7 @@ func (q *Queue[J]) Advance() {
 	if c := q.any.First(); c != nil {
 		next = c.start
 	}
-	q.clock.advance(next)
+	q.clock.advance(next, q.rules.waiting(q.any.Len()))
 	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.clock.now {
 		q.forget(q.idle.First())
 	}

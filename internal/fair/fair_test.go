@@ -26,12 +26,14 @@ type plain struct {
 	start  map[uint64]uint64 // by owner; never dropped
 	jobs   []*job            // in order of arrival
 	aside  map[uint64]bool
-	known  map[uint64]bool // clients that are not forgotten
+	known  map[uint64]bool   // clients that are not forgotten
+	late   map[uint64]uint64 // by owner
+	lates  map[uint64]uint64 // by client
 }
 
 func newPlain(r Rules) *plain {
 	p := &plain{rules: r, client: map[uint64]uint64{}, start: map[uint64]uint64{}, aside: map[uint64]bool{},
-		clocks: map[uint64]*clock{}, known: map[uint64]bool{}}
+		clocks: map[uint64]*clock{}, known: map[uint64]bool{}, late: map[uint64]uint64{}, lates: map[uint64]uint64{}}
 	for c := range uint64(3) {
 		p.clocks[c] = new(clock)
 	}
@@ -66,7 +68,7 @@ func (p *plain) short(owner uint64) bool {
 // nextOf returns the next job of a client, of the owners for which so is true, or nil: of short ones the one that would
 // begin first, of the others the one that would end first, and of both the one that would end first.
 func (p *plain) nextOf(client uint64, so func(owner uint64) bool) (next *job) {
-	ends := func(j *job) uint64 { return p.start[j.owner] + p.end(j.owner) }
+	ends := func(j *job) uint64 { return p.start[j.owner] + p.late[j.owner] + p.end(j.owner) }
 	begins := func(j *job) uint64 { return p.start[j.owner] }
 	first := func(short bool, by func(*job) uint64) (next *job) {
 		for _, j := range p.jobs {
@@ -92,7 +94,13 @@ func (p *plain) place(j *job) int { return slices.Index(p.jobs, p.of(j.owner)[0]
 func (p *plain) next(
 	so func(owner uint64) bool, may func(first *job) bool, end func(owner uint64) uint64,
 ) (next *job) {
-	order := func(j *job) uint64 { return p.client[clientOf(j.owner)] + MaxWeight*end(j.owner) }
+	order := func(j *job) uint64 {
+		c, e := clientOf(j.owner), end(j.owner)
+		if e > 0 {
+			e = e*MaxWeight + p.lates[c]
+		}
+		return p.client[c] + e
+	}
 	for c := range p.clocks {
 		j := p.nextOf(c, so)
 		if j != nil && may(j) && (next == nil || order(j) < order(next) ||
@@ -109,11 +117,14 @@ func (p *plain) flow(owner uint64) {
 	if !p.known[c] {
 		p.known[c], *p.clocks[c] = true, clock{}
 	}
+	if !slices.ContainsFunc(p.jobs, func(j *job) bool { return !p.aside[j.owner] }) {
+		p.clock.slow = p.clock.now
+	}
 	if !p.waits(c) {
-		p.client[c] = max(p.client[c], p.clock.now)
+		p.client[c], p.lates[c] = p.clock.tag(p.client[c])
 	}
 	if len(p.of(owner)) == 0 {
-		p.start[owner] = max(p.start[owner], p.clocks[c].now)
+		p.start[owner], p.late[owner] = p.clocks[c].tag(p.start[owner])
 	}
 }
 
@@ -138,19 +149,26 @@ func (p *plain) charge(owner, work uint64) {
 }
 
 func (p *plain) advance() {
-	all := func(uint64) bool { return true }
+	all, waiting := func(uint64) bool { return true }, map[uint64]bool{}
 	for number, c := range p.clocks {
-		next := c.now
+		next, owners := c.now, map[uint64]bool{}
+		for _, j := range p.jobs {
+			if clientOf(j.owner) == number && !p.aside[j.owner] {
+				owners[j.owner], waiting[number] = true, true
+			}
+		}
 		if j := p.nextOf(number, all); j != nil {
 			next = p.start[j.owner]
 		}
-		c.advance(next)
+		if c.spent > 0 {
+			c.advance(next, p.rules.waiting(len(owners)))
+		}
 	}
 	next := p.clock.now
 	if j := p.next(all, func(*job) bool { return true }, p.end); j != nil {
 		next = p.client[clientOf(j.owner)]
 	}
-	p.clock.advance(next)
+	p.clock.advance(next, p.rules.waiting(len(waiting)))
 }
 
 // TestAgainstList: for any sequence of operations, a queue agrees with a list that is searched. Every waiting owner is
@@ -292,6 +310,38 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 		owner := c.have.owner // of equal ones any may be next
 		require.True(t, p.rules.Price == 0 && c.so(owner) && p.client[clientOf(owner)] == p.client[clientOf(j.owner)] &&
 			p.start[owner] == p.start[p.nextOf(clientOf(owner), c.so).owner], "seed %d, %s", seed, name)
+	}
+}
+
+// TestEverNewOwners: a large job ends although small ones of new owners come all the time, of its own client or of new
+// ones.
+func TestEverNewOwners(t *testing.T) {
+	for name, client := range map[string]func(owner uint64) uint64{
+		"clients": func(owner uint64) uint64 { return owner }, "one client": func(uint64) uint64 { return 1 },
+	} {
+		for _, price := range []uint64{1, 4} {
+			q := New[*job](Rules{Price: price})
+			large := &job{owner: 1}
+			q.Add(client(1), 1, 1, large, &large.Entry, 100)
+			done := 0
+			for owner := uint64(2); large.Waits(); done++ {
+				for q.Len() < 4 {
+					j := &job{owner: owner}
+					q.Add(client(owner), owner, 1, j, &j.Entry, 5)
+					owner++
+				}
+				q.Advance()
+				f := q.Next()
+				j := f.First()
+				q.Charge(f.client.number, f.owner, 5*max(price, 1), 1) // a small job at a time, or a part of the large one
+				if j.Work() == 5 {
+					q.Remove(&j.Entry)
+				} else {
+					q.Estimate(&j.Entry, j.Work()-5)
+				}
+				require.Less(t, done, (4*overtakes+1)*100/5, "%s, price %d", name, price)
+			}
+		}
 	}
 }
 

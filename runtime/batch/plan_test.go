@@ -195,7 +195,7 @@ func TestPlan(t *testing.T) {
 		}, []string{"2x2 3x30", "2x32", "2x16", "1x32", "1x32", "1x6"}},
 		"exactly half of it": {200, []wish{
 			{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 40},
-		}, []string{"3x32", "3x8 4x4", "4x32", "1x4 4x4", "1x32", "1x14 2x18", "2x32"}},
+		}, []string{"3x32", "3x8 4x4", "4x32", "2x4 4x4", "2x32", "1x18 2x14", "1x32"}},
 		"what ends at once needs no such room": {200, []wish{
 			{device: 1, n: 101}, {device: 2, n: 50}, {device: 3, n: 9}, {device: 4, n: 8}, {device: 4, n: 8},
 			{device: 4, n: 8},
