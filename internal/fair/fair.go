@@ -55,12 +55,12 @@ func (c *clock) advance(next uint64, waiting int) {
 	c.spent = 0
 }
 
-// overtakes is how often the fair time of a large job may pass before it ends, while others come anew.
+// overtakes is by what factor a large job may take longer than with its share, while others come anew.
 const overtakes = 4
 
-// late returns by how much who comes now counts as later than now. Work usually advances now by more than its share for
-// each of those that wait. If not, small jobs of ever new owners, with tags of now, end before a large one: they count
-// as so much later as would be a share of a quarter.
+// late returns by how much who comes now counts as later than that. Usually the time advances faster than slow, which
+// advances by a quarter of a share of the work for each that waits. But where small jobs of ever new owners come, whose
+// tags are now, the time stands still, and all would end before a large one.
 func (c *clock) late() uint64 { return c.slow - c.now }
 
 // tag returns the tag of who had no jobs, from the one before, and by how much it counts as later.
