@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,8 +66,21 @@ func (a *Answer) read(r Run) int {
 	return max(strings.LastIndexByte(a.Origins, 'c'), 0)
 }
 
-// replaced returns the number of tokens that the large model chose and the small one would not have.
-func (a *Answer) replaced() int {
+// Concluding returns how many of the tokens that the large model chose and the small one would not have follow the words
+// before a conclusion: see [task.Concludes].
+func (a *Answer) Concluding() (n int) {
+	text := ""
+	for i, piece := range a.Pieces {
+		if a.Origins[i] == 'c' && !slices.Contains(a.Needless, i) && task.Concludes(text) {
+			n++
+		}
+		text += piece
+	}
+	return n
+}
+
+// Replaced returns the number of tokens that the large model chose and the small one would not have.
+func (a *Answer) Replaced() int {
 	n := a.cloudTokens()
 	for _, i := range a.Needless {
 		if a.Origins[i] == 'c' {
@@ -82,7 +96,7 @@ func (a *Answer) chosen(r Run) int {
 	if r.plain() {
 		return a.cloudTokens()
 	}
-	return a.replaced()
+	return a.Replaced()
 }
 
 // cloudTokens returns the number of tokens that the large model chose.
@@ -234,6 +248,7 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 			return a, err
 		}
 		route.Decider = rule{t, words}
+		route.Lookup = -1 // without guesses from the text, which are decided about before the taker has their tokens
 	}
 	route.Observe = t.take
 	begin := time.Now()

@@ -205,7 +205,7 @@ func (s *sums) add(a Answer, q task.Question, r Run) {
 	s.asks += a.Asks
 	s.known, s.turned = s.known+a.Known, s.turned+a.Turned
 	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
-	s.needful += a.replaced()
+	s.needful += a.Replaced()
 	s.asked += a.Asks + a.Known
 	s.read += a.read(r)
 	s.ms += a.Milliseconds
