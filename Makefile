@@ -135,11 +135,10 @@ study: ## measures what these show anew on this machine, into OUT (study), and s
 	sh bench/results/study.sh $(if $(OUT),$(OUT),study)
 
 # What is measured already is not measured again: the same command goes on. go run ./bench/results adopt FOLDER as above.
-real: ## trains, certifies and measures the routed pair of real models in MODELS, into OUT (real); takes hours, on a quiet machine
+real: ## trains the judge of the pair of real models in MODELS, and measures it, into OUT (real); takes hours, on a quiet machine
 	@test -n "$(MODELS)" || { echo "name the folder of the two models: make real MODELS=FOLDER; docs/reproducing.md says which"; exit 2; }
 	$(MAKE) build PROGRAM=$(if $(OUT),$(OUT),real)/pilotfish
 	$(MAKE) -f bench/results/real.mk OUT=$(abspath $(if $(OUT),$(OUT),real)) MODELS=$(abspath $(MODELS))
-	MODELS="$(abspath $(MODELS))" sh bench/results/study.sh $(if $(OUT),$(OUT),real) real-times
 
 # internal/cmd/vet reads what go vet compiles, so that a system costs seconds and not minutes.
 lint: ## gofmt, vet of every file on some machine, staticcheck, and the order of imports

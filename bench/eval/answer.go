@@ -66,8 +66,8 @@ func (a *Answer) read(r Run) int {
 	return max(strings.LastIndexByte(a.Origins, 'c'), 0)
 }
 
-// Concluding returns how many of the tokens that the large model chose and the small one would not have follow the words
-// before a conclusion: see [task.Concludes].
+// Concluding returns how many of the tokens that the large model chose and the small one would not have follow the
+// words before a conclusion: see [task.Concludes].
 func (a *Answer) Concluding() (n int) {
 	text := ""
 	for i, piece := range a.Pieces {

@@ -333,7 +333,8 @@ func TestPictures(t *testing.T) {
 		assert.NotContains(t, string(p.SVG), "NaN")
 		assert.Equal(t, strings.Contains(p.Name, "waterfall"), p.Folded)
 	}
-	assert.Subset(t, names, []string{"time-over-rtt", "right-over-time", "cell1-waterfall-local", "cell3-waterfall-serial"})
+	assert.Subset(t, names, []string{"time-over-rtt", "right-over-time", "cell1-waterfall-local",
+		"cell3-waterfall-serial"})
 }
 
 // TestOverRTT: each mode is a line through its cells, with the intervals of its samples, or its right answers. Cells of

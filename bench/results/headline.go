@@ -7,6 +7,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/chart"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -36,14 +37,36 @@ func (m *made) headline(all []*ladder) {
 				r.Answers, accuracy(small), accuracy(large), strings.TrimPrefix(r.Name(), "judge "), accuracy(r),
 				share(&r.EscalatedShare), gap(r))
 			if l.Task == headlineTask {
-				m.texts["headline"] = wrapped(fmt.Sprintf("On %d questions of GSM8K, Qwen2.5-Coder-0.5B alone answers "+
-					"%s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B answers %s "+
-					"correctly.", r.Answers, share(small.Accuracy), share(large.Accuracy), share(&r.EscalatedShare),
-					share(r.Accuracy)))
+				m.texts["headline"] = wrapped(fmt.Sprintf("On %d %s questions of GSM8K, Qwen2.5-Coder-0.5B alone "+
+					"answers %s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B "+
+					"answers %s correctly.", r.Answers, l.Split, share(small.Accuracy), share(large.Accuracy),
+					share(&r.EscalatedShare), share(r.Accuracy)))
 			}
 		}
 	}
 	m.texts["headline-table"] = table.String()
+	m.texts["conclusions"] = wrapped(conclusions(all))
+}
+
+// conclusions says how many of the tokens that the judge replaces within a budget are the first of a conclusion.
+func conclusions(all []*ladder) string {
+	var parts []string
+	for _, l := range all {
+		for _, r := range l.runs {
+			if r.Policy != router.Judged || r.Budget == 0 || l.Split == "" {
+				continue
+			}
+			first, replaced := 0, 0
+			for _, q := range l.log.Set().Questions {
+				if a, ok := l.log.Answer(q.ID, r.Name()); ok {
+					first, replaced = first+a.Concluding(), replaced+a.Replaced()
+				}
+			}
+			parts = append(parts, fmt.Sprintf("%d of %s in %s", first, chart.Number(float64(replaced)), l.Task))
+		}
+	}
+	return "Of the tokens that the judge replaces, those after words like \"The answer is\": " +
+		strings.Join(parts, ", ") + "."
 }
 
 // everyday makes README's sentence about the everyday questions on which nothing was tuned, with the default policy.

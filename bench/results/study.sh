@@ -1,7 +1,6 @@
 #!/bin/sh
-# study.sh OUT [NAME...]: repeats the measurements in docs/results with these names (default: all but the real pair) on
-# this machine, into OUT, and compares. What is in OUT already is not measured again. MODELS is the
-# folder of the real pair. It runs in a checkout.
+# study.sh OUT [NAME...]: repeats the measurements in docs/results with these names (default: all) on this machine, into
+# OUT, and compares. What is in OUT already is not measured again. It runs in a checkout.
 set -eu
 out=$1
 shift
@@ -9,12 +8,11 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 dirty=$(git diff --quiet HEAD -- || echo +dirty)
 make -s build PROGRAM="$out/pilotfish" VERSION="$(git rev-parse HEAD)$dirty"
-for name in ${*:-demo rtt engine gateway link}; do
+for name in ${*:-demo rtt engine gateway link real-times}; do
 	kept=docs/results/$name.jsonl.gz
 	if [ ! -e "$out/$name.jsonl" ]; then
 		[ "$name" != engine ] || [ -e "$out/random.gguf" ] || "$out/pilotfish" bench synth "$out/random.gguf"
-		args=$(gzip -dc "$kept" | sed -n '1s/.*"command":"pilotfish \([^"]*\)".*/\1/p' | sed "s|random.gguf|$out/&|; s|OUT/|$out/|g
-			s|SMALL|${MODELS:-}/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf|; s|LARGE|${MODELS:-}/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf|")
+		args=$(gzip -dc "$kept" | sed -n '1s/.*"command":"pilotfish \([^"]*\)".*/\1/p' | sed "s|random.gguf|$out/&|")
 		printf '\n%s: pilotfish %s\n' "$name" "$args"
 		# shellcheck disable=SC2086 # the words of a command
 		"$out/pilotfish" $args >"$out/$name.new"

@@ -333,7 +333,7 @@ func TestEverNewOwners(t *testing.T) {
 				q.Advance()
 				f := q.Next()
 				j := f.First()
-				q.Charge(f.client.number, f.owner, 5*max(price, 1), 1) // a small job at a time, or a part of the large one
+				q.Charge(f.client.number, f.owner, 5*price, 1) // a small job at a time, or a part of the large one
 				if j.Work() == 5 {
 					q.Remove(&j.Entry)
 				} else {

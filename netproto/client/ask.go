@@ -153,9 +153,9 @@ func (s *Session) send(
 	return r, sum, err
 }
 
-// again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask is
-// repeated until patience has passed, unless it would be refused again, or the large model failed and the gateway does
-// not say when it may be back; one with a deadline if the gateway says a time before that.
+// again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask
+// is repeated until patience has passed, unless it would be refused again, or the large model failed and the gateway
+// does not say when it may be back; one with a deadline if the gateway says a time before that.
 func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	r, refused := errors.AsType[netproto.Refusal](err)
 	end, bounded := ctx.Deadline()

@@ -578,7 +578,8 @@ func shrunk(t *testing.T, seed uint64, pair tls.Certificate, script []fault) ([]
 }
 
 // TestWorlds plays some worlds, and for as many seconds as PILOTFISH_WORLDS says others, with seeds from the second
-// number there on, or random ones. Of a world in which something goes wrong it prints the seed, and the shortest script.
+// number there on, or random ones. Of a world in which something goes wrong it prints the seed, and the shortest
+// script.
 func TestWorlds(t *testing.T) {
 	certificate, key, err := gateway.NewCertificate("gateway")
 	require.NoError(t, err)

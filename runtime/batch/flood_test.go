@@ -62,8 +62,8 @@ func flood(t *testing.T, slots int) {
 }
 
 // TestFloodInTime: of first prompts with a deadline that come at about the same time those are computed that will be
-// answered by then. All others are refused when they come, with the time after which they may be answered, and come back
-// less than once for each such time that all of them take.
+// answered by then. All others are refused when they come, with the time after which they may be answered, and come
+// back less than once for each such time that all of them take.
 func TestFloodInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const devices, tokens, within = 300, 200, 10_000 * tick
@@ -106,8 +106,8 @@ func TestFloodInTime(t *testing.T) {
 	})
 }
 
-// TestLateAlone: a question that takes longer than its time even alone is computed as far as that goes, so that the next
-// ones of its session get an answer.
+// TestLateAlone: a question that takes longer than its time even alone is computed as far as that goes, so that the
+// next ones of its session get an answer.
 func TestLateAlone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 2000, batch.Options{})}

@@ -204,8 +204,8 @@ func (s *Service) promise(a *ask) time.Duration {
 // before it, if no others come; 0 if it may come in time. One that would be late even alone is not refused: what is
 // computed in its time is there for the next one of its session.
 func (s *Service) late(a *ask) time.Duration {
-	alone := time.Duration(a.Work()+uint64(s.o.Rows)) * s.pace // to the end of a step
-	if alone == 0 || alone > a.Within || a.Work() <= uint64(shortRows(s.o.Rows)) { // 0: the pace is not known yet
+	alone := time.Duration(a.Work()+uint64(s.o.Rows)) * s.pace // to the end of a step; 0: the pace is not known yet
+	if alone == 0 || alone > a.Within || a.Work() <= uint64(shortRows(s.o.Rows)) {
 		return 0
 	}
 	return max(0, s.o.Now().Sub(a.since)+alone+time.Duration(s.front.Ahead(&a.Entry))*s.pace-a.Within)

@@ -4,10 +4,10 @@
 // questions. A long context takes several steps. Clients share the work, and so do the devices of each: of long
 // questions that one is computed first which would end first if each had its share, so that a flood of equal ones is
 // answered in the order in which they came. A device with little to ask waits for the step in progress, for the two
-// steps that another client may be ahead, and then for its own steps, times the number of clients that ask, whatever the
-// others do. Keys and values are kept in a tree of tokens, so that the common part of two contexts is computed once: a
-// growing draft, parallel branches, and the prompt that many sessions begin with. A question always brings its whole
-// context: tokens in memory only save time, and neither sharing nor eviction ever changes an answer.
+// steps that another client may be ahead, and then for its own steps, times the number of clients that ask, whatever
+// the others do. Keys and values are kept in a tree of tokens, so that the common part of two contexts is computed
+// once: a growing draft, parallel branches, and the prompt that many sessions begin with. A question always brings its
+// whole context: tokens in memory only save time, and neither sharing nor eviction ever changes an answer.
 //
 // # What sessions share
 //

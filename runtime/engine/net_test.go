@@ -387,7 +387,8 @@ func TestWarmGivesWay(t *testing.T) {
 
 // TestBusy: a device hears why its question was not computed for others, and from when on it may be.
 func TestBusy(t *testing.T) {
-	r, ok := errors.AsType[netproto.Refusal](busy(fmt.Errorf("engine: %w", &batch.Late{After: 1500 * time.Millisecond})))
+	late := fmt.Errorf("engine: %w", &batch.Late{After: 1500 * time.Millisecond})
+	r, ok := errors.AsType[netproto.Refusal](busy(late))
 	require.True(t, ok)
 	assert.Equal(t, netproto.Refusal{Code: netproto.Busy, RetryAfter: 1500 * time.Millisecond,
 		Detail: "others come first, and the answer would be late: one like it may be in time after 1.5s"}, r)
