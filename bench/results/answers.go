@@ -181,7 +181,7 @@ func (m *made) ladders(root string) error {
 	}
 	var tables, list strings.Builder
 	list.WriteString("|date|program|questions|runs|\n|---|---|---|---|\n")
-	var shown []*ladder
+	var every, shown []*ladder
 	for _, group := range all {
 		if name := group[0].Settings.Task; name != task.Demo || len(shown) == 0 {
 			l, err := newLadder(group)
@@ -194,6 +194,7 @@ func (m *made) ladders(root string) error {
 			if err != nil {
 				return err
 			}
+			every = append(every, l)
 			if !slices.ContainsFunc(shown, func(l *ladder) bool { return l.Task == name }) {
 				shown = append(shown, l)
 			}
@@ -210,6 +211,7 @@ func (m *made) ladders(root string) error {
 	}
 	if len(all) > 0 {
 		m.headline(shown)
+		m.texts["conclusions"] = wrapped(conclusions(shown) + ruled(every))
 		m.texts["ladders"], m.texts["runs"] = tables.String(), list.String()
 	}
 	return nil

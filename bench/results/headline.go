@@ -45,7 +45,6 @@ func (m *made) headline(all []*ladder) {
 		}
 	}
 	m.texts["headline-table"] = table.String()
-	m.texts["conclusions"] = wrapped(conclusions(all))
 }
 
 // conclusions says how many of the tokens that the judge replaces within a budget are the first of a conclusion.
@@ -66,6 +65,24 @@ func conclusions(all []*ladder) string {
 		}
 	}
 	return "Of the tokens that the judge replaces, those after words like \"The answer is\": " +
+		strings.Join(parts, ", ") + "."
+}
+
+// ruled says what the rule has right that asks for these tokens and no other; "" if it was not recorded.
+func ruled(all []*ladder) string {
+	var parts []string
+	for _, l := range all {
+		for i := range l.report.Runs {
+			if r := &l.report.Runs[i]; r.Policy == string(eval.Rule) {
+				parts = append(parts, fmt.Sprintf("%s of %s %s right with %s of the tokens", share(r.Accuracy), l.Task,
+					l.Split, share(&r.EscalatedShare)))
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " A rule that asks for just these tokens, and that nothing was trained for, has " +
 		strings.Join(parts, ", ") + "."
 }
 

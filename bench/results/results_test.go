@@ -402,11 +402,13 @@ func TestHeadline(t *testing.T) {
 	flat := func(name string) string { return strings.ReplaceAll(m.texts[name], "\n", " ") }
 	assert.Equal(t, "On 4 test questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B "+
 		"alone 75.0%; with 25.0% of its tokens from the 1.5B, the 0.5B answers 50.0% correctly.", flat("headline"))
-	m.headline([]*ladder{
-		read("csqa", "test", "never", "judge 5%", "always"), read("arc", "test", "never", "judge 0.8"),
-	})
-	assert.Equal(t, "Of the tokens that the judge replaces, those after words like \"The answer is\": 1 of 2 in csqa.",
-		flat("conclusions"))
+	all := []*ladder{
+		read("csqa", "test", "never", "judge 5%", "always"), read("arc", "development", "never", "rule"),
+	}
+	assert.Equal(t, "Of the tokens that the judge replaces, those after words like \"The answer is\": 1 of 2 in csqa. "+
+		"A rule that asks for just these tokens, and that nothing was trained for, has 50.0% of arc development right "+
+		"with 25.0% of the tokens.", conclusions(all)+ruled(all))
+	assert.Empty(t, ruled(all[:1]))
 	require.NoError(t, m.everyday(read("everyday", "", "never", "verify 7%", "always")))
 	assert.Equal(t, "Of 3 such everyday questions, on which nothing was tuned, the 0.5B alone has 0 right and the "+
 		"1.5B 2; together they have 1, with 33.3% of the tokens from the 1.5B", flat("everyday"))
