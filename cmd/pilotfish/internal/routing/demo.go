@@ -63,8 +63,8 @@ both models, the gateway, and an emulated link. The results of these modes are a
 func realPair() speeds { return speeds{edgeTPS: 60, rowCost: 0.08, cloudMS: 40} }
 
 const (
-	deviceReads = 763.0 // tokens of a prompt per second
-	serverReads = 153.0
+	deviceReads = 1450.0 // tokens of a prompt per second
+	serverReads = 380.0
 )
 
 // demo prepares a measurement of the models and questions that are a part of the program.
@@ -211,8 +211,8 @@ the large one alone in %.0f%%. It is %.1f times as fast. The server computes
 %.2f s for an answer in place of %.2f: enough for %.1f times as many devices.
 
 Times are virtual: load changes nothing. The link takes %v; the device reads
-%v and writes %v tokens/s; the server reads %v and takes %v ms for each of its
-own%s.
+%v and writes %v tokens/s; the server reads %v and takes %v ms for each of
+its own%s.
 Next, on your server, for which it prints the command of your device:
   pilotfish cloud -m large.gguf
 `, 100**ours.EscalatedShare, 100**ours.Accuracy, 100**large.Accuracy, large.Time.P50/ours.Time.P50, busy(ours),
@@ -224,7 +224,7 @@ func (f *routingFlags) source() string {
 	if f.speeds != realPair() {
 		return ""
 	}
-	return ", like Qwen2.5-Coder 0.5B and 1.5B on 26 November 2026 (docs/results.md)"
+	return ", like Qwen2.5-Coder 0.5B and 1.5B on 29 November 2026 (docs/results.md)"
 }
 
 // demoQuestions returns the first of the held-out questions, as many as requested.
