@@ -20,21 +20,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
 // madeSmall returns changes to the commands of docs/reproducing.md that make them run in seconds with the demo's
 // models, which can answer only the demo's questions. Each must apply.
 func madeSmall() [][2]string {
+	judged := "--data demo-train --questions 40 --reference judged -n 48"
 	return [][2]string{
+		{`for FILE in csqa-train csqa arc-train arc gsm8k-train gsm8k mbpp humaneval; do pilotfish eval fetch $FILE; done`,
+			``},
+		{`--task $TASK --split training --reference judged -n 640`, judged},
+		{`--task mbpp --split training --reference judged -n 320 --run-code`, judged},
+		{`--data bench/task/everyday-training.jsonl --reference judged -n 64`, judged},
+		// every difference of the demo's models matters: there is nothing for a judge to learn
+		{`pilotfish router train judged-csqa judged-arc judged-gsm8k judged-mbpp judged-everyday -o judge.gguf`,
+			`cp "$JUDGE" judge.gguf`},
+		{`eval gsm8k --split test --questions 400`, `eval demo --questions 8`},
 		{`"$(pilotfish eval fetch csqa-train)"`, `fetched.jsonl`},
-		{`"$(pilotfish eval fetch csqa)"`, `fetched.jsonl`},
 		{`--task csqa --data own.jsonl`, `--data demo-train --questions 60`},
 		{`--task csqa --data routed.jsonl`, `--data demo-train --questions 20`},
-		{`--task csqa --data certificate.jsonl`, `--data demo-train --questions 400`},
+		{`--task csqa --split calibration`, `--data demo-train --questions 400`},
 		{`--budget 0.07 --confidence`, `--budget 0.1 --confidence`},
-		{`eval csqa`, `eval demo`},
-		{`--questions 200`, `--questions 8`},
-		{` -n 96`, ` -n 48`}, {` -n 64`, ` -n 48`}, {` --threshold 0.8,0.9,0.93,0.95,0.97,0.98`, ``},
+		{` -n 96`, ` -n 48`}, {` -n 128`, ` -n 48`},
+		{`eval bench/task/everyday.jsonl`, `eval demo --questions 8`},
 	}
 }
 
@@ -56,16 +65,17 @@ func TestReproducing(t *testing.T) {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "fetched.jsonl"), bytes.Repeat([]byte("a line\n"), 500), 0o600))
-	out := inShell(t, dir, text)
-	for _, want := range []string{`demo: 8 of 8 questions`, `learned 7% `, `learned 0\.`, `margin 3% `, `oracle `} {
+	out := inShell(t, dir, "JUDGE="+clitest.JudgeFile(t)+"\n"+text)
+	for _, want := range []string{`demo: 8 of 8 questions`, `never verified 0 `, `judge 5% `, `margin 7% `, `verify 7% `,
+		`oracle `} {
 		assert.Regexp(t, `(?m)^`+want, out)
 	}
-	for _, name := range []string{"own", "routed", "first.gguf", "router.gguf", "certified.gguf", "csqa.jsonl",
-		"csqa.html", "seven.jsonl"} {
+	for _, name := range []string{"own", "routed", "first.gguf", "router.gguf", "certified.gguf", "judge.gguf",
+		"gsm8k.jsonl", "gsm8k.html", "everyday.jsonl"} {
 		_, err := os.Stat(filepath.Join(dir, name))
 		assert.NoError(t, err)
 	}
-	for name, lines := range map[string]int{"own": 320, "routed": 160, "certificate": 20} {
+	for name, lines := range map[string]int{"own": 320, "routed": 160} {
 		kept, err := os.ReadFile(filepath.Join(dir, name+".jsonl"))
 		require.NoError(t, err)
 		assert.Equal(t, lines, bytes.Count(kept, []byte("\n")), "%s: of 500 lines", name)
