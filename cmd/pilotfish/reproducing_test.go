@@ -28,8 +28,7 @@ import (
 func madeSmall() [][2]string {
 	judged := "--data demo-train --questions 40 --reference judged -n 48"
 	return [][2]string{
-		{`for FILE in csqa-train csqa arc-train arc gsm8k-train gsm8k mbpp humaneval; do pilotfish eval fetch $FILE; done`,
-			``},
+		{`do pilotfish eval fetch $FILE; done`, `do :; done`},
 		{`--task $TASK --split training --reference judged -n 640`, judged},
 		{`--task mbpp --split training --reference judged -n 320 --run-code`, judged},
 		{`--data bench/task/everyday-training.jsonl --reference judged -n 64`, judged},
@@ -66,8 +65,8 @@ func TestReproducing(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "fetched.jsonl"), bytes.Repeat([]byte("a line\n"), 500), 0o600))
 	out := inShell(t, dir, "JUDGE="+clitest.JudgeFile(t)+"\n"+text)
-	for _, want := range []string{`demo: 8 of 8 questions`, `never verified 0 `, `judge 5% `, `margin 7% `, `verify 7% `,
-		`oracle `} {
+	for _, want := range []string{`demo: 8 of 8 questions`, `never verified 0 `, `judge 5% `, `margin 7% `,
+		`verify 7% `, `oracle `} {
 		assert.Regexp(t, `(?m)^`+want, out)
 	}
 	for _, name := range []string{"own", "routed", "first.gguf", "router.gguf", "certified.gguf", "judge.gguf",
