@@ -248,7 +248,6 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 			return a, err
 		}
 		route.Decider = rule{t, words}
-		route.Lookup = -1 // without guesses from the text, which are decided about before the taker has their tokens
 	}
 	route.Observe = t.take
 	begin := time.Now()
@@ -290,14 +289,15 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 		route.Cloud, route.Draft.Verify, route.Draft.Margin, route.Draft.VerifyEvery = far, true, *r.Verify, d.Every
 		route.Draft.CheckEvery = draft.SerialChecks
 	}
-	if r.Policy != router.Never {
+	switch {
+	case r.Policy == Rule: // without guesses from the text: the taker does not have their tokens when they are decided
+		route.Cloud, route.Lookup = far, -1
+	case r.Policy != router.Never:
 		route.Cloud = far
 		if r.Policy.Verifies() {
 			route.Draft.CheckEvery = draft.SerialChecks
 		}
-		if r.Policy != Rule { // its decisions need the text
-			route.Router, err = d.router(r, sampling.Seed)
-		}
+		route.Router, err = d.router(r, sampling.Seed)
 	}
 	return route, err
 }

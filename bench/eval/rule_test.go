@@ -32,9 +32,13 @@ func TestRule(t *testing.T) {
 	assert.Equal(t, backend.Want{K: 1, Hidden: true}, r.Want(backend.Want{Hidden: true}))
 }
 
-// TestRuleAnswers: answers without a conclusion are those of the small model.
+// TestRuleAnswers: answers without a conclusion are those of the small model. None of their tokens are guesses, which
+// would be decided about before the taker has them.
 func TestRuleAnswers(t *testing.T) {
 	o := demoOptions(t, 3, Run{Policy: router.Never}, Run{Policy: Rule})
+	route, err := (&decoding{work: &work{Options: o}}).route(Run{Policy: Rule}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, -1, route.Lookup)
 	require.NoError(t, o.Run(t.Context()))
 	for _, q := range o.Set.Questions {
 		alone, _ := o.Log.Answer(q.ID, "never")

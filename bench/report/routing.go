@@ -90,11 +90,12 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 		rows = append(rows, m.row)
 	}
 	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{tableOf("", modeColumns(), rows)}}
-	if svg := overRTT(untraced(all)); svg != nil {
+	plain := untraced(all)
+	if svg := overRTT(plain); svg != nil {
 		s.Pictures = append(s.Pictures, Picture{"time-over-rtt",
 			"Mean time per answer over round trips; bands: 95% intervals, by bootstrap over questions.", svg, false})
 	}
-	if svg := rightOverTime(untraced(all)); svg != nil {
+	if svg := rightOverTime(plain); svg != nil {
 		s.Pictures = append(s.Pictures, Picture{"right-over-time",
 			"Right answers over the mean time per answer; each line has a point for each round trip.", svg, false})
 	}
@@ -135,6 +136,9 @@ func untraced(all []*mode) []*mode {
 
 // overRTT returns the plot of the time of each mode over round trips, nil if there are fewer than two.
 func overRTT(all []*mode) []byte {
+	if roundTrips(all) < 2 {
+		return nil
+	}
 	c := chart.Chart{Title: "Time per answer over round trips",
 		X: chart.Axis{Label: "round trip, ms", Linear: true}, Y: chart.Axis{Label: "mean time per answer, ms",
 			Linear: true}}
@@ -145,15 +149,15 @@ func overRTT(all []*mode) []byte {
 		l.Low, l.High = append(l.Low, mean.Low), append(l.High, mean.High)
 		c.X.End, c.Y.End = max(c.X.End, m.Cell.RTT), max(c.Y.End, mean.High)
 	}
-	if roundTrips(all) < 2 {
-		return nil
-	}
 	return c.SVG()
 }
 
 // rightOverTime returns the plot of the accuracy of each mode over its time, with a point for each round trip, nil if
 // there are fewer than two or no right answers are known.
 func rightOverTime(all []*mode) []byte {
+	if roundTrips(all) < 2 {
+		return nil
+	}
 	c := chart.Chart{Title: "Right answers over time",
 		X: chart.Axis{Label: "mean time per answer, ms", Linear: true}, Y: chart.Axis{Label: "right answers"}}
 	for _, m := range all {
@@ -164,9 +168,6 @@ func rightOverTime(all []*mode) []byte {
 		l := lineOf(&c, m)
 		l.X, l.Y = append(l.X, mean), append(l.Y, *m.Accuracy)
 		c.X.End = max(c.X.End, mean)
-	}
-	if roundTrips(all) < 2 {
-		return nil
 	}
 	return c.SVG()
 }

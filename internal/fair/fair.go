@@ -85,8 +85,8 @@ type Rules struct {
 	Short, Whole, Lead, ClientLead uint64
 }
 
-// waiting is n with a price, and 0 without.
-func (r Rules) waiting(n int) int {
+// sharers returns n, of those that wait, as [clock.advance] takes it: 0 without a price.
+func (r Rules) sharers(n int) int {
 	if r.Price == 0 {
 		return 0
 	}
@@ -455,7 +455,7 @@ func (q *Queue[J]) Advance() {
 		if f := c.next(); f != nil {
 			next = f.start
 		}
-		c.clock.advance(next, q.rules.waiting(c.short.Len()+c.long.Len()))
+		c.clock.advance(next, q.rules.sharers(c.short.Len()+c.long.Len()))
 		for c.idle.Len() > 0 && c.idle.First().start <= c.clock.now {
 			q.drop(c.idle.First())
 		}
@@ -468,7 +468,7 @@ func (q *Queue[J]) Advance() {
 	if c := q.any.First(); c != nil {
 		next = c.start
 	}
-	q.clock.advance(next, q.rules.waiting(q.any.Len()))
+	q.clock.advance(next, q.rules.sharers(q.any.Len()))
 	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.clock.now {
 		q.forget(q.idle.First())
 	}

@@ -161,14 +161,14 @@ func (p *plain) advance() {
 			next = p.start[j.owner]
 		}
 		if c.spent > 0 {
-			c.advance(next, p.rules.waiting(len(owners)))
+			c.advance(next, p.rules.sharers(len(owners)))
 		}
 	}
 	next := p.clock.now
 	if j := p.next(all, func(*job) bool { return true }, p.end); j != nil {
 		next = p.client[clientOf(j.owner)]
 	}
-	p.clock.advance(next, p.rules.waiting(len(waiting)))
+	p.clock.advance(next, p.rules.sharers(len(waiting)))
 }
 
 // TestAgainstList: for any sequence of operations, a queue agrees with a list that is searched. Every waiting owner is

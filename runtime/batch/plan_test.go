@@ -191,8 +191,8 @@ func TestPlan(t *testing.T) {
 			"5x32", "4x4 5x1", "3x1 4x31", "3x32", "2x4 3x7", "2x32", "2x14", "1x32", "1x32", "1x6",
 		}},
 		"who fits does not overtake": {200, []wish{
-			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 30},
-		}, []string{"2x2 3x30", "2x32", "2x16", "1x32", "1x32", "1x6"}},
+			{device: 1, n: 33}, {device: 2, old: 65, n: 34}, {device: 3, n: 36},
+		}, []string{"1x32", "1x1", "2x32", "2x2", "3x32", "3x4"}},
 		"exactly half of it": {200, []wish{
 			{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 40},
 		}, []string{"3x32", "3x8 4x4", "4x32", "2x4 4x4", "2x32", "1x18 2x14", "1x32"}},

@@ -105,6 +105,26 @@ func TestDemoSpeeds(t *testing.T) {
 	assert.InDelta(t, prompt/reads["cloud"]*1000, serverReads, 1)
 }
 
+// TestRealTimes: the recording of the real pair gives its times in docs/results again, by the command that they name.
+func TestRealTimes(t *testing.T) {
+	racing.Spare(t)
+	kept := filepath.Join(clitest.Root(), "docs", "results", "real-times.jsonl.gz")
+	want, err := result.ReadFile(kept)
+	require.NoError(t, err)
+	command := strings.ReplaceAll(want[0].Run.Command, "=docs/results/", "="+filepath.Dir(kept)+"/")
+	code, stdout, stderr := clitest.Call(t, strings.Fields(command)[1:]...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	have, err := result.Read(strings.NewReader(stdout), "stdout")
+	require.NoError(t, err)
+	require.Len(t, have, len(want))
+	for i := range want {
+		var w, h outcome.Report
+		require.NoError(t, want[i].Into(&w))
+		require.NoError(t, have[i].Into(&h))
+		assert.Equal(t, w, h, "after a change of drafting: sh bench/results/study.sh OUT real-times, and adopt OUT")
+	}
+}
+
 // TestDemo runs the whole system over a link that loses packets: routed answers equal serial ones, and are better than
 // those of the small model alone.
 func TestDemo(t *testing.T) {
