@@ -162,12 +162,16 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	if !refused || r.Code.Lasting() || r.RetryAfter == 0 && (bounded || r.Code == netproto.Failed) {
 		return err
 	}
-	const least = 50 * time.Millisecond
-	pause := max(r.RetryAfter, least)
-	pause = retry.Spread(pause+pause/4, 0.2, rand.Float64()) // up to half longer, so that not all come at once
-	if time.Since(start)+pause > patience || bounded && time.Until(end) <= pause {
+	room := patience - time.Since(start)
+	if bounded {
+		room = min(room, time.Until(end)-1)
+	}
+	least := max(r.RetryAfter, 50*time.Millisecond)
+	if least > room {
 		return err
 	}
+	most := min(least+least/2, room) // later than the gateway says, so that not all come at once
+	pause := least + time.Duration(rand.Float64()*float64(most-least))
 	return retry.Wait(ctx, pause)
 }
 

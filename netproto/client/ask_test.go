@@ -441,10 +441,11 @@ func TestFailedAsk(t *testing.T) {
 	})
 }
 
-// TestRepeatedAskEnds: the pause before a refused ask is repeated ends with the context or the session.
+// TestRepeatedAskEnds: the pause before a refused ask is repeated ends with the context or the session. It never
+// exceeds what patience leaves, so an ask with a time before that is not given up.
 func TestRepeatedAskEnds(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte {
-		return netproto.Refusal{Code: netproto.Busy, RetryAfter: 20 * time.Second}.Append(nil)
+		return netproto.Refusal{Code: netproto.Busy, RetryAfter: 29 * time.Second}.Append(nil)
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
