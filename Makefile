@@ -127,7 +127,7 @@ MATRIX = --rtt 50,100,200,300ms --edge-tps 60 --cloud-ms 40 --deadline off --ahe
 matrix: ## modes of routing over round trips of 50 to 300 ms with the demo's pair, as JSON lines where OUT names a file
 	$(GO) run ./cmd/pilotfish bench routing $(MATRIX) $(if $(OUT),--json >$(OUT))
 
-results: ## tables and figures of README.md and docs/results.md, from the measurements in docs/results
+results: ## tables and figures of README.md and docs/study/results.md, from the measurements in docs/results
 	$(GO) run ./bench/results
 
 # go run ./bench/results adopt FOLDER puts a study into docs/results.
@@ -136,7 +136,7 @@ study: ## measures what these show anew on this machine, into OUT (study), and s
 
 # What is measured already is not measured again: the same command goes on. go run ./bench/results adopt FOLDER as above.
 real: ## trains the judge of the pair of real models in MODELS, and measures it, into OUT (real); takes hours, on a quiet machine
-	@test -n "$(MODELS)" || { echo "name the folder of the two models: make real MODELS=FOLDER; docs/reproducing.md says which"; exit 2; }
+	@test -n "$(MODELS)" || { echo "name the folder of the two models: make real MODELS=FOLDER; docs/study/reproducing.md says which"; exit 2; }
 	$(MAKE) build PROGRAM=$(if $(OUT),$(OUT),real)/pilotfish
 	$(MAKE) -f bench/results/real.mk OUT=$(abspath $(if $(OUT),$(OUT),real)) MODELS=$(abspath $(MODELS))
 
@@ -157,17 +157,17 @@ generate: ## the assembly, stubs and table rows of kernels/cpu that kernels/cpu/
 	cd kernels/cpu/_asm && $(GO) run . ..
 
 # The unit names the program where it will be installed; here it is the one that was built.
-deploy: build ## the files of docs/deploy, with systemd's and Docker's own checks where they are there; the tests check more
+deploy: build ## the files of docs/operate/deploy, with systemd's and Docker's own checks where they are there; the tests check more
 	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; \
 	if command -v systemd-analyze >/dev/null; then echo "systemd-analyze verify pilotfish-cloud.service"; \
-		sed "s|/usr/local/bin/pilotfish|$$PWD/pilotfish|" docs/deploy/pilotfish-cloud.service >$$dir/pilotfish-cloud.service; \
+		sed "s|/usr/local/bin/pilotfish|$$PWD/pilotfish|" docs/operate/deploy/pilotfish-cloud.service >$$dir/pilotfish-cloud.service; \
 		systemd-analyze verify $$dir/pilotfish-cloud.service; \
 	else echo "*** LEFT OUT: the unit, which needs systemd-analyze ***"; fi; \
 	if docker compose version >/dev/null 2>&1; then echo "docker compose config"; \
-		GGUF=./large.gguf TOKENS=./tokens docker compose -f docs/deploy/compose.yaml config --quiet; \
+		GGUF=./large.gguf TOKENS=./tokens docker compose -f docs/operate/deploy/compose.yaml config --quiet; \
 	else echo "*** LEFT OUT: the compose file, which needs docker compose ***"; fi; \
 	if docker buildx version >/dev/null 2>&1; then echo "docker build --check"; \
-		docker build --check -f docs/deploy/Dockerfile .; \
+		docker build --check -f docs/operate/deploy/Dockerfile .; \
 	else echo "*** LEFT OUT: the Dockerfile, which needs docker buildx ***"; fi
 
 cross: ## builds the program for every system that it runs on
@@ -183,7 +183,7 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 		$(ARM64) $(if $(wildcard $(ARM64LIBC)/lib/libc.so.6),./metal/mtl)
 
 # The engine serves bench/demo/large.gguf, or the folder that bench/hf/convert.py makes of it.
-upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
+upstream: ## end-to-end tests against a live inference engine at URL; docs/operate/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
 	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench/routing
 

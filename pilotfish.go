@@ -18,8 +18,8 @@
 // in a chat or session before the first is over fails with [ErrBusy]. When a context ends, the answer ends with its
 // cause: errors.Is finds the cause, and context.Canceled or context.DeadlineExceeded.
 //
-// The exported names of this package and of those listed in docs/embedding.md are stable; the rest of the module may
-// change.
+// The exported names of this package and of those listed in docs/use/embedding.md are stable; the rest of the module
+// may change.
 package pilotfish
 
 import (

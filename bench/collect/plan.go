@@ -145,8 +145,8 @@ func (p *Plan) describeLarge() (err error) {
 		return errors.New("there is no large model")
 	}
 	if kind := g.Audit(); kind != "exact" {
-		return fmt.Errorf("the gateway's model %s audits %s of the tokens before a question, and traces need all: "+
-			"use a gateway with an exact audit (see docs/engines.md), or run the large model here", g.Model(), kind)
+		return fmt.Errorf("the gateway's model %s audits %s of the tokens before a question, and traces need all: use "+
+			"a gateway with an exact audit (see docs/operate/engines.md), or run the large model here", g.Model(), kind)
 	}
 	if most := g.Choices(); most > 0 && o.Reference == Sampled {
 		return fmt.Errorf("reference sampled: the gateway's model can draw from its %d best tokens only: "+

@@ -239,8 +239,8 @@ func (m *made) ladder(b *strings.Builder, l *ladder) error {
 	}
 	file := name + "-curves-10.svg"
 	m.figures[file] = page.Sections[0].Pictures[picture].SVG
-	fmt.Fprintf(b, "\n![Right answers of %s over the share of tokens that the large model chose](results/%s)\n", name,
-		file)
+	fmt.Fprintf(b, "\n![Right answers of %s over the share of tokens that the large model chose](../results/%s)\n",
+		name, file)
 	return nil
 }
 

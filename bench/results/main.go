@@ -1,5 +1,5 @@
-// Results writes the tables and figures of README.md and docs/results.md from the measurements in docs/results. It runs
-// in a checkout; study.sh repeats the measurements.
+// Results writes the tables and figures of README.md and docs/study/results.md from the measurements in docs/results.
+// It runs in a checkout; study.sh repeats the measurements.
 //
 //	go run ./bench/results              write the blocks between the markers of the pages, and the figures
 //	go run ./bench/results adopt FOLDER copy the measurements of a study to docs/results, write the pages
@@ -23,7 +23,9 @@ import (
 // kept is the folder of committed measurements and figures.
 const kept = "docs/results"
 
-func pages() []string { return []string{"README.md", "docs/results.md", "docs/measuring.md"} }
+func pages() []string {
+	return []string{"README.md", "docs/study/results.md", "docs/study/measuring.md"}
+}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

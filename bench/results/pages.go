@@ -86,7 +86,7 @@ func (m *made) draw(name string, all []report.Picture, which ...string) error {
 		}
 		file := name + "-" + w + ".svg"
 		m.figures[file] = all[i].SVG
-		m.texts[name+"-"+w] = fmt.Sprintf("![%s](results/%s)", all[i].Caption, file)
+		m.texts[name+"-"+w] = fmt.Sprintf("![%s](../results/%s)", all[i].Caption, file)
 	}
 	return nil
 }

@@ -308,7 +308,7 @@ func TestWrite(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, string(want) == string(got), name)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "docs/results.md"))
+	b, err := os.ReadFile(filepath.Join(dir, "docs/study/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
 		"\n| local | 40.0% |  | 100 |  |  |  |\n",

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// quickly returns changes to the study in docs/measuring.md that make it run in seconds. Each must apply.
+// quickly returns changes to the study in docs/study/measuring.md that make it run in seconds. Each must apply.
 func quickly() [][2]string {
 	return [][2]string{
 		{`--rtt 50ms,150ms,300ms --questions 16`,
@@ -27,12 +27,12 @@ func quickly() [][2]string {
 	}
 }
 
-// TestMeasuring: the commands of docs/measuring.md run in order in one shell, and write the documented files.
+// TestMeasuring: the commands of docs/study/measuring.md run in order in one shell, and write the documented files.
 func TestMeasuring(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a complete study: make long")
 	}
-	page, err := os.ReadFile("../../docs/measuring.md")
+	page, err := os.ReadFile("../../docs/study/measuring.md")
 	require.NoError(t, err)
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
@@ -63,7 +63,7 @@ func TestMeasuring(t *testing.T) {
 // TestMeasuringNames: every field in the page exists in some measurement.
 func TestMeasuringNames(t *testing.T) {
 	racing.Spare(t)
-	page, err := os.ReadFile("../../docs/measuring.md")
+	page, err := os.ReadFile("../../docs/study/measuring.md")
 	require.NoError(t, err)
 	schema := string(measurementSchema(t))
 	rows := regexp.MustCompile("(?m)^\\| ((?:`[a-z_0-9]+`(?:, )?)+)[^|]*\\|").FindAllStringSubmatch(string(page), -1)
@@ -73,7 +73,7 @@ func TestMeasuringNames(t *testing.T) {
 			if name[1] == "demo" || name[1] == "eval" || name[1] == "run" {
 				continue // commands
 			}
-			assert.Contains(t, schema, `"`+name[1]+`":`, "%s in docs/measuring.md", name[1])
+			assert.Contains(t, schema, `"`+name[1]+`":`, "%s in docs/study/measuring.md", name[1])
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestNumbersTable: the table in docs/structured.md is generated from the declarations; -update writes it.
+// TestNumbersTable: the table in docs/use/structured.md is generated from the declarations; -update writes it.
 func TestNumbersTable(t *testing.T) {
-	const file, begin, end = "../../docs/structured.md", "<!-- numbers -->\n", "<!-- end of numbers -->\n"
+	const file, begin, end = "../../docs/use/structured.md", "<!-- numbers -->\n", "<!-- end of numbers -->\n"
 	var table strings.Builder
 	table.WriteString("| flag | in requests | field | range | what it does |\n|---|---|---|---|---|\n")
 	var s terms.Settings

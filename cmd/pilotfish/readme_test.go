@@ -39,10 +39,10 @@ func TestReadmeProgram(t *testing.T) {
 	}
 }
 
-// TestDocumentedFlags: docs/commands.md has a row for every command, and every flag in it, in the README and in what is
-// for operators exists.
+// TestDocumentedFlags: docs/use/commands.md has a row for every command, and every flag in it, in the README and in
+// what is for operators exists.
 func TestDocumentedFlags(t *testing.T) {
-	rows := page(t, "docs/commands.md")
+	rows := page(t, "docs/use/commands.md")
 	// flags of other programs, or of every command
 	known := map[string]bool{"help": true, "version": true, "all": true}
 	for _, name := range strings.Fields("chown from system shell now model-path host port") {
@@ -59,9 +59,10 @@ func TestDocumentedFlags(t *testing.T) {
 	})
 	n := 0
 	for name, place := range map[string]string{
-		"docs/commands.md": "`[^`\n]*--[^`\n]*`", "README.md": "`[^`\n]*--[^`\n]*`", "docs/operating.md": ".*",
-		"docs/deploy/pilotfish-cloud.service": ".*", "docs/deploy/compose.yaml": ".*", "docs/deploy/Dockerfile": ".*",
-		"docs/deploy/cloud.yaml": ".*",
+		"docs/use/commands.md": "`[^`\n]*--[^`\n]*`", "README.md": "`[^`\n]*--[^`\n]*`",
+		"docs/operate/gateway.md":                     ".*",
+		"docs/operate/deploy/pilotfish-cloud.service": ".*", "docs/operate/deploy/compose.yaml": ".*",
+		"docs/operate/deploy/Dockerfile": ".*", "docs/operate/deploy/cloud.yaml": ".*",
 	} {
 		for _, found := range regexp.MustCompile(place).FindAllString(page(t, name), -1) {
 			for _, flag := range regexp.MustCompile(`(?:^|[\s"\x60(])--([a-z][a-z-]+)`).FindAllStringSubmatch(found,

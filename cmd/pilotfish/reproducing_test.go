@@ -23,7 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// madeSmall returns changes to the commands of docs/reproducing.md that make them run in seconds with the demo's
+// madeSmall returns changes to the commands of docs/study/reproducing.md that make them run in seconds with the demo's
 // models, which can answer only the demo's questions. Each must apply.
 func madeSmall() [][2]string {
 	judged := "--data demo-train --questions 40 --reference judged -n 48"
@@ -46,12 +46,12 @@ func madeSmall() [][2]string {
 	}
 }
 
-// TestReproducing: the commands of docs/reproducing.md run in order in one shell, and write the documented files.
+// TestReproducing: the commands of docs/study/reproducing.md run in order in one shell, and write the documented files.
 func TestReproducing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a complete experiment: make long")
 	}
-	page, err := os.ReadFile("../../docs/reproducing.md")
+	page, err := os.ReadFile("../../docs/study/reproducing.md")
 	require.NoError(t, err)
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {

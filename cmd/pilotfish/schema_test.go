@@ -28,7 +28,7 @@ import (
 var update = flag.Bool("update", false, "write files that are made of what is tested")
 
 // schemaFile describes every line of a measurement.
-const schemaFile = "../../docs/measurements.schema.json"
+const schemaFile = "../../docs/study/measurements.schema.json"
 
 // module is the import path of this module.
 const module = "github.com/pilotfish-ai/pilotfish"
@@ -119,7 +119,8 @@ func TestSchemaFile(t *testing.T) {
 	have, err := os.ReadFile(schemaFile)
 	require.NoError(t, err)
 	assert.True(t, string(text) == string(have),
-		"docs/measurements.schema.json differs from the types: go test ./cmd/pilotfish -run TestSchemaFile -update")
+		"docs/study/measurements.schema.json differs from the types: go test ./cmd/pilotfish -run TestSchemaFile "+
+			"-update")
 	compiled(t, have)
 	assert.Contains(t, string(have), "until the answer was complete", "comments of fields")
 }

@@ -48,7 +48,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestEmbedding: the code in docs/embedding.md is that of the examples, and the page names each of them.
+// TestEmbedding: the code in docs/use/embedding.md is that of the examples, and the page names each of them.
 func TestEmbedding(t *testing.T) {
 	page := text(t, "../embedding.md")
 	for _, name := range names(t) {

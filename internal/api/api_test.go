@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the exported names as they are now into testdata/stable.txt")
 
-// stable returns the packages with a stable API, as documented in docs/embedding.md.
+// stable returns the packages with a stable API, as documented in docs/use/embedding.md.
 func stable() []string {
 	return []string{module, module + "/gguf", module + "/kernels/cpu", module + "/kernels/cpu/vector",
 		module + "/kernels/cpu/pool", module + "/runtime/draft"}
@@ -43,7 +43,7 @@ func TestStable(t *testing.T) {
 
 // TestDocumented: the page about embedding names the stable packages.
 func TestDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/embedding.md")
+	page, err := os.ReadFile("../../docs/use/embedding.md")
 	require.NoError(t, err)
 	for _, p := range stable() {
 		assert.Contains(t, string(page), "`"+p+"`")

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestArchitecture: the files and folders in docs/architecture.md exist, and functions and types named after a file, or
-// before "in" and a file, are declared in it.
+// TestArchitecture: the files and folders in docs/understand/architecture.md exist, and functions and types named after
+// a file, or before "in" and a file, are declared in it.
 func TestArchitecture(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/understand/architecture.md"))
 	require.NoError(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")
 	declares := func(file string) string {
@@ -45,9 +45,10 @@ func TestArchitecture(t *testing.T) {
 	assert.Greater(t, named, 30, "the number of names in the page")
 }
 
-// TestWalk: docs/architecture.md lists the way from main to a microkernel in at most 14 files, each named once.
+// TestWalk: docs/understand/architecture.md lists the way from main to a microkernel in at most 14 files, each named
+// once.
 func TestWalk(t *testing.T) {
-	text, err := os.ReadFile("../../docs/architecture.md")
+	text, err := os.ReadFile("../../docs/understand/architecture.md")
 	require.NoError(t, err)
 	_, walk, found := strings.Cut(string(text), "\n## The walk to one product\n")
 	require.True(t, found)

@@ -50,5 +50,5 @@
 // Promise: a result depends only on the instruction set, the weight and the activations of the one token. The number of
 // tokens in a call, the division of the outputs into ranges and the number of workers never change a bit of it.
 //
-// [tried.md]: https://github.com/pilotfish-ai/pilotfish/blob/main/docs/tried.md
+// [tried.md]: https://github.com/pilotfish-ai/pilotfish/blob/main/docs/study/tried.md
 package cpu

@@ -38,10 +38,10 @@ type Settings struct {
 	Top      int
 
 	// Schema is a JSON schema that the answer follows, and JSON requests any JSON object: only tokens that lead to a
-	// valid value are chosen, and the end token after a complete value. docs/structured.md lists supported schemas. If
-	// MaxTokens or the size of the context do not suffice, the value is cut like other texts, unless Complete is set:
-	// then the value is completed in the shortest way in time, if that is possible. With Closed, an object has no other
-	// properties than those that the schema lists for it, unless additionalProperties allows them.
+	// valid value are chosen, and the end token after a complete value. docs/use/structured.md lists supported schemas.
+	// If MaxTokens or the size of the context do not suffice, the value is cut like other texts, unless Complete is
+	// set: then the value is completed in the shortest way in time, if that is possible. With Closed, an object has no
+	// other properties than those that the schema lists for it, unless additionalProperties allows them.
 	//
 	// A large model behind a gateway does not support LogitBias, MinP, the penalties or the schema. If they change the
 	// distribution, the token is chosen from the large model's 32 best with the same rules; if none of them is allowed,

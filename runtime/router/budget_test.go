@@ -224,7 +224,7 @@ func TestBudgetIsMet(t *testing.T) {
 	}
 }
 
-// TestBudgetIsUsed: the shares of a budget of 7% that docs/routing.md says answers of some lengths use.
+// TestBudgetIsUsed: the shares of a budget of 7% that docs/understand/routing.md says answers of some lengths use.
 func TestBudgetIsUsed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, c := range []struct {

@@ -4,9 +4,9 @@
 //	go run ./internal/cmd/record -url http://127.0.0.1:8080 -engine "llama-server 1.2.3" -key KEY \
 //		-cases internal/cmd/record/cases/llama.json -out netproto/upstream/testdata/llama
 //
-// The engine should have just been started, as docs/engines.md says: the cases depend on their order, and some use what
-// an earlier one left in the cache. A case with an unexpected status is reported and not written. There is no limit for
-// the time of a reply, since some engines compile during their first requests.
+// The engine should have just been started, as docs/operate/engines.md says: the cases depend on their order, and some
+// use what an earlier one left in the cache. A case with an unexpected status is reported and not written. There is no
+// limit for the time of a reply, since some engines compile during their first requests.
 package main
 
 import (

@@ -134,7 +134,9 @@ func (n moduleNames) print(packages, shared bool) {
 
 // sharedNames returns the names that at least so many functions share, the commonest first.
 func (n moduleNames) sharedNames(least int) []string {
-	names := slices.DeleteFunc(slices.Collect(maps.Keys(n.bearers)), func(s string) bool { return n.bearers[s] < least })
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(n.bearers)), func(name string) bool {
+		return n.bearers[name] < least
+	})
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(n.bearers[b]-n.bearers[a], strings.Compare(a, b)) })
 	return names
 }

@@ -168,8 +168,8 @@ func (t *amxTile) block() {
 }
 
 // alignLoop aligns the loop that follows to the 10th of 64 bytes: at the 1st to 6th of 16 bytes the products take 2 to
-// 3% longer (docs/tried.md). Jumps must target a label after the alignment: with a jump to a label before PCALIGN,
-// Go's assembler did not terminate.
+// 3% longer (docs/study/tried.md). Jumps must target a label after the alignment: with a jump to a label before
+// PCALIGN, Go's assembler did not terminate.
 func (t *amxTile) alignLoop() {
 	t.Op("PCALIGN", 64)
 	t.encoded("NOP", 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0)

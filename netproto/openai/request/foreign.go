@@ -44,7 +44,7 @@ const (
 	hintThinks = "this model answers without thinking before"
 )
 
-// idleFields are the idle fields of requests. docs/serving.md lists those that alter the answer.
+// idleFields are the idle fields of requests. docs/use/serving.md lists those that alter the answer.
 var idleFields = map[string]idle{
 	"audio":                 {hint: "this model makes no sound", alters: true},
 	"modalities":            {`["text"]`, "this model makes text alone", true},

@@ -1,4 +1,5 @@
-// Package schema compiles JSON schemas of drafts 4 to 2020-12 to grammars, within limits that docs/structured.md lists.
+// Package schema compiles JSON schemas of drafts 4 to 2020-12 to grammars, within limits that docs/use/structured.md
+// lists.
 //
 // A schema is read into nodes (read.go, document.go). A value fits some nodes together in one of several ways
 // (ways.go), each of which becomes states of a rule (values.go, object.go). The values that do not fit a node form a

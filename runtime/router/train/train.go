@@ -53,7 +53,7 @@ const (
 func (l Label) stands() bool { return l == Keep || l == Spoil }
 
 // spoilWeight is the weight of a position that a question would spoil. The value of a question is what it corrects less
-// what it spoils, but only corrections are learned. docs/training.md shows the effect of other weights.
+// what it spoils, but only corrections are learned. docs/study/training.md shows the effect of other weights.
 const spoilWeight = 20
 
 // weight returns the weight of the label in the loss.

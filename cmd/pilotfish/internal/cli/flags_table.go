@@ -118,7 +118,8 @@ var flagTable = []FlagDecl{
 	{Name: "key", With: "cert", often: true, Help: "private key `file` of the certificate, PEM"},
 	{Name: "parallel", Span: "1", often: true, Help: "number of answers generated at the same time"},
 
-	{Name: "limit", Help: "a limit or timeout; may be repeated: docs/serving.md and docs/operating.md list them"},
+	{Name: "limit",
+		Help: "a limit or timeout; may be repeated: docs/use/serving.md and docs/operate/gateway.md list them"},
 
 	// serve
 	{Name: "alias", often: true, Help: "additional `name` of the model in requests; may be repeated"},
@@ -155,7 +156,7 @@ var flagTable = []FlagDecl{
 	{Name: "tokenizer",
 		Help: "GGUF `file` with the vocabulary of the devices' model, which must be that of the engines"},
 	{Name: "upstream", often: true, Help: "`URL` of an inference engine that serves the model; may be repeated"},
-	{Name: "engine", Help: "how the engines of --upstream are asked; may be repeated: docs/engines.md"},
+	{Name: "engine", Help: "how the engines of --upstream are asked; may be repeated: docs/operate/engines.md"},
 	{Name: "engine.key-file", Help: "`file` with the API key for the engines"},
 	{Name: "engine.model", Help: "`name` of the model, if an engine serves several (default: its first)"},
 	{Name: "engine.parallel", Span: "1 4096", Help: "maximum number of `questions` sent to one engine at a time"},

@@ -22,10 +22,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// deployed reads a file of docs/deploy.
+// deployed reads a file of docs/operate/deploy.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(clitest.Root(), "docs", "deploy", name))
+	b, err := os.ReadFile(filepath.Join(clitest.Root(), "docs", "operate", "deploy", name))
 	require.NoError(t, err)
 	return string(b)
 }
@@ -95,7 +95,7 @@ func TestDeployMetrics(t *testing.T) {
 	for d := range descriptions {
 		known = append(known, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1])
 	}
-	b, err := os.ReadFile(filepath.Join(clitest.Root(), "docs", "operating.md"))
+	b, err := os.ReadFile(filepath.Join(clitest.Root(), "docs", "operate", "gateway.md"))
 	require.NoError(t, err)
 	named := regexp.MustCompile(`pilotfish_(?:gateway|engine|upstream|build)_\w+`).FindAllString(string(b), -1)
 	assert.Greater(t, len(named), 10)

@@ -41,7 +41,7 @@ each answer of the large model is waited for: this command is about answers; "be
               pattern (a regular expression) or number; with "choices": {"label": […], "text": […]} it is choice.
               Without "answer", answers are compared by how far they match the large model's own text
 
-Methods are chosen on --split development and judged on --split test: docs/measuring.md describes the parts.
+Methods are chosen on --split development and judged on --split test: docs/study/measuring.md describes the parts.
 
 Answers to humaneval and mbpp are right if their programs pass the tests of the question: the accuracy is pass@1. With
 --run-code python3 (3.8 or later) runs the programs, at most two at a time, each in a process and an empty folder of its

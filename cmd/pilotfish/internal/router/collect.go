@@ -74,7 +74,7 @@ the large model:
 A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
 
 If the command is stopped, running it again continues where it left off and ends with the same bytes.
-See docs/traces.md for the format.`,
+See docs/study/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
 			`--label citer,consequence -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,

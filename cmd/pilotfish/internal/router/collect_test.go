@@ -140,13 +140,13 @@ func TestCollectPair(t *testing.T) {
 	assert.Contains(t, stderr, "--pin")
 }
 
-// TestTracesInPython: the program in docs/traces.md reads collected traces.
+// TestTracesInPython: the program in docs/study/traces.md reads collected traces.
 func TestTracesInPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		sharedtest.Missing(t, err)
 	}
-	doc, err := os.ReadFile("../../../../docs/traces.md")
+	doc, err := os.ReadFile("../../../../docs/study/traces.md")
 	require.NoError(t, err)
 	_, program, _ := strings.Cut(string(doc), "```python\n")
 	program, _, found := strings.Cut(program, "```")

@@ -224,7 +224,7 @@ func (f *routingFlags) source() string {
 	if f.speeds != realPair() {
 		return ""
 	}
-	return ", like Qwen2.5-Coder 0.5B and 1.5B on 29 November 2026 (docs/results.md)"
+	return ", like Qwen2.5-Coder 0.5B and 1.5B on 29 November 2026 (docs/study/results.md)"
 }
 
 // demoQuestions returns the first of the held-out questions, as many as requested.

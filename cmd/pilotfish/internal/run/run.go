@@ -69,11 +69,12 @@ another by more than 3 nats. What was spent is kept from one run to the next (--
 have another answer in the next run. If the gateway cannot verify, or with --policy margin, the large model is asked for
 the tokens that the small one is least sure of, within the same budget. With --threshold, it is asked whenever the small
 one is less confident than that, however often this happens. With --router, a trained router decides; if it has a
-certificate (see router calibrate), its threshold applies, and the budget is a proven bound. See docs/routing.md.
+certificate (see router calibrate), its threshold applies, and the budget is a proven bound. See
+docs/understand/routing.md.
 
 --verify M has a fixed margin and no budget. --verify 0 gives exactly the large model's own text; --verify 2 accepts a
 token if the large model prefers its own by no more than 2 nats. Tokens that could not be checked before --deadline are
-shown anyway and counted as unverified. See docs/verification.md.
+shown anyway and counted as unverified. See docs/understand/verification.md.
 
 With --large, both models run in this process. The text is exactly that of the large model alone, with any temperature
 and with all settings of an answer. The small model (-m) drafts tokens of it where that saves time.

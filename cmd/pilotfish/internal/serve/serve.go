@@ -85,7 +85,7 @@ On a loopback address, any program on this machine may send requests, to localho
 names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
 file (--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send
 requests if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most 30
-seconds. --limit changes such limits: docs/serving.md lists them.
+seconds. --limit changes such limits: docs/use/serving.md lists them.
 
 The log on stderr has a line for each request, without texts.`,
 		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
