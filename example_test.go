@@ -8,24 +8,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 )
 
+// This question is about the world of the demo's models.
+const question = "Where does a mavgri sleep, and what does it eat? " +
+	"Places: ditch, bog, barn, attic. Foods: figs, peas, eggs, mint."
+
 // This example prints an answer token by token.
 func Example() {
-	ctx := context.Background()
-	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
+	m, err := pilotfish.Open("bench/demo/small.gguf", pilotfish.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	chat := m.NewChat(pilotfish.ChatOptions{System: "You are brief."})
-	for tok, err := range chat.Send(ctx, "What is a pilot fish?") {
+	chat := m.NewChat(pilotfish.ChatOptions{})
+	for tok, err := range chat.Send(context.Background(), question, pilotfish.MaxTokens(8)) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Print(tok.Text)
 	}
+	// Output: In the bog, and it eats eggs
 }
 
-// This example does the same with a large model at a gateway, which verifies the tokens and replaces at most 7%.
+// This example asks a large model at a gateway, which verifies the tokens and replaces at most 7%.
 func ExampleVia() {
 	ctx := context.Background()
 	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
@@ -51,12 +55,12 @@ func ExampleVia() {
 // This example sets how a large model is used: it verifies each token with a margin of 2 nats, without a budget, and
 // every answer is waited for. Both models are of this process.
 func ExampleRoute() {
-	small, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
+	small, err := pilotfish.Open("bench/demo/small.gguf", pilotfish.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer small.Close()
-	large, err := pilotfish.Open("qwen2.5-7b-instruct-q4_k_m.gguf", pilotfish.Options{})
+	large, err := pilotfish.Open("bench/demo/large.gguf", pilotfish.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -68,6 +72,7 @@ func ExampleRoute() {
 	defer cloud.Close()
 	route := pilotfish.Route{Cloud: cloud, Verify: true, Margin: 2, Deadline: -1}
 	text, err := pilotfish.Text(small.NewChat(pilotfish.ChatOptions{}).Send(context.Background(),
-		"What is a pilot fish?", route, pilotfish.MaxTokens(100)))
+		question, route, pilotfish.MaxTokens(8)))
 	fmt.Println(text, err)
+	// Output: In the barn, and it eats mint <nil>
 }
