@@ -8,19 +8,23 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 )
 
-// This question is about the world of the demo's models.
-const question = "Where does a mavgri sleep, and what does it eat? " +
-	"Places: ditch, bog, barn, attic. Foods: figs, peas, eggs, mint."
+// The question is about the world of the demo's models.
+const (
+	path     = "bench/demo/small.gguf"
+	question = "Where does a mavgri sleep, and what does it eat? " +
+		"Places: ditch, bog, barn, attic. Foods: figs, peas, eggs, mint."
+)
 
 // This example prints an answer token by token.
 func Example() {
-	m, err := pilotfish.Open("bench/demo/small.gguf", pilotfish.Options{})
+	ctx := context.Background()
+	m, err := pilotfish.Open(path, pilotfish.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer m.Close()
 	chat := m.NewChat(pilotfish.ChatOptions{})
-	for tok, err := range chat.Send(context.Background(), question, pilotfish.MaxTokens(8)) {
+	for tok, err := range chat.Send(ctx, question, pilotfish.MaxTokens(8)) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -55,7 +59,7 @@ func ExampleVia() {
 // This example sets how a large model is used: it verifies each token with a margin of 2 nats, without a budget, and
 // every answer is waited for. Both models are of this process.
 func ExampleRoute() {
-	small, err := pilotfish.Open("bench/demo/small.gguf", pilotfish.Options{})
+	small, err := pilotfish.Open(path, pilotfish.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 // Package pilotfish runs a small language model in a Go program, without cgo, and asks a large one, on another machine,
 // for the few tokens that matter.
 //
-//	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
+//	m, err := pilotfish.Open(path, pilotfish.Options{})
 //	…
 //	defer m.Close()
-//	chat := m.NewChat(pilotfish.ChatOptions{System: "You are brief."})
-//	for tok, err := range chat.Send(ctx, "What is a pilot fish?") {
+//	chat := m.NewChat(pilotfish.ChatOptions{})
+//	for tok, err := range chat.Send(ctx, question, pilotfish.MaxTokens(8)) {
 //		…
 //		fmt.Print(tok.Text)
 //	}

@@ -265,7 +265,7 @@ func TestFilled(t *testing.T) {
 // adoptedStudy returns a checkout with pages and a study of the demo.
 func adoptedStudy(t *testing.T) string {
 	dir := t.TempDir()
-	for _, name := range []string{kept, "study"} {
+	for _, name := range []string{kept, "docs/study", "study"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	run := result.Run{Measurement: "demo", Version: "v7.8.9", Command: "x",

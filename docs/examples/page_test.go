@@ -50,11 +50,11 @@ func TestMissing(t *testing.T) {
 
 // TestEmbedding: the code in docs/use/embedding.md is that of the examples, and the page names each of them.
 func TestEmbedding(t *testing.T) {
-	page := text(t, "../embedding.md")
+	page := text(t, "../use/embedding.md")
 	for _, name := range names(t) {
-		assert.Contains(t, page, "["+name+"](examples/"+name+"/main.go)")
+		assert.Contains(t, page, "["+name+"](../examples/"+name+"/main.go)")
 	}
-	link := regexp.MustCompile(`\(examples/([a-z]+)/main\.go\)`)
+	link := regexp.MustCompile(`\(\.\./examples/([a-z]+)/main\.go\)`)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatchIndex(page, -1)
 	assert.Greater(t, len(blocks), 7)
 	for _, b := range blocks {
