@@ -189,7 +189,7 @@ func (c *connection) handleControlStream() {
 			bye, _, err = netproto.ParseBye(b)
 		}
 		if err != nil {
-			c.closeOnControlError(err)
+			c.closeAfterControlStream(err)
 			return
 		}
 		if !c.g.sessions.endSession(sessionKey{c.device.id, bye.Session}) && c.awaitSyncPermit() != nil {
@@ -209,8 +209,9 @@ func (c *connection) awaitSyncPermit() error {
 	return nil
 }
 
-// closeOnControlError closes the connection after its control stream has ended, or brought something else than a Bye.
-func (c *connection) closeOnControlError(err error) {
+// closeAfterControlStream closes the connection after its control stream has ended, or brought something else than a
+// Bye.
+func (c *connection) closeAfterControlStream(err error) {
 	code := netproto.NoReason
 	if err != io.EOF && !errors.Is(err, net.ErrClosed) { // else the connection has ended
 		err = malformedError(err)

@@ -15,7 +15,7 @@ type connections struct {
 	serving sync.WaitGroup
 }
 
-func (o *connections) addAndServe(c *connection) {
+func (o *connections) startServing(c *connection) {
 	o.mu.Lock()
 	o.all[c] = struct{}{}
 	o.mu.Unlock()

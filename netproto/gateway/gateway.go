@@ -155,7 +155,7 @@ func (g *Gateway) acceptConnections(ctx context.Context, listener *quic.EarlyLis
 			return fmt.Errorf("serve: %w", err)
 		}
 		g.pending.Add(1)
-		open.addAndServe(g.newConnection(qc))
+		open.startServing(g.newConnection(qc))
 	}
 }
 
