@@ -13,8 +13,8 @@ func (a Ack) Append(b []byte) []byte {
 // ParseAck takes an Ack of n bytes from the front of b.
 func ParseAck(b []byte) (a Ack, n int, err error) {
 	p, n := openFrame(b, KindAck)
-	a.Position = int(p.uvarint("position", MaxPosition))
-	if err := p.close(); err != nil {
+	a.Position = int(p.readUvarint("position", MaxPosition))
+	if err := p.closeFrame(); err != nil {
 		return Ack{}, 0, err
 	}
 	return a, n, nil

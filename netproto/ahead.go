@@ -16,8 +16,8 @@ func (a Ahead) Append(b []byte) []byte {
 // ParseAhead takes an Ahead of n bytes from the front of b.
 func ParseAhead(b []byte) (a Ahead, n int, err error) {
 	p, n := openFrame(b, KindAhead)
-	a.Token = p.id("token")
-	if err := p.close(); err != nil {
+	a.Token = p.readTokenID("token")
+	if err := p.closeFrame(); err != nil {
 		return Ahead{}, 0, err
 	}
 	return a, n, nil

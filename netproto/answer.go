@@ -35,27 +35,27 @@ func (a Answer) Append(b []byte) []byte {
 // ParseAnswer takes an Answer of n bytes from the front of b.
 func ParseAnswer(b []byte) (a Answer, n int, err error) {
 	p, n := openFrame(b, KindAnswer)
-	a.Token = p.id("token")
-	for range p.count("top", MaxK, 2) {
-		a.Top = append(a.Top, terms.Candidate{ID: p.id("top id"), LogProb: p.logProb("top log-prob")})
+	a.Token = p.readTokenID("token")
+	for range p.readCount("top", MaxK, 2) {
+		a.Top = append(a.Top, terms.Candidate{ID: p.readTokenID("top id"), LogProb: p.readLogProb("top log-prob")})
 	}
-	a.Audited = int(p.uvarint("audited", MaxPosition))
+	a.Audited = int(p.readUvarint("audited", MaxPosition))
 	last := 0
-	for range p.count("audit", MaxPosition, 3) {
-		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))
-		f := terms.Finding{Pos: last, Token: p.id("audit token"), LogProb: p.logProb("audit log-prob")}
+	for range p.readCount("audit", MaxPosition, 3) {
+		last += int(p.readUvarint("audit position", uint64(MaxPosition-last)))
+		f := terms.Finding{Pos: last, Token: p.readTokenID("audit token"), LogProb: p.readLogProb("audit log-prob")}
 		a.Audit = append(a.Audit, f)
 	}
-	a.Queue, a.Compute = p.micros("queue"), p.micros("compute")
+	a.Queue, a.Compute = p.readMicros("queue"), p.readMicros("compute")
 	if len(a.Audit) > 0 && len(p.b) > 0 {
 		for i := range a.Audit {
-			a.Audit[i].Score, a.Audit[i].Stands = p.scores()
+			a.Audit[i].Score, a.Audit[i].Stands = p.readScores()
 		}
 		if !a.Scored() {
-			p.fail("score", ErrValue)
+			p.failField("score", ErrValue)
 		}
 	}
-	if err := p.close(); err != nil {
+	if err := p.closeFrame(); err != nil {
 		return Answer{}, 0, err
 	}
 	return a, n, nil

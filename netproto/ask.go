@@ -23,17 +23,16 @@ const (
 // Append appends the frame to b.
 func (a Ask) Append(b []byte) []byte {
 	return appendFrame(b, KindAsk, func(b []byte) []byte {
-		b = a.Path.append(binary.LittleEndian.AppendUint32(b, a.Session))
+		b = a.Path.appendTo(binary.LittleEndian.AppendUint32(b, a.Session))
 		b = appendSampling(appendUvarint(appendUvarint(b, a.K), a.AuditFrom), a.Sampling)
-		return appendUvarint(append(appendMillis(b, a.Within), a.how()), a.Ahead)
+		return appendUvarint(append(appendMillis(b, a.Within), a.verifyByte()), a.Ahead)
 	})
 }
 
 // wantsClock is the bit, in the byte of the kind of verification, that requests a [Clock].
 const wantsClock = 1 << 7
 
-// how returns the kind of verification, with [wantsClock].
-func (a Ask) how() byte {
+func (a Ask) verifyByte() byte {
 	if a.Times {
 		return byte(a.Verify) | wantsClock
 	}
@@ -43,18 +42,18 @@ func (a Ask) how() byte {
 // ParseAsk takes an Ask of n bytes from the front of b. Its delta stays part of b.
 func ParseAsk(b []byte) (a Ask, n int, err error) {
 	p, n := openFrame(b, KindAsk)
-	a.Session = p.u32("session")
-	a.Path = p.path()
-	a.K = int(p.uvarint("k", MaxK))
-	a.AuditFrom = int(p.uvarint("audit from", MaxPosition))
-	a.Sampling = p.sampling()
-	a.Within = p.millis("deadline")
-	how := p.u8("verify")
+	a.Session = p.readUint32("session")
+	a.Path = p.readPath()
+	a.K = int(p.readUvarint("k", MaxK))
+	a.AuditFrom = int(p.readUvarint("audit from", MaxPosition))
+	a.Sampling = p.readSampling()
+	a.Within = p.readMillis("deadline")
+	how := p.readUint8("verify")
 	if a.Verify, a.Times = terms.Verify(how&^wantsClock), how&wantsClock != 0; a.Verify > terms.EachJudged {
-		p.fail("verify", ErrValue)
+		p.failField("verify", ErrValue)
 	}
-	a.Ahead = int(p.uvarint("ahead", MaxAhead))
-	if err := p.close(); err != nil {
+	a.Ahead = int(p.readUvarint("ahead", MaxAhead))
+	if err := p.closeFrame(); err != nil {
 		return Ask{}, 0, err
 	}
 	return a, n, nil

@@ -16,8 +16,8 @@ func (y Bye) Append(b []byte) []byte {
 // ParseBye takes a Bye of n bytes from the front of b.
 func ParseBye(b []byte) (y Bye, n int, err error) {
 	p, n := openFrame(b, KindBye)
-	y.Session = p.u32("session")
-	if err := p.close(); err != nil {
+	y.Session = p.readUint32("session")
+	if err := p.closeFrame(); err != nil {
 		return Bye{}, 0, err
 	}
 	return y, n, nil

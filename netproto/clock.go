@@ -20,9 +20,9 @@ func (c Clock) Append(b []byte) []byte {
 // ParseClock takes a Clock of n bytes from the front of b.
 func ParseClock(b []byte) (c Clock, n int, err error) {
 	p, n := openFrame(b, KindClock)
-	c.Received = p.micros("received")
-	c.Sent = c.Received + p.micros("sent")
-	if err := p.close(); err != nil {
+	c.Received = p.readMicros("received")
+	c.Sent = c.Received + p.readMicros("sent")
+	if err := p.closeFrame(); err != nil {
 		return Clock{}, 0, err
 	}
 	return c, n, nil

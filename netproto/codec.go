@@ -78,13 +78,13 @@ func (c *Codec) Encode(base, ids []int32) (Delta, error) {
 			return Delta{}, fmt.Errorf("encode: id %d in a vocabulary of %d: %w", id, c.vocab, ErrValue)
 		}
 	}
-	best := Delta{Count: len(ids), Coding: Packed, Bytes: pack(nil, ids, idBits(c.vocab))}
+	best := Delta{Count: len(ids), Coding: Packed, Bytes: packIDs(nil, ids, idBits(c.vocab))}
 	packed := len(best.Bytes)
 	for _, coding := range []Coding{Zstd, Trained} {
 		if packed < trainedFrom || coding == Zstd && packed < zstdFrom {
 			continue
 		}
-		b, err := c.squeeze(coding, base, ids)
+		b, err := c.compressIDs(coding, base, ids)
 		if err != nil {
 			return Delta{}, fmt.Errorf("encode: %s: %w", coding, err)
 		}
@@ -95,11 +95,11 @@ func (c *Codec) Encode(base, ids []int32) (Delta, error) {
 	return best, nil
 }
 
-// squeeze encodes the ids with a coding that compresses. It returns nil if that coding has no dictionary.
-func (c *Codec) squeeze(coding Coding, base, ids []int32) ([]byte, error) {
+// compressIDs returns nil if the coding has no dictionary.
+func (c *Codec) compressIDs(coding Coding, base, ids []int32) ([]byte, error) {
 	enc := c.enc
 	if coding == Zstd {
-		raw, err := newEncoder(zstd.SpeedFastest, zstd.WithEncoderDictRaw(0, c.history(base)))
+		raw, err := newEncoder(zstd.SpeedFastest, zstd.WithEncoderDictRaw(0, c.rawDictionary(base)))
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (c *Codec) squeeze(coding Coding, base, ids []int32) ([]byte, error) {
 	if enc == nil {
 		return nil, nil
 	}
-	frame := enc.EncodeAll(spread(nil, ids, idBytes(c.vocab)), nil)
+	frame := enc.EncodeAll(appendFixedIDs(nil, ids, idBytes(c.vocab)), nil)
 	b, found := bytes.CutPrefix(frame, []byte(magic))
 	if !found {
 		return nil, fmt.Errorf("a frame without magic number: %w", ErrValue)
@@ -119,45 +119,44 @@ func (c *Codec) squeeze(coding Coding, base, ids []int32) ([]byte, error) {
 // Decode decodes the ids that follow base. The caller must have checked d.Count against its limits: Decode decompresses
 // no more than that.
 func (c *Codec) Decode(base []int32, d Delta) ([]int32, error) {
-	ids, err := c.decode(base, d)
+	ids, err := c.decodeDelta(base, d)
 	if err != nil {
 		return nil, fmt.Errorf("decode: %s: %w", d.Coding, err)
 	}
 	return ids, nil
 }
 
-func (c *Codec) decode(base []int32, d Delta) ([]int32, error) {
+func (c *Codec) decodeDelta(base []int32, d Delta) ([]int32, error) {
 	size := d.Count * idBytes(c.vocab)
 	switch {
 	case d.Count < 0 || d.Count > MaxPosition:
 		return nil, fmt.Errorf("%d ids: %w", d.Count, ErrValue)
 	case d.Coding == Packed:
-		return unpack(d.Bytes, d.Count, idBits(c.vocab), c.vocab)
+		return unpackIDs(d.Bytes, d.Count, idBits(c.vocab), c.vocab)
 	case d.Coding == Zstd:
-		dec, err := newDecoder(size, zstd.WithDecoderDictRaw(0, c.history(base)))
+		dec, err := newDecoder(size, zstd.WithDecoderDictRaw(0, c.rawDictionary(base)))
 		if err != nil {
 			return nil, err
 		}
 		defer dec.Close()
-		return c.expand(dec, d, size)
+		return c.decompressIDs(dec, d, size)
 	case d.Coding == Trained && c.dec != nil:
-		return c.expand(c.dec, d, size)
+		return c.decompressIDs(c.dec, d, size)
 	}
 	return nil, fmt.Errorf("no such coding here: %w", ErrValue)
 }
 
-// expand decompresses into a buffer of exactly size bytes and no more.
-func (c *Codec) expand(dec *zstd.Decoder, d Delta, size int) ([]int32, error) {
+// decompressIDs fills a buffer of exactly size bytes and no more.
+func (c *Codec) decompressIDs(dec *zstd.Decoder, d Delta, size int) ([]int32, error) {
 	b, err := dec.DecodeAll(append([]byte(magic), d.Bytes...), make([]byte, 0, size))
 	if err != nil {
 		return nil, err
 	}
-	return gather(b, d.Count, idBytes(c.vocab), c.vocab)
+	return parseFixedIDs(b, d.Count, idBytes(c.vocab), c.vocab)
 }
 
-// history returns the end of the base as a raw dictionary.
-func (c *Codec) history(base []int32) []byte {
-	return spread(nil, base[max(0, len(base)-window):], idBytes(c.vocab))
+func (c *Codec) rawDictionary(base []int32) []byte {
+	return appendFixedIDs(nil, base[max(0, len(base)-window):], idBytes(c.vocab))
 }
 
 func newEncoder(level zstd.EncoderLevel, dict zstd.EOption) (*zstd.Encoder, error) {

@@ -69,10 +69,10 @@ func TestCodecRefuses(t *testing.T) {
 		_, err := codec.Encode(nil, []int32{id})
 		assert.ErrorIs(t, err, ErrValue)
 	}
-	good := pack(nil, []int32{1, 2, 3}, 10)
+	good := packIDs(nil, []int32{1, 2, 3}, 10)
 	for _, d := range []Delta{
 		{Count: 4, Bytes: good}, {Count: 2, Bytes: good}, {Count: -1, Bytes: nil},
-		{Count: 3, Bytes: pack(nil, []int32{1, 800, 3}, 10)}, {Count: 3, Bytes: []byte{1, 2, 3, 0xff}},
+		{Count: 3, Bytes: packIDs(nil, []int32{1, 800, 3}, 10)}, {Count: 3, Bytes: []byte{1, 2, 3, 0xff}},
 		{Count: 3, Coding: Zstd, Bytes: good}, {Count: 0, Coding: Zstd}, {Count: 3, Coding: Trained, Bytes: good},
 		{Count: 1, Coding: codings},
 	} {
@@ -223,7 +223,7 @@ func TestCodecCounts(t *testing.T) {
 		codec := newCodec(t, vocab, Dictionary{})
 		for id, good := range ids {
 			have, err := codec.Decode(nil,
-				Delta{Count: 1, Coding: Zstd, Bytes: raw(spread(nil, []int32{id}, idBytes(vocab))...)})
+				Delta{Count: 1, Coding: Zstd, Bytes: raw(appendFixedIDs(nil, []int32{id}, idBytes(vocab))...)})
 			if good {
 				require.NoError(t, err)
 				assert.Equal(t, []int32{id}, have)
@@ -250,34 +250,34 @@ func TestPacking(t *testing.T) {
 		assert.Equal(t, c.bytes, idBytes(c.vocab), "%d", c.vocab)
 		for n := range 20 {
 			ids := words(n, c.vocab, n)
-			b := pack([]byte("x"), ids, c.bits)[1:]
+			b := packIDs([]byte("x"), ids, c.bits)[1:]
 			require.Len(t, b, packedSize(n, c.bits))
 			require.Equal(t, (n*c.bits+7)/8, len(b))
-			back, err := unpack(b, n, c.bits, c.vocab)
+			back, err := unpackIDs(b, n, c.bits, c.vocab)
 			require.NoError(t, err)
 			require.Equal(t, ids, back)
 			for stray := n * c.bits; stray < 8*len(b); stray++ {
 				bad := slices.Clone(b)
 				bad[stray/8] |= 1 << (stray % 8)
-				_, err := unpack(bad, n, c.bits, c.vocab)
+				_, err := unpackIDs(bad, n, c.bits, c.vocab)
 				require.ErrorIs(t, err, ErrValue, "bit %d after %d ids of %d bits", stray, n, c.bits)
 			}
 			for _, other := range [][]byte{append(slices.Clone(b), 0), b[:max(len(b)-1, 0)]} {
 				if len(other) != len(b) {
-					_, err := unpack(other, n, c.bits, c.vocab)
+					_, err := unpackIDs(other, n, c.bits, c.vocab)
 					require.ErrorIs(t, err, ErrValue)
 				}
 			}
 		}
 	}
-	assert.Equal(t, []byte{0b01_10_11_00}, pack(nil, []int32{0, 3, 2, 1}, 2), "the first id is in the lowest bits")
+	assert.Equal(t, []byte{0b01_10_11_00}, packIDs(nil, []int32{0, 3, 2, 1}, 2), "the first id is in the lowest bits")
 	for id, good := range map[int32]bool{2: true, 3: false} {
-		_, err := unpack(pack(nil, []int32{0, id, 0}, 2), 3, 2, 3)
+		_, err := unpackIDs(packIDs(nil, []int32{0, id, 0}, 2), 3, 2, 3)
 		assert.Equal(t, good, err == nil, "%d of 3", id)
 	}
-	assert.Equal(t, []byte{9, 3, 2, 1, 6, 5, 4}, spread([]byte{9}, []int32{0x010203, 0x040506}, 3))
+	assert.Equal(t, []byte{9, 3, 2, 1, 6, 5, 4}, appendFixedIDs([]byte{9}, []int32{0x010203, 0x040506}, 3))
 	for id, ok := range map[byte]bool{0: true, 1: true, 2: false, 0xff: false} { // the highest byte
-		_, err := gather([]byte{0, 0, id}, 1, 3, 1<<16+1)
+		_, err := parseFixedIDs([]byte{0, 0, id}, 1, 3, 1<<16+1)
 		assert.Equal(t, ok, err == nil, "%v: %d", err, id)
 	}
 }
@@ -295,14 +295,14 @@ func TestCodingFrom(t *testing.T) {
 	trained := newCodec(t, 256, goldenDict(t))
 	assert.Equal(t, Packed, choose(trained, same(15, 0)))
 	assert.Equal(t, Trained, choose(trained, same(16, 0)))
-	phrase := bytesOf(string(spread(nil, goldenPaths()[9], 2)))
-	b, err := trained.squeeze(Trained, nil, phrase[:16])
+	phrase := bytesOf(string(appendFixedIDs(nil, goldenPaths()[9], 2)))
+	b, err := trained.compressIDs(Trained, nil, phrase[:16])
 	require.NoError(t, err)
 	require.Len(t, b, 16)
 	assert.Equal(t, Packed, choose(trained, phrase[:16]), "if both have the same length")
 	for n := range 40 {
 		ids := append(words(64, 256, 17), words(n, 256, 17)...)
-		b, err := plain.squeeze(Zstd, nil, ids)
+		b, err := plain.compressIDs(Zstd, nil, ids)
 		require.NoError(t, err)
 		want := Packed
 		if len(b) < len(ids) {
@@ -329,7 +329,7 @@ func TestShortestCoding(t *testing.T) {
 				d := encode(t, codec, base, ids)
 				taken[d.Coding]++
 				for _, coding := range []Coding{Zstd, Trained} {
-					b, err := codec.squeeze(coding, base, ids)
+					b, err := codec.compressIDs(coding, base, ids)
 					require.NoError(t, err)
 					if packedSize(len(ids), idBits(768)) >= zstdFrom {
 						assert.LessOrEqual(t, len(d.Bytes), len(b), "%v would be shorter than %v", coding, d.Coding)
@@ -350,8 +350,8 @@ func TestCodecHistory(t *testing.T) {
 		base := slices.Concat(phrase, words(fill, 768, 12))
 		d := encode(t, codec, base, phrase)
 		assert.Equal(t, fill+60 <= window+1, len(d.Bytes) < 20, "%d tokens in between: %d bytes", fill, len(d.Bytes))
-		assert.Equal(t, 2*min(fill+60, window), len(codec.history(base)))
-		assert.True(t, bytes.HasSuffix(spread(nil, base, 2), codec.history(base)))
+		assert.Equal(t, 2*min(fill+60, window), len(codec.rawDictionary(base)))
+		assert.True(t, bytes.HasSuffix(appendFixedIDs(nil, base, 2), codec.rawDictionary(base)))
 	}
 	base := slices.Concat(phrase, words(window-60, 768, 12))
 	d := encode(t, codec, base, phrase)
@@ -370,15 +370,15 @@ func TestTrainDictionary(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, uint32(42), dict.ID)
 	assert.Equal(t, uint32(42), binary.LittleEndian.Uint32(dict.Bytes[4:]))
-	last := spread(nil, slices.Concat(paths[5:]...), 2)
+	last := appendFixedIDs(nil, slices.Concat(paths[5:]...), 2)
 	assert.True(t, bytes.HasSuffix(dict.Bytes, last))
-	assert.False(t, bytes.Contains(dict.Bytes, spread(nil, paths[4][6:10], 2)),
+	assert.False(t, bytes.Contains(dict.Bytes, appendFixedIDs(nil, paths[4][6:10], 2)),
 		"the first half is used only for statistics")
 	long := [][]int32{paths[0], words(100, 768, 1), words(100, 768, 2), words(10, 768, 3), words(20<<10, 768, 4),
 		words(100, 768, 5)}
 	dict, err = TrainDictionary(42, 768, long)
 	require.NoError(t, err)
-	all := spread(nil, slices.Concat(long[3:]...), 2)
+	all := appendFixedIDs(nil, slices.Concat(long[3:]...), 2)
 	inside, err := zstd.InspectDictionary(dict.Bytes)
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(all[len(all)-32*kib:], inside.Content()))
@@ -466,7 +466,7 @@ func TestCodingSizes(t *testing.T) {
 	measure := func(name string, cut func(prompt, answer []int32, i int) (base, delta []int32)) (s sizes) {
 		const n = 100
 		squeezed := func(c Coding, base, delta []int32) float64 {
-			b, err := codec.squeeze(c, base, delta)
+			b, err := codec.compressIDs(c, base, delta)
 			require.NoError(t, err)
 			return float64(len(b)) / n
 		}
@@ -475,7 +475,7 @@ func TestCodingSizes(t *testing.T) {
 			d := encode(t, codec, base, delta)
 			s.tokens += float64(len(delta)) / n
 			s.packed += float64(packedSize(len(delta), idBits(worldVocab))) / n
-			s.zstd += float64(len(zstd.EncodeTo(nil, spread(nil, delta, idBytes(worldVocab))))) / n
+			s.zstd += float64(len(zstd.EncodeTo(nil, appendFixedIDs(nil, delta, idBytes(worldVocab))))) / n
 			s.base += squeezed(Zstd, base, delta)
 			s.trained += squeezed(Trained, base, delta)
 			s.chosen += float64(len(d.Bytes)) / n

@@ -21,11 +21,11 @@ func TrainDictionary(id uint32, vocab int, paths [][]int32) (Dictionary, error) 
 	}
 	var history []byte
 	for _, p := range paths[len(paths)/2:] {
-		history = spread(history, p, idBytes(vocab))
+		history = appendFixedIDs(history, p, idBytes(vocab))
 	}
 	var contents [][]byte
 	for _, p := range paths[:len(paths)/2] {
-		contents = append(contents, spread(nil, p, idBytes(vocab)))
+		contents = append(contents, appendFixedIDs(nil, p, idBytes(vocab)))
 	}
 	b, err := zstd.BuildDict(zstd.BuildDictOptions{ID: id, Contents: contents,
 		History: history[max(0, len(history)-longest):], Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedBetterCompression})

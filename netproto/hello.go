@@ -37,7 +37,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // Append appends the frame to b.
 func (h Hello) Append(b []byte) []byte {
 	return appendFrame(b, KindHello, func(b []byte) []byte {
-		b = h.Identity.append(appendUvarint(b, h.Version))
+		b = h.Identity.appendTo(appendUvarint(b, h.Version))
 		b = append(b, h.Device[:]...)
 		b = binary.LittleEndian.AppendUint32(b, h.Dictionary)
 		return appendString(b, string(h.Secret))
@@ -48,14 +48,14 @@ func (h Hello) Append(b []byte) []byte {
 // [WrongVersion], whatever follows.
 func ParseHello(b []byte) (h Hello, n int, err error) {
 	p, n := openFrame(b, KindHello)
-	if h.Version = int(p.uvarint("version", 1<<16)); h.Version != Version {
-		p.fail("version", WrongVersion)
+	if h.Version = int(p.readUvarint("version", 1<<16)); h.Version != Version {
+		p.failField("version", WrongVersion)
 	}
-	h.Identity = p.identity()
-	copy(h.Device[:], p.bytes("device", len(h.Device)))
-	h.Dictionary = p.u32("dictionary")
-	h.Secret = Secret(p.string("secret"))
-	if err := p.close(); err != nil {
+	h.Identity = p.readIdentity()
+	copy(h.Device[:], p.readBytes("device", len(h.Device)))
+	h.Dictionary = p.readUint32("dictionary")
+	h.Secret = Secret(p.readString("secret"))
+	if err := p.closeFrame(); err != nil {
 		return Hello{}, 0, err
 	}
 	return h, n, nil

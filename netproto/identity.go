@@ -51,16 +51,16 @@ func (id Identity) Compare(small Identity) (otherTemplate bool, err error) {
 	return id.Template != none && small.Template != none && id.Template != small.Template, nil
 }
 
-func (id Identity) append(b []byte) []byte {
+func (id Identity) appendTo(b []byte) []byte {
 	b = append(b, id.Tokenizer[:]...)
 	b = appendUvarint(b, id.Vocab)
 	return append(b, id.Template[:]...)
 }
 
-func (p *parser) identity() (id Identity) {
-	copy(id.Tokenizer[:], p.bytes("tokenizer", len(id.Tokenizer)))
-	id.Vocab = int(p.uvarint("vocab", MaxVocab))
-	copy(id.Template[:], p.bytes("template", len(id.Template)))
+func (p *parser) readIdentity() (id Identity) {
+	copy(id.Tokenizer[:], p.readBytes("tokenizer", len(id.Tokenizer)))
+	id.Vocab = int(p.readUvarint("vocab", MaxVocab))
+	copy(id.Template[:], p.readBytes("template", len(id.Template)))
 	return id
 }
 

@@ -15,7 +15,7 @@ type Known struct {
 	segments []segment
 	tokens   int
 	limit    int
-	trunk    place // end of the settled path
+	trunk    treePosition // end of the settled path
 }
 
 type segment struct {
@@ -25,33 +25,32 @@ type segment struct {
 	hashes []Hash // hashes[i] is the hash of the path up to and including ids[i]
 }
 
-func (s *segment) end() int { return s.start + len(s.ids) }
+func (s *segment) endPosition() int { return s.start + len(s.ids) }
 
 // NewKnown returns an empty set that holds up to limit tokens. Adding a path that does not fit removes all others.
-func NewKnown(limit int) *Known { return &Known{limit: limit, trunk: place{-1, 0}} }
+func NewKnown(limit int) *Known { return &Known{limit: limit, trunk: treePosition{-1, 0}} }
 
 // Settle declares that all later paths begin with this one, which is in the set.
-func (k *Known) Settle(path []int32) { k.trunk = k.walk(path) }
+func (k *Known) Settle(path []int32) { k.trunk = k.findPrefix(path) }
 
 // Trunk returns length and hash of the last settled path, as far as it is still in the set.
-func (k *Known) Trunk() (int, Hash) { return k.trunk.position, k.hash(k.trunk) }
+func (k *Known) Trunk() (int, Hash) { return k.trunk.position, k.hashAt(k.trunk) }
 
-// place is a position on a segment; the root is {-1, 0}.
-type place struct{ segment, position int }
+// treePosition is a position on a segment; the root is {-1, 0}.
+type treePosition struct{ segment, position int }
 
-func (k *Known) root() place { return place{-1, 0} }
+func (k *Known) rootPosition() treePosition { return treePosition{-1, 0} }
 
 // Longest returns length and hash of the longest prefix of path in the set.
 func (k *Known) Longest(path []int32) (int, Hash) {
-	p := k.walk(path)
-	return p.position, k.hash(p)
+	p := k.findPrefix(path)
+	return p.position, k.hashAt(p)
 }
 
-// walk follows a path from the root as far as it is in the set.
-func (k *Known) walk(path []int32) place {
-	p := k.root()
+func (k *Known) findPrefix(path []int32) treePosition {
+	p := k.rootPosition()
 	for len(path) > p.position {
-		next := k.step(p, path[p.position:])
+		next := k.enterChild(p, path[p.position:])
 		if next == p {
 			break
 		}
@@ -60,18 +59,18 @@ func (k *Known) walk(path []int32) place {
 	return p
 }
 
-// step follows ids from a place, at the end of a segment or at a fork, into the segment that begins with them.
-func (k *Known) step(p place, ids []int32) place {
+// enterChild follows ids from a position, at the end of a segment or at a fork, into the segment that begins with them.
+func (k *Known) enterChild(p treePosition, ids []int32) treePosition {
 	for i := p.segment + 1; i < len(k.segments); i++ { // a child comes after its parent
 		s := &k.segments[i]
 		if s.parent == p.segment && s.start == p.position && s.ids[0] == ids[0] {
-			return place{i, p.position + terms.CommonPrefix(s.ids, ids)}
+			return treePosition{i, p.position + terms.CommonPrefix(s.ids, ids)}
 		}
 	}
 	return p
 }
 
-func (k *Known) hash(p place) Hash {
+func (k *Known) hashAt(p treePosition) Hash {
 	if p.position == 0 {
 		return RootHash
 	}
@@ -86,15 +85,14 @@ func (k *Known) Find(length int, hash Hash) ([]int32, bool) {
 	}
 	for i := range k.segments {
 		s := &k.segments[i]
-		if s.start < length && length <= s.end() && s.hashes[length-s.start-1] == hash {
-			return k.path(place{i, length}), true
+		if s.start < length && length <= s.endPosition() && s.hashes[length-s.start-1] == hash {
+			return k.pathTo(treePosition{i, length}), true
 		}
 	}
 	return nil, false
 }
 
-// path returns the tokens from the root to a place.
-func (k *Known) path(p place) []int32 {
+func (k *Known) pathTo(p treePosition) []int32 {
 	out := make([]int32, p.position)
 	for end := p.position; end > 0; {
 		s := &k.segments[p.segment]
@@ -106,10 +104,10 @@ func (k *Known) path(p place) []int32 {
 
 // Add adds a path and returns its hash.
 func (k *Known) Add(path []int32) Hash {
-	p := k.walk(path)
+	p := k.findPrefix(path)
 	rest := path[p.position:]
 	if k.tokens+len(rest) > k.limit && p.position < k.tokens {
-		trunk := k.path(k.trunk)
+		trunk := k.pathTo(k.trunk)
 		k.Clear()
 		h := k.Add(path)
 		if terms.CommonPrefix(trunk, path) == len(trunk) {
@@ -118,16 +116,16 @@ func (k *Known) Add(path []int32) Hash {
 		return h
 	}
 	if len(rest) == 0 {
-		return k.hash(p)
+		return k.hashAt(p)
 	}
 	hashes := make([]Hash, len(rest))
-	h := k.hash(p)
+	h := k.hashAt(p)
 	for i, id := range rest {
 		h = h.Next(id)
 		hashes[i] = h
 	}
 	k.tokens += len(rest)
-	if p.segment >= 0 && k.segments[p.segment].end() == p.position {
+	if p.segment >= 0 && k.segments[p.segment].endPosition() == p.position {
 		s := &k.segments[p.segment]
 		s.ids, s.hashes = append(s.ids, rest...), append(s.hashes, hashes...)
 		return h
@@ -137,7 +135,7 @@ func (k *Known) Add(path []int32) Hash {
 }
 
 // Clear removes all paths.
-func (k *Known) Clear() { k.segments, k.tokens, k.trunk = nil, 0, k.root() }
+func (k *Known) Clear() { k.segments, k.tokens, k.trunk = nil, 0, k.rootPosition() }
 
 // Tokens returns the number of stored tokens.
 func (k *Known) Tokens() int { return k.tokens }

@@ -284,7 +284,7 @@ func TestLogProb(t *testing.T) {
 	r := source()
 	back := func(l float32) float32 {
 		p := parser{b: appendLogProb(nil, l)}
-		return p.logProb("")
+		return p.readLogProb("")
 	}
 	for range 1000 {
 		l := -r.Float32() * 100

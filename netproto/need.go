@@ -19,9 +19,9 @@ func (n Need) Append(b []byte) []byte {
 // ParseNeed takes a Need of n bytes from the front of b.
 func ParseNeed(b []byte) (need Need, n int, err error) {
 	p, n := openFrame(b, KindNeed)
-	need.Position = int(p.uvarint("position", MaxPosition))
-	need.Hash = Hash(p.u64("hash"))
-	if err := p.close(); err != nil {
+	need.Position = int(p.readUvarint("position", MaxPosition))
+	need.Hash = Hash(p.readUint64("hash"))
+	if err := p.closeFrame(); err != nil {
 		return Need{}, 0, err
 	}
 	return need, n, nil

@@ -15,16 +15,16 @@ func appendMillis(b []byte, d time.Duration) []byte {
 	return binary.AppendUvarint(b, min(uint64(ms), maxMillis))
 }
 
-func (p *parser) millis(field string) time.Duration {
-	return time.Duration(p.uvarint(field, maxMillis)) * time.Millisecond
+func (p *parser) readMillis(field string) time.Duration {
+	return time.Duration(p.readUvarint(field, maxMillis)) * time.Millisecond
 }
 
 func appendMicros(b []byte, d time.Duration) []byte {
 	return binary.AppendUvarint(b, min(uint64(max(d, 0)/time.Microsecond), maxMillis*1000))
 }
 
-func (p *parser) micros(field string) time.Duration {
-	return time.Duration(p.uvarint(field, maxMillis*1000)) * time.Microsecond
+func (p *parser) readMicros(field string) time.Duration {
+	return time.Duration(p.readUvarint(field, maxMillis*1000)) * time.Microsecond
 }
 
 // A log-probability is sent in units of -1/1024 nat: one or two bytes, with an error of half a unit at most.
@@ -49,17 +49,17 @@ func appendScore(b []byte, f float32) []byte {
 	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
 }
 
-// scores parses a finite number, and one that is not above it and may be -Inf.
-func (p *parser) scores() (score, stands float32) {
-	high, low := p.u32("score"), p.u32("stands")
+// readScores reads a finite number, and one that is not above it and may be -Inf.
+func (p *parser) readScores() (score, stands float32) {
+	high, low := p.readUint32("score"), p.readUint32("stands")
 	score, stands = math.Float32frombits(high), math.Float32frombits(low)
 	const minusZero = 1 << 31
 	if high == minusZero || low == minusZero || !(stands <= score) || math.IsInf(float64(score), 0) {
-		p.fail("score", ErrValue)
+		p.failField("score", ErrValue)
 	}
 	return score, stands
 }
 
-func (p *parser) logProb(field string) float32 {
-	return 0 - float32(p.uvarint(field, maxLogProb))/logProbUnit // makes 0 positive
+func (p *parser) readLogProb(field string) float32 {
+	return 0 - float32(p.readUvarint(field, maxLogProb))/logProbUnit // makes 0 positive
 }

@@ -11,8 +11,8 @@ func idBits(vocab int) int { return max(bits.Len(uint(vocab-1)), 1) }
 // packedSize returns the number of bytes of n ids of w bits.
 func packedSize(n, w int) int { return (n*w + 7) / 8 }
 
-// pack appends ids of w bits each, the first in the lowest bits of the first byte.
-func pack(b []byte, ids []int32, w int) []byte {
+// packIDs appends ids of w bits each, the first in the lowest bits of the first byte.
+func packIDs(b []byte, ids []int32, w int) []byte {
 	acc, have := uint64(0), 0
 	for _, id := range ids {
 		acc |= uint64(id) << have
@@ -27,8 +27,7 @@ func pack(b []byte, ids []int32, w int) []byte {
 	return b
 }
 
-// unpack is the inverse of pack for n ids.
-func unpack(b []byte, n, w, vocab int) ([]int32, error) {
+func unpackIDs(b []byte, n, w, vocab int) ([]int32, error) {
 	if len(b) != packedSize(n, w) {
 		return nil, fmt.Errorf("%d bytes for %d ids of %d bits: %w", len(b), n, w, ErrValue)
 	}
@@ -55,8 +54,8 @@ func unpack(b []byte, n, w, vocab int) ([]int32, error) {
 // idBytes returns the number of bytes of an id in formats where ids do not share bytes, as for zstd.
 func idBytes(vocab int) int { return (idBits(vocab) + 7) / 8 }
 
-// spread appends ids of size bytes each, little endian.
-func spread(b []byte, ids []int32, size int) []byte {
+// appendFixedIDs appends ids of size bytes each, little endian.
+func appendFixedIDs(b []byte, ids []int32, size int) []byte {
 	for _, id := range ids {
 		for s := range size {
 			b = append(b, byte(id>>(8*s)))
@@ -65,8 +64,8 @@ func spread(b []byte, ids []int32, size int) []byte {
 	return b
 }
 
-// gather is the inverse of spread for n ids of at most 3 bytes: see [MaxVocab].
-func gather(b []byte, n, size, vocab int) ([]int32, error) {
+// parseFixedIDs is the inverse of appendFixedIDs for n ids of at most 3 bytes: see [MaxVocab].
+func parseFixedIDs(b []byte, n, size, vocab int) ([]int32, error) {
 	if len(b) != n*size {
 		return nil, fmt.Errorf("%d bytes for %d ids of %d bytes: %w", len(b), n, size, ErrValue)
 	}

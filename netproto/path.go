@@ -19,7 +19,7 @@ type Delta struct {
 	Bytes  []byte
 }
 
-func (p Path) append(b []byte) []byte {
+func (p Path) appendTo(b []byte) []byte {
 	b = appendUvarint(b, p.Base)
 	if p.Base > 0 {
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.Hash))
@@ -28,17 +28,17 @@ func (p Path) append(b []byte) []byte {
 	return append(appendUvarint(b, len(p.Delta.Bytes)), p.Delta.Bytes...)
 }
 
-func (p *parser) path() (path Path) {
-	path.Base = int(p.uvarint("base", MaxPosition))
+func (p *parser) readPath() (path Path) {
+	path.Base = int(p.readUvarint("base", MaxPosition))
 	path.Hash = RootHash
 	if path.Base > 0 {
-		path.Hash = Hash(p.u64("base hash"))
+		path.Hash = Hash(p.readUint64("base hash"))
 	}
-	path.Delta.Count = int(p.uvarint("tokens", uint64(MaxPosition-path.Base)))
-	path.Delta.Coding = Coding(p.u8("coding"))
+	path.Delta.Count = int(p.readUvarint("tokens", uint64(MaxPosition-path.Base)))
+	path.Delta.Coding = Coding(p.readUint8("coding"))
 	if path.Delta.Coding >= codings {
-		p.fail("coding", ErrValue)
+		p.failField("coding", ErrValue)
 	}
-	path.Delta.Bytes = p.bytes("delta", int(p.uvarint("delta length", MaxMessage)))
+	path.Delta.Bytes = p.readBytes("delta", int(p.readUvarint("delta length", MaxMessage)))
 	return path
 }

@@ -100,10 +100,10 @@ func (r Refusal) Append(b []byte) []byte {
 // ParseRefusal takes a Refusal of n bytes from the front of b.
 func ParseRefusal(b []byte) (r Refusal, n int, err error) {
 	p, n := openFrame(b, KindRefusal)
-	r.Code = Code(p.u8("code"))
-	r.RetryAfter = p.millis("retry after")
-	r.Detail = p.string("detail")
-	if err := p.close(); err != nil {
+	r.Code = Code(p.readUint8("code"))
+	r.RetryAfter = p.readMillis("retry after")
+	r.Detail = p.readString("detail")
+	if err := p.closeFrame(); err != nil {
 		return Refusal{}, 0, err
 	}
 	return r, n, nil

@@ -18,11 +18,11 @@ const (
 )
 
 func samplingFlags(s terms.Sampling) byte {
-	return bit(s.Temperature != 0, hasTemperature) | bit(s.TopK != 0, hasTopK) |
-		bit(s.TopP != 0, hasTopP) | bit(s.Seed != 0, hasSeed)
+	return flagBit(s.Temperature != 0, hasTemperature) | flagBit(s.TopK != 0, hasTopK) |
+		flagBit(s.TopP != 0, hasTopP) | flagBit(s.Seed != 0, hasSeed)
 }
 
-func bit(set bool, b byte) byte {
+func flagBit(set bool, b byte) byte {
 	if set {
 		return b
 	}
@@ -47,22 +47,22 @@ func appendSampling(b []byte, s terms.Sampling) []byte {
 	return b
 }
 
-func (p *parser) sampling() (s terms.Sampling) {
-	f := p.u8("sampling")
+func (p *parser) readSampling() (s terms.Sampling) {
+	f := p.readUint8("sampling")
 	if f&hasTemperature != 0 {
-		s.Temperature = p.f64("temperature")
+		s.Temperature = p.readPositiveFloat64("temperature")
 	}
 	if f&hasTopK != 0 {
-		s.TopK = int(p.uvarint("top-k", MaxVocab))
+		s.TopK = int(p.readUvarint("top-k", MaxVocab))
 	}
 	if f&hasTopP != 0 {
-		s.TopP = p.f64("top-p")
+		s.TopP = p.readPositiveFloat64("top-p")
 	}
 	if f&hasSeed != 0 {
-		s.Seed = p.u64("seed")
+		s.Seed = p.readUint64("seed")
 	}
 	if f >= flagsEnd || f != samplingFlags(s) || s.TopP > 1 {
-		p.fail("sampling", ErrValue)
+		p.failField("sampling", ErrValue)
 	}
 	return s
 }

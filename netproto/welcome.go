@@ -69,30 +69,30 @@ func (w Welcome) Append(b []byte) []byte {
 		b = appendString(appendUvarint(b, Version), errs.Start(w.Model, maxString))
 		b = binary.LittleEndian.AppendUint32(appendUvarint(b, w.Context), w.Dictionary)
 		b = appendUvarint(appendUvarint(append(b, byte(w.Audit)), w.Choices), w.Ahead)
-		return append(appendString(b, w.Judge), bit(w.OtherTemplate, 1))
+		return append(appendString(b, w.Judge), flagBit(w.OtherTemplate, 1))
 	})
 }
 
 // ParseWelcome takes a Welcome of n bytes from the front of b.
 func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 	p, n := openFrame(b, KindWelcome)
-	if p.uvarint("version", 1<<16) != Version {
-		p.fail("version", WrongVersion)
+	if p.readUvarint("version", 1<<16) != Version {
+		p.failField("version", WrongVersion)
 	}
-	w.Model = p.string("model")
-	w.Context = int(p.uvarint("context", math.MaxInt32))
-	w.Dictionary = p.u32("dictionary")
-	if w.Audit = Audit(p.u8("audit")); w.Audit >= audits {
-		p.fail("audit", ErrValue)
+	w.Model = p.readString("model")
+	w.Context = int(p.readUvarint("context", math.MaxInt32))
+	w.Dictionary = p.readUint32("dictionary")
+	if w.Audit = Audit(p.readUint8("audit")); w.Audit >= audits {
+		p.failField("audit", ErrValue)
 	}
-	w.Choices = int(p.uvarint("choices", MaxVocab))
-	w.Ahead = int(p.uvarint("ahead", MaxAhead))
-	w.Judge = p.string("judge")
-	other := p.u8("other template")
+	w.Choices = int(p.readUvarint("choices", MaxVocab))
+	w.Ahead = int(p.readUvarint("ahead", MaxAhead))
+	w.Judge = p.readString("judge")
+	other := p.readUint8("other template")
 	if w.OtherTemplate = other == 1; other > 1 {
-		p.fail("other template", ErrValue)
+		p.failField("other template", ErrValue)
 	}
-	if err := p.close(); err != nil {
+	if err := p.closeFrame(); err != nil {
 		return Welcome{}, 0, err
 	}
 	return w, n, nil

@@ -39,7 +39,6 @@ const (
 	maxMillis   = 1 << 32 // about 50 days
 )
 
-// appendFrame appends a frame. The function body appends its body.
 func appendFrame(b []byte, kind Kind, body func([]byte) []byte) []byte {
 	const room = 1 // most bodies are shorter than 128 bytes: their length takes one byte
 	b = append(b, byte(kind), 0)
@@ -72,33 +71,33 @@ type parser struct {
 // openFrame returns a parser of the body of the frame at the front of b, and the length of the frame.
 func openFrame(b []byte, kind Kind) (p *parser, n int) {
 	head := parser{message: kind.String(), b: b}
-	if t := head.u8("type"); head.err == nil && Kind(t) != kind {
-		head.fail("type", ErrType)
+	if t := head.readUint8("type"); head.err == nil && Kind(t) != kind {
+		head.failField("type", ErrType)
 	}
-	size := head.uvarint("length", MaxMessage)
-	body := head.bytes("body", int(size))
+	size := head.readUvarint("length", MaxMessage)
+	body := head.readBytes("body", int(size))
 	return &parser{message: head.message, b: body, err: head.err}, len(b) - len(head.b)
 }
 
-// close returns the first error. Unparsed bytes are an error too.
-func (p *parser) close() error {
+// closeFrame returns the first error. Unparsed bytes are an error too.
+func (p *parser) closeFrame() error {
 	if p.err == nil && len(p.b) > 0 {
-		p.fail("end", ErrRest)
+		p.failField("end", ErrRest)
 	}
 	return p.err
 }
 
-func (p *parser) fail(field string, err error) {
+func (p *parser) failField(field string, err error) {
 	if p.err == nil {
 		p.err = &ParseError{Message: p.message, Field: field, Err: err}
 		p.b = nil
 	}
 }
 
-// bytes takes n bytes without copying them.
-func (p *parser) bytes(field string, n int) []byte {
+// readBytes returns n bytes without copying them.
+func (p *parser) readBytes(field string, n int) []byte {
 	if p.err != nil || n > len(p.b) {
-		p.fail(field, io.ErrUnexpectedEOF)
+		p.failField(field, io.ErrUnexpectedEOF)
 		return nil
 	}
 	taken := p.b[:n:n]
@@ -106,49 +105,49 @@ func (p *parser) bytes(field string, n int) []byte {
 	return taken
 }
 
-func (p *parser) u8(field string) byte {
-	if b := p.bytes(field, 1); b != nil {
+func (p *parser) readUint8(field string) byte {
+	if b := p.readBytes(field, 1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (p *parser) u32(field string) uint32 {
-	if b := p.bytes(field, 4); b != nil {
+func (p *parser) readUint32(field string) uint32 {
+	if b := p.readBytes(field, 4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
-func (p *parser) u64(field string) uint64 {
-	if b := p.bytes(field, 8); b != nil {
+func (p *parser) readUint64(field string) uint64 {
+	if b := p.readBytes(field, 8); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
 }
 
-// f64 takes a finite number above 0.
-func (p *parser) f64(field string) float64 {
-	f := math.Float64frombits(p.u64(field))
+// readPositiveFloat64 reads a finite number above 0.
+func (p *parser) readPositiveFloat64(field string) float64 {
+	f := math.Float64frombits(p.readUint64(field))
 	if p.err == nil && !(f > 0 && f <= math.MaxFloat64) {
-		p.fail(field, ErrValue)
+		p.failField(field, ErrValue)
 		return 0
 	}
 	return f
 }
 
-func (p *parser) uvarint(field string, limit uint64) uint64 {
+func (p *parser) readUvarint(field string, limit uint64) uint64 {
 	if p.err != nil {
 		return 0
 	}
 	v, n := binary.Uvarint(p.b)
 	switch {
 	case n == 0:
-		p.fail(field, io.ErrUnexpectedEOF)
+		p.failField(field, io.ErrUnexpectedEOF)
 	case n < 0 || n > 1 && p.b[n-1] == 0:
-		p.fail(field, ErrValue)
+		p.failField(field, ErrValue)
 	case v > limit:
-		p.fail(field, ErrTooLong)
+		p.failField(field, ErrTooLong)
 	default:
 		p.b = p.b[n:]
 		return v
@@ -156,18 +155,18 @@ func (p *parser) uvarint(field string, limit uint64) uint64 {
 	return 0
 }
 
-// count takes the number of entries of a list. Each entry has at least size bytes.
-func (p *parser) count(field string, limit, size int) int {
-	n := int(p.uvarint(field, uint64(limit)))
+// readCount refuses more than limit entries, or more of size bytes than are left.
+func (p *parser) readCount(field string, limit, size int) int {
+	n := int(p.readUvarint(field, uint64(limit)))
 	if n*size > len(p.b) {
-		p.fail(field, io.ErrUnexpectedEOF)
+		p.failField(field, io.ErrUnexpectedEOF)
 		return 0
 	}
 	return n
 }
 
-func (p *parser) string(field string) string {
-	return string(p.bytes(field, int(p.uvarint(field, maxString))))
+func (p *parser) readString(field string) string {
+	return string(p.readBytes(field, int(p.readUvarint(field, maxString))))
 }
 
-func (p *parser) id(field string) int32 { return int32(p.uvarint(field, math.MaxInt32)) }
+func (p *parser) readTokenID(field string) int32 { return int32(p.readUvarint(field, math.MaxInt32)) }

@@ -32,7 +32,7 @@ var errOver = errors.New("the measurement is over")
 // Run measures with a number of devices. After a quarter as many, and at least one of each device, it counts the given
 // number of answers, at least 1; the devices continue until these are complete.
 func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err error) {
-	all, err := l.connect(ctx, devices)
+	all, err := l.connectDevices(ctx, devices)
 	defer func() {
 		for _, d := range all {
 			d.leave()
@@ -46,14 +46,14 @@ func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err erro
 	defer r.end(nil)
 	var running sync.WaitGroup
 	for _, d := range all {
-		running.Go(func() { r.end(r.drive(d)) })
+		running.Go(func() { r.end(r.runDevice(d)) })
 	}
 	running.Wait()
 	if err := context.Cause(r.ctx); !errors.Is(err, errOver) {
 		return p, err
 	}
 	n := float64(answers)
-	p = r.took.point(&l.Workload, l.Mode, r.until.Sub(r.since))
+	p = r.took.newPoint(&l.Workload, l.Mode, r.until.Sub(r.since))
 	p.Devices, p.BytesUp, p.BytesDown = devices, float64(r.up)/n, float64(r.down)/n
 	return p, nil
 }
@@ -70,8 +70,8 @@ type liveDevice struct {
 	vocab  int32
 }
 
-// connect connects the devices. With an error, it returns those that are connected.
-func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err error) {
+// connectDevices returns with an error the devices that are connected.
+func (l *Live) connectDevices(ctx context.Context, devices int) (all []*liveDevice, err error) {
 	vocab := l.vocab
 	if vocab == 0 { // the model may have weights for more ids than the tokenizer
 		id, err := l.Large.Identity()
@@ -107,30 +107,28 @@ type liveRun struct {
 	warm, answers int // that do not count, and that count
 
 	mu           sync.Mutex
-	begun        int       // answers
-	since, until time.Time // the first answer that counts began, and the first one after those that count
-	up, down     int       // bytes of answers that count
-	took         times     // of answers that count and are complete
+	begun        int         // answers
+	since, until time.Time   // the first answer that counts began, and the first one after those that count
+	up, down     int         // bytes of answers that count
+	took         answerTimes // of answers that count and are complete
 }
 
-// drive makes a device answer until the run is over.
-func (r *liveRun) drive(d *liveDevice) error {
+func (r *liveRun) runDevice(d *liveDevice) error {
 	for {
-		d.user.next(&d.script)
-		d.text = d.tokens(nil, r.Workload.Prompt)
-		begin, counts := r.begin()
-		up, down, err := r.answer(d)
+		d.user.planAnswer(&d.script)
+		d.text = d.extendText(nil, r.Workload.Prompt)
+		begin, counts := r.startAnswer()
+		up, down, err := r.produceAnswer(d)
 		if err != nil {
 			return err
 		}
 		if counts {
-			r.complete(begin, up, down)
+			r.finishAnswer(begin, up, down)
 		}
 	}
 }
 
-// begin records that a prompt is sent now, and reports whether its answer counts.
-func (r *liveRun) begin() (now time.Time, counts bool) {
+func (r *liveRun) startAnswer() (now time.Time, counts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now = time.Now()
@@ -145,8 +143,7 @@ func (r *liveRun) begin() (now time.Time, counts bool) {
 	return now, n >= 0 && n < r.answers
 }
 
-// complete records that an answer that counts is complete now.
-func (r *liveRun) complete(begin time.Time, up, down int) {
+func (r *liveRun) finishAnswer(begin time.Time, up, down int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -160,19 +157,18 @@ func (r *liveRun) complete(begin time.Time, up, down int) {
 	r.end(errOver)
 }
 
-// answer produces one answer of a device, and returns the payload of its asks.
-func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
+func (r *liveRun) produceAnswer(d *liveDevice) (up, down int, err error) {
 	if r.Mode == Cloud {
-		return 0, 0, r.stream(d)
+		return 0, 0, r.streamAnswer(d)
 	}
 	for _, a := range d.asks {
-		if err := retry.Wait(r.ctx, r.Workload.passes(a.passes)); err != nil {
+		if err := retry.Wait(r.ctx, r.Workload.edgePassTime(a.passes)); err != nil {
 			return up, down, err
 		}
 		if a.keep > 0 {
 			d.text = d.text[:a.keep:a.keep]
 		}
-		d.text = d.tokens(d.text, a.text)
+		d.text = d.extendText(d.text, a.text)
 		q := draft.Question{Context: d.text, K: 1, AuditFrom: a.from}
 		if a.from > 0 {
 			q.Verify = terms.EachChoice
@@ -183,11 +179,11 @@ func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
 		}
 		up, down = up+got.BytesUp, down+got.BytesDown
 	}
-	return up, down, retry.Wait(r.ctx, r.Workload.passes(d.rest))
+	return up, down, retry.Wait(r.ctx, r.Workload.edgePassTime(d.rest))
 }
 
-// tokens returns a text of n tokens that begins with text. It copies, since the receiver may have kept text.
-func (d *liveDevice) tokens(text []int32, n int) []int32 {
+// extendText returns a text of n tokens that begins with text. It copies, since the receiver may have kept text.
+func (d *liveDevice) extendText(text []int32, n int) []int32 {
 	all := append(make([]int32, 0, n), text...)
 	for len(all) < n {
 		all = append(all, d.random.Int32N(d.vocab))
@@ -195,8 +191,7 @@ func (d *liveDevice) tokens(text []int32, n int) []int32 {
 	return all
 }
 
-// stream makes the large model generate a whole answer.
-func (r *liveRun) stream(d *liveDevice) error {
+func (r *liveRun) streamAnswer(d *liveDevice) error {
 	if err := retry.Wait(r.ctx, r.Workload.RTT/2); err != nil {
 		return err
 	}

@@ -113,13 +113,13 @@ func TestLiveCounts(t *testing.T) {
 
 // TestPercentiles: a percentile is the shortest time that its share of the answers does not exceed.
 func TestPercentiles(t *testing.T) {
-	var all times
+	var all answerTimes
 	for i := range 200 {
 		all = append(all, time.Duration((i*77)%200+1)*time.Millisecond)
 	}
-	p := all.point(&Workload{Tokens: 3}, Cloud, 4*time.Second)
+	p := all.newPoint(&Workload{Tokens: 3}, Cloud, 4*time.Second)
 	assert.Equal(t, Point{Mode: Cloud, Answers: 200, P50: 100, P95: 190, P99: 198, PerSecond: 50, TokensTPS: 150}, p)
-	one := times{time.Second}.point(&Workload{}, Routed, time.Second)
+	one := answerTimes{time.Second}.newPoint(&Workload{}, Routed, time.Second)
 	assert.Equal(t, []float64{1000, 1000, 1000}, []float64{one.P50, one.P95, one.P99})
 }
 
@@ -142,7 +142,7 @@ func TestLiveTexts(t *testing.T) {
 				var s script
 				var before []int32
 				for n := 0; n < len(cloud.asked); {
-					u.next(&s)
+					u.planAnswer(&s)
 					for i := 0; i < len(s.asks) && n < len(cloud.asked); i, n = i+1, n+1 {
 						q, want := cloud.asked[n], s.asks[i]
 						assert.Equal(t, cloud.copies[n], q.Context, "a text that was sent does not change")
@@ -208,13 +208,13 @@ func TestLiveStream(t *testing.T) {
 		d := &liveDevice{text: prompt, alone: session}
 		for range 2 {
 			begin := time.Now()
-			require.NoError(t, r.stream(d))
+			require.NoError(t, r.streamAnswer(d))
 			assert.Equal(t, r.Workload.RTT, time.Since(begin), "computing takes no virtual time")
 			sum := session.Summary()
 			assert.Equal(t, []any{60, "length", 0}, []any{sum.Tokens, sum.Stop, sum.Proposed})
 		}
 		require.NoError(t, large.Close())
-		assert.ErrorIs(t, r.stream(d), engine.ErrClosed)
+		assert.ErrorIs(t, r.streamAnswer(d), engine.ErrClosed)
 	})
 }
 

@@ -48,14 +48,14 @@ func Measure(ctx context.Context, large *engine.Engine, depth int, progress func
 		}
 	}
 	for i, rows := range sizes {
-		p := Pass{Rows: rows, MS: median(one[i]), HeadsMS: median(each[i])}
+		p := Pass{Rows: rows, MS: medianMilliseconds(one[i]), HeadsMS: medianMilliseconds(each[i])}
 		p.HeadsMS = max(p.HeadsMS, p.MS) // a lower time is noise
 		c.Passes = append(c.Passes, p)
 	}
 	return c, nil
 }
 
-func median(all []time.Duration) float64 {
+func medianMilliseconds(all []time.Duration) float64 {
 	slices.SortFunc(all, func(a, b time.Duration) int { return cmp.Compare(a, b) })
 	return result.Milliseconds(all[len(all)/2])
 }
@@ -74,5 +74,5 @@ func MeasureAsk(ctx context.Context, cloud draft.Cloud, rtt time.Duration) (floa
 			all = append(all, time.Since(begin)-rtt)
 		}
 	}
-	return max(median(all), 0), nil
+	return max(medianMilliseconds(all), 0), nil
 }

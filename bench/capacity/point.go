@@ -24,22 +24,24 @@ type Point struct {
 	BytesDown float64 `json:"bytes_down_per_answer,omitempty"`
 }
 
-// times are the times of answers.
-type times []time.Duration
+// answerTimes are the times of answers.
+type answerTimes []time.Duration
 
-// point returns the point of answers that began within a time, without devices and bytes. It sorts the times.
-func (t times) point(w *Workload, mode Mode, within time.Duration) Point {
+// newPoint returns the point of answers that began within a time, without devices and bytes. It sorts the times.
+func (t answerTimes) newPoint(w *Workload, mode Mode, within time.Duration) Point {
 	slices.Sort(t)
 	n := float64(len(t))
 	rate := n / within.Seconds()
 	return Point{
-		Mode: mode, Answers: len(t), P50: t.at(0.5), P95: t.at(0.95), P99: t.at(0.99), PerSecond: rate,
-		TokensTPS: rate * float64(w.Tokens),
+		Mode: mode, Answers: len(t),
+		P50: t.percentileMS(0.5), P95: t.percentileMS(0.95), P99: t.percentileMS(0.99),
+		PerSecond: rate, TokensTPS: rate * float64(w.Tokens),
 	}
 }
 
-// at returns the shortest time that a share of the answers does not exceed, in milliseconds. The times must be sorted.
-func (t times) at(share float64) float64 {
+// percentileMS returns the shortest time that a share of the answers does not exceed, in milliseconds. The times must
+// be sorted.
+func (t answerTimes) percentileMS(share float64) float64 {
 	rank := int(math.Ceil(share*float64(len(t)) - 1e-9))
 	return result.Milliseconds(t[min(max(rank, 1), len(t))-1])
 }

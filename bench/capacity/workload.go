@@ -41,8 +41,7 @@ const (
 	replaced = 0.1
 )
 
-// passes returns the time of n passes of the small model.
-func (w *Workload) passes(n int) time.Duration {
+func (w *Workload) edgePassTime(n int) time.Duration {
 	return time.Duration(math.Round(float64(n) / w.EdgeTPS * float64(time.Second)))
 }
 
@@ -71,19 +70,19 @@ func newUser(w *Workload, mode Mode, device int) user {
 	return user{w, mode, rand.New(rand.NewPCG(0, uint64(device)))}
 }
 
-// next computes the steps of the device for its next answer. It reuses the memory of s. In the mode cloud there are no
-// asks.
-func (u *user) next(s *script) {
+// planAnswer computes the steps of the device for its next answer. It reuses the memory of s. In the mode cloud there
+// are no asks.
+func (u *user) planAnswer(s *script) {
 	s.asks, s.rest = s.asks[:0], 0
 	switch u.mode {
 	case Routed:
-		u.routed(s)
+		u.planRoutedAnswer(s)
 	case Verified:
-		u.verified(s)
+		u.planVerifiedAnswer(s)
 	}
 }
 
-func (u *user) routed(s *script) {
+func (u *user) planRoutedAnswer(s *script) {
 	before := 0
 	for t := range u.w.Tokens {
 		s.rest++
@@ -95,7 +94,7 @@ func (u *user) routed(s *script) {
 	}
 }
 
-func (u *user) verified(s *script) {
+func (u *user) planVerifiedAnswer(s *script) {
 	w, keep := u.w, 0
 	for begin := 0; begin < w.Tokens; {
 		t := begin

@@ -17,7 +17,7 @@ func TestScripts(t *testing.T) {
 		w := Workload{Prompt: 1 + r.IntN(200), Tokens: 1 + r.IntN(100), EdgeTPS: 10, Budget: r.Float64()}
 		var s script
 		u := newUser(&w, Routed, r.IntN(1000))
-		u.next(&s)
+		u.planAnswer(&s)
 		passes := s.rest
 		for i, a := range s.asks {
 			assert.Positive(t, a.passes)
@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 		assert.Equal(t, w.Tokens, passes, "one pass for the prompt, and one for each token but the last")
 
 		u = newUser(&w, Verified, r.IntN(1000))
-		u.next(&s)
+		u.planAnswer(&s)
 		assert.Zero(t, s.rest, "the last token is asked for")
 		require.NotEmpty(t, s.asks)
 		assert.Equal(t, w.Prompt+w.Tokens-1, s.asks[len(s.asks)-1].text)
@@ -69,7 +69,7 @@ func TestShares(t *testing.T) {
 		u, n := newUser(&w, mode, 3), 0
 		var s script
 		for range answers {
-			u.next(&s)
+			u.planAnswer(&s)
 			n += len(s.asks)
 		}
 		return float64(n) / answers
@@ -83,7 +83,7 @@ func TestShares(t *testing.T) {
 	assert.InDelta(t, 1+replaced, mean(w, Verified), 0.01)
 	w.Tokens = 100
 	u, s := newUser(&w, Verified, 0), script{}
-	u.next(&s)
+	u.planAnswer(&s)
 	assert.Equal(t, w.Prompt+verifyEvery, s.asks[0].text)
 	w.Budget, w.Tokens = 1, 25
 	assert.Equal(t, 25., mean(w, Routed))

@@ -35,7 +35,7 @@ func scripted(second, large int32) *Recording {
 			Node: 1, Took: 120 * ms, Token: large, Queue: 5 * ms, Cloud: 15 * ms, BytesUp: 30, BytesDown: 20,
 		}},
 	}
-	a.hash()
+	a.hashNodes()
 	h := header()
 	h.RTT = 90 * ms
 	return &Recording{Header: h, Answers: []*Answer{a}}
@@ -115,7 +115,7 @@ func TestOwnServer(t *testing.T) {
 			r := scripted(11, 11)
 			for mode, prefill := range map[string]time.Duration{LocalMode: 30 * ms, CloudMode: c.alone} {
 				a := &Answer{Mode: mode, Prompt: r.Answers[0].Prompt, Prefill: prefill}
-				a.hash()
+				a.hashNodes()
 				r.Answers = append(r.Answers, a)
 			}
 			if c.name == "all prompts begin so" {
@@ -139,9 +139,10 @@ func TestServerReads(t *testing.T) {
 	p := playing(t, r)
 	text := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(0, 0, 0), CloudPace: new(20 * ms)},
 		simclock.New(time.Unix(0, 0)))
-	assert.Equal(t, 30*ms, text.read([]int32{2, 3}), "all but the last token, which belongs to the pass that answers")
-	assert.Equal(t, 30*ms, text.read([]int32{2, 3}))
-	queue, cloud := text.compute(new(Ask), []int32{2, 3, 10})
+	assert.Equal(t, 30*ms, text.simulateReading([]int32{2, 3}),
+		"all but the last token, which belongs to the pass that answers")
+	assert.Equal(t, 30*ms, text.simulateReading([]int32{2, 3}))
+	queue, cloud := text.computeTimes(new(Ask), []int32{2, 3, 10})
 	assert.Equal(t, []time.Duration{30 * ms, 20 * ms}, []time.Duration{queue, cloud})
 }
 
@@ -158,13 +159,13 @@ func TestLearned(t *testing.T) {
 	assert.Equal(t, []int{0}, numbers)
 	assert.Empty(t, partial)
 	assert.Equal(t, map[int][]int32{0: {2, 3}}, prompts)
-	assert.Equal(t, map[uint64]int32{hashOf([]int32{2, 3, 10}): 11}, p.said)
+	assert.Equal(t, map[uint64]int32{hashTokens([]int32{2, 3, 10}): 11}, p.said)
 
 	own.Asks[0].Ahead = []Later{{12, 3 * ms}, {5, 10 * ms}, {6, 15 * ms}}
 	own.Asks = append(own.Asks, Ask{Node: 2, Token: 8}, Ask{Node: 2, Token: 9}, Ask{Node: 3, Warm: true, Token: 9})
 	p = playing(t, r)
 	assert.Equal(t, 6*ms, p.pace, "the mean of 5 and 7 ms")
-	assert.Equal(t, int32(8), p.ask(askOf{"serial", own.texts[2], false}).Token, "the first")
+	assert.Equal(t, int32(8), p.recordedAsk(askKey{"serial", own.texts[2], false}).Token, "the first")
 	assert.Equal(t, int32(5), p.said[own.texts[3]], "not from a text that was sent early")
 }
 
@@ -177,7 +178,7 @@ func TestOfMode(t *testing.T) {
 		r.Answers = append(r.Answers, &a)
 	}
 	alone := &Answer{Mode: LocalMode, Prompt: []int32{2, 3}, Prefill: 30 * ms}
-	alone.hash()
+	alone.hashNodes()
 	r.Answers = append(r.Answers, alone)
 	p := playing(t, r)
 	for _, c := range []struct {
@@ -191,11 +192,11 @@ func TestOfMode(t *testing.T) {
 			text := p.Text(Of{Mode: c.mode}, Terms{EdgeTPS: c.tps}, clock)
 			_, err := text.Model().Prefill(t.Context(), []int32{2, 3})
 			require.NoError(t, err)
-			assert.Equal(t, c.prefill*ms, text.passed(), c)
-			assert.Equal(t, c.took, p.ask(askOf{c.mode, 7, false}).Took/ms, c)
+			assert.Equal(t, c.prefill*ms, text.elapsedTime(), c)
+			assert.Equal(t, c.took, p.recordedAsk(askKey{c.mode, 7, false}).Took/ms, c)
 		})
 	}
-	assert.Zero(t, p.prefill("unknown", 1), "nothing is known")
+	assert.Zero(t, p.prefillTime("unknown", 1), "nothing is known")
 }
 
 // TestHeadOfQuestion: an unknown head is one of the question, or of any question if that has none.
@@ -203,13 +204,13 @@ func TestHeadOfQuestion(t *testing.T) {
 	r := scripted(11, 11)
 	other := &Answer{Mode: "serial", Question: 1, Prompt: []int32{5, 6}, Heads: []Head{
 		{IDs: []int32{30}, Logits: []float32{1}}}}
-	other.hash()
+	other.hashNodes()
 	r.Answers = append(r.Answers, other)
 	p := playing(t, r)
 	found := map[int]map[int32]bool{0: {}, 1: {}, 2: {}}
 	for text := range uint64(100) {
 		for question, ids := range found {
-			h, known := p.head(question, text, false)
+			h, known := p.findHead(question, text, false)
 			assert.False(t, known)
 			ids[h.IDs[0]] = true
 		}
@@ -219,11 +220,11 @@ func TestHeadOfQuestion(t *testing.T) {
 	assert.Equal(t, map[int32]bool{30: true}, found[1])
 	of[30] = true
 	assert.Equal(t, of, found[2])
-	h, known := p.head(1, hashOf(other.Prompt), false)
+	h, known := p.findHead(1, hashTokens(other.Prompt), false)
 	assert.Equal(t, []any{true, []int32{30}}, []any{known, h.IDs})
-	h, known = p.head(1, hashOf(other.Prompt), true)
+	h, known = p.findHead(1, hashTokens(other.Prompt), true)
 	assert.Equal(t, []any{false, []int32{30}}, []any{known, h.IDs}, "its confidence was not recorded")
-	h = better(&Head{IDs: []int32{1, 2}}, &Head{IDs: []int32{1}, Confidence: new(float32(0.5))})
+	h = mergeHeads(&Head{IDs: []int32{1, 2}}, &Head{IDs: []int32{1}, Confidence: new(float32(0.5))})
 	assert.Len(t, h.IDs, 2)
 	assert.NotNil(t, h.Confidence)
 }
@@ -231,14 +232,16 @@ func TestHeadOfQuestion(t *testing.T) {
 // TestCallOf: the time of a pass is the mean of those with as many rows, of the mode if it has any, or else with the
 // nearest number of rows.
 func TestCallOf(t *testing.T) {
-	p := Player{calls: map[string]map[int]*mean{"a": {3: {6, 2}, 5: {5, 1}}, "0": {}, "": {3: {9, 1}, 2: {2, 1}}}}
+	p := Player{calls: map[string]map[int]*durationMean{
+		"a": {3: {6, 2}, 5: {5, 1}}, "0": {}, "": {3: {9, 1}, 2: {2, 1}},
+	}}
 	for rows, want := range map[int]time.Duration{1: 3, 2: 3, 3: 3, 4: 3, 5: 5, 9: 5} {
-		assert.Equal(t, want, p.call("a", rows), "%d rows", rows)
+		assert.Equal(t, want, p.callTime("a", rows), "%d rows", rows)
 	}
 	for _, mode := range []string{"0", "unknown"} {
-		assert.Equal(t, []time.Duration{2, 9}, []time.Duration{p.call(mode, 1), p.call(mode, 6)})
+		assert.Equal(t, []time.Duration{2, 9}, []time.Duration{p.callTime(mode, 1), p.callTime(mode, 6)})
 	}
-	assert.Zero(t, new(Player).call("a", 1))
+	assert.Zero(t, new(Player).callTime("a", 1))
 }
 
 // TestRoom: drafted nodes take room, and those that were dropped do not.
@@ -272,18 +275,19 @@ func TestBeginning(t *testing.T) {
 		}
 		return all
 	}
-	assert.Zero(t, beginning(nil))
-	assert.Zero(t, beginning(of([]int32{1, 2, 3}, []int32{1, 2, 3})))
-	assert.Equal(t, 2, beginning(of([]int32{1, 2, 3}, []int32{1, 2, 3}, []int32{1, 2, 4}, []int32{1, 2, 3, 5})))
-	assert.Zero(t, beginning(of([]int32{1, 2}, []int32{3, 2}, []int32{1, 2, 3})))
+	assert.Zero(t, commonPromptLength(nil))
+	assert.Zero(t, commonPromptLength(of([]int32{1, 2, 3}, []int32{1, 2, 3})))
+	answers := of([]int32{1, 2, 3}, []int32{1, 2, 3}, []int32{1, 2, 4}, []int32{1, 2, 3, 5})
+	assert.Equal(t, 2, commonPromptLength(answers))
+	assert.Zero(t, commonPromptLength(of([]int32{1, 2}, []int32{3, 2}, []int32{1, 2, 3})))
 }
 
 // TestRowsCost: with a pace each further row of a call takes its share.
 func TestRowsCost(t *testing.T) {
 	p := playing(t, scripted(11, 11))
 	text := p.Text(Of{Mode: "x"}, Terms{EdgeTPS: 100, RowCost: 0.25}, simclock.New(time.Unix(0, 0)))
-	assert.Equal(t, 10*ms, text.pass(1))
-	assert.Equal(t, 15*ms, text.pass(3))
+	assert.Equal(t, 10*ms, text.passTime(1))
+	assert.Equal(t, 15*ms, text.passTime(3))
 }
 
 // carrying returns when messages that are sent together arrive over a link.
@@ -294,8 +298,8 @@ func carrying(t *testing.T, l *Link, part float64, sizes ...int) (there []time.D
 		text := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
 		for i, size := range sizes {
 			clock.Go(func() {
-				assert.True(t, text.carry(t.Context(), upwards, uint64(i), size))
-				there = append(there, text.passed())
+				assert.True(t, text.sendMessage(t.Context(), upwards, uint64(i), size))
+				there = append(there, text.elapsedTime())
 			})
 		}
 	})
@@ -328,9 +332,9 @@ func TestLoss(t *testing.T) {
 	for seed := range uint64(400) {
 		l := linkOf(100*ms, 0.3, seed)
 		moved := *l
-		moved.Seed = seedOf(l.Seed, Of{})
+		moved.Seed = lossSeed(l.Seed, Of{})
 		want, attempt := 50*ms, uint64(0)
-		for ; moved.loses(0, upwards, attempt); attempt++ {
+		for ; moved.losesMessage(0, upwards, attempt); attempt++ {
 			want += 126 * ms << attempt
 		}
 		lost, all = lost+int(attempt), all+int(attempt)+1
@@ -346,13 +350,13 @@ func TestLoss(t *testing.T) {
 		}
 		assert.InDelta(t, 150, n, 50)
 	}
-	base := func(l *Link, i uint64) bool { return l.loses(i, 0, 0) }
-	differ(base, func(l *Link, i uint64) bool { return l.loses(i, 1, 0) })
-	differ(base, func(l *Link, i uint64) bool { return l.loses(i, 0, 1) })
-	differ(base, func(_ *Link, i uint64) bool { return linkOf(0, 0.5, 8).loses(i, 0, 0) })
-	assert.NotEqual(t, seedOf(1, Of{Question: 1}), seedOf(1, Of{Question: 2}))
-	assert.NotEqual(t, seedOf(1, Of{Take: 1}), seedOf(1, Of{Take: 2}))
-	assert.Equal(t, seedOf(1, Of{Mode: "a", Question: 3}), seedOf(1, Of{Mode: "b", Question: 3}),
+	base := func(l *Link, i uint64) bool { return l.losesMessage(i, 0, 0) }
+	differ(base, func(l *Link, i uint64) bool { return l.losesMessage(i, 1, 0) })
+	differ(base, func(l *Link, i uint64) bool { return l.losesMessage(i, 0, 1) })
+	differ(base, func(_ *Link, i uint64) bool { return linkOf(0, 0.5, 8).losesMessage(i, 0, 0) })
+	assert.NotEqual(t, lossSeed(1, Of{Question: 1}), lossSeed(1, Of{Question: 2}))
+	assert.NotEqual(t, lossSeed(1, Of{Take: 1}), lossSeed(1, Of{Take: 2}))
+	assert.Equal(t, lossSeed(1, Of{Mode: "a", Question: 3}), lossSeed(1, Of{Mode: "b", Question: 3}),
 		"all modes have the same losses")
 }
 
@@ -383,7 +387,7 @@ func TestTrace(t *testing.T) {
 			o.Warm, o.Audit, o.Lookup = -1, false, -1
 			serial(&o)
 			decodes(t, []int32{2, 3}, text.Model(), policy(t, 0.5), text.Cloud(), o, nil)
-			assert.Equal(t, c.want, text.passed())
+			assert.Equal(t, c.want, text.elapsedTime())
 		})
 	}
 }
@@ -426,7 +430,7 @@ func TestCancelled(t *testing.T) {
 		assert.ErrorIs(t, err, context.Canceled)
 		_, _, err = text.Cloud().(draft.Warmer).Warm(ctx, []int32{2, 3})
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, 30*ms, text.passed())
+		assert.Equal(t, 30*ms, text.elapsedTime())
 	})
 }
 
@@ -450,7 +454,7 @@ func TestAhead(t *testing.T) {
 				text := p.Text(Of{Mode: "serial"}, terms, clock)
 				a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, Ahead: c.wanted})
 				require.NoError(t, err)
-				answered := text.passed()
+				answered := text.elapsedTime()
 				var got []int32
 				for token, more := int32(0), true; more; {
 					clock.Wait(time.Time{}, func() bool {
@@ -463,7 +467,7 @@ func TestAhead(t *testing.T) {
 					})
 					if more {
 						got = append(got, token)
-						assert.True(t, c.loss > 0 || text.passed() == answered+time.Duration(len(got))*15*ms)
+						assert.True(t, c.loss > 0 || text.elapsedTime() == answered+time.Duration(len(got))*15*ms)
 					}
 				}
 				assert.Equal(t, c.want, got, c)

@@ -49,16 +49,16 @@ func TestLearnedAudit(t *testing.T) {
 			c.ask.Node, c.ask.Token, c.ask.Ahead = 3, 20, []Later{{21, 1}, {22, 2}}
 			r.Answers[0].Asks = []Ask{c.ask}
 			p := playing(t, r)
-			want := map[uint64]int32{hashOf(text): 20}
+			want := map[uint64]int32{hashTokens(text): 20}
 			for n, token := range c.want {
-				want[hashOf(text[:n])] = token
+				want[hashTokens(text[:n])] = token
 			}
 			ahead := c.ahead
 			if ahead == nil {
 				ahead = []int32{2, 3, 10, 11, 12, 20}
 			}
-			want[hashOf(ahead)] = 21
-			want[then(hashOf(ahead), 21)] = 22
+			want[hashTokens(ahead)] = 21
+			want[extendHash(hashTokens(ahead), 21)] = 22
 			assert.Equal(t, want, p.said)
 			assert.True(t, p.Asked())
 		})
@@ -71,12 +71,12 @@ func TestAssumedAudit(t *testing.T) {
 	r := scripted(11, 11)
 	p := playing(t, r)
 	context := []int32{2, 3, 10, 11, 12, 13}
-	p.said = map[uint64]int32{hashOf(context[:2]): 30, hashOf(context[:4]): 12, hashOf(context[:5]): 31,
-		hashOf(context): 20}
+	p.said = map[uint64]int32{hashTokens(context[:2]): 30, hashTokens(context[:4]): 12, hashTokens(context[:5]): 31,
+		hashTokens(context): 20}
 	text := p.Text(Of{Mode: "serial"}, Terms{}, simclock.New(time.Unix(0, 0)))
 	audits := func(from int, verify terms.Verify) (a draft.Answer) {
 		text.Assumed, text.assumed = Assumed{}, map[uint64]bool{}
-		text.audit(draft.Question{Context: context, AuditFrom: from, Verify: verify}, &a)
+		text.auditContext(draft.Question{Context: context, AuditFrom: from, Verify: verify}, &a)
 		return a
 	}
 	first, last := terms.Finding{Pos: 2, Token: 30}, terms.Finding{Pos: 5, Token: 31}
@@ -88,26 +88,27 @@ func TestAssumedAudit(t *testing.T) {
 	assert.Equal(t, 4, a.Audited)
 	assert.Equal(t, []terms.Finding{first, last}, a.Audit, "ascending")
 	assert.Equal(t, Assumed{Answers: 1}, text.Assumed)
-	assert.Equal(t, map[uint64]bool{hashOf(context[:3]): true}, text.assumed)
+	assert.Equal(t, map[uint64]bool{hashTokens(context[:3]): true}, text.assumed)
 	for from, want := range map[int]int{0: 6, 3: 3, 6: 0, 9: 0} {
 		assert.Equal(t, want, audits(from, terms.EachChoice).Audited, from)
 	}
-	p.gaps[scored{hashOf(context[:5]), 13, terms.EachJudged}] = 0.5
+	p.gaps[scoreKey{hashTokens(context[:5]), 13, terms.EachJudged}] = 0.5
 	a = audits(2, terms.EachJudged)
 	assert.Equal(t, []terms.Finding{{Pos: 5, Token: 31, Stands: -0.5}}, a.Audit, "a token without a score stands")
 	assert.Equal(t, Assumed{Answers: 2}, text.Assumed)
 	assert.Empty(t, audits(2, terms.EachScore).Audit, "those are other scores")
-	delete(p.said, hashOf(context))
+	delete(p.said, hashTokens(context))
 	text.Assumed = Assumed{}
-	assert.Contains(t, []int32{10, 11, 12, end}, text.says(hashOf(context)), "a token of the small model")
+	assert.Contains(t, []int32{10, 11, 12, end}, text.largeModelChoice(hashTokens(context)),
+		"a token of the small model")
 	assert.Equal(t, Assumed{Answers: 1}, text.Assumed, "the answer too may be unknown")
-	assert.True(t, text.assumed[hashOf(context)])
+	assert.True(t, text.assumed[hashTokens(context)])
 }
 
 // TestShownAssumptions: a shown token counts if there is an assumption about the text before it.
 func TestShownAssumptions(t *testing.T) {
-	text := &Text{assumed: map[uint64]bool{hashOf([]int32{1}): true, hashOf([]int32{1, 5, 6}): true,
-		hashOf([]int32{9}): true}}
+	text := &Text{assumed: map[uint64]bool{hashTokens([]int32{1}): true, hashTokens([]int32{1, 5, 6}): true,
+		hashTokens([]int32{9}): true}}
 	text.Shown([]int32{1}, []draft.Token{{ID: 5}, {ID: 6}, {ID: 7}, {ID: 8}})
 	assert.Equal(t, Assumed{Text: 2}, text.Assumed)
 }
@@ -145,10 +146,10 @@ func TestOwnWay(t *testing.T) {
 		}
 		p := playing(t, r)
 		assert.Equal(t, c.way, p.own)
-		assert.Equal(t, 40*ms, p.prefill("serial", 0))
-		assert.Zero(t, p.prefill(CloudMode, 1), "an answer of the large model alone has another kind of time")
-		assert.Zero(t, p.reading(0, 1))
-		assert.Equal(t, time.Duration(4), p.reading(1, 4))
+		assert.Equal(t, 40*ms, p.prefillTime("serial", 0))
+		assert.Zero(t, p.prefillTime(CloudMode, 1), "an answer of the large model alone has another kind of time")
+		assert.Zero(t, p.readingTime(0, 1))
+		assert.Equal(t, time.Duration(4), p.readingTime(1, 4))
 	}
 }
 
@@ -165,11 +166,11 @@ func TestCapacityPart(t *testing.T) {
 			clock.Run(func() {
 				text := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
 				direction := map[*Link]uint64{up: upwards, down: downwards}[l]
-				assert.True(t, text.carry(t.Context(), direction, 1, 100))
-				assert.Equal(t, want, text.passed(), "from %v", part)
-				before := text.passed()
-				assert.True(t, text.carry(t.Context(), 1-direction, 1, 100))
-				assert.Equal(t, before, text.passed(), "the other direction has no limit")
+				assert.True(t, text.sendMessage(t.Context(), direction, 1, 100))
+				assert.Equal(t, want, text.elapsedTime(), "from %v", part)
+				before := text.elapsedTime()
+				assert.True(t, text.sendMessage(t.Context(), 1-direction, 1, 100))
+				assert.Equal(t, before, text.elapsedTime(), "the other direction has no limit")
 			})
 		}
 	}
@@ -237,7 +238,7 @@ func TestWarmTimes(t *testing.T) {
 			up, down, err := text.Cloud().(draft.Warmer).Warm(ctx, []int32{2, 3, 10, 11}[:c.tokens])
 			assert.ErrorIs(t, err, c.err)
 			assert.Equal(t, []int{c.up, c.down}, []int{up, down}, c)
-			assert.Equal(t, c.took, text.passed(), c)
+			assert.Equal(t, c.took, text.elapsedTime(), c)
 		})
 	}
 }

@@ -50,10 +50,10 @@ type Text struct {
 	terms  Terms
 	clock  *simclock.Clock
 	began  time.Time
-	pipe   *pipe         // nil: the recorded link
-	served [][]int32     // texts that the large model has computed
-	begun  [][]int32     // texts that it has read or is reading
-	busy   time.Duration // when it will have read them
+	link   *simulatedLink // nil: the recorded link
+	served [][]int32      // texts that the large model has computed
+	begun  [][]int32      // texts that it has read or is reading
+	busy   time.Duration  // when it will have read them
 	Assumed
 	assumed map[uint64]bool // texts with an assumed head, or an assumed choice of the large model, after them
 }
@@ -62,27 +62,27 @@ type Text struct {
 func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) *Text {
 	t := &Text{p: p, of: of, terms: terms, clock: clock, began: clock.Now(), assumed: map[uint64]bool{}}
 	if terms.Link != nil {
-		t.pipe = newPipe(*terms.Link, of)
+		t.link = newSimulatedLink(*terms.Link, of)
 	}
 	return t
 }
 
 // Shown counts the tokens shown after the prompt that rest on assumptions.
 func (t *Text) Shown(prompt []int32, tokens []draft.Token) {
-	text := hashOf(prompt)
+	text := hashTokens(prompt)
 	for _, token := range tokens {
 		if t.assumed[text] {
 			t.Assumed.Text++
 		}
-		text = then(text, token.ID)
+		text = extendHash(text, token.ID)
 	}
 }
 
 // Model is the small model.
-func (t *Text) Model() draft.Model { return &model{t: t, nodes: map[draft.ID]uint64{}} }
+func (t *Text) Model() draft.Model { return &replayModel{t: t, nodes: map[draft.ID]uint64{}} }
 
-// model is the small model of a recording.
-type model struct {
+// replayModel is the small model of a recording.
+type replayModel struct {
 	t       *Text
 	settled uint64 // the settled text
 	length  int    // of the settled text, in tokens
@@ -90,30 +90,30 @@ type model struct {
 	out     []backend.Output
 }
 
-func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+func (m *replayModel) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	t := m.t
-	m.settled, m.length = hashOf(prompt), len(prompt)
+	m.settled, m.length = hashTokens(prompt), len(prompt)
 	mode := t.of.Mode
 	if t.terms.EdgeTPS > 0 {
 		mode = LocalMode // on a computer of its own
 	}
-	if !t.rest(ctx, t.p.prefill(mode, t.of.Question)) {
+	if !t.sleepFor(ctx, t.p.prefillTime(mode, t.of.Question)) {
 		return backend.Output{}, context.Cause(ctx)
 	}
-	return m.head(m.settled), nil
+	return m.outputAfter(m.settled), nil
 }
 
-func (m *model) head(text uint64) backend.Output {
+func (m *replayModel) outputAfter(text uint64) backend.Output {
 	t := m.t
-	h, known := t.p.head(t.of.Question, text, t.terms.Sure)
+	h, known := t.p.findHead(t.of.Question, text, t.terms.Sure)
 	if !known {
 		t.Heads++
 		t.assumed[text] = true
 	}
-	return h.output()
+	return h.toOutput()
 }
 
-func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+func (m *replayModel) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	m.out = m.out[:0]
 	for _, n := range nodes {
 		if n.Pos >= m.t.p.Context {
@@ -123,22 +123,21 @@ func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 		if len(n.Path) > 0 {
 			before = m.nodes[n.Path[len(n.Path)-1]]
 		}
-		m.nodes[n.ID] = then(before, n.Token)
-		m.out = append(m.out, m.head(m.nodes[n.ID]))
+		m.nodes[n.ID] = extendHash(before, n.Token)
+		m.out = append(m.out, m.outputAfter(m.nodes[n.ID]))
 	}
-	m.t.rest(ctx, m.t.pass(len(nodes)))
+	m.t.sleepFor(ctx, m.t.passTime(len(nodes)))
 	return m.out, nil
 }
 
-// pass returns the time of a forward pass of this number of rows.
-func (t *Text) pass(rows int) time.Duration {
+func (t *Text) passTime(rows int) time.Duration {
 	if t.terms.EdgeTPS > 0 {
 		return time.Duration(float64(time.Second) / t.terms.EdgeTPS * (1 + t.terms.RowCost*float64(rows-1)))
 	}
-	return t.p.call(t.of.Mode, rows)
+	return t.p.callTime(t.of.Mode, rows)
 }
 
-func (m *model) Settle(path ...draft.ID) {
+func (m *replayModel) Settle(path ...draft.ID) {
 	for _, id := range path {
 		m.settled = m.nodes[id]
 		m.length++
@@ -146,10 +145,10 @@ func (m *model) Settle(path ...draft.ID) {
 	}
 }
 
-func (m *model) Drop(nodes ...draft.ID) {
+func (m *replayModel) Drop(nodes ...draft.ID) {
 	for _, id := range nodes {
 		delete(m.nodes, id)
 	}
 }
 
-func (m *model) Room() int { return m.t.p.Context - m.length - len(m.nodes) }
+func (m *replayModel) Room() int { return m.t.p.Context - m.length - len(m.nodes) }

@@ -15,52 +15,50 @@ import (
 // Player replaces both models, as far as a recording has their outputs. It is safe for concurrent use.
 type Player struct {
 	*Recording
-	found    map[take][]*Answer
+	found    map[questionKey][]*Answer
 	heads    map[uint64]*Head
-	others   map[int][]*Head          // by question, to take the place of missing ones; -1: all
-	said     map[uint64]int32         // the large model's choices, by the text before them
-	gaps     map[scored]float32       // of its scores for its choice and for another token
-	calls    map[string]map[int]*mean // by mode and rows; those of all modes under ""
-	prefills map[take]*mean           // without the large model alone; those of all modes under ""
-	asks     map[askOf]Ask            // of a text the first, of text 0 the mean; those of all modes under ""
-	pace     time.Duration            // between tokens ahead
-	shared   int                      // length of the common beginning of all prompts; 0 for one
-	own      time.Duration            // of the program itself on the way of an ask
+	others   map[int][]*Head                  // by question, to take the place of missing ones; -1: all
+	said     map[uint64]int32                 // the large model's choices, by the text before them
+	gaps     map[scoreKey]float32             // of its scores for its choice and for another token
+	calls    map[string]map[int]*durationMean // by mode and rows; those of all modes under ""
+	prefills map[questionKey]*durationMean    // without the large model alone; those of all modes under ""
+	asks     map[askKey]Ask                   // of a text the first, of text 0 the mean; those of all modes under ""
+	pace     time.Duration                    // between tokens ahead
+	shared   int                              // length of the common beginning of all prompts; 0 for one
+	own      time.Duration                    // of the program itself on the way of an ask
 }
 
-// take is a question in a mode.
-type take struct {
+// questionKey is a question in a mode.
+type questionKey struct {
 	mode     string
 	question int
 }
 
-// scored is a token after a text to which the large model prefers another one, by scores of one kind.
-type scored struct {
+// scoreKey is a token after a text to which the large model prefers another one, by scores of one kind.
+type scoreKey struct {
 	text  uint64
 	token int32
 	kind  terms.Verify
 }
 
-// askOf is a text in a mode, asked about or sent early.
-type askOf struct {
+// askKey is a text in a mode, asked about or sent early.
+type askKey struct {
 	mode string
 	text uint64
 	warm bool
 }
 
-// mean is the mean of some times.
-type mean struct {
+// durationMean is the mean of some times.
+type durationMean struct {
 	sum time.Duration
 	n   int
 }
 
-// of returns the mean, 0 of none.
-func (m *mean) of() time.Duration { return m.sum / time.Duration(max(1, m.n)) }
+func (m *durationMean) meanTime() time.Duration { return m.sum / time.Duration(max(1, m.n)) }
 
-// add adds a time to the mean of a key.
-func add[K comparable](all map[K]*mean, key K, d time.Duration) {
+func addToMean[K comparable](all map[K]*durationMean, key K, d time.Duration) {
 	if all[key] == nil {
-		all[key] = new(mean)
+		all[key] = new(durationMean)
 	}
 	all[key].sum += d
 	all[key].n++
@@ -69,13 +67,13 @@ func add[K comparable](all map[K]*mean, key K, d time.Duration) {
 // NewPlayer prepares a recording for replays.
 func NewPlayer(r *Recording) (*Player, error) {
 	p := &Player{
-		Recording: r, found: map[take][]*Answer{}, heads: map[uint64]*Head{}, others: map[int][]*Head{},
-		said: map[uint64]int32{}, gaps: map[scored]float32{}, calls: map[string]map[int]*mean{"": {}},
-		prefills: map[take]*mean{},
-		asks:     map[askOf]Ask{}, pace: r.CloudPace,
+		Recording: r, found: map[questionKey][]*Answer{}, heads: map[uint64]*Head{}, others: map[int][]*Head{},
+		said: map[uint64]int32{}, gaps: map[scoreKey]float32{}, calls: map[string]map[int]*durationMean{"": {}},
+		prefills: map[questionKey]*durationMean{},
+		asks:     map[askKey]Ask{}, pace: r.CloudPace,
 	}
 	for _, a := range r.Answers {
-		of := take{a.Mode, a.Question}
+		of := questionKey{a.Mode, a.Question}
 		p.found[of] = append(p.found[of], a)
 		p.learnHeads(a)
 		p.learnTimes(a)
@@ -93,7 +91,7 @@ func NewPlayer(r *Recording) (*Player, error) {
 	if len(p.heads) == 0 {
 		return nil, errors.New("the recording has no answers of the small model: record a mode that uses it")
 	}
-	p.shared = beginning(r.Answers)
+	p.shared = commonPromptLength(r.Answers)
 	p.learnAskTimes()
 	return p, nil
 }
@@ -105,7 +103,6 @@ const (
 	LocalMode     = "local"
 )
 
-// largeAlone reports whether an answer is of the large model without the small one.
 func (a *Answer) largeAlone() bool { return a.Mode == CloudMode || a.Mode == ReferenceMode }
 
 // LargeAlone returns the large model's own answer to a question; nil if the recording does not have it.
@@ -118,8 +115,8 @@ func (p *Player) LargeAlone(question int) *Answer {
 	return nil
 }
 
-// positions returns the positions of the tokens of the nodes; for node 0 that of the prompt's last token.
-func (a *Answer) positions() []int {
+// nodePositions returns the positions of the tokens of the nodes; for node 0 that of the prompt's last token.
+func (a *Answer) nodePositions() []int {
 	pos := []int{len(a.Prompt) - 1}
 	for _, parent := range a.Parents {
 		pos = append(pos, pos[parent]+1)
@@ -131,7 +128,7 @@ func (p *Player) learnHeads(a *Answer) {
 	for i := range a.Heads {
 		h := &a.Heads[i]
 		text := a.texts[h.Node]
-		p.heads[text] = better(p.heads[text], h)
+		p.heads[text] = mergeHeads(p.heads[text], h)
 		if h.Confidence != nil || p.Router == "" {
 			p.others[a.Question] = append(p.others[a.Question], h)
 			p.others[-1] = append(p.others[-1], h)
@@ -139,8 +136,8 @@ func (p *Player) learnHeads(a *Answer) {
 	}
 }
 
-// better combines two heads after one text: it returns the second if it has more candidates or a confidence.
-func better(old, h *Head) *Head {
+// mergeHeads combines two heads after one text: it returns the second if it has more candidates or a confidence.
+func mergeHeads(old, h *Head) *Head {
 	if old == nil {
 		return h
 	}
@@ -157,35 +154,33 @@ func (p *Player) learnTimes(a *Answer) {
 		return
 	}
 	if p.calls[a.Mode] == nil {
-		p.calls[a.Mode] = map[int]*mean{}
+		p.calls[a.Mode] = map[int]*durationMean{}
 	}
 	for _, mode := range []string{a.Mode, ""} {
-		add(p.prefills, take{mode, a.Question}, a.Prefill)
+		addToMean(p.prefills, questionKey{mode, a.Question}, a.Prefill)
 		for _, c := range a.Calls {
-			add(p.calls[mode], c.Rows, c.Took)
+			addToMean(p.calls[mode], c.Rows, c.Took)
 		}
 	}
 }
 
-// learnAsk records the large model's choices from an answer, including its audit.
 func (p *Player) learnAsk(a *Answer, q *Ask) {
-	context := a.context(q.Node)
+	context := a.nodeContext(q.Node)
 	text := a.texts[q.Node]
 	p.said[text] = q.Token
-	text = then(text, q.Token)
+	text = extendHash(text, q.Token)
 	p.learnAudit(q, context)
 	if terms.Verify(q.Verify) == terms.EachChoice && len(q.Audit) > 0 {
 		// tokens ahead follow the first token that is replaced
 		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
-		text = then(hashOf(context[:first.Pos]), first.Token)
+		text = extendHash(hashTokens(context[:first.Pos]), first.Token)
 	}
 	for _, l := range q.Ahead {
 		p.said[text] = l.Token
-		text = then(text, l.Token)
+		text = extendHash(text, l.Token)
 	}
 }
 
-// learnAudit records the large model's choices from an audit.
 func (p *Player) learnAudit(q *Ask, context []int32) {
 	turned := map[int]Finding{}
 	for _, f := range q.Audit {
@@ -195,38 +190,37 @@ func (p *Player) learnAudit(q *Ask, context []int32) {
 	if q.Audited == 0 || first >= end {
 		return
 	}
-	text := hashOf(context[:first])
+	text := hashTokens(context[:first])
 	for pos := first; pos < end; pos++ {
 		p.said[text] = context[pos]
 		if f, other := turned[pos]; other {
 			p.said[text] = f.Token
-			p.gaps[scored{text, context[pos], terms.Verify(q.Verify)}] = f.Gap
+			p.gaps[scoreKey{text, context[pos], terms.Verify(q.Verify)}] = f.Gap
 		}
-		text = then(text, context[pos])
+		text = extendHash(text, context[pos])
 	}
 }
 
-// learnText records the large model's choices from its own text.
 func (p *Player) learnText(a *Answer) {
-	text := hashOf(a.Prompt)
+	text := hashTokens(a.Prompt)
 	for _, id := range a.IDs {
-		p.learn(text, id)
-		text = then(text, id)
+		p.learnChoice(text, id)
+		text = extendHash(text, id)
 	}
 	if a.Ended && len(p.Ends) == 1 {
-		p.learn(text, p.Ends[0])
+		p.learnChoice(text, p.Ends[0])
 	}
 }
 
-// learn records the large model's choice after a text, unless it is known from an answer that was requested for that
-// text.
-func (p *Player) learn(text uint64, token int32) {
+// learnChoice records the large model's choice after a text, unless it is known from an answer that was requested for
+// that text.
+func (p *Player) learnChoice(text uint64, token int32) {
 	if _, known := p.said[text]; !known {
 		p.said[text] = token
 	}
 }
 
-func (a *Answer) context(node int32) []int32 {
+func (a *Answer) nodeContext(node int32) []int32 {
 	var back []int32
 	for n := node; n > 0; n = a.Parents[n-1] {
 		back = append(back, a.Tokens[n-1])
@@ -235,8 +229,7 @@ func (a *Answer) context(node int32) []int32 {
 	return append(slices.Clone(a.Prompt), back...)
 }
 
-// beginning returns the length of the common beginning of the prompts of all questions; 0 for one question.
-func beginning(answers []*Answer) int {
+func commonPromptLength(answers []*Answer) int {
 	shortest := -1
 	for _, a := range answers {
 		if first := answers[0].Prompt; !slices.Equal(a.Prompt, first) {
@@ -249,16 +242,15 @@ func beginning(answers []*Answer) int {
 	return max(0, shortest)
 }
 
-// learnAskTimes learns how long asks took, and their bytes.
 func (p *Player) learnAskTimes() {
-	sums, counts, gaps := map[askOf]Ask{}, map[askOf]int{}, mean{}
+	sums, counts, gaps := map[askKey]Ask{}, map[askKey]int{}, durationMean{}
 	for _, a := range p.Answers {
 		for _, q := range a.Asks {
-			of := askOf{a.Mode, a.texts[q.Node], q.Warm}
+			of := askKey{a.Mode, a.texts[q.Node], q.Warm}
 			if _, had := p.asks[of]; !had {
 				p.asks[of] = q
 			}
-			for _, of := range []askOf{{a.Mode, 0, q.Warm}, {"", 0, q.Warm}} {
+			for _, of := range []askKey{{a.Mode, 0, q.Warm}, {"", 0, q.Warm}} {
 				sum := sums[of]
 				sum.Took, sum.Queue, sum.Cloud = sum.Took+q.Took, sum.Queue+q.Queue, sum.Cloud+q.Cloud
 				sum.BytesUp, sum.BytesDown = sum.BytesUp+q.BytesUp, sum.BytesDown+q.BytesDown
@@ -276,18 +268,18 @@ func (p *Player) learnAskTimes() {
 			BytesUp: q.BytesUp / int(n), BytesDown: q.BytesDown / int(n)}
 	}
 	if gaps.n > 0 {
-		p.pace = max(0, gaps.of())
+		p.pace = max(0, gaps.meanTime())
 	}
 	if p.Loss == 0 && len(p.Traces) == 0 {
-		q := p.asks[askOf{}]
+		q := p.asks[askKey{}]
 		p.own = max(0, q.Took-q.Queue-q.Cloud-p.RTT)
 	}
 }
 
-// ask returns an ask to take the time and the bytes from: the first of the text in the mode, or else the mean of the
-// mode, or of all.
-func (p *Player) ask(of askOf) Ask {
-	for _, of := range []askOf{of, {of.mode, 0, of.warm}, {"", 0, of.warm}} {
+// recordedAsk returns an ask to take the time and the bytes from: the first of the text in the mode, or else the mean
+// of the mode, or of all.
+func (p *Player) recordedAsk(of askKey) Ask {
+	for _, of := range []askKey{of, {of.mode, 0, of.warm}, {"", 0, of.warm}} {
 		if q, ok := p.asks[of]; ok {
 			return q
 		}
@@ -307,12 +299,14 @@ func (p *Player) Modes() (all []string) {
 
 // Asked reports whether the recording has answers of the large model.
 func (p *Player) Asked() bool {
-	_, ok := p.asks[askOf{}]
+	_, ok := p.asks[askKey{}]
 	return ok
 }
 
 // Found returns the answers to a question in a mode, in the order of their takes.
-func (p *Player) Found(mode string, question int) []*Answer { return p.found[take{mode, question}] }
+func (p *Player) Found(mode string, question int) []*Answer {
+	return p.found[questionKey{mode, question}]
+}
 
 // Questions returns the numbers of the questions, ascending, and a prompt for each. Those that lack an answer in a
 // recorded mode, as the recording was stopped, are partial.
@@ -332,7 +326,7 @@ func (p *Player) Questions() (numbers, partial []int, prompts map[int][]int32) {
 	return numbers, partial, prompts
 }
 
-func (h *Head) output() backend.Output {
+func (h *Head) toOutput() backend.Output {
 	out := backend.Output{
 		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Top: make([]backend.Candidate, len(h.IDs)),
 	}
@@ -345,9 +339,9 @@ func (h *Head) output() backend.Output {
 	return out
 }
 
-// head returns the small model's head after a text of a question, with the router's confidence if sure is set, and
+// findHead returns the small model's head after a text of a question, with the router's confidence if sure is set, and
 // whether it is known. The caller must not modify it.
-func (p *Player) head(question int, text uint64, sure bool) (h *Head, known bool) {
+func (p *Player) findHead(question int, text uint64, sure bool) (h *Head, known bool) {
 	h = p.heads[text]
 	if h != nil && (h.Confidence != nil || !sure) {
 		return h, true
@@ -368,9 +362,9 @@ func (p *Player) head(question int, text uint64, sure bool) (h *Head, known bool
 	return &both, false
 }
 
-// call returns the time of a forward pass: the mean of those of the mode, or of all modes if it has none, with as many
-// rows, or with the nearest number of rows.
-func (p *Player) call(mode string, rows int) time.Duration {
+// callTime returns the time of a forward pass: the mean of those of the mode, or of all modes if it has none, with as
+// many rows, or with the nearest number of rows.
+func (p *Player) callTime(mode string, rows int) time.Duration {
 	all := p.calls[mode]
 	if len(all) == 0 {
 		all = p.calls[""]
@@ -384,24 +378,24 @@ func (p *Player) call(mode string, rows int) time.Duration {
 	if best == 0 {
 		return 0
 	}
-	return all[best].of()
+	return all[best].meanTime()
 }
 
-// prefill returns the time that a mode takes to evaluate the prompt of a question, or else the small model alone, or
-// all modes. In these the large model may read the prompt at the same time, on the same computer.
-func (p *Player) prefill(mode string, question int) time.Duration {
-	for _, of := range []take{{mode, question}, {LocalMode, question}, {"", question}} {
+// prefillTime returns the time that a mode takes to evaluate the prompt of a question, or else the small model alone,
+// or all modes. In these the large model may read the prompt at the same time, on the same computer.
+func (p *Player) prefillTime(mode string, question int) time.Duration {
+	for _, of := range []questionKey{{mode, question}, {LocalMode, question}, {"", question}} {
 		if m := p.prefills[of]; m != nil {
-			return m.of()
+			return m.meanTime()
 		}
 	}
 	return 0
 }
 
-// reading returns the time that a separate server takes to read n tokens of a question's prompt, or of a longer text; 0
-// if the large model alone was not recorded.
-func (p *Player) reading(question, n int) time.Duration {
-	for _, a := range p.found[take{CloudMode, question}] {
+// readingTime returns the time that a separate server takes to read n tokens of a question's prompt, or of a longer
+// text; 0 if the large model alone was not recorded.
+func (p *Player) readingTime(question, n int) time.Duration {
+	for _, a := range p.found[questionKey{CloudMode, question}] {
 		return a.Prefill * time.Duration(n) / time.Duration(len(a.Prompt))
 	}
 	return 0

@@ -61,7 +61,7 @@ func Read(r io.Reader, name string) (*Recording, error) {
 	n := 0
 	for lines.Scan() {
 		n++
-		if err := p.line(lines.Bytes()); err != nil {
+		if err := p.parseLine(lines.Bytes()); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w: %w", name, n, ErrFormat, err)
 		}
 	}
@@ -80,28 +80,28 @@ type parser struct {
 	ended bool
 }
 
-func (p *parser) line(b []byte) error {
+func (p *parser) parseLine(b []byte) error {
 	switch {
 	case p.ended:
 		return errors.New("unexpected data after its end")
 	case !p.begun:
-		return p.header(b)
+		return p.parseHeader(b)
 	case bytes.HasPrefix(b, []byte(`{"end":`)):
-		return p.end(b)
+		return p.parseTrailer(b)
 	}
 	a := new(Answer)
 	if err := json.Unmarshal(b, a); err != nil {
 		return err
 	}
-	if err := a.check(&p.rec.Header); err != nil {
+	if err := a.checkAnswer(&p.rec.Header); err != nil {
 		return err
 	}
-	a.hash()
+	a.hashNodes()
 	p.rec.Answers = append(p.rec.Answers, a)
 	return nil
 }
 
-func (p *parser) header(b []byte) error {
+func (p *parser) parseHeader(b []byte) error {
 	h := &p.rec.Header
 	if err := json.Unmarshal(b, h); err != nil {
 		return err
@@ -120,10 +120,10 @@ func (p *parser) header(b []byte) error {
 	case !(h.EdgeTPS >= 0) || math.IsInf(h.EdgeTPS, 1):
 		return fmt.Errorf("edge_tps: %v is not possible", h.EdgeTPS)
 	}
-	return errors.Join(tokens("ends", h.Vocab, h.Ends...), times("header", h.RTT, h.CloudPace))
+	return errors.Join(checkTokenIDs("ends", h.Vocab, h.Ends...), checkTimes("header", h.RTT, h.CloudPace))
 }
 
-func (p *parser) end(b []byte) error {
+func (p *parser) parseTrailer(b []byte) error {
 	var t trailer
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (p *parser) end(b []byte) error {
 	return nil
 }
 
-func (a *Answer) check(h *Header) error {
+func (a *Answer) checkAnswer(h *Header) error {
 	switch {
 	case a.Mode == "" || len(a.Mode) > 100:
 		return errors.New("mode: the name is empty or too long")
@@ -172,19 +172,19 @@ func (a *Answer) check(h *Header) error {
 		}
 		spans = append(spans, c.Took)
 	}
-	pos := a.positions()
+	pos := a.nodePositions()
 	for i := range a.Asks {
-		if err := a.Asks[i].check(pos); err != nil {
+		if err := a.Asks[i].checkAsk(pos); err != nil {
 			return fmt.Errorf("asks: %w", err)
 		}
-		more, times := a.Asks[i].parts()
+		more, times := a.Asks[i].tokensAndTimes()
 		ids, spans = append(ids, more...), append(spans, times...)
 	}
-	return errors.Join(tokens("answer", h.Vocab, ids...), times("answer", spans...))
+	return errors.Join(checkTokenIDs("answer", h.Vocab, ids...), checkTimes("answer", spans...))
 }
 
-// check refuses an inconsistent ask; pos are the positions of the nodes.
-func (q *Ask) check(pos []int) error {
+// checkAsk refuses an inconsistent ask; pos are the positions of the nodes.
+func (q *Ask) checkAsk(pos []int) error {
 	if q.Node < 0 || int(q.Node) >= len(pos) {
 		return fmt.Errorf("there is no node %d", q.Node)
 	}
@@ -207,7 +207,7 @@ func (q *Ask) check(pos []int) error {
 	return nil
 }
 
-func (q *Ask) parts() (ids []int32, spans []time.Duration) {
+func (q *Ask) tokensAndTimes() (ids []int32, spans []time.Duration) {
 	ids, spans = append(ids, q.Token), append(spans, q.Took, q.Queue, q.Cloud)
 	for _, f := range q.Audit {
 		ids = append(ids, f.Token)
@@ -218,7 +218,7 @@ func (q *Ask) parts() (ids []int32, spans []time.Duration) {
 	return ids, spans
 }
 
-func tokens(field string, vocab int, ids ...int32) error {
+func checkTokenIDs(field string, vocab int, ids ...int32) error {
 	for _, id := range ids {
 		if id < 0 || int(id) >= vocab {
 			return fmt.Errorf("%s: %d is not a token of a vocabulary of %d", field, id, vocab)
@@ -227,8 +227,7 @@ func tokens(field string, vocab int, ids ...int32) error {
 	return nil
 }
 
-// times refuses times that are negative or longer than a day.
-func times(field string, all ...time.Duration) error {
+func checkTimes(field string, all ...time.Duration) error {
 	for _, t := range all {
 		if t < 0 || t > maxTime {
 			return fmt.Errorf("%s: a time of %d ns is not possible", field, int64(t))

@@ -26,12 +26,11 @@ func NewRecorder(w io.Writer, h Header) (*Recorder, error) {
 	}
 	r := &Recorder{zip: zip}
 	h.Version = version
-	r.line(h)
+	r.writeLine(h)
 	return r, r.err
 }
 
-// line writes a line, unless an error has occurred.
-func (r *Recorder) line(v any) {
+func (r *Recorder) writeLine(v any) {
 	if r.err == nil {
 		r.err = json.NewEncoder(r.zip).Encode(v)
 	}
@@ -43,32 +42,32 @@ func (r *Recorder) Close() error {
 	defer r.mu.Unlock()
 	wrote := map[uint64]*Head{}
 	for _, a := range r.answers {
-		a.share(wrote)
-		r.line(a)
+		a.dropSharedHeads(wrote)
+		r.writeLine(a)
 	}
-	r.line(map[string]any{"end": map[string]int{"answers": len(r.answers)}})
+	r.writeLine(map[string]any{"end": map[string]int{"answers": len(r.answers)}})
 	return errors.Join(r.err, r.zip.Close())
 }
 
-func (r *Recorder) add(a *Answer) {
+func (r *Recorder) addAnswer(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers = append(r.answers, a)
 }
 
-// share leaves out the heads of which all has been written before.
-func (a *Answer) share(wrote map[uint64]*Head) {
-	a.hash()
+// dropSharedHeads leaves out the heads of which all has been written before.
+func (a *Answer) dropSharedHeads(wrote map[uint64]*Head) {
+	a.hashNodes()
 	a.Heads = slices.DeleteFunc(a.Heads, func(h Head) bool {
 		old := wrote[a.texts[h.Node]]
-		wrote[a.texts[h.Node]] = better(old, &h)
+		wrote[a.texts[h.Node]] = mergeHeads(old, &h)
 		return old != nil && len(h.IDs) <= len(old.IDs) && (h.Confidence == nil || old.Confidence != nil)
 	})
 }
 
-func (a *Answer) hash() {
-	a.texts = append(a.texts[:0], hashOf(a.Prompt))
+func (a *Answer) hashNodes() {
+	a.texts = append(a.texts[:0], hashTokens(a.Prompt))
 	for i, token := range a.Tokens {
-		a.texts = append(a.texts, then(a.texts[a.Parents[i]], token))
+		a.texts = append(a.texts, extendHash(a.texts[a.Parents[i]], token))
 	}
 }

@@ -286,13 +286,13 @@ func TestHeadsAreShared(t *testing.T) {
 	require.NotNil(t, all[5].Heads[0].Confidence)
 	assert.InDelta(t, 1/(1+math.Exp(-2)), *all[5].Heads[0].Confidence, 1e-6)
 	p := playing(t, &Recording{header(), all})
-	h, known := p.head(0, hashOf([]int32{1}), true)
+	h, known := p.findHead(0, hashTokens([]int32{1}), true)
 	assert.True(t, known)
 	assert.Len(t, h.IDs, 4, "the candidates of the better head")
 	assert.NotNil(t, h.Confidence)
-	assert.InDelta(t, 1/(1+math.Exp(-2)), h.output().Confidence, 1e-6)
-	assert.Equal(t, float32(-3), h.output().Top[2].Logit)
-	assert.Equal(t, float32(2), h.output().Entropy)
+	assert.InDelta(t, 1/(1+math.Exp(-2)), h.toOutput().Confidence, 1e-6)
+	assert.Equal(t, float32(-3), h.toOutput().Top[2].Logit)
+	assert.Equal(t, float32(2), h.toOutput().Entropy)
 }
 
 // fixed is a model with one head.
@@ -323,7 +323,7 @@ func TestConfidenceOfDevice(t *testing.T) {
 	assert.Equal(t, float32(0.25), *a.Heads[0].Confidence)
 	assert.Equal(t, float32(math.MaxFloat32), a.Heads[0].LogSumExp, "a number that JSON can represent")
 	assert.Empty(t, a.Calls)
-	assert.Zero(t, finite(float32(math.NaN())))
+	assert.Zero(t, clampFinite(float32(math.NaN())))
 }
 
 // TestReference: reference answers of the large model are not graded, because no mode decoded them.
@@ -345,7 +345,7 @@ func TestReference(t *testing.T) {
 	assert.Equal(t, []int32{5, 6}, p.LargeAlone(0).IDs)
 	assert.Nil(t, p.LargeAlone(1))
 	for i, want := range []int32{5, 6, end} {
-		got, known := p.said[hashOf([]int32{1, 5, 6}[:1+i])]
+		got, known := p.said[hashTokens([]int32{1, 5, 6}[:1+i])]
 		assert.True(t, known)
 		assert.Equal(t, want, got, "asks get the tokens of the reference")
 	}

@@ -26,7 +26,7 @@ func (a *Answer) Asked() map[int]bool {
 	places := map[int]bool{}
 	for _, q := range a.Asks {
 		if !q.Warm {
-			places[len(a.context(q.Node))-len(a.Prompt)] = true
+			places[len(a.nodeContext(q.Node))-len(a.Prompt)] = true
 		}
 	}
 	return places

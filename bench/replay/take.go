@@ -24,17 +24,17 @@ type Take struct {
 
 	mu    sync.Mutex
 	a     Answer
-	nodes map[edge]int32
+	nodes map[childKey]int32
 }
 
-// edge is a token after a node.
-type edge struct{ from, token int32 }
+// childKey is a token after a node.
+type childKey struct{ from, token int32 }
 
 // Begin begins an answer, now, to the question with this number, by the device with this number. net is the network
 // that computes confidences, nil if there is none.
 func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
 	return &Take{
-		r: r, net: net, begun: time.Now(), nodes: map[edge]int32{},
+		r: r, net: net, begun: time.Now(), nodes: map[childKey]int32{},
 		a: Answer{Mode: mode, Question: question, Device: device, Prompt: slices.Clone(prompt)},
 	}
 }
@@ -51,47 +51,47 @@ func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	if t.a.Mode == ReferenceMode {
 		t.a.Graded = false // it has no text
 	}
-	t.confide()
-	t.r.add(&t.a)
+	t.computeConfidences()
+	t.r.addAnswer(&t.a)
 }
 
-func (t *Take) confide() {
+func (t *Take) computeConfidences() {
 	for i, hidden := range t.hidden {
 		h := &t.a.Heads[i]
 		h.Confidence = &t.sure[i]
 		if len(hidden) == t.net.Dim() {
-			out := h.output()
+			out := h.toOutput()
 			out.Hidden = hidden
 			t.sure[i] = t.net.Confidence(&out)
 		}
 	}
 }
 
-// node returns the child of a node with a token. The lock is held.
-func (t *Take) node(from, token int32) int32 {
-	n, had := t.nodes[edge{from, token}]
+// childNode returns the child of a node with a token; it adds a missing one. The lock is held.
+func (t *Take) childNode(from, token int32) int32 {
+	n, had := t.nodes[childKey{from, token}]
 	if !had {
 		t.a.Tokens, t.a.Parents = append(t.a.Tokens, token), append(t.a.Parents, from)
 		n = int32(len(t.a.Tokens))
-		t.nodes[edge{from, token}] = n
+		t.nodes[childKey{from, token}] = n
 	}
 	return n
 }
 
-// head records the small model's output after a node. The lock is held.
-func (t *Take) head(node int32, out *backend.Output) {
-	h := Head{Node: node, LogSumExp: finite(out.LogSumExp), Entropy: finite(out.Entropy)}
+// recordHead records the small model's output after a node. The lock is held.
+func (t *Take) recordHead(node int32, out *backend.Output) {
+	h := Head{Node: node, LogSumExp: clampFinite(out.LogSumExp), Entropy: clampFinite(out.Entropy)}
 	for _, c := range out.Top {
-		h.IDs, h.Logits = append(h.IDs, c.ID), append(h.Logits, finite(c.Logit))
+		h.IDs, h.Logits = append(h.IDs, c.ID), append(h.Logits, clampFinite(c.Logit))
 	}
 	t.a.Heads = append(t.a.Heads, h)
 	if t.net != nil {
-		t.hidden, t.sure = append(t.hidden, slices.Clone(out.Hidden)), append(t.sure, finite(out.Confidence))
+		t.hidden, t.sure = append(t.hidden, slices.Clone(out.Hidden)), append(t.sure, clampFinite(out.Confidence))
 	}
 }
 
-// finite returns the nearest number that JSON can represent.
-func finite(x float32) float32 {
+// clampFinite returns the nearest number that JSON can represent.
+func clampFinite(x float32) float32 {
 	if x != x {
 		return 0
 	}
@@ -100,18 +100,18 @@ func finite(x float32) float32 {
 
 // Model wraps the small model and records its calls.
 func (t *Take) Model(m draft.Model) draft.Model {
-	return &taken{Model: m, t: t}
+	return &recordingModel{Model: m, t: t}
 }
 
-// taken is a model with a recorder.
-type taken struct {
+// recordingModel is a model with a recorder.
+type recordingModel struct {
 	draft.Model
 	t       *Take
 	settled int32   // node
 	at      []int32 // nodes by their ids in the draft tree, which start at 1
 }
 
-func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+func (m *recordingModel) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	t := m.t
 	start := time.Now()
 	out, err := m.Model.Prefill(ctx, prompt)
@@ -119,12 +119,12 @@ func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	defer t.mu.Unlock()
 	t.a.Prefill = time.Since(start)
 	if err == nil {
-		t.head(0, &out)
+		t.recordHead(0, &out)
 	}
 	return out, err
 }
 
-func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+func (m *recordingModel) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	t := m.t
 	start := time.Now()
 	out, err := m.Model.Extend(ctx, nodes)
@@ -139,22 +139,22 @@ func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 		if len(n.Path) > 0 {
 			before = m.at[n.Path[len(n.Path)-1]]
 		}
-		node := t.node(before, n.Token)
-		m.put(n.ID, node)
-		t.head(node, &out[i])
+		node := t.childNode(before, n.Token)
+		m.setNode(n.ID, node)
+		t.recordHead(node, &out[i])
 	}
 	t.a.Calls = append(t.a.Calls, Call{Rows: len(nodes), Took: took})
 	return out, nil
 }
 
-func (m *taken) Settle(path ...draft.ID) {
+func (m *recordingModel) Settle(path ...draft.ID) {
 	m.Model.Settle(path...)
 	for _, id := range path {
 		m.settled = m.at[id]
 	}
 }
 
-func (m *taken) put(id draft.ID, node int32) {
+func (m *recordingModel) setNode(id draft.ID, node int32) {
 	if more := int(id) + 1 - len(m.at); more > 0 {
 		m.at = append(m.at, make([]int32, more)...)
 	}

@@ -91,7 +91,7 @@ type small struct {
 }
 
 func (m *small) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
-	m.settled, m.nodes = hashOf(prompt), map[draft.ID]uint64{}
+	m.settled, m.nodes = hashTokens(prompt), map[draft.ID]uint64{}
 	return m.head(m.settled), m.wait(ctx, m.some(30*ms))
 }
 
@@ -101,7 +101,7 @@ func (m *small) Extend(ctx context.Context, nodes []draft.Node) (out []backend.O
 		if len(n.Path) > 0 {
 			before = m.nodes[n.Path[len(n.Path)-1]]
 		}
-		m.nodes[n.ID] = then(before, n.Token)
+		m.nodes[n.ID] = extendHash(before, n.Token)
 		out = append(out, m.head(m.nodes[n.ID]))
 	}
 	_ = m.wait(ctx, 5*ms+m.some(10*ms))
@@ -127,7 +127,7 @@ func (m *small) Room() int { return 1000 }
 type large struct{ *world }
 
 func (c large) Ask(ctx context.Context, q draft.Question) (a draft.Answer, err error) {
-	text := hashOf(q.Context)
+	text := hashTokens(q.Context)
 	a = draft.Answer{BytesUp: 3 + len(q.Context),
 		BytesDown: 9, Prefilled: 2, Reply: terms.Reply{Queue: c.some(3 * ms), Compute: c.some(20 * ms)}}
 	if err := c.wait(ctx, a.Queue+a.Compute+c.some(200*ms)); err != nil {
@@ -144,20 +144,20 @@ func (c large) Ask(ctx context.Context, q draft.Question) (a draft.Answer, err e
 }
 
 func (c large) audit(q draft.Question, a *draft.Answer) {
-	text := hashOf(q.Context[:q.AuditFrom])
+	text := hashTokens(q.Context[:q.AuditFrom])
 	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
 		a.Audited++
 		if choice := c.says(text); choice != q.Context[pos] {
 			a.Audit = append(a.Audit, terms.Finding{Pos: pos, Token: choice})
 		}
-		text = then(text, q.Context[pos])
+		text = extendHash(text, q.Context[pos])
 	}
 }
 
 func (c large) ahead(ctx context.Context, q draft.Question, a draft.Answer) <-chan int32 {
-	to, text := make(chan int32, q.Ahead), then(hashOf(q.Context), a.Token)
+	to, text := make(chan int32, q.Ahead), extendHash(hashTokens(q.Context), a.Token)
 	if q.Verify == terms.EachChoice && len(a.Audit) > 0 {
-		text = then(hashOf(q.Context[:a.Audit[0].Pos]), a.Audit[0].Token)
+		text = extendHash(hashTokens(q.Context[:a.Audit[0].Pos]), a.Audit[0].Token)
 	}
 	go func() {
 		defer close(to)
@@ -170,7 +170,7 @@ func (c large) ahead(ctx context.Context, q draft.Question, a draft.Answer) <-ch
 			if token == end {
 				return
 			}
-			text = then(text, token)
+			text = extendHash(text, token)
 		}
 	}()
 	return to

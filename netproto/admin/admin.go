@@ -35,13 +35,15 @@ type Options struct {
 //	/debug/pprof  profiles, if wanted
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeTextLine(w, http.StatusOK, "alive")
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := o.Ready(); err != nil {
-			say(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			writeTextLine(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
-		say(w, http.StatusOK, "ready")
+		writeTextLine(w, http.StatusOK, "ready")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
@@ -56,7 +58,7 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-func say(w http.ResponseWriter, status int, line string) {
+func writeTextLine(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
@@ -97,7 +99,7 @@ func onlyLocal(pages http.Handler) http.Handler {
 		u := url.URL{Host: r.Host}
 		name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 		if _, err := netip.ParseAddr(name); err != nil && name != "localhost" {
-			say(w, http.StatusForbidden, "these pages have no such name: use http://localhost with the port")
+			writeTextLine(w, http.StatusForbidden, "these pages have no such name: use http://localhost with the port")
 			return
 		}
 		pages.ServeHTTP(w, r)

@@ -11,30 +11,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/streams"
 )
 
-// ahead sends the tokens that follow an answer to the channel as they arrive. It ends when there are no more, or when
-// ctx or the session ends; then it asks the gateway to stop. It returns nil if no tokens follow.
-func (s *Session) ahead(ctx context.Context, r reply) <-chan int32 {
+// streamAhead sends the tokens that follow an answer to the channel as they arrive. It ends when there are no more, or
+// when ctx or the session ends; then it asks the gateway to stop. It returns nil if no tokens follow.
+func (s *Session) streamAhead(ctx context.Context, r reply) <-chan int32 {
 	if r.rest == nil {
 		return nil
 	}
 	out := make(chan int32, r.most) // has room for all of them, so that sending never blocks
-	ctx, cancel := s.bound(ctx, 0)
+	ctx, cancel := s.boundContext(ctx, 0)
 	s.c.tasks.Go(func() {
 		defer cancel()
-		defer context.AfterFunc(ctx, func() { r.drop(netproto.Cancelled) })()
-		err := s.c.follow(r.rest, r.most, out)
+		defer context.AfterFunc(ctx, func() { r.cancelAhead(netproto.Cancelled) })()
+		err := s.c.readAheadTokens(r.rest, r.most, out)
 		close(out)
 		if err == nil {
 			streams.Finish(r.rest)
 		} else {
-			r.drop(netproto.Malformed) // without effect if the stream has ended or was cancelled
+			r.cancelAhead(netproto.Malformed) // without effect if the stream has ended or was cancelled
 		}
 	})
 	return out
 }
 
-// follow reads at most the given number of tokens from a stream.
-func (c *Client) follow(s *quic.Stream, most int, out chan<- int32) error {
+func (c *Client) readAheadTokens(s *quic.Stream, most int, out chan<- int32) error {
 	const longest = 5 // bytes in a token
 	for range most {
 		_, b, err := netproto.ReadFrame(s, longest)

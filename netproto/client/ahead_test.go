@@ -74,7 +74,7 @@ func TestAhead(t *testing.T) {
 		s := f.script()
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, nil)
-			require.NoError(t, c.connect(t.Context()))
+			require.NoError(t, c.connectOnce(t.Context()))
 			start := time.Now()
 			r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: wanted, Within: time.Second})
 			assert.Equal(t, 2*a.hop, time.Since(start))
@@ -97,7 +97,7 @@ func TestAheadUnwanted(t *testing.T) {
 	s := &script{reply: always(1), ahead: 3}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		require.NoError(t, c.connect(t.Context()))
+		require.NoError(t, c.connectOnce(t.Context()))
 		for i, ahead := range []int{0, 2, 3, 9} {
 			r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: ahead})
 			assert.Equal(t, ahead == 0, r.Ahead == nil)

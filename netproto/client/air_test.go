@@ -108,7 +108,7 @@ func (a *air) SendPacket(p simnet.Packet) error {
 	return nil
 }
 
-func (a *air) lookup(_ context.Context, host string) ([]netip.Addr, error) {
+func (a *air) lookupHost(_ context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
 	}
@@ -123,7 +123,7 @@ func (a *air) lookup(_ context.Context, host string) ([]netip.Addr, error) {
 // unreachable is the error of the system if there is no route.
 var unreachable = &net.OpError{Op: "write", Err: os.NewSyscallError("sendto", syscall.ENETUNREACH)}
 
-func (a *air) listen(netip.AddrPort) (packetConn, error) {
+func (a *air) listenUDP(netip.AddrPort) (packetConn, error) {
 	a.mu.Lock()
 	a.port++
 	a.open++
@@ -144,7 +144,7 @@ func (c countedConn) Close() error {
 	return c.SimConn.Close()
 }
 
-func (a *air) probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
+func (a *air) probeAddress(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
 	a.mu.Lock()
 	a.probes[to] = append(a.probes[to], [2]time.Duration{time.Since(a.began), pause})
 	closed := a.closed[to]

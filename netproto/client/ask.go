@@ -20,25 +20,25 @@ import (
 // netproto.CannotVerify if the gateway refused. With an error, the answer holds only the numbers of bytes that were
 // sent and received.
 func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, error) {
-	if err := check(q); err != nil {
+	if err := checkQuestionLimits(q); err != nil {
 		return terms.Answer{}, fmt.Errorf("ask: %w", err)
 	}
-	if !s.c.enter() {
+	if !s.c.startTask() {
 		return terms.Answer{}, fmt.Errorf("ask: %w", ErrClosed)
 	}
 	defer s.c.tasks.Done()
 	whole := ctx
-	ctx, cancel := s.bound(ctx, q.Within)
+	ctx, cancel := s.boundContext(ctx, q.Within)
 	defer cancel()
 	start := time.Now()
-	ask := func(l *link, p netproto.Path) message { return s.ask(ctx, l, p, q) }
-	r, cost, err := s.send(ctx, q.Context, ask)
+	ask := func(l *link, p netproto.Path) message { return s.newAskMessage(ctx, l, p, q) }
+	r, cost, err := s.sendUntilAnswered(ctx, q.Context, ask)
 	for err != nil {
-		if err = s.again(ctx, err, start); err != nil {
+		if err = s.waitBeforeRepeat(ctx, err, start); err != nil {
 			break
 		}
 		before, prefilled := cost, r.prefilled
-		r, cost, err = s.send(ctx, q.Context, ask)
+		r, cost, err = s.sendUntilAnswered(ctx, q.Context, ask)
 		cost.up, cost.down = cost.up+before.up, cost.down+before.down
 		r.prefilled = max(r.prefilled, prefilled) // a path that is sent again was new the first time
 	}
@@ -54,17 +54,16 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 		err = a.Check(q, s.c.opt.Identity.Vocab)
 	}
 	if err != nil {
-		r.drop(netproto.Malformed)
+		r.cancelAhead(netproto.Malformed)
 		return failed, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	return terms.Answer{
 		Reply: a.Reply, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.prefilled, Times: r.at,
-		Ahead: s.ahead(whole, r),
+		Ahead: s.streamAhead(whole, r),
 	}, nil
 }
 
-// check returns an error for a question that cannot be asked.
-func check(q terms.Question) error {
+func checkQuestionLimits(q terms.Question) error {
 	if len(q.Context) == 0 || q.K < 0 || q.K > netproto.MaxK || q.Ahead < 0 || q.Ahead > netproto.MaxAhead ||
 		q.Verify > terms.EachJudged {
 		return fmt.Errorf("%d tokens, k of %d, %d ahead, verification %d: %w", len(q.Context), q.K, q.Ahead, q.Verify,
@@ -73,7 +72,7 @@ func check(q terms.Question) error {
 	return nil
 }
 
-func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q terms.Question) message {
+func (s *Session) newAskMessage(ctx context.Context, l *link, p netproto.Path, q terms.Question) message {
 	a := netproto.Ask{Session: s.number, Path: p, Question: q}
 	a.Within, a.Ahead = timeLeft(ctx), min(q.Ahead, l.maxAhead())
 	return message{a.Append(nil), a.Ahead, a.Times}
@@ -91,8 +90,7 @@ func (l *link) maxAhead() int {
 	return netproto.MaxAhead
 }
 
-// bound returns a context that also ends with the session and at the deadline.
-func (s *Session) bound(ctx context.Context, deadline time.Duration) (context.Context, context.CancelFunc) {
+func (s *Session) boundContext(ctx context.Context, deadline time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })
 	last := func() {}
@@ -106,7 +104,7 @@ func (s *Session) bound(ctx context.Context, deadline time.Duration) (context.Co
 	}
 }
 
-// timeLeft returns how long an answer is useful; 0 means without limit.
+// timeLeft returns 0 if ctx has no deadline.
 func timeLeft(ctx context.Context) time.Duration {
 	if d, ok := ctx.Deadline(); ok {
 		return max(time.Until(d), time.Millisecond)
@@ -117,16 +115,16 @@ func timeLeft(ctx context.Context) time.Duration {
 // cost is the payload of an exchange, in bytes.
 type cost struct{ up, down int }
 
-// send asks about a path until there is an answer. It tries again on a new connection, or with more of the path if the
-// gateway needs that. It stores what the gateway acknowledged.
-func (s *Session) send(
+// sendUntilAnswered asks about a path until there is an answer. It tries again on a new connection, or with more of the
+// path if the gateway needs that. It stores what the gateway acknowledged.
+func (s *Session) sendUntilAnswered(
 	ctx context.Context, path []int32, frame func(*link, netproto.Path) message,
 ) (r reply, sum cost, err error) {
 	// A gateway that holds nothing gets the whole path at the second attempt, a restarted one at the third.
 	const most = 16
 	for range most {
 		var up int
-		r, up, err = s.once(ctx, path, frame)
+		r, up, err = s.sendOnce(ctx, path, frame)
 		sum.up += up
 		sum.down += len(r.b) + r.more
 		switch {
@@ -135,12 +133,12 @@ func (s *Session) send(
 		case err != nil:
 			return r, sum, err
 		case r.kind == netproto.KindNeed:
-			if err := s.resendFrom(r.b, path); err != nil {
+			if err := s.applyNeed(r.b, path); err != nil {
 				return r, sum, err
 			}
 			continue
 		case r.kind == netproto.KindRefusal:
-			return r, sum, refusal(r.b)
+			return r, sum, parseRefusal(r.b)
 		}
 		s.mu.Lock()
 		s.known.Add(path)
@@ -153,10 +151,10 @@ func (s *Session) send(
 	return r, sum, err
 }
 
-// again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask
-// is repeated until patience has passed, unless it would be refused again, or the large model failed and the gateway
-// does not say when it may be back; one with a deadline if the gateway says a time before that.
-func (s *Session) again(ctx context.Context, err error, start time.Time) error {
+// waitBeforeRepeat waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx
+// ended. An ask is repeated until patience has passed, unless it would be refused again, or the large model failed and
+// the gateway does not say when it may be back; one with a deadline if the gateway says a time before that.
+func (s *Session) waitBeforeRepeat(ctx context.Context, err error, start time.Time) error {
 	r, refused := errors.AsType[netproto.Refusal](err)
 	end, bounded := ctx.Deadline()
 	if !refused || r.Code.Lasting() || r.RetryAfter == 0 && (bounded || r.Code == netproto.Failed) {
@@ -175,49 +173,46 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	return retry.Wait(ctx, pause)
 }
 
-// once sends a path over the current connection. If the gateway is draining, it takes another connection.
-func (s *Session) once(
+func (s *Session) sendOnce(
 	ctx context.Context, path []int32, frame func(*link, netproto.Path) message,
 ) (r reply, up int, err error) {
-	l, err := s.link(ctx)
+	l, err := s.waitForLink(ctx)
 	if err != nil {
 		return r, 0, err
 	}
-	if !l.begin() {
+	if !l.startRequest() {
 		return r, 0, errRepeat
 	}
-	defer l.end()
-	p, fresh, err := s.difference(l, path)
+	defer l.finishRequest()
+	p, fresh, err := s.encodePath(l, path)
 	if err != nil {
 		return r, 0, err
 	}
 	m := frame(l, p)
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
 	prefilled := 0
-	r, err = l.exchange(ctx, m, func() {
+	r, err = l.exchangeFrames(ctx, m, func() {
 		s.noteSent(l, path)
 		prefilled, up = fresh, len(m.frame)
-		s.leave(len(path)-p.Base, up)
+		s.countSent(len(path)-p.Base, up)
 	})
 	r.prefilled = prefilled
 	if err != nil && ctx.Err() != nil {
-		err = s.c.tooLate(l, err, before, start)
+		err = s.c.addTimeoutCause(l, err, before, start)
 	}
-	if err == nil && r.kind == netproto.KindRefusal && errors.Is(refusal(r.b), netproto.Draining) {
-		s.c.retire(l)
+	if err == nil && r.kind == netproto.KindRefusal && errors.Is(parseRefusal(r.b), netproto.Draining) {
+		s.c.retireLink(l)
 		err = errRepeat
 	}
 	return r, up, err
 }
 
-// link waits for a connection, for patience at most.
-func (s *Session) link(ctx context.Context) (*link, error) {
-	ctx, cancel := s.c.patient(ctx)
+func (s *Session) waitForLink(ctx context.Context) (*link, error) {
+	ctx, cancel := s.c.withPatience(ctx)
 	defer cancel()
-	return s.c.link(ctx)
+	return s.c.waitForLink(ctx)
 }
 
-// noteSent makes a path available as a base for later streams of a connection.
 func (s *Session) noteSent(l *link, path []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,16 +223,16 @@ func (s *Session) noteSent(l *link, path []int32) {
 	s.sent.Add(path)
 }
 
-// difference encodes a path as the tokens after the longest base that the gateway has acknowledged, or that was sent on
+// encodePath encodes a path as the tokens after the longest base that the gateway has acknowledged, or that was sent on
 // the same connection: the gateway waits for earlier streams before it reports an unknown base. A base that was sent
 // but not acknowledged may get lost, which delays the asks that use it. On a link that loses packets, only acknowledged
 // bases are therefore used, unless the path then needs more packets. fresh counts the tokens that were not sent before.
-func (s *Session) difference(l *link, path []int32) (p netproto.Path, fresh int, err error) {
+func (s *Session) encodePath(l *link, path []int32) (p netproto.Path, fresh int, err error) {
 	codec := s.c.plain
 	select {
 	case <-l.ready:
 		if l.err != nil {
-			return p, 0, l.over(l.err)
+			return p, 0, l.retireWithError(l.err)
 		}
 		codec = l.codec
 	default:
@@ -252,7 +247,7 @@ func (s *Session) difference(l *link, path []int32) (p netproto.Path, fresh int,
 	}
 	s.mu.Unlock()
 	fresh = len(path) - base
-	if base > p.Base && l.loses() {
+	if base > p.Base && l.losesPackets() {
 		p.Delta, err = codec.Encode(path[:p.Base], path[p.Base:])
 		if err != nil || len(p.Delta.Bytes) <= onePacket {
 			return p, fresh, err
@@ -266,14 +261,13 @@ func (s *Session) difference(l *link, path []int32) (p netproto.Path, fresh int,
 // onePacket is how many bytes of tokens fit into a packet with their overhead: QUIC guarantees packets of 1200 bytes.
 const onePacket = 1000
 
-// loses reports whether one percent or more of the packets to the gateway got lost.
-func (l *link) loses() bool {
+func (l *link) losesPackets() bool {
 	stats := l.qc.ConnectionStats()
 	return stats.PacketsLost > 0 && 100*stats.PacketsLost >= stats.PacketsSent
 }
 
-// resendFrom forgets what the gateway no longer holds: all after the position that it names, if the hash there is ours.
-func (s *Session) resendFrom(b []byte, path []int32) error {
+// applyNeed forgets what the gateway no longer holds: all after the position that it names, if the hash there is ours.
+func (s *Session) applyNeed(b []byte, path []int32) error {
 	need, _, err := netproto.ParseNeed(b)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -290,17 +284,16 @@ func (s *Session) resendFrom(b []byte, path []int32) error {
 	return nil
 }
 
-// tooLate adds the cause to the error of an exchange that timed out, if the connection is the cause.
-func (c *Client) tooLate(l *link, err error, packets uint64, since time.Time) error {
-	silent := l.silent(packets, since)
+func (c *Client) addTimeoutCause(l *link, err error, packets uint64, since time.Time) error {
+	silent := l.receivedNothing(packets, since)
 	if silent {
-		c.retire(l)
+		c.retireLink(l)
 	}
 	c.mu.Lock()
 	why := c.failure // of the previous attempt, if the gateway has not said Welcome yet
 	c.mu.Unlock()
 	if why == nil && silent {
-		why = noReply(c.addr, since)
+		why = noReplyError(c.addr, since)
 	}
 	if why == nil {
 		return err
@@ -308,9 +301,9 @@ func (c *Client) tooLate(l *link, err error, packets uint64, since time.Time) er
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// silent reports whether nothing was received during an exchange that lasted long enough. Then the path to the gateway
-// is broken, and the next ask tries a new connection instead of waiting until this one times out.
-func (l *link) silent(packets uint64, since time.Time) bool {
+// receivedNothing reports whether nothing was received during an exchange that lasted long enough. Then the path to the
+// gateway is broken, and the next ask tries a new connection instead of waiting until this one times out.
+func (l *link) receivedNothing(packets uint64, since time.Time) bool {
 	const least = 300 * time.Millisecond
 	s := l.qc.ConnectionStats()
 	return s.PacketsReceived == packets && time.Since(since) > max(least, 3*s.SmoothedRTT)

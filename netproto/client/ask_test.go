@@ -420,7 +420,7 @@ func TestRepeatedAskPause(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { return refuse(netproto.Busy) }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		require.NoError(t, c.connect(t.Context()))
+		require.NoError(t, c.connectOnce(t.Context()))
 		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 		assert.ErrorIs(t, err, netproto.Busy)
 		_, asks := s.count()
@@ -504,7 +504,7 @@ func TestControlStream(t *testing.T) {
 			s.mu.Unlock()
 			require.NoError(t, err)
 			settle()
-			require.False(t, l.usable())
+			require.False(t, l.isUsable())
 			r := mustAsk(t, session, terms.Question{Context: ids(4), Within: time.Minute})
 			assert.EqualValues(t, 2, r.Token)
 			close(hold)
@@ -541,8 +541,8 @@ func TestRetire(t *testing.T) {
 		c.mu.Lock()
 		l := c.current
 		c.mu.Unlock()
-		c.retire(l)
-		assert.False(t, l.begin())
+		c.retireLink(l)
+		assert.False(t, l.startRequest())
 		for i, hold := range holds {
 			assert.NoError(t, l.qc.Context().Err(), "%d are answered", i)
 			close(hold)
@@ -647,7 +647,7 @@ func TestClose(t *testing.T) {
 		assert.ErrorIs(t, err, ErrClosed)
 		_, _, err = session.Sync(t.Context(), ids(3))
 		assert.ErrorIs(t, err, ErrClosed)
-		assert.ErrorIs(t, c.connect(t.Context()), ErrClosed)
+		assert.ErrorIs(t, c.connectOnce(t.Context()), ErrClosed)
 		assert.Empty(t, c.links)
 		settle()
 		s.mu.Lock()
@@ -761,7 +761,7 @@ func TestNothingWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		inside := newCounting(ctx)
-		_, err = session.link(inside)
+		_, err = session.waitForLink(inside)
 		require.NoError(t, err)
 		assert.Zero(t, inside.waiting.Load())
 	})
@@ -884,7 +884,7 @@ func TestEndOfStream(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		ended, why = make(chan error, 1), make(chan error, 1)
 		c, session := s.dial(t, nil)
-		require.NoError(t, c.connect(t.Context()))
+		require.NoError(t, c.connectOnce(t.Context()))
 		start := time.Now()
 		mustAsk(t, session, terms.Question{Context: ids(3)})
 		assert.Equal(t, 2*a.hop, time.Since(start))

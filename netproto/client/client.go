@@ -72,15 +72,14 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		_, _, err := c.currentOrAttempt() // later asks wait for it
 		return c, err
 	}
-	if err := c.connect(ctx); err != nil {
+	if err := c.connectOnce(ctx); err != nil {
 		_ = c.Close() // the first error is more useful
 		return nil, fmt.Errorf("dial: %w", err)
 	}
 	return c, nil
 }
 
-// connect makes one attempt and waits for the Welcome.
-func (c *Client) connect(ctx context.Context) error {
+func (c *Client) connectOnce(ctx context.Context) error {
 	l, a, err := c.currentOrAttempt()
 	if l != nil || err != nil {
 		return err
@@ -93,17 +92,17 @@ func (c *Client) connect(ctx context.Context) error {
 	if a.err != nil {
 		return a.err
 	}
-	return a.link.wait(ctx)
+	return a.link.waitForWelcome(ctx)
 }
 
 // Connect waits until there is a connection on which the gateway has said Welcome, and returns this Welcome. It gives
 // up when ctx ends or after half a minute.
 func (c *Client) Connect(ctx context.Context) (netproto.Welcome, error) {
-	ctx, cancel := c.patient(ctx)
+	ctx, cancel := c.withPatience(ctx)
 	defer cancel()
-	l, err := c.link(ctx)
+	l, err := c.waitForLink(ctx)
 	if err == nil {
-		err = l.wait(ctx)
+		err = l.waitForWelcome(ctx)
 	}
 	if err != nil {
 		return netproto.Welcome{}, fmt.Errorf("connect: %w", err)
@@ -134,8 +133,8 @@ func (c *Client) Stats() Stats {
 	return c.stats
 }
 
-// enter registers a task that Close waits for.
-func (c *Client) enter() bool {
+// startTask registers a task that Close waits for.
+func (c *Client) startTask() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
@@ -161,7 +160,7 @@ func (c *Client) Close() error {
 	c.cancel(ErrClosed)
 	var errs []error
 	for _, l := range links {
-		errs = append(errs, l.close(netproto.NoReason))
+		errs = append(errs, l.closeWithSocket(netproto.NoReason))
 	}
 	c.tasks.Wait()
 	return errors.Join(errs...)

@@ -25,10 +25,10 @@ type sample struct {
 	roundTrip time.Duration // without the time in the gateway
 }
 
-// learn takes the times of an ask and returns them on this machine's clock. A gateway cannot have received the ask
+// addSample takes the times of an ask and returns them on this machine's clock. A gateway cannot have received the ask
 // before it was sent, nor sent the answer after it arrived. If it reports a longer time than the whole exchange took,
 // its times are ignored.
-func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) terms.Times {
+func (c *clock) addSample(left, arrived time.Time, theirs netproto.Clock) terms.Times {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.zero.IsZero() {
@@ -41,7 +41,7 @@ func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) terms.Time
 	there, back := theirs.Received-left.Sub(c.zero), theirs.Sent-arrived.Sub(c.zero)
 	c.last[c.n%len(c.last)] = sample{there/2 + back/2, roundTrip}
 	c.n++
-	best := c.best()
+	best := c.bestSample()
 	within := func(their time.Duration) time.Time {
 		t := c.zero.Add(their - best.ahead)
 		if t.Before(left) {
@@ -58,8 +58,7 @@ func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) terms.Time
 	}
 }
 
-// best returns the sample with the shortest round trip, the latest of them if there are several.
-func (c *clock) best() sample {
+func (c *clock) bestSample() sample {
 	best := c.last[(c.n-1)%len(c.last)]
 	for i := range min(c.n, len(c.last)) {
 		if s := c.last[i]; s.roundTrip < best.roundTrip {

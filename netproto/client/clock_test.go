@@ -21,7 +21,7 @@ func (w wire) learnt(c *clock, zero time.Time, leaves time.Duration) (have, trut
 	sent := w.up + w.inside
 	truth = terms.Times{Left: left, Received: left.Add(w.up), Sent: left.Add(sent), Arrived: left.Add(sent + w.down)}
 	theirs := netproto.Clock{Received: leaves + w.up + w.ahead, Sent: leaves + w.up + w.inside + w.ahead}
-	return c.learn(truth.Left, truth.Arrived, theirs), truth
+	return c.addSample(truth.Left, truth.Arrived, theirs), truth
 }
 
 // TestClockOffset: if both ways take the same time, the gateway's times are exact for any offset of its clock;
@@ -78,15 +78,17 @@ func TestClockLies(t *testing.T) {
 	zero, c := time.Now(), new(clock)
 	ms := time.Millisecond
 	longest := time.Duration(1<<32) * time.Millisecond
-	have := c.learn(zero, zero.Add(10*ms), netproto.Clock{Received: 5 * ms, Sent: 16 * ms})
+	have := c.addSample(zero, zero.Add(10*ms), netproto.Clock{Received: 5 * ms, Sent: 16 * ms})
 	assert.Zero(t, have, "11 of 10 ms")
 	assert.Zero(t, c.n)
-	assert.Zero(t, c.learn(zero, zero.Add(10*ms), netproto.Clock{Received: longest, Sent: 2 * longest}))
+	assert.Zero(t, c.addSample(zero, zero.Add(10*ms), netproto.Clock{Received: longest, Sent: 2 * longest}))
 	_, _ = wire{0, 5 * ms, ms, 5 * ms}.learnt(c, zero, 0)
-	have = c.learn(zero.Add(time.Second), zero.Add(time.Second+20*ms), netproto.Clock{Received: 3 * ms, Sent: 4 * ms})
+	have = c.addSample(zero.Add(time.Second), zero.Add(time.Second+20*ms),
+		netproto.Clock{Received: 3 * ms, Sent: 4 * ms})
 	assert.Equal(t, have.Left, have.Received)
 	assert.Equal(t, have.Left, have.Sent)
-	have = c.learn(zero.Add(time.Second), zero.Add(time.Second+20*ms), netproto.Clock{Received: longest, Sent: longest})
+	have = c.addSample(zero.Add(time.Second), zero.Add(time.Second+20*ms),
+		netproto.Clock{Received: longest, Sent: longest})
 	assert.Equal(t, have.Arrived, have.Received)
 	assert.Equal(t, have.Arrived, have.Sent)
 }
@@ -109,7 +111,7 @@ func TestClockInTime(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		zero = time.Now()
 		c, session := s.dial(t, nil)
-		require.NoError(t, c.connect(t.Context()))
+		require.NoError(t, c.connectOnce(t.Context()))
 		for range 3 {
 			plain := mustAsk(t, session, terms.Question{Context: ids(20)})
 			require.Zero(t, plain.Times)

@@ -18,9 +18,9 @@ type attempt struct {
 	err  error
 }
 
-// link returns the connection. If there is none it makes one, or returns why it cannot. A failed attempt is repeated
-// until ctx ends, unless the next one would fail for the same reason.
-func (c *Client) link(ctx context.Context) (*link, error) {
+// waitForLink returns the connection. If there is none it makes one, or returns why it cannot. A failed attempt is
+// repeated until ctx ends, unless the next one would fail for the same reason.
+func (c *Client) waitForLink(ctx context.Context) (*link, error) {
 	start := time.Now()
 	for {
 		l, a, err := c.currentOrAttempt()
@@ -29,30 +29,30 @@ func (c *Client) link(ctx context.Context) (*link, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, c.gaveUp(ctx, start)
+			return nil, c.noConnectionError(ctx, start)
 		case <-a.done:
 		}
 		if a.err == nil {
 			return a.link, nil
 		}
-		if lasting(a.err) {
+		if isLastingError(a.err) {
 			return nil, a.err
 		}
 	}
 }
 
-func (c *Client) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *Client) withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, ErrNoReply)
 }
 
-// gaveUp returns the error of a caller that has waited since start when ctx ends: why the last attempt failed, even if
-// that was before start, or how long there has been no reply.
-func (c *Client) gaveUp(ctx context.Context, start time.Time) error {
+// noConnectionError returns the error of a caller that has waited since start when ctx ends: why the last attempt
+// failed, even if that was before start, or how long there has been no reply.
+func (c *Client) noConnectionError(ctx context.Context, start time.Time) error {
 	c.mu.Lock()
 	why := c.failure
 	c.mu.Unlock()
 	if why == nil {
-		why = &ConnectError{c.addr, noReply(c.addr, start)}
+		why = &ConnectError{c.addr, noReplyError(c.addr, start)}
 	}
 	if cause := context.Cause(ctx); cause != ErrNoReply {
 		return fmt.Errorf("%w: %w", cause, why)
@@ -67,33 +67,33 @@ func (c *Client) currentOrAttempt() (*link, *attempt, error) {
 	switch {
 	case c.closed:
 		return nil, nil, ErrClosed
-	case c.current != nil && c.current.usable():
+	case c.current != nil && c.current.isUsable():
 		return c.current, nil, nil
 	case c.attempt != nil:
 		return nil, c.attempt, nil
 	}
 	a := &attempt{done: make(chan struct{})}
 	c.attempt, c.current = a, nil
-	pause := pauseAfter(c.failures, rand.Float64())
-	c.tasks.Go(func() { c.try(a, pause) })
+	pause := reconnectDelay(c.failures, rand.Float64())
+	c.tasks.Go(func() { c.runAttempt(a, pause) })
 	return nil, a, nil
 }
 
-// pauseAfter returns the wait before the next attempt, after a number of failures: none the first time, then 50 ms,
+// reconnectDelay returns the wait before the next attempt, after a number of failures: none the first time, then 50 ms,
 // doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not reconnect at the same moment.
-func pauseAfter(failures int, random float64) time.Duration {
+func reconnectDelay(failures int, random float64) time.Duration {
 	return retry.Spread(retry.Delay(failures, 50*time.Millisecond, 5*time.Second), 0.25, random)
 }
 
-func (c *Client) try(a *attempt, pause time.Duration) {
+func (c *Client) runAttempt(a *attempt, pause time.Duration) {
 	if retry.Wait(c.ctx, pause) == nil {
-		a.link, a.err = c.open()
+		a.link, a.err = c.dialGateway()
 	} else {
 		a.err = ErrClosed
 	}
 	if a.err != nil && !errors.Is(a.err, ErrClosed) {
 		a.err = &ConnectError{c.addr, a.err}
-		c.failed(a.err)
+		c.recordFailure(a.err)
 	}
 	c.mu.Lock()
 	c.attempt = nil
@@ -105,8 +105,7 @@ func (c *Client) try(a *attempt, pause time.Duration) {
 	close(a.done)
 }
 
-// failed records why an attempt failed, which delays the next one.
-func (c *Client) failed(err error) {
+func (c *Client) recordFailure(err error) {
 	c.mu.Lock()
 	c.failures++
 	c.failure = err
@@ -114,17 +113,16 @@ func (c *Client) failed(err error) {
 	c.opt.Attempted(err)
 }
 
-// retire takes a connection out of use; it is closed when its last ask has ended.
-func (c *Client) retire(l *link) {
+func (c *Client) retireLink(l *link) {
 	c.mu.Lock()
 	if c.current == l {
 		c.current = nil
 	}
 	c.mu.Unlock()
-	l.retire()
+	l.closeWhenIdle()
 }
 
-func (c *Client) succeed(w netproto.Welcome, early bool) {
+func (c *Client) recordSuccess(w netproto.Welcome, early bool) {
 	c.mu.Lock()
 	c.failures, c.failure = 0, nil
 	c.welcome = w

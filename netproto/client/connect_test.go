@@ -49,7 +49,7 @@ func TestClosedMeanwhile(t *testing.T) {
 			c.closed = begun
 		}
 		closing(true)
-		_, err := c.openTo(t.Context(), gatewayAt, 1)
+		_, err := c.dialAddress(t.Context(), gatewayAt, 1)
 		closing(false)
 		assert.ErrorIs(t, err, ErrClosed)
 		assert.Len(t, c.links, 1, "the first one")
@@ -64,7 +64,7 @@ func TestConnected(t *testing.T) {
 		c, _ := s.dial(t, nil)
 		settle()
 		assert.True(t, c.Connected())
-		c.retire(c.current)
+		c.retireLink(c.current)
 		assert.False(t, c.Connected())
 		settle()
 		assert.True(t, c.Connected(), "by the attempt that the question began")

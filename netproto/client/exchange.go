@@ -29,8 +29,7 @@ type reply struct {
 	rest      *quic.Stream // with the tokens ahead; nil: none follow
 }
 
-// drop cancels the tokens ahead.
-func (r reply) drop(why netproto.Code) {
+func (r reply) cancelAhead(why netproto.Code) {
 	if r.rest != nil {
 		r.rest.CancelRead(quic.StreamErrorCode(why))
 	}
@@ -43,21 +42,21 @@ type message struct {
 	clock bool
 }
 
-// exchange sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the
+// exchangeFrames sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the
 // stream has its number and nothing is written yet. When ctx ends, the stream is reset. If tokens may follow the
 // answer, the caller must finish the stream.
-func (l *link) exchange(ctx context.Context, m message, opened func()) (reply, error) {
-	s, err := l.stream(ctx)
+func (l *link) exchangeFrames(ctx context.Context, m message, opened func()) (reply, error) {
+	s, err := l.openStream(ctx)
 	if err != nil {
-		return reply{}, l.fault(ctx, err)
+		return reply{}, l.exchangeError(ctx, err)
 	}
 	opened()
 	var sent atomic.Bool
-	stop := context.AfterFunc(ctx, func() { reset(s, &sent) })
-	r, err := l.talk(s, m, &sent)
+	stop := context.AfterFunc(ctx, func() { resetStream(s, &sent) })
+	r, err := l.sendAndReceive(s, m, &sent)
 	if !stop() || err != nil {
-		reset(s, &sent)
-		return r, l.fault(ctx, err)
+		resetStream(s, &sent)
+		return r, l.exchangeError(ctx, err)
 	}
 	if m.ahead > 0 && r.kind == netproto.KindAnswer {
 		r.rest, r.most = s, m.ahead
@@ -67,19 +66,19 @@ func (l *link) exchange(ctx context.Context, m message, opened func()) (reply, e
 	return r, nil
 }
 
-// reset cancels a stream. If all has been sent, it cancels only the reading side: after a rejected 0-RTT, QUIC would
-// reset the stream with the same number on the new connection.
-func reset(s *quic.Stream, sent *atomic.Bool) {
+// resetStream cancels a stream. If all has been sent, it cancels only the reading side: after a rejected 0-RTT, QUIC
+// would reset the stream with the same number on the new connection.
+func resetStream(s *quic.Stream, sent *atomic.Bool) {
 	if !sent.Load() {
 		s.CancelWrite(quic.StreamErrorCode(netproto.Cancelled))
 	}
 	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
 }
 
-// talk sends a frame and reads its answer, and before it the gateway's clock if that was requested. It sets sent when
-// nothing more will be written. A gateway may refuse before it has received the whole frame: writing then fails, but
-// the refusal can still be read.
-func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err error) {
+// sendAndReceive sends a frame and reads its answer, and before it the gateway's clock if that was requested. It sets
+// sent when nothing more will be written. A gateway may refuse before it has received the whole frame: writing then
+// fails, but the refusal can still be read.
+func (l *link) sendAndReceive(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err error) {
 	left := time.Now()
 	if _, err := s.Write(m.frame); err == nil {
 		sent.Store(true)
@@ -92,59 +91,58 @@ func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err 
 	return r, err
 }
 
-// readClock parses the gateway's clock and reads the answer that follows it.
+// readClock also reads the answer that follows the gateway's clock.
 func (l *link) readClock(s *quic.Stream, b []byte, left time.Time) (r reply, err error) {
 	arrived := time.Now()
 	theirs, _, err := netproto.ParseClock(b)
 	if err != nil {
 		return r, err
 	}
-	r.more, r.at = len(b), l.clock.learn(left, arrived, theirs)
+	r.more, r.at = len(b), l.clock.addSample(left, arrived, theirs)
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
 	return r, err
 }
 
-// stream returns a stream for one exchange. Before the gateway has said Welcome, it returns one of the streams that
+// openStream returns a stream for one exchange. Before the gateway has said Welcome, it returns one of the streams that
 // were opened with the connection: until then quic-go may set up its streams anew, see gate.
-func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
+func (l *link) openStream(ctx context.Context) (*quic.Stream, error) {
 	select {
-	case s := <-l.first:
+	case s := <-l.earlyStreams:
 		return s, nil
 	default:
 	}
-	if err := l.wait(ctx); err != nil {
+	if err := l.waitForWelcome(ctx); err != nil {
 		return nil, err
 	}
 	return l.qc.OpenStreamSync(ctx)
 }
 
-// fault returns why there is no answer: the end of ctx, a refusal of the connection, or errRepeat if another attempt
-// may succeed.
-func (l *link) fault(ctx context.Context, err error) error {
+// exchangeError returns why there is no answer: the end of ctx, a refusal of the connection, or errRepeat if another
+// attempt may succeed.
+func (l *link) exchangeError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, quic.Err0RTTRejected):
-		switch err := l.wait(ctx); {
+		switch err := l.waitForWelcome(ctx); {
 		case err == nil:
 			return errRepeat
-		case l.unwelcome():
-			return l.over(err)
+		case l.helloFailed():
+			return l.retireWithError(err)
 		default:
 			return err
 		}
-	case l.unwelcome():
-		return l.over(err)
+	case l.helloFailed():
+		return l.retireWithError(err)
 	case errors.Is(err, net.ErrClosed): // as is every error of a whole connection
-		return l.ended(ctx, err)
+		return l.awaitCloseError(ctx, err)
 	case l.qc.Context().Err() != nil:
-		return l.ended(ctx, context.Cause(l.qc.Context()))
+		return l.awaitCloseError(ctx, context.Cause(l.qc.Context()))
 	}
-	return reason(err)
+	return convertError(err)
 }
 
-// unwelcome reports whether the gateway refused the Hello or did not answer it in time.
-func (l *link) unwelcome() bool {
+func (l *link) helloFailed() bool {
 	select {
 	case <-l.ready:
 		return l.err != nil
@@ -153,24 +151,25 @@ func (l *link) unwelcome() bool {
 	}
 }
 
-// ended returns the error of an ask after its connection has ended. It first lets run handle the end, which takes a
-// moment: if there was no Welcome yet, run counts the attempt as failed and drops the ticket before the next attempt.
-func (l *link) ended(ctx context.Context, err error) error {
+// awaitCloseError returns the error of an ask after its connection has ended. It first lets readUntilClosed handle the
+// end, which takes a moment: if there was no Welcome yet, readUntilClosed counts the attempt as failed and drops the
+// ticket before the next attempt.
+func (l *link) awaitCloseError(ctx context.Context, err error) error {
 	select {
 	case <-l.ready:
-		return l.over(err)
+		return l.retireWithError(err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// over is ended after run has handled the end.
-func (l *link) over(err error) error {
-	l.c.retire(l)
-	if err = reason(err); l.unwelcome() {
+// retireWithError is awaitCloseError after readUntilClosed has handled the end.
+func (l *link) retireWithError(err error) error {
+	l.c.retireLink(l)
+	if err = convertError(err); l.helloFailed() {
 		err = l.err
 	}
-	if lasting(err) {
+	if isLastingError(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errRepeat, err)

@@ -20,13 +20,13 @@ type link struct {
 	to     netip.AddrPort
 	socket *socket
 
-	early   bool              // used before the gateway said Welcome
-	first   chan *quic.Stream // for asks before the Welcome, in order of their numbers
-	ready   chan struct{}     // closed when the gateway has accepted or refused; the fields below are then set
-	agreed  netproto.Welcome
-	codec   *netproto.Codec // for the dictionary that both sides have
-	err     error           // a refusal
-	control *quic.Stream
+	early        bool              // used before the gateway said Welcome
+	earlyStreams chan *quic.Stream // for asks before the Welcome, in order of their numbers
+	ready        chan struct{}     // closed when the gateway has accepted or refused; the fields below are then set
+	agreed       netproto.Welcome
+	codec        *netproto.Codec // for the dictionary that both sides have
+	err          error           // a refusal
+	control      *quic.Stream
 
 	clock clock // of the gateway
 
@@ -35,37 +35,36 @@ type link struct {
 	retired bool
 }
 
-// run reads from the gateway until the connection ends, then frees it.
-func (l *link) run() {
-	defer l.c.forget(l)
-	w, err := l.welcome()
+func (l *link) readUntilClosed() {
+	defer l.c.removeLink(l)
+	w, err := l.receiveWelcome()
 	if err == nil {
 		l.codec, err = l.c.codecFor(w)
 	}
 	if l.early && err != nil && !errors.Is(err, ErrClosed) { // otherwise the attempt fails with it
 		err = &ConnectError{l.c.addr, err}
-		l.c.failed(err)
+		l.c.recordFailure(err)
 	}
 	l.agreed, l.err = w, err
 	if err == nil {
-		l.c.succeed(w, l.qc.ConnectionState().Used0RTT)
+		l.c.recordSuccess(w, l.qc.ConnectionState().Used0RTT)
 		close(l.ready)
-		l.listen()
-		l.retire()
+		l.readControlStream()
+		l.closeWhenIdle()
 	} else {
-		l.c.tickets.refused(err)
-		l.retire() // before the waiting asks see the error and look for another connection
+		l.c.tickets.dropRefusedTicket(err)
+		l.closeWhenIdle() // before the waiting asks see the error and look for another connection
 		close(l.ready)
 	}
-	_ = l.close(netproto.NoReason) // the error of closing adds nothing
+	_ = l.closeWithSocket(netproto.NoReason) // the error of closing adds nothing
 	if err == nil {
 		l.codec.Close()
 	}
 }
 
-// hello opens the control stream and sends the Hello. If the connection is used before the gateway has replied, it
+// sendHello opens the control stream and sends the Hello. If the connection is used before the gateway has replied, it
 // opens the streams of early asks as well: see gate.
-func (l *link) hello(early bool) error {
+func (l *link) sendHello(early bool) error {
 	control, err := l.qc.OpenStream()
 	if err != nil {
 		return err
@@ -74,66 +73,64 @@ func (l *link) hello(early bool) error {
 		Dictionary: l.c.opt.Dictionary.ID, Secret: l.c.opt.Secret}
 	l.control = control
 	if early {
-		l.prepare()
+		l.openEarlyStreams()
 	}
 	_, err = control.Write(hello.Append(nil))
 	return err
 }
 
-// prepare opens the streams for asks before the Welcome.
-func (l *link) prepare() {
+func (l *link) openEarlyStreams() {
 	const asks = 8
-	l.first = make(chan *quic.Stream, asks)
+	l.earlyStreams = make(chan *quic.Stream, asks)
 	for range asks {
 		s, err := l.qc.OpenStream()
 		if err != nil {
 			return // then fewer asks are sent before the Welcome
 		}
-		l.first <- s
+		l.earlyStreams <- s
 	}
 }
 
-// discard drops the streams that a rejected 0-RTT made useless.
-func (l *link) discard() {
+func (l *link) discardEarlyStreams() {
 	for {
 		select {
-		case <-l.first:
+		case <-l.earlyStreams:
 		default:
 			return
 		}
 	}
 }
 
-// welcome returns the gateway's answer to the Hello, or why there is none.
-func (l *link) welcome() (netproto.Welcome, error) {
+func (l *link) receiveWelcome() (netproto.Welcome, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(l.c.ctx, l.c.opt.ConnectTimeout)
 	defer cancel()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	if l.early { // else openTo watches
-		l.c.tasks.Go(func() { l.socket.watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
+	if l.early { // else dialAddress watches
+		l.c.tasks.Go(func() {
+			l.socket.watchReachability(ctx, l.to, func(err error) { giveUp(l.c.wrapWithAddress(l.to, err)) })
+		})
 	}
-	defer context.AfterFunc(ctx, func() { l.hangUp(netproto.NoReason) })()
-	w, err := l.repeatHello(ctx)
+	defer context.AfterFunc(ctx, func() { l.closeConnection(netproto.NoReason) })()
+	w, err := l.readWelcomeWithRetry(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return w, l.socket.slow(err, l.to, start)
+	return w, l.socket.explainTimeout(err, l.to, start)
 }
 
-// repeatHello reads the answer to the Hello. It repeats the Hello if the gateway rejects 0-RTT.
-func (l *link) repeatHello(ctx context.Context) (netproto.Welcome, error) {
+func (l *link) readWelcomeWithRetry(ctx context.Context) (netproto.Welcome, error) {
 	w, err := l.readWelcome()
 	if !errors.Is(err, quic.Err0RTTRejected) {
 		return w, err
 	}
-	l.discard()
+	l.discardEarlyStreams()
 	if _, err := l.qc.NextConnection(ctx); err != nil {
-		return w, reason(err)
+		return w, convertError(err)
 	}
-	if err := l.hello(false); err != nil {
-		return w, reason(err)
+	if err := l.sendHello(false); err != nil {
+		return w, convertError(err)
 	}
 	return l.readWelcome()
 }
@@ -143,11 +140,11 @@ func (l *link) readWelcome() (w netproto.Welcome, err error) {
 	_ = l.control.SetReadDeadline(time.Now().Add(l.c.opt.ConnectTimeout)) // always returns nil
 	kind, b, err := netproto.ReadFrame(l.control, longest)
 	if err != nil {
-		return w, reason(err)
+		return w, convertError(err)
 	}
 	_ = l.control.SetReadDeadline(time.Time{})
 	if kind == netproto.KindRefusal {
-		return w, refusal(b)
+		return w, parseRefusal(b)
 	}
 	if w, _, err = netproto.ParseWelcome(b); err != nil {
 		return w, fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -155,23 +152,21 @@ func (l *link) readWelcome() (w netproto.Welcome, err error) {
 	return w, nil
 }
 
-// listen reads the control stream until it ends: the gateway may announce that it is draining.
-func (l *link) listen() {
+func (l *link) readControlStream() {
 	const longest = 4 << 10
 	for {
 		kind, b, err := netproto.ReadFrame(l.control, longest)
 		if err != nil {
 			return
 		}
-		if kind != netproto.KindRefusal || !errors.Is(refusal(b), netproto.Draining) {
+		if kind != netproto.KindRefusal || !errors.Is(parseRefusal(b), netproto.Draining) {
 			return
 		}
-		l.retire()
+		l.closeWhenIdle()
 	}
 }
 
-// wait waits for the Welcome. It returns the reason if there is none.
-func (l *link) wait(ctx context.Context) error {
+func (l *link) waitForWelcome(ctx context.Context) error {
 	select {
 	case <-l.ready:
 		return l.err
@@ -180,15 +175,13 @@ func (l *link) wait(ctx context.Context) error {
 	}
 }
 
-// usable reports whether new asks may go out.
-func (l *link) usable() bool {
+func (l *link) isUsable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.retired && l.qc.Context().Err() == nil
 }
 
-// begin registers an ask that is about to use the connection.
-func (l *link) begin() bool {
+func (l *link) startRequest() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.retired {
@@ -198,39 +191,38 @@ func (l *link) begin() bool {
 	return true
 }
 
-func (l *link) end() {
+func (l *link) finishRequest() {
 	l.mu.Lock()
 	l.open--
 	last := l.retired && l.open == 0
 	l.mu.Unlock()
 	if last {
-		l.hangUp(netproto.NoReason)
+		l.closeConnection(netproto.NoReason)
 	}
 }
 
-// retire admits no new asks; the connection ends with the last one.
-func (l *link) retire() {
+// closeWhenIdle admits no new asks; the connection ends with the last one.
+func (l *link) closeWhenIdle() {
 	l.mu.Lock()
 	l.retired = true
 	last := l.open == 0
 	l.mu.Unlock()
 	if last {
-		l.hangUp(netproto.NoReason)
+		l.closeConnection(netproto.NoReason)
 	}
 }
 
-// hangUp closes the connection, which informs the gateway. run then frees it.
-func (l *link) hangUp(code netproto.Code) {
+func (l *link) closeConnection(code netproto.Code) {
 	_ = l.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
 }
 
-func (l *link) close(code netproto.Code) error {
-	l.hangUp(code)
+func (l *link) closeWithSocket(code netproto.Code) error {
+	l.closeConnection(code)
 	return l.socket.close()
 }
 
-// bye sends a Bye for a session if that is possible without blocking, and returns its size in bytes.
-func (l *link) bye(session uint32) int {
+// sendBye sends a Bye for a session if that is possible without blocking, and returns its size in bytes.
+func (l *link) sendBye(session uint32) int {
 	select {
 	case <-l.ready:
 	default:

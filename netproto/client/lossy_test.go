@@ -78,19 +78,20 @@ func TestLoses(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		l, err := c.link(t.Context())
+		l, err := c.waitForLink(t.Context())
 		require.NoError(t, err)
-		assert.False(t, l.loses())
+		assert.False(t, l.losesPackets())
 		a.loseOne(t, session)
 		lossy := false
 		for i := range 250 {
 			mustAsk(t, session, terms.Question{Context: ids(i + 1)})
 			stats := l.qc.ConnectionStats()
-			assert.Equal(t, stats.PacketsLost == 1 && stats.PacketsSent <= 100, l.loses(), "%d sent", stats.PacketsSent)
-			lossy = lossy || l.loses()
+			assert.Equal(t, stats.PacketsLost == 1 && stats.PacketsSent <= 100, l.losesPackets(),
+				"%d sent", stats.PacketsSent)
+			lossy = lossy || l.losesPackets()
 		}
 		assert.True(t, lossy)
-		assert.False(t, l.loses(), "old losses are forgotten")
+		assert.False(t, l.losesPackets(), "old losses are forgotten")
 	})
 }
 

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// system is the network of the machine.
-type system struct{}
+// osNetwork is the network of the machine.
+type osNetwork struct{}
 
-func (system) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+func (osNetwork) lookupHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-func (system) listen(to netip.AddrPort) (packetConn, error) {
+func (osNetwork) listenUDP(to netip.AddrPort) (packetConn, error) {
 	network := "udp6"
 	if to.Addr().Is4() {
 		network = "udp4"
@@ -26,7 +26,7 @@ func (system) listen(to netip.AddrPort) (packetConn, error) {
 	return udp, nil
 }
 
-func (system) probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
+func (osNetwork) probeAddress(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return err

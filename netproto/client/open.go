@@ -14,22 +14,22 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// open connects to the first address of the gateway that answers. It returns when the connection can be used: after the
-// Welcome, or at once if 0-RTT is possible.
-func (c *Client) open() (*link, error) {
+// dialGateway connects to the first address of the gateway that answers. It returns when the connection can be used:
+// after the Welcome, or at once if 0-RTT is possible.
+func (c *Client) dialGateway() (*link, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opt.ConnectTimeout)
 	defer cancel()
-	addresses, err := resolve(ctx, c.opt.network, c.host, c.port)
+	addresses, err := resolveHost(ctx, c.opt.network, c.host, c.port)
 	if err != nil {
-		return nil, c.unresolved(err)
+		return nil, c.lookupError(err)
 	}
 	var failed error
 	for i, to := range addresses {
-		l, err := c.openTo(ctx, to, len(addresses)-i)
+		l, err := c.dialAddress(ctx, to, len(addresses)-i)
 		if err == nil {
 			return l, nil
 		}
-		if lasting(err) {
+		if isLastingError(err) {
 			return nil, err
 		}
 		if failed == nil {
@@ -41,9 +41,9 @@ func (c *Client) open() (*link, error) {
 	return nil, failed
 }
 
-// unresolved returns the error of a lookup. If the host was found before, the error is temporary, as when the device
+// lookupError returns the error of a lookup. If the host was found before, the error is temporary, as when the device
 // has no network.
-func (c *Client) unresolved(err error) error {
+func (c *Client) lookupError(err error) error {
 	c.mu.Lock()
 	before := c.stats.Connections > 0
 	c.mu.Unlock()
@@ -56,8 +56,8 @@ func (c *Client) unresolved(err error) error {
 	return &temporary
 }
 
-// openTo connects to one address. It uses an equal share of the remaining time if there are several.
-func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, error) {
+// dialAddress connects to one address. It uses an equal share of the remaining time if there are several.
+func (c *Client) dialAddress(ctx context.Context, to netip.AddrPort, of int) (*link, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(of))
@@ -66,42 +66,42 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	start := time.Now()
 	s, err := newSocket(c.opt.network, to)
 	if err != nil {
-		return nil, c.at(to, reason(err))
+		return nil, c.wrapWithAddress(to, convertError(err))
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	c.tasks.Go(func() { s.watch(ctx, to, func(err error) { giveUp(c.at(to, err)) }) })
+	c.tasks.Go(func() { s.watchReachability(ctx, to, func(err error) { giveUp(c.wrapWithAddress(to, err)) }) })
 	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to),
 		c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.conn.open}), c.quicConfig())
 	if err != nil {
-		c.tickets.refused(err)
+		c.tickets.dropRefusedTicket(err)
 		_ = s.close() // the first error is more useful
-		return nil, s.slow(reason(err), to, start)
+		return nil, s.explainTimeout(convertError(err), to, start)
 	}
 	l := &link{c: c, qc: qc, to: to, socket: s, ready: make(chan struct{})}
 	l.early = !handshakeDone(qc)
-	err = l.hello(l.early)
+	err = l.sendHello(l.early)
 	s.conn.open()
 	if err != nil {
-		_ = l.close(netproto.NoReason)
-		return nil, s.slow(reason(err), to, start)
+		_ = l.closeWithSocket(netproto.NoReason)
+		return nil, s.explainTimeout(convertError(err), to, start)
 	}
-	if !c.register(l) {
-		return nil, errors.Join(ErrClosed, l.close(netproto.NoReason))
+	if !c.registerLink(l) {
+		return nil, errors.Join(ErrClosed, l.closeWithSocket(netproto.NoReason))
 	}
-	c.tasks.Go(l.run)
+	c.tasks.Go(l.readUntilClosed)
 	if l.early {
 		return l, nil
 	}
-	if err := l.wait(ctx); err != nil {
-		l.retire()
-		return nil, s.slow(err, to, start)
+	if err := l.waitForWelcome(ctx); err != nil {
+		l.closeWhenIdle()
+		return nil, s.explainTimeout(err, to, start)
 	}
 	return l, nil
 }
 
-// register makes Close close a connection. It returns false if Close has begun.
-func (c *Client) register(l *link) bool {
+// registerLink makes Close close a connection. It returns false if Close has begun.
+func (c *Client) registerLink(l *link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
@@ -110,8 +110,7 @@ func (c *Client) register(l *link) bool {
 	return !c.closed
 }
 
-// at adds the address to an error if there are several.
-func (c *Client) at(to netip.AddrPort, err error) error {
+func (c *Client) wrapWithAddress(to netip.AddrPort, err error) error {
 	if to.String() == c.addr {
 		return err
 	}
@@ -137,8 +136,7 @@ func (c *Client) quicConfig() *quic.Config {
 	}
 }
 
-// forget removes a connection that has ended.
-func (c *Client) forget(l *link) {
+func (c *Client) removeLink(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.links, l)
@@ -147,7 +145,6 @@ func (c *Client) forget(l *link) {
 	}
 }
 
-// codecFor returns the codec of the dictionary that the gateway chose.
 func (c *Client) codecFor(w netproto.Welcome) (*netproto.Codec, error) {
 	switch w.Dictionary {
 	case 0:

@@ -54,7 +54,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
 	if o.network == nil {
-		o.network = system{}
+		o.network = osNetwork{}
 	}
 	if o.Attempted == nil {
 		o.Attempted = func(error) {}

@@ -71,7 +71,7 @@ func TestHello(t *testing.T) {
 		assert.Equal(t, Stats{Connections: 2, Early: 1}, c.Stats())
 		for range 2 {
 			other, _ := s.dial(t, nil)
-			require.NoError(t, other.connect(t.Context()))
+			require.NoError(t, other.connectOnce(t.Context()))
 		}
 		assert.NotEqual(t, s.said[2].Device, s.said[3].Device, "each client has a random device")
 		assert.NotZero(t, s.said[2].Device)
@@ -231,7 +231,9 @@ func TestEarlyAsks(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.retired(t)
 		slow.Store(true)
-		require.NoError(t, func() error { l, err := c.link(t.Context()); assert.Len(t, l.first, 8); return err }())
+		l, err := c.waitForLink(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, l.earlyStreams, 8)
 		var asks sync.WaitGroup
 		for i := range 12 {
 			asks.Go(func() {
@@ -251,9 +253,9 @@ func TestFewStreams(t *testing.T) {
 	s := &script{reply: always(1), streams: 3}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.retired(t)
-		l, err := c.link(t.Context())
+		l, err := c.waitForLink(t.Context())
 		require.NoError(t, err)
-		assert.Len(t, l.first, 2, "and the control stream")
+		assert.Len(t, l.earlyStreams, 2, "and the control stream")
 		var asks sync.WaitGroup
 		for i := range 6 {
 			asks.Go(func() {
@@ -340,7 +342,7 @@ func TestLazy(t *testing.T) {
 // deaf is a network without sockets.
 type deaf struct{ *air }
 
-func (deaf) listen(netip.AddrPort) (packetConn, error) { return nil, unreachable }
+func (deaf) listenUDP(netip.AddrPort) (packetConn, error) { return nil, unreachable }
 
 // TestNoSocket: a device that can open no socket is told so.
 func TestNoSocket(t *testing.T) {
@@ -362,19 +364,19 @@ func TestUnwelcome(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		for code, repeat := range map[netproto.Code]bool{netproto.Busy: true, netproto.WrongSecret: false} {
 			c, session := s.dial(t, nil)
-			require.NoError(t, c.connect(t.Context()))
+			require.NoError(t, c.connectOnce(t.Context()))
 			l := &link{c: c, qc: c.current.qc, ready: make(chan struct{})}
 			l.err = &ConnectError{s.addr, netproto.Refusal{Code: code}}
-			assert.False(t, l.unwelcome(), "not yet")
-			assert.Zero(t, l.bye(1))
+			assert.False(t, l.helloFailed(), "not yet")
+			assert.Zero(t, l.sendBye(1))
 			close(l.ready)
-			assert.True(t, l.unwelcome())
-			assert.Zero(t, l.bye(1))
-			err := l.fault(t.Context(), l.wait(t.Context()))
+			assert.True(t, l.helloFailed())
+			assert.Zero(t, l.sendBye(1))
+			err := l.exchangeError(t.Context(), l.waitForWelcome(t.Context()))
 			assert.ErrorIs(t, err, code)
 			assert.Equal(t, repeat, errors.Is(err, errRepeat))
-			assert.False(t, l.usable())
-			_, _, err = session.difference(l, ids(3))
+			assert.False(t, l.isUsable())
+			_, _, err = session.encodePath(l, ids(3))
 			assert.ErrorIs(t, err, code)
 			assert.Equal(t, repeat, errors.Is(err, errRepeat))
 		}
@@ -391,7 +393,7 @@ func TestRetiredMeanwhile(t *testing.T) {
 		made := &attempt{done: make(chan struct{}), link: l}
 		close(made.done)
 		c.attempt = made
-		_, up, err := session.once(t.Context(), ids(3), func(*link, netproto.Path) message {
+		_, up, err := session.sendOnce(t.Context(), ids(3), func(*link, netproto.Path) message {
 			t.Error("it encodes the ask")
 			return message{}
 		})
@@ -419,11 +421,11 @@ func TestDictionary(t *testing.T) {
 		s := &script{reply: always(1), dictionary: chosen}
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, func(o *Options) { o.Dictionary = dict })
-			require.NoError(t, c.connect(t.Context()))
+			require.NoError(t, c.connectOnce(t.Context()))
 			mustAsk(t, session, terms.Question{Context: paths[19], Within: time.Minute})
 			delta := s.ask(0).Path.Delta
 			assert.Equal(t, want, delta.Coding)
-			l, err := c.link(t.Context())
+			l, err := c.waitForLink(t.Context())
 			require.NoError(t, err)
 			_, err = l.codec.Decode(nil, delta)
 			require.NoError(t, err)
@@ -449,7 +451,7 @@ func TestMaxKnown(t *testing.T) {
 		s := &script{reply: always(1), context: c.context}
 		inAir(t, s, func(t *testing.T, a *air) {
 			client, _ := s.dial(t, nil)
-			require.NoError(t, client.connect(t.Context()))
+			require.NoError(t, client.connectOnce(t.Context()))
 			session, err := client.NewSession(t.Context())
 			require.NoError(t, err)
 			other := ids(c.holds - 20 + 1)
@@ -512,7 +514,7 @@ func TestReasons(t *testing.T) {
 		return &quic.TransportError{ErrorCode: quic.TransportErrorCode(0x100 + alert), Remote: remote}
 	}
 	closed := func(code netproto.Code, remote bool) error {
-		return reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: remote})
+		return convertError(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: remote})
 	}
 	system := &os.SyscallError{Syscall: "read", Err: syscall.ECONNREFUSED}
 	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
@@ -547,38 +549,38 @@ func TestReasons(t *testing.T) {
 	} {
 		err := &ConnectError{"g:1", fmt.Errorf("around: %w", c.err)}
 		assert.Equal(t, c.configuration, err.Configuration(), "%d: %v", i, err)
-		assert.Equal(t, c.lasting, lasting(err), "%d: %v", i, err)
+		assert.Equal(t, c.lasting, isLastingError(err), "%d: %v", i, err)
 		assert.ErrorIs(t, err, ErrNoReply)
 	}
 	for err, want := range map[error]bool{
-		system: true, noReply("g:1", time.Now()): true, &net.DNSError{IsNotFound: true}: true,
+		system: true, noReplyError("g:1", time.Now()): true, &net.DNSError{IsNotFound: true}: true,
 		netproto.Refusal{Code: netproto.Busy}: false, closed(netproto.Draining, true): false,
 	} {
 		assert.Equal(t, want, (&ConnectError{"g:1", fmt.Errorf("around: %w", err)}).Unreachable(), "%v", err)
 	}
-	assert.Equal(t, crypto(1, true), reason(crypto(1, true)), "unchanged")
+	assert.Equal(t, crypto(1, true), convertError(crypto(1, true)), "unchanged")
 	for _, c := range []struct{ err, want error }{
 		{&net.OpError{Err: system}, syscall.ECONNREFUSED},
 		{fmt.Errorf("CRYPTO: %w", untrusted), untrusted},
 	} {
-		assert.Equal(t, c.want, reason(c.err))
+		assert.Equal(t, c.want, convertError(c.err))
 	}
 	for code, want := range map[uint64]netproto.Code{
 		0: netproto.NoReason, 7: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed,
 	} {
-		assert.ErrorIs(t, reason(&quic.StreamError{ErrorCode: quic.StreamErrorCode(code), Remote: true}), want)
+		assert.ErrorIs(t, convertError(&quic.StreamError{ErrorCode: quic.StreamErrorCode(code), Remote: true}), want)
 		assert.ErrorIs(t,
-			reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: true}), want)
+			convertError(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: true}), want)
 	}
-	_, own := errors.AsType[netproto.Code](reason(&quic.StreamError{ErrorCode: 8}))
+	_, own := errors.AsType[netproto.Code](convertError(&quic.StreamError{ErrorCode: 8}))
 	assert.False(t, own, "a stream that the client reset")
 	assert.True(t, isTimeout(&quic.IdleTimeoutError{}))
 	assert.True(t, isTimeout(fmt.Errorf("around: %w", os.ErrDeadlineExceeded)))
 	assert.False(t, isTimeout(&net.DNSError{}))
 	assert.False(t, isTimeout(errors.New("none")))
-	assert.True(t, hungUp(&quic.ApplicationError{}))
-	assert.False(t, hungUp(&quic.ApplicationError{Remote: true}))
-	assert.False(t, hungUp(errors.New("none")))
+	assert.True(t, isClosedLocally(&quic.ApplicationError{}))
+	assert.False(t, isClosedLocally(&quic.ApplicationError{Remote: true}))
+	assert.False(t, isClosedLocally(errors.New("none")))
 }
 
 // recorder is an empty cache that records its keys.
@@ -598,7 +600,7 @@ func TestTicketKey(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		var r recorder
 		c, _ := s.dial(t, func(o *Options) { o.Tickets, o.ServerName = &r, "a.name" })
-		require.NoError(t, c.connect(t.Context()))
+		require.NoError(t, c.connectOnce(t.Context()))
 		assert.Equal(t, []string{s.opt.Pin.String() + " a.name 10.0.0.1:4433"}, r.keys)
 	})
 }
@@ -621,7 +623,7 @@ func TestReasonPrintable(t *testing.T) {
 		&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Detail: evil}},
 		fmt.Errorf("handshake: %w", errors.New(evil)),
 	} {
-		got := reason(err)
+		got := convertError(err)
 		for _, r := range got.Error() {
 			require.True(t, unicode.IsPrint(r), "%T: %q", err, got.Error())
 		}
@@ -630,5 +632,5 @@ func TestReasonPrintable(t *testing.T) {
 		}
 	}
 	plain := &quic.ApplicationError{Remote: true, ErrorCode: 3, ErrorMessage: "busy"}
-	assert.Contains(t, reason(plain).Error(), "busy")
+	assert.Contains(t, convertError(plain).Error(), "busy")
 }

@@ -31,7 +31,7 @@ func (e *ConnectError) Unwrap() []error { return []error{ErrNoReply, e.Err} }
 // Configuration reports whether only a change of the configuration can help: the address names no host, the certificate
 // is not the pinned one or not trusted, or the gateway refuses the access token, the model or the version of the
 // protocol. All other errors may pass, such as a closed port or a busy gateway.
-func (e *ConnectError) Configuration() bool { return configuration(e.Err) }
+func (e *ConnectError) Configuration() bool { return isConfigurationError(e.Err) }
 
 // Unreachable reports whether the gateway gave no answer at all. A refusal is an answer.
 func (e *ConnectError) Unreachable() bool {
@@ -39,7 +39,7 @@ func (e *ConnectError) Unreachable() bool {
 	return !refused
 }
 
-func configuration(err error) bool {
+func isConfigurationError(err error) bool {
 	_, wrongPin := errors.AsType[*PinError](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	if wrongPin || untrusted {
@@ -59,26 +59,25 @@ func configuration(err error) bool {
 	return false
 }
 
-// lasting reports whether another attempt would fail for the same reason.
-func lasting(err error) bool {
-	if configuration(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrProtocol) {
+func isLastingError(err error) bool {
+	if isConfigurationError(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrProtocol) {
 		return true
 	}
 	code, ok := errors.AsType[netproto.Code](err)
 	return ok && code.Lasting()
 }
 
-// noReply returns the error for an address that has not replied since a time.
-func noReply(from string, since time.Time) error {
+func noReplyError(from string, since time.Time) error {
 	return fmt.Errorf("no reply from %s within %v", from, time.Since(since).Round(time.Millisecond))
 }
 
-// reason converts an error of reading or of QUIC: it adds the code with which the gateway closed the connection or
-// stream. Bytes that are no message break the protocol. An error of the certificate or the system is returned without
-// the text that QUIC adds. What the peer wrote, perhaps before it has proven anything, cannot control a terminal.
-func reason(err error) error { return errs.Printable(convertReason(err)) }
+// convertError converts an error of reading or of QUIC: it adds the code with which the gateway closed the connection
+// or stream. Bytes that are no message break the protocol. An error of the certificate or the system is returned
+// without the text that QUIC adds. What the peer wrote, perhaps before it has proven anything, cannot control a
+// terminal.
+func convertError(err error) error { return errs.Printable(classifyError(err)) }
 
-func convertReason(err error) error {
+func classifyError(err error) error {
 	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
@@ -95,10 +94,10 @@ func convertReason(err error) error {
 		return errors.New(own.ErrorMessage) // an error of the socket, which QUIC keeps as a text
 	}
 	if app, ok := errors.AsType[*quic.ApplicationError](err); ok && app.Remote {
-		return fmt.Errorf("%w: %w", codeOf(uint64(app.ErrorCode)), err)
+		return fmt.Errorf("%w: %w", codeFromWire(uint64(app.ErrorCode)), err)
 	}
 	if stream, ok := errors.AsType[*quic.StreamError](err); ok && stream.Remote {
-		return fmt.Errorf("%w: %w", codeOf(uint64(stream.ErrorCode)), err)
+		return fmt.Errorf("%w: %w", codeFromWire(uint64(stream.ErrorCode)), err)
 	}
 	return err
 }
@@ -108,20 +107,19 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// hungUp reports whether this side ended the connection.
-func hungUp(err error) bool {
+func isClosedLocally(err error) bool {
 	app, ok := errors.AsType[*quic.ApplicationError](err)
 	return ok && !app.Remote
 }
 
-func codeOf(n uint64) netproto.Code {
+func codeFromWire(n uint64) netproto.Code {
 	if n > 255 {
 		return netproto.Failed
 	}
 	return netproto.Code(n)
 }
 
-func refusal(b []byte) error {
+func parseRefusal(b []byte) error {
 	r, _, err := netproto.ParseRefusal(b)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)

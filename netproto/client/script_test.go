@@ -270,7 +270,7 @@ func (s *script) retire(c *Client) {
 	l := c.current
 	c.mu.Unlock()
 	if l != nil {
-		c.retire(l)
+		c.retireLink(l)
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *Session) Left() Left {
 	return s.left
 }
 
-func (s *Session) leave(tokens, bytes int) {
+func (s *Session) countSent(tokens, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left.Tokens += tokens
@@ -78,7 +78,7 @@ func (s *Session) Close() {
 	l := s.c.current
 	s.c.mu.Unlock()
 	if l != nil {
-		s.leave(0, l.bye(s.number))
+		s.countSent(0, l.sendBye(s.number))
 	}
 }
 
@@ -88,13 +88,13 @@ func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown in
 	if len(path) == 0 {
 		return 0, 0, fmt.Errorf("sync: no tokens: %w", netproto.ErrValue)
 	}
-	if !s.c.enter() {
+	if !s.c.startTask() {
 		return 0, 0, fmt.Errorf("sync: %w", ErrClosed)
 	}
 	defer s.c.tasks.Done()
-	ctx, cancel := s.bound(ctx, 0)
+	ctx, cancel := s.boundContext(ctx, 0)
 	defer cancel()
-	r, cost, err := s.send(ctx, path,
+	r, cost, err := s.sendUntilAnswered(ctx, path,
 		func(_ *link, p netproto.Path) message {
 			return message{frame: netproto.Sync{Session: s.number, Path: p}.Append(nil)}
 		})

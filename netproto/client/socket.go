@@ -18,13 +18,13 @@ import (
 
 // network is the part of the system's network that a client uses.
 type network interface {
-	// lookup returns the addresses of a host.
-	lookup(ctx context.Context, host string) ([]netip.Addr, error)
-	// listen opens a socket for packets to an address. It is bound to no address: when the device changes its network,
-	// the system sends from the new address, and the gateway validates it and answers there.
-	listen(to netip.AddrPort) (packetConn, error)
-	// probe sends an empty packet, and returns the error that the network reports within the pause, or nil.
-	probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error
+	// lookupHost returns the addresses of a host.
+	lookupHost(ctx context.Context, host string) ([]netip.Addr, error)
+	// listenUDP opens a socket for packets to an address. It is bound to no address: when the device changes its
+	// network, the system sends from the new address, and the gateway validates it and answers there.
+	listenUDP(to netip.AddrPort) (packetConn, error)
+	// probeAddress sends an empty packet, and returns the error that the network reports within the pause, or nil.
+	probeAddress(ctx context.Context, to netip.AddrPort, pause time.Duration) error
 }
 
 // packetConn is a UDP socket.
@@ -43,7 +43,7 @@ type socket struct {
 }
 
 func newSocket(n network, to netip.AddrPort) (*socket, error) {
-	udp, err := n.listen(to)
+	udp, err := n.listenUDP(to)
 	if err != nil {
 		return nil, err
 	}
@@ -56,36 +56,35 @@ func newSocket(n network, to netip.AddrPort) (*socket, error) {
 	return s, nil
 }
 
-// watch calls unreachable if the network reports that packets cannot reach an address. It stops when ctx ends or the
-// gateway has replied. The network's message (ICMP) is only delivered to a connected socket, which QUIC's is not. So
-// watch sends empty packets from another socket, but only if the gateway does not reply within a moment.
-func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
+// watchReachability calls unreachable if the network reports that packets cannot reach an address. It stops when ctx
+// ends or the gateway has replied. The network's message (ICMP) is only delivered to a connected socket, which QUIC's
+// is not. So it sends empty packets from another socket, but only if the gateway does not reply within a moment.
+func (s *socket) watchReachability(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
 	const moment = 50 * time.Millisecond
 	for pause := moment; ; pause *= 2 {
 		if retry.Wait(ctx, moment) != nil || s.conn.heard.Load() {
 			return
 		}
-		if err := s.network.probe(ctx, to, pause); err != nil && ctx.Err() == nil {
-			unreachable(reason(err))
+		if err := s.network.probeAddress(ctx, to, pause); err != nil && ctx.Err() == nil {
+			unreachable(convertError(err))
 			return
 		}
 	}
 }
 
-// slow explains a timeout or a cancellation; other errors are returned unchanged.
-func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
+func (s *socket) explainTimeout(err error, to netip.AddrPort, since time.Time) error {
 	switch {
-	case !isTimeout(err) && !hungUp(err):
+	case !isTimeout(err) && !isClosedLocally(err):
 		return err
 	case s.conn.heard.Load():
 		return fmt.Errorf("%s replies, but did not welcome us within %v", to, time.Since(since).Round(time.Millisecond))
 	}
-	return noReply(to.String(), since)
+	return noReplyError(to.String(), since)
 }
 
-// resolve returns the addresses of a host, IPv4 first.
-func resolve(ctx context.Context, n network, host string, port uint16) ([]netip.AddrPort, error) {
-	ips, err := n.lookup(ctx, host)
+// resolveHost returns the addresses of a host, IPv4 first.
+func resolveHost(ctx context.Context, n network, host string, port uint16) ([]netip.AddrPort, error) {
+	ips, err := n.lookupHost(ctx, host)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,6 @@ func newTicketFile(key [sha256.Size]byte, s *tls.ClientSessionState, now time.Ti
 	return json.Marshal(ticketFile{key[:], now.Unix(), runtime.Version(), ticket, b})
 }
 
-// parseTicketFile returns the stored session, if it belongs to key and this program can resume it.
 func parseTicketFile(b []byte, key [sha256.Size]byte, now time.Time) (*tls.ClientSessionState, error) {
 	var f ticketFile
 	if len(b) > ticketLongest || json.Unmarshal(b, &f) != nil {
@@ -52,7 +51,7 @@ func parseTicketFile(b []byte, key [sha256.Size]byte, now time.Time) (*tls.Clien
 	}
 	age := now.Sub(time.Unix(f.Made, 0))
 	if !bytes.Equal(f.Key, key[:]) || f.Go != runtime.Version() || age < 0 || age > ticketLasts ||
-		len(f.Ticket) == 0 || !ofClient(f.State) {
+		len(f.Ticket) == 0 || !isClientState(f.State) {
 		return nil, errTicket
 	}
 	state, err := tls.ParseSessionState(f.State)
@@ -62,8 +61,8 @@ func parseTicketFile(b []byte, key [sha256.Size]byte, now time.Time) (*tls.Clien
 	return tls.NewResumptionState(f.Ticket, state)
 }
 
-// ofClient reports whether a tls.SessionState begins as that of a client with TLS 1.3: u16 version, u8 side. The state
-// of a server may lack a certificate, and crypto/tls (Go 1.26) assumes one when it resumes.
-func ofClient(state []byte) bool {
+// isClientState reports whether a tls.SessionState begins as that of a client with TLS 1.3: u16 version, u8 side. The
+// state of a server may lack a certificate, and crypto/tls (Go 1.26) assumes one when it resumes.
+func isClientState(state []byte) bool {
 	return bytes.HasPrefix(state, []byte{tls.VersionTLS13 >> 8, tls.VersionTLS13 & 0xff, 2})
 }

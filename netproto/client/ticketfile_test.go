@@ -155,7 +155,7 @@ func TestTicketFolderBroken(t *testing.T) {
 		"of a server":      changed(func(f *ticketFile) { f.State[2] = 1 }),
 	} {
 		dir := ticketFolder(held.TempDir(t))
-		require.NoError(t, os.WriteFile(dir.file(key), b, 0o600))
+		require.NoError(t, os.WriteFile(dir.ticketPath(key), b, 0o600))
 		_, ok := dir.Get("k")
 		assert.False(t, ok, name)
 		left, err := os.ReadDir(string(dir))
@@ -167,10 +167,10 @@ func TestTicketFolderBroken(t *testing.T) {
 		assert.Equal(t, want, err == nil, "after %v", age)
 	}
 	dir := ticketFolder(held.TempDir(t))
-	require.NoError(t, os.WriteFile(dir.file(key), good, 0o600))
+	require.NoError(t, os.WriteFile(dir.ticketPath(key), good, 0o600))
 	_, ok := dir.Get("k")
 	assert.True(t, ok, "and this is a ticket")
-	require.NoError(t, os.Mkdir(dir.file(key), 0o700))
+	require.NoError(t, os.Mkdir(dir.ticketPath(key), 0o700))
 	_, ok = dir.Get("k")
 	assert.False(t, ok, "a folder in its place")
 	blocked := filepath.Join(held.TempDir(t), "file")
@@ -195,13 +195,13 @@ func TestTicketFolderBounds(t *testing.T) {
 	for n, good := range map[int]bool{most: true, most + 1: false} {
 		s := sized(n)
 		dir.Put("k", s)
-		_, err := os.Stat(dir.file(key))
+		_, err := os.Stat(dir.ticketPath(key))
 		assert.Equal(t, good, err == nil)
 		have, ok := dir.Get("k")
 		require.Equal(t, good, ok)
 		assert.True(t, !good || state(t, s) == state(t, have))
 	}
-	require.NoError(t, os.MkdirAll(filepath.Join(dir.file(key), "x"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir.ticketPath(key), "x"), 0o700))
 	dir.Put("k", realSession(t))
 	left, err := os.ReadDir(string(dir))
 	require.NoError(t, err)
@@ -225,12 +225,12 @@ func TestTicketRefused(t *testing.T) {
 		x.Put("a", s)
 		_, ok := x.Get("a")
 		require.True(t, ok)
-		x.refused(c.err)
+		x.dropRefusedTicket(c.err)
 		x.Put("a", nil) // the attempt failed
 		again, ok := x.Get("a")
 		assert.Equal(t, []bool{c.kept, c.kept}, []bool{ok, again == s}, "%d", i)
 		x.Put("a", nil)
-		x.refused(c.err)
+		x.dropRefusedTicket(c.err)
 		_, ok = x.Get("a")
 		assert.Equal(t, c.kept, ok, "%d: also if it fails after that", i)
 	}
@@ -331,7 +331,7 @@ func TestTicketsApart(t *testing.T) {
 	keys := map[string]bool{}
 	for _, x := range []*tickets{{addr: "a:1"}, {addr: "a:2"}, {addr: "a:1", pin: [32]byte{1}}} {
 		for _, server := range []string{"a", "b"} {
-			keys[x.key(server)] = true
+			keys[x.cacheKey(server)] = true
 		}
 	}
 	assert.Len(t, keys, 6)

@@ -20,14 +20,14 @@ type ticketFolder string
 
 const ticketSuffix = ".ticket"
 
-func (d ticketFolder) file(key [sha256.Size]byte) string {
+func (d ticketFolder) ticketPath(key [sha256.Size]byte) string {
 	return filepath.Join(string(d), hex.EncodeToString(key[:])+ticketSuffix)
 }
 
 // Get removes the ticket for a key from the folder and returns it.
 func (d ticketFolder) Get(key string) (*tls.ClientSessionState, bool) {
 	digest := sha256.Sum256([]byte(key))
-	b, err := take(d.file(digest))
+	b, err := takeTicketFile(d.ticketPath(digest))
 	if err != nil {
 		return nil, false
 	}
@@ -39,23 +39,23 @@ func (d ticketFolder) Get(key string) (*tls.ClientSessionState, bool) {
 func (d ticketFolder) Put(key string, s *tls.ClientSessionState) {
 	digest := sha256.Sum256([]byte(key))
 	if s == nil {
-		_ = os.Remove(d.file(digest)) // usually there is none
+		_ = os.Remove(d.ticketPath(digest)) // usually there is none
 		return
 	}
-	d.sweep(time.Now())
+	d.removeExpired(time.Now())
 	if b, err := newTicketFile(digest, s, time.Now()); err == nil && len(b) <= ticketLongest {
-		_ = d.write(d.file(digest), b) // without it the next connection takes one round trip more
+		_ = d.writeAtomically(d.ticketPath(digest), b) // without it the next connection takes one round trip more
 	}
 }
 
-// take removes a file and reads it: if several processes try, only one succeeds. It reads hardly more than the maximum
-// size of a ticket.
-func take(path string) ([]byte, error) {
+// takeTicketFile removes a file and reads it: if several processes try, only one succeeds. It reads hardly more than
+// the maximum size of a ticket.
+func takeTicketFile(path string) ([]byte, error) {
 	mine := path + "-" + rand.Text() + ticketSuffix
 	if err := os.Rename(path, mine); err != nil {
 		return nil, err
 	}
-	defer os.Remove(mine) // else sweep removes it
+	defer os.Remove(mine) // else removeExpired removes it
 	file, err := os.Open(mine)
 	if err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func take(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, ticketLongest+1))
 }
 
-// write creates or replaces a file atomically, readable by the user only.
-func (d ticketFolder) write(path string, b []byte) error {
+// writeAtomically creates or replaces a file that only the user can read.
+func (d ticketFolder) writeAtomically(path string, b []byte) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
@@ -84,8 +84,7 @@ func (d ticketFolder) write(path string, b []byte) error {
 	return err
 }
 
-// sweep removes tickets that were never used and files that an interrupted process left.
-func (d ticketFolder) sweep(now time.Time) {
+func (d ticketFolder) removeExpired(now time.Time) {
 	all, _ := fs.Glob(os.DirFS(string(d)), "*"+ticketSuffix) // fails only for an invalid pattern
 	for _, name := range all {
 		path := filepath.Join(string(d), name)

@@ -66,7 +66,7 @@ type tickets struct {
 	failed int                     // attempts since the last new ticket
 }
 
-func (t *tickets) key(server string) string {
+func (t *tickets) cacheKey(server string) string {
 	return strings.Join([]string{t.pin.String(), server, t.addr}, " ")
 }
 
@@ -74,9 +74,9 @@ func (t *tickets) key(server string) string {
 func (t *tickets) Get(server string) (*tls.ClientSessionState, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, ok := t.cache.Get(t.key(server))
+	s, ok := t.cache.Get(t.cacheKey(server))
 	if ok {
-		t.cache.Put(t.key(server), nil)
+		t.cache.Put(t.cacheKey(server), nil)
 	} else {
 		s = t.again
 	}
@@ -90,15 +90,14 @@ func (t *tickets) Put(server string, s *tls.ClientSessionState) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s != nil {
-		t.cache.Put(t.key(server), s)
+		t.cache.Put(t.cacheKey(server), s)
 		t.taken, t.again, t.failed = nil, nil, 0
 	} else if t.failed++; t.failed <= attempts {
 		t.taken, t.again = nil, t.taken
 	}
 }
 
-// refused drops a ticket that is useless: the gateway replied, and aborted the handshake.
-func (t *tickets) refused(err error) {
+func (t *tickets) dropRefusedTicket(err error) {
 	broken, ok := errors.AsType[*quic.TransportError](err)
 	if !ok || !broken.Remote || !broken.ErrorCode.IsCryptoError() {
 		return

@@ -19,28 +19,28 @@ func TestTogether(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		require.NoError(t, c.connect(t.Context()))
+		require.NoError(t, c.connectOnce(t.Context()))
 		l, now := c.current, time.Now()
 		wrong := &quic.TransportError{Remote: true, ErrorCode: 0x100}
 		var all sync.WaitGroup
 		for _, do := range []func(){
 			func() { c.Welcome() },
 			func() { c.Stats() },
-			func() { c.failed(errors.New("a reason")) },
-			func() { c.succeed(netproto.Welcome{}, true) },
-			func() { _ = c.tooLate(l, netproto.TooLate, 0, now) },
-			func() { _ = c.gaveUp(t.Context(), now) },
-			func() { _ = c.unresolved(errors.New("a reason")) },
+			func() { c.recordFailure(errors.New("a reason")) },
+			func() { c.recordSuccess(netproto.Welcome{}, true) },
+			func() { _ = c.addTimeoutCause(l, netproto.TooLate, 0, now) },
+			func() { _ = c.noConnectionError(t.Context(), now) },
+			func() { _ = c.lookupError(errors.New("a reason")) },
 			func() {
-				if c.enter() {
+				if c.startTask() {
 					c.tasks.Done()
 				}
 			},
 			func() { s.retire(c) },
-			func() { l.clock.learn(now, now, netproto.Clock{}) },
-			func() { c.tickets.Get("a"); c.tickets.Put("a", nil); c.tickets.refused(wrong) },
+			func() { l.clock.addSample(now, now, netproto.Clock{}) },
+			func() { c.tickets.Get("a"); c.tickets.Put("a", nil); c.tickets.dropRefusedTicket(wrong) },
 			func() { session.Left() },
-			func() { _ = session.resendFrom(netproto.Need{Hash: netproto.RootHash}.Append(nil), ids(3)) },
+			func() { _ = session.applyNeed(netproto.Need{Hash: netproto.RootHash}.Append(nil), ids(3)) },
 			func() { _, _ = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second}) },
 			func() {
 				if other, err := c.NewSession(t.Context()); err == nil {

@@ -94,18 +94,18 @@ func systemNetwork(t *testing.T) {
 	require.NoError(t, err)
 	defer socket.Close()
 	to := netip.MustParseAddrPort(socket.LocalAddr().String())
-	conn, err := system{}.listen(to)
+	conn, err := osNetwork{}.listenUDP(to)
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = conn.WriteTo([]byte("hello"), socket.LocalAddr())
 	require.NoError(t, err)
-	require.NoError(t, system{}.probe(t.Context(), to, time.Millisecond))
+	require.NoError(t, osNetwork{}.probeAddress(t.Context(), to, time.Millisecond))
 	packets, err := untilEmpty(socket)
 	require.NoError(t, err)
 	assert.Equal(t, 1, packets)
 	if six, err := net.ListenPacket("udp6", "[::1]:0"); err == nil { // not every machine has IPv6
 		defer six.Close()
-		from, err := system{}.listen(netip.MustParseAddrPort(six.LocalAddr().String()))
+		from, err := osNetwork{}.listenUDP(netip.MustParseAddrPort(six.LocalAddr().String()))
 		require.NoError(t, err)
 		defer from.Close()
 		_, err = from.WriteTo(nil, six.LocalAddr())
@@ -113,23 +113,23 @@ func systemNetwork(t *testing.T) {
 		_, err = untilEmpty(six)
 		require.NoError(t, err)
 	}
-	ips, err := system{}.lookup(t.Context(), "127.0.0.1")
+	ips, err := osNetwork{}.lookupHost(t.Context(), "127.0.0.1")
 	require.NoError(t, err)
 	assert.Equal(t, to.Addr(), ips[0].Unmap())
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
-	assert.Error(t, system{}.probe(ctx, to, time.Hour), "it ends with its context")
+	assert.Error(t, osNetwork{}.probeAddress(ctx, to, time.Hour), "it ends with its context")
 }
 
 // TestHostGone: a host that was found before and is not found now counts as temporarily gone.
 func TestHostGone(t *testing.T) {
 	c := &Client{}
 	gone := &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}
-	assert.True(t, lasting(c.unresolved(gone)))
+	assert.True(t, isLastingError(c.lookupError(gone)))
 	c.stats.Connections = 1
-	assert.False(t, lasting(c.unresolved(gone)))
-	assert.ErrorContains(t, c.unresolved(gone), "no such host")
-	assert.False(t, lasting(&net.DNSError{Err: "server misbehaving", IsTemporary: true}))
+	assert.False(t, isLastingError(c.lookupError(gone)))
+	assert.ErrorContains(t, c.lookupError(gone), "no such host")
+	assert.False(t, isLastingError(&net.DNSError{Err: "server misbehaving", IsTemporary: true}))
 
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {

@@ -28,8 +28,8 @@ func TestOtherVersion(t *testing.T) {
 			for range 2 {
 				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 				require.ErrorIs(t, err, netproto.WrongVersion)
-				assert.Equal(t, c.configuration, configuration(err))
-				assert.True(t, lasting(err))
+				assert.Equal(t, c.configuration, isConfigurationError(err))
+				assert.True(t, isLastingError(err))
 				synctest.Wait()
 			}
 			assert.Len(t, s.said, 2)

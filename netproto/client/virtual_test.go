@@ -94,7 +94,7 @@ func TestDeadlineLeftInTime(t *testing.T) {
 	}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		require.NoError(t, c.connect(t.Context()))
+		require.NoError(t, c.connectOnce(t.Context()))
 		begun := time.Now()
 		r := mustAsk(t, session, terms.Question{Context: ids(20), Within: time.Second})
 		attempt := 50*time.Millisecond + 2*a.hop
@@ -206,7 +206,7 @@ func TestKeepAlive(t *testing.T) {
 		settle()
 		a.set(func() { a.sent = map[netip.AddrPort][]time.Time{} })
 		time.Sleep(2 * time.Minute)
-		assert.True(t, l.usable())
+		assert.True(t, l.isUsable())
 		a.set(func() {
 			signs, last := 0, time.Time{}
 			for _, at := range a.sent[gatewayAt] {
@@ -220,9 +220,9 @@ func TestKeepAlive(t *testing.T) {
 		})
 		a.silence(true)
 		time.Sleep(idleTimeout - keepAlive - time.Second)
-		assert.True(t, l.usable())
+		assert.True(t, l.isUsable())
 		time.Sleep(idleTimeout)
-		assert.False(t, l.usable())
+		assert.False(t, l.isUsable())
 		client.mu.Lock()
 		assert.Empty(t, client.links, "it is dropped")
 		client.mu.Unlock()
@@ -286,7 +286,7 @@ func TestSilentExchange(t *testing.T) {
 			_, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: c.deadline})
 			require.ErrorIs(t, err, netproto.TooLate)
 			assert.Equal(t, c.deadline, time.Since(start))
-			assert.Equal(t, !c.left, l.usable(), "%+v", c)
+			assert.Equal(t, !c.left, l.isUsable(), "%+v", c)
 			if c.left {
 				assert.ErrorContains(t, err, "no reply from 10.0.0.1:4433 within "+c.deadline.String())
 			} else {
@@ -472,15 +472,15 @@ func TestLongestTexts(t *testing.T) {
 			w, err := c.Connect(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, long, w.Model)
-			l, err := c.link(t.Context())
+			l, err := c.waitForLink(t.Context())
 			require.NoError(t, err)
-			l.begin() // else draining ends the connection, too
+			l.startRequest() // else draining ends the connection, too
 			_, err = s.controls[i].Write(b)
 			require.NoError(t, err)
 			settle()
-			assert.False(t, l.usable())
+			assert.False(t, l.isUsable())
 			assert.Equal(t, i == 0, l.qc.Context().Err() == nil)
-			l.end()
+			l.finishRequest()
 		}
 	})
 }

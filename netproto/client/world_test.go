@@ -305,13 +305,13 @@ func (l *skyLink) SendPacket(p simnet.Packet) error {
 	return nil
 }
 
-func (l *skyLink) lookup(context.Context, string) ([]netip.Addr, error) {
+func (l *skyLink) lookupHost(context.Context, string) ([]netip.Addr, error) {
 	return []netip.Addr{gatewayAt.Addr()}, nil
 }
 
-func (l *skyLink) probe(context.Context, netip.AddrPort, time.Duration) error { return nil }
+func (l *skyLink) probeAddress(context.Context, netip.AddrPort, time.Duration) error { return nil }
 
-func (l *skyLink) listen(netip.AddrPort) (packetConn, error) {
+func (l *skyLink) listenUDP(netip.AddrPort) (packetConn, error) {
 	l.sky.mu.Lock()
 	l.sky.port++
 	l.sky.open++

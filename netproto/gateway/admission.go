@@ -30,26 +30,28 @@ type admission struct {
 	open  int
 	busy  int // clients with open asks
 	free  int // places
-	queue *fair.Queue[*turn]
+	queue *fair.Queue[*waitingAsk]
 }
 
-// turn is an ask that waits for a place.
-type turn struct {
-	fair.Entry[*turn]
+// waitingAsk is an ask that waits for a place.
+type waitingAsk struct {
+	fair.Entry[*waitingAsk]
 	who   *device
 	ready chan struct{} // closed when the place is given
 }
 
 func newAdmission(o Options, places int) *admission {
 	places = cmp.Or(places, math.MaxInt)
-	return &admission{maxOpen: o.MaxAsks, perDevice: o.shares.MaxAsksPerDevice, places: places, free: places,
-		queue: fair.New[*turn](fair.Rules{Price: 1})}
+	return &admission{maxOpen: o.MaxAsks, perDevice: o.derived.MaxAsksPerDevice, places: places, free: places,
+		queue: fair.New[*waitingAsk](fair.Rules{Price: 1})}
 }
 
-// take counts an ask with this number of new tokens as open, and waits for its place. A background ask is refused if it
-// would have to wait or to take the last free place.
-func (a *admission) take(ctx context.Context, who *device, tokens int, background bool) (leave func(), err error) {
-	mine, err := a.enter(who, tokens, background)
+// acquirePlace counts an ask with this number of new tokens as open, and waits for its place. A background ask is
+// refused if it would have to wait or to take the last free place.
+func (a *admission) acquirePlace(
+	ctx context.Context, who *device, tokens int, background bool,
+) (release func(), err error) {
+	mine, err := a.admitAsk(who, tokens, background)
 	if err != nil {
 		return nil, err
 	}
@@ -57,50 +59,49 @@ func (a *admission) take(ctx context.Context, who *device, tokens int, backgroun
 		select {
 		case <-mine.ready:
 		case <-ctx.Done():
-			a.giveUp(mine)
+			a.cancelWait(mine)
 			return nil, context.Cause(ctx)
 		}
 	}
-	return func() { a.leave(who) }, nil
+	return func() { a.releasePlace(who) }, nil
 }
 
-// enter admits an ask if there is room for another one of its device. It returns nil if the ask has its place. When the
-// gateway is full, a device is still admitted while it has fewer asks than each device could have if all clients had
-// the same number, and all devices of its client.
-func (a *admission) enter(who *device, tokens int, background bool) (*turn, error) {
+// admitAsk admits an ask if there is room for another one of its device. It returns nil if the ask has its place. When
+// the gateway is full, a device is still admitted while it has fewer asks than each device could have if all clients
+// had the same number, and all devices of its client.
+func (a *admission) admitAsk(who *device, tokens int, background bool) (*waitingAsk, error) {
 	const atLeast = 4
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case who.open >= a.perDevice:
-		return nil, busy(soon, "%d asks of this device are open", who.open)
+		return nil, busyRefusal(soon, "%d asks of this device are open", who.open)
 	case a.open >= a.maxOpen && who.open >= max(atLeast, a.maxOpen/max(a.busy, 1)/max(who.client.busy, 1)):
-		return nil, busy(soon, "%d asks of all devices are open", a.open)
+		return nil, busyRefusal(soon, "%d asks of all devices are open", a.open)
 	case background && (a.queue.Len() > 0 || a.free < a.places && who.taken+1 >= a.free):
-		return nil, busy(soon, "all places at the large model are taken")
+		return nil, busyRefusal(soon, "all places at the large model are taken")
 	}
-	a.count(who, 1)
+	a.updateOpenCount(who, 1)
 	if a.queue.Len() == 0 && who.taken < a.free {
 		a.queue.Forget()
-		a.give(who, 1)
+		a.updatePlaceCount(who, 1)
 		return nil, nil
 	}
-	t := &turn{who: who, ready: make(chan struct{})}
-	a.queue.Add(who.client.number, who.number, who.client.weight(), t, &t.Entry, uint64(max(tokens, 1)))
-	a.serve()
+	t := &waitingAsk{who: who, ready: make(chan struct{})}
+	a.queue.Add(who.client.number, who.number, who.client.shareWeight(), t, &t.Entry, uint64(max(tokens, 1)))
+	a.assignFreePlaces()
 	return t, nil
 }
 
 // soon is when a refused ask may find room.
 const soon = 100 * time.Millisecond
 
-// busy is the refusal for lack of room, until after a time.
-func busy(after time.Duration, format string, args ...any) error {
+func busyRefusal(after time.Duration, format string, args ...any) error {
 	return netproto.Refusal{Code: netproto.Busy, RetryAfter: after, Detail: fmt.Sprintf(format, args...)}
 }
 
-// count counts an ask of a device as open if n is 1, as closed if it is -1.
-func (a *admission) count(who *device, n int) {
+// updateOpenCount counts an ask that begins, if n is 1, or one that ends, if it is -1.
+func (a *admission) updateOpenCount(who *device, n int) {
 	if of := who.client; who.open == 0 || who.open+n == 0 {
 		if of.busy == 0 || of.busy+n == 0 {
 			a.busy += n
@@ -110,12 +111,11 @@ func (a *admission) count(who *device, n int) {
 	who.open, a.open = who.open+n, a.open+n
 }
 
-// give gives a device a place if n is 1, and takes it back if it is -1.
-func (a *admission) give(who *device, n int) { who.taken, a.free = who.taken+n, a.free-n }
+func (a *admission) updatePlaceCount(who *device, n int) { who.taken, a.free = who.taken+n, a.free-n }
 
-// serve gives free places to the devices that are next. It skips devices that hold as many places as are free; there
-// are no more of them than places.
-func (a *admission) serve() {
+// assignFreePlaces gives free places to the devices that are next. It skips devices that hold as many places as are
+// free; there are no more of them than places.
+func (a *admission) assignFreePlaces() {
 	a.queue.Advance()
 	for f := a.queue.Next(); f != nil && a.free > 0; f = a.queue.Next() {
 		t := f.First()
@@ -123,32 +123,32 @@ func (a *admission) serve() {
 			a.queue.Aside(f)
 			continue
 		}
-		a.queue.Charge(t.who.client.number, t.who.number, t.Work(), t.who.client.weight())
+		a.queue.Charge(t.who.client.number, t.who.number, t.Work(), t.who.client.shareWeight())
 		a.queue.Remove(&t.Entry)
-		a.give(t.who, 1)
+		a.updatePlaceCount(t.who, 1)
 		close(t.ready)
 	}
 	a.queue.Restore()
 }
 
-// giveUp ends the wait of an ask, which may have received its place meanwhile.
-func (a *admission) giveUp(t *turn) {
+// cancelWait also handles an ask that has received its place meanwhile.
+func (a *admission) cancelWait(t *waitingAsk) {
 	a.mu.Lock()
 	waits := t.Waits()
 	if waits {
 		a.queue.Remove(&t.Entry)
-		a.count(t.who, -1)
+		a.updateOpenCount(t.who, -1)
 	}
 	a.mu.Unlock()
 	if !waits {
-		a.leave(t.who)
+		a.releasePlace(t.who)
 	}
 }
 
-func (a *admission) leave(who *device) {
+func (a *admission) releasePlace(who *device) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.count(who, -1)
-	a.give(who, -1)
-	a.serve()
+	a.updateOpenCount(who, -1)
+	a.updatePlaceCount(who, -1)
+	a.assignFreePlaces()
 }

@@ -47,10 +47,10 @@ func TestTurnsAreFair(t *testing.T) {
 	for _, greedy := range []int{1, 4, 64} {
 		bubble.Test(t, func(t *testing.T) {
 			const second = time.Second
-			a := newAdmission(Options{MaxAsks: 10000, shares: shares{MaxAsksPerDevice: 1000}}, 4)
+			a := newAdmission(Options{MaxAsks: 10000, derived: derivedLimits{MaxAsksPerDevice: 1000}}, 4)
 			var all sync.WaitGroup
 			use := func(who *device, tokens int) {
-				leave, err := a.take(t.Context(), who, tokens, false)
+				leave, err := a.acquirePlace(t.Context(), who, tokens, false)
 				if assert.NoError(t, err) {
 					time.Sleep(time.Duration(tokens) * second)
 					leave()
@@ -79,12 +79,12 @@ func TestTurnsAreFair(t *testing.T) {
 // longer, if that one asks for as much. When the gateway is full, the other client still gets its half.
 func TestTurnsOfClients(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		a := newAdmission(Options{MaxAsks: 100, shares: shares{MaxAsksPerDevice: 60}}, 1)
+		a := newAdmission(Options{MaxAsks: 100, derived: derivedLimits{MaxAsksPerDevice: 60}}, 1)
 		crowd, single := &client{number: 1}, &device{client: &client{number: 2}, number: 1000}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		use := func(ctx context.Context, who *device) error {
-			leave, err := a.take(ctx, who, 20, false)
+			leave, err := a.acquirePlace(ctx, who, 20, false)
 			if err == nil {
 				time.Sleep(20 * time.Second)
 				leave()
@@ -115,7 +115,7 @@ func TestTurnsOfClients(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.Equal(t, 50, single.open)
-		_, err := a.take(ctx, single, 1, false)
+		_, err := a.acquirePlace(ctx, single, 1, false)
 		assert.ErrorContains(t, err, "asks of all devices are open")
 		cancel()
 		all.Wait()
@@ -127,7 +127,7 @@ func TestTurnsOfClients(t *testing.T) {
 // the moment when the device joins.
 func TestTurnsShareTokens(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		a, devices := newAdmission(Options{MaxAsks: 10000, shares: shares{MaxAsksPerDevice: 1000}}, 1), some(4)
+		a, devices := newAdmission(Options{MaxAsks: 10000, derived: derivedLimits{MaxAsksPerDevice: 1000}}, 1), some(4)
 		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Second)
 		defer cancel()
 		var all sync.WaitGroup
@@ -135,7 +135,7 @@ func TestTurnsShareTokens(t *testing.T) {
 		for i, who := range devices {
 			for range 900 {
 				all.Go(func() {
-					leave, err := a.take(ctx, who, sizes[i], false)
+					leave, err := a.acquirePlace(ctx, who, sizes[i], false)
 					if err != nil {
 						return
 					}
@@ -160,21 +160,21 @@ func TestTurnsShareTokens(t *testing.T) {
 // in; a device at its limit is refused with the name of the limit.
 func TestTurnsLimits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		a, devices := newAdmission(Options{MaxAsks: 20, shares: shares{MaxAsksPerDevice: 15}}, 8), some(5)
+		a, devices := newAdmission(Options{MaxAsks: 20, derived: derivedLimits{MaxAsksPerDevice: 15}}, 8), some(5)
 		greedy, other, late := devices[0], devices[1], devices[4]
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		wait := func(who *device, n int) {
 			for range n {
 				all.Go(func() {
-					_, err := a.take(ctx, who, 1, false)
+					_, err := a.acquirePlace(ctx, who, 1, false)
 					assert.ErrorIs(t, err, context.Canceled)
 				})
 			}
 			synctest.Wait()
 		}
 		for _, who := range []*device{greedy, greedy, greedy, greedy, other, other, devices[2], devices[3]} {
-			leave, err := a.take(ctx, who, 1, false)
+			leave, err := a.acquirePlace(ctx, who, 1, false)
 			require.NoError(t, err)
 			defer leave()
 			if greedy.taken == 4 && other.open == 0 {
@@ -182,12 +182,12 @@ func TestTurnsLimits(t *testing.T) {
 				assert.Equal(t, 4, a.free, "half is left for other devices")
 			}
 		}
-		_, err := a.take(ctx, greedy, 1, false)
+		_, err := a.acquirePlace(ctx, greedy, 1, false)
 		assert.ErrorContains(t, err, "15 asks of this device are open")
 		wait(other, 1)
 		assert.Equal(t, 20, a.open)
 		wait(late, 20/5) // its share of a fifth
-		_, err = a.take(ctx, late, 1, false)
+		_, err = a.acquirePlace(ctx, late, 1, false)
 		require.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "24 asks of all devices are open")
 		cancel()
@@ -199,14 +199,15 @@ func TestTurnsLimits(t *testing.T) {
 // TestShareOfFewDevices: when the gateway is full, a device may have its share, which is at least 4 asks.
 func TestShareOfFewDevices(t *testing.T) {
 	for maxOpen, share := range map[int]int{20: 10, 6: 4} {
-		a, devices := newAdmission(Options{MaxAsks: maxOpen, shares: shares{MaxAsksPerDevice: 100}}, 100), some(2)
+		o := Options{MaxAsks: maxOpen, derived: derivedLimits{MaxAsksPerDevice: 100}}
+		a, devices := newAdmission(o, 100), some(2)
 		for i, who := range devices {
 			for range map[int]int{0: maxOpen, 1: share}[i] {
-				_, err := a.take(t.Context(), who, 1, false)
+				_, err := a.acquirePlace(t.Context(), who, 1, false)
 				require.NoError(t, err)
 			}
 		}
-		_, err := a.take(t.Context(), devices[1], 1, false)
+		_, err := a.acquirePlace(t.Context(), devices[1], 1, false)
 		require.ErrorIs(t, err, netproto.Busy)
 	}
 }
@@ -215,10 +216,10 @@ func TestShareOfFewDevices(t *testing.T) {
 // itself gets all asks at once.
 func TestTurnsBackground(t *testing.T) {
 	for _, places := range []int{4, 0} {
-		a, devices := newAdmission(Options{MaxAsks: 20, shares: shares{MaxAsksPerDevice: 15}}, places), some(3)
+		a, devices := newAdmission(Options{MaxAsks: 20, derived: derivedLimits{MaxAsksPerDevice: 15}}, places), some(3)
 		var leaves []func()
 		take := func(who *device, background bool) error {
-			leave, err := a.take(t.Context(), who, 0, background)
+			leave, err := a.acquirePlace(t.Context(), who, 0, background)
 			if err == nil {
 				leaves = append(leaves, leave)
 			}
@@ -247,22 +248,23 @@ func TestTurnsBackground(t *testing.T) {
 func TestTurnsRandom(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 1))
-		a, devices := newAdmission(Options{MaxAsks: 9999, shares: shares{MaxAsksPerDevice: 9999}}, 1+r.IntN(9)), some(9)
-		var open []*turn // the oldest first
+		o := Options{MaxAsks: 9999, derived: derivedLimits{MaxAsksPerDevice: 9999}}
+		a, devices := newAdmission(o, 1+r.IntN(9)), some(9)
+		var open []*waitingAsk // the oldest first
 		for step := range 400 {
 			if step < 280 && r.IntN(5) < 3 || len(open) == 0 {
 				who := devices[r.IntN(9)]
-				mine, err := a.enter(who, r.IntN(1000), false)
+				mine, err := a.admitAsk(who, r.IntN(1000), false)
 				require.NoError(t, err)
-				open = append(open, cmp.Or(mine, &turn{who: who}))
+				open = append(open, cmp.Or(mine, &waitingAsk{who: who}))
 			} else {
 				i := r.IntN(len(open))
 				mine := open[i]
 				open = slices.Delete(open, i, i+1)
 				if mine.Waits() || r.IntN(2) == 0 {
-					a.giveUp(mine)
+					a.cancelWait(mine)
 				} else {
-					a.leave(mine.who)
+					a.releasePlace(mine.who)
 				}
 			}
 			held, waits := 0, map[*device]bool{}
@@ -278,7 +280,7 @@ func TestTurnsRandom(t *testing.T) {
 			require.Equal(t, [3]int{a.places - held, len(open), len(waits)}, [3]int{a.free, a.open, a.queue.Len()})
 		}
 		for _, mine := range open {
-			a.giveUp(mine)
+			a.cancelWait(mine)
 		}
 		empty(t, a, devices...)
 	}
@@ -286,20 +288,20 @@ func TestTurnsRandom(t *testing.T) {
 
 // TestTurnsInOrder: equal devices wait in order of arrival, also those that had to wait before.
 func TestTurnsInOrder(t *testing.T) {
-	a, devices := newAdmission(Options{MaxAsks: 99, shares: shares{MaxAsksPerDevice: 9}}, 1), some(20)
+	a, devices := newAdmission(Options{MaxAsks: 99, derived: derivedLimits{MaxAsksPerDevice: 9}}, 1), some(20)
 	for range 10 {
-		leave, err := a.take(t.Context(), devices[19], 8, false)
+		leave, err := a.acquirePlace(t.Context(), devices[19], 8, false)
 		require.NoError(t, err)
-		var turns []*turn
+		var turns []*waitingAsk
 		for _, i := range rand.Perm(19)[:rand.IntN(19)] {
-			mine, err := a.enter(devices[i], 8, false)
+			mine, err := a.admitAsk(devices[i], 8, false)
 			require.NoError(t, err)
 			turns = append(turns, mine)
 		}
 		for _, mine := range turns {
 			leave()
 			require.False(t, mine.Waits())
-			leave = func() { a.leave(mine.who) }
+			leave = func() { a.releasePlace(mine.who) }
 		}
 		leave()
 	}

@@ -26,43 +26,47 @@ func (g *Gateway) maxAhead(a netproto.Ask, token int32) int {
 	return min(a.Ahead, g.opt.MaxContext-a.Path.Position())
 }
 
-// decode sends at most the given number of tokens that follow a context, as they are computed, and ends the stream.
-// This is background work: it stops when there is other work, when the client resets the stream, when the session or
-// the connection ends, when the gateway is draining, and after AskTimeout.
-func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most int) {
-	e := c.event(Decoded, nil)
+// decodeAhead sends at most the given number of tokens that follow a context, as they are computed, and ends the
+// stream. This is background work: it stops when there is other work, when the client resets the stream, when the
+// session or the connection ends, when the gateway is draining, and after AskTimeout.
+func (c *connection) decodeAhead(s *quic.Stream, entry *session, q terms.Job, most int) {
+	e := c.newEvent(Decoded, nil)
 	e.Message, e.Session, e.Context = netproto.KindAsk, entry.id, len(q.Context)-1
 	began := time.Now()
-	e.Decoded, e.BytesDown, e.Err = c.decodeFor(s, entry, q, most)
+	e.Decoded, e.BytesDown, e.Err = c.decodeAheadLimited(s, entry, q, most)
 	if e.Err != nil && s.Context().Err() != nil {
 		e.Err = netproto.Cancelled
 	}
 	_ = s.Close() // fails only if the stream has ended already
 	e.Took = time.Since(began)
-	c.g.tell(e)
+	c.g.emitEvent(e)
 }
 
-// decodeFor is decodeOn with a limit of streams and time. It also stops when the gateway is draining or the session
-// ends.
-func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
-	defer c.who.decoding.Add(-1)
-	if c.who.decoding.Add(1) > streamsAhead {
-		return 0, 0, busy(soon, "%d answers to this device are being decoded ahead", streamsAhead)
+// decodeAheadLimited is writeAheadTokens with a limit of streams and time. It also stops when the gateway is draining
+// or the session ends.
+func (c *connection) decodeAheadLimited(
+	s *quic.Stream, entry *session, q terms.Job, most int,
+) (n, bytes int, err error) {
+	defer c.device.decoding.Add(-1)
+	if c.device.decoding.Add(1) > streamsAhead {
+		return 0, 0, busyRefusal(soon, "%d answers to this device are being decoded ahead", streamsAhead)
 	}
 	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer context.AfterFunc(c.staying, func() { end(netproto.Draining) })()
+	defer context.AfterFunc(c.activeCtx, func() { end(netproto.Draining) })()
 	defer context.AfterFunc(entry.ctx, func() { end(netproto.Cancelled) })()
-	return c.decodeOn(ctx, s, q, most)
+	return c.writeAheadTokens(ctx, s, q, most)
 }
 
-// decodeOn sends the tokens. The error is the reason for fewer than the maximum, nil if the text ends.
-func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, most int) (n, bytes int, err error) {
+// writeAheadTokens returns with an error the reason for fewer than the maximum, nil if the text ends.
+func (c *connection) writeAheadTokens(
+	ctx context.Context, s *quic.Stream, q terms.Job, most int,
+) (n, bytes int, err error) {
 	for n < most {
 		q.Base = len(q.Context) - 1
-		token, err := c.g.next(ctx, c.who, q)
+		token, err := c.g.decodeNextToken(ctx, c.device, q)
 		if err != nil {
 			return n, bytes, err
 		}
@@ -82,13 +86,12 @@ func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, 
 	return n, bytes, nil
 }
 
-// next asks the upstream for one token in the background. It counts one token of work for the device.
-func (g *Gateway) next(ctx context.Context, who *device, q terms.Job) (int32, error) {
-	leave, err := g.admission.take(ctx, who, 1, true)
+func (g *Gateway) decodeNextToken(ctx context.Context, who *device, q terms.Job) (int32, error) {
+	release, err := g.admission.acquirePlace(ctx, who, 1, true)
 	if err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer release()
 	token, err := g.decoder.Next(ctx, q)
 	switch {
 	case ctx.Err() != nil:

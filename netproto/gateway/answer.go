@@ -15,40 +15,40 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// answer serves one stream: an ask or a sync. The stream counts as open once the whole message has arrived: an
+// handleStream serves one stream: an ask or a sync. The stream counts as open once the whole message has arrived: an
 // incomplete message does not delay the end of the gateway.
-func (c *connection) answer(s *quic.Stream) {
-	e := c.event(Refused, nil)
-	defer c.order.pathKnown(s.StreamID())
+func (c *connection) handleStream(s *quic.Stream) {
+	e := c.newEvent(Refused, nil)
+	defer c.order.markPathKnown(s.StreamID())
 	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // always returns nil
-	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
+	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessageBytes())
 	arrived := time.Now()
 	e.BytesUp = len(b)
 	switch {
 	case err == nil:
-		err = c.begin()
+		err = c.startRequest()
 	case errors.Is(err, os.ErrDeadlineExceeded): // a link with high loss: the client may repeat it
 		err = fmt.Errorf("%w: the message is incomplete: %w", netproto.TooLate, err)
 	default:
-		err = malformed(err)
+		err = malformedError(err)
 	}
 	if err != nil {
-		e.Message = kindOf(kind)
-		c.reply(s, outcome{}, err, &e)
+		e.Message = requestKind(kind)
+		c.writeReply(s, outcome{}, err, &e)
 		e.Took = time.Since(arrived)
-		c.blame(Refused) // also if the stream was reset before the message was complete
-		c.g.tell(e)
+		c.updateStrikes(Refused) // also if the stream was reset before the message was complete
+		c.g.emitEvent(e)
 		return
 	}
-	out, err := c.handle(s, kind, b, &e)
-	c.order.pathKnown(s.StreamID())
-	c.reply(s, out, err, &e)
+	out, err := c.handleMessage(s, kind, b, &e)
+	c.order.markPathKnown(s.StreamID())
+	c.writeReply(s, out, err, &e)
 	e.Took = time.Since(arrived)
-	c.end()
-	if code := codeOf(err); err == nil || code != netproto.Failed && code != netproto.TooLate {
-		c.blame(e.Kind) // else the large model failed, or was slow
+	c.finishRequest()
+	if code := errorCode(err); err == nil || code != netproto.Failed && code != netproto.TooLate {
+		c.updateStrikes(e.Kind) // else the large model failed, or was slow
 	}
-	c.g.tell(e)
+	c.g.emitEvent(e)
 	if out.afterwards != nil {
 		out.afterwards()
 	}
@@ -62,37 +62,35 @@ type outcome struct {
 	open       bool   // more is written afterwards, which then ends the stream
 }
 
-// handle returns the answer to a message, and what to do afterwards even if the answer could not be sent.
-func (c *connection) handle(s *quic.Stream, kind netproto.Kind, b []byte, e *Event) (out outcome, err error) {
-	e.Message = kindOf(kind)
+// handleMessage returns the answer, and what to do afterwards even if the answer could not be sent.
+func (c *connection) handleMessage(s *quic.Stream, kind netproto.Kind, b []byte, e *Event) (out outcome, err error) {
+	e.Message = requestKind(kind)
 	switch kind {
 	case netproto.KindAsk:
-		out, err = c.ask(s, b, e)
+		out, err = c.handleAsk(s, b, e)
 	case netproto.KindSync:
-		out, err = c.sync(s, b, e)
+		out, err = c.handleSync(s, b, e)
 	default:
-		err = malformed(fmt.Errorf("a %s on a stream of its own", kind))
+		err = malformedError(fmt.Errorf("a %s on a stream of its own", kind))
 	}
 	return out, err
 }
 
-// kindOf returns the kind of a message for events: an ask or a sync, 0 for all others.
-func kindOf(k netproto.Kind) netproto.Kind {
+func requestKind(k netproto.Kind) netproto.Kind {
 	if k == netproto.KindAsk || k == netproto.KindSync {
 		return k
 	}
 	return 0
 }
 
-// reply writes the answer, or a refusal, within MessageTimeout.
-func (c *connection) reply(s *quic.Stream, out outcome, err error, e *Event) {
+func (c *connection) writeReply(s *quic.Stream, out outcome, err error, e *Event) {
 	_ = s.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout))
 	if err != nil {
 		e.Kind, e.Err = Refused, err
 		if s.Context().Err() != nil {
 			e.Kind = Dropped
 		}
-		e.BytesDown = refuse(s, err)
+		e.BytesDown = writeRefusal(s, err)
 		return
 	}
 	n, err := s.Write(out.frame)
@@ -107,11 +105,10 @@ func (c *connection) reply(s *quic.Stream, out outcome, err error, e *Event) {
 	}
 }
 
-// parseAsk parses an Ask. It refuses what the upstream does not support.
 func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
 	a, _, err := netproto.ParseAsk(b)
 	if err != nil {
-		return a, malformed(err)
+		return a, malformedError(err)
 	}
 	e.Context, e.Delta, e.Verify = a.Path.Position(), a.Path.Delta.Count, a.Verify
 	if a.Verify != terms.AsItComes {
@@ -122,34 +119,34 @@ func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
 	if a.Verify == terms.EachJudged && c.g.info.Judge == "" {
 		return a, netproto.CannotJudge("", "any")
 	}
-	return a, c.g.draws(a.Sampling)
+	return a, c.g.checkSampling(a.Sampling)
 }
 
-func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err error) {
+func (c *connection) handleAsk(s *quic.Stream, b []byte, e *Event) (out outcome, err error) {
 	arrived := time.Now()
 	a, err := c.parseAsk(b, e)
 	if err != nil {
 		return out, err
 	}
-	key := sessionKey{c.who.id, a.Session}
-	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(c.g.patience(a)), netproto.TooLate)
+	key := sessionKey{c.device.id, a.Session}
+	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(c.g.askTimeout(a)), netproto.TooLate)
 	defer cancel()
-	path, need, err := c.path(ctx, s.StreamID(), key, a.Path)
+	path, need, err := c.resolvePath(ctx, s.StreamID(), key, a.Path)
 	if err != nil || need != nil {
 		e.Kind = Resent
 		return outcome{frame: need}, err
 	}
-	entry, seen, done := c.g.sessions.learn(key, path, false)
+	entry, seen, done := c.g.sessions.storeContext(key, path, false)
 	defer func() {
 		if out.afterwards == nil {
 			done()
 		}
 	}()
-	c.tells(a.Session)
-	c.order.pathKnown(s.StreamID())
+	c.recordSentSession(a.Session)
+	c.order.markPathKnown(s.StreamID())
 	e.Session = entry.id
-	q := c.question(a, entry, path, seen)
-	answer, err := c.g.consult(ctx, c.who, q)
+	q := c.newUpstreamJob(a, entry, path, seen)
+	answer, err := c.g.askUpstream(ctx, c.device, q)
 	if err != nil {
 		return out, err
 	}
@@ -165,18 +162,18 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		q.Context = append(slices.Clip(text), token)
 		out.open, out.afterwards = true, func() {
 			defer done()
-			c.decode(s, entry, q, most)
+			c.decodeAhead(s, entry, q, most)
 		}
 	}
 	return out, nil
 }
 
-// question returns the question for the upstream: a, about a path of a session that held base tokens of it before.
-func (c *connection) question(a netproto.Ask, of *session, path []int32, base int) terms.Job {
+// newUpstreamJob takes as base the number of tokens of the path that the session held before.
+func (c *connection) newUpstreamJob(a netproto.Ask, of *session, path []int32, base int) terms.Job {
 	q := terms.Job{
 		Question: a.Question, Base: base,
-		Client: c.who.client.number, Weight: c.who.client.weight(), Device: c.who.number, Session: of.id,
-		Domain: c.g.sessions.domain(of, c.who),
+		Client: c.device.client.number, Weight: c.device.client.shareWeight(), Device: c.device.number, Session: of.id,
+		Domain: c.g.sessions.sessionDomain(of, c.device),
 	}
 	q.Context = path
 	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // no position to audit
@@ -185,8 +182,7 @@ func (c *connection) question(a netproto.Ask, of *session, path []int32, base in
 	return q
 }
 
-// draws refuses sampling settings that the upstream does not support.
-func (g *Gateway) draws(s terms.Sampling) error {
+func (g *Gateway) checkSampling(s terms.Sampling) error {
 	most := g.info.Choices
 	if s.Possible(most) {
 		return nil
@@ -196,48 +192,46 @@ func (g *Gateway) draws(s terms.Sampling) error {
 			"top-k must be 1 to %d", most, most)}
 }
 
-// patience returns how long an ask may take.
-func (g *Gateway) patience(a netproto.Ask) time.Duration {
+func (g *Gateway) askTimeout(a netproto.Ask) time.Duration {
 	if a.Within > 0 {
 		return min(a.Within, g.opt.AskTimeout)
 	}
 	return g.opt.AskTimeout
 }
 
-// path returns the whole context of a message, or a Need to be sent. id is the stream of the message.
-func (c *connection) path(
+// resolvePath returns the whole context of a message, or a Need to be sent. id is the stream of the message.
+func (c *connection) resolvePath(
 	ctx context.Context, id quic.StreamID, key sessionKey, p netproto.Path,
 ) (path []int32, need []byte, err error) {
-	if wait := c.who.take(); wait > 0 {
+	if wait := c.device.takeMessagePermit(); wait > 0 {
 		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
 	}
 	if n := p.Position(); n < 1 || n > c.g.opt.MaxContext {
 		detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", n, c.g.opt.MaxContext)
 		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: detail}
 	}
-	base, wanted, ok := c.g.sessions.base(key, p, c.hasTold(key.number))
+	base, wanted, ok := c.g.sessions.findBase(key, p, c.hasSentSession(key.number))
 	if !ok {
-		c.order.await(ctx, id)
-		base, wanted, ok = c.g.sessions.base(key, p, c.hasTold(key.number))
+		c.order.waitForEarlier(ctx, id)
+		base, wanted, ok = c.g.sessions.findBase(key, p, c.hasSentSession(key.number))
 	}
 	if !ok {
 		return nil, wanted.Append(nil), nil
 	}
 	ids, err := c.codec.Decode(base, p.Delta)
 	if err != nil {
-		return nil, nil, malformed(err)
+		return nil, nil, malformedError(err)
 	}
 	return append(base, ids...), nil, nil
 }
 
-// consult asks the upstream after waiting for a place for the device.
-func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.Reply, error) {
+func (g *Gateway) askUpstream(ctx context.Context, who *device, q terms.Job) (terms.Reply, error) {
 	start := time.Now()
-	leave, err := g.admission.take(ctx, who, len(q.Context)-q.Base, false)
+	release, err := g.admission.acquirePlace(ctx, who, len(q.Context)-q.Base, false)
 	if err != nil {
 		return terms.Reply{}, err
 	}
-	defer leave()
+	defer release()
 	waited := time.Since(start)
 	if end, ok := ctx.Deadline(); ok {
 		q.Within = time.Until(end)

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newBucket returns a full limiter, see setBucket.
 func newBucket(perSecond float64, burst int) *rate.Limiter {
 	b := rate.NewLimiter(rate.Inf, math.MaxInt32)
 	setBucket(b, perSecond, burst)
@@ -28,8 +27,8 @@ func setBucket(b *rate.Limiter, perSecond float64, burst int) {
 	b.SetBurst(burst)
 }
 
-// take takes a permit, or returns how long it will be until there is one.
-func take(b *rate.Limiter) (wait time.Duration) {
+// takePermit takes a permit, or returns how long it will be until there is one.
+func takePermit(b *rate.Limiter) (wait time.Duration) {
 	if b.Allow() {
 		return 0
 	}

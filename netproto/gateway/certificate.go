@@ -58,8 +58,7 @@ func Fingerprint(c tls.Certificate) (netproto.Digest, error) {
 	return sha256.Sum256(c.Certificate[0]), nil
 }
 
-// certificate returns the certificate of the options, or a new one.
-func (o Options) certificate() (tls.Certificate, error) {
+func (o Options) certificateOrNew() (tls.Certificate, error) {
 	if len(o.Certificate.Certificate) > 0 {
 		return o.Certificate, nil
 	}

@@ -28,8 +28,8 @@ type client struct {
 	busy    int                   // devices with open asks; guarded by admission.mu
 }
 
-// weight returns the weight of its share of the capacity; 0 means 1.
-func (c *client) weight() uint64 {
+// shareWeight returns the weight of its share of the capacity; 0 means 1.
+func (c *client) shareWeight() uint64 {
 	if t := c.token.Load(); t != nil {
 		return uint64(t.Weight)
 	}
@@ -67,25 +67,25 @@ type clients struct {
 	deviceRate float64
 	seed       maphash.Seed
 
-	mu      sync.Mutex
-	tokens  []Token
-	digests []digest                 // of the secrets, so that all compared values have equal length
-	owners  map[string]*client       // of access tokens, by name
-	guests  map[*connection]pass     // that were admitted
-	places  map[netip.Prefix]*client // of addresses, on an open gateway
-	devices map[deviceID]*device     // connected, or with a bucket that is not full again
+	mu        sync.Mutex
+	tokens    []Token
+	digests   []digest                    // of the secrets, so that all compared values have equal length
+	owners    map[string]*client          // of access tokens, by name
+	guests    map[*connection]credentials // that were admitted
+	byAddress map[netip.Prefix]*client    // on an open gateway
+	devices   map[deviceID]*device        // connected, or with a bucket that is not full again
 }
 
 func newClients(o Options) *clients {
 	c := &clients{deviceRate: o.DeviceRate, seed: maphash.MakeSeed(),
-		guests: map[*connection]pass{}, places: map[netip.Prefix]*client{}, devices: map[deviceID]*device{}}
-	c.set(o.Tokens)
+		guests: map[*connection]credentials{}, byAddress: map[netip.Prefix]*client{}, devices: map[deviceID]*device{}}
+	c.replaceTokens(o.Tokens)
 	return c
 }
 
-// authenticate returns the access token of a secret, nil on an open gateway. It compares with every secret, in constant
-// time. The caller holds the lock.
-func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
+// authenticateSecret returns the access token of a secret, nil on an open gateway. It compares with every secret, in
+// constant time. The caller holds the lock.
+func (c *clients) authenticateSecret(secret netproto.Secret) (*Token, error) {
 	if len(c.tokens) == 0 {
 		return nil, nil
 	}
@@ -99,26 +99,27 @@ func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
 	return &c.tokens[found], nil
 }
 
-// enter registers a connection of a device, unless its access token has reached its limit of devices. A Hello without a
-// device gets a new one.
-func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*device, error) {
+// registerConnection registers a connection of a device, unless its access token has reached its limit of devices. A
+// Hello without a device gets a new one.
+func (c *clients) registerConnection(h netproto.Hello, from netip.Prefix, by *connection) (*device, error) {
 	if h.Device == (netproto.Device{}) {
 		_, _ = rand.Read(h.Device[:]) // always returns nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	token, err := c.authenticate(h.Secret)
+	token, err := c.authenticateSecret(h.Secret)
 	if err != nil {
 		return nil, err
 	}
-	owner := c.owner(token, from)
+	owner := c.clientFor(token, from)
 	id := deviceID{owner.name, h.Device}
 	d := c.devices[id]
 	if d != nil && token != nil && d.client != owner { // of a token that was revoked and issued again
 		d = nil
 	}
 	if (d == nil || d.conns == 0) && token != nil && token.MaxDevices > 0 && owner.devices >= token.MaxDevices {
-		return nil, busy(time.Second, "all %d devices that this access token allows are connected", token.MaxDevices)
+		return nil, busyRefusal(time.Second, "all %d devices that this access token allows are connected",
+			token.MaxDevices)
 	}
 	if d == nil {
 		d = &device{
@@ -131,50 +132,46 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 		d.client = owner // on an open gateway, of the address that it now has
 		owner.devices++
 	}
-	c.guests[by] = passOf(token)
+	c.guests[by] = credentialsOf(token)
 	return d, nil
 }
 
-// several reports whether there are several access tokens.
-func (c *clients) several() bool {
+func (c *clients) hasSeveralTokens() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.tokens) > 1
 }
 
-// owner returns the client of an access token, or of an address if there is no token.
-func (c *clients) owner(token *Token, from netip.Prefix) *client {
+func (c *clients) clientFor(token *Token, from netip.Prefix) *client {
 	if token != nil {
 		return c.owners[token.Name]
 	}
-	who := c.places[from]
+	who := c.byAddress[from]
 	if who == nil {
-		who = &client{number: numberOf("address " + from.String()), bucket: newBucket(c.deviceRate, 0)}
-		c.places[from] = who
+		who = &client{number: clientNumber("address " + from.String()), bucket: newBucket(c.deviceRate, 0)}
+		c.byAddress[from] = who
 	}
 	return who
 }
 
-// numberOf returns the number of a client with a name.
-func numberOf(name string) uint64 {
+func clientNumber(name string) uint64 {
 	sum := sha256.Sum256([]byte(name))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-func (c *clients) leave(d *device, by *connection) {
+func (c *clients) unregisterConnection(d *device, by *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.guests, by)
 	if d.conns--; d.conns == 0 {
 		d.client.devices--
-		if d.rested() && c.devices[d.id] == d {
+		if d.hasFullBuckets() && c.devices[d.id] == d {
 			delete(c.devices, d.id)
 		}
 	}
 }
 
-// domain returns the domain of the device's sessions, as in Question.Domain.
-func (d *device) domain() uint64 {
+func (d *device) currentDomain() uint64 {
 	switch t := d.client.token.Load(); {
 	case t == nil || t.Share: // open gateways and sharing tokens have one domain
 		return 0
@@ -184,42 +181,39 @@ func (d *device) domain() uint64 {
 	return d.client.number
 }
 
-// rested reports whether the rate limits of the device have recovered.
-func (d *device) rested() bool { return isFull(d.bucket) && isFull(d.syncs) }
+func (d *device) hasFullBuckets() bool { return isFull(d.bucket) && isFull(d.syncs) }
 
-// tidy removes devices and addresses that are disconnected, once their rate limits have recovered: if it removed them
-// earlier, they could reconnect and get a full bucket.
-func (c *clients) tidy() {
+// removeDisconnected removes devices and addresses that are disconnected, once their rate limits have recovered: if it
+// removed them earlier, they could reconnect and get a full bucket.
+func (c *clients) removeDisconnected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, d := range c.devices {
-		if d.conns == 0 && d.rested() {
+		if d.conns == 0 && d.hasFullBuckets() {
 			delete(c.devices, id)
 		}
 	}
-	for from, who := range c.places {
+	for from, who := range c.byAddress {
 		if who.devices == 0 && isFull(who.bucket) {
-			delete(c.places, from)
+			delete(c.byAddress, from)
 		}
 	}
 }
 
-// take takes a permit for one message of the device, or returns how long it will be until there is one.
-func (d *device) take() (wait time.Duration) {
-	if wait = take(d.bucket); wait > 0 {
+func (d *device) takeMessagePermit() (wait time.Duration) {
+	if wait = takePermit(d.bucket); wait > 0 {
 		return wait
 	}
-	return take(d.client.bucket)
+	return takePermit(d.client.bucket)
 }
 
-// names returns the names for events: that of the access token and that of the device.
-func (d deviceID) names() (client, device string) {
+func (d deviceID) eventNames() (client, device string) {
 	return strings.ToValidUTF8(d.client, "?"), d.device.Name()
 }
 
-// prefixOf returns the unit that counts as one address: an IPv4 address, or the /64 of an IPv6 address, since one host
-// can use all addresses of a /64.
-func prefixOf(a net.Addr) netip.Prefix {
+// addressPrefix returns the unit that counts as one address: an IPv4 address, or the /64 of an IPv6 address, since one
+// host can use all addresses of a /64.
+func addressPrefix(a net.Addr) netip.Prefix {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
 		return netip.Prefix{}

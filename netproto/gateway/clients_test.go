@@ -21,9 +21,9 @@ func TestDeviceNumbers(t *testing.T) {
 		if device > 0 {
 			h.Device = netproto.Device{device}
 		}
-		d, err := c.enter(h, netip.Prefix{}, nil)
+		d, err := c.registerConnection(h, netip.Prefix{}, nil)
 		require.NoError(t, err)
-		c.leave(d, nil)
+		c.unregisterConnection(d, nil)
 		return d.number
 	}
 	seen := map[uint64]bool{}
@@ -39,9 +39,9 @@ func TestDeviceNumbers(t *testing.T) {
 	}
 	assert.Len(t, seen, 210)
 	assert.Empty(t, c.devices, "devices without an id are not remembered")
-	_, err := c.enter(netproto.Hello{Secret: secretA + "1"}, netip.Prefix{}, nil)
+	_, err := c.registerConnection(netproto.Hello{Secret: secretA + "1"}, netip.Prefix{}, nil)
 	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
-	_, err = c.enter(netproto.Hello{}, netip.Prefix{}, nil)
+	_, err = c.registerConnection(netproto.Hello{}, netip.Prefix{}, nil)
 	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
 }
 
@@ -51,30 +51,30 @@ func TestTidyKeepsConnected(t *testing.T) {
 		c := newClients(Options{DeviceRate: 1})
 		here, there := netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")
 		hello := netproto.Hello{Device: netproto.Device{1}}
-		one, err := c.enter(hello, here, nil)
+		one, err := c.registerConnection(hello, here, nil)
 		require.NoError(t, err)
-		_, err = c.enter(netproto.Hello{Device: netproto.Device{2}}, there, nil)
+		_, err = c.registerConnection(netproto.Hello{Device: netproto.Device{2}}, there, nil)
 		require.NoError(t, err)
-		c.tidy()
+		c.removeDisconnected()
 		assert.Len(t, c.devices, 2)
-		assert.Len(t, c.places, 2)
-		two, err := c.enter(hello, here, nil)
+		assert.Len(t, c.byAddress, 2)
+		two, err := c.registerConnection(hello, here, nil)
 		require.NoError(t, err)
 		assert.Same(t, one, two)
-		c.leave(one, nil)
-		assert.Equal(t, 1, c.places[here].devices, "it has another connection")
-		take(one.bucket)
-		take(one.client.bucket)
-		c.leave(two, nil)
-		assert.Zero(t, c.places[here].devices)
-		c.tidy()
+		c.unregisterConnection(one, nil)
+		assert.Equal(t, 1, c.byAddress[here].devices, "it has another connection")
+		takePermit(one.bucket)
+		takePermit(one.client.bucket)
+		c.unregisterConnection(two, nil)
+		assert.Zero(t, c.byAddress[here].devices)
+		c.removeDisconnected()
 		assert.Len(t, c.devices, 2)
-		assert.Len(t, c.places, 2)
+		assert.Len(t, c.byAddress, 2)
 		time.Sleep(time.Second)
-		c.tidy()
+		c.removeDisconnected()
 		assert.Len(t, c.devices, 1)
-		assert.Len(t, c.places, 1)
-		assert.NotNil(t, c.places[there])
+		assert.Len(t, c.byAddress, 1)
+		assert.NotNil(t, c.byAddress[there])
 	})
 }
 
@@ -90,8 +90,8 @@ func TestDeviceTakes(t *testing.T) {
 			{1, 0.1, 2, 10 * time.Second},
 		} {
 			d := &device{bucket: newBucket(c.device, c.burst), client: &client{bucket: newBucket(c.owner, 1)}}
-			assert.Zero(t, d.take())
-			assert.Equal(t, c.want, d.take())
+			assert.Zero(t, d.takeMessagePermit())
+			assert.Equal(t, c.want, d.takeMessagePermit())
 		}
 	})
 }
@@ -106,7 +106,7 @@ func TestBucketSizes(t *testing.T) {
 		}{{1, 0, 8}, {4, 0, 8}, {10, 0, 20}, {10, 1, 1}, {10, 30, 30}, {10, -1, 20}} {
 			b, n := newBucket(c.rate, c.burst), 0
 			assert.True(t, isFull(b))
-			for take(b) == 0 {
+			for takePermit(b) == 0 {
 				n++
 				assert.False(t, isFull(b))
 			}
@@ -117,7 +117,7 @@ func TestBucketSizes(t *testing.T) {
 		for _, none := range []float64{0, -1} {
 			b := newBucket(none, 5)
 			for range 100 {
-				assert.Zero(t, take(b))
+				assert.Zero(t, takePermit(b))
 			}
 			assert.True(t, isFull(b))
 			setBucket(b, 1, 3)
@@ -133,18 +133,18 @@ func TestMovedDevice(t *testing.T) {
 		c := newClients(Options{DeviceRate: 1})
 		for _, from := range []string{"10.0.0.1/32", "10.0.0.2/32"} {
 			here := netip.MustParsePrefix(from)
-			d, err := c.enter(netproto.Hello{Device: netproto.Device{1}}, here, nil)
+			d, err := c.registerConnection(netproto.Hello{Device: netproto.Device{1}}, here, nil)
 			require.NoError(t, err)
-			assert.Same(t, c.places[here], d.client)
+			assert.Same(t, c.byAddress[here], d.client)
 			assert.Equal(t, 1, d.client.devices)
-			d.take()
-			c.leave(d, nil)
+			d.takeMessagePermit()
+			c.unregisterConnection(d, nil)
 		}
 		assert.Len(t, c.devices, 1, "its rate has not recovered")
 		time.Sleep(time.Minute)
-		c.tidy()
+		c.removeDisconnected()
 		assert.Empty(t, c.devices)
-		assert.Empty(t, c.places)
+		assert.Empty(t, c.byAddress)
 	})
 }
 
@@ -156,27 +156,29 @@ func TestRemembered(t *testing.T) {
 			return netproto.Hello{Secret: secretA, Device: netproto.Device{device}}
 		}
 		enter := func(c *clients, device byte) *device {
-			d, err := c.enter(hello(device), netip.Prefix{}, nil)
+			d, err := c.registerConnection(hello(device), netip.Prefix{}, nil)
 			require.NoError(t, err)
 			return d
 		}
-		for _, use := range []func(d *device){func(d *device) { d.take() }, func(d *device) { take(d.syncs) }} {
+		for _, use := range []func(d *device){
+			func(d *device) { d.takeMessagePermit() }, func(d *device) { takePermit(d.syncs) },
+		} {
 			c := newClients(Options{
 				DeviceRate: 1, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}},
 			})
 			d := enter(c, 1)
 			use(d)
-			c.leave(d, nil)
+			c.unregisterConnection(d, nil)
 			assert.Len(t, c.devices, 1)
-			c.tidy()
+			c.removeDisconnected()
 			assert.Len(t, c.devices, 1)
 			other := enter(c, 2)
-			_, err := c.enter(hello(1), netip.Prefix{}, nil)
+			_, err := c.registerConnection(hello(1), netip.Prefix{}, nil)
 			require.ErrorIs(t, err, netproto.Busy, "another device is connected now")
-			c.leave(other, nil)
+			c.unregisterConnection(other, nil)
 			assert.Same(t, d, enter(c, 1))
 			time.Sleep(time.Second)
-			c.leave(d, nil)
+			c.unregisterConnection(d, nil)
 			assert.Empty(t, c.devices)
 		}
 	})

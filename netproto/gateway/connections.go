@@ -15,19 +15,19 @@ type connections struct {
 	serving sync.WaitGroup
 }
 
-func (o *connections) serve(c *connection) {
+func (o *connections) startServing(c *connection) {
 	o.mu.Lock()
 	o.all[c] = struct{}{}
 	o.mu.Unlock()
 	o.serving.Go(func() {
-		c.serve()
+		c.serveConnection()
 		o.mu.Lock()
 		delete(o.all, c)
 		o.mu.Unlock()
 	})
 }
 
-func (o *connections) each(do func(*connection)) (n int) {
+func (o *connections) forEachConnection(do func(*connection)) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for c := range o.all {
@@ -36,10 +36,10 @@ func (o *connections) each(do func(*connection)) (n int) {
 	return len(o.all)
 }
 
-// drain announces the end to all clients, and closes the connections that are open after a while. Clients close a
+// drainAll announces the end to all clients, and closes the connections that are open after a while. Clients close a
 // connection after the last answer. It returns how many connections had to be closed.
-func (o *connections) drain(patience time.Duration) (closed int) {
-	o.each(func(c *connection) { o.serving.Go(c.drain) })
+func (o *connections) drainAll(patience time.Duration) (closed int) {
+	o.forEachConnection(func(c *connection) { o.serving.Go(c.drainAndClose) })
 	done := make(chan struct{})
 	go func() {
 		o.serving.Wait()
@@ -50,7 +50,7 @@ func (o *connections) drain(patience time.Duration) (closed int) {
 	select {
 	case <-done:
 	case <-timer.C:
-		closed = o.each(func(c *connection) {
+		closed = o.forEachConnection(func(c *connection) {
 			// it ends in any case
 			o.serving.Go(func() { _ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") })
 		})

@@ -70,5 +70,5 @@ func (e Event) Code() netproto.Code {
 	if e.Err == nil {
 		return netproto.NoReason
 	}
-	return codeOf(e.Err)
+	return errorCode(e.Err)
 }

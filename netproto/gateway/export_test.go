@@ -3,26 +3,26 @@ package gateway
 import "github.com/pilotfish-ai/pilotfish/internal/held"
 
 // Shares has the limits that follow from others.
-type Shares = shares
+type Shares = derivedLimits
 
 // With returns options with other limits than those that follow from them.
 func (o Options) With(d Shares) Options {
-	o.shares = d
+	o.derived = d
 	return o
 }
 
 // Conns returns the number of counted connections.
 func (g *Gateway) Conns() int {
-	g.room.mu.Lock()
-	defer g.room.mu.Unlock()
-	return g.room.all
+	g.limiter.mu.Lock()
+	defer g.limiter.mu.Unlock()
+	return g.limiter.all
 }
 
 // Known returns the number of devices and addresses that are remembered, not counting their sessions.
 func (g *Gateway) Known() (devices, places int) {
 	g.clients.mu.Lock()
 	defer g.clients.mu.Unlock()
-	return len(g.clients.devices), len(g.clients.places)
+	return len(g.clients.devices), len(g.clients.byAddress)
 }
 
 // Guests returns the number of connections that are tracked for changes of access tokens.
@@ -35,8 +35,8 @@ func (g *Gateway) Guests() int {
 // Hold returns what waits for the end of the only connection, and for that of the only session, from now on.
 func (g *Gateway) Hold() (connection, session *held.Context) {
 	for c := range g.clients.guests {
-		connection = &held.Context{Context: c.staying}
-		c.staying = connection
+		connection = &held.Context{Context: c.activeCtx}
+		c.activeCtx = connection
 	}
 	for _, s := range g.sessions.byKey {
 		session = &held.Context{Context: s.ctx}

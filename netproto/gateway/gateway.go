@@ -32,7 +32,7 @@ type Gateway struct {
 	sessions  *sessions
 	admission *admission
 	decoder   Decoder // nil: the upstream is none
-	room      *room
+	limiter   *connectionLimiter
 	pending   atomic.Int64 // connections before the Hello
 	serving   atomic.Int64 // sockets that accept clients
 }
@@ -44,9 +44,9 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), room: newRoom(opt),
+	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), limiter: newConnectionLimiter(opt),
 		codecs: map[uint32]*netproto.Codec{}}
-	if err := g.secure(); err != nil {
+	if err := g.initCryptoKeys(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	for _, d := range []netproto.Dictionary{{}, opt.Dictionary} {
@@ -57,8 +57,8 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	g.sessions = newSessions(opt, func(s *session) {
 		up.Forget(s.id)
 		e := Event{Kind: Forgotten, Session: s.id}
-		e.Client, e.Device = s.key.device.names()
-		g.tell(e)
+		e.Client, e.Device = s.key.device.eventNames()
+		g.emitEvent(e)
 	})
 	g.admission = newAdmission(opt, info.Parallel)
 	if d, ok := up.(Decoder); ok {
@@ -67,7 +67,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	return g, nil
 }
 
-func (g *Gateway) tell(e Event) {
+func (g *Gateway) emitEvent(e Event) {
 	if g.opt.Events != nil {
 		g.opt.Events(e)
 	}
@@ -84,7 +84,7 @@ func (g *Gateway) quicConfig() *quic.Config {
 		HandshakeIdleTimeout:           g.opt.MessageTimeout,
 		MaxIdleTimeout:                 g.opt.IdleTimeout,
 		KeepAlivePeriod:                keepAlive,
-		MaxIncomingStreams:             int64(g.opt.shares.MaxStreams) + 1, // the control stream
+		MaxIncomingStreams:             int64(g.opt.derived.MaxStreams) + 1, // the control stream
 		MaxIncomingUniStreams:          -1,
 		InitialStreamReceiveWindow:     16 << 10,
 		MaxStreamReceiveWindow:         256 << 10,
@@ -109,24 +109,23 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	open := &connections{all: map[*connection]struct{}{}}
 	tidy, stopTidy := context.WithCancel(context.Background())
 	var background sync.WaitGroup
-	background.Go(func() { g.tidy(tidy) })
+	background.Go(func() { g.expirePeriodically(tidy) })
 	g.serving.Add(1)
-	err = g.accept(ctx, listener, open)
+	err = g.acceptConnections(ctx, listener, open)
 	g.serving.Add(-1)
 	err = errors.Join(err, closeListener(listener))
-	g.drain(open)
+	g.drainConnections(open)
 	stopTidy()
 	background.Wait()
-	g.sessions.expire(0) // the upstream may be used afterwards
+	g.sessions.expireIdle(0) // the upstream may be used afterwards
 	return errors.Join(err, transport.Close())
 }
 
-// drain ends the connections after their open asks are answered.
-func (g *Gateway) drain(open *connections) {
+func (g *Gateway) drainConnections(open *connections) {
 	began := time.Now()
-	g.tell(Event{Kind: Draining, Conns: open.each(func(*connection) {})})
-	closed := open.drain(g.opt.shares.DrainTimeout)
-	g.tell(Event{Kind: Drained, Lasted: time.Since(began), Conns: closed})
+	g.emitEvent(Event{Kind: Draining, Conns: open.forEachConnection(func(*connection) {})})
+	closed := open.drainAll(g.opt.derived.DrainTimeout)
+	g.emitEvent(Event{Kind: Drained, Lasted: time.Since(began), Conns: closed})
 }
 
 // closeListener stops accepting connections, and closes those that were not accepted yet.
@@ -143,8 +142,7 @@ func closeListener(l *quic.EarlyListener) error {
 	}
 }
 
-// accept starts a connection for each client.
-func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open *connections) error {
+func (g *Gateway) acceptConnections(ctx context.Context, listener *quic.EarlyListener, open *connections) error {
 	for {
 		qc, err := listener.Accept(ctx)
 		if ctx.Err() != nil {
@@ -157,21 +155,20 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 			return fmt.Errorf("serve: %w", err)
 		}
 		g.pending.Add(1)
-		open.serve(g.newConnection(qc))
+		open.startServing(g.newConnection(qc))
 	}
 }
 
-// tidy removes idle sessions and disconnected clients.
-func (g *Gateway) tidy(ctx context.Context) {
-	tick := time.NewTicker(max(g.opt.shares.SessionIdle/8, time.Millisecond))
+func (g *Gateway) expirePeriodically(ctx context.Context) {
+	tick := time.NewTicker(max(g.opt.derived.SessionIdle/8, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			g.sessions.expire(g.opt.shares.SessionIdle)
-			g.clients.tidy()
+			g.sessions.expireIdle(g.opt.derived.SessionIdle)
+			g.clients.removeDisconnected()
 		}
 	}
 }

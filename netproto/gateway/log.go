@@ -18,16 +18,16 @@ import (
 // those left out. At level debug there is also a line for every ask, sync and removed session. A slow log does not
 // delay the gateway: events that do not fit into its buffer are left out as well.
 type Log struct {
-	to     *slog.Logger
-	lines  chan Event
-	lost   atomic.Int64
-	ending chan struct{}
-	done   sync.WaitGroup
-	sorts  map[sort]*throttle // used only by the writing goroutine
+	to        *slog.Logger
+	lines     chan Event
+	lost      atomic.Int64
+	ending    chan struct{}
+	done      sync.WaitGroup
+	throttles map[lineKind]*throttle // used only by the writing goroutine
 }
 
-// sort groups lines that share a limit.
-type sort struct {
+// lineKind groups lines that share a limit.
+type lineKind struct {
 	kind EventKind
 	code netproto.Code
 }
@@ -41,14 +41,14 @@ type throttle struct {
 // NewLog returns a log; pass its Event method as Options.Events. Close it when the gateway has ended.
 func NewLog(to *slog.Logger) *Log {
 	const buffer = 1024
-	l := &Log{to: to, lines: make(chan Event, buffer), ending: make(chan struct{}), sorts: map[sort]*throttle{}}
-	l.done.Go(l.run)
+	l := &Log{to: to, lines: make(chan Event, buffer), ending: make(chan struct{}), throttles: map[lineKind]*throttle{}}
+	l.done.Go(l.writeLoop)
 	return l
 }
 
 // Event queues an event.
 func (l *Log) Event(e Event) {
-	if !l.to.Enabled(context.Background(), levelOf(e)) {
+	if !l.to.Enabled(context.Background(), eventLevel(e)) {
 		return
 	}
 	select {
@@ -64,22 +64,22 @@ func (l *Log) Close() {
 	l.done.Wait()
 }
 
-func (l *Log) run() {
+func (l *Log) writeLoop() {
 	for {
 		select {
 		case e := <-l.lines:
-			l.write(e)
+			l.writeEvent(e)
 		case <-l.ending:
 			for len(l.lines) > 0 {
-				l.write(<-l.lines)
+				l.writeEvent(<-l.lines)
 			}
-			l.rest()
+			l.reportLeftOut()
 			return
 		}
 	}
 }
 
-func levelOf(e Event) slog.Level {
+func eventLevel(e Event) slog.Level {
 	switch e.Kind {
 	case Connected, Disconnected, Draining, Drained:
 		return slog.LevelInfo
@@ -96,15 +96,14 @@ func levelOf(e Event) slog.Level {
 	return slog.LevelDebug
 }
 
-// write writes the line of an event, unless too many of its sort were written recently.
-func (l *Log) write(e Event) {
-	level := levelOf(e)
-	t := l.throttle(e)
+func (l *Log) writeEvent(e Event) {
+	level := eventLevel(e)
+	t := l.throttleFor(e)
 	if level > slog.LevelDebug && !t.limit.Allow() {
 		t.left++
 		return
 	}
-	attributes := e.attributes()
+	attributes := e.logAttrs()
 	if left := t.left + int(l.lost.Swap(0)); left > 0 {
 		attributes = append(attributes, slog.Int("left_out", left))
 		t.left = 0
@@ -112,22 +111,20 @@ func (l *Log) write(e Event) {
 	l.to.LogAttrs(context.Background(), level, e.Kind.String(), attributes...)
 }
 
-// throttle returns the limit for an event's sort.
-func (l *Log) throttle(e Event) *throttle {
+func (l *Log) throttleFor(e Event) *throttle {
 	const burst = 20
-	s := sort{e.Kind, e.Code()}
-	t := l.sorts[s]
+	s := lineKind{e.Kind, e.Code()}
+	t := l.throttles[s]
 	if t == nil {
 		t = &throttle{limit: rate.NewLimiter(rate.Every(time.Second), burst)}
-		l.sorts[s] = t
+		l.throttles[s] = t
 	}
 	return t
 }
 
-// rest writes how many lines were left out since the last report.
-func (l *Log) rest() {
+func (l *Log) reportLeftOut() {
 	left := int(l.lost.Swap(0))
-	for _, t := range l.sorts {
+	for _, t := range l.throttles {
 		left += t.left
 	}
 	if left > 0 {
@@ -135,7 +132,7 @@ func (l *Log) rest() {
 	}
 }
 
-func (e Event) attributes() (all []slog.Attr) {
+func (e Event) logAttrs() (all []slog.Attr) {
 	text := func(key, value string) {
 		if value != "" {
 			all = append(all, slog.String(key, value))
@@ -170,12 +167,12 @@ func (e Event) attributes() (all []slog.Attr) {
 	}
 	if e.Err != nil {
 		number("code", int64(e.Code()))
-		text("error", quoted(e.Err.Error()))
+		text("error", truncateText(e.Err.Error()))
 	}
 	return all
 }
 
-func quoted(s string) string {
+func truncateText(s string) string {
 	const longest = 300
 	if start := errs.Start(s, longest); len(start) < len(s) {
 		return start + "…"

@@ -25,8 +25,8 @@ type listed struct {
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))
-		o := Options{MaxSessions: 1 + r.IntN(30), MaxTokens: 20 + r.IntN(900), shares: shares{MaxSessionsPerDevice: 1 +
-			r.IntN(9), MaxSessionTokens: 1000}}
+		o := Options{MaxSessions: 1 + r.IntN(30), MaxTokens: 20 + r.IntN(900),
+			derived: derivedLimits{MaxSessionsPerDevice: 1 + r.IntN(9), MaxSessionTokens: 1000}}
 		var out []sessionKey
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
 		var list []listed // the least recently used first
@@ -34,7 +34,7 @@ func TestSessionsAgainstList(t *testing.T) {
 			key := sessionKey{deviceID{client: fmt.Sprint(r.IntN(3)), device: netproto.Device{byte(r.IntN(4))}},
 				uint32(r.IntN(12))}
 			path := ids(1+r.IntN(60), 7)
-			held, seen, done := s.learn(key, path, false)
+			held, seen, done := s.storeContext(key, path, false)
 			done()
 			one := listed{key: key, tokens: len(path)}
 			if i := slices.IndexFunc(list, func(x listed) bool { return x.key == key }); i >= 0 {
@@ -56,18 +56,18 @@ func TestSessionsAgainstList(t *testing.T) {
 			agree(t, s, list)
 			require.Same(t, held, s.byKey[key])
 			if r.IntN(6) == 0 {
-				s.end(key)
+				s.endSession(key)
 				require.Equal(t, []sessionKey{key}, out)
 				out, list = nil, list[:len(list)-1]
-				s.end(key)
+				s.endSession(key)
 				require.Empty(t, out)
 			}
 		}
-		s.expire(0)
+		s.expireIdle(0)
 		agree(t, s, nil)
 		require.Len(t, out, len(list))
-		require.Empty(t, s.shelves)
-		require.Empty(t, s.racks)
+		require.Empty(t, s.byDevice)
+		require.Empty(t, s.byClient)
 	}
 }
 
@@ -107,7 +107,7 @@ func victims(o Options, list []listed) (all []int) {
 	}
 	own := list[len(list)-1].key.device
 	switch {
-	case sessions[own] > o.shares.MaxSessionsPerDevice:
+	case sessions[own] > o.derived.MaxSessionsPerDevice:
 		return []int{oldest(own)}
 	case len(list) > o.MaxSessions:
 		return largest(sessions)
@@ -133,15 +133,15 @@ func agree(t *testing.T, s *sessions, list []listed) {
 		racks[d.client] += n
 	}
 	want := [7]int{tokens, len(list), len(list), len(of), len(racks), len(racks), len(racks)}
-	have := [7]int{s.tokens, len(s.byKey), s.used.Len(), len(s.shelves), len(s.racks), s.byCount.Len(),
+	have := [7]int{s.tokens, len(s.byKey), s.used.Len(), len(s.byDevice), len(s.byClient), s.byCount.Len(),
 		s.byTokens.Len()}
 	require.Equal(t, want, have)
 	for name, n := range racks {
-		require.Equal(t, n, s.racks[name].tokens)
+		require.Equal(t, n, s.byClient[name].tokens)
 	}
 	for d, n := range of {
-		if s.shelves[d].tokens != n {
-			t.Fatalf("%v has %d tokens, want %d", d, s.shelves[d].tokens, n)
+		if s.byDevice[d].tokens != n {
+			t.Fatalf("%v has %d tokens, want %d", d, s.byDevice[d].tokens, n)
 		}
 	}
 }

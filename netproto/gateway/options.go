@@ -28,15 +28,15 @@ type Options struct {
 	MessageTimeout time.Duration // for a message to arrive or to be sent; 0 means 5 s
 	AskTimeout     time.Duration // for an ask without a deadline, and the longest deadline; 0 means 60 s
 
-	shares shares // from these
+	derived derivedLimits // from these
 
 	// Events, if set, is called for each event, by many goroutines. It must not block.
 	Events func(Event)
 }
 
-// shares has the limits that follow from the options. What one device may have is a fraction of the whole, but in a
-// small gateway it may have as much as in one of the default size.
-type shares struct {
+// derivedLimits has the limits that follow from the options. What one device may have is a fraction of the whole, but
+// in a small gateway it may have as much as in one of the default size.
+type derivedLimits struct {
 	MaxSessionsPerDevice int // 1/1024 of MaxSessions
 	MaxSessionTokens     int // of one session: 4 times MaxContext
 	MaxConnsPerAddress   int // of one IPv4 address or IPv6 /64: half of MaxConns
@@ -48,9 +48,9 @@ type shares struct {
 	DrainTimeout time.Duration // for open asks when Serve ends: 1/6 of AskTimeout
 }
 
-func (o *Options) derive() {
+func (o *Options) deriveLimits() {
 	share := func(of, part, least int) int { return max(of/part, min(of, least)) }
-	d := &o.shares
+	d := &o.derived
 	d.MaxSessionsPerDevice = cmp.Or(d.MaxSessionsPerDevice, share(o.MaxSessions, 1024, 64))
 	d.MaxSessionTokens = cmp.Or(d.MaxSessionTokens, 4*o.MaxContext)
 	d.MaxConnsPerAddress = cmp.Or(d.MaxConnsPerAddress, share(o.MaxConns, 2, 1))
@@ -84,11 +84,11 @@ func (o Options) withDefaults(info Info) (Options, error) {
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 30*time.Second)
 	o.MessageTimeout = cmp.Or(o.MessageTimeout, 5*time.Second)
 	o.AskTimeout = cmp.Or(o.AskTimeout, time.Minute)
-	o.derive()
-	return o, o.validate(info)
+	o.deriveLimits()
+	return o, o.validateOptions(info)
 }
 
-func (o Options) validate(info Info) error {
+func (o Options) validateOptions(info Info) error {
 	for name, v := range map[string]int{
 		"MaxContext": o.MaxContext, "MaxTokens": o.MaxTokens, "MaxSessions": o.MaxSessions, "MaxConns": o.MaxConns,
 		"MaxAsks": o.MaxAsks, "IdleTimeout": int(o.IdleTimeout), "MessageTimeout": int(o.MessageTimeout),
@@ -99,7 +99,7 @@ func (o Options) validate(info Info) error {
 			return fmt.Errorf("gateway: %s is negative", name)
 		}
 	}
-	if !isRate(o.DeviceRate) {
+	if !isValidRate(o.DeviceRate) {
 		return fmt.Errorf("gateway: DeviceRate is %v, it must be a number of at least 0", o.DeviceRate)
 	}
 	if o.MaxContext > netproto.MaxPosition {
@@ -125,7 +125,7 @@ func CheckTokens(tokens []Token) error {
 			return fmt.Errorf("gateway: the access token %q has the same secret as another one", t.Name)
 		case t.Share && t.Private:
 			return fmt.Errorf("gateway: the access token %q has both share and private", t.Name)
-		case !isRate(t.AskRate) || t.MaxDevices < 0 || t.Weight < 0 || t.Weight > fair.MaxWeight:
+		case !isValidRate(t.AskRate) || t.MaxDevices < 0 || t.Weight < 0 || t.Weight > fair.MaxWeight:
 			return fmt.Errorf("gateway: the access token %q has a limit that is not a number of at least 0, or a "+
 				"weight above %d", t.Name, fair.MaxWeight)
 		}
@@ -134,9 +134,10 @@ func CheckTokens(tokens []Token) error {
 	return nil
 }
 
-func isRate(r float64) bool { return r >= 0 && r <= math.MaxFloat64 }
+func isValidRate(r float64) bool { return r >= 0 && r <= math.MaxFloat64 }
 
 const minSecret = 16 // bytes
 
-// maxMessage is the longest body of a frame that a client may send: a context in its longest coding, and the header.
-func (o Options) maxMessage() int { return min(3*o.MaxContext+256, netproto.MaxMessage) }
+// maxMessageBytes is the longest body of a frame that a client may send: a context in its longest coding, and the
+// header.
+func (o Options) maxMessageBytes() int { return min(3*o.MaxContext+256, netproto.MaxMessage) }

@@ -79,31 +79,31 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, Options{
 		MaxContext: 32768, MaxTokens: 16 << 20, MaxSessions: 65536, MaxConns: 8192, MaxAsks: 4096,
 		IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second, AskTimeout: time.Minute,
-		shares: shares{
+		derived: derivedLimits{
 			MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8,
 			MaxStreams: 128, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, DrainTimeout: 10 * time.Second,
 		},
 	}, o)
-	assert.Equal(t, 3*32768+256, o.maxMessage())
+	assert.Equal(t, 3*32768+256, o.maxMessageBytes())
 	twenty := Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}}
 	o, err = Options{MaxContext: 10, MaxSessions: 1 << 20, MaxConns: 1 << 14, MaxAsks: 1 << 13}.withDefaults(twenty)
 	require.NoError(t, err)
-	assert.Equal(t, shares{1024, 40, 8192, 16, 256, 512, 15 * time.Minute, 10 * time.Second}, o.shares)
+	assert.Equal(t, derivedLimits{1024, 40, 8192, 16, 256, 512, 15 * time.Minute, 10 * time.Second}, o.derived)
 	o, err = Options{MaxConns: 1}.withDefaults(twenty)
 	require.NoError(t, err)
-	assert.Equal(t, []int{20, 1}, []int{o.MaxContext, o.shares.MaxConnsPerAddress})
+	assert.Equal(t, []int{20, 1}, []int{o.MaxContext, o.derived.MaxConnsPerAddress})
 	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition,
 		Identity: netproto.Identity{Vocab: netproto.MaxVocab}})
 	require.NoError(t, err)
-	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessage()})
+	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessageBytes()})
 }
 
 // TestResetKey: the key of stateless resets is derived from the certificate: the same after a restart, and different
 // for another certificate.
 func TestResetKey(t *testing.T) {
-	one, err := Options{}.certificate()
+	one, err := Options{}.certificateOrNew()
 	require.NoError(t, err)
-	other, err := Options{}.certificate()
+	other, err := Options{}.certificateOrNew()
 	require.NoError(t, err)
 	var keys []quic.StatelessResetKey
 	for _, c := range []tls.Certificate{one, one, other} {
@@ -154,7 +154,7 @@ func TestNewCertificate(t *testing.T) {
 	_, err := Fingerprint(tls.Certificate{})
 	require.Error(t, err)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1"} {
-		c, err := Options{}.certificate()
+		c, err := Options{}.certificateOrNew()
 		require.NoError(t, err)
 		parsed, err := x509.ParseCertificate(c.Certificate[0])
 		require.NoError(t, err)
@@ -175,14 +175,14 @@ func TestCodes(t *testing.T) {
 		{fmt.Errorf("x: %w", refusal), refusal},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), netproto.Refusal{Code: netproto.TooLate}},
 		{context.Canceled, netproto.Refusal{Code: netproto.Failed}},
-		{malformed(nil), netproto.Refusal{Code: netproto.Malformed}},
-		{malformed(io.EOF), netproto.Refusal{Code: netproto.Malformed}},
-		{malformed(netproto.ErrTooLong), netproto.Refusal{Code: netproto.TooLarge}},
+		{malformedError(nil), netproto.Refusal{Code: netproto.Malformed}},
+		{malformedError(io.EOF), netproto.Refusal{Code: netproto.Malformed}},
+		{malformedError(netproto.ErrTooLong), netproto.Refusal{Code: netproto.TooLarge}},
 	} {
 		assert.Equal(t, c.want, refusalOf(c.err), "%v", c.err)
-		assert.Equal(t, c.want.Code, codeOf(c.err), "%v", c.err)
+		assert.Equal(t, c.want.Code, errorCode(c.err), "%v", c.err)
 	}
-	assert.Equal(t, netproto.Malformed, malformed(nil))
-	assert.ErrorIs(t, malformed(io.EOF), io.EOF)
-	assert.ErrorIs(t, malformed(netproto.ErrTooLong), netproto.ErrTooLong)
+	assert.Equal(t, netproto.Malformed, malformedError(nil))
+	assert.ErrorIs(t, malformedError(io.EOF), io.EOF)
+	assert.ErrorIs(t, malformedError(netproto.ErrTooLong), netproto.ErrTooLong)
 }

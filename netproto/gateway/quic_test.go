@@ -10,7 +10,7 @@ import (
 // TestQUICConfig: each limit of the options is that of QUIC which it is for.
 func TestQUICConfig(t *testing.T) {
 	g := &Gateway{opt: Options{MessageTimeout: 3 * time.Second, IdleTimeout: 7 * time.Second,
-		shares: shares{MaxStreams: 5}}}
+		derived: derivedLimits{MaxStreams: 5}}}
 	c := g.quicConfig()
 	assert.True(t, c.Allow0RTT)
 	assert.Equal(t, 3*time.Second, c.HandshakeIdleTimeout)

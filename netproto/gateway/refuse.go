@@ -9,8 +9,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// malformed returns the error for bytes that are not a valid message; err may be nil.
-func malformed(err error) error {
+// malformedError returns the error for bytes that are not a valid message; err may be nil.
+func malformedError(err error) error {
 	if errors.Is(err, netproto.ErrTooLong) {
 		return fmt.Errorf("%w: %w", netproto.TooLarge, err)
 	}
@@ -20,8 +20,7 @@ func malformed(err error) error {
 	return fmt.Errorf("%w: %w", netproto.Malformed, err)
 }
 
-// codeOf returns the code of an error on the wire.
-func codeOf(err error) netproto.Code {
+func errorCode(err error) netproto.Code {
 	if code, ok := errors.AsType[netproto.Code](err); ok {
 		return code
 	}
@@ -37,12 +36,12 @@ func refusalOf(err error) netproto.Refusal {
 	if r, ok := errors.AsType[netproto.Refusal](err); ok {
 		return r
 	}
-	return netproto.Refusal{Code: codeOf(err)}
+	return netproto.Refusal{Code: errorCode(err)}
 }
 
-// refuse answers a stream with a refusal, if that is still possible. It returns the number of bytes sent.
-func refuse(s *quic.Stream, err error) int {
-	code := quic.StreamErrorCode(codeOf(err))
+// writeRefusal answers a stream with a refusal, if that is still possible. It returns the number of bytes sent.
+func writeRefusal(s *quic.Stream, err error) int {
+	code := quic.StreamErrorCode(errorCode(err))
 	s.CancelRead(code)
 	n, err := s.Write(refusalOf(err).Append(nil))
 	if err != nil {

@@ -17,38 +17,37 @@ import (
 // with it, accept each other's tickets.
 type TicketKey [32]byte
 
-// secure prepares the keys of TLS and QUIC.
-func (g *Gateway) secure() error {
+func (g *Gateway) initCryptoKeys() error {
 	g.tls = &tls.Config{NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return g.cert.Load(), nil }}
-	cert, err := g.opt.certificate()
+	cert, err := g.opt.certificateOrNew()
 	if err != nil {
 		return err
 	}
 	g.cert.Store(&cert)
-	if g.resetKey, err = resetKey(cert); err != nil {
+	if g.resetKey, err = deriveResetKey(cert); err != nil {
 		return err
 	}
 	if len(g.opt.TicketKeys) == 0 {
 		return nil
 	}
-	address := quic.TokenGeneratorKey(derived(g.opt.TicketKeys[0][:], "pilotfish address validation"))
+	address := quic.TokenGeneratorKey(deriveKey(g.opt.TicketKeys[0][:], "pilotfish address validation"))
 	g.tokenKey = &address
 	return g.SetTicketKeys(g.opt.TicketKeys)
 }
 
-// resetKey derives the key of stateless resets from the key of the certificate. After a restart, clients then learn
-// with their first packet that their connection is gone.
-func resetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
+// deriveResetKey derives the key of stateless resets from the key of the certificate. After a restart, clients then
+// learn with their first packet that their connection is gone.
+func deriveResetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
 	private, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
 		return key, fmt.Errorf("private key: %w", err)
 	}
-	return quic.StatelessResetKey(derived(private, "pilotfish stateless reset")), nil
+	return quic.StatelessResetKey(deriveKey(private, "pilotfish stateless reset")), nil
 }
 
-// derived derives a key that reveals nothing about its source.
-func derived(from []byte, what string) (key [sha256.Size]byte) {
+// deriveKey derives a key that reveals nothing about its source.
+func deriveKey(from []byte, what string) (key [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, from)
 	mac.Write([]byte(what))
 	return [sha256.Size]byte(mac.Sum(nil))

@@ -23,11 +23,11 @@ type sessions struct {
 	next     uint64
 	tokens   int // of all sessions
 	byKey    map[sessionKey]*session
-	shelves  map[deviceID]*shelf
-	racks    map[string]*rack // by the name of the access token
-	used     list.List        // all *session, least recently used first
-	byCount  fair.Heap[*rack] // the access token with the most sessions first
-	byTokens fair.Heap[*rack] // the one with the most tokens first
+	byDevice map[deviceID]*deviceSessions
+	byClient map[string]*clientSessions // by the name of the access token
+	used     list.List                  // all *session, least recently used first
+	byCount  fair.Heap[*clientSessions] // the access token with the most sessions first
+	byTokens fair.Heap[*clientSessions] // the one with the most tokens first
 }
 
 // sessionKey identifies a session. Two devices that draw the same number have separate sessions.
@@ -36,22 +36,22 @@ type sessionKey struct {
 	number uint32
 }
 
-// rack holds the sessions of all devices with one access token, or of an open gateway.
-type rack struct {
+// clientSessions holds the sessions of all devices with one access token, or of an open gateway.
+type clientSessions struct {
 	name          string
-	count, tokens int               // of its sessions
-	byCount       fair.Heap[*shelf] // the device with the most sessions first
-	byTokens      fair.Heap[*shelf] // the device with the most tokens first
-	place         [2]int            // in those of sessions
+	count, tokens int                        // of its sessions
+	byCount       fair.Heap[*deviceSessions] // the device with the most sessions first
+	byTokens      fair.Heap[*deviceSessions] // the device with the most tokens first
+	place         [2]int                     // in the heaps of sessions
 }
 
-// shelf holds the sessions of one device.
-type shelf struct {
+// deviceSessions holds the sessions of one device.
+type deviceSessions struct {
 	device deviceID
-	rack   *rack
+	client *clientSessions
 	used   list.List // its *session, least recently used first
 	tokens int
-	place  [2]int // in those of the rack
+	place  [2]int // in the heaps of the client
 }
 
 // session holds the contexts of one text of a device. All fields are guarded by sessions.mu.
@@ -61,60 +61,61 @@ type session struct {
 	known    *netproto.Known
 	since    time.Time     // last use
 	ofAll    *list.Element // in sessions.used
-	ofDevice *list.Element // in shelf.used
+	ofDevice *list.Element // in deviceSessions.used
 	open     int           // asks under way
 	gone     bool
 	ctx      context.Context // ends when the session is removed
-	end      context.CancelFunc
+	cancel   context.CancelFunc
 	placed   bool   // domain is set
 	domain   uint64 // as Question.Domain
 }
 
 func newSessions(o Options, forget func(*session)) *sessions {
 	return &sessions{
-		limit: o.MaxSessions, perDevice: o.shares.MaxSessionsPerDevice,
-		tokenLimit: o.MaxTokens, perSession: o.shares.MaxSessionTokens,
-		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{}, racks: map[string]*rack{},
-		byCount: fair.Heap[*rack]{
-			Before: func(a, b *rack) bool { return a.count > b.count },
-			Place:  func(r *rack) *int { return &r.place[0] },
+		limit: o.MaxSessions, perDevice: o.derived.MaxSessionsPerDevice,
+		tokenLimit: o.MaxTokens, perSession: o.derived.MaxSessionTokens,
+		forget: forget, byKey: map[sessionKey]*session{}, byDevice: map[deviceID]*deviceSessions{},
+		byClient: map[string]*clientSessions{},
+		byCount: fair.Heap[*clientSessions]{
+			Before: func(a, b *clientSessions) bool { return a.count > b.count },
+			Place:  func(r *clientSessions) *int { return &r.place[0] },
 		},
-		byTokens: fair.Heap[*rack]{
-			Before: func(a, b *rack) bool { return a.tokens > b.tokens },
-			Place:  func(r *rack) *int { return &r.place[1] },
+		byTokens: fair.Heap[*clientSessions]{
+			Before: func(a, b *clientSessions) bool { return a.tokens > b.tokens },
+			Place:  func(r *clientSessions) *int { return &r.place[1] },
 		},
 	}
 }
 
-// shelf returns the sessions of a device.
-func (s *sessions) shelf(of deviceID) *shelf {
-	own := s.shelves[of]
+func (s *sessions) findOrAddDevice(of deviceID) *deviceSessions {
+	own := s.byDevice[of]
 	if own != nil {
 		return own
 	}
-	r := s.racks[of.client]
+	r := s.byClient[of.client]
 	if r == nil {
-		r = &rack{
+		r = &clientSessions{
 			name: of.client,
-			byCount: fair.Heap[*shelf]{
-				Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() },
-				Place:  func(s *shelf) *int { return &s.place[0] },
+			byCount: fair.Heap[*deviceSessions]{
+				Before: func(a, b *deviceSessions) bool { return a.used.Len() > b.used.Len() },
+				Place:  func(s *deviceSessions) *int { return &s.place[0] },
 			},
-			byTokens: fair.Heap[*shelf]{
-				Before: func(a, b *shelf) bool { return a.tokens > b.tokens },
-				Place:  func(s *shelf) *int { return &s.place[1] },
+			byTokens: fair.Heap[*deviceSessions]{
+				Before: func(a, b *deviceSessions) bool { return a.tokens > b.tokens },
+				Place:  func(s *deviceSessions) *int { return &s.place[1] },
 			},
 		}
-		s.racks[of.client] = r
+		s.byClient[of.client] = r
 	}
-	own = &shelf{device: of, rack: r}
-	s.shelves[of] = own
+	own = &deviceSessions{device: of, client: r}
+	s.byDevice[of] = own
 	return own
 }
 
-// weigh counts sessions and tokens of a device, and puts it and its rack into their places.
-func (s *sessions) weigh(own *shelf, count, tokens int) {
-	r, has := own.rack, own.used.Len() > 0
+// updateTotals adds to the sessions and tokens of a device and of its client, and reorders the heaps. It removes
+// those that have no sessions.
+func (s *sessions) updateTotals(own *deviceSessions, count, tokens int) {
+	r, has := own.client, own.used.Len() > 0
 	s.tokens, own.tokens = s.tokens+tokens, own.tokens+tokens
 	r.count, r.tokens = r.count+count, r.tokens+tokens
 	r.byCount.Set(own, has)
@@ -122,16 +123,16 @@ func (s *sessions) weigh(own *shelf, count, tokens int) {
 	s.byCount.Set(r, r.count > 0)
 	s.byTokens.Set(r, r.count > 0)
 	if !has {
-		delete(s.shelves, own.device)
+		delete(s.byDevice, own.device)
 	}
 	if r.count == 0 {
-		delete(s.racks, r.name)
+		delete(s.byClient, r.name)
 	}
 }
 
-// base returns the path that a device uses as the base of an ask. If it is not stored, it returns the Need to send,
+// findBase returns the path that a device uses as the base of an ask. If it is not stored, it returns the Need to send,
 // with a position other than 0 only if this connection has named the session itself.
-func (s *sessions) base(key sessionKey, p netproto.Path, named bool) ([]int32, netproto.Need, bool) {
+func (s *sessions) findBase(key sessionKey, p netproto.Path, named bool) ([]int32, netproto.Need, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.Base == 0 && p.Hash == netproto.RootHash {
@@ -149,16 +150,17 @@ func (s *sessions) base(key sessionKey, p netproto.Path, named bool) ([]int32, n
 	return base, need, ok
 }
 
-// learn stores a context and keeps the session until done is called. seen is how many of its tokens were stored before.
-func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *session, seen int, done func()) {
+// storeContext stores a context and keeps the session until done is called. seen is how many of its tokens were stored
+// before.
+func (s *sessions) storeContext(key sessionKey, context []int32, settled bool) (entry *session, seen int, done func()) {
 	s.mu.Lock()
 	entry = s.byKey[key]
 	if entry == nil {
-		entry = s.add(key)
+		entry = s.addSession(key)
 	}
 	entry.since = time.Now()
 	s.used.MoveToBack(entry.ofAll)
-	s.shelves[key.device].used.MoveToBack(entry.ofDevice)
+	s.byDevice[key.device].used.MoveToBack(entry.ofDevice)
 	entry.open++
 	seen, _ = entry.known.Longest(context)
 	before := entry.known.Tokens()
@@ -166,36 +168,36 @@ func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *
 	if settled {
 		entry.known.Settle(context)
 	}
-	s.weigh(s.shelves[key.device], 0, entry.known.Tokens()-before)
-	out := s.shrink(entry)
+	s.updateTotals(s.byDevice[key.device], 0, entry.known.Tokens()-before)
+	out := s.evictExcess(entry)
 	s.mu.Unlock()
-	s.tell(out)
-	return entry, seen, sync.OnceFunc(func() { s.done(entry) })
+	s.forgetSessions(out)
+	return entry, seen, sync.OnceFunc(func() { s.releaseSession(entry) })
 }
 
-func (s *sessions) add(key sessionKey) *session {
+func (s *sessions) addSession(key sessionKey) *session {
 	s.next++
 	x := &session{id: s.next, key: key, known: netproto.NewKnown(s.perSession)}
-	x.ctx, x.end = context.WithCancel(context.Background())
+	x.ctx, x.cancel = context.WithCancel(context.Background())
 	s.byKey[key] = x
-	own := s.shelf(key.device)
+	own := s.findOrAddDevice(key.device)
 	x.ofAll, x.ofDevice = s.used.PushBack(x), own.used.PushBack(x)
-	s.weigh(own, 1, 0)
+	s.updateTotals(own, 1, 0)
 	return x
 }
 
-// domain returns the domain of a session. It is that of its device at the first question, even if the device's access
-// token changes later.
-func (s *sessions) domain(entry *session, of *device) uint64 {
+// sessionDomain returns the domain of a session. It is that of its device at the first question, even if the device's
+// access token changes later.
+func (s *sessions) sessionDomain(entry *session, of *device) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !entry.placed {
-		entry.placed, entry.domain = true, of.domain()
+		entry.placed, entry.domain = true, of.currentDomain()
 	}
 	return entry.domain
 }
 
-func (s *sessions) done(entry *session) {
+func (s *sessions) releaseSession(entry *session) {
 	s.mu.Lock()
 	entry.open--
 	last := entry.gone && entry.open == 0
@@ -205,36 +207,36 @@ func (s *sessions) done(entry *session) {
 	}
 }
 
-// shrink evicts sessions, except spare, until the limits hold. It returns those without open asks.
-func (s *sessions) shrink(spare *session) (out []*session) {
-	own := s.shelves[spare.key.device]
-	others := func(x *shelf) bool { return x != own || x.used.Len() > 1 }
-	more := func(r *rack) bool { return r != own.rack || r.count > 1 }
+// evictExcess evicts sessions, except spare, until the limits hold. It returns those without open asks.
+func (s *sessions) evictExcess(spare *session) (out []*session) {
+	own := s.byDevice[spare.key.device]
+	others := func(x *deviceSessions) bool { return x != own || x.used.Len() > 1 }
+	more := func(r *clientSessions) bool { return r != own.client || r.count > 1 }
 	for {
 		var victim *session
 		switch {
 		case own.used.Len() > s.perDevice:
-			victim = own.oldest(spare)
+			victim = own.leastRecentlyUsed(spare)
 		case len(s.byKey) > s.limit:
 			if r, ok := s.byCount.FirstThat(more); ok {
 				heaviest, _ := r.byCount.FirstThat(others)
-				victim = heaviest.oldest(spare)
+				victim = heaviest.leastRecentlyUsed(spare)
 			}
 		case s.tokens > s.tokenLimit:
 			if r, ok := s.byTokens.FirstThat(more); ok {
 				heaviest, _ := r.byTokens.FirstThat(others)
-				victim = heaviest.oldest(spare)
+				victim = heaviest.leastRecentlyUsed(spare)
 			}
 		}
 		if victim == nil {
 			return out
 		}
-		out = s.evict(out, victim)
+		out = s.evictSession(out, victim)
 	}
 }
 
-// oldest returns the least recently used session except spare; nil if there is none.
-func (x *shelf) oldest(spare *session) *session {
+// leastRecentlyUsed leaves out spare. It returns nil if there is no other session.
+func (x *deviceSessions) leastRecentlyUsed(spare *session) *session {
 	for e := x.used.Front(); e != nil; e = e.Next() {
 		if one := e.Value.(*session); one != spare {
 			return one
@@ -243,41 +245,39 @@ func (x *shelf) oldest(spare *session) *session {
 	return nil
 }
 
-func (s *sessions) evict(out []*session, victim *session) []*session {
+func (s *sessions) evictSession(out []*session, victim *session) []*session {
 	delete(s.byKey, victim.key)
-	own := s.shelves[victim.key.device]
+	own := s.byDevice[victim.key.device]
 	s.used.Remove(victim.ofAll)
 	own.used.Remove(victim.ofDevice)
-	s.weigh(own, -1, -victim.known.Tokens())
+	s.updateTotals(own, -1, -victim.known.Tokens())
 	victim.gone = true
-	victim.end()
+	victim.cancel()
 	if victim.open == 0 {
 		out = append(out, victim)
 	}
 	return out
 }
 
-func (s *sessions) tell(out []*session) {
+func (s *sessions) forgetSessions(out []*session) {
 	for _, x := range out {
 		s.forget(x)
 	}
 }
 
-// end removes a session that its device has ended, and reports whether there was one.
-func (s *sessions) end(key sessionKey) bool {
+func (s *sessions) endSession(key sessionKey) bool {
 	var out []*session
 	s.mu.Lock()
 	found := s.byKey[key]
 	if found != nil {
-		out = s.evict(out, found)
+		out = s.evictSession(out, found)
 	}
 	s.mu.Unlock()
-	s.tell(out)
+	s.forgetSessions(out)
 	return found != nil
 }
 
-// expire removes the sessions that have been unused for idle.
-func (s *sessions) expire(idle time.Duration) {
+func (s *sessions) expireIdle(idle time.Duration) {
 	var out []*session
 	s.mu.Lock()
 	for e := s.used.Front(); e != nil; {
@@ -287,9 +287,9 @@ func (s *sessions) expire(idle time.Duration) {
 			break
 		}
 		if x.open == 0 {
-			out = s.evict(out, x)
+			out = s.evictSession(out, x)
 		}
 	}
 	s.mu.Unlock()
-	s.tell(out)
+	s.forgetSessions(out)
 }

@@ -13,9 +13,9 @@ type Stats struct {
 // Stats returns the current state.
 func (g *Gateway) Stats() Stats {
 	s := Stats{Serving: int(g.serving.Load())}
-	g.room.mu.Lock()
-	s.Connections = g.room.all
-	g.room.mu.Unlock()
+	g.limiter.mu.Lock()
+	s.Connections = g.limiter.all
+	g.limiter.mu.Unlock()
 	g.sessions.mu.Lock()
 	s.Sessions, s.Tokens = len(g.sessions.byKey), g.sessions.tokens
 	g.sessions.mu.Unlock()

@@ -12,18 +12,18 @@ import (
 // digest is the SHA-256 of a secret.
 type digest [sha256.Size]byte
 
-// pass is what admitted a connection: the name of an access token and its secret at that time. It is zero on an open
-// gateway.
-type pass struct {
+// credentials is what admitted a connection: the name of an access token and its secret at that time. It is zero on an
+// open gateway.
+type credentials struct {
 	name   string
 	digest digest
 }
 
-func passOf(t *Token) pass {
+func credentialsOf(t *Token) credentials {
 	if t == nil {
-		return pass{}
+		return credentials{}
 	}
-	return pass{t.Name, sha256.Sum256([]byte(t.Secret))}
+	return credentials{t.Name, sha256.Sum256([]byte(t.Secret))}
 }
 
 // SetTokens replaces the access tokens while the gateway serves. The rules of New apply, and there must be at least one
@@ -38,14 +38,14 @@ func (g *Gateway) SetTokens(tokens []Token) error {
 	if err := CheckTokens(tokens); err != nil {
 		return err
 	}
-	for _, c := range g.clients.set(tokens) {
-		c.replace(netproto.WrongSecret, "the access token was taken back")
+	for _, c := range g.clients.replaceTokens(tokens) {
+		c.closeWithReason(netproto.WrongSecret, "the access token was taken back")
 	}
 	return nil
 }
 
-// set replaces the access tokens, and returns the connections that they no longer admit.
-func (c *clients) set(tokens []Token) (out []*connection) {
+// replaceTokens replaces the access tokens, and returns the connections that they no longer admit.
+func (c *clients) replaceTokens(tokens []Token) (out []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.owners
@@ -53,27 +53,27 @@ func (c *clients) set(tokens []Token) (out []*connection) {
 	for i, t := range tokens {
 		owner := before[t.Name]
 		if owner == nil {
-			owner = &client{name: t.Name, number: numberOf("token " + t.Name), bucket: newBucket(0, 0)}
+			owner = &client{name: t.Name, number: clientNumber("token " + t.Name), bucket: newBucket(0, 0)}
 		}
 		owner.token.Store(&tokens[i])
 		setBucket(owner.bucket, t.AskRate, 0)
 		c.owners[t.Name] = owner
-		c.digests = append(c.digests, passOf(&t).digest)
+		c.digests = append(c.digests, credentialsOf(&t).digest)
 	}
 	for guest, shown := range c.guests {
-		if !c.valid(shown) {
+		if !c.isStillValid(shown) {
 			out = append(out, guest)
 		}
 	}
 	return out
 }
 
-// valid reports whether a pass would still be given. The caller holds the lock.
-func (c *clients) valid(p pass) bool {
+// isStillValid reports whether these credentials would still be admitted. The caller holds the lock.
+func (c *clients) isStillValid(p credentials) bool {
 	owner := c.owners[p.name]
 	if owner == nil {
 		return len(c.tokens) == 0
 	}
-	now := passOf(owner.token.Load()).digest
+	now := credentialsOf(owner.token.Load()).digest
 	return subtle.ConstantTimeCompare(now[:], p.digest[:]) == 1
 }

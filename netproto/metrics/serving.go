@@ -20,25 +20,26 @@ type Serving struct {
 
 // NewServing registers counters and returns them.
 func NewServing(to prometheus.Registerer) *Serving {
-	r := maker{to, servingPrefix}
+	r := metricFactory{to, servingPrefix}
 	return &Serving{
-		requests: r.counters("requests_total", "Requests by where they went, the status of HTTP, and the code of the "+
-			"error; none: there was none. Status 499: the client went away, or read too slowly.",
+		requests: r.newCounterVec("requests_total", "Requests by where they went, the status of HTTP, and the code of "+
+			"the error; none: there was none. Status 499: the client went away, or read too slowly.",
 			"endpoint", "status", "code"),
-		refused: r.counters("refused_total", "Requests that were refused before an endpoint answered them: for their "+
-			"host, origin, API key, path or method. By the status of HTTP and the code of the error.",
+		refused: r.newCounterVec("refused_total", "Requests that were refused before an endpoint answered them: for "+
+			"their host, origin, API key, path or method. By the status of HTTP and the code of the error.",
 			"status", "code"),
-		ignored: r.counters("ignored_fields_total", "Fields of requests, and tools, that had no effect on the answer: "+
-			"the log names each once for a client.", "endpoint"),
-		prompt:    r.counter("prompt_tokens_total", "Tokens of prompts."),
-		cached:    r.counter("cached_tokens_total", "Tokens of these that were known from before: hits of the cache."),
-		generated: r.counter("generated_tokens_total", "Tokens of answers."),
-		cloud:     r.counter("cloud_tokens_total", "Tokens of these that the large model chose."),
-		asks:      r.counter("asks_total", "Questions to the large model."),
-		queue:     r.seconds("queue_seconds", "Time that requests waited for others."),
-		first:     r.seconds("first_token_seconds", "Time from there to the first piece of an answer."),
-		whole:     r.seconds("request_seconds", "Time of requests in all."),
-		perToken:  r.seconds("token_seconds", "Time per token of answers, after the first piece."),
+		ignored: r.newCounterVec("ignored_fields_total", "Fields of requests, and tools, that had no effect on the "+
+			"answer: the log names each once for a client.", "endpoint"),
+		prompt: r.newCounter("prompt_tokens_total", "Tokens of prompts."),
+		cached: r.newCounter("cached_tokens_total", "Tokens of these that were known from before: hits of the "+
+			"cache."),
+		generated: r.newCounter("generated_tokens_total", "Tokens of answers."),
+		cloud:     r.newCounter("cloud_tokens_total", "Tokens of these that the large model chose."),
+		asks:      r.newCounter("asks_total", "Questions to the large model."),
+		queue:     r.newHistogram("queue_seconds", "Time that requests waited for others."),
+		first:     r.newHistogram("first_token_seconds", "Time from there to the first piece of an answer."),
+		whole:     r.newHistogram("request_seconds", "Time of requests in all."),
+		perToken:  r.newHistogram("token_seconds", "Time per token of answers, after the first piece."),
 	}
 }
 
@@ -75,7 +76,7 @@ func (m *Serving) Event(e openai.Event) {
 
 // ServingState registers gauges of a server's load, read at each scrape.
 func ServingState(to prometheus.Registerer, load func() openai.Load) {
-	gauges(to, servingPrefix, load, []gauge[openai.Load]{
+	registerGauges(to, servingPrefix, load, []gauge[openai.Load]{
 		{"active", "Requests that are being answered.", func(l openai.Load) int { return l.Active }},
 		{"waiting", "Requests that wait for others.", func(l openai.Load) int { return l.Waiting }},
 		{"stalled", "Requests that wait for their readers.", func(l openai.Load) int { return l.Stalled }},

@@ -9,7 +9,7 @@ import (
 // State registers gauges of a gateway's state, read at each scrape. stats must not wait for the large model: use
 // Gateway.Stats.
 func State(to prometheus.Registerer, stats func() gateway.Stats) {
-	gauges(to, prefix, stats, []gauge[gateway.Stats]{
+	registerGauges(to, prefix, stats, []gauge[gateway.Stats]{
 		{"connections", "Open connections.", func(s gateway.Stats) int { return s.Connections }},
 		{"sessions", "Texts that are remembered.", func(s gateway.Stats) int { return s.Sessions }},
 		{"session_tokens", "Tokens that are remembered of them, drafts included.",
@@ -26,7 +26,7 @@ type gauge[S any] struct {
 	value      func(S) int
 }
 
-func gauges[S any](to prometheus.Registerer, prefix string, state func() S, all []gauge[S]) {
+func registerGauges[S any](to prometheus.Registerer, prefix string, state func() S, all []gauge[S]) {
 	for _, g := range all {
 		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + g.name, Help: g.help},
 			func() float64 { return float64(g.value(state())) }))

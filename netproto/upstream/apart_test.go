@@ -54,7 +54,7 @@ func TestAnswersApart(t *testing.T) {
 
 	salts := map[string]bool{}
 	for _, of := range [][2]uint64{{1, 0}, {2, 0}, {1, 1}, {2, 1}, {0, 1}} {
-		salts[u.salt(of[0], of[1])] = true
+		salts[u.cacheSalt(of[0], of[1])] = true
 	}
 	assert.Len(t, salts, 5)
 }
@@ -85,7 +85,7 @@ func TestConnectionsEnd(t *testing.T) {
 // TestIdleConnections: as many idle connections are kept as there may be concurrent questions, but not only a few.
 func TestIdleConnections(t *testing.T) {
 	for parallel, want := range map[int]int{0: 64, 9: 64, 100: 100} {
-		m, err := newMember(&Upstream{o: Options{Parallel: parallel}}, "http://one")
+		m, err := newManagedEngine(&Upstream{o: Options{Parallel: parallel}}, "http://one")
 		require.NoError(t, err)
 		assert.Equal(t, want, m.idle.(*http.Transport).MaxIdleConnsPerHost)
 	}
@@ -101,7 +101,7 @@ func TestStartsApart(t *testing.T) {
 		u := open(t, o)
 		assert.Regexp(t, "^pf-[A-Z2-7]{8}$", u.name)
 		names[u.name] = true
-		require.NoError(t, u.members[0].join(t.Context()), "as if it had been away")
+		require.NoError(t, u.engines[0].putInService(t.Context()), "as if it had been away")
 	}
 	assert.Len(t, names, 2)
 	for _, c := range e.Calls("/inference/v1/generate") {
@@ -189,8 +189,8 @@ func TestBackWhileAborting(t *testing.T) {
 func TestEngineStatsBounds(t *testing.T) {
 	a := dialect.Ask{Context: make([]int32, 10)}
 	var s EngineStats
-	s.count(a, dialect.Reply{Cached: 99}, time.Second)
-	s.count(a, dialect.Reply{Cached: -1}, time.Second)
+	s.countAnswer(a, dialect.Reply{Cached: 99}, time.Second)
+	s.countAnswer(a, dialect.Reply{Cached: -1}, time.Second)
 	assert.Equal(t, EngineStats{Answered: 2, Context: 10, Cached: 10, took: 2 * time.Second}, s)
-	assert.Equal(t, 2*time.Second+20*time.Millisecond, s.usual(), "twice the mean")
+	assert.Equal(t, 2*time.Second+20*time.Millisecond, s.usualTime(), "twice the mean")
 }

@@ -41,14 +41,15 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 		return errors.New("the engine cannot be used behind the gateway")
 	}
 	defer u.Close()
-	c := &check{u: u, m: u.members[0], salt: u.salt(1, 0)}
+	c := &engineCheck{u: u, m: u.engines[0], salt: u.cacheSalt(1, 0)}
 	failed := 0
 	for _, one := range []struct {
 		name string
 		run  func(context.Context) (Verdict, string, error)
 	}{
-		{"start", c.start}, {"answers", c.answers}, {"the same again", c.again}, {"probabilities", c.probabilities},
-		{"audit", c.audit}, {"cache", c.cache}, {"clients apart", c.apart}, {"too long", c.tooLong},
+		{"start", c.checkStart}, {"answers", c.checkAnswers}, {"the same again", c.checkRepeats},
+		{"probabilities", c.checkProbabilities}, {"audit", c.checkAudit}, {"cache", c.checkCache},
+		{"clients apart", c.checkClientSeparation}, {"too long", c.checkTooLong},
 	} {
 		v, found, err := one.run(ctx)
 		if ctx.Err() != nil {
@@ -71,38 +72,37 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 	return nil
 }
 
-// check asks one engine, without the cache of answers.
-type check struct {
+// engineCheck asks one engine, without the cache of answers.
+type engineCheck struct {
 	u        *Upstream
-	m        *member
+	m        *managedEngine
 	salt     string
 	contexts [][]int32       // of the questions
 	first    []dialect.Reply // answers to these
 }
 
-func (c *check) question(context []int32) dialect.Ask {
+func (c *engineCheck) newQuestion(context []int32) dialect.Ask {
 	return dialect.Ask{
 		Name: fmt.Sprintf("%s-%d", c.u.name, c.u.count.Add(1)), Session: 1, Salt: c.salt, Context: context,
 		K: min(c.u.most, 5),
 	}
 }
 
-func (c *check) start(context.Context) (Verdict, string, error) {
-	f, _ := c.m.serves()
+func (c *engineCheck) checkStart(context.Context) (Verdict, string, error) {
+	f, _ := c.m.serviceState()
 	return Pass, fmt.Sprintf("%s %s serves %s, contexts of %d tokens (0: unknown), %d questions at a time "+
 		"(0: unknown); all %d tokens have the same text", f.Dialect, f.Version, f.Model, f.MaxContext, f.Parallel,
 		c.u.o.Vocabulary.Size()), nil
 }
 
-// answers continues some texts token by token.
-func (c *check) answers(ctx context.Context) (Verdict, string, error) {
+func (c *engineCheck) checkAnswers(ctx context.Context) (Verdict, string, error) {
 	const questions, each = 100, 10
 	var took []time.Duration
-	for _, text := range texts() {
+	for _, text := range sampleTexts() {
 		context := c.u.o.Vocabulary.Encode(text)
 		for i := 0; i < each && len(c.first) < questions; i++ {
 			began := time.Now()
-			r, err := c.m.ask(ctx, c.question(slices.Clone(context)))
+			r, err := c.m.askEngine(ctx, c.newQuestion(slices.Clone(context)))
 			if err != nil {
 				return Fail, "", err
 			}
@@ -117,15 +117,14 @@ func (c *check) answers(ctx context.Context) (Verdict, string, error) {
 		len(took), at(50), at(90), at(100)), nil
 }
 
-// again asks all questions again, some at a time, and compares the answers.
-func (c *check) again(ctx context.Context) (Verdict, string, error) {
+func (c *engineCheck) checkRepeats(ctx context.Context) (Verdict, string, error) {
 	const together = 8
 	replies := make([]dialect.Reply, len(c.contexts))
 	var asks errgroup.Group
 	asks.SetLimit(together)
 	for i, context := range c.contexts {
 		asks.Go(func() (err error) {
-			replies[i], err = c.m.ask(ctx, c.question(context))
+			replies[i], err = c.m.askEngine(ctx, c.newQuestion(context))
 			return err
 		})
 	}
@@ -148,8 +147,7 @@ func (c *check) again(ctx context.Context) (Verdict, string, error) {
 	return Pass, found, nil
 }
 
-// probabilities checks the most probable tokens of the answers.
-func (c *check) probabilities(context.Context) (Verdict, string, error) {
+func (c *engineCheck) checkProbabilities(context.Context) (Verdict, string, error) {
 	if c.u.most == 0 {
 		return Note, "it returns none: questions with a temperature above 0 are not possible", nil
 	}
@@ -175,9 +173,9 @@ func (c *check) probabilities(context.Context) (Verdict, string, error) {
 	return Pass, found, nil
 }
 
-// audit requests audits of positions in the engine's cache, as devices that verify do, and compares them with questions
-// about these positions.
-func (c *check) audit(ctx context.Context) (Verdict, string, error) {
+// checkAudit requests audits of positions in the engine's cache, as devices that verify do, and compares them with
+// questions about these positions.
+func (c *engineCheck) checkAudit(ctx context.Context) (Verdict, string, error) {
 	if c.u.info.Audit != netproto.ExactAudit {
 		return Note, "it cannot audit the tokens before a question: devices cannot verify", nil
 	}
@@ -186,9 +184,9 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 		if len(context) < 3 || i%4 != 0 {
 			continue
 		}
-		a := c.question(context)
+		a := c.newQuestion(context)
 		a.AuditFrom, a.All = max(1, len(context)-6), true
-		r, err := c.m.ask(ctx, a)
+		r, err := c.m.askEngine(ctx, a)
 		if err = cmp.Or(err, r.Unheard); err != nil {
 			return Fail, "", err
 		}
@@ -197,7 +195,7 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 		}
 		audited += len(r.Rows)
 		for j, row := range r.Rows {
-			direct, err := c.m.ask(ctx, c.question(context[:a.AuditFrom+j]))
+			direct, err := c.m.askEngine(ctx, c.newQuestion(context[:a.AuditFrom+j]))
 			if err != nil {
 				return Fail, "", err
 			}
@@ -213,8 +211,8 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 	return Pass, found, nil
 }
 
-// long returns a long context that differs from those of all previous questions.
-func (c *check) long(salt int32) []int32 {
+// longContext returns a long context that differs from those of all previous questions.
+func (c *engineCheck) longContext(salt int32) []int32 {
 	n := 400
 	if most := c.u.info.MaxContext; most > 0 {
 		n = min(n, most)
@@ -226,13 +224,12 @@ func (c *check) long(salt int32) []int32 {
 	return ids
 }
 
-// cache asks about a long context twice.
-func (c *check) cache(ctx context.Context) (Verdict, string, error) {
-	text := c.long(1)
-	if _, err := c.m.ask(ctx, c.question(text[:len(text)-1])); err != nil {
+func (c *engineCheck) checkCache(ctx context.Context) (Verdict, string, error) {
+	text := c.longContext(1)
+	if _, err := c.m.askEngine(ctx, c.newQuestion(text[:len(text)-1])); err != nil {
 		return Fail, "", err
 	}
-	r, err := c.m.ask(ctx, c.question(text))
+	r, err := c.m.askEngine(ctx, c.newQuestion(text))
 	switch {
 	case err != nil:
 		return Fail, "", err
@@ -246,14 +243,13 @@ func (c *check) cache(ctx context.Context) (Verdict, string, error) {
 	return Pass, found, nil
 }
 
-// apart asks about the same context as two clients.
-func (c *check) apart(ctx context.Context) (Verdict, string, error) {
-	a := c.question(c.long(2))
-	if _, err := c.m.ask(ctx, a); err != nil {
+func (c *engineCheck) checkClientSeparation(ctx context.Context) (Verdict, string, error) {
+	a := c.newQuestion(c.longContext(2))
+	if _, err := c.m.askEngine(ctx, a); err != nil {
 		return Fail, "", err
 	}
-	a.Salt, a.Session, a.Name = c.u.salt(2, 0), a.Session+1, a.Name+"-2"
-	r, err := c.m.ask(ctx, a)
+	a.Salt, a.Session, a.Name = c.u.cacheSalt(2, 0), a.Session+1, a.Name+"-2"
+	r, err := c.m.askEngine(ctx, a)
 	switch {
 	case err != nil:
 		return Fail, "", err
@@ -266,16 +262,16 @@ func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	return Pass, "another client finds none of it in the cache", nil
 }
 
-// tooLong asks about more tokens than fit. The engine must report that and continue to work.
-func (c *check) tooLong(ctx context.Context) (Verdict, string, error) {
+// checkTooLong asks about more tokens than fit. The engine must report that and continue to work.
+func (c *engineCheck) checkTooLong(ctx context.Context) (Verdict, string, error) {
 	most := c.u.info.MaxContext
 	if most == 0 || most > 65536 {
 		return Note, "not tried: its maximum context is unknown or very large", nil
 	}
-	if _, err := c.m.ask(ctx, c.question(make([]int32, most+64))); !errors.Is(err, netproto.TooLarge) {
+	if _, err := c.m.askEngine(ctx, c.newQuestion(make([]int32, most+64))); !errors.Is(err, netproto.TooLarge) {
 		return Note, fmt.Sprintf("%d tokens were not refused as too long, but: %v", most+64, err), nil
 	}
-	if _, err := c.m.ask(ctx, c.question(c.contexts[0])); err != nil {
+	if _, err := c.m.askEngine(ctx, c.newQuestion(c.contexts[0])); err != nil {
 		return Fail, "", fmt.Errorf("after a context that was too long: %w", err)
 	}
 	return Pass, fmt.Sprintf("%d tokens are refused", most+64), nil

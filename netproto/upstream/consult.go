@@ -13,56 +13,54 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// order returns the engines in service, in the order of preference for a session. It uses rendezvous hashing (Thaler
-// and Ravishankar, "Using name-based mappings to increase hit rates", 1998): a session stays with the engine that has
-// its cache, and when an engine fails only its own sessions move. Engines that are full or have reported it come last.
-func (u *Upstream) order(session uint64) []*member {
-	var free, full []*member
-	for _, m := range u.members {
-		if _, ok := m.serves(); ok && m.full() {
+// rankEngines returns the engines in service, in the order of preference for a session. It uses rendezvous hashing
+// (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998): a session stays with the engine
+// that has its cache, and when an engine fails only its own sessions move. Engines that are full or have reported it
+// come last.
+func (u *Upstream) rankEngines(session uint64) []*managedEngine {
+	var free, full []*managedEngine
+	for _, m := range u.engines {
+		if _, ok := m.serviceState(); ok && m.isAtCapacity() {
 			full = append(full, m)
 		} else if ok {
 			free = append(free, m)
 		}
 	}
-	weight := func(m *member) uint64 { return maphash.Comparable(u.memory.seed, place{m.url, session}) }
-	for _, all := range [][]*member{free, full} {
-		slices.SortFunc(all, func(a, b *member) int { return cmp.Compare(weight(b), weight(a)) })
+	weight := func(m *managedEngine) uint64 { return maphash.Comparable(u.cache.seed, rendezvousKey{m.url, session}) }
+	for _, all := range [][]*managedEngine{free, full} {
+		slices.SortFunc(all, func(a, b *managedEngine) int { return cmp.Compare(weight(b), weight(a)) })
 	}
 	return append(free, full...)
 }
 
-// place is an engine for a session.
-type place struct {
+// rendezvousKey is an engine for a session.
+type rendezvousKey struct {
 	url     string
 	session uint64
 }
 
-// consult asks the session's engine, and if that fails the next one: a question may be repeated.
-func (u *Upstream) consult(ctx context.Context, session uint64, a dialect.Ask) (r dialect.Reply, err error) {
-	order := u.order(session)
+func (u *Upstream) askEngines(ctx context.Context, session uint64, a dialect.Ask) (r dialect.Reply, err error) {
+	order := u.rankEngines(session)
 	if len(order) == 0 {
-		return r, u.noEngine()
+		return r, u.noEngineError()
 	}
 	for _, m := range order {
-		if r, err = m.ask(ctx, a); err == nil || ctx.Err() != nil || !elsewhere(err) {
+		if r, err = m.askEngine(ctx, a); err == nil || ctx.Err() != nil || !canRetryElsewhere(err) {
 			break
 		}
 	}
-	return r, refused(err)
+	return r, errorForClient(err)
 }
 
-// elsewhere reports whether another engine may answer a question that failed with err: unless it is too long for all.
-func elsewhere(err error) bool {
+func canRetryElsewhere(err error) bool {
 	code, _ := errors.AsType[netproto.Code](err)
 	return code != netproto.TooLarge
 }
 
-// noEngine returns the error when no engine is in service.
-func (u *Upstream) noEngine() error {
+func (u *Upstream) noEngineError() error {
 	wait := longestPause
-	for _, m := range u.members {
-		wait = min(wait, m.nextTry())
+	for _, m := range u.engines {
+		wait = min(wait, m.timeToNextTry())
 	}
 	return netproto.Refusal{
 		Code: netproto.Failed, RetryAfter: max(wait, 100*time.Millisecond),
@@ -70,8 +68,8 @@ func (u *Upstream) noEngine() error {
 	}
 }
 
-// refused converts an engine's error for the client: whether, and when, it should ask again.
-func refused(err error) error {
+// errorForClient converts an engine's error for the client: whether, and when, it should ask again.
+func errorForClient(err error) error {
 	s, ok := errors.AsType[*dialect.StatusError](err)
 	r := netproto.Refusal{Detail: "the large model's engine takes no more questions"}
 	switch r.Code, _ = errors.AsType[netproto.Code](err); {

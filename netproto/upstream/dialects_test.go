@@ -153,10 +153,10 @@ func TestSalts(t *testing.T) {
 		assert.NotEqual(t, first, salt(1, 2, 1))
 		assert.NotEqual(t, first, salt(2, 1, 1))
 		u := open(t, options(w, "one"))
-		assert.NotEqual(t, first, u.salt(1, 0), "the key is drawn at random")
+		assert.NotEqual(t, first, u.cacheSalt(1, 0), "the key is drawn at random")
 		u.saltKey = [32]byte{1}
-		assert.Equal(t, first, u.salt(1, 0))
-		assert.NotEqual(t, first, u.salt(1, 7), "a device of a private token")
+		assert.Equal(t, first, u.cacheSalt(1, 0))
+		assert.NotEqual(t, first, u.cacheSalt(1, 7), "a device of a private token")
 	}
 }
 
@@ -225,7 +225,7 @@ func TestComparisonFails(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[300]}`)}
 	_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	assert.ErrorContains(t, err, "its token 300 is not in the vocabulary")
-	assert.True(t, isWrong(err))
+	assert.True(t, isUnsuitable(err))
 	for _, path := range []string{"/tokenize", "/detokenize"} {
 		e = &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.URL.Path == path {
@@ -235,7 +235,7 @@ func TestComparisonFails(t *testing.T) {
 		}}
 		_, err = Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		require.ErrorContains(t, err, "its vocabulary cannot be compared")
-		assert.True(t, isWrong(err))
+		assert.True(t, isUnsuitable(err))
 	}
 }
 
@@ -246,7 +246,7 @@ func TestModelName(t *testing.T) {
 		o.Model = "another"
 		_, err := Open(t.Context(), o)
 		assert.ErrorContains(t, err, `serves no model "another", but "fake"`)
-		assert.True(t, isWrong(err))
+		assert.True(t, isUnsuitable(err))
 		o.Model = "fake"
 		assert.Equal(t, "fake", open(t, o).Info().Model)
 	}
@@ -274,10 +274,10 @@ func TestRecognised(t *testing.T) {
 		if page == "broken" { // it may be any engine
 			_, err := Open(t.Context(), o)
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-			assert.False(t, isWrong(err), "waiting helps")
+			assert.False(t, isUnsuitable(err), "waiting helps")
 			continue
 		}
-		f, _ := open(t, o).members[0].serves()
+		f, _ := open(t, o).engines[0].serviceState()
 		assert.Equal(t, dialect, f.Dialect)
 	}
 }
@@ -289,7 +289,7 @@ func TestReplayedKinds(t *testing.T) {
 	for kind, want := range map[string]dialect.Engine{
 		"llama": &dialect.Llama{}, "sglang": &dialect.SGLang{}, "vllm": &dialect.VLLM{},
 	} {
-		got, err := recognise(t.Context(), dialect.NewClient(at, "", fakeengine.Recorded("testdata/"+kind)), "")
+		got, err := detectDialect(t.Context(), dialect.NewClient(at, "", fakeengine.Recorded("testdata/"+kind)), "")
 		require.NoError(t, err)
 		assert.IsType(t, want, got)
 	}
@@ -369,7 +369,8 @@ func TestWarm(t *testing.T) {
 		require.NoError(t, u.Warm(context.Background(), q), c.name)
 		require.Len(t, e.Calls(c.path), before+1, "%s: 128 new tokens", c.name)
 		if e.Dialect == "sglang" || e.Dialect == "vllm" {
-			assert.Contains(t, string(e.Calls(c.path)[before].Body), `"`+u.salt(1, 7)+`"`, "the cache of its questions")
+			assert.Contains(t, string(e.Calls(c.path)[before].Body), `"`+u.cacheSalt(1, 7)+`"`,
+				"the cache of its questions")
 		}
 		mustAsk(t, u, q)
 		if s := u.Stats().Engines[0]; s.Context > 0 {

@@ -23,8 +23,10 @@ const (
 	mostApart = 0.2
 )
 
-// fingerprint asks the engine for its continuations. The contexts are no text of users.
-func (m *member) fingerprint(ctx context.Context, e dialect.Engine, f dialect.Facts) (all fingerprint, err error) {
+// takeFingerprint asks about contexts that are no text of users.
+func (m *managedEngine) takeFingerprint(
+	ctx context.Context, e dialect.Engine, f dialect.Facts,
+) (all fingerprint, err error) {
 	few := min(m.u.o.Vocabulary.Size(), 256)
 	for i := range printContexts {
 		n := 6 + 2*i
@@ -32,7 +34,7 @@ func (m *member) fingerprint(ctx context.Context, e dialect.Engine, f dialect.Fa
 		for j := range n {
 			a.Context = append(a.Context, int32((7*j*j+13*j*n+n)%few))
 		}
-		r, err := m.trial(ctx, e, a)
+		r, err := m.askTrial(ctx, e, a)
 		if err != nil {
 			return nil, err
 		}
@@ -44,9 +46,9 @@ func (m *member) fingerprint(ctx context.Context, e dialect.Engine, f dialect.Fa
 	return all, nil
 }
 
-// apart returns the mean difference of the log-probabilities of two fingerprints. A token that the other one does not
-// list is less probable there than those that it lists; it counts as half a nat at least.
-func (p fingerprint) apart(q fingerprint) float64 {
+// meanDifference returns the mean difference of the log-probabilities of two fingerprints. A token that the other one
+// does not list is less probable there than those that it lists; it counts as half a nat at least.
+func (p fingerprint) meanDifference(q fingerprint) float64 {
 	sum, n := 0.0, 0
 	for i := range p {
 		for _, pair := range [][2][]terms.Candidate{{p[i], q[i]}, {q[i], p[i]}} {
@@ -65,12 +67,12 @@ func (p fingerprint) apart(q fingerprint) float64 {
 	return sum / float64(n)
 }
 
-// recognised returns an error if the engine answers otherwise than the first engine that was in service did: it has
-// another model, or other weights.
-func (m *member) recognised(ctx context.Context, e dialect.Engine, f dialect.Facts) error {
-	p, err := m.fingerprint(ctx, e, f)
+// checkFingerprint returns an error if the engine answers otherwise than the first engine that was in service did: it
+// has another model, or other weights.
+func (m *managedEngine) checkFingerprint(ctx context.Context, e dialect.Engine, f dialect.Facts) error {
+	p, err := m.takeFingerprint(ctx, e, f)
 	if err != nil {
-		return refusal(err)
+		return classifyRefusal(err)
 	}
 	m.u.printed.Lock()
 	defer m.u.printed.Unlock()
@@ -78,9 +80,10 @@ func (m *member) recognised(ctx context.Context, e dialect.Engine, f dialect.Fac
 		m.u.print, m.u.printOf = p, m.url
 		return nil
 	}
-	if by := m.u.print.apart(p); !(by <= mostApart) {
-		return &wrong{fmt.Errorf("its answers are not those of %s: it has another model, or other weights (its "+
-			"log-probabilities differ by %.2f on average): restart the gateway if that is wanted", m.u.printOf, by)}
+	if by := m.u.print.meanDifference(p); !(by <= mostApart) {
+		return &unsuitableError{fmt.Errorf("its answers are not those of %s: it has another model, or other weights "+
+			"(its log-probabilities differ by %.2f on average): restart the gateway if that is wanted",
+			m.u.printOf, by)}
 	}
 	return nil
 }

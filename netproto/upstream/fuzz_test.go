@@ -35,7 +35,7 @@ func FuzzReply(f *testing.F) {
 	for _, c := range kinds() {
 		u, err := Open(f.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
 		require.NoError(f, err)
-		u.memory = newMemory(1)
+		u.cache = newAnswerCache(1)
 		f.Cleanup(u.Close)
 		c.engine.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.Method == http.MethodPost {
@@ -47,7 +47,7 @@ func FuzzReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, kind byte, text string, k, from byte) {
 		u := ups[int(kind)%len(ups)]
-		m := u.members[0]
+		m := u.engines[0]
 		m.mu.Lock()
 		m.in, m.faults = true, 0
 		m.mu.Unlock()

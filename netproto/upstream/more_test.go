@@ -78,11 +78,11 @@ func testCrowded(t *testing.T, wait time.Duration, doing func(http.ResponseWrite
 		f.on.Store(false)
 		s := u.Stats().Engines[0]
 		assert.Equal(t, []any{"http://0", "llama", uint64(1)}, []any{s.URL, s.Facts.Dialect, s.Failed})
-		assert.Equal(t, "http://1", u.order(session)[0].url)
+		assert.Equal(t, "http://1", u.rankEngines(session)[0].url)
 		time.Sleep(wait - time.Millisecond)
-		assert.Equal(t, "http://1", u.order(session)[0].url)
+		assert.Equal(t, "http://1", u.rankEngines(session)[0].url)
 		time.Sleep(2 * time.Millisecond)
-		assert.Equal(t, "http://0", u.order(session)[0].url)
+		assert.Equal(t, "http://0", u.rankEngines(session)[0].url)
 		require.NoError(t, ask(t, u, session, time.Second))
 	})
 }
@@ -297,7 +297,7 @@ func TestRequested(t *testing.T) {
 		{terms.Question{AuditFrom: 1, Verify: terms.EachScore, Sampling: drawn(70)}, 20, 1, 20},
 	} {
 		c.q.Context = []int32{1, 2, 3, 4, 5}
-		a := u.ask(terms.Job{Question: c.q})
+		a := u.newEngineAsk(terms.Job{Question: c.q})
 		assert.Equal(t, [3]int{c.k, c.from, c.row}, [3]int{a.K, a.AuditFrom, a.Rows}, "%+v", c.q)
 		assert.Equal(t, c.q.Verify != terms.AsItComes, a.All)
 	}
@@ -394,15 +394,15 @@ func TestNextTry(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			u := new(Upstream)
 			for _, p := range pauses {
-				u.members = append(u.members, &member{next: time.Now().Add(p * time.Second)})
+				u.engines = append(u.engines, &managedEngine{next: time.Now().Add(p * time.Second)})
 			}
-			no, ok := errors.AsType[netproto.Refusal](u.noEngine())
+			no, ok := errors.AsType[netproto.Refusal](u.noEngineError())
 			require.True(t, ok)
 			assert.Equal(t, 4*time.Second, no.RetryAfter)
 		})
 	}
-	u := &Upstream{members: []*member{{next: now.Add(-time.Hour)}}}
-	no, _ := errors.AsType[netproto.Refusal](u.noEngine())
+	u := &Upstream{engines: []*managedEngine{{next: now.Add(-time.Hour)}}}
+	no, _ := errors.AsType[netproto.Refusal](u.noEngineError())
 	assert.Equal(t, 100*time.Millisecond, no.RetryAfter)
 }
 
@@ -564,7 +564,7 @@ func TestUnusedRows(t *testing.T) {
 
 // TestStoredApart: what a caller does with an answer does not change the stored one.
 func TestStoredApart(t *testing.T) {
-	m, q := newMemory(9), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3}, K: 2, AuditFrom: 1}}
+	m, q := newAnswerCache(9), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3}, K: 2, AuditFrom: 1}}
 	answer := func() terms.Reply {
 		return terms.Reply{Token: 5, Top: []terms.Candidate{{ID: 5, LogProb: -1}, {ID: 6, LogProb: -2}}, Audited: 2,
 			Audit: []terms.Finding{{Pos: 1, Token: 7}, {Pos: 2, Token: 8}}}
@@ -575,13 +575,13 @@ func TestStoredApart(t *testing.T) {
 		a.Top[0].ID, a.Audit[0].Token = 99, 99
 	}
 	for range 2 {
-		spoil(m.keep(1, q, answer()))
+		spoil(m.storeAnswer(1, q, answer()))
 		for range 2 {
-			a, ok := m.recall(1, q)
+			a, ok := m.lookupAnswer(1, q)
 			require.True(t, ok)
 			assert.Equal(t, answer(), a)
 			q.K = 1
-			one, ok := m.recall(1, q)
+			one, ok := m.lookupAnswer(1, q)
 			require.True(t, ok)
 			spoil(one)
 			q.K = 2
@@ -592,11 +592,11 @@ func TestStoredApart(t *testing.T) {
 
 // TestStoredPart: a stored audit of fewer positions than requested does not count as one of all.
 func TestStoredPart(t *testing.T) {
-	m, q := newMemory(1), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3, 4}, AuditFrom: 1}}
-	m.keep(1, q, terms.Reply{Audited: 2})
+	m, q := newAnswerCache(1), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3, 4}, AuditFrom: 1}}
+	m.storeAnswer(1, q, terms.Reply{Audited: 2})
 	for from, want := range map[int]int{1: 2, 2: 2, 3: 1} {
 		q.AuditFrom = from
-		a, ok := m.recall(1, q)
+		a, ok := m.lookupAnswer(1, q)
 		require.True(t, ok)
 		assert.Equal(t, want, a.Audited, "from %d", from)
 	}
@@ -604,17 +604,17 @@ func TestStoredPart(t *testing.T) {
 
 // TestStoredAudits: of two audits of one context, the better kind is stored, and of one kind the longer one.
 func TestStoredAudits(t *testing.T) {
-	audit := func(from int, v terms.Verify) remembered {
-		return remembered{auditFrom: from, verify: v, Reply: terms.Reply{Audited: 10 - from}}
+	audit := func(from int, v terms.Verify) storedAnswer {
+		return storedAnswer{auditFrom: from, verify: v, Reply: terms.Reply{Audited: 10 - from}}
 	}
 	none, late, early := audit(0, 0), audit(3, terms.EachChoice), audit(2, terms.EachChoice)
 	none.Audited = 0
 	exact := audit(5, terms.EachScore)
-	for _, c := range []struct{ before, now, want remembered }{
+	for _, c := range []struct{ before, now, want storedAnswer }{
 		{none, late, late}, {late, none, late}, {late, early, early}, {early, late, early}, {late, late, late},
 		{early, exact, exact}, {exact, early, exact},
 	} {
-		got := c.before.with(c.now)
+		got := c.before.mergeWith(c.now)
 		assert.Equal(t, []any{c.want.auditFrom, c.want.verify, c.want.Audited},
 			[]any{got.auditFrom, got.verify, got.Audited}, "%+v", c)
 	}
@@ -627,7 +627,7 @@ func TestRefusedByEngine(t *testing.T) {
 		413: {Code: netproto.TooLarge},
 	} {
 		said := &dialect.StatusError{Request: "POST /x", Status: status, RetryAfter: time.Second}
-		err := refused(fmt.Errorf("around: %w", said))
+		err := errorForClient(fmt.Errorf("around: %w", said))
 		no, ok := errors.AsType[netproto.Refusal](err)
 		require.True(t, ok)
 		assert.NotEmpty(t, no.Detail)
@@ -638,7 +638,7 @@ func TestRefusedByEngine(t *testing.T) {
 	for _, err := range []error{
 		nil, &dialect.StatusError{Status: 500, RetryAfter: time.Second}, dialect.ErrReply, netproto.Busy,
 	} {
-		assert.Equal(t, err, refused(err))
+		assert.Equal(t, err, errorForClient(err))
 	}
 }
 
@@ -648,7 +648,7 @@ func TestGivenUpEarly(t *testing.T) {
 	for why, found := range map[error]bool{
 		netproto.TooLate: true, context.DeadlineExceeded: true, context.Canceled: false, netproto.Cancelled: false,
 	} {
-		m := &member{suspect: make(chan struct{}, 1)}
+		m := &managedEngine{suspect: make(chan struct{}, 1)}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
 		if why == context.DeadlineExceeded {
@@ -657,7 +657,7 @@ func TestGivenUpEarly(t *testing.T) {
 			ctx = past
 		}
 		m.stats.Open = 1
-		m.leave(ctx, dialect.Ask{}, dialect.Reply{}, ctx.Err(), 0)
+		m.finishQuestion(ctx, dialect.Ask{}, dialect.Reply{}, ctx.Err(), 0)
 		assert.Len(t, m.suspect, map[bool]int{true: 1}[found], "%v", why)
 		assert.Equal(t, []any{uint64(1), uint64(0), 0}, []any{m.stats.Cancelled, m.stats.Failed, m.stats.Open})
 	}
@@ -679,8 +679,8 @@ func TestRefusals(t *testing.T) {
 		{fmt.Errorf("x: %w", dialect.ErrReply), true, "x: the engine's reply is invalid"},
 		{errors.New("no connection"), false, "no connection"},
 	} {
-		err := refusal(c.err)
-		assert.Equal(t, c.wrong, isWrong(err), c.text)
+		err := classifyRefusal(c.err)
+		assert.Equal(t, c.wrong, isUnsuitable(err), c.text)
 		assert.EqualError(t, err, c.text)
 	}
 }
@@ -690,16 +690,16 @@ func TestStoredProbabilities(t *testing.T) {
 	counts := []int{0, 1, 15, 16, 17, netproto.MaxK}
 	for _, stored := range counts {
 		for _, wanted := range counts {
-			m, q := newMemory(1), terms.Job{Question: terms.Question{Context: []int32{1}, K: stored}}
+			m, q := newAnswerCache(1), terms.Job{Question: terms.Question{Context: []int32{1}, K: stored}}
 			top := make([]terms.Candidate, stored)
 			for i := range top {
 				top[i].ID = int32(i)
 			}
-			m.keep(1, q, terms.Reply{Top: top})
+			m.storeAnswer(1, q, terms.Reply{Top: top})
 			held, _ := m.answers.Peek(1)
 			assert.Len(t, held.Top, min(stored, 16))
 			q.K = wanted
-			a, ok := m.recall(1, q)
+			a, ok := m.lookupAnswer(1, q)
 			assert.Equal(t, wanted <= min(stored, 16), ok, "%d of %d", wanted, stored)
 			assert.True(t, !ok || slices.Equal(a.Top, top[:wanted]), "%d of %d", wanted, stored)
 		}

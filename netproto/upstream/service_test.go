@@ -272,7 +272,7 @@ func TestNextEngine(t *testing.T) {
 			inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 				home := func() (all []string) {
 					for s := range uint64(60) {
-						all = append(all, u.order(s)[0].url)
+						all = append(all, u.rankEngines(s)[0].url)
 					}
 					return all
 				}
@@ -435,7 +435,7 @@ func TestEqualAnswers(t *testing.T) {
 func TestRemember(t *testing.T) {
 	w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}})
 	u := open(t, options(w, "one"))
-	u.memory = newMemory(2)
+	u.cache = newAnswerCache(2)
 	for i, repeats := range []uint64{0, 0, 1, 1, 1} {
 		mustAsk(t, u, question(1, []int32{[]int32{1, 2, 1, 3, 2}[i]}))
 		assert.Equal(t, repeats, u.Stats().Repeats, "%d", i)
@@ -580,10 +580,12 @@ func TestFingerprint(t *testing.T) {
 		return top
 	}
 	one := fingerprint{list(1, -1, 2, -2)}
-	assert.Zero(t, one.apart(one))
-	assert.InDelta(t, 0.25, one.apart(fingerprint{list(2, -1.5, 1, -1)}), 1e-6, "the order does not matter")
-	assert.InDelta(t, (1+1+0.5+0.5)/4, one.apart(fingerprint{list(3, -1.5, 1, -2)}), 1e-6, "1 twice, 2 and 3 lack")
-	assert.Greater(t, fingerprint{list(1, 0)}.apart(fingerprint{list(2, 0)}), mostApart, "without probabilities")
+	assert.Zero(t, one.meanDifference(one))
+	assert.InDelta(t, 0.25, one.meanDifference(fingerprint{list(2, -1.5, 1, -1)}), 1e-6, "the order does not matter")
+	assert.InDelta(t, (1+1+0.5+0.5)/4, one.meanDifference(fingerprint{list(3, -1.5, 1, -2)}), 1e-6,
+		"1 twice, 2 and 3 lack")
+	assert.Greater(t, fingerprint{list(1, 0)}.meanDifference(fingerprint{list(2, 0)}), mostApart,
+		"without probabilities")
 }
 
 // TestUnknownContext: an engine that returns and no longer reports its maximum context is used as before.
@@ -599,7 +601,7 @@ func TestUnknownContext(t *testing.T) {
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	assert.Equal(t, 99, u.Info().MaxContext)
 	length = ""
-	assert.NoError(t, u.members[0].join(t.Context()))
+	assert.NoError(t, u.engines[0].putInService(t.Context()))
 }
 
 // TestConcurrentQuestions: an engine answers as many questions at a time as it reports, up to a limit, or as the

@@ -31,7 +31,7 @@ type EngineStats struct {
 	took time.Duration // from question to answer, of all answers
 }
 
-func (s *EngineStats) count(a dialect.Ask, r dialect.Reply, took time.Duration) {
+func (s *EngineStats) countAnswer(a dialect.Ask, r dialect.Reply, took time.Duration) {
 	s.Answered++
 	s.took += took
 	if r.Cached >= 0 {
@@ -40,16 +40,15 @@ func (s *EngineStats) count(a dialect.Ask, r dialect.Reply, took time.Duration) 
 	}
 }
 
-// usual returns a time within which most answers arrive.
-func (s *EngineStats) usual() time.Duration {
+func (s *EngineStats) usualTime() time.Duration {
 	const least = 20 * time.Millisecond
 	return least + 2*s.took/time.Duration(max(s.Answered, 1))
 }
 
 // Stats returns the counts so far. It does not wait for an engine.
 func (u *Upstream) Stats() Stats {
-	s := Stats{Repeats: u.memory.repeats.Load(), Differing: u.memory.differing.Load()}
-	for _, m := range u.members {
+	s := Stats{Repeats: u.cache.repeats.Load(), Differing: u.cache.differing.Load()}
+	for _, m := range u.engines {
 		m.mu.Lock()
 		one := m.stats
 		one.URL, one.Facts, one.In, one.Why = m.url, m.facts, m.in, m.why
@@ -61,10 +60,10 @@ func (u *Upstream) Stats() Stats {
 
 // Ready returns why no question can be answered; nil if at least one engine is in service.
 func (u *Upstream) Ready() error {
-	for _, m := range u.members {
-		if _, in := m.serves(); in {
+	for _, m := range u.engines {
+		if _, in := m.serviceState(); in {
 			return nil
 		}
 	}
-	return u.noEngine()
+	return u.noEngineError()
 }

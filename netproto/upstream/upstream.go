@@ -51,7 +51,7 @@ type Options struct {
 	Log *slog.Logger // logs when engines go out of service and come back; nil means no log
 }
 
-func (o Options) check() error {
+func (o Options) checkRequired() error {
 	switch {
 	case len(o.URLs) == 0:
 		return errors.New("upstream: no engine is given")
@@ -67,10 +67,10 @@ func (o Options) check() error {
 // gateway.Decoder.
 type Upstream struct {
 	o       Options
-	members []*member
+	engines []*managedEngine
 	info    gateway.Info
 	most    int // probabilities that every engine returns
-	memory  *memory
+	cache   *answerCache
 	saltKey [32]byte // key for the salts of clients
 	name    string   // prefix of the names of its requests
 	count   atomic.Uint64
@@ -86,53 +86,52 @@ type Upstream struct {
 // failed, and at least one is in service. An engine that does not answer yet joins later; an engine that answers but is
 // not suitable is an error. Close the Upstream when the gateway has ended.
 func Open(ctx context.Context, o Options) (*Upstream, error) {
-	if err := o.check(); err != nil {
+	if err := o.checkRequired(); err != nil {
 		return nil, err
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	const answers = 65536 // that are stored for repeated questions
-	u := &Upstream{o: o, memory: newMemory(answers), name: "pf-" + rand.Text()[:8]}
+	u := &Upstream{o: o, cache: newAnswerCache(answers), name: "pf-" + rand.Text()[:8]}
 	_, _ = rand.Read(u.saltKey[:]) // always returns nil
 	for i, address := range o.URLs {
-		m, err := newMember(u, address)
+		m, err := newManagedEngine(u, address)
 		if err != nil {
 			return nil, fmt.Errorf("upstream %d: %w", i+1, err) // the address may contain a password
 		}
-		if slices.ContainsFunc(u.members, func(x *member) bool { return x.place == m.place }) {
+		if slices.ContainsFunc(u.engines, func(x *managedEngine) bool { return x.hostPath == m.hostPath }) {
 			return nil, fmt.Errorf("upstream %d: %s is given twice", i+1, m.url)
 		}
-		u.members = append(u.members, m)
+		u.engines = append(u.engines, m)
 	}
-	if err := u.begin(ctx); err != nil {
-		u.leave()
+	if err := u.joinEngines(ctx); err != nil {
+		u.closeEngines()
 		return nil, err
 	}
-	u.info = u.describe()
+	u.info = u.mergeInfo()
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
 	u.stop = stop
-	for _, m := range u.members {
-		u.watched.Go(func() { m.watch(watch) })
+	for _, m := range u.engines {
+		u.watched.Go(func() { m.monitorEngine(watch) })
 	}
 	return u, nil
 }
 
-// begin tries all engines until at least one is in service.
-func (u *Upstream) begin(ctx context.Context) error {
+func (u *Upstream) joinEngines(ctx context.Context) error {
 	due := time.Now().Add(u.o.Patience)
 	for {
-		errs := make([]error, len(u.members))
+		errs := make([]error, len(u.engines))
 		var done sync.WaitGroup
-		for i, m := range u.members {
-			done.Go(func() { errs[i] = m.join(ctx) })
+		for i, m := range u.engines {
+			done.Go(func() { errs[i] = m.putInService(ctx) })
 		}
 		done.Wait()
 		served := false
-		for i, m := range u.members {
+		for i, m := range u.engines {
 			if errs[i] == nil {
 				served = true
-			} else if isWrong(errs[i]) || ctx.Err() != nil {
+			} else if isUnsuitable(errs[i]) || ctx.Err() != nil {
 				return fmt.Errorf("%s: %w", m.url, errs[i])
 			}
 		}
@@ -140,7 +139,7 @@ func (u *Upstream) begin(ctx context.Context) error {
 		case served:
 			return nil
 		case !time.Now().Before(due):
-			return fmt.Errorf("%s: %w", u.members[0].url, errs[0])
+			return fmt.Errorf("%s: %w", u.engines[0].url, errs[0])
 		}
 		u.o.Log.Info("waiting for an engine", "error", errs[0].Error())
 		if err := retry.Wait(ctx, min(2*time.Second, time.Until(due))); err != nil {
@@ -149,15 +148,15 @@ func (u *Upstream) begin(ctx context.Context) error {
 	}
 }
 
-func (u *Upstream) describe() (info gateway.Info) {
+func (u *Upstream) mergeInfo() (info gateway.Info) {
 	first := true
-	for _, m := range u.members {
-		f, ok := m.serves()
+	for _, m := range u.engines {
+		f, ok := m.serviceState()
 		if !ok {
-			info.Parallel += m.parallel(dialect.Facts{})
+			info.Parallel += m.maxParallel(dialect.Facts{})
 			continue
 		}
-		info.Parallel += m.parallel(f)
+		info.Parallel += m.maxParallel(f)
 		if first {
 			info.Model, info.MaxContext, info.Choices, info.Audit = f.Model, f.MaxContext, f.Choices, f.Audit
 		}
@@ -178,12 +177,12 @@ func (u *Upstream) describe() (info gateway.Info) {
 func (u *Upstream) Close() {
 	u.stop()
 	u.watched.Wait()
-	u.leave()
+	u.closeEngines()
 }
 
-func (u *Upstream) leave() {
-	for _, m := range u.members {
-		m.close()
+func (u *Upstream) closeEngines() {
+	for _, m := range u.engines {
+		m.closeEngine()
 	}
 }
 
@@ -193,8 +192,8 @@ func (u *Upstream) Info() gateway.Info { return u.info }
 // Ask implements gateway.Upstream. A repeated question gets the same token, as long as the answer is stored: an engine
 // may round differently in another batch.
 func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
-	key := u.memory.key(q)
-	if a, ok := u.memory.recall(key, q); ok {
+	key := u.cache.answerKey(q)
+	if a, ok := u.cache.lookupAnswer(key, q); ok {
 		return a, nil
 	}
 	if q.Verify != terms.AsItComes {
@@ -202,28 +201,28 @@ func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 			return terms.Reply{}, err
 		}
 	}
-	ask := u.ask(q)
-	r, err := u.consult(ctx, q.Session, ask)
+	ask := u.newEngineAsk(q)
+	r, err := u.askEngines(ctx, q.Session, ask)
 	if err != nil {
 		return terms.Reply{}, err
 	}
 	a := terms.Reply{Token: r.Token, Top: r.Top, Compute: r.Compute}
 	if !q.Sampling.Greedy() {
-		if a.Token, err = u.draw(q, r.Top); err != nil {
+		if a.Token, err = u.drawToken(q, r.Top); err != nil {
 			return terms.Reply{}, err
 		}
 	}
 	a.Top = a.Top[:min(q.K, len(a.Top))]
 	if ask.AuditFrom > 0 {
-		if a.Audit, err = u.audit(q, r); err != nil {
+		if a.Audit, err = u.auditRows(q, r); err != nil {
 			return terms.Reply{}, err
 		}
 		a.Audited = len(r.Rows)
 	}
-	return u.memory.keep(key, q, a), nil
+	return u.cache.storeAnswer(key, q, a), nil
 }
 
-func (u *Upstream) draw(q terms.Job, top []terms.Candidate) (int32, error) {
+func (u *Upstream) drawToken(q terms.Job, top []terms.Candidate) (int32, error) {
 	want := min(q.Sampling.TopK, u.o.Vocabulary.Size())
 	if want < 1 || len(top) < want {
 		return 0, fmt.Errorf("%w: the engine returned %d probabilities, drawing needs %d", netproto.Failed,
@@ -233,9 +232,9 @@ func (u *Upstream) draw(q terms.Job, top []terms.Candidate) (int32, error) {
 	return token, err
 }
 
-func (u *Upstream) ask(q terms.Job) dialect.Ask {
+func (u *Upstream) newEngineAsk(q terms.Job) dialect.Ask {
 	a := dialect.Ask{
-		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client, q.Domain),
+		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.cacheSalt(q.Client, q.Domain),
 		Context: q.Context,
 		K:       min(q.K, u.most),
 	}
@@ -251,9 +250,9 @@ func (u *Upstream) ask(q terms.Job) dialect.Ask {
 	return a
 }
 
-// salt returns the salt that separates a client's cache from those of others, if the engine supports that. Each domain
-// of a client also has its own cache.
-func (u *Upstream) salt(client, domain uint64) string {
+// cacheSalt returns the salt that separates a client's cache from those of others, if the engine supports that. Each
+// domain of a client also has its own cache.
+func (u *Upstream) cacheSalt(client, domain uint64) string {
 	mac := hmac.New(sha256.New, u.saltKey[:])
 	mac.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, client), domain))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
@@ -265,22 +264,22 @@ func (u *Upstream) Warm(ctx context.Context, q terms.Job) error {
 	if len(q.Context)-q.Base < least {
 		return nil
 	}
-	order := u.order(q.Session)
+	order := u.rankEngines(q.Session)
 	if len(order) == 0 {
-		return u.noEngine()
+		return u.noEngineError()
 	}
-	return order[0].warm(ctx, u.ask(terms.Job{Client: q.Client, Domain: q.Domain, Session: q.Session,
+	return order[0].warmEngine(ctx, u.newEngineAsk(terms.Job{Client: q.Client, Domain: q.Domain, Session: q.Session,
 		Question: terms.Question{Context: q.Context}}))
 }
 
 // Next implements gateway.Decoder. It asks for one token if the session's engine has capacity. The answer is stored, so
 // that a question about the same context gets the same token.
 func (u *Upstream) Next(ctx context.Context, q terms.Job) (int32, error) {
-	order := u.order(q.Session)
+	order := u.rankEngines(q.Session)
 	if len(order) == 0 {
-		return 0, u.noEngine()
+		return 0, u.noEngineError()
 	}
-	if !order[0].hasTime() {
+	if !order[0].hasSpareCapacity() {
 		return 0, errBusy
 	}
 	a, err := u.Ask(ctx, q)
@@ -289,8 +288,8 @@ func (u *Upstream) Next(ctx context.Context, q terms.Job) (int32, error) {
 
 // Forget implements gateway.Upstream.
 func (u *Upstream) Forget(session uint64) {
-	for _, m := range u.members {
-		if f, ok := m.engine().(dialect.Forgetter); ok {
+	for _, m := range u.engines {
+		if f, ok := m.currentEngine().(dialect.Forgetter); ok {
 			f.Forget(session)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// audit compares each audited position with the choice there: the most probable token, or for verification the one that
-// is drawn. When verifying, missing rows are an error, since a device would take a missing finding for agreement.
-func (u *Upstream) audit(q terms.Job, r dialect.Reply) (all []terms.Finding, err error) {
+// auditRows compares each audited position with the choice there: the most probable token, or for verification the one
+// that is drawn. When verifying, missing rows are an error, since a device would take a missing finding for agreement.
+func (u *Upstream) auditRows(q terms.Job, r dialect.Reply) (all []terms.Finding, err error) {
 	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted && q.Verify != terms.AsItComes {
 		err := fmt.Errorf("%w: it audited %d of the %d positions to be verified",
 			netproto.Failed, len(r.Rows), wanted)
@@ -23,7 +23,7 @@ func (u *Upstream) audit(q terms.Job, r dialect.Reply) (all []terms.Finding, err
 	first := len(q.Context) - len(r.Rows)
 	for i, row := range r.Rows {
 		pos := first + i
-		f, err := u.choose(q, pos, row)
+		f, err := u.chooseToken(q, pos, row)
 		if err != nil {
 			return nil, err
 		}
@@ -38,8 +38,7 @@ func (u *Upstream) audit(q terms.Job, r dialect.Reply) (all []terms.Finding, err
 	return all, nil
 }
 
-// choose returns the choice at a position, with its scores.
-func (u *Upstream) choose(q terms.Job, pos int, row dialect.Row) (f terms.Finding, err error) {
+func (u *Upstream) chooseToken(q terms.Job, pos int, row dialect.Row) (f terms.Finding, err error) {
 	best := row.Top[0]
 	f = terms.Finding{Pos: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
 	if q.Sampling.Greedy() || q.Verify == terms.AsItComes {

@@ -15,24 +15,24 @@ import (
 // ids have the same text, for the whole vocabulary. The error states the first difference.
 func checkVocabulary(ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary) error {
 	if f.Vocab > 0 && f.Vocab < v.Size() {
-		return &wrong{fmt.Errorf("its model has %d tokens, that of --tokenizer has %d: the models differ", f.Vocab,
-			v.Size())}
+		return &unsuitableError{fmt.Errorf("its model has %d tokens, that of --tokenizer has %d: the models differ",
+			f.Vocab, v.Size())}
 	}
 	err := checkTexts(ctx, e, v)
 	if err == nil {
 		err = checkPieces(ctx, e, v)
 	}
 	if errors.Is(err, dialect.ErrAbsent) {
-		return &wrong{fmt.Errorf("its vocabulary cannot be compared with that of --tokenizer, which needs its "+
-			"/tokenize and /detokenize: %w", err)}
+		return &unsuitableError{fmt.Errorf("its vocabulary cannot be compared with that of --tokenizer, which needs "+
+			"its /tokenize and /detokenize: %w", err)}
 	}
 	return err
 }
 
-// texts returns texts for which both must give the same ids: words, numbers, signs, code, spaces, scripts, and special
-// tokens. All are in the normal form NFC: tokenizers of Hugging Face normalise texts to NFC, and those of llama.cpp do
-// not.
-func texts() []string {
+// sampleTexts returns texts for which both must give the same ids: words, numbers, signs, code, spaces, scripts, and
+// special tokens. All are in the normal form NFC: tokenizers of Hugging Face normalise texts to NFC, and those of
+// llama.cpp do not.
+func sampleTexts() []string {
 	return []string{
 		"Hello", " Hello", "Hello, world!", "The quick brown fox jumps over the lazy dog.", "don't I'll we're HE'S",
 		"3.14159 42 1000000 007", "a  b   c    d", "tab\tnew\nline\r\nend ", "\n\n\n  indented\n    more",
@@ -47,7 +47,7 @@ func texts() []string {
 }
 
 func checkTexts(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) error {
-	for _, text := range texts() {
+	for _, text := range sampleTexts() {
 		theirs, err := e.Tokenize(ctx, text)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func checkTexts(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) err
 			continue
 		}
 		i := terms.CommonPrefix(ours, theirs)
-		return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
+		return &unsuitableError{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
 			"in %q the token %d is %s there and %s here", text, i, idAt(theirs, i), idAt(ours, i))}
 	}
 	return nil
@@ -86,17 +86,17 @@ func checkPieces(ctx context.Context, e interface {
 		if err != nil {
 			return err
 		}
-		if legible(theirs) != legible(string(ours)) {
-			return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
+		if collapseInvalid(theirs) != collapseInvalid(string(ours)) {
+			return &unsuitableError{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
 				"tokens %d to %d have another text there", first, end-1)}
 		}
 	}
 	return nil
 }
 
-// legible returns a text with each run of invalid characters as one mark: engines write one mark for each byte, for
-// each run, or for each beginning of a character.
-func legible(s string) string {
+// collapseInvalid returns a text with each run of invalid characters as one mark: engines write one mark for each byte,
+// for each run, or for each beginning of a character.
+func collapseInvalid(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for strings.Contains(s, "\uFFFD\uFFFD") {
 		s = strings.ReplaceAll(s, "\uFFFD\uFFFD", "\uFFFD")

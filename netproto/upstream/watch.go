@@ -24,14 +24,12 @@ const (
 	joinTime     = time.Minute      // limit for all requests to an engine before it goes in service
 )
 
-// watch monitors the engine until ctx ends: while it is in service it checks that the engine works, else whether it is
-// back.
-func (m *member) watch(ctx context.Context) {
+func (m *managedEngine) monitorEngine(ctx context.Context) {
 	missed := 0
 	for ctx.Err() == nil {
-		if _, in := m.serves(); in {
+		if _, in := m.serviceState(); in {
 			missed = 0
-			m.guard(ctx)
+			m.checkWhenDue(ctx)
 			continue
 		}
 		missed, m.missed = missed+1, 0
@@ -40,15 +38,14 @@ func (m *member) watch(ctx context.Context) {
 		m.next = time.Now().Add(pause)
 		m.mu.Unlock()
 		if retry.Wait(ctx, pause) == nil {
-			m.rejoin(ctx)
+			m.tryRejoin(ctx)
 		}
 	}
 }
 
-// guard checks an engine in service, periodically or after a suspicious reply.
-func (m *member) guard(ctx context.Context) {
+func (m *managedEngine) checkWhenDue(ctx context.Context) {
 	if m.examinationDue() {
-		m.reexamine(ctx)
+		m.reexamineEngine(ctx)
 		return
 	}
 	t := time.NewTimer(pulse)
@@ -61,14 +58,14 @@ func (m *member) guard(ctx context.Context) {
 		_ = retry.Wait(ctx, time.Until(m.felt.Add(minPulse))) // an error: ctx has ended, see below
 	case <-ctx.Done():
 	}
-	if _, in := m.serves(); in && ctx.Err() == nil {
-		m.feel(ctx, doubted)
+	if _, in := m.serviceState(); in && ctx.Err() == nil {
+		m.checkAlive(ctx, doubted)
 		m.felt = time.Now()
 	}
 }
 
 // examinationDue reports whether an engine in service has to be examined again, and counts the time from now on.
-func (m *member) examinationDue() bool {
+func (m *managedEngine) examinationDue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	due := time.Since(m.examined) >= examPeriod
@@ -78,36 +75,36 @@ func (m *member) examinationDue() bool {
 	return due
 }
 
-// reexamine takes an engine out of service if it is another one now: it may have been restarted between two questions.
-// It looks at what the engine says of itself and at its answers, which also differ with another vocabulary. One that
-// does not complete the examination is left to the other checks.
-func (m *member) reexamine(ctx context.Context) {
+// reexamineEngine takes an engine out of service if it is another one now: it may have been restarted between two
+// questions. It looks at what the engine says of itself and at its answers, which also differ with another vocabulary.
+// One that does not complete the examination is left to the other checks.
+func (m *managedEngine) reexamineEngine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, examTime)
 	defer cancel()
-	e := m.engine()
+	e := m.currentEngine()
 	f, err := e.Describe(ctx, m.u.o.Vocabulary, rand.Text())
-	if err = refusal(err); err == nil {
-		err = m.fits(ctx, e, f)
+	if err = classifyRefusal(err); err == nil {
+		err = m.checkCompatible(ctx, e, f)
 	}
-	if isWrong(err) {
+	if isUnsuitable(err) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.out(err)
+		m.takeOutOfService(err)
 	}
 }
 
-// feel takes an engine out of service if it does not respond. After a question without an answer, only an answer counts
-// as a response: to a trial, or in the meantime to any question.
-func (m *member) feel(ctx context.Context, doubted bool) {
+// checkAlive takes an engine out of service if it does not respond. After a question without an answer, only an answer
+// counts as a response: to a trial, or in the meantime to any question.
+func (m *managedEngine) checkAlive(ctx context.Context, doubted bool) {
 	ctx, cancel := context.WithTimeout(ctx, pulseTime)
 	defer cancel()
-	before := m.answered()
-	e := m.engine()
+	before := m.answeredCount()
+	e := m.currentEngine()
 	err := e.Alive(ctx)
 	if err == nil && doubted {
-		err = m.try(ctx, e, 1)
+		err = m.tryQuestion(ctx, e, 1)
 	}
-	if err == nil || m.answered() > before || errors.Is(context.Cause(ctx), context.Canceled) {
+	if err == nil || m.answeredCount() > before || errors.Is(context.Cause(ctx), context.Canceled) {
 		m.missed = 0
 		return
 	}
@@ -121,44 +118,42 @@ func (m *member) feel(ctx context.Context, doubted bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.out(err)
+	m.takeOutOfService(err)
 }
 
-func (m *member) answered() uint64 {
+func (m *managedEngine) answeredCount() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stats.Answered
 }
 
-// try asks a question of n tokens without text of users.
-func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
+func (m *managedEngine) tryQuestion(ctx context.Context, e dialect.Engine, n int) error {
 	var a dialect.Ask
 	for i := range n {
 		a.Context = append(a.Context, int32((i*i+5*i+1)%min(m.u.o.Vocabulary.Size(), 256)))
 	}
-	_, err := m.trial(ctx, e, a)
+	_, err := m.askTrial(ctx, e, a)
 	return err
 }
 
-// trial asks a question that no client has asked.
-func (m *member) trial(ctx context.Context, e dialect.Engine, a dialect.Ask) (dialect.Reply, error) {
-	a.Name, a.Salt = fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), m.u.salt(0, 0)
+func (m *managedEngine) askTrial(ctx context.Context, e dialect.Engine, a dialect.Ask) (dialect.Reply, error) {
+	a.Name, a.Salt = fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), m.u.cacheSalt(0, 0)
 	r, err := e.Ask(ctx, a)
 	if f, ok := e.(dialect.Forgetter); ok {
 		f.Forget(a.Session) // 0, which no client has
 	}
 	if err == nil {
-		err = m.sound(&r)
+		err = m.validateTokens(&r)
 	}
 	return r, err
 }
 
-// rejoin tries to put an engine in service again. It may be another engine now. One that does not respond at all is not
-// waited for.
-func (m *member) rejoin(ctx context.Context) {
-	err := m.responds(ctx)
+// tryRejoin tries to put an engine in service again. It may be another engine now. One that does not respond at all is
+// not waited for.
+func (m *managedEngine) tryRejoin(ctx context.Context) {
+	err := m.checkResponds(ctx)
 	if err == nil {
-		err = m.join(ctx)
+		err = m.putInService(ctx)
 	}
 	if err == nil {
 		return
@@ -171,9 +166,9 @@ func (m *member) rejoin(ctx context.Context) {
 	m.why = err
 }
 
-// responds returns an error if an engine whose dialect was known does not respond within seconds.
-func (m *member) responds(ctx context.Context) error {
-	e := m.engine()
+// checkResponds returns an error if an engine whose dialect was known does not respond within seconds.
+func (m *managedEngine) checkResponds(ctx context.Context) error {
+	e := m.currentEngine()
 	if e == nil {
 		return nil
 	}
@@ -185,11 +180,10 @@ func (m *member) responds(ctx context.Context) error {
 	return nil
 }
 
-// join puts the engine in service if it has the required abilities and vocabulary.
-func (m *member) join(ctx context.Context) error {
+func (m *managedEngine) putInService(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	e, f, err := m.examine(ctx)
+	e, f, err := m.examineEngine(ctx)
 	if err != nil {
 		return err
 	}
@@ -211,68 +205,68 @@ func (m *member) join(ctx context.Context) error {
 	return nil
 }
 
-func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts, err error) {
+func (m *managedEngine) examineEngine(ctx context.Context) (e dialect.Engine, f dialect.Facts, err error) {
 	o := m.u.o
-	if e, err = recognise(ctx, m.client, o.Model); err != nil {
+	if e, err = detectDialect(ctx, m.client, o.Model); err != nil {
 		return e, f, err
 	}
 	if f, err = e.Describe(ctx, o.Vocabulary, rand.Text()); err != nil {
-		return e, f, refusal(err)
+		return e, f, classifyRefusal(err)
 	}
 	if o.Model != "" && f.Model != o.Model {
-		return e, f, &wrong{fmt.Errorf("%w %q, but %q", dialect.ErrModel, o.Model, f.Model)}
+		return e, f, &unsuitableError{fmt.Errorf("%w %q, but %q", dialect.ErrModel, o.Model, f.Model)}
 	}
 	if err = checkVocabulary(ctx, e, f, o.Vocabulary); err != nil {
-		return e, f, refusal(err)
+		return e, f, classifyRefusal(err)
 	}
-	if err = m.try(ctx, e, 3); err != nil {
-		return e, f, refusal(err)
+	if err = m.tryQuestion(ctx, e, 3); err != nil {
+		return e, f, classifyRefusal(err)
 	}
-	return e, f, m.fits(ctx, e, f)
+	return e, f, m.checkCompatible(ctx, e, f)
 }
 
-// fits returns an error if what clients learned when the gateway started is not true of an engine, or if it answers
-// otherwise.
-func (m *member) fits(ctx context.Context, e dialect.Engine, f dialect.Facts) (err error) {
+// checkCompatible returns an error if what clients learned when the gateway started is not true of an engine, or if it
+// answers otherwise.
+func (m *managedEngine) checkCompatible(ctx context.Context, e dialect.Engine, f dialect.Facts) (err error) {
 	switch now := m.u.info; {
 	case now.MaxContext > 0 && f.MaxContext > 0 && f.MaxContext < now.MaxContext:
-		err = &wrong{fmt.Errorf("it takes %d tokens, this gateway promises its clients %d: restart the gateway",
-			f.MaxContext, now.MaxContext)}
+		err = &unsuitableError{fmt.Errorf("it takes %d tokens, this gateway promises its clients %d: "+
+			"restart the gateway", f.MaxContext, now.MaxContext)}
 	case min(f.Choices, m.u.o.Vocabulary.Size()) < m.u.most:
-		err = &wrong{fmt.Errorf("it gives %d probabilities, this gateway promises its clients %d: restart the gateway",
-			f.Choices, m.u.most)}
+		err = &unsuitableError{fmt.Errorf("it gives %d probabilities, this gateway promises its clients %d: "+
+			"restart the gateway", f.Choices, m.u.most)}
 	case f.Audit < now.Audit:
-		err = &wrong{fmt.Errorf("its audit is %s, this gateway promises its clients one that is %s: "+
+		err = &unsuitableError{fmt.Errorf("its audit is %s, this gateway promises its clients one that is %s: "+
 			"restart the gateway", f.Audit, now.Audit)}
 	default:
-		err = m.recognised(ctx, e, f)
+		err = m.checkFingerprint(ctx, e, f)
 	}
 	return err
 }
 
-// wrong is why an engine cannot be used at all: waiting does not help.
-type wrong struct{ err error }
+// unsuitableError is why an engine cannot be used at all: waiting does not help.
+type unsuitableError struct{ err error }
 
-func (w *wrong) Error() string { return w.err.Error() }
-func (w *wrong) Unwrap() error { return w.err }
+func (w *unsuitableError) Error() string { return w.err.Error() }
+func (w *unsuitableError) Unwrap() error { return w.err }
 
-func isWrong(err error) bool {
-	_, ok := errors.AsType[*wrong](err)
+func isUnsuitable(err error) bool {
+	_, ok := errors.AsType[*unsuitableError](err)
 	return ok
 }
 
-// refusal distinguishes an engine that refuses from one that is unavailable or overloaded. These requests contain no
-// text of users, so the engine's message is included.
-func refusal(err error) error {
+// classifyRefusal distinguishes an engine that refuses from one that is unavailable or overloaded. These requests
+// contain no text of users, so the engine's message is included.
+func classifyRefusal(err error) error {
 	switch s := dialect.Status(err); {
 	case s >= 500 || s == http.StatusTooManyRequests:
 		return err
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		return &wrong{fmt.Errorf("the engine requires another key: %s", dialect.Said(err))}
+		return &unsuitableError{fmt.Errorf("the engine requires another key: %s", dialect.Said(err))}
 	case s != 0:
-		return &wrong{errors.New(dialect.Said(err))}
+		return &unsuitableError{errors.New(dialect.Said(err))}
 	case errors.Is(err, dialect.ErrReply) || errors.Is(err, dialect.ErrModel):
-		return &wrong{err}
+		return &unsuitableError{err}
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func mustAsk(t testing.TB, u *Upstream, q terms.Job) terms.Reply {
 
 // sessionOf returns a session of the engine at a URL.
 func sessionOf(u *Upstream, url string) (session uint64) {
-	for u.order(session)[0].url != url {
+	for u.rankEngines(session)[0].url != url {
 		session++
 	}
 	return session

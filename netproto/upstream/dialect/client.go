@@ -72,7 +72,7 @@ const maxReply = 32 << 20
 
 // Get requests a JSON document.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
-	return c.do(ctx, http.MethodGet, path, nil, into)
+	return c.doJSON(ctx, http.MethodGet, path, nil, into)
 }
 
 // Post sends a JSON document and reads another. If the engine closes the connection at that moment, the request is sent
@@ -82,10 +82,10 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return c.do(ctx, http.MethodPost, path, b, into)
+	return c.doJSON(ctx, http.MethodPost, path, b, into)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, body []byte, into any) error {
+func (c *Client) doJSON(ctx context.Context, method, path string, body []byte, into any) error {
 	at := *c.base
 	at.Path += path
 	r, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
@@ -111,18 +111,18 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	case len(b) > maxReply:
 		return fmt.Errorf("%s %s: %w: more than %d MiB", method, path, ErrReply, maxReply>>20)
 	case w.StatusCode != http.StatusOK:
-		return statusError(method+" "+path, w, b)
+		return newStatusError(method+" "+path, w, b)
 	case into == nil:
 		return nil
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%s %s: %w: %w", method, path, ErrReply, plain(err))
+		return fmt.Errorf("%s %s: %w: %w", method, path, ErrReply, plainJSONError(err))
 	}
 	return nil
 }
 
-// plain returns the part of an encoding/json error that does not quote the document.
-func plain(err error) error {
+// plainJSONError returns the part of an encoding/json error that does not quote the document.
+func plainJSONError(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("field %s has a value of another type", wrong.Field)
 	}
@@ -156,10 +156,10 @@ func (e *StatusError) Unwrap() error {
 	return netproto.Failed
 }
 
-// statusError parses the body of an error response: {"error":{"message"}}, {"error":"…"}, {"message":…},
+// newStatusError parses the body of an error response: {"error":{"message"}}, {"error":"…"}, {"message":…},
 // {"detail":…} or a text.
-func statusError(request string, w *http.Response, b []byte) *StatusError {
-	e := &StatusError{Request: request, Status: w.StatusCode, RetryAfter: retryAfter(w.Header.Get("Retry-After"))}
+func newStatusError(request string, w *http.Response, b []byte) *StatusError {
+	e := &StatusError{Request: request, Status: w.StatusCode, RetryAfter: parseRetryAfter(w.Header.Get("Retry-After"))}
 	var said struct {
 		Error   json.RawMessage `json:"error"`
 		Message any             `json:"message"`
@@ -184,8 +184,8 @@ func statusError(request string, w *http.Response, b []byte) *StatusError {
 	return e
 }
 
-// retryAfter parses seconds; it ignores dates, which engines do not send.
-func retryAfter(s string) time.Duration {
+// parseRetryAfter parses seconds; it ignores dates, which engines do not send.
+func parseRetryAfter(s string) time.Duration {
 	const most = 3600
 	n, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(n > 0) {

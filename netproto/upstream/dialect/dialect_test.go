@@ -156,7 +156,7 @@ func TestStatusError(t *testing.T) {
 func TestChosenModel(t *testing.T) {
 	to := answering(`{"data":[{"id":"a","max_model_len":1},{"id":"b","max_model_len":2}]}`)
 	for name, want := range map[string]int{"": 1, "a": 1, "b": 2, "c": 0} {
-		m, err := choose(t.Context(), client(t, "", to), name)
+		m, err := findModel(t.Context(), client(t, "", to), name)
 		assert.Equal(t, want == 0, err != nil, name)
 		assert.Equal(t, want, m.MaxLength, name)
 	}
@@ -180,13 +180,13 @@ func TestCodes(t *testing.T) {
 		"3": 3 * time.Second, "0.25": time.Second / 4, "": 0, "-1": 0, "1e9": time.Hour, "1e999": 0, "NaN": 0,
 		"soon": 0,
 	} {
-		assert.Equal(t, want, retryAfter(text), text)
+		assert.Equal(t, want, parseRetryAfter(text), text)
 	}
 	for status, want := range map[int]bool{400: false, 401: false, 403: false, 404: true, 405: true, 422: false,
 		500: false, 501: true, 503: false} {
-		assert.Equal(t, want, errors.Is(absent(&StatusError{Status: status}), ErrAbsent), status)
+		assert.Equal(t, want, errors.Is(wrapAbsent(&StatusError{Status: status}), ErrAbsent), status)
 	}
-	assert.NoError(t, absent(nil))
+	assert.NoError(t, wrapAbsent(nil))
 }
 
 // TestTop: candidates are sorted, equal ones by ascending id; invalid ones give nothing.
@@ -208,17 +208,17 @@ func TestTop(t *testing.T) {
 	for text, want := range map[string]int32{"token_id:0": 0, "token_id:42": 42, "token_id:-1": -1, "42": -1,
 		"token_id:":            -1,
 		"token_id:99999999999": -1, "token_id:1x": -1} {
-		id, err := tokenID(text)
+		id, err := parseTokenID(text)
 		assert.Equal(t, want < 0, err != nil, text)
 		assert.Equal(t, max(want, 0), id, text)
 	}
 	_, ok := newRow(list{c(1, inf)}, 1, inf)
 	assert.False(t, ok, "every token is impossible")
-	_, err := one(nil)
+	_, err := singleToken(nil)
 	assert.ErrorIs(t, err, ErrReply)
-	_, err = one([]int32{1, 2})
+	_, err = singleToken([]int32{1, 2})
 	assert.ErrorIs(t, err, ErrReply)
-	assert.Equal(t, inf, logProb(nil))
+	assert.Equal(t, inf, parseLogProb(nil))
 }
 
 // TestParseURL: addresses of engines.

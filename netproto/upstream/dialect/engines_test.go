@@ -33,7 +33,7 @@ func engineOf(t *testing.T, kind string, to http.RoundTripper) Engine {
 	case "vllm":
 		return NewVLLM(c, "")
 	case "generate":
-		return &VLLM{c: c, door: generate{}}
+		return &VLLM{c: c, endpoint: generateEndpoint{}}
 	}
 	panic(kind)
 }
@@ -343,7 +343,7 @@ func TestErrors(t *testing.T) {
 			assert.Equal(t, 1, sent, "%s: %s", kind, name)
 		}
 		if l, ok := e.(*Llama); ok {
-			l.slots.resize(1)
+			l.slots.resizeSlots(1)
 			for _, call := range calls {
 				require.Error(t, call())
 			}

@@ -76,20 +76,20 @@ type probability struct {
 
 // Ask implements dialect.Engine. The server keeps a cache for each of its slots, and each session has a slot.
 func (e *Llama) Ask(ctx context.Context, a Ask) (r Reply, err error) {
-	slot, done := e.slots.take(a.Session)
+	slot, done := e.slots.acquireSlot(a.Session)
 	defer done()
-	return e.ask(ctx, a.Context, a.K, slot)
+	return e.askSlot(ctx, a.Context, a.K, slot)
 }
 
-// ask returns the token after a context and the k most probable ones. If a token begins a character without completing
-// it, the server returns the probabilities only once the character is complete: then ask sends a second request, for as
-// many tokens as a character can have.
-func (e *Llama) ask(ctx context.Context, context []int32, k, slot int) (r Reply, err error) {
-	w, err := e.complete(ctx, newLlamaRequest(context, 1, k, slot))
+// askSlot returns the token after a context and the k most probable ones. If a token begins a character without
+// completing it, the server returns the probabilities only once the character is complete: then askSlot sends a second
+// request, for as many tokens as a character can have.
+func (e *Llama) askSlot(ctx context.Context, context []int32, k, slot int) (r Reply, err error) {
+	w, err := e.postCompletion(ctx, newLlamaRequest(context, 1, k, slot))
 	if err != nil {
 		return r, err
 	}
-	r = Reply{Token: w.Tokens[0], Top: w.top(k), Cached: -1, Compute: w.compute()}
+	r = Reply{Token: w.Tokens[0], Top: w.topCandidates(k), Cached: -1, Compute: w.computeTime()}
 	if w.Cached != nil {
 		r.Cached = *w.Cached
 	}
@@ -97,25 +97,25 @@ func (e *Llama) ask(ctx context.Context, context []int32, k, slot int) (r Reply,
 		return r, nil
 	}
 	const bytes = 4 // in the longest character
-	if w, err = e.complete(ctx, newLlamaRequest(context, bytes, k, slot)); err != nil {
+	if w, err = e.postCompletion(ctx, newLlamaRequest(context, bytes, k, slot)); err != nil {
 		return r, err
 	}
-	r.Compute += w.compute()
+	r.Compute += w.computeTime()
 	if w.Tokens[0] == r.Token {
-		r.Top = w.top(k) // none if no character is completed: then there is nothing to draw from
+		r.Top = w.topCandidates(k) // none if no character is completed: then there is nothing to draw from
 	}
 	return r, nil
 }
 
-func (e *Llama) complete(ctx context.Context, q llamaRequest) (w llamaReply, err error) {
-	err = tooLong(e.c.Post(ctx, "/completion", q, &w), "exceeds the available context size")
+func (e *Llama) postCompletion(ctx context.Context, q llamaRequest) (w llamaReply, err error) {
+	err = wrapTooLong(e.c.Post(ctx, "/completion", q, &w), "exceeds the available context size")
 	if err == nil && len(w.Tokens) < min(q.Predict, 1) {
 		err = fmt.Errorf("/completion: %w: it has no token", ErrReply)
 	}
 	return w, err
 }
 
-func (w *llamaReply) compute() time.Duration {
+func (w *llamaReply) computeTime() time.Duration {
 	ms := w.PromptMS + w.PredictedMS
 	if !(ms >= 0 && ms < 1e9) {
 		return 0
@@ -123,28 +123,27 @@ func (w *llamaReply) compute() time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// top returns the k most probable tokens.
-func (w *llamaReply) top(k int) []terms.Candidate {
+func (w *llamaReply) topCandidates(k int) []terms.Candidate {
 	if k == 0 || len(w.Probabilities) == 0 {
 		return nil
 	}
 	var all []terms.Candidate
 	for _, c := range w.Probabilities[0].Top {
-		all = append(all, terms.Candidate{ID: c.ID, LogProb: logProb(c.LogProb)})
+		all = append(all, terms.Candidate{ID: c.ID, LogProb: parseLogProb(c.LogProb)})
 	}
 	return Top(all, k)
 }
 
 // Warm implements dialect.Engine.
 func (e *Llama) Warm(ctx context.Context, a Ask) error {
-	slot, done := e.slots.take(a.Session)
+	slot, done := e.slots.acquireSlot(a.Session)
 	defer done()
-	_, err := e.complete(ctx, newLlamaRequest(a.Context, 0, 0, slot))
+	_, err := e.postCompletion(ctx, newLlamaRequest(a.Context, 0, 0, slot))
 	return err
 }
 
 // Forget implements dialect.Forgetter.
-func (e *Llama) Forget(session uint64) { e.slots.forget(session) }
+func (e *Llama) Forget(session uint64) { e.slots.forgetSession(session) }
 
 // Alive implements dialect.Engine.
 func (e *Llama) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
@@ -202,6 +201,6 @@ func (e *Llama) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, 
 	if props.Slots < 1 || props.Slots > maxSlots {
 		return f, fmt.Errorf("/props: %w: %d slots", ErrReply, props.Slots)
 	}
-	e.slots.resize(props.Slots)
+	e.slots.resizeSlots(props.Slots)
 	return f, nil
 }

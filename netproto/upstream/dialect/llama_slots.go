@@ -27,12 +27,11 @@ type slot struct {
 
 func newSlots(n int) *slots {
 	s := &slots{of: map[uint64]*list.Element{}}
-	s.resize(n)
+	s.resizeSlots(n)
 	return s
 }
 
-// resize makes it n unassigned slots, unless it has n slots already.
-func (s *slots) resize(n int) {
+func (s *slots) resizeSlots(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all.Len() == n {
@@ -45,14 +44,14 @@ func (s *slots) resize(n int) {
 	}
 }
 
-// take returns the number of a session's slot, or -1 if the server should choose, and a function to call after the
-// request.
-func (s *slots) take(session uint64) (number int, done func()) {
+// acquireSlot returns the number of a session's slot, or -1 if the server should choose, and a function to call after
+// the request.
+func (s *slots) acquireSlot(session uint64) (number int, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.of[session]
 	if e == nil {
-		if e = s.idle(); e == nil {
+		if e = s.chooseSlot(); e == nil {
 			return -1, func() {}
 		}
 		x := e.Value.(*slot)
@@ -72,8 +71,7 @@ func (s *slots) take(session uint64) (number int, done func()) {
 	}
 }
 
-// idle returns the slot for a new session; nil if there are none.
-func (s *slots) idle() (best *list.Element) {
+func (s *slots) chooseSlot() (best *list.Element) {
 	for e := s.all.Front(); e != nil; e = e.Next() {
 		x := e.Value.(*slot)
 		if !x.taken && x.open == 0 {
@@ -86,7 +84,7 @@ func (s *slots) idle() (best *list.Element) {
 	return best
 }
 
-func (s *slots) forget(session uint64) {
+func (s *slots) forgetSession(session uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.of[session]; e != nil {

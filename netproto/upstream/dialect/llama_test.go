@@ -42,7 +42,7 @@ func llamaReplay(t *testing.T, name string) (*Llama, *fakeengine.Transcript) {
 	t.Helper()
 	c, r := replay(t, "llama", name)
 	e := NewLlama(c)
-	e.slots.resize(3)
+	e.slots.resizeSlots(3)
 	return e, r
 }
 
@@ -169,7 +169,7 @@ func TestSlotOfRequest(t *testing.T) {
 		require.NoError(t, err)
 	}
 	ask(5, 0)
-	e.slots.resize(2)
+	e.slots.resizeSlots(2)
 	ask(5, 0)
 	ask(6, 0)
 	ask(5, 0)
@@ -221,7 +221,7 @@ func TestSlotsApart(t *testing.T) {
 			session := 1 + r.Uint64N(8)
 			switch r.IntN(4) {
 			case 0:
-				s.forget(session)
+				s.forgetSession(session)
 				for i := range all {
 					if all[i].session == session {
 						all[i].session = 0
@@ -235,7 +235,7 @@ func TestSlotsApart(t *testing.T) {
 				}
 				continue
 			}
-			number, done := s.take(session)
+			number, done := s.acquireSlot(session)
 			want := slices.IndexFunc(all, func(x state) bool { return x.session == session })
 			if want < 0 {
 				want = 0
@@ -264,14 +264,14 @@ func TestResize(t *testing.T) {
 	var numbers []int
 	for i, session := range []uint64{0, 1, 2, 2, 1, 0, 3, 4} {
 		if i >= 3 {
-			s.resize(2)
+			s.resizeSlots(2)
 		}
-		number, done := s.take(session)
+		number, done := s.acquireSlot(session)
 		done()
 		numbers = append(numbers, number)
 	}
 	assert.Equal(t, []int{0, 1, 2, 0, 1, 0, 1, 0}, numbers)
-	none, done := newSlots(0).take(1)
+	none, done := newSlots(0).acquireSlot(1)
 	assert.Equal(t, -1, none)
 	done()
 }

@@ -36,8 +36,8 @@ func Models(ctx context.Context, c *Client) ([]Model, error) {
 	return w.Data, nil
 }
 
-// choose returns the model of /v1/models with this name; "" means the first.
-func choose(ctx context.Context, c *Client, name string) (Model, error) {
+// findModel returns the first model for the name "".
+func findModel(ctx context.Context, c *Client, name string) (Model, error) {
 	all, err := Models(ctx, c)
 	if err != nil || name == "" {
 		return append(all, Model{})[0], err
@@ -49,8 +49,7 @@ func choose(ctx context.Context, c *Client, name string) (Model, error) {
 	return all[i], nil
 }
 
-// tokenize uses the endpoint of SGLang and vLLM. It leaves out the name of the model if it is "".
-func tokenize(ctx context.Context, c *Client, model, text string) ([]int32, error) {
+func postTokenize(ctx context.Context, c *Client, model, text string) ([]int32, error) {
 	var w struct {
 		Tokens []int32 `json:"tokens"`
 	}
@@ -59,11 +58,11 @@ func tokenize(ctx context.Context, c *Client, model, text string) ([]int32, erro
 		Prompt     string `json:"prompt"`
 		AddSpecial bool   `json:"add_special_tokens"`
 	}{model, text, false}
-	return w.Tokens, absent(c.Post(ctx, "/tokenize", body, &w))
+	return w.Tokens, wrapAbsent(c.Post(ctx, "/tokenize", body, &w))
 }
 
-// tooLong recognises the error of a context that does not fit, by words in the engine's message.
-func tooLong(err error, words ...string) error {
+// wrapTooLong recognises the error of a context that does not fit, by words in the engine's message.
+func wrapTooLong(err error, words ...string) error {
 	s, ok := errors.AsType[*StatusError](err)
 	long := func(words string) bool { return strings.Contains(s.Said, words) }
 	if ok && s.Status == http.StatusBadRequest && slices.ContainsFunc(words, long) {
@@ -72,8 +71,7 @@ func tooLong(err error, words ...string) error {
 	return err
 }
 
-// absent returns ErrAbsent if an endpoint does not exist, else err.
-func absent(err error) error {
+func wrapAbsent(err error) error {
 	switch Status(err) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return fmt.Errorf("%w: %w", ErrAbsent, err)

@@ -82,20 +82,20 @@ func newSGLangRequest(a Ask, tokens int) sglangRequest {
 type sglangReply struct {
 	Tokens []int32 `json:"output_ids"`
 	Meta   struct {
-		Finish    any     `json:"finish_reason"`
-		Cached    *int    `json:"cached_tokens"`
-		Latency   float64 `json:"e2e_latency"` // seconds
-		InputTop  [][]row `json:"input_top_logprobs"`
-		Input     []row   `json:"input_token_logprobs"` // of the context's own tokens
-		OutputTop [][]row `json:"output_top_logprobs"`
+		Finish    any            `json:"finish_reason"`
+		Cached    *int           `json:"cached_tokens"`
+		Latency   float64        `json:"e2e_latency"` // seconds
+		InputTop  [][]logProbRow `json:"input_top_logprobs"`
+		Input     []logProbRow   `json:"input_token_logprobs"` // of the context's own tokens
+		OutputTop [][]logProbRow `json:"output_top_logprobs"`
 	} `json:"meta_info"`
 }
 
-// row is [log-probability or null, id, text or null].
-type row terms.Candidate
+// logProbRow is [log-probability or null, id, text or null].
+type logProbRow terms.Candidate
 
 // UnmarshalJSON parses a row.
-func (r *row) UnmarshalJSON(b []byte) error {
+func (r *logProbRow) UnmarshalJSON(b []byte) error {
 	var parts [3]json.RawMessage
 	var p *float64
 	if err := json.Unmarshal(b, &parts); err != nil {
@@ -104,11 +104,11 @@ func (r *row) UnmarshalJSON(b []byte) error {
 	if err := errors.Join(json.Unmarshal(parts[0], &p), json.Unmarshal(parts[1], &r.ID)); err != nil {
 		return fmt.Errorf("a row of probabilities: %w", ErrReply)
 	}
-	r.LogProb = logProb(p)
+	r.LogProb = parseLogProb(p)
 	return nil
 }
 
-func candidates(rows []row) (all []terms.Candidate) {
+func toCandidates(rows []logProbRow) (all []terms.Candidate) {
 	for _, r := range rows {
 		all = append(all, terms.Candidate(r))
 	}
@@ -118,11 +118,11 @@ func candidates(rows []row) (all []terms.Candidate) {
 // Ask implements dialect.Engine. The answer includes the rows from AuditFrom on, which costs the computation of one
 // more token, the one before them.
 func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
-	w, err := e.generate(ctx, newSGLangRequest(a, 1))
+	w, err := e.postGenerate(ctx, newSGLangRequest(a, 1))
 	if err != nil {
 		return r, err
 	}
-	if r.Token, err = one(w.Tokens); err != nil {
+	if r.Token, err = singleToken(w.Tokens); err != nil {
 		return r, err
 	}
 	r.Cached = -1
@@ -133,24 +133,24 @@ func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 		r.Compute = time.Duration(s * float64(time.Second))
 	}
 	if a.K > 0 && len(w.Meta.OutputTop) > 0 {
-		r.Top = Top(candidates(w.Meta.OutputTop[0]), a.K)
+		r.Top = Top(toCandidates(w.Meta.OutputTop[0]), a.K)
 	}
 	if a.AuditFrom > 0 {
-		r.Rows, r.Unheard = w.rows(a)
+		r.Rows, r.Unheard = w.parseRows(a)
 	}
 	return r, nil
 }
 
-// rows parses the rows of the positions from AuditFrom on: the most probable tokens and the token of the context. The
-// first row is for the position before.
-func (w *sglangReply) rows(a Ask) (all []Row, err error) {
+// parseRows parses the rows of the positions from AuditFrom on: the most probable tokens and the token of the context.
+// The first row is for the position before.
+func (w *sglangReply) parseRows(a Ask) (all []Row, err error) {
 	best, own := w.Meta.InputTop, w.Meta.Input
 	if want := len(a.Context) - a.AuditFrom + 1; len(best) != want || len(own) != want {
 		return nil, fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, input_token_logprobs %d, not %d",
 			ErrReply, len(best), len(own), want)
 	}
 	for i, c := range own[1:] {
-		row, ok := newRow(candidates(best[i+1]), max(a.Rows, 1), c.LogProb)
+		row, ok := newRow(toCandidates(best[i+1]), max(a.Rows, 1), c.LogProb)
 		if !ok || c.ID != a.Context[a.AuditFrom+i] {
 			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs is invalid", ErrReply)
 		}
@@ -163,18 +163,17 @@ func (w *sglangReply) rows(a Ask) (all []Row, err error) {
 // token follows.
 const sglangSpare = 8
 
-// generate sends a request, and aborts it at once when ctx ends: by itself the server checks for that every few
+// postGenerate sends a request, and aborts it at once when ctx ends: by itself the server checks for that every few
 // seconds.
-func (e *SGLang) generate(ctx context.Context, q sglangRequest) (w sglangReply, err error) {
+func (e *SGLang) postGenerate(ctx context.Context, q sglangRequest) (w sglangReply, err error) {
 	err = e.c.Post(ctx, "/generate", q, &w)
 	if err != nil && ctx.Err() != nil {
-		e.abort(ctx, q.ID)
+		e.abortRequest(ctx, q.ID)
 	}
-	return w, tooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
+	return w, wrapTooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
 }
 
-// abort cancels a request in the background.
-func (e *SGLang) abort(ctx context.Context, id string) {
+func (e *SGLang) abortRequest(ctx context.Context, id string) {
 	const patience = 2 * time.Second
 	select {
 	case e.aborts <- struct{}{}:
@@ -195,7 +194,7 @@ func (e *SGLang) abort(ctx context.Context, id string) {
 // Warm implements dialect.Engine.
 func (e *SGLang) Warm(ctx context.Context, a Ask) error {
 	a.K, a.AuditFrom = 0, 0
-	_, err := e.generate(ctx, newSGLangRequest(a, 0))
+	_, err := e.postGenerate(ctx, newSGLangRequest(a, 0))
 	return err
 }
 
@@ -204,7 +203,7 @@ func (e *SGLang) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health
 
 // Tokenize implements dialect.Engine.
 func (e *SGLang) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	return tokenize(ctx, e.c, "", text)
+	return postTokenize(ctx, e.c, "", text)
 }
 
 // Detokenize implements dialect.Engine.
@@ -216,7 +215,7 @@ func (e *SGLang) Detokenize(ctx context.Context, ids []int32) (string, error) {
 		Tokens      []int32 `json:"tokens"`
 		SkipSpecial bool    `json:"skip_special_tokens"`
 	}{ids, false}
-	return w.Text, absent(e.c.Post(ctx, "/detokenize", body, &w))
+	return w.Text, wrapAbsent(e.c.Post(ctx, "/detokenize", body, &w))
 }
 
 // Describe implements dialect.Engine.

@@ -38,16 +38,16 @@ func newRow(all []terms.Candidate, k int, stands float32) (r Row, ok bool) {
 	return r, true
 }
 
-// logProb parses a log-probability; engines write null for an impossible token.
-func logProb(p *float64) float32 {
+// parseLogProb parses a log-probability; engines write null for an impossible token.
+func parseLogProb(p *float64) float32 {
 	if p == nil {
 		return float32(math.Inf(-1))
 	}
 	return float32(*p)
 }
 
-// tokenID parses "token_id:42".
-func tokenID(s string) (int32, error) {
+// parseTokenID parses "token_id:42".
+func parseTokenID(s string) (int32, error) {
 	number, ok := strings.CutPrefix(s, "token_id:")
 	id, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil || id < 0 {
@@ -56,8 +56,7 @@ func tokenID(s string) (int32, error) {
 	return int32(id), nil
 }
 
-// one returns the only token of a reply.
-func one(ids []int32) (int32, error) {
+func singleToken(ids []int32) (int32, error) {
 	if len(ids) != 1 {
 		return 0, fmt.Errorf("%w: %d tokens came, one was asked for", ErrReply, len(ids))
 	}

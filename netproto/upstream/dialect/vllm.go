@@ -9,30 +9,30 @@ import (
 // it, else /v1/completions. The code was written from the server's source and tested with vLLM 0.32 on a CPU. Make it
 // with [NewVLLM].
 type VLLM struct {
-	c     *Client
-	model string // used in requests; "" before Describe
-	door  door
-	rows  bool // the generate endpoint returns correct rows for the computed part of a context
+	c        *Client
+	model    string // used in requests; "" before Describe
+	endpoint endpoint
+	rows     bool // the generate endpoint returns correct rows for the computed part of a context
 }
 
-// door is one of the server's two endpoints for tokens.
-type door interface {
-	// ask sends a request for one token. which selects the tokens of the context that also get probabilities.
-	ask(ctx context.Context, c *Client, a Ask, model string, which rows) (Reply, error)
+// endpoint is one of the server's two endpoints for tokens.
+type endpoint interface {
+	// requestToken sends a request for one token. which selects the tokens of the context that also get probabilities.
+	requestToken(ctx context.Context, c *Client, a Ask, model string, which rowSelection) (Reply, error)
 }
 
-// rows selects the tokens of a context that get probabilities.
-type rows int
+// rowSelection selects the tokens of a context that get probabilities.
+type rowSelection int
 
 const (
-	noRows  rows = iota
-	newRows      // those that are not in the prefix cache
-	allRows      // all, which computes the whole context again
+	noRows  rowSelection = iota
+	newRows              // those that are not in the prefix cache
+	allRows              // all, which computes the whole context again
 )
 
 // NewVLLM returns an engine that uses a client, for the model with that name; "" means the first that the server lists.
 func NewVLLM(c *Client, model string) *VLLM {
-	return &VLLM{c: c, model: model, door: completions{}}
+	return &VLLM{c: c, model: model, endpoint: completionsEndpoint{}}
 }
 
 // vllmSampling sets every field, since the server takes defaults from the model's generation_config.json.
@@ -63,8 +63,8 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// cached returns the number of cached tokens of the context; -1 if the server does not report it.
-func (u usage) cached() int {
+// cachedTokens returns the number of cached tokens of the context; -1 if the server does not report it.
+func (u usage) cachedTokens() int {
 	if u.Details == nil || u.Details.Cached == nil {
 		return -1
 	}
@@ -74,28 +74,28 @@ func (u usage) cached() int {
 // Ask implements dialect.Engine. It audits if the server returns the rows that it computes, see Describe.
 func (e *VLLM) Ask(ctx context.Context, a Ask) (Reply, error) {
 	began := time.Now()
-	r, err := e.ask(ctx, a)
+	r, err := e.askWithAudit(ctx, a)
 	r.Compute = time.Since(began)
-	return r, tooLong(err, "maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
+	return r, wrapTooLong(err, "maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
-func (e *VLLM) ask(ctx context.Context, a Ask) (Reply, error) {
+func (e *VLLM) askWithAudit(ctx context.Context, a Ask) (Reply, error) {
 	if a.AuditFrom == 0 || !e.rows {
-		return e.door.ask(ctx, e.c, a, e.model, noRows)
+		return e.endpoint.requestToken(ctx, e.c, a, e.model, noRows)
 	}
-	r, err := e.door.ask(ctx, e.c, a, e.model, newRows)
+	r, err := e.endpoint.requestToken(ctx, e.c, a, e.model, newRows)
 	wanted := len(a.Context) - a.AuditFrom
 	if err == nil && a.All && r.Unheard == nil && len(r.Rows) < wanted {
-		r, err = e.again(ctx, a, r)
+		r, err = e.repeatForAllRows(ctx, a, r)
 	}
 	r.Rows = r.Rows[max(len(r.Rows)-wanted, 0):]
 	return r, err
 }
 
-// again repeats the request for all rows, since tokens to be audited were cached. The first answer is used.
-func (e *VLLM) again(ctx context.Context, a Ask, first Reply) (Reply, error) {
+// repeatForAllRows repeats the request for all rows, since tokens to be audited were cached. The first answer is used.
+func (e *VLLM) repeatForAllRows(ctx context.Context, a Ask, first Reply) (Reply, error) {
 	a.Name += "-all"
-	r, err := e.door.ask(ctx, e.c, a, e.model, allRows)
+	r, err := e.endpoint.requestToken(ctx, e.c, a, e.model, allRows)
 	if err != nil {
 		return first, err
 	}
@@ -115,7 +115,7 @@ func (e *VLLM) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health",
 
 // Tokenize implements dialect.Engine.
 func (e *VLLM) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	return tokenize(ctx, e.c, e.model, text)
+	return postTokenize(ctx, e.c, e.model, text)
 }
 
 // Detokenize implements dialect.Engine.
@@ -127,5 +127,5 @@ func (e *VLLM) Detokenize(ctx context.Context, ids []int32) (string, error) {
 		Model  string  `json:"model"`
 		Tokens []int32 `json:"tokens"`
 	}{e.model, ids}
-	return w.Prompt, absent(e.c.Post(ctx, "/detokenize", body, &w))
+	return w.Prompt, wrapAbsent(e.c.Post(ctx, "/detokenize", body, &w))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// completions is the endpoint /v1/completions.
-type completions struct{}
+// completionsEndpoint is the endpoint /v1/completions.
+type completionsEndpoint struct{}
 
 type completionsRequest struct {
 	Model  string  `json:"model"`
@@ -48,34 +48,33 @@ func newVLLMCompletions(a Ask, model string) completionsRequest {
 	}
 }
 
-func (w completion) token() (int32, error) {
+func (w completion) parseToken() (int32, error) {
 	if len(w.Tokens) > 0 {
-		return one(w.Tokens)
+		return singleToken(w.Tokens)
 	}
 	if w.LogProbs == nil || len(w.LogProbs.Tokens) != 1 {
 		return 0, fmt.Errorf("/v1/completions: %w: it has no token id, as vLLM returns it", ErrReply)
 	}
-	return tokenID(w.LogProbs.Tokens[0])
+	return parseTokenID(w.LogProbs.Tokens[0])
 }
 
-// top returns the k most probable tokens of a choice.
-func (w completion) top(k int) ([]terms.Candidate, error) {
+func (w completion) topCandidates(k int) ([]terms.Candidate, error) {
 	if k == 0 || w.LogProbs == nil || len(w.LogProbs.Top) == 0 {
 		return nil, nil
 	}
 	var all []terms.Candidate
 	for name, p := range w.LogProbs.Top[0] {
-		id, err := tokenID(name)
+		id, err := parseTokenID(name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, terms.Candidate{ID: id, LogProb: logProb(p)})
+		all = append(all, terms.Candidate{ID: id, LogProb: parseLogProb(p)})
 	}
 	return Top(all, k), nil
 }
 
-func (completions) ask(
-	ctx context.Context, c *Client, a Ask, model string, _ rows,
+func (completionsEndpoint) requestToken(
+	ctx context.Context, c *Client, a Ask, model string, _ rowSelection,
 ) (r Reply, err error) {
 	var w completionsReply
 	if err := c.Post(ctx, "/v1/completions", newVLLMCompletions(a, model), &w); err != nil {
@@ -84,9 +83,9 @@ func (completions) ask(
 	if len(w.Choices) != 1 {
 		return r, fmt.Errorf("/v1/completions: %w: %d choices", ErrReply, len(w.Choices))
 	}
-	r.Cached = w.Usage.cached()
-	if r.Token, err = w.Choices[0].token(); err == nil {
-		r.Top, err = w.Choices[0].top(a.K)
+	r.Cached = w.Usage.cachedTokens()
+	if r.Token, err = w.Choices[0].parseToken(); err == nil {
+		r.Top, err = w.Choices[0].topCandidates(a.K)
 	}
 	return r, err
 }

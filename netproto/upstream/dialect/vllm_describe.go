@@ -15,12 +15,12 @@ import (
 // Describe implements dialect.Engine. It finds out which endpoint is available, how many probabilities the server
 // returns, and whether it can audit exactly.
 func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts, err error) {
-	m, err := choose(ctx, e.c, e.model)
+	m, err := findModel(ctx, e.c, e.model)
 	if err != nil {
 		return f, err
 	}
 	var version struct{ Version string }
-	if err := absent(e.c.Get(ctx, "/version", &version)); err != nil && !errors.Is(err, ErrAbsent) {
+	if err := wrapAbsent(e.c.Get(ctx, "/version", &version)); err != nil && !errors.Is(err, ErrAbsent) {
 		return f, err
 	}
 	e.model = m.ID
@@ -28,33 +28,31 @@ func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts
 	if m.MaxLength > 1 {
 		f.MaxContext = m.MaxLength - 1
 	}
-	if err := e.choose(ctx, v, salt); err != nil {
+	if err := e.chooseEndpoint(ctx, v, salt); err != nil {
 		return f, err
 	}
-	if f.Choices, err = e.choices(ctx, v, salt); err != nil {
+	if f.Choices, err = e.probeMaxLogProbs(ctx, v, salt); err != nil {
 		return f, err
 	}
-	if e.door == (generate{}) && e.givesRows(ctx, v, salt, cmp.Or(f.MaxContext, math.MaxInt)) {
+	if e.endpoint == (generateEndpoint{}) && e.givesRows(ctx, v, salt, cmp.Or(f.MaxContext, math.MaxInt)) {
 		e.rows, f.Audit = true, netproto.ExactAudit
 	}
 	return f, nil
 }
 
-// choose selects the generate endpoint if it is available, else the other one stays.
-func (e *VLLM) choose(ctx context.Context, v Vocabulary, salt string) error {
-	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
+func (e *VLLM) chooseEndpoint(ctx context.Context, v Vocabulary, salt string) error {
+	_, err := generateEndpoint{}.requestToken(ctx, e.c, newTrialAsk(v, salt, 4, 0), e.model, noRows)
 	switch Status(err) {
 	case 0:
-		e.door = generate{}
+		e.endpoint = generateEndpoint{}
 		return err
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
-		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
+		_, err = e.endpoint.requestToken(ctx, e.c, newTrialAsk(v, salt, 4, 0), e.model, noRows)
 	}
 	return err
 }
 
-// trial returns a question of n ordinary tokens without text of users.
-func trial(v Vocabulary, salt string, n, k int) Ask {
+func newTrialAsk(v Vocabulary, salt string, n, k int) Ask {
 	a := Ask{Name: fmt.Sprintf("pilotfish-%s-%d-%d", salt, n, k), K: k, Salt: salt}
 	for i := range n {
 		a.Context = append(a.Context, int32((i*i+7*i+1)%min(v.Size(), 256)))
@@ -62,10 +60,10 @@ func trial(v Vocabulary, salt string, n, k int) Ask {
 	return a
 }
 
-// choices returns the maximum number of probabilities that the server returns (--max-logprobs).
-func (e *VLLM) choices(ctx context.Context, v Vocabulary, salt string) (int, error) {
+// probeMaxLogProbs returns the maximum number of probabilities that the server returns (--max-logprobs).
+func (e *VLLM) probeMaxLogProbs(ctx context.Context, v Vocabulary, salt string) (int, error) {
 	for _, k := range []int{netproto.MaxK, 128, 64, 50, 40, 32, 20, 10, 5, 1} {
-		_, err := e.door.ask(ctx, e.c, trial(v, salt, 4, min(k, v.Size())), e.model, noRows)
+		_, err := e.endpoint.requestToken(ctx, e.c, newTrialAsk(v, salt, 4, min(k, v.Size())), e.model, noRows)
 		switch Status(err) {
 		case http.StatusBadRequest:
 			continue
@@ -86,12 +84,12 @@ func (e *VLLM) choices(ctx context.Context, v Vocabulary, salt string) (int, err
 func (e *VLLM) givesRows(ctx context.Context, v Vocabulary, salt string, longest int) bool {
 	const most = 300 // two blocks of the prefix cache, of 16 to 128 tokens each, and a part of a third
 	n := min(most, longest)
-	a := trial(v, salt, n, 0)
-	first, err := e.door.ask(ctx, e.c, a, e.model, newRows)
+	a := newTrialAsk(v, salt, n, 0)
+	first, err := e.endpoint.requestToken(ctx, e.c, a, e.model, newRows)
 	if err != nil {
 		return false
 	}
-	again, err := e.door.ask(ctx, e.c, a, e.model, newRows)
+	again, err := e.endpoint.requestToken(ctx, e.c, a, e.model, newRows)
 	if err != nil || len(again.Rows) < 1 || len(again.Rows) >= n-1 || len(first.Rows) < len(again.Rows) {
 		return false
 	}

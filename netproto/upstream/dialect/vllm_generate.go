@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// generate is the endpoint /inference/v1/generate.
-type generate struct{}
+// generateEndpoint is the endpoint /inference/v1/generate.
+type generateEndpoint struct{}
 
 type generateRequest struct {
 	Model    string           `json:"model"`
@@ -33,37 +33,37 @@ type generateReply struct {
 		Tokens   []int32 `json:"token_ids"`
 		LogProbs *struct {
 			Content []struct {
-				Top []entry `json:"top_logprobs"`
+				Top []generateCandidate `json:"top_logprobs"`
 			} `json:"content"`
 		} `json:"logprobs"`
 	} `json:"choices"`
-	Rows  []map[string]ranked `json:"prompt_logprobs"`
-	Usage usage               `json:"usage"`
+	Rows  []map[string]rankedLogProb `json:"prompt_logprobs"`
+	Usage usage                      `json:"usage"`
 }
 
-// entry is a candidate in one of its two formats: with a number, or with "token_id:42".
-type entry struct {
+// generateCandidate is a candidate in one of its two formats: with a number, or with "token_id:42".
+type generateCandidate struct {
 	ID      *int32   `json:"token_id"`
 	Token   string   `json:"token"`
 	LogProb *float64 `json:"logprob"`
 }
 
-func (e entry) candidate() (c terms.Candidate, err error) {
-	c.LogProb = logProb(e.LogProb)
+func (e generateCandidate) toCandidate() (c terms.Candidate, err error) {
+	c.LogProb = parseLogProb(e.LogProb)
 	if e.ID != nil {
 		c.ID = *e.ID
 		return c, nil
 	}
-	c.ID, err = tokenID(e.Token)
+	c.ID, err = parseTokenID(e.Token)
 	return c, err
 }
 
-type ranked struct {
+type rankedLogProb struct {
 	LogProb *float64 `json:"logprob"`
 	Rank    int      `json:"rank"`
 }
 
-func newVLLMGenerate(a Ask, model string, which rows) generateRequest {
+func newVLLMGenerate(a Ask, model string, which rowSelection) generateRequest {
 	q := generateRequest{Model: model, ID: a.Name, Context: a.Context, Salt: a.Salt, Sampling: generateSampling{
 		vllmSampling: newVLLMSampling(a.K),
 	}}
@@ -73,24 +73,24 @@ func newVLLMGenerate(a Ask, model string, which rows) generateRequest {
 	return q
 }
 
-func (generate) ask(
-	ctx context.Context, c *Client, a Ask, model string, which rows,
+func (generateEndpoint) requestToken(
+	ctx context.Context, c *Client, a Ask, model string, which rowSelection,
 ) (r Reply, err error) {
 	var w generateReply
 	if err := c.Post(ctx, "/inference/v1/generate", newVLLMGenerate(a, model, which), &w); err != nil {
 		return r, err
 	}
-	r.Cached = w.Usage.cached()
+	r.Cached = w.Usage.cachedTokens()
 	if len(w.Choices) != 1 {
 		return r, fmt.Errorf("/inference/v1/generate: %w: %d choices", ErrReply, len(w.Choices))
 	}
-	if r.Token, err = one(w.Choices[0].Tokens); err != nil {
+	if r.Token, err = singleToken(w.Choices[0].Tokens); err != nil {
 		return r, err
 	}
 	if l := w.Choices[0].LogProbs; a.K > 0 && l != nil && len(l.Content) > 0 {
 		var all []terms.Candidate
 		for _, e := range l.Content[0].Top {
-			c, err := e.candidate()
+			c, err := e.toCandidate()
 			if err != nil {
 				return r, err
 			}
@@ -99,14 +99,14 @@ func (generate) ask(
 		r.Top = Top(all, a.K)
 	}
 	if which != noRows {
-		r.Rows, r.Unheard = readRows(w.Rows, a)
+		r.Rows, r.Unheard = parsePromptLogProbs(w.Rows, a)
 	}
 	return r, nil
 }
 
-// readRows parses the rows of prompt_logprobs: [null] and then those of the positions at the end of the context that
-// were computed.
-func readRows(rows []map[string]ranked, a Ask) (all []Row, err error) {
+// parsePromptLogProbs parses the rows of prompt_logprobs: [null] and then those of the positions at the end of the
+// context that were computed.
+func parsePromptLogProbs(rows []map[string]rankedLogProb, a Ask) (all []Row, err error) {
 	if len(rows) == 0 || len(rows) > len(a.Context) || rows[0] != nil {
 		return nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
 			ErrReply, len(rows), len(a.Context))

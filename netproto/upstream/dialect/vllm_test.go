@@ -24,7 +24,7 @@ func vllmReplay(t *testing.T, name string) (*VLLM, *fakeengine.Transcript, Ask) 
 	e := NewVLLM(c, "demo-large")
 	var a Ask
 	if strings.HasPrefix(name, "generate") || name == "warm" {
-		e.door = generate{}
+		e.endpoint = generateEndpoint{}
 		require.NoError(t, r.Field(&a.Context, "token_ids"))
 		require.NoError(t, r.Field(&a.Name, "request_id"))
 	} else if strings.HasPrefix(name, "completions") {
@@ -104,10 +104,10 @@ func TestReplayedVerification(t *testing.T) {
 type scripted struct {
 	replies []Reply
 	asked   []Ask
-	which   []rows
+	which   []rowSelection
 }
 
-func (s *scripted) ask(_ context.Context, _ *Client, a Ask, _ string, which rows) (Reply, error) {
+func (s *scripted) requestToken(_ context.Context, _ *Client, a Ask, _ string, which rowSelection) (Reply, error) {
 	s.asked, s.which = append(s.asked, a), append(s.which, which)
 	r := s.replies[len(s.asked)-1]
 	if r.Token == 0 {
@@ -126,26 +126,27 @@ func TestAskedRows(t *testing.T) {
 		a       Ask
 		without bool // rows
 		replies []Reply
-		which   []rows
+		which   []rowSelection
 		want    Reply
 	}{
-		"no audit":     {Ask{All: true}, false, []Reply{part}, []rows{noRows}, part},
-		"without rows": {Ask{AuditFrom: 2}, true, []Reply{part}, []rows{noRows}, part},
-		"fewer":        {Ask{AuditFrom: 2}, false, []Reply{part}, []rows{newRows}, part},
-		"as many":      {Ask{AuditFrom: 4, All: true}, false, []Reply{part}, []rows{newRows}, part},
-		"more": {Ask{AuditFrom: 2}, false, []Reply{whole}, []rows{newRows}, Reply{Token: 7,
+		"no audit":     {Ask{All: true}, false, []Reply{part}, []rowSelection{noRows}, part},
+		"without rows": {Ask{AuditFrom: 2}, true, []Reply{part}, []rowSelection{noRows}, part},
+		"fewer":        {Ask{AuditFrom: 2}, false, []Reply{part}, []rowSelection{newRows}, part},
+		"as many":      {Ask{AuditFrom: 4, All: true}, false, []Reply{part}, []rowSelection{newRows}, part},
+		"more": {Ask{AuditFrom: 2}, false, []Reply{whole}, []rowSelection{newRows}, Reply{Token: 7,
 			Rows: whole.Rows[1:]}},
-		"cached": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, whole}, []rows{newRows, allRows},
+		"cached": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, whole}, []rowSelection{newRows, allRows},
 			Reply{Token: 8, Rows: whole.Rows[1:]}},
-		"unheard": {Ask{AuditFrom: 2, All: true}, false, []Reply{unheard}, []rows{newRows}, unheard},
-		"unheard later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, unheard}, []rows{newRows, allRows},
+		"unheard": {Ask{AuditFrom: 2, All: true}, false, []Reply{unheard}, []rowSelection{newRows}, unheard},
+		"unheard later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, unheard}, []rowSelection{newRows, allRows},
 			Reply{Token: 8, Unheard: ErrReply}},
-		"an error":       {Ask{AuditFrom: 2, All: true}, false, []Reply{{}}, []rows{newRows}, Reply{}},
-		"an error later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, {}}, []rows{newRows, allRows}, part},
+		"an error": {Ask{AuditFrom: 2, All: true}, false, []Reply{{}}, []rowSelection{newRows}, Reply{}},
+		"an error later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, {}}, []rowSelection{newRows, allRows},
+			part},
 	} {
 		s := &scripted{replies: c.replies}
 		c.a.Name, c.a.Context, c.a.K = "n", []int32{1, 2, 3, 4, 5}, 2
-		got, err := (&VLLM{door: s, rows: !c.without}).ask(t.Context(), c.a)
+		got, err := (&VLLM{endpoint: s, rows: !c.without}).askWithAudit(t.Context(), c.a)
 		assert.Equal(t, c.replies[len(c.replies)-1].Token == 0, err != nil, name)
 		assert.Equal(t, c.which, s.which, name)
 		assert.Equal(t, c.want, got, name)
@@ -187,27 +188,29 @@ func TestGivesRows(t *testing.T) {
 		"in a shorter context": {299, again(297, 298), true},
 	} {
 		s := &scripted{replies: []Reply{first, c.again}}
-		got := (&VLLM{door: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", c.longest)
+		got := (&VLLM{endpoint: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", c.longest)
 		assert.Equal(t, c.want, got, name)
-		assert.Equal(t, []rows{newRows, newRows}, s.which)
+		assert.Equal(t, []rowSelection{newRows, newRows}, s.which)
 		assert.Len(t, s.asked[1].Context, min(c.longest, 300))
 		assert.Equal(t, s.asked[0], s.asked[1])
 	}
 	s := &scripted{replies: []Reply{{}}}
-	assert.False(t, (&VLLM{door: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", 300))
+	assert.False(t, (&VLLM{endpoint: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", 300))
 }
 
 // TestTrial: test questions have ordinary tokens of the vocabulary, names of their own, and the salt of this start.
 func TestTrial(t *testing.T) {
 	for size, most := range map[int]int32{1: 1, 100: 100, 256: 256, 300: 256} {
-		a := trial(fakeengine.VocabularyOf(make([][]byte, size), int32(size), nil), "salt", 300, 2)
+		a := newTrialAsk(fakeengine.VocabularyOf(make([][]byte, size), int32(size), nil), "salt", 300, 2)
 		assert.Len(t, a.Context, 300)
 		assert.Less(t, slices.Max(a.Context), most)
 		assert.Equal(t, []any{"salt", 2}, []any{a.Salt, a.K})
 	}
 	v := fakeengine.NewVocabulary()
 	names := map[string]bool{}
-	for _, a := range []Ask{trial(v, "a", 4, 0), trial(v, "b", 4, 0), trial(v, "a", 4, 20), trial(v, "a", 300, 0)} {
+	for _, a := range []Ask{
+		newTrialAsk(v, "a", 4, 0), newTrialAsk(v, "b", 4, 0), newTrialAsk(v, "a", 4, 20), newTrialAsk(v, "a", 300, 0),
+	} {
 		names[a.Name] = true
 	}
 	assert.Len(t, names, 4)
@@ -222,7 +225,7 @@ func TestTrial(t *testing.T) {
 // TestReadRows: valid and invalid rows of prompt_logprobs.
 func TestReadRows(t *testing.T) {
 	p := func(x float64) *float64 { return &x }
-	type row = map[string]ranked
+	type row = map[string]rankedLogProb
 	own := func(id int32) row { return row{fmt.Sprint(id): {p(-3), 9}, "2": {p(-0.5), 1}} }
 	for name, c := range map[string]struct {
 		rows  []row
@@ -237,7 +240,7 @@ func TestReadRows(t *testing.T) {
 		"too many":      {[]row{nil, own(4), own(5), own(6), own(7)}, 0, false},
 		"others":        {[]row{nil, own(5), own(6)}, 0, false},
 	} {
-		got, err := readRows(c.rows, Ask{Context: []int32{4, 5, 6, 7}})
+		got, err := parsePromptLogProbs(c.rows, Ask{Context: []int32{4, 5, 6, 7}})
 		assert.Equal(t, []any{c.ok, c.count}, []any{err == nil, len(got)}, name)
 		assert.True(t, c.ok || errors.Is(err, ErrReply), name)
 		for _, r := range got {
@@ -261,7 +264,7 @@ func TestReadRows(t *testing.T) {
 		"no probability":   {row{"7": {p(-1), 1}, "3": {nil, 3}}, 0},
 		"above 1":          {row{"7": {p(7311616), 1}}, 0},
 	} {
-		got, err := readRows([]row{nil, c.row}, Ask{Context: []int32{5, 7}, Rows: 2})
+		got, err := parsePromptLogProbs([]row{nil, c.row}, Ask{Context: []int32{5, 7}, Rows: 2})
 		if c.stands == 0 {
 			assert.ErrorIs(t, err, ErrReply, name)
 			continue

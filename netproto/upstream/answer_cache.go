@@ -12,32 +12,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// memory stores answers, so that a repeated question of a client gets the same token. Clients do not share stored
+// answerCache stores answers, so that a repeated question of a client gets the same token. Clients do not share stored
 // answers, so that the time of an answer reveals nothing about the questions of others.
-type memory struct {
+type answerCache struct {
 	seed    maphash.Seed // drawn at random, so that collisions of keys cannot be prepared
-	answers *lru.Cache[uint64, remembered]
+	answers *lru.Cache[uint64, storedAnswer]
 
 	repeats   atomic.Uint64 // questions that were answered from memory
 	differing atomic.Uint64 // answers of an engine that differed from the stored one, which was used instead
 }
 
-// remembered is an answer and what was requested.
-type remembered struct {
+// storedAnswer is an answer and what was requested.
+type storedAnswer struct {
 	terms.Reply
 	k         int
 	auditFrom int          // start of an audit; 0: none
 	verify    terms.Verify // the kind of that audit
 }
 
-func newMemory(size int) *memory {
-	answers, _ := lru.New[uint64, remembered](size) // fails only for a size below 1
-	return &memory{seed: maphash.MakeSeed(), answers: answers}
+func newAnswerCache(size int) *answerCache {
+	answers, _ := lru.New[uint64, storedAnswer](size) // fails only for a size below 1
+	return &answerCache{seed: maphash.MakeSeed(), answers: answers}
 }
 
-// key returns a hash of everything that determines the token, and of who may share it: client and domain, the context
-// and the sampling.
-func (m *memory) key(q terms.Job) uint64 {
+// answerKey returns a hash of everything that determines the token, and of who may share it: client and domain, the
+// context and the sampling.
+func (m *answerCache) answerKey(q terms.Job) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
 	b := make([]byte, 0, 64+4*len(q.Context))
@@ -55,9 +55,9 @@ func (m *memory) key(q terms.Job) uint64 {
 	return h.Sum64()
 }
 
-// recall returns the stored answer to a question, if it has everything that is requested. An audit that verified less,
-// or in another way, does not count as verification.
-func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
+// lookupAnswer returns the stored answer to a question, if it has everything that is requested. An audit that verified
+// less, or in another way, does not count as verification.
+func (m *answerCache) lookupAnswer(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 	found, ok := m.answers.Get(key)
 	wanted := q.AuditFrom > 0 && q.AuditFrom < len(q.Context)
 	exact := wanted && found.auditFrom > 0 && found.verify == q.Verify
@@ -75,8 +75,8 @@ func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 	return a, true
 }
 
-// with combines two answers to one question. The token is that of the first.
-func (r remembered) with(now remembered) remembered {
+// mergeWith combines two answers to one question. The token is that of the first.
+func (r storedAnswer) mergeWith(now storedAnswer) storedAnswer {
 	if now.k > r.k {
 		r.k, r.Top = now.k, now.Top
 	}
@@ -87,11 +87,11 @@ func (r remembered) with(now remembered) remembered {
 	return r
 }
 
-// keep stores an answer. If there is already a stored answer, from a question that requested less or that was asked
-// concurrently, its token is kept.
-func (m *memory) keep(key uint64, q terms.Job, a terms.Reply) terms.Reply {
+// storeAnswer stores an answer. If there is already a stored answer, from a question that requested less or that was
+// asked concurrently, its token is kept.
+func (m *answerCache) storeAnswer(key uint64, q terms.Job, a terms.Reply) terms.Reply {
 	const most = 16 // probabilities
-	now := remembered{Reply: a, k: min(q.K, most)}
+	now := storedAnswer{Reply: a, k: min(q.K, most)}
 	now.Top, now.Audit = slices.Clone(a.Top[:min(len(a.Top), most)]), slices.Clone(a.Audit)
 	if a.Audited > 0 {
 		now.auditFrom, now.verify = q.AuditFrom, q.Verify
@@ -104,6 +104,6 @@ func (m *memory) keep(key uint64, q terms.Job, a terms.Reply) terms.Reply {
 		m.differing.Add(1)
 		a.Token = before.Token
 	}
-	m.answers.Add(key, before.with(now))
+	m.answers.Add(key, before.mergeWith(now))
 	return a
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// recognise returns an engine in its dialect. It detects the dialect by the owner in the engine's list of models, else
-// by an endpoint that only one dialect has; an engine with no such sign must speak vLLM's.
-func recognise(ctx context.Context, c *dialect.Client, model string) (dialect.Engine, error) {
+// detectDialect returns an engine in its dialect. It detects the dialect by the owner in the engine's list of models,
+// else by an endpoint that only one dialect has; an engine with no such sign must speak vLLM's.
+func detectDialect(ctx context.Context, c *dialect.Client, model string) (dialect.Engine, error) {
 	models, err := dialect.Models(ctx, c)
 	if err == nil {
 		switch models[0].Owner {
@@ -22,7 +22,7 @@ func recognise(ctx context.Context, c *dialect.Client, model string) (dialect.En
 			return dialect.NewVLLM(c, model), nil
 		}
 	} else if dialect.Status(err) != 404 {
-		return nil, refusal(err)
+		return nil, classifyRefusal(err)
 	}
 	for _, sign := range []struct {
 		path, field string
@@ -40,7 +40,7 @@ func recognise(ctx context.Context, c *dialect.Client, model string) (dialect.En
 		}
 	}
 	if err != nil {
-		return nil, &wrong{fmt.Errorf("it is not SGLang, vLLM or llama-server: %s", dialect.Said(err))}
+		return nil, &unsuitableError{fmt.Errorf("it is not SGLang, vLLM or llama-server: %s", dialect.Said(err))}
 	}
 	return dialect.NewVLLM(c, model), nil
 }

@@ -11,24 +11,24 @@ import (
 // Cloud wraps the large model and records its answers. The result is a [draft.Warmer] if c is.
 func (t *Take) Cloud(c draft.Cloud) draft.Cloud {
 	if w, ok := c.(draft.Warmer); ok {
-		return warmingCloud{asking{c, t}, w}
+		return recordingWarmer{recordingCloud{c, t}, w}
 	}
-	return asking{c, t}
+	return recordingCloud{c, t}
 }
 
-// asking is a cloud with a recorder.
-type asking struct {
+// recordingCloud is a cloud with a recorder.
+type recordingCloud struct {
 	draft.Cloud
 	t *Take
 }
 
-// warmingCloud can also prefill text early.
-type warmingCloud struct {
-	asking
+// recordingWarmer can also prefill text early.
+type recordingWarmer struct {
+	recordingCloud
 	to draft.Warmer
 }
 
-func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+func (c recordingCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
 	start := time.Now()
 	got, err := c.Cloud.Ask(ctx, q)
@@ -42,26 +42,24 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	for _, f := range got.Audit {
 		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, min(f.Score-f.Stands, math.MaxFloat32)})
 	}
-	number := t.asked(q.Context, one)
+	number := t.recordAsk(q.Context, one)
 	if got.Ahead != nil {
-		got.Ahead = t.pass(ctx, got.Ahead, number, start, max(q.Ahead, cap(got.Ahead)))
+		got.Ahead = t.forwardAhead(ctx, got.Ahead, number, start, max(q.Ahead, cap(got.Ahead)))
 	}
 	return got, nil
 }
 
-// asked records an ask about a text, and returns its number.
-func (t *Take) asked(text []int32, one Ask) int {
+func (t *Take) recordAsk(text []int32, one Ask) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, token := range text[min(len(text), len(t.a.Prompt)):] {
-		one.Node = t.node(one.Node, token)
+		one.Node = t.childNode(one.Node, token)
 	}
 	t.a.Asks = append(t.a.Asks, one)
 	return len(t.a.Asks) - 1
 }
 
-// pass forwards tokens ahead, and records when they arrived.
-func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.Time, room int) <-chan int32 {
+func (t *Take) forwardAhead(ctx context.Context, from <-chan int32, ask int, start time.Time, room int) <-chan int32 {
 	to := make(chan int32, room)
 	t.passes.Go(func() {
 		defer close(to)
@@ -79,11 +77,11 @@ func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.
 	return to
 }
 
-func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+func (c recordingWarmer) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	start := time.Now()
 	up, down, err = c.to.Warm(ctx, text)
 	if err == nil {
-		c.t.asked(text, Ask{Warm: true, Took: time.Since(start), BytesUp: up, BytesDown: down})
+		c.t.recordAsk(text, Ask{Warm: true, Took: time.Since(start), BytesUp: up, BytesDown: down})
 	}
 	return up, down, err
 }

@@ -15,15 +15,15 @@ import (
 // time.
 func TestOrder(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		o := newOrder()
+		o := newStreamOrder()
 		for _, id := range []quic.StreamID{4, 8, 12, 16} {
-			o.come(id)
+			o.addStream(id)
 		}
 		waits := func(id quic.StreamID, patience time.Duration) time.Duration {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			start := time.Now()
-			o.await(ctx, id)
+			o.waitForEarlier(ctx, id)
 			return time.Since(start)
 		}
 		assert.Zero(t, waits(4, time.Hour))
@@ -31,8 +31,8 @@ func TestOrder(t *testing.T) {
 		go func() {
 			for i, id := range []quic.StreamID{12, 4, 8} {
 				time.Sleep(time.Duration(i+1) * time.Second)
-				o.pathKnown(id)
-				o.pathKnown(id)
+				o.markPathKnown(id)
+				o.markPathKnown(id)
 			}
 		}()
 		assert.Equal(t, 3*time.Second, waits(8, time.Hour))

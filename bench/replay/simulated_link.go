@@ -31,21 +31,21 @@ const (
 	downwards
 )
 
-// loses reports whether a message is lost: a function of the seed and of its identity.
-func (l *Link) loses(message, direction, attempt uint64) bool {
+// losesMessage reports whether a message is lost: a function of the seed and of its identity.
+func (l *Link) losesMessage(message, direction, attempt uint64) bool {
 	u := router.Draw(router.Draw(router.Draw(l.Seed, message), direction), attempt)
 	return float64(u>>11)/(1<<53) < l.Loss
 }
 
-// pipe is both directions of a link, for one text.
-type pipe struct {
+// simulatedLink is both directions of a link, for one text.
+type simulatedLink struct {
 	*Link
 	ways  [2]*link.Way // by direction
 	again time.Duration
 }
 
-// newPipe returns the link of an answer, which begins at its part of the traces.
-func newPipe(l Link, of Of) *pipe {
+// newSimulatedLink returns the link of an answer, which begins at its part of the traces.
+func newSimulatedLink(l Link, of Of) *simulatedLink {
 	o := &l.Options
 	var length time.Duration
 	if c := o.Up.Capacity; o.RTT != nil {
@@ -56,34 +56,34 @@ func newPipe(l Link, of Of) *pipe {
 		length = c.Length()
 	}
 	o.TraceStart = time.Duration(of.Part * float64(length))
-	l.Seed = seedOf(l.Seed, of)
+	l.Seed = lossSeed(l.Seed, of)
 	up, down := link.Ways(*o)
-	return &pipe{&l, [2]*link.Way{up, down}, o.RoundTrip() + ackDelay}
+	return &simulatedLink{&l, [2]*link.Way{up, down}, o.RoundTrip() + ackDelay}
 }
 
-// seedOf returns the seed of the losses of an answer: the same in all modes.
-func seedOf(seed uint64, of Of) uint64 {
+// lossSeed returns the seed of the losses of an answer: the same in all modes.
+func lossSeed(seed uint64, of Of) uint64 {
 	return router.Draw(router.Draw(seed, uint64(of.Question)), uint64(of.Take))
 }
 
-// carry sends a message with this number of bytes to the other side, and returns when it has arrived, or false if ctx
-// is done before. message identifies it.
-func (t *Text) carry(ctx context.Context, direction, message uint64, bytes int) bool {
+// sendMessage sends a message with this number of bytes to the other side. It returns true when it has arrived, or
+// false if ctx is done before. message identifies it.
+func (t *Text) sendMessage(ctx context.Context, direction, message uint64, bytes int) bool {
 	for attempt := 0; ; attempt++ {
-		lost := t.pipe.loses(message, direction, uint64(attempt))
-		if at, ok := t.pipe.ways[direction].Send(t.passed(), bytes+frameBytes, lost); ok {
-			return t.rest(ctx, at-t.passed())
+		lost := t.link.losesMessage(message, direction, uint64(attempt))
+		if at, ok := t.link.ways[direction].Send(t.elapsedTime(), bytes+frameBytes, lost); ok {
+			return t.sleepFor(ctx, at-t.elapsedTime())
 		}
-		if !t.rest(ctx, t.pipe.again<<min(attempt, maxDoubled)) {
+		if !t.sleepFor(ctx, t.link.again<<min(attempt, maxDoubled)) {
 			return false
 		}
 	}
 }
 
-func (t *Text) passed() time.Duration { return t.clock.Now().Sub(t.began) }
+func (t *Text) elapsedTime() time.Duration { return t.clock.Now().Sub(t.began) }
 
-// rest waits for d. It returns false if ctx is done before.
-func (t *Text) rest(ctx context.Context, d time.Duration) bool {
+// sleepFor returns false if ctx is done before d has passed.
+func (t *Text) sleepFor(ctx context.Context, d time.Duration) bool {
 	if ctx.Err() != nil {
 		return false
 	}

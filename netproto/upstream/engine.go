@@ -12,12 +12,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// member is one engine with its state and statistics.
-type member struct {
+// managedEngine is one engine with its state and statistics.
+type managedEngine struct {
 	u   *Upstream
 	url string
-	// place is the URL without its scheme. It identifies the engine.
-	place string
+	// hostPath is the URL without its scheme. It identifies the engine.
+	hostPath string
 
 	client  *dialect.Client
 	idle    interface{ CloseIdleConnections() } // nil if it does not own the transport
@@ -38,13 +38,13 @@ type member struct {
 	stats    EngineStats
 }
 
-func newMember(u *Upstream, address string) (*member, error) {
+func newManagedEngine(u *Upstream, address string) (*managedEngine, error) {
 	at, err := dialect.ParseURL(address)
 	if err != nil {
 		return nil, err
 	}
-	m := &member{
-		u: u, url: at.String(), place: at.Host + at.Path, suspect: make(chan struct{}, 1),
+	m := &managedEngine{
+		u: u, url: at.String(), hostPath: at.Host + at.Path, suspect: make(chan struct{}, 1),
 		why: errors.New("it has not been checked yet"),
 	}
 	if u.o.Transport != nil {
@@ -57,22 +57,20 @@ func newMember(u *Upstream, address string) (*member, error) {
 	return m, nil
 }
 
-// engine returns the engine in its dialect, nil until that is known.
-func (m *member) engine() dialect.Engine {
+// currentEngine returns the engine in its dialect, nil until that is known.
+func (m *managedEngine) currentEngine() dialect.Engine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.e
 }
 
-// serves returns what the engine can do, and whether it is in service.
-func (m *member) serves() (dialect.Facts, bool) {
+func (m *managedEngine) serviceState() (dialect.Facts, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.facts, m.in
 }
 
-// parallel returns how many questions an engine with these facts answers concurrently.
-func (m *member) parallel(f dialect.Facts) int {
+func (m *managedEngine) maxParallel(f dialect.Facts) int {
 	const unstated, most = 64, 4096
 	switch {
 	case m.u.o.Parallel > 0:
@@ -83,27 +81,24 @@ func (m *member) parallel(f dialect.Facts) int {
 	return unstated
 }
 
-// full reports whether other engines should be preferred.
-func (m *member) full() bool {
+func (m *managedEngine) isAtCapacity() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.stats.Open >= m.parallel(m.facts) || time.Now().Before(m.crowded)
+	return m.stats.Open >= m.maxParallel(m.facts) || time.Now().Before(m.crowded)
 }
 
-// ask asks the engine and records the outcome.
-func (m *member) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
-	e := m.enter()
+func (m *managedEngine) askEngine(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
+	e := m.startQuestion()
 	began := time.Now()
 	r, err := e.Ask(ctx, a)
 	if err == nil {
-		err = m.sound(&r)
+		err = m.validateTokens(&r)
 	}
-	m.leave(ctx, a, r, err, time.Since(began))
+	m.finishQuestion(ctx, a, r, err, time.Since(began))
 	return r, err
 }
 
-// sound refuses a reply with tokens outside the vocabulary.
-func (m *member) sound(r *dialect.Reply) error {
+func (m *managedEngine) validateTokens(r *dialect.Reply) error {
 	known := func(id int32) bool { return id >= 0 && int(id) < m.u.o.Vocabulary.Size() }
 	if !known(r.Token) {
 		return fmt.Errorf("%w: its token %d is not in the vocabulary", dialect.ErrReply, r.Token)
@@ -117,15 +112,17 @@ func (m *member) sound(r *dialect.Reply) error {
 	return nil
 }
 
-func (m *member) enter() dialect.Engine {
+func (m *managedEngine) startQuestion() dialect.Engine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats.Open++
 	return m.e
 }
 
-// leave records a reply, and takes the engine out of service when it fails.
-func (m *member) leave(ctx context.Context, a dialect.Ask, r dialect.Reply, err error, took time.Duration) {
+// finishQuestion records a reply, and takes the engine out of service when it fails.
+func (m *managedEngine) finishQuestion(
+	ctx context.Context, a dialect.Ask, r dialect.Reply, err error, took time.Duration,
+) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.stats
@@ -133,53 +130,52 @@ func (m *member) leave(ctx context.Context, a dialect.Ask, r dialect.Reply, err 
 	switch {
 	case err == nil:
 		m.faults, m.crowded = 0, time.Time{}
-		s.count(a, r, took)
+		s.countAnswer(a, r, took)
 	case ctx.Err() != nil:
 		s.Cancelled++
 		late := errors.Is(context.Cause(ctx), netproto.TooLate) || errors.Is(ctx.Err(), context.DeadlineExceeded)
-		if late || took > s.usual() { // a device may cancel when its deadline has passed
-			m.look() // the engine may have died silently
+		if late || took > s.usualTime() { // a device may cancel when its deadline has passed
+			m.requestCheck() // the engine may have died silently
 		}
 	default:
-		m.failed(err)
+		m.handleFailure(err)
 	}
 }
 
-// failed decides what a failure means for the engine. The lock is held.
-func (m *member) failed(err error) {
+// handleFailure decides what a failure means for the engine. The lock is held.
+func (m *managedEngine) handleFailure(err error) {
 	const most = 3 // consecutive faults
 	m.stats.Failed++
 	switch status := dialect.Status(err); {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		s, _ := errors.AsType[*dialect.StatusError](err)
 		m.crowded = time.Now().Add(max(s.RetryAfter, 100*time.Millisecond))
-		m.look() // it may also report this when it is dead
+		m.requestCheck() // it may also report this when it is dead
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		m.out(err)
+		m.takeOutOfService(err)
 	case status >= 500 || errors.Is(err, dialect.ErrReply):
 		if m.faults++; m.faults >= most {
-			m.out(err)
+			m.takeOutOfService(err)
 		}
 	case status == 0:
-		m.out(err) // there is no connection
+		m.takeOutOfService(err) // there is no connection
 	case status != http.StatusRequestEntityTooLarge:
-		m.look() // the question may be wrong, or the engine
+		m.requestCheck() // the question may be wrong, or the engine
 	}
 }
 
-// out takes the engine out of service. The lock is held.
-func (m *member) out(err error) {
+// takeOutOfService is called with the lock held.
+func (m *managedEngine) takeOutOfService(err error) {
 	if !m.in {
 		return
 	}
 	m.in, m.why, m.next = false, err, time.Now()
 	m.stats.Outages++
 	m.u.o.Log.Warn("an engine is out of service", "engine", m.url, "error", err.Error())
-	m.look()
+	m.requestCheck()
 }
 
-// look makes the watcher check the engine now.
-func (m *member) look() {
+func (m *managedEngine) requestCheck() {
 	select {
 	case m.suspect <- struct{}{}:
 	default:
@@ -189,22 +185,19 @@ func (m *member) look() {
 // errBusy means that background work was dropped.
 var errBusy = fmt.Errorf("%w: the engine has other questions", netproto.Busy)
 
-// idles reports whether the engine has capacity for background work. The lock is held.
-func (m *member) idles() bool {
-	return m.stats.Open < max(1, m.parallel(m.facts)/2) && !time.Now().Before(m.crowded)
+func (m *managedEngine) hasSpareCapacityLocked() bool {
+	return m.stats.Open < max(1, m.maxParallel(m.facts)/2) && !time.Now().Before(m.crowded)
 }
 
-// hasTime is idles without the lock.
-func (m *member) hasTime() bool {
+func (m *managedEngine) hasSpareCapacity() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.idles()
+	return m.hasSpareCapacityLocked()
 }
 
-// warm prefills a context, unless the engine is busy.
-func (m *member) warm(ctx context.Context, a dialect.Ask) error {
+func (m *managedEngine) warmEngine(ctx context.Context, a dialect.Ask) error {
 	m.mu.Lock()
-	e, idle := m.e, m.idles()
+	e, idle := m.e, m.hasSpareCapacityLocked()
 	if idle {
 		m.stats.Open++
 	}
@@ -217,20 +210,19 @@ func (m *member) warm(ctx context.Context, a dialect.Ask) error {
 	defer m.mu.Unlock()
 	m.stats.Open--
 	if err != nil && ctx.Err() == nil {
-		m.failed(err)
+		m.handleFailure(err)
 	}
 	return err
 }
 
-// nextTry returns the time until the engine is tried again.
-func (m *member) nextTry() time.Duration {
+func (m *managedEngine) timeToNextTry() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(time.Until(m.next), 0)
 }
 
-func (m *member) close() {
-	if c, ok := m.engine().(dialect.Closer); ok {
+func (m *managedEngine) closeEngine() {
+	if c, ok := m.currentEngine().(dialect.Closer); ok {
 		c.Close()
 	}
 	if m.idle != nil {
