@@ -104,7 +104,7 @@ func (p *parser) parseComparison() expression {
 		op := p.tok.text
 		switch {
 		case p.nextIs("not") && p.peek().text == "in":
-			p.advance()
+			p.advanceToken()
 			op = "not in"
 		case p.nextIs("==") || p.nextIs("!=") || p.nextIs("<") || p.nextIs("<=") || p.nextIs(">") || p.nextIs(">=") ||
 			p.nextIs("in"):
@@ -124,7 +124,7 @@ func (p *parser) parseComparison() expression {
 			}
 		}
 		p.enterNesting()
-		p.advance()
+		p.advanceToken()
 		ops, rest = append(ops, op), append(rest, p.parseSum())
 	}
 }
@@ -288,12 +288,12 @@ func (p *parser) parsePrimary() expression {
 	switch t.kind {
 	case tokString:
 		var text strings.Builder
-		for ; p.tok.kind == tokString; p.advance() {
+		for ; p.tok.kind == tokString; p.advanceToken() {
 			text.WriteString(p.tok.text)
 		}
 		return constantExpression(literalText(text.String()))
 	case tokNumber:
-		p.advance()
+		p.advanceToken()
 		if n, err := strconv.Atoi(t.text); err == nil {
 			return constantExpression(n)
 		}
@@ -303,7 +303,7 @@ func (p *parser) parsePrimary() expression {
 		}
 		return constantExpression(f)
 	case tokName:
-		p.advance()
+		p.advanceToken()
 		switch t.text {
 		case "true", "True":
 			return constantExpression(true)
@@ -431,7 +431,7 @@ func (p *parser) parseArguments() func(r *renderer) args {
 			})
 		case p.tok.kind == tokName && p.peek().text == "=" && p.peek().kind == tokOperator:
 			name := p.parseName()
-			if p.advance(); named[name] {
+			if p.advanceToken(); named[name] {
 				failWith("the argument %.40q is given twice", name)
 			}
 			named[name] = true

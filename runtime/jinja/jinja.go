@@ -91,7 +91,7 @@ func Parse(source string) (t *Template, err error) {
 	}
 	p := &parser{lexer: newLexer(source)}
 	defer recoverFailure(&p.line, &err)
-	p.advance()
+	p.advanceToken()
 	body, _ := p.parseBlock()
 	return &Template{body}, nil
 }

@@ -15,7 +15,7 @@ type parser struct {
 	varargs  bool            // the macro around has the variable of that name
 }
 
-func (p *parser) advance() {
+func (p *parser) advanceToken() {
 	if p.ahead != nil {
 		p.tok, p.ahead = *p.ahead, nil
 	} else {
@@ -42,7 +42,7 @@ func (p *parser) accept(text string) bool {
 	if !p.nextIs(text) {
 		return false
 	}
-	p.advance()
+	p.advanceToken()
 	return true
 }
 
@@ -56,7 +56,7 @@ func (p *parser) expectKind(kind int, text string) {
 	if p.tok.kind != kind {
 		failWith("%s is expected before %.40q", text, p.tok.text)
 	}
-	p.advance()
+	p.advanceToken()
 }
 
 func (p *parser) parseName() string {
@@ -64,7 +64,7 @@ func (p *parser) parseName() string {
 	if p.tok.kind != tokName {
 		failWith("a name is expected before %.40q", name)
 	}
-	p.advance()
+	p.advanceToken()
 	return name
 }
 
@@ -124,14 +124,14 @@ func (p *parser) parseBlock(until ...string) (b block, end string) {
 		case tokData:
 			text := literalText(t.text)
 			b = append(b, func(r *renderer) flow { r.writeOutput(text); return goOn })
-			p.advance()
+			p.advanceToken()
 		case tokPrint:
-			p.advance()
+			p.advanceToken()
 			e := p.parseTuple()
 			p.expectKind(tokPrintEnd, "}}")
 			b = append(b, func(r *renderer) flow { r.line = line; r.writeOutput(r.toText(e(r))); return goOn })
 		default: // a tag
-			p.advance()
+			p.advanceToken()
 			name := p.parseName()
 			if slices.Contains(until, name) {
 				return b, name
