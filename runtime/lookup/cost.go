@@ -100,7 +100,7 @@ func (t *rowTimes) timesWeight(call int) float64 {
 
 func (t *rowTimes) isRecent(call int) bool { return t.last > 0 && t.last+stale >= call }
 
-// medianTime returns the lower one of two.
+// medianTime returns the lower median of an even number of times.
 func (t *rowTimes) medianTime() float64 { return t.sorted[(t.n-1)/2] }
 
 func (t *rowTimes) medianTimeWith(v float64) float64 {

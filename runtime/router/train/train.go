@@ -122,7 +122,7 @@ type HeldOut struct {
 	Rows    []int // labelled positions, in order
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) withTrainingDefaults() Options {
 	o.Hidden, o.Epochs, o.Rate = cmp.Or(o.Hidden, 64), cmp.Or(o.Epochs, Epochs), cmp.Or(o.Rate, 0.002)
 	o.Threads = max(o.Threads, 1)
 	return o
@@ -137,7 +137,7 @@ const (
 // (Platt, 1999); if these lower the cross-entropy of the other half, it fits them to both halves and includes them in
 // the last layer. It stops between two batches when ctx ends.
 func Train(ctx context.Context, src Source, o Options) (*Result, error) {
-	o = o.withDefaults()
+	o = o.withTrainingDefaults()
 	parts, err := splitPrompts(src, share, o.Seed)
 	if err != nil {
 		return nil, err

@@ -205,7 +205,7 @@ func reference(s shape, theta []float64, x [][]float64, keep []bool) float64 {
 func TestGradient(t *testing.T) {
 	for _, units := range []int{Linear, 1, 5} {
 		src, _ := planted(20, 4, 3)
-		o := Options{Hidden: units}.withDefaults()
+		o := Options{Hidden: units}.withTrainingDefaults()
 		parts, err := splitPrompts(src, share, 0)
 		require.NoError(t, err)
 		pool := pool.New(2)
@@ -259,7 +259,7 @@ func TestGradient(t *testing.T) {
 // newTest returns a trainer with one thread over a source.
 func newTest(t *testing.T, src Source, o Options) *trainer {
 	t.Helper()
-	o = o.withDefaults()
+	o = o.withTrainingDefaults()
 	parts, err := splitPrompts(src, share, o.Seed)
 	require.NoError(t, err)
 	pool := pool.New(1)
@@ -713,9 +713,9 @@ func floats(x []float32) (all []float64) {
 // TestOptionDefaults: the values that stand for zero; given values stay.
 func TestOptionDefaults(t *testing.T) {
 	want := Options{Hidden: 64, Epochs: 20, Rate: 0.002, Threads: 1}
-	assert.Equal(t, want, Options{}.withDefaults())
+	assert.Equal(t, want, Options{}.withTrainingDefaults())
 	want = Options{Hidden: 3, Epochs: 4, Rate: 0.5, Threads: 7}
-	assert.Equal(t, want, want.withDefaults())
+	assert.Equal(t, want, want.withTrainingDefaults())
 }
 
 func all[E any](s []E, v E) {
