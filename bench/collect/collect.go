@@ -118,6 +118,7 @@ func (r *collectionRun) collectTexts(ctx context.Context) error {
 	return workers.Wait()
 }
 
+// storeText adds a text, and writes all texts that are next.
 func (r *collectionRun) storeText(number int, t trace.Text) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

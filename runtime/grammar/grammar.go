@@ -202,6 +202,7 @@ func (g *Grammar) appendClosure(to []thread, at, n int32, up *frame) (_ []thread
 	return to, done
 }
 
+// addUniqueThread appends a thread unless it is there already, or there are maxThreads.
 func addUniqueThread(to []thread, t thread) []thread {
 	for _, o := range to {
 		if o.at == t.at && o.n == t.n && o.up.equalFrames(t.up) {

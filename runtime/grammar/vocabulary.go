@@ -123,6 +123,7 @@ func newTokenTree(entries []tokenEntry) *tokenTree {
 	return v
 }
 
+// tokenizeGreedily splits a text into tokens, each the longest that fits.
 func (v *Vocabulary) tokenizeGreedily(text []byte) (ids []int32) {
 	for len(text) > 0 {
 		id, length := int32(-1), 0

@@ -255,6 +255,7 @@ func (c *charNFA) shortestLength() int32 {
 	return 0
 }
 
+// toByteSet returns the strings in JSON's spelling, between quotes or without.
 func (c *charNFA) toByteSet(m *Maker, quote string) (*Set, error) {
 	a := newNFA()
 	first := int32(len(a.states))

@@ -25,6 +25,7 @@ func newInputs(src Source) *inputs {
 	return in
 }
 
+// readFeatures sets x [used] to the features of position i, as they are.
 func (in *inputs) readFeatures(x []float32, i int) {
 	in.src.Hidden(x[:in.used-2], i)
 	x[in.used-2], x[in.used-1] = in.src.Head(i)
