@@ -104,7 +104,8 @@ func linkRows(line row) (all []row) {
 		}
 		r := row{"timed": strings.Replace(timed, "%", chart.Number(numberOrZero(part[of])), 1),
 			"rtt_ms": line["rtt_ms"], "loss": line["loss"], "ms": part[ms], "times": part[times],
-			"failed": part[failed], "expected": part[expected], "up": part["wire_bytes_up_per_ask"], "down": part["wire_bytes_down_per_ask"]}
+			"failed": part[failed], "expected": part[expected], "up": part["wire_bytes_up_per_ask"],
+			"down": part["wire_bytes_down_per_ask"]}
 		if name == "outage" {
 			r["expected"] = "at most " + chart.Number(numberOrZero(part[expected]))
 		}

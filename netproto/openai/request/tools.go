@@ -23,7 +23,7 @@ type tool struct {
 	Namespace  string          // group of the function in the request; "" for none
 }
 
-// parseToolChoice determines which calls an answer may have.
+// toolChoice determines which calls an answer may have.
 type toolChoice struct {
 	Mode string // "none", "auto" or "required"
 	name string // with required: the only function allowed; "" for any
