@@ -44,7 +44,8 @@ const (
 	hintThinks = "this model answers without thinking before"
 )
 
-// unsupportedFields are the fields of requests without effect here. docs/use/serving.md lists those that alter the answer.
+// unsupportedFields are the fields of requests without effect here. docs/use/serving.md lists those that alter the
+// answer.
 var unsupportedFields = map[string]unsupported{
 	"audio":                 {hint: "this model makes no sound", alters: true},
 	"modalities":            {`["text"]`, "this model makes text alone", true},
