@@ -8,8 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// prompt returns the ids of a question: a chat, or the text itself.
-func (w *work) prompt(q task.Question) ([]int32, error) {
+func (w *evaluation) tokenizeQuestion(q task.Question) ([]int32, error) {
 	if w.Raw {
 		return w.Edge.RawPrompt(w.Set.Raw(q))
 	}

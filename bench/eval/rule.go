@@ -19,9 +19,10 @@ func ParsePolicy(name string) (router.Policy, error) {
 	return router.ParsePolicy(name)
 }
 
-// rule decides by the policy [Rule], in serial decoding: the taker then has all tokens before the one in question.
+// rule decides by the policy [Rule], in serial decoding: the answerBuilder then has all tokens before the one in
+// question.
 type rule struct {
-	taken *taker
+	taken *answerBuilder
 	words *tokenizer.Tokenizer
 }
 
