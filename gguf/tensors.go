@@ -35,7 +35,6 @@ type entry struct {
 	at     int    // where the file states offset
 }
 
-// tensorBytes returns the number of bytes of a tensor's data, or an error if no tensor can have this type and shape.
 func tensorBytes(t Type, shape []int) (int, error) {
 	elems, bytes := t.Block()
 	if elems == 0 {

@@ -183,12 +183,12 @@ func (r Run) sharesAnswers() bool { return r.Threshold != nil && r.onlyAsks() }
 
 // gradedText returns the text to grade: if a raw text continues with another question, only the part before it, where
 // the answer then ended.
-func (w *evaluation) gradedText(a *Answer) string {
+func (e *evaluation) gradedText(a *Answer) string {
 	text := a.Text()
-	if !w.Raw {
+	if !e.Raw {
 		return text
 	}
-	own := w.Set.Cut(text)
+	own := e.Set.Cut(text)
 	if own != text {
 		a.Stop = StopNext
 	}
@@ -233,8 +233,8 @@ func (d *questionDecoder) decodeOnce(ctx context.Context, r Run) (a Answer, err 
 		return a, &unansweredError{err}
 	}
 	defer end()
-	t := &answerBuilder{prompt: len(d.prompt), known: knownAnswer{policy: r.Policy, above: -1, most: 2}}
-	t.a = Answer{Question: d.question.ID, Run: r.Name()}
+	b := &answerBuilder{prompt: len(d.prompt), known: knownAnswer{policy: r.Policy, above: -1, most: 2}}
+	b.a = Answer{Question: d.question.ID, Run: r.Name()}
 	route, err := d.newRoute(r, far)
 	if err != nil {
 		return a, err
@@ -244,34 +244,34 @@ func (d *questionDecoder) decodeOnce(ctx context.Context, r Run) (a Answer, err 
 		if err != nil {
 			return a, err
 		}
-		route.Decider = rule{t, words}
+		route.Decider = rule{b, words}
 	}
-	route.Observe = t.addEvent
+	route.Observe = b.addEvent
 	begin := time.Now()
 	for token, err := range d.session.Routed(ctx, d.prompt, route) {
 		switch {
 		case err != nil:
 			return a, err
-		case t.failed != nil:
-			return a, &unansweredError{t.failed}
+		case b.failed != nil:
+			return a, &unansweredError{b.failed}
 		}
-		t.a.Pieces[len(t.a.Pieces)-1] = token.Text
+		b.a.Pieces[len(b.a.Pieces)-1] = token.Text
 	}
-	if t.failed != nil {
-		return a, &unansweredError{t.failed}
+	if b.failed != nil {
+		return a, &unansweredError{b.failed}
 	}
-	t.a.Milliseconds = float64(time.Since(begin).Microseconds()) / 1000
+	b.a.Milliseconds = float64(time.Since(begin).Microseconds()) / 1000
 	if r.Budget > 0 {
-		t.a.Spent = new(d.session.Summary().Spent)
+		b.a.Spent = new(d.session.Summary().Spent)
 	}
-	t.addSummary(d.session.Summary())
-	if err := t.auditRest(ctx, far, d.prompt); err != nil {
+	b.addSummary(d.session.Summary())
+	if err := b.auditRest(ctx, far, d.prompt); err != nil {
 		return a, err
 	}
 	if r.sharesAnswers() {
-		d.known = append(d.known, t.known)
+		d.known = append(d.known, b.known)
 	}
-	return t.a, nil
+	return b.a, nil
 }
 
 // newRoute returns the route of a run: token by token, with a complete trace.
@@ -335,68 +335,67 @@ type answerBuilder struct {
 	failed error // why a question to the large model has no answer
 }
 
-func (t *answerBuilder) addEvent(e draft.Event) {
+func (b *answerBuilder) addEvent(e draft.Event) {
 	switch {
 	case e.Token != nil:
-		t.addToken(e.Token)
+		b.addToken(e.Token)
 	case e.Escalation != nil:
-		t.addEscalation(e.Escalation)
+		b.addEscalation(e.Escalation)
 	case e.Turn != nil:
-		t.a.Turned++
+		b.a.Turned++
 	}
 }
 
-func (t *answerBuilder) addToken(k *draft.Token) {
-	t.a.Tokens, t.a.Pieces = append(t.a.Tokens, k.ID), append(t.a.Pieces, "")
-	t.a.Origins += string(originLetter(k.Origin))
+func (b *answerBuilder) addToken(k *draft.Token) {
+	b.a.Tokens, b.a.Pieces = append(b.a.Tokens, k.ID), append(b.a.Pieces, "")
+	b.a.Origins += string(originLetter(k.Origin))
 	if k.Origin == draft.FromCloud {
-		t.known.above = max(t.known.above, float64(k.Confidence))
+		b.known.above = max(b.known.above, float64(k.Confidence))
 	} else {
-		t.known.most = min(t.known.most, float64(k.Confidence))
+		b.known.most = min(b.known.most, float64(k.Confidence))
 	}
 }
 
-func (t *answerBuilder) addEscalation(q *draft.Escalation) {
+func (b *answerBuilder) addEscalation(q *draft.Escalation) {
 	switch q.Outcome {
 	case draft.Known: // without verification, no tokens were compared for it
-		t.a.Known++
-		t.until = max(t.until, q.AuditedTo)
+		b.a.Known++
+		b.until = max(b.until, q.AuditedTo)
 	case draft.Hit, draft.Miss:
-		t.a.Asks++
+		b.a.Asks++
 		if !q.ByAhead { // else no tokens were compared for it
-			t.until = q.Pos + 1
+			b.until = q.Pos + 1
 		}
 	case draft.Dropped, draft.Checked:
-		t.a.Asks++
+		b.a.Asks++
 		return
 	default:
-		t.failed = fmt.Errorf("%w", q.Err)
+		b.failed = fmt.Errorf("%w", q.Err)
 		return
 	}
 	if q.Local == q.Token {
-		t.a.Needless = append(t.a.Needless, q.Pos-t.prompt)
+		b.a.Needless = append(b.a.Needless, q.Pos-b.prompt)
 	}
-	t.addAudit(q.Audited, q.Missed)
+	b.addAudit(q.Audited, q.Missed)
 }
 
-func (t *answerBuilder) addAudit(audited int, missed []terms.Finding) {
-	t.a.Audited += audited
+func (b *answerBuilder) addAudit(audited int, missed []terms.Finding) {
+	b.a.Audited += audited
 	for _, f := range missed {
-		t.a.Missed = append(t.a.Missed, f.Pos-t.prompt)
+		b.a.Missed = append(b.a.Missed, f.Pos-b.prompt)
 	}
 }
 
-// addSummary adds the part of the text that belongs to no token: the rest of an incomplete character.
-func (t *answerBuilder) addSummary(s engine.Summary) {
-	t.a.Stop = s.Stop
-	if rest := len(s.Text) - len(t.a.Text()); rest > 0 {
-		t.a.Pieces[len(t.a.Pieces)-1] += s.Text[len(s.Text)-rest:]
+// addSummary also adds the part of the text that belongs to no token: the rest of an incomplete character.
+func (b *answerBuilder) addSummary(s engine.Summary) {
+	b.a.Stop = s.Stop
+	if rest := len(s.Text) - len(b.a.Text()); rest > 0 {
+		b.a.Pieces[len(b.a.Pieces)-1] += s.Text[len(s.Text)-rest:]
 	}
 }
 
-// auditRest makes the large model audit the tokens after its last one.
-func (t *answerBuilder) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
-	from, text := max(t.prompt, t.until), append(prompt[:len(prompt):len(prompt)], t.a.Tokens...)
+func (b *answerBuilder) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
+	from, text := max(b.prompt, b.until), append(prompt[:len(prompt):len(prompt)], b.a.Tokens...)
 	if from >= len(text) {
 		return nil
 	}
@@ -408,7 +407,7 @@ func (t *answerBuilder) auditRest(ctx context.Context, far engine.Cloud, prompt 
 		return &unansweredError{err}
 	}
 	audited := min(answer.Audited, len(text)-from)
-	audited -= strings.Count(t.a.Origins[from-t.prompt:], "c") // the large model's own tokens are not compared
-	t.addAudit(audited, answer.Audit)
+	audited -= strings.Count(b.a.Origins[from-b.prompt:], "c") // the large model's own tokens are not compared
+	b.addAudit(audited, answer.Audit)
 	return nil
 }

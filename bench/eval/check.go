@@ -11,7 +11,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// checkConsistency returns an error for an answer whose parts contradict each other.
 func (a *Answer) checkConsistency(runs []string) error {
 	n := len(a.Origins)
 	switch {

@@ -101,7 +101,7 @@ func (t *table) addComparisons(r *Report) {
 	}
 }
 
-// compareWith compares a run with another one; nil if there is none or it is the same.
+// compareWith returns nil if there is no other run, or if it is the same.
 func (t *table) compareWith(c *comparison, run, with int) *Versus {
 	if with < 0 || with == run {
 		return nil

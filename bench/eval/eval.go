@@ -47,15 +47,15 @@ const tries = 4
 // has all graded answers.
 func (o Options) Run(ctx context.Context) error {
 	o.Parallel, o.Pause = cmp.Or(o.Parallel, 64), cmp.Or(o.Pause, time.Second)
-	w := &evaluation{
+	e := &evaluation{
 		Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan int, len(o.Set.Questions)),
 		turns: newDeviceTurns(o.Runs, o.Set.Questions),
 	}
 	for number := range o.Set.Questions {
-		w.next <- number
+		e.next <- number
 	}
-	close(w.next)
-	return w.answerAll(ctx)
+	close(e.next)
+	return e.answerAll(ctx)
 }
 
 // evaluation is one call of [Options.Run].
@@ -68,10 +68,10 @@ type evaluation struct {
 	total int
 }
 
-func (w *evaluation) answerAll(ctx context.Context) error {
+func (e *evaluation) answerAll(ctx context.Context) error {
 	workers, ctx := errgroup.WithContext(ctx)
-	for range min(w.Parallel, len(w.Set.Questions)) {
-		workers.Go(func() error { return w.answerQuestions(ctx) })
+	for range min(e.Parallel, len(e.Set.Questions)) {
+		workers.Go(func() error { return e.answerQuestions(ctx) })
 	}
 	if workers.Wait() == nil {
 		return nil
@@ -79,32 +79,32 @@ func (w *evaluation) answerAll(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (w *evaluation) answerQuestions(ctx context.Context) error {
-	s, err := w.Edge.NewSession()
+func (e *evaluation) answerQuestions(ctx context.Context) error {
+	s, err := e.Edge.NewSession()
 	if err != nil {
 		return err
 	}
-	for number := range w.next {
-		if err := w.answerQuestion(ctx, s, number); err != nil {
+	for number := range e.next {
+		if err := e.answerQuestion(ctx, s, number); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *evaluation) answerQuestion(ctx context.Context, s *engine.Session, number int) error {
-	q := w.Set.Questions[number]
-	prompt, err := w.tokenizeQuestion(q)
+func (e *evaluation) answerQuestion(ctx context.Context, s *engine.Session, number int) error {
+	q := e.Set.Questions[number]
+	prompt, err := e.tokenizeQuestion(q)
 	if err != nil {
 		return err
 	}
-	d := &questionDecoder{evaluation: w, session: s, question: q, prompt: prompt}
+	d := &questionDecoder{evaluation: e, session: s, question: q, prompt: prompt}
 	defer d.holdPrompt(ctx)()
-	for _, r := range w.Runs {
+	for _, r := range e.Runs {
 		if err := d.ensureAnswered(ctx, number, r); err != nil {
 			return fmt.Errorf("question %s, %s: %w", q.ID, r.Name(), err)
 		}
-		w.reportProgress()
+		e.reportProgress()
 	}
 	return nil
 }
@@ -130,10 +130,10 @@ func (d *questionDecoder) ensureAnswered(ctx context.Context, number int, r Run)
 	return nil
 }
 
-func (w *evaluation) reportProgress() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.done++; w.Progress != nil {
-		w.Progress(w.done, w.total)
+func (e *evaluation) reportProgress() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.done++; e.Progress != nil {
+		e.Progress(e.done, e.total)
 	}
 }

@@ -99,8 +99,8 @@ func (l *Log) resumeFile() error {
 	return l.writeLine(logHead{&l.Settings, l.About})
 }
 
-// scanLines reads the complete lines of a file, and returns their length in bytes and their number.
-func (l *Log) scanLines(r *bufio.Reader, takeHead func(line []byte) error) (whole int64, line int, err error) {
+// scanLines reads the complete lines of a file and returns their length in bytes and their number.
+func (l *Log) scanLines(r *bufio.Reader, readHead func(line []byte) error) (whole int64, line int, err error) {
 	for {
 		b, err := r.ReadBytes('\n')
 		if err == io.EOF && (line > 0 || isPartialHead(b)) {
@@ -114,7 +114,7 @@ func (l *Log) scanLines(r *bufio.Reader, takeHead func(line []byte) error) (whol
 		}
 		line++
 		if line == 1 {
-			err = takeHead(b)
+			err = readHead(b)
 		} else {
 			err = l.loadAnswer(b)
 		}

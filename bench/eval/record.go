@@ -37,7 +37,6 @@ func ReadLog(path string) (*Log, error) {
 	return nil, fmt.Errorf("%s: the file is empty", path)
 }
 
-// adoptHead takes the settings of the file.
 func (l *Log) adoptHead(b []byte) error {
 	var h logHead
 	if err := json.Unmarshal(b, &h); err != nil || h.Settings == nil {

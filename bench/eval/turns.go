@@ -15,12 +15,12 @@ const slots = 8
 // available for its next one. Devices, different runs, and runs without a budget do not wait for each other. So answers
 // do not depend on how many questions are answered concurrently.
 type deviceTurns struct {
-	over    map[string][]chan struct{}   // by run and question: closed when its answer is in the balance
-	balance map[string][]*router.Balance // by run and device
+	answered map[string][]chan struct{}   // by run and question: closed when its answer is in the balance
+	balance  map[string][]*router.Balance // by run and device
 }
 
 func newDeviceTurns(runs []Run, questions []task.Question) *deviceTurns {
-	t := &deviceTurns{over: map[string][]chan struct{}{}, balance: map[string][]*router.Balance{}}
+	t := &deviceTurns{answered: map[string][]chan struct{}{}, balance: map[string][]*router.Balance{}}
 	for _, r := range runs {
 		if r.Budget == 0 {
 			continue
@@ -29,7 +29,7 @@ func newDeviceTurns(runs []Run, questions []task.Question) *deviceTurns {
 		for i := range all {
 			all[i] = make(chan struct{})
 		}
-		t.over[r.Name()] = all
+		t.answered[r.Name()] = all
 		for range slots {
 			t.balance[r.Name()] = append(t.balance[r.Name()], new(router.Balance))
 		}
@@ -41,7 +41,7 @@ func newDeviceTurns(runs []Run, questions []task.Question) *deviceTurns {
 func (t *deviceTurns) waitForTurn(ctx context.Context, r Run, number int) (*router.Balance, error) {
 	if number >= slots {
 		select {
-		case <-t.over[r.Name()][number-slots]:
+		case <-t.answered[r.Name()][number-slots]:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -55,5 +55,5 @@ func (t *deviceTurns) finishTurn(r Run, number int, spent *router.Answer) {
 	if spent != nil {
 		t.balance[r.Name()][number%slots].Add(*spent)
 	}
-	close(t.over[r.Name()][number])
+	close(t.answered[r.Name()][number])
 }

@@ -25,7 +25,7 @@ var (
 	mbppAll   = numberRange{1, 974}
 )
 
-// mbppParser returns the parser of a part of the set. It takes the first problems of the file as worked examples.
+// mbppParser returns a parser that takes the first problems of the file as worked examples.
 func mbppParser(s *Set, which numberRange, run Runner) func(line []byte) (Question, error) {
 	return func(line []byte) (Question, error) {
 		number, q, err := parseMBPP(line, run)

@@ -43,7 +43,7 @@ func parseMultiple(line []byte) (multipleChoice, error) {
 			return m, err
 		}
 	}
-	return m, m.checkMultipleChoice()
+	return m, m.checkGradable()
 }
 
 // parseNested parses the question in CommonsenseQA's own form.
@@ -72,7 +72,7 @@ func (m *multipleChoice) setOptions(labels, texts []string) error {
 	return nil
 }
 
-func (m *multipleChoice) checkMultipleChoice() error {
+func (m *multipleChoice) checkGradable() error {
 	if strings.TrimSpace(m.stem) == "" {
 		return errors.New(`the object has no "question"`)
 	}

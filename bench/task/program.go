@@ -22,7 +22,7 @@ type problem struct {
 	tests  string
 }
 
-// setGraders sets the graders of a question. Without a runner answers are not graded.
+// setGraders sets none without a runner: answers are then not graded.
 func (p problem) setGraders(q *Question, run Runner) {
 	if run == nil {
 		return

@@ -61,15 +61,15 @@ func TestLabels(t *testing.T) {
 	for label, good := range map[string]bool{"Z": true, "1": true, "9": true, "0": false, ":": false, "@": false,
 		"[": false} {
 		m := multipleChoice{stem: "q", key: "A", options: []option{{"A", "x"}, {label, "y"}}}
-		assert.Equal(t, good, m.checkMultipleChoice() == nil, label)
+		assert.Equal(t, good, m.checkGradable() == nil, label)
 	}
 	m := multipleChoice{stem: "q", key: "A"}
 	for label := 'A'; label <= 'Z'; label++ {
 		m.options = append(m.options, option{string(label), "x"})
 	}
-	assert.NoError(t, m.checkMultipleChoice())
+	assert.NoError(t, m.checkGradable())
 	m.options = append(m.options, option{"1", "x"})
-	assert.ErrorContains(t, m.checkMultipleChoice(), "there must be 2 to 26")
+	assert.ErrorContains(t, m.checkGradable(), "there must be 2 to 26")
 }
 
 // TestForms: a set has its name, the version of its prompts, and room for its answers.

@@ -219,7 +219,6 @@ func (s *Set) readSplit(f io.ReadSeeker, path string, o Options) error {
 	return s.readSplitLines(f, path, split, o)
 }
 
-// readSplitLines reads the lines of a split, of its file only.
 func (s *Set) readSplitLines(f io.ReadSeeker, path string, split *Split, o Options) error {
 	err := split.checkPublished(f)
 	if err == nil {

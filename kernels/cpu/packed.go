@@ -63,7 +63,7 @@ func (k *kernels) panelForFew(
 	dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch,
 ) {
 	p := &sc.panels[0]
-	p.setPanelRows(m, o)
+	p.setRows(m, o)
 	for c := 0; c < m.Cols; c += segment {
 		n := min(segment, m.Cols-c)
 		next := p.next[len(p.next)*c/m.Cols : len(p.next)*(c+n)/m.Cols]
@@ -80,7 +80,7 @@ func (k *kernels) panelsForMany(
 ) {
 	outputs := k.panelOutputs
 	for i, at := 0, o; at < end; i, at = i+1, at+outputs {
-		sc.panels[i].setPanelRows(m, at)
+		sc.panels[i].setRows(m, at)
 		k.packColumns(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next, sc)
 	}
 	next := m.Data[end*m.RowBytes() : min(2*end-o, m.Rows)*m.RowBytes()]
@@ -163,8 +163,8 @@ func (k *kernels) storePanelSums(
 	}
 }
 
-// setPanelRows sets p to the panel with row o of m. m has enough rows to fill a panel.
-func (p *panel) setPanelRows(m Matrix, o int) {
+// setRows sets p to the panel with row o of m. m has enough rows to fill a panel.
+func (p *panel) setRows(m Matrix, o int) {
 	p.size = m.RowBytes()
 	p.first = min(o, m.Rows-p.outputs)
 	last := p.first + p.outputs

@@ -76,15 +76,15 @@ func (t armTile) multiplyTokenGroup() {
 			t.Op("CSEL", "GT", of[i], of[i-1], of[i])
 		}
 	}
-	t.eachBlock()
+	t.multiplyAllBlocks()
 	shift := Reg(fmt.Sprintf("<<%d", log2(t.tokens)))
 	t.Op("ADD", R4+shift, R1)
 	t.Op("ADD", R5+shift, R2)
 	t.Advance(64*t.tokens, R0)
 }
 
-// eachBlock multiplies all blocks; the first accumulator follows the last one.
-func (t armTile) eachBlock() {
+// multiplyAllBlocks multiplies all blocks; the first accumulator follows the last one.
+func (t armTile) multiplyAllBlocks() {
 	accumulators := 8
 	if !t.Scheme.Halves && !t.Scheme.Minima {
 		accumulators = 4

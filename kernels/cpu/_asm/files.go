@@ -66,7 +66,8 @@ func generateFiles() map[string][]byte {
 	return texts
 }
 
-// generateAssembly is the assembly of a file, which begins with head; the declarations of its microkernels go to stubs.
+// generateAssembly returns the assembly of a file, which begins with head; the declarations of its microkernels go to
+// stubs.
 func (f file) generateAssembly(head string, stubs *strings.Builder) string {
 	constants := &Tables{seen: map[string]bool{}}
 	var text strings.Builder

@@ -119,7 +119,7 @@ func (g *gemm4) multiplyToken(q Quarters, sum Vec) {
 	}
 }
 
-// multiplyColumns does so for the first sixteen columns of blocks, the second, or both.
+// multiplyColumns is multiplyToken for the first sixteen columns of blocks, the second, or both.
 func (g *gemm4) multiplyColumns(q Quarters, from, to int, sum Vec) {
 	var activations []Vec
 	for i := from; i < to; i++ {

@@ -13,13 +13,13 @@ import (
 // kv is the KV store in memory. It allocates memory for [backend.KVChunk] slots at a time, when the first of them is
 // used.
 type kv struct {
-	c      backend.KVConfig
-	groups []headGroup
-	layers []layer
-	chunk  int             // slots of a chunk
-	taken  []bool          // by chunk
-	slots  atomic.Int64    // of the allocated chunks
-	take   func(chunk int) // allocates a chunk in every layer
+	c             backend.KVConfig
+	groups        []headGroup
+	layers        []layer
+	chunk         int             // slots of a chunk
+	taken         []bool          // by chunk
+	slots         atomic.Int64    // of the allocated chunks
+	allocateChunk func(chunk int) // allocates a chunk in every layer
 }
 
 // layer holds the keys and values of one layer: *layerOf[uint16] (F16) or *layerOf[float32] (F32).
@@ -57,13 +57,13 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	s.taken = make([]bool, (c.Slots+s.chunk-1)/s.chunk)
 	switch c.Type {
 	case gguf.F16:
-		s.take = newLayers(s, elemOps[uint16]{
+		s.allocateChunk = newLayers(s, elemOps[uint16]{
 			put: vector.ToF16, scored: vector.ScoresF16, mixed: vector.MixF16,
 			scoredPair: vector.PairScoresF16, mixedPair: vector.PairMixF16, wide: gguf.F16ToF32,
 		})
 	case gguf.F32:
 		same := func(v float32) float32 { return v }
-		s.take = newLayers(s, elemOps[float32]{
+		s.allocateChunk = newLayers(s, elemOps[float32]{
 			put: toF32, scored: vector.ScoresF32, mixed: vector.MixF32,
 			scoredPair: vector.ScoresF32, mixedPair: vector.MixF32, wide: same,
 		})
@@ -85,7 +85,7 @@ func (s *kv) Bytes() int64 {
 func (s *kv) allocateSlots(from, to int32) {
 	for i := int(from) / s.chunk; i*s.chunk < int(to); i++ {
 		if !s.taken[i] {
-			s.take(i)
+			s.allocateChunk(i)
 			s.taken[i] = true
 			s.slots.Add(int64(s.chunk))
 		}
@@ -138,7 +138,7 @@ type elemOps[E uint16 | float32] struct {
 }
 
 // newLayers makes the layers of s, and returns the function that allocates a chunk.
-func newLayers[E uint16 | float32](s *kv, ops elemOps[E]) (take func(chunk int)) {
+func newLayers[E uint16 | float32](s *kv, ops elemOps[E]) (allocateChunk func(chunk int)) {
 	all := make([]*layerOf[E], s.c.Layers)
 	for i := range all {
 		all[i] = &layerOf[E]{

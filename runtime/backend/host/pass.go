@@ -155,7 +155,6 @@ func (p *pass) outputsPerPiece(outputs int, weights ...*weight) int {
 // exceed the cache.
 const longTokens = 16
 
-// eachPiece calls f for pieces of the n outputs of a weight, on all workers.
 func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
 	if len(p.rows) <= longTokens {
 		p.d.pool.RunLong(n, grain, f)
