@@ -57,7 +57,7 @@ func panelLayout(a *arm) *layout {
 	}
 }
 
-// multiplyAllBlocks unpacks a row and calls multiply with two registers of each block of 32 columns.
+// eachBlock unpacks a row and calls multiply with two registers of each block of 32 columns.
 func (l *layout) eachBlock(multiply func(block int, w []V)) {
 	var both []V
 	l.visit = func(block, _ int, w []V) {
