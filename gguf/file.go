@@ -34,12 +34,12 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := parse(m.b)
+	f, err := parseFile(m.b)
 	if err == nil {
 		f.parts = []mapping{m}
-		err = f.join(path)
+		err = f.joinParts(path)
 	} else {
-		err = also(err, m.close())
+		err = joinError(err, m.close())
 	}
 	return closeOnError(f, path, err)
 }
@@ -47,10 +47,10 @@ func Open(path string) (*File, error) {
 // Parse makes the same checks on the bytes of a file in memory. The File aliases b, which must not change. One part
 // of a split model is refused, as its siblings can only be found by name.
 func Parse(b []byte) (*File, error) {
-	f, err := parse(b)
+	f, err := parseFile(b)
 	if err == nil {
 		var s split
-		if s, err = f.split(); err == nil && s.count > 1 {
+		if s, err = f.readSplit(); err == nil && s.count > 1 {
 			err = &FormatError{Field: splitCount,
 				Err: fmt.Errorf("one of %d parts, open it by its name: %w", s.count, ErrSplit)}
 		}
@@ -65,79 +65,79 @@ func closeOnError(f *File, path string, err error) (*File, error) {
 	}
 	err = withPath(path, err)
 	if f != nil {
-		err = also(err, f.Close())
+		err = joinError(err, f.Close())
 	}
 	return nil, err
 }
 
-// also returns err, joined with besides if that is not nil.
-func also(err, besides error) error {
+func joinError(err, besides error) error {
 	if besides == nil {
 		return err
 	}
 	return errors.Join(err, besides)
 }
 
-func parse(b []byte) (*File, error) {
+func parseFile(b []byte) (*File, error) {
 	c := cursor{b: b}
-	version, err := c.header()
+	version, err := c.parseHeader()
 	if err != nil {
 		return nil, err
 	}
 	off := c.off
-	tensors, err := c.count(minTensorBytes, "tensor_count")
+	tensors, err := c.readCount(minTensorBytes, "tensor_count")
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := c.count(minPairBytes, "kv_count")
+	pairs, err := c.readCount(minPairBytes, "kv_count")
 	if err != nil {
 		return nil, err
 	}
-	if tensors > (c.rest()-pairs*minPairBytes)/minTensorBytes {
-		return nil, c.fail(off, "tensor_count", fmt.Errorf("%d with %d metadata pairs: %w", tensors, pairs, ErrTooLong))
+	if tensors > (c.remainingBytes()-pairs*minPairBytes)/minTensorBytes {
+		return nil, c.fieldError(off, "tensor_count",
+			fmt.Errorf("%d with %d metadata pairs: %w", tensors, pairs, ErrTooLong))
 	}
 	f := &File{contents: contents{version: version, size: int64(len(b))}}
-	if f.meta, err = c.metadata(pairs); err != nil {
+	if f.meta, err = c.parseMetadata(pairs); err != nil {
 		return nil, err
 	}
-	entries, index, err := c.entries(tensors)
+	entries, index, err := c.parseEntries(tensors)
 	if err != nil {
 		return nil, err
 	}
-	align, err := f.alignment()
+	align, err := f.readAlignment()
 	if err != nil {
 		return nil, err
 	}
-	if f.tensors, err = c.place(entries, align); err != nil {
+	if f.tensors, err = c.locateTensors(entries, align); err != nil {
 		return nil, err
 	}
 	f.index = index
 	return f, nil
 }
 
-func (c *cursor) header() (version uint32, err error) {
-	m, err := c.bytes(len(magic), "magic")
+func (c *cursor) parseHeader() (version uint32, err error) {
+	m, err := c.readBytes(len(magic), "magic")
 	if err != nil {
 		return 0, err
 	}
 	if string(m) != magic {
-		return 0, c.fail(0, "magic", fmt.Errorf("%q: %w", m, ErrMagic))
+		return 0, c.fieldError(0, "magic", fmt.Errorf("%q: %w", m, ErrMagic))
 	}
 	off := c.off
-	if version, err = c.u32("version"); err != nil {
+	if version, err = c.readUint32("version"); err != nil {
 		return 0, err
 	}
 	if swapped := bits.ReverseBytes32(version); version > 0xffff && swapped <= 0xffff {
-		return 0, c.fail(off, "version", fmt.Errorf("version %d: %w", swapped, ErrBigEndian))
+		return 0, c.fieldError(off, "version", fmt.Errorf("version %d: %w", swapped, ErrBigEndian))
 	}
 	if version != 2 && version != 3 {
-		return 0, c.fail(off, "version", fmt.Errorf("version %d: %w", version, ErrVersion))
+		return 0, c.fieldError(off, "version", fmt.Errorf("version %d: %w", version, ErrVersion))
 	}
 	return version, nil
 }
 
-// alignment returns the alignment of tensor data in bytes.
-func (f *File) alignment() (int, error) {
+// readAlignment returns the alignment of tensor data in bytes.
+func (f *File) readAlignment() (int, error) {
 	v, err := f.Int(alignmentKey)
 	if errors.Is(err, ErrAbsent) {
 		return defaultAlignment, nil
@@ -146,12 +146,11 @@ func (f *File) alignment() (int, error) {
 		err = checkAlignment(v)
 	}
 	if err != nil {
-		return 0, f.meta.fail(alignmentKey, err)
+		return 0, f.meta.valueError(alignmentKey, err)
 	}
 	return int(v), nil
 }
 
-// checkAlignment returns an error if v bytes cannot be the alignment of a file.
 func checkAlignment(v int64) error {
 	if v < minAlignment || v > maxAlignment || v&(v-1) != 0 {
 		return fmt.Errorf("%d, want a power of two from %d to %d: %w", v, minAlignment, maxAlignment, ErrAlignment)
@@ -159,8 +158,8 @@ func checkAlignment(v int64) error {
 	return nil
 }
 
-// fail returns the error that the value of key, which exists, has cause err.
-func (m *metadata) fail(key string, err error) error {
+// valueError returns the error that the value of key, which exists, has cause err.
+func (m *metadata) valueError(key string, err error) error {
 	i := m.index[key]
 	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i),
 		Err: fmt.Errorf("%s: %w", key, err)}

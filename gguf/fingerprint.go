@@ -23,26 +23,26 @@ func (f *File) Fingerprint() (string, error) {
 	sum := sha256.New()
 	for i, key := range f.meta.keys {
 		if v := f.meta.values[i]; !slices.Contains([]string{splitCount, splitNo, splitTensors}, key) {
-			add(sum, []byte(key))
-			add(sum, []byte{byte(v.kind), byte(v.elem)})
-			add(sum, v.b)
+			hashWithLength(sum, []byte(key))
+			hashWithLength(sum, []byte{byte(v.kind), byte(v.elem)})
+			hashWithLength(sum, v.b)
 		}
 	}
 	for _, t := range f.tensors {
-		add(sum, []byte(t.Name))
-		add(sum, []byte(t.Type.String()))
+		hashWithLength(sum, []byte(t.Name))
+		hashWithLength(sum, []byte(t.Type.String()))
 		var shape []byte
 		for _, n := range t.Shape {
 			shape = binary.LittleEndian.AppendUint64(shape, uint64(n))
 		}
-		add(sum, shape)
-		add(sum, t.Data[:min(len(t.Data), fingerprintBytes)])
+		hashWithLength(sum, shape)
+		hashWithLength(sum, t.Data[:min(len(t.Data), fingerprintBytes)])
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// add hashes b after its length, so that different lists of values never hash the same bytes.
-func add(h hash.Hash, b []byte) {
+// hashWithLength hashes b after its length, so that different lists of values never hash the same bytes.
+func hashWithLength(h hash.Hash, b []byte) {
 	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(b))))
 	h.Write(b)
 }

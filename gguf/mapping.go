@@ -71,7 +71,7 @@ func (f *File) Preload(ctx context.Context, progress func(done, total int64)) er
 			if !f.uses.Take() {
 				return ErrClosed
 			}
-			touch(part, page)
+			touchPages(part, page)
 			f.uses.Give()
 			if done += int64(len(part)); progress != nil {
 				progress(done, total)
@@ -81,11 +81,11 @@ func (f *File) Preload(ctx context.Context, progress func(done, total int64)) er
 	return nil
 }
 
-// touch reads a byte of every page of b and returns their sum. The sum is of no use, but it keeps the compiler from
-// removing the reads.
+// touchPages reads a byte of every page of b and returns their sum. The sum is of no use, but it keeps the compiler
+// from removing the reads.
 //
 //go:noinline
-func touch(b []byte, page int) (sum byte) {
+func touchPages(b []byte, page int) (sum byte) {
 	for i := 0; i < len(b); i += page {
 		sum += b[i]
 	}
@@ -112,7 +112,7 @@ func (f *File) MoveToHugePages(ctx context.Context) error {
 	f.uses.Give()
 	none := ErrHugePages
 	for _, m := range parts {
-		switch err := f.move(ctx, m); {
+		switch err := f.moveMapping(ctx, m); {
 		case err == nil:
 			none = nil
 		case !errors.Is(err, ErrHugePages): // a part of a split model may hold no tensors, and others many

@@ -26,7 +26,7 @@ func mapFile(file *os.File, size int) (mapping, error) {
 	if err := mapAt(p, file, 0, size); err != nil {
 		return mapping{}, errors.Join(err, hugemem.Release(p, size))
 	}
-	own, err := duplicate(file)
+	own, err := duplicateFile(file)
 	if err != nil {
 		return mapping{}, errors.Join(err, hugemem.Release(p, size))
 	}
@@ -41,8 +41,7 @@ func mapAt(p unsafe.Pointer, file *os.File, offset int64, size int) error {
 	return os.NewSyscallError("mmap", err)
 }
 
-// duplicate returns a second descriptor of an open file.
-func duplicate(file *os.File) (*os.File, error) {
+func duplicateFile(file *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
@@ -50,13 +49,13 @@ func duplicate(file *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
-// move is [File.MoveToHugePages] for one file.
-func (f *File) move(ctx context.Context, m mapping) error {
+// moveMapping is [File.MoveToHugePages] for one file.
+func (f *File) moveMapping(ctx context.Context, m mapping) error {
 	size := hugemem.Size()
 	if size == 0 || m.file == nil || uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))%uintptr(size) != 0 {
 		return ErrHugePages
 	}
-	from, to := f.first(m)/size*size, len(m.b)/size*size
+	from, to := f.firstTensorOffset(m)/size*size, len(m.b)/size*size
 	if from >= to {
 		return fmt.Errorf("%w: the tensors fill none", ErrHugePages)
 	}
@@ -72,7 +71,7 @@ func (f *File) move(ctx context.Context, m mapping) error {
 			err = ErrClosed
 			break
 		}
-		if err = m.replace(from, staging[:size:size]); err == nil {
+		if err = m.replacePage(from, staging[:size:size]); err == nil {
 			from, staging = from+size, staging[size:] // it is now mapped in the file's place
 		}
 		f.uses.Give()
@@ -80,8 +79,7 @@ func (f *File) move(ctx context.Context, m mapping) error {
 	return errors.Join(err, hugemem.Free(staging))
 }
 
-// first returns the offset in a mapping at which tensor data begin.
-func (f *File) first(m mapping) int {
+func (f *File) firstTensorOffset(m mapping) int {
 	first, base := len(m.b), uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))
 	for _, t := range f.tensors {
 		at := uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))
@@ -92,10 +90,10 @@ func (f *File) first(m mapping) int {
 	return first
 }
 
-// replace fills page with the file's bytes at offset from, and moves it to the place of the mapped bytes there. It
+// replacePage fills page with the file's bytes at offset from, and moves it to the place of the mapped bytes there. It
 // reads the bytes by a system call: if the file was truncated that is an error, while an access to the mapping would be
 // a fault.
-func (m mapping) replace(from int, page []byte) error {
+func (m mapping) replacePage(from int, page []byte) error {
 	if _, err := m.file.ReadAt(page, int64(from)); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -127,19 +125,19 @@ func (f *File) Placement() (p Placement, err error) {
 	}
 	defer smaps.Close()
 	p.Bytes = f.size
-	return p, p.read(smaps, f.parts)
+	return p, p.addSmaps(smaps, f.parts)
 }
 
-// read adds the mappings' lines in smaps (Documentation/filesystems/proc.rst).
-func (p *Placement) read(smaps io.Reader, parts []mapping) error {
+// addSmaps adds the mappings' lines in smaps (Documentation/filesystems/proc.rst).
+func (p *Placement) addSmaps(smaps io.Reader, parts []mapping) error {
 	lines, ours := bufio.NewScanner(smaps), false
 	for lines.Scan() {
-		if lo, hi, ok := addresses(lines.Text()); ok {
-			ours = overlaps(lo, hi, parts)
+		if lo, hi, ok := parseAddressRange(lines.Text()); ok {
+			ours = overlapsMapping(lo, hi, parts)
 			continue
 		}
 		name, text, _ := strings.Cut(lines.Text(), ":")
-		n, ok := kilobytesOf(text)
+		n, ok := parseKilobytes(text)
 		if !ok || !ours {
 			continue
 		}
@@ -155,20 +153,19 @@ func (p *Placement) read(smaps io.Reader, parts []mapping) error {
 	return lines.Err()
 }
 
-// addresses parses the range of addresses at the beginning of a line, if the line is the first of an entry of smaps.
-func addresses(line string) (lo, hi uintptr, ok bool) {
+// parseAddressRange parses the range of addresses at the beginning of a line, if the line is the first of an entry of
+// smaps.
+func parseAddressRange(line string) (lo, hi uintptr, ok bool) {
 	n, _ := fmt.Sscanf(line, "%x-%x ", &lo, &hi)
 	return lo, hi, n == 2
 }
 
-// kilobytesOf parses the number of kilobytes at the end of the other lines of an entry.
-func kilobytesOf(text string) (kilobytes int64, ok bool) {
+func parseKilobytes(text string) (kilobytes int64, ok bool) {
 	n, _ := fmt.Sscanf(text, "%d kB", &kilobytes)
 	return kilobytes, n == 1
 }
 
-// overlaps reports whether some of the addresses lo to hi are those of a mapping.
-func overlaps(lo, hi uintptr, parts []mapping) bool {
+func overlapsMapping(lo, hi uintptr, parts []mapping) bool {
 	for _, m := range parts {
 		base := uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))
 		if lo < base+uintptr(len(m.b)) && base < hi {

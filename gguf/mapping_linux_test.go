@@ -97,10 +97,10 @@ func smapsField(t *testing.T, f *File, name string) (sum int) {
 	require.NoError(t, err)
 	ours := false
 	for line := range strings.Lines(string(smaps)) {
-		if lo, hi, ok := addresses(line); ok {
-			ours = overlaps(lo, hi, f.parts)
+		if lo, hi, ok := parseAddressRange(line); ok {
+			ours = overlapsMapping(lo, hi, f.parts)
 		} else if text, found := strings.CutPrefix(line, name); found && ours {
-			n, _ := kilobytesOf(text)
+			n, _ := parseKilobytes(text)
 			sum += int(n)
 		}
 	}
@@ -146,7 +146,7 @@ func TestMoveHoldsNothingTwice(t *testing.T) {
 	resident := func() int { return smapsField(t, f, "Rss:") }
 	require.True(t, bytes.Equal(content, m.b))
 	assert.InDelta(t, len(content)>>10, resident(), 8)
-	require.NoError(t, m.replace(3*size, page))
+	require.NoError(t, m.replacePage(3*size, page))
 	assert.InDelta(t, len(content)>>10, resident(), 8)
 	require.True(t, bytes.Equal(content, m.b))
 	require.NoError(t, f.MoveToHugePages(t.Context()))
@@ -238,7 +238,7 @@ func TestMovedIsReadOnly(t *testing.T) {
 	require.NoError(t, err)
 	entries := 0
 	for line := range strings.Lines(string(smaps)) {
-		if lo, hi, ok := addresses(line); ok && overlaps(lo, hi, f.parts) {
+		if lo, hi, ok := parseAddressRange(line); ok && overlapsMapping(lo, hi, f.parts) {
 			entries++
 			assert.Contains(t, line, " r--", "%s", line)
 		}
@@ -275,6 +275,6 @@ func TestPlacement(t *testing.T) {
 		at(3<<12, 4<<12) + "Anonymous:        900 kB\nAnonHugePages:    900 kB\nFilePmdMapped:    900 kB\n" +
 		at(-4096, 0) + "Anonymous:        900 kB\n"
 	var p Placement
-	require.NoError(t, p.read(strings.NewReader(smaps), []mapping{{b: b}}))
+	require.NoError(t, p.addSmaps(strings.NewReader(smaps), []mapping{{b: b}}))
 	assert.Equal(t, Placement{Huge: 47 << 10, Small: 60 << 10}, p)
 }

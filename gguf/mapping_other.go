@@ -15,7 +15,7 @@ func mapFile(file *os.File, size int) (mapping, error) {
 	return mapping{b, files.Mapped, nil, release}, err
 }
 
-func (f *File) move(context.Context, mapping) error { return ErrHugePages }
+func (f *File) moveMapping(context.Context, mapping) error { return ErrHugePages }
 
 // Placement returns where the pages of the file are now.
 func (f *File) Placement() (Placement, error) { return Placement{Bytes: f.size}, nil }

@@ -18,30 +18,30 @@ type metadata struct {
 	index   map[string]int // key to position in the above
 }
 
-// metadata parses n pairs. Nothing is sized by n: a wrong count costs no more than the bytes that follow it.
-func (c *cursor) metadata(n int) (metadata, error) {
+// parseMetadata parses n pairs. Nothing is sized by n: a wrong count costs no more than the bytes that follow it.
+func (c *cursor) parseMetadata(n int) (metadata, error) {
 	m := metadata{index: make(map[string]int)}
 	c.list = "kv"
 	for c.index = range n {
 		off := c.off
-		key, err := c.name("key", maxKeyLen)
+		key, err := c.readName("key", maxKeyLen)
 		if err != nil {
 			return m, err
 		}
 		if _, twice := m.index[key]; twice {
-			return m, c.fail(off, "key", fmt.Errorf("%s %w", errs.Quote(key), ErrDuplicate))
+			return m, c.fieldError(off, "key", fmt.Errorf("%s %w", errs.Quote(key), ErrDuplicate))
 		}
-		kind, err := c.u32("type")
+		kind, err := c.readUint32("type")
 		if err != nil {
 			return m, err
 		}
 		valueOff := c.off
-		v, err := c.value(Kind(kind))
+		v, err := c.parseValue(Kind(kind))
 		if err == nil && v.kind == KindString && !utf8.Valid(v.b) {
-			err = c.fail(valueOff, "value", ErrUTF8)
+			err = c.fieldError(valueOff, "value", ErrUTF8)
 		}
 		if err == nil {
-			err = c.extent("value")
+			err = c.checkMetadataSize("value")
 		}
 		if err != nil {
 			return m, err
@@ -55,42 +55,42 @@ func (c *cursor) metadata(n int) (metadata, error) {
 	return m, nil
 }
 
-// value parses a value of the given kind. c is at the number of the kind. A string may hold any bytes.
-func (c *cursor) value(kind Kind) (Value, error) {
-	width, ok := kind.width()
+// parseValue parses a value of the given kind. c is at the number of the kind. A string may hold any bytes.
+func (c *cursor) parseValue(kind Kind) (Value, error) {
+	width, ok := kind.byteWidth()
 	switch {
 	case !ok:
-		return Value{}, c.fail(c.off-4, "type", fmt.Errorf("metadata type %d: %w", uint32(kind), ErrType))
+		return Value{}, c.fieldError(c.off-4, "type", fmt.Errorf("metadata type %d: %w", uint32(kind), ErrType))
 	case kind == KindString:
-		b, err := c.str("value")
+		b, err := c.readString("value")
 		return Value{kind: kind, b: b}, err
 	case kind == KindArray:
-		return c.array(1)
+		return c.parseArray(1)
 	}
 	off := c.off
-	b, err := c.bytes(width, "value")
+	b, err := c.readBytes(width, "value")
 	if err == nil && kind == KindBool {
-		err = c.bools(off, b)
+		err = c.checkBools(off, b)
 	}
 	return Value{kind: kind, b: b}, err
 }
 
-// array parses an array at the given depth: 1 for a value of metadata, 2 for an array within one.
-func (c *cursor) array(depth int) (Value, error) {
+// parseArray parses an array at the given depth: 1 for a value of metadata, 2 for an array within one.
+func (c *cursor) parseArray(depth int) (Value, error) {
 	if depth > maxDepth {
-		return Value{}, c.fail(c.off, "value", fmt.Errorf("more than %d deep: %w", maxDepth, ErrDepth))
+		return Value{}, c.fieldError(c.off, "value", fmt.Errorf("more than %d deep: %w", maxDepth, ErrDepth))
 	}
 	off := c.off
-	kind, err := c.u32("value.type")
+	kind, err := c.readUint32("value.type")
 	if err != nil {
 		return Value{}, err
 	}
 	elem := Kind(kind)
-	width, ok := elem.width()
+	width, ok := elem.byteWidth()
 	if !ok {
-		return Value{}, c.fail(off, "value.type", fmt.Errorf("metadata type %d: %w", kind, ErrType))
+		return Value{}, c.fieldError(off, "value.type", fmt.Errorf("metadata type %d: %w", kind, ErrType))
 	}
-	n, err := c.countUpTo(maxElements, elem.minWidth(), "value.length", "elements")
+	n, err := c.readCountUpTo(maxElements, elem.minByteWidth(), "value.length", "elements")
 	if err != nil {
 		return Value{}, err
 	}
@@ -100,14 +100,14 @@ func (c *cursor) array(depth int) (Value, error) {
 		err = c.skipStrings(n)
 	case KindArray:
 		for i := 0; i < n && err == nil; i++ {
-			if _, err = c.array(depth + 1); err == nil {
-				err = c.extent("value")
+			if _, err = c.parseArray(depth + 1); err == nil {
+				err = c.checkMetadataSize("value")
 			}
 		}
 	default:
 		c.off += n * width // count has checked that n elements fit into the bytes left
 		if elem == KindBool {
-			err = c.bools(start, c.b[start:c.off])
+			err = c.checkBools(start, c.b[start:c.off])
 		}
 	}
 	return Value{kind: KindArray, elem: elem, n: n, b: c.b[start:c.off:c.off]}, err
@@ -116,29 +116,29 @@ func (c *cursor) array(depth int) (Value, error) {
 // skipStrings skips n strings and reads only their lengths: this is the whole cost of a vocabulary.
 func (c *cursor) skipStrings(n int) error {
 	for i := range n {
-		if c.rest() < 8 {
-			return c.fail(c.off, fmt.Sprintf("value[%d].length", i), io.ErrUnexpectedEOF)
+		if c.remainingBytes() < 8 {
+			return c.fieldError(c.off, fmt.Sprintf("value[%d].length", i), io.ErrUnexpectedEOF)
 		}
 		length := binary.LittleEndian.Uint64(c.b[c.off:])
-		if length > uint64(c.rest()-8) {
-			return c.fail(c.off, fmt.Sprintf("value[%d].length", i),
-				fmt.Errorf("%d with %d bytes left: %w", length, c.rest()-8, ErrTooLong))
+		if length > uint64(c.remainingBytes()-8) {
+			return c.fieldError(c.off, fmt.Sprintf("value[%d].length", i),
+				fmt.Errorf("%d with %d bytes left: %w", length, c.remainingBytes()-8, ErrTooLong))
 		}
 		if length > maxString {
-			return c.fail(c.off, fmt.Sprintf("value[%d].length", i), tooMany(length, maxString, "bytes"))
+			return c.fieldError(c.off, fmt.Sprintf("value[%d].length", i), tooManyError(length, maxString, "bytes"))
 		}
 		if c.off += 8 + int(length); c.off > maxMetadata {
-			return c.extent(fmt.Sprintf("value[%d]", i))
+			return c.checkMetadataSize(fmt.Sprintf("value[%d]", i))
 		}
 	}
 	return nil
 }
 
-// bools checks that each byte, the first at offset off, is a bool.
-func (c *cursor) bools(off int, b []byte) error {
+// checkBools checks that each byte, the first at offset off, is a bool.
+func (c *cursor) checkBools(off int, b []byte) error {
 	for i, v := range b {
 		if v > 1 {
-			return c.fail(off+i, "value", fmt.Errorf("byte %#02x: %w", v, ErrBool))
+			return c.fieldError(off+i, "value", fmt.Errorf("byte %#02x: %w", v, ErrBool))
 		}
 	}
 	return nil
@@ -166,11 +166,11 @@ func (f *File) Metadata() iter.Seq2[string, Value] {
 
 // Value returns the value of key, of whatever type. The error is [ErrAbsent] or [ErrClosed].
 func (f *File) Value(key string) (Value, error) {
-	return read(f, key, func(v Value) (Value, error) { return v, nil })
+	return readValue(f, key, func(v Value) (Value, error) { return v, nil })
 }
 
-// read returns of(value of key). The file cannot be closed meanwhile.
-func read[T any](f *File, key string, of func(Value) (T, error)) (got T, err error) {
+// readValue returns of(value of key). The file cannot be closed meanwhile.
+func readValue[T any](f *File, key string, of func(Value) (T, error)) (got T, err error) {
 	if !f.uses.Take() {
 		return got, fmt.Errorf("metadata %s: %w", key, ErrClosed)
 	}
@@ -184,7 +184,7 @@ func read[T any](f *File, key string, of func(Value) (T, error)) (got T, err err
 
 // String returns the string of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) String(key string) (string, error) {
-	return read(f, key, func(v Value) (string, error) {
+	return readValue(f, key, func(v Value) (string, error) {
 		if v.kind != KindString {
 			return "", &TypeError{key, "string", v.Type()}
 		}
@@ -194,7 +194,7 @@ func (f *File) String(key string) (string, error) {
 
 // Bool returns the bool of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Bool(key string) (bool, error) {
-	return read(f, key, func(v Value) (bool, error) {
+	return readValue(f, key, func(v Value) (bool, error) {
 		if v.kind != KindBool {
 			return false, &TypeError{key, "bool", v.Type()}
 		}
@@ -205,8 +205,8 @@ func (f *File) Bool(key string) (bool, error) {
 // Int returns the integer of key, of whatever width and sign. The error is [ErrAbsent], [ErrClosed] or a [TypeError],
 // the latter also for an uint64 beyond the range of an int64.
 func (f *File) Int(key string) (int64, error) {
-	return read(f, key, func(v Value) (int64, error) {
-		i, ok := v.int()
+	return readValue(f, key, func(v Value) (int64, error) {
+		i, ok := v.toInt64()
 		if ok {
 			return i, nil
 		}
@@ -220,7 +220,7 @@ func (f *File) Int(key string) (int64, error) {
 
 // Float returns the float32 or float64 of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Float(key string) (float64, error) {
-	return read(f, key, func(v Value) (float64, error) {
+	return readValue(f, key, func(v Value) (float64, error) {
 		switch x := v.Any().(type) {
 		case float32:
 			return float64(x), nil
@@ -233,7 +233,7 @@ func (f *File) Float(key string) (float64, error) {
 
 // Strings returns the array of strings of key as a view. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Strings(key string) (StringArray, error) {
-	return read(f, key, func(v Value) (StringArray, error) {
+	return readValue(f, key, func(v Value) (StringArray, error) {
 		if v.kind != KindArray || v.elem != KindString {
 			return StringArray{}, &TypeError{key, "array of string", v.Type()}
 		}
@@ -244,8 +244,8 @@ func (f *File) Strings(key string) (StringArray, error) {
 // Ints returns the array of integers of key, of whatever width and sign, as a new slice. The error is [ErrAbsent],
 // [ErrClosed] or a [TypeError], the latter also if an uint64 is beyond the range of an int64.
 func (f *File) Ints(key string) ([]int64, error) {
-	return read(f, key, func(v Value) ([]int64, error) {
-		all, ok := v.ints()
+	return readValue(f, key, func(v Value) ([]int64, error) {
+		all, ok := v.toInt64s()
 		if !ok {
 			return nil, &TypeError{key, "array of integers of at most 63 bits", v.Type()}
 		}
@@ -256,8 +256,8 @@ func (f *File) Ints(key string) ([]int64, error) {
 // Floats returns the array of float32 of key, or of float64 rounded to float32, as a new slice. The error is
 // [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Floats(key string) ([]float32, error) {
-	return read(f, key, func(v Value) ([]float32, error) {
-		all, ok := v.floats()
+	return readValue(f, key, func(v Value) ([]float32, error) {
+		all, ok := v.toFloat32s()
 		if !ok {
 			return nil, &TypeError{key, "array of float", v.Type()}
 		}

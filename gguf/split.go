@@ -21,23 +21,23 @@ type split struct {
 	count, no, tensors int64
 }
 
-// split returns the description in f; count is 0 if the file is not part of a split model.
-func (f *File) split() (s split, err error) {
-	if s.count, err = f.splitInt(splitCount, 1<<16-1); errors.Is(err, ErrAbsent) {
+// readSplit returns the description in f; count is 0 if the file is not part of a split model.
+func (f *File) readSplit() (s split, err error) {
+	if s.count, err = f.readSplitInt(splitCount, 1<<16-1); errors.Is(err, ErrAbsent) {
 		return split{}, nil
 	}
 	if err != nil || s.count <= 1 {
 		return s, err
 	}
-	if s.no, err = f.splitInt(splitNo, s.count-1); err != nil {
+	if s.no, err = f.readSplitInt(splitNo, s.count-1); err != nil {
 		return s, err
 	}
-	s.tensors, err = f.splitInt(splitTensors, 1<<31-1)
+	s.tensors, err = f.readSplitInt(splitTensors, 1<<31-1)
 	return s, err
 }
 
-// splitInt returns the integer of key, which must lie between 0 and limit. It wraps ErrAbsent if there is none.
-func (f *File) splitInt(key string, limit int64) (int64, error) {
+// readSplitInt returns the integer of key, which must lie between 0 and limit. It wraps ErrAbsent if there is none.
+func (f *File) readSplitInt(key string, limit int64) (int64, error) {
 	v, err := f.Int(key)
 	if errors.Is(err, ErrAbsent) {
 		return 0, &FormatError{Field: key, Err: fmt.Errorf("%w: %w", ErrSplit, err)}
@@ -46,21 +46,21 @@ func (f *File) splitInt(key string, limit int64) (int64, error) {
 		err = fmt.Errorf("%d, want 0 to %d: %w", v, limit, ErrSplit)
 	}
 	if err != nil {
-		return 0, f.meta.fail(key, err)
+		return 0, f.meta.valueError(key, err)
 	}
 	return v, nil
 }
 
-// join opens the other parts if f, opened from path, is one of several, and makes f the whole model: the metadata of
-// the first part, the tensors of all.
-func (f *File) join(path string) error {
-	own, err := f.split()
+// joinParts opens the other parts if f, opened from path, is one of several, and makes f the whole model: the metadata
+// of the first part, the tensors of all.
+func (f *File) joinParts(path string) error {
+	own, err := f.readSplit()
 	if err != nil || own.count <= 1 {
 		return err
 	}
 	stem, ok := strings.CutSuffix(path, partSuffix(own))
 	if !ok {
-		return f.meta.fail(splitCount, fmt.Errorf("%w: part %d of %d, but the name does not end in %s",
+		return f.meta.valueError(splitCount, fmt.Errorf("%w: part %d of %d, but the name does not end in %s",
 			ErrSplit, own.no+1, own.count, partSuffix(own)))
 	}
 	self := &File{contents: f.contents}
@@ -73,12 +73,12 @@ func (f *File) join(path string) error {
 				return err
 			}
 		}
-		if err := f.add(part, i, stem+partSuffix(want)); err != nil {
+		if err := f.appendPart(part, i, stem+partSuffix(want)); err != nil {
 			return err
 		}
 	}
 	if int64(len(f.tensors)) != own.tensors {
-		return withPath(stem+partSuffix(split{count: own.count}), f.meta.fail(splitTensors,
+		return withPath(stem+partSuffix(split{count: own.count}), f.meta.valueError(splitTensors,
 			fmt.Errorf("%d, but the %d parts hold %d: %w", own.tensors, own.count, len(f.tensors), ErrSplit)))
 	}
 	return nil
@@ -96,11 +96,11 @@ func (f *File) openPart(path string, want split) (*File, error) {
 			want.no+1, want.count, filepath.Base(path), ErrSplit, err)}
 	}
 	f.parts = append(f.parts, m)
-	part, err := parse(m.b)
+	part, err := parseFile(m.b)
 	if err != nil {
 		return nil, withPath(path, err)
 	}
-	got, err := part.split()
+	got, err := part.readSplit()
 	if err != nil {
 		return nil, withPath(path, err)
 	}
@@ -112,8 +112,7 @@ func (f *File) openPart(path string, want split) (*File, error) {
 	return part, nil
 }
 
-// add appends part i, which lies at path, to f.
-func (f *File) add(part *File, i int64, path string) error {
+func (f *File) appendPart(part *File, i int64, path string) error {
 	if i == 0 {
 		f.meta, f.version = part.meta, part.version
 	}

@@ -35,7 +35,6 @@ type entry struct {
 	at     int    // where the file states offset
 }
 
-// tensorBytes returns the number of bytes of a tensor's data, or an error if no tensor can have this type and shape.
 func tensorBytes(t Type, shape []int) (int, error) {
 	elems, bytes := t.Block()
 	if elems == 0 {
@@ -66,18 +65,19 @@ func tensorBytes(t Type, shape []int) (int, error) {
 	return size, nil
 }
 
-// entries parses the descriptions of n tensors, and returns the index of each name. It allocates nothing of size n.
-func (c *cursor) entries(n int) (all []entry, index map[string]int, err error) {
+// parseEntries parses the descriptions of n tensors, and returns the index of each name. It allocates nothing of size
+// n.
+func (c *cursor) parseEntries(n int) (all []entry, index map[string]int, err error) {
 	index = make(map[string]int)
 	c.list = "tensor"
 	for c.index = range n {
 		off := c.off
-		e, err := c.entry()
+		e, err := c.parseEntry()
 		if err != nil {
 			return nil, nil, err
 		}
 		if _, twice := index[e.Name]; twice {
-			return nil, nil, c.fail(off, "name", fmt.Errorf("%s %w", errs.Quote(e.Name), ErrDuplicate))
+			return nil, nil, c.fieldError(off, "name", fmt.Errorf("%s %w", errs.Quote(e.Name), ErrDuplicate))
 		}
 		index[e.Name] = c.index
 		all = append(all, e)
@@ -86,30 +86,29 @@ func (c *cursor) entries(n int) (all []entry, index map[string]int, err error) {
 	return all, index, nil
 }
 
-func (c *cursor) entry() (e entry, err error) {
-	if e.Name, err = c.name("name", maxNameLen); err != nil {
+func (c *cursor) parseEntry() (e entry, err error) {
+	if e.Name, err = c.readName("name", maxNameLen); err != nil {
 		return e, err
 	}
-	if e.Shape, err = c.shape(); err != nil {
+	if e.Shape, err = c.parseShape(); err != nil {
 		return e, c.withName(e.Name, err)
 	}
 	off := c.off
-	t, err := c.u32("type")
+	t, err := c.readUint32("type")
 	if err != nil {
 		return e, c.withName(e.Name, err)
 	}
 	e.Type = Type(t)
 	if e.size, err = tensorBytes(e.Type, e.Shape); err != nil {
-		return e, c.withName(e.Name, c.fail(off, "type", err))
+		return e, c.withName(e.Name, c.fieldError(off, "type", err))
 	}
 	e.at = c.off
-	if e.offset, err = c.u64("offset"); err != nil {
+	if e.offset, err = c.readUint64("offset"); err != nil {
 		return e, c.withName(e.Name, err)
 	}
 	return e, nil
 }
 
-// withName puts the name of the tensor into the cause of a format error.
 func (c *cursor) withName(name string, err error) error {
 	if fe, ok := err.(*FormatError); ok {
 		fe.Err = fmt.Errorf("%s: %w", errs.Quote(name), fe.Err)
@@ -117,36 +116,35 @@ func (c *cursor) withName(name string, err error) error {
 	return err
 }
 
-// shape parses the number of dimensions and their sizes.
-func (c *cursor) shape() ([]int, error) {
+func (c *cursor) parseShape() ([]int, error) {
 	off := c.off
-	n, err := c.u32("dimensions")
+	n, err := c.readUint32("dimensions")
 	if err != nil {
 		return nil, err
 	}
 	if n < 1 || n > maxDims {
-		return nil, c.fail(off, "dimensions", fmt.Errorf("%d, want 1 to %d: %w", n, maxDims, ErrShape))
+		return nil, c.fieldError(off, "dimensions", fmt.Errorf("%d, want 1 to %d: %w", n, maxDims, ErrShape))
 	}
 	shape := make([]int, n)
 	for i := range shape {
 		off := c.off
-		d, err := c.u64("shape")
+		d, err := c.readUint64("shape")
 		if err != nil {
 			return nil, err
 		}
 		if d == 0 {
-			return nil, c.fail(off, "shape", fmt.Errorf("size 0: %w", ErrShape))
+			return nil, c.fieldError(off, "shape", fmt.Errorf("size 0: %w", ErrShape))
 		}
 		var ok bool
 		if shape[i], ok = toInt(d); !ok {
-			return nil, c.fail(off, "shape", fmt.Errorf("size %d: %w", d, ErrOverflow))
+			return nil, c.fieldError(off, "shape", fmt.Errorf("size %d: %w", d, ErrOverflow))
 		}
 	}
 	return shape, nil
 }
 
-// place locates the data of the tensors. The data section starts at the first multiple of align at or after c.
-func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
+// locateTensors locates the data of the tensors. The data section starts at the first multiple of align at or after c.
+func (c *cursor) locateTensors(all []entry, align int) ([]Tensor, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -159,11 +157,11 @@ func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
 	for i, e := range all {
 		c.index = i
 		if e.offset%uint64(align) != 0 {
-			return nil, c.fail(e.at, "offset",
+			return nil, c.fieldError(e.at, "offset",
 				fmt.Errorf("%s: %d is no multiple of %d: %w", errs.Quote(e.Name), e.offset, align, ErrAlignment))
 		}
 		if room := uint64(len(c.b) - start); e.offset > room || uint64(e.size) > room-e.offset {
-			return nil, c.fail(e.at, "offset",
+			return nil, c.fieldError(e.at, "offset",
 				fmt.Errorf("%s: %d bytes of data at %d, but the data section has %d; is the file cut off? %w",
 					errs.Quote(e.Name), e.size, e.offset, room, io.ErrUnexpectedEOF))
 		}
@@ -174,7 +172,6 @@ func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
 	return tensors, c.checkOverlap(all)
 }
 
-// checkOverlap checks that no two tensors share bytes.
 func (c *cursor) checkOverlap(all []entry) error {
 	order := make([]int, len(all))
 	for i := range order {
@@ -187,7 +184,7 @@ func (c *cursor) checkOverlap(all []entry) error {
 		a, b := all[order[k-1]], all[order[k]]
 		if a.offset+uint64(a.size) > b.offset {
 			c.index = order[k]
-			return c.fail(b.at, "offset",
+			return c.fieldError(b.at, "offset",
 				fmt.Errorf("%s at %d: %w, %s", errs.Quote(b.Name), b.offset, ErrOverlap, errs.Quote(a.Name)))
 		}
 	}

@@ -67,7 +67,7 @@ func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		c := cursor{b: v.b}
 		for range v.n {
-			e, err := c.value(v.elem)
+			e, err := c.parseValue(v.elem)
 			if err != nil {
 				panic(err) // the bytes were checked when the file was opened
 			}
@@ -78,9 +78,9 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// int returns the value of an integer; ok is false for other kinds and if an uint64 exceeds an int64.
-func (v Value) int() (i int64, ok bool) {
-	if !v.kind.integer() {
+// toInt64 returns the value of an integer; ok is false for other kinds and if an uint64 exceeds an int64.
+func (v Value) toInt64() (i int64, ok bool) {
+	if !v.kind.isInteger() {
 		return 0, false
 	}
 	for k, b := range v.b {
@@ -94,24 +94,25 @@ func (v Value) int() (i int64, ok bool) {
 	return i, i >= 0 || v.kind == KindInt64
 }
 
-// ints returns the elements of an array of integers; ok is false for other kinds and if an element exceeds an int64.
-func (v Value) ints() (all []int64, ok bool) {
-	if v.kind != KindArray || !v.elem.integer() {
+// toInt64s returns the elements of an array of integers; ok is false for other kinds and if an element exceeds an
+// int64.
+func (v Value) toInt64s() (all []int64, ok bool) {
+	if v.kind != KindArray || !v.elem.isInteger() {
 		return nil, false
 	}
-	width, _ := v.elem.width()
+	width, _ := v.elem.byteWidth()
 	all = make([]int64, v.n)
 	for i := range all {
 		e := Value{kind: v.elem, b: v.b[i*width : (i+1)*width]}
-		if all[i], ok = e.int(); !ok {
+		if all[i], ok = e.toInt64(); !ok {
 			return nil, false
 		}
 	}
 	return all, true
 }
 
-// floats returns the elements of an array of float32, or of float64 rounded; ok is false for other kinds.
-func (v Value) floats() (all []float32, ok bool) {
+// toFloat32s returns the elements of an array of float32, or of float64 rounded; ok is false for other kinds.
+func (v Value) toFloat32s() (all []float32, ok bool) {
 	if v.kind != KindArray || v.elem != KindFloat32 && v.elem != KindFloat64 {
 		return nil, false
 	}
@@ -183,18 +184,17 @@ var kinds = [...]struct {
 	KindArray: {"array", 0},
 }
 
-// width returns the number of bytes of a value of kind k, 0 if it varies (strings, arrays); ok is false if k is
+// byteWidth returns the number of bytes of a value of kind k, 0 if it varies (strings, arrays); ok is false if k is
 // unknown.
-func (k Kind) width() (n int, ok bool) {
+func (k Kind) byteWidth() (n int, ok bool) {
 	if int64(k) >= int64(len(kinds)) {
 		return 0, false
 	}
 	return kinds[k].width, true
 }
 
-// minWidth returns the minimum number of bytes of a value of kind k.
-func (k Kind) minWidth() int {
-	switch n, _ := k.width(); {
+func (k Kind) minByteWidth() int {
+	switch n, _ := k.byteWidth(); {
 	case n > 0:
 		return n
 	case k == KindString:
@@ -204,8 +204,7 @@ func (k Kind) minWidth() int {
 	}
 }
 
-// integer reports whether k is one of the eight integer kinds.
-func (k Kind) integer() bool {
+func (k Kind) isInteger() bool {
 	switch k {
 	case KindUint8, KindInt8, KindUint16, KindInt16, KindUint32, KindInt32, KindUint64, KindInt64:
 		return true
@@ -215,7 +214,7 @@ func (k Kind) integer() bool {
 
 // String returns the usual name, such as "uint32".
 func (k Kind) String() string {
-	if _, ok := k.width(); ok {
+	if _, ok := k.byteWidth(); ok {
 		return kinds[k].name
 	}
 	return fmt.Sprintf("kind(%d)", uint32(k))

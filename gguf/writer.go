@@ -51,7 +51,7 @@ func NewWriter(out io.Writer) *Writer {
 // Put adds a metadata pair. The Go type of v is the type in the file: a uint32 is stored as uint32. Keys must differ,
 // and general.alignment must be a power of two of at least 8.
 func Put[T Element](w *Writer, key string, v T) {
-	w.pair(key, Value{kind: kindOf[T](), b: appendElement(nil, v)})
+	w.addPair(key, Value{kind: kindOf[T](), b: appendElement(nil, v)})
 }
 
 // PutArray adds an array. Keys must differ.
@@ -60,25 +60,26 @@ func PutArray[T Element](w *Writer, key string, all []T) {
 	for _, e := range all {
 		if s, ok := any(e).(string); ok {
 			if len(s) > maxString {
-				w.fail(fmt.Errorf("metadata %s: %w", errs.Quote(key), tooMany(uint64(len(s)), maxString, "bytes")))
+				w.recordError(fmt.Errorf("metadata %s: %w", errs.Quote(key),
+					tooManyError(uint64(len(s)), maxString, "bytes")))
 				return
 			}
 			v.b = binary.LittleEndian.AppendUint64(v.b, uint64(len(s)))
 		}
 		v.b = appendElement(v.b, e)
 	}
-	w.pair(key, v)
+	w.addPair(key, v)
 }
 
 // PutValue adds a pair with a value of another file, whatever its type. Keys must differ.
-func (w *Writer) PutValue(key string, v Value) { w.pair(key, v) }
+func (w *Writer) PutValue(key string, v Value) { w.addPair(key, v) }
 
-func (w *Writer) pair(key string, v Value) {
+func (w *Writer) addPair(key string, v Value) {
 	err := checkName(key, maxKeyLen)
 	if _, twice := w.keys[key]; twice {
 		err = ErrDuplicate
 	}
-	if width, ok := v.kind.width(); err == nil && (!ok || width > 0 && len(v.b) != width) {
+	if width, ok := v.kind.byteWidth(); err == nil && (!ok || width > 0 && len(v.b) != width) {
 		err = ErrType // the zero Value
 	}
 	if err == nil {
@@ -91,7 +92,7 @@ func (w *Writer) pair(key string, v Value) {
 		err = errOrder
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("metadata %s: %w", errs.Quote(key), err))
+		w.recordError(fmt.Errorf("metadata %s: %w", errs.Quote(key), err))
 		return
 	}
 	w.keys[key] = struct{}{}
@@ -111,18 +112,17 @@ func (w *Writer) pair(key string, v Value) {
 func checkValue(v Value) error {
 	switch {
 	case v.kind == KindString && len(v.b) > maxString:
-		return tooMany(uint64(len(v.b)), maxString, "bytes")
+		return tooManyError(uint64(len(v.b)), maxString, "bytes")
 	case v.kind == KindArray && v.n > maxElements:
-		return tooMany(uint64(v.n), maxElements, "elements")
+		return tooManyError(uint64(v.n), maxElements, "elements")
 	case v.kind == KindString && !utf8.Valid(v.b):
 		return ErrUTF8
 	}
 	return nil
 }
 
-// setAlignment sets the alignment of tensor data from metadata.
 func (w *Writer) setAlignment(v Value) error {
-	n, ok := v.int()
+	n, ok := v.toInt64()
 	if !ok {
 		return &TypeError{alignmentKey, "integer", v.Type()}
 	}
@@ -144,7 +144,7 @@ func (w *Writer) Declare(name string, t Type, shape ...int) {
 		err = errOrder
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("tensor %s: %w", errs.Quote(name), err))
+		w.recordError(fmt.Errorf("tensor %s: %w", errs.Quote(name), err))
 		return
 	}
 	w.names[name] = struct{}{}
@@ -154,28 +154,28 @@ func (w *Writer) Declare(name string, t Type, shape ...int) {
 
 // Write writes the next bytes of tensor data: p may be part of a tensor or continue into the next one.
 func (w *Writer) Write(p []byte) (n int, err error) {
-	w.begin()
+	w.writeHeader()
 	for len(p) > 0 && w.err == nil {
 		if w.current == len(w.tensors) {
-			w.fail(errData)
+			w.recordError(errData)
 			break
 		}
 		chunk := p[:min(len(p), w.tensors[w.current].size-w.written)]
-		w.emit(chunk)
+		w.writeOut(chunk)
 		if w.err == nil {
 			n += len(chunk)
 			p = p[len(chunk):]
-			w.advance(len(chunk))
+			w.advanceTensor(len(chunk))
 		}
 	}
 	return n, w.err
 }
 
-// advance records that n more bytes of the current tensor are written, and pads its end.
-func (w *Writer) advance(n int) {
+// advanceTensor records that n more bytes of the current tensor are written, and pads its end.
+func (w *Writer) advanceTensor(n int) {
 	w.written += n
 	if w.written == w.tensors[w.current].size {
-		w.pad()
+		w.writePadding()
 		w.current, w.written = w.current+1, 0
 	}
 }
@@ -183,9 +183,9 @@ func (w *Writer) advance(n int) {
 // WriteFloats quantises x to the type of the tensor being written and writes it: x is all of that tensor or its next
 // whole number of blocks, and must not continue into the next tensor.
 func (w *Writer) WriteFloats(x []float32) error {
-	w.begin()
+	w.writeHeader()
 	if w.err == nil && w.current == len(w.tensors) {
-		w.fail(errData)
+		w.recordError(errData)
 	}
 	if w.err != nil {
 		return w.err
@@ -193,7 +193,7 @@ func (w *Writer) WriteFloats(x []float32) error {
 	t := w.tensors[w.current]
 	elems, bytes := t.Type.Block()
 	if len(x)%elems != 0 || len(x)/elems > (t.size-w.written)/bytes {
-		return w.fail(fmt.Errorf("tensor %s: %d floats with %d of its %d bytes written: %w",
+		return w.recordError(fmt.Errorf("tensor %s: %d floats with %d of its %d bytes written: %w",
 			errs.Quote(t.Name), len(x), w.written, t.size, errData))
 	}
 	const blocks = 1 << 10
@@ -204,7 +204,7 @@ func (w *Writer) WriteFloats(x []float32) error {
 		}
 		b := w.buf[:n*bytes]
 		if err := t.Type.Quantize(b, x[:n*elems]); err != nil {
-			return w.fail(fmt.Errorf("tensor %s: %w", errs.Quote(t.Name), err))
+			return w.recordError(fmt.Errorf("tensor %s: %w", errs.Quote(t.Name), err))
 		}
 		_, _ = w.Write(b) // its error sticks
 		x = x[n*elems:]
@@ -215,17 +215,17 @@ func (w *Writer) WriteFloats(x []float32) error {
 // Close completes a file without tensors, and returns the first error of the writer; missing tensor data are an error.
 // It does not close the underlying writer.
 func (w *Writer) Close() error {
-	w.begin()
+	w.writeHeader()
 	if w.err == nil && w.current < len(w.tensors) {
 		t := w.tensors[w.current]
-		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", errs.Quote(t.Name), w.written, t.size,
+		w.recordError(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", errs.Quote(t.Name), w.written, t.size,
 			io.ErrUnexpectedEOF))
 	}
 	return w.err
 }
 
-// begin writes everything before the data, once.
-func (w *Writer) begin() {
+// writeHeader writes everything before the data, once.
+func (w *Writer) writeHeader() {
 	if w.begun || w.err != nil {
 		return
 	}
@@ -234,8 +234,8 @@ func (w *Writer) begin() {
 	b = binary.LittleEndian.AppendUint32(b, versionWritten)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(w.tensors)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(w.keys)))
-	w.emit(b)
-	w.emit(w.pairs)
+	w.writeOut(b)
+	w.writeOut(w.pairs)
 	w.pairs = nil
 	b = b[:0]
 	var offset uint64
@@ -249,11 +249,11 @@ func (w *Writer) begin() {
 		b = binary.LittleEndian.AppendUint64(b, offset)
 		offset += (uint64(t.size) + uint64(w.align) - 1) &^ (uint64(w.align) - 1)
 	}
-	w.emit(b)
-	w.pad()
+	w.writeOut(b)
+	w.writePadding()
 }
 
-func (w *Writer) emit(b []byte) {
+func (w *Writer) writeOut(b []byte) {
 	if w.err != nil || len(b) == 0 {
 		return
 	}
@@ -263,19 +263,18 @@ func (w *Writer) emit(b []byte) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("write at %d: %w", w.offset, err))
+		w.recordError(fmt.Errorf("write at %d: %w", w.offset, err))
 	}
 }
 
-// pad writes zeros up to the next multiple of the alignment.
-func (w *Writer) pad() {
+func (w *Writer) writePadding() {
 	if n := int(-w.offset & int64(w.align-1)); n > 0 {
-		w.emit(make([]byte, n))
+		w.writeOut(make([]byte, n))
 	}
 }
 
-// fail records err if it is the first error, and returns the first error.
-func (w *Writer) fail(err error) error {
+// recordError records err if it is the first error, and returns the first error.
+func (w *Writer) recordError(err error) error {
 	if w.err == nil {
 		w.err = fmt.Errorf("write gguf: %w", err)
 	}

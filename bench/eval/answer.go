@@ -55,12 +55,13 @@ type Answer struct {
 // Text returns the whole answer.
 func (a *Answer) Text() string { return strings.Join(a.Pieces, "") }
 
-// cut reports whether a limit ended the answer in the middle.
-func (a *Answer) cut() bool { return a.Stop == "length" || a.Stop == "context" }
+// wasCut reports whether a limit ended the answer in the middle.
+func (a *Answer) wasCut() bool { return a.Stop == "length" || a.Stop == "context" }
 
-// read returns how many tokens of the answer the large model reads: up to its last question, and with verification all.
-func (a *Answer) read(r Run) int {
-	if !r.plain() {
+// readTokenCount returns how many tokens of the answer the large model reads: up to its last question, and with
+// verification all.
+func (a *Answer) readTokenCount(r Run) int {
+	if !r.onlyAsks() {
 		return len(a.Origins)
 	}
 	return max(strings.LastIndexByte(a.Origins, 'c'), 0)
@@ -81,7 +82,7 @@ func (a *Answer) Concluding() (n int) {
 
 // Replaced returns the number of tokens that the large model chose and the small one would not have.
 func (a *Answer) Replaced() int {
-	n := a.cloudTokens()
+	n := a.cloudTokenCount()
 	for _, i := range a.Needless {
 		if a.Origins[i] == 'c' {
 			n--
@@ -90,47 +91,45 @@ func (a *Answer) Replaced() int {
 	return n
 }
 
-// chosen returns the number of tokens that count as the large model's choice: those that were asked for, and with
-// verification those that were replaced.
-func (a *Answer) chosen(r Run) int {
-	if r.plain() {
-		return a.cloudTokens()
+// cloudChoiceCount returns the number of tokens that count as the large model's choice: those that were asked for, and
+// with verification those that were replaced.
+func (a *Answer) cloudChoiceCount(r Run) int {
+	if r.onlyAsks() {
+		return a.cloudTokenCount()
 	}
 	return a.Replaced()
 }
 
-// cloudTokens returns the number of tokens that the large model chose.
-func (a *Answer) cloudTokens() int { return strings.Count(a.Origins, "c") }
+func (a *Answer) cloudTokenCount() int { return strings.Count(a.Origins, "c") }
 
-// letter returns the letter of an origin in [Answer.Origins].
-func letter(o draft.Origin) byte {
+func originLetter(o draft.Origin) byte {
 	if o == draft.FromCloud {
 		return 'c'
 	}
 	return 'e'
 }
 
-// decoding is the decoding of one question in all runs.
-type decoding struct {
-	*work
+// questionDecoder decodes one question in all runs.
+type questionDecoder struct {
+	*evaluation
 	session  *engine.Session
 	question task.Question
 	prompt   []int32
-	known    []decided
+	known    []knownAnswer
 	balance  *router.Balance // before this question, of the current run, if it has a budget
 }
 
-// decided is an answer with the range of thresholds that lead to it: above the confidence of each token that was asked
-// for, and at most that of each token that was kept.
-type decided struct {
+// knownAnswer is an answer with the range of thresholds that lead to it: above the confidence of each token that was
+// asked for, and at most that of each token that was kept.
+type knownAnswer struct {
 	policy      router.Policy
 	above, most float64
 	answer      Answer
 }
 
-// hold makes the large model read the prompt and keep it in the KV cache until release is called: all runs then share
-// it, each in a session of its own. If that fails or there is only one run, each run reads the prompt itself.
-func (d *decoding) hold(ctx context.Context) (release func()) {
+// holdPrompt makes the large model read the prompt and keep it in the KV cache until release is called: all runs then
+// share it, each in a session of its own. If that fails or there is only one run, each run reads the prompt itself.
+func (d *questionDecoder) holdPrompt(ctx context.Context) (release func()) {
 	left := 0
 	for _, r := range d.Runs {
 		if _, there := d.Log.Answer(d.question.ID, r.Name()); !there {
@@ -148,8 +147,8 @@ func (d *decoding) hold(ctx context.Context) (release func()) {
 	return release
 }
 
-// answer decodes and grades. An answer that is known from another threshold is not decoded again.
-func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
+// answerRun decodes and grades. An answer that is known from another threshold is not decoded again.
+func (d *questionDecoder) answerRun(ctx context.Context, r Run) (Answer, error) {
 	if len(d.prompt) >= d.Context {
 		a := Answer{Question: d.question.ID, Run: r.Name(), Stop: StopNoRoom, Pieces: []string{}}
 		if d.question.Grade != nil {
@@ -157,49 +156,48 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 		}
 		return a, nil
 	}
-	if same, ok := d.same(r); ok {
+	if same, ok := d.findSameDecisions(r); ok {
 		return same, nil
 	}
-	a, err := d.insist(ctx, r)
+	a, err := d.decodeWithRetries(ctx, r)
 	if err != nil {
 		return a, err
 	}
-	text := d.said(&a)
+	text := d.gradedText(&a)
 	if d.question.Grade != nil {
-		verdict, err := d.question.Judge(ctx, text, a.cut())
+		verdict, err := d.question.Judge(ctx, text, a.wasCut())
 		if err != nil {
 			return a, err
 		}
 		a.Verdict = verdict.String()
 	}
-	if r.shares() {
+	if r.sharesAnswers() {
 		d.known[len(d.known)-1].answer = a
 	}
 	return a, nil
 }
 
-// shares reports whether a run may share answers with other thresholds. With verification it may not, since questions
-// also depend on tokens that are later replaced.
-func (r Run) shares() bool { return r.Threshold != nil && r.plain() }
+// sharesAnswers reports whether a run may share answers with other thresholds. With verification it may not, since
+// questions also depend on tokens that are later replaced.
+func (r Run) sharesAnswers() bool { return r.Threshold != nil && r.onlyAsks() }
 
-// said returns the text to grade: if a raw text continues with another question, only the part before it, where the
-// answer then ended.
-func (w *work) said(a *Answer) string {
+// gradedText returns the text to grade: if a raw text continues with another question, only the part before it, where
+// the answer then ended.
+func (e *evaluation) gradedText(a *Answer) string {
 	text := a.Text()
-	if !w.Raw {
+	if !e.Raw {
 		return text
 	}
-	own := w.Set.Cut(text)
+	own := e.Set.Cut(text)
 	if own != text {
 		a.Stop = StopNext
 	}
 	return own
 }
 
-// same returns the answer of another threshold with the same decisions, if there is one.
-func (d *decoding) same(r Run) (Answer, bool) {
+func (d *questionDecoder) findSameDecisions(r Run) (Answer, bool) {
 	for _, k := range d.known {
-		if r.shares() && k.policy == r.Policy && k.above < *r.Threshold &&
+		if r.sharesAnswers() && k.policy == r.Policy && k.above < *r.Threshold &&
 			*r.Threshold <= k.most {
 			a := k.answer
 			a.Run, a.Same = r.Name(), k.answer.Run
@@ -209,18 +207,18 @@ func (d *decoding) same(r Run) (Answer, bool) {
 	return Answer{}, false
 }
 
-// unanswered means that the cloud did not answer a question.
-type unanswered struct{ err error }
+// unansweredError means that the cloud did not answer a question.
+type unansweredError struct{ err error }
 
-func (u *unanswered) Error() string { return "the large model gave no answer: " + u.err.Error() }
-func (u *unanswered) Unwrap() error { return u.err }
+func (u *unansweredError) Error() string { return "the large model gave no answer: " + u.err.Error() }
+func (u *unansweredError) Unwrap() error { return u.err }
 
-// insist decodes, and tries again if the cloud does not answer: an answer with tokens of the small model instead of the
-// requested ones would not belong to this run.
-func (d *decoding) insist(ctx context.Context, r Run) (Answer, error) {
+// decodeWithRetries decodes, and tries again if the cloud does not answer: an answer with tokens of the small model
+// instead of the requested ones would not belong to this run.
+func (d *questionDecoder) decodeWithRetries(ctx context.Context, r Run) (Answer, error) {
 	for try := 1; ; try++ {
-		a, err := d.decode(ctx, r)
-		if _, again := errors.AsType[*unanswered](err); !again || try == tries {
+		a, err := d.decodeOnce(ctx, r)
+		if _, again := errors.AsType[*unansweredError](err); !again || try == tries {
 			return a, err
 		}
 		if err := retry.Wait(ctx, retry.Delay(try, d.Pause, time.Hour)); err != nil {
@@ -229,16 +227,15 @@ func (d *decoding) insist(ctx context.Context, r Run) (Answer, error) {
 	}
 }
 
-// decode answers the question once.
-func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
+func (d *questionDecoder) decodeOnce(ctx context.Context, r Run) (a Answer, err error) {
 	far, end, err := d.Far.Session(ctx)
 	if err != nil {
-		return a, &unanswered{err}
+		return a, &unansweredError{err}
 	}
 	defer end()
-	t := &taker{prompt: len(d.prompt), known: decided{policy: r.Policy, above: -1, most: 2}}
-	t.a = Answer{Question: d.question.ID, Run: r.Name()}
-	route, err := d.route(r, far)
+	b := &answerBuilder{prompt: len(d.prompt), known: knownAnswer{policy: r.Policy, above: -1, most: 2}}
+	b.a = Answer{Question: d.question.ID, Run: r.Name()}
+	route, err := d.newRoute(r, far)
 	if err != nil {
 		return a, err
 	}
@@ -247,40 +244,40 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 		if err != nil {
 			return a, err
 		}
-		route.Decider = rule{t, words}
+		route.Decider = rule{b, words}
 	}
-	route.Observe = t.take
+	route.Observe = b.addEvent
 	begin := time.Now()
 	for token, err := range d.session.Routed(ctx, d.prompt, route) {
 		switch {
 		case err != nil:
 			return a, err
-		case t.failed != nil:
-			return a, &unanswered{t.failed}
+		case b.failed != nil:
+			return a, &unansweredError{b.failed}
 		}
-		t.a.Pieces[len(t.a.Pieces)-1] = token.Text
+		b.a.Pieces[len(b.a.Pieces)-1] = token.Text
 	}
-	if t.failed != nil {
-		return a, &unanswered{t.failed}
+	if b.failed != nil {
+		return a, &unansweredError{b.failed}
 	}
-	t.a.Milliseconds = float64(time.Since(begin).Microseconds()) / 1000
+	b.a.Milliseconds = float64(time.Since(begin).Microseconds()) / 1000
 	if r.Budget > 0 {
-		t.a.Spent = new(d.session.Summary().Spent)
+		b.a.Spent = new(d.session.Summary().Spent)
 	}
-	t.finish(d.session.Summary())
-	if err := t.auditRest(ctx, far, d.prompt); err != nil {
+	b.addSummary(d.session.Summary())
+	if err := b.auditRest(ctx, far, d.prompt); err != nil {
 		return a, err
 	}
-	if r.shares() {
-		d.known = append(d.known, t.known)
+	if r.sharesAnswers() {
+		d.known = append(d.known, b.known)
 	}
-	return t.a, nil
+	return b.a, nil
 }
 
-// route returns the route of a run: token by token, with a complete trace.
-func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error) {
+// newRoute returns the route of a run: token by token, with a complete trace.
+func (d *questionDecoder) newRoute(r Run, far draft.Cloud) (route engine.Route, err error) {
 	sampling := d.Sampling
-	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
+	sampling.Seed = questionSeed(d.Sampling.Seed, d.question.ID)
 	route = engine.Route{
 		Settings: terms.Settings{MaxTokens: d.maxTokens()}.With(sampling),
 		Draft:    engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1},
@@ -290,20 +287,21 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 		route.Draft.CheckEvery = draft.SerialChecks
 	}
 	switch {
-	case r.Policy == Rule: // without guesses from the text: the taker does not have their tokens when they are decided
+	case r.Policy == Rule:
+		// Without guesses from the text: the answerBuilder does not have their tokens when they are decided.
 		route.Cloud, route.Lookup = far, -1
 	case r.Policy != router.Never:
 		route.Cloud = far
 		if r.Policy.Verifies() {
 			route.Draft.CheckEvery = draft.SerialChecks
 		}
-		route.Router, err = d.router(r, sampling.Seed)
+		route.Router, err = d.newRouter(r, sampling.Seed)
 	}
 	return route, err
 }
 
-// router returns the router of a run. A random router begins with seed. A failed attempt uses nothing of the budget.
-func (d *decoding) router(r Run, seed uint64) (*router.Router, error) {
+// newRouter returns the router of a run. A random router begins with seed. A failed attempt uses nothing of the budget.
+func (d *questionDecoder) newRouter(r Run, seed uint64) (*router.Router, error) {
 	o := router.Options{Policy: r.Policy, Threshold: r.Threshold, Budget: r.Budget, Seed: seed}
 	switch r.Policy {
 	case router.Learned:
@@ -320,8 +318,7 @@ func (d *decoding) router(r Run, seed uint64) (*router.Router, error) {
 	return router.New(o)
 }
 
-// maxTokens returns the maximum length of an answer.
-func (d *decoding) maxTokens() int {
+func (d *questionDecoder) maxTokens() int {
 	room := d.Context - len(d.prompt)
 	if d.MaxTokens == 0 {
 		return room
@@ -329,78 +326,76 @@ func (d *decoding) maxTokens() int {
 	return min(d.MaxTokens, room)
 }
 
-// taker builds an answer from the events of decoding.
-type taker struct {
+// answerBuilder builds an answer from the events of decoding.
+type answerBuilder struct {
 	prompt int // length in tokens
 	a      Answer
-	known  decided
+	known  knownAnswer
 	until  int   // position up to which the large model has compared tokens
 	failed error // why a question to the large model has no answer
 }
 
-func (t *taker) take(e draft.Event) {
+func (b *answerBuilder) addEvent(e draft.Event) {
 	switch {
 	case e.Token != nil:
-		t.token(e.Token)
+		b.addToken(e.Token)
 	case e.Escalation != nil:
-		t.escalation(e.Escalation)
+		b.addEscalation(e.Escalation)
 	case e.Turn != nil:
-		t.a.Turned++
+		b.a.Turned++
 	}
 }
 
-func (t *taker) token(k *draft.Token) {
-	t.a.Tokens, t.a.Pieces = append(t.a.Tokens, k.ID), append(t.a.Pieces, "")
-	t.a.Origins += string(letter(k.Origin))
+func (b *answerBuilder) addToken(k *draft.Token) {
+	b.a.Tokens, b.a.Pieces = append(b.a.Tokens, k.ID), append(b.a.Pieces, "")
+	b.a.Origins += string(originLetter(k.Origin))
 	if k.Origin == draft.FromCloud {
-		t.known.above = max(t.known.above, float64(k.Confidence))
+		b.known.above = max(b.known.above, float64(k.Confidence))
 	} else {
-		t.known.most = min(t.known.most, float64(k.Confidence))
+		b.known.most = min(b.known.most, float64(k.Confidence))
 	}
 }
 
-func (t *taker) escalation(q *draft.Escalation) {
+func (b *answerBuilder) addEscalation(q *draft.Escalation) {
 	switch q.Outcome {
 	case draft.Known: // without verification, no tokens were compared for it
-		t.a.Known++
-		t.until = max(t.until, q.AuditedTo)
+		b.a.Known++
+		b.until = max(b.until, q.AuditedTo)
 	case draft.Hit, draft.Miss:
-		t.a.Asks++
+		b.a.Asks++
 		if !q.ByAhead { // else no tokens were compared for it
-			t.until = q.Pos + 1
+			b.until = q.Pos + 1
 		}
 	case draft.Dropped, draft.Checked:
-		t.a.Asks++
+		b.a.Asks++
 		return
 	default:
-		t.failed = fmt.Errorf("%w", q.Err)
+		b.failed = fmt.Errorf("%w", q.Err)
 		return
 	}
 	if q.Local == q.Token {
-		t.a.Needless = append(t.a.Needless, q.Pos-t.prompt)
+		b.a.Needless = append(b.a.Needless, q.Pos-b.prompt)
 	}
-	t.audit(q.Audited, q.Missed)
+	b.addAudit(q.Audited, q.Missed)
 }
 
-// audit records the findings of an audit of some tokens.
-func (t *taker) audit(audited int, missed []terms.Finding) {
-	t.a.Audited += audited
+func (b *answerBuilder) addAudit(audited int, missed []terms.Finding) {
+	b.a.Audited += audited
 	for _, f := range missed {
-		t.a.Missed = append(t.a.Missed, f.Pos-t.prompt)
+		b.a.Missed = append(b.a.Missed, f.Pos-b.prompt)
 	}
 }
 
-// finish adds the part of the text that belongs to no token: the rest of an incomplete character.
-func (t *taker) finish(s engine.Summary) {
-	t.a.Stop = s.Stop
-	if rest := len(s.Text) - len(t.a.Text()); rest > 0 {
-		t.a.Pieces[len(t.a.Pieces)-1] += s.Text[len(s.Text)-rest:]
+// addSummary also adds the part of the text that belongs to no token: the rest of an incomplete character.
+func (b *answerBuilder) addSummary(s engine.Summary) {
+	b.a.Stop = s.Stop
+	if rest := len(s.Text) - len(b.a.Text()); rest > 0 {
+		b.a.Pieces[len(b.a.Pieces)-1] += s.Text[len(s.Text)-rest:]
 	}
 }
 
-// auditRest makes the large model audit the tokens after its last one.
-func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
-	from, text := max(t.prompt, t.until), append(prompt[:len(prompt):len(prompt)], t.a.Tokens...)
+func (b *answerBuilder) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
+	from, text := max(b.prompt, b.until), append(prompt[:len(prompt):len(prompt)], b.a.Tokens...)
 	if from >= len(text) {
 		return nil
 	}
@@ -409,10 +404,10 @@ func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return &unanswered{err}
+		return &unansweredError{err}
 	}
 	audited := min(answer.Audited, len(text)-from)
-	audited -= strings.Count(t.a.Origins[from-t.prompt:], "c") // the large model's own tokens are not compared
-	t.audit(audited, answer.Audit)
+	audited -= strings.Count(b.a.Origins[from-b.prompt:], "c") // the large model's own tokens are not compared
+	b.addAudit(audited, answer.Audit)
 	return nil
 }

@@ -73,7 +73,7 @@ func TestDialled(t *testing.T) {
 	of := func(q task.Question, run int) Answer {
 		a, ok := o.Log.Answer(q.ID, runs[run].Name())
 		require.True(t, ok)
-		require.NoError(t, a.validate(Names(runs)))
+		require.NoError(t, a.checkConsistency(Names(runs)))
 		return a
 	}
 	turned := 0
@@ -93,7 +93,7 @@ func TestDialled(t *testing.T) {
 
 // TestTakerCounts: the counts of an answer, event by event.
 func TestTakerCounts(t *testing.T) {
-	x := taker{prompt: 10}
+	x := answerBuilder{prompt: 10}
 	for _, e := range []draft.Event{
 		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Token: 5, Local: 4}},
 		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Known, Token: 5, Local: 5}},
@@ -101,18 +101,18 @@ func TestTakerCounts(t *testing.T) {
 		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}},
 		{Preview: &draft.Preview{}}, {Warming: &draft.Warming{}},
 	} {
-		x.take(e)
+		x.addEvent(e)
 	}
 	assert.NoError(t, x.failed)
 	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Needless: []int{3}}, x.a)
 	assert.Equal(t, 13, x.until, "a known token adds no comparison")
-	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2,
+	x.addEvent(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2,
 		AuditedTo: 15}})
 	assert.Equal(t, []int{15, 2}, []int{x.until, x.a.Audited}, "with verification it does")
-	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 19, Outcome: draft.Miss, Token: 1, Audited: 3,
+	x.addEvent(draft.Event{Escalation: &draft.Escalation{Pos: 19, Outcome: draft.Miss, Token: 1, Audited: 3,
 		Missed: []terms.Finding{{Pos: 16}, {Pos: 18}}}})
 	assert.Equal(t, []any{5, []int{6, 8}, 20}, []any{x.a.Audited, x.a.Missed, x.until})
-	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 30, Outcome: draft.Hit, Token: 1, ByAhead: true}})
+	x.addEvent(draft.Event{Escalation: &draft.Escalation{Pos: 30, Outcome: draft.Hit, Token: 1, ByAhead: true}})
 	assert.Equal(t, 20, x.until, "an answer ahead compares no tokens")
 }
 
@@ -120,9 +120,9 @@ func TestTakerCounts(t *testing.T) {
 func TestRestFails(t *testing.T) {
 	over := errors.New("over")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	k := &taker{prompt: 10, a: Answer{Tokens: make([]int32, 4), Origins: "eeee"}}
+	k := &answerBuilder{prompt: 10, a: Answer{Tokens: make([]int32, 4), Origins: "eeee"}}
 	err := k.auditRest(ctx, silent{}, make([]int32, 10))
-	_, again := errors.AsType[*unanswered](err)
+	_, again := errors.AsType[*unansweredError](err)
 	assert.True(t, again)
 	assert.ErrorIs(t, err, draft.ErrDeadline)
 	cancel(over)

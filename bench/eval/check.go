@@ -11,8 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// validate returns an error for an answer whose parts contradict each other.
-func (a *Answer) validate(runs []string) error {
+func (a *Answer) checkConsistency(runs []string) error {
 	n := len(a.Origins)
 	switch {
 	case a.Question == "" || !slices.Contains(runs, a.Run):
@@ -32,29 +31,29 @@ func (a *Answer) validate(runs []string) error {
 	if err != nil {
 		return err
 	}
-	return a.fits(run)
+	return a.checkAgainstRun(run)
 }
 
-// fits returns an error for an answer that the run cannot have.
-func (a *Answer) fits(run Run) error {
+func (a *Answer) checkAgainstRun(run Run) error {
 	at := func(list []int, origins string) bool {
 		return !slices.ContainsFunc(list, func(i int) bool {
 			return i < 0 || i >= len(a.Origins) || strings.IndexByte(origins, a.Origins[i]) < 0
 		})
 	}
-	cloud, needless := a.cloudTokens(), "c"
-	if !run.plain() {
+	cloud, needless := a.cloudTokenCount(), "c"
+	if !run.onlyAsks() {
 		needless = "ce" // a token that only ends a check stays the small model's
 	}
 	switch {
 	case !at(a.Missed, "e") || !at(a.Needless, needless):
 		return errors.New("a position in missed or needless is none of a token of that origin")
-	case run.plain() && a.Asks+a.Known != cloud:
+	case run.onlyAsks() && a.Asks+a.Known != cloud:
 		return fmt.Errorf("%d questions gave %d tokens of the large model", a.Asks+a.Known, cloud)
-	case !run.plain() && (a.Turned > cloud || cloud > a.Turned+a.Asks+a.Known):
+	case !run.onlyAsks() && (a.Turned > cloud || cloud > a.Turned+a.Asks+a.Known):
 		return fmt.Errorf("%d questions replaced %d tokens, but the large model has %d", a.Asks+a.Known, a.Turned,
 			cloud)
-	case run.Policy == router.Never && run.plain() && cloud > 0, run.Policy == router.Always && cloud < len(a.Origins):
+	case run.Policy == router.Never && run.onlyAsks() && cloud > 0,
+		run.Policy == router.Always && cloud < len(a.Origins):
 		return fmt.Errorf("the large model has %d of %d tokens", cloud, len(a.Origins))
 	}
 	return nil
@@ -77,7 +76,7 @@ func (l *Log) Check(ctx context.Context, set *task.Set) error {
 			if !ok || a.Stop == StopNoRoom {
 				continue
 			}
-			if err := a.regrade(ctx, set, q, l.Settings.Raw); err != nil {
+			if err := a.checkVerdict(ctx, set, q, l.Settings.Raw); err != nil {
 				return fmt.Errorf("%s: question %s, run %q: %w", l.path, id, run, err)
 			}
 		}
@@ -85,9 +84,9 @@ func (l *Log) Check(ctx context.Context, set *task.Set) error {
 	return nil
 }
 
-// regrade returns an error if the grader finds right what the verdict does not, or the reverse. Of a program it only
-// finds whether there is one.
-func (a *Answer) regrade(ctx context.Context, set *task.Set, q *task.Question, raw bool) error {
+// checkVerdict returns an error if the grader finds right what the verdict does not, or the reverse. Of a program it
+// only finds whether there is one.
+func (a *Answer) checkVerdict(ctx context.Context, set *task.Set, q *task.Question, raw bool) error {
 	text := a.Text()
 	if raw {
 		text = set.Cut(text)
@@ -98,7 +97,7 @@ func (a *Answer) regrade(ctx context.Context, set *task.Set, q *task.Question, r
 		}
 		return nil
 	}
-	v, err := q.Judge(ctx, text, a.cut())
+	v, err := q.Judge(ctx, text, a.wasCut())
 	if err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ type resample struct {
 	curves                     map[router.Policy]stats.Curve
 }
 
-// quality returns the figure of the curves: the accuracy, or the agreement if answers are not graded.
-func (t *table) quality(s *resample) []float64 {
+// curveQuality returns the figure of the curves: the accuracy, or the agreement if answers are not graded.
+func (t *table) curveQuality(s *resample) []float64 {
 	if t.graded {
 		return s.accuracy
 	}
@@ -67,27 +67,27 @@ type comparison struct {
 	sinks []func(stats.Interval)
 }
 
-func (c *comparison) add(sink func(stats.Interval), of func(*resample) float64) {
+func (c *comparison) addStatistic(sink func(stats.Interval), of func(*resample) float64) {
 	c.of, c.sinks = append(c.of, of), append(c.sinks, sink)
 }
 
-// compare computes all statistics that need the bootstrap.
-func (t *table) compare(r *Report) {
+// addComparisons computes all statistics that need the bootstrap.
+func (t *table) addComparisons(r *Report) {
 	var c comparison
 	for i := range t.runs {
 		one := &r.Runs[i]
-		c.add(func(v stats.Interval) {
+		c.addStatistic(func(v stats.Interval) {
 			if !math.IsNaN(v.Value) {
 				one.Agreement = &v
 			}
 		}, func(s *resample) float64 { return s.agreement[i] })
 		if t.graded {
-			one.Always, one.Never = t.versus(&c, i, t.large), t.versus(&c, i, t.never)
-			t.gap(&c, i, &one.Gap)
+			one.Always, one.Never = t.compareWith(&c, i, t.large), t.compareWith(&c, i, t.never)
+			t.addRecoveredGap(&c, i, &one.Gap)
 		}
 	}
-	r.Policies = t.areas(&c)
-	for i, v := range stats.Bootstrap(len(t.questions), 1, t.resampled(c.of)) {
+	r.Policies = t.policyAreas(&c)
+	for i, v := range stats.Bootstrap(len(t.questions), 1, t.resampleFunc(c.of)) {
 		c.sinks[i](v)
 	}
 	for i, run := range t.runs {
@@ -95,14 +95,14 @@ func (t *table) compare(r *Report) {
 			v.NonInferior = new(v.Ratio.Low >= NonInferior)
 		}
 		at := slices.IndexFunc(r.Policies, func(a Area) bool { return a.Policy == string(run.Policy) })
-		if at >= 0 && run.plain() {
+		if at >= 0 && run.onlyAsks() {
 			r.Runs[i].Curve = &r.Policies[at]
 		}
 	}
 }
 
-// versus compares a run with another one; nil if there is none or it is the same.
-func (t *table) versus(c *comparison, run, with int) *Versus {
+// compareWith returns nil if there is no other run, or if it is the same.
+func (t *table) compareWith(c *comparison, run, with int) *Versus {
 	if with < 0 || with == run {
 		return nil
 	}
@@ -119,9 +119,9 @@ func (t *table) versus(c *comparison, run, with int) *Versus {
 		}
 	}
 	v.McNemar = stats.McNemar(v.OnlyThis, v.OnlyThat)
-	c.add(func(i stats.Interval) { v.Difference = i },
+	c.addStatistic(func(i stats.Interval) { v.Difference = i },
 		func(s *resample) float64 { return s.accuracy[run] - s.accuracy[with] })
-	c.add(func(i stats.Interval) {
+	c.addStatistic(func(i stats.Interval) {
 		if !math.IsNaN(i.Value) {
 			v.Ratio = &i
 		}
@@ -134,13 +134,14 @@ func (t *table) versus(c *comparison, run, with int) *Versus {
 	return v
 }
 
-// gap computes which part of the distance between the small and the large model alone a run gains: 0 for the small one,
-// 1 for the large one. It stays nil for these two, if one of them is missing, and if they are equally good.
-func (t *table) gap(c *comparison, run int, to **stats.Interval) {
+// addRecoveredGap computes which part of the distance between the small and the large model alone a run gains: 0 for
+// the small one, 1 for the large one. It stays nil for these two, if one of them is missing, and if they are equally
+// good.
+func (t *table) addRecoveredGap(c *comparison, run int, to **stats.Interval) {
 	if t.never < 0 || t.large < 0 || run == t.never || run == t.large {
 		return
 	}
-	c.add(func(v stats.Interval) {
+	c.addStatistic(func(v stats.Interval) {
 		if !math.IsNaN(v.Value) {
 			*to = &v
 		}
@@ -153,9 +154,9 @@ func (t *table) gap(c *comparison, run int, to **stats.Interval) {
 	})
 }
 
-// areas returns the curves of the policies, over the range of shares that all of them cover.
-func (t *table) areas(c *comparison) []Area {
-	curves := t.sample(t.columns(), slices.Repeat([]int{1}, len(t.questions))).curves
+// policyAreas returns the curves of the policies, over the range of shares that all of them cover.
+func (t *table) policyAreas(c *comparison) []Area {
+	curves := t.computeResample(t.runColumns(), slices.Repeat([]int{1}, len(t.questions))).curves
 	from, to := 0.0, 1.0
 	var policies []router.Policy
 	for _, run := range t.runs {
@@ -172,13 +173,12 @@ func (t *table) areas(c *comparison) []Area {
 	list := make([]Area, len(policies))
 	for i, p := range policies {
 		list[i] = Area{Policy: string(p), From: from, To: to}
-		list[i].compare(c, p, policies)
+		list[i].addCurveStatistics(c, p, policies)
 	}
 	return list
 }
 
-// compare adds the statistics of one policy's curve.
-func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy) {
+func (a *Area) addCurveStatistics(c *comparison, p router.Policy, policies []router.Policy) {
 	against := slices.DeleteFunc(rivals(), func(r router.Policy) bool {
 		return r == p || !slices.Contains(policies, r)
 	})
@@ -189,19 +189,20 @@ func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy)
 	}
 	for i := range a.At {
 		at := &a.At[i]
-		c.add(func(v stats.Interval) { at.Quality = v }, func(s *resample) float64 { return s.curves[p].At(at.Share) })
+		c.addStatistic(func(v stats.Interval) { at.Quality = v },
+			func(s *resample) float64 { return s.curves[p].At(at.Share) })
 		for _, r := range against {
-			c.add(func(v stats.Interval) { at.Minus[string(r)] = v },
+			c.addStatistic(func(v stats.Interval) { at.Minus[string(r)] = v },
 				func(s *resample) float64 { return s.curves[p].At(at.Share) - s.curves[r].At(at.Share) })
 		}
 	}
 }
 
-// resampled returns the function for [stats.Bootstrap].
-func (t *table) resampled(of []func(*resample) float64) func(weight []int) []float64 {
-	columns := t.columns()
+// resampleFunc returns the function for [stats.Bootstrap].
+func (t *table) resampleFunc(of []func(*resample) float64) func(weight []int) []float64 {
+	columns := t.runColumns()
 	return func(weight []int) []float64 {
-		s := t.sample(columns, weight)
+		s := t.computeResample(columns, weight)
 		values := make([]float64, len(of))
 		for i, f := range of {
 			values[i] = f(s)
@@ -210,7 +211,7 @@ func (t *table) resampled(of []func(*resample) float64) func(weight []int) []flo
 	}
 }
 
-func (t *table) columns() []columns {
+func (t *table) runColumns() []columns {
 	all := make([]columns, len(t.runs))
 	for run, answers := range t.answers {
 		c := &all[run]
@@ -222,30 +223,29 @@ func (t *table) columns() []columns {
 			if a.Verdict == task.Right.String() {
 				right = 1
 			}
-			cloud := a.cloudTokens()
+			cloud := a.cloudTokenCount()
 			c.right, c.graded = append(c.right, right), append(c.graded, graded)
 			c.agreeing = append(c.agreeing, float64(cloud+a.Audited-len(a.Missed)))
 			c.compared = append(c.compared, float64(cloud+a.Audited))
-			c.cloud = append(c.cloud, float64(a.chosen(t.runs[run])))
+			c.cloud = append(c.cloud, float64(a.cloudChoiceCount(t.runs[run])))
 			c.tokens = append(c.tokens, float64(len(a.Origins)))
 		}
 	}
 	return all
 }
 
-// sample returns the figures of the runs with these weights of the questions.
-func (t *table) sample(all []columns, weight []int) *resample {
+func (t *table) computeResample(all []columns, weight []int) *resample {
 	n := len(all)
 	s := &resample{make([]float64, n), make([]float64, n), make([]float64, n), map[router.Policy]stats.Curve{}}
 	for i, c := range all {
-		s.accuracy[i] = quotient(weight, c.right, c.graded)
-		s.agreement[i] = quotient(weight, c.agreeing, c.compared)
-		s.share[i] = quotient(weight, c.cloud, c.tokens)
+		s.accuracy[i] = weightedQuotient(weight, c.right, c.graded)
+		s.agreement[i] = weightedQuotient(weight, c.agreeing, c.compared)
+		s.share[i] = weightedQuotient(weight, c.cloud, c.tokens)
 	}
-	quality := t.quality(s)
+	quality := t.curveQuality(s)
 	points := map[router.Policy][]stats.Point{}
 	for i, r := range t.runs {
-		if i != t.never && i != t.always && r.plain() {
+		if i != t.never && i != t.always && r.onlyAsks() {
 			points[r.Policy] = append(points[r.Policy], stats.Point{X: s.share[i], Y: quality[i]})
 		}
 	}
@@ -260,7 +260,7 @@ func (t *table) sample(all []columns, weight []int) *resample {
 	return s
 }
 
-// quotient returns the weighted sum of a divided by that of b; NaN if both are 0.
-func quotient(weight []int, a, b []float64) float64 {
+// weightedQuotient returns the weighted sum of a divided by that of b; NaN if both are 0.
+func weightedQuotient(weight []int, a, b []float64) float64 {
 	return stats.Weighted(a, weight) / stats.Weighted(b, weight)
 }

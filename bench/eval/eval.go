@@ -47,32 +47,31 @@ const tries = 4
 // has all graded answers.
 func (o Options) Run(ctx context.Context) error {
 	o.Parallel, o.Pause = cmp.Or(o.Parallel, 64), cmp.Or(o.Pause, time.Second)
-	w := &work{
+	e := &evaluation{
 		Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan int, len(o.Set.Questions)),
-		turns: newTurns(o.Runs, o.Set.Questions),
+		turns: newDeviceTurns(o.Runs, o.Set.Questions),
 	}
 	for number := range o.Set.Questions {
-		w.next <- number
+		e.next <- number
 	}
-	close(w.next)
-	return w.run(ctx)
+	close(e.next)
+	return e.answerAll(ctx)
 }
 
-// work is one call of [Options.Run].
-type work struct {
+// evaluation is one call of [Options.Run].
+type evaluation struct {
 	Options
 	next  chan int // indices of questions
-	turns *turns
+	turns *deviceTurns
 	mu    sync.Mutex // for done, and for calls of Progress
 	done  int
 	total int
 }
 
-// run distributes the questions to goroutines.
-func (w *work) run(ctx context.Context) error {
+func (e *evaluation) answerAll(ctx context.Context) error {
 	workers, ctx := errgroup.WithContext(ctx)
-	for range min(w.Parallel, len(w.Set.Questions)) {
-		workers.Go(func() error { return w.questions(ctx) })
+	for range min(e.Parallel, len(e.Set.Questions)) {
+		workers.Go(func() error { return e.answerQuestions(ctx) })
 	}
 	if workers.Wait() == nil {
 		return nil
@@ -80,63 +79,61 @@ func (w *work) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// questions answers questions until there are no more.
-func (w *work) questions(ctx context.Context) error {
-	s, err := w.Edge.NewSession()
+func (e *evaluation) answerQuestions(ctx context.Context) error {
+	s, err := e.Edge.NewSession()
 	if err != nil {
 		return err
 	}
-	for number := range w.next {
-		if err := w.question(ctx, s, number); err != nil {
+	for number := range e.next {
+		if err := e.answerQuestion(ctx, s, number); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *work) question(ctx context.Context, s *engine.Session, number int) error {
-	q := w.Set.Questions[number]
-	prompt, err := w.prompt(q)
+func (e *evaluation) answerQuestion(ctx context.Context, s *engine.Session, number int) error {
+	q := e.Set.Questions[number]
+	prompt, err := e.tokenizeQuestion(q)
 	if err != nil {
 		return err
 	}
-	d := &decoding{work: w, session: s, question: q, prompt: prompt}
-	defer d.hold(ctx)()
-	for _, r := range w.Runs {
-		if err := d.run(ctx, number, r); err != nil {
+	d := &questionDecoder{evaluation: e, session: s, question: q, prompt: prompt}
+	defer d.holdPrompt(ctx)()
+	for _, r := range e.Runs {
+		if err := d.ensureAnswered(ctx, number, r); err != nil {
 			return fmt.Errorf("question %s, %s: %w", q.ID, r.Name(), err)
 		}
-		w.tick()
+		e.reportProgress()
 	}
 	return nil
 }
 
-// run makes sure that the log has the answer of a run.
-func (d *decoding) run(ctx context.Context, number int, r Run) (err error) {
+func (d *questionDecoder) ensureAnswered(ctx context.Context, number int, r Run) (err error) {
 	if r.Budget > 0 {
-		if d.balance, err = d.turns.wait(ctx, r, number); err != nil {
+		if d.balance, err = d.turns.waitForTurn(ctx, r, number); err != nil {
 			return err
 		}
 	}
 	a, ok := d.Log.Answer(d.question.ID, r.Name())
 	if !ok {
-		if a, err = d.answer(ctx, r); err != nil {
+		if a, err = d.answerRun(ctx, r); err != nil {
 			return err
 		}
-		if err := d.Log.add(a); err != nil {
+		if err := d.Log.appendAnswer(a); err != nil {
 			return err
 		}
 	}
 	if r.Budget > 0 {
-		d.turns.end(r, number, a.Spent)
+		d.turns.finishTurn(r, number, a.Spent)
 	}
 	return nil
 }
 
-func (w *work) tick() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.done++; w.Progress != nil {
-		w.Progress(w.done, w.total)
+func (e *evaluation) reportProgress() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.done++; e.Progress != nil {
+		e.Progress(e.done, e.total)
 	}
 }

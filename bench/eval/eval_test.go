@@ -114,7 +114,7 @@ func TestAnswers(t *testing.T) {
 		for _, r := range o.Runs {
 			a, ok := o.Log.Answer(q.ID, r.Name())
 			require.True(t, ok)
-			require.NoError(t, a.validate(Names(o.Runs)))
+			require.NoError(t, a.checkConsistency(Names(o.Runs)))
 			assert.Equal(t, "end", a.Stop)
 			assert.Equal(t, q.Grade(a.Text()).String(), a.Verdict)
 			assert.Empty(t, a.Pieces[len(a.Pieces)-1], "the end token has no text")
@@ -173,9 +173,9 @@ func TestJudged(t *testing.T) {
 		for i, r := range o.Runs {
 			a, ok := o.Log.Answer(q.ID, r.Name())
 			require.True(t, ok)
-			require.NoError(t, a.validate(Names(o.Runs)))
+			require.NoError(t, a.checkConsistency(Names(o.Runs)))
 			all[i] = a
-			cloud[i] += a.chosen(r)
+			cloud[i] += a.cloudChoiceCount(r)
 		}
 		assert.Equal(t, all[0].Tokens, all[1].Tokens)
 	}
@@ -188,29 +188,29 @@ func TestJudged(t *testing.T) {
 // of the kept ones.
 func TestSame(t *testing.T) {
 	a := Answer{Run: "margin 0.5", Tokens: []int32{1}}
-	d := &decoding{known: []decided{{router.Margin, 0.25, 0.75, a}}}
+	d := &questionDecoder{known: []knownAnswer{{router.Margin, 0.25, 0.75, a}}}
 	for threshold, known := range map[float64]bool{0.25: false, 0.26: true, 0.75: true, 0.76: false} {
-		got, ok := d.same(at(router.Margin, threshold))
+		got, ok := d.findSameDecisions(at(router.Margin, threshold))
 		assert.Equal(t, known, ok, threshold)
 		if known {
 			assert.Equal(t, []string{at(router.Margin, threshold).Name(), "margin 0.5"}, []string{got.Run, got.Same})
 		}
-		_, ok = d.same(at(router.Entropy, threshold))
+		_, ok = d.findSameDecisions(at(router.Entropy, threshold))
 		assert.False(t, ok)
 	}
 	verified := at(router.Margin, 0.5)
 	verified.Verify = new(0.0)
-	_, ok := d.same(verified)
+	_, ok := d.findSameDecisions(verified)
 	assert.False(t, ok, "verification changes the tokens")
-	_, ok = d.same(Run{Policy: router.Margin, Budget: 0.5})
+	_, ok = d.findSameDecisions(Run{Policy: router.Margin, Budget: 0.5})
 	assert.False(t, ok)
-	var k taker
-	k.known = decided{above: -1, most: 2}
+	var k answerBuilder
+	k.known = knownAnswer{above: -1, most: 2}
 	for _, e := range []struct {
 		origin     string
 		confidence float32
 	}{{"cloud", 0.25}, {"edge", 0.75}, {"cloud", 0.125}, {"edge", 0.875}} {
-		k.token(tokenOf(e.origin, e.confidence))
+		k.addToken(tokenOf(e.origin, e.confidence))
 	}
 	assert.Equal(t, []float64{0.25, 0.75}, []float64{k.known.above, k.known.most})
 }
@@ -219,13 +219,13 @@ func TestSame(t *testing.T) {
 func TestTurns(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) { // so that waiting for ever is a failure
 		r := Run{Policy: router.Margin, Budget: 0.07}
-		w := newTurns([]Run{r}, make([]task.Question, 2*slots+1))
-		w.end(r, 0, &router.Answer{Tokens: 9})
-		w.end(r, slots, nil)
-		balance, err := w.wait(t.Context(), r, 2*slots)
+		w := newDeviceTurns([]Run{r}, make([]task.Question, 2*slots+1))
+		w.finishTurn(r, 0, &router.Answer{Tokens: 9})
+		w.finishTurn(r, slots, nil)
+		balance, err := w.waitForTurn(t.Context(), r, 2*slots)
 		require.NoError(t, err)
 		assert.Equal(t, 9, balance.Total().Tokens)
-		balance, err = w.wait(t.Context(), r, 1)
+		balance, err = w.waitForTurn(t.Context(), r, 1)
 		require.NoError(t, err)
 		assert.Zero(t, balance.Total().Tokens, "of another device")
 	})
@@ -255,7 +255,7 @@ func TestBudget(t *testing.T) {
 			require.NotNil(t, a.Spent)
 			alone := want
 			alone.Set = &task.Set{Name: want.Set.Name, Questions: []task.Question{q}}
-			w := &work{Options: alone, turns: newTurns([]Run{r}, alone.Set.Questions)}
+			w := &evaluation{Options: alone, turns: newDeviceTurns([]Run{r}, alone.Set.Questions)}
 			if i < slots {
 				balances[i] = new(router.Balance)
 			}
@@ -264,11 +264,11 @@ func TestBudget(t *testing.T) {
 			s, err := w.Edge.NewSession()
 			require.NoError(t, err)
 			w.Log, w.Runs = NewLog(Settings{}, About{}), []Run{r}
-			require.NoError(t, w.question(t.Context(), s, 0))
+			require.NoError(t, w.answerQuestion(t.Context(), s, 0))
 			again, _ := w.Log.Answer(q.ID, r.Name())
 			require.Equal(t, without(a), without(again),
 				"question %d of %s: with the spent budget of earlier questions", i, r.Name())
-			spent[device] += a.cloudTokens()
+			spent[device] += a.cloudTokenCount()
 			total := balances[device].Total()
 			assert.LessOrEqual(t, float64(total.Escalations), r.Budget*float64(total.Tokens)+2)
 			assert.GreaterOrEqual(t, total.Escalations, spent[device])
@@ -357,7 +357,7 @@ func TestNoRoom(t *testing.T) {
 // TestLongest: an answer ends at the end of the smaller context of both models.
 func TestLongest(t *testing.T) {
 	o := demoOptions(t, 1, at(router.Margin, 0.9), Run{Policy: router.Always}, Run{Policy: router.Never})
-	prompt, err := (&work{Options: o}).prompt(o.Set.Questions[0])
+	prompt, err := (&evaluation{Options: o}).tokenizeQuestion(o.Set.Questions[0])
 	require.NoError(t, err)
 	o.Context = len(prompt)
 	require.NoError(t, o.Run(t.Context()))
@@ -399,14 +399,14 @@ func TestCut(t *testing.T) {
 func TestRawAndShots(t *testing.T) {
 	o := demoOptions(t, 1, Run{Policy: router.Never})
 	o.Set.Shots = []task.Question{{Text: "How?", Reference: "So."}}
-	w := &work{Options: o}
-	chat, err := w.prompt(o.Set.Questions[0])
+	w := &evaluation{Options: o}
+	chat, err := w.tokenizeQuestion(o.Set.Questions[0])
 	require.NoError(t, err)
 	tokens, err := o.Edge.Tokenizer()
 	require.NoError(t, err)
 	assert.Regexp(t, `(?s)How\?.*So\..*`+regexp.QuoteMeta(o.Set.Questions[0].Text), tokens.Decode(chat))
 	w.Raw = true
-	raw, err := w.prompt(o.Set.Questions[0])
+	raw, err := w.tokenizeQuestion(o.Set.Questions[0])
 	require.NoError(t, err)
 	want, err := o.Edge.RawPrompt(o.Set.Raw(o.Set.Questions[0]))
 	require.NoError(t, err)
@@ -418,30 +418,30 @@ func TestRawAndShots(t *testing.T) {
 	w.Set, err = task.Open(task.GSM8K, task.Options{Data: path})
 	require.NoError(t, err)
 	went := &Answer{Pieces: []string{" 3\nQues", "tion: How"}, Stop: "length"}
-	assert.Equal(t, " 3", w.said(went))
+	assert.Equal(t, " 3", w.gradedText(went))
 	assert.Equal(t, StopNext, went.Stop)
 	went.Pieces = []string{" 3\nQues", "tion"}
 	went.Stop = "length"
-	assert.Equal(t, went.Text(), w.said(went))
-	assert.True(t, went.cut())
+	assert.Equal(t, went.Text(), w.gradedText(went))
+	assert.True(t, went.wasCut())
 	w.Raw = false
-	assert.Equal(t, went.Text(), w.said(went))
+	assert.Equal(t, went.Text(), w.gradedText(went))
 }
 
 // TestTaker: the rest of an incomplete character belongs to the last token; a question without an answer is known.
 func TestTaker(t *testing.T) {
-	k := &taker{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"},
+	k := &answerBuilder{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"},
 		Origins: "eeeeee"}}
 	far := fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: 4,
 		Audit: []engine.CloudFinding{{Pos: 13}}}}}
 	require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
 	assert.Equal(t, []any{4, []int{3}}, []any{k.a.Audited, k.a.Missed})
-	k.finish(engine.Summary{Text: "ab\ufffd", Stop: "length"})
+	k.addSummary(engine.Summary{Text: "ab\ufffd", Stop: "length"})
 	assert.Equal(t, []string{"a", "b\ufffd"}, k.a.Pieces)
-	k.escalation(&draft.Escalation{Outcome: draft.Dropped})
+	k.addEscalation(&draft.Escalation{Outcome: draft.Dropped})
 	assert.NoError(t, k.failed)
 	why := errors.New("dead")
-	k.escalation(&draft.Escalation{Outcome: draft.Failed, Err: why})
+	k.addEscalation(&draft.Escalation{Outcome: draft.Failed, Err: why})
 	assert.ErrorIs(t, k.failed, why)
 }
 
@@ -463,7 +463,7 @@ func TestRest(t *testing.T) {
 		"of which in the rest":   {"ccec", 12, 2, 1},
 		"nothing is left to ask": {"eeee", 14, 4, 0},
 	} {
-		k := &taker{prompt: 10, until: c.until, a: Answer{Tokens: make([]int32, 4), Origins: c.origins}}
+		k := &answerBuilder{prompt: 10, until: c.until, a: Answer{Tokens: make([]int32, 4), Origins: c.origins}}
 		far := &fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: c.audited}}}
 		require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
 		assert.Equal(t, c.counts, k.a.Audited, name)

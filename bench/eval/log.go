@@ -62,7 +62,7 @@ func OpenLog(path string, s Settings, a About) (*Log, error) {
 		return nil, err
 	}
 	if l.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err == nil {
-		err = l.takeUp()
+		err = l.resumeFile()
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -81,9 +81,9 @@ func (l *Log) Close() (err error) {
 	return err
 }
 
-// takeUp reads the file up to its last complete line, and truncates it there.
-func (l *Log) takeUp() error {
-	whole, lines, err := l.scan(bufio.NewReader(l.file), l.takeHead)
+// resumeFile reads the file up to its last complete line, and truncates it there.
+func (l *Log) resumeFile() error {
+	whole, lines, err := l.scanLines(bufio.NewReader(l.file), l.compareHead)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func (l *Log) takeUp() error {
 	if lines > 0 {
 		return nil
 	}
-	return l.write(logHead{&l.Settings, l.About})
+	return l.writeLine(logHead{&l.Settings, l.About})
 }
 
-// scan reads the complete lines of a file, and returns their length in bytes and their number.
-func (l *Log) scan(r *bufio.Reader, takeHead func(line []byte) error) (whole int64, line int, err error) {
+// scanLines reads the complete lines of a file and returns their length in bytes and their number.
+func (l *Log) scanLines(r *bufio.Reader, readHead func(line []byte) error) (whole int64, line int, err error) {
 	for {
 		b, err := r.ReadBytes('\n')
-		if err == io.EOF && (line > 0 || isBegun(b)) {
+		if err == io.EOF && (line > 0 || isPartialHead(b)) {
 			return whole, line, nil
 		}
 		if err == io.EOF {
@@ -114,9 +114,9 @@ func (l *Log) scan(r *bufio.Reader, takeHead func(line []byte) error) (whole int
 		}
 		line++
 		if line == 1 {
-			err = takeHead(b)
+			err = readHead(b)
 		} else {
-			err = l.takeAnswer(b)
+			err = l.loadAnswer(b)
 		}
 		if err != nil {
 			return 0, 0, fmt.Errorf("%s: line %d: %w", l.path, line, err)
@@ -127,15 +127,14 @@ func (l *Log) scan(r *bufio.Reader, takeHead func(line []byte) error) (whole int
 
 var errForeign = errors.New("not a file of answers: use another name with -o")
 
-// isBegun reports whether b may be an incomplete first line that a killed process left.
-func isBegun(b []byte) bool {
+// isPartialHead reports whether b may be an incomplete first line that a killed process left.
+func isPartialHead(b []byte) bool {
 	const first = `{"settings":{`
 	n := min(len(b), len(first))
 	return string(b[:n]) == first[:n]
 }
 
-// takeHead compares the settings with those of the file.
-func (l *Log) takeHead(b []byte) error {
+func (l *Log) compareHead(b []byte) error {
 	var h logHead
 	if err := json.Unmarshal(b, &h); err != nil || h.Settings == nil {
 		return errForeign
@@ -148,26 +147,26 @@ func (l *Log) takeHead(b []byte) error {
 	return nil
 }
 
-func (l *Log) takeAnswer(b []byte) error {
+func (l *Log) loadAnswer(b []byte) error {
 	var a Answer
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
 		return fmt.Errorf("invalid answer: %w", err)
 	}
-	if err := a.validate(l.Settings.Runs); err != nil {
+	if err := a.checkConsistency(l.Settings.Runs); err != nil {
 		return err
 	}
 	k := key{a.Question, a.Run}
 	if _, twice := l.answers[k]; twice {
 		return fmt.Errorf("the answer to question %q of run %q is there twice", a.Question, a.Run)
 	}
-	l.keep(a)
+	l.storeAnswer(a)
 	return nil
 }
 
-// keep adds an answer in memory.
-func (l *Log) keep(a Answer) {
+// storeAnswer adds an answer in memory.
+func (l *Log) storeAnswer(a Answer) {
 	if !l.asked[a.Question] {
 		l.asked[a.Question] = true
 		l.order = append(l.order, a.Question)
@@ -190,20 +189,20 @@ func (l *Log) Answer(question, run string) (Answer, bool) {
 	return a, ok
 }
 
-func (l *Log) add(a Answer) error {
+func (l *Log) appendAnswer(a Answer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {
-		if err := l.write(a); err != nil {
+		if err := l.writeLine(a); err != nil {
 			return err
 		}
 	}
-	l.keep(a)
+	l.storeAnswer(a)
 	return nil
 }
 
-// write appends a line in one system call: the next process finds it complete, even if this process is killed.
-func (l *Log) write(v any) error {
+// writeLine appends a line in one system call: the next process finds it complete, even if this process is killed.
+func (l *Log) writeLine(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -8,12 +8,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// prompt returns the ids of a question: a chat, or the text itself.
-func (w *work) prompt(q task.Question) ([]int32, error) {
-	if w.Raw {
-		return w.Edge.RawPrompt(w.Set.Raw(q))
+func (e *evaluation) tokenizeQuestion(q task.Question) ([]int32, error) {
+	if e.Raw {
+		return e.Edge.RawPrompt(e.Set.Raw(q))
 	}
-	ids, err := w.Edge.Chat(w.Set.Chat(q.Text)...)
+	ids, err := e.Edge.Chat(e.Set.Chat(q.Text)...)
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		err = fmt.Errorf("%w; use --raw to continue a text instead", err)
 	}

@@ -31,13 +31,12 @@ func ReadLog(path string) (*Log, error) {
 	}
 	l := NewLog(Settings{}, About{})
 	l.path = path
-	if _, lines, err := l.scan(r, l.adoptHead); err != nil || lines > 0 {
+	if _, lines, err := l.scanLines(r, l.adoptHead); err != nil || lines > 0 {
 		return l, err
 	}
 	return nil, fmt.Errorf("%s: the file is empty", path)
 }
 
-// adoptHead takes the settings of the file.
 func (l *Log) adoptHead(b []byte) error {
 	var h logHead
 	if err := json.Unmarshal(b, &h); err != nil || h.Settings == nil {
@@ -58,7 +57,7 @@ func (l *Log) Write(w io.Writer) error {
 	if err := e.Encode(logHead{&l.Settings, l.About}); err != nil {
 		return err
 	}
-	for _, id := range l.whole() {
+	for _, id := range l.completeQuestions() {
 		for _, run := range l.Settings.Runs {
 			a := l.answers[key{id, run}]
 			a.Tokens = nil
@@ -70,8 +69,8 @@ func (l *Log) Write(w io.Writer) error {
 	return nil
 }
 
-// whole returns the questions that are answered in all runs, in the order of the file.
-func (l *Log) whole() (all []string) {
+// completeQuestions returns the questions that are answered in all runs, in the order of the file.
+func (l *Log) completeQuestions() (all []string) {
 	for _, id := range l.order {
 		missing := false
 		for _, run := range l.Settings.Runs {
@@ -124,7 +123,7 @@ func Join(logs []*Log) (*Log, error) {
 			one.Settings.Runs = append(one.Settings.Runs, run)
 			for _, id := range l.order {
 				if a, ok := l.answers[key{id, run}]; ok {
-					one.keep(a)
+					one.storeAnswer(a)
 				}
 			}
 		}

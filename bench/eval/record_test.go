@@ -138,7 +138,7 @@ func TestContradictions(t *testing.T) {
 		{Answer{Run: "never verified 0", Origins: "ece", Asks: 2, Turned: 1, Missed: []int{1}}, "a position in missed"},
 	} {
 		c.a.Question, c.a.Stop, c.a.Pieces = "q", "end", make([]string, len(c.a.Origins))
-		err := c.a.validate([]string{c.a.Run})
+		err := c.a.checkConsistency([]string{c.a.Run})
 		if c.want == "" {
 			assert.NoError(t, err)
 		} else {
@@ -152,7 +152,7 @@ func TestJoin(t *testing.T) {
 	part := func(verdict string, runs ...Run) *Log {
 		l := NewLog(Settings{Task: "t", Router: verdict, Runs: Names(runs)}, About{})
 		for _, r := range runs {
-			l.keep(made("a", r.Name(), verdict, "ee"))
+			l.storeAnswer(made("a", r.Name(), verdict, "ee"))
 		}
 		return l
 	}
@@ -177,7 +177,7 @@ func TestShares(t *testing.T) {
 	runs := []Run{{Policy: router.Never}, at(router.Margin, 0.5), with(Run{Policy: router.Never}, 0),
 		with(at(router.Margin, 0.5), 1)}
 	l := NewLog(Settings{Runs: Names(runs)}, About{})
-	l.keep(made("a", "never", "wrong", "eeeeeeee"))
+	l.storeAnswer(made("a", "never", "wrong", "eeeeeeee"))
 	for run, a := range map[string]Answer{
 		"margin 0.5":       {Origins: "eecececc", Asks: 4, Needless: []int{4, 7}, Verdict: "wrong"},
 		"never verified 0": {Origins: "eceeecee", Asks: 4, Turned: 2, Needless: []int{7}, Verdict: "right"},
@@ -186,8 +186,8 @@ func TestShares(t *testing.T) {
 	} {
 		b := made("a", run, a.Verdict, a.Origins)
 		b.Asks, b.Known, b.Turned, b.Needless = a.Asks, a.Known, a.Turned, a.Needless
-		require.NoError(t, b.validate(Names(runs)), run)
-		l.keep(b)
+		require.NoError(t, b.checkConsistency(Names(runs)), run)
+		l.storeAnswer(b)
 	}
 	r := Summarize(l.Set(), runs, l)
 	require.Len(t, r.Runs, 5)

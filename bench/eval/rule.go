@@ -19,10 +19,11 @@ func ParsePolicy(name string) (router.Policy, error) {
 	return router.ParsePolicy(name)
 }
 
-// rule decides by the policy [Rule], in serial decoding: the taker then has all tokens before the one in question.
+// rule decides by the policy [Rule], in serial decoding: the answerBuilder then has all tokens before the one in
+// question.
 type rule struct {
-	taken *taker
-	words *tokenizer.Tokenizer
+	builder *answerBuilder
+	words   *tokenizer.Tokenizer
 }
 
 // Want implements [engine.Decider].
@@ -33,5 +34,5 @@ func (r rule) Want(w backend.Want) backend.Want {
 
 // Decide implements [engine.Decider].
 func (r rule) Decide(path uint64, pos int, _ *backend.Output) (confidence float32, escalate bool, next uint64) {
-	return 1, task.Concludes(r.words.Decode(r.taken.a.Tokens[:pos-r.taken.prompt])), path
+	return 1, task.Concludes(r.words.Decode(r.builder.a.Tokens[:pos-r.builder.prompt])), path
 }

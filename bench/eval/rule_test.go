@@ -17,7 +17,7 @@ func TestRule(t *testing.T) {
 	require.NoError(t, err)
 	const prompt = 7
 	text := "No answer, but: the answer is figs. "
-	taken := &taker{prompt: prompt}
+	taken := &answerBuilder{prompt: prompt}
 	taken.a.Tokens = words.Encode(text, false)
 	r := rule{taken, words}
 	var asked []string
@@ -33,10 +33,10 @@ func TestRule(t *testing.T) {
 }
 
 // TestRuleAnswers: answers without a conclusion are those of the small model. None of their tokens are guesses, which
-// would be decided about before the taker has them.
+// would be decided about before the answerBuilder has them.
 func TestRuleAnswers(t *testing.T) {
 	o := demoOptions(t, 3, Run{Policy: router.Never}, Run{Policy: Rule})
-	route, err := (&decoding{work: &work{Options: o}}).route(Run{Policy: Rule}, nil)
+	route, err := (&questionDecoder{evaluation: &evaluation{Options: o}}).newRoute(Run{Policy: Rule}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, -1, route.Lookup)
 	require.NoError(t, o.Run(t.Context()))
@@ -44,7 +44,7 @@ func TestRuleAnswers(t *testing.T) {
 		alone, _ := o.Log.Answer(q.ID, "never")
 		ruled, ok := o.Log.Answer(q.ID, "rule")
 		require.True(t, ok)
-		require.NoError(t, ruled.validate(Names(o.Runs)))
+		require.NoError(t, ruled.checkConsistency(Names(o.Runs)))
 		ruled.Run = alone.Run
 		assert.Equal(t, without(alone), without(ruled))
 	}

@@ -58,12 +58,12 @@ func ParseRun(name string) (r Run, err error) {
 	return r, nil
 }
 
-// plain reports whether a run only asks: the large model does not read every token.
-func (r Run) plain() bool { return r.Verify == nil && !r.Policy.Verifies() }
+// onlyAsks reports whether a run only asks: the large model does not read every token.
+func (r Run) onlyAsks() bool { return r.Verify == nil && !r.Policy.Verifies() }
 
-// seedOf returns the seed of all random numbers for a question: they are independent for different questions, and equal
-// for one question in different runs.
-func seedOf(seed uint64, question string) uint64 {
+// questionSeed returns the seed of all random numbers for a question: they are independent for different questions, and
+// equal for one question in different runs.
+func questionSeed(seed uint64, question string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", seed, question)
 	return h.Sum64()

@@ -58,7 +58,7 @@ type RunReport struct {
 
 // Name returns the name of the run.
 func (r *RunReport) Name() string {
-	return r.run().Name()
+	return r.toRun().Name()
 }
 
 // Quality returns the value of a run in a curve: its accuracy, or if answers are not graded its agreement.
@@ -72,7 +72,7 @@ func (r *RunReport) Quality() (q stats.Interval, ok bool) {
 	return q, false
 }
 
-func (r *RunReport) run() Run {
+func (r *RunReport) toRun() Run {
 	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold, Verify: r.Verify}
 	if r.Budget != nil {
 		run.Budget = *r.Budget
@@ -120,19 +120,19 @@ func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 		return r
 	}
 	for i, run := range runs {
-		one := t.report(i)
+		one := t.reportRun(i)
 		one.Policy, one.Threshold = string(run.Policy), run.Threshold
 		if run.Budget > 0 {
 			one.Budget = &run.Budget
 		}
-		if one.Verify = run.Verify; run.plain() {
+		if one.Verify = run.Verify; run.onlyAsks() {
 			one.Known, one.Turned = nil, nil
 		}
 		r.Runs = append(r.Runs, one)
 	}
-	t.compare(r)
+	t.addComparisons(r)
 	if t.large >= 0 {
-		r.Runs = append(r.Runs, t.oracle(r.Runs[t.large]))
+		r.Runs = append(r.Runs, t.reportOracle(r.Runs[t.large]))
 	}
 	return r
 }
@@ -151,9 +151,9 @@ func newTable(set *task.Set, runs []Run, log *Log) *table {
 	t := &table{runs: runs, answers: make([][]Answer, len(runs)), never: -1, always: -1, large: -1}
 	for i, r := range runs {
 		switch {
-		case r.Policy == router.Never && r.plain():
+		case r.Policy == router.Never && r.onlyAsks():
 			t.never = i
-		case r.Policy == router.Always && r.plain():
+		case r.Policy == router.Always && r.onlyAsks():
 			t.always = i
 		case r.Verify != nil && *r.Verify == 0:
 			t.large = i
@@ -192,24 +192,24 @@ type sums struct {
 	ms, guess                float64
 }
 
-func (t *table) sums(run int) (s sums) {
+func (t *table) sumRun(run int) (s sums) {
 	for i, a := range t.answers[run] {
-		s.add(a, t.questions[i], t.runs[run])
+		s.addAnswer(a, t.questions[i], t.runs[run])
 	}
 	return s
 }
 
-func (s *sums) add(a Answer, q task.Question, r Run) {
+func (s *sums) addAnswer(a Answer, q task.Question, r Run) {
 	s.tokens += len(a.Origins)
-	s.cloud += a.chosen(r)
+	s.cloud += a.cloudChoiceCount(r)
 	s.asks += a.Asks
 	s.known, s.turned = s.known+a.Known, s.turned+a.Turned
 	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
 	s.needful += a.Replaced()
 	s.asked += a.Asks + a.Known
-	s.read += a.read(r)
+	s.read += a.readTokenCount(r)
 	s.ms += a.Milliseconds
-	if a.cut() {
+	if a.wasCut() {
 		s.cut++
 	}
 	if a.Verdict == "" {
@@ -225,28 +225,28 @@ func (s *sums) add(a Answer, q task.Question, r Run) {
 	s.graded, s.right, s.guess = s.graded+1, s.right+right, s.guess+q.Guess
 }
 
-func (t *table) report(run int) RunReport {
-	s := t.sums(run)
+func (t *table) reportRun(run int) RunReport {
+	s := t.sumRun(run)
 	n := float64(len(t.questions))
 	r := RunReport{
-		Answers: len(t.questions), EscalatedShare: share(s.cloud, s.tokens),
-		AskedShare: share(s.asked, s.tokens), ReplacedShare: share(s.needful, s.tokens), Read: float64(s.read) / n,
+		Answers: len(t.questions), EscalatedShare: shareOf(s.cloud, s.tokens),
+		AskedShare: shareOf(s.asked, s.tokens), ReplacedShare: shareOf(s.needful, s.tokens), Read: float64(s.read) / n,
 		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n,
 		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
 	}
 	if s.audited > 0 {
-		r.Missed = new(share(s.missed, s.audited))
+		r.Missed = new(shareOf(s.missed, s.audited))
 	}
 	if s.cloud > 0 {
-		r.Needless = new(1 - share(s.needful, s.cloud))
+		r.Needless = new(1 - shareOf(s.needful, s.cloud))
 	}
 	if s.graded > 0 {
-		r.grade(s)
+		r.setGrades(s)
 	}
 	return r
 }
 
-func (r *RunReport) grade(s sums) {
+func (r *RunReport) setGrades(s sums) {
 	w := stats.Wilson(s.right, s.graded)
 	r.Right, r.Silent, r.Cut = &s.right, &s.silent, &s.cut
 	r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
@@ -255,32 +255,31 @@ func (r *RunReport) grade(s sums) {
 	}
 }
 
-// share returns a/b, 0 if b is 0.
-func share(a, b int) float64 {
+// shareOf returns a/b, 0 if b is 0.
+func shareOf(a, b int) float64 {
 	if b == 0 {
 		return 0
 	}
 	return float64(a) / float64(b)
 }
 
-// oracle returns the report of [Oracle], from that of a run with the large model's text.
-func (t *table) oracle(large RunReport) RunReport {
-	s := t.sums(t.large)
-	needed := share(s.needful, s.tokens)
+func (t *table) reportOracle(large RunReport) RunReport {
+	s := t.sumRun(t.large)
+	needed := shareOf(s.needful, s.tokens)
 	r := RunReport{
 		Policy: Oracle, Answers: large.Answers, Tokens: large.Tokens,
 		EscalatedShare: needed, AskedShare: needed, ReplacedShare: needed,
-		Read: float64(t.lastNeeded()) / float64(large.Answers), Asks: float64(s.needful) / float64(large.Answers),
+		Read: float64(t.sumLastNeeded()) / float64(large.Answers), Asks: float64(s.needful) / float64(large.Answers),
 		Agreement: large.Agreement, Needless: new(0.0), Missed: new(0.0),
 	}
 	if s.graded > 0 {
-		r.grade(s)
+		r.setGrades(s)
 	}
 	return r
 }
 
-// lastNeeded returns the sum of the positions of the last tokens that the small model would not have chosen.
-func (t *table) lastNeeded() (sum int) {
+// sumLastNeeded returns the sum of the positions of the last tokens that the small model would not have chosen.
+func (t *table) sumLastNeeded() (sum int) {
 	for _, a := range t.answers[t.large] {
 		for i := len(a.Origins) - 1; i > 0; i-- {
 			if a.Origins[i] == 'c' && !slices.Contains(a.Needless, i) {

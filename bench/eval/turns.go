@@ -11,16 +11,16 @@ import (
 // i, i+slots, i+2·slots and so on, and each device has the budget for its own answers.
 const slots = 8
 
-// turns makes each device answer its questions in sequence: what remains of its budget after one question is available
-// for its next one. Devices, different runs, and runs without a budget do not wait for each other. So answers do not
-// depend on how many questions are answered concurrently.
-type turns struct {
-	over    map[string][]chan struct{}   // by run and question: closed when its answer is in the balance
-	balance map[string][]*router.Balance // by run and device
+// deviceTurns makes each device answer its questions in sequence: what remains of its budget after one question is
+// available for its next one. Devices, different runs, and runs without a budget do not wait for each other. So answers
+// do not depend on how many questions are answered concurrently.
+type deviceTurns struct {
+	answered map[string][]chan struct{}   // by run and question: closed when its answer is in the balance
+	balance  map[string][]*router.Balance // by run and device
 }
 
-func newTurns(runs []Run, questions []task.Question) *turns {
-	t := &turns{over: map[string][]chan struct{}{}, balance: map[string][]*router.Balance{}}
+func newDeviceTurns(runs []Run, questions []task.Question) *deviceTurns {
+	t := &deviceTurns{answered: map[string][]chan struct{}{}, balance: map[string][]*router.Balance{}}
 	for _, r := range runs {
 		if r.Budget == 0 {
 			continue
@@ -29,7 +29,7 @@ func newTurns(runs []Run, questions []task.Question) *turns {
 		for i := range all {
 			all[i] = make(chan struct{})
 		}
-		t.over[r.Name()] = all
+		t.answered[r.Name()] = all
 		for range slots {
 			t.balance[r.Name()] = append(t.balance[r.Name()], new(router.Balance))
 		}
@@ -37,11 +37,11 @@ func newTurns(runs []Run, questions []task.Question) *turns {
 	return t
 }
 
-// wait waits until the device of question number has finished the one before in run r, and returns its balance.
-func (t *turns) wait(ctx context.Context, r Run, number int) (*router.Balance, error) {
+// waitForTurn waits until the device of question number has finished the one before in run r, and returns its balance.
+func (t *deviceTurns) waitForTurn(ctx context.Context, r Run, number int) (*router.Balance, error) {
 	if number >= slots {
 		select {
-		case <-t.over[r.Name()][number-slots]:
+		case <-t.answered[r.Name()][number-slots]:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -49,10 +49,11 @@ func (t *turns) wait(ctx context.Context, r Run, number int) (*router.Balance, e
 	return t.balance[r.Name()][number%slots], nil
 }
 
-// end adds the answer to question number to the balance of its device in run r, and releases the device's next one.
-func (t *turns) end(r Run, number int, spent *router.Answer) {
+// finishTurn adds the answer to question number to the balance of its device in run r, and releases the device's next
+// one.
+func (t *deviceTurns) finishTurn(r Run, number int, spent *router.Answer) {
 	if spent != nil {
 		t.balance[r.Name()][number%slots].Add(*spent)
 	}
-	close(t.over[r.Name()][number])
+	close(t.answered[r.Name()][number])
 }

@@ -13,7 +13,7 @@ import (
 // option is one of the options of a question.
 type option struct{ label, text string }
 
-// choice grades by the option that an answer chooses. The first of these rules with a result decides:
+// choiceGrader grades by the option that an answer chooses. The first of these rules with a result decides:
 //
 //  1. "answer is X" (or "answer: X"), the last one in the answer with an option: X is its label, or its text;
 //  2. the answer begins with a label that is not part of a word: "B", "B.", "(B) bookstore";
@@ -23,34 +23,34 @@ type option struct{ label, text string }
 //
 // An answer that chooses a label is right if it is the label of the key; one that chooses a text if it is the text of
 // the key, even if another option has the same text. An answer that chooses none, or several, is silent.
-func choice(options []option, key string) func(string) Verdict {
+func choiceGrader(options []option, key string) func(string) Verdict {
 	right := options[slices.IndexFunc(options, func(o option) bool { return o.label == key })]
 	return func(answer string) Verdict {
-		label, text := chosen(options, answer)
+		label, text := findChoice(options, answer)
 		switch {
 		case label == "" && text == "":
 			return Silent
-		case label == right.label, label == "" && text == words(right.text):
+		case label == right.label, label == "" && text == normalizeWords(right.text):
 			return Right
 		}
 		return Wrong
 	}
 }
 
-// choiceCut grades an answer that a limit ended: only by a label, in the first two rules. A word at the end may go on,
-// so that a label there is none: "The answer is B".
-func choiceCut(options []option, key string) func(string) Verdict {
+// choiceCutGrader grades an answer that a limit ended: only by a label, in the first two rules. A word at the end may
+// go on, so that a label there is none: "The answer is B".
+func choiceCutGrader(options []option, key string) func(string) Verdict {
 	return func(answer string) Verdict {
 		answer = plainMarks().Replace(answer)
 		complete := strings.TrimRightFunc(answer, func(r rune) bool {
 			return !unicode.IsSpace(r) && !strings.ContainsRune(".):]", r)
 		})
-		label := leading(options, complete, false)
-		if label != leading(options, answer, false) { // "a" of "a mall"
+		label := leadingLabel(options, complete, false)
+		if label != leadingLabel(options, answer, false) { // "a" of "a mall"
 			label = ""
 		}
 		for _, mark := range conclusion.FindAllStringIndex(complete, -1) {
-			label = cmp.Or(leading(options, firstLine(complete[mark[1]:]), true), label)
+			label = cmp.Or(leadingLabel(options, firstLine(complete[mark[1]:]), true), label)
 		}
 		switch label {
 		case "":
@@ -62,20 +62,21 @@ func choiceCut(options []option, key string) func(string) Verdict {
 	}
 }
 
-// chosen returns the label that an answer chooses, or the text, in the form of [words]; two empty strings for none.
-func chosen(options []option, answer string) (label, text string) {
+// findChoice returns the label that an answer chooses, or the text, in the form of [normalizeWords]; two empty strings
+// for none.
+func findChoice(options []option, answer string) (label, text string) {
 	answer = plainMarks().Replace(answer)
 	marks := conclusion.FindAllStringIndex(answer, -1)
 	for i := len(marks) - 1; i >= 0; i-- {
 		line := firstLine(answer[marks[i][1]:])
-		if l := leading(options, line, true); l != "" {
+		if l := leadingLabel(options, line, true); l != "" {
 			return l, ""
 		}
 		if t := onlyText(options, line); t != "" {
 			return "", t
 		}
 	}
-	if l := leading(options, answer, false); l != "" {
+	if l := leadingLabel(options, answer, false); l != "" {
 		return l, ""
 	}
 	if l := onlyLabel(options, answer); l != "" {
@@ -90,9 +91,9 @@ var plainMarks = sync.OnceValue(func() *strings.Replacer {
 		"{", "(", "}", ")", "’", "'")
 })
 
-// leading returns the label that a text begins with. After "answer is" a word may follow a capital label, as in "answer
-// is A because"; elsewhere "A" would be an article there.
-func leading(options []option, s string, concluded bool) string {
+// leadingLabel returns the label that a text begins with. After "answer is" a word may follow a capital label, as in
+// "answer is A because"; elsewhere "A" would be an article there.
+func leadingLabel(options []option, s string, concluded bool) string {
 	s = strings.TrimLeft(s, " \t\r\n\"'([*:$")
 	if concluded {
 		s = strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(s, "option "), "choice "), "\"'([")
@@ -104,9 +105,9 @@ func leading(options []option, s string, concluded bool) string {
 		rest, capital := s[len(o.label):], s[:len(o.label)] == o.label
 		next, _ := utf8.DecodeRuneInString(rest)
 		switch after := strings.TrimLeft(rest, " "); {
-		case strings.TrimSpace(rest) == "", strings.ContainsRune(".):]\n\r", next) && !decimal(o.label, rest):
+		case strings.TrimSpace(rest) == "", strings.ContainsRune(".):]\n\r", next) && !beginsDecimal(o.label, rest):
 			return o.label
-		case concluded && capital && !continued(rest) && !decimal(o.label, rest):
+		case concluded && capital && !continuesWord(rest) && !beginsDecimal(o.label, rest):
 			return o.label
 		case strings.HasPrefix(after, "- ") || strings.HasPrefix(after, "\n"):
 			return o.label
@@ -115,8 +116,8 @@ func leading(options []option, s string, concluded bool) string {
 	return ""
 }
 
-// continued reports whether the text after a label makes it part of a word: "Be", "B-rated", "C's".
-func continued(rest string) bool {
+// continuesWord reports whether the text after a label makes it part of a word: "Be", "B-rated", "C's".
+func continuesWord(rest string) bool {
 	next, size := utf8.DecodeRuneInString(rest)
 	if next == '\'' {
 		next, _ = utf8.DecodeRuneInString(rest[size:])
@@ -124,8 +125,8 @@ func continued(rest string) bool {
 	return unicode.IsLetter(next) || unicode.IsDigit(next) || next == '-'
 }
 
-// decimal reports whether a label that is a digit is the beginning of a number: "1.5".
-func decimal(label, rest string) bool {
+// beginsDecimal reports whether a label that is a digit is the beginning of a number: "1.5".
+func beginsDecimal(label, rest string) bool {
 	return label[0] <= '9' && len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') && rest[1] >= '0' && rest[1] <= '9'
 }
 
@@ -137,7 +138,6 @@ var (
 	contracted = regexp.MustCompile(`['.][A-Z]\b|\b[A-Z]['.][A-Za-z]`)
 )
 
-// onlyLabel returns the label in a text, if there is exactly one.
 func onlyLabel(options []option, s string) (only string) {
 	s = contracted.ReplaceAllString(s, " ")
 	for _, m := range marked.FindAllStringSubmatch(s, -1) {
@@ -153,12 +153,12 @@ func onlyLabel(options []option, s string) (only string) {
 	return only
 }
 
-// onlyText returns the text of the option in s, in the form of [words], if there is exactly one. A text that is part of
-// the text of another option in s does not count.
+// onlyText returns the text of the option in s, in the form of [normalizeWords], if there is exactly one. A text that
+// is part of the text of another option in s does not count.
 func onlyText(options []option, s string) (only string) {
-	said := " " + words(s) + " "
+	said := " " + normalizeWords(s) + " "
 	for _, o := range options {
-		text := words(o.text)
+		text := normalizeWords(o.text)
 		switch {
 		case text == "" || !strings.Contains(said, " "+text+" "), strings.Contains(" "+only+" ", " "+text+" "):
 		case only == "" || strings.Contains(" "+text+" ", " "+only+" "):
@@ -170,8 +170,8 @@ func onlyText(options []option, s string) (only string) {
 	return only
 }
 
-// words converts a text to lower case, with a space between words and without other characters.
-func words(s string) string {
+// normalizeWords converts a text to lower case, with a space between words and without other characters.
+func normalizeWords(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}), " ")

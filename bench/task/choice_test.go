@@ -81,7 +81,7 @@ func TestChoice(t *testing.T) {
 		"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "",
 		"   \n": "", "42": "",
 	} {
-		label, text := chosen(magazines(), answer)
+		label, text := findChoice(magazines(), answer)
 		assert.Equal(t, want, label+text, "%q", answer)
 	}
 }
@@ -94,7 +94,7 @@ func TestChoiceParts(t *testing.T) {
 		"They talk, learn from each other": "", "!?": "",
 	} {
 		for range 2 { // in both orders
-			_, text := chosen(o, answer)
+			_, text := findChoice(o, answer)
 			assert.Equal(t, want, text, answer)
 			slices.Reverse(o)
 		}
@@ -109,7 +109,7 @@ func TestChoiceDigits(t *testing.T) {
 		"option 3 it is": "3", "The answer is 42": "", "1.5 g of it": "",
 		"The answer is 3 since salt": "3", "2. a base": "2", "The answer is 2 4 times": "2",
 	} {
-		label, text := chosen(o, answer)
+		label, text := findChoice(o, answer)
 		assert.Equal(t, want, label+text, answer)
 	}
 }
@@ -121,12 +121,12 @@ func TestChoiceVerdict(t *testing.T) {
 		"The answer is C.": Right, "The answer is B.": Wrong, "a mall": Right, "The answer is a mall.": Right,
 		"bank": Wrong, "The answer is D": Wrong, "the sea": Silent, "": Silent,
 	} {
-		assert.Equal(t, want, choice(twins, "C")(answer), answer)
+		assert.Equal(t, want, choiceGrader(twins, "C")(answer), answer)
 	}
-	assert.Equal(t, Right, choice(twins, "B")("a mall"))
+	assert.Equal(t, Right, choiceGrader(twins, "B")("a mall"))
 	signs := []option{{"A", "+"}, {"B", "-"}}
-	assert.Equal(t, Wrong, choice(signs, "B")("The answer is A."), "options without words are never equal")
-	assert.Equal(t, Silent, choice(signs, "B")("-"))
+	assert.Equal(t, Wrong, choiceGrader(signs, "B")("The answer is A."), "options without words are never equal")
+	assert.Equal(t, Silent, choiceGrader(signs, "B")("-"))
 	assert.Equal(t, []string{"wrong", "right", "silent"}, []string{Wrong.String(), Right.String(), Silent.String()})
 }
 
@@ -141,7 +141,7 @@ func TestChoiceCut(t *testing.T) {
 		"The answer is A. The answer is ": Wrong, "The answer is B": Silent, "The answer is a mall. It": Silent,
 		"I would go for B since": Silent, "a mall": Silent, "": Silent,
 	} {
-		assert.Equal(t, want, choiceCut(o, "B")(answer), answer)
+		assert.Equal(t, want, choiceCutGrader(o, "B")(answer), answer)
 	}
 }
 
@@ -153,11 +153,11 @@ func FuzzChoice(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, answer string) {
 		o := magazines()
-		label, text := chosen(o, answer)
+		label, text := findChoice(o, answer)
 		assert.True(t, label == "" || text == "")
 		assert.True(t, label == "" || strings.Contains("ABCDE", label) && len(label) == 1, label)
 		assert.Contains(t, []string{"", "doctor", "bookstore", "market", "train station", "mortuary"}, text)
-		last, _ := chosen(o, answer+"\nThe answer is D.")
+		last, _ := findChoice(o, answer+"\nThe answer is D.")
 		assert.Equal(t, "D", last)
 	})
 }

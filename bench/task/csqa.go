@@ -1,7 +1,7 @@
 package task
 
 // CommonsenseQA (Talmor, Herzig, Lourie and Berant, NAACL 2019): 1,221 questions of the development split, each with
-// five options A to E. 24 of them have two options with the same text. Answers are graded by [choice].
+// five options A to E. 24 of them have two options with the same text. Answers are graded by [choiceGrader].
 
 // csqaInstruction follows each question and its options, which look like this:
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-func ofDemo(name string, o Options) (*Set, error) {
+func newDemoSet(name string, o Options) (*Set, error) {
 	split := demo.HeldOut
 	if name == DemoTrain {
 		split = demo.Train
@@ -27,5 +27,5 @@ func ofDemo(name string, o Options) (*Set, error) {
 		})
 	}
 	s.Hash = hex.EncodeToString(sum.Sum(nil))
-	return s.first(o)
+	return s.keepFirst(o)
 }

@@ -32,18 +32,19 @@ const maxLine = 1 << 20
 //
 // Without an answer, the question is not graded. Questions with choices may also have the form of CommonsenseQA.
 func Read(r io.Reader, name string) (*Set, error) {
-	s := ofFile(name)
-	return s, s.read(r, name, 0)
+	s := newFileSet(name)
+	return s, s.readQuestions(r, name, 0)
 }
 
-// ofFile returns the set for a file before it is read.
-func ofFile(name string) *Set { return &Set{Name: name, Prompts: "file-1", Tokens: 256, parse: parse} }
+func newFileSet(name string) *Set {
+	return &Set{Name: name, Prompts: "file-1", Tokens: 256, parse: parseQuestion}
+}
 
-// read reads questions line by line, up to most of them; 0 means all. The hash is that of the whole file.
-func (s *Set) read(r io.Reader, name string, most int) error {
+// readQuestions reads questions line by line, up to most of them; 0 means all. The hash is that of the whole file.
+func (s *Set) readQuestions(r io.Reader, name string, most int) error {
 	sum, seen := sha256.New(), map[string]int{}
 	r = io.TeeReader(r, sum)
-	text, err := unpacked(r)
+	text, err := decompressedReader(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -92,8 +93,8 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 	return nil
 }
 
-// unpacked returns a reader of a text that may be compressed with gzip.
-func unpacked(r io.Reader) (io.Reader, error) {
+// decompressedReader returns a reader of a text that may be compressed with gzip.
+func decompressedReader(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if begin, err := b.Peek(2); err != nil || string(begin) != "\x1f\x8b" {
 		return b, nil
@@ -101,7 +102,7 @@ func unpacked(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-func parse(line []byte) (Question, error) {
+func parseQuestion(line []byte) (Question, error) {
 	var q struct {
 		ID, Reference, Answer, Grader string
 		Question, Choices             json.RawMessage
@@ -118,7 +119,7 @@ func parse(line []byte) (Question, error) {
 		if err != nil {
 			return Question{}, err
 		}
-		one := m.question(csqaInstruction)
+		one := m.formatQuestion(csqaInstruction)
 		one.Reference = cmp.Or(q.Reference, one.Reference)
 		return one, nil
 	}
@@ -131,13 +132,12 @@ func parse(line []byte) (Question, error) {
 	if one.Text == "" {
 		return one, errors.New(`the object has no "question"`)
 	}
-	return one, one.gradedBy(q.Grader)
+	return one, one.setGrader(q.Grader)
 }
 
 func isObject(field json.RawMessage) bool { return len(field) > 0 && field[0] == '{' }
 
-// gradedBy sets the grader with that name, for the question's key.
-func (q *Question) gradedBy(name string) (err error) {
+func (q *Question) setGrader(name string) (err error) {
 	if q.Key == "" {
 		if name != "" {
 			return fmt.Errorf(`the "grader" %.20q has no "answer" to compare with`, name)
@@ -146,14 +146,14 @@ func (q *Question) gradedBy(name string) (err error) {
 	}
 	switch name {
 	case "", "contains":
-		q.Grade = contains(q.Key)
-		q.gradeCut = containsCut(q.Key)
+		q.Grade = containsGrader(q.Key)
+		q.gradeCut = containsCutGrader(q.Key)
 	case "exact":
-		q.Grade = exact(q.Key)
+		q.Grade = exactGrader(q.Key)
 	case "pattern":
-		q.Grade, q.gradeCut, err = pattern(q.Key)
+		q.Grade, q.gradeCut, err = patternGraders(q.Key)
 	case "number":
-		q.Grade, q.gradeCut, err = number(q.Key)
+		q.Grade, q.gradeCut, err = numberGraders(q.Key)
 	case "choice":
 		err = errors.New(`the "grader" choice needs "choices"`)
 	default:

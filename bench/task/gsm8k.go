@@ -9,7 +9,7 @@ import (
 )
 
 // GSM8K (Cobbe et al., arXiv 2110.14168): 1,319 word problems of grade school mathematics, each with a worked solution
-// that ends with "#### " and a number. Answers are graded by [number].
+// that ends with "#### " and a number. Answers are graded by [numberGraders].
 
 // gsm8kInstruction follows each problem.
 const gsm8kInstruction = `Solve it step by step. Then end with "The answer is N.", where N is a number.`
@@ -47,7 +47,7 @@ func parseGSM8K(line []byte) (Question, error) {
 		return Question{}, errors.New(`the "answer" has no line that begins with ####`)
 	}
 	key := strings.TrimSpace(q.Answer[at+len("####"):])
-	grade, gradeCut, err := number(key)
+	grade, gradeCut, err := numberGraders(key)
 	if err != nil {
 		return Question{}, err
 	}

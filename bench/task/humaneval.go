@@ -8,7 +8,8 @@ import (
 )
 
 // HumanEval (Chen et al., arXiv 2107.03374): 164 functions in Python, each with a header, a description and tests. An
-// answer is right if its program passes the tests: the accuracy is pass@1. Programs are extracted by [problem.program].
+// answer is right if its program passes the tests: the accuracy is pass@1. Programs are extracted by
+// [problem.extractProgram].
 
 // humanEvalInstruction precedes the header in a chat. A raw prompt is only the header.
 const humanEvalInstruction = "Complete this Python function. Answer with one code block that has the whole function, " +
@@ -39,12 +40,11 @@ func parseHumanEval(line []byte, run Runner) (Question, error) {
 		tests: fmt.Sprintf("%s\ncheck(%s)\n", q.Test, q.Entry),
 	}
 	one := Question{
-		ID: q.ID, Text: humanEvalInstruction + fenced(q.Prompt), Raw: q.Prompt,
-		Reference: fenced(q.Prompt + q.Solution), RawReference: q.Solution, Key: q.Solution,
+		ID: q.ID, Text: humanEvalInstruction + fencedBlock(q.Prompt), Raw: q.Prompt,
+		Reference: fencedBlock(q.Prompt + q.Solution), RawReference: q.Solution, Key: q.Solution,
 	}
-	p.graded(&one, run)
+	p.setGraders(&one, run)
 	return one, nil
 }
 
-// fenced returns a program as a code block of Markdown.
-func fenced(program string) string { return "```python\n" + strings.Trim(program, "\n") + "\n```" }
+func fencedBlock(program string) string { return "```python\n" + strings.Trim(program, "\n") + "\n```" }

@@ -10,36 +10,35 @@ import (
 
 // Mostly Basic Python Problems (Austin et al., arXiv 2108.07732): 974 problems in a file, each with a description, a
 // program and three tests. An answer is right if its program passes the three: the accuracy is pass@1. Programs are
-// extracted by [problem.program]. The parts of the file are those of the paper, by the number of the problem.
+// extracted by [problem.extractProgram]. The parts of the file are those of the paper, by the number of the problem.
 
-// part is a range of numbers of problems.
-type part struct{ first, last int }
+// numberRange is a range of numbers of problems.
+type numberRange struct{ first, last int }
 
-func (p part) has(number int) bool { return p.first <= number && number <= p.last }
+func (p numberRange) includes(number int) bool { return p.first <= number && number <= p.last }
 
 // The parts of the file: worked examples, tests, and training data for routers.
 var (
-	mbppShots = part{1, 10}
-	mbppTest  = part{11, 510}
-	mbppTrain = part{601, 974}
-	mbppAll   = part{1, 974}
+	mbppShots = numberRange{1, 10}
+	mbppTest  = numberRange{11, 510}
+	mbppTrain = numberRange{601, 974}
+	mbppAll   = numberRange{1, 974}
 )
 
-// mbpp returns the parser of a part of the set. It takes the first problems of the file as worked examples.
-func mbpp(s *Set, which part, run Runner) func(line []byte) (Question, error) {
+// mbppParser returns a parser that takes the first problems of the file as worked examples.
+func mbppParser(s *Set, which numberRange, run Runner) func(line []byte) (Question, error) {
 	return func(line []byte) (Question, error) {
 		number, q, err := parseMBPP(line, run)
-		if err == nil && mbppShots.has(number) {
+		if err == nil && mbppShots.includes(number) {
 			s.Shots = append(s.Shots, q)
 		}
-		if err == nil && !which.has(number) {
+		if err == nil && !which.includes(number) {
 			err = errOtherPart
 		}
 		return q, err
 	}
 }
 
-// parseMBPP parses a line, with the number of the problem.
 func parseMBPP(line []byte, run Runner) (number int, q Question, err error) {
 	var m struct {
 		ID    *int `json:"task_id"`
@@ -61,22 +60,22 @@ func parseMBPP(line []byte, run Runner) (number int, q Question, err error) {
 	}
 	code := strings.TrimRight(strings.ReplaceAll(m.Code, "\r\n", "\n"), " \n")
 	tests := strings.Join(m.Tests, "\n")
-	p := problem{entry: calledIn(code, tests), tests: m.Setup + "\n" + tests + "\n"}
+	p := problem{entry: calledFunction(code, tests), tests: m.Setup + "\n" + tests + "\n"}
 	q = Question{
-		ID: fmt.Sprintf("MBPP/%d", *m.ID), Key: code, Reference: fenced(code), RawReference: code + "\n",
+		ID: fmt.Sprintf("MBPP/%d", *m.ID), Key: code, Reference: fencedBlock(code), RawReference: code + "\n",
 		Text: fmt.Sprintf("%s\nYour code has to pass these tests:\n\n%s\n\nAnswer with one code block.", m.Text,
-			fenced(tests)),
+			fencedBlock(tests)),
 		Raw: fmt.Sprintf("\"\"\"\n%s\n%s\n\"\"\"\n", m.Text, tests),
 	}
-	p.graded(&q, run)
+	p.setGraders(&q, run)
 	return *m.ID, q, nil
 }
 
 // defined matches the definitions of functions in a program.
 var defined = regexp.MustCompile(`(?m)^def[ \t]+(\w+)`)
 
-// calledIn returns the function of a program that tests call; "" for none.
-func calledIn(code, tests string) (last string) {
+// calledFunction returns the function of a program that tests call; "" for none.
+func calledFunction(code, tests string) (last string) {
 	for _, m := range defined.FindAllStringSubmatch(code, -1) {
 		if regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(tests) {
 			last = m[1]

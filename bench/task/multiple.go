@@ -12,26 +12,25 @@ import (
 // maxOptions is the maximum number of options of a question.
 const maxOptions = 26
 
-// multiple is a question with options, as in a line of a file: flattened, with choices in two lists, or as
+// multipleChoice is a question with options, as in a line of a file: flattened, with choices in two lists, or as
 // CommonsenseQA is published, with an object for each choice inside the question.
-type multiple struct {
+type multipleChoice struct {
 	id, stem, key string
 	options       []option
 }
 
-// parseMultiple parses a line in either form.
-func parseMultiple(line []byte) (multiple, error) {
+func parseMultiple(line []byte) (multipleChoice, error) {
 	var q struct {
 		ID, AnswerKey, Answer string
 		Question              json.RawMessage
 		Choices               struct{ Label, Text []string }
 	}
 	if err := json.Unmarshal(line, &q); err != nil {
-		return multiple{}, err
+		return multipleChoice{}, err
 	}
-	m := multiple{id: q.ID, key: cmp.Or(q.Answer, q.AnswerKey)}
+	m := multipleChoice{id: q.ID, key: cmp.Or(q.Answer, q.AnswerKey)}
 	if isObject(q.Question) {
-		if err := m.nested(q.Question); err != nil {
+		if err := m.parseNested(q.Question); err != nil {
 			return m, err
 		}
 	} else {
@@ -40,15 +39,15 @@ func parseMultiple(line []byte) (multiple, error) {
 				return m, fmt.Errorf(`"question": %w`, err)
 			}
 		}
-		if err := m.offer(q.Choices.Label, q.Choices.Text); err != nil {
+		if err := m.setOptions(q.Choices.Label, q.Choices.Text); err != nil {
 			return m, err
 		}
 	}
-	return m, m.check()
+	return m, m.checkGradable()
 }
 
-// nested parses the question in CommonsenseQA's own form.
-func (m *multiple) nested(b []byte) error {
+// parseNested parses the question in CommonsenseQA's own form.
+func (m *multipleChoice) parseNested(b []byte) error {
 	var q struct {
 		Stem    string
 		Choices []struct{ Label, Text string }
@@ -63,8 +62,7 @@ func (m *multiple) nested(b []byte) error {
 	return nil
 }
 
-// offer sets the options from two lists.
-func (m *multiple) offer(labels, texts []string) error {
+func (m *multipleChoice) setOptions(labels, texts []string) error {
 	if len(labels) != len(texts) {
 		return fmt.Errorf(`"choices" has %d labels, but %d texts`, len(labels), len(texts))
 	}
@@ -74,8 +72,7 @@ func (m *multiple) offer(labels, texts []string) error {
 	return nil
 }
 
-// check returns an error for a question that cannot be asked or graded.
-func (m *multiple) check() error {
+func (m *multipleChoice) checkGradable() error {
 	if strings.TrimSpace(m.stem) == "" {
 		return errors.New(`the object has no "question"`)
 	}
@@ -98,12 +95,11 @@ func (m *multiple) check() error {
 	return nil
 }
 
-// question formats the options below the stem, and the instruction below them.
-func (m *multiple) question(instruction string) Question {
+func (m *multipleChoice) formatQuestion(instruction string) Question {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Question: %s\n", m.stem)
-	q := Question{ID: m.id, Guess: 1 / float64(len(m.options)), Grade: choice(m.options, m.key),
-		gradeCut: choiceCut(m.options, m.key)}
+	q := Question{ID: m.id, Guess: 1 / float64(len(m.options)), Grade: choiceGrader(m.options, m.key),
+		gradeCut: choiceCutGrader(m.options, m.key)}
 	for _, o := range m.options {
 		fmt.Fprintf(&b, "%s. %s\n", o.label, o.text)
 		if o.label == m.key {
@@ -115,13 +111,12 @@ func (m *multiple) question(instruction string) Question {
 	return q
 }
 
-// asking returns a parser of questions with options that all end with the same instruction.
-func asking(instruction string) func(line []byte) (Question, error) {
+func multipleChoiceParser(instruction string) func(line []byte) (Question, error) {
 	return func(line []byte) (Question, error) {
 		m, err := parseMultiple(line)
 		if err != nil {
 			return Question{}, err
 		}
-		return m.question(instruction), nil
+		return m.formatQuestion(instruction), nil
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// number grades by the final number of an answer:
+// numberGraders grades by the final number of an answer:
 //
 //  1. with "####" or "answer is" (or "answer:"), in the rest of the line after the last of them with a number after
 //     it: the number after the last "=", or else the first number;
@@ -16,7 +16,7 @@ import (
 // are equal. An answer without a number is silent.
 //
 // An answer that a limit ended is graded by the first rule alone, and without its last, incomplete sentence.
-func number(key string) (grade, gradeCut func(string) Verdict, err error) {
+func numberGraders(key string) (grade, gradeCut func(string) Verdict, err error) {
 	want, ok := anyNumber(key, 0)
 	if !ok {
 		return nil, nil, fmt.Errorf("the answer %.40q is not a number", key)
@@ -45,7 +45,7 @@ func number(key string) (grade, gradeCut func(string) Verdict, err error) {
 // sentenceEnd matches the end of a sentence or a line.
 var sentenceEnd = regexp.MustCompile(`[.!?]["')*]*\s|\n`)
 
-// finalNumber returns the final number of an answer, in the form of [canonical].
+// finalNumber returns the final number of an answer, in the form of [canonicalNumber].
 func finalNumber(answer string) (string, bool) {
 	if n, ok := concludedNumber(answer); ok {
 		return n, true
@@ -53,7 +53,6 @@ func finalNumber(answer string) (string, bool) {
 	return anyNumber(answer, -1)
 }
 
-// concludedNumber returns the number after the last conclusion that has one.
 func concludedNumber(answer string) (string, bool) {
 	marks := conclusion.FindAllStringIndex(answer, -1)
 	for i := len(marks) - 1; i >= 0; i-- {
@@ -103,7 +102,7 @@ func anyNumber(s string, place int) (string, bool) {
 	if at[0] > 0 && isOperand(s[at[0]-1]) {
 		n = strings.TrimLeft(n, "-−") // a difference, 5-3, or a range
 	}
-	return canonical(n), true
+	return canonicalNumber(n), true
 }
 
 // isOperand reports whether a minus directly after this byte is a subtraction.
@@ -111,8 +110,8 @@ func isOperand(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == ')' || b == '%'
 }
 
-// canonical removes the parts of a number that do not change its value: 1,234.50 is 1234.5, and -0 is 0.
-func canonical(n string) string {
+// canonicalNumber removes the parts of a number that do not change its value: 1,234.50 is 1234.5, and -0 is 0.
+func canonicalNumber(n string) string {
 	negative := strings.ContainsAny(n, "-−")
 	n = strings.NewReplacer("-", "", "−", "", "$", "", ",", "").Replace(n)
 	whole, part, _ := strings.Cut(n, ".")

@@ -29,7 +29,7 @@ func TestFinalNumber(t *testing.T) {
 }
 
 func TestNumberVerdict(t *testing.T) {
-	grade, gradeCut, err := number("1,234.50")
+	grade, gradeCut, err := numberGraders("1,234.50")
 	require.NoError(t, err)
 	for answer, want := range map[string]Verdict{
 		"The answer is $1234.5": Right, "1234": Wrong, "many": Silent, "-1234.5": Wrong, "": Silent,
@@ -46,7 +46,7 @@ func TestNumberVerdict(t *testing.T) {
 	} {
 		assert.Equal(t, want, gradeCut(answer), answer)
 	}
-	_, _, err = number("many")
+	_, _, err = numberGraders("many")
 	assert.ErrorContains(t, err, `the answer "many" is not a number`)
 }
 

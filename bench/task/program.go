@@ -22,20 +22,20 @@ type problem struct {
 	tests  string
 }
 
-// graded sets the graders of a question. Without a runner answers are not graded.
-func (p problem) graded(q *Question, run Runner) {
+// setGraders sets none without a runner: answers are then not graded.
+func (p problem) setGraders(q *Question, run Runner) {
 	if run == nil {
 		return
 	}
 	q.Grade = func(answer string) Verdict {
-		if p.program(answer) == "" {
+		if p.extractProgram(answer) == "" {
 			return Silent
 		}
 		return Wrong
 	}
 	// A program that reaches the end of the text is incomplete: what followed would be part of it.
 	q.gradeCut = func(answer string) Verdict {
-		if p.program(answer) != p.program(answer+"§") {
+		if p.extractProgram(answer) != p.extractProgram(answer+"§") {
 			return Silent
 		}
 		return q.Grade(answer)
@@ -43,7 +43,7 @@ func (p problem) graded(q *Question, run Runner) {
 	var mu sync.Mutex // for the cache of verdicts: answers of several runs are often equal
 	known := map[string]bool{}
 	q.Run = func(ctx context.Context, answer string) (bool, error) {
-		program := p.program(answer)
+		program := p.extractProgram(answer)
 		mu.Lock()
 		passed, again := known[program]
 		mu.Unlock()
@@ -60,7 +60,7 @@ func (p problem) graded(q *Question, run Runner) {
 	}
 }
 
-// program extracts the program of an answer, "" for none. The first rule with a result decides:
+// extractProgram extracts the program of an answer, "" for none. The first rule with a result decides:
 //
 //  1. Fenced code blocks: those of Python, or if there are none, those without a language. The last block that
 //     defines the function is used, after the earlier blocks that only define and import. If no block defines the
@@ -69,37 +69,37 @@ func (p problem) graded(q *Question, run Runner) {
 //  3. With a header: the rest of the function, which begins with an indented line or with a return.
 //
 // An unclosed block extends to the end of the answer.
-func (p problem) program(answer string) string {
+func (p problem) extractProgram(answer string) string {
 	blocks, fenced := codeBlocks(strings.ReplaceAll(answer, "\r\n", "\n"))
 	if fenced {
-		return p.ofBlocks(blocks)
+		return p.programFromBlocks(blocks)
 	}
 	text := blocks[0]
-	if p.header != "" && indented(text) && !p.defines(dedented(text)) {
-		return p.completed(text)
+	if p.header != "" && isIndented(text) && !p.definesEntry(dedentText(text)) {
+		return p.completeFunction(text)
 	}
-	text = dedented(text)
+	text = dedentText(text)
 	if at := begun.FindStringIndex(text); at != nil && definition.MatchString(text) {
-		return codeOf(text[at[0]:])
+		return leadingCode(text[at[0]:])
 	}
 	if p.header != "" && returns.MatchString(firstLine(text)) {
-		return p.completed(text)
+		return p.completeFunction(text)
 	}
 	return ""
 }
 
-func (p problem) ofBlocks(blocks []string) string {
+func (p problem) programFromBlocks(blocks []string) string {
 	last := -1
 	for i, b := range blocks {
-		if p.defines(b) {
+		if p.definesEntry(b) {
 			last = i
 		}
 	}
 	if last < 0 {
 		for _, b := range blocks {
 			switch {
-			case p.header != "" && (indented(b) || returns.MatchString(b)) && !definition.MatchString(b):
-				return p.completed(b)
+			case p.header != "" && (isIndented(b) || returns.MatchString(b)) && !definition.MatchString(b):
+				return p.completeFunction(b)
 			case strings.TrimSpace(b) != "":
 				return b
 			}
@@ -108,16 +108,16 @@ func (p problem) ofBlocks(blocks []string) string {
 	}
 	var all []string
 	for _, b := range blocks[:last] {
-		if !p.defines(b) && onlyDefines(b) {
+		if !p.definesEntry(b) && onlyDefines(b) {
 			all = append(all, b)
 		}
 	}
 	return strings.Join(append(all, blocks[last]), "\n")
 }
 
-// completed returns the function with the rest in an answer, up to the first line that is not indented.
-func (p problem) completed(rest string) string {
-	if !indented(rest) {
+// completeFunction returns the function with the rest in an answer, up to the first line that is not indented.
+func (p problem) completeFunction(rest string) string {
+	if !isIndented(rest) {
 		rest = "    " + strings.ReplaceAll(strings.TrimLeft(rest, "\n"), "\n", "\n    ")
 	}
 	var b strings.Builder
@@ -127,16 +127,18 @@ func (p problem) completed(rest string) string {
 			break
 		}
 		b.WriteString(line)
-		quoted = quoted != opens(line)
+		quoted = quoted != togglesQuote(line)
 	}
 	return p.header + b.String()
 }
 
-// opens reports whether a line begins or ends a multi-line triple-quoted string.
-func opens(line string) bool { return (strings.Count(line, `"""`)+strings.Count(line, `'''`))%2 == 1 }
+// togglesQuote reports whether a line begins or ends a multi-line triple-quoted string.
+func togglesQuote(line string) bool {
+	return (strings.Count(line, `"""`)+strings.Count(line, `'''`))%2 == 1
+}
 
-// defines reports whether a text defines the function, or any function if its name is unknown.
-func (p problem) defines(text string) bool {
+// definesEntry reports whether a text defines the function, or any function if its name is unknown.
+func (p problem) definesEntry(text string) bool {
 	for _, m := range definition.FindAllStringSubmatch(text, -1) {
 		if m[1] != "" && (p.entry == "" || m[1] == p.entry) {
 			return true
@@ -161,7 +163,6 @@ var (
 	returns = regexp.MustCompile(`(?m)^(?:return|yield)\b`)
 )
 
-// onlyDefines reports whether a block only defines and imports.
 func onlyDefines(block string) bool {
 	for line := range strings.Lines(block) {
 		if !named.MatchString(strings.TrimRight(line, "\n")) {
@@ -171,33 +172,32 @@ func onlyDefines(block string) bool {
 	return true
 }
 
-// codeOf returns a text up to its first line that is not code.
-func codeOf(text string) string {
+func leadingCode(text string) string {
 	end, quoted := 0, false // quoted: within a triple-quoted string that begins in an indented line
 	for line := range strings.Lines(text) {
 		if !quoted && !coded.MatchString(strings.TrimRight(line, "\n")) {
 			break
 		}
 		end += len(line)
-		quoted = quoted != opens(line)
+		quoted = quoted != togglesQuote(line)
 	}
 	return text[:end]
 }
 
-// indented reports whether the first line that is not blank is indented.
-func indented(text string) bool {
-	first := firstLineKept(text)
+// isIndented reports whether the first line that is not blank is indented.
+func isIndented(text string) bool {
+	first := firstNonblankLine(text)
 	return strings.HasPrefix(first, " ") || strings.HasPrefix(first, "\t")
 }
 
-// dedented removes the indentation of the first nonblank line from a text.
-func dedented(text string) string {
-	first := firstLineKept(text)
-	return unindent(text, first[:len(first)-len(strings.TrimLeft(first, " \t"))])
+// dedentText removes the indentation of the first nonblank line from a text.
+func dedentText(text string) string {
+	first := firstNonblankLine(text)
+	return removeIndent(text, first[:len(first)-len(strings.TrimLeft(first, " \t"))])
 }
 
-// firstLineKept returns the first nonblank line, with its indentation.
-func firstLineKept(text string) string {
+// firstNonblankLine returns the first nonblank line, with its indentation.
+func firstNonblankLine(text string) string {
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) != "" {
 			return line
@@ -206,8 +206,7 @@ func firstLineKept(text string) string {
 	return ""
 }
 
-// unindent removes an indentation from the lines that begin with it.
-func unindent(text, space string) string {
+func removeIndent(text, space string) string {
 	if space == "" {
 		return text
 	}
@@ -224,7 +223,7 @@ func codeBlocks(text string) (blocks []string, fenced bool) {
 	var block []string
 	var space, mark, language string // of the open block
 	end := func() {
-		code := unindent(strings.Join(block, "\n"), space)
+		code := removeIndent(strings.Join(block, "\n"), space)
 		switch language {
 		case "":
 			plain = append(plain, code)

@@ -100,13 +100,14 @@ func TestProgram(t *testing.T) {
 		// no program
 		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "", "x = 2 * 2\nx is 4": "",
 	} {
-		assert.Equal(t, want, p.program(answer), "%q", answer)
+		assert.Equal(t, want, p.extractProgram(answer), "%q", answer)
 	}
 	p.header = ""
-	assert.Empty(t, p.program("    return 2 * x"), "without a header there is nothing to complete")
-	assert.Equal(t, "class A:\n    pass", p.program("Text\nclass A:\n    pass"))
+	assert.Empty(t, p.extractProgram("    return 2 * x"), "without a header there is nothing to complete")
+	assert.Equal(t, "class A:\n    pass", p.extractProgram("Text\nclass A:\n    pass"))
 	p.entry = ""
-	assert.Equal(t, "def g(): pass", p.program(block("python", "print(1)")+"\n"+block("python", "def g(): pass")))
+	both := block("python", "print(1)") + "\n" + block("python", "def g(): pass")
+	assert.Equal(t, "def g(): pass", p.extractProgram(both))
 }
 
 // FuzzProgram: reading any answer does not panic, the program consists of lines of the answer, and the last block
@@ -117,13 +118,13 @@ func FuzzProgram(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, answer string) {
 		p := double()
-		got := strings.TrimPrefix(p.program(answer), p.header)
+		got := strings.TrimPrefix(p.extractProgram(answer), p.header)
 		for line := range strings.Lines(got) {
 			assert.Contains(t, strings.ReplaceAll(answer, "\r\n", "\n"), strings.TrimSpace(line))
 		}
 		const last = "def double(x):\n    return 2"
 		closed := strings.NewReplacer("`", "'", "~", "-").Replace(answer)
-		assert.True(t, strings.HasSuffix(p.program(closed+"\n```python\n"+last+"\n```"), last))
+		assert.True(t, strings.HasSuffix(p.extractProgram(closed+"\n```python\n"+last+"\n```"), last))
 	})
 }
 
@@ -209,7 +210,7 @@ func TestJudge(t *testing.T) {
 	assert.Equal(t, Silent, v)
 	assert.Equal(t, 3, r.times)
 
-	other := Question{Grade: contains("42")}
+	other := Question{Grade: containsGrader("42")}
 	v, err = other.Judge(t.Context(), "It is 42.", false)
 	require.NoError(t, err)
 	assert.Equal(t, Right, v)
@@ -227,9 +228,9 @@ func TestJudgeCut(t *testing.T) {
 		answer string
 		want   Verdict
 	}{
-		{&q, fenced(whole) + "\nThe func", Right}, {&q, whole + "\n\nThe func", Right}, {&q, whole, Silent},
-		{&q, "```python\n" + whole, Silent}, {&q, fenced(whole) + "\nOr:\n```python\n" + whole, Silent},
-		{&q, fenced(whole) + "\nUse it:\n```python\nadd(", Right}, {&q, "I think", Silent},
+		{&q, fencedBlock(whole) + "\nThe func", Right}, {&q, whole + "\n\nThe func", Right}, {&q, whole, Silent},
+		{&q, "```python\n" + whole, Silent}, {&q, fencedBlock(whole) + "\nOr:\n```python\n" + whole, Silent},
+		{&q, fencedBlock(whole) + "\nUse it:\n```python\nadd(", Right}, {&q, "I think", Silent},
 		{&text, "It is 42 or", Right}, {&text, "It is 4", Silent}, {&plain, "42", Silent},
 	} {
 		v, err := c.q.Judge(t.Context(), c.answer, true)
@@ -237,14 +238,14 @@ func TestJudgeCut(t *testing.T) {
 		assert.Equal(t, c.want, v, c.answer)
 	}
 	r.passed = false
-	v, err := q.Judge(t.Context(), fenced("def add(x): return 0")+"\nThe", true)
+	v, err := q.Judge(t.Context(), fencedBlock("def add(x): return 0")+"\nThe", true)
 	require.NoError(t, err)
 	assert.Equal(t, Wrong, v)
 }
 
 // TestRight: a set judges an answer without what follows from the next question on, and an error is not a verdict.
 func TestRight(t *testing.T) {
-	s := format(GSM8K, nil)
+	s := newBenchmarkSet(GSM8K, nil)
 	q := Question{Grade: JudgeBy(func(answer string) bool { return answer == "The answer is 3." })}
 	for answer, want := range map[string]bool{"The answer is 3.": true, "The answer is 3.\nQuestion: and?": true,
 		"The answer is 4.": false, "": false} {
@@ -291,7 +292,7 @@ func TestMBPP(t *testing.T) {
 		assert.Equal(t, Right, v)
 		assert.Equal(t, []string{"", q.RawReference}, r.program)
 		assert.Equal(t, "one = 1\n"+asserts, r.tests)
-		_, err = q.Judge(t.Context(), fenced("def add(x): return x")+"\n"+fenced("def main(): add(1)"), false)
+		_, err = q.Judge(t.Context(), fencedBlock("def add(x): return x")+"\n"+fencedBlock("def main(): add(1)"), false)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"", "def add(x): return x"}, r.program, "the function that the tests call")
 		none := mustOpen(t, name, Options{Data: path, Most: 2})

@@ -60,16 +60,16 @@ func TestMultipleForms(t *testing.T) {
 func TestLabels(t *testing.T) {
 	for label, good := range map[string]bool{"Z": true, "1": true, "9": true, "0": false, ":": false, "@": false,
 		"[": false} {
-		m := multiple{stem: "q", key: "A", options: []option{{"A", "x"}, {label, "y"}}}
-		assert.Equal(t, good, m.check() == nil, label)
+		m := multipleChoice{stem: "q", key: "A", options: []option{{"A", "x"}, {label, "y"}}}
+		assert.Equal(t, good, m.checkGradable() == nil, label)
 	}
-	m := multiple{stem: "q", key: "A"}
+	m := multipleChoice{stem: "q", key: "A"}
 	for label := 'A'; label <= 'Z'; label++ {
 		m.options = append(m.options, option{string(label), "x"})
 	}
-	assert.NoError(t, m.check())
+	assert.NoError(t, m.checkGradable())
 	m.options = append(m.options, option{"1", "x"})
-	assert.ErrorContains(t, m.check(), "there must be 2 to 26")
+	assert.ErrorContains(t, m.checkGradable(), "there must be 2 to 26")
 }
 
 // TestForms: a set has its name, the version of its prompts, and room for its answers.
@@ -78,13 +78,13 @@ func TestForms(t *testing.T) {
 		MBPPTrain: 512}
 	all := map[string]*Set{}
 	for name := range tokens {
-		all[name] = format(name, nil)
+		all[name] = newBenchmarkSet(name, nil)
 	}
 	for _, name := range []string{Demo, DemoTrain} {
 		s := mustOpen(t, name, Options{Most: 1})
 		all[name] = s
 	}
-	assert.Nil(t, format("a file", nil))
+	assert.Nil(t, newBenchmarkSet("a file", nil))
 	for name, s := range all {
 		assert.Equal(t, name, s.Name)
 		assert.Equal(t, strings.TrimSuffix(name, "-train")+"-1", s.Prompts)
@@ -96,7 +96,7 @@ func TestForms(t *testing.T) {
 func TestBreaksOff(t *testing.T) {
 	broken := errors.New("broken")
 	file := io.MultiReader(strings.NewReader(`{"question":"a"}`+"\n"), iotest.ErrReader(broken))
-	assert.ErrorIs(t, ofFile("F").read(file, "F", 1), broken)
+	assert.ErrorIs(t, newFileSet("F").readQuestions(file, "F", 1), broken)
 }
 
 // TestFileGraders: a line names its grader.
@@ -231,8 +231,8 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, form := range []*Set{{parse: parse}, format(CSQA, nil), format(GSM8K, nil)} {
-			if form.read(bytes.NewReader(b), "F", 0) != nil {
+		for _, form := range []*Set{{parse: parseQuestion}, newBenchmarkSet(CSQA, nil), newBenchmarkSet(GSM8K, nil)} {
+			if form.readQuestions(bytes.NewReader(b), "F", 0) != nil {
 				continue
 			}
 			for _, q := range form.Questions {

@@ -21,7 +21,7 @@ type Split struct {
 	Name string // training, calibration, development or test
 	File string // SHA-256 of the published file, in hexadecimal
 
-	lines []part // ascending
+	lines []numberRange // ascending
 }
 
 // ErrNotPublished means that a file is not the one of a split.
@@ -54,13 +54,13 @@ func (s *Split) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// has reports whether a line of the file, from 1, belongs to the split.
-func (s *Split) has(line int) bool {
-	return slices.ContainsFunc(s.lines, func(p part) bool { return p.has(line) })
+// includesLine reports whether a line of the file, from 1, belongs to the split.
+func (s *Split) includesLine(line int) bool {
+	return slices.ContainsFunc(s.lines, func(p numberRange) bool { return p.includes(line) })
 }
 
-// check reads a file to its end and returns [ErrNotPublished] if it is another one.
-func (s *Split) check(file io.Reader) error {
+// checkPublished reads a file to its end and returns [ErrNotPublished] if it is another one.
+func (s *Split) checkPublished(file io.Reader) error {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, file); err != nil {
 		return err
@@ -83,7 +83,7 @@ func parseSplits(table string) (all []Split, err error) {
 			return nil, fmt.Errorf("splits.txt: %q: %w", text, err)
 		}
 		for _, before := range all {
-			if at := before.common(&s); at > 0 {
+			if at := before.commonLine(&s); at > 0 {
 				return nil, fmt.Errorf("splits.txt: line %d of a file is in %s %s and in %s %s", at, before.Task,
 					before.Name, s.Task, s.Name)
 			}
@@ -105,7 +105,7 @@ func parseSplit(text string) (s Split, err error) {
 	s = Split{Task: f[0], Name: f[1], File: f[4]}
 	last := 0
 	for text := range strings.SplitSeq(f[2], ",") {
-		var p part
+		var p numberRange
 		if n, _ := fmt.Sscanf(text, "%d-%d", &p.first, &p.last); n < 2 || p.first <= last || p.last < p.first ||
 			p.last > most {
 			return s, fmt.Errorf("%s is not an ascending list of ranges within %d lines", f[2], most)
@@ -115,8 +115,8 @@ func parseSplit(text string) (s Split, err error) {
 	return s, nil
 }
 
-// common returns a line that both splits have, or two entries for the same split; 0 if there is none.
-func (s *Split) common(o *Split) int {
+// commonLine returns a line that both splits have, or two entries for the same split; 0 if there is none.
+func (s *Split) commonLine(o *Split) int {
 	if s.Task == o.Task && s.Name == o.Name {
 		return o.lines[0].first
 	}

@@ -39,8 +39,8 @@ func TestSplits(t *testing.T) {
 	for _, s := range all {
 		if s.Task == MBPP {
 			for _, p := range s.lines {
-				assert.True(t, mbppTest.has(p.first) && mbppTest.has(p.last) || mbppTrain.has(p.first) &&
-					mbppTrain.has(p.last), "the published splits stay apart")
+				assert.True(t, mbppTest.includes(p.first) && mbppTest.includes(p.last) || mbppTrain.includes(p.first) &&
+					mbppTrain.includes(p.last), "the published splits stay apart")
 			}
 		}
 	}
@@ -74,10 +74,10 @@ func TestSplitOpen(t *testing.T) {
 	}
 	b := []byte(strings.Join(lines, "\n"))
 	split := &Split{Task: MBPP, Name: "some", File: fmt.Sprintf("%x", sha256.Sum256(b)),
-		lines: []part{{12, 13}, {900, 901}}}
+		lines: []numberRange{{12, 13}, {900, 901}}}
 	open := func(most int) (*Set, error) {
-		s := format(MBPP, nil)
-		return s, s.readLines(bytes.NewReader(b), "F", split, Options{Most: most})
+		s := newBenchmarkSet(MBPP, nil)
+		return s, s.readSplitLines(bytes.NewReader(b), "F", split, Options{Most: most})
 	}
 	s, err := open(0)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestSplitOpen(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, s.Questions, 3)
 	other := *split
-	other.lines = []part{{12, 13}, {900, 902}}
+	other.lines = []numberRange{{12, 13}, {900, 902}}
 	assert.NotEqual(t, split.Hash(), other.Hash())
 	b = b[1:]
 	_, err = open(0)

@@ -93,15 +93,15 @@ type Set struct {
 // errOtherPart means that a line does not belong to the part of the file that is read.
 var errOtherPart = errors.New("another part of the file")
 
-// format returns the set of a benchmark with a file format of its own, without its questions; nil for other names. The
-// version of the prompts changes when the prompt or the grader does.
-func format(name string, run Runner) *Set {
+// newBenchmarkSet returns the set of a benchmark with a file format of its own, without its questions; nil for other
+// names. The version of the prompts changes when the prompt or the grader does.
+func newBenchmarkSet(name string, run Runner) *Set {
 	s := &Set{Name: name, Prompts: name + "-1", lead: "\nAnswer:", next: "\nQuestion:"}
 	switch name {
 	case CSQA:
-		s.Shots, s.Tokens, s.parse = csqaShots(), 128, asking(csqaInstruction)
+		s.Shots, s.Tokens, s.parse = csqaShots(), 128, multipleChoiceParser(csqaInstruction)
 	case ARC:
-		s.Shots, s.Tokens, s.parse = arcShots(), 320, asking(arcInstruction)
+		s.Shots, s.Tokens, s.parse = arcShots(), 320, multipleChoiceParser(arcInstruction)
 	case GSM8K:
 		s.Shots, s.Tokens, s.parse = gsm8kShots(), 640, parseGSM8K
 	case HumanEval:
@@ -113,7 +113,7 @@ func format(name string, run Runner) *Set {
 		if name == MBPPTrain {
 			which = mbppTrain
 		}
-		m.parse = mbpp(m, which, run)
+		m.parse = mbppParser(m, which, run)
 		return m
 	default:
 		return nil
@@ -186,12 +186,12 @@ type Options struct {
 
 // Open returns the questions of a task or a file. See [Read] for the format of a file.
 func Open(name string, o Options) (*Set, error) {
-	s, path := format(name, o.Run), o.Data
+	s, path := newBenchmarkSet(name, o.Run), o.Data
 	switch {
 	case name == Demo || name == DemoTrain:
-		return ofDemo(name, o)
+		return newDemoSet(name, o)
 	case s == nil:
-		s, path = ofFile(name), name
+		s, path = newFileSet(name), name
 	case path == "":
 		return nil, errors.New("no file of questions for " + name)
 	}
@@ -203,42 +203,39 @@ func Open(name string, o Options) (*Set, error) {
 	if o.Split != "" {
 		err = s.readSplit(f, path, o)
 	} else {
-		err = s.read(f, path, o.Most)
+		err = s.readQuestions(f, path, o.Most)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.first(o)
+	return s.keepFirst(o)
 }
 
-// readSplit reads the questions of a split.
 func (s *Set) readSplit(f io.ReadSeeker, path string, o Options) error {
 	split, err := FindSplit(s.Name, o.Split)
 	if err != nil {
 		return err
 	}
-	return s.readLines(f, path, split, o)
+	return s.readSplitLines(f, path, split, o)
 }
 
-// readLines reads the lines of a split, of its file only.
-func (s *Set) readLines(f io.ReadSeeker, path string, split *Split, o Options) error {
-	err := split.check(f)
+func (s *Set) readSplitLines(f io.ReadSeeker, path string, split *Split, o Options) error {
+	err := split.checkPublished(f)
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if s.has = split.has; s.Name == MBPP {
-		s.parse = mbpp(s, mbppAll, o.Run)
+	if s.has = split.includesLine; s.Name == MBPP {
+		s.parse = mbppParser(s, mbppAll, o.Run)
 	}
-	err = s.read(f, path, o.Most)
+	err = s.readQuestions(f, path, o.Most)
 	s.Hash, s.Split = split.Hash(), split.Name
 	return err
 }
 
-// first keeps as many of the first questions and worked examples as the options say.
-func (s *Set) first(o Options) (*Set, error) {
+func (s *Set) keepFirst(o Options) (*Set, error) {
 	if o.Shots < 0 || o.Shots > len(s.Shots) {
 		return nil, fmt.Errorf("%s has %d worked examples, not %d", s.Name, len(s.Shots), o.Shots)
 	}

@@ -19,13 +19,12 @@ func JudgeBy(right func(answer string) bool) func(string) Verdict {
 	}
 }
 
-// contains grades by whether the answer contains the key exactly.
-func contains(key string) func(string) Verdict {
+func containsGrader(key string) func(string) Verdict {
 	return JudgeBy(func(answer string) bool { return strings.Contains(answer, key) })
 }
 
-// containsCut grades an answer that a limit ended: it is right as soon as it contains the key.
-func containsCut(key string) func(string) Verdict {
+// containsCutGrader grades an answer that a limit ended: it is right as soon as it contains the key.
+func containsCutGrader(key string) func(string) Verdict {
 	return func(answer string) Verdict {
 		if strings.Contains(answer, key) {
 			return Right
@@ -34,9 +33,9 @@ func containsCut(key string) func(string) Verdict {
 	}
 }
 
-// pattern grades by whether the answer contains a match of a regular expression in the syntax of package regexp,
+// patternGraders grades by whether the answer contains a match of a regular expression in the syntax of package regexp,
 // whatever the case of letters, and an answer that was cut as soon as it does.
-func pattern(key string) (grade, gradeCut func(string) Verdict, err error) {
+func patternGraders(key string) (grade, gradeCut func(string) Verdict, err error) {
 	re, err := regexp.Compile("(?i)" + key)
 	if err != nil {
 		return nil, nil, fmt.Errorf(`the "answer" is no pattern: %w`, err)
@@ -50,8 +49,8 @@ func pattern(key string) (grade, gradeCut func(string) Verdict, err error) {
 	return JudgeBy(re.MatchString), gradeCut, nil
 }
 
-// exact grades by whether the answer equals the key, except for case, spaces and a full stop at the end.
-func exact(key string) func(string) Verdict {
+// exactGrader grades by whether the answer equals the key, except for case, spaces and a full stop at the end.
+func exactGrader(key string) func(string) Verdict {
 	plain := func(s string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.Join(strings.Fields(s), " ")), ".")
 	}

@@ -8,7 +8,7 @@ import "encoding/binary"
 // dequantQ2K: 16 bytes of scale (low nibble) and minimum (high nibble) for groups of 16, 2-bit q [64], d, m f16.
 // y = d·scale·q - m·min. In each half of 128 elements, byte l of 32 holds elements l, l+32, l+64 and l+96.
 func dequantQ2K(y *[256]float32, b []byte) {
-	sc, d, m := b[:16], half(b[80:]), half(b[82:])
+	sc, d, m := b[:16], readHalf(b[80:]), readHalf(b[82:])
 	for i := range 16 { // group i: elements 16i to 16i+15
 		half, shift := i/8, i%8/2*2
 		q := (*[16]byte)(b[16+32*half+i%2*16:])
@@ -34,7 +34,7 @@ func scalesQ3K(b *[12]byte) (sc [16]int) {
 // dequantQ3K: third bits h [32] (byte l, bit i/2 for group i), 2-bit q [64] as in Q2_K, 12 bytes of scales, d f16.
 // y = d·scale·(q + 4h - 4)
 func dequantQ3K(y *[256]float32, b []byte) {
-	sc, d := scalesQ3K((*[12]byte)(b[96:])), half(b[108:])
+	sc, d := scalesQ3K((*[12]byte)(b[96:])), readHalf(b[108:])
 	for i := range 16 {
 		half, shift := i/8, i%8/2*2
 		h := (*[16]byte)(b[i%2*16:])
@@ -60,7 +60,7 @@ func scaleMinK(b *[12]byte, j int) (scale, min byte) {
 // dequantQ4K: d, m f16, 12 bytes of scales and minima for groups of 32, nibbles q [128]. y = d·scale·q - m·min.
 // Of each 32 bytes, the low nibbles are one group and the high nibbles the next.
 func dequantQ4K(y *[256]float32, b []byte) {
-	d, m, sc := half(b), half(b[2:]), (*[12]byte)(b[4:])
+	d, m, sc := readHalf(b), readHalf(b[2:]), (*[12]byte)(b[4:])
 	for j := 0; j < 8; j += 2 {
 		s0, m0 := scaleMinK(sc, j)
 		s1, m1 := scaleMinK(sc, j+1)
@@ -75,7 +75,7 @@ func dequantQ4K(y *[256]float32, b []byte) {
 
 // dequantQ5K: as Q4_K, with fifth bits h [32] (byte l, bit j for group j) before the nibbles.
 func dequantQ5K(y *[256]float32, b []byte) {
-	d, m, sc, h := half(b), half(b[2:]), (*[12]byte)(b[4:]), (*[32]byte)(b[16:])
+	d, m, sc, h := readHalf(b), readHalf(b[2:]), (*[12]byte)(b[4:]), (*[32]byte)(b[16:])
 	for j := 0; j < 8; j += 2 {
 		s0, m0 := scaleMinK(sc, j)
 		s1, m1 := scaleMinK(sc, j+1)
@@ -91,7 +91,7 @@ func dequantQ5K(y *[256]float32, b []byte) {
 // dequantQ6K: low nibbles [128], high pairs of bits [64], int8 scales [16] for groups of 16, d f16. y = d·scale·(q-32).
 // In each half of 128 elements, element l+32k has nibble k/2 of byte l+32(k%2) and pair k of byte l.
 func dequantQ6K(y *[256]float32, b []byte) {
-	d := half(b[208:])
+	d := readHalf(b[208:])
 	for i := range 16 {
 		n, k, l0 := i/8, i%8/2, i%2*16 // half, quarter of it, first byte
 		low := (*[16]byte)(b[64*n+k%2*32+l0:])
@@ -112,7 +112,7 @@ func iq4Values() [16]float32 {
 
 // dequantIQ4NL: d f16, nibbles q [16] as in Q4_0. y = d·value[q]
 func dequantIQ4NL(y *[32]float32, b []byte) {
-	d, q, values := half(b), (*[16]byte)(b[2:]), iq4Values()
+	d, q, values := readHalf(b), (*[16]byte)(b[2:]), iq4Values()
 	for j, v := range q {
 		y[j] = d * values[v&15]
 		y[j+16] = d * values[v>>4]
@@ -122,7 +122,7 @@ func dequantIQ4NL(y *[32]float32, b []byte) {
 // dequantIQ4XS: d f16, high pairs of bits of 8 scales u16, low nibbles of them [4], nibbles q [128]: 16 bytes for each
 // group of 32, low nibbles first. y = d·(scale-32)·value[q]
 func dequantIQ4XS(y *[256]float32, b []byte) {
-	d, high, values := half(b), binary.LittleEndian.Uint16(b[2:]), iq4Values()
+	d, high, values := readHalf(b), binary.LittleEndian.Uint16(b[2:]), iq4Values()
 	for j := range 8 {
 		scale := int(b[4+j/2]>>(j%2*4)&15) | int(high>>(2*j)&3)<<4
 		ds := d * float32(scale-32)

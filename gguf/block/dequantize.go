@@ -59,18 +59,16 @@ func (t Type) checkLengths(elems, bytes int) {
 	}
 }
 
-// eachBlock32 calls block for each 32 elements of dst with the bytes of their block.
 func eachBlock32(dst []float32, src []byte, bytes int, block func(y *[32]float32, b []byte)) {
 	for ; len(dst) > 0; dst, src = dst[32:], src[bytes:] {
 		block((*[32]float32)(dst), src[:bytes])
 	}
 }
 
-// eachBlock256 calls block for each 256 elements of dst with the bytes of their block.
 func eachBlock256(dst []float32, src []byte, bytes int, block func(y *[256]float32, b []byte)) {
 	for ; len(dst) > 0; dst, src = dst[256:], src[bytes:] {
 		block((*[256]float32)(dst), src[:bytes])
 	}
 }
 
-func half(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }
+func readHalf(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }

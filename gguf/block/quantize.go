@@ -58,18 +58,17 @@ func (t Type) Quantize(dst []byte, src []float32) error {
 func quantEach32(dst []byte, src []float32, bytes int, block func(b []byte, x *[32]float32, amax float32) bool) error {
 	for i := 0; len(src) > 0; i, dst, src = i+1, dst[bytes:], src[32:] {
 		x := (*[32]float32)(src)
-		if amax := absMax(x[:]); !finite(amax) || !block(dst[:bytes], x, amax) {
+		if amax := absMax(x[:]); !isFinite(amax) || !block(dst[:bytes], x, amax) {
 			return fmt.Errorf("block %d: %w", i, ErrNotFinite)
 		}
 	}
 	return nil
 }
 
-// quantEach256 is quantEach32 for blocks of 256.
 func quantEach256(dst []byte, src []float32, bytes int, block func(b []byte, x *[256]float32) bool) error {
 	for i := 0; len(src) > 0; i, dst, src = i+1, dst[bytes:], src[256:] {
 		x := (*[256]float32)(src)
-		if !finite(absMax(x[:])) || !block(dst[:bytes], x) {
+		if !isFinite(absMax(x[:])) || !block(dst[:bytes], x) {
 			return fmt.Errorf("block %d: %w", i, ErrNotFinite)
 		}
 	}
@@ -86,7 +85,7 @@ func absMax(x []float32) float32 {
 	return math.Float32frombits(max(m0, m1))
 }
 
-func finite(x float32) bool { return x-x == 0 }
+func isFinite(x float32) bool { return x-x == 0 }
 
 // putHalf stores x as float16 and reports whether it is finite there.
 func putHalf(b []byte, x float32) bool {
@@ -95,9 +94,9 @@ func putHalf(b []byte, x float32) bool {
 	return h&0x7c00 != 0x7c00
 }
 
-// inverse returns 1/d, or 0 if that is infinite: in that case d is 0 as a float16 too, and so are all elements.
-func inverse(d float32) float32 {
-	if inv := 1 / d; finite(inv) {
+// inverseOrZero returns 1/d, or 0 if that is infinite: in that case d is 0 as a float16 too, and so are all elements.
+func inverseOrZero(d float32) float32 {
+	if inv := 1 / d; isFinite(inv) {
 		return inv
 	}
 	return 0

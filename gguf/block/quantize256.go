@@ -20,13 +20,13 @@ func quantQ4K(b []byte, x *[256]float32) bool {
 	if !putHalf(b, topScale/63) || !putHalf(b[2:], topMin/63) {
 		return false
 	}
-	d, m, packed := half(b), half(b[2:]), (*[12]byte)(b[4:])
+	d, m, packed := readHalf(b), readHalf(b[2:]), (*[12]byte)(b[4:])
 	*packed = [12]byte{}
 	for j := range 8 {
-		s, lo := roundIn(float32(scale[j]*inverse(d)), 0, 63), roundIn(float32(min[j]*inverse(m)), 0, 63)
+		s, lo := roundIn(float32(scale[j]*inverseOrZero(d)), 0, 63), roundIn(float32(min[j]*inverseOrZero(m)), 0, 63)
 		putScaleMinK(packed, j, byte(s), byte(lo))
 		ds, ms := d*float32(s), float32(m*float32(lo))
-		inv, shift := inverse(ds), j%2*4
+		inv, shift := inverseOrZero(ds), j%2*4
 		out, in := (*[32]byte)(b[16+j/2*32:]), (*[32]float32)(x[32*j:])
 		for l, v := range in {
 			out[l] = out[l]&(0xf0>>shift) | byte(roundIn(float32((v+ms)*inv), 0, 15))<<shift
@@ -112,15 +112,15 @@ func quantQ6K(b []byte, x *[256]float32) bool {
 	if !putHalf(b[208:], top/-128) {
 		return false
 	}
-	d := half(b[208:])
+	d := readHalf(b[208:])
 	clear(b[:192])
 	for i, s := range scale {
 		n, k, l0 := i/8, i%8/2, i%2*16 // as in dequantQ6K
 		low := (*[16]byte)(b[64*n+k%2*32+l0:])
 		high := (*[16]byte)(b[128+32*n+l0:])
-		is := roundIn(float32(s*inverse(d)), -128, 127)
+		is := roundIn(float32(s*inverseOrZero(d)), -128, 127)
 		b[192+i] = byte(is)
-		inv := inverse(d * float32(is))
+		inv := inverseOrZero(d * float32(is))
 		for l, v := range (*[16]float32)(x[16*i:]) {
 			q := byte(roundIn(float32(v*inv), -32, 31) + 32)
 			low[l] |= q & 15 << (k / 2 * 4)

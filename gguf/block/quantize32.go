@@ -7,8 +7,8 @@ import (
 
 // The types of 32 elements are quantised by the formulas of ggml, so that the same weights give the same bytes.
 
-// extreme returns the first element of x with the absolute value amax, with its sign.
-func extreme(x *[32]float32, amax float32) float32 {
+// extremeElement returns the first element of x with the absolute value amax, with its sign.
+func extremeElement(x *[32]float32, amax float32) float32 {
 	bits := math.Float32bits(amax)
 	for _, v := range x {
 		if math.Float32bits(v)&^(1<<31) == bits {
@@ -18,7 +18,6 @@ func extreme(x *[32]float32, amax float32) float32 {
 	return 0
 }
 
-// minMax returns the least and the largest of x.
 func minMax(x *[32]float32) (lo, hi float32) {
 	lo, hi = x[0], x[0]
 	for _, v := range x[1:] {
@@ -34,8 +33,8 @@ func minMax(x *[32]float32) (lo, hi float32) {
 
 // quantQ4_0: the element farthest from zero becomes -8, the others round(x/d)+8.
 func quantQ4_0(b []byte, x *[32]float32, amax float32) bool {
-	d := extreme(x, amax) / -8
-	inv, q := inverse(d), (*[16]byte)(b[2:])
+	d := extremeElement(x, amax) / -8
+	inv, q := inverseOrZero(d), (*[16]byte)(b[2:])
 	for j := range q {
 		lo := min(int32(float32(x[j]*inv)+8.5), 15)
 		hi := min(int32(float32(x[j+16]*inv)+8.5), 15)
@@ -48,7 +47,7 @@ func quantQ4_0(b []byte, x *[32]float32, amax float32) bool {
 func quantQ4_1(b []byte, x *[32]float32, _ float32) bool {
 	lo, hi := minMax(x)
 	d := (hi - lo) / 15
-	inv, q := inverse(d), (*[16]byte)(b[4:])
+	inv, q := inverseOrZero(d), (*[16]byte)(b[4:])
 	for j := range q {
 		l := min(int32(float32((x[j]-lo)*inv)+0.5), 15)
 		h := min(int32(float32((x[j+16]-lo)*inv)+0.5), 15)
@@ -59,8 +58,8 @@ func quantQ4_1(b []byte, x *[32]float32, _ float32) bool {
 
 // quantQ5_0: as Q4_0 with -16.
 func quantQ5_0(b []byte, x *[32]float32, amax float32) bool {
-	d := extreme(x, amax) / -16
-	inv, q := inverse(d), (*[16]byte)(b[6:])
+	d := extremeElement(x, amax) / -16
+	inv, q := inverseOrZero(d), (*[16]byte)(b[6:])
 	var fifth uint32
 	for j := range q {
 		lo := uint32(min(int32(float32(x[j]*inv)+16.5), 31))
@@ -76,7 +75,7 @@ func quantQ5_0(b []byte, x *[32]float32, amax float32) bool {
 func quantQ5_1(b []byte, x *[32]float32, _ float32) bool {
 	lo, hi := minMax(x)
 	d := (hi - lo) / 31
-	inv, q := inverse(d), (*[16]byte)(b[8:])
+	inv, q := inverseOrZero(d), (*[16]byte)(b[8:])
 	var fifth uint32
 	for j := range q {
 		l := uint32(min(int32(float32((x[j]-lo)*inv)+0.5), 31))
@@ -91,7 +90,7 @@ func quantQ5_1(b []byte, x *[32]float32, _ float32) bool {
 // quantQ8_0: the element farthest from zero becomes ±127.
 func quantQ8_0(b []byte, x *[32]float32, amax float32) bool {
 	d := amax / 127
-	inv, q := inverse(d), (*[32]byte)(b[2:])
+	inv, q := inverseOrZero(d), (*[32]byte)(b[2:])
 	for j, v := range x {
 		q[j] = byte(roundAway(float32(v * inv))) // rounded before, where the CPU has an fma too
 	}

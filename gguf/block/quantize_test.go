@@ -123,7 +123,7 @@ func FuzzQuantize(f *testing.F) {
 		y := make([]float32, len(x))
 		typ.Dequantize(y, b)
 		for i := range y {
-			require.True(t, finite(y[i]), "%s: %g became %g", typ, x[i], y[i])
+			require.True(t, isFinite(y[i]), "%s: %g became %g", typ, x[i], y[i])
 		}
 	})
 }

@@ -6,4 +6,4 @@ import "testing"
 
 const fences = false
 
-func fenced(_ testing.TB, n int) []byte { return make([]byte, n) }
+func allocFenced(_ testing.TB, n int) []byte { return make([]byte, n) }

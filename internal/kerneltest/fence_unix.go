@@ -9,8 +9,8 @@ import (
 
 const fences = true
 
-// fenced returns n bytes. The memory after the last byte must not be accessed.
-func fenced(t testing.TB, n int) []byte {
+// allocFenced returns n bytes. The memory after the last byte must not be accessed.
+func allocFenced(t testing.TB, n int) []byte {
 	page := syscall.Getpagesize()
 	size := (n + page - 1) / page * page
 	m, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)

@@ -18,7 +18,7 @@ func Guarded[E any](t testing.TB, n, off int) ([]E, func()) {
 	var e E
 	size := n * int(unsafe.Sizeof(e))
 	const before = 256
-	m := fenced(t, before+size+off)
+	m := allocFenced(t, before+size+off)
 	for i := range m {
 		m[i] = Canary
 	}

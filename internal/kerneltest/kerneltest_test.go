@@ -46,7 +46,7 @@ func TestFence(t *testing.T) {
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for _, n := range []int{1, 4096, 5000} {
-		m := fenced(t, n)
+		m := allocFenced(t, n)
 		require.Len(t, m, n)
 		m[n-1] = 1
 		assert.Panics(t, func() { *(*byte)(unsafe.Add(unsafe.Pointer(&m[0]), n)) = 1 }, n)

@@ -35,26 +35,26 @@ type Acts struct {
 // Resize sets the shape to t tokens of n activations, growing the buffers as needed and never shrinking them. The
 // contents are undefined until set.
 func (a *Acts) Resize(t, n int) {
-	a.F = grow(a.F, t*n, (t+SpareTokens)*n)
-	a.resize(t, n)
+	a.F = growSlice(a.F, t*n, (t+SpareTokens)*n)
+	a.resizeRounded(t, n)
 }
 
 // Use sets the shape to t tokens of n activations and uses f itself, without a copy. The capacity of f must be at least
 // t+[SpareTokens] tokens. The rounded form is undefined until set.
 func (a *Acts) Use(f []float32, t, n int) {
 	a.F = f[: t*n : (t+SpareTokens)*n]
-	a.resize(t, n)
+	a.resizeRounded(t, n)
 }
 
-// resize sets the shape of all but F.
-func (a *Acts) resize(t, n int) {
+// resizeRounded sets the shape of all but F.
+func (a *Acts) resizeRounded(t, n int) {
 	a.T, a.N = t, n
-	a.Q = grow(a.Q, t*n, t*n)
-	a.D = grow(a.D, t*(n/actBlock), t*(n/actBlock))
-	a.S = grow(a.S, t*(n/actBlock), t*(n/actBlock))
-	a.H = grow(a.H, t*(n/actBlock)*2, t*(n/actBlock)*2)
-	if a.interleaves(kernelsInUse()) {
-		a.P = grow(a.P, t*n, t*n)
+	a.Q = growSlice(a.Q, t*n, t*n)
+	a.D = growSlice(a.D, t*(n/actBlock), t*(n/actBlock))
+	a.S = growSlice(a.S, t*(n/actBlock), t*(n/actBlock))
+	a.H = growSlice(a.H, t*(n/actBlock)*2, t*(n/actBlock)*2)
+	if a.usesInterleaved(kernelsInUse()) {
+		a.P = growSlice(a.P, t*n, t*n)
 	}
 }
 
@@ -86,7 +86,7 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 	args.x, args.n = unsafe.SliceData(a.F[from:to]), to-from
 	args.q, args.h = unsafe.SliceData(a.Q[from:to]), unsafe.SliceData(a.H[2*first:2*last])
 	args.d, args.s = unsafe.SliceData(a.D[first:last]), unsafe.SliceData(a.S[first:last])
-	if a.interleaves(k) {
+	if a.usesInterleaved(k) {
 		args.p, args.from = unsafe.SliceData(a.P[t*a.N:(t+1)*a.N]), lo/actBlock
 	}
 	k.round(args)
@@ -94,17 +94,17 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 	k.actsArgs.Put(args)
 }
 
-// interleaves reports whether k uses P of these activations.
-func (a *Acts) interleaves(k *kernels) bool {
+// usesInterleaved reports whether k uses P of these activations.
+func (a *Acts) usesInterleaved(k *kernels) bool {
 	return k.interleaved && a.T <= interleavedTokens && a.N%(4*actBlock) == 0
 }
 
-// rounded returns Q, D, S and H of n tokens from the t-th, without the columns below c, a multiple of 32.
-func (a *Acts) rounded(t, n, c int) activations {
+// roundedTokens returns Q, D, S and H of n tokens from the t-th, without the columns below c, a multiple of 32.
+func (a *Acts) roundedTokens(t, n, c int) activations {
 	b, first := a.N/actBlock, c/actBlock
 	from, to := t*b+first, (t+n)*b // blocks
 	return activations{a.Q[t*a.N+c : (t+n)*a.N], a.D[from:to], a.S[from:to], a.H[2*from : 2*to]}
 }
 
-// floats returns F of n tokens from the t-th, including spare tokens if necessary.
-func (a *Acts) floats(t, n int) []float32 { return a.F[t*a.N : (t+n)*a.N] }
+// floatTokens returns F of n tokens from the t-th, including spare tokens if necessary.
+func (a *Acts) floatTokens(t, n int) []float32 { return a.F[t*a.N : (t+n)*a.N] }

@@ -54,7 +54,7 @@ func sameTiles(a, b *kernels) bool {
 				w[i] -= 8
 			}
 		}
-		size := f.accumulators() * tokens * outputs
+		size := f.accumulatorCount() * tokens * outputs
 		sums := [2][]float32{make([]float32, size), make([]float32, size)}
 		for i, k := range [2]*kernels{a, b} {
 			args.setAcc(sums[i])

@@ -83,7 +83,7 @@ func TestSameTiles(t *testing.T) {
 			acc := unsafe.Slice(a.acc, a.accBytes/4)
 			acc[len(acc)/2+int(f)]++
 		}
-		require.False(t, sameTiles(wrong, avx512vnni()), f.typeOf())
+		require.False(t, sameTiles(wrong, avx512vnni()), f.blockType())
 	}
 }
 

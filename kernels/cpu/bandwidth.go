@@ -14,10 +14,10 @@ import (
 // may consist of several parts. Its total must be far larger than the caches, or the result is not that of memory. A
 // call reads memory at least 4 times and for at least 200 ms.
 func ReadBandwidth(threads int, memory ...[]byte) float64 {
-	return bandwidth(kernelsInUse().read, threads, memory)
+	return measureBandwidth(kernelsInUse().read, threads, memory)
 }
 
-func bandwidth(read func(p []byte) uint64, threads int, memory [][]byte) float64 {
+func measureBandwidth(read func(p []byte) uint64, threads int, memory [][]byte) float64 {
 	const piece = 1 << 20
 	var pieces [][]byte
 	bytes := 0

@@ -47,7 +47,7 @@ func BenchmarkDecode(b *testing.B) {
 
 // BenchmarkTokens multiplies 1 to 512 tokens with one matrix on one thread.
 func BenchmarkTokens(b *testing.B) {
-	for _, k := range variants() {
+	for _, k := range offeredKernels() {
 		for _, typ := range benchTypes {
 			for _, batch := range []int{1, 2, 4, 8, 64, 512} {
 				if k.name == "generic" && batch > 4 {
@@ -91,7 +91,7 @@ func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
 
 // BenchmarkRound rounds the activations of one token.
 func BenchmarkRound(b *testing.B) {
-	for _, k := range variants() {
+	for _, k := range offeredKernels() {
 		a := newInputs(b, 1, 0).input(1, 4864)
 		b.Run(k.name, func(b *testing.B) {
 			for b.Loop() {

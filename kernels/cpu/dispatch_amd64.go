@@ -4,7 +4,7 @@ package cpu
 
 import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 
-func functions(set string) *kernels {
+func kernelsFor(set string) *kernels {
 	switch set {
 	case isa.AVX2:
 		return avx2()
@@ -18,8 +18,7 @@ func functions(set string) *kernels {
 	return generic()
 }
 
-// right reports whether the table of an available instruction set computes correct results.
-func right(k *kernels) bool { return k.name != isa.AMX || sameTiles(k, avx512vnni()) }
+func computesCorrectly(k *kernels) bool { return k.name != isa.AMX || sameTiles(k, avx512vnni()) }
 
 // avx2 returns the microkernels for CPUs with AVX2, FMA and F16C.
 func avx2() *kernels {

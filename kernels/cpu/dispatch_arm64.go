@@ -4,7 +4,7 @@ package cpu
 
 import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 
-func functions(set string) *kernels {
+func kernelsFor(set string) *kernels {
 	switch set {
 	case isa.NEON:
 		return neon()
@@ -16,8 +16,8 @@ func functions(set string) *kernels {
 	return generic()
 }
 
-// right reports whether the table of an available instruction set computes correct results: no one needs a test.
-func right(*kernels) bool { return true }
+// computesCorrectly is true: no instruction set here needs a test.
+func computesCorrectly(*kernels) bool { return true }
 
 // neon returns the microkernels for every arm64 CPU.
 func neon() *kernels {

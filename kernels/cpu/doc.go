@@ -8,7 +8,7 @@
 // All other types are multiplied with float32 activations: F32, F16 and BF16 as they are stored if a microkernel reads
 // them so, the others after converting their rows.
 //
-//	MatMul (matmul.go): wayOf chooses
+//	MatMul (matmul.go): chooseAlgorithm chooses
 //	│
 //	├── quantised, one token ─────── quantisedGEMV (quantised.go)
 //	│                                  gemv    a row of weights × a token: unpack, multiply, add to accumulators

@@ -12,13 +12,13 @@ const (
 // floatGEMV is MatMul for one token and float weights, which gemv reads as they are stored.
 func (k *kernels) floatGEMV(dst []float32, m Matrix, gemv floatGEMM, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	most := max(1, callBytes/m.RowBytes()) // outputs at a time
-	sc.out = grow(sc.out, most, most)
+	sc.out = growSlice(sc.out, most, most)
 	for o := lo; o < hi; o += most {
 		end := min(o+most, hi)
-		sc.float.setRows(m.rows(o, end), m.RowBytes(), x.N)
-		sc.float.setOut(sc.out[:end-o], x.floats(0, 1))
+		sc.float.setRows(m.rowData(o, end), m.RowBytes(), x.N)
+		sc.float.setOut(sc.out[:end-o], x.floatTokens(0, 1))
 		gemv(&sc.float)
-		put(dst[o:end], sc.out[:end-o], add)
+		storeOrAdd(dst[o:end], sc.out[:end-o], add)
 	}
 	sc.float = floatArgs{}
 }
@@ -36,7 +36,7 @@ type floatWeights struct {
 // the eight-output microkernel, then four at a time; a last token goes through GEMV.
 func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	most := k.floatOutputs(m, x.T)
-	sc.out = grow(sc.out, most, most)
+	sc.out = growSlice(sc.out, most, most)
 	for o := lo; o < hi; o += most {
 		end := min(o+most, hi)
 		w := k.floatWeights(m, o, end, most, sc)
@@ -44,15 +44,15 @@ func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *
 			switch to := dst[t*stride+o:]; {
 			case x.T-t == 1:
 				sc.float.setRows(w.data, w.size, x.N)
-				sc.float.setOut(sc.out[:end-o], x.floats(t, 1))
+				sc.float.setOut(sc.out[:end-o], x.floatTokens(t, 1))
 				w.one(&sc.float)
-				put(to[:end-o], sc.out[:end-o], add)
+				storeOrAdd(to[:end-o], sc.out[:end-o], add)
 				t++
 			case w.eight != nil && k.gemm8Takes(x.T-t):
 				k.floatTile8(to, stride, &w, x, t, add, sc)
 				t += k.gemm8Tokens
 			default:
-				k.floatTile4(to, stride, &w, x.floats(t, 4), min(4, x.T-t), add, sc)
+				k.floatTile4(to, stride, &w, x.floatTokens(t, 4), min(4, x.T-t), add, sc)
 				t += 4
 			}
 		}
@@ -76,10 +76,10 @@ func (k *kernels) floatOutputs(m Matrix, tokens int) int {
 // to float32 first, which is exact.
 func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWeights {
 	n, rows := m.Cols, end-o
-	w := floatWeights{data: m.rows(o, end), size: m.RowBytes(), one: k.gemvOf(m.Type)}
+	w := floatWeights{data: m.rowData(o, end), size: m.RowBytes(), one: k.gemvOf(m.Type)}
 	w.four, w.eight = k.gemmOf(m.Type)
 	if w.four == nil {
-		sc.f = grow(sc.f, most*n, most*n)
+		sc.f = growSlice(sc.f, most*n, most*n)
 		m.Type.Dequantize(sc.f[:rows*n], w.data)
 		w = floatWeights{data: bytesOf(sc.f[:rows*n]), size: 4 * n, one: k.gemvF32, four: k.gemmF32, eight: k.gemm8F32}
 	}
@@ -99,7 +99,7 @@ func (k *kernels) gemm8Takes(tokens int) bool {
 func (k *kernels) floatTile8(
 	dst []float32, stride int, w *floatWeights, x *Acts, t int, add bool, sc *Scratch,
 ) {
-	acts, next, a := x.floats(t, k.gemm8Tokens), t+k.gemm8Tokens, &sc.float
+	acts, next, a := x.floatTokens(t, k.gemm8Tokens), t+k.gemm8Tokens, &sc.float
 	last := (k.gemm8Tokens - 1) * stride
 	for at := 0; at < len(w.data); at += 8 * w.size {
 		rows, o := w.data[at:at+8*w.size], at/w.size
@@ -121,7 +121,7 @@ func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) in
 	case k.cacheBytes == 0 || x.N <= segment || next+k.gemm8Tokens > x.T || at >= 4*k.gemm8Tokens*x.N:
 		return 0
 	}
-	acts := bytesOf(x.floats(next, k.gemm8Tokens))
+	acts := bytesOf(x.floatTokens(next, k.gemm8Tokens))
 	return int(uintptr(unsafe.Pointer(&acts[at])) - uintptr(unsafe.Pointer(&w[0])))
 }
 
@@ -135,7 +135,7 @@ func (k *kernels) floatTile4(
 		a.setRows(rows[:4*size], size, n)
 		a.setOut(sc.four[:], x)
 		four(a)
-		putFour(dst, stride, &sc.four, tokens, add)
+		storeOrAddFour(dst, stride, &sc.four, tokens, add)
 		rows = rows[4*size:]
 	}
 	left := len(rows) / size
@@ -143,12 +143,12 @@ func (k *kernels) floatTile4(
 		a.setRows(rows, size, n)
 		a.setOut(sc.out[:left], x[t*n:][:n])
 		w.one(a)
-		put(dst[t*stride:][:left], sc.out[:left], add)
+		storeOrAdd(dst[t*stride:][:left], sc.out[:left], add)
 	}
 }
 
-// putFour stores four sums for each of some tokens at dst, stride apart, or adds them.
-func putFour(dst []float32, stride int, sums *[16]float32, tokens int, add bool) {
+// storeOrAddFour stores four sums for each of some tokens at dst, stride apart, or adds them.
+func storeOrAddFour(dst []float32, stride int, sums *[16]float32, tokens int, add bool) {
 	for t := range tokens {
 		to, sum := (*[4]float32)(dst[t*stride:]), (*[4]float32)(sums[4*t:])
 		if add {

@@ -109,7 +109,7 @@ func TestFloat(t *testing.T) {
 func FuzzFloat(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint16(64), uint8(5), uint8(4))
 	f.Fuzz(func(t *testing.T, seed uint64, rows uint8, n uint16, pad, off uint8) {
-		for _, k := range variants()[1:] {
+		for _, k := range offeredKernels()[1:] {
 			checkFloat(t, k, newInputs(t, seed, int(off%64)), 1+int(rows%6), 1+int(n%300), int(pad%40))
 		}
 	})

@@ -40,7 +40,7 @@ func activationsOf(q *int8, d, s *float32, h *int16, n int) activations {
 
 // gemvGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for all rows of w in format f and a token x.
 func gemvGeneric(f format, a *gemmArgs) {
-	elems, size := f.typeOf().Block()
+	elems, size := f.blockType().Block()
 	per := elems / actBlock // activation blocks in a weight block
 	w, x := unsafe.Slice(a.w, a.wBytes), activationsOf(a.q, a.d, a.s, a.h, a.n)
 	dst := unsafe.Slice(a.dst, a.wBytes/(a.n/elems*size))
@@ -53,7 +53,7 @@ func gemvGeneric(f format, a *gemmArgs) {
 			unpackGeneric(f, u[:elems], ds[:], mins[:], w[:size])
 			w = w[size:]
 			for i := range per {
-				a := &acc[(b+i)%f.accumulators()]
+				a := &acc[(b+i)%f.accumulatorCount()]
 				q := x.q[(b+i)*actBlock:][:actBlock]
 				*a = addBlock(*a, u[i*actBlock:][:actBlock], [2]float32(ds[2*i:]), q, x.d[b+i])
 				if f == q4_K || f == q5_K {
@@ -61,7 +61,7 @@ func gemvGeneric(f format, a *gemmArgs) {
 				}
 			}
 		}
-		sumAccumulators(dst[o:o+1], acc[:f.accumulators()])
+		sumAccumulators(dst[o:o+1], acc[:f.accumulatorCount()])
 	}
 }
 
@@ -78,13 +78,12 @@ func addBlock(a float32, w []int8, ds [2]float32, q []int8, d float32) float32 {
 	return a
 }
 
-// f16 reads the half-precision number at the front of b.
-func f16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
+func readF16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
 // unpackGeneric unpacks a row of len(w) weights in format f: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are chosen
 // so that ds·w is exact in float32. mins is written only for Q4_K and Q5_K: the other formats have no minima.
 func unpackGeneric(f format, w []int8, ds, mins []float32, src []byte) {
-	elems, size := f.typeOf().Block()
+	elems, size := f.blockType().Block()
 	for b := range len(w) / elems {
 		unpackBlock(f, w[b*elems:][:elems], ds[b*elems/16:], mins[b*elems/32:], src[b*size:][:size])
 	}
@@ -94,17 +93,17 @@ func unpackGeneric(f format, w []int8, ds, mins []float32, src []byte) {
 func unpackBlock(f format, w []int8, ds, mins []float32, src []byte) {
 	switch f {
 	case q8_0:
-		ds[0], ds[1] = f16(src), f16(src)
+		ds[0], ds[1] = readF16(src), readF16(src)
 		for i := range w {
 			w[i] = int8(src[2+i])
 		}
 	case q4_0:
-		ds[0], ds[1] = f16(src), f16(src)
+		ds[0], ds[1] = readF16(src), readF16(src)
 		for i, v := range src[2:18] {
 			w[i], w[i+16] = int8(v&15)-8, int8(v>>4)-8
 		}
 	case q5_0:
-		ds[0], ds[1] = f16(src), f16(src)
+		ds[0], ds[1] = readF16(src), readF16(src)
 		high := binary.LittleEndian.Uint32(src[2:])
 		for i, v := range src[6:22] {
 			w[i] = int8(v&15|byte(high>>i&1)<<4) - 16
@@ -121,7 +120,7 @@ func unpackBlock(f format, w []int8, ds, mins []float32, src []byte) {
 			w[i] = int8(src[48+i/64*32+i%32]>>(i/32%2*4)&15 | src[16+i%32]>>(i/32)&1<<4)
 		}
 	case q6_K:
-		d := f16(src[208:])
+		d := readF16(src[208:])
 		for i := range 16 {
 			ds[i] = d * float32(int8(src[192+i]))
 		}
@@ -139,7 +138,7 @@ func unpackBlock(f format, w []int8, ds, mins []float32, src []byte) {
 // last four, the low four bits lie in bytes 8-11 (scale below, minimum above), the high two in the high bits of bytes
 // 0-3 and 4-7.
 func scalesK(ds, mins []float32, src []byte) {
-	d, dmin, p := f16(src), f16(src[2:]), src[4:16]
+	d, dmin, p := readF16(src), readF16(src[2:]), src[4:16]
 	for i := range 4 {
 		sc, m := p[i]&63, p[i+4]&63
 		sc4, m4 := p[i+8]&15|p[i]>>6<<4, p[i+8]>>4|p[i+4]>>6<<4

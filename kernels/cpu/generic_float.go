@@ -9,8 +9,8 @@ import (
 // accumulators are the parts of a float32 sum: element i goes to accumulator i mod 8.
 type accumulators [8]float32
 
-// add adds w[i]·x[i]; all calls of one sum but the last have a multiple of 8 elements.
-func (a *accumulators) add(w, x []float32) {
+// addProducts adds w[i]·x[i]; all calls of one sum but the last have a multiple of 8 elements.
+func (a *accumulators) addProducts(w, x []float32) {
 	x = x[:len(w)]
 	for len(w) >= 8 {
 		for i := range 8 {
@@ -40,7 +40,7 @@ func gemvFloatGeneric(t block.Type, a *floatArgs) {
 		for i := 0; i < len(x); i += len(f) {
 			n := min(len(f), len(x)-i)
 			t.Dequantize(f[:n], row[i*size:][:n*size])
-			sum.add(f[:n], x[i:])
+			sum.addProducts(f[:n], x[i:])
 		}
 		dst[r] = sum.sum()
 	}

@@ -17,7 +17,7 @@ func tileGeneric(f format, a *tileArgs) {
 	x := activationsOf(a.q, a.d, a.s, a.h, (tokens-1)*n+len(w)/outputs)
 	var u [actBlock]int8
 	for b := range len(w) / outputs / actBlock {
-		sums := acc[b%f.accumulators()*tokens*outputs:][:tokens*outputs]
+		sums := acc[b%f.accumulatorCount()*tokens*outputs:][:tokens*outputs]
 		for r := range outputs {
 			for i := range u {
 				u[i] = w[((b*actBlock+i)/4*outputs+r)*4+i%4]
@@ -61,7 +61,7 @@ func sumAccumulators(out, acc []float32) {
 // mins[c/32·outputs+r].
 func packGeneric(f format, a *packArgs) {
 	const outputs = panelGeneric
-	elems, size := f.typeOf().Block()
+	elems, size := f.blockType().Block()
 	w, blocks := unsafe.Slice(a.w, a.columns*outputs), a.columns/elems
 	ds, mins := unsafe.Slice(a.ds, len(w)/16), unsafe.Slice(a.mins, len(w)/32)
 	src := unsafe.Slice(a.src, (outputs-1)*a.stride+blocks*size)

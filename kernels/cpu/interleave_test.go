@@ -33,7 +33,7 @@ func interleaving() *kernels {
 func interleavedGEMM4(k *kernels, f format) gemm {
 	return func(a *gemmArgs) {
 		n, w := a.n, unsafe.Slice(a.w, a.wBytes)
-		rows := len(w) / Matrix{Type: f.typeOf(), Cols: n}.RowBytes()
+		rows := len(w) / Matrix{Type: f.blockType(), Cols: n}.RowBytes()
 		dst, x := unsafe.Slice(a.dst, (a.tokens-1)*a.stride+rows), activationsOf(a.q, a.d, a.s, a.h, a.tokens*n)
 		q, place, numbers := make([]int8, n), make([]int8, n), make([]int8, n)
 		for i := range numbers {
@@ -58,7 +58,7 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 	racing.Spare(t)
 	before := chosen
 	defer func() { chosen = before }()
-	for _, k := range append(variants(), interleaving()) {
+	for _, k := range append(offeredKernels(), interleaving()) {
 		chosen = func() (*kernels, error) { return k, nil }
 		in := newInputs(t, 4, 0)
 		for f := range formats {
@@ -88,19 +88,19 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 					require.Equal(t, want, x.P, "%s: %d tokens of %d", k.name, tokens, n)
 				}
 				for f := range formats {
-					if elems, _ := f.typeOf().Block(); n%elems != 0 {
+					if elems, _ := f.blockType().Block(); n%elems != 0 {
 						continue
 					}
 					const outs = 21
-					m := in.matrix(f.typeOf(), outs, n)
+					m := in.matrix(f.blockType(), outs, n)
 					dst, want := make([]float32, tokens*outs), make([]float32, outs)
 					MatMul(dst, outs, m, 0, outs, &x, false, &Scratch{})
 					for i := range tokens {
-						one := x.rounded(i, 1, 0)
+						one := x.roundedTokens(i, 1, 0)
 						one.q = slices.Clone(one.q)
 						callGEMV(k.gemv[f], want, m.Data, one)
 						got := dst[i*outs:][:outs]
-						require.Equal(t, want, got, "%s, %v: token %d of %d", k.name, f.typeOf(), i, tokens)
+						require.Equal(t, want, got, "%s, %v: token %d of %d", k.name, f.blockType(), i, tokens)
 					}
 				}
 			}

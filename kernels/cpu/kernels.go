@@ -143,8 +143,8 @@ func (k *kernels) gemmOf(w block.Type) (four, eight floatGEMM) {
 // Env is the environment variable that names the instruction set to use in place of the best one: "generic", "avx2", …
 const Env = isa.Env
 
-func of(set string) *kernels {
-	k := functions(set)
+func newKernels(set string) *kernels {
+	k := kernelsFor(set)
 	k.name = set
 	return k
 }
@@ -152,11 +152,11 @@ func of(set string) *kernels {
 // offered returns the names of the instruction sets that this CPU offers, plain Go first, the best one last.
 var offered = sync.OnceValue(isa.Offered)
 
-// variants returns the tables of the offered instruction sets, in the same order.
-func variants() []*kernels {
+// offeredKernels returns the tables of the offered instruction sets, in the same order.
+func offeredKernels() []*kernels {
 	var all []*kernels
 	for _, set := range offered() {
-		if k := of(set); right(k) {
+		if k := newKernels(set); computesCorrectly(k) {
 			all = append(all, k)
 		}
 	}
@@ -166,7 +166,7 @@ func variants() []*kernels {
 // chosen is the table in use, decided once.
 var chosen = sync.OnceValues(func() (*kernels, error) {
 	set, err := isa.Choose(Variants())
-	return of(set), err
+	return newKernels(set), err
 })
 
 // kernelsInUse returns the table in use. If [Detect] refuses the name in [Env], it is the generic one.
@@ -189,7 +189,7 @@ func Features() string { return kernelsInUse().name }
 // Variants returns the names of all instruction sets that this CPU and build offer, plain Go first, the best one last.
 func Variants() []string {
 	var names []string
-	for _, k := range variants() {
+	for _, k := range offeredKernels() {
 		names = append(names, k.name)
 	}
 	return names

@@ -44,12 +44,12 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 	}
 	if m.Cols == 0 {
 		for t := range x.T {
-			put(dst[t*stride+lo:t*stride+hi], nil, add)
+			storeOrAdd(dst[t*stride+lo:t*stride+hi], nil, add)
 		}
 		return
 	}
 	f := formatOf(m.Type)
-	switch k.wayOf(m.Type, m.Rows, m.Cols, x.T) {
+	switch k.chooseAlgorithm(m.Type, m.Rows, m.Cols, x.T) {
 	case byGEMV:
 		k.quantisedGEMV(dst, stride, m, f, lo, hi, x, add, sc)
 	case bySmallGEMM:
@@ -63,19 +63,19 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 	}
 }
 
-// way is the function that computes a product. doc.go has a diagram.
-type way int
+// algorithm is the function that computes a product. doc.go has a diagram.
+type algorithm int
 
 const (
-	byGEMV       way = iota // quantisedGEMV, in quantised.go
-	bySmallGEMM             // quantisedSmallGEMM, in quantised.go
-	byPackedGEMM            // packedGEMM, in packed.go
-	byFloatGEMV             // floatGEMV, in float.go
-	byFloatGEMM             // floatGEMM, in float.go
+	byGEMV       algorithm = iota // quantisedGEMV, in quantised.go
+	bySmallGEMM                   // quantisedSmallGEMM, in quantised.go
+	byPackedGEMM                  // packedGEMM, in packed.go
+	byFloatGEMV                   // floatGEMV, in float.go
+	byFloatGEMM                   // floatGEMM, in float.go
 )
 
-// wayOf returns the way for a weight of some type, [rows, cols], and t tokens.
-func (k *kernels) wayOf(w block.Type, rows, cols, t int) way {
+// chooseAlgorithm returns the algorithm for a weight of some type, [rows, cols], and t tokens.
+func (k *kernels) chooseAlgorithm(w block.Type, rows, cols, t int) algorithm {
 	f := formatOf(w)
 	switch {
 	case k.smallGEMMOf(f, t, cols) != nil:
@@ -90,8 +90,8 @@ func (k *kernels) wayOf(w block.Type, rows, cols, t int) way {
 	return byFloatGEMM
 }
 
-// put stores v in dst or adds it; a nil v is zeros.
-func put(dst, v []float32, add bool) {
+// storeOrAdd stores v in dst or adds it; a nil v is zeros.
+func storeOrAdd(dst, v []float32, add bool) {
 	switch {
 	case add:
 		for i, v := range v {
@@ -111,11 +111,11 @@ func MatMulExact(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add b
 	if x.N != n {
 		panic("cpu: MatMulExact of shapes that differ")
 	}
-	sc.sums = grow(sc.sums, n, n)
+	sc.sums = growSlice(sc.sums, n, n)
 	for o := lo; o < hi; o++ {
-		m.Type.Dequantize(sc.sums, m.rows(o, o+1))
+		m.Type.Dequantize(sc.sums, m.rowData(o, o+1))
 		for t := range x.T {
-			v := vector.Dot64(sc.sums, x.floats(t, 1))
+			v := vector.Dot64(sc.sums, x.floatTokens(t, 1))
 			if add {
 				v += float64(dst[t*stride+o])
 			}

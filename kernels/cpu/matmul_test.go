@@ -175,7 +175,7 @@ func TestPart(t *testing.T) {
 		m := in.matrix(typ, 11, n)
 		p := m.Part(3, 8)
 		assert.Equal(t, Matrix{Type: typ, Rows: 5, Cols: n, Data: p.Data}, p)
-		assert.Equal(t, m.rows(3, 8), p.rows(0, 5))
+		assert.Equal(t, m.rowData(3, 8), p.rowData(0, 5))
 	}
 }
 
@@ -197,14 +197,14 @@ func TestMatMulBySegments(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			in := newInputs(t, 3, 0)
-			m := in.matrix(f.typeOf(), rows, n)
+			m := in.matrix(f.blockType(), rows, n)
 			for _, batch := range []int{2, 3, tileTokens + 1} {
 				x := in.input(batch, n)
 				dst, want := make([]float32, batch*rows), make([]float32, rows)
 				k.matMul(dst, rows, m, 0, rows, x, false, &Scratch{})
 				for i := range batch {
-					callGEMV(k.gemv[f], want, m.Data, x.rounded(i, 1, 0))
-					require.Equal(t, want, dst[i*rows:][:rows], "%v, token %d of %d", f.typeOf(), i, batch)
+					callGEMV(k.gemv[f], want, m.Data, x.roundedTokens(i, 1, 0))
+					require.Equal(t, want, dst[i*rows:][:rows], "%v, token %d of %d", f.blockType(), i, batch)
 				}
 			}
 		}

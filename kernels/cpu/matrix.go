@@ -35,7 +35,7 @@ func (m Matrix) Part(lo, hi int) Matrix {
 	return Matrix{Type: m.Type, Rows: hi - lo, Cols: m.Cols, Data: m.Data[lo*m.RowBytes():]}
 }
 
-func (m Matrix) rows(lo, hi int) []byte {
+func (m Matrix) rowData(lo, hi int) []byte {
 	n := m.RowBytes()
 	return m.Data[lo*n : hi*n]
 }
@@ -59,13 +59,13 @@ var stored = [formats]block.Type{block.Q8_0, block.Q4_0, block.Q5_0, block.Q4_K,
 // formatOf returns the format of t, -1 if t has none.
 func formatOf(t block.Type) format { return format(slices.Index(stored[:], t)) }
 
-// accumulators returns the number of partial sums of a product: block b is added to accumulator b mod accumulators.
-func (f format) accumulators() int {
-	if elems, _ := f.typeOf().Block(); elems == actBlock {
+// accumulatorCount returns the number of partial sums of a product: block b is added to accumulator b mod accumulators.
+func (f format) accumulatorCount() int {
+	if elems, _ := f.blockType().Block(); elems == actBlock {
 		return 4
 	}
 	return 8
 }
 
-// typeOf is the inverse of formatOf.
-func (f format) typeOf() block.Type { return stored[f] }
+// blockType is the inverse of formatOf.
+func (f format) blockType() block.Type { return stored[f] }

@@ -2,8 +2,8 @@ package cpu
 
 import "unsafe"
 
-// grow returns s with length n and a capacity of at least c ≥ n.
-func grow[E any](s []E, n, c int) []E {
+// growSlice returns s with length n and a capacity of at least c ≥ n.
+func growSlice[E any](s []E, n, c int) []E {
 	if cap(s) < c {
 		s = make([]E, c)
 	}

@@ -21,8 +21,8 @@ type panel struct {
 // setPanels makes room for most panels of n columns, one directly after the other.
 func (sc *Scratch) setPanels(most, outputs, accumulators, n int) {
 	w, ds, mins := outputs*n/4, outputs*n/16, outputs*n/32
-	sc.w, sc.ds = grow(sc.w, most*w, most*w), grow(sc.ds, most*ds, most*ds)
-	sc.mins = grow(sc.mins, most*mins, most*mins)
+	sc.w, sc.ds = growSlice(sc.w, most*w, most*w), growSlice(sc.ds, most*ds, most*ds)
+	sc.mins = growSlice(sc.mins, most*mins, most*mins)
 	for len(sc.panels) < most {
 		sc.panels = append(sc.panels, panel{})
 	}
@@ -39,13 +39,13 @@ func (k *kernels) packedGEMM(
 	dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch,
 ) {
 	outputs := k.panelOutputs
-	sums := 2 * f.accumulators() * tileTokens * outputs
-	sc.acc, sc.out = grow(sc.acc, sums, sums), grow(sc.out, tileTokens*outputs, tileTokens*outputs)
+	sums := 2 * f.accumulatorCount() * tileTokens * outputs
+	sc.acc, sc.out = growSlice(sc.acc, sums, sums), growSlice(sc.out, tileTokens*outputs, tileTokens*outputs)
 	most := max(1, cachedOutputs/outputs)
 	if x.T <= tileTokens {
 		most = 1
 	}
-	sc.setPanels(most, outputs, f.accumulators(), m.Cols)
+	sc.setPanels(most, outputs, f.accumulatorCount(), m.Cols)
 	for o := lo; o < hi; o += most * outputs {
 		end := min(o+most*outputs, hi)
 		if most == 1 {
@@ -63,14 +63,14 @@ func (k *kernels) panelForFew(
 	dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch,
 ) {
 	p := &sc.panels[0]
-	p.take(m, o)
+	p.setRows(m, o)
 	for c := 0; c < m.Cols; c += segment {
 		n := min(segment, m.Cols-c)
 		next := p.next[len(p.next)*c/m.Cols : len(p.next)*(c+n)/m.Cols]
-		k.fill(p, m, f, c, n, next[:len(next)/2], sc)
+		k.packColumns(p, m, f, c, n, next[:len(next)/2], sc)
 		k.multiplySegment(p, f, c, n, x, next[len(next)/2:], sc)
 	}
-	k.finish(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
+	k.storePanelSums(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
 }
 
 // panelsForMany computes the outputs o to end, of several panels, for [tileTokens] tokens at a time. Meanwhile the rows
@@ -80,15 +80,15 @@ func (k *kernels) panelsForMany(
 ) {
 	outputs := k.panelOutputs
 	for i, at := 0, o; at < end; i, at = i+1, at+outputs {
-		sc.panels[i].take(m, at)
-		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next, sc)
+		sc.panels[i].setRows(m, at)
+		k.packColumns(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next, sc)
 	}
 	next := m.Data[end*m.RowBytes() : min(2*end-o, m.Rows)*m.RowBytes()]
 	clear(sc.acc)
 	for t := 0; t < x.T; t += tileTokens {
 		tokens := min(tileTokens, x.T-t)
 		prefetch(next[len(next)*t/x.T : len(next)*(t+tokens)/x.T])
-		sums := f.accumulators() * tokens * outputs
+		sums := f.accumulatorCount() * tokens * outputs
 		for i, at := 0, o; at < end; {
 			n := 1
 			if k.twoPanels[f] != nil && at+outputs < end {
@@ -97,7 +97,8 @@ func (k *kernels) panelsForMany(
 			k.multiplyPanels(sc, i, n, f, x, t, tokens)
 			for j := range n {
 				acc := sc.acc[j*sums:][:sums]
-				k.finish(dst[t*stride+at:], stride, acc, &sc.panels[i], at, min(at+outputs, end), tokens, add, sc)
+				last := min(at+outputs, end)
+				k.storePanelSums(dst[t*stride+at:], stride, acc, &sc.panels[i], at, last, tokens, add, sc)
 				i, at = i+1, at+outputs
 			}
 		}
@@ -115,7 +116,7 @@ func (k *kernels) multiplyPanels(sc *Scratch, i, n int, f format, x *Acts, t, to
 	w, ds, mins := sc.w[i*len(p.w):], sc.ds[i*len(p.ds):], sc.mins[i*len(p.mins):]
 	a.setPanel(w[:n*len(p.w)], ds[:n*len(p.ds)], mins[:n*len(p.mins)])
 	a.setAcc(sc.acc[:n*p.accumulators*tokens*p.outputs])
-	a.setActs(x.rounded(t, tokens, 0), tokens, x.N)
+	a.setActs(x.roundedTokens(t, tokens, 0), tokens, x.N)
 	a.setPrefetch(nil)
 	multiply(a)
 }
@@ -130,13 +131,14 @@ func (k *kernels) multiplySegment(p *panel, f format, c, n int, x *Acts, prefetc
 	a := &sc.tile
 	a.setPanel(p.w[:n*p.outputs/4], p.ds, p.mins)
 	a.setAcc(acc)
-	a.setActs(x.rounded(0, x.T, c), x.T, x.N)
+	a.setActs(x.roundedTokens(0, x.T, c), x.T, x.N)
 	a.setPrefetch(prefetch)
 	k.tileOf(f, x.T)(a)
 }
 
-// finish puts the sums of acc for the outputs o to end and some tokens at dst, or adds them, and leaves zeros in acc.
-func (k *kernels) finish(
+// storePanelSums puts the sums of acc for the outputs o to end and some tokens at dst, or adds them, and leaves zeros
+// in acc.
+func (k *kernels) storePanelSums(
 	dst []float32, stride int, acc []float32, p *panel, o, end, tokens int, add bool, sc *Scratch,
 ) {
 	a := &sc.sum
@@ -157,12 +159,12 @@ func (k *kernels) finish(
 		clear(acc)
 	}
 	for t := range tokens {
-		put(dst[t*stride:][:end-o], out[t*p.outputs+o-p.first:][:end-o], add)
+		storeOrAdd(dst[t*stride:][:end-o], out[t*p.outputs+o-p.first:][:end-o], add)
 	}
 }
 
-// take sets p to the panel with row o of m. m has enough rows to fill a panel.
-func (p *panel) take(m Matrix, o int) {
+// setRows sets p to the panel with row o of m. m has enough rows to fill a panel.
+func (p *panel) setRows(m Matrix, o int) {
 	p.size = m.RowBytes()
 	p.first = min(o, m.Rows-p.outputs)
 	last := p.first + p.outputs
@@ -170,7 +172,7 @@ func (p *panel) take(m Matrix, o int) {
 	p.next = m.Data[last*p.size : min((last+p.outputs)*p.size, len(m.Data))]
 }
 
-func (k *kernels) fill(p *panel, m Matrix, f format, c, n int, prefetch []byte, sc *Scratch) {
+func (k *kernels) packColumns(p *panel, m Matrix, f format, c, n int, prefetch []byte, sc *Scratch) {
 	elems, size := m.Type.Block()
 	a := &sc.pack
 	a.w, a.columns = bytesIn(p.w[:n*p.outputs/4]), n

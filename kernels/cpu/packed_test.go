@@ -12,7 +12,7 @@ import (
 // checkTile compares pack, tile and horizontalSum with gemv: a panel of rows of n weights in format f is multiplied
 // with some tokens, and every sum has the same bits.
 func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, tokens int) {
-	elems, size := f.typeOf().Block()
+	elems, size := f.blockType().Block()
 	rowBytes := n / elems * size
 	w := in.weights(f, k.panelOutputs, n, in.small)
 	x := in.acts(tokens, n, in.small)
@@ -25,7 +25,7 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, tokens int) {
 	intactDs()
 	intactMins()
 
-	acc, intactAcc := kerneltest.Guarded[float32](t, f.accumulators()*tokens*k.panelOutputs, in.Off&^3)
+	acc, intactAcc := kerneltest.Guarded[float32](t, f.accumulatorCount()*tokens*k.panelOutputs, in.Off&^3)
 	clear(acc)
 	callTile(k.tileOf(f, tokens), acc, pw, pds, pmins, x, tokens, n, w[len(w)/2:])
 	intactAcc()
@@ -40,7 +40,7 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, tokens int) {
 	for i := range tokens {
 		callGEMV(k.gemv[f], one, w, x.token(i, n))
 		got := out[i*k.panelOutputs:][:k.panelOutputs]
-		require.Equal(t, one, got, "%v of %d, token %d of %d", f.typeOf(), n, i, tokens)
+		require.Equal(t, one, got, "%v of %d, token %d of %d", f.blockType(), n, i, tokens)
 	}
 }
 
@@ -74,7 +74,7 @@ func FuzzTile(f *testing.F) {
 	f.Add(uint64(1), uint8(0), uint8(3), uint8(28), uint8(5))
 	f.Fuzz(func(t *testing.T, seed uint64, form, tokens, blocks, off uint8) {
 		ff := format(form) % formats
-		for _, k := range variants() {
+		for _, k := range offeredKernels() {
 			n := multiple(ff, int(blocks%64)*32)
 			checkTile(t, k, ff, newInputs(t, seed, int(off%64)), n, 1+int(tokens%tileTokens))
 		}

@@ -20,11 +20,11 @@ func Peak(threads int) (bytes, floats float64) {
 	workers := pool.New(threads)
 	defer workers.Close()
 	k := kernelsInUse()
-	return k.peakBytes.measure(workers), k.peakFloats.measure(workers)
+	return k.peakBytes.measureRate(workers), k.peakFloats.measureRate(workers)
 }
 
-// measure returns the multiply-adds per second of p.
-func (p peak) measure(workers *pool.Pool) float64 {
+// measureRate returns the multiply-adds per second of p.
+func (p peak) measureRate(workers *pool.Pool) float64 {
 	const rounds, pieces = 1 << 12, 16 // a piece takes some ten microseconds
 	workers.Begin()
 	defer workers.End()

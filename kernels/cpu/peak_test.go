@@ -37,7 +37,7 @@ func TestRates(t *testing.T) {
 		threads++
 		bubble.Test(t, func(t *testing.T) {
 			memory, calls := make([]byte, 12<<20), atomic.Int64{}
-			rate := bandwidth(func(p []byte) uint64 {
+			rate := measureBandwidth(func(p []byte) uint64 {
 				took := time.Microsecond
 				if calls.Add(1) <= 12 { // while pages are brought in
 					took = time.Second
@@ -51,7 +51,7 @@ func TestRates(t *testing.T) {
 			workers := pool.New(threads)
 			defer workers.Close()
 			p := peak{func(n int) uint64 { time.Sleep(time.Duration(n) * time.Microsecond); return 0 }, 7}
-			require.InEpsilon(t, float64(threads)*7/1e-6, p.measure(workers), 1e-9)
+			require.InEpsilon(t, float64(threads)*7/1e-6, p.measureRate(workers), 1e-9)
 		})
 	}
 }

@@ -24,9 +24,9 @@ func (k *kernels) quantisedGEMV(
 				k.gemvRows(out, m, f, o, x, t, sc)
 				continue
 			}
-			sc.out = grow(sc.out, end-o, most)
+			sc.out = growSlice(sc.out, end-o, most)
 			k.gemvRows(sc.out, m, f, o, x, t, sc)
-			put(out, sc.out, true)
+			storeOrAdd(out, sc.out, true)
 		}
 	}
 	sc.gemm = gemmArgs{}
@@ -34,9 +34,9 @@ func (k *kernels) quantisedGEMV(
 
 // gemvRows sets dst[i] = Σⱼ m[o+i,j]·x[t,j].
 func (k *kernels) gemvRows(dst []float32, m Matrix, f format, o int, x *Acts, t int, sc *Scratch) {
-	w, a := m.rows(o, o+len(dst)), &sc.gemm
+	w, a := m.rowData(o, o+len(dst)), &sc.gemm
 	a.dst, a.w, a.wBytes = unsafe.SliceData(dst), unsafe.SliceData(w), len(w)
-	a.setActs(x.rounded(t, 1, 0), 1, x.N)
+	a.setActs(x.roundedTokens(t, 1, 0), 1, x.N)
 	k.gemv[f](a)
 }
 
@@ -46,8 +46,8 @@ func (k *kernels) quantisedSmallGEMM(
 	dst []float32, stride int, m Matrix, f format, g *smallGEMM, lo, hi int, x *Acts, add bool, sc *Scratch,
 ) {
 	most := max(1, callBytes/(g.outputs*m.RowBytes())) * g.outputs
-	sc.out = grow(sc.out, x.T*most, x.T*most)
-	acts, a := x.rounded(0, x.T, 0), &sc.gemm
+	sc.out = growSlice(sc.out, x.T*most, x.T*most)
+	acts, a := x.roundedTokens(0, x.T, 0), &sc.gemm
 	if k.interleaved {
 		acts.q = x.P
 	}
@@ -55,7 +55,7 @@ func (k *kernels) quantisedSmallGEMM(
 		end := min(o+most, hi)
 		whole := (end - o) / g.outputs * g.outputs
 		if whole > 0 {
-			w := m.rows(o, o+whole)
+			w := m.rowData(o, o+whole)
 			a.dst, a.stride = unsafe.SliceData(sc.out), most
 			a.w, a.wBytes = unsafe.SliceData(w), len(w)
 			a.setActs(acts, x.T, x.N)
@@ -66,7 +66,7 @@ func (k *kernels) quantisedSmallGEMM(
 			if whole < len(out) {
 				k.gemvRows(out[whole:], m, f, o+whole, x, t, sc)
 			}
-			put(dst[t*stride+o:t*stride+end], out, add)
+			storeOrAdd(dst[t*stride+o:t*stride+end], out, add)
 		}
 	}
 	*a = gemmArgs{}

@@ -22,7 +22,7 @@ func newInputs(t testing.TB, seed uint64, off int) *inputs {
 
 // eachVariant runs f on every variant that this CPU offers.
 func eachVariant(t *testing.T, f func(t *testing.T, k *kernels)) {
-	for _, k := range variants() {
+	for _, k := range offeredKernels() {
 		t.Run(k.name, func(t *testing.T) { f(t, k) })
 	}
 }
@@ -32,7 +32,7 @@ var halves = [formats][]int{q8_0: {0}, q4_0: {0}, q5_0: {0}, q4_K: {0, 2}, q5_K:
 
 // weights returns rows of n random weights in format f, with half-precision scales from scale.
 func (in *inputs) weights(f format, rows, n int, scale func() float32) []byte {
-	elems, size := f.typeOf().Block()
+	elems, size := f.blockType().Block()
 	w := in.Bytes(rows * n / elems * size)
 	for b := 0; b < len(w); b += size {
 		for _, at := range halves[f] {
@@ -44,7 +44,7 @@ func (in *inputs) weights(f format, rows, n int, scale func() float32) []byte {
 
 // tame makes the integer scales in the blocks of w small enough that sums of up to 2048 products are exact in float32.
 func tame(f format, w []byte) {
-	_, size := f.typeOf().Block()
+	_, size := f.blockType().Block()
 	for ; len(w) > 0; w = w[size:] {
 		switch f {
 		case q4_K, q5_K:
@@ -101,8 +101,8 @@ func (in *inputs) small() float32 { return float32(in.NormFloat64()) / 64 }
 // checkQuantised compares k's GEMV for format f with plain Go: rows of n weights and four tokens.
 func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int) {
 	twin := generic()
-	_, size := f.typeOf().Block()
-	elems, _ := f.typeOf().Block()
+	_, size := f.blockType().Block()
+	elems, _ := f.blockType().Block()
 	rowBytes := n / elems * size
 
 	for _, exact := range []bool{true, false} {
@@ -159,7 +159,7 @@ func quantisedBound(f format, w []byte, x activations) (value, bound float64) {
 
 // multiple rounds n up to a multiple of f's block size, min one block.
 func multiple(f format, n int) int {
-	elems, _ := f.typeOf().Block()
+	elems, _ := f.blockType().Block()
 	return max(1, (n+elems-1)/elems) * elems
 }
 
@@ -180,9 +180,9 @@ func checkSmallGEMM(t *testing.T, k *kernels, f format, in *inputs, times, n int
 		want := make([]float32, rows)
 		for i := range tokens {
 			callGEMV(k.gemv[f], want, w, x.token(i, n))
-			require.Equal(t, want, dst[i*stride:][:rows], "%v, token %d of %d", f.typeOf(), i, tokens)
+			require.Equal(t, want, dst[i*stride:][:rows], "%v, token %d of %d", f.blockType(), i, tokens)
 			for _, b := range bytesOf(dst[i*stride+rows : min((i+1)*stride, len(dst))]) {
-				require.EqualValues(t, kerneltest.Canary, b, "%v, between tokens %d and %d", f.typeOf(), i, i+1)
+				require.EqualValues(t, kerneltest.Canary, b, "%v, between tokens %d and %d", f.blockType(), i, i+1)
 			}
 		}
 	}
@@ -266,7 +266,7 @@ func FuzzQuantised(f *testing.F) {
 	f.Add(uint64(1), uint8(0), uint8(3), uint8(28), uint8(5))
 	f.Fuzz(func(t *testing.T, seed uint64, form, rows, blocks, off uint8) {
 		ff := format(form) % formats
-		for _, k := range variants()[1:] {
+		for _, k := range offeredKernels()[1:] {
 			checkQuantised(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%10), multiple(ff, int(blocks%64)*32))
 			checkSmallGEMM(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%4), multiple(ff, int(blocks%64)*32))
 		}
@@ -288,7 +288,7 @@ func TestExtremes(t *testing.T) {
 				for i := range w {
 					w[i] = c.w
 				}
-				_, size := f.typeOf().Block()
+				_, size := f.blockType().Block()
 				for b := 0; b < len(w); b += size {
 					for _, at := range halves[f] {
 						binary.LittleEndian.PutUint16(w[b+at:], block.F32ToF16(1))
@@ -303,7 +303,7 @@ func TestExtremes(t *testing.T) {
 				var got, want [8]float32
 				callGEMV(k.gemv[f], got[:], w, x)
 				callGEMV(generic().gemv[f], want[:], w, x)
-				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
+				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.blockType(), c.w, c.q)
 				const most = 3 // microkernels may take two at a time
 				x.q, x.d = slices.Repeat(x.q, most), slices.Repeat(x.d, most)
 				x.s, x.h = slices.Repeat(x.s, most), slices.Repeat(x.h, most)
@@ -313,7 +313,7 @@ func TestExtremes(t *testing.T) {
 					results := make([]float32, tokens*len(want))
 					callGEMM(g.multiply, results, len(want), w, in.taken(k, x), tokens, n)
 					all := slices.Repeat(want[:], tokens)
-					require.Equal(t, all, results, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
+					require.Equal(t, all, results, "%v, weights %#x, activations %d", f.blockType(), c.w, c.q)
 				}
 			}
 		}
@@ -326,7 +326,7 @@ func TestOddScales(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for _, h := range []uint16{0, 0x8000, 1, 0x03ff, 0x8001, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00} {
-				t.Run(fmt.Sprintf("%v/%04x", f.typeOf(), h), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%v/%04x", f.blockType(), h), func(t *testing.T) {
 					in := newInputs(t, 7, 0)
 					w := in.weights(f, 1, n, func() float32 { return block.F16ToF32(h) })
 					tame(f, w)

@@ -34,11 +34,11 @@ const maxTokens = 64
 // CPU lacks. It is sorted from the plainest to the best, then by type and number of tokens.
 func Microkernels() (table []Microkernel) {
 	for _, set := range isa.All() {
-		k := of(set)
+		k := newKernels(set)
 		for _, w := range block.Types() {
 			first := len(table)
 			for t := 1; t <= maxTokens; t++ {
-				m := k.microkernel(w, t)
+				m := k.microkernelFor(w, t)
 				if len(table) > first && m.Kernel == table[len(table)-1].Kernel && m.Pack == table[len(table)-1].Pack {
 					table[len(table)-1].To = t
 				} else {
@@ -51,21 +51,21 @@ func Microkernels() (table []Microkernel) {
 	return table
 }
 
-func (k *kernels) microkernel(w block.Type, t int) Microkernel {
+func (k *kernels) microkernelFor(w block.Type, t int) Microkernel {
 	m := Microkernel{Set: k.name, Type: w, From: t, To: t}
 	f := formatOf(w)
-	switch k.wayOf(w, tableRows, tableCols, t) {
+	switch k.chooseAlgorithm(w, tableRows, tableCols, t) {
 	case bySmallGEMM:
-		m.Kernel = nameOf(k.smallGEMMOf(f, t, tableCols).multiply)
+		m.Kernel = functionName(k.smallGEMMOf(f, t, tableCols).multiply)
 	case byGEMV:
-		m.Kernel = nameOf(k.gemv[f])
+		m.Kernel = functionName(k.gemv[f])
 	case byPackedGEMM:
-		m.Kernel, m.Pack = nameOf(k.tileOf(f, min(t, tileTokens))), nameOf(k.pack[f])
+		m.Kernel, m.Pack = functionName(k.tileOf(f, min(t, tileTokens))), functionName(k.pack[f])
 		if t > tileTokens && k.twoPanels[f] != nil {
-			m.Kernel = nameOf(k.twoPanels[f])
+			m.Kernel = functionName(k.twoPanels[f])
 		}
 	case byFloatGEMV:
-		m.Kernel = nameOf(k.gemvOf(w))
+		m.Kernel = functionName(k.gemvOf(w))
 	case byFloatGEMM:
 		m.Kernel, m.Pack = k.floatKernel(w, t)
 	}
@@ -82,21 +82,21 @@ func (k *kernels) floatKernel(w block.Type, t int) (kernel, pack string) {
 		w = block.F32
 	}
 	if t == 1 {
-		return nameOf(k.gemvOf(w)), pack
+		return functionName(k.gemvOf(w)), pack
 	}
 	for left := t; eight != nil && left > 0; left -= 4 {
 		if k.gemm8Takes(left) {
-			return nameOf(eight), pack
+			return functionName(eight), pack
 		}
 	}
-	return nameOf(four), pack
+	return functionName(four), pack
 }
 
 // dequantize is the name of [block.Type.Dequantize].
 const dequantize = "Dequantize"
 
-// nameOf returns the name of a function of this package. A closure has the name of the function that makes it.
-func nameOf(f any) string {
+// functionName returns the name of a function of this package. A closure has the name of the function that makes it.
+func functionName(f any) string {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	_, name, _ = strings.Cut(name, ".")
@@ -120,12 +120,12 @@ var files = sync.OnceValue(func() map[string]string {
 // Files returns the files of Kernel and Pack, as paths in the module; "" if there is no Pack.
 func (m Microkernel) Files() (kernel, pack string) {
 	if m.Pack != "" {
-		pack = fileOf(m.Pack)
+		pack = functionFile(m.Pack)
 	}
-	return fileOf(m.Kernel), pack
+	return functionFile(m.Kernel), pack
 }
 
-func fileOf(function string) string {
+func functionFile(function string) string {
 	if function == dequantize {
 		return "gguf/block/dequantize.go"
 	}

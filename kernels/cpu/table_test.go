@@ -38,7 +38,7 @@ func TestMicrokernels(t *testing.T) {
 		assert.NotEmpty(t, files()[m.Kernel], m.Kernel)
 	}
 	for _, set := range isa.All() {
-		k := of(set)
+		k := newKernels(set)
 		for _, w := range block.Types() {
 			next := 1
 			for _, m := range table {
@@ -70,17 +70,17 @@ func noAssembly() bool { return len(isa.All()) == 1 }
 // tokens.
 func TestTableIsRight(t *testing.T) {
 	racing.Spare(t)
-	k := variants()[len(variants())-1]
+	k := offeredKernels()[len(offeredKernels())-1]
 	for _, w := range block.Types() {
-		may := map[string]bool{nameOf(k.gemvF32): formatOf(w) < 0} // also for a last token of converted weights
+		may := map[string]bool{functionName(k.gemvF32): formatOf(w) < 0} // also for a last token of converted weights
 		for tokens := 1; tokens <= 20; tokens++ {
-			line := k.microkernel(w, tokens)
+			line := k.microkernelFor(w, tokens)
 			for _, name := range []string{line.Kernel, line.Pack} {
 				may[name] = true
 			}
 			if f := formatOf(w); f >= 0 && tokens > tileTokens {
 				// with AMX, packed weights and a few remaining tokens
-				may[nameOf(k.tileOf(f, tokens%tileTokens))] = true
+				may[functionName(k.tileOf(f, tokens%tileTokens))] = true
 			}
 			called := map[string]bool{}
 			var x Acts
@@ -92,7 +92,7 @@ func TestTableIsRight(t *testing.T) {
 					x.Round(i)
 				}
 			}
-			spied := spy(k, func(f any) { called[nameOf(f)] = true })
+			spied := spy(k, func(f any) { called[functionName(f)] = true })
 			spied.matMul(make([]float32, tokens*m.Rows), m.Rows, m, 0, m.Rows, &x, false, new(Scratch))
 			assert.True(t, called[line.Kernel], "%s, %d tokens: %s is not called", w, tokens, line.Kernel)
 			assert.Equal(t, line.Pack != "" && line.Pack != dequantize, called[line.Pack], "%s, %d tokens", w, tokens)

@@ -16,13 +16,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: metalsource FOLDER")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1]); err != nil {
+	if err := writeSource(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "metalsource:", err)
 		os.Exit(1)
 	}
 }
 
-func write(folder string) error {
+func writeSource(folder string) error {
 	for _, weight := range append(kernels.Types(), "") {
 		for form, equal := range map[string]bool{"": false, "_equal": true} {
 			path := filepath.Join(folder, "kernels"+weight+form+".metal")

@@ -14,7 +14,7 @@ import (
 // TestWrite: each source is in a file of its own, in both forms.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, write(dir))
+	require.NoError(t, writeSource(dir))
 	for _, weight := range append(kernels.Types(), "") {
 		for form, equal := range map[string]bool{"": false, "_equal": true} {
 			text, err := os.ReadFile(filepath.Join(dir, "kernels"+weight+form+".metal"))
@@ -22,5 +22,5 @@ func TestWrite(t *testing.T) {
 			assert.Equal(t, kernels.Source(weight, equal), string(text), "%s%s", weight, form)
 		}
 	}
-	assert.ErrorIs(t, write(filepath.Join(dir, "none")), os.ErrNotExist)
+	assert.ErrorIs(t, writeSource(filepath.Join(dir, "none")), os.ErrNotExist)
 }

@@ -23,8 +23,7 @@ type Watcher struct {
 // measured as 55 ns.
 const opCost = 70 * time.Nanosecond
 
-// wants reports whether the pass that begins is reported.
-func (w *Watcher) wants() bool {
+func (w *Watcher) shouldReport() bool {
 	if w.skip > 0 {
 		w.skip--
 		return false
@@ -32,10 +31,10 @@ func (w *Watcher) wants() bool {
 	return true
 }
 
-// pay sets how many passes to skip, so that reporting ops operations takes no more than its share of the time. It
-// assumes that passes go on at the recent rate: one takes the mean time between the last two reported passes; for the
-// first one, its own time is used.
-func (w *Watcher) pay(ops int, began, end time.Duration) {
+// skipPasses sets how many passes to skip, so that reporting ops operations takes no more than its share of the time.
+// It assumes that passes go on at the recent rate: one takes the mean time between the last two reported passes; for
+// the first one, its own time is used.
+func (w *Watcher) skipPasses(ops int, began, end time.Duration) {
 	if w.Share == 0 {
 		return
 	}
@@ -105,11 +104,11 @@ func Watched(ctx context.Context, p Pass, rows int) Pass {
 	if !ok {
 		return p
 	}
-	if _, later := p.(Flight); later || !w.wants() {
+	if _, later := p.(Flight); later || !w.shouldReport() {
 		return p
 	}
 	now := time.Since(w.Zero)
-	return &watched{Pass: p, w: w, rows: int32(rows), layer: -1, began: now, at: now}
+	return &watchedPass{Pass: p, w: w, rows: int32(rows), layer: -1, began: now, at: now}
 }
 
 // TellRun reports a pass that has ended to the watcher of ctx, if the device measures how long it took.
@@ -127,8 +126,8 @@ func TellRun(ctx context.Context, p any, rows int) {
 	}
 }
 
-// watched is a pass that times its operations. An operation begins when the one before it ends: there is no gap.
-type watched struct {
+// watchedPass is a pass that times its operations. An operation begins when the one before it ends: there is no gap.
+type watchedPass struct {
 	Pass
 	w     *Watcher
 	rows  int32
@@ -138,46 +137,46 @@ type watched struct {
 	ops   int           // number of operations so far
 }
 
-func (w *watched) done(k OpKind, layer int16) {
+func (w *watchedPass) reportOp(k OpKind, layer int16) {
 	begin := w.at
 	w.at = time.Since(w.w.Zero)
 	w.ops++
 	w.w.Tell(Op{Kind: k, Layer: layer, Rows: w.rows, Begin: begin, End: w.at})
 }
 
-func (w *watched) Embed(x Tensor, table Weight) {
+func (w *watchedPass) Embed(x Tensor, table Weight) {
 	w.Pass.Embed(x, table)
-	w.done(OpEmbed, -1)
+	w.reportOp(OpEmbed, -1)
 }
 
 // NormProject implements [Pass]. It is the first operation of a layer.
-func (w *watched) NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight) {
+func (w *watchedPass) NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight) {
 	w.Pass.NormProject(q, k, v, x, g, wq, wk, wv)
 	w.layer++
-	w.done(OpNormProject, w.layer)
+	w.reportOp(OpNormProject, w.layer)
 }
 
-func (w *watched) Attend(a, q, k, v Tensor, gq, gk Norm, layer int) {
+func (w *watchedPass) Attend(a, q, k, v Tensor, gq, gk Norm, layer int) {
 	w.Pass.Attend(a, q, k, v, gq, gk, layer)
-	w.done(OpAttend, int16(layer))
+	w.reportOp(OpAttend, int16(layer))
 }
 
-func (w *watched) ProjectAdd(x Tensor, m Weight, h Tensor) {
+func (w *watchedPass) ProjectAdd(x Tensor, m Weight, h Tensor) {
 	w.Pass.ProjectAdd(x, m, h)
-	w.done(OpProjectAdd, w.layer)
+	w.reportOp(OpProjectAdd, w.layer)
 }
 
-func (w *watched) NormGateUp(m, x Tensor, g Norm, wGate, wUp Weight) {
+func (w *watchedPass) NormGateUp(m, x Tensor, g Norm, wGate, wUp Weight) {
 	w.Pass.NormGateUp(m, x, g, wGate, wUp)
-	w.done(OpNormGateUp, w.layer)
+	w.reportOp(OpNormGateUp, w.layer)
 }
 
-func (w *watched) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
+func (w *watchedPass) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
 	w.Pass.Head(out, x, g, m, want)
-	w.done(OpHead, -1)
+	w.reportOp(OpHead, -1)
 }
 
-func (w *watched) End(ctx context.Context) error {
-	w.w.pay(w.ops, w.began, w.at)
+func (w *watchedPass) End(ctx context.Context) error {
+	w.w.skipPasses(w.ops, w.began, w.at)
 	return w.Pass.End(ctx)
 }

@@ -156,17 +156,17 @@ func TestWatchPaced(t *testing.T) {
 // reported.
 func TestWatchTimes(t *testing.T) {
 	w := &Watcher{Share: 0.01}
-	w.pay(100, 0, 70*time.Microsecond)
+	w.skipPasses(100, 0, 70*time.Microsecond)
 	assert.Equal(t, 10, w.skip, "7 of 70 microseconds are tenfold its share")
-	w.pay(100, 110*time.Microsecond, 250*time.Microsecond)
+	w.skipPasses(100, 110*time.Microsecond, 250*time.Microsecond)
 	assert.Equal(t, 5, w.skip, "140 microseconds, if 11 passes took 110")
-	w.pay(100, 6110*time.Microsecond, 6111*time.Microsecond)
+	w.skipPasses(100, 6110*time.Microsecond, 6111*time.Microsecond)
 	assert.Equal(t, 0, w.skip, "six passes took 6 ms")
 	w = &Watcher{Share: 0.01}
-	w.pay(100, 5, 5)
+	w.skipPasses(100, 5, 5)
 	assert.Equal(t, 0, w.skip)
 	w = &Watcher{} // of any share
-	w.pay(100, 0, 70*time.Microsecond)
+	w.skipPasses(100, 0, 70*time.Microsecond)
 	assert.Zero(t, w.skip)
 }
 

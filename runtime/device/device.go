@@ -63,7 +63,6 @@ func Open(o Options) (d backend.Device, end func() error, err error) {
 	return d, end, nil
 }
 
-// openGPU opens a Metal device and the backend that runs kernels on it.
 func openGPU(o Options) (backend.Device, func() error, error) {
 	var under metal.Device
 	var err error
@@ -75,11 +74,12 @@ func openGPU(o Options) (backend.Device, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return over(under, o.Mapped)
+	return newGPUBackend(under, o.Mapped)
 }
 
-// over returns the backend that runs kernels on a Metal device. It closes the device at the end, and on an error.
-func over(under metal.Device, mapped [][]byte) (backend.Device, func() error, error) {
+// newGPUBackend returns the backend that runs kernels on a Metal device. It closes the device at the end, and on an
+// error.
+func newGPUBackend(under metal.Device, mapped [][]byte) (backend.Device, func() error, error) {
 	d, err := gpu.New(under, gpu.Options{Mapped: mapped})
 	if err != nil {
 		return nil, nil, errors.Join(err, under.Close())

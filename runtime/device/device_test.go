@@ -82,14 +82,14 @@ func (b buffer) Close() { b.of.open-- }
 func TestOver(t *testing.T) {
 	for _, c := range []*counted{{}, {libraries: 1}} {
 		c.Device = record.Open()
-		d, end, err := over(c, nil)
+		d, end, err := newGPUBackend(c, nil)
 		assert.ErrorIs(t, err, errRefused)
 		assert.Nil(t, d)
 		assert.Nil(t, end)
 		assert.Equal(t, [2]int{0, 1}, [2]int{c.open, c.closed})
 	}
 	c := &counted{Device: record.Open(), libraries: 1, buffers: 1}
-	_, end, err := over(c, nil)
+	_, end, err := newGPUBackend(c, nil)
 	require.NoError(t, err)
 	assert.Equal(t, [2]int{2, 0}, [2]int{c.open, c.closed})
 	require.NoError(t, end())
@@ -102,7 +102,7 @@ func TestOverMapped(t *testing.T) {
 	page := c.Limits().PageSize
 	memory := make([]byte, 2*page)
 	memory = memory[page-int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page)):][:page]
-	d, end, err := over(c, [][]byte{memory})
+	d, end, err := newGPUBackend(c, [][]byte{memory})
 	require.NoError(t, err)
 	_, err = d.LoadWeight(gguf.Tensor{Type: gguf.F32, Shape: []int{4, 4}, Data: memory[64:128]}, nil)
 	assert.NoError(t, err)

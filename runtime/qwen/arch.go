@@ -16,15 +16,15 @@ type Arch struct {
 	HeadNorms bool   // q and k have a norm of each head, before the rotation
 }
 
-func archs() []Arch {
+func supportedArchs() []Arch {
 	return []Arch{
 		{Name: "qwen2", Title: "Qwen2", Biases: true},
 		{Name: "qwen3", Title: "Qwen3", HeadNorms: true},
 	}
 }
 
-// absent says what this package would need for other architectures of Qwen, by general.architecture.
-func absent(name string) (what string, known bool) {
+// missingFeature says what this package would need for other architectures of Qwen, by general.architecture.
+func missingFeature(name string) (what string, known bool) {
 	const experts, images, linear = "mixtures of experts", "positions in images (M-RoPE)", "layers of linear attention"
 	what, known = map[string]string{
 		"qwen": "the layout of the first Qwen", "qwen2moe": experts, "qwen3moe": experts,
@@ -40,7 +40,7 @@ func readArch(f *gguf.File) (Arch, error) {
 		return Arch{}, err
 	}
 	var names []string
-	for _, a := range archs() {
+	for _, a := range supportedArchs() {
 		if a.Name == name {
 			return a, nil
 		}
@@ -48,7 +48,7 @@ func readArch(f *gguf.File) (Arch, error) {
 	}
 	err = fmt.Errorf("general.architecture: %s is not supported, this program runs %s", errs.Quote(name),
 		strings.Join(names, " and "))
-	if what, known := absent(name); known {
+	if what, known := missingFeature(name); known {
 		err = fmt.Errorf("%w: it has no %s", err, what)
 	}
 	return Arch{}, err

@@ -63,20 +63,19 @@ func (c *Cache) Alloc(pos int) (int32, error) {
 	}
 	end := min(slots, (max(pos, first)+aside+backend.KVChunk)/backend.KVChunk*backend.KVChunk)
 	for s := end - 1; s >= first; s-- {
-		if c.take(s) {
+		if c.takeSlot(s) {
 			return int32(s), nil
 		}
 	}
 	for s := end; s < slots; s++ {
-		if c.take(s) {
+		if c.takeSlot(s) {
 			return int32(s), nil
 		}
 	}
 	return 0, fmt.Errorf("all %d slots of the KV cache are in use: %w", slots, ErrContext)
 }
 
-// take takes a slot if it is free.
-func (c *Cache) take(slot int) bool {
+func (c *Cache) takeSlot(slot int) bool {
 	was := c.used[slot]
 	c.used[slot] = true
 	return !was

@@ -44,45 +44,47 @@ func ReadConfig(f *gguf.File) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	m := metadata{f: f, prefix: arch.Name + "."}
+	m := metadataReader{f: f, prefix: arch.Name + "."}
 	m.refuseScaling()
 	c := Config{
 		Arch:     arch,
-		Layers:   m.count("block_count", maxLayers),
-		Dim:      m.count("embedding_length", maxWidth),
-		FFN:      m.count("feed_forward_length", maxWidth),
-		Heads:    m.count("attention.head_count", maxHeads),
-		Context:  m.count("context_length", math.MaxInt32),
-		Epsilon:  float32(m.positive("attention.layer_norm_rms_epsilon")),
-		RopeBase: m.positiveOr("rope.freq_base", 10000),
+		Layers:   m.readCount("block_count", maxLayers),
+		Dim:      m.readCount("embedding_length", maxWidth),
+		FFN:      m.readCount("feed_forward_length", maxWidth),
+		Heads:    m.readCount("attention.head_count", maxHeads),
+		Context:  m.readCount("context_length", math.MaxInt32),
+		Epsilon:  float32(m.readPositive("attention.layer_norm_rms_epsilon")),
+		RopeBase: m.readPositiveOr("rope.freq_base", 10000),
 	}
-	c.KVHeads = m.countOr("attention.head_count_kv", c.Heads, maxHeads)
+	c.KVHeads = m.readCountOr("attention.head_count_kv", c.Heads, maxHeads)
 	if m.err != nil {
 		return Config{}, m.err
 	}
-	return c, c.derive(f, m)
+	return c, c.deriveShape(f, m)
 }
 
-// derive sets HeadSize and Vocab and checks the shape as a whole.
-func (c *Config) derive(f *gguf.File, m metadata) error {
+// deriveShape sets HeadSize and Vocab and checks the shape as a whole.
+func (c *Config) deriveShape(f *gguf.File, m metadataReader) error {
 	if c.Heads%c.KVHeads != 0 {
 		return fmt.Errorf("%s: %d query heads are no multiple of %d key and value heads",
-			m.key("attention.head_count_kv"), c.Heads, c.KVHeads)
+			m.keyName("attention.head_count_kv"), c.Heads, c.KVHeads)
 	}
-	c.HeadSize = m.countOr("attention.key_length", c.Dim/c.Heads, maxWidth)
-	value := m.countOr("attention.value_length", c.HeadSize, maxWidth)
-	turned := m.countOr("rope.dimension_count", c.HeadSize, maxWidth)
+	c.HeadSize = m.readCountOr("attention.key_length", c.Dim/c.Heads, maxWidth)
+	value := m.readCountOr("attention.value_length", c.HeadSize, maxWidth)
+	turned := m.readCountOr("rope.dimension_count", c.HeadSize, maxWidth)
 	switch {
 	case m.err != nil:
 		return m.err
-	case !m.has("attention.key_length") && c.Dim%c.Heads != 0:
-		return fmt.Errorf("%s: width %d is no multiple of %d heads", m.key("attention.head_count"), c.Dim, c.Heads)
+	case !m.hasKey("attention.key_length") && c.Dim%c.Heads != 0:
+		return fmt.Errorf("%s: width %d is no multiple of %d heads", m.keyName("attention.head_count"), c.Dim, c.Heads)
 	case c.HeadSize%2 != 0:
-		return fmt.Errorf("%s: head size %d is odd, rotation needs pairs", m.key("attention.head_count"), c.HeadSize)
+		return fmt.Errorf("%s: head size %d is odd, rotation needs pairs",
+			m.keyName("attention.head_count"), c.HeadSize)
 	case value != c.HeadSize:
-		return fmt.Errorf("%s: %d differs from the key length %d", m.key("attention.value_length"), value, c.HeadSize)
+		return fmt.Errorf("%s: %d differs from the key length %d",
+			m.keyName("attention.value_length"), value, c.HeadSize)
 	case turned != c.HeadSize:
-		return fmt.Errorf("%s: %d differs from the head size %d", m.key("rope.dimension_count"), turned, c.HeadSize)
+		return fmt.Errorf("%s: %d differs from the head size %d", m.keyName("rope.dimension_count"), turned, c.HeadSize)
 	}
 	embedding, ok := f.Tensor("token_embd.weight")
 	if !ok {
@@ -99,72 +101,70 @@ func (c *Config) derive(f *gguf.File, m metadata) error {
 }
 
 // refuseScaling refuses files that require scaled positions: running them without would be silently wrong.
-func (m *metadata) refuseScaling() {
-	kind, err := m.f.String(m.key("rope.scaling.type"))
+func (m *metadataReader) refuseScaling() {
+	kind, err := m.f.String(m.keyName("rope.scaling.type"))
 	switch {
 	case errors.Is(err, gguf.ErrAbsent):
 	case err != nil:
-		m.fail(err)
+		m.keepFirstError(err)
 	case kind != "none":
-		m.fail(fmt.Errorf("%s: %s is not supported; use a file without rope scaling",
-			m.key("rope.scaling.type"), errs.Quote(kind)))
+		m.keepFirstError(fmt.Errorf("%s: %s is not supported; use a file without rope scaling",
+			m.keyName("rope.scaling.type"), errs.Quote(kind)))
 	}
 }
 
-// metadata reads values of the architecture and keeps the first error.
-type metadata struct {
+// metadataReader reads values of the architecture and keeps the first error.
+type metadataReader struct {
 	f      *gguf.File
 	prefix string // of its keys
 	err    error
 }
 
-func (m *metadata) key(name string) string { return m.prefix + name }
+func (m *metadataReader) keyName(name string) string { return m.prefix + name }
 
-func (m *metadata) fail(err error) {
+func (m *metadataReader) keepFirstError(err error) {
 	if m.err == nil {
 		m.err = err
 	}
 }
 
-func (m *metadata) has(name string) bool {
-	_, err := m.f.Int(m.key(name))
+func (m *metadataReader) hasKey(name string) bool {
+	_, err := m.f.Int(m.keyName(name))
 	return !errors.Is(err, gguf.ErrAbsent)
 }
 
-// count reads an integer from 1 to limit.
-func (m *metadata) count(name string, limit int64) int {
-	n, err := m.f.Int(m.key(name))
+// readCount reads an integer from 1 to limit.
+func (m *metadataReader) readCount(name string, limit int64) int {
+	n, err := m.f.Int(m.keyName(name))
 	if err != nil {
-		m.fail(err)
+		m.keepFirstError(err)
 	} else if n < 1 || n > limit {
-		m.fail(fmt.Errorf("%s: %d is not within 1 to %d", m.key(name), n, limit))
+		m.keepFirstError(fmt.Errorf("%s: %d is not within 1 to %d", m.keyName(name), n, limit))
 	}
 	return int(n)
 }
 
-// countOr is count, or otherwise if the key is absent.
-func (m *metadata) countOr(name string, otherwise int, limit int64) int {
-	if !m.has(name) {
+func (m *metadataReader) readCountOr(name string, otherwise int, limit int64) int {
+	if !m.hasKey(name) {
 		return otherwise
 	}
-	return m.count(name, limit)
+	return m.readCount(name, limit)
 }
 
-// positive reads a finite number above zero.
-func (m *metadata) positive(name string) float64 {
-	x, err := m.f.Float(m.key(name))
+// readPositive reads a finite number above zero.
+func (m *metadataReader) readPositive(name string) float64 {
+	x, err := m.f.Float(m.keyName(name))
 	if err != nil {
-		m.fail(err)
+		m.keepFirstError(err)
 	} else if !(x > 0) || math.IsInf(x, 1) {
-		m.fail(fmt.Errorf("%s: %v is not a positive number", m.key(name), x))
+		m.keepFirstError(fmt.Errorf("%s: %v is not a positive number", m.keyName(name), x))
 	}
 	return x
 }
 
-// positiveOr is positive, or otherwise if the key is absent.
-func (m *metadata) positiveOr(name string, otherwise float64) float64 {
-	if _, err := m.f.Float(m.key(name)); errors.Is(err, gguf.ErrAbsent) {
+func (m *metadataReader) readPositiveOr(name string, otherwise float64) float64 {
+	if _, err := m.f.Float(m.keyName(name)); errors.Is(err, gguf.ErrAbsent) {
 		return otherwise
 	}
-	return m.positive(name)
+	return m.readPositive(name)
 }

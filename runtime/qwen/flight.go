@@ -43,7 +43,7 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 		want: backend.Want{Rows: []int{0}, K: want.K, Logits: want.Logits, Router: want.Router, Draw: want.Draw},
 		out:  make([]backend.Output, 1),
 	}
-	if err := m.check(kv, []backend.Row{row}, f.out, f.want); err != nil {
+	if err := m.checkBatch(kv, []backend.Row{row}, f.out, f.want); err != nil {
 		return nil, err
 	}
 	if after == nil {
@@ -51,7 +51,7 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 	} else {
 		f.p = device.BeginAfter(after.p, kv, row)
 	}
-	m.encode(context.Background(), f.p, f.out, f.want)
+	m.encodePass(context.Background(), f.p, f.out, f.want)
 	f.p.Commit()
 	return f, nil
 }
@@ -66,7 +66,7 @@ func (f *Flight) Wait(ctx context.Context) (*backend.Output, error) {
 		return nil, err
 	}
 	backend.TellRun(ctx, f.p, 1)
-	return &f.out[0], finite([]backend.Row{f.row}, f.out, f.want)
+	return &f.out[0], checkFinite([]backend.Row{f.row}, f.out, f.want)
 }
 
 // Drop discards the result. The row is evaluated nevertheless: its slot is written before that of any flight started

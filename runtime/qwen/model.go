@@ -101,7 +101,7 @@ func (m *Model) Forward(
 		return gguf.ErrClosed
 	}
 	defer m.uses.Give()
-	if err := m.check(kv, rows, out, want); err != nil {
+	if err := m.checkBatch(kv, rows, out, want); err != nil {
 		return err
 	}
 	want.Draw = backend.Draw{} // only flights draw
@@ -120,7 +120,7 @@ func (m *Model) Forward(
 		if len(want.Each) > 0 {
 			part.Each, want.Each = want.Each[:n], want.Each[n:]
 		}
-		if err := m.pass(ctx, kv, piece, out[:n], part); err != nil {
+		if err := m.runPass(ctx, kv, piece, out[:n], part); err != nil {
 			return err
 		}
 		out, want.Rows = out[n:], want.Rows[n:]
@@ -131,23 +131,22 @@ func (m *Model) Forward(
 // Mixes reports whether rows of several KV stores may go through one forward call: [backend.Row].KV.
 func (m *Model) Mixes() bool { return m.mixes }
 
-// pass runs rows through all layers.
-func (m *Model) pass(
+func (m *Model) runPass(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
 	p := backend.Watched(ctx, m.device.Begin(kv, rows), len(rows))
-	m.encode(ctx, p, out, want)
+	m.encodePass(ctx, p, out, want)
 	if err := p.End(ctx); err != nil {
 		return err
 	}
 	backend.TellRun(ctx, p, len(rows))
-	return finite(rows, out, want)
+	return checkFinite(rows, out, want)
 }
 
-// encode issues the operations of a pass. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F
+// encodePass issues the operations of a pass. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F
 // inside. When ctx ends it stops before the next layer, and End reports the cause. If an operation panics, the pass
 // ends without running: a server recovers, and a GPU's pass has a thread and an encoder.
-func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
+func (m *Model) encodePass(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	whole := false
 	defer func() {
 		if !whole {
@@ -156,11 +155,11 @@ func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output
 			_ = p.End(ended) // the panic says more
 		}
 	}()
-	m.operations(ctx, p, out, want)
+	m.encodeOperations(ctx, p, out, want)
 	whole = true
 }
 
-func (m *Model) operations(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
+func (m *Model) encodeOperations(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                    [T, D]
 	for i := range m.w.layers {
@@ -180,8 +179,7 @@ func (m *Model) operations(ctx context.Context, p backend.Pass, out []backend.Ou
 	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows [V]
 }
 
-// finite returns an error if a logit is not finite.
-func finite(rows []backend.Row, out []backend.Output, want backend.Want) error {
+func checkFinite(rows []backend.Row, out []backend.Output, want backend.Want) error {
 	for i, o := range out {
 		if lse := float64(o.LogSumExp); math.IsNaN(lse) || math.IsInf(lse, 0) {
 			return fmt.Errorf("position %d: %w", rows[want.Rows[i]].Pos, ErrNotFinite)
@@ -190,8 +188,7 @@ func finite(rows []backend.Row, out []backend.Output, want backend.Want) error {
 	return nil
 }
 
-// check refuses a batch that cannot be run as a whole.
-func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (m *Model) checkBatch(kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	whole := int32(kv.Config().Slots)
 	for i, r := range rows {
 		slots := whole
@@ -210,7 +207,7 @@ func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, w
 		case r.Slot < 0 || r.Slot >= slots:
 			return fmt.Errorf("row %d: slot %d does not exist, the KV cache has %d: %w", i, r.Slot, slots, ErrContext)
 		}
-		if err := checkSee(r, slots); err != nil {
+		if err := checkVisibleSlots(r, slots); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
 		}
 	}
@@ -235,8 +232,8 @@ func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, w
 	return nil
 }
 
-// checkSee checks that the spans lie in the cache and that the row sees itself last.
-func checkSee(r backend.Row, slots int32) error {
+// checkVisibleSlots checks that the spans lie in the cache and that the row sees itself last.
+func checkVisibleSlots(r backend.Row, slots int32) error {
 	if len(r.See) == 0 || r.See[len(r.See)-1].To != r.Slot+1 {
 		return fmt.Errorf("it has to see its own slot %d, last of all", r.Slot)
 	}

@@ -85,7 +85,7 @@ func ReadSaved(r io.Reader, own Saved, context, vocab int) (h Saved, text []int3
 	if err := json.Unmarshal(header, &h); err != nil {
 		return h, nil, NotSaved("the header: %v", err)
 	}
-	if err := h.check(own, context); err != nil {
+	if err := h.checkHeader(own, context); err != nil {
 		return h, nil, err
 	}
 	ids := make([]byte, 4*h.Tokens)
@@ -102,8 +102,8 @@ func ReadSaved(r io.Reader, own Saved, context, vocab int) (h Saved, text []int3
 	return h, text, nil
 }
 
-// check refuses headers of other engines, and texts that do not fit.
-func (h Saved) check(own Saved, context int) error {
+// checkHeader refuses headers of other engines, and texts that do not fit.
+func (h Saved) checkHeader(own Saved, context int) error {
 	for _, f := range []struct{ what, got, want string }{
 		{"file of the model", h.Model, own.Model}, {"version of the program", h.Program, own.Program},
 		{"device", h.Device, own.Device}, {"type of keys and values", h.Type, own.Type},
@@ -139,11 +139,11 @@ func ProgramVersion() string {
 	if !ok {
 		return ""
 	}
-	return versionOf(info)
+	return buildVersion(info)
 }
 
-// versionOf is ProgramVersion for a program that was built as info says.
-func versionOf(info *debug.BuildInfo) string {
+// buildVersion is ProgramVersion for a program that was built as info says.
+func buildVersion(info *debug.BuildInfo) string {
 	const path = "github.com/pilotfish-ai/pilotfish"
 	for _, m := range info.Deps {
 		if m.Path == path {

@@ -52,11 +52,11 @@ func TestVersionOf(t *testing.T) {
 		}
 		return b
 	}
-	assert.Equal(t, "v1.2.3", versionOf(build("v1.2.3", []string{"example.com/other", "v9.0.0"}, "GOARCH", "arm64")))
-	assert.Equal(t, "v0.4.0", versionOf(build("v7.0.0", []string{"example.com/other", "v9.0.0", path, "v0.4.0"},
+	assert.Equal(t, "v1.2.3", buildVersion(build("v1.2.3", []string{"example.com/other", "v9.0.0"}, "GOARCH", "arm64")))
+	assert.Equal(t, "v0.4.0", buildVersion(build("v7.0.0", []string{"example.com/other", "v9.0.0", path, "v0.4.0"},
 		"vcs.revision", "of the other program")))
 	checkout := func(revision, modified string) string {
-		return versionOf(build("(devel)", nil, "vcs", "git", "vcs.revision", revision, "vcs.modified", modified))
+		return buildVersion(build("(devel)", nil, "vcs", "git", "vcs.revision", revision, "vcs.modified", modified))
 	}
 	assert.Contains(t, checkout("abc", "false"), "(devel) abc")
 	assert.NotEqual(t, checkout("abc", "false"), checkout("abd", "false"))

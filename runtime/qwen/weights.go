@@ -41,79 +41,80 @@ type loader struct {
 func loadWeights(f *gguf.File, d backend.Device, c Config) (weights, error) {
 	l := &loader{f: f, d: d, c: c, used: map[string]bool{}}
 	w := weights{
-		embedding: l.matrix("token_embd", c.Vocab, c.Dim),
-		norm:      l.norm("output_norm", c.Dim),
+		embedding: l.loadMatrix("token_embd", c.Vocab, c.Dim),
+		norm:      l.loadNorm("output_norm", c.Dim),
 		layers:    make([]layerWeights, c.Layers),
 	}
 	w.output = w.embedding
 	if _, ok := f.Tensor("output.weight"); ok {
-		w.output = l.matrix("output", c.Vocab, c.Dim)
+		w.output = l.loadMatrix("output", c.Vocab, c.Dim)
 	}
 	for i := range w.layers {
 		if l.err != nil {
 			break
 		}
-		w.layers[i] = l.layer(fmt.Sprintf("blk.%d.", i))
+		w.layers[i] = l.loadLayer(fmt.Sprintf("blk.%d.", i))
 	}
-	l.refuseRest()
+	l.refuseUnused()
 	return w, l.err
 }
 
-func (l *loader) layer(prefix string) layerWeights {
+func (l *loader) loadLayer(prefix string) layerWeights {
 	c := l.c
 	query, kv := c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
 	w := layerWeights{
-		attnNorm: l.norm(prefix+"attn_norm", c.Dim),
-		wq:       l.matrix(prefix+"attn_q", query, c.Dim),
-		wk:       l.matrix(prefix+"attn_k", kv, c.Dim),
-		wv:       l.matrix(prefix+"attn_v", kv, c.Dim),
-		wo:       l.matrix(prefix+"attn_output", c.Dim, query),
-		ffnNorm:  l.norm(prefix+"ffn_norm", c.Dim),
-		wGate:    l.matrix(prefix+"ffn_gate", c.FFN, c.Dim),
-		wUp:      l.matrix(prefix+"ffn_up", c.FFN, c.Dim),
-		wDown:    l.matrix(prefix+"ffn_down", c.Dim, c.FFN),
+		attnNorm: l.loadNorm(prefix+"attn_norm", c.Dim),
+		wq:       l.loadMatrix(prefix+"attn_q", query, c.Dim),
+		wk:       l.loadMatrix(prefix+"attn_k", kv, c.Dim),
+		wv:       l.loadMatrix(prefix+"attn_v", kv, c.Dim),
+		wo:       l.loadMatrix(prefix+"attn_output", c.Dim, query),
+		ffnNorm:  l.loadNorm(prefix+"ffn_norm", c.Dim),
+		wGate:    l.loadMatrix(prefix+"ffn_gate", c.FFN, c.Dim),
+		wUp:      l.loadMatrix(prefix+"ffn_up", c.FFN, c.Dim),
+		wDown:    l.loadMatrix(prefix+"ffn_down", c.Dim, c.FFN),
 	}
 	if c.Arch.HeadNorms {
-		w.qNorm = l.norm(prefix+"attn_q_norm", c.HeadSize)
-		w.kNorm = l.norm(prefix+"attn_k_norm", c.HeadSize)
+		w.qNorm = l.loadNorm(prefix+"attn_q_norm", c.HeadSize)
+		w.kNorm = l.loadNorm(prefix+"attn_k_norm", c.HeadSize)
 	}
 	return w
 }
 
-// matrix loads NAME.weight, [out, in], and NAME.bias, [out], if the architecture has biases and the file this one.
-func (l *loader) matrix(name string, out, in int) backend.Weight {
-	m, ok := l.tensor(name+".weight", in, out)
+// loadMatrix loads NAME.weight, [out, in], and NAME.bias, [out], if the architecture has biases and the file this one.
+func (l *loader) loadMatrix(name string, out, in int) backend.Weight {
+	m, ok := l.findTensor(name+".weight", in, out)
 	if !ok {
 		return nil
 	}
 	var bias *gguf.Tensor
 	if _, has := l.f.Tensor(name + ".bias"); has && l.c.Arch.Biases {
-		b, ok := l.tensor(name+".bias", out)
+		b, ok := l.findTensor(name+".bias", out)
 		if !ok {
 			return nil
 		}
 		bias = &b
 	}
 	w, err := l.d.LoadWeight(m, bias)
-	l.fail(err)
+	l.keepFirstError(err)
 	return w
 }
 
-func (l *loader) norm(name string, n int) backend.Norm {
-	g, ok := l.tensor(name+".weight", n)
+func (l *loader) loadNorm(name string, n int) backend.Norm {
+	g, ok := l.findTensor(name+".weight", n)
 	if !ok {
 		return nil
 	}
 	w, err := l.d.LoadNorm(g, l.c.Epsilon)
-	l.fail(err)
+	l.keepFirstError(err)
 	return w
 }
 
-// tensor finds a tensor of the given shape, fastest-varying dimension first. Dimensions of 1 at the end do not count.
-func (l *loader) tensor(name string, shape ...int) (gguf.Tensor, bool) {
+// findTensor finds a tensor of the given shape, fastest-varying dimension first. Dimensions of 1 at the end do not
+// count.
+func (l *loader) findTensor(name string, shape ...int) (gguf.Tensor, bool) {
 	t, ok := l.f.Tensor(name)
 	if !ok {
-		l.fail(fmt.Errorf("tensor %q: missing", name))
+		l.keepFirstError(fmt.Errorf("tensor %q: missing", name))
 		return t, false
 	}
 	l.used[name] = true
@@ -126,23 +127,23 @@ func (l *loader) tensor(name string, shape ...int) (gguf.Tensor, bool) {
 		same = dims[i] == shape[i]
 	}
 	if !same {
-		l.fail(fmt.Errorf("tensor %q: shape %v, the metadata asks for %v", name, t.Shape, shape))
+		l.keepFirstError(fmt.Errorf("tensor %q: shape %v, the metadata asks for %v", name, t.Shape, shape))
 	}
 	t.Shape = dims
 	return t, same
 }
 
-// refuseRest refuses tensors that are not used: a model with them is not the one that this package runs.
-func (l *loader) refuseRest() {
+// refuseUnused refuses tensors that are not used: a model with them is not the one that this package runs.
+func (l *loader) refuseUnused() {
 	for _, t := range l.f.Tensors() {
 		if l.err == nil && !l.used[t.Name] {
-			l.fail(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor",
+			l.keepFirstError(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor",
 				errs.Quote(t.Name), l.c.Arch.Name, l.c.Layers))
 		}
 	}
 }
 
-func (l *loader) fail(err error) {
+func (l *loader) keepFirstError(err error) {
 	if l.err == nil {
 		l.err = err
 	}

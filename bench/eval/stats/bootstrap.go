@@ -34,13 +34,13 @@ func Bootstrap(n int, seed uint64, of func(weight []int) []float64) []Interval {
 	}
 	all := make([]Interval, len(values))
 	for i, v := range values {
-		all[i] = between(v, drawn[i])
+		all[i] = percentileInterval(v, drawn[i])
 	}
 	return all
 }
 
-// between returns the interval of a value from its sorted draws.
-func between(value float64, drawn []float64) Interval {
+// percentileInterval returns the interval of a value from its draws, which it sorts.
+func percentileInterval(value float64, drawn []float64) Interval {
 	if math.IsNaN(value) || len(drawn) == 0 {
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
 	}

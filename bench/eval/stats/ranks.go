@@ -134,10 +134,9 @@ func Middle(d []float64) Interval {
 			pairs = append(pairs, (x+y)/2)
 		}
 	}
-	return inverted(pairs, signSums(firstRanks(len(d))))
+	return invertTest(pairs, signSums(firstRanks(len(d))))
 }
 
-// firstRanks returns the numbers from 1 to n.
 func firstRanks(n int) []int {
 	ranks := make([]int, n)
 	for i := range ranks {
@@ -156,13 +155,13 @@ func Shift(a, b []float64) Interval {
 		}
 	}
 	least := len(a) * (len(a) + 1) / 2
-	return inverted(pairs, choiceSums(firstRanks(len(a)+len(b)), len(a))[least:])
+	return invertTest(pairs, choiceSums(firstRanks(len(a)+len(b)), len(a))[least:])
 }
 
-// inverted returns the median of values, with the interval of a test: the number of values beyond each end is the
+// invertTest returns the median of values, with the interval of a test: the number of values beyond each end is the
 // largest value of the test's statistic with a tail probability of at most half of 1 less [Confidence]. shares are the
 // probabilities of the statistic, from 0.
-func inverted(values, shares []float64) Interval {
+func invertTest(values, shares []float64) Interval {
 	if len(values) == 0 {
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
 	}

@@ -35,20 +35,19 @@ type blockArg struct {
 // amxBlocks is the number of blocks to multiply before those of the next accumulators.
 const amxBlocks = 32
 
-// tileAMX writes a tile with AMX, for formats with the given number of accumulators.
 func tileAMX(accumulators int) func(k *Kernel) {
 	return func(k *Kernel) {
 		t := &amxTile{Kernel: k, accumulators: accumulators, sums: k.Vecs(maxTokens), scales: [2]Vec(k.Vecs(2))}
 		t.blocks = []blockArg{{"w", SI, 512}, {"ds", AX, 128}, {"mins", BX, 64}, {"q", DX, 32}, {"d", CX, 4}}
 		t.config, t.c = k.Local(64), k.Aligned(R15, 2*64*maxTokens)
-		t.load()
-		t.multiply()
-		k.encoded("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0)
+		t.loadAndConfigure()
+		t.multiplyBlocks()
+		k.writeEncoded("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0)
 		k.Return()
 	}
 }
 
-func (t *amxTile) load() {
+func (t *amxTile) loadAndConfigure() {
 	t.ToArgs(AX)
 	t.AlignStack(R15)
 	t.Load(AX, "tokens", R11, "n", R9, "acc", DI, "accBytes", R14)
@@ -66,12 +65,12 @@ func (t *amxTile) load() {
 	t.Op("MOVQ", R9, R10)
 	t.Op("SHRQ", 3, R10)
 	t.Op("LEAQ", At(R10).Times(R10, 2), R13)
-	t.configure()
+	t.configureTiles()
 }
 
-// configure sets the sizes of the tiles, at offset 16 by bytes of a row and at 48 by rows: 0 and 3 are C, 1 and 4 A, 2
-// and 5 B.
-func (t *amxTile) configure() {
+// configureTiles sets the sizes of the tiles, at offset 16 by bytes of a row and at 48 by rows: 0 and 3 are C, 1 and 4
+// A, 2 and 5 B.
+func (t *amxTile) configureTiles() {
 	depth := 8 / t.Scheme.Scales() // dwords of four columns in a product
 	t.Op("VPXOR", t.sums[0], t.sums[0], t.sums[0])
 	t.Op("VMOVDQU", t.sums[0], t.config)
@@ -87,10 +86,10 @@ func (t *amxTile) configure() {
 		t.Op("MOVW", rowBytes, t.config.Plus(16+2*tile))
 		t.Op("MOVB", rows, t.config.Plus(48+tile))
 	}
-	t.memory("LDTILECFG", 0x78, 0x49, 0, t.config)
+	t.writeTileMemoryOp("LDTILECFG", 0x78, 0x49, 0, t.config)
 }
 
-func (t *amxTile) multiply() {
+func (t *amxTile) multiplyBlocks() {
 	whole, done := t.Label("whole"), t.Label("done")
 	accumulator := t.Here("accumulator")
 	t.Op("MOVQ", 512*amxBlocks, R8)
@@ -105,7 +104,7 @@ func (t *amxTile) multiply() {
 	t.alignLoop()
 	t.Place(loaded)
 	block := t.Here("block")
-	t.block()
+	t.multiplyBlock()
 	for _, a := range t.blocks {
 		t.Op("ADDQ", a.bytes*t.accumulators, a.at)
 	}
@@ -115,18 +114,17 @@ func (t *amxTile) multiply() {
 	t.Op("MOVQ", R11, R14)
 	t.Op("SHLQ", 6, R14)
 	t.Op("ADDQ", R14, DI)
-	t.advance(1, done)
+	t.advanceBlocks(1, done)
 	t.Op("CMPQ", DI, t.Slot("end"))
 	t.Op("JNE", accumulator)
-	t.advance(amxBlocks-t.accumulators, done)
+	t.advanceBlocks(amxBlocks-t.accumulators, done)
 	t.ToArgs(DI)
 	t.Load(DI, "acc", DI)
 	t.Op("JMP", accumulator)
 	t.Place(done)
 }
 
-// advance advances by blocks, and jumps to done if none is left.
-func (t *amxTile) advance(blocks int, done string) {
+func (t *amxTile) advanceBlocks(blocks int, done string) {
 	for _, a := range t.blocks {
 		t.Op("ADDQ", a.bytes*blocks, t.Slot(a.field))
 	}
@@ -134,17 +132,16 @@ func (t *amxTile) advance(blocks int, done string) {
 	t.Op("JLE", done)
 }
 
-// block adds the products of a block with all tokens to their sums.
-func (t *amxTile) block() {
+func (t *amxTile) multiplyBlock() {
 	t.prefetchNext(R14)
 	t.Op("MOVQ", 64, R14)
 	for half := range t.Scheme.Scales() {
 		c, a, b := 3*half, 3*half+1, 3*half+2
-		t.memory("TILELOADD", 0x7b, 0x4b, a, At(DX).Plus(16*half).Times(R9, 1))
-		t.memory("TILELOADD", 0x7b, 0x4b, b, At(SI).Plus(256*half).Times(R14, 1))
-		t.encoded("TILEZERO", 0xc4, 0xe2, 0x7b, 0x49, 0xc0+8*c)
-		t.encoded("TDPBSSD", 0xc4, 0xe2, 0x7b-8*b, 0x5e, 0xc0+8*c+a)
-		t.memory("TILESTORED", 0x7a, 0x4b, c, t.c.Plus(64*maxTokens*half).Times(R14, 1))
+		t.writeTileMemoryOp("TILELOADD", 0x7b, 0x4b, a, At(DX).Plus(16*half).Times(R9, 1))
+		t.writeTileMemoryOp("TILELOADD", 0x7b, 0x4b, b, At(SI).Plus(256*half).Times(R14, 1))
+		t.writeEncoded("TILEZERO", 0xc4, 0xe2, 0x7b, 0x49, 0xc0+8*c)
+		t.writeEncoded("TDPBSSD", 0xc4, 0xe2, 0x7b-8*b, 0x5e, 0xc0+8*c+a)
+		t.writeTileMemoryOp("TILESTORED", 0x7a, 0x4b, c, t.c.Plus(64*maxTokens*half).Times(R14, 1))
 		t.Op("VMOVUPS", At(AX).Plus(64*half), t.scales[half])
 	}
 	if t.Scheme.Minima {
@@ -172,7 +169,7 @@ func (t *amxTile) block() {
 // PCALIGN, Go's assembler did not terminate.
 func (t *amxTile) alignLoop() {
 	t.Op("PCALIGN", 64)
-	t.encoded("NOP", 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0)
+	t.writeEncoded("NOP", 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0)
 }
 
 // eachToken calls write for every token. The d and s of the first token are at R14 and R12. The caller places the label
@@ -181,28 +178,28 @@ func (t *amxTile) eachToken(write func(i int, d, s Mem)) (done string) {
 	done = t.Label("tokens")
 	token := multiples{R10, R13}
 	for i := range maxTokens {
-		write(i, token.after(At(R14), i%4), token.after(At(R12), i%4))
+		write(i, token.addressAfter(At(R14), i%4), token.addressAfter(At(R12), i%4))
 		t.Op("CMPQ", R11, i+1)
 		t.Op("JEQ", done)
 		if i%4 == 3 {
-			t.Op("LEAQ", token.after(At(R14), 4), R14)
-			t.Op("LEAQ", token.after(At(R12), 4), R12)
+			t.Op("LEAQ", token.addressAfter(At(R14), 4), R14)
+			t.Op("LEAQ", token.addressAfter(At(R12), 4), R12)
 		}
 	}
 	return done
 }
 
-// memory writes an AMX instruction with a tile and memory: row r is at m, with r times its index.
-func (k *Kernel) memory(name string, prefix, opcode, tile int, m Mem) {
+// writeTileMemoryOp writes an AMX instruction with a tile and memory: row r is at m, with r times its index.
+func (k *Kernel) writeTileMemoryOp(name string, prefix, opcode, tile int, m Mem) {
 	numbers := map[Reg]int{"": 4, DX: 2, SP: 4, SI: 6, R9: 9, R14: 14, R15: 15}
 	base, index := numbers[m.Base], numbers[m.Index]
-	k.encoded(fmt.Sprintf("%s tile %d, %s", name, tile, m),
+	k.writeEncoded(fmt.Sprintf("%s tile %d, %s", name, tile, m),
 		0xc4, 0xe2-index/8*64-base/8*32, prefix, opcode, 0x84+8*tile, index%8*8+base%8)
 	k.Op("LONG", m.Offset)
 }
 
-// encoded writes an instruction that the assembler does not support.
-func (k *Kernel) encoded(instruction string, bytes ...int) {
+// writeEncoded writes an instruction that the assembler does not support.
+func (k *Kernel) writeEncoded(instruction string, bytes ...int) {
 	for i, b := range bytes {
 		fmt.Fprintf(&k.text, "%sBYTE $%#x", []string{"\t", "; "}[min(i, 1)], b)
 	}

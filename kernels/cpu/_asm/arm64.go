@@ -30,7 +30,7 @@ const (
 	R22, R23, R24, R25, R26 Reg = "R22", "R23", "R24", "R25", "R26"
 )
 
-func registers(n int, v V) (vs []V) {
+func registerRange(n int, v V) (vs []V) {
 	for i := range n {
 		vs = append(vs, v+V(i))
 	}
@@ -59,14 +59,14 @@ func (a *arm) Word(name string, vs ...V) {
 
 // Each writes an instruction of words_arm64.h on a register, in place, for n of them from v on.
 func (a *arm) Each(name string, n int, v V) {
-	for _, v := range registers(n, v) {
+	for _, v := range registerRange(n, v) {
 		a.Word(name, v, v)
 	}
 }
 
 // Zero sets n registers from v on to zero.
 func (a *arm) Zero(n int, v V) {
-	for _, v := range registers(n, v) {
+	for _, v := range registerRange(n, v) {
 		a.Word("ZERO", v)
 	}
 }
@@ -88,12 +88,12 @@ func (a *arm) inLanes(lanes string, vs []V) (operands []any) {
 
 // LoadPair loads v and the next register, from m or, with the suffix ".P", from the register in m, which is then
 // advanced by the offset in m.
-func (a *arm) LoadPair(suffix string, m Mem, v V) { a.Op("FLDPQ"+suffix, m, pair(v)) }
+func (a *arm) LoadPair(suffix string, m Mem, v V) { a.Op("FLDPQ"+suffix, m, registerPair(v)) }
 
 // StorePair stores v and the next register.
-func (a *arm) StorePair(v V, m Mem) { a.Op("FSTPQ", pair(v), m) }
+func (a *arm) StorePair(v V, m Mem) { a.Op("FSTPQ", registerPair(v), m) }
 
-func pair(v V) Reg { return Reg(fmt.Sprintf("(%v, %v)", v, v+1)) }
+func registerPair(v V) Reg { return Reg(fmt.Sprintf("(%v, %v)", v, v+1)) }
 
 // Constant sets all bytes of v.
 func (a *arm) Constant(v V, byte int) { a.Shift("B16", "VMOVI", byte, v) }

@@ -11,7 +11,7 @@ func (t floatType) armLoad(a *arm, r Reg, temporary V, to ...V) {
 		a.Op("VLD1.P", At(r).Plus(bytes), a.List("S4", to...))
 		return
 	}
-	halves := registers((len(to)+1)/2, temporary)
+	halves := registerRange((len(to)+1)/2, temporary)
 	lanes := "H8"
 	if len(to) == 1 {
 		lanes = "H4"
@@ -83,9 +83,9 @@ func (t floatType) armGEMV(k *Kernel) {
 	// loop multiplies count registers of columns as often as they fit. R8 holds the columns that are left, less from.
 	loop := func(name string, count int) {
 		loop := a.Here(name)
-		a.Op("VLD1.P", At(R7).Plus(16*count), a.List("S4", registers(count, 20)...))
+		a.Op("VLD1.P", At(R7).Plus(16*count), a.List("S4", registerRange(count, 20)...))
 		for i, r := range w {
-			t.armLoad(a, r, 24, registers(count, 16)...)
+			t.armLoad(a, r, 24, registerRange(count, 16)...)
 			for j := range V(count) {
 				a.Word("FMLA", 16+j, 20+j, V(2*i)+j%2)
 			}

@@ -29,11 +29,11 @@ func armGEMV(a *arm) {
 	a.Zero(2, 0)
 	switch {
 	case a.format.Block().Columns == 32:
-		a.byFours(l)
+		a.addRowByFours(l)
 	case a.Scheme.Halves:
-		a.byEights(l, a.halfBlocks)
+		a.addRowByEights(l, a.multiplyHalfBlocks)
 	default:
-		a.byEights(l, a.minimaBlocks)
+		a.addRowByEights(l, a.multiplyMinimaBlocks)
 	}
 	a.HorizontalSum(0, 1)
 	a.Op("FMOVS.P", V(0), At(R0).Plus(4))
@@ -42,20 +42,20 @@ func armGEMV(a *arm) {
 	a.Op("RET")
 }
 
-// dot sets p to the products of a block with the activations q bytes after R7.
-func (a *arm) dot(w []V, q int, p V) {
+// dotActivations sets p to the products of a block with the activations q bytes after R7.
+func (a *arm) dotActivations(w []V, q int, p V) {
 	a.LoadPair("", At(R7).Plus(q), 4)
 	a.set.Dot(a, p, 10, w, []V{4, 5})
 }
 
-// byFours adds a row of blocks of 32 columns, first four at a time, then one at a time; after each single block the
-// lanes are rotated by one, which does not change their total. Four scales are collected in R11, because the integer
-// units are free.
-func (a *arm) byFours(l *layout) {
+// addRowByFours adds a row of blocks of 32 columns, first four at a time, then one at a time; after each single block
+// the lanes are rotated by one, which does not change their total. Four scales are collected in R11, because the
+// integer units are free.
+func (a *arm) addRowByFours(l *layout) {
 	size := a.format.Block().Bytes
 	multiply := func(block int, p V) {
 		l.at = block * size
-		l.eachBlock(func(_ int, w []V) { a.dot(w, 32*block, p) })
+		l.eachBlock(func(_ int, w []V) { a.dotActivations(w, 32*block, p) })
 	}
 	a.Op("SUBS", 4, R9)
 	a.Op("BLT", "last")
@@ -74,7 +74,7 @@ func (a *arm) byFours(l *layout) {
 	a.Word("FCVTL", 8, 8)
 	a.Op("FMOVQ.P", At(R8).Plus(16), V(9))
 	a.Word("FMUL", 8, 9, 11)
-	a.sums(total, 6)
+	a.sumRegisterLanes(total, 6)
 	a.addBlocks("FMOVQ.P", 16)
 	a.Advance(4*size, R2)
 	a.Advance(128, R7)
@@ -113,8 +113,8 @@ func (a *arm) addBlocks(load string, bytes int) {
 	a.Word("FMLA", 6, 11, 0)
 }
 
-// byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
-func (a *arm) byEights(l *layout, add func(l *layout)) {
+// addRowByEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
+func (a *arm) addRowByEights(l *layout, add func(l *layout)) {
 	block := a.Here("block")
 	a.format.ArmScales(a)
 	add(l)
@@ -125,8 +125,8 @@ func (a *arm) byEights(l *layout, add func(l *layout)) {
 	a.Word("FADD", 1, 0, 0)
 }
 
-// minimaBlocks multiplies blocks with scales V24, V25 and minima V26, V27. V28, V29 are their s.
-func (a *arm) minimaBlocks(l *layout) {
+// multiplyMinimaBlocks multiplies blocks with scales V24, V25 and minima V26, V27. V28, V29 are their s.
+func (a *arm) multiplyMinimaBlocks(l *layout) {
 	a.LoadPair(".P", At(R8).Plus(32), 8)
 	a.LoadPair(".P", At(R10).Plus(32), 28)
 	a.Word("FMUL", 8, 24, 24)
@@ -134,9 +134,9 @@ func (a *arm) minimaBlocks(l *layout) {
 	l.at = 0
 	l.eachBlock(func(block int, w []V) {
 		first := []V{6, 12}[block/4]
-		a.dot(w, 32*block, first+V(block%4))
+		a.dotActivations(w, 32*block, first+V(block%4))
 		if block%4 == 3 {
-			a.sums([4]V(registers(4, first)), first)
+			a.sumRegisterLanes([4]V(registerRange(4, first)), first)
 		}
 	})
 	a.Word("SCVTF", 6, 6)
@@ -147,8 +147,9 @@ func (a *arm) minimaBlocks(l *layout) {
 	a.Lanes("S4", "VFMLS", 29, 27, 1)
 }
 
-// halfBlocks multiplies blocks with a scale for each half. V24-V31 hold the scales, first and second half in turn.
-func (a *arm) halfBlocks(l *layout) {
+// multiplyHalfBlocks multiplies blocks with a scale for each half. V24-V31 hold the scales, first and second half in
+// turn.
+func (a *arm) multiplyHalfBlocks(l *layout) {
 	l.at = 0
 	visited := 0
 	l.eachBlock(func(block int, w []V) {
@@ -165,8 +166,8 @@ func (a *arm) halfBlocks(l *layout) {
 // addHalfBlocks adds the products of four blocks. V6-V9 hold the integer sums of their first halves, V12-V15 those of
 // their second halves.
 func (a *arm) addHalfBlocks(four V) {
-	a.sums([4]V{6, 7, 8, 9}, 6)
-	a.sums([4]V{12, 13, 14, 15}, 12)
+	a.sumRegisterLanes([4]V{6, 7, 8, 9}, 6)
+	a.sumRegisterLanes([4]V{12, 13, 14, 15}, 12)
 	a.Op("FMOVQ.P", At(R17).Plus(16), V(10)) // sums of a first half in the lower 16 bits, of a second in the upper
 	a.Shift("S4", "VSHL", 16, 10, 11)
 	a.Word("SSHR", 16, 11, 11)

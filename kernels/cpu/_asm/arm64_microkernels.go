@@ -16,19 +16,18 @@ var arm64 = []file{
 	{"quantised_sdot", nil, "quantisedSDOT", slices.Concat(armGEMVs(sdot{}), armPacks(sdot{}), armTiles(sdot{}))},
 	{"quantised_smmla", nil, "quantisedSMMLA", slices.Concat(armPacks(smmla{}), armTiles(smmla{}))},
 	{"float_neon", nil, "floatNEON", slices.Concat(
-		ofEachType("gemv", "NEON", floatType.armGEMV), ofEachType("gemm", "NEON", floatType.armGEMM),
+		forEachType("gemv", "NEON", floatType.armGEMV), forEachType("gemm", "NEON", floatType.armGEMM),
 	)},
 }
 
 var armFormats = []Format{q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}}
 
-// armGEMVs returns a GEMV for each format.
 func armGEMVs(set armSet) []microkernel {
-	return shape{"gemv", "gemmArgs", "gemv", "", onArm(set, armGEMV)}.of(set.Name(), armFormats...)
+	return shape{"gemv", "gemmArgs", "gemv", "", onArm(set, armGEMV)}.forFormats(set.Name(), armFormats...)
 }
 
 func armPacks(set armSet) []microkernel {
-	return shape{"pack", "packArgs", "pack", "", onArm(set, armPack)}.of(set.Packs(), armFormats...)
+	return shape{"pack", "packArgs", "pack", "", onArm(set, armPack)}.forFormats(set.Packs(), armFormats...)
 }
 
 func armTiles(set armSet) []microkernel {

@@ -49,7 +49,6 @@ func armPack(a *arm) {
 // groupRows points to the rows of a group.
 var groupRows = [4]Reg{R4, R5, R6, R7}
 
-// storeBlock stores a block of four rows, less the offset of its weights.
 func (l *layout) storeBlock(blocks int) {
 	l.visit = func(block, half int, w []V) {
 		if l.Scheme.Offset != 0 {
@@ -72,15 +71,15 @@ func (l *layout) storeBlock(blocks int) {
 	}
 }
 
-// fourRows loads 16 bytes of each row to V0-V3.
-func (a *arm) fourRows(offset int) {
+// loadFourRows loads 16 bytes of each row to V0-V3.
+func (a *arm) loadFourRows(offset int) {
 	for i, row := range groupRows {
 		a.Op("FMOVQ", At(row).Plus(offset), V(i))
 	}
 }
 
-// fourHalves loads a half-precision number of each row to V15, in float32.
-func (a *arm) fourHalves(offset int) {
+// loadFourHalves loads a half-precision number of each row to V15, in float32.
+func (a *arm) loadFourHalves(offset int) {
 	a.Op("MOVHU", At(R4).Plus(offset), R15)
 	for i, row := range groupRows[1:] {
 		a.Op("MOVHU", At(row).Plus(offset), R16)

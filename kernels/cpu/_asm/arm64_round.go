@@ -16,7 +16,7 @@ func armRound(a *arm) {
 	a.Op("FMOVS", R9, V(30))
 	block := a.Here("block")
 	for v := V(0); v < 8; v += 4 {
-		a.Op("VLD1.P", At(R5).Plus(64), a.List("S4", registers(4, v)...))
+		a.Op("VLD1.P", At(R5).Plus(64), a.List("S4", registerRange(4, v)...))
 	}
 	for v := range V(8) {
 		a.Word("FABS", v, 16+v)
@@ -38,7 +38,7 @@ func armRound(a *arm) {
 		a.Word("FMULE", 25, v, v)
 	}
 	a.Each("FCVTNS", 8, 0)
-	a.roundedSums()
+	a.storeRoundedSums()
 	for v := V(0); v < 8; v += 2 {
 		a.Lanes("H8", "VUZP1", v+1, v, v)
 	}
@@ -64,8 +64,8 @@ func armRound(a *arm) {
 	next()
 }
 
-// roundedSums stores h, the sums of both halves, s, d times that of both, and d.
-func (a *arm) roundedSums() {
+// storeRoundedSums stores h, the sums of both halves, s, d times that of both, and d.
+func (a *arm) storeRoundedSums() {
 	for i := range V(4) {
 		a.Lanes("S4", "VADD", 2*i+1, 2*i, 16+i)
 	}

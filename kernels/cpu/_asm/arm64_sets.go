@@ -62,7 +62,7 @@ func (neon) LoadTokens(a *arm, tokens int) {
 func (s neon) Products(a *arm, tokens int, halves bool) (sums [2]V, free V) {
 	for half := range 2 {
 		for t := range tokens {
-			q := registers(2, V(2*t))
+			q := registerRange(2, V(2*t))
 			if halves {
 				q = q[half : half+1]
 			}
@@ -70,7 +70,7 @@ func (s neon) Products(a *arm, tokens int, halves bool) (sums [2]V, free V) {
 				w := []V{8 + V(4*half) + row, 12 + row}
 				s.Dot(a, 4+row, 30, w[:len(q)], q)
 			}
-			a.sums([4]V{4, 5, 6, 7}, V(16+2*half+t))
+			a.sumRegisterLanes([4]V{4, 5, 6, 7}, V(16+2*half+t))
 		}
 		if !halves {
 			break
@@ -79,8 +79,8 @@ func (s neon) Products(a *arm, tokens int, halves bool) (sums [2]V, free V) {
 	return [2]V{16, 18}, 12
 }
 
-// sums sets to to the sums of the lanes of four registers, in this order; the registers are overwritten.
-func (a *arm) sums(v [4]V, to V) {
+// sumRegisterLanes sets to to the sums of the lanes of four registers, in this order; the registers are overwritten.
+func (a *arm) sumRegisterLanes(v [4]V, to V) {
 	a.Lanes("S4", "VADDP", v[1], v[0], v[0])
 	a.Lanes("S4", "VADDP", v[3], v[2], v[2])
 	a.Lanes("S4", "VADDP", v[2], v[0], to)
@@ -102,10 +102,10 @@ func (sdot) Dot(a *arm, p, _ V, w, q []V) {
 	}
 }
 
-func (sdot) Interleave(a *arm, to []V) { a.transpose(to) }
+func (sdot) Interleave(a *arm, to []V) { a.transposeRegisters(to) }
 
-// transpose transposes V0-V3 into to: lane j of register i becomes lane i of register j. It uses V8-V11.
-func (a *arm) transpose(to []V) {
+// transposeRegisters transposes V0-V3 into to: lane j of register i becomes lane i of register j. It uses V8-V11.
+func (a *arm) transposeRegisters(to []V) {
 	a.Lanes("S4", "VTRN1", 1, 0, 8)
 	a.Lanes("S4", "VTRN2", 1, 0, 9)
 	a.Lanes("S4", "VTRN1", 3, 2, 10)

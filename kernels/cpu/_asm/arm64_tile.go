@@ -44,7 +44,7 @@ func writeArmTile(a *arm) {
 		a.Op("CMP", 3, R3)
 		a.Op("BLT", "two")
 		four := a.Here("four")
-		armTile{a, 4}.tokensAtOnce()
+		armTile{a, 4}.multiplyTokenGroup()
 		a.Op("SUB", 4, R3)
 		a.Op("CMP", 3, R3)
 		a.Op("BGE", four)
@@ -53,14 +53,14 @@ func writeArmTile(a *arm) {
 	a.Op("CMP", 0, R3)
 	a.Op("BLE", "done")
 	two := a.Here("next")
-	armTile{a, 2}.tokensAtOnce()
+	armTile{a, 2}.multiplyTokenGroup()
 	a.Op("SUBS", 2, R3)
 	a.Op("BGT", two)
 	a.Place("done")
 	a.Op("RET")
 }
 
-func (t armTile) tokensAtOnce() {
+func (t armTile) multiplyTokenGroup() {
 	t.Op("MOVD", R0, R14)
 	t.Op("MOVD", R1, R6)
 	t.Op("MOVD", R2, R10)
@@ -76,15 +76,15 @@ func (t armTile) tokensAtOnce() {
 			t.Op("CSEL", "GT", of[i], of[i-1], of[i])
 		}
 	}
-	t.eachBlock()
+	t.multiplyAllBlocks()
 	shift := Reg(fmt.Sprintf("<<%d", log2(t.tokens)))
 	t.Op("ADD", R4+shift, R1)
 	t.Op("ADD", R5+shift, R2)
 	t.Advance(64*t.tokens, R0)
 }
 
-// eachBlock multiplies all blocks; the first accumulator follows the last one.
-func (t armTile) eachBlock() {
+// multiplyAllBlocks multiplies all blocks; the first accumulator follows the last one.
+func (t armTile) multiplyAllBlocks() {
 	accumulators := 8
 	if !t.Scheme.Halves && !t.Scheme.Minima {
 		accumulators = 4
@@ -100,7 +100,7 @@ func (t armTile) eachBlock() {
 		t.Op("FMOVS.P", At(tokenD[i]).Plus(4), V(24+i))
 	}
 	for group := range 4 {
-		t.group(16 * group)
+		t.multiplyGroup(16 * group)
 	}
 	t.Advance(512, R24)
 	t.Advance(128, R25)
@@ -124,8 +124,8 @@ func (t armTile) eachBlock() {
 	t.Op("BLT", block)
 }
 
-// group multiplies four of sixteen rows: those with scales at offset g, in bytes.
-func (t armTile) group(g int) {
+// multiplyGroup multiplies four of sixteen rows: those with scales at offset g, in bytes.
+func (t armTile) multiplyGroup(g int) {
 	for i := range 8 {
 		t.Op("FMOVQ", At(R24).Plus(8*g+16*i), V(8+i))
 	}

@@ -18,7 +18,7 @@ type armFormat interface {
 func (oneScale) ArmScales(*arm) {}
 
 func (oneScale) ArmPanelScales(a *arm) {
-	a.fourHalves(0)
+	a.loadFourHalves(0)
 	a.Op("FMOVQ", V(15), At(R9))
 }
 
@@ -44,16 +44,16 @@ func rowLayout(a *arm) *layout {
 	}
 	return &layout{
 		arm:   a,
-		bytes: [2][]V{registers(n, 16), registers(n, 18)}, bits: registers(n, 20),
-		low: registers(n, 2), high: registers(n, 22),
+		bytes: [2][]V{registerRange(n, 16), registerRange(n, 18)}, bits: registerRange(n, 20),
+		low: registerRange(n, 2), high: registerRange(n, 22),
 	}
 }
 
 func panelLayout(a *arm) *layout {
 	return &layout{
 		arm: a, panel: true,
-		bytes: [2][]V{registers(4, 4), registers(4, 20)}, bits: registers(4, 16),
-		low: registers(4, 12), high: registers(4, 8),
+		bytes: [2][]V{registerRange(4, 4), registerRange(4, 20)}, bits: registerRange(4, 16),
+		low: registerRange(4, 12), high: registerRange(4, 8),
 	}
 }
 
@@ -70,8 +70,8 @@ func (l *layout) eachBlock(multiply func(block int, w []V)) {
 	l.format.ArmUnpack(l)
 }
 
-// load loads the bytes at offset in the block: 16 bytes of each row, or 32 if the single row has blocks of 256.
-func (l *layout) load(offset int) []V {
+// loadBytes loads the bytes at offset in the block: 16 bytes of each row, or 32 if the single row has blocks of 256.
+func (l *layout) loadBytes(offset int) []V {
 	l.loads++
 	return l.loadTo(l.bytes[(l.loads-1)%2], offset)
 }
@@ -79,7 +79,7 @@ func (l *layout) load(offset int) []V {
 func (l *layout) loadTo(v []V, offset int) []V {
 	switch offset += 16 * l.half; {
 	case l.panel:
-		l.fourRows(offset)
+		l.loadFourRows(offset)
 		l.set.Interleave(l.arm, v)
 	case len(v) == 2:
 		l.LoadPair("", At(R2).Plus(l.at+offset), v[0])
@@ -89,8 +89,8 @@ func (l *layout) loadTo(v []V, offset int) []V {
 	return v
 }
 
-// nibbles returns the low and the high nibbles. V31 is bytes of 15.
-func (l *layout) nibbles(v []V) (low, high []V) {
+// splitNibbles expects bytes of 15 in V31.
+func (l *layout) splitNibbles(v []V) (low, high []V) {
 	low, high = l.low[:len(v)], l.high[:len(v)]
 	for i := range v {
 		l.Lanes("B16", "VAND", 31, v[i], low[i])
@@ -101,9 +101,9 @@ func (l *layout) nibbles(v []V) (low, high []V) {
 	return low, high
 }
 
-// withBits returns the low and the high nibbles with further bits above them. A shift to the left, or to the right if
-// it is negative, moves these bits to their places. V30 masks the bits of a weight if a shift leaves others.
-func (l *layout) withBits(v, bits []V, leftLow, leftHigh int) (low, high []V) {
+// nibblesWithBits returns the low and the high nibbles with further bits above them. A shift to the left, or to the
+// right if it is negative, moves these bits to their places. V30 masks the bits of a weight if a shift leaves others.
+func (l *layout) nibblesWithBits(v, bits []V, leftLow, leftHigh int) (low, high []V) {
 	low, high = l.low, l.high
 	l.shiftBits(bits, leftLow, low)
 	for i := range v {
@@ -131,7 +131,6 @@ func (l *layout) shiftBits(bits []V, left int, to []V) {
 	}
 }
 
-// keepBits clears what a shift left above the bits of a weight.
 func (l *layout) keepBits(w []V, left int) {
 	if left == l.Scheme.Bits-8 {
 		return

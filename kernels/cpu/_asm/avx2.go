@@ -23,7 +23,7 @@ func (avx2) LoadRows(k *Kernel, rows Rows, offset int) [4]Vec {
 
 func (avx2) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 	upper = k.Vec()
-	halves := k.Table("halves", 1, repeat(2, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15))
+	halves := k.Table("halves", 1, repeatValues(2, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15))
 	k.Op("VPSHUFB", halves, v, v)
 	k.Op("VPERMQ", 0xd8, v, v)
 	k.Op("VEXTRACTI128", 1, v, upper.X())
@@ -40,7 +40,7 @@ func (avx2) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
 	if k.withSign {
 		clear, set, name = 0xf0, 0, "fifthBitsSigned"
 	}
-	values := repeat(16, clear)
+	values := repeatValues(16, clear)
 	for bit := range 4 {
 		values[1<<bit] = set
 	}
@@ -62,9 +62,9 @@ func (avx2) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
 func eachFourTimes(k *Kernel, byte int) Mem {
 	var all []int
 	for lane := range 4 {
-		all = append(all, repeat(4, 4*lane+byte)...)
+		all = append(all, repeatValues(4, 4*lane+byte)...)
 	}
-	return k.Table("fourTimes"+digit(byte), 1, repeat(k.Set.Width()/16, all...))
+	return k.Table("fourTimes"+digitString(byte), 1, repeatValues(k.Set.Width()/16, all...))
 }
 
 func (avx2) InRegisters() int { return 0 }
@@ -107,7 +107,6 @@ func (s avx2) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	}
 }
 
-// widenWords adds the sum in 16 bits to the total.
 func (avx2) widenWords(k *Kernel, sum *Sum) {
 	k.Op("VPMADDWD", k.Words(1), sum.words, sum.words)
 	if sum.total == (Vec{}) {
@@ -129,13 +128,13 @@ func (s avx2) Finish(k *Kernel, c Correction, sums ...*Sum) Vec {
 		s.widenWords(k, first)
 	}
 	if c.Needed() {
-		s.correct(k, c, first.total)
+		s.addCorrection(k, c, first.total)
 	}
 	return first.total
 }
 
-// correct adds the correction. For half blocks it shifts, because the multiply units are the busiest.
-func (avx2) correct(k *Kernel, c Correction, total Vec) {
+// addCorrection shifts for half blocks, because the multiply units are the busiest.
+func (avx2) addCorrection(k *Kernel, c Correction, total Vec) {
 	t := k.Vec()
 	k.Op("VPBROADCASTD", c.Sums, t)
 	operation, bits := "VPSUBD", log2(k.Scheme.Offset)

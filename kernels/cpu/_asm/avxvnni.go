@@ -14,9 +14,9 @@ func (avxvnni) Start(k *Kernel, c Correction, halves, _ int) [][]*Sum {
 	return vnni{}.Start(k, c, halves, 1)
 }
 
-// offset returns the words that correct for the offset of the weights: for half blocks those of the first or the second
-// half.
-func (k *Kernel) offset(second bool) Vec {
+// offsetWords returns the words that correct for the offset of the weights: for half blocks those of the first or the
+// second half.
+func (k *Kernel) offsetWords(second bool) Vec {
 	switch {
 	case !k.Scheme.Halves:
 		return k.Words(-k.Scheme.Offset)
@@ -63,7 +63,7 @@ func (avxvnni) DotAdds(Scheme) int { return 0 }
 // dotBytes writes VPDPBUSD q, w, p in the encoding of AVX-VNNI; the assembler supports only that of AVX-512.
 func (k *Kernel) dotBytes(q, w, p Vec) {
 	rex, vvvv := 0xe2-128*(p.number/8)-32*(q.number/8), 8*(15-w.number)+5
-	k.encoded(fmt.Sprintf("VPDPBUSD %s, %s, %s", q, w, p), 0xc4, rex, vvvv, 0x50, 0xc0+8*(p.number%8)+q.number%8)
+	k.writeEncoded(fmt.Sprintf("VPDPBUSD %s, %s, %s", q, w, p), 0xc4, rex, vvvv, 0x50, 0xc0+8*(p.number%8)+q.number%8)
 }
 
 // vnni256 is AVX-512 VNNI on 32 bytes, for a row of weights at a time.

@@ -16,22 +16,21 @@ type constant struct {
 	inPhase bool
 }
 
-// constant returns the constant with the key. If there is none yet, it is set at this place: that is correct in a
+// useConstant returns the constant with the key. If there is none yet, it is set at this place: that is correct in a
 // phase, which is straight-line code. For a constant of the whole microkernel it would be too late within a loop. So
 // microkernels are written twice: the second time they begin with all constants that the first one used.
-func (k *Kernel) constant(key string, isMask bool, set func(k *Kernel, c *constant)) *constant {
+func (k *Kernel) useConstant(key string, isMask bool, set func(k *Kernel, c *constant)) *constant {
 	for _, c := range k.constants {
 		if c.key == key {
 			return c
 		}
 	}
 	c := &constant{key: key, set: set, inPhase: k.inPhase && !isMask}
-	k.take(c, isMask)
+	k.allocateConstant(c, isMask)
 	return c
 }
 
-// take allocates the register of a constant and sets it.
-func (k *Kernel) take(c *constant, isMask bool) {
+func (k *Kernel) allocateConstant(c *constant, isMask bool) {
 	if isMask {
 		k.masks++
 		c.mask = Reg(fmt.Sprint("K", k.masks))
@@ -61,8 +60,8 @@ func (k *Kernel) Phase(write func()) {
 
 // Broadcast returns a constant: n in each 32 bits.
 func (k *Kernel) Broadcast(n int) Vec {
-	return k.constant(fmt.Sprint("broadcast", n), false, func(k *Kernel, c *constant) {
-		k.Op("VPBROADCASTD", k.Table(fmt.Sprintf("each%x", n), 4, repeat(2, n)), c.reg)
+	return k.useConstant(fmt.Sprint("broadcast", n), false, func(k *Kernel, c *constant) {
+		k.Op("VPBROADCASTD", k.Table(fmt.Sprintf("each%x", n), 4, repeatValues(2, n)), c.reg)
 	}).reg
 }
 
@@ -72,7 +71,7 @@ func (k *Kernel) Words(n int) Vec { return k.Broadcast(eachWord(n)) }
 
 // Lookup returns a constant from memory, with as many numbers as a register holds, or with 16 bytes that are repeated.
 func (k *Kernel) Lookup(name string, size int, values []int) Vec {
-	return k.constant(name, false, func(k *Kernel, c *constant) {
+	return k.useConstant(name, false, func(k *Kernel, c *constant) {
 		op := "VMOVDQU"
 		if len(values)*size == 16 {
 			op = "VBROADCASTI128"
@@ -83,7 +82,7 @@ func (k *Kernel) Lookup(name string, size int, values []int) Vec {
 
 // Mask returns a constant that selects the parts, of 8, 16, 32 or 64, to which an AVX-512 instruction applies.
 func (k *Kernel) Mask(n int) Reg {
-	return k.constant(fmt.Sprint("mask", n), true, func(k *Kernel, c *constant) {
+	return k.useConstant(fmt.Sprint("mask", n), true, func(k *Kernel, c *constant) {
 		k.Op("MOVL", n, AX)
 		k.Op("KMOVD", AX, c.mask)
 	}).mask
@@ -91,7 +90,7 @@ func (k *Kernel) Mask(n int) Reg {
 
 // InMemory returns the address of equal bytes as wide as a register, for constants that are rarely used.
 func (k *Kernel) InMemory(byte int) Mem {
-	return k.Table(fmt.Sprintf("bytes%x", byte), 1, repeat(k.Set.Width(), byte))
+	return k.Table(fmt.Sprintf("bytes%x", byte), 1, repeatValues(k.Set.Width(), byte))
 }
 
 // Tables are the constants of a file.
@@ -117,20 +116,18 @@ func (k *Kernel) Table(name string, size int, values []int) Mem {
 	return Mem{Symbol: name + "<>", Base: "SB"}
 }
 
-func repeat(n int, values ...int) []int { return slices.Repeat(values, n) }
+func repeatValues(n int, values ...int) []int { return slices.Repeat(values, n) }
 
-// spread returns the table for VPSHUFB that expands n of 16 bytes, step bytes apart, to unsigned 32-bit numbers.
-func spread(first, step int) (all []int) {
+// spreadBytes returns the table for VPSHUFB that expands n of 16 bytes, step bytes apart, to unsigned 32-bit numbers.
+func spreadBytes(first, step int) (all []int) {
 	for i := range 4 {
 		all = append(all, first+i*step, 0x80, 0x80, 0x80)
 	}
 	return all
 }
 
-// eachWord is 32 bits of two equal words.
 func eachWord(n int) int { return n&0xffff<<16 | n&0xffff }
 
-// eachByte is 32 bits of four equal bytes.
 func eachByte(n int) int { return eachWord(n&0xff<<8 | n&0xff) }
 
 func log2(n int) int { return bits.TrailingZeros(uint(n)) }

@@ -1,9 +1,9 @@
 package main
 
-// epilogue computes results from a tile's accumulators and clears these.
+// writeEpilogue computes results from a tile's accumulators and clears these.
 //
 // AX whether results are added to what is there, R8 the number of accumulators; the others as in sumTokens.
-func epilogue(k *Kernel) {
+func writeEpilogue(k *Kernel) {
 	k.ToArgs(AX)
 	k.Load(AX, "dst", BX, "stride", DX, "acc", R12, "accumulators", R8, "tokens", R11)
 	k.Op("MOVBLZX", k.Field(AX, "add"), AX)
@@ -11,7 +11,7 @@ func epilogue(k *Kernel) {
 	k.Op("VXORPS", zero.X(), zero.X(), zero.X())
 	clear := func(first Reg) {
 		for i := range 4 {
-			k.Op("VMOVUPS", zero, accumulator(first, i))
+			k.Op("VMOVUPS", zero, accumulatorAddress(first, i))
 		}
 	}
 	k.sumTokens(func(v []Vec) {
@@ -19,7 +19,7 @@ func epilogue(k *Kernel) {
 		clear(R12)
 		k.Op("CMPQ", R8, 4)
 		k.Op("JEQ", four)
-		k.addFifth(v)
+		k.addSecondFour(v)
 		clear(R14)
 		k.Place(four)
 	}, func(sum Vec) {
@@ -45,7 +45,7 @@ func (k *Kernel) sumTokens(more func(v []Vec), finish func(sum Vec)) {
 	token := k.Here("token")
 	v := k.Vecs(4)
 	for i := range v {
-		k.Op("VMOVUPS", accumulator(R12, i), v[i])
+		k.Op("VMOVUPS", accumulatorAddress(R12, i), v[i])
 	}
 	more(v)
 	k.addFour(v)
@@ -59,10 +59,9 @@ func (k *Kernel) sumTokens(more func(v []Vec), finish func(sum Vec)) {
 	k.Op("JNZ", token)
 }
 
-// addFifth adds the fifth to the eighth accumulator to the first four.
-func (k *Kernel) addFifth(v []Vec) {
+func (k *Kernel) addSecondFour(v []Vec) {
 	for i := range v {
-		k.Op("VADDPS", accumulator(R14, i), v[i], v[i])
+		k.Op("VADDPS", accumulatorAddress(R14, i), v[i], v[i])
 	}
 }
 
@@ -74,7 +73,6 @@ func (k *Kernel) addFour(v []Vec) {
 	k.Free(v[1:]...)
 }
 
-// accumulator returns the address of the i-th accumulator from first on.
-func accumulator(first Reg, i int) Mem {
+func accumulatorAddress(first Reg, i int) Mem {
 	return [4]Mem{At(first), At(first).Times(R13, 1), At(first).Times(R13, 2), At(first).Times(CX, 1)}[i]
 }

@@ -45,7 +45,7 @@ type microkernel struct {
 	numbers string
 }
 
-func files() map[string][]byte {
+func generateFiles() map[string][]byte {
 	texts := map[string][]byte{}
 	for architecture, all := range architectures {
 		var stubs strings.Builder
@@ -53,10 +53,10 @@ func files() map[string][]byte {
 		for _, f := range all {
 			name := f.name + "_gen_" + architecture + ".s"
 			fmt.Fprintf(&stubs, "// %s\n\n", name)
-			texts[name] = []byte(f.text(heads[architecture], &stubs))
+			texts[name] = []byte(f.generateAssembly(heads[architecture], &stubs))
 			stubs.WriteString("\n")
 		}
-		stubs.WriteString(tables(all))
+		stubs.WriteString(tableMethods(all))
 		source, err := format.Source([]byte(stubs.String()))
 		if err != nil {
 			panic(err)
@@ -66,13 +66,14 @@ func files() map[string][]byte {
 	return texts
 }
 
-// text is the assembly of a file, which begins with head; the declarations of its microkernels go to stubs.
-func (f file) text(head string, stubs *strings.Builder) string {
+// generateAssembly returns the assembly of a file, which begins with head; the declarations of its microkernels go to
+// stubs.
+func (f file) generateAssembly(head string, stubs *strings.Builder) string {
 	constants := &Tables{seen: map[string]bool{}}
 	var text strings.Builder
 	text.WriteString(notice + head)
 	for _, m := range f.kernels {
-		k := m.kernel(f.set, constants)
+		k := m.writeKernel(f.set, constants)
 		fmt.Fprintln(&text, k)
 		fmt.Fprintf(stubs, "func %s(a *%s)\n", k.Name, k.Args)
 	}
@@ -80,28 +81,29 @@ func (f file) text(head string, stubs *strings.Builder) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// kernel writes the microkernel twice: the second time it begins with the constants and slots that the first one used.
-func (m microkernel) kernel(set Set, tables *Tables) *Kernel {
-	first := m.after(&Kernel{}, set, &Tables{seen: map[string]bool{}})
-	return m.after(first, set, tables)
+// writeKernel writes the microkernel twice: the second time it begins with the constants and slots that the first one
+// used.
+func (m microkernel) writeKernel(set Set, tables *Tables) *Kernel {
+	first := m.writeAfter(&Kernel{}, set, &Tables{seen: map[string]bool{}})
+	return m.writeAfter(first, set, tables)
 }
 
-// after writes the microkernel, which begins with the constants and slots of the first one.
-func (m microkernel) after(first *Kernel, set Set, tables *Tables) *Kernel {
+// writeAfter writes the microkernel, which begins with the constants and slots of the first one.
+func (m microkernel) writeAfter(first *Kernel, set Set, tables *Tables) *Kernel {
 	k := &Kernel{Set: set, Name: m.name, Args: m.args, tables: tables, labels: map[string]int{}}
 	k.slots, k.frame = first.slots, 8*len(first.slots)
 	for _, c := range first.constants {
-		k.take(&constant{key: c.key, set: c.set}, c.mask != "")
+		k.allocateConstant(&constant{key: c.key, set: c.set}, c.mask != "")
 	}
 	m.write(k)
 	return k
 }
 
-// tables is the methods that put microkernels into the table of the package.
-func tables(all []file) string {
+// tableMethods is the methods that put microkernels into the table of the package.
+func tableMethods(all []file) string {
 	lines := map[string]string{}
 	for _, f := range all {
-		lines[f.table] += f.rows()
+		lines[f.table] += f.tableAssignments()
 	}
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
@@ -110,8 +112,8 @@ func tables(all []file) string {
 	return text.String()
 }
 
-// rows returns the assignments to the table; a field with small GEMMs has all of them.
-func (f file) rows() (rows string) {
+// tableAssignments returns the assignments to the table; a field with small GEMMs has all of them.
+func (f file) tableAssignments() (rows string) {
 	small := map[string]string{}
 	for _, m := range f.kernels {
 		for _, field := range m.fields {

@@ -14,8 +14,8 @@ var (
 	typeBF16 = floatType{"BF16", 2}
 )
 
-// load converts elements to float32, in memory or in the lower part of a register, as many as v has room for.
-func (t floatType) load(k *Kernel, from any, v Vec) {
+// loadFloats converts elements to float32, in memory or in the lower part of a register, as many as v has room for.
+func (t floatType) loadFloats(k *Kernel, from any, v Vec) {
 	switch t {
 	case typeF32:
 		k.Op("VMOVUPS", from, v)
@@ -27,15 +27,15 @@ func (t floatType) load(k *Kernel, from any, v Vec) {
 	}
 }
 
-// loadOne converts one element in memory to float32. It uses BX.
-func (t floatType) loadOne(k *Kernel, m Mem, v Vec) {
+// loadOneFloat uses BX.
+func (t floatType) loadOneFloat(k *Kernel, m Mem, v Vec) {
 	if t == typeF32 {
 		k.Op("VMOVSS", m, v)
 		return
 	}
 	k.Op("MOVWLZX", m, BX)
 	k.Op("VMOVD", BX, v)
-	t.load(k, v, v)
+	t.loadFloats(k, v, v)
 }
 
 // halving says how the lanes of two registers are added: two instructions each take one half of both.

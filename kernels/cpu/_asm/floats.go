@@ -8,27 +8,27 @@ import (
 // floats lists the microkernels for float weights. Those of one token use no more registers for sums than AVX2 has: a
 // different number would give different bits.
 var floats = []file{
-	{"gemv_float", avx2{}, "floatAVX2", ofEachType("gemv", "AVX2", floatType.gemv)},
+	{"gemv_float", avx2{}, "floatAVX2", forEachType("gemv", "AVX2", floatType.writeGEMV)},
 	{"gemm_float_avx2", avx2{}, "floatAVX2", slices.Concat(
-		ofEachType("gemm", "AVX2", gemmFloat{
+		forEachType("gemm", "AVX2", gemmFloat{
 			rows: 4, tokens: 4, tileRows: 2, tileTokens: 4, whole: 2048, part: 2048,
-		}.write),
-		ofEachType("gemm8", "AVX2", gemmFloat{
+		}.writeKernel),
+		forEachType("gemm8", "AVX2", gemmFloat{
 			rows: 8, tokens: 6, tileRows: 2, tileTokens: 6, whole: 3584, part: 2432, prefetchesTokens: true,
-		}.write),
+		}.writeKernel),
 	)},
 	{"gemm_float_avx512", vnni{}, "floatAVX512", slices.Concat(
-		ofEachType("gemm", "AVX512", gemmFloat{
+		forEachType("gemm", "AVX512", gemmFloat{
 			rows: 4, tokens: 4, tileRows: 4, tileTokens: 4, whole: math.MaxInt32,
-		}.write),
-		ofEachType("gemm8", "AVX512", gemmFloat{
+		}.writeKernel),
+		forEachType("gemm8", "AVX512", gemmFloat{
 			rows: 8, tokens: 8, tileRows: 4, tileTokens: 4, whole: 4096, part: 2048,
-		}.write),
+		}.writeKernel),
 	)},
 }
 
-// ofEachType returns a shape of microkernel for each type of weights; field is that of the table, without the type.
-func ofEachType(field, set string, write func(floatType, *Kernel)) (all []microkernel) {
+// forEachType returns a shape of microkernel for each type of weights; field is that of the table, without the type.
+func forEachType(field, set string, write func(floatType, *Kernel)) (all []microkernel) {
 	for _, t := range []floatType{typeF32, typeF16, typeBF16} {
 		all = append(all, microkernel{
 			name: field + t.name + set, args: "floatArgs", fields: []string{field + t.name},

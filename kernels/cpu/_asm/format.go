@@ -86,7 +86,8 @@ func (k *Kernel) StoreBytes(v, scale Vec, signed bool, to Mem, step int) {
 			k.Op("VPSLLD", 24-8*i, v, t)
 			k.Op("VPSRAD", 24, t, t)
 		} else {
-			k.Op("VPSHUFB", k.Table("byte"+digit(i), 1, repeat(k.Set.Width()/16, spread(i, 4)...)), v, t)
+			order := repeatValues(k.Set.Width()/16, spreadBytes(i, 4)...)
+			k.Op("VPSHUFB", k.Table("byte"+digitString(i), 1, order), v, t)
 		}
 		k.Op("VCVTDQ2PS", t, t)
 		k.Op("VMULPS", scale, t, t)
@@ -95,11 +96,11 @@ func (k *Kernel) StoreBytes(v, scale Vec, signed bool, to Mem, step int) {
 	}
 }
 
-// digit is n < 10 in the name of a table.
-func digit(n int) string { return string(rune('0' + n)) }
+// digitString is n < 10 in the name of a table.
+func digitString(n int) string { return string(rune('0' + n)) }
 
-// nibbles splits bytes into their low and their high nibbles; the high ones take the place of the bytes.
-func nibbles(k *Kernel, v Vec) (low, high Vec) {
+// splitNibbles returns the high nibbles in the place of the bytes.
+func splitNibbles(k *Kernel, v Vec) (low, high Vec) {
 	low = k.Vec()
 	k.Op("VPAND", k.Bytes(0x0f), v, low)
 	k.Op("VPSRLW", 4, v, v)
@@ -107,10 +108,10 @@ func nibbles(k *Kernel, v Vec) (low, high Vec) {
 	return low, v
 }
 
-// weightNibbles is nibbles, but the high ones are not shifted if the microkernel requires that.
-func weightNibbles(k *Kernel, v Vec) (low, high Vec) {
+// splitWeightNibbles is splitNibbles, but the high ones are not shifted if the microkernel requires that.
+func splitWeightNibbles(k *Kernel, v Vec) (low, high Vec) {
 	if !k.highAsTheyLie {
-		return nibbles(k, v)
+		return splitNibbles(k, v)
 	}
 	low = k.Vec()
 	k.Op("VPAND", k.Bytes(0x0f), v, low)
@@ -118,8 +119,8 @@ func weightNibbles(k *Kernel, v Vec) (low, high Vec) {
 	return low, v
 }
 
-// sign subtracts the offset from a weight if the microkernel needs signed weights.
-func (k *Kernel) sign(w Vec) Vec {
+// signWeight subtracts the offset from a weight if the microkernel needs signed weights.
+func (k *Kernel) signWeight(w Vec) Vec {
 	if k.withSign {
 		k.Op("VPSUBB", k.Bytes(k.Scheme.Offset), w, w)
 	}

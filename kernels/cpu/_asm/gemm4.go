@@ -30,32 +30,32 @@ func writeGEMM4(k *Kernel) {
 		}
 	}
 	g.sums = g.Vecs(gemm4Tokens)
-	g.load()
+	g.loadArguments()
 
 	outputs := k.Here("outputs")
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
 	k.Op("XORL", R14, R14)
-	g.clear()
+	g.clearSums()
 	blocks := k.Here("blocks")
 	for half := range columns / 128 {
 		q := k.Format.UnpackQuarters(k, panelRows, half, kept)
-		g.eachToken(q, half)
+		g.multiplyEachToken(q, half)
 		k.Op("ADDQ", 16, R14)
-		q.free(k)
+		q.freeRegisters(k)
 	}
 	k.EndPrefetch()
 	k.Op("ADDQ", b.Bytes*columns/b.Columns, SI)
 	k.Op("ADDQ", b.Bytes*columns/b.Columns, BX)
 	k.Op("CMPQ", R14, R9)
 	k.Op("JLT", blocks)
-	g.put()
+	g.storeSums()
 	k.Op("LEAQ", At(BX).Times(DI, 2), SI)
 	k.Op("CMPQ", SI, R8)
 	k.Op("JLT", outputs)
 	k.Return()
 }
 
-func (g *gemm4) load() {
+func (g *gemm4) loadArguments() {
 	g.ToArgs(R14)
 	g.AlignStack(BP)
 	g.Load(R14, "dst", R12, "w", SI, "wBytes", R8, "q", DX, "d", CX, "n", R10, "tokens", R11, g.Scheme.Sums(), R13)
@@ -72,8 +72,7 @@ func (g *gemm4) load() {
 	g.prefetching = &prefetcher{at: R15}
 }
 
-// clear begins the sums of four outputs.
-func (g *gemm4) clear() {
+func (g *gemm4) clearSums() {
 	for i, sum := range g.sums {
 		g.Op("VPXOR", sum, sum, sum)
 		if g.later != nil {
@@ -82,8 +81,7 @@ func (g *gemm4) clear() {
 	}
 }
 
-// eachToken multiplies the weights with all tokens and adds that to their sums.
-func (g *gemm4) eachToken(q Quarters, half int) {
+func (g *gemm4) multiplyEachToken(q Quarters, half int) {
 	done := g.Label("done")
 	g.Op("MOVQ", R14, R11)
 	g.Op("MOVQ", DX, AX)
@@ -95,20 +93,19 @@ func (g *gemm4) eachToken(q Quarters, half int) {
 			g.Op("ADDQ", R9, R11)
 		}
 		if half == 0 {
-			g.multiply(q, sum)
+			g.multiplyToken(q, sum)
 			continue
 		}
 		late := g.Vec()
 		g.Op("VMOVUPS", g.later[t], late)
-		g.multiply(q, late)
+		g.multiplyToken(q, late)
 		g.Op("VMOVUPS", late, g.later[t])
 		g.Free(late)
 	}
 	g.Place(done)
 }
 
-// multiply adds the products with a token to its sum: for half blocks each half separately.
-func (g *gemm4) multiply(q Quarters, sum Vec) {
+func (g *gemm4) multiplyToken(q Quarters, sum Vec) {
 	if g.Scheme.Halves {
 		g.multiplyColumns(q, 0, 1, sum)
 		g.multiplyColumns(q, 1, 2, sum)
@@ -116,13 +113,13 @@ func (g *gemm4) multiply(q Quarters, sum Vec) {
 	}
 	g.multiplyColumns(q, 0, 2, sum)
 	if g.Scheme.Minima {
-		s := g.spread(R13)
+		s := g.spreadToQuarters(R13)
 		g.Op("VFNMADD231PS", s, q.Scales[1], sum)
 		g.Free(s)
 	}
 }
 
-// multiplyColumns does so for the first sixteen columns of blocks, the second, or both.
+// multiplyColumns is multiplyToken for the first sixteen columns of blocks, the second, or both.
 func (g *gemm4) multiplyColumns(q Quarters, from, to int, sum Vec) {
 	var activations []Vec
 	for i := from; i < to; i++ {
@@ -141,27 +138,27 @@ func (g *gemm4) multiplyColumns(q Quarters, from, to int, sum Vec) {
 	g.Free(activations...)
 	total := g.startTotal(from == 1)
 	g.horizontalSum(p, total)
-	d := g.spread(CX)
+	d := g.spreadToQuarters(CX)
 	g.Op("VMULPS", d, q.Scales[from], d)
 	g.Op("VCVTDQ2PS", total, total)
 	g.Op("VFMADD231PS", total, d, sum)
 	g.Free(d, total)
 }
 
-// startTotal returns the correction for the offset of the weights.
+// startTotal begins a total with the correction for the offset of the weights.
 func (g *gemm4) startTotal(second bool) Vec {
 	total := g.Vec()
 	if g.Scheme.Offset == 0 {
 		g.Op("VPXOR", total, total, total)
 		return total
 	}
-	g.Op("VPMADDWD", At(R13).Times(R11, 1), g.offset(second).X(), total.X())
-	g.Op("VPERMD", total, g.quarters(), total)
+	g.Op("VPMADDWD", At(R13).Times(R11, 1), g.offsetWords(second).X(), total.X())
+	g.Op("VPERMD", total, g.quarterIndexes(), total)
 	return total
 }
 
-// quarters returns the number b in each lane of quarter b.
-func (g *gemm4) quarters() Vec { return g.Lookup("quarters", 4, eachFour(0, 1, 2, 3)) }
+// quarterIndexes returns the number b in each lane of quarter b.
+func (g *gemm4) quarterIndexes() Vec { return g.Lookup("quarters", 4, eachFour(0, 1, 2, 3)) }
 
 // horizontalSum adds to total, for each row and quarter, its four lanes. If these fit in 16 bits, words are combined
 // and added by a multiplication by 1: sums of eight products of 31 and 127 fit, sums of four of 63 and 127, as are
@@ -200,16 +197,17 @@ func (g *gemm4) sumLanes(p [4]Vec, total Vec) {
 	g.Free(p[:]...)
 }
 
-// spread returns the token's four numbers from base on, one in each quarter.
-func (g *gemm4) spread(base Reg) Vec {
+// spreadToQuarters returns the token's four numbers from base on, one in each quarter.
+func (g *gemm4) spreadToQuarters(base Reg) Vec {
 	v := g.Vec()
 	g.Op("VMOVUPS", At(base).Times(R11, 1), v.X())
-	g.Op("VPERMPS", v, g.quarters(), v)
+	g.Op("VPERMPS", v, g.quarterIndexes(), v)
 	return v
 }
 
-// put adds the quarters of each token's sums, (0+2)+(1+3), and stores them at dst, which advances to the next outputs.
-func (g *gemm4) put() {
+// storeSums adds the quarters of each token's sums, (0+2)+(1+3), and stores them at dst, which advances to the next
+// outputs.
+func (g *gemm4) storeSums() {
 	done := g.Label("put")
 	g.ToArgs(R11)
 	g.Load(R11, "stride", AX)

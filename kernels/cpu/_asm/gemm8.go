@@ -20,7 +20,7 @@ func writeGEMM8(k *Kernel) {
 	k.UnsignWeights()
 	g := &gemm8{Kernel: k, b: k.Format.Block()}
 	g.layOutStack()
-	g.load()
+	g.loadArguments()
 	outputs := k.Here("outputs")
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
 	g.clearSums()
@@ -33,11 +33,11 @@ func writeGEMM8(k *Kernel) {
 	block := k.Here("block")
 	switch {
 	case g.b.Columns == 256:
-		g.block256()
+		g.multiplyBlock256()
 	case k.Scheme.Signed():
-		g.signed()
+		g.multiplySignedBlock()
 	default:
-		g.block32()
+		g.multiplyBlock32()
 	}
 	k.Op("ADDQ", g.b.Bytes, SI)
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
@@ -45,7 +45,7 @@ func writeGEMM8(k *Kernel) {
 	k.Op("JNZ", block)
 
 	k.Op("LEAQ", At(BX).Times(R8, 2), SI)
-	g.putSums()
+	g.storeSums()
 	k.Op("CMPQ", SI, g.Slot("end"))
 	k.Op("JLT", outputs)
 	k.Return()
@@ -67,7 +67,7 @@ func (g *gemm8) layOutStack() {
 	g.sums = g.Aligned(AX, width*g.b.Accumulators()*maxTokens)
 }
 
-func (g *gemm8) load() {
+func (g *gemm8) loadArguments() {
 	g.ToArgs(R14)
 	g.AlignStack(AX)
 	g.Load(R14, "dst", R11, "tokens", R12, "w", SI, "wBytes", R13, "n", R9, g.Scheme.Sums(), R15)
@@ -91,8 +91,8 @@ func (g *gemm8) load() {
 	g.Op("LEAQ", At(R15).Times(R10, 1), BP)
 }
 
-// block32 unpacks a block of 32 columns to registers.
-func (g *gemm8) block32() {
+// multiplyBlock32 unpacks a block of 32 columns to registers.
+func (g *gemm8) multiplyBlock32() {
 	var w Weights
 	g.Phase(func() {
 		g.Format.Unpack(g.Kernel, panelRows, func(_, part int, v Vec) { w.Parts[part] = v })
@@ -105,19 +105,19 @@ func (g *gemm8) block32() {
 	})
 	g.EndPrefetch()
 	g.EachToken(2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
-	w.free(g.Kernel)
-	g.nextBlock32()
-	g.nextAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
+	w.freeRegisters(g.Kernel)
+	g.advanceBlock32()
+	g.advanceAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
 }
 
-func (g *gemm8) nextBlock32() {
+func (g *gemm8) advanceBlock32() {
 	g.Op("ADDQ", 32, DX)
 	g.Op("ADDQ", 4, CX)
 }
 
-// signed is block32 for signed weights, half by half.
-func (g *gemm8) signed() {
-	g.signedBlock(g.waiting, g.scales.Scales, func(half int) []Vec {
+// multiplySignedBlock is multiplyBlock32 for signed weights, half by half.
+func (g *gemm8) multiplySignedBlock() {
+	g.multiplySignedHalves(g.waiting, g.scales.Scales, func(half int) []Vec {
 		w := panelRows.Load(g.Kernel, 2, half)
 		if half == 0 {
 			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
@@ -125,12 +125,13 @@ func (g *gemm8) signed() {
 		g.EndPrefetch()
 		return w
 	})
-	g.nextBlock32()
-	g.nextAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
+	g.advanceBlock32()
+	g.advanceAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
 }
 
-// block256 unpacks a block of 256 columns to the stack. Each of its blocks of 32 columns has its own accumulator.
-func (g *gemm8) block256() {
+// multiplyBlock256 unpacks a block of 256 columns to the stack. Each of its blocks of 32 columns has its own
+// accumulator.
+func (g *gemm8) multiplyBlock256() {
 	width := g.Set.Width()
 	g.Phase(func() {
 		g.Format.StoreScales(g.Kernel, panelRows, g.scales)
@@ -146,8 +147,8 @@ func (g *gemm8) block256() {
 	w := Weights{Parts: g.loadParts(At(BX), 0)}
 	w.loadScales(g.Kernel, At(R8), func() Mem { return At(R8).Plus(g.scales.Minima.Offset - g.scales.Scales.Offset) })
 	g.EachToken(2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
-	w.free(g.Kernel)
-	g.nextBlock32()
+	w.freeRegisters(g.Kernel)
+	g.advanceBlock32()
 	g.Op("ADDQ", 8*width, BX)
 	g.Op("ADDQ", g.scales.Step, R8)
 	g.Op("CMPQ", R8, g.Slot("panelEnd"))
@@ -172,8 +173,8 @@ func (g *gemm8) clearSums() {
 	g.Free(zero)
 }
 
-// putSums adds the accumulators of each token and stores them at dst, which advances to the next outputs.
-func (g *gemm8) putSums() {
+// storeSums adds the accumulators of each token and stores them at dst, which advances to the next outputs.
+func (g *gemm8) storeSums() {
 	g.Op("LEAQ", g.sums, R12)
 	g.ToArgs(R14)
 	g.Load(R14, "stride", DX)
@@ -182,7 +183,7 @@ func (g *gemm8) putSums() {
 	g.Op("MOVQ", g.Slot("tokens"), R11)
 	g.sumTokens(func(v []Vec) {
 		if g.b.Accumulators() == 8 {
-			g.addFifth(v)
+			g.addSecondFour(v)
 		}
 	}, func(Vec) {})
 }

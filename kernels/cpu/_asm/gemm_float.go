@@ -33,7 +33,7 @@ var (
 	dstBytes   = multiples{R11, BX}
 )
 
-func (b multiples) after(m Mem, n int) Mem {
+func (b multiples) addressAfter(m Mem, n int) Mem {
 	switch n {
 	case 0:
 		return m
@@ -47,9 +47,9 @@ func (b multiples) after(m Mem, n int) Mem {
 	panic(fmt.Sprint("no multiple of ", n))
 }
 
-func (g gemmFloat) write(t floatType, k *Kernel) {
+func (g gemmFloat) writeKernel(t floatType, k *Kernel) {
 	g.Kernel, g.weights = k, t
-	g.sums = k.Aligned(DX, g.passes()*g.tileRows*g.tileTokens*k.Set.Width())
+	g.sums = k.Aligned(DX, g.passCount()*g.tileRows*g.tileTokens*k.Set.Width())
 	k.AlignStack(DX)
 	k.ToArgs(AX)
 	k.Load(AX, "w", SI, "rowBytes", R9, "x", CX, "n", R12)
@@ -71,65 +71,66 @@ func (g gemmFloat) write(t floatType, k *Kernel) {
 	k.Op("MOVQ", k.Field(R14, "prefetch"), R14)
 	k.Op("ADDQ", SI, R14)
 	k.Op("LEAQ", At(CX).Times(R8, 1), DI)
-	for pass := range g.passes() {
-		g.pass(pass)
+	for pass := range g.passCount() {
+		g.writePass(pass)
 	}
 	k.Op("ADDQ", R8, CX)
 	k.Op("ADDQ", g.Slot("skipped"), SI)
 	k.Op("SUBQ", R8, g.Slot("left"))
 	k.Op("JNZ", part)
-	if g.halves() == 2 {
-		g.putHalves()
+	if g.halfCount() == 2 {
+		g.storeHalves()
 	}
 	k.Return()
 }
 
-// halves returns the number of registers for sixteen columns.
-func (g *gemmFloat) halves() int { return 64 / g.Set.Width() }
+// halfCount returns the number of registers for sixteen columns.
+func (g *gemmFloat) halfCount() int { return 64 / g.Set.Width() }
 
-func (g *gemmFloat) passes() int { return g.rows / g.tileRows * g.tokens / g.tileTokens * g.halves() }
+func (g *gemmFloat) passCount() int {
+	return g.rows / g.tileRows * g.tokens / g.tileTokens * g.halfCount()
+}
 
-// sum returns the place of the sum of a row and a token.
-func (g *gemmFloat) sum(row, token, half int) Mem {
-	pass := (token/g.tileTokens*(g.rows/g.tileRows)+row/g.tileRows)*g.halves() + half
+func (g *gemmFloat) sumAddress(row, token, half int) Mem {
+	pass := (token/g.tileTokens*(g.rows/g.tileRows)+row/g.tileRows)*g.halfCount() + half
 	at := row%g.tileRows*g.tileTokens + token%g.tileTokens
 	return g.sums.Plus((pass*g.tileRows*g.tileTokens + at) * g.Set.Width())
 }
 
-// pass adds the products of a part of the columns to the sums of a register tile. After the last part of whole
+// writePass adds the products of a part of the columns to the sums of a register tile. After the last part of whole
 // registers it computes the results.
-func (g *gemmFloat) pass(pass int) {
-	half, tile := pass%g.halves(), pass/g.halves()
+func (g *gemmFloat) writePass(pass int) {
+	half, tile := pass%g.halfCount(), pass/g.halfCount()
 	row := tile % (g.rows / g.tileRows) * g.tileRows
 	token := tile / (g.rows / g.tileRows) * g.tileTokens
 	g.Comment("rows %d to %d, tokens %d to %d", row, row+g.tileRows-1, token, token+g.tileTokens-1)
-	g.Op("LEAQ", rowBytes.after(At(SI), row).Plus(half*8*g.weights.bytes), AX)
-	g.Op("LEAQ", tokenBytes.after(At(CX), token).Plus(half*32), BX)
+	g.Op("LEAQ", rowBytes.addressAfter(At(SI), row).Plus(half*8*g.weights.bytes), AX)
+	g.Op("LEAQ", tokenBytes.addressAfter(At(CX), token).Plus(half*32), BX)
 	g.Op("MOVQ", R8, R11)
 	sums := g.Vecs(g.tileRows * g.tileTokens) // [tileRows, tileTokens]
-	place := g.sum(row, token, half)
+	place := g.sumAddress(row, token, half)
 	g.startSums(sums, place)
 	loop := g.Here("sixteen")
 	g.multiplyAdd(sums)
 	g.Op("JNZ", loop)
 	last, ended := g.Label("last"), g.Label("ended")
-	if g.halves() == 1 {
+	if g.halfCount() == 1 {
 		g.Op("CMPQ", R8, g.Slot("left"))
 		g.Op("JEQ", last)
 	}
 	for i, sum := range sums {
 		g.Op("VMOVUPS", sum, place.Plus(i*g.Set.Width()))
 	}
-	if g.halves() == 1 {
+	if g.halfCount() == 1 {
 		g.Op("JMP", ended)
 		g.Place(last)
-		g.toDst(token)
-		g.putFour(row, sums)
+		g.loadDstPointers(token)
+		g.storeFour(row, sums)
 		g.Place(ended)
 	}
 	g.Free(sums...)
 	g.Op("SUBQ", g.Slot("skipped"), R14)
-	g.Op("LEAQ", rowBytes.after(At(R14), g.rows/g.passes()), R14)
+	g.Op("LEAQ", rowBytes.addressAfter(At(R14), g.rows/g.passCount()), R14)
 	if g.prefetchesTokens {
 		g.Op("SUBQ", R8, DI)
 		g.Op("ADDQ", R12, DI)
@@ -154,8 +155,8 @@ func (g *gemmFloat) startSums(sums []Vec, place Mem) {
 
 // multiplyAdd multiplies sixteen columns, and prefetches the same amount of its share of the rows.
 func (g *gemmFloat) multiplyAdd(sums []Vec) {
-	for row := range g.rows / g.passes() {
-		next := rowBytes.after(At(R14), row)
+	for row := range g.rows / g.passCount() {
+		next := rowBytes.addressAfter(At(R14), row)
 		g.Op("PREFETCHT1", next.Plus(1024))
 		g.Op("PREFETCHT0", next)
 	}
@@ -165,10 +166,10 @@ func (g *gemmFloat) multiplyAdd(sums []Vec) {
 	}
 	w, x := g.Vecs(g.tileRows), g.Vec()
 	for row, v := range w {
-		g.weights.load(g.Kernel, rowBytes.after(At(AX), row), v)
+		g.weights.loadFloats(g.Kernel, rowBytes.addressAfter(At(AX), row), v)
 	}
 	for token := range g.tileTokens {
-		g.Op("VMOVUPS", tokenBytes.after(At(BX), token), x)
+		g.Op("VMOVUPS", tokenBytes.addressAfter(At(BX), token), x)
 		for row, v := range w {
 			g.Op("VFMADD231PS", v, x, sums[row*g.tileTokens+token])
 		}
@@ -180,37 +181,37 @@ func (g *gemmFloat) multiplyAdd(sums []Vec) {
 	g.Op("SUBQ", 64, R11)
 }
 
-// putHalves computes results from all sums, two halves each, for four rows and two tokens at a time.
-func (g *gemmFloat) putHalves() {
-	g.toDst(0)
+// storeHalves computes results from all sums, two halves each, for four rows and two tokens at a time.
+func (g *gemmFloat) storeHalves() {
+	g.loadDstPointers(0)
 	for token := 0; token < g.tokens; token += 2 {
 		for row := 0; row < g.rows; row += 4 {
 			sums := g.Vecs(8)
 			for i, sum := range sums {
-				g.Op("VMOVUPS", g.sum(row+i/2, token+i%2, 0), sum)
-				g.Op("VADDPS", g.sum(row+i/2, token+i%2, 1), sum, sum)
+				g.Op("VMOVUPS", g.sumAddress(row+i/2, token+i%2, 0), sum)
+				g.Op("VADDPS", g.sumAddress(row+i/2, token+i%2, 1), sum, sum)
 			}
-			g.putFour(row, sums)
+			g.storeFour(row, sums)
 			g.Free(sums...)
 		}
-		g.Op("LEAQ", dstBytes.after(At(DI), 2), DI)
+		g.Op("LEAQ", dstBytes.addressAfter(At(DI), 2), DI)
 	}
 }
 
-// toDst sets DI to the place of a token's results, R11 and BX to one and three tokens of results in bytes, AX to the
-// arguments.
-func (g *gemmFloat) toDst(token int) {
+// loadDstPointers sets DI to the place of a token's results, R11 and BX to one and three tokens of results in bytes, AX
+// to the arguments.
+func (g *gemmFloat) loadDstPointers(token int) {
 	g.ToArgs(AX)
 	g.Load(AX, "dst", DI, "stride", R11)
 	g.Op("SHLQ", 2, R11)
 	g.Op("LEAQ", At(R11).Times(R11, 2), BX)
 	if token > 0 {
-		g.Op("LEAQ", dstBytes.after(At(DI), token), DI)
+		g.Op("LEAQ", dstBytes.addressAfter(At(DI), token), DI)
 	}
 }
 
-// putFour puts the results of four rows at DI, or adds them: sums is [4 rows, tokens].
-func (g *gemmFloat) putFour(row int, sums []Vec) {
+// storeFour puts the results of four rows at DI, or adds them: sums is [4 rows, tokens].
+func (g *gemmFloat) storeFour(row int, sums []Vec) {
 	g.HorizontalSums(sums)
 	tokens := sums[:len(sums)/4]
 	for t := 1; t < len(tokens); t++ {
@@ -220,10 +221,10 @@ func (g *gemmFloat) putFour(row int, sums []Vec) {
 	g.Op("CMPB", g.Field(AX, "add"), 0)
 	g.Op("JEQ", set)
 	for t, v := range tokens {
-		g.Op("VADDPS", dstBytes.after(dst, t), v.X(), v.X())
+		g.Op("VADDPS", dstBytes.addressAfter(dst, t), v.X(), v.X())
 	}
 	g.Place(set)
 	for t, v := range tokens {
-		g.Op("VMOVUPS", v.X(), dstBytes.after(dst, t))
+		g.Op("VMOVUPS", v.X(), dstBytes.addressAfter(dst, t))
 	}
 }

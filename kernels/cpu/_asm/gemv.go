@@ -29,11 +29,11 @@ func writeGEMV(k *Kernel) {
 	g.Op("MOVQ", CX, R12)
 	g.Op("VXORPS", g.sum, g.sum, g.sum)
 	if g.b.Columns == 32 {
-		g.byFours()
+		g.addRowByFours()
 	} else {
-		g.byEights()
+		g.addRowByEights()
 	}
-	g.put()
+	g.storeSum()
 	g.Op("CMPQ", SI, g.Slot("end"))
 	g.Op("JLT", output)
 	g.Return()
@@ -42,15 +42,15 @@ func writeGEMV(k *Kernel) {
 // The d and the s or h of the next blocks.
 var nextD, nextSums = At(R12), At(R12).Times(R13, 1)
 
-// byFours adds a row of blocks of 32 columns, first four at a time, then one at a time: before each single block the
-// accumulators are rotated by one, which does not change their total.
-func (g *gemv) byFours() {
+// addRowByFours adds a row of blocks of 32 columns, first four at a time, then one at a time: before each single block
+// the accumulators are rotated by one, which does not change their total.
+func (g *gemv) addRowByFours() {
 	last, done := g.Label("last"), g.Label("done")
 	g.Op("CMPQ", R12, R15)
 	g.Op("JG", last)
 	four := g.Here("four")
 	g.prefetchNext(2)
-	g.add(4, nextD, nextSums)
+	g.addBlocks(4, nextD, nextSums)
 	g.Op("CMPQ", R12, R15)
 	g.Op("JLE", four)
 	g.Place(last)
@@ -61,7 +61,7 @@ func (g *gemv) byFours() {
 	if g.Scheme.Offset != 0 {
 		g.Op("VMOVD", nextSums, sums)
 	}
-	g.add(1, d, sums)
+	g.addBlocks(1, d, sums)
 	g.Free(d, sums)
 	g.Op("VPERMILPS", 0x39, g.sum.X(), g.sum.X())
 	g.Op("CMPQ", R12, R9)
@@ -69,27 +69,28 @@ func (g *gemv) byFours() {
 	g.Place(done)
 }
 
-// add adds the products of the next four blocks of 32 columns to an accumulator each, or those of one to the first.
-func (g *gemv) add(blocks int, d, sums any) {
+// addBlocks adds the products of the next four blocks of 32 columns to an accumulator each, or those of one to the
+// first.
+func (g *gemv) addBlocks(blocks int, d, sums any) {
 	var p [4]Vec
 	for block := range p {
 		if block < blocks {
-			p[block] = g.products(block*g.b.Bytes, 32*block)
+			p[block] = g.dotBlock(block*g.b.Bytes, 32*block)
 			continue
 		}
 		p[block] = g.Vec()
 		g.Op("VPXOR", p[block], p[block], p[block])
 	}
-	total, t := g.addFours(p), g.Vec()
+	total, t := g.sumFourBlocks(p), g.Vec()
 	g.Op("VEXTRACTI128", 1, total, t.X())
 	g.Op("VPADDD", t.X(), total.X(), total.X())
 	g.Free(t)
 	g.addScaled(total.X(), g.Format.ContiguousScales(g.Kernel, blocks)[0], d, sums, false)
-	g.next(blocks)
+	g.advanceBlocks(blocks)
 }
 
-// byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
-func (g *gemv) byEights() {
+// addRowByEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
+func (g *gemv) addRowByEights() {
 	block := g.Here("block")
 	g.prefetchNext((g.b.Bytes + 63) / 64)
 	var p [4]Vec
@@ -99,7 +100,7 @@ func (g *gemv) byEights() {
 		p[block%4] = g.set.Dot(g.Kernel, w, At(R11).Plus(32*block))
 		g.Free(w)
 		if visited++; visited%4 == 0 {
-			fours = append(fours, g.addFours(p))
+			fours = append(fours, g.sumFourBlocks(p))
 		}
 	})
 	first, second := g.Vec(), fours[0] // half blocks
@@ -119,28 +120,28 @@ func (g *gemv) byEights() {
 		g.Op("VFNMADD231PS", nextSums, scales[1], g.sum)
 		g.Free(scales[1])
 	}
-	g.next(8)
+	g.advanceBlocks(8)
 	g.Op("CMPQ", R12, R9)
 	g.Op("JLT", block)
 }
 
 // addScaled adds integers, less their offset, times scale and d, to the accumulators.
 func (g *gemv) addScaled(total, scale Vec, d, sums any, second bool) {
-	scale = scale.like(total)
+	scale = scale.withWidthOf(total)
 	if g.Scheme.Offset != 0 {
-		t := g.Vec().like(total)
-		g.Op("VPMADDWD", sums, g.offset(second).like(total), t)
+		t := g.Vec().withWidthOf(total)
+		g.Op("VPMADDWD", sums, g.offsetWords(second).withWidthOf(total), t)
 		g.Op("VPADDD", t, total, total)
 		g.Free(t)
 	}
 	g.Op("VCVTDQ2PS", total, total)
 	g.Op("VMULPS", d, scale, scale)
-	g.Op("VFMADD231PS", total, scale, g.sum.like(total))
+	g.Op("VFMADD231PS", total, scale, g.sum.withWidthOf(total))
 	g.Free(total, scale)
 }
 
-// next advances by the given number of blocks of 32 columns.
-func (g *gemv) next(blocks int) {
+// advanceBlocks advances by the given number of blocks of 32 columns.
+func (g *gemv) advanceBlocks(blocks int) {
 	g.Op("ADDQ", g.b.Bytes*blocks*32/g.b.Columns, SI)
 	g.Op("ADDQ", 32*blocks, R11)
 	g.Op("ADDQ", 4*blocks, R12)
@@ -153,8 +154,8 @@ func (g *gemv) prefetchNext(lines int) {
 	}
 }
 
-// products multiplies the block of 32 columns that is some bytes after SI with the activations q bytes after R11.
-func (g *gemv) products(bytes, q int) (p Vec) {
+// dotBlock multiplies the block of 32 columns that is some bytes after SI with the activations q bytes after R11.
+func (g *gemv) dotBlock(bytes, q int) (p Vec) {
 	g.Format.Unpack(g.Kernel, Row(bytes), func(_, _ int, w Vec) {
 		p = g.set.Dot(g.Kernel, w, At(R11).Plus(q))
 		g.Free(w)
@@ -162,9 +163,9 @@ func (g *gemv) products(bytes, q int) (p Vec) {
 	return p
 }
 
-// addFours adds the products of four blocks so that each half of the result has a number of each block. (VPHADDD is
-// three operations, one of them slow.)
-func (g *gemv) addFours(p [4]Vec) Vec {
+// sumFourBlocks adds the products of four blocks so that each half of the result has a number of each block. (VPHADDD
+// is three operations, one of them slow.)
+func (g *gemv) sumFourBlocks(p [4]Vec) Vec {
 	t, add, adds := g.Vec(), "VPADDD", g.set.DotAdds(g.Scheme)
 	if adds > 0 {
 		add = "VPADDW"
@@ -189,8 +190,8 @@ func (g *gemv) addFours(p [4]Vec) Vec {
 	return p[0]
 }
 
-// put adds the accumulators, (0+4)+(2+6) + ((1+5)+(3+7)), stores them at dst and advances.
-func (g *gemv) put() {
+// storeSum adds the accumulators, (0+4)+(2+6) + ((1+5)+(3+7)), stores them at dst and advances.
+func (g *gemv) storeSum() {
 	sum, t := g.sum.X(), g.Vec().X()
 	if g.b.Accumulators() == 8 {
 		g.Op("VEXTRACTF128", 1, g.sum, t)

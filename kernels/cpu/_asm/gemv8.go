@@ -17,14 +17,14 @@ type gemv8 struct {
 func writeGEMV8(k *Kernel) {
 	g := &gemv8{Kernel: k, b: k.Format.Block()}
 	_, k.highAsTheyLie = k.Set.(avxvnni)
-	g.layOut()
-	g.load()
+	g.assignStorage()
+	g.loadArguments()
 	outputs := k.Here("outputs")
-	g.clear()
+	g.clearSums()
 	blocks := k.Here("blocks")
 	stored := max(1, 128/g.b.Columns)
 	for i := range stored {
-		g.block(i)
+		g.multiplyStoredBlock(i)
 	}
 	k.EndPrefetch()
 	k.Op("ADDQ", stored*g.b.Bytes, SI)
@@ -32,15 +32,14 @@ func writeGEMV8(k *Kernel) {
 	k.Op("ADDQ", 4*stored*g.b.Columns/32, R15)
 	k.Op("CMPQ", R15, R9)
 	k.Op("JLT", blocks)
-	g.put()
+	g.storeSums()
 	k.Op("LEAQ", At(BX).Times(R8, 2), SI)
 	k.Op("CMPQ", SI, R10)
 	k.Op("JLT", outputs)
 	k.Return()
 }
 
-// layOut assigns registers and places on the stack.
-func (g *gemv8) layOut() {
+func (g *gemv8) assignStorage() {
 	for i := range g.b.Accumulators() {
 		if i < 4 {
 			g.accumulators = append(g.accumulators, g.Vec())
@@ -54,7 +53,7 @@ func (g *gemv8) layOut() {
 	}
 }
 
-func (g *gemv8) load() {
+func (g *gemv8) loadArguments() {
 	g.ToArgs(AX)
 	g.Load(AX, "dst", R12, "w", SI, "wBytes", R10, "n", R9, "q", DX, "d", CX, g.Scheme.Sums(), AX)
 	g.Op("ADDQ", SI, R10)
@@ -65,8 +64,7 @@ func (g *gemv8) load() {
 	g.prefetching = &prefetcher{at: R14}
 }
 
-// clear clears the sums for eight rows.
-func (g *gemv8) clear() {
+func (g *gemv8) clearSums() {
 	g.Op("LEAQ", At(SI).Times(DI, 1), BX)
 	g.Op("XORL", R15, R15)
 	for i, acc := range g.accumulators {
@@ -78,8 +76,7 @@ func (g *gemv8) clear() {
 	}
 }
 
-// block multiplies the i-th stored block of the iteration.
-func (g *gemv8) block(i int) {
+func (g *gemv8) multiplyStoredBlock(i int) {
 	rows := panelRows.Plus(i * g.b.Bytes)
 	var scale Vec
 	if g.b.Columns == 32 {
@@ -89,24 +86,24 @@ func (g *gemv8) block(i int) {
 	}
 	g.Format.Unpack(g.Kernel, rows, func(block, part int, w Vec) {
 		block += i
-		g.multiply(block, part, w)
+		g.multiplyColumns(block, part, w)
 		if g.parts[block]++; g.parts[block]%8 != 0 {
 			return
 		}
 		if g.b.Columns == 32 {
-			g.add(block, scale)
+			g.addBlock(block, scale)
 			g.Free(scale)
 		} else {
-			g.add(block, g.scales.Scales.Plus(block*g.scales.Step))
+			g.addBlock(block, g.scales.Scales.Plus(block*g.scales.Step))
 		}
 	})
 	g.Loaded(0)
 }
 
-// multiply adds the products of four columns to the sum of the low or of the high nibbles. The first sum of a block
-// begins with the correction.
-func (g *gemv8) multiply(block, part int, w Vec) {
-	sum, high, t := 0, block%2 == 1, g.token(block)
+// multiplyColumns adds the products of four columns to the sum of the low or of the high nibbles. The first sum of a
+// block begins with the correction.
+func (g *gemv8) multiplyColumns(block, part int, w Vec) {
+	sum, high, t := 0, block%2 == 1, g.tokenAddress(block)
 	if g.b.Columns == 32 {
 		sum, high = part/4, part >= 4
 	}
@@ -117,7 +114,7 @@ func (g *gemv8) multiply(block, part int, w Vec) {
 	if sums[0] == nil {
 		var c Correction
 		if sum == 0 {
-			c = g.correction(t, 0)
+			c = g.correctionFor(t, 0)
 		}
 		sums[0] = g.Set.Start(g.Kernel, c, 1, 1)[0][0]
 		sums[0].times16 = high && g.highAsTheyLie
@@ -126,16 +123,15 @@ func (g *gemv8) multiply(block, part int, w Vec) {
 	g.Free(w)
 }
 
-// token returns the place of the token's numbers for a block.
-func (g *gemv8) token(block int) Token {
+func (g *gemv8) tokenAddress(block int) Token {
 	at := func(base Reg, bytes int) Mem { return At(base).Times(R15, bytes/4).Plus(bytes * block) }
 	return Token{Q: at(DX, 32), D: at(CX, 4), S: at(AX, 4)}
 }
 
-// add adds the products of a block of 32 columns, times scale and d, less minimum·s, to its accumulator.
-func (g *gemv8) add(block int, scale any) {
-	t := g.token(block)
-	total := g.Set.Finish(g.Kernel, g.correction(t, 0), g.sums[block]...)
+// addBlock adds the products of a block of 32 columns, times scale and d, less minimum·s, to its accumulator.
+func (g *gemv8) addBlock(block int, scale any) {
+	t := g.tokenAddress(block)
+	total := g.Set.Finish(g.Kernel, g.correctionFor(t, 0), g.sums[block]...)
 	place := g.accumulators[block%len(g.accumulators)]
 	acc := g.Set.ScaleAdd(g.Kernel, total, scale, t.D, place)
 	if g.Scheme.Minima {
@@ -147,8 +143,8 @@ func (g *gemv8) add(block int, scale any) {
 	}
 }
 
-// put adds the accumulators and stores them at dst, which advances.
-func (g *gemv8) put() {
+// storeSums adds the accumulators and stores them at dst, which advances.
+func (g *gemv8) storeSums() {
 	var v []Vec
 	for i, acc := range g.accumulators {
 		if i < 4 {

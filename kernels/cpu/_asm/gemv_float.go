@@ -10,7 +10,7 @@ type gemvFloat struct {
 	sums, w []Vec
 }
 
-func (t floatType) gemv(k *Kernel) {
+func (t floatType) writeGEMV(k *Kernel) {
 	g := &gemvFloat{k, t, k.Vecs(2), k.Vecs(2)}
 	k.ToArgs(AX)
 	k.Load(AX, "dst", DI, "rows", R8, "w", SI, "rowBytes", R9, "x", DX, "n", R10)
@@ -24,7 +24,7 @@ func (t floatType) gemv(k *Kernel) {
 	g.addRegisters()
 	k.Op("VADDPS", g.sums[1], g.sums[0], g.sums[0])
 	total := k.HorizontalSums(g.sums[:1])
-	g.addRest(total)
+	g.addRemaining(total)
 	k.Op("VMOVSS", total.X(), At(DI))
 	k.Op("ADDQ", 4, DI)
 	k.Op("ADDQ", R9, SI)
@@ -42,9 +42,9 @@ func (g *gemvFloat) addRegisters() {
 	for line := 0; line < 32*g.bytes; line += 64 {
 		g.PrefetchLine(At(AX).Plus(4096 + line))
 	}
-	g.add(0, 2)
-	g.add(2, 2)
-	g.advance(32)
+	g.addProducts(0, 2)
+	g.addProducts(2, 2)
+	g.advanceColumns(32)
 	g.Op("SUBQ", 32, R11)
 	g.Op("JGE", wide)
 
@@ -53,38 +53,36 @@ func (g *gemvFloat) addRegisters() {
 		next = g.Label(map[int]string{16: "eight", 8: "sum"}[columns])
 		g.Op("ADDQ", columns, R11)
 		g.Op("JLT", next)
-		g.add(0, columns/8)
-		g.advance(columns)
+		g.addProducts(0, columns/8)
+		g.advanceColumns(columns)
 		g.Op("SUBQ", columns, R11)
 	}
 	g.Place(next)
 }
 
-// addRest adds the products of the columns that are left.
-func (g *gemvFloat) addRest(total Vec) {
+func (g *gemvFloat) addRemaining(total Vec) {
 	store := g.Label("store")
 	g.Op("ADDQ", 8, R11)
 	g.Op("JZ", store)
 	one := g.Here("one")
-	g.loadOne(g.Kernel, At(AX), g.w[0].X())
+	g.loadOneFloat(g.Kernel, At(AX), g.w[0].X())
 	g.Op("VFMADD231SS", At(CX), g.w[0].X(), total.X())
-	g.advance(1)
+	g.advanceColumns(1)
 	g.Op("DECQ", R11)
 	g.Op("JNZ", one)
 	g.Place(store)
 }
 
-// add adds the products of up to two registers of columns.
-func (g *gemvFloat) add(from, registers int) {
+func (g *gemvFloat) addProducts(from, registers int) {
 	for i := range registers {
-		g.load(g.Kernel, At(AX).Plus((from+i)*8*g.bytes), g.w[i])
+		g.loadFloats(g.Kernel, At(AX).Plus((from+i)*8*g.bytes), g.w[i])
 	}
 	for i := range registers {
 		g.Op("VFMADD231PS", At(CX).Plus((from+i)*32), g.w[i], g.sums[i])
 	}
 }
 
-func (g *gemvFloat) advance(columns int) {
+func (g *gemvFloat) advanceColumns(columns int) {
 	g.Op("ADDQ", columns*g.bytes, AX)
 	g.Op("ADDQ", columns*4, CX)
 }

@@ -52,8 +52,7 @@ func (v Vec) String() string { return fmt.Sprint(v.letter, v.number) }
 func (v Vec) X() Vec { return Vec{v.number, "X"} }
 func (v Vec) Y() Vec { return Vec{v.number, "Y"} }
 
-// like returns the part of v with the width of w.
-func (v Vec) like(w Vec) Vec { return Vec{v.number, w.letter} }
+func (v Vec) withWidthOf(w Vec) Vec { return Vec{v.number, w.letter} }
 
 // Mem is an address: Symbol or Offset, plus Base, plus Index times Scale.
 type Mem struct {
@@ -128,17 +127,16 @@ func (k *Kernel) Here(name string) string {
 }
 
 // Vec allocates a free vector register.
-func (k *Kernel) Vec() Vec { return k.firstFree(0, 1) }
+func (k *Kernel) Vec() Vec { return k.allocateFirstFree(0, 1) }
 
 // lastVec is Vec for constants: it allocates from the end, because only AVX-512 has instructions for registers from 16
 // on.
 func (k *Kernel) lastVec() Vec {
 	_, count := k.Set.Vectors()
-	return k.firstFree(count-1, -1)
+	return k.allocateFirstFree(count-1, -1)
 }
 
-// firstFree allocates the first free vector register, in steps from from on.
-func (k *Kernel) firstFree(from, step int) Vec {
+func (k *Kernel) allocateFirstFree(from, step int) Vec {
 	letter, count := k.Set.Vectors()
 	for i := from; 0 <= i && i < count; i += step {
 		if !k.taken[i] {

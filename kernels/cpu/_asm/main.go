@@ -40,7 +40,7 @@ func main() {
 	if flag.NArg() > 0 {
 		directory = flag.Arg(0)
 	}
-	written := files()
+	written := generateFiles()
 	there, err := filepath.Glob(filepath.Join(directory, "*_gen_a*64.*"))
 	if err != nil {
 		log.Fatal(err)

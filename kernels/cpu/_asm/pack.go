@@ -1,12 +1,12 @@
 package main
 
-// pack unpacks a panel of rows and stores it: weights in groups of four columns, scales and minima by blocks of 32
+// writePack unpacks a panel of rows and stores it: weights in groups of four columns, scales and minima by blocks of 32
 // columns. Weights of formats with an offset are stored as signed bytes, because a panel may be multiplied with another
 // instruction set than it is packed with.
 //
 // SI, BX, DI, R8, R10, R11 rows; AX weights, DX scales, CX minima of the panel; R9 columns left; R12 what is
 // prefetched, R14 its end; R13 for anything, and R11, or R15 in panels of 16 rows.
-func pack(k *Kernel) {
+func writePack(k *Kernel) {
 	b, width := k.Format.Block(), k.Set.Width()
 	k.ToArgs(AX)
 	k.Load(AX, "src", SI, "stride", DI, "ds", DX, "mins", CX, "columns", R9)

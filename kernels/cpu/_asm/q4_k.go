@@ -17,7 +17,7 @@ func (q4_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 	for pair := range 4 {
 		for half := range from.Halves() {
 			for i, v := range from.Load(k, 16+32*pair, half) {
-				low, high := weightNibbles(k, v)
+				low, high := splitWeightNibbles(k, v)
 				visit(2*pair, 4*half+i, low)
 				visit(2*pair+1, 4*half+i, high)
 			}
@@ -29,7 +29,7 @@ func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	v := rows.Load(k, 0, 0)
 	d, dmin := k.Set.SplitHalves(k, v[0])
 	last := k.Vecs(2)
-	low, high := nibbles(k, v[3])
+	low, high := splitNibbles(k, v[3])
 	for i, four := range []Vec{low, high} {
 		k.Op("VPSRLW", 2, v[1+i], last[i])
 		k.Op("VPAND", k.InMemory(0x30), last[i], last[i])
@@ -64,7 +64,7 @@ func (q4_K) ContiguousScales(k *Kernel, _ int) (numbers [2]Vec) {
 		numbers[i] = k.Vec()
 		k.Op("VMOVQ", of.first, numbers[i].X())
 		k.Op("VPMOVZXBD", numbers[i].X(), numbers[i])
-		k.timesHalf(numbers[i], At(SI).Plus(2*i))
+		k.multiplyByHalf(numbers[i], At(SI).Plus(2*i))
 	}
 	return numbers
 }
@@ -80,7 +80,7 @@ func (f q4_K) UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) (q Quarte
 // quarterScales is StoreScales with a quarter for each row, which is then transposed to a quarter for each block.
 func (f q4_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
 	if half == 1 {
-		return k.keptScales(kept)
+		return k.loadKeptScales(kept)
 	}
 	head := k.loadQuarters(rows, 0)
 	d, dmin := f.quarterHalves(k, head)
@@ -88,7 +88,7 @@ func (f q4_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
 	k.Op("VPAND", k.InMemory(0x3f), head, first)
 	k.Op("VPSRLW", 2, head, upper)
 	k.Op("VPSHUFD", 0xff, head, last)
-	k.Op("VPSRLVD", k.Lookup("lastShifts", 4, repeat(4, 0, 0, 4, 0)), last, last)
+	k.Op("VPSRLVD", k.Lookup("lastShifts", 4, repeatValues(4, 0, 0, 4, 0)), last, last)
 	k.Op("VPAND", k.Bytes(0x0f), last, last)
 	k.Op("VPTERNLOGD", 0xf8, k.InMemory(0x30), upper, last) // last |= upper & 0x30
 	k.Free(upper, head)
@@ -96,7 +96,7 @@ func (f q4_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
 	for i, from := range []Vec{first, first, last, last} {
 		lane := 1 + i%2
 		numbers[i] = k.Vec()
-		k.Op("VPSHUFB", k.Lookup("bytes"+digit(4*lane), 1, spread(4*lane, 1)), from, numbers[i])
+		k.Op("VPSHUFB", k.Lookup("bytes"+digitString(4*lane), 1, spreadBytes(4*lane, 1)), from, numbers[i])
 	}
 	k.Free(first, last)
 	k.transposeScales(numbers, [2]Vec{d, dmin}, kept)
@@ -106,7 +106,7 @@ func (f q4_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
 
 // quarterHalves is d and dmin of four rows, in each quarter.
 func (q4_K) quarterHalves(k *Kernel, head Vec) (d, dmin Vec) {
-	first := k.Lookup("firstWords", 2, append(repeat(4, 0, 8, 16, 24), make([]int, 16)...))
+	first := k.Lookup("firstWords", 2, append(repeatValues(4, 0, 8, 16, 24), make([]int, 16)...))
 	d, dmin = k.Vec(), k.Vec()
 	k.Op("VPERMW", head, first, d)
 	k.Op("VPSRLD", 16, head, dmin)
@@ -127,7 +127,7 @@ func (q4_K) ArmConstants(l *layout) {
 
 func (q4_K) ArmUnpack(l *layout) {
 	for pair := range 4 {
-		low, high := l.nibbles(l.load(16 + 32*pair))
+		low, high := l.splitNibbles(l.loadBytes(16 + 32*pair))
 		l.visit(2*pair, l.half, low)
 		l.visit(2*pair+1, l.half, high)
 	}
@@ -164,8 +164,8 @@ func (q4_K) ArmScales(a *arm) {
 }
 
 func (q4_K) ArmPanelScales(a *arm) {
-	a.fourRows(0)
-	a.transpose(registers(4, 4))
+	a.loadFourRows(0)
+	a.transposeRegisters(registerRange(4, 4))
 	a.Lanes("H8", "VUZP1", 4, 4, 20)
 	a.Lanes("H8", "VUZP2", 4, 4, 21)
 	a.Each("FCVTL", 2, 20)

@@ -23,7 +23,7 @@ func (q5_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 // a row, 32 bytes: four scales, and from byte 8 and byte 16 on the fifth bits of columns 0 to 15 and of columns 16 to
 // 31 of all blocks, which are masks.
 func (q5_0) UnpackQuarters(k *Kernel, rows Rows, _ int, kept Mem) (q Quarters) {
-	weights := k.Lookup("q5_0Weights", 2, words(3, 14, 13, 24))
+	weights := k.Lookup("q5_0Weights", 2, eightWords(3, 14, 13, 24))
 	head := k.Lookup("q5_0Heads", 2, append([]int{0, 11, 10, 21, 1, 12, 11, 22, 2, 13, 12, 23}, make([]int, 20)...))
 	var heads [4]Vec
 	for row := range 4 {
@@ -36,7 +36,7 @@ func (q5_0) UnpackQuarters(k *Kernel, rows Rows, _ int, kept Mem) (q Quarters) {
 		k.Op("VPERMW", start, head, heads[row])
 		k.Op("VPERMW", from24, head, k.Mask(0x0ccc), heads[row])
 		k.Op("VMOVDQU", heads[row].Y(), kept.Plus(32*row))
-		q.Columns[row][0], q.Columns[row][1] = nibbles(k, v)
+		q.Columns[row][0], q.Columns[row][1] = splitNibbles(k, v)
 		k.Free(start, from24)
 		k.Loaded(88)
 	}
@@ -68,7 +68,7 @@ func (f q5_0) ArmConstants(l *layout) {
 	if l.panel {
 		name, source = "q5_0"+l.set.Packs(), l.set.Source
 	}
-	low, high, mask := f.armFifth(l)
+	low, high, mask := f.fifthBitRegisters(l)
 	var bytes, bits []int
 	for r := range low {
 		for i := range 16 {
@@ -87,19 +87,19 @@ func (f q5_0) ArmConstants(l *layout) {
 	l.Constant(31, 0xff)
 }
 
-func (q5_0) armFifth(l *layout) (low, high, mask []V) {
+func (q5_0) fifthBitRegisters(l *layout) (low, high, mask []V) {
 	if l.panel {
-		return registers(4, 16), registers(4, 20), []V{24, 25, 24, 25}
+		return registerRange(4, 16), registerRange(4, 20), []V{24, 25, 24, 25}
 	}
 	return []V{28}, []V{29}, []V{27}
 }
 
 // ArmUnpack puts ones above a nibble, which is less 16, where its bit is clear.
 func (f q5_0) ArmUnpack(l *layout) {
-	bits := f.armBits(l)
-	low, high := l.load(6), l.high
+	bits := f.loadFifthBits(l)
+	low, high := l.loadBytes(6), l.high
 	l.Lanes("B16", "VEOR", 31, bits, bits)
-	fromLow, fromHigh, mask := f.armFifth(l)
+	fromLow, fromHigh, mask := f.fifthBitRegisters(l)
 	for i := range low {
 		for j, from := range []V{fromLow[i], fromHigh[i]} {
 			l.Op("VTBL", from.In("B16"), l.List("B16", bits), V(12+j).In("B16"))
@@ -114,8 +114,7 @@ func (f q5_0) ArmUnpack(l *layout) {
 	l.visit(0, 1, high)
 }
 
-// armBits is the fifth bits of each row.
-func (q5_0) armBits(l *layout) V {
+func (q5_0) loadFifthBits(l *layout) V {
 	if !l.panel {
 		l.Op("FMOVS", At(R2).Plus(l.at+2), V(20))
 		return 20

@@ -12,7 +12,7 @@ func (q5_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 		bits := from.Load(k, 16, half)
 		for pair := range 4 {
 			for i, v := range from.Load(k, 48+32*pair, half) {
-				low, high := nibbles(k, v)
+				low, high := splitNibbles(k, v)
 				addBits(k, 0x10, bits[i], 4-2*pair, low)
 				visit(2*pair, 4*half+i, low)
 				addBits(k, 0x10, bits[i], 3-2*pair, high)
@@ -32,7 +32,7 @@ func (f q5_K) UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) (q Quarte
 	}
 	for row := range 4 {
 		q.Columns[row] = k.nibbleQuarters(rows.At(row, 48+64*half), 0xa0, 0xf5, 0, 4, 0, 4)
-		k.addQuarterBits("q5_KLeft"+digit(half), left, 0x10, rows.At(row, 16), q.Columns[row])
+		k.addQuarterBits("q5_KLeft"+digitString(half), left, 0x10, rows.At(row, 16), q.Columns[row])
 		k.Loaded(16)
 	}
 	return q
@@ -46,7 +46,7 @@ func (q5_K) ArmConstants(l *layout) {
 func (q5_K) ArmUnpack(l *layout) {
 	bits := l.loadTo(l.bits, 16)
 	for pair := range 4 {
-		low, high := l.withBits(l.load(48+32*pair), bits, 4-2*pair, 3-2*pair)
+		low, high := l.nibblesWithBits(l.loadBytes(48+32*pair), bits, 4-2*pair, 3-2*pair)
 		l.visit(2*pair, l.half, low)
 		l.visit(2*pair+1, l.half, high)
 	}

@@ -18,11 +18,11 @@ func (q6_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 			bits := from.Load(k, 128+32*four, half)
 			for b := range 2 {
 				for i, v := range from.Load(k, 64*four+32*b, half) {
-					low, high := nibbles(k, v)
+					low, high := splitNibbles(k, v)
 					addBits(k, 0x30, bits[i], 4-2*b, low)
-					visit(4*four+b, 4*half+i, k.sign(low))
+					visit(4*four+b, 4*half+i, k.signWeight(low))
 					addBits(k, 0x30, bits[i], -2*b, high)
-					visit(4*four+2+b, 4*half+i, k.sign(high))
+					visit(4*four+2+b, 4*half+i, k.signWeight(high))
 				}
 			}
 			k.Free(bits...)
@@ -45,8 +45,8 @@ func (q6_K) ContiguousScales(k *Kernel, _ int) [2]Vec {
 	k.Op("VPSLLD", 24, second, first)
 	k.Op("VPSRAD", 24, first, first)
 	k.Op("VPSRAD", 8, second, second)
-	k.timesHalf(first, At(SI).Plus(208))
-	k.timesHalf(second, At(SI).Plus(208))
+	k.multiplyByHalf(first, At(SI).Plus(208))
+	k.multiplyByHalf(second, At(SI).Plus(208))
 	return [2]Vec{first, second}
 }
 
@@ -63,7 +63,7 @@ func (f q6_K) UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) (q Quarte
 // quarterScales brings the two bytes of each block to the upper half of 32 bits, of which the one is then shifted out.
 func (q6_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
 	if half == 1 {
-		return k.keptScales(kept)
+		return k.loadKeptScales(kept)
 	}
 	all, d := k.loadQuarters(rows, 192), k.Vec()
 	k.Op("VPBROADCASTW", rows.At(0, 208), d.Y())
@@ -78,7 +78,7 @@ func (q6_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
 		for block := range 4 {
 			twos = append(twos, 0x80, 0x80, 8*i+2*block, 8*i+2*block+1)
 		}
-		k.Op("VPSHUFB", k.Lookup("q6_KScales"+digit(i), 1, twos), all, second)
+		k.Op("VPSHUFB", k.Lookup("q6_KScales"+digitString(i), 1, twos), all, second)
 		k.Op("VPSLLD", 8, second, first)
 		k.Op("VPSRAD", 24, first, first)
 		k.Op("VPSRAD", 24, second, second)
@@ -97,10 +97,10 @@ func (q6_K) ArmConstants(l *layout) {
 
 func (q6_K) ArmUnpack(l *layout) {
 	for four := range 2 {
-		v := [2][]V{l.load(64 * four), l.load(64*four + 32)}
+		v := [2][]V{l.loadBytes(64 * four), l.loadBytes(64*four + 32)}
 		bits := l.loadTo(l.bits, 128+32*four)
 		for b := range 2 {
-			low, high := l.withBits(v[b], bits, 4-2*b, -2*b)
+			low, high := l.nibblesWithBits(v[b], bits, 4-2*b, -2*b)
 			l.visit(4*four+b, l.half, low)
 			l.visit(4*four+2+b, l.half, high)
 		}
@@ -125,9 +125,9 @@ func (q6_K) ArmScales(a *arm) {
 }
 
 func (q6_K) ArmPanelScales(a *arm) {
-	a.fourHalves(208)
-	a.fourRows(192)
-	a.transpose(registers(4, 4))
+	a.loadFourHalves(208)
+	a.loadFourRows(192)
+	a.transposeRegisters(registerRange(4, 4))
 	for i := range 4 {
 		a.storeBytes(V(4+i), 15, true, At(R9).Plus(256*i), 64)
 	}

@@ -13,7 +13,7 @@ func (q8_0) Block() Block { return Block{"Q8_0", 32, 34, Scheme{Bits: 8}} }
 func (q8_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 	if row, one := from.(Row); one && !k.Scheme.Signed() {
 		w := k.Vec()
-		k.Op("VPXOR", row.at(2), k.Bytes(0x80), w) // two instructions take 1.5% longer
+		k.Op("VPXOR", row.addressAt(2), k.Bytes(0x80), w) // two instructions take 1.5% longer
 		visit(0, 0, w)
 		return
 	}
@@ -30,9 +30,9 @@ func (q8_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 // UnpackQuarters loads 64 bytes twice and moves the words of two blocks from each load to their quarters: the first
 // sixteen columns and the scales from bytes 0 and 68, the last sixteen columns from bytes 18 and 72.
 func (q8_0) UnpackQuarters(k *Kernel, rows Rows, _ int, _ Mem) (q Quarters) {
-	low := k.Lookup("q8_0Low", 2, repeat(2, words(1, 18)...))
-	high := k.Lookup("q8_0High", 2, words(0, 17, 7, 24))
-	scales := k.Lookup("q8_0Scales", 2, repeat(4, 0, 0, 0, 0, 17, 17, 17, 17))
+	low := k.Lookup("q8_0Low", 2, repeatValues(2, eightWords(1, 18)...))
+	high := k.Lookup("q8_0High", 2, eightWords(0, 17, 7, 24))
+	scales := k.Lookup("q8_0Scales", 2, repeatValues(4, 0, 0, 0, 0, 17, 17, 17, 17))
 	lastTwo := k.Mask(0xffff0000)
 	first, last := k.Vec(), k.Vec() // scales of the first two blocks and of the last two
 	for row := range 4 {
@@ -64,6 +64,6 @@ func (q8_0) UnpackQuarters(k *Kernel, rows Rows, _ int, _ Mem) (q Quarters) {
 func (q8_0) ArmConstants(*layout) {}
 
 func (q8_0) ArmUnpack(l *layout) {
-	l.visit(0, 0, l.load(2))
-	l.visit(0, 1, l.load(18))
+	l.visit(0, 0, l.loadBytes(2))
+	l.visit(0, 1, l.loadBytes(18))
 }

@@ -21,15 +21,15 @@ var (
 	gemm8sFrom1 = shape{"gemm8", "gemmArgs", "smallGEMMs", "8, 1, 16", writeGEMM8}
 	gemm4s      = shape{"gemm4", "gemmArgs", "smallGEMMs", "4, 1, 8", writeGEMM4}
 	gemm4sFrom2 = shape{"gemm4", "gemmArgs", "smallGEMMs", "4, 2, 8", writeGEMM4}
-	packs       = shape{"pack", "packArgs", "pack", "", pack}
+	packs       = shape{"pack", "packArgs", "pack", "", writePack}
 	tiles       = shape{"tile", "tileArgs", "tile", "", tileOf(1, 2)}
 )
 
-// of returns the shape with an instruction set, for each format.
-func (s shape) of(set string, formats ...Format) (all []microkernel) {
+func (s shape) forFormats(set string, formats ...Format) (all []microkernel) {
 	for _, f := range formats {
 		all = append(all, microkernel{
-			name: s.name + f.Block().Name + set, args: s.args, fields: []string{s.field + index(f)}, numbers: s.numbers,
+			name: s.name + f.Block().Name + set, args: s.args,
+			fields: []string{s.field + tableIndex(f)}, numbers: s.numbers,
 			write: func(k *Kernel) {
 				k.Format, k.Scheme = f, f.Block().Scheme
 				s.write(k)
@@ -56,15 +56,14 @@ func tilesOf(set, field string, tile32, tileK, tile6 func(*Kernel)) (all []micro
 			of.write(k)
 		}}
 		for _, f := range of.formats {
-			m.fields = append(m.fields, field+index(f))
+			m.fields = append(m.fields, field+tableIndex(f))
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// index returns the format as an index of the tables.
-func index(f Format) string {
+func tableIndex(f Format) string {
 	name := f.Block().Name
 	return "[" + strings.ToLower(name[:1]) + name[1:] + "]"
 }
@@ -73,7 +72,7 @@ func index(f Format) string {
 func withAVX2(f Format, products ...shape) file {
 	var all []microkernel
 	for _, s := range append(products, packs, tiles) {
-		all = append(all, s.of("AVX2", f)...)
+		all = append(all, s.forFormats("AVX2", f)...)
 	}
 	return file{strings.ToLower(f.Block().Name) + "_avx2", avx2{}, "quantisedAVX2", all}
 }
@@ -87,25 +86,25 @@ var quantised = []file{
 	withAVX2(q5_K{}, gemvs, gemm8s),
 	withAVX2(q6_K{}, gemvs, gemm8s),
 	{"every_format_avx2", avx2{}, "quantisedAVX2", []microkernel{
-		{name: "roundAVX2", args: "actsArgs", fields: []string{"round"}, write: round},
-		{name: "epilogueAVX2", args: "sumArgs", fields: []string{"epilogue"}, write: epilogue},
+		{name: "roundAVX2", args: "actsArgs", fields: []string{"round"}, write: writeRound},
+		{name: "epilogueAVX2", args: "sumArgs", fields: []string{"epilogue"}, write: writeEpilogue},
 	}},
 	{"every_format_avx512", vnni{}, "quantisedVNNI", []microkernel{
-		{name: "epilogueAVX512", args: "sumArgs", fields: []string{"epilogue"}, write: epilogue},
+		{name: "epilogueAVX512", args: "sumArgs", fields: []string{"epilogue"}, write: writeEpilogue},
 	}},
 	{"quantised_avxvnni", avxvnni{}, "quantisedAVXVNNI", slices.Concat(
-		gemvs.of("AVXVNNI", q8_0{}),
-		gemv8s.of("AVXVNNI", q4_0{}, q4_K{}),
-		gemm8s.of("AVXVNNI", q8_0{}, q4_0{}),
-		gemm8sFrom1.of("AVXVNNI", q5_0{}),
-		gemm8s.of("AVXVNNI", q4_K{}, q5_K{}, q6_K{}),
+		gemvs.forFormats("AVXVNNI", q8_0{}),
+		gemv8s.forFormats("AVXVNNI", q4_0{}, q4_K{}),
+		gemm8s.forFormats("AVXVNNI", q8_0{}, q4_0{}),
+		gemm8sFrom1.forFormats("AVXVNNI", q5_0{}),
+		gemm8s.forFormats("AVXVNNI", q4_K{}, q5_K{}, q6_K{}),
 		tilesOf("AVXVNNI", "tile", tileOf(1, 2), tileOf(1, 2), tileOf(1, 2)),
 	)},
-	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", gemvs.of("VNNI", q8_0{})},
+	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", gemvs.forFormats("VNNI", q8_0{})},
 	{"quantised_vnni", vnni{}, "quantisedVNNI", slices.Concat(
-		gemm4sFrom2.of("VNNI", q8_0{}),
-		gemm4s.of("VNNI", q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
-		packs.of("VNNI", q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
+		gemm4sFrom2.forFormats("VNNI", q8_0{}),
+		gemm4s.forFormats("VNNI", q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
+		packs.forFormats("VNNI", q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
 		tilesOf("VNNI", "tile", tileOf(1, 1), tileOf(1, 1), tileOf(1, 1)),
 		tilesOf("x2VNNI", "twoPanels", tileOf(2, 2), tileOf(2, 2), tileOf(2, 1)),
 	)},

@@ -8,7 +8,7 @@ type Quarters struct {
 	Scales  [2]Vec    // lane r of a quarter is of row r. The second are minima, or those of second half blocks
 }
 
-func (q Quarters) free(k *Kernel) {
+func (q Quarters) freeRegisters(k *Kernel) {
 	for _, row := range q.Columns {
 		k.Free(row[:]...)
 	}
@@ -18,8 +18,8 @@ func (q Quarters) free(k *Kernel) {
 	}
 }
 
-// words returns eight words from each place on, for VPERMW.
-func words(from ...int) (all []int) {
+// eightWords returns eight words from each place on, for VPERMW.
+func eightWords(from ...int) (all []int) {
 	for _, first := range from {
 		for i := range 8 {
 			all = append(all, first+i)
@@ -30,7 +30,7 @@ func words(from ...int) (all []int) {
 
 func eachFour(numbers ...int) (all []int) {
 	for _, n := range numbers {
-		all = append(all, repeat(4, n)...)
+		all = append(all, repeatValues(4, n)...)
 	}
 	return all
 }
@@ -66,7 +66,7 @@ func (k *Kernel) nibbleQuarters(row Mem, first, second int, shifts ...int) (colu
 	bytes := k.Vec()
 	name := "shifts"
 	for _, n := range shifts {
-		name += digit(n)
+		name += digitString(n)
 	}
 	k.Op("VMOVDQU", row, bytes)
 	k.Loaded(64)
@@ -112,7 +112,7 @@ func (k *Kernel) transposeScales(numbers [4]Vec, d [2]Vec, kept Mem) {
 	}
 }
 
-func (k *Kernel) keptScales(kept Mem) (scales [2]Vec) {
+func (k *Kernel) loadKeptScales(kept Mem) (scales [2]Vec) {
 	for i := range scales {
 		scales[i] = k.Vec()
 		k.Op("VMOVUPS", kept.Plus(64*i), scales[i])

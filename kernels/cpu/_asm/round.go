@@ -1,10 +1,10 @@
 package main
 
-// round rounds activations to 8 bits in blocks of 32: Q, D, S and H of Acts, and P if it is set.
+// writeRound rounds activations to 8 bits in blocks of 32: Q, D, S and H of Acts, and P if it is set.
 //
 // SI x, R8 blocks of it left; DI q, DX d, CX s, BX h; R12 p, R9 the next four blocks in it, R10 place of the block
 // there.
-func round(k *Kernel) {
+func writeRound(k *Kernel) {
 	k.ToArgs(AX)
 	k.Load(AX, "q", DI, "d", DX, "n", R8, "s", CX, "h", BX, "x", SI)
 	k.Op("SHRQ", 5, R8)
@@ -24,7 +24,7 @@ func round(k *Kernel) {
 	k.roundBlock(v, largest)
 	store := k.Here("store")
 	k.Op("VMOVDQU", v[0], At(DI))
-	k.interleave(v[0])
+	k.storeInterleaved(v[0])
 	k.Op("ADDQ", 128, SI)
 	k.Op("ADDQ", 32, DI)
 	for _, r := range []Reg{DX, CX, BX} {
@@ -55,8 +55,9 @@ func (k *Kernel) startInterleaving(args Reg) {
 	k.Op("SHLQ", 4, R10)
 }
 
-// interleave stores a block in P: the first sixteen of each of four blocks lie there, then the last sixteen of each.
-func (k *Kernel) interleave(q Vec) {
+// storeInterleaved stores a block in P: the first sixteen of each of four blocks lie there, then the last sixteen of
+// each.
+func (k *Kernel) storeInterleaved(q Vec) {
 	next := k.Label("next")
 	k.Op("TESTQ", R12, R12)
 	k.Op("JZ", next)

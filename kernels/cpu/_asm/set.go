@@ -110,7 +110,7 @@ func (r Rows) Load(k *Kernel, offset, half int) []Vec {
 // Nibbles implements Source.
 func (r Rows) Nibbles(k *Kernel, offset int, visit func(part int, w Vec)) {
 	for i, v := range r.Load(k, offset, 0) {
-		low, high := weightNibbles(k, v)
+		low, high := splitWeightNibbles(k, v)
 		visit(i, low)
 		visit(4+i, high)
 	}

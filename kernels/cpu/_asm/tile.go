@@ -10,14 +10,13 @@ type tile struct {
 	waiting         Mem // sums of signed weights
 }
 
-// tileOf writes a tile for the given number of panels. The tile multiplies atATime tokens at a time.
 func tileOf(panels, atATime int) func(k *Kernel) {
 	return func(k *Kernel) {
 		t := &tile{Kernel: k, panels: panels, atATime: atATime}
-		t.load()
+		t.loadArguments()
 		block := k.Here("block")
-		t.block()
-		k.nextAccumulator("MOVQ", DI, t.Slot("end"))
+		t.multiplyBlock()
+		k.advanceAccumulator("MOVQ", DI, t.Slot("end"))
 		width := k.Set.Width()
 		k.Op("ADDQ", 8*width, SI)
 		k.Op("ADDQ", 2*width, AX)
@@ -30,7 +29,7 @@ func tileOf(panels, atATime int) func(k *Kernel) {
 	}
 }
 
-func (t *tile) load() {
+func (t *tile) loadArguments() {
 	t.ToArgs(AX)
 	if t.Scheme.Signed() {
 		t.waiting = t.Aligned(R8, maxTokens*t.Set.Width())
@@ -62,11 +61,11 @@ func (t *tile) load() {
 	t.Op("LEAQ", At(R15).Times(R10, 1), BP)
 }
 
-// block multiplies 32 columns with all tokens. Meanwhile it prefetches the next memory, but not with two panels.
-func (t *tile) block() {
+// multiplyBlock prefetches the next memory meanwhile, but not with two panels.
+func (t *tile) multiplyBlock() {
 	if t.Scheme.Signed() {
 		t.prefetchNext(R13)
-		t.signedBlock(t.waiting, At(AX), func(half int) []Vec {
+		t.multiplySignedHalves(t.waiting, At(AX), func(half int) []Vec {
 			w := t.Vecs(4)
 			for i := range w {
 				t.Op("VMOVDQU", At(SI).Plus(128*half+32*i), w[i])
@@ -99,9 +98,9 @@ func (t *tile) loadPanel(panel int) (w Weights) {
 	return w
 }
 
-// nextAccumulator sets R12 to the sums of the next block. After those of the last accumulator these are the sums of the
-// first one, which op sets.
-func (k *Kernel) nextAccumulator(op string, first any, end Mem) {
+// advanceAccumulator sets R12 to the sums of the next block. After those of the last accumulator these are the sums of
+// the first one, which op sets.
+func (k *Kernel) advanceAccumulator(op string, first any, end Mem) {
 	next := k.Label("accumulator")
 	k.Op("CMPQ", R12, end)
 	k.Op("JNE", next)

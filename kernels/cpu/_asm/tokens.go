@@ -48,7 +48,7 @@ func (w *Weights) loadScales(k *Kernel, from Mem, minima func() Mem) {
 	}
 }
 
-func (w Weights) free(k *Kernel) {
+func (w Weights) freeRegisters(k *Kernel) {
 	k.Free(w.Parts[:]...)
 	for _, scale := range w.Scales {
 		if v, ok := scale.(Vec); ok {
@@ -64,7 +64,7 @@ func (w Weights) free(k *Kernel) {
 // from token to token, R11 tokens left.
 func (k *Kernel) EachToken(atATime, panels int, multiply func([]Token)) {
 	width := k.Set.Width()
-	tokens := k.tokens(panels)
+	tokens := k.tokenAddresses(panels)
 	k.Op("MOVQ", DX, R13)
 	k.Op("MOVQ", CX, R14)
 	k.Op("MOVQ", k.Slot("tokens"), R11)
@@ -96,7 +96,7 @@ func (k *Kernel) EachToken(atATime, panels int, multiply func([]Token)) {
 	k.Place(done)
 }
 
-func (k *Kernel) tokens(panels int) []Token {
+func (k *Kernel) tokenAddresses(panels int) []Token {
 	tokens := make([]Token, 2)
 	for i := range tokens {
 		t := Token{Q: At(R13), D: At(R14), S: At(R14).Times([]Reg{R15, BP}[i], 1)}
@@ -117,16 +117,15 @@ type tokenSums [][]*Sum
 
 // MultiplyTokens adds the products of panels with some tokens to their sums in memory.
 func (k *Kernel) MultiplyTokens(tokens []Token, panels []Weights) {
-	for t, sums := range k.products(tokens, panels, k.Set.Order(k.Scheme)) {
-		k.epilogue(tokens[t], panels, sums)
+	for t, sums := range k.multiplyInOrder(tokens, panels, k.Set.Order(k.Scheme)) {
+		k.addTokenProducts(tokens[t], panels, sums)
 	}
 }
 
-// products multiplies the parts of panels that order names with some tokens.
-func (k *Kernel) products(tokens []Token, panels []Weights, order [][]int) []tokenSums {
+func (k *Kernel) multiplyInOrder(tokens []Token, panels []Weights, order [][]int) []tokenSums {
 	sums := make([]tokenSums, len(tokens))
 	for t, token := range tokens {
-		sums[t] = k.Set.Start(k, k.correction(token, 0), k.Scheme.Scales(), len(panels))
+		sums[t] = k.Set.Start(k, k.correctionFor(token, 0), k.Scheme.Scales(), len(panels))
 	}
 	for _, parts := range order {
 		for t, token := range tokens {
@@ -143,24 +142,23 @@ func (k *Kernel) products(tokens []Token, panels []Weights, order [][]int) []tok
 	return sums
 }
 
-// correction returns the correction for the offset of the weights, if they have one.
-func (k *Kernel) correction(t Token, half int) (c Correction) {
+func (k *Kernel) correctionFor(t Token, half int) (c Correction) {
 	if k.Scheme.Offset != 0 {
 		c = Correction{Sums: t.S, Second: half == 1}
 	}
 	return c
 }
 
-// epilogue adds the products with a token, times scale and d, less minimum·s, to its sums in memory.
-func (k *Kernel) epilogue(t Token, panels []Weights, sums tokenSums) {
-	d, s := k.shared(t.D, len(panels)), any(nil)
+// addTokenProducts adds the products with a token, times scale and d, less minimum·s, to its sums in memory.
+func (k *Kernel) addTokenProducts(t Token, panels []Weights, sums tokenSums) {
+	d, s := k.broadcastIfShared(t.D, len(panels)), any(nil)
 	if k.Scheme.Minima {
-		s = k.shared(t.S, len(panels))
+		s = k.broadcastIfShared(t.S, len(panels))
 	}
 	for p, panel := range panels {
 		var acc any = t.Sums[p]
 		for half := range k.Scheme.Scales() {
-			total := k.Set.Finish(k, k.correction(t, half), sums[half][p])
+			total := k.Set.Finish(k, k.correctionFor(t, half), sums[half][p])
 			acc = k.Set.ScaleAdd(k, total, panel.Scales[half], d, acc)
 		}
 		if k.Scheme.Minima {
@@ -176,8 +174,7 @@ func (k *Kernel) epilogue(t Token, panels []Weights, sums tokenSums) {
 	}
 }
 
-// shared returns a number for all outputs: in a register if several panels use it.
-func (k *Kernel) shared(number Mem, panels int) any {
+func (k *Kernel) broadcastIfShared(number Mem, panels int) any {
 	if panels == 1 {
 		return number
 	}

@@ -81,7 +81,7 @@ func (vnni) Start(k *Kernel, c Correction, halves, panels int) (sums [][]*Sum) {
 			k.Op("VPSRLD", 16, h, h)
 		}
 		if c.Needed() {
-			k.Op("VPMADDWD", k.offset(false), h, total)
+			k.Op("VPMADDWD", k.offsetWords(false), h, total)
 		} else {
 			k.Op("VPXOR", total, total, total)
 		}
@@ -114,16 +114,16 @@ func (vnni) Finish(_ *Kernel, _ Correction, sums ...*Sum) Vec { return sums[0].t
 func (vnni) ScaleAdd(k *Kernel, sum Vec, scale, d, acc any) Vec {
 	t := k.Vec()
 	k.Op("VCVTDQ2PS", sum, sum)
-	k.Op("VMULPS"+broadcast(d), d, scale, t)
+	k.Op("VMULPS"+broadcastSuffix(d), d, scale, t)
 	return k.multiplyAdd(sum, t, acc)
 }
 
 func (vnni) SubtractMinimum(k *Kernel, minimum, s any, acc Vec) {
-	k.Op("VFNMADD231PS"+broadcast(s), s, minimum, acc)
+	k.Op("VFNMADD231PS"+broadcastSuffix(s), s, minimum, acc)
 }
 
-// broadcast returns the suffix of an instruction with one number for all lanes, if the number is in memory.
-func broadcast(number any) string {
+// broadcastSuffix returns the suffix of an instruction with one number for all lanes, if the number is in memory.
+func broadcastSuffix(number any) string {
 	if _, ok := number.(Mem); ok {
 		return ".BCST"
 	}

@@ -28,9 +28,9 @@ const (
 
 // Choose returns the instruction set that [Env] names, or the last of offered if [Env] is empty. If [Env] names one
 // that is not offered, it returns the first, and an error that lists the offered ones.
-func Choose(offered []string) (string, error) { return choose(os.Getenv(Env), offered) }
+func Choose(offered []string) (string, error) { return chooseNamed(os.Getenv(Env), offered) }
 
-func choose(name string, offered []string) (string, error) {
+func chooseNamed(name string, offered []string) (string, error) {
 	switch {
 	case name == "":
 		return offered[len(offered)-1], nil

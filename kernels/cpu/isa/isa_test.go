@@ -8,15 +8,15 @@ import (
 
 func TestChoose(t *testing.T) {
 	offered := Offered()
-	name, err := choose("", offered)
+	name, err := chooseNamed("", offered)
 	require.NoError(t, err)
 	require.Equal(t, offered[len(offered)-1], name)
 	for _, want := range offered {
-		name, err := choose(want, offered)
+		name, err := chooseNamed(want, offered)
 		require.NoError(t, err)
 		require.Equal(t, want, name)
 	}
-	name, err = choose("abacus", offered)
+	name, err = chooseNamed("abacus", offered)
 	require.ErrorContains(t, err, "PILOTFISH_CPU=abacus: this CPU and build offer generic")
 	require.Equal(t, Generic, name)
 }

@@ -38,8 +38,8 @@ type share struct {
 	_    [56]byte
 }
 
-// set sets the share to the pieces lo to hi. If long, its owner takes half of the rest at a time.
-func (s *share) set(lo, hi int, long bool) {
+// setPieces sets lo to hi. If long, the share's owner takes half of the rest at a time.
+func (s *share) setPieces(lo, hi int, long bool) {
 	w := uint64(lo)<<32 | uint64(hi)
 	if long {
 		w |= 1 << 63
@@ -47,16 +47,16 @@ func (s *share) set(lo, hi int, long bool) {
 	s.word.Store(w)
 }
 
-// left returns the remaining pieces of the word w; from equals to if there are none.
-func left(w uint64) (from, to uint64, long bool) {
+// unpackPieces returns the remaining pieces of the word w; from equals to if there are none.
+func unpackPieces(w uint64) (from, to uint64, long bool) {
 	return w >> 32 & math.MaxInt32, w & math.MaxInt32, w>>63 != 0
 }
 
-// first takes the first piece, or half of the rest, rounded up: those from lo to hi, none if these are equal.
-func (s *share) first() (lo, hi int) {
+// takeFirst takes the first piece, or half of the rest, rounded up: those from lo to hi, none if these are equal.
+func (s *share) takeFirst() (lo, hi int) {
 	for {
 		w := s.word.Load()
-		from, to, long := left(w)
+		from, to, long := unpackPieces(w)
 		n := min(1, to-from)
 		if long {
 			n = (to - from + 1) / 2
@@ -67,11 +67,10 @@ func (s *share) first() (lo, hi int) {
 	}
 }
 
-// last takes the last piece, likewise.
-func (s *share) last() (lo, hi int) {
+func (s *share) takeLast() (lo, hi int) {
 	for {
 		w := s.word.Load()
-		from, to, _ := left(w)
+		from, to, _ := unpackPieces(w)
 		n := min(1, to-from)
 		if n == 0 || s.word.CompareAndSwap(w, w-n) {
 			return int(to - n), int(to)
@@ -98,7 +97,7 @@ func New(threads int) *Pool {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
 		p.joined.Add(1)
-		go p.work(w, i)
+		go p.runWorker(w, i)
 	}
 	return p
 }
@@ -127,14 +126,14 @@ func (p *Pool) End() { p.pass.Store(false) }
 // workers including the caller, and returns when all calls have returned. Worker numbers are 0 to Threads-1, and no two
 // calls use the same number at once. Each worker begins with its own consecutive ranges, and then takes ranges left by
 // other workers. f must not use the pool. A grain below one counts as one.
-func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, false, f) }
+func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.runLoop(n, grain, false, f) }
 
 // RunLong is like [Pool.Run], but a worker takes half of the rest of its own range at a time, in whole grains. It is
 // for loops in which each call costs something beyond the cost of its indexes, such as loops that read memory
 // sequentially.
-func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, true, f) }
+func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.runLoop(n, grain, true, f) }
 
-func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
+func (p *Pool) runLoop(n, grain int, long bool, f func(worker, lo, hi int)) {
 	grain = max(grain, 1)
 	if p.busy.Swap(true) {
 		panic("pool: Run within Run, or from two goroutines")
@@ -150,32 +149,31 @@ func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
 		return
 	}
 	p.f, p.n, p.grain = f, n, grain
-	p.hand((n+grain-1)/grain, long)
+	p.dividePieces((n+grain-1)/grain, long)
 	p.wakeAll()
-	p.take(0)
+	p.runPieces(0)
 	for i := 0; p.open.Load() > 0; i++ {
-		relax(i)
+		pauseOrYield(i)
 	}
 	p.f = nil
 }
 
-// hand divides the pieces among the workers.
-func (p *Pool) hand(pieces int, long bool) {
+func (p *Pool) dividePieces(pieces int, long bool) {
 	p.open.Store(int64(pieces))
 	for i := range p.shares {
 		from, to := i*pieces/len(p.shares), (i+1)*pieces/len(p.shares)
-		p.shares[i].set(from, to, long)
+		p.shares[i].setPieces(from, to, long)
 	}
 }
 
-// take calls f for pieces of the loop in progress until none is left, and reports whether it called f. The loop does
-// not wait for a worker that arrives too late to take a piece: if the operating system runs another process on that
-// worker's processor, the other workers do the work.
-func (p *Pool) take(worker int) (any bool) {
+// runPieces calls f for pieces of the loop in progress until none is left, and reports whether it called f. The loop
+// does not wait for a worker that arrives too late to take a piece: if the operating system runs another process on
+// that worker's processor, the other workers do the work.
+func (p *Pool) runPieces(worker int) (any bool) {
 	for {
-		lo, hi := p.shares[worker].first()
+		lo, hi := p.shares[worker].takeFirst()
 		for i := 1; lo == hi && i < len(p.shares); i++ {
-			lo, hi = p.shares[(worker+i)%len(p.shares)].last()
+			lo, hi = p.shares[(worker+i)%len(p.shares)].takeLast()
 		}
 		if lo == hi {
 			return any
@@ -188,19 +186,19 @@ func (p *Pool) take(worker int) (any bool) {
 	}
 }
 
-func (p *Pool) waiting() bool {
+func (p *Pool) hasPieces() bool {
 	for i := range p.shares {
-		if from, to, _ := left(p.shares[i].word.Load()); from < to {
+		if from, to, _ := unpackPieces(p.shares[i].word.Load()); from < to {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *Pool) work(w *worker, number int) {
+func (p *Pool) runWorker(w *worker, number int) {
 	defer p.joined.Done()
 	for idle := 0; ; idle++ {
-		if p.take(number) {
+		if p.runPieces(number) {
 			idle = -1
 			continue
 		}
@@ -208,22 +206,21 @@ func (p *Pool) work(w *worker, number int) {
 			return
 		}
 		if p.pass.Load() && idle < sleepAfter {
-			relax(idle)
+			pauseOrYield(idle)
 			continue
 		}
-		w.sleep(func() bool { return p.needs(idle) })
+		w.sleepUnless(func() bool { return p.mustStayAwake(idle) })
 		idle = -1
 	}
 }
 
-// needs reports whether a worker that has polled idle times without work must not sleep now.
-func (p *Pool) needs(idle int) bool {
-	return p.waiting() || p.closed.Load() || idle < sleepAfter && p.pass.Load()
+func (p *Pool) mustStayAwake(idle int) bool {
+	return p.hasPieces() || p.closed.Load() || idle < sleepAfter && p.pass.Load()
 }
 
-// sleep waits until w is woken. It returns at once if reason holds after w is marked as asleep for all other
+// sleepUnless waits until w is woken. It returns at once if reason holds after w is marked as asleep for all other
 // goroutines.
-func (w *worker) sleep(reason func() bool) {
+func (w *worker) sleepUnless(reason func() bool) {
 	w.asleep.Store(true)
 	if reason() && w.asleep.Swap(false) {
 		return
@@ -239,8 +236,7 @@ func (p *Pool) wakeAll() {
 	}
 }
 
-// sleeping returns the number of workers that wait to be woken.
-func (p *Pool) sleeping() int {
+func (p *Pool) sleepingCount() int {
 	n := 0
 	for _, w := range p.workers {
 		if w.asleep.Load() {
@@ -250,9 +246,9 @@ func (p *Pool) sleeping() int {
 	return n
 }
 
-// relax waits a moment, for the i-th time in a row: at first it only pauses the processor, later it also lets other
-// goroutines run.
-func relax(i int) {
+// pauseOrYield waits a moment, for the i-th time in a row: at first it only pauses the processor, later it also lets
+// other goroutines run.
+func pauseOrYield(i int) {
 	pause(pauseRounds)
 	if i >= yieldAfter {
 		runtime.Gosched()

@@ -52,17 +52,17 @@ func TestRunCoversEverythingOnce(t *testing.T) {
 // and the last ones are short.
 func TestRunLongHalves(t *testing.T) {
 	var s share
-	s.set(3, 14, true)
+	s.setPieces(3, 14, true)
 	var sizes []int
-	for lo, hi := s.first(); lo < hi; lo, hi = s.first() {
+	for lo, hi := s.takeFirst(); lo < hi; lo, hi = s.takeFirst() {
 		sizes = append(sizes, hi-lo)
 	}
 	require.Equal(t, []int{6, 3, 1, 1}, sizes)
 
-	s.set(3, 14, true)
-	lo, hi := s.last()
+	s.setPieces(3, 14, true)
+	lo, hi := s.takeLast()
 	require.Equal(t, []int{13, 14}, []int{lo, hi}, "one at a time of the share of another worker")
-	lo, hi = s.first()
+	lo, hi = s.takeFirst()
 	require.Equal(t, []int{3, 8}, []int{lo, hi})
 
 	alone := New(1)
@@ -111,22 +111,22 @@ func eventually(t *testing.T, reached func() bool) {
 func TestWorkersSleepOutsideAPass(t *testing.T) {
 	p := New(4)
 	defer p.Close()
-	eventually(t, func() bool { return p.sleeping() == 3 })
+	eventually(t, func() bool { return p.sleepingCount() == 3 })
 
 	eventually(t, func() bool { // an idle worker eventually sleeps even during a pass
 		p.End()
 		p.Begin()
-		return p.sleeping() == 0
+		return p.sleepingCount() == 0
 	})
 	var ran atomic.Int32
 	p.Run(100, 1, func(_, _, _ int) { ran.Add(1) })
 	p.End()
 	require.EqualValues(t, 100, ran.Load())
-	eventually(t, func() bool { return p.sleeping() == 3 })
+	eventually(t, func() bool { return p.sleepingCount() == 3 })
 
 	p.Run(100, 1, func(_, _, _ int) { ran.Add(1) })
 	require.EqualValues(t, 200, ran.Load())
-	eventually(t, func() bool { return p.sleeping() == 3 })
+	eventually(t, func() bool { return p.sleepingCount() == 3 })
 
 	// Asleep means blocked: the clock of the bubble advances only if every goroutine in it is blocked.
 	bubble.Test(t, func(*testing.T) {
@@ -163,22 +163,22 @@ func TestSleepWithReason(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p := &Pool{workers: []*worker{w}}
-		w.sleep(func() bool {
+		w.sleepUnless(func() bool {
 			assert.True(t, w.asleep.Load())
 			return true
 		})
 		assert.False(t, w.asleep.Load(), "no wake-up is needed")
-		w.sleep(func() bool {
+		w.sleepUnless(func() bool {
 			p.wakeAll()
 			return true
 		})
 		assert.Empty(t, w.wake, "the wake-up of wakeAll is received")
-		go w.sleep(func() bool { return false })
+		go w.sleepUnless(func() bool { return false })
 		synctest.Wait()
-		assert.Equal(t, 1, p.sleeping())
+		assert.Equal(t, 1, p.sleepingCount())
 		p.wakeAll()
 		synctest.Wait()
-		assert.Zero(t, p.sleeping())
+		assert.Zero(t, p.sleepingCount())
 	})
 }
 
@@ -199,9 +199,9 @@ func TestWokenWorkersSeeWhy(t *testing.T) {
 		}{
 			{"Begin", p.Begin, p.pass.Load},
 			{"Run", func() { p.Run(9, 2, func(_, _, _ int) {}) }, func() bool {
-				return p.waiting() && p.f != nil && p.n == 9 && p.grain == 2 && p.open.Load() == 5
+				return p.hasPieces() && p.f != nil && p.n == 9 && p.grain == 2 && p.open.Load() == 5
 			}},
-			{"Close", p.Close, func() bool { return p.closed.Load() && p.needs(sleepAfter) }},
+			{"Close", p.Close, func() bool { return p.closed.Load() && p.mustStayAwake(sleepAfter) }},
 		} {
 			first.asleep.Store(true)
 			second.asleep.Store(true)
@@ -222,7 +222,7 @@ func TestAForgottenPassEndsInSleep(t *testing.T) {
 		defer p.Close()
 		p.Begin()
 		time.Sleep(time.Hour) // it ends only if all workers are blocked
-		assert.Equal(t, 2, p.sleeping())
+		assert.Equal(t, 2, p.sleepingCount())
 		var ran atomic.Int32
 		p.Run(10, 1, func(_, _, _ int) { ran.Add(1) })
 		require.EqualValues(t, 10, ran.Load())

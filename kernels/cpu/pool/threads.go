@@ -6,10 +6,10 @@ import "runtime"
 // process may use, at least 1. It considers the limit of the control group and the affinity mask (the Go runtime
 // includes both in GOMAXPROCS). The second thread of a core adds nothing if memory is the limit, and one slow core
 // delays all others at the end of each loop.
-func Threads() int { return limited(runtime.GOMAXPROCS(0), fastCores()) }
+func Threads() int { return limitThreads(runtime.GOMAXPROCS(0), fastCores()) }
 
-// limited returns n, or the number of fast cores if that is less and known: above 0.
-func limited(n, fast int) int {
+// limitThreads returns n, or the number of fast cores if that is less and known: above 0.
+func limitThreads(n, fast int) int {
 	if fast > 0 {
 		n = min(n, fast)
 	}

@@ -17,32 +17,32 @@ func fastCores() int {
 	if unix.SchedGetaffinity(0, &set) != nil {
 		return 0
 	}
-	return countFast(os.DirFS("/sys/devices"), set.IsSet)
+	return countFastCores(os.DirFS("/sys/devices"), set.IsSet)
 }
 
-// countFast is fastCores for the device tree sys (Linux, Documentation/ABI/testing/sysfs-devices-system-cpu). On x86
-// with two kinds of cores cpu_core/cpus lists the fast ones; on arm each CPU has a capacity, and a CPU is fast if it
-// has at least half of the largest capacity.
-func countFast(sys fs.FS, allowed func(cpu int) bool) int {
+// countFastCores is fastCores for the device tree sys (Linux, Documentation/ABI/testing/sysfs-devices-system-cpu). On
+// x86 with two kinds of cores cpu_core/cpus lists the fast ones; on arm each CPU has a capacity, and a CPU is fast if
+// it has at least half of the largest capacity.
+func countFastCores(sys fs.FS, allowed func(cpu int) bool) int {
 	var cpus []int
-	for _, c := range list(sys, "system/cpu/online") {
+	for _, c := range readCPUList(sys, "system/cpu/online") {
 		if allowed(c) {
 			cpus = append(cpus, c)
 		}
 	}
-	if performance := list(sys, "cpu_core/cpus"); len(performance) > 0 {
-		cpus = common(cpus, performance)
+	if performance := readCPUList(sys, "cpu_core/cpus"); len(performance) > 0 {
+		cpus = intersectCPUs(cpus, performance)
 	}
 	most := 0
 	for _, c := range cpus {
-		most = max(most, number(sys, c, "cpu_capacity"))
+		most = max(most, readCPUAttribute(sys, c, "cpu_capacity"))
 	}
 	cores := map[string]bool{}
 	for _, c := range cpus {
-		if 2*number(sys, c, "cpu_capacity") < most {
+		if 2*readCPUAttribute(sys, c, "cpu_capacity") < most {
 			continue
 		}
-		siblings := read(sys, fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c))
+		siblings := readSysFile(sys, fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c))
 		if siblings == "" {
 			siblings = strconv.Itoa(c)
 		}
@@ -51,16 +51,16 @@ func countFast(sys fs.FS, allowed func(cpu int) bool) int {
 	return len(cores)
 }
 
-// number reads an attribute of a CPU, 0 if it has none.
-func number(sys fs.FS, cpu int, attribute string) int {
-	n, _ := strconv.Atoi(read(sys, fmt.Sprintf("system/cpu/cpu%d/%s", cpu, attribute)))
+// readCPUAttribute reads an attribute of a CPU, 0 if it has none.
+func readCPUAttribute(sys fs.FS, cpu int, attribute string) int {
+	n, _ := strconv.Atoi(readSysFile(sys, fmt.Sprintf("system/cpu/cpu%d/%s", cpu, attribute)))
 	return n
 }
 
-// list reads a list of CPUs such as "0-3,8"; an invalid list is empty.
-func list(sys fs.FS, name string) []int {
+// readCPUList reads a list of CPUs such as "0-3,8"; an invalid list is empty.
+func readCPUList(sys fs.FS, name string) []int {
 	var cpus []int
-	for part := range strings.SplitSeq(read(sys, name), ",") {
+	for part := range strings.SplitSeq(readSysFile(sys, name), ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		if !isRange {
 			last = first
@@ -79,12 +79,12 @@ func list(sys fs.FS, name string) []int {
 
 const maxCPUs = 1 << 13 // more than Linux can have
 
-func read(sys fs.FS, name string) string {
+func readSysFile(sys fs.FS, name string) string {
 	b, _ := fs.ReadFile(sys, name) // of a file that is not there: ""
 	return strings.TrimSpace(string(b))
 }
 
-func common(a, b []int) []int {
+func intersectCPUs(a, b []int) []int {
 	in := map[int]bool{}
 	for _, c := range b {
 		in[c] = true

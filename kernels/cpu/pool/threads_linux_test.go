@@ -16,9 +16,9 @@ func TestCountFast(t *testing.T) {
 	for c := range 8 {
 		desktop[siblings(c)] = file(fmt.Sprintf("%d,%d", c%4, c%4+4))
 	}
-	require.Equal(t, 4, countFast(desktop, everyone))
+	require.Equal(t, 4, countFastCores(desktop, everyone))
 	some := func(c int) bool { return c == 1 || c == 2 || c == 6 }
-	require.Equal(t, 2, countFast(desktop, some), "limited by the affinity mask")
+	require.Equal(t, 2, countFastCores(desktop, some), "limited by the affinity mask")
 
 	// Two fast cores with two threads, four slow ones.
 	hybrid := fstest.MapFS{"system/cpu/online": file("0-3,8-11"), "cpu_core/cpus": file("0-3")}
@@ -26,18 +26,18 @@ func TestCountFast(t *testing.T) {
 		hybrid[siblings(c)] = file(fmt.Sprintf("%d-%d", c/2*2, c/2*2+1))
 		hybrid[siblings(c+8)] = file(fmt.Sprint(c + 8))
 	}
-	require.Equal(t, 2, countFast(hybrid, everyone))
+	require.Equal(t, 2, countFastCores(hybrid, everyone))
 
 	phone := fstest.MapFS{"system/cpu/online": file("0-7")} // four small cores, three large ones and a larger one
 	for c, capacity := range []int{250, 250, 250, 511, 512, 871, 871, 1024} {
 		phone[fmt.Sprintf("system/cpu/cpu%d/cpu_capacity", c)] = file(fmt.Sprint(capacity))
 	}
-	require.Equal(t, 4, countFast(phone, everyone))
+	require.Equal(t, 4, countFastCores(phone, everyone))
 
 	for _, odd := range []string{"", "x", "0-", "3-1", "-1", "0-99999999999", "0,,1"} {
-		require.Zero(t, countFast(fstest.MapFS{"system/cpu/online": file(odd)}, everyone), odd)
+		require.Zero(t, countFastCores(fstest.MapFS{"system/cpu/online": file(odd)}, everyone), odd)
 	}
-	require.Zero(t, countFast(fstest.MapFS{}, everyone))
+	require.Zero(t, countFastCores(fstest.MapFS{}, everyone))
 	require.Positive(t, Threads())
-	require.Equal(t, []int{8, 4, 2}, []int{limited(8, 0), limited(8, 4), limited(2, 4)})
+	require.Equal(t, []int{8, 4, 2}, []int{limitThreads(8, 0), limitThreads(8, 4), limitThreads(2, 4)})
 }

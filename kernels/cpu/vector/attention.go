@@ -59,7 +59,7 @@ func scoresFit(dst, stride, q, k, step, blocks int) bool {
 // weighted sums of values in half precision that begin step elements apart.
 func MixF16(acc, p []float32, stride, n int, v []uint16, step int) {
 	if mixFits(len(acc), len(p), stride, n, len(v), step) {
-		mixOf(inUse().mixF16, mixF16Generic, len(acc))(acc, p, stride, n, halfBytes(v), 2*step)
+		mixFor(inUse().mixF16, mixF16Generic, len(acc))(acc, p, stride, n, halfBytes(v), 2*step)
 	}
 }
 
@@ -76,12 +76,12 @@ func PairMixF16(acc, p []float32, stride, n int, v []uint16, step int) {
 // MixF32 is [MixF16] for values in float32.
 func MixF32(acc, p []float32, stride, n int, v []float32, step int) {
 	if mixFits(len(acc), len(p), stride, n, len(v), step) {
-		mixOf(inUse().mixF32, mixF32Generic, len(acc))(acc, p, stride, n, bytesOf(v), 4*step)
+		mixFor(inUse().mixF32, mixF32Generic, len(acc))(acc, p, stride, n, bytesOf(v), 4*step)
 	}
 }
 
-// mixOf returns best if it supports acc elements of all sums, otherwise plain.
-func mixOf(best, plain mix, acc int) mix {
+// mixFor returns best if it supports acc elements of all sums, otherwise plain.
+func mixFor(best, plain mix, acc int) mix {
 	if acc%(8*Queries) != 0 {
 		return plain
 	}
@@ -99,11 +99,11 @@ func mixFits(acc, p, stride, n, v, step int) bool {
 }
 
 func scoresF16Generic(dst []float32, stride int, q []float32, k []byte, step, blocks int) {
-	scoresGeneric(dst, stride, q, k, step, blocks, 2, f16)
+	scoresGeneric(dst, stride, q, k, step, blocks, 2, readF16)
 }
 
 func scoresF32Generic(dst []float32, stride int, q []float32, k []byte, step, blocks int) {
-	scoresGeneric(dst, stride, q, k, step, blocks, 4, f32)
+	scoresGeneric(dst, stride, q, k, step, blocks, 4, readF32)
 }
 
 func scoresGeneric(dst []float32, stride int, q []float32, k []byte, step, blocks, size int, at func([]byte) float32) {
@@ -124,11 +124,11 @@ func scoresGeneric(dst []float32, stride int, q []float32, k []byte, step, block
 }
 
 func mixF16Generic(acc, p []float32, stride, n int, v []byte, step int) {
-	mixGeneric(acc, p, stride, n, v, step, 2, f16)
+	mixGeneric(acc, p, stride, n, v, step, 2, readF16)
 }
 
 func mixF32Generic(acc, p []float32, stride, n int, v []byte, step int) {
-	mixGeneric(acc, p, stride, n, v, step, 4, f32)
+	mixGeneric(acc, p, stride, n, v, step, 4, readF32)
 }
 
 func mixGeneric(acc, p []float32, stride, n int, v []byte, step, size int, at func([]byte) float32) {

@@ -30,7 +30,7 @@ func storages(k *operations) []storage {
 			narrow := make([]uint16, n)
 			toF16Generic(narrow, in.Floats(n))
 			copy(b, halfBytes(narrow))
-			return b, func(i int) float64 { return float64(f16(b[2*i:])) }
+			return b, func(i int) float64 { return float64(readF16(b[2*i:])) }
 		}},
 	}
 }
@@ -68,7 +68,7 @@ func checkScores(t *testing.T, k *operations, in *kerneltest.Inputs, dh, blocks,
 // checkMix compares k's weighted sums of n values with the formula.
 func checkMix(t *testing.T, k *operations, in *kerneltest.Inputs, dh, n, pad int) {
 	for i, a := range storages(k) {
-		f := mixOf(a.mix, []mix{mixF32Generic, mixF16Generic}[i], Queries*dh)
+		f := mixFor(a.mix, []mix{mixF32Generic, mixF16Generic}[i], Queries*dh)
 		stride, step := n+pad, dh+pad
 		p := in.Floats((Queries-1)*stride + n)
 		values, value := a.stored(in, (n-1)*step+dh)

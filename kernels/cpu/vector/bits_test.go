@@ -91,7 +91,7 @@ func attentionBits(t *testing.T, k *operations) (lines []string) {
 			scores := make([]float32, Queries*KeyBlock*c.blocks)
 			a.scores(scores, KeyBlock*c.blocks, in.Floats(c.dh*Queries), keys, KeyBlock*c.dh*a.size, c.blocks)
 			results = append(results, scores)
-			mix := mixOf(a.mix, []mix{mixF32Generic, mixF16Generic}[i], Queries*c.dh)
+			mix := mixFor(a.mix, []mix{mixF32Generic, mixF16Generic}[i], Queries*c.dh)
 			values, _ := a.stored(in, c.values*c.dh)
 			acc := in.Floats(Queries * c.dh)
 			mix(acc, in.Floats(Queries*c.values), c.values, c.values, values, c.dh*a.size)

@@ -4,8 +4,8 @@ package vector
 
 import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 
-// functions returns the operations of an instruction set. Integer products make no difference here.
-func functions(set string) *operations {
+// operationsFor ignores the sets of integer products, which make no difference here.
+func operationsFor(set string) *operations {
 	if set == isa.Generic {
 		return generic()
 	}

@@ -2,5 +2,4 @@
 
 package vector
 
-// functions returns the operations of an instruction set: only plain Go.
-func functions(string) *operations { return generic() }
+func operationsFor(string) *operations { return generic() }

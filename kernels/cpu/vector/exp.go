@@ -43,7 +43,6 @@ func SumExp(x []float32, top float32) (sum, sumX float64) {
 	return inUse().sumExp(x, top)
 }
 
-// exp32 returns eˣ.
 func exp32(x float32) float32 {
 	if x != x {
 		return x

@@ -9,7 +9,6 @@ func ToF16(dst []uint16, src []float32) {
 	}
 }
 
-// toF16Generic sets dst to src in half precision, rounded to nearest even.
 func toF16Generic(dst []uint16, src []float32) {
 	for i, v := range src {
 		dst[i] = block.F32ToF16(v)

@@ -8,11 +8,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
-// f32 reads the float32 number at the front of b.
-func f32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+func readF32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
 
-// f16 reads the half-precision number at the front of b.
-func f16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
+func readF16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
 func bytesOf(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))

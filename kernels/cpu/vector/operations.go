@@ -54,8 +54,8 @@ func generic() *operations {
 	}
 }
 
-func of(set string) *operations {
-	k := functions(set)
+func newOperations(set string) *operations {
+	k := operationsFor(set)
 	k.set = set
 	return k
 }
@@ -64,5 +64,5 @@ func of(set string) *operations {
 // not offer, they are plain Go; package cpu reports the error.
 var inUse = sync.OnceValue(func() *operations {
 	set, _ := isa.Choose(isa.Offered())
-	return of(set)
+	return newOperations(set)
 })

@@ -251,7 +251,7 @@ func TestToF16(t *testing.T) {
 // all returns the operations of every instruction set that this CPU offers.
 func all() (all []*operations) {
 	for _, set := range isa.Offered() {
-		all = append(all, of(set))
+		all = append(all, newOperations(set))
 	}
 	return all
 }

@@ -27,9 +27,9 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 	p.eachRow(func(t int) {
 		p.normHeads(qs.row(t), gq)
 		p.normHeads(ks.row(t), gk)
-		p.rotate(t, qs.row(t))
-		p.rotate(t, ks.row(t))
-		p.layer(t, layer).store(p.rows[t].Slot, ks.row(t), vs.row(t))
+		p.rotateHeads(t, qs.row(t))
+		p.rotateHeads(t, ks.row(t))
+		p.kvLayer(t, layer).storeRow(p.rows[t].Slot, ks.row(t), vs.row(t))
 	})
 	switch {
 	case p.d.exact:
@@ -41,8 +41,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 	}
 }
 
-// layer returns the layer of the KV store of row t.
-func (p *pass) layer(t, layer int) layer {
+func (p *pass) kvLayer(t, layer int) layer {
 	if store := p.rows[t].KV; store != nil {
 		return store.(*kv).layers[layer]
 	}
@@ -52,46 +51,47 @@ func (p *pass) layer(t, layer int) layer {
 // attendMany divides the groups of all tokens among the workers.
 func (p *pass) attendMany(out, qs *tensor, layer int) {
 	groups, size := p.kv.groups, p.kv.c.HeadSize
-	runs := p.runs(vector.Queries / groups[0].n)
+	runs := p.groupRows(vector.Queries / groups[0].n)
 	p.d.pool.Run(len(runs)*len(groups), 4, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].attention
 		for u := lo; u < hi; u++ {
 			r, m := runs[u/len(groups)], groups[u%len(groups)]
 			see := p.rows[r.first+r.n-1].See
-			n := splits(visible(see))
-			ws.sums.resize(n, size)
+			n := splitCount(visibleCount(see))
+			ws.sums.resizeSplits(n, size)
 			for i := range r.n {
 				ws.setQueries(qs.row(r.first+i), m, i, size)
 			}
 			for i := range n {
-				ws.attendSplit(ws.sums.from(i, 1), p.layer(r.first, layer), m, r.n, see, i)
+				ws.attendSplit(ws.sums.splitRange(i, 1), p.kvLayer(r.first, layer), m, r.n, see, i)
 			}
 			for i := range r.n {
-				ws.join(out.row(r.first+i), ws.sums.from(0, splits(visible(p.rows[r.first+i].See))), m, i)
+				seen := splitCount(visibleCount(p.rows[r.first+i].See))
+				ws.joinSplits(out.row(r.first+i), ws.sums.splitRange(0, seen), m, i)
 			}
 		}
 	})
 }
 
-// run holds rows of a pass that attention computes together.
-type run struct{ first, n int }
+// rowRun holds rows of a pass that attention computes together.
+type rowRun struct{ first, n int }
 
-// runs divides the rows of the pass, in order, into runs of up to most rows that [follows] allows.
-func (p *pass) runs(most int) []run {
+// groupRows divides the rows of the pass, in order, into runs of up to most rows that [seesOneMore] allows.
+func (p *pass) groupRows(most int) []rowRun {
 	all := p.d.runs[:0]
 	for t, r := range p.rows {
-		if last := len(all) - 1; t > 0 && all[last].n < most && follows(r, p.rows[t-1]) {
+		if last := len(all) - 1; t > 0 && all[last].n < most && seesOneMore(r, p.rows[t-1]) {
 			all[last].n++
 		} else {
-			all = append(all, run{t, 1})
+			all = append(all, rowRun{t, 1})
 		}
 	}
 	p.d.runs = all
 	return all
 }
 
-// follows reports whether r sees, in the same store, what the row before it sees, and one slot after that.
-func follows(r, before backend.Row) bool {
+// seesOneMore reports whether r sees, in the same store, what the row before it sees, and one slot after that.
+func seesOneMore(r, before backend.Row) bool {
 	last := len(r.See) - 1
 	return last >= 0 && last == len(before.See)-1 && r.KV == before.KV &&
 		slices.Equal(r.See[:last], before.See[:last]) && r.See[last].From == before.See[last].From &&
@@ -102,38 +102,37 @@ func follows(r, before backend.Row) bool {
 func (p *pass) attendFew(out, qs *tensor, layer int) {
 	groups, most := p.kv.groups, 0
 	for _, r := range p.rows {
-		most = max(most, splits(visible(r.See)))
+		most = max(most, splitCount(visibleCount(r.See)))
 	}
 	all := &p.d.sums
-	all.resize(len(p.rows)*len(groups)*most, p.kv.c.HeadSize)
+	all.resizeSplits(len(p.rows)*len(groups)*most, p.kv.c.HeadSize)
 	p.d.pool.Run(len(p.rows)*len(groups)*most, 1, func(worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u := i / most
-			if t, number := u/len(groups), i%most; number < splits(visible(p.rows[t].See)) {
+			if t, number := u/len(groups), i%most; number < splitCount(visibleCount(p.rows[t].See)) {
 				ws, m := &p.d.workers[worker].attention, groups[u%len(groups)]
 				ws.setQueries(qs.row(t), m, 0, p.kv.c.HeadSize)
-				ws.attendSplit(all.from(i, 1), p.layer(t, layer), m, 1, p.rows[t].See, number)
+				ws.attendSplit(all.splitRange(i, 1), p.kvLayer(t, layer), m, 1, p.rows[t].See, number)
 			}
 		}
 	})
 	for u := range len(p.rows) * len(groups) {
 		t := u / len(groups)
-		sums := all.from(u*most, splits(visible(p.rows[t].See)))
-		p.d.workers[0].attention.join(out.row(t), sums, groups[u%len(groups)], 0)
+		sums := all.splitRange(u*most, splitCount(visibleCount(p.rows[t].See)))
+		p.d.workers[0].attention.joinSplits(out.row(t), sums, groups[u%len(groups)], 0)
 	}
 }
 
-// group is a GQA group, or a part of one: up to [vector.Queries] query heads, n from first, that share a head of keys
-// and values.
-type group struct{ first, n, head int }
+// headGroup is a GQA group, or a part of one: up to [vector.Queries] query heads, n from first, that share a head of
+// keys and values.
+type headGroup struct{ first, n, head int }
 
-// groupsOf returns the groups of a token, in order.
-func groupsOf(c backend.KVConfig) []group {
-	var all []group
+func headGroups(c backend.KVConfig) []headGroup {
+	var all []headGroup
 	size := c.Heads / c.KVHeads
 	for h := 0; h < c.Heads; h += size {
 		for i := 0; i < size; i += vector.Queries {
-			all = append(all, group{first: h + i, n: min(vector.Queries, size-i), head: h / size})
+			all = append(all, headGroup{first: h + i, n: min(vector.Queries, size-i), head: h / size})
 		}
 	}
 	return all
@@ -157,48 +156,50 @@ type splitSums struct {
 	top, sum []float32 // [splits, 8]
 }
 
-func (s *splitSums) resize(n, size int) {
+func (s *splitSums) resizeSplits(n, size int) {
 	s.size = size
-	s.mix = resized(s.mix, n*vector.Queries*size)
-	s.top, s.sum = resized(s.top, n*vector.Queries), resized(s.sum, n*vector.Queries)
+	s.mix = resizeSlice(s.mix, n*vector.Queries*size)
+	s.top, s.sum = resizeSlice(s.top, n*vector.Queries), resizeSlice(s.sum, n*vector.Queries)
 }
 
-func (s *splitSums) from(i, n int) splitSums {
+func (s *splitSums) splitRange(i, n int) splitSums {
 	a, b := i*vector.Queries, (i+n)*vector.Queries
 	return splitSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
 }
 
-// splits returns the number of splits of the given number of slots.
-func splits(slots int) int { return (slots + splitSlots - 1) / splitSlots }
+func splitCount(slots int) int { return (slots + splitSlots - 1) / splitSlots }
 
 // attendSplit computes into, the sums of one KV split, for the current queries: those of a group, of consecutive
 // tokens. The split is the one with the given number among the slots that the last token sees. Each token before it
 // sees one slot less than the next.
-func (ws *attention) attendSplit(into splitSums, l layer, m group, tokens int, see []backend.Span, number int) {
-	ws.see = cut(ws.see[:0], see, number*splitSlots, splitSlots)
-	ws.scores = resized(ws.scores, vector.Queries*scoreStride)
-	ws.block = resized(ws.block, vector.Queries*scoreStride)
-	l.scores(ws.scores, ws.block, ws.q, tokens*m.n, m.head, ws.see)
-	n, first := visible(ws.see), visible(see)-tokens+1-number*splitSlots // the first token sees these of the split
+func (ws *attention) attendSplit(into splitSums, l layer, m headGroup, tokens int, see []backend.Span, number int) {
+	ws.see = appendVisible(ws.see[:0], see, number*splitSlots, splitSlots)
+	ws.scores = resizeSlice(ws.scores, vector.Queries*scoreStride)
+	ws.block = resizeSlice(ws.block, vector.Queries*scoreStride)
+	l.computeScores(ws.scores, ws.block, ws.q, tokens*m.n, m.head, ws.see)
+	n := visibleCount(ws.see)
+	first := visibleCount(see) - tokens + 1 - number*splitSlots // the first token sees these of the split
 	for i := range tokens * m.n {
 		own := min(n, max(0, first+i/m.n))
-		e := ws.scores[i*scoreStride:][:max(n, padded(own))]
-		for j := own; j < padded(own); j++ {
+		e := ws.scores[i*scoreStride:][:max(n, paddedCount(own))]
+		for j := own; j < paddedCount(own); j++ {
 			e[j] = float32(math.Inf(-1))
 		}
-		into.top[i], into.sum[i] = vector.Softmax(e[:padded(own)])
+		into.top[i], into.sum[i] = vector.Softmax(e[:paddedCount(own)])
 		clear(e[own:])
 	}
 	clear(into.mix)
-	l.mix(into.mix, ws.scores, tokens*m.n, m.head, ws.see)
+	l.mixValues(into.mix, ws.scores, tokens*m.n, m.head, ws.see)
 }
 
-// padded returns the number of scores that [vector.Softmax] takes for n of them.
-func padded(n int) int { return (n + vector.SoftmaxPad - 1) / vector.SoftmaxPad * vector.SoftmaxPad }
+// paddedCount returns the number of scores that [vector.Softmax] takes for n of them.
+func paddedCount(n int) int {
+	return (n + vector.SoftmaxPad - 1) / vector.SoftmaxPad * vector.SoftmaxPad
+}
 
 // setQueries sets the queries of one of the tokens in ws.q to the heads of a group, over √Dh.
-func (ws *attention) setQueries(q []float32, m group, token, size int) {
-	ws.q = resized(ws.q, vector.Queries*size)
+func (ws *attention) setQueries(q []float32, m headGroup, token, size int) {
+	ws.q = resizeSlice(ws.q, vector.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
 	for g := range m.n {
 		for i, v := range q[(m.first+g)*size:][:size] {
@@ -207,11 +208,11 @@ func (ws *attention) setQueries(q []float32, m group, token, size int) {
 	}
 }
 
-// join sets the heads of a group of one of the tokens in out to softmax(q·K/√Dh)·V, from the results of the splits that
-// it sees. Each split has the weight exp(top - largest top).
-func (ws *attention) join(out []float32, sums splitSums, m group, token int) {
+// joinSplits sets the heads of a group of one of the tokens in out to softmax(q·K/√Dh)·V, from the results of the
+// splits that it sees. Each split has the weight exp(top - largest top).
+func (ws *attention) joinSplits(out []float32, sums splitSums, m headGroup, token int) {
 	n := len(sums.top) / vector.Queries
-	ws.weight = resized(ws.weight, n)
+	ws.weight = resizeSlice(ws.weight, n)
 	for g := range m.n {
 		query := token*m.n + g
 		for i := range ws.weight {
@@ -231,8 +232,8 @@ func (ws *attention) join(out []float32, sums splitSums, m group, token int) {
 	}
 }
 
-// cut appends to part the spans of n visible slots, from number first on; fewer if there are fewer.
-func cut(part, see []backend.Span, first, n int) []backend.Span {
+// appendVisible appends to part the spans of n visible slots, from number first on; fewer if there are fewer.
+func appendVisible(part, see []backend.Span, first, n int) []backend.Span {
 	for _, s := range see {
 		size := int(s.To - s.From)
 		if first >= size {
@@ -250,7 +251,7 @@ func cut(part, see []backend.Span, first, n int) []backend.Span {
 	return part
 }
 
-func visible(spans []backend.Span) int {
+func visibleCount(spans []backend.Span) int {
 	n := 0
 	for _, s := range spans {
 		n += int(s.To - s.From)
@@ -264,7 +265,7 @@ func (p *pass) attendExact(out, qs *tensor, layer int) {
 		for i := lo; i < hi; i++ {
 			t, h := i/c.Heads, i%c.Heads
 			at := h * c.HeadSize
-			kv := p.layer(t, layer)
+			kv := p.kvLayer(t, layer)
 			to, q := out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize]
 			attendHead(to, q, kv, h/(c.Heads/c.KVHeads), p.rows[t].See)
 		}
@@ -277,7 +278,7 @@ func attendHead(out, q []float32, l layer, head int, see []backend.Span) {
 	eachSlot(see, func(slot int32) {
 		sum := 0.0
 		for i, v := range q {
-			sum += float64(v) * float64(l.key(slot, head, i))
+			sum += float64(v) * float64(l.keyElement(slot, head, i))
 		}
 		scores = append(scores, sum/math.Sqrt(float64(len(q))))
 		top = max(top, scores[len(scores)-1])
@@ -288,7 +289,7 @@ func attendHead(out, q []float32, l layer, head int, see []backend.Span) {
 		total += e
 		j++
 		for i := range mix {
-			mix[i] += e * float64(l.value(slot, head, i))
+			mix[i] += e * float64(l.valueElement(slot, head, i))
 		}
 	})
 	for i, v := range mix {

@@ -52,7 +52,7 @@ func newCrowd(t *testing.T, m *small, d *Device, kind gguf.Type) *crowd {
 	for i := range nan {
 		nan[i] = float32(math.NaN())
 	}
-	c.store.reach(0, common+101)
+	c.store.allocateSlots(0, common+101)
 	for slot := range int32(common + 101) {
 		for _, l := range c.store.layers {
 			k, v := slices.Clone(nan), slices.Clone(nan)
@@ -61,7 +61,7 @@ func newCrowd(t *testing.T, m *small, d *Device, kind gguf.Type) *crowd {
 					k[i], v[i] = r.Float32()*2-1, r.Float32()*2-1
 				}
 			}
-			l.store(slot, k, v)
+			l.storeRow(slot, k, v)
 		}
 	}
 	for _, n := range lengths {
@@ -82,7 +82,7 @@ func clone(t *testing.T, d *Device, s *kv) *kv {
 	made, err := d.NewKV(s.c)
 	require.NoError(t, err)
 	c := made.(*kv)
-	c.reach(0, int32(c.c.Slots))
+	c.allocateSlots(0, int32(c.c.Slots))
 	for i := range s.layers {
 		switch from := s.layers[i].(type) {
 		case *layerOf[uint16]:
@@ -152,7 +152,7 @@ func (c *crowd) addTree(r *rand.Rand, see []backend.Span) {
 
 // contents returns the bits of all keys and values of a store, by layer.
 func contents(s *kv) [][]uint32 {
-	s.reach(0, int32(s.c.Slots))
+	s.allocateSlots(0, int32(s.c.Slots))
 	var all [][]uint32
 	for _, l := range s.layers {
 		var bits []uint32
@@ -183,7 +183,7 @@ func (c *crowd) spoil(rows []backend.Row) {
 			store = c.other
 		}
 		for _, l := range store.layers {
-			l.store(r.Slot, junk, junk)
+			l.storeRow(r.Slot, junk, junk)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (c *crowd) company(d *Device, numbers ...int) {
 		same := slices.Equal(want.Logits, o.Logits) && slices.Equal(want.Hidden, o.Hidden) &&
 			slices.Equal(want.Top, o.Top)
 		if !same || want.LogSumExp != o.LogSumExp || want.Entropy != o.Entropy {
-			sees := visible(rows[at].See)
+			sees := visibleCount(rows[at].See)
 			c.t.Fatalf("%s: row %d, which sees %d slots, differs at place %d of %v",
 				d.Name(), numbers[at], sees, at, numbers)
 		}

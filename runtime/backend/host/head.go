@@ -29,26 +29,27 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 			out[i].Hidden = append(out[i].Hidden, d.acts.Token(i)...)
 		}
 		if row.Logits {
-			out[i].Logits = resized(out[i].Logits, m.Rows)
+			out[i].Logits = resizeSlice(out[i].Logits, m.Rows)
 		}
 	}
 	chunks := (m.Rows + chunk - 1) / chunk
-	parts := newParts(len(want.Rows)*chunks, min(most, chunk)) // [row][chunk]
+	parts := newChunkSums(len(want.Rows)*chunks, min(most, chunk)) // [row][chunk]
 	d.pool.Run(chunks, 1, func(worker, lo, hi int) {
 		for c := lo; c < hi; c++ {
 			p.headChunk(out, parts, m, c, chunks, want, worker)
 		}
 	})
 	for i := range want.Rows {
-		merge(&out[i], parts[i*chunks:(i+1)*chunks], want.Of(i).K)
+		mergeChunks(&out[i], parts[i*chunks:(i+1)*chunks], want.Of(i).K)
 	}
 }
 
-// headChunk computes the logits of chunk c for every wanted row and sums them up.
-func (p *pass) headChunk(out []backend.Output, parts []part, m *weight, c, chunks int, want backend.Want, worker int) {
+func (p *pass) headChunk(
+	out []backend.Output, parts []chunkSums, m *weight, c, chunks int, want backend.Want, worker int,
+) {
 	lo, hi := c*chunk, min((c+1)*chunk, m.Rows)
 	ws := &p.d.workers[worker]
-	ws.logits = p.part(ws.logits, &p.d.acts, m, lo, hi, worker)
+	ws.logits = p.multiplyPart(ws.logits, &p.d.acts, m, lo, hi, worker)
 	for i := range want.Rows {
 		logits := ws.logits[i*(hi-lo) : (i+1)*(hi-lo)]
 		row := want.Of(i)
@@ -56,37 +57,36 @@ func (p *pass) headChunk(out []backend.Output, parts []part, m *weight, c, chunk
 			copy(out[i].Logits[lo:], logits)
 		}
 		part := &parts[i*chunks+c]
-		part.top = best(part.top, logits, int32(lo), row.K)
+		part.top = appendBest(part.top, logits, int32(lo), row.K)
 		part.max = part.top[0].Logit
 		part.sum, part.sumX = p.d.ops.sumExp(logits, part.max)
 	}
 }
 
-// part is what one chunk of the vocabulary contributes to an [backend.Output].
-type part struct {
+// chunkSums is what one chunk of the vocabulary contributes to an [backend.Output].
+type chunkSums struct {
 	top  []backend.Candidate
 	max  float32
 	sum  float64 // Σ exp(l-max)
 	sumX float64 // Σ exp(l-max)·l
 }
 
-// newParts returns n parts with room for k tokens each.
-func newParts(n, k int) []part {
-	parts, tops := make([]part, n), make([]backend.Candidate, n*k)
+func newChunkSums(n, k int) []chunkSums {
+	parts, tops := make([]chunkSums, n), make([]backend.Candidate, n*k)
 	for i := range parts {
 		parts[i].top = tops[i*k : i*k : (i+1)*k]
 	}
 	return parts
 }
 
-// merge joins the chunks of one row in their order:
+// mergeChunks joins the chunks of one row in their order:
 // LogSumExp = M + ln S and Entropy = LogSumExp - (Σ e^(l-M)·l)/S, with M the largest logit and S = Σ e^(l-M).
-func merge(o *backend.Output, parts []part, k int) {
+func mergeChunks(o *backend.Output, parts []chunkSums, k int) {
 	o.Top = o.Top[:0]
 	top := float32(math.Inf(-1))
 	for _, p := range parts {
 		for _, c := range p.top {
-			o.Top = insert(o.Top, c, k)
+			o.Top = insertCandidate(o.Top, c, k)
 		}
 		top = max(top, p.max)
 	}
@@ -100,23 +100,23 @@ func merge(o *backend.Output, parts []part, k int) {
 	o.LogSumExp, o.Entropy = float32(lse), float32(max(0, lse-t/s))
 }
 
-// best appends the k largest logits to top, which is empty, largest first, as candidates. The first logit has the ID
-// first.
-func best(top []backend.Candidate, logits []float32, first int32, k int) []backend.Candidate {
+// appendBest appends the k largest logits to top, which is empty, largest first, as candidates. The first logit has the
+// ID first.
+func appendBest(top []backend.Candidate, logits []float32, first int32, k int) []backend.Candidate {
 	for i := 0; i < len(logits); i++ {
 		if len(top) == k {
 			if i += vector.Above(logits[i:], top[k-1].Logit); i == len(logits) {
 				break
 			}
 		}
-		top = insert(top, backend.Candidate{ID: first + int32(i), Logit: logits[i]}, k)
+		top = insertCandidate(top, backend.Candidate{ID: first + int32(i), Logit: logits[i]}, k)
 	}
 	return top
 }
 
-// insert inserts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier one
-// comes first.
-func insert(top []backend.Candidate, c backend.Candidate, k int) []backend.Candidate {
+// insertCandidate inserts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier
+// one comes first.
+func insertCandidate(top []backend.Candidate, c backend.Candidate, k int) []backend.Candidate {
 	if len(top) < k {
 		top = append(top, c)
 	} else if c.Logit > top[k-1].Logit {

@@ -168,16 +168,16 @@ func TestEntropyIsNotNegative(t *testing.T) {
 	below := 0
 	for range 3000 {
 		first := float32(r.NormFloat64() * 40000)
-		var parts []part
+		var parts []chunkSums
 		for range 2 {
 			logits := []float32{first, first - 8 - 40*r.Float32(), first - 8 - 40*r.Float32()}
-			p := part{top: best(nil, logits, 0, 1), max: first}
+			p := chunkSums{top: appendBest(nil, logits, 0, 1), max: first}
 			p.sum, p.sumX = sumExp(logits, first)
 			parts = append(parts, p)
 			first -= 20 + 30*r.Float32()
 		}
 		var o backend.Output
-		merge(&o, parts, 1)
+		mergeChunks(&o, parts, 1)
 		require.GreaterOrEqual(t, o.Entropy, float32(0))
 		if o.Entropy == 0 {
 			below++

@@ -26,7 +26,7 @@ type Device struct {
 	ops     ops
 	acts    cpu.Acts      // normalised activations of the running operation, rounded if its weights need it
 	sums    splitSums     // of the KV splits of all groups, for a few tokens
-	runs    []run         // of the rows of the last pass
+	runs    []rowRun      // of the rows of the last pass
 	workers []workerSpace // one for each worker of pool
 }
 
@@ -101,7 +101,7 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 		return w, nil
 	}
 	var err error
-	if w.bias, err = vectorOf(*bias); err != nil {
+	if w.bias, err = loadVector(*bias); err != nil {
 		return nil, err
 	}
 	if len(w.bias) != w.Rows {
@@ -120,15 +120,14 @@ func (n *norm) Len() int { return len(n.gains) }
 
 // LoadNorm implements [backend.Device].
 func (d *Device) LoadNorm(gains gguf.Tensor, eps float32) (backend.Norm, error) {
-	g, err := vectorOf(gains)
+	g, err := loadVector(gains)
 	if err != nil {
 		return nil, err
 	}
 	return &norm{gains: g, eps: eps}, nil
 }
 
-// vectorOf copies a one-dimensional tensor of any type as float32.
-func vectorOf(t gguf.Tensor) ([]float32, error) {
+func loadVector(t gguf.Tensor) ([]float32, error) {
 	if len(t.Shape) != 1 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a vector has 1", t.Name, len(t.Shape))
 	}

@@ -187,10 +187,10 @@ func TestGrain(t *testing.T) {
 					p := &pass{d: d, rows: make([]backend.Row, n)}
 					small := &weight{Matrix: cpu.Matrix{Type: gguf.Q8_0, Rows: rows, Cols: cols}}
 					large := &weight{Matrix: cpu.Matrix{Type: gguf.F16, Rows: rows, Cols: cols}}
-					got := p.grain(rows, small, large)
+					got := p.outputsPerPiece(rows, small, large)
 					require.Zero(t, got%pieceOutputs)
 					require.GreaterOrEqual(t, got, pieceOutputs)
-					require.Equal(t, got, p.grain(rows, large, small), "the larger of the two counts")
+					require.Equal(t, got, p.outputsPerPiece(rows, large, small), "the larger of the two counts")
 					if got > pieceOutputs && n <= fewTokens {
 						require.LessOrEqual(t, got*2*cols*n, pieceBytes, "bytes of weights for these rows")
 					}

@@ -44,12 +44,12 @@ func TestMoves(t *testing.T) {
 				model[at] = slot{}
 				for _, l := range s.layers {
 					k, v := row(), row()
-					l.store(at, k, v)
+					l.storeRow(at, k, v)
 					model[at].k, model[at].v = append(model[at].k, k), append(model[at].v, v)
 				}
 			}
 			assert.Zero(t, made.Bytes())
-			s.reach(0, int32(c.Slots))
+			s.allocateSlots(0, int32(c.Slots))
 			assert.Equal(t, c.Bytes(), made.Bytes())
 			for at := range int32(c.Slots) {
 				fill(at)
@@ -70,7 +70,8 @@ func TestMoves(t *testing.T) {
 					for i, l := range s.layers {
 						for j := range width {
 							h, e := j/c.HeadSize, j%c.HeadSize
-							if l.key(int32(at), h, e) != want.k[i][j] || l.value(int32(at), h, e) != want.v[i][j] {
+							k, v := l.keyElement(int32(at), h, e), l.valueElement(int32(at), h, e)
+							if k != want.k[i][j] || v != want.v[i][j] {
 								t.Fatalf("%v, slot %d of %d, layer %d, head %d, element %d", kind, at, c.Slots, i, h, e)
 							}
 						}
@@ -91,7 +92,7 @@ func TestReadBack(t *testing.T) {
 		made := func(seed uint64) backend.KV {
 			store, err := d.NewKV(c)
 			require.NoError(t, err)
-			store.(*kv).reach(0, int32(c.Slots))
+			store.(*kv).allocateSlots(0, int32(c.Slots))
 			r := rand.New(rand.NewPCG(seed, 2))
 			for _, l := range store.(*kv).layers {
 				for at := range int32(c.Slots) {
@@ -99,7 +100,7 @@ func TestReadBack(t *testing.T) {
 					for i := range k {
 						k[i], v[i] = r.Float32(), r.Float32()
 					}
-					l.store(at, k, v)
+					l.storeRow(at, k, v)
 				}
 			}
 			return store
@@ -111,7 +112,7 @@ func TestReadBack(t *testing.T) {
 			from.Read(layer, n, b)
 			to.Write(layer, n, b)
 			if first := b[:c.LayerBytes(1)/2]; kind == gguf.F32 {
-				assert.Equal(t, from.layers[layer].key(0, 0, 0),
+				assert.Equal(t, from.layers[layer].keyElement(0, 0, 0),
 					math.Float32frombits(binary.LittleEndian.Uint32(first)),
 					"the key of the first slot comes first")
 			}
@@ -124,8 +125,8 @@ func TestReadBack(t *testing.T) {
 				}
 				for h := range c.KVHeads {
 					for i := range c.HeadSize {
-						require.Equal(t, want.key(at, h, i), to.layers[layer].key(at, h, i))
-						require.Equal(t, want.value(at, h, i), to.layers[layer].value(at, h, i))
+						require.Equal(t, want.keyElement(at, h, i), to.layers[layer].keyElement(at, h, i))
+						require.Equal(t, want.valueElement(at, h, i), to.layers[layer].valueElement(at, h, i))
 					}
 				}
 			}

@@ -22,7 +22,7 @@ type pass struct {
 // Begin implements [backend.Device]. It wakes the workers; after End they sleep again.
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	p := &pass{d: d, kv: store.(*kv), rows: rows}
-	p.reach()
+	p.allocateRowSlots()
 	p.setAngles()
 	d.pool.Begin()
 	return p
@@ -31,8 +31,8 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 // Mixes implements [backend.Mixer].
 func (d *Device) Mixes() {}
 
-// reach allocates memory for the slots of all rows. A store of another shape is a bug of the caller.
-func (p *pass) reach() {
+// allocateRowSlots allocates memory for the slots of all rows. A store of another shape is a bug of the caller.
+func (p *pass) allocateRowSlots() {
 	for _, r := range p.rows {
 		store := p.kv
 		if r.KV != nil {
@@ -44,9 +44,9 @@ func (p *pass) reach() {
 			}
 		}
 		for _, s := range r.See {
-			store.reach(s.From, s.To)
+			store.allocateSlots(s.From, s.To)
 		}
-		store.reach(r.Slot, r.Slot+1)
+		store.allocateSlots(r.Slot, r.Slot+1)
 	}
 }
 
@@ -66,7 +66,7 @@ func (p *pass) setAngles() {
 
 func (p *pass) End(ctx context.Context) error {
 	p.d.pool.End()
-	p.fail(context.Cause(ctx))
+	p.keepFirstError(context.Cause(ctx))
 	return p.err
 }
 
@@ -78,14 +78,14 @@ func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
 	to.rounded = false
 	for t, r := range p.rows {
 		if r.Token < 0 || int(r.Token) >= w.Rows {
-			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.Rows))
+			p.keepFirstError(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.Rows))
 			return
 		}
 		w.dequantize(to.row(t), int(r.Token))
 	}
 }
 
-func (p *pass) fail(err error) {
+func (p *pass) keepFirstError(err error) {
 	if p.err == nil {
 		p.err = err
 	}
@@ -101,7 +101,7 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 		o.out.rounded = false
 	}
 	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
-	p.eachPiece(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
+	p.eachPiece(total, p.outputsPerPiece(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
 		for _, o := range outs { // the outputs of the three weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
 				p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, from, to, false, worker)
@@ -129,9 +129,9 @@ const (
 	pieceEach    = 4 // pieces for each worker
 )
 
-// grain returns how many outputs make a piece, so that all workers get the same number of pieces. All weights have the
-// same number of columns.
-func (p *pass) grain(outputs int, weights ...*weight) int {
+// outputsPerPiece returns how many outputs make a piece, so that all workers get the same number of pieces. All weights
+// have the same number of columns.
+func (p *pass) outputsPerPiece(outputs int, weights ...*weight) int {
 	bytes := 0
 	for _, w := range weights {
 		bytes = max(bytes, w.RowBytes())
@@ -155,7 +155,6 @@ func (p *pass) grain(outputs int, weights ...*weight) int {
 // exceed the cache.
 const longTokens = 16
 
-// eachPiece calls f for pieces of the n outputs of a weight, on all workers.
 func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
 	if len(p.rows) <= longTokens {
 		p.d.pool.RunLong(n, grain, f)
@@ -171,12 +170,11 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
 	to.rounded = false
 	acts := p.actsOf(from, m.Quantised())
-	p.eachPiece(m.Rows, p.grain(m.Rows, m), func(worker, lo, hi int) {
+	p.eachPiece(m.Rows, p.outputsPerPiece(m.Rows, m), func(worker, lo, hi int) {
 		p.matmul(to.f, to.cols, acts, m, lo, hi, true, worker)
 	})
 }
 
-// actsOf returns a tensor as the activations of a product.
 func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 	if !h.rounded {
 		h.acts.Use(h.f, len(p.rows), h.cols)
@@ -198,10 +196,10 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	p.setActs(x.(*tensor), g.(*norm), quantised)
 	to.acts.Use(to.f, len(p.rows), to.cols)
 	to.rounded = quantised && !p.d.exact && to.cols%pieceOutputs == 0
-	p.eachPiece(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
+	p.eachPiece(gate.Rows, p.outputsPerPiece(gate.Rows, gate, up), func(worker, lo, hi int) {
 		ws := &p.d.workers[worker]
-		ws.gate = p.part(ws.gate, &p.d.acts, gate, lo, hi, worker)
-		ws.up = p.part(ws.up, &p.d.acts, up, lo, hi, worker)
+		ws.gate = p.multiplyPart(ws.gate, &p.d.acts, gate, lo, hi, worker)
+		ws.up = p.multiplyPart(ws.up, &p.d.acts, up, lo, hi, worker)
 		for t := range p.rows {
 			from, end := t*(hi-lo), (t+1)*(hi-lo)
 			p.d.ops.swiGLU(to.row(t)[lo:hi], ws.gate[from:end], ws.up[from:end])
@@ -256,9 +254,9 @@ func (p *pass) matmul(dst []float32, stride int, x *cpu.Acts, w *weight, lo, hi 
 	}
 }
 
-// part returns [x.T, hi-lo], w·x + bias for the rows lo to hi of w, in the memory of s if it is large enough.
-func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []float32 {
-	s = resized(s, x.T*(hi-lo))
+// multiplyPart returns [x.T, hi-lo], w·x + bias for the rows lo to hi of w, in the memory of s if it is large enough.
+func (p *pass) multiplyPart(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []float32 {
+	s = resizeSlice(s, x.T*(hi-lo))
 	some := weight{Matrix: w.Part(lo, hi)}
 	if w.bias != nil {
 		some.bias = w.bias[lo:hi]
@@ -278,14 +276,14 @@ func (p *pass) normHeads(x []float32, g backend.Norm) {
 	}
 }
 
-// rotate rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
-func (p *pass) rotate(t int, x []float32) {
+// rotateHeads rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
+func (p *pass) rotateHeads(t int, x []float32) {
 	size := p.kv.c.HeadSize
 	vector.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
 }
 
-// resized returns s with length n, in new memory where its own is too small. What it holds is undefined.
-func resized[E any](s []E, n int) []E {
+// resizeSlice returns s with length n, in new memory where its own is too small. What it holds is undefined.
+func resizeSlice[E any](s []E, n int) []E {
 	if cap(s) < n {
 		return make([]E, n)
 	}
