@@ -98,8 +98,8 @@ func canQuantize(t gguf.Type) bool {
 	return true
 }
 
-// randomBlocks returns random blocks of a type without canQuantize, with scales for weights with a deviation of about
-// std.
+// randomBlocks returns random blocks of a type that package gguf cannot quantize to, with scales for weights with a
+// deviation of about std.
 func randomBlocks(r *rand.Rand, t gguf.Type, n int64, std float64) []byte {
 	elems, size := t.Block()
 	b := make([]byte, n/int64(elems)*int64(size))
