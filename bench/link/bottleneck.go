@@ -8,14 +8,14 @@ type bottleneck struct {
 	begin time.Duration  // position in the trace at time 0
 	limit int            // maximum size of the queue in bytes
 
-	waiting []crossing // packets that have not crossed yet, oldest first
-	bytes   int        // of these
-	chance  int64      // of the trace, in which the last packet ended; -1 before the first
-	left    int        // unused bytes of that chance
+	waiting []queuedPacket // packets that have not crossed yet, oldest first
+	bytes   int            // of these
+	chance  int64          // of the trace, in which the last packet ended; -1 before the first
+	left    int            // unused bytes of that chance
 }
 
-// crossing is a packet in the queue or on its way across.
-type crossing struct {
+// queuedPacket is a packet in the queue or on its way across.
+type queuedPacket struct {
 	across time.Duration
 	size   int
 }
@@ -34,7 +34,7 @@ func (b *bottleneck) admitPacket(at time.Duration, size int) (across time.Durati
 		return 0, false
 	}
 	across = b.crossingTime(at, size)
-	b.waiting = append(b.waiting, crossing{across, size})
+	b.waiting = append(b.waiting, queuedPacket{across, size})
 	b.bytes += size
 	return across, true
 }

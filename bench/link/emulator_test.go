@@ -117,7 +117,7 @@ func TestBottleneck(t *testing.T) {
 			return
 		}
 		fates := travel(o, w, packets)
-		var across []crossing
+		var across []queuedPacket
 		for i, f := range fates {
 			queued := 0
 			for _, c := range across {
@@ -128,7 +128,7 @@ func TestBottleneck(t *testing.T) {
 			full := queued > 0 && queued+packets[i].size > d.Queue
 			require.Equal(t, full, f.end == tailDrop, "packet %d: %d bytes wait", i, queued)
 			if !full {
-				across = append(across, crossing{f.across, packets[i].size})
+				across = append(across, queuedPacket{f.across, packets[i].size})
 			}
 		}
 		checkWindows(t, o, d, across)
@@ -137,7 +137,7 @@ func TestBottleneck(t *testing.T) {
 }
 
 // checkWindows checks every window that begins with the end of one packet and ends with that of another.
-func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
+func checkWindows(t *testing.T, o Options, d Direction, across []queuedPacket) {
 	t.Helper()
 	for i := range across {
 		chances := int64(0) // of the trace in the window; the chance that the first packet ended in may carry others
@@ -157,14 +157,14 @@ func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
 }
 
 // mahimahi simulates the same bottleneck chance by chance, for the packets that the queue accepted.
-func mahimahi(d Direction, begin time.Duration, packets []packet, fates []packetResult) []crossing {
+func mahimahi(d Direction, begin time.Duration, packets []packet, fates []packetResult) []queuedPacket {
 	var queue []packet
 	for i, p := range packets {
 		if fates[i].end != tailDrop {
 			queue = append(queue, p)
 		}
 	}
-	var across []crossing
+	var across []queuedPacket
 	rest := 0
 	for k := int64(0); len(across) < len(queue); k++ {
 		at := d.Capacity.chanceTime(k) - begin
@@ -175,7 +175,7 @@ func mahimahi(d Direction, begin time.Duration, packets []packet, fates []packet
 			}
 			used := min(rest, left)
 			if rest, left = rest-used, left-used; rest == 0 {
-				across = append(across, crossing{at, p.size})
+				across = append(across, queuedPacket{at, p.size})
 			}
 		}
 	}

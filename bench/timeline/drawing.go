@@ -87,12 +87,12 @@ type drawing struct {
 	arrows int // in the file so far
 	wall   time.Duration
 	bars   []*bar
-	touch  []touch
+	touch  []arrowPoint
 	all    []event
 }
 
-// touch is a part of an arrow, before its bar has a thread.
-type touch struct {
+// arrowPoint is a part of an arrow, before its bar has a thread.
+type arrowPoint struct {
 	event
 	bar *bar
 }
@@ -221,6 +221,6 @@ func (d *drawing) drawArrow(name string, points ...point) {
 		case len(points) - 1:
 			e.Phase = arrowEnd
 		}
-		d.touch = append(d.touch, touch{e, p.bar})
+		d.touch = append(d.touch, arrowPoint{e, p.bar})
 	}
 }
