@@ -14,25 +14,24 @@ type fdAlarm struct {
 	file *os.File
 }
 
-// newAlarm returns the most precise alarm of the system.
 func newAlarm() alarm {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return newTimerAlarm()
 	}
 	a := &fdAlarm{fd, os.NewFile(uintptr(fd), "timerfd")}
-	a.set(0)
+	a.wakeAfter(0)
 	return a
 }
 
-func (a *fdAlarm) set(after time.Duration) {
+func (a *fdAlarm) wakeAfter(after time.Duration) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, after.Nanoseconds()))} // 0 would disarm it
 	_ = unix.TimerfdSettime(a.fd, 0, &spec, nil)                                     // cannot fail with these arguments
 }
 
-func (a *fdAlarm) wait() {
+func (a *fdAlarm) waitForWake() {
 	var expirations [8]byte
 	_, _ = a.file.Read(expirations[:]) // after an error it wakes spuriously
 }
 
-func (a *fdAlarm) close() { _ = a.file.Close() }
+func (a *fdAlarm) closeTimer() { _ = a.file.Close() }

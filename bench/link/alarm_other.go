@@ -2,5 +2,4 @@
 
 package link
 
-// newAlarm returns the most precise alarm of the system.
 func newAlarm() alarm { return newTimerAlarm() }

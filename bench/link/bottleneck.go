@@ -8,14 +8,14 @@ type bottleneck struct {
 	begin time.Duration  // position in the trace at time 0
 	limit int            // maximum size of the queue in bytes
 
-	waiting []crossing // packets that have not crossed yet, oldest first
-	bytes   int        // of these
-	chance  int64      // of the trace, in which the last packet ended; -1 before the first
-	left    int        // unused bytes of that chance
+	waiting []queuedPacket // packets that have not crossed yet, oldest first
+	bytes   int            // of these
+	chance  int64          // of the trace, in which the last packet ended; -1 before the first
+	left    int            // unused bytes of that chance
 }
 
-// crossing is a packet in the queue or on its way across.
-type crossing struct {
+// queuedPacket is a packet in the queue or on its way across.
+type queuedPacket struct {
 	across time.Duration
 	size   int
 }
@@ -24,23 +24,22 @@ func newBottleneck(d Direction, begin time.Duration) bottleneck {
 	return bottleneck{trace: d.Capacity, begin: begin, limit: d.Queue, chance: -1}
 }
 
-// admit takes a packet that arrives not before the previous one, and returns when it has crossed completely. It refuses
-// a packet without room in the queue; a packet at an idle link is never refused.
-func (b *bottleneck) admit(at time.Duration, size int) (across time.Duration, ok bool) {
+// admitPacket takes a packet that arrives not before the previous one, and returns when it has crossed completely. It
+// refuses a packet without room in the queue; a packet at an idle link is never refused.
+func (b *bottleneck) admitPacket(at time.Duration, size int) (across time.Duration, ok bool) {
 	if b.trace == nil {
 		return at, true
 	}
-	if b.queued(at) > 0 && b.bytes+size > b.limit {
+	if b.queuedBytes(at) > 0 && b.bytes+size > b.limit {
 		return 0, false
 	}
-	across = b.byTrace(at, size)
-	b.waiting = append(b.waiting, crossing{across, size})
+	across = b.crossingTime(at, size)
+	b.waiting = append(b.waiting, queuedPacket{across, size})
 	b.bytes += size
 	return across, true
 }
 
-// queued returns the bytes that have not crossed at a time.
-func (b *bottleneck) queued(at time.Duration) int {
+func (b *bottleneck) queuedBytes(at time.Duration) int {
 	for len(b.waiting) > 0 && b.waiting[0].across <= at {
 		b.bytes -= b.waiting[0].size
 		b.waiting = b.waiting[1:]
@@ -48,10 +47,10 @@ func (b *bottleneck) queued(at time.Duration) int {
 	return b.bytes
 }
 
-// byTrace computes the crossing with a trace: a packet has crossed with the chance that carries its last byte. A chance
-// carries chanceBytes of the waiting packets; unused bytes are lost.
-func (b *bottleneck) byTrace(at time.Duration, size int) time.Duration {
-	if next := b.trace.first(at + b.begin); next > b.chance {
+// crossingTime computes the crossing with a trace: a packet has crossed with the chance that carries its last byte. A
+// chance carries chanceBytes of the waiting packets; unused bytes are lost.
+func (b *bottleneck) crossingTime(at time.Duration, size int) time.Duration {
+	if next := b.trace.firstChance(at + b.begin); next > b.chance {
 		b.chance, b.left = next, chanceBytes
 	}
 	for size > b.left {
@@ -59,5 +58,5 @@ func (b *bottleneck) byTrace(at time.Duration, size int) time.Duration {
 		b.chance, b.left = b.chance+1, chanceBytes
 	}
 	b.left -= size
-	return b.trace.at(b.chance) - b.begin
+	return b.trace.chanceTime(b.chance) - b.begin
 }

@@ -22,7 +22,7 @@ type CapacityTrace struct {
 func readCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 	t := &CapacityTrace{}
 	last := uint32(0)
-	err := lines(r, path, func(_ int, text string) error {
+	err := forEachLine(r, path, func(_ int, text string) error {
 		ms, err := strconv.ParseUint(text, 10, 32)
 		switch {
 		case err != nil || ms > uint64(maxTrace/time.Millisecond):
@@ -48,14 +48,13 @@ func (t *CapacityTrace) Length() time.Duration {
 	return time.Duration(t.chances[len(t.chances)-1]) * time.Millisecond
 }
 
-// at returns the time of chance k, from 0, over all repetitions.
-func (t *CapacityTrace) at(k int64) time.Duration {
+// chanceTime returns the time of chance k, from 0, over all repetitions.
+func (t *CapacityTrace) chanceTime(k int64) time.Duration {
 	n := int64(len(t.chances))
 	return time.Duration(k/n)*t.Length() + time.Duration(t.chances[k%n])*time.Millisecond
 }
 
-// first returns the first chance that is not before a time.
-func (t *CapacityTrace) first(at time.Duration) int64 {
+func (t *CapacityTrace) firstChance(at time.Duration) int64 {
 	length := t.Length()
 	round := max(0, at-1) / length // the end of a round belongs to it: its last chance is at the end
 	rest := at - round*length

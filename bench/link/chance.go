@@ -5,24 +5,24 @@ import (
 	"math/rand/v2"
 )
 
-// way distinguishes the two directions, so that one seed gives them independent random numbers.
-type way uint64
+// directionID distinguishes the two directions, so that one seed gives them independent random numbers.
+type directionID uint64
 
 const (
-	wayUp   way = 1
-	wayDown way = 2
+	directionUp   directionID = 1
+	directionDown directionID = 2
 )
 
-// dice draws the random numbers of a direction's packets. They come from ChaCha8 with a key of seed, direction and
-// packet, so that they depend on nothing else, and those of different packets are independent.
-type dice struct {
+// lossSource draws the random numbers of a direction's packets. They come from ChaCha8 with a key of seed, direction
+// and packet, so that they depend on nothing else, and those of different packets are independent.
+type lossSource struct {
 	seed   uint64
-	way    way
+	way    directionID
 	source rand.ChaCha8
 }
 
-// of returns the number of packet n that decides whether it is lost, uniform in [0, 1).
-func (d *dice) of(n uint64) float64 {
+// drawLoss returns the number of packet n that decides whether it is lost, uniform in [0, 1).
+func (d *lossSource) drawLoss(n uint64) float64 {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[0:], d.seed)
 	binary.LittleEndian.PutUint64(key[8:], uint64(d.way))

@@ -18,24 +18,26 @@ type client struct {
 	conn atomic.Pointer[net.UDPConn]
 }
 
-// dial opens a socket towards the target, with a port of its own. It is connected, so it only receives from the target.
-func dial(target netip.AddrPort) (*net.UDPConn, error) {
+// dialTarget opens a socket towards the target, with a port of its own. It is connected, so it only receives from the
+// target.
+func dialTarget(target netip.AddrPort) (*net.UDPConn, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
 	if err == nil {
-		enlarge(conn)
+		enlargeBuffers(conn)
 	}
 	return conn, err
 }
 
-// enlarge requests buffers that hold a burst. If the system grants less, the link loses more packets than it should.
-func enlarge(conn *net.UDPConn) {
+// enlargeBuffers requests buffers that hold a burst. If the system grants less, the link loses more packets than it
+// should.
+func enlargeBuffers(conn *net.UDPConn) {
 	_ = conn.SetReadBuffer(4 << 20)
 	_ = conn.SetWriteBuffer(4 << 20)
 }
 
-// write sends a datagram. An error may belong to an earlier datagram that the other side refused. Then this one has not
-// been sent, so write tries again.
-func write(send func() (int, error)) error {
+// sendWithRetry sends a datagram. An error may belong to an earlier datagram that the other side refused. Then this one
+// has not been sent, so it is sent again.
+func sendWithRetry(send func() (int, error)) error {
 	if _, err := send(); err == nil || errors.Is(err, net.ErrClosed) {
 		return err
 	}
@@ -43,8 +45,8 @@ func write(send func() (int, error)) error {
 	return err
 }
 
-// receive calls got with each datagram of a socket until it is closed or its deadline has passed.
-func receive(conn *net.UDPConn, got func(from netip.AddrPort, data []byte)) {
+// receiveDatagrams calls got with each datagram of a socket until it is closed or its deadline has passed.
+func receiveDatagrams(conn *net.UDPConn, got func(from netip.AddrPort, data []byte)) {
 	buf := make([]byte, maxDatagram)
 	for {
 		n, from, err := conn.ReadFromUDPAddrPort(buf)

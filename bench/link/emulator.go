@@ -6,7 +6,7 @@ import "time"
 // times, since the link began.
 type emulator struct {
 	Direction
-	dice   dice
+	dice   lossSource
 	narrow bottleneck
 	rtt    rttReplay
 	n      uint64        // packets that arrived
@@ -14,56 +14,55 @@ type emulator struct {
 	last   time.Duration // no later packet may depart before this time
 }
 
-// end is the end of a packet's way.
-type end uint8
+// packetEnd is what happens to a packet.
+type packetEnd uint8
 
 const (
-	departs  end = iota
-	lost         // by chance
-	tailDrop     // the queue was full
-	vanished     // in an outage
+	departs  packetEnd = iota
+	lost               // by chance
+	tailDrop           // the queue was full
+	vanished           // in an outage
 )
 
-// fate is the result for a packet.
-type fate struct {
+// packetResult is the result for a packet.
+type packetResult struct {
 	n      uint64        // number of the packet in its direction, from 0
-	end    end           // the fields below are only for a packet that departs
+	end    packetEnd     // the fields below are only for a packet that departs
 	across time.Duration // when it has crossed the bottleneck; also for lost and vanished packets
 	due    time.Duration // when it departs
 }
 
-// newEmulator returns one direction of the link with options o.
-func newEmulator(o Options, w way) *emulator {
+func newEmulator(o Options, w directionID) *emulator {
 	d := o.Up
-	if w == wayDown {
+	if w == directionDown {
 		d = o.Down
 	}
 	e := &emulator{
-		Direction: d.filled(),
-		dice:      dice{seed: o.Seed, way: w},
-		rtt:       rttReplay{trace: o.RTT, begin: o.TraceStart, adds: w == wayDown},
+		Direction: d.withDefaults(),
+		dice:      lossSource{seed: o.Seed, way: w},
+		rtt:       rttReplay{trace: o.RTT, begin: o.TraceStart, adds: w == directionDown},
 	}
 	e.narrow = newBottleneck(e.Direction, o.TraceStart)
 	return e
 }
 
-// arrive decides the fate of the next packet: size bytes with headers that arrive at a time. A time before that of the
-// last packet counts as equal to it.
-func (e *emulator) arrive(at time.Duration, size int) fate {
+// emulatePacket decides what happens to the next packet: size bytes with headers that arrive at a time. A time before
+// that of the last packet counts as equal to it.
+func (e *emulator) emulatePacket(at time.Duration, size int) packetResult {
 	e.now = max(e.now, at)
-	f := fate{n: e.n}
+	f := packetResult{n: e.n}
 	e.n++
-	across, ok := e.narrow.admit(e.now, size)
+	across, ok := e.narrow.admitPacket(e.now, size)
 	if !ok {
 		f.end = tailDrop
 		return f
 	}
 	f.across = across
-	recorded, ok := e.rtt.at(across)
+	recorded, ok := e.rtt.delayAt(across)
 	switch {
 	case !ok:
 		f.end = vanished
-	case e.dice.of(f.n) < e.Loss:
+	case e.dice.drawLoss(f.n) < e.Loss:
 		f.end = lost
 	default:
 		e.last = max(across+e.Delay+recorded, e.last) // it does not overtake earlier ones

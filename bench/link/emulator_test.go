@@ -22,13 +22,13 @@ func histories() int {
 }
 
 // forHistories calls f with random links and traffic.
-func forHistories(t *testing.T, f func(t *testing.T, o Options, w way, packets []packet)) {
+func forHistories(t *testing.T, f func(t *testing.T, o Options, w directionID, packets []packet)) {
 	t.Helper()
 	for n := range uint64(histories()) {
 		r := seeds(n)
 		o := anyOptions(t, r)
 		packets := traffic(r, 500)
-		w := []way{wayUp, wayDown}[n%2]
+		w := []directionID{directionUp, directionDown}[n%2]
 		f(t, o, w, packets)
 		if t.Failed() {
 			t.Fatalf("history %d, way %d: %+v", n, w, o)
@@ -37,17 +37,17 @@ func forHistories(t *testing.T, f func(t *testing.T, o Options, w way, packets [
 }
 
 // direction returns the direction of o that w selects, with defaults.
-func direction(o Options, w way) Direction {
-	if w == wayUp {
-		return o.Up.filled()
+func direction(o Options, w directionID) Direction {
+	if w == directionUp {
+		return o.Up.withDefaults()
 	}
-	return o.Down.filled()
+	return o.Down.withDefaults()
 }
 
 // TestFates: every packet has one fate. A packet departs in order, after the delay, and without recorded round trips at
 // once after that.
 func TestFates(t *testing.T) {
-	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
+	forHistories(t, func(t *testing.T, o Options, w directionID, packets []packet) {
 		d := direction(o, w)
 		last := time.Duration(0)
 		for i, f := range travel(o, w, packets) {
@@ -63,7 +63,7 @@ func TestFates(t *testing.T) {
 				wrong = "it departs before the delay is over"
 			case f.due < last:
 				wrong = "it overtakes another one"
-			case (o.RTT == nil || w == wayUp) && f.due > f.across+d.Delay:
+			case (o.RTT == nil || w == directionUp) && f.due > f.across+d.Delay:
 				wrong = "it is late"
 			}
 			if wrong != "" {
@@ -77,7 +77,7 @@ func TestFates(t *testing.T) {
 // TestRepeatable: equal seeds and arrivals give equal fates; another seed or direction gives others.
 func TestRepeatable(t *testing.T) {
 	other := 0
-	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
+	forHistories(t, func(t *testing.T, o Options, w directionID, packets []packet) {
 		once := travel(o, w, packets)
 		require.Equal(t, once, travel(o, w, packets))
 		o.Seed++
@@ -85,7 +85,7 @@ func TestRepeatable(t *testing.T) {
 		if !slices.Equal(travel(o, w, packets), once) {
 			other++
 		}
-		require.NotEqual(t, travel(o, wayUp, packets), travel(o, wayDown, packets))
+		require.NotEqual(t, travel(o, directionUp, packets), travel(o, directionDown, packets))
 	})
 	assert.Equal(t, histories(), other)
 }
@@ -93,11 +93,11 @@ func TestRepeatable(t *testing.T) {
 // TestChanceIsOfThePacketAlone: the random decisions about packet n do not depend on sizes, times and other options.
 func TestChanceIsOfThePacketAlone(t *testing.T) {
 	bare := Options{Seed: 7, Up: Direction{Loss: 0.2}}
-	want := travel(bare, wayUp, traffic(seeds(1), 5000))
+	want := travel(bare, directionUp, traffic(seeds(1), 5000))
 	full := bare
 	full.Up.Delay, full.Up.Capacity, full.Up.Queue = time.Minute, read(t, readCapacity, "75\n"), 4000
 	dropped := 0
-	for i, f := range travel(full, wayUp, traffic(seeds(2), 5000)) {
+	for i, f := range travel(full, directionUp, traffic(seeds(2), 5000)) {
 		if f.end == tailDrop {
 			dropped++
 			continue
@@ -111,13 +111,13 @@ func TestChanceIsOfThePacketAlone(t *testing.T) {
 // that was in transmission when the window began. Its queue is never longer than allowed, it drops packets only if the
 // queue is full, and it is never idle while packets wait.
 func TestBottleneck(t *testing.T) {
-	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
+	forHistories(t, func(t *testing.T, o Options, w directionID, packets []packet) {
 		d := direction(o, w)
 		if d.Capacity == nil {
 			return
 		}
 		fates := travel(o, w, packets)
-		var across []crossing
+		var across []queuedPacket
 		for i, f := range fates {
 			queued := 0
 			for _, c := range across {
@@ -128,7 +128,7 @@ func TestBottleneck(t *testing.T) {
 			full := queued > 0 && queued+packets[i].size > d.Queue
 			require.Equal(t, full, f.end == tailDrop, "packet %d: %d bytes wait", i, queued)
 			if !full {
-				across = append(across, crossing{f.across, packets[i].size})
+				across = append(across, queuedPacket{f.across, packets[i].size})
 			}
 		}
 		checkWindows(t, o, d, across)
@@ -137,15 +137,15 @@ func TestBottleneck(t *testing.T) {
 }
 
 // checkWindows checks every window that begins with the end of one packet and ends with that of another.
-func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
+func checkWindows(t *testing.T, o Options, d Direction, across []queuedPacket) {
 	t.Helper()
 	for i := range across {
 		chances := int64(0) // of the trace in the window; the chance that the first packet ended in may carry others
-		first := d.Capacity.first(across[i].across + o.TraceStart)
+		first := d.Capacity.firstChance(across[i].across + o.TraceStart)
 		sum := 0 // of the packets after the first
 		for _, c := range across[i+1:] {
 			sum += c.size
-			for d.Capacity.at(first+chances) <= c.across+o.TraceStart {
+			for d.Capacity.chanceTime(first+chances) <= c.across+o.TraceStart {
 				chances++
 			}
 			if may := int(chances) * chanceBytes; sum > may {
@@ -157,17 +157,17 @@ func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
 }
 
 // mahimahi simulates the same bottleneck chance by chance, for the packets that the queue accepted.
-func mahimahi(d Direction, begin time.Duration, packets []packet, fates []fate) []crossing {
+func mahimahi(d Direction, begin time.Duration, packets []packet, fates []packetResult) []queuedPacket {
 	var queue []packet
 	for i, p := range packets {
 		if fates[i].end != tailDrop {
 			queue = append(queue, p)
 		}
 	}
-	var across []crossing
+	var across []queuedPacket
 	rest := 0
 	for k := int64(0); len(across) < len(queue); k++ {
-		at := d.Capacity.at(k) - begin
+		at := d.Capacity.chanceTime(k) - begin
 		for left := chanceBytes; left > 0 && len(across) < len(queue) && queue[len(across)].at <= at; {
 			p := queue[len(across)]
 			if rest == 0 {
@@ -175,7 +175,7 @@ func mahimahi(d Direction, begin time.Duration, packets []packet, fates []fate) 
 			}
 			used := min(rest, left)
 			if rest, left = rest-used, left-used; rest == 0 {
-				across = append(across, crossing{at, p.size})
+				across = append(across, queuedPacket{at, p.size})
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func TestShares(t *testing.T) {
 		for seed := range uint64(3) {
 			what := fmt.Sprintf("%g, seed %d", p, seed)
 			losses := 0
-			for i, f := range travel(Options{Seed: seed, Down: Direction{Loss: p}}, wayDown, packets) {
+			for i, f := range travel(Options{Seed: seed, Down: Direction{Loss: p}}, directionDown, packets) {
 				if f.end == lost {
 					losses++
 				} else if f.due != packets[i].at {
@@ -209,31 +209,31 @@ func TestShares(t *testing.T) {
 // TestTransparent: a transparent link changes nothing.
 func TestTransparent(t *testing.T) {
 	packets := traffic(seeds(5), 1000)
-	for i, f := range travel(Options{}, wayUp, packets) {
-		require.Equal(t, fate{n: uint64(i), across: packets[i].at, due: packets[i].at}, f)
+	for i, f := range travel(Options{}, directionUp, packets) {
+		require.Equal(t, packetResult{n: uint64(i), across: packets[i].at, due: packets[i].at}, f)
 	}
 }
 
 // TestCapacity: a burst leaves a narrow link packet by packet, and the queue reports the waiting bytes.
 func TestCapacity(t *testing.T) {
-	e := newEmulator(Options{Up: Direction{Capacity: read(t, readCapacity, "10\n"), Queue: 4500}}, wayUp)
+	e := newEmulator(Options{Up: Direction{Capacity: read(t, readCapacity, "10\n"), Queue: 4500}}, directionUp)
 	for i := range 3 {
-		assert.Equal(t, time.Duration(i+1)*10*time.Millisecond, e.arrive(0, 1500).due)
+		assert.Equal(t, time.Duration(i+1)*10*time.Millisecond, e.emulatePacket(0, 1500).due)
 	}
-	assert.Equal(t, tailDrop, e.arrive(0, 1).end, "the queue is full to the last byte")
-	assert.Equal(t, 4500, e.narrow.queued(0))
-	assert.Equal(t, 3000, e.narrow.queued(10*time.Millisecond))
-	assert.Equal(t, 40*time.Millisecond, e.arrive(10*time.Millisecond, 1500).due)
-	assert.Equal(t, 1010*time.Millisecond, e.arrive(1001*time.Millisecond, 1500).due)
-	assert.Equal(t, 2*time.Second+90*time.Millisecond, e.arrive(2*time.Second, 15_000).due,
+	assert.Equal(t, tailDrop, e.emulatePacket(0, 1).end, "the queue is full to the last byte")
+	assert.Equal(t, 4500, e.narrow.queuedBytes(0))
+	assert.Equal(t, 3000, e.narrow.queuedBytes(10*time.Millisecond))
+	assert.Equal(t, 40*time.Millisecond, e.emulatePacket(10*time.Millisecond, 1500).due)
+	assert.Equal(t, 1010*time.Millisecond, e.emulatePacket(1001*time.Millisecond, 1500).due)
+	assert.Equal(t, 2*time.Second+90*time.Millisecond, e.emulatePacket(2*time.Second, 15_000).due,
 		"a single packet that is longer than the queue passes")
 }
 
 // TestQueueByDefault: without a limit in the options, 256 KiB wait for a capacity.
 func TestQueueByDefault(t *testing.T) {
-	e := newEmulator(Options{Down: Direction{Capacity: read(t, readCapacity, "86400000\n")}}, wayDown)
+	e := newEmulator(Options{Down: Direction{Capacity: read(t, readCapacity, "86400000\n")}}, directionDown)
 	for i := range 257 {
-		assert.Equal(t, i == 256, e.arrive(0, 1024).end == tailDrop, i)
+		assert.Equal(t, i == 256, e.emulatePacket(0, 1024).end == tailDrop, i)
 	}
 }
 
@@ -243,26 +243,26 @@ func TestRecordedRoundTrips(t *testing.T) {
 	o := Options{RTT: trace, Up: Direction{Delay: time.Millisecond}, Down: Direction{Delay: time.Millisecond}}
 	assert.Equal(t, 300*time.Millisecond, trace.Length())
 	ms := func(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
-	at := func(o Options, w way, t float64) any {
-		f := newEmulator(o, w).arrive(ms(t), 100)
+	at := func(o Options, w directionID, t float64) any {
+		f := newEmulator(o, w).emulatePacket(ms(t), 100)
 		if f.end != departs {
 			return f.end
 		}
 		return f.due - ms(t)
 	}
-	assert.Equal(t, ms(1), at(o, wayUp, 0))
-	assert.Equal(t, ms(21), at(o, wayDown, 99.9))
-	assert.Equal(t, vanished, at(o, wayDown, 100))
-	assert.Equal(t, vanished, at(o, wayUp, 199))
-	assert.Equal(t, ms(901), at(o, wayDown, 249))
-	assert.Equal(t, ms(41.5), at(o, wayDown, 299))
-	assert.Equal(t, ms(21), at(o, wayDown, 300))
-	assert.Equal(t, vanished, at(o, wayDown, 1000*300+150))
+	assert.Equal(t, ms(1), at(o, directionUp, 0))
+	assert.Equal(t, ms(21), at(o, directionDown, 99.9))
+	assert.Equal(t, vanished, at(o, directionDown, 100))
+	assert.Equal(t, vanished, at(o, directionUp, 199))
+	assert.Equal(t, ms(901), at(o, directionDown, 249))
+	assert.Equal(t, ms(41.5), at(o, directionDown, 299))
+	assert.Equal(t, ms(21), at(o, directionDown, 300))
+	assert.Equal(t, vanished, at(o, directionDown, 1000*300+150))
 	o.TraceStart = 90 * time.Millisecond
-	assert.Equal(t, vanished, at(o, wayUp, 10))
-	assert.Equal(t, ms(21), at(o, wayDown, 9.9))
+	assert.Equal(t, vanished, at(o, directionUp, 10))
+	assert.Equal(t, ms(21), at(o, directionDown, 9.9))
 
-	e := newEmulator(Options{RTT: trace}, wayDown)
-	assert.Equal(t, ms(1100), e.arrive(ms(200), 100).due)
-	assert.Equal(t, ms(1100), e.arrive(ms(250), 100).due, "no overtaking: late echoes arrive in a burst")
+	e := newEmulator(Options{RTT: trace}, directionDown)
+	assert.Equal(t, ms(1100), e.emulatePacket(ms(200), 100).due)
+	assert.Equal(t, ms(1100), e.emulatePacket(ms(250), 100).due, "no overtaking: late echoes arrive in a burst")
 }

@@ -115,11 +115,11 @@ func traffic(r *rand.Rand, n int) []packet {
 }
 
 // travel sends packets through one direction of a link.
-func travel(o Options, w way, packets []packet) []fate {
+func travel(o Options, w directionID, packets []packet) []packetResult {
 	e := newEmulator(o, w)
-	fates := make([]fate, len(packets))
+	fates := make([]packetResult, len(packets))
 	for i, p := range packets {
-		fates[i] = e.arrive(p.at, p.size)
+		fates[i] = e.emulatePacket(p.at, p.size)
 	}
 	return fates
 }

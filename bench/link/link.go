@@ -32,13 +32,13 @@ func New(o Options) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("link: %w", err)
 	}
-	enlarge(conn)
+	enlargeBuffers(conn)
 	l := &Link{target: target, listen: conn, clients: map[netip.AddrPort]*client{}}
-	l.up = newPipe(newEmulator(o, wayUp), func(p *datagram) error {
-		return write(func() (int, error) { return p.client.conn.Load().Write(p.data) })
+	l.up = newPipe(newEmulator(o, directionUp), func(p *datagram) error {
+		return sendWithRetry(func() (int, error) { return p.client.conn.Load().Write(p.data) })
 	})
-	l.down = newPipe(newEmulator(o, wayDown), func(p *datagram) error {
-		return write(func() (int, error) { return conn.WriteToUDPAddrPort(p.data, p.client.addr) })
+	l.down = newPipe(newEmulator(o, directionDown), func(p *datagram) error {
+		return sendWithRetry(func() (int, error) { return conn.WriteToUDPAddrPort(p.data, p.client.addr) })
 	})
 	return l, nil
 }
@@ -49,57 +49,56 @@ func (l *Link) Addr() *net.UDPAddr { return l.listen.LocalAddr().(*net.UDPAddr) 
 // Run relays until the context ends, and then returns nil. It must be called once. The time of traces begins here. When
 // it returns, all sockets are closed and all goroutines have ended.
 func (l *Link) Run(ctx context.Context) error {
-	l.begin()
+	l.startRelay()
 	var pipes sync.WaitGroup
-	pipes.Go(l.up.run)
-	pipes.Go(l.down.run)
+	pipes.Go(l.up.runDelivery)
+	pipes.Go(l.down.runDelivery)
 	<-ctx.Done()
-	l.up.stop()
-	l.down.stop()
+	l.up.stopDelivery()
+	l.down.stopDelivery()
 	l.closeSockets()
 	pipes.Wait()
 	l.readers.Wait()
 	return nil
 }
 
-// begin starts the clock and the readers.
-func (l *Link) begin() {
+func (l *Link) startRelay() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running = true
 	now := time.Now()
-	l.up.begin(now, newAlarm())
-	l.down.begin(now, newAlarm())
+	l.up.startClock(now, newAlarm())
+	l.down.startClock(now, newAlarm())
 	l.readers.Go(func() {
-		receive(l.listen, func(from netip.AddrPort, data []byte) {
-			if c := l.client(from); c != nil {
-				l.up.accept(c, data)
+		receiveDatagrams(l.listen, func(from netip.AddrPort, data []byte) {
+			if c := l.findOrAddClient(from); c != nil {
+				l.up.acceptDatagram(c, data)
 			}
 		})
 	})
 }
 
-// client returns the client of an address. It makes a new one if needed, and returns nil if that is impossible.
-func (l *Link) client(from netip.AddrPort) *client {
+// findOrAddClient returns nil if there is no client of this address and none can be added.
+func (l *Link) findOrAddClient(from netip.AddrPort) *client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.clients[from]; c != nil {
 		return c
 	}
 	c := &client{addr: from}
-	if len(l.clients) >= maxClients || l.connect(c) != nil {
+	if len(l.clients) >= maxClients || l.connectClient(c) != nil {
 		return nil
 	}
 	l.clients[from] = c
 	return c
 }
 
-// connect gives a client a new socket, and a goroutine that reads it. l.mu is held.
-func (l *Link) connect(c *client) error {
+// connectClient gives a client a new socket, and a goroutine that reads it. l.mu is held.
+func (l *Link) connectClient(c *client) error {
 	if !l.running {
 		return net.ErrClosed
 	}
-	conn, err := dial(l.target)
+	conn, err := dialTarget(l.target)
 	if err != nil {
 		return err
 	}
@@ -108,9 +107,9 @@ func (l *Link) connect(c *client) error {
 		err = old.SetReadDeadline(time.Unix(1, 0)) // its reader ends
 	}
 	l.readers.Go(func() {
-		receive(conn, func(_ netip.AddrPort, data []byte) {
+		receiveDatagrams(conn, func(_ netip.AddrPort, data []byte) {
 			if c.conn.Load() == conn { // else it was replaced while this packet was read
-				l.down.accept(c, data)
+				l.down.acceptDatagram(c, data)
 			}
 		})
 	})
@@ -123,7 +122,7 @@ func (l *Link) Rebind() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.clients {
-		if err := l.connect(c); err != nil {
+		if err := l.connectClient(c); err != nil {
 			return fmt.Errorf("link: rebind: %w", err)
 		}
 	}
@@ -138,9 +137,8 @@ func (l *Link) Blackhole(on bool) {
 }
 
 // Stats returns the statistics so far.
-func (l *Link) Stats() Stats { return Stats{Up: l.up.stats(), Down: l.down.stats()} }
+func (l *Link) Stats() Stats { return Stats{Up: l.up.readCounts(), Down: l.down.readCounts()} }
 
-// closeSockets closes all sockets and prevents new ones.
 func (l *Link) closeSockets() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

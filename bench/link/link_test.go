@@ -35,7 +35,7 @@ func socket(t testing.TB) *net.UDPConn {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.NoError(t, err)
-	enlarge(conn)
+	enlargeBuffers(conn)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -44,7 +44,7 @@ func socket(t testing.TB) *net.UDPConn {
 func echo(t testing.TB) string {
 	t.Helper()
 	conn := socket(t)
-	go receive(conn, func(from netip.AddrPort, data []byte) { _, _ = conn.WriteToUDPAddrPort(data, from) })
+	go receiveDatagrams(conn, func(from netip.AddrPort, data []byte) { _, _ = conn.WriteToUDPAddrPort(data, from) })
 	return conn.LocalAddr().String()
 }
 
@@ -71,7 +71,7 @@ func dials(t testing.TB, l *Link) *net.UDPConn {
 	t.Helper()
 	conn, err := net.DialUDP("udp", nil, l.Addr())
 	require.NoError(t, err)
-	enlarge(conn)
+	enlargeBuffers(conn)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -292,7 +292,7 @@ func TestWrite(t *testing.T) {
 		{[]error{net.ErrClosed}, 1, net.ErrClosed},
 	} {
 		calls := 0
-		err := write(func() (int, error) { calls++; return 0, c.errs[calls-1] })
+		err := sendWithRetry(func() (int, error) { calls++; return 0, c.errs[calls-1] })
 		assert.ErrorIs(t, err, c.want)
 		assert.Equal(t, c.calls, calls)
 	}
@@ -335,7 +335,7 @@ func TestEnd(t *testing.T) {
 		require.NoError(t, l.Rebind())
 		var read atomic.Bool
 		l.readers.Go(func() { // it ends after everything else
-			await(func() bool { return stacks("link.(*pipe).run(") == 0 })
+			await(func() bool { return stacks("link.(*pipe).runDelivery(") == 0 })
 			read.Store(true)
 		})
 		cancel()
@@ -409,11 +409,11 @@ func BenchmarkEmulator(b *testing.B) {
 		"everything":  {Delay: time.Millisecond, Loss: 0.1, Capacity: read(b, readCapacity, "0\n1\n")},
 	} {
 		b.Run(name, func(b *testing.B) {
-			e, at := newEmulator(Options{Up: d}, wayUp), time.Duration(0)
+			e, at := newEmulator(Options{Up: d}, directionUp), time.Duration(0)
 			b.ReportAllocs()
 			for b.Loop() {
 				at += time.Microsecond
-				e.arrive(at, 1200)
+				e.emulatePacket(at, 1200)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ type Direction struct {
 	Queue int
 }
 
-func (d Direction) filled() Direction {
+func (d Direction) withDefaults() Direction {
 	if d.Queue == 0 {
 		d.Queue = 256 << 10
 	}

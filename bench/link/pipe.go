@@ -30,19 +30,18 @@ type pipe struct {
 
 func newPipe(e *emulator, send func(*datagram) error) *pipe { return &pipe{e: e, send: send} }
 
-// now returns the time since the link began.
-func (p *pipe) now() time.Duration {
+func (p *pipe) sinceStart() time.Duration {
 	if p.began.IsZero() {
 		return 0
 	}
 	return time.Since(p.began)
 }
 
-// accept takes a datagram that arrives now. It copies data.
-func (p *pipe) accept(c *client, data []byte) {
+// acceptDatagram copies data.
+func (p *pipe) acceptDatagram(c *client, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := p.e.arrive(p.now(), len(data)+headerBytes)
+	f := p.e.emulatePacket(p.sinceStart(), len(data)+headerBytes)
 	p.counts.Packets++
 	p.counts.Bytes += int64(len(data))
 	switch {
@@ -52,74 +51,72 @@ func (p *pipe) accept(c *client, data []byte) {
 		f.end = tailDrop
 	}
 	if f.end != departs {
-		p.counts.ending(f.end)
+		p.counts.countEnd(f.end)
 		return
 	}
 	p.queue = append(p.queue, &datagram{f.due, c, append([]byte(nil), data...)})
 	p.bytes += len(data)
 	p.counts.InFlight++
 	if len(p.queue) == 1 {
-		p.rouse()
+		p.scheduleWake()
 	}
 }
 
-// rouse wakes the goroutine when the next packet is due, or now.
-func (p *pipe) rouse() {
+func (p *pipe) scheduleWake() {
 	switch {
 	case p.alarm == nil:
 	case p.stopped:
-		p.alarm.set(0)
+		p.alarm.wakeAfter(0)
 	case len(p.queue) > 0:
-		p.alarm.set(p.queue[0].due - p.now())
+		p.alarm.wakeAfter(p.queue[0].due - p.sinceStart())
 	}
 }
 
-// begin starts the clock of the link. The caller must then call [pipe.run].
-func (p *pipe) begin(now time.Time, a alarm) {
+// startClock must be followed by [pipe.runDelivery].
+func (p *pipe) startClock(now time.Time, a alarm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began, p.alarm = now, a
 }
 
-// run sends due packets until it is stopped.
-func (p *pipe) run() {
+func (p *pipe) runDelivery() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.alarm
-	for p.deliver() {
+	for p.deliverDue() {
 		p.mu.Unlock()
-		a.wait()
+		a.waitForWake()
 		p.mu.Lock()
 	}
 	p.alarm = nil
-	a.close()
+	a.closeTimer()
 }
 
-func (p *pipe) stop() {
+func (p *pipe) stopDelivery() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
-	p.rouse()
+	p.scheduleWake()
 }
 
-// deliver sends all due packets and sets the alarm for the next one. It returns false when the pipe was stopped. The
+// deliverDue sends all due packets and sets the alarm for the next one. It returns false when the pipe was stopped. The
 // lock is held.
-func (p *pipe) deliver() bool {
+func (p *pipe) deliverDue() bool {
 	for !p.stopped && len(p.queue) > 0 {
-		now := p.now()
+		now := p.sinceStart()
 		if p.queue[0].due > now {
 			break
 		}
 		q := p.queue[0]
 		p.queue[0], p.queue = nil, p.queue[1:]
-		p.depart(q)
+		p.sendDatagram(q)
 	}
-	p.rouse()
+	p.scheduleWake()
 	return !p.stopped
 }
 
-// depart sends a packet and counts it. The lock is held, except while it sends.
-func (p *pipe) depart(q *datagram) {
+// sendDatagram sends a packet and counts it. The lock is held, except while it sends.
+func (p *pipe) sendDatagram(q *datagram) {
 	end := vanished
 	if !p.blackhole {
 		p.mu.Unlock()
@@ -133,17 +130,16 @@ func (p *pipe) depart(q *datagram) {
 	}
 	p.bytes -= len(q.data)
 	p.counts.InFlight--
-	p.counts.ending(end)
+	p.counts.countEnd(end)
 }
 
-// setBlackhole, while on, drops all packets that arrive or are due.
 func (p *pipe) setBlackhole(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.blackhole = on
 }
 
-func (p *pipe) stats() Counts {
+func (p *pipe) readCounts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts

@@ -33,7 +33,7 @@ func (p *flow) seen() []departure {
 }
 
 // flowing runs a pipe in a bubble of virtual time, and stops it when f returns.
-func flowing(t *testing.T, o Options, w way, f func(t *testing.T, p *flow)) {
+func flowing(t *testing.T, o Options, w directionID, f func(t *testing.T, p *flow)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		p, began := &flow{}, time.Now()
@@ -41,12 +41,12 @@ func flowing(t *testing.T, o Options, w way, f func(t *testing.T, p *flow)) {
 			p.left = append(p.left, departure{binary.LittleEndian.Uint64(q.data), time.Since(began)})
 			return p.err
 		})
-		p.begin(began, newTimerAlarm())
+		p.startClock(began, newTimerAlarm())
 		done := make(chan struct{})
-		go func() { p.run(); close(done) }()
-		defer func() { p.stop(); <-done }()
+		go func() { p.runDelivery(); close(done) }()
+		defer func() { p.stopDelivery(); <-done }()
 		f(t, p)
-		conserved(t, p.stats())
+		conserved(t, p.readCounts())
 	})
 }
 
@@ -72,7 +72,7 @@ func TestPipeIsTheEmulator(t *testing.T) {
 		for i := range packets {
 			packets[i].size = max(packets[i].size, 8+headerBytes)
 		}
-		w := []way{wayUp, wayDown}[n%2]
+		w := []directionID{directionUp, directionDown}[n%2]
 		var want []departure
 		last := time.Duration(0)
 		for i, f := range travel(o, w, packets) {
@@ -85,12 +85,12 @@ func TestPipeIsTheEmulator(t *testing.T) {
 			began := time.Now()
 			for i, q := range packets {
 				time.Sleep(q.at - time.Since(began))
-				p.accept(nil, numbered(i, q.size))
-				conserved(t, p.stats())
+				p.acceptDatagram(nil, numbered(i, q.size))
+				conserved(t, p.readCounts())
 			}
 			time.Sleep(last - time.Since(began) + time.Second)
 			require.Equal(t, want, p.seen(), "history %d: %+v", n, o)
-			require.Zero(t, p.stats().InFlight)
+			require.Zero(t, p.readCounts().InFlight)
 		})
 	}
 }
@@ -98,61 +98,61 @@ func TestPipeIsTheEmulator(t *testing.T) {
 // TestPipeDark: while a link is a black hole, packets that arrive or are due are dropped; packets that are due later
 // are not.
 func TestPipeDark(t *testing.T) {
-	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
-		p.accept(nil, numbered(0, 100))
+	flowing(t, Options{Up: Direction{Delay: time.Second}}, directionUp, func(t *testing.T, p *flow) {
+		p.acceptDatagram(nil, numbered(0, 100))
 		time.Sleep(500 * time.Millisecond)
 		p.setBlackhole(true)
-		p.accept(nil, numbered(1, 100))
+		p.acceptDatagram(nil, numbered(1, 100))
 		time.Sleep(600 * time.Millisecond) // packet 0 is due
 		p.setBlackhole(false)
-		p.accept(nil, numbered(2, 100))
+		p.acceptDatagram(nil, numbered(2, 100))
 		p.setBlackhole(true)
 		p.setBlackhole(false)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []departure{{2, 2100 * time.Millisecond}}, p.seen())
-		assert.EqualValues(t, 2, p.stats().Vanished)
+		assert.EqualValues(t, 2, p.readCounts().Vanished)
 	})
 }
 
 // TestPipeStops: a pipe that is stopped drops what it holds; its methods still return.
 func TestPipeStops(t *testing.T) {
 	var kept *flow
-	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
+	flowing(t, Options{Up: Direction{Delay: time.Second}}, directionUp, func(t *testing.T, p *flow) {
 		for i := range 10 {
-			p.accept(nil, numbered(i, 100))
+			p.acceptDatagram(nil, numbered(i, 100))
 		}
 		kept = p
 	})
 	assert.Empty(t, kept.left)
-	kept.accept(nil, numbered(0, 100))
+	kept.acceptDatagram(nil, numbered(0, 100))
 	kept.setBlackhole(true)
-	assert.Equal(t, 11, kept.stats().InFlight)
+	assert.Equal(t, 11, kept.readCounts().InFlight)
 }
 
 // TestPipeFailure: datagrams that the system does not send are counted.
 func TestPipeFailure(t *testing.T) {
-	flowing(t, Options{}, wayUp, func(t *testing.T, p *flow) {
+	flowing(t, Options{}, directionUp, func(t *testing.T, p *flow) {
 		p.err = errors.New("no buffers")
-		p.accept(nil, numbered(0, 100))
+		p.acceptDatagram(nil, numbered(0, 100))
 		time.Sleep(time.Second)
-		assert.EqualValues(t, 1, p.stats().Failed)
-		assert.Zero(t, p.stats().InFlight)
+		assert.EqualValues(t, 1, p.readCounts().Failed)
+		assert.Zero(t, p.readCounts().InFlight)
 	})
 }
 
 // TestPipeHoldsNoMoreThanItMay: the bytes in flight are bounded, so that a long delay cannot exhaust the memory.
 func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
-	flowing(t, Options{Up: Direction{Delay: time.Hour}}, wayUp, func(t *testing.T, p *flow) {
+	flowing(t, Options{Up: Direction{Delay: time.Hour}}, directionUp, func(t *testing.T, p *flow) {
 		data := make([]byte, 1<<16)
 		for range maxInFlight/len(data) + 5 {
-			p.accept(nil, data)
+			p.acceptDatagram(nil, data)
 		}
-		s := p.stats()
+		s := p.readCounts()
 		assert.Equal(t, maxInFlight/len(data), s.InFlight)
 		assert.EqualValues(t, 5, s.Dropped)
 		time.Sleep(2 * time.Hour)
-		p.accept(nil, data)
-		assert.EqualValues(t, 5, p.stats().Dropped, "room for another packet")
+		p.acceptDatagram(nil, data)
+		assert.EqualValues(t, 5, p.readCounts().Dropped, "room for another packet")
 	})
 }
 
@@ -160,27 +160,27 @@ func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 func TestPipeCounts(t *testing.T) {
 	const ms = time.Millisecond
 	narrow := Direction{Capacity: read(t, readCapacity, "10\n"), Queue: 5000}
-	flowing(t, Options{Up: narrow}, wayUp, func(t *testing.T, p *flow) {
+	flowing(t, Options{Up: narrow}, directionUp, func(t *testing.T, p *flow) {
 		for i := range 4 {
-			p.accept(nil, numbered(i, 1500))
+			p.acceptDatagram(nil, numbered(i, 1500))
 		}
 		want := Counts{Packets: 4, Bytes: 4 * 1472, Dropped: 1, InFlight: 3}
-		assert.Equal(t, want, p.stats())
+		assert.Equal(t, want, p.readCounts())
 		time.Sleep(15 * ms)
 		synctest.Wait()
 		want.Delivered, want.InFlight = 1, 2
-		assert.Equal(t, want, p.stats())
+		assert.Equal(t, want, p.readCounts())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		want.Delivered, want.InFlight = 3, 0
-		assert.Equal(t, want, p.stats())
+		assert.Equal(t, want, p.readCounts())
 		assert.Zero(t, p.bytes)
 	})
-	flowing(t, Options{Up: Direction{Delay: 10 * ms}}, wayUp, func(t *testing.T, p *flow) {
+	flowing(t, Options{Up: Direction{Delay: 10 * ms}}, directionUp, func(t *testing.T, p *flow) {
 		send := p.send
 		p.send = func(q *datagram) error { time.Sleep(4 * ms); return send(q) }
 		for i := range 3 {
-			p.accept(nil, numbered(i, 500))
+			p.acceptDatagram(nil, numbered(i, 500))
 		}
 		time.Sleep(time.Second)
 		assert.Equal(t, []departure{{0, 14 * ms}, {1, 18 * ms}, {2, 22 * ms}}, p.seen())
@@ -193,20 +193,20 @@ type closing struct {
 	closed bool
 }
 
-func (c *closing) close() {
+func (c *closing) closeTimer() {
 	c.closed = true
-	c.alarm.close()
+	c.alarm.closeTimer()
 }
 
 // TestPipeClosesItsAlarm: a pipe that has stopped closes its alarm.
 func TestPipeClosesItsAlarm(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		p, a := newPipe(newEmulator(Options{}, wayUp), nil), &closing{alarm: newTimerAlarm()}
-		p.begin(time.Now(), a)
-		go p.run()
+		p, a := newPipe(newEmulator(Options{}, directionUp), nil), &closing{alarm: newTimerAlarm()}
+		p.startClock(time.Now(), a)
+		go p.runDelivery()
 		synctest.Wait()
 		assert.False(t, a.closed)
-		p.stop()
+		p.stopDelivery()
 		synctest.Wait()
 		assert.True(t, a.closed)
 	})

@@ -120,7 +120,7 @@ func TestQUIC(t *testing.T) {
 
 // lostOf returns how many of the first n packets of a direction are lost.
 func lostOf(o Options, name string, n int64) (count int64) {
-	w := map[string]way{"up": wayUp, "down": wayDown}[name]
+	w := map[string]directionID{"up": directionUp, "down": directionDown}[name]
 	for _, f := range travel(o, w, make([]packet, n)) {
 		if f.end == lost {
 			count++

@@ -27,11 +27,11 @@ type rttRow struct {
 func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
 	t := &RTTTrace{}
 	columns := rttColumns{}
-	err := lines(r, path, func(line int, text string) error {
+	err := forEachLine(r, path, func(line int, text string) error {
 		if line == 1 {
-			return columns.find(text)
+			return columns.findColumns(text)
 		}
-		row, err := columns.row(text)
+		row, err := columns.parseRow(text)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
 // rttColumns are the indices of the columns that are read.
 type rttColumns struct{ at, rtt int }
 
-func (c *rttColumns) find(text string) error {
+func (c *rttColumns) findColumns(text string) error {
 	c.at, c.rtt = -1, -1
 	for i, name := range strings.Split(text, ",") {
 		switch name {
@@ -72,26 +72,26 @@ func (c *rttColumns) find(text string) error {
 	return nil
 }
 
-func (c *rttColumns) row(text string) (row rttRow, err error) {
+func (c *rttColumns) parseRow(text string) (row rttRow, err error) {
 	fields := strings.Split(text, ",")
 	if n := max(c.at, c.rtt); len(fields) <= n {
 		return row, fmt.Errorf("%d columns instead of %d: %w", len(fields), n+1, ErrColumn)
 	}
-	if row.at, err = milliseconds(fields[c.at], maxTrace); err != nil {
+	if row.at, err = parseMilliseconds(fields[c.at], maxTrace); err != nil {
 		return row, fmt.Errorf("t_ms: %w", err)
 	}
 	if fields[c.rtt] == "" {
 		row.lost = true
 		return row, nil
 	}
-	if row.rtt, err = milliseconds(fields[c.rtt], maxRTT); err != nil {
+	if row.rtt, err = parseMilliseconds(fields[c.rtt], maxRTT); err != nil {
 		return row, fmt.Errorf("rtt_ms: %w", err)
 	}
 	return row, nil
 }
 
-// milliseconds parses a time in [0, most].
-func milliseconds(text string, most time.Duration) (time.Duration, error) {
+// parseMilliseconds parses a time in [0, most].
+func parseMilliseconds(text string, most time.Duration) (time.Duration, error) {
 	ms, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(ms >= 0 && ms <= most.Seconds()*1e3) {
 		return 0, fmt.Errorf("%.40q: %w", text, ErrNumber)
@@ -112,12 +112,12 @@ type rttReplay struct {
 	adds  bool // whether to add the recorded times; outages apply in either case
 }
 
-// at returns the time to add for a packet at a time: that of the last row not after it, or false in an outage.
-func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
+// delayAt returns the time to add for a packet at a time: that of the last row not after it, or false in an outage.
+func (p *rttReplay) delayAt(at time.Duration) (time.Duration, bool) {
 	if p.trace == nil {
 		return 0, true
 	}
-	row := p.trace.rows[p.trace.row(at+p.begin)]
+	row := p.trace.rows[p.trace.rowIndex(at+p.begin)]
 	if row.lost {
 		return 0, false
 	}
@@ -127,8 +127,7 @@ func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 	return row.rtt, true
 }
 
-// mean returns the mean of the rows that were not lost.
-func (t *RTTTrace) mean() time.Duration {
+func (t *RTTTrace) meanRTT() time.Duration {
 	sum, n := time.Duration(0), 0
 	for _, row := range t.rows {
 		if !row.lost {
@@ -138,8 +137,8 @@ func (t *RTTTrace) mean() time.Duration {
 	return sum / time.Duration(max(1, n))
 }
 
-// row returns the index of the last row not after a time.
-func (t *RTTTrace) row(at time.Duration) int {
+// rowIndex returns the index of the last row not after a time.
+func (t *RTTTrace) rowIndex(at time.Duration) int {
 	at %= t.Length()
 	return max(0, sort.Search(len(t.rows), func(i int) bool { return t.rows[i].at > at })-1)
 }

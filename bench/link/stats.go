@@ -22,7 +22,7 @@ type Counts struct {
 	InFlight int // packets under way now
 }
 
-func (c *Counts) ending(e end) {
+func (c *Counts) countEnd(e packetEnd) {
 	switch e {
 	case lost:
 		c.Lost++

@@ -37,14 +37,14 @@ const (
 func (o *Options) AddTrace(path string) error {
 	switch {
 	case strings.HasSuffix(path, ".rtt.csv"):
-		return load(path, ReadRTT, &o.RTT)
+		return loadTrace(path, ReadRTT, &o.RTT)
 	case strings.HasSuffix(path, ".up"):
-		return load(path, readCapacity, &o.Up.Capacity)
+		return loadTrace(path, readCapacity, &o.Up.Capacity)
 	case strings.HasSuffix(path, ".down"):
-		return load(path, readCapacity, &o.Down.Capacity)
+		return loadTrace(path, readCapacity, &o.Down.Capacity)
 	}
-	up := load(path+".up", readCapacity, &o.Up.Capacity)
-	down := load(path+".down", readCapacity, &o.Down.Capacity)
+	up := loadTrace(path+".up", readCapacity, &o.Up.Capacity)
+	down := loadTrace(path+".down", readCapacity, &o.Down.Capacity)
 	if errors.Is(up, fs.ErrNotExist) && errors.Is(down, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", path, ErrTraceName)
 	}
@@ -56,7 +56,7 @@ func (o *Options) AddTrace(path string) error {
 	return nil
 }
 
-func load[T any](path string, read func(io.Reader, string) (*T, error), to **T) error {
+func loadTrace[T any](path string, read func(io.Reader, string) (*T, error), to **T) error {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return err
@@ -68,8 +68,8 @@ func load[T any](path string, read func(io.Reader, string) (*T, error), to **T) 
 	return err
 }
 
-// lines calls row with each line of a trace, without its end, and adds file and line to errors.
-func lines(r io.Reader, path string, row func(line int, text string) error) error {
+// forEachLine calls row with each line of a trace, without its end, and adds file and line to errors.
+func forEachLine(r io.Reader, path string, row func(line int, text string) error) error {
 	s := bufio.NewScanner(r)
 	n := 0
 	for s.Scan() {

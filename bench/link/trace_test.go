@@ -110,12 +110,12 @@ func FuzzCapacity(f *testing.F) {
 		}
 		require.Equal(t, trace, read(t, readCapacity, again.String()))
 		after := time.Duration(uint64(at) % uint64(365*24*time.Hour))
-		k := trace.first(after)
-		require.GreaterOrEqual(t, trace.at(k), after)
-		require.True(t, k == 0 || trace.at(k-1) < after)
-		e := newEmulator(Options{Up: Direction{Capacity: trace, Queue: 64 << 20}, TraceStart: after}, wayUp)
+		k := trace.firstChance(after)
+		require.GreaterOrEqual(t, trace.chanceTime(k), after)
+		require.True(t, k == 0 || trace.chanceTime(k-1) < after)
+		e := newEmulator(Options{Up: Direction{Capacity: trace, Queue: 64 << 20}, TraceStart: after}, directionUp)
 		for _, p := range []packet{{0, 28}, {0, 65_535}, {after, 1500}} {
-			require.GreaterOrEqual(t, e.arrive(p.at, p.size).across, p.at)
+			require.GreaterOrEqual(t, e.emulatePacket(p.at, p.size).across, p.at)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func FuzzRTT(f *testing.F) {
 			require.True(t, i == 0 || row.at > trace.rows[i-1].at)
 		}
 		after := time.Duration(uint64(at) % uint64(365*24*time.Hour))
-		fate := newEmulator(Options{RTT: trace, TraceStart: after}, wayDown).arrive(after, 100)
+		fate := newEmulator(Options{RTT: trace, TraceStart: after}, directionDown).emulatePacket(after, 100)
 		require.True(t, fate.end == vanished || fate.due >= after && fate.due <= after+maxRTT)
 	})
 }
@@ -148,11 +148,11 @@ func TestCapacityRounds(t *testing.T) {
 	assert.Equal(t, 5, len(trace.chances))
 	var got []int64
 	for k := range int64(12) {
-		got = append(got, trace.at(k).Milliseconds())
+		got = append(got, trace.chanceTime(k).Milliseconds())
 	}
 	assert.Equal(t, []int64{0, 0, 5, 8, 8, 8, 8, 13, 16, 16, 16, 16}, got)
 	for at, want := range map[float64]int64{0: 0, 0.001: 2, 5: 2, 5.5: 3, 8: 3, 8.001: 7, 13: 7, 16: 8, 16.001: 12} {
-		assert.Equal(t, want, trace.first(time.Duration(at*float64(time.Millisecond))), at)
+		assert.Equal(t, want, trace.firstChance(time.Duration(at*float64(time.Millisecond))), at)
 	}
 }
 
@@ -229,11 +229,11 @@ func TestSharedTraces(t *testing.T) {
 		case o.Up.Capacity != nil:
 			assert.Equal(t, c.rows, len(o.Up.Capacity.chances), c.name)
 			assert.InDelta(t, float64(c.length), o.Up.Capacity.Length().Seconds(), 1, c.name)
-			replayCapacity(t, o, wayUp, o.Up.Capacity)
+			replayCapacity(t, o, directionUp, o.Up.Capacity)
 		default:
 			assert.Equal(t, c.rows, len(o.Down.Capacity.chances), c.name)
 			assert.InDelta(t, float64(c.length), o.Down.Capacity.Length().Seconds(), 1, c.name)
-			replayCapacity(t, o, wayDown, o.Down.Capacity)
+			replayCapacity(t, o, directionDown, o.Down.Capacity)
 		}
 	}
 }
@@ -241,23 +241,23 @@ func TestSharedTraces(t *testing.T) {
 // replayRTT sends a request at each row; each echo arrives when it was recorded, or after the previous one.
 func replayRTT(t *testing.T, o Options) {
 	t.Helper()
-	e, last := newEmulator(o, wayDown), time.Duration(0)
+	e, last := newEmulator(o, directionDown), time.Duration(0)
 	for _, row := range o.RTT.rows {
 		last = max(last, row.at+row.rtt)
-		require.Equal(t, last, e.arrive(row.at, 100).due)
+		require.Equal(t, last, e.emulatePacket(row.at, 100).due)
 	}
 }
 
 // replayCapacity offers more than a link can carry; the link uses every chance completely.
-func replayCapacity(t *testing.T, o Options, w way, trace *CapacityTrace) {
+func replayCapacity(t *testing.T, o Options, w directionID, trace *CapacityTrace) {
 	t.Helper()
 	o.Up.Queue, o.Down.Queue = 64<<20, 64<<20
 	e := newEmulator(o, w)
 	for k := range trace.chances {
-		f := e.arrive(0, chanceBytes)
+		f := e.emulatePacket(0, chanceBytes)
 		if f.end == tailDrop {
 			break
 		}
-		require.Equal(t, trace.at(int64(k)), f.due)
+		require.Equal(t, trace.chanceTime(int64(k)), f.due)
 	}
 }

@@ -8,7 +8,7 @@ type Way struct{ e *emulator }
 
 // Ways returns the two directions of a link with options o, ignoring its addresses.
 func Ways(o Options) (up, down *Way) {
-	return &Way{newEmulator(o, wayUp)}, &Way{newEmulator(o, wayDown)}
+	return &Way{newEmulator(o, directionUp)}, &Way{newEmulator(o, directionDown)}
 }
 
 // Send returns when a datagram arrives that leaves at a time since the link began, not before the previous one, with
@@ -20,7 +20,7 @@ func (w *Way) Send(at time.Duration, bytes int, lost bool) (arrives time.Duratio
 	if lost {
 		w.e.Loss = 1
 	}
-	f := w.e.arrive(at, bytes+headerBytes)
+	f := w.e.emulatePacket(at, bytes+headerBytes)
 	return f.due, f.end == departs
 }
 
@@ -28,7 +28,7 @@ func (w *Way) Send(at time.Duration, bytes int, lost bool) (arrives time.Duratio
 func (o *Options) RoundTrip() time.Duration {
 	mean := o.Up.Delay + o.Down.Delay
 	if o.RTT != nil {
-		mean += o.RTT.mean()
+		mean += o.RTT.meanRTT()
 	}
 	return mean
 }

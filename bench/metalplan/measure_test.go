@@ -126,7 +126,7 @@ func TestMeasured(t *testing.T) {
 	require.NoError(t, err)
 	f, err := gguf.Parse(blank)
 	require.NoError(t, err)
-	require.NoError(t, pass(t.Context(), d, f, nil, n, func() { clear(d.times) }))
+	require.NoError(t, evaluateText(t.Context(), d, f, nil, n, func() { clear(d.times) }))
 	require.NoError(t, d.Device.Close())
 
 	var lines bytes.Buffer

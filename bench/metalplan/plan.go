@@ -64,7 +64,7 @@ func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) 
 		return Plan{}, err
 	}
 	p := Plan{GPU: g, Context: n}
-	all, err := encode(ctx, f, [][]byte{blank[:cap(blank)]}, n)
+	all, err := recordDispatches(ctx, f, [][]byte{blank[:cap(blank)]}, n)
 	if err != nil {
 		return p, err
 	}
@@ -73,18 +73,17 @@ func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) 
 		if err != nil {
 			return p, err
 		}
-		w.time(g, d.Memory)
+		w.predictTime(g, d.Memory)
 		p.Bytes += w.Bytes
 		p.Micros += w.Micros
 		p.Levels = d.Level + 1
-		p.add(w)
+		p.addDispatch(w)
 	}
 	p.Tokens = 1e6 / p.Micros
 	return p, nil
 }
 
-// add adds a dispatch, combined with equal ones.
-func (p *Plan) add(w Work) {
+func (p *Plan) addDispatch(w Work) {
 	for i := range p.Dispatches {
 		same := p.Dispatches[i]
 		if same.Count = 1; same == w {
@@ -95,16 +94,14 @@ func (p *Plan) add(w Work) {
 	p.Dispatches = append(p.Dispatches, w)
 }
 
-// encode returns the dispatches for the last token of a text of n tokens.
-func encode(ctx context.Context, f *gguf.File, mapped [][]byte, n int) ([]record.Dispatch, error) {
+func recordDispatches(ctx context.Context, f *gguf.File, mapped [][]byte, n int) ([]record.Dispatch, error) {
 	under := record.Open()
-	err := pass(ctx, under, f, mapped, n, func() { under.Take() })
+	err := evaluateText(ctx, under, f, mapped, n, func() { under.Take() })
 	return under.Take(), err
 }
 
-// pass evaluates a text of n tokens on a device, and calls last before the last one.
-func pass(
-	ctx context.Context, under metal.Device, f *gguf.File, mapped [][]byte, n int, last func(),
+func evaluateText(
+	ctx context.Context, under metal.Device, f *gguf.File, mapped [][]byte, n int, beforePass func(),
 ) (err error) {
 	d, err := gpu.New(under, gpu.Options{Mapped: mapped})
 	if err != nil {
@@ -123,7 +120,7 @@ func pass(
 		if rows == 0 {
 			continue
 		}
-		last()
+		beforePass()
 		ids, err := c.Extend(make([]int32, rows))
 		if err != nil {
 			return err

@@ -97,15 +97,15 @@ func TestTime(t *testing.T) {
 		{Work{Groups: 100, Threads: 256, Cached: 37.5 * 10e3 * 50, fetch: 512}, "caches", step + 50},
 		{Work{Groups: 5, Threads: 256, Cached: 37.5 * 5e3 * 2, fetch: 512}, "step", step + 2},
 	} {
-		c.w.time(g, 16)
+		c.w.predictTime(g, 16)
 		assert.Equal(t, c.limit, c.w.Limit)
 		assert.InDelta(t, c.want, c.w.Micros, 1e-6, c.limit)
 	}
 	few := Work{Groups: 1000, Threads: 64, fetch: 512}
-	few.time(g, 32<<10) // one threadgroup per core
+	few.predictTime(g, 32<<10) // one threadgroup per core
 	assert.Equal(t, 2*512, few.InFlight)
 	many := Work{Groups: 1000, Threads: 64, fetch: 512}
-	many.time(g, 16)
+	many.predictTime(g, 16)
 	assert.Equal(t, 8*2*512, many.InFlight, "512 threads")
 }
 

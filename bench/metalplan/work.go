@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
 
-func argsOf[T any](d record.Dispatch) (args T) {
+func decodeArgs[T any](d record.Dispatch) (args T) {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&args)), unsafe.Sizeof(args)), d.Args)
 	return args
 }
@@ -26,17 +26,17 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 	op, kind, _ := strings.Cut(d.Kernel, "_")
 	switch op {
 	case "embed":
-		w.Bytes = int64(argsOf[kernels.EmbedArgs](d).RowBytes) // fetched, not multiplied
+		w.Bytes = int64(decodeArgs[kernels.EmbedArgs](d).RowBytes) // fetched, not multiplied
 		return w, nil
 	case "attend":
-		a := argsOf[kernels.AttendArgs](d)
+		a := decodeArgs[kernels.AttendArgs](d)
 		w.Bytes = 2 * int64(n) * int64(a.Heads/a.Group*a.HeadRoom) * sizeOfF16 // keys and values
 		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(a.Heads*a.Head)
 		w.Cached = int64(d.Groups.X) * int64(a.Heads*a.HeadRoom) * 4 // queries, for each split
 		w.fetch = attendFetch
 		return w, nil
 	}
-	weights, activations, is := w.product(op, d)
+	weights, activations, is := w.setProductBytes(op, d)
 	if !is { // norm, merge
 		return w, nil
 	}
@@ -53,12 +53,12 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 	return w, nil
 }
 
-// product sets the bytes of the weights that an operation multiplies, if it is a product. It returns the number of
-// these weights, and how many bytes of activations each threadgroup fetches.
-func (w *Work) product(op string, d record.Dispatch) (weights, activations int64, is bool) {
+// setProductBytes sets the bytes of the weights that an operation multiplies, if it is a product. It returns the number
+// of these weights, and how many bytes of activations each threadgroup fetches.
+func (w *Work) setProductBytes(op string, d record.Dispatch) (weights, activations int64, is bool) {
 	switch op {
 	case "qkv":
-		a := argsOf[kernels.QKVArgs](d)
+		a := decodeArgs[kernels.QKVArgs](d)
 		activations = 4 * int64(a.Cols)
 		for i, groups := range a.Groups {
 			if groups > 0 {
@@ -67,21 +67,21 @@ func (w *Work) product(op string, d record.Dispatch) (weights, activations int64
 			}
 		}
 	case "add":
-		a := argsOf[kernels.AddArgs](d)
+		a := decodeArgs[kernels.AddArgs](d)
 		activations = 4 * int64(a.Splits) * int64(a.Cols)
 		if a.Splits > 1 {
 			activations += 8 * int64(a.Splits*a.Heads) // their weights in the merge
 		}
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
 	case "gateup":
-		a := argsOf[kernels.GateUpArgs](d)
+		a := decodeArgs[kernels.GateUpArgs](d)
 		activations = 4 * int64(a.Cols)
 		w.Bytes, weights = int64(a.Outs)*int64(a.GateBytes), int64(a.Outs)*int64(a.Cols)
 		if a.Mode == 0 { // both
 			w.Bytes, weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
 		}
 	case "head":
-		a := argsOf[kernels.HeadArgs](d)
+		a := decodeArgs[kernels.HeadArgs](d)
 		activations = 4 * int64(a.Cols)
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
 	default:
@@ -90,10 +90,9 @@ func (w *Work) product(op string, d record.Dispatch) (weights, activations int64
 	return weights, activations, true
 }
 
-// time computes the time of a dispatch. memory is the threadgroup memory of each threadgroup in bytes.
-func (w *Work) time(g GPU, memory int) {
+func (w *Work) predictTime(g GPU, memoryBytes int) {
 	groups := (w.Groups + g.Cores - 1) / g.Cores // on the busiest core
-	resident := max(1, min(groups, coreThreads/w.Threads, coreMemory/max(memory, 1)))
+	resident := max(1, min(groups, coreThreads/w.Threads, coreMemory/max(memoryBytes, 1)))
 	simdgroups := (w.Threads + 31) / 32
 	w.InFlight = resident * simdgroups * w.fetch
 	w.Steps = int(math.Ceil(float64(w.Bytes) / float64(w.Groups*simdgroups*w.fetch)))

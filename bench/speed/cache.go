@@ -33,10 +33,10 @@ func shareOfBound(share float64, fitsCache bool) *float64 {
 	return &share
 }
 
-// sameMemory returns memory of the kind that contains the weights of e, larger than the caches: the weights themselves
-// if the CPU reads them and they are large enough, or else new memory, in huge pages if the weights are. free releases
-// the new memory.
-func sameMemory(e *engine.Engine, huge bool) (memory [][]byte, free func() error) {
+// bandwidthMemory returns memory of the kind that contains the weights of e, larger than the caches: the weights
+// themselves if the CPU reads them and they are large enough, or else new memory, in huge pages if the weights are.
+// free releases the new memory.
+func bandwidthMemory(e *engine.Engine, huge bool) (memory [][]byte, free func() error) {
 	none := func() error { return nil }
 	bytes := 0
 	for _, t := range e.File().Tensors() {

@@ -10,13 +10,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// boundPrompt sets the bound of prompts, at peaks in multiply-adds per second. Each token is multiplied by every weight
-// of the layers once, the last one also by the output matrix; attention does not count.
-func (r *Report) boundPrompt(e *engine.Engine, bytes, floats float64) {
+// setPromptBound sets the bound of prompts, at peaks in multiply-adds per second. Each token is multiplied by every
+// weight of the layers once, the last one also by the output matrix; attention does not count.
+func (r *Report) setPromptBound(e *engine.Engine, bytes, floats float64) {
 	n := r.PromptTokens
 	seconds := 0.0 // of one prompt at the peaks
 	for _, t := range e.File().Tensors() {
-		if len(t.Shape) != 2 || strings.HasPrefix(t.Name, "token_embd") && !tied(e) {
+		if len(t.Shape) != 2 || strings.HasPrefix(t.Name, "token_embd") && !hasTiedOutput(e) {
 			continue
 		}
 		count := float64(t.Shape[0]) * float64(t.Shape[1])
@@ -32,20 +32,20 @@ func (r *Report) boundPrompt(e *engine.Engine, bytes, floats float64) {
 	r.PromptBound = float64(n) / seconds
 }
 
-func (r *Report) summarise() {
-	r.PromptTPS = median(r.Samples, func(s Sample) float64 { return s.PromptTPS })
-	r.GenerationTPS = median(r.Samples, func(s Sample) float64 { return s.GenerationTPS })
-	r.RowsTPS = median(r.Samples, func(s Sample) float64 { return rate(r.Rows, s.RowsNS) })
-	r.Bandwidth = median(r.Samples, func(s Sample) float64 { return s.Bandwidth })
+func (r *Report) summarizeSamples() {
+	r.PromptTPS = sampleMedian(r.Samples, func(s Sample) float64 { return s.PromptTPS })
+	r.GenerationTPS = sampleMedian(r.Samples, func(s Sample) float64 { return s.GenerationTPS })
+	r.RowsTPS = sampleMedian(r.Samples, func(s Sample) float64 { return tokensPerSecond(r.Rows, s.RowsNS) })
+	r.Bandwidth = sampleMedian(r.Samples, func(s Sample) float64 { return s.Bandwidth })
 	r.Noise = Noise{
-		Prompt: spreadOf(r.Samples, func(s Sample) int64 { return s.PromptNS }),
-		Decode: spreadOf(r.Samples, func(s Sample) int64 { return s.GenerationNS }),
-		Rows:   spreadOf(r.Samples, func(s Sample) int64 { return s.RowsNS }),
+		Prompt: sampleSpread(r.Samples, func(s Sample) int64 { return s.PromptNS }),
+		Decode: sampleSpread(r.Samples, func(s Sample) int64 { return s.GenerationNS }),
+		Rows:   sampleSpread(r.Samples, func(s Sample) int64 { return s.RowsNS }),
 	}
 	token := float64(r.TokenBytes + r.DepthBytes)
 	r.Bound = r.Bandwidth * 1e9 / token
 	share := func(s Sample) float64 { return s.GenerationTPS * token / (s.Bandwidth * 1e9) }
-	all := median(r.Samples, share)
+	all := sampleMedian(r.Samples, share)
 	r.FitsCache = fitsCache(r.TokenBytes+r.DepthBytes, result.CacheBytes(), all)
 	r.Share = shareOfBound(all, r.FitsCache)
 	for i, s := range r.Samples {
@@ -58,7 +58,7 @@ func (r *Report) summarise() {
 func tokenBytes(e *engine.Engine) int64 {
 	n := int64(0)
 	for _, t := range e.File().Tensors() {
-		if t.Name == "token_embd.weight" && !tied(e) {
+		if t.Name == "token_embd.weight" && !hasTiedOutput(e) {
 			n += int64(len(t.Data) / t.Shape[1])
 		} else {
 			n += int64(len(t.Data))
@@ -67,8 +67,7 @@ func tokenBytes(e *engine.Engine) int64 {
 	return n
 }
 
-// tied reports whether the embedding is also the output matrix.
-func tied(e *engine.Engine) bool {
+func hasTiedOutput(e *engine.Engine) bool {
 	_, untied := e.File().Tensor("output.weight")
 	return !untied
 }
@@ -86,31 +85,29 @@ type Spread struct {
 	Range float64 `json:"range_share"` // the maximum less the minimum
 }
 
-// spreadOf returns the spread of one time over all samples; nil for fewer than two.
-func spreadOf(samples []Sample, of func(Sample) int64) *Spread {
+// sampleSpread returns the spread of one time over all samples; nil for fewer than two.
+func sampleSpread(samples []Sample, of func(Sample) int64) *Spread {
 	if len(samples) < 2 || of(samples[0]) == 0 {
 		return nil
 	}
 	value := func(s Sample) float64 { return float64(of(s)) }
-	middle := median(samples, value)
+	middle := sampleMedian(samples, value)
 	low, high := math.Inf(1), 0.
 	for _, s := range samples {
 		low, high = min(low, value(s)), max(high, value(s))
 	}
-	mad := median(samples, func(s Sample) float64 { return math.Abs(value(s) - middle) })
+	mad := sampleMedian(samples, func(s Sample) float64 { return math.Abs(value(s) - middle) })
 	return &Spread{MAD: mad / middle, Range: (high - low) / middle}
 }
 
-// rate returns tokens per second; 0 if nothing was measured.
-func rate(tokens int, ns int64) float64 {
+func tokensPerSecond(tokens int, ns int64) float64 {
 	if ns <= 0 {
 		return 0
 	}
 	return float64(tokens) / float64(ns) * 1e9
 }
 
-// median returns the median of one figure over all samples; of an even number, the mean of the two in the middle.
-func median(samples []Sample, of func(Sample) float64) float64 {
+func sampleMedian(samples []Sample, of func(Sample) float64) float64 {
 	var x []float64
 	for _, s := range samples {
 		x = append(x, of(s))

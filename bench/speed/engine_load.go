@@ -13,9 +13,9 @@ import (
 // Run loads the model, measures all combinations and reports each. The samples take turns, so that a machine which
 // becomes slower affects all of them.
 func (m *Matrix) Run(ctx context.Context) (all []Report, err error) {
-	cells, o := m.cells(), m.Engine
+	cells, o := m.listCells(), m.Engine
 	for _, c := range cells {
-		o.Context = max(o.Context, c.need())
+		o.Context = max(o.Context, c.neededContext())
 	}
 	begin := time.Now()
 	e, err := engine.Open(m.Model, o)
@@ -34,11 +34,11 @@ func (m *Matrix) Run(ctx context.Context) (all []Report, err error) {
 	if m.read != nil {
 		x.read = m.read
 	}
-	if _, err := x.generate(ctx, 0, x.before(firstPrompt), 1); err != nil {
+	if _, err := x.generateTokens(ctx, 0, x.prefixTokens(firstPrompt), 1); err != nil {
 		return nil, err
 	}
 	base.FirstTokenMS = result.Milliseconds(time.Since(begin))
-	if err := base.awaitWeights(ctx, e); err != nil {
+	if err := base.waitForWeights(ctx, e); err != nil {
 		return nil, err
 	}
 	base.KV, base.KVBytes = x.kvType(), x.kvBytes()
@@ -53,19 +53,18 @@ func (m *Matrix) Run(ctx context.Context) (all []Report, err error) {
 		}
 		all = append(all, r)
 	}
-	if err := x.warm(ctx, cells); err != nil {
+	if err := x.warmUp(ctx, cells); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.free()) }()
-	if err := m.measure(ctx, x, cells, all); err != nil {
+	if err := m.takeSamples(ctx, x, cells, all); err != nil {
 		return nil, err
 	}
-	finish(x, all)
+	finishReports(x, all)
 	return all, nil
 }
 
-// awaitWeights waits until the weights have been moved.
-func (r *Report) awaitWeights(ctx context.Context, e *engine.Engine) error {
+func (r *Report) waitForWeights(ctx context.Context, e *engine.Engine) error {
 	w, err := e.Weights(ctx)
 	if err != nil {
 		return err
@@ -76,24 +75,24 @@ func (r *Report) awaitWeights(ctx context.Context, e *engine.Engine) error {
 	return nil
 }
 
-// measure takes the samples: one of each combination, then the next one of each.
-func (m *Matrix) measure(ctx context.Context, x *measurement, cells []Cell, all []Report) error {
+// takeSamples takes the samples: one of each combination, then the next one of each.
+func (m *Matrix) takeSamples(ctx context.Context, x *measurement, cells []Cell, all []Report) error {
 	watched := result.WatchMachine()
 	for i := range m.Repeat {
 		for k, c := range cells {
-			s, err := x.sample(ctx, c)
+			s, err := x.measureCell(ctx, c)
 			if err != nil {
 				return err
 			}
 			if all[k].Samples = append(all[k].Samples, s); i > 0 {
-				x.readMemory(&all[k])
+				x.measureBandwidth(&all[k])
 			}
 			if m.OnSample != nil {
 				m.OnSample(c, i*len(cells)+k+1, m.Repeat*len(cells))
 			}
 		}
 		if i == 0 {
-			m.readFirst(x, all)
+			m.recordPeakMemory(x, all)
 		}
 	}
 	quiet := watched.End()
@@ -103,40 +102,39 @@ func (m *Matrix) measure(ctx context.Context, x *measurement, cells []Cell, all 
 	return nil
 }
 
-// readFirst records the peak of memory after the first sample of each combination, and only then allocates the memory
-// for measuring the bandwidth.
-func (m *Matrix) readFirst(x *measurement, all []Report) {
+// recordPeakMemory records the peak of memory after the first sample of each combination, and only then allocates the
+// memory for measuring the bandwidth.
+func (m *Matrix) recordPeakMemory(x *measurement, all []Report) {
 	peak := result.PeakRSS()
 	if x.memory = m.memory; x.memory == nil {
-		x.memory, x.free = sameMemory(x.e, all[0].HugeBytes > 0)
+		x.memory, x.free = bandwidthMemory(x.e, all[0].HugeBytes > 0)
 	}
 	for k := range all {
 		all[k].PeakRSS = peak
-		x.readMemory(&all[k])
+		x.measureBandwidth(&all[k])
 	}
 }
 
-// finish computes the results of the samples, and measures the limits of the machine.
-func finish(x *measurement, all []Report) {
+func finishReports(x *measurement, all []Report) {
 	encoded, onGPU := x.e.LastEncoded()
 	bytes, floats := 0., 0.
 	for k := range all {
 		r := &all[k]
-		if r.summarise(); onGPU {
+		if r.summarizeSamples(); onGPU {
 			r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
 		} else if r.PromptTokens > 0 {
 			if bytes == 0 {
 				bytes, floats = cpu.Peak(r.Threads)
 			}
-			r.boundPrompt(x.e, bytes, floats)
+			r.setPromptBound(x.e, bytes, floats)
 		}
 	}
-	rowCosts(all)
+	setRowCosts(all)
 }
 
-// rowCosts sets the cost of a forward pass of several rows, relative to that of one row at the same depth, sample by
+// setRowCosts sets the cost of a forward pass of several rows, relative to that of one row at the same depth, sample by
 // sample.
-func rowCosts(all []Report) {
+func setRowCosts(all []Report) {
 	for k := range all {
 		r := &all[k]
 		if r.Rows == 0 {
@@ -147,7 +145,7 @@ func rowCosts(all []Report) {
 				continue
 			}
 			i := -1
-			r.RowsCost = median(r.Samples, func(s Sample) float64 {
+			r.RowsCost = sampleMedian(r.Samples, func(s Sample) float64 {
 				i++
 				return float64(s.RowsNS) / float64(one.Samples[i].RowsNS)
 			})

@@ -35,7 +35,7 @@ type Cell struct {
 	Rows   int `json:"rows,omitempty"`
 }
 
-func positive(list []int) (some []int) {
+func filterPositive(list []int) (some []int) {
 	for _, n := range list {
 		if n > 0 {
 			some = append(some, n)
@@ -44,10 +44,10 @@ func positive(list []int) (some []int) {
 	return some
 }
 
-// cells returns the combinations. A single prompt length and a single generation length share one; several lengths have
-// separate ones, so that nothing is measured twice. Rows begin with one.
-func (m *Matrix) cells() (all []Cell) {
-	prompts, decodes, rows := positive(m.Prompts), positive(m.Decodes), m.Rows
+// listCells returns the combinations. A single prompt length and a single generation length share one; several lengths
+// have separate ones, so that nothing is measured twice. Rows begin with one.
+func (m *Matrix) listCells() (all []Cell) {
+	prompts, decodes, rows := filterPositive(m.Prompts), filterPositive(m.Decodes), m.Rows
 	if len(rows) > 0 && !slices.Contains(rows, 1) {
 		rows = append([]int{1}, rows...)
 	}
@@ -69,10 +69,8 @@ func (m *Matrix) cells() (all []Cell) {
 	return all
 }
 
-// need returns the context that the longest run needs, in tokens.
-func (c Cell) need() int {
-	return max(c.Depth+c.Prompt+1, c.context()+c.Decode+1, c.context()+c.Rows)
+func (c Cell) neededContext() int {
+	return max(c.Depth+c.Prompt+1, c.contextTokens()+c.Decode+1, c.contextTokens()+c.Rows)
 }
 
-// context returns the number of tokens before the first generated one, and before rows.
-func (c Cell) context() int { return max(firstPrompt, c.Depth) }
+func (c Cell) contextTokens() int { return max(firstPrompt, c.Depth) }

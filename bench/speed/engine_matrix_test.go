@@ -42,7 +42,7 @@ func TestCells(t *testing.T) {
 		{[]int{0}, []int{0}, nil, []int{0}, nil},
 	} {
 		m := Matrix{Prompts: c.prompts, Decodes: c.decodes, Rows: c.rows, Depths: c.depths}
-		assert.Equal(t, c.want, m.cells(), "%+v", c)
+		assert.Equal(t, c.want, m.listCells(), "%+v", c)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestMatrix(t *testing.T) {
 	}
 	all, err := m.Run(t.Context())
 	require.NoError(t, err)
-	cells := m.cells()
+	cells := m.listCells()
 	require.Len(t, cells, 10)
 	assert.Equal(t, append(cells, cells...), order, "order of the samples")
 	assert.Equal(t, [2]int{1, 20}, progress[0])
@@ -156,7 +156,7 @@ func TestRowCosts(t *testing.T) {
 	}
 	all := []Report{report(1, 0, 100, 200, 1000), report(4, 0, 150, 300, 1500), report(0, 0, 0, 0, 0),
 		report(1, 9, 10, 10, 10), report(4, 9, 30, 10, 20)}
-	rowCosts(all)
+	setRowCosts(all)
 	var costs []float64
 	for _, r := range all {
 		costs = append(costs, r.RowsCost)
@@ -168,11 +168,11 @@ func TestRowCosts(t *testing.T) {
 func TestSpread(t *testing.T) {
 	of := func(s Sample) int64 { return s.PromptNS }
 	samples := []Sample{{PromptNS: 100}, {PromptNS: 110}, {PromptNS: 80}, {PromptNS: 101}, {PromptNS: 99}}
-	s := spreadOf(samples, of)
+	s := sampleSpread(samples, of)
 	assert.InDelta(t, 0.01, s.MAD, 1e-12, "distances of 0, 10, 20, 1 and 1 from 100")
 	assert.InDelta(t, 0.3, s.Range, 1e-12)
-	assert.Nil(t, spreadOf(samples[:1], of), "one sample has no spread")
-	assert.Nil(t, spreadOf(samples, func(s Sample) int64 { return s.RowsNS }), "not measured")
+	assert.Nil(t, sampleSpread(samples[:1], of), "one sample has no spread")
+	assert.Nil(t, sampleSpread(samples, func(s Sample) int64 { return s.RowsNS }), "not measured")
 }
 
 // TestDepthOnce: the context before the measured tokens is evaluated once per depth, for any number of samples.
@@ -182,18 +182,18 @@ func TestDepthOnce(t *testing.T) {
 	defer e.Close()
 	m := newMeasurement(e)
 	for i := range 3 {
-		g, err := m.generate(t.Context(), 100, m.following(100, 20), 1)
+		g, err := m.generateTokens(t.Context(), 100, m.promptTokens(100, 20), 1)
 		require.NoError(t, err)
 		assert.Equal(t, 120, g.PromptTokens)
 		assert.GreaterOrEqual(t, g.ReusedTokens, 100, "sample %d", i)
 		assert.Less(t, g.ReusedTokens, 105, "measured tokens are evaluated again")
-		g, err = m.generate(t.Context(), 100, m.before(100), 6)
+		g, err = m.generateTokens(t.Context(), 100, m.prefixTokens(100), 6)
 		require.NoError(t, err)
 		assert.Equal(t, 99, g.ReusedTokens, "the last token is evaluated again, for its head")
 	}
 	assert.Len(t, m.sessions, 1)
 	s := m.sessions[100]
-	_, err = m.generate(t.Context(), 100, m.before(100), 1)
+	_, err = m.generateTokens(t.Context(), 100, m.prefixTokens(100), 1)
 	require.NoError(t, err)
 	assert.Same(t, s, m.sessions[100])
 }
@@ -205,9 +205,9 @@ func TestSample(t *testing.T) {
 		require.NoError(t, err)
 		m := newMeasurement(e)
 		cells := []Cell{{Decode: 5}, {Rows: 3, Depth: 20}, {Prompt: 6}}
-		require.NoError(t, m.warm(t.Context(), cells))
+		require.NoError(t, m.warmUp(t.Context(), cells))
 		begin := time.Now()
-		s, err := m.sample(t.Context(), cells[1])
+		s, err := m.measureCell(t.Context(), cells[1])
 		require.NoError(t, err)
 		assert.LessOrEqual(t, s.RowsNS*rowCalls, time.Since(begin).Nanoseconds(), "time per call")
 		assert.Len(t, m.passes, 1)

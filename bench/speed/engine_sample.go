@@ -33,65 +33,64 @@ func newMeasurement(e *engine.Engine) *measurement {
 	}
 }
 
-// before returns the first n tokens of the text before the measured part.
-func (m *measurement) before(n int) []int32 {
+func (m *measurement) prefixTokens(n int) []int32 {
 	for len(m.prefix) < n {
-		m.prefix = append(m.prefix, m.id())
+		m.prefix = append(m.prefix, m.randomToken())
 	}
 	return m.prefix[:n:n]
 }
 
-func (m *measurement) id() int32 { return m.r.Int32N(int32(m.e.Model().Config().Vocab)) }
+func (m *measurement) randomToken() int32 { return m.r.Int32N(int32(m.e.Model().Config().Vocab)) }
 
-// warm runs each combination briefly, so that none of them includes work that is done once.
-func (m *measurement) warm(ctx context.Context, cells []Cell) error {
+// warmUp runs each combination briefly, so that none of them includes work that is done once.
+func (m *measurement) warmUp(ctx context.Context, cells []Cell) error {
 	const shortest = 32
 	for _, c := range cells {
 		c.Prompt, c.Decode = min(c.Prompt, shortest), min(c.Decode, shortest)
-		if _, err := m.sample(ctx, c); err != nil {
+		if _, err := m.measureCell(ctx, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sample measures one combination once.
-func (m *measurement) sample(ctx context.Context, c Cell) (s Sample, err error) {
+func (m *measurement) measureCell(ctx context.Context, c Cell) (s Sample, err error) {
 	if c.Prompt > 0 {
-		run, err := m.generate(ctx, c.Depth, m.following(c.Depth, c.Prompt), 1)
+		run, err := m.generateTokens(ctx, c.Depth, m.promptTokens(c.Depth, c.Prompt), 1)
 		if err != nil {
 			return s, err
 		}
 		s.PromptNS = run.PromptTime.Nanoseconds()
-		s.PromptTPS = rate(run.PromptTokens-run.ReusedTokens, s.PromptNS)
+		s.PromptTPS = tokensPerSecond(run.PromptTokens-run.ReusedTokens, s.PromptNS)
 	}
 	if c.Decode > 0 {
-		run, err := m.generate(ctx, c.Depth, m.before(c.context()), c.Decode+1) // the first token is the prompt's
+		tokens := c.Decode + 1 // the first token is the prompt's
+		run, err := m.generateTokens(ctx, c.Depth, m.prefixTokens(c.contextTokens()), tokens)
 		if err != nil {
 			return s, err
 		}
 		s.GenerationNS = run.DecodeTime.Nanoseconds()
-		s.GenerationTPS = rate(c.Decode, s.GenerationNS)
+		s.GenerationTPS = tokensPerSecond(c.Decode, s.GenerationNS)
 	}
 	if c.Rows > 0 {
-		if s.RowsNS, err = m.rows(ctx, c); err != nil {
+		if s.RowsNS, err = m.timeRows(ctx, c); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
 }
 
-// following returns random tokens for a prompt after the context of a depth.
-func (m *measurement) following(depth, prompt int) []int32 {
-	ids := m.before(depth)
+func (m *measurement) promptTokens(depth, prompt int) []int32 {
+	ids := m.prefixTokens(depth)
 	for range prompt {
-		ids = append(ids, m.id())
+		ids = append(ids, m.randomToken())
 	}
 	return ids
 }
 
-// generate evaluates a prompt in the session of a depth, which contains the context already, and generates tokens.
-func (m *measurement) generate(
+// generateTokens evaluates a prompt in the session of a depth, which contains the context already, and generates
+// tokens.
+func (m *measurement) generateTokens(
 	ctx context.Context, depth int, prompt []int32, tokens int,
 ) (sum engine.Summary, err error) {
 	s := m.sessions[depth]
@@ -101,17 +100,16 @@ func (m *measurement) generate(
 		}
 		m.sessions[depth] = s
 		if depth > 0 {
-			if err := m.run(ctx, s, m.before(depth), 1); err != nil {
+			if err := m.generateInSession(ctx, s, m.prefixTokens(depth), 1); err != nil {
 				return sum, err
 			}
 		}
 	}
-	err = m.run(ctx, s, prompt, tokens)
+	err = m.generateInSession(ctx, s, prompt, tokens)
 	return s.Summary(), err
 }
 
-// run generates tokens in a session.
-func (m *measurement) run(ctx context.Context, s *engine.Session, ids []int32, tokens int) error {
+func (m *measurement) generateInSession(ctx context.Context, s *engine.Session, ids []int32, tokens int) error {
 	for _, err := range s.Generate(ctx, ids, terms.Settings{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
 		if err != nil {
 			return err
@@ -126,25 +124,23 @@ func (m *measurement) run(ctx context.Context, s *engine.Session, ids []int32, t
 // rowCalls is the number of forward passes in a sample of rows; the mean counts.
 const rowCalls = 8
 
-// rows returns the nanoseconds of a forward pass.
-func (m *measurement) rows(ctx context.Context, c Cell) (int64, error) {
-	passes := m.passes[c.context()]
+func (m *measurement) timeRows(ctx context.Context, c Cell) (int64, error) {
+	passes := m.passes[c.contextTokens()]
 	if passes == nil {
 		kind := gguf.F16
 		if m.kvType() == string(engine.KVF32) {
 			kind = gguf.F32
 		}
 		var err error
-		if passes, err = NewPasses(ctx, m.e.Model(), kind, c.context(), MostRows); err != nil {
+		if passes, err = NewPasses(ctx, m.e.Model(), kind, c.contextTokens(), MostRows); err != nil {
 			return 0, err
 		}
-		m.passes[c.context()] = passes
+		m.passes[c.contextTokens()] = passes
 	}
 	took, err := passes.Time(ctx, c.Rows, c.Rows, rowCalls)
 	return took.Nanoseconds() / rowCalls, err
 }
 
-// kvBytes returns the memory of the KV cache of a full context.
 func (m *measurement) kvBytes() int64 {
 	for _, s := range m.sessions {
 		return s.KVLimit()
@@ -159,9 +155,9 @@ func (m *measurement) kvType() string {
 	return string(engine.KVF16)
 }
 
-// readMemory measures the bandwidth of memory for the last sample of r. If that had no generation, it keeps the
+// measureBandwidth measures the bandwidth of memory for the last sample of r. If that had no generation, it keeps the
 // bandwidth of the sample before, since nothing is compared with it.
-func (m *measurement) readMemory(r *Report) {
+func (m *measurement) measureBandwidth(r *Report) {
 	if m.bandwidth == 0 || r.DecodedTokens > 0 {
 		m.bandwidth = m.read(r.Threads, m.memory...) / 1e9
 	}

@@ -83,7 +83,7 @@ func TestEngine(t *testing.T) {
 		assert.Positive(t, r.PromptBound)
 		e, err := engine.Open(path, engine.Options{Threads: 1})
 		require.NoError(t, err)
-		r.boundPrompt(e, 1e9, 1)
+		r.setPromptBound(e, 1e9, 1)
 		assert.InEpsilon(t, 30*1e9/float64(macs), r.PromptBound, 1e-9, "all weights are bytes")
 		require.NoError(t, e.Close())
 		assert.Greater(t, r.FirstTokenMS, r.LoadMS)
@@ -103,7 +103,7 @@ func TestGenerationOneByOne(t *testing.T) {
 	require.NoError(t, err)
 	defer e.Close()
 	m := newMeasurement(e)
-	sum, err := m.generate(t.Context(), 0, m.before(8), 200)
+	sum, err := m.generateTokens(t.Context(), 0, m.prefixTokens(8), 200)
 	require.NoError(t, err)
 	assert.Equal(t, 199, sum.Passes)
 	assert.Zero(t, sum.Proposed)
@@ -122,7 +122,7 @@ func TestSameMemory(t *testing.T) {
 	require.NoError(t, err)
 	defer e.Close()
 	for _, huge := range []bool{false, true} {
-		memory, free := sameMemory(e, huge)
+		memory, free := bandwidthMemory(e, huge)
 		require.Len(t, memory, 1)
 		assert.Len(t, memory[0], result.FarBytes())
 		require.NoError(t, free())
@@ -170,8 +170,8 @@ func TestMicrokernels(t *testing.T) {
 
 func TestMedian(t *testing.T) {
 	of := func(s Sample) float64 { return s.PromptTPS }
-	assert.Equal(t, 2.0, median([]Sample{{PromptTPS: 9}, {PromptTPS: 1}, {PromptTPS: 2}}, of))
-	assert.Equal(t, 1.5, median([]Sample{{PromptTPS: 1}, {PromptTPS: 2}}, of))
+	assert.Equal(t, 2.0, sampleMedian([]Sample{{PromptTPS: 9}, {PromptTPS: 1}, {PromptTPS: 2}}, of))
+	assert.Equal(t, 1.5, sampleMedian([]Sample{{PromptTPS: 1}, {PromptTPS: 2}}, of))
 }
 
 // TestSummarise: the medians of scripted samples, and the bound from the bandwidth.
@@ -183,7 +183,7 @@ func TestSummarise(t *testing.T) {
 			{PromptTPS: 20, GenerationTPS: 30, Bandwidth: 20},
 		},
 	}
-	r.summarise()
+	r.summarizeSamples()
 	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound},
 		"1 GB per token")
 	assert.False(t, r.FitsCache)
@@ -199,7 +199,7 @@ func TestEngineOptions(t *testing.T) {
 	for _, c := range []struct {
 		prompt, decode, depth, need int
 	}{{100, 0, 0, 101}, {0, 10, 0, 19}, {0, 10, 8, 19}, {0, 10, 50, 61}, {100, 10, 5, 106}, {60, 10, 50, 111}} {
-		assert.Equal(t, c.need, Cell{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.need(), "%+v", c)
+		assert.Equal(t, c.need, Cell{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.neededContext(), "%+v", c)
 	}
-	assert.Equal(t, 58, Cell{Rows: 8, Depth: 50}.need())
+	assert.Equal(t, 58, Cell{Rows: 8, Depth: 50}.neededContext())
 }

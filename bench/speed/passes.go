@@ -26,7 +26,7 @@ func NewPasses(ctx context.Context, m *qwen.Model, kv gguf.Type, tokens, rows in
 	p := &Passes{m, cache, rand.New(rand.NewPCG(0, 0))}
 	ids := make([]int32, tokens)
 	for i := range ids {
-		ids[i] = p.token()
+		ids[i] = p.randomToken()
 	}
 	before, err := cache.Extend(ids)
 	if err != nil {
@@ -36,7 +36,7 @@ func NewPasses(ctx context.Context, m *qwen.Model, kv gguf.Type, tokens, rows in
 	return p, m.Forward(ctx, cache.KV(), before, make([]backend.Output, 1), want)
 }
 
-func (p *Passes) token() int32 { return p.random.Int32N(int32(p.model.Config().Vocab)) }
+func (p *Passes) randomToken() int32 { return p.random.Int32N(int32(p.model.Config().Vocab)) }
 
 // Time returns the time of a number of equal passes: of leaves of a draft tree that all follow the context, like
 // guesses of one token. The next token is predicted for the last heads of the rows.
@@ -47,7 +47,7 @@ func (p *Passes) Time(ctx context.Context, rows, heads, passes int) (time.Durati
 		if slots[i], err = p.cache.Alloc(p.cache.Len()); err != nil {
 			return 0, err
 		}
-		leaves[i] = p.cache.Node(p.token(), slots[i])
+		leaves[i] = p.cache.Node(p.randomToken(), slots[i])
 		if i >= rows-heads {
 			want.Rows = append(want.Rows, i)
 		}

@@ -12,22 +12,22 @@ import (
 // written, so it is not allocated, however large the model is. It begins at the start of a page, and its capacity ends
 // at the end of one.
 func (s Spec) Blank() ([]byte, error) {
-	if err := s.check(); err != nil {
+	if err := s.checkShape(); err != nil {
 		return nil, err
 	}
 	var header bytes.Buffer
 	w := gguf.NewWriter(&header)
 	s.putShape(w)
 	size := 0
-	for _, t := range s.tensors() {
+	for _, t := range s.listTensors() {
 		w.Declare(t.name, t.t, t.shape...)
 		elems, bytes := t.t.Block()
-		size += (int(t.elems())/elems*bytes + alignment - 1) / alignment * alignment
+		size += (int(t.elementCount())/elems*bytes + alignment - 1) / alignment * alignment
 	}
 	if _, err := w.Write(make([]byte, 1)); err != nil { // the header, and one byte
 		return nil, fmt.Errorf("write the beginning of a file: %w", err)
 	}
-	file := pages(header.Len() - 1 + size)
+	file := alignedPages(header.Len() - 1 + size)
 	copy(file, header.Bytes())
 	return file, nil
 }
@@ -35,8 +35,7 @@ func (s Spec) Blank() ([]byte, error) {
 // alignment of tensors in a file.
 const alignment = 32
 
-// pages returns n bytes that begin at the start of a page.
-func pages(n int) []byte {
+func alignedPages(n int) []byte {
 	b := make([]byte, n+2*largestPage)
 	from := int(-uintptr(unsafe.Pointer(&b[0])) % largestPage)
 	return b[from : from+n : from+(n+largestPage-1)/largestPage*largestPage]

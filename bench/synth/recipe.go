@@ -16,8 +16,7 @@ type Recipe struct {
 	most gguf.Type // of the matrices without a rule of their own
 }
 
-// recipes returns the recipes of [ParseRecipe].
-func recipes() []Recipe {
+func allRecipes() []Recipe {
 	all := []Recipe{{"q4_k_m", gguf.Q4_K}}
 	for _, t := range []gguf.Type{
 		gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1,
@@ -31,7 +30,7 @@ func recipes() []Recipe {
 // RecipeNames returns the names that [ParseRecipe] accepts.
 func RecipeNames() []string {
 	var names []string
-	for _, r := range recipes() {
+	for _, r := range allRecipes() {
 		names = append(names, r.name)
 	}
 	slices.Sort(names)
@@ -43,7 +42,7 @@ func RecipeNames() []string {
 // layers, as such files are usually made. A matrix with rows that are not a whole number of blocks gets the usual
 // substitute type.
 func ParseRecipe(name string) (Recipe, error) {
-	for _, r := range recipes() {
+	for _, r := range allRecipes() {
 		if r.name == strings.ToLower(name) {
 			return r, nil
 		}
@@ -54,8 +53,7 @@ func ParseRecipe(name string) (Recipe, error) {
 // String returns the name.
 func (r Recipe) String() string { return r.name }
 
-// typeOf returns the type of a matrix with rows of cols weights in a layer.
-func (r Recipe) typeOf(tensor string, layer, layers, cols int) gguf.Type {
+func (r Recipe) tensorType(tensor string, layer, layers, cols int) gguf.Type {
 	t := r.most
 	embedding := tensor == "token_embd" || tensor == "output"
 	switch {
@@ -72,12 +70,11 @@ func (r Recipe) typeOf(tensor string, layer, layers, cols int) gguf.Type {
 		if elems, _ := t.Block(); cols%elems == 0 {
 			return t
 		}
-		t = standIn(t)
+		t = substituteType(t)
 	}
 }
 
-// standIn returns the type with smaller blocks that replaces t if rows are not a whole number of blocks of t.
-func standIn(t gguf.Type) gguf.Type {
+func substituteType(t gguf.Type) gguf.Type {
 	switch t {
 	case gguf.Q2_K, gguf.Q3_K:
 		return gguf.Q4_0
@@ -93,8 +90,7 @@ func standIn(t gguf.Type) gguf.Type {
 	return gguf.F16
 }
 
-// writable reports whether package gguf can quantise to t; tensors of the other types are random bytes.
-func writable(t gguf.Type) bool {
+func canQuantize(t gguf.Type) bool {
 	switch t {
 	case gguf.Q2_K, gguf.Q3_K, gguf.Q5_K, gguf.IQ4_NL, gguf.IQ4_XS:
 		return false
@@ -102,8 +98,8 @@ func writable(t gguf.Type) bool {
 	return true
 }
 
-// randomBlocks returns random blocks of a type that is not writable, with scales for weights with a deviation of about
-// std.
+// randomBlocks returns random blocks of a type that package gguf cannot quantize to, with scales for weights with a
+// deviation of about std.
 func randomBlocks(r *rand.Rand, t gguf.Type, n int64, std float64) []byte {
 	elems, size := t.Block()
 	b := make([]byte, n/int64(elems)*int64(size))

@@ -53,8 +53,8 @@ func Half(r Recipe, seed uint64) Spec {
 // Shape returns the shape with a name: "tiny" as [Tiny], "tiny3" as [Tiny3], "0.5b" as [Half]; "0.6b", "1.7b" and "4b"
 // as the Qwen3 of that size.
 func Shape(name string, r Recipe, seed uint64) (Spec, error) {
-	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), dense3("0.6b", 28, 1024, 3072, 16),
-		dense3("1.7b", 28, 2048, 6144, 16), dense3("4b", 36, 2560, 9728, 32)} {
+	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), denseQwen3("0.6b", 28, 1024, 3072, 16),
+		denseQwen3("1.7b", 28, 2048, 6144, 16), denseQwen3("4b", 36, 2560, 9728, 32)} {
 		if s.Name == name {
 			s.Recipe, s.Seed = r, seed
 			return s, nil
@@ -70,8 +70,8 @@ func Tiny3(r Recipe, seed uint64) Spec {
 	return s
 }
 
-// dense3 is a dense Qwen3 with 8 key and value heads of 128, by the config.json of its release.
-func dense3(name string, layers, dim, ffn, heads int) Spec {
+// denseQwen3 is a dense Qwen3 with 8 key and value heads of 128, by the config.json of its release.
+func denseQwen3(name string, layers, dim, ffn, heads int) Spec {
 	return Spec{
 		Name: name, Qwen3: true, Layers: layers, Dim: dim, FFN: ffn, Heads: heads, KVHeads: 8, HeadSize: 128,
 		Context: 40960, Vocab: 151936, RopeBase: 1e6, Epsilon: 1e-6, Tied: true,
@@ -93,7 +93,7 @@ type tensor struct {
 	mean, std float64
 }
 
-func (t tensor) elems() int64 {
+func (t tensor) elementCount() int64 {
 	n := int64(1)
 	for _, d := range t.shape {
 		n *= int64(d)
@@ -103,24 +103,24 @@ func (t tensor) elems() int64 {
 
 // Write writes the model. progress, if set, is called with the number of weights written so far, and of all.
 func (s Spec) Write(out io.Writer, progress func(done, total int64)) error {
-	if err := s.check(); err != nil {
+	if err := s.checkShape(); err != nil {
 		return err
 	}
 	buffered := bufio.NewWriterSize(out, 1<<20)
 	w := gguf.NewWriter(buffered)
 	s.putShape(w)
 	s.putVocabulary(w)
-	all := s.tensors()
+	all := s.listTensors()
 	total, done := int64(0), int64(0)
 	for _, t := range all {
 		w.Declare(t.name, t.t, t.shape...)
-		total += t.elems()
+		total += t.elementCount()
 	}
 	for _, t := range all {
 		if err := s.writeTensor(w, t); err != nil {
 			return fmt.Errorf("write %s: %w", t.name, err)
 		}
-		if done += t.elems(); progress != nil {
+		if done += t.elementCount(); progress != nil {
 			progress(done, total)
 		}
 	}
@@ -130,7 +130,7 @@ func (s Spec) Write(out io.Writer, progress func(done, total int64)) error {
 	return buffered.Flush()
 }
 
-func (s Spec) check() error {
+func (s Spec) checkShape() error {
 	least := 256 + len(specials)
 	if s.Thinks {
 		least += len(marks)
@@ -168,12 +168,11 @@ func (s Spec) putShape(w *gguf.Writer) {
 	}
 }
 
-// tensors returns the tensors of a model with this shape, in the order of the forward pass.
-func (s Spec) tensors() []tensor {
+func (s Spec) listTensors() []tensor {
 	query, kv := s.Heads*s.headSize(), s.KVHeads*s.headSize()
 	var all []tensor
 	matrix := func(name string, layer, in, out int) {
-		all = append(all, tensor{name + ".weight", s.Recipe.typeOf(name, layer, s.Layers, in), []int{in, out}, 0,
+		all = append(all, tensor{name + ".weight", s.Recipe.tensorType(name, layer, s.Layers, in), []int{in, out}, 0,
 			1 / math.Sqrt(float64(in))})
 	}
 	vector := func(name string, n int, mean, std float64) {
@@ -216,12 +215,12 @@ func (s Spec) writeTensor(w *gguf.Writer, t tensor) error {
 	h.Write([]byte(t.name))
 	r := rand.New(rand.NewPCG(s.Seed, h.Sum64()))
 	cols := t.shape[0]
-	if !writable(t.t) {
-		_, err := w.Write(randomBlocks(r, t.t, t.elems(), t.std))
+	if !canQuantize(t.t) {
+		_, err := w.Write(randomBlocks(r, t.t, t.elementCount(), t.std))
 		return err
 	}
 	row := make([]float32, cols)
-	for range t.elems() / int64(cols) {
+	for range t.elementCount() / int64(cols) {
 		for i := range row {
 			row[i] = float32(t.mean + float64(t.std*r.NormFloat64())) // not one fma: the same on all CPUs
 		}

@@ -104,9 +104,9 @@ func TestShapes(t *testing.T) {
 		require.NoError(t, err)
 		f, err := gguf.Parse(blank)
 		require.NoError(t, err)
-		sum, all := int64(0), s.tensors()
+		sum, all := int64(0), s.listTensors()
 		for _, x := range all {
-			sum += x.elems()
+			sum += x.elementCount()
 		}
 		assert.True(t, sum == weights || weights == 0, "%s: %d", name, sum)
 		c, err := qwen.ReadConfig(f)
@@ -119,9 +119,9 @@ func TestShapes(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "random weights, "+name, title)
 		s.Tied = false
-		assert.Equal(t, []int{s.Dim, s.Vocab}, s.tensors()[len(all)].shape, "its own output matrix")
+		assert.Equal(t, []int{s.Dim, s.Vocab}, s.listTensors()[len(all)].shape, "its own output matrix")
 	}
-	assert.Equal(t, []int{32768, 40960}, []int{Half(r, 1).Context, dense3("x", 1, 1, 1, 1).Context})
+	assert.Equal(t, []int{32768, 40960}, []int{Half(r, 1).Context, denseQwen3("x", 1, 1, 1, 1).Context})
 	_, err := Shape("7b", r, 1)
 	assert.ErrorContains(t, err, "choose tiny, tiny3, 0.5b")
 }
@@ -149,10 +149,10 @@ func TestSameWeights(t *testing.T) {
 // TestEmbedding: only the usual mixtures have another type in the embedding.
 func TestEmbedding(t *testing.T) {
 	other := map[string]gguf.Type{"q4_0": gguf.Q8_0, "q4_k_m": gguf.Q6_K}
-	for _, r := range recipes() {
+	for _, r := range allRecipes() {
 		want := cmp.Or(other[r.name], r.most)
-		assert.Equal(t, []gguf.Type{want, want, r.most}, []gguf.Type{r.typeOf("token_embd", 0, 2, 256),
-			r.typeOf("output", 0, 2, 256), r.typeOf("blk.0.ffn_up", 0, 2, 256)}, r.name)
+		assert.Equal(t, []gguf.Type{want, want, r.most}, []gguf.Type{r.tensorType("token_embd", 0, 2, 256),
+			r.tensorType("output", 0, 2, 256), r.tensorType("blk.0.ffn_up", 0, 2, 256)}, r.name)
 	}
 }
 
@@ -161,14 +161,14 @@ func TestEmbedding(t *testing.T) {
 func TestSubstitutes(t *testing.T) {
 	other := map[gguf.Type]gguf.Type{gguf.Q2_K: gguf.Q4_0, gguf.Q3_K: gguf.Q4_0, gguf.Q4_K: gguf.Q5_0,
 		gguf.Q5_K: gguf.Q5_1, gguf.Q6_K: gguf.Q8_0, gguf.IQ4_XS: gguf.IQ4_NL}
-	for _, r := range recipes() {
-		assert.Equal(t, r.most, r.typeOf("blk.0.ffn_up", 0, 2, 512), r.name)
-		assert.Equal(t, cmp.Or(other[r.most], r.most), r.typeOf("blk.0.ffn_up", 0, 2, 896), r.name)
+	for _, r := range allRecipes() {
+		assert.Equal(t, r.most, r.tensorType("blk.0.ffn_up", 0, 2, 512), r.name)
+		assert.Equal(t, cmp.Or(other[r.most], r.most), r.tensorType("blk.0.ffn_up", 0, 2, 896), r.name)
 		want := gguf.F16
 		if elems, _ := r.most.Block(); elems == 1 {
 			want = r.most
 		}
-		assert.Equal(t, want, r.typeOf("blk.0.ffn_up", 0, 2, 100), r.name)
+		assert.Equal(t, want, r.tensorType("blk.0.ffn_up", 0, 2, 100), r.name)
 	}
 }
 
@@ -184,13 +184,13 @@ func TestRefusals(t *testing.T) {
 		func(s *Spec) { s.Vocab, s.Thinks = 260, true }, func(s *Spec) { s.Dim = 258 },
 	} {
 		s := Tiny(Recipe{"f32", gguf.F32}, 1)
-		require.NoError(t, s.check())
+		require.NoError(t, s.checkShape())
 		spoil(&s)
 		assert.Error(t, s.Write(&bytes.Buffer{}, nil), i)
 	}
 	s := Spec{Layers: 1, Dim: 2, FFN: 1, Heads: 1, KVHeads: 1, Context: 1, Vocab: 259}
 	assert.NoError(t, s.Write(&bytes.Buffer{}, nil), "the smallest")
-	tokens, _ := s.words()
+	tokens, _ := s.buildTokens()
 	assert.Len(t, tokens, 256)
 	s.Vocab, s.Thinks = 261, true
 	assert.NoError(t, s.Write(&bytes.Buffer{}, nil), "and with marks for thoughts")
@@ -202,9 +202,9 @@ func TestHalfRecipe(t *testing.T) {
 	r, err := ParseRecipe("q4_k_m")
 	require.NoError(t, err)
 	megabytes := map[gguf.Type]float64{}
-	for _, x := range Half(r, 1).tensors() {
+	for _, x := range Half(r, 1).listTensors() {
 		elems, bytes := x.t.Block()
-		megabytes[x.t] += float64(x.elems()/int64(elems)*int64(bytes)) / 1e6
+		megabytes[x.t] += float64(x.elementCount()/int64(elems)*int64(bytes)) / 1e6
 	}
 	for kind, want := range map[gguf.Type]float64{gguf.Q5_0: 173, gguf.Q8_0: 146, gguf.Q6_K: 43, gguf.Q4_K: 29} {
 		assert.InDelta(t, want, megabytes[kind], 0.6, kind)

@@ -37,7 +37,7 @@ const (
 
 // putVocabulary writes a byte-level BPE: the 256 bytes, random merges of earlier tokens, and the special tokens.
 func (s Spec) putVocabulary(w *gguf.Writer) {
-	tokens, merges := s.words()
+	tokens, merges := s.buildTokens()
 	types := make([]int32, len(tokens), s.Vocab)
 	for i := range types {
 		types[i] = normal
@@ -63,11 +63,11 @@ func (s Spec) putVocabulary(w *gguf.Writer) {
 	gguf.Put(w, "tokenizer.chat_template", template)
 }
 
-// words returns the tokens except the special ones, and the merges that build all but the first 256 of them. Mostly
-// letters are merged, so that words result.
-func (s Spec) words() (tokens, merges []string) {
+// buildTokens returns the tokens except the special ones, and the merges that build all but the first 256 of them.
+// Mostly letters are merged, so that words result.
+func (s Spec) buildTokens() (tokens, merges []string) {
 	const longest = 16 // maximum number of letters in a token
-	tokens = alphabet()
+	tokens = byteLevelAlphabet()
 	known := map[string]bool{}
 	for _, t := range tokens {
 		known[t] = true
@@ -100,9 +100,9 @@ func (s Spec) words() (tokens, merges []string) {
 // space is the representation of a blank in the alphabet.
 const space = "Ġ"
 
-// alphabet returns the 256 characters that represent bytes in a byte-level BPE: printable characters of Latin-1
-// represent themselves, the others, in order, characters from U+0100 on (GPT-2).
-func alphabet() []string {
+// byteLevelAlphabet returns the 256 characters that represent bytes in a byte-level BPE: printable characters of
+// Latin-1 represent themselves, the others, in order, characters from U+0100 on (GPT-2).
+func byteLevelAlphabet() []string {
 	letters, next := make([]string, 256), rune(256)
 	for b := range rune(256) {
 		if b >= '!' && b <= '~' || b >= '¡' && b <= '¬' || b >= '®' && b <= 'ÿ' {

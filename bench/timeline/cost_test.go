@@ -62,7 +62,7 @@ func BenchmarkRecord(b *testing.B) {
 		t := new(Timeline).Begin("")
 		for range 60 {
 			for range 2 + 5*24 {
-				t.operation(o)
+				t.addOperation(o)
 			}
 			t.Observe(e)
 			t.Observe(token)

@@ -32,8 +32,7 @@ const (
 	tracks
 )
 
-// of returns the process and the name of a track.
-func (k track) of() (process, string) {
+func (k track) processAndName() (process, string) {
 	switch k {
 	case steps:
 		return device, "draft steps"
@@ -74,8 +73,7 @@ type point struct {
 	at  time.Duration
 }
 
-// at returns the point of b that is nearest to a time.
-func (b *bar) at(t time.Duration) point {
+func (b *bar) nearestPoint(t time.Duration) point {
 	if b == nil {
 		return point{}
 	}
@@ -89,12 +87,12 @@ type drawing struct {
 	arrows int // in the file so far
 	wall   time.Duration
 	bars   []*bar
-	touch  []touch
+	touch  []arrowPoint
 	all    []event
 }
 
-// touch is a part of an arrow, before its bar has a thread.
-type touch struct {
+// arrowPoint is a part of an arrow, before its bar has a thread.
+type arrowPoint struct {
 	event
 	bar *bar
 }
@@ -102,32 +100,32 @@ type touch struct {
 // least is the minimum length of a bar at the end of an arrow.
 const least = time.Microsecond
 
-func (d *drawing) draw() []event {
-	d.wall = d.t.ended()
-	d.steps()
-	d.operations()
-	tokens := d.text()
-	d.asks(tokens)
-	d.place()
+func (d *drawing) buildEvents() []event {
+	d.wall = d.t.wallTime()
+	d.drawSteps()
+	d.drawOperations()
+	tokens := d.drawTokens()
+	d.drawAsks(tokens)
+	d.assignLanes()
 	for _, b := range d.bars {
 		for _, s := range b.spans {
-			p, thread := d.thread(b)
+			p, thread := d.threadNumbers(b)
 			d.all = append(d.all, event{
-				Name: s.name, Phase: spans, Time: micros(s.from), Dur: micros(s.to - s.from),
+				Name: s.name, Phase: spans, Time: inMicroseconds(s.from), Dur: inMicroseconds(s.to - s.from),
 				Process: p, Thread: thread, Args: s.args,
 			})
 		}
 	}
 	for _, a := range d.touch {
-		a.Process, a.Thread = d.thread(a.bar)
+		a.Process, a.Thread = d.threadNumbers(a.bar)
 		d.all = append(d.all, a.event)
 	}
-	inOrder(d.all)
+	sortEvents(d.all)
 	return d.all
 }
 
-// ended returns how long the answer took; of one that has not ended, the time so far.
-func (t *Text) ended() time.Duration {
+// wallTime returns how long the answer took; of one that has not ended, the time so far.
+func (t *Text) wallTime() time.Duration {
 	wall := t.wall
 	if wall == 0 {
 		wall = 1
@@ -138,8 +136,8 @@ func (t *Text) ended() time.Duration {
 	return wall
 }
 
-// bar adds a bar of spans, within the time of the answer. It leaves out empty spans, and returns nil if none remain.
-func (d *drawing) bar(k track, all ...span) *bar {
+// addBar adds a bar of spans, within the time of the answer. It leaves out empty spans, and returns nil if none remain.
+func (d *drawing) addBar(k track, all ...span) *bar {
 	b := &bar{track: k}
 	for _, s := range all {
 		s.from, s.to = max(s.from, 0), min(s.to, d.wall)
@@ -158,8 +156,8 @@ func (d *drawing) bar(k track, all ...span) *bar {
 	return b
 }
 
-// place puts overlapping bars of a track on separate lanes, as few as possible, and names processes and threads.
-func (d *drawing) place() {
+// assignLanes puts overlapping bars of a track on separate lanes, as few as possible, and names processes and threads.
+func (d *drawing) assignLanes() {
 	slices.SortStableFunc(d.bars, func(a, b *bar) int {
 		return cmp.Or(cmp.Compare(a.track, b.track), cmp.Compare(a.from, b.from))
 	})
@@ -175,22 +173,20 @@ func (d *drawing) place() {
 	}
 	for k := range tracks {
 		for lane := range ends[k] {
-			d.name(&bar{track: k, lane: lane})
+			d.nameThread(&bar{track: k, lane: lane})
 		}
 	}
 }
 
-// thread returns the numbers of the process and the thread of a bar.
-func (d *drawing) thread(b *bar) (p, thread int) {
+func (d *drawing) threadNumbers(b *bar) (p, thread int) {
 	const lanes = 1000 // more than the number of concurrent tokens
-	of, _ := b.track.of()
+	of, _ := b.track.processAndName()
 	return d.first + int(of), int(b.track)*lanes + b.lane + 1
 }
 
-// name names the thread of a bar, and its process before the first of its threads.
-func (d *drawing) name(b *bar) {
-	p, thread := d.thread(b)
-	of, name := b.track.of()
+func (d *drawing) nameThread(b *bar) {
+	p, thread := d.threadNumbers(b)
+	of, name := b.track.processAndName()
 	known := slices.ContainsFunc(d.all, func(e event) bool { return e.Name == "process_name" && e.Process == p })
 	if !known {
 		title := [...]string{"device", "network", "gateway"}[of]
@@ -209,21 +205,22 @@ func (d *drawing) name(b *bar) {
 		event{Name: "thread_sort_index", Phase: named, Process: p, Thread: thread, Args: args{"sort_index": thread}})
 }
 
-// arrow draws an arrow through points, in the order of time; those without a bar are left out. It needs at least two.
-func (d *drawing) arrow(name string, points ...point) {
+// drawArrow draws an arrow through points, in the order of time; those without a bar are left out. It needs at least
+// two.
+func (d *drawing) drawArrow(name string, points ...point) {
 	points = slices.DeleteFunc(points, func(p point) bool { return p.bar == nil })
 	if len(points) < 2 {
 		return
 	}
 	d.arrows++
 	for i, p := range points {
-		e := event{Name: name, Cat: name, ID: d.arrows, Time: micros(p.at), Bind: "e", Phase: arrowStep}
+		e := event{Name: name, Cat: name, ID: d.arrows, Time: inMicroseconds(p.at), Bind: "e", Phase: arrowStep}
 		switch i {
 		case 0:
 			e.Phase = arrow
 		case len(points) - 1:
 			e.Phase = arrowEnd
 		}
-		d.touch = append(d.touch, touch{e, p.bar})
+		d.touch = append(d.touch, arrowPoint{e, p.bar})
 	}
 }

@@ -209,7 +209,7 @@ func TestEnds(t *testing.T) {
 // TestMicros: times are written in microseconds, to the nanosecond.
 func TestMicros(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0", 7: "0.007", 2_030: "2.03", 8e12 + 567: "8000000000.567"} {
-		b, err := json.Marshal(micros(d))
+		b, err := json.Marshal(inMicroseconds(d))
 		require.NoError(t, err)
 		assert.Equal(t, want, string(b))
 	}
@@ -315,7 +315,7 @@ func TestGPUAhead(t *testing.T) {
 		}
 		return all
 	}
-	assert.Equal(t, 90*ms, gpuAhead(runs(88*ms, 90*ms, 87*ms)))
-	assert.Equal(t, -10*ms, gpuAhead(runs(-11*ms, -10*ms, -13*ms)))
-	assert.Zero(t, gpuAhead(nil))
+	assert.Equal(t, 90*ms, gpuClockOffset(runs(88*ms, 90*ms, 87*ms)))
+	assert.Equal(t, -10*ms, gpuClockOffset(runs(-11*ms, -10*ms, -13*ms)))
+	assert.Zero(t, gpuClockOffset(nil))
 }

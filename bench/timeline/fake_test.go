@@ -129,7 +129,7 @@ func decode(t *testing.T, w *world, o draft.Options) (*timelinetest.File, draft.
 	t.Helper()
 	line := new(Timeline)
 	text := line.Begin("")
-	w.began, w.op = time.Now(), text.operation
+	w.began, w.op = time.Now(), text.addOperation
 	o.Trace = true
 	d, err := draft.New(w, w, w, o)
 	require.NoError(t, err)

@@ -9,8 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// steps draws the whole answer and its parts: prompt, forward passes, waits, and the rest between them, without gaps.
-func (d *drawing) steps() {
+func (d *drawing) drawSteps() {
 	var sum draft.Summary
 	var parts []span
 	part := func(name string, began, took time.Duration, a args) {
@@ -31,10 +30,10 @@ func (d *drawing) steps() {
 		case e.Waited != nil:
 			part("wait", e.Waited.Began, e.Waited.Took, args{"for_pos": e.Waited.Pos})
 		case e.Rollback != nil:
-			d.mark("rollback", e.At, rollbackArgs(e.Rollback, nodes))
+			d.addMark("rollback", e.At, rollbackArgs(e.Rollback, nodes))
 		case e.Turn != nil:
 			t := e.Turn
-			d.mark("turned", e.At, args{"pos": t.Pos, "local": t.Local, "token": t.Token, "wasted": t.Wasted})
+			d.addMark("turned", e.At, args{"pos": t.Pos, "local": t.Local, "token": t.Token, "wasted": t.Wasted})
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -42,10 +41,9 @@ func (d *drawing) steps() {
 		"tokens": sum.Tokens, "cloud_tokens": sum.Cloud, "timeouts": sum.Timeouts, "asks": sum.Asks, "hits": sum.Hits,
 		"forward_calls": sum.Passes, "timed_calls": d.t.timedCalls(), "drafted": sum.Drafted, "wasted": sum.Wasted,
 	}}
-	d.bar(steps, append([]span{answer}, without(parts, d.wall)...)...)
+	d.addBar(steps, append([]span{answer}, fillGaps(parts, d.wall)...)...)
 }
 
-// timedCalls counts the forward passes with timed operations, including that of the prompt.
 func (t *Text) timedCalls() (n int) {
 	for _, some := range t.ops {
 		for _, o := range some {
@@ -57,8 +55,8 @@ func (t *Text) timedCalls() (n int) {
 	return n
 }
 
-// without returns spans with the time between them, from 0 to the end, as additional spans; none overlap.
-func without(parts []span, end time.Duration) (all []span) {
+// fillGaps returns spans with the time between them, from 0 to the end, as additional spans; none overlap.
+func fillGaps(parts []span, end time.Duration) (all []span) {
 	at := time.Duration(0)
 	for _, p := range append(parts, span{from: end, to: end}) {
 		p.from, p.to = max(p.from, at), min(p.to, end)
@@ -73,12 +71,11 @@ func without(parts []span, end time.Duration) (all []span) {
 	return all
 }
 
-// mark draws an event among the steps.
-func (d *drawing) mark(name string, at time.Duration, a args) {
-	p, thread := d.thread(&bar{track: steps})
+func (d *drawing) addMark(name string, at time.Duration, a args) {
+	p, thread := d.threadNumbers(&bar{track: steps})
 	d.all = append(d.all, event{
-		Name: name, Phase: mark, Time: micros(min(max(d.t.zero+at, 0), d.wall)), Process: p, Thread: thread, Scope: "t",
-		Args: a,
+		Name: name, Phase: mark, Time: inMicroseconds(min(max(d.t.zero+at, 0), d.wall)), Process: p, Thread: thread,
+		Scope: "t", Args: a,
 	})
 }
 
@@ -91,7 +88,6 @@ type row struct {
 	Guess  bool     `json:"guess,omitempty"` // from the text
 }
 
-// forwardArgs returns the evaluated nodes of a forward pass, and the number of branches.
 func forwardArgs(p *draft.Pass) args {
 	branches, rows := 0, make([]row, len(p.Nodes))
 	for i, n := range p.Nodes {
@@ -103,7 +99,6 @@ func forwardArgs(p *draft.Pass) args {
 	return args{"rows": p.Rows, "branches": branches, "proposed": p.Proposed, "accepted": p.Accepted, "nodes": rows}
 }
 
-// rollbackArgs returns the dropped nodes, and the answer that caused it.
 func rollbackArgs(r *draft.Rollback, nodes map[draft.ID]draft.Drafted) args {
 	rows := make([]row, len(r.Nodes))
 	for i, id := range r.Nodes {
@@ -113,8 +108,8 @@ func rollbackArgs(r *draft.Rollback, nodes map[draft.ID]draft.Drafted) args {
 	return args{"pos": r.Pos, "answer_pos": r.Of, "dropped": len(rows), "nodes": rows}
 }
 
-// operations draws the work of the small model: single operations on the CPU, whole passes on a GPU.
-func (d *drawing) operations() {
+// drawOperations draws the work of the small model: single operations on the CPU, whole passes on a GPU.
+func (d *drawing) drawOperations() {
 	var runs []backend.Op
 	for _, some := range d.t.ops {
 		for _, o := range some {
@@ -126,21 +121,21 @@ func (d *drawing) operations() {
 			if o.Layer >= 0 {
 				s.args["layer"] = o.Layer
 			}
-			d.bar(operations, s)
+			d.addBar(operations, s)
 		}
 	}
 	slices.SortFunc(runs, func(a, b backend.Op) int { return cmp.Compare(a.DeviceBegin, b.DeviceBegin) })
-	ahead, end := gpuAhead(runs), time.Duration(0)
+	ahead, end := gpuClockOffset(runs), time.Duration(0)
 	for _, o := range runs {
 		s := span{"forward", max(o.DeviceBegin-ahead, end), o.DeviceEnd - ahead, args{"rows": o.Rows}}
 		end = max(end, s.to)
-		d.bar(gpu, s)
+		d.addBar(gpu, s)
 	}
 }
 
-// gpuAhead returns how far the GPU's clock is ahead of that of the text. The end of a pass is known after a short
+// gpuClockOffset returns how far the GPU's clock is ahead of that of the text. The end of a pass is known after a short
 // delay, so the minimum over all passes is used.
-func gpuAhead(runs []backend.Op) (ahead time.Duration) {
+func gpuClockOffset(runs []backend.Op) (ahead time.Duration) {
 	for i, o := range runs {
 		if i == 0 || o.DeviceEnd-o.End > ahead {
 			ahead = o.DeviceEnd - o.End

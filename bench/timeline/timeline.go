@@ -68,7 +68,7 @@ func (t *Text) Watch(r *engine.Route) {
 	}
 	before := r.Observe
 	r.Draft.Trace = true
-	r.Watch = &engine.Watcher{Zero: t.began, Tell: t.operation, Share: share}
+	r.Watch = &engine.Watcher{Zero: t.began, Tell: t.addOperation, Share: share}
 	r.Observe = func(e draft.Event) {
 		t.Observe(e)
 		if before != nil {
@@ -79,7 +79,7 @@ func (t *Text) Watch(r *engine.Route) {
 
 // Options are those of an answer that the timeline draws.
 func (t *Text) Options() []pilotfish.Option {
-	return []pilotfish.Option{pilotfish.Watch(t.Observe), pilotfish.Trace(t.began, share, t.operation)}
+	return []pilotfish.Option{pilotfish.Watch(t.Observe), pilotfish.Trace(t.began, share, t.addOperation)}
 }
 
 // share of the time that is spent on recording operations, so that all that is recorded takes less than 1%.
@@ -106,8 +106,8 @@ func (t *Text) Observe(e draft.Event) {
 	}
 }
 
-// operation handles an operation of the small model. There are many, so they are not copied.
-func (t *Text) operation(o backend.Op) {
+// addOperation handles an operation of the small model. There are many, so they are not copied.
+func (t *Text) addOperation(o backend.Op) {
 	const some = 256
 	last := len(t.ops) - 1
 	if last < 0 || len(t.ops[last]) == some {

@@ -181,7 +181,7 @@ func TestGPU(t *testing.T) {
 	}
 	for _, o := range []backend.Op{ran(30*ms, 20*ms, 25*ms), ran(31*ms, 12*ms, 20*ms), ran(52*ms, 40*ms, 50*ms),
 		ran(75*ms, 60*ms, 70*ms), ran(85*ms, 69*ms, 71*ms)} {
-		text.operation(o)
+		text.addOperation(o)
 	}
 	text.wall = time.Second
 	f := written(t, line)
@@ -260,7 +260,7 @@ func TestLayers(t *testing.T) {
 	text := line.Begin("")
 	for i, layer := range []int16{-1, 0, 2} {
 		at := time.Duration(i) * time.Millisecond
-		text.operation(backend.Op{Kind: backend.OpHead, Layer: layer, Rows: int32(1 + i), Begin: at, End: at + 1000})
+		text.addOperation(backend.Op{Kind: backend.OpHead, Layer: layer, Rows: int32(1 + i), Begin: at, End: at + 1000})
 	}
 	text.wall = time.Second
 	var have []any

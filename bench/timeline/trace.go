@@ -40,8 +40,7 @@ const (
 	arrowEnd  phase = "f"
 )
 
-// micros returns a time in microseconds.
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+func inMicroseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // Write writes the file. about is added to the file as further information, such as the command; nil: none. No answer
 // may be under way.
@@ -61,7 +60,7 @@ func (l *Timeline) Write(w io.Writer, about any) error {
 	separator, arrows := "\n", 0
 	for i, t := range l.texts {
 		d := &drawing{t: t, first: int(processes)*i + 1, arrows: arrows}
-		for _, e := range d.draw() {
+		for _, e := range d.buildEvents() {
 			b, err := json.Marshal(e)
 			if err != nil {
 				return err
@@ -75,9 +74,9 @@ func (l *Timeline) Write(w io.Writer, about any) error {
 	return out.Flush()
 }
 
-// inOrder sorts events by time: names first, and at equal times a span before the spans within it, and the parts of
+// sortEvents sorts events by time: names first, and at equal times a span before the spans within it, and the parts of
 // arrows in order, last.
-func inOrder(all []event) {
+func sortEvents(all []event) {
 	rank := func(e event) int {
 		return slices.Index([]phase{named, spans, mark, arrow, arrowStep, arrowEnd}, e.Phase)
 	}
@@ -89,4 +88,4 @@ func inOrder(all []event) {
 	})
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -11,9 +11,9 @@ type Fairness struct {
 	P99Jain     float64 `json:"p99_jain"` // Jain's index of the 99th percentiles of the devices' times
 }
 
-// jain returns Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 if all are equal, down to
-// 1/n; 1 for none, and for zeros. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
-func jain(x []float64) float64 {
+// jainIndex returns Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 if all are equal,
+// down to 1/n; 1 for none, and for zeros. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
+func jainIndex(x []float64) float64 {
 	sum, squares := 0., 0.
 	for _, v := range x {
 		sum += v
@@ -25,8 +25,8 @@ func jain(x []float64) float64 {
 	return sum * sum / (float64(len(x)) * squares)
 }
 
-// fairness compares the devices; l.mu is held.
-func (l *load) fairness(r *GatewayReport) {
+// reportFairness compares the devices; l.mu is held.
+func (l *gatewayLoad) reportFairness(r *GatewayReport) {
 	var answered, p99 []float64
 	for _, d := range l.devices {
 		if d.asks == 0 {
@@ -40,5 +40,5 @@ func (l *load) fairness(r *GatewayReport) {
 	if len(answered) < 2 || len(p99) == 0 {
 		return
 	}
-	r.Fairness = &Fairness{Devices: len(answered), AnswersJain: jain(answered), P99Jain: jain(p99)}
+	r.Fairness = &Fairness{Devices: len(answered), AnswersJain: jainIndex(answered), P99Jain: jainIndex(p99)}
 }

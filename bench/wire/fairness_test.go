@@ -16,7 +16,7 @@ func TestJain(t *testing.T) {
 		want float64
 	}{{[]float64{3, 3, 3}, 1}, {[]float64{1, 0, 0, 0}, 0.25}, {[]float64{1, 2, 3}, 36. / 42}, {nil, 1},
 		{[]float64{0, 0}, 1}} {
-		assert.InDelta(t, c.want, jain(c.x), 1e-12, "%v", c.x)
+		assert.InDelta(t, c.want, jainIndex(c.x), 1e-12, "%v", c.x)
 	}
 }
 
@@ -28,14 +28,14 @@ func TestFairness(t *testing.T) {
 	l.devices = []*loadDevice{device(2, 10*ms, 20*ms), device(2, 40*ms),
 		device(4), device(0)}
 	var r GatewayReport
-	l.fairness(&r)
+	l.reportFairness(&r)
 	f := r.Fairness
 	require.NotNil(t, f)
 	assert.Equal(t, 3, f.Devices, "one device had no question due")
 	assert.InDelta(t, 1.5*1.5/(3*1.25), f.AnswersJain, 1e-12)
 	assert.InDelta(t, 0.9, f.P99Jain, 1e-3)
 	l.devices, r = l.devices[:1], GatewayReport{}
-	l.fairness(&r)
+	l.reportFairness(&r)
 	assert.Nil(t, r.Fairness, "not for a single device")
 }
 

@@ -76,24 +76,25 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
 		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0)}
 	l := newLoad(o)
-	g, stop, err := serveFake(l.event, gateway.Options{MaxConns: 4 * o.Devices}, // one address may have half of them
+	conns := 4 * o.Devices // one address may have half of them
+	g, stop, err := serveFake(l.recordEvent, gateway.Options{MaxConns: conns},
 		fakeModel{delay: o.Model, abreast: o.Abreast})
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	if err := l.connect(ctx, g, r); err != nil {
-		return nil, errors.Join(err, l.close())
+	if err := l.connectDevices(ctx, g, r); err != nil {
+		return nil, errors.Join(err, l.closeClients())
 	}
 	used, watched := cputime.Used(), result.WatchMachine()
-	err = l.run(ctx)
+	err = l.runDevices(ctx)
 	used = cputime.Used() - used
-	l.report(r)
+	l.fillReport(r)
 	r.Quiet = watched.End()
 	if r.Asks > 0 {
 		r.CPUPerAsk = float64(used.Microseconds()) / float64(r.Asks)
 	}
-	return r, errors.Join(err, l.close())
+	return r, errors.Join(err, l.closeClients())
 }
 
 // fakeModel answers after a delay.
@@ -104,7 +105,7 @@ type fakeModel struct {
 
 func (f fakeModel) Info() gateway.Info {
 	const most = 4096
-	return gateway.Info{Identity: identity(), MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
+	return gateway.Info{Identity: benchIdentity(), MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
 }
 
 func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
@@ -118,21 +119,21 @@ func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 
 func (fakeModel) Forget(uint64) {}
 
-// identity is that of the model's tokens.
-func identity() netproto.Identity { return netproto.Identity{Vocab: benchVocab} }
+func benchIdentity() netproto.Identity { return netproto.Identity{Vocab: benchVocab} }
 
-// served is a gateway in this process.
-type served struct {
+// localGateway is a gateway in this process.
+type localGateway struct {
 	address string
 	pin     netproto.Digest // fingerprint of its certificate
 }
 
-func (s served) options() client.Options { return client.Options{Identity: identity(), Pin: s.pin} }
+func (s localGateway) clientOptions() client.Options {
+	return client.Options{Identity: benchIdentity(), Pin: s.pin}
+}
 
-// serveFake serves a model on loopback until stop is called.
 func serveFake(
 	events func(gateway.Event), o gateway.Options, m gateway.Upstream,
-) (s served, stop func(), err error) {
+) (s localGateway, stop func(), err error) {
 	o.Events = events
 	g, err := gateway.New(o, m)
 	if err != nil {
@@ -148,15 +149,15 @@ func serveFake(
 		defer close(done)
 		_ = g.Serve(ctx, socket) // devices without answers report the failure
 	}()
-	return served{socket.LocalAddr().String(), g.Fingerprint()}, func() {
+	return localGateway{socket.LocalAddr().String(), g.Fingerprint()}, func() {
 		cancel()
 		<-done
 		socket.Close()
 	}, nil
 }
 
-// load is the devices and the results of their questions.
-type load struct {
+// gatewayLoad is the devices and the results of their questions.
+type gatewayLoad struct {
 	o       GatewayOptions
 	devices []*loadDevice
 
@@ -180,17 +181,16 @@ type loadDevice struct {
 	phase float64 // of its first question, as a part of the interval
 	rate  float64 // of its questions, per second
 
-	asks int             // due; guarded by load.mu, as is took
+	asks int             // due; guarded by gatewayLoad.mu, as is took
 	took []time.Duration // of its answers
 }
 
-func newLoad(o GatewayOptions) *load {
-	return &load{o: o, refusals: map[string]int{}, whole: result.NewHistogram(), inside: result.NewHistogram(),
+func newLoad(o GatewayOptions) *gatewayLoad {
+	return &gatewayLoad{o: o, refusals: map[string]int{}, whole: result.NewHistogram(), inside: result.NewHistogram(),
 		expected: int(float64(o.Devices) * o.Rate * o.Duration.Seconds())}
 }
 
-// event records the gateway's own times.
-func (l *load) event(e gateway.Event) {
+func (l *gatewayLoad) recordEvent(e gateway.Event) {
 	if e.Kind != gateway.Answered {
 		return
 	}
@@ -201,8 +201,8 @@ func (l *load) event(e gateway.Event) {
 	}
 }
 
-// connect connects all devices and lets each ask once.
-func (l *load) connect(ctx context.Context, g served, r *GatewayReport) error {
+// connectDevices connects all devices and lets each ask once.
+func (l *gatewayLoad) connectDevices(ctx context.Context, g localGateway, r *GatewayReport) error {
 	const abreast = 16
 	rng := rand.New(rand.NewPCG(1, 2))
 	before, began := memoryInUse(), time.Now()
@@ -217,7 +217,7 @@ func (l *load) connect(ctx context.Context, g served, r *GatewayReport) error {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			failed <- d.connect(ctx, g)
+			failed <- d.dialGateway(ctx, g)
 		})
 	}
 	all.Wait()
@@ -232,8 +232,8 @@ func (l *load) connect(ctx context.Context, g served, r *GatewayReport) error {
 	return nil
 }
 
-func (d *loadDevice) connect(ctx context.Context, g served) (err error) {
-	if d.c, err = client.Dial(ctx, g.address, g.options()); err != nil {
+func (d *loadDevice) dialGateway(ctx context.Context, g localGateway) (err error) {
+	if d.c, err = client.Dial(ctx, g.address, g.clientOptions()); err != nil {
 		return err
 	}
 	if d.s, err = d.c.NewSession(ctx); err != nil {
@@ -243,23 +243,22 @@ func (d *loadDevice) connect(ctx context.Context, g served) (err error) {
 	return err
 }
 
-// run makes the devices ask, and waits for the last answer.
-func (l *load) run(ctx context.Context) error {
+func (l *gatewayLoad) runDevices(ctx context.Context) error {
 	start := time.Now().Add(100 * time.Millisecond)
 	l.mu.Lock()
 	l.measuring, l.start = true, start
 	l.mu.Unlock()
 	var all sync.WaitGroup
 	for _, d := range l.devices {
-		all.Go(func() { l.drive(ctx, d, start) })
+		all.Go(func() { l.driveDevice(ctx, d, start) })
 	}
 	all.Wait()
 	l.asking.Wait()
 	return ctx.Err()
 }
 
-// drive asks for one device, whenever a question is due, even if earlier questions are not answered.
-func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
+// driveDevice asks for one device, whenever a question is due, even if earlier questions are not answered.
+func (l *gatewayLoad) driveDevice(ctx context.Context, d *loadDevice, start time.Time) {
 	pause := float64(time.Second) / d.rate
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -274,12 +273,12 @@ func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
 		case <-ctx.Done():
 			return
 		}
-		path := d.next(k)
-		l.asking.Go(func() { l.ask(ctx, d, path, due) })
+		path := d.nextContext(k)
+		l.asking.Go(func() { l.sendAsk(ctx, d, path, due) })
 	}
 }
 
-func (d *loadDevice) next(k int) []int32 {
+func (d *loadDevice) nextContext(k int) []int32 {
 	more := textGrowth * (1 + k%((textLimit-textBefore)/textGrowth))
 	path := make([]int32, len(d.path), len(d.path)+more)
 	copy(path, d.path)
@@ -289,7 +288,7 @@ func (d *loadDevice) next(k int) []int32 {
 	return path
 }
 
-func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Time) {
+func (l *gatewayLoad) sendAsk(ctx context.Context, d *loadDevice, path []int32, due time.Time) {
 	a, err := d.s.Ask(ctx, terms.Question{Context: path, K: 1})
 	took := time.Since(due)
 	l.mu.Lock()
@@ -315,7 +314,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	}
 }
 
-func (l *load) report(r *GatewayReport) {
+func (l *gatewayLoad) fillReport(r *GatewayReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.Asks, r.Answers, r.Refusals, r.Errors = l.asks, l.answers, l.refusals, l.errors
@@ -324,13 +323,13 @@ func (l *load) report(r *GatewayReport) {
 	if text, err := l.whole.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
 		r.Histogram = string(text)
 	}
-	l.fairness(r)
+	l.reportFairness(r)
 	if l.asks > 0 {
 		r.BytesUp, r.BytesDown = float64(l.up)/float64(l.asks), float64(l.down)/float64(l.asks)
 	}
 }
 
-func (l *load) close() error {
+func (l *gatewayLoad) closeClients() error {
 	var errs []error
 	for _, d := range l.devices {
 		if d.c != nil {
@@ -340,7 +339,7 @@ func (l *load) close() error {
 	return errors.Join(errs...)
 }
 
-// memoryInUse returns the memory of the process's heap and stacks, without garbage, in bytes.
+// memoryInUse returns the bytes of the process's heap and stacks, without garbage.
 func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC() // frees what had a finalizer

@@ -73,7 +73,7 @@ func TestLoadReport(t *testing.T) {
 		result.Add(l.whole, 8*time.Millisecond)
 		result.Add(l.inside, 2*time.Millisecond)
 		r := GatewayReport{Seconds: 2}
-		l.report(&r)
+		l.fillReport(&r)
 		assert.Equal(t, []any{10, 6, 1, map[string]int{"busy": 3}, 50., 7., perSecond},
 			[]any{r.Asks, r.Answers, r.Errors, r.Refusals, r.BytesUp, r.BytesDown, r.PerSecond})
 		assert.InDeltaSlice(t, []float64{8, 2}, []float64{r.Latency.P50, r.InGateway.P50}, 0.01)
@@ -95,7 +95,7 @@ func TestGatewayEvents(t *testing.T) {
 	l := newLoad(GatewayOptions{Devices: 1})
 	for _, l.measuring = range []bool{false, true} {
 		for kind := gateway.Connected; kind <= gateway.Decoded; kind++ {
-			l.event(gateway.Event{Kind: kind, Took: time.Second})
+			l.recordEvent(gateway.Event{Kind: kind, Took: time.Second})
 		}
 	}
 	assert.EqualValues(t, 1, l.inside.TotalCount())
@@ -123,15 +123,15 @@ func (s stalling) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 func TestGatewayStall(t *testing.T) {
 	m := stalling{until: new(atomic.Pointer[time.Time]), fail: new(atomic.Bool)}
 	l := newLoad(GatewayOptions{Devices: 2, Rate: 100, Duration: 400 * time.Millisecond})
-	g, stop, err := serveFake(l.event, gateway.Options{}, m)
+	g, stop, err := serveFake(l.recordEvent, gateway.Options{}, m)
 	require.NoError(t, err)
 	defer stop()
 	var r GatewayReport
-	require.NoError(t, l.connect(t.Context(), g, &r))
+	require.NoError(t, l.connectDevices(t.Context(), g, &r))
 	until := time.Now().Add(500 * time.Millisecond) // 100 ms before the first question is due, and all of the time
 	m.until.Store(&until)
-	require.NoError(t, l.run(t.Context()))
-	l.report(&r)
+	require.NoError(t, l.runDevices(t.Context()))
+	l.fillReport(&r)
 	assert.Equal(t, 80, r.Answers)
 	l.mu.Lock()
 	assert.LessOrEqual(t, l.inside.TotalCount(), int64(80), "the first questions are not counted")
@@ -141,22 +141,22 @@ func TestGatewayStall(t *testing.T) {
 
 	m.fail.Store(true)
 	last := l.last
-	require.NoError(t, l.run(t.Context()))
+	require.NoError(t, l.runDevices(t.Context()))
 	assert.Equal(t, last, l.last, "of an answer")
-	l.report(&r)
+	l.fillReport(&r)
 	assert.Equal(t, 160, r.Asks)
 	assert.Equal(t, 80, r.Answers)
 	assert.Equal(t, map[string]int{"the large model failed": 80}, r.Refusals)
 
 	m.fail.Store(false)
 	d := l.devices[0]
-	l.ask(t.Context(), d, d.next(0), time.Now().Add(-time.Hour)) // this process stalled, not the gateway
+	l.sendAsk(t.Context(), d, d.nextContext(0), time.Now().Add(-time.Hour)) // this process stalled, not the gateway
 	assert.Greater(t, d.took[len(d.took)-1], time.Hour)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	l.ask(over, d, d.next(0), time.Now())
+	l.sendAsk(over, d, d.nextContext(0), time.Now())
 	assert.Equal(t, 1, l.errors, "neither an answer nor a refusal")
-	require.NoError(t, l.close())
+	require.NoError(t, l.closeClients())
 }
 
 // TestGatewayStopped: a measurement that is interrupted ends with an error, and leaves nothing.
@@ -177,11 +177,11 @@ func TestLoadTexts(t *testing.T) {
 	for i := range d.path {
 		d.path[i] = int32(i + 1)
 	}
-	first := d.next(0)
+	first := d.nextContext(0)
 	assert.Len(t, first, textBefore+textGrowth)
 	assert.Equal(t, d.path, first[:textBefore])
-	assert.Equal(t, append(first, d.next(1)[len(first):]...), d.next(1))
+	assert.Equal(t, append(first, d.nextContext(1)[len(first):]...), d.nextContext(1))
 	turns := (textLimit - textBefore) / textGrowth
-	assert.Len(t, d.next(turns-1), textLimit)
-	assert.Equal(t, first, d.next(turns))
+	assert.Len(t, d.nextContext(turns-1), textLimit)
+	assert.Equal(t, first, d.nextContext(turns))
 }

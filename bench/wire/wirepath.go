@@ -95,7 +95,7 @@ type LinkOutage struct {
 // linkBench is a gateway with an emulated link before it.
 type linkBench struct {
 	o     LinkOptions
-	g     served // its address is that of the link
+	g     localGateway // its address is that of the link
 	l     *link.Link
 	relay remote.Spawned
 	stop  func()
@@ -115,13 +115,13 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 	}
 	parts := []func(context.Context, *LinkReport) error{}
 	for _, tokens := range o.Tokens {
-		parts = append(parts, func(ctx context.Context, r *LinkReport) error { return b.asks(ctx, r, tokens) })
+		parts = append(parts, func(ctx context.Context, r *LinkReport) error { return b.measureAsks(ctx, r, tokens) })
 	}
 	if o.Connects > 0 {
-		parts = append(parts, b.connects)
+		parts = append(parts, b.measureConnections)
 	}
 	if o.Outages > 0 {
-		parts = append(parts, b.outages)
+		parts = append(parts, b.measureOutages)
 	}
 	for _, part := range parts {
 		r := LinkReport{
@@ -136,7 +136,7 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 			break
 		}
 	}
-	return errors.Join(err, b.close())
+	return errors.Join(err, b.closeBench())
 }
 
 func openLinkBench(o LinkOptions) (*linkBench, error) {
@@ -159,28 +159,30 @@ func openLinkBench(o LinkOptions) (*linkBench, error) {
 	return b, nil
 }
 
-func (b *linkBench) close() error {
+func (b *linkBench) closeBench() error {
 	b.stop()
 	return b.relay.Stop()
 }
 
-func (b *linkBench) step(n int) {
+func (b *linkBench) reportProgress(n int) {
 	if b.done += n; b.o.Progress != nil {
 		b.o.Progress(b.done, b.of)
 	}
 }
 
-func (b *linkBench) dial(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (*client.Client, error) {
-	o := b.g.options()
+func (b *linkBench) dialGateway(
+	ctx context.Context, tickets tls.ClientSessionCache, lazy bool,
+) (*client.Client, error) {
+	o := b.g.clientOptions()
 	o.Tickets, o.Lazy, o.ConnectTimeout = tickets, lazy, 5*time.Second+4*b.o.RTT
 	return client.Dial(ctx, b.g.address, o)
 }
 
-// begin connects, and asks once about the text that all later asks begin with.
-func (b *linkBench) begin(ctx context.Context) (*client.Client, *client.Session, []int32, error) {
+// openSession connects, and asks once about the text that all later asks begin with.
+func (b *linkBench) openSession(ctx context.Context) (*client.Client, *client.Session, []int32, error) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	text := goOn(nil, textBefore, rng)
-	c, err := b.dial(ctx, nil, false)
+	text := extendText(nil, textBefore, rng)
+	c, err := b.dialGateway(ctx, nil, false)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)
 	}
@@ -194,8 +196,8 @@ func (b *linkBench) begin(ctx context.Context) (*client.Client, *client.Session,
 	return c, s, text, nil
 }
 
-// timed has the results of asks: each is due at its time, even if earlier ones are not answered.
-type timed struct {
+// timedAsks has the results of asks: each is due at its time, even if earlier ones are not answered.
+type timedAsks struct {
 	mu         sync.Mutex
 	took, late []time.Duration // by the number of the ask; took is negative without an answer
 	up, down   int
@@ -203,8 +205,8 @@ type timed struct {
 	answered   chan time.Time // times of answers, if set and not full
 }
 
-// run asks n times, about text followed by this number of random tokens each, and waits for the answers.
-func (t *timed) run(
+// runAsks asks n times, about text followed by this number of random tokens each, and waits for the answers.
+func (t *timedAsks) runAsks(
 	ctx context.Context, s *client.Session, text []int32, tokens, n int, perSecond float64, step func(),
 ) {
 	t.took, t.late = make([]time.Duration, n), make([]time.Duration, n)
@@ -215,7 +217,7 @@ func (t *timed) run(
 	var all sync.WaitGroup
 	defer all.Wait() // after the lock is released, which asks need
 	for k := range n {
-		path := goOn(text, tokens, rng)
+		path := extendText(text, tokens, rng)
 		due := start.Add(time.Duration(float64(k) / perSecond * float64(time.Second)))
 		timer.Reset(time.Until(due))
 		select {
@@ -227,13 +229,13 @@ func (t *timed) run(
 			return
 		}
 		all.Go(func() {
-			t.ask(ctx, s, path, k, due)
+			t.sendAsk(ctx, s, path, k, due)
 			step()
 		})
 	}
 }
 
-func goOn(text []int32, tokens int, rng *rand.Rand) []int32 {
+func extendText(text []int32, tokens int, rng *rand.Rand) []int32 {
 	path := append(make([]int32, 0, len(text)+tokens), text...)
 	for range tokens {
 		path = append(path, rng.Int32N(benchVocab))
@@ -241,7 +243,7 @@ func goOn(text []int32, tokens int, rng *rand.Rand) []int32 {
 	return path
 }
 
-func (t *timed) ask(ctx context.Context, s *client.Session, path []int32, k int, due time.Time) {
+func (t *timedAsks) sendAsk(ctx context.Context, s *client.Session, path []int32, k int, due time.Time) {
 	began := time.Now()
 	a, err := s.Ask(ctx, terms.Question{Context: path, K: 1})
 	now := time.Now()
@@ -261,17 +263,17 @@ func (t *timed) ask(ctx context.Context, s *client.Session, path []int32, k int,
 	}
 }
 
-func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
-	c, s, text, err := b.begin(ctx)
+func (b *linkBench) measureAsks(ctx context.Context, r *LinkReport, tokens int) error {
+	c, s, text, err := b.openSession(ctx)
 	if err != nil {
 		return err
 	}
 	before := b.l.Stats()
-	var t timed
-	t.run(ctx, s, text, tokens, b.o.Asks, b.o.AskRate, func() {
+	var t timedAsks
+	t.runAsks(ctx, s, text, tokens, b.o.Asks, b.o.AskRate, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		b.step(1)
+		b.reportProgress(1)
 	})
 	after := b.l.Stats()
 	if err := errors.Join(context.Cause(ctx), c.Close()); err != nil {
@@ -286,23 +288,23 @@ func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
 		}
 	}
 	a.Latency = result.Latencies(a.SamplesNS)
-	a.WireUp, a.PacketsUp = onWire(after.Up, before.Up, b.o.Asks)
-	a.WireDown, a.PacketsDown = onWire(after.Down, before.Down, b.o.Asks)
+	a.WireUp, a.PacketsUp = trafficPerAsk(after.Up, before.Up, b.o.Asks)
+	a.WireDown, a.PacketsDown = trafficPerAsk(after.Down, before.Down, b.o.Asks)
 	if len(b.o.Traces) == 0 {
-		a.Expected = new(b.expected(1))
+		a.Expected = new(b.expectedTime(1))
 	}
 	r.Part, r.Asks = "asks", a
 	return nil
 }
 
-// onWire returns the traffic per ask in one direction of the link between two readings, including headers of IP and
-// UDP.
-func onWire(after, before link.Counts, asks int) (bytes, packets float64) {
+// trafficPerAsk returns the traffic per ask in one direction of the link between two readings, including headers of IP
+// and UDP.
+func trafficPerAsk(after, before link.Counts, asks int) (bytes, packets float64) {
 	packets = float64(after.Packets-before.Packets) / float64(asks)
 	return float64(after.Bytes-before.Bytes)/float64(asks) + headerBytes*packets, packets
 }
 
-// expected calculates the time of some round trips with the model's time, in milliseconds.
-func (b *linkBench) expected(trips float64) float64 {
+// expectedTime calculates the time of some round trips with the model's time, in milliseconds.
+func (b *linkBench) expectedTime(trips float64) float64 {
 	return trips*result.Milliseconds(b.o.RTT) + result.Milliseconds(b.o.Model)
 }

@@ -12,22 +12,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// connects measures new connections, and resumed ones, which may ask immediately.
-func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
+func (b *linkBench) measureConnections(ctx context.Context, r *LinkReport) error {
 	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * result.Milliseconds(b.o.RTT),
-		ExpectedFirst: b.expected(3), ExpectedEarly: b.expected(1)}
+		ExpectedFirst: b.expectedTime(3), ExpectedEarly: b.expectedTime(1)}
 	for range b.o.Connects {
 		tickets := tls.NewLRUClientSessionCache(4)
-		connected, first, _, err := b.connect(ctx, tickets, false)
+		connected, first, _, err := b.timeConnection(ctx, tickets, false)
 		if err != nil {
 			return err
 		}
-		b.step(1)
-		_, resumed, early, err := b.connect(ctx, tickets, true)
+		b.reportProgress(1)
+		_, resumed, early, err := b.timeConnection(ctx, tickets, true)
 		if err != nil {
 			return err
 		}
-		b.step(1)
+		b.reportProgress(1)
 		if early {
 			c.Early++
 		}
@@ -40,13 +39,13 @@ func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
 	return nil
 }
 
-// connect makes a connection and asks immediately. It returns the time until the Welcome, if the connection is not
-// lazy, and until the first answer.
-func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (
+// timeConnection makes a connection and asks immediately. It returns the time until the Welcome, if the connection is
+// not lazy, and until the first answer.
+func (b *linkBench) timeConnection(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (
 	connected, first time.Duration, early bool, err error,
 ) {
 	start := time.Now()
-	c, err := b.dial(ctx, tickets, lazy)
+	c, err := b.dialGateway(ctx, tickets, lazy)
 	if err != nil {
 		return 0, 0, false, err
 	}
@@ -62,52 +61,52 @@ func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache,
 	return connected, first, c.Stats().Early > 0, errors.Join(err, c.Close())
 }
 
-// outages causes outages, and asks during them.
-func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
+func (b *linkBench) measureOutages(ctx context.Context, r *LinkReport) error {
 	o := &LinkOutage{Outages: b.o.Outages, OutageMS: result.Milliseconds(b.o.Outage),
-		Expected: b.expected(1) + 1000/b.o.AskRate}
+		Expected: b.expectedTime(1) + 1000/b.o.AskRate}
 	for range b.o.Outages {
-		took, lost, err := b.outage(ctx)
+		took, lost, err := b.timeRecovery(ctx)
 		if err != nil {
 			return err
 		}
 		o.SamplesNS, o.Lost = append(o.SamplesNS, int64(took)), o.Lost+lost
-		b.step(1)
+		b.reportProgress(1)
 	}
 	o.Recovery = result.Latencies(o.SamplesNS)
 	r.Part, r.Outage = "outage", o
 	return nil
 }
 
-// outage returns the time from the end of an outage until the first answer, and the number of asks without an answer.
-func (b *linkBench) outage(ctx context.Context) (took time.Duration, lost int, err error) {
-	c, s, text, err := b.begin(ctx)
+// timeRecovery returns the time from the end of an outage until the first answer, and the number of asks without an
+// answer.
+func (b *linkBench) timeRecovery(ctx context.Context) (took time.Duration, lost int, err error) {
+	c, s, text, err := b.openSession(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
-	t := timed{answered: make(chan time.Time)}
+	t := timedAsks{answered: make(chan time.Time)}
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer stop()
 	most := int((b.o.Outage + time.Minute).Seconds() * b.o.AskRate)
-	asking.Go(func() { t.run(ctx, s, text, 1, most, b.o.AskRate, func() {}) })
-	if _, err = b.nextAnswer(ctx, &t, time.Time{}); err != nil {
+	asking.Go(func() { t.runAsks(ctx, s, text, 1, most, b.o.AskRate, func() {}) })
+	if _, err = b.waitForAnswer(ctx, &t, time.Time{}); err != nil {
 		return 0, 0, err
 	}
 	b.l.Blackhole(true)
 	_ = retry.Wait(ctx, b.o.Outage) // if ctx has ended, the next answer reports it
 	b.l.Blackhole(false)
 	over := time.Now()
-	at, err := b.nextAnswer(ctx, &t, over)
+	at, err := b.waitForAnswer(ctx, &t, over)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return at.Sub(over), t.failed, err
 }
 
-// nextAnswer waits for an answer after a time, for at most a minute.
-func (b *linkBench) nextAnswer(ctx context.Context, t *timed, after time.Time) (time.Time, error) {
+// waitForAnswer waits for an answer after a time, for at most a minute.
+func (b *linkBench) waitForAnswer(ctx context.Context, t *timedAsks, after time.Time) (time.Time, error) {
 	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
 	for {

@@ -86,14 +86,14 @@ func TestLink(t *testing.T) {
 
 // TestGoOn: an ask has the previous text and new tokens.
 func TestGoOn(t *testing.T) {
-	path := goOn([]int32{7, 8}, 3, rand.New(rand.NewPCG(1, 2)))
+	path := extendText([]int32{7, 8}, 3, rand.New(rand.NewPCG(1, 2)))
 	assert.Len(t, path, 5)
 	assert.Equal(t, []int32{7, 8}, path[:2])
 }
 
 // TestOnWire: bytes are those of the datagrams with their headers.
 func TestOnWire(t *testing.T) {
-	bytes, packets := onWire(link.Counts{Packets: 25, Bytes: 4000}, link.Counts{Packets: 5, Bytes: 1000}, 10)
+	bytes, packets := trafficPerAsk(link.Counts{Packets: 25, Bytes: 4000}, link.Counts{Packets: 5, Bytes: 1000}, 10)
 	assert.Equal(t, []float64{356, 2}, []float64{bytes, packets})
 }
 
@@ -101,10 +101,10 @@ func TestOnWire(t *testing.T) {
 func TestFirstConnection(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, b.close()) }()
+	defer func() { require.NoError(t, b.closeBench()) }()
 	tickets := tls.NewLRUClientSessionCache(4)
 	for _, resumed := range []bool{false, true} {
-		_, _, early, err := b.connect(t.Context(), tickets, resumed)
+		_, _, early, err := b.timeConnection(t.Context(), tickets, resumed)
 		require.NoError(t, err)
 		assert.Equal(t, resumed, early)
 	}
@@ -114,18 +114,18 @@ func TestFirstConnection(t *testing.T) {
 func TestLinkStall(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{RTT: 2 * time.Millisecond})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, b.close()) }()
-	c, s, text, err := b.begin(t.Context())
+	defer func() { require.NoError(t, b.closeBench()) }()
+	c, s, text, err := b.openSession(t.Context())
 	require.NoError(t, err)
 	b.l.Blackhole(true)
 	over := time.AfterFunc(300*time.Millisecond, func() { b.l.Blackhole(false) })
 	defer over.Stop()
-	var m timed
+	var m timedAsks
 	start := time.Now()
-	m.run(t.Context(), s, text, 8, 20, 100, func() {}) // due in the first 220 ms
+	m.runAsks(t.Context(), s, text, 8, 20, 100, func() {}) // due in the first 220 ms
 	all := time.Since(start)
-	late := timed{took: make([]time.Duration, 1), late: make([]time.Duration, 1)}
-	late.ask(t.Context(), s, text, 0, time.Now().Add(-time.Hour))
+	late := timedAsks{took: make([]time.Duration, 1), late: make([]time.Duration, 1)}
+	late.sendAsk(t.Context(), s, text, 0, time.Now().Add(-time.Hour))
 	assert.Greater(t, late.took[0], time.Hour, "the latency of a question counts from when it was due")
 	assert.GreaterOrEqual(t, late.late[0], time.Hour)
 	require.NoError(t, c.Close())
@@ -161,9 +161,9 @@ func TestLinkBroken(t *testing.T) {
 	b := &linkBench{g: g, o: LinkOptions{Asks: 1, AskRate: 1, Connects: 1, Outages: 1, Outage: time.Minute}}
 	held.Same(t, func() {
 		var r LinkReport
-		assert.ErrorIs(t, b.asks(t.Context(), &r, 8), netproto.Failed)
-		assert.ErrorIs(t, b.connects(t.Context(), &r), netproto.Failed)
-		assert.ErrorIs(t, b.outages(t.Context(), &r), netproto.Failed)
+		assert.ErrorIs(t, b.measureAsks(t.Context(), &r, 8), netproto.Failed)
+		assert.ErrorIs(t, b.measureConnections(t.Context(), &r), netproto.Failed)
+		assert.ErrorIs(t, b.measureOutages(t.Context(), &r), netproto.Failed)
 	})
 }
 
@@ -171,7 +171,7 @@ func TestLinkBroken(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		_, err := new(linkBench).nextAnswer(t.Context(), new(timed), begin)
+		_, err := new(linkBench).waitForAnswer(t.Context(), new(timedAsks), begin)
 		assert.ErrorContains(t, err, "no answer for a minute")
 		assert.Equal(t, time.Minute, time.Since(begin))
 	})
@@ -181,9 +181,9 @@ func TestNoAnswer(t *testing.T) {
 func TestOutageEnds(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{Outage: 300 * time.Millisecond, AskRate: 100})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, b.close()) }()
+	defer func() { require.NoError(t, b.closeBench()) }()
 	start := time.Now()
-	took, lost, err := b.outage(t.Context())
+	took, lost, err := b.timeRecovery(t.Context())
 	all := time.Since(start)
 	require.NoError(t, err)
 	assert.Zero(t, lost)
@@ -200,18 +200,18 @@ func TestLinkFailures(t *testing.T) {
 		b := &linkBench{o: o, g: g, l: l, relay: remote.Spawn(l.Run), stop: stop}
 		b.g.address = l.Addr().String()
 		require.NoError(t, part(b, &r))
-		require.NoError(t, b.close())
+		require.NoError(t, b.closeBench())
 		return r
 	}
 	a := over(func(n int64) bool { return n == 3 || n == 5 }, LinkOptions{Asks: 6, AskRate: 500},
-		func(b *linkBench, r *LinkReport) error { return b.asks(t.Context(), r, 8) }).Asks
+		func(b *linkBench, r *LinkReport) error { return b.measureAsks(t.Context(), r, 8) }).Asks
 	assert.Equal(t, []int{4, 2}, []int{a.Answers, a.Errors})
 	assert.Len(t, a.SamplesNS, 4)
 	assert.Equal(t, result.Latencies(a.SamplesNS), a.Latency)
 	// the first ask of the first outage, which the second one follows
 	o := over(func(n int64) bool { return n == 2 },
 		LinkOptions{Outages: 2, Outage: 20 * time.Millisecond, AskRate: 200},
-		func(b *linkBench, r *LinkReport) error { return b.outages(t.Context(), r) }).Outage
+		func(b *linkBench, r *LinkReport) error { return b.measureOutages(t.Context(), r) }).Outage
 	assert.Equal(t, []int{2, 1}, []int{o.Outages, o.Lost})
 	assert.Len(t, o.SamplesNS, 2)
 }
@@ -224,10 +224,10 @@ func TestLinkLoss(t *testing.T) {
 	assert.Equal(t, 0.2, a.Loss)
 	b, err := openLinkBench(lossy)
 	require.NoError(t, err)
-	require.NoError(t, b.asks(t.Context(), new(LinkReport), 8))
+	require.NoError(t, b.measureAsks(t.Context(), new(LinkReport), 8))
 	assert.Positive(t, b.l.Stats().Up.Lost)
 	assert.Positive(t, b.l.Stats().Down.Lost)
-	require.NoError(t, b.close())
+	require.NoError(t, b.closeBench())
 	assert.Greater(t, a.Asks.Latency.Max, *a.Asks.Expected*1.5)
 	path := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(path, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))

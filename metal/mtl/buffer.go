@@ -19,30 +19,30 @@ const bufferOptions = mtlResourceStorageModeShared | mtlResourceHazardTrackingMo
 
 // NewBuffer implements [metal.Device].
 func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
-	if err := d.checkLength(length); err != nil {
+	if err := d.checkBufferLength(length); err != nil {
 		return nil, err
 	}
-	s, err := d.scope()
+	s, err := d.openScope()
 	if err != nil {
 		return nil, err
 	}
-	defer s.end()
+	defer s.closeScope()
 	b := id(s.send(d.device, selNewBufferWithLength, uintptr(length), bufferOptions))
 	if b == 0 {
 		return nil, fmt.Errorf("no Metal buffer of %d bytes: out of memory", length)
 	}
 	contents := s.send(b, selContents)
 	if contents == 0 {
-		s.release(b)
+		s.releaseObject(b)
 		return nil, fmt.Errorf("a Metal buffer of %d bytes is not shared with the CPU", length)
 	}
-	d.residency.add(s, b)
-	return &buffer{d, b, unsafe.Slice((*byte)(at(contents)), length)}, nil
+	d.residency.addBuffer(s, b)
+	return &buffer{d, b, unsafe.Slice((*byte)(cPointer(contents)), length)}, nil
 }
 
 // WrapBuffer implements [metal.Device].
 func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
-	if err := d.checkLength(len(pages)); err != nil {
+	if err := d.checkBufferLength(len(pages)); err != nil {
 		return nil, err
 	}
 	start, page := uintptr(unsafe.Pointer(&pages[0])), uintptr(d.limits.PageSize)
@@ -50,21 +50,21 @@ func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
 		return nil, fmt.Errorf("%d bytes at %#x are no whole pages of %d bytes: Metal can only copy them",
 			len(pages), start, page)
 	}
-	s, err := d.scope()
+	s, err := d.openScope()
 	if err != nil {
 		return nil, err
 	}
-	defer s.end()
+	defer s.closeScope()
 	b := id(s.send(d.device, selNewBufferWithBytesNoCopy, start, uintptr(len(pages)), bufferOptions, 0))
 	if b == 0 {
 		return nil, fmt.Errorf("no Metal buffer of the %d bytes at %#x: the system does not share them",
 			len(pages), start)
 	}
-	d.residency.add(s, b)
+	d.residency.addBuffer(s, b)
 	return &buffer{d, b, pages}, nil
 }
 
-func (d *Device) checkLength(length int) error {
+func (d *Device) checkBufferLength(length int) error {
 	if length < 1 || length > d.limits.BufferLength {
 		return fmt.Errorf("a Metal buffer has 1 to %d bytes, not %d", d.limits.BufferLength, length)
 	}
@@ -77,21 +77,21 @@ func (b *buffer) Bytes() []byte { return b.bytes }
 // memory of a wrapped buffer belongs to the caller.
 func (b *buffer) Close() {
 	d := b.d
-	d.drop(&b.buffer, func(s *scope, o id) {
-		d.residency.remove(s, o)
-		s.release(o)
+	d.releaseWhenUnused(&b.buffer, func(s *scope, o id) {
+		d.residency.removeBuffer(s, o)
+		s.releaseObject(o)
 	})
 	b.bytes = nil
 }
 
-// drop releases an object, once, when no command buffer can use it any more.
-func (d *Device) drop(o *id, release func(s *scope, o id)) {
+// releaseWhenUnused releases an object, once, when no command buffer can use it any more.
+func (d *Device) releaseWhenUnused(o *id, release func(s *scope, o id)) {
 	gone := *o
 	if gone == 0 {
 		return
 	}
 	*o = 0
-	s := d.objc.begin()
-	defer s.end()
-	d.lifetime.close(s, func(s *scope) { release(s, gone) })
+	s := d.objc.openScope()
+	defer s.closeScope()
+	d.lifetime.releaseLater(s, func(s *scope) { release(s, gone) })
 }

@@ -38,14 +38,14 @@ type binding struct {
 
 // NewCommands implements [metal.Device]. Like Metal, it blocks while 64 command buffers are in progress.
 func (d *Device) NewCommands() (metal.Commands, error) {
-	s, err := d.scope()
+	s, err := d.openScope()
 	if err != nil {
 		return nil, err
 	}
 	made := false
 	defer func() {
 		if !made { // also after a panic: the pool of s belongs to this thread
-			s.end()
+			s.closeScope()
 		}
 	}()
 	c := &commands{d: d, s: s}
@@ -54,25 +54,24 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 		c.encoder = id(s.send(c.buffer, selComputeCommandEncoder, mtlDispatchTypeConcurrent))
 	}
 	if c.encoder == 0 {
-		s.release(c.buffer)
+		s.releaseObject(c.buffer)
 		return nil, errors.New("no Metal command buffer: out of memory")
 	}
-	c.number = d.lifetime.begin()
+	c.number = d.lifetime.addCommandBuffer()
 	s.pin.Pin(c)
 	s.send(c.encoder, selWaitForFence, uintptr(d.fence))
 	made = true
 	return c, nil
 }
 
-// open reports whether the command buffer still accepts commands.
-func (c *commands) open(what string) bool {
+func (c *commands) acceptsCommands(what string) bool {
 	if c.s == nil {
-		c.failf("%s after Commit or Discard", what)
+		c.recordErrorf("%s after Commit or Discard", what)
 	}
 	return c.err == nil
 }
 
-func (c *commands) failf(format string, args ...any) {
+func (c *commands) recordErrorf(format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("Metal command buffer: "+format, args...)
 	}
@@ -80,7 +79,7 @@ func (c *commands) failf(format string, args ...any) {
 
 func (c *commands) Commit() {
 	if c.s == nil {
-		c.failf("Commit after Commit or Discard")
+		c.recordErrorf("Commit after Commit or Discard")
 		return
 	}
 	c.endEncoding(c.err == nil)
@@ -96,16 +95,16 @@ func (c *commands) Discard() {
 func (c *commands) endEncoding(commit bool) {
 	s := c.s
 	c.s = nil
-	defer s.end()
+	defer s.closeScope()
 	s.send(c.encoder, selUpdateFence, uintptr(c.d.fence))
 	s.send(c.encoder, selEndEncoding)
 	c.encoder = 0
 	if commit {
-		c.d.residency.commit(s)
+		c.d.residency.commitChanges(s)
 		s.send(c.buffer, selCommit)
 	} else {
-		s.release(c.buffer)
+		s.releaseObject(c.buffer)
 		c.buffer = 0
-		c.d.lifetime.end(s, c.number)
+		c.d.lifetime.removeCommandBuffer(s, c.number)
 	}
 }

@@ -69,25 +69,25 @@ func systemLibraries() []string {
 }
 
 func newDevice(o *objc) (*Device, error) {
-	s := o.begin()
-	defer s.end()
+	s := o.openScope()
+	defer s.closeScope()
 	d := &Device{objc: o, device: id(callC(o.createSystemDevice, nil))}
 	if d.device == 0 {
 		return nil, fmt.Errorf("%w: the system has no GPU that runs Metal", metal.ErrNoDevice)
 	}
-	d.name = s.text(id(s.send(d.device, selDeviceName)))
-	if !s.yes(d.device, selSupportsFamily, mtlGPUFamilyApple7) {
-		d.release(s)
-		return nil, fmt.Errorf("%w: %s", metal.ErrNoDevice, unfit(d.Name()))
+	d.name = s.goString(id(s.send(d.device, selDeviceName)))
+	if !s.sendForBool(d.device, selSupportsFamily, mtlGPUFamilyApple7) {
+		d.releaseObjects(s)
+		return nil, fmt.Errorf("%w: %s", metal.ErrNoDevice, unsupportedReason(d.Name()))
 	}
 	d.queue = id(s.send(d.device, selNewCommandQueue))
 	d.fence = id(s.send(d.device, selNewFence))
 	if d.queue == 0 || d.fence == 0 {
-		d.release(s)
+		d.releaseObjects(s)
 		return nil, fmt.Errorf("%w: the GPU gives no command queue", metal.ErrNoDevice)
 	}
 	d.residency = newResidency(s, d.device, d.queue)
-	d.most = s.size(d.device, selMaxThreadsPerThreadgroup)
+	d.most = s.sendForSize(d.device, selMaxThreadsPerThreadgroup)
 	d.limits = metal.Limits{
 		PageSize:          o.pageSize,
 		BufferLength:      int(s.send(d.device, selMaxBufferLength)),
@@ -95,16 +95,16 @@ func newDevice(o *objc) (*Device, error) {
 		ThreadgroupMemory: int(s.send(d.device, selMaxThreadgroupMemoryLength)),
 	}
 	if l := d.limits; min(l.PageSize, l.BufferLength, l.Threads, l.ThreadgroupMemory) <= 0 {
-		d.release(s)
+		d.releaseObjects(s)
 		return nil, fmt.Errorf("%w: %s has limits that make no sense: %+v", metal.ErrNoDevice, d.name, l)
 	}
 	return d, nil
 }
 
-// unfit returns the reason why the kernels do not run on a GPU outside the family Apple7, which began with M1 and A14.
-// By Apple's Metal Feature Set Tables, SIMD-scoped matrix multiply operations exist from that family on, and not on
-// Intel's and AMD's GPUs.
-func unfit(name string) string {
+// unsupportedReason returns the reason why the kernels do not run on a GPU outside the family Apple7, which began with
+// M1 and A14. By Apple's Metal Feature Set Tables, SIMD-scoped matrix multiply operations exist from that family on,
+// and not on Intel's and AMD's GPUs.
+func unsupportedReason(name string) string {
 	why := "it is older than the M1, or not Apple's"
 	if strings.Contains(name, "Paravirtual") {
 		why = "a virtual machine's GPU lacks much of what the machine beneath has"
@@ -124,26 +124,25 @@ func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
-	s := d.objc.begin()
-	defer s.end()
-	d.release(s)
+	s := d.objc.openScope()
+	defer s.closeScope()
+	d.releaseObjects(s)
 	return nil
 }
 
-func (d *Device) release(s *scope) {
-	d.lifetime.all(s)
+func (d *Device) releaseObjects(s *scope) {
+	d.lifetime.releaseAll(s)
 	if d.residency != nil {
-		d.residency.end(s)
+		d.residency.releaseSet(s)
 	}
-	s.release(d.fence)
-	s.release(d.queue)
-	s.release(d.device)
+	s.releaseObject(d.fence)
+	s.releaseObject(d.queue)
+	s.releaseObject(d.device)
 }
 
-// scope begins a scope for messages to an open device.
-func (d *Device) scope() (*scope, error) {
+func (d *Device) openScope() (*scope, error) {
 	if d.closed.Load() {
 		return nil, metal.ErrClosed
 	}
-	return d.objc.begin(), nil
+	return d.objc.openScope(), nil
 }

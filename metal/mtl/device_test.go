@@ -329,17 +329,17 @@ func TestLifetime(t *testing.T) {
 		for object := range 40 {
 			switch r.IntN(3) {
 			case 0:
-				live = append(live, l.begin())
+				live = append(live, l.addCommandBuffer())
 			case 1:
 				if len(live) > 0 {
 					i := r.IntN(len(live))
 					ended := live[i]
 					live = slices.Delete(live, i, i+1)
-					l.end(nil, ended)
+					l.removeCommandBuffer(nil, ended)
 				}
 			case 2:
 				users[object] = slices.Clone(live)
-				l.close(nil, func(*scope) { released[object] = true })
+				l.releaseLater(nil, func(*scope) { released[object] = true })
 			}
 			first := uint64(math.MaxUint64)
 			if len(live) > 0 {
@@ -354,7 +354,7 @@ func TestLifetime(t *testing.T) {
 				}
 			}
 		}
-		l.all(nil)
+		l.releaseAll(nil)
 		assert.Len(t, released, len(users))
 	}
 }

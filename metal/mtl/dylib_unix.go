@@ -11,12 +11,11 @@ import (
 // foreign reports whether this system can call C functions without cgo.
 const foreign = true
 
-// openDylib loads a dynamic library. It stays loaded.
+// openDylib loads a dynamic library, which stays loaded.
 func openDylib(path string) (uintptr, error) {
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
-// findSymbol returns the address of a function in the first of the libraries that has it.
 func findSymbol(libraries []uintptr, name string) (address uintptr, err error) {
 	for _, l := range libraries {
 		if address, err = purego.Dlsym(l, name); err == nil {
@@ -32,12 +31,10 @@ func callC(fn uintptr, words []uintptr) uintptr {
 	return r
 }
 
-// bindSeconds makes a Go function of objc_msgSend for methods that return a double.
 func (o *objc) bindSeconds() {
 	purego.RegisterFunc(&o.sendSeconds, o.msgSend)
 }
 
-// bindSize makes a Go function of the entry point for methods that return an MTLSize.
 func (o *objc) bindSize(libraries []uintptr) error {
 	entry, err := findSymbol(libraries, sizeEntry(runtime.GOARCH))
 	if err != nil {

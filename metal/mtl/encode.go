@@ -8,12 +8,12 @@ import (
 )
 
 func (c *commands) SetPipeline(p metal.Pipeline) {
-	if !c.open("SetPipeline") {
+	if !c.acceptsCommands("SetPipeline") {
 		return
 	}
 	mine, ok := p.(*pipeline)
 	if !ok || mine == nil || mine.d != c.d || mine.pipeline == 0 {
-		c.failf("SetPipeline with a %T that is closed or of another device", p)
+		c.recordErrorf("SetPipeline with a %T that is closed or of another device", p)
 		return
 	}
 	if mine != c.pipeline {
@@ -25,12 +25,13 @@ func (c *commands) SetPipeline(p metal.Pipeline) {
 // SetBuffers implements [metal.Commands]. It sends one message for the range from the first changed binding to the
 // last.
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
-	if len(bindings) == 0 || !c.open("SetBuffers") || !c.checkIndex(first) || !c.checkIndex(first+len(bindings)-1) {
+	if len(bindings) == 0 || !c.acceptsCommands("SetBuffers") || !c.checkIndex(first) ||
+		!c.checkIndex(first+len(bindings)-1) {
 		return
 	}
 	from, to := 0, 0 // range of indices with changes
 	for i, b := range bindings {
-		now, ok := c.binding(first+i, b)
+		now, ok := c.resolveBinding(first+i, b)
 		if !ok {
 			return
 		}
@@ -43,7 +44,7 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 		}
 	}
 	if to == from+1 {
-		c.bind(from, binding{c.buffers[from], int(c.offsets[from])})
+		c.bindBuffer(from, binding{c.buffers[from], int(c.offsets[from])})
 	} else if to > from {
 		c.s.send(c.encoder, selSetBuffers, uintptr(unsafe.Pointer(&c.buffers[from])),
 			uintptr(unsafe.Pointer(&c.offsets[from])), uintptr(from), uintptr(to-from))
@@ -53,21 +54,20 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	}
 }
 
-func (c *commands) binding(index int, b metal.Binding) (binding, bool) {
+func (c *commands) resolveBinding(index int, b metal.Binding) (binding, bool) {
 	mine, ok := b.Buffer.(*buffer)
 	if !ok || mine == nil || mine.d != c.d || mine.buffer == 0 {
-		c.failf("[[buffer(%d)]] is set to a %T that is closed or of another device", index, b.Buffer)
+		c.recordErrorf("[[buffer(%d)]] is set to a %T that is closed or of another device", index, b.Buffer)
 		return binding{}, false
 	}
 	if b.Offset < 0 || b.Offset >= len(mine.bytes) || b.Offset%4 != 0 {
-		c.failf("[[buffer(%d)]] is set to begin at byte %d of %d", index, b.Offset, len(mine.bytes))
+		c.recordErrorf("[[buffer(%d)]] is set to begin at byte %d of %d", index, b.Offset, len(mine.bytes))
 		return binding{}, false
 	}
 	return binding{mine.buffer, b.Offset}, true
 }
 
-// bind binds another buffer, or another offset of the same buffer.
-func (c *commands) bind(index int, now binding) {
+func (c *commands) bindBuffer(index int, now binding) {
 	if c.bound[index].buffer == now.buffer {
 		c.s.send(c.encoder, selSetBufferOffset, uintptr(now.offset), uintptr(index))
 	} else {
@@ -77,11 +77,11 @@ func (c *commands) bind(index int, now binding) {
 }
 
 func (c *commands) SetThreadgroupMemory(index, length int) {
-	if !c.open("SetThreadgroupMemory") || !c.checkIndex(index) {
+	if !c.acceptsCommands("SetThreadgroupMemory") || !c.checkIndex(index) {
 		return
 	}
 	if length < 1 || length%minMemory != 0 || length > c.d.limits.ThreadgroupMemory {
-		c.failf("[[threadgroup(%d)]] is given %d bytes: multiples of 16 up to %d are possible",
+		c.recordErrorf("[[threadgroup(%d)]] is given %d bytes: multiples of 16 up to %d are possible",
 			index, length, c.d.limits.ThreadgroupMemory)
 		return
 	}
@@ -92,11 +92,11 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 }
 
 func (c *commands) Dispatch(groups, threads metal.Size) {
-	if !c.open("Dispatch") {
+	if !c.acceptsCommands("Dispatch") {
 		return
 	}
 	if err := c.checkDispatch(groups, threads); err != nil {
-		c.failf("%w", err)
+		c.recordErrorf("%w", err)
 		return
 	}
 	c.s.sendSizes(c.encoder, selDispatchThreadgroups, sizeOf(groups), sizeOf(threads))
@@ -104,7 +104,7 @@ func (c *commands) Dispatch(groups, threads metal.Size) {
 }
 
 func (c *commands) Barrier() {
-	if c.open("Barrier") && c.unsynced {
+	if c.acceptsCommands("Barrier") && c.unsynced {
 		c.s.send(c.encoder, selMemoryBarrierWithScope, mtlBarrierScopeBuffers)
 		c.unsynced = false
 	}
@@ -112,7 +112,7 @@ func (c *commands) Barrier() {
 
 func (c *commands) checkIndex(index int) bool {
 	if index < 0 || index >= maxArguments {
-		c.failf("there is no argument index %d: 0 to %d are possible", index, maxArguments-1)
+		c.recordErrorf("there is no argument index %d: 0 to %d are possible", index, maxArguments-1)
 		return false
 	}
 	return true
@@ -164,7 +164,6 @@ func (c *commands) threadgroupMemory() int {
 	return need
 }
 
-// shrinkMemory sets lengths that the pipeline does not need to the minimum.
 func (c *commands) shrinkMemory() {
 	for i, n := range c.memory {
 		if wanted := max(c.wanted[i], minMemory); n > wanted {

@@ -2,9 +2,9 @@ package mtl
 
 import "strings"
 
-// parts splits the types of a method in the notation of the Objective-C runtime: v24@0:8r^v16Q gives v, @, :, ^v and Q.
-// Sizes, which depend on the processor, and qualifiers such as r (const) and V (oneway) are left out.
-func parts(encoding string) (all []string) {
+// splitEncoding splits the types of a method in the notation of the Objective-C runtime: v24@0:8r^v16Q gives v, @, :,
+// ^v and Q. Sizes, which depend on the processor, and qualifiers such as r (const) and V (oneway) are left out.
+func splitEncoding(encoding string) (all []string) {
 	part := ""
 	for i := 0; i < len(encoding); i++ {
 		switch c := encoding[i]; {
@@ -34,7 +34,6 @@ const (
 	typeRange = "{_NSRange=QQ}"
 )
 
-// wordsOf returns the number of words of an argument of this type.
 func wordsOf(t string) int {
 	switch t {
 	case typeSize:

@@ -29,7 +29,7 @@ func TestEncodings(t *testing.T) {
 		}
 		for name, types := range appleTypes() {
 			if types != "" {
-				assert.Equal(t, parts(types), parts(declared[name]), "%s: %s", target, name)
+				assert.Equal(t, splitEncoding(types), splitEncoding(declared[name]), "%s: %s", target, name)
 				delete(declared, name)
 			}
 		}
@@ -69,7 +69,7 @@ func TestParts(t *testing.T) {
 		"v^^v":                             {"v", "^^v"},
 		"":                                 nil,
 	} {
-		assert.Equal(t, want, parts(encoding), encoding)
+		assert.Equal(t, want, splitEncoding(encoding), encoding)
 	}
 }
 
@@ -90,14 +90,14 @@ func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 	}
 	classOf, methodOf := find("object_getClass"), find("class_getInstanceMethod")
 	typesOf := find("method_getTypeEncoding")
-	s := d.objc.begin()
-	defer s.end()
-	made := s.make(classCompileOptions)
-	defer s.release(made)
+	s := d.objc.openScope()
+	defer s.closeScope()
+	made := s.newObject(classCompileOptions)
+	defer s.releaseObject(made)
 	commands := id(s.send(d.queue, selCommandBuffer))
 	encoder := id(s.send(commands, selComputeCommandEncoder, mtlDispatchTypeConcurrent))
 	defer s.send(encoder, selEndEncoding)
-	for _, o := range []id{d.device, d.queue, made, commands, encoder, d.residency.set, s.string("x")} {
+	for _, o := range []id{d.device, d.queue, made, commands, encoder, d.residency.set, s.nsString("x")} {
 		if o == 0 {
 			continue
 		}
@@ -107,7 +107,7 @@ func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 			if m == 0 || selector.name == "name" || selector.name == "error" { // other classes have these, too
 				continue
 			}
-			types := parts(cText(callC(typesOf, []uintptr{m})))
+			types := splitEncoding(cText(callC(typesOf, []uintptr{m})))
 			if types[0] == "c" {
 				types[0] = "B"
 			}
@@ -121,8 +121,8 @@ func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 // cText returns the text of a C string.
 func cText(address uintptr) string {
 	n := 0
-	for *(*byte)(unsafe.Add(at(address), n)) != 0 {
+	for *(*byte)(unsafe.Add(cPointer(address), n)) != 0 {
 		n++
 	}
-	return string(unsafe.Slice((*byte)(at(address)), n))
+	return string(unsafe.Slice((*byte)(cPointer(address)), n))
 }

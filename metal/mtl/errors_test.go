@@ -375,22 +375,22 @@ func TestNoDevice(t *testing.T) {
 // TestPanics: bugs of the caller that would corrupt memory cause a panic.
 func TestPanics(t *testing.T) {
 	_, b := goBench(t)
-	s := b.objc.begin()
-	defer s.end()
+	s := b.objc.openScope()
+	defer s.closeScope()
 	assert.PanicsWithValue(t, "metal/mtl: setBuffer:offset:atIndex: is sent with 2 words of arguments", func() {
 		s.send(b.device, selSetBuffer, 0, 0)
 	})
 	assert.PanicsWithValue(t, "metal/mtl: name is sent with 6 words of arguments", func() {
 		s.sendSizes(b.device, selDeviceName, size{}, size{})
 	})
-	assert.Panics(t, func() { s.seconds(b.device, selSetBuffer) })
-	assert.Panics(t, func() { s.size(b.device, selSetBuffer) })
+	assert.Panics(t, func() { s.sendForSeconds(b.device, selSetBuffer) })
+	assert.Panics(t, func() { s.sendForSize(b.device, selSetBuffer) })
 
 	c := begin(t, b)
 	caught := make(chan any)
 	go func() {
 		defer func() { caught <- recover() }()
-		c.(*commands).s.end()
+		c.(*commands).s.closeScope()
 	}()
 	assert.True(t, strings.Contains((<-caught).(string), "another goroutine"))
 	c.Discard()

@@ -210,8 +210,8 @@ func (f *fake) encodeBuffer(e *fakeEncoder, c *fakeCall) {
 
 func (f *fake) encodeBuffers(e *fakeEncoder, c *fakeCall) {
 	first, n := c.arg(2), c.arg(3)
-	offsets := unsafe.Slice((*uintptr)(at(c.arg(1))), n)
-	for i, address := range unsafe.Slice((*uintptr)(at(c.arg(0))), n) {
+	offsets := unsafe.Slice((*uintptr)(cPointer(c.arg(1))), n)
+	for i, address := range unsafe.Slice((*uintptr)(cPointer(c.arg(0))), n) {
 		if o := f.object(address, "MTLBuffer", "the buffer"); o != nil {
 			e.use(o)
 			e.bind(int(first)+i, o, int(offsets[i]))

@@ -85,7 +85,7 @@ func fakeDeviceMethods() map[string]map[string]method {
 					return
 				}
 				if f.checkOptions(c.arg(2)) {
-					b, err := f.gpu.WrapBuffer(unsafe.Slice((*byte)(at(start)), length))
+					b, err := f.gpu.WrapBuffer(unsafe.Slice((*byte)(cPointer(start)), length))
 					c.value = f.newBuffer(b, err, &fakeBuffer{wrapped: true, tracked: c.arg(2)&0x100 == 0})
 				}
 			},

@@ -59,7 +59,7 @@ var plants = []struct {
 	}},
 	{"NSString is released once too often", func(p *planted) {
 		inner := callC(p.poolPush, nil)
-		p.send(p.string("x"), selRelease)
+		p.send(p.nsString("x"), selRelease)
 		callC(p.poolPop, []uintptr{inner})
 	}},
 	{"a NSString is autoreleased without a pool", func(p *planted) {
@@ -73,11 +73,11 @@ var plants = []struct {
 		p.encode(selSetBuffer, 256, uintptr(p.b.x.(*buffer).buffer), 0)
 	}},
 	{"there is no place for an error", func(p *planted) {
-		p.send(p.b.device, selNewLibraryWithSource, uintptr(p.string("?")), uintptr(p.compileOptions()), 0)
+		p.send(p.b.device, selNewLibraryWithSource, uintptr(p.nsString("?")), uintptr(p.newCompileOptions()), 0)
 	}},
 	{"instead of Metal 3.1", func(p *planted) {
 		p.send(p.b.device, selNewLibraryWithSource,
-			uintptr(p.string("scale")), uintptr(p.make(classCompileOptions)), p.errorWord())
+			uintptr(p.nsString("scale")), uintptr(p.newObject(classCompileOptions)), p.errorWord())
 	}},
 	{"an encoder is released without endEncoding", func(p *planted) {
 		inner := callC(p.poolPush, nil)
@@ -93,12 +93,12 @@ var plants = []struct {
 		gone, c, e := p.extra()
 		p.commit(c, e)
 		p.send(p.b.residency.set, selRemoveAllocation, uintptr(gone))
-		p.release(gone)
+		p.releaseObject(gone)
 	}},
 	{"a MTLBuffer is released that a residency set has", func(p *planted) {
 		gone, _, e := p.extra()
 		p.send(e, selEndEncoding)
-		p.release(gone)
+		p.releaseObject(gone)
 	}},
 	{"uses a buffer that is not resident", func(p *planted) {
 		p.send(p.b.residency.set, selRemoveAllocation, uintptr(p.b.x.(*buffer).buffer))
@@ -128,8 +128,8 @@ func (p *planted) encode(sel selector, args ...uintptr) {
 // extra returns a resident buffer, and a command buffer that uses it.
 func (p *planted) extra() (made, commands, encoder id) {
 	made = id(p.send(p.b.device, selNewBufferWithLength, 256, bufferOptions))
-	p.b.residency.add(p.scope, made)
-	p.b.residency.commit(p.scope)
+	p.b.residency.addBuffer(p.scope, made)
+	p.b.residency.commitChanges(p.scope)
 	commands, encoder = p.begun()
 	p.scale(encoder)
 	p.send(encoder, selSetBuffer, uintptr(made), 0, 1)
@@ -145,14 +145,14 @@ func TestFakeFindsFaults(t *testing.T) {
 			f := newFake(t, &goGPU{})
 			b := newBench(t, f)
 			require.Empty(t, f.takeFaults())
-			p := &planted{b.objc.begin(), f, b, b.queue}
-			b.residency.commit(p.scope)
+			p := &planted{b.objc.openScope(), f, b, b.queue}
+			b.residency.commitChanges(p.scope)
 			plant.do(p)
 			faults := f.takeFaults()
 			if assert.Len(t, faults, 1) {
 				assert.Contains(t, faults[0], plant.want)
 			}
-			p.end()
+			p.closeScope()
 			f.abandon()
 		})
 	}
@@ -166,10 +166,10 @@ func TestFakeCounts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"MTLBuffer with 1 references", "MTLCommandQueue with 1 references",
 		"MTLDevice with 1 references", "MTLFence with 1 references", "MTLResidencySet with 1 references"}, f.left())
-	s := d.objc.begin()
+	s := d.objc.openScope()
 	assert.Len(t, f.left(), 6)
 	assert.Contains(t, strings.Join(f.left(), "\n"), "an autorelease pool of thread")
-	s.end()
+	s.closeScope()
 	b.Close()
 	assert.Len(t, f.left(), 4)
 }

@@ -133,7 +133,7 @@ func (f *fake) finishError(address uintptr, err error) {
 }
 
 func setConstantValue(f *fake, self *object, c *fakeCall) {
-	bits := *(*uint32)(at(c.arg(0)))
+	bits := *(*uint32)(cPointer(c.arg(0)))
 	k := metal.Constant{Index: int(c.arg(2))}
 	switch c.arg(1) {
 	case 3:

@@ -226,13 +226,13 @@ func (f *fake) setError(address uintptr, text string) {
 		f.fault("there is no place for an error")
 		return
 	}
-	*(*uintptr)(at(address)) = f.autorelease(f.newObject("NSError", text)).address
+	*(*uintptr)(cPointer(address)) = f.autorelease(f.newObject("NSError", text)).address
 }
 
 // spoilError writes garbage to an NSError** argument, as successful methods may.
 func (f *fake) spoilError(address uintptr) {
 	if address != 0 {
-		*(*uintptr)(at(address)) = 0xbad
+		*(*uintptr)(cPointer(address)) = 0xbad
 	}
 }
 

@@ -93,7 +93,7 @@ func (c *fakeCall) arg(i int) uintptr {
 // sizes returns the arguments of a message with two MTLSize.
 func (c *fakeCall) sizes() (a, b size) {
 	if runtime.GOARCH == "arm64" {
-		return *(*size)(at(c.words[2])), *(*size)(at(c.words[3]))
+		return *(*size)(cPointer(c.words[2])), *(*size)(cPointer(c.words[3]))
 	}
 	return *(*size)(unsafe.Pointer(&c.stack[0])), *(*size)(unsafe.Pointer(&c.stack[3]))
 }

@@ -43,7 +43,7 @@ func (f *fake) checkTypes(c *fakeCall, name string) bool {
 	if !known {
 		return true // useless: there is no such method
 	}
-	types := parts(encoding)
+	types := splitEncoding(encoding)
 	word := 0
 	for _, t := range types[3:] {
 		if t == typeSize {

@@ -21,68 +21,68 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	if strings.IndexByte(source, 0) >= 0 {
 		return nil, &metal.CompileError{Log: "the source has a zero byte"}
 	}
-	s, err := d.scope()
+	s, err := d.openScope()
 	if err != nil {
 		return nil, err
 	}
-	defer s.end()
-	text := s.string(source)
+	defer s.closeScope()
+	text := s.nsString(source)
 	if text == 0 {
 		return nil, &metal.CompileError{Log: "the source is not UTF-8"}
 	}
-	options := s.compileOptions()
-	defer s.release(options)
+	options := s.newCompileOptions()
+	defer s.releaseObject(options)
 	l := id(s.send(d.device, selNewLibraryWithSource, uintptr(text), uintptr(options), s.errorWord()))
 	if l == 0 {
-		return nil, &metal.CompileError{Log: s.reason()}
+		return nil, &metal.CompileError{Log: s.errorReason()}
 	}
 	return &library{d, l}, nil
 }
 
-// compileOptions makes an MTLCompileOptions for IEEE arithmetic. The caller releases it. Systems before macOS 15 have
-// one option for it, later ones two.
-func (s *scope) compileOptions() id {
-	o := s.make(classCompileOptions)
+// newCompileOptions makes an MTLCompileOptions for IEEE arithmetic. The caller releases it. Systems before macOS 15
+// have one option for it, later ones two.
+func (s *scope) newCompileOptions() id {
+	o := s.newObject(classCompileOptions)
 	s.send(o, selSetLanguageVersion, mtlLanguageVersion3_1)
-	if !s.responds(o, selSetMathMode) {
+	if !s.respondsTo(o, selSetMathMode) {
 		s.send(o, selSetFastMathEnabled, 0)
 		return o
 	}
 	s.send(o, selSetMathMode, mtlMathModeSafe)
-	if s.responds(o, selSetMathFloatingPointFunctions) {
+	if s.respondsTo(o, selSetMathFloatingPointFunctions) {
 		s.send(o, selSetMathFloatingPointFunctions, mtlMathFloatingPointFunctionsPrecise)
 	}
 	return o
 }
 
-func (l *library) Close() { l.d.drop(&l.library, (*scope).release) }
+func (l *library) Close() { l.d.releaseWhenUnused(&l.library, (*scope).releaseObject) }
 
 func (l *library) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
 	if l.library == 0 {
 		return nil, metal.ErrClosed
 	}
-	s, err := l.d.scope()
+	s, err := l.d.openScope()
 	if err != nil {
 		return nil, err
 	}
-	defer s.end()
-	f, err := s.function(l.library, function, constants)
+	defer s.closeScope()
+	f, err := s.newFunction(l.library, function, constants)
 	if err != nil {
 		return nil, err
 	}
-	defer s.release(f)
+	defer s.releaseObject(f)
 	p := id(s.send(l.d.device, selNewComputePipelineState, uintptr(f), s.errorWord()))
 	if p == 0 {
-		return nil, &metal.CompileError{Function: function, Log: s.reason()}
+		return nil, &metal.CompileError{Function: function, Log: s.errorReason()}
 	}
 	return l.d.newPipeline(s, p, function)
 }
 
-// function finds a kernel in a library and sets its constants. The caller releases the result.
-func (s *scope) function(library id, name string, constants []metal.Constant) (id, error) {
+// newFunction finds a kernel in a library and sets its constants. The caller releases the result.
+func (s *scope) newFunction(library id, name string, constants []metal.Constant) (id, error) {
 	text := id(0)
 	if strings.IndexByte(name, 0) < 0 {
-		text = s.string(name)
+		text = s.nsString(name)
 	}
 	if text == 0 {
 		return 0, &metal.CompileError{Function: name, Log: "this is no name of a function"}
@@ -94,8 +94,8 @@ func (s *scope) function(library id, name string, constants []metal.Constant) (i
 		}
 		return f, nil
 	}
-	values := s.make(classFunctionConstantValues)
-	defer s.release(values)
+	values := s.newObject(classFunctionConstantValues)
+	defer s.releaseObject(values)
 	for _, c := range constants {
 		if err := s.setConstant(values, c); err != nil {
 			return 0, &metal.CompileError{Function: name, Log: err.Error()}
@@ -103,7 +103,7 @@ func (s *scope) function(library id, name string, constants []metal.Constant) (i
 	}
 	f := id(s.send(library, selNewFunctionWithConstants, uintptr(text), uintptr(values), s.errorWord()))
 	if f == 0 {
-		return 0, &metal.CompileError{Function: name, Log: s.reason()}
+		return 0, &metal.CompileError{Function: name, Log: s.errorReason()}
 	}
 	return f, nil
 }

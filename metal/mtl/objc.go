@@ -36,7 +36,6 @@ type objc struct {
 	pools map[uintptr]*pool // by thread
 }
 
-// openObjC loads libraries and looks up all functions that this package calls.
 func openObjC(paths []string) (*objc, error) {
 	o := &objc{pools: map[uintptr]*pool{}}
 	var libraries []uintptr
@@ -68,14 +67,13 @@ func openObjC(paths []string) (*objc, error) {
 		return nil, err
 	}
 	o.pageSize = int(int32(callC(getPageSize, nil)))
-	return o, o.register(getClass, registerName)
+	return o, o.registerSelectors(getClass, registerName)
 }
 
-// register looks up the selectors and classes of the tables.
-func (o *objc) register(getClass, registerName uintptr) error {
+func (o *objc) registerSelectors(getClass, registerName uintptr) error {
 	for i, s := range selectors {
 		o.selectors[i] = withCString(s.name, func(p uintptr) uintptr { return callC(registerName, []uintptr{p}) })
-		for _, t := range parts(s.types)[1:] {
+		for _, t := range splitEncoding(s.types)[1:] {
 			o.takes[i] += wordsOf(t)
 		}
 	}
@@ -97,7 +95,6 @@ func withCString(s string, f func(uintptr) uintptr) uintptr {
 	return f(uintptr(unsafe.Pointer(&b[0])))
 }
 
-// at returns a pointer to memory that C owns.
-func at(address uintptr) unsafe.Pointer {
+func cPointer(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

@@ -35,7 +35,7 @@ func (d *Device) newPipeline(s *scope, o id, name string) (*pipeline, error) {
 		wrong = fmt.Sprintf("its threadgroups have at most %d threads on %s", p.threads, d.Name())
 	}
 	if wrong != "" {
-		s.release(o)
+		s.releaseObject(o)
 		return nil, &metal.CompileError{Function: name, Log: wrong}
 	}
 	return p, nil
@@ -49,4 +49,4 @@ func (p *pipeline) SIMDWidth() int { return simdWidth }
 
 func (p *pipeline) ThreadgroupMemory() int { return p.memory }
 
-func (p *pipeline) Close() { p.d.drop(&p.pipeline, (*scope).release) }
+func (p *pipeline) Close() { p.d.releaseWhenUnused(&p.pipeline, (*scope).releaseObject) }

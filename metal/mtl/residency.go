@@ -13,11 +13,11 @@ type residency struct {
 // newResidency makes a residency set for all command buffers of queue, if the system supports it.
 func newResidency(s *scope, device, queue id) *residency {
 	r := new(residency)
-	if s.classes[classResidencySetDescriptor] == 0 || !s.responds(device, selNewResidencySet) {
+	if s.classes[classResidencySetDescriptor] == 0 || !s.respondsTo(device, selNewResidencySet) {
 		return r
 	}
-	descriptor := s.make(classResidencySetDescriptor)
-	defer s.release(descriptor)
+	descriptor := s.newObject(classResidencySetDescriptor)
+	defer s.releaseObject(descriptor)
 	r.set = id(s.send(device, selNewResidencySet, uintptr(descriptor), s.errorWord()))
 	if r.set != 0 { // otherwise everything works without it
 		s.send(queue, selAddResidencySet, uintptr(r.set))
@@ -25,8 +25,7 @@ func newResidency(s *scope, device, queue id) *residency {
 	return r
 }
 
-// add adds a buffer for the command buffers that are committed from now on.
-func (r *residency) add(s *scope, buffer id) {
+func (r *residency) addBuffer(s *scope, buffer id) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.set != 0 {
@@ -35,8 +34,8 @@ func (r *residency) add(s *scope, buffer id) {
 	}
 }
 
-// remove removes a buffer that no command buffer uses any more, before it is released.
-func (r *residency) remove(s *scope, buffer id) {
+// removeBuffer removes a buffer that no command buffer uses any more, before it is released.
+func (r *residency) removeBuffer(s *scope, buffer id) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.set != 0 {
@@ -45,8 +44,7 @@ func (r *residency) remove(s *scope, buffer id) {
 	}
 }
 
-// commit makes added buffers resident, before a command buffer is committed.
-func (r *residency) commit(s *scope) {
+func (r *residency) commitChanges(s *scope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pending {
@@ -56,12 +54,12 @@ func (r *residency) commit(s *scope) {
 	}
 }
 
-func (r *residency) end(s *scope) {
+func (r *residency) releaseSet(s *scope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.set != 0 {
 		s.send(r.set, selEndResidency)
-		s.release(r.set)
+		s.releaseObject(r.set)
 		r.set = 0
 	}
 }

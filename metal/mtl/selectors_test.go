@@ -24,7 +24,7 @@ func TestSelectors(t *testing.T) {
 	for i, s := range selectors {
 		types, found := apple[s.class+" "+s.name]
 		assert.True(t, found, "selector %d: %s has no method %q", i, s.class, s.name)
-		assert.Equal(t, s.types, strings.Join(withoutHidden(parts(types)), ""), s.name)
+		assert.Equal(t, s.types, strings.Join(withoutHidden(splitEncoding(types)), ""), s.name)
 		assert.False(t, seen[s.name], "%s is twice in the table", s.name)
 		seen[s.name] = true
 	}
@@ -94,7 +94,7 @@ func siteOf(c *ast.CallExpr) (site, bool) {
 		return site{}, false
 	}
 	switch f.Sel.Name {
-	case "send", "sendSizes", "seconds", "size", "yes":
+	case "send", "sendSizes", "sendForSeconds", "sendForSize", "sendForBool":
 		return site{method: f.Sel.Name, selector: sel.Name, args: len(c.Args) - 2}, true
 	}
 	return site{}, false
@@ -129,7 +129,7 @@ func TestArgumentCounts(t *testing.T) {
 		if !assert.True(t, ok, "%s: %s is not in the table", s.place, s.selector) {
 			continue
 		}
-		types := parts(selectors[i].types)
+		types := splitEncoding(selectors[i].types)
 		words := 0
 		for _, t := range types[1:] {
 			words += wordsOf(t)
@@ -137,11 +137,11 @@ func TestArgumentCounts(t *testing.T) {
 		want := "send"
 		switch {
 		case types[0] == "d":
-			want = "seconds"
+			want = "sendForSeconds"
 		case types[0] == typeSize:
-			want = "size"
+			want = "sendForSize"
 		case types[0] == "B":
-			want = "yes"
+			want = "sendForBool"
 		case slices.Contains(types, typeSize):
 			want, words = "sendSizes", 2
 		}

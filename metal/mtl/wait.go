@@ -10,31 +10,31 @@ import (
 // incomplete.
 func (c *commands) Wait() (metal.Timing, error) {
 	if c.s != nil {
-		c.failf("Wait before Commit")
+		c.recordErrorf("Wait before Commit")
 		return metal.Timing{}, c.err
 	}
 	if c.buffer == 0 {
-		c.failf("Wait without a Commit before it, or a second time")
+		c.recordErrorf("Wait without a Commit before it, or a second time")
 		return metal.Timing{}, c.err
 	}
-	s := c.d.objc.begin()
-	defer s.end()
+	s := c.d.objc.openScope()
+	defer s.closeScope()
 	defer func() {
-		s.release(c.buffer)
+		s.releaseObject(c.buffer)
 		c.buffer = 0
-		c.d.lifetime.end(s, c.number)
+		c.d.lifetime.removeCommandBuffer(s, c.number)
 	}()
 	s.send(c.buffer, selWaitUntilCompleted)
 	if status := s.send(c.buffer, selStatus); status != mtlCommandBufferStatusCompleted {
-		c.failf("status %d: %s", status, s.describe(id(s.send(c.buffer, selCommandBufferError))))
+		c.recordErrorf("status %d: %s", status, s.describeError(id(s.send(c.buffer, selCommandBufferError))))
 	}
 	if c.err != nil {
 		return metal.Timing{}, c.err
 	}
-	start, end := s.seconds(c.buffer, selGPUStartTime), s.seconds(c.buffer, selGPUEndTime)
-	return metal.Timing{Start: duration(start), End: duration(end)}, nil
+	start, end := s.sendForSeconds(c.buffer, selGPUStartTime), s.sendForSeconds(c.buffer, selGPUEndTime)
+	return metal.Timing{Start: secondsToDuration(start), End: secondsToDuration(end)}, nil
 }
 
-func duration(seconds float64) time.Duration {
+func secondsToDuration(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }

@@ -33,11 +33,11 @@ func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
 	}
 	b, err := d.addBuffer(&buffer{device: d, bytes: m.used, memory: m})
 	if err != nil {
-		m.free()
+		m.unmapPages()
 		return nil, err
 	}
 	if d.options.PoisonBuffers {
-		if err := b.poison(); err != nil {
+		if err := b.fillPoison(); err != nil {
 			b.Close()
 			return nil, err
 		}
@@ -49,9 +49,9 @@ func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
 // end the process if the memory is mapped read-only.
 func (d *Device) WrapBuffer(memory []byte) (metal.Buffer, error) {
 	page := d.options.PageSize
-	if len(memory) == 0 || len(memory)%page != 0 || address(memory)%uint64(page) != 0 {
+	if len(memory) == 0 || len(memory)%page != 0 || addressOf(memory)%uint64(page) != 0 {
 		return nil, fmt.Errorf("buffer around %d bytes at %#x: want whole pages of %d",
-			len(memory), address(memory), page)
+			len(memory), addressOf(memory), page)
 	}
 	return d.addBuffer(&buffer{device: d, bytes: memory, wrapped: true})
 }
@@ -67,7 +67,7 @@ func (d *Device) addBuffer(b *buffer) (*buffer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		b.shadow.free()
+		b.shadow.freePages()
 		return nil, metal.ErrClosed
 	}
 	d.buffers[b] = true
@@ -83,21 +83,21 @@ func (b *buffer) Close() {
 	defer b.device.mu.Unlock()
 	if !b.closed {
 		b.closed = true
-		b.release()
+		b.releaseReference()
 	}
 }
 
-// release releases one reference. The device's mutex is held.
-func (b *buffer) release() {
+// releaseReference requires the device's mutex.
+func (b *buffer) releaseReference() {
 	if b.refs--; b.refs == 0 {
 		delete(b.device.buffers, b)
-		b.free()
+		b.freePages()
 	}
 }
 
-func (b *buffer) free() {
-	b.memory.free()
-	b.shadow.free()
+func (b *buffer) freePages() {
+	b.memory.unmapPages()
+	b.shadow.freePages()
 	b.bytes = nil
 }
 
@@ -107,5 +107,4 @@ type pages struct {
 	used []byte // the requested part
 }
 
-// address returns the address of the first byte of b.
-func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -59,7 +59,7 @@ func TestNotLoaded(t *testing.T) {
 	require.NoError(t, err)
 	path, err := d.compiler.Build(countSource, Fast)
 	require.NoError(t, err)
-	_, err = d.module(path) // it needs libm
+	_, err = d.cachedModule(path) // it needs libm
 	require.NoError(t, err)
 	maps, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
@@ -67,11 +67,11 @@ func TestNotLoaded(t *testing.T) {
 	require.NoError(t, err)
 	other := filepath.Join(held.TempDir(t), "other.so")
 	require.NoError(t, os.WriteFile(other, libm, 0o644))
-	_, err = d.module(other)
+	_, err = d.cachedModule(other)
 	require.ErrorContains(t, err, "load compiled kernels: ")
 
 	require.NoError(t, d.Close())
-	_, err = d.module(path)
+	_, err = d.cachedModule(path)
 	assert.ErrorIs(t, err, metal.ErrClosed)
 }
 

@@ -55,39 +55,38 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 	return &commands{device: d, levels: make([][]dispatch, 1), done: make(chan struct{})}, nil
 }
 
-// fail sets the error, unless there is one.
-func (c *commands) fail(format string, a ...any) {
+// recordError keeps the first error.
+func (c *commands) recordError(format string, a ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf(format, a...)
 	}
 }
 
-// open reports whether the command buffer still accepts commands.
-func (c *commands) open(what string) bool {
+func (c *commands) acceptsCommands(what string) bool {
 	switch c.state {
 	case encoding:
 		return c.err == nil
 	case discarded:
-		c.fail("%s: %w", what, errDiscarded)
+		c.recordError("%s: %w", what, errDiscarded)
 	case committed: // it belongs to the queue: setting the error would be a data race
 		c.device.mu.Lock()
 		defer c.device.mu.Unlock()
-		c.fail("%s: %w", what, errCommitted)
+		c.recordError("%s: %w", what, errCommitted)
 	}
 	return false
 }
 
 // SetPipeline implements metal.Commands.
 func (c *commands) SetPipeline(p metal.Pipeline) {
-	if !c.open("set pipeline") {
+	if !c.acceptsCommands("set pipeline") {
 		return
 	}
 	own, ok := p.(*pipeline)
 	switch {
 	case !ok || own == nil || own.device != c.device:
-		c.fail("set pipeline: %w", errForeign)
+		c.recordError("set pipeline: %w", errForeign)
 	case own.isClosed():
-		c.fail("set pipeline %s: %w", own.Name(), metal.ErrClosed)
+		c.recordError("set pipeline %s: %w", own.Name(), metal.ErrClosed)
 	default:
 		c.pipeline = own
 	}
@@ -100,20 +99,20 @@ func (p *pipeline) isClosed() bool {
 }
 
 func (c *commands) setBuffer(index int, b metal.Buffer, offset int) {
-	if !c.open("set buffer") || !c.index("set buffer", index) {
+	if !c.acceptsCommands("set buffer") || !c.checkArgumentIndex("set buffer", index) {
 		return
 	}
 	own, ok := b.(*buffer)
 	if !ok || own == nil || own.device != c.device {
-		c.fail("set buffer %d: %w", index, errForeign)
+		c.recordError("set buffer %d: %w", index, errForeign)
 		return
 	}
-	if !c.hold(own) {
-		c.fail("set buffer %d: %w", index, metal.ErrClosed)
+	if !c.retainBuffer(own) {
+		c.recordError("set buffer %d: %w", index, metal.ErrClosed)
 		return
 	}
 	if offset < 0 || offset%4 != 0 || offset >= len(own.bytes) {
-		c.fail("set buffer %d: offset %d of a buffer of %d bytes: want a multiple of 4 inside it",
+		c.recordError("set buffer %d: offset %d of a buffer of %d bytes: want a multiple of 4 inside it",
 			index, offset, len(own.bytes))
 		return
 	}
@@ -127,8 +126,8 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	}
 }
 
-// hold retains a buffer until the command buffer is done. It reports whether the buffer is open.
-func (c *commands) hold(b *buffer) bool {
+// retainBuffer retains a buffer until the command buffer is done. It reports whether the buffer is open.
+func (c *commands) retainBuffer(b *buffer) bool {
 	if slices.Contains(c.held, b) {
 		return true
 	}
@@ -142,9 +141,9 @@ func (c *commands) hold(b *buffer) bool {
 	return true
 }
 
-func (c *commands) index(what string, i int) bool {
+func (c *commands) checkArgumentIndex(what string, i int) bool {
 	if i < 0 || i >= translate.MaxBuffers {
-		c.fail("%s: index %d: want 0 to %d", what, i, translate.MaxBuffers-1)
+		c.recordError("%s: index %d: want 0 to %d", what, i, translate.MaxBuffers-1)
 		return false
 	}
 	return true
@@ -152,11 +151,11 @@ func (c *commands) index(what string, i int) bool {
 
 // SetThreadgroupMemory implements metal.Commands.
 func (c *commands) SetThreadgroupMemory(index, length int) {
-	if !c.open("set threadgroup memory") || !c.index("set threadgroup memory", index) {
+	if !c.acceptsCommands("set threadgroup memory") || !c.checkArgumentIndex("set threadgroup memory", index) {
 		return
 	}
 	if length <= 0 || length%16 != 0 || length > maxThreadgroupMemory {
-		c.fail("set threadgroup memory %d: %d bytes: want a multiple of 16 up to %d",
+		c.recordError("set threadgroup memory %d: %d bytes: want a multiple of 16 up to %d",
 			index, length, maxThreadgroupMemory)
 		return
 	}
@@ -165,24 +164,23 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 
 // Dispatch implements metal.Commands.
 func (c *commands) Dispatch(groups, threads metal.Size) {
-	if !c.open("dispatch") {
+	if !c.acceptsCommands("dispatch") {
 		return
 	}
 	if c.pipeline == nil {
-		c.fail("dispatch: no pipeline is set")
+		c.recordError("dispatch: no pipeline is set")
 		return
 	}
 	d := dispatch{pipeline: c.pipeline, groups: groups, threads: threads}
-	if err := c.resolve(&d); err != nil {
-		c.fail("dispatch of %s: %w", c.pipeline.Name(), err)
+	if err := c.resolveArguments(&d); err != nil {
+		c.recordError("dispatch of %s: %w", c.pipeline.Name(), err)
 		return
 	}
 	last := len(c.levels) - 1
 	c.levels[last] = append(c.levels[last], d)
 }
 
-// resolve checks a dispatch against the declaration of its kernel and sets its arguments.
-func (c *commands) resolve(d *dispatch) error {
+func (c *commands) resolveArguments(d *dispatch) error {
 	p := d.pipeline
 	if err := checkSizes(d.groups, d.threads, p.Threads()); err != nil {
 		return err
@@ -191,7 +189,7 @@ func (c *commands) resolve(d *dispatch) error {
 	memory := p.memory
 	for i, a := range p.Params {
 		switch {
-		case !p.has(a):
+		case !p.hasParameter(a):
 		case a.Kind == "buffer":
 			if d.arguments[i] = c.arguments[a.Index]; d.arguments[i].buffer == nil {
 				return fmt.Errorf("buffer %d (%s) is not bound", a.Index, a.Name)
@@ -227,7 +225,7 @@ func checkSizes(groups, threads metal.Size, limit int) error {
 
 // Barrier implements metal.Commands.
 func (c *commands) Barrier() {
-	if c.open("barrier") && len(c.levels[len(c.levels)-1]) > 0 {
+	if c.acceptsCommands("barrier") && len(c.levels[len(c.levels)-1]) > 0 {
 		c.levels = append(c.levels, nil)
 	}
 }

@@ -354,7 +354,7 @@ func second[T any](_ T, err error) error { return err }
 func mustPages(t testing.TB) pages {
 	p, err := mapAligned(1 << 16)
 	require.NoError(t, err)
-	t.Cleanup(p.free)
+	t.Cleanup(p.unmapPages)
 	return p
 }
 
@@ -392,7 +392,7 @@ func TestBuffers(t *testing.T) {
 	p := mustPages(t)
 	b, err := d.WrapBuffer(p.used[:16384])
 	require.NoError(t, err)
-	assert.Equal(t, address(p.used), address(b.Bytes()))
+	assert.Equal(t, addressOf(p.used), addressOf(b.Bytes()))
 	b.Close()
 	assert.Empty(t, d.buffers)
 	for _, wrong := range [][]byte{nil, p.used[:4096], p.used[4096:20480], p.used[:16385]} {

@@ -66,13 +66,13 @@ func (d *Device) ResetCounts() (err error) {
 	d.counts = newCounts()
 	for b := range d.buffers {
 		if b.shadow != nil {
-			err = errors.Join(err, b.shadow.ever.clear(), b.shadow.everPut.clear())
+			err = errors.Join(err, b.shadow.ever.zeroPages(), b.shadow.everPut.zeroPages())
 		}
 	}
 	return err
 }
 
-func (d *Device) count(q *dispatch, c *dispatchC) {
+func (d *Device) countAccesses(q *dispatch, c *dispatchC) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.counts.Dispatches++
@@ -83,13 +83,13 @@ func (d *Device) count(q *dispatch, c *dispatchC) {
 		reads := Count{Read: int64(r.read), ReadUnique: int64(r.unique), Fetched: int64(r.fetched),
 			Lines: int64(r.lines), Ideal: int64(r.ideal)}
 		writes := Count{Written: int64(r.written), WrittenUnique: int64(r.writtenUnique)}
-		addTo(all.Bindings, binding(int(r.index)), reads)
-		addTo(all.Bindings, binding(int(r.writeIndex)), writes)
+		addCount(all.Bindings, binding(int(r.index)), reads)
+		addCount(all.Bindings, binding(int(r.writeIndex)), writes)
 		reads.ReadUnique, writes.WrittenUnique = int64(r.everUnique), int64(r.everWritten)
 		for i, a := range q.arguments {
 			if a.buffer != nil && q.pipeline.Params[i].Index == int(r.index) {
-				addTo(all.Buffers, metal.Buffer(a.buffer), reads)
-				addTo(all.Buffers, metal.Buffer(a.buffer), writes)
+				addCount(all.Buffers, metal.Buffer(a.buffer), reads)
+				addCount(all.Buffers, metal.Buffer(a.buffer), writes)
 			}
 		}
 	}
@@ -98,15 +98,15 @@ func (d *Device) count(q *dispatch, c *dispatchC) {
 		if a.buffer == nil {
 			continue
 		}
-		addTo(all.Bindings, binding(q.pipeline.Params[i].Index), Count{Dispatches: 1})
+		addCount(all.Bindings, binding(q.pipeline.Params[i].Index), Count{Dispatches: 1})
 		if !seen[a.buffer] {
 			seen[a.buffer] = true
-			addTo(all.Buffers, metal.Buffer(a.buffer), Count{Dispatches: 1})
+			addCount(all.Buffers, metal.Buffer(a.buffer), Count{Dispatches: 1})
 		}
 	}
 }
 
-func addTo[K comparable](all map[K]Count, key K, n Count) {
+func addCount[K comparable](all map[K]Count, key K, n Count) {
 	c := all[key]
 	c.Dispatches += n.Dispatches
 	c.Read += n.Read

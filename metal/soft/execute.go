@@ -16,12 +16,12 @@ type execution struct {
 	scratch pages // a dispatchC and its regions
 	random  *rand.Rand
 	shuffle bool
-	level   []run // the dispatches that Check has run since the last barrier
+	level   []startedDispatch // the dispatches that Check has run since the last barrier
 	counts  Counts
 }
 
-// run is a dispatch of the current level, with its start time on the clock of the checks.
-type run struct {
+// startedDispatch is a dispatch of the current level, with its start time on the clock of the checks.
+type startedDispatch struct {
 	pipeline *pipeline
 	clock    uint32
 }
@@ -31,7 +31,7 @@ const (
 	scratchSize = 16384
 )
 
-func (e *execution) open(o Options) error {
+func (e *execution) initExecution(o Options) error {
 	e.random = rand.New(rand.NewPCG(o.Seed, 0))
 	e.shuffle = o.Seed != 0
 	e.counts = newCounts()
@@ -46,17 +46,17 @@ func (e *execution) open(o Options) error {
 		}
 	}
 	if err != nil {
-		e.free()
+		e.freeExecution()
 	}
 	return err
 }
 
-func (e *execution) free() {
+func (e *execution) freeExecution() {
 	for _, w := range e.workers {
-		w.free()
+		w.freePages()
 	}
 	e.workers = nil
-	e.scratch.free()
+	e.scratch.unmapPages()
 }
 
 // runLevels runs the dispatches between two barriers in any order, and stops at the first fault.
@@ -67,7 +67,7 @@ func (d *Device) runLevels(levels [][]dispatch) error {
 		}
 		d.level = d.level[:0]
 		for i := range level {
-			if err := d.runOne(&level[i], i == 0); err != nil {
+			if err := d.runDispatch(&level[i], i == 0); err != nil {
 				return err
 			}
 		}
@@ -75,51 +75,52 @@ func (d *Device) runLevels(levels [][]dispatch) error {
 	return nil
 }
 
-func (d *Device) runOne(q *dispatch, newLevel bool) error {
+func (d *Device) runDispatch(q *dispatch, newLevel bool) error {
 	p := q.pipeline
-	p.activate()
-	c := d.prepare(q)
+	p.activateConstants()
+	c := d.describeDispatch(q)
 	check := d.options.Variant == Check
 	if check {
 		c.check = 1
 		if newLevel {
 			c.newLevel = 1
 		}
-		if err := d.regions(q, c); err != nil {
+		if err := d.describeRegions(q, c); err != nil {
 			return err
 		}
-		d.level = append(d.level, run{p, d.workers[0].c().clock + 1}) // the clock advances before the first access
+		start := d.workers[0].cStruct().clock + 1 // the clock advances before the first access
+		d.level = append(d.level, startedDispatch{p, start})
 	}
-	n := d.hands(q)
+	n := d.workerCount(q)
 	var others sync.WaitGroup
 	for _, w := range d.workers[1:n] {
-		others.Go(func() { w.run(p.module, c) })
+		others.Go(func() { w.runThreadgroups(p.module, c) })
 	}
-	d.workers[0].run(p.module, c)
+	d.workers[0].runThreadgroups(p.module, c)
 	others.Wait()
 	runtime.KeepAlive(q)
 	if check {
-		d.count(q, c)
+		d.countAccesses(q, c)
 	}
-	return d.faults(q, d.workers[:n])
+	return d.collectFaults(q, d.workers[:n])
 }
 
-// hands returns the number of workers for a dispatch: waking one costs about as much as running a hundred threads.
-func (d *Device) hands(q *dispatch) int {
+// workerCount returns the number of workers for a dispatch: waking one costs about as much as running a hundred
+// threads.
+func (d *Device) workerCount(q *dispatch) int {
 	groups, threads := q.groups.X*q.groups.Y*q.groups.Z, q.threads.X*q.threads.Y*q.threads.Z
 	return max(1, min(len(d.workers), groups, groups*threads/128))
 }
 
-// blank returns an empty description of a dispatch, in memory that does not move.
-func (e *execution) blank(kernel int) *dispatchC {
+// emptyDispatch returns an empty description of a dispatch, in memory that does not move.
+func (e *execution) emptyDispatch(kernel int) *dispatchC {
 	c := (*dispatchC)(unsafe.Pointer(unsafe.SliceData(e.scratch.used)))
 	*c = dispatchC{kernel: uint32(kernel)}
 	return c
 }
 
-// prepare sets the runtime's description of a dispatch.
-func (d *Device) prepare(q *dispatch) *dispatchC {
-	c := d.blank(q.pipeline.index)
+func (d *Device) describeDispatch(q *dispatch) *dispatchC {
+	c := d.emptyDispatch(q.pipeline.index)
 	if d.shuffle {
 		c.seed = d.random.Uint64() | 1
 	}
@@ -134,15 +135,15 @@ func (d *Device) prepare(q *dispatch) *dispatchC {
 	}
 	for i, a := range q.arguments {
 		if a.buffer != nil {
-			c.buffers[q.pipeline.Params[i].Index] = address(a.buffer.bytes) + uint64(a.offset)
+			c.buffers[q.pipeline.Params[i].Index] = addressOf(a.buffer.bytes) + uint64(a.offset)
 		}
 	}
 	return c
 }
 
-// regions describes the bindings of a dispatch to the checks: for each buffer, disjoint pieces from one bound offset to
-// the next.
-func (d *Device) regions(q *dispatch, c *dispatchC) error {
+// describeRegions describes the bindings of a dispatch to the checks: for each buffer, disjoint pieces from one bound
+// offset to the next.
+func (d *Device) describeRegions(q *dispatch, c *dispatchC) error {
 	all := unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), translate.MaxBuffers)
 	n := 0
 	for i, a := range q.arguments {
@@ -150,7 +151,7 @@ func (d *Device) regions(q *dispatch, c *dispatchC) error {
 			continue
 		}
 		p := q.pipeline.Params[i]
-		r := a.region(c.buffers[p.Index], p)
+		r := a.bindingRegion(c.buffers[p.Index], p)
 		if k := slices.IndexFunc(all[:n], func(other regionC) bool { return other.start == r.start }); k < 0 {
 			all[n] = r
 			n++
@@ -172,20 +173,21 @@ func (d *Device) regions(q *dispatch, c *dispatchC) error {
 	return d.refreshClock()
 }
 
-// region describes one binding, from start to the end of the buffer.
-func (a argument) region(start uint64, p translate.Parameter) regionC {
-	r := regionC{start: start, base: start, index: uint32(p.Index), writeIndex: uint32(p.Index), readOnly: b32(p.Const)}
+func (a argument) bindingRegion(start uint64, p translate.Parameter) regionC {
+	r := regionC{
+		start: start, base: start, index: uint32(p.Index), writeIndex: uint32(p.Index), readOnly: boolToUint32(p.Const),
+	}
 	r.low, r.putLow = ^uint64(0), ^uint64(0)
-	r.base, r.limit = address(a.buffer.bytes), address(a.buffer.bytes)+uint64(len(a.buffer.bytes))
-	r.readOnly |= b32(a.buffer.wrapped)
+	r.base, r.limit = addressOf(a.buffer.bytes), addressOf(a.buffer.bytes)+uint64(len(a.buffer.bytes))
+	r.readOnly |= boolToUint32(a.buffer.wrapped)
 	s := a.buffer.shadow
-	r.cells, r.unwritten = address(s.cells.used), address(s.unwritten.used)
-	r.seen, r.ever = address(s.seen.used), address(s.ever.used)
-	r.put, r.everPut = address(s.put.used), address(s.everPut.used)
+	r.cells, r.unwritten = addressOf(s.cells.used), addressOf(s.unwritten.used)
+	r.seen, r.ever = addressOf(s.seen.used), addressOf(s.ever.used)
+	r.put, r.everPut = addressOf(s.put.used), addressOf(s.everPut.used)
 	return r
 }
 
-func b32(b bool) uint32 {
+func boolToUint32(b bool) uint32 {
 	if b {
 		return 1
 	}
@@ -195,16 +197,16 @@ func b32(b bool) uint32 {
 // refreshClock restarts the clock before it overflows: all shadows are cleared.
 func (d *Device) refreshClock() error {
 	w := d.workers[0]
-	if w.c().clock < 1<<31 {
+	if w.cStruct().clock < 1<<31 {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for b := range d.buffers {
-		if err := b.shadow.cells.clear(); err != nil {
+		if err := b.shadow.cells.zeroPages(); err != nil {
 			return err
 		}
 	}
-	w.c().clock, w.c().levelStart, w.c().groupStart = 1, 1, 1
-	return w.cells.clear()
+	w.cStruct().clock, w.cStruct().levelStart, w.cStruct().groupStart = 1, 1, 1
+	return w.cells.zeroPages()
 }

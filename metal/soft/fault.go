@@ -53,13 +53,12 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s:%d: kernel %s: %s: %s", f.File, f.Line, f.Kernel, f.Kind, f.Detail)
 }
 
-// faults turns the reports of a dispatch into an error.
-func (d *Device) faults(q *dispatch, workers []*worker) error {
+func (d *Device) collectFaults(q *dispatch, workers []*worker) error {
 	var all []error
 	seen := map[Fault]bool{} // several workers may find the same bug
 	for _, w := range workers {
-		for _, r := range w.reports() {
-			f := d.fault(q, r)
+		for _, r := range w.copyReports() {
+			f := d.newFault(q, r)
 			if same := (Fault{Kind: f.Kind, File: f.File, Line: f.Line, Buffer: f.Buffer}); !seen[same] {
 				seen[same] = true
 				all = append(all, f)
@@ -69,33 +68,34 @@ func (d *Device) faults(q *dispatch, workers []*worker) error {
 	return errors.Join(all...)
 }
 
-func (d *Device) fault(q *dispatch, r reportC) *Fault {
+func (d *Device) newFault(q *dispatch, r reportC) *Fault {
 	p := q.pipeline
-	f := &Fault{Kind: FaultKind(r.kind), Kernel: p.Name(), Buffer: -1, File: text(r.file), Line: int(r.at / 1024)}
+	f := &Fault{
+		Kind: FaultKind(r.kind), Kernel: p.Name(), Buffer: -1, File: readCString(r.file), Line: int(r.at / 1024),
+	}
 	if r.file == 0 {
-		f.File, f.Line = p.module.place(r.pc)
+		f.File, f.Line = p.module.findSourceLine(r.pc)
 	}
 	var b strings.Builder
 	switch f.Kind {
 	case Race, Bounds, Uninitialised, ReadOnly:
-		f.Buffer, f.Variable = int(r.buffer), text(r.variable)
+		f.Buffer, f.Variable = int(r.buffer), readCString(r.variable)
 		d.describeAccess(&b, q, f, r)
 	case Lane:
 		fmt.Fprintf(&b, "thread %d asks for thread %d of its simdgroup", r.thread, r.offset)
 	case Index:
 		fmt.Fprintf(&b, "index %d is out of bounds", r.offset)
 	default:
-		b.WriteString(text(r.detail))
+		b.WriteString(readCString(r.detail))
 	}
 	if r.otherFile != 0 {
-		fmt.Fprintf(&b, " (%s:%d)", text(r.otherFile), r.otherAt/1024)
+		fmt.Fprintf(&b, " (%s:%d)", readCString(r.otherFile), r.otherAt/1024)
 	}
 	fmt.Fprintf(&b, "; thread %d of threadgroup %d", r.thread, r.group)
 	f.Detail = b.String()
 	return f
 }
 
-// describeAccess describes which bytes were accessed, and what is wrong with the access.
 func (d *Device) describeAccess(b *strings.Builder, q *dispatch, f *Fault, r reportC) {
 	verb := "read"
 	if r.write != 0 {
@@ -115,26 +115,26 @@ func (d *Device) describeAccess(b *strings.Builder, q *dispatch, f *Fault, r rep
 	}
 	fmt.Fprintf(b, "%s of %d bytes at offset %d of %s", verb, r.size, r.offset, where)
 	if f.Kind != Race {
-		if detail := text(r.detail); detail != "" {
+		if detail := readCString(r.detail); detail != "" {
 			fmt.Fprintf(b, ", %s", detail)
 		}
 		return
 	}
-	if other, same := d.runAt(r.otherClock); !same && f.Variable == "" {
+	if other, same := d.dispatchAt(r.otherClock); !same && f.Variable == "" {
 		f.Kind, f.Other = MissingBarrier, other.pipeline.Name()
 		fmt.Fprintf(b, ", and %s by kernel %s in another dispatch, without a barrier between them",
-			text(r.detail), f.Other)
+			readCString(r.detail), f.Other)
 		return
 	}
 	who := "several threads"
 	if r.other < translate.MaxThreads {
 		who = fmt.Sprintf("thread %d", r.other)
 	}
-	fmt.Fprintf(b, ", and %s by %s, without a barrier between them", text(r.detail), who)
+	fmt.Fprintf(b, ", and %s by %s, without a barrier between them", readCString(r.detail), who)
 }
 
-// runAt returns the dispatch of the level that was running at a time, and reports whether it is the last.
-func (d *Device) runAt(clock uint32) (run, bool) {
+// dispatchAt returns the dispatch of the level that was running at a time, and reports whether it is the last.
+func (d *Device) dispatchAt(clock uint32) (startedDispatch, bool) {
 	i := sort.Search(len(d.level), func(i int) bool { return d.level[i].clock > clock })
 	i = max(i-1, 0)
 	return d.level[i], i == len(d.level)-1

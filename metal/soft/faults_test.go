@@ -278,9 +278,9 @@ func TestClockRunsOut(t *testing.T) {
 		return finish(c)
 	}
 	require.NoError(t, copyTwice(true))
-	p.workers[0].c().clock = 1<<31 - 2
+	p.workers[0].cStruct().clock = 1<<31 - 2
 	require.NoError(t, copyTwice(true))
-	assert.Less(t, p.workers[0].c().clock, uint32(1<<31))
+	assert.Less(t, p.workers[0].cStruct().clock, uint32(1<<31))
 	f, ok := errors.AsType[*Fault](copyTwice(false))
 	require.True(t, ok)
 	assert.Equal(t, MissingBarrier, f.Kind)

@@ -51,7 +51,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 		return fail("declares %d bytes of threadgroup memory, more than %d", p.memory, maxThreadgroupMemory)
 	}
 	if slices.ContainsFunc(p.Params, func(a translate.Parameter) bool { return a.If != "" }) {
-		p.decide()
+		p.evaluateConditions()
 	}
 	return p, nil
 }
@@ -99,12 +99,11 @@ func (p *pipeline) setConstant(c metal.Constant) error {
 	return nil
 }
 
-// has reports whether the kernel has a parameter, which may depend on a constant.
-func (p *pipeline) has(a translate.Parameter) bool { return a.If == "" || p.given[a.If] }
+func (p *pipeline) hasParameter(a translate.Parameter) bool { return a.If == "" || p.given[a.If] }
 
-// decide computes which parameters the kernel has. It first waits for committed command buffers: they may run with
-// other constants.
-func (p *pipeline) decide() {
+// evaluateConditions computes which parameters the kernel has. It first waits for committed command buffers: they may
+// run with other constants.
+func (p *pipeline) evaluateConditions() {
 	d := p.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,18 +113,17 @@ func (p *pipeline) decide() {
 	if d.closed {
 		return
 	}
-	p.activate()
+	p.activateConstants()
 	w := d.workers[0]
-	c := d.blank(len(p.module.Kernels))
+	c := d.emptyDispatch(len(p.module.Kernels))
 	c.grid, c.group = [4]uint32{1, 1, 1}, [4]uint32{1, 1, 1}
-	w.run(p.module, c)
+	w.runThreadgroups(p.module, c)
 	for i, name := range p.module.Conditions {
-		p.given[name] = w.c().conditions[i]
+		p.given[name] = w.cStruct().conditions[i]
 	}
 }
 
-// activate sets the module's constants to those of the pipeline.
-func (p *pipeline) activate() {
+func (p *pipeline) activateConstants() {
 	if p.module.active == p {
 		return
 	}

@@ -31,21 +31,21 @@ func mapAligned(size int) (pages, error) {
 	if err != nil {
 		return pages{}, fmt.Errorf("map %d bytes: %w", 2*size, err)
 	}
-	start := -int(address(all)) & (size - 1)
+	start := -int(addressOf(all)) & (size - 1)
 	// Much of it is never touched. An error of a kernel without huge pages is harmless.
 	_ = syscall.Madvise(all, syscall.MADV_NOHUGEPAGE)
 	return pages{all, all[start : start+size : start+size]}, nil
 }
 
-// clear zeroes the memory and returns it to the system until it is touched again.
-func (p pages) clear() error {
+// zeroPages zeroes the memory and returns it to the system until it is touched again.
+func (p pages) zeroPages() error {
 	if p.all == nil {
 		return nil
 	}
 	return syscall.Madvise(p.all, syscall.MADV_DONTNEED)
 }
 
-func (p *pages) free() {
+func (p *pages) unmapPages() {
 	if p.all != nil {
 		_ = syscall.Munmap(p.all) // it cannot fail for memory that was mapped here
 	}

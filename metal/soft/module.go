@@ -19,8 +19,8 @@ type module struct {
 	lines  *translate.Lines // nil before first use
 }
 
-// place returns the file and line of the instruction at pc, an offset in the module.
-func (m *module) place(pc uint64) (string, int) {
+// findSourceLine returns the file and line of the instruction at pc, an offset in the module.
+func (m *module) findSourceLine(pc uint64) (string, int) {
 	if m.lines == nil {
 		m.lines = &translate.Lines{}
 		if t, err := translate.ReadLines(m.path); err == nil { // without lines, faults are reported without a place
@@ -30,8 +30,7 @@ func (m *module) place(pc uint64) (string, int) {
 	return m.lines.Find(pc)
 }
 
-// text returns the string at an address of the module.
-func text(at uint64) string {
+func readCString(at uint64) string {
 	if at == 0 {
 		return ""
 	}

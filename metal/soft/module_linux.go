@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// supported returns an error if the device cannot run here.
-func supported() error {
+// checkPlatform returns an error if the device cannot run here.
+func checkPlatform() error {
 	switch runtime.GOARCH {
 	case "amd64":
 		if x := &cpu.X86; !x.HasAVX2 || !x.HasFMA || !x.HasF16C || !x.HasBMI2 {
@@ -29,9 +29,9 @@ func supported() error {
 	return fmt.Errorf("%w: the software device runs on amd64 and arm64, not on %s", metal.ErrNoDevice, runtime.GOARCH)
 }
 
-// load loads a compiled library into memory. It loads a copy, because a process loads a file only once, and devices
-// would share its function constants.
-func load(path string) (*module, error) {
+// loadModule loads a compiled library into memory. It loads a copy, because a process loads a file only once, and
+// devices would share its function constants.
+func loadModule(path string) (*module, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -54,14 +54,13 @@ func load(path string) (*module, error) {
 	if m.handle, err = purego.Dlopen(f.Name(), purego.RTLD_NOW|purego.RTLD_LOCAL); err != nil {
 		return nil, fmt.Errorf("load compiled kernels: %w", err)
 	}
-	if err := m.bind(); err != nil {
-		return nil, errors.Join(err, m.close())
+	if err := m.bindExports(); err != nil {
+		return nil, errors.Join(err, m.unloadModule())
 	}
 	return m, nil
 }
 
-// bind looks up the exports of the library and reads its description.
-func (m *module) bind() error {
+func (m *module) bindExports() error {
 	var describe func() string
 	var layoutOf func(uint32) uint64
 	var memory func(uint32) uint64
@@ -94,7 +93,7 @@ func (m *module) bind() error {
 	return nil
 }
 
-func (m *module) run(worker, dispatch uint64) int {
+func (m *module) callEntry(worker, dispatch uint64) int {
 	r, _, _ := purego.SyscallN(m.entry, uintptr(worker), uintptr(dispatch))
 	return int(int32(r))
 }
@@ -105,8 +104,8 @@ func (m *module) setConstant(i int, value []byte) {
 		m.set(uint32(i), 0)
 		return
 	}
-	m.set(uint32(i), uintptr(address(value)))
+	m.set(uint32(i), uintptr(addressOf(value)))
 	runtime.KeepAlive(value)
 }
 
-func (m *module) close() error { return purego.Dlclose(m.handle) }
+func (m *module) unloadModule() error { return purego.Dlclose(m.handle) }

@@ -19,7 +19,7 @@ const (
 // Commit implements metal.Commands.
 func (c *commands) Commit() {
 	if c.state == committed || c.state == waited {
-		c.open("commit")
+		c.acceptsCommands("commit")
 		return
 	}
 	if c.state == discarded {
@@ -30,21 +30,21 @@ func (c *commands) Commit() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		c.fail("commit: %w", metal.ErrClosed)
-		c.finish()
+		c.recordError("commit: %w", metal.ErrClosed)
+		c.markCompleted()
 		return
 	}
 	d.queue = append(d.queue, c)
 	if !d.running {
 		d.running = true
-		go d.drain()
+		go d.runQueue()
 	}
 }
 
-// finish releases what the command buffer retains. The device's mutex is held.
-func (c *commands) finish() {
+// markCompleted releases what the command buffer retains. The device's mutex is held.
+func (c *commands) markCompleted() {
 	for _, b := range c.held {
-		b.release()
+		b.releaseReference()
 	}
 	c.held, c.levels = nil, nil
 	close(c.done)
@@ -58,7 +58,7 @@ func (c *commands) Discard() {
 	c.state = discarded
 	c.device.mu.Lock()
 	defer c.device.mu.Unlock()
-	c.finish()
+	c.markCompleted()
 }
 
 // Wait implements metal.Commands.
@@ -76,8 +76,7 @@ func (c *commands) Wait() (metal.Timing, error) {
 	return c.timing, c.err
 }
 
-// drain runs command buffers in the order of their commits until none is left.
-func (d *Device) drain() {
+func (d *Device) runQueue() {
 	for {
 		d.mu.Lock()
 		if len(d.queue) == 0 {
@@ -99,7 +98,7 @@ func (d *Device) drain() {
 		if c.timing = timing; c.err == nil {
 			c.err = err
 		}
-		c.finish()
+		c.markCompleted()
 		d.mu.Unlock()
 	}
 }

@@ -29,24 +29,24 @@ func newShadow(length int, readOnly bool) (*shadow, error) {
 		mapInto(&s.everPut, bits)
 	}
 	if err != nil {
-		s.free()
+		s.freePages()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *shadow) free() {
+func (s *shadow) freePages() {
 	if s == nil {
 		return
 	}
 	for _, p := range [...]*pages{&s.cells, &s.unwritten, &s.seen, &s.ever, &s.put, &s.everPut} {
-		p.free()
+		p.unmapPages()
 	}
 }
 
-// poison fills the buffer with a pattern that counts as not written: NaN, different at each multiple of eight.
+// fillPoison fills the buffer with a pattern that counts as not written: NaN, different at each multiple of eight.
 // translate/msl/check.cpp has the same pattern, and treats anything else as written by the CPU.
-func (b *buffer) poison() error {
+func (b *buffer) fillPoison() error {
 	for i := 0; i < len(b.bytes); i += 8 {
 		h := uint64(i>>3) * 0x9e3779b97f4a7c15
 		var word [8]byte

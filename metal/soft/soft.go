@@ -7,7 +7,7 @@
 //	.metal source
 //	     │  NewLibrary                   package translate: clang, parser, C++, clang, lld
 //	  shared library, with the runtime
-//	     │  load                         module.go, module_linux.go
+//	     │  loadModule                   module.go, module_linux.go
 //	  library: kernels and the arguments that they need
 //	     │  NewPipeline                  library.go: a kernel with values of its function constants
 //	  pipeline
@@ -112,7 +112,7 @@ func Open(o Options) (*Device, error) {
 	if o.PageSize == 0 {
 		o.PageSize = os.Getpagesize()
 	}
-	if err := supported(); err != nil {
+	if err := checkPlatform(); err != nil {
 		return nil, err
 	}
 	c, err := translate.NewCompiler(translate.Options{Cache: o.Cache, Clang: o.Clang})
@@ -121,7 +121,7 @@ func Open(o Options) (*Device, error) {
 	}
 	d := &Device{options: o, compiler: c, begin: time.Now(), buffers: map[*buffer]bool{}, modules: map[string]*module{}}
 	d.idle.L = &d.mu
-	if err := d.execution.open(o); err != nil {
+	if err := d.execution.initExecution(o); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -147,22 +147,22 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := d.module(path)
+	m, err := d.cachedModule(path)
 	if err != nil {
 		return nil, err
 	}
 	return &library{device: d, module: m}, nil
 }
 
-// module returns the compiled library at path, in memory until the device is closed.
-func (d *Device) module(path string) (m *module, err error) {
+// cachedModule returns the compiled library at path, in memory until the device is closed.
+func (d *Device) cachedModule(path string) (m *module, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed { // while the library was compiled
 		return nil, metal.ErrClosed
 	}
 	if m = d.modules[path]; m == nil {
-		if m, err = load(path); err == nil {
+		if m, err = loadModule(path); err == nil {
 			d.modules[path] = m
 		}
 	}
@@ -187,13 +187,13 @@ func (d *Device) Close() error {
 		d.idle.Wait()
 	}
 	for b := range d.buffers {
-		b.free()
+		b.freePages()
 	}
 	clear(d.buffers)
 	var err error
 	for _, m := range d.modules {
-		err = errors.Join(err, m.close())
+		err = errors.Join(err, m.unloadModule())
 	}
-	d.execution.free()
+	d.execution.freeExecution()
 	return err
 }

@@ -85,7 +85,7 @@ type worker struct {
 	region, arena, cells, lines pages
 }
 
-// newWorker maps a worker's memory. With check it includes the memory of the checks.
+// newWorker maps a worker's memory, with that of the checks if check is set.
 func newWorker(check bool) (*worker, error) {
 	w := &worker{}
 	var err error
@@ -98,33 +98,34 @@ func newWorker(check bool) (*worker, error) {
 		}
 	}
 	if err != nil {
-		w.free()
+		w.freePages()
 		return nil, err
 	}
-	c := w.c()
-	c.arena, c.arenaCells = address(w.arena.used), address(w.cells.used)
-	c.lines, c.linesSize = address(w.lines.used), linesSize
+	c := w.cStruct()
+	c.arena, c.arenaCells = addressOf(w.arena.used), addressOf(w.cells.used)
+	c.lines, c.linesSize = addressOf(w.lines.used), linesSize
 	c.clock = 1
 	return w, nil
 }
 
-func (w *worker) c() *workerC { return (*workerC)(unsafe.Pointer(unsafe.SliceData(w.region.used))) }
-
-func (w *worker) free() {
-	w.region.free()
-	w.arena.free()
-	w.cells.free()
-	w.lines.free()
+func (w *worker) cStruct() *workerC {
+	return (*workerC)(unsafe.Pointer(unsafe.SliceData(w.region.used)))
 }
 
-// run runs threadgroups of a dispatch until none is left, and returns the number of faults.
-func (w *worker) run(m *module, d *dispatchC) int {
-	return m.run(address(w.region.used), uint64(uintptr(unsafe.Pointer(d))))
+func (w *worker) freePages() {
+	w.region.unmapPages()
+	w.arena.unmapPages()
+	w.cells.unmapPages()
+	w.lines.unmapPages()
 }
 
-// reports returns copies of the last run's reports.
-func (w *worker) reports() []reportC {
-	c := w.c()
+// runThreadgroups runs threadgroups of a dispatch until none is left, and returns the number of faults.
+func (w *worker) runThreadgroups(m *module, d *dispatchC) int {
+	return m.callEntry(addressOf(w.region.used), uint64(uintptr(unsafe.Pointer(d))))
+}
+
+func (w *worker) copyReports() []reportC {
+	c := w.cStruct()
 	return append([]reportC(nil), c.reports[:min(c.reportCount, maxReports)]...)
 }
 

@@ -29,8 +29,7 @@ var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_c
 	"metal_integer", "metal_math", "metal_matrix", "metal_pack", "metal_relational", "metal_simdgroup",
 	"metal_simdgroup_matrix", "metal_types"}
 
-// defaultCache returns the default folder of compiled code.
-func defaultCache() string {
+func defaultCacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		dir = os.TempDir()
@@ -38,8 +37,7 @@ func defaultCache() string {
 	return filepath.Join(dir, "pilotfish", "soft")
 }
 
-// key returns a name for content, from all that it is made of.
-func key(parts ...string) string {
+func contentKey(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:%s", len(p), p)
@@ -47,9 +45,8 @@ func key(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:40]
 }
 
-// key returns the name of compiled code, from its source, the version of this package, the flags and the compiler.
-func (c *Compiler) key(source, ownText string, flags []string) string {
-	return key(source, ownText, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)
+func (c *Compiler) cacheKey(source, ownText string, flags []string) string {
+	return contentKey(source, ownText, strings.Join(append(languageFlags(c.arch), flags...), " "), c.version, c.arch)
 }
 
 // ownText returns all source of this package that compiled code depends on, for keys.
@@ -72,13 +69,12 @@ func ownText() (string, error) {
 	return b.String(), nil
 }
 
-// writeShim writes the headers into the cache for clang.
 func (c *Compiler) writeShim() (string, error) {
 	text, err := ownText()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(c.cache, "shim-"+key(text, strings.Join(stubs[:], " ")))
+	dir := filepath.Join(c.cache, "shim-"+contentKey(text, strings.Join(stubs[:], " ")))
 	if inCache(dir) {
 		return dir, nil
 	}
@@ -98,7 +94,6 @@ func (c *Compiler) writeShim() (string, error) {
 	return dir, nil
 }
 
-// fillShim writes the headers and the empty headers of Metal into a folder.
 func fillShim(dir string) error {
 	sub, err := fs.Sub(headers, "msl")
 	if err != nil {
@@ -124,8 +119,8 @@ const (
 	unfinishedIn = time.Hour           // of a temporary file that a killed process left
 )
 
-// prune removes old files from the cache. It ignores errors.
-func prune(dir string, now time.Time) {
+// pruneCache removes old files. It ignores errors.
+func pruneCache(dir string, now time.Time) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return // using the folder will report the error

@@ -20,7 +20,7 @@ import (
 func cacheWithRuntime(t *testing.T) string {
 	t.Helper()
 	dir := held.TempDir(t)
-	parts, err := open(t, Options{}).runtime()
+	parts, err := open(t, Options{}).buildRuntime()
 	require.NoError(t, err)
 	for _, p := range parts {
 		text, err := os.ReadFile(p)
@@ -56,7 +56,7 @@ func TestCacheWithoutCompiling(t *testing.T) {
 	assert.FileExists(t, kept)
 	own, err := ownText()
 	require.NoError(t, err)
-	assert.NoError(t, again.strictOnce(&unit{}, text, own))
+	assert.NoError(t, again.checkStrictOnce(&unit{}, text, own))
 	elsewhere := "arm64"
 	if c.arch == elsewhere {
 		elsewhere = "amd64"
@@ -65,8 +65,8 @@ func TestCacheWithoutCompiling(t *testing.T) {
 		"source":  func() error { _, err := again.Build(text+"\n", Fast); return err },
 		"variant": func() error { _, err := again.Build(text, Check); return err },
 		"version": func() error { again.version += "1"; _, err := again.Build(text, Fast); return err },
-		"strict":  func() error { again.version += "2"; return again.strictOnce(&unit{}, text, own) },
-		"text":    func() error { return again.strictOnce(&unit{}, text, own+"\n") },
+		"strict":  func() error { again.version += "2"; return again.checkStrictOnce(&unit{}, text, own) },
+		"text":    func() error { return again.checkStrictOnce(&unit{}, text, own+"\n") },
 		"arch":    func() error { again.arch = elsewhere; _, err := again.Build(text, Fast); return err },
 	} {
 		before := *again
@@ -110,7 +110,7 @@ func TestPrune(t *testing.T) {
 	}
 	assert.True(t, inCache(filepath.Join(dir, "library-used.so")))
 	assert.False(t, inCache(filepath.Join(dir, "library-absent.so")))
-	prune(dir, now)
+	pruneCache(dir, now)
 	var left []string
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)

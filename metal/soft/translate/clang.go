@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// lookClang finds clang by a name or path. If the name is empty it finds version 19 by its usual names.
-func lookClang(name string) (string, error) {
+// findClang finds clang by a name or path. If the name is empty it finds version 19 by its usual names.
+func findClang(name string) (string, error) {
 	names := []string{"clang-19", "clang"}
 	if name != "" {
 		names = []string{name}
@@ -34,8 +34,7 @@ func lookClang(name string) (string, error) {
 		metal.ErrNoDevice, strings.Join(names, " or "))
 }
 
-// lookLinker finds lld, first in the folder of clang.
-func lookLinker(clang string) (string, error) {
+func findLinker(clang string) (string, error) {
 	if real, err := filepath.EvalSymlinks(clang); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(real), "ld.lld")); err == nil {
 			return path, nil
@@ -50,8 +49,7 @@ func lookLinker(clang string) (string, error) {
 		"ld.lld-19 was not found: install clang-19 and lld-19", metal.ErrNoDevice)
 }
 
-// language returns the flags of every compilation for a processor.
-func language(arch string) []string {
+func languageFlags(arch string) []string {
 	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions",
 		"-fno-rtti", "-fPIC", "-fvisibility=hidden", "-fsigned-char", "-fno-math-errno",
 		"-Xclang", "-cl-single-precision-constant",
@@ -66,8 +64,8 @@ func language(arch string) []string {
 	return flags
 }
 
-// diagnosed returns warnings that are errors here: they are errors in Metal, or indicate a bug.
-func diagnosed() []string {
+// warningFlags returns warnings that are errors here: they are errors in Metal, or indicate a bug.
+func warningFlags() []string {
 	var flags []string
 	for _, w := range []string{"vla", "vla-cxx-extension", "return-type", "uninitialized", "sometimes-uninitialized",
 		"array-bounds", "unknown-attributes", "writable-strings", "shift-count-overflow",
@@ -78,7 +76,7 @@ func diagnosed() []string {
 	return append(flags, "-Wframe-larger-than=16384", "-Werror=frame-larger-than")
 }
 
-func (v Variant) flags() []string {
+func (v Variant) codegenFlags() []string {
 	if v != Check {
 		return []string{"-ffp-contract=off", "-O2"}
 	}
@@ -89,9 +87,9 @@ func (v Variant) flags() []string {
 		"-mllvm", "-tsan-instrument-atomics=0"}
 }
 
-// clangRun runs clang in the folder of the headers on text, and returns its output.
-func (c *Compiler) clangRun(text string, flags ...string) (string, error) {
-	cmd := exec.Command(c.clang, append(append(language(c.arch), flags...), "-")...)
+// runClang runs clang in the folder of the headers on text, and returns its output.
+func (c *Compiler) runClang(text string, flags ...string) (string, error) {
+	cmd := exec.Command(c.clang, append(append(languageFlags(c.arch), flags...), "-")...)
 	cmd.Dir = c.shim
 	cmd.Stdin = strings.NewReader(text)
 	var out, log bytes.Buffer

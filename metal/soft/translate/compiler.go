@@ -39,10 +39,10 @@ type Compiler struct {
 func NewCompiler(o Options) (*Compiler, error) {
 	c := &Compiler{cache: o.Cache, arch: runtime.GOARCH}
 	var err error
-	if c.clang, err = lookClang(o.Clang); err != nil {
+	if c.clang, err = findClang(o.Clang); err != nil {
 		return nil, err
 	}
-	if c.linker, err = lookLinker(c.clang); err != nil {
+	if c.linker, err = findLinker(c.clang); err != nil {
 		return nil, err
 	}
 	out, err := exec.Command(c.clang, "--version").Output()
@@ -51,7 +51,7 @@ func NewCompiler(o Options) (*Compiler, error) {
 	}
 	c.version = string(out)
 	if c.cache == "" {
-		c.cache = defaultCache()
+		c.cache = defaultCacheDir()
 	}
 	if c.cache, err = filepath.Abs(c.cache); err == nil {
 		err = os.MkdirAll(c.cache, 0o777)
@@ -59,7 +59,7 @@ func NewCompiler(o Options) (*Compiler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
 	}
-	prune(c.cache, time.Now())
+	pruneCache(c.cache, time.Now())
 	if c.shim, err = c.writeShim(); err != nil {
 		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
 	}
@@ -73,18 +73,18 @@ func (c *Compiler) Build(source string, v Variant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c")
-	path := filepath.Join(c.cache, "library-"+c.key(source, text, flags)+".so")
+	flags := append(append(v.codegenFlags(), warningFlags()...), "-include", "metal.h", "-c")
+	path := filepath.Join(c.cache, "library-"+c.cacheKey(source, text, flags)+".so")
 	if inCache(path) {
 		return path, nil
 	}
-	u, err := c.translate(source)
+	u, err := c.parseSource(source)
 	if err != nil {
 		return "", err
 	}
 	strict := make(chan error, 1)
-	go func() { strict <- c.strictOnce(u, source, text) }()
-	linked, err := c.compile(u, flags)
+	go func() { strict <- c.checkStrictOnce(u, source, text) }()
+	linked, err := c.buildLibrary(u, flags)
 	if s := <-strict; s != nil {
 		err = s // it is more precise, and the compiled code must not be kept
 	}
@@ -97,14 +97,14 @@ func (c *Compiler) Build(source string, v Variant) (string, error) {
 	return path, os.Rename(linked, path)
 }
 
-// translate preprocesses and parses source. Code that Metal does not allow is a *metal.CompileError.
-func (c *Compiler) translate(source string) (*unit, error) {
-	text, err := c.clangRun("# 1 "+quote(sourceName)+"\n"+source,
+// parseSource preprocesses and parses source. Code that Metal does not allow is a *metal.CompileError.
+func (c *Compiler) parseSource(source string) (*unit, error) {
+	text, err := c.runClang("# 1 "+quoteASCII(sourceName)+"\n"+source,
 		"-E", "-undef", "-D__METAL__=1", "-D__METAL_VERSION__=310", "-isystem", "stubs")
 	if err != nil {
 		return nil, err
 	}
-	u := parse(text, sourceName)
+	u := parseUnit(text, sourceName)
 	if len(u.problems) > 0 {
 		var log []string
 		for _, p := range u.problems {
@@ -115,9 +115,9 @@ func (c *Compiler) translate(source string) (*unit, error) {
 	return u, nil
 }
 
-// strict checks the source with clang, with distinct address spaces.
-func (c *Compiler) strict(u *unit) error {
-	_, err := c.clangRun(u.strictText(), append(diagnosed(), "-DMSL_STRICT", "-include", "metal.h", "-fsyntax-only")...)
+func (c *Compiler) checkStrict(u *unit) error {
+	_, err := c.runClang(u.strictText(),
+		append(warningFlags(), "-DMSL_STRICT", "-include", "metal.h", "-fsyntax-only")...)
 	if e, ok := errors.AsType[*metal.CompileError](err); ok && strings.Contains(e.Log, "no matching constructor") {
 		e.Log += "\nnote: the strict pass cannot copy a struct out of device, constant or threadgroup memory: " +
 			"use a reference, or copy its fields"
@@ -125,21 +125,20 @@ func (c *Compiler) strict(u *unit) error {
 	return err
 }
 
-// strictOnce runs the strict pass unless the source has passed before, for another variant.
-func (c *Compiler) strictOnce(u *unit, source, ownText string) error {
-	passed := filepath.Join(c.cache, "strict-"+key(source, ownText, c.version))
+// checkStrictOnce runs the strict pass unless the source has passed before, for another variant.
+func (c *Compiler) checkStrictOnce(u *unit, source, ownText string) error {
+	passed := filepath.Join(c.cache, "strict-"+contentKey(source, ownText, c.version))
 	if inCache(passed) {
 		return nil
 	}
-	if err := c.strict(u); err != nil {
+	if err := c.checkStrict(u); err != nil {
 		return err
 	}
 	return os.WriteFile(passed, nil, 0o666)
 }
 
-// compile builds a shared library in a new folder.
-func (c *Compiler) compile(u *unit, flags []string) (linked string, err error) {
-	parts, err := c.runtime()
+func (c *Compiler) buildLibrary(u *unit, flags []string) (linked string, err error) {
+	parts, err := c.buildRuntime()
 	if err != nil {
 		return "", err
 	}
@@ -152,7 +151,7 @@ func (c *Compiler) compile(u *unit, flags []string) (linked string, err error) {
 		return "", err
 	}
 	object, linked := filepath.Join(scratch, "library.o"), filepath.Join(scratch, "library.so")
-	if _, err := c.clangRun(text, append(flags, "-o", object)...); err != nil {
+	if _, err := c.runClang(text, append(flags, "-o", object)...); err != nil {
 		return linked, err
 	}
 	link := append([]string{"-shared", "--build-id=none", "-z", "noexecstack", "-o", linked, object}, parts...)
@@ -162,8 +161,7 @@ func (c *Compiler) compile(u *unit, flags []string) (linked string, err error) {
 	return linked, nil
 }
 
-// runtime returns the object files of the runtime, which all libraries contain.
-func (c *Compiler) runtime() ([]string, error) {
+func (c *Compiler) buildRuntime() ([]string, error) {
 	text, err := ownText()
 	if err != nil {
 		return nil, err
@@ -171,7 +169,7 @@ func (c *Compiler) runtime() ([]string, error) {
 	var parts []string
 	for _, name := range [...]string{"runtime.cpp", "check.cpp"} {
 		flags := []string{"-O2", "-fno-stack-protector", "-c"}
-		path := filepath.Join(c.cache, "runtime-"+c.key(name, text, flags)+".o")
+		path := filepath.Join(c.cache, "runtime-"+c.cacheKey(name, text, flags)+".o")
 		parts = append(parts, path)
 		if inCache(path) {
 			continue
@@ -182,7 +180,7 @@ func (c *Compiler) runtime() ([]string, error) {
 		}
 		defer os.RemoveAll(scratch) // leftovers do no harm
 		file := filepath.Join(scratch, "runtime.o")
-		if _, err := c.clangRun("#include \""+name+"\"\n", append(flags, "-o", file)...); err != nil {
+		if _, err := c.runClang("#include \""+name+"\"\n", append(flags, "-o", file)...); err != nil {
 			return nil, fmt.Errorf("runtime: %w", err)
 		}
 		if err := os.Rename(file, path); err != nil {

@@ -20,11 +20,11 @@ import (
 // strict checks a source as Build does, without making code: the parser's rules and the strict pass.
 func strict(t *testing.T, c *Compiler, source string) error {
 	t.Helper()
-	u, err := c.translate(source)
+	u, err := c.parseSource(source)
 	if err != nil {
 		return err
 	}
-	return c.strict(u)
+	return c.checkStrict(u)
 }
 
 // TestLook: clang of version 19 is found by either of its names, and another version only if it is named. lld is taken
@@ -45,24 +45,24 @@ func TestLook(t *testing.T) {
 	}
 	both := folder("clang", "19.1.7", "clang-19", "19.1.7")
 	t.Setenv("PATH", both)
-	found, err := lookClang("")
+	found, err := findClang("")
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(both, "clang-19"), found)
 	plain := folder("clang", "19.1.7", "ld.lld", "19")
 	t.Setenv("PATH", plain)
-	found, err = lookClang("")
+	found, err = findClang("")
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(plain, "clang"), found)
 	for _, version := range []string{"18.1.3", "190.1"} {
 		other := folder("clang", version)
 		t.Setenv("PATH", other)
-		_, err = lookClang("")
+		_, err = findClang("")
 		missing("clang-19 or clang was not found", err)
-		found, err = lookClang(filepath.Join(other, "clang"))
+		found, err = findClang(filepath.Join(other, "clang"))
 		require.NoError(t, err)
 		assert.Equal(t, filepath.Join(other, "clang"), found)
 	}
-	_, err = lookClang("clang-20")
+	_, err = findClang("clang-20")
 	missing("clang-20 was not found", err)
 
 	link := filepath.Join(held.TempDir(t), "clang")
@@ -73,7 +73,7 @@ func TestLook(t *testing.T) {
 		{folder("ld.lld", "19"), filepath.Join(both, "clang"), "ld.lld"},
 	} {
 		t.Setenv("PATH", c.path)
-		found, err = lookLinker(c.clang)
+		found, err = findLinker(c.clang)
 		require.NoError(t, err)
 		if !filepath.IsAbs(c.want) {
 			c.want = filepath.Join(c.path, c.want)
@@ -81,7 +81,7 @@ func TestLook(t *testing.T) {
 		assert.Equal(t, c.want, found)
 	}
 	t.Setenv("PATH", both)
-	_, err = lookLinker(filepath.Join(both, "clang"))
+	_, err = findLinker(filepath.Join(both, "clang"))
 	missing("ld.lld-19 was not found", err)
 }
 
@@ -95,9 +95,9 @@ func TestHeaders(t *testing.T) {
 	} {
 		source += "#include <metal_" + name + ">\n"
 	}
-	_, err := c.translate(source + "using namespace metal;\n")
+	_, err := c.parseSource(source + "using namespace metal;\n")
 	assert.NoError(t, err)
-	_, err = c.translate(source + "#include <vector>\n")
+	_, err = c.parseSource(source + "#include <vector>\n")
 	assert.ErrorContains(t, err, "'vector' file not found")
 }
 
@@ -177,18 +177,18 @@ func TestOtherProcessors(t *testing.T) {
 		}
 		c := *own
 		c.arch, c.cache = arch, held.TempDir(t)
-		_, err := c.runtime()
+		_, err := c.buildRuntime()
 		require.NoError(t, err)
 		left, err := filepath.Glob(filepath.Join(c.cache, "new-*"))
 		require.NoError(t, err)
 		assert.Empty(t, left)
-		u, err := c.translate(source(t, "features"))
+		u, err := c.parseSource(source(t, "features"))
 		require.NoError(t, err)
 		text, err := u.runText()
 		require.NoError(t, err)
 		for _, v := range []Variant{Fast, Check} {
 			object := filepath.Join(c.cache, "a.o")
-			_, err = c.clangRun(text, append(v.flags(), "-O0", "-include", "metal.h", "-c", "-o", object)...)
+			_, err = c.runClang(text, append(v.codegenFlags(), "-O0", "-include", "metal.h", "-c", "-o", object)...)
 			require.NoError(t, err, "%s %s", arch, v)
 		}
 	}

@@ -7,32 +7,31 @@ import (
 	"strings"
 )
 
-// functionConstant reads constant T name [[function_constant(n)]];
-func (u *unit) functionConstant(i, end int, index string) {
-	at := u.at(i).at
+func (u *unit) parseFunctionConstant(i, end int, index string) {
+	at := u.tokenAt(i).at
 	var words []string
 	for j := i; j < end-1; j++ {
-		if u.at(j).is("[[") {
-			j = u.matching(j) - 1
+		if u.tokenAt(j).isText("[[") {
+			j = u.skipBrackets(j) - 1
 		} else {
-			words = append(words, u.at(j).text)
+			words = append(words, u.tokenAt(j).text)
 		}
 	}
 	n, err := strconv.Atoi(strings.TrimRight(index, "uU"))
 	if err != nil || n < 0 || n > 65535 {
-		u.fail(at, "function_constant(%s) is not a number from 0 to 65535", index)
+		u.addProblem(at, "function_constant(%s) is not a number from 0 to 65535", index)
 	}
 	if len(words) != 3 || words[0] != "constant" {
-		u.fail(at, "a function constant must be of the form constant type name [[function_constant(n)]];")
+		u.addProblem(at, "a function constant must be of the form constant type name [[function_constant(n)]];")
 		return
 	}
 	c := Constant{Name: words[2], Type: words[1], Index: n}
 	if !slices.Contains([]string{"bool", "int", "uint", "float", "int32_t", "uint32_t"}, c.Type) {
-		u.fail(at, "function constant %s is %s: metal.Constant knows bool, int, uint and float", c.Name, c.Type)
+		u.addProblem(at, "function constant %s is %s: metal.Constant knows bool, int, uint and float", c.Name, c.Type)
 	}
 	for _, other := range u.constants {
 		if other.Index == n {
-			u.fail(at, "function constants %s and %s have the same index", other.Name, c.Name)
+			u.addProblem(at, "function constants %s and %s have the same index", other.Name, c.Name)
 		}
 	}
 	u.constants = append(u.constants, c)
@@ -41,17 +40,17 @@ func (u *unit) functionConstant(i, end int, index string) {
 	u.replaceIn(&u.opencl, i, end, "constant "+c.Type+" "+c.Name+" = MSL_VALUE_"+strconv.Itoa(n)+";")
 }
 
-// derived reads constant T name = expression; with an expression that mentions function constants. The value is known
-// only when the pipeline is made, so that the constant becomes an object that computes it.
-func (u *unit) derived(i, end int) {
-	equals := u.find("=", i, end)
-	if equals < 0 || u.at(equals-1).kind != word {
+// parseDerivedConstant reads constant T name = expression; with an expression that mentions function constants. The
+// value is known only when the pipeline is made, so that the constant becomes an object that computes it.
+func (u *unit) parseDerivedConstant(i, end int) {
+	equals := u.findToken("=", i, end)
+	if equals < 0 || u.tokenAt(equals-1).kind != word {
 		return
 	}
-	name, depends := u.at(equals-1), false
+	name, depends := u.tokenAt(equals-1), false
 	mentions := map[string]bool{}
 	for j := equals + 1; j < end-1; j++ {
-		mentions[u.at(j).text] = true
+		mentions[u.tokenAt(j).text] = true
 	}
 	for _, c := range u.constants {
 		depends = depends || mentions[c.Name]
@@ -63,7 +62,7 @@ func (u *unit) derived(i, end int) {
 		return
 	}
 	u.functions = append(u.functions, function{name: name.text, at: name.at, mentions: mentions, computed: true})
-	typ, value := u.flat(i+1, equals-1), u.flat(equals+1, end-1)
+	typ, value := u.joinTokens(i+1, equals-1), u.joinTokens(equals+1, end-1)
 	u.replaceIn(&u.run, i, end, "static const struct { "+
 		"operator "+typ+"() const { return ("+typ+")("+value+"); } } "+name.text+"{};")
 }
@@ -73,8 +72,8 @@ func (u *unit) derived(i, end int) {
 func (u *unit) findConstants() {
 	asked := map[string]bool{}
 	for i, t := range u.tokens {
-		if t.is("is_function_constant_defined") && u.at(i+1).is("(") {
-			asked[u.at(i+2).text] = true
+		if t.isText("is_function_constant_defined") && u.tokenAt(i+1).isText("(") {
+			asked[u.tokenAt(i+2).text] = true
 		}
 	}
 	for i := range u.constants {
@@ -82,10 +81,10 @@ func (u *unit) findConstants() {
 	}
 	for i := range u.kernels {
 		k := &u.kernels[i]
-		reached := u.reach(k.function)
+		reached := u.reachableNames(k.function)
 		for _, p := range k.Params {
 			if p.If != "" {
-				maps.Copy(reached, u.reach(p.If))
+				maps.Copy(reached, u.reachableNames(p.If))
 			}
 		}
 		for _, c := range u.constants {
@@ -96,8 +95,7 @@ func (u *unit) findConstants() {
 	}
 }
 
-// reach returns every name that a function mentions, directly or through the functions and constants among them.
-func (u *unit) reach(name string) map[string]bool {
+func (u *unit) reachableNames(name string) map[string]bool {
 	reached := map[string]bool{}
 	var visit func(string)
 	visit = func(name string) {

@@ -12,7 +12,7 @@ import (
 // instantiated and the types of parameters are compared with their attributes.
 func (u *unit) strictText() string {
 	var b strings.Builder
-	b.WriteString(apply(u.text, u.strict))
+	b.WriteString(applyEdits(u.text, u.strict))
 	for i, k := range u.kernels {
 		args := make([]string, len(k.Params))
 		for n, p := range k.Params {
@@ -26,7 +26,7 @@ func (u *unit) strictText() string {
 			}
 		}
 		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %s(%s); }",
-			k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(args, ", "))
+			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), strings.Join(args, ", "))
 	}
 	return b.String() + "\n"
 }
@@ -35,13 +35,13 @@ func (u *unit) strictText() string {
 // them.
 func (u *unit) runText() (string, error) {
 	var b strings.Builder
-	b.WriteString(apply(u.text, u.run))
+	b.WriteString(applyEdits(u.text, u.run))
 	for i, k := range u.kernels {
 		fmt.Fprintf(&b, "\n# %d %s\nMSL_THUNK msl_thunk%d() { msl_rt::Worker *w = msl_rt::self(); (void)w; %s(%s); }",
-			k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(arguments(k), ", "))
+			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), strings.Join(argumentExpressions(k), ", "))
 	}
 	b.WriteString("\n# 1 \"<tables>\"\nstatic void msl_decide() { msl_rt::Worker *w = msl_rt::self(); (void)w; ")
-	for i, c := range u.conditions() {
+	for i, c := range u.parameterConditions() {
 		fmt.Fprintf(&b, "w->conditions[%d] = (bool)(%s); ", i, c)
 	}
 	b.WriteString("}\nextern \"C\" {\nextern const msl_rt::Kernel msl_kernels[];\n" +
@@ -54,18 +54,17 @@ func (u *unit) runText() (string, error) {
 	for _, c := range u.constants {
 		fmt.Fprintf(&b, "{(void *)&%s, &msl_given_%s, sizeof(%s)}, ", c.Name, c.Name, c.Name)
 	}
-	meta, err := json.Marshal(u.description())
+	meta, err := json.Marshal(u.libraryDescription())
 	if err != nil {
 		return "", err
 	}
 	fmt.Fprintf(&b, "{nullptr, nullptr, 0}};\nextern const char msl_meta[];\nconst char msl_meta[] = %s;\n",
-		quote(string(meta)))
+		quoteASCII(string(meta)))
 	b.WriteString("}\n")
 	return b.String(), nil
 }
 
-// arguments returns the expressions that fetch a kernel's arguments.
-func arguments(k kernel) []string {
+func argumentExpressions(k kernel) []string {
 	args := make([]string, len(k.Params))
 	for i, p := range k.Params {
 		switch p.Kind {
@@ -80,16 +79,15 @@ func arguments(k kernel) []string {
 	return args
 }
 
-func (u *unit) description() Description {
-	d := Description{Constants: u.constants, Conditions: u.conditions()}
+func (u *unit) libraryDescription() Description {
+	d := Description{Constants: u.constants, Conditions: u.parameterConditions()}
 	for _, k := range u.kernels {
 		d.Kernels = append(d.Kernels, k.Kernel)
 	}
 	return d
 }
 
-// conditions returns the constants that decide whether parameters exist.
-func (u *unit) conditions() (all []string) {
+func (u *unit) parameterConditions() (all []string) {
 	for _, k := range u.kernels {
 		for _, p := range k.Params {
 			if p.If != "" && !slices.Contains(all, p.If) {
@@ -100,7 +98,6 @@ func (u *unit) conditions() (all []string) {
 	return all
 }
 
-// oneLine returns s with each run of blanks and line breaks replaced by a blank.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func quote(s string) string { return strconv.QuoteToASCII(s) }
+func quoteASCII(s string) string { return strconv.QuoteToASCII(s) }

@@ -34,59 +34,57 @@ var builtins = map[string]bool{
 	"thread_execution_width":           false,
 }
 
-func (u *unit) kernel(at int, header string, params, body, end int, attributes map[string]string) {
-	name := u.at(params - 1)
-	if u.at(params - 1).is("]]") {
-		for params--; !u.at(params).is("[[") && params > at; params-- {
+func (u *unit) parseKernel(at int, header string, params, body, end int, attributes map[string]string) {
+	name := u.tokenAt(params - 1)
+	if u.tokenAt(params - 1).isText("]]") {
+		for params--; !u.tokenAt(params).isText("[[") && params > at; params-- {
 		}
-		name = u.at(params - 1)
-		params = u.find("(", params+1, body)
+		name = u.tokenAt(params - 1)
+		params = u.findToken("(", params+1, body)
 	}
-	if !u.at(at + 1).is("void") {
-		u.fail(u.at(at).at, "kernel %s must return void", name.text)
+	if !u.tokenAt(at + 1).isText("void") {
+		u.addProblem(u.tokenAt(at).at, "kernel %s must return void", name.text)
 	}
 	k := kernel{function: name.text, call: name.text + header, generic: header != "", at: name.at}
 	k.Name = name.text
 	if h := attributes["host_name"]; h != "" {
 		k.Name = strings.Trim(h, `"`)
 	}
-	k.MaxThreads = u.limit(name.at, attributes)
-	k.Params = u.parameters(params)
+	k.MaxThreads = u.parseThreadLimit(name.at, attributes)
+	k.Params = u.parseParameters(params)
 	u.kernels = append(u.kernels, k)
-	u.function(name, body, end)
-	u.body(body, end, k.call)
+	u.recordFunction(name, body, end)
+	u.checkStatements(body, end, k.call)
 }
 
-// limit reads [[max_total_threads_per_threadgroup(n)]].
-func (u *unit) limit(at location, attributes map[string]string) int {
+func (u *unit) parseThreadLimit(at location, attributes map[string]string) int {
 	s, ok := attributes["max_total_threads_per_threadgroup"]
 	if !ok {
 		return 0
 	}
 	n, err := strconv.Atoi(strings.TrimRight(s, "uU"))
 	if err != nil || n < 1 || n > MaxThreads {
-		u.fail(at, "max_total_threads_per_threadgroup(%s) is not a number from 1 to %d", s, MaxThreads)
+		u.addProblem(at, "max_total_threads_per_threadgroup(%s) is not a number from 1 to %d", s, MaxThreads)
 	}
 	return n
 }
 
-// parameters reads the parameters of a kernel. Token i is their opening parenthesis.
-func (u *unit) parameters(i int) []Parameter {
+func (u *unit) parseParameters(i int) []Parameter {
 	all := []Parameter{}
-	end := u.matching(i)
+	end := u.skipBrackets(i)
 	for start := i + 1; start < end-1; {
 		stop := start
-		for ; stop < end-1 && !u.at(stop).is(","); stop++ {
-			if e := u.angles(stop); u.at(stop).is("<") && e > stop {
+		for ; stop < end-1 && !u.tokenAt(stop).isText(","); stop++ {
+			if e := u.skipAngles(stop); u.tokenAt(stop).isText("<") && e > stop {
 				stop = e - 1
-			} else if u.at(stop).isAny("(", "[", "[[", "{") {
-				stop = u.matching(stop) - 1
+			} else if u.tokenAt(stop).isAny("(", "[", "[[", "{") {
+				stop = u.skipBrackets(stop) - 1
 			}
 		}
-		p := u.parameter(start, stop)
+		p := u.parseParameter(start, stop)
 		for _, other := range all {
 			if p.Space != "" && other.Kind == p.Kind && other.Index == p.Index && other.If == "" && p.If == "" {
-				u.fail(u.at(start).at, "parameters %s and %s have the same index", other.Name, p.Name)
+				u.addProblem(u.tokenAt(start).at, "parameters %s and %s have the same index", other.Name, p.Name)
 			}
 		}
 		all = append(all, p)
@@ -95,26 +93,25 @@ func (u *unit) parameters(i int) []Parameter {
 	return all
 }
 
-// parameter reads the parameter in tokens [i,j).
-func (u *unit) parameter(i, j int) Parameter {
-	at := u.at(i).at
+func (u *unit) parseParameter(i, j int) Parameter {
+	at := u.tokenAt(i).at
 	var p Parameter
 	attributes := map[string]string{}
 	indirect := false
 	for k := i; k < j; k++ {
-		switch t := u.at(k); {
-		case t.is("[["):
-			k = u.attribute(k, attributes) - 1
+		switch t := u.tokenAt(k); {
+		case t.isText("[["):
+			k = u.parseAttributeList(k, attributes) - 1
 		case t.isAny("device", "constant", "threadgroup"):
-			if p.Space = t.text; t.is("constant") {
+			if p.Space = t.text; t.isText("constant") {
 				p.Const = true
 			}
-		case t.is("const"):
+		case t.isText("const"):
 			p.Const = p.Const || !indirect
 		case t.isAny("*", "&"):
 			indirect = true
-		case t.is("<"):
-			k = max(u.angles(k), k+1) - 1
+		case t.isText("<"):
+			k = max(u.skipAngles(k), k+1) - 1
 		case t.kind == word:
 			p.Name = t.text
 		}
@@ -122,7 +119,7 @@ func (u *unit) parameter(i, j int) Parameter {
 	p.If = attributes["function_constant"]
 	delete(attributes, "function_constant")
 	if len(attributes) != 1 {
-		u.fail(at, "kernel parameter %s has %d attributes instead of one, such as [[buffer(0)]]",
+		u.addProblem(at, "kernel parameter %s has %d attributes instead of one, such as [[buffer(0)]]",
 			p.Name, len(attributes))
 		return p
 	}
@@ -133,24 +130,23 @@ func (u *unit) parameter(i, j int) Parameter {
 	return p
 }
 
-// checkParameter compares a parameter's attribute with its type.
 func (u *unit) checkParameter(at location, p *Parameter, value string, indirect bool) {
 	spaces := map[string][]string{"buffer": {"device", "constant"}, "threadgroup": {"threadgroup"}}[p.Kind]
 	if spaces == nil {
 		if _, ok := builtins[p.Kind]; !ok {
-			u.fail(at, "attribute [[%s]] of kernel parameter %s is not known", p.Kind, p.Name)
+			u.addProblem(at, "attribute [[%s]] of kernel parameter %s is not known", p.Kind, p.Name)
 		} else if indirect || p.Space != "" {
-			u.fail(at, "kernel parameter %s is [[%s]] and must be a number", p.Name, p.Kind)
+			u.addProblem(at, "kernel parameter %s is [[%s]] and must be a number", p.Name, p.Kind)
 		}
 		return
 	}
 	if !indirect || !slices.Contains(spaces, p.Space) {
-		u.fail(at, "kernel parameter %s is [[%s]] and must be a pointer or reference to %s memory",
+		u.addProblem(at, "kernel parameter %s is [[%s]] and must be a pointer or reference to %s memory",
 			p.Name, p.Kind, strings.Join(spaces, " or "))
 	}
 	n, err := strconv.Atoi(strings.TrimRight(value, "uU"))
 	if err != nil || n < 0 || n >= MaxBuffers {
-		u.fail(at, "[[%s(%s)]] of kernel parameter %s is not a number from 0 to %d",
+		u.addProblem(at, "[[%s(%s)]] of kernel parameter %s is not a number from 0 to %d",
 			p.Kind, value, p.Name, MaxBuffers-1)
 	}
 	p.Index = n

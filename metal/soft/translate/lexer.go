@@ -33,13 +33,11 @@ type token struct {
 	at         location
 }
 
-// is reports whether a token is the given word or mark.
-func (t token) is(text string) bool { return t.text == text && (t.kind == word || t.kind == mark) }
+func (t token) isText(text string) bool { return t.text == text && (t.kind == word || t.kind == mark) }
 
-// isAny reports whether a token is one of the given words or marks.
 func (t token) isAny(texts ...string) bool {
 	for _, s := range texts {
-		if t.is(s) {
+		if t.isText(s) {
 			return true
 		}
 	}
@@ -68,15 +66,15 @@ func lex(text, file string) []token {
 			l.i++
 			continue
 		case c == '#' && fresh:
-			l.directive()
+			l.lexDirective()
 		case isLetter(c):
-			l.take(word, l.run(l.i, func(c byte) bool { return isLetter(c) || isDigit(c) }))
+			l.emitToken(word, l.scanWhile(l.i, func(c byte) bool { return isLetter(c) || isDigit(c) }))
 		case isDigit(c) || c == '.' && isDigit(l.peek(1)):
-			l.take(number, l.numberEnd())
+			l.emitToken(number, l.numberEnd())
 		case c == '"' || c == '\'':
-			l.take(quoted, l.quotedEnd(c))
+			l.emitToken(quoted, l.quotedEnd(c))
 		default:
-			l.take(mark, l.i+l.markLength())
+			l.emitToken(mark, l.i+l.markLength())
 		}
 		fresh = false
 	}
@@ -93,16 +91,14 @@ func (l *lexer) peek(n int) byte {
 	return 0
 }
 
-// run returns the end of the bytes from i on that ok accepts.
-func (l *lexer) run(i int, ok func(byte) bool) int {
+func (l *lexer) scanWhile(i int, ok func(byte) bool) int {
 	for i < len(l.text) && ok(l.text[i]) {
 		i++
 	}
 	return i
 }
 
-// take makes a token of the text before end, and advances.
-func (l *lexer) take(kind tokenKind, end int) {
+func (l *lexer) emitToken(kind tokenKind, end int) {
 	end = min(end, len(l.text))
 	l.out = append(l.out, token{l.text[l.i:end], kind, l.i, end, l.at})
 	l.at.line += strings.Count(l.text[l.i:end], "\n")
@@ -111,7 +107,7 @@ func (l *lexer) take(kind tokenKind, end int) {
 
 func (l *lexer) numberEnd() int {
 	previous := byte(0)
-	return l.run(l.i, func(c byte) bool {
+	return l.scanWhile(l.i, func(c byte) bool {
 		ok := isLetter(c) || isDigit(c) || c == '.' || c == '\'' ||
 			(c == '+' || c == '-') && (previous|0x20 == 'e' || previous|0x20 == 'p')
 		previous = c
@@ -146,9 +142,9 @@ func (l *lexer) inIndex() bool {
 	depth := 0
 	for i := len(l.out) - 1; i >= 0; i-- {
 		switch {
-		case l.out[i].is("]"):
+		case l.out[i].isText("]"):
 			depth++
-		case l.out[i].is("["):
+		case l.out[i].isText("["):
 			if depth == 0 {
 				return true
 			}
@@ -160,11 +156,11 @@ func (l *lexer) inIndex() bool {
 	return false
 }
 
-// directive takes a line that begins with #. A line marker, # 12 "file", moves the location.
-func (l *lexer) directive() {
-	end := l.run(l.i, func(c byte) bool { return c != '\n' })
+// lexDirective takes a line that begins with #. A line marker, # 12 "file", moves the location.
+func (l *lexer) lexDirective() {
+	end := l.scanWhile(l.i, func(c byte) bool { return c != '\n' })
 	line := l.text[l.i:end]
-	l.take(directive, end)
+	l.emitToken(directive, end)
 	rest := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(line, "#"), "line"))
 	n, file, _ := strings.Cut(rest, " ")
 	if number, err := strconv.Atoi(n); err == nil && number > 0 {

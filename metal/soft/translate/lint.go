@@ -14,23 +14,22 @@ var banned = map[string]string{
 	"__attribute__": "write attributes as [[...]]",
 }
 
-// lint refuses code that clang accepts and Metal does not.
 func (u *unit) lint() {
 	for i, t := range u.tokens {
 		switch {
-		case t.kind == word && banned[t.text] != "" && !u.at(i-1).isAny(".", "->"):
-			u.fail(t.at, "%s", banned[t.text])
-		case t.kind == word && reserved(t.text) && !strings.HasPrefix(t.text, "__METAL"):
-			u.fail(t.at, "%s is a name for the compiler's own use", t.text)
-		case t.is("long") && u.at(i+1).is("long"):
-			u.fail(t.at, "Metal has no long long: long has 64 bits")
-		case t.is("[") && u.at(i-1).isAny("=", "(", ",", "return", "{", ";", "&&", "||", "?", ":"):
-			u.fail(t.at, "Metal has no lambda expressions")
-		case t.kind == directive && !knownDirective(t.text):
-			u.fail(t.at, "%s is not known", strings.TrimSpace(t.text))
+		case t.kind == word && banned[t.text] != "" && !u.tokenAt(i-1).isAny(".", "->"):
+			u.addProblem(t.at, "%s", banned[t.text])
+		case t.kind == word && isReservedName(t.text) && !strings.HasPrefix(t.text, "__METAL"):
+			u.addProblem(t.at, "%s is a name for the compiler's own use", t.text)
+		case t.isText("long") && u.tokenAt(i+1).isText("long"):
+			u.addProblem(t.at, "Metal has no long long: long has 64 bits")
+		case t.isText("[") && u.tokenAt(i-1).isAny("=", "(", ",", "return", "{", ";", "&&", "||", "?", ":"):
+			u.addProblem(t.at, "Metal has no lambda expressions")
+		case t.kind == directive && !isKnownDirective(t.text):
+			u.addProblem(t.at, "%s is not known", strings.TrimSpace(t.text))
 		}
 	}
-	u.recursion()
+	u.checkRecursion()
 	slices.SortStableFunc(u.problems, func(a, b problem) int {
 		if a.at.file != b.at.file {
 			return 0
@@ -39,27 +38,25 @@ func (u *unit) lint() {
 	})
 }
 
-// global refuses a variable at namespace scope, in tokens [i,end), outside constant memory.
-func (u *unit) global(i, end int) {
+// checkGlobalVariable refuses a variable at namespace scope, in tokens [i,end), outside constant memory.
+func (u *unit) checkGlobalVariable(i, end int) {
 	first := i
-	for u.at(first).isAny("static", "const", "constexpr", "inline", "volatile") {
+	for u.tokenAt(first).isAny("static", "const", "constexpr", "inline", "volatile") {
 		first++
 	}
-	if !u.at(end-1).is(";") || u.find("constant", i, end) >= 0 ||
-		u.at(first).isAny("struct", "class", "enum", "union", "using", "typedef", "template", "static_assert",
+	if !u.tokenAt(end-1).isText(";") || u.findToken("constant", i, end) >= 0 ||
+		u.tokenAt(first).isAny("struct", "class", "enum", "union", "using", "typedef", "template", "static_assert",
 			"namespace", "kernel") {
 		return
 	}
-	u.fail(u.at(i).at, "a variable outside functions must be constant")
+	u.addProblem(u.tokenAt(i).at, "a variable outside functions must be constant")
 }
 
-// reserved reports whether a name is reserved for the compiler or the translation: those of clang and msl_.
-func reserved(name string) bool {
+func isReservedName(name string) bool {
 	return strings.HasPrefix(name, "__") || strings.HasPrefix(name, "msl_") || strings.HasPrefix(name, "MSL_")
 }
 
-// knownDirective reports whether a line that remains after preprocessing is a line marker or a pragma of Metal.
-func knownDirective(text string) bool {
+func isKnownDirective(text string) bool {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "#"))
 	pragma, ok := strings.CutPrefix(text, "pragma")
 	if !ok {
@@ -74,8 +71,8 @@ func knownDirective(text string) bool {
 		len(fields) > 1 && fields[0] == "clang" && fields[1] == "loop"
 }
 
-// recursion refuses functions that call themselves, directly or indirectly: a GPU has no call stack.
-func (u *unit) recursion() {
+// checkRecursion refuses functions that call themselves, directly or indirectly: a GPU has no call stack.
+func (u *unit) checkRecursion() {
 	overloads := map[string]int{}
 	for _, f := range u.functions {
 		overloads[f.name]++
@@ -85,8 +82,8 @@ func (u *unit) recursion() {
 			continue // one may call the other
 		}
 		for m := range f.mentions {
-			if m == f.name || overloads[m] == 1 && u.reach(m)[f.name] {
-				u.fail(f.at, "function %s calls itself", f.name)
+			if m == f.name || overloads[m] == 1 && u.reachableNames(m)[f.name] {
+				u.addProblem(f.at, "function %s calls itself", f.name)
 				break
 			}
 		}

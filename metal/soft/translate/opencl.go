@@ -15,12 +15,12 @@ type OpenCL struct {
 
 // OpenCL translates a source. An error in it is a [*metal.CompileError].
 func (c *Compiler) OpenCL(source string) (*OpenCL, error) {
-	u, err := c.translate(source)
+	u, err := c.parseSource(source)
 	if err != nil {
 		return nil, err
 	}
 	header, err := headers.ReadFile("msl/opencl.h")
-	return &OpenCL{u.constants, u, string(header) + apply(u.text, u.opencl)}, err
+	return &OpenCL{u.constants, u, string(header) + applyEdits(u.text, u.opencl)}, err
 }
 
 // OpenCLKernel is the name of the kernel in each program of [OpenCL].
@@ -36,17 +36,17 @@ func (o *OpenCL) Program(name string) (string, Kernel, error) {
 	return o.text + o.unit.kernels[i].openclEntry(), o.unit.kernels[i].Kernel, nil
 }
 
-// gather makes a struct of the threadgroup variables of the kernel that was read last, from the declaration at i and
-// with parameters at params. It precedes the kernel, which gets a reference to it: in OpenCL only an entry point has
-// such variables.
-func (u *unit) gather(i, params int) {
+// gatherThreadgroupMemory makes a struct of the threadgroup variables of the kernel that was read last, from the
+// declaration at i and with parameters at params. It precedes the kernel, which gets a reference to it: in OpenCL only
+// an entry point has such variables.
+func (u *unit) gatherThreadgroupMemory(i, params int) {
 	k := &u.kernels[len(u.kernels)-1]
 	if len(k.variables) == 0 {
 		return
 	}
 	var b strings.Builder
 	if k.generic {
-		b.WriteString(u.flat(i, u.angles(i+1)) + " ")
+		b.WriteString(u.joinTokens(i, u.skipAngles(i+1)) + " ")
 	}
 	b.WriteString("struct msl_memory_" + k.function + " { ")
 	for _, v := range k.variables {
@@ -57,12 +57,12 @@ func (u *unit) gather(i, params int) {
 	if len(k.Params) == 0 {
 		comma = ""
 	}
-	u.insertIn(&u.opencl, u.matching(params)-1, comma+"threadgroup msl_memory_"+k.call+" &msl_memory")
+	u.insertIn(&u.opencl, u.skipBrackets(params)-1, comma+"threadgroup msl_memory_"+k.call+" &msl_memory")
 }
 
-// keepLoops turns the pragmas that unroll loops around for OpenCL: what they make of matrices takes minutes to compile
-// for vectors of 32 lanes.
-func (u *unit) keepLoops() {
+// disableUnrolling reverses the pragmas that unroll loops, for OpenCL: what they make of matrices takes minutes to
+// compile for vectors of 32 lanes.
+func (u *unit) disableUnrolling() {
 	for i, t := range u.tokens {
 		if t.kind == directive && strings.Join(strings.Fields(t.text), " ") == "#pragma unroll" {
 			u.replaceIn(&u.opencl, i, i+1, "#pragma nounroll")
@@ -70,8 +70,7 @@ func (u *unit) keepLoops() {
 	}
 }
 
-// inMemory declares a variable as a reference into the struct of its kernel.
-func (v variable) inMemory() string {
+func (v variable) openclDeclaration() string {
 	typ := "msl_type_" + v.name
 	return fmt.Sprintf("typedef %s %s%s; threadgroup %s &%s = msl_memory.%s; ",
 		v.typ, typ, v.dims, typ, v.name, v.name)
@@ -98,7 +97,6 @@ var openclPositions = map[string]string{
 	"dispatch_threads_per_threadgroup": "get_local_size",
 }
 
-// openclEntry returns the entry point: it has the threadgroup variables, and calls the kernel with its arguments.
 func (k kernel) openclEntry() string {
 	var params, args []string
 	for n, p := range k.Params {
@@ -119,6 +117,6 @@ func (k kernel) openclEntry() string {
 		args = append(args, "msl_memory")
 	}
 	return fmt.Sprintf("\n# %d %s\n__kernel __attribute__((intel_reqd_sub_group_size(32))) void %s(%s) { %s%s(%s); }\n",
-		k.at.line, quote(k.at.file), OpenCLKernel, strings.Join(params, ", "), memory, oneLine(k.call),
+		k.at.line, quoteASCII(k.at.file), OpenCLKernel, strings.Join(params, ", "), memory, oneLine(k.call),
 		strings.Join(args, ", "))
 }

@@ -52,9 +52,9 @@ template [[host_name("many_4")]] kernel decltype(many<float, 4>) many<float, 4>;
 
 // TestOpenCLAlone: the memory of a kernel without parameters is its only one.
 func TestOpenCLAlone(t *testing.T) {
-	u := parse("# 1 \"stubs/metal_stdlib\"\nkernel void alone() { threadgroup float s[32]; s[0] = 1; }", "a.metal")
+	u := parseUnit("# 1 \"stubs/metal_stdlib\"\nkernel void alone() { threadgroup float s[32]; s[0] = 1; }", "a.metal")
 	require.Empty(t, u.problems)
-	assert.Contains(t, apply(u.text, u.opencl), "kernel void alone(threadgroup msl_memory_alone &msl_memory)")
+	assert.Contains(t, applyEdits(u.text, u.opencl), "kernel void alone(threadgroup msl_memory_alone &msl_memory)")
 }
 
 // TestOpenCLParameters: each built-in that a kernel may ask for has its form in OpenCL.

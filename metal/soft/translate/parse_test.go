@@ -30,7 +30,7 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, s[k.start:k.end], k.text)
 			end = k.end
 		}
-		u := parse(s, "fuzz.metal")
+		u := parseUnit(s, "fuzz.metal")
 		for _, e := range append(u.run, u.strict...) {
 			require.True(t, 0 <= e.start && e.start <= e.end && e.end <= len(s))
 		}
@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 
 // TestParseKernel: a kernel's parameters, limits and the function constants that it uses are found.
 func TestParseKernel(t *testing.T) {
-	u := parse("# 1 \"stubs/metal_stdlib\"\n"+`constant bool A [[function_constant(1)]];
+	u := parseUnit("# 1 \"stubs/metal_stdlib\"\n"+`constant bool A [[function_constant(1)]];
 constant int B [[function_constant(2)]];
 constant float C [[function_constant(3)]];
 constant bool D = A && true;
@@ -80,7 +80,7 @@ template [[host_name("k_small"), max_total_threads_per_threadgroup(32u)]] kernel
 // the runtime.
 func TestParseLimits(t *testing.T) {
 	problems := func(source string) []problem {
-		return parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems
+		return parseUnit("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems
 	}
 	assert.Empty(t, problems(`constant bool A [[function_constant(0)]]; constant bool B [[function_constant(65535u)]];
 [[max_total_threads_per_threadgroup(1024)]] kernel void k(device float *x [[buffer(30)]],
@@ -105,7 +105,7 @@ func TestParseLimits(t *testing.T) {
 func TestParseRefusesWords(t *testing.T) {
 	for word := range strings.FieldsSeq("double goto new delete virtual thread_local asm noexcept register " +
 		"__attribute__ __own msl_x MSL_X") {
-		u := parse("# 1 \"stubs/metal_stdlib\"\nkernel void k() { 1 + "+word+"; }", "a.metal")
+		u := parseUnit("# 1 \"stubs/metal_stdlib\"\nkernel void k() { 1 + "+word+"; }", "a.metal")
 		assert.NotEmpty(t, u.problems, word)
 	}
 }
@@ -170,7 +170,7 @@ func TestParseRefuses(t *testing.T) {
 		body("") + " kernel void k(device float *x [[buffer(0)]]) {}":  "there are two kernels k",
 		"int f() { return x.register + p->asm; } int g(); double h();": "Metal has no double",
 	} {
-		u := parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal")
+		u := parseUnit("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal")
 		if assert.NotEmpty(t, u.problems, source) {
 			assert.Contains(t, u.problems[0].text, want, source)
 		}
@@ -186,6 +186,6 @@ func TestParseAccepts(t *testing.T) {
 			"device float *y [[buffer(0), function_constant(B)]]) {}",
 		"kernel void k() { thread float *p; device const float *q = r; return *p; }",
 	} {
-		assert.Empty(t, parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems, source)
+		assert.Empty(t, parseUnit("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems, source)
 	}
 }

@@ -35,12 +35,12 @@ type function struct {
 	computed bool // not a function, but a constant that depends on function constants
 }
 
-func (u *unit) fail(at location, format string, a ...any) {
+func (u *unit) addProblem(at location, format string, a ...any) {
 	u.problems = append(u.problems, problem{at, fmt.Sprintf(format, a...)})
 }
 
-// at returns token i, or a token of kind none.
-func (u *unit) at(i int) token {
+// tokenAt returns token i, or a token of kind none.
+func (u *unit) tokenAt(i int) token {
 	if i < 0 || i >= len(u.tokens) {
 		end := location{"", 0}
 		if n := len(u.tokens); n > 0 {
@@ -51,24 +51,24 @@ func (u *unit) at(i int) token {
 	return u.tokens[i]
 }
 
-// find returns the index of a word in [i,j), outside brackets, or -1.
-func (u *unit) find(text string, i, j int) int {
+// findToken returns the index of a word in [i,j), outside brackets, or -1.
+func (u *unit) findToken(text string, i, j int) int {
 	for ; i < j; i++ {
-		switch t := u.at(i); {
-		case t.is(text):
+		switch t := u.tokenAt(i); {
+		case t.isText(text):
 			return i
 		case t.isAny("(", "[", "{", "[["):
-			i = u.matching(i) - 1
+			i = u.skipBrackets(i) - 1
 		}
 	}
 	return -1
 }
 
-// matching returns the index after the bracket that closes the one at i.
-func (u *unit) matching(i int) int {
+// skipBrackets returns the index after the bracket that closes the one at i.
+func (u *unit) skipBrackets(i int) int {
 	var open []string
-	for ; u.at(i).kind != none; i++ {
-		switch t := u.at(i); {
+	for ; u.tokenAt(i).kind != none; i++ {
+		switch t := u.tokenAt(i); {
 		case t.isAny("(", "[", "{", "[["):
 			open = append(open, t.text)
 		case t.isAny(")", "]", "}", "]]"):
@@ -81,19 +81,19 @@ func (u *unit) matching(i int) int {
 	return i
 }
 
-// angles returns the index after the > that closes the < at i, or i if none does before the statement ends.
-func (u *unit) angles(i int) int {
+// skipAngles returns the index after the > that closes the < at i, or i if none does before the statement ends.
+func (u *unit) skipAngles(i int) int {
 	depth := 0
-	for j := i; u.at(j).kind != none; j++ {
-		switch t := u.at(j); {
-		case t.is("<"):
+	for j := i; u.tokenAt(j).kind != none; j++ {
+		switch t := u.tokenAt(j); {
+		case t.isText("<"):
 			depth++
-		case t.is(">"):
+		case t.isText(">"):
 			if depth--; depth == 0 {
 				return j + 1
 			}
 		case t.isAny("(", "["):
-			j = u.matching(j) - 1
+			j = u.skipBrackets(j) - 1
 		case t.isAny(";", "{", "}", ")", "]"):
 			return i
 		}
@@ -101,19 +101,17 @@ func (u *unit) angles(i int) int {
 	return i
 }
 
-// flat returns tokens [i,j) on one line.
-func (u *unit) flat(i, j int) string {
+func (u *unit) joinTokens(i, j int) string {
 	var words []string
 	for ; i < j; i++ {
-		if u.at(i).kind != directive {
-			words = append(words, u.at(i).text)
+		if u.tokenAt(i).kind != directive {
+			words = append(words, u.tokenAt(i).text)
 		}
 	}
 	return strings.Join(words, " ")
 }
 
-// includes reports whether the source includes a header of Metal, according to line markers.
-func (u *unit) includes(header string) bool {
+func (u *unit) includesHeader(header string) bool {
 	return slices.ContainsFunc(u.tokens, func(t token) bool {
 		return t.kind == directive && strings.Contains(t.text, "\"stubs/"+header+"\"")
 	})

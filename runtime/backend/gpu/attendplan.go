@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// splits returns the number of parts into which the visible keys of a row are divided, in a pass of few rows. It
+// splitCount returns the number of parts into which the visible keys of a row are divided, in a pass of few rows. It
 // depends only on their number and the shape of the model, because the bits of the result depend on it.
 //
 // A threadgroup takes one split of one key/value head. So there are fewest/kvHeads splits, as long as each has at least
@@ -20,10 +20,10 @@ import (
 // an M1. For 4,000 keys, 32 splits instead of 20 are 64 threadgroups, of which some of 20 cores have 4 and others 3:
 // the longest takes 4 · 125 keys instead of 2 · 200, while 2 threadgroups already have 2 · 8 KB of keys and values in
 // flight (attendFetch of bench/metalplan for each of 4 simdgroups), twice what a core's share of the bandwidth needs
-// (divide).
-func splits(visible, kvHeads int) int {
+// (divideMatrix).
+func splitCount(visible, kvHeads int) int {
 	const fewestKeys = 10
-	return max(1, min(kernels.MaxSplits, ceil(fewest, kvHeads), ceil(visible, fewestKeys)))
+	return max(1, min(kernels.MaxSplits, ceilDiv(fewest, kvHeads), ceilDiv(visible, fewestKeys)))
 }
 
 // attendPlan is the plan of attention for the shape of a store.
@@ -38,7 +38,6 @@ type attendPlan struct {
 // maxHead is the longest head that the kernels have registers for.
 const maxHead = 128
 
-// planAttend plans attention for group query heads to a key/value head, padded to room elements.
 func planAttend(group, room int) attendPlan {
 	p := attendPlan{heads: 1, bands: 1, room: 64}
 	for p.heads < min(group, 8) {
@@ -67,8 +66,8 @@ func (p attendPlan) wideParts(rows, group, kvHeads, threads, memory int) (int, e
 	if simds < p.bands {
 		return 0, fmt.Errorf("attention: %d threads and %d bytes of a threadgroup are too few", threads, memory)
 	}
-	parts := ceil(group, simds/p.bands)
-	for parts < group && ceil(rows, p.tileRows())*kvHeads*parts < fewest {
+	parts := ceilDiv(group, simds/p.bands)
+	for parts < group && ceilDiv(rows, p.tileRows())*kvHeads*parts < fewest {
 		parts++
 	}
 	return parts, nil
@@ -77,29 +76,28 @@ func (p attendPlan) wideParts(rows, group, kvHeads, threads, memory int) (int, e
 func (p *pass) encodeAttend(layer int) {
 	c, s := p.kv.c, &p.d.scratch
 	group, plan := c.Heads/c.KVHeads, p.kv.plan
-	keys, values := p.kv.bounds(layer)
-	if wide(p.n) {
+	keys, values := p.kv.layerBindings(layer)
+	if isWide(p.n) {
 		p.encodeAttendWide(keys, values)
 		return
 	}
 	args := kernels.AttendArgs{
-		Heads: uint32(c.Heads), Group: uint32(group), Parts: uint32(ceil(group, plan.heads)),
+		Heads: uint32(c.Heads), Group: uint32(group), Parts: uint32(ceilDiv(group, plan.heads)),
 		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), MaxSplits: uint32(p.frame.splits), Scale: p.kv.scale(),
+		Slots: uint32(c.Slots), MaxSplits: uint32(p.frame.splits), Scale: p.kv.attentionScale(),
 	}
-	p.run(dispatch{
-		pipeline: p.plain(attendKernel(plan.heads, plan.room)),
+	p.encodeDispatch(dispatch{
+		pipeline: p.plainPipeline(attendKernel(plan.heads, plan.room)),
 		groups:   metal.Size{X: p.frame.splits, Y: c.KVHeads * int(args.Parts), Z: p.n}, threads: kernels.AttendThreads,
-		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
-		args:    raw(&args), memory: []int{plan.memory},
+		buffers: []binding{startOf(s.q), keys, values, p.frame.rows, p.frame.spans, startOf(s.parts), startOf(s.ml)},
+		args:    argBytes(&args), memory: []int{plan.memory},
 	})
 }
 
-// encodeAttendWide encodes the attention of a layer for more than maxNarrow rows.
-func (p *pass) encodeAttendWide(keys, values bound) {
+func (p *pass) encodeAttendWide(keys, values binding) {
 	c, s := p.kv.c, &p.d.scratch
 	group, plan := c.Heads/c.KVHeads, p.kv.plan
-	pipeline := p.plain(attendWideKernel(plan.room))
+	pipeline := p.plainPipeline(attendWideKernel(plan.room))
 	if p.err != nil {
 		return
 	}
@@ -107,20 +105,20 @@ func (p *pass) encodeAttendWide(keys, values bound) {
 	memory := p.d.limits.ThreadgroupMemory - pipeline.ThreadgroupMemory() - 128 // it is rounded up
 	parts, err := plan.wideParts(p.n, group, c.KVHeads, threads, memory)
 	if err != nil {
-		p.fail(err)
+		p.recordError(err)
 		return
 	}
 	args := kernels.AttendWideArgs{
-		Rows: uint32(p.n), Heads: uint32(c.Heads), Group: uint32(group), PartHeads: uint32(ceil(group, parts)),
+		Rows: uint32(p.n), Heads: uint32(c.Heads), Group: uint32(group), PartHeads: uint32(ceilDiv(group, parts)),
 		Parts: uint32(parts), Bands: uint32(plan.bands), Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), Scale: p.kv.scale(),
+		Slots: uint32(c.Slots), Scale: p.kv.attentionScale(),
 	}
 	simds := plan.bands * int(args.PartHeads)
-	p.run(dispatch{
-		pipeline: pipeline, groups: metal.Size{X: ceil(p.n, plan.tileRows()), Y: c.KVHeads * parts, Z: 1},
+	p.encodeDispatch(dispatch{
+		pipeline: pipeline, groups: metal.Size{X: ceilDiv(p.n, plan.tileRows()), Y: c.KVHeads * parts, Z: 1},
 		threads: 32 * simds,
-		buffers: []bound{of(s.q), keys, values, p.frame.tiles, p.frame.blocks, p.frame.masks, of(s.parts)},
-		args:    raw(&args), memory: []int{plan.blocks + 4*kernels.BandFloats*simds},
+		buffers: []binding{startOf(s.q), keys, values, p.frame.tiles, p.frame.blocks, p.frame.masks, startOf(s.parts)},
+		args:    argBytes(&args), memory: []int{plan.blocks + 4*kernels.BandFloats*simds},
 	})
 }
 
@@ -132,23 +130,23 @@ type tiling struct {
 	seen          []uint32 // [block][1 + rows of a tile]: what any row sees, and each
 }
 
-func (g *tiling) fill(rows []backend.Row, tileRows int) {
+func (g *tiling) fillTiles(rows []backend.Row, tileRows int) {
 	g.tiles, g.blocks, g.masks = g.tiles[:0], g.blocks[:0], g.masks[:0]
 	for len(rows) > 0 {
 		n := min(tileRows, len(rows))
 		first := len(g.blocks) / 2
-		g.tile(rows[:n], tileRows)
+		g.addTile(rows[:n], tileRows)
 		g.tiles = append(g.tiles, uint32(first), uint32(len(g.blocks)/2))
 		rows = rows[n:]
 	}
 }
 
-func (g *tiling) tile(rows []backend.Row, tileRows int) {
+func (g *tiling) addTile(rows []backend.Row, tileRows int) {
 	const slots, all = kernels.BlockSlots, ^uint32(0)
 	blocks := 0
 	for _, r := range rows {
 		for _, s := range r.See {
-			blocks = max(blocks, ceil(int(s.To), slots))
+			blocks = max(blocks, ceilDiv(int(s.To), slots))
 		}
 	}
 	stride := 1 + tileRows

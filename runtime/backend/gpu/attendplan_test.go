@@ -23,12 +23,12 @@ func TestSplits(t *testing.T) {
 		{4000, 2, 20}, {32768, 2, 20},
 		{100, 1, 10}, {1000, 1, 32}, {100, 4, 10}, {1000, 4, 10}, {4000, 4, 10}, {100, 8, 5}, {1000, 8, 5},
 	} {
-		assert.Equal(t, c.splits, splits(c.visible, c.kvHeads), "%+v", c)
+		assert.Equal(t, c.splits, splitCount(c.visible, c.kvHeads), "%+v", c)
 	}
 	for kvHeads := 1; kvHeads <= 16; kvHeads++ {
 		before := 1
 		for n := 1; n < 6000; n++ {
-			s := splits(n, kvHeads)
+			s := splitCount(n, kvHeads)
 			require.True(t, s >= before && s <= n && s <= kernels.MaxSplits, "%d keys, %d heads", n, kvHeads)
 			if n > 190 && kvHeads > 1 {
 				require.GreaterOrEqual(t, s*kvHeads, fewest, "%d keys, %d heads", n, kvHeads)
@@ -105,8 +105,8 @@ func TestTiling(t *testing.T) {
 			}
 		}
 		tileRows := 8 << r.IntN(4)
-		g.fill(rows, tileRows)
-		require.Len(t, g.tiles, 2*ceil(len(rows), tileRows))
+		g.fillTiles(rows, tileRows)
+		require.Len(t, g.tiles, 2*ceilDiv(len(rows), tileRows))
 		got := make([]map[int]bool, len(rows))
 		for tile := range len(g.tiles) / 2 {
 			before := -1
@@ -214,7 +214,7 @@ func TestAttendCounts(t *testing.T) {
 		require.NoError(t, p.End(t.Context()))
 		total := soft.Count{}
 		name := "attend_8_64"
-		if wide(c.rows) {
+		if isWide(c.rows) {
 			name = "attend_wide_64"
 		}
 		for i := 1; i <= 2; i++ { // keys, values

@@ -140,7 +140,7 @@ func TestBesideLengths(t *testing.T) {
 				b.r = newRand(fresh)
 				for _, n := range besideRows {
 					want := alone
-					if wide(n) {
+					if isWide(n) {
 						want = long
 					}
 					some := b.r.Perm(len(b.rows))[:n]
@@ -162,7 +162,7 @@ func TestLargeScores(t *testing.T) {
 		b := x.blockOf(backend.KVConfig{Heads: 3, KVHeads: 3, HeadSize: 20, Type: gguf.F32})
 		for h := range b.s.c.KVHeads {
 			for slot := range 100 {
-				row := words[float32](b.s.layers[1].Bytes()[(h*b.s.c.Slots+slot)*b.s.rowLen:])[:20]
+				row := sliceAs[float32](b.s.layers[1].Bytes()[(h*b.s.c.Slots+slot)*b.s.rowLen:])[:20]
 				for i := range row {
 					row[i] *= 60
 				}
@@ -192,7 +192,7 @@ func TestManyParts(t *testing.T) {
 	const cols, in = 2240, 8 // 70 threadgroups of 32 weight rows each, 35 of 64 for many rows
 	x := &fixture{t: t, r: newRand(6), d: open(t, soft.Options{Seed: 1})}
 	add, fa := x.weightOf(gguf.F32, cols, in)
-	require.Equal(t, 32, divide(cols, in).rows)
+	require.Equal(t, 32, divideMatrix(cols, in).rows)
 	g, fn := x.normOf(cols)
 	wg, fg := x.weightOf(gguf.F32, 5, cols)
 	wq, fq := x.weightOf(gguf.F32, 8, cols)

@@ -26,7 +26,7 @@ func TestSameBits(t *testing.T) {
 		w, f := x.weightOf(kind, out, cols)
 		g, _ := x.normOf(cols)
 		h := x.tensorOf(maxRows, cols)
-		require.Equal(t, division{rows: 16, parts: 4, share: 1536}, divide(out, cols))
+		require.Equal(t, division{rows: 16, parts: 4, share: 1536}, divideMatrix(out, cols))
 		run := func(first, n int) (sums, gated []float32) {
 			from, y, m := x.tensorOf(n, cols), x.tensorOf(n, out), x.tensorOf(n, out)
 			copy(from.all(), h.all()[first*cols:])

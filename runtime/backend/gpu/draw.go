@@ -22,8 +22,7 @@ type draw struct {
 // maxSharpness is the largest 1/temperature: above it, a lower temperature makes no difference.
 const maxSharpness = 1e30
 
-// drawOf returns the draw that a head is to guess at; nil for none.
-func (p *pass) drawOf(want backend.Want) *draw {
+func (p *pass) planDraw(want backend.Want) *draw {
 	o := want.Draw
 	if o.Greedy() || len(want.Rows) != 1 {
 		return nil
@@ -48,7 +47,7 @@ func (p *pass) drawOf(want backend.Want) *draw {
 	return d
 }
 
-func (d *draw) head(a *kernels.HeadArgs) {
+func (d *draw) setHeadArgs(a *kernels.HeadArgs) {
 	if d == nil || !d.rest {
 		return
 	}
@@ -56,19 +55,18 @@ func (d *draw) head(a *kernels.HeadArgs) {
 	a.SeedLow, a.SeedHigh = uint32(d.seed), uint32(d.seed>>32)
 }
 
-func (d *draw) merge(a *kernels.MergeArgs) {
+func (d *draw) setMergeArgs(a *kernels.MergeArgs) {
 	if d == nil {
 		return
 	}
-	a.Draw, a.Best, a.Rest = 1, min(uint32(d.best), a.K), flag(d.rest)
+	a.Draw, a.Best, a.Rest = 1, min(uint32(d.best), a.K), boolToUint32(d.rest)
 	a.Sharpness, a.TopP, a.MinLogit, a.Pos = d.sharpness, d.topP, d.minLogit, d.pos
 	a.SeedLow, a.SeedHigh = uint32(d.seed), uint32(d.seed>>32)
 }
 
-// bound is the output of the head for the draw, which the merge reads; empty without a draw.
-func (d *draw) bound(s *scratch) bound {
+func (d *draw) drawnBinding(s *scratch) binding {
 	if d == nil {
-		return bound{}
+		return binding{}
 	}
-	return of(s.drawn)
+	return startOf(s.drawn)
 }

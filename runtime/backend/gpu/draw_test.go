@@ -148,22 +148,22 @@ func TestDrawOf(t *testing.T) {
 			Temperature: c.temperature, TopK: c.k, TopP: c.topP, Seed: 5<<32 | 7,
 		}}
 		c.want.pos, c.want.seed = 10, 5<<32|7 // of the next token
-		got := p.drawOf(backend.Want{Rows: []int{1}, Draw: of})
+		got := p.planDraw(backend.Want{Rows: []int{1}, Draw: of})
 		require.NotNil(t, got)
 		assert.InDelta(t, c.want.minLogit, got.minLogit, 1e-6*math.Abs(float64(c.want.minLogit)))
 		got.minLogit = c.want.minLogit
 		assert.Equal(t, &c.want, got, "%+v", of)
 		var head kernels.HeadArgs
-		got.head(&head)
+		got.setHeadArgs(&head)
 		want := kernels.HeadArgs{Draw: 1, Sharpness: got.sharpness, Pos: 10, SeedLow: 7, SeedHigh: 5}
 		if !got.rest {
 			want = kernels.HeadArgs{}
 		}
 		assert.Equal(t, want, head)
 		merge := kernels.MergeArgs{K: 20}
-		got.merge(&merge)
+		got.setMergeArgs(&merge)
 		assert.Equal(t, kernels.MergeArgs{
-			K: 20, Draw: 1, Best: uint32(min(got.best, 20)), Rest: flag(got.rest), Sharpness: got.sharpness,
+			K: 20, Draw: 1, Best: uint32(min(got.best, 20)), Rest: boolToUint32(got.rest), Sharpness: got.sharpness,
 			TopP: got.topP, MinLogit: got.minLogit, Pos: 10, SeedLow: 7, SeedHigh: 5,
 		}, merge)
 	}

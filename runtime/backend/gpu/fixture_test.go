@@ -73,12 +73,12 @@ func (x *fixture) tensorOf(rows, cols int) *tensor {
 	t, err := x.d.NewTensor(rows, cols)
 	require.NoError(x.t, err)
 	v := t.(*tensor)
-	require.NoError(x.t, v.room(x.d, rows))
+	require.NoError(x.t, v.allocateRows(x.d, rows))
 	copy(v.all(), x.floats(rows*cols))
 	return v
 }
 
-func (t *tensor) all() []float32       { return words[float32](t.values.Bytes())[:t.rows*t.cols] }
+func (t *tensor) all() []float32       { return sliceAs[float32](t.values.Bytes())[:t.rows*t.cols] }
 func (t *tensor) line(i int) []float32 { return t.all()[i*t.cols : (i+1)*t.cols] }
 func stored(f []float32, shape ...int) gguf.Tensor {
 	b := make([]byte, 0, 4*len(f))
@@ -247,9 +247,9 @@ func (s *kv) at(layer int, slot int32, head int, v bool) []float64 {
 	out := make([]float64, s.c.HeadSize)
 	for j := range out {
 		if s.c.Type == gguf.F32 {
-			out[j] = float64(words[float32](b)[j])
+			out[j] = float64(sliceAs[float32](b)[j])
 		} else {
-			out[j] = float64(gguf.F16ToF32(words[uint16](b)[j]))
+			out[j] = float64(gguf.F16ToF32(sliceAs[uint16](b)[j]))
 		}
 	}
 	return out

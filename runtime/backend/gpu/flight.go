@@ -12,12 +12,12 @@ import (
 
 // Begin implements [backend.Device]. The passes of this device are flights.
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
-	return d.begin(store.(*kv), rows)
+	return d.beginPass(store.(*kv), rows)
 }
 
 // BeginAlone implements [backend.Runner].
 func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
-	return d.begin(store.(*kv), []backend.Row{row})
+	return d.beginPass(store.(*kv), []backend.Row{row})
 }
 
 // BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves
@@ -25,18 +25,18 @@ func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
 func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend.Row) backend.Flight {
 	b := before.(*pass)
 	row.Token = 0 // any valid token
-	p := d.begin(store.(*kv), []backend.Row{row})
-	if b.head == nil || !b.head.handsOn() {
-		p.fail(errors.New("a pass after one that does not find its token on the device"))
+	p := d.beginPass(store.(*kv), []backend.Row{row})
+	if b.head == nil || !b.head.givesNextToken() {
+		p.recordError(errors.New("a pass after one that does not find its token on the device"))
 		return p
 	}
-	p.tokens = of(b.frame.result)
+	p.tokens = startOf(b.frame.result)
 	return p
 }
 
-func (d *Device) begin(store *kv, rows []backend.Row) *pass {
-	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.takeFrame()}
-	if p.err = p.frame.fill(d, p.kv, rows); p.err != nil {
+func (d *Device) beginPass(store *kv, rows []backend.Row) *pass {
+	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.acquireFrame()}
+	if p.err = p.frame.fillRows(d, p.kv, rows); p.err != nil {
 		return p
 	}
 	p.tokens = p.frame.tokens
@@ -54,7 +54,7 @@ func (p *pass) End(ctx context.Context) error {
 }
 
 func (p *pass) Commit() {
-	p.flush(nil)
+	p.flushDeferred(nil)
 	switch {
 	case p.err == nil:
 		p.c.Commit()
@@ -67,19 +67,19 @@ func (p *pass) Commit() {
 }
 
 func (p *pass) Wait(ctx context.Context) error {
-	p.d.land(p)
+	p.d.waitForPasses(p)
 	if p.err == nil {
 		p.err = context.Cause(ctx)
 	}
 	if p.err == nil && p.head != nil {
-		p.head.read(p)
+		p.head.readResults(p)
 	}
 	if p.err == nil {
 		p.d.mu.Lock()
 		p.d.last = p.stats
 		p.d.mu.Unlock()
 	}
-	p.d.giveFrame(p)
+	p.d.releaseFrame(p)
 	return p.err
 }
 
@@ -87,12 +87,12 @@ func (p *pass) Ran() (begin, end time.Duration) { return p.ran.Start, p.ran.End 
 
 func (p *pass) Drop() {
 	if p.dropped = true; p.landed {
-		p.d.giveFrame(p)
+		p.d.releaseFrame(p)
 	}
 }
 
-// land waits for the passes in flight, in order, up to last; nil means all.
-func (d *Device) land(last *pass) {
+// waitForPasses waits for the passes in flight, in order, up to last; nil means all.
+func (d *Device) waitForPasses(last *pass) {
 	n := len(d.flights)
 	if last != nil {
 		n = slices.Index(d.flights, last) + 1 // 0 if it has landed
@@ -100,16 +100,16 @@ func (d *Device) land(last *pass) {
 	for _, p := range d.flights[:n] {
 		var err error
 		if p.ran, err = p.c.Wait(); err != nil {
-			p.fail(fmt.Errorf("%s: %w", d.Name(), err))
+			p.recordError(fmt.Errorf("%s: %w", d.Name(), err))
 		}
 		if p.landed = true; p.dropped {
-			d.giveFrame(p)
+			d.releaseFrame(p)
 		}
 	}
 	d.flights = slices.Delete(d.flights, 0, n)
 }
 
-func (d *Device) takeFrame() *frame {
+func (d *Device) acquireFrame() *frame {
 	if n := len(d.spare); n > 0 {
 		f := d.spare[n-1]
 		d.spare = d.spare[:n-1]
@@ -120,8 +120,7 @@ func (d *Device) takeFrame() *frame {
 	return f
 }
 
-// giveFrame makes the frame of a pass that is over available again.
-func (d *Device) giveFrame(p *pass) {
+func (d *Device) releaseFrame(p *pass) {
 	if p.frame != nil {
 		d.spare = append(d.spare, p.frame)
 		p.frame = nil

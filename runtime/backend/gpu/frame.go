@@ -10,28 +10,28 @@ import (
 // frame holds the kernels' input about the rows of one pass, in one buffer, and their output. Each pass in flight has
 // its own frame; all other memory is shared by passes, which run one after the other on the device.
 type frame struct {
-	buffer grown
-	result grown // output of the head's merge, with the next token first
-	logits grown // [wanted rows, vocabulary]
-	tokens bound // [T] token ids
-	slots  bound // [T] KV slots
-	rows   bound // [T] kernels.AttendRow
-	spans  bound // [from, to) of all rows
-	angles bound // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
-	splits int   // maximum splits of a row
+	buffer growableBuffer
+	result growableBuffer // output of the head's merge, with the next token first
+	logits growableBuffer // [wanted rows, vocabulary]
+	tokens binding        // [T] token ids
+	slots  binding        // [T] KV slots
+	rows   binding        // [T] kernels.AttendRow
+	spans  binding        // [from, to) of all rows
+	angles binding        // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
+	splits int            // maximum splits of a row
 	tiling tiling
-	tiles  bound // of tiling, as blocks and masks
-	blocks bound
-	masks  bound
+	tiles  binding // of tiling, as blocks and masks
+	blocks binding
+	masks  binding
 
 	args []metal.Buffer // arguments of dispatches, in pieces of argsLength bytes
 	used int            // bytes of these
 }
 
-func (f *frame) close() {
-	f.buffer.close()
-	f.result.close()
-	f.logits.close()
+func (f *frame) closeBuffers() {
+	f.buffer.closeBuffer()
+	f.result.closeBuffer()
+	f.logits.closeBuffer()
 	for _, b := range f.args {
 		b.Close()
 	}
@@ -43,33 +43,33 @@ const (
 	argsAlign  = 256 // enough for the constant memory of any GPU
 )
 
-// put stores the arguments of a dispatch until the pass is over. They are bound together with the buffers, which saves
-// a message.
-func (f *frame) put(d *Device, args []byte) (bound, error) {
+// storeArgs stores the arguments of a dispatch until the pass is over. They are bound together with the buffers, which
+// saves a message.
+func (f *frame) storeArgs(d *Device, args []byte) (binding, error) {
 	if f.used%argsLength+len(args) > argsLength {
-		f.used = ceil(f.used, argsLength) * argsLength
+		f.used = ceilDiv(f.used, argsLength) * argsLength
 	}
 	piece, at := f.used/argsLength, f.used%argsLength
 	if piece == len(f.args) {
 		b, err := d.metal.NewBuffer(argsLength)
 		if err != nil {
-			return bound{}, err
+			return binding{}, err
 		}
 		f.args = append(f.args, b)
 	}
 	copy(f.args[piece].Bytes()[at:], args)
-	f.used += ceil(len(args), argsAlign) * argsAlign
-	return bound{f.args[piece], at}, nil
+	f.used += ceilDiv(len(args), argsAlign) * argsAlign
+	return binding{f.args[piece], at}, nil
 }
 
-// bound is a place in a buffer.
-type bound struct {
+// binding is a place in a buffer.
+type binding struct {
 	b      metal.Buffer
 	offset int
 }
 
-// fill writes the frame for rows. In a long pass the keys of a row are not split.
-func (f *frame) fill(d *Device, store *kv, rows []backend.Row) error {
+// fillRows writes the frame for rows. In a long pass the keys of a row are not split.
+func (f *frame) fillRows(d *Device, store *kv, rows []backend.Row) error {
 	c := store.c
 	half, spans := c.HeadSize/2, 0
 	for _, r := range rows {
@@ -77,33 +77,33 @@ func (f *frame) fill(d *Device, store *kv, rows []backend.Row) error {
 	}
 	n := len(rows)
 	tiled := rows
-	if !wide(n) {
+	if !isWide(n) {
 		tiled = nil
 	}
-	f.tiling.fill(tiled, store.plan.tileRows())
+	f.tiling.fillTiles(tiled, store.plan.tileRows())
 	tables := [][]uint32{f.tiling.tiles, f.tiling.blocks, f.tiling.masks}
 	sizes := []int{4 * n, 4 * n, 16 * n, 8 * spans, 8 * half * n}
-	places := []*bound{&f.tokens, &f.slots, &f.rows, &f.spans, &f.angles, &f.tiles, &f.blocks, &f.masks}
+	places := []*binding{&f.tokens, &f.slots, &f.rows, &f.spans, &f.angles, &f.tiles, &f.blocks, &f.masks}
 	for _, table := range tables {
 		sizes = append(sizes, 4*len(table))
 	}
 	total := 0
 	for i, size := range sizes {
 		places[i].offset = total
-		total += ceil(size, 16) * 16
+		total += ceilDiv(size, 16) * 16
 	}
-	if err := f.buffer.grow(d, total); err != nil {
+	if err := f.buffer.growTo(d, total); err != nil {
 		return err
 	}
 	for _, p := range places {
 		p.b = f.buffer.Buffer
 	}
 	bytes := f.buffer.Bytes()
-	tokens, slots := words[uint32](bytes[f.tokens.offset:]), words[uint32](bytes[f.slots.offset:])
-	sees, ends := words[uint32](bytes[f.rows.offset:]), words[uint32](bytes[f.spans.offset:])
-	angles := words[float32](bytes[f.angles.offset:])
+	tokens, slots := sliceAs[uint32](bytes[f.tokens.offset:]), sliceAs[uint32](bytes[f.slots.offset:])
+	sees, ends := sliceAs[uint32](bytes[f.rows.offset:]), sliceAs[uint32](bytes[f.spans.offset:])
+	angles := sliceAs[float32](bytes[f.angles.offset:])
 	for i, table := range tables {
-		copy(words[uint32](bytes[places[5+i].offset:]), table)
+		copy(sliceAs[uint32](bytes[places[5+i].offset:]), table)
 	}
 	freq := c.Frequencies()
 	f.splits, f.used = 1, 0
@@ -117,8 +117,8 @@ func (f *frame) fill(d *Device, store *kv, rows []backend.Row) error {
 			at++
 		}
 		parts := 1
-		if !wide(n) {
-			parts = splits(visible, c.KVHeads)
+		if !isWide(n) {
+			parts = splitCount(visible, c.KVHeads)
 		}
 		f.splits = max(f.splits, parts)
 		copy(sees[4*t:], []uint32{uint32(first), uint32(at - first), uint32(visible), uint32(parts)})

@@ -16,13 +16,13 @@ func TestPut(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 	f := new(frame)
-	defer f.close()
+	defer f.closeBuffers()
 	for range 2 {
 		f.used = 0
-		var all []bound
+		var all []binding
 		args := func(i int) []byte { return bytes.Repeat([]byte{byte(i + 1)}, 76+(i*37)%400) }
 		for i := range 200 {
-			at, err := f.put(d, args(i))
+			at, err := f.storeArgs(d, args(i))
 			require.NoError(t, err)
 			require.Zero(t, at.offset%argsAlign)
 			all = append(all, at)

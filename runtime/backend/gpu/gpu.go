@@ -73,7 +73,7 @@ func New(dev metal.Device, o Options) (*Device, error) {
 	for _, bytes := range o.Mapped {
 		d.mapped = append(d.mapped, mapping{bytes: bytes})
 	}
-	_, err := d.library("")
+	_, err := d.kernelLibrary("")
 	if err == nil {
 		d.none, err = d.newBuffer(16)
 	}
@@ -83,9 +83,9 @@ func New(dev metal.Device, o Options) (*Device, error) {
 	return d, nil
 }
 
-// library returns the kernels for a type of weights. If the compiler refuses the first of them, it is tried once more
-// with products of equal operands, as are all later ones if that succeeds.
-func (d *Device) library(weight string) (metal.Library, error) {
+// kernelLibrary returns the kernels for a type of weights. If the compiler refuses the first of them, it is tried once
+// more with products of equal operands, as are all later ones if that succeeds.
+func (d *Device) kernelLibrary(weight string) (metal.Library, error) {
 	if l, ok := d.libraries[weight]; ok {
 		return l, nil
 	}
@@ -126,7 +126,7 @@ func (d *Device) LastPass() Stats {
 
 // Close implements [backend.Device].
 func (d *Device) Close() error {
-	d.land(nil)
+	d.waitForPasses(nil)
 	for _, p := range d.pipelines {
 		p.Close()
 	}
@@ -134,15 +134,15 @@ func (d *Device) Close() error {
 		b.Close()
 	}
 	for _, t := range d.tensors {
-		t.close()
+		t.closeBuffers()
 	}
 	for m := range d.alive {
-		m.close()
+		m.closeBuffers()
 	}
 	for _, f := range d.frames {
-		f.close()
+		f.closeBuffers()
 	}
-	d.scratch.close()
+	d.scratch.closeBuffers()
 	for _, l := range d.libraries {
 		l.Close()
 	}
@@ -159,15 +159,15 @@ func (d *Device) newBuffer(length int) (metal.Buffer, error) {
 	return b, err
 }
 
-// grown is a buffer that is replaced by a larger one if it is too small. Its contents are lost then.
-type grown struct{ metal.Buffer }
+// growableBuffer is a buffer that is replaced by a larger one if it is too small. Its contents are lost then.
+type growableBuffer struct{ metal.Buffer }
 
-func (g *grown) grow(d *Device, length int) error {
+func (g *growableBuffer) growTo(d *Device, length int) error {
 	if g.Buffer != nil && len(g.Bytes()) >= length {
 		return nil
 	}
-	d.land(nil) // passes in flight may use it
-	g.close()
+	d.waitForPasses(nil) // passes in flight may use it
+	g.closeBuffer()
 	b, err := d.metal.NewBuffer(max(length, 16))
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (g *grown) grow(d *Device, length int) error {
 	return nil
 }
 
-func (g *grown) close() {
+func (g *growableBuffer) closeBuffer() {
 	if g.Buffer != nil {
 		g.Close()
 		g.Buffer = nil
@@ -185,25 +185,25 @@ func (g *grown) close() {
 
 // scratch is the memory that passes need in addition to tensors.
 type scratch struct {
-	q          grown // [T, H, head room]; with norms of heads in a long pass, then [T, Hkv, head room]
-	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
-	best, sums grown // output of the head's threadgroups
-	drawn      grown // the same of a draw
-	routed     grown // [wanted rows, outputs of a router's first layer]
+	q          growableBuffer // [T, H, head room]; with norms of heads in a long pass, then [T, Hkv, head room]
+	parts, ml  growableBuffer // [T, splits, H·Dh] and [T, splits, H, 2] of attention
+	best, sums growableBuffer // output of the head's threadgroups
+	drawn      growableBuffer // the same of a draw
+	routed     growableBuffer // [wanted rows, outputs of a router's first layer]
 }
 
-func (s *scratch) close() {
-	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.drawn, &s.routed} {
-		g.close()
+func (s *scratch) closeBuffers() {
+	for _, g := range []*growableBuffer{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.drawn, &s.routed} {
+		g.closeBuffer()
 	}
 }
 
 // tensor holds activations, rows × cols. Memory is allocated when a pass first uses it.
 type tensor struct {
 	rows, cols int
-	values     grown
-	normed     grown // g·x
-	squares    grown // the parts of Σ x²
+	values     growableBuffer
+	normed     growableBuffer // g·x
+	squares    growableBuffer // the parts of Σ x²
 }
 
 func (t *tensor) Shape() (rows, cols int) { return t.rows, t.cols }
@@ -218,19 +218,19 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 	return t, nil
 }
 
-// room allocates memory for a pass over n rows. There is at most one part of Σ x² for 16 columns.
-func (t *tensor) room(d *Device, n int) error {
+// allocateRows allocates memory for a pass over n rows. There is at most one part of Σ x² for 16 columns.
+func (t *tensor) allocateRows(d *Device, n int) error {
 	return errors.Join(
-		t.values.grow(d, 4*t.rows*t.cols),
-		t.normed.grow(d, 4*n*t.cols),
-		t.squares.grow(d, 4*n*ceil(t.cols, minRows)),
+		t.values.growTo(d, 4*t.rows*t.cols),
+		t.normed.growTo(d, 4*n*t.cols),
+		t.squares.growTo(d, 4*n*ceilDiv(t.cols, minRows)),
 	)
 }
 
-func (t *tensor) close() {
-	t.values.close()
-	t.normed.close()
-	t.squares.close()
+func (t *tensor) closeBuffers() {
+	t.values.closeBuffer()
+	t.normed.closeBuffer()
+	t.squares.closeBuffer()
 }
 
-func ceil(a, b int) int { return (a + b - 1) / b }
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -24,7 +24,7 @@ type kv struct {
 // memory holds the buffers of a store.
 type memory struct{ buffers []metal.Buffer }
 
-func (m *memory) close() {
+func (m *memory) closeBuffers() {
 	for _, b := range m.buffers {
 		b.Close()
 	}
@@ -44,7 +44,7 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
 	_, size := c.Type.Block()
-	s := &kv{d: d, c: c, room: ceil(c.HeadSize, 8) * 8}
+	s := &kv{d: d, c: c, room: ceilDiv(c.HeadSize, 8) * 8}
 	s.rowLen = s.room * size
 	if s.room > maxHead {
 		return nil, fmt.Errorf("kv: head size %d; the kernels take at most %d", c.HeadSize, maxHead)
@@ -53,16 +53,16 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	if c.Slots > d.limits.BufferLength/(2*c.KVHeads*s.rowLen) {
 		return nil, fmt.Errorf("kv: %d slots do not fit into a buffer of the device", c.Slots)
 	}
-	d.bury()
+	d.closeReleasedMemory()
 	d.stores[storeKey{c.Type == gguf.F32, s.plan.heads, s.plan.room}] = true
-	if err := d.ready(); err != nil {
+	if err := d.preparePipelines(); err != nil {
 		return nil, err
 	}
 	m := new(memory)
 	for range c.Layers {
 		b, err := d.metal.NewBuffer(2 * c.KVHeads * c.Slots * s.rowLen)
 		if err != nil {
-			m.close()
+			m.closeBuffers()
 			return nil, err
 		}
 		if s.room > c.HeadSize {
@@ -71,26 +71,25 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		m.buffers = append(m.buffers, b)
 	}
 	s.layers, d.alive[m] = m.buffers, true
-	runtime.AddCleanup(s, d.release, m)
+	runtime.AddCleanup(s, d.releaseMemory, m)
 	return s, nil
 }
 
-// release queues the memory of a KV store that is no longer referenced. The goroutine that uses the device closes it
-// later.
-func (d *Device) release(m *memory) {
+// releaseMemory queues the memory of a KV store that is no longer referenced. The goroutine that uses the device closes
+// it later.
+func (d *Device) releaseMemory(m *memory) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dead = append(d.dead, m)
 }
 
-// bury closes the memory that release has queued.
-func (d *Device) bury() {
-	d.land(nil)
+func (d *Device) closeReleasedMemory() {
+	d.waitForPasses(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range d.dead {
 		if d.alive[m] {
-			m.close()
+			m.closeBuffers()
 			delete(d.alive, m)
 		}
 	}
@@ -102,10 +101,10 @@ func (s *kv) Config() backend.KVConfig { return s.c }
 // Bytes implements [backend.KV]. All memory is allocated at the beginning: the kernels address a slot by its number.
 func (s *kv) Bytes() int64 { return s.c.Bytes() }
 
-// each waits until no pass is in flight, and then calls f with the bytes of the slots a and b, for the keys and values
-// of each head in each layer.
-func (s *kv) each(a, b int32, f func(a, b []byte)) {
-	s.d.land(nil)
+// forEachHead waits until no pass is in flight, and then calls f with the bytes of the slots a and b, for the keys and
+// values of each head in each layer.
+func (s *kv) forEachHead(a, b int32, f func(a, b []byte)) {
+	s.d.waitForPasses(nil)
 	for _, l := range s.layers {
 		all := l.Bytes()
 		for h := range 2 * s.c.KVHeads {
@@ -118,19 +117,20 @@ func (s *kv) each(a, b int32, f func(a, b []byte)) {
 	}
 }
 
-func (s *kv) Copy(dst, src int32) { s.each(dst, src, func(a, b []byte) { copy(a, b) }) }
+func (s *kv) Copy(dst, src int32) { s.forEachHead(dst, src, func(a, b []byte) { copy(a, b) }) }
 
 func (s *kv) Swap(a, b int32) {
-	s.each(a, b, func(a, b []byte) {
+	s.forEachHead(a, b, func(a, b []byte) {
 		for i := range a {
 			a[i], b[i] = b[i], a[i]
 		}
 	})
 }
 
-// rows calls f with the bytes of each head of a layer's slots [0, n), and with its part of b: see [backend.KV].Read.
-func (s *kv) rows(layer, n int, b []byte, f func(head, part []byte)) {
-	s.d.land(nil)
+// forEachSlot calls f with the bytes of each head of a layer's slots [0, n), and with its part of b: see
+// [backend.KV].Read.
+func (s *kv) forEachSlot(layer, n int, b []byte, f func(head, part []byte)) {
+	s.d.waitForPasses(nil)
 	all, size := s.layers[layer].Bytes(), s.rowLen/s.room*s.c.HeadSize
 	for slot := range n {
 		for h := range 2 * s.c.KVHeads {
@@ -142,17 +142,16 @@ func (s *kv) rows(layer, n int, b []byte, f func(head, part []byte)) {
 }
 
 func (s *kv) Read(layer, n int, b []byte) {
-	s.rows(layer, n, b, func(head, part []byte) { copy(part, head) })
+	s.forEachSlot(layer, n, b, func(head, part []byte) { copy(part, head) })
 }
 
 func (s *kv) Write(layer, n int, b []byte) {
-	s.rows(layer, n, b, func(head, part []byte) { copy(head, part) })
+	s.forEachSlot(layer, n, b, func(head, part []byte) { copy(head, part) })
 }
 
-// scale returns the factor of q·K.
-func (s *kv) scale() float32 { return float32(1 / math.Sqrt(float64(s.c.HeadSize))) }
+func (s *kv) attentionScale() float32 { return float32(1 / math.Sqrt(float64(s.c.HeadSize))) }
 
-func sum(n []int) (total int) {
+func sumInts(n []int) (total int) {
 	for _, v := range n {
 		total += v
 	}

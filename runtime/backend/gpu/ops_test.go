@@ -326,9 +326,9 @@ func (x *fixture) fill(s *kv) {
 		row := s.layers[1].Bytes()[h*s.rowLen:]
 		for i, v := range x.floats(s.c.HeadSize) {
 			if s.c.Type == gguf.F32 {
-				words[float32](row[:s.rowLen])[i] = v
+				sliceAs[float32](row[:s.rowLen])[i] = v
 			} else {
-				words[uint16](row[:s.rowLen])[i] = gguf.F32ToF16(v)
+				sliceAs[uint16](row[:s.rowLen])[i] = gguf.F32ToF16(v)
 			}
 		}
 	}
@@ -357,7 +357,7 @@ func TestReadBack(t *testing.T) {
 			require.Equal(t, after, to.at(1, n, 0, true))
 			first := float64(gguf.F16ToF32(uint16(b[0]) | uint16(b[1])<<8))
 			if c.Type == gguf.F32 {
-				first = float64(words[float32](b)[0])
+				first = float64(sliceAs[float32](b)[0])
 			}
 			require.Equal(t, from.at(1, 0, 0, false)[0], first)
 		}
@@ -382,7 +382,7 @@ func TestLong(t *testing.T) {
 				{Pos: 301, Slot: 401, See: []backend.Span{{From: 0, To: 300}, {From: 400, To: 402}}},
 				{Pos: 9, Slot: 402, See: []backend.Span{{From: 0, To: 9}, {From: 402, To: 403}}},
 			}
-			require.Equal(t, max(5, 40/c.KVHeads), splits(301, c.KVHeads))
+			require.Equal(t, max(5, 40/c.KVHeads), splitCount(301, c.KVHeads))
 			same := func() [][]float32 { // the same inputs each time
 				x.r = newRand(9)
 				return x.attend(s, gguf.Q4_0, rows, 1e-3, c.Heads == c.KVHeads)
@@ -509,7 +509,7 @@ func TestFromLogits(t *testing.T) {
 		}
 		for _, k := range []int{1, 2, n} {
 			o := backend.Output{Logits: logits, Top: make([]backend.Candidate, 3)}
-			fromLogits(&o, logits, min(k, n))
+			summarizeLogits(&o, logits, min(k, n))
 			checkSums(t, o, min(k, n))
 		}
 	}

@@ -26,7 +26,7 @@ type pass struct {
 	parts    int           // the number of parts of Σ x²
 	project  *projection   // waits for Attend
 	attended *tensor       // stands for the results of attention, which may be in splits
-	tokens   bound         // where Embed finds the tokens
+	tokens   binding       // where Embed finds the tokens
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
 
@@ -43,10 +43,8 @@ type projection struct {
 	heads      [2]*norm // of the heads of q and k; nil in a model without them
 }
 
-// normsHeads reports whether q or k has a norm of its heads.
-func (j *projection) normsHeads() bool { return j.heads[0] != nil || j.heads[1] != nil }
+func (j *projection) hasHeadNorms() bool { return j.heads[0] != nil || j.heads[1] != nil }
 
-// headNorm returns a norm of heads of size elements, or nil.
 func headNorm(g backend.Norm, size int) *norm {
 	if g == nil {
 		return nil
@@ -58,14 +56,14 @@ func headNorm(g backend.Norm, size int) *norm {
 	return n
 }
 
-func (p *pass) fail(err error) {
+func (p *pass) recordError(err error) {
 	if p.err == nil {
 		p.err = err
 	}
 }
 
-// level begins a dependency level: dispatches after it see the results of those before it.
-func (p *pass) level() {
+// beginLevel begins a dependency level: dispatches after it see the results of those before it.
+func (p *pass) beginLevel() {
 	if p.err == nil && p.open {
 		p.c.Barrier()
 		p.open = false
@@ -77,21 +75,20 @@ type dispatch struct {
 	pipeline metal.Pipeline
 	groups   metal.Size
 	threads  int
-	buffers  []bound // by index
-	args     []byte  // at the index after those
-	memory   []int   // bytes of threadgroup memory, by index
+	buffers  []binding // by index
+	args     []byte    // at the index after those
+	memory   []int     // bytes of threadgroup memory, by index
 	weights  []*weight
 }
 
-// run encodes a dispatch into the current level.
-func (p *pass) run(d dispatch) {
+func (p *pass) encodeDispatch(d dispatch) {
 	if p.err == nil && d.threads > d.pipeline.Threads() {
-		p.fail(fmt.Errorf("%s: %s allows %d threads of a threadgroup, %d are needed",
+		p.recordError(fmt.Errorf("%s: %s allows %d threads of a threadgroup, %d are needed",
 			d.pipeline.Name(), p.d.Name(), d.pipeline.Threads(), d.threads))
 	}
-	var args bound
+	var args binding
 	if p.err == nil {
-		args, p.err = p.frame.put(p.d, d.args)
+		args, p.err = p.frame.storeArgs(p.d, d.args)
 	}
 	if p.err != nil {
 		return
@@ -100,14 +97,14 @@ func (p *pass) run(d dispatch) {
 	p.d.bindings = p.d.bindings[:0]
 	for _, b := range d.buffers {
 		if b.b == nil {
-			b = bound{p.d.none, 0}
+			b = binding{p.d.none, 0}
 		}
 		p.d.bindings = append(p.d.bindings, metal.Binding{Buffer: b.b, Offset: b.offset})
 	}
 	p.d.bindings = append(p.d.bindings, metal.Binding{Buffer: args.b, Offset: args.offset})
 	p.c.SetBuffers(0, p.d.bindings)
 	for i, n := range d.memory {
-		p.c.SetThreadgroupMemory(i, max(16, ceil(n, 16)*16))
+		p.c.SetThreadgroupMemory(i, max(16, ceilDiv(n, 16)*16))
 	}
 	p.c.Dispatch(d.groups, metal.Size{X: d.threads, Y: 1, Z: 1})
 	if !p.open {
@@ -120,65 +117,67 @@ func (p *pass) run(d dispatch) {
 	}
 }
 
-func raw[T any](args *T) []byte {
+func argBytes[T any](args *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(args)), unsafe.Sizeof(*args))
 }
 
-func at(b metal.Buffer) bound     { return bound{b, 0} }
-func of(g grown) bound            { return bound{g.Buffer, 0} }
-func (w *weight) matrix() bound   { return bound{w.buffer, w.offset} }
-func (w *weight) biases() bound   { return bound{w.bias, 0} }
-func (w *weight) hasBias() uint32 { return flag(w.bias != nil) }
-func wide(n int) bool             { return n > maxNarrow }
-func line(groups int) metal.Size  { return metal.Size{X: groups, Y: 1, Z: 1} }
-func (p *pass) panel(outs, perGroup int) metal.Size {
-	return metal.Size{X: ceil(outs, perGroup), Y: ceil(p.n, kernels.WideRows), Z: 1}
+func bufferStart(b metal.Buffer) binding { return binding{b, 0} }
+func startOf(g growableBuffer) binding   { return binding{g.Buffer, 0} }
+func (w *weight) matrixBinding() binding { return binding{w.buffer, w.offset} }
+func (w *weight) biasBinding() binding   { return binding{w.bias, 0} }
+func (w *weight) biasFlag() uint32       { return boolToUint32(w.bias != nil) }
+func isWide(n int) bool                  { return n > maxNarrow }
+func linearGrid(groups int) metal.Size   { return metal.Size{X: groups, Y: 1, Z: 1} }
+func (p *pass) wideGrid(outs, perGroup int) metal.Size {
+	return metal.Size{X: ceilDiv(outs, perGroup), Y: ceilDiv(p.n, kernels.WideRows), Z: 1}
 }
 
-func flag(b bool) uint32 {
+func boolToUint32(b bool) uint32 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// plain returns a kernel that reads no weights. On an error it fails the pass.
-func (p *pass) plain(name string) metal.Pipeline { return p.must(pipelineKey{"", name, p.kvF32()}) }
-
-// typed returns the kernel of an operation for the type of w. On an error it fails the pass.
-func (p *pass) typed(op string, w *weight) metal.Pipeline {
-	return p.must(pipelineKey{w.kind.String(), kernel(op, w.kind), p.kvF32()})
+// plainPipeline returns a kernel that reads no weights. On an error it fails the pass.
+func (p *pass) plainPipeline(name string) metal.Pipeline {
+	return p.pipelineOrFail(pipelineKey{"", name, p.kvF32()})
 }
 
-func (p *pass) must(key pipelineKey) metal.Pipeline {
+// typedPipeline returns the kernel of an operation for the type of w. On an error it fails the pass.
+func (p *pass) typedPipeline(op string, w *weight) metal.Pipeline {
+	return p.pipelineOrFail(pipelineKey{w.kind.String(), kernelName(op, w.kind), p.kvF32()})
+}
+
+func (p *pass) pipelineOrFail(key pipelineKey) metal.Pipeline {
 	if p.err != nil {
 		return nil
 	}
-	pl, err := p.d.pipeline(key)
-	p.fail(err)
+	pl, err := p.d.findPipeline(key)
+	p.recordError(err)
 	return pl
 }
 
 func (p *pass) kvF32() bool { return p.kv.rowLen == 4*p.kv.room }
 
-// narrow plans a mat-vec. On an error it fails the pass.
-func (p *pass) narrow(op string, w *weight, n int, c division, extra int) narrow {
+// planNarrow plans a mat-vec. On an error it fails the pass.
+func (p *pass) planNarrow(op string, w *weight, n int, c division, extra int) narrowPlan {
 	if p.err != nil {
-		return narrow{}
+		return narrowPlan{}
 	}
-	plan, err := p.d.narrow(op, w.kind, p.kvF32(), n, w.cols, c, extra)
-	p.fail(err)
+	plan, err := p.d.planNarrow(op, w.kind, p.kvF32(), n, w.cols, c, extra)
+	p.recordError(err)
 	return plan
 }
 
-// flush encodes the postponed write of x. g is the norm that follows, or nil.
-func (p *pass) flush(g *norm) {
+// flushDeferred encodes the postponed write of x. g is the norm that follows, or nil.
+func (p *pass) flushDeferred(g *norm) {
 	if p.deferred == nil || p.err != nil {
 		return
 	}
 	f := p.deferred
 	p.deferred = nil
-	p.level()
+	p.beginLevel()
 	f(g)
 	p.ready, p.gain = nil, nil
 	if g != nil {
@@ -186,45 +185,46 @@ func (p *pass) flush(g *norm) {
 	}
 }
 
-// prepare ensures that g·x and Σ x² are computed, and begins a level that may read them.
-func (p *pass) prepare(x *tensor, g *norm) {
+// prepareNorm ensures that g·x and Σ x² are computed, and begins a level that may read them.
+func (p *pass) prepareNorm(x *tensor, g *norm) {
 	if p.deferred != nil && p.written == x {
-		p.flush(g)
+		p.flushDeferred(g)
 	}
-	p.flush(nil)
+	p.flushDeferred(nil)
 	if p.err != nil {
 		return
 	}
-	p.level()
+	p.beginLevel()
 	if p.ready == x && p.gain == g {
 		return
 	}
-	p.reserve(x)
+	p.reserveTensor(x)
 	args := kernels.NormArgs{Cols: uint32(x.cols)}
-	p.run(dispatch{
-		pipeline: p.plain("norm"), groups: line(p.n), threads: gatherThreads,
-		buffers: []bound{of(x.values), at(g.gains), of(x.normed), of(x.squares)}, args: raw(&args),
+	p.encodeDispatch(dispatch{
+		pipeline: p.plainPipeline("norm"), groups: linearGrid(p.n), threads: gatherThreads,
+		buffers: []binding{startOf(x.values), bufferStart(g.gains), startOf(x.normed), startOf(x.squares)},
+		args:    argBytes(&args),
 	})
 	p.ready, p.gain, p.parts = x, g, 1
-	p.level()
+	p.beginLevel()
 }
 
 // gatherThreads is the number of threads of embed and norm.
 const gatherThreads = 256
 
-// fit panics unless w maps rows of x to rows of y. y may be nil.
-func fit(y *tensor, w *weight, x *tensor) {
+// checkWeightShape panics unless w maps rows of x to rows of y. y may be nil.
+func checkWeightShape(y *tensor, w *weight, x *tensor) {
 	if w.cols != x.cols || y != nil && w.rows != y.cols {
 		panic(fmt.Sprintf("gpu: a weight of %d × %d does not fit its tensors", w.rows, w.cols))
 	}
 }
 
-func (p *pass) reserve(t *tensor) {
+func (p *pass) reserveTensor(t *tensor) {
 	if p.n > t.rows {
 		panic(fmt.Sprintf("gpu: a pass of %d rows over a tensor of %d", p.n, t.rows))
 	}
 	if p.err == nil {
-		p.fail(t.room(p.d, p.n))
+		p.recordError(t.allocateRows(p.d, p.n))
 	}
 }
 
@@ -233,34 +233,35 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 		return
 	}
 	x, w := to.(*tensor), table.(*weight)
-	fit(nil, w, x)
+	checkWeightShape(nil, w, x)
 	for _, r := range p.rows {
 		if p.err == nil && (r.Token < 0 || int(r.Token) >= w.rows) {
-			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.rows))
+			p.recordError(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.rows))
 		}
 	}
-	p.flush(nil)
-	p.reserve(x)
+	p.flushDeferred(nil)
+	p.reserveTensor(x)
 	p.written = x
 	p.deferred = func(g *norm) {
 		args := kernels.EmbedArgs{
-			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), HasGain: flag(g != nil),
+			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), HasGain: boolToUint32(g != nil),
 		}
 		p.parts = 1
-		p.run(dispatch{
-			pipeline: p.typed("embed", w), groups: line(p.n), threads: gatherThreads,
-			buffers: []bound{w.matrix(), p.tokens, g.bound(), of(x.values), of(x.normed), of(x.squares)},
-			args:    raw(&args),
+		p.encodeDispatch(dispatch{
+			pipeline: p.typedPipeline("embed", w), groups: linearGrid(p.n), threads: gatherThreads,
+			buffers: []binding{
+				w.matrixBinding(), p.tokens, g.gainsBinding(), startOf(x.values), startOf(x.normed), startOf(x.squares),
+			},
+			args: argBytes(&args),
 		})
 	}
 }
 
-// bound returns the gains; empty without a norm.
-func (n *norm) bound() bound {
+func (n *norm) gainsBinding() binding {
 	if n == nil {
-		return bound{}
+		return binding{}
 	}
-	return at(n.gains)
+	return bufferStart(n.gains)
 }
 
 // NormProject implements [backend.Pass]. The Attend that must follow encodes it, together with the rotation and the
@@ -284,18 +285,18 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 	j := p.project
 	j.heads = [2]*norm{headNorm(gq, p.kv.c.HeadSize), headNorm(gk, p.kv.c.HeadSize)}
 	for i, to := range []*tensor{j.q, j.k, j.v} {
-		fit(to, j.w[i], j.x)
+		checkWeightShape(to, j.w[i], j.x)
 	}
-	p.prepare(j.x, j.g)
+	p.prepareNorm(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
 	held := c.Heads
-	if j.normsHeads() && wide(p.n) {
+	if j.hasHeadNorms() && isWide(p.n) {
 		held += c.KVHeads // qkv_wide needs room for keys, too
 	}
-	p.fail(s.q.grow(p.d, 4*p.n*held*p.kv.room))
-	p.fail(s.parts.grow(p.d, 4*p.n*p.frame.splits*width))
-	p.fail(s.ml.grow(p.d, 8*p.n*p.frame.splits*c.Heads))
+	p.recordError(s.q.growTo(p.d, 4*p.n*held*p.kv.room))
+	p.recordError(s.parts.growTo(p.d, 4*p.n*p.frame.splits*width))
+	p.recordError(s.ml.growTo(p.d, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
 	for i, w := range j.w { // weights of one type go together
 		if done[i] {
@@ -308,15 +309,14 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 		}
 		p.encodeQKV(j, w, take, layer)
 	}
-	p.level()
+	p.beginLevel()
 	p.encodeAttend(layer)
 	p.attended = a.(*tensor)
 }
 
-// bounds returns the places of the keys and values of a layer.
-func (s *kv) bounds(layer int) (keys, values bound) {
+func (s *kv) layerBindings(layer int) (keys, values binding) {
 	b := s.layers[layer]
-	return bound{b, 0}, bound{b, s.c.KVHeads * s.c.Slots * s.rowLen}
+	return binding{b, 0}, binding{b, s.c.KVHeads * s.c.Slots * s.rowLen}
 }
 
 // encodeQKV encodes the projections that take selects. Their weights have the type of w.
@@ -332,12 +332,12 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 			outs += w.rows
 		}
 	}
-	part, step := divide(outs, w.cols), kernels.WideOuts/2
+	part, step := divideMatrix(outs, w.cols), kernels.WideOuts/2
 	switch {
-	case j.normsHeads(): // a threadgroup takes a head
+	case j.hasHeadNorms(): // a threadgroup takes a head
 		step = c.HeadSize / 2
-		part = divideColumns(2*ceil(step, kernels.TileRows)*kernels.TileRows, w.cols)
-	case !wide(p.n):
+		part = divideColumns(2*ceilDiv(step, kernels.TileRows)*kernels.TileRows, w.cols)
+	case !isWide(p.n):
 		step = part.rows / 2
 	}
 	args.GroupPairs, args.Step = uint32(part.rows/2), uint32(step)
@@ -348,35 +348,36 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 		}
 	}
 	var weights []*weight
-	var buffers []bound
+	var buffers []binding
 	for m, w := range j.w {
 		args.RowBytes[m], args.Pairs[m] = uint32(w.rowBytes), uint32(w.rows/2)
 		if take[m] {
-			args.Groups[m] = uint32(ceil(w.rows/2, step))
-			args.Bias |= w.hasBias() << m
+			args.Groups[m] = uint32(ceilDiv(w.rows/2, step))
+			args.Bias |= w.biasFlag() << m
 			total += int(args.Groups[m])
 			weights = append(weights, w)
 		}
-		buffers = append(buffers, w.matrix())
+		buffers = append(buffers, w.matrixBinding())
 	}
 	for _, w := range j.w {
-		buffers = append(buffers, w.biases())
+		buffers = append(buffers, w.biasBinding())
 	}
-	keys, values := p.kv.bounds(layer)
-	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.angles, p.frame.slots, of(p.d.scratch.q), keys,
-		values, j.heads[0].bound(), j.heads[1].bound())
-	if wide(p.n) {
-		p.run(dispatch{
-			pipeline: p.typed("qkv_wide", w), groups: metal.Size{X: total, Y: ceil(p.n, kernels.WideRows), Z: 1},
-			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: weights,
+	keys, values := p.kv.layerBindings(layer)
+	buffers = append(buffers, startOf(j.x.normed), startOf(j.x.squares), p.frame.angles, p.frame.slots,
+		startOf(p.d.scratch.q), keys, values, j.heads[0].gainsBinding(), j.heads[1].gainsBinding())
+	if isWide(p.n) {
+		p.encodeDispatch(dispatch{
+			pipeline: p.typedPipeline("qkv_wide", w),
+			groups:   metal.Size{X: total, Y: ceilDiv(p.n, kernels.WideRows), Z: 1},
+			threads:  kernels.WideThreads, buffers: buffers, args: argBytes(&args), weights: weights,
 		})
 		return
 	}
-	plan := p.narrow("qkv", w, p.n, part, 0)
-	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
-	p.run(dispatch{
-		pipeline: plan.pipeline, groups: line(total), threads: plan.threads, buffers: buffers, args: raw(&args),
-		memory: plan.memory, weights: weights,
+	plan := p.planNarrow("qkv", w, p.n, part, 0)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columnArgs()
+	p.encodeDispatch(dispatch{
+		pipeline: plan.pipeline, groups: linearGrid(total), threads: plan.threads, buffers: buffers,
+		args: argBytes(&args), memory: plan.memory, weights: weights,
 	})
 }
 
@@ -385,14 +386,14 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 	if p.err != nil {
 		return
 	}
-	p.flush(nil)
+	p.flushDeferred(nil)
 	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
-	fit(to, m, from)
+	checkWeightShape(to, m, from)
 	attended := from == p.attended
 	p.attended = nil
-	p.reserve(to)
+	p.reserveTensor(to)
 	if !attended {
-		p.reserve(from)
+		p.reserveTensor(from)
 	}
 	p.written = to
 	p.deferred = func(g *norm) { p.encodeAdd(to, m, from, attended, g) }
@@ -401,38 +402,39 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm) {
 	args := kernels.AddArgs{
 		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols),
-		RowBytes: uint32(w.rowBytes), Bias: w.hasBias(),
-		Gain: flag(g != nil), Splits: 1, Heads: uint32(p.kv.c.Heads), Head: uint32(p.kv.c.HeadSize),
+		RowBytes: uint32(w.rowBytes), Bias: w.biasFlag(),
+		Gain: boolToUint32(g != nil), Splits: 1, Heads: uint32(p.kv.c.Heads), Head: uint32(p.kv.c.HeadSize),
 	}
-	in, ml := of(h.values), bound{}
+	in, ml := startOf(h.values), binding{}
 	if attended {
-		in, ml = of(p.d.scratch.parts), of(p.d.scratch.ml)
+		in, ml = startOf(p.d.scratch.parts), startOf(p.d.scratch.ml)
 		args.Splits = uint32(p.frame.splits)
 	}
-	buffers := []bound{
-		w.matrix(), w.biases(), in, ml, p.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares),
+	buffers := []binding{
+		w.matrixBinding(), w.biasBinding(), in, ml, p.frame.rows, g.gainsBinding(), startOf(x.values),
+		startOf(x.normed), startOf(x.squares),
 	}
-	if wide(p.n) {
+	if isWide(p.n) {
 		args.GroupRows = kernels.WideOuts
-		p.parts = ceil(w.rows, kernels.WideOuts)
-		p.run(dispatch{
-			pipeline: p.typed("add_wide", w), groups: p.panel(w.rows, kernels.WideOuts), threads: kernels.WideThreads,
-			buffers: buffers, args: raw(&args), weights: []*weight{w},
+		p.parts = ceilDiv(w.rows, kernels.WideOuts)
+		p.encodeDispatch(dispatch{
+			pipeline: p.typedPipeline("add_wide", w), groups: p.wideGrid(w.rows, kernels.WideOuts),
+			threads: kernels.WideThreads, buffers: buffers, args: argBytes(&args), weights: []*weight{w},
 		})
 		return
 	}
-	part := divide(w.rows, w.cols)
+	part := divideMatrix(w.rows, w.cols)
 	share := 16
 	if args.Splits > 1 {
 		share = 4 * int(args.Splits*args.Heads)
 	}
-	plan := p.narrow("add", w, p.n, part, share)
+	plan := p.planNarrow("add", w, p.n, part, share)
 	args.GroupRows = uint32(part.rows)
-	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
-	p.parts = ceil(w.rows, part.rows)
-	p.run(dispatch{
-		pipeline: plan.pipeline, groups: line(p.parts), threads: plan.threads, buffers: buffers, args: raw(&args),
-		memory: plan.memory, weights: []*weight{w},
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columnArgs()
+	p.parts = ceilDiv(w.rows, part.rows)
+	p.encodeDispatch(dispatch{
+		pipeline: plan.pipeline, groups: linearGrid(p.parts), threads: plan.threads, buffers: buffers,
+		args: argBytes(&args), memory: plan.memory, weights: []*weight{w},
 	})
 }
 
@@ -441,16 +443,16 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 		return
 	}
 	to, from, n, gate, up := m.(*tensor), x.(*tensor), g.(*norm), wGate.(*weight), wUp.(*weight)
-	fit(to, gate, from)
-	fit(to, up, from)
-	p.prepare(from, n)
-	p.reserve(to)
+	checkWeightShape(to, gate, from)
+	checkWeightShape(to, up, from)
+	p.prepareNorm(from, n)
+	p.reserveTensor(to)
 	if gate.kind == up.kind {
 		p.encodeGateUp(to, from, n, gate, up, 0)
 		return
 	}
 	p.encodeGateUp(to, from, n, up, up, 1)
-	p.level()
+	p.beginLevel()
 	p.encodeGateUp(to, from, n, gate, gate, 2)
 }
 
@@ -460,25 +462,26 @@ func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32
 	args := kernels.GateUpArgs{
 		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols),
 		GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes),
-		Bias: gate.hasBias() | up.hasBias()<<1, SquareParts: uint32(p.parts), Eps: g.eps, Mode: mode,
+		Bias: gate.biasFlag() | up.biasFlag()<<1, SquareParts: uint32(p.parts), Eps: g.eps, Mode: mode,
 	}
-	buffers := []bound{
-		gate.matrix(), up.matrix(), gate.biases(), up.biases(), of(x.normed), of(x.squares), of(m.values),
+	buffers := []binding{
+		gate.matrixBinding(), up.matrixBinding(), gate.biasBinding(), up.biasBinding(), startOf(x.normed),
+		startOf(x.squares), startOf(m.values),
 	}
-	if wide(p.n) {
+	if isWide(p.n) {
 		args.GroupPairs = kernels.WideOuts / 2
-		p.run(dispatch{
-			pipeline: p.typed("gateup_wide", gate), groups: p.panel(gate.rows, kernels.WideOuts/2),
-			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: []*weight{gate, up},
+		p.encodeDispatch(dispatch{
+			pipeline: p.typedPipeline("gateup_wide", gate), groups: p.wideGrid(gate.rows, kernels.WideOuts/2),
+			threads: kernels.WideThreads, buffers: buffers, args: argBytes(&args), weights: []*weight{gate, up},
 		})
 		return
 	}
-	part := divide(2*gate.rows, gate.cols)
-	plan := p.narrow("gateup", gate, p.n, part, 0)
+	part := divideMatrix(2*gate.rows, gate.cols)
+	plan := p.planNarrow("gateup", gate, p.n, part, 0)
 	args.GroupPairs = uint32(part.rows / 2)
-	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
-	p.run(dispatch{
-		pipeline: plan.pipeline, groups: line(ceil(gate.rows, part.rows/2)), threads: plan.threads, buffers: buffers,
-		args: raw(&args), memory: plan.memory, weights: []*weight{gate, up},
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columnArgs()
+	p.encodeDispatch(dispatch{
+		pipeline: plan.pipeline, groups: linearGrid(ceilDiv(gate.rows, part.rows/2)), threads: plan.threads,
+		buffers: buffers, args: argBytes(&args), memory: plan.memory, weights: []*weight{gate, up},
 	})
 }

@@ -41,8 +41,8 @@ func touchesKV(kernel string) bool {
 	return strings.HasPrefix(kernel, "qkv") || strings.HasPrefix(kernel, "attend")
 }
 
-// pipeline returns a kernel that [Device.ready] has compiled.
-func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
+// findPipeline returns a kernel that [Device.preparePipelines] has compiled.
+func (d *Device) findPipeline(key pipelineKey) (metal.Pipeline, error) {
 	key.kvF32 = key.kvF32 && touchesKV(key.name)
 	p, ok := d.pipelines[key]
 	if !ok {
@@ -51,12 +51,12 @@ func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 	return p, nil
 }
 
-// ready compiles the pipelines that passes of any number of rows may need: for all types of weights and all KV stores
-// so far. No pipeline is compiled while a pass is encoded.
-func (d *Device) ready() error {
+// preparePipelines compiles the pipelines that passes of any number of rows may need: for all types of weights and all
+// KV stores so far. No pipeline is compiled while a pass is encoded.
+func (d *Device) preparePipelines() error {
 	var keys []pipelineKey
 	for _, weight := range slices.Sorted(maps.Keys(d.libraries)) {
-		for _, name := range kernelsOf(weight) {
+		for _, name := range kernelNames(weight) {
 			if !touchesKV(name) {
 				keys = append(keys, pipelineKey{weight, name, false})
 				continue
@@ -74,8 +74,7 @@ func (d *Device) ready() error {
 	return d.makePipelines(keys)
 }
 
-// kernelsOf returns the kernels for a type of weights, or those that read none, except those of attention.
-func kernelsOf(weight string) (names []string) {
+func kernelNames(weight string) (names []string) {
 	if weight == "" {
 		return plainKernels
 	}
@@ -98,13 +97,13 @@ func attendWideKernel(room int) string    { return fmt.Sprintf("attend_wide_%d",
 
 // makePipelines compiles kernels, each once and several at a time, because Metal compiles each of them for the GPU.
 func (d *Device) makePipelines(keys []pipelineKey) error {
-	slices.SortFunc(keys, pipelineKey.compare)
+	slices.SortFunc(keys, pipelineKey.compareKey)
 	keys = slices.DeleteFunc(slices.Compact(keys), func(k pipelineKey) bool { return d.pipelines[k] != nil })
 	made := make([]metal.Pipeline, len(keys))
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	for i, key := range keys {
-		l, err := d.library(key.weight)
+		l, err := d.kernelLibrary(key.weight)
 		all.Go(func() error {
 			if err == nil {
 				made[i], err = newPipeline(l, key)
@@ -121,9 +120,9 @@ func (d *Device) makePipelines(keys []pipelineKey) error {
 	return err
 }
 
-func (k pipelineKey) compare(other pipelineKey) int {
+func (k pipelineKey) compareKey(other pipelineKey) int {
 	return cmp.Or(strings.Compare(k.weight, other.weight), strings.Compare(k.name, other.name),
-		cmp.Compare(flag(k.kvF32), flag(other.kvF32)))
+		cmp.Compare(boolToUint32(k.kvF32), boolToUint32(other.kvF32)))
 }
 
 // newPipeline compiles a kernel and checks its simdgroup width, which all kernels depend on.
@@ -139,8 +138,7 @@ func newPipeline(l metal.Library, key pipelineKey) (metal.Pipeline, error) {
 	return p, nil
 }
 
-// kernel is the name of an operation's kernel for a type of weights.
-func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t.String()) }
+func kernelName(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t.String()) }
 
 // buckets are the numbers of rows for which there are kernels for short passes.
 var buckets = []int{1, 2, 4, maxNarrow}

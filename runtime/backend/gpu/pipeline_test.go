@@ -97,12 +97,12 @@ func TestPipelinesAtOnce(t *testing.T) {
 			d, err := New(under, Options{})
 			require.NoError(t, err)
 			for _, weight := range []string{"Q8_0", "Q4_0"} {
-				_, err := d.library(weight)
+				_, err := d.kernelLibrary(weight)
 				require.NoError(t, err)
 			}
 			d.stores[storeKey{false, 8, 64}], d.stores[storeKey{true, 8, 64}] = true, true
 			begin := time.Now()
-			err = d.ready()
+			err = d.preparePipelines()
 			// Plain ones, attention for two stores; for each type, five for each store and the rest.
 			const all = 2 + 2*2 + 2*(2*5+3+3*4)
 			want := all
@@ -114,10 +114,10 @@ func TestPipelinesAtOnce(t *testing.T) {
 			}
 			assert.EqualValues(t, want, under.open.Load())
 			turns := runtime.GOMAXPROCS(0)
-			assert.Equal(t, time.Duration(ceil(all, turns))*time.Second, time.Since(begin))
+			assert.Equal(t, time.Duration(ceilDiv(all, turns))*time.Second, time.Since(begin))
 			begin = time.Now()
 			if bad == "" {
-				require.NoError(t, d.ready())
+				require.NoError(t, d.preparePipelines())
 				assert.Zero(t, time.Since(begin), "all pipelines exist")
 			}
 			require.NoError(t, d.Close())

@@ -97,7 +97,7 @@ func TestInPlace(t *testing.T) {
 			}{{"qkv", 0, wq}, {"qkv", 1, wk}, {"qkv", 2, wv}, {"gateup", 0, gate}, {"gateup", 1, up}, {"add", 0, add},
 				{"head", 0, head},
 			} {
-				name := fmt.Sprintf("%s_1", kernel(c.op, kind))
+				name := fmt.Sprintf("%s_1", kernelName(c.op, kind))
 				n := counts[soft.Binding{Pipeline: name, Index: c.index}]
 				what := fmt.Sprintf("%s, matrix %d, which begins %d bytes into a line", name, c.index, c.w.offset%128)
 				assert.Equal(t, int64(c.w.rows*c.w.rowBytes), n.ReadUnique, what)
@@ -112,7 +112,7 @@ func TestInPlace(t *testing.T) {
 func TestTwoFiles(t *testing.T) {
 	page := os.Getpagesize()
 	memory := make([]byte, 8*page)
-	memory = memory[page-int(address(memory)%uintptr(page)):]
+	memory = memory[page-int(addressOf(memory)%uintptr(page)):]
 	for i := range memory {
 		memory[i] = byte(i * 7)
 	}
@@ -121,21 +121,21 @@ func TestTwoFiles(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 	for _, file := range [][]byte{first, second} {
-		one, offset, err := d.place(file[32:64])
+		one, offset, err := d.mapOrCopy(file[32:64])
 		require.NoError(t, err)
 		assert.Equal(t, 32, offset)
-		assert.Equal(t, address(file), address(one.Bytes()))
-		last, offset, err := d.place(file[2*page-8:])
+		assert.Equal(t, addressOf(file), addressOf(one.Bytes()))
+		last, offset, err := d.mapOrCopy(file[2*page-8:])
 		require.NoError(t, err)
 		assert.Equal(t, 2*page-8, offset)
 		assert.Same(t, one, last, "one buffer for a file")
 	}
 	for _, at := range [][2]int{{2*page - 8, 2*page + 8}, {3*page - 8, 3*page + 8}, {6 * page, 6*page + 8}} {
 		data := memory[at[0]:at[1]]
-		b, offset, err := d.place(data)
+		b, offset, err := d.mapOrCopy(data)
 		require.NoError(t, err)
 		assert.Equal(t, data, b.Bytes()[offset:][:len(data)])
-		assert.NotEqual(t, address(data), address(b.Bytes()[offset:]), "a copy")
+		assert.NotEqual(t, addressOf(data), addressOf(b.Bytes()[offset:]), "a copy")
 	}
 }
 
@@ -213,7 +213,9 @@ func TestRoutersRefused(t *testing.T) {
 	}
 	nan := float32(math.NaN())
 	assert.Equal(t, [5]float32{0, 0, 0.25, 1, 1},
-		[5]float32{confidence(nan), confidence(-1), confidence(0.25), confidence(1), confidence(2)})
+		[5]float32{
+			clampConfidence(nan), clampConfidence(-1), clampConfidence(0.25), clampConfidence(1), clampConfidence(2),
+		})
 }
 
 // TestWrappable: the memory of a file is wrapped if it begins on a page of the device, and its last page of the device
@@ -223,12 +225,12 @@ func TestWrappable(t *testing.T) {
 	page := 4 * system
 	d := &Device{limits: metal.Limits{PageSize: page, BufferLength: 2 * page}}
 	memory := make([]byte, 5*page)
-	memory = memory[page-int(address(memory)%uintptr(page)):]
+	memory = memory[page-int(addressOf(memory)%uintptr(page)):]
 	for length, want := range map[int]bool{
 		1: false, 3 * system: false, 3*system + 1: true, page: true, page + 1: false, 2*page - system: false,
 		2*page - system + 1: true, 2 * page: true, 2*page + 1: false, 3 * page: false,
 	} {
-		assert.Equal(t, want, d.wrappable(memory[:length]), length)
-		assert.False(t, d.wrappable(memory[system:system+length]), length)
+		assert.Equal(t, want, d.canWrap(memory[:length]), length)
+		assert.False(t, d.canWrap(memory[system:system+length]), length)
 	}
 }

@@ -26,7 +26,7 @@ type division struct {
 	share int // columns of a part, a multiple of kernels.StepColumns
 }
 
-// divide plans a mat-vec with a matrix of outs × cols.
+// divideMatrix plans a mat-vec with a matrix of outs × cols.
 //
 // Metal does not report how many cores a GPU has, so the plan is made for a GPU of 20 (M4 Pro): at least two
 // threadgroups for each core are 40. A GPU of 8 cores then has 5 or more for each, one of 40 cores (M4 Max) one or
@@ -46,34 +46,33 @@ type division struct {
 // step of TileRows rows under way, 4 · 512 columns: 1,152 bytes with Q4_0, 2,176 with Q8_0. Two threadgroups for each
 // core with 8 simdgroups each have 2 · 8 · 1,152 = 18 KB. A threadgroup of 16 rows has 4 tiles, which are 4 simdgroups.
 // So the columns are divided, too, into up to 4 parts, until there are 16 simdgroups, or a step for each of them.
-func divide(outs, cols int) division {
+func divideMatrix(outs, cols int) division {
 	rows := maxRows
-	for rows > minRows && ceil(outs, rows) < fewest {
+	for rows > minRows && ceilDiv(outs, rows) < fewest {
 		rows /= 2
 	}
 	return divideColumns(rows, cols)
 }
 
-// divideColumns plans a mat-vec of rows weight rows for each threadgroup.
 func divideColumns(rows, cols int) division {
 	c := division{rows: rows, parts: 1}
-	steps := ceil(cols, kernels.StepColumns)
+	steps := ceilDiv(cols, kernels.StepColumns)
 	for 2*c.parts <= steps && 2*c.parts*c.rows/kernels.TileRows <= maxSIMDs {
 		c.parts *= 2
 	}
-	c.share = ceil(steps, c.parts) * kernels.StepColumns
-	c.parts = ceil(cols, c.share) // of 6 steps 3 parts have 2 each, and a fourth would have none
+	c.share = ceilDiv(steps, c.parts) * kernels.StepColumns
+	c.parts = ceilDiv(cols, c.share) // of 6 steps 3 parts have 2 each, and a fourth would have none
 	return c
 }
 
 // divideHead plans the output matrix. It has rows for more threadgroups than any GPU has cores, so its columns are not
 // divided.
 func divideHead(cols int) division {
-	return division{rows: headRows, parts: 1, share: ceil(cols, kernels.StepColumns) * kernels.StepColumns}
+	return division{rows: headRows, parts: 1, share: ceilDiv(cols, kernels.StepColumns) * kernels.StepColumns}
 }
 
-// narrow is the plan of a mat-vec.
-type narrow struct {
+// narrowPlan is the plan of a mat-vec.
+type narrowPlan struct {
 	division
 	pipeline metal.Pipeline
 	threads  int
@@ -82,33 +81,35 @@ type narrow struct {
 	memory   []int // bytes of threadgroup memory: activations, results, others
 }
 
-// columns returns the arguments for Cut in dot.metal.
-func (p narrow) columns() (parts, share, abreast, chunk uint32) {
+// columnArgs returns the arguments for Cut in dot.metal.
+func (p narrowPlan) columnArgs() (parts, share, abreast, chunk uint32) {
 	return uint32(p.parts), uint32(p.share), uint32(p.abreast), uint32(p.chunk)
 }
 
-// narrow plans a mat-vec of n rows of activations over cols columns, divided as c says, beside extra bytes of
+// planNarrow plans a mat-vec of n rows of activations over cols columns, divided as c says, beside extra bytes of
 // threadgroup memory. Where the activations do not fit into what there is of it, they pass through it in chunks, if
 // need be of fewer parts at a time. Results do not depend on that, nor on the number of threads.
 //
 // For 8 rows a step of one part is 16 KB, half of that memory: the second matrix of the feed-forward block goes one
 // part after the other, by 4 simdgroups with 2 rows each under way. With the shape of Qwen2.5-0.5B and Q4_0 that is
 // 56 · 4 · 576 bytes in 600 ns, 215 GB/s, of the 227 that M4 Pro streams; Q8_0 has twice as much.
-func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, cols int, c division, extra int) (narrow, error) {
+func (d *Device) planNarrow(
+	op string, kind gguf.Type, kvF32 bool, n, cols int, c division, extra int,
+) (narrowPlan, error) {
 	i, _ := slices.BinarySearch(buckets, n) // n is at most maxNarrow
 	t := buckets[i]
-	p, err := d.pipeline(pipelineKey{kind.String(), fmt.Sprintf("%s_%d", kernel(op, kind), t), kvF32})
+	p, err := d.findPipeline(pipelineKey{kind.String(), fmt.Sprintf("%s_%d", kernelName(op, kind), t), kvF32})
 	if err != nil {
-		return narrow{}, err
+		return narrowPlan{}, err
 	}
-	plan := narrow{
+	plan := narrowPlan{
 		division: c, pipeline: p, abreast: c.parts, chunk: c.share,
-		memory: []int{4 * t * ceil(cols, 4) * 4, 4 * t * c.rows * c.parts},
+		memory: []int{4 * t * ceilDiv(cols, 4) * 4, 4 * t * c.rows * c.parts},
 	}
 	if extra > 0 {
 		plan.memory = append(plan.memory, extra)
 	}
-	free := d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sum(plan.memory[1:]) - 64 // each is rounded up
+	free := d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sumInts(plan.memory[1:]) - 64 // each is rounded up
 	if plan.memory[0] > free {
 		step := 4 * t * kernels.StepColumns // bytes of one part
 		for plan.abreast > 1 && plan.abreast*step > free {

@@ -36,7 +36,7 @@ type op struct {
 }
 
 func (s shape) ops() []op {
-	matrix := func(name string, outs, cols int) op { return op{name, outs, cols, divide(outs, cols)} }
+	matrix := func(name string, outs, cols int) op { return op{name, outs, cols, divideMatrix(outs, cols)} }
 	qkv := matrix("qkv", (s.heads+2*s.kv)*s.head, s.dim)
 	if s.norms {
 		qkv.c = divideColumns(s.head, s.dim)
@@ -53,7 +53,7 @@ func (s shape) ops() []op {
 func (o op) underWay(cores, rowBytes int) float64 {
 	const room = 16
 	simds := min(maxSIMDs, o.c.rows/kernels.TileRows*o.c.parts)
-	each := float64(ceil(o.outs, o.c.rows)*simds) / float64(cores)
+	each := float64(ceilDiv(o.outs, o.c.rows)*simds) / float64(cores)
 	step := float64(min(kernels.StepColumns, o.cols)) * float64(rowBytes) / float64(o.cols)
 	return min(each, room) * kernels.TileRows * step
 }
@@ -65,7 +65,7 @@ func (o op) underWay(cores, rowBytes int) float64 {
 func TestDivide(t *testing.T) {
 	for _, s := range qwens() {
 		for _, o := range s.ops() {
-			c, groups := o.c, ceil(o.outs, o.c.rows)
+			c, groups := o.c, ceilDiv(o.outs, o.c.rows)
 			assert.Zero(t, c.rows%(2*kernels.TileRows), "a pair of tiles")
 			assert.True(t, c.rows >= minRows && c.rows <= maxRows)
 			assert.Zero(t, c.share%kernels.StepColumns)
@@ -90,7 +90,7 @@ func TestDivide(t *testing.T) {
 					assert.GreaterOrEqual(t, o.underWay(cores, rowBytes), want,
 						"%s %s, %s, %d cores", s.name, o.name, kind, cores)
 					const lanes, clock, bandwidth = 128, 1.47, 0.83 * 273 / 20 // of a core: per cycle, GHz, GB/s
-					busiest := float64(min(o.outs, ceil(groups, cores)*o.c.rows) * o.cols)
+					busiest := float64(min(o.outs, ceilDiv(groups, cores)*o.c.rows) * o.cols)
 					memory := float64(o.outs*rowBytes) / (bandwidth * float64(cores))
 					assert.Less(t, busiest*instructions/(lanes*clock), memory, "%s %s, %s, %d cores: ns",
 						s.name, o.name, kind, cores)
@@ -107,9 +107,9 @@ func TestDivideAny(t *testing.T) {
 	for _, cols := range []int{4, 64, 512, 516, 2048, 4864, 18944} {
 		for _, outs := range []int{1, 10, 639, 640, 896, 9728, 151936} {
 			what := fmt.Sprintf("%d × %d", outs, cols)
-			c := divide(outs, cols)
+			c := divideMatrix(outs, cols)
 			assert.Contains(t, []int{16, 32, 64, 128, 256}, c.rows, what)
-			assert.True(t, c.rows == minRows || ceil(outs, c.rows) >= fewest, what)
+			assert.True(t, c.rows == minRows || ceilDiv(outs, c.rows) >= fewest, what)
 			assert.GreaterOrEqual(t, c.parts*c.share, cols, what)
 			assert.LessOrEqual(t, c.rows/kernels.TileRows*c.parts, max(maxSIMDs, c.rows/kernels.TileRows), what)
 		}

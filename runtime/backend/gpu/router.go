@@ -50,7 +50,7 @@ func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (ba
 	if known, ok := d.routers[key]; ok {
 		return known, nil
 	}
-	cols := ceil(r.dim, 4) * 4
+	cols := ceilDiv(r.dim, 4) * 4
 	r.rowBytes = 4 * cols
 	first := make([]float32, cols*layers[0].Out)
 	var rest []float32
@@ -72,33 +72,32 @@ func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (ba
 		if err != nil {
 			return nil, err
 		}
-		copy(words[float32](b.Bytes()), part)
+		copy(sliceAs[float32](b.Bytes()), part)
 		r.parts[i] = b
 	}
 	d.routers[key] = r
 	return r, nil
 }
 
-// bound returns part i; empty without a router.
-func (r *router) bound(i int) bound {
+func (r *router) partBinding(i int) binding {
 	if r == nil {
-		return bound{}
+		return binding{}
 	}
-	return at(r.parts[i])
+	return bufferStart(r.parts[i])
 }
 
-func (r *router) merge(a *kernels.MergeArgs) {
+func (r *router) setMergeArgs(a *kernels.MergeArgs) {
 	if r == nil {
 		return
 	}
-	a.Layers, a.Features = uint32(len(r.widths)), flag(r.features)
+	a.Layers, a.Features = uint32(len(r.widths)), boolToUint32(r.features)
 	for i, w := range r.widths {
 		a.Widths[i] = uint32(w)
 	}
 }
 
-// confidence returns c, or 0 if c is not a number.
-func confidence(c float32) float32 {
+// clampConfidence returns c, or 0 if c is not a number.
+func clampConfidence(c float32) float32 {
 	if !(c >= 0) {
 		return 0
 	}

@@ -25,7 +25,6 @@ type weight struct {
 
 func (w *weight) Shape() (out, in int) { return w.rows, w.cols }
 
-// hasKernels reports whether the kernels support weights of type t without conversion.
 func hasKernels(t gguf.Type) bool {
 	return slices.Contains(kernels.Types(), t.String())
 }
@@ -42,20 +41,20 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 	var err error
 	switch {
 	case m.Type == gguf.IQ4_NL:
-		err = d.repack(w, m, gguf.Q8_0, repackIQ4NL)
+		err = d.repackBlocks(w, m, gguf.Q8_0, repackIQ4NL)
 	case m.Type == gguf.Q3_K:
-		err = d.repack(w, m, gguf.Q6_K, repackQ3K)
+		err = d.repackBlocks(w, m, gguf.Q6_K, repackQ3K)
 	case !hasKernels(m.Type):
-		err = d.convert(w, m)
+		err = d.convertWeight(w, m)
 	case elems == 1 && w.cols%4 != 0:
-		err = d.pad(w, m.Data, size)
+		err = d.padColumns(w, m.Data, size)
 	default:
 		w.rowBytes = w.cols / elems * size
-		w.buffer, w.offset, err = d.place(m.Data)
+		w.buffer, w.offset, err = d.mapOrCopy(m.Data)
 	}
 	if err == nil {
-		if _, err = d.library(w.kind.String()); err == nil {
-			err = d.ready()
+		if _, err = d.kernelLibrary(w.kind.String()); err == nil {
+			err = d.preparePipelines()
 		}
 	}
 	if err != nil {
@@ -67,7 +66,7 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 	if bias == nil {
 		return w, nil
 	}
-	if w.bias, err = d.vector(*bias); err != nil {
+	if w.bias, err = d.loadVector(*bias); err != nil {
 		return nil, err
 	}
 	if bias.Shape[0] != w.rows {
@@ -82,34 +81,33 @@ type mapping struct {
 	buffer metal.Buffer // of the whole file; nil before first use
 }
 
-// find returns the offset of data in the file, if data lies in it.
-func (m *mapping) find(data []byte) (begin int, found bool) {
-	first, at := address(m.bytes), address(data)
+func (m *mapping) findOffset(data []byte) (begin int, found bool) {
+	first, at := addressOf(m.bytes), addressOf(data)
 	if len(data) == 0 || at < first || at+uintptr(len(data)) > first+uintptr(len(m.bytes)) {
 		return 0, false
 	}
 	return int(at - first), true
 }
 
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// place makes data readable by kernels, without a copy if it lies in a mapped file.
-func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
+// mapOrCopy makes data readable by kernels, without a copy if it lies in a mapped file.
+func (d *Device) mapOrCopy(data []byte) (b metal.Buffer, offset int, err error) {
 	for i := range d.mapped {
 		m := &d.mapped[i]
-		begin, found := m.find(data)
+		begin, found := m.findOffset(data)
 		if !found {
 			continue
 		}
-		if d.wrappable(m.bytes) {
+		if d.canWrap(m.bytes) {
 			if m.buffer == nil {
-				m.buffer, err = d.wrap(m.bytes)
+				m.buffer, err = d.wrapPages(m.bytes)
 			}
 			return m.buffer, begin, err
 		}
 		page := d.limits.PageSize // the file is too large for one buffer, or begins within a page of the device
-		if offset = begin % page; d.wrappable(m.bytes[begin-offset : begin+len(data)]) {
-			b, err = d.wrap(m.bytes[begin-offset : begin+len(data)])
+		if offset = begin % page; d.canWrap(m.bytes[begin-offset : begin+len(data)]) {
+			b, err = d.wrapPages(m.bytes[begin-offset : begin+len(data)])
 			return b, offset, err
 		}
 	}
@@ -119,17 +117,16 @@ func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 	return b, 0, err
 }
 
-// wrappable reports whether the pages of mapped bytes can be passed to the device: they begin on a page of the device,
+// canWrap reports whether the pages of mapped bytes can be passed to the device: they begin on a page of the device,
 // and the last page of the device is not larger than a page of the system, after which there may be no memory.
-func (d *Device) wrappable(bytes []byte) bool {
+func (d *Device) canWrap(bytes []byte) bool {
 	page := d.limits.PageSize
-	return address(bytes)%uintptr(page) == 0 && ceil(len(bytes), page)*page <= d.limits.BufferLength &&
-		ceil(len(bytes), page)*page <= ceil(len(bytes), os.Getpagesize())*os.Getpagesize()
+	return addressOf(bytes)%uintptr(page) == 0 && ceilDiv(len(bytes), page)*page <= d.limits.BufferLength &&
+		ceilDiv(len(bytes), page)*page <= ceilDiv(len(bytes), os.Getpagesize())*os.Getpagesize()
 }
 
-// wrap makes a buffer of the pages of mapped bytes, without a copy.
-func (d *Device) wrap(bytes []byte) (metal.Buffer, error) {
-	pages := unsafe.Slice(unsafe.SliceData(bytes), ceil(len(bytes), d.limits.PageSize)*d.limits.PageSize)
+func (d *Device) wrapPages(bytes []byte) (metal.Buffer, error) {
+	pages := unsafe.Slice(unsafe.SliceData(bytes), ceilDiv(len(bytes), d.limits.PageSize)*d.limits.PageSize)
 	b, err := d.metal.WrapBuffer(pages)
 	if err == nil {
 		d.buffers = append(d.buffers, b)
@@ -137,9 +134,9 @@ func (d *Device) wrap(bytes []byte) (metal.Buffer, error) {
 	return b, err
 }
 
-// pad copies rows of floats and adds zeros up to a multiple of 4 columns.
-func (d *Device) pad(w *weight, data []byte, size int) (err error) {
-	w.rowBytes = ceil(w.cols, 4) * 4 * size
+// padColumns copies rows of floats and adds zeros up to a multiple of 4 columns.
+func (d *Device) padColumns(w *weight, data []byte, size int) (err error) {
+	w.rowBytes = ceilDiv(w.cols, 4) * 4 * size
 	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
 		return err
 	}
@@ -150,8 +147,8 @@ func (d *Device) pad(w *weight, data []byte, size int) (err error) {
 	return nil
 }
 
-// convert stores a matrix of an unsupported type as F16, or as F32 if a weight is too large for F16.
-func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
+// convertWeight stores a matrix of an unsupported type as F16, or as F32 if a weight is too large for F16.
+func (d *Device) convertWeight(w *weight, m gguf.Tensor) (err error) {
 	elems, size := m.Type.Block()
 	from := w.cols / elems * size
 	row := make([]float32, w.cols)
@@ -176,10 +173,10 @@ func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
 		m.Type.Dequantize(row, m.Data[i*from:(i+1)*from])
 		to := w.buffer.Bytes()[i*w.rowBytes:]
 		if w.kind == gguf.F32 {
-			copy(words[float32](to), row)
+			copy(sliceAs[float32](to), row)
 			continue
 		}
-		halves := words[uint16](to)
+		halves := sliceAs[uint16](to)
 		for j, v := range row {
 			halves[j] = gguf.F32ToF16(v)
 		}
@@ -187,8 +184,7 @@ func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
 	return nil
 }
 
-// repack copies a matrix block by block into another type with blocks of the same number of elements.
-func (d *Device) repack(w *weight, m gguf.Tensor, to gguf.Type, block func(to, from []byte)) (err error) {
+func (d *Device) repackBlocks(w *weight, m gguf.Tensor, to gguf.Type, block func(to, from []byte)) (err error) {
 	elems, old := m.Type.Block()
 	_, size := to.Block()
 	w.kind, w.rowBytes = to, w.cols/elems*size
@@ -242,15 +238,14 @@ func (n *norm) Len() int { return n.n }
 
 // LoadNorm implements [backend.Device].
 func (d *Device) LoadNorm(gains gguf.Tensor, eps float32) (backend.Norm, error) {
-	b, err := d.vector(gains)
+	b, err := d.loadVector(gains)
 	if err != nil {
 		return nil, err
 	}
 	return &norm{n: gains.Shape[0], gains: b, eps: eps}, nil
 }
 
-// vector copies a one-dimensional tensor of any type as float32.
-func (d *Device) vector(t gguf.Tensor) (metal.Buffer, error) {
+func (d *Device) loadVector(t gguf.Tensor) (metal.Buffer, error) {
 	if len(t.Shape) != 1 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a vector has 1", t.Name, len(t.Shape))
 	}
@@ -258,12 +253,12 @@ func (d *Device) vector(t gguf.Tensor) (metal.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Type.Dequantize(words[float32](b.Bytes())[:t.Shape[0]], t.Data)
+	t.Type.Dequantize(sliceAs[float32](b.Bytes())[:t.Shape[0]], t.Data)
 	return b, nil
 }
 
-// words returns b as a slice of another type. Device memory is aligned for all of them.
-func words[E uint16 | uint32 | float32](b []byte) []E {
+// sliceAs returns b as a slice of another type. Device memory is aligned for all of them.
+func sliceAs[E uint16 | uint32 | float32](b []byte) []E {
 	var e E
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(e)))
 }
