@@ -271,8 +271,8 @@ func (o Options) validateVerify() error {
 	return nil
 }
 
-// limit returns the max number of tokens to generate, and [Summary.Stop] when it is reached.
-func (o Options) limit() (tokens int, stop string) {
+// tokenLimit returns the max number of tokens to generate, and [Summary.Stop] when it is reached.
+func (o Options) tokenLimit() (tokens int, stop string) {
 	if o.Room > 0 && o.Room < o.MaxTokens {
 		return o.Room, "context"
 	}

@@ -186,11 +186,11 @@ const (
 
 // Needless reports whether the router asked, and the large model's token is the small one's.
 func (q *Escalation) Needless() bool {
-	return q.Why == Routed && !q.Kept && (q.answer() || q.Outcome == Known) && q.Token == q.Local
+	return q.Why == Routed && !q.Kept && (q.isAnswered() || q.Outcome == Known) && q.Token == q.Local
 }
 
-// answer reports whether the cloud's answer decided.
-func (q *Escalation) answer() bool { return q.Outcome == Hit || q.Outcome == Miss }
+// isAnswered reports whether the cloud's answer decided.
+func (q *Escalation) isAnswered() bool { return q.Outcome == Hit || q.Outcome == Miss }
 
 // Summary is the sum of a stream of events.
 type Summary struct {
