@@ -7,7 +7,6 @@ import (
 	"slices"
 )
 
-// processResults takes the answers that have come, and gives up the questions that are past their deadline.
 func (r *decodeRun) processResults() {
 	for res, ok := r.results.popResult(); ok; res, ok = r.results.popResult() {
 		r.applyResult(res)
@@ -17,7 +16,6 @@ func (r *decodeRun) processResults() {
 	r.cancelUselessStreams()
 }
 
-// drainAsks waits for the questions to return after their context is done.
 func (r *decodeRun) drainAsks() {
 	for r.waitForResult() {
 		if res, ok := r.results.popResult(); ok {
@@ -31,7 +29,8 @@ func (r *decodeRun) drainAsks() {
 	}
 }
 
-// waitForAnswer waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's or check's.
+// waitForAnswer waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's or
+// check's.
 func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 	front, start := r.lastCertain(), r.clockNow()
 	oldest := cmp.Or(front.esc, front.check)
@@ -56,7 +55,7 @@ func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 	return nil
 }
 
-// applyResult applies a result. If its question is no longer open, only its cost counts.
+// applyResult counts only the cost if the question is no longer open.
 func (r *decodeRun) applyResult(res result) {
 	e := res.of
 	if res.ended || res.ahead != nil {
@@ -103,8 +102,8 @@ func (r *decodeRun) applyAnswer(e *escalation, res result) {
 	}
 }
 
-// recordAskError sets the error of an escalation that ended at its deadline, and of those that were not asked because of it,
-// to the error that its ask has now returned. It reports the escalations that are due.
+// recordAskError sets the error of an escalation that ended at its deadline, and of those that were not asked because
+// of it, to the error that its ask has now returned. It emits the escalations that are due.
 func (r *decodeRun) recordAskError(e *escalation, err error) {
 	if errors.Is(err, ErrDeadline) {
 		if e.Outcome == Late {
@@ -144,7 +143,6 @@ func (e *escalation) recordTimes(res result) {
 	e.Times = res.answer.Times
 }
 
-// failEscalation ends e with an error: the small model's token stands.
 func (r *decodeRun) failEscalation(e *escalation, err error) {
 	outcome := Failed
 	if errors.Is(err, ErrDeadline) {
@@ -161,8 +159,8 @@ func (r *decodeRun) failEscalation(e *escalation, err error) {
 	r.resolveEscalation(e, outcome, e.Local, EdgeTimeout, err)
 }
 
-// resolveEscalation makes token follow e.at: its branch stays, the others are dropped. Where verification asked, the small
-// model's token stays its own if the large model agrees.
+// resolveEscalation makes token follow e.at: its branch stays, the others are dropped. Where verification asked, the
+// small model's token stays its own if the large model agrees.
 func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int32, origin Origin, err error) {
 	r.closeEscalation(e, err)
 	if origin == FromCloud && e.Why != Routed && token == e.Local {
@@ -200,7 +198,8 @@ func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int3
 	}
 }
 
-// dropEscalation cancels a question because a token that it depends on is dropped. The time that it lost is added to by.
+// dropEscalation cancels a question because a token that it depends on is dropped. The time that it lost is added to
+// by.
 func (r *decodeRun) dropEscalation(e, by *escalation) {
 	if e.Outcome == inFlight {
 		e.Wait = r.elapsedSince(e.sent)
@@ -216,7 +215,6 @@ func (r *decodeRun) dropEscalation(e, by *escalation) {
 	}
 }
 
-// closeEscalation removes e from the lists of questions and cancels its ask.
 func (r *decodeRun) closeEscalation(e *escalation, why error) {
 	same := func(x *escalation) bool { return x == e }
 	r.unsent = slices.DeleteFunc(r.unsent, same)

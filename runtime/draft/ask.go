@@ -47,11 +47,10 @@ type result struct {
 	probe  bool
 }
 
-// isResolved reports whether the token that follows is known.
 func (e *escalation) isResolved() bool { return e.Outcome != waiting && e.Outcome != inFlight }
 
-// sendPendingQuestions sends the questions that there is room for, the likeliest to matter first, and guesses their answers. While the
-// breaker is open, local tokens stand at once.
+// sendPendingQuestions sends the questions that there is room for, the likeliest to matter first. While the breaker is
+// open, local tokens stand at once.
 func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
 	if len(r.unsent) == 0 {
 		return
@@ -60,7 +59,9 @@ func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
 		r.dropAlternatives()
 	}
 	defer runtime.Gosched() // questions leave before a forward call takes the processors
-	slices.SortStableFunc(r.unsent, func(a, b *escalation) int { return cmp.Compare(r.pathProbability(b.at), r.pathProbability(a.at)) })
+	slices.SortStableFunc(r.unsent, func(a, b *escalation) int {
+		return cmp.Compare(r.pathProbability(b.at), r.pathProbability(a.at))
+	})
 	for i := 0; i < len(r.unsent); {
 		e := r.unsent[i]
 		_, covered := r.waitsForStream(e, r.clockNow())
@@ -107,7 +108,6 @@ func (r *decodeRun) shouldDefer(e *escalation) bool {
 	return false
 }
 
-// addGuessBranches makes branches of the guesses at the answer to e.
 func (r *decodeRun) addGuessBranches(e *escalation) {
 	if e.guessed {
 		return
@@ -119,7 +119,6 @@ func (r *decodeRun) addGuessBranches(e *escalation) {
 	}
 }
 
-// sendQuestion asks e, and makes branches of its guesses.
 func (r *decodeRun) sendQuestion(ctx context.Context, e *escalation) {
 	e.sent, e.Outcome = r.clockNow(), inFlight
 	e.Held = e.sent.Sub(e.wanted)
@@ -128,7 +127,6 @@ func (r *decodeRun) sendQuestion(ctx context.Context, e *escalation) {
 	r.startAsk(ctx, result{of: e})
 }
 
-// sendProbe asks e if the breaker lets a probe through. No token waits for the answer.
 func (r *decodeRun) sendProbe(ctx context.Context, e *escalation) {
 	if now := r.clockNow(); r.Breaker.startProbe(now) {
 		p := &escalation{at: e.at, wanted: now, sent: now}

@@ -1,7 +1,7 @@
 package draft
 
-// auditEscalation counts what the answer to an escalation in the text shows about the tokens before it. Each token counts once,
-// with the first answer that compared it.
+// auditEscalation counts what the answer to an escalation in the text shows about the tokens before it. Each token
+// counts once, with the first answer that compared it.
 func (r *decodeRun) auditEscalation(e *escalation) {
 	if e.isAnswered() {
 		r.sent = max(r.sent, e.Pos)

@@ -57,7 +57,6 @@ func (b *Breaker) setCause(why error) {
 	}
 }
 
-// refusalError is the error of a question that is not asked while the breaker is open.
 func (b *Breaker) refusalError() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -33,7 +33,6 @@ func deadlineError(err error) error {
 	}
 }
 
-// notAskedError returns the error of a question that was not asked, as cause opened the breaker.
 func notAskedError(cause error) error {
 	if cause == nil {
 		return ErrBreaker

@@ -6,11 +6,12 @@ import (
 
 // A check is a question that no token waits for. It asks the large model to verify the tokens of the draft so far, and
 // to decode on from there. Its answer only brings facts, so it never changes a token: where escalations are is still a
-// function of the path, see [run.wanted]. The first check of a text has the prompt alone: the large model then streams
-// its own text, which is the answer if drafts are not faster. Later ones let it skip tokens that are drafted already.
+// function of the path, see [decodeRun.verificationDue]. The first check of a text has the prompt alone: the large
+// model then streams its own text, which is the answer if drafts are not faster. Later ones let it skip tokens that are
+// drafted already.
 
-// checksEnabled reports whether checks are asked: with verification, if their number is not fixed by [Options.VerifyEvery],
-// and tokens may come ahead.
+// checksEnabled reports whether checks are asked: with verification, if their number is not fixed by
+// [Options.VerifyEvery], and tokens may come ahead.
 func (r *decodeRun) checksEnabled() bool { return r.auto && r.Ahead > 1 && r.InFlight > 1 }
 
 func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
@@ -27,7 +28,6 @@ func (r *decodeRun) startCheck(ctx context.Context, n *node) {
 	r.startAsk(ctx, result{of: n.check})
 }
 
-// checkSerially checks the draft and waits for the answer, if it has [Options.CheckEvery] tokens.
 func (r *decodeRun) checkSerially(ctx context.Context) (checked bool, err error) {
 	n := r.lastCertain()
 	if !r.Verify || r.CheckEvery == 0 || n.pos-r.tip.pos < r.CheckEvery {
@@ -90,13 +90,11 @@ func (r *decodeRun) draftEnd() (n *node, lost float64) {
 // when waiting has cost what the check costs. Tokens with different p are treated in this way as they come.
 type delay struct{ risk, lost float64 }
 
-// addToken adds a token that is rejected with the probability p.
 func (w *delay) addToken(p float64) {
 	w.risk += p
 	w.lost += w.risk
 }
 
-// applyCheckResult applies the answer to a check. Without an answer nothing is known.
 func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	e.recordTimes(res)
 	if e.Outcome != inFlight {
@@ -118,7 +116,6 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	r.emitEscalation(e)
 }
 
-// isSuperseded reports whether another stream has the text of s, and more.
 func (r *decodeRun) isSuperseded(s *stream) bool {
 	for _, t := range r.streams {
 		at := t.at
@@ -134,9 +131,9 @@ func (r *decodeRun) isSuperseded(s *stream) bool {
 	return false
 }
 
-// knownTokens returns the tokens that follow n by facts alone, at most most.
 func (r *decodeRun) knownTokens(n *node, most int) (tokens []int32) {
-	for f := n.fact; r.checksEnabled() && f != nil && f.known && len(tokens) < most && !r.End(f.token); f = f.next[f.token] {
+	f := n.fact
+	for ; r.checksEnabled() && f != nil && f.known && len(tokens) < most && !r.End(f.token); f = f.next[f.token] {
 		tokens = append(tokens, f.token)
 	}
 	return tokens

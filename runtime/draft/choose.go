@@ -58,7 +58,6 @@ func (r *decodeRun) draftLeaves() (found []leaf) {
 	return found
 }
 
-// windowEnd returns the last position on the path to n that the window allows.
 func (r *decodeRun) windowEnd(n *node) int {
 	end := math.MaxInt
 	for a := n; a != r.tip; a = a.parent {

@@ -25,10 +25,9 @@ func (r *decodeRun) clockNow() time.Time {
 	return time.Now()
 }
 
-// elapsedSince returns the duration from t until now.
 func (r *decodeRun) elapsedSince(t time.Time) time.Duration { return r.clockNow().Sub(t) }
 
-// startGoroutine runs f in a goroutine, which [run.drain] waits for.
+// startGoroutine runs f in a goroutine, which [decodeRun.drainAsks] waits for.
 func (r *decodeRun) startGoroutine(f func()) {
 	if r.Clock == nil {
 		r.asks.Go(f)
@@ -41,11 +40,12 @@ func (r *decodeRun) startGoroutine(f func()) {
 	})
 }
 
-// waitForResult waits until there is a result, or no goroutine of [run.beside] is left, and reports whether there is a
-// result. Call it until it returns false.
+// waitForResult waits until there is a result, or no goroutine of [decodeRun.startGoroutine] is left, and reports
+// whether there is a result. Call it until it returns false.
 func (r *decodeRun) waitForResult() (came bool) {
 	if r.Clock != nil {
-		return r.Clock.Wait(time.Time{}, func() bool { return r.results.hasResults() || r.running == 0 }) && r.results.hasResults()
+		done := func() bool { return r.results.hasResults() || r.running == 0 }
+		return r.Clock.Wait(time.Time{}, done) && r.results.hasResults()
 	}
 	if r.alone == nil {
 		r.alone = make(chan struct{})
@@ -62,7 +62,6 @@ func (r *decodeRun) waitForResult() (came bool) {
 	}
 }
 
-// waitForGoroutines waits for the goroutines of [run.beside]. Results stay.
 func (r *decodeRun) waitForGoroutines() {
 	if r.Clock != nil {
 		r.Clock.Wait(time.Time{}, func() bool { return r.running == 0 })
@@ -71,8 +70,8 @@ func (r *decodeRun) waitForGoroutines() {
 	r.asks.Wait()
 }
 
-// waitForResultUntil waits for a result, for the end of ctx, or until due; the zero time is never. It reports whether there is a
-// result.
+// waitForResultUntil waits for a result, for the end of ctx, or until due; the zero time is never. It reports whether
+// there is a result.
 func (r *decodeRun) waitForResultUntil(ctx context.Context, due time.Time) (came bool) {
 	if r.Clock != nil {
 		r.Clock.Wait(due, func() bool { return r.results.hasResults() || ctx.Err() != nil })
@@ -93,7 +92,6 @@ func (r *decodeRun) waitForResultUntil(ctx context.Context, due time.Time) (came
 	return false
 }
 
-// receiveToken is <-tokens.
 func (r *decodeRun) receiveToken(tokens <-chan int32) (t int32, more bool) {
 	if r.Clock == nil {
 		t, more = <-tokens

@@ -11,8 +11,8 @@ const (
 	readingTime = 80 * time.Millisecond
 )
 
-// answerTimeout returns how long a question may take. Without a given deadline it follows the cloud: it is three times the
-// median of the last waits, and until the first answer to this text the time that reading the prompt may take.
+// answerTimeout returns how long a question may take. Without a given deadline it follows the cloud: it is three times
+// the median of the last waits, and until the first answer to this text the time that reading the prompt may take.
 func (r *decodeRun) answerTimeout() time.Duration {
 	if !r.adapts {
 		return r.Deadline
@@ -24,14 +24,13 @@ func (r *decodeRun) answerTimeout() time.Duration {
 	return min(d, mostDeadline)
 }
 
-// isConnected reports whether the cloud can be reached, as far as it knows.
 func (r *decodeRun) isConnected() bool {
 	c, ok := r.cloud.(Connection)
 	return !ok || c.Connected()
 }
 
-// escalationDeadline returns the deadline of e. After a failure all questions share the deadline of the failed one, so that a dead
-// cloud costs one deadline for any number of questions.
+// escalationDeadline returns the deadline of e. After a failure all questions share the deadline of the failed one, so
+// that a dead cloud costs one deadline for any number of questions.
 func (r *decodeRun) escalationDeadline(e *escalation) time.Time {
 	patience := r.answerTimeout()
 	if r.adapts && !r.isConnected() {
@@ -46,8 +45,8 @@ func (r *decodeRun) escalationDeadline(e *escalation) time.Time {
 	return due
 }
 
-// nextDeadline returns the earliest deadline, that of the question that was sent first; zero if there is none. A deadline
-// that follows the cloud ends earlier if the connection is lost.
+// nextDeadline returns the earliest deadline, that of the question that was sent first; zero if there is none. A
+// deadline that follows the cloud ends earlier if the connection is lost.
 func (r *decodeRun) nextDeadline() (next time.Time) {
 	if r.Deadline < 0 || len(r.asked) == 0 {
 		return next
@@ -55,8 +54,8 @@ func (r *decodeRun) nextDeadline() (next time.Time) {
 	return r.escalationDeadline(r.asked[0])
 }
 
-// nextWakeup returns the earliest time at which there is work without an answer, a deadline or the end of the wait for a
-// stream; zero if there is none.
+// nextWakeup returns the earliest time at which there is work without an answer, a deadline or the end of the wait for
+// a stream; zero if there is none.
 func (r *decodeRun) nextWakeup(now time.Time) time.Time {
 	next := r.nextDeadline()
 	if check := now.Add(leastDeadline); r.adapts && check.Before(next) {
@@ -70,7 +69,7 @@ func (r *decodeRun) nextWakeup(now time.Time) time.Time {
 	return next
 }
 
-// earlierTime returns the earlier of two times; zero is none.
+// The zero time is none.
 func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -78,7 +77,7 @@ func earlierTime(a, b time.Time) time.Time {
 	return a
 }
 
-// expireEscalations gives up the questions that are past their deadline. The first failure can shorten the deadline of others.
+// expireEscalations fails the questions past their deadline. The first failure can shorten the deadline of others.
 func (r *decodeRun) expireEscalations(now time.Time) {
 	for due := r.nextDeadline(); !due.IsZero() && !due.After(now); due = r.nextDeadline() {
 		r.failEscalation(r.asked[0], ErrDeadline)

@@ -63,7 +63,6 @@ type draft struct {
 	row   bool    // it is evaluated
 }
 
-// newDrafter returns nil without a drafter.
 func newDrafter(o Options, now time.Time) *drafter {
 	if o.Drafter == nil {
 		return nil
@@ -75,8 +74,8 @@ func newDrafter(o Options, now time.Time) *drafter {
 	return d
 }
 
-// unreadTokens returns the number of tokens that the drafter has to read before its next draft, and the position at which its
-// text then begins.
+// unreadTokens returns the number of tokens that the drafter has to read before its next draft, and the position at
+// which its text then begins.
 func (d *drafter) unreadTokens(text []int32) (lag, base int) {
 	base = d.base
 	if len(text)-base+lookup.MostRows <= d.Context() {
@@ -105,8 +104,9 @@ func (d *drafter) readSeconds(tokens int, one float64) float64 {
 	return assumedRead * single * float64(tokens)
 }
 
-// draftChain returns the tokens that are evaluated after a leaf, at most most: those of the drafter, and those from the text
-// where they are the better ones. nil means that no drafts are worth their time, or fewer tokens a second than rival.
+// draftChain returns the tokens that are evaluated after a leaf, at most most: those of the drafter, and those from the
+// text where they are the better ones. nil means that no drafts are worth their time, or fewer tokens a second than
+// rival.
 func (r *decodeRun) draftChain(ctx context.Context, leaf *node, most int, rival float64) []*node {
 	d, one := r.drafter, r.cost.One()
 	d.pending = d.pending[:0]
@@ -141,8 +141,9 @@ func (d *drafter) chainLength(lag int, one float64, calls []float64) (n int, rat
 	return lookup.Length(d.accept.Next(), draft, calls)
 }
 
-// shouldCatchUp reports whether a long call is worth its time. With drafts that are expected to make the text faster, the answer
-// is assumed to become four times as long as it is. Otherwise the call finds out whether they would, and is one of few.
+// shouldCatchUp reports whether a long call is worth its time. With drafts that are expected to make the text faster,
+// the answer is assumed to become four times as long as it is. Otherwise the call finds out whether they would, and is
+// one of few.
 func (r *decodeRun) shouldCatchUp(lag, n int, faster float64) bool {
 	cost := r.drafter.readSeconds(lag, r.cost.One())
 	if n == 0 {
@@ -175,7 +176,7 @@ func (r *decodeRun) catchUp(ctx context.Context, text []int32) bool {
 	return ok
 }
 
-// callDrafter calls the drafter and measures its time. After an error there are no more drafts.
+// callDrafter measures the time of the call. After an error there are no more drafts.
 func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, heads int) ([]backend.Output, bool) {
 	d, start := r.drafter, r.clockNow()
 	d.base = base
@@ -195,10 +196,12 @@ func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, he
 	return outs, true
 }
 
-// buildDraftChain returns the tokens that are evaluated after leaf. Another one is added while it is expected to yield more
-// tokens for its time than rate, that of the whole: a guess from the text costs a row, a draft also a call of the
+// buildDraftChain returns the tokens that are evaluated after leaf. Another one is added while it is expected to yield
+// more tokens for its time than rate, that of the whole: a guess from the text costs a row, a draft also a call of the
 // drafter. calls[i] is the time of a forward call with i of them.
-func (r *decodeRun) buildDraftChain(ctx context.Context, leaf *node, text []int32, calls []float64, rate float64) (chain []*node) {
+func (r *decodeRun) buildDraftChain(
+	ctx context.Context, leaf *node, text []int32, calls []float64, rate float64,
+) (chain []*node) {
 	d, at, chance := r.drafter, leaf, 1.0
 	for len(chain) < len(calls)-1 {
 		row := calls[len(chain)+1] - calls[len(chain)]
@@ -242,7 +245,6 @@ func (r *decodeRun) buildDraftChain(ctx context.Context, leaf *node, text []int3
 	return chain
 }
 
-// findRepeat returns the length of the best match of a text that begins with the shown one, and the token that follows it.
 func (r *decodeRun) findRepeat(text []int32) (length int, next int32) {
 	if r.promptLookup == nil {
 		return 0, 0
@@ -254,7 +256,6 @@ func (r *decodeRun) findRepeat(text []int32) (length int, next int32) {
 	return length, tokens[0]
 }
 
-// acceptDrafts compares drafts with the tokens that follow the leaf, marks those that are accepted, and counts them.
 func (r *decodeRun) acceptDrafts(leaf *node, report *Pass) {
 	if r.drafter == nil {
 		return

@@ -28,7 +28,6 @@ type alternative struct {
 	chance float64
 }
 
-// appendAlternatives adds alternatives to the leaves of the next forward call, as many as are worth their rows.
 func (r *decodeRun) appendAlternatives(leaves []leaf) []leaf {
 	if !r.checksEnabled() || len(leaves) == 0 {
 		return leaves
@@ -51,8 +50,8 @@ func (r *decodeRun) appendAlternatives(leaves []leaf) []leaf {
 	return leaves
 }
 
-// chooseExtraRows returns how many of further rows, in falling order of their probability, a forward call should have beside rows
-// that it has anyway. curve is what calls of 1, 2, … rows cost, in calls of one row.
+// chooseExtraRows returns how many of further rows, in falling order of their probability, a forward call should have
+// beside rows that it has anyway. curve is what calls of 1, 2, … rows cost, in calls of one row.
 //
 // Until the verdict comes after a delay D, calls of n rows draft D/c(n) tokens on each. The text comes through one of
 // them with the probability Σp. So D/c(n)·Σp tokens are there when the verdict comes, and no other number of rows has
@@ -76,7 +75,6 @@ func chooseExtraRows(rows, others, curve []float64) (best int) {
 	return best
 }
 
-// findAlternatives returns the tokens that may take the place of one that is not verified yet.
 func (r *decodeRun) findAlternatives() (all []alternative) {
 	var walk func(n *node, hope float64)
 	walk = func(n *node, hope float64) {
@@ -100,18 +98,16 @@ func (r *decodeRun) findAlternatives() (all []alternative) {
 	return all
 }
 
-// insertAlternative adds a token after o.at, beside the one that stands there.
 func (r *decodeRun) insertAlternative(o alternative) *node {
 	n := o.at
 	c := r.newChild(n, o.token.token, n.children[0].confidence)
 	c.guess, c.sure, c.alt = o.token.p, o.token.p, true
-	c.since = c.pos + 1 // as after [run.turn], since it is of use only then
+	c.since = c.pos + 1 // as after [decodeRun.replaceToken], since it is of use only then
 	n.alts = append(n.alts, c)
 	n.others = slices.DeleteFunc(n.others, func(g guess) bool { return g.token == c.token })
 	return c
 }
 
-// acceptChild notes that the token after n does, in place of all alternatives.
 func (r *decodeRun) acceptChild(n *node) {
 	n.children[0].looked = true
 	for _, a := range n.alts {
@@ -131,7 +127,6 @@ func (n *node) takeAlternative(token int32) *node {
 	return a
 }
 
-// dropAlternatives drops all alternatives, as the memory has no room for them.
 func (r *decodeRun) dropAlternatives() {
 	var walk func(n *node)
 	walk = func(n *node) {

@@ -21,20 +21,19 @@ type stream struct {
 	used             int  // of the tokens, those that answered an escalation or verified a token
 }
 
-// beginStream adds the first token of a stream, from the answer.
 func (r *decodeRun) beginStream(e *escalation, res result) {
 	s := e.stream
 	if s == nil {
 		return
 	}
 	token := res.answer.Token
-	if c, found, turned := e.firstReplaced(res.answer); turned {
+	if c, found, ok := e.firstReplaced(res.answer); ok {
 		s.afterReplacement, s.at, s.pos, s.fact, token = true, c.before, c.pos, c.before.fact, found.Token
 	}
 	r.appendToStream(s, res.at, token)
 }
 
-// appendToStream adds tokens to a stream. The first token of a stream is the answer.
+// The first token of a stream is the answer.
 func (r *decodeRun) appendToStream(s *stream, at time.Time, tokens ...int32) {
 	for _, t := range tokens {
 		if len(s.tokens) > 0 {
@@ -66,7 +65,6 @@ func (r *decodeRun) forwardStream(e *escalation, cancel context.CancelCauseFunc,
 	r.results.pushResult(result{of: e, ended: true})
 }
 
-// applyAhead handles tokens or the end of a stream.
 func (r *decodeRun) applyAhead(res result) {
 	s := res.of.stream
 	if !s.live {
@@ -88,7 +86,8 @@ func (r *decodeRun) applyAhead(res result) {
 	r.applyFacts()
 }
 
-// streamAgrees reports whether the path to n passes through the place of a stream and equals its tokens as far as both go.
+// streamAgrees reports whether the path to n passes through the place of a stream and equals its tokens as far as both
+// go.
 func (r *decodeRun) streamAgrees(s *stream, n *node) bool {
 	m := n
 	for ; m != r.tip && m.pos > s.at.pos; m = m.parent {
@@ -107,8 +106,8 @@ func (r *decodeRun) streamAgrees(s *stream, n *node) bool {
 	return s.at.pos < r.tip.pos || s.at == r.tip
 }
 
-// answerExpectedAt returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer the
-// estimate uses the last waits; the zero time: unknown.
+// answerExpectedAt returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer
+// the estimate uses the last waits; the zero time: unknown.
 func (r *decodeRun) answerExpectedAt(s *stream, e *escalation) (at time.Time, may bool) {
 	if ahead := e.Pos - s.pos; ahead >= 0 && ahead < len(s.tokens) && !e.at.allowsToken(s.tokens[ahead]) {
 		return at, false // it has arrived, and is not allowed there
@@ -116,7 +115,6 @@ func (r *decodeRun) answerExpectedAt(s *stream, e *escalation) (at time.Time, ma
 	return r.tokenExpectedAt(s, e.at, e.Pos)
 }
 
-// tokenExpectedAt returns when a stream is likely to deliver the token at pos, which follows n, if it may.
 func (r *decodeRun) tokenExpectedAt(s *stream, n *node, pos int) (at time.Time, may bool) {
 	ahead, typical := pos-s.pos, r.lately.median
 	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= r.Ahead || !r.streamAgrees(s, n) {
@@ -131,8 +129,8 @@ func (r *decodeRun) tokenExpectedAt(s *stream, n *node, pos int) (at time.Time, 
 	return s.of.sent.Add(typical + time.Duration(ahead)*r.lately.pace), true
 }
 
-// extraWaits is how much longer an escalation may wait for a stream than for an ask, in waits for an answer: an ask costs a
-// pass over the weights of the large model, and bytes. With checks, text is not to be later than necessary.
+// extraWaits is how much longer an escalation may wait for a stream than for an ask, in waits for an answer: an ask
+// costs a pass over the weights of the large model, and bytes. With checks, text is not to be later than necessary.
 func (r *decodeRun) extraWaits() int {
 	if r.checksEnabled() {
 		return 0
@@ -140,8 +138,8 @@ func (r *decodeRun) extraWaits() int {
 	return 1
 }
 
-// waitsForStream reports whether an escalation waits for a stream or a check in place of an ask, and until when: at most half
-// a deadline; the zero time: until these begin or end.
+// waitsForStream reports whether an escalation waits for a stream or a check in place of an ask, and until when: at
+// most half a deadline; the zero time: until these begin or end.
 func (r *decodeRun) waitsForStream(e *escalation, now time.Time) (until time.Time, ok bool) {
 	var patience time.Time
 	typical := r.lately.median
@@ -169,12 +167,12 @@ func (r *decodeRun) waitsForStream(e *escalation, now time.Time) (until time.Tim
 	return patience, r.checksEnabled() // the next check asks for it, and for all before it
 }
 
-// hasLiveStream reports whether more tokens may come ahead.
 func (r *decodeRun) hasLiveStream() bool {
 	return slices.ContainsFunc(r.streams, func(s *stream) bool { return s.live })
 }
 
-// cancelUselessStreams ends streams that are of no use: those that the text has passed, or that contradict the whole draft tree.
+// cancelUselessStreams ends streams that are of no use: those that the text has passed, or that contradict the whole
+// draft tree.
 func (r *decodeRun) cancelUselessStreams() {
 	for _, s := range r.streams {
 		if s.live && len(s.tokens) > 0 && (!r.isStreamUseful(s) || r.checksEnabled() && r.isSuperseded(s)) {
@@ -184,7 +182,6 @@ func (r *decodeRun) cancelUselessStreams() {
 	}
 }
 
-// isStreamUseful reports whether the next token of a stream may be of use.
 func (r *decodeRun) isStreamUseful(s *stream) bool {
 	next := s.pos + len(s.tokens)
 	if s.pos+r.Ahead <= r.tip.pos+1 {
@@ -200,7 +197,6 @@ func (r *decodeRun) isStreamUseful(s *stream) bool {
 	return any(r.tip)
 }
 
-// emitAhead emits the sums of the streams, when the text is over.
 func (r *decodeRun) emitAhead() {
 	for _, s := range r.streams {
 		if n := max(0, len(s.tokens)-1) + s.late; n > 0 {
@@ -209,8 +205,8 @@ func (r *decodeRun) emitAhead() {
 	}
 }
 
-// limitAskTime ends ask after the time limit, if there is one; stop is called when there is an answer. A question with tokens
-// ahead has the deadline of its answer in Within, as its tokens may come later.
+// limitAskTime ends ask after the time limit, if there is one; stop is called when there is an answer. A question with
+// tokens ahead has the deadline of its answer in Within, as its tokens may come later.
 func (r *decodeRun) limitAskTime(
 	ask context.Context, q *Question, limit time.Duration, cancel context.CancelCauseFunc,
 ) (_ context.Context, stop func()) {

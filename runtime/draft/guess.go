@@ -7,10 +7,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// promptLookup guesses the next tokens of a text from earlier places in it, and counts how often the guesses are accepted.
+// promptLookup guesses the next tokens of a text from earlier places in it, and counts how often the guesses are
+// accepted.
 type promptLookup struct{ lookup.Text }
 
-// newPromptLookup returns nil without guesses.
 func newPromptLookup(o Options, prompt []int32) *promptLookup {
 	if o.Lookup < 0 {
 		return nil
@@ -20,11 +20,11 @@ func newPromptLookup(o Options, prompt []int32) *promptLookup {
 	return r
 }
 
-// appendShown adds a token to the text. A guess never includes a token that the cloud is asked for.
+// A guess never includes a token that the cloud is asked for.
 func (r *promptLookup) appendShown(n *node) { r.Grow(n.token, n.origin == Edge) }
 
-// guessChains returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the call of
-// the leaves. They have parents, but are not in the draft tree.
+// guessChains returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the
+// call of the leaves. They have parents, but are not in the draft tree.
 func (r *decodeRun) guessChains(ctx context.Context, leaves []*node) [][]*node {
 	if chains := r.knownChains(leaves); chains != nil {
 		return chains
@@ -42,8 +42,8 @@ func (r *decodeRun) guessChains(ctx context.Context, leaves []*node) [][]*node {
 	return chains
 }
 
-// lookupChains returns guesses from the text after each leaf, and the tokens per second of the call with them; 0 without
-// guesses.
+// lookupChains returns guesses from the text after each leaf, and the tokens per second of the call with them; 0
+// without guesses.
 func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, rate float64) {
 	if r.promptLookup == nil {
 		return nil, 0
@@ -78,8 +78,6 @@ func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, ra
 	return chains, rate
 }
 
-// knownChains returns for each leaf a chain of the tokens that the large model is known to choose after it; nil if there
-// are none. Each that is accepted saves a call.
 func (r *decodeRun) knownChains(leaves []*node) [][]*node {
 	var chains [][]*node
 	most := min(r.Rows, lookup.MostRows, r.model.Room()) - len(leaves)
@@ -100,7 +98,6 @@ func (r *decodeRun) knownChains(leaves []*node) [][]*node {
 	return chains
 }
 
-// spareRows returns the max number of guesses in a call with a number of leaves.
 func (r *decodeRun) spareRows(leaves int) int {
 	if r.promptLookup == nil && r.drafter == nil {
 		return 0
@@ -116,7 +113,6 @@ func (r *decodeRun) spareRows(leaves int) int {
 	return rows - leaves
 }
 
-// unshownTokens returns the part of the path to n that is not shown yet.
 func (r *decodeRun) unshownTokens(n *node) []int32 {
 	var tail []int32
 	for _, m := range pathBetween(r.tip, n) {
@@ -132,7 +128,6 @@ func (r *decodeRun) maxDraftLength(n *node) int {
 	return min(end, r.windowEnd(n)) - n.pos
 }
 
-// cutAtEnd returns the tokens before the first that ends the text.
 func (r *decodeRun) cutAtEnd(tokens []int32) []int32 {
 	for i, t := range tokens {
 		if r.End(t) {
@@ -142,9 +137,9 @@ func (r *decodeRun) cutAtEnd(tokens []int32) []int32 {
 	return tokens
 }
 
-// acceptChain decides what follows a leaf. As long as the next token is the next guess, walk accepts the guess and decides
-// what follows it; an accepted guess is in the draft tree as if it had been evaluated separately. walk ends before an
-// escalation. heads are of the leaf and of each guess. It returns the number of accepted guesses.
+// acceptChain decides what follows a leaf. As long as the next token is the next guess, it accepts the guess and
+// decides what follows it; an accepted guess is in the draft tree as if it had been evaluated separately. It ends
+// before an escalation. heads are of the leaf and of each guess. It returns the number of accepted guesses.
 func (r *decodeRun) acceptChain(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
 	for {
 		r.markEvaluated(n, p)
@@ -162,7 +157,6 @@ func (r *decodeRun) acceptChain(n *node, chain []*node, heads []backend.Output, 
 	}
 }
 
-// matchGuess returns the token after n if it is the guess.
 func (r *decodeRun) matchGuess(n, guess *node) *node {
 	if n.hasOpenEscalation() {
 		return nil
@@ -174,7 +168,6 @@ func (r *decodeRun) matchGuess(n, guess *node) *node {
 	return next
 }
 
-// markEvaluated records that the forward call p has evaluated n.
 func (r *decodeRun) markEvaluated(n *node, p *pass) {
 	n.evaluated, n.pass = true, p
 	p.live++

@@ -15,7 +15,6 @@ type guess struct {
 	p     float64
 }
 
-// maxGuesses is the max number of guesses at an answer that are drafted.
 func (o Options) maxGuesses() int {
 	if o.Branches == AutoBranches {
 		return MostBranches
@@ -38,8 +37,8 @@ func (r *decodeRun) answerGuesses(n *node, local int32, head *backend.Output) []
 	return all[:min(len(all), r.maxGuesses())]
 }
 
-// recordAlternatives notes the probability that the large model chooses c too, which follows n, and the most probable tokens that
-// may take its place.
+// recordAlternatives notes the probability that the large model chooses c too, which follows n, and the most probable
+// tokens that may take its place.
 func (r *decodeRun) recordAlternatives(n, c *node, all []guess) {
 	const most = 3
 	for _, g := range all {
@@ -76,7 +75,6 @@ func (r *decodeRun) likelyTokens(pos int, local int32, head *backend.Output) []g
 	return all
 }
 
-// applyGumbelNoise makes log-probabilities those of being drawn with the noise of the position.
 func (r *decodeRun) applyGumbelNoise(pos int, all []guess) {
 	most, sum := math.Inf(-1), 0.0
 	for i, g := range all {

@@ -24,14 +24,13 @@ func (f *fact) childFact(token int32) *fact {
 	return n
 }
 
-// recordChoice notes the large model's choice. The first call counts, as all are the same.
+// The first call counts, as all are the same.
 func (f *fact) recordChoice(token int32, from *stream) {
 	if !f.known {
 		f.known, f.token, f.from = true, token, from
 	}
 }
 
-// recordFinding notes the finding about a token that is not the large model's choice.
 func (f *fact) recordFinding(stands int32, found terms.Finding) {
 	if f.found == nil {
 		f.found = map[int32]terms.Finding{}
@@ -48,7 +47,6 @@ const (
 	verdictReject          // the large model's choice takes its place
 )
 
-// verdictFor returns the verdict about a token, within a margin.
 func (f *fact) verdictFor(token int32, margin float64) verdict {
 	if !f.known {
 		return verdictUnknown

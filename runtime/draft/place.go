@@ -22,7 +22,6 @@ type Place interface {
 	Behind(token int32) Place
 }
 
-// pickToken returns the small model's token after n.
 func (r *decodeRun) pickToken(n *node, head *backend.Output) int32 {
 	if n.place == nil {
 		return r.Pick(n.pos+1, head)
@@ -32,8 +31,8 @@ func (r *decodeRun) pickToken(n *node, head *backend.Output) int32 {
 
 func (n *node) allowsToken(token int32) bool { return n.place == nil || n.place.Allows(token) }
 
-// tokenFromAnswer returns the token that an answer to e makes stand, and who chose it: the small model's if no token of the
-// answer may stand.
+// tokenFromAnswer returns the token that an answer to e makes stand, and who chose it: the small model's if no token of
+// the answer may stand.
 //
 // With verification only the answer's token counts, so that a fact from another answer gives the same token.
 func (r *decodeRun) tokenFromAnswer(e *escalation, a Answer) (token int32, origin Origin) {
@@ -58,7 +57,6 @@ type LogProbs struct {
 	Top   []terms.Candidate // the best tokens, best first; none if it did not give them
 }
 
-// headLogProbs returns the log-probabilities of a token in a head; nil without [Options.Top].
 func (r *decodeRun) headLogProbs(head *backend.Output, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil
@@ -66,7 +64,6 @@ func (r *decodeRun) headLogProbs(head *backend.Output, token int32) *LogProbs {
 	return &LogProbs{Token: tokenLogProb(head, token), Top: head.LogProbs(r.Top)}
 }
 
-// answerLogProbs returns the log-probabilities of a token in an answer; nil without [Options.Top].
 func (r *decodeRun) answerLogProbs(top []terms.Candidate, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil

@@ -2,7 +2,6 @@ package draft
 
 import "slices"
 
-// emitPreview emits the tokens after the tip up to the first open escalation. Verification may still turn them.
 func (r *decodeRun) emitPreview() {
 	if !r.Preview {
 		return
@@ -20,7 +19,6 @@ func (r *decodeRun) emitPreview() {
 	}
 }
 
-// countContradicted counts the tokens of a preview that text and preview now contradict.
 func (r *decodeRun) countContradicted(before Preview) int {
 	for i, t := range before.Tokens {
 		pos := before.Pos + i

@@ -15,10 +15,10 @@ type price struct {
 	share float64   // of tokens that are escalations, above 0
 }
 
-// bestBranchCount returns the number of guesses at an answer to draft on from with which drafting gains the most time, at least
-// one. guesses are the probabilities that the text comes through each, in order, and 0 for one that nothing follows,
-// which takes no row. others are those of the other leaves. With several open escalations each is a product along its
-// path.
+// bestBranchCount returns the number of guesses at an answer to draft on from with which drafting gains the most time,
+// at least one. guesses are the probabilities that the text comes through each, in order, and 0 for one that nothing
+// follows, which takes no row. others are those of the other leaves. With several open escalations each is a product
+// along its path.
 //
 // What r branches gain. Until the answer comes after w calls of one row, calls of r rows, each for c(r), make all of
 // them longer by a token. The call that runs when the answer comes is finished: half of it is left on average. So each
@@ -76,7 +76,6 @@ func (p price) expectedGain(rows []float64) float64 {
 	return sum*n - max(0, n*c-p.wait)
 }
 
-// branchCount is the number of guesses at the answer to e that are drafted.
 func (r *decodeRun) branchCount(e *escalation) int {
 	one, wait := r.cost.One(), r.lately.median
 	if r.Branches != AutoBranches || len(e.guesses) == 0 || one == 0 || wait == 0 {

@@ -220,7 +220,9 @@ func pricing(t *testing.T, share float64, o Options) (*decodeRun, *escalation) {
 	m := &fakeModel{world: &world{vocab: 12}, slots: 1000, settled: 40}
 	d, err := New(m, nil, nil, o)
 	require.NoError(t, err)
-	r := &decodeRun{Options: d.o, model: m, text: make([]int32, 40), prompt: 40, cost: new(lookup.Cost), lately: new(Waits)}
+	r := &decodeRun{
+		Options: d.o, model: m, text: make([]int32, 40), prompt: 40, cost: new(lookup.Cost), lately: new(Waits),
+	}
 	for rows := 1; rows <= 8; rows++ {
 		for range 9 {
 			r.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))

@@ -764,7 +764,8 @@ func (d *decoded) plausible(cloud *stormy) error {
 		cloud.mu.Lock()
 		a := cloud.asked[id-1]
 		cloud.mu.Unlock()
-		if err, took := a.err, a.back.Sub(a.sent); q.isAnswered() && (err != nil || took >= d.Deadline || q.Wait != took) ||
+		err, took := a.err, a.back.Sub(a.sent)
+		if q.isAnswered() && (err != nil || took >= d.Deadline || q.Wait != took) ||
 			q.Outcome == Failed && (err == nil || took >= d.Deadline) ||
 			d.passed[q.Pos] == q && q.Wait > d.Deadline+d.model.time(d.Rows) {
 			return fmt.Errorf("%+v is reported as %+v", a, q)

@@ -20,7 +20,6 @@ func (q *resultQueue) pushResult(r result) {
 	}
 }
 
-// popResult returns the oldest one, if there is any.
 func (q *resultQueue) popResult() (r result, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -48,7 +48,7 @@ type decodeRun struct {
 	looks   []int           // positions of the small model's tokens shown as verified since the last audit
 	within  []terms.Finding // of these, where the large model chooses another token
 	viewed  Preview         // the last one that was emitted
-	traced  []Drafted       // rows of forward calls: see [run.drafted]
+	traced  []Drafted       // rows of forward calls: see [decodeRun.traceRows]
 
 	open    int           // checks without an answer
 	waited  time.Duration // in all, for answers or tokens ahead
@@ -97,7 +97,6 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	return sum, err
 }
 
-// decodeText runs the prompt and continues in the mode of the options.
 func (r *decodeRun) decodeText(ctx context.Context) error {
 	r.warmCloud(ctx, 1)
 	root := &node{
@@ -121,7 +120,8 @@ func (r *decodeRun) decodeText(ctx context.Context) error {
 	return r.decodePipelined(ctx)
 }
 
-// decodeSerial is the definition of routed decoding: at each position the small model's token, or a question and a wait.
+// decodeSerial is the definition of routed decoding: at each position the small model's token, or a question and a
+// wait.
 func (r *decodeRun) decodeSerial(ctx context.Context) error {
 	for {
 		if r.hasLiveStream() {
@@ -155,8 +155,8 @@ func (r *decodeRun) decodeSerial(ctx context.Context) error {
 	}
 }
 
-// lastCertain returns the last token that certainly follows by the answers so far: it is not evaluated, or an open question
-// follows. Without verification that is the tip.
+// lastCertain returns the last token that certainly follows by the answers so far: it is not evaluated, or an open
+// question follows. Without verification that is the tip.
 func (r *decodeRun) lastCertain() *node {
 	n := r.tip
 	for n.evaluated && !n.hasOpenEscalation() {
@@ -165,8 +165,6 @@ func (r *decodeRun) lastCertain() *node {
 	return n
 }
 
-// decodePipelined takes the answers that have come, shows what they settle, and drafts on. It waits if there is nothing to
-// draft.
 func (r *decodeRun) decodePipelined(ctx context.Context) error {
 	for {
 		r.processResults()
@@ -189,8 +187,6 @@ func (r *decodeRun) decodePipelined(ctx context.Context) error {
 	}
 }
 
-// evaluateLeaves evaluates leaves in one forward call, with guesses after them that are worth it, and decides what follows
-// each.
 func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -216,8 +212,8 @@ func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 	return nil
 }
 
-// growTree adds the results of a forward call to the draft tree: its leaves, and the guesses after them that were accepted.
-// The model drops the others. heads are those of the leaves, then of the chains one after the other.
+// growTree adds the results of a forward call to the draft tree: its leaves, and the guesses after them that were
+// accepted. The model drops the others. heads are those of the leaves, then of the chains one after the other.
 func (r *decodeRun) growTree(leaves []*node, chains [][]*node, heads []backend.Output, report Pass) {
 	p := &pass{took: report.Took}
 	var dead []ID
@@ -242,7 +238,6 @@ func (r *decodeRun) growTree(leaves []*node, chains [][]*node, heads []backend.O
 	r.emitEvent(Event{Pass: &report})
 }
 
-// decideNextToken asks the router about the token that follows n: it stands, or it becomes an escalation.
 func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 	var confidence float32
 	escalate := false
@@ -271,14 +266,14 @@ func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 	} else {
 		n.esc = &escalation{at: n, wanted: r.clockNow(), guesses: r.answerGuesses(n, local, head), local: says}
 		n.esc.Escalation = Escalation{
-			Pos: n.pos + 1, Decided: r.elapsedSince(r.began), Outcome: waiting, Why: why, Local: local, Confidence: confidence,
+			Pos: n.pos + 1, Decided: r.elapsedSince(r.began), Outcome: waiting, Why: why, Local: local,
+			Confidence: confidence,
 		}
 		r.unsent = append(r.unsent, n.esc)
 	}
 	r.applyFact(n)
 }
 
-// explainDecision returns the reason of a decision, with [Options.Explain].
 func (r *decodeRun) explainDecision(path uint64, pos int, head *backend.Output, local int32) *Reason {
 	e, ok := r.router.(Explainer)
 	if !r.Explain || !ok {
@@ -296,7 +291,6 @@ func tokenProbability(head *backend.Output, id int32) float32 {
 	return float32(math.Exp(float64(tokenLogProb(head, id))))
 }
 
-// tokenLogProb returns the log-probability of a token: of a candidate, or from all logits.
 func tokenLogProb(head *backend.Output, id int32) float32 {
 	logit := float32(math.Inf(-1))
 	if len(head.Logits) > 0 {
@@ -310,7 +304,6 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 	return logit - head.LogSumExp
 }
 
-// emitEvent counts an event and emits it, unless emit has returned false.
 func (r *decodeRun) emitEvent(e Event) {
 	e.At = r.elapsedSince(r.began)
 	r.summary.Add(e)
@@ -319,7 +312,7 @@ func (r *decodeRun) emitEvent(e Event) {
 	}
 }
 
-// closeRun drops the rest of the draft tree and waits for the questions. Their context is done.
+// The context of the asks is done.
 func (r *decodeRun) closeRun() {
 	defer r.drainAsks()
 	r.closed = true

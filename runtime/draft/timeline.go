@@ -30,7 +30,6 @@ type Rollback struct {
 	Nodes []ID // that were evaluated; there may be none
 }
 
-// traceRows returns the rows of a forward call, leaves first. Many share a piece of memory.
 func (r *decodeRun) traceRows(rows []*node, leaves int) []Drafted {
 	if !r.Trace {
 		return nil

@@ -12,7 +12,7 @@ type node struct {
 	pos        int
 	parent     *node
 	children   []*node // one, or the guesses at an answer
-	alts       []*node // alternatives to the one child: see [run.fan]
+	alts       []*node // alternatives to the one child: see [decodeRun.appendAlternatives]
 	others     []guess // tokens that may become alternatives
 	alt        bool    // it is an alternative
 	state      uint64  // of the router: left by the decisions on the path, with the one after this token once evaluated
@@ -47,7 +47,6 @@ type pass struct {
 	live int
 }
 
-// hasOpenEscalation reports whether the token after n is a question without an answer.
 func (n *node) hasOpenEscalation() bool { return n.esc != nil && !n.esc.isResolved() }
 
 func (r *decodeRun) addChild(n *node, token int32, confidence float32) *node {
@@ -97,8 +96,8 @@ func (r *decodeRun) contextTokens(n *node) []int32 {
 	return text
 }
 
-// pathProbability returns the probability under the small model that n becomes part of the text: the product over the open
-// escalations on its path, or 1.
+// pathProbability returns the probability under the small model that n becomes part of the text: the product over the
+// open escalations on its path, or 1.
 func (r *decodeRun) pathProbability(n *node) float64 {
 	p := 1.0
 	for ; n != r.tip; n = n.parent {
@@ -109,8 +108,8 @@ func (r *decodeRun) pathProbability(n *node) float64 {
 	return p
 }
 
-// dropBranch removes the branch that begins with n from the draft tree: the model drops it, its questions are cancelled, and
-// its cost is added to by.
+// dropBranch removes the branch that begins with n from the draft tree: the model drops it, its questions are
+// cancelled, and its cost is added to by.
 func (r *decodeRun) dropBranch(n *node, by *escalation) {
 	var dead []ID
 	var walk func(n *node)
@@ -146,8 +145,8 @@ func (r *decodeRun) dropBranch(n *node, by *escalation) {
 	}
 }
 
-// commitTokens shows the tokens before which no escalation is open and that need no further verification, settles them in the
-// model, and reports whether the text is over.
+// commitTokens shows the tokens before which no escalation is open and that need no further verification, settles them
+// in the model, and reports whether the text is over.
 func (r *decodeRun) commitTokens() (over bool) {
 	for !over && !r.stopped && r.isNextCertain() {
 		next, reason := r.tip.children[0], r.tip.reason
@@ -174,7 +173,6 @@ func (r *decodeRun) commitTokens() (over bool) {
 	return over || r.stopped
 }
 
-// isNextCertain reports whether it is certain which token follows the tip.
 func (r *decodeRun) isNextCertain() bool {
 	return r.tip.evaluated && !r.tip.hasOpenEscalation() && (!r.Verify || r.tip.children[0].looked)
 }
@@ -200,8 +198,8 @@ func (r *decodeRun) showToken(next *node, reason *Reason) {
 	}
 	r.emitEvent(Event{Token: &Token{
 		Pos: next.pos, ID: next.token, Origin: origin, Confidence: next.confidence, End: next.end,
-		Local: local, Asked: asked, CommitDelay: r.elapsedSince(next.known), Unverified: next.unverified, Reason: reason,
-		LogProbs: next.probs,
+		Local: local, Asked: asked, CommitDelay: r.elapsedSince(next.known), Unverified: next.unverified,
+		Reason: reason, LogProbs: next.probs,
 	}})
 	switch {
 	case next.end:
@@ -211,7 +209,6 @@ func (r *decodeRun) showToken(next *node, reason *Reason) {
 	}
 }
 
-// settleShown moves the shown tokens that the model holds into its settled text.
 func (r *decodeRun) settleShown() {
 	end := r.tip
 	if !end.evaluated {

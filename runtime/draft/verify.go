@@ -25,7 +25,6 @@ func (r *decodeRun) settleDial() {
 	}
 }
 
-// marginAfter returns the margin for the token after n.
 func (r *decodeRun) marginAfter(n *node) float64 {
 	if r.Dial != nil {
 		return r.Dial.Margin(n.state)
@@ -33,13 +32,10 @@ func (r *decodeRun) marginAfter(n *node) float64 {
 	return r.Margin
 }
 
-// allowsReplacement reports whether the large model's token may take the place of the small model's after n.
 func (r *decodeRun) allowsReplacement(n *node, token int32) bool {
 	return r.Dial == nil || token == n.local || !math.IsInf(r.Dial.Margin(n.state), 1)
 }
 
-// verificationDue says why verification asks for the token after n, if the router lets the local token stand; false: it does
-// not.
 func (r *decodeRun) verificationDue(n *node, local int32) (why Why, wanted bool) {
 	if !r.Verify {
 		return Routed, false
@@ -86,7 +82,6 @@ type comparison struct {
 	before *node
 }
 
-// listComparisons returns those of the tokens before a question, from a position on.
 func (r *decodeRun) listComparisons(at *node, from int) []comparison {
 	var all []comparison
 	for n := at; from > 0 && n != r.tip && n.pos >= from; n = n.parent {
@@ -95,7 +90,6 @@ func (r *decodeRun) listComparisons(at *node, from int) []comparison {
 	return all
 }
 
-// recordFacts stores the facts of an answer about the tokens that it compared.
 func (r *decodeRun) recordFacts(e *escalation, a Answer) {
 	if !r.usesFacts() {
 		return
@@ -115,22 +109,20 @@ func (r *decodeRun) recordFacts(e *escalation, a Answer) {
 	}
 }
 
-// firstReplaced returns the first token before a question that an answer with [terms.EachChoice] replaces.
-func (e *escalation) firstReplaced(a Answer) (first comparison, found terms.Finding, turned bool) {
+func (e *escalation) firstReplaced(a Answer) (first comparison, found terms.Finding, ok bool) {
 	if e.how != terms.EachChoice {
 		return first, found, false
 	}
 	for _, f := range a.Audit {
 		for _, c := range e.compare {
-			if c.pos == f.Pos && c.token != f.Token && (!turned || c.pos < first.pos) {
-				first, found, turned = c, f, true
+			if c.pos == f.Pos && c.token != f.Token && (!ok || c.pos < first.pos) {
+				first, found, ok = c, f, true
 			}
 		}
 	}
-	return first, found, turned
+	return first, found, ok
 }
 
-// applyFacts applies all facts to the draft tree.
 func (r *decodeRun) applyFacts() {
 	var walk func(n *node)
 	walk = func(n *node) {
@@ -144,10 +136,8 @@ func (r *decodeRun) applyFacts() {
 	}
 }
 
-// usesFacts reports whether decoding uses facts, which [Options.Verify] and [Options.Ahead] require.
 func (r *decodeRun) usesFacts() bool { return r.Verify || r.Ahead > 1 }
 
-// applyFact applies the fact after n: to the token that stands there, or to the escalation.
 func (r *decodeRun) applyFact(n *node) {
 	if !r.usesFacts() || !n.evaluated || !n.fact.known {
 		return
@@ -169,7 +159,6 @@ func (r *decodeRun) applyFact(n *node) {
 	}
 }
 
-// answerFromFacts answers an escalation by facts of other answers, if they have its token and verify the tokens before it.
 func (r *decodeRun) answerFromFacts(e *escalation) {
 	if e.isResolved() {
 		return
@@ -197,7 +186,6 @@ func (r *decodeRun) answerFromFacts(e *escalation) {
 	e.at.children[0].by = e.at.fact.from
 }
 
-// replaceToken replaces the token that follows n with the large model's token.
 func (r *decodeRun) replaceToken(n *node) {
 	old, cost, c := n.children[0], new(escalation), n.takeAlternative(n.fact.token)
 	r.dropBranch(old, cost)
@@ -220,7 +208,6 @@ func (r *decodeRun) replaceToken(n *node) {
 	c.turn = &Turn{Finding: found, Local: old.token, Wasted: cost.Wasted, Exposed: cost.Exposed}
 }
 
-// acceptUnverified accepts without verification the tokens that the answer to e was to verify.
 func (r *decodeRun) acceptUnverified(e *escalation) {
 	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
@@ -230,8 +217,6 @@ func (r *decodeRun) acceptUnverified(e *escalation) {
 	}
 }
 
-// auditVerified adds to an escalation that the text passes the small model's tokens that were shown as verified since
-// the one before.
 func (r *decodeRun) auditVerified(e *escalation) {
 	if !e.isAnswered() && e.Outcome != Known || len(r.looks) == 0 {
 		return
@@ -241,7 +226,6 @@ func (r *decodeRun) auditVerified(e *escalation) {
 	r.looks, r.within = nil, nil
 }
 
-// recordComparison notes, for the next audit, the token that is about to be shown.
 func (r *decodeRun) recordComparison(next *node) {
 	if !r.Verify || next.origin != Edge || next.unverified || r.tip.esc != nil {
 		return // the escalation has a token that was asked for

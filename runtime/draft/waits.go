@@ -27,10 +27,8 @@ func (w *Waits) recordDecision(escalated bool) {
 	}
 }
 
-// escalationShare returns the likely share of escalations among the next tokens.
 func (w *Waits) escalationShare() float64 { return (w.asked + 0.5) / (w.tokens + 20) }
 
-// recordWait notes the time from a question to its answer.
 func (w *Waits) recordWait(d time.Duration) {
 	w.last[w.n%len(w.last)] = d
 	w.n++

@@ -23,7 +23,6 @@ func (r *decodeRun) warmCloud(ctx context.Context, unknown int) {
 	})
 }
 
-// emitWarming emits the result of text that was sent early.
 func (r *decodeRun) emitWarming() {
 	select {
 	case w := <-r.warmed:
