@@ -22,7 +22,7 @@ const (
 	patience = 8
 )
 
-// crew lets sessions that decode at the same time share passes over the weights. It has no goroutine of its own: the
+// batcher lets sessions that decode at the same time share passes over the weights. It has no goroutine of its own: the
 // first call runs passes until it is complete, and then makes the next call the leader. Calls that arrive meanwhile are
 // computed together in the next pass. A call gives the same bits alone and together with others, see [backend.Pass].
 //
@@ -31,44 +31,44 @@ const (
 //
 // In the steady state n sessions meet in every pass: a pass waits for the sessions of the last pass, for a share of its
 // time, but only for those that came back in time before.
-type crew struct {
+type batcher struct {
 	acquire func(ctx context.Context) (done func(), err error)
-	forward forward
+	forward forwardFunc
 
 	mu            sync.Mutex
-	queue         []*entry // calls with rows that are not in a pass yet, in order
-	led           bool     // a call gathers others, or runs a pass
-	met           []*member
+	queue         []*forwardCall // calls with rows that are not in a pass yet, in order
+	led           bool           // a call gathers others, or runs a pass
+	met           []*batchSession
 	passes, calls uint64 // so far
 	served        uint64 // min of those of the last pass
 	// of the last pass
 	ended time.Time
 	took  time.Duration
 	// of the call that gathers
-	missing int           // members to wait for
-	came    chan struct{} // capacity 1: no member is missing
+	missing int           // sessions to wait for
+	came    chan struct{} // capacity 1: no session is missing
 	timer   *time.Timer
 
 	// of the call that runs a pass
-	taken []*entry
+	taken []*forwardCall
 	rows  []backend.Row
 	out   []backend.Output
 	want  backend.Want
 }
 
-// member is a session of a crew.
-type member struct {
+// batchSession is a session of a batcher.
+type batchSession struct {
 	decodes bool          // a text is under way
 	missed  bool          // the next pass waits for it
 	given   time.Time     // when its last call was answered
 	away    time.Duration // from then until its next call
 	served  uint64        // passes that it took part in, as if it had been there from the start
-	call    entry
+	call    forwardCall
 }
 
-// entry is a forward call that waits for its pass or takes part in one.
-type entry struct {
-	*member
+// forwardCall is a forward call that waits for its pass or takes part in one.
+type forwardCall struct {
+	*batchSession
 	ctx   context.Context
 	kv    backend.KV
 	rows  []backend.Row
@@ -79,7 +79,7 @@ type entry struct {
 
 	ready chan struct{} // capacity 1: the call is over, or becomes the leader
 
-	// under the lock of the crew
+	// under the lock of the batcher
 	begun int  // rows evaluated, or about to be
 	now   int  // of these, rows of the pass that runs; 0: none
 	heads int  // of its heads, those that are computed
@@ -88,67 +88,67 @@ type entry struct {
 	err   error
 }
 
-// forward is a forward call. The caller holds the model or waits for it.
-type forward func(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
+// forwardFunc is a forward call. The caller holds the model or waits for it.
+type forwardFunc func(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error
 
-// share runs a forward call of a session.
-func (e *Engine) share(
-	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+func (e *Engine) forwardShared(
+	ctx context.Context, m *batchSession, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
-	if e.crew == nil {
-		return e.run(ctx, kv, rows, out, want)
+	if e.batcher == nil {
+		return e.forwardExclusive(ctx, kv, rows, out, want)
 	}
-	return e.crew.run(ctx, m, kv, rows, out, want, false)
+	return e.batcher.runCall(ctx, m, kv, rows, out, want, false)
 }
 
-// run runs a forward call after waiting for its turn.
-func (e *Engine) run(
+func (e *Engine) forwardExclusive(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
-	done, err := e.acquire(ctx)
+	done, err := e.acquireModel(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return e.pass(ctx, kv, rows, out, want)
+	return e.forwardModel(ctx, kv, rows, out, want)
 }
 
-// pass runs a forward call. The caller holds the model.
-func (e *Engine) pass(
+// The caller holds the model.
+func (e *Engine) forwardModel(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
 	err := e.model.Forward(ctx, kv, rows, out, want)
-	e.called()
+	e.countForward()
 	return err
 }
 
-func newCrew() *crew {
-	c := &crew{came: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+func newBatcher() *batcher {
+	c := &batcher{came: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 	c.timer.Stop()
 	return c
 }
 
-func newMember() *member {
-	m := new(member)
-	m.call.ready, m.call.member = make(chan struct{}, 1), m
+func newBatchSession() *batchSession {
+	m := new(batchSession)
+	m.call.ready, m.call.batchSession = make(chan struct{}, 1), m
 	return m
 }
 
-// join begins a text of m. leave ends it: after leave no pass waits for m.
-func (c *crew) join(m *member) {
+// addSession begins a text of m. After [batcher.removeSession] no pass waits for m.
+func (c *batcher) addSession(m *batchSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m.decodes, m.given, m.away, m.served = true, time.Time{}, 0, max(m.served, c.served)
 }
 
-func (c *crew) leave(m *member) {
+func (c *batcher) removeSession(m *batchSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m.decodes = false
-	c.found(m)
+	c.markArrived(m)
 }
 
-func (c *crew) found(m *member) {
+func (c *batcher) markArrived(m *batchSession) {
 	if !m.missed {
 		return
 	}
@@ -161,31 +161,33 @@ func (c *crew) found(m *member) {
 	}
 }
 
-// run is a forward call of a member, one at a time. If ctx ends before the pass begins, run returns at once; otherwise
-// it returns with the pass, which ends early if it has no other calls. After an error m.call.begun is the number of
-// rows that were evaluated; the slots of the others are undefined.
-func (c *crew) run(
-	ctx context.Context, m *member, kv backend.KV,
+// runCall is a forward call of a session, one at a time. If ctx ends before the pass begins, runCall returns at once;
+// otherwise it returns with the pass, which ends early if it has no other calls. After an error m.call.begun is the
+// number of rows that were evaluated; the slots of the others are undefined.
+func (c *batcher) runCall(
+	ctx context.Context, m *batchSession, kv backend.KV,
 	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
 ) error {
 	l, alone := &m.call, backend.IsWatched(ctx)
 	c.mu.Lock()
-	*l = entry{member: m, ctx: ctx, kv: kv, rows: rows, out: out, want: want, long: long, alone: alone, ready: l.ready}
+	*l = forwardCall{
+		batchSession: m, ctx: ctx, kv: kv, rows: rows, out: out, want: want, long: long, alone: alone, ready: l.ready,
+	}
 	if !m.given.IsZero() {
 		m.away = time.Since(m.given)
 	}
 	c.queue = append(c.queue, l)
-	c.found(m)
+	c.markArrived(m)
 	if !c.led {
 		c.led = true
 		c.mu.Unlock()
-		return c.lead(l)
+		return c.leadPasses(l)
 	}
 	c.mu.Unlock()
 	select {
 	case <-l.ready:
 	case <-ctx.Done():
-		if c.withdraw(l) {
+		if c.withdrawCall(l) {
 			return context.Cause(ctx)
 		}
 		<-l.ready
@@ -193,47 +195,45 @@ func (c *crew) run(
 	if l.over {
 		return l.err
 	}
-	return c.lead(l)
+	return c.leadPasses(l)
 }
 
-// withdraw removes a call from the queue, unless it takes part in the running pass, or leads.
-func (c *crew) withdraw(l *entry) bool {
+// withdrawCall removes a call from the queue, unless it takes part in the running pass, or leads.
+func (c *batcher) withdrawCall(l *forwardCall) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.now > 0 || l.over || l.leads {
 		return false
 	}
-	c.remove(l)
+	c.removeCall(l)
 	return true
 }
 
-// remove removes a call from the queue for good and drops its references.
-func (c *crew) remove(l *entry) {
-	c.queue = slices.DeleteFunc(c.queue, func(x *entry) bool { return x == l })
+func (c *batcher) removeCall(l *forwardCall) {
+	c.queue = slices.DeleteFunc(c.queue, func(x *forwardCall) bool { return x == l })
 	l.ctx, l.kv, l.rows, l.out, l.want = nil, nil, nil, nil, backend.Want{}
 }
 
-// lead runs passes until l is over, and then makes the next call the leader.
-func (c *crew) lead(l *entry) error {
-	defer c.handOn(l)
+func (c *batcher) leadPasses(l *forwardCall) error {
+	defer c.handOverLead(l)
 	for !l.over {
-		if err := c.pass(l); err != nil {
+		if err := c.runPass(l); err != nil {
 			return err
 		}
 	}
 	return l.err
 }
 
-// handOn makes the first call of the queue the leader in place of l. If a pass panics, for example in the function of a
-// [Watcher], its other calls go into the next pass.
-func (c *crew) handOn(l *entry) {
+// handOverLead makes the first call of the queue the leader in place of l. If a pass panics, for example in the
+// function of a [Watcher], its other calls go into the next pass.
+func (c *batcher) handOverLead(l *forwardCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range c.taken {
 		t.now = 0
 	}
 	if c.taken = c.taken[:0]; !l.over {
-		c.remove(l)
+		c.removeCall(l)
 	}
 	if c.led = len(c.queue) > 0; c.led {
 		next := c.queue[0]
@@ -242,9 +242,9 @@ func (c *crew) handOn(l *entry) {
 	}
 }
 
-// pass runs one pass for the calls of the queue. It returns an error of the leader if there was no pass.
-func (c *crew) pass(leader *entry) error {
-	if err := c.gather(leader.ctx); err != nil {
+// runPass returns an error of the leader if there was no pass.
+func (c *batcher) runPass(leader *forwardCall) error {
+	if err := c.awaitSessions(leader.ctx); err != nil {
 		return err
 	}
 	done, err := c.acquire(leader.ctx)
@@ -253,16 +253,15 @@ func (c *crew) pass(leader *entry) error {
 	}
 	defer done()
 	c.mu.Lock()
-	c.take()
+	c.chooseCalls()
 	c.mu.Unlock()
 	begin := time.Now()
-	c.compute()
-	c.finish(leader, begin)
+	c.computeCalls()
+	c.finishPass(leader, begin)
 	return nil
 }
 
-// gather waits a short time for the members of the last pass.
-func (c *crew) gather(ctx context.Context) error {
+func (c *batcher) awaitSessions(ctx context.Context) error {
 	c.mu.Lock()
 	most := c.took / patience
 	left := most - time.Since(c.ended)
@@ -297,14 +296,14 @@ func (c *crew) gather(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take chooses the calls of the next pass, and the number of rows of each: the first call, and the calls after it that
-// fit. If there are many, the calls of members that took part in the fewest passes come first.
-func (c *crew) take() {
-	piece := c.piece()
+// chooseCalls chooses the calls of the next pass, and the number of rows of each: the first call, and the calls after
+// it that fit. If there are many, the calls of sessions that took part in the fewest passes come first.
+func (c *batcher) chooseCalls() {
+	piece := c.promptChunkRows()
 	c.taken = c.taken[:0]
 	rows := 0
 	if len(c.queue) > maxShared/2 { // not all may fit
-		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.served, b.served) })
+		slices.SortStableFunc(c.queue, func(a, b *forwardCall) int { return cmp.Compare(a.served, b.served) })
 	}
 	for _, l := range c.queue {
 		n := len(l.rows) - l.begun
@@ -322,8 +321,7 @@ func (c *crew) take() {
 	}
 }
 
-// piece returns the number of rows of each prompt in the next pass.
-func (c *crew) piece() int {
+func (c *batcher) promptChunkRows() int {
 	prompts, decode := 0, false
 	for _, l := range c.queue {
 		if l.long {
@@ -341,8 +339,7 @@ func (c *crew) piece() int {
 	return max(1, promptAlone/max(1, prompts))
 }
 
-// part returns the rows of l that are in the pass, and the heads that it asks for.
-func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.Want) {
+func (l *forwardCall) passRows() (rows []backend.Row, out []backend.Output, want backend.Want) {
 	if l.now == len(l.rows) {
 		return l.rows, l.out, l.want
 	}
@@ -358,11 +355,11 @@ func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.W
 	return l.rows[l.begun:end], l.out[l.heads : l.heads+len(want.Rows)], want
 }
 
-// compute runs the calls of the pass, together if there are several. If that fails, each call runs separately, so that
-// one call's error does not fail the others.
-func (c *crew) compute() {
+// computeCalls runs the calls of the pass, together if there are several. If that fails, each call runs separately, so
+// that one call's error does not fail the others.
+func (c *batcher) computeCalls() {
 	if len(c.taken) > 1 {
-		if err := c.together(); err == nil {
+		if err := c.computeTogether(); err == nil {
 			for _, l := range c.taken {
 				l.err = context.Cause(l.ctx)
 			}
@@ -371,21 +368,21 @@ func (c *crew) compute() {
 	}
 	for _, l := range c.taken {
 		if l.err = context.Cause(l.ctx); l.err == nil {
-			rows, out, want := l.part()
+			rows, out, want := l.passRows()
 			l.err = c.forward(l.ctx, l.kv, rows, out, want)
 		}
 	}
 }
 
-// together runs the calls in one pass, which ends early when the contexts of all calls have ended.
-func (c *crew) together() error {
+// computeTogether runs the calls in one pass, which ends early when the contexts of all calls have ended.
+func (c *batcher) computeTogether() error {
 	defer func() { // drop references
 		clear(c.rows)
 		clear(c.out)
 		c.rows, c.out, c.want.Rows, c.want.Each = c.rows[:0], c.out[:0], c.want.Rows[:0], c.want.Each[:0]
 	}()
 	for _, l := range c.taken {
-		rows, out, want := l.part()
+		rows, out, want := l.passRows()
 		for i, r := range want.Rows {
 			c.want.Rows = append(c.want.Rows, len(c.rows)+r)
 			c.want.Each = append(c.want.Each, want.Of(i))
@@ -396,19 +393,18 @@ func (c *crew) together() error {
 		}
 		c.out = append(c.out, out...)
 	}
-	if err := c.forward(present{context.Background(), c.taken}, c.taken[0].kv, c.rows, c.out, c.want); err != nil {
+	if err := c.forward(passContext{context.Background(), c.taken}, c.taken[0].kv, c.rows, c.out, c.want); err != nil {
 		return err
 	}
 	found := c.out
 	for _, l := range c.taken {
-		_, out, _ := l.part()
+		_, out, _ := l.passRows()
 		found = found[copy(out, found):]
 	}
 	return nil
 }
 
-// finish counts the rows of the pass, and wakes the calls that are complete.
-func (c *crew) finish(leader *entry, begin time.Time) {
+func (c *batcher) finishPass(leader *forwardCall, begin time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = time.Now()
@@ -429,12 +425,12 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 		}
 		l.now = 0
 		if !l.alone {
-			c.met = append(c.met, l.member)
+			c.met = append(c.met, l.batchSession)
 		}
 		if l.over = l.err != nil || l.begun == len(l.rows); !l.over {
 			continue
 		}
-		c.remove(l)
+		c.removeCall(l)
 		l.given = c.ended
 		if l != leader {
 			l.ready <- struct{}{}
@@ -444,13 +440,13 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 	c.taken = c.taken[:0]
 }
 
-// present is the context of a pass. It ends when the contexts of all its calls have ended. It has no Done channel.
-type present struct {
+// passContext is the context of a pass. It ends when the contexts of all its calls have ended. It has no Done channel.
+type passContext struct {
 	context.Context
-	calls []*entry
+	calls []*forwardCall
 }
 
-func (p present) Err() error {
+func (p passContext) Err() error {
 	for _, l := range p.calls {
 		if l.ctx.Err() == nil {
 			return nil
@@ -460,4 +456,4 @@ func (p present) Err() error {
 }
 
 // Value implements [context.Context]. The calls do not share their values.
-func (present) Value(any) any { return nil }
+func (passContext) Value(any) any { return nil }
