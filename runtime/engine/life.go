@@ -27,8 +27,7 @@ var (
 	ErrContext = qwen.ErrContext
 )
 
-// lifetime is the lifetime of an engine until Close. Every use of weights, device memory or the file takes a lease
-// first.
+// lifetime lasts until Close of an engine. Every use of weights, device memory or the file takes a lease first.
 type lifetime struct {
 	uses    files.Lease
 	closing context.Context // ends when Close is called, with ErrClosed
