@@ -2,7 +2,7 @@ package draft
 
 import "sync"
 
-// resultQueue is a queue of the results of asks, for the decoder. put never blocks.
+// resultQueue is a queue of the results of asks, for the decoder. pushResult never blocks.
 type resultQueue struct {
 	bell chan struct{} // capacity 1; full while there are results, unless a waiter has emptied it
 

@@ -123,9 +123,9 @@ func (e *Engine) forwardModel(
 }
 
 func newBatcher() *batcher {
-	c := &batcher{came: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
-	c.timer.Stop()
-	return c
+	b := &batcher{came: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	b.timer.Stop()
+	return b
 }
 
 func newBatchSession() *batchSession {
@@ -135,27 +135,27 @@ func newBatchSession() *batchSession {
 }
 
 // addSession begins a text of m. After [batcher.removeSession] no pass waits for m.
-func (c *batcher) addSession(m *batchSession) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m.decodes, m.given, m.away, m.served = true, time.Time{}, 0, max(m.served, c.served)
+func (b *batcher) addSession(m *batchSession) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m.decodes, m.given, m.away, m.served = true, time.Time{}, 0, max(m.served, b.served)
 }
 
-func (c *batcher) removeSession(m *batchSession) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (b *batcher) removeSession(m *batchSession) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	m.decodes = false
-	c.markArrived(m)
+	b.markArrived(m)
 }
 
-func (c *batcher) markArrived(m *batchSession) {
+func (b *batcher) markArrived(m *batchSession) {
 	if !m.missed {
 		return
 	}
 	m.missed = false
-	if c.missing--; c.missing == 0 {
+	if b.missing--; b.missing == 0 {
 		select {
-		case c.came <- struct{}{}:
+		case b.came <- struct{}{}:
 		default:
 		}
 	}
@@ -164,30 +164,30 @@ func (c *batcher) markArrived(m *batchSession) {
 // runCall is a forward call of a session, one at a time. If ctx ends before the pass begins, runCall returns at once;
 // otherwise it returns with the pass, which ends early if it has no other calls. After an error m.call.begun is the
 // number of rows that were evaluated; the slots of the others are undefined.
-func (c *batcher) runCall(
+func (b *batcher) runCall(
 	ctx context.Context, m *batchSession, kv backend.KV,
 	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
 ) error {
 	l, alone := &m.call, backend.IsWatched(ctx)
-	c.mu.Lock()
+	b.mu.Lock()
 	*l = forwardCall{
 		batchSession: m, ctx: ctx, kv: kv, rows: rows, out: out, want: want, long: long, alone: alone, ready: l.ready,
 	}
 	if !m.given.IsZero() {
 		m.away = time.Since(m.given)
 	}
-	c.queue = append(c.queue, l)
-	c.markArrived(m)
-	if !c.led {
-		c.led = true
-		c.mu.Unlock()
-		return c.leadPasses(l)
+	b.queue = append(b.queue, l)
+	b.markArrived(m)
+	if !b.led {
+		b.led = true
+		b.mu.Unlock()
+		return b.leadPasses(l)
 	}
-	c.mu.Unlock()
+	b.mu.Unlock()
 	select {
 	case <-l.ready:
 	case <-ctx.Done():
-		if c.withdrawCall(l) {
+		if b.withdrawCall(l) {
 			return context.Cause(ctx)
 		}
 		<-l.ready
@@ -195,29 +195,29 @@ func (c *batcher) runCall(
 	if l.over {
 		return l.err
 	}
-	return c.leadPasses(l)
+	return b.leadPasses(l)
 }
 
 // withdrawCall removes a call from the queue, unless it takes part in the running pass, or leads.
-func (c *batcher) withdrawCall(l *forwardCall) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (b *batcher) withdrawCall(l *forwardCall) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if l.now > 0 || l.over || l.leads {
 		return false
 	}
-	c.removeCall(l)
+	b.removeCall(l)
 	return true
 }
 
-func (c *batcher) removeCall(l *forwardCall) {
-	c.queue = slices.DeleteFunc(c.queue, func(x *forwardCall) bool { return x == l })
+func (b *batcher) removeCall(l *forwardCall) {
+	b.queue = slices.DeleteFunc(b.queue, func(x *forwardCall) bool { return x == l })
 	l.ctx, l.kv, l.rows, l.out, l.want = nil, nil, nil, nil, backend.Want{}
 }
 
-func (c *batcher) leadPasses(l *forwardCall) error {
-	defer c.handOverLead(l)
+func (b *batcher) leadPasses(l *forwardCall) error {
+	defer b.handOverLead(l)
 	for !l.over {
-		if err := c.runPass(l); err != nil {
+		if err := b.runPass(l); err != nil {
 			return err
 		}
 	}
@@ -226,86 +226,86 @@ func (c *batcher) leadPasses(l *forwardCall) error {
 
 // handOverLead makes the first call of the queue the leader in place of l. If a pass panics, for example in the
 // function of a [Watcher], its other calls go into the next pass.
-func (c *batcher) handOverLead(l *forwardCall) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range c.taken {
+func (b *batcher) handOverLead(l *forwardCall) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.taken {
 		t.now = 0
 	}
-	if c.taken = c.taken[:0]; !l.over {
-		c.removeCall(l)
+	if b.taken = b.taken[:0]; !l.over {
+		b.removeCall(l)
 	}
-	if c.led = len(c.queue) > 0; c.led {
-		next := c.queue[0]
+	if b.led = len(b.queue) > 0; b.led {
+		next := b.queue[0]
 		next.leads = true
 		next.ready <- struct{}{}
 	}
 }
 
 // runPass returns an error of the leader if there was no pass.
-func (c *batcher) runPass(leader *forwardCall) error {
-	if err := c.awaitSessions(leader.ctx); err != nil {
+func (b *batcher) runPass(leader *forwardCall) error {
+	if err := b.awaitSessions(leader.ctx); err != nil {
 		return err
 	}
-	done, err := c.acquire(leader.ctx)
+	done, err := b.acquire(leader.ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	c.mu.Lock()
-	c.chooseCalls()
-	c.mu.Unlock()
+	b.mu.Lock()
+	b.chooseCalls()
+	b.mu.Unlock()
 	begin := time.Now()
-	c.computeCalls()
-	c.finishPass(leader, begin)
+	b.computeCalls()
+	b.finishPass(leader, begin)
 	return nil
 }
 
-func (c *batcher) awaitSessions(ctx context.Context) error {
-	c.mu.Lock()
-	most := c.took / patience
-	left := most - time.Since(c.ended)
-	for _, m := range c.met {
+func (b *batcher) awaitSessions(ctx context.Context) error {
+	b.mu.Lock()
+	most := b.took / patience
+	left := most - time.Since(b.ended)
+	for _, m := range b.met {
 		if left > 0 && m.decodes && m.call.ctx == nil && m.away <= most {
 			m.missed = true
-			c.missing++
+			b.missing++
 		}
 	}
-	wait := c.missing > 0
+	wait := b.missing > 0
 	select {
-	case <-c.came: // from an earlier pass
+	case <-b.came: // from an earlier pass
 	default:
 	}
-	c.mu.Unlock()
+	b.mu.Unlock()
 	if !wait {
 		return context.Cause(ctx)
 	}
-	c.timer.Reset(left)
-	defer c.timer.Stop()
+	b.timer.Reset(left)
+	defer b.timer.Stop()
 	select {
-	case <-c.came:
-	case <-c.timer.C:
+	case <-b.came:
+	case <-b.timer.C:
 	case <-ctx.Done():
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.met {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.met {
 		m.missed = false
 	}
-	c.missing = 0
+	b.missing = 0
 	return context.Cause(ctx)
 }
 
 // chooseCalls chooses the calls of the next pass, and the number of rows of each: the first call, and the calls after
 // it that fit. If there are many, the calls of sessions that took part in the fewest passes come first.
-func (c *batcher) chooseCalls() {
-	piece := c.promptChunkRows()
-	c.taken = c.taken[:0]
+func (b *batcher) chooseCalls() {
+	piece := b.promptChunkRows()
+	b.taken = b.taken[:0]
 	rows := 0
-	if len(c.queue) > maxShared/2 { // not all may fit
-		slices.SortStableFunc(c.queue, func(a, b *forwardCall) int { return cmp.Compare(a.served, b.served) })
+	if len(b.queue) > maxShared/2 { // not all may fit
+		slices.SortStableFunc(b.queue, func(a, b *forwardCall) int { return cmp.Compare(a.served, b.served) })
 	}
-	for _, l := range c.queue {
+	for _, l := range b.queue {
 		n := len(l.rows) - l.begun
 		if l.long {
 			n = min(n, piece)
@@ -314,23 +314,23 @@ func (c *batcher) chooseCalls() {
 			continue
 		}
 		l.now = n
-		c.taken = append(c.taken, l)
+		b.taken = append(b.taken, l)
 		if rows += n; l.alone {
 			return
 		}
 	}
 }
 
-func (c *batcher) promptChunkRows() int {
+func (b *batcher) promptChunkRows() int {
 	prompts, decode := 0, false
-	for _, l := range c.queue {
+	for _, l := range b.queue {
 		if l.long {
 			prompts++
 		} else {
 			decode = true
 		}
 	}
-	for _, m := range c.met {
+	for _, m := range b.met {
 		decode = decode || m.decodes && m.call.ctx == nil // its next call is about to come
 	}
 	if decode {
@@ -357,65 +357,65 @@ func (l *forwardCall) passRows() (rows []backend.Row, out []backend.Output, want
 
 // computeCalls runs the calls of the pass, together if there are several. If that fails, each call runs separately, so
 // that one call's error does not fail the others.
-func (c *batcher) computeCalls() {
-	if len(c.taken) > 1 {
-		if err := c.computeTogether(); err == nil {
-			for _, l := range c.taken {
+func (b *batcher) computeCalls() {
+	if len(b.taken) > 1 {
+		if err := b.computeTogether(); err == nil {
+			for _, l := range b.taken {
 				l.err = context.Cause(l.ctx)
 			}
 			return
 		}
 	}
-	for _, l := range c.taken {
+	for _, l := range b.taken {
 		if l.err = context.Cause(l.ctx); l.err == nil {
 			rows, out, want := l.passRows()
-			l.err = c.forward(l.ctx, l.kv, rows, out, want)
+			l.err = b.forward(l.ctx, l.kv, rows, out, want)
 		}
 	}
 }
 
 // computeTogether runs the calls in one pass, which ends early when the contexts of all calls have ended.
-func (c *batcher) computeTogether() error {
+func (b *batcher) computeTogether() error {
 	defer func() { // drop references
-		clear(c.rows)
-		clear(c.out)
-		c.rows, c.out, c.want.Rows, c.want.Each = c.rows[:0], c.out[:0], c.want.Rows[:0], c.want.Each[:0]
+		clear(b.rows)
+		clear(b.out)
+		b.rows, b.out, b.want.Rows, b.want.Each = b.rows[:0], b.out[:0], b.want.Rows[:0], b.want.Each[:0]
 	}()
-	for _, l := range c.taken {
+	for _, l := range b.taken {
 		rows, out, want := l.passRows()
 		for i, r := range want.Rows {
-			c.want.Rows = append(c.want.Rows, len(c.rows)+r)
-			c.want.Each = append(c.want.Each, want.Of(i))
+			b.want.Rows = append(b.want.Rows, len(b.rows)+r)
+			b.want.Each = append(b.want.Each, want.Of(i))
 		}
 		for _, r := range rows {
 			r.KV = l.kv
-			c.rows = append(c.rows, r)
+			b.rows = append(b.rows, r)
 		}
-		c.out = append(c.out, out...)
+		b.out = append(b.out, out...)
 	}
-	if err := c.forward(passContext{context.Background(), c.taken}, c.taken[0].kv, c.rows, c.out, c.want); err != nil {
+	if err := b.forward(passContext{context.Background(), b.taken}, b.taken[0].kv, b.rows, b.out, b.want); err != nil {
 		return err
 	}
-	found := c.out
-	for _, l := range c.taken {
+	found := b.out
+	for _, l := range b.taken {
 		_, out, _ := l.passRows()
 		found = found[copy(out, found):]
 	}
 	return nil
 }
 
-func (c *batcher) finishPass(leader *forwardCall, begin time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = time.Now()
-	c.took = c.ended.Sub(begin)
-	c.met = c.met[:0]
-	c.passes++
-	c.calls += uint64(len(c.taken))
-	c.served++
-	for _, l := range c.taken {
+func (b *batcher) finishPass(leader *forwardCall, begin time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = time.Now()
+	b.took = b.ended.Sub(begin)
+	b.met = b.met[:0]
+	b.passes++
+	b.calls += uint64(len(b.taken))
+	b.served++
+	for _, l := range b.taken {
 		if l.served++; l.decodes {
-			c.served = min(c.served, l.served)
+			b.served = min(b.served, l.served)
 		}
 		for l.heads < len(l.want.Rows) && l.want.Rows[l.heads] < l.begun+l.now {
 			l.heads++
@@ -425,19 +425,19 @@ func (c *batcher) finishPass(leader *forwardCall, begin time.Time) {
 		}
 		l.now = 0
 		if !l.alone {
-			c.met = append(c.met, l.batchSession)
+			b.met = append(b.met, l.batchSession)
 		}
 		if l.over = l.err != nil || l.begun == len(l.rows); !l.over {
 			continue
 		}
-		c.removeCall(l)
-		l.given = c.ended
+		b.removeCall(l)
+		l.given = b.ended
 		if l != leader {
 			l.ready <- struct{}{}
 		}
 	}
-	clear(c.taken)
-	c.taken = c.taken[:0]
+	clear(b.taken)
+	b.taken = b.taken[:0]
 }
 
 // passContext is the context of a pass. It ends when the contexts of all its calls have ended. It has no Done channel.

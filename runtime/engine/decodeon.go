@@ -75,7 +75,7 @@ type aheadDecoder struct {
 	over    chan struct{} // closed when it has ended
 }
 
-// startDecoder returns a context for a new goroutine; ok is false after close. The goroutine calls end when it ends.
+// startDecoder returns a context for a new goroutine; ok is false after stopAll. The goroutine calls end when it ends.
 func (o *aheadDecoders) startDecoder(ctx context.Context, session uint64) (_ context.Context, end func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
