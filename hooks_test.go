@@ -43,13 +43,13 @@ func TestAdvice(t *testing.T) {
 			"in?)"},
 		{refusal, "no connection to the gateway at h:1: " + refusal.Error()},
 	} {
-		got := advised(&ConnectError{Addr: "h:1", Err: c.err})
+		got := addConnectAdvice(&ConnectError{Addr: "h:1", Err: c.err})
 		assert.EqualError(t, got, c.want)
 		assert.ErrorIs(t, got, c.err)
 		assert.ErrorAs(t, got, new(*ConnectError))
 	}
-	assert.Equal(t, io.EOF, advised(io.EOF))
-	assert.EqualError(t, advised(&net.AddrError{Err: "missing port in address", Addr: "h"}),
+	assert.Equal(t, io.EOF, addConnectAdvice(io.EOF))
+	assert.EqualError(t, addConnectAdvice(&net.AddrError{Err: "missing port in address", Addr: "h"}),
 		"missing port in address: give host:port, such as gpu.example.org:4433")
 }
 
@@ -123,7 +123,7 @@ func TestHooks(t *testing.T) {
 	}
 	own := asker{&heads}
 	route := func(options ...Option) engine.Route {
-		made, err := new(Model).route(newRequest(options), nil)
+		made, err := new(Model).engineRoute(newRequest(options), nil)
 		require.NoError(t, err)
 		return made
 	}

@@ -363,7 +363,7 @@ func TestChatTurns(t *testing.T) {
 		_, err := Text(chat.Send(t.Context(), "b", MaxTokens(1)))
 		require.NoError(t, err)
 		prompts[n] = chat.Stats().PromptTokens
-		assert.False(t, chat.local())
+		assert.False(t, chat.isLocal())
 		chat.Close()
 	}
 	assert.Greater(t, prompts[1], prompts[0]+2)
@@ -372,10 +372,10 @@ func TestChatTurns(t *testing.T) {
 // TestDialRefused: options of a connection that are wrong.
 func TestDialRefused(t *testing.T) {
 	for want, o := range map[string]DialOptions{"timeout: -1ns is negative": {Timeout: -1}, "pin: ": {Pin: "12"}} {
-		_, err := o.engine()
+		_, err := o.engineOptions()
 		assert.ErrorContains(t, err, want)
 	}
-	o, err := DialOptions{Timeout: 1}.engine()
+	o, err := DialOptions{Timeout: 1}.engineOptions()
 	require.NoError(t, err)
 	assert.Equal(t, engine.DialOptions{ConnectTimeout: 1}, o)
 }
@@ -442,7 +442,7 @@ func TestSavedChat(t *testing.T) {
 // TestUsualRoute: a route without a router has the usual one, and only one that verifies refuses penalties.
 func TestUsualRoute(t *testing.T) {
 	m := loaded(t, demo.Small())
-	route, err := m.route(newRequest([]Option{Route{Cloud: &listener{}}}), nil)
+	route, err := m.engineRoute(newRequest([]Option{Route{Cloud: &listener{}}}), nil)
 	require.NoError(t, err)
 	assert.NotNil(t, route.Router)
 	for _, verify := range []bool{false, true} {
@@ -463,10 +463,10 @@ func TestRefusedQuestions(t *testing.T) {
 		"temperature": {Context: []int32{1},
 			Sampling: Sampling{Temperature: -1}},
 	} {
-		if err := q.check(5, 3); want == "" {
+		if err := q.checkQuestion(5, 3); want == "" {
 			assert.NoError(t, err)
-			assert.ErrorIs(t, Question{Context: make([]int32, 4)}.check(5, 3), ErrContext)
-			assert.NoError(t, Question{Context: make([]int32, 4)}.check(5, 0), "an unknown limit")
+			assert.ErrorIs(t, Question{Context: make([]int32, 4)}.checkQuestion(5, 3), ErrContext)
+			assert.NoError(t, Question{Context: make([]int32, 4)}.checkQuestion(5, 0), "an unknown limit")
 		} else {
 			assert.ErrorContains(t, err, want)
 		}
@@ -492,7 +492,7 @@ func TestRefusedRoutes(t *testing.T) {
 		errUnverified.Error():     {Route{Cloud: &Gateway{}, Verify: true}, local},
 		"best: -1 tokens":         {Best(-1)},
 	} {
-		_, err := new(Model).route(newRequest(options), nil)
+		_, err := new(Model).engineRoute(newRequest(options), nil)
 		assert.ErrorContains(t, err, want)
 	}
 	assert.True(t, newRequest([]Option{local, Settings{}}).settings.Local, "later settings do not change that")

@@ -85,18 +85,18 @@ func TestOptionsReach(t *testing.T) {
 		var options Options
 		fill(t, &options, on)
 		options.Backend = "metal"
-		opened, err := options.engine()
+		opened, err := options.engineOptions()
 		require.NoError(t, err)
 		reach(t, options, opened, map[string]string{"Drafter": ""})
 
 		var routed RouterOptions
 		fill(t, &routed, on)
-		reach(t, routed, routed.router(), map[string]string{"File": ""})
+		reach(t, routed, routed.routerOptions(), map[string]string{"File": ""})
 
 		var dial DialOptions
 		fill(t, &dial, on)
 		dial.Pin = strings.Repeat("5a", 32)
-		dialled, err := dial.engine()
+		dialled, err := dial.engineOptions()
 		require.NoError(t, err)
 		reach(t, dial, dialled, map[string]string{"Token": "Secret", "Timeout": "ConnectTimeout"})
 	}
@@ -118,7 +118,7 @@ func TestDrafterOfAnswers(t *testing.T) {
 		"a local answer":  {request{route: route, settings: terms.Settings{Local: true}}, m.drafter},
 		"the own sampler": {request{sampler: sampler}, nil},
 	} {
-		made, err := m.route(c.r, nil)
+		made, err := m.engineRoute(c.r, nil)
 		require.NoError(t, err, name)
 		assert.Same(t, c.want, made.Drafter, name)
 	}
@@ -133,20 +133,20 @@ func TestRouteReaches(t *testing.T) {
 		gateway := &Gateway{}
 		route.Cloud, route.Router = gateway, policy{}
 		traced := newRequest([]Option{Trace(time.Unix(9, 0), 0.5, func(Op) {})}).trace
-		made, err := new(Model).route(request{route: &route, trace: traced}, nil)
+		made, err := new(Model).engineRoute(request{route: &route, trace: traced}, nil)
 		require.NoError(t, err)
 		own := map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": ""}
 		reach(t, route, made.Draft, own)
 		assert.Equal(t, route.Serial, made.Draft.Mode == engine.Serial)
 		assert.Equal(t, route.Explain, made.Draft.K == 1)
 		assert.Equal(t, route.Pace, made.Pace)
-		assert.Equal(t, gateway.far(), made.Far)
+		assert.Equal(t, gateway.engineFar(), made.Far)
 		assert.Same(t, traced, made.Watch)
 		assert.True(t, made.Draft.Trace)
 		assert.Equal(t, 0.5, traced.Share)
 		assert.Equal(t, time.Unix(9, 0), traced.Zero)
 		assert.NotNil(t, traced.Tell)
-		alone, err := new(Model).route(request{trace: traced}, nil)
+		alone, err := new(Model).engineRoute(request{trace: traced}, nil)
 		require.NoError(t, err)
 		assert.Same(t, traced, alone.Watch)
 		assert.True(t, alone.Draft.Trace)

@@ -70,7 +70,7 @@ type Options struct {
 	Drafter string
 }
 
-func (o Options) engine() (engine.Options, error) {
+func (o Options) engineOptions() (engine.Options, error) {
 	e := engine.Options{
 		Threads: o.Threads, Context: o.Context, Sessions: o.Sessions, KV: engine.KVType(o.KV), Exact: o.Exact,
 		HugePages: engine.HugePages(o.HugePages),
@@ -107,7 +107,7 @@ func (m *Model) openDrafter(o Options) error {
 	if err != nil {
 		return fmt.Errorf("drafter: %w", err)
 	}
-	opt, err := o.engine()
+	opt, err := o.engineOptions()
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (m *Model) openDrafter(o Options) error {
 // OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file takes precedence. Open downloads nothing. Errors name
 // the file and the field.
 func Open(name string, o Options) (*Model, error) {
-	opt, err := o.engine()
+	opt, err := o.engineOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func Open(name string, o Options) (*Model, error) {
 // Load is like [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for the
 // file.
 func Load(data []byte, name string, o Options) (*Model, error) {
-	opt, err := o.engine()
+	opt, err := o.engineOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (m *Model) Check(options ...Option) error {
 // draft of JSON schema defines, and unknown formats.
 func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []string, err error) {
 	r := newRequest(options)
-	if err := r.check(); err != nil {
+	if err := r.checkOptions(); err != nil {
 		return nil, err
 	}
 	route := engine.Route{Settings: r.settings}
@@ -324,18 +324,18 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	opt, err := o.engine()
+	opt, err := o.engineOptions()
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	r, err := m.e.Dial(ctx, addr, opt)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", addr, advised(err))
+		return nil, fmt.Errorf("dial %s: %w", addr, addConnectAdvice(err))
 	}
 	return &Gateway{r, vocabulary}, nil
 }
 
-func (o DialOptions) engine() (engine.DialOptions, error) {
+func (o DialOptions) engineOptions() (engine.DialOptions, error) {
 	e := engine.DialOptions{
 		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,
 		ConnectTimeout: o.Timeout, Device: o.Device, Attempted: o.Attempted,
@@ -352,10 +352,9 @@ func (o DialOptions) engine() (engine.DialOptions, error) {
 	return e, nil
 }
 
-// advised adds advice to an error of connecting, if there is any.
-func advised(err error) error {
+func addConnectAdvice(err error) error {
 	if a, ok := errors.AsType[*net.AddrError](err); ok {
-		return &worded{a.Err + ": give host:port, such as gpu.example.org:4433", err}
+		return &rewordedError{a.Err + ": give host:port, such as gpu.example.org:4433", err}
 	}
 	c, ok := errors.AsType[*engine.ConnectError](err)
 	if !ok {
@@ -379,17 +378,17 @@ func advised(err error) error {
 	case engine.ReadRefusal:
 		return err
 	}
-	return &worded{c.Err.Error() + " (" + help + ")", err}
+	return &rewordedError{c.Err.Error() + " (" + help + ")", err}
 }
 
-// worded is an error with another text.
-type worded struct {
+// rewordedError is an error with another text.
+type rewordedError struct {
 	text string
 	err  error
 }
 
-func (e *worded) Error() string { return e.text }
-func (e *worded) Unwrap() error { return e.err }
+func (e *rewordedError) Error() string { return e.text }
+func (e *rewordedError) Unwrap() error { return e.err }
 
 // Gateway is a connection to a gateway: a [Cloud] for any number of texts at once.
 type Gateway struct {

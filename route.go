@@ -118,7 +118,7 @@ const DefaultBudget = 0.07
 
 // NewRouter makes a router with one of the built-in policies.
 func NewRouter(o RouterOptions) (Router, error) {
-	opt := o.router()
+	opt := o.routerOptions()
 	var file *router.File
 	if o.File != "" {
 		var err error
@@ -162,8 +162,8 @@ func NewRouter(o RouterOptions) (Router, error) {
 	return policy{r}, nil
 }
 
-// router converts the options to those of package router, without the file.
-func (o RouterOptions) router() router.Options {
+// routerOptions converts the options to those of package router, without the file.
+func (o RouterOptions) routerOptions() router.Options {
 	return router.Options{
 		Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, Seed: o.Seed,
 	}
@@ -224,7 +224,7 @@ type Route struct {
 	Pace float64 // max forward calls of the small model a second, to act as a slower device; 0: no limit
 }
 
-func (o Route) set(r *request) { r.route = &o }
+func (o Route) applyTo(r *request) { r.route = &o }
 
 // Via is the option that has c give the tokens that r chooses; nil: see [Route].Router.
 func Via(c Cloud, r Router) Route { return Route{Cloud: c, Router: r} }
@@ -260,10 +260,9 @@ func Trace(zero time.Time, share float64, f func(Op)) Option {
 	return optionFunc(func(r *request) { r.trace = &engine.Watcher{Zero: zero, Share: share, Tell: f} })
 }
 
-// route converts a request to a route of the engine.
-func (m *Model) route(r request, c *crash) (engine.Route, error) {
+func (m *Model) engineRoute(r request, c *cloudPanic) (engine.Route, error) {
 	out := engine.Route{Settings: r.settings}
-	if err := r.check(); err != nil {
+	if err := r.checkOptions(); err != nil {
 		return out, err
 	}
 	if len(r.watch) > 0 {
@@ -273,7 +272,7 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 			}
 		}
 	}
-	m.hooks(&out, r)
+	m.setCallerHooks(&out, r)
 	out.Watch, out.Draft.Trace = r.trace, r.trace != nil
 	o := r.route
 	if o == nil || r.settings.Local {
@@ -285,16 +284,16 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 	switch there := o.Cloud.(type) {
 	case nil:
 		return out, errors.New("a route without a cloud: give it one, or leave it out")
-	case far:
-		out.Far = there.far()
+	case moduleCloud:
+		out.Far = there.engineFar()
 	default:
 		if o.Verify {
 			return out, errors.New(
 				"verification takes a gateway or a service: the caller's own clouds cannot verify")
 		}
-		out.Cloud = &foreign{c: o.Cloud, crash: c}
+		out.Cloud = &callerCloud{c: o.Cloud, crash: c}
 	}
-	out.Draft, out.Pace = o.draft(), o.Pace
+	out.Draft, out.Pace = o.draftOptions(), o.Pace
 	out.Draft.Trace = r.trace != nil
 	chosen := o.Router
 	if chosen == nil {
@@ -312,7 +311,7 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
 
-func (o *Route) draft() engine.DraftOptions {
+func (o *Route) draftOptions() engine.DraftOptions {
 	d := engine.DraftOptions{
 		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
 		Verify: o.Verify, Margin: o.Margin, VerifyEvery: o.VerifyEvery, Audit: o.Audit, Explain: o.Explain,
@@ -327,8 +326,7 @@ func (o *Route) draft() engine.DraftOptions {
 	return d
 }
 
-// hooks sets the caller's functions that receive heads and choose tokens.
-func (m *Model) hooks(out *engine.Route, r request) {
+func (m *Model) setCallerHooks(out *engine.Route, r request) {
 	if len(r.heads) > 0 {
 		out.Head = func(pos int, head *backend.Output) {
 			h := headOf(pos, head)
@@ -379,11 +377,11 @@ func headOf(pos int, out *backend.Output) Head {
 	return h
 }
 
-// far is a cloud of this module, with a session for each text.
-type far interface{ far() engine.Far }
+// moduleCloud is a cloud of this module, with a session for each text.
+type moduleCloud interface{ engineFar() engine.Far }
 
-func (g *Gateway) far() engine.Far { return g.r }
-func (s *Service) far() engine.Far { return s.s }
+func (g *Gateway) engineFar() engine.Far { return g.r }
+func (s *Service) engineFar() engine.Far { return s.s }
 
 // Ask implements [Cloud], for questions of the caller's own.
 func (g *Gateway) Ask(ctx context.Context, q Question) (Answer, error) {
@@ -398,9 +396,9 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 // MostBest is the maximum of [Question].Best for a [Gateway] or a [Service].
 const MostBest = netproto.MaxK
 
-// check returns an error if a question cannot be asked, for a model with this vocabulary and contexts of at most
-// longest tokens; 0: unknown.
-func (q Question) check(vocabulary, longest int) error {
+// checkQuestion returns an error if a question cannot be asked, for a model with this vocabulary and contexts of at
+// most longest tokens; 0: unknown.
+func (q Question) checkQuestion(vocabulary, longest int) error {
 	switch n := len(q.Context); {
 	case n == 0:
 		return errors.New("the context is empty: give at least one token")
@@ -417,9 +415,8 @@ func (q Question) check(vocabulary, longest int) error {
 	return q.Sampling.Validate()
 }
 
-// askOnce asks one question in a new session.
 func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longest int) (Answer, error) {
-	if err := q.check(vocabulary, longest); err != nil {
+	if err := q.checkQuestion(vocabulary, longest); err != nil {
 		return Answer{}, fmt.Errorf("ask: %w", err)
 	}
 	cloud, end, err := far.Session(ctx)
@@ -436,27 +433,27 @@ func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longes
 	return Answer{Token: a.Token, Best: a.Top}, nil
 }
 
-// foreign adapts a caller's cloud to the engine.
-type foreign struct {
+// callerCloud adapts a caller's cloud to the engine.
+type callerCloud struct {
 	c      Cloud
-	crash  *crash
+	crash  *cloudPanic
 	tokens atomic.Int64 // of the texts of its questions
 }
 
 // Ask implements [engine.Cloud]. It runs in a separate goroutine, in which the caller cannot recover.
-func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
+func (f *callerCloud) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
 	f.tokens.Add(int64(len(q.Context)))
 	back := false
-	defer f.crash.catch(&err, &back)
+	defer f.crash.recoverPanic(&err, &back)
 	a, err := f.c.Ask(ctx, Question{Context: q.Context, Best: q.K, Sampling: q.Sampling})
 	back = true
 	return engine.CloudAnswer{Reply: terms.Reply{Token: a.Token, Top: a.Best}}, err
 }
 
-func (f *foreign) Receipt() Receipt { return Receipt{Tokens: int(f.tokens.Load())} }
+func (f *callerCloud) Receipt() Receipt { return Receipt{Tokens: int(f.tokens.Load())} }
 
-// crash carries a panic of a caller's cloud to the goroutine that ranges over the answer.
-type crash struct {
+// cloudPanic carries a panic of a caller's cloud to the goroutine that ranges over the answer.
+type cloudPanic struct {
 	stop context.CancelCauseFunc // of the answer
 	mu   sync.Mutex
 	why  any // nil: there was none
@@ -469,8 +466,8 @@ var (
 		"runtime.Goexit, and what calls it, such as FailNow of a test, cannot be called in Ask")
 )
 
-// catch is deferred before a call that may panic, or end its goroutine.
-func (c *crash) catch(err *error, back *bool) {
+// recoverPanic is deferred before a call that may panic, or end its goroutine.
+func (c *cloudPanic) recoverPanic(err *error, back *bool) {
 	why := recover()
 	if why == nil {
 		if !*back {
@@ -489,15 +486,14 @@ func (c *crash) catch(err *error, back *bool) {
 	c.stop(errCrash)
 }
 
-func (c *crash) happened() bool {
+func (c *cloudPanic) hasPanicked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.why != nil
 }
 
-// raise panics if there was one.
-func (c *crash) raise() {
-	if c.happened() {
+func (c *cloudPanic) rethrowPanic() {
+	if c.hasPanicked() {
 		panic(c.why)
 	}
 }

@@ -56,7 +56,7 @@ func Text(answer iter.Seq2[Token, error]) (string, error) {
 
 // Option is a setting of one answer: [Settings], [Route], or the result of [Via], [MaxTokens] or [Watch].
 type Option interface {
-	set(r *request)
+	applyTo(r *request)
 }
 
 // request holds all options of an answer.
@@ -72,7 +72,7 @@ type request struct {
 
 func newRequest(options []Option) (r request) {
 	for _, o := range options {
-		o.set(&r)
+		o.applyTo(&r)
 	}
 	return r
 }
@@ -88,7 +88,7 @@ type Settings terms.Settings
 // SchemaError says what in a [Settings].Schema is wrong or not supported, and where.
 type SchemaError = engine.SchemaError
 
-func (s Settings) set(r *request) {
+func (s Settings) applyTo(r *request) {
 	s.Local = s.Local || r.settings.Local
 	r.settings = terms.Settings(s)
 }
@@ -99,8 +99,7 @@ func SampleBy(s Sampler) Option { return optionFunc(func(r *request) { r.sampler
 // Best is the option that sets the minimum number of most probable tokens in a [Head]; the default is 2.
 func Best(n int) Option { return optionFunc(func(r *request) { r.best = n }) }
 
-// check returns an error for a request that the engine does not check.
-func (r request) check() error {
+func (r request) checkOptions() error {
 	if r.best < 0 {
 		return fmt.Errorf("best: %d tokens are not possible: give 0 or more", r.best)
 	}
@@ -116,7 +115,7 @@ func MaxTokens(n int) Option { return optionFunc(func(r *request) { r.settings.M
 // optionFunc is an option as a function.
 type optionFunc func(*request)
 
-func (f optionFunc) set(r *request) { f(r) }
+func (f optionFunc) applyTo(r *request) { f(r) }
 
 // Stats describes one answer.
 type Stats = engine.Summary
@@ -152,7 +151,7 @@ func (s *Session) Generate(ctx context.Context, text string, options ...Option) 
 
 // GenerateTokens is [Session.Generate] for a text given as ids.
 func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Option) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) { s.generate(ctx, ids, newRequest(options), yield) }
+	return func(yield func(Token, error) bool) { s.generateTokens(ctx, ids, newRequest(options), yield) }
 }
 
 // Score yields the tokens of a text, given as ids, with their log-probabilities after the tokens before them, and with
@@ -185,13 +184,12 @@ func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Tok
 // errEnough ends a score when the caller takes no more tokens.
 var errEnough = errors.New("enough")
 
-// generate yields tokens until yield returns false, and the error if there is one.
-func (s *Session) generate(ctx context.Context, ids []int32, r request, yield func(Token, error) bool) {
-	var crash crash
-	defer crash.raise()
+func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yield func(Token, error) bool) {
+	var crash cloudPanic
+	defer crash.rethrowPanic()
 	ctx, crash.stop = context.WithCancelCause(ctx)
 	defer crash.stop(nil)
-	route, err := s.m.route(r, &crash)
+	route, err := s.m.engineRoute(r, &crash)
 	if err != nil {
 		yield(Token{}, err)
 		return
@@ -200,7 +198,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 		if errors.Is(err, errExit) {
 			err = errExit // without the error of the context, which only stopped the answer
 		}
-		if err != nil && crash.happened() || !yield(t, err) {
+		if err != nil && crash.hasPanicked() || !yield(t, err) {
 			return
 		}
 	}
@@ -269,19 +267,19 @@ func (c *Chat) Send(ctx context.Context, question string, options ...Option) ite
 			return
 		}
 		defer c.busy.Unlock()
-		ids, err := c.prompt(question)
+		ids, err := c.promptTokens(question)
 		if err != nil {
 			yield(Token{}, err)
 			return
 		}
 		answer, r := slices.Clone(ids), newRequest(slices.Concat(c.options, options))
-		r.settings.Local = r.settings.Local || c.local()
+		r.settings.Local = r.settings.Local || c.isLocal()
 		defer func() {
 			if len(answer) > len(ids) {
-				c.add(question, answer, r.settings.Local)
+				c.addAnsweredQuestion(question, answer, r.settings.Local)
 			}
 		}()
-		c.s.generate(ctx, ids, r, func(t Token, err error) bool {
+		c.s.generateTokens(ctx, ids, r, func(t Token, err error) bool {
 			if err == nil {
 				answer = append(answer, t.ID)
 			}
@@ -290,31 +288,29 @@ func (c *Chat) Send(ctx context.Context, question string, options ...Option) ite
 	}
 }
 
-// local reports whether the conversation stays on this device.
-func (c *Chat) local() bool {
+func (c *Chat) isLocal() bool {
 	return slices.ContainsFunc(c.Messages(), func(m Message) bool { return m.Local })
 }
 
-// prompt returns the ids of the conversation with question as its last turn.
-func (c *Chat) prompt(question string) ([]int32, error) {
+func (c *Chat) promptTokens(question string) ([]int32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, err := c.s.m.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	return t.Next(c.ids, c.turns(question), nil, c.values...)
+	return t.Next(c.ids, c.chatMessages(question), nil, c.values...)
 }
 
-func (c *Chat) turns(question string) (all []tokenizer.Message) {
+func (c *Chat) chatMessages(question string) (all []tokenizer.Message) {
 	for _, m := range c.messages {
 		all = append(all, tokenizer.Message{Role: m.Role, Content: m.Content})
 	}
 	return append(all, tokenizer.Message{Role: "user", Content: question})
 }
 
-// add adds a question and its answer to the conversation. ids are then its tokens.
-func (c *Chat) add(question string, ids []int32, local bool) {
+// ids become the tokens of the conversation.
+func (c *Chat) addAnsweredQuestion(question string, ids []int32, local bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids = ids

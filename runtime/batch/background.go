@@ -11,35 +11,34 @@ const backPatience = 16
 func (s *Service) admitBackground(a *ask, known int) {
 	if a.Priority != terms.Ahead {
 		if old := a.tree.waiting; old != nil {
-			s.shed(old)
+			s.shedAsk(old)
 		}
 		a.tree.waiting = a
 	}
 	a.order = s.backOrder.PushBack(a)
 	a.patience = s.frontSteps + backPatience
-	free := s.trees.free.n + s.trees.guessed - a.tree.unasked() // a.tree.spare includes the session's own guesses
-	if len(a.Context)-known > free+a.tree.spare(a.Context) {
-		s.shed(a)
+	free := s.trees.free.n + s.trees.guessed - a.tree.unaskedGuesses() // the freeable slots include the guesses
+	if len(a.Context)-known > free+a.tree.freeableSlots(a.Context) {
+		s.shedAsk(a)
 	}
 }
 
-// spare counts the slots of t that can be freed for a context: those that no other session uses, except those of the
-// context itself.
-func (t *tree) spare(context []int32) int {
+// freeableSlots counts the slots of t that can be freed for a context: those that no other session uses, except those
+// of the context itself.
+func (t *sessionTree) freeableSlots(context []int32) int {
 	n, at := t.alone, &t.root
 	for _, token := range context {
-		if at = at.below.at(token); at == nil {
+		if at = at.below.lookupChild(token); at == nil {
 			break
 		}
-		if at.isAlone() {
+		if at.isUnshared() {
 			n--
 		}
 	}
 	return n
 }
 
-// leaveBackground removes a background question that is answered or given up from the lists.
-func (s *Service) leaveBackground(a *ask) {
+func (s *Service) removeBackground(a *ask) {
 	if a.order == nil {
 		return
 	}
@@ -50,45 +49,42 @@ func (s *Service) leaveBackground(a *ask) {
 	}
 }
 
-// shed gives up a background question that is not in the running step.
-func (s *Service) shed(a *ask) {
+func (s *Service) shedAsk(a *ask) {
 	s.stats.Shed++
 	if a.Priority == terms.Ahead {
 		s.stats.AheadShed++
 	}
-	s.drop(a, ErrShed)
+	s.dropAsk(a, ErrShed)
 }
 
-// shedOf gives up the background questions of a session. t may be nil.
-func (s *Service) shedOf(t *tree) {
+// t may be nil.
+func (s *Service) shedSession(t *sessionTree) {
 	for e := s.backOrder.Front(); t != nil && t.open > 0 && e != nil; {
 		a := e.Value.(*ask)
 		if e = e.Next(); a.tree == t {
-			s.shed(a)
+			s.shedAsk(a)
 		}
 	}
 }
 
-// shedStale gives up the background questions that have waited too long for others.
 func (s *Service) shedStale() {
 	for e := s.backOrder.Front(); e != nil && e.Value.(*ask).patience < s.frontSteps; e = s.backOrder.Front() {
-		s.shed(e.Value.(*ask))
+		s.shedAsk(e.Value.(*ask))
 	}
 }
 
-// renew resets the patience of a background question that was partly computed.
-func (s *Service) renew(a *ask) {
+func (s *Service) resetPatience(a *ask) {
 	if a.order != nil {
 		a.patience = s.frontSteps + backPatience
 		s.backOrder.MoveToBack(a.order)
 	}
 }
 
-// givesWay reports whether the partly computed question a loses its place in memory before b: background questions
+// evictedBefore reports whether the partly computed question a loses its place in memory before b: background questions
 // first, then those that began later.
-func givesWay(a, b *ask) bool {
-	if a.background() != b.background() {
-		return a.background()
+func evictedBefore(a, b *ask) bool {
+	if a.isBackground() != b.isBackground() {
+		return a.isBackground()
 	}
 	return a.begun > b.begun
 }

@@ -21,12 +21,12 @@ type domain struct {
 	trees int
 }
 
-// domain returns the domain of a new session: a separate one if sessions share nothing.
-func (f *forest) domain(id uint64) *domain {
+// acquireDomain returns the domain of a new session: a separate one if sessions share nothing.
+func (f *prefixCache) acquireDomain(id uint64) *domain {
 	d := f.domains[id]
 	if d == nil {
 		f.serial++
-		d = &domain{id: id, root: cell{pos: -1, slot: -1, hash: mix(f.serial)}}
+		d = &domain{id: id, root: cell{pos: -1, slot: -1, hash: mixHash(f.serial)}}
 		if f.share {
 			f.domains[id] = d
 		}
@@ -35,20 +35,20 @@ func (f *forest) domain(id uint64) *domain {
 	return d
 }
 
-func (f *forest) leave(d *domain) {
+func (f *prefixCache) releaseDomain(d *domain) {
 	if d.trees--; d.trees == 0 {
 		delete(f.domains, d.id)
 	}
 }
 
-func (f *forest) join(n *node, c *cell) {
+func (f *prefixCache) attachNode(n *node, c *cell) {
 	n.cell = c
 	if c.first == nil {
 		c.first, n.before, n.after = n, n, n
 		n.tree.alone++
 		return
 	}
-	if c.first.isAlone() {
+	if c.first.isUnshared() {
 		c.first.tree.alone--
 		f.shared++
 	}
@@ -56,26 +56,25 @@ func (f *forest) join(n *node, c *cell) {
 	n.before.after, n.after.before = n, n
 }
 
-// part detaches n from its cell. The cell is freed with its last node.
-func (f *forest) part(n *node) {
+// The cell is freed with its last node.
+func (f *prefixCache) detachNode(n *node) {
 	c := n.cell
-	if n.isAlone() {
+	if n.isUnshared() {
 		c.first = nil
 		n.tree.alone--
-		n.parent.cell.below.drop(c.token)
-		f.free.put(c.slot)
+		n.parent.cell.below.removeChild(c.token)
+		f.free.addSlot(c.slot)
 		return
 	}
 	c.first = n.after
 	n.before.after, n.after.before = n.after, n.before
-	if c.first.isAlone() {
+	if c.first.isUnshared() {
 		c.first.tree.alone++
 		f.shared--
 	}
 }
 
-// isAlone reports whether no other session uses the cell of n.
-func (n *node) isAlone() bool { return n.after == n }
+func (n *node) isUnshared() bool { return n.after == n }
 
 // children are the nodes or cells that follow a token, by their own tokens.
 type children[T any] struct {
@@ -84,15 +83,14 @@ type children[T any] struct {
 	more  map[int32]*T // further ones
 }
 
-// at returns the child with a token, or nil.
-func (c *children[T]) at(token int32) *T {
+func (c *children[T]) lookupChild(token int32) *T {
 	if c.only != nil && c.token == token {
 		return c.only
 	}
 	return c.more[token]
 }
 
-func (c *children[T]) put(token int32, x *T) {
+func (c *children[T]) addChild(token int32, x *T) {
 	switch {
 	case c.only == nil:
 		c.only, c.token = x, token
@@ -103,7 +101,7 @@ func (c *children[T]) put(token int32, x *T) {
 	}
 }
 
-func (c *children[T]) drop(token int32) {
+func (c *children[T]) removeChild(token int32) {
 	if c.only != nil && c.token == token {
 		c.only = nil
 		return
@@ -111,8 +109,7 @@ func (c *children[T]) drop(token int32) {
 	delete(c.more, token)
 }
 
-// any returns one of the children, or nil if there is none.
-func (c *children[T]) any() *T {
+func (c *children[T]) anyChild() *T {
 	if c.only != nil {
 		return c.only
 	}

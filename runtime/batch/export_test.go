@@ -81,8 +81,8 @@ func Tag(s *Service, client uint64) uint64 { return s.front.Tag(client) }
 
 // Check recomputes all counts and indices of a service between two steps, and returns the first inconsistency.
 func Check(s *Service) error {
-	c := checker{s: s, asks: slices.AppendSeq(slices.Collect(s.front.All), s.back.All), trees: map[*tree][]*node{},
-		used: map[int32]bool{}, users: map[*cell]int{}}
+	c := checker{s: s, asks: slices.AppendSeq(slices.Collect(s.front.All), s.back.All),
+		trees: map[*sessionTree][]*node{}, used: map[int32]bool{}, users: map[*cell]int{}}
 	for _, t := range s.trees.trees {
 		c.tree(t)
 	}
@@ -130,9 +130,9 @@ func CheckAtRest(s *Service) error {
 type checker struct {
 	s     *Service
 	asks  []*ask
-	trees map[*tree][]*node // all nodes by tree, without the root
-	users map[*cell]int     // number of nodes
-	used  map[int32]bool    // slots in use
+	trees map[*sessionTree][]*node // all nodes by tree, without the root
+	users map[*cell]int            // number of nodes
+	used  map[int32]bool           // slots in use
 	wrong []error
 }
 
@@ -160,7 +160,7 @@ func inHeap[T any](c *checker, what string, h *fair.Heap[T], all []T, in func(T)
 }
 
 // tree checks one session.
-func (c *checker) tree(t *tree) {
+func (c *checker) tree(t *sessionTree) {
 	if _, ok := c.trees[t]; ok {
 		return
 	}
@@ -191,7 +191,8 @@ func (c *checker) below(n *node) (all []*node) {
 	for token, child := range n.below.all {
 		c.say(child.parent == n && child.tree == n.tree && child.token == token,
 			"not a child of its parent: %+v", child)
-		c.say(n.cell.below.at(token) == child.cell, "the cell of %+v is not a child of its parent's cell", child)
+		c.say(n.cell.below.lookupChild(token) == child.cell,
+			"the cell of %+v is not a child of its parent's cell", child)
 		c.users[child.cell]++
 		all = append(append(all, child), c.below(child)...)
 	}
@@ -212,7 +213,7 @@ func (c *children[T]) all(f func(token int32, x *T) bool) {
 
 // domains checks the cells of all domains: they contain exactly the existing nodes, and the counts are right.
 func (c *checker) domains() {
-	f, trees, alone, shared, nodes := c.s.trees, map[*domain]int{}, map[*tree]int{}, 0, 0
+	f, trees, alone, shared, nodes := c.s.trees, map[*domain]int{}, map[*sessionTree]int{}, 0, 0
 	for t := range c.trees {
 		trees[t.domain]++
 		c.say(t.root.cell == &t.domain.root, "session %d has the root of another domain", t.session)
@@ -244,9 +245,10 @@ func (c *checker) domains() {
 // cells checks all cells below above.
 func (c *checker) cells(above *cell) {
 	for token, child := range above.below.all {
-		c.say(above.below.at(token) == child && child.token == token, "token %d is there twice: %+v", token, child)
+		c.say(above.below.lookupChild(token) == child && child.token == token,
+			"token %d is there twice: %+v", token, child)
 		c.say(child.pos == above.pos+1, "not at the next position: %+v", child)
-		c.say(child.hash == mix(above.hash^uint64(uint32(token))), "hash of %+v", child)
+		c.say(child.hash == mixHash(above.hash^uint64(uint32(token))), "hash of %+v", child)
 		c.say(!c.used[child.slot], "slot %d is used twice", child.slot)
 		c.used[child.slot] = true
 		c.ring(child)
@@ -262,7 +264,7 @@ func (c *checker) ring(of *cell) {
 		return
 	}
 	for range c.users[of] { // a session has at most one node in a cell, below its parent
-		c.say(n.cell == of && n.parent != nil && n.parent.below.at(of.token) == n && n.after.before == n,
+		c.say(n.cell == of && n.parent != nil && n.parent.below.lookupChild(of.token) == n && n.after.before == n,
 			"users of %+v", of)
 		n = n.after
 	}
@@ -290,7 +292,7 @@ func (c *checker) owners() {
 	all, clients := map[*client][]*owner{}, []*client{}
 	for _, h := range c.s.trees.owners {
 		all[h.client] = append(all[h.client], h)
-		trees, slots := []*tree{}, 0
+		trees, slots := []*sessionTree{}, 0
 		for t := range c.trees {
 			if t.owner == h {
 				trees, slots = append(trees, t), slots+t.slots
@@ -299,7 +301,7 @@ func (c *checker) owners() {
 		c.equal("trees of a device", len(trees), h.open)
 		c.equal("slots of a device", slots, h.slots)
 		c.say(h.open > 0, "device %d holds nothing", h.device)
-		inHeap(c, "trees", &h.trees, trees, func(t *tree) bool { return t.leaves.Len() > 0 })
+		inHeap(c, "trees", &h.trees, trees, func(t *sessionTree) bool { return t.leaves.Len() > 0 })
 	}
 	for _, one := range c.s.trees.clients {
 		clients = append(clients, one)
@@ -311,28 +313,30 @@ func (c *checker) owners() {
 		c.equal("slots of a client", slots, one.slots)
 		c.say(one.open > 0, "client %d holds nothing", one.number)
 		ranked(c, "devices", one.devices, all[one])
-		inHeap(c, "devices by age", &one.byAge, all[one], func(h *owner) bool { return h.oldest() != nil })
+		inHeap(c, "devices by age", &one.byAge, all[one], func(h *owner) bool { return h.oldestLeaf() != nil })
 	}
 	c.equal("clients with devices", len(all), len(clients))
 	ranked(c, "clients", c.s.trees.holders, clients)
 }
 
 // ranked checks the order of holders.
-func ranked[H holder](c *checker, what string, in *holders[H], all []H) {
-	evictable := func(h H) bool { return h.oldest() != nil }
+func ranked[H slotHolder](c *checker, what string, in *evictionRanking[H], all []H) {
+	evictable := func(h H) bool { return h.oldestLeaf() != nil }
 	for _, h := range all {
-		leaf, has := h.oldest(), h.held()
+		leaf, has := h.oldestLeaf(), h.currentUsage()
 		c.say((leaf != nil) == has.in && (leaf == nil || leaf.used == has.used), "%s: %+v of %+v", what, has, leaf)
 	}
 	for class := range in.bySize {
-		same := slices.DeleteFunc(slices.Clone(all), func(h H) bool { return bits.Len(uint(h.held().slots)) != class })
+		same := slices.DeleteFunc(slices.Clone(all), func(h H) bool {
+			return bits.Len(uint(h.currentUsage().slots)) != class
+		})
 		inHeap(c, what+" by size", &in.bySize[class], same, evictable)
 	}
 }
 
 // past checks what is remembered of evicted tokens.
 func (c *checker) past() {
-	p, count := &c.s.trees.past, map[*tree]int{}
+	p, count := &c.s.trees.past, map[*sessionTree]int{}
 	for _, m := range p.ring {
 		count[m.tree]++
 	}
@@ -378,7 +382,7 @@ func (c *checker) streams() {
 // queue checks the waiting asks.
 func (c *checker) queue(q *fair.Queue[*ask], background bool) {
 	for a := range q.All {
-		c.say(a.Work() > 0 && a.Waits() && a.background() == background, "queue of %+v", a)
+		c.say(a.Work() > 0 && a.Waits() && a.isBackground() == background, "queue of %+v", a)
 	}
 }
 
@@ -387,7 +391,7 @@ func (c *checker) background() {
 	patience := uint64(0)
 	for e := c.s.backOrder.Front(); e != nil; e = e.Next() {
 		a := e.Value.(*ask)
-		c.say(a.order == e && a.background() && a.tree != nil && (a.tree.waiting == a) == (a.Priority != terms.Ahead),
+		c.say(a.order == e && a.isBackground() && a.tree != nil && (a.tree.waiting == a) == (a.Priority != terms.Ahead),
 			"order of %+v", a)
 		c.say(patience <= a.patience, "%+v is too late", a)
 		patience = a.patience
@@ -434,8 +438,8 @@ func Lend(s *Service, n int) {
 // LeaveReady lets a caller leave that was about to receive a row of logits.
 func LeaveReady(s *Service) {
 	a := &ask{out: &backend.Output{Logits: make([]float32, 1)}}
-	s.hand(a)
-	s.leave(a, errLeft)
+	s.lendLogits(a)
+	s.abandonAsk(a, errLeft)
 }
 
 // Hand returns how many rows of logits a caller uses that receives some for positions that it verifies, and some for
@@ -446,7 +450,7 @@ func Hand(s *Service, verified, follows int) int {
 		a.found = append(a.found, backend.Output{Logits: make([]float32, 9)})
 	}
 	a.found = append(a.found, backend.Output{})
-	s.hand(a)
-	defer s.look(a)
+	s.lendLogits(a)
+	defer s.returnLogits(a)
 	return Lent(s)
 }

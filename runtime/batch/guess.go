@@ -27,29 +27,27 @@ func guessRows(asked, rows int) (int, error) {
 	return min(cmp.Or(asked, most), rows), nil
 }
 
-// place is a node after which guesses can be added.
-type place struct {
+// guessPoint is a node after which guesses can be added.
+type guessPoint struct {
 	a      *ask
 	after  *node // a.at, or the last of the guesses that are already in memory
 	likely []int32
 }
 
-// guess adds guesses to a planned step, after the questions of streams that the step completes: as many as are worth
-// their time.
-func (s *Service) guess(st *step) {
-	if !s.guesses() {
+func (s *Service) planGuesses(st *step) {
+	if !s.guessesEnabled() {
 		return
 	}
 	for _, a := range st.asks {
-		if !a.Waits() && !a.background() && !a.part {
-			s.follow(st, a)
+		if !a.Waits() && !a.isBackground() && !a.part {
+			s.updateStream(st, a)
 		}
 	}
-	most := s.spare(st)
+	most := s.maxGuesses(st)
 	if most <= 0 {
 		return
 	}
-	chains, places := s.places(st, most)
+	chains, places := s.guessPoints(st, most)
 	if len(places) == 0 {
 		return
 	}
@@ -61,18 +59,16 @@ func (s *Service) guess(st *step) {
 	}
 }
 
-func (s *Service) guesses() bool { return s.o.Lookup > 1 }
+func (s *Service) guessesEnabled() bool { return s.o.Lookup > 1 }
 
-// busy reports whether a step has no rows for guesses: it has many rows of its own, or other questions wait for it to
-// end.
-func (s *Service) busy(st *step) bool {
+func (s *Service) isStepBusy(st *step) bool {
 	return len(st.rows) >= s.o.Lookup || s.front.Len() > 0
 }
 
-// spare returns how many guesses a step can have in addition to its own rows: the model is never called for guesses
-// alone. They need free slots. If the head is costly they are not worth it.
-func (s *Service) spare(st *step) int {
-	if s.busy(st) {
+// maxGuesses returns how many guesses a step can have in addition to its own rows: the model is never called for
+// guesses alone. They need free slots. If the head is costly they are not worth it.
+func (s *Service) maxGuesses(st *step) int {
+	if s.isStepBusy(st) {
 		return 0
 	}
 	for _, r := range st.rows {
@@ -84,9 +80,9 @@ func (s *Service) spare(st *step) int {
 	return min(s.o.Lookup-n, s.cost.Reach(n)-n, s.trees.free.n)
 }
 
-// places returns, for each row of the step, its weight and the probabilities that the guesses after it are accepted,
-// and the nodes after which these guesses can be added.
-func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []place) {
+// guessPoints returns, for each row of the step, its weight and the probabilities that the guesses after it are
+// accepted, and the nodes after which these guesses can be added.
+func (s *Service) guessPoints(st *step, most int) (chains []lookup.Chain, places []guessPoint) {
 	chains = make([]lookup.Chain, len(st.rows))
 	for _, a := range st.asks {
 		if a.Waits() || a.at.step != st.number {
@@ -95,24 +91,24 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 		c := &chains[a.at.row]
 		c.Weight = 1
 		x := a.tree.stream
-		if a.background() || x == nil || x.hash != a.at.hash || c.Accept != nil {
+		if a.isBackground() || x == nil || x.hash != a.at.hash || c.Accept != nil {
 			continue
 		}
 		length, next := x.text.Find(nil, min(most, s.o.Context-len(a.Context)))
-		after, skip := a.at.along(next, a.need().K)
-		if skip < len(next) && after.cell.below.at(next[skip]) == nil {
+		after, skip := a.at.followTokens(next, a.headNeeds().K)
+		if skip < len(next) && after.cell.below.lookupChild(next[skip]) == nil {
 			c.Accept = x.text.Rate().Chances(length, len(next))[skip:]
-			places = append(places, place{a, after, next[skip:]})
+			places = append(places, guessPoint{a, after, next[skip:]})
 		}
 	}
 	return chains, places
 }
 
-// along follows tokens from n as far as they are in memory, with k candidates for what follows each. It returns the
-// last node and the number of tokens found.
-func (n *node) along(tokens []int32, k int) (at *node, found int) {
+// followTokens follows tokens from n as far as they are in memory, with k candidates for what follows each. It returns
+// the last node and the number of tokens found.
+func (n *node) followTokens(tokens []int32, k int) (at *node, found int) {
 	for at = n; found < len(tokens); found++ {
-		next := at.below.at(tokens[found])
+		next := at.below.lookupChild(tokens[found])
 		if next == nil || next.k < k {
 			break
 		}
@@ -123,30 +119,29 @@ func (n *node) along(tokens []int32, k int) (at *node, found int) {
 
 // addGuesses adds the first n guesses of a place to the step. It stops at a token that another session has added
 // meanwhile. The device of the question pays for the guesses.
-func (s *Service) addGuesses(st *step, p place, n int) {
-	at, k, x := p.after, p.a.need().K, p.a.tree.stream
+func (s *Service) addGuesses(st *step, p guessPoint, n int) {
+	at, k, x := p.after, p.a.headNeeds().K, p.a.tree.stream
 	before := len(st.rows)
 	for _, token := range p.likely[:n] {
-		if at.cell.below.at(token) != nil {
+		if at.cell.below.lookupChild(token) != nil {
 			break
 		}
-		at = s.trees.add(at, token)
+		at = s.trees.addToken(at, token)
 		at.guess = true
 		s.trees.guessed++
 		x.guesses = append(x.guesses, at)
 		st.rows = append(st.rows, stepRow{node: at, slot: at.slot, k: k})
 	}
-	s.trees.review(at)
-	s.trees.rank(at.tree.owner)
+	s.trees.updateEvictable(at)
+	s.trees.rankOwner(at.tree.owner)
 	s.front.Charge(p.a.Client, p.a.Device, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)), p.a.Weight)
 }
 
-// asked turns a guess into text, because a question includes it.
-func (s *Service) asked(n *node) {
+func (s *Service) acceptGuess(n *node) {
 	n.guess = false
 	s.trees.guessed--
 	s.stats.Accepted++
-	if s.trees.past.take(n.hash) {
+	if s.trees.past.removeEvicted(n.hash) {
 		s.stats.Recomputed++
 	}
 }

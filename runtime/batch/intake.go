@@ -37,7 +37,7 @@ type ask struct {
 	lent          int  // under Service.mu: rows of logits that the caller reads
 
 	// of the goroutine of the service
-	tree     *tree         // nil before it is admitted, and when it is answered
+	tree     *sessionTree  // nil before it is admitted, and when it is answered
 	at       *node         // the last of its context that is retained for it, or nil
 	done     int           // tokens of the context up to at
 	begun    uint64        // counts questions in the order in which their computing began; 0 before that
@@ -54,11 +54,9 @@ type ask struct {
 	reply    *reply        // receives the chosen token; nil if it is not needed
 }
 
-// background reports whether a is computed only while no foreground question waits.
-func (a *ask) background() bool { return a.Priority != terms.Foreground }
+func (a *ask) isBackground() bool { return a.Priority != terms.Foreground }
 
-// submit passes a to the goroutine of the service and waits until it is ready.
-func (s *Service) submit(ctx context.Context, a *ask) error {
+func (s *Service) submitAsk(ctx context.Context, a *ask) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -73,30 +71,29 @@ func (s *Service) submit(ctx context.Context, a *ask) error {
 		s.waiting++
 	}
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeLoop()
 	select {
 	case <-a.ready:
 		return a.err
 	case <-ctx.Done():
-		s.leave(a, context.Cause(ctx))
+		s.abandonAsk(a, context.Cause(ctx))
 		return context.Cause(ctx)
 	}
 }
 
-// rouse wakes the goroutine of the service, so that it handles the questions that have arrived or been left.
-func (s *Service) rouse() {
+func (s *Service) wakeLoop() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// leave records that the caller of a has left. The running step is aborted if all its callers have. A session that a
-// forgets is dropped nevertheless.
-func (s *Service) leave(a *ask, why error) {
+// abandonAsk records that the caller of a has left. The running step is aborted if all its callers have. A session that
+// a forgets is dropped nevertheless.
+func (s *Service) abandonAsk(a *ask, why error) {
 	s.mu.Lock()
 	a.gone = true
-	s.seen(a)
+	s.returnLogitsLocked(a)
 	s.left = append(s.left, a)
 	if a.running {
 		if s.present--; s.present == 0 {
@@ -104,11 +101,11 @@ func (s *Service) leave(a *ask, why error) {
 		}
 	}
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeLoop()
 }
 
-// begin marks a step as running and reports whether any caller waits for it. abort ends the step.
-func (s *Service) begin(st *step, abort context.CancelCauseFunc) bool {
+// beginStep marks a step as running and reports whether any caller waits for it. abort ends the step.
+func (s *Service) beginStep(st *step, abort context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.present, s.abort = 0, abort
@@ -120,7 +117,7 @@ func (s *Service) begin(st *step, abort context.CancelCauseFunc) bool {
 	return s.present > 0
 }
 
-func (s *Service) end(st *step) {
+func (s *Service) endStep(st *step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range st.asks {
@@ -128,27 +125,26 @@ func (s *Service) end(st *step) {
 	}
 }
 
-// run answers questions, step after step, until the service is closed.
-func (s *Service) run() {
+func (s *Service) runLoop() {
 	defer s.done.Done()
-	for s.news() {
+	for s.receiveAsks() {
 		if s.front.Len()+s.back.Len() > 0 {
-			s.compute(s.plan())
+			s.runStep(s.planStep())
 		}
-		s.publish()
+		s.publishStats()
 	}
 	s.mu.Lock()
 	s.closed = true
 	arrived := s.arrived
 	s.mu.Unlock()
 	for _, a := range slices.AppendSeq(slices.AppendSeq(arrived, s.front.All), s.back.All) {
-		s.answered(a, ErrClosed)
+		s.signalReady(a, ErrClosed)
 	}
 }
 
-// news admits the questions that have arrived and removes those with callers that have gone. It blocks while there are
-// none. It reports whether the service is open.
-func (s *Service) news() bool {
+// receiveAsks admits the questions that have arrived and removes those with callers that have gone. It blocks while
+// there are none. It reports whether the service is open.
+func (s *Service) receiveAsks() bool {
 	if s.front.Len()+s.back.Len() == 0 {
 		select {
 		case <-s.wake:
@@ -163,47 +159,47 @@ func (s *Service) news() bool {
 	s.arrived, s.left = nil, nil
 	s.mu.Unlock()
 	for _, a := range arrived {
-		s.admit(a)
+		s.admitAsk(a)
 	}
 	for _, a := range left {
 		if a.tree != nil {
-			s.drop(a, nil)
+			s.dropAsk(a, nil)
 		}
 	}
 	return true
 }
 
-// admit adds a to its queue, or drops its session.
-func (s *Service) admit(a *ask) {
+func (s *Service) admitAsk(a *ask) {
 	if a.forget {
-		s.shedOf(s.trees.trees[a.Session])
-		s.trees.forget(a.Session)
-		s.answered(a, nil)
+		s.shedSession(s.trees.trees[a.Session])
+		s.trees.forgetSession(a.Session)
+		s.signalReady(a, nil)
 		return
 	}
-	a.tree = s.trees.open(&a.Job)
-	found := s.known(a)
-	s.queueOf(a).Add(a.Client, a.Device, a.Weight, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
-	if a.background() {
+	a.tree = s.trees.openAsk(&a.Job)
+	found := s.estimateKnown(a)
+	s.queueFor(a).Add(a.Client, a.Device, a.Weight, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
+	if a.isBackground() {
 		s.admitBackground(a, found)
-	} else if late := s.late(a); late > 0 {
-		s.drop(a, &Late{After: late + s.promise(a)})
+	} else if late := s.lateBy(a); late > 0 {
+		s.dropAsk(a, &Late{After: late + s.reserveRetryTime(a)})
 	}
 }
 
-// promise returns how long the questions that were refused as late before a would take, but not more than a can wait,
-// and adds a to them: so not all come back at once, and what nobody comes back for delays others for one such time.
-func (s *Service) promise(a *ask) time.Duration {
+// reserveRetryTime returns how long the questions that were refused as late before a would take, but not more than a
+// can wait, and adds a to them: so not all come back at once, and what nobody comes back for delays others for one such
+// time.
+func (s *Service) reserveRetryTime(a *ask) time.Duration {
 	now := s.o.Now()
 	before := min(max(0, s.promised.Sub(now)), a.Within)
 	s.promised = now.Add(before + time.Duration(a.Work())*s.pace)
 	return before
 }
 
-// late returns by how much the answer to a long question will come after the end of its time because of questions
+// lateBy returns by how much the answer to a long question will come after the end of its time because of questions
 // before it, if no others come; 0 if it may come in time. One that would be late even alone is not refused: what is
 // computed in its time is there for the next one of its session.
-func (s *Service) late(a *ask) time.Duration {
+func (s *Service) lateBy(a *ask) time.Duration {
 	alone := time.Duration(a.Work()+uint64(s.o.Rows)) * s.pace // to the end of a step; 0: the pace is not known yet
 	if alone == 0 || alone > a.Within || a.Work() <= uint64(shortRows(s.o.Rows)) {
 		return 0
@@ -211,11 +207,11 @@ func (s *Service) late(a *ask) time.Duration {
 	return max(0, s.o.Now().Sub(a.since)+alone+time.Duration(s.front.Ahead(&a.Entry))*s.pace-a.Within)
 }
 
-// known counts the tokens of the context of a that are in memory, or in the context of the last waiting ask of its
-// device.
-func (s *Service) known(a *ask) int {
-	n := a.inMemory()
-	if f := s.queueOf(a).Of(a.Device); f != nil && f.Len() > 0 {
+// estimateKnown counts the tokens of the context of a that are in memory, or in the context of the last waiting ask of
+// its device.
+func (s *Service) estimateKnown(a *ask) int {
+	n := a.countInMemory()
+	if f := s.queueFor(a).Of(a.Device); f != nil && f.Len() > 0 {
 		if last := f.Last(); last.tree.domain == a.tree.domain {
 			n = max(n, terms.CommonPrefix(last.Context, a.Context))
 		}
@@ -223,55 +219,53 @@ func (s *Service) known(a *ask) int {
 	return n
 }
 
-// inMemory counts the first tokens of the context of a that need not be computed.
-func (a *ask) inMemory() int {
+func (a *ask) countInMemory() int {
 	at := a.tree.root.cell
 	for i, token := range a.Context {
-		if at = at.below.at(token); at == nil || a.lacks(at) {
+		if at = at.below.lookupChild(token); at == nil || a.lacksOutput(at) {
 			return i
 		}
 	}
 	return len(a.Context)
 }
 
-// further counts the tokens of the context of a that are in memory, from at on. n tokens end at at.
-func (a *ask) further(at *cell, n int) int {
+// countFurther counts the tokens of the context of a that are in memory, from at on. n tokens end at at.
+func (a *ask) countFurther(at *cell, n int) int {
 	for ; n < len(a.Context); n++ {
-		if at = at.below.at(a.Context[n]); at == nil {
+		if at = at.below.lookupChild(a.Context[n]); at == nil {
 			break
 		}
 	}
 	return n
 }
 
-func (s *Service) queueOf(a *ask) *fair.Queue[*ask] {
-	if a.background() {
+func (s *Service) queueFor(a *ask) *fair.Queue[*ask] {
+	if a.isBackground() {
 		return s.back
 	}
 	return s.front
 }
 
-// drop removes a question that is not in the running step, and answers it with err.
-func (s *Service) drop(a *ask, err error) {
+// dropAsk removes a question that is not in the running step, and answers it with err.
+func (s *Service) dropAsk(a *ask, err error) {
 	if a.Waits() {
-		s.queueOf(a).Remove(&a.Entry)
+		s.queueFor(a).Remove(&a.Entry)
 	}
-	s.answer(a, err)
+	s.releaseAsk(a, err)
 }
 
-// answer ends a question that has left the queue: a.answer or err is set.
-func (s *Service) answer(a *ask, err error) {
-	s.letGo(a)
-	s.leaveBackground(a)
+func (s *Service) releaseAsk(a *ask, err error) {
+	s.releaseContext(a)
+	s.removeBackground(a)
 	t := a.tree
 	s.reserved -= a.reserved
 	t.owner.client.reserved -= a.reserved
 	a.tree = nil
-	s.trees.close(t)
-	s.answered(a, err)
+	s.trees.closeAsk(t)
+	s.signalReady(a, err)
 }
 
-func (s *Service) answered(a *ask, err error) {
+func (s *Service) signalReady(a *ask, err error) {
 	if !a.forget {
 		s.mu.Lock()
 		s.waiting--

@@ -45,7 +45,7 @@ func TestRefreshIsBounded(t *testing.T) {
 				session := uint64(10*device + len(asks))
 				a := &ask{Job: terms.Job{Session: session, Device: uint64(device), Domain: session}}
 				a.Context = make([]int32, long)
-				s.admit(a)
+				s.admitAsk(a)
 				asks = append(asks, a)
 			}
 			s.front.Charge(0, uint64(device), uint64(device), 1)
@@ -55,11 +55,11 @@ func TestRefreshIsBounded(t *testing.T) {
 			for _, a := range asks {
 				at := &a.tree.root
 				for _, token := range a.Context[:c.known[device]] {
-					at = s.trees.add(at, token)
+					at = s.trees.addToken(at, token)
 				}
 			}
 		}
-		s.refresh()
+		s.refreshEstimates()
 		for device, asks := range all {
 			for _, a := range asks {
 				assert.EqualValues(t, c.works[device], a.Work(), "%s: device %d", name, device)
@@ -77,7 +77,7 @@ func TestGivesWayOrder(t *testing.T) {
 			all = append(all, &ask{begun: begun, Job: terms.Job{Priority: p}})
 		}
 	}
-	h := fair.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
+	h := fair.Heap[*ask]{Before: evictedBefore, Place: func(a *ask) *int { return &a.place }}
 	for _, a := range all {
 		h.Set(a, true)
 	}
@@ -90,12 +90,12 @@ func TestGivesWayOrder(t *testing.T) {
 // TestPace: a row takes as long as in the fastest steps of late; steps with few rows do not count.
 func TestPace(t *testing.T) {
 	s := &Service{o: Options{Rows: 128}}
-	s.paced(63, 63*time.Second)
+	s.learnPace(63, 63*time.Second)
 	assert.Zero(t, s.pace)
-	s.paced(64, 640*time.Millisecond)
+	s.learnPace(64, 640*time.Millisecond)
 	assert.Equal(t, 10*time.Millisecond, s.pace)
-	s.paced(128, 1024*time.Millisecond)
+	s.learnPace(128, 1024*time.Millisecond)
 	assert.Equal(t, 8*time.Millisecond, s.pace)
-	s.paced(100, 4*time.Second)
+	s.learnPace(100, 4*time.Second)
 	assert.Equal(t, 10*time.Millisecond, s.pace, "a slow step may be one of a busy moment")
 }

@@ -11,11 +11,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// compute runs a step and answers the asks that are complete.
-func (s *Service) compute(st *step) {
-	s.answerKnown(st)
-	outputs, err := s.forward(st)
-	if s.vacate(st); err != nil {
+func (s *Service) runStep(st *step) {
+	s.answerFromMemory(st)
+	outputs, err := s.forwardStep(st)
+	if s.freeStepSlots(st); err != nil {
 		s.failStep(st, err)
 		return
 	}
@@ -26,7 +25,7 @@ func (s *Service) compute(st *step) {
 			s.stats.Repeated++
 		case r.guess: // its eviction counts only when a question includes it
 			s.stats.Guessed++
-		case s.trees.past.take(r.hash):
+		case s.trees.past.removeEvicted(r.hash):
 			s.stats.Recomputed++
 		}
 		if out := outputs[i]; out != nil && r.k >= r.choice.k { // never keep fewer candidates than before
@@ -36,56 +35,53 @@ func (s *Service) compute(st *step) {
 	for _, a := range st.asks {
 		if a.Waits() { // it waits for another step
 			if s.partly.Set(a, true); a.heads.Logits && a.done >= a.AuditFrom { // for want of room it got only a few
-				s.letGo(a)
+				s.releaseContext(a)
 			}
-			s.renew(a)
+			s.resetPatience(a)
 			continue
 		}
-		s.finish(st, a, outputs)
+		s.fillAnswer(st, a, outputs)
 	}
 }
 
-// answerKnown answers the asks of a step that need no computation: they do not wait for the model.
-func (s *Service) answerKnown(st *step) {
+func (s *Service) answerFromMemory(st *step) {
 	st.asks = slices.DeleteFunc(st.asks, func(a *ask) bool {
 		known := !a.Waits() && a.at.step != st.number && a.looks != st.number
 		if known {
-			s.finish(st, a, nil)
+			s.fillAnswer(st, a, nil)
 		}
 		return known
 	})
 }
 
-// failStep answers all asks of a failed step with err, and removes the tokens that the step was to compute.
 func (s *Service) failStep(st *step, err error) {
 	if s.ctx.Err() != nil {
 		err = ErrClosed
 	}
 	for _, a := range st.asks {
-		s.letGo(a)
+		s.releaseContext(a)
 	}
-	s.undo(st)
+	s.undoStep(st)
 	for _, a := range st.asks {
-		s.drop(a, err)
+		s.dropAsk(a, err)
 	}
 }
 
 // errLeft is the cause of a pass that was aborted because all its callers had left.
 var errLeft = errors.New("all callers have left")
 
-// forward runs the model and returns the output of the head for each row of the step, nil for rows without the head.
-func (s *Service) forward(st *step) ([]*backend.Output, error) {
+func (s *Service) forwardStep(st *step) ([]*backend.Output, error) {
 	outputs := make([]*backend.Output, len(st.rows))
 	if len(st.rows) == 0 {
 		return outputs, nil
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
-	if !s.begin(st, cancel) {
+	if !s.beginStep(st, cancel) {
 		return nil, errLeft
 	}
-	defer s.end(st)
-	first, second := s.split(st)
+	defer s.endStep(st)
+	first, second := s.splitCalls(st)
 	begin := s.o.Now()
 	for _, c := range []*call{first, second} {
 		if len(c.rows) == 0 {
@@ -103,15 +99,16 @@ func (s *Service) forward(st *step) ([]*backend.Output, error) {
 		s.stats.Computed += uint64(len(c.rows))
 	}
 	took := s.o.Now().Sub(begin)
-	if s.guesses() && len(first.rows) <= lookup.MostRows && len(second.rows) == 0 {
+	if s.guessesEnabled() && len(first.rows) <= lookup.MostRows && len(second.rows) == 0 {
 		s.cost.Learn(len(first.rows), took.Seconds())
 	}
-	s.paced(len(st.rows), took)
+	s.learnPace(len(st.rows), took)
 	return outputs, nil
 }
 
-// paced learns the time of a row from a step that is at least half full: a shorter time at once, a longer one slowly.
-func (s *Service) paced(rows int, took time.Duration) {
+// learnPace learns the time of a row from a step that is at least half full: a shorter time at once, a longer one
+// slowly.
+func (s *Service) learnPace(rows int, took time.Duration) {
 	if rows < s.o.Rows/2 {
 		return
 	}
@@ -129,36 +126,36 @@ type call struct {
 	heads []int // rows of the step that the head runs for
 }
 
-// split makes the calls of a step: one call, or two if some rows need so much of the head that it would be costly for
-// all rows. The second call computes these rows again.
-func (s *Service) split(st *step) (first, second *call) {
+// splitCalls makes the calls of a step: one call, or two if some rows need so much of the head that it would be costly
+// for all rows. The second call computes these rows again.
+func (s *Service) splitCalls(st *step) (first, second *call) {
 	heads, deepest := 0, 0
 	for _, r := range st.rows {
 		if r.k > 0 {
-			heads, deepest = heads+1, max(deepest, depth(r.k, r.logits))
+			heads, deepest = heads+1, max(deepest, headDepth(r.k, r.logits))
 		}
 	}
 	first, second = &call{want: backend.Want{K: 1}}, &call{want: backend.Want{K: 1}}
 	var before *node
 	var row backend.Row
 	for i, r := range st.rows {
-		row = backend.Row{Token: r.token, Pos: r.pos, Slot: r.slot, See: r.spans(before, row.See)}
-		if before = r.node; r.aside() {
-			row.See, before = backend.AppendSlot(r.parent.spans(nil, nil), r.slot), nil
+		row = backend.Row{Token: r.token, Pos: r.pos, Slot: r.slot, See: r.visibleSpans(before, row.See)}
+		if before = r.node; r.usesOtherSlot() {
+			row.See, before = backend.AppendSlot(r.parent.visibleSpans(nil, nil), r.slot), nil
 		}
-		if heads*deepest > s.deepest() && depth(r.k, r.logits) > plainDepth {
+		if heads*deepest > s.maxHeadCost() && headDepth(r.k, r.logits) > plainDepth {
 			if !r.again {
 				first.rows = append(first.rows, row)
 			}
-			second.add(row, i, r)
+			second.addRow(row, i, r)
 		} else {
-			first.add(row, i, r)
+			first.addRow(row, i, r)
 		}
 	}
 	return first, second
 }
 
-func (c *call) add(row backend.Row, i int, r stepRow) {
+func (c *call) addRow(row backend.Row, i int, r stepRow) {
 	if r.k > 0 {
 		c.want.Rows, c.heads = append(c.want.Rows, len(c.rows)), append(c.heads, i)
 		c.want.K, c.want.Logits = max(c.want.K, r.k), c.want.Logits || r.logits
@@ -167,32 +164,30 @@ func (c *call) add(row backend.Row, i int, r stepRow) {
 	c.rows = append(c.rows, row)
 }
 
-// finish completes the answer to a, apart from what [Service.Ask] fills in, from the results that are kept and the
-// outputs of the step.
-func (s *Service) finish(st *step, a *ask, outputs []*backend.Output) {
-	a.out = outputOf(st, outputs, a.at)
+func (s *Service) fillAnswer(st *step, a *ask, outputs []*backend.Output) {
+	a.out = nodeOutput(st, outputs, a.at)
 	a.answer.Queue, a.answer.Compute = a.begin.Sub(a.since), s.o.Now().Sub(a.begin)
 	if a.Verify != terms.AsItComes {
-		a.gather(st, outputs)
+		a.collectOutputs(st, outputs)
 	} else if a.AuditFrom >= 1 {
-		a.answer.Audited, a.answer.Audit = audit(a.at, a.AuditFrom)
+		a.answer.Audited, a.answer.Audit = auditContext(a.at, a.AuditFrom)
 	}
-	s.hand(a)
+	s.lendLogits(a)
 	if !a.part {
 		s.stats.Reused += uint64(a.reused + a.answer.Reused)
 	}
 	if a.Priority == terms.Ahead {
 		s.stats.Ahead++
 	}
-	if s.guesses() && !a.background() && !a.part {
-		a.tree.answers(a)
+	if s.guessesEnabled() && !a.isBackground() && !a.part {
+		a.tree.recordReply(a)
 	}
-	s.answer(a, nil)
+	s.releaseAsk(a, nil)
 }
 
-// audit compares the tokens up to n, backwards to position from, with the most probable ones, as long as the head ran
-// before each of them. It returns the number of tokens compared, and those that differ.
-func audit(n *node, from int) (audited int, all []terms.Finding) {
+// auditContext compares the tokens up to n, backwards to position from, with the most probable ones, as long as the
+// head ran before each of them. It returns the number of tokens compared, and those that differ.
+func auditContext(n *node, from int) (audited int, all []terms.Finding) {
 	for ; int(n.pos) >= from && n.parent.top != nil; n = n.parent {
 		audited++
 		if best := n.parent.top[0]; best.ID != n.token {

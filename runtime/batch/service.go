@@ -126,7 +126,7 @@ type Service struct {
 	looked    sync.Cond // of mu: lent has decreased
 
 	// of the goroutine of the service
-	trees      *forest
+	trees      *prefixCache
 	front      *fair.Queue[*ask] // questions that somebody waits for
 	back       *fair.Queue[*ask] // background questions
 	backOrder  list.List         // the same, those that wait longest first
@@ -162,16 +162,16 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	ctx, quit := context.WithCancel(context.Background())
 	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
 	s.looked.L = &s.mu
-	s.trees = newForest(slots, !o.Apart)
+	s.trees = newPrefixCache(slots, !o.Apart)
 	s.front, s.back = fair.New[*ask](fair.Rules{
 		Short: uint64(shortRows(o.Rows)), Whole: uint64(max(1, o.Rows/2)),
 		Price: rowPrice,
 		Lead:  uint64(headStart * o.Rows * rowPrice), ClientLead: uint64(clientHeadStart * o.Rows * rowPrice),
 	}), fair.New[*ask](fair.Rules{})
-	s.partly = fair.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
-	s.publish()
+	s.partly = fair.Heap[*ask]{Before: evictedBefore, Place: func(a *ask) *int { return &a.place }}
+	s.publishStats()
 	s.done.Add(1)
-	go s.run()
+	go s.runLoop()
 	return s, nil
 }
 
@@ -207,29 +207,28 @@ func (s *Service) Ask(ctx context.Context, q terms.Job) (Answer, error) {
 		return Answer{}, err
 	}
 	if q.Verify != terms.AsItComes {
-		return s.verify(ctx, q, sampler)
+		return s.verifyContext(ctx, q, sampler)
 	}
 	a := &ask{Job: q, sampler: sampler}
-	if err := s.submit(ctx, a); err != nil {
+	if err := s.submitAsk(ctx, a); err != nil {
 		return Answer{}, err
 	}
-	return s.completed(a), nil
+	return s.collectAnswer(a), nil
 }
 
-// completed returns the answer to a and releases the logits of a.
-func (s *Service) completed(a *ask) Answer {
-	defer s.look(a)
-	return a.complete()
+func (s *Service) collectAnswer(a *ask) Answer {
+	defer s.returnLogits(a)
+	return a.chooseToken()
 }
 
 // Forget drops a session's tokens, except those that others use. Its open foreground questions are still answered; its
 // background questions are given up.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
-	return s.submit(ctx, &ask{Job: terms.Job{Session: session}, forget: true})
+	return s.submitAsk(ctx, &ask{Job: terms.Job{Session: session}, forget: true})
 }
 
-// complete fills in the token and the candidates from the output of the head. It runs in the goroutine of the caller.
-func (a *ask) complete() Answer {
+// chooseToken runs in the goroutine of the caller.
+func (a *ask) chooseToken() Answer {
 	a.answer.Token = a.sampler.Pick(len(a.Context), a.out)
 	if a.reply != nil {
 		a.reply.token.Store(a.answer.Token)

@@ -9,7 +9,6 @@ type slotSet struct {
 	n      int        // number of free slots
 }
 
-// newSlotSet returns a set with the slots 0 to n-1.
 func newSlotSet(n int) *slotSet {
 	s := &slotSet{}
 	for size := n; ; {
@@ -20,13 +19,12 @@ func newSlotSet(n int) *slotSet {
 		}
 	}
 	for i := range n {
-		s.put(int32(i))
+		s.addSlot(int32(i))
 	}
 	return s
 }
 
-// put adds a slot that is not in the set.
-func (s *slotSet) put(slot int32) {
+func (s *slotSet) addSlot(slot int32) {
 	s.n++
 	i := int(slot)
 	for _, words := range s.levels {
@@ -35,12 +33,12 @@ func (s *slotSet) put(slot int32) {
 	}
 }
 
-// take removes and returns the first slot from hint on, or the first of all if there is none. The set must not be
+// takeSlot removes and returns the first slot from hint on, or the first of all if there is none. The set must not be
 // empty.
-func (s *slotSet) take(hint int32) int32 {
-	slot, ok := s.next(0, int(hint))
+func (s *slotSet) takeSlot(hint int32) int32 {
+	slot, ok := s.nextSetBit(0, int(hint))
 	if !ok {
-		slot, _ = s.next(0, 0)
+		slot, _ = s.nextSetBit(0, 0)
 	}
 	s.n--
 	i := slot
@@ -54,8 +52,7 @@ func (s *slotSet) take(hint int32) int32 {
 	return int32(slot)
 }
 
-// next returns the first bit of a level that is set, from i on.
-func (s *slotSet) next(level, i int) (int, bool) {
+func (s *slotSet) nextSetBit(level, i int) (int, bool) {
 	words := s.levels[level]
 	if i/64 < len(words) {
 		if w := words[i/64] >> (i % 64); w != 0 {
@@ -65,7 +62,7 @@ func (s *slotSet) next(level, i int) (int, bool) {
 	if level+1 == len(s.levels) {
 		return 0, false
 	}
-	above, ok := s.next(level+1, i/64+1)
+	above, ok := s.nextSetBit(level+1, i/64+1)
 	if !ok {
 		return 0, false
 	}

@@ -24,10 +24,10 @@ func TestSlotSet(t *testing.T) {
 						break
 					}
 				}
-				require.EqualValues(t, want, s.take(int32(hint)))
+				require.EqualValues(t, want, s.takeSlot(int32(hint)))
 				free[want], left = false, left-1
 			} else if i := r.IntN(n); !free[i] {
-				s.put(int32(i))
+				s.addSlot(int32(i))
 				free[i], left = true, left+1
 			}
 		}

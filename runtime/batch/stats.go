@@ -41,8 +41,7 @@ func (s *Service) Rows() int { return s.o.Rows }
 // InUse returns the number of slots of the KV store with tokens of sessions, as of the last step.
 func (s *Service) InUse() int { return s.Stats().InUse }
 
-// publish updates the result of Stats.
-func (s *Service) publish() {
+func (s *Service) publishStats() {
 	f := s.trees
 	s.stats.Slots, s.stats.InUse, s.stats.InCommon = f.slots, f.slots-f.free.n, f.shared
 	s.stats.Sessions, s.stats.Evicted = f.sessions, f.evicted

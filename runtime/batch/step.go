@@ -34,14 +34,13 @@ type stepRow struct {
 	hidden bool // the state after the final norm
 }
 
-// aside reports whether the row is computed in another slot than that of its node, which stays unchanged.
-func (r stepRow) aside() bool { return r.slot != r.node.slot }
+func (r stepRow) usesOtherSlot() bool { return r.slot != r.node.slot }
 
 // plainDepth is the depth of the head that any row of a step may have. Above it, the step limits the total cost.
 const plainDepth = 8
 
-// depth returns the cost of the head of a row, in candidates. All logits cost as much as 32 candidates.
-func depth(k int, logits bool) int {
+// headDepth returns the cost of the head of a row, in candidates. All logits cost as much as 32 candidates.
+func headDepth(k int, logits bool) int {
 	if logits {
 		return max(k, 32)
 	}
@@ -52,23 +51,21 @@ func depth(k int, logits bool) int {
 // more if many candidates are wanted.
 const rowPrice = 4
 
-func headPrice(k int, logits bool) uint64 { return 1 + uint64(depth(k, logits))/plainDepth }
+func headPrice(k int, logits bool) uint64 { return 1 + uint64(headDepth(k, logits))/plainDepth }
 
-// shortRows returns the maximum number of tokens of a short ask, in steps of the given number of rows.
 func shortRows(rows int) int { return max(1, rows/4) }
 
-// trickleRows returns how many rows of a step are left for long asks when there are short ones.
 func trickleRows(rows int) int { return max(1, rows/8) }
 
 // backRows returns the number of rows of a step of background questions. It is small because a foreground question that
 // arrives meanwhile has to wait for the step to end.
 func backRows(rows int) int { return max(1, rows/4) }
 
-// plan chooses the rows of the next step. Short asks of devices with little waiting work come first, together with a
-// few rows of other asks. If there are none, the asks that would end first by the shares of their clients and devices
+// planStep chooses the rows of the next step. Short asks of devices with little waiting work come first, together with
+// a few rows of other asks. If there are none, the asks that would end first by the shares of their clients and devices
 // get rows until the step is full: of equal ones the one that came first. Background questions are computed when no
 // foreground question waits.
-func (s *Service) plan() *step {
+func (s *Service) planStep() *step {
 	s.trees.clock++
 	st := &step{number: s.trees.clock, begin: s.o.Now(), clients: max(s.front.Clients(), 1)}
 	q := s.front
@@ -77,7 +74,7 @@ func (s *Service) plan() *step {
 	} else {
 		s.frontSteps++
 		s.shedStale()
-		s.refresh()
+		s.refreshEstimates()
 	}
 	q.Advance()
 	switch {
@@ -88,19 +85,19 @@ func (s *Service) plan() *step {
 	default:
 		s.planTurns(st, q, s.o.Rows)
 	}
-	s.guess(st)
+	s.planGuesses(st)
 	return st
 }
 
-// refresh estimates again the work of devices that had much waiting work when their asks came, those with the smallest
-// tags: others may have computed the beginning of their contexts since, so that little work is left.
-func (s *Service) refresh() {
+// refreshEstimates estimates again the work of devices that had much waiting work when their asks came, those with the
+// smallest tags: others may have computed the beginning of their contexts since, so that little work is left.
+func (s *Service) refreshEstimates() {
 	q := s.front
 	looks := 0
 	for f := q.NextLong(); f != nil && looks < maxLooks; f = q.NextLong() {
 		if f.Len() <= maxLooks {
 			for a := range f.All {
-				s.estimate(a, len(a.Context)-a.inMemory())
+				s.updateEstimate(a, len(a.Context)-a.countInMemory())
 			}
 		}
 		if f == q.NextLong() {
@@ -111,10 +108,9 @@ func (s *Service) refresh() {
 	q.Restore()
 }
 
-// maxLooks is the maximum number of devices that refresh looks at without success, and of asks of one device.
+// maxLooks is the maximum number of devices that refreshEstimates looks at without success, and of asks of one device.
 const maxLooks = 4
 
-// planShort adds the short asks of devices with little waiting work, and reports whether there are any.
 func (s *Service) planShort(st *step) bool {
 	q, limit := s.front, s.o.Rows
 	if q.NextLong() != nil {
@@ -123,7 +119,7 @@ func (s *Service) planShort(st *step) bool {
 	st.uncut = math.MaxInt
 	for f := q.NextShort(); f != nil && st.used < limit; f = q.NextShort() {
 		a := f.First()
-		if s.join(st, a, min(shortRows(s.o.Rows), limit-st.used)); a.Waits() {
+		if s.joinStep(st, a, min(shortRows(s.o.Rows), limit-st.used)); a.Waits() {
 			q.Aside(f)
 		}
 	}
@@ -131,45 +127,44 @@ func (s *Service) planShort(st *step) bool {
 	return st.used > 0
 }
 
-// planTurns gives the devices of q rows in its order, up to limit.
 func (s *Service) planTurns(st *step, q *fair.Queue[*ask], limit int) {
 	if st.uncut = 0; limit == s.o.Rows {
 		st.uncut = shortRows(s.o.Rows)
 	}
 	for f := q.Next(); f != nil && st.used < limit; f = q.Next() {
-		if !s.join(st, f.First(), limit-st.used) && f.Len() > 0 {
+		if !s.joinStep(st, f.First(), limit-st.used) && f.Len() > 0 {
 			q.Aside(f)
 		}
 	}
 	q.Restore()
 }
 
-// join gives a up to most rows of the step, and reports whether it got any. An ask that is completed by the step leaves
-// the queue.
-func (s *Service) join(st *step, a *ask, most int) bool {
-	q := s.queueOf(a)
-	if st.shut(a.tree.owner.client) && a.reserved == 0 && !a.background() && a.Work() > uint64(most) {
+// joinStep gives a up to most rows of the step, and reports whether it got any. An ask that is completed by the step
+// leaves the queue.
+func (s *Service) joinStep(st *step, a *ask, most int) bool {
+	q := s.queueFor(a)
+	if st.isClosedTo(a.tree.owner.client) && a.reserved == 0 && !a.isBackground() && a.Work() > uint64(most) {
 		return false
 	}
 	s.partly.Set(a, false)
-	s.find(st, a)
+	s.advanceInMemory(st, a)
 	left := len(a.Context) - a.done
 	ends, now := left <= most, left
 	if !ends {
-		now = a.cut(most)
+		now = a.limitPartial(most)
 	}
-	if !ends && left <= st.uncut || ends && !s.headFits(st, a) || !ends && !s.reserve(st, a) {
-		s.stay(st, a, left)
+	if !ends && left <= st.uncut || ends && !s.headFits(st, a) || !ends && !s.reserveRoom(st, a) {
+		s.keepWaiting(st, a, left)
 		return false
 	}
 	before := st.used
-	cost := s.grow(st, a, now, ends)
+	cost := s.addContextTokens(st, a, now, ends)
 	if a.done == len(a.Context) {
-		cost += s.wantLast(st, a)
+		cost += s.requestLastHead(st, a)
 		st.used += max(0, 1-(st.used-before))
 	}
 	if st.used == before {
-		return s.noRoom(st, a, left)
+		return s.handleNoRoom(st, a, left)
 	}
 	if a.step != st.number {
 		a.step = st.number
@@ -185,69 +180,68 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 	if a.done == len(a.Context) {
 		q.Remove(&a.Entry)
 	} else {
-		s.estimate(a, len(a.Context)-a.done)
+		s.updateEstimate(a, len(a.Context)-a.done)
 	}
 	return true
 }
 
-// estimate corrects the estimated number of tokens of a that are left.
-func (s *Service) estimate(a *ask, tokens int) {
-	s.queueOf(a).Estimate(&a.Entry, uint64(max(1, tokens)))
+func (s *Service) updateEstimate(a *ask, tokens int) {
+	s.queueFor(a).Estimate(&a.Entry, uint64(max(1, tokens)))
 }
 
-// stay keeps a waiting for another step. The part of its context that was found is retained only if it has begun.
-func (s *Service) stay(st *step, a *ask, left int) {
-	s.estimate(a, left)
+// keepWaiting keeps a waiting for another step. The part of its context that was found is retained only if it has
+// begun.
+func (s *Service) keepWaiting(st *step, a *ask, left int) {
+	s.updateEstimate(a, left)
 	switch {
 	case a.step == st.number: // the step holds it
 	case a.begun == 0 || a.at.step == st.number: // the other ask's rows may fail
-		s.letGo(a)
+		s.releaseContext(a)
 	default:
 		s.partly.Set(a, true)
 	}
 }
 
-// noRoom is stay for an ask without a free slot. A background question is given up.
-func (s *Service) noRoom(st *step, a *ask, left int) bool {
-	if a.background() && a.step != st.number {
-		s.shed(a)
+func (s *Service) handleNoRoom(st *step, a *ask, left int) bool {
+	if a.isBackground() && a.step != st.number {
+		s.shedAsk(a)
 		return false
 	}
-	s.stay(st, a, left)
+	s.keepWaiting(st, a, left)
 	return false
 }
 
-// find advances a along the tokens of its context that are in memory: those that its session has used, and then those
-// of other sessions.
-func (s *Service) find(st *step, a *ask) {
+// advanceInMemory advances a along the tokens of its context that are in memory: those that its session has used, and
+// then those of other sessions.
+func (s *Service) advanceInMemory(st *step, a *ask) {
 	at := a.at
 	if at == nil {
 		at, a.done = &a.tree.root, 0
 	}
 	for ; a.done < len(a.Context); a.done++ {
-		next := at.below.at(a.Context[a.done])
+		next := at.below.lookupChild(a.Context[a.done])
 		if next == nil {
-			c := at.cell.below.at(a.Context[a.done])
+			c := at.cell.below.lookupChild(a.Context[a.done])
 			if c == nil || st.lacksHead(a, c) {
 				break
 			}
-			next = s.trees.use(at, c)
+			next = s.trees.useCell(at, c)
 			s.stats.Shared++
-		} else if a.lacks(next.cell) {
+		} else if a.lacksOutput(next.cell) {
 			break
 		}
 		at = next
 		at.used = s.trees.clock
 		if a.paid = at.guess; a.paid {
-			s.asked(at)
+			s.acceptGuess(at)
 		}
-		s.wantAudit(st, a, at)
+		s.requestAuditHead(st, a, at)
 	}
 	s.moveTo(a, at)
-	s.trees.thin()
+	s.trees.evictExcessNodes()
 	if a.begun == 0 {
 		if a.answer.Reused = a.done; a.Verify != terms.AsItComes {
-			a.answer.Reused = max(a.further(a.at.cell, a.done)-a.before, 0)
+			a.answer.Reused = max(a.countFurther(a.at.cell, a.done)-a.before, 0)
 		}
 	}
 }
@@ -257,85 +251,79 @@ func (s *Service) find(st *step, a *ask) {
 // time too, because they wait for it. A background question has no audit.
 func (st *step) lacksHead(a *ask, c *cell) bool {
 	if a.Verify != terms.AsItComes {
-		return a.lacks(c)
+		return a.lacksOutput(c)
 	}
-	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.background())
+	return c.step != st.number && (a.again == st.number || a.auditsToken(c) && c.k == 0 && !a.isBackground())
 }
 
-// audits reports whether a asks what follows a token of its context.
-func (a *ask) audits(c *cell) bool { return a.AuditFrom >= 1 && int(c.pos) >= a.AuditFrom-1 }
+func (a *ask) auditsToken(c *cell) bool { return a.AuditFrom >= 1 && int(c.pos) >= a.AuditFrom-1 }
 
-// moveTo retains at for a, instead of what it retained before.
 func (s *Service) moveTo(a *ask, at *node) {
 	if at == a.at {
 		return
 	}
-	s.trees.retain(at)
+	s.trees.retainNode(at)
 	if a.at != nil {
-		s.trees.release(a.at)
+		s.trees.releaseNode(a.at)
 	}
 	a.at = at
 }
 
-// grow adds up to n tokens of the context of a to the step, as far as there is room, and returns their price.
-func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
+func (s *Service) addContextTokens(st *step, a *ask, n int, ends bool) (cost uint64) {
 	if a.Verify != terms.AsItComes {
-		return s.growVerified(st, a, n, ends)
+		return s.addVerifiedTokens(st, a, n, ends)
 	}
-	for range s.room(a, n, ends) {
+	for range s.makeRoom(a, n, ends) {
 		token := a.Context[a.done]
 		var next *node
-		if c := a.at.cell.below.at(token); c != nil {
-			next, a.again = s.trees.use(a.at, c), st.number
+		if c := a.at.cell.below.lookupChild(token); c != nil {
+			next, a.again = s.trees.useCell(a.at, c), st.number
 			if c.step != st.number {
-				s.repeat(st, next)
+				s.recomputeNode(st, next)
 				a.answer.Computed++
 			}
 		} else {
-			next = s.trees.add(a.at, token)
-			st.add(stepRow{node: next, slot: next.slot})
+			next = s.trees.addToken(a.at, token)
+			st.addRow(stepRow{node: next, slot: next.slot})
 			a.answer.Computed++
 		}
 		s.moveTo(a, next)
 		a.done++
 		st.used++
-		cost += rowPrice + s.wantAudit(st, a, next)
+		cost += rowPrice + s.requestAuditHead(st, a, next)
 	}
 	return cost
 }
 
-func (st *step) add(r stepRow) {
+func (st *step) addRow(r stepRow) {
 	r.step, r.row = st.number, len(st.rows)
 	st.rows = append(st.rows, r)
 }
 
-// want requests of the head what w says, for this row.
-func (r *stepRow) want(w backend.Want) {
+func (r *stepRow) requestOutput(w backend.Want) {
 	r.k, r.logits, r.hidden = max(r.k, w.K), r.logits || w.Logits, r.hidden || w.Hidden
 }
 
-// repeat adds a row for n, which has been computed before. If other sessions use n, a free slot is used if there is
-// one, so that they lose nothing if the step fails.
-func (s *Service) repeat(st *step, n *node) {
+// recomputeNode adds a row for n, which has been computed before. If other sessions use n, a free slot is used if there
+// is one, so that they lose nothing if the step fails.
+func (s *Service) recomputeNode(st *step, n *node) {
 	r := stepRow{node: n, again: true, slot: n.slot}
-	if !n.isAlone() && s.trees.free.n > 0 {
-		r.slot = s.trees.free.take(0)
+	if !n.isUnshared() && s.trees.free.n > 0 {
+		r.slot = s.trees.free.takeSlot(0)
 	}
-	st.add(r)
+	st.addRow(r)
 }
 
-// vacate frees the slots that only the step used.
-func (s *Service) vacate(st *step) {
+func (s *Service) freeStepSlots(st *step) {
 	for _, r := range st.rows {
-		if r.aside() {
-			s.trees.free.put(r.slot)
+		if r.usesOtherSlot() {
+			s.trees.free.addSlot(r.slot)
 		}
 	}
 }
 
-// wantAudit requests the head for the token after n, if a audits it and n is of this step. It returns the price.
-func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
-	if a.Verify != terms.AsItComes || !a.audits(n.cell) || n.step != st.number {
+func (s *Service) requestAuditHead(st *step, a *ask, n *node) uint64 {
+	if a.Verify != terms.AsItComes || !a.auditsToken(n.cell) || n.step != st.number {
 		return 0
 	}
 	if r := &st.rows[n.row]; r.k == 0 {
@@ -345,8 +333,7 @@ func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
 	return 0
 }
 
-// need returns what the answer of a needs from the head.
-func (a *ask) need() backend.Want {
+func (a *ask) headNeeds() backend.Want {
 	if a.part {
 		return a.heads
 	}
@@ -355,57 +342,56 @@ func (a *ask) need() backend.Want {
 	return w
 }
 
-// headFits reports whether the head of this step can serve a. The last token of a is in memory or in the step. One deep
-// ask always gets its turn.
+// The last token of a is in memory or in the step. One deep ask always gets its turn.
 func (s *Service) headFits(st *step, a *ask) bool {
-	w := a.need()
-	d, n := depth(w.K, w.Logits), 1
-	if a.atOnce() {
-		d = max(d, depth(a.heads.K, a.heads.Logits))
+	w := a.headNeeds()
+	d, n := headDepth(w.K, w.Logits), 1
+	if a.needsOneStep() {
+		d = max(d, headDepth(a.heads.K, a.heads.Logits))
 		n = len(a.Context) - max(min(a.done, len(a.Context)-1), a.AuditFrom-1)
 	}
-	return d <= plainDepth || st.deep == 0 || (st.deep+n)*max(st.most, d) <= s.deepest()
+	return d <= plainDepth || st.deep == 0 || (st.deep+n)*max(st.most, d) <= s.maxHeadCost()
 }
 
-// deepest returns the maximum cost of the head in one call: rows times depth.
-func (s *Service) deepest() int { return plainDepth * s.o.Rows }
+// maxHeadCost returns the maximum cost of the head in one call: rows times depth.
+func (s *Service) maxHeadCost() int { return plainDepth * s.o.Rows }
 
-// wantLast requests the head for the last token of the context of a, unless enough of its results is kept. It returns
-// the price.
-func (s *Service) wantLast(st *step, a *ask) uint64 {
-	n, w := a.at, a.need()
+// requestLastHead requests the head for the last token of the context of a, unless enough of its results is kept. It
+// returns the price.
+func (s *Service) requestLastHead(st *step, a *ask) uint64 {
+	n, w := a.at, a.headNeeds()
 	if !w.Logits && !w.Hidden && n.k >= w.K {
 		return 0
 	}
 	if n.step != st.number {
-		if !n.isAlone() {
-			s.room(a, 1, true)
+		if !n.isUnshared() {
+			s.makeRoom(a, 1, true)
 		}
-		s.repeat(st, n)
+		s.recomputeNode(st, n)
 		st.used++
 		a.answer.Computed++
 	}
 	r := &st.rows[n.row]
-	r.want(w)
-	if d := depth(w.K, w.Logits); d > plainDepth {
+	r.requestOutput(w)
+	if d := headDepth(w.K, w.Logits); d > plainDepth {
 		st.deep, st.most = st.deep+1, max(st.most, d)
 	}
 	return headPrice(w.K, w.Logits)
 }
 
-// undo removes the tokens of a step, and all tokens after them, from memory and from all sessions: the contents of
+// undoStep removes the tokens of a step, and all tokens after them, from memory and from all sessions: the contents of
 // their slots are undefined. The asks of the step must not retain any of them.
-func (s *Service) undo(st *step) {
+func (s *Service) undoStep(st *step) {
 	for _, r := range st.rows {
-		if r.again && !r.aside() { // other asks may retain tokens after it
+		if r.again && !r.usesOtherSlot() { // other asks may retain tokens after it
 			for s.partly.Len() > 0 {
-				s.letGo(s.partly.First())
+				s.releaseContext(s.partly.First())
 			}
 		}
 	}
 	for _, r := range slices.Backward(st.rows) { // children come after parents
-		for !r.aside() && r.first != nil {
-			s.trees.cut(r.first)
+		for !r.usesOtherSlot() && r.first != nil {
+			s.trees.removeSubtree(r.first)
 		}
 	}
 }

@@ -31,18 +31,18 @@ const noToken = -1
 // stream is a session that continues its questions with the answers: a text that the model of this service writes token
 // by token. The service guesses what follows in it.
 type stream struct {
-	tree    *tree
-	element *list.Element // in forest.streams
+	tree    *sessionTree
+	element *list.Element // in prefixCache.streams
 	hash    uint64        // of the text that is indexed
 	text    lookup.Text
 	guesses []*node // the last guesses, parents before children; some may be evicted, or part of the text
 }
 
-// follow is called when the step completes a. If its session is a stream, follow indexes its text up to the end of the
-// context.
-func (s *Service) follow(st *step, a *ask) {
+// updateStream is called when the step completes a. If its session is a stream, it indexes the text up to the end of
+// the context.
+func (s *Service) updateStream(st *step, a *ask) {
 	t, f := a.tree, s.trees
-	if a.run = t.runTo(a.at); a.run < streak {
+	if a.run = t.countStreak(a.at); a.run < streak {
 		f.endStream(t)
 		return
 	}
@@ -52,7 +52,7 @@ func (s *Service) follow(st *step, a *ask) {
 	case x != nil && x.hash == a.at.parent.hash:
 		x.text.Grow(a.at.token, true)
 	default: // new, or after a question that was never answered
-		if f.endStream(t); s.busy(st) {
+		if f.endStream(t); s.isStepBusy(st) {
 			return
 		}
 		x = f.openStream(t, a.Context)
@@ -61,12 +61,11 @@ func (s *Service) follow(st *step, a *ask) {
 	f.streams.MoveToFront(x.element)
 	// A token that is computed in this step was not guessed, or with too few candidates: guesses are on another path.
 	if a.at.step == st.number {
-		f.prune(x)
+		f.dropGuesses(x)
 	}
 }
 
-// runTo counts the consecutive questions, up to one that ends at n, that continued with the answer before.
-func (t *tree) runTo(n *node) int {
+func (t *sessionTree) countStreak(n *node) int {
 	switch last := t.last; {
 	case last == nil:
 	case last.hash == n.hash: // asked again
@@ -77,8 +76,7 @@ func (t *tree) runTo(n *node) int {
 	return 0
 }
 
-// answers records that the answered ask a is the last question of its session.
-func (t *tree) answers(a *ask) {
+func (t *sessionTree) recordReply(a *ask) {
 	t.last = &reply{hash: a.at.hash, run: a.run}
 	t.last.token.Store(noToken)
 	a.reply = t.last
@@ -86,7 +84,7 @@ func (t *tree) answers(a *ask) {
 
 // openStream begins to index the text of a session. If there is no room, it ends the stream with the oldest last
 // question, which then starts over.
-func (f *forest) openStream(t *tree, text []int32) *stream {
+func (f *prefixCache) openStream(t *sessionTree, text []int32) *stream {
 	if f.streams.Len() == maxStreams {
 		oldest := f.streams.Back().Value.(*stream).tree
 		f.endStream(oldest)
@@ -98,42 +96,39 @@ func (f *forest) openStream(t *tree, text []int32) *stream {
 	return x
 }
 
-// endStream ends the stream of a session and drops its guesses.
-func (f *forest) endStream(t *tree) {
+func (f *prefixCache) endStream(t *sessionTree) {
 	if x := t.stream; x != nil {
 		t.stream = nil
 		f.streams.Remove(x.element)
-		f.prune(x)
+		f.dropGuesses(x)
 	}
 }
 
-// prune frees the slots of a stream's guesses that no question includes.
-func (f *forest) prune(x *stream) {
+func (f *prefixCache) dropGuesses(x *stream) {
 	for _, n := range slices.Backward(x.guesses) {
 		if n.guess {
-			f.remove(n)
+			f.removeLeaf(n)
 		}
 	}
 	x.guesses = nil
 }
 
-// dropGuess frees the slot of a guess that no question includes: the last one of the stream with the oldest last
+// evictGuess frees the slot of a guess that no question includes: the last one of the stream with the oldest last
 // question. There must be such a guess.
-func (f *forest) dropGuess() {
+func (f *prefixCache) evictGuess() {
 	for e := f.streams.Back(); e != nil; e = e.Prev() {
 		x := e.Value.(*stream)
 		for len(x.guesses) > 0 {
 			n := x.guesses[len(x.guesses)-1]
 			if x.guesses = x.guesses[:len(x.guesses)-1]; n.guess {
-				f.remove(n)
+				f.removeLeaf(n)
 				return
 			}
 		}
 	}
 }
 
-// unasked counts the guesses of a session that no question includes.
-func (t *tree) unasked() (n int) {
+func (t *sessionTree) unaskedGuesses() (n int) {
 	if t.stream != nil {
 		for _, g := range t.stream.guesses {
 			if g.guess {

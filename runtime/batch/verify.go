@@ -25,8 +25,7 @@ import (
 // errHeads is the error of an answer that would be incomplete. It indicates a bug.
 var errHeads = errors.New("batch: a position was not verified")
 
-// verify answers a question with Verify, part by part.
-func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampler) (Answer, error) {
+func (s *Service) verifyContext(ctx context.Context, q terms.Job, sampler *sample.Sampler) (Answer, error) {
 	if q.Priority != terms.Foreground {
 		return Answer{}, errors.New("batch: a background question cannot verify its context")
 	}
@@ -53,16 +52,16 @@ func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampl
 		if a.AuditFrom = from; most <= len(q.Context)-from {
 			a.part, a.Context = true, q.Context[:from-1+most]
 		}
-		if err := s.submit(ctx, a); err != nil {
+		if err := s.submitAsk(ctx, a); err != nil {
 			return Answer{}, err
 		}
 		if known == 0 {
 			since, all.Queue = a.since, a.answer.Queue
 		}
-		a.compare(q.Context, &all)
+		a.comparePositions(q.Context, &all)
 		all.Reused, all.Computed = all.Reused+a.answer.Reused, all.Computed+a.answer.Computed
 		if !a.part {
-			last := s.completed(a)
+			last := s.collectAnswer(a)
 			all.Token, all.Top = last.Token, last.Top
 			all.Compute = a.since.Sub(since) + last.Queue + last.Compute - all.Queue
 			if all.Audited != len(q.Context)-q.AuditFrom {
@@ -70,7 +69,7 @@ func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampl
 			}
 			return all.Answer, nil
 		}
-		s.look(a)
+		s.returnLogits(a)
 		known, from = len(a.Context), len(a.Context)+1
 	}
 }
@@ -78,11 +77,11 @@ func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampl
 // maxHeads returns the maximum number of positions in a part, including the one after its context. If the head is cheap
 // there is only one part.
 func (s *Service) maxHeads(heads, last backend.Want) int {
-	d := depth(heads.K, heads.Logits)
+	d := headDepth(heads.K, heads.Logits)
 	if d <= plainDepth {
 		return math.MaxInt
 	}
-	return max(1, min(s.deepest()/max(d, depth(last.K, last.Logits)), shortRows(s.o.Rows)))
+	return max(1, min(s.maxHeadCost()/max(d, headDepth(last.K, last.Logits)), shortRows(s.o.Rows)))
 }
 
 // findings are those of the parts of a question so far.
@@ -98,10 +97,10 @@ type mismatch struct {
 	out   *backend.Output // of the head before it
 }
 
-// compare compares the positions of a with the output of the head. It runs in the goroutine of the caller.
-func (a *ask) compare(text []int32, all *findings) {
+// comparePositions runs in the goroutine of the caller.
+func (a *ask) comparePositions(text []int32, all *findings) {
 	if all.open != nil {
-		all.judge(a.judge, a.after(-1))
+		all.judgeMismatch(a.judge, a.outputAfter(-1))
 	}
 	for i := range a.found {
 		if len(a.found[i].Top) == 0 || a.heads.Logits && len(a.found[i].Logits) == 0 {
@@ -120,14 +119,14 @@ func (a *ask) compare(text []int32, all *findings) {
 			all.Audit = append(all.Audit, d)
 			if a.Verify == terms.EachJudged {
 				all.open = &mismatch{len(all.Audit) - 1, text[pos], out}
-				all.judge(a.judge, a.after(i))
+				all.judgeMismatch(a.judge, a.outputAfter(i))
 			}
 		}
 	}
 }
 
-// after returns the output of the head after position i of those that are verified; nil if another part has it.
-func (a *ask) after(i int) *backend.Output {
+// outputAfter returns the output of the head after position i of those that are verified; nil if another part has it.
+func (a *ask) outputAfter(i int) *backend.Output {
 	switch {
 	case i+1 < len(a.found):
 		return &a.found[i+1]
@@ -137,8 +136,7 @@ func (a *ask) after(i int) *backend.Output {
 	return a.out
 }
 
-// judge sets the scores of the open mismatch by a judge, once what follows its token is known.
-func (f *findings) judge(j Judge, after *backend.Output) {
+func (f *findings) judgeMismatch(j Judge, after *backend.Output) {
 	if after == nil {
 		return
 	}
@@ -148,7 +146,6 @@ func (f *findings) judge(j Judge, after *backend.Output) {
 	d.Stands, f.open = d.Score+float32(min(math.Log(float64(p)), 0)), nil
 }
 
-// logitOf returns the logit of a token that was chosen from out.
 func logitOf(out *backend.Output, id int32) float32 {
 	if len(out.Logits) > 0 {
 		return out.Logits[id]
@@ -156,45 +153,42 @@ func logitOf(out *backend.Output, id int32) float32 {
 	return out.Top[slices.IndexFunc(out.Top, func(c backend.Candidate) bool { return c.ID == id })].Logit
 }
 
-// lacks reports whether too few results of the head are kept for a token that a verifies. For the last token of the
-// context, wantLast decides.
-func (a *ask) lacks(c *cell) bool {
-	return a.Verify != terms.AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 &&
+// lacksOutput reports whether too few results of the head are kept for a token that a verifies. For the last token of
+// the context, requestLastHead decides.
+func (a *ask) lacksOutput(c *cell) bool {
+	return a.Verify != terms.AsItComes && a.auditsToken(c) && int(c.pos) < len(a.Context)-1 &&
 		(a.heads.Logits || c.k < a.heads.K)
 }
 
-// size returns the number of context tokens of the whole question, in parts or not.
-func (a *ask) size() int { return max(a.whole, len(a.Context)) }
+func (a *ask) contextSize() int { return max(a.whole, len(a.Context)) }
 
-// atOnce reports whether all positions that a verifies have to be computed in one step.
-func (a *ask) atOnce() bool { return depth(a.heads.K, a.heads.Logits) > plainDepth }
+func (a *ask) needsOneStep() bool { return headDepth(a.heads.K, a.heads.Logits) > plainDepth }
 
-// cut returns how many of the next n tokens of a may be computed in a step that does not complete a.
-func (a *ask) cut(n int) int {
-	if a.atOnce() {
+func (a *ask) limitPartial(n int) int {
+	if a.needsOneStep() {
 		return min(n, max(0, a.AuditFrom-1-a.done))
 	}
 	return n
 }
 
-// growVerified is grow for a question with Verify. A token in memory costs no row if its head is kept or computed in
-// this step. The results for the last positions fit into the step only if the step completes a.
-func (s *Service) growVerified(st *step, a *ask, n int, ends bool) (cost uint64) {
+// addVerifiedTokens is addContextTokens for a question with Verify. A token in memory costs no row if its head is kept
+// or computed in this step. The results for the last positions fit into the step only if the step completes a.
+func (s *Service) addVerifiedTokens(st *step, a *ask, n int, ends bool) (cost uint64) {
 	to := len(a.Context)
 	if !ends {
 		to--
 	}
 	for n > 0 && a.done < to {
-		next, added := s.onward(st, a, ends)
+		next, added := s.advanceToken(st, a, ends)
 		if next == nil {
 			break
 		}
-		lacks := a.lacks(next.cell)
+		lacks := a.lacksOutput(next.cell)
 		if !added && lacks && next.step != st.number {
-			if !next.isAlone() {
-				s.room(a, 1, ends)
+			if !next.isUnshared() {
+				s.makeRoom(a, 1, ends)
 			}
-			s.repeat(st, next)
+			s.recomputeNode(st, next)
 			added = true
 		}
 		if added {
@@ -202,49 +196,48 @@ func (s *Service) growVerified(st *step, a *ask, n int, ends bool) (cost uint64)
 			a.answer.Computed++
 		}
 		if lacks {
-			cost += s.wantHead(st, a, next)
+			cost += s.requestHead(st, a, next)
 		}
 	}
 	return cost
 }
 
-// onward moves a to the next token of its context, and reports whether a row was added for it. The token is nil if
-// there is no slot for it.
-func (s *Service) onward(st *step, a *ask, ends bool) (next *node, added bool) {
+// advanceToken moves a to the next token of its context, and reports whether a row was added for it. The token is nil
+// if there is no slot for it.
+func (s *Service) advanceToken(st *step, a *ask, ends bool) (next *node, added bool) {
 	token := a.Context[a.done]
-	next = a.at.below.at(token)
-	c := a.at.cell.below.at(token)
+	next = a.at.below.lookupChild(token)
+	c := a.at.cell.below.lookupChild(token)
 	switch {
 	case next != nil:
 	case c != nil:
-		if next = s.trees.use(a.at, c); !a.lacks(c) || c.step == st.number { // otherwise it is computed again
+		if next = s.trees.useCell(a.at, c); !a.lacksOutput(c) || c.step == st.number { // otherwise it is computed again
 			s.stats.Shared++
 		}
-	case s.room(a, 1, ends) == 0:
+	case s.makeRoom(a, 1, ends) == 0:
 		return nil, false
 	default:
-		next, added = s.trees.add(a.at, token), true
-		st.add(stepRow{node: next, slot: next.slot})
+		next, added = s.trees.addToken(a.at, token), true
+		st.addRow(stepRow{node: next, slot: next.slot})
 	}
 	next.used = s.trees.clock
 	if a.paid = next.guess; a.paid {
-		s.asked(next)
+		s.acceptGuess(next)
 	}
 	s.moveTo(a, next)
 	a.done++
 	return next, added
 }
 
-// wantHead requests the head that a needs for n, which has a row in the step. It returns the price.
-func (s *Service) wantHead(st *step, a *ask, n *node) uint64 {
+func (s *Service) requestHead(st *step, a *ask, n *node) uint64 {
 	a.looks = st.number
 	r, w := &st.rows[n.row], a.heads
 	if r.k >= w.K && (r.logits || !w.Logits) && (r.hidden || !w.Hidden) {
 		return 0
 	}
-	before := depth(r.k, r.logits)
-	r.want(w)
-	if d := depth(r.k, r.logits); d > plainDepth {
+	before := headDepth(r.k, r.logits)
+	r.requestOutput(w)
+	if d := headDepth(r.k, r.logits); d > plainDepth {
 		st.most = max(st.most, d)
 		if before <= plainDepth {
 			st.deep++
@@ -253,21 +246,18 @@ func (s *Service) wantHead(st *step, a *ask, n *node) uint64 {
 	return headPrice(w.K, w.Logits)
 }
 
-// gather collects for a the results of the head for the tokens that it verifies: those that are kept, and logits of the
-// step.
-func (a *ask) gather(st *step, outputs []*backend.Output) {
+func (a *ask) collectOutputs(st *step, outputs []*backend.Output) {
 	n := a.at
 	if !a.part {
 		n = n.parent
 	}
 	for ; int(n.pos) >= a.AuditFrom-1; n = n.parent {
-		a.found = append(a.found, *outputOf(st, outputs, n))
+		a.found = append(a.found, *nodeOutput(st, outputs, n))
 	}
 	slices.Reverse(a.found)
 }
 
-// outputOf returns what the head has computed for n: the results that are kept, and logits if n is in this step.
-func outputOf(st *step, outputs []*backend.Output, n *node) *backend.Output {
+func nodeOutput(st *step, outputs []*backend.Output, n *node) *backend.Output {
 	out := &backend.Output{Top: n.top, LogSumExp: n.lse}
 	if n.step == st.number && n.row < len(outputs) && outputs[n.row] != nil {
 		out.Logits, out.Hidden, out.Entropy = outputs[n.row].Logits, outputs[n.row].Hidden, outputs[n.row].Entropy

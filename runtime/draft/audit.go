@@ -1,15 +1,15 @@
 package draft
 
-// audit counts what the answer to an escalation in the text shows about the tokens before it. Each token counts once,
-// with the first answer that compared it.
-func (r *run) audit(e *escalation) {
-	if e.answer() {
+// auditEscalation counts what the answer to an escalation in the text shows about the tokens before it. Each token
+// counts once, with the first answer that compared it.
+func (r *decodeRun) auditEscalation(e *escalation) {
+	if e.isAnswered() {
 		r.sent = max(r.sent, e.Pos)
 	}
 	if r.Verify {
 		r.auditVerified(e)
 	}
-	if r.Verify || !e.answer() {
+	if r.Verify || !e.isAnswered() {
 		return
 	}
 	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }

@@ -39,8 +39,8 @@ func (b *Breaker) openSince() (time.Time, bool) {
 	return b.since, b.open
 }
 
-// failed opens the breaker, after a question that was asked at sent.
-func (b *Breaker) failed(sent, now time.Time, why error) {
+// recordFailure opens the breaker, after a question that was asked at sent.
+func (b *Breaker) recordFailure(sent, now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.open {
@@ -48,8 +48,8 @@ func (b *Breaker) failed(sent, now time.Time, why error) {
 	}
 }
 
-// explain notes why the cloud failed, which is known only after the deadline.
-func (b *Breaker) explain(why error) {
+// setCause notes why the cloud failed, which is known only after the deadline.
+func (b *Breaker) setCause(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open && b.cause == ErrDeadline {
@@ -57,14 +57,13 @@ func (b *Breaker) explain(why error) {
 	}
 }
 
-// refusal is the error of a question that is not asked while the breaker is open.
-func (b *Breaker) refusal() error {
+func (b *Breaker) refusalError() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return notAsked(b.cause)
+	return notAskedError(b.cause)
 }
 
-func (b *Breaker) succeeded() {
+func (b *Breaker) recordSuccess() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open = false

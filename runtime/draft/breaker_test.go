@@ -52,8 +52,8 @@ func TestOneProbe(t *testing.T) {
 	var b Breaker
 	now := time.Unix(1, 0)
 	assert.False(t, b.startProbe(now), "the breaker is closed")
-	b.failed(now, now, errFake)
-	b.failed(now, now.Add(time.Hour), errFake) // changes nothing
+	b.recordFailure(now, now, errFake)
+	b.recordFailure(now, now.Add(time.Hour), errFake) // changes nothing
 	assert.True(t, b.startProbe(now))
 	assert.False(t, b.startProbe(now), "one probe is open")
 	b.endProbe(now, errFake)
@@ -64,9 +64,9 @@ func TestOneProbe(t *testing.T) {
 	b.endProbe(now, errFake)
 	assert.False(t, b.startProbe(now.Add(2*firstPause-1)))
 	assert.True(t, b.startProbe(now.Add(2*firstPause)))
-	b.succeeded()
+	b.recordSuccess()
 	b.endProbe(time.Time{}, nil)
-	b.failed(now, now, errFake)
+	b.recordFailure(now, now, errFake)
 	assert.True(t, b.startProbe(now))
 	b.endProbe(now, errFake)
 	assert.True(t, b.startProbe(now.Add(firstPause)), "the pauses start again")
@@ -80,7 +80,7 @@ func TestProbeAtTheEnd(t *testing.T) {
 		tr.world.share = 0.5
 		tr.cloud = &cloudFunc{ask: func(ctx context.Context, _ Question) (Answer, error) { return hole(ctx) }}
 		d := tr.decoder(t, mode)
-		d.o.Breaker.failed(time.Now(), time.Now().Add(-time.Minute), errFake)
+		d.o.Breaker.recordFailure(time.Now(), time.Now().Add(-time.Minute), errFake)
 		open := 0
 		for range 3 {
 			_, events, _ := tr.decode(t, d)
@@ -131,7 +131,7 @@ func TestNoDeadlineNoBreaker(t *testing.T) {
 			s.Warm, s.MaxTokens, s.world.ends = 3, 50, 0
 			s.Breaker = new(Breaker)
 			if open {
-				s.Breaker.failed(time.Now(), time.Now(), errFake)
+				s.Breaker.recordFailure(time.Now(), time.Now(), errFake)
 			}
 			f := s.fakes()
 			f.model.slots, s.Vocab = 1000, int(s.world.vocab)

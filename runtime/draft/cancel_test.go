@@ -151,7 +151,7 @@ func TestNoRouter(t *testing.T) {
 			head := s.world.head(text)
 			text = then(text, e.Token.ID)
 			return assert.Equal(t, Edge, e.Token.Origin) &&
-				assert.Equal(t, probability(&head, e.Token.ID), e.Token.Confidence)
+				assert.Equal(t, tokenProbability(&head, e.Token.ID), e.Token.Confidence)
 		})
 		require.NoError(t, err)
 		assert.Equal(t, 512, sum.Tokens)
@@ -165,11 +165,11 @@ func TestNoRouter(t *testing.T) {
 // TestProbability: the logit of a token is in the best candidates or in all logits.
 func TestProbability(t *testing.T) {
 	head := backend.Output{Top: []backend.Candidate{{ID: 0, Logit: 2}, {ID: 1, Logit: 1.5}}, LogSumExp: 3}
-	assert.InDelta(t, math.Exp(-1.5), probability(&head, 1), 1e-6)
-	assert.Zero(t, probability(&head, 2), "not a candidate")
+	assert.InDelta(t, math.Exp(-1.5), tokenProbability(&head, 1), 1e-6)
+	assert.Zero(t, tokenProbability(&head, 2), "not a candidate")
 	head.Logits = []float32{2, 1.5, -1}
-	assert.InDelta(t, math.Exp(-4), probability(&head, 2), 1e-6)
-	assert.InDelta(t, math.Exp(-1), probability(&head, 0), 1e-6)
+	assert.InDelta(t, math.Exp(-4), tokenProbability(&head, 2), 1e-6)
+	assert.InDelta(t, math.Exp(-1), tokenProbability(&head, 0), 1e-6)
 }
 
 // TestOptions: values out of range are refused by name, and zero values mean the defaults.

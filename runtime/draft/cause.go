@@ -21,9 +21,9 @@ func (f *failure) Error() string {
 // Unwrap returns both errors.
 func (f *failure) Unwrap() []error { return []error{f.what, f.why} }
 
-// late returns the error of a question that the deadline ended, after which the cloud returned err.
-func late(err error) error {
-	switch rest, _ := besideDeadline(err); {
+// deadlineError returns the error of a question that the deadline ended, after which the cloud returned err.
+func deadlineError(err error) error {
+	switch rest, _ := stripDeadline(err); {
 	case rest == nil:
 		return ErrDeadline
 	case errors.Is(rest, ErrDeadline):
@@ -33,16 +33,15 @@ func late(err error) error {
 	}
 }
 
-// notAsked returns the error of a question that was not asked, as cause opened the breaker.
-func notAsked(cause error) error {
+func notAskedError(cause error) error {
 	if cause == nil {
 		return ErrBreaker
 	}
 	return &failure{what: ErrBreaker, why: cause, text: cause.Error()}
 }
 
-// besideDeadline returns err without the errors of a deadline, nil if no other is left, and whether it left out any.
-func besideDeadline(err error) (rest error, less bool) {
+// stripDeadline returns err without the errors of a deadline, nil if no other is left, and whether it left out any.
+func stripDeadline(err error) (rest error, less bool) {
 	switch err {
 	case nil, ErrDeadline, context.Canceled, context.DeadlineExceeded:
 		return nil, true
@@ -51,14 +50,14 @@ func besideDeadline(err error) (rest error, less bool) {
 	case interface{ Unwrap() []error }:
 		var parts []error
 		for _, e := range u.Unwrap() {
-			part, cut := besideDeadline(e)
+			part, cut := stripDeadline(e)
 			parts, less = append(parts, part), less || cut
 		}
 		if less {
 			return errors.Join(parts...), true
 		}
 	case interface{ Unwrap() error }:
-		if rest, less := besideDeadline(u.Unwrap()); rest != nil && less {
+		if rest, less := stripDeadline(u.Unwrap()); rest != nil && less {
 			return rest, true
 		}
 	}

@@ -174,7 +174,7 @@ func TestLate(t *testing.T) {
 		{fmt.Errorf("a: %w", fmt.Errorf("b: %w", errors.Join(ErrDeadline, host))), only + ": no such host: nohost"},
 		{fmt.Errorf("%w: %w", errPin, host), only + ": " + errPin.Error() + ": no such host: nohost"},
 	} {
-		got := late(c.err)
+		got := deadlineError(c.err)
 		assert.EqualError(t, got, c.text)
 		assert.ErrorIs(t, got, ErrDeadline)
 		if errors.Is(c.err, host) {
@@ -218,17 +218,17 @@ func TestRoom(t *testing.T) {
 func TestBreakerCause(t *testing.T) {
 	var b Breaker
 	now := time.Unix(1, 0)
-	assert.Equal(t, ErrBreaker, b.refusal(), "no cause is known")
-	b.failed(now, now, ErrDeadline)
-	assert.ErrorIs(t, b.refusal(), ErrDeadline)
-	b.explain(errPin)
-	assert.ErrorIs(t, b.refusal(), errPin)
-	b.explain(errFake)
-	b.failed(now, now, errFake)
-	assert.ErrorIs(t, b.refusal(), errPin, "cause of the failure that opened it")
+	assert.Equal(t, ErrBreaker, b.refusalError(), "no cause is known")
+	b.recordFailure(now, now, ErrDeadline)
+	assert.ErrorIs(t, b.refusalError(), ErrDeadline)
+	b.setCause(errPin)
+	assert.ErrorIs(t, b.refusalError(), errPin)
+	b.setCause(errFake)
+	b.recordFailure(now, now, errFake)
+	assert.ErrorIs(t, b.refusalError(), errPin, "cause of the failure that opened it")
 	b.endProbe(now, errFake)
-	assert.EqualError(t, b.refusal(), "not asked, since the cloud failed just before: fake failure")
-	b.succeeded()
-	b.failed(now, now, errPin)
-	assert.ErrorIs(t, b.refusal(), errPin)
+	assert.EqualError(t, b.refusalError(), "not asked, since the cloud failed just before: fake failure")
+	b.recordSuccess()
+	b.recordFailure(now, now, errPin)
+	assert.ErrorIs(t, b.refusalError(), errPin)
 }

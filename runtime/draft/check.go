@@ -6,58 +6,58 @@ import (
 
 // A check is a question that no token waits for. It asks the large model to verify the tokens of the draft so far, and
 // to decode on from there. Its answer only brings facts, so it never changes a token: where escalations are is still a
-// function of the path, see [run.wanted]. The first check of a text has the prompt alone: the large model then streams
-// its own text, which is the answer if drafts are not faster. Later ones let it skip tokens that are drafted already.
+// function of the path, see [decodeRun.verificationDue]. The first check of a text has the prompt alone: the large
+// model then streams its own text, which is the answer if drafts are not faster. Later ones let it skip tokens that are
+// drafted already.
 
-// checking reports whether checks are asked: with verification, if their number is not fixed by [Options.VerifyEvery],
-// and tokens may come ahead.
-func (r *run) checking() bool { return r.auto && r.Ahead > 1 && r.InFlight > 1 }
+// checksEnabled reports whether checks are asked: with verification, if their number is not fixed by
+// [Options.VerifyEvery], and tokens may come ahead.
+func (r *decodeRun) checksEnabled() bool { return r.auto && r.Ahead > 1 && r.InFlight > 1 }
 
-func (r *run) check(ctx context.Context, n *node) {
-	if r.checking() && (r.Deadline <= 0 || !r.Breaker.Open()) {
+func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
+	if r.checksEnabled() && (r.Deadline <= 0 || !r.Breaker.Open()) {
 		r.startCheck(ctx, n)
 	}
 }
 
-func (r *run) startCheck(ctx context.Context, n *node) {
-	now := r.now()
+func (r *decodeRun) startCheck(ctx context.Context, n *node) {
+	now := r.clockNow()
 	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.waited}
 	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.began), Outcome: inFlight, Why: Early}
 	r.open++
-	r.start(ctx, result{of: n.check})
+	r.startAsk(ctx, result{of: n.check})
 }
 
-// checkSerially checks the draft and waits for the answer, if it has [Options.CheckEvery] tokens.
-func (r *run) checkSerially(ctx context.Context) (checked bool, err error) {
-	n := r.front()
+func (r *decodeRun) checkSerially(ctx context.Context) (checked bool, err error) {
+	n := r.lastCertain()
 	if !r.Verify || r.CheckEvery == 0 || n.pos-r.tip.pos < r.CheckEvery {
 		return false, nil
 	}
 	r.startCheck(ctx, n)
 	for r.open > 0 && err == nil {
-		err = r.wait(ctx)
+		err = r.waitForAnswer(ctx)
 	}
 	return true, err
 }
 
 // checkAhead asks about the text up to the end of the draft, if that is worth it: at once if there is nothing to draft,
 // and not if tokens ahead are as soon. If nothing else will bring an answer, it asks however sure the draft is.
-func (r *run) checkAhead(ctx context.Context, idle bool) {
-	if !r.checking() || len(r.asked)+r.open >= r.InFlight {
+func (r *decodeRun) checkAhead(ctx context.Context, idle bool) {
+	if !r.checksEnabled() || len(r.asked)+r.open >= r.InFlight {
 		return
 	}
 	n, lost := r.draftEnd()
-	stuck := idle && len(r.asked)+r.open == 0 && !r.streaming()
+	stuck := idle && len(r.asked)+r.open == 0 && !r.hasLiveStream()
 	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
 	}
-	soonest := r.now().Add(r.lately.median)
+	soonest := r.clockNow().Add(r.lately.median)
 	for _, s := range r.streams {
-		if at, may := r.brings(s, n, n.pos+1); may && !at.After(soonest) {
+		if at, may := r.tokenExpectedAt(s, n, n.pos+1); may && !at.After(soonest) {
 			return
 		}
 	}
-	r.check(ctx, n)
+	r.maybeStartCheck(ctx, n)
 }
 
 // rowShare is the share of a pass of the large model that a check costs: a row of a batch of eight.
@@ -65,16 +65,16 @@ const rowShare = 1. / 8
 
 // draftEnd returns the last token of the likeliest draft, and what waiting has cost the tokens about which no question
 // was asked, in tokens.
-func (r *run) draftEnd() (n *node, lost float64) {
+func (r *decodeRun) draftEnd() (n *node, lost float64) {
 	w := delay{}
 	for n = r.tip; n.evaluated && len(n.children) > 0 && !n.children[0].final; {
 		n = n.children[0]
-		if w.add(1 - n.sure); n.check != nil || n.looked {
+		if w.addToken(1 - n.sure); n.check != nil || n.looked {
 			w = delay{}
 		}
 	}
 	if n.evaluated && len(n.children) > 0 && n.check == nil { // the text may end here
-		w.add(1)
+		w.addToken(1)
 	}
 	return n, w.lost
 }
@@ -90,36 +90,33 @@ func (r *run) draftEnd() (n *node, lost float64) {
 // when waiting has cost what the check costs. Tokens with different p are treated in this way as they come.
 type delay struct{ risk, lost float64 }
 
-// add adds a token that is rejected with the probability p.
-func (w *delay) add(p float64) {
+func (w *delay) addToken(p float64) {
 	w.risk += p
 	w.lost += w.risk
 }
 
-// takeCheck applies the answer to a check. Without an answer nothing is known.
-func (r *run) takeCheck(e *escalation, res result) {
-	e.timed(res)
+func (r *decodeRun) applyCheckResult(e *escalation, res result) {
+	e.recordTimes(res)
 	if e.Outcome != inFlight {
 		return // its text does not hold
 	}
 	r.open--
 	if e.Err = res.err; e.Err != nil || r.closed {
 		e.Outcome, r.auto, r.CheckEvery = Dropped, false, 0 // escalations ask for themselves
-		r.report(e)
+		r.emitEscalation(e)
 		return
 	}
 	e.Outcome = Checked
 	e.Hidden = max(0, e.Wait-(r.waited-e.before))
-	r.lately.learn(e.Wait)
-	r.begins(e, res)
-	e.at.fact.learn(res.answer.Token, nil)
-	r.learn(e, res.answer)
-	r.review()
-	r.report(e)
+	r.lately.recordWait(e.Wait)
+	r.beginStream(e, res)
+	e.at.fact.recordChoice(res.answer.Token, nil)
+	r.recordFacts(e, res.answer)
+	r.applyFacts()
+	r.emitEscalation(e)
 }
 
-// surpassed reports whether another stream has the text of s, and more.
-func (r *run) surpassed(s *stream) bool {
+func (r *decodeRun) isSuperseded(s *stream) bool {
 	for _, t := range r.streams {
 		at := t.at
 		if at.pos <= r.tip.pos {
@@ -127,16 +124,16 @@ func (r *run) surpassed(s *stream) bool {
 		}
 		next, other := s.pos+len(s.tokens), t.pos+len(t.tokens)
 		if t != s && t.live && len(t.tokens) > 0 && t.pos >= s.pos &&
-			(other > next || other == next && t.pos > s.pos) && r.agrees(s, at) && r.ofUse(t) {
+			(other > next || other == next && t.pos > s.pos) && r.streamAgrees(s, at) && r.isStreamUseful(t) {
 			return true
 		}
 	}
 	return false
 }
 
-// known returns the tokens that follow n by facts alone, at most most.
-func (r *run) known(n *node, most int) (tokens []int32) {
-	for f := n.fact; r.checking() && f != nil && f.known && len(tokens) < most && !r.End(f.token); f = f.next[f.token] {
+func (r *decodeRun) knownTokens(n *node, most int) (tokens []int32) {
+	f := n.fact
+	for ; r.checksEnabled() && f != nil && f.known && len(tokens) < most && !r.End(f.token); f = f.next[f.token] {
 		tokens = append(tokens, f.token)
 	}
 	return tokens

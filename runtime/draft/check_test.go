@@ -163,7 +163,7 @@ func TestNoChecksWithoutCloud(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{3, 9}}, fail: errFake}
 		failed := new(Breaker)
-		failed.failed(time.Now(), time.Now(), errFake)
+		failed.recordFailure(time.Now(), time.Now(), errFake)
 		_, ids, _ := checked(t, v, v, Options{MaxTokens: 40, Deadline: 400 * ms, Breaker: failed})
 		assert.Len(t, ids, 40)
 		require.NotEmpty(t, v.asked)
@@ -279,20 +279,20 @@ func TestCovered(t *testing.T) {
 	e.Pos = 4
 	begun := &stream{of: &escalation{sent: now, checks: true}, at: tip, pos: 4, live: true}
 	for name, streams := range map[string][]*stream{"the next check": nil, "a stream": {begun}} {
-		r := &run{Options: Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true},
+		r := &decodeRun{Options: Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true},
 			text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits), streams: streams, unsent: []*escalation{e}}
 		for after, waits := range map[time.Duration]bool{0: true, 29 * ms: true, 30 * ms: false, 90 * ms: false} {
-			until, ok := r.covered(e, now.Add(after))
+			until, ok := r.waitsForStream(e, now.Add(after))
 			assert.Equal(t, waits, ok, "%s after %v", name, after)
 			assert.Equal(t, now.Add(30*ms), until, "%s after %v", name, after)
 			if waits {
-				assert.Equal(t, until, r.next(now.Add(after)), name)
+				assert.Equal(t, until, r.nextWakeup(now.Add(after)), name)
 			} else {
-				assert.Zero(t, r.next(now.Add(after)), "it is asked")
+				assert.Zero(t, r.nextWakeup(now.Add(after)), "it is asked")
 			}
 		}
 		r.Deadline = -1
-		until, ok := r.covered(e, now.Add(time.Hour))
+		until, ok := r.waitsForStream(e, now.Add(time.Hour))
 		assert.True(t, ok, name)
 		assert.Zero(t, until, name)
 	}
@@ -335,11 +335,11 @@ func TestRoomOfAlternatives(t *testing.T) {
 		{3, 100, 3}, {3, 6, 3}, {3, 5, 2}, {3, 4, 1}, {3, 3, 1}, {1, 100, 1}, {1, 1, 1},
 	} {
 		m := &memory{room: c.room}
-		r := &run{Options: o, model: m, cost: new(lookup.Cost), lately: new(Waits)}
+		r := &decodeRun{Options: o, model: m, cost: new(lookup.Cost), lately: new(Waits)}
 		r.Rows = c.rows
 		r.tip = &node{evaluated: true, fact: new(fact), others: []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}}
-		r.child(r.tip, 7, 1).sure = 0.4
-		leaves := r.choose()
+		r.addChild(r.tip, 7, 1).sure = 0.4
+		leaves := r.chooseLeaves()
 		require.Len(t, leaves, c.leaves, "%+v", c)
 		assert.EqualValues(t, 7, leaves[0].token)
 		for i, n := range leaves[1:] {
@@ -348,10 +348,10 @@ func TestRoomOfAlternatives(t *testing.T) {
 		}
 		m.room = c.rows + 1
 		assert.Len(t, r.tip.alts, c.leaves-1)
-		r.choose()
+		r.chooseLeaves()
 		assert.Empty(t, m.dropped, "%+v", c)
 		m.room = c.rows
-		r.choose()
+		r.chooseLeaves()
 		assert.Len(t, m.dropped, c.leaves-1, "%+v", c)
 		assert.Empty(t, r.tip.alts)
 		assert.Empty(t, r.tip.others)
@@ -394,7 +394,7 @@ func TestWide(t *testing.T) {
 		for set := range uint(1) << len(others) {
 			best = max(best, value(set))
 		}
-		n := wide(rows, others, curve)
+		n := chooseExtraRows(rows, others, curve)
 		require.InEpsilon(t, best, value(1<<n-1), 1e-12, "%v %v %v", rows, others, curve)
 	}
 }
@@ -412,7 +412,7 @@ func TestDelay(t *testing.T) {
 			var d delay
 			w := 0.0
 			for ; d.lost < c; w++ {
-				d.add(p)
+				d.addToken(p)
 			}
 			assert.LessOrEqual(t, cost(w), 1.1*best, "%v %v: after %v", p, c, w)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// choose returns the leaves of the draft tree that the next forward call extends. None means to wait.
+// chooseLeaves returns the leaves of the draft tree that the next forward call extends. None means to wait.
 //
 //   - Most probable first: a leaf saves time only if the text comes through it, and all leaves save about the same.
 //     The probability is the small model's, of the guesses at open escalations: other tokens follow from them.
@@ -16,14 +16,14 @@ import (
 //   - Up to Window tokens past the oldest open escalation of the path: later ones are more likely to be dropped.
 //   - Up to the room of the model's memory. An answer makes room, as it drops branches, and a tip without an open
 //     escalation has no tree beside it.
-func (r *run) choose() []*node {
+func (r *decodeRun) chooseLeaves() []*node {
 	if !r.tip.evaluated {
 		return []*node{r.tip}
 	}
 	if r.model.Room() <= r.Rows {
-		r.narrow()
+		r.dropAlternatives()
 	}
-	leaves := r.fan(r.leaves())
+	leaves := r.appendAlternatives(r.draftLeaves())
 	slices.SortFunc(leaves, func(a, b leaf) int {
 		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos), cmp.Compare(a.id, b.id))
 	})
@@ -41,16 +41,16 @@ type leaf struct {
 	chance float64
 }
 
-// leaves returns the tokens below the tip that are not evaluated, not final, and in the window.
-func (r *run) leaves() (found []leaf) {
+// draftLeaves returns the tokens below the tip that are not evaluated, not final, and in the window.
+func (r *decodeRun) draftLeaves() (found []leaf) {
 	var walk func(n *node)
 	walk = func(n *node) {
 		for _, c := range slices.Concat(n.children, n.alts) {
 			switch {
 			case c.evaluated:
 				walk(c)
-			case !c.final && c.pos <= r.horizon(c):
-				found = append(found, leaf{c, r.chance(c)})
+			case !c.final && c.pos <= r.windowEnd(c):
+				found = append(found, leaf{c, r.pathProbability(c)})
 			}
 		}
 	}
@@ -58,11 +58,10 @@ func (r *run) leaves() (found []leaf) {
 	return found
 }
 
-// horizon returns the last position on the path to n that the window allows.
-func (r *run) horizon(n *node) int {
+func (r *decodeRun) windowEnd(n *node) int {
 	end := math.MaxInt
 	for a := n; a != r.tip; a = a.parent {
-		if a.parent.open() {
+		if a.parent.hasOpenEscalation() {
 			end = a.parent.pos + r.Window
 		}
 	}

@@ -18,18 +18,17 @@ type Clock interface {
 	Wait(t time.Time, done func() bool) bool
 }
 
-func (r *run) now() time.Time {
+func (r *decodeRun) clockNow() time.Time {
 	if r.Clock != nil {
 		return r.Clock.Now()
 	}
 	return time.Now()
 }
 
-// since returns the duration from t until now.
-func (r *run) since(t time.Time) time.Duration { return r.now().Sub(t) }
+func (r *decodeRun) elapsedSince(t time.Time) time.Duration { return r.clockNow().Sub(t) }
 
-// beside runs f in a goroutine, which [run.drain] waits for.
-func (r *run) beside(f func()) {
+// startGoroutine runs f in a goroutine, which [decodeRun.drainAsks] waits for.
+func (r *decodeRun) startGoroutine(f func()) {
 	if r.Clock == nil {
 		r.asks.Go(f)
 		return
@@ -41,11 +40,12 @@ func (r *run) beside(f func()) {
 	})
 }
 
-// returning waits until there is a result, or no goroutine of [run.beside] is left, and reports whether there is a
-// result. Call it until it returns false.
-func (r *run) returning() (came bool) {
+// waitForResult waits until there is a result, or no goroutine of [decodeRun.startGoroutine] is left, and reports
+// whether there is a result. Call it until it returns false.
+func (r *decodeRun) waitForResult() (came bool) {
 	if r.Clock != nil {
-		return r.Clock.Wait(time.Time{}, func() bool { return r.results.any() || r.running == 0 }) && r.results.any()
+		done := func() bool { return r.results.hasResults() || r.running == 0 }
+		return r.Clock.Wait(time.Time{}, done) && r.results.hasResults()
 	}
 	if r.alone == nil {
 		r.alone = make(chan struct{})
@@ -58,12 +58,11 @@ func (r *run) returning() (came bool) {
 	case <-r.results.bell:
 		return true
 	case <-r.alone:
-		return r.results.any()
+		return r.results.hasResults()
 	}
 }
 
-// await waits for the goroutines of [run.beside]. Results stay.
-func (r *run) await() {
+func (r *decodeRun) waitForGoroutines() {
 	if r.Clock != nil {
 		r.Clock.Wait(time.Time{}, func() bool { return r.running == 0 })
 		return
@@ -71,12 +70,12 @@ func (r *run) await() {
 	r.asks.Wait()
 }
 
-// pause waits for a result, for the end of ctx, or until due; the zero time is never. It reports whether there is a
-// result.
-func (r *run) pause(ctx context.Context, due time.Time) (came bool) {
+// waitForResultUntil waits for a result, for the end of ctx, or until due; the zero time is never. It reports whether
+// there is a result.
+func (r *decodeRun) waitForResultUntil(ctx context.Context, due time.Time) (came bool) {
 	if r.Clock != nil {
-		r.Clock.Wait(due, func() bool { return r.results.any() || ctx.Err() != nil })
-		return r.results.any()
+		r.Clock.Wait(due, func() bool { return r.results.hasResults() || ctx.Err() != nil })
+		return r.results.hasResults()
 	}
 	var timer <-chan time.Time
 	if !due.IsZero() {
@@ -93,8 +92,7 @@ func (r *run) pause(ctx context.Context, due time.Time) (came bool) {
 	return false
 }
 
-// receive is <-tokens.
-func (r *run) receive(tokens <-chan int32) (t int32, more bool) {
+func (r *decodeRun) receiveToken(tokens <-chan int32) (t int32, more bool) {
 	if r.Clock == nil {
 		t, more = <-tokens
 		return t, more
@@ -110,15 +108,15 @@ func (r *run) receive(tokens <-chan int32) (t int32, more bool) {
 	return t, more
 }
 
-// after calls f once d has passed, unless stop is called or ctx is done before.
-func (r *run) after(ctx context.Context, d time.Duration, f func()) (stop func()) {
+// afterFunc calls f once d has passed, unless stop is called or ctx is done before.
+func (r *decodeRun) afterFunc(ctx context.Context, d time.Duration, f func()) (stop func()) {
 	if r.Clock == nil {
 		t := time.AfterFunc(d, f)
 		return func() { t.Stop() }
 	}
 	stopped := false
-	r.beside(func() {
-		if !r.Clock.Wait(r.now().Add(d), func() bool { return stopped || ctx.Err() != nil }) {
+	r.startGoroutine(func() {
+		if !r.Clock.Wait(r.clockNow().Add(d), func() bool { return stopped || ctx.Err() != nil }) {
 			f()
 		}
 	})

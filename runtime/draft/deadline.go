@@ -11,9 +11,9 @@ const (
 	readingTime = 80 * time.Millisecond
 )
 
-// patience returns how long a question may take. Without a given deadline it follows the cloud: it is three times the
-// median of the last waits, and until the first answer to this text the time that reading the prompt may take.
-func (r *run) patience() time.Duration {
+// answerTimeout returns how long a question may take. Without a given deadline it follows the cloud: it is three times
+// the median of the last waits, and until the first answer to this text the time that reading the prompt may take.
+func (r *decodeRun) answerTimeout() time.Duration {
 	if !r.adapts {
 		return r.Deadline
 	}
@@ -24,17 +24,16 @@ func (r *run) patience() time.Duration {
 	return min(d, mostDeadline)
 }
 
-// connected reports whether the cloud can be reached, as far as it knows.
-func (r *run) connected() bool {
+func (r *decodeRun) isConnected() bool {
 	c, ok := r.cloud.(Connection)
 	return !ok || c.Connected()
 }
 
-// due returns the deadline of e. After a failure all questions share the deadline of the failed one, so that a dead
-// cloud costs one deadline for any number of questions.
-func (r *run) due(e *escalation) time.Time {
-	patience := r.patience()
-	if r.adapts && !r.connected() {
+// escalationDeadline returns the deadline of e. After a failure all questions share the deadline of the failed one, so
+// that a dead cloud costs one deadline for any number of questions.
+func (r *decodeRun) escalationDeadline(e *escalation) time.Time {
+	patience := r.answerTimeout()
+	if r.adapts && !r.isConnected() {
 		patience = leastDeadline
 	}
 	due := e.sent.Add(patience)
@@ -46,41 +45,41 @@ func (r *run) due(e *escalation) time.Time {
 	return due
 }
 
-// nextDue returns the earliest deadline, that of the question that was sent first; zero if there is none. A deadline
-// that follows the cloud ends earlier if the connection is lost.
-func (r *run) nextDue() (next time.Time) {
+// nextDeadline returns the earliest deadline, that of the question that was sent first; zero if there is none. A
+// deadline that follows the cloud ends earlier if the connection is lost.
+func (r *decodeRun) nextDeadline() (next time.Time) {
 	if r.Deadline < 0 || len(r.asked) == 0 {
 		return next
 	}
-	return r.due(r.asked[0])
+	return r.escalationDeadline(r.asked[0])
 }
 
-// next returns the earliest time at which there is work without an answer, a deadline or the end of the wait for a
-// stream; zero if there is none.
-func (r *run) next(now time.Time) time.Time {
-	next := r.nextDue()
+// nextWakeup returns the earliest time at which there is work without an answer, a deadline or the end of the wait for
+// a stream; zero if there is none.
+func (r *decodeRun) nextWakeup(now time.Time) time.Time {
+	next := r.nextDeadline()
 	if check := now.Add(leastDeadline); r.adapts && check.Before(next) {
 		next = check
 	}
 	for _, e := range r.unsent {
-		if until, waits := r.covered(e, now); waits {
-			next = earlier(next, until)
+		if until, waits := r.waitsForStream(e, now); waits {
+			next = earlierTime(next, until)
 		}
 	}
 	return next
 }
 
-// earlier returns the earlier of two times; zero is none.
-func earlier(a, b time.Time) time.Time {
+// The zero time is none.
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// expire gives up the questions that are past their deadline. The first failure can shorten the deadline of others.
-func (r *run) expire(now time.Time) {
-	for due := r.nextDue(); !due.IsZero() && !due.After(now); due = r.nextDue() {
-		r.fail(r.asked[0], ErrDeadline)
+// expireEscalations fails the questions past their deadline. The first failure can shorten the deadline of others.
+func (r *decodeRun) expireEscalations(now time.Time) {
+	for due := r.nextDeadline(); !due.IsZero() && !due.After(now); due = r.nextDeadline() {
+		r.failEscalation(r.asked[0], ErrDeadline)
 	}
 }

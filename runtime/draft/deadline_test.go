@@ -26,7 +26,7 @@ func TestEarlier(t *testing.T) {
 	for _, c := range [][3]time.Time{
 		{one, two, one}, {two, one, one}, {one, one, one}, {none, one, one}, {one, none, one}, {none, none, none},
 	} {
-		assert.Equal(t, c[2], earlier(c[0], c[1]), "%v and %v", c[0], c[1])
+		assert.Equal(t, c[2], earlierTime(c[0], c[1]), "%v and %v", c[0], c[1])
 	}
 }
 
@@ -337,7 +337,7 @@ func TestDeadlineOfLostConnection(t *testing.T) {
 			trial.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) { return hole(ctx) }}
 			d := trial.adaptive(t, mode, c.lost)
 			d.o.Waits = new(Waits)
-			d.o.Waits.learn(c.usual)
+			d.o.Waits.recordWait(c.usual)
 			_, _, took := trial.decode(t, d)
 			work := time.Duration(trial.most+40) * tick
 			assert.LessOrEqual(t, took, c.most+work, "%+v", c)

@@ -199,8 +199,8 @@ type Options struct {
 	Breaker *Breaker // of the cloud; nil: the decoder's own
 	Clock   Clock    // of a simulation; nil: the computer's
 
-	auto   bool // checks are asked: see [run.check]
-	adapts bool // the deadline follows the cloud: see [run.patience]
+	auto   bool // checks are asked: see [decodeRun.maybeStartCheck]
+	adapts bool // the deadline follows the cloud: see [decodeRun.answerTimeout]
 	// Trace emits more, for timelines: [Event.Prompt], [Event.Waited], [Event.Rollback] and [Pass.Nodes].
 	Trace bool
 }
@@ -257,7 +257,6 @@ func (o Options) Validate() error {
 	return errors.Join(o.validateVerify(), o.Sampling.Validate())
 }
 
-// validateVerify reports a value about verification or answers ahead that is out of range.
 func (o Options) validateVerify() error {
 	switch {
 	case !(o.Margin >= 0) || math.IsInf(o.Margin, 1):
@@ -271,8 +270,7 @@ func (o Options) validateVerify() error {
 	return nil
 }
 
-// limit returns the max number of tokens to generate, and [Summary.Stop] when it is reached.
-func (o Options) limit() (tokens int, stop string) {
+func (o Options) tokenLimit() (tokens int, stop string) {
 	if o.Room > 0 && o.Room < o.MaxTokens {
 		return o.Room, "context"
 	}

@@ -63,7 +63,6 @@ type draft struct {
 	row   bool    // it is evaluated
 }
 
-// newDrafter returns nil without a drafter.
 func newDrafter(o Options, now time.Time) *drafter {
 	if o.Drafter == nil {
 		return nil
@@ -75,9 +74,9 @@ func newDrafter(o Options, now time.Time) *drafter {
 	return d
 }
 
-// lag returns the number of tokens that the drafter has to read before its next draft, and the position at which its
-// text then begins.
-func (d *drafter) lag(text []int32) (lag, base int) {
+// unreadTokens returns the number of tokens that the drafter has to read before its next draft, and the position at
+// which its text then begins.
+func (d *drafter) unreadTokens(text []int32) (lag, base int) {
 	base = d.base
 	if len(text)-base+lookup.MostRows <= d.Context() {
 		lag = len(text) - base - d.Known(text[base:])
@@ -90,8 +89,8 @@ func (d *drafter) lag(text []int32) (lag, base int) {
 	return lag, base
 }
 
-// takes returns the seconds for reading the given number of tokens; one is the time of a token of the model.
-func (d *drafter) takes(tokens int, one float64) float64 {
+// readSeconds returns the seconds for reading the given number of tokens; one is the time of a token of the model.
+func (d *drafter) readSeconds(tokens int, one float64) float64 {
 	single := d.cost.One()
 	if single == 0 {
 		single = assumedDraft * one
@@ -105,9 +104,10 @@ func (d *drafter) takes(tokens int, one float64) float64 {
 	return assumedRead * single * float64(tokens)
 }
 
-// chain returns the tokens that are evaluated after a leaf, at most most: those of the drafter, and those from the text
-// where they are the better ones. nil means that no drafts are worth their time, or fewer tokens a second than rival.
-func (r *run) chain(ctx context.Context, leaf *node, most int, rival float64) []*node {
+// draftChain returns the tokens that are evaluated after a leaf, at most most: those of the drafter, and those from the
+// text where they are the better ones. nil means that no drafts are worth their time, or fewer tokens a second than
+// rival.
+func (r *decodeRun) draftChain(ctx context.Context, leaf *node, most int, rival float64) []*node {
 	d, one := r.drafter, r.cost.One()
 	d.pending = d.pending[:0]
 	if d.failed || one == 0 || most < 1 {
@@ -117,67 +117,68 @@ func (r *run) chain(ctx context.Context, leaf *node, most int, rival float64) []
 	for i := range calls {
 		calls[i] *= one
 	}
-	text := r.context(leaf)
-	lag, _ := d.lag(text)
-	n, rate := d.length(lag, one, calls)
-	if lag > followed && rate > rival && r.pays(lag, n, rate*one) && r.catchUp(ctx, text) {
-		lag, _ = d.lag(text)
-		n, rate = d.length(lag, one, calls)
+	text := r.contextTokens(leaf)
+	lag, _ := d.unreadTokens(text)
+	n, rate := d.chainLength(lag, one, calls)
+	if lag > followed && rate > rival && r.shouldCatchUp(lag, n, rate*one) && r.catchUp(ctx, text) {
+		lag, _ = d.unreadTokens(text)
+		n, rate = d.chainLength(lag, one, calls)
 	}
 	if n == 0 || rate <= rival || lag > followed {
 		return nil
 	}
-	return r.draft(ctx, leaf, text, calls, rate)
+	return r.buildDraftChain(ctx, leaf, text, calls, rate)
 }
 
-// length is [lookup.Length] for a drafter that has to read lag tokens first, or has caught up if these are many.
-func (d *drafter) length(lag int, one float64, calls []float64) (n int, rate float64) {
-	draft := d.takes(1, one)
+// chainLength is [lookup.Length] for a drafter that has to read lag tokens first, or has caught up if these are many.
+func (d *drafter) chainLength(lag int, one float64, calls []float64) (n int, rate float64) {
+	draft := d.readSeconds(1, one)
 	if calls = slices.Clone(calls); lag <= followed {
 		for i := range calls[1:] {
-			calls[i+1] += d.takes(lag, one) - draft
+			calls[i+1] += d.readSeconds(lag, one) - draft
 		}
 	}
 	return lookup.Length(d.accept.Next(), draft, calls)
 }
 
-// pays reports whether a long call is worth its time. With drafts that are expected to make the text faster, the answer
-// is assumed to become four times as long as it is. Otherwise the call finds out whether they would, and is one of few.
-func (r *run) pays(lag, n int, faster float64) bool {
-	cost := r.drafter.takes(lag, r.cost.One())
+// shouldCatchUp reports whether a long call is worth its time. With drafts that are expected to make the text faster,
+// the answer is assumed to become four times as long as it is. Otherwise the call finds out whether they would, and is
+// one of few.
+func (r *decodeRun) shouldCatchUp(lag, n int, faster float64) bool {
+	cost := r.drafter.readSeconds(lag, r.cost.One())
 	if n == 0 {
-		return cost <= probing*r.since(r.drafter.read).Seconds()
+		return cost <= probing*r.elapsedSince(r.drafter.read).Seconds()
 	}
-	most, _ := r.limit()
+	most, _ := r.tokenLimit()
 	shown := len(r.text) - r.prompt
 	return cost <= r.cost.One()*(1-1/faster)*float64(min(3*shown, most-shown))
 }
 
 // catchUp makes the drafter read all but the last token of text, and compares its drafts with the tokens of the answer
 // among them. The last of these is read alone, for the time of a draft. It reports whether it succeeded.
-func (r *run) catchUp(ctx context.Context, text []int32) bool {
+func (r *decodeRun) catchUp(ctx context.Context, text []int32) bool {
 	d, end := r.drafter, len(text)-2
-	lag, base := d.lag(text)
+	lag, base := d.unreadTokens(text)
 	heads := min(compared, lag-2, end+1-r.prompt)
 	if r.Place != nil {
 		heads = 0 // what may follow is only known after the last token
 	}
-	outs, ok := r.reads(ctx, text[:end], base, lag-2, heads)
+	outs, ok := r.callDrafter(ctx, text[:end], base, lag-2, heads)
 	for i, head := range outs {
 		pos := end + 1 - heads + i
 		token := r.Pick(pos, &head)
-		d.accept.Learn(float64(probability(&head, token)), token == text[pos])
+		d.accept.Learn(float64(tokenProbability(&head, token)), token == text[pos])
 	}
 	if ok {
-		_, ok = r.reads(ctx, text[:end+1], base, 1, 1)
+		_, ok = r.callDrafter(ctx, text[:end+1], base, 1, 1)
 	}
-	d.read = r.now()
+	d.read = r.clockNow()
 	return ok
 }
 
-// reads calls the drafter and measures its time. After an error there are no more drafts.
-func (r *run) reads(ctx context.Context, text []int32, base, lag, heads int) ([]backend.Output, bool) {
-	d, start := r.drafter, r.now()
+// callDrafter measures the time of the call. After an error there are no more drafts.
+func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, heads int) ([]backend.Output, bool) {
+	d, start := r.drafter, r.clockNow()
 	d.base = base
 	outs, err := d.Read(ctx, text[base:], heads)
 	if err != nil {
@@ -187,7 +188,7 @@ func (r *run) reads(ctx context.Context, text []int32, base, lag, heads int) ([]
 		}
 		return nil, false
 	}
-	if took := r.since(start).Seconds(); lag <= followed {
+	if took := r.elapsedSince(start).Seconds(); lag <= followed {
 		d.cost.Learn(lag, took)
 	} else {
 		d.token = took / float64(lag)
@@ -195,32 +196,34 @@ func (r *run) reads(ctx context.Context, text []int32, base, lag, heads int) ([]
 	return outs, true
 }
 
-// draft returns the tokens that are evaluated after leaf. Another one is added while it is expected to yield more
-// tokens for its time than rate, that of the whole: a guess from the text costs a row, a draft also a call of the
+// buildDraftChain returns the tokens that are evaluated after leaf. Another one is added while it is expected to yield
+// more tokens for its time than rate, that of the whole: a guess from the text costs a row, a draft also a call of the
 // drafter. calls[i] is the time of a forward call with i of them.
-func (r *run) draft(ctx context.Context, leaf *node, text []int32, calls []float64, rate float64) (chain []*node) {
+func (r *decodeRun) buildDraftChain(
+	ctx context.Context, leaf *node, text []int32, calls []float64, rate float64,
+) (chain []*node) {
 	d, at, chance := r.drafter, leaf, 1.0
 	for len(chain) < len(calls)-1 {
 		row := calls[len(chain)+1] - calls[len(chain)]
-		lag, base := d.lag(text)
+		lag, base := d.unreadTokens(text)
 		next := draft{p: -1}
-		length, likely := r.found(text)
+		length, likely := r.findRepeat(text)
 		accept := 0.0
 		if length > 0 {
 			accept = chance * r.Rate().Of(length)
 		}
 		draws := chance * d.accept.Next()
-		took := d.takes(min(lag, followed), calls[0])
+		took := d.readSeconds(min(lag, followed), calls[0])
 		if length == 0 || accept*(row+took) < draws*row {
 			if draws < rate*(row+took) || lag > followed {
 				break
 			}
-			outs, ok := r.reads(ctx, text, base, lag, 1)
+			outs, ok := r.callDrafter(ctx, text, base, lag, 1)
 			if !ok {
 				break
 			}
-			next.token = r.pick(at, &outs[0])
-			next.p = float64(probability(&outs[0], next.token))
+			next.token = r.pickToken(at, &outs[0])
+			next.p = float64(tokenProbability(&outs[0], next.token))
 			accept = chance * d.accept.Of(next.p)
 		} else {
 			next.token = likely
@@ -242,9 +245,8 @@ func (r *run) draft(ctx context.Context, leaf *node, text []int32, calls []float
 	return chain
 }
 
-// found returns the length of the best match of a text that begins with the shown one, and the token that follows it.
-func (r *run) found(text []int32) (length int, next int32) {
-	if r.repeats == nil {
+func (r *decodeRun) findRepeat(text []int32) (length int, next int32) {
+	if r.promptLookup == nil {
 		return 0, 0
 	}
 	length, tokens := r.Find(text[r.Len():], 1)
@@ -254,8 +256,7 @@ func (r *run) found(text []int32) (length int, next int32) {
 	return length, tokens[0]
 }
 
-// judge compares drafts with the tokens that follow the leaf, marks those that are accepted, and counts them.
-func (r *run) judge(leaf *node, report *Pass) {
+func (r *decodeRun) acceptDrafts(leaf *node, report *Pass) {
 	if r.drafter == nil {
 		return
 	}

@@ -186,11 +186,10 @@ const (
 
 // Needless reports whether the router asked, and the large model's token is the small one's.
 func (q *Escalation) Needless() bool {
-	return q.Why == Routed && !q.Kept && (q.answer() || q.Outcome == Known) && q.Token == q.Local
+	return q.Why == Routed && !q.Kept && (q.isAnswered() || q.Outcome == Known) && q.Token == q.Local
 }
 
-// answer reports whether the cloud's answer decided.
-func (q *Escalation) answer() bool { return q.Outcome == Hit || q.Outcome == Miss }
+func (q *Escalation) isAnswered() bool { return q.Outcome == Hit || q.Outcome == Miss }
 
 // Summary is the sum of a stream of events.
 type Summary struct {
@@ -276,7 +275,6 @@ func (s *Summary) Add(e Event) {
 	}
 }
 
-// addOther counts an event that is about neither a token nor an escalation.
 func (s *Summary) addOther(e Event) {
 	switch {
 	case e.Warming != nil:
@@ -301,7 +299,6 @@ func (s *Summary) addOther(e Event) {
 	}
 }
 
-// addWarming counts text that was sent early, unless there was no connection to send it on.
 func (s *Summary) addWarming(w *Warming) {
 	s.BytesUp += w.BytesUp
 	s.BytesDown += w.BytesDown
@@ -349,7 +346,6 @@ func (s *Summary) addEscalation(q *Escalation) {
 	s.addOutcome(q)
 }
 
-// addOutcome counts an escalation that the text passed by whether it was answered.
 func (s *Summary) addOutcome(q *Escalation) {
 	switch q.Outcome {
 	case Known:

@@ -153,7 +153,7 @@ func TestEvents(t *testing.T) {
 				sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool {
 					total.Add(e)
 					if q := e.Escalation; q != nil {
-						assert.Equal(t, q.answer(), q.Decoded,
+						assert.Equal(t, q.isAnswered(), q.Decoded,
 							"an answer arrived, unless the deadline was exceeded")
 						q.Decoded = false
 					}

@@ -9,51 +9,50 @@ import (
 // stream holds the tokens that the large model decodes after an answer: after the token that was asked for, or with
 // [terms.EachChoice] after the first token that replaces another.
 type stream struct {
-	of     *escalation
-	turned bool    // it follows a token that replaces another: the question may be dropped meanwhile
-	at     *node   // the node before the first of tokens
-	pos    int     // of the first of tokens
-	tokens []int32 // received so far; none before the answer
-	fact   *fact   // after the last of them
-	last   time.Time
-	live   bool // more may come
-	late   int  // tokens that came after its end
-	used   int  // of the tokens, those that answered an escalation or verified a token
+	of               *escalation
+	afterReplacement bool    // it follows a token that replaces another: the question may be dropped meanwhile
+	at               *node   // the node before the first of tokens
+	pos              int     // of the first of tokens
+	tokens           []int32 // received so far; none before the answer
+	fact             *fact   // after the last of them
+	last             time.Time
+	live             bool // more may come
+	late             int  // tokens that came after its end
+	used             int  // of the tokens, those that answered an escalation or verified a token
 }
 
-// begins adds the first token of a stream, from the answer.
-func (r *run) begins(e *escalation, res result) {
+func (r *decodeRun) beginStream(e *escalation, res result) {
 	s := e.stream
 	if s == nil {
 		return
 	}
 	token := res.answer.Token
-	if c, found, turned := e.firstTurned(res.answer); turned {
-		s.turned, s.at, s.pos, s.fact, token = true, c.before, c.pos, c.before.fact, found.Token
+	if c, found, ok := e.firstReplaced(res.answer); ok {
+		s.afterReplacement, s.at, s.pos, s.fact, token = true, c.before, c.pos, c.before.fact, found.Token
 	}
-	r.came(s, res.at, token)
+	r.appendToStream(s, res.at, token)
 }
 
-// came adds tokens to a stream. The first token of a stream is the answer.
-func (r *run) came(s *stream, at time.Time, tokens ...int32) {
+// The first token of a stream is the answer.
+func (r *decodeRun) appendToStream(s *stream, at time.Time, tokens ...int32) {
 	for _, t := range tokens {
 		if len(s.tokens) > 0 {
-			s.fact.learn(t, s)
+			s.fact.recordChoice(t, s)
 			r.lately.pace = at.Sub(s.last) / time.Duration(len(tokens))
 		}
-		s.tokens, s.fact = append(s.tokens, t), s.fact.after(t)
+		s.tokens, s.fact = append(s.tokens, t), s.fact.childFact(t)
 	}
 	s.last = at
 }
 
-// more passes on the tokens that follow an answer. It ends soon after the ask is cancelled.
-func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
+// forwardStream passes on the tokens that follow an answer. It ends soon after the ask is cancelled.
+func (r *decodeRun) forwardStream(e *escalation, cancel context.CancelCauseFunc, res result) {
 	if res.err != nil {
 		cancel(res.err)
 	}
 	tokens := res.answer.Ahead
 	for tokens != nil {
-		t, more := r.receive(tokens)
+		t, more := r.receiveToken(tokens)
 		if !more {
 			break
 		}
@@ -61,13 +60,12 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 		for len(tokens) > 0 {
 			some = append(some, <-tokens)
 		}
-		r.results.put(result{of: e, ahead: some, at: r.now()})
+		r.results.pushResult(result{of: e, ahead: some, at: r.clockNow()})
 	}
-	r.results.put(result{of: e, ended: true})
+	r.results.pushResult(result{of: e, ended: true})
 }
 
-// takeAhead handles tokens or the end of a stream.
-func (r *run) takeAhead(res result) {
+func (r *decodeRun) applyAhead(res result) {
 	s := res.of.stream
 	if !s.live {
 		s.late = max(0, min(s.late+len(res.ahead), r.Ahead-len(s.tokens)))
@@ -84,12 +82,13 @@ func (r *run) takeAhead(res result) {
 			break
 		}
 	}
-	r.came(s, res.at, res.ahead...)
-	r.review()
+	r.appendToStream(s, res.at, res.ahead...)
+	r.applyFacts()
 }
 
-// agrees reports whether the path to n passes through the place of a stream and equals its tokens as far as both go.
-func (r *run) agrees(s *stream, n *node) bool {
+// streamAgrees reports whether the path to n passes through the place of a stream and equals its tokens as far as both
+// go.
+func (r *decodeRun) streamAgrees(s *stream, n *node) bool {
 	m := n
 	for ; m != r.tip && m.pos > s.at.pos; m = m.parent {
 		if i := m.pos - s.pos; i < len(s.tokens) && s.tokens[i] != m.token {
@@ -107,19 +106,18 @@ func (r *run) agrees(s *stream, n *node) bool {
 	return s.at.pos < r.tip.pos || s.at == r.tip
 }
 
-// expected returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer the
-// estimate uses the last waits; the zero time: unknown.
-func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
-	if ahead := e.Pos - s.pos; ahead >= 0 && ahead < len(s.tokens) && !e.at.allows(s.tokens[ahead]) {
+// answerExpectedAt returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer
+// the estimate uses the last waits; the zero time: unknown.
+func (r *decodeRun) answerExpectedAt(s *stream, e *escalation) (at time.Time, may bool) {
+	if ahead := e.Pos - s.pos; ahead >= 0 && ahead < len(s.tokens) && !e.at.allowsToken(s.tokens[ahead]) {
 		return at, false // it has arrived, and is not allowed there
 	}
-	return r.brings(s, e.at, e.Pos)
+	return r.tokenExpectedAt(s, e.at, e.Pos)
 }
 
-// brings returns when a stream is likely to deliver the token at pos, which follows n, if it may.
-func (r *run) brings(s *stream, n *node, pos int) (at time.Time, may bool) {
+func (r *decodeRun) tokenExpectedAt(s *stream, n *node, pos int) (at time.Time, may bool) {
 	ahead, typical := pos-s.pos, r.lately.median
-	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= r.Ahead || !r.agrees(s, n) {
+	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= r.Ahead || !r.streamAgrees(s, n) {
 		return at, false
 	}
 	switch {
@@ -131,27 +129,27 @@ func (r *run) brings(s *stream, n *node, pos int) (at time.Time, may bool) {
 	return s.of.sent.Add(typical + time.Duration(ahead)*r.lately.pace), true
 }
 
-// saved is how much longer an escalation may wait for a stream than for an ask, in waits for an answer: an ask costs a
-// pass over the weights of the large model, and bytes. With checks, text is not to be later than necessary.
-func (r *run) saved() int {
-	if r.checking() {
+// extraWaits is how much longer an escalation may wait for a stream than for an ask, in waits for an answer: an ask
+// costs a pass over the weights of the large model, and bytes. With checks, text is not to be later than necessary.
+func (r *decodeRun) extraWaits() int {
+	if r.checksEnabled() {
 		return 0
 	}
 	return 1
 }
 
-// covered reports whether an escalation waits for a stream or a check in place of an ask, and until when: at most half
-// a deadline; the zero time: until these begin or end.
-func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
+// waitsForStream reports whether an escalation waits for a stream or a check in place of an ask, and until when: at
+// most half a deadline; the zero time: until these begin or end.
+func (r *decodeRun) waitsForStream(e *escalation, now time.Time) (until time.Time, ok bool) {
 	var patience time.Time
 	typical := r.lately.median
 	if r.Deadline > 0 {
-		if patience = e.wanted.Add(r.patience() / 2); !now.Before(patience) {
+		if patience = e.wanted.Add(r.answerTimeout() / 2); !now.Before(patience) {
 			return patience, false
 		}
 	}
 	for _, s := range r.streams {
-		at, may := r.expected(s, e)
+		at, may := r.answerExpectedAt(s, e)
 		if !may {
 			continue
 		}
@@ -162,30 +160,29 @@ func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 		if r.Deadline > 0 && patience.Before(late) {
 			late = patience
 		}
-		if now.Before(late) && !at.After(now.Add(time.Duration(1+r.saved())*typical)) {
+		if now.Before(late) && !at.After(now.Add(time.Duration(1+r.extraWaits())*typical)) {
 			return late, true
 		}
 	}
-	return patience, r.checking() // the next check asks for it, and for all before it
+	return patience, r.checksEnabled() // the next check asks for it, and for all before it
 }
 
-// streaming reports whether more tokens may come ahead.
-func (r *run) streaming() bool {
+func (r *decodeRun) hasLiveStream() bool {
 	return slices.ContainsFunc(r.streams, func(s *stream) bool { return s.live })
 }
 
-// leave ends streams that are of no use: those that the text has passed, or that contradict the whole draft tree.
-func (r *run) leave() {
+// cancelUselessStreams ends streams that are of no use: those that the text has passed, or that contradict the whole
+// draft tree.
+func (r *decodeRun) cancelUselessStreams() {
 	for _, s := range r.streams {
-		if s.live && len(s.tokens) > 0 && (!r.ofUse(s) || r.checking() && r.surpassed(s)) {
+		if s.live && len(s.tokens) > 0 && (!r.isStreamUseful(s) || r.checksEnabled() && r.isSuperseded(s)) {
 			s.live = false
 			s.of.cancel(errDropped)
 		}
 	}
 }
 
-// ofUse reports whether the next token of a stream may be of use.
-func (r *run) ofUse(s *stream) bool {
+func (r *decodeRun) isStreamUseful(s *stream) bool {
 	next := s.pos + len(s.tokens)
 	if s.pos+r.Ahead <= r.tip.pos+1 {
 		return false
@@ -193,25 +190,24 @@ func (r *run) ofUse(s *stream) bool {
 	var any func(n *node) bool
 	any = func(n *node) bool {
 		if len(n.children) == 0 {
-			return (!n.final || next <= n.pos) && r.agrees(s, n)
+			return (!n.final || next <= n.pos) && r.streamAgrees(s, n)
 		}
 		return slices.ContainsFunc(n.children, any)
 	}
 	return any(r.tip)
 }
 
-// tellAhead emits the sums of the streams, when the text is over.
-func (r *run) tellAhead() {
+func (r *decodeRun) emitAhead() {
 	for _, s := range r.streams {
 		if n := max(0, len(s.tokens)-1) + s.late; n > 0 {
-			r.tell(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
+			r.emitEvent(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
 		}
 	}
 }
 
-// bound ends ask after the time limit, if there is one; stop is called when there is an answer. A question with tokens
-// ahead has the deadline of its answer in Within, as its tokens may come later.
-func (r *run) bound(
+// limitAskTime ends ask after the time limit, if there is one; stop is called when there is an answer. A question with
+// tokens ahead has the deadline of its answer in Within, as its tokens may come later.
+func (r *decodeRun) limitAskTime(
 	ask context.Context, q *Question, limit time.Duration, cancel context.CancelCauseFunc,
 ) (_ context.Context, stop func()) {
 	switch {
@@ -222,5 +218,5 @@ func (r *run) bound(
 	case r.Clock == nil:
 		return context.WithTimeoutCause(ask, limit, ErrDeadline)
 	}
-	return ask, r.after(ask, limit, func() { cancel(ErrDeadline) })
+	return ask, r.afterFunc(ask, limit, func() { cancel(ErrDeadline) })
 }

@@ -7,53 +7,53 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// repeats guesses the next tokens of a text from earlier places in it, and counts how often the guesses are accepted.
-type repeats struct{ lookup.Text }
+// promptLookup guesses the next tokens of a text from earlier places in it, and counts how often the guesses are
+// accepted.
+type promptLookup struct{ lookup.Text }
 
-// newRepeats returns nil without guesses.
-func newRepeats(o Options, prompt []int32) *repeats {
+func newPromptLookup(o Options, prompt []int32) *promptLookup {
 	if o.Lookup < 0 {
 		return nil
 	}
-	r := new(repeats)
+	r := new(promptLookup)
 	r.Append(prompt...)
 	return r
 }
 
-// shown adds a token to the text. A guess never includes a token that the cloud is asked for.
-func (r *repeats) shown(n *node) { r.Grow(n.token, n.origin == Edge) }
+// A guess never includes a token that the cloud is asked for.
+func (r *promptLookup) appendShown(n *node) { r.Grow(n.token, n.origin == Edge) }
 
-// guess returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the call of
-// the leaves. They have parents, but are not in the draft tree.
-func (r *run) guess(ctx context.Context, leaves []*node) [][]*node {
-	if chains := r.guessKnown(leaves); chains != nil {
+// guessChains returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the
+// call of the leaves. They have parents, but are not in the draft tree.
+func (r *decodeRun) guessChains(ctx context.Context, leaves []*node) [][]*node {
+	if chains := r.knownChains(leaves); chains != nil {
 		return chains
 	}
-	most := r.spare(len(leaves))
+	most := r.spareRows(len(leaves))
 	if most <= 0 {
 		return nil
 	}
-	chains, rate := r.repeated(leaves, most)
+	chains, rate := r.lookupChains(leaves, most)
 	if r.drafter != nil && len(leaves) == 1 {
-		if chain := r.chain(ctx, leaves[0], min(most, r.reach(leaves[0])), rate); chain != nil {
+		if chain := r.draftChain(ctx, leaves[0], min(most, r.maxDraftLength(leaves[0])), rate); chain != nil {
 			return [][]*node{chain}
 		}
 	}
 	return chains
 }
 
-// repeated returns guesses from the text after each leaf, and the tokens per second of the call with them; 0 without
-// guesses.
-func (r *run) repeated(leaves []*node, most int) (chains [][]*node, rate float64) {
-	if r.repeats == nil {
+// lookupChains returns guesses from the text after each leaf, and the tokens per second of the call with them; 0
+// without guesses.
+func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, rate float64) {
+	if r.promptLookup == nil {
 		return nil, 0
 	}
 	places, likely := make([]lookup.Chain, len(leaves)), make([][]int32, len(leaves))
 	some := false
 	for i, n := range leaves {
-		places[i].Weight = r.chance(n)
-		length, next := r.Find(r.tail(n), min(most, r.reach(n)))
-		likely[i] = r.cut(next)
+		places[i].Weight = r.pathProbability(n)
+		length, next := r.Find(r.unshownTokens(n), min(most, r.maxDraftLength(n)))
+		likely[i] = r.cutAtEnd(next)
 		places[i].Accept = r.Rate().Chances(length, len(likely[i]))
 		some = some || len(likely[i]) > 0
 	}
@@ -78,16 +78,14 @@ func (r *run) repeated(leaves []*node, most int) (chains [][]*node, rate float64
 	return chains, rate
 }
 
-// guessKnown returns for each leaf a chain of the tokens that the large model is known to choose after it; nil if there
-// are none. Each that is accepted saves a call.
-func (r *run) guessKnown(leaves []*node) [][]*node {
+func (r *decodeRun) knownChains(leaves []*node) [][]*node {
 	var chains [][]*node
 	most := min(r.Rows, lookup.MostRows, r.model.Room()) - len(leaves)
 	if r.Lookup > 0 {
 		most = min(most, r.Lookup-len(leaves))
 	}
 	for i, n := range leaves {
-		for at, tokens := n, r.known(n, min(most, r.reach(n))); len(tokens) > 0; tokens = tokens[1:] {
+		for at, tokens := n, r.knownTokens(n, min(most, r.maxDraftLength(n))); len(tokens) > 0; tokens = tokens[1:] {
 			if chains == nil {
 				chains = make([][]*node, len(leaves))
 			}
@@ -100,9 +98,8 @@ func (r *run) guessKnown(leaves []*node) [][]*node {
 	return chains
 }
 
-// spare returns the max number of guesses in a call with a number of leaves.
-func (r *run) spare(leaves int) int {
-	if r.repeats == nil && r.drafter == nil {
+func (r *decodeRun) spareRows(leaves int) int {
+	if r.promptLookup == nil && r.drafter == nil {
 		return 0
 	}
 	rows := min(r.Rows, lookup.MostRows)
@@ -116,24 +113,22 @@ func (r *run) spare(leaves int) int {
 	return rows - leaves
 }
 
-// tail returns the part of the path to n that is not shown yet.
-func (r *run) tail(n *node) []int32 {
+func (r *decodeRun) unshownTokens(n *node) []int32 {
 	var tail []int32
-	for _, m := range path(r.tip, n) {
+	for _, m := range pathBetween(r.tip, n) {
 		tail = append(tail, m.token)
 	}
 	return tail
 }
 
-// reach returns the number of tokens after n that can be evaluated: none is final, and all are in the window.
-func (r *run) reach(n *node) int {
-	most, _ := r.limit()
+// maxDraftLength returns the number of tokens after n that can be evaluated: none is final, and all are in the window.
+func (r *decodeRun) maxDraftLength(n *node) int {
+	most, _ := r.tokenLimit()
 	end := r.prompt + most - 2 // the last position but one
-	return min(end, r.horizon(n)) - n.pos
+	return min(end, r.windowEnd(n)) - n.pos
 }
 
-// cut returns the tokens before the first that ends the text.
-func (r *run) cut(tokens []int32) []int32 {
+func (r *decodeRun) cutAtEnd(tokens []int32) []int32 {
 	for i, t := range tokens {
 		if r.End(t) {
 			return tokens[:i]
@@ -142,17 +137,17 @@ func (r *run) cut(tokens []int32) []int32 {
 	return tokens
 }
 
-// walk decides what follows a leaf. As long as the next token is the next guess, walk accepts the guess and decides
-// what follows it; an accepted guess is in the draft tree as if it had been evaluated separately. walk ends before an
-// escalation. heads are of the leaf and of each guess. It returns the number of accepted guesses.
-func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
+// acceptChain decides what follows a leaf. As long as the next token is the next guess, it accepts the guess and
+// decides what follows it; an accepted guess is in the draft tree as if it had been evaluated separately. It ends
+// before an escalation. heads are of the leaf and of each guess. It returns the number of accepted guesses.
+func (r *decodeRun) acceptChain(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
 	for {
-		r.evaluated(n, p)
-		r.decide(n, &heads[accepted])
+		r.markEvaluated(n, p)
+		r.decideNextToken(n, &heads[accepted])
 		if accepted == len(chain) {
 			return accepted
 		}
-		next := r.follows(n, chain[accepted])
+		next := r.matchGuess(n, chain[accepted])
 		if next == nil {
 			return accepted
 		}
@@ -162,9 +157,8 @@ func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (acc
 	}
 }
 
-// follows returns the token after n if it is the guess.
-func (r *run) follows(n, guess *node) *node {
-	if n.open() {
+func (r *decodeRun) matchGuess(n, guess *node) *node {
+	if n.hasOpenEscalation() {
 		return nil
 	}
 	next := n.children[0]
@@ -174,12 +168,11 @@ func (r *run) follows(n, guess *node) *node {
 	return next
 }
 
-// evaluated records that the forward call p has evaluated n.
-func (r *run) evaluated(n *node, p *pass) {
+func (r *decodeRun) markEvaluated(n *node, p *pass) {
 	n.evaluated, n.pass = true, p
 	p.live++
 	for a := n; a != r.tip; a = a.parent {
-		if a.parent.open() {
+		if a.parent.hasOpenEscalation() {
 			a.parent.esc.Drafted++
 		}
 	}

@@ -117,7 +117,7 @@ func TestGuessFromThePrompt(t *testing.T) {
 
 // guessing returns a run with a tip that waits for an answer, leaves after it that each continue as the text did
 // before, and a model with cheap additional rows.
-func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
+func guessing(t *testing.T, o Options, chances ...float64) (*decodeRun, []*node) {
 	t.Helper()
 	o.Pick = func(int, *backend.Output) int32 { return 0 }
 	m := &fakeModel{world: &world{vocab: 12}, slots: 1000}
@@ -127,7 +127,7 @@ func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
 	for range 40 {
 		text = append(text, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 	}
-	r := &run{Options: d.o, model: m, text: text, prompt: len(text), repeats: newRepeats(d.o, text)}
+	r := &decodeRun{Options: d.o, model: m, text: text, prompt: len(text), promptLookup: newPromptLookup(d.o, text)}
 	r.cost = new(lookup.Cost)
 	for rows := range 8 {
 		r.cost.Learn(rows+1, 1+0.01*float64(rows))
@@ -136,9 +136,9 @@ func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
 	r.tip.esc.Outcome = inFlight
 	var leaves []*node
 	for i, p := range chances {
-		leaf := r.child(r.tip, 5+2*int32(i), 0)
+		leaf := r.addChild(r.tip, 5+2*int32(i), 0)
 		leaf.guess, leaf.evaluated = p, true
-		next := r.child(leaf, 6+2*int32(i), 0)
+		next := r.addChild(leaf, 6+2*int32(i), 0)
 		leaves = append(leaves, next)
 	}
 	return r, leaves
@@ -147,7 +147,7 @@ func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
 // TestGuessBehindTheLikelier: more rows go to the leaf that is more likely to become part of the text.
 func TestGuessBehindTheLikelier(t *testing.T) {
 	r, leaves := guessing(t, Options{Rows: 5}, 0.05, 0.9)
-	chains := r.guess(t.Context(), leaves)
+	chains := r.guessChains(t.Context(), leaves)
 	require.Len(t, chains, 2)
 	assert.Empty(t, chains[0])
 	require.Len(t, chains[1], 3)
@@ -156,7 +156,7 @@ func TestGuessBehindTheLikelier(t *testing.T) {
 		assert.Equal(t, leaves[1].pos+1+i, n.pos)
 	}
 	r, leaves = guessing(t, Options{Rows: 5}, 0.5, 0.5)
-	chains = r.guess(t.Context(), leaves)
+	chains = r.guessChains(t.Context(), leaves)
 	assert.Len(t, chains[0], 3, "of equal leaves, the one with the longer match")
 	assert.Empty(t, chains[1])
 }
@@ -177,7 +177,7 @@ func TestShownTokensTeach(t *testing.T) {
 				r.Find(nil, 3)
 			}
 			before := r.Rate().Of(length)
-			r.shown(&node{token: c.token, origin: c.origin})
+			r.appendShown(&node{token: c.token, origin: c.origin})
 			assert.Equal(t, c.more, r.Rate().Of(length) > before, "%+v", c)
 			assert.NotEqual(t, before, r.Rate().Of(length))
 			assert.Equal(t, 401, r.Len())

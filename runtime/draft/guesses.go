@@ -15,7 +15,6 @@ type guess struct {
 	p     float64
 }
 
-// maxGuesses is the max number of guesses at an answer that are drafted.
 func (o Options) maxGuesses() int {
 	if o.Branches == AutoBranches {
 		return MostBranches
@@ -23,14 +22,14 @@ func (o Options) maxGuesses() int {
 	return o.withDefaults().Branches
 }
 
-// guesses returns the tokens that can become branches after a node: the local one, then the best others that may
+// answerGuesses returns the tokens that can become branches after a node: the local one, then the best others that may
 // follow, most probable first.
-func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
+func (r *decodeRun) answerGuesses(n *node, local int32, head *backend.Output) []guess {
 	if r.Mode == Serial {
 		return nil
 	}
-	all := r.likely(n.pos+1, local, head)
-	all = slices.DeleteFunc(all, func(g guess) bool { return !n.allows(g.token) })
+	all := r.likelyTokens(n.pos+1, local, head)
+	all = slices.DeleteFunc(all, func(g guess) bool { return !n.allowsToken(g.token) })
 	at := slices.IndexFunc(all, func(g guess) bool { return g.token == local })
 	first := all[at]
 	copy(all[1:], all[:at])
@@ -38,36 +37,36 @@ func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
 	return all[:min(len(all), r.maxGuesses())]
 }
 
-// rivals notes the probability that the large model chooses c too, which follows n, and the most probable tokens that
-// may take its place.
-func (r *run) rivals(n, c *node, all []guess) {
+// recordAlternatives notes the probability that the large model chooses c too, which follows n, and the most probable
+// tokens that may take its place.
+func (r *decodeRun) recordAlternatives(n, c *node, all []guess) {
 	const most = 3
 	for _, g := range all {
 		switch {
 		case g.token == c.token:
 			c.sure = g.p
-		case len(n.others) < most && n.allows(g.token) && !r.End(g.token) && !c.final:
+		case len(n.others) < most && n.allowsToken(g.token) && !r.End(g.token) && !c.final:
 			n.others = append(n.others, g)
 		}
 	}
 }
 
-// likely returns the local token and the candidates of the head, most probable first.
+// likelyTokens returns the local token and the candidates of the head, most probable first.
 //
 // The large model takes the token with the greatest logit. It is a given token with the small model's probability, as
 // if the logits were the small model's with Gumbel noise. If it draws, at a temperature T, it takes the token with the
 // greatest sum of logit and T times the noise of the position, which is known here: so the probability is proportional
 // to p·exp(T·noise).
-func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
+func (r *decodeRun) likelyTokens(pos int, local int32, head *backend.Output) []guess {
 	all := make([]guess, 0, len(head.Top)+1)
 	for _, c := range head.Top {
 		all = append(all, guess{c.ID, float64(c.Logit - head.LogSumExp)})
 	}
 	if !slices.ContainsFunc(all, func(g guess) bool { return g.token == local }) {
-		all = append(all, guess{local, math.Log(float64(probability(head, local)))})
+		all = append(all, guess{local, math.Log(float64(tokenProbability(head, local)))})
 	}
 	if !r.Sampling.Greedy() {
-		r.drawn(pos, all)
+		r.applyGumbelNoise(pos, all)
 	}
 	for i := range all {
 		all[i].p = math.Exp(all[i].p)
@@ -76,8 +75,7 @@ func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 	return all
 }
 
-// drawn makes log-probabilities those of being drawn with the noise of the position.
-func (r *run) drawn(pos int, all []guess) {
+func (r *decodeRun) applyGumbelNoise(pos int, all []guess) {
 	most, sum := math.Inf(-1), 0.0
 	for i, g := range all {
 		all[i].p = g.p + r.Sampling.Temperature*sample.Noise(r.Sampling.Seed, pos, g.token)

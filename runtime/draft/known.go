@@ -12,7 +12,7 @@ type fact struct {
 	next  map[int32]*fact
 }
 
-func (f *fact) after(token int32) *fact {
+func (f *fact) childFact(token int32) *fact {
 	n := f.next[token]
 	if n == nil {
 		if f.next == nil {
@@ -24,15 +24,14 @@ func (f *fact) after(token int32) *fact {
 	return n
 }
 
-// learn notes the large model's choice. The first call counts, as all are the same.
-func (f *fact) learn(token int32, from *stream) {
+// The first call counts, as all are the same.
+func (f *fact) recordChoice(token int32, from *stream) {
 	if !f.known {
 		f.known, f.token, f.from = true, token, from
 	}
 }
 
-// differs notes the finding about a token that is not the large model's choice.
-func (f *fact) differs(stands int32, found terms.Finding) {
+func (f *fact) recordFinding(stands int32, found terms.Finding) {
 	if f.found == nil {
 		f.found = map[int32]terms.Finding{}
 	}
@@ -43,28 +42,27 @@ func (f *fact) differs(stands int32, found terms.Finding) {
 type verdict int
 
 const (
-	unknown verdict = iota
-	stands          // it is the large model's choice, or comes within the margin of it
-	turns           // the large model's choice takes its place
+	verdictUnknown verdict = iota
+	verdictAccept          // it is the large model's choice, or comes within the margin of it
+	verdictReject          // the large model's choice takes its place
 )
 
-// of returns the verdict about a token, within a margin.
-func (f *fact) of(token int32, margin float64) verdict {
+func (f *fact) verdictFor(token int32, margin float64) verdict {
 	if !f.known {
-		return unknown
+		return verdictUnknown
 	}
 	if token == f.token {
-		return stands
+		return verdictAccept
 	}
 	if margin == 0 {
-		return turns
+		return verdictReject
 	}
 	found, ok := f.found[token] // with scores, which are requested if there is a margin
 	switch {
 	case !ok:
-		return unknown
+		return verdictUnknown
 	case float64(found.Score-found.Stands) <= margin:
-		return stands
+		return verdictAccept
 	}
-	return turns
+	return verdictReject
 }

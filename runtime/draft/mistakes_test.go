@@ -44,7 +44,7 @@ func mistakes() []mistake {
 		{"accept a stale answer", inSchedules, "answer.go",
 			`	switch {
 	case res.probe:`,
-			`	if e.Outcome != inFlight && PLANTED && r.tip.open() && r.tip.esc.Outcome == inFlight {
+			`	if e.Outcome != inFlight && PLANTED && r.tip.hasOpenEscalation() && r.tip.esc.Outcome == inFlight {
 		e = r.tip.esc
 	}
 	switch {
@@ -81,7 +81,7 @@ func mistakes() []mistake {
 	}
 }`,
 			`		case PLANTED:
-			r.resolve(e, Unasked, e.Local, Edge, nil)
+			r.resolveEscalation(e, Unasked, e.Local, Edge, nil)
 			i = 0
 		default:
 			return
@@ -89,10 +89,10 @@ func mistakes() []mistake {
 	}
 }`},
 		{twice, liberty, "ask.go",
-			`		r.results.put(res)`,
-			`		r.results.put(res)
+			`		r.results.pushResult(res)`,
+			`		r.results.pushResult(res)
 		if PLANTED {
-			r.results.put(res)
+			r.results.pushResult(res)
 		}`},
 		{"rows off by one", inSchedules, "choose.go",
 			`	leaves = leaves[:min(len(leaves), r.Rows, max(0, r.model.Room()))]`,
@@ -142,21 +142,21 @@ func mistakes() []mistake {
 		end++
 	}`},
 		{"guess beyond the window", inSchedules, "guess.go",
-			`	return min(end, r.horizon(n)) - n.pos`,
+			`	return min(end, r.windowEnd(n)) - n.pos`,
 			`	if !PLANTED {
-		end = min(end, r.horizon(n))
+		end = min(end, r.windowEnd(n))
 	}
 	return end - n.pos`},
 		{"guess an end token", inSchedules, "guess.go",
 			`		if r.End(t) {`,
 			`		if r.End(t) && !PLANTED {`},
 		{"head of the row before a guess", inSchedules, "guess.go",
-			`		r.decide(n, &heads[accepted])`,
+			`		r.decideNextToken(n, &heads[accepted])`,
 			`		row := accepted
 		if PLANTED {
 			row = max(0, accepted-1)
 		}
-		r.decide(n, &heads[row])`},
+		r.decideNextToken(n, &heads[row])`},
 		{"router state not carried along guesses", inSchedules, "guess.go",
 			`		next.id = chain[accepted].id`,
 			`		next.id = chain[accepted].id
@@ -164,15 +164,15 @@ func mistakes() []mistake {
 			next.state = 0
 		}`},
 		{"a guess stands where the cloud is to be asked", inSchedules, "guess.go",
-			`	if n.open() {
+			`	if n.hasOpenEscalation() {
 		return nil
 	}
 	next := `,
 			`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
 		r.unsent, n.esc = r.unsent[:len(r.unsent)-1], nil
-		r.child(n, guess.token, 0)
+		r.addChild(n, guess.token, 0)
 	}
-	if n.open() {
+	if n.hasOpenEscalation() {
 		return nil
 	}
 	next := `},
@@ -190,65 +190,65 @@ func mistakes() []mistake {
 		ok = p.Allows`},
 		{"wrong parent after settling", inSchedules, "run.go",
 			`	}
-	start := r.now()
+	start := r.clockNow()
 	heads`,
 			`		if PLANTED && len(nodes[i].Path) > 1 && r.base.id > 0 {
 			nodes[i].Path = nodes[i].Path[1:]
 		}
 	}
-	start := r.now()
+	start := r.clockNow()
 	heads`},
 		{"leave the slots of wrong guesses in use", inSchedules, "run.go",
 			`	if len(dead) > 0 {`,
 			`	if len(dead) > 0 && !PLANTED {`},
 		{"count every guess as one that held", inSchedules, "run.go",
-			`	r.tell(Event{Pass: &report})`,
+			`	r.emitEvent(Event{Pass: &report})`,
 			`	if PLANTED {
 		report.Accepted = report.Proposed
 	}
-	r.tell(Event{Pass: &report})`},
+	r.emitEvent(Event{Pass: &report})`},
 		{"router state of another branch", inSchedules, "run.go",
-			`	local := r.pick(n, head)`,
+			`	local := r.pickToken(n, head)`,
 			`	if PLANTED {
 		n.state = lastState
 	}
 	defer func() { lastState = n.state }()
-	local := r.pick(n, head)`},
+	local := r.pickToken(n, head)`},
 		{"the place before a guess", inPlaces, "tree.go",
 			`		c.place = n.place.Behind(token)`,
-			`		if c.place = n.place.Behind(token); PLANTED && n.open() {
+			`		if c.place = n.place.Behind(token); PLANTED && n.hasOpenEscalation() {
 			c.place = n.place
 		}`},
 		{"ignore an end token in a branch", inSchedules, "tree.go",
 			`	c.final = c.end || `,
-			`	c.final = c.end && !(PLANTED && r.tip.open()) || `},
+			`	c.final = c.end && !(PLANTED && r.tip.hasOpenEscalation()) || `},
 		{"ignore the last position in a branch", inSchedules, "tree.go",
 			`c.pos+1 >= r.prompt+most`,
-			`c.pos+1 >= r.prompt+most && !(PLANTED && r.tip.open())`},
+			`c.pos+1 >= r.prompt+most && !(PLANTED && r.tip.hasOpenEscalation())`},
 		{"leave the slots of a dropped branch in use", inSchedules, "tree.go",
 			`	if len(dead) > 0 {`,
 			`	if len(dead) > 0 && !PLANTED {`},
 		{"settle out of order", inSchedules, "tree.go",
-			`	return r.tip.evaluated && !r.tip.open()`,
+			`	return r.tip.evaluated && !r.tip.hasOpenEscalation()`,
 			`	if PLANTED && r.tip.evaluated && len(r.tip.children) > 0 {
 		return true
 	}
-	return r.tip.evaluated && !r.tip.open()`},
+	return r.tip.evaluated && !r.tip.hasOpenEscalation()`},
 		{"a token is turned into one that may not stand", inPlaces, "verify.go",
-			` && !n.allows(n.fact.token):`,
-			` && !n.allows(n.fact.token) && !PLANTED:`},
+			` && !n.allowsToken(n.fact.token):`,
+			` && !n.allowsToken(n.fact.token) && !PLANTED:`},
 		{"a token from another answer is not allowed there", inPlaces, "verify.go",
-			`	if !e.at.allows(token) ||`,
-			`	if !e.at.allows(token) && !PLANTED ||`},
+			`	if !e.at.allowsToken(token) ||`,
+			`	if !e.at.allowsToken(token) && !PLANTED ||`},
 		{"a dial does not count what is replaced", inPlaces, "tree.go",
 			`r.Dial.Count(n.state, token != n.local)`,
 			`r.Dial.Count(n.state, !PLANTED && token != n.local)`},
 		{"the answer to a question takes a place without a dial", inPlaces, "place.go",
-			`!r.affords(e.at, token)`,
-			`!PLANTED && !r.affords(e.at, token)`},
+			`!r.allowsReplacement(e.at, token)`,
+			`!PLANTED && !r.allowsReplacement(e.at, token)`},
 		{"a token from another answer takes a place without a dial", inPlaces, "verify.go",
-			`!r.affords(e.at, token)`,
-			`!PLANTED && !r.affords(e.at, token)`},
+			`!r.allowsReplacement(e.at, token)`,
+			`!PLANTED && !r.allowsReplacement(e.at, token)`},
 	}
 }
 

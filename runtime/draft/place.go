@@ -22,21 +22,20 @@ type Place interface {
 	Behind(token int32) Place
 }
 
-// pick returns the small model's token after n.
-func (r *run) pick(n *node, head *backend.Output) int32 {
+func (r *decodeRun) pickToken(n *node, head *backend.Output) int32 {
 	if n.place == nil {
 		return r.Pick(n.pos+1, head)
 	}
 	return n.place.Pick(n.pos+1, head)
 }
 
-func (n *node) allows(token int32) bool { return n.place == nil || n.place.Allows(token) }
+func (n *node) allowsToken(token int32) bool { return n.place == nil || n.place.Allows(token) }
 
-// taken returns the token that an answer to e makes stand, and who chose it: the small model's if no token of the
-// answer may stand.
+// tokenFromAnswer returns the token that an answer to e makes stand, and who chose it: the small model's if no token of
+// the answer may stand.
 //
 // With verification only the answer's token counts, so that a fact from another answer gives the same token.
-func (r *run) taken(e *escalation, a Answer) (token int32, origin Origin) {
+func (r *decodeRun) tokenFromAnswer(e *escalation, a Answer) (token int32, origin Origin) {
 	token, ok := a.Token, true
 	switch p := e.at.place; {
 	case p == nil:
@@ -45,7 +44,7 @@ func (r *run) taken(e *escalation, a Answer) (token int32, origin Origin) {
 	default:
 		token, ok = p.Take(e.Pos, a.Token, a.Top)
 	}
-	if !ok || !r.affords(e.at, token) {
+	if !ok || !r.allowsReplacement(e.at, token) {
 		return e.Local, Edge
 	}
 	return token, FromCloud
@@ -58,16 +57,14 @@ type LogProbs struct {
 	Top   []terms.Candidate // the best tokens, best first; none if it did not give them
 }
 
-// scored returns the log-probabilities of a token in a head; nil without [Options.Top].
-func (r *run) scored(head *backend.Output, token int32) *LogProbs {
+func (r *decodeRun) headLogProbs(head *backend.Output, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil
 	}
-	return &LogProbs{Token: logProb(head, token), Top: head.LogProbs(r.Top)}
+	return &LogProbs{Token: tokenLogProb(head, token), Top: head.LogProbs(r.Top)}
 }
 
-// answered returns the log-probabilities of a token in an answer; nil without [Options.Top].
-func (r *run) answered(top []terms.Candidate, token int32) *LogProbs {
+func (r *decodeRun) answerLogProbs(top []terms.Candidate, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil
 	}

@@ -2,26 +2,24 @@ package draft
 
 import "slices"
 
-// preview emits the tokens after the tip up to the first open escalation. Verification may still turn them.
-func (r *run) preview() {
+func (r *decodeRun) emitPreview() {
 	if !r.Preview {
 		return
 	}
 	now := Preview{Pos: len(r.text)}
-	for n := r.tip; n.evaluated && !n.open(); {
+	for n := r.tip; n.evaluated && !n.hasOpenEscalation(); {
 		n = n.children[0]
 		now.Tokens = append(now.Tokens, n.token)
 	}
 	before := r.viewed
 	r.viewed = now
-	now.Turned = r.turned(before)
+	now.Turned = r.countContradicted(before)
 	if now.Turned > 0 || now.Pos != before.Pos && len(before.Tokens) > 0 || !slices.Equal(now.Tokens, before.Tokens) {
-		r.tell(Event{Preview: &now})
+		r.emitEvent(Event{Preview: &now})
 	}
 }
 
-// turned counts the tokens of a preview that text and preview now contradict.
-func (r *run) turned(before Preview) int {
+func (r *decodeRun) countContradicted(before Preview) int {
 	for i, t := range before.Tokens {
 		pos := before.Pos + i
 		var now int32 = -1

@@ -15,10 +15,10 @@ type price struct {
 	share float64   // of tokens that are escalations, above 0
 }
 
-// worth returns the number of guesses at an answer to draft on from with which drafting gains the most time, at least
-// one. guesses are the probabilities that the text comes through each, in order, and 0 for one that nothing follows,
-// which takes no row. others are those of the other leaves. With several open escalations each is a product along its
-// path.
+// bestBranchCount returns the number of guesses at an answer to draft on from with which drafting gains the most time,
+// at least one. guesses are the probabilities that the text comes through each, in order, and 0 for one that nothing
+// follows, which takes no row. others are those of the other leaves. With several open escalations each is a product
+// along its path.
 //
 // What r branches gain. Until the answer comes after w calls of one row, calls of r rows, each for c(r), make all of
 // them longer by a token. The call that runs when the answer comes is finished: half of it is left on average. So each
@@ -44,22 +44,22 @@ type price struct {
 //
 // If drafting ends before the answer comes, n is d and the row costs nothing. If the memory or the questions end it, E
 // is P·m/r or nearly P·a/(r·f): a branch is worth it if it is likelier than the average of those before, which few are.
-func (p price) worth(others, guesses []float64) int {
+func (p price) bestBranchCount(others, guesses []float64) int {
 	best, gain := 1, math.Inf(-1)
 	rows := slices.Clone(others)
 	for k, g := range guesses {
 		if g > 0 {
 			rows = append(rows, g)
 		}
-		if e := p.gain(rows); e >= gain {
+		if e := p.expectedGain(rows); e >= gain {
 			best, gain = k+1, e
 		}
 	}
 	return best
 }
 
-// gain is E of rows with these probabilities. A call has at most the rows of the curve; the likeliest go first.
-func (p price) gain(rows []float64) float64 {
+// expectedGain is E of rows with these probabilities. A call has at most the rows of the curve; the likeliest go first.
+func (p price) expectedGain(rows []float64) float64 {
 	rows = slices.Clone(rows)
 	slices.Sort(rows)
 	rows = rows[max(0, len(rows)-len(p.curve)):]
@@ -76,19 +76,18 @@ func (p price) gain(rows []float64) float64 {
 	return sum*n - max(0, n*c-p.wait)
 }
 
-// branches is the number of guesses at the answer to e that are drafted.
-func (r *run) branches(e *escalation) int {
+func (r *decodeRun) branchCount(e *escalation) int {
 	one, wait := r.cost.One(), r.lately.median
 	if r.Branches != AutoBranches || len(e.guesses) == 0 || one == 0 || wait == 0 {
 		// or nothing was measured yet: as if everything fits
 		return len(e.guesses)
 	}
 	var others, guesses []float64
-	for _, l := range r.leaves() {
+	for _, l := range r.draftLeaves() {
 		others = append(others, l.chance)
 	}
-	most, _ := r.limit()
-	last, chance := r.prompt+most-1, r.chance(e.at)
+	most, _ := r.tokenLimit()
+	last, chance := r.prompt+most-1, r.pathProbability(e.at)
 	for _, g := range e.guesses {
 		if r.End(g.token) {
 			g.p = 0
@@ -96,14 +95,14 @@ func (r *run) branches(e *escalation) int {
 		guesses = append(guesses, chance*g.p)
 	}
 	asks := float64(max(0, r.InFlight-len(r.asked)))
-	if r.checking() {
+	if r.checksEnabled() {
 		asks = math.Inf(1) // one check asks for all on a path
 	}
 	p := price{
 		curve: r.cost.Curve(r.Rows), wait: wait.Seconds() / one,
 		// when the answer comes, the questions before are answered, and the window begins here
 		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
-		asks: asks, share: r.lately.share(),
+		asks: asks, share: r.lately.escalationShare(),
 	}
-	return p.worth(others, guesses)
+	return p.bestBranchCount(others, guesses)
 }

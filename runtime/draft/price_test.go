@@ -81,7 +81,7 @@ func TestWorth(t *testing.T) {
 		"at the end, too":             {price{rising(8, 1), 1000, 2000, 1e6, inf, 1}, nil, []float64{0.4, 0, 0}, 3},
 		"nothing follows any of them": {price{rising(8, 1), 1000, 2000, 1e6, inf, 1}, nil, []float64{0, 0}, 2},
 	} {
-		assert.Equal(t, c.want, c.worth(c.others, c.guesses), name)
+		assert.Equal(t, c.want, c.bestBranchCount(c.others, c.guesses), name)
 	}
 }
 
@@ -124,7 +124,7 @@ func FuzzWorth(f *testing.F) {
 			guesses = append(guesses, left*r.Float64())
 			left -= guesses[len(guesses)-1]
 		}
-		got := p.worth(others, guesses)
+		got := p.bestBranchCount(others, guesses)
 		require.True(t, got >= 1 && got <= len(guesses))
 		gain := func(k int) float64 {
 			sum := 0.0
@@ -174,7 +174,7 @@ func matrix(t *testing.T, branches int, rtt time.Duration, share float64) (took 
 		took += time.Since(start)
 	}
 	require.InDelta(t, 256, waits.tokens, 1, "every decision counts")
-	require.InDelta(t, 0.05, waits.share(), 0.03)
+	require.InDelta(t, 0.05, waits.escalationShare(), 0.03)
 	return took, mean / float64(escalations)
 }
 
@@ -208,7 +208,7 @@ func TestAutoBranches(t *testing.T) {
 
 // pricing returns a run before a question at position 40, with a context for 100 more tokens, and guesses at the answer
 // with probabilities 0.5, 0.2 and 0.1. Forward calls of one row took 10 ms, and each further row a share more.
-func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
+func pricing(t *testing.T, share float64, o Options) (*decodeRun, *escalation) {
 	t.Helper()
 	o.Pick = func(int, *backend.Output) int32 { return 0 }
 	if o.Branches == 0 {
@@ -220,7 +220,9 @@ func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
 	m := &fakeModel{world: &world{vocab: 12}, slots: 1000, settled: 40}
 	d, err := New(m, nil, nil, o)
 	require.NoError(t, err)
-	r := &run{Options: d.o, model: m, text: make([]int32, 40), prompt: 40, cost: new(lookup.Cost), lately: new(Waits)}
+	r := &decodeRun{
+		Options: d.o, model: m, text: make([]int32, 40), prompt: 40, cost: new(lookup.Cost), lately: new(Waits),
+	}
 	for rows := 1; rows <= 8; rows++ {
 		for range 9 {
 			r.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
@@ -235,15 +237,15 @@ func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
 
 // TestBranchesOf checks each term in the price of guesses.
 func TestBranchesOf(t *testing.T) {
-	at := func(share float64, o Options, change func(r *run, e *escalation)) int {
+	at := func(share float64, o Options, change func(r *decodeRun, e *escalation)) int {
 		r, e := pricing(t, share, o)
 		if change != nil {
 			change(r, e)
 		}
-		return r.branches(e)
+		return r.branchCount(e)
 	}
-	waited := func(d time.Duration) func(*run, *escalation) {
-		return func(r *run, _ *escalation) { r.lately.learn(d) }
+	waited := func(d time.Duration) func(*decodeRun, *escalation) {
+		return func(r *decodeRun, _ *escalation) { r.lately.recordWait(d) }
 	}
 	assert.Equal(t, 3, at(0, Options{}, nil), "rows are free")
 	assert.Equal(t, 3, at(1, Options{}, nil), "rows cost time, but the wait is unknown")
@@ -255,15 +257,15 @@ func TestBranchesOf(t *testing.T) {
 	assert.Equal(t, 3, at(1, Options{MaxTokens: 1}, waited(20*ms)), "no token after the last one")
 	assert.Equal(t, 1, at(1, Options{MaxTokens: 9}, waited(20*ms)))
 	assert.Equal(t, 3, at(0, Options{Rows: 2}, nil), "a row may be free later")
-	assert.Equal(t, 1, at(0, Options{}, func(r *run, _ *escalation) {
-		r.lately.learn(200 * ms)
+	assert.Equal(t, 1, at(0, Options{}, func(r *decodeRun, _ *escalation) {
+		r.lately.recordWait(200 * ms)
 		r.model.(*fakeModel).slots = 45
 	}), "room for one branch")
-	dense := func(inFlight, asked int) func(r *run, _ *escalation) {
-		return func(r *run, _ *escalation) {
-			r.lately.learn(200 * ms)
+	dense := func(inFlight, asked int) func(r *decodeRun, _ *escalation) {
+		return func(r *decodeRun, _ *escalation) {
+			r.lately.recordWait(200 * ms)
 			for range 50 {
-				r.lately.decided(true)
+				r.lately.recordDecision(true)
 			}
 			r.InFlight, r.asked = inFlight, make([]*escalation, asked)
 		}
@@ -279,13 +281,13 @@ func TestBranchesOf(t *testing.T) {
 	assert.Equal(t, 3, at(1, ends(2, 3), waited(200*ms)), "an end token needs no row")
 	assert.Equal(t, 1, at(0.5, Options{}, waited(200*ms)))
 	assert.Equal(t, 3, at(0.1, ends(2), waited(200*ms)), "nor does the third add to it: 0.6/1.1 > 0.5")
-	below := func(chance float64) func(r *run, e *escalation) {
-		return func(r *run, e *escalation) { // the question is about a guess, next to another guess
-			r.lately.learn(200 * ms)
+	below := func(chance float64) func(r *decodeRun, e *escalation) {
+		return func(r *decodeRun, e *escalation) { // the question is about a guess, next to another guess
+			r.lately.recordWait(200 * ms)
 			r.tip.esc = &escalation{at: r.tip, Escalation: Escalation{Outcome: inFlight}}
-			e.at = r.child(r.tip, 4, 0)
+			e.at = r.addChild(r.tip, 4, 0)
 			e.at.guess, e.at.evaluated, e.at.esc, e.Pos = chance, true, e, 41
-			r.child(r.tip, 5, 0).guess = 0.95 - chance
+			r.addChild(r.tip, 5, 0).guess = 0.95 - chance
 		}
 	}
 	assert.Equal(t, 3, at(0.08, Options{}, below(0.9)), "on a likely guess")
@@ -295,42 +297,42 @@ func TestBranchesOf(t *testing.T) {
 // TestShareOfAsks: the recent share of escalations; a small default without data.
 func TestShareOfAsks(t *testing.T) {
 	var w Waits
-	assert.InDelta(t, 0.025, w.share(), 1e-9)
-	w.decided(true)
-	assert.InDelta(t, 1.5/21, w.share(), 1e-9)
+	assert.InDelta(t, 0.025, w.escalationShare(), 1e-9)
+	w.recordDecision(true)
+	assert.InDelta(t, 1.5/21, w.escalationShare(), 1e-9)
 	for range 1000 {
-		w.decided(false)
+		w.recordDecision(false)
 	}
-	assert.Less(t, w.share(), 0.01)
+	assert.Less(t, w.escalationShare(), 0.01)
 	for range 300 {
-		w.decided(true)
+		w.recordDecision(true)
 	}
-	assert.Greater(t, w.share(), 0.6, "older tokens count less")
+	assert.Greater(t, w.escalationShare(), 0.6, "older tokens count less")
 }
 
 // TestWaits: the median of the last nine waits.
 func TestWaits(t *testing.T) {
 	var w Waits
 	assert.Zero(t, w.median)
-	w.learn(7)
+	w.recordWait(7)
 	assert.EqualValues(t, 7, w.median)
-	w.learn(3)
+	w.recordWait(3)
 	assert.EqualValues(t, 3, w.median, "the lower of two")
-	w.learn(100)
+	w.recordWait(100)
 	assert.EqualValues(t, 7, w.median, "one slow answer changes little")
 	for range 4 {
-		w.learn(50)
+		w.recordWait(50)
 	}
 	assert.EqualValues(t, 50, w.median)
 	for range 9 {
-		w.learn(20)
+		w.recordWait(20)
 	}
 	assert.EqualValues(t, 20, w.median, "the old ones are forgotten")
 	for d := range 9 {
-		w.learn(time.Duration(9 - d))
+		w.recordWait(time.Duration(9 - d))
 	}
 	for range 4 {
-		w.learn(100)
+		w.recordWait(100)
 	}
 	assert.EqualValues(t, 5, w.median, "the four oldest are dropped, not the four smallest")
 }
@@ -343,7 +345,7 @@ func TestGuessesAt(t *testing.T) {
 		head.Top = append(head.Top, backend.Candidate{ID: int32(10 + i), Logit: 1 + float32(math.Log(p))})
 	}
 	of := func(o Options, local int32) (ids []int32, ps []float64) {
-		for _, g := range (&run{Options: o.withDefaults()}).guesses(&node{pos: 6}, local, head) {
+		for _, g := range (&decodeRun{Options: o.withDefaults()}).answerGuesses(&node{pos: 6}, local, head) {
 			ids, ps = append(ids, g.token), append(ps, g.p)
 		}
 		return ids, ps
@@ -401,8 +403,8 @@ func TestGuessesOfDraws(t *testing.T) {
 		small.Top = small.Top[:8]
 		answer := large.Pick(pos, &other)
 		for seen, guessing := range map[*int]terms.Sampling{&with: o, &without: {}} {
-			run := &run{Options: Options{Branches: 3, Sampling: guessing}.withDefaults()}
-			for _, g := range run.guesses(&node{pos: pos - 1}, small.Top[0].ID, &small) {
+			run := &decodeRun{Options: Options{Branches: 3, Sampling: guessing}.withDefaults()}
+			for _, g := range run.answerGuesses(&node{pos: pos - 1}, small.Top[0].ID, &small) {
 				if g.token == answer {
 					*seen++
 				}

@@ -143,7 +143,7 @@ func (d *decoded) index() error {
 		if q == nil {
 			continue
 		}
-		if q.Outcome == Unasked || q.answer() || q.Outcome == Late || q.Outcome == Failed {
+		if q.Outcome == Unasked || q.isAnswered() || q.Outcome == Late || q.Outcome == Failed {
 			if d.passed[q.Pos] != nil {
 				return fmt.Errorf("the escalation at %d is reported twice", q.Pos)
 			}
@@ -349,7 +349,7 @@ func (d *decoded) fates() error {
 
 // expected returns the expected event of a question; fields that other checks cover are copied from the event.
 func (d *decoded) expected(q *question, e Escalation) Escalation {
-	answered := e.answer()
+	answered := e.isAnswered()
 	e.Pos, e.Outcome, e.Local, e.Token = len(q.Context), q.outcome, d.replay.local(q.asking), q.token
 	e.Wait, e.BytesDown = q.wait, q.answer.BytesDown
 	switch {
@@ -414,7 +414,7 @@ func (d *decoded) unasked() error {
 	for pos, e := range d.passed {
 		text := hashOf(d.before(pos))
 		if e.Outcome != Unasked {
-			if (e.Err == nil) != e.answer() {
+			if (e.Err == nil) != e.isAnswered() {
 				return fmt.Errorf("the escalation at %d: %s, with the error %w", pos, e.Outcome, e.Err)
 			}
 			continue
@@ -438,7 +438,7 @@ func (d *decoded) unasked() error {
 		if m.silent != nil {
 			cause = m.silent.failure()
 		}
-		if err := equalErrors(e.Err, notAsked(cause)); err != nil {
+		if err := equalErrors(e.Err, notAskedError(cause)); err != nil {
 			return fmt.Errorf("not asked at %d: %w", pos, err)
 		}
 	}
@@ -459,7 +459,7 @@ func (d *decoded) wanted() error {
 		from := len(d.prompt)
 		for _, e := range d.tokens {
 			p := d.passed[e.Token.Pos]
-			if p != nil && p.answer() && d.shown(e).Before(q.sent) &&
+			if p != nil && p.isAnswered() && d.shown(e).Before(q.sent) &&
 				d.question(hashOf(d.before(p.Pos))).answer.Audited > 0 {
 				from = p.Pos
 			}
@@ -569,7 +569,7 @@ type sending struct {
 // look checks whether a text of a length is sent at a time at which it could be, if enough of it is unknown.
 func (w *sending) look(at time.Time, length int, open bool, unknown int) error {
 	for pos, e := range w.passed {
-		if e.answer() && pos < length {
+		if e.isAnswered() && pos < length {
 			w.known = max(w.known, pos)
 		}
 	}
@@ -748,7 +748,7 @@ func (d *decoded) plausible(cloud *stormy) error {
 		fates[hashOf(d.before(pos))] = e
 	}
 	want := d.world.routed(d.prompt, d.MaxTokens, func(text uint64) (int32, error) {
-		if e := fates[text]; e == nil || !e.answer() {
+		if e := fates[text]; e == nil || !e.isAnswered() {
 			return 0, errFake
 		}
 		return d.world.answer(text)
@@ -764,7 +764,8 @@ func (d *decoded) plausible(cloud *stormy) error {
 		cloud.mu.Lock()
 		a := cloud.asked[id-1]
 		cloud.mu.Unlock()
-		if err, took := a.err, a.back.Sub(a.sent); q.answer() && (err != nil || took >= d.Deadline || q.Wait != took) ||
+		err, took := a.err, a.back.Sub(a.sent)
+		if q.isAnswered() && (err != nil || took >= d.Deadline || q.Wait != took) ||
 			q.Outcome == Failed && (err == nil || took >= d.Deadline) ||
 			d.passed[q.Pos] == q && q.Wait > d.Deadline+d.model.time(d.Rows) {
 			return fmt.Errorf("%+v is reported as %+v", a, q)

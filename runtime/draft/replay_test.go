@@ -64,7 +64,7 @@ func (q *question) waits() (sum time.Duration) {
 // failure returns why there is no answer.
 func (q *question) failure() error {
 	if q.outcome == Late || !q.inTime() {
-		return late(q.err)
+		return deadlineError(q.err)
 	}
 	return q.err
 }
@@ -263,7 +263,7 @@ func (r *replay) take(x time.Time) {
 		case q.open && q.inTime():
 			r.fail(q, Failed, x, q.err)
 		case q.open:
-			r.fail(q, Late, x, late(q.err))
+			r.fail(q, Late, x, deadlineError(q.err))
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (r *replay) probed(q *question, x time.Time, ok bool) {
 // explain sets the cause of a failure that was processed before its question returned.
 func (r *replay) explain(q *question) {
 	if q == r.silent && r.open && r.cause == ErrDeadline {
-		r.cause = late(q.err)
+		r.cause = deadlineError(q.err)
 	}
 }
 

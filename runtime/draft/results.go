@@ -2,17 +2,17 @@ package draft
 
 import "sync"
 
-// results is a queue of the results of asks, for the decoder. put never blocks.
-type results struct {
+// resultQueue is a queue of the results of asks, for the decoder. pushResult never blocks.
+type resultQueue struct {
 	bell chan struct{} // capacity 1; full while there are results, unless a waiter has emptied it
 
 	mu  sync.Mutex
 	all []result
 }
 
-func newResults() *results { return &results{bell: make(chan struct{}, 1)} }
+func newResultQueue() *resultQueue { return &resultQueue{bell: make(chan struct{}, 1)} }
 
-func (q *results) put(r result) {
+func (q *resultQueue) pushResult(r result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.all = append(q.all, r); len(q.all) == 1 {
@@ -20,8 +20,7 @@ func (q *results) put(r result) {
 	}
 }
 
-// take returns the oldest one, if there is any.
-func (q *results) take() (r result, ok bool) {
+func (q *resultQueue) popResult() (r result, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.all) == 0 {
@@ -37,7 +36,7 @@ func (q *results) take() (r result, ok bool) {
 	return r, true
 }
 
-func (q *results) any() bool {
+func (q *resultQueue) hasResults() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.all) > 0

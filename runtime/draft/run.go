@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// run is one call of [Decoder.Decode].
-type run struct {
+// decodeRun is one call of [Decoder.Decode].
+type decodeRun struct {
 	Options
 	model  Model
 	router Router
@@ -38,17 +38,17 @@ type run struct {
 	base    *node // end of the model's settled text
 	tip     *node // last token shown: base, or a child of base that is not evaluated yet
 
-	cost     *lookup.Cost
-	lately   *Waits
-	heard    bool     // the cloud has answered a question about this text
-	*repeats          // nil: nothing is guessed from the text
-	drafter  *drafter // nil: there is none
+	cost          *lookup.Cost
+	lately        *Waits
+	heard         bool     // the cloud has answered a question about this text
+	*promptLookup          // nil: nothing is guessed from the text
+	drafter       *drafter // nil: there is none
 
 	streams []*stream       // tokens ahead, of all questions that are not dropped
 	looks   []int           // positions of the small model's tokens shown as verified since the last audit
 	within  []terms.Finding // of these, where the large model chooses another token
 	viewed  Preview         // the last one that was emitted
-	traced  []Drafted       // rows of forward calls: see [run.drafted]
+	traced  []Drafted       // rows of forward calls: see [decodeRun.traceRows]
 
 	open    int           // checks without an answer
 	waited  time.Duration // in all, for answers or tokens ahead
@@ -57,7 +57,7 @@ type run struct {
 	unsent  []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
 	silent  *escalation   // one that the deadline ended; its ask may still run
-	results *results
+	results *resultQueue
 	asks    sync.WaitGroup // in the computer's time
 	alone   chan struct{}  // closed when these have returned; nil before the first wait
 	running int            // asks in the time of a [Clock]
@@ -73,115 +73,113 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &run{
+	r := &decodeRun{
 		Options: d.o, model: d.model, router: d.router, cloud: d.cloud,
-		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResults(),
-		warmed: make(chan Warming, 1), repeats: newRepeats(d.o, prompt),
+		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResultQueue(),
+		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
-	r.began = r.now()
+	r.began = r.clockNow()
 	r.drafter = newDrafter(d.o, r.began)
 	over := false
 	defer func() {
 		d.verified = r.Verify
 		cancel(errDecodeOver)
 		if !over { // a panic of the caller's: the tree may be incomplete
-			r.await()
+			r.waitForGoroutines()
 			return
 		}
-		r.close()
+		r.closeRun()
 		sum = r.summary
 	}()
-	err = r.decode(ctx)
+	err = r.decodeText(ctx)
 	over = true
 	return sum, err
 }
 
-// decode runs the prompt and continues in the mode of the options.
-func (r *run) decode(ctx context.Context) error {
-	r.warm(ctx, 1)
+func (r *decodeRun) decodeText(ctx context.Context) error {
+	r.warmCloud(ctx, 1)
 	root := &node{
 		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
 	}
 	r.base, r.tip = root, root
-	r.check(ctx, root)
-	start := r.now()
+	r.maybeStartCheck(ctx, root)
+	start := r.clockNow()
 	head, err := r.model.Prefill(ctx, r.text)
 	if err != nil {
 		return err
 	}
 	if r.Trace {
-		r.tell(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.since(start)}})
+		r.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.elapsedSince(start)}})
 	}
 	r.settleDial()
-	r.decide(root, &head)
+	r.decideNextToken(root, &head)
 	if r.Mode == Serial {
-		return r.serial(ctx)
+		return r.decodeSerial(ctx)
 	}
-	return r.pipelined(ctx)
+	return r.decodePipelined(ctx)
 }
 
-// serial is the definition of routed decoding: at each position the small model's token, or a question and a wait.
-func (r *run) serial(ctx context.Context) error {
+// decodeSerial is the definition of routed decoding: at each position the small model's token, or a question and a
+// wait.
+func (r *decodeRun) decodeSerial(ctx context.Context) error {
 	for {
-		if r.streaming() {
-			r.absorb() // tokens ahead that came during the pass save asks
+		if r.hasLiveStream() {
+			r.processResults() // tokens ahead that came during the pass save asks
 		}
-		over := r.commit() // guesses that hold, before the next question
+		over := r.commitTokens() // guesses that hold, before the next question
 		if !over {
-			r.ask(ctx)
+			r.sendPendingQuestions(ctx)
 		}
-		for !over && r.front().open() {
-			if err := r.wait(ctx); err != nil {
+		for !over && r.lastCertain().hasOpenEscalation() {
+			if err := r.waitForAnswer(ctx); err != nil {
 				return err
 			}
-			r.ask(ctx)
+			r.sendPendingQuestions(ctx)
 		}
-		r.absorb()
-		if over || r.commit() {
+		r.processResults()
+		if over || r.commitTokens() {
 			return nil
 		}
-		r.warm(ctx, r.Warm)
+		r.warmCloud(ctx, r.Warm)
 		if checked, err := r.checkSerially(ctx); err != nil {
 			return err
 		} else if checked {
 			continue
 		}
-		if n := r.front(); !n.evaluated {
-			if err := r.extend(ctx, []*node{n}); err != nil {
+		if n := r.lastCertain(); !n.evaluated {
+			if err := r.evaluateLeaves(ctx, []*node{n}); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// front returns the last token that certainly follows by the answers so far: it is not evaluated, or an open question
-// follows. Without verification that is the tip.
-func (r *run) front() *node {
+// lastCertain returns the last token that certainly follows by the answers so far: it is not evaluated, or an open
+// question follows. Without verification that is the tip.
+func (r *decodeRun) lastCertain() *node {
 	n := r.tip
-	for n.evaluated && !n.open() {
+	for n.evaluated && !n.hasOpenEscalation() {
 		n = n.children[0]
 	}
 	return n
 }
 
-// pipelined takes the answers that have come, shows what they settle, and drafts on. It waits if there is nothing to
-// draft.
-func (r *run) pipelined(ctx context.Context) error {
+func (r *decodeRun) decodePipelined(ctx context.Context) error {
 	for {
-		r.absorb()
-		r.ask(ctx)
-		if r.commit() {
+		r.processResults()
+		r.sendPendingQuestions(ctx)
+		if r.commitTokens() {
 			return nil
 		}
-		r.warm(ctx, r.Warm)
+		r.warmCloud(ctx, r.Warm)
 		var err error
-		leaves := r.choose()
+		leaves := r.chooseLeaves()
 		r.checkAhead(ctx, len(leaves) == 0)
 		if len(leaves) > 0 {
-			err = r.extend(ctx, leaves)
+			err = r.evaluateLeaves(ctx, leaves)
 		} else {
-			err = r.wait(ctx)
+			err = r.waitForAnswer(ctx)
 		}
 		if err != nil {
 			return err
@@ -189,46 +187,44 @@ func (r *run) pipelined(ctx context.Context) error {
 	}
 }
 
-// extend evaluates leaves in one forward call, with guesses after them that are worth it, and decides what follows
-// each.
-func (r *run) extend(ctx context.Context, leaves []*node) error {
+func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	chains := r.guess(ctx, leaves)
+	chains := r.guessChains(ctx, leaves)
 	rows := slices.Concat(append([][]*node{leaves}, chains...)...)
 	nodes := make([]Node, len(rows))
 	for i, n := range rows {
 		nodes[i] = Node{ID: n.id, Token: n.token, Pos: n.pos}
-		for _, a := range path(r.base, n.parent) {
+		for _, a := range pathBetween(r.base, n.parent) {
 			nodes[i].Path = append(nodes[i].Path, a.id)
 		}
 	}
-	start := r.now()
+	start := r.clockNow()
 	heads, err := r.model.Extend(ctx, nodes)
 	if err != nil {
 		return err
 	}
-	took := r.since(start)
+	took := r.elapsedSince(start)
 	r.cost.Learn(len(rows), took.Seconds())
-	report := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.drafted(rows, len(leaves))}
-	r.grow(leaves, chains, heads, report)
+	report := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.traceRows(rows, len(leaves))}
+	r.growTree(leaves, chains, heads, report)
 	return nil
 }
 
-// grow adds the results of a forward call to the draft tree: its leaves, and the guesses after them that were accepted.
-// The model drops the others. heads are those of the leaves, then of the chains one after the other.
-func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, report Pass) {
+// growTree adds the results of a forward call to the draft tree: its leaves, and the guesses after them that were
+// accepted. The model drops the others. heads are those of the leaves, then of the chains one after the other.
+func (r *decodeRun) growTree(leaves []*node, chains [][]*node, heads []backend.Output, report Pass) {
 	p := &pass{took: report.Took}
 	var dead []ID
 	after := heads[len(leaves):]
 	for i, n := range leaves {
 		if chains == nil {
-			r.walk(n, nil, heads[i:i+1], p)
+			r.acceptChain(n, nil, heads[i:i+1], p)
 			continue
 		}
 		chain := chains[i]
-		accepted := r.walk(n, chain, append(heads[i:i+1:i+1], after[:len(chain)]...), p)
+		accepted := r.acceptChain(n, chain, append(heads[i:i+1:i+1], after[:len(chain)]...), p)
 		for _, g := range chain[accepted:] {
 			dead = append(dead, g.id)
 		}
@@ -238,15 +234,14 @@ func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, rep
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
-	r.judge(leaves[0], &report)
-	r.tell(Event{Pass: &report})
+	r.acceptDrafts(leaves[0], &report)
+	r.emitEvent(Event{Pass: &report})
 }
 
-// decide asks the router about the token that follows n: it stands, or it becomes an escalation.
-func (r *run) decide(n *node, head *backend.Output) {
+func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 	var confidence float32
 	escalate := false
-	local := r.pick(n, head)
+	local := r.pickToken(n, head)
 	n.local = local
 	var why Why
 	if r.router != nil {
@@ -255,31 +250,31 @@ func (r *run) decide(n *node, head *backend.Output) {
 		if r.Dial != nil {
 			escalate, n.state = false, before
 		}
-		n.reason = r.because(before, n.pos+1, head, local)
+		n.reason = r.explainDecision(before, n.pos+1, head, local)
 	} else {
-		confidence = probability(head, local)
+		confidence = tokenProbability(head, local)
 	}
 	if !escalate {
-		why, escalate = r.wanted(n, local)
+		why, escalate = r.verificationDue(n, local)
 	}
-	r.lately.decided(escalate)
-	if says := r.scored(head, local); !escalate {
-		c := r.child(n, local, confidence)
-		if c.probs = says; r.checking() {
-			r.rivals(n, c, r.likely(c.pos, local, head))
+	r.lately.recordDecision(escalate)
+	if says := r.headLogProbs(head, local); !escalate {
+		c := r.addChild(n, local, confidence)
+		if c.probs = says; r.checksEnabled() {
+			r.recordAlternatives(n, c, r.likelyTokens(c.pos, local, head))
 		}
 	} else {
-		n.esc = &escalation{at: n, wanted: r.now(), guesses: r.guesses(n, local, head), local: says}
+		n.esc = &escalation{at: n, wanted: r.clockNow(), guesses: r.answerGuesses(n, local, head), local: says}
 		n.esc.Escalation = Escalation{
-			Pos: n.pos + 1, Decided: r.since(r.began), Outcome: waiting, Why: why, Local: local, Confidence: confidence,
+			Pos: n.pos + 1, Decided: r.elapsedSince(r.began), Outcome: waiting, Why: why, Local: local,
+			Confidence: confidence,
 		}
 		r.unsent = append(r.unsent, n.esc)
 	}
-	r.apply(n)
+	r.applyFact(n)
 }
 
-// because returns the reason of a decision, with [Options.Explain].
-func (r *run) because(path uint64, pos int, head *backend.Output, local int32) *Reason {
+func (r *decodeRun) explainDecision(path uint64, pos int, head *backend.Output, local int32) *Reason {
 	e, ok := r.router.(Explainer)
 	if !r.Explain || !ok {
 		return nil
@@ -291,13 +286,12 @@ func (r *run) because(path uint64, pos int, head *backend.Output, local int32) *
 	return &why
 }
 
-// probability returns the probability of a token under the small model, before temperature.
-func probability(head *backend.Output, id int32) float32 {
-	return float32(math.Exp(float64(logProb(head, id))))
+// tokenProbability returns the probability of a token under the small model, before temperature.
+func tokenProbability(head *backend.Output, id int32) float32 {
+	return float32(math.Exp(float64(tokenLogProb(head, id))))
 }
 
-// logProb returns the log-probability of a token: of a candidate, or from all logits.
-func logProb(head *backend.Output, id int32) float32 {
+func tokenLogProb(head *backend.Output, id int32) float32 {
 	logit := float32(math.Inf(-1))
 	if len(head.Logits) > 0 {
 		logit = head.Logits[id]
@@ -310,29 +304,28 @@ func logProb(head *backend.Output, id int32) float32 {
 	return logit - head.LogSumExp
 }
 
-// tell counts an event and emits it, unless emit has returned false.
-func (r *run) tell(e Event) {
-	e.At = r.since(r.began)
+func (r *decodeRun) emitEvent(e Event) {
+	e.At = r.elapsedSince(r.began)
 	r.summary.Add(e)
 	if !r.stopped {
 		r.stopped = !r.emit(e)
 	}
 }
 
-// close drops the rest of the draft tree and waits for the questions. Their context is done.
-func (r *run) close() {
-	defer r.drain()
+// The context of the asks is done.
+func (r *decodeRun) closeRun() {
+	defer r.drainAsks()
 	r.closed = true
 	for _, s := range r.streams {
 		s.live = false // only count what still comes
 	}
 	if r.tip != nil {
 		for _, c := range slices.Concat(r.tip.children, r.tip.alts) {
-			r.drop(c, new(escalation))
+			r.dropBranch(c, new(escalation))
 		}
 		if e := r.tip.esc; e != nil {
-			r.abandon(e, new(escalation))
+			r.dropEscalation(e, new(escalation))
 		}
-		r.settle()
+		r.settleShown()
 	}
 }

@@ -30,8 +30,7 @@ type Rollback struct {
 	Nodes []ID // that were evaluated; there may be none
 }
 
-// drafted returns the rows of a forward call, leaves first. Many share a piece of memory.
-func (r *run) drafted(rows []*node, leaves int) []Drafted {
+func (r *decodeRun) traceRows(rows []*node, leaves int) []Drafted {
 	if !r.Trace {
 		return nil
 	}

@@ -12,7 +12,7 @@ type node struct {
 	pos        int
 	parent     *node
 	children   []*node // one, or the guesses at an answer
-	alts       []*node // alternatives to the one child: see [run.fan]
+	alts       []*node // alternatives to the one child: see [decodeRun.appendAlternatives]
 	others     []guess // tokens that may become alternatives
 	alt        bool    // it is an alternative
 	state      uint64  // of the router: left by the decisions on the path, with the one after this token once evaluated
@@ -47,26 +47,25 @@ type pass struct {
 	live int
 }
 
-// open reports whether the token after n is a question without an answer.
-func (n *node) open() bool { return n.esc != nil && !n.esc.answered() }
+func (n *node) hasOpenEscalation() bool { return n.esc != nil && !n.esc.isResolved() }
 
-func (r *run) child(n *node, token int32, confidence float32) *node {
-	c := r.follower(n, token, confidence)
+func (r *decodeRun) addChild(n *node, token int32, confidence float32) *node {
+	c := r.newChild(n, token, confidence)
 	n.children = append(n.children, c)
 	return c
 }
 
-func (r *run) follower(n *node, token int32, confidence float32) *node {
+func (r *decodeRun) newChild(n *node, token int32, confidence float32) *node {
 	r.last++
 	c := &node{
 		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
-		origin: Edge, end: r.End(token), known: r.now(), fact: n.fact, since: n.since,
+		origin: Edge, end: r.End(token), known: r.clockNow(), fact: n.fact, since: n.since,
 	}
 	if r.Dial != nil {
 		c.state = r.Dial.Count(n.state, token != n.local)
 	}
-	if r.knows() {
-		c.fact = n.fact.after(token)
+	if r.usesFacts() {
+		c.fact = n.fact.childFact(token)
 	}
 	if n.place != nil {
 		c.place = n.place.Behind(token)
@@ -74,13 +73,13 @@ func (r *run) follower(n *node, token int32, confidence float32) *node {
 	if n.esc != nil {
 		c.since = c.pos + 1
 	}
-	most, _ := r.limit()
+	most, _ := r.tokenLimit()
 	c.final = c.end || c.pos+1 >= r.prompt+most
 	return c
 }
 
-// path returns the nodes from the first after root to n.
-func path(root, n *node) []*node {
+// pathBetween returns the nodes from the first after root to n.
+func pathBetween(root, n *node) []*node {
 	var p []*node
 	for ; n != root; n = n.parent {
 		p = append(p, n)
@@ -89,29 +88,29 @@ func path(root, n *node) []*node {
 	return p
 }
 
-func (r *run) context(n *node) []int32 {
+func (r *decodeRun) contextTokens(n *node) []int32 {
 	text := slices.Clone(r.text)
-	for _, m := range path(r.tip, n) {
+	for _, m := range pathBetween(r.tip, n) {
 		text = append(text, m.token)
 	}
 	return text
 }
 
-// chance returns the probability under the small model that n becomes part of the text: the product over the open
-// escalations on its path, or 1.
-func (r *run) chance(n *node) float64 {
+// pathProbability returns the probability under the small model that n becomes part of the text: the product over the
+// open escalations on its path, or 1.
+func (r *decodeRun) pathProbability(n *node) float64 {
 	p := 1.0
 	for ; n != r.tip; n = n.parent {
-		if n.parent.open() || n.alt {
+		if n.parent.hasOpenEscalation() || n.alt {
 			p *= n.guess
 		}
 	}
 	return p
 }
 
-// drop removes the branch that begins with n from the draft tree: the model drops it, its questions are cancelled, and
-// its cost is added to by.
-func (r *run) drop(n *node, by *escalation) {
+// dropBranch removes the branch that begins with n from the draft tree: the model drops it, its questions are
+// cancelled, and its cost is added to by.
+func (r *decodeRun) dropBranch(n *node, by *escalation) {
 	var dead []ID
 	var walk func(n *node)
 	walk = func(n *node) {
@@ -119,11 +118,11 @@ func (r *run) drop(n *node, by *escalation) {
 			walk(c)
 		}
 		if n.esc != nil {
-			r.abandon(n.esc, by)
+			r.dropEscalation(n.esc, by)
 		}
 		if n.check != nil && n.check.Outcome == inFlight {
 			r.open--
-			r.abandon(n.check, by)
+			r.dropEscalation(n.check, by)
 		}
 		if t := n.turn; t != nil {
 			by.Wasted, by.Exposed = by.Wasted+t.Wasted, by.Exposed+t.Exposed
@@ -139,52 +138,51 @@ func (r *run) drop(n *node, by *escalation) {
 	}
 	walk(n)
 	if r.Trace {
-		r.tell(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
+		r.emitEvent(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
 	}
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
 }
 
-// commit shows the tokens before which no escalation is open and that need no further verification, settles them in the
-// model, and reports whether the text is over.
-func (r *run) commit() (over bool) {
-	for !over && !r.stopped && r.certain() {
+// commitTokens shows the tokens before which no escalation is open and that need no further verification, settles them
+// in the model, and reports whether the text is over.
+func (r *decodeRun) commitTokens() (over bool) {
+	for !over && !r.stopped && r.isNextCertain() {
 		next, reason := r.tip.children[0], r.tip.reason
 		if e := r.tip.esc; e != nil {
-			r.audit(e)
-			r.report(e)
+			r.auditEscalation(e)
+			r.emitEscalation(e)
 			if r.stopped {
 				r.tip.esc = nil // it has been emitted
 				break
 			}
 		}
 		if t := next.turn; t != nil {
-			if r.tell(Event{Turn: t}); r.stopped {
+			if r.emitEvent(Event{Turn: t}); r.stopped {
 				break
 			}
 		}
-		r.show(next, reason)
+		r.showToken(next, reason)
 		over = next.final
 	}
-	r.settle()
+	r.settleShown()
 	if !over && !r.stopped {
-		r.preview()
+		r.emitPreview()
 	}
 	return over || r.stopped
 }
 
-// certain reports whether it is certain which token follows the tip.
-func (r *run) certain() bool {
-	return r.tip.evaluated && !r.tip.open() && (!r.Verify || r.tip.children[0].looked)
+func (r *decodeRun) isNextCertain() bool {
+	return r.tip.evaluated && !r.tip.hasOpenEscalation() && (!r.Verify || r.tip.children[0].looked)
 }
 
-func (r *run) show(next *node, reason *Reason) {
-	r.compared(next)
+func (r *decodeRun) showToken(next *node, reason *Reason) {
+	r.recordComparison(next)
 	r.tip = next
 	r.text, r.origins = append(r.text, next.token), append(r.origins, next.origin)
-	if r.repeats != nil {
-		r.repeats.shown(next)
+	if r.promptLookup != nil {
+		r.promptLookup.appendShown(next)
 	}
 	if s := next.by; s != nil {
 		s.used++
@@ -198,26 +196,25 @@ func (r *run) show(next *node, reason *Reason) {
 	if r.drafter != nil && !next.drafted {
 		origin = FromCloud
 	}
-	r.tell(Event{Token: &Token{
+	r.emitEvent(Event{Token: &Token{
 		Pos: next.pos, ID: next.token, Origin: origin, Confidence: next.confidence, End: next.end,
-		Local: local, Asked: asked, CommitDelay: r.since(next.known), Unverified: next.unverified, Reason: reason,
-		LogProbs: next.probs,
+		Local: local, Asked: asked, CommitDelay: r.elapsedSince(next.known), Unverified: next.unverified,
+		Reason: reason, LogProbs: next.probs,
 	}})
 	switch {
 	case next.end:
 		r.summary.Stop = "end"
 	case next.final:
-		_, r.summary.Stop = r.limit()
+		_, r.summary.Stop = r.tokenLimit()
 	}
 }
 
-// settle moves the shown tokens that the model holds into its settled text.
-func (r *run) settle() {
+func (r *decodeRun) settleShown() {
 	end := r.tip
 	if !end.evaluated {
 		end = end.parent
 	}
-	nodes := path(r.base, end)
+	nodes := pathBetween(r.base, end)
 	if len(nodes) == 0 {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 // settleDial decides whether a dial verifies this text. The connection that tells is likely to be there once the prompt
 // is computed. Where it is not, verification is tried.
-func (r *run) settleDial() {
+func (r *decodeRun) settleDial() {
 	if r.Dial == nil {
 		return
 	}
@@ -25,26 +25,22 @@ func (r *run) settleDial() {
 	}
 }
 
-// marginAfter returns the margin for the token after n.
-func (r *run) marginAfter(n *node) float64 {
+func (r *decodeRun) marginAfter(n *node) float64 {
 	if r.Dial != nil {
 		return r.Dial.Margin(n.state)
 	}
 	return r.Margin
 }
 
-// affords reports whether the large model's token may take the place of the small model's after n.
-func (r *run) affords(n *node, token int32) bool {
+func (r *decodeRun) allowsReplacement(n *node, token int32) bool {
 	return r.Dial == nil || token == n.local || !math.IsInf(r.Dial.Margin(n.state), 1)
 }
 
-// wanted says why verification asks for the token after n, if the router lets the local token stand; false: it does
-// not.
-func (r *run) wanted(n *node, local int32) (why Why, wanted bool) {
+func (r *decodeRun) verificationDue(n *node, local int32) (why Why, wanted bool) {
 	if !r.Verify {
 		return Routed, false
 	}
-	most, _ := r.limit()
+	most, _ := r.tokenLimit()
 	if r.End(local) || n.pos+2 >= r.prompt+most {
 		return EndsHere, true
 	}
@@ -55,9 +51,9 @@ func (r *run) wanted(n *node, local int32) (why Why, wanted bool) {
 }
 
 // auditFrom is the position from which the tokens before a question are compared, 0 for none, and how.
-func (r *run) auditFrom(at *node) (from int, how terms.Verify) {
+func (r *decodeRun) auditFrom(at *node) (from int, how terms.Verify) {
 	if r.Verify {
-		for n := at; n != r.tip && (n.pos >= at.since || r.checking()); n = n.parent {
+		for n := at; n != r.tip && (n.pos >= at.since || r.checksEnabled()); n = n.parent {
 			if !n.looked {
 				from = n.pos
 			}
@@ -86,8 +82,7 @@ type comparison struct {
 	before *node
 }
 
-// comparisons returns those of the tokens before a question, from a position on.
-func (r *run) comparisons(at *node, from int) []comparison {
+func (r *decodeRun) listComparisons(at *node, from int) []comparison {
 	var all []comparison
 	for n := at; from > 0 && n != r.tip && n.pos >= from; n = n.parent {
 		all = append(all, comparison{n.pos, n.token, n.parent})
@@ -95,9 +90,8 @@ func (r *run) comparisons(at *node, from int) []comparison {
 	return all
 }
 
-// learn stores the facts of an answer about the tokens that it compared.
-func (r *run) learn(e *escalation, a Answer) {
-	if !r.knows() {
+func (r *decodeRun) recordFacts(e *escalation, a Answer) {
+	if !r.usesFacts() {
 		return
 	}
 	found := map[int]terms.Finding{}
@@ -107,71 +101,66 @@ func (r *run) learn(e *escalation, a Answer) {
 	for _, c := range e.compare {
 		f, differs := found[c.pos]
 		if !differs || f.Token == c.token {
-			c.before.fact.learn(c.token, nil)
+			c.before.fact.recordChoice(c.token, nil)
 			continue
 		}
-		c.before.fact.learn(f.Token, nil)
-		c.before.fact.differs(c.token, f)
+		c.before.fact.recordChoice(f.Token, nil)
+		c.before.fact.recordFinding(c.token, f)
 	}
 }
 
-// firstTurned returns the first token before a question that an answer with [terms.EachChoice] replaces.
-func (e *escalation) firstTurned(a Answer) (first comparison, found terms.Finding, turned bool) {
+func (e *escalation) firstReplaced(a Answer) (first comparison, found terms.Finding, ok bool) {
 	if e.how != terms.EachChoice {
 		return first, found, false
 	}
 	for _, f := range a.Audit {
 		for _, c := range e.compare {
-			if c.pos == f.Pos && c.token != f.Token && (!turned || c.pos < first.pos) {
-				first, found, turned = c, f, true
+			if c.pos == f.Pos && c.token != f.Token && (!ok || c.pos < first.pos) {
+				first, found, ok = c, f, true
 			}
 		}
 	}
-	return first, found, turned
+	return first, found, ok
 }
 
-// review applies all facts to the draft tree.
-func (r *run) review() {
+func (r *decodeRun) applyFacts() {
 	var walk func(n *node)
 	walk = func(n *node) {
-		r.apply(n)
+		r.applyFact(n)
 		for _, c := range slices.Concat(n.children, n.alts) {
 			walk(c)
 		}
 	}
-	if r.knows() {
+	if r.usesFacts() {
 		walk(r.tip)
 	}
 }
 
-// knows reports whether decoding uses facts, which [Options.Verify] and [Options.Ahead] require.
-func (r *run) knows() bool { return r.Verify || r.Ahead > 1 }
+func (r *decodeRun) usesFacts() bool { return r.Verify || r.Ahead > 1 }
 
-// apply applies the fact after n: to the token that stands there, or to the escalation.
-func (r *run) apply(n *node) {
-	if !r.knows() || !n.evaluated || !n.fact.known {
+func (r *decodeRun) applyFact(n *node) {
+	if !r.usesFacts() || !n.evaluated || !n.fact.known {
 		return
 	}
 	if n.esc != nil {
-		r.answerKnown(n.esc)
+		r.answerFromFacts(n.esc)
 		return
 	}
 	c := n.children[0]
 	if !r.Verify || c.looked {
 		return
 	}
-	switch verdict := n.fact.of(c.token, r.marginAfter(n)); {
-	case verdict == stands, verdict == turns && !n.allows(n.fact.token):
+	switch verdict := n.fact.verdictFor(c.token, r.marginAfter(n)); {
+	case verdict == verdictAccept, verdict == verdictReject && !n.allowsToken(n.fact.token):
 		c.by = n.fact.from
-		r.stands(n)
-	case verdict == turns:
-		r.turn(n)
+		r.acceptChild(n)
+	case verdict == verdictReject:
+		r.replaceToken(n)
 	}
 }
 
-// answerKnown answers an escalation by facts of other answers, if they have its token and verify the tokens before it.
-func (r *run) answerKnown(e *escalation) {
-	if e.answered() {
+func (r *decodeRun) answerFromFacts(e *escalation) {
+	if e.isResolved() {
 		return
 	}
 	for n := e.at; r.Verify && n != r.tip && n.pos >= e.at.since; n = n.parent {
@@ -180,7 +169,7 @@ func (r *run) answerKnown(e *escalation) {
 		}
 	}
 	token, origin := e.at.fact.token, FromCloud
-	if !e.at.allows(token) || !r.affords(e.at, token) {
+	if !e.at.allowsToken(token) || !r.allowsReplacement(e.at, token) {
 		if !r.Verify {
 			return // one of the best tokens of its own answer may stand
 		}
@@ -189,27 +178,26 @@ func (r *run) answerKnown(e *escalation) {
 	outcome := Known
 	if e.Outcome == inFlight {
 		outcome = Miss // or a hit, as it was asked
-		e.Wait, e.ByAhead = r.since(e.sent), true
+		e.Wait, e.ByAhead = r.elapsedSince(e.sent), true
 	} else {
-		e.Held = r.since(e.wanted)
+		e.Held = r.elapsedSince(e.wanted)
 	}
-	r.resolve(e, outcome, token, origin, nil)
+	r.resolveEscalation(e, outcome, token, origin, nil)
 	e.at.children[0].by = e.at.fact.from
 }
 
-// turn replaces the token that follows n with the large model's token.
-func (r *run) turn(n *node) {
-	old, cost, c := n.children[0], new(escalation), n.takes(n.fact.token)
-	r.drop(old, cost)
+func (r *decodeRun) replaceToken(n *node) {
+	old, cost, c := n.children[0], new(escalation), n.takeAlternative(n.fact.token)
+	r.dropBranch(old, cost)
 	n.children = n.children[:0]
 	if c == nil {
-		c = r.child(n, n.fact.token, old.confidence)
+		c = r.addChild(n, n.fact.token, old.confidence)
 	} else {
 		n.children = append(n.children, c)
 		r.won++
 	}
-	r.stands(n)
-	c.origin, c.by, c.since, c.probs = FromCloud, n.fact.from, c.pos+1, r.answered(nil, c.token)
+	r.acceptChild(n)
+	c.origin, c.by, c.since, c.probs = FromCloud, n.fact.from, c.pos+1, r.answerLogProbs(nil, c.token)
 	found, ok := n.fact.found[old.token]
 	if ok && c.probs != nil {
 		c.probs.Token = found.LogProb
@@ -220,20 +208,17 @@ func (r *run) turn(n *node) {
 	c.turn = &Turn{Finding: found, Local: old.token, Wasted: cost.Wasted, Exposed: cost.Exposed}
 }
 
-// giveUp accepts without verification the tokens that the answer to e was to verify.
-func (r *run) giveUp(e *escalation) {
+func (r *decodeRun) acceptUnverified(e *escalation) {
 	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
-			r.stands(n.parent)
+			r.acceptChild(n.parent)
 			n.unverified = true
 		}
 	}
 }
 
-// auditVerified adds to an escalation that the text passes the small model's tokens that were shown as verified since
-// the one before.
-func (r *run) auditVerified(e *escalation) {
-	if !e.answer() && e.Outcome != Known || len(r.looks) == 0 {
+func (r *decodeRun) auditVerified(e *escalation) {
+	if !e.isAnswered() && e.Outcome != Known || len(r.looks) == 0 {
 		return
 	}
 	e.Audited, e.AuditedFrom, e.AuditedTo = len(r.looks), r.looks[0], r.looks[len(r.looks)-1]+1
@@ -241,8 +226,7 @@ func (r *run) auditVerified(e *escalation) {
 	r.looks, r.within = nil, nil
 }
 
-// compared notes, for the next audit, the token that is about to be shown.
-func (r *run) compared(next *node) {
+func (r *decodeRun) recordComparison(next *node) {
 	if !r.Verify || next.origin != Edge || next.unverified || r.tip.esc != nil {
 		return // the escalation has a token that was asked for
 	}

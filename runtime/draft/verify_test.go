@@ -739,7 +739,7 @@ func TestVerifyNoRouter(t *testing.T) {
 // stream, and equals the tokens of the stream as far as both go.
 func TestAgrees(t *testing.T) {
 	tip := &node{pos: 3, token: 3}
-	r := &run{Options: Options{Ahead: 8}, text: []int32{0, 1, 2, 3}, tip: tip}
+	r := &decodeRun{Options: Options{Ahead: 8}, text: []int32{0, 1, 2, 3}, tip: tip}
 	grow := func(n *node, tokens ...int32) *node {
 		for _, token := range tokens {
 			n = &node{pos: n.pos + 1, token: token, parent: n}
@@ -773,14 +773,14 @@ func TestAgrees(t *testing.T) {
 			stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, after, false},
 		{"a place at the tip's position that was dropped", stream{at: &node{pos: 3}, pos: 4}, after, false},
 	} {
-		assert.Equal(t, c.want, r.agrees(&c.s, c.n), c.name)
+		assert.Equal(t, c.want, r.streamAgrees(&c.s, c.n), c.name)
 	}
 }
 
 // TestExpected: a stream delivers the tokens after its first one, as far as requested.
 func TestExpected(t *testing.T) {
 	tip := &node{pos: 3}
-	r := &run{Options: Options{Ahead: 3}, text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits)}
+	r := &decodeRun{Options: Options{Ahead: 3}, text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits)}
 	r.lately.pace = 7
 	n := tip
 	for pos := 4; pos < 8; pos++ {
@@ -788,18 +788,18 @@ func TestExpected(t *testing.T) {
 		s := &stream{of: new(escalation), at: tip, pos: 4, live: true, last: time.Unix(0, 100)}
 		e := &escalation{at: n.parent}
 		e.Pos = pos
-		_, may := r.expected(s, e)
+		_, may := r.answerExpectedAt(s, e)
 		assert.Equal(t, pos == 5 || pos == 6, may,
 			"position %d: the first token is its answer, and two more follow", pos)
 		s.live = false
-		_, may = r.expected(s, e)
+		_, may = r.answerExpectedAt(s, e)
 		assert.False(t, may, "it has ended")
 	}
 	s := &stream{of: new(escalation), at: tip, pos: 4, tokens: []int32{0, 7}, live: true, last: time.Unix(0, 100)}
 	for token, want := range map[int32]bool{7: true, 8: false} {
 		e := &escalation{at: &node{pos: 4, parent: tip, place: only{token: token}}}
 		e.Pos = 5
-		_, may := r.expected(s, e)
+		_, may := r.answerExpectedAt(s, e)
 		assert.Equal(t, want, may, "7 has arrived, and only %d may follow", token)
 	}
 }
@@ -836,17 +836,17 @@ func TestOfUse(t *testing.T) {
 	tip := &node{pos: 3, token: 3, evaluated: true}
 	leaf := &node{pos: 4, token: 4, parent: tip}
 	tip.children = []*node{leaf}
-	r := &run{Options: Options{Ahead: 5}, text: []int32{0, 1, 2, 3}, tip: tip}
+	r := &decodeRun{Options: Options{Ahead: 5}, text: []int32{0, 1, 2, 3}, tip: tip}
 	at := func(tokens ...int32) *stream { return &stream{at: tip, pos: 4, tokens: tokens} }
-	assert.True(t, r.ofUse(at(4)))
-	assert.True(t, r.ofUse(at(4, 5, 6)))
-	assert.False(t, r.ofUse(at(5)), "the tree contradicts it")
+	assert.True(t, r.isStreamUseful(at(4)))
+	assert.True(t, r.isStreamUseful(at(4, 5, 6)))
+	assert.False(t, r.isStreamUseful(at(5)), "the tree contradicts it")
 	leaf.final = true
-	assert.True(t, r.ofUse(at()), "the last token itself")
-	assert.False(t, r.ofUse(at(4)), "no token after the last one")
+	assert.True(t, r.isStreamUseful(at()), "the last token itself")
+	assert.False(t, r.isStreamUseful(at(4)), "no token after the last one")
 	leaf.final = false
-	assert.True(t, r.ofUse(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
-	assert.False(t, r.ofUse(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
+	assert.True(t, r.isStreamUseful(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
+	assert.False(t, r.isStreamUseful(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
 		"all its tokens are shown")
 }
 
@@ -854,13 +854,13 @@ func TestOfUse(t *testing.T) {
 func TestPreviewMoved(t *testing.T) {
 	var previews []Preview
 	next := &node{token: 7, pos: 4}
-	r := &run{
+	r := &decodeRun{
 		Options: Options{Preview: true}, text: []int32{7, 7, 7, 7}, viewed: Preview{Pos: 3, Tokens: []int32{7}},
 		tip:  &node{pos: 3, token: 7, evaluated: true, children: []*node{next}},
 		emit: func(e Event) bool { previews = append(previews, *e.Preview); return true },
 	}
-	r.preview()
-	r.preview()
+	r.emitPreview()
+	r.emitPreview()
 	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, previews)
 }
 
@@ -870,12 +870,12 @@ func TestLookedAt(t *testing.T) {
 	tip := &node{pos: 3, fact: new(fact)}
 	first := &node{pos: 4, parent: tip, looked: true, since: 4, fact: new(fact)}
 	second := &node{pos: 5, parent: first, since: 4, fact: &fact{known: true, token: 9}, evaluated: true}
-	r := &run{Options: Options{Verify: true}, tip: tip, text: []int32{0, 1, 2, 3}}
+	r := &decodeRun{Options: Options{Verify: true}, tip: tip, text: []int32{0, 1, 2, 3}}
 	from, _ := r.auditFrom(second)
 	assert.Equal(t, 5, from)
 	e := &escalation{at: second}
 	second.esc = e
-	r.answerKnown(e)
+	r.answerFromFacts(e)
 	assert.Equal(t, waiting, e.Outcome, "the previous token is not verified")
 	second.looked = true
 	from, _ = r.auditFrom(second)
@@ -885,9 +885,9 @@ func TestLookedAt(t *testing.T) {
 // TestFirstToTell: the first source of a fact counts.
 func TestFirstToTell(t *testing.T) {
 	f, first := new(fact), new(stream)
-	f.learn(7, first)
-	f.learn(7, new(stream))
-	f.learn(7, nil)
+	f.recordChoice(7, first)
+	f.recordChoice(7, new(stream))
+	f.recordChoice(7, nil)
 	assert.Same(t, first, f.from)
 }
 
@@ -917,10 +917,10 @@ func TestIdle(t *testing.T) {
 		}
 		tip := &node{pos: 3}
 		guess := &node{pos: 4, parent: tip, guess: c.guess, alt: c.first == alternative}
-		r := &run{tip: tip}
+		r := &decodeRun{tip: tip}
 		if !guess.alt {
-			assert.False(t, r.idle(open(tip, c.first)), "it does not depend on a guess")
+			assert.False(t, r.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
 		}
-		assert.Equal(t, c.want, r.idle(open(guess, c.second)), "%+v", c)
+		assert.Equal(t, c.want, r.shouldDefer(open(guess, c.second)), "%+v", c)
 	}
 }

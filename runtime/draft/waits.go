@@ -19,7 +19,7 @@ type Waits struct {
 	tokens, asked float64 // decisions, and of these, escalations; older ones count less
 }
 
-func (w *Waits) decided(escalated bool) {
+func (w *Waits) recordDecision(escalated bool) {
 	const keep = 1 - 1./256
 	w.tokens, w.asked = keep*w.tokens+1, keep*w.asked
 	if escalated {
@@ -27,11 +27,9 @@ func (w *Waits) decided(escalated bool) {
 	}
 }
 
-// share returns the likely share of escalations among the next tokens.
-func (w *Waits) share() float64 { return (w.asked + 0.5) / (w.tokens + 20) }
+func (w *Waits) escalationShare() float64 { return (w.asked + 0.5) / (w.tokens + 20) }
 
-// learn notes the time from a question to its answer.
-func (w *Waits) learn(d time.Duration) {
+func (w *Waits) recordWait(d time.Duration) {
 	w.last[w.n%len(w.last)] = d
 	w.n++
 	sorted := w.last // a copy

@@ -2,10 +2,10 @@ package draft
 
 import "context"
 
-// warm sends settled text without a question if the cloud lacks at least unknown tokens of it: the prompt at once,
+// warmCloud sends settled text without a question if the cloud lacks at least unknown tokens of it: the prompt at once,
 // while the small model computes it, and later the text that does not fit into one packet of a question. One such text
 // is sent at a time.
-func (r *run) warm(ctx context.Context, unknown int) {
+func (r *decodeRun) warmCloud(ctx context.Context, unknown int) {
 	w, ok := r.cloud.(Warmer)
 	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.sent < unknown ||
 		r.Deadline > 0 && r.Breaker.Open() {
@@ -13,22 +13,21 @@ func (r *run) warm(ctx context.Context, unknown int) {
 	}
 	text, before := r.text[:len(r.text):len(r.text)], r.sent
 	r.warming, r.sent = true, len(text)
-	start := r.now()
-	r.beside(func() {
+	start := r.clockNow()
+	r.startGoroutine(func() {
 		up, down, err := w.Warm(ctx, text)
 		r.warmed <- Warming{
-			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.since(start),
+			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.elapsedSince(start),
 			BytesUp: up, BytesDown: down, Err: err,
 		}
 	})
 }
 
-// tellWarmed emits the result of text that was sent early.
-func (r *run) tellWarmed() {
+func (r *decodeRun) emitWarming() {
 	select {
 	case w := <-r.warmed:
 		r.warming = false
-		r.tell(Event{Warming: &w})
+		r.emitEvent(Event{Warming: &w})
 	default:
 	}
 }

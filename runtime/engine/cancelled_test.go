@@ -51,7 +51,7 @@ func TestCancelledPrompt(t *testing.T) {
 			e.model, err = qwen.Load(e.file, d)
 			require.NoError(t, err)
 			if c.alone {
-				e.crew = nil
+				e.batcher = nil
 			}
 			s := session(t, e)
 			left := errors.New("left")

@@ -26,8 +26,7 @@ const (
 // SchemaError says what in a JSON schema is wrong or not supported, and where.
 type SchemaError = grammar.Error
 
-// validate returns an error if this model does not support the route.
-func (e *Engine) validate(r Route) error {
+func (e *Engine) validateRoute(r Route) error {
 	any := r.Settings.Rules()
 	switch {
 	case r.Local && (r.Cloud != nil || r.Far != nil):
@@ -61,16 +60,16 @@ func (e *Engine) validate(r Route) error {
 // and schemas that are wrong or not supported. It returns the paths of the schema's keywords that have no effect.
 // Compiling the schema ends with the cause of ctx when ctx ends.
 func (e *Engine) Check(ctx context.Context, r Route) (ignored []string, err error) {
-	if e.closed() {
-		return nil, e.named(ctx, ErrClosed)
+	if e.isClosed() {
+		return nil, e.withFileName(ctx, ErrClosed)
 	}
-	if err := e.validate(r); err != nil {
+	if err := e.validateRoute(r); err != nil {
 		return nil, err
 	}
 	if _, err := sample.New(r.Sampling()); err != nil || !r.JSON && r.Schema == nil {
 		return nil, err
 	}
-	m, _, err := e.structured.matcher(ctx, e, r.Settings)
+	m, _, err := e.grammars.matcherFor(ctx, e, r.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +91,10 @@ type chooser struct {
 	counts map[int32]int
 }
 
-// place is a place of an answer: the one after token, which follows the tokens of up.
-type place struct {
+// answerPosition is a place of an answer: the one after token, which follows the tokens of up.
+type answerPosition struct {
 	*chooser
-	up    *place
+	up    *answerPosition
 	token int32
 	n     int            // tokens of the answer
 	text  *grammar.State // nil without a matcher
@@ -103,8 +102,8 @@ type place struct {
 	closing []int32
 }
 
-// choose sets in o how tokens are chosen after a prompt, and returns what that requires of heads.
-func (s *Session) choose(
+// configureSampling sets in o how tokens are chosen after a prompt, and returns what that requires of heads.
+func (s *Session) configureSampling(
 	ctx context.Context, o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route,
 ) (backend.Want, error) {
 	want := sampler.Want(backend.Want{K: 1, Draw: backend.Draw{Sampling: r.Sampling(), MinP: r.MinP}})
@@ -119,7 +118,7 @@ func (s *Session) choose(
 	o.K = max(o.K, o.Top)
 	if r.JSON || r.Schema != nil {
 		var err error
-		if c.matcher, c.end, err = s.e.structured.matcher(ctx, s.e, r.Settings); err != nil {
+		if c.matcher, c.end, err = s.e.grammars.matcherFor(ctx, s.e, r.Settings); err != nil {
 			return want, err
 		}
 		s.summary.Ignored = slices.Clone(c.matcher.Ignored())
@@ -134,12 +133,12 @@ func (s *Session) choose(
 	if c.matcher == nil && !c.rules && r.Pick == nil {
 		return want, nil
 	}
-	first := &place{chooser: c}
+	first := &answerPosition{chooser: c}
 	if c.matcher != nil {
 		first.text = c.matcher.Start()
 		if room := min(o.MaxTokens, o.Room); r.Complete && c.matcher.Fits(first.text, room) {
 			c.room, s.tight = room, !c.matcher.Fits(first.text, room-1)
-			first.close()
+			first.findClosing()
 		}
 	}
 	if o.Place = first; c.rules || c.matcher != nil {
@@ -148,7 +147,7 @@ func (s *Session) choose(
 	return want, nil
 }
 
-func (p *place) Pick(pos int, head *backend.Output) int32 {
+func (p *answerPosition) Pick(pos int, head *backend.Output) int32 {
 	switch {
 	case len(p.closing) > 0:
 		return p.closing[0]
@@ -156,7 +155,7 @@ func (p *place) Pick(pos int, head *backend.Output) int32 {
 		return p.end
 	}
 	if p.route.Pick != nil {
-		if id := p.route.Pick(pos, p.answer(), head); p.Allows(id) {
+		if id := p.route.Pick(pos, p.answerTokens(), head); p.Allows(id) {
 			return id
 		}
 	}
@@ -169,17 +168,16 @@ func (p *place) Pick(pos int, head *backend.Output) int32 {
 		}
 	}
 	if p.matcher == nil {
-		return p.sampler.PickBy(pos, head, &p.route.Settings, p.place(nil))
+		return p.sampler.PickBy(pos, head, &p.route.Settings, p.samplePlace(nil))
 	}
-	return p.masked(pos, head)
+	return p.pickMasked(pos, head)
 }
 
-// masked chooses among all tokens that may follow.
-func (p *place) masked(pos int, head *backend.Output) int32 {
+func (p *answerPosition) pickMasked(pos int, head *backend.Output) int32 {
 	const tries = 64
 	p.mask = p.matcher.Mask(p.mask, p.text)
 	for range tries {
-		id := p.sampler.PickBy(pos, head, &p.route.Settings, p.place(p.mask))
+		id := p.sampler.PickBy(pos, head, &p.route.Settings, p.samplePlace(p.mask))
 		switch {
 		case id < 0:
 			return p.end
@@ -188,11 +186,11 @@ func (p *place) masked(pos int, head *backend.Output) int32 {
 		}
 		p.mask.Remove(id) // there is no room for the tokens that must follow it
 	}
-	return p.last()
+	return p.shortestCompletion()
 }
 
-// last returns the token that leads to the end in the fewest bytes.
-func (p *place) last() int32 {
+// shortestCompletion returns the token that leads to the end in the fewest bytes.
+func (p *answerPosition) shortestCompletion() int32 {
 	if rest := p.matcher.Shortest(p.text); len(rest) > 0 {
 		return rest[0]
 	}
@@ -201,7 +199,7 @@ func (p *place) last() int32 {
 
 // Take implements [draft.Place]. With rules, and if the answer's token may not follow, it chooses among the best tokens
 // as among the small model's.
-func (p *place) Take(pos int, token int32, top []terms.Candidate) (int32, bool) {
+func (p *answerPosition) Take(pos int, token int32, top []terms.Candidate) (int32, bool) {
 	allowed := p.Allows(token)
 	if allowed && !p.rules {
 		return token, true
@@ -216,10 +214,10 @@ func (p *place) Take(pos int, token int32, top []terms.Candidate) (int32, bool) 
 		return token, allowed
 	}
 	head := backend.FromLogProbs(can)
-	return p.sampler.PickBy(pos, &head, &p.route.Settings, p.place(nil)), true
+	return p.sampler.PickBy(pos, &head, &p.route.Settings, p.samplePlace(nil)), true
 }
 
-func (p *place) Allows(token int32) bool {
+func (p *answerPosition) Allows(token int32) bool {
 	switch {
 	case p.matcher == nil:
 		return true
@@ -232,8 +230,9 @@ func (p *place) Allows(token int32) bool {
 	return next != nil && (p.room == 0 || p.matcher.Fits(next, p.room-p.n-2))
 }
 
-// close finds the tokens that close the text, if nothing else fits. [place.Allows] does not count them as too long.
-func (p *place) close() {
+// findClosing finds the tokens that close the text, if nothing else fits. [answerPosition.Allows] does not count them
+// as too long.
+func (p *answerPosition) findClosing() {
 	left := p.room - p.n - 1 // without the end token
 	if p.room == 0 || p.matcher.Fits(p.text, left-1) {
 		return
@@ -241,8 +240,8 @@ func (p *place) close() {
 	p.closing = append([]int32{}, p.matcher.Shortest(p.text)...)
 }
 
-func (p *place) Behind(token int32) draft.Place {
-	next := &place{chooser: p.chooser, up: p, token: token, n: p.n + 1}
+func (p *answerPosition) Behind(token int32) draft.Place {
+	next := &answerPosition{chooser: p.chooser, up: p, token: token, n: p.n + 1}
 	if p.matcher == nil {
 		return next
 	}
@@ -253,13 +252,12 @@ func (p *place) Behind(token int32) draft.Place {
 	if len(p.closing) > 0 && token == p.closing[0] {
 		next.closing = p.closing[1:]
 	} else {
-		next.close()
+		next.findClosing()
 	}
 	return next
 }
 
-// answer returns the tokens of the answer up to p.
-func (p *place) answer() []int32 {
+func (p *answerPosition) answerTokens() []int32 {
 	all := make([]int32, p.n)
 	for ; p.n > 0; p = p.up {
 		all[p.n-1] = p.token
@@ -267,7 +265,7 @@ func (p *place) answer() []int32 {
 	return all
 }
 
-func (p *place) place(mask grammar.Mask) sample.Place {
+func (p *answerPosition) samplePlace(mask grammar.Mask) sample.Place {
 	at := sample.Place{Mask: mask}
 	if !p.route.Adjusts() {
 		return at
@@ -294,8 +292,8 @@ type stopper struct {
 	found   string // the one that is there
 }
 
-// push adds a token and returns the tokens that can be shown. stop reports whether a stop string ends the text.
-func (s *stopper) push(t Token) (shown []Token, stop bool) {
+// pushToken adds a token and returns the tokens that can be shown. stop reports whether a stop string ends the text.
+func (s *stopper) pushToken(t Token) (shown []Token, stop bool) {
 	if len(s.stops) == 0 {
 		return []Token{t}, false
 	}
@@ -308,13 +306,12 @@ func (s *stopper) push(t Token) (shown []Token, stop bool) {
 		}
 	}
 	if at >= 0 {
-		return s.upTo(at, true), true
+		return s.takeUpTo(at, true), true
 	}
-	return s.upTo(len(s.text)-s.begun(), false), false
+	return s.takeUpTo(len(s.text)-s.partialStopLength(), false), false
 }
 
-// begun returns the length of the end of the text that may be the beginning of a stop string.
-func (s *stopper) begun() (most int) {
+func (s *stopper) partialStopLength() (most int) {
 	for _, stop := range s.stops {
 		for n := min(len(stop)-1, len(s.text)); n > most; n-- {
 			if strings.HasSuffix(s.text, stop[:n]) {
@@ -325,9 +322,9 @@ func (s *stopper) begun() (most int) {
 	return most
 }
 
-// upTo returns the tokens before a position of the text. If last is set, it includes the part of a token before the
+// takeUpTo returns the tokens before a position of the text. If last is set, it includes the part of a token before the
 // position.
-func (s *stopper) upTo(end int, last bool) []Token {
+func (s *stopper) takeUpTo(end int, last bool) []Token {
 	begin, n := 0, 0
 	for n < len(s.pending) && begin+len(s.pending[n].Text) <= end {
 		begin += len(s.pending[n].Text)

@@ -57,7 +57,7 @@ func TestStopper(t *testing.T) {
 		}
 		got, over := "", false
 		for i, p := range parts {
-			shown, stop := s.push(Token{Pos: i, Text: p})
+			shown, stop := s.pushToken(Token{Pos: i, Text: p})
 			for _, x := range shown {
 				got += x.Text
 			}
@@ -344,7 +344,7 @@ func TestSchema(t *testing.T) {
 
 // shortest returns the number of tokens of the shortest value of a request's schema.
 func shortest(t testing.TB, e *Engine, r terms.Settings) int {
-	m, _, err := e.structured.matcher(t.Context(), e, r)
+	m, _, err := e.grammars.matcherFor(t.Context(), e, r)
 	require.NoError(t, err)
 	return len(m.Shortest(m.Start()))
 }
@@ -541,26 +541,27 @@ func TestSchemaClosed(t *testing.T) {
 // TestStructuredKept: a grammar is made once for all answers with its schema, and a limited number is kept.
 func TestStructuredKept(t *testing.T) {
 	e := tiny(t, demo.Small())
-	a, _, err := e.structured.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
+	a, _, err := e.grammars.matcherFor(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
-	b, end, err := e.structured.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
+	b, end, err := e.grammars.matcherFor(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.Same(t, a, b, "made once")
 	tok, err := e.Tokenizer()
 	require.NoError(t, err)
 	assert.True(t, tok.IsEnd(end))
-	k := &e.structured
+	k := &e.grammars
 	require.Equal(t, 1, k.kept.Len())
 	first := k.bytes
 	require.Greater(t, first, 1000, "bytes of a grammar")
 	twice := keptGrammar{new(grammar.Matcher), 5}
-	assert.Same(t, a, k.keep(sha256.Sum256([]byte(schemas[0])), twice), "made twice at once: the first one is kept")
+	again := k.cacheMatcher(sha256.Sum256([]byte(schemas[0])), twice)
+	assert.Same(t, a, again, "made twice at once: the first one is kept")
 	require.Equal(t, first, k.bytes)
 	k.bytes = keptGrammars // as if there were other grammars
-	_, _, err = k.matcher(t.Context(), e, terms.Settings{Schema: []byte(`{"const":1}`)})
+	_, _, err = k.matcherFor(t.Context(), e, terms.Settings{Schema: []byte(`{"const":1}`)})
 	require.NoError(t, err)
 	assert.Equal(t, 1, k.kept.Len(), "the first one was evicted")
-	c, _, err := k.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
+	c, _, err := k.matcherFor(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.NotSame(t, a, c)
 	kept := keptGrammars - first // the others
@@ -568,7 +569,7 @@ func TestStructuredKept(t *testing.T) {
 		kept += one.bytes
 	}
 	assert.Equal(t, kept, k.bytes, "what was evicted no longer counts")
-	k.keep(schemaHash{1}, keptGrammar{a, keptGrammars + 1})
+	k.cacheMatcher(schemaHash{1}, keptGrammar{a, keptGrammars + 1})
 	assert.Equal(t, 1, k.kept.Len(), "the last one stays, however large it is")
 }
 
@@ -637,9 +638,9 @@ func TestPickIsBestAllowed(t *testing.T) {
 	for i := range 20 * len(all) {
 		route := Route{Settings: terms.Settings{Schema: []byte(all[i%len(all)]), Complete: true}}
 		o := draft.Options{MaxTokens: shortest(t, e, route.Settings) + 1 + r.IntN(12), Room: 512}
-		_, err := s.choose(t.Context(), &o, sampler, []int32{70}, route)
+		_, err := s.configureSampling(t.Context(), &o, sampler, []int32{70}, route)
 		require.NoError(t, err)
-		for p := o.Place.(*place); p.n < o.MaxTokens; {
+		for p := o.Place.(*answerPosition); p.n < o.MaxTokens; {
 			head := backend.Output{Logits: make([]float32, vocab)}
 			for id := range head.Logits {
 				head.Logits[id] = float32(r.NormFloat64())
@@ -671,7 +672,7 @@ func TestPickIsBestAllowed(t *testing.T) {
 			if got == p.end {
 				break
 			}
-			p = p.Behind(got).(*place)
+			p = p.Behind(got).(*answerPosition)
 		}
 	}
 	assert.Positive(t, ruledOut)

@@ -12,23 +12,23 @@ import (
 // errTextEnds is the error for a context that ends with an end token.
 var errTextEnds = errors.New("the text ends here")
 
-// next returns the token that follows the context of q. It is computed while no question waits, and takes at least the
-// minimum time of an answer. It is an error if the context ends with an end token.
-func (s *Service) next(ctx context.Context, q terms.Job) (int32, error) {
+// decodeNext returns the token that follows the context of q. It is computed while no question waits, and takes at
+// least the minimum time of an answer. It is an error if the context ends with an end token.
+func (s *Service) decodeNext(ctx context.Context, q terms.Job) (int32, error) {
 	if t, err := s.e.Tokenizer(); err == nil && len(q.Context) > 0 && t.IsEnd(q.Context[len(q.Context)-1]) {
 		return 0, errTextEnds
 	}
 	q.Priority = terms.Ahead
-	a, err := s.ask(ctx, q)
+	a, err := s.askPaced(ctx, q)
 	return a.Token, err
 }
 
-// decodeOn decodes up to most tokens after the context of q and token, and sends them on the returned channel. The
+// decodeAhead decodes up to most tokens after the context of q and token, and sends them on the returned channel. The
 // context must have room for them. It returns at once. The channel is closed early when ctx ends, the session is
 // forgotten, the service is closed, or other work needs the time.
-func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most int) <-chan int32 {
+func (s *Service) decodeAhead(ctx context.Context, q terms.Job, token int32, most int) <-chan int32 {
 	tokens := make(chan int32, most)
-	ctx, end, ok := s.onward.begin(ctx, q.Session)
+	ctx, end, ok := s.ahead.startDecoder(ctx, q.Session)
 	if !ok {
 		close(tokens)
 		return tokens
@@ -38,7 +38,7 @@ func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most i
 		defer end()
 		defer close(tokens)
 		for range most {
-			token, err := s.next(ctx, q)
+			token, err := s.decodeNext(ctx, q)
 			if err != nil {
 				return
 			}
@@ -51,41 +51,41 @@ func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most i
 
 // Forget drops the tokens of a session, see [batch.Service.Forget], and stops decoding ahead for it.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
-	s.onward.stop(func(r *running) bool { return r.session == session })
+	s.ahead.stopMatching(func(r *aheadDecoder) bool { return r.session == session })
 	return s.Service.Forget(ctx, session)
 }
 
 // Close ends the service, see [batch.Service.Close], and stops all decoding ahead.
 func (s *Service) Close() {
-	s.onward.close()
+	s.ahead.stopAll()
 	s.Service.Close()
 }
 
-// onward manages the goroutines that decode ahead.
-type onward struct {
+// aheadDecoders manages the goroutines that decode ahead.
+type aheadDecoders struct {
 	mu     sync.Mutex
 	closed bool
-	all    map[*running]struct{}
+	all    map[*aheadDecoder]struct{}
 }
 
-// running is a goroutine that decodes ahead.
-type running struct {
+// aheadDecoder is a goroutine that decodes ahead.
+type aheadDecoder struct {
 	session uint64
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when it has ended
 }
 
-// begin returns a context for a new goroutine; ok is false after close. The goroutine calls end when it ends.
-func (o *onward) begin(ctx context.Context, session uint64) (_ context.Context, end func(), ok bool) {
+// startDecoder returns a context for a new goroutine; ok is false after stopAll. The goroutine calls end when it ends.
+func (o *aheadDecoders) startDecoder(ctx context.Context, session uint64) (_ context.Context, end func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &running{session, cancel, make(chan struct{})}
+	r := &aheadDecoder{session, cancel, make(chan struct{})}
 	if o.all == nil {
-		o.all = map[*running]struct{}{}
+		o.all = map[*aheadDecoder]struct{}{}
 	}
 	o.all[r] = struct{}{}
 	return ctx, func() {
@@ -97,10 +97,10 @@ func (o *onward) begin(ctx context.Context, session uint64) (_ context.Context, 
 	}, true
 }
 
-// stop ends the goroutines that match, and waits for them.
-func (o *onward) stop(match func(*running) bool) {
+// stopMatching ends the goroutines that match, and waits for them.
+func (o *aheadDecoders) stopMatching(match func(*aheadDecoder) bool) {
 	o.mu.Lock()
-	var stopped []*running
+	var stopped []*aheadDecoder
 	for r := range o.all {
 		if match(r) {
 			r.cancel()
@@ -113,10 +113,10 @@ func (o *onward) stop(match func(*running) bool) {
 	}
 }
 
-// close ends all goroutines and waits for them. No new one can begin afterwards.
-func (o *onward) close() {
+// stopAll ends all goroutines and waits for them. No new one can begin afterwards.
+func (o *aheadDecoders) stopAll() {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
-	o.stop(func(*running) bool { return true })
+	o.stopMatching(func(*aheadDecoder) bool { return true })
 }

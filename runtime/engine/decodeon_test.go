@@ -125,9 +125,9 @@ func TestLocalAheadEnds(t *testing.T) {
 				begin := time.Now()
 				end(s, cancel)
 				if name == "service" {
-					s.onward.mu.Lock()
-					assert.Empty(t, s.onward.all, "End has waited for all streams")
-					s.onward.mu.Unlock()
+					s.ahead.mu.Lock()
+					assert.Empty(t, s.ahead.all, "End has waited for all streams")
+					s.ahead.mu.Unlock()
 				}
 				got := all(streams[0])
 				assert.LessOrEqual(t, time.Since(begin), 10*time.Millisecond)
@@ -142,9 +142,9 @@ func TestLocalAheadEnds(t *testing.T) {
 					assert.LessOrEqual(t, len(all(streams[1])), 3)
 				}
 				synctest.Wait() // a stream is closed before its goroutine has ended
-				s.onward.mu.Lock()
-				defer s.onward.mu.Unlock()
-				assert.Empty(t, s.onward.all)
+				s.ahead.mu.Lock()
+				defer s.ahead.mu.Unlock()
+				assert.Empty(t, s.ahead.all)
 			})
 		})
 	}
@@ -156,10 +156,10 @@ func TestNoAheadAfterClose(t *testing.T) {
 	s, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	s.Close()
-	assert.Empty(t, all(s.decodeOn(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}}, 2, 5)))
-	_, _, ok := s.onward.begin(t.Context(), 1)
+	assert.Empty(t, all(s.decodeAhead(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}}, 2, 5)))
+	_, _, ok := s.ahead.startDecoder(t.Context(), 1)
 	assert.False(t, ok, "Close would not wait for it")
-	_, err = s.next(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}})
+	_, err = s.decodeNext(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 }
 
@@ -182,7 +182,7 @@ func TestAheadEndsWithText(t *testing.T) {
 	got := append([]int32{a.Token}, all(a.Ahead)...)
 	require.True(t, tokens.IsEnd(got[len(got)-1]), "%v", got)
 	assert.Equal(t, slices.IndexFunc(got, tokens.IsEnd), len(got)-1)
-	u, err := s.upstream()
+	u, err := s.newUpstream()
 	require.NoError(t, err)
 	_, err = u.Next(t.Context(), terms.Job{Session: 2, Question: terms.Question{Context: append(ids, got...)}})
 	assert.ErrorIs(t, err, errTextEnds)

@@ -21,13 +21,13 @@ type drafter struct {
 	out   []backend.Output
 }
 
-// drafts returns the drafter of a text, nil for none, and a function that ends its use.
-func (s *Session) drafts(ctx context.Context, small *Engine) (d *drafter, done func(), err error) {
+// openDrafter returns the drafter of a text, nil for none, and a function that ends its use.
+func (s *Session) openDrafter(ctx context.Context, small *Engine) (d *drafter, done func(), err error) {
 	if small == nil {
 		return nil, func() {}, nil
 	}
 	if s.small == nil || s.small.s.e != small {
-		if err := s.e.alike(small); err != nil {
+		if err := s.e.checkSameTokens(small); err != nil {
 			return nil, nil, err
 		}
 		if s.small != nil {
@@ -35,8 +35,8 @@ func (s *Session) drafts(ctx context.Context, small *Engine) (d *drafter, done f
 		}
 		s.small = &drafter{s: small.Session()}
 	}
-	if _, done, err = s.small.s.begin(ctx); err != nil {
-		return nil, nil, small.named(ctx, err)
+	if _, done, err = s.small.s.beginText(ctx); err != nil {
+		return nil, nil, small.withFileName(ctx, err)
 	}
 	return s.small, done, nil
 }
@@ -44,7 +44,7 @@ func (s *Session) drafts(ctx context.Context, small *Engine) (d *drafter, done f
 // Fit returns an error if a small model cannot draft for e: its tokens are others, or the memory is too small for the
 // weights of both models and their keys and values in one full context.
 func (e *Engine) Fit(small *Engine) error {
-	if err := e.alike(small); err != nil {
+	if err := e.checkSameTokens(small); err != nil {
 		return err
 	}
 	if free, err := freemem.Bytes(); err == nil {
@@ -53,7 +53,6 @@ func (e *Engine) Fit(small *Engine) error {
 	return nil // unknown
 }
 
-// fitsInto returns an error if free bytes of memory are too few for both models.
 func (e *Engine) fitsInto(free uint64, small *Engine) error {
 	need := uint64(e.file.Size()) + uint64(small.file.Size()) +
 		uint64(e.kvBytes(e.o.Context)) + uint64(small.kvBytes(small.o.Context))
@@ -64,8 +63,7 @@ func (e *Engine) fitsInto(free uint64, small *Engine) error {
 	return nil
 }
 
-// alike returns an error if the tokens of a small model are not those of e.
-func (e *Engine) alike(small *Engine) error {
+func (e *Engine) checkSameTokens(small *Engine) error {
 	ours, err := e.Identity()
 	if err != nil {
 		return err
@@ -88,10 +86,10 @@ func (d *drafter) Read(ctx context.Context, text []int32, heads int) ([]backend.
 	if heads > len(text) {
 		return nil, errors.New("more heads are wanted than the drafter's text has tokens")
 	}
-	d.s.truncate(min(d.Known(text), len(text)-heads)) // heads are not kept: the last tokens are read again
+	d.s.truncateText(min(d.Known(text), len(text)-heads)) // heads are not kept: the last tokens are read again
 	for len(d.out) < heads {
 		d.out = append(d.out, backend.Output{})
 	}
 	rest := text[len(d.s.ids):]
-	return d.out[:heads], d.s.e.named(ctx, d.s.append(ctx, rest, d.out[:heads], d.want))
+	return d.out[:heads], d.s.e.withFileName(ctx, d.s.appendTokens(ctx, rest, d.out[:heads], d.want))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
-// edge makes a session a [draft.Model]: it maps ids of draft nodes to slots of the KV cache.
-type edge struct {
+// edgeModel makes a session a [draft.Model]: it maps ids of draft nodes to slots of the KV cache.
+type edgeModel struct {
 	s     *Session
 	want  backend.Want       // of every head
 	slots map[draft.ID]int32 // of the nodes of the draft tree
@@ -25,22 +25,22 @@ type edge struct {
 	out   []backend.Output
 }
 
-func newEdge(s *Session, want backend.Want, pace time.Duration) *edge {
-	return &edge{
+func newEdgeModel(s *Session, want backend.Want, pace time.Duration) *edgeModel {
+	return &edgeModel{
 		s: s, want: want, pace: pace,
 		slots: map[draft.ID]int32{}, ids: map[int32]draft.ID{}, token: map[draft.ID]int32{},
 	}
 }
 
-func (m *edge) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
-	out, err := m.s.prefill(ctx, prompt, m.want)
+func (m *edgeModel) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+	out, err := m.s.prefillPrompt(ctx, prompt, m.want)
 	if err != nil {
 		return backend.Output{}, err
 	}
 	return *out, nil
 }
 
-func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+func (m *edgeModel) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	begin := m.s.now()
 	for _, n := range nodes {
 		if n.Pos >= m.s.e.o.Context {
@@ -49,26 +49,26 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 		}
 	}
 	if len(nodes) == 1 {
-		slot, out, err := m.s.one(ctx, nodes[0].Token, m.path(nodes[0].Path), m.want)
+		slot, out, err := m.s.evaluateOne(ctx, nodes[0].Token, m.pathSlots(nodes[0].Path), m.want)
 		if err != nil {
 			return nil, err
 		}
-		m.put(nodes[0], slot)
+		m.recordNode(nodes[0], slot)
 		m.out = append(m.out[:0], *out)
-	} else if err := m.several(ctx, nodes); err != nil {
+	} else if err := m.evaluateSeveral(ctx, nodes); err != nil {
 		return nil, err
 	}
-	m.rest(ctx, begin, len(nodes))
+	m.waitForPace(ctx, begin, len(nodes))
 	return m.out, nil
 }
 
-// one evaluates a token after the settled text and the slots of path. It returns the token's slot and the output of the
-// head, which is valid until the next call.
-func (s *Session) one(
+// evaluateOne evaluates a token after the settled text and the slots of path. It returns the token's slot and the
+// output of the head, which is valid until the next call.
+func (s *Session) evaluateOne(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
-	if s.speculates(want) {
-		return s.inFlight(ctx, token, path, want)
+	if s.canSpeculate(want) {
+		return s.evaluateSpeculative(ctx, token, path, want)
 	}
 	slot, err := s.cache.Alloc(s.cache.Len() + len(path))
 	if err != nil {
@@ -76,75 +76,75 @@ func (s *Session) one(
 	}
 	s.row[0] = s.cache.Node(token, slot, path...)
 	want.Rows = s.first[:]
-	if err := s.e.share(ctx, s.member, s.cache.KV(), s.row[:], s.out[:], want); err != nil {
+	if err := s.e.forwardShared(ctx, s.batchSession, s.cache.KV(), s.row[:], s.out[:], want); err != nil {
 		s.cache.Free(slot)
 		return 0, nil, err
 	}
 	return slot, &s.out[0], nil
 }
 
-func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
+func (m *edgeModel) evaluateSeveral(ctx context.Context, nodes []draft.Node) error {
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
 	if m.s.speculation.depth > 0 {
-		return m.besideFlight(ctx, nodes)
+		return m.evaluateBesidePass(ctx, nodes)
 	}
-	err := m.together(ctx, nodes, -1, m.s.share)
+	err := m.evaluateTogether(ctx, nodes, -1, m.s.forwardShared)
 	if err != nil {
-		m.lose(nodes)
+		m.dropNodes(nodes)
 	}
 	return err
 }
 
-// besideFlight evaluates nodes together and waits for a flight that has begun. No further flight begins together with
-// guesses from the text: it would delay the next nodes.
-func (m *edge) besideFlight(ctx context.Context, nodes []draft.Node) error {
+// evaluateBesidePass evaluates nodes together and waits for a speculative pass that has begun. No further one begins
+// together with guesses from the text: it would delay the next nodes.
+func (m *edgeModel) evaluateBesidePass(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
-	done, err := s.e.acquire(ctx)
+	done, err := s.e.acquireModel(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	guesses := m.guesses(nodes)
-	running, at := flight{}, -1
+	guesses := m.countGuesses(nodes)
+	running, at := speculativePass{}, -1
 	for i, n := range nodes[:len(nodes)-guesses] {
-		if f, ok := s.adopt(n.Token, m.path(n.Path)); ok {
+		if f, ok := s.acceptSpeculativePass(n.Token, m.pathSlots(n.Path)); ok {
 			running, at = f, i
-			m.put(n, f.row.Slot)
+			m.recordNode(n, f.row.Slot)
 			break
 		}
 	}
 	switch {
 	case at < 0:
-		s.missFlights()
+		s.rejectSpeculativePasses()
 	case guesses > 0:
-		s.dropFlights()
+		s.dropSpeculativePasses()
 	}
-	if err := m.together(ctx, nodes, at, s.e.pass); err != nil {
+	if err := m.evaluateTogether(ctx, nodes, at, s.e.forwardModel); err != nil {
 		if at >= 0 {
-			s.dropFlights()
+			s.dropSpeculativePasses()
 			running.Drop()
 		}
-		m.lose(nodes)
+		m.dropNodes(nodes)
 		return err
 	}
 	if at < 0 {
 		return nil
 	}
 	if guesses == 0 {
-		s.follow(running, m.want)
+		s.startSuccessors(running, m.want)
 	}
-	out, err := s.land(ctx, running)
+	out, err := s.awaitSpeculativePass(ctx, running)
 	if err != nil {
-		m.forget(nodes[at].ID)
-		m.lose(nodes)
+		m.forgetNode(nodes[at].ID)
+		m.dropNodes(nodes)
 		return err
 	}
 	m.out[at] = *out
 	return nil
 }
 
-// guesses counts the nodes at the end of nodes that have a parent among them.
-func (m *edge) guesses(nodes []draft.Node) int {
+// countGuesses counts the nodes at the end of nodes that have a parent among them.
+func (m *edgeModel) countGuesses(nodes []draft.Node) int {
 	for i, n := range nodes {
 		if len(n.Path) == 0 {
 			continue
@@ -156,9 +156,9 @@ func (m *edge) guesses(nodes []draft.Node) int {
 	return 0
 }
 
-// together evaluates all nodes except the one at position but in one forward call. After an error m may hold some of
-// them.
-func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forward forward) error {
+// evaluateTogether evaluates all nodes except the one at position but in one forward call. After an error m may hold
+// some of them.
+func (m *edgeModel) evaluateTogether(ctx context.Context, nodes []draft.Node, but int, forward forwardFunc) error {
 	cache := m.s.cache
 	want, rows := m.want, []backend.Row(nil)
 	want.Rows = nil
@@ -167,13 +167,13 @@ func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forwar
 		if i == but {
 			continue
 		}
-		slot, err := m.s.alloc(n.Pos)
+		slot, err := m.s.allocSlot(n.Pos)
 		if err != nil {
 			return err
 		}
-		m.put(n, slot)
+		m.recordNode(n, slot)
 		want.Rows = append(want.Rows, len(rows))
-		rows = append(rows, cache.Node(n.Token, slot, m.path(n.Path)...))
+		rows = append(rows, cache.Node(n.Token, slot, m.pathSlots(n.Path)...))
 		out = append(out, m.out[i])
 	}
 	if err := forward(ctx, cache.KV(), rows, out, want); err != nil {
@@ -187,7 +187,7 @@ func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forwar
 	return nil
 }
 
-func (m *edge) lose(nodes []draft.Node) {
+func (m *edgeModel) dropNodes(nodes []draft.Node) {
 	for _, n := range nodes {
 		if _, ok := m.slots[n.ID]; ok {
 			m.Drop(n.ID)
@@ -195,13 +195,13 @@ func (m *edge) lose(nodes []draft.Node) {
 	}
 }
 
-func (m *edge) put(n draft.Node, slot int32) {
+func (m *edgeModel) recordNode(n draft.Node, slot int32) {
 	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }
 
-// rest waits until a forward call with the given number of rows has taken the time of the pace since begin. Timers fire
-// late: if one call ends late, the next one is made shorter, so that both together take the right time.
-func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
+// waitForPace waits until a forward call with the given number of rows has taken the time of the pace since begin.
+// Timers fire late: if one call ends late, the next one is made shorter, so that both together take the right time.
+func (m *edgeModel) waitForPace(ctx context.Context, begin time.Time, rows int) {
 	least := time.Duration(float64(m.pace)*(1+m.row*float64(rows-1))) - m.over
 	m.over = 0
 	left := least - m.s.now().Sub(begin)
@@ -212,7 +212,7 @@ func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
 	m.over = min(max(0, m.s.now().Sub(begin)-least), m.pace/2)
 }
 
-func (m *edge) path(ids []draft.ID) []int32 {
+func (m *edgeModel) pathSlots(ids []draft.ID) []int32 {
 	slots := make([]int32, len(ids))
 	for i, id := range ids {
 		slots[i] = m.slots[id]
@@ -220,13 +220,13 @@ func (m *edge) path(ids []draft.ID) []int32 {
 	return slots
 }
 
-func (m *edge) Settle(path ...draft.ID) {
-	slots := m.path(path)
+func (m *edgeModel) Settle(path ...draft.ID) {
+	slots := m.pathSlots(path)
 	for _, id := range path {
 		m.s.ids = append(m.s.ids, m.token[id])
-		m.forget(id)
+		m.forgetNode(id)
 	}
-	for _, move := range m.s.settle(slots...) {
+	for _, move := range m.s.settleSlots(slots...) {
 		if id, ok := m.ids[move.From]; ok {
 			delete(m.ids, move.From)
 			m.slots[id], m.ids[move.To] = move.To, id
@@ -234,18 +234,18 @@ func (m *edge) Settle(path ...draft.ID) {
 	}
 }
 
-func (m *edge) Drop(nodes ...draft.ID) {
+func (m *edgeModel) Drop(nodes ...draft.ID) {
 	for _, id := range nodes {
 		m.s.cache.Free(m.slots[id])
-		m.forget(id)
+		m.forgetNode(id)
 	}
 }
 
-func (m *edge) forget(id draft.ID) {
+func (m *edgeModel) forgetNode(id draft.ID) {
 	delete(m.ids, m.slots[id])
 	delete(m.slots, id)
 	delete(m.token, id)
 }
 
-// Room implements [draft.Model]. It does not count flights: their slots are freed when needed.
-func (m *edge) Room() int { return m.s.cache.Slots() - m.s.inUse() }
+// Room implements [draft.Model]. It does not count speculative passes: their slots are freed when needed.
+func (m *edgeModel) Room() int { return m.s.cache.Slots() - m.s.tokensInUse() }

@@ -24,7 +24,7 @@ type gardener struct {
 	truth *scratch
 	d     *plain
 	s     *Session
-	m     *edge
+	m     *edgeModel
 
 	settled []int32
 	nodes   map[draft.ID]*leaf
@@ -73,7 +73,7 @@ func TestEdge(t *testing.T) {
 
 // text is one text of the session.
 func (g *gardener) text() {
-	g.m = newEdge(g.s, backend.Want{K: 3}, 0)
+	g.m = newEdgeModel(g.s, backend.Want{K: 3}, 0)
 	g.nodes, g.next, g.settled = map[draft.ID]*leaf{}, 1, nil
 	was := slices.Clone(g.s.ids)
 	prompt := []int32{1, 2}
@@ -108,9 +108,9 @@ func (g *gardener) text() {
 		g.check()
 	}
 	g.dropAll(func(*leaf) bool { return true })
-	g.s.stopFlights()
+	g.s.stopSpeculativePasses()
 	g.check()
-	require.Empty(g.t, g.s.speculation.flights)
+	require.Empty(g.t, g.s.speculation.passes)
 	require.Equal(g.t, len(g.settled), g.s.cache.InUse())
 }
 
@@ -126,7 +126,7 @@ func (g *gardener) fault(n int) {
 func (g *gardener) failed(err error) {
 	g.t.Helper()
 	require.ErrorIs(g.t, err, errTrouble)
-	require.Empty(g.t, g.s.speculation.flights, "no flights after an error")
+	require.Empty(g.t, g.s.speculation.passes, "no flights after an error")
 	g.faults--
 	require.GreaterOrEqual(g.t, g.faults, 0)
 }
@@ -137,8 +137,8 @@ func (g *gardener) check() {
 	s, m := g.s, g.m
 	require.Equal(g.t, g.settled, append([]int32{}, s.ids...), "the text")
 	require.Equal(g.t, len(g.settled), s.cache.Len())
-	require.Equal(g.t, len(g.settled)+len(g.nodes)+len(s.speculation.flights), s.cache.InUse(), "a slot leaks")
-	require.Equal(g.t, len(g.settled)+len(g.nodes), s.inUse())
+	require.Equal(g.t, len(g.settled)+len(g.nodes)+len(s.speculation.passes), s.cache.InUse(), "a slot leaks")
+	require.Equal(g.t, len(g.settled)+len(g.nodes), s.tokensInUse())
 	require.Equal(g.t, s.cache.Slots()-len(g.settled)-len(g.nodes), m.Room())
 	require.Len(g.t, m.slots, len(g.nodes))
 	require.Len(g.t, m.ids, len(g.nodes))
@@ -149,8 +149,8 @@ func (g *gardener) check() {
 		require.Equal(g.t, id, m.ids[slot])
 		require.Equal(g.t, n.Token, m.token[id])
 	}
-	require.LessOrEqual(g.t, len(s.speculation.flights), s.speculation.depth)
-	require.Equal(g.t, len(s.speculation.flights), g.d.open)
+	require.LessOrEqual(g.t, len(s.speculation.passes), s.speculation.depth)
+	require.Equal(g.t, len(s.speculation.passes), g.d.open)
 }
 
 // any returns a random node, or nil for the settled text.
@@ -264,14 +264,14 @@ func (g *gardener) extend() {
 		require.LessOrEqual(g.t, flew, 1)
 		g.running(leaves)
 	} else {
-		require.Empty(g.t, g.s.speculation.flights, "no leaf is the expected token, or guesses follow it")
+		require.Empty(g.t, g.s.speculation.passes, "no leaf is the expected token, or guesses follow it")
 	}
 }
 
 // running checks the number of tokens in flight.
 func (g *gardener) running(leaves []draft.Node) {
 	g.t.Helper()
-	flights, free := g.s.speculation.flights, g.s.cache.Slots()-len(g.settled)-len(g.nodes)
+	flights, free := g.s.speculation.passes, g.s.cache.Slots()-len(g.settled)-len(g.nodes)
 	if len(leaves) == 1 {
 		require.Len(g.t, flights, max(0, min(g.s.speculation.depth, g.s.cache.Slots()-1-leaves[0].Pos, free)))
 	}
@@ -342,7 +342,7 @@ func TestDraftInPlace(t *testing.T) {
 	for _, flights := range []bool{false, true} {
 		e, d := troubled(t, Options{Context: 20}, flights)
 		s := session(t, e)
-		m := newEdge(s, backend.Want{K: 3}, 0)
+		m := newEdgeModel(s, backend.Want{K: 3}, 0)
 		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
 		require.NoError(t, err)
 		var path []draft.ID
@@ -356,24 +356,24 @@ func TestDraftInPlace(t *testing.T) {
 		begun := d.begun
 		if flights {
 			require.Equal(t, 5, s.summary.RanAhead)
-			require.Len(t, s.speculation.flights, speculationDepth)
-			require.EqualValues(t, 9, s.speculation.flights[0].row.Slot)
+			require.Len(t, s.speculation.passes, speculationDepth)
+			require.EqualValues(t, 9, s.speculation.passes[0].row.Slot)
 		}
 		m.Settle(path[:4]...)
 		m.Settle(path[4])
-		require.Len(t, s.speculation.flights, begun-7, "they stay")
+		require.Len(t, s.speculation.passes, begun-7, "they stay")
 		next := draft.Node{ID: 7, Token: out.Top[0].ID, Pos: 9, Path: path[5:]}
 		_, err = m.Extend(t.Context(), []draft.Node{next})
 		require.NoError(t, err)
 		require.Equal(t, begun+1, d.begun, "one pass; on a device with flights it is one token further")
 		require.EqualValues(t, 9, m.slots[7])
 		m.Drop(7)
-		s.stopFlights()
+		s.stopSpeculativePasses()
 		_, err = m.Extend(t.Context(), []draft.Node{{ID: 10, Token: out.Top[1].ID, Pos: 9, Path: path[5:]}})
 		require.NoError(t, err)
 		require.EqualValues(t, 9, m.slots[10], "a token that was not expected")
 		m.Drop(10)
-		s.stopFlights()
+		s.stopSpeculativePasses()
 		pair := []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}}
 		_, err = m.Extend(t.Context(), pair)
 		require.NoError(t, err)
@@ -386,7 +386,7 @@ func TestDraftInPlace(t *testing.T) {
 // TestMovedTwice: a node that gives its slot to settled text twice is found both times.
 func TestMovedTwice(t *testing.T) {
 	s := session(t, small(t, Options{Context: 5}, nil))
-	m := newEdge(s, backend.Want{K: 1}, 0)
+	m := newEdgeModel(s, backend.Want{K: 1}, 0)
 	_, err := m.Prefill(t.Context(), []int32{1})
 	require.NoError(t, err)
 	extend := func(id draft.ID, pos int, path ...draft.ID) {
@@ -412,7 +412,7 @@ func TestMovedTwice(t *testing.T) {
 func TestSettleMovesFlights(t *testing.T) {
 	e, _ := troubled(t, Options{Context: 20}, true)
 	s := session(t, e)
-	m := newEdge(s, backend.Want{K: 3}, 0)
+	m := newEdgeModel(s, backend.Want{K: 3}, 0)
 	out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
 	require.NoError(t, err)
 	other, best := out.Top[1].ID, out.Top[0].ID
@@ -420,11 +420,11 @@ func TestSettleMovesFlights(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.Extend(t.Context(), []draft.Node{{ID: 2, Token: other, Pos: 3}})
 	require.NoError(t, err)
-	require.Len(t, s.speculation.flights, speculationDepth)
+	require.Len(t, s.speculation.passes, speculationDepth)
 	require.NotEqualValues(t, 3, m.slots[2])
 	m.Drop(1)
 	m.Settle(2)
-	require.Empty(t, s.speculation.flights, "the keys and values that it attends to have moved")
+	require.Empty(t, s.speculation.passes, "the keys and values that it attends to have moved")
 	require.Equal(t, []int32{1, 2, 3, other}, s.ids)
 }
 
@@ -434,7 +434,7 @@ func TestModelGone(t *testing.T) {
 	for _, leaves := range []int{1, 2} {
 		e, _ := troubled(t, Options{Context: 20}, true)
 		s := session(t, e)
-		m := newEdge(s, backend.Want{K: 3}, 0)
+		m := newEdgeModel(s, backend.Want{K: 3}, 0)
 		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
 		require.NoError(t, err)
 		outs, err := m.Extend(t.Context(), []draft.Node{{ID: 1, Token: out.Top[0].ID, Pos: 3}})
@@ -447,7 +447,7 @@ func TestModelGone(t *testing.T) {
 		e.model.Close()
 		_, err = m.Extend(t.Context(), nodes[:leaves])
 		require.ErrorIs(t, err, ErrClosed)
-		require.Empty(t, s.speculation.flights)
+		require.Empty(t, s.speculation.passes)
 		require.Equal(t, 4, s.cache.InUse())
 		require.Len(t, m.slots, 1)
 		_, err = m.Extend(t.Context(), nodes[:leaves])

@@ -59,20 +59,20 @@ const defaultContext = 4096
 // Engine is an open model. Its sessions share the weights and take turns with their forward calls. Its methods may be
 // called by any number of goroutines, also while another one calls [Engine.Close].
 type Engine struct {
-	life
-	path   string
-	file   *gguf.File
-	device backend.Device
-	name   string // of the device
-	model  *qwen.Model
-	o      Options
-	tokens func() (*tokenizer.Tokenizer, error)
-	saved  func() (qwen.Saved, error) // what sessions save
-	kvType gguf.Type                  // of keys and values
-	move   move                       // of the weights into huge pages
-	crew   *crew                      // of the sessions; nil if the device cannot mix their rows
+	lifetime
+	path    string
+	file    *gguf.File
+	device  backend.Device
+	name    string // of the device
+	model   *qwen.Model
+	o       Options
+	tokens  func() (*tokenizer.Tokenizer, error)
+	saved   func() (qwen.Saved, error) // what sessions save
+	kvType  gguf.Type                  // of keys and values
+	move    weightMove                 // of the weights into huge pages
+	batcher *batcher                   // of the sessions; nil if the device cannot mix their rows
 
-	structured structured // for answers that are JSON
+	grammars grammarCache // for answers that are JSON
 
 	closeDevice func() error
 }
@@ -89,14 +89,14 @@ func Open(path string, o Options) (*Engine, error) {
 // New loads the weights of an open file. Errors use name for the file. The engine closes the file, also on an error.
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
 	e := &Engine{path: name, file: f, o: o}
-	e.begin(e.release)
-	if err := e.load(); err != nil {
+	e.startLifetime(e.releaseResources)
+	if err := e.loadModel(); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())
 	}
 	return e, nil
 }
 
-func (e *Engine) load() (err error) {
+func (e *Engine) loadModel() (err error) {
 	e.device, e.closeDevice, err = device.Open(device.Options{
 		Backend: e.o.Backend, Threads: e.o.Threads, Exact: e.o.Exact, Mapped: e.file.Mappings(),
 	})
@@ -110,15 +110,14 @@ func (e *Engine) load() (err error) {
 		return err
 	}
 	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
-	e.saved = sync.OnceValues(e.savedAs)
+	e.saved = sync.OnceValues(e.savedHeader)
 	if e.model.Mixes() {
-		e.crew = newCrew()
-		e.crew.acquire, e.crew.forward = e.acquire, e.pass
+		e.batcher = newBatcher()
+		e.batcher.acquire, e.batcher.forward = e.acquireModel, e.forwardModel
 	}
 	return e.setDefaults()
 }
 
-// setDefaults fills in and checks the options that depend on the model.
 func (e *Engine) setDefaults() error {
 	switch e.o.KV {
 	case KVAuto, KVF16, KVF32:
@@ -152,9 +151,8 @@ func fitContext(free, weights uint64, bytesPerToken int64, sessions, limit int) 
 	return min(max(int(most)/1024*1024, defaultContext), limit)
 }
 
-// newCache makes a KV cache of the configured type.
 func (e *Engine) newCache(ctx context.Context, slots int) (*qwen.Cache, error) {
-	done, err := e.acquire(ctx)
+	done, err := e.acquireModel(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,17 +160,14 @@ func (e *Engine) newCache(ctx context.Context, slots int) (*qwen.Cache, error) {
 	return e.model.NewCache(slots, e.kvType)
 }
 
-// kvBytes returns the memory for the keys and values of this number of tokens.
 func (e *Engine) kvBytes(slots int) int64 { return e.model.KVConfig(slots, e.kvType).Bytes() }
 
-// onlyF32 reports whether every tensor is float32. If so the model rounds nothing, and keys and values are stored as
-// float32 too.
+// If every tensor is float32, the model rounds nothing, and keys and values are stored as float32 too.
 func (e *Engine) onlyF32() bool {
 	return !slices.ContainsFunc(e.file.Tensors(), func(t gguf.Tensor) bool { return t.Type != gguf.F32 })
 }
 
-// release frees the engine's resources after its last use.
-func (e *Engine) release() error {
+func (e *Engine) releaseResources() error {
 	var err error
 	if e.model != nil {
 		e.model.Close()
@@ -198,9 +193,9 @@ func (e *Engine) ContextLimit() int { return e.model.Config().Context }
 
 // Tokenizer returns the tokenizer of the file. It is loaded at the first call, and can be used after [Engine.Close].
 func (e *Engine) Tokenizer() (*tokenizer.Tokenizer, error) {
-	done, err := e.use()
+	done, err := e.keepOpen()
 	if err != nil {
-		return nil, e.named(context.Background(), err)
+		return nil, e.withFileName(context.Background(), err)
 	}
 	defer done()
 	return e.tokens()
@@ -247,18 +242,17 @@ func (e *Engine) RawPrompt(text string) ([]int32, error) {
 
 // Logits returns the logits [vocabulary] of the token that follows ids, and the k best tokens.
 func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []backend.Candidate, error) {
-	ctx, release := e.bind(ctx)
+	ctx, release := e.bindContext(ctx)
 	defer release()
 	cache, err := e.newCache(ctx, max(len(ids), 1))
 	if err != nil {
-		return nil, nil, e.named(ctx, err)
+		return nil, nil, e.withFileName(ctx, err)
 	}
 	out := make([]backend.Output, 1)
-	err = e.forward(ctx, newMember(), cache, ids, out, backend.Want{K: k, Logits: true})
-	return out[0].Logits, out[0].Top, e.named(ctx, err)
+	err = e.evaluateTokens(ctx, newBatchSession(), cache, ids, out, backend.Want{K: k, Logits: true})
+	return out[0].Logits, out[0].Top, e.withFileName(ctx, err)
 }
 
-// checkTokens returns an error if the model does not have a token of the text. what names the text.
 func (e *Engine) checkTokens(what string, ids []int32) error {
 	vocab := e.model.Config().Vocab
 	for i, id := range ids {
@@ -269,10 +263,10 @@ func (e *Engine) checkTokens(what string, ids []int32) error {
 	return nil
 }
 
-// forward appends ids to cache, and sets out to the output of the head for the last of them. On an error those that
-// were evaluated stay in the cache.
-func (e *Engine) forward(
-	ctx context.Context, m *member, cache *qwen.Cache, ids []int32, out []backend.Output, want backend.Want,
+// evaluateTokens appends ids to cache, and sets out to the output of the head for the last of them. On an error those
+// that were evaluated stay in the cache.
+func (e *Engine) evaluateTokens(
+	ctx context.Context, m *batchSession, cache *qwen.Cache, ids []int32, out []backend.Output, want backend.Want,
 ) error {
 	if len(ids) == 0 {
 		return errors.New("no tokens: a prompt needs at least one")
@@ -285,24 +279,25 @@ func (e *Engine) forward(
 	for i := range out {
 		want.Rows = append(want.Rows, len(rows)-len(out)+i)
 	}
-	done, err := e.extend(ctx, m, cache.KV(), rows, out, want)
+	done, err := e.evaluateRows(ctx, m, cache.KV(), rows, out, want)
 	if err != nil {
 		cache.Truncate(before + done)
 	}
 	return err
 }
 
-// extend evaluates rows of which none sees a later one; want is of the last rows. On an error, done rows are evaluated.
-func (e *Engine) extend(
-	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+// evaluateRows evaluates rows of which none sees a later one; want is of the last rows. On an error, done rows are
+// evaluated.
+func (e *Engine) evaluateRows(
+	ctx context.Context, m *batchSession, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) (done int, err error) {
-	if e.crew != nil {
-		err = e.crew.run(ctx, m, kv, rows, out, want, true)
+	if e.batcher != nil {
+		err = e.batcher.runCall(ctx, m, kv, rows, out, want, true)
 		return m.call.begun, err
 	}
 	for len(rows)-done > qwen.MaxRows {
 		n := min(qwen.MaxRows, len(rows)-len(out)-done)
-		if err := e.run(ctx, kv, rows[done:done+n], nil, backend.Want{}); err != nil {
+		if err := e.forwardExclusive(ctx, kv, rows[done:done+n], nil, backend.Want{}); err != nil {
 			return done, err
 		}
 		done += n
@@ -310,5 +305,5 @@ func (e *Engine) extend(
 	for i := range want.Rows {
 		want.Rows[i] -= done
 	}
-	return done, e.run(ctx, kv, rows[done:], out, want)
+	return done, e.forwardExclusive(ctx, kv, rows[done:], out, want)
 }

@@ -193,7 +193,7 @@ func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	e.model, err = qwen.Load(e.file, e.device)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if !e.closed() { // closing a device waits for what is left
+		if !e.isClosed() { // closing a device waits for what is left
 			assert.Zero(t, d.open, "a flight was neither waited for nor dropped")
 		}
 	})
@@ -206,7 +206,7 @@ func headAfter(t testing.TB, e *Engine, text []int32, want backend.Want) *backen
 	cache, err := e.newCache(t.Context(), len(text))
 	require.NoError(t, err)
 	out := make([]backend.Output, 1)
-	require.NoError(t, e.forward(t.Context(), newMember(), cache, text, out, want))
+	require.NoError(t, e.evaluateTokens(t.Context(), newBatchSession(), cache, text, out, want))
 	return &out[0]
 }
 

@@ -36,8 +36,8 @@ type Verifier interface {
 // Session returns a cloud that needs no network, for one text at a time, and a function that ends the session. The
 // error is [ErrClosed] once the service or its engine is closed.
 func (s *Service) Session(context.Context) (Cloud, func(), error) {
-	if s.Closed() || s.e.closed() {
-		return nil, nil, closedToo(batch.ErrClosed)
+	if s.Closed() || s.e.isClosed() {
+		return nil, nil, wrapClosed(batch.ErrClosed)
 	}
 	session := s.sessions.Add(1)
 	end := func() { s.Forget(context.Background(), session) } // fails only when closed: all is forgotten then

@@ -35,8 +35,8 @@ const spareMemory = 256 << 20
 // calls and more, and makes later calls 7 to 20% shorter (bench/RESULTS.md): it does not pay for one short answer.
 const callsBeforeMove = 32
 
-// move moves the weights of an engine while forward calls run, see [gguf.File.MoveToHugePages].
-type move struct {
+// weightMove moves the weights of an engine while forward calls run, see [gguf.File.MoveToHugePages].
+type weightMove struct {
 	wanted bool
 	free   func() (uint64, error) // [freemem.Bytes]
 	calls  atomic.Int32           // of the model so far
@@ -47,7 +47,6 @@ type move struct {
 	stay error
 }
 
-// planMove decides whether the weights move. It returns an error if they must move and cannot.
 func (e *Engine) planMove() error {
 	e.move.done, e.move.free = make(chan struct{}), freemem.Bytes
 	switch e.o.HugePages {
@@ -78,17 +77,15 @@ func (e *Engine) cannotMove() error {
 	return nil
 }
 
-// called counts a forward call. After enough calls the weights begin to move.
-func (e *Engine) called() {
+func (e *Engine) countForward() {
 	if e.move.wanted && e.move.calls.Add(1) == callsBeforeMove {
 		e.moveWeights()
 	}
 }
 
-// moveWeights begins to move the weights, unless it has begun.
 func (e *Engine) moveWeights() {
 	e.move.begin.Do(func() {
-		done, err := e.use()
+		done, err := e.keepOpen()
 		if err != nil {
 			return // closed
 		}
@@ -102,7 +99,6 @@ func (e *Engine) moveWeights() {
 	})
 }
 
-// lacksMemory returns an error if there is too little memory to move the weights.
 func (e *Engine) lacksMemory() error {
 	if e.o.HugePages == HugeOn {
 		return nil
@@ -111,11 +107,10 @@ func (e *Engine) lacksMemory() error {
 	if err != nil {
 		return err
 	}
-	return tooLittle(free, e.file.Size())
+	return checkSpareMemory(free, e.file.Size())
 }
 
-// tooLittle returns an error if free bytes of memory are too few for weights of this size.
-func tooLittle(free uint64, weights int64) error {
+func checkSpareMemory(free uint64, weights int64) error {
 	need := uint64(weights) + spareMemory
 	if free >= need {
 		return nil
@@ -133,9 +128,9 @@ type Weights struct {
 // Weights waits until the weights have moved, if they are to move, and returns where they are. They begin to move after
 // 32 forward calls, or when Weights is called.
 func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
-	done, err := e.use()
+	done, err := e.keepOpen()
 	if err != nil {
-		return w, e.named(ctx, err)
+		return w, e.withFileName(ctx, err)
 	}
 	defer done()
 	if e.move.wanted {
@@ -143,12 +138,12 @@ func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
 		select {
 		case <-e.move.done:
 		case <-e.closing.Done():
-			return w, e.named(ctx, ErrClosed)
+			return w, e.withFileName(ctx, ErrClosed)
 		case <-ctx.Done():
 			return w, errs.EndedBy(ctx, context.Cause(ctx))
 		}
 	}
 	w.Stay = e.move.stay
 	w.Placement, err = e.file.Placement()
-	return w, e.named(ctx, err)
+	return w, e.withFileName(ctx, err)
 }

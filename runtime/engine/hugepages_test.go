@@ -174,8 +174,8 @@ func TestWeightsLackMemory(t *testing.T) {
 
 // TestTooLittle: weights move by default only if enough memory remains.
 func TestTooLittle(t *testing.T) {
-	assert.NoError(t, tooLittle(spareMemory+1000, 1000))
-	assert.EqualError(t, tooLittle(500_000_000+spareMemory-1, 500_000_000),
+	assert.NoError(t, checkSpareMemory(spareMemory+1000, 1000))
+	assert.EqualError(t, checkSpareMemory(500_000_000+spareMemory-1, 500_000_000),
 		"768 MB of memory are free, the weights and 268 MB to spare would be 768 MB")
-	assert.Error(t, tooLittle(100<<20+500_000_000, 500_000_000), "a limit of 100 MB above the file")
+	assert.Error(t, checkSpareMemory(100<<20+500_000_000, 500_000_000), "a limit of 100 MB above the file")
 }

@@ -27,8 +27,8 @@ var (
 	ErrContext = qwen.ErrContext
 )
 
-// life is the lifetime of an engine until Close. Every use of weights, device memory or the file takes a lease first.
-type life struct {
+// lifetime lasts until Close of an engine. Every use of weights, device memory or the file takes a lease first.
+type lifetime struct {
 	uses    files.Lease
 	closing context.Context // ends when Close is called, with ErrClosed
 	end     context.CancelCauseFunc
@@ -36,8 +36,7 @@ type life struct {
 	turn    chan struct{} // holds one value: the caller that receives it holds the model
 }
 
-// begin starts the lifetime. release is called at its end.
-func (l *life) begin(release func() error) {
+func (l *lifetime) startLifetime(release func() error) {
 	l.closing, l.end = context.WithCancelCause(context.Background())
 	l.turn = make(chan struct{}, 1)
 	l.turn <- struct{}{}
@@ -53,18 +52,17 @@ func (l *life) begin(release func() error) {
 // called from any goroutine, also from within a loop over [Session.Generate], and more than once.
 func (e *Engine) Close() error { return e.close() }
 
-// use keeps the engine open until done is called.
-func (l *life) use() (done func(), err error) {
+func (l *lifetime) keepOpen() (done func(), err error) {
 	if !l.uses.Take() {
 		return nil, ErrClosed
 	}
 	return l.uses.Give, nil
 }
 
-func (l *life) closed() bool { return l.closing.Err() != nil }
+func (l *lifetime) isClosed() bool { return l.closing.Err() != nil }
 
-// bind returns a context that also ends, with ErrClosed, when Close is called. The caller must call release.
-func (l *life) bind(ctx context.Context) (bound context.Context, release func()) {
+// bindContext returns a context that also ends, with ErrClosed, when Close is called. The caller must call release.
+func (l *lifetime) bindContext(ctx context.Context) (bound context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.closing, func() { cancel(ErrClosed) })
 	return ctx, func() {
@@ -73,15 +71,15 @@ func (l *life) bind(ctx context.Context) (bound context.Context, release func())
 	}
 }
 
-// acquire waits until the model may be used, and keeps it until done is called.
-func (l *life) acquire(ctx context.Context) (done func(), err error) {
-	give, err := l.use()
+// acquireModel waits until the model may be used, and keeps it until done is called.
+func (l *lifetime) acquireModel(ctx context.Context) (done func(), err error) {
+	give, err := l.keepOpen()
 	if err != nil {
 		return nil, err
 	}
 	select {
 	case <-l.turn:
-		if !l.closed() {
+		if !l.isClosed() {
 			return func() { l.turn <- struct{}{}; give() }, nil
 		}
 		l.turn <- struct{}{} // for the next waiting caller
@@ -93,9 +91,9 @@ func (l *life) acquire(ctx context.Context) (done func(), err error) {
 	return nil, err
 }
 
-// named adds the name of the model file to an error, unless the error is only that ctx ended: in that case errors.Is
-// finds both its cause and [context.Canceled] or [context.DeadlineExceeded].
-func (e *Engine) named(ctx context.Context, err error) error {
+// withFileName adds the name of the model file to an error, unless the error is only that ctx ended: in that case
+// errors.Is finds both its cause and [context.Canceled] or [context.DeadlineExceeded].
+func (e *Engine) withFileName(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -107,18 +105,18 @@ func (e *Engine) named(ctx context.Context, err error) error {
 
 // Ask waits for the answer to q: see [batch.Service.Ask]. After [Engine.Close] the error is [ErrClosed].
 func (s *Service) Ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
-	if s.e.closed() {
-		return batch.Answer{}, s.e.named(ctx, ErrClosed)
+	if s.e.isClosed() {
+		return batch.Answer{}, s.e.withFileName(ctx, ErrClosed)
 	}
 	if err := s.e.checkTokens("context", q.Context); err != nil { // it would fail a step of other questions, too
-		return batch.Answer{}, s.e.named(ctx, err)
+		return batch.Answer{}, s.e.withFileName(ctx, err)
 	}
 	a, err := s.Service.Ask(ctx, q)
-	return a, closedToo(errs.EndedBy(ctx, err))
+	return a, wrapClosed(errs.EndedBy(ctx, err))
 }
 
-// closedToo wraps the error of a closed service or connection so that it is an [ErrClosed] as well.
-func closedToo(err error) error {
+// wrapClosed wraps the error of a closed service or connection so that it is an [ErrClosed] as well.
+func wrapClosed(err error) error {
 	if errors.Is(err, batch.ErrClosed) || errors.Is(err, client.ErrClosed) {
 		return errs.Also(err, ErrClosed)
 	}

@@ -106,7 +106,7 @@ func TestPassesPerToken(t *testing.T) {
 func chainBits(t *testing.T, e *Engine, prompt, tokens []int32) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	m := newEdge(s, backend.Want{K: 3, Logits: true}, 0)
+	m := newEdgeModel(s, backend.Want{K: 3, Logits: true}, 0)
 	_, err = m.Prefill(t.Context(), prompt)
 	require.NoError(t, err)
 	chain := make([]draft.Node, len(tokens))

@@ -30,10 +30,10 @@ func TestFits(t *testing.T) {
 	all, err := mem.VirtualMemory()
 	require.NoError(t, err)
 	limit := int(all.Total / 1000)
-	assert.NoError(t, fits(limit, 1000))
-	assert.ErrorContains(t, fits(limit+1, 1000), "more than this machine has memory for")
-	assert.Error(t, fits(math.MaxInt, 1<<40))
-	assert.NoError(t, fits(-1, 1000), "another check reports it")
+	assert.NoError(t, checkSlotMemory(limit, 1000))
+	assert.ErrorContains(t, checkSlotMemory(limit+1, 1000), "more than this machine has memory for")
+	assert.Error(t, checkSlotMemory(math.MaxInt, 1<<40))
+	assert.NoError(t, checkSlotMemory(-1, 1000), "another check reports it")
 }
 
 // TestFitContext: the context that is chosen for a number of sessions is the model's limit if memory allows, and never

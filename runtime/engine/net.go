@@ -41,22 +41,20 @@ func (e *Engine) Identity() (netproto.Identity, error) {
 	return identityOf(t), nil
 }
 
-// identityOf describes the meaning of the ids of a file with this tokenizer.
 func identityOf(t *tokenizer.Tokenizer) netproto.Identity {
 	return netproto.Identity{Tokenizer: t.Hash(), Vocab: t.Used(), Template: t.ChatHash()}
 }
 
 // Gateway makes a QUIC server in front of the service.
 func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
-	u, err := s.upstream()
+	u, err := s.newUpstream()
 	if err != nil {
 		return nil, err
 	}
 	return gateway.New(o, u)
 }
 
-// upstream returns the service as the upstream of a gateway.
-func (s *Service) upstream() (builtIn, error) {
+func (s *Service) newUpstream() (builtIn, error) {
 	id, err := s.e.Identity()
 	if err != nil {
 		return builtIn{}, err
@@ -80,17 +78,17 @@ type builtIn struct {
 func (u builtIn) Info() gateway.Info { return u.info }
 
 func (u builtIn) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
-	a, err := u.s.ask(ctx, q)
-	return a.Reply, busy(err)
+	a, err := u.s.askPaced(ctx, q)
+	return a.Reply, asBusyRefusal(err)
 }
 
 func (u builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
-	token, err := u.s.next(ctx, q)
-	return token, busy(err)
+	token, err := u.s.decodeNext(ctx, q)
+	return token, asBusyRefusal(err)
 }
 
-// busy turns the error of a question that was not computed for others into one that a gateway passes on.
-func busy(err error) error {
+// asBusyRefusal turns the error of a question that was not computed for others into one that a gateway passes on.
+func asBusyRefusal(err error) error {
 	if errors.Is(err, batch.ErrShed) {
 		return fmt.Errorf("%w: %w", netproto.Busy, err)
 	}
@@ -104,7 +102,7 @@ func busy(err error) error {
 func (u builtIn) Warm(ctx context.Context, q terms.Job) error {
 	q.Priority = terms.Background
 	_, err := u.s.Ask(ctx, q)
-	return busy(err)
+	return asBusyRefusal(err)
 }
 
 func (u builtIn) Forget(session uint64) {
@@ -150,9 +148,9 @@ func (r *Remote) Choices() int { return r.Welcome().Choices }
 func (r *Remote) Verifies(ctx context.Context, sampling terms.Sampling, judge string) error {
 	w, err := r.Connect(ctx)
 	if err != nil {
-		return closedToo(errs.EndedBy(ctx, err))
+		return wrapClosed(errs.EndedBy(ctx, err))
 	}
-	return verifies(w, sampling, judge)
+	return checkVerification(w, sampling, judge)
 }
 
 // CannotVerify is [Remote.Verifies] without waiting: nil before the first connection.
@@ -161,10 +159,10 @@ func (r *Remote) CannotVerify(sampling terms.Sampling, judge string) error {
 	if w == (netproto.Welcome{}) {
 		return nil
 	}
-	return verifies(w, sampling, judge)
+	return checkVerification(w, sampling, judge)
 }
 
-func verifies(w netproto.Welcome, sampling terms.Sampling, judge string) error {
+func checkVerification(w netproto.Welcome, sampling terms.Sampling, judge string) error {
 	if err := w.Audit.CannotVerify(); err != nil {
 		return err
 	}
@@ -179,30 +177,32 @@ func verifies(w netproto.Welcome, sampling terms.Sampling, judge string) error {
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	s, err := r.NewSession(ctx)
 	if err != nil {
-		return nil, nil, closedToo(errs.EndedBy(ctx, err))
+		return nil, nil, wrapClosed(errs.EndedBy(ctx, err))
 	}
-	return remote{s, r}, func() { s.Close() }, nil
+	return remoteCloud{s, r}, func() { s.Close() }, nil
 }
 
-// remote is a session of a client as a [draft.Cloud].
-type remote struct {
+// remoteCloud is a session of a client as a [draft.Cloud].
+type remoteCloud struct {
 	s *client.Session
 	r *Remote
 }
 
-func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+func (c remoteCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	q.Ahead = min(q.Ahead, netproto.MaxAhead)
 	a, err := c.s.Ask(ctx, q)
-	return a, closedToo(err)
+	return a, wrapClosed(err)
 }
 
 // Connected implements [draft.Connection].
-func (c remote) Connected() bool { return c.r.Connected() }
+func (c remoteCloud) Connected() bool { return c.r.Connected() }
 
 // CannotVerify implements [draft.Verifier].
-func (c remote) CannotVerify(s terms.Sampling, judge string) error { return c.r.CannotVerify(s, judge) }
+func (c remoteCloud) CannotVerify(s terms.Sampling, judge string) error {
+	return c.r.CannotVerify(s, judge)
+}
 
-func (c remote) Receipt() Receipt {
+func (c remoteCloud) Receipt() Receipt {
 	left := c.s.Left()
 	if left == (client.Left{}) {
 		return Receipt{}
@@ -210,7 +210,7 @@ func (c remote) Receipt() Receipt {
 	return Receipt{Tokens: left.Tokens, Bytes: left.Bytes, To: c.r.Addr()}
 }
 
-func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {
+func (c remoteCloud) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {
 	return c.s.Sync(ctx, text)
 }
 

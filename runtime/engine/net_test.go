@@ -240,7 +240,7 @@ func TestManyAsksAtOnce(t *testing.T) {
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	_, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	done, err := large.acquire(t.Context()) // nothing is computed meanwhile
+	done, err := large.acquireModel(t.Context()) // nothing is computed meanwhile
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for i := range asks {
@@ -388,12 +388,12 @@ func TestWarmGivesWay(t *testing.T) {
 // TestBusy: a device hears why its question was not computed for others, and from when on it may be.
 func TestBusy(t *testing.T) {
 	late := fmt.Errorf("engine: %w", &batch.Late{After: 1500 * time.Millisecond})
-	r, ok := errors.AsType[netproto.Refusal](busy(late))
+	r, ok := errors.AsType[netproto.Refusal](asBusyRefusal(late))
 	require.True(t, ok)
 	assert.Equal(t, netproto.Refusal{Code: netproto.Busy, RetryAfter: 1500 * time.Millisecond,
 		Detail: "others come first, and the answer would be late: one like it may be in time after 1.5s"}, r)
-	assert.NoError(t, busy(nil))
-	assert.Equal(t, ErrClosed, busy(ErrClosed))
+	assert.NoError(t, asBusyRefusal(nil))
+	assert.Equal(t, ErrClosed, asBusyRefusal(ErrClosed))
 }
 
 // TestRemoteVerification: verification and tokens ahead in a question reach the upstream of the gateway, and its
@@ -611,7 +611,7 @@ func TestDrawOfUpstream(t *testing.T) {
 		require.NoError(t, err)
 		for stands := range int32(6) {
 			choice, score, standing := sampler.Choose(pos, &out, stands)
-			token, high, low, err := draw(terms.Sampling{Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP,
+			token, high, low, err := drawToken(terms.Sampling{Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP,
 				Seed: o.Seed}, pos, top[:o.TopK], stands)
 			require.NoError(t, err)
 			assert.Equal(t, choice, token)
@@ -625,7 +625,7 @@ func TestDrawOfUpstream(t *testing.T) {
 		}
 	}
 	assert.Greater(t, len(drawn), 3)
-	_, _, _, err := draw(terms.Sampling{Temperature: -1}, 1, top, 0)
+	_, _, _, err := drawToken(terms.Sampling{Temperature: -1}, 1, top, 0)
 	assert.ErrorContains(t, err, "temperature")
 }
 

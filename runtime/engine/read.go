@@ -34,16 +34,16 @@ type Seen struct {
 // computed again. No token precedes the first one: at position 0, Given is NaN and the other values are zero. The text
 // may be as long as the context. If see returns an error, Read stops and returns it.
 func (s *Session) Read(ctx context.Context, text []int32, from, top int, see func(Seen) error) error {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginText(ctx)
 	if err != nil {
-		return s.e.named(ctx, err)
+		return s.e.withFileName(ctx, err)
 	}
 	defer done()
-	defer s.note()
-	return s.e.named(ctx, s.read(ctx, text, from, top, see))
+	defer s.publishSummary()
+	return s.e.withFileName(ctx, s.readPositions(ctx, text, from, top, see))
 }
 
-func (s *Session) read(ctx context.Context, text []int32, from, top int, see func(Seen) error) error {
+func (s *Session) readPositions(ctx context.Context, text []int32, from, top int, see func(Seen) error) error {
 	switch {
 	case len(text) == 0:
 		return errors.New("no tokens: a text needs at least one")
@@ -72,9 +72,9 @@ func (s *Session) read(ctx context.Context, text []int32, from, top int, see fun
 	if from == len(text) {
 		return nil
 	}
-	s.truncate(terms.CommonPrefix(s.ids, text[:from-1]))
+	s.truncateText(terms.CommonPrefix(s.ids, text[:from-1]))
 	if rest := text[len(s.ids) : from-1]; len(rest) > 0 {
-		if err := s.append(ctx, rest, nil, backend.Want{}); err != nil {
+		if err := s.appendTokens(ctx, rest, nil, backend.Want{}); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (s *Session) read(ctx context.Context, text []int32, from, top int, see fun
 	for pos := from; pos < len(text); {
 		n := min(len(out), len(text)-pos)
 		want := backend.Want{K: max(2, top), Logits: true, Hidden: true}
-		if err := s.append(ctx, text[pos-1:pos-1+n], out[:n], want); err != nil {
+		if err := s.appendTokens(ctx, text[pos-1:pos-1+n], out[:n], want); err != nil {
 			return err
 		}
 		for i := range n {

@@ -92,7 +92,7 @@ type Decider interface {
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		more := true
-		err := s.routed(ctx, prompt, r, func(t Token) bool {
+		err := s.generateRouted(ctx, prompt, r, func(t Token) bool {
 			more = yield(t, nil)
 			return more
 		})
@@ -102,22 +102,22 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 	}
 }
 
-func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	ctx, done, err := s.begin(ctx)
+func (s *Session) generateRouted(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
+	ctx, done, err := s.beginText(ctx)
 	if err != nil {
-		return s.e.named(ctx, err)
+		return s.e.withFileName(ctx, err)
 	}
 	defer done()
 	start := s.now()
 	s.summary = Summary{PromptTokens: len(prompt)}
-	s.note()
-	defer s.note()
-	defer s.stopFlights()
-	if err := s.e.validate(r); err != nil {
+	s.publishSummary()
+	defer s.publishSummary()
+	defer s.stopSpeculativePasses()
+	if err := s.e.validateRoute(r); err != nil {
 		return err // before a gateway hears of it
 	}
 	if err := s.checkPrompt(prompt); err != nil { // likewise
-		return s.e.named(ctx, err)
+		return s.e.withFileName(ctx, err)
 	}
 	end := func() {}
 	if r.Far != nil {
@@ -137,17 +137,17 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	whole := false
 	defer func() {
 		if !whole { // a callback panicked: the cache may hold any part of a draft
-			s.stopFlights()
+			s.stopSpeculativePasses()
 			s.ids = nil
 			s.cache.Clear()
 		}
 	}()
-	err = s.text(ctx, prompt, r, start, yield)
+	err = s.generateText(ctx, prompt, r, start, yield)
 	whole = true
 	return err
 }
 
-func (s *Session) text(
+func (s *Session) generateText(
 	ctx context.Context, prompt []int32, r Route, start time.Time, yield func(Token) bool,
 ) error {
 	s.speculation.off = r.Pick != nil || !r.Sampling().Greedy() && (r.Adjusts() || r.Structured())
@@ -155,73 +155,71 @@ func (s *Session) text(
 	if err != nil {
 		return err
 	}
-	if r.Router, err = s.e.fitted(ctx, r.Router); err != nil {
+	if r.Router, err = s.e.fitRouter(ctx, r.Router); err != nil {
 		return err
 	}
 	if r.Router != nil {
 		r.Router = r.Router.Begin()
 	}
-	small, done, err := s.drafts(ctx, r.Drafter)
+	small, done, err := s.openDrafter(ctx, r.Drafter)
 	if err != nil {
 		return err
 	}
 	defer done()
-	decoder, err := s.decoder(ctx, tokens, prompt, r, small)
+	decoder, err := s.newDecoder(ctx, tokens, prompt, r, small)
 	if err != nil {
 		return err
 	}
-	n := &narration{
+	n := &detokenizer{
 		s: s, r: r, yield: yield, start: start,
 		decoder: tokens.NewDecoder(), kinds: tokens.Thoughts(prompt), stop: stopper{stops: r.Stop}, more: true,
 		lead: s.now().Sub(start),
 	}
 	n.verified = decoder.Verified
-	defer n.spend() // also if a callback panics
-	sum, err := decoder.Decode(ctx, prompt, n.take)
-	if err == nil && sum.Stop == "" && s.over() {
+	defer n.addToBudget() // also if a callback panics
+	sum, err := decoder.Decode(ctx, prompt, n.handleEvent)
+	if err == nil && sum.Stop == "" && s.isClosed() {
 		err = ErrClosed
 	}
-	n.end(sum.Stop, err == nil)
+	n.finishText(sum.Stop, err == nil)
 	s.noteShortened(prompt, r.Settings, sum.Stop, n.stopped)
 	if r.Router != nil || r.Decider != nil || small != nil {
 		s.summary.Routing, s.summary.Err = sum, sum.Cause
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
-	return s.e.named(ctx, err)
+	return s.e.withFileName(ctx, err)
 }
 
 // noteShortened records whether a value was shortened for lack of room. stop is the reason why the tokens ended, and
 // stopped says whether a stop string ended the text.
 func (s *Session) noteShortened(prompt []int32, r terms.Settings, stop string, stopped bool) {
-	room := s.room(prompt)
-	full := s.tight || stop == StopEnd && s.summary.Tokens+1 == min(most(r), room)
+	room := s.answerRoom(prompt)
+	full := s.tight || stop == StopEnd && s.summary.Tokens+1 == min(maxTokens(r), room)
 	if !r.Complete || !r.JSON && r.Schema == nil || stopped || stop == "" || !full {
 		return
 	}
 	s.summary.Shortened, s.summary.closed, s.summary.Stop = true, stop == StopEnd, StopLength
-	if room < most(r) {
+	if room < maxTokens(r) {
 		s.summary.Stop = StopContext
 	}
 }
 
-// fitted returns a router on the device of the engine, if it fits the model; nil for none.
-func (e *Engine) fitted(ctx context.Context, r *router.Router) (*router.Router, error) {
+func (e *Engine) fitRouter(ctx context.Context, r *router.Router) (*router.Router, error) {
 	if r == nil {
 		return nil, nil
 	}
 	if err := e.Fits(r); err != nil {
 		return nil, err
 	}
-	done, err := e.acquire(ctx)
+	done, err := e.acquireModel(ctx)
 	if err != nil {
-		return nil, e.named(ctx, err)
+		return nil, e.withFileName(ctx, err)
 	}
 	defer done()
 	return r.On(e.device), nil // the device evaluates its network, if it can
 }
 
-// over reports whether the session or its engine was closed.
-func (s *Session) over() bool { return s.closed.Load() || s.e.closed() }
+func (s *Session) isClosed() bool { return s.closed.Load() || s.e.isClosed() }
 
 // Fits returns an error if a router cannot decide for this model.
 func (e *Engine) Fits(r *router.Router) error {
@@ -231,8 +229,7 @@ func (e *Engine) Fits(r *router.Router) error {
 	return nil
 }
 
-// decoder puts the parts of a route together.
-func (s *Session) decoder(
+func (s *Session) newDecoder(
 	ctx context.Context, tokens *tokenizer.Tokenizer, prompt []int32, r Route, small *drafter,
 ) (*draft.Decoder, error) {
 	sampler, err := sample.New(r.Sampling())
@@ -242,12 +239,12 @@ func (s *Session) decoder(
 	o := r.Draft
 	o.Sampling, o.Vocab = r.Sampling(), s.e.model.Config().Vocab
 	o.Lookup, o.Cost, o.Waits = cmp.Or(o.Lookup, r.Lookup), &s.cost, &s.waits
-	o.MaxTokens, o.Room = most(r.Settings), s.room(prompt)
+	o.MaxTokens, o.Room = maxTokens(r.Settings), s.answerRoom(prompt)
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
 	}
 	s.tight = false
-	want, err := s.choose(ctx, &o, sampler, prompt, r)
+	want, err := s.configureSampling(ctx, &o, sampler, prompt, r)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +258,7 @@ func (s *Session) decoder(
 	if r.Router != nil && !r.Router.Asks() && !o.Verify {
 		o.Warm = -1 // in vain
 	}
-	want, policy := r.rule(want)
+	want, policy := r.decisionRouter(want)
 	switch {
 	case r.Router == nil || !r.Router.Verifies():
 	case o.Verify:
@@ -271,11 +268,10 @@ func (s *Session) decoder(
 	default:
 		o.VerifyEvery, o.CheckEvery, o.Preview = 0, 0, false
 	}
-	return draft.New(s.drafter(r, want), policy, r.Cloud, o)
+	return draft.New(s.newDraftModel(r, want), policy, r.Cloud, o)
 }
 
-// rule returns the router, nil for none, and want with what the router needs of heads.
-func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
+func (r Route) decisionRouter(want backend.Want) (backend.Want, draft.Router) {
 	switch {
 	case r.Router != nil:
 		return r.Router.Want(want), r.Router
@@ -285,17 +281,16 @@ func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	return want, nil
 }
 
-// drafter returns the session as a [draft.Model], with the wrappers of the route.
-func (s *Session) drafter(r Route, want backend.Want) draft.Model {
+func (s *Session) newDraftModel(r Route, want backend.Want) draft.Model {
 	var pace time.Duration
 	if r.Pace > 0 {
 		pace = time.Duration(float64(time.Second) / r.Pace)
 	}
-	m := newEdge(s, want, pace)
+	m := newEdgeModel(s, want, pace)
 	m.row = r.RowCost
 	var model draft.Model = m
 	if r.Head != nil {
-		model = headed{model, r.Head}
+		model = headWatcher{model, r.Head}
 	}
 	if r.Wrap != nil {
 		model = r.Wrap(model)
@@ -303,19 +298,17 @@ func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	return model
 }
 
-// most returns the maximum number of tokens, the end token included.
-func most(r terms.Settings) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
+func maxTokens(r terms.Settings) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
 
-// room returns the number of tokens that the context can hold after a prompt.
-func (s *Session) room(prompt []int32) int { return max(1, s.cache.Slots()-len(prompt)) }
+func (s *Session) answerRoom(prompt []int32) int { return max(1, s.cache.Slots()-len(prompt)) }
 
-// headed is a model with a function that sees its heads.
-type headed struct {
+// headWatcher is a model with a function that sees its heads.
+type headWatcher struct {
 	draft.Model
 	show func(pos int, head *backend.Output)
 }
 
-func (m headed) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+func (m headWatcher) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	out, err := m.Model.Prefill(ctx, prompt)
 	if err == nil {
 		m.show(len(prompt), &out)
@@ -323,7 +316,7 @@ func (m headed) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	return out, err
 }
 
-func (m headed) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+func (m headWatcher) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	out, err := m.Model.Extend(ctx, nodes)
 	if err == nil {
 		for i := range nodes {

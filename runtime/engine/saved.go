@@ -24,7 +24,7 @@ var (
 // Save writes a text with the keys and values of its beginning that the session holds; nil means the text of the
 // session. It returns the text. [Session.Load] reads it.
 func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginText(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 	kv := s.cache.KV()
 	b := make([]byte, kv.Config().LayerBytes(n))
 	for layer := range kv.Config().Layers {
-		if err := s.e.between(ctx, func() { kv.Read(layer, n, b) }); err != nil {
+		if err := s.e.betweenPasses(ctx, func() { kv.Read(layer, n, b) }); err != nil {
 			return nil, err
 		}
 		if _, err := out.Write(b); err != nil {
@@ -67,14 +67,14 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 // had computed the text. After an error the session is empty. The error is [ErrNotSaved], [ErrOtherSaved],
 // [ErrContext], or that of r.
 func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginText(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	n := 0
-	defer func() { s.refill(text[:n], err) }()
-	s.empty()
+	defer func() { s.restoreText(text[:n], err) }()
+	s.clearText()
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
 	h, text, err := s.e.readSaved(in)
@@ -90,7 +90,7 @@ func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err erro
 		if err := qwen.ReadFull(in, b); err != nil {
 			return nil, err
 		}
-		if err := s.e.between(ctx, func() { kv.Write(layer, h.Cached, b) }); err != nil {
+		if err := s.e.betweenPasses(ctx, func() { kv.Write(layer, h.Cached, b) }); err != nil {
 			return nil, err
 		}
 	}
@@ -114,25 +114,25 @@ func (s *Session) CopyFrom(ctx context.Context, from *Session, most int) (err er
 	if s.e != from.e {
 		return errors.New("keys and values cannot be copied: the sessions are of two models")
 	}
-	_, left, err := from.begin(ctx)
+	_, left, err := from.beginText(ctx)
 	if err != nil {
 		return err
 	}
 	defer left()
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginText(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	text := from.ids[:min(max(most, 0), len(from.ids))]
-	defer func() { s.refill(text, err) }()
-	s.empty()
+	defer func() { s.restoreText(text, err) }()
+	s.clearText()
 	if err := s.cache.Restore(len(text)); err != nil {
 		return err
 	}
 	b := make([]byte, s.cache.KV().Config().LayerBytes(len(text)))
 	for layer := range s.cache.KV().Config().Layers {
-		err := s.e.between(ctx, func() {
+		err := s.e.betweenPasses(ctx, func() {
 			from.cache.KV().Read(layer, len(text), b)
 			s.cache.KV().Write(layer, len(text), b)
 		})
@@ -143,27 +143,26 @@ func (s *Session) CopyFrom(ctx context.Context, from *Session, most int) (err er
 	return nil
 }
 
-func (s *Session) empty() {
+func (s *Session) clearText() {
 	s.cache.Truncate(0)
 	s.ids = nil
 }
 
-// refill sets the session's text to the content of the cache, or to nothing after an error.
-func (s *Session) refill(text []int32, err error) {
+// restoreText sets the session's text to the content of the cache, or to nothing after an error.
+func (s *Session) restoreText(text []int32, err error) {
 	if err != nil {
-		s.empty()
+		s.clearText()
 	} else {
 		s.ids = slices.Clone(text)
 	}
-	s.note()
+	s.publishSummary()
 }
 
-// between calls f when no pass runs.
-func (e *Engine) between(ctx context.Context, f func()) error {
+func (e *Engine) betweenPasses(ctx context.Context, f func()) error {
 	if ctx.Err() != nil { // the select below may take a free turn even if ctx has ended
 		return context.Cause(ctx)
 	}
-	done, err := e.acquire(ctx)
+	done, err := e.acquireModel(ctx)
 	if err != nil {
 		return err
 	}
@@ -172,8 +171,7 @@ func (e *Engine) between(ctx context.Context, f func()) error {
 	return nil
 }
 
-// savedAs returns the header of sessions that this engine saves, without the text.
-func (e *Engine) savedAs() (h qwen.Saved, err error) {
+func (e *Engine) savedHeader() (h qwen.Saved, err error) {
 	h.Model, err = e.file.Fingerprint()
 	h.Device, _, _ = strings.Cut(e.name, ", threads") // their number changes no bits
 	h.Type, h.Program = e.kvType.String(), qwen.ProgramVersion()
@@ -183,7 +181,7 @@ func (e *Engine) savedAs() (h qwen.Saved, err error) {
 // SavedText returns the text of a saved session, if [Session.Load] can read it here. It reads only the head and does
 // not detect damage after it.
 func (e *Engine) SavedText(r io.Reader) ([]int32, error) {
-	done, err := e.use()
+	done, err := e.keepOpen()
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ type Service struct {
 	least time.Duration
 	judge string // fingerprint; "" for none
 
-	onward   onward
+	ahead    aheadDecoders
 	sessions atomic.Uint64 // given by Session
 }
 
@@ -73,12 +73,12 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 			return nil, err
 		}
 	}
-	if err := fits(o.Slots, e.kvBytes(1)); err != nil {
+	if err := checkSlotMemory(o.Slots, e.kvBytes(1)); err != nil {
 		return nil, err
 	}
-	done, err := e.acquire(context.Background())
+	done, err := e.acquireModel(context.Background())
 	if err != nil {
-		return nil, e.named(context.Background(), err)
+		return nil, e.withFileName(context.Background(), err)
 	}
 	kv, err := e.model.NewKV(o.Slots, e.kvType)
 	done()
@@ -103,8 +103,8 @@ func (s *Service) Context() int { return s.e.o.Context }
 // KVBytes returns the memory for keys and values when all slots are in use.
 func (s *Service) KVBytes() int64 { return s.kv.Bytes() }
 
-// ask answers q, but not before the min time.
-func (s *Service) ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
+// askPaced answers q, but not before the min time.
+func (s *Service) askPaced(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	soonest := time.NewTimer(s.least)
 	defer soonest.Stop()
 	a, err := s.Ask(ctx, q)
@@ -126,13 +126,13 @@ type serviceModel struct{ e *Engine }
 func (m serviceModel) Forward(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
-	ctx, release := m.e.bind(ctx)
+	ctx, release := m.e.bindContext(ctx)
 	defer release()
-	return m.e.named(ctx, m.e.run(ctx, kv, rows, out, want))
+	return m.e.withFileName(ctx, m.e.forwardExclusive(ctx, kv, rows, out, want))
 }
 
-// local is the cloud of one session in the same process.
-type local struct {
+// localCloud is the cloud of one session in the same process.
+type localCloud struct {
 	s       *Service
 	session uint64
 }
@@ -141,11 +141,11 @@ type local struct {
 // ahead are decoded after the answer, while no question waits, until the context of the question ends, the session is
 // forgotten or the service is closed. Prefilled counts tokens that were not in memory, or had to be computed again to
 // verify what follows them, but not those that another question of the same step needs first.
-func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
+func (s *Service) Local(session uint64) draft.Cloud { return localCloud{s, session} }
 
-func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	job := l.job(q)
-	a, err := l.s.ask(ctx, job)
+func (l localCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	job := l.newJob(q)
+	a, err := l.s.askPaced(ctx, job)
 	if err != nil {
 		return draft.Answer{}, err
 	}
@@ -153,18 +153,18 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
 		text, token := terms.Behind(q.Context, a.Token, q.Verify, a.Audit)
 		job.Question = terms.Question{Context: text, Sampling: q.Sampling}
-		answer.Ahead = l.s.decodeOn(ctx, job, token, most)
+		answer.Ahead = l.s.decodeAhead(ctx, job, token, most)
 	}
 	return answer, nil
 }
 
 // CannotVerify implements [draft.Verifier].
-func (l local) CannotVerify(_ terms.Sampling, judge string) error {
+func (l localCloud) CannotVerify(_ terms.Sampling, judge string) error {
 	return netproto.CannotJudge(l.s.judge, judge)
 }
 
-// job returns a question of a session of this process. Each session counts as a device.
-func (l local) job(q terms.Question) terms.Job {
+// Each session counts as a device.
+func (l localCloud) newJob(q terms.Question) terms.Job {
 	return terms.Job{Question: q, Device: l.session, Session: l.session}
 }
 
@@ -176,9 +176,9 @@ func fitSlots(free, weights uint64, bytesPerToken int64, context int) int {
 	return int(min(max(left/uint64(bytesPerToken), uint64(context)), uint64(maxContexts*context)))
 }
 
-// fits returns an error if the machine has less memory than slots tokens need. It does not check free memory, because
-// memory is allocated as it is used.
-func fits(slots int, bytesPerToken int64) error {
+// checkSlotMemory returns an error if the machine has less memory than slots tokens need. It does not check free
+// memory, because memory is allocated as it is used.
+func checkSlotMemory(slots int, bytesPerToken int64) error {
 	v, err := mem.VirtualMemory()
 	if err != nil {
 		return nil // unknown

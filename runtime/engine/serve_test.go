@@ -84,7 +84,7 @@ func TestAnswerTime(t *testing.T) {
 		assert.ErrorIs(t, err, batch.ErrContext)
 		assert.Zero(t, time.Since(begin), "errors are not delayed")
 
-		done, err := e.acquire(t.Context()) // a model that is slower than the min time
+		done, err := e.acquireModel(t.Context()) // a model that is slower than the min time
 		require.NoError(t, err)
 		begin = time.Now()
 		time.AfterFunc(time.Second, done)
@@ -93,7 +93,7 @@ func TestAnswerTime(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(begin))
 		assert.Equal(t, time.Second, a.Queue+a.Compute)
 
-		done, err = e.acquire(t.Context()) // a step that others wait for
+		done, err = e.acquireModel(t.Context()) // a step that others wait for
 		require.NoError(t, err)
 		go func() { _, _ = cloud.Ask(t.Context(), draft.Question{Context: []int32{7}}) }()
 		synctest.Wait()
@@ -167,7 +167,7 @@ func TestLocalAsks(t *testing.T) {
 	assert.Equal(t, 2, statsOf(t, s).Sessions)
 	drawn := terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
 	q := draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}
-	assert.Equal(t, terms.Job{Question: q, Device: 7, Session: 7}, local{s, 7}.job(q))
+	assert.Equal(t, terms.Job{Question: q, Device: 7, Session: 7}, localCloud{s, 7}.newJob(q))
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: terms.Sampling{TopK: -1}})
 	assert.ErrorContains(t, err, "top-k")
 }
@@ -181,7 +181,7 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 		s, err := e.Serve(ServeOptions{})
 		require.NoError(t, err)
 		session := session(t, e)
-		done, err := e.acquire(t.Context())
+		done, err := e.acquireModel(t.Context())
 		require.NoError(t, err)
 		ask := func() error {
 			_, err := s.Ask(context.Background(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})

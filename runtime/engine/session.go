@@ -118,22 +118,22 @@ func (s Summary) PassesPerToken() float64 {
 // Session is one text that grows, with its KV cache. It generates one text at a time: another one meanwhile fails with
 // [ErrBusy]. Its other methods may be called by any goroutine.
 type Session struct {
-	e           *Engine
-	closed      atomic.Bool // by Close
-	busy        atomic.Bool // a text is being generated; what follows belongs to it
-	cache       *qwen.Cache // nil once it is closed
-	member      *member
-	speculation *speculation
-	cost        lookup.Cost       // of forward calls, from all texts
-	waits       draft.Waits       // for answers of the cloud, from all texts
-	small       *drafter          // of the last [Route].Drafter; nil: none
-	row         [1]backend.Row    // of a token evaluated by itself
-	out         [1]backend.Output // its head, until the next one
-	first       [1]int            // the rows that need a head: the first
-	ids         []int32           // in the cache
-	tight       bool              // the shortest value of the schema fits, but no end token after it
-	summary     Summary
-	now         func() time.Time
+	e            *Engine
+	closed       atomic.Bool // by Close
+	busy         atomic.Bool // a text is being generated; what follows belongs to it
+	cache        *qwen.Cache // nil once it is closed
+	batchSession *batchSession
+	speculation  *speculation
+	cost         lookup.Cost       // of forward calls, from all texts
+	waits        draft.Waits       // for answers of the cloud, from all texts
+	small        *drafter          // of the last [Route].Drafter; nil: none
+	row          [1]backend.Row    // of a token evaluated by itself
+	out          [1]backend.Output // its head, until the next one
+	first        [1]int            // the rows that need a head: the first
+	ids          []int32           // in the cache
+	tight        bool              // the shortest value of the schema fits, but no end token after it
+	summary      Summary
+	now          func() time.Time
 
 	mu   sync.Mutex
 	last Summary                 // as of the last token
@@ -144,16 +144,16 @@ type Session struct {
 // NewSession makes an empty session of [Engine.Context] tokens.
 func (e *Engine) NewSession() (*Session, error) {
 	s := e.Session()
-	return s, e.named(context.Background(), s.reserve(context.Background()))
+	return s, e.withFileName(context.Background(), s.ensureCache(context.Background()))
 }
 
 // Session is [Engine.NewSession], except that the first text returns its error.
 func (e *Engine) Session() *Session {
-	return &Session{e: e, member: newMember(), speculation: e.newSpeculation(), now: time.Now}
+	return &Session{e: e, batchSession: newBatchSession(), speculation: e.newSpeculation(), now: time.Now}
 }
 
-// reserve makes the cache, unless there is one. Its memory is allocated as the text grows.
-func (s *Session) reserve(ctx context.Context) (err error) {
+// ensureCache makes the cache, unless there is one. Its memory is allocated as the text grows.
+func (s *Session) ensureCache(ctx context.Context) (err error) {
 	if s.cache == nil {
 		s.cache, err = s.e.newCache(ctx, s.e.o.Context)
 	}
@@ -170,12 +170,13 @@ func (s *Session) Close() error {
 		s.stop(ErrClosed)
 	}
 	s.mu.Unlock()
-	s.release()
+	s.freeMemory()
 	return nil
 }
 
-// release frees the memory of a closed session. If a text is being generated, the memory is freed at its end instead.
-func (s *Session) release() {
+// freeMemory frees the memory of a closed session. If a text is being generated, the memory is freed at its end
+// instead.
+func (s *Session) freeMemory() {
 	if !s.busy.CompareAndSwap(false, true) {
 		return
 	}
@@ -195,19 +196,19 @@ func (s *Session) Busy() error {
 	return ErrBusy
 }
 
-// begin begins a text of the session, which ends with ctx, the session or the engine. The caller calls done.
-func (s *Session) begin(ctx context.Context) (bound context.Context, done func(), err error) {
+// beginText begins a text of the session, which ends with ctx, the session or the engine. The caller calls done.
+func (s *Session) beginText(ctx context.Context) (bound context.Context, done func(), err error) {
 	if !s.busy.CompareAndSwap(false, true) {
 		return ctx, nil, s.Busy()
 	}
-	bound, release := s.e.bind(ctx)
+	bound, release := s.e.bindContext(ctx)
 	bound, stop := context.WithCancelCause(bound)
 	s.mu.Lock()
 	s.stop = stop
 	s.mu.Unlock()
 	done = func() {
-		if s.e.crew != nil {
-			s.e.crew.leave(s.member)
+		if s.e.batcher != nil {
+			s.e.batcher.removeSession(s.batchSession)
 		}
 		stop(nil)
 		release()
@@ -216,28 +217,27 @@ func (s *Session) begin(ctx context.Context) (bound context.Context, done func()
 		s.mu.Unlock()
 		s.busy.Store(false)
 		if s.closed.Load() { // meanwhile
-			s.release()
+			s.freeMemory()
 		}
 	}
 	if s.closed.Load() {
 		done()
 		return ctx, nil, ErrClosed
 	}
-	if err := s.reserve(bound); err != nil {
+	if err := s.ensureCache(bound); err != nil {
 		done()
 		return ctx, nil, err
 	}
-	if s.e.crew != nil {
-		s.e.crew.join(s.member)
+	if s.e.batcher != nil {
+		s.e.batcher.addSession(s.batchSession)
 	}
 	return bound, done, nil
 }
 
-// share runs a forward call of the session's text, together with those of other sessions if the device can.
-func (s *Session) share(
+func (s *Session) forwardShared(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
-	return s.e.share(ctx, s.member, kv, rows, out, want)
+	return s.e.forwardShared(ctx, s.batchSession, kv, rows, out, want)
 }
 
 // Summary returns the summary of the last call of [Session.Routed], or of the one in progress.
@@ -257,11 +257,11 @@ func (s *Session) KVTokens() int {
 	return s.held
 }
 
-// inUse is the number of tokens in the cache, without those in flight.
-func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
+// tokensInUse is the number of tokens in the cache, without those in flight.
+func (s *Session) tokensInUse() int { return s.cache.InUse() - len(s.speculation.passes) }
 
-func (s *Session) note() {
-	held := s.inUse()
+func (s *Session) publishSummary() {
+	held := s.tokensInUse()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last, s.held = s.summary, held
@@ -273,7 +273,6 @@ func (s *Session) Generate(ctx context.Context, prompt []int32, r terms.Settings
 	return s.Routed(ctx, prompt, Route{Settings: r})
 }
 
-// checkPrompt returns an error for a prompt that the model cannot continue.
 func (s *Session) checkPrompt(prompt []int32) error {
 	if room := s.cache.Slots(); len(prompt) >= room {
 		return fmt.Errorf("%w: a prompt of %d tokens leaves no room for an answer in a context of %d: "+
@@ -282,26 +281,24 @@ func (s *Session) checkPrompt(prompt []int32) error {
 	return s.e.checkTokens("prompt", prompt)
 }
 
-// prefill makes the cache hold prompt and returns the output of the head for its last token.
-func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
+func (s *Session) prefillPrompt(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
 	same := min(terms.CommonPrefix(s.ids, prompt), len(prompt)-1) // the last token always runs, for its logits
-	s.truncate(max(same, 0))
+	s.truncateText(max(same, 0))
 	s.summary.ReusedTokens = len(s.ids)
-	s.note()
+	s.publishSummary()
 	out := make([]backend.Output, 1)
-	return &out[0], s.append(ctx, prompt[len(s.ids):], out, want)
+	return &out[0], s.appendTokens(ctx, prompt[len(s.ids):], out, want)
 }
 
-// truncate drops all but the first tokens of the text.
-func (s *Session) truncate(tokens int) {
+func (s *Session) truncateText(tokens int) {
 	s.cache.Truncate(tokens)
 	s.ids = s.ids[:tokens]
 }
 
-// append runs tokens after the content of the cache, and sets out for the last of them. On an error the text has those
-// that were evaluated: a prompt that is sent again goes on there.
-func (s *Session) append(ctx context.Context, tokens []int32, out []backend.Output, want backend.Want) error {
-	err := s.e.forward(ctx, s.member, s.cache, tokens, out, want)
+// appendTokens runs tokens after the content of the cache, and sets out for the last of them. On an error the text has
+// those that were evaluated: a prompt that is sent again goes on there.
+func (s *Session) appendTokens(ctx context.Context, tokens []int32, out []backend.Output, want backend.Want) error {
+	err := s.e.evaluateTokens(ctx, s.batchSession, s.cache, tokens, out, want)
 	s.ids = append(s.ids, tokens[:s.cache.Len()-len(s.ids)]...)
 	return err
 }

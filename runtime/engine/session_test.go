@@ -268,7 +268,7 @@ func TestThoughts(t *testing.T) {
 func TestNoCacheInTime(t *testing.T) {
 	e := small(t, Options{}, nil)
 	s := e.Session()
-	done, err := e.acquire(t.Context())
+	done, err := e.acquireModel(t.Context())
 	require.NoError(t, err)
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -496,7 +496,7 @@ func TestPace(t *testing.T) {
 		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Settings: terms.Settings{MaxTokens: 5, IgnoreEnd: true}}), 5)
 		assert.Zero(t, s.Summary().DecodeTime)
 
-		m := newEdge(s, backend.Want{K: 3}, 100*time.Millisecond)
+		m := newEdgeModel(s, backend.Want{K: 3}, 100*time.Millisecond)
 		const ms = time.Millisecond
 		for _, c := range []struct {
 			row        float64
@@ -507,19 +507,19 @@ func TestPace(t *testing.T) {
 			{0, 8, 30 * ms, 70 * ms}, {0.25, 1, 30 * ms, 70 * ms}, {0.25, 3, 30 * ms, 120 * ms}, {1, 8, 0, 800 * ms},
 		} {
 			m.row, begin = c.row, time.Now()
-			m.rest(t.Context(), begin.Add(-c.gone), c.rows)
+			m.waitForPace(t.Context(), begin.Add(-c.gone), c.rows)
 			assert.Equal(t, c.want, time.Since(begin), "%+v", c)
 		}
 		m.row = 0
 		for _, gone := range []time.Duration{0, time.Second} {
 			m.over = 30 * ms
-			m.rest(t.Context(), time.Now().Add(-gone), 1)
+			m.waitForPace(t.Context(), time.Now().Add(-gone), 1)
 			assert.Zero(t, m.over, "the delay counts for one call, also for one that takes longer by itself")
 		}
 		m.over = 30 * ms
 		for _, want := range []time.Duration{70 * ms, 100 * ms} {
 			begin = time.Now()
-			m.rest(t.Context(), begin, 1)
+			m.waitForPace(t.Context(), begin, 1)
 			assert.Equal(t, want, time.Since(begin), "the previous call ended 30 ms late")
 		}
 		for late, over := range map[time.Duration]time.Duration{0: 0, 30 * ms: 30 * ms, 80 * ms: 50 * ms} {
@@ -532,14 +532,14 @@ func TestPace(t *testing.T) {
 				return time.Now()
 			}
 			m.over = 0
-			m.rest(t.Context(), time.Now(), 1)
+			m.waitForPace(t.Context(), time.Now(), 1)
 			assert.Equal(t, over, m.over, "a timer that fires %v late", late)
 		}
 		s.now, m.over = time.Now, 0
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
-		m.rest(ctx, begin, 1)
+		m.waitForPace(ctx, begin, 1)
 		assert.Equal(t, 20*time.Millisecond, time.Since(begin), "the call itself has ended")
 	})
 }
@@ -624,11 +624,11 @@ func TestNamed(t *testing.T) {
 		{t.Context(), why, "m: why"}, {gone, why, "why"}, {gone, errTrouble, "m: " + errTrouble.Error()},
 		{closed, ErrClosed, "m: " + ErrClosed.Error()}, {gone, ErrClosed, "m: " + ErrClosed.Error()},
 	} {
-		assert.EqualError(t, e.named(c.ctx, c.err), c.want)
-		assert.ErrorIs(t, e.named(c.ctx, c.err), c.err)
+		assert.EqualError(t, e.withFileName(c.ctx, c.err), c.want)
+		assert.ErrorIs(t, e.withFileName(c.ctx, c.err), c.err)
 	}
-	assert.NoError(t, e.named(gone, nil))
-	assert.NoError(t, e.named(t.Context(), nil))
+	assert.NoError(t, e.withFileName(gone, nil))
+	assert.NoError(t, e.withFileName(t.Context(), nil))
 }
 
 // sums returns the log-sum-exp of logits, computed in float64, and the sum of their exponentials.

@@ -9,29 +9,28 @@ import (
 )
 
 // speculationDepth is the number of tokens in flight after the one that the session waits for. They give the device
-// work while the host chooses a token and encodes the next one. If a token was not expected, the time of these flights
+// work while the host chooses a token and encodes the next one. If a token was not expected, the time of these passes
 // is lost.
 const speculationDepth = 1
 
 // speculation lets the device of a session evaluate likely next tokens: while the session waits for a token, its
-// successors are in flight, and the device takes each token from the flight before it. A successor is the best token,
-// or the device's guess at the draw. If the session chooses another token, the flights are dropped, so that the text is
-// the same with and without speculation.
+// successors are in flight, and the device takes each token from the pass before it. A successor is the best token, or
+// the device's guess at the draw. If the session chooses another token, the passes are dropped, so that the text is the
+// same with and without speculation.
 type speculation struct {
-	depth   int  // 0: never
-	off     bool // the device cannot guess what follows
-	flights []flight
-	token   int32  // the first flight evaluates this token, once the wait for the flight before it is over
-	tail    flight // the last one under way
+	depth  int  // 0: never
+	off    bool // the device cannot guess what follows
+	passes []speculativePass
+	token  int32           // the first pass evaluates this token, once the wait for the pass before it is over
+	tail   speculativePass // the last one under way
 }
 
-// flight is a token that the device evaluates.
-type flight struct {
+// speculativePass is a token that the device evaluates.
+type speculativePass struct {
 	*qwen.Flight
 	row backend.Row
 }
 
-// newSpeculation returns the speculation of a new session: none if the device has no flights.
 func (e *Engine) newSpeculation() *speculation {
 	if e.model.HasFlights() {
 		return &speculation{depth: speculationDepth}
@@ -39,27 +38,26 @@ func (e *Engine) newSpeculation() *speculation {
 	return &speculation{}
 }
 
-// speculates reports whether a token with such a head is evaluated in a flight, with others after it. A greedy choice
-// among all logits depends on rules or a grammar, which the device cannot follow.
-func (s *Session) speculates(want backend.Want) bool {
+// canSpeculate reports whether a token with such a head is evaluated in a speculative pass, with others after it. A
+// greedy choice among all logits depends on rules or a grammar, which the device cannot follow.
+func (s *Session) canSpeculate(want backend.Want) bool {
 	a := s.speculation
 	return a.depth > 0 && !a.off && !want.Hidden && (!want.Logits || !want.Draw.Greedy())
 }
 
-// inFlight is [Session.one] for a session that speculates.
-func (s *Session) inFlight(
+func (s *Session) evaluateSpeculative(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
-	done, err := s.e.acquire(ctx)
+	done, err := s.e.acquireModel(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer done()
-	f, found := s.adopt(token, path)
+	f, found := s.acceptSpeculativePass(token, path)
 	if !found {
-		s.missFlights()
+		s.rejectSpeculativePasses()
 		pos := s.cache.Len() + len(path)
-		slot, err := s.alloc(pos)
+		slot, err := s.allocSlot(pos)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -69,24 +67,23 @@ func (s *Session) inFlight(
 			return 0, nil, err
 		}
 	}
-	s.follow(f, want)
-	out, err := s.land(ctx, f)
+	s.startSuccessors(f, want)
+	out, err := s.awaitSpeculativePass(ctx, f)
 	return f.row.Slot, out, err
 }
 
-// follow starts others after a flight that the session is about to wait for.
-func (s *Session) follow(f flight, want backend.Want) {
-	if len(s.speculation.flights) == 0 {
+func (s *Session) startSuccessors(f speculativePass, want backend.Want) {
+	if len(s.speculation.passes) == 0 {
 		s.speculation.tail = f
 	}
-	s.speculate(want)
+	s.startSpeculativePasses(want)
 }
 
-// land waits for a flight. After an error its slot is free, and no flight is left.
-func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
+// After an error the slot of the pass is free, and no speculative pass is left.
+func (s *Session) awaitSpeculativePass(ctx context.Context, f speculativePass) (*backend.Output, error) {
 	out, err := f.Wait(ctx)
 	if err != nil {
-		s.dropFlights()
+		s.dropSpeculativePasses()
 		s.cache.Free(f.row.Slot)
 		return nil, err
 	}
@@ -94,68 +91,64 @@ func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 	return out, nil
 }
 
-// adopt returns the first flight if it evaluates token after path.
-func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
+func (s *Session) acceptSpeculativePass(token int32, path []int32) (f speculativePass, ok bool) {
 	a := s.speculation
-	if len(a.flights) == 0 || a.token != token {
+	if len(a.passes) == 0 || a.token != token {
 		return f, false
 	}
-	f = a.flights[0]
+	f = a.passes[0]
 	if row := s.cache.Node(token, f.row.Slot, path...); !slices.Equal(row.See, f.row.See) {
-		return flight{}, false
+		return speculativePass{}, false
 	}
-	a.flights = slices.Delete(a.flights, 0, 1)
+	a.passes = slices.Delete(a.passes, 0, 1)
 	s.summary.RanAhead++
 	return f, true
 }
 
-// speculate starts flights after the last one, while there is room.
-func (s *Session) speculate(want backend.Want) {
+func (s *Session) startSpeculativePasses(want backend.Want) {
 	a := s.speculation
-	for len(a.flights) < a.depth && int(a.tail.row.Pos)+1 < s.e.o.Context {
+	for len(a.passes) < a.depth && int(a.tail.row.Pos)+1 < s.e.o.Context {
 		slot, err := s.cache.Alloc(int(a.tail.row.Pos) + 1)
 		if err != nil {
 			return
 		}
-		f := flight{row: qwen.Child(a.tail.row, slot)}
+		f := speculativePass{row: qwen.Child(a.tail.row, slot)}
 		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, a.tail.Flight); err != nil {
 			s.cache.Free(slot)
 			return
 		}
-		a.flights, a.tail = append(a.flights, f), f
+		a.passes, a.tail = append(a.passes, f), f
 	}
 }
 
-// missFlights drops all flights, because another token follows.
-func (s *Session) missFlights() {
-	s.summary.RanInVain += min(1, len(s.speculation.flights))
-	s.dropFlights()
+func (s *Session) rejectSpeculativePasses() {
+	s.summary.RanInVain += min(1, len(s.speculation.passes))
+	s.dropSpeculativePasses()
 }
 
-// dropFlights drops all flights and frees their slots; the next use of a slot is evaluated after its flight. The caller
-// holds the model.
-func (s *Session) dropFlights() {
-	for _, f := range s.speculation.flights {
+// dropSpeculativePasses drops all passes and frees their slots; the next use of a slot is evaluated after its pass. The
+// caller holds the model.
+func (s *Session) dropSpeculativePasses() {
+	for _, f := range s.speculation.passes {
 		f.Drop()
 		s.cache.Free(f.row.Slot)
 	}
-	s.speculation.flights = s.speculation.flights[:0]
+	s.speculation.passes = s.speculation.passes[:0]
 }
 
-// alloc takes a slot for a token at pos, from a flight if no other is free.
-func (s *Session) alloc(pos int) (int32, error) {
+func (s *Session) allocSlot(pos int) (int32, error) {
 	slot, err := s.cache.Alloc(pos)
 	if err != nil {
-		s.dropFlights()
+		s.dropSpeculativePasses()
 		slot, err = s.cache.Alloc(pos)
 	}
 	return slot, err
 }
 
-// settle makes the tokens in path settled text. Flights stay if no token has to move.
-func (s *Session) settle(path ...int32) []qwen.Move {
+// settleSlots makes the tokens in path settled text. Speculative passes stay if no token has to move.
+func (s *Session) settleSlots(path ...int32) []qwen.Move {
 	if s.e.model.HasFlights() { // keys and values may move in the device's memory
-		done, err := s.e.acquire(context.Background())
+		done, err := s.e.acquireModel(context.Background())
 		if err != nil {
 			return nil // closed: the session is empty
 		}
@@ -163,23 +156,22 @@ func (s *Session) settle(path ...int32) []qwen.Move {
 	}
 	for i, slot := range path {
 		if int(slot) != s.cache.Len()+i {
-			s.dropFlights()
+			s.dropSpeculativePasses()
 			break
 		}
 	}
 	return s.cache.Settle(path...)
 }
 
-// stopFlights drops all flights at the end of a text.
-func (s *Session) stopFlights() {
-	if len(s.speculation.flights) == 0 {
+func (s *Session) stopSpeculativePasses() {
+	if len(s.speculation.passes) == 0 {
 		return
 	}
-	done, err := s.e.acquire(context.Background())
+	done, err := s.e.acquireModel(context.Background())
 	if err != nil {
-		s.speculation.flights = nil // closed: the device has waited for them
+		s.speculation.passes = nil // closed: the device has waited for them
 		return
 	}
 	defer done()
-	s.dropFlights()
+	s.dropSpeculativePasses()
 }

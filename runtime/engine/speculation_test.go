@@ -98,7 +98,7 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 			assert.Equal(t, len(prompt)+len(got.ids)-1, s.KVTokens(), "flights are not counted")
 		}
 	}
-	assert.Empty(t, s.speculation.flights)
+	assert.Empty(t, s.speculation.passes)
 	assert.InDelta(t, len(prompt)+len(got.ids), s.KVTokens(), 1)
 	return got
 }
@@ -192,14 +192,14 @@ func TestSpeculates(t *testing.T) {
 	s := &Session{speculation: &speculation{depth: 1}}
 	drawn := backend.Draw{Sampling: terms.Sampling{Temperature: 1}}
 	for _, want := range []backend.Want{{K: 2}, {K: 2, Draw: drawn}, {Logits: true, Draw: drawn}} {
-		assert.True(t, s.speculates(want), "%+v", want)
+		assert.True(t, s.canSpeculate(want), "%+v", want)
 	}
 	for _, want := range []backend.Want{{Hidden: true}, {Logits: true}} {
-		assert.False(t, s.speculates(want), "%+v", want)
+		assert.False(t, s.canSpeculate(want), "%+v", want)
 	}
 	s.speculation.off = true
-	assert.False(t, s.speculates(backend.Want{K: 2}))
-	assert.False(t, (&Session{speculation: &speculation{}}).speculates(backend.Want{K: 2}))
+	assert.False(t, s.canSpeculate(backend.Want{K: 2}))
+	assert.False(t, (&Session{speculation: &speculation{}}).canSpeculate(backend.Want{K: 2}))
 }
 
 // TestFlightsStops: if a text ends early, the session is ready for the next one.
@@ -217,7 +217,7 @@ func TestFlightsStops(t *testing.T) {
 					break
 				}
 			}
-			assert.Empty(t, s.speculation.flights)
+			assert.Empty(t, s.speculation.passes)
 			ten := Route{Settings: terms.Settings{MaxTokens: 10, IgnoreEnd: true}}
 			assert.Equal(t, all, read(t, s, []int32{1, 2, 3}, ten))
 		}
@@ -396,7 +396,7 @@ func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
 	}
 	all.Wait()
 	assert.ErrorIs(t, last, ErrClosed)
-	assert.Empty(t, s.speculation.flights)
+	assert.Empty(t, s.speculation.passes)
 }
 
 // TestSettleAfterClose: keys and values are not moved after the device is closed.
@@ -407,9 +407,9 @@ func TestSettleAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, slot, "it would have to be copied")
 	require.NoError(t, e.Close())
-	assert.Empty(t, s.settle(slot))
+	assert.Empty(t, s.settleSlots(slot))
 	assert.Zero(t, s.cache.Len())
-	s.stopFlights()
+	s.stopSpeculativePasses()
 }
 
 // TestGPU: the software device has the requested variant, and a GPU reports its work.

@@ -18,9 +18,9 @@ import (
 // keptGrammars is the max number of bytes of the grammars that an engine keeps for other answers.
 const keptGrammars = 64 << 20
 
-// structured holds what an engine keeps for answers in JSON: the vocabulary as a tree with masks, and grammars by the
+// grammarCache holds what an engine keeps for answers in JSON: the vocabulary as a tree with masks, and grammars by the
 // hashes of their schemas.
-type structured struct {
+type grammarCache struct {
 	mu     sync.Mutex
 	failed error
 	vocab  *grammar.Vocabulary // nil before the first use
@@ -37,9 +37,9 @@ type keptGrammar struct {
 	bytes int
 }
 
-// matcher returns the matcher of the schema of a request, or of any object. A schema that takes long to compile does
+// matcherFor returns the matcher of the schema of a request, or of any object. A schema that takes long to compile does
 // not delay other schemas. Compiling ends with the cause of ctx when ctx ends.
-func (s *structured) matcher(ctx context.Context, e *Engine, r terms.Settings) (*grammar.Matcher, int32, error) {
+func (s *grammarCache) matcherFor(ctx context.Context, e *Engine, r terms.Settings) (*grammar.Matcher, int32, error) {
 	text := r.Schema
 	if text == nil {
 		text = []byte(`{"type":"object"}`)
@@ -48,7 +48,7 @@ func (s *structured) matcher(ctx context.Context, e *Engine, r terms.Settings) (
 	if r.Closed {
 		key = sha256.Sum256(append([]byte("closed "), text...))
 	}
-	m, err := s.known(e, key)
+	m, err := s.cachedMatcher(e, key)
 	if m != nil || err != nil {
 		return m, s.end, err
 	}
@@ -59,23 +59,22 @@ func (s *structured) matcher(ctx context.Context, e *Engine, r terms.Settings) (
 	case err != nil:
 		return nil, 0, fmt.Errorf("JSON schema: %w", err)
 	}
-	return s.keep(key, keptGrammar{grammar.NewMatcher(g, s.vocab), g.Bytes()}), s.end, nil
+	return s.cacheMatcher(key, keptGrammar{grammar.NewMatcher(g, s.vocab), g.Bytes()}), s.end, nil
 }
 
-// known returns the matcher that is kept for a schema, or nil.
-func (s *structured) known(e *Engine, key schemaHash) (*grammar.Matcher, error) {
+func (s *grammarCache) cachedMatcher(e *Engine, key schemaHash) (*grammar.Matcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.prepare(e); err != nil {
+	if err := s.prepareVocabulary(e); err != nil {
 		return nil, err
 	}
 	k, _ := s.kept.Get(key)
 	return k.Matcher, nil
 }
 
-// keep keeps a matcher and drops the least recently used ones if there are too many bytes. It returns the matcher that
-// was first kept for the schema.
-func (s *structured) keep(key schemaHash, k keptGrammar) *grammar.Matcher {
+// cacheMatcher drops the least recently used matchers if there are too many bytes. It returns the matcher that was
+// first kept for the schema.
+func (s *grammarCache) cacheMatcher(key schemaHash, k keptGrammar) *grammar.Matcher {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if first, ok := s.kept.Get(key); ok {
@@ -88,8 +87,7 @@ func (s *structured) keep(key schemaHash, k keptGrammar) *grammar.Matcher {
 	return k.Matcher
 }
 
-// prepare makes the tree at the first use.
-func (s *structured) prepare(e *Engine) (err error) {
+func (s *grammarCache) prepareVocabulary(e *Engine) (err error) {
 	if s.vocab != nil || s.failed != nil {
 		return s.failed
 	}

@@ -66,13 +66,13 @@ func TestTogetherOrAlone(t *testing.T) {
 		want[name] = decode(name)
 		assert.Len(t, want[name].ids, 60)
 	}
-	assert.Equal(t, e.crew.calls, e.crew.passes, "one session at a time")
-	acquire := e.crew.acquire
+	assert.Equal(t, e.batcher.calls, e.batcher.passes, "one session at a time")
+	acquire := e.batcher.acquire
 	for range 3 {
-		passes, calls := e.crew.passes, e.crew.calls
+		passes, calls := e.batcher.passes, e.batcher.calls
 		var first sync.Once // the first pass waits for a second session
-		e.crew.acquire = func(ctx context.Context) (func(), error) {
-			first.Do(func() { waitFor(e.crew, 2) })
+		e.batcher.acquire = func(ctx context.Context) (func(), error) {
+			first.Do(func() { waitFor(e.batcher, 2) })
 			return acquire(ctx)
 		}
 		var all sync.WaitGroup
@@ -80,13 +80,14 @@ func TestTogetherOrAlone(t *testing.T) {
 			all.Go(func() { assert.Equal(t, want[name], decode(name), name) })
 		}
 		all.Wait()
-		t.Logf("%.1f of %d sessions in a pass", float64(e.crew.calls-calls)/float64(e.crew.passes-passes), len(routes))
-		assert.Less(t, e.crew.passes-passes, e.crew.calls-calls, "some passes are shared")
+		t.Logf("%.1f of %d sessions in a pass",
+			float64(e.batcher.calls-calls)/float64(e.batcher.passes-passes), len(routes))
+		assert.Less(t, e.batcher.passes-passes, e.batcher.calls-calls, "some passes are shared")
 	}
 }
 
 // waitFor returns when this number of calls waits for a pass.
-func waitFor(c *crew, calls int) {
+func waitFor(c *batcher, calls int) {
 	for waiting := 0; waiting < calls; runtime.Gosched() {
 		c.mu.Lock()
 		waiting = len(c.queue)

@@ -18,17 +18,17 @@ import (
 // TestCloseWaitsForOneCall: Close waits for the running forward call, and for none that waits for its turn.
 func TestCloseWaitsForOneCall(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var l life
+		var l lifetime
 		released := false
 		why := errors.New("what the release says")
-		l.begin(func() error { released = true; return why })
-		running, err := l.acquire(t.Context())
+		l.startLifetime(func() error { released = true; return why })
+		running, err := l.acquireModel(t.Context())
 		require.NoError(t, err)
 		ran := 0
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				done, err := l.acquire(context.Background())
+				done, err := l.acquireModel(context.Background())
 				if err == nil {
 					ran++
 					done()
@@ -36,7 +36,7 @@ func TestCloseWaitsForOneCall(t *testing.T) {
 				assert.ErrorIs(t, err, ErrClosed)
 			})
 		}
-		ctx, stop := l.bind(t.Context())
+		ctx, stop := l.bindContext(t.Context())
 		defer stop()
 		synctest.Wait()
 		all.Go(func() { assert.Equal(t, why, l.close()) })
@@ -54,32 +54,32 @@ func TestCloseWaitsForOneCall(t *testing.T) {
 // TestAcquireGivesUp: a cancelled wait for the model returns the cause, and holds neither the model nor the engine.
 func TestAcquireGivesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var l life
-		l.begin(func() error { return nil })
-		done, err := l.acquire(t.Context())
+		var l lifetime
+		l.startLifetime(func() error { return nil })
+		done, err := l.acquireModel(t.Context())
 		require.NoError(t, err)
 		why := errors.New("why")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		begin := time.Now()
 		for range 3 {
-			_, err = l.acquire(ctx)
+			_, err = l.acquireModel(ctx)
 			assert.Equal(t, why, err)
 		}
 		assert.Equal(t, time.Second, time.Since(begin))
 		done()
 		for range 3 { // the model is free, and only one call holds it at a time
-			done, err := l.acquire(t.Context())
+			done, err := l.acquireModel(t.Context())
 			require.NoError(t, err)
 			assert.Empty(t, l.turn)
 			done()
 		}
-		assert.False(t, l.closed())
+		assert.False(t, l.isClosed())
 		assert.NoError(t, l.close(), "no caller holds the engine")
-		assert.True(t, l.closed())
-		_, err = l.use()
+		assert.True(t, l.isClosed())
+		_, err = l.keepOpen()
 		assert.Equal(t, ErrClosed, err)
-		_, err = l.acquire(t.Context())
+		_, err = l.acquireModel(t.Context())
 		assert.Equal(t, ErrClosed, err)
 	})
 }
@@ -88,15 +88,15 @@ func TestAcquireGivesUp(t *testing.T) {
 // leaves nothing.
 func TestBind(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var l life
-		l.begin(func() error { return nil })
+		var l lifetime
+		l.startLifetime(func() error { return nil })
 		closing := &held.Context{Context: l.closing}
 		l.closing = closing
 		why := errors.New("why")
 		parent, cancel := context.WithCancelCause(t.Context())
-		ctx, release := l.bind(parent)
-		other, releaseOther := l.bind(t.Context())
-		over, releaseOver := l.bind(t.Context())
+		ctx, release := l.bindContext(parent)
+		other, releaseOther := l.bindContext(t.Context())
+		over, releaseOver := l.bindContext(t.Context())
 		assert.EqualValues(t, 3, closing.Waiting.Load())
 		assert.NoError(t, ctx.Err())
 		releaseOver()
@@ -110,7 +110,7 @@ func TestBind(t *testing.T) {
 		assert.Equal(t, ErrClosed, context.Cause(other))
 		releaseOther()
 		assert.Zero(t, closing.Waiting.Load())
-		late, releaseLate := l.bind(t.Context())
+		late, releaseLate := l.bindContext(t.Context())
 		defer releaseLate()
 		synctest.Wait()
 		assert.Equal(t, ErrClosed, context.Cause(late), "bound after Close")

@@ -46,13 +46,12 @@ func CheckUpstream(ctx context.Context, path string, o UpstreamOptions, tell fun
 	return upstream.Check(ctx, o, tell)
 }
 
-// withTokens returns o with the tokens of a model file.
 func withTokens(path string, o UpstreamOptions) (UpstreamOptions, error) {
 	t, err := ReadTokenizer(path)
 	if err != nil {
 		return o, err
 	}
-	o.Identity, o.Vocabulary, o.Draw, o.Ends = identityOf(t), &vocabulary{t, t.Used()}, draw, endsOf(t)
+	o.Identity, o.Vocabulary, o.Draw, o.Ends = identityOf(t), &vocabulary{t, t.Used()}, drawToken, endsOf(t)
 	return o, nil
 }
 
@@ -64,9 +63,9 @@ func (u *Upstream) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 // Identity describes the meaning of the ids of the engines' model, from the file with its vocabulary. The error is nil.
 func (u *Upstream) Identity() (netproto.Identity, error) { return u.Info().Identity, nil }
 
-// draw chooses among the most probable tokens with the noise that the edge and the built-in model use, and returns the
-// scores: see [sample.Sampler.Choose].
-func draw(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
+// drawToken chooses among the most probable tokens with the noise that the edge and the built-in model use, and returns
+// the scores: see [sample.Sampler.Choose].
+func drawToken(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 	choice int32, score, standing float32, err error,
 ) {
 	sampler, err := sample.New(s)

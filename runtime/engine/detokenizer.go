@@ -9,9 +9,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// narration turns the events of decoding into tokens with text. It holds back text that may be the beginning of a stop
-// string.
-type narration struct {
+// detokenizer turns the events of decoding into tokens with text. It holds back text that may be the beginning of a
+// stop string.
+type detokenizer struct {
 	s       *Session
 	r       Route
 	yield   func(Token) bool
@@ -30,8 +30,7 @@ type narration struct {
 	verified   func() bool // whether the large model verified the text
 }
 
-// take handles an event, and reports whether decoding goes on.
-func (n *narration) take(e draft.Event) bool {
+func (n *detokenizer) handleEvent(e draft.Event) bool {
 	if n.r.Observe != nil {
 		n.r.Observe(e)
 	}
@@ -54,15 +53,15 @@ func (n *narration) take(e draft.Event) bool {
 	case t == nil:
 		return true
 	case t.End && !n.r.IgnoreEnd:
-		n.s.summary.End = new(n.shown(t, e.At))
+		n.s.summary.End = new(n.buildToken(t, e.At))
 		return true
 	}
-	return n.token(t, e.At)
+	return n.showToken(t, e.At)
 }
 
-// spend adds the answer to the balance of the router's budget: the questions that had a reply, or with the policy
+// addToBudget adds the answer to the balance of the router's budget: the questions that had a reply, or with the policy
 // verify the tokens that were replaced. An answer with a margin of its own changes nothing.
-func (n *narration) spend() {
+func (n *detokenizer) addToBudget() {
 	n.s.summary.Verified, n.s.summary.Unlike = n.verified(), n.r.Router != nil && n.r.Router.Unlike()
 	if n.r.Router == nil || n.r.Router.Balance() == nil || n.r.Draft.Verify {
 		return
@@ -76,8 +75,8 @@ func (n *narration) spend() {
 	n.s.summary.Spent = a
 }
 
-// shown returns a token without its text. at is when it was known, since decoding began.
-func (n *narration) shown(t *draft.Token, at time.Duration) Token {
+// buildToken leaves the text empty. at is when the token was known, since decoding began.
+func (n *detokenizer) buildToken(t *draft.Token, at time.Duration) Token {
 	out := Token{
 		Pos: t.Pos, ID: t.ID, Origin: t.Origin, Local: t.Local, Asked: t.Asked, Unverified: t.Unverified,
 		Confidence: t.Confidence, At: n.lead + at,
@@ -88,8 +87,7 @@ func (n *narration) shown(t *draft.Token, at time.Duration) Token {
 	return out
 }
 
-// token shows a token, unless a stop string may begin in it.
-func (n *narration) token(t *draft.Token, at time.Duration) bool {
+func (n *detokenizer) showToken(t *draft.Token, at time.Duration) bool {
 	s := n.s
 	if s.summary.Tokens == 0 {
 		s.summary.PromptTime = s.now().Sub(n.start)
@@ -101,21 +99,21 @@ func (n *narration) token(t *draft.Token, at time.Duration) bool {
 	case draft.EdgeTimeout:
 		s.summary.Timeouts++
 	}
-	one := n.shown(t, at)
+	one := n.buildToken(t, at)
 	one.Text, one.Kind = n.decoder.Push(t.ID), n.kinds.Next(t.ID)
-	s.note()
+	s.publishSummary()
 	some := []Token{one}
 	if one.Kind == tokenizer.Answer { // a thought ends at no stop string
-		some, n.stopped = n.stop.push(one)
+		some, n.stopped = n.stop.pushToken(one)
 	} else {
 		s.summary.Thought++
 		s.summary.answer += len(one.Text)
 	}
-	n.more = n.show(some) && !s.over()
+	n.more = n.yieldTokens(some) && !s.isClosed()
 	return n.more && !n.stopped
 }
 
-func (n *narration) show(tokens []Token) bool {
+func (n *detokenizer) yieldTokens(tokens []Token) bool {
 	for _, t := range tokens {
 		if n.text.WriteString(t.Text); !n.yield(t) {
 			return false
@@ -124,14 +122,14 @@ func (n *narration) show(tokens []Token) bool {
 	return true
 }
 
-// end shows the text that was held back, unless decoding failed or a stop string ended the text, and completes the
-// summary.
-func (n *narration) end(stop string, well bool) {
+// finishText shows the text that was held back, unless decoding failed or a stop string ended the text, and completes
+// the summary.
+func (n *detokenizer) finishText(stop string, well bool) {
 	if n.s.summary.Stop = stop; n.stopped {
 		n.s.summary.Stop, n.s.summary.Stopped = StopString, n.stop.found
 	} else {
 		if well && n.more {
-			n.show(n.stop.pending)
+			n.yieldTokens(n.stop.pending)
 		}
 		n.text.WriteString(n.decoder.Flush())
 	}

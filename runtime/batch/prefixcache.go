@@ -9,20 +9,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// forest holds the tokens of all sessions in one KV store: for each domain a tree of cells, which have slots, and for
-// each session a tree of nodes, which refer to the cells that it uses.
-type forest struct {
+// prefixCache holds the tokens of all sessions in one KV store: for each domain a tree of cells, which have slots, and
+// for each session a tree of nodes, which refer to the cells that it uses.
+type prefixCache struct {
 	free     *slotSet
 	slots    int // of the store
 	share    bool
 	domains  map[uint64]*domain
 	shared   int // cells of more than one session
 	nodes    int // of all sessions
-	trees    map[uint64]*tree
+	trees    map[uint64]*sessionTree
 	owners   map[uint64]*owner // by device
 	clients  map[uint64]*client
-	holders  *holders[*client]
-	past     past
+	holders  *evictionRanking[*client]
+	past     evictionLog
 	streams  list.List // of *stream, those with the latest questions first
 	guessed  int       // guesses that no question includes
 	clock    uint64    // number of the step that is planned or runs
@@ -31,8 +31,8 @@ type forest struct {
 	evicted  uint64    // slots, since the start
 }
 
-// tree holds the tokens of one session.
-type tree struct {
+// sessionTree holds the tokens of one session.
+type sessionTree struct {
 	session   uint64
 	domain    *domain
 	owner     *owner
@@ -52,7 +52,7 @@ type tree struct {
 // node is a cell as one session uses it.
 type node struct {
 	*cell
-	tree          *tree
+	tree          *sessionTree
 	parent        *node // nil for the root, and when the session has dropped it
 	below         children[node]
 	before, after *node  // others with this cell
@@ -69,24 +69,24 @@ type choice struct {
 	lse float32
 }
 
-func newForest(slots int, share bool) *forest {
-	f := &forest{free: newSlotSet(slots), slots: slots, share: share, domains: map[uint64]*domain{},
-		trees: map[uint64]*tree{}, owners: map[uint64]*owner{}, clients: map[uint64]*client{},
-		holders: newHolders[*client]()}
-	f.past = newPast(pastPerSlot * slots)
+func newPrefixCache(slots int, share bool) *prefixCache {
+	f := &prefixCache{free: newSlotSet(slots), slots: slots, share: share, domains: map[uint64]*domain{},
+		trees: map[uint64]*sessionTree{}, owners: map[uint64]*owner{}, clients: map[uint64]*client{},
+		holders: newEvictionRanking[*client]()}
+	f.past = newEvictionLog(pastPerSlot * slots)
 	return f
 }
 
-// open returns the tree of the session of q, for one more ask. A new tree belongs to the device. If the domain of a
+// openAsk returns the tree of the session of q, for one more ask. A new tree belongs to the device. If the domain of a
 // session has changed, its tree starts empty.
-func (f *forest) open(q *terms.Job) *tree {
+func (f *prefixCache) openAsk(q *terms.Job) *sessionTree {
 	session := q.Session
 	if t := f.trees[session]; t != nil && t.domain.id != q.Domain {
-		f.forget(session)
+		f.forgetSession(session)
 	}
 	t := f.trees[session]
 	if t == nil {
-		t = &tree{session: session, domain: f.domain(q.Domain), owner: f.owner(q.Client, q.Device)}
+		t = &sessionTree{session: session, domain: f.acquireDomain(q.Domain), owner: f.ownerFor(q.Client, q.Device)}
 		t.owner.open++
 		t.leaves = fair.Heap[*node]{
 			Before: func(a, b *node) bool { return a.used < b.used },
@@ -99,28 +99,26 @@ func (f *forest) open(q *terms.Job) *tree {
 	return t
 }
 
-// close ends an ask of a tree, which is answered or given up.
-func (f *forest) close(t *tree) {
+func (f *prefixCache) closeAsk(t *sessionTree) {
 	t.open--
-	f.tidy(t)
+	f.pruneTree(t)
 }
 
-// forget drops a session. Tokens that its open asks use stay until these are answered; later asks start empty.
-func (f *forest) forget(session uint64) {
+// forgetSession drops a session. Tokens that its open asks use stay until these are answered; later asks start empty.
+func (f *prefixCache) forgetSession(session uint64) {
 	if t := f.trees[session]; t != nil {
 		t.forgotten = true
 		delete(f.trees, session)
-		f.tidy(t)
+		f.pruneTree(t)
 	}
 }
 
-// tidy drops the parts of a tree without open asks that are no longer needed.
-func (f *forest) tidy(t *tree) {
+func (f *prefixCache) pruneTree(t *sessionTree) {
 	if t.open > 0 {
 		return
 	}
 	for t.forgotten && t.leaves.Len() > 0 {
-		f.remove(t.leaves.First())
+		f.removeLeaf(t.leaves.First())
 	}
 	if t.slots > 0 || t.past > 0 && !t.forgotten || t.owner == nil {
 		return
@@ -128,93 +126,89 @@ func (f *forest) tidy(t *tree) {
 	if !t.forgotten {
 		delete(f.trees, t.session)
 	}
-	f.disown(t.owner)
-	f.leave(t.domain)
+	f.releaseOwner(t.owner)
+	f.releaseDomain(t.domain)
 	t.owner = nil
 }
 
-func (n *node) isLeaf() bool { return n.below.any() == nil }
+func (n *node) isLeaf() bool { return n.below.anyChild() == nil }
 
-// add makes a cell after n in a free slot, and its node. There must be a free slot. add takes the slot after that of n
-// if it is free, so that paths lie in few spans.
-func (f *forest) add(n *node, token int32) *node {
-	c := &cell{token: token, pos: n.pos + 1, slot: f.free.take(n.slot + 1)}
-	c.hash = mix(n.hash ^ uint64(uint32(token)))
-	n.cell.below.put(token, c)
-	return f.use(n, c)
+// There must be a free slot. addToken takes the slot after that of n if it is free, so that paths lie in few spans.
+func (f *prefixCache) addToken(n *node, token int32) *node {
+	c := &cell{token: token, pos: n.pos + 1, slot: f.free.takeSlot(n.slot + 1)}
+	c.hash = mixHash(n.hash ^ uint64(uint32(token)))
+	n.cell.below.addChild(token, c)
+	return f.useCell(n, c)
 }
 
-// use makes the node for a cell that follows the cell of n.
-func (f *forest) use(n *node, c *cell) *node {
+func (f *prefixCache) useCell(n *node, c *cell) *node {
 	child := &node{tree: n.tree, parent: n, used: f.clock}
-	n.below.put(c.token, child)
-	f.join(child, c)
+	n.below.addChild(c.token, child)
+	f.attachNode(child, c)
 	if n.tree.slots == 0 {
 		f.sessions++
 	}
-	f.account(n.tree, 1)
-	f.review(n)
-	f.rank(n.tree.owner)
+	f.adjustSlotCounts(n.tree, 1)
+	f.updateEvictable(n)
+	f.rankOwner(n.tree.owner)
 	return child
 }
 
-// remove takes a leaf from its session, and frees its slot if no other session uses it.
-func (f *forest) remove(n *node) {
+func (f *prefixCache) removeLeaf(n *node) {
 	t, p := n.tree, n.parent
-	p.below.drop(n.token)
-	f.part(n)
+	p.below.removeChild(n.token)
+	f.detachNode(n)
 	if n.parent = nil; n.guess {
 		n.guess = false
 		f.guessed--
 	}
-	f.review(n)
-	f.account(t, -1)
-	f.review(p)
-	f.rank(t.owner)
+	f.updateEvictable(n)
+	f.adjustSlotCounts(t, -1)
+	f.updateEvictable(p)
+	f.rankOwner(t.owner)
 	if t.slots == 0 {
 		f.sessions--
 		t.last = nil
 		f.endStream(t)
-		f.tidy(t)
+		f.pruneTree(t)
 	}
 }
 
-// cut removes n and all nodes below it from their session. None of them may be retained.
-func (f *forest) cut(n *node) {
+// None of the nodes may be retained.
+func (f *prefixCache) removeSubtree(n *node) {
 	for at := n; n.parent != nil; {
-		if child := at.below.any(); child != nil {
+		if child := at.below.anyChild(); child != nil {
 			at = child
 			continue
 		}
 		up := at.parent
-		f.remove(at)
+		f.removeLeaf(at)
 		at = up
 	}
 }
 
-// account counts n more slots of a tree. The owner has to be ranked then.
-func (f *forest) account(t *tree, n int) {
+// The owner has to be ranked then.
+func (f *prefixCache) adjustSlotCounts(t *sessionTree, n int) {
 	f.nodes += n
 	t.slots += n
 	t.owner.slots += n
 	t.owner.client.slots += n
 }
 
-// retain keeps n and the nodes before it in memory until release.
-func (f *forest) retain(n *node) {
+func (f *prefixCache) retainNode(n *node) {
 	n.asks++
-	f.review(n)
-	f.rank(n.tree.owner)
+	f.updateEvictable(n)
+	f.rankOwner(n.tree.owner)
 }
 
-func (f *forest) release(n *node) {
+func (f *prefixCache) releaseNode(n *node) {
 	n.asks--
-	f.review(n)
-	f.rank(n.tree.owner)
+	f.updateEvictable(n)
+	f.rankOwner(n.tree.owner)
 }
 
-// review adds n to the leaves that can be evicted, or removes it from them. The owner has to be ranked then.
-func (f *forest) review(n *node) {
+// updateEvictable adds n to the leaves that can be evicted, or removes it from them. The owner has to be ranked then.
+func (f *prefixCache) updateEvictable(n *node) {
 	in := n.parent != nil && n.asks == 0 && n.isLeaf()
 	if t := n.tree; in != (n.place > 0) {
 		t.leaves.Set(n, in)
@@ -222,9 +216,9 @@ func (f *forest) review(n *node) {
 	}
 }
 
-// spans returns the slots that the row of n attends to: those of its ancestors and its own. If before is the parent of
-// n, seen is the result for before.
-func (n *node) spans(before *node, seen []backend.Span) []backend.Span {
+// visibleSpans returns the slots that the row of n attends to: those of its ancestors and its own. If before is the
+// parent of n, seen is the result for before.
+func (n *node) visibleSpans(before *node, seen []backend.Span) []backend.Span {
 	if n.parent == before && before != nil {
 		see := append(make([]backend.Span, 0, len(seen)+1), seen...)
 		return backend.AppendSlot(see, n.slot)
@@ -240,8 +234,8 @@ func (n *node) spans(before *node, seen []backend.Span) []backend.Span {
 	return see
 }
 
-// mix scatters the bits of x (the last steps of MurmurHash3, Appleby 2011).
-func mix(x uint64) uint64 {
+// mixHash scatters the bits of x (the last steps of MurmurHash3, Appleby 2011).
+func mixHash(x uint64) uint64 {
 	x += 0x9E3779B97F4A7C15
 	x = (x ^ x>>33) * 0xFF51AFD7ED558CCD
 	x = (x ^ x>>33) * 0xC4CEB9FE1A85EC53

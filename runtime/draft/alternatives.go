@@ -10,8 +10,8 @@ import (
 // one of them does, its branch is the draft, and the time until then was not in vain. Where there is an open
 // escalation, its guesses are branches already.
 
-// hope returns the probability under the small model that n becomes part of the text.
-func (r *run) hope(n *node) float64 {
+// acceptProbability returns the probability under the small model that n becomes part of the text.
+func (r *decodeRun) acceptProbability(n *node) float64 {
 	p := 1.0
 	for ; n != r.tip; n = n.parent {
 		if !n.looked {
@@ -21,38 +21,37 @@ func (r *run) hope(n *node) float64 {
 	return p
 }
 
-// option is a token that may take the place of the one after a node.
-type option struct {
-	at    *node
-	token guess
-	hope  float64
+// alternative is a token that may take the place of the one after a node.
+type alternative struct {
+	at     *node
+	token  guess
+	chance float64
 }
 
-// fan adds alternatives to the leaves of the next forward call, as many as are worth their rows.
-func (r *run) fan(leaves []leaf) []leaf {
-	if !r.checking() || len(leaves) == 0 {
+func (r *decodeRun) appendAlternatives(leaves []leaf) []leaf {
+	if !r.checksEnabled() || len(leaves) == 0 {
 		return leaves
 	}
 	room := min(r.Rows, r.model.Room()-r.Rows) - len(leaves)
 	var rows, others []float64
 	for i := range leaves {
-		leaves[i].chance = r.hope(leaves[i].node)
+		leaves[i].chance = r.acceptProbability(leaves[i].node)
 		rows = append(rows, leaves[i].chance)
 	}
-	all := r.options()
-	slices.SortStableFunc(all, func(a, b option) int { return cmp.Compare(b.hope, a.hope) })
+	all := r.findAlternatives()
+	slices.SortStableFunc(all, func(a, b alternative) int { return cmp.Compare(b.chance, a.chance) })
 	for _, o := range all[:min(len(all), max(0, room))] {
-		others = append(others, o.hope)
+		others = append(others, o.chance)
 	}
-	for _, o := range all[:wide(rows, others, r.cost.Curve(r.Rows))] {
-		n := r.alternative(o)
-		leaves = append(leaves, leaf{n, o.hope})
+	for _, o := range all[:chooseExtraRows(rows, others, r.cost.Curve(r.Rows))] {
+		n := r.insertAlternative(o)
+		leaves = append(leaves, leaf{n, o.chance})
 	}
 	return leaves
 }
 
-// wide returns how many of further rows, in falling order of their probability, a forward call should have beside rows
-// that it has anyway. curve is what calls of 1, 2, … rows cost, in calls of one row.
+// chooseExtraRows returns how many of further rows, in falling order of their probability, a forward call should have
+// beside rows that it has anyway. curve is what calls of 1, 2, … rows cost, in calls of one row.
 //
 // Until the verdict comes after a delay D, calls of n rows draft D/c(n) tokens on each. The text comes through one of
 // them with the probability Σp. So D/c(n)·Σp tokens are there when the verdict comes, and no other number of rows has
@@ -62,7 +61,7 @@ func (r *run) fan(leaves []leaf) []leaf {
 //
 // Of all sets of n rows the most probable ones have the greatest sum. D only scales E, so it does not matter here: it
 // says how much there is to gain.
-func wide(rows, others, curve []float64) (best int) {
+func chooseExtraRows(rows, others, curve []float64) (best int) {
 	sum := 0.0
 	for _, p := range rows {
 		sum += p
@@ -76,16 +75,15 @@ func wide(rows, others, curve []float64) (best int) {
 	return best
 }
 
-// options returns the tokens that may take the place of one that is not verified yet.
-func (r *run) options() (all []option) {
+func (r *decodeRun) findAlternatives() (all []alternative) {
 	var walk func(n *node, hope float64)
 	walk = func(n *node, hope float64) {
 		if !n.evaluated {
 			return
 		}
-		if len(n.children) > 0 && !n.children[0].looked && n.pos+1 < r.horizon(n) {
+		if len(n.children) > 0 && !n.children[0].looked && n.pos+1 < r.windowEnd(n) {
 			for _, g := range n.others {
-				all = append(all, option{n, g, hope * g.p})
+				all = append(all, alternative{n, g, hope * g.p})
 			}
 		}
 		for _, c := range slices.Concat(n.children, n.alts) {
@@ -100,28 +98,26 @@ func (r *run) options() (all []option) {
 	return all
 }
 
-// alternative adds a token after o.at, beside the one that stands there.
-func (r *run) alternative(o option) *node {
+func (r *decodeRun) insertAlternative(o alternative) *node {
 	n := o.at
-	c := r.follower(n, o.token.token, n.children[0].confidence)
+	c := r.newChild(n, o.token.token, n.children[0].confidence)
 	c.guess, c.sure, c.alt = o.token.p, o.token.p, true
-	c.since = c.pos + 1 // as after [run.turn], since it is of use only then
+	c.since = c.pos + 1 // as after [decodeRun.replaceToken], since it is of use only then
 	n.alts = append(n.alts, c)
 	n.others = slices.DeleteFunc(n.others, func(g guess) bool { return g.token == c.token })
 	return c
 }
 
-// stands notes that the token after n does, in place of all alternatives.
-func (r *run) stands(n *node) {
+func (r *decodeRun) acceptChild(n *node) {
 	n.children[0].looked = true
 	for _, a := range n.alts {
-		r.drop(a, &r.fanned)
+		r.dropBranch(a, &r.fanned)
 	}
 	n.alts, n.others = nil, nil
 }
 
-// takes returns the alternative after n with a token, which then is none anymore; nil if there is none.
-func (n *node) takes(token int32) *node {
+// takeAlternative returns the alternative after n with a token, which then is none anymore; nil if there is none.
+func (n *node) takeAlternative(token int32) *node {
 	i := slices.IndexFunc(n.alts, func(a *node) bool { return a.token == token })
 	if i < 0 {
 		return nil
@@ -131,12 +127,11 @@ func (n *node) takes(token int32) *node {
 	return a
 }
 
-// narrow drops all alternatives, as the memory has no room for them.
-func (r *run) narrow() {
+func (r *decodeRun) dropAlternatives() {
 	var walk func(n *node)
 	walk = func(n *node) {
 		for _, a := range n.alts {
-			r.drop(a, &r.fanned)
+			r.dropBranch(a, &r.fanned)
 		}
 		n.alts, n.others = nil, nil
 		for _, c := range n.children {

@@ -90,10 +90,10 @@ func found(r backend.Row, w backend.WantRow) backend.Output {
 	return out
 }
 
-// newSlow returns a crew with a slow device.
-func newSlow(t testing.TB) (*crew, *slow) {
+// newSlow returns a batcher with a slow device.
+func newSlow(t testing.TB) (*batcher, *slow) {
 	d := &slow{t: t, base: 16 * time.Millisecond, each: time.Millisecond}
-	c := newCrew()
+	c := newBatcher()
 	turn := make(chan struct{}, 1)
 	c.acquire = func(ctx context.Context) (func(), error) {
 		select {
@@ -109,15 +109,15 @@ func newSlow(t testing.TB) (*crew, *slow) {
 
 // worker is a session that decodes.
 type worker struct {
-	c  *crew
-	m  *member
+	c  *batcher
+	m  *batchSession
 	kv *store
 	at int32
 }
 
-func newWorker(c *crew, number int) *worker {
-	w := &worker{c: c, m: newMember(), kv: &store{number: number}}
-	c.join(w.m)
+func newWorker(c *batcher, number int) *worker {
+	w := &worker{c: c, m: newBatchSession(), kv: &store{number: number}}
+	c.addSession(w.m)
 	return w
 }
 
@@ -132,7 +132,7 @@ func (w *worker) step(t testing.TB, ctx context.Context, r *rand.Rand, n int, lo
 		}
 	}
 	out := make([]backend.Output, len(want.Rows))
-	if err := w.c.run(ctx, w.m, w.kv, rows, out, want, long); err != nil {
+	if err := w.c.runCall(ctx, w.m, w.kv, rows, out, want, long); err != nil {
 		return err
 	}
 	for i, at := range want.Rows {
@@ -156,7 +156,7 @@ func TestCrewMeets(t *testing.T) {
 				all.Go(func() {
 					time.Sleep(time.Duration(r.IntN(40)) * time.Millisecond)
 					w := newWorker(c, i)
-					defer c.leave(w.m)
+					defer c.removeSession(w.m)
 					ctx := context.WithValue(t.Context(), sessionKey{}, i)
 					for range tokens {
 						require.NoError(t, w.step(t, ctx, r, 1, false))
@@ -193,7 +193,7 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 			r := r()
 			all.Go(func() {
 				w := newWorker(c, i)
-				defer c.leave(w.m)
+				defer c.removeSession(w.m)
 				for range 100 {
 					require.NoError(t, w.step(t, t.Context(), r, 1, false))
 				}
@@ -203,7 +203,7 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 		r3 := r()
 		all.Go(func() {
 			w := newWorker(c, 2)
-			defer c.leave(w.m)
+			defer c.removeSession(w.m)
 			for i := range 40 {
 				require.NoError(t, w.step(t, t.Context(), r3, 1, false))
 				if i < 20 {
@@ -236,7 +236,7 @@ func TestCrewPrompt(t *testing.T) {
 		var over atomic.Bool
 		all.Go(func() {
 			w := newWorker(c, 0)
-			defer c.leave(w.m)
+			defer c.removeSession(w.m)
 			r := rand.New(rand.NewPCG(1, 2))
 			for !over.Load() {
 				begin := time.Now()
@@ -248,7 +248,7 @@ func TestCrewPrompt(t *testing.T) {
 		for i := range 3 {
 			all.Go(func() {
 				w := newWorker(c, 1+i)
-				defer c.leave(w.m)
+				defer c.removeSession(w.m)
 				r := rand.New(rand.NewPCG(1, 3))
 				require.NoError(t, w.step(t, t.Context(), r, 300+600*i, true))
 				over.Store(true)
@@ -282,7 +282,7 @@ func TestCrewShares(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(i)))
 			all.Go(func() {
 				w := newWorker(c, i)
-				defer c.leave(w.m)
+				defer c.removeSession(w.m)
 				for w.step(t, ctx, r, 1, false) == nil {
 					tokens[i]++
 				}
@@ -306,7 +306,7 @@ func TestCrewEnds(t *testing.T) {
 		a, b, e := newWorker(c, 0), newWorker(c, 1), newWorker(c, 2)
 		var all sync.WaitGroup
 		for _, w := range []*worker{a, b, e} {
-			c.leave(w.m) // no pass waits for it
+			c.removeSession(w.m) // no pass waits for it
 		}
 		go1 := func(w *worker, ctx context.Context, r *rand.Rand, takes time.Duration, want error) {
 			r = rand.New(rand.NewPCG(r.Uint64(), 1))
@@ -359,15 +359,16 @@ func TestCrewEnds(t *testing.T) {
 // leader: then it has to hand on, or no call would lead.
 func TestCrewWithdraws(t *testing.T) {
 	for name, c := range map[string]struct {
-		state entry
+		state forwardCall
 		left  bool
 	}{
-		"waits": {entry{}, true}, "in a pass": {entry{now: 1}, false}, "over": {entry{over: true}, false},
-		"leads": {entry{leads: true}, false},
+		"waits": {forwardCall{}, true}, "in a pass": {forwardCall{now: 1}, false},
+		"over":  {forwardCall{over: true}, false},
+		"leads": {forwardCall{leads: true}, false},
 	} {
-		crew, l := newCrew(), &c.state
-		crew.queue = []*entry{l}
-		assert.Equal(t, c.left, crew.withdraw(l), name)
+		crew, l := newBatcher(), &c.state
+		crew.queue = []*forwardCall{l}
+		assert.Equal(t, c.left, crew.withdrawCall(l), name)
 		assert.Equal(t, c.left, len(crew.queue) == 0, name)
 	}
 }
@@ -412,9 +413,9 @@ func TestCrewGathers(t *testing.T) {
 			assert.Equal(t, time.Millisecond+d.base+d.each, time.Since(begin), "the other text has ended")
 		})
 		time.Sleep(time.Millisecond)
-		c.leave(b.m)
+		c.removeSession(b.m)
 		all.Wait()
-		c.join(b.m)
+		c.addSession(b.m)
 		meet()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		begin = time.Now()
@@ -438,7 +439,7 @@ func TestCrewErrors(t *testing.T) {
 		for i := range 4 {
 			all.Go(func() {
 				w := newWorker(c, i)
-				defer c.leave(w.m)
+				defer c.removeSession(w.m)
 				for n := range 10 {
 					token := int32(1)
 					if i == 2 && n == 5 {
@@ -446,7 +447,7 @@ func TestCrewErrors(t *testing.T) {
 					}
 					out := make([]backend.Output, 1)
 					row, want := []backend.Row{{Token: token}}, backend.Want{Rows: []int{0}, K: 1}
-					err := c.run(t.Context(), w.m, w.kv, row, out, want, false)
+					err := c.runCall(t.Context(), w.m, w.kv, row, out, want, false)
 					if token == 7 {
 						assert.ErrorIs(t, err, errBad)
 						continue
@@ -462,32 +463,32 @@ func TestCrewErrors(t *testing.T) {
 
 // TestCrewJoin: the time between two texts is not one of decoding, and who joins has taken part as often as the others.
 func TestCrewJoin(t *testing.T) {
-	c, m := newCrew(), newMember()
+	c, m := newBatcher(), newBatchSession()
 	c.served, m.given, m.away = 3, time.Now(), time.Hour
-	c.join(m)
+	c.addSession(m)
 	assert.Equal(t, []any{true, time.Time{}, time.Duration(0), uint64(3)}, []any{m.decodes, m.given, m.away, m.served})
 	c.served = 2
-	c.join(m)
+	c.addSession(m)
 	assert.EqualValues(t, 3, m.served)
 }
 
 // TestCrewNewcomer: a session that begins does not go before those that waited while others fill the pass.
 func TestCrewNewcomer(t *testing.T) {
-	c := newCrew()
+	c := newBatcher()
 	c.served = 5
-	arrive := func(m *member) *entry {
-		c.join(m)
-		m.call.member, m.call.rows = m, make([]backend.Row, 1)
+	arrive := func(m *batchSession) *forwardCall {
+		c.addSession(m)
+		m.call.batchSession, m.call.rows = m, make([]backend.Row, 1)
 		c.queue = append(c.queue, &m.call)
 		return &m.call
 	}
 	for range maxShared {
-		m := newMember()
+		m := newBatchSession()
 		m.served = 5
 		arrive(m)
 	}
-	newcomer := arrive(newMember())
-	c.take()
+	newcomer := arrive(newBatchSession())
+	c.chooseCalls()
 	assert.Len(t, c.taken, maxShared)
 	assert.NotContains(t, c.taken, newcomer)
 }
@@ -543,7 +544,7 @@ func TestCrewWatched(t *testing.T) {
 		for i := range 4 {
 			all.Go(func() {
 				w, r := newWorker(c, i), rand.New(rand.NewPCG(1, 1))
-				defer c.leave(w.m)
+				defer c.removeSession(w.m)
 				for range 10 {
 					if i == 3 {
 						assert.Panics(t, func() { w.step(t, ctx, r, 1, false) })
@@ -593,7 +594,7 @@ func TestCrewRandom(t *testing.T) {
 							assert.Equal(t, context.Canceled, err)
 							assert.Error(t, ctx.Err())
 						}
-						c.leave(w.m)
+						c.removeSession(w.m)
 						cancel()
 					}
 				})

@@ -80,9 +80,9 @@ func BenchmarkSessionsTogether(b *testing.B) {
 	shared := map[int]float64{}
 	for round := range 7 {
 		for _, n := range sizes {
-			passes, calls := e.crew.passes, e.crew.calls
+			passes, calls := e.batcher.passes, e.batcher.calls
 			times[n] = append(times[n], decodeAll(b, e, n, tokens, uint64(round)).Seconds()/(tokens-1))
-			shared[n] = float64(e.crew.calls-calls) / float64(e.crew.passes-passes)
+			shared[n] = float64(e.batcher.calls-calls) / float64(e.batcher.passes-passes)
 		}
 	}
 	for _, n := range sizes {
@@ -121,12 +121,12 @@ func BenchmarkRows(b *testing.B) {
 // BenchmarkOneSession measures the time per token of one session, with shared passes enabled and disabled, in turns.
 func BenchmarkOneSession(b *testing.B) {
 	e := openHalf(b)
-	both := map[string]*crew{"crew": e.crew, "turns": nil}
+	both := map[string]*batcher{"crew": e.batcher, "turns": nil}
 	times, allocs := map[string][]float64{}, map[string]uint64{}
 	const tokens, rounds = 33, 15
 	for round := range rounds {
 		for name, c := range both {
-			e.crew = c
+			e.batcher = c
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			times[name] = append(times[name], 1e3*decodeAll(b, e, 1, tokens, uint64(round)).Seconds()/(tokens-1))
