@@ -18,8 +18,8 @@ import (
 // maxHistory limits the size of a history file, in bytes.
 const maxHistory = 8 << 20
 
-// historyFile returns the path of the history: in the user's folder for state.
-func historyFile(env func(string) string) (string, error) {
+// historyPath returns the path of the history: in the user's folder for state.
+func historyPath(env func(string) string) (string, error) {
 	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "pilotfish", "chat_history"), nil
 	}
@@ -37,7 +37,7 @@ type history struct {
 	lines []string // when the file was opened
 }
 
-// openHistory reads the history. If it is much longer than the part that is used, openHistory also shortens the file.
+// loadHistory reads the history. If it is much longer than the part that is used, loadHistory also shortens the file.
 func openHistory(path string) (*history, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func openHistory(path string) (*history, error) {
 	return h, os.Chmod(path, 0o600)
 }
 
-// add appends a line. It is safe if two chats append at the same time.
-func (h *history) add(line string) error {
+// appendLine appends a line. It is safe if two chats append at the same time.
+func (h *history) appendLine(line string) error {
 	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
