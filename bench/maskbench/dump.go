@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// dumpJSON writes a value as Python's json.dumps(json.loads(raw), ensure_ascii=False) does: keys in their order, a space
-// after commas and colons, and numbers with a point or an exponent as the nearest float64.
+// dumpJSON writes a value as Python's json.dumps(json.loads(raw), ensure_ascii=False) does: keys in their order, a
+// space after commas and colons, and numbers with a point or an exponent as the nearest float64.
 func dumpJSON(raw json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -196,8 +196,8 @@ var (
 	index      = regexp.MustCompile(`[0-9]+$`)
 )
 
-// generalReason returns the text of an error without the parts that are specific to a schema: the path up to the keyword,
-// names and numbers.
+// generalReason returns the text of an error without the parts that are specific to a schema: the path up to the
+// keyword, names and numbers.
 func generalReason(err error) string {
 	var e *grammar.Error
 	if !errors.As(err, &e) {

@@ -79,7 +79,8 @@ func TestRunRefuses(t *testing.T) {
 	good := files(t, map[string]string{"a.json": "{}"})
 	assert.ErrorContains(t, runBenchmark(&out, "none.gguf", good, 0, 1, false), "none.gguf")
 	for _, text := range []string{"[", `{"schema":{},"tests":[{"valid":true}]}`} {
-		assert.ErrorContains(t, runBenchmark(&out, model, files(t, map[string]string{"a.json": text}), 0, 1, false), "a.json: ")
+		folder := files(t, map[string]string{"a.json": text})
+		assert.ErrorContains(t, runBenchmark(&out, model, folder, 0, 1, false), "a.json: ")
 	}
 }
 

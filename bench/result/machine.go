@@ -51,7 +51,6 @@ func CacheBytes() int64 { return int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L
 // FarBytes returns a size of memory that is larger than the caches: at least 256 MiB.
 func FarBytes() int { return farBytesFor(CacheBytes()) }
 
-// farBytesFor is [FarBytes] for caches of a size.
 func farBytesFor(cache int64) int { return int(min(max(minFar, 2*cache), maxFar)) }
 
 // Touched writes to every page of b, which it returns: unwritten pages may all be mapped to the same page of zeros.
@@ -68,7 +67,6 @@ func Bandwidth() float64 {
 	return measureBandwidth(cpu.ReadBandwidth)
 }
 
-// measureBandwidth is [Bandwidth], with a function that measures bytes per second.
 func measureBandwidth(read func(threads int, memory ...[]byte) float64) float64 {
 	far, n := Touched(make([]byte, FarBytes())), runtime.GOMAXPROCS(0)
 	return max(read(n, far), read(n, far)) / 1e9

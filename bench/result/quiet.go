@@ -65,7 +65,6 @@ func (w machineWatch) End() Quiet {
 	return q
 }
 
-// setShares computes the activity between two readings.
 func (q *Quiet) setShares(before, after cpuSeconds) {
 	q.CPU = max(after.own-before.own, 0)
 	busy, steal := after.busy-before.busy, max(after.steal-before.steal, 0)

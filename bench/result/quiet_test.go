@@ -40,7 +40,8 @@ func TestQuiet(t *testing.T) {
 		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
 	} {
 		q := Quiet{Seconds: c.seconds}
-		q.setShares(begin, cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
+		q.setShares(begin,
+			cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
 		if !assert.NotNil(t, q.Quiet, c.name) {
 			continue
 		}

@@ -69,7 +69,6 @@ func readLimited(r io.Reader, name string, most int64) ([]Record, error) {
 	return all, err
 }
 
-// parseRun parses the field "run".
 func (r *Record) parseRun() error {
 	var line struct {
 		Run *Run `json:"run"`

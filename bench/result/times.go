@@ -29,7 +29,6 @@ func Add(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // never fails within the range
 }
 
-// fillHistogram returns a histogram of durations, or nanoseconds.
 func fillHistogram[T ~int64](all []T) *hdrhistogram.Histogram {
 	h := NewHistogram()
 	for _, d := range all {
@@ -51,7 +50,8 @@ func Summarise(all []time.Duration) Times {
 	for _, d := range all {
 		sum += d
 	}
-	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: percentileMS(h, 50), P90: percentileMS(h, 90), P99: percentileMS(h, 99)}
+	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: percentileMS(h, 50), P90: percentileMS(h, 90),
+		P99: percentileMS(h, 99)}
 }
 
 // Latency has percentiles in milliseconds.
@@ -68,7 +68,8 @@ func LatencyOf(h *hdrhistogram.Histogram) Latency {
 	if h.TotalCount() == 0 {
 		return Latency{}
 	}
-	return Latency{percentileMS(h, 50), percentileMS(h, 90), percentileMS(h, 99), percentileMS(h, 99.9), Milliseconds(time.Duration(h.Max()))}
+	return Latency{percentileMS(h, 50), percentileMS(h, 90), percentileMS(h, 99), percentileMS(h, 99.9),
+		Milliseconds(time.Duration(h.Max()))}
 }
 
 // Latencies returns the percentiles of durations, or of nanoseconds; negative ones count as 0.

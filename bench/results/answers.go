@@ -124,7 +124,9 @@ func readRecordedAnswers(root string) (all [][]*eval.Log, err error) {
 	for _, group := range all {
 		slices.SortStableFunc(group, func(a, b *eval.Log) int { return cmp.Compare(b.About.Date, a.About.Date) })
 	}
-	slices.SortStableFunc(all, func(a, b []*eval.Log) int { return cmp.Compare(answersOrder(a[0]), answersOrder(b[0])) })
+	slices.SortStableFunc(all, func(a, b []*eval.Log) int {
+		return cmp.Compare(answersOrder(a[0]), answersOrder(b[0]))
+	})
 	return all, nil
 }
 
@@ -159,7 +161,6 @@ func newAnswerSet(logs []*eval.Log) (*answerSet, error) {
 	return &answerSet{Settings: l.Settings, log: l, runs: runs, report: eval.Summarize(l.Set(), runs, l)}, nil
 }
 
-// modelsAlone returns the runs with the texts of each model alone; nil for one that is missing.
 func (l *answerSet) modelsAlone() (small, large *eval.RunReport) {
 	for i := range l.report.Runs {
 		switch r := &l.report.Runs[i]; {
@@ -217,7 +218,6 @@ func (m *pageContent) addAnswerTables(root string) error {
 	return nil
 }
 
-// addAnswerTable adds the table of one task and split.
 func (m *pageContent) addAnswerTable(b *strings.Builder, l *answerSet) error {
 	r, s := l.report, l.Settings
 	name := strings.Trim(s.Task+"-"+s.Split, "-")
@@ -244,7 +244,7 @@ func (m *pageContent) addAnswerTable(b *strings.Builder, l *answerSet) error {
 	return nil
 }
 
-// runOrder sorts the runs of a ladder: from the small model alone by policy, then by falling margin of verification and
+// runOrder sorts the runs of a task: from the small model alone by policy, then by falling margin of verification and
 // rising threshold of the judge, to the large model alone.
 func runOrder(r *eval.RunReport) float64 {
 	const verified = 1e6
@@ -265,7 +265,6 @@ func runOrder(r *eval.RunReport) float64 {
 	return at
 }
 
-// writeRunRow adds a line of a ladder.
 func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 	name := map[string]string{"never": "small alone", "always": "large alone"}[r.Name()]
 	if r.Verify != nil && *r.Verify == 0 {
@@ -276,10 +275,10 @@ func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 		right, cut = formatAccuracy(r), fmt.Sprint(*r.Cut)
 	}
 	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, r.Name()), right, formatGap(r),
-		formatShare(&r.EscalatedShare), formatShare(&r.AskedShare), formatShare(&r.ReplacedShare), r.Read, r.Tokens, r.Asks, cut)
+		formatShare(&r.EscalatedShare), formatShare(&r.AskedShare), formatShare(&r.ReplacedShare), r.Read, r.Tokens,
+		r.Asks, cut)
 }
 
-// formatAccuracy formats the accuracy of a run with its interval.
 func formatAccuracy(r *eval.RunReport) string {
 	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
 }
@@ -292,7 +291,6 @@ func formatGap(r *eval.RunReport) string {
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Gap.Value, r.Gap.Low, r.Gap.High)
 }
 
-// formatShare formats a share; "" for none.
 func formatShare(x *float64) string {
 	if x == nil {
 		return ""

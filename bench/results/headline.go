@@ -14,7 +14,7 @@ import (
 // headlineTask is the benchmark of README's first sentence: its answers are the longest.
 const headlineTask = task.GSM8K
 
-// addHeadline makes what README shows of the ladders of benchmarks: a table with the runs of the judge, those within a
+// addHeadline makes what README shows of the answers to benchmarks: a table with the runs of the judge, those within a
 // budget if there are any, and a sentence about one task.
 func (m *pageContent) addHeadline(all []*answerSet) {
 	var table strings.Builder
@@ -34,13 +34,13 @@ func (m *pageContent) addHeadline(all []*answerSet) {
 				continue
 			}
 			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s: %s | %s | %s |\n", strings.TrimSpace(l.Task+" "+l.Split),
-				r.Answers, formatAccuracy(small), formatAccuracy(large), strings.TrimPrefix(r.Name(), "judge "), formatAccuracy(r),
-				formatShare(&r.EscalatedShare), formatGap(r))
+				r.Answers, formatAccuracy(small), formatAccuracy(large), strings.TrimPrefix(r.Name(), "judge "),
+				formatAccuracy(r), formatShare(&r.EscalatedShare), formatGap(r))
 			if l.Task == headlineTask {
 				m.texts["headline"] = wrapText(fmt.Sprintf("On %d %s questions of GSM8K, Qwen2.5-Coder-0.5B alone "+
 					"answers %s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B "+
-					"answers %s correctly.", r.Answers, l.Split, formatShare(small.Accuracy), formatShare(large.Accuracy),
-					formatShare(&r.EscalatedShare), formatShare(r.Accuracy)))
+					"answers %s correctly.", r.Answers, l.Split, formatShare(small.Accuracy),
+					formatShare(large.Accuracy), formatShare(&r.EscalatedShare), formatShare(r.Accuracy)))
 			}
 		}
 	}
@@ -68,14 +68,13 @@ func conclusionsText(all []*answerSet) string {
 		strings.Join(parts, ", ") + "."
 }
 
-// ruleText says what the rule has right that asks for these tokens and no other; "" if it was not recorded.
 func ruleText(all []*answerSet) string {
 	var parts []string
 	for _, l := range all {
 		for i := range l.report.Runs {
 			if r := &l.report.Runs[i]; r.Policy == string(eval.Rule) {
-				parts = append(parts, fmt.Sprintf("%s of %s %s right with %s of the tokens", formatShare(r.Accuracy), l.Task,
-					l.Split, formatShare(&r.EscalatedShare)))
+				parts = append(parts, fmt.Sprintf("%s of %s %s right with %s of the tokens",
+					formatShare(r.Accuracy), l.Task, l.Split, formatShare(&r.EscalatedShare)))
 			}
 		}
 	}
@@ -86,7 +85,6 @@ func ruleText(all []*answerSet) string {
 		strings.Join(parts, ", ") + "."
 }
 
-// addEveryday makes README's sentence about the everyday questions on which nothing was tuned, with the default policy.
 func (m *pageContent) addEveryday(l *answerSet) error {
 	set := l.log.Set()
 	set.Questions = slices.DeleteFunc(set.Questions, func(q task.Question) bool {

@@ -58,7 +58,6 @@ func runCommand(args []string) error {
 	return fmt.Errorf("unknown command %q: give nothing, or adopt FOLDER, or adopt LOG [QUESTIONS]", args)
 }
 
-// checkoutRoot returns the folder of go.mod: the working directory or one above.
 func checkoutRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -74,8 +73,8 @@ func checkoutRoot() (string, error) {
 	}
 }
 
-// adoptStudy copies the measurements of a study to the checkout: compressed, with the command as it was and without paths of
-// the machine.
+// adoptStudy copies the measurements of a study to the checkout: compressed, with the command as it was and without
+// paths of the machine.
 func adoptStudy(root, dir string) error {
 	for _, name := range measurementNames() {
 		records, err := result.ReadFile(filepath.Join(dir, name+".jsonl"))
@@ -114,7 +113,6 @@ func adoptStudy(root, dir string) error {
 	return nil
 }
 
-// rewriteLine writes a line with a changed run.
 func rewriteLine(out io.Writer, r result.Record) error {
 	var fields map[string]json.RawMessage
 	if err := r.Into(&fields); err != nil {

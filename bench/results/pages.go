@@ -14,7 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// blockPattern matches a block of a page: the text between its markers. A block within a line has no line feeds around it.
+// blockPattern matches a block of a page: the text between its markers. A block within a line has no line feeds around
+// it.
 func blockPattern() *regexp.Regexp {
 	return regexp.MustCompile(`(?s)<!-- results:([a-z0-9-]+) -->(.*?)<!-- /results -->`)
 }
@@ -39,7 +40,6 @@ func fillBlocks(page string, blocks map[string]string) (string, error) {
 	return text, wrong
 }
 
-// readMeasurement returns the stored lines of an experiment, nil if there are none.
 func readMeasurement(root, name string) ([]result.Record, error) {
 	records, err := result.ReadFile(keptFile(root, name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -48,12 +48,12 @@ func readMeasurement(root, name string) ([]result.Record, error) {
 	return records, err
 }
 
-// measurementNames returns the names of the measurements of the pages.
 func measurementNames() []string {
 	return []string{"demo", "rtt", "engine", "gateway", "link", "real-times"}
 }
 
-// pageContent is what is made of the measurements: blocks of the pages by name, and figures by the names of their files.
+// pageContent is what is made of the measurements: blocks of the pages by name, and figures by the names of their
+// files.
 type pageContent struct {
 	texts   map[string]string
 	figures map[string][]byte
@@ -77,7 +77,6 @@ func newPageContent(root string) (*pageContent, error) {
 	return m, m.addAnswerTables(root)
 }
 
-// addPictures makes the figures with these names, and the text that shows each.
 func (m *pageContent) addPictures(name string, all []report.Picture, which ...string) error {
 	for _, w := range which {
 		i := slices.IndexFunc(all, func(p report.Picture) bool { return p.Name == w })
@@ -91,7 +90,6 @@ func (m *pageContent) addPictures(name string, all []report.Picture, which ...st
 	return nil
 }
 
-// aboutText describes the program and the machine of a measurement.
 func aboutText(r *result.Run) string {
 	m := r.Machine
 	virtual := ""
@@ -114,7 +112,6 @@ func shortVersion(version string) string {
 	return version
 }
 
-// wrapText wraps text at 120 characters, as far as its words allow.
 func wrapText(text string) string {
 	var b strings.Builder
 	line := 0
@@ -135,7 +132,6 @@ func wrapText(text string) string {
 	return b.String()
 }
 
-// writePages writes the pages and the figures. It removes figures that are no longer made.
 func writePages(root string) error {
 	m, err := newPageContent(root)
 	if err != nil {

@@ -26,7 +26,6 @@ var tableColumns = map[string][]string{
 	"link": {"timed:what", "round trip", "ms p50", "p99", "predicted:by arithmetic, ms", "bytes up", "down"},
 }
 
-// addTable makes the table of a measurement, and what else the pages show of it.
 func (m *pageContent) addTable(name string, records []result.Record) error {
 	r, err := report.New(records)
 	if err != nil {
@@ -57,7 +56,6 @@ func (m *pageContent) addTable(name string, records []result.Record) error {
 	return nil
 }
 
-// addTimes says what the real pair gains in time, and the server in work, over a link of 100 ms.
 func (m *pageContent) addTimes(records []result.Record) error {
 	all := map[string]outcome.Report{}
 	for i := range records {

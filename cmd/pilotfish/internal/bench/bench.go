@@ -33,7 +33,6 @@ func NewCommand(a *cli.App, routing *cobra.Command) *cobra.Command {
 	return c
 }
 
-// newBenchSynthCommand returns the command that writes a model of random weights.
 func newBenchSynthCommand(a *cli.App) *cobra.Command {
 	var (
 		shape, kind string

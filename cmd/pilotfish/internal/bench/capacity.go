@@ -39,7 +39,6 @@ const capacityTerms = `
             before. It replaces a tenth of the small model's, and the small model generates from there again.
 `
 
-// newBenchCapacityCommand returns the command that measures a large model with several devices.
 func newBenchCapacityCommand(a *cli.App) *cobra.Command {
 	var f benchCapacityFlags
 	c := &cobra.Command{
@@ -108,8 +107,8 @@ func (f *benchCapacityFlags) runCapacity(ctx context.Context, a *cli.App) (err e
 	return printCapacity(a.Stdout, r)
 }
 
-// engineOptions returns the options of the large model, which has a context of at most limit tokens. They leave room for many
-// concurrent answers: the gateway keeps 32 contexts.
+// engineOptions returns the options of the large model, which has a context of at most limit tokens. They leave room
+// for many concurrent answers: the gateway keeps 32 contexts.
 func (f *benchCapacityFlags) engineOptions(limit int) engine.Options {
 	return engine.Options{Threads: f.threads, Context: min(limit, max(4*(f.w.Prompt+f.w.Tokens), 512))}
 }

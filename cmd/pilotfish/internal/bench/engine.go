@@ -24,7 +24,6 @@ type benchEngineFlags struct {
 	flags   *pflag.FlagSet // to see which flags were given
 }
 
-// newBenchEngineCommand returns the command that measures a model on this machine.
 func newBenchEngineCommand(a *cli.App) *cobra.Command {
 	var f benchEngineFlags
 	c := &cobra.Command{
@@ -112,8 +111,8 @@ func (f *benchEngineFlags) measureEngine(ctx context.Context, a *cli.App) ([]spe
 	return f.m.Run(ctx)
 }
 
-// printJSONLines prints a line for each combination. The line of a single combination is a contract with other programs, and
-// so is the last line.
+// printJSONLines prints a line for each combination. The line of a single combination is a contract with other
+// programs, and so is the last line.
 func printJSONLines(a *cli.App, all []speed.Report, about result.Run) error {
 	for _, r := range all {
 		about.Machine.Bandwidth = r.Bandwidth

@@ -27,8 +27,8 @@ func (f *benchEngineFlags) checkEngineFlags() (err error) {
 	return nil
 }
 
-// fitContext shortens defaults to the context of the model, which is limit tokens, and returns an error if a given number is
-// too long.
+// fitContext shortens defaults to the context of the model, which is limit tokens, and returns an error if a given
+// number is too long.
 func (f *benchEngineFlags) fitContext(limit int) error {
 	o := &f.m
 	depth := slices.Max(o.Depths)

@@ -23,7 +23,6 @@ type benchGatewayFlags struct {
 	json    bool
 }
 
-// newBenchGatewayCommand returns the command that measures a gateway under load.
 func newBenchGatewayCommand(a *cli.App) *cobra.Command {
 	var f benchGatewayFlags
 	c := &cobra.Command{
@@ -57,7 +56,6 @@ func (f *benchGatewayFlags) registerFlags(p *pflag.FlagSet) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// gatewayOptions returns the options that the flags set.
 func (f *benchGatewayFlags) gatewayOptions() wire.GatewayOptions {
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	f.o.Duration = time.Duration(f.seconds * float64(time.Second))

@@ -78,7 +78,6 @@ func (f *kernelsFlags) listKernels(a *cli.App) error {
 	return printKernels(a, table)
 }
 
-// uniqueTexts returns texts without duplicates.
 func uniqueTexts(all []string) (some []string) {
 	for _, s := range all {
 		if !slices.Contains(some, s) {

@@ -22,7 +22,6 @@ type benchLinkFlags struct {
 	json   bool
 }
 
-// newBenchLinkCommand returns the command that measures the network path of questions and answers.
 func newBenchLinkCommand(a *cli.App) *cobra.Command {
 	var f benchLinkFlags
 	c := &cobra.Command{
@@ -62,8 +61,8 @@ func (f *benchLinkFlags) registerFlags(p *pflag.FlagSet) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// completeOptions completes the options, and returns an error for unreadable traces. With fewer questions than usual, the other
-// parts are shorter, too.
+// completeOptions completes the options, and returns an error for unreadable traces. With fewer questions than usual,
+// the other parts are shorter, too.
 func (f *benchLinkFlags) completeOptions() error {
 	f.o.Asks = cmp.Or(f.o.Asks, 300)
 	part := min(1, float64(f.o.Asks)/300)

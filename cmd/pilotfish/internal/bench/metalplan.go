@@ -24,7 +24,6 @@ type metalPlanFlags struct {
 // planContext is the number of tokens that the predicted token sees.
 const planContext = 100
 
-// newBenchMetalPlanCommand returns the command that predicts the time of a token on another machine's GPU.
 func newBenchMetalPlanCommand(a *cli.App) *cobra.Command {
 	var f metalPlanFlags
 	c := &cobra.Command{

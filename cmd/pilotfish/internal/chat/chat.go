@@ -81,7 +81,6 @@ func (f *chatFlags) registerFlags(c *cobra.Command) {
 	cli.Add(p, "no-history", &f.noHistory, false)
 }
 
-// runChat runs the chat until the questions end.
 func (f *chatFlags) runChat(ctx context.Context, a *cli.App) error {
 	open, err := f.model.Public()
 	if err != nil {
@@ -127,8 +126,8 @@ func (f *chatFlags) runChat(ctx context.Context, a *cli.App) error {
 	return c.answerLoop(ctx, in)
 }
 
-// checkModelSettings returns an error for settings that the model does not support, and for those that exclude each other, before
-// the first question.
+// checkModelSettings returns an error for settings that the model does not support, and for those that exclude each
+// other, before the first question.
 func (f *chatFlags) checkModelSettings(ctx context.Context, a *cli.App, m *pilotfish.Model, r pilotfish.Route) error {
 	options := []pilotfish.Option{pilotfish.Settings(f.answer.Settings)}
 	if f.route.Verify.On {
@@ -139,7 +138,6 @@ func (f *chatFlags) checkModelSettings(ctx context.Context, a *cli.App, m *pilot
 	return err
 }
 
-// dialOptions returns the options for connecting to a gateway, with its fingerprint.
 func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, error) {
 	o := pilotfish.DialOptions{Pin: pin, Timeout: 10 * time.Second}
 	var err error
@@ -149,7 +147,6 @@ func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, 
 	return o, f.gateway.Remember(a, &o)
 }
 
-// printGreeting prints the first lines of the chat.
 func (c *conversation) printGreeting(interactive bool) {
 	if !interactive {
 		c.printSampling()
@@ -160,12 +157,10 @@ func (c *conversation) printGreeting(interactive bool) {
 	c.printSampling()
 }
 
-// modelName returns the name of the model, or of its file if it has none.
 func (c *conversation) modelName() string {
 	return cli.Harmless(cmp.Or(c.model.Name(), c.f.model.Answers()))
 }
 
-// printSampling prints the temperature and the seed, if tokens are drawn.
 func (c *conversation) printSampling() {
 	if s := c.settings; s.Temperature > 0 {
 		fmt.Fprintf(c.a.Stderr, "temperature %v, drawn with --seed %d\n", s.Temperature, s.Seed)

@@ -32,7 +32,8 @@ type chatCommand struct {
 func chatCommands() []chatCommand {
 	return []chatCommand{
 		{"/help", "", "list these commands; /? does the same", (*conversation).helpCommand},
-		{"/system", "[TEXT | off]", "show or set the system message; off: the model's own", (*conversation).systemCommand},
+		{"/system", "[TEXT | off]", "show or set the system message; off: the model's own",
+			(*conversation).systemCommand},
 		{"/temp", "[T [SEED]]", "show or set the temperature; 0 always picks the most probable token",
 			(*conversation).tempCommand},
 		{"/retry", "", "ask the last question again", (*conversation).retryCommand},
@@ -53,7 +54,6 @@ func chatCommands() []chatCommand {
 	}
 }
 
-// dispatchCommand runs a line that begins with a slash.
 func (c *conversation) dispatchCommand(ctx context.Context, line string) error {
 	name, args := strings.TrimSpace(line), ""
 	if at := strings.IndexFunc(name, unicode.IsSpace); at >= 0 {
@@ -92,7 +92,6 @@ func (c *conversation) helpCommand(context.Context, string) error {
 	return err
 }
 
-// modelCommand prints which models answer.
 func (c *conversation) modelCommand(ctx context.Context, _ string) error {
 	fmt.Fprintf(c.a.Stderr, "%s, %s, context of %d tokens; to talk to another model, start the chat with -m\n",
 		c.modelName(), c.f.model.Answers(), c.model.Context())
@@ -108,7 +107,6 @@ func (c *conversation) setCommand(ctx context.Context, args string) error {
 	return c.dispatchCommand(ctx, "/"+args)
 }
 
-// splitSystem returns the system message, if there is one, and the turns.
 func splitSystem(messages []pilotfish.Message) (system, turns []pilotfish.Message) {
 	if len(messages) > 0 && messages[0].Role == "system" {
 		return messages[:1:1], messages[1:]
@@ -217,7 +215,6 @@ func (c *conversation) clearCommand(context.Context, string) error {
 	return nil
 }
 
-// expandHome expands ~ in a path to the home folder.
 func expandHome(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	home, err := os.UserHomeDir()
@@ -287,7 +284,6 @@ func (c *conversation) cloudCommand(ctx context.Context, args string) error {
 	return nil
 }
 
-// localCommand sets whether the next questions stay on this device.
 func (c *conversation) localCommand(_ context.Context, args string) error {
 	switch args {
 	case "on", "off":
@@ -342,7 +338,6 @@ func (t *chatTotal) printStats(w io.Writer, s pilotfish.Stats, context int) {
 		t.answers, t.tokens, t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), humanize.Bytes(uint64(t.sent)))
 }
 
-// formatDestination formats the address that data was sent to, to follow an amount.
 func formatDestination(to string) string {
 	if to == "" {
 		return ""

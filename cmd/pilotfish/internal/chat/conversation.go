@@ -105,13 +105,11 @@ func (c *conversation) answerLoop(ctx context.Context, in chatInput) error {
 	}
 }
 
-// outputFailed reports whether writing to stdout failed.
 func (c *conversation) outputFailed() bool {
 	err, silent := c.a.OutputError()
 	return err != nil || silent
 }
 
-// handleInput runs a command, or asks a question.
 func (c *conversation) handleInput(ctx context.Context, text string, command bool) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -122,8 +120,8 @@ func (c *conversation) handleInput(ctx context.Context, text string, command boo
 	return c.askQuestion(ctx, text, c.local)
 }
 
-// askQuestion prints the answer to a question. If the question is local, nothing of it leaves this device. Ctrl-C stops the
-// answer.
+// askQuestion prints the answer to a question. If the question is local, nothing of it leaves this device. Ctrl-C stops
+// the answer.
 func (c *conversation) askQuestion(ctx context.Context, question string, local bool) error {
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -169,8 +167,8 @@ func (c *conversation) askQuestion(ctx context.Context, question string, local b
 	return nil
 }
 
-// printTokens prints tokens as they arrive, and returns the number of bytes. It stops after the last token, or after an error
-// of decoding (failed) or of writing (broken).
+// printTokens prints tokens as they arrive, and returns the number of bytes. It stops after the last token, or after an
+// error of decoding (failed) or of writing (broken).
 func (c *conversation) printTokens(
 	out io.Writer, tokens iter.Seq2[pilotfish.Token, error],
 ) (printed int, failed, broken error) {
@@ -269,8 +267,8 @@ func (c *conversation) makeRoom(question string) error {
 	return nil
 }
 
-// firstKeptMessage returns the number of the first message that is kept. From there on, the messages fit into room tokens.
-// Only whole turns from head on are dropped.
+// firstKeptMessage returns the number of the first message that is kept. From there on, the messages fit into room
+// tokens. Only whole turns from head on are dropped.
 func (c *conversation) firstKeptMessage(messages []pilotfish.Message, head, room int) (int, error) {
 	n, err := c.countTokens(messages[head:]...)
 	if err != nil {
@@ -295,8 +293,8 @@ func (c *conversation) allMessages() []pilotfish.Message {
 	return slices.Concat(system, c.dropped, turns)
 }
 
-// connectGateway makes the gateway at address the cloud of the next answers. by is the source of the address, for errors:
-// --cloud or /cloud.
+// connectGateway makes the gateway at address the cloud of the next answers. by is the source of the address, for
+// errors: --cloud or /cloud.
 func (c *conversation) connectGateway(ctx context.Context, by, address, pin string) error {
 	flags := group.GatewayFlags{Set: c.f.set, Address: address, By: by}
 	if err := group.CheckAddress(address); err != nil {
@@ -330,7 +328,6 @@ func (c *conversation) connectGateway(ctx context.Context, by, address, pin stri
 	return nil
 }
 
-// disconnectGateway continues with the small model alone.
 func (c *conversation) disconnectGateway() {
 	if c.gateway != nil {
 		c.gateway.Close()

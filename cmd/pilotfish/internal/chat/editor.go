@@ -23,7 +23,6 @@ func hideControls(text string) string {
 		Replace(text)
 }
 
-// showControls restores the line ends and tabs of a text.
 func showControls(line string) string {
 	return strings.NewReplacer(string(shownLineEnd), "\n", string(shownTab), "\t").Replace(line)
 }
@@ -119,7 +118,6 @@ func (e *editor) readLine(prompt string) (text string, err error) {
 	return showControls(strings.ToValidUTF8(text, "\uFFFD")), nil
 }
 
-// addToHistory implements [chatInput].
 func (e *editor) addToHistory(text string) {
 	line := hideControls(text)
 	e.state.AppendHistory(line)

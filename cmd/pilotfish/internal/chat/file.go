@@ -41,7 +41,6 @@ const (
 // errNoChat means that a file was not written by /save.
 var errNoChat = errors.New("this is not a saved conversation")
 
-// invalidChatError returns the error for a text that is not a conversation, with the reason and advice.
 func invalidChatError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w: use a file that /save has written", errNoChat, fmt.Errorf(format, args...))
 }
@@ -124,7 +123,6 @@ func (c *conversation) loadKV(ctx context.Context, path string) {
 	fmt.Fprintf(c.a.Stderr, "loaded keys and values from %s\n", path)
 }
 
-// readSavedChat reads a file that /save wrote.
 func readSavedChat(path string) (*savedChat, error) {
 	b, err := cli.ReadRegular(path, maxSaved)
 	if err != nil {
@@ -137,7 +135,6 @@ func readSavedChat(path string) (*savedChat, error) {
 	return saved, nil
 }
 
-// parseSavedChat parses the output of [conversation.save], and refuses everything else.
 func parseSavedChat(b []byte) (*savedChat, error) {
 	var saved savedChat
 	strict := json.NewDecoder(bytes.NewReader(b))
@@ -172,8 +169,8 @@ func describeJSONError(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// checkTurnOrder returns an error if messages are not a conversation: at most one system message, at the beginning, then
-// alternately question and answer.
+// checkTurnOrder returns an error if messages are not a conversation: at most one system message, at the beginning,
+// then alternately question and answer.
 func checkTurnOrder(messages []savedMessage) error {
 	roles := []string{"user", "assistant"}
 	turns := messages

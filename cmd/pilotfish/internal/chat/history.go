@@ -18,7 +18,6 @@ import (
 // maxHistory limits the size of a history file, in bytes.
 const maxHistory = 8 << 20
 
-// historyPath returns the path of the history: in the user's folder for state.
 func historyPath(env func(string) string) (string, error) {
 	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "pilotfish", "chat_history"), nil

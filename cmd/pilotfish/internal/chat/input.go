@@ -132,7 +132,6 @@ func newLineReader(ctx context.Context, a *cli.App, typed bool) *lineReader {
 	return &lineReader{a: a, ctx: ctx, stop: stop, typed: typed, lines: readLines(ctx, a.Stdin)}
 }
 
-// readLines reads lines until the input or ctx ends.
 func readLines(ctx context.Context, from io.Reader) chan readResult {
 	lines := make(chan readResult)
 	s := bufio.NewScanner(from)
@@ -161,7 +160,6 @@ func readLines(ctx context.Context, from io.Reader) chan readResult {
 	return lines
 }
 
-// readLine implements [chatInput].
 func (r *lineReader) readLine(prompt string) (string, error) {
 	if r.typed {
 		fmt.Fprint(r.a.Stderr, prompt)

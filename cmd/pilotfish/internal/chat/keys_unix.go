@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keyForwarder forwards keys to the editor. They pass through a [pasteFilter], since the editor does not support pasted text.
+// keyForwarder forwards keys to the editor. They pass through a [pasteFilter], since the editor does not support pasted
+// text.
 type keyForwarder struct {
 	read, write *os.File // a pipe to the editor
 	wake, stop  *os.File // a pipe: closing its writing end stops the forwarding
@@ -30,7 +31,7 @@ type keyForwarder struct {
 	before      *unix.Termios // its mode before the chat; nil if that is unknown
 }
 
-// newKeyForwarder starts to forward keys, until ctx ends or close is called.
+// newKeyForwarder starts to forward keys, until ctx ends or stopForwarding is called.
 func newKeyForwarder(ctx context.Context) (*keyForwarder, error) {
 	k := &keyForwarder{done: make(chan struct{}), interrupts: cli.InterruptsOf(ctx), stdin: int(os.Stdin.Fd())}
 	var err error
@@ -49,8 +50,8 @@ func newKeyForwarder(ctx context.Context) (*keyForwarder, error) {
 // newLinerState returns an editor that reads from the pipe instead of stdin. The editor only looks up stdin when it is
 // created.
 //
-// From here until close, Ctrl-C is a key and not a signal. The editor only does this while it reads a line, so that a
-// Ctrl-C just before or after a line would end the program.
+// From here until stopForwarding, Ctrl-C is a key and not a signal. The editor only does this while it reads a line, so
+// that a Ctrl-C just before or after a line would end the program.
 func (k *keyForwarder) newLinerState() *liner.State {
 	stdin := os.Stdin
 	defer func() { os.Stdin = stdin }()
@@ -97,8 +98,8 @@ const (
 	suspendKey   = 26
 )
 
-// handleKey handles keys that are not for the editor, and reports whether key is one: Ctrl-Z, and Ctrl-C after the end of a
-// line.
+// handleKey handles keys that are not for the editor, and reports whether key is one: Ctrl-Z, and Ctrl-C after the end
+// of a line.
 func (k *keyForwarder) handleKey(key byte) bool {
 	switch key {
 	case '\r', '\n':
@@ -151,15 +152,14 @@ const (
 	pasteMarksOff = "\x1b[?2004l"
 )
 
-// beginPrompt is called before the editor reads the first line. It makes the terminal mark pasted text: who sees that mark
-// can type a line and Ctrl-C after it.
+// beginPrompt is called before the editor reads the first line. It makes the terminal mark pasted text: who sees that
+// mark can type a line and Ctrl-C after it.
 func (k *keyForwarder) beginPrompt() {
 	k.count.Store(0)
 	k.beginLine()
 	io.WriteString(os.Stdout, pasteMarksOn) // a terminal without this feature marks nothing
 }
 
-// beginLine is called before the editor reads another line.
 func (k *keyForwarder) beginLine() {
 	k.prompting.Store(true)
 	if k.interrupts.Left() { // a Ctrl-C after the end of the answer and before this line

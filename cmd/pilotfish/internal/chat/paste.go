@@ -19,7 +19,6 @@ type pasteFilter struct {
 	cr      bool // the last byte was a carriage return
 }
 
-// filterBytes returns the input of the editor for b, the next bytes from the terminal.
 func (p *pasteFilter) filterBytes(b []byte) (out []byte) {
 	for _, c := range b {
 		if p.pasting {

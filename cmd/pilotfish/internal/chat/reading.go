@@ -23,8 +23,8 @@ const (
 	layerOps     = 5           // operations in a layer
 )
 
-// countOperation counts an operation of the small model. After the prompt nothing is counted. stats returns the statistics
-// of the answer.
+// countOperation counts an operation of the small model. After the prompt nothing is counted. stats returns the
+// statistics of the answer.
 func (r *promptProgress) countOperation(o pilotfish.Op, stats func() pilotfish.Stats) {
 	switch {
 	case r.over:
@@ -45,7 +45,6 @@ func (r *promptProgress) countOperation(o pilotfish.Op, stats func() pilotfish.S
 	}
 }
 
-// clearProgress removes what is shown.
 func (r *promptProgress) clearProgress() {
 	if r.shown > 0 && !r.over {
 		io.WriteString(r.w, "\r\x1b[K")

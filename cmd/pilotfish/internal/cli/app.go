@@ -65,7 +65,6 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	return a.executeCommand(ctx, NewRootCommand(a), args)
 }
 
-// executeCommand runs the command of the tree that args name, prints its error and returns the exit code.
 func (a *App) executeCommand(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would use the arguments of the process
 	a.wrapCommands(root)
@@ -93,8 +92,8 @@ func (a *App) executeCommand(ctx context.Context, root *cobra.Command, args []st
 	return ExitFailed
 }
 
-// reportInterruption reports that a signal ended the command, with its progress if err has it. SIGTERM is the normal end of a
-// gateway.
+// reportInterruption reports that a signal ended the command, with its progress if err has it. SIGTERM is the normal
+// end of a gateway.
 func (a *App) reportInterruption(stopped *Interruption, err error) int {
 	if err == nil && stopped.Signal == syscall.SIGTERM {
 		return ExitDone
@@ -106,8 +105,8 @@ func (a *App) reportInterruption(stopped *Interruption, err error) int {
 	return stopped.exitCode()
 }
 
-// wrapCommands stores the command that begins to run in a.Command, and profiles it if flags request this. Errors of cobra
-// before that (unknown commands and flags, bad values, missing arguments) are wrong usage.
+// wrapCommands stores the command that begins to run in a.Command, and profiles it if flags request this. Errors of
+// cobra before that (unknown commands and flags, bad values, missing arguments) are wrong usage.
 func (a *App) wrapCommands(root *cobra.Command) {
 	visitCommands(root, func(c *cobra.Command) {
 		prepare := c.PreRunE
@@ -173,7 +172,6 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// underlyingFile returns the file that w, one of the app's writers, leads to.
 func underlyingFile(w io.Writer) (f *os.File, ok bool) {
 	switch to := w.(type) {
 	case *Output:

@@ -24,8 +24,8 @@ func CheckFlags(set *pflag.FlagSet) (err error) {
 	return err
 }
 
-// visitGivenFlags calls do for each flag and each option of a flag that has a value, with how it is written on the command
-// line.
+// visitGivenFlags calls do for each flag and each option of a flag that has a value, with how it is written on the
+// command line.
 func visitGivenFlags(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d FlagDecl)) {
 	set.VisitAll(func(f *pflag.Flag) {
 		o, options := f.Value.(*OptionsFlag)
@@ -66,7 +66,7 @@ func (d FlagDecl) checkFlag(set *pflag.FlagSet, said string, f *pflag.Flag) erro
 	return d.checkChoices(said, f)
 }
 
-// checkChoices checks that values are among the allowed ones, and those of a list different.
+// checkChoices also refuses a value that a list has twice.
 func (d FlagDecl) checkChoices(said string, f *pflag.Flag) error {
 	values := []string{f.Value.String()}
 	if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -84,7 +84,7 @@ func (d FlagDecl) checkChoices(said string, f *pflag.Flag) error {
 	return nil
 }
 
-// isEmptyFlag reports whether the value of a flag, or one of several, is the empty text.
+// isEmptyFlag is also true if one of several values is the empty text.
 func isEmptyFlag(f *pflag.Flag) bool {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return slices.Contains(list.GetSlice(), "")
@@ -92,7 +92,6 @@ func isEmptyFlag(f *pflag.Flag) bool {
 	return f.Value.Type() == "string" && f.Value.String() == ""
 }
 
-// checkRange checks the range of a number or time.
 func (d FlagDecl) checkRange(said, text string) error {
 	bounds := strings.Fields(d.Span)
 	v, err := parseQuantity(text)
@@ -135,7 +134,6 @@ func parseQuantity(text string) (float64, error) {
 	return v, err
 }
 
-// warnIdleFlags prints a line for each flag of the command line that has no effect beside the others.
 func (a *App) warnIdleFlags(c *cobra.Command) {
 	set := c.Flags()
 	visitGivenFlags(set, func(said string, f *pflag.Flag, d FlagDecl) {
@@ -145,8 +143,8 @@ func (a *App) warnIdleFlags(c *cobra.Command) {
 	})
 }
 
-// idleReason returns why a flag has no effect, or "". Without --cloud, chat may still connect to a gateway, and commands that
-// measure have other large models.
+// idleReason returns why a flag has no effect, or "". Without --cloud, chat may still connect to a gateway, and
+// commands that measure have other large models.
 func idleReason(c *cobra.Command, d FlagDecl) string {
 	needs := missingNeed(c.Flags(), d)
 	if needs != "" && (needs != "cloud" || c.Name() == "run" || c.Name() == "serve") {
@@ -186,7 +184,6 @@ func matchesCondition(set *pflag.FlagSet, condition string) bool {
 	return kind == value
 }
 
-// isFlagOn reports whether a flag has a value with an effect.
 func isFlagOn(f *pflag.Flag) bool {
 	off := []string{"", "off", "false", f.DefValue}
 	switch f.Name {

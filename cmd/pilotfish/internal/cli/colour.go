@@ -60,7 +60,6 @@ func Legend() string {
 // output of a model, or a text of a file, cannot control the terminal.
 func Harmless(text string) string { return strings.Map(printableRune, text) }
 
-// printableRune returns the printable symbol of a control character.
 func printableRune(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:

@@ -12,7 +12,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// addCompletions adds shell completion of models and of the values of flags.
 func (a *App) addCompletions(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
@@ -62,7 +61,6 @@ func (a *App) completePulledModel(
 		func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeModel completes the names of downloaded models, model files and folders.
 func (a *App) completeModel(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all := append(filterByPrefix(a.pulledModels(), begun), listModelFiles(begun)...)
 	directive := cobra.ShellCompDirectiveNoFileComp
@@ -72,7 +70,6 @@ func (a *App) completeModel(_ *cobra.Command, _ []string, begun string) ([]cobra
 	return all, directive
 }
 
-// listModelFiles returns the model files and folders with this prefix.
 func listModelFiles(begun string) (all []string) {
 	dir, name := filepath.Split(begun)
 	entries, err := os.ReadDir(filepath.Join(dir, "."))

@@ -75,8 +75,8 @@ func (c *ConfigFile) parseDocument(b []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-// yamlSyntaxError returns the error for a file that is not YAML. It leaves out the message of the parser, which could contain a
-// secret.
+// yamlSyntaxError returns the error for a file that is not YAML. It leaves out the message of the parser, which could
+// contain a secret.
 func (c *ConfigFile) yamlSyntaxError(err error) error {
 	line := "1"
 	if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); found != nil {
@@ -85,7 +85,6 @@ func (c *ConfigFile) yamlSyntaxError(err error) error {
 	return fmt.Errorf("%s:%s: this is not YAML: look at quotes, colons and indentation here", c.Name, line)
 }
 
-// errorAt returns an error with the line of a node.
 func (c *ConfigFile) errorAt(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", c.Name, n.Line, fmt.Errorf(format, args...))
 }

@@ -29,7 +29,6 @@ func FlagFault(err error) error {
 	return err
 }
 
-// suggestFlags adds flags with similar names to the error of an unknown flag.
 func suggestFlags(c *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || wrong.GetSpecifiedShortnames() != "" {
@@ -57,7 +56,6 @@ func Near(wrong string, names []string) (near []string) {
 	return slices.Compact(near)
 }
 
-// flagValueError returns an error with the flag that has a wrong value, and the values that are valid.
 func flagValueError(wrong *pflag.InvalidValueError) error {
 	flag := wrong.GetFlag()
 	what := fmt.Sprintf("--%s %.40q", flag.Name, wrong.GetValue())
@@ -85,7 +83,6 @@ func flagValueError(wrong *pflag.InvalidValueError) error {
 	return fmt.Errorf("%s: %w", what, wrong.Unwrap())
 }
 
-// checkRequiredFlags returns an error if required flags are missing.
 func checkRequiredFlags(c *cobra.Command) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; !required || f.Changed || err != nil {

@@ -46,7 +46,6 @@ func DeclarationOf(name string) FlagDecl {
 // Declarations returns the declarations of all flags.
 func Declarations() []FlagDecl { return append(slices.Clone(flagTable), numericFlagDecls()...) }
 
-// lookupDeclaration looks a flag up, in the table and among the numeric settings of an answer.
 func lookupDeclaration(name string) (FlagDecl, bool) {
 	for i := range flagTable { // without copies: every flag of every command is looked up at the start of the program
 		if flagTable[i].Name == name {
@@ -61,7 +60,6 @@ func lookupDeclaration(name string) (FlagDecl, bool) {
 	return FlagDecl{}, false
 }
 
-// numericFlagDecls declares the flags for the numeric settings of an answer.
 func numericFlagDecls() (all []FlagDecl) {
 	for _, n := range new(terms.Settings).Numbers() {
 		d := FlagDecl{Name: n.Flag, Help: n.Help + " (" + n.Range() + ")", Span: fmt.Sprintf("%v %.0f", n.Low, n.High)}
@@ -101,7 +99,6 @@ func Add[T any](p *pflag.FlagSet, name string, to *T, usual T) {
 	d.annotateFlag(p, name)
 }
 
-// annotateFlag stores the name of the declaration in the flag.
 func (d FlagDecl) annotateFlag(p *pflag.FlagSet, name string) {
 	cobra.CheckErr(p.SetAnnotation(d.Name, declaredAs, []string{name}))
 }

@@ -78,7 +78,6 @@ func listedFlags(c *cobra.Command) *pflag.FlagSet {
 	return usual
 }
 
-// writeOtherFlags lists the flags that help leaves out, and the options of all flags.
 func writeOtherFlags(w io.Writer, c *cobra.Command, columns int) {
 	usual, rest := listedFlags(c), pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -91,7 +90,6 @@ func writeOtherFlags(w io.Writer, c *cobra.Command, columns int) {
 	writeOptions(w, c, columns)
 }
 
-// writeOptions lists the options that the flags of a command set.
 func writeOptions(w io.Writer, c *cobra.Command, columns int) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if o, ok := f.Value.(*OptionsFlag); ok {

@@ -37,7 +37,7 @@ func (i *Interruption) exitCode() int {
 type Interrupts struct {
 	mu      sync.Mutex
 	handler func() // called after Ctrl-C; nil: a signal ends the command
-	pending bool   // a key was pressed while take was nil
+	pending bool   // a key was pressed while handler was nil
 }
 
 type interruptsKey struct{}
@@ -50,7 +50,6 @@ func InterruptsOf(ctx context.Context) *Interrupts {
 	return new(Interrupts)
 }
 
-// callHandler calls take after Ctrl-C, and reports whether it was set.
 func (i *Interrupts) callHandler() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

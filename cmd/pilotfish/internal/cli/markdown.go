@@ -8,8 +8,8 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// markdownStyler finds the style of Markdown that streams in, line by line. Its marks stay and are dim: nothing has to be
-// known in advance, a mark that was none loses no text, and copied text is what the model wrote. Headings and strong
+// markdownStyler finds the style of Markdown that streams in, line by line. Its marks stay and are dim: nothing has to
+// be known in advance, a mark that was none loses no text, and copied text is what the model wrote. Headings and strong
 // text are bold, emphasis is italic, code is plain. No style is a colour, since colours say who chose a token.
 type markdownStyler struct {
 	fence    string // that began the present block of code
@@ -22,7 +22,6 @@ type markdownStyler struct {
 	before   rune   // the last character
 }
 
-// isVerbatim reports whether the line is not wrapped.
 func (m *markdownStyler) isVerbatim() bool { return m.fence != "" || m.fenced || m.table }
 
 // beginLine takes the first word of a line, the blanks after it, and the text from there on, and reports whether the
@@ -55,7 +54,6 @@ func (m *markdownStyler) beginLine(word, blanks, text string) (entry bool) {
 func (m *markdownStyler) endWord() { m.mark, m.before = false, 0 }
 func (m *markdownStyler) endLine() { *m = markdownStyler{fence: m.fence} }
 
-// leadingRun returns the characters at the beginning of a text that are the same.
 func leadingRun(text string) string {
 	first, _ := utf8.DecodeRuneInString(text)
 	return text[:len(text)-len(strings.TrimLeft(text, string(first)))]
@@ -83,8 +81,8 @@ func (m *markdownStyler) nextStyledPart(word, blanks string) (part, style string
 	return part, [...]string{"", "\x1b[3m", "\x1b[1m", "\x1b[1;3m"}[strength]
 }
 
-// toggleStyle begins or ends emphasis or code, and reports whether run does. Marks within words, and those with blanks on
-// the wrong side, are text.
+// toggleStyle begins or ends emphasis or code, and reports whether run does. Marks within words, and those with blanks
+// on the wrong side, are text.
 func (m *markdownStyler) toggleStyle(run, after, blanks string) bool {
 	n := len(run)
 	next, _ := utf8.DecodeRuneInString(after)

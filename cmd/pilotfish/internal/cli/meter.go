@@ -46,7 +46,6 @@ func (m *Meter) Show(done, total int64) {
 	m.Bar.Set64(done) // an error on the terminal does not stop the operation
 }
 
-// printTenth prints a line after each full tenth.
 func (m *Meter) printTenth(done, total int64) {
 	if total <= 0 || done*10/total == m.tenth {
 		return

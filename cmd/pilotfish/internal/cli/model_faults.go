@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addModelHint adds the flag of a model that cannot be opened to its error, with what the file is and what to do.
 func addModelHint(c *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*fs.PathError](err)
 	ok = ok && errors.Is(missing, fs.ErrNotExist)
@@ -41,7 +40,6 @@ func addModelHint(c *cobra.Command, err error) error {
 // pullExample is a command that fetches a model that runs everywhere.
 const pullExample = `"pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"`
 
-// missingModelHint returns what to do if there is no file with this path.
 func missingModelHint(path string) string {
 	if regexp.MustCompile(`^[a-z0-9._-]+:[a-z0-9._-]+$`).MatchString(path) {
 		return "names of models are OWNER/NAME:QUANT, as on the Hugging Face hub: " + pullExample + " fetches one"
@@ -74,7 +72,6 @@ func wrongModelHint(path string, err error) string {
 	return "fetch a GGUF file, as " + pullExample + " does"
 }
 
-// readFirstBytes returns the beginning of a file.
 func readFirstBytes(path string) []byte {
 	f, err := os.Open(path)
 	if err != nil {

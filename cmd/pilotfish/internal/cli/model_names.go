@@ -39,8 +39,8 @@ func (a *App) Ask(ctx context.Context, question string) (yes bool, err error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// readTerminalLine reads a line from stdin, which is a terminal and returns one line at a time. A blocked read cannot be
-// cancelled: if ctx ends first, the read is abandoned, and the program ends soon after.
+// readTerminalLine reads a line from stdin, which is a terminal and returns one line at a time. A blocked read cannot
+// be cancelled: if ctx ends first, the read is abandoned, and the program ends soon after.
 func (a *App) readTerminalLine(ctx context.Context) (string, error) {
 	type result struct {
 		line string
@@ -59,8 +59,8 @@ func (a *App) readTerminalLine(ctx context.Context) (string, error) {
 	}
 }
 
-// resolveModelFlags replaces the name of a downloaded model by its path, in the flags for models. On a terminal it offers to
-// download a missing model.
+// resolveModelFlags replaces the name of a downloaded model by its path, in the flags for models. On a terminal it
+// offers to download a missing model.
 func (a *App) resolveModelFlags(c *cobra.Command) error {
 	for _, name := range []string{"model", "large", "tokenizer"} {
 		flag := c.Flags().Lookup(name)

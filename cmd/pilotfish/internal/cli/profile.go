@@ -22,7 +22,6 @@ func ProfiledCommands() []string {
 	}
 }
 
-// addProfileFlags adds the flag for profiles to the commands that run for long.
 func addProfileFlags(root *cobra.Command) {
 	for _, path := range ProfiledCommands() {
 		c, rest, err := root.Find(strings.Fields(path))
@@ -62,7 +61,6 @@ func startProfile(c *cobra.Command) (stop func(error) error, err error) {
 	return p.startProfiling()
 }
 
-// startProfiling starts the profile and returns a function that ends and writes it.
 func (p profileFlag) startProfiling() (stop func(error) error, err error) {
 	kind, ok := profileKind{}, false
 	for _, k := range profileKinds() {

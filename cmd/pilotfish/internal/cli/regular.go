@@ -39,7 +39,6 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 	return readAtMost(f, path, most)
 }
 
-// readAtMost reads the rest of a file. It is an error if that is longer than the given number of bytes.
 func readAtMost(f *os.File, path string, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
@@ -81,8 +80,8 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// checkTargetPath returns an error if no file can be at path: there is no folder for it, or something else is there, which
-// must not be replaced.
+// checkTargetPath returns an error if no file can be at path: there is no folder for it, or something else is there,
+// which must not be replaced.
 func checkTargetPath(path string) error {
 	dir := filepath.Dir(path)
 	if at, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !at.IsDir() {
@@ -120,8 +119,8 @@ func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) e
 	defer os.Remove(f.Name()) // has no effect after the rename
 	to := bufio.NewWriterSize(f, 1<<20)
 	err = write(to)
-	if err = errors.Join(unwrapPathError(err), unwrapPathError(to.Flush()), unwrapPathError(f.Chmod(mode)), unwrapPathError(f.Sync()),
-		unwrapPathError(f.Close())); err == nil {
+	if err = errors.Join(unwrapPathError(err), unwrapPathError(to.Flush()), unwrapPathError(f.Chmod(mode)),
+		unwrapPathError(f.Sync()), unwrapPathError(f.Close())); err == nil {
 		err = unwrapPathError(os.Rename(f.Name(), path))
 	}
 	if err != nil {
@@ -149,7 +148,6 @@ func CacheFolder() (string, error) {
 	return filepath.Join(dir, "pilotfish"), err
 }
 
-// unwrapPathError returns the cause of an error of the file system, without the names of files.
 func unwrapPathError(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

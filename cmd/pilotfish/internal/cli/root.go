@@ -27,7 +27,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 		Version:                    BuildVersion(),
 		Args:                       checkKnownCommand,
 		SuggestionsMinimumDistance: 2,
-		SilenceErrors:              true, // app.execute prints them
+		SilenceErrors:              true, // App.executeCommand prints them
 		SilenceUsage:               true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			c.SetOut(a.Stderr)
@@ -80,7 +80,6 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// checkKnownCommand returns an error for an unknown command, with similar names.
 func checkKnownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -37,7 +37,6 @@ func Configured(name string) bool { return slices.Contains([]string{"run", "chat
 // configVariable is the environment variable with the name of the configuration file.
 const configVariable = "PILOTFISH_CONFIG"
 
-// addSettingSources makes the commands that answer questions read settings from the environment and the configuration file.
 func addSettingSources(a *App, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if !Configured(c.Name()) {
@@ -71,8 +70,6 @@ type Given struct {
 	file  bool
 }
 
-// readSettings returns the settings from the environment and the configuration file, by flag, and the path of that
-// file.
 func (a *App) readSettings(file string, named bool) (all map[string]Given, path string, err error) {
 	path, must := file, named
 	if !named {
@@ -113,7 +110,6 @@ func (a *App) readEnvironment(all map[string]Given) {
 	}
 }
 
-// settingFlags returns a new set of flags with every setting.
 func (a *App) settingFlags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, c := range a.Commands(a) {
@@ -143,7 +139,6 @@ func (a *App) ParseSettings(name string, b []byte, all map[string]Given) error {
 	return err
 }
 
-// applySettings sets the flags that are not on the command line.
 func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	all, _, err := a.readSettings(file, f.Changed("config"))
 	if err != nil {
@@ -171,8 +166,8 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	return nil
 }
 
-// overrulingFlag returns the flag beside which a setting has no effect, or that it contradicts and that is nearer: on the
-// command line, or from the environment if the setting is from the file.
+// overrulingFlag returns the flag beside which a setting has no effect, or that it contradicts and that is nearer: on
+// the command line, or from the environment if the setting is from the file.
 func (d FlagDecl) overrulingFlag(
 	f *pflag.FlagSet, g Given, all map[string]Given, line map[string]bool,
 ) (by string, contradicts bool) {
@@ -198,7 +193,8 @@ func conditionsInclude(conditions, flag, value string) bool {
 	return slices.Contains(all, flag) || slices.Contains(all, flag+"="+value)
 }
 
-// settingOrigins returns the sources of those flags in a message that were not on the command line; "" if there are none.
+// settingOrigins returns the sources of those flags in a message that were not on the command line; "" if there are
+// none.
 func (a *App) settingOrigins(message string) string {
 	var all []string
 	for _, s := range Settings() {

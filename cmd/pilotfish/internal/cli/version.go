@@ -61,8 +61,8 @@ func ReadBuild() Build {
 	return combineBuildInfo(version, archive, info)
 }
 
-// combineBuildInfo combines the information about a binary. The stamp has priority over the module's version, then come the
-// revision of a checkout and the archive. info may be nil.
+// combineBuildInfo combines the information about a binary. The stamp has priority over the module's version, then come
+// the revision of a checkout and the archive. info may be nil.
 func combineBuildInfo(stamp, archive string, info *debug.BuildInfo) Build {
 	b := Build{Version: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info == nil {

@@ -67,7 +67,6 @@ func (w *Wrapper) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// holdText adds a text to the held one.
 func (w *Wrapper) holdText(text string) {
 	for text != "" {
 		if strings.HasPrefix(text, "\x1b") {
@@ -97,8 +96,8 @@ func firstWord(text string) string {
 	}
 }
 
-// fittingPrefix returns the beginning of a text that has at most so many columns, but at least one character, and the blanks
-// after it.
+// fittingPrefix returns the beginning of a text that has at most so many columns, but at least one character, and the
+// blanks after it.
 func fittingPrefix(text string, columns int) string {
 	word := strings.TrimRight(text, " \t\n")
 	for rest, cells := word, 0; rest != ""; {
@@ -134,7 +133,6 @@ func (w *Wrapper) writeWord(word string, width int) {
 	}
 }
 
-// placeWord writes a word, on the next line if this one has no room.
 func (w *Wrapper) placeWord(text, after string, width int) {
 	cells := uniseg.StringWidth(text)
 	if !w.begun {
@@ -168,7 +166,6 @@ func (w *Wrapper) placeWord(text, after string, width int) {
 	}
 }
 
-// emitText writes a text in a colour.
 func (w *Wrapper) emitText(text, colour string) {
 	if colour != w.shown {
 		if w.shown != "" {

@@ -89,7 +89,6 @@ func newModelFile(t *testing.T, kind string, thinks bool) string {
 	return path
 }
 
-// writeTinyModel writes a small random model of a type.
 func writeTinyModel(path, kind string, thinks bool) error {
 	recipe, err := synth.ParseRecipe(kind)
 	if err != nil {

@@ -115,7 +115,6 @@ func collectFields(all map[string]string, path string, v reflect.Value) {
 	}
 }
 
-// describeDifferences returns the differences between two maps of fields.
 func describeDifferences(before, after map[string]string) string {
 	var all []string
 	for name, value := range after {

@@ -60,13 +60,14 @@ func Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), Setup: setupScript, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exitsCommand, "start": startCommand, "ends": endsCommand, "hangup": hangupCommand, "says": saysCommand, "http": httpCommand,
-			"tiny": tinyCommand, "engine": engineCommand,
+			"exits": exitsCommand, "start": startCommand, "ends": endsCommand, "hangup": hangupCommand,
+			"says": saysCommand, "http": httpCommand, "tiny": tinyCommand, "engine": engineCommand,
 		},
 	})
 }
 
-// runningPrograms are the programs that a script has in the background, by command: its value with the key of runningKey.
+// runningPrograms are the programs that a script has in the background, by command: its value with the key of
+// runningKey.
 type runningPrograms map[string]*exec.Cmd
 
 const runningKey = "running"

@@ -192,7 +192,6 @@ func (f *cloudCommandFlags) openModel(ctx context.Context, log *slog.Logger) (gr
 	return &builtInModel{e, s, log}, nil
 }
 
-// serviceOptions returns the options of a model that this program runs.
 func (f *cloudCommandFlags) serviceOptions() (o engine.ServeOptions, err error) {
 	o = engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: f.lookup, Apart: !f.share}
 	if f.router == "" {
@@ -253,7 +252,6 @@ func (m *builtInModel) Close() {
 	m.e.Close() // only unmaps a file
 }
 
-// setCredentials sets the certificate and the access tokens of a gateway.
 func (f *cloudCommandFlags) setCredentials(o *engine.GatewayOptions, listen net.Addr) (who accessPolicy, err error) {
 	token := ""
 	dir, noDir := os.UserConfigDir()
@@ -274,8 +272,6 @@ func (f *cloudCommandFlags) setCredentials(o *engine.GatewayOptions, listen net.
 	return who, err
 }
 
-// printGreeting prints the address of the gateway, who may use it, and what a device needs: the fingerprint to stdout, the rest
-// to stderr.
 func printGreeting(a *cli.App, at net.Addr, pin netproto.Digest, who accessPolicy, about []string) {
 	fmt.Fprintf(a.Stderr, "listening on %s, %s\n", at, who.say)
 	for _, line := range about { // an engine reports a part of it
@@ -348,7 +344,6 @@ func (f *cloudCommandFlags) loadCertificate(dir string) (tls.Certificate, error)
 	return tls.X509KeyPair(certPEM, keyPEM)
 }
 
-// checkModelFlags returns an error if the command line names no model or two. It names flags without effect.
 func (f *cloudCommandFlags) checkModelFlags(set *pflag.FlagSet, stderr io.Writer) error {
 	upstream := set.Changed("upstream")
 	switch {

@@ -18,7 +18,8 @@ import (
 // cloudVariable is the prefix of the environment variables for flags of `pilotfish cloud`.
 const cloudVariable = "PILOTFISH_CLOUD_"
 
-// loadSettings sets the flags that are not on the command line: from the environment, or else from the configuration file.
+// loadSettings sets the flags that are not on the command line: from the environment, or else from the configuration
+// file.
 func (f *cloudCommandFlags) loadSettings(set *pflag.FlagSet) error {
 	o := &f.operate
 	o.given = map[string][]string{}
@@ -33,7 +34,6 @@ func (f *cloudCommandFlags) loadSettings(set *pflag.FlagSet) error {
 	return nil
 }
 
-// loadConfigFile sets flags from the configuration file, if there is one.
 func (f *cloudCommandFlags) loadConfigFile(set *pflag.FlagSet) error {
 	o := &f.operate
 	if o.config == "" {
@@ -107,7 +107,6 @@ func flagValues(flag *pflag.Flag) []string {
 	return []string{flag.Value.String()}
 }
 
-// exposedSecrets returns the files with secrets that other users of this machine can read.
 func (f *cloudCommandFlags) exposedSecrets() (all []string) {
 	for _, name := range []string{f.access.file, f.key, f.operate.tickets, f.upstream.Key} {
 		if info, err := os.Stat(name); err == nil && readableByOthers(info) {
@@ -117,7 +116,6 @@ func (f *cloudCommandFlags) exposedSecrets() (all []string) {
 	return all
 }
 
-// logWarnings logs problems that do not prevent the start.
 func (f *cloudCommandFlags) logWarnings(log *slog.Logger, unkept *notStoredError) {
 	if unkept != nil {
 		log.Warn("devices will not come back without a round trip after a restart", "error", unkept)
@@ -156,8 +154,6 @@ func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
 	return nil
 }
 
-// checkFiles reads the model and its router file, or the vocabulary of engines, without asking the engines. It returns
-// a description of the model.
 func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if urls := f.upstream.O.URLs; len(urls) > 0 {
 		_, err := engine.ReadTokenizer(f.upstream.Tokenizer)

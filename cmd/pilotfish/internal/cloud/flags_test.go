@@ -184,7 +184,8 @@ func TestLoopback(t *testing.T) {
 // TestGreetForeign: no text of an engine can control the operator's terminal.
 func TestGreetForeign(t *testing.T) {
 	var out, errs strings.Builder
-	printGreeting(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1}, accessPolicy{say: "open"},
+	printGreeting(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1},
+		accessPolicy{say: "open"},
 		[]string{"engine a: vllm\x1b[2J serves b", "  a note"})
 	assert.Equal(t, "listening on :7, open\nengine a: vllm␛[2J serves b\n  a note\n", errs.String())
 	assert.Equal(t, "01"+strings.Repeat("00", 31)+"\n", out.String())

@@ -46,21 +46,19 @@ func tuneCollector(kv int64, steps func() uint64) (stop func()) {
 	}
 }
 
-// liveHeapBytes returns the bytes that were alive at the last collection.
 func liveHeapBytes() int64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64())
 }
 
-// wantedPercent returns the percentage for the collector. Keys and values count as if all were allocated, so that the garbage
-// stays within its limit while they grow.
+// wantedPercent returns the percentage for the collector. Keys and values count as if all were allocated, so that the
+// garbage stays within its limit while they grow.
 func (m *collectorControl) wantedPercent() int {
 	const rest = 64 << 20 // bytes: approximate memory of a gateway without keys and values
 	return int(max(m.garbage*100/max(m.kv+rest, m.alive()), 1))
 }
 
-// adjustPercent adapts the percentage to what is alive, and gives memory back after a quiet time.
 func (m *collectorControl) adjustPercent(since time.Duration) {
 	if p := m.wantedPercent(); p < m.percent*9/10 || p > m.percent*11/10 {
 		m.percent = p

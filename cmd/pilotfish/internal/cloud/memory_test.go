@@ -56,7 +56,8 @@ func TestSpendMemory(t *testing.T) {
 func TestMemoryControl(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	alive, steps := int64(512<<20), uint64(0)
-	m := &collectorControl{garbage: 1 << 30, alive: func() int64 { return alive }, steps: func() uint64 { return steps }}
+	m := &collectorControl{garbage: 1 << 30, alive: func() int64 { return alive },
+		steps: func() uint64 { return steps }}
 	ticks := func(n int) (forced uint64) {
 		before := forcedCollections()
 		for range n {

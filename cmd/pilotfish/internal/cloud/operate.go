@@ -70,7 +70,6 @@ type adminServer struct {
 	health  atomic.Pointer[func() error]
 }
 
-// startAdmin starts to serve the pages.
 func (o *operateFlags) startAdmin(log *slog.Logger) (*adminServer, error) {
 	op := &adminServer{log: log, metrics: prometheus.NewRegistry()}
 	alive := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
@@ -106,7 +105,6 @@ func (op *adminServer) readyError() error {
 	return errors.New("the gateway is starting")
 }
 
-// addGateway adds a gateway and its model to the pages.
 func (op *adminServer) addGateway(g *engine.Gateway, model group.CloudModel) {
 	metrics.State(op.metrics, g.Stats)
 	op.metrics.MustRegister(model.Metrics()...)
@@ -120,7 +118,6 @@ func (op *adminServer) addGateway(g *engine.Gateway, model group.CloudModel) {
 	op.health.Store(&health)
 }
 
-// teeEvents returns a function that passes each event to the log and to the metrics.
 func (op *adminServer) teeEvents(log func(engine.GatewayEvent)) func(engine.GatewayEvent) {
 	return func(e engine.GatewayEvent) {
 		log(e)
@@ -128,7 +125,6 @@ func (op *adminServer) teeEvents(log func(engine.GatewayEvent)) func(engine.Gate
 	}
 }
 
-// logAddress logs the address of the pages.
 func (op *adminServer) logAddress() {
 	switch {
 	case op.taken != nil:

@@ -66,7 +66,8 @@ func TestDeadEngine(t *testing.T) {
 	assert.Equal(t, "not ready: the gateway is starting\n", body)
 	up := dead{make(chan struct{}, 9)}
 	broken := atomic.Bool{}
-	g, err := gateway.New(gateway.Options{Events: op.teeEvents(func(gateway.Event) {}), AskTimeout: 12 * time.Second}, up)
+	g, err := gateway.New(
+		gateway.Options{Events: op.teeEvents(func(gateway.Event) {}), AskTimeout: 12 * time.Second}, up)
 	require.NoError(t, err)
 	op.addGateway(g, checkedModel{check: func() error {
 		if broken.Load() {

@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCloudReadyCommand returns the command that checks whether a gateway is ready, for containers without other
-// programs.
 func newCloudReadyCommand(a *cli.App) *cobra.Command {
 	var address string
 	c := &cobra.Command{
@@ -39,7 +37,6 @@ if not. This is for health checks in containers that have no other program.`,
 	return c
 }
 
-// requestReady requests the page over a transport.
 func requestReady(ctx context.Context, a *cli.App, over http.RoundTripper, address string) error {
 	const patience, longest = 3 * time.Second, 1000 // bytes
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no answer within 3 s"))

@@ -29,7 +29,6 @@ func (r *reloader) watchSettings(hangups <-chan os.Signal) (stop func()) {
 	return runInBackground(time.Hour, r.renewTicketKeys, hangups, r.reloadSettings)
 }
 
-// reloadSettings reads all settings, and applies them if all are valid.
 func (r *reloader) reloadSettings() {
 	next, o, err := r.readSettings()
 	if err == nil {
@@ -99,7 +98,7 @@ func (r *reloader) renewTicketKeys(now time.Time) {
 	}
 }
 
-// changedFlags returns the names of flags that differ and that require a restart.
+// changedFlags leaves out the flags that take effect without a restart.
 func changedFlags(a, b *pflag.FlagSet) (names []string) {
 	live := []string{"token-file", "cert", "key", "ticket-key-file", "log-level"}
 	a.VisitAll(func(f *pflag.Flag) {

@@ -18,8 +18,8 @@ import (
 // maxTicketKeys limits the number of stored keys: tickets are valid for a week, and a key is created every day.
 const maxTicketKeys = 8
 
-// loadTicketKeys returns the keys of 0-RTT tickets: from the given file, or else the gateway's own. If there is no folder
-// to store these in, there are no keys, and tickets are valid as long as the process.
+// loadTicketKeys returns the keys of 0-RTT tickets: from the given file, or else the gateway's own. If there is no
+// folder to store these in, there are no keys, and tickets are valid as long as the process.
 func (f *cloudCommandFlags) loadTicketKeys(now time.Time) ([]engine.GatewayTicketKey, error) {
 	if f.operate.tickets != "" {
 		return readTicketKeys(f.operate.tickets)
@@ -86,7 +86,6 @@ func (e *notStoredError) Error() string { return "ticket keys are not kept: " + 
 
 func (e *notStoredError) Unwrap() error { return e.err }
 
-// writeTicketKeys replaces the complete file.
 func writeTicketKeys(path string, keys []engine.GatewayTicketKey, now time.Time) error {
 	var text bytes.Buffer
 	text.WriteString("# keys of 0-RTT tickets, the newest first; pilotfish cloud adds one a day\n")

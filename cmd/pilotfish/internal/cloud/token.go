@@ -52,8 +52,8 @@ func (f accessFlags) decideAccess(listen net.Addr, path string) (accessPolicy, e
 	case set:
 		secret := strings.TrimSpace(variable)
 		if len(secret) < minToken {
-			return accessPolicy{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it", len(secret),
-				minToken)
+			return accessPolicy{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it",
+				len(secret), minToken)
 		}
 		tokens := []engine.GatewayToken{{Name: "device", Secret: netproto.Secret(secret)}}
 		return accessPolicy{tokens: tokens, say: "for devices with the access token of PILOTFISH_TOKEN"}, nil
@@ -68,7 +68,6 @@ func isLoopbackAddr(a net.Addr) bool {
 	return ok && udp.IP.IsLoopback()
 }
 
-// ensureToken returns the token in a file, which it creates if there is none.
 func (f accessFlags) ensureToken(path string) (accessPolicy, error) {
 	if path == "" {
 		return accessPolicy{}, errors.New("the access token cannot be stored: there is no folder for configuration: " +
@@ -100,7 +99,6 @@ func (f accessFlags) ensureToken(path string) (accessPolicy, error) {
 	return accessPolicy{tokens: []engine.GatewayToken{token}, made: true, say: say}, nil
 }
 
-// readTokenFile reads a file with one access token per line.
 func readTokenFile(path string) (tokens []engine.GatewayToken, err error) {
 	what := fmt.Sprintf("access token of at least %d bytes", minToken)
 	err = cli.SecretLines("--token-file", path, what, func(n int, line string) error {
@@ -136,7 +134,6 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 // namedToken matches NAME:SECRET and the limits after it.
 var namedToken = regexp.MustCompile(`^([\w.-]+):(\S*)(.*)$`)
 
-// parseTokenLimit parses one limit of an access token, private or share.
 func parseTokenLimit(t *engine.GatewayToken, field string) error {
 	switch field {
 	case "private":

@@ -133,7 +133,6 @@ func (f *evalFlags) applyRouter(file *router.File, o *eval.Options) {
 	}
 }
 
-// evalOptions returns the options that only depend on the flags and the questions.
 func (f *evalFlags) evalOptions(set *task.Set, runs []eval.Run) eval.Options {
 	o := eval.Options{
 		Set: set, Runs: runs, Raw: f.raw, MaxTokens: f.max, Every: f.every,
@@ -145,7 +144,6 @@ func (f *evalFlags) evalOptions(set *task.Set, runs []eval.Run) eval.Options {
 	return o
 }
 
-// checkVerification returns an error if the large model does not support the verification of the runs.
 func checkVerification(ctx context.Context, far engine.Verifier, o eval.Options) error {
 	for _, r := range o.Runs {
 		flag, judge := "--policy "+string(r.Policy), ""
@@ -184,7 +182,6 @@ func (f *evalFlags) askQuestions(ctx context.Context, a *cli.App, o eval.Options
 	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
 }
 
-// reportResults prints the report and writes the page, unless there are no answers.
 func (f *evalFlags) reportResults(a *cli.App, models *group.Pair, o eval.Options) error {
 	about, err := f.describeMeasurement(a, models, o.Log.About)
 	if err != nil {
@@ -193,8 +190,8 @@ func (f *evalFlags) reportResults(a *cli.App, models *group.Pair, o eval.Options
 	return reportAnswers(a, o.Set, o.Runs, o.Log, about, f.json, f.html)
 }
 
-// describeMeasurement describes the measurement. If the log has answers of an earlier call, the version, command and date are
-// those of that call.
+// describeMeasurement describes the measurement. If the log has answers of an earlier call, the version, command and
+// date are those of that call.
 func (f *evalFlags) describeMeasurement(a *cli.App, models *group.Pair, log eval.About) (r result.Run, err error) {
 	r = group.Measured(a)
 	r.Version, r.Command = log.Version, log.Command
@@ -208,7 +205,6 @@ func (f *evalFlags) describeMeasurement(a *cli.App, models *group.Pair, log eval
 	return group.Describe(r, models.Edge.File(), models.Large.File())
 }
 
-// logSettings returns the settings that answers depend on, and further information about them.
 func (f *evalFlags) logSettings(
 	c *cobra.Command, a *cli.App, models *group.Pair, o eval.Options, routerSum string,
 ) (s eval.Settings, b eval.About, err error) {

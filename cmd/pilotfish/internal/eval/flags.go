@@ -90,7 +90,6 @@ func (f *evalFlags) checkedRuns(a *cli.App, name string) ([]eval.Run, error) {
 	return f.listRuns(name)
 }
 
-// warnUnusedFlags names flags without an effect that one could believe to have one.
 func (f *evalFlags) warnUnusedFlags(a *cli.App, name string) {
 	if f.data != "" && !slices.Contains(group.PublicTasks(), name) {
 		fmt.Fprintf(a.Stderr, "--data has no effect: the questions are those of %s\n", name)
@@ -127,8 +126,8 @@ func (f *evalFlags) listRuns(name string) (all []eval.Run, err error) {
 	return f.addMargins(all)
 }
 
-// addMargins returns the runs with each margin of verification. If the large model chooses all tokens, there is nothing to
-// verify, the policies verify and judge have their own margin, and the rule is one for asking.
+// addMargins returns the runs with each margin of verification. If the large model chooses all tokens, there is nothing
+// to verify, the policies verify and judge have their own margin, and the rule is one for asking.
 func (f *evalFlags) addMargins(runs []eval.Run) (all []eval.Run, err error) {
 	for _, r := range runs {
 		for _, m := range f.verify.Values {
@@ -150,7 +149,6 @@ func (f *evalFlags) addMargins(runs []eval.Run) (all []eval.Run, err error) {
 	return all, nil
 }
 
-// chosenPolicies returns the given policies, or all that route.
 func (f *evalFlags) chosenPolicies(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if len(f.policies.Values) == 0 {
@@ -194,7 +192,8 @@ func (f *evalFlags) loadRouter(runs []eval.Run) (*router.File, string, error) {
 
 func isLearnedRun(r eval.Run) bool { return r.Policy == router.Learned }
 
-// addCertifiedRun adds the certificate's choice to the runs if they have the learned policy, unless thresholds were given.
+// addCertifiedRun adds the certificate's choice to the runs if they have the learned policy, unless thresholds were
+// given.
 func (f *evalFlags) addCertifiedRun(runs []eval.Run, c *router.Certificate) []eval.Run {
 	switch {
 	case c == nil || len(f.thresholds.Values) > 0 || c.Policy == router.Never:

@@ -23,7 +23,6 @@ type showFlags struct {
 	json bool
 }
 
-// newEvalShowCommand returns the command that reports recorded answers.
 func newEvalShowCommand(a *cli.App) *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{

@@ -39,7 +39,8 @@ func AnswerLine(s pilotfish.Stats, route pilotfish.Route, why error, context int
 	return strings.Join(parts, "; ")
 }
 
-// largeModelText returns the part of the line about the large model. It counts the tokens of the text, without an end token.
+// largeModelText returns the part of the line about the large model. It counts the tokens of the text, without an end
+// token.
 func largeModelText(s pilotfish.Stats, why error) string {
 	text := fmt.Sprintf("%d of %d tokens from the large model", s.CloudTokens, s.Tokens)
 	missing, what := max(s.Timeouts, min(1, s.Routing.Timeouts)), "%d asked for in vain: %s"

@@ -62,7 +62,8 @@ func (r *RouteFlags) RegisterVerify(f *pflag.FlagSet) {
 	cli.AddValue(f, "verify", &r.Verify)
 }
 
-// deadlineFlag is the time to wait for an answer: 0, auto, as the gateway's answers take; off, which is -1, without limit.
+// deadlineFlag is the time to wait for an answer: 0, auto, as the gateway's answers take; off, which is -1, without
+// limit.
 type deadlineFlag time.Duration
 
 const deadlineOff deadlineFlag = -1
@@ -196,7 +197,6 @@ func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	return o, nil
 }
 
-// readRouterFile sets File.
 func (r *RouteFlags) readRouterFile(own []byte) (err error) {
 	switch {
 	case r.RouterGGM != "":
@@ -209,7 +209,6 @@ func (r *RouteFlags) readRouterFile(own []byte) (err error) {
 	return err
 }
 
-// effectivePolicy returns the policy that was given, or the default.
 func (r *RouteFlags) effectivePolicy() router.Policy {
 	switch {
 	case r.Policy != "":

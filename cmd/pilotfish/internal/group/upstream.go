@@ -110,8 +110,8 @@ func (m *upstreamModel) About() (lines []string) {
 		}
 		lines = append(lines, fmt.Sprintf("engine %s: %s %s serves %s, with contexts of %s tokens, %d probabilities, "+
 			"audits: %s",
-			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, formatContextLimit(e.Facts.MaxContext), e.Facts.Choices,
-			e.Facts.Audit))
+			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, formatContextLimit(e.Facts.MaxContext),
+			e.Facts.Choices, e.Facts.Audit))
 	}
 	return lines
 }

@@ -72,7 +72,6 @@ func knownAgents() []agent {
 	}
 }
 
-// fillTemplate returns a text of an agent for a server.
 func (s *server) fillTemplate(text string) string {
 	return strings.NewReplacer("{url}", s.url, "{base}", strings.TrimSuffix(s.url, "/v1"), "{model}", s.model,
 		"{context}", s.context, "{key}", s.key).Replace(text)

@@ -127,7 +127,6 @@ type server struct {
 	url, model, context, key string
 }
 
-// queryServer asks a server for its model.
 func queryServer(ctx context.Context, url, key string) (*server, error) {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -167,7 +166,6 @@ func queryServer(ctx context.Context, url, key string) (*server, error) {
 	return &server{url, list.Data[0].ID, strconv.Itoa(list.Data[0].Context), key}, nil
 }
 
-// printSettings prints the command of an agent, for a shell, or what belongs into its settings.
 func (s *server) printSettings(w io.Writer, one agent, args []string) {
 	shown := *s
 	if s.key != "none" {
@@ -198,7 +196,6 @@ func quoteShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "$PILOTFISH_API_KEY", `'"$PILOTFISH_API_KEY"'`) + "'"
 }
 
-// runAgent runs an agent until it ends.
 func (s *server) runAgent(ctx context.Context, a *cli.App, one agent, args []string) error {
 	path, err := exec.LookPath(one.command)
 	if err != nil {

@@ -116,8 +116,8 @@ func inspectFile(f *gguf.File, path string) inspection {
 	return in
 }
 
-// jsonValue converts v to a value for encoding/json. A longer array than [mostElements] becomes its summary. Numbers that
-// JSON cannot represent (NaN, infinities) become strings.
+// jsonValue converts v to a value for encoding/json. A longer array than [mostElements] becomes its summary. Numbers
+// that JSON cannot represent (NaN, infinities) become strings.
 func jsonValue(v gguf.Value) any {
 	if v.Kind() != gguf.KindArray {
 		switch x := v.Any().(type) {

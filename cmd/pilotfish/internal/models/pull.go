@@ -45,7 +45,6 @@ Environment:
 	return c
 }
 
-// pullModel downloads the files of ref and prints the path of the first.
 func pullModel(ctx context.Context, a *cli.App, ref hub.Ref, dir string) error {
 	dir, err := a.ModelFolder(dir)
 	if err != nil {

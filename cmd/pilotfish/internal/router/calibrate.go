@@ -43,7 +43,6 @@ type calibrateFlags struct {
 	json       bool
 }
 
-// newRouterCalibrateCommand returns the command that proves that a router stays within a budget.
 func newRouterCalibrateCommand(a *cli.App) *cobra.Command {
 	var f calibrateFlags
 	c := &cobra.Command{
@@ -103,7 +102,6 @@ func (f *calibrateFlags) registerFlags(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
-// checkFlags returns an error for wrong values before anything is opened.
 func (f *calibrateFlags) checkFlags() error {
 	ours := !f.pair.Set.Changed("model")
 	if err := f.pair.Check(true); err != nil {
@@ -134,7 +132,6 @@ func (f *calibrateFlags) checkFlags() error {
 	return f.code.Check(f.task)
 }
 
-// calibrateOptions returns the options that only depend on the flags.
 func (f *calibrateFlags) calibrateOptions() (o calibrate.Options, err error) {
 	if err := f.checkFlags(); err != nil {
 		return o, err
@@ -214,7 +211,7 @@ func (f *calibrateFlags) availablePolicies(file *router.File) (all []router.Poli
 	return all, nil
 }
 
-// readRouterFile returns the router file, or the demo's.
+// readRouterFile returns the demo's router without --router.
 func (f *calibrateFlags) readRouterFile() (*router.File, error) {
 	if f.router == "" {
 		return group.ParseRouter(demo.Router())
@@ -225,8 +222,8 @@ func (f *calibrateFlags) readRouterFile() (*router.File, error) {
 // drawnQuestions is the default number of questions that are drawn for the demo.
 const drawnQuestions = 400
 
-// openQuestions returns the questions. Those that are drawn for the demo do not include the shipped ones, which routers are
-// trained on.
+// openQuestions returns the questions. Those that are drawn for the demo do not include the shipped ones, which routers
+// are trained on.
 func (f *calibrateFlags) openQuestions(run task.Runner) (*task.Set, error) {
 	name, o, shipped := f.questionOptions()
 	o.Run = run
@@ -249,7 +246,9 @@ func (f *calibrateFlags) questionOptions() (name string, o task.Options, shipped
 }
 
 // fittingPrompts returns the prompts of the set that leave room for an answer.
-func (f *calibrateFlags) fittingPrompts(a *cli.App, models *group.Pair, set *task.Set) (all []calibrate.Prompt, err error) {
+func (f *calibrateFlags) fittingPrompts(
+	a *cli.App, models *group.Pair, set *task.Set,
+) (all []calibrate.Prompt, err error) {
 	room := models.Context()
 	for _, q := range set.Questions {
 		text := q.Text
@@ -329,7 +328,6 @@ func (f *calibrateFlags) newCertificate(models *group.Pair, set *task.Set, r *ca
 	return c, err
 }
 
-// nothingCertifiedError returns the error for a calibration without a result, with the reason and advice.
 func (f *calibrateFlags) nothingCertifiedError(a *cli.App, r *calibrate.Result) error {
 	var why []string
 	needed := 0
@@ -351,7 +349,6 @@ func (f *calibrateFlags) nothingCertifiedError(a *cli.App, r *calibrate.Result) 
 	return fmt.Errorf("nothing can be certified, and no file is written: %s", strings.Join(why, "; "))
 }
 
-// uncertifiedReason says why no threshold of a policy is certified.
 func (f *calibrateFlags) uncertifiedReason(r *calibrate.Result, l calibrate.Ladder) string {
 	last := l.Steps[len(l.Steps)-1]
 	if last.Certified {

@@ -43,7 +43,6 @@ type collectFlags struct {
 	json        bool
 }
 
-// newRouterCollectCommand returns the command that records two models on the same texts.
 func newRouterCollectCommand(a *cli.App) *cobra.Command {
 	var f collectFlags
 	c := &cobra.Command{
@@ -160,7 +159,6 @@ func (f *collectFlags) runCollect(ctx context.Context, a *cli.App) error {
 	return f.runPlan(ctx, a, plan)
 }
 
-// questionOptions selects the questions, from a task or a file.
 func (f *collectFlags) questionOptions() (name string, o task.Options) {
 	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data,
 		Split: f.split.Name, Shots: f.shots}
@@ -189,7 +187,6 @@ func (f *collectFlags) collectOptions(set *task.Set) (collect.Options, error) {
 	return o, nil
 }
 
-// runPlan runs a plan and prints its progress.
 func (f *collectFlags) runPlan(ctx context.Context, a *cli.App, plan *collect.Plan) error {
 	if f.reference == "" {
 		fmt.Fprintf(a.Stderr, "answers: %s (--reference chooses others)\n", plan.Reference())

@@ -4,8 +4,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// evaluationEvent is the evaluation of a router on traces, as JSON, and of the policies that need no router for comparison.
-// Its fields are a contract. NaN values are absent.
+// evaluationEvent is the evaluation of a router on traces, as JSON, and of the policies that need no router for
+// comparison. Its fields are a contract. NaN values are absent.
 type evaluationEvent struct {
 	Tokens      int           `json:"tokens"`
 	Prompts     int           `json:"prompts"`
@@ -32,7 +32,8 @@ type pointEvent struct {
 	Recall    *float64 `json:"recall,omitempty"`
 }
 
-// newEvaluationEvent compares a router with the policies margin and entropy, by the verdicts of each on the same positions.
+// newEvaluationEvent compares a router with the policies margin and entropy, by the verdicts of each on the same
+// positions.
 func newEvaluationEvent(learned, margin, entropy []router.Verdict) *evaluationEvent {
 	return &evaluationEvent{
 		Tokens: len(learned), Escalate: finiteOrNil(router.Rank(learned).At(2).Precision),
@@ -42,7 +43,6 @@ func newEvaluationEvent(learned, margin, entropy []router.Verdict) *evaluationEv
 	}
 }
 
-// newPolicyEvent evaluates a policy by its verdicts on positions.
 func newPolicyEvent(name string, v []router.Verdict) policyEvent {
 	rank := router.Rank(v)
 	p := policyEvent{

@@ -23,7 +23,6 @@ type showFlags struct {
 	json  bool
 }
 
-// newRouterShowCommand returns the command that describes and evaluates a router file.
 func newRouterShowCommand(a *cli.App) *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{
@@ -128,7 +127,6 @@ func (f *showFlags) printRouter(a *cli.App, path string, r *router.File) error {
 	return err
 }
 
-// printAbout prints lines about a network, after the first ones.
 func printAbout(out io.Writer, first [][2]string, about router.About, layers []int) {
 	for _, line := range append(first, [][2]string{
 		{"network", strings.Trim(strings.ReplaceAll(fmt.Sprint(layers), " ", " to "), "[]")},
@@ -175,7 +173,9 @@ func heldText(e router.About) string {
 	return fmt.Sprintf("a tenth of the prompts: area %.4f, calibration error %.4f", e.AUC, e.Calibration)
 }
 
-func (f *showFlags) evaluateTraces(a *cli.App, path string, file *router.File, folders []train.Folder) (*evaluationEvent, error) {
+func (f *showFlags) evaluateTraces(
+	a *cli.App, path string, file *router.File, folders []train.Folder,
+) (*evaluationEvent, error) {
 	rule, s := f.label, folders[0].Set.Settings()
 	net, about, model := file.Net, file.About, s.Small
 	if s.Tap == router.TapMismatch && file.Judge != nil {

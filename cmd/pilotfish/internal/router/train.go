@@ -29,7 +29,6 @@ type trainFlags struct {
 	json    bool
 }
 
-// newRouterTrainCommand returns the command that trains a router on traces.
 func newRouterTrainCommand(a *cli.App) *cobra.Command {
 	var f trainFlags
 	c := &cobra.Command{
@@ -264,7 +263,6 @@ func finiteOrNil(x float64) *float64 {
 	return &x
 }
 
-// formatFigure formats a number with four decimals; a dash for none.
 func formatFigure(x *float64) string {
 	if x == nil {
 		return "-"

@@ -47,7 +47,8 @@ both models, the gateway, and an emulated link. The results of these modes are a
   pilotfish demo --all --loss 0.05 --questions 40 --html demo.html`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.edgeTPS == 0 || len(f.cellCombinations()) > 1 || f.isAnyGiven("all json html modes deadline timeline") {
+			if f.edgeTPS == 0 || len(f.cellCombinations()) > 1 ||
+				f.isAnyGiven("all json html modes deadline timeline") {
 				return f.measureDemo(c.Context(), a, f.measureCells)
 			}
 			return f.measureDemo(c.Context(), a, f.showGain)
@@ -58,8 +59,8 @@ both models, the gateway, and an emulated link. The results of these modes are a
 	return c
 }
 
-// realPairSpeeds returns the speeds of Qwen2.5-Coder 0.5B and 1.5B in Q4_K_M in docs/results/real-times.jsonl.gz, each on two
-// cores. The measured speeds of reading prompts are those of that file.
+// realPairSpeeds returns the speeds of Qwen2.5-Coder 0.5B and 1.5B in Q4_K_M in docs/results/real-times.jsonl.gz, each
+// on two cores. The measured speeds of reading prompts are those of that file.
 func realPairSpeeds() speeds { return speeds{edgeTPS: 60, rowCost: 0.08, cloudMS: 40} }
 
 const (
@@ -67,7 +68,6 @@ const (
 	serverReads = 380.0
 )
 
-// measureDemo prepares a measurement of the models and questions that are a part of the program.
 func (f *routingFlags) measureDemo(
 	ctx context.Context, a *cli.App,
 	measure func(context.Context, *cli.App, routing.Options, remote.StageOptions) error,
@@ -94,7 +94,6 @@ func (f *routingFlags) measureDemo(
 // usuallyShown is the default number of questions in virtual time: more take longer without a further insight.
 const usuallyShown = 50
 
-// showGain prints what routing gains, in virtual time.
 func (f *routingFlags) showGain(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) error {
 	if !f.flags.Changed("questions") {
 		o.Questions = o.Questions[:min(len(o.Questions), usuallyShown)]
@@ -121,7 +120,8 @@ func (f *routingFlags) showGain(ctx context.Context, a *cli.App, o routing.Optio
 	return nil
 }
 
-// recordAnswers decodes all answers once, as fast as this machine can, one after the other so that each call does the same.
+// recordAnswers decodes all answers once, as fast as this machine can, one after the other so that each call does the
+// same.
 func (f *routingFlags) recordAnswers(ctx context.Context, a *cli.App, o routing.Options) (*replay.Player, error) {
 	o.Modes = knownModes("local,cloud,serial")
 	o.Draft.Deadline, o.Parallel, o.EdgeTPS, o.RowCost, o.CloudPace, o.RTT, o.WarmUp = -1, 1, 0, 0, 0, 0, 0
@@ -145,7 +145,7 @@ func (f *routingFlags) recordAnswers(ctx context.Context, a *cli.App, o routing.
 	return replay.NewPlayer(rec)
 }
 
-// knownModes returns modes whose names are right.
+// knownModes parses modes whose names are known to be right.
 func knownModes(names string) []outcome.Mode {
 	all, _ := outcome.ParseModes(names)
 	return all
@@ -167,7 +167,6 @@ func printExamples(a *cli.App, questions []task.Question, p *replay.Player, word
 	}
 }
 
-// answerFacts returns the part of an answer that has the facts, with the tokens at some places marked.
 func answerFacts(a *cli.App, ids []int32, marked map[int]bool, words *tokenizer.Tokenizer) string {
 	var b strings.Builder
 	for i, id := range ids {
@@ -183,7 +182,6 @@ func answerFacts(a *cli.App, ids []int32, marked map[int]bool, words *tokenizer.
 	return b.String()
 }
 
-// printGain prints the table of the three ways, what it means, and how to go on.
 func (f *routingFlags) printGain(a *cli.App, o *routing.Options, reports []outcome.Report) {
 	const row = "%-33s %5s %14s %25s\n"
 	fmt.Fprintf(a.Stdout, row, fmt.Sprintf("%d questions", reports[0].Answers), "right", "time, median",
@@ -219,7 +217,6 @@ Next, on your server, for which it prints the command of your device:
 		busy(large), busy(large)/busy(ours), o.RTT, deviceReads, f.edgeTPS, serverReads, f.cloudMS, f.speedSource())
 }
 
-// speedSource says which models the speeds are those of, if flags do not change them.
 func (f *routingFlags) speedSource() string {
 	if f.speeds != realPairSpeeds() {
 		return ""
@@ -227,7 +224,6 @@ func (f *routingFlags) speedSource() string {
 	return ", like Qwen2.5-Coder 0.5B and 1.5B on 29 November 2026 (docs/results.md)"
 }
 
-// demoQuestions returns the first of the held-out questions, as many as requested.
 func (f *routingFlags) demoQuestions(a *cli.App) (all []task.Question) {
 	heldOut := demo.Questions(demo.HeldOut)
 	for _, q := range heldOut[:f.limitQuestions(a, len(heldOut))] {
@@ -236,7 +232,8 @@ func (f *routingFlags) demoQuestions(a *cli.App) (all []task.Question) {
 	return all
 }
 
-// limitQuestions returns the number of questions to ask of those that there are: all for 0. It says if --questions are more.
+// limitQuestions returns the number of questions to ask of those that there are: all for 0. It says if --questions are
+// more.
 func (f *routingFlags) limitQuestions(a *cli.App, there int) int {
 	if f.flags.Changed("questions") && f.questions > there {
 		fmt.Fprintf(a.Stderr, "--questions %d: there are only %d\n", f.questions, there)

@@ -52,7 +52,6 @@ type routingFlags struct {
 // speeds are those of the two models.
 type speeds struct{ edgeTPS, rowCost, cloudMS float64 }
 
-// registerFlags adds the flags, with these default speeds.
 func (f *routingFlags) registerFlags(c *cobra.Command, usual speeds) {
 	p := c.Flags()
 	f.flags = p
@@ -74,8 +73,8 @@ func (f *routingFlags) registerFlags(c *cobra.Command, usual speeds) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// routingOptions converts the flags to the options of package routing. own is the router that is a part of the small model, if
-// any.
+// routingOptions converts the flags to the options of package routing. own is the router that is a part of the small
+// model, if any.
 func (f *routingFlags) routingOptions(own []byte) (o routing.Options, s remote.StageOptions, err error) {
 	if o.Modes, err = parseModes(f.modes); err != nil {
 		return o, s, err
@@ -130,9 +129,9 @@ func (f *routingFlags) setJudge(o *routing.Options, s *remote.StageOptions) erro
 	return nil
 }
 
-// setDefaultBound sets, like run, the threshold of the router's certificate, or for models of the user the usual budget, if
-// neither a threshold nor a budget is given. It changes the flags, so that the report and the recording have what is
-// used.
+// setDefaultBound sets, like run, the threshold of the router's certificate, or for models of the user the usual
+// budget, if neither a threshold nor a budget is given. It changes the flags, so that the report and the recording have
+// what is used.
 func (f *routingFlags) setDefaultBound(o *router.Options, users bool) error {
 	unused := f.flags.Lookup("budget")
 	switch {
@@ -162,7 +161,6 @@ func parseModes(list string) ([]outcome.Mode, error) {
 // maxParallel limits the devices: with more, the one process of a measurement mainly measures itself.
 const maxParallel = 64
 
-// checkValues returns an error for values out of range, and for unreadable traces.
 func (f *routingFlags) checkValues() error {
 	if f.parallel > maxParallel {
 		return cli.Usagef("--parallel %d is out of range: give 1 to %d", f.parallel, maxParallel)

@@ -18,7 +18,9 @@ import (
 )
 
 // measureCells runs the modes in every cell and prints the reports, also if it could finish only some of them.
-func (f *routingFlags) measureCells(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) (err error) {
+func (f *routingFlags) measureCells(
+	ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions,
+) (err error) {
 	if err := f.timeline.Start(); err != nil {
 		return err
 	}
@@ -89,8 +91,6 @@ func (f *routingFlags) measureCell(
 	return reports, err
 }
 
-// checkVerification returns an error for modes with verification that the engines of --upstream do not support. The large
-// model does.
 func checkVerification(ctx context.Context, modes []outcome.Mode, o engine.DraftOptions, stage *remote.Stage) error {
 	for _, m := range modes {
 		if !m.Verifies() {
@@ -105,7 +105,6 @@ func checkVerification(ctx context.Context, modes []outcome.Mode, o engine.Draft
 	return nil
 }
 
-// printReports prints the reports of a cell: lines, or a sentence and a table.
 func (f *routingFlags) printReports(a *cli.App, reports []outcome.Report, about result.Run) error {
 	if f.json {
 		for _, r := range reports {
@@ -157,7 +156,6 @@ func shortResult(r *outcome.Report) string {
 	return fmt.Sprintf("%.1f%% right in %.0f ms", 100**r.Accuracy, r.Time.P50)
 }
 
-// reportTable returns the table of the reports of cells with the same speeds, and its title.
 func reportTable(reports []outcome.Report, about result.Run) (string, *report.Table, error) {
 	r, err := report.Of(reports, about)
 	if err != nil {
@@ -168,8 +166,8 @@ func reportTable(reports []outcome.Report, about result.Run) (string, *report.Ta
 		"timed out", "unverified", "equal"), nil
 }
 
-// finishReport prints the explanation of the columns after all cells, and writes the page of --html, as `bench report` draws
-// the lines of --json.
+// finishReport prints the explanation of the columns after all cells, and writes the page of --html, as `bench report`
+// draws the lines of --json.
 func (f *routingFlags) finishReport(a *cli.App, all []outcome.Report, about result.Run) error {
 	if len(all) == 0 || f.json && f.page == "" {
 		return nil

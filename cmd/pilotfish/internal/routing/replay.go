@@ -38,8 +38,8 @@ func (r *recordFlags) registerFlags(c *cobra.Command) {
 	cli.Add(c.Flags(), "replay", &r.replay, "")
 }
 
-// startRecording starts recording the measurement of o, which must be a single cell. The recording is complete only after the
-// call of end.
+// startRecording starts recording the measurement of o, which must be a single cell. The recording is complete only
+// after the call of end.
 func (r *recordFlags) startRecording(o *routing.Options, about result.Run, cells int) (end func() error, err error) {
 	if r.record == "" {
 		return func() error { return nil }, nil
@@ -76,7 +76,6 @@ const (
 	paceFlags = "edge-tps edge-row-cost cloud-ms"
 )
 
-// isAnyGiven reports whether some of these flags are on the command line.
 func (f *routingFlags) isAnyGiven(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), f.flags.Changed)
 }
@@ -108,7 +107,6 @@ func (f *routingFlags) replayRecording(ctx context.Context, a *cli.App) error {
 	return f.replayCells(ctx, a, r, s, rec.Run)
 }
 
-// replayOptions returns the options of a replay that are the same for all cells, and those of links.
 func (f *routingFlags) replayOptions(p *replay.Player) (r routing.ReplayOptions, s remote.StageOptions, err error) {
 	if err := f.setRecordedFlags(p); err != nil {
 		return r, s, err
@@ -130,8 +128,9 @@ func (f *routingFlags) replayOptions(p *replay.Player) (r routing.ReplayOptions,
 	return r, s, nil
 }
 
-// replayCellOptions returns the options of a replay in a cell: with its link and its pace, if they are given.
-func (f *routingFlags) replayCellOptions(c cellFlags, r routing.ReplayOptions, s remote.StageOptions) routing.ReplayOptions {
+func (f *routingFlags) replayCellOptions(
+	c cellFlags, r routing.ReplayOptions, s remote.StageOptions,
+) routing.ReplayOptions {
 	if f.isAnyGiven(linkFlags) {
 		c.applyCell(new(routing.Options), &s)
 		r.Link = &s
@@ -146,9 +145,9 @@ func (f *routingFlags) replayCellOptions(c cellFlags, r routing.ReplayOptions, s
 }
 
 // decodingFlags lists the flags that control when to ask and how to draft.
-const decodingFlags = "policy threshold budget branches window inflight deadline no-audit no-warm ahead verify-every lookup"
+const decodingFlags = "policy threshold budget branches window inflight deadline no-audit no-warm ahead " +
+	"verify-every lookup"
 
-// setRecordedFlags sets flags that are not on the command line to their values in the recording.
 func (f *routingFlags) setRecordedFlags(p *replay.Player) error {
 	if !f.flags.Changed("modes") {
 		f.modes = strings.Join(p.Modes(), ",")
@@ -172,7 +171,6 @@ func (f *routingFlags) setRecordedFlags(p *replay.Player) error {
 	return nil
 }
 
-// replayCells replays every combination of links and paces.
 func (f *routingFlags) replayCells(
 	ctx context.Context, a *cli.App, r routing.ReplayOptions, s remote.StageOptions, recorded result.Run,
 ) error {
@@ -222,7 +220,6 @@ func (f *routingFlags) printReplay(a *cli.App, reports []outcome.Report, about, 
 	return nil
 }
 
-// printAssumed prints how many values were not in the recording.
 func printAssumed(a *cli.App, reports []outcome.Report) error {
 	var b strings.Builder
 	for _, r := range reports {

@@ -80,7 +80,6 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 // everyday is the default workload for models of the user.
 const everyday = "everyday"
 
-// everydayQuestions returns questions with short answers, which are not graded.
 func everydayQuestions() (all []task.Question) {
 	for _, text := range []string{
 		"In one sentence: why does the sea look blue?",
@@ -97,7 +96,6 @@ func everydayQuestions() (all []task.Question) {
 	return all
 }
 
-// measureOwn measures models and questions of the user.
 func (f *routingFlags) measureOwn(ctx context.Context, a *cli.App, workload, edge, large string) error {
 	o, s, err := f.routingOptions(nil)
 	if err != nil {

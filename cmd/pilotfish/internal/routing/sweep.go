@@ -56,13 +56,11 @@ func (f *routingFlags) traceSets() (all [][]string) {
 	return all
 }
 
-// applyCell sets the values in the options of the measurement.
 func (c cellFlags) applyCell(o *routing.Options, s *remote.StageOptions) {
 	o.RTT, o.Loss, o.Traces = c.rtt, c.loss, c.traces
 	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
 }
 
-// addLinkProgress adds the link of an interruption to its error, if there are several links.
 func addLinkProgress(err error, number int, links []cellFlags) error {
 	stopped := (*cli.Interruption)(nil)
 	if len(links) > 1 && errors.As(err, &stopped) {

@@ -35,7 +35,7 @@ func newBalanceEvent(r *router.Router) event.Balance {
 	return event.Balance{Total: t, Share: t.Share(), Threshold: r.Threshold()}
 }
 
-// openBalance reads the balance for the plan. If there is no folder for caches, the balance is new.
+// openBalance starts a new balance if there is no folder for caches.
 func openBalance(f *runFlags, p *routingPlan, m *pilotfish.Model) (*storedBalance, error) {
 	k := &storedBalance{path: f.state}
 	switch k.path {
@@ -75,7 +75,7 @@ func balanceFileName(f *runFlags, p *routingPlan, m *pilotfish.Model) (string, e
 	return hex.EncodeToString(sum[:16]) + ".json", nil
 }
 
-// readBalance returns the balance in the file, or a new one if there is no file.
+// readBalance returns a new balance if there is no file.
 func (k *storedBalance) readBalance(budget float64) (*router.Balance, error) {
 	b := new(router.Balance)
 	if k.path == "" {

@@ -112,8 +112,10 @@ func TestUnreachable(t *testing.T) {
 	assert.NoError(t, w.awaitFirstAttempt(t.Context(), 0), "it was reached in the end")
 
 	w, _ = watch()
-	w.observeEvent(pilotfish.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
-	assert.ErrorIs(t, w.awaitFirstAttempt(t.Context(), 0), silent, "the attempt is still running, and a question failed")
+	late := &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}
+	w.observeEvent(pilotfish.Event{Escalation: late})
+	assert.ErrorIs(t, w.awaitFirstAttempt(t.Context(), 0), silent,
+		"the attempt is still running, and a question failed")
 
 	w, ctx = watch()
 	w.alone = true
@@ -123,7 +125,8 @@ func TestUnreachable(t *testing.T) {
 
 	wrong := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongTokenizer}}
 	for _, set := range []func(w *cloudWatch){
-		func(w *cloudWatch) { w.alone = true }, func(w *cloudWatch) { assert.NoError(t, w.admitToken(pilotfish.Token{})) },
+		func(w *cloudWatch) { w.alone = true },
+		func(w *cloudWatch) { assert.NoError(t, w.admitToken(pilotfish.Token{})) },
 	} {
 		w, ctx = watch()
 		set(w)

@@ -48,7 +48,6 @@ func (w *cloudWatch) connectAttempted(err error) {
 	}
 }
 
-// recordAttempt records the result of an attempt, and reports whether it was the first.
 func (w *cloudWatch) recordAttempt(err error) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +65,6 @@ func (w *cloudWatch) recordAttempt(err error) (first bool) {
 	return first
 }
 
-// setWelcomeCheck sets the check of the gateway's welcome.
 func (w *cloudWatch) setWelcomeCheck(check func() error) {
 	w.mu.Lock()
 	w.check = check
@@ -74,7 +72,8 @@ func (w *cloudWatch) setWelcomeCheck(check func() error) {
 	w.checkWelcome()
 }
 
-// checkWelcome ends the run if the gateway lacks a required feature.
+// checkWelcome ends the run if the gateway lacks a required feature. It does nothing before the welcome and before
+// there is a check.
 func (w *cloudWatch) checkWelcome() {
 	w.mu.Lock()
 	check, due := w.check, w.connected && w.fatal == nil
@@ -104,8 +103,8 @@ func (w *cloudWatch) observeEvent(e pilotfish.Event) {
 	}
 }
 
-// unansweredCause returns why questions had no answer: the error of the connection, or else that of the last question. It is nil if
-// all were answered.
+// unansweredCause returns why questions had no answer: the error of the connection, or else that of the last question;
+// nil if all were answered.
 func (w *cloudWatch) unansweredCause() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,9 +118,9 @@ func (w *cloudWatch) unansweredCause() error {
 	return why
 }
 
-// awaitFirstAttempt waits for the end of the first attempt to connect, at most patience after its start. It returns an error of
-// configuration, or an error if the gateway was never reached. So a wrong address or pin is reported even if no token
-// was requested.
+// awaitFirstAttempt waits for the end of the first attempt to connect, at most patience after its start. It returns an
+// error of configuration, or an error if the gateway was never reached. So a wrong address or pin is reported even if
+// no token was requested.
 func (w *cloudWatch) awaitFirstAttempt(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.tried:
@@ -134,8 +133,6 @@ func (w *cloudWatch) awaitFirstAttempt(ctx context.Context, patience time.Durati
 	return w.unreachedError()
 }
 
-// unreachedError returns an error if the gateway was never reached: an attempt to connect failed, or questions had no
-// answer.
 func (w *cloudWatch) unreachedError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,9 +158,9 @@ func (w *cloudWatch) missingCause() error {
 	return why
 }
 
-// admitToken returns the error that ends the run, before a token is shown. A token of the large model arrived after a welcome
-// that may still be in the check: fit waits for it. It also waits for unverified tokens without deadlines, since
-// verification may have been refused.
+// admitToken returns the error that ends the run, before a token is shown. A token of the large model arrived after a
+// welcome that may still be in the check: admitToken waits for it. It also waits for unverified tokens without
+// deadlines, since verification may have been refused.
 func (w *cloudWatch) admitToken(t pilotfish.Token) error {
 	if t.Origin == "cloud" || t.Unverified && w.patient {
 		select {
@@ -177,14 +174,12 @@ func (w *cloudWatch) admitToken(t pilotfish.Token) error {
 	return w.fatal
 }
 
-// fatalError returns the error that ends the run, if there was one.
 func (w *cloudWatch) fatalError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fatal
 }
 
-// requireAnswers returns the error of --require-cloud if questions had no answer.
 func (w *cloudWatch) requireAnswers(s pilotfish.Stats) error {
 	failures := s.Late + s.Failed + s.Unasked
 	if failures == 0 {

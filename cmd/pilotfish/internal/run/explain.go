@@ -17,7 +17,7 @@ type explainer struct {
 	heads map[int]pilotfish.Head // by position; only without a large model
 }
 
-// recordHead records the small model's output, of a draft or not. The last one of a position is that of the text.
+// recordHead is called for drafts, too: the last head of a position is that of the text.
 func (x *explainer) recordHead(h pilotfish.Head) {
 	if x.heads == nil {
 		x.heads = map[int]pilotfish.Head{}
@@ -59,7 +59,6 @@ func (x *explainer) observeEvent(e pilotfish.Event) {
 	}
 }
 
-// recordEscalation handles a question at a position that became part of the text, and the audit of earlier tokens in its answer.
 func (x *explainer) recordEscalation(q *pilotfish.Escalation) {
 	row := x.rowAt(q.Pos)
 	if row == nil { // the event of its token follows
@@ -87,7 +86,6 @@ func (x *explainer) recordEscalation(q *pilotfish.Escalation) {
 	}
 }
 
-// rowAt returns the row of a position; nil if there is none yet.
 func (x *explainer) rowAt(pos int) *event.Explanation {
 	i, found := slices.BinarySearchFunc(x.rows, pos, func(r event.Explanation, pos int) int { return r.Pos - pos })
 	if !found {
@@ -96,12 +94,11 @@ func (x *explainer) rowAt(pos int) *event.Explanation {
 	return &x.rows[i]
 }
 
-// shownRows returns the rows of tokens that were shown.
 func (x *explainer) shownRows() []event.Explanation {
 	return slices.DeleteFunc(slices.Clone(x.rows), func(r event.Explanation) bool { return r.Origin == "" })
 }
 
-// printTable prints a table, without a large model its first columns. Tokens are quoted, so that none can control the
+// printTable prints only the first columns without a large model. Tokens are quoted, so that none can control the
 // terminal.
 func (x *explainer) printTable(out io.Writer, m *pilotfish.Model, large bool) {
 	line, columns := "%6s %-18s %6s %6s %7s", 5

@@ -81,8 +81,8 @@ func (o *runOutput) printToken(t pilotfish.Token) error {
 	return o.write(t)
 }
 
-// finishRun prints the rest of the text and the summary, and returns err or an error of printing. After an error of stdout
-// it prints nothing, and as text also if the prompt was not processed.
+// finishRun prints the rest of the text and the summary, and returns err or an error of printing. After an error of
+// stdout it prints nothing, and as text also if the prompt was not processed.
 func (o *runOutput) finishRun(ctx context.Context, err error) error {
 	o.storeBalance()
 	if undrawn := o.writeTimeline(); undrawn != nil {
@@ -106,7 +106,6 @@ func (o *runOutput) finishRun(ctx context.Context, err error) error {
 	return err
 }
 
-// newSummary returns the summary of the run. err is the error that ended the run or that it has otherwise.
 func (o *runOutput) newSummary(ctx context.Context, err error) event.Summary {
 	s := o.session.Stats()
 	e := newSummaryEvent(s)
@@ -185,7 +184,6 @@ func (o *runOutput) addPromise(r *event.Routed, unlike bool) {
 	}
 }
 
-// newRoutedEvent returns the figures of the large model.
 func newRoutedEvent(s pilotfish.Stats) *event.Routed {
 	r := s.Routing
 	return &event.Routed{
@@ -200,7 +198,6 @@ func newRoutedEvent(s pilotfish.Stats) *event.Routed {
 	}
 }
 
-// printReport prints the line below the answer to stderr, and what --explain and --stats add.
 func (o *runOutput) printReport(s pilotfish.Stats, e event.Summary) {
 	out := o.a.Stderr
 	if o.explain != nil {
@@ -226,7 +223,6 @@ func (o *runOutput) printReport(s pilotfish.Stats, e event.Summary) {
 	}
 }
 
-// printSmallStats prints the figures of the model on this device.
 func (o *runOutput) printSmallStats(e event.Summary) {
 	rate := ""
 	if e.GenerationTPS > 0 { // more than one token
@@ -249,7 +245,6 @@ func (o *runOutput) printSmallStats(e event.Summary) {
 	}
 }
 
-// printLargeStats prints the promise about the large model's share, and the figures of the questions.
 func (o *runOutput) printLargeStats(s pilotfish.Stats, r *event.Routed) {
 	out := o.a.Stderr
 	o.printPromise(r)
@@ -273,7 +268,6 @@ func (o *runOutput) printLargeStats(s pilotfish.Stats, r *event.Routed) {
 	}
 }
 
-// printPromise prints the promise about the share.
 func (o *runOutput) printPromise(r *event.Routed) {
 	switch {
 	case r.Verify != nil: // what it replaces is not the router's choice
@@ -292,7 +286,6 @@ func (o *runOutput) printPromise(r *event.Routed) {
 	}
 }
 
-// stopReasonText returns the reason for the end of the text in words.
 func (o *runOutput) stopReasonText(why string) string {
 	switch {
 	case why == "end":
@@ -315,7 +308,6 @@ func (o *runOutput) describeRun() (result.Run, error) {
 	return about, err
 }
 
-// writeTimeline writes the timeline, if the flag is set.
 func (o *runOutput) writeTimeline() error {
 	if o.f.timeline.Line == nil {
 		return nil
@@ -327,7 +319,6 @@ func (o *runOutput) writeTimeline() error {
 	return o.f.timeline.Write(about)
 }
 
-// printSummary prints the last line of --json.
 func (o *runOutput) printSummary(e event.Summary) error {
 	about, err := o.describeRun()
 	if err != nil {
@@ -336,7 +327,6 @@ func (o *runOutput) printSummary(e event.Summary) error {
 	return group.PrintResult(o.a, map[string]event.Summary{"summary": e}, about)
 }
 
-// tokenLogProbs returns the fields of --logprobs for a token; nil without the flag.
 func (o *runOutput) tokenLogProbs(t pilotfish.Token) (*event.LogProbs, error) {
 	if o.f.answer.Top == 0 {
 		return nil, nil

@@ -27,7 +27,6 @@ type routingPlan struct {
 	kept        *storedBalance // for the kind balanced
 }
 
-// newPlan returns the plan of the flags. It opens no model.
 func (f *runFlags) newPlan() (*routingPlan, error) {
 	o, err := f.route.Router(nil)
 	if err != nil {
@@ -56,7 +55,7 @@ func (f *runFlags) newPlan() (*routingPlan, error) {
 	return p, nil
 }
 
-// prepareRouter creates the router for a model. It returns an error if the router is for another width, and prints doubts.
+// prepareRouter creates the router for a model, which must have the width of the router file.
 func (p *routingPlan) prepareRouter(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.Router, error) {
 	if p.file != nil && p.options.Policy == router.Learned {
 		group.WarnForeign(a, "router", p.file.About, m)
@@ -96,7 +95,8 @@ func (p *routingPlan) publicOptions(file string) pilotfish.RouterOptions {
 	}
 }
 
-// certificateDoubts returns the differences between the run and those of the certificate that are known before the start.
+// certificateDoubts returns the differences between the run and those of the certificate that are known before the
+// start.
 func (f *runFlags) certificateDoubts(c *router.Certificate, m *pilotfish.Model) (all []string) {
 	doubt := func(here bool, format string, args ...any) {
 		if here {

@@ -200,7 +200,8 @@ func TestDoubts(t *testing.T) {
 func TestLateDoubts(t *testing.T) {
 	p := &routingPlan{kind: certified, certificate: &router.Certificate{MaxTokens: 9}, doubts: []string{"early"}}
 	assert.Equal(t, []string{"early"}, p.doubtsAfterRun(nil, 9, 0))
-	assert.Equal(t, []string{"early", "it is for answers of at most 9 tokens, this one has 10"}, p.doubtsAfterRun(nil, 10, 0))
+	assert.Equal(t, []string{"early", "it is for answers of at most 9 tokens, this one has 10"},
+		p.doubtsAfterRun(nil, 10, 0))
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.doubtsAfterRun(nil, 9, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
 	r := &event.Routed{Timeouts: 3, Unanswered: 5}
@@ -280,7 +281,8 @@ func TestBalanceName(t *testing.T) {
 			for _, o := range []router.Options{
 				{Policy: router.Margin}, {Policy: router.Learned}, {Policy: router.Learned, Net: file.Net}} {
 				for _, budget := range []float64{0.1, 0.2} {
-					f, p := &runFlags{gateway: group.GatewayFlags{Address: address}}, &routingPlan{options: o, budget: budget}
+					f := &runFlags{gateway: group.GatewayFlags{Address: address}}
+					p := &routingPlan{options: o, budget: budget}
 					name, err := balanceFileName(f, p, m)
 					require.NoError(t, err)
 					what := fmt.Sprint(i, address, o.Policy, o.Net != nil, budget)
@@ -346,7 +348,8 @@ func TestBudgetStateTogether(t *testing.T) {
 		all.Go(func() {
 			k := storedBalance{path: path}
 			for range 20 {
-				assert.NoError(t, k.addAnswer(o, router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}))
+				one := router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}
+				assert.NoError(t, k.addAnswer(o, one))
 			}
 		})
 	}

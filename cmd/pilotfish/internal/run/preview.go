@@ -30,7 +30,6 @@ const (
 	eraseToEnd    = "\x1b[K"
 )
 
-// newPreviewer returns a previewer on stdout, which is a terminal.
 func newPreviewer(a *cli.App) *previewer {
 	width := func() int { return cli.Columns(a.Stdout, 80) }
 	return &previewer{out: a.Stdout, width: width, dim: a.Env("NO_COLOR") == ""}
@@ -66,7 +65,7 @@ func (p *previewer) showText(text string) error {
 	return err
 }
 
-// eraseSequence returns the sequence that erases the preview; "" if there is none.
+// eraseSequence clears the preview, and returns the sequence that erases it; "" if there is none.
 func (p *previewer) eraseSequence() string {
 	if p.shown == "" {
 		return ""

@@ -186,8 +186,8 @@ func (f *runFlags) answerPrompt(ctx context.Context, a *cli.App, args []string) 
 	return f.generateRouted(ctx, a, m, ids, route, dial, out)
 }
 
-// prepareOutput starts a session and completes the route with the router of the plan, if there is one. begin is the time when
-// the loading of the model started.
+// prepareOutput starts a session and completes the route with the router of the plan, if there is one. begin is the
+// time when the loading of the model started.
 func (f *runFlags) prepareOutput(
 	ctx context.Context, a *cli.App, m *pilotfish.Model, p *routingPlan, route *pilotfish.Route, begin time.Time,
 ) (*runOutput, error) {
@@ -205,8 +205,8 @@ func (f *runFlags) prepareOutput(
 	return out, nil
 }
 
-// parseRouting returns the settings of decoding, the options of the gateway, and the plan for its use; the latter two only
-// with --cloud.
+// parseRouting returns the settings of decoding, the options of the gateway, and the plan for its use; the latter two
+// only with --cloud.
 func (f *runFlags) parseRouting(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptions, p *routingPlan, err error) {
 	if err := f.answer.Parse(f.set); err != nil {
 		return r, o, nil, err
@@ -223,7 +223,7 @@ func (f *runFlags) parseRouting(a *cli.App) (r pilotfish.Route, o pilotfish.Dial
 	return r, o, p, err
 }
 
-// generateRouted generates text with the cloud. An error of configuration ends it as soon as it is known.
+// generateRouted ends as soon as an error of configuration is known.
 func (f *runFlags) generateRouted(
 	ctx context.Context, a *cli.App, m *pilotfish.Model, ids []int32, r pilotfish.Route, o pilotfish.DialOptions,
 	out *runOutput,
@@ -259,14 +259,12 @@ func (f *runFlags) generateRouted(
 	return err
 }
 
-// newWatch returns the watch over the cloud of a run.
 func (f *runFlags) newWatch(cancel context.CancelCauseFunc, deadline time.Duration) *cloudWatch {
 	w := newCloudWatch(cancel, f.gateway.Explain)
 	w.alone, w.patient = f.set.Changed("require-cloud") && !f.gateway.Require, deadline < 0
 	return w
 }
 
-// generateText prints the generated text, and returns why it ended early.
 func (o *runOutput) generateText(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
 	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observeEvent))
 	if o.explain != nil && o.watch == nil {
@@ -279,7 +277,6 @@ func (o *runOutput) generateText(ctx context.Context, ids []int32, more ...pilot
 	return o.printTokens(o.session.GenerateTokens(ctx, ids, options...))
 }
 
-// printTokens prints tokens until the last one, and returns why they ended early.
 func (o *runOutput) printTokens(tokens iter.Seq2[pilotfish.Token, error]) error {
 	for t, err := range tokens {
 		if err != nil {
@@ -297,8 +294,8 @@ func (o *runOutput) printTokens(tokens iter.Seq2[pilotfish.Token, error]) error 
 	return o.broken
 }
 
-// checkGateway returns an error if the gateway's model lacks a required feature. It is called while connecting, and must not
-// block.
+// checkGateway returns an error if the gateway's model lacks a required feature. It is called while connecting, and
+// must not block.
 func (f *runFlags) checkGateway(g *pilotfish.Gateway, by pilotfish.Router) error {
 	flag := "--policy judge"
 	if f.route.Verify.On {
@@ -313,7 +310,6 @@ func (f *runFlags) checkGateway(g *pilotfish.Gateway, by pilotfish.Router) error
 	return nil
 }
 
-// checkSampling returns an error if the gateway's model does not support the sampling settings.
 func (f *runFlags) checkSampling(g *pilotfish.Gateway) error {
 	most, s := g.Choices(), f.answer.Sampling()
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {

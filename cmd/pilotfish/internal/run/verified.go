@@ -33,7 +33,6 @@ func (o *runOutput) showPreview(p *pilotfish.Preview) error {
 	}})
 }
 
-// addVerification completes the statistics of the large model for an answer, which it verified or not.
 func (o *runOutput) addVerification(r *event.Routed, was bool) {
 	if v := o.f.route.Verify; v.On {
 		r.Verify = &v.Nats

@@ -73,7 +73,8 @@ func TestWelcomeRefused(t *testing.T) {
 			return wrong
 		})
 		w.connectAttempted(nil)
-		assert.Equal(t, []error{wrong, wrong, wrong}, []error{why, w.fatalError(), w.admitToken(pilotfish.Token{Origin: "edge"})})
+		assert.Equal(t, []error{wrong, wrong, wrong},
+			[]error{why, w.fatalError(), w.admitToken(pilotfish.Token{Origin: "edge"})})
 	}
 }
 

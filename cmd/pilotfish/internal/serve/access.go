@@ -70,13 +70,13 @@ func listensOnLoopback(listen string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// allowedHosts returns the names and addresses that requests may be for: on loopback those of this machine, of --listen, and
-// of the allowed origins. nil means any.
+// allowedHosts returns the names and addresses that requests may be for: on loopback those of this machine, of
+// --listen, and of the allowed origins. nil means any.
 func (s *serveAccess) allowedHosts(listen string) []string {
 	if !listensOnLoopback(listen) || slices.Contains(s.origins, "*") {
 		return nil
 	}
-	host, _, _ := net.SplitHostPort(listen) // allow has checked it
+	host, _, _ := net.SplitHostPort(listen) // allowedClients has checked it
 	all := []string{"localhost", "127.0.0.1", "::1", host}
 	for _, o := range s.origins {
 		if u, err := url.Parse(o); err == nil {
@@ -134,7 +134,6 @@ func checkAPIKey(key string) error {
 	return nil
 }
 
-// checkCertificate returns an error if --cert and --key are given and do not match.
 func (s *serveAccess) checkCertificate() error {
 	if s.cert == "" {
 		return nil

@@ -262,7 +262,8 @@ func TestHosts(t *testing.T) {
 		"127.0.0.2:80": {"localhost", "127.0.0.1", "::1", "127.0.0.2", "chat.example"}, "0.0.0.0:80": nil, ":80": nil,
 	} {
 		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).allowedHosts(listen))
-		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).allowedHosts(listen), "any origin is allowed: so is any host")
+		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).allowedHosts(listen),
+			"any origin is allowed: so is any host")
 	}
 }
 

@@ -159,7 +159,6 @@ func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option
 
 func (s *servedSession) Summary() answer.Summary { return servedSummary(s.s.Stats()) }
 
-// servedSummary converts the summary of an answer for the server.
 func servedSummary(a pilotfish.Stats) answer.Summary {
 	sum := answer.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
 		Reused: a.ReusedTokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}

@@ -138,7 +138,6 @@ func (l *serveLimits) registerFlags(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
-// serverOptions returns the options of the server that only depend on flags.
 func (f *serveFlags) serverOptions() (o openai.Options, err error) {
 	l := &f.limits
 	if l.sessions > 0 && l.sessions < l.parallel {
@@ -156,7 +155,6 @@ func (f *serveFlags) serverOptions() (o openai.Options, err error) {
 	return o, nil
 }
 
-// runServe serves until ctx ends.
 func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
 	o, err := f.serverOptions()
 	if err != nil {
@@ -217,7 +215,6 @@ func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
 	return where.serveRequests(ctx, model, o)
 }
 
-// contextText describes the length of the context, and why it is that.
 func (f *serveFlags) contextText(m *pilotfish.Model) string {
 	switch n, limit := m.Context(), m.ContextLimit(); {
 	case n == limit:
@@ -230,7 +227,6 @@ func (f *serveFlags) contextText(m *pilotfish.Model) string {
 	}
 }
 
-// openListener opens the address and returns a description of the clients that may use it.
 func (f *serveFlags) openListener(o *openai.Options) (where *listeningServer, who string, err error) {
 	if o.Keys, o.Origins, who, err = f.access.allowedClients(f.listen); err != nil {
 		return nil, "", err
@@ -252,8 +248,8 @@ func (f *serveFlags) modelNames() []string {
 	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.Answers()), ".gguf"))
 }
 
-// systemFingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend with the
-// type of keys and values, and the program.
+// systemFingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend
+// with the type of keys and values, and the program.
 func (f *serveFlags) systemFingerprint(m *pilotfish.Model) (string, error) {
 	file, err := m.Fingerprint()
 	if err != nil {
@@ -289,7 +285,6 @@ func (s *listeningServer) baseURL() string {
 	return scheme + "://" + s.listener.Addr().String() + "/v1"
 }
 
-// serveRequests answers requests until ctx ends, then lets answers finish.
 func (s *listeningServer) serveRequests(ctx context.Context, m answer.Model, o openai.Options) error {
 	registry := prometheus.NewRegistry()
 	counts := metrics.NewServing(registry)
@@ -323,8 +318,8 @@ func (s *listeningServer) serveRequests(ctx context.Context, m answer.Model, o o
 	return errors.Join(s.drainAnswers(server, web), ignoreServerClosed(<-ended))
 }
 
-// shallowListener is a listener with small write buffers. A client that does not read is thus detected before megabytes have
-// been generated for it.
+// shallowListener is a listener with small write buffers. A client that does not read is thus detected before megabytes
+// have been generated for it.
 type shallowListener struct{ net.Listener }
 
 func (l shallowListener) Accept() (net.Conn, error) {
@@ -336,7 +331,7 @@ func (l shallowListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// drainAnswers lets answers finish, and ends them after the time limit.
+// drainAnswers ends the answers that take longer than the time limit.
 func (s *listeningServer) drainAnswers(server *openai.Server, web *http.Server) error {
 	l := server.Load()
 	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
@@ -354,7 +349,6 @@ func (s *listeningServer) drainAnswers(server *openai.Server, web *http.Server) 
 	return nil
 }
 
-// ignoreServerClosed returns nil for the error of a server that was shut down normally.
 func ignoreServerClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -33,7 +33,7 @@ func (v *viaFlags) registerFlags(p *pflag.FlagSet) {
 	cli.Add(p, "mode", &v.mode, "pipelined")
 }
 
-// parseDialOptions returns an error for wrong values, before the model is opened.
+// parseDialOptions checks all flags of the route, before the model is opened.
 func (v *viaFlags) parseDialOptions(a *cli.App) (o pilotfish.DialOptions, err error) {
 	if !v.set.Changed("cloud") {
 		return o, nil
@@ -48,8 +48,8 @@ func (v *viaFlags) parseDialOptions(a *cli.App) (o pilotfish.DialOptions, err er
 	return o, v.gateway.Remember(a, &o)
 }
 
-// connectGateway connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then chosen by
-// the small model until it can. An error of configuration is returned.
+// connectGateway connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then
+// chosen by the small model until it can. An error of configuration is returned.
 func (v *viaFlags) connectGateway(
 	ctx context.Context, m *pilotfish.Model, o pilotfish.DialOptions, log *slog.Logger,
 ) (*pilotfish.Route, func(), error) {
@@ -87,7 +87,7 @@ func (v *viaFlags) describeCloud(r *pilotfish.Route) func() openai.Cloud {
 	if r == nil {
 		return nil
 	}
-	by, _ := v.route.Router(nil) // check has returned the error
+	by, _ := v.route.Router(nil) // parseDialOptions has returned the error
 	if f := v.route.File; by.Budget == 0 && by.Threshold == nil && f != nil && f.Certificate != nil &&
 		by.Policy == f.Policy() && by.Policy != router.Never {
 		by.Threshold = &f.Certificate.Threshold
@@ -106,7 +106,6 @@ func (v *viaFlags) describeCloud(r *pilotfish.Route) func() openai.Cloud {
 	}
 }
 
-// extentText says which tokens a large model is asked for.
 func extentText(c openai.Cloud) string {
 	switch {
 	case c.Verify && c.Budget > 0:
