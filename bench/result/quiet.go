@@ -60,12 +60,12 @@ func WatchMachine() machineWatch { return machineWatch{time.Now(), readCPUTimes(
 func (w machineWatch) End() Quiet {
 	q := Quiet{Seconds: time.Since(w.begin).Seconds()}
 	if now := readCPUTimes(); w.at != nil && now != nil {
-		q.setShares(*w.at, *now)
+		q.setActivity(*w.at, *now)
 	}
 	return q
 }
 
-func (q *Quiet) setShares(before, after cpuSeconds) {
+func (q *Quiet) setActivity(before, after cpuSeconds) {
 	q.CPU = max(after.own-before.own, 0)
 	busy, steal := after.busy-before.busy, max(after.steal-before.steal, 0)
 	whole := busy + steal + after.idle - before.idle

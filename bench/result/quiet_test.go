@@ -40,7 +40,7 @@ func TestQuiet(t *testing.T) {
 		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
 	} {
 		q := Quiet{Seconds: c.seconds}
-		q.setShares(begin,
+		q.setActivity(begin,
 			cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
 		if !assert.NotNil(t, q.Quiet, c.name) {
 			continue
@@ -52,7 +52,7 @@ func TestQuiet(t *testing.T) {
 		assert.Equal(t, c.said, q.String(), c.name)
 	}
 	q := Quiet{Seconds: 0.001}
-	q.setShares(begin, begin)
+	q.setActivity(begin, begin)
 	assert.Nil(t, q.Quiet, "no tick has passed")
 	assert.Contains(t, q.String(), "unknown")
 }

@@ -128,7 +128,7 @@ func (c *conversation) systemCommand(_ context.Context, args string) error {
 	default:
 		system = []pilotfish.Message{{Role: "system", Content: args}}
 	}
-	c.restartChat(append(system, turns...))
+	c.startChat(append(system, turns...))
 	fmt.Fprintln(c.a.Stderr, "the system message is set")
 	return nil
 }
@@ -177,7 +177,7 @@ func (c *conversation) undoCommand(context.Context, string) error {
 	if err != nil {
 		return err
 	}
-	c.restartChat(before)
+	c.startChat(before)
 	fmt.Fprintf(c.a.Stderr, "forgotten: %s\n", shortenQuestion(question))
 	return nil
 }
@@ -188,7 +188,7 @@ func (c *conversation) retryCommand(ctx context.Context, _ string) error {
 		return err
 	}
 	local := c.chat.Messages()[len(before)].Local
-	c.restartChat(before)
+	c.startChat(before)
 	if c.settings.Temperature > 0 {
 		c.settings.Seed = group.DrawSeed()
 		c.printSampling()
@@ -210,7 +210,7 @@ func shortenQuestion(text string) string {
 func (c *conversation) clearCommand(context.Context, string) error {
 	system, _ := splitSystem(c.chat.Messages())
 	c.dropped = nil
-	c.restartChat(system)
+	c.startChat(system)
 	fmt.Fprintln(c.a.Stderr, "a new conversation")
 	return nil
 }

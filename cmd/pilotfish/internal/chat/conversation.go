@@ -48,11 +48,11 @@ func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfi
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
 	}
-	c.restartChat(messages)
+	c.startChat(messages)
 	return c
 }
 
-func (c *conversation) restartChat(messages []pilotfish.Message) {
+func (c *conversation) startChat(messages []pilotfish.Message) {
 	if c.chat != nil {
 		c.chat.Close()
 	}
@@ -255,7 +255,7 @@ func (c *conversation) makeRoom(question string) error {
 	}
 	if first > head {
 		c.dropped = append(c.dropped, messages[head:first]...)
-		c.restartChat(slices.Delete(messages, head, first))
+		c.startChat(slices.Delete(messages, head, first))
 		turns := "turn is"
 		if n := (first - head + 1) / 2; n > 1 {
 			turns = fmt.Sprintf("%d turns are", n)

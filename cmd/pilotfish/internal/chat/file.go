@@ -75,7 +75,7 @@ func (c *conversation) loadChat(ctx context.Context, path string) error {
 		messages = append(messages, pilotfish.Message(m))
 	}
 	c.dropped = nil
-	c.restartChat(messages)
+	c.startChat(messages)
 	_, turns := splitSystem(messages)
 	questions := "1 question with its answer"
 	if n := len(turns) / 2; n != 1 {

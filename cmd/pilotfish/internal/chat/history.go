@@ -36,7 +36,7 @@ type history struct {
 	lines []string // when the file was opened
 }
 
-// loadHistory reads the history. If it is much longer than the part that is used, loadHistory also shortens the file.
+// openHistory reads the history. If it is much longer than the part that is used, openHistory also shortens the file.
 func openHistory(path string) (*history, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

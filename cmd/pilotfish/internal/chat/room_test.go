@@ -58,7 +58,7 @@ func TestChatRoomForAnswer(t *testing.T) {
 			messages = append(messages, pilotfish.Message{Role: "user", Content: fmt.Sprint("again ", i)},
 				pilotfish.Message{Role: "assistant", Content: "yes"})
 		}
-		c.restartChat(messages)
+		c.startChat(messages)
 		question := pilotfish.Message{Role: "user", Content: clitest.Question(12)}
 		require.NoError(t, c.makeRoom(question.Content))
 		kept := c.chat.Messages()

@@ -146,7 +146,7 @@ func (a *App) warnIdleFlags(c *cobra.Command) {
 // idleReason returns why a flag has no effect, or "". Without --cloud, chat may still connect to a gateway, and
 // commands that measure have other large models.
 func idleReason(c *cobra.Command, d FlagDecl) string {
-	needs := missingNeed(c.Flags(), d)
+	needs := unmetNeed(c.Flags(), d)
 	if needs != "" && (needs != "cloud" || c.Name() == "run" || c.Name() == "serve") {
 		return cmp.Or(map[string]string{"temp": "at temperature 0"}[needs], "without --"+needs)
 	}
@@ -158,8 +158,8 @@ func idleReason(c *cobra.Command, d FlagDecl) string {
 	return ""
 }
 
-// missingNeed returns the flag that a flag needs and that is off, directly or indirectly; "" if there is none.
-func missingNeed(set *pflag.FlagSet, d FlagDecl) (needs string) {
+// unmetNeed returns the flag that a flag needs and that is off, directly or indirectly; "" if there is none.
+func unmetNeed(set *pflag.FlagSet, d FlagDecl) (needs string) {
 	for name := d.Needs; name != ""; {
 		f := set.Lookup(name)
 		if f == nil {

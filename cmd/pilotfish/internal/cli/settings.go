@@ -149,7 +149,7 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
 	for _, s := range Settings() {
 		g, ok := all[s.Name]
-		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || missingNeed(f, s) != "" {
+		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || unmetNeed(f, s) != "" {
 			continue
 		}
 		if by, contradicts := s.overrulingFlag(f, g, all, line); by != "" {

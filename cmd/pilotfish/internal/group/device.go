@@ -21,7 +21,7 @@ func loadDevice(a *cli.App) (netproto.Device, error) {
 	config, err := os.UserConfigDir()
 	if err == nil {
 		var kept netproto.Device
-		if kept, err = storeDevice(filepath.Join(config, "pilotfish", "device"), drawn); err == nil {
+		if kept, err = loadOrStoreDevice(filepath.Join(config, "pilotfish", "device"), drawn); err == nil {
 			return kept, nil
 		}
 	}
@@ -37,9 +37,9 @@ func loadDevice(a *cli.App) (netproto.Device, error) {
 // errDamaged means that a file does not contain a device.
 var errDamaged = errors.New("delete it, and the next run makes a new one")
 
-// storeDevice returns the device in the file. If there is none, it writes the drawn one. If several processes start at
-// the same time, one writes the file and all return the same device.
-func storeDevice(path string, drawn netproto.Device) (netproto.Device, error) {
+// loadOrStoreDevice returns the device in the file. If there is none, it writes the drawn one. If several processes
+// start at the same time, one writes the file and all return the same device.
+func loadOrStoreDevice(path string, drawn netproto.Device) (netproto.Device, error) {
 	d, err := readDeviceFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return d, err

@@ -20,7 +20,8 @@ func TestValues(t *testing.T) {
 	}{
 		"deadline": {new(deadlineFlag), map[string]any{"off": deadlineFlag(-1), "auto": deadlineFlag(0),
 			"2s":  deadlineFlag(2 * time.Second),
-			"1ns": deadlineFlag(1), "800ms": deadlineFlag(800 * time.Millisecond)}, []string{"-1ns", "-2s", "3", "soon", ""}},
+			"1ns": deadlineFlag(1), "800ms": deadlineFlag(800 * time.Millisecond)},
+			[]string{"-1ns", "-2s", "3", "soon", ""}},
 		"margin": {new(Margin), map[string]any{"off": Margin{}, "0": Margin{On: true},
 			"0.5": Margin{On: true, Nats: 0.5}, "1000000": Margin{On: true, Nats: 1e6}},
 			[]string{"-1", "on", "NaN", "Inf", ""}},

@@ -284,7 +284,7 @@ func (f *calibrateFlags) writeResult(a *cli.App, file *router.File, models *grou
 		return err
 	}
 	if r.Chosen == nil {
-		return f.nothingCertifiedError(a, r)
+		return f.reportNothingCertified(a, r)
 	}
 	var err error
 	if file.Certificate, err = f.newCertificate(models, set, r); err != nil {
@@ -328,7 +328,7 @@ func (f *calibrateFlags) newCertificate(models *group.Pair, set *task.Set, r *ca
 	return c, err
 }
 
-func (f *calibrateFlags) nothingCertifiedError(a *cli.App, r *calibrate.Result) error {
+func (f *calibrateFlags) reportNothingCertified(a *cli.App, r *calibrate.Result) error {
 	var why []string
 	needed := 0
 	for _, l := range r.Ladders {

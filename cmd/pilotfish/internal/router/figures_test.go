@@ -173,7 +173,7 @@ func TestCalibrationFigures(t *testing.T) {
 		r.Ladders = []calibrate.Ladder{l}
 		want := strings.Replace(c.why, "takes", "policy learned, threshold 0.2 takes", 1)
 		want = strings.Replace(want, "%", "% of the tokens from the large model", 1)
-		assert.EqualError(t, f.nothingCertifiedError(nil, r), none+want)
+		assert.EqualError(t, f.reportNothingCertified(nil, r), none+want)
 	}
 	assert.Nil(t, finiteOrNil(math.NaN()))
 	assert.Nil(t, finiteOrNil(math.Inf(-1)))

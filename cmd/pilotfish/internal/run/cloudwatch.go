@@ -147,8 +147,8 @@ func (w *cloudWatch) unreachedError() error {
 	return fmt.Errorf("%w: the small model answered alone, which --require-cloud=false allows", w.explain(why))
 }
 
-// missingCause returns why questions had no answer, or why there was no connection.
-func (w *cloudWatch) missingCause() error {
+// failureCause returns why questions had no answer, or why there was no connection.
+func (w *cloudWatch) failureCause() error {
 	why := w.unansweredCause()
 	w.mu.Lock()
 	defer w.mu.Unlock()

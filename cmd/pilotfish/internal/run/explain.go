@@ -124,8 +124,8 @@ func (x *explainer) printTable(out io.Writer, m *pilotfish.Model, large bool) {
 		if r.CloudLogProb != nil {
 			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // avoids "-0.00"
 		}
-		write(fmt.Sprint(r.Pos), quoteToken(m, r.Local), fmt.Sprintf("%.3f", r.Confidence), fmt.Sprintf("%.3f", r.Margin),
-			fmt.Sprintf("%.3f", r.Entropy), threshold, r.Result(), choice, p)
+		write(fmt.Sprint(r.Pos), quoteToken(m, r.Local), fmt.Sprintf("%.3f", r.Confidence),
+			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), threshold, r.Result(), choice, p)
 	}
 }
 

@@ -205,7 +205,7 @@ func (o *runOutput) printReport(s pilotfish.Stats, e event.Summary) {
 	}
 	var why error
 	if o.watch != nil {
-		why = o.watch.missingCause()
+		why = o.watch.failureCause()
 	}
 	line := group.AnswerLine(s, o.route, why, o.context)
 	if e.Seed != nil {
