@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// dump writes a value as Python's json.dumps(json.loads(raw), ensure_ascii=False) does: keys in their order, a space
-// after commas and colons, and numbers with a point or an exponent as the nearest float64.
-func dump(raw json.RawMessage) (string, error) {
+// dumpJSON writes a value as Python's json.dumps(json.loads(raw), ensure_ascii=False) does: keys in their order, a
+// space after commas and colons, and numbers with a point or an exponent as the nearest float64.
+func dumpJSON(raw json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var b strings.Builder
-	err := dumpNext(&b, d)
+	err := dumpValue(&b, d)
 	return b.String(), err
 }
 
-func dumpNext(b *strings.Builder, d *json.Decoder) error {
+func dumpValue(b *strings.Builder, d *json.Decoder) error {
 	t, err := d.Token()
 	if err != nil {
 		return err
@@ -31,12 +31,12 @@ func dumpNext(b *strings.Builder, d *json.Decoder) error {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			if err := dumpNext(b, d); err != nil {
+			if err := dumpValue(b, d); err != nil {
 				return err
 			}
 			if t == '{' {
 				b.WriteString(": ")
-				if err := dumpNext(b, d); err != nil {
+				if err := dumpValue(b, d); err != nil {
 					return err
 				}
 			}

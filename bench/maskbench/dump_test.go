@@ -17,12 +17,12 @@ func TestDump(t *testing.T) {
 		`[true,null,false,12345678901234567890]`:  `[true, null, false, 12345678901234567890]`,
 		`[123456789012345.6,1234567890123456789]`: `[123456789012345.6, 1234567890123456789]`,
 	} {
-		got, err := dump([]byte(raw))
+		got, err := dumpJSON([]byte(raw))
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
 	for _, raw := range []string{"", "[1", `{"a":`, `{"a" 1}`, "[1,"} {
-		_, err := dump([]byte(raw))
+		_, err := dumpJSON([]byte(raw))
 		assert.Error(t, err, raw)
 	}
 }

@@ -28,11 +28,11 @@ import (
 )
 
 func main() {
-	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(runCommand(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command returns the exit code: 0 done, 1 failed, 2 wrong usage.
-func command(args []string, stdout, stderr io.Writer) int {
+// runCommand returns the exit code: 0 done, 1 failed, 2 wrong usage.
+func runCommand(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("maskbench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	model := flags.String("m", "", "GGUF file with the vocabulary; it needs no weights")
@@ -46,14 +46,14 @@ func command(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "usage: maskbench -m MODEL.gguf [-sample N] [-seed N] [-v] FOLDER")
 		return 2
 	}
-	if err := run(stdout, *model, flags.Arg(0), *sample, *seed, *verbose); err != nil {
+	if err := runBenchmark(stdout, *model, flags.Arg(0), *sample, *seed, *verbose); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func run(out io.Writer, model, folder string, sample int, seed uint64, verbose bool) error {
+func runBenchmark(out io.Writer, model, folder string, sample int, seed uint64, verbose bool) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil || len(files) == 0 {
 		return errors.Join(fmt.Errorf("%s: no files *.json", folder), err)
@@ -67,7 +67,7 @@ func run(out io.Writer, model, folder string, sample int, seed uint64, verbose b
 		return err
 	}
 	defer f.Close()
-	b := &bench{out: out, reasons: map[string]int{}, verbose: verbose, clock: newClock()}
+	b := &benchmark{out: out, reasons: map[string]int{}, verbose: verbose, clock: newClock()}
 	if b.tokens, err = tokenizer.FromGGUF(f); err != nil {
 		return fmt.Errorf("%s: %w", model, err)
 	}
@@ -78,15 +78,15 @@ func run(out io.Writer, model, folder string, sample int, seed uint64, verbose b
 	took := (b.clock() - start).Round(time.Millisecond)
 	fmt.Fprintf(out, "vocabulary        %d tokens, prepared in %v\n", b.tokens.Size(), took)
 	for _, file := range files {
-		if err := b.file(file); err != nil {
+		if err := b.checkFile(file); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	b.report(out)
+	b.printReport(out)
 	return nil
 }
 
-type bench struct {
+type benchmark struct {
 	out             io.Writer
 	tokens          *tokenizer.Tokenizer
 	vocab           *grammar.Vocabulary
@@ -108,7 +108,7 @@ type example struct {
 	Data  json.RawMessage
 }
 
-func (b *bench) file(name string) error {
+func (b *benchmark) checkFile(name string) error {
 	raw, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (b *bench) file(name string) error {
 	b.compiles = append(b.compiles, b.clock()-start)
 	if err != nil {
 		b.refused++
-		b.fail(name, "refused: "+general(err), err.Error())
+		b.recordFailure(name, "refused: "+generalReason(err), err.Error())
 		return nil
 	}
 	if b.largest = max(b.largest, g.Bytes()); len(g.Ignored()) > 0 {
@@ -134,13 +134,13 @@ func (b *bench) file(name string) error {
 	}
 	m, ok := grammar.NewMatcher(g, b.vocab), true
 	for i, e := range of.Tests {
-		text, err := dump(e.Data)
+		text, err := dumpJSON(e.Data)
 		if err != nil {
 			return fmt.Errorf("test %d: %w", i, err)
 		}
-		if why := b.check(m, e.Valid, text); why != "" && ok {
+		if why := b.checkValue(m, e.Valid, text); why != "" && ok {
 			ok = false
-			b.fail(name, why, fmt.Sprintf("test %d", i))
+			b.recordFailure(name, why, fmt.Sprintf("test %d", i))
 		}
 	}
 	if ok {
@@ -149,7 +149,7 @@ func (b *bench) file(name string) error {
 	return nil
 }
 
-func (b *bench) check(m *grammar.Matcher, valid bool, text string) (wrong string) {
+func (b *benchmark) checkValue(m *grammar.Matcher, valid bool, text string) (wrong string) {
 	s, at, over := m.Start(), 0, false
 	var mask grammar.Mask
 	for _, id := range b.tokens.Encode(text, false) {
@@ -184,7 +184,7 @@ func (b *bench) check(m *grammar.Matcher, valid bool, text string) (wrong string
 	}
 }
 
-func (b *bench) fail(file, reason, detail string) {
+func (b *benchmark) recordFailure(file, reason, detail string) {
 	b.reasons[reason]++
 	if b.verbose {
 		fmt.Fprintf(b.out, "%s: %s: %s\n", filepath.Base(file), reason, detail)
@@ -196,9 +196,9 @@ var (
 	index      = regexp.MustCompile(`[0-9]+$`)
 )
 
-// general returns the text of an error without the parts that are specific to a schema: the path up to the keyword,
-// names and numbers.
-func general(err error) string {
+// generalReason returns the text of an error without the parts that are specific to a schema: the path up to the
+// keyword, names and numbers.
+func generalReason(err error) string {
 	var e *grammar.Error
 	if !errors.As(err, &e) {
 		return err.Error()
@@ -207,7 +207,7 @@ func general(err error) string {
 		particular.ReplaceAllString(e.Err.Error(), "…")
 }
 
-func (b *bench) report(w io.Writer) {
+func (b *benchmark) printReport(w io.Writer) {
 	fmt.Fprintf(w, "schemas           %d\n", b.schemas)
 	fmt.Fprintf(w, "pass              %d (%.1f%%)\n", b.passed, 100*float64(b.passed)/float64(b.schemas))
 	fmt.Fprintf(w, "refused           %d\n", b.refused)
@@ -215,8 +215,8 @@ func (b *bench) report(w io.Writer) {
 	fmt.Fprintf(w, "largest grammar   %.1f MiB\n", float64(b.largest)/(1<<20))
 	fmt.Fprintf(w, "valid values      %d, %d accepted\n", b.valid, b.accepted)
 	fmt.Fprintf(w, "invalid values    %d, %d let through\n", b.invalid, b.let)
-	times(w, "masks", b.masks)
-	times(w, "compiling", b.compiles)
+	printTimes(w, "masks", b.masks)
+	printTimes(w, "compiling", b.compiles)
 	fmt.Fprintln(w, "why schemas do not pass:")
 	reasons := make([]string, 0, len(b.reasons))
 	for r := range b.reasons {
@@ -230,7 +230,7 @@ func (b *bench) report(w io.Writer) {
 	}
 }
 
-func times(w io.Writer, what string, all []time.Duration) {
+func printTimes(w io.Writer, what string, all []time.Duration) {
 	if len(all) == 0 {
 		return
 	}

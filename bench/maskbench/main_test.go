@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 		"bad-2.json": `{"schema":{"type":"object","properties":{"b":{"type":"other"}}}}`,
 	})
 	var out bytes.Buffer
-	require.NoError(t, run(&out, model, folder, 0, 1, true))
+	require.NoError(t, runBenchmark(&out, model, folder, 0, 1, true))
 	text := out.String()
 	for _, want := range []string{
 		"schemas           5\npass              1 (20.0%)\nrefused           2\nwith ignored keys 1\n",
@@ -59,13 +59,13 @@ func TestRun(t *testing.T) {
 	assert.Equal(t, 4, strings.Count(text, ".json: "), "each schema that does not pass, once")
 
 	out.Reset()
-	require.NoError(t, run(&out, model, folder, 3, 1, false))
+	require.NoError(t, runBenchmark(&out, model, folder, 3, 1, false))
 	assert.Contains(t, out.String(), "schemas           3\n")
 	assert.NotContains(t, out.String(), ".json")
 	drawn := map[string]bool{}
 	for seed := range uint64(9) {
 		out.Reset()
-		require.NoError(t, run(&out, model, folder, 1, seed, true))
+		require.NoError(t, runBenchmark(&out, model, folder, 1, seed, true))
 		drawn[regexp.MustCompile(`.*\.json`).FindString(out.String())] = true
 	}
 	assert.Greater(t, len(drawn), 1, "drawn at random")
@@ -75,11 +75,12 @@ func TestRun(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	var out bytes.Buffer
 	empty := t.TempDir()
-	assert.ErrorContains(t, run(&out, model, empty, 0, 1, false), empty+": no files *.json")
+	assert.ErrorContains(t, runBenchmark(&out, model, empty, 0, 1, false), empty+": no files *.json")
 	good := files(t, map[string]string{"a.json": "{}"})
-	assert.ErrorContains(t, run(&out, "none.gguf", good, 0, 1, false), "none.gguf")
+	assert.ErrorContains(t, runBenchmark(&out, "none.gguf", good, 0, 1, false), "none.gguf")
 	for _, text := range []string{"[", `{"schema":{},"tests":[{"valid":true}]}`} {
-		assert.ErrorContains(t, run(&out, model, files(t, map[string]string{"a.json": text}), 0, 1, false), "a.json: ")
+		folder := files(t, map[string]string{"a.json": text})
+		assert.ErrorContains(t, runBenchmark(&out, model, folder, 0, 1, false), "a.json: ")
 	}
 }
 
@@ -111,7 +112,7 @@ func TestCommand(t *testing.T) {
 		{[]string{"-x"}, 2, "", "-x", 0},
 	} {
 		var stdout, stderr bytes.Buffer
-		assert.Equal(t, c.code, command(c.args, &stdout, &stderr), c.args)
+		assert.Equal(t, c.code, runCommand(c.args, &stdout, &stderr), c.args)
 		assert.Contains(t, stdout.String(), c.out)
 		assert.Contains(t, stderr.String(), c.err)
 		assert.Equal(t, c.code == 0, stderr.Len() == 0)
@@ -127,9 +128,9 @@ func TestGeneral(t *testing.T) {
 	of := func(path string) error {
 		return fmt.Errorf("x: %w", &grammar.Error{Path: path, Err: errors.New(`"a" has 12 of "b"`)})
 	}
-	assert.Equal(t, "type: … has … of …", general(of("/properties/a1/type")))
-	assert.Equal(t, "N: … has … of …", general(of("/anyOf/17")))
-	assert.Equal(t, `no 1 "a"`, general(errors.New(`no 1 "a"`)))
+	assert.Equal(t, "type: … has … of …", generalReason(of("/properties/a1/type")))
+	assert.Equal(t, "N: … has … of …", generalReason(of("/anyOf/17")))
+	assert.Equal(t, `no 1 "a"`, generalReason(errors.New(`no 1 "a"`)))
 }
 
 // TestTimes: the distribution is computed by hand.
@@ -139,8 +140,8 @@ func TestTimes(t *testing.T) {
 		all = append(all, time.Duration(100-i)*time.Millisecond)
 	}
 	var out bytes.Buffer
-	times(&out, "masks", all)
-	times(&out, "none", nil)
+	printTimes(&out, "masks", all)
+	printTimes(&out, "none", nil)
 	assert.Equal(t, "masks             101; ms: mean 50.0000, p50 50.0000, p90 90.0000, p99 99.000, p99.9 99.000, "+
 		"max 100.0\n", out.String())
 }

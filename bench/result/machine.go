@@ -49,10 +49,9 @@ const (
 func CacheBytes() int64 { return int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0)) }
 
 // FarBytes returns a size of memory that is larger than the caches: at least 256 MiB.
-func FarBytes() int { return farBytes(CacheBytes()) }
+func FarBytes() int { return farBytesFor(CacheBytes()) }
 
-// farBytes is [FarBytes] for caches of a size.
-func farBytes(cache int64) int { return int(min(max(minFar, 2*cache), maxFar)) }
+func farBytesFor(cache int64) int { return int(min(max(minFar, 2*cache), maxFar)) }
 
 // Touched writes to every page of b, which it returns: unwritten pages may all be mapped to the same page of zeros.
 func Touched(b []byte) []byte {
@@ -65,11 +64,10 @@ func Touched(b []byte) []byte {
 // Bandwidth measures how fast all cores read uncached memory, in 1e9 bytes per second: the better of two passes, which
 // take about a quarter of a second.
 func Bandwidth() float64 {
-	return bandwidth(cpu.ReadBandwidth)
+	return measureBandwidth(cpu.ReadBandwidth)
 }
 
-// bandwidth is [Bandwidth], with a function that measures bytes per second.
-func bandwidth(read func(threads int, memory ...[]byte) float64) float64 {
+func measureBandwidth(read func(threads int, memory ...[]byte) float64) float64 {
 	far, n := Touched(make([]byte, FarBytes())), runtime.GOMAXPROCS(0)
 	return max(read(n, far), read(n, far)) / 1e9
 }

@@ -35,7 +35,7 @@ func TestPacked(t *testing.T) {
 
 func TestUnpackedLimit(t *testing.T) {
 	for most, ok := range map[int]bool{len(good) - 1: false, len(good): true, len(good) + 1: true} {
-		all, err := readUnpacked(strings.NewReader(good), "x", int64(most))
+		all, err := readLimited(strings.NewReader(good), "x", int64(most))
 		assert.Equal(t, ok, err == nil, most)
 		if ok {
 			assert.Len(t, all, 1)

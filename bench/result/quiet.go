@@ -31,42 +31,41 @@ const (
 // cpuSeconds are the times of all CPUs of the machine, in total, and of this process, since both began, in seconds.
 type cpuSeconds struct{ busy, steal, idle, own float64 }
 
-// watch is a measurement under way.
-type watch struct {
+// machineWatch is a measurement under way.
+type machineWatch struct {
 	begin time.Time
 	at    *cpuSeconds // nil: the system does not report them
 }
 
-// readCPU reads the times; nil if the system does not report them.
-func readCPU() *cpuSeconds {
+// readCPUTimes reads the times; nil if the system does not report them.
+func readCPUTimes() *cpuSeconds {
 	all, err := cpu.Times(false)
 	if err != nil || len(all) != 1 || cputime.Used() == 0 {
 		return nil
 	}
-	now := secondsOf(all[0])
+	now := sumCPUTimes(all[0])
 	now.own = cputime.Used().Seconds()
 	return &now
 }
 
-// secondsOf sums up the times of the CPUs. The time of guests is included in user and nice.
-func secondsOf(t cpu.TimesStat) cpuSeconds {
+// sumCPUTimes sums up the times of the CPUs. The time of guests is included in user and nice.
+func sumCPUTimes(t cpu.TimesStat) cpuSeconds {
 	return cpuSeconds{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq, steal: t.Steal, idle: t.Idle + t.Iowait}
 }
 
 // WatchMachine begins to watch.
-func WatchMachine() watch { return watch{time.Now(), readCPU()} }
+func WatchMachine() machineWatch { return machineWatch{time.Now(), readCPUTimes()} }
 
 // End returns the activity since then.
-func (w watch) End() Quiet {
+func (w machineWatch) End() Quiet {
 	q := Quiet{Seconds: time.Since(w.begin).Seconds()}
-	if now := readCPU(); w.at != nil && now != nil {
-		q.fill(*w.at, *now)
+	if now := readCPUTimes(); w.at != nil && now != nil {
+		q.setActivity(*w.at, *now)
 	}
 	return q
 }
 
-// fill computes the activity between two readings.
-func (q *Quiet) fill(before, after cpuSeconds) {
+func (q *Quiet) setActivity(before, after cpuSeconds) {
 	q.CPU = max(after.own-before.own, 0)
 	busy, steal := after.busy-before.busy, max(after.steal-before.steal, 0)
 	whole := busy + steal + after.idle - before.idle

@@ -40,7 +40,8 @@ func TestQuiet(t *testing.T) {
 		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
 	} {
 		q := Quiet{Seconds: c.seconds}
-		q.fill(begin, cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
+		q.setActivity(begin,
+			cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
 		if !assert.NotNil(t, q.Quiet, c.name) {
 			continue
 		}
@@ -51,14 +52,14 @@ func TestQuiet(t *testing.T) {
 		assert.Equal(t, c.said, q.String(), c.name)
 	}
 	q := Quiet{Seconds: 0.001}
-	q.fill(begin, begin)
+	q.setActivity(begin, begin)
 	assert.Nil(t, q.Quiet, "no tick has passed")
 	assert.Contains(t, q.String(), "unknown")
 }
 
 // TestSecondsOf: each kind of time counts once.
 func TestSecondsOf(t *testing.T) {
-	s := secondsOf(cpu.TimesStat{User: 1, Nice: 2, System: 4, Irq: 8, Softirq: 16, Steal: 32, Idle: 64,
+	s := sumCPUTimes(cpu.TimesStat{User: 1, Nice: 2, System: 4, Irq: 8, Softirq: 16, Steal: 32, Idle: 64,
 		Iowait: 128, Guest: 256, GuestNice: 512})
 	assert.Equal(t, cpuSeconds{busy: 31, steal: 32, idle: 192}, s)
 }

@@ -23,7 +23,7 @@ func Read(r io.Reader, name string) (all []Record, err error) {
 			continue
 		}
 		one := Record{Fields: append(json.RawMessage(nil), lines.Bytes()...), Source: fmt.Sprintf("%s:%d", name, n)}
-		if err := one.parse(); err != nil {
+		if err := one.parseRun(); err != nil {
 			return nil, err
 		}
 		all = append(all, one)
@@ -53,14 +53,14 @@ func ReadFile(path string) ([]Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrFormat, err)
 	}
-	return readUnpacked(z, path, maxUnpacked)
+	return readLimited(z, path, maxUnpacked)
 }
 
 // maxUnpacked is the maximum uncompressed size of a file in bytes: a small file may expand to a large one.
 const maxUnpacked = 1 << 30
 
-// readUnpacked is [Read] of at most this many bytes.
-func readUnpacked(r io.Reader, name string, most int64) ([]Record, error) {
+// readLimited is [Read] of at most this many bytes.
+func readLimited(r io.Reader, name string, most int64) ([]Record, error) {
 	limited := &io.LimitedReader{R: r, N: most + 1}
 	all, err := Read(limited, name)
 	if limited.N <= 0 {
@@ -69,8 +69,7 @@ func readUnpacked(r io.Reader, name string, most int64) ([]Record, error) {
 	return all, err
 }
 
-// parse parses the field "run".
-func (r *Record) parse() error {
+func (r *Record) parseRun() error {
 	var line struct {
 		Run *Run `json:"run"`
 	}

@@ -31,11 +31,11 @@ type Run struct {
 // Line returns the JSON line of a measurement: the fields of v, which must encode to an object without a field "run",
 // and then that field. It ends with a line feed.
 func Line(v any, run Run) ([]byte, error) {
-	fields, err := marshal(v)
+	fields, err := marshalUnescaped(v)
 	if err != nil {
 		return nil, err
 	}
-	about, err := marshal(run)
+	about, err := marshalUnescaped(run)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func Line(v any, run Run) ([]byte, error) {
 	return append(append(append(inner, `"run":`...), about...), '}', '\n'), nil
 }
 
-// marshal does not escape <, > and &, since these lines are not copied into pages directly.
-func marshal(v any) ([]byte, error) {
+// marshalUnescaped does not escape <, > and &, since these lines are not copied into pages directly.
+func marshalUnescaped(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

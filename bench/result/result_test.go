@@ -267,9 +267,9 @@ func TestPeakRSS(t *testing.T) {
 // is written.
 func TestFarMemory(t *testing.T) {
 	for cache, want := range map[int64]int{0: 256, 128 << 20: 256, 150 << 20: 300, 1 << 30: 512} {
-		assert.Equal(t, want<<20, farBytes(cache))
+		assert.Equal(t, want<<20, farBytesFor(cache))
 	}
-	assert.Equal(t, farBytes(CacheBytes()), FarBytes())
+	assert.Equal(t, farBytesFor(CacheBytes()), FarBytes())
 	b := Touched(make([]byte, 3*4096+1))
 	for page := range 4 {
 		assert.NotZero(t, b[page*4096])
@@ -281,7 +281,7 @@ func TestFarMemory(t *testing.T) {
 // second.
 func TestBandwidth(t *testing.T) {
 	passes := 0.
-	got := bandwidth(func(threads int, memory ...[]byte) float64 {
+	got := measureBandwidth(func(threads int, memory ...[]byte) float64 {
 		assert.Equal(t, runtime.GOMAXPROCS(0), threads)
 		assert.Len(t, memory[0], FarBytes())
 		passes++

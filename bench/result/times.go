@@ -29,8 +29,7 @@ func Add(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // never fails within the range
 }
 
-// histogramOf returns a histogram of durations, or nanoseconds.
-func histogramOf[T ~int64](all []T) *hdrhistogram.Histogram {
+func fillHistogram[T ~int64](all []T) *hdrhistogram.Histogram {
 	h := NewHistogram()
 	for _, d := range all {
 		Add(h, time.Duration(d))
@@ -38,7 +37,7 @@ func histogramOf[T ~int64](all []T) *hdrhistogram.Histogram {
 	return h
 }
 
-func at(h *hdrhistogram.Histogram, percent float64) float64 {
+func percentileMS(h *hdrhistogram.Histogram, percent float64) float64 {
 	return Milliseconds(time.Duration(h.ValueAtQuantile(percent)))
 }
 
@@ -47,11 +46,12 @@ func Summarise(all []time.Duration) Times {
 	if len(all) == 0 {
 		return Times{}
 	}
-	h, sum := histogramOf(all), time.Duration(0)
+	h, sum := fillHistogram(all), time.Duration(0)
 	for _, d := range all {
 		sum += d
 	}
-	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: at(h, 50), P90: at(h, 90), P99: at(h, 99)}
+	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: percentileMS(h, 50), P90: percentileMS(h, 90),
+		P99: percentileMS(h, 99)}
 }
 
 // Latency has percentiles in milliseconds.
@@ -68,11 +68,12 @@ func LatencyOf(h *hdrhistogram.Histogram) Latency {
 	if h.TotalCount() == 0 {
 		return Latency{}
 	}
-	return Latency{at(h, 50), at(h, 90), at(h, 99), at(h, 99.9), Milliseconds(time.Duration(h.Max()))}
+	return Latency{percentileMS(h, 50), percentileMS(h, 90), percentileMS(h, 99), percentileMS(h, 99.9),
+		Milliseconds(time.Duration(h.Max()))}
 }
 
 // Latencies returns the percentiles of durations, or of nanoseconds; negative ones count as 0.
-func Latencies[T ~int64](all []T) Latency { return LatencyOf(histogramOf(all)) }
+func Latencies[T ~int64](all []T) Latency { return LatencyOf(fillHistogram(all)) }
 
 // Milliseconds converts a duration, without rounding.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

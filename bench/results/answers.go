@@ -49,7 +49,7 @@ func adoptAnswers(root, path, data string) error {
 	if err := os.MkdirAll(answersDir(root), 0o755); err != nil {
 		return err
 	}
-	name, err := freeName(root, l)
+	name, err := freeAnswersPath(root, l)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func checkAnswers(l *eval.Log, data string) error {
 	return wrong
 }
 
-// freeName returns the file for answers: one with answers of the same beginning is replaced, any other is not.
-func freeName(root string, l *eval.Log) (string, error) {
+// freeAnswersPath returns the file for answers: one with answers of the same beginning is replaced, any other is not.
+func freeAnswersPath(root string, l *eval.Log) (string, error) {
 	base := strings.Trim(l.Settings.Task+"-"+l.Settings.Split, "-")
 	for n := 1; ; n++ {
 		name := base
@@ -104,8 +104,8 @@ func freeName(root string, l *eval.Log) (string, error) {
 	}
 }
 
-// recorded returns all recorded answers, by task and split, the newest first.
-func recorded(root string) (all [][]*eval.Log, err error) {
+// readRecordedAnswers returns all recorded answers, by task and split, the newest first.
+func readRecordedAnswers(root string) (all [][]*eval.Log, err error) {
 	paths, err := filepath.Glob(filepath.Join(answersDir(root), "*.jsonl.gz"))
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func recorded(root string) (all [][]*eval.Log, err error) {
 		if err != nil {
 			return nil, err
 		}
-		at := slices.IndexFunc(all, func(g []*eval.Log) bool { return place(g[0]) == place(l) })
+		at := slices.IndexFunc(all, func(g []*eval.Log) bool { return answersOrder(g[0]) == answersOrder(l) })
 		if at < 0 {
 			at, all = len(all), append(all, nil)
 		}
@@ -124,12 +124,14 @@ func recorded(root string) (all [][]*eval.Log, err error) {
 	for _, group := range all {
 		slices.SortStableFunc(group, func(a, b *eval.Log) int { return cmp.Compare(b.About.Date, a.About.Date) })
 	}
-	slices.SortStableFunc(all, func(a, b []*eval.Log) int { return cmp.Compare(place(a[0]), place(b[0])) })
+	slices.SortStableFunc(all, func(a, b []*eval.Log) int {
+		return cmp.Compare(answersOrder(a[0]), answersOrder(b[0]))
+	})
 	return all, nil
 }
 
-// place sorts tasks and splits: test questions first, and the tasks in the order of their benchmarks.
-func place(l *eval.Log) string {
+// answersOrder sorts tasks and splits: test questions first, and the tasks in the order of their benchmarks.
+func answersOrder(l *eval.Log) string {
 	tasks := []string{task.CSQA, task.ARC, task.GSM8K, task.MBPP, task.HumanEval}
 	splits := []string{"test", "development", "calibration", "training", ""}
 	at := slices.Index(tasks, l.Settings.Task)
@@ -139,15 +141,15 @@ func place(l *eval.Log) string {
 	return fmt.Sprint(slices.Index(splits, l.Settings.Split), at, l.Settings.Task)
 }
 
-// ladder has all recorded answers to one split of a task.
-type ladder struct {
+// answerSet has all recorded answers to one split of a task.
+type answerSet struct {
 	eval.Settings
 	log    *eval.Log
 	runs   []eval.Run
 	report *eval.Report
 }
 
-func newLadder(logs []*eval.Log) (*ladder, error) {
+func newAnswerSet(logs []*eval.Log) (*answerSet, error) {
 	l, err := eval.Join(logs)
 	if err != nil {
 		return nil, err
@@ -156,11 +158,10 @@ func newLadder(logs []*eval.Log) (*ladder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ladder{Settings: l.Settings, log: l, runs: runs, report: eval.Summarize(l.Set(), runs, l)}, nil
+	return &answerSet{Settings: l.Settings, log: l, runs: runs, report: eval.Summarize(l.Set(), runs, l)}, nil
 }
 
-// alone returns the runs with the texts of each model alone; nil for one that is missing.
-func (l *ladder) alone() (small, large *eval.RunReport) {
+func (l *answerSet) modelsAlone() (small, large *eval.RunReport) {
 	for i := range l.report.Runs {
 		switch r := &l.report.Runs[i]; {
 		case r.Policy == "never" && r.Verify == nil:
@@ -172,30 +173,30 @@ func (l *ladder) alone() (small, large *eval.RunReport) {
 	return small, large
 }
 
-// ladders makes the table and the figure of each task from its answers: to test questions, and to development
+// addAnswerTables makes the table and the figure of each task from its answers: to test questions, and to development
 // questions, or of the demo. It also makes the list of all runs, and what README shows: of a task the first of these.
-func (m *made) ladders(root string) error {
-	all, err := recorded(root)
+func (m *pageContent) addAnswerTables(root string) error {
+	all, err := readRecordedAnswers(root)
 	if err != nil {
 		return err
 	}
 	var tables, list strings.Builder
 	list.WriteString("|date|program|questions|runs|\n|---|---|---|---|\n")
-	var every, shown []*ladder
+	var every, shown []*answerSet
 	for _, group := range all {
 		if name := group[0].Settings.Task; name != task.Demo || len(shown) == 0 {
-			l, err := newLadder(group)
+			l, err := newAnswerSet(group)
 			if err == nil {
-				err = m.ladder(&tables, l)
+				err = m.addAnswerTable(&tables, l)
 			}
 			if err == nil && name == "everyday" {
-				err = m.everyday(l)
+				err = m.addEveryday(l)
 			}
 			if err != nil {
 				return err
 			}
 			every = append(every, l)
-			if !slices.ContainsFunc(shown, func(l *ladder) bool { return l.Task == name }) {
+			if !slices.ContainsFunc(shown, func(l *answerSet) bool { return l.Task == name }) {
 				shown = append(shown, l)
 			}
 		}
@@ -210,24 +211,23 @@ func (m *made) ladders(root string) error {
 		}
 	}
 	if len(all) > 0 {
-		m.headline(shown)
-		m.texts["conclusions"] = wrapped(conclusions(shown) + ruled(every))
+		m.addHeadline(shown)
+		m.texts["conclusions"] = wrapText(conclusionsText(shown) + ruleText(every))
 		m.texts["ladders"], m.texts["runs"] = tables.String(), list.String()
 	}
 	return nil
 }
 
-// ladder adds the table of one task and split.
-func (m *made) ladder(b *strings.Builder, l *ladder) error {
+func (m *pageContent) addAnswerTable(b *strings.Builder, l *answerSet) error {
 	r, s := l.report, l.Settings
 	name := strings.Trim(s.Task+"-"+s.Split, "-")
 	fmt.Fprintf(b, "\n**%s**, %d questions, at most %d tokens an answer:\n\n", strings.TrimSpace(s.Task+" "+s.Split),
 		r.Questions, s.MaxTokens)
 	b.WriteString("|run|right|gap recovered|chosen by the large|asked|replaced|read, of tokens|questions|cut|\n" +
 		"|---|---|---|---|---|---|---|---|---|\n")
-	slices.SortStableFunc(r.Runs, func(a, b eval.RunReport) int { return cmp.Compare(rung(&a), rung(&b)) })
+	slices.SortStableFunc(r.Runs, func(a, b eval.RunReport) int { return cmp.Compare(runOrder(&a), runOrder(&b)) })
 	for i := range r.Runs {
-		writeRun(b, &r.Runs[i])
+		writeRunRow(b, &r.Runs[i])
 	}
 	page, err := report.OfEval(r, s, result.Run{Measurement: "eval"})
 	if err != nil {
@@ -244,9 +244,9 @@ func (m *made) ladder(b *strings.Builder, l *ladder) error {
 	return nil
 }
 
-// rung sorts the runs of a ladder: from the small model alone by policy, then by falling margin of verification and
+// runOrder sorts the runs of a task: from the small model alone by policy, then by falling margin of verification and
 // rising threshold of the judge, to the large model alone.
-func rung(r *eval.RunReport) float64 {
+func runOrder(r *eval.RunReport) float64 {
 	const verified = 1e6
 	order := []string{"never", "random", "entropy", "margin", string(eval.Rule), "learned", "verify", "judge"}
 	at := float64(slices.Index(order, r.Policy))
@@ -265,35 +265,33 @@ func rung(r *eval.RunReport) float64 {
 	return at
 }
 
-// writeRun adds a line of a ladder.
-func writeRun(b *strings.Builder, r *eval.RunReport) {
+func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 	name := map[string]string{"never": "small alone", "always": "large alone"}[r.Name()]
 	if r.Verify != nil && *r.Verify == 0 {
 		name = "large alone, as " + r.Name()
 	}
 	right, cut := "", ""
 	if r.Accuracy != nil {
-		right, cut = accuracy(r), fmt.Sprint(*r.Cut)
+		right, cut = formatAccuracy(r), fmt.Sprint(*r.Cut)
 	}
-	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, r.Name()), right, gap(r),
-		share(&r.EscalatedShare), share(&r.AskedShare), share(&r.ReplacedShare), r.Read, r.Tokens, r.Asks, cut)
+	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, r.Name()), right, formatGap(r),
+		formatShare(&r.EscalatedShare), formatShare(&r.AskedShare), formatShare(&r.ReplacedShare), r.Read, r.Tokens,
+		r.Asks, cut)
 }
 
-// accuracy formats the accuracy of a run with its interval.
-func accuracy(r *eval.RunReport) string {
+func formatAccuracy(r *eval.RunReport) string {
 	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
 }
 
-// gap formats the part of the distance between both models that a run gains; "" without both.
-func gap(r *eval.RunReport) string {
+// formatGap formats the part of the distance between both models that a run gains; "" without both.
+func formatGap(r *eval.RunReport) string {
 	if r.Gap == nil {
 		return ""
 	}
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Gap.Value, r.Gap.Low, r.Gap.High)
 }
 
-// share formats a share; "" for none.
-func share(x *float64) string {
+func formatShare(x *float64) string {
 	if x == nil {
 		return ""
 	}

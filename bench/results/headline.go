@@ -14,14 +14,14 @@ import (
 // headlineTask is the benchmark of README's first sentence: its answers are the longest.
 const headlineTask = task.GSM8K
 
-// headline makes what README shows of the ladders of benchmarks: a table with the runs of the judge, those within a
+// addHeadline makes what README shows of the answers to benchmarks: a table with the runs of the judge, those within a
 // budget if there are any, and a sentence about one task.
-func (m *made) headline(all []*ladder) {
+func (m *pageContent) addHeadline(all []*answerSet) {
 	var table strings.Builder
 	table.WriteString("| task, questions | small alone | large alone | threshold or budget: both, with a judge | " +
 		"tokens from the large | gap recovered |\n|---|---|---|---|---|---|\n")
 	for _, l := range all {
-		small, large := l.alone()
+		small, large := l.modelsAlone()
 		if l.Split == "" || small == nil || large == nil {
 			continue
 		}
@@ -34,21 +34,21 @@ func (m *made) headline(all []*ladder) {
 				continue
 			}
 			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s: %s | %s | %s |\n", strings.TrimSpace(l.Task+" "+l.Split),
-				r.Answers, accuracy(small), accuracy(large), strings.TrimPrefix(r.Name(), "judge "), accuracy(r),
-				share(&r.EscalatedShare), gap(r))
+				r.Answers, formatAccuracy(small), formatAccuracy(large), strings.TrimPrefix(r.Name(), "judge "),
+				formatAccuracy(r), formatShare(&r.EscalatedShare), formatGap(r))
 			if l.Task == headlineTask {
-				m.texts["headline"] = wrapped(fmt.Sprintf("On %d %s questions of GSM8K, Qwen2.5-Coder-0.5B alone "+
+				m.texts["headline"] = wrapText(fmt.Sprintf("On %d %s questions of GSM8K, Qwen2.5-Coder-0.5B alone "+
 					"answers %s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B "+
-					"answers %s correctly.", r.Answers, l.Split, share(small.Accuracy), share(large.Accuracy),
-					share(&r.EscalatedShare), share(r.Accuracy)))
+					"answers %s correctly.", r.Answers, l.Split, formatShare(small.Accuracy),
+					formatShare(large.Accuracy), formatShare(&r.EscalatedShare), formatShare(r.Accuracy)))
 			}
 		}
 	}
 	m.texts["headline-table"] = table.String()
 }
 
-// conclusions says how many of the tokens that the judge replaces within a budget are the first of a conclusion.
-func conclusions(all []*ladder) string {
+// conclusionsText says how many of the tokens that the judge replaces within a budget are the first of a conclusion.
+func conclusionsText(all []*answerSet) string {
 	var parts []string
 	for _, l := range all {
 		for _, r := range l.runs {
@@ -68,14 +68,13 @@ func conclusions(all []*ladder) string {
 		strings.Join(parts, ", ") + "."
 }
 
-// ruled says what the rule has right that asks for these tokens and no other; "" if it was not recorded.
-func ruled(all []*ladder) string {
+func ruleText(all []*answerSet) string {
 	var parts []string
 	for _, l := range all {
 		for i := range l.report.Runs {
 			if r := &l.report.Runs[i]; r.Policy == string(eval.Rule) {
-				parts = append(parts, fmt.Sprintf("%s of %s %s right with %s of the tokens", share(r.Accuracy), l.Task,
-					l.Split, share(&r.EscalatedShare)))
+				parts = append(parts, fmt.Sprintf("%s of %s %s right with %s of the tokens",
+					formatShare(r.Accuracy), l.Task, l.Split, formatShare(&r.EscalatedShare)))
 			}
 		}
 	}
@@ -86,21 +85,20 @@ func ruled(all []*ladder) string {
 		strings.Join(parts, ", ") + "."
 }
 
-// everyday makes README's sentence about the everyday questions on which nothing was tuned, with the default policy.
-func (m *made) everyday(l *ladder) error {
+func (m *pageContent) addEveryday(l *answerSet) error {
 	set := l.log.Set()
 	set.Questions = slices.DeleteFunc(set.Questions, func(q task.Question) bool {
 		return !strings.HasPrefix(q.ID, "held-out-")
 	})
-	held := &ladder{Settings: l.Settings, report: eval.Summarize(set, l.runs, l.log)}
-	small, large := held.alone()
+	held := &answerSet{Settings: l.Settings, report: eval.Summarize(set, l.runs, l.log)}
+	small, large := held.modelsAlone()
 	i := slices.IndexFunc(held.report.Runs, func(r eval.RunReport) bool { return r.Policy == string(router.Verify) })
 	if small == nil || large == nil || i < 0 {
 		return fmt.Errorf("the everyday questions lack a run of never, always or verify")
 	}
 	both := &held.report.Runs[i]
-	m.texts["everyday"] = wrapped(fmt.Sprintf("Of %d such everyday questions, on which nothing was tuned, the 0.5B "+
+	m.texts["everyday"] = wrapText(fmt.Sprintf("Of %d such everyday questions, on which nothing was tuned, the 0.5B "+
 		"alone has %d right and the 1.5B %d; together they have %d, with %s of the tokens from the 1.5B", both.Answers,
-		*small.Right, *large.Right, *both.Right, share(&both.EscalatedShare)))
+		*small.Right, *large.Right, *both.Right, formatShare(&both.EscalatedShare)))
 	return nil
 }

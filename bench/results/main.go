@@ -23,45 +23,44 @@ import (
 // kept is the folder of committed measurements and figures.
 const kept = "docs/results"
 
-func pages() []string {
+func pageFiles() []string {
 	return []string{"README.md", "docs/study/results.md", "docs/study/measuring.md"}
 }
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := runCommand(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "results:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
-	root, err := checkout()
+func runCommand(args []string) error {
+	root, err := checkoutRoot()
 	if err != nil {
 		return err
 	}
 	switch {
 	case len(args) == 0:
-		return write(root)
+		return writePages(root)
 	case args[0] == "adopt" && (len(args) == 2 || len(args) == 3):
 		info, err := os.Stat(args[1])
 		if err != nil {
 			return err
 		}
 		if info.IsDir() {
-			err = adopt(root, args[1])
+			err = adoptStudy(root, args[1])
 		} else {
 			err = adoptAnswers(root, args[1], strings.Join(args[2:], ""))
 		}
 		if err != nil {
 			return err
 		}
-		return write(root)
+		return writePages(root)
 	}
 	return fmt.Errorf("unknown command %q: give nothing, or adopt FOLDER, or adopt LOG [QUESTIONS]", args)
 }
 
-// checkout returns the folder of go.mod: the working directory or one above.
-func checkout() (string, error) {
+func checkoutRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -76,10 +75,10 @@ func checkout() (string, error) {
 	}
 }
 
-// adopt copies the measurements of a study to the checkout: compressed, with the command as it was and without paths of
-// the machine.
-func adopt(root, dir string) error {
-	for _, name := range measurements() {
+// adoptStudy copies the measurements of a study to the checkout: compressed, with the command as it was and without
+// paths of the machine.
+func adoptStudy(root, dir string) error {
+	for _, name := range measurementNames() {
 		records, err := result.ReadFile(filepath.Join(dir, name+".jsonl"))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -87,7 +86,7 @@ func adopt(root, dir string) error {
 		if err != nil {
 			return err
 		}
-		before, err := measured(root, name)
+		before, err := readMeasurement(root, name)
 		if err != nil {
 			return err
 		}
@@ -102,7 +101,7 @@ func adopt(root, dir string) error {
 					r.Run.Flags[name] = filepath.Base(value)
 				}
 			}
-			if err := rewrite(z, r); err != nil {
+			if err := rewriteLine(z, r); err != nil {
 				return err
 			}
 		}
@@ -116,8 +115,7 @@ func adopt(root, dir string) error {
 	return nil
 }
 
-// rewrite writes a line with a changed run.
-func rewrite(out io.Writer, r result.Record) error {
+func rewriteLine(out io.Writer, r result.Record) error {
 	var fields map[string]json.RawMessage
 	if err := r.Into(&fields); err != nil {
 		return err

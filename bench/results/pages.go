@@ -14,16 +14,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// marked matches a block of a page: the text between its markers. A block within a line has no line feeds around it.
-func marked() *regexp.Regexp {
+// blockPattern matches a block of a page: the text between its markers. A block within a line has no line feeds around
+// it.
+func blockPattern() *regexp.Regexp {
 	return regexp.MustCompile(`(?s)<!-- results:([a-z0-9-]+) -->(.*?)<!-- /results -->`)
 }
 
-// filled returns a page with its blocks replaced by the current ones. An unknown block is an error.
-func filled(page string, blocks map[string]string) (string, error) {
+// fillBlocks returns a page with its blocks replaced by the current ones. An unknown block is an error.
+func fillBlocks(page string, blocks map[string]string) (string, error) {
 	var wrong error
-	text := marked().ReplaceAllStringFunc(page, func(all string) string {
-		m := marked().FindStringSubmatch(all)
+	text := blockPattern().ReplaceAllStringFunc(page, func(all string) string {
+		m := blockPattern().FindStringSubmatch(all)
 		content, known := blocks[m[1]]
 		if !known {
 			wrong = fmt.Errorf("unknown block %q: its measurement may be missing in %s", m[1], kept)
@@ -33,14 +34,13 @@ func filled(page string, blocks map[string]string) (string, error) {
 		}
 		return "<!-- results:" + m[1] + " -->" + content + "<!-- /results -->"
 	})
-	if n := strings.Count(page, "<!-- results:"); wrong == nil && n != len(marked().FindAllString(page, -1)) {
+	if n := strings.Count(page, "<!-- results:"); wrong == nil && n != len(blockPattern().FindAllString(page, -1)) {
 		wrong = errors.New("a marker <!-- results:NAME --> lacks its <!-- /results -->")
 	}
 	return text, wrong
 }
 
-// measured returns the stored lines of an experiment, nil if there are none.
-func measured(root, name string) ([]result.Record, error) {
+func readMeasurement(root, name string) ([]result.Record, error) {
 	records, err := result.ReadFile(keptFile(root, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -48,37 +48,36 @@ func measured(root, name string) ([]result.Record, error) {
 	return records, err
 }
 
-// measurements returns the names of the measurements of the pages.
-func measurements() []string {
+func measurementNames() []string {
 	return []string{"demo", "rtt", "engine", "gateway", "link", "real-times"}
 }
 
-// made is what is made of the measurements: blocks of the pages by name, and figures by the names of their files.
-type made struct {
+// pageContent is what is made of the measurements: blocks of the pages by name, and figures by the names of their
+// files.
+type pageContent struct {
 	texts   map[string]string
 	figures map[string][]byte
 }
 
-func blocks(root string) (*made, error) {
-	m := &made{texts: map[string]string{}, figures: map[string][]byte{}}
-	for _, name := range measurements() {
-		records, err := measured(root, name)
+func newPageContent(root string) (*pageContent, error) {
+	m := &pageContent{texts: map[string]string{}, figures: map[string][]byte{}}
+	for _, name := range measurementNames() {
+		records, err := readMeasurement(root, name)
 		if err != nil {
 			return nil, err
 		}
 		if records == nil {
 			continue
 		}
-		if err := m.make(name, records); err != nil {
+		if err := m.addTable(name, records); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		m.texts[name+"-about"] = about(&records[0].Run)
+		m.texts[name+"-about"] = aboutText(&records[0].Run)
 	}
-	return m, m.ladders(root)
+	return m, m.addAnswerTables(root)
 }
 
-// draw makes the figures with these names, and the text that shows each.
-func (m *made) draw(name string, all []report.Picture, which ...string) error {
+func (m *pageContent) addPictures(name string, all []report.Picture, which ...string) error {
 	for _, w := range which {
 		i := slices.IndexFunc(all, func(p report.Picture) bool { return p.Name == w })
 		if i < 0 {
@@ -91,8 +90,7 @@ func (m *made) draw(name string, all []report.Picture, which ...string) error {
 	return nil
 }
 
-// about describes the program and the machine of a measurement.
-func about(r *result.Run) string {
+func aboutText(r *result.Run) string {
 	m := r.Machine
 	virtual := ""
 	if m.VirtualCPU {
@@ -103,7 +101,7 @@ func about(r *result.Run) string {
 	if m.Bandwidth > 0 {
 		text += fmt.Sprintf(", memory %.0f GB/s", m.Bandwidth)
 	}
-	return wrapped(text + fmt.Sprintf("; load in the minute before: %.1f.", m.Load))
+	return wrapText(text + fmt.Sprintf("; load in the minute before: %.1f.", m.Load))
 }
 
 // shortVersion returns a release, or the beginning of a revision, with "+dirty" if files differed from it.
@@ -114,8 +112,7 @@ func shortVersion(version string) string {
 	return version
 }
 
-// wrapped wraps text at 120 characters, as far as its words allow.
-func wrapped(text string) string {
+func wrapText(text string) string {
 	var b strings.Builder
 	line := 0
 	for i, word := range strings.Fields(text) {
@@ -135,19 +132,18 @@ func wrapped(text string) string {
 	return b.String()
 }
 
-// write writes the pages and the figures. It removes figures that are no longer made.
-func write(root string) error {
-	m, err := blocks(root)
+func writePages(root string) error {
+	m, err := newPageContent(root)
 	if err != nil {
 		return err
 	}
-	for _, page := range pages() {
+	for _, page := range pageFiles() {
 		path := filepath.Join(root, page)
 		before, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		after, err := filled(string(before), m.texts)
+		after, err := fillBlocks(string(before), m.texts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", page, err)
 		}

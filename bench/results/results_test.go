@@ -22,17 +22,17 @@ const root = "../.."
 
 // TestPages: tables, figures and their provenance agree with the measurements in docs/results.
 func TestPages(t *testing.T) {
-	m, err := blocks(root)
+	m, err := newPageContent(root)
 	require.NoError(t, err)
 	texts, figures := m.texts, m.figures
 	used := ""
-	for _, page := range pages() {
+	for _, page := range pageFiles() {
 		b, err := os.ReadFile(filepath.Join(root, page))
 		require.NoError(t, err)
-		was := marked().FindAllStringSubmatch(string(b), -1)
-		want, err := filled(string(b), texts)
+		was := blockPattern().FindAllStringSubmatch(string(b), -1)
+		want, err := fillBlocks(string(b), texts)
 		require.NoError(t, err, page)
-		now := marked().FindAllStringSubmatch(want, -1)
+		now := blockPattern().FindAllStringSubmatch(want, -1)
 		require.Len(t, now, len(was))
 		for i := range was {
 			assert.Equal(t, now[i][2], was[i][2], "%s: results:%s differs from docs/results: run make results", page,
@@ -57,8 +57,8 @@ func TestPages(t *testing.T) {
 // of the sources. Their commands have placeholders that study.sh knows.
 func TestKept(t *testing.T) {
 	size := int64(0)
-	for _, name := range measurements() {
-		records, err := measured(root, name)
+	for _, name := range measurementNames() {
+		records, err := readMeasurement(root, name)
 		require.NoError(t, err)
 		require.NotEmpty(t, records, name)
 		for _, r := range records {
@@ -78,7 +78,7 @@ func TestKept(t *testing.T) {
 
 // TestRecorded: recorded answers are of a known revision and of the splits of this program, without paths of a machine.
 func TestRecorded(t *testing.T) {
-	all, err := recorded(root)
+	all, err := readRecordedAnswers(root)
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
 	for _, group := range all {
@@ -148,7 +148,7 @@ func TestAdoptAnswers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []any{"pilotfish eval demo --out=x.jsonl -m a", l.Answers()},
 		[]any{again.About.Command, again.Answers()})
-	all, err := recorded(dir)
+	all, err := readRecordedAnswers(dir)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	assert.Equal(t, l.About, all[0][0].About, "the newest first")
@@ -182,8 +182,8 @@ func TestAdoptSplit(t *testing.T) {
 		return adoptAnswers(dir, path, data)
 	}
 	ladders := func() (string, string) {
-		m := &made{texts: map[string]string{}, figures: map[string][]byte{}}
-		require.NoError(t, m.ladders(dir))
+		m := &pageContent{texts: map[string]string{}, figures: map[string][]byte{}}
+		require.NoError(t, m.addAnswerTables(dir))
 		return m.texts["ladders"], m.texts["runs"]
 	}
 	table, list := ladders()
@@ -239,25 +239,25 @@ func TestRungs(t *testing.T) {
 	all := []eval.RunReport{{Policy: "never"}, {Policy: "margin"}, {Policy: "learned"}, dial(4), dial(0.5),
 		judge(0.5), judge(0.9), dial(0), {Policy: "always"}, {Policy: eval.Oracle}}
 	for i := range all[1:] {
-		assert.Less(t, rung(&all[i]), rung(&all[i+1]), i)
+		assert.Less(t, runOrder(&all[i]), runOrder(&all[i+1]), i)
 	}
 }
 
 func TestFilled(t *testing.T) {
 	blocks := map[string]string{"a": "new", "b": "x\ny\n"}
-	text, err := filled("1 <!-- results:a -->old<!-- /results --> 2\n"+
+	text, err := fillBlocks("1 <!-- results:a -->old<!-- /results --> 2\n"+
 		"<!-- results:b -->\nold\n\nold\n<!-- /results -->\nend", blocks)
 	require.NoError(t, err)
 	assert.Equal(t, "1 <!-- results:a -->new<!-- /results --> 2\n"+
 		"<!-- results:b -->\nx\ny\n<!-- /results -->\nend", text)
-	again, err := filled(text, blocks)
+	again, err := fillBlocks(text, blocks)
 	require.NoError(t, err)
 	assert.Equal(t, text, again)
-	_, err = filled("<!-- results:c -->\n<!-- /results -->", blocks)
+	_, err = fillBlocks("<!-- results:c -->\n<!-- /results -->", blocks)
 	assert.ErrorContains(t, err, `"c"`)
-	_, err = filled("<!-- results:a -->\n", blocks)
+	_, err = fillBlocks("<!-- results:a -->\n", blocks)
 	assert.ErrorContains(t, err, "lacks its")
-	text, err = filled("no markers", blocks)
+	text, err = fillBlocks("no markers", blocks)
 	require.NoError(t, err)
 	assert.Equal(t, "no markers", text)
 }
@@ -283,12 +283,12 @@ func adoptedStudy(t *testing.T) string {
 		lines = append(lines, line...)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), lines, 0o600))
-	for _, page := range pages() {
+	for _, page := range pageFiles() {
 		text := "<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
 			"<!-- results:demo-about -->\nx\n<!-- /results -->\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, page), []byte(text), 0o600))
 	}
-	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
+	require.NoError(t, adoptStudy(dir, filepath.Join(dir, "study")))
 	return dir
 }
 
@@ -299,7 +299,7 @@ func TestWrite(t *testing.T) {
 	lines, err := os.ReadFile(keptFile(root, "rtt"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(keptFile(dir, "rtt"), lines, 0o600))
-	require.NoError(t, write(dir))
+	require.NoError(t, writePages(dir))
 	for _, ending := range []string{"time-over-rtt", "cell2-waterfall-serial"} {
 		name := filepath.Join(kept, "rtt-"+ending+".svg")
 		want, err := os.ReadFile(filepath.Join(root, name))
@@ -323,8 +323,8 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, err)
 	b = []byte(strings.ReplaceAll(string(b), `"command":"x"`, `"command":"/home/me/x"`))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), b, 0o600))
-	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
-	records, err := measured(dir, "demo")
+	require.NoError(t, adoptStudy(dir, filepath.Join(dir, "study")))
+	records, err := readMeasurement(dir, "demo")
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"trace": "x.csv", "rtt": "1s"}, records[0].Run.Flags)
 	assert.Equal(t, "x", records[0].Run.Command, "with the names of the kept one")
@@ -336,28 +336,28 @@ func TestShortVersion(t *testing.T) {
 	assert.Equal(t, "0123456789ab+dirty", shortVersion(revision+"+dirty"))
 	assert.Equal(t, "v1.2.3", shortVersion("v1.2.3"))
 	assert.Equal(t, "unknown", shortVersion("unknown"))
-	assert.Equal(t, strings.Repeat("w", 119)+"\nww x", wrapped(strings.Repeat("w", 119)+"  ww\nx"))
+	assert.Equal(t, strings.Repeat("w", 119)+"\nww x", wrapText(strings.Repeat("w", 119)+"  ww\nx"))
 }
 
 // TestRun: the commands need a checkout.
 func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
-	assert.ErrorContains(t, run(nil), "no go.mod")
+	assert.ErrorContains(t, runCommand(nil), "no go.mod")
 	require.NoError(t, os.WriteFile("go.mod", nil, 0o600))
-	here, err := checkout()
+	here, err := checkoutRoot()
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll("kernels/cpu", 0o700))
 	t.Chdir("kernels/cpu")
-	above, err := checkout()
+	above, err := checkoutRoot()
 	require.NoError(t, err)
 	assert.Equal(t, here, above)
-	assert.ErrorContains(t, run([]string{"study"}), "unknown command")
+	assert.ErrorContains(t, runCommand([]string{"study"}), "unknown command")
 }
 
 // TestHeadline: README's table has the runs of the judge beside both models alone, and its sentences have the figures
 // of GSM8K and of the everyday questions that were held out.
 func TestHeadline(t *testing.T) {
-	read := func(task, split string, runs ...string) *ladder {
+	read := func(task, split string, runs ...string) *answerSet {
 		text := fmt.Sprintf(`{"settings":{"format":3,"task":%q,"split":%q,"questions":4,"runs":["%s"]},"about":{}}`,
 			task, split, strings.Join(runs, `","`)) + "\n"
 		for run, name := range runs {
@@ -384,12 +384,12 @@ func TestHeadline(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		l, err := eval.ReadLog(path)
 		require.NoError(t, err)
-		made, err := newLadder([]*eval.Log{l})
+		made, err := newAnswerSet([]*eval.Log{l})
 		require.NoError(t, err)
 		return made
 	}
-	m := &made{texts: map[string]string{}}
-	m.headline([]*ladder{
+	m := &pageContent{texts: map[string]string{}}
+	m.addHeadline([]*answerSet{
 		read("csqa", "test", "never", "verify 7%", "always"), read("arc", "test", "never", "judge 0.8"),
 		read("gsm8k", "test", "never", "judge 0.9", "never verified 0"),
 		read("mbpp", "test", "never", "judge 0.9", "judge 5%", "always"),
@@ -402,17 +402,17 @@ func TestHeadline(t *testing.T) {
 	flat := func(name string) string { return strings.ReplaceAll(m.texts[name], "\n", " ") }
 	assert.Equal(t, "On 4 test questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B "+
 		"alone 75.0%; with 25.0% of its tokens from the 1.5B, the 0.5B answers 50.0% correctly.", flat("headline"))
-	all := []*ladder{
+	all := []*answerSet{
 		read("csqa", "test", "never", "judge 5%", "always"), read("arc", "development", "never", "rule"),
 	}
 	assert.Equal(t, "Of the tokens that the judge replaces, those after words like \"The answer is\": 1 of 2 in csqa. "+
 		"A rule that asks for just these tokens, and that nothing was trained for, has 50.0% of arc development right "+
-		"with 25.0% of the tokens.", conclusions(all)+ruled(all))
-	assert.Empty(t, ruled(all[:1]))
-	require.NoError(t, m.everyday(read("everyday", "", "never", "verify 7%", "always")))
+		"with 25.0% of the tokens.", conclusionsText(all)+ruleText(all))
+	assert.Empty(t, ruleText(all[:1]))
+	require.NoError(t, m.addEveryday(read("everyday", "", "never", "verify 7%", "always")))
 	assert.Equal(t, "Of 3 such everyday questions, on which nothing was tuned, the 0.5B alone has 0 right and the "+
 		"1.5B 2; together they have 1, with 33.3% of the tokens from the 1.5B", flat("everyday"))
-	assert.ErrorContains(t, m.everyday(read("everyday", "", "never", "always")), "lack a run")
+	assert.ErrorContains(t, m.addEveryday(read("everyday", "", "never", "always")), "lack a run")
 }
 
 // TestTimes: the gain in time and in the server's work over 100 ms: reading 4 ms a token, and 40 ms for each of its
@@ -426,11 +426,11 @@ func TestTimes(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	m := &made{texts: map[string]string{}}
+	m := &pageContent{texts: map[string]string{}}
 	measure := func(text string) error {
 		records, err := result.Read(strings.NewReader(text), "lines")
 		require.NoError(t, err)
-		return m.times(records)
+		return m.addTimes(records)
 	}
 	cloud := line("cloud", 100, 50, 300, 100+200+12000, 12400)
 	assert.ErrorContains(t, measure(cloud+line("judged:0.9", 50, 350, 50, 7000, 6000)), "was not measured")

@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// columnsOf are the columns of the tables of the pages.
-var columnsOf = map[string][]string{
+// tableColumns are the columns of the tables of the pages.
+var tableColumns = map[string][]string{
 	"demo": {"mode", "right:accuracy", "cloud:tokens from the cloud", "p50:ms per answer", "hidden:waiting hidden",
 		"hits:guesses that hit", "bytes up:bytes up per answer of the cloud", "down"},
 	"rtt": {"mode", "RTT:round trip, ms", "mean:ms mean", "p50", "p90", "bound", "passes", "asks", "cloud:from cloud",
@@ -26,8 +26,7 @@ var columnsOf = map[string][]string{
 	"link": {"timed:what", "round trip", "ms p50", "p99", "predicted:by arithmetic, ms", "bytes up", "down"},
 }
 
-// make makes the table of a measurement, and what else the pages show of it.
-func (m *made) make(name string, records []result.Record) error {
+func (m *pageContent) addTable(name string, records []result.Record) error {
 	r, err := report.New(records)
 	if err != nil {
 		return err
@@ -44,21 +43,20 @@ func (m *made) make(name string, records []result.Record) error {
 		}
 		table = ends.Sections[0].Tables[0]
 	}
-	m.texts[name+"-table"] = table.Pick(columnsOf[name]...).Markdown()
+	m.texts[name+"-table"] = table.Pick(tableColumns[name]...).Markdown()
 	switch name {
 	case "real-times":
-		if err := m.times(records); err != nil {
+		if err := m.addTimes(records); err != nil {
 			return err
 		}
-		return m.draw(name, s.Pictures, "right-over-time")
+		return m.addPictures(name, s.Pictures, "right-over-time")
 	case "rtt":
-		return m.draw(name, s.Pictures, "time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4")
+		return m.addPictures(name, s.Pictures, "time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4")
 	}
 	return nil
 }
 
-// times says what the real pair gains in time, and the server in work, over a link of 100 ms.
-func (m *made) times(records []result.Record) error {
+func (m *pageContent) addTimes(records []result.Record) error {
 	all := map[string]outcome.Report{}
 	for i := range records {
 		var r outcome.Report
@@ -78,7 +76,7 @@ func (m *made) times(records []result.Record) error {
 	busy := cloud.Time.Mean - cloud.Cell.RTT // the server reads the prompt and computes each token
 	reads := (busy - cloud.Cell.CloudMS*streams.Decoded) / streams.Prefilled
 	asks := reads*asked.Prefilled + ours.Cell.CloudMS*asked.Decoded
-	m.texts["real-times-line"] = wrapped(fmt.Sprintf("Over a link of 100 ms an answer to GSM8K takes %.1f s with the "+
+	m.texts["real-times-line"] = wrapText(fmt.Sprintf("Over a link of 100 ms an answer to GSM8K takes %.1f s with the "+
 		"judge, where streaming the 1.5B takes %.1f (median of %d questions, at %.0f tokens/s on the device and %.0f "+
 		"on the server). The server reads all tokens, computes %.0f for an answer in place of %.0f, and is busy for "+
 		"%.1f s in place of %.1f, so it is enough for %.1f times as many devices.", ours.Time.P50/1000,

@@ -18,7 +18,7 @@ import (
 // flagsOfCommands calls f with every command of the program except those of cobra, and with its flags, including hidden
 // ones but not --help.
 func flagsOfCommands(f func(c *cobra.Command, flags []*pflag.Flag)) {
-	root := cli.NewRootCommand(&cli.App{Commands: commands})
+	root := cli.NewRootCommand(&cli.App{Commands: allCommands})
 	root.InitDefaultVersionFlag()
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {

@@ -19,10 +19,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func main() { cli.Main(commands) }
+func main() { cli.Main(allCommands) }
 
-// commands returns the commands in the order of the help.
-func commands(a *cli.App) []*cobra.Command {
+// allCommands returns the commands in the order of the help.
+func allCommands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
 		models.NewPullCommand(a),
 		models.NewListCommand(a),

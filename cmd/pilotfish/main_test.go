@@ -6,7 +6,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-func TestMain(m *testing.M) { clitest.Main(m, commands) }
+func TestMain(m *testing.M) { clitest.Main(m, allCommands) }
 
 // TestScripts runs testdata/script.
 func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -21,7 +21,7 @@ func TestManPages(t *testing.T) {
 		dir = t.TempDir()
 	}
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	root := cli.NewRootCommand(&cli.App{Commands: commands, Env: os.Getenv})
+	root := cli.NewRootCommand(&cli.App{Commands: allCommands, Env: os.Getenv})
 	root.DisableAutoGenTag = true
 	var indent func(c *cobra.Command)
 	indent = func(c *cobra.Command) {

@@ -13,7 +13,7 @@ import (
 // TestProfiledCommands: every command that runs for long has --profile.
 func TestProfiledCommands(t *testing.T) {
 	for _, name := range cli.ProfiledCommands() {
-		c, rest, err := cli.NewRootCommand(&cli.App{Commands: commands}).Find(strings.Fields(name))
+		c, rest, err := cli.NewRootCommand(&cli.App{Commands: allCommands}).Find(strings.Fields(name))
 		require.NoError(t, err)
 		assert.Empty(t, rest, name)
 		assert.NotNil(t, c.Flags().Lookup("profile"), name)

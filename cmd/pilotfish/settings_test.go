@@ -61,7 +61,7 @@ func TestSettingsTogether(t *testing.T) {
 			"ctx=99 huge-pages=on kv=f32 threads=2 backend=cpu"},
 	} {
 		configuredBy(t, c.file)
-		a := &cli.App{Commands: commands, Stderr: io.Discard, Env: func(key string) string {
+		a := &cli.App{Commands: allCommands, Stderr: io.Discard, Env: func(key string) string {
 			name, value, _ := strings.Cut(c.env, "=")
 			return map[string]string{"PILOTFISH_" + name: value}[key]
 		}}
@@ -88,7 +88,7 @@ func TestSettingsTogether(t *testing.T) {
 func TestSettingsAreFlags(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"run", "chat"} {
-		c, _, err := cli.NewRootCommand(&cli.App{Commands: commands}).Find([]string{name})
+		c, _, err := cli.NewRootCommand(&cli.App{Commands: allCommands}).Find([]string{name})
 		require.NoError(t, err)
 		for _, s := range cli.Settings() {
 			flag := c.Flags().Lookup(s.Name)
@@ -99,7 +99,7 @@ func TestSettingsAreFlags(t *testing.T) {
 		}
 	}
 	other := 0
-	for _, c := range cli.NewRootCommand(&cli.App{Commands: commands}).Commands() {
+	for _, c := range cli.NewRootCommand(&cli.App{Commands: allCommands}).Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !cli.Configured(c.Name()) && c.Name() != "config" && strings.Contains(f.Usage, "[PILOTFISH_") {
 				other++
@@ -139,7 +139,7 @@ func TestOneDefault(t *testing.T) {
 		{"system", "system", ""},
 	} {
 		for _, name := range []string{"run", "chat"} {
-			command, _, err := cli.NewRootCommand(&cli.App{Commands: commands}).Find([]string{name})
+			command, _, err := cli.NewRootCommand(&cli.App{Commands: allCommands}).Find([]string{name})
 			require.NoError(t, err)
 			assert.Equal(t, c.want, command.Flags().Lookup(c.flag).DefValue, name)
 		}

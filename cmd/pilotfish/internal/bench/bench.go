@@ -33,7 +33,6 @@ func NewCommand(a *cli.App, routing *cobra.Command) *cobra.Command {
 	return c
 }
 
-// newBenchSynthCommand returns the command that writes a model of random weights.
 func newBenchSynthCommand(a *cli.App) *cobra.Command {
 	var (
 		shape, kind string
@@ -50,7 +49,7 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench synth --shape 0.5b --type q8_0 random.gguf`,
 		Args:    cli.OneArg("the name of the file to write"),
 		RunE: func(c *cobra.Command, args []string) error {
-			spec, err := specOf(shape, kind, seed)
+			spec, err := parseSpec(shape, kind, seed)
 			if err != nil {
 				return err
 			}
@@ -63,7 +62,7 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 	return c
 }
 
-func specOf(shape, kind string, seed uint64) (synth.Spec, error) {
+func parseSpec(shape, kind string, seed uint64) (synth.Spec, error) {
 	recipe, err := synth.ParseRecipe(kind)
 	if err != nil {
 		return synth.Spec{}, cli.Usagef("--type: %w", err)

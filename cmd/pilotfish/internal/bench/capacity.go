@@ -39,7 +39,6 @@ const capacityTerms = `
             before. It replaces a tenth of the small model's, and the small model generates from there again.
 `
 
-// newBenchCapacityCommand returns the command that measures a large model with several devices.
 func newBenchCapacityCommand(a *cli.App) *cobra.Command {
 	var f benchCapacityFlags
 	c := &cobra.Command{
@@ -55,13 +54,13 @@ All answers have the same length, prompts have nothing in common, and devices do
 		Example: `  pilotfish bench capacity -m large.gguf --devices 1,8,32
   pilotfish bench capacity -m large.gguf --answers 0 --json`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runCapacity(c.Context(), a) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-func (f *benchCapacityFlags) register(c *cobra.Command) {
+func (f *benchCapacityFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "model", &f.model, "")
 	cli.Add(p, "threads", &f.threads, 0)
@@ -77,7 +76,7 @@ func (f *benchCapacityFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
-func (f *benchCapacityFlags) run(ctx context.Context, a *cli.App) (err error) {
+func (f *benchCapacityFlags) runCapacity(ctx context.Context, a *cli.App) (err error) {
 	limit, err := speed.ContextLimit(f.model)
 	if err != nil {
 		return err
@@ -86,7 +85,7 @@ func (f *benchCapacityFlags) run(ctx context.Context, a *cli.App) (err error) {
 		return cli.Usagef("-p %d and -n %d: give 1 or more, together at most the context of the model, %d tokens",
 			f.w.Prompt, f.w.Tokens, limit)
 	}
-	large, err := engine.Open(f.model, f.engine(limit))
+	large, err := engine.Open(f.model, f.engineOptions(limit))
 	if err != nil {
 		return err
 	}
@@ -98,7 +97,7 @@ func (f *benchCapacityFlags) run(ctx context.Context, a *cli.App) (err error) {
 	if _, err := large.Weights(ctx); err != nil {
 		return err
 	}
-	r, err := f.measure(ctx, a, large)
+	r, err := f.measureCapacity(ctx, a, large)
 	if err != nil {
 		return err
 	}
@@ -108,13 +107,13 @@ func (f *benchCapacityFlags) run(ctx context.Context, a *cli.App) (err error) {
 	return printCapacity(a.Stdout, r)
 }
 
-// engine returns the options of the large model, which has a context of at most limit tokens. They leave room for many
-// concurrent answers: the gateway keeps 32 contexts.
-func (f *benchCapacityFlags) engine(limit int) engine.Options {
+// engineOptions returns the options of the large model, which has a context of at most limit tokens. They leave room
+// for many concurrent answers: the gateway keeps 32 contexts.
+func (f *benchCapacityFlags) engineOptions(limit int) engine.Options {
 	return engine.Options{Threads: f.threads, Context: min(limit, max(4*(f.w.Prompt+f.w.Tokens), 512))}
 }
 
-func (f *benchCapacityFlags) measure(
+func (f *benchCapacityFlags) measureCapacity(
 	ctx context.Context, a *cli.App, large *engine.Engine,
 ) (r *capacity.Report, err error) {
 	r = &capacity.Report{Workload: f.w, Points: []capacity.Point{}}

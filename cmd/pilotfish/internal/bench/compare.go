@@ -43,16 +43,15 @@ together: if nothing differs, no difference is reported in at least 99% of all c
 				return err
 			}
 			if asJSON {
-				return printComparison(a, r)
+				return printComparisonJSON(a, r)
 			}
-			return printCompared(a.Stdout, r)
+			return printComparisonTables(a.Stdout, r)
 		},
 	}
 	cli.Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
-// compareFiles compares the lines of one file, or two files.
 func compareFiles(paths []string) (r *compare.Report, err error) {
 	var files [][]result.Record
 	for _, path := range paths {
@@ -73,8 +72,8 @@ func compareFiles(paths []string) (r *compare.Report, err error) {
 	return r, err
 }
 
-// comparedLine is the JSON line of one figure.
-type comparedLine struct {
+// comparisonLine is the JSON line of one figure.
+type comparisonLine struct {
 	Of      map[string]string    `json:"of"`
 	Between []compare.Difference `json:"between,omitempty"`
 	SourceA string               `json:"source_a"`
@@ -82,11 +81,10 @@ type comparedLine struct {
 	compare.Metric
 }
 
-// printComparison prints a JSON line for each figure.
-func printComparison(a *cli.App, r *compare.Report) error {
+func printComparisonJSON(a *cli.App, r *compare.Report) error {
 	for _, p := range r.Pairs {
 		for _, m := range p.Metrics {
-			line := comparedLine{p.Of, slices.Concat(r.Between, p.Between), p.A, p.B, m}
+			line := comparisonLine{p.Of, slices.Concat(r.Between, p.Between), p.A, p.B, m}
 			if err := a.PrintJSON(line); err != nil {
 				return err
 			}
@@ -95,8 +93,7 @@ func printComparison(a *cli.App, r *compare.Report) error {
 	return nil
 }
 
-// printCompared prints a table for each pair of lines.
-func printCompared(out io.Writer, r *compare.Report) error {
+func printComparisonTables(out io.Writer, r *compare.Report) error {
 	var b strings.Builder
 	for _, list := range []struct {
 		name string
@@ -112,7 +109,7 @@ func printCompared(out io.Writer, r *compare.Report) error {
 	shared := sharedSettings(r.Pairs)
 	differing, tests := 0, 0
 	for _, p := range r.Pairs {
-		n, err := comparedTable(&b, p, shared)
+		n, err := printPairTable(&b, p, shared)
 		if err != nil {
 			return err
 		}
@@ -129,7 +126,6 @@ func printCompared(out io.Writer, r *compare.Report) error {
 	return err
 }
 
-// sharedSettings returns the settings that all pairs have in common.
 func sharedSettings(pairs []compare.Pair) map[string]string {
 	same := maps.Clone(pairs[0].Of)
 	for _, p := range pairs {
@@ -139,8 +135,8 @@ func sharedSettings(pairs []compare.Pair) map[string]string {
 	return same
 }
 
-// comparedTable prints the comparison of a pair, and returns how many figures differ.
-func comparedTable(b *strings.Builder, p compare.Pair, shared map[string]string) (differing int, err error) {
+// printPairTable prints the comparison of a pair, and returns how many figures differ.
+func printPairTable(b *strings.Builder, p compare.Pair, shared map[string]string) (differing int, err error) {
 	title := p.Of["mode"]
 	for _, name := range slices.Sorted(maps.Keys(p.Of)) {
 		if _, ok := shared[name]; !ok && name != "mode" {

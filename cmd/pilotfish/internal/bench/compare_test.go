@@ -68,7 +68,7 @@ func TestBenchCompare(t *testing.T) {
 	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 60,58.2 → 60\n  --no-warm: false → true\n")
 	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6",
 		"the second variant, and another pace")
-	figures := clitest.Lines[comparedLine](t, compared(b, slower, "--json"))
+	figures := clitest.Lines[comparisonLine](t, compared(b, slower, "--json"))
 	assert.Equal(t, "ms", figures[0].Name)
 	assert.Equal(t, "local", figures[0].Of["mode"])
 	assert.True(t, figures[0].Differs)
@@ -95,7 +95,7 @@ func TestBenchCompare(t *testing.T) {
 // TestComparedSingle: a figure without samples has no change, no interval and no test.
 func TestComparedSingle(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, printCompared(&out, &compare.Report{Pairs: []compare.Pair{{
+	require.NoError(t, printComparisonTables(&out, &compare.Report{Pairs: []compare.Pair{{
 		Metrics: []compare.Metric{{Name: "tokens", A: 4, B: 5, Adjusted: 0.5, Test: compare.Single}}}}}))
 	assert.Regexp(t, `(?m)^tokens +4 +5 *$`, out.String())
 	assert.NotContains(t, out.String(), "Without a partner")

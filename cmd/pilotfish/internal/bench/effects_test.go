@@ -29,9 +29,9 @@ func TestLinkEffects(t *testing.T) {
 		"--tokens 0":       "Tokens=[]",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchLinkFlags)
-		f.register(c.Flags())
+		f.registerFlags(c.Flags())
 		parse()
-		require.NoError(t, f.check())
+		require.NoError(t, f.completeOptions())
 		return f.o
 	})
 }
@@ -48,9 +48,9 @@ func TestGatewayEffects(t *testing.T) {
 		"--parallel 9":   "Abreast=9",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchGatewayFlags)
-		f.register(c.Flags())
+		f.registerFlags(c.Flags())
 		parse()
-		return f.options()
+		return f.gatewayOptions()
 	})
 }
 
@@ -73,7 +73,7 @@ func TestCapacityEffects(t *testing.T) {
 		"--devices 4,60": "devices=[4 60]",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchCapacityFlags)
-		f.register(c)
+		f.registerFlags(c)
 		parse()
 		return struct {
 			Workload capacity.Workload
@@ -81,6 +81,6 @@ func TestCapacityEffects(t *testing.T) {
 			model    string
 			answers  int
 			devices  []int
-		}{f.w, f.engine(limit), f.model, f.answers, f.devices.Values}
+		}{f.w, f.engineOptions(limit), f.model, f.answers, f.devices.Values}
 	})
 }

@@ -24,7 +24,6 @@ type benchEngineFlags struct {
 	flags   *pflag.FlagSet // to see which flags were given
 }
 
-// newBenchEngineCommand returns the command that measures a model on this machine.
 func newBenchEngineCommand(a *cli.App) *cobra.Command {
 	var f benchEngineFlags
 	c := &cobra.Command{
@@ -54,13 +53,13 @@ for each combination.`,
   pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 2 -r 5 --json
   pilotfish bench engine -m model.gguf --rows 1,2,4,8`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runEngine(c.Context(), a) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-func (f *benchEngineFlags) register(c *cobra.Command) {
+func (f *benchEngineFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	f.flags = p
 	l := &f.lists
@@ -80,41 +79,41 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
-func (f *benchEngineFlags) run(ctx context.Context, a *cli.App) error {
-	if err := f.check(); err != nil {
+func (f *benchEngineFlags) runEngine(ctx context.Context, a *cli.App) error {
+	if err := f.checkEngineFlags(); err != nil {
 		return err
 	}
 	limit, err := speed.ContextLimit(f.m.Model)
 	if err != nil {
 		return err
 	}
-	if err := f.fit(limit); err != nil {
+	if err := f.fitContext(limit); err != nil {
 		return err
 	}
 	about := group.Measured(a)
 	if about.Model, err = result.OfFile(f.m.Model); err != nil {
 		return err
 	}
-	all, err := f.measure(ctx, a)
+	all, err := f.measureEngine(ctx, a)
 	if err != nil {
 		return err
 	}
 	if f.json {
-		return printJSON(a, all, about)
+		return printJSONLines(a, all, about)
 	}
-	return loadTable(all).Text(a.Stdout)
+	return speedTable(all).Text(a.Stdout)
 }
 
-func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) ([]speed.Report, error) {
+func (f *benchEngineFlags) measureEngine(ctx context.Context, a *cli.App) ([]speed.Report, error) {
 	m := cli.NewMeter(a.Stderr, "samples", false)
 	defer m.Close()
 	f.m.OnSample = func(_ speed.Cell, done, of int) { m.Show(int64(done), int64(of)) }
 	return f.m.Run(ctx)
 }
 
-// printJSON prints a line for each combination. The line of a single combination is a contract with other programs, and
-// so is the last line.
-func printJSON(a *cli.App, all []speed.Report, about result.Run) error {
+// printJSONLines prints a line for each combination. The line of a single combination is a contract with other
+// programs, and so is the last line.
+func printJSONLines(a *cli.App, all []speed.Report, about result.Run) error {
 	for _, r := range all {
 		about.Machine.Bandwidth = r.Bandwidth
 		if err := group.PrintResult(a, r, about); err != nil {

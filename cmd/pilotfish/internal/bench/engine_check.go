@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// check returns an error for flags that are wrong for every model, and sets the options.
-func (f *benchEngineFlags) check() (err error) {
+// checkEngineFlags returns an error for flags that are wrong for every model, and sets the options.
+func (f *benchEngineFlags) checkEngineFlags() (err error) {
 	l, o := &f.lists, &f.m
 	o.Prompts, o.Decodes, o.Depths, o.Rows = l.prompt.Values, l.generate.Values, l.depth.Values, l.rows.Values
 	o.Engine.KV = group.ParseKV(f.kv)
@@ -16,7 +16,7 @@ func (f *benchEngineFlags) check() (err error) {
 		return err
 	}
 	o.Engine.HugePages = group.ParseHugePages(f.huge, o.Engine.Backend)
-	if total(o.Prompts) == 0 && total(o.Decodes) == 0 && len(o.Rows) == 0 {
+	if totalLength(o.Prompts) == 0 && totalLength(o.Decodes) == 0 && len(o.Rows) == 0 {
 		return cli.Usagef("-p 0 and -n 0 leave nothing to measure: give one of them a number of tokens")
 	}
 	for _, d := range o.Depths {
@@ -27,9 +27,9 @@ func (f *benchEngineFlags) check() (err error) {
 	return nil
 }
 
-// fit shortens defaults to the context of the model, which is limit tokens, and returns an error if a given number is
-// too long.
-func (f *benchEngineFlags) fit(limit int) error {
+// fitContext shortens defaults to the context of the model, which is limit tokens, and returns an error if a given
+// number is too long.
+func (f *benchEngineFlags) fitContext(limit int) error {
 	o := &f.m
 	depth := slices.Max(o.Depths)
 	before := max(8, depth) // context before a generation, and before rows
@@ -40,7 +40,7 @@ func (f *benchEngineFlags) fit(limit int) error {
 		room, after int
 	}{{"-d", "depth", &o.Depths, most - 1, 0}, {"--rows", "rows", &o.Rows, limit - before, before},
 		{"-p", "prompt", &o.Prompts, most - depth, depth}, {"-n", "generate", &o.Decodes, most - before, before}} {
-		n, room := longest(*l.list), max(0, l.room)
+		n, room := longestLength(*l.list), max(0, l.room)
 		switch {
 		case n <= room:
 		case f.flags.Changed(l.name):
@@ -53,10 +53,10 @@ func (f *benchEngineFlags) fit(limit int) error {
 	return nil
 }
 
-// longest returns the largest number of a list, or 0.
-func longest(list []int) int { return slices.Max(append([]int{0}, list...)) }
+// longestLength returns the largest number of a list, or 0.
+func longestLength(list []int) int { return slices.Max(append([]int{0}, list...)) }
 
-func total(list []int) (n int) {
+func totalLength(list []int) (n int) {
 	for _, x := range list {
 		n += x
 	}

@@ -35,7 +35,7 @@ func TestBenchEngineLists(t *testing.T) {
 	assert.Equal(t, []int{3, 4}, []int{last.PromptTokens, last.DecodedTokens},
 		"the last line has the documented fields")
 	var out strings.Builder
-	require.NoError(t, loadTable(all).Text(&out))
+	require.NoError(t, speedTable(all).Text(&out))
 	stdout = out.String()
 	for _, want := range []string{"(?m)^cpu .* threads 1\\).*machine ", "(?m)^rows1 ",
 		"(?m)^rows2 .* times the time of one row$", "(?m)^pp3 .*% of the [0-9]+ that multiplying allows$",
@@ -55,7 +55,7 @@ func TestEngineLines(t *testing.T) {
 		all = append(all, r)
 	}
 	var out strings.Builder
-	require.NoError(t, loadTable(all).Text(&out))
+	require.NoError(t, speedTable(all).Text(&out))
 	const prompt = "pp512 +120.0 +25% of the 480 that multiplying allows\n"
 	const decode = "tg64 +30.0 +60% of the 49.8 that reading memory allows\n"
 	const head = "a device.*\n\ntest .*\n"

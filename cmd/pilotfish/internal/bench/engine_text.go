@@ -10,12 +10,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
 )
 
-// loadTable has a row for each test, and below it what all have in common.
-func loadTable(all []speed.Report) *report.Table {
+// speedTable has a row for each test, and below it what all have in common.
+func speedTable(all []speed.Report) *report.Table {
 	r := &all[0]
 	t := &report.Table{Title: fmt.Sprintf("%s, keys and values %s; machine %s", r.Device, r.KV, r.Quiet),
 		Columns: []report.Column{{Name: "test"}, {Name: "tokens/s"}, {Name: "MAD"}, {Name: "range"}, {}},
-		Note:    loadNote(r)}
+		Note:    memoryNote(r)}
 	row := func(kind string, n, depth int, tps float64, s *speed.Spread, remark string) {
 		test, mad, spread := fmt.Sprintf("%s%d", kind, n), "", ""
 		if depth > 0 {
@@ -60,8 +60,8 @@ func decodeRemark(r *speed.Report) string {
 	return fmt.Sprintf("%.0f%% of the %.1f that reading memory allows", 100**r.Share, r.Bound)
 }
 
-// loadNote describes the use of memory, and the time to the first token.
-func loadNote(r *speed.Report) string {
+// memoryNote describes the use of memory, and the time to the first token.
+func memoryNote(r *speed.Report) string {
 	size := func(n int64) string { return humanize.Bytes(uint64(n)) }
 	lines := []string{
 		fmt.Sprintf("memory   %.1f GB/s can be read; a token reads %s of weights, %s of keys and values", r.Bandwidth,

@@ -28,9 +28,9 @@ func TestEngineNote(t *testing.T) {
 weights  490 MB of 500 MB in huge pages
 load     7.2 ms, first token after 80.5 ms
 peak     3.0 GB (keys and values of a full context: 12 MB)
-`, loadNote(&r))
+`, memoryNote(&r))
 	r.PeakRSS, r.WeightsStay = 0, "there is no room"
-	assert.Regexp(t, "huge pages: there is no room\nload .*\n$", loadNote(&r))
+	assert.Regexp(t, "huge pages: there is no room\nload .*\n$", memoryNote(&r))
 }
 
 // TestDecodeRemark: a generation is compared with what bounds it.

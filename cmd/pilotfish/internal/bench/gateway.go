@@ -23,7 +23,6 @@ type benchGatewayFlags struct {
 	json    bool
 }
 
-// newBenchGatewayCommand returns the command that measures a gateway under load.
 func newBenchGatewayCommand(a *cli.App) *cobra.Command {
 	var f benchGatewayFlags
 	c := &cobra.Command{
@@ -42,13 +41,13 @@ only have to wait if the model takes fewer questions at a time than there are (-
 		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
   pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --parallel 4`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runGateway(c.Context(), a) },
 	}
-	f.register(c.Flags())
+	f.registerFlags(c.Flags())
 	return c
 }
 
-func (f *benchGatewayFlags) register(p *pflag.FlagSet) {
+func (f *benchGatewayFlags) registerFlags(p *pflag.FlagSet) {
 	cli.Add(p, "devices", &f.o.Devices, 1000)
 	cli.Add(p, "rate", &f.o.Rate, 1)
 	cli.Add(p, "model-ms", &f.model, 5)
@@ -57,15 +56,14 @@ func (f *benchGatewayFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// options returns the options that the flags set.
-func (f *benchGatewayFlags) options() wire.GatewayOptions {
+func (f *benchGatewayFlags) gatewayOptions() wire.GatewayOptions {
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
 	return f.o
 }
 
-func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
-	o := f.options()
+func (f *benchGatewayFlags) runGateway(ctx context.Context, a *cli.App) error {
+	o := f.gatewayOptions()
 	about := group.Measured(a)
 	if f.json {
 		about.Machine.Bandwidth = a.Bandwidth()
@@ -80,12 +78,12 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 	if f.json {
 		return group.PrintResult(a, r, about)
 	}
-	sayRefused(a, r)
+	printRefusals(a, r)
 	return printTables(a, []*wire.GatewayReport{r}, about)
 }
 
-// sayRefused prints why questions were refused, which the table does not have.
-func sayRefused(a *cli.App, r *wire.GatewayReport) {
+// printRefusals prints why questions were refused, which the table does not have.
+func printRefusals(a *cli.App, r *wire.GatewayReport) {
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		fmt.Fprintf(a.Stderr, "%d questions refused: %s\n", r.Refusals[why], why)
 	}

@@ -39,6 +39,6 @@ func TestBenchGateway(t *testing.T) {
 // TestRefused: each reason has its number of questions.
 func TestRefused(t *testing.T) {
 	var errs strings.Builder
-	sayRefused(&cli.App{Stderr: &errs}, &wire.GatewayReport{Refusals: map[string]int{"too fast": 6, "busy": 3}})
+	printRefusals(&cli.App{Stderr: &errs}, &wire.GatewayReport{Refusals: map[string]int{"too fast": 6, "busy": 3}})
 	assert.Equal(t, "3 questions refused: busy\n6 questions refused: too fast\n", errs.String())
 }

@@ -40,11 +40,11 @@ four or eight outputs), tile (a register tile of packed weights); the comment of
 			for _, m := range speed.Microkernels() {
 				sets = append(sets, m.Set)
 			}
-			return cli.OneOf("an instruction set", unique(sets))(c, args)
+			return cli.OneOf("an instruction set", uniqueTexts(sets))(c, args)
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f.set = strings.Join(args, "")
-			return f.run(a)
+			return f.listKernels(a)
 		},
 	}
 	cli.Add(c.Flags(), "type", &f.kind, "")
@@ -52,13 +52,13 @@ four or eight outputs), tile (a register tile of packed weights); the comment of
 	return c
 }
 
-func (f *kernelsFlags) run(a *cli.App) error {
+func (f *kernelsFlags) listKernels(a *cli.App) error {
 	table := speed.Microkernels()
 	var types []string
 	for _, m := range table {
 		types = append(types, m.Type)
 	}
-	types = unique(types)
+	types = uniqueTexts(types)
 	kind := strings.ToUpper(f.kind)
 	if f.kind != "" && !slices.Contains(types, kind) {
 		return cli.Usagef("--type %.40q is not a type: choose one of %s", f.kind, strings.Join(types, ", "))
@@ -78,8 +78,7 @@ func (f *kernelsFlags) run(a *cli.App) error {
 	return printKernels(a, table)
 }
 
-// unique returns texts without duplicates.
-func unique(all []string) (some []string) {
+func uniqueTexts(all []string) (some []string) {
 	for _, s := range all {
 		if !slices.Contains(some, s) {
 			some = append(some, s)

@@ -22,7 +22,6 @@ type benchLinkFlags struct {
 	json   bool
 }
 
-// newBenchLinkCommand returns the command that measures the network path of questions and answers.
 func newBenchLinkCommand(a *cli.App) *cobra.Command {
 	var f benchLinkFlags
 	c := &cobra.Command{
@@ -44,13 +43,13 @@ models. Device, link and gateway run in this one process. Measurements are print
   pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8
   pilotfish bench link --trace cellular.rtt.csv --json`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runLink(c.Context(), a) },
 	}
-	f.register(c.Flags())
+	f.registerFlags(c.Flags())
 	return c
 }
 
-func (f *benchLinkFlags) register(p *pflag.FlagSet) {
+func (f *benchLinkFlags) registerFlags(p *pflag.FlagSet) {
 	f.tokens = group.Numbers("8,64,512")
 	f.o.AskRate, f.o.Outage = 50, time.Second
 	cli.Add(p, "questions", &f.o.Asks, 300)
@@ -62,9 +61,9 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// check completes the options, and returns an error for unreadable traces. With fewer questions than usual, the other
-// parts are shorter, too.
-func (f *benchLinkFlags) check() error {
+// completeOptions completes the options, and returns an error for unreadable traces. With fewer questions than usual,
+// the other parts are shorter, too.
+func (f *benchLinkFlags) completeOptions() error {
 	f.o.Asks = cmp.Or(f.o.Asks, 300)
 	part := min(1, float64(f.o.Asks)/300)
 	f.o.Connects, f.o.Outages = max(2, int(10*part)), max(1, int(3*part))
@@ -73,8 +72,8 @@ func (f *benchLinkFlags) check() error {
 	return group.CheckTraces(f.o.Traces)
 }
 
-func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
-	if err := f.check(); err != nil {
+func (f *benchLinkFlags) runLink(ctx context.Context, a *cli.App) (err error) {
+	if err := f.completeOptions(); err != nil {
 		return err
 	}
 	about := group.Measured(a)

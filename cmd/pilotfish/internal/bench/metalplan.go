@@ -24,7 +24,6 @@ type metalPlanFlags struct {
 // planContext is the number of tokens that the predicted token sees.
 const planContext = 100
 
-// newBenchMetalPlanCommand returns the command that predicts the time of a token on another machine's GPU.
 func newBenchMetalPlanCommand(a *cli.App) *cobra.Command {
 	var f metalPlanFlags
 	c := &cobra.Command{
@@ -44,7 +43,7 @@ GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.Recip
 		Args:    cobra.MatchAll(cli.UpToOneArg("the name of a GPU"), cli.OneOf("a GPU", gpuNames())),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.gpu = cmp.Or(strings.Join(args, ""), "m1")
-			return f.run(c.Context(), a)
+			return f.runMetalPlan(c.Context(), a)
 		},
 	}
 	cli.Add(c.Flags(), "shape", &f.shape, "0.5b")
@@ -60,8 +59,8 @@ func gpuNames() (names []string) {
 	return names
 }
 
-func (f *metalPlanFlags) run(ctx context.Context, a *cli.App) error {
-	spec, err := specOf(f.shape, f.kind, 1)
+func (f *metalPlanFlags) runMetalPlan(ctx context.Context, a *cli.App) error {
+	spec, err := parseSpec(f.shape, f.kind, 1)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,6 @@ are drawn in one plot if only the round trip differs.`,
 	return c
 }
 
-// writeReport draws the lines of files, or of stdin, as a page.
 func writeReport(a *cli.App, paths []string, out string) error {
 	var all []result.Record
 	for _, path := range paths {

@@ -28,11 +28,11 @@ func TestBenchEngineFlags(t *testing.T) {
 	var flags *pflag.FlagSet
 	parse := func(args string, limit int) speed.Matrix {
 		f, c := new(benchEngineFlags), &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
-		f.register(c)
+		f.registerFlags(c)
 		flags = c.Flags()
 		require.NoError(t, c.ParseFlags(strings.Fields("-m m "+args)), args)
-		require.NoError(t, f.check(), args)
-		require.NoError(t, f.fit(limit), args)
+		require.NoError(t, f.checkEngineFlags(), args)
+		require.NoError(t, f.fitContext(limit), args)
 		return f.m
 	}
 	const long = 100_000

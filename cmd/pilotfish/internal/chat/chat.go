@@ -57,13 +57,13 @@ When the conversation no longer fits into the context, its oldest turns are drop
 		Example: `  pilotfish chat -m Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   pilotfish chat -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --temp 0.7`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runChat(c.Context(), a) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-func (f *chatFlags) register(c *cobra.Command) {
+func (f *chatFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
 	f.model.RegisterServed(p)
@@ -81,8 +81,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 	cli.Add(p, "no-history", &f.noHistory, false)
 }
 
-// run runs the chat until the questions end.
-func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
+func (f *chatFlags) runChat(ctx context.Context, a *cli.App) error {
 	open, err := f.model.Public()
 	if err != nil {
 		return err
@@ -104,16 +103,16 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	defer m.Close()
-	if err := f.possible(ctx, a, m, route); err != nil {
+	if err := f.checkModelSettings(ctx, a, m, route); err != nil {
 		return err
 	}
 	c := newConversation(a, f, m, route)
-	defer c.close()
+	defer c.closeChat()
 	if f.load != "" {
-		err = c.load(ctx, f.load)
+		err = c.loadChat(ctx, f.load)
 	}
 	if err == nil && f.set.Changed("cloud") {
-		err = c.connect(ctx, "--cloud", f.gateway.Address, f.gateway.Pin)
+		err = c.connectGateway(ctx, "--cloud", f.gateway.Address, f.gateway.Pin)
 	}
 	if err != nil {
 		return err
@@ -122,14 +121,14 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	defer in.close()
-	c.greet(in.interactive())
-	return c.loop(ctx, in)
+	defer in.closeInput()
+	c.printGreeting(in.isInteractive())
+	return c.answerLoop(ctx, in)
 }
 
-// possible returns an error for settings that the model does not support, and for those that exclude each other, before
-// the first question.
-func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model, r pilotfish.Route) error {
+// checkModelSettings returns an error for settings that the model does not support, and for those that exclude each
+// other, before the first question.
+func (f *chatFlags) checkModelSettings(ctx context.Context, a *cli.App, m *pilotfish.Model, r pilotfish.Route) error {
 	options := []pilotfish.Option{pilotfish.Settings(f.answer.Settings)}
 	if f.route.Verify.On {
 		options = append(options, r)
@@ -139,7 +138,6 @@ func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model
 	return err
 }
 
-// dialOptions returns the options for connecting to a gateway, with its fingerprint.
 func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, error) {
 	o := pilotfish.DialOptions{Pin: pin, Timeout: 10 * time.Second}
 	var err error
@@ -149,24 +147,21 @@ func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, 
 	return o, f.gateway.Remember(a, &o)
 }
 
-// greet prints the first lines of the chat.
-func (c *conversation) greet(interactive bool) {
+func (c *conversation) printGreeting(interactive bool) {
 	if !interactive {
-		c.sayDrawn()
+		c.printSampling()
 		return
 	}
-	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", c.name(),
+	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", c.modelName(),
 		c.model.Context())
-	c.sayDrawn()
+	c.printSampling()
 }
 
-// name returns the name of the model, or of its file if it has none.
-func (c *conversation) name() string {
+func (c *conversation) modelName() string {
 	return cli.Harmless(cmp.Or(c.model.Name(), c.f.model.Answers()))
 }
 
-// sayDrawn prints the temperature and the seed, if tokens are drawn.
-func (c *conversation) sayDrawn() {
+func (c *conversation) printSampling() {
 	if s := c.settings; s.Temperature > 0 {
 		fmt.Fprintf(c.a.Stderr, "temperature %v, drawn with --seed %d\n", s.Temperature, s.Seed)
 	}

@@ -53,7 +53,7 @@ func TestParseChat(t *testing.T) {
 		turn("system", "system"): `messages[1] has the role "system"`,
 		turn("system", "tool"):   `messages[1] has the role "tool"`,
 	} {
-		_, err := parseChat([]byte(text))
+		_, err := parseSavedChat([]byte(text))
 		if want == "" {
 			assert.NoError(t, err, text)
 		} else {
@@ -67,10 +67,10 @@ func TestReadChatLimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
 	text := `{"format":"pilotfish-chat","version":1,"messages":[]}` + strings.Repeat(" ", 4<<20)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	_, err := readChat(path)
+	_, err := readSavedChat(path)
 	assert.NoError(t, err)
 	require.NoError(t, os.Truncate(path, 64<<20+1))
-	_, err = readChat(path)
+	_, err = readSavedChat(path)
 	assert.ErrorContains(t, err, "has more than 67108864 bytes")
 }
 
@@ -80,14 +80,14 @@ func FuzzParseChat(f *testing.F) {
 		`{"role":"assistant","content":"b"}]}`))
 	f.Add([]byte(`{"format":"pilotfish-chat","version":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		saved, err := parseChat(b)
+		saved, err := parseSavedChat(b)
 		if err != nil {
 			return
 		}
-		require.NoError(t, checkTurns(saved.Messages))
+		require.NoError(t, checkTurnOrder(saved.Messages))
 		again, err := json.Marshal(saved)
 		require.NoError(t, err)
-		_, err = parseChat(again)
+		_, err = parseSavedChat(again)
 		require.NoError(t, err)
 	})
 }
@@ -107,7 +107,7 @@ func TestChatFullContext(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, n, strings.Count(stdout, "\n"))
 	assert.Contains(t, stderr, "(the context of 160 tokens is full: the oldest ")
-	saved, err := readChat(file)
+	saved, err := readSavedChat(file)
 	require.NoError(t, err)
 	require.Len(t, saved.Messages, 1+2*n, "with all turns")
 	for i := range n {
@@ -139,25 +139,25 @@ func TestChatMakeRoom(t *testing.T) {
 		}
 		c := newConversation(&cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}, f, m,
 			pilotfish.Route{})
-		defer c.close()
+		defer c.closeChat()
 		for i := range 8 {
-			require.NoError(t, c.ask(t.Context(), clitest.Question(i), false))
-			head, turns := split(c.chat.Messages())
+			require.NoError(t, c.askQuestion(t.Context(), clitest.Question(i), false))
+			head, turns := splitSystem(c.chat.Messages())
 			assert.Len(t, head, min(len(system), 1))
 			require.NotEmpty(t, turns)
 			assert.Zero(t, len(turns)%2)
 			assert.Equal(t, "user", turns[0].Role)
 			assert.Equal(t, clitest.Question(i), turns[len(turns)-2].Content)
-			assert.Len(t, c.messages(), min(len(system), 1)+2*i+2)
+			assert.Len(t, c.allMessages(), min(len(system), 1)+2*i+2)
 		}
 		require.NotEmpty(t, c.dropped)
 		file := filepath.Join(t.TempDir(), "c.json")
-		require.NoError(t, c.save(file))
-		require.NoError(t, c.load(t.Context(), file))
-		assert.Len(t, c.messages(), min(len(system), 1)+16)
-		require.NoError(t, c.ask(t.Context(), clitest.Question(9), false))
+		require.NoError(t, c.saveChat(file))
+		require.NoError(t, c.loadChat(t.Context(), file))
+		assert.Len(t, c.allMessages(), min(len(system), 1)+16)
+		require.NoError(t, c.askQuestion(t.Context(), clitest.Question(9), false))
 		require.NotEmpty(t, c.dropped)
-		require.NoError(t, c.clear(t.Context(), ""))
-		assert.Len(t, c.messages(), min(len(system), 1))
+		require.NoError(t, c.clearCommand(t.Context(), ""))
+		assert.Len(t, c.allMessages(), min(len(system), 1))
 	}
 }

@@ -44,7 +44,7 @@ func TestChatNumberFlags(t *testing.T) {
 	clitest.NumbersReach(t, func(args []string) (terms.Settings, error) {
 		var f chatFlags
 		command := &cobra.Command{}
-		f.register(command)
+		f.registerFlags(command)
 		require.NoError(t, command.ParseFlags(append([]string{"-m", "m"}, args...)))
 		if err := cli.CheckFlags(f.set); err != nil {
 			return terms.Settings{}, err

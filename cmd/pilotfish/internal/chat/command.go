@@ -31,30 +31,30 @@ type chatCommand struct {
 // chatCommands returns all commands, in the order of /help.
 func chatCommands() []chatCommand {
 	return []chatCommand{
-		{"/help", "", "list these commands; /? does the same", (*conversation).help},
-		{"/system", "[TEXT | off]", "show or set the system message; off: the model's own", (*conversation).system},
+		{"/help", "", "list these commands; /? does the same", (*conversation).helpCommand},
+		{"/system", "[TEXT | off]", "show or set the system message; off: the model's own",
+			(*conversation).systemCommand},
 		{"/temp", "[T [SEED]]", "show or set the temperature; 0 always picks the most probable token",
-			(*conversation).temp},
-		{"/retry", "", "ask the last question again", (*conversation).retry},
-		{"/undo", "", "forget the last question and its answer", (*conversation).undo},
-		{"/clear", "", "start a new conversation; the system message stays", (*conversation).clear},
+			(*conversation).tempCommand},
+		{"/retry", "", "ask the last question again", (*conversation).retryCommand},
+		{"/undo", "", "forget the last question and its answer", (*conversation).undoCommand},
+		{"/clear", "", "start a new conversation; the system message stays", (*conversation).clearCommand},
 		{"/save", "FILE [--kv]", "write the conversation to a file; --kv: and its keys and values to FILE.kv",
 			(*conversation).saveCommand},
 		{"/load", "FILE", "continue a saved conversation", (*conversation).loadCommand},
-		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).stats},
+		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).statsCommand},
 		{"/cloud", "[HOST:PORT [PIN] | off]", "show the gateway of the large model, connect to one, or disconnect",
-			(*conversation).cloud},
+			(*conversation).cloudCommand},
 		{"/local", "[on | off]", "keep the next questions on this device, or show whether that is so",
-			(*conversation).keepLocal},
-		{"/model", "", "show the models that answer", (*conversation).showModel},
-		{"/set", "NAME VALUE", "the same as /NAME VALUE, such as /set temp 0.7", (*conversation).set},
+			(*conversation).localCommand},
+		{"/model", "", "show the models that answer", (*conversation).modelCommand},
+		{"/set", "NAME VALUE", "the same as /NAME VALUE, such as /set temp 0.7", (*conversation).setCommand},
 		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice",
 			func(*conversation, context.Context, string) error { return errQuit }},
 	}
 }
 
-// command runs a line that begins with a slash.
-func (c *conversation) command(ctx context.Context, line string) error {
+func (c *conversation) dispatchCommand(ctx context.Context, line string) error {
 	name, args := strings.TrimSpace(line), ""
 	if at := strings.IndexFunc(name, unicode.IsSpace); at >= 0 {
 		name, args = name[:at], name[at:]
@@ -78,7 +78,7 @@ func (c *conversation) command(ctx context.Context, line string) error {
 		"slash, type a space before it", name)
 }
 
-func (c *conversation) help(context.Context, string) error {
+func (c *conversation) helpCommand(context.Context, string) error {
 	columns, form := cli.Columns(c.a.Stderr, cli.HelpColumns), "  %-32s  %s\n"
 	if columns < 72 {
 		form = "  %s\n      %s\n"
@@ -92,32 +92,30 @@ func (c *conversation) help(context.Context, string) error {
 	return err
 }
 
-// showModel prints which models answer.
-func (c *conversation) showModel(ctx context.Context, _ string) error {
+func (c *conversation) modelCommand(ctx context.Context, _ string) error {
 	fmt.Fprintf(c.a.Stderr, "%s, %s, context of %d tokens; to talk to another model, start the chat with -m\n",
-		c.name(), c.f.model.Answers(), c.model.Context())
-	return c.cloud(ctx, "")
+		c.modelName(), c.f.model.Answers(), c.model.Context())
+	return c.cloudCommand(ctx, "")
 }
 
-// set runs /set NAME VALUE as /NAME VALUE. Those who come from ollama write "/set parameter temperature 0.7".
-func (c *conversation) set(ctx context.Context, args string) error {
+// setCommand runs /set NAME VALUE as /NAME VALUE. Those who come from ollama write "/set parameter temperature 0.7".
+func (c *conversation) setCommand(ctx context.Context, args string) error {
 	args = strings.TrimSpace(strings.TrimPrefix(args, "parameter "))
 	if args == "" {
 		return errors.New("/set needs a name and a value, such as /set temp 0.7")
 	}
-	return c.command(ctx, "/"+args)
+	return c.dispatchCommand(ctx, "/"+args)
 }
 
-// split returns the system message, if there is one, and the turns.
-func split(messages []pilotfish.Message) (system, turns []pilotfish.Message) {
+func splitSystem(messages []pilotfish.Message) (system, turns []pilotfish.Message) {
 	if len(messages) > 0 && messages[0].Role == "system" {
 		return messages[:1:1], messages[1:]
 	}
 	return nil, messages
 }
 
-func (c *conversation) system(_ context.Context, args string) error {
-	system, turns := split(c.chat.Messages())
+func (c *conversation) systemCommand(_ context.Context, args string) error {
+	system, turns := splitSystem(c.chat.Messages())
 	switch {
 	case args == "" && system == nil:
 		fmt.Fprintln(c.a.Stderr, "the system message is the model's own")
@@ -130,12 +128,12 @@ func (c *conversation) system(_ context.Context, args string) error {
 	default:
 		system = []pilotfish.Message{{Role: "system", Content: args}}
 	}
-	c.begin(append(system, turns...))
+	c.startChat(append(system, turns...))
 	fmt.Fprintln(c.a.Stderr, "the system message is set")
 	return nil
 }
 
-func (c *conversation) temp(_ context.Context, args string) error {
+func (c *conversation) tempCommand(_ context.Context, args string) error {
 	s := &c.settings
 	fields := strings.Fields(args)
 	if len(fields) > 2 {
@@ -160,48 +158,48 @@ func (c *conversation) temp(_ context.Context, args string) error {
 	if s.Temperature == 0 {
 		fmt.Fprintln(c.a.Stderr, "temperature 0: the most probable token is always picked")
 	}
-	c.sayDrawn()
+	c.printSampling()
 	return nil
 }
 
-// last returns the conversation without its last question and answer, and the question.
-func (c *conversation) last() (before []pilotfish.Message, question string, err error) {
+// lastQuestion returns the conversation without its last question and answer, and the question.
+func (c *conversation) lastQuestion() (before []pilotfish.Message, question string, err error) {
 	messages := c.chat.Messages()
-	if _, turns := split(messages); len(turns) < 2 {
+	if _, turns := splitSystem(messages); len(turns) < 2 {
 		return nil, "", fmt.Errorf("there is no question yet: ask one first")
 	}
 	n := len(messages) - 2
 	return messages[:n], messages[n].Content, nil
 }
 
-func (c *conversation) undo(context.Context, string) error {
-	before, question, err := c.last()
+func (c *conversation) undoCommand(context.Context, string) error {
+	before, question, err := c.lastQuestion()
 	if err != nil {
 		return err
 	}
-	c.begin(before)
-	fmt.Fprintf(c.a.Stderr, "forgotten: %s\n", shortened(question))
+	c.startChat(before)
+	fmt.Fprintf(c.a.Stderr, "forgotten: %s\n", shortenQuestion(question))
 	return nil
 }
 
-func (c *conversation) retry(ctx context.Context, _ string) error {
-	before, question, err := c.last()
+func (c *conversation) retryCommand(ctx context.Context, _ string) error {
+	before, question, err := c.lastQuestion()
 	if err != nil {
 		return err
 	}
 	local := c.chat.Messages()[len(before)].Local
-	c.begin(before)
+	c.startChat(before)
 	if c.settings.Temperature > 0 {
 		c.settings.Seed = group.DrawSeed()
-		c.sayDrawn()
+		c.printSampling()
 	} else {
 		fmt.Fprintln(c.a.Stderr, "(at temperature 0 the answer is the same unless something else has changed)")
 	}
-	return c.ask(ctx, question, local || c.local)
+	return c.askQuestion(ctx, question, local || c.local)
 }
 
-// shortened returns the beginning of a text, as one line without control characters.
-func shortened(text string) string {
+// shortenQuestion returns the beginning of a text, as one line without control characters.
+func shortenQuestion(text string) string {
 	r := []rune(cli.Harmless(strings.Join(strings.Fields(text), " ")))
 	if len(r) > 60 {
 		return string(r[:59]) + "…"
@@ -209,16 +207,15 @@ func shortened(text string) string {
 	return string(r)
 }
 
-func (c *conversation) clear(context.Context, string) error {
-	system, _ := split(c.chat.Messages())
+func (c *conversation) clearCommand(context.Context, string) error {
+	system, _ := splitSystem(c.chat.Messages())
 	c.dropped = nil
-	c.begin(system)
+	c.startChat(system)
 	fmt.Fprintln(c.a.Stderr, "a new conversation")
 	return nil
 }
 
-// userPath expands ~ in a path to the home folder.
-func userPath(path string) string {
+func expandHome(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	home, err := os.UserHomeDir()
 	if !ok || err != nil || rest != "" && rest[0] != '/' && rest[0] != filepath.Separator {
@@ -229,13 +226,13 @@ func userPath(path string) string {
 
 func (c *conversation) saveCommand(ctx context.Context, args string) error {
 	path, kv := strings.CutSuffix(" "+args, " --kv")
-	if path = userPath(strings.TrimSpace(path)); path == "" {
+	if path = expandHome(strings.TrimSpace(path)); path == "" {
 		return fmt.Errorf("/save needs the name of a file, such as /save talk.json")
 	}
-	if err := c.save(path); err != nil {
+	if err := c.saveChat(path); err != nil {
 		return fmt.Errorf("save the conversation: %w", err)
 	}
-	fmt.Fprintf(c.a.Stderr, "%d messages in %s\n", len(c.messages()), path)
+	fmt.Fprintf(c.a.Stderr, "%d messages in %s\n", len(c.allMessages()), path)
 	if !kv {
 		return nil
 	}
@@ -250,10 +247,10 @@ func (c *conversation) loadCommand(ctx context.Context, path string) error {
 	if path == "" {
 		return fmt.Errorf("/load needs the name of a file that /save has written, such as /load talk.json")
 	}
-	return c.load(ctx, userPath(path))
+	return c.loadChat(ctx, expandHome(path))
 }
 
-func (c *conversation) cloud(ctx context.Context, args string) error {
+func (c *conversation) cloudCommand(ctx context.Context, args string) error {
 	fields := strings.Fields(args)
 	switch {
 	case len(fields) == 0 && c.gateway == nil:
@@ -261,7 +258,7 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 	case len(fields) == 0:
 		fmt.Fprintf(c.a.Stderr, "the cloud is %s, with the model %q\n", c.address, c.gateway.Model())
 	case len(fields) == 1 && fields[0] == "off":
-		c.disconnect()
+		c.disconnectGateway()
 		fmt.Fprintln(c.a.Stderr, "the small model answers alone")
 	case c.local:
 		return errors.New("nothing may leave this device: /local off comes before /cloud")
@@ -279,7 +276,7 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 		defer stop(nil)
 		release := cli.TakeInterrupts(ctx, func() { stop(fmt.Errorf("connect to %s: stopped by Ctrl-C", fields[0])) })
 		defer release()
-		if err := c.connect(asking, "/cloud", fields[0], pin); err != nil {
+		if err := c.connectGateway(asking, "/cloud", fields[0], pin); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.a.Stderr, "connected to %s, with the model %q\n", c.address, c.gateway.Model())
@@ -287,8 +284,7 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 	return nil
 }
 
-// keepLocal sets whether the next questions stay on this device.
-func (c *conversation) keepLocal(_ context.Context, args string) error {
+func (c *conversation) localCommand(_ context.Context, args string) error {
 	switch args {
 	case "on", "off":
 		c.local = args == "on"
@@ -309,13 +305,13 @@ func (c *conversation) keepLocal(_ context.Context, args string) error {
 	return nil
 }
 
-func (c *conversation) stats(context.Context, string) error {
-	c.total.print(c.a.Stderr, c.chat.Stats(), c.model.Context())
+func (c *conversation) statsCommand(context.Context, string) error {
+	c.total.printStats(c.a.Stderr, c.chat.Stats(), c.model.Context())
 	return nil
 }
 
-// print prints the figures of the last answer, and the totals. context is the maximum length of a text, in tokens.
-func (t *chatTotal) print(w io.Writer, s pilotfish.Stats, context int) {
+// printStats prints the figures of the last answer, and the totals. context is the maximum length of a text, in tokens.
+func (t *chatTotal) printStats(w io.Writer, s pilotfish.Stats, context int) {
 	if t.answers == 0 {
 		fmt.Fprintln(w, "no answers yet")
 		return
@@ -337,13 +333,12 @@ func (t *chatTotal) print(w io.Writer, s pilotfish.Stats, context int) {
 	}
 	r := s.Receipt
 	fmt.Fprintf(w, "left this device for it: %d tokens in %s%s\n", r.Tokens, humanize.Bytes(uint64(r.Bytes)),
-		address(r.To))
+		formatDestination(r.To))
 	fmt.Fprintf(w, "all %d answers: %d tokens, %d from the large model (%.1f%%), %s left this device\n",
 		t.answers, t.tokens, t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), humanize.Bytes(uint64(t.sent)))
 }
 
-// address formats the address that data was sent to, to follow an amount.
-func address(to string) string {
+func formatDestination(to string) string {
 	if to == "" {
 		return ""
 	}

@@ -22,8 +22,8 @@ type conversation struct {
 	model    *pilotfish.Model
 	chat     *pilotfish.Chat
 	settings pilotfish.Settings
-	reading  reading // of the last question
-	legend   bool    // the colours of tokens have been explained, or there are none
+	reading  promptProgress // of the last question
+	legend   bool           // the colours of tokens have been explained, or there are none
 
 	route   pilotfish.Route     // without its cloud
 	gateway *pilotfish.Gateway  // nil: the small model alone
@@ -42,26 +42,26 @@ func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfi
 	family, _ := m.File().String("general.architecture") // an open model has both
 	layers, _ := m.File().Int(family + ".block_count")
 	c := &conversation{a: &said, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
-		reading: reading{w: a.Stderr, layers: int(layers)}, local: f.local || f.mode == "local",
+		reading: promptProgress{w: a.Stderr, layers: int(layers)}, local: f.local || f.mode == "local",
 		legend: !cli.IsTerminal(a.Stdout) || a.Env("NO_COLOR") != ""}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
 	}
-	c.begin(messages)
+	c.startChat(messages)
 	return c
 }
 
-func (c *conversation) begin(messages []pilotfish.Message) {
+func (c *conversation) startChat(messages []pilotfish.Message) {
 	if c.chat != nil {
 		c.chat.Close()
 	}
 	c.chat = c.model.NewChat(pilotfish.ChatOptions{Messages: messages})
 }
 
-func (c *conversation) close() {
+func (c *conversation) closeChat() {
 	c.chat.Close()
-	c.disconnect()
+	c.disconnectGateway()
 }
 
 // Reasons for the end of a chat or an answer.
@@ -71,8 +71,8 @@ var (
 	errStopped = errors.New("Ctrl-C stopped the answer")
 )
 
-// loop answers questions until the input ends. On a terminal an error does not end the loop.
-func (c *conversation) loop(ctx context.Context, in chatInput) error {
+// answerLoop answers questions until the input ends. On a terminal an error does not end the loop.
+func (c *conversation) answerLoop(ctx context.Context, in chatInput) error {
 	leave := false // after a first Ctrl-C the next one ends the chat
 	for {
 		text, command, err := readQuestion(in)
@@ -90,14 +90,14 @@ func (c *conversation) loop(ctx context.Context, in chatInput) error {
 		}
 		leave = false
 		if err == nil {
-			err = c.do(ctx, text, command)
+			err = c.handleInput(ctx, text, command)
 		}
 		switch {
 		case errors.Is(err, errQuit):
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && (!in.interactive() || c.unwritten()):
+		case err != nil && (!in.isInteractive() || c.outputFailed()):
 			return err
 		case err != nil:
 			fmt.Fprintf(c.a.Stderr, "pilotfish: %s\n", cli.Harmless(err.Error()))
@@ -105,26 +105,24 @@ func (c *conversation) loop(ctx context.Context, in chatInput) error {
 	}
 }
 
-// unwritten reports whether writing to stdout failed.
-func (c *conversation) unwritten() bool {
+func (c *conversation) outputFailed() bool {
 	err, silent := c.a.OutputError()
 	return err != nil || silent
 }
 
-// do runs a command, or asks a question.
-func (c *conversation) do(ctx context.Context, text string, command bool) error {
+func (c *conversation) handleInput(ctx context.Context, text string, command bool) error {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return nil
 	case command:
-		return c.command(ctx, text)
+		return c.dispatchCommand(ctx, text)
 	}
-	return c.ask(ctx, text, c.local)
+	return c.askQuestion(ctx, text, c.local)
 }
 
-// ask prints the answer to a question. If the question is local, nothing of it leaves this device. Ctrl-C stops the
-// answer.
-func (c *conversation) ask(ctx context.Context, question string, local bool) error {
+// askQuestion prints the answer to a question. If the question is local, nothing of it leaves this device. Ctrl-C stops
+// the answer.
+func (c *conversation) askQuestion(ctx context.Context, question string, local bool) error {
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	release := cli.TakeInterrupts(ctx, func() { stop(errStopped) })
@@ -137,7 +135,7 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	c.reading.done, c.reading.shown, c.reading.over = 0, 0, false
 	options, route := []pilotfish.Option{settings}, c.route
 	if cli.IsTerminal(c.reading.w) {
-		watch := func(o pilotfish.Op) { c.reading.operation(o, c.chat.Stats) }
+		watch := func(o pilotfish.Op) { c.reading.countOperation(o, c.chat.Stats) }
 		options = append(options, pilotfish.Trace(time.Now(), 0, watch))
 	}
 	if c.gateway != nil {
@@ -145,10 +143,10 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 		options = append(options, route)
 	}
 	out := c.a.Wrapped(c.a.Stdout, false)
-	printed, failed, broken := c.print(out, c.chat.Send(asking, question, options...))
-	c.reading.end()
+	printed, failed, broken := c.printTokens(out, c.chat.Send(asking, question, options...))
+	c.reading.clearProgress()
 	s := c.chat.Stats()
-	c.count(s)
+	c.countAnswer(s)
 	if broken != nil {
 		return broken
 	}
@@ -165,18 +163,18 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	if s.Tokens == 0 {
 		fmt.Fprintln(c.a.Stderr, "(the answer is empty)")
 	}
-	c.remarks(s, route)
+	c.printRemarks(s, route)
 	return nil
 }
 
-// print prints tokens as they arrive, and returns the number of bytes. It stops after the last token, or after an error
-// of decoding (failed) or of writing (broken).
-func (c *conversation) print(
+// printTokens prints tokens as they arrive, and returns the number of bytes. It stops after the last token, or after an
+// error of decoding (failed) or of writing (broken).
+func (c *conversation) printTokens(
 	out io.Writer, tokens iter.Seq2[pilotfish.Token, error],
 ) (printed int, failed, broken error) {
 	write := cli.NewTokenPrinter(c.a, out)
 	for t, err := range tokens {
-		c.reading.end()
+		c.reading.clearProgress()
 		if err != nil {
 			return printed, err, nil
 		}
@@ -188,7 +186,7 @@ func (c *conversation) print(
 	return printed, nil, nil
 }
 
-func (c *conversation) count(s pilotfish.Stats) {
+func (c *conversation) countAnswer(s pilotfish.Stats) {
 	t := &c.total
 	t.answers++
 	t.tokens += s.Tokens
@@ -196,8 +194,8 @@ func (c *conversation) count(s pilotfish.Stats) {
 	t.sent += s.Receipt.Bytes
 }
 
-// remarks prints the line below an answer, and once what the colours in it mean.
-func (c *conversation) remarks(s pilotfish.Stats, route pilotfish.Route) {
+// printRemarks prints the line below an answer, and once what the colours in it mean.
+func (c *conversation) printRemarks(s pilotfish.Stats, route pilotfish.Route) {
 	if s.Routing.Tokens == 0 { // a local question
 		route.Cloud = nil
 	}
@@ -213,8 +211,8 @@ func (c *conversation) remarks(s pilotfish.Stats, route pilotfish.Route) {
 // turnTokens is the maximum number of tokens of a turn besides those of its text.
 const turnTokens = 8
 
-// tokens returns the maximum number of tokens that messages need in the context.
-func (c *conversation) tokens(messages ...pilotfish.Message) (n int, err error) {
+// countTokens returns the maximum number of tokens that messages need in the context.
+func (c *conversation) countTokens(messages ...pilotfish.Message) (n int, err error) {
 	for _, m := range messages {
 		ids, err := c.model.Tokenize(m.Content, false)
 		if err != nil {
@@ -233,14 +231,14 @@ func (c *conversation) makeRoom(question string) error {
 	if n := c.settings.MaxTokens; n > 0 {
 		answer = min(answer, n)
 	}
-	asked, err := c.tokens(pilotfish.Message{Role: "user", Content: question})
+	asked, err := c.countTokens(pilotfish.Message{Role: "user", Content: question})
 	if err != nil {
 		return err
 	}
 	messages := c.chat.Messages()
-	system, _ := split(messages)
+	system, _ := splitSystem(messages)
 	head := len(system)
-	fixed, err := c.tokens(system...)
+	fixed, err := c.countTokens(system...)
 	if err != nil {
 		return err
 	}
@@ -251,13 +249,13 @@ func (c *conversation) makeRoom(question string) error {
 		return fmt.Errorf("the question has about %d tokens, and the context of %d has room for %d: shorten it, or "+
 			"begin with more room by --ctx", asked, context, max(room, 0))
 	}
-	first, err := c.firstKept(messages, head, context-fixed-asked-answer)
+	first, err := c.firstKeptMessage(messages, head, context-fixed-asked-answer)
 	if err != nil {
 		return err
 	}
 	if first > head {
 		c.dropped = append(c.dropped, messages[head:first]...)
-		c.begin(slices.Delete(messages, head, first))
+		c.startChat(slices.Delete(messages, head, first))
 		turns := "turn is"
 		if n := (first - head + 1) / 2; n > 1 {
 			turns = fmt.Sprintf("%d turns are", n)
@@ -269,10 +267,10 @@ func (c *conversation) makeRoom(question string) error {
 	return nil
 }
 
-// firstKept returns the number of the first message that is kept. From there on, the messages fit into room tokens.
-// Only whole turns from head on are dropped.
-func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (int, error) {
-	n, err := c.tokens(messages[head:]...)
+// firstKeptMessage returns the number of the first message that is kept. From there on, the messages fit into room
+// tokens. Only whole turns from head on are dropped.
+func (c *conversation) firstKeptMessage(messages []pilotfish.Message, head, room int) (int, error) {
+	n, err := c.countTokens(messages[head:]...)
 	if err != nil {
 		return 0, err
 	}
@@ -280,7 +278,7 @@ func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (
 		if n <= room {
 			return first, nil
 		}
-		turn, err := c.tokens(messages[first:min(first+2, len(messages))]...)
+		turn, err := c.countTokens(messages[first:min(first+2, len(messages))]...)
 		if err != nil {
 			return 0, err
 		}
@@ -289,15 +287,15 @@ func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (
 	return max(head, len(messages)), nil
 }
 
-// messages returns all turns, with those that no longer fit into the context.
-func (c *conversation) messages() []pilotfish.Message {
-	system, turns := split(c.chat.Messages())
+// allMessages returns all turns, with those that no longer fit into the context.
+func (c *conversation) allMessages() []pilotfish.Message {
+	system, turns := splitSystem(c.chat.Messages())
 	return slices.Concat(system, c.dropped, turns)
 }
 
-// connect makes the gateway at address the cloud of the next answers. by is the source of the address, for errors:
-// --cloud or /cloud.
-func (c *conversation) connect(ctx context.Context, by, address, pin string) error {
+// connectGateway makes the gateway at address the cloud of the next answers. by is the source of the address, for
+// errors: --cloud or /cloud.
+func (c *conversation) connectGateway(ctx context.Context, by, address, pin string) error {
 	flags := group.GatewayFlags{Set: c.f.set, Address: address, By: by}
 	if err := group.CheckAddress(address); err != nil {
 		return fmt.Errorf("%s %q: %w", by, address, err)
@@ -321,7 +319,7 @@ func (c *conversation) connect(ctx context.Context, by, address, pin string) err
 	case err != nil:
 		return flags.Explain(errors.Unwrap(err))
 	}
-	c.disconnect()
+	c.disconnectGateway()
 	c.gateway, c.address = g, address
 	group.WarnTemplate(c.a, g.OtherTemplate(), by+" "+address)
 	if lacks := c.f.route.Unverified(g, c.route.Router); lacks != "" {
@@ -330,8 +328,7 @@ func (c *conversation) connect(ctx context.Context, by, address, pin string) err
 	return nil
 }
 
-// disconnect continues with the small model alone.
-func (c *conversation) disconnect() {
+func (c *conversation) disconnectGateway() {
 	if c.gateway != nil {
 		c.gateway.Close()
 		c.gateway, c.address = nil, ""

@@ -23,7 +23,6 @@ func hideControls(text string) string {
 		Replace(text)
 }
 
-// showControls restores the line ends and tabs of a text.
 func showControls(line string) string {
 	return strings.NewReplacer(string(shownLineEnd), "\n", string(shownTab), "\t").Replace(line)
 }
@@ -33,12 +32,12 @@ type editor struct {
 	a       *cli.App
 	ctx     context.Context
 	state   *liner.State
-	keys    *keys // the keys of the terminal
+	keys    *keyForwarder // the keys of the terminal
 	history *history
 }
 
-// canEdit reports whether the library can edit lines: it only supports stdin and stdout of the process.
-func canEdit(a *cli.App, in *os.File) bool {
+// canEditLines reports whether the library can edit lines: it only supports stdin and stdout of the process.
+func canEditLines(a *cli.App, in *os.File) bool {
 	out := a.Stdout
 	if o, ok := out.(*cli.Output); ok {
 		out = o.W
@@ -50,24 +49,24 @@ func canEdit(a *cli.App, in *os.File) bool {
 func newEditor(ctx context.Context, a *cli.App, remember bool) (*editor, error) {
 	e := &editor{a: a, ctx: ctx}
 	var err error
-	if e.keys, err = newKeys(ctx); err != nil {
+	if e.keys, err = newKeyForwarder(ctx); err != nil {
 		return nil, fmt.Errorf("read keys from the terminal: %w", err)
 	}
-	e.state = e.keys.newState()
+	e.state = e.keys.newLinerState()
 	e.state.SetCtrlCAborts(true)
 	e.state.SetMultiLineMode(true)
 	e.state.SetBeep(false)
 	e.state.SetTabCompletionStyle(liner.TabPrints)
-	e.state.SetCompleter(completeChat)
+	e.state.SetCompleter(completeCommand)
 	if remember {
-		e.openHistory()
+		e.loadHistory()
 	}
 	return e, nil
 }
 
-// openHistory reads the lines of earlier chats. An error is only a warning.
-func (e *editor) openHistory() {
-	path, err := historyFile(e.a.Env)
+// loadHistory reads the lines of earlier chats. An error is only a warning.
+func (e *editor) loadHistory() {
+	path, err := historyPath(e.a.Env)
 	if err == nil {
 		e.history, err = openHistory(path)
 	}
@@ -80,7 +79,7 @@ func (e *editor) openHistory() {
 	}
 }
 
-func completeChat(line string) (fit []string) {
+func completeCommand(line string) (fit []string) {
 	for _, k := range chatCommands() {
 		if line != "" && strings.HasPrefix(k.name, line) {
 			fit = append(fit, k.name)
@@ -89,16 +88,16 @@ func completeChat(line string) (fit []string) {
 	return fit
 }
 
-// line implements [chatInput]. Pasted lines are one text.
-func (e *editor) line(prompt string) (text string, err error) {
-	e.keys.begin()
-	defer e.keys.end()
+// readLine implements [chatInput]. Pasted lines are one text.
+func (e *editor) readLine(prompt string) (text string, err error) {
+	e.keys.beginPrompt()
+	defer e.keys.endPrompt()
 	for more := true; more && err == nil; prompt = promptMore {
 		var line string
 		line, err = e.state.Prompt(prompt)
 		if line, more = strings.CutSuffix(line, pastedEnd); more {
 			line += "\n"
-			e.keys.lineBegins()
+			e.keys.beginLine()
 		}
 		text += line
 	}
@@ -119,25 +118,24 @@ func (e *editor) line(prompt string) (text string, err error) {
 	return showControls(strings.ToValidUTF8(text, "\uFFFD")), nil
 }
 
-// remember implements [chatInput].
-func (e *editor) remember(text string) {
+func (e *editor) addToHistory(text string) {
 	line := hideControls(text)
 	e.state.AppendHistory(line)
 	if e.history == nil {
 		return
 	}
-	if err := e.history.add(line); err != nil {
+	if err := e.history.appendLine(line); err != nil {
 		fmt.Fprintf(e.a.Stderr, "pilotfish: no history of lines from here on: %v\n", err)
 		e.history = nil
 	}
 }
 
-func (e *editor) wasEmpty() bool { return e.keys.none() }
+func (e *editor) wasEmpty() bool { return e.keys.isLineEmpty() }
 
-func (e *editor) interactive() bool { return true }
+func (e *editor) isInteractive() bool { return true }
 
-// close restores the mode of the terminal.
-func (e *editor) close() {
+// closeInput restores the mode of the terminal.
+func (e *editor) closeInput() {
 	e.state.Close()
-	e.keys.close()
+	e.keys.stopForwarding()
 }

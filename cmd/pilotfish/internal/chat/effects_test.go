@@ -42,7 +42,7 @@ func TestChatEffects(t *testing.T) {
 		`--json-schema {"a":1}`: "Answer.Complete=true; Answer.Schema=[123 34 97 34 58 49 125]",
 	}), func(c *cobra.Command, parse func()) any {
 		f, a := new(chatFlags), &cli.App{}
-		f.register(c)
+		f.registerFlags(c)
 		parse()
 		model, err := f.model.Public()
 		require.NoError(t, err)

@@ -41,19 +41,18 @@ const (
 // errNoChat means that a file was not written by /save.
 var errNoChat = errors.New("this is not a saved conversation")
 
-// noChat returns the error for a text that is not a conversation, with the reason and advice.
-func noChat(format string, args ...any) error {
+func invalidChatError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w: use a file that /save has written", errNoChat, fmt.Errorf(format, args...))
 }
 
-// save writes the conversation. It only replaces files with saved conversations.
-func (c *conversation) save(path string) error {
-	if _, err := readChat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// saveChat writes the conversation. It only replaces files with saved conversations.
+func (c *conversation) saveChat(path string) error {
+	if _, err := readSavedChat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s already exists, and /save replaces only saved conversations: choose another name (%w)",
 			path, err)
 	}
 	out := savedChat{Format: savedFormat, Version: savedVersion, Model: c.model.Name(), Messages: []savedMessage{}}
-	for _, m := range c.messages() {
+	for _, m := range c.allMessages() {
 		out.Messages = append(out.Messages, savedMessage(m))
 	}
 	var b bytes.Buffer
@@ -66,8 +65,8 @@ func (c *conversation) save(path string) error {
 	return cli.ReplaceFile(path, b.Bytes(), 0o600)
 }
 
-func (c *conversation) load(ctx context.Context, path string) error {
-	saved, err := readChat(path)
+func (c *conversation) loadChat(ctx context.Context, path string) error {
+	saved, err := readSavedChat(path)
 	if err != nil {
 		return fmt.Errorf("load the conversation: %w", err)
 	}
@@ -76,8 +75,8 @@ func (c *conversation) load(ctx context.Context, path string) error {
 		messages = append(messages, pilotfish.Message(m))
 	}
 	c.dropped = nil
-	c.begin(messages)
-	_, turns := split(messages)
+	c.startChat(messages)
+	_, turns := splitSystem(messages)
 	questions := "1 question with its answer"
 	if n := len(turns) / 2; n != 1 {
 		questions = fmt.Sprintf("%d questions with their answers", n)
@@ -124,45 +123,43 @@ func (c *conversation) loadKV(ctx context.Context, path string) {
 	fmt.Fprintf(c.a.Stderr, "loaded keys and values from %s\n", path)
 }
 
-// readChat reads a file that /save wrote.
-func readChat(path string) (*savedChat, error) {
+func readSavedChat(path string) (*savedChat, error) {
 	b, err := cli.ReadRegular(path, maxSaved)
 	if err != nil {
 		return nil, err
 	}
-	saved, err := parseChat(b)
+	saved, err := parseSavedChat(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return saved, nil
 }
 
-// parseChat parses the output of [conversation.save], and refuses everything else.
-func parseChat(b []byte) (*savedChat, error) {
+func parseSavedChat(b []byte) (*savedChat, error) {
 	var saved savedChat
 	strict := json.NewDecoder(bytes.NewReader(b))
 	strict.DisallowUnknownFields()
 	err := json.Unmarshal(b, &saved) // also refuses what follows the value
 	switch {
 	case !utf8.Valid(b):
-		return nil, noChat("it is not UTF-8 text")
+		return nil, invalidChatError("it is not UTF-8 text")
 	case err != nil:
-		return nil, noChat("%s", jsonFault(err))
+		return nil, invalidChatError("%s", describeJSONError(err))
 	case saved.Format != savedFormat:
-		return nil, noChat("its \"format\" is %s, not %q", errs.Quote(saved.Format), savedFormat)
+		return nil, invalidChatError("its \"format\" is %s, not %q", errs.Quote(saved.Format), savedFormat)
 	case saved.Version != savedVersion:
 		return nil,
 			fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
 				saved.Version, savedVersion)
 	}
 	if err := strict.Decode(&saved); err != nil {
-		return nil, noChat("%s", jsonFault(err))
+		return nil, invalidChatError("%s", describeJSONError(err))
 	}
-	return &saved, checkTurns(saved.Messages)
+	return &saved, checkTurnOrder(saved.Messages)
 }
 
-// jsonFault describes an error in JSON, without the names of types of Go.
-func jsonFault(err error) string {
+// describeJSONError describes an error in JSON, without the names of types of Go.
+func describeJSONError(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("it has a value of the wrong type (%s) at byte %d", wrong.Value, wrong.Offset)
 	}
@@ -172,9 +169,9 @@ func jsonFault(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// checkTurns returns an error if messages are not a conversation: at most one system message, at the beginning, then
-// alternately question and answer.
-func checkTurns(messages []savedMessage) error {
+// checkTurnOrder returns an error if messages are not a conversation: at most one system message, at the beginning,
+// then alternately question and answer.
+func checkTurnOrder(messages []savedMessage) error {
 	roles := []string{"user", "assistant"}
 	turns := messages
 	if len(turns) > 0 && turns[0].Role == "system" {

@@ -18,8 +18,7 @@ import (
 // maxHistory limits the size of a history file, in bytes.
 const maxHistory = 8 << 20
 
-// historyFile returns the path of the history: in the user's folder for state.
-func historyFile(env func(string) string) (string, error) {
+func historyPath(env func(string) string) (string, error) {
 	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "pilotfish", "chat_history"), nil
 	}
@@ -76,8 +75,8 @@ func openHistory(path string) (*history, error) {
 	return h, os.Chmod(path, 0o600)
 }
 
-// add appends a line. It is safe if two chats append at the same time.
-func (h *history) add(line string) error {
+// appendLine appends a line. It is safe if two chats append at the same time.
+func (h *history) appendLine(line string) error {
 	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

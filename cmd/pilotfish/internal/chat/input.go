@@ -15,23 +15,23 @@ import (
 
 // chatInput reads the lines of a chat.
 type chatInput interface {
-	// line returns the next line, without its line end. The error is io.EOF after the last line, and errAborted if
+	// readLine returns the next line, without its line end. The error is io.EOF after the last line, and errAborted if
 	// Ctrl-C cancelled the line.
-	line(prompt string) (string, error)
-	// remember adds a text to the history.
-	remember(text string)
+	readLine(prompt string) (string, error)
+	// addToHistory adds a text to the history.
+	addToHistory(text string)
 	// wasEmpty reports whether the line was empty when Ctrl-C cancelled it.
 	wasEmpty() bool
-	// interactive reports whether a user types the lines.
-	interactive() bool
-	close()
+	// isInteractive reports whether a user types the lines.
+	isInteractive() bool
+	closeInput()
 }
 
 // newChatInput returns an editor if stdin and stdout are terminals, otherwise a reader of lines.
 func newChatInput(ctx context.Context, a *cli.App, history bool) (chatInput, error) {
 	in, ok := a.Stdin.(*os.File)
 	typed := ok && cli.IsTerminal(in)
-	if typed && cli.IsTerminal(a.Stdout) && canEdit(a, in) {
+	if typed && cli.IsTerminal(a.Stdout) && canEditLines(a, in) {
 		return newEditor(ctx, a, history)
 	}
 	return newLineReader(ctx, a, typed), nil
@@ -48,13 +48,13 @@ const (
 
 // readQuestion reads a question, which may have several lines, or a command.
 func readQuestion(in chatInput) (text string, command bool, err error) {
-	first, err := in.line(promptFirst)
+	first, err := in.readLine(promptFirst)
 	if err != nil {
 		return "", false, err
 	}
 	switch {
 	case slashLine.MatchString(first):
-		in.remember(first)
+		in.addToHistory(first)
 		return first, true, nil
 	case strings.HasPrefix(strings.TrimLeft(first, " \t"), `"""`):
 		text, err = readQuoted(in, strings.TrimLeft(first, " \t")[3:])
@@ -66,7 +66,7 @@ func readQuestion(in chatInput) (text string, command bool, err error) {
 		if strings.HasSuffix(text, `\`) {
 			kept += `\` // as the user would have to type it
 		}
-		in.remember(kept)
+		in.addToHistory(kept)
 	}
 	return text, false, err
 }
@@ -80,7 +80,7 @@ func readQuoted(in chatInput, line string) (string, error) {
 		}
 		all = append(all, line)
 		var err error
-		if line, err = in.line(promptMore); err != nil {
+		if line, err = in.readLine(promptMore); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errors.New(`the text that begins with """ does not end: write """ after its last line`)
 			}
@@ -99,7 +99,7 @@ func readContinued(in chatInput, line string) (string, error) {
 		}
 		all = append(all, text)
 		var err error
-		if line, err = in.line(promptMore); errors.Is(err, io.EOF) {
+		if line, err = in.readLine(promptMore); errors.Is(err, io.EOF) {
 			return strings.Join(all, "\n"), nil
 		} else if err != nil {
 			return "", err
@@ -132,7 +132,6 @@ func newLineReader(ctx context.Context, a *cli.App, typed bool) *lineReader {
 	return &lineReader{a: a, ctx: ctx, stop: stop, typed: typed, lines: readLines(ctx, a.Stdin)}
 }
 
-// readLines reads lines until the input or ctx ends.
 func readLines(ctx context.Context, from io.Reader) chan readResult {
 	lines := make(chan readResult)
 	s := bufio.NewScanner(from)
@@ -161,8 +160,7 @@ func readLines(ctx context.Context, from io.Reader) chan readResult {
 	return lines
 }
 
-// line implements [chatInput].
-func (r *lineReader) line(prompt string) (string, error) {
+func (r *lineReader) readLine(prompt string) (string, error) {
 	if r.typed {
 		fmt.Fprint(r.a.Stderr, prompt)
 	}
@@ -177,10 +175,10 @@ func (r *lineReader) line(prompt string) (string, error) {
 	}
 }
 
-func (r *lineReader) remember(string) {}
+func (r *lineReader) addToHistory(string) {}
 
 func (r *lineReader) wasEmpty() bool { return true }
 
-func (r *lineReader) interactive() bool { return r.typed }
+func (r *lineReader) isInteractive() bool { return r.typed }
 
-func (r *lineReader) close() { r.stop() }
+func (r *lineReader) closeInput() { r.stop() }

@@ -26,7 +26,7 @@ type script struct {
 	kept  []string
 }
 
-func (s *script) line(string) (string, error) {
+func (s *script) readLine(string) (string, error) {
 	if len(s.lines) == 0 {
 		return "", io.EOF
 	}
@@ -38,13 +38,13 @@ func (s *script) line(string) (string, error) {
 	return l, nil
 }
 
-func (s *script) remember(text string) { s.kept = append(s.kept, text) }
+func (s *script) addToHistory(text string) { s.kept = append(s.kept, text) }
 
 func (s *script) wasEmpty() bool { return true }
 
-func (s *script) interactive() bool { return true }
+func (s *script) isInteractive() bool { return true }
 
-func (s *script) close() {}
+func (s *script) closeInput() {}
 
 func TestReadQuestion(t *testing.T) {
 	for _, c := range []struct {
@@ -127,16 +127,16 @@ func TestLineReader(t *testing.T) {
 	} {
 		r := newLineReader(t.Context(), &cli.App{Stdin: c.in}, false)
 		for _, line := range []string{"one", "two\uFFFD"} {
-			got, err := r.line(promptFirst)
+			got, err := r.readLine(promptFirst)
 			require.NoError(t, err)
 			assert.Equal(t, line, got)
 		}
 		for range 2 {
-			_, err := r.line(promptFirst)
+			_, err := r.readLine(promptFirst)
 			assert.ErrorContains(t, err, c.want)
 			assert.Equal(t, c.want == "EOF", errors.Is(err, io.EOF), c.want)
 		}
-		r.close()
+		r.closeInput()
 	}
 }
 
@@ -148,16 +148,16 @@ func TestLineReaderTyped(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		var errs strings.Builder
 		r := newLineReader(ctx, &cli.App{Stdin: read, Stderr: &errs}, typed)
-		assert.Equal(t, typed, r.interactive())
+		assert.Equal(t, typed, r.isInteractive())
 		go func() { _, _ = io.WriteString(write, "one\n") }()
-		line, err := r.line(promptFirst)
+		line, err := r.readLine(promptFirst)
 		require.NoError(t, err)
 		assert.Equal(t, "one", line)
 		stop(io.ErrUnexpectedEOF)
-		_, err = r.line(promptMore)
+		_, err = r.readLine(promptMore)
 		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		assert.Equal(t, map[bool]string{true: promptFirst + promptMore + "\n"}[typed], errs.String())
-		r.close()
+		r.closeInput()
 		require.NoError(t, write.Close())
 	}
 }
@@ -167,8 +167,8 @@ func TestRememberFails(t *testing.T) {
 	var errs strings.Builder
 	e := &editor{a: &cli.App{Stderr: &errs}, state: liner.NewLiner(), history: &history{path: t.TempDir()}}
 	defer e.state.Close()
-	e.remember("one")
-	e.remember("two")
+	e.addToHistory("one")
+	e.addToHistory("two")
 	assert.Equal(t, 1, strings.Count(errs.String(), "pilotfish: no history of lines from here on: open "), &errs)
 	assert.Nil(t, e.history)
 }
@@ -180,11 +180,11 @@ func TestUserPath(t *testing.T) {
 	t.Setenv("USERPROFILE", home)
 	for path, want := range map[string]string{"~": home, "~/a/b": filepath.Join(home, "a", "b"), "~a": "~a",
 		"a/~": "a/~", "/a": "/a", "": ""} {
-		assert.Equal(t, want, userPath(path), path)
+		assert.Equal(t, want, expandHome(path), path)
 	}
 	t.Setenv("HOME", "")
 	t.Setenv("USERPROFILE", "")
-	assert.Equal(t, "~/a", userPath("~/a"), "without a home folder")
+	assert.Equal(t, "~/a", expandHome("~/a"), "without a home folder")
 }
 
 func TestPasteFilter(t *testing.T) {
@@ -209,10 +209,10 @@ func TestPasteFilter(t *testing.T) {
 		paste("x" + pasteBegin + "y"):     "x[200~y",
 		pasteEnd:                          pasteEnd, // an end without a begin: an unknown key
 	} {
-		assert.Equal(t, want, string(new(pasteFilter).filter([]byte(in))), "%q", in)
+		assert.Equal(t, want, string(new(pasteFilter).filterBytes([]byte(in))), "%q", in)
 		for cut := range in { // in two parts: pasted text is the same, and of a mark a key may be left
 			p := new(pasteFilter)
-			got := string(p.filter([]byte(in[:cut]))) + string(p.filter([]byte(in[cut:])))
+			got := string(p.filterBytes([]byte(in[:cut]))) + string(p.filterBytes([]byte(in[cut:])))
 			assert.True(t, got == want || lessMark(got, want), "%q at %d: %q", in, cut, got)
 		}
 	}
@@ -235,13 +235,13 @@ func FuzzPasteFilter(f *testing.F) {
 	f.Add("a" + pasteBegin + "b\nc\x1b[A" + pasteEnd + "d")
 	f.Add(pasteBegin + "\x1b[20" + pasteEnd)
 	f.Fuzz(func(t *testing.T, s string) {
-		if out := new(pasteFilter).filter([]byte(s)); len(out) > 4*len(s) {
+		if out := new(pasteFilter).filterBytes([]byte(s)); len(out) > 4*len(s) {
 			require.Fail(t, "more output than input", "%q", out)
 		}
 		if strings.Contains(s, "\x1b") {
 			return
 		}
-		out := string(new(pasteFilter).filter([]byte(pasteBegin + s + pasteEnd)))
+		out := string(new(pasteFilter).filterBytes([]byte(pasteBegin + s + pasteEnd)))
 		require.NotContains(t, out, "\n")
 		out = strings.ReplaceAll(out, pastedEnd+"\r", string(shownLineEnd))
 		for _, c := range []byte(out) {
@@ -259,7 +259,7 @@ func TestHistory(t *testing.T) {
 	clitest.OwnFolders(t)
 	state := t.TempDir()
 	for dir, want := range map[string]bool{state: true, "relative": false, "": false} {
-		got, err := historyFile(func(string) string { return dir })
+		got, err := historyPath(func(string) string { return dir })
 		require.NoError(t, err)
 		assert.Equal(t, want, got == filepath.Join(dir, "pilotfish", "chat_history"),
 			"a relative folder is ignored: %s", got)
@@ -273,7 +273,7 @@ func TestHistory(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o700), folder.Mode().Perm(), "only the user can read it")
 	for i := range 2*liner.HistoryLimit + 1 {
 		if i < 3 || i > 2*liner.HistoryLimit-2 {
-			require.NoError(t, h.add(fmt.Sprint("line ", i)))
+			require.NoError(t, h.appendLine(fmt.Sprint("line ", i)))
 			continue
 		}
 		if i == 3 {

@@ -8,15 +8,15 @@ import (
 	"github.com/peterh/liner"
 )
 
-// keys is the keyboard of the console. It is empty: the editor reads the console itself, and treats Ctrl-C as a key for
-// each line.
-type keys struct{}
+// keyForwarder is the keyboard of the console. It is empty: the editor reads the console itself, and treats Ctrl-C as a
+// key for each line.
+type keyForwarder struct{}
 
-func newKeys(context.Context) (*keys, error) { return new(keys), nil }
+func newKeyForwarder(context.Context) (*keyForwarder, error) { return new(keyForwarder), nil }
 
-func (k *keys) newState() *liner.State { return liner.NewLiner() }
-func (k *keys) begin()                 {}
-func (k *keys) lineBegins()            {}
-func (k *keys) end()                   {}
-func (k *keys) none() bool             { return true }
-func (k *keys) close()                 {}
+func (k *keyForwarder) newLinerState() *liner.State { return liner.NewLiner() }
+func (k *keyForwarder) beginPrompt()                {}
+func (k *keyForwarder) beginLine()                  {}
+func (k *keyForwarder) endPrompt()                  {}
+func (k *keyForwarder) isLineEmpty() bool           { return true }
+func (k *keyForwarder) stopForwarding()             {}

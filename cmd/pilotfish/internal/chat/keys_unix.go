@@ -17,8 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keys forwards keys to the editor. They pass through a [pasteFilter], since the editor does not support pasted text.
-type keys struct {
+// keyForwarder forwards keys to the editor. They pass through a [pasteFilter], since the editor does not support pasted
+// text.
+type keyForwarder struct {
 	read, write *os.File // a pipe to the editor
 	wake, stop  *os.File // a pipe: closing its writing end stops the forwarding
 	done        chan struct{}
@@ -30,9 +31,9 @@ type keys struct {
 	before      *unix.Termios // its mode before the chat; nil if that is unknown
 }
 
-// newKeys starts to forward keys, until ctx ends or close is called.
-func newKeys(ctx context.Context) (*keys, error) {
-	k := &keys{done: make(chan struct{}), interrupts: cli.InterruptsOf(ctx), stdin: int(os.Stdin.Fd())}
+// newKeyForwarder starts to forward keys, until ctx ends or stopForwarding is called.
+func newKeyForwarder(ctx context.Context) (*keyForwarder, error) {
+	k := &keyForwarder{done: make(chan struct{}), interrupts: cli.InterruptsOf(ctx), stdin: int(os.Stdin.Fd())}
 	var err error
 	k.before, _ = unix.IoctlGetTermios(k.stdin, getTermios)
 	if k.read, k.write, err = os.Pipe(); err != nil {
@@ -42,16 +43,16 @@ func newKeys(ctx context.Context) (*keys, error) {
 		return nil, errors.Join(err, k.read.Close(), k.write.Close())
 	}
 	k.unwatch = context.AfterFunc(ctx, func() { k.stop.Close() })
-	go k.carry(int(k.wake.Fd()))
+	go k.forwardKeys(int(k.wake.Fd()))
 	return k, nil
 }
 
-// newState returns an editor that reads from the pipe instead of stdin. The editor only looks up stdin when it is
+// newLinerState returns an editor that reads from the pipe instead of stdin. The editor only looks up stdin when it is
 // created.
 //
-// From here until close, Ctrl-C is a key and not a signal. The editor only does this while it reads a line, so that a
-// Ctrl-C just before or after a line would end the program.
-func (k *keys) newState() *liner.State {
+// From here until stopForwarding, Ctrl-C is a key and not a signal. The editor only does this while it reads a line, so
+// that a Ctrl-C just before or after a line would end the program.
+func (k *keyForwarder) newLinerState() *liner.State {
 	stdin := os.Stdin
 	defer func() { os.Stdin = stdin }()
 	os.Stdin = k.read
@@ -63,8 +64,8 @@ func (k *keys) newState() *liner.State {
 	return state
 }
 
-// carry forwards keys until the terminal or the chat ends. Then the editor reads the end of its input.
-func (k *keys) carry(wake int) {
+// forwardKeys forwards keys until the terminal or the chat ends. Then the editor reads the end of its input.
+func (k *keyForwarder) forwardKeys(wake int) {
 	defer close(k.done)
 	defer k.write.Close()
 	var paste pasteFilter
@@ -84,7 +85,7 @@ func (k *keys) carry(wake int) {
 			return
 		}
 		k.count.Add(int64(n))
-		typed := slices.DeleteFunc(paste.filter(buf[:n]), k.taken)
+		typed := slices.DeleteFunc(paste.filterBytes(buf[:n]), k.handleKey)
 		if _, err := k.write.Write(typed); err != nil {
 			return
 		}
@@ -97,9 +98,9 @@ const (
 	suspendKey   = 26
 )
 
-// taken handles keys that are not for the editor, and reports whether key is one: Ctrl-Z, and Ctrl-C after the end of a
-// line.
-func (k *keys) taken(key byte) bool {
+// handleKey handles keys that are not for the editor, and reports whether key is one: Ctrl-Z, and Ctrl-C after the end
+// of a line.
+func (k *keyForwarder) handleKey(key byte) bool {
 	switch key {
 	case '\r', '\n':
 		k.prompting.Store(false)
@@ -109,14 +110,14 @@ func (k *keys) taken(key byte) bool {
 			return true
 		}
 	case suspendKey:
-		k.suspend()
+		k.suspendProgram()
 		return true
 	}
 	return false
 }
 
-// suspend restores the mode of the terminal and stops the program until the shell continues it.
-func (k *keys) suspend() {
+// suspendProgram restores the mode of the terminal and stops the program until the shell continues it.
+func (k *keyForwarder) suspendProgram() {
 	mode, err := unix.IoctlGetTermios(k.stdin, getTermios)
 	if err != nil || k.before == nil {
 		return
@@ -151,31 +152,30 @@ const (
 	pasteMarksOff = "\x1b[?2004l"
 )
 
-// begin is called before the editor reads the first line. It makes the terminal mark pasted text: who sees that mark
-// can type a line and Ctrl-C after it.
-func (k *keys) begin() {
+// beginPrompt is called before the editor reads the first line. It makes the terminal mark pasted text: who sees that
+// mark can type a line and Ctrl-C after it.
+func (k *keyForwarder) beginPrompt() {
 	k.count.Store(0)
-	k.lineBegins()
+	k.beginLine()
 	io.WriteString(os.Stdout, pasteMarksOn) // a terminal without this feature marks nothing
 }
 
-// lineBegins is called before the editor reads another line.
-func (k *keys) lineBegins() {
+func (k *keyForwarder) beginLine() {
 	k.prompting.Store(true)
 	if k.interrupts.Left() { // a Ctrl-C after the end of the answer and before this line
 		_, _ = k.write.Write([]byte{interruptKey}) // fails if the chat ends
 	}
 }
 
-func (k *keys) end() {
+func (k *keyForwarder) endPrompt() {
 	k.prompting.Store(false)
 	io.WriteString(os.Stdout, pasteMarksOff)
 }
 
-// none reports whether only Ctrl-C was typed since the prompt.
-func (k *keys) none() bool { return k.count.Load() <= 1 }
+// isLineEmpty reports whether only Ctrl-C was typed since the prompt.
+func (k *keyForwarder) isLineEmpty() bool { return k.count.Load() <= 1 }
 
-func (k *keys) close() {
+func (k *keyForwarder) stopForwarding() {
 	k.unwatch()
 	k.stop.Close()
 	k.read.Close() // also ends a blocked write

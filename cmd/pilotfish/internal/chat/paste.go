@@ -19,11 +19,10 @@ type pasteFilter struct {
 	cr      bool // the last byte was a carriage return
 }
 
-// filter returns the input of the editor for b, the next bytes from the terminal.
-func (p *pasteFilter) filter(b []byte) (out []byte) {
+func (p *pasteFilter) filterBytes(b []byte) (out []byte) {
 	for _, c := range b {
 		if p.pasting {
-			out = p.pasted(out, c)
+			out = p.filterPasted(out, c)
 			continue
 		}
 		if p.matched > 0 && c != pasteBegin[p.matched] {
@@ -42,7 +41,7 @@ func (p *pasteFilter) filter(b []byte) (out []byte) {
 	return out
 }
 
-func (p *pasteFilter) pasted(out []byte, c byte) []byte {
+func (p *pasteFilter) filterPasted(out []byte, c byte) []byte {
 	if c == pasteEnd[p.matched] {
 		if p.matched++; p.matched == len(pasteEnd) {
 			*p = pasteFilter{}
@@ -50,17 +49,17 @@ func (p *pasteFilter) pasted(out []byte, c byte) []byte {
 		return out
 	}
 	for _, lost := range []byte(pasteEnd[1:max(p.matched, 1)]) { // the escape is dropped, the rest is text
-		out = p.text(out, lost)
+		out = p.appendPasted(out, lost)
 	}
 	if p.matched = 0; c == pasteEnd[0] {
 		p.matched = 1
 		return out
 	}
-	return p.text(out, c)
+	return p.appendPasted(out, c)
 }
 
-// text adds a byte of pasted text. Line ends at its end do not count.
-func (p *pasteFilter) text(out []byte, c byte) []byte {
+// appendPasted adds a byte of pasted text. Line ends at its end do not count.
+func (p *pasteFilter) appendPasted(out []byte, c byte) []byte {
 	if c == '\n' && p.cr {
 		p.cr = false
 		return out

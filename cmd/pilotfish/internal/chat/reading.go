@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// reading shows on a terminal how much of a long prompt has been read, until the answer begins.
-type reading struct {
+// promptProgress shows on a terminal how much of a long prompt has been read, until the answer begins.
+type promptProgress struct {
 	w      io.Writer
 	layers int // of the model
 	done   int // operations, times tokens
@@ -23,9 +23,9 @@ const (
 	layerOps     = 5           // operations in a layer
 )
 
-// operation counts an operation of the small model. After the prompt nothing is counted. stats returns the statistics
-// of the answer.
-func (r *reading) operation(o pilotfish.Op, stats func() pilotfish.Stats) {
+// countOperation counts an operation of the small model. After the prompt nothing is counted. stats returns the
+// statistics of the answer.
+func (r *promptProgress) countOperation(o pilotfish.Op, stats func() pilotfish.Stats) {
 	switch {
 	case r.over:
 		return
@@ -45,8 +45,7 @@ func (r *reading) operation(o pilotfish.Op, stats func() pilotfish.Stats) {
 	}
 }
 
-// end removes what is shown.
-func (r *reading) end() {
+func (r *promptProgress) clearProgress() {
 	if r.shown > 0 && !r.over {
 		io.WriteString(r.w, "\r\x1b[K")
 	}

@@ -19,26 +19,26 @@ func TestReading(t *testing.T) {
 	}
 	var out strings.Builder
 	s := func() pilotfish.Stats { return pilotfish.Stats{PromptTokens: 300, ReusedTokens: 100} }
-	r := &reading{w: &out, layers: 2}
+	r := &promptProgress{w: &out, layers: 2}
 	for layer := range 2 {
 		for range layerOps {
-			r.operation(op(time.Duration(layer)*time.Second, backend.OpProjectAdd, layer, 100), s)
+			r.countOperation(op(time.Duration(layer)*time.Second, backend.OpProjectAdd, layer, 100), s)
 		}
 	}
-	r.operation(op(time.Second, backend.OpHead, -1, 100), s)
-	r.operation(op(time.Second, backend.OpEmbed, -1, 100), s)
+	r.countOperation(op(time.Second, backend.OpHead, -1, 100), s)
+	r.countOperation(op(time.Second, backend.OpEmbed, -1, 100), s)
 	const half = "\rreading the question: 30%\rreading the question: 35%\rreading the question: 40%" +
 		"\rreading the question: 45%\rreading the question: 50%"
 	assert.Equal(t, half, out.String())
-	r.operation(op(2*time.Second, backend.OpRun, -1, 100), s)
-	r.end()
-	r.end()
-	r.operation(op(3*time.Second, backend.OpAttend, 1, 100), s)
+	r.countOperation(op(2*time.Second, backend.OpRun, -1, 100), s)
+	r.clearProgress()
+	r.clearProgress()
+	r.countOperation(op(3*time.Second, backend.OpAttend, 1, 100), s)
 	assert.Equal(t, half+"\rreading the question: 99%\r\x1b[K", out.String())
 
 	out.Reset()
-	r = &reading{w: &out, layers: 2}
-	r.operation(op(999*time.Millisecond, backend.OpRun, -1, 150), s)
-	r.end()
+	r = &promptProgress{w: &out, layers: 2}
+	r.countOperation(op(999*time.Millisecond, backend.OpRun, -1, 150), s)
+	r.clearProgress()
 	assert.Empty(t, out.String())
 }

@@ -39,7 +39,7 @@ func converse(t *testing.T, a *cli.App, m *pilotfish.Model) *conversation {
 	t.Helper()
 	f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
 	c := newConversation(a, f, m, pilotfish.Route{})
-	t.Cleanup(c.close)
+	t.Cleanup(c.closeChat)
 	return c
 }
 
@@ -58,18 +58,18 @@ func TestChatRoomForAnswer(t *testing.T) {
 			messages = append(messages, pilotfish.Message{Role: "user", Content: fmt.Sprint("again ", i)},
 				pilotfish.Message{Role: "assistant", Content: "yes"})
 		}
-		c.begin(messages)
+		c.startChat(messages)
 		question := pilotfish.Message{Role: "user", Content: clitest.Question(12)}
 		require.NoError(t, c.makeRoom(question.Content))
 		kept := c.chat.Messages()
 		require.Less(t, len(kept), len(messages))
-		with, err := c.tokens(append(kept, question)...)
+		with, err := c.countTokens(append(kept, question)...)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, with+answer, context, most)
-		dropped, err := c.tokens(c.dropped[len(c.dropped)-2:]...)
+		dropped, err := c.countTokens(c.dropped[len(c.dropped)-2:]...)
 		require.NoError(t, err)
 		assert.Greater(t, with+answer+dropped, context, "the last turn that was dropped did not fit")
-		c.close()
+		c.closeChat()
 	}
 }
 
@@ -82,7 +82,7 @@ func TestChatLongest(t *testing.T) {
 		refused := map[int]bool{}
 		for n := range context {
 			question := strings.Repeat("?", n)
-			asked, err := c.tokens(pilotfish.Message{Role: "user", Content: question})
+			asked, err := c.countTokens(pilotfish.Message{Role: "user", Content: question})
 			require.NoError(t, err)
 			refused[asked] = c.makeRoom(question) != nil
 		}
@@ -106,7 +106,7 @@ func TestChatUnwritten(t *testing.T) {
 		}
 		c := converse(t, a, m)
 		in := &script{lines: []string{"/foo", clitest.Question(0), clitest.Question(1)}}
-		err := c.loop(t.Context(), in)
+		err := c.answerLoop(t.Context(), in)
 		assert.Contains(t, errs.String(), "pilotfish: there is no command /foo")
 		assert.Equal(t, full, err != nil)
 		if full {
@@ -127,8 +127,8 @@ func TestChatName(t *testing.T) {
 		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
 		f.model.Path = "m.gguf"
 		c := newConversation(&cli.App{Stdout: io.Discard, Stderr: &errs, Env: os.Getenv}, f, m, pilotfish.Route{})
-		defer c.close()
-		c.greet(true)
+		defer c.closeChat()
+		c.printGreeting(true)
 		assert.Equal(t, want+", context of 160 tokens. /help lists the commands, Ctrl-D ends.\n", errs.String())
 	}
 }
@@ -136,9 +136,9 @@ func TestChatName(t *testing.T) {
 // TestChatShortened: a text of 60 characters is shown completely, a longer one as 59 and a mark.
 func TestChatShortened(t *testing.T) {
 	text := strings.Repeat("ä", 60)
-	assert.Equal(t, text, shortened(text))
-	assert.Equal(t, strings.Repeat("ä", 59)+"…", shortened(text+"b"))
-	assert.Equal(t, "a b c", shortened(" a\nb\t\tc "))
+	assert.Equal(t, text, shortenQuestion(text))
+	assert.Equal(t, strings.Repeat("ä", 59)+"…", shortenQuestion(text+"b"))
+	assert.Equal(t, "a b c", shortenQuestion(" a\nb\t\tc "))
 }
 
 // TestChatTotals: each number of an answer is in the total of its name.
@@ -146,8 +146,8 @@ func TestChatTotals(t *testing.T) {
 	var errs bytes.Buffer
 	c := &conversation{a: &cli.App{Stderr: &errs}}
 	s := pilotfish.Stats{Tokens: 1000, CloudTokens: 20, Receipt: pilotfish.Receipt{Bytes: 7000}}
-	c.count(s)
-	c.count(s)
+	c.countAnswer(s)
+	c.countAnswer(s)
 	assert.Equal(t, chatTotal{answers: 2, tokens: 2000, cloud: 40, sent: 14000}, c.total)
 }
 
@@ -161,9 +161,9 @@ func TestChatRetryLocal(t *testing.T) {
 	} {
 		a := &cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}
 		talk := converse(t, a, m)
-		require.NoError(t, talk.ask(t.Context(), clitest.Question(0), c.asked))
+		require.NoError(t, talk.askQuestion(t.Context(), clitest.Question(0), c.asked))
 		talk.local = c.now
-		require.NoError(t, talk.retry(t.Context(), ""))
+		require.NoError(t, talk.retryCommand(t.Context(), ""))
 		messages := talk.chat.Messages()
 		require.Len(t, messages, 2)
 		assert.Equal(t, c.want, messages[0].Local, c)
@@ -174,7 +174,7 @@ func TestChatRetryLocal(t *testing.T) {
 func TestChatFigures(t *testing.T) {
 	said := func(total chatTotal, s pilotfish.Stats) string {
 		var out bytes.Buffer
-		total.print(&out, s, 512)
+		total.printStats(&out, s, 512)
 		return out.String()
 	}
 	s := pilotfish.Stats{PromptTokens: 30, ReusedTokens: 20, Tokens: 11, CloudTokens: 4, Timeouts: 5, Passes: 16,
@@ -208,7 +208,7 @@ func TestChatRemarks(t *testing.T) {
 	c := &conversation{a: &cli.App{Stderr: &errs}, model: m}
 	said := func(s pilotfish.Stats) string {
 		defer errs.Reset()
-		c.remarks(s, pilotfish.Route{Cloud: new(pilotfish.Gateway)})
+		c.printRemarks(s, pilotfish.Route{Cloud: new(pilotfish.Gateway)})
 		return errs.String()
 	}
 	assert.Empty(t, said(pilotfish.Stats{Stop: "end", Tokens: 9}))
@@ -236,11 +236,11 @@ func TestChatForeignText(t *testing.T) {
 		0o600))
 	var errs bytes.Buffer
 	c := converse(t, &cli.App{Stdout: io.Discard, Stderr: &errs, Env: os.Getenv}, m)
-	c.greet(true)
-	require.NoError(t, c.load(t.Context(), talk))
-	require.NoError(t, c.command(t.Context(), "/system"))
-	require.NoError(t, c.command(t.Context(), "/undo"))
-	require.NoError(t, c.command(t.Context(), "/undo"))
+	c.printGreeting(true)
+	require.NoError(t, c.loadChat(t.Context(), talk))
+	require.NoError(t, c.dispatchCommand(t.Context(), "/system"))
+	require.NoError(t, c.dispatchCommand(t.Context(), "/undo"))
+	require.NoError(t, c.dispatchCommand(t.Context(), "/undo"))
 	assert.Equal(t, "pilotfish␛]0;small!␇, context of 160 tokens. /help lists the commands, Ctrl-D ends.\n"+
 		"loaded 2 questions with their answers from "+talk+"\n"+`(with answers of another model: "other\x1b[2J")`+
 		"\nthe system message is: be␛[2J\n\tbrief\nforgotten: who?\nforgotten: who␛[2J?\n", errs.String())
@@ -262,25 +262,25 @@ func TestChatCloses(t *testing.T) {
 	defer m.Close()
 	command := new(cobra.Command)
 	f := new(chatFlags)
-	f.register(command)
+	f.registerFlags(command)
 	c := newConversation(&cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}, f, m, pilotfish.Route{})
-	defer c.close()
+	defer c.closeChat()
 	held.Same(t, func() {
-		err := c.connect(stopped{context.Background()}, "/cloud", address, pin)
+		err := c.connectGateway(stopped{context.Background()}, "/cloud", address, pin)
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.Nil(t, c.gateway)
 	})
-	require.NoError(t, c.connect(t.Context(), "/cloud", address, pin))
+	require.NoError(t, c.connectGateway(t.Context(), "/cloud", address, pin))
 	assert.Equal(t, address, c.address)
 
 	before, talk := c.gateway, c.chat
-	require.Error(t, c.connect(t.Context(), "/cloud", address, clitest.OnePin(1)))
+	require.Error(t, c.connectGateway(t.Context(), "/cloud", address, clitest.OnePin(1)))
 	assert.Same(t, before, c.gateway, "the connection stays if another one fails")
-	require.NoError(t, c.connect(t.Context(), "/cloud", address, pin))
+	require.NoError(t, c.connectGateway(t.Context(), "/cloud", address, pin))
 	assert.NotSame(t, before, c.gateway)
 	_, err = before.Ask(t.Context(), pilotfish.Question{Context: []int32{1}})
 	assert.ErrorIs(t, err, pilotfish.ErrClosed, "the one before is closed")
-	require.NoError(t, c.clear(t.Context(), ""))
+	require.NoError(t, c.clearCommand(t.Context(), ""))
 	_, err = pilotfish.Text(talk.Send(t.Context(), "who?"))
 	assert.ErrorIs(t, err, pilotfish.ErrClosed, "and so is the conversation before")
 }

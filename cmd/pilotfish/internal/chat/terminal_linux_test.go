@@ -36,7 +36,7 @@ const (
 func TestChatTerminal(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
-	kept, err := historyFile(os.Getenv)
+	kept, err := historyPath(os.Getenv)
 	require.NoError(t, err)
 	k := clitest.AtTerminal(t, "chat", "-m", small)
 	k.Expect("/help lists the commands")
@@ -134,7 +134,7 @@ func TestChatPaste(t *testing.T) {
 	k.Expect(readyFor)
 	k.Press(ctrlD)
 	assert.Equal(t, cli.ExitDone, k.Ends())
-	saved, err := readChat(file)
+	saved, err := readSavedChat(file)
 	require.NoError(t, err)
 	var asked []string
 	for i := 0; i < len(saved.Messages); i += 2 {
@@ -202,7 +202,7 @@ func TestChatInterrupt(t *testing.T) {
 	require.NoError(t, k.C.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.Ends())
 	assert.Contains(t, string(k.All), "terminated")
-	saved, err := readChat(file)
+	saved, err := readSavedChat(file)
 	require.NoError(t, err)
 	require.Len(t, saved.Messages, 2)
 	assert.NotEmpty(t, saved.Messages[1].Content)
@@ -292,7 +292,7 @@ func TestChatFileKinds(t *testing.T) {
 			assert.Contains(t, stderr, want, command)
 		}
 	}
-	kept, err := historyFile(os.Getenv)
+	kept, err := historyPath(os.Getenv)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(kept), 0o700))
 	require.NoError(t, unix.Mkfifo(kept, 0o600))
@@ -358,7 +358,7 @@ func TestChatControlCharacters(t *testing.T) {
 		}}
 		c := converse(t, a, m)
 		out := a.Wrapped(a.Stdout, false)
-		printed, failed, broken := c.print(out, func(yield func(pilotfish.Token, error) bool) {
+		printed, failed, broken := c.printTokens(out, func(yield func(pilotfish.Token, error) bool) {
 			_ = yield(pilotfish.Token{Text: "a\x1b[2J", Origin: "edge"}, nil) &&
 				yield(pilotfish.Token{Text: "\x07é", Origin: "cloud"}, nil) &&
 				yield(pilotfish.Token{}, io.ErrUnexpectedEOF)
@@ -373,12 +373,12 @@ func TestChatControlCharacters(t *testing.T) {
 // TestKeyTaken: Ctrl-C belongs to the editor while it reads a line, which return and Ctrl-J end. Other keys always do.
 func TestKeyTaken(t *testing.T) {
 	for _, end := range []byte("\r\n") {
-		k := &keys{interrupts: new(cli.Interrupts)}
+		k := &keyForwarder{interrupts: new(cli.Interrupts)}
 		k.prompting.Store(true)
-		assert.False(t, k.taken('a') || k.taken(interruptKey) || k.taken(end))
+		assert.False(t, k.handleKey('a') || k.handleKey(interruptKey) || k.handleKey(end))
 		assert.False(t, k.interrupts.Left())
-		assert.True(t, k.taken(interruptKey))
+		assert.True(t, k.handleKey(interruptKey))
 		assert.True(t, k.interrupts.Left())
-		assert.False(t, k.taken('b'))
+		assert.False(t, k.handleKey('b'))
 	}
 }

@@ -52,7 +52,7 @@ func New(commands func(*App) []*cobra.Command, stdin io.Reader, stdout, stderr i
 
 // Main is the main function of a program with these commands.
 func Main(commands func(*App) []*cobra.Command) {
-	obeyEscapes(os.Stdout)
+	enableEscapes(os.Stdout)
 	ctx, stop := watchSignals(context.Background())
 	code := New(commands, os.Stdin, os.Stdout, os.Stderr).Run(ctx, os.Args[1:])
 	stop()
@@ -62,23 +62,22 @@ func Main(commands func(*App) []*cobra.Command) {
 // Run runs the command in args and returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	a.Stdout = &Output{W: a.Stdout}
-	return a.execute(ctx, NewRootCommand(a), args)
+	return a.executeCommand(ctx, NewRootCommand(a), args)
 }
 
-// execute runs the command of the tree that args name, prints its error and returns the exit code.
-func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) int {
+func (a *App) executeCommand(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would use the arguments of the process
-	a.watchBegin(root)
+	a.wrapCommands(root)
 
 	stderr := a.Stderr
 	cmd, err := root.ExecuteContextC(ctx)
 	a.Stderr = stderr // also after --quiet
 	if stopped := (*Interruption)(nil); errors.As(context.Cause(ctx), &stopped) {
-		return a.interrupted(stopped, err)
+		return a.reportInterruption(stopped, err)
 	}
 	if wrong := (*UsageError)(nil); err != nil && (a.Command == nil || errors.As(err, &wrong)) {
 		fmt.Fprintf(a.Stderr, "pilotfish: %s%s\nusage: %s\nTry '%s --help'.\n", Harmless(err.Error()),
-			a.origin(err.Error()), cmd.UseLine(), cmd.CommandPath())
+			a.settingOrigins(err.Error()), cmd.UseLine(), cmd.CommandPath())
 		return ExitUsage
 	}
 	if unwritten, silent := a.OutputError(); silent {
@@ -93,9 +92,9 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) i
 	return ExitFailed
 }
 
-// interrupted reports that a signal ended the command, with its progress if err has it. SIGTERM is the normal end of a
-// gateway.
-func (a *App) interrupted(stopped *Interruption, err error) int {
+// reportInterruption reports that a signal ended the command, with its progress if err has it. SIGTERM is the normal
+// end of a gateway.
+func (a *App) reportInterruption(stopped *Interruption, err error) int {
 	if err == nil && stopped.Signal == syscall.SIGTERM {
 		return ExitDone
 	}
@@ -103,16 +102,16 @@ func (a *App) interrupted(stopped *Interruption, err error) int {
 		errors.As(err, &stopped)
 		fmt.Fprintf(a.Stderr, "pilotfish: %v\n", stopped)
 	}
-	return stopped.code()
+	return stopped.exitCode()
 }
 
-// watchBegin stores the command that begins to run in a.Command, and profiles it if flags request this. Errors of cobra
-// before that (unknown commands and flags, bad values, missing arguments) are wrong usage.
-func (a *App) watchBegin(root *cobra.Command) {
-	eachCommand(root, func(c *cobra.Command) {
+// wrapCommands stores the command that begins to run in a.Command, and profiles it if flags request this. Errors of
+// cobra before that (unknown commands and flags, bad values, missing arguments) are wrong usage.
+func (a *App) wrapCommands(root *cobra.Command) {
+	visitCommands(root, func(c *cobra.Command) {
 		prepare := c.PreRunE
 		c.PreRunE = func(c *cobra.Command, args []string) error {
-			if quiet := c.Flags().Lookup("quiet"); quiet != nil && isOn(quiet) {
+			if quiet := c.Flags().Lookup("quiet"); quiet != nil && isFlagOn(quiet) {
 				a.Stderr = io.Discard // errors are printed later
 			}
 			if prepare != nil {
@@ -120,7 +119,7 @@ func (a *App) watchBegin(root *cobra.Command) {
 					return err
 				}
 			}
-			return missingFlags(c)
+			return checkRequiredFlags(c)
 		}
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
@@ -128,8 +127,8 @@ func (a *App) watchBegin(root *cobra.Command) {
 				if err := CheckFlags(c.Flags()); err != nil {
 					return err
 				}
-				a.sayIdle(c)
-				if err := a.findModels(c); err != nil {
+				a.warnIdleFlags(c)
+				if err := a.resolveModelFlags(c); err != nil {
 					return err
 				}
 				stop, err := startProfile(c)
@@ -140,7 +139,7 @@ func (a *App) watchBegin(root *cobra.Command) {
 				if failed := stop(err); failed != nil {
 					err = errors.Join(err, failed)
 				}
-				return modelHint(c, err)
+				return addModelHint(c, err)
 			}
 		}
 	})
@@ -169,17 +168,16 @@ func (a *App) PrintJSON(v any) error {
 
 // IsTerminal reports whether w, one of the app's writers, is a terminal.
 func IsTerminal(w io.Writer) bool {
-	f, ok := fileOf(w)
+	f, ok := underlyingFile(w)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// fileOf returns the file that w, one of the app's writers, leads to.
-func fileOf(w io.Writer) (f *os.File, ok bool) {
+func underlyingFile(w io.Writer) (f *os.File, ok bool) {
 	switch to := w.(type) {
 	case *Output:
 		w = to.W
 	case *Wrapper:
-		return fileOf(to.out)
+		return underlyingFile(to.out)
 	}
 	f, ok = w.(*os.File)
 	return f, ok

@@ -40,11 +40,11 @@ func TestModelHint(t *testing.T) {
 	c := new(cobra.Command)
 	Add(c.Flags(), "large", new(string), "")
 	assert.NoError(t, c.ParseFlags([]string{"--large", "m"}))
-	assert.ErrorContains(t, modelHint(c, &fs.PathError{Path: "m", Err: fs.ErrNotExist}), "--large: ")
+	assert.ErrorContains(t, addModelHint(c, &fs.PathError{Path: "m", Err: fs.ErrNotExist}), "--large: ")
 	for _, err := range []error{&fs.PathError{Path: "m", Err: fs.ErrPermission}, &fs.PathError{Err: fs.ErrNotExist}} {
-		assert.Equal(t, err, modelHint(c, err))
+		assert.Equal(t, err, addModelHint(c, err))
 	}
-	assert.NoError(t, modelHint(c, nil))
+	assert.NoError(t, addModelHint(c, nil))
 }
 
 // TestWrongModels: the error of what is no model says what it is, and what to do.
@@ -78,7 +78,7 @@ func TestWrongModels(t *testing.T) {
 		command := new(cobra.Command)
 		Add(command.Flags(), "model", new(string), "")
 		assert.NoError(t, command.ParseFlags([]string{"--model", name}))
-		assert.ErrorContains(t, modelHint(command, err), c.want, name)
+		assert.ErrorContains(t, addModelHint(command, err), c.want, name)
 	}
 }
 
@@ -91,8 +91,8 @@ func TestCheckProfile(t *testing.T) {
 	require.NoError(t, errors.Join(err, z.Close()))
 	for n := range whole.Len() + 1 {
 		require.NoError(t, os.WriteFile(path, whole.Bytes()[:n], 0o600))
-		assert.Equal(t, n == whole.Len(), checkProfile(path, true) == nil, n)
-		assert.Equal(t, n > 0, checkProfile(path, false) == nil, n)
+		assert.Equal(t, n == whole.Len(), checkProfileFile(path, true) == nil, n)
+		assert.Equal(t, n > 0, checkProfileFile(path, false) == nil, n)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestErrorsOfCommands(t *testing.T) {
 			a := &App{Stderr: &stderr}
 			root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
 				RunE: func(*cobra.Command, []string) error { return c.err }}
-			assert.Equal(t, c.code, a.execute(c.ctx, root, nil))
+			assert.Equal(t, c.code, a.executeCommand(c.ctx, root, nil))
 			assert.Equal(t, c.stderr, stderr.String())
 		})
 	}
@@ -199,7 +199,7 @@ func TestOrigin(t *testing.T) {
 		"--top-k: give --cloud, --temp": " (--cloud is from PILOTFISH_CLOUD; --temp is from f:1; --top-k is " +
 			"from f:3)",
 	} {
-		assert.Equal(t, want, a.origin(message), message)
+		assert.Equal(t, want, a.settingOrigins(message), message)
 	}
 }
 

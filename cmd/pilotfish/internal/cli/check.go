@@ -14,19 +14,19 @@ import (
 )
 
 // CheckFlags returns an error if the value of a flag is not one of those that its declaration allows, or if flags
-// contradict each other. What only has no effect is accepted: see [App.sayIdle].
+// contradict each other. What only has no effect is accepted: see [App.warnIdleFlags].
 func CheckFlags(set *pflag.FlagSet) (err error) {
-	eachGiven(set, func(said string, f *pflag.Flag, d FlagDecl) {
+	visitGivenFlags(set, func(said string, f *pflag.Flag, d FlagDecl) {
 		if err == nil {
-			err = d.check(set, said, f)
+			err = d.checkFlag(set, said, f)
 		}
 	})
 	return err
 }
 
-// eachGiven calls do for each flag and each option of a flag that has a value, with how it is written on the command
-// line.
-func eachGiven(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d FlagDecl)) {
+// visitGivenFlags calls do for each flag and each option of a flag that has a value, with how it is written on the
+// command line.
+func visitGivenFlags(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d FlagDecl)) {
 	set.VisitAll(func(f *pflag.Flag) {
 		o, options := f.Value.(*OptionsFlag)
 		switch {
@@ -42,9 +42,9 @@ func eachGiven(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d FlagDec
 	})
 }
 
-func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
+func (d FlagDecl) checkFlag(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 	switch {
-	case isEmpty(f) && !d.empty:
+	case isEmptyFlag(f) && !d.empty:
 		_, usage := pflag.UnquoteUsage(f)
 		return Usagef("%s is empty: give a value, or leave it out (%s)", strings.TrimRight(said, " ="), usage)
 	case d.With != "" && !set.Changed(d.With):
@@ -53,12 +53,12 @@ func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 		return nil
 	}
 	for one := range strings.SplitSeq(f.Value.String(), ",") { // it may be a list
-		if err := d.checkSpan(said, strings.TrimSpace(one)); err != nil {
+		if err := d.checkRange(said, strings.TrimSpace(one)); err != nil {
 			return err
 		}
 	}
 	for other := range strings.FieldsSeq(d.Excludes) {
-		if isOn(f) && applies(set, other) {
+		if isFlagOn(f) && matchesCondition(set, other) {
 			return Usagef("--%s and --%s exclude each other: leave one of them out", f.Name,
 				strings.ReplaceAll(other, "=", " "))
 		}
@@ -66,7 +66,7 @@ func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 	return d.checkChoices(said, f)
 }
 
-// checkChoices checks that values are among the allowed ones, and those of a list different.
+// checkChoices also refuses a value that a list has twice.
 func (d FlagDecl) checkChoices(said string, f *pflag.Flag) error {
 	values := []string{f.Value.String()}
 	if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -84,23 +84,22 @@ func (d FlagDecl) checkChoices(said string, f *pflag.Flag) error {
 	return nil
 }
 
-// isEmpty reports whether the value of a flag, or one of several, is the empty text.
-func isEmpty(f *pflag.Flag) bool {
+// isEmptyFlag is also true if one of several values is the empty text.
+func isEmptyFlag(f *pflag.Flag) bool {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return slices.Contains(list.GetSlice(), "")
 	}
 	return f.Value.Type() == "string" && f.Value.String() == ""
 }
 
-// checkSpan checks the range of a number or time.
-func (d FlagDecl) checkSpan(said, text string) error {
+func (d FlagDecl) checkRange(said, text string) error {
 	bounds := strings.Fields(d.Span)
-	v, err := quantity(text)
+	v, err := parseQuantity(text)
 	if len(bounds) == 0 || err != nil {
 		return nil
 	}
 	least, above := strings.CutPrefix(bounds[0], ">")
-	low, _ := quantity(least)
+	low, _ := parseQuantity(least)
 	high, below, want := math.MaxFloat64, false, least+" or more"
 	if above {
 		want = "more than " + least
@@ -108,7 +107,7 @@ func (d FlagDecl) checkSpan(said, text string) error {
 	if len(bounds) > 1 {
 		var most string
 		most, below = strings.CutPrefix(bounds[1], "<")
-		high, _ = quantity(most)
+		high, _ = parseQuantity(most)
 		switch {
 		case below:
 			want = "more than " + least + ", less than " + most
@@ -124,8 +123,8 @@ func (d FlagDecl) checkSpan(said, text string) error {
 	return Usagef("%s%v is out of range: give %s", said, text, want)
 }
 
-// quantity parses a number, or a duration as nanoseconds.
-func quantity(text string) (float64, error) {
+// parseQuantity parses a number, or a duration as nanoseconds.
+func parseQuantity(text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		var d time.Duration
@@ -135,39 +134,38 @@ func quantity(text string) (float64, error) {
 	return v, err
 }
 
-// sayIdle prints a line for each flag of the command line that has no effect beside the others.
-func (a *App) sayIdle(c *cobra.Command) {
+func (a *App) warnIdleFlags(c *cobra.Command) {
 	set := c.Flags()
-	eachGiven(set, func(said string, f *pflag.Flag, d FlagDecl) {
-		if why := idle(c, d); why != "" && isOn(f) && a.Settled[f.Name] == "" {
+	visitGivenFlags(set, func(said string, f *pflag.Flag, d FlagDecl) {
+		if why := idleReason(c, d); why != "" && isFlagOn(f) && a.Settled[f.Name] == "" {
 			fmt.Fprintf(a.Stderr, "%s: no effect %s\n", strings.TrimRight(said, " ="), why)
 		}
 	})
 }
 
-// idle returns why a flag has no effect, or "". Without --cloud, chat may still connect to a gateway, and commands that
-// measure have other large models.
-func idle(c *cobra.Command, d FlagDecl) string {
-	needs := missing(c.Flags(), d)
+// idleReason returns why a flag has no effect, or "". Without --cloud, chat may still connect to a gateway, and
+// commands that measure have other large models.
+func idleReason(c *cobra.Command, d FlagDecl) string {
+	needs := unmetNeed(c.Flags(), d)
 	if needs != "" && (needs != "cloud" || c.Name() == "run" || c.Name() == "serve") {
 		return cmp.Or(map[string]string{"temp": "at temperature 0"}[needs], "without --"+needs)
 	}
 	for other := range strings.FieldsSeq(d.Unless) {
-		if applies(c.Flags(), other) {
+		if matchesCondition(c.Flags(), other) {
 			return "with --" + strings.ReplaceAll(other, "=", " ")
 		}
 	}
 	return ""
 }
 
-// missing returns the flag that a flag needs and that is off, directly or indirectly; "" if there is none.
-func missing(set *pflag.FlagSet, d FlagDecl) (needs string) {
+// unmetNeed returns the flag that a flag needs and that is off, directly or indirectly; "" if there is none.
+func unmetNeed(set *pflag.FlagSet, d FlagDecl) (needs string) {
 	for name := d.Needs; name != ""; {
 		f := set.Lookup(name)
 		if f == nil {
 			break
 		}
-		if !isOn(f) {
+		if !isFlagOn(f) {
 			needs = name
 		}
 		name = declarationOf(f).Needs
@@ -175,19 +173,18 @@ func missing(set *pflag.FlagSet, d FlagDecl) (needs string) {
 	return needs
 }
 
-// applies reports whether a flag of a set is on, or has the value in NAME=VALUE, also with more after a colon.
-func applies(set *pflag.FlagSet, condition string) bool {
+// matchesCondition reports whether a flag of a set is on, or has the value in NAME=VALUE, also with more after a colon.
+func matchesCondition(set *pflag.FlagSet, condition string) bool {
 	name, value, valued := strings.Cut(condition, "=")
 	f := set.Lookup(name)
 	if f == nil || !valued {
-		return f != nil && isOn(f)
+		return f != nil && isFlagOn(f)
 	}
 	kind, _, _ := strings.Cut(f.Value.String(), ":")
 	return kind == value
 }
 
-// isOn reports whether a flag has a value with an effect.
-func isOn(f *pflag.Flag) bool {
+func isFlagOn(f *pflag.Flag) bool {
 	off := []string{"", "off", "false", f.DefValue}
 	switch f.Name {
 	case "temp":

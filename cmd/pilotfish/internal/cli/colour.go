@@ -58,10 +58,9 @@ func Legend() string {
 
 // Harmless replaces the control characters of a text by printable symbols, except for line ends and tabs, so that the
 // output of a model, or a text of a file, cannot control the terminal.
-func Harmless(text string) string { return strings.Map(harmless, text) }
+func Harmless(text string) string { return strings.Map(printableRune, text) }
 
-// harmless returns the printable symbol of a control character.
-func harmless(r rune) rune {
+func printableRune(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
 		return r

@@ -12,8 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// addValues adds shell completion of models and of the values of flags.
-func (a *App) addValues(c *cobra.Command) {
+func (a *App) addCompletions(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
 		d := declarationOf(f)
@@ -36,13 +35,13 @@ func (a *App) addValues(c *cobra.Command) {
 	})
 	switch c.CommandPath() {
 	case "pilotfish rm":
-		c.ValidArgsFunction = a.completePulled
+		c.ValidArgsFunction = a.completePulledModel
 	case "pilotfish inspect":
 		c.ValidArgsFunction = a.completeModel
 	}
 }
 
-func (a *App) pulled() (names []string) {
+func (a *App) pulledModels() (names []string) {
 	dir, err := a.ModelFolder("")
 	if err != nil {
 		return nil
@@ -54,17 +53,16 @@ func (a *App) pulled() (names []string) {
 	return names
 }
 
-// completePulled completes the names of downloaded models, except those that are on the line already.
-func (a *App) completePulled(
+// completePulledModel completes the names of downloaded models, except those that are on the line already.
+func (a *App) completePulledModel(
 	_ *cobra.Command, args []string, begun string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return slices.DeleteFunc(withPrefix(a.pulled(), begun),
+	return slices.DeleteFunc(filterByPrefix(a.pulledModels(), begun),
 		func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeModel completes the names of downloaded models, model files and folders.
 func (a *App) completeModel(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	all := append(withPrefix(a.pulled(), begun), modelFiles(begun)...)
+	all := append(filterByPrefix(a.pulledModels(), begun), listModelFiles(begun)...)
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if len(all) == 1 && strings.HasSuffix(all[0], "/") {
 		directive |= cobra.ShellCompDirectiveNoSpace
@@ -72,8 +70,7 @@ func (a *App) completeModel(_ *cobra.Command, _ []string, begun string) ([]cobra
 	return all, directive
 }
 
-// modelFiles returns the model files and folders with this prefix.
-func modelFiles(begun string) (all []string) {
+func listModelFiles(begun string) (all []string) {
 	dir, name := filepath.Split(begun)
 	entries, err := os.ReadDir(filepath.Join(dir, "."))
 	if err != nil {
@@ -94,7 +91,7 @@ func modelFiles(begun string) (all []string) {
 	return all
 }
 
-func withPrefix(all []string, begun string) []string {
+func filterByPrefix(all []string, begun string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
 		return len(s) < len(begun) || !strings.EqualFold(s[:len(begun)], begun)
 	})

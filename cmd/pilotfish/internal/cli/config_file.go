@@ -29,21 +29,21 @@ type configValue struct {
 
 // Parse reads a file: a mapping of flags to values. It sets the flags.
 func (c *ConfigFile) Parse(b []byte) error {
-	root, err := c.document(b)
+	root, err := c.parseDocument(b)
 	if root == nil || err != nil {
 		return err
 	}
 	if root.Kind != yaml.MappingNode {
-		return c.at(root, "write NAME: VALUE here")
+		return c.errorAt(root, "write NAME: VALUE here")
 	}
 	seen := map[string]int{} // lines of keys
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key := root.Content[i]
 		if key.Kind != yaml.ScalarNode {
-			return c.at(key, "write NAME: VALUE here")
+			return c.errorAt(key, "write NAME: VALUE here")
 		}
 		if before := seen[key.Value]; before > 0 {
-			return c.at(key, "%s is in line %d already", key.Value, before)
+			return c.errorAt(key, "%s is in line %d already", key.Value, before)
 		}
 		seen[key.Value] = key.Line
 		if err := c.readFlag(key, root.Content[i+1]); err != nil {
@@ -53,8 +53,8 @@ func (c *ConfigFile) Parse(b []byte) error {
 	return nil
 }
 
-// document returns the node of the only document of a file; nil if the file has nothing but comments.
-func (c *ConfigFile) document(b []byte) (*yaml.Node, error) {
+// parseDocument returns the node of the only document of a file; nil if the file has nothing but comments.
+func (c *ConfigFile) parseDocument(b []byte) (*yaml.Node, error) {
 	var first, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	err := d.Decode(&first)
@@ -63,21 +63,21 @@ func (c *ConfigFile) document(b []byte) (*yaml.Node, error) {
 	}
 	if err == nil {
 		if err = d.Decode(&second); err == nil {
-			return nil, c.at(&second, "a second document: one file has one")
+			return nil, c.errorAt(&second, "a second document: one file has one")
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, c.noYAML(err)
+		return nil, c.yamlSyntaxError(err)
 	}
-	if isNull(first.Content[0]) {
+	if isNullNode(first.Content[0]) {
 		return nil, nil
 	}
 	return first.Content[0], nil
 }
 
-// noYAML returns the error for a file that is not YAML. It leaves out the message of the parser, which could contain a
-// secret.
-func (c *ConfigFile) noYAML(err error) error {
+// yamlSyntaxError returns the error for a file that is not YAML. It leaves out the message of the parser, which could
+// contain a secret.
+func (c *ConfigFile) yamlSyntaxError(err error) error {
 	line := "1"
 	if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); found != nil {
 		line = found[1]
@@ -85,37 +85,36 @@ func (c *ConfigFile) noYAML(err error) error {
 	return fmt.Errorf("%s:%s: this is not YAML: look at quotes, colons and indentation here", c.Name, line)
 }
 
-// at returns an error with the line of a node.
-func (c *ConfigFile) at(n *yaml.Node, format string, args ...any) error {
+func (c *ConfigFile) errorAt(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", c.Name, n.Line, fmt.Errorf(format, args...))
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+func isNullNode(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
 func (c *ConfigFile) readFlag(key, value *yaml.Node) error {
 	flag := c.Flags.Lookup(key.Value)
 	switch {
 	case flag == nil:
-		return c.at(key, "%q is no setting: the names are %s", key.Value, c.Names)
+		return c.errorAt(key, "%q is no setting: the names are %s", key.Value, c.Names)
 	case flag.Name == "help" || flag.Name == "config" || flag.Name == "check-config":
-		return c.at(key, "%s belongs on the command line", flag.Name)
+		return c.errorAt(key, "%s belongs on the command line", flag.Name)
 	}
 	if _, ok := flag.Value.(*OptionsFlag); ok && value.Kind == yaml.MappingNode {
-		value = asList(value)
+		value = mappingToList(value)
 	}
 	nodes := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode {
 		if nodes = value.Content; !IsList(flag) {
-			return c.at(value, "%s has one value, this is a list", flag.Name)
+			return c.errorAt(value, "%s has one value, this is a list", flag.Name)
 		}
 	}
 	v := configValue{Flag: flag.Name, Line: value.Line}
 	for _, n := range nodes {
-		if n.Kind != yaml.ScalarNode || isNull(n) {
-			return c.at(n, "%s: write a value, or leave the line out", flag.Name)
+		if n.Kind != yaml.ScalarNode || isNullNode(n) {
+			return c.errorAt(n, "%s: write a value, or leave the line out", flag.Name)
 		}
 		if err := c.Flags.Set(flag.Name, n.Value); err != nil {
-			return c.at(n, "%w", FlagFault(err))
+			return c.errorAt(n, "%w", FlagFault(err))
 		}
 		v.Values = append(v.Values, n.Value)
 	}
@@ -123,7 +122,7 @@ func (c *ConfigFile) readFlag(key, value *yaml.Node) error {
 	return nil
 }
 
-func asList(m *yaml.Node) *yaml.Node {
+func mappingToList(m *yaml.Node) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode, Line: m.Line}
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		n := *m.Content[i+1]

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// obeyEscapes enables escape sequences on a terminal. Outside Windows they always are.
-func obeyEscapes(*os.File) {}
+// enableEscapes enables escape sequences on a terminal. Outside Windows they always are.
+func enableEscapes(*os.File) {}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// obeyEscapes enables escape sequences on a console of Windows. It does nothing if f is not a console.
-func obeyEscapes(f *os.File) {
+// enableEscapes enables escape sequences on a console of Windows. It does nothing if f is not a console.
+func enableEscapes(f *os.File) {
 	var mode uint32
 	console := windows.Handle(f.Fd())
 	if windows.GetConsoleMode(console, &mode) == nil {

@@ -14,7 +14,7 @@ import (
 // FlagFault rewrites an error of pflag for users: pflag mentions the functions of Go that parse the value.
 func FlagFault(err error) error {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return valueFault(wrong)
+		return flagValueError(wrong)
 	}
 	if wrong, ok := errors.AsType[*pflag.NotExistError](err); ok && wrong.GetSpecifiedShortnames() != "" {
 		return fmt.Errorf("unknown flag: -%s in -%s", wrong.GetSpecifiedName(), wrong.GetSpecifiedShortnames())
@@ -29,8 +29,7 @@ func FlagFault(err error) error {
 	return err
 }
 
-// nearFlag adds flags with similar names to the error of an unknown flag.
-func nearFlag(c *cobra.Command, err error) error {
+func suggestFlags(c *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || wrong.GetSpecifiedShortnames() != "" {
 		return FlagFault(err)
@@ -57,8 +56,7 @@ func Near(wrong string, names []string) (near []string) {
 	return slices.Compact(near)
 }
 
-// valueFault returns an error with the flag that has a wrong value, and the values that are valid.
-func valueFault(wrong *pflag.InvalidValueError) error {
+func flagValueError(wrong *pflag.InvalidValueError) error {
 	flag := wrong.GetFlag()
 	what := fmt.Sprintf("--%s %.40q", flag.Name, wrong.GetValue())
 	if flag.Shorthand != "" {
@@ -85,8 +83,7 @@ func valueFault(wrong *pflag.InvalidValueError) error {
 	return fmt.Errorf("%s: %w", what, wrong.Unwrap())
 }
 
-// missingFlags returns an error if required flags are missing.
-func missingFlags(c *cobra.Command) (err error) {
+func checkRequiredFlags(c *cobra.Command) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; !required || f.Changed || err != nil {
 			return

@@ -35,7 +35,7 @@ type FlagDecl struct {
 
 // DeclarationOf returns the declaration of a flag.
 func DeclarationOf(name string) FlagDecl {
-	d, ok := declared(name)
+	d, ok := lookupDeclaration(name)
 	if !ok {
 		panic("flag " + name + " is not declared") // unreachable: a test adds every flag of every command
 	}
@@ -44,16 +44,15 @@ func DeclarationOf(name string) FlagDecl {
 }
 
 // Declarations returns the declarations of all flags.
-func Declarations() []FlagDecl { return append(slices.Clone(flagTable), numberDecls()...) }
+func Declarations() []FlagDecl { return append(slices.Clone(flagTable), numericFlagDecls()...) }
 
-// declared looks a flag up, in the table and among the numeric settings of an answer.
-func declared(name string) (FlagDecl, bool) {
+func lookupDeclaration(name string) (FlagDecl, bool) {
 	for i := range flagTable { // without copies: every flag of every command is looked up at the start of the program
 		if flagTable[i].Name == name {
 			return flagTable[i], true
 		}
 	}
-	for _, d := range numberDecls() {
+	for _, d := range numericFlagDecls() {
 		if d.Name == name {
 			return d, true
 		}
@@ -61,8 +60,7 @@ func declared(name string) (FlagDecl, bool) {
 	return FlagDecl{}, false
 }
 
-// numberDecls declares the flags for the numeric settings of an answer.
-func numberDecls() (all []FlagDecl) {
+func numericFlagDecls() (all []FlagDecl) {
 	for _, n := range new(terms.Settings).Numbers() {
 		d := FlagDecl{Name: n.Flag, Help: n.Help + " (" + n.Range() + ")", Span: fmt.Sprintf("%v %.0f", n.Low, n.High)}
 		d.often = n.Flag == "temp"
@@ -98,11 +96,10 @@ func Add[T any](p *pflag.FlagSet, name string, to *T, usual T) {
 	default:
 		panic(fmt.Sprintf("flag %s is of type %T", name, to))
 	}
-	d.annotate(p, name)
+	d.annotateFlag(p, name)
 }
 
-// annotate stores the name of the declaration in the flag.
-func (d FlagDecl) annotate(p *pflag.FlagSet, name string) {
+func (d FlagDecl) annotateFlag(p *pflag.FlagSet, name string) {
 	cobra.CheckErr(p.SetAnnotation(d.Name, declaredAs, []string{name}))
 }
 
@@ -112,7 +109,7 @@ const declaredAs = "declared"
 // declarationOf returns the declaration that a flag was added with; a zero one if there is none.
 func declarationOf(f *pflag.Flag) (d FlagDecl) {
 	if name := f.Annotations[declaredAs]; len(name) > 0 {
-		d, _ = declared(name[0])
+		d, _ = lookupDeclaration(name[0])
 	}
 	return d
 }
@@ -121,12 +118,12 @@ func declarationOf(f *pflag.Flag) (d FlagDecl) {
 func AddList(p *pflag.FlagSet, name string, to *[]string, usual []string) {
 	d := DeclarationOf(name)
 	p.StringSliceVarP(to, d.Name, d.short, usual, d.Help)
-	d.annotate(p, name)
+	d.annotateFlag(p, name)
 }
 
 // AddValue adds a flag of the table that has its own type. The default is the current value.
 func AddValue(p *pflag.FlagSet, name string, v pflag.Value) {
 	d := DeclarationOf(name)
 	p.VarP(v, d.Name, d.short, d.Help)
-	d.annotate(p, name)
+	d.annotateFlag(p, name)
 }

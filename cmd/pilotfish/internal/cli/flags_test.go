@@ -109,7 +109,7 @@ func TestFlagsTogether(t *testing.T) {
 			var said strings.Builder
 			c := &cobra.Command{Use: name}
 			c.Flags().AddFlagSet(someFlags(t, line))
-			(&App{Stderr: &said}).sayIdle(c)
+			(&App{Stderr: &said}).warnIdleFlags(c)
 			if needs || !strings.Contains(want, "--cloud") {
 				assert.Equal(t, want, said.String(), line)
 			} else {
@@ -120,7 +120,7 @@ func TestFlagsTogether(t *testing.T) {
 	var said strings.Builder
 	c := &cobra.Command{Use: "run"}
 	c.Flags().AddFlagSet(someFlags(t, "--top-k 4"))
-	(&App{Stderr: &said, Settled: map[string]string{"top-k": "a file"}}).sayIdle(c)
+	(&App{Stderr: &said, Settled: map[string]string{"top-k": "a file"}}).warnIdleFlags(c)
 	assert.Empty(t, said.String(), "a setting applies where it can")
 }
 

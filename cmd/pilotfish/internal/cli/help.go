@@ -21,7 +21,7 @@ const (
 
 // Columns returns the width of the terminal that w leads to, or usual if it leads to none.
 func Columns(w io.Writer, usual int) int {
-	if f, ok := fileOf(w); ok {
+	if f, ok := underlyingFile(w); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}
@@ -40,7 +40,7 @@ func addHelp(a *App, root *cobra.Command) {
 	})
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		if c.Flags().Changed("all") {
-			writeFlags(c.OutOrStdout(), c, a.helpWidth())
+			writeOtherFlags(c.OutOrStdout(), c, a.helpWidth())
 			return
 		}
 		about := c.Long
@@ -49,7 +49,7 @@ func addHelp(a *App, root *cobra.Command) {
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", Reflow(strings.TrimSpace(about), a.helpWidth()), c.UsageString())
 	})
-	eachCommand(root, func(c *cobra.Command) {
+	visitCommands(root, func(c *cobra.Command) {
 		n := 0
 		if c.Flags().VisitAll(func(*pflag.Flag) { n++ }); n > manyFlags {
 			c.Flags().Bool("all", false, "with --help: list the other flags")
@@ -60,15 +60,15 @@ func addHelp(a *App, root *cobra.Command) {
 // manyFlags is the maximum number of flags that --help lists completely.
 const manyFlags = 20
 
-func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
+func visitCommands(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {
-		eachCommand(sub, do)
+		visitCommands(sub, do)
 	}
 }
 
-// usualFlags returns the flags that help lists: all, or the often used ones if there are many.
-func usualFlags(c *cobra.Command) *pflag.FlagSet {
+// listedFlags returns the flags that help lists: all, or the often used ones if there are many.
+func listedFlags(c *cobra.Command) *pflag.FlagSet {
 	usual := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || declarationOf(f).often {
@@ -78,9 +78,8 @@ func usualFlags(c *cobra.Command) *pflag.FlagSet {
 	return usual
 }
 
-// writeFlags lists the flags that help leaves out, and the options of all flags.
-func writeFlags(w io.Writer, c *cobra.Command, columns int) {
-	usual, rest := usualFlags(c), pflag.NewFlagSet("", pflag.ContinueOnError)
+func writeOtherFlags(w io.Writer, c *cobra.Command, columns int) {
+	usual, rest := listedFlags(c), pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if usual.Lookup(f.Name) == nil {
 			rest.AddFlag(f)
@@ -91,7 +90,6 @@ func writeFlags(w io.Writer, c *cobra.Command, columns int) {
 	writeOptions(w, c, columns)
 }
 
-// writeOptions lists the options that the flags of a command set.
 func writeOptions(w io.Writer, c *cobra.Command, columns int) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if o, ok := f.Value.(*OptionsFlag); ok {
@@ -121,7 +119,7 @@ func writeUsage(w io.Writer, c *cobra.Command, columns int) {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
 	}
 	if c.HasAvailableLocalFlags() {
-		fmt.Fprintf(w, "\nFlags:\n%s", usualFlags(c).FlagUsagesWrapped(columns))
+		fmt.Fprintf(w, "\nFlags:\n%s", listedFlags(c).FlagUsagesWrapped(columns))
 	}
 	if c.HasAvailableInheritedFlags() {
 		fmt.Fprintf(w, "\nGlobal flags:\n%s", c.InheritedFlags().FlagUsagesWrapped(columns))
@@ -143,8 +141,8 @@ type paragraph struct {
 	words []string
 }
 
-// append adds the lines of the paragraph. Lines have at most the given number of columns, except for longer words.
-func (p *paragraph) append(out []string, columns int) []string {
+// appendLines adds the lines of the paragraph. Lines have at most the given number of columns, except for longer words.
+func (p *paragraph) appendLines(out []string, columns int) []string {
 	line, begun := p.label, false
 	for _, word := range p.words {
 		if begun && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
@@ -168,7 +166,7 @@ func Reflow(text string, columns int) string {
 	var out []string
 	var open paragraph
 	end := func(label string) {
-		out = open.append(out, columns)
+		out = open.appendLines(out, columns)
 		open = paragraph{label: label}
 	}
 	for line := range strings.SplitSeq(text, "\n") {

@@ -26,9 +26,9 @@ func (i *Interruption) Error() string {
 	return text
 }
 
-// code returns the exit code that shells report for a program that this signal ended: 130 after Ctrl-C, 143 after
+// exitCode returns the exit code that shells report for a program that this signal ended: 130 after Ctrl-C, 143 after
 // SIGTERM.
-func (i *Interruption) code() int {
+func (i *Interruption) exitCode() int {
 	n, _ := i.Signal.(syscall.Signal)
 	return 128 + int(n)
 }
@@ -36,8 +36,8 @@ func (i *Interruption) code() int {
 // Interrupts handles Ctrl-C in a context: signals, and keys of an editor.
 type Interrupts struct {
 	mu      sync.Mutex
-	take    func() // called after Ctrl-C; nil: a signal ends the command
-	pending bool   // a key was pressed while take was nil
+	handler func() // called after Ctrl-C; nil: a signal ends the command
+	pending bool   // a key was pressed while handler was nil
 }
 
 type interruptsKey struct{}
@@ -50,14 +50,13 @@ func InterruptsOf(ctx context.Context) *Interrupts {
 	return new(Interrupts)
 }
 
-// taken calls take after Ctrl-C, and reports whether it was set.
-func (i *Interrupts) taken() bool {
+func (i *Interrupts) callHandler() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.take == nil {
+	if i.handler == nil {
 		return false
 	}
-	i.take()
+	i.handler()
 	return true
 }
 
@@ -65,8 +64,8 @@ func (i *Interrupts) taken() bool {
 func (i *Interrupts) Key() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.pending = i.take == nil; !i.pending {
-		i.take()
+	if i.pending = i.handler == nil; !i.pending {
+		i.handler()
 	}
 }
 
@@ -84,14 +83,14 @@ func TakeInterrupts(ctx context.Context, f func()) (release func()) {
 	i := InterruptsOf(ctx)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.take = f; i.pending {
+	if i.handler = f; i.pending {
 		i.pending = false
 		f()
 	}
 	return func() {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.take = nil
+		i.handler = nil
 	}
 }
 
@@ -114,7 +113,7 @@ func watchSignals(ctx context.Context) (context.Context, func()) {
 		for {
 			select {
 			case s := <-stops:
-				if s == os.Interrupt && own.taken() {
+				if s == os.Interrupt && own.callHandler() {
 					continue
 				}
 				cancel(&Interruption{Signal: s})

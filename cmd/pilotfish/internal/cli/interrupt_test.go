@@ -16,15 +16,15 @@ func TestInterrupts(t *testing.T) {
 	assert.NotSame(t, InterruptsOf(t.Context()), InterruptsOf(t.Context()))
 	take := func() (release func()) { return TakeInterrupts(ctx, func() { calls++ }) }
 
-	assert.False(t, i.taken())
+	assert.False(t, i.callHandler())
 	assert.False(t, i.Left(), "a signal is not kept")
 	release := take()
-	assert.True(t, i.taken())
+	assert.True(t, i.callHandler())
 	i.Key()
 	assert.Equal(t, 2, calls)
 	assert.False(t, i.Left(), "it was handled")
 	release()
-	assert.False(t, i.taken())
+	assert.False(t, i.callHandler())
 	i.Key()
 	i.Key()
 	assert.Equal(t, 2, calls)

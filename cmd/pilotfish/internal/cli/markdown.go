@@ -8,10 +8,10 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// markdown finds the style of Markdown that streams in, line by line. Its marks stay and are dim: nothing has to be
-// known in advance, a mark that was none loses no text, and copied text is what the model wrote. Headings and strong
+// markdownStyler finds the style of Markdown that streams in, line by line. Its marks stay and are dim: nothing has to
+// be known in advance, a mark that was none loses no text, and copied text is what the model wrote. Headings and strong
 // text are bold, emphasis is italic, code is plain. No style is a colour, since colours say who chose a token.
-type markdown struct {
+type markdownStyler struct {
 	fence    string // that began the present block of code
 	fenced   bool   // the line begins or ends one
 	table    bool   // the line belongs to a table
@@ -22,13 +22,12 @@ type markdown struct {
 	before   rune   // the last character
 }
 
-// verbatim reports whether the line is not wrapped.
-func (m *markdown) verbatim() bool { return m.fence != "" || m.fenced || m.table }
+func (m *markdownStyler) isVerbatim() bool { return m.fence != "" || m.fenced || m.table }
 
 // beginLine takes the first word of a line, the blanks after it, and the text from there on, and reports whether the
 // word is the mark of a list entry or of a quote.
-func (m *markdown) beginLine(word, blanks, text string) (entry bool) {
-	run := markRun(word)
+func (m *markdownStyler) beginLine(word, blanks, text string) (entry bool) {
+	run := leadingRun(word)
 	only := run == word && blanks != ""
 	number := strings.TrimLeft(word, "0123456789")
 	line, _, _ := strings.Cut(text, "\n")
@@ -52,22 +51,21 @@ func (m *markdown) beginLine(word, blanks, text string) (entry bool) {
 }
 
 // endWord is called for blanks, and endLine for a line end.
-func (m *markdown) endWord() { m.mark, m.before = false, 0 }
-func (m *markdown) endLine() { *m = markdown{fence: m.fence} }
+func (m *markdownStyler) endWord() { m.mark, m.before = false, 0 }
+func (m *markdownStyler) endLine() { *m = markdownStyler{fence: m.fence} }
 
-// markRun returns the characters at the beginning of a text that are the same.
-func markRun(text string) string {
+func leadingRun(text string) string {
 	first, _ := utf8.DecodeRuneInString(text)
 	return text[:len(text)-len(strings.TrimLeft(text, string(first)))]
 }
 
-// next returns the first part of a word that blanks follow, a run of marks or one character, and its style.
-func (m *markdown) next(word, blanks string) (part, style string) {
+// nextStyledPart returns the first part of a word that blanks follow, a run of marks or one character, and its style.
+func (m *markdownStyler) nextStyledPart(word, blanks string) (part, style string) {
 	part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
 	mark := m.mark || m.fenced
-	if !mark && !m.verbatim() && strings.Contains("*_`", part) {
-		part = markRun(word)
-		mark = m.toggle(part, word[len(part):], blanks)
+	if !mark && !m.isVerbatim() && strings.Contains("*_`", part) {
+		part = leadingRun(word)
+		mark = m.toggleStyle(part, word[len(part):], blanks)
 	}
 	m.before, _ = utf8.DecodeLastRuneInString(part)
 	if mark {
@@ -83,13 +81,13 @@ func (m *markdown) next(word, blanks string) (part, style string) {
 	return part, [...]string{"", "\x1b[3m", "\x1b[1m", "\x1b[1;3m"}[strength]
 }
 
-// toggle begins or ends emphasis or code, and reports whether run does. Marks within words, and those with blanks on
-// the wrong side, are text.
-func (m *markdown) toggle(run, after, blanks string) bool {
+// toggleStyle begins or ends emphasis or code, and reports whether run does. Marks within words, and those with blanks
+// on the wrong side, are text.
+func (m *markdownStyler) toggleStyle(run, after, blanks string) bool {
 	n := len(run)
 	next, _ := utf8.DecodeRuneInString(after)
-	ends := m.before != 0 && (run[0] == '*' || !inWord(next))
-	begins := (after != "" || blanks == "") && (m.before > unicode.MaxASCII || !inWord(m.before) && m.before != ')')
+	ends := m.before != 0 && (run[0] == '*' || !isWordRune(next))
+	begins := (after != "" || blanks == "") && (m.before > unicode.MaxASCII || !isWordRune(m.before) && m.before != ')')
 	switch {
 	case m.before == '\\' && m.code == "":
 		return false
@@ -110,4 +108,4 @@ func (m *markdown) toggle(run, after, blanks string) bool {
 	return true
 }
 
-func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

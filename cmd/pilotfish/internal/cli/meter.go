@@ -31,7 +31,7 @@ func (m *Meter) Show(done, total int64) {
 		return
 	}
 	if !m.tty {
-		m.line(done, total)
+		m.printTenth(done, total)
 		return
 	}
 	if m.Bar == nil {
@@ -46,8 +46,7 @@ func (m *Meter) Show(done, total int64) {
 	m.Bar.Set64(done) // an error on the terminal does not stop the operation
 }
 
-// line prints a line after each full tenth.
-func (m *Meter) line(done, total int64) {
+func (m *Meter) printTenth(done, total int64) {
 	if total <= 0 || done*10/total == m.tenth {
 		return
 	}

@@ -15,8 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// modelHint adds the flag of a model that cannot be opened to its error, with what the file is and what to do.
-func modelHint(c *cobra.Command, err error) error {
+func addModelHint(c *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*fs.PathError](err)
 	ok = ok && errors.Is(missing, fs.ErrNotExist)
 	for _, name := range []string{"model", "large", "tokenizer"} {
@@ -27,9 +26,9 @@ func modelHint(c *cobra.Command, err error) error {
 		path, hint := flag.Value.String(), ""
 		switch {
 		case ok && missing.Path == path:
-			hint = missingModel(path)
+			hint = missingModelHint(path)
 		case !ok && strings.Contains(err.Error(), path+": "):
-			hint = wrongModel(path, err)
+			hint = wrongModelHint(path, err)
 		}
 		if hint != "" {
 			return fmt.Errorf("--%s: %w: %s", name, err, hint)
@@ -38,27 +37,26 @@ func modelHint(c *cobra.Command, err error) error {
 	return err
 }
 
-// somePull is a command that fetches a model that runs everywhere.
-const somePull = `"pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"`
+// pullExample is a command that fetches a model that runs everywhere.
+const pullExample = `"pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"`
 
-// missingModel returns what to do if there is no file with this path.
-func missingModel(path string) string {
+func missingModelHint(path string) string {
 	if regexp.MustCompile(`^[a-z0-9._-]+:[a-z0-9._-]+$`).MatchString(path) {
-		return "names of models are OWNER/NAME:QUANT, as on the Hugging Face hub: " + somePull + " fetches one"
+		return "names of models are OWNER/NAME:QUANT, as on the Hugging Face hub: " + pullExample + " fetches one"
 	}
 	return `give the path of a GGUF file, or the name of a downloaded model ("pilotfish list" shows them); ` +
-		somePull + " fetches one"
+		pullExample + " fetches one"
 }
 
-// wrongModel returns what a file is instead of a model, and what to do; "" if that is not known.
-func wrongModel(path string, err error) string {
+// wrongModelHint returns what a file is instead of a model, and what to do; "" if that is not known.
+func wrongModelHint(path string, err error) string {
 	if info, failed := os.Stat(path); failed == nil && info.IsDir() {
 		if all, _ := filepath.Glob(filepath.Join(path, "*.gguf")); len(all) > 0 {
 			return "it is a folder: name a file in it, such as " + all[0]
 		}
-		return "it is a folder without GGUF files: " + somePull + " fetches one"
+		return "it is a folder without GGUF files: " + pullExample + " fetches one"
 	}
-	switch begin := firstBytes(path); {
+	switch begin := readFirstBytes(path); {
 	case !errors.Is(err, gguf.ErrMagic):
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gguf.ErrTooLong) {
 			return "the file is cut short or damaged: fetch it again; \"pilotfish pull\" checks that it is whole"
@@ -67,15 +65,14 @@ func wrongModel(path string, err error) string {
 	case bytes.HasPrefix(begin, []byte("version https://git-lfs")):
 		return "it is a pointer of Git LFS: \"git lfs pull\" in its folder fetches the file"
 	case bytes.HasPrefix(bytes.TrimSpace(begin), []byte("<")):
-		return "it is a web page: fetch the file itself, as " + somePull + " does"
+		return "it is a web page: fetch the file itself, as " + pullExample + " does"
 	case len(begin) > 8 && begin[8] == '{', strings.HasSuffix(path, ".safetensors"):
-		return "it is in the format safetensors: fetch the same model as GGUF, as " + somePull + " does"
+		return "it is in the format safetensors: fetch the same model as GGUF, as " + pullExample + " does"
 	}
-	return "fetch a GGUF file, as " + somePull + " does"
+	return "fetch a GGUF file, as " + pullExample + " does"
 }
 
-// firstBytes returns the beginning of a file.
-func firstBytes(path string) []byte {
+func readFirstBytes(path string) []byte {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil

@@ -30,7 +30,7 @@ func (a *App) CanAsk() bool {
 // Ask asks a question on the terminal. Every answer except yes means no.
 func (a *App) Ask(ctx context.Context, question string) (yes bool, err error) {
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
-	line, err := a.readLine(ctx)
+	line, err := a.readTerminalLine(ctx)
 	if err != nil && line == "" {
 		fmt.Fprintln(a.Stderr)
 		return false, context.Cause(ctx)
@@ -39,9 +39,9 @@ func (a *App) Ask(ctx context.Context, question string) (yes bool, err error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// readLine reads a line from stdin, which is a terminal and returns one line at a time. A blocked read cannot be
-// cancelled: if ctx ends first, the read is abandoned, and the program ends soon after.
-func (a *App) readLine(ctx context.Context) (string, error) {
+// readTerminalLine reads a line from stdin, which is a terminal and returns one line at a time. A blocked read cannot
+// be cancelled: if ctx ends first, the read is abandoned, and the program ends soon after.
+func (a *App) readTerminalLine(ctx context.Context) (string, error) {
 	type result struct {
 		line string
 		err  error
@@ -59,9 +59,9 @@ func (a *App) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// findModels replaces the name of a downloaded model by its path, in the flags for models. On a terminal it offers to
-// download a missing model.
-func (a *App) findModels(c *cobra.Command) error {
+// resolveModelFlags replaces the name of a downloaded model by its path, in the flags for models. On a terminal it
+// offers to download a missing model.
+func (a *App) resolveModelFlags(c *cobra.Command) error {
 	for _, name := range []string{"model", "large", "tokenizer"} {
 		flag := c.Flags().Lookup(name)
 		if flag == nil || !flag.Changed || flag.Value.Type() != "string" {

@@ -28,7 +28,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, o.e
 }
 
-func (o *Output) err() error {
+func (o *Output) writeError() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.e
@@ -38,10 +38,10 @@ func (o *Output) err() error {
 // a pipe that closed it, such as head, needs no more output.
 func (a *App) OutputError() (err error, silent bool) {
 	o, ok := a.Stdout.(*Output)
-	if !ok || o.err() == nil {
+	if !ok || o.writeError() == nil {
 		return nil, false
 	}
-	return o.err(), errors.Is(o.err(), syscall.EPIPE) || errors.Is(o.err(), io.ErrClosedPipe)
+	return o.writeError(), errors.Is(o.writeError(), syscall.EPIPE) || errors.Is(o.writeError(), io.ErrClosedPipe)
 }
 
 // NewLog returns a log in the format of --log, and its level, which may change.

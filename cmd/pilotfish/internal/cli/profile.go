@@ -22,8 +22,7 @@ func ProfiledCommands() []string {
 	}
 }
 
-// addProfiles adds the flag for profiles to the commands that run for long.
-func addProfiles(root *cobra.Command) {
+func addProfileFlags(root *cobra.Command) {
 	for _, path := range ProfiledCommands() {
 		c, rest, err := root.Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {
@@ -59,11 +58,10 @@ func startProfile(c *cobra.Command) (stop func(error) error, err error) {
 	}
 	var p profileFlag
 	p.kind, p.path, _ = strings.Cut(flags.Lookup("profile").Value.String(), ":")
-	return p.start()
+	return p.startProfiling()
 }
 
-// start starts the profile and returns a function that ends and writes it.
-func (p profileFlag) start() (stop func(error) error, err error) {
+func (p profileFlag) startProfiling() (stop func(error) error, err error) {
 	kind, ok := profileKind{}, false
 	for _, k := range profileKinds() {
 		if k.name == p.kind {
@@ -73,7 +71,7 @@ func (p profileFlag) start() (stop func(error) error, err error) {
 	if !ok {
 		return nil, Usagef("--profile %.40s is not a kind of profile: choose cpu, mem, block, mutex or trace", p.kind)
 	}
-	path, err := p.reserve(kind)
+	path, err := p.reserveFile(kind)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +88,7 @@ func (p profileFlag) start() (stop func(error) error, err error) {
 		if wrong := (*UsageError)(nil); errors.As(failed, &wrong) {
 			return errors.Join(os.RemoveAll(folder), os.Remove(path))
 		}
-		err := checkProfile(filepath.Join(folder, kind.file), kind.name != "trace")
+		err := checkProfileFile(filepath.Join(folder, kind.file), kind.name != "trace")
 		if err == nil {
 			err = os.Rename(filepath.Join(folder, kind.file), path)
 		}
@@ -101,8 +99,8 @@ func (p profileFlag) start() (stop func(error) error, err error) {
 	}, nil
 }
 
-// checkProfile returns an error if a file is not a whole profile: the library that writes it ignores errors.
-func checkProfile(path string, zipped bool) error {
+// checkProfileFile returns an error if a file is not a whole profile: the library that writes it ignores errors.
+func checkProfileFile(path string, zipped bool) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -120,8 +118,8 @@ func checkProfile(path string, zipped bool) error {
 	return nil
 }
 
-// reserve creates an empty file for the profile, so that no existing file is overwritten.
-func (p profileFlag) reserve(kind profileKind) (path string, err error) {
+// reserveFile creates an empty file for the profile, so that no existing file is overwritten.
+func (p profileFlag) reserveFile(kind profileKind) (path string, err error) {
 	path = p.path
 	if path == "" {
 		path = kind.file

@@ -16,18 +16,18 @@ func ReadPrompt(a *App, args []string) (string, error) {
 		return strings.Join(args, " "), nil
 	}
 	if file, ok := a.Stdin.(*os.File); ok && len(args) == 0 && IsTerminal(file) {
-		return "", noPrompt()
+		return "", noPromptError()
 	}
-	text, err := readText(a.Stdin)
+	text, err := readPromptText(a.Stdin)
 	if err == nil && text == "" {
-		err = noPrompt()
+		err = noPromptError()
 	}
 	return strings.TrimSuffix(text, "\n"), err
 }
 
-func noPrompt() error { return Usagef("no prompt: give one as an argument, or pipe it in") }
+func noPromptError() error { return Usagef("no prompt: give one as an argument, or pipe it in") }
 
-func readText(in io.Reader) (string, error) {
+func readPromptText(in io.Reader) (string, error) {
 	b, err := io.ReadAll(in)
 	if err != nil {
 		err = fmt.Errorf("read the prompt: %w", err)
@@ -64,7 +64,7 @@ func JoinPrompt(a *App, args []string, patience time.Duration) (string, error) {
 		}
 	}
 	prompt := strings.Join(args, " ")
-	text, err := readText(in)
+	text, err := readPromptText(in)
 	if text = strings.TrimSuffix(text, "\n"); text != "" {
 		prompt += "\n\n" + text
 	}

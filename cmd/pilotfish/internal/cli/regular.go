@@ -21,7 +21,7 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is %s, not a regular file", path, kindOf(info.Mode()))
+		err = fmt.Errorf("%s is %s, not a regular file", path, fileKind(info.Mode()))
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -39,7 +39,6 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 	return readAtMost(f, path, most)
 }
 
-// readAtMost reads the rest of a file. It is an error if that is longer than the given number of bytes.
 func readAtMost(f *os.File, path string, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
@@ -51,7 +50,7 @@ func readAtMost(f *os.File, path string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-func kindOf(mode fs.FileMode) string {
+func fileKind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "a folder"
@@ -81,17 +80,17 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// checkPlace returns an error if no file can be at path: there is no folder for it, or something else is there, which
-// must not be replaced.
-func checkPlace(path string) error {
+// checkTargetPath returns an error if no file can be at path: there is no folder for it, or something else is there,
+// which must not be replaced.
+func checkTargetPath(path string) error {
 	dir := filepath.Dir(path)
 	if at, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !at.IsDir() {
 		return fmt.Errorf("there is no folder %s: create it, or choose another place", dir)
 	} else if err != nil {
-		return fmt.Errorf("no file can be created in %s: %w", dir, bareCause(err))
+		return fmt.Errorf("no file can be created in %s: %w", dir, unwrapPathError(err))
 	}
 	if at, err := os.Stat(path); err == nil && !at.Mode().IsRegular() {
-		return fmt.Errorf("that is %s, not a file", kindOf(at.Mode()))
+		return fmt.Errorf("that is %s, not a file", fileKind(at.Mode()))
 	}
 	return nil
 }
@@ -102,7 +101,7 @@ func CheckPlace(flag, path string) error {
 	if path == "" {
 		return nil
 	}
-	if err := checkPlace(path); err != nil {
+	if err := checkTargetPath(path); err != nil {
 		return Usagef("%s %s: %w", flag, path, err)
 	}
 	return nil
@@ -110,19 +109,19 @@ func CheckPlace(flag, path string) error {
 
 // ReplaceFileBy is [ReplaceFile] for content that a function writes.
 func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	if err := checkPlace(path); err != nil {
+	if err := checkTargetPath(path); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return fmt.Errorf("write %s: no file can be created in the folder: %w", path, bareCause(err))
+		return fmt.Errorf("write %s: no file can be created in the folder: %w", path, unwrapPathError(err))
 	}
 	defer os.Remove(f.Name()) // has no effect after the rename
 	to := bufio.NewWriterSize(f, 1<<20)
 	err = write(to)
-	if err = errors.Join(bareCause(err), bareCause(to.Flush()), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
-		bareCause(f.Close())); err == nil {
-		err = bareCause(os.Rename(f.Name(), path))
+	if err = errors.Join(unwrapPathError(err), unwrapPathError(to.Flush()), unwrapPathError(f.Chmod(mode)),
+		unwrapPathError(f.Sync()), unwrapPathError(f.Close())); err == nil {
+		err = unwrapPathError(os.Rename(f.Name(), path))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -149,8 +148,7 @@ func CacheFolder() (string, error) {
 	return filepath.Join(dir, "pilotfish"), err
 }
 
-// bareCause returns the cause of an error of the file system, without the names of files.
-func bareCause(err error) error {
+func unwrapPathError(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
 	}

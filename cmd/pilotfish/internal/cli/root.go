@@ -25,9 +25,9 @@ Text goes to stdout, everything else to stderr. Exit codes:
   130  interrupted by Ctrl-C
   143  terminated by SIGTERM`,
 		Version:                    BuildVersion(),
-		Args:                       knownCommand,
+		Args:                       checkKnownCommand,
 		SuggestionsMinimumDistance: 2,
-		SilenceErrors:              true, // app.execute prints them
+		SilenceErrors:              true, // App.executeCommand prints them
 		SilenceUsage:               true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			c.SetOut(a.Stderr)
@@ -41,13 +41,13 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.AddCommand(a.Commands(a)...)
-	addSettings(a, root)
-	eachCommand(root, a.addValues)
-	addProfiles(root)
+	addSettingSources(a, root)
+	visitCommands(root, a.addCompletions)
+	addProfileFlags(root)
 	root.InitDefaultCompletionCmd()
 	root.SetHelpCommand(newHelpCommand(root))
 	addHelp(a, root)
-	root.SetFlagErrorFunc(nearFlag)
+	root.SetFlagErrorFunc(suggestFlags)
 	return root
 }
 
@@ -70,7 +70,7 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 			case err != nil:
 				return &UsageError{err}
 			case len(rest) > 0 && of == root:
-				return &UsageError{knownCommand(root, rest)}
+				return &UsageError{checkKnownCommand(root, rest)}
 			case len(rest) > 0:
 				return Usagef("%s has no command %.40q", of.CommandPath(), rest[0])
 			}
@@ -80,8 +80,7 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// knownCommand returns an error for an unknown command, with similar names.
-func knownCommand(root *cobra.Command, args []string) error {
+func checkKnownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}

@@ -37,14 +37,13 @@ func Configured(name string) bool { return slices.Contains([]string{"run", "chat
 // configVariable is the environment variable with the name of the configuration file.
 const configVariable = "PILOTFISH_CONFIG"
 
-// addSettings makes the commands that answer questions read settings from the environment and the configuration file.
-func addSettings(a *App, root *cobra.Command) {
+func addSettingSources(a *App, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if !Configured(c.Name()) {
 			continue
 		}
 		var file string
-		registerConfig(c.Flags(), &file)
+		addConfigFlag(c.Flags(), &file)
 		for _, s := range Settings() {
 			if flag := c.Flags().Lookup(s.Name); flag != nil {
 				flag.Usage += " [" + s.Variable() + "]"
@@ -62,7 +61,7 @@ func addSettings(a *App, root *cobra.Command) {
 	}
 }
 
-func registerConfig(f *pflag.FlagSet, file *string) { Add(f, "config", file, "") }
+func addConfigFlag(f *pflag.FlagSet, file *string) { Add(f, "config", file, "") }
 
 // Given is the value of a setting and its source.
 type Given struct {
@@ -71,8 +70,6 @@ type Given struct {
 	file  bool
 }
 
-// readSettings returns the settings from the environment and the configuration file, by flag, and the path of that
-// file.
 func (a *App) readSettings(file string, named bool) (all map[string]Given, path string, err error) {
 	path, must := file, named
 	if !named {
@@ -113,7 +110,6 @@ func (a *App) readEnvironment(all map[string]Given) {
 	}
 }
 
-// settingFlags returns a new set of flags with every setting.
 func (a *App) settingFlags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, c := range a.Commands(a) {
@@ -143,7 +139,6 @@ func (a *App) ParseSettings(name string, b []byte, all map[string]Given) error {
 	return err
 }
 
-// applySettings sets the flags that are not on the command line.
 func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	all, _, err := a.readSettings(file, f.Changed("config"))
 	if err != nil {
@@ -154,10 +149,10 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
 	for _, s := range Settings() {
 		g, ok := all[s.Name]
-		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || missing(f, s) != "" {
+		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || unmetNeed(f, s) != "" {
 			continue
 		}
-		if by, contradicts := s.overruled(f, g, all, line); by != "" {
+		if by, contradicts := s.overrulingFlag(f, g, all, line); by != "" {
 			if contradicts && by != "local" && by != "mode" { // these two mean whatever else is set
 				fmt.Fprintf(a.Stderr, "%s: no effect with --%s\n", g.from, by)
 			}
@@ -171,9 +166,9 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	return nil
 }
 
-// overruled returns the flag beside which a setting has no effect, or that it contradicts and that is nearer: on the
-// command line, or from the environment if the setting is from the file.
-func (d FlagDecl) overruled(
+// overrulingFlag returns the flag beside which a setting has no effect, or that it contradicts and that is nearer: on
+// the command line, or from the environment if the setting is from the file.
+func (d FlagDecl) overrulingFlag(
 	f *pflag.FlagSet, g Given, all map[string]Given, line map[string]bool,
 ) (by string, contradicts bool) {
 	f.VisitAll(func(other *pflag.Flag) {
@@ -184,22 +179,23 @@ func (d FlagDecl) overruled(
 			value = o.value
 		}
 		e := declarationOf(other)
-		excluded := names(d.Excludes, e.Name, value) || names(e.Excludes, d.Name, g.value)
-		if value != "false" && (excluded || names(d.Unless, e.Name, value)) {
+		excluded := conditionsInclude(d.Excludes, e.Name, value) || conditionsInclude(e.Excludes, d.Name, g.value)
+		if value != "false" && (excluded || conditionsInclude(d.Unless, e.Name, value)) {
 			by, contradicts = other.Name, contradicts || excluded
 		}
 	})
 	return by, contradicts
 }
 
-// names reports whether conditions, each as NAME or NAME=VALUE, include a flag with this value.
-func names(conditions, flag, value string) bool {
+// conditionsInclude reports whether conditions, each as NAME or NAME=VALUE, include a flag with this value.
+func conditionsInclude(conditions, flag, value string) bool {
 	all := strings.Fields(conditions)
 	return slices.Contains(all, flag) || slices.Contains(all, flag+"="+value)
 }
 
-// origin returns the sources of those flags in a message that were not on the command line; "" if there are none.
-func (a *App) origin(message string) string {
+// settingOrigins returns the sources of those flags in a message that were not on the command line; "" if there are
+// none.
+func (a *App) settingOrigins(message string) string {
 	var all []string
 	for _, s := range Settings() {
 		named := regexp.MustCompile("--" + s.Name + "([^a-z-]|$)").MatchString
@@ -240,14 +236,14 @@ file: the access token belongs in ` + TokenVariable + `, or in the file that tok
 			if err != nil {
 				return err
 			}
-			return a.showSettings(all, path)
+			return a.printSettings(all, path)
 		},
 	}
-	registerConfig(c.Flags(), &file)
+	addConfigFlag(c.Flags(), &file)
 	return c
 }
 
-func (a *App) showSettings(all map[string]Given, path string) error {
+func (a *App) printSettings(all map[string]Given, path string) error {
 	state := ""
 	if _, err := os.Stat(path); err != nil {
 		state = ", which does not exist"

@@ -58,12 +58,12 @@ func BuildVersion() string { return ReadBuild().Version }
 // ReadBuild reads the information that the Go linker stored in this binary.
 func ReadBuild() Build {
 	info, _ := debug.ReadBuildInfo()
-	return buildOf(version, archive, info)
+	return combineBuildInfo(version, archive, info)
 }
 
-// buildOf combines the information about a binary. The stamp has priority over the module's version, then come the
-// revision of a checkout and the archive. info may be nil.
-func buildOf(stamp, archive string, info *debug.BuildInfo) Build {
+// combineBuildInfo combines the information about a binary. The stamp has priority over the module's version, then come
+// the revision of a checkout and the archive. info may be nil.
+func combineBuildInfo(stamp, archive string, info *debug.BuildInfo) Build {
 	b := Build{Version: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info == nil {
 		info = &debug.BuildInfo{}
@@ -78,7 +78,7 @@ func buildOf(stamp, archive string, info *debug.BuildInfo) Build {
 			b.Dirty = s.Value == "true"
 		}
 	}
-	tag, packed := packedFrom(archive)
+	tag, packed := parseArchiveInfo(archive)
 	switch v := info.Main.Version; {
 	case stamp != "":
 		b.Version = stamp
@@ -95,8 +95,8 @@ func buildOf(stamp, archive string, info *debug.BuildInfo) Build {
 	return b
 }
 
-// packedFrom parses the text of git archive; the results are empty if git archive did not write it.
-func packedFrom(archive string) (tag, revision string) {
+// parseArchiveInfo parses the text of git archive; the results are empty if git archive did not write it.
+func parseArchiveInfo(archive string) (tag, revision string) {
 	if archive = strings.TrimSpace(archive); strings.HasPrefix(archive, "$") {
 		return "", ""
 	}

@@ -40,7 +40,7 @@ func TestBuildOf(t *testing.T) {
 		"no build info":    {"", "", nil, "unknown", ""},
 		"stamped, no info": {"v1.2.3", "", nil, "v1.2.3", ""},
 	} {
-		b := buildOf(c.stamp, c.archive, c.info)
+		b := combineBuildInfo(c.stamp, c.archive, c.info)
 		assert.Equal(t, c.version, b.Version, name)
 		assert.Equal(t, c.revision, b.Revision, name)
 		assert.Equal(t, runtime.Version(), b.Go)
@@ -57,7 +57,7 @@ func TestArchive(t *testing.T) {
 		t.Skip("SKIPPED, NOT TESTED: this is not a git checkout")
 	}
 	assert.Equal(t, "archive.txt: export-subst: set\n", string(out))
-	if tag, revision := packedFrom(archive); revision != "" {
+	if tag, revision := parseArchiveInfo(archive); revision != "" {
 		t.Errorf("archive.txt is filled in although this is a checkout: %q %q", tag, revision)
 	}
 }

@@ -24,7 +24,7 @@ type Wrapper struct {
 	at      int      // column of the cursor
 	indent  int      // of the next lines
 	begun   bool     // the line has a word
-	marks   markdown
+	marks   markdownStyler
 	pending strings.Builder
 	shown   string // colour at the end of pending
 }
@@ -41,7 +41,7 @@ func (a *App) Wrapped(w io.Writer, whole bool) io.Writer {
 
 // Write implements [io.Writer].
 func (w *Wrapper) Write(b []byte) (int, error) {
-	w.hold(string(b))
+	w.holdText(string(b))
 	columns := w.columns()
 	if w.at > columns { // a terminal that became narrower has wrapped the line
 		w.at %= columns
@@ -49,26 +49,25 @@ func (w *Wrapper) Write(b []byte) (int, error) {
 	width := min(columns, maxColumns)
 	w.indent = min(w.indent, width/2)
 	for w.held != "" {
-		word := fitting(firstWord(w.held), width-w.indent)
+		word := fittingPrefix(firstWord(w.held), width-w.indent)
 		if unknown := !w.whole && !strings.Contains(w.held, "\n"); unknown &&
 			(word == w.held || !w.begun && strings.HasPrefix(w.held, "```")) {
 			break // the word may go on, and the line may be one of code
 		}
-		w.put(word, width)
+		w.writeWord(word, width)
 		w.held, w.colours = w.held[len(word):], w.colours[len(word):]
 	}
 	if w.whole {
-		w.emit(w.blanks, w.shown)
+		w.emitText(w.blanks, w.shown)
 		w.blanks = ""
 	}
-	w.emit("", "")
+	w.emitText("", "")
 	_, err := io.WriteString(w.out, w.pending.String())
 	w.pending.Reset()
 	return len(b), err
 }
 
-// hold adds a text to the held one.
-func (w *Wrapper) hold(text string) {
+func (w *Wrapper) holdText(text string) {
 	for text != "" {
 		if strings.HasPrefix(text, "\x1b") {
 			end := strings.IndexByte(text, 'm') + 1
@@ -97,9 +96,9 @@ func firstWord(text string) string {
 	}
 }
 
-// fitting returns the beginning of a text that has at most so many columns, but at least one character, and the blanks
-// after it.
-func fitting(text string, columns int) string {
+// fittingPrefix returns the beginning of a text that has at most so many columns, but at least one character, and the
+// blanks after it.
+func fittingPrefix(text string, columns int) string {
 	word := strings.TrimRight(text, " \t\n")
 	for rest, cells := word, 0; rest != ""; {
 		_, tail, n, _ := uniseg.FirstGraphemeClusterInString(rest, -1)
@@ -111,15 +110,15 @@ func fitting(text string, columns int) string {
 	return text
 }
 
-// put writes a word and the blanks after it, the first len(word) bytes of the held text.
-func (w *Wrapper) put(word string, width int) {
+// writeWord writes a word and the blanks after it, the first len(word) bytes of the held text.
+func (w *Wrapper) writeWord(word string, width int) {
 	text := strings.TrimRight(word, " \t\n")
 	after, ended := strings.CutSuffix(word[len(text):], "\n")
 	if text != "" {
-		w.place(text, after, width)
+		w.placeWord(text, after, width)
 	}
-	if w.marks.verbatim() {
-		w.emit(after, w.shown)
+	if w.marks.isVerbatim() {
+		w.emitText(after, w.shown)
 	} else {
 		w.blanks += strings.ReplaceAll(after, "\t", "    ")
 		if !w.begun {
@@ -128,14 +127,13 @@ func (w *Wrapper) put(word string, width int) {
 		}
 	}
 	if ended {
-		w.emit("\n", "")
+		w.emitText("\n", "")
 		w.at, w.indent, w.blanks, w.begun = 0, 0, "", false
 		w.marks.endLine()
 	}
 }
 
-// place writes a word, on the next line if this one has no room.
-func (w *Wrapper) place(text, after string, width int) {
+func (w *Wrapper) placeWord(text, after string, width int) {
 	cells := uniseg.StringWidth(text)
 	if !w.begun {
 		w.begun = true
@@ -144,23 +142,23 @@ func (w *Wrapper) place(text, after string, width int) {
 		}
 	}
 	switch room := width - w.at - cells; {
-	case room >= len(w.blanks) || w.marks.verbatim():
+	case room >= len(w.blanks) || w.marks.isVerbatim():
 	case w.at > w.indent:
-		w.emit("\n", "")
+		w.emitText("\n", "")
 		w.at, w.blanks = 0, strings.Repeat(" ", w.indent)
 	default: // the first word after the mark of a list entry
 		w.blanks = w.blanks[:max(room, 0)]
 	}
-	w.emit(w.blanks, w.shown)
+	w.emitText(w.blanks, w.shown)
 	w.at += len(w.blanks) + cells
 	w.blanks = ""
 	for done := 0; done < len(text); {
-		piece, style := w.marks.next(text[done:], after)
+		piece, style := w.marks.nextStyledPart(text[done:], after)
 		colour := w.colours[done]
 		if colour == "" && !w.plain {
 			colour = style
 		}
-		w.emit(piece, colour)
+		w.emitText(piece, colour)
 		done += len(piece)
 	}
 	if after != "" {
@@ -168,8 +166,7 @@ func (w *Wrapper) place(text, after string, width int) {
 	}
 }
 
-// emit writes a text in a colour.
-func (w *Wrapper) emit(text, colour string) {
+func (w *Wrapper) emitText(text, colour string) {
 	if colour != w.shown {
 		if w.shown != "" {
 			w.pending.WriteString(PlainAgain)

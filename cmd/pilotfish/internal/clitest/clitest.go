@@ -54,7 +54,7 @@ func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	a := cli.New(UnderTest, strings.NewReader(""), &out, &errs)
-	a.Bandwidth = bandwidth
+	a.Bandwidth = fakeBandwidth
 	code = a.Run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
@@ -70,7 +70,7 @@ func Program(t *testing.T, args ...string) *exec.Cmd {
 // TinyModel writes a small random model of a type and returns its path.
 func TinyModel(t *testing.T, kind string) string {
 	t.Helper()
-	return writtenModel(t, kind, false)
+	return newModelFile(t, kind, false)
 }
 
 // ThinkToken is the token <think> of [ThinkingModel].
@@ -79,18 +79,17 @@ const ThinkToken = 507
 // ThinkingModel writes a tiny model of random weights with marks for thoughts.
 func ThinkingModel(t *testing.T) string {
 	t.Helper()
-	return writtenModel(t, "q8_0", true)
+	return newModelFile(t, "q8_0", true)
 }
 
-func writtenModel(t *testing.T, kind string, thinks bool) string {
+func newModelFile(t *testing.T, kind string, thinks bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+".gguf")
-	require.NoError(t, writeTiny(path, kind, thinks))
+	require.NoError(t, writeTinyModel(path, kind, thinks))
 	return path
 }
 
-// writeTiny writes a small random model of a type.
-func writeTiny(path, kind string, thinks bool) error {
+func writeTinyModel(path, kind string, thinks bool) error {
 	recipe, err := synth.ParseRecipe(kind)
 	if err != nil {
 		return err
@@ -137,8 +136,8 @@ type Running struct {
 	Stop func()
 }
 
-// start starts a command, which runs until the test ends or Stop is called, and returns its first line.
-func start(t *testing.T, args ...string) (r *Running, line string) {
+// startRunning starts a command, which runs until the test ends or Stop is called, and returns its first line.
+func startRunning(t *testing.T, args ...string) (r *Running, line string) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	outRead, outWrite := io.Pipe()
@@ -169,7 +168,7 @@ type RunningCloud struct {
 // StartedCloud starts a gateway, which runs until the test ends or stop is called.
 func StartedCloud(t *testing.T, args ...string) *RunningCloud {
 	t.Helper()
-	r, pin := start(t, append([]string{"cloud"}, args...)...)
+	r, pin := startRunning(t, append([]string{"cloud"}, args...)...)
 	c := &RunningCloud{Running: r, Pin: pin, Said: r.Errs.String()}
 	_, listening, _ := strings.Cut(c.Said, "listening on ") // lines of the log may come before it
 	c.Address, _, _ = strings.Cut(listening, ",")
@@ -417,19 +416,19 @@ func CertifiedRouter(t *testing.T, change func(*router.Certificate)) string {
 		change(c)
 	}
 	file.Certificate, file.Confidences = c, []float32{0.25, 0.5}
-	return routerFile(t, file)
+	return writeRouterFile(t, file)
 }
 
 // EngineOf starts an inference engine with the vocabulary of a model file.
 func EngineOf(t *testing.T, model string, e *fakeengine.Engine) (url string) {
 	t.Helper()
-	server, err := engineFor(model, e)
+	server, err := newEngineServer(model, e)
 	require.NoError(t, err)
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-func engineFor(model string, e *fakeengine.Engine) (*httptest.Server, error) {
+func newEngineServer(model string, e *fakeengine.Engine) (*httptest.Server, error) {
 	f, err := gguf.Open(model)
 	if err != nil {
 		return nil, err
@@ -462,7 +461,7 @@ type RunningServe struct {
 // StartServe starts a server on loopback, which runs until the test ends or stop is called.
 func StartServe(t *testing.T, args ...string) *RunningServe {
 	t.Helper()
-	r, url := start(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	r, url := startRunning(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	return &RunningServe{Running: r, URL: strings.TrimSuffix(url, "/v1")}
 }
 
@@ -553,10 +552,10 @@ func NarrowRouter(t *testing.T, width int, model string) string {
 	n, err := router.NewNet([]router.Layer{{In: width, Out: 1, Weight: make([]float32, width), Bias: []float32{3}}},
 		false)
 	require.NoError(t, err)
-	return routerFile(t, &router.File{Net: n, About: router.About{Model: model}})
+	return writeRouterFile(t, &router.File{Net: n, About: router.About{Model: model}})
 }
 
-func routerFile(t *testing.T, r *router.File) string {
+func writeRouterFile(t *testing.T, r *router.File) string {
 	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, r.Write(gguf.NewWriter(&b)))
@@ -572,8 +571,8 @@ func GcPercent() int {
 	return now
 }
 
-// with returns s with its i-th number set to v.
-func with(s terms.Settings, i int, v float64) terms.Settings {
+// withNumber returns s with its i-th number set to v.
+func withNumber(s terms.Settings, i int, v float64) terms.Settings {
 	to := reflect.ValueOf(s.Numbers()[i].To).Elem()
 	to.Set(reflect.ValueOf(v).Convert(to.Type()))
 	return s
@@ -588,7 +587,7 @@ func NumbersReach(t *testing.T, parse func(args []string) (terms.Settings, error
 		usual, err := parse(args)
 		require.NoError(t, err)
 		if n.Flag != "temp" {
-			assert.Equal(t, with(usual, i, n.Off), usual, "without --%s", n.Flag)
+			assert.Equal(t, withNumber(usual, i, n.Off), usual, "without --%s", n.Flag)
 		}
 		for _, v := range []float64{n.Low, n.High} {
 			flag := fmt.Sprintf("--%s=%v", n.Flag, int(v))
@@ -597,7 +596,7 @@ func NumbersReach(t *testing.T, parse func(args []string) (terms.Settings, error
 			}
 			got, err := parse(append(args, flag))
 			require.NoError(t, err, flag)
-			assert.Equal(t, with(usual, i, v), got, flag)
+			assert.Equal(t, withNumber(usual, i, v), got, flag)
 		}
 		for _, v := range []float64{n.Low - 1, n.High + 1} {
 			_, err := parse(append(args, fmt.Sprintf("--%s=%.0f", n.Flag, v)))

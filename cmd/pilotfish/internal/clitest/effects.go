@@ -36,16 +36,16 @@ func Effects(t *testing.T, usual, elsewhere string, lines map[string]string,
 			require.NoError(t, cli.CheckFlags(flags), line)
 		})
 		all := map[string]string{}
-		fields(all, "", reflect.ValueOf(got))
+		collectFields(all, "", reflect.ValueOf(got))
 		return all
 	}
 	before := of("")
 	for _, line := range slices.Sorted(maps.Keys(lines)) {
 		if line == "" {
-			assert.Equal(t, lines[line], differences(nil, before), "without flags")
+			assert.Equal(t, lines[line], describeDifferences(nil, before), "without flags")
 			continue
 		}
-		assert.Equal(t, lines[line], differences(before, of(line)), line)
+		assert.Equal(t, lines[line], describeDifferences(before, of(line)), line)
 	}
 	Covers(t, flags, slices.Collect(maps.Keys(lines)), elsewhere)
 }
@@ -83,8 +83,8 @@ func flagNames(flags *pflag.FlagSet) (all []string) {
 	return all
 }
 
-// fields adds the fields within a value that are not zero to all, as text by path. It leaves out functions.
-func fields(all map[string]string, path string, v reflect.Value) {
+// collectFields adds the fields within a value that are not zero to all, as text by path. It leaves out functions.
+func collectFields(all map[string]string, path string, v reflect.Value) {
 	if !v.IsValid() || v.IsZero() {
 		return
 	}
@@ -97,10 +97,10 @@ func fields(all map[string]string, path string, v reflect.Value) {
 	case kind == reflect.Pointer && v.Elem().IsZero():
 		all[path] = "&0"
 	case kind == reflect.Pointer || kind == reflect.Interface:
-		fields(all, path, v.Elem())
+		collectFields(all, path, v.Elem())
 	case kind == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 		for i, element := range v.Seq2() {
-			fields(all, fmt.Sprintf("%s[%v]", path, i), element)
+			collectFields(all, fmt.Sprintf("%s[%v]", path, i), element)
 		}
 	case kind == reflect.Struct:
 		for f, value := range v.Fields() {
@@ -108,15 +108,14 @@ func fields(all map[string]string, path string, v reflect.Value) {
 			if f.Anonymous {
 				below = path
 			}
-			fields(all, below, value)
+			collectFields(all, below, value)
 		}
 	default:
 		all[path] = fmt.Sprint(v)
 	}
 }
 
-// differences returns the differences between two maps of fields.
-func differences(before, after map[string]string) string {
+func describeDifferences(before, after map[string]string) string {
 	var all []string
 	for name, value := range after {
 		if old, ok := before[name]; !ok || old != value {

@@ -30,15 +30,15 @@ func Main(m *testing.M, commands func(*cli.App) []*cobra.Command) {
 	UnderTest = commands
 	testscript.Main(m, map[string]func(){"pilotfish": func() {
 		cli.Main(func(a *cli.App) []*cobra.Command {
-			a.Bandwidth, a.Patience = bandwidth, time.Minute // no test judges by how soon a busy machine connects
+			a.Bandwidth, a.Patience = fakeBandwidth, time.Minute // no test judges by how soon a busy machine connects
 			return commands(a)
 		})
 	}})
 }
 
-// bandwidth replaces the measurement of the memory's bandwidth, which takes a second of both cores. TestBandwidth
+// fakeBandwidth replaces the measurement of the memory's bandwidth, which takes a second of both cores. TestBandwidth
 // measures it.
-func bandwidth() float64 { return 12.5 }
+func fakeBandwidth() float64 { return 12.5 }
 
 // Scripts runs testdata/script/*.txtar of the package: scripts of github.com/rogpeppe/go-internal/testscript, in which
 // "pilotfish run …" runs the program under test as a user does. Its configuration and cache are in the script's folder,
@@ -58,21 +58,22 @@ func bandwidth() float64 { return 12.5 }
 func Scripts(t *testing.T) {
 	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"), Setup: setup, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+		Dir: filepath.Join("testdata", "script"), Setup: setupScript, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": startProgram, "ends": stop, "hangup": hangup, "says": says, "http": request,
-			"tiny": tiny, "engine": engineOf,
+			"exits": exitsCommand, "start": startCommand, "ends": endsCommand, "hangup": hangupCommand,
+			"says": saysCommand, "http": httpCommand, "tiny": tinyCommand, "engine": engineCommand,
 		},
 	})
 }
 
-// running are the programs that a script has in the background, by command: its value with the key of runningKey.
-type running map[string]*exec.Cmd
+// runningPrograms are the programs that a script has in the background, by command: its value with the key of
+// runningKey.
+type runningPrograms map[string]*exec.Cmd
 
 const runningKey = "running"
 
-func setup(e *testscript.Env) error {
-	e.Values[runningKey] = running{}
+func setupScript(e *testscript.Env) error {
+	e.Values[runningKey] = runningPrograms{}
 	for _, name := range []string{"HOME", "AppData", "LocalAppData"} {
 		e.Setenv(name, filepath.Join(e.WorkDir, ".home"))
 	}
@@ -88,15 +89,15 @@ func setup(e *testscript.Env) error {
 	return nil
 }
 
-// need ends a script that uses a command wrongly.
-func need(ts *testscript.TestScript, right bool, usage string) {
+// requireUsage ends a script that uses a command wrongly.
+func requireUsage(ts *testscript.TestScript, right bool, usage string) {
 	if !right {
 		ts.Fatalf("usage: %s", usage)
 	}
 }
 
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, !neg && len(args) > 1, "exits CODE PROGRAM [ARGS...]")
+func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
+	requireUsage(ts, !neg && len(args) > 1, "exits CODE PROGRAM [ARGS...]")
 	code := 0
 	err := ts.Exec(args[1], args[2:]...)
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
@@ -109,8 +110,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func startProgram(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, !neg && len(args) > 0 && (args[0] == "cloud" || args[0] == "serve"), "start cloud|serve [ARGS...]")
+func startCommand(ts *testscript.TestScript, neg bool, args []string) {
+	requireUsage(ts, !neg && len(args) > 0 && (args[0] == "cloud" || args[0] == "serve"), "start cloud|serve [ARGS...]")
 	name := args[0]
 	c := exec.Command("pilotfish", append([]string{name, "--listen", "127.0.0.1:0"}, args[1:]...)...)
 	c.Dir = ts.MkAbs(".")
@@ -127,7 +128,7 @@ func startProgram(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := c.StdoutPipe()
 	ts.Check(err)
 	ts.Check(c.Start())
-	all := ts.Value(runningKey).(running)
+	all := ts.Value(runningKey).(runningPrograms)
 	all[name] = c
 	ts.Defer(func() {
 		if all[name] == c {
@@ -150,11 +151,11 @@ func startProgram(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("PIN", said)
 }
 
-func stop(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, len(args) == 1, "[!] ends cloud|serve")
-	all := ts.Value(runningKey).(running)
+func endsCommand(ts *testscript.TestScript, neg bool, args []string) {
+	requireUsage(ts, len(args) == 1, "[!] ends cloud|serve")
+	all := ts.Value(runningKey).(runningPrograms)
 	c := all[args[0]]
-	need(ts, c != nil, "start "+args[0]+" comes first")
+	requireUsage(ts, c != nil, "start "+args[0]+" comes first")
 	delete(all, args[0])
 	ts.Check(c.Process.Signal(syscall.SIGTERM))
 	if err := c.Wait(); (err != nil) != neg {
@@ -162,23 +163,23 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func hangup(ts *testscript.TestScript, neg bool, args []string) {
-	c := ts.Value(runningKey).(running)["cloud"]
-	need(ts, !neg && len(args) == 1 && args[0] == "cloud" && c != nil, "start cloud ...; hangup cloud")
+func hangupCommand(ts *testscript.TestScript, neg bool, args []string) {
+	c := ts.Value(runningKey).(runningPrograms)["cloud"]
+	requireUsage(ts, !neg && len(args) == 1 && args[0] == "cloud" && c != nil, "start cloud ...; hangup cloud")
 	ts.Check(c.Process.Signal(syscall.SIGHUP))
 }
 
-func engineOf(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, !neg && (len(args) == 2 || len(args) == 3), "engine DIALECT FILE [KEY]")
+func engineCommand(ts *testscript.TestScript, neg bool, args []string) {
+	requireUsage(ts, !neg && (len(args) == 2 || len(args) == 3), "engine DIALECT FILE [KEY]")
 	e := &fakeengine.Engine{Dialect: args[0], Key: strings.Join(args[2:], "")}
-	server, err := engineFor(ts.MkAbs(args[1]), e)
+	server, err := newEngineServer(ts.MkAbs(args[1]), e)
 	ts.Check(err)
 	ts.Defer(server.Close)
 	ts.Setenv("ENGINE", server.URL)
 }
 
-func says(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, !neg && len(args) == 2, "says cloud|serve PATTERN")
+func saysCommand(ts *testscript.TestScript, neg bool, args []string) {
+	requireUsage(ts, !neg && len(args) == 2, "says cloud|serve PATTERN")
 	line, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	for range 6000 {
@@ -191,8 +192,8 @@ func says(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("pilotfish %s has not said that in a minute: %s", args[0], ts.ReadFile(args[0]+".log"))
 }
 
-func request(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, len(args) == 2 || len(args) == 3, "[!] http METHOD URL [FILE]")
+func httpCommand(ts *testscript.TestScript, neg bool, args []string) {
+	requireUsage(ts, len(args) == 2 || len(args) == 3, "[!] http METHOD URL [FILE]")
 	var body io.Reader
 	if len(args) == 3 {
 		body = strings.NewReader(ts.ReadFile(args[2]))
@@ -216,11 +217,11 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func tiny(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, !neg && (len(args) == 1 || len(args) == 2), "tiny FILE [KIND]")
+func tinyCommand(ts *testscript.TestScript, neg bool, args []string) {
+	requireUsage(ts, !neg && (len(args) == 1 || len(args) == 2), "tiny FILE [KIND]")
 	kind := "q8_0"
 	if len(args) == 2 {
 		kind = args[1]
 	}
-	ts.Check(writeTiny(ts.MkAbs(args[0]), kind, false))
+	ts.Check(writeTinyModel(ts.MkAbs(args[0]), kind, false))
 }

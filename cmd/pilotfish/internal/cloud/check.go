@@ -10,7 +10,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// newCloudCheckCommand returns the command that tests an inference engine.
 func newCloudCheckCommand(a *cli.App) *cobra.Command {
 	var u group.UpstreamFlags
 	var json bool

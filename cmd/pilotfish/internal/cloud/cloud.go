@@ -80,11 +80,11 @@ Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pag
 
 // NewCommand returns the command that serves the large model.
 func NewCommand(a *cli.App) *cobra.Command {
-	c, _ := cloudCommand(a)
+	c, _ := newCloudCommand(a)
 	return c
 }
 
-func cloudCommand(a *cli.App) (*cobra.Command, *cloudCommandFlags) {
+func newCloudCommand(a *cli.App) (*cobra.Command, *cloudCommandFlags) {
 	f := new(cloudCommandFlags)
 	c := &cobra.Command{
 		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
@@ -94,20 +94,20 @@ func cloudCommand(a *cli.App) (*cobra.Command, *cloudCommandFlags) {
   pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
   pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
 		Args:    cli.NoArgs,
-		PreRunE: func(c *cobra.Command, _ []string) error { return f.load(c.Flags()) },
+		PreRunE: func(c *cobra.Command, _ []string) error { return f.loadSettings(c.Flags()) },
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.checkModel(c.Flags(), a.Stderr); err != nil {
+			if err := f.checkModelFlags(c.Flags(), a.Stderr); err != nil {
 				return err
 			}
-			return f.serve(c.Context(), a)
+			return f.serveGateway(c.Context(), a)
 		},
 	}
-	f.register(c)
+	f.registerFlags(c)
 	c.AddCommand(newCloudCheckCommand(a), newCloudReadyCommand(a))
 	return c, f
 }
 
-func (f *cloudCommandFlags) register(c *cobra.Command) {
+func (f *cloudCommandFlags) registerFlags(c *cobra.Command) {
 	f.model.RegisterOptional(c) // the alternative is --upstream
 	p := c.Flags()
 	f.upstream.Register(p)
@@ -120,12 +120,12 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	cli.Add(p, "router", &f.router, "")
 	cli.Add(p, "share-prefixes", &f.share, true)
 	cli.Add(p, "log", &f.log, "text")
-	f.limits.register(p)
+	f.limits.registerFlags(p)
 	cli.Add(p, "slots", &f.slots, 0)
-	f.operate.register(p)
+	f.operate.registerFlags(p)
 }
 
-func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
+func (f *cloudCommandFlags) serveGateway(ctx context.Context, a *cli.App) (err error) {
 	if _, err := adminAddress(f.operate.admin); err != nil { // even with --check-config
 		return err
 	}
@@ -141,39 +141,39 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
 		return fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
 	defer socket.Close()
-	who, err := f.secure(&o, socket.LocalAddr())
-	unkept := (*unkeptError)(nil)
+	who, err := f.setCredentials(&o, socket.LocalAddr())
+	unkept := (*notStoredError)(nil)
 	if err != nil && !errors.As(err, &unkept) {
 		return err
 	}
-	op, err := f.operate.operate(log)
+	op, err := f.operate.startAdmin(log)
 	if err != nil {
 		return err
 	}
-	defer op.close()
-	model, err := f.open(ctx, log)
+	defer op.closePages()
+	model, err := f.openModel(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer model.Close()
 	events := engine.NewGatewayLog(log)
 	defer events.Close()
-	o.Events = op.tell(events.Event)
+	o.Events = op.teeEvents(events.Event)
 	g, err := model.Gateway(o)
 	if err != nil {
 		return err
 	}
-	op.follow(g, model)
+	op.addGateway(g, model)
 	defer model.Attend()()
-	greet(a, socket.LocalAddr(), g.Fingerprint(), who, model.About())
-	op.greet()
-	f.warn(log, unkept)
+	printGreeting(a, socket.LocalAddr(), g.Fingerprint(), who, model.About())
+	op.logAddress()
+	f.logWarnings(log, unkept)
 	r := reloader{f: f, g: g, listen: socket.LocalAddr(), open: len(o.Tokens) == 0, log: log, level: level}
-	defer r.watch(hangups)()
+	defer r.watchSettings(hangups)()
 	return g.Serve(ctx, socket)
 }
 
-func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.CloudModel, error) {
+func (f *cloudCommandFlags) openModel(ctx context.Context, log *slog.Logger) (group.CloudModel, error) {
 	if len(f.upstream.O.URLs) > 0 {
 		return f.upstream.Open(ctx, log)
 	}
@@ -181,7 +181,7 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.C
 	if err != nil {
 		return nil, err
 	}
-	o, err := f.service()
+	o, err := f.serviceOptions()
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -192,8 +192,7 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.C
 	return &builtInModel{e, s, log}, nil
 }
 
-// service returns the options of a model that this program runs.
-func (f *cloudCommandFlags) service() (o engine.ServeOptions, err error) {
+func (f *cloudCommandFlags) serviceOptions() (o engine.ServeOptions, err error) {
 	o = engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: f.lookup, Apart: !f.share}
 	if f.router == "" {
 		return o, nil
@@ -231,7 +230,7 @@ func (m *builtInModel) About() []string {
 }
 
 func (m *builtInModel) Attend() (stop func()) {
-	undo := spendMemory(m.s.KVBytes(), func() uint64 { return m.s.Stats().Steps })
+	undo := tuneCollector(m.s.KVBytes(), func() uint64 { return m.s.Stats().Steps })
 	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network needs threads while all threads of the model compute
 	return func() {
 		runtime.GOMAXPROCS(before)
@@ -253,8 +252,7 @@ func (m *builtInModel) Close() {
 	m.e.Close() // only unmaps a file
 }
 
-// secure sets the certificate and the access tokens of a gateway.
-func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (who access, err error) {
+func (f *cloudCommandFlags) setCredentials(o *engine.GatewayOptions, listen net.Addr) (who accessPolicy, err error) {
 	token := ""
 	dir, noDir := os.UserConfigDir()
 	if noDir == nil {
@@ -263,20 +261,18 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 	} else if f.cert == "" {
 		return who, fmt.Errorf("the certificate cannot be stored: %w; give one with --cert and --key", noDir)
 	}
-	if o.Certificate, err = f.certificate(dir); err != nil {
+	if o.Certificate, err = f.loadCertificate(dir); err != nil {
 		return who, err
 	}
-	if who, err = f.access.tokens(listen, token); err != nil {
+	if who, err = f.access.decideAccess(listen, token); err != nil {
 		return who, err
 	}
 	o.Tokens = who.tokens
-	o.TicketKeys, err = f.ticketKeys(time.Now())
+	o.TicketKeys, err = f.loadTicketKeys(time.Now())
 	return who, err
 }
 
-// greet prints the address of the gateway, who may use it, and what a device needs: the fingerprint to stdout, the rest
-// to stderr.
-func greet(a *cli.App, at net.Addr, pin netproto.Digest, who access, about []string) {
+func printGreeting(a *cli.App, at net.Addr, pin netproto.Digest, who accessPolicy, about []string) {
 	fmt.Fprintf(a.Stderr, "listening on %s, %s\n", at, who.say)
 	for _, line := range about { // an engine reports a part of it
 		fmt.Fprintln(a.Stderr, cli.Harmless(line))
@@ -292,8 +288,8 @@ func greet(a *cli.App, at net.Addr, pin netproto.Digest, who access, about []str
 	fmt.Fprintf(a.Stdout, "%s\n", pin)
 }
 
-// inBackground calls ticked after every period, and signalled after each signal. The result stops it, and waits.
-func inBackground(period time.Duration, ticked func(time.Time), signals <-chan os.Signal,
+// runInBackground calls ticked after every period, and signalled after each signal. The result stops it, and waits.
+func runInBackground(period time.Duration, ticked func(time.Time), signals <-chan os.Signal,
 	signalled func()) (stop func()) {
 	end := make(chan struct{})
 	var done sync.WaitGroup
@@ -314,9 +310,9 @@ func inBackground(period time.Duration, ticked func(time.Time), signals <-chan o
 	return func() { close(end); done.Wait() }
 }
 
-// certificate reads the certificate. If none was given, it reads the gateway's own, which it creates on the first
+// loadCertificate reads the certificate. If none was given, it reads the gateway's own, which it creates on the first
 // start.
-func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
+func (f *cloudCommandFlags) loadCertificate(dir string) (tls.Certificate, error) {
 	if f.cert != "" {
 		c, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
@@ -348,8 +344,7 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	return tls.X509KeyPair(certPEM, keyPEM)
 }
 
-// checkModel returns an error if the command line names no model or two. It names flags without effect.
-func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet, stderr io.Writer) error {
+func (f *cloudCommandFlags) checkModelFlags(set *pflag.FlagSet, stderr io.Writer) error {
 	upstream := set.Changed("upstream")
 	switch {
 	case !upstream && !set.Changed("model"):

@@ -18,28 +18,28 @@ import (
 // cloudVariable is the prefix of the environment variables for flags of `pilotfish cloud`.
 const cloudVariable = "PILOTFISH_CLOUD_"
 
-// load sets the flags that are not on the command line: from the environment, or else from the configuration file.
-func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
+// loadSettings sets the flags that are not on the command line: from the environment, or else from the configuration
+// file.
+func (f *cloudCommandFlags) loadSettings(set *pflag.FlagSet) error {
 	o := &f.operate
 	o.given = map[string][]string{}
-	set.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = valuesOf(flag) })
-	if err := o.environment(set, os.Environ()); err != nil {
+	set.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = flagValues(flag) })
+	if err := o.loadEnvironment(set, os.Environ()); err != nil {
 		return err
 	}
-	if err := f.file(set); err != nil {
+	if err := f.loadConfigFile(set); err != nil {
 		return cli.Usagef("--config %w", err)
 	}
 	f.access.given = set.Changed("token-file")
 	return nil
 }
 
-// file sets flags from the configuration file, if there is one.
-func (f *cloudCommandFlags) file(set *pflag.FlagSet) error {
+func (f *cloudCommandFlags) loadConfigFile(set *pflag.FlagSet) error {
 	o := &f.operate
 	if o.config == "" {
 		return nil
 	}
-	_, fresh := cloudCommand(&cli.App{})
+	_, fresh := newCloudCommand(&cli.App{})
 	b, err := cli.ReadConfigBytes(o.config)
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func (f *cloudCommandFlags) file(set *pflag.FlagSet) error {
 	return nil
 }
 
-// environment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty variable counts as unset.
-func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
+// loadEnvironment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty variable counts as unset.
+func (o *operateFlags) loadEnvironment(set *pflag.FlagSet, all []string) error {
 	slices.Sort(all)
 	for _, one := range all {
 		name, value, _ := strings.Cut(one, "=")
@@ -100,15 +100,14 @@ func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
 	return nil
 }
 
-func valuesOf(flag *pflag.Flag) []string {
+func flagValues(flag *pflag.Flag) []string {
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		return list.GetSlice()
 	}
 	return []string{flag.Value.String()}
 }
 
-// exposed returns the files with secrets that other users of this machine can read.
-func (f *cloudCommandFlags) exposed() (all []string) {
+func (f *cloudCommandFlags) exposedSecrets() (all []string) {
 	for _, name := range []string{f.access.file, f.key, f.operate.tickets, f.upstream.Key} {
 		if info, err := os.Stat(name); err == nil && readableByOthers(info) {
 			all = append(all, name)
@@ -117,12 +116,11 @@ func (f *cloudCommandFlags) exposed() (all []string) {
 	return all
 }
 
-// warn logs problems that do not prevent the start.
-func (f *cloudCommandFlags) warn(log *slog.Logger, unkept *unkeptError) {
+func (f *cloudCommandFlags) logWarnings(log *slog.Logger, unkept *notStoredError) {
 	if unkept != nil {
 		log.Warn("devices will not come back without a round trip after a restart", "error", unkept)
 	}
-	for _, name := range f.exposed() {
+	for _, name := range f.exposedSecrets() {
 		log.Warn("other users of this machine can read a file with secrets: chmod 600", "file", name)
 	}
 	for _, name := range f.operate.strange {
@@ -138,7 +136,7 @@ func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
 	}
 	var o engine.GatewayOptions
 	f.access.dry = true
-	who, err := f.secure(&o, at)
+	who, err := f.setCredentials(&o, at)
 	if err == nil {
 		err = engine.CheckTokens(o.Tokens)
 	}
@@ -152,12 +150,10 @@ func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
 	if _, err := fmt.Fprintf(a.Stdout, "all is right: %s on %s, %s\n", what, at, who.say); err != nil {
 		return err
 	}
-	f.warn(slog.New(slog.NewTextHandler(a.Stderr, nil)), nil)
+	f.logWarnings(slog.New(slog.NewTextHandler(a.Stderr, nil)), nil)
 	return nil
 }
 
-// checkFiles reads the model and its router file, or the vocabulary of engines, without asking the engines. It returns
-// a description of the model.
 func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if urls := f.upstream.O.URLs; len(urls) > 0 {
 		_, err := engine.ReadTokenizer(f.upstream.Tokenizer)
@@ -167,7 +163,7 @@ func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if err != nil {
 		return "", err
 	}
-	o, err := f.service()
+	o, err := f.serviceOptions()
 	if err == nil && o.Judge != nil {
 		err = o.Judge.Fits(e.Width())
 	}

@@ -40,15 +40,15 @@ func sampleValues(t *testing.T, f *pflag.Flag) [2]string {
 // loaded returns the flags after reading the command line, the environment and the file.
 func loaded(t *testing.T, args ...string) (*cloudCommandFlags, error) {
 	t.Helper()
-	c, f := cloudCommand(&cli.App{})
+	c, f := newCloudCommand(&cli.App{})
 	require.NoError(t, c.ParseFlags(args))
-	return f, f.load(c.Flags())
+	return f, f.loadSettings(c.Flags())
 }
 
 // TestConfigReachesEveryFlag: each flag can be set in the file, the environment and the command line. The command line
 // overrides the environment, and that overrides the file.
 func TestConfigReachesEveryFlag(t *testing.T) {
-	_, all := cloudCommand(&cli.App{})
+	_, all := newCloudCommand(&cli.App{})
 	n := 0
 	all.operate.set.VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "config", "check-config", "limit", "engine"}, f.Name) {
@@ -63,7 +63,7 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 				flags, err := loaded(t, args...)
 				require.NoError(t, err)
 				assert.True(t, flags.operate.set.Changed(f.Name))
-				return strings.Join(valuesOf(flags.operate.set.Lookup(f.Name)), ",")
+				return strings.Join(flagValues(flags.operate.set.Lookup(f.Name)), ",")
 			}
 			assert.Equal(t, v[0], have("--config", file), "file")
 			t.Setenv(variable, v[1])
@@ -144,10 +144,10 @@ func TestConfigRefused(t *testing.T) {
 func TestCloudWarns(t *testing.T) {
 	var log strings.Builder
 	f := new(cloudCommandFlags)
-	f.warn(slog.New(slog.NewTextHandler(&log, nil)), nil)
+	f.logWarnings(slog.New(slog.NewTextHandler(&log, nil)), nil)
 	assert.Empty(t, log.String())
 	f.operate.strange = []string{"PILOTFISH_CLOUD_X"}
-	f.warn(slog.New(slog.NewTextHandler(&log, nil)), &unkeptError{errors.New("no room")})
+	f.logWarnings(slog.New(slog.NewTextHandler(&log, nil)), &notStoredError{errors.New("no room")})
 	assert.Contains(t, log.String(), "ticket keys are not kept: no room")
 	assert.Contains(t, log.String(), "PILOTFISH_CLOUD_X")
 }
@@ -161,7 +161,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, flags := cloudCommand(&cli.App{})
+		_, flags := newCloudCommand(&cli.App{})
 		c := &cli.ConfigFile{Name: "file", Flags: flags.operate.set}
 		err := c.Parse(b)
 		if err != nil {

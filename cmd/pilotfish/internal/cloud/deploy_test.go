@@ -34,7 +34,7 @@ func deployed(t *testing.T, name string) string {
 func TestDeployConfig(t *testing.T) {
 	text := deployed(t, "cloud.yaml")
 	for _, all := range []string{text, regexp.MustCompile(`(?m)^# ([a-z-]+: /)`).ReplaceAllString(text, "$1")} {
-		_, f := cloudCommand(&cli.App{})
+		_, f := newCloudCommand(&cli.App{})
 		c := &cli.ConfigFile{Name: "cloud.yaml", Flags: f.operate.set}
 		require.NoError(t, c.Parse([]byte(all)))
 		assert.GreaterOrEqual(t, len(c.Values), 5)
@@ -46,7 +46,7 @@ func TestDeployConfig(t *testing.T) {
 // cloudFlags returns the flags of pilotfish cloud.
 func cloudFlags(t *testing.T) *pflag.FlagSet {
 	t.Helper()
-	_, f := cloudCommand(&cli.App{})
+	_, f := newCloudCommand(&cli.App{})
 	return f.operate.set
 }
 

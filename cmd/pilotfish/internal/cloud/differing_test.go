@@ -13,7 +13,7 @@ import (
 // TestDiffering: every flag whose value differs is named, of lists and options too, except those that a reload applies.
 func TestDiffering(t *testing.T) {
 	of := func(name, value string) *pflag.FlagSet {
-		c, _ := cloudCommand(&cli.App{})
+		c, _ := newCloudCommand(&cli.App{})
 		require.NoError(t, c.Flags().Set(name, value))
 		return c.Flags()
 	}
@@ -21,11 +21,11 @@ func TestDiffering(t *testing.T) {
 		"listen": {":1", ":2"}, "slots": {"1000", "2000"}, "upstream": {"http://a", "http://b"},
 		"limit": {"prompt=5", "prompt=6"}, "share-prefixes": {"true", "false"}, "admin": {"off", ":9"},
 	} {
-		assert.Empty(t, differing(of(name, values[0]), of(name, values[0])), name)
-		assert.Equal(t, []string{name}, differing(of(name, values[0]), of(name, values[1])), name)
+		assert.Empty(t, changedFlags(of(name, values[0]), of(name, values[0])), name)
+		assert.Equal(t, []string{name}, changedFlags(of(name, values[0]), of(name, values[1])), name)
 	}
 	for _, name := range []string{"token-file", "cert", "key", "ticket-key-file"} {
-		assert.Empty(t, differing(of(name, "a"), of(name, "b")), name)
+		assert.Empty(t, changedFlags(of(name, "a"), of(name, "b")), name)
 	}
-	assert.Empty(t, differing(of("log-level", "info"), of("log-level", "debug")))
+	assert.Empty(t, changedFlags(of("log-level", "info"), of("log-level", "debug")))
 }

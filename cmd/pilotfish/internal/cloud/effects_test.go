@@ -62,13 +62,13 @@ func TestCloudEffects(t *testing.T) {
 		"--limit total=7s":     "Gateway.AskTimeout=7s",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(cloudCommandFlags)
-		f.register(c)
+		f.registerFlags(c)
 		parse()
 		f.operate.given, f.access.given = nil, c.Flags().Changed("token-file")
 		model, err := f.model.Options()
 		require.NoError(t, err)
 		require.NoError(t, f.upstream.Check(c.Flags()))
-		service, err := f.service()
+		service, err := f.serviceOptions()
 		require.NoError(t, err)
 		admin, err := adminAddress(f.operate.admin)
 		require.NoError(t, err)

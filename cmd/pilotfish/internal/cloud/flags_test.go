@@ -64,7 +64,7 @@ func TestAccess(t *testing.T) {
 		if c.variable == "" {
 			require.NoError(t, os.Unsetenv(cli.TokenVariable))
 		}
-		who, err := c.f.tokens(c.listen, filepath.Join(t.TempDir(), "none"))
+		who, err := c.f.decideAccess(c.listen, filepath.Join(t.TempDir(), "none"))
 		require.NoError(t, err)
 		assert.Equal(t, c.want, who.tokens, c.say)
 		assert.Contains(t, who.say, c.say)
@@ -72,7 +72,7 @@ func TestAccess(t *testing.T) {
 	}
 	kept := filepath.Join(t.TempDir(), "new", "token")
 	for made := range 2 {
-		who, err := accessFlags{}.tokens(far, kept)
+		who, err := accessFlags{}.decideAccess(far, kept)
 		require.NoError(t, err)
 		require.Len(t, who.tokens, 1)
 		assert.Equal(t, made == 0, who.made, "the operator sees it once")
@@ -110,7 +110,7 @@ func TestTokenRefused(t *testing.T) {
 		if t.Setenv(cli.TokenVariable, c.variable); c.variable == "unset" {
 			require.NoError(t, os.Unsetenv(cli.TokenVariable))
 		}
-		who, err := c.f.tokens(far, "")
+		who, err := c.f.decideAccess(far, "")
 		require.ErrorContains(t, err, c.want)
 		assert.False(t, who.made)
 		assert.NotContains(t, err.Error(), a[1:])
@@ -118,7 +118,7 @@ func TestTokenRefused(t *testing.T) {
 	}
 	damaged := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(damaged, []byte("short"), 0o600))
-	_, err := accessFlags{}.tokens(far, damaged)
+	_, err := accessFlags{}.decideAccess(far, damaged)
 	require.ErrorContains(t, err, "has 5 bytes", "it is not replaced")
 }
 
@@ -134,9 +134,9 @@ func TestCloudModel(t *testing.T) {
 		"--upstream u --ctx 5 --exact": {"no effect has --ctx, --exact\n", "an engine needs --tokenizer FILE"},
 	} {
 		var said strings.Builder
-		c, f := cloudCommand(&cli.App{})
+		c, f := newCloudCommand(&cli.App{})
 		require.NoError(t, c.ParseFlags(strings.Fields(args)))
-		err := f.checkModel(c.Flags(), &said)
+		err := f.checkModelFlags(c.Flags(), &said)
 		if want[1] == "" {
 			require.NoError(t, err, args)
 		} else {
@@ -153,21 +153,21 @@ func TestCloudOwnCertificate(t *testing.T) {
 	clitest.OwnFolders(t)
 	dir := filepath.Join(t.TempDir(), "new")
 	f := new(cloudCommandFlags)
-	c, err := f.certificate(dir)
+	c, err := f.loadCertificate(dir)
 	require.NoError(t, err)
-	again, err := f.certificate(dir)
+	again, err := f.loadCertificate(dir)
 	require.NoError(t, err)
 	assert.Equal(t, c.Certificate, again.Certificate)
 	info, err := os.Stat(filepath.Join(dir, "cloud.key"))
 	require.NoError(t, err)
 	assert.False(t, readableByOthers(info))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloud.key"), []byte("damaged"), 0o600))
-	_, err = f.certificate(dir)
+	_, err = f.loadCertificate(dir)
 	require.Error(t, err)
 	for _, name := range []string{"XDG_CONFIG_HOME", "HOME", "AppData"} {
 		t.Setenv(name, "")
 	}
-	_, err = new(cloudCommandFlags).secure(new(engine.GatewayOptions), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	_, err = new(cloudCommandFlags).setCredentials(new(engine.GatewayOptions), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.ErrorContains(t, err, "give one with --cert and --key")
 }
 
@@ -176,21 +176,22 @@ func TestLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.7": false,
 	} {
-		assert.Equal(t, want, isLoopback(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
+		assert.Equal(t, want, isLoopbackAddr(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
 	}
-	assert.False(t, isLoopback(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
+	assert.False(t, isLoopbackAddr(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
 }
 
 // TestGreetForeign: no text of an engine can control the operator's terminal.
 func TestGreetForeign(t *testing.T) {
 	var out, errs strings.Builder
-	greet(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1}, access{say: "open"},
+	printGreeting(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1},
+		accessPolicy{say: "open"},
 		[]string{"engine a: vllm\x1b[2J serves b", "  a note"})
 	assert.Equal(t, "listening on :7, open\nengine a: vllm␛[2J serves b\n  a note\n", errs.String())
 	assert.Equal(t, "01"+strings.Repeat("00", 31)+"\n", out.String())
-	made := access{made: true, tokens: []engine.GatewayToken{{Secret: clitest.SecretA}}}
+	made := accessPolicy{made: true, tokens: []engine.GatewayToken{{Secret: clitest.SecretA}}}
 	errs.Reset()
-	greet(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1}, made, nil)
+	printGreeting(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1}, made, nil)
 	assert.Contains(t, errs.String(), "PILOTFISH_TOKEN="+clitest.SecretA+" pilotfish run -m SMALL.gguf --cloud HOST:7 "+
 		"--pin 0100")
 }

@@ -16,5 +16,4 @@ func notifyHangup() (hangups <-chan os.Signal, stop func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// readableByOthers reports whether a user other than the owner has permissions for a file.
 func readableByOthers(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }

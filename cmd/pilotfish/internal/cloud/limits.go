@@ -16,7 +16,7 @@ type limitFlags struct {
 	set  *cli.OptionsFlag
 }
 
-func (l *limitFlags) register(f *pflag.FlagSet) {
+func (l *limitFlags) registerFlags(f *pflag.FlagSet) {
 	l.set = cli.AddOptions(f, "limit")
 	for _, n := range []struct {
 		name  string

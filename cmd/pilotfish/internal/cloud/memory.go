@@ -15,9 +15,9 @@ const (
 	quietTime     = time.Minute // without a step of the model, after which unused memory goes back to the system
 )
 
-// memoryControl makes the garbage collector run rarely, since questions wait for it: only when the garbage takes a
+// collectorControl makes the garbage collector run rarely, since questions wait for it: only when the garbage takes a
 // fixed number of bytes. The collector itself is controlled by a percentage of what is alive, which changes.
-type memoryControl struct {
+type collectorControl struct {
 	garbage int64         // bytes
 	kv      int64         // bytes of keys and values if all slots are in use: alive, and allocated by and by
 	alive   func() int64  // bytes, at the last collection
@@ -28,41 +28,39 @@ type memoryControl struct {
 	quiet   time.Duration
 }
 
-// spendMemory controls the garbage collector until stop is called, which restores its setting: the garbage takes at
-// most an eighth of the free memory and 1 GiB. If GOGC is set, spendMemory does nothing.
-func spendMemory(kv int64, steps func() uint64) (stop func()) {
+// tuneCollector controls the garbage collector until stop is called, which restores its setting: the garbage takes at
+// most an eighth of the free memory and 1 GiB. If GOGC is set, tuneCollector does nothing.
+func tuneCollector(kv int64, steps func() uint64) (stop func()) {
 	const most = 1 << 30
 	free, err := freemem.Bytes()
 	if _, set := os.LookupEnv("GOGC"); set || err != nil {
 		return func() {}
 	}
-	m := &memoryControl{garbage: int64(min(free/8, most)), kv: kv, alive: liveHeap, steps: steps}
-	m.percent = m.wanted()
+	m := &collectorControl{garbage: int64(min(free/8, most)), kv: kv, alive: liveHeapBytes, steps: steps}
+	m.percent = m.wantedPercent()
 	before := debug.SetGCPercent(m.percent)
-	end := inBackground(collectorTick, func(time.Time) { m.tick(collectorTick) }, nil, nil)
+	end := runInBackground(collectorTick, func(time.Time) { m.adjustPercent(collectorTick) }, nil, nil)
 	return func() {
 		end()
 		debug.SetGCPercent(before)
 	}
 }
 
-// liveHeap returns the bytes that were alive at the last collection.
-func liveHeap() int64 {
+func liveHeapBytes() int64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64())
 }
 
-// wanted returns the percentage for the collector. Keys and values count as if all were allocated, so that the garbage
-// stays within its limit while they grow.
-func (m *memoryControl) wanted() int {
+// wantedPercent returns the percentage for the collector. Keys and values count as if all were allocated, so that the
+// garbage stays within its limit while they grow.
+func (m *collectorControl) wantedPercent() int {
 	const rest = 64 << 20 // bytes: approximate memory of a gateway without keys and values
 	return int(max(m.garbage*100/max(m.kv+rest, m.alive()), 1))
 }
 
-// tick adapts the percentage to what is alive, and gives memory back after a quiet time.
-func (m *memoryControl) tick(since time.Duration) {
-	if p := m.wanted(); p < m.percent*9/10 || p > m.percent*11/10 {
+func (m *collectorControl) adjustPercent(since time.Duration) {
+	if p := m.wantedPercent(); p < m.percent*9/10 || p > m.percent*11/10 {
 		m.percent = p
 		debug.SetGCPercent(p)
 	}

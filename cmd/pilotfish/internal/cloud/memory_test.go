@@ -24,8 +24,8 @@ func TestGarbage(t *testing.T) {
 		{1024 * mib, 1984 * mib, 0, 50}, {1024 * mib, 0, 512 * mib, 200}, {1024 * mib, 960 * mib, 2048 * mib, 50},
 		{mib, 64 << 30, 0, 1}, {0, 0, 0, 1},
 	} {
-		m := memoryControl{garbage: c.garbage, kv: c.kv, alive: func() int64 { return c.alive }}
-		assert.Equal(t, c.percent, m.wanted(), "%+v", c)
+		m := collectorControl{garbage: c.garbage, kv: c.kv, alive: func() int64 { return c.alive }}
+		assert.Equal(t, c.percent, m.wantedPercent(), "%+v", c)
 	}
 }
 
@@ -36,10 +36,10 @@ func TestSpendMemory(t *testing.T) {
 	require.NoError(t, os.Unsetenv("GOGC"))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	none := func() uint64 { return 0 }
-	stop := spendMemory(1<<20, none)
+	stop := tuneCollector(1<<20, none)
 	small := clitest.GcPercent()
 	stop()
-	stop = spendMemory(64<<30, none)
+	stop = tuneCollector(64<<30, none)
 	large := clitest.GcPercent()
 	stop()
 	assert.Positive(t, large)
@@ -47,7 +47,7 @@ func TestSpendMemory(t *testing.T) {
 	assert.Greater(t, small, large)
 	assert.Equal(t, 100, clitest.GcPercent())
 	t.Setenv("GOGC", "70")
-	spendMemory(64<<30, none)()
+	tuneCollector(64<<30, none)()
 	assert.Equal(t, 100, clitest.GcPercent())
 }
 
@@ -56,11 +56,12 @@ func TestSpendMemory(t *testing.T) {
 func TestMemoryControl(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	alive, steps := int64(512<<20), uint64(0)
-	m := &memoryControl{garbage: 1 << 30, alive: func() int64 { return alive }, steps: func() uint64 { return steps }}
+	m := &collectorControl{garbage: 1 << 30, alive: func() int64 { return alive },
+		steps: func() uint64 { return steps }}
 	ticks := func(n int) (forced uint64) {
 		before := forcedCollections()
 		for range n {
-			m.tick(time.Second)
+			m.adjustPercent(time.Second)
 		}
 		return forcedCollections() - before
 	}

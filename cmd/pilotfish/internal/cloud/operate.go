@@ -35,7 +35,7 @@ type operateFlags struct {
 // adminDefault is the default address of the admin pages.
 const adminDefault = "127.0.0.1:9433"
 
-func (o *operateFlags) register(p *pflag.FlagSet) {
+func (o *operateFlags) registerFlags(p *pflag.FlagSet) {
 	o.set = p
 	cli.Add(p, "config", &o.config, "")
 	cli.Add(p, "check-config", &o.check, false)
@@ -59,8 +59,8 @@ func adminAddress(flag string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// operation has the pages and metrics of a running gateway. It exists before the model is loaded.
-type operation struct {
+// adminServer has the pages and metrics of a running gateway. It exists before the model is loaded.
+type adminServer struct {
 	log     *slog.Logger
 	metrics *prometheus.Registry
 	events  *metrics.Events
@@ -70,14 +70,13 @@ type operation struct {
 	health  atomic.Pointer[func() error]
 }
 
-// operate starts to serve the pages.
-func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
-	op := &operation{log: log, metrics: prometheus.NewRegistry()}
+func (o *operateFlags) startAdmin(log *slog.Logger) (*adminServer, error) {
+	op := &adminServer{log: log, metrics: prometheus.NewRegistry()}
 	alive := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
 	op.metrics.MustRegister(cli.BuildMetric(),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(alive)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		metrics.Health("ready", "Whether questions can be answered, as /readyz says.", op.ready))
+		metrics.Health("ready", "Whether questions can be answered, as /readyz says.", op.readyError))
 	op.events = metrics.NewEvents(op.metrics)
 	address, err := adminAddress(o.admin)
 	if err != nil || address == "" {
@@ -94,20 +93,19 @@ func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
 	op.at = listener.Addr()
 	local := op.at.(*net.TCPAddr).IP.IsLoopback()
 	op.pages = admin.Serve(listener, admin.Handler(admin.Options{
-		Metrics: op.metrics, Ready: op.ready, Profile: local, Log: log}), log)
+		Metrics: op.metrics, Ready: op.readyError, Profile: local, Log: log}), log)
 	return op, nil
 }
 
-// ready returns why no questions can be answered, or nil. It does not block.
-func (op *operation) ready() error {
+// readyError returns why no questions can be answered, or nil. It does not block.
+func (op *adminServer) readyError() error {
 	if health := op.health.Load(); health != nil {
 		return (*health)()
 	}
 	return errors.New("the gateway is starting")
 }
 
-// follow adds a gateway and its model to the pages.
-func (op *operation) follow(g *engine.Gateway, model group.CloudModel) {
+func (op *adminServer) addGateway(g *engine.Gateway, model group.CloudModel) {
 	metrics.State(op.metrics, g.Stats)
 	op.metrics.MustRegister(model.Metrics()...)
 	op.metrics.MustRegister(metrics.Health("upstream_up", "Whether the large model is available.", model.Ready))
@@ -120,16 +118,14 @@ func (op *operation) follow(g *engine.Gateway, model group.CloudModel) {
 	op.health.Store(&health)
 }
 
-// tell returns a function that passes each event to the log and to the metrics.
-func (op *operation) tell(log func(engine.GatewayEvent)) func(engine.GatewayEvent) {
+func (op *adminServer) teeEvents(log func(engine.GatewayEvent)) func(engine.GatewayEvent) {
 	return func(e engine.GatewayEvent) {
 		log(e)
 		op.events.Event(e)
 	}
 }
 
-// greet logs the address of the pages.
-func (op *operation) greet() {
+func (op *adminServer) logAddress() {
 	switch {
 	case op.taken != nil:
 		op.log.Warn("there are no pages for operators: give an address with --admin", "error", op.taken)
@@ -138,7 +134,7 @@ func (op *operation) greet() {
 	}
 }
 
-func (op *operation) close() {
+func (op *adminServer) closePages() {
 	if op.pages != nil {
 		op.pages.Close()
 	}

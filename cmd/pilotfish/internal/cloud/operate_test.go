@@ -55,20 +55,21 @@ func (checkedModel) Metrics() []prometheus.Collector { return nil }
 // work, and the gateway reports at once that it stops, and stops in time.
 func TestDeadEngine(t *testing.T) {
 	racing.Spare(t)
-	c, f := cloudCommand(&cli.App{})
+	c, f := newCloudCommand(&cli.App{})
 	require.NoError(t, c.ParseFlags([]string{"--admin", ":0"}))
-	op, err := f.operate.operate(slog.New(slog.DiscardHandler))
+	op, err := f.operate.startAdmin(slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	at := op.at.String()
-	defer op.close()
+	defer op.closePages()
 	code, body := clitest.Page(t, at, "/readyz")
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 	assert.Equal(t, "not ready: the gateway is starting\n", body)
 	up := dead{make(chan struct{}, 9)}
 	broken := atomic.Bool{}
-	g, err := gateway.New(gateway.Options{Events: op.tell(func(gateway.Event) {}), AskTimeout: 12 * time.Second}, up)
+	g, err := gateway.New(
+		gateway.Options{Events: op.teeEvents(func(gateway.Event) {}), AskTimeout: 12 * time.Second}, up)
 	require.NoError(t, err)
-	op.follow(g, checkedModel{check: func() error {
+	op.addGateway(g, checkedModel{check: func() error {
 		if broken.Load() {
 			return errors.New("the engine is away")
 		}

@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCloudReadyCommand returns the command that checks whether a gateway is ready, for containers without other
-// programs.
 func newCloudReadyCommand(a *cli.App) *cobra.Command {
 	var address string
 	c := &cobra.Command{
@@ -32,15 +30,14 @@ if not. This is for health checks in containers that have no other program.`,
 			if err != nil {
 				return err
 			}
-			return askReady(c.Context(), a, http.DefaultTransport, at)
+			return requestReady(c.Context(), a, http.DefaultTransport, at)
 		},
 	}
 	cli.Add(c.Flags(), "admin", &address, adminDefault)
 	return c
 }
 
-// askReady requests the page over a transport.
-func askReady(ctx context.Context, a *cli.App, over http.RoundTripper, address string) error {
+func requestReady(ctx context.Context, a *cli.App, over http.RoundTripper, address string) error {
 	const patience, longest = 3 * time.Second, 1000 // bytes
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no answer within 3 s"))
 	defer cancel()

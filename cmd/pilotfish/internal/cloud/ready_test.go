@@ -51,7 +51,7 @@ func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { retu
 func TestCloudReadyTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
-		err := askReady(t.Context(), &cli.App{}, transportFunc(func(r *http.Request) (*http.Response, error) {
+		err := requestReady(t.Context(), &cli.App{}, transportFunc(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		}), "127.0.0.1:9433")

@@ -24,16 +24,15 @@ type reloader struct {
 	level  *slog.LevelVar
 }
 
-// watch reloads after each SIGHUP, and creates new ticket keys when they are due. The result stops it.
-func (r *reloader) watch(hangups <-chan os.Signal) (stop func()) {
-	return inBackground(time.Hour, r.renewTickets, hangups, r.reload)
+// watchSettings reloads after each SIGHUP, and creates new ticket keys when they are due. The result stops it.
+func (r *reloader) watchSettings(hangups <-chan os.Signal) (stop func()) {
+	return runInBackground(time.Hour, r.renewTicketKeys, hangups, r.reloadSettings)
 }
 
-// reload reads all settings, and applies them if all are valid.
-func (r *reloader) reload() {
-	next, o, err := r.read()
+func (r *reloader) reloadSettings() {
+	next, o, err := r.readSettings()
 	if err == nil {
-		err = r.apply(next, o)
+		err = r.applySettings(next, o)
 	}
 	if err != nil {
 		r.log.Error("not reloaded: all settings are unchanged", "error", err)
@@ -41,31 +40,31 @@ func (r *reloader) reload() {
 	}
 	r.log.Info("reloaded", "tokens", len(o.Tokens), "ticket_keys", len(o.TicketKeys),
 		"certificate", r.g.Fingerprint().String())
-	for _, name := range differing(r.f.operate.set, next.operate.set) {
+	for _, name := range changedFlags(r.f.operate.set, next.operate.set) {
 		r.log.Warn("this has changed and needs a restart", "flag", "--"+name)
 	}
 }
 
-// read reads flags and files like a start, but creates nothing.
-func (r *reloader) read() (next *cloudCommandFlags, o engine.GatewayOptions, err error) {
-	c, next := cloudCommand(&cli.App{})
+// readSettings reads flags and files like a start, but creates nothing.
+func (r *reloader) readSettings() (next *cloudCommandFlags, o engine.GatewayOptions, err error) {
+	c, next := newCloudCommand(&cli.App{})
 	for name, values := range r.f.operate.given {
 		if err := setFlag(c.Flags(), c.Flags().Lookup(name), values); err != nil {
 			return nil, o, err
 		}
 	}
-	if err = next.load(c.Flags()); err != nil {
+	if err = next.loadSettings(c.Flags()); err != nil {
 		return nil, o, err
 	}
 	next.access.dry = true
 	if err = cli.CheckFlags(c.Flags()); err == nil {
-		_, err = next.secure(&o, r.listen)
+		_, err = next.setCredentials(&o, r.listen)
 	}
 	return next, o, err
 }
 
-// apply changes the gateway. The steps that can fail come first, so that an error changes nothing.
-func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error {
+// applySettings changes the gateway. The steps that can fail come first, so that an error changes nothing.
+func (r *reloader) applySettings(next *cloudCommandFlags, o engine.GatewayOptions) error {
 	if len(o.Tokens) > 0 || !r.open {
 		if err := r.g.SetTokens(o.Tokens); err != nil {
 			return err
@@ -85,12 +84,12 @@ func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error
 	return nil
 }
 
-// renewTickets creates a new ticket key if the gateway manages its own keys and the newest is a day old.
-func (r *reloader) renewTickets(now time.Time) {
+// renewTicketKeys creates a new ticket key if the gateway manages its own keys and the newest is a day old.
+func (r *reloader) renewTicketKeys(now time.Time) {
 	if r.f.operate.tickets != "" {
 		return
 	}
-	keys, err := r.f.ticketKeys(now)
+	keys, err := r.f.loadTicketKeys(now)
 	if err == nil && len(keys) > 0 {
 		err = r.g.SetTicketKeys(keys)
 	}
@@ -99,12 +98,12 @@ func (r *reloader) renewTickets(now time.Time) {
 	}
 }
 
-// differing returns the names of flags that differ and that require a restart.
-func differing(a, b *pflag.FlagSet) (names []string) {
+// changedFlags leaves out the flags that take effect without a restart.
+func changedFlags(a, b *pflag.FlagSet) (names []string) {
 	live := []string{"token-file", "cert", "key", "ticket-key-file", "log-level"}
 	a.VisitAll(func(f *pflag.Flag) {
 		other := b.Lookup(f.Name) // nil for --help
-		if other == nil || slices.Equal(valuesOf(f), valuesOf(other)) {
+		if other == nil || slices.Equal(flagValues(f), flagValues(other)) {
 			return
 		}
 		if !slices.Contains(live, f.Name) {

@@ -35,7 +35,7 @@ func startReloading(t *testing.T, listen net.IP, args ...string) (r *reloading, 
 	require.NoError(t, err)
 	r = &reloading{reloader: reloader{f: f, listen: &net.UDPAddr{IP: listen}, level: new(slog.LevelVar)}}
 	var o gateway.Options
-	_, err = f.secure(&o, r.listen)
+	_, err = f.setCredentials(&o, r.listen)
 	require.NoError(t, err)
 	r.g, err = gateway.New(o, answering{})
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func startReloading(t *testing.T, listen net.IP, args ...string) (r *reloading, 
 // reloaded reloads, and returns what the log says about it.
 func (r *reloading) reloaded() string {
 	before := len(r.said.String())
-	r.reload()
+	r.reloadSettings()
 	return r.said.String()[before:]
 }
 

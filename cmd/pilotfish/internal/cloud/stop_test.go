@@ -15,7 +15,7 @@ import (
 func TestStopsWait(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		begun, ended, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
-		stop := inBackground(time.Hour, func(time.Time) {
+		stop := runInBackground(time.Hour, func(time.Time) {
 			close(begun)
 			<-ended
 		}, nil, nil)

@@ -18,9 +18,9 @@ import (
 // maxTicketKeys limits the number of stored keys: tickets are valid for a week, and a key is created every day.
 const maxTicketKeys = 8
 
-// ticketKeys returns the keys of 0-RTT tickets: from the given file, or else the gateway's own. If there is no folder
-// to store these in, there are no keys, and tickets are valid as long as the process.
-func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey, error) {
+// loadTicketKeys returns the keys of 0-RTT tickets: from the given file, or else the gateway's own. If there is no
+// folder to store these in, there are no keys, and tickets are valid as long as the process.
+func (f *cloudCommandFlags) loadTicketKeys(now time.Time) ([]engine.GatewayTicketKey, error) {
 	if f.operate.tickets != "" {
 		return readTicketKeys(f.operate.tickets)
 	}
@@ -30,7 +30,7 @@ func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey
 	}
 	path := filepath.Join(dir, "pilotfish", "cloud.tickets")
 	if !f.access.dry {
-		return keptTicketKeys(path, now)
+		return rotateTicketKeys(path, now)
 	}
 	keys, err := readTicketKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,16 +55,16 @@ func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 	return keys, err
 }
 
-// keptTicketKeys returns the gateway's own keys in a file. It creates the first key, and a new one if the newest is a
+// rotateTicketKeys returns the gateway's own keys in a file. It creates the first key, and a new one if the newest is a
 // day old. It drops keys that are older than any valid ticket.
-func keptTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, error) {
+func rotateTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, error) {
 	const day = 24 * time.Hour
 	info, err := os.Stat(path)
 	var keys []engine.GatewayTicketKey
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, &unkeptError{err}
+		return nil, &notStoredError{err}
 	default:
 		if keys, err = readTicketKeys(path); err != nil || now.Sub(info.ModTime()) < day {
 			return keys, err
@@ -74,19 +74,18 @@ func keptTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, erro
 	_, _ = rand.Read(fresh[:]) // always returns nil
 	keys = append([]engine.GatewayTicketKey{fresh}, keys[:min(len(keys), maxTicketKeys-1)]...)
 	if err := writeTicketKeys(path, keys, now); err != nil {
-		return keys, &unkeptError{err}
+		return keys, &notStoredError{err}
 	}
 	return keys, nil
 }
 
-// unkeptError is the reason why new keys could not be stored: tickets are then only valid as long as the process.
-type unkeptError struct{ err error }
+// notStoredError is the reason why new keys could not be stored: tickets are then only valid as long as the process.
+type notStoredError struct{ err error }
 
-func (e *unkeptError) Error() string { return "ticket keys are not kept: " + e.err.Error() }
+func (e *notStoredError) Error() string { return "ticket keys are not kept: " + e.err.Error() }
 
-func (e *unkeptError) Unwrap() error { return e.err }
+func (e *notStoredError) Unwrap() error { return e.err }
 
-// writeTicketKeys replaces the complete file.
 func writeTicketKeys(path string, keys []engine.GatewayTicketKey, now time.Time) error {
 	var text bytes.Buffer
 	text.WriteString("# keys of 0-RTT tickets, the newest first; pilotfish cloud adds one a day\n")

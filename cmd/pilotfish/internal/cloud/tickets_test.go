@@ -61,7 +61,7 @@ func TestKeptTicketKeys(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	keep := func(after time.Duration) []engine.GatewayTicketKey {
 		now = now.Add(after)
-		keys, err := keptTicketKeys(path, now)
+		keys, err := rotateTicketKeys(path, now)
 		require.NoError(t, err)
 		return keys
 	}
@@ -98,12 +98,12 @@ func TestKeptTicketKeys(t *testing.T) {
 	assert.Len(t, inside, 1, "no key is left in another file")
 
 	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
-	_, err = keptTicketKeys(path, now)
+	_, err = rotateTicketKeys(path, now)
 	require.ErrorContains(t, err, "line 1: write 32")
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	keys, err := keptTicketKeys(filepath.Join(file, "cloud.tickets"), now)
-	var unkept *unkeptError
+	keys, err := rotateTicketKeys(filepath.Join(file, "cloud.tickets"), now)
+	var unkept *notStoredError
 	require.ErrorAs(t, err, &unkept)
 	assert.True(t, len(keys) <= 1)
 }
@@ -120,7 +120,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 	clitest.OwnFolders(t)
 	f := new(cloudCommandFlags)
 	begin := time.Now()
-	keys, err := f.ticketKeys(begin)
+	keys, err := f.loadTicketKeys(begin)
 	require.NoError(t, err)
 	g, err := gateway.New(gateway.Options{TicketKeys: keys}, answering{})
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 	}
 	var log clitest.LockedBuffer
 	r := reloader{f: f, g: g, log: slog.New(slog.NewTextHandler(&log, nil))}
-	renew := func(days int) { r.renewTickets(begin.Add(time.Duration(days) * 25 * time.Hour)) }
+	renew := func(days int) { r.renewTicketKeys(begin.Add(time.Duration(days) * 25 * time.Hour)) }
 	assert.False(t, visit())
 	for day := range 8 {
 		renew(day) // 0 is too early
@@ -174,7 +174,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
 		t.Setenv(name, "")
 	}
-	none, err := f.ticketKeys(begin)
+	none, err := f.loadTicketKeys(begin)
 	require.NoError(t, err)
 	assert.Empty(t, none)
 	renew(50)
@@ -188,12 +188,12 @@ func TestTicketsEveryHour(t *testing.T) {
 	require.NoError(t, err)
 	bubble.Test(t, func(t *testing.T) {
 		f := new(cloudCommandFlags)
-		keys, err := f.ticketKeys(time.Now())
+		keys, err := f.loadTicketKeys(time.Now())
 		require.NoError(t, err)
 		g, err := gateway.New(gateway.Options{TicketKeys: keys}, answering{})
 		require.NoError(t, err)
 		r := reloader{f: f, g: g, log: slog.New(slog.DiscardHandler)}
-		stop := r.watch(nil)
+		stop := r.watchSettings(nil)
 		time.Sleep(23*time.Hour + time.Minute)
 		synctest.Wait()
 		count := func() int {

@@ -28,80 +28,78 @@ type accessFlags struct {
 	dry bool // nothing is created: no token, certificate or ticket key
 }
 
-// access describes who may use a gateway.
-type access struct {
+// accessPolicy describes who may use a gateway.
+type accessPolicy struct {
 	tokens []engine.GatewayToken
 	made   bool   // the token is new, so that the operator does not know it yet
 	say    string // where the token is, or why there is none
 }
 
-// tokens decides who may use a gateway that listens at an address: devices with a token of the token file
+// decideAccess decides who may use a gateway that listens at an address: devices with a token of the token file
 // or the environment; all devices with --open or on loopback; otherwise devices with the token that
 // is created on the first start and stored at path.
-func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
+func (f accessFlags) decideAccess(listen net.Addr, path string) (accessPolicy, error) {
 	variable, set := os.LookupEnv(cli.TokenVariable)
 	switch {
 	case f.open && (f.given || set):
-		return access{},
+		return accessPolicy{},
 			cli.Usagef("--open serves all devices: leave out --open, or the tokens of --token-file and PILOTFISH_TOKEN")
 	case f.open:
-		return access{say: "open to every device that can reach it (--open)"}, nil
+		return accessPolicy{say: "open to every device that can reach it (--open)"}, nil
 	case f.given:
-		tokens, err := readTokens(f.file)
-		return access{tokens: tokens, say: fmt.Sprintf("for devices with an access token of %s", f.file)}, err
+		tokens, err := readTokenFile(f.file)
+		return accessPolicy{tokens: tokens, say: fmt.Sprintf("for devices with an access token of %s", f.file)}, err
 	case set:
 		secret := strings.TrimSpace(variable)
 		if len(secret) < minToken {
-			return access{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it", len(secret),
-				minToken)
+			return accessPolicy{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it",
+				len(secret), minToken)
 		}
 		tokens := []engine.GatewayToken{{Name: "device", Secret: netproto.Secret(secret)}}
-		return access{tokens: tokens, say: "for devices with the access token of PILOTFISH_TOKEN"}, nil
-	case isLoopback(listen):
-		return access{say: "open to programs on this machine, as it listens on loopback only"}, nil
+		return accessPolicy{tokens: tokens, say: "for devices with the access token of PILOTFISH_TOKEN"}, nil
+	case isLoopbackAddr(listen):
+		return accessPolicy{say: "open to programs on this machine, as it listens on loopback only"}, nil
 	}
-	return f.keptToken(path)
+	return f.ensureToken(path)
 }
 
-func isLoopback(a net.Addr) bool {
+func isLoopbackAddr(a net.Addr) bool {
 	udp, ok := a.(*net.UDPAddr)
 	return ok && udp.IP.IsLoopback()
 }
 
-// keptToken returns the token in a file, which it creates if there is none.
-func (f accessFlags) keptToken(path string) (access, error) {
+func (f accessFlags) ensureToken(path string) (accessPolicy, error) {
 	if path == "" {
-		return access{}, errors.New("the access token cannot be stored: there is no folder for configuration: " +
+		return accessPolicy{}, errors.New("the access token cannot be stored: there is no folder for configuration: " +
 			"name a file with --token-file, or serve without one by --open")
 	}
-	tokens, err := readTokens(path)
+	tokens, err := readTokenFile(path)
 	if f.dry && errors.Is(err, fs.ErrNotExist) {
-		return access{say: "for devices with the access token that is made on the first start"}, nil
+		return accessPolicy{say: "for devices with the access token that is made on the first start"}, nil
 	}
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return access{tokens: tokens, say: fmt.Sprintf("for devices with the access token in %s", path)}, err
+		return accessPolicy{tokens: tokens, say: fmt.Sprintf("for devices with the access token in %s", path)}, err
 	}
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // always returns nil
 	secret := base64.RawURLEncoding.EncodeToString(b[:])
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return access{}, err
+		return accessPolicy{}, err
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return access{}, err
+		return accessPolicy{}, err
 	}
 	_, err = file.WriteString(secret + "\n")
 	if err = errors.Join(err, file.Close()); err != nil {
-		return access{}, errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
+		return accessPolicy{}, errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
 	}
 	token := engine.GatewayToken{Name: "device", Secret: netproto.Secret(secret)}
 	say := fmt.Sprintf("for devices with the access token that was made just now and is in %s", path)
-	return access{tokens: []engine.GatewayToken{token}, made: true, say: say}, nil
+	return accessPolicy{tokens: []engine.GatewayToken{token}, made: true, say: say}, nil
 }
 
-// readTokens reads a file with one access token per line.
-func readTokens(path string) (tokens []engine.GatewayToken, err error) {
+func readTokenFile(path string) (tokens []engine.GatewayToken, err error) {
 	what := fmt.Sprintf("access token of at least %d bytes", minToken)
 	err = cli.SecretLines("--token-file", path, what, func(n int, line string) error {
 		t, err := parseToken(line, fmt.Sprintf("line %d", n))
@@ -126,7 +124,7 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 		return t, fmt.Errorf("the access token has %d bytes: give at least %d", len(secret), minToken)
 	}
 	for i, field := range limits {
-		if err := parseLimit(&t, field); err != nil {
+		if err := parseTokenLimit(&t, field); err != nil {
 			return t, fmt.Errorf("limit %d of %q: %w", i+1, name, err)
 		}
 	}
@@ -136,8 +134,7 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 // namedToken matches NAME:SECRET and the limits after it.
 var namedToken = regexp.MustCompile(`^([\w.-]+):(\S*)(.*)$`)
 
-// parseLimit parses one limit of an access token, private or share.
-func parseLimit(t *engine.GatewayToken, field string) error {
+func parseTokenLimit(t *engine.GatewayToken, field string) error {
 	switch field {
 	case "private":
 		t.Private = true

@@ -38,24 +38,24 @@ func TestEvalEffects(t *testing.T) {
 		"--verify 0 --verify-every 9": "Every=9; Runs[0].Verify=&0",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(evalFlags)
-		f.register(c)
+		f.registerFlags(c)
 		parse()
-		runs, err := f.runs(task.CSQA)
+		runs, err := f.listRuns(task.CSQA)
 		require.NoError(t, err)
 		return struct {
 			eval.Options
 			Questions task.Options
 			router    string
-		}{f.options(&task.Set{Tokens: 77}, runs), f.asked(), f.router}
+		}{f.evalOptions(&task.Set{Tokens: 77}, runs), f.questionOptions(), f.router}
 	})
 }
 
 // TestUsualPolicies: without --policy all that route are measured, at thresholds, too.
 func TestUsualPolicies(t *testing.T) {
 	c, f := new(cobra.Command), new(evalFlags)
-	f.register(c)
+	f.registerFlags(c)
 	require.NoError(t, c.ParseFlags([]string{"--threshold", "0.5"}))
-	runs, err := f.runs(task.CSQA)
+	runs, err := f.listRuns(task.CSQA)
 	require.NoError(t, err)
 	var names []string
 	for _, r := range runs {
@@ -88,17 +88,17 @@ func TestEvalSettings(t *testing.T) {
 		"--verify 0 --verify-every 9":                 "Runs=[margin 0.5 verified 0]; VerifyEvery=9",
 	}, func(c *cobra.Command, parse func()) any {
 		f, a := new(evalFlags), &cli.App{Stderr: io.Discard}
-		f.register(c)
+		f.registerFlags(c)
 		parse()
-		runs, err := f.runs(task.CSQA)
+		runs, err := f.listRuns(task.CSQA)
 		require.NoError(t, err)
 		models, err := f.pair.Open(t.Context(), a, true)
 		require.NoError(t, err)
 		defer models.Close()
-		o := f.options(&task.Set{Name: "name", Split: "test", Hash: "hash", Prompts: "p", Tokens: 77,
+		o := f.evalOptions(&task.Set{Name: "name", Split: "test", Hash: "hash", Prompts: "p", Tokens: 77,
 			Shots: make([]task.Question, 1), Questions: make([]task.Question, 2)}, runs)
 		o.Context = models.Context()
-		s, about, err := f.settings(c, a, models, o, "sum")
+		s, about, err := f.logSettings(c, a, models, o, "sum")
 		require.NoError(t, err)
 		assert.Equal(t, cli.BuildVersion(), about.Version)
 		assert.NotEqual(t, s.Small, s.Large)

@@ -61,19 +61,19 @@ Without --json, the output is a table with a legend; --html writes a page with c
 		Example: `  pilotfish eval demo --questions 100
   pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
 		Args: cli.OneArg("a data set: csqa, gsm8k, arc, humaneval, mbpp, demo, or a file of questions"),
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c, a, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return f.runEval(c, a, args[0]) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	c.ValidArgsFunction = cobra.FixedCompletions([]string{"csqa", "gsm8k", "arc", "humaneval", "mbpp", "demo"},
 		cobra.ShellCompDirectiveDefault)
 	c.AddCommand(newEvalFetchCommand(a), newEvalShowCommand(a))
 	return c
 }
 
-// run asks the questions and prints the report, also if it is stopped after some questions.
-func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
+// runEval asks the questions and prints the report, also if it is stopped after some questions.
+func (f *evalFlags) runEval(c *cobra.Command, a *cli.App, name string) (err error) {
 	ctx := c.Context()
-	runs, err := f.check(a, name)
+	runs, err := f.checkedRuns(a, name)
 	if err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	set, err := f.open(name, run)
+	set, err := f.openQuestions(name, run)
 	if err != nil {
 		return err
 	}
-	file, sum, err := f.routerOf(runs)
+	file, sum, err := f.loadRouter(runs)
 	if err != nil {
 		return err
 	}
@@ -97,34 +97,34 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 		return err
 	}
 	defer models.Close()
-	o := f.options(set, runs)
+	o := f.evalOptions(set, runs)
 	o.Edge, o.Far, o.Context = models.Edge, models.Far, models.Context()
 	if file != nil {
 		if err := group.Fitting(a, file, models.Edge, f.router); err != nil {
 			return err
 		}
-		f.use(file, &o)
+		f.applyRouter(file, &o)
 	}
-	if err := verifiable(ctx, models.Far, o); err != nil {
+	if err := checkVerification(ctx, models.Far, o); err != nil {
 		return err
 	}
-	settings, about, err := f.settings(c, a, models, o, sum)
+	settings, about, err := f.logSettings(c, a, models, o, sum)
 	if err != nil {
 		return err
 	}
-	if o.Log, err = f.log(settings, about); err != nil {
+	if o.Log, err = f.openLog(settings, about); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Log.Close()) }()
 	if before := o.Log.Answers(); before > 0 {
 		fmt.Fprintf(a.Stderr, "%s has %d of %d answers: continuing\n", f.out, before, len(set.Questions)*len(o.Runs))
 	}
-	failed := f.ask(ctx, a, o)
-	return errors.Join(f.finish(a, models, o), failed)
+	failed := f.askQuestions(ctx, a, o)
+	return errors.Join(f.reportResults(a, models, o), failed)
 }
 
-func (f *evalFlags) use(file *router.File, o *eval.Options) {
-	o.Net, o.Runs = file.Net, f.certified(o.Runs, file.Certificate)
+func (f *evalFlags) applyRouter(file *router.File, o *eval.Options) {
+	o.Net, o.Runs = file.Net, f.addCertifiedRun(o.Runs, file.Certificate)
 	if file.Judge != nil {
 		o.Judge = file.Judge.Fingerprint()
 	}
@@ -133,8 +133,7 @@ func (f *evalFlags) use(file *router.File, o *eval.Options) {
 	}
 }
 
-// options returns the options that only depend on the flags and the questions.
-func (f *evalFlags) options(set *task.Set, runs []eval.Run) eval.Options {
+func (f *evalFlags) evalOptions(set *task.Set, runs []eval.Run) eval.Options {
 	o := eval.Options{
 		Set: set, Runs: runs, Raw: f.raw, MaxTokens: f.max, Every: f.every,
 		Sampling: terms.Sampling{Temperature: f.temp, Seed: f.seed}, // the policy random uses the same seed
@@ -145,8 +144,7 @@ func (f *evalFlags) options(set *task.Set, runs []eval.Run) eval.Options {
 	return o
 }
 
-// verifiable returns an error if the large model does not support the verification of the runs.
-func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error {
+func checkVerification(ctx context.Context, far engine.Verifier, o eval.Options) error {
 	for _, r := range o.Runs {
 		flag, judge := "--policy "+string(r.Policy), ""
 		switch {
@@ -164,7 +162,7 @@ func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error 
 	return nil
 }
 
-func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
+func (f *evalFlags) askQuestions(ctx context.Context, a *cli.App, o eval.Options) error {
 	if f.pair.Set.Changed("cloud") {
 		before := runtime.GOMAXPROCS(o.Edge.Threads() + 2) // the network needs threads while the models compute
 		defer runtime.GOMAXPROCS(before)
@@ -184,18 +182,17 @@ func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
 }
 
-// finish prints the report and writes the page, unless there are no answers.
-func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error {
-	about, err := f.about(a, models, o.Log.About)
+func (f *evalFlags) reportResults(a *cli.App, models *group.Pair, o eval.Options) error {
+	about, err := f.describeMeasurement(a, models, o.Log.About)
 	if err != nil {
 		return err
 	}
 	return reportAnswers(a, o.Set, o.Runs, o.Log, about, f.json, f.html)
 }
 
-// about describes the measurement. If the log has answers of an earlier call, the version, command and date are
-// those of that call.
-func (f *evalFlags) about(a *cli.App, models *group.Pair, log eval.About) (r result.Run, err error) {
+// describeMeasurement describes the measurement. If the log has answers of an earlier call, the version, command and
+// date are those of that call.
+func (f *evalFlags) describeMeasurement(a *cli.App, models *group.Pair, log eval.About) (r result.Run, err error) {
 	r = group.Measured(a)
 	r.Version, r.Command = log.Version, log.Command
 	if r.Date, err = time.Parse(time.RFC3339, log.Date); err != nil {
@@ -208,8 +205,7 @@ func (f *evalFlags) about(a *cli.App, models *group.Pair, log eval.About) (r res
 	return group.Describe(r, models.Edge.File(), models.Large.File())
 }
 
-// settings returns the settings that answers depend on, and further information about them.
-func (f *evalFlags) settings(
+func (f *evalFlags) logSettings(
 	c *cobra.Command, a *cli.App, models *group.Pair, o eval.Options, routerSum string,
 ) (s eval.Settings, b eval.About, err error) {
 	s = eval.Settings{
@@ -238,7 +234,7 @@ func (f *evalFlags) settings(
 	return s, b, nil
 }
 
-func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
+func (f *evalFlags) openLog(s eval.Settings, b eval.About) (*eval.Log, error) {
 	if f.out == "" {
 		return eval.NewLog(s, b), nil
 	}
@@ -249,12 +245,12 @@ func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 	return l, nil
 }
 
-func (f *evalFlags) asked() task.Options {
+func (f *evalFlags) questionOptions() task.Options {
 	return task.Options{Most: f.questions, Data: f.data, Split: f.split.Name, Shots: f.shots}
 }
 
-func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {
-	o := f.asked()
+func (f *evalFlags) openQuestions(name string, run task.Runner) (*task.Set, error) {
+	o := f.questionOptions()
 	o.Run = run
 	return group.OpenQuestions(name, o)
 }

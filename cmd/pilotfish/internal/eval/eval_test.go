@@ -47,7 +47,7 @@ func answersIn(t *testing.T, path string) map[string]eval.Answer {
 func TestEvalCertified(t *testing.T) {
 	parsed := func(line string) (f evalFlags) {
 		c := new(cobra.Command)
-		f.register(c)
+		f.registerFlags(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(line)))
 		return f
 	}
@@ -57,7 +57,7 @@ func TestEvalCertified(t *testing.T) {
 		"--policy margin --threshold 0":                {"margin 0"},
 	} {
 		f := parsed(line)
-		runs, err := f.runs("demo")
+		runs, err := f.listRuns("demo")
 		require.NoError(t, err)
 		assert.Equal(t, want, eval.Names(runs), line)
 	}
@@ -65,7 +65,7 @@ func TestEvalCertified(t *testing.T) {
 		f, low, high := parsed(line), 0.3, 0.9
 		runs := []eval.Run{{Policy: router.Never}, {Policy: router.Learned, Threshold: &low},
 			{Policy: router.Learned, Threshold: &high}, {Policy: router.Margin, Threshold: &high}}
-		return eval.Names(f.certified(runs, &router.Certificate{Policy: router.Learned, Threshold: at}))
+		return eval.Names(f.addCertifiedRun(runs, &router.Certificate{Policy: router.Learned, Threshold: at}))
 	}
 	assert.Equal(t, []string{"never", "learned 0.3", "learned 0.45", "learned 0.9", "margin 0.9"},
 		names("", 0.45))
@@ -78,7 +78,7 @@ func TestEvalCertified(t *testing.T) {
 		router.Verify: {"learned 0.3", "never verified 2"}, router.Margin: {"learned 0.3", "margin 0.1353352832366127"},
 		router.Never: {"learned 0.3"},
 	} {
-		runs := given.certified([]eval.Run{{Policy: router.Learned, Threshold: &low}},
+		runs := given.addCertifiedRun([]eval.Run{{Policy: router.Learned, Threshold: &low}},
 			&router.Certificate{Policy: p, Threshold: math.Exp(-2)})
 		assert.Equal(t, want, eval.Names(runs))
 	}
@@ -88,15 +88,15 @@ func TestEvalCertified(t *testing.T) {
 	budgets := []eval.Run{{Policy: router.Margin, Budget: 0.1}, {Policy: router.Learned, Budget: 0.05},
 		{Policy: router.Learned, Budget: 0.1}}
 	f := parsed("--budget 0.05,0.1")
-	with := f.certified(budgets,
+	with := f.addCertifiedRun(budgets,
 		&router.Certificate{Policy: router.Learned, Threshold: 0.45})
 	assert.Equal(t, []string{"margin 10%", "learned 0.45", "learned 5%", "learned 10%"}, eval.Names(with))
-	assert.Len(t, (&evalFlags{}).certified(make([]eval.Run, 3), nil), 3)
+	assert.Len(t, (&evalFlags{}).addCertifiedRun(make([]eval.Run, 3), nil), 3)
 
 	file := &router.File{Net: new(router.Net), Confidences: []float32{0.5},
 		Certificate: &router.Certificate{Policy: router.Learned, Threshold: 0.45}}
 	o := eval.Options{Runs: []eval.Run{{Policy: router.Learned, Budget: 0.1}}}
-	f.use(file, &o)
+	f.applyRouter(file, &o)
 	assert.Equal(t, []string{"learned 0.45", "learned 10%"}, eval.Names(o.Runs))
 	assert.Same(t, file.Net, o.Net)
 	assert.Equal(t, file.Confidences, o.Expected, "a budget begins with them")

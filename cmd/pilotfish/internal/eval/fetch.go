@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// newEvalFetchCommand returns the command that downloads a set of questions.
 func newEvalFetchCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "fetch NAME",
@@ -41,7 +40,6 @@ resumed.`,
 	}
 }
 
-// fetchQuestions downloads a file and prints its path.
 func fetchQuestions(ctx context.Context, a *cli.App, set hub.Address) error {
 	dir, err := group.DataDir()
 	if err != nil {

@@ -42,7 +42,7 @@ type evalFlags struct {
 	json       bool
 }
 
-func (f *evalFlags) register(c *cobra.Command) {
+func (f *evalFlags) registerFlags(c *cobra.Command) {
 	f.pair.Register(c)
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
@@ -68,9 +68,9 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// check returns an error for wrong values, otherwise the runs.
-func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
-	f.warn(a, name)
+// checkedRuns returns an error for wrong values, otherwise the runs.
+func (f *evalFlags) checkedRuns(a *cli.App, name string) ([]eval.Run, error) {
+	f.warnUnusedFlags(a, name)
 	if train, found := strings.CutSuffix(name, "-train"); found {
 		return nil, cli.Usagef("%s is for training routers: judge them with %s", name, train)
 	}
@@ -87,11 +87,10 @@ func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
 			return nil, err
 		}
 	}
-	return f.runs(name)
+	return f.listRuns(name)
 }
 
-// warn names flags without an effect that one could believe to have one.
-func (f *evalFlags) warn(a *cli.App, name string) {
+func (f *evalFlags) warnUnusedFlags(a *cli.App, name string) {
 	if f.data != "" && !slices.Contains(group.PublicTasks(), name) {
 		fmt.Fprintf(a.Stderr, "--data has no effect: the questions are those of %s\n", name)
 		f.data = ""
@@ -99,9 +98,9 @@ func (f *evalFlags) warn(a *cli.App, name string) {
 	f.shots = group.Shots(a, name, f.shots)
 }
 
-// runs returns the policies with their thresholds and budgets, each with each margin of verification.
-func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
-	policies, err := f.chosen(name)
+// listRuns returns the policies with their thresholds and budgets, each with each margin of verification.
+func (f *evalFlags) listRuns(name string) (all []eval.Run, err error) {
+	policies, err := f.chosenPolicies(name)
 	if err != nil {
 		return nil, err
 	}
@@ -124,12 +123,12 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 			all = append(all, eval.Run{Policy: p, Budget: b})
 		}
 	}
-	return f.dialled(all)
+	return f.addMargins(all)
 }
 
-// dialled returns the runs with each margin of verification. If the large model chooses all tokens, there is nothing to
-// verify, the policies verify and judge have their own margin, and the rule is one for asking.
-func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
+// addMargins returns the runs with each margin of verification. If the large model chooses all tokens, there is nothing
+// to verify, the policies verify and judge have their own margin, and the rule is one for asking.
+func (f *evalFlags) addMargins(runs []eval.Run) (all []eval.Run, err error) {
 	for _, r := range runs {
 		for _, m := range f.verify.Values {
 			own := r.Policy == router.Always || r.Policy == eval.Rule || r.Policy.Verifies()
@@ -150,8 +149,7 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	return all, nil
 }
 
-// chosen returns the given policies, or all that route.
-func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
+func (f *evalFlags) chosenPolicies(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if len(f.policies.Values) == 0 {
 		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool {
@@ -166,10 +164,10 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	return f.policies.Values, nil
 }
 
-// routerOf returns the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
-func (f *evalFlags) routerOf(runs []eval.Run) (*router.File, string, error) {
+// loadRouter returns the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
+func (f *evalFlags) loadRouter(runs []eval.Run) (*router.File, string, error) {
 	judged := slices.ContainsFunc(runs, func(r eval.Run) bool { return r.Policy == router.Judged })
-	if !slices.ContainsFunc(runs, isLearned) && !judged {
+	if !slices.ContainsFunc(runs, isLearnedRun) && !judged {
 		return nil, "", nil
 	}
 	b := demo.Router()
@@ -192,10 +190,11 @@ func (f *evalFlags) routerOf(runs []eval.Run) (*router.File, string, error) {
 	return file, hex.EncodeToString(sum[:]), nil
 }
 
-func isLearned(r eval.Run) bool { return r.Policy == router.Learned }
+func isLearnedRun(r eval.Run) bool { return r.Policy == router.Learned }
 
-// certified adds the certificate's choice to the runs if they have the learned policy, unless thresholds were given.
-func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run {
+// addCertifiedRun adds the certificate's choice to the runs if they have the learned policy, unless thresholds were
+// given.
+func (f *evalFlags) addCertifiedRun(runs []eval.Run, c *router.Certificate) []eval.Run {
 	switch {
 	case c == nil || len(f.thresholds.Values) > 0 || c.Policy == router.Never:
 		return runs
@@ -207,7 +206,7 @@ func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run
 	at := len(runs)
 	for i, r := range runs {
 		switch {
-		case !isLearned(r):
+		case !isLearnedRun(r):
 		case r.Threshold == nil || *r.Threshold > c.Threshold: // nil: a budget
 			at = min(at, i)
 		case *r.Threshold == c.Threshold:
@@ -216,7 +215,7 @@ func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run
 			at = i + 1
 		}
 	}
-	more, err := f.dialled([]eval.Run{{Policy: router.Learned, Threshold: &c.Threshold}})
+	more, err := f.addMargins([]eval.Run{{Policy: router.Learned, Threshold: &c.Threshold}})
 	if err != nil {
 		return runs // cannot fail: the flags were checked before
 	}

@@ -21,7 +21,7 @@ import (
 func TestPairContext(t *testing.T) {
 	var f evalFlags
 	c := new(cobra.Command)
-	f.register(c)
+	f.registerFlags(c)
 	m := clitest.TinyModel(t, "q8_0")
 	require.NoError(t, c.ParseFlags([]string{"-m", m, "--large", m, "--ctx", "100", "-t", "1"}))
 	models, err := f.pair.Open(t.Context(), &cli.App{Stderr: io.Discard, Env: os.Getenv}, true)
@@ -59,7 +59,7 @@ func TestVerifiable(t *testing.T) {
 	} {
 		var v verifier
 		o := eval.Options{Runs: c.runs, Judge: "j", Sampling: terms.Sampling{Temperature: c.temperature}}
-		err := verifiable(t.Context(), &v, o)
+		err := checkVerification(t.Context(), &v, o)
 		assert.Equal(t, c.asked, v.asked)
 		if c.said == "" {
 			assert.NoError(t, err)

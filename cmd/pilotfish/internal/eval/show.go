@@ -23,7 +23,6 @@ type showFlags struct {
 	json bool
 }
 
-// newEvalShowCommand returns the command that reports recorded answers.
 func newEvalShowCommand(a *cli.App) *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{
@@ -37,7 +36,7 @@ says, except where a program had to run, and the page has their texts. A file wh
 refused.`,
 		Example: "  pilotfish eval show docs/results/answers/demo.jsonl.gz --html page.html",
 		Args:    cli.OneArg("a file that eval -o wrote"),
-		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0]) },
+		RunE:    func(c *cobra.Command, args []string) error { return f.showAnswers(c.Context(), a, args[0]) },
 	}
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
@@ -46,7 +45,7 @@ refused.`,
 	return c
 }
 
-func (f *showFlags) run(ctx context.Context, a *cli.App, path string) error {
+func (f *showFlags) showAnswers(ctx context.Context, a *cli.App, path string) error {
 	if err := cli.CheckPlace("--html", f.html); err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func (f *showFlags) run(ctx context.Context, a *cli.App, path string) error {
 	if err != nil {
 		return err
 	}
-	set, err := f.questions(ctx, a, l)
+	set, err := f.loadQuestions(ctx, a, l)
 	if err != nil {
 		return err
 	}
@@ -69,8 +68,8 @@ func (f *showFlags) run(ctx context.Context, a *cli.App, path string) error {
 	return reportAnswers(a, set, runs, l, about, f.json, f.html)
 }
 
-// questions returns the questions of the answers, after comparing the two; without their file only the ids.
-func (f *showFlags) questions(ctx context.Context, a *cli.App, l *eval.Log) (*task.Set, error) {
+// loadQuestions returns the questions of the answers, after comparing the two; without their file only the ids.
+func (f *showFlags) loadQuestions(ctx context.Context, a *cli.App, l *eval.Log) (*task.Set, error) {
 	s := l.Settings
 	set, err := group.OpenQuestions(s.Task, task.Options{Data: f.data, Split: s.Split, Most: s.Questions,
 		Shots: s.Shots, Run: task.Unrun})

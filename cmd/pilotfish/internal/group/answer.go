@@ -42,14 +42,14 @@ func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 		f.Seed = DrawSeed()
 	}
 	for _, text := range f.stop {
-		stop, err := unescape(text)
+		stop, err := unescapeStop(text)
 		if err != nil {
 			return err
 		}
 		f.Stop = append(f.Stop, stop)
 	}
 	for _, text := range f.bias {
-		id, bias, err := parseBias(text)
+		id, bias, err := parseLogitBias(text)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 	return nil
 }
 
-func unescape(text string) (string, error) {
+func unescapeStop(text string) (string, error) {
 	var b strings.Builder
 	for rest := text; rest != ""; {
 		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
@@ -91,7 +91,7 @@ func unescape(text string) (string, error) {
 	return b.String(), nil
 }
 
-func parseBias(text string) (id int32, bias float32, err error) {
+func parseLogitBias(text string) (id int32, bias float32, err error) {
 	left, right, _ := strings.Cut(text, "=")
 	n, err1 := strconv.ParseInt(left, 10, 32)
 	v, err2 := strconv.ParseFloat(right, 32)

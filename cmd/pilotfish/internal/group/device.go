@@ -13,15 +13,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// device returns the name that identifies this device at the gateway. It is drawn once and stored in the user's
+// loadDevice returns the name that identifies this device at the gateway. It is drawn once and stored in the user's
 // configuration folder. If it cannot be stored, the name is only for this run, and stderr says so.
-func device(a *cli.App) (netproto.Device, error) {
+func loadDevice(a *cli.App) (netproto.Device, error) {
 	var drawn netproto.Device
 	_, _ = rand.Read(drawn[:]) // always returns nil
 	config, err := os.UserConfigDir()
 	if err == nil {
 		var kept netproto.Device
-		if kept, err = keepDevice(filepath.Join(config, "pilotfish", "device"), drawn); err == nil {
+		if kept, err = loadOrStoreDevice(filepath.Join(config, "pilotfish", "device"), drawn); err == nil {
 			return kept, nil
 		}
 	}
@@ -37,23 +37,23 @@ func device(a *cli.App) (netproto.Device, error) {
 // errDamaged means that a file does not contain a device.
 var errDamaged = errors.New("delete it, and the next run makes a new one")
 
-// keepDevice returns the device in the file. If there is none, it writes the drawn one. If several processes start at
-// the same time, one writes the file and all return the same device.
-func keepDevice(path string, drawn netproto.Device) (netproto.Device, error) {
-	d, err := readDevice(path)
+// loadOrStoreDevice returns the device in the file. If there is none, it writes the drawn one. If several processes
+// start at the same time, one writes the file and all return the same device.
+func loadOrStoreDevice(path string, drawn netproto.Device) (netproto.Device, error) {
+	d, err := readDeviceFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return d, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return d, err
 	}
-	if err := createWhole(path, []byte(drawn.Reveal()+"\n")); err != nil {
+	if err := createFileOnce(path, []byte(drawn.Reveal()+"\n")); err != nil {
 		return d, err
 	}
-	return readDevice(path)
+	return readDeviceFile(path)
 }
 
-func readDevice(path string) (d netproto.Device, err error) {
+func readDeviceFile(path string) (d netproto.Device, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return d, err
@@ -67,9 +67,9 @@ func readDevice(path string) (d netproto.Device, err error) {
 	return d, nil
 }
 
-// createWhole creates a file that only its owner can read, with its complete content. It does not change a file that
+// createFileOnce creates a file that only its owner can read, with its complete content. It does not change a file that
 // exists.
-func createWhole(path string, content []byte) error {
+func createFileOnce(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err

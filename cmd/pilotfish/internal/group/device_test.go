@@ -34,7 +34,7 @@ func TestDevice(t *testing.T) {
 	for i := range devices {
 		all.Go(func() {
 			var err error
-			devices[i], err = device(&cli.App{Stderr: &stderr})
+			devices[i], err = loadDevice(&cli.App{Stderr: &stderr})
 			assert.NoError(t, err)
 		})
 	}
@@ -50,7 +50,7 @@ func TestDevice(t *testing.T) {
 	folder, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, folder, 1, "nothing else is left")
-	later, err := device(&cli.App{})
+	later, err := loadDevice(&cli.App{})
 	require.NoError(t, err)
 	assert.Equal(t, devices[0].Reveal(), later.Reveal())
 
@@ -64,7 +64,7 @@ func TestDevice(t *testing.T) {
 	assert.Empty(t, o.TicketFolder)
 
 	configFolder(t)
-	other, err := device(&cli.App{})
+	other, err := loadDevice(&cli.App{})
 	require.NoError(t, err)
 	assert.NotEqual(t, devices[0].Reveal(), other.Reveal())
 }
@@ -76,7 +76,7 @@ func TestDamagedDevice(t *testing.T) {
 	good := strings.Repeat("ab", 16)
 	for _, content := range []string{"", good[1:], good + "0", strings.Repeat("xy", 16), strings.Repeat("0", 32)} {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		_, err := device(&cli.App{})
+		_, err := loadDevice(&cli.App{})
 		require.ErrorContains(t, err, path)
 		assert.ErrorContains(t, err, "delete it")
 		assert.NotContains(t, err.Error(), good[2:])
@@ -85,7 +85,7 @@ func TestDamagedDevice(t *testing.T) {
 		assert.Equal(t, content, string(after))
 	}
 	require.NoError(t, os.WriteFile(path, []byte(good+"\n"), 0o600))
-	d, err := device(&cli.App{})
+	d, err := loadDevice(&cli.App{})
 	require.NoError(t, err)
 	assert.Equal(t, good, d.Reveal())
 }
@@ -99,7 +99,7 @@ func TestDeviceNowhere(t *testing.T) {
 			t.Setenv(name, config)
 		}
 		var stderr bytes.Buffer
-		d, err := device(&cli.App{Stderr: &stderr})
+		d, err := loadDevice(&cli.App{Stderr: &stderr})
 		require.NoError(t, err)
 		assert.NotZero(t, d)
 		assert.Equal(t, 1, strings.Count(stderr.String(), "\n"), stderr.String())

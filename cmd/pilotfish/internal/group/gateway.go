@@ -94,7 +94,7 @@ func CheckAddress(address string) error {
 
 // Remember sets the files that this device keeps between runs.
 func (c *GatewayFlags) Remember(a *cli.App, o *pilotfish.DialOptions) (err error) {
-	if o.Device, err = device(a); err != nil {
+	if o.Device, err = loadDevice(a); err != nil {
 		return err
 	}
 	// without a folder for tickets, connecting takes one more round trip

@@ -209,7 +209,7 @@ func TestCompute(t *testing.T) {
 func TestNumbersOfTokens(t *testing.T) {
 	for text, want := range map[string]bool{"0=100": true, "2147483647=-100": true, "2147483648=1": false,
 		"5=100.1": false, "5=-100.1": false, "=1": false, "5=": false, "-1=1": false, "5=1=1": false} {
-		_, _, err := parseBias(text)
+		_, _, err := parseLogitBias(text)
 		assert.Equal(t, want, err == nil, text)
 	}
 	ids, err := ParseIDs(" 1, 2147483647 ,0")
@@ -263,10 +263,10 @@ func TestMeasured(t *testing.T) {
 	number := pflag.NewFlagSet("", pflag.ContinueOnError)
 	number.Int("tokens", 0, "")
 	require.NoError(t, number.Parse([]string{"--tokens", "12"}))
-	assert.Equal(t, "12", valueOf(number.Lookup("tokens")), "a number is no text")
+	assert.Equal(t, "12", flagValue(number.Lookup("tokens")), "a number is no text")
 }
 
 // TestUnknownContext: an engine that does not say how long its contexts are.
 func TestUnknownContext(t *testing.T) {
-	assert.Equal(t, []string{"an unknown number of", "512"}, []string{orUnknown(0), orUnknown(512)})
+	assert.Equal(t, []string{"an unknown number of", "512"}, []string{formatContextLimit(0), formatContextLimit(512)})
 }

@@ -22,7 +22,7 @@ const UnlikeText = "the last answers are unlike those that the router was certif
 func AnswerLine(s pilotfish.Stats, route pilotfish.Route, why error, context int) string {
 	var parts []string
 	if route.Cloud != nil {
-		parts = append(parts, largePart(s, why))
+		parts = append(parts, largeModelText(s, why))
 	}
 	if s.Unlike {
 		parts = append(parts, UnlikeText)
@@ -39,8 +39,9 @@ func AnswerLine(s pilotfish.Stats, route pilotfish.Route, why error, context int
 	return strings.Join(parts, "; ")
 }
 
-// largePart returns the part of the line about the large model. It counts the tokens of the text, without an end token.
-func largePart(s pilotfish.Stats, why error) string {
+// largeModelText returns the part of the line about the large model. It counts the tokens of the text, without an end
+// token.
+func largeModelText(s pilotfish.Stats, why error) string {
 	text := fmt.Sprintf("%d of %d tokens from the large model", s.CloudTokens, s.Tokens)
 	missing, what := max(s.Timeouts, min(1, s.Routing.Timeouts)), "%d asked for in vain: %s"
 	if s.Verified {

@@ -26,14 +26,14 @@ func Measured(a *cli.App) result.Run {
 	}
 	c.Flags().VisitAll(func(p *pflag.Flag) {
 		if p.Name != "help" {
-			r.Flags[p.Name] = valueOf(p)
+			r.Flags[p.Name] = flagValue(p)
 		}
 	})
 	return r
 }
 
-// valueOf returns the value of a flag, except for flags that contain text of a user.
-func valueOf(p *pflag.Flag) string {
+// flagValue returns the value of a flag, except for flags that contain text of a user.
+func flagValue(p *pflag.Flag) string {
 	if !p.Changed {
 		return p.Value.String()
 	}
@@ -78,7 +78,7 @@ func Describe(r result.Run, small, large *gguf.File) (_ result.Run, err error) {
 // access token is in a file or in the environment.
 func CommandLine(c *cobra.Command, args []string) string {
 	words := append([]string{c.CommandPath()}, args...)
-	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+valueOf(p)) })
+	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+flagValue(p)) })
 	return strings.Join(words, " ")
 }
 

@@ -43,13 +43,13 @@ func (m *fieldMetrics) Collect(to chan<- prometheus.Metric) {
 			if strings.HasSuffix(f.name, "_total") {
 				kind = prometheus.CounterValue
 			}
-			value := figureOf(reflect.ValueOf(of).FieldByName(f.field))
+			value := fieldNumber(reflect.ValueOf(of).FieldByName(f.field))
 			to <- prometheus.MustNewConstMetric(m.descs[i], kind, value, label...)
 		}
 	})
 }
 
-func figureOf(v reflect.Value) float64 {
+func fieldNumber(v reflect.Value) float64 {
 	switch {
 	case v.Kind() == reflect.Bool && v.Bool():
 		return 1
@@ -97,7 +97,7 @@ func NewUpstreamMetrics(stats func() engine.UpstreamStats) []prometheus.Collecto
 		{"Cached", "cached_tokens_total", "Of these, tokens from its cache."},
 	}, func(yield func(any, ...string)) {
 		for _, e := range stats().Engines {
-			yield(e, hostOf(e.URL))
+			yield(e, engineHost(e.URL))
 		}
 	}, "engine")
 	return []prometheus.Collector{engines, newFieldMetrics(prefix, []fieldMetric{
@@ -107,8 +107,8 @@ func NewUpstreamMetrics(stats func() engine.UpstreamStats) []prometheus.Collecto
 	}, func(yield func(any, ...string)) { yield(stats()) })}
 }
 
-// hostOf returns the host and path of the URL of an engine, without parts that may be secret.
-func hostOf(address string) string {
+// engineHost returns the host and path of the URL of an engine, without parts that may be secret.
+func engineHost(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "unknown"

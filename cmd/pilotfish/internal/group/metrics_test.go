@@ -63,7 +63,7 @@ func TestUpstreamMetrics(t *testing.T) {
 	assert.Equal(t, want, have)
 	assert.Len(t, have, n+3, "a metric for every count")
 	var log bytes.Buffer
-	logEngines(slog.New(slog.NewJSONHandler(&log, nil)),
+	logEngineStats(slog.New(slog.NewJSONHandler(&log, nil)),
 		engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one}})
 	said := map[string]any{}
 	require.NoError(t, json.NewDecoder(&log).Decode(&said))

@@ -49,7 +49,7 @@ func (m *ModelFlags) RegisterOptional(c *cobra.Command) {
 
 // RegisterServed adds the flags of a server, without the one for checking others.
 func (m *ModelFlags) RegisterServed(p *pflag.FlagSet) {
-	m.registerWhole(p)
+	m.registerModelFlags(p)
 	cli.Add(p, "ctx", &m.context, 0)
 	cli.Add(p, "huge-pages", &m.huge, "auto")
 }
@@ -57,12 +57,12 @@ func (m *ModelFlags) RegisterServed(p *pflag.FlagSet) {
 // RegisterWithoutContext adds the flags of a command that gets the whole text at once, and reads the weights once.
 func (m *ModelFlags) RegisterWithoutContext(c *cobra.Command) {
 	m.huge = string(engine.HugeOff)
-	m.registerWhole(c.Flags())
+	m.registerModelFlags(c.Flags())
 	cli.Add(c.Flags(), "exact", &m.Exact, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
-func (m *ModelFlags) registerWhole(p *pflag.FlagSet) {
+func (m *ModelFlags) registerModelFlags(p *pflag.FlagSet) {
 	cli.Add(p, "model", &m.Path, "")
 	cli.Add(p, "threads", &m.Threads, 0)
 	cli.Add(p, "kv", &m.Kv, "auto")

@@ -96,24 +96,24 @@ func (p *PairFlags) Open(ctx context.Context, a *cli.App, raw bool) (*Pair, erro
 	if err != nil {
 		return nil, err
 	}
-	got.closing(func() { got.Edge.Close() })
-	if err := p.openLarge(ctx, a, got, raw); err != nil {
+	got.addCloser(func() { got.Edge.Close() })
+	if err := p.openLargeModel(ctx, a, got, raw); err != nil {
 		got.Close()
 		return nil, err
 	}
 	return got, nil
 }
 
-// closing adds a function that is called at the beginning of closing.
-func (g *Pair) closing(f func()) {
+// addCloser adds a function that is called at the beginning of closing.
+func (g *Pair) addCloser(f func()) {
 	before := g.Close
 	g.Close = func() { f(); before() }
 }
 
-func (p *PairFlags) openLarge(ctx context.Context, a *cli.App, got *Pair, raw bool) (err error) {
+func (p *PairFlags) openLargeModel(ctx context.Context, a *cli.App, got *Pair, raw bool) (err error) {
 	switch {
 	case p.Set.Changed("cloud"):
-		return p.connect(ctx, a, got, raw)
+		return p.connectGateway(ctx, a, got, raw)
 	case p.Set.Changed("model"):
 		got.Large, err = engine.Open(p.Large, engine.Options{Threads: p.Model.Threads, Context: p.Model.context})
 	default:
@@ -122,7 +122,7 @@ func (p *PairFlags) openLarge(ctx context.Context, a *cli.App, got *Pair, raw bo
 	if err != nil {
 		return err
 	}
-	got.closing(func() { got.Large.Close() })
+	got.addCloser(func() { got.Large.Close() })
 	service, err := got.Large.Serve(engine.ServeOptions{Judge: p.Judge})
 	if err != nil {
 		return err
@@ -130,19 +130,19 @@ func (p *PairFlags) openLarge(ctx context.Context, a *cli.App, got *Pair, raw bo
 	if p.Judge != nil {
 		WarnForeign(a, "judge", p.Judge.About, got.Large)
 	}
-	got.closing(service.Close)
+	got.addCloser(service.Close)
 	got.Far = service
 	return CheckPair(a, got.Edge, got.Large, "--large "+p.Large, raw)
 }
 
-// identified is a model that can describe its vocabulary.
-type identified interface {
+// identifier is a model that can describe its vocabulary.
+type identifier interface {
 	Identity() (netproto.Identity, error)
 }
 
 // CheckPair applies [netproto.Identity.Compare], the rule for two models, to a large model in this process. name is its
 // name on the command line. A gateway applies the same rule: it refuses differences, or reports them in its Welcome.
-func CheckPair(a *cli.App, small, large identified, name string, raw bool) error {
+func CheckPair(a *cli.App, small, large identifier, name string, raw bool) error {
 	ours, err := small.Identity()
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func WarnTemplate(a *cli.App, so bool, name string) {
 	}
 }
 
-func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool) error {
+func (p *PairFlags) connectGateway(ctx context.Context, a *cli.App, got *Pair, raw bool) error {
 	o, err := p.Gateway.Parse(a)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool
 	if err != nil {
 		return fmt.Errorf("%w", p.Gateway.Explain(err))
 	}
-	got.closing(func() { remote.Close() })
+	got.addCloser(func() { remote.Close() })
 	WarnTemplate(a, remote.OtherTemplate() && !raw, "--cloud "+p.Gateway.Address)
 	got.Far = remote
 	return nil

@@ -20,7 +20,7 @@ func TestPairCloses(t *testing.T) {
 	require.NoError(t, err)
 	var order []string
 	for _, name := range []string{"model", "service"} {
-		got.closing(func() { order = append(order, name) })
+		got.addCloser(func() { order = append(order, name) })
 	}
 	got.Close()
 	assert.Equal(t, []string{"service", "model"}, order)

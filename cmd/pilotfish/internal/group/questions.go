@@ -49,7 +49,7 @@ func OpenQuestions(name string, o task.Options) (*task.Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		fetch = fetchedAs(split)
+		fetch = fetchName(split)
 	}
 	from, known := Published()[fetch]
 	if given || !known {
@@ -79,8 +79,8 @@ func OpenQuestions(name string, o task.Options) (*task.Set, error) {
 	return s, err
 }
 
-// fetchedAs returns the name by which the file of a split is fetched: that of the task, or of its training part.
-func fetchedAs(s *task.Split) string {
+// fetchName returns the name by which the file of a split is fetched: that of the task, or of its training part.
+func fetchName(s *task.Split) string {
 	if Published()[s.Task].SHA256 == s.File {
 		return s.Task
 	}

@@ -15,7 +15,7 @@ func TestSplitFiles(t *testing.T) {
 		for _, split := range []string{"training", "calibration", "development", "test"} {
 			if s, err := task.FindSplit(name, split); err == nil {
 				splits++
-				assert.Equal(t, s.File, Published()[fetchedAs(s)].SHA256, "%s %s", name, split)
+				assert.Equal(t, s.File, Published()[fetchName(s)].SHA256, "%s %s", name, split)
 			}
 		}
 	}

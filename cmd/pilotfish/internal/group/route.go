@@ -23,7 +23,7 @@ type RouteFlags struct {
 	Branches  int
 	Window    int
 	Inflight  int
-	Deadline  deadline
+	Deadline  deadlineFlag
 	noAudit   bool
 	Ahead     int // auto: as many as are of use with --verify, else 1
 	Every     int
@@ -41,11 +41,11 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "threshold", &r.Threshold, 0)
 	cli.Add(f, "budget", &r.Budget, DefaultBudget)
 	cli.Add(f, "router", &r.RouterGGM, "")
-	cli.AddValue(f, "branches", automatic(&r.Branches, engine.AutoBranches))
+	cli.AddValue(f, "branches", newAutoNumber(&r.Branches, engine.AutoBranches))
 	cli.Add(f, "window", &r.Window, 32)
 	cli.Add(f, "inflight", &r.Inflight, 4)
 	cli.AddValue(f, "deadline", &r.Deadline)
-	cli.AddValue(f, "ahead", automatic(&r.Ahead, 0))
+	cli.AddValue(f, "ahead", newAutoNumber(&r.Ahead, 0))
 }
 
 // RegisterMeasured adds the flags that only measurements need.
@@ -53,7 +53,7 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	r.Register(f)
 	cli.Add(f, "no-audit", &r.noAudit, false)
 	cli.Add(f, "no-warm", &r.noWarm, false)
-	cli.AddValue(f, "verify-every", automatic(&r.Every, 0))
+	cli.AddValue(f, "verify-every", newAutoNumber(&r.Every, 0))
 }
 
 // RegisterVerify adds the flag of verification, for commands that answer users.
@@ -62,13 +62,14 @@ func (r *RouteFlags) RegisterVerify(f *pflag.FlagSet) {
 	cli.AddValue(f, "verify", &r.Verify)
 }
 
-// deadline is the time to wait for an answer: 0, auto, as the gateway's answers take; off, which is -1, without limit.
-type deadline time.Duration
+// deadlineFlag is the time to wait for an answer: 0, auto, as the gateway's answers take; off, which is -1, without
+// limit.
+type deadlineFlag time.Duration
 
-const deadlineOff deadline = -1
+const deadlineOff deadlineFlag = -1
 
 // String implements pflag.Value.
-func (d *deadline) String() string {
+func (d *deadlineFlag) String() string {
 	switch *d {
 	case deadlineOff:
 		return "off"
@@ -79,7 +80,7 @@ func (d *deadline) String() string {
 }
 
 // Set implements pflag.Value.
-func (d *deadline) Set(s string) error {
+func (d *deadlineFlag) Set(s string) error {
 	t, err := time.ParseDuration(s)
 	switch {
 	case s == "auto":
@@ -89,13 +90,13 @@ func (d *deadline) Set(s string) error {
 	case err != nil || t < 0:
 		return errors.New("give a time such as 800ms or 2s, auto, or off to wait as long as it takes")
 	default:
-		*d = deadline(t)
+		*d = deadlineFlag(t)
 	}
 	return nil
 }
 
 // Type implements pflag.Value.
-func (d *deadline) Type() string { return "time" }
+func (d *deadlineFlag) Type() string { return "time" }
 
 // Given reports whether a flag is on the command line.
 func (r *RouteFlags) Given(name string) bool { return r.set != nil && r.set.Changed(name) }
@@ -129,7 +130,7 @@ func (r *RouteFlags) Route(mode string) pilotfish.Route {
 }
 
 // Verifies reports whether the large model verifies answers, if it can.
-func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.rule().Verifies() }
+func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.effectivePolicy().Verifies() }
 
 // Unverified is the warning that a gateway cannot verify as the policy of by says, and what takes its place; "" if it
 // can, or if the policy does not verify.
@@ -166,9 +167,9 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 
 // Router returns the options of the policy. own is the router that is a part of the model, if there is one.
 func (r *RouteFlags) Router(own []byte) (router.Options, error) {
-	o := router.Options{Policy: r.rule()}
+	o := router.Options{Policy: r.effectivePolicy()}
 	if o.Policy == router.Learned || o.Policy == router.Judged {
-		if err := r.readFile(own); err != nil {
+		if err := r.readRouterFile(own); err != nil {
 			return o, err
 		}
 		switch {
@@ -196,21 +197,19 @@ func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	return o, nil
 }
 
-// readFile sets File.
-func (r *RouteFlags) readFile(own []byte) (err error) {
+func (r *RouteFlags) readRouterFile(own []byte) (err error) {
 	switch {
 	case r.RouterGGM != "":
 		r.File, err = engine.ReadRouter(r.RouterGGM)
 	case own != nil:
 		r.File, err = ParseRouter(own)
 	default:
-		err = cli.Usagef("--policy %s needs a router: give its file with --router", r.rule())
+		err = cli.Usagef("--policy %s needs a router: give its file with --router", r.effectivePolicy())
 	}
 	return err
 }
 
-// rule returns the policy that was given, or the default.
-func (r *RouteFlags) rule() router.Policy {
+func (r *RouteFlags) effectivePolicy() router.Policy {
 	switch {
 	case r.Policy != "":
 		return router.Policy(r.Policy)

@@ -110,13 +110,13 @@ func (m *upstreamModel) About() (lines []string) {
 		}
 		lines = append(lines, fmt.Sprintf("engine %s: %s %s serves %s, with contexts of %s tokens, %d probabilities, "+
 			"audits: %s",
-			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, orUnknown(e.Facts.MaxContext), e.Facts.Choices,
-			e.Facts.Audit))
+			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, formatContextLimit(e.Facts.MaxContext),
+			e.Facts.Choices, e.Facts.Audit))
 	}
 	return lines
 }
 
-func orUnknown(n int) string {
+func formatContextLimit(n int) string {
 	if n == 0 {
 		return "an unknown number of"
 	}
@@ -132,10 +132,10 @@ func (m *upstreamModel) Ready() error { return m.u.Ready() }
 // Close logs the statistics of the engines.
 func (m *upstreamModel) Close() {
 	m.u.Close()
-	logEngines(m.log, m.u.Stats())
+	logEngineStats(m.log, m.u.Stats())
 }
 
-func logEngines(log *slog.Logger, s engine.UpstreamStats) {
+func logEngineStats(log *slog.Logger, s engine.UpstreamStats) {
 	for _, e := range s.Engines {
 		log.Info("asked", "engine", e.URL, "answered", e.Answered, "failed", e.Failed, "cancelled", e.Cancelled,
 			"outages", e.Outages, "cached_tokens", e.Cached, "of_tokens", e.Context)

@@ -18,9 +18,10 @@ func TestValues(t *testing.T) {
 		is      map[string]any
 		refused []string
 	}{
-		"deadline": {new(deadline), map[string]any{"off": deadline(-1), "auto": deadline(0),
-			"2s":  deadline(2 * time.Second),
-			"1ns": deadline(1), "800ms": deadline(800 * time.Millisecond)}, []string{"-1ns", "-2s", "3", "soon", ""}},
+		"deadline": {new(deadlineFlag), map[string]any{"off": deadlineFlag(-1), "auto": deadlineFlag(0),
+			"2s":  deadlineFlag(2 * time.Second),
+			"1ns": deadlineFlag(1), "800ms": deadlineFlag(800 * time.Millisecond)},
+			[]string{"-1ns", "-2s", "3", "soon", ""}},
 		"margin": {new(Margin), map[string]any{"off": Margin{}, "0": Margin{On: true},
 			"0.5": Margin{On: true, Nats: 0.5}, "1000000": Margin{On: true, Nats: 1e6}},
 			[]string{"-1", "on", "NaN", "Inf", ""}},
@@ -47,7 +48,7 @@ func TestValues(t *testing.T) {
 		AddLookup(p, &n)
 		v := p.Lookup("lookup").Value
 		if kind == "auto|N" {
-			v = automatic(&n, -9)
+			v = newAutoNumber(&n, -9)
 		}
 		assert.Equal(t, kind, v.Type())
 		for text, want := range c.want {
@@ -58,7 +59,7 @@ func TestValues(t *testing.T) {
 			assert.Equal(t, []any{want, text}, []any{n, v.String()}, "not changed by what is refused")
 		}
 	}
-	var d deadline
+	var d deadlineFlag
 	require.NoError(t, d.Set("0"))
 	assert.Equal(t, deadlineOff, d)
 }

@@ -15,7 +15,7 @@ type agent struct {
 }
 
 // Of what agents load or send besides, only what concerns their makers' services is switched off.
-func agents() []agent {
+func knownAgents() []agent {
 	return []agent{
 		{name: "claude", command: "claude", get: "npm install -g @anthropic-ai/claude-code",
 			env: []string{"ANTHROPIC_BASE_URL={base}", "ANTHROPIC_AUTH_TOKEN={key}", "ANTHROPIC_API_KEY=",
@@ -72,8 +72,7 @@ func agents() []agent {
 	}
 }
 
-// filled returns a text of an agent for a server.
-func (s *server) filled(text string) string {
+func (s *server) fillTemplate(text string) string {
 	return strings.NewReplacer("{url}", s.url, "{base}", strings.TrimSuffix(s.url, "/v1"), "{model}", s.model,
 		"{context}", s.context, "{key}", s.key).Replace(text)
 }

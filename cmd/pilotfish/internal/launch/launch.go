@@ -22,8 +22,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// usual is the address of a server without --listen.
-const usual = "127.0.0.1:8080"
+// defaultAddress is the address of a server without --listen.
+const defaultAddress = "127.0.0.1:8080"
 
 // launchFlags has the flags of `pilotfish launch`.
 type launchFlags struct {
@@ -36,7 +36,7 @@ type launchFlags struct {
 func NewCommand(a *cli.App) *cobra.Command {
 	var f launchFlags
 	var names []string
-	for _, one := range agents() {
+	for _, one := range knownAgents() {
 		names = append(names, one.name)
 	}
 	c := &cobra.Command{
@@ -53,42 +53,42 @@ that is all that launch does. The server's API key, if it needs one, is taken fr
   pilotfish launch zed --print`,
 		Args:      cobra.ArbitraryArgs,
 		ValidArgs: names,
-		RunE:      func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
+		RunE:      func(c *cobra.Command, args []string) error { return f.launchAgent(c.Context(), a, args) },
 	}
 	p := c.Flags()
 	cli.Add(p, "model", &f.model, "")
 	cli.Add(p, "listen", &f.listen, "")
-	p.Lookup("listen").DefValue = usual + ", or with -m any port"
+	p.Lookup("listen").DefValue = defaultAddress + ", or with -m any port"
 	cli.Add(p, "print", &f.print, false)
 	return c
 }
 
-func (f *launchFlags) run(ctx context.Context, a *cli.App, args []string) error {
-	one, err := find(args)
+func (f *launchFlags) launchAgent(ctx context.Context, a *cli.App, args []string) error {
+	one, err := findAgent(args)
 	if err != nil {
 		return err
 	}
-	url := cmp.Or(f.listen, usual)
+	url := cmp.Or(f.listen, defaultAddress)
 	if f.model != "" {
 		var stop func()
-		if url, stop, err = f.serve(ctx, a); err != nil {
+		if url, stop, err = f.startServer(ctx, a); err != nil {
 			return err
 		}
 		defer stop()
 	}
-	s, err := look(ctx, url, a.Env("PILOTFISH_API_KEY"))
+	s, err := queryServer(ctx, url, a.Env("PILOTFISH_API_KEY"))
 	if err != nil {
 		return err
 	}
 	if f.print || one.command == "" {
-		s.print(a.Stdout, one, args[1:])
+		s.printSettings(a.Stdout, one, args[1:])
 		return nil
 	}
-	return s.start(ctx, a, one, args[1:])
+	return s.runAgent(ctx, a, one, args[1:])
 }
 
-func find(args []string) (agent, error) {
-	all := agents()
+func findAgent(args []string) (agent, error) {
+	all := knownAgents()
 	var names []string
 	for _, one := range all {
 		if names = append(names, one.name); len(args) > 0 && one.name == args[0] {
@@ -98,8 +98,8 @@ func find(args []string) (agent, error) {
 	return agent{}, cli.Usagef("give the name of an agent: %s", strings.Join(names, ", "))
 }
 
-// serve starts a server in this process, and returns its base URL once it accepts requests.
-func (f *launchFlags) serve(ctx context.Context, a *cli.App) (url string, stop func(), err error) {
+// startServer starts a server in this process, and returns its base URL once it accepts requests.
+func (f *launchFlags) startServer(ctx context.Context, a *cli.App) (url string, stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // Ctrl-C is for the agent
 	in, out := io.Pipe()
 	ended := make(chan int, 1)
@@ -127,8 +127,7 @@ type server struct {
 	url, model, context, key string
 }
 
-// look asks a server for its model.
-func look(ctx context.Context, url, key string) (*server, error) {
+func queryServer(ctx context.Context, url, key string) (*server, error) {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -167,29 +166,28 @@ func look(ctx context.Context, url, key string) (*server, error) {
 	return &server{url, list.Data[0].ID, strconv.Itoa(list.Data[0].Context), key}, nil
 }
 
-// print prints the command of an agent, for a shell, or what belongs into its settings.
-func (s *server) print(w io.Writer, one agent, args []string) {
+func (s *server) printSettings(w io.Writer, one agent, args []string) {
 	shown := *s
 	if s.key != "none" {
 		shown.key = "$PILOTFISH_API_KEY"
 	}
 	if one.command == "" {
-		fmt.Fprintf(w, "%s:\n\n%s", one.file, shown.filled(one.text))
+		fmt.Fprintf(w, "%s:\n\n%s", one.file, shown.fillTemplate(one.text))
 		return
 	}
 	for _, e := range one.env {
-		name, value, _ := strings.Cut(shown.filled(e), "=")
-		fmt.Fprintf(w, "%s=%s \\\n", name, quoted(value))
+		name, value, _ := strings.Cut(shown.fillTemplate(e), "=")
+		fmt.Fprintf(w, "%s=%s \\\n", name, quoteShellWord(value))
 	}
 	fmt.Fprint(w, one.command)
 	for _, arg := range slices.Concat(one.args, args) {
-		fmt.Fprint(w, " ", quoted(shown.filled(arg)))
+		fmt.Fprint(w, " ", quoteShellWord(shown.fillTemplate(arg)))
 	}
 	fmt.Fprintln(w)
 }
 
-// quoted returns a word for a shell. The name of the variable with the key stays one.
-func quoted(word string) string {
+// quoteShellWord returns a word for a shell. The name of the variable with the key stays one.
+func quoteShellWord(word string) string {
 	const plain = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz$_-./:=,@%+"
 	if word != "" && strings.Trim(word, plain) == "" {
 		return word
@@ -198,15 +196,14 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "$PILOTFISH_API_KEY", `'"$PILOTFISH_API_KEY"'`) + "'"
 }
 
-// start runs an agent until it ends.
-func (s *server) start(ctx context.Context, a *cli.App, one agent, args []string) error {
+func (s *server) runAgent(ctx context.Context, a *cli.App, one agent, args []string) error {
 	path, err := exec.LookPath(one.command)
 	if err != nil {
 		return fmt.Errorf("%s is not installed: %s", one.command, one.get)
 	}
 	var own []string
 	for _, arg := range one.args {
-		own = append(own, s.filled(arg))
+		own = append(own, s.fillTemplate(arg))
 	}
 	c := exec.CommandContext(ctx, path, append(own, args...)...)
 	c.Cancel = func() error {
@@ -218,7 +215,7 @@ func (s *server) start(ctx context.Context, a *cli.App, one agent, args []string
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.Env = os.Environ()
 	for _, e := range one.env {
-		c.Env = append(c.Env, s.filled(e))
+		c.Env = append(c.Env, s.fillTemplate(e))
 	}
 	defer cli.TakeInterrupts(ctx, func() {})() // the agent gets it as well, and decides
 	if err := c.Run(); err != nil {

@@ -46,7 +46,7 @@ func TestPrint(t *testing.T) {
 	const key = "secret-key-0123456789"
 	t.Setenv("PILOTFISH_API_KEY", key)
 	at := listing(t, key)
-	for _, one := range agents() {
+	for _, one := range knownAgents() {
 		for _, address := range []string{at, "http://" + at, "http://" + at + "/v1/"} {
 			code, out, stderr := clitest.Call(t, "launch", one.name, "--print", "--listen", address, "--", "it's")
 			require.Zero(t, code, stderr)
@@ -72,7 +72,7 @@ func TestStart(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("ANTHROPIC_BASE_URL", "https://elsewhere.example.org")
 	out := filepath.Join(dir, "out")
-	for _, one := range agents() {
+	for _, one := range knownAgents() {
 		if one.command == "" {
 			continue
 		}
@@ -89,11 +89,11 @@ func TestStart(t *testing.T) {
 		s := server{"http://" + at + "/v1", "fish", "7777", "none"}
 		var want []string
 		for _, arg := range one.args {
-			want = append(want, s.filled(arg))
+			want = append(want, s.fillTemplate(arg))
 		}
 		assert.True(t, strings.HasPrefix(string(b), strings.Join(append(want, "--own", "a b"), "\n")+"\n"), string(b))
 		for _, e := range one.env {
-			assert.Contains(t, string(b), s.filled(e)+"\n")
+			assert.Contains(t, string(b), s.fillTemplate(e)+"\n")
 		}
 	}
 	_, _, stderr := clitest.Call(t, "launch", "codex", "--listen", listing(t, "needed"))

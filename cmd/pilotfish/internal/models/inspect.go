@@ -74,11 +74,11 @@ func NewInspectCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			defer f.Close()
-			in := inspect(f, path)
+			in := inspectFile(f, path)
 			if asJSON {
 				return a.PrintJSON(in)
 			}
-			return in.print(a.Stdout, f)
+			return in.printTable(a.Stdout, f)
 		},
 	}
 	cli.Add(c.Flags(), "json", &asJSON, false)
@@ -88,10 +88,10 @@ func NewInspectCommand(a *cli.App) *cobra.Command {
 // mostElements is the length of arrays that are printed in full.
 const mostElements = 8
 
-func inspect(f *gguf.File, path string) inspection {
+func inspectFile(f *gguf.File, path string) inspection {
 	in := inspection{File: path, Version: f.Version(), Bytes: f.Size(), Metadata: map[string]any{}}
 	for key, v := range f.Metadata() {
-		in.Metadata[key] = plain(v)
+		in.Metadata[key] = jsonValue(v)
 	}
 	sizes := map[string]typeSize{}
 	for _, t := range f.Tensors() {
@@ -116,9 +116,9 @@ func inspect(f *gguf.File, path string) inspection {
 	return in
 }
 
-// plain converts v to a value for encoding/json. A longer array than [mostElements] becomes its summary. Numbers that
-// JSON cannot represent (NaN, infinities) become strings.
-func plain(v gguf.Value) any {
+// jsonValue converts v to a value for encoding/json. A longer array than [mostElements] becomes its summary. Numbers
+// that JSON cannot represent (NaN, infinities) become strings.
+func jsonValue(v gguf.Value) any {
 	if v.Kind() != gguf.KindArray {
 		switch x := v.Any().(type) {
 		case float32:
@@ -134,7 +134,7 @@ func plain(v gguf.Value) any {
 	}
 	elements := []any{}
 	for e := range v.Elements() {
-		elements = append(elements, plain(e))
+		elements = append(elements, jsonValue(e))
 	}
 	return elements
 }
@@ -146,18 +146,18 @@ func jsonFloat(x float64, bits int, number any) any {
 	return number
 }
 
-// print writes a table, with the metadata in the order of the file.
-func (in inspection) print(out io.Writer, f *gguf.File) error {
+// printTable writes a table, with the metadata in the order of the file.
+func (in inspection) printTable(out io.Writer, f *gguf.File) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s: GGUF %d, %s, %s parameters in %d tensors\n\n", in.File, in.Version,
 		humanize.Bytes(uint64(in.Bytes)), strings.TrimSpace(humanize.SIWithDigits(float64(in.Parameters), 1, "")),
 		len(in.Tensors))
 	for key, v := range f.Metadata() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", shorten(key, 100), v.Type(), shorten(fmt.Sprint(in.Metadata[key]), 100))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", shortenText(key, 100), v.Type(), shortenText(fmt.Sprint(in.Metadata[key]), 100))
 	}
 	fmt.Fprintln(w)
 	for _, t := range in.Tensors {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shorten(t.Name, 100), t.Type,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shortenText(t.Name, 100), t.Type,
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Shape), " ", "×"), "[]"), humanize.Bytes(uint64(t.Bytes)))
 	}
 	fmt.Fprintln(w)
@@ -171,8 +171,8 @@ func (in inspection) print(out io.Writer, f *gguf.File) error {
 	return w.Flush()
 }
 
-// shorten quotes s if it has control characters, and cuts it to n characters.
-func shorten(s string, n int) string {
+// shortenText quotes s if it has control characters, and cuts it to n characters.
+func shortenText(s string, n int) string {
 	if quoted := strconv.Quote(s); len(quoted) != len(s)+2 {
 		s = quoted
 	}

@@ -20,7 +20,7 @@ import (
 func TestShorten(t *testing.T) {
 	for text, want := range map[string]string{"": "", "abcdé": "abcdé", "abcdéf": "abcdé…", "a\tb": `"a\tb…`,
 		"\x1b": `"\x1b…`, `a"b`: `"a\"b…`} {
-		assert.Equal(t, want, shorten(text, 5), text)
+		assert.Equal(t, want, shortenText(text, 5), text)
 	}
 }
 

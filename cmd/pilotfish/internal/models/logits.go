@@ -54,7 +54,6 @@ func NewLogitsCommand(a *cli.App) *cobra.Command {
 // bestTokens is how many tokens are printed.
 const bestTokens = 10
 
-// printLogits prints the best tokens after a text, or the logits of all tokens as JSON.
 func printLogits(ctx context.Context, a *cli.App, e *engine.Engine, ids []int32, asJSON bool) error {
 	logits, top, err := e.Logits(ctx, ids, bestTokens)
 	if err != nil {

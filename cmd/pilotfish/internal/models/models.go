@@ -39,9 +39,9 @@ func NewListCommand(a *cli.App) *cobra.Command {
 				return fmt.Errorf("list models: %w", err)
 			}
 			if asJSON {
-				return listJSON(a, all)
+				return printModelsJSON(a, all)
 			}
-			return list(a, all, dir)
+			return printModels(a, all, dir)
 		},
 	}
 	cli.Add(c.Flags(), "dir", &dir, "")
@@ -59,7 +59,7 @@ type listedModel struct {
 	Missing  int       `json:"missing"` // number of parts
 }
 
-func listJSON(a *cli.App, all []hub.Model) error {
+func printModelsJSON(a *cli.App, all []hub.Model) error {
 	for _, m := range all {
 		err := a.PrintJSON(listedModel{m.Ref(all), m.Quant, m.Size, m.Modified.UTC().Truncate(time.Second), m.Path,
 			m.Missing})
@@ -70,7 +70,7 @@ func listJSON(a *cli.App, all []hub.Model) error {
 	return nil
 }
 
-func list(a *cli.App, all []hub.Model, dir string) error {
+func printModels(a *cli.App, all []hub.Model, dir string) error {
 	if len(all) == 0 {
 		fmt.Fprintf(a.Stderr, "no models in %s: \"pilotfish pull OWNER/NAME\" fetches one\n", dir)
 		return nil
@@ -112,7 +112,7 @@ removed.`,
 			if err != nil {
 				return err
 			}
-			return remove(c.Context(), a, dir, names, force)
+			return removeModels(c.Context(), a, dir, names, force)
 		},
 	}
 	cli.Add(c.Flags(), "dir", &dir, "")
@@ -120,7 +120,7 @@ removed.`,
 	return c
 }
 
-func remove(ctx context.Context, a *cli.App, dir string, names []string, force bool) error {
+func removeModels(ctx context.Context, a *cli.App, dir string, names []string, force bool) error {
 	var chosen []hub.Model
 	for _, name := range names {
 		m, err := hub.Find(dir, name)

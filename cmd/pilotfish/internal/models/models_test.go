@@ -89,6 +89,6 @@ func TestModelNames(t *testing.T) {
 func TestListTimes(t *testing.T) {
 	var out strings.Builder
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("", 3600))
-	require.NoError(t, listJSON(&cli.App{Stdout: &out}, []hub.Model{{Modified: at}}))
+	require.NoError(t, printModelsJSON(&cli.App{Stdout: &out}, []hub.Model{{Modified: at}}))
 	assert.Contains(t, out.String(), `"modified":"2026-03-04T04:06:07Z"`)
 }

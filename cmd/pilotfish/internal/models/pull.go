@@ -38,15 +38,14 @@ Environment:
 			if err != nil {
 				return &cli.UsageError{Err: err}
 			}
-			return pull(c.Context(), a, ref, dir)
+			return pullModel(c.Context(), a, ref, dir)
 		},
 	}
 	cli.Add(c.Flags(), "dir", &dir, "")
 	return c
 }
 
-// pull downloads the files of ref and prints the path of the first.
-func pull(ctx context.Context, a *cli.App, ref hub.Ref, dir string) error {
+func pullModel(ctx context.Context, a *cli.App, ref hub.Ref, dir string) error {
 	dir, err := a.ModelFolder(dir)
 	if err != nil {
 		return err

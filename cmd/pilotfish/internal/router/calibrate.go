@@ -43,7 +43,6 @@ type calibrateFlags struct {
 	json       bool
 }
 
-// newRouterCalibrateCommand returns the command that proves that a router stays within a budget.
 func newRouterCalibrateCommand(a *cli.App) *cobra.Command {
 	var f calibrateFlags
 	c := &cobra.Command{
@@ -74,13 +73,13 @@ with 1 and writes no file.`,
 			`--data prompts.jsonl -o out.gguf
   pilotfish router calibrate --questions 400 -n 48 -o certified.gguf`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runCalibrate(c.Context(), a) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-func (f *calibrateFlags) register(c *cobra.Command) {
+func (f *calibrateFlags) registerFlags(c *cobra.Command) {
 	f.pair.Register(c)
 	p := c.Flags()
 	cli.Add(p, "router", &f.router, "")
@@ -103,8 +102,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
-// check returns an error for wrong values before anything is opened.
-func (f *calibrateFlags) check() error {
+func (f *calibrateFlags) checkFlags() error {
 	ours := !f.pair.Set.Changed("model")
 	if err := f.pair.Check(true); err != nil {
 		return err
@@ -134,9 +132,8 @@ func (f *calibrateFlags) check() error {
 	return f.code.Check(f.task)
 }
 
-// options returns the options that only depend on the flags.
-func (f *calibrateFlags) options() (o calibrate.Options, err error) {
-	if err := f.check(); err != nil {
+func (f *calibrateFlags) calibrateOptions() (o calibrate.Options, err error) {
+	if err := f.checkFlags(); err != nil {
 		return o, err
 	}
 	o = calibrate.Options{Policies: f.policies.Values, Budget: f.budget, Confidence: f.confidence, Seed: f.seed,
@@ -145,26 +142,26 @@ func (f *calibrateFlags) options() (o calibrate.Options, err error) {
 	return o, nil
 }
 
-func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
-	o, err := f.options()
+func (f *calibrateFlags) runCalibrate(ctx context.Context, a *cli.App) error {
+	o, err := f.calibrateOptions()
 	if err != nil {
 		return err
 	}
 	if err := cli.CheckPlace("-o", f.out); err != nil {
 		return err
 	}
-	file, err := f.read()
+	file, err := f.readRouterFile()
 	if err != nil {
 		return err
 	}
-	if o.Policies, err = f.possiblePolicies(file); err != nil {
+	if o.Policies, err = f.availablePolicies(file); err != nil {
 		return err
 	}
 	run, err := f.code.Runner(ctx, a, f.task)
 	if err != nil {
 		return err
 	}
-	set, err := f.open(run)
+	set, err := f.openQuestions(run)
 	if err != nil {
 		return err
 	}
@@ -185,25 +182,25 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 			o.Judge = of.Judge
 		}
 	}
-	if o.Prompts, err = f.prompts(a, models, set); err != nil {
+	if o.Prompts, err = f.fittingPrompts(a, models, set); err != nil {
 		return err
 	}
 	o.Net, o.Edge, o.Far = file.Net, models.Edge, models.Far
-	meter := &stages{a: a}
-	o.Progress = meter.show
+	meter := &stageMeter{a: a}
+	o.Progress = meter.showProgress
 	result, err := calibrate.Run(ctx, o)
-	meter.close()
+	meter.closeMeter()
 	if errors.Is(err, calibrate.ErrFew) {
 		err = fmt.Errorf("--data, --questions: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	return f.finish(a, file, models, set, result)
+	return f.writeResult(a, file, models, set, result)
 }
 
-// possiblePolicies returns those that the file has networks for. If policies were given, a missing one is an error.
-func (f *calibrateFlags) possiblePolicies(file *router.File) (all []router.Policy, err error) {
+// availablePolicies returns those that the file has networks for. If policies were given, a missing one is an error.
+func (f *calibrateFlags) availablePolicies(file *router.File) (all []router.Policy, err error) {
 	for _, p := range f.policies.Values {
 		if _, err := file.Options(p); err == nil {
 			all = append(all, p)
@@ -214,8 +211,8 @@ func (f *calibrateFlags) possiblePolicies(file *router.File) (all []router.Polic
 	return all, nil
 }
 
-// read returns the router file, or the demo's.
-func (f *calibrateFlags) read() (*router.File, error) {
+// readRouterFile returns the demo's router without --router.
+func (f *calibrateFlags) readRouterFile() (*router.File, error) {
 	if f.router == "" {
 		return group.ParseRouter(demo.Router())
 	}
@@ -225,10 +222,10 @@ func (f *calibrateFlags) read() (*router.File, error) {
 // drawnQuestions is the default number of questions that are drawn for the demo.
 const drawnQuestions = 400
 
-// open returns the questions. Those that are drawn for the demo do not include the shipped ones, which routers are
-// trained on.
-func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
-	name, o, shipped := f.asked()
+// openQuestions returns the questions. Those that are drawn for the demo do not include the shipped ones, which routers
+// are trained on.
+func (f *calibrateFlags) openQuestions(run task.Runner) (*task.Set, error) {
+	name, o, shipped := f.questionOptions()
 	o.Run = run
 	set, err := group.OpenQuestions(name, o)
 	if err == nil {
@@ -237,8 +234,8 @@ func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
 	return set, err
 }
 
-// asked selects the questions, and returns how many of the first ones are left out.
-func (f *calibrateFlags) asked() (name string, o task.Options, shipped int) {
+// questionOptions selects the questions, and returns how many of the first ones are left out.
+func (f *calibrateFlags) questionOptions() (name string, o task.Options, shipped int) {
 	o = task.Options{Most: f.questions, Seed: f.seed, Data: f.data, Split: f.split.Name}
 	if f.data != "" || f.task != "" {
 		return cmp.Or(f.task, f.data), o, 0
@@ -248,8 +245,10 @@ func (f *calibrateFlags) asked() (name string, o task.Options, shipped int) {
 	return task.DemoTrain, o, shipped
 }
 
-// prompts returns the prompts of the set that leave room for an answer.
-func (f *calibrateFlags) prompts(a *cli.App, models *group.Pair, set *task.Set) (all []calibrate.Prompt, err error) {
+// fittingPrompts returns the prompts of the set that leave room for an answer.
+func (f *calibrateFlags) fittingPrompts(
+	a *cli.App, models *group.Pair, set *task.Set,
+) (all []calibrate.Prompt, err error) {
 	room := models.Context()
 	for _, q := range set.Questions {
 		text := q.Text
@@ -278,21 +277,21 @@ func (f *calibrateFlags) prompts(a *cli.App, models *group.Pair, set *task.Set) 
 	return all, nil
 }
 
-// finish prints the result, and writes the file if a threshold was proven.
-func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pair, set *task.Set,
+// writeResult prints the result, and writes the file if a threshold was proven.
+func (f *calibrateFlags) writeResult(a *cli.App, file *router.File, models *group.Pair, set *task.Set,
 	r *calibrate.Result) error {
-	if err := f.print(a, r); err != nil {
+	if err := f.printThresholds(a, r); err != nil {
 		return err
 	}
 	if r.Chosen == nil {
-		return f.nothing(a, r)
+		return f.reportNothingCertified(a, r)
 	}
 	var err error
-	if file.Certificate, err = f.certificate(models, set, r); err != nil {
+	if file.Certificate, err = f.newCertificate(models, set, r); err != nil {
 		return err
 	}
 	file.Confidences = router.Calibration(r.Confidences)
-	if err := writeRouter(f.out, file); err != nil {
+	if err := writeRouterFile(f.out, file); err != nil {
 		return err
 	}
 	if r.Longest < f.max*3/4 {
@@ -306,7 +305,7 @@ func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pai
 	return err
 }
 
-func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calibrate.Result) (*router.Certificate,
+func (f *calibrateFlags) newCertificate(models *group.Pair, set *task.Set, r *calibrate.Result) (*router.Certificate,
 	error) {
 	step := r.Chosen.Step
 	method := "learn-then-test, betting"
@@ -329,12 +328,11 @@ func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calib
 	return c, err
 }
 
-// nothing returns the error for a calibration without a result, with the reason and advice.
-func (f *calibrateFlags) nothing(a *cli.App, r *calibrate.Result) error {
+func (f *calibrateFlags) reportNothingCertified(a *cli.App, r *calibrate.Result) error {
 	var why []string
 	needed := 0
 	for _, l := range r.Ladders {
-		why = append(why, f.why(r, l))
+		why = append(why, f.uncertifiedReason(r, l))
 		if l.Needed > 0 && (needed == 0 || l.Needed < needed) {
 			needed = l.Needed
 		}
@@ -351,8 +349,7 @@ func (f *calibrateFlags) nothing(a *cli.App, r *calibrate.Result) error {
 	return fmt.Errorf("nothing can be certified, and no file is written: %s", strings.Join(why, "; "))
 }
 
-// why says why no threshold of a policy is certified.
-func (f *calibrateFlags) why(r *calibrate.Result, l calibrate.Ladder) string {
+func (f *calibrateFlags) uncertifiedReason(r *calibrate.Result, l calibrate.Ladder) string {
 	last := l.Steps[len(l.Steps)-1]
 	if last.Certified {
 		return fmt.Sprintf("policy %s asks for nothing at any threshold", l.Policy)
@@ -384,8 +381,8 @@ type thresholdEvent struct {
 	Right     int           `json:"right"`  // of the graded ones
 }
 
-// print prints a line for each tested threshold, after one for the small model alone.
-func (f *calibrateFlags) print(a *cli.App, r *calibrate.Result) error {
+// printThresholds prints a line for each tested threshold, after one for the small model alone.
+func (f *calibrateFlags) printThresholds(a *cli.App, r *calibrate.Result) error {
 	var all []thresholdEvent
 	if r.Graded > 0 {
 		all = []thresholdEvent{{Policy: router.Never, Prompts: r.Prompts, Graded: r.Graded, Right: r.Alone}}
@@ -415,12 +412,12 @@ func (f *calibrateFlags) print(a *cli.App, r *calibrate.Result) error {
 			right = fmt.Sprintf("%d of %d", e.Right, e.Graded)
 		}
 		fmt.Fprintf(table, "%s\t%v\t%.2f%%\t%d\t%.2g\t%s\t%s\t\n", e.Policy, e.Threshold, 100*e.Share, e.Tokens,
-			e.PValue, right, e.verdict())
+			e.PValue, right, e.verdictText())
 	}
 	return table.Flush()
 }
 
-func (e thresholdEvent) verdict() string {
+func (e thresholdEvent) verdictText() string {
 	switch {
 	case e.Policy == router.Never:
 		return ""
@@ -432,29 +429,29 @@ func (e thresholdEvent) verdict() string {
 	return "not shown"
 }
 
-// stages shows a meter for each stage of a calibration.
-type stages struct {
+// stageMeter shows a meter for each stage of a calibration.
+type stageMeter struct {
 	a     *cli.App
 	stage string
 	meter *cli.Meter
 }
 
-func (s *stages) show(stage string, done, of int) {
+func (s *stageMeter) showProgress(stage string, done, of int) {
 	if s.meter == nil || stage != s.stage {
-		s.close()
+		s.closeMeter()
 		s.stage, s.meter = stage, cli.NewMeter(s.a.Stderr, stage, false)
 	}
 	s.meter.Show(int64(done), int64(of))
 }
 
-func (s *stages) close() {
+func (s *stageMeter) closeMeter() {
 	if s.meter != nil {
 		s.meter.Close()
 	}
 }
 
-// writeRouter creates or replaces a router file, completely or not at all.
-func writeRouter(path string, r *router.File) error {
+// writeRouterFile creates or replaces a router file, completely or not at all.
+func writeRouterFile(path string, r *router.File) error {
 	var b bytes.Buffer
 	if err := r.Write(gguf.NewWriter(&b)); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -129,7 +129,7 @@ func TestCalibrateDemo(t *testing.T) {
 // TestCalibrateUnseen: the drawn questions do not include those that the demo's router was trained on.
 func TestCalibrateUnseen(t *testing.T) {
 	for questions, want := range map[int]int{0: drawnQuestions, 7: 7} {
-		set, err := (&calibrateFlags{questions: questions}).open(nil)
+		set, err := (&calibrateFlags{questions: questions}).openQuestions(nil)
 		require.NoError(t, err)
 		assert.Len(t, set.Questions, want)
 		for _, q := range demo.Questions(demo.Train) {
@@ -159,7 +159,7 @@ func TestCalibrateRoom(t *testing.T) {
 		require.NoError(t, err)
 		defer exact.Close()
 		pair := &group.Pair{Edge: exact, Large: exact}
-		all, err := new(calibrateFlags).prompts(&cli.App{Stderr: io.Discard}, pair, set)
+		all, err := new(calibrateFlags).fittingPrompts(&cli.App{Stderr: io.Discard}, pair, set)
 		require.NoError(t, err)
 		assert.Len(t, all, want)
 	}
@@ -178,7 +178,7 @@ func TestCalibrateRoom(t *testing.T) {
 		{group.Pair{Edge: e[64], Far: remote}, 1},
 	} {
 		_, said := printed(t, func(a *cli.App) error {
-			all, err := new(calibrateFlags).prompts(a, &c.pair, set)
+			all, err := new(calibrateFlags).fittingPrompts(a, &c.pair, set)
 			assert.Len(t, all, c.want)
 			return err
 		})

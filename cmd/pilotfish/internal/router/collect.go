@@ -43,7 +43,6 @@ type collectFlags struct {
 	json        bool
 }
 
-// newRouterCollectCommand returns the command that records two models on the same texts.
 func newRouterCollectCommand(a *cli.App) *cobra.Command {
 	var f collectFlags
 	c := &cobra.Command{
@@ -79,13 +78,13 @@ See docs/study/traces.md for the format.`,
 			`--label citer,consequence -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runCollect(c.Context(), a) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-func (f *collectFlags) register(c *cobra.Command) {
+func (f *collectFlags) registerFlags(c *cobra.Command) {
 	f.pair.Register(c)
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
@@ -107,7 +106,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
-func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
+func (f *collectFlags) runCollect(ctx context.Context, a *cli.App) error {
 	if f.data == "" && f.task == "" && f.split.Name == "" {
 		return cli.Usagef("--data is missing: give a file of questions, or a benchmark with --task and --split")
 	}
@@ -133,13 +132,13 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	if err := cli.CheckPlace("-o", f.out); err != nil {
 		return err
 	}
-	name, asked := f.asked()
+	name, asked := f.questionOptions()
 	asked.Run, asked.Shots = run, group.Shots(a, name, f.shots)
 	set, err := group.OpenQuestions(name, asked)
 	if err != nil {
 		return err
 	}
-	o, err := f.options(set)
+	o, err := f.collectOptions(set)
 	if err != nil {
 		return err
 	}
@@ -157,16 +156,15 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	return f.collect(ctx, a, plan)
+	return f.runPlan(ctx, a, plan)
 }
 
-// asked selects the questions, from a task or a file.
-func (f *collectFlags) asked() (name string, o task.Options) {
+func (f *collectFlags) questionOptions() (name string, o task.Options) {
 	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data,
 		Split: f.split.Name, Shots: f.shots}
 }
 
-func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
+func (f *collectFlags) collectOptions(set *task.Set) (collect.Options, error) {
 	o := collect.Options{
 		Data: set, Raw: f.raw, Reference: collect.Reference(f.reference), MaxTokens: f.max,
 		Temperature: f.temperature, Seed: f.seed, Labels: f.labels,
@@ -189,8 +187,7 @@ func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	return o, nil
 }
 
-// collect runs a plan and prints its progress.
-func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Plan) error {
+func (f *collectFlags) runPlan(ctx context.Context, a *cli.App, plan *collect.Plan) error {
 	if f.reference == "" {
 		fmt.Fprintf(a.Stderr, "answers: %s (--reference chooses others)\n", plan.Reference())
 	}
@@ -205,7 +202,7 @@ func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Pl
 		return err
 	}
 	seconds := time.Since(begin).Seconds()
-	f.report(a, sum, seconds)
+	f.printSummary(a, sum, seconds)
 	if !f.json {
 		return nil
 	}
@@ -219,7 +216,7 @@ type collectEvent struct {
 	Seconds float64 `json:"seconds"` // of this run, without earlier ones
 }
 
-func (f *collectFlags) report(a *cli.App, s *collect.Summary, seconds float64) {
+func (f *collectFlags) printSummary(a *cli.App, s *collect.Summary, seconds float64) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.Stderr, format+"\n", args...) }
 	say("%d prompts, %d positions, %.1f MB in %s, %.1f s", s.Prompts, s.Positions, float64(s.Bytes)/1e6, f.out, seconds)
 	if s.LeftOut > 0 {

@@ -50,12 +50,12 @@ func TestCollectEffects(t *testing.T) {
 			"Collect.Router.Threshold=0.25",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(collectFlags)
-		f.register(c)
+		f.registerFlags(c)
 		parse()
-		o, err := f.options(nil)
+		o, err := f.collectOptions(nil)
 		require.NoError(t, err)
 		o.Router.Net, o.RouterHash = nil, ""
-		name, questions := f.asked()
+		name, questions := f.questionOptions()
 		return struct {
 			Collect   collect.Options
 			Questions asked
@@ -89,11 +89,11 @@ func TestCalibrateEffects(t *testing.T) {
 		"--out p":                         "out=p",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(calibrateFlags)
-		f.register(c)
+		f.registerFlags(c)
 		parse()
-		o, err := f.options()
+		o, err := f.calibrateOptions()
 		require.NoError(t, err)
-		name, questions, skipped := f.asked()
+		name, questions, skipped := f.questionOptions()
 		return struct {
 			calibrate.Options
 			Questions   asked
@@ -115,11 +115,11 @@ func TestTrainEffects(t *testing.T) {
 		"--hidden 0":          "Train.Hidden=-1",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(trainFlags)
-		f.register(c)
+		f.registerFlags(c)
 		parse()
 		return struct {
 			Train      train.Options
 			out, label string
-		}{f.options(), f.out, f.label}
+		}{f.trainOptions(), f.out, f.label}
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// worthEvent is the evaluation of a router on traces, as JSON, and of the policies that need no router for comparison.
-// Its fields are a contract. NaN values are absent.
-type worthEvent struct {
+// evaluationEvent is the evaluation of a router on traces, as JSON, and of the policies that need no router for
+// comparison. Its fields are a contract. NaN values are absent.
+type evaluationEvent struct {
 	Tokens      int           `json:"tokens"`
 	Prompts     int           `json:"prompts"`
 	Held        bool          `json:"held_back"` // only prompts held out in training
@@ -32,32 +32,32 @@ type pointEvent struct {
 	Recall    *float64 `json:"recall,omitempty"`
 }
 
-// newWorthEvent compares a router with the policies margin and entropy, by the verdicts of each on the same positions.
-func newWorthEvent(learned, margin, entropy []router.Verdict) *worthEvent {
-	return &worthEvent{
-		Tokens: len(learned), Escalate: number0(router.Rank(learned).At(2).Precision),
+// newEvaluationEvent compares a router with the policies margin and entropy, by the verdicts of each on the same
+// positions.
+func newEvaluationEvent(learned, margin, entropy []router.Verdict) *evaluationEvent {
+	return &evaluationEvent{
+		Tokens: len(learned), Escalate: finiteOrNil(router.Rank(learned).At(2).Precision),
 		Policies: []policyEvent{newPolicyEvent(string(router.Learned), learned),
 			newPolicyEvent(string(router.Margin), margin), newPolicyEvent(string(router.Entropy), entropy)},
 		Reliability: router.Reliability(learned),
 	}
 }
 
-// newPolicyEvent evaluates a policy by its verdicts on positions.
 func newPolicyEvent(name string, v []router.Verdict) policyEvent {
 	rank := router.Rank(v)
 	p := policyEvent{
-		Policy: name, AUC: number0(router.AUC(v)), CrossEntropy: router.CrossEntropy(v),
+		Policy: name, AUC: finiteOrNil(router.AUC(v)), CrossEntropy: router.CrossEntropy(v),
 		Calibration: router.CalibrationError(router.Reliability(v)),
 	}
-	for _, x := range thresholds() {
+	for _, x := range shownThresholds() {
 		p.Points = append(p.Points, newPointEvent(rank.At(x)))
 	}
-	for _, s := range shares() {
+	for _, s := range shownShares() {
 		p.Budgets = append(p.Budgets, newPointEvent(rank.At(rank.Threshold(s))))
 	}
 	return p
 }
 
 func newPointEvent(p router.Point) pointEvent {
-	return pointEvent{p.Threshold, p.Share, number0(p.Precision), number0(p.Recall)}
+	return pointEvent{p.Threshold, p.Share, finiteOrNil(p.Precision), finiteOrNil(p.Recall)}
 }

@@ -39,7 +39,7 @@ func TestAbout(t *testing.T) {
 		name := from.Type().Field(i).Name
 		assert.Equal(t, from.Field(i).Interface(), to.FieldByName(name).Interface(), name)
 	}
-	text, _ := printed(t, func(a *cli.App) error { return new(showFlags).about(a, "r.gguf", file) })
+	text, _ := printed(t, func(a *cli.App) error { return new(showFlags).printRouter(a, "r.gguf", file) })
 	for _, want := range []string{"small model   small (0123456789ab…)\n", "large model   l (fedcba)\n",
 		"network       3 to 2 to 1\n", "hidden state  tap\n", "traces        data\n",
 		"learnt from   400 tokens of 30 prompts, 12.5% to escalate; seed: 5\n", "made by       v9\n",
@@ -50,12 +50,12 @@ func TestAbout(t *testing.T) {
 	file.Certificate = &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
 		Tokens: 16000, MaxTokens: 48, Method: "betting"}
 	assert.Equal(t, file.Certificate, newAboutEvent(file).Certificate)
-	text, _ = printed(t, func(a *cli.App) error { return new(showFlags).about(a, "r.gguf", file) })
+	text, _ = printed(t, func(a *cli.App) error { return new(showFlags).printRouter(a, "r.gguf", file) })
 	assert.Contains(t, text, "  certificate   "+group.CertificateText(file.Certificate)+"\n")
 	assert.NotContains(t, text, "none")
 	file.Certificate = nil
 	file.About = router.About{}
-	text, _ = printed(t, func(a *cli.App) error { return new(showFlags).about(a, "r.gguf", file) })
+	text, _ = printed(t, func(a *cli.App) error { return new(showFlags).printRouter(a, "r.gguf", file) })
 	assert.Equal(t, 3, strings.Count(text, "\n"), "lines without a value are left out")
 }
 
@@ -65,7 +65,7 @@ func TestFigures(t *testing.T) {
 		HeldOut: train.HeldOut{Prompts: 6, Rows: make([]int, 120)}, Calibration: 0.0625, Uncalibrated: 0.125,
 		Scale: 1.5, Shift: -0.5}
 	text, _ := printed(t, func(a *cli.App) error {
-		return (&trainFlags{json: true}).report(a, r, 3500*time.Millisecond)
+		return (&trainFlags{json: true}).printTraining(a, r, 3500*time.Millisecond)
 	})
 	assert.Equal(t, `{"prompts":54,"positions":1080,"escalate_share":0.25,"held_prompts":6,`+
 		`"held_positions":120,"epochs":20,"best_epoch":12,"cross_entropy":0.5,"auc":0.75,`+
@@ -75,7 +75,7 @@ func TestFigures(t *testing.T) {
 		LeftOut: 4, Cut: 5, Right: 6, Graded: 7,
 		Labels: []collect.LabelSummary{{Rule: "citer", Labelled: 800, Share: 0.25}}}
 	_, text = printed(t, func(a *cli.App) error {
-		(&collectFlags{out: "traces", max: 256}).report(a, s, 2.5)
+		(&collectFlags{out: "traces", max: 256}).printSummary(a, s, 2.5)
 		return nil
 	})
 	assert.Equal(t, `30 prompts, 900 positions, 1.5 MB in traces, 2.5 s
@@ -97,9 +97,9 @@ func TestWorth(t *testing.T) {
 		}
 		verdicts = append(verdicts, all)
 	}
-	e := newWorthEvent(verdicts[0], verdicts[1], verdicts[2])
+	e := newEvaluationEvent(verdicts[0], verdicts[1], verdicts[2])
 	e.Prompts, e.Label = 3, "consequence"
-	text, _ := printed(t, func(a *cli.App) error { return e.print(a.Stdout) })
+	text, _ := printed(t, func(a *cli.App) error { return e.printTables(a.Stdout) })
 	for _, want := range []string{
 		"4 tokens of 3 prompts, 25.00% to escalate by consequence\n(all prompts of the traces: ",
 		"learned                1.0000         0.2937             0.2250\n",
@@ -118,10 +118,10 @@ func TestWorth(t *testing.T) {
 			router.CalibrationError(router.Reliability(v))}, []any{p.Policy, p.AUC, p.CrossEntropy, p.Calibration})
 	}
 	learned := e.Policies[0]
-	require.Len(t, learned.Points, len(thresholds()))
+	require.Len(t, learned.Points, len(shownThresholds()))
 	assert.Equal(t, []float64{0.05, 0}, []float64{learned.Points[0].Threshold, learned.Points[0].Share})
 	assert.Nil(t, learned.Points[0].Precision, "nothing is escalated")
-	assert.Equal(t, pointEvent{0.9, 0.75, x(1. / 3), x(1)}, learned.Points[slices.Index(thresholds(), 0.9)])
+	assert.Equal(t, pointEvent{0.9, 0.75, x(1. / 3), x(1)}, learned.Points[slices.Index(shownThresholds(), 0.9)])
 	assert.Equal(t, []float64{0.25, 1, 1}, []float64{learned.Budgets[6].Share, *learned.Budgets[6].Precision,
 		*learned.Budgets[6].Recall}, "at most 30%")
 	assert.Equal(t, router.Bin{Low: 0.4, High: 0.5, Tokens: 1, Confidence: float64(float32(0.45)), Stand: 1},
@@ -135,7 +135,7 @@ func TestCalibrationFigures(t *testing.T) {
 			{Escalated: 10, Tokens: 1000, PValue: 0.015, Certified: true}, {Escalated: 90, Tokens: 900, PValue: 0.25}}}
 	r := &calibrate.Result{Pilots: 9, Prompts: 81, Longest: 40, Graded: 70, Alone: 30, Ladders: []calibrate.Ladder{l}}
 	f := calibrateFlags{budget: 0.07, max: 48}
-	text, _ := printed(t, func(a *cli.App) error { return f.print(a, r) })
+	text, _ := printed(t, func(a *cli.App) error { return f.printThresholds(a, r) })
 	assert.Equal(t, `9 prompts chose the thresholds, 81 others test them
    policy  threshold  from cloud  tokens  p-value     right           verdict
     never          0       0.00%       0        0  30 of 70                  
@@ -144,13 +144,13 @@ func TestCalibrationFigures(t *testing.T) {
   learned        0.9      10.00%     900     0.25  60 of 70         not shown
 `, text)
 	f.json = true
-	text, _ = printed(t, func(a *cli.App) error { return f.print(a, r) })
+	text, _ = printed(t, func(a *cli.App) error { return f.printThresholds(a, r) })
 	assert.Contains(t, text, `{"policy":"learned","threshold":0.3,"prompts":81,"tokens":1000,"escalated":10,`+
 		`"escalated_share":0.01,"p_value":0.015,"certified":true,"graded":70,"right":50}`+"\n"+
 		`{"policy":"learned","threshold":0.9,"prompts":81,"tokens":900,"escalated":90,"escalated_share":0.1,`+
 		`"p_value":0.25,"certified":false,"graded":70,"right":60}`+"\n")
 	f.json, r.Pilots, r.Graded = false, 0, 0
-	text, _ = printed(t, func(a *cli.App) error { return f.print(a, r) })
+	text, _ = printed(t, func(a *cli.App) error { return f.printThresholds(a, r) })
 	assert.NotContains(t, text, "chose")
 	assert.Equal(t, 3, strings.Count(text, "  -  "), "no grades")
 
@@ -173,9 +173,9 @@ func TestCalibrationFigures(t *testing.T) {
 		r.Ladders = []calibrate.Ladder{l}
 		want := strings.Replace(c.why, "takes", "policy learned, threshold 0.2 takes", 1)
 		want = strings.Replace(want, "%", "% of the tokens from the large model", 1)
-		assert.EqualError(t, f.nothing(nil, r), none+want)
+		assert.EqualError(t, f.reportNothingCertified(nil, r), none+want)
 	}
-	assert.Nil(t, number0(math.NaN()))
-	assert.Nil(t, number0(math.Inf(-1)))
-	assert.Equal(t, 0., *number0(0))
+	assert.Nil(t, finiteOrNil(math.NaN()))
+	assert.Nil(t, finiteOrNil(math.Inf(-1)))
+	assert.Equal(t, 0., *finiteOrNil(0))
 }

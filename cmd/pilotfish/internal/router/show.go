@@ -23,7 +23,6 @@ type showFlags struct {
 	json  bool
 }
 
-// newRouterShowCommand returns the command that describes and evaluates a router file.
 func newRouterShowCommand(a *cli.App) *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{
@@ -38,7 +37,7 @@ use, each token of the large model changes the text that follows.`,
 		Example: `  pilotfish router show router.gguf
   pilotfish router show router.gguf traces`,
 		Args: cli.SomeArgs("the file of a router"),
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0], args[1:]) },
+		RunE: func(c *cobra.Command, args []string) error { return f.runShow(c.Context(), a, args[0], args[1:]) },
 	}
 	p := c.Flags()
 	cli.Add(p, "label", &f.label, "")
@@ -46,7 +45,7 @@ use, each token of the large model changes the text that follows.`,
 	return c
 }
 
-func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []string) error {
+func (f *showFlags) runShow(_ context.Context, a *cli.App, path string, dirs []string) error {
 	file, err := engine.ReadRouter(path)
 	if err != nil {
 		return err
@@ -56,17 +55,17 @@ func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []strin
 	if err != nil {
 		return err
 	}
-	if err := f.about(a, path, file); err != nil || len(dirs) == 0 {
+	if err := f.printRouter(a, path, file); err != nil || len(dirs) == 0 {
 		return err
 	}
-	w, err := f.judge(a, path, file, folders)
+	w, err := f.evaluateTraces(a, path, file, folders)
 	if err != nil {
 		return err
 	}
 	if f.json {
 		return a.PrintJSON(map[string]any{"traces": w})
 	}
-	return w.print(a.Stdout)
+	return w.printTables(a.Stdout)
 }
 
 // aboutEvent describes a router file, as JSON. Its fields are a contract.
@@ -85,15 +84,15 @@ type judgeEvent struct {
 }
 
 func newAboutEvent(r *router.File) aboutEvent {
-	e := aboutEvent{About: r.About, Layers: layersOf(r.Net), Certificate: r.Certificate}
+	e := aboutEvent{About: r.About, Layers: layerWidths(r.Net), Certificate: r.Certificate}
 	if j := r.Judge; j != nil {
-		e.Judge = &judgeEvent{j.About, layersOf(j.Net), j.Fingerprint()}
+		e.Judge = &judgeEvent{j.About, layerWidths(j.Net), j.Fingerprint()}
 	}
 	return e
 }
 
-// layersOf returns the widths of a network, the input first; none for nil.
-func layersOf(n *router.Net) []int {
+// layerWidths returns the widths of a network, the input first; none for nil.
+func layerWidths(n *router.Net) []int {
 	all := []int{}
 	if n == nil {
 		return all
@@ -105,7 +104,7 @@ func layersOf(n *router.Net) []int {
 	return all
 }
 
-func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
+func (f *showFlags) printRouter(a *cli.App, path string, r *router.File) error {
 	e := newAboutEvent(r)
 	if f.json {
 		return a.PrintJSON(map[string]any{"file": path, "router": e})
@@ -116,7 +115,7 @@ func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 			{"large model", modelText(e.LargeName, e.Large)}}, e.About, e.Layers)
 	}
 	if j := e.Judge; j != nil {
-		printAbout(a.Stdout, [][2]string{{"judge", short(j.Fingerprint)},
+		printAbout(a.Stdout, [][2]string{{"judge", shortHash(j.Fingerprint)},
 			{"its model", modelText(j.ModelName, j.Model)}}, j.About, j.Layers)
 	}
 	if r.Certificate == nil {
@@ -128,12 +127,11 @@ func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 	return err
 }
 
-// printAbout prints lines about a network, after the first ones.
 func printAbout(out io.Writer, first [][2]string, about router.About, layers []int) {
 	for _, line := range append(first, [][2]string{
 		{"network", strings.Trim(strings.ReplaceAll(fmt.Sprint(layers), " ", " to "), "[]")},
 		{"hidden state", group.Printable(about.Tap)}, {"label", group.Printable(about.Label)},
-		{"learnt from", learntText(about)}, {"traces", short(about.Data)}, {"held back", heldText(about)},
+		{"learnt from", learntText(about)}, {"traces", shortHash(about.Data)}, {"held back", heldText(about)},
 		{"made by", group.Printable(about.Version)},
 	}...) {
 		if line[1] != "" {
@@ -148,12 +146,12 @@ func modelText(name, fingerprint string) string {
 	case fingerprint == "":
 		return group.Printable(name)
 	case name == "":
-		return short(fingerprint)
+		return shortHash(fingerprint)
 	}
-	return fmt.Sprintf("%.50s (%s)", group.Printable(name), short(fingerprint))
+	return fmt.Sprintf("%.50s (%s)", group.Printable(name), shortHash(fingerprint))
 }
 
-func short(hash string) string {
+func shortHash(hash string) string {
 	if len(hash) > 12 {
 		return group.Printable(hash[:12]) + "…"
 	}
@@ -175,7 +173,9 @@ func heldText(e router.About) string {
 	return fmt.Sprintf("a tenth of the prompts: area %.4f, calibration error %.4f", e.AUC, e.Calibration)
 }
 
-func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []train.Folder) (*worthEvent, error) {
+func (f *showFlags) evaluateTraces(
+	a *cli.App, path string, file *router.File, folders []train.Folder,
+) (*evaluationEvent, error) {
 	rule, s := f.label, folders[0].Set.Settings()
 	net, about, model := file.Net, file.About, s.Small
 	if s.Tap == router.TapMismatch && file.Judge != nil {
@@ -187,7 +187,7 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	if rule == "" && s.Rule(about.Label) >= 0 {
 		rule = about.Label
 	}
-	rule, err := ruleOf(folders, rule)
+	rule, err := chooseLabelRule(folders, rule)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 		return nil, fmt.Errorf("%s belongs to the model %q, %s has traces of %q: give traces of the same",
 			path, about.ModelName, folders[0].Name, model.Name)
 	}
-	rows, held := train.Labelled(src), about.Data == hashOf(folders)
+	rows, held := train.Labelled(src), about.Data == hashTraces(folders)
 	if held {
 		out, err := train.HoldOut(src, uint64(about.Seed))
 		if err != nil {
@@ -221,7 +221,7 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 		prompts[src.Prompt(i)] = true
 	}
 	margin, entropy := train.JudgeHead(src, rows)
-	w := newWorthEvent(train.Judge(src, rows, net, runtime.GOMAXPROCS(0)), margin, entropy)
+	w := newEvaluationEvent(train.Judge(src, rows, net, runtime.GOMAXPROCS(0)), margin, entropy)
 	w.Prompts, w.Held, w.Label = len(prompts), held, rule
 	if s.Tap == router.TapMismatch { // the margin of its positions is what the policy verify compares
 		w.Policies[0].Policy, w.Policies[1].Policy = string(router.Judged), string(router.Verify)
@@ -229,8 +229,8 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	return w, nil
 }
 
-// print prints tables of at most 80 columns.
-func (w *worthEvent) print(out io.Writer) error {
+// printTables prints tables of at most 80 columns.
+func (w *evaluationEvent) printTables(out io.Writer) error {
 	which := "all prompts of the traces: were some of them learnt from, this flatters"
 	if w.Held {
 		which = "only prompts that training held back"
@@ -242,7 +242,7 @@ func (w *worthEvent) print(out io.Writer) error {
 	var names []string
 	for _, p := range w.Policies {
 		names = append(names, p.Policy)
-		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t\n", p.Policy, figure(p.AUC), p.CrossEntropy, p.Calibration)
+		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t\n", p.Policy, formatFigure(p.AUC), p.CrossEntropy, p.Calibration)
 	}
 	fmt.Fprintln(t, "\nconfidence\ttokens\tmean\tmay stand\tgap\t")
 	for _, b := range w.Reliability {
@@ -253,14 +253,14 @@ func (w *worthEvent) print(out io.Writer) error {
 	}
 	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
 	for _, p := range w.Policies[0].Points {
-		fmt.Fprintf(t, "%.2f\t%.2f%%\t%s\t%s\t\n", p.Threshold, 100*p.Share, percentOf(p.Precision),
-			percentOf(p.Recall))
+		fmt.Fprintf(t, "%.2f\t%.2f%%\t%s\t%s\t\n", p.Threshold, 100*p.Share, formatPercent(p.Precision),
+			formatPercent(p.Recall))
 	}
 	fmt.Fprintf(t, "\nescalated\t%s\trandom\t\n", strings.Join(names, "\t"))
-	for i, s := range shares() {
+	for i, s := range shownShares() {
 		fmt.Fprintf(t, "%.4g%%\t", 100*s)
 		for _, p := range w.Policies {
-			fmt.Fprintf(t, "%s\t", percentOf(p.Budgets[i].Recall))
+			fmt.Fprintf(t, "%s\t", formatPercent(p.Budgets[i].Recall))
 		}
 		fmt.Fprintf(t, "%.1f%%\t\n", 100*s)
 	}
@@ -274,15 +274,15 @@ the last table for each policy`)
 	return err
 }
 
-func percentOf(x *float64) string {
+func formatPercent(x *float64) string {
 	if x == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f%%", 100**x)
 }
 
-func thresholds() []float64 {
+func shownThresholds() []float64 {
 	return []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}
 }
 
-func shares() []float64 { return []float64{0.01, 0.02, 0.05, 0.07, 0.1, 0.2, 0.3, 0.5} }
+func shownShares() []float64 { return []float64{0.01, 0.02, 0.05, 0.07, 0.1, 0.2, 0.3, 0.5} }

@@ -29,7 +29,6 @@ type trainFlags struct {
 	json    bool
 }
 
-// newRouterTrainCommand returns the command that trains a router on traces.
 func newRouterTrainCommand(a *cli.App) *cobra.Command {
 	var f trainFlags
 	c := &cobra.Command{
@@ -51,13 +50,13 @@ In use, a router sees the texts that it causes. So it is better to train twice: 
 		Example: `  pilotfish router train traces -o router.gguf
   pilotfish router train traces routed judged -o router.gguf`,
 		Args: cli.SomeArgs("the files of traces that `pilotfish router collect` wrote"),
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
+		RunE: func(c *cobra.Command, args []string) error { return f.runTrain(c.Context(), a, args) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-func (f *trainFlags) register(c *cobra.Command) {
+func (f *trainFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "label", &f.label, "")
@@ -68,7 +67,7 @@ func (f *trainFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
-func (f *trainFlags) options() train.Options {
+func (f *trainFlags) trainOptions() train.Options {
 	o := train.Options{Hidden: f.hidden, Seed: f.seed, Threads: f.threads}
 	if f.hidden == 0 {
 		o.Hidden = train.Linear
@@ -79,7 +78,7 @@ func (f *trainFlags) options() train.Options {
 	return o
 }
 
-func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
+func (f *trainFlags) runTrain(ctx context.Context, a *cli.App, dirs []string) error {
 	if err := cli.CheckPlace("-o", f.out); err != nil {
 		return err
 	}
@@ -102,7 +101,7 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 			return err
 		}
 	}
-	if err := writeRouter(f.out, file); err != nil {
+	if err := writeRouterFile(f.out, file); err != nil {
 		return err
 	}
 	if f.json {
@@ -128,7 +127,7 @@ func divideByTap(folders []train.Folder) (judged, rest []train.Folder) {
 func (f *trainFlags) trainNetwork(
 	ctx context.Context, a *cli.App, folders []train.Folder, label string,
 ) (*router.Net, router.About, []float32, error) {
-	rule, err := ruleOf(folders, label)
+	rule, err := chooseLabelRule(folders, label)
 	if err != nil {
 		return nil, router.About{}, nil, err
 	}
@@ -136,7 +135,7 @@ func (f *trainFlags) trainNetwork(
 	if err != nil {
 		return nil, router.About{}, nil, err
 	}
-	o := f.options()
+	o := f.trainOptions()
 	if folders[0].Set.Settings().Tap == router.TapMismatch {
 		o.Decay = train.JudgeDecay
 	}
@@ -146,7 +145,7 @@ func (f *trainFlags) trainNetwork(
 	r, err := train.Train(ctx, src, o)
 	m.Close()
 	if err == nil {
-		err = f.report(a, r, time.Since(begin))
+		err = f.printTraining(a, r, time.Since(begin))
 	}
 	if err != nil {
 		return nil, router.About{}, nil, err
@@ -155,7 +154,7 @@ func (f *trainFlags) trainNetwork(
 	for _, v := range train.Judge(src, r.HeldOut.Rows, r.Net, o.Threads) {
 		confidences = append(confidences, v.Confidence)
 	}
-	return r.Net, f.about(folders, rule, r), router.Calibration(confidences), nil
+	return r.Net, f.newAbout(folders, rule, r), router.Calibration(confidences), nil
 }
 
 // openTraces opens files of traces. After an error it also returns those that are open.
@@ -176,8 +175,8 @@ func closeTraces(all []train.Folder) {
 	}
 }
 
-// ruleOf returns the rule of the labels: wanted, or the only one of the traces if wanted is empty.
-func ruleOf(folders []train.Folder, wanted string) (string, error) {
+// chooseLabelRule returns the rule of the labels: wanted, or the only one of the traces if wanted is empty.
+func chooseLabelRule(folders []train.Folder, wanted string) (string, error) {
 	rules := folders[0].Set.Settings().Labels
 	switch {
 	case wanted != "":
@@ -191,7 +190,7 @@ func ruleOf(folders []train.Folder, wanted string) (string, error) {
 	return rules[0], nil
 }
 
-func (f *trainFlags) about(folders []train.Folder, rule string, r *train.Result) router.About {
+func (f *trainFlags) newAbout(folders []train.Folder, rule string, r *train.Result) router.About {
 	s := folders[0].Set.Settings()
 	of := s.Small
 	if s.Tap == router.TapMismatch {
@@ -199,7 +198,7 @@ func (f *trainFlags) about(folders []train.Folder, rule string, r *train.Result)
 	}
 	about := router.About{
 		Version: cli.BuildVersion(), Model: of.Fingerprint, ModelName: of.Name, Tap: s.Tap, Label: rule,
-		Data: hashOf(folders), Prompts: r.Prompts, Positions: r.Positions, Seed: int(f.seed), Escalate: r.Escalate,
+		Data: hashTraces(folders), Prompts: r.Prompts, Positions: r.Positions, Seed: int(f.seed), Escalate: r.Escalate,
 		Calibration: r.Calibration,
 	}
 	for _, f := range folders { // unknown for traces from a gateway
@@ -213,8 +212,8 @@ func (f *trainFlags) about(folders []train.Folder, rule string, r *train.Result)
 	return about
 }
 
-// hashOf identifies a list of files by the SHA-256 of their hashes, one per line.
-func hashOf(folders []train.Folder) string {
+// hashTraces identifies a list of files by the SHA-256 of their hashes, one per line.
+func hashTraces(folders []train.Folder) string {
 	sum := sha256.New()
 	for _, f := range folders {
 		fmt.Fprintln(sum, f.Set.Hash())
@@ -240,10 +239,10 @@ type trainEvent struct {
 	Seconds       float64  `json:"seconds"`
 }
 
-func (f *trainFlags) report(a *cli.App, r *train.Result, took time.Duration) error {
+func (f *trainFlags) printTraining(a *cli.App, r *train.Result, took time.Duration) error {
 	e := trainEvent{
 		r.Prompts, r.Positions, r.Escalate, r.HeldOut.Prompts, len(r.HeldOut.Rows), r.Epochs, r.Best, r.Loss,
-		number0(r.AUC), r.Calibration, r.Uncalibrated, r.Scale, r.Shift, took.Seconds(),
+		finiteOrNil(r.AUC), r.Calibration, r.Uncalibrated, r.Scale, r.Shift, took.Seconds(),
 	}
 	if f.json {
 		return a.PrintJSON(e)
@@ -252,20 +251,19 @@ func (f *trainFlags) report(a *cli.App, r *train.Result, took time.Duration) err
 		`%d positions of %d prompts, %.2f%% to escalate; best of %d epochs: %d (%.1f s)
 on %d positions of %d prompts held back: area under the curve %s, cross-entropy %.4f, calibration error %.4f
 `, e.Positions, e.Prompts, 100*e.Escalate, e.Epochs, e.Best, e.Seconds, e.HeldPositions, e.HeldPrompts,
-		figure(e.AUC), e.CrossEntropy, e.Calibration)
+		formatFigure(e.AUC), e.CrossEntropy, e.Calibration)
 	return err
 }
 
-// number0 returns nil for NaN and infinities, which JSON cannot represent.
-func number0(x float64) *float64 {
+// finiteOrNil returns nil for NaN and infinities, which JSON cannot represent.
+func finiteOrNil(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
 	}
 	return &x
 }
 
-// figure formats a number with four decimals; a dash for none.
-func figure(x *float64) string {
+func formatFigure(x *float64) string {
 	if x == nil {
 		return "-"
 	}

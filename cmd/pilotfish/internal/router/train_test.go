@@ -167,7 +167,7 @@ func TestTrainRefuses(t *testing.T) {
 type shown struct {
 	File   string
 	Router *aboutEvent
-	Traces *worthEvent
+	Traces *evaluationEvent
 }
 
 // TestShowCommand: the contents of the file and, with traces, its quality, as text and JSON.
@@ -208,8 +208,8 @@ func TestShowCommand(t *testing.T) {
 	assert.Equal(t, 120, sum)
 	for _, p := range w.Policies {
 		for i, b := range p.Budgets {
-			assert.LessOrEqual(t, b.Share, shares()[i]+1e-9)
-			assert.InDelta(t, shares()[i], b.Share, 0.01)
+			assert.LessOrEqual(t, b.Share, shownShares()[i]+1e-9)
+			assert.InDelta(t, shownShares()[i], b.Share, 0.01)
 		}
 	}
 
@@ -267,7 +267,7 @@ func TestShowDamagedText(t *testing.T) {
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	file.About.ModelName, file.About.Label = "\x1b[2J", "a\nb"
-	require.NoError(t, writeRouter(out, file))
+	require.NoError(t, writeRouterFile(out, file))
 	code, stdout, stderr := clitest.Call(t, "router", "show", out)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.NotContains(t, stdout, "\x1b")

@@ -47,32 +47,32 @@ both models, the gateway, and an emulated link. The results of these modes are a
   pilotfish demo --all --loss 0.05 --questions 40 --html demo.html`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.edgeTPS == 0 || len(f.cells()) > 1 || f.anyGiven("all json html modes deadline timeline") {
-				return f.demo(c.Context(), a, f.measure)
+			if f.edgeTPS == 0 || len(f.cellCombinations()) > 1 ||
+				f.isAnyGiven("all json html modes deadline timeline") {
+				return f.measureDemo(c.Context(), a, f.measureCells)
 			}
-			return f.demo(c.Context(), a, f.show)
+			return f.measureDemo(c.Context(), a, f.showGain)
 		},
 	}
-	f.register(c, realPair())
+	f.registerFlags(c, realPairSpeeds())
 	cli.Add(c.Flags(), "html", &f.page, "")
 	return c
 }
 
-// realPair returns the speeds of Qwen2.5-Coder 0.5B and 1.5B in Q4_K_M in docs/results/real-times.jsonl.gz, each on two
-// cores. The measured speeds of reading prompts are those of that file.
-func realPair() speeds { return speeds{edgeTPS: 60, rowCost: 0.08, cloudMS: 40} }
+// realPairSpeeds returns the speeds of Qwen2.5-Coder 0.5B and 1.5B in Q4_K_M in docs/results/real-times.jsonl.gz, each
+// on two cores. The measured speeds of reading prompts are those of that file.
+func realPairSpeeds() speeds { return speeds{edgeTPS: 60, rowCost: 0.08, cloudMS: 40} }
 
 const (
 	deviceReads = 1450.0 // tokens of a prompt per second
 	serverReads = 380.0
 )
 
-// demo prepares a measurement of the models and questions that are a part of the program.
-func (f *routingFlags) demo(
+func (f *routingFlags) measureDemo(
 	ctx context.Context, a *cli.App,
 	measure func(context.Context, *cli.App, routing.Options, remote.StageOptions) error,
 ) error {
-	o, s, err := f.options(demo.Router())
+	o, s, err := f.routingOptions(demo.Router())
 	if err != nil {
 		return err
 	}
@@ -94,17 +94,16 @@ func (f *routingFlags) demo(
 // usuallyShown is the default number of questions in virtual time: more take longer without a further insight.
 const usuallyShown = 50
 
-// show prints what routing gains, in virtual time.
-func (f *routingFlags) show(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) error {
+func (f *routingFlags) showGain(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) error {
 	if !f.flags.Changed("questions") {
 		o.Questions = o.Questions[:min(len(o.Questions), usuallyShown)]
 	}
-	p, err := f.decoded(ctx, a, o)
+	p, err := f.recordAnswers(ctx, a, o)
 	if err != nil {
 		return err
 	}
 	r := routing.ReplayOptions{
-		Player: p, Modes: modesOf("local,cloud,pipelined-auto"), Router: o.Router, Draft: o.Draft, Link: &s,
+		Player: p, Modes: knownModes("local,cloud,pipelined-auto"), Router: o.Router, Draft: o.Draft, Link: &s,
 		EdgeTPS: o.EdgeTPS, RowCost: o.RowCost, CloudPace: &o.CloudPace,
 	}
 	r.Draft.Deadline = -1
@@ -121,9 +120,10 @@ func (f *routingFlags) show(ctx context.Context, a *cli.App, o routing.Options, 
 	return nil
 }
 
-// decoded decodes all answers once, as fast as this machine can, one after the other so that each call does the same.
-func (f *routingFlags) decoded(ctx context.Context, a *cli.App, o routing.Options) (*replay.Player, error) {
-	o.Modes = modesOf("local,cloud,serial")
+// recordAnswers decodes all answers once, as fast as this machine can, one after the other so that each call does the
+// same.
+func (f *routingFlags) recordAnswers(ctx context.Context, a *cli.App, o routing.Options) (*replay.Player, error) {
+	o.Modes = knownModes("local,cloud,serial")
 	o.Draft.Deadline, o.Parallel, o.EdgeTPS, o.RowCost, o.CloudPace, o.RTT, o.WarmUp = -1, 1, 0, 0, 0, 0, 0
 	h, err := o.Records()
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *routingFlags) decoded(ctx context.Context, a *cli.App, o routing.Option
 	if o.Record, err = replay.NewRecorder(&kept, h); err != nil {
 		return nil, err
 	}
-	_, err = f.cell(ctx, a, o, remote.StageOptions{})
+	_, err = f.measureCell(ctx, a, o, remote.StageOptions{})
 	if err = errors.Join(err, o.Record.Close()); err != nil {
 		return nil, err
 	}
@@ -145,8 +145,8 @@ func (f *routingFlags) decoded(ctx context.Context, a *cli.App, o routing.Option
 	return replay.NewPlayer(rec)
 }
 
-// modesOf returns modes whose names are right.
-func modesOf(names string) []outcome.Mode {
+// knownModes parses modes whose names are known to be right.
+func knownModes(names string) []outcome.Mode {
 	all, _ := outcome.ParseModes(names)
 	return all
 }
@@ -162,13 +162,12 @@ func printExamples(a *cli.App, questions []task.Question, p *replay.Player, word
 		}
 		left--
 		fmt.Fprintf(a.Stdout, "  %s\n    alone:  %s\n    asking: %s\n\n",
-			strings.Replace(questions[i].Text, " Places:", "\n  Places:", 1), beginning(a, alone.IDs, nil, words),
-			beginning(a, asking.IDs, asking.Asked(), words))
+			strings.Replace(questions[i].Text, " Places:", "\n  Places:", 1), answerFacts(a, alone.IDs, nil, words),
+			answerFacts(a, asking.IDs, asking.Asked(), words))
 	}
 }
 
-// beginning returns the part of an answer that has the facts, with the tokens at some places marked.
-func beginning(a *cli.App, ids []int32, marked map[int]bool, words *tokenizer.Tokenizer) string {
+func answerFacts(a *cli.App, ids []int32, marked map[int]bool, words *tokenizer.Tokenizer) string {
 	var b strings.Builder
 	for i, id := range ids {
 		word := words.Decode([]int32{id})
@@ -183,7 +182,6 @@ func beginning(a *cli.App, ids []int32, marked map[int]bool, words *tokenizer.To
 	return b.String()
 }
 
-// printGain prints the table of the three ways, what it means, and how to go on.
 func (f *routingFlags) printGain(a *cli.App, o *routing.Options, reports []outcome.Report) {
 	const row = "%-33s %5s %14s %25s\n"
 	fmt.Fprintf(a.Stdout, row, fmt.Sprintf("%d questions", reports[0].Answers), "right", "time, median",
@@ -216,28 +214,27 @@ its own%s.
 Next, on your server, for which it prints the command of your device:
   pilotfish cloud -m large.gguf
 `, 100**ours.EscalatedShare, 100**ours.Accuracy, 100**large.Accuracy, large.Time.P50/ours.Time.P50, busy(ours),
-		busy(large), busy(large)/busy(ours), o.RTT, deviceReads, f.edgeTPS, serverReads, f.cloudMS, f.source())
+		busy(large), busy(large)/busy(ours), o.RTT, deviceReads, f.edgeTPS, serverReads, f.cloudMS, f.speedSource())
 }
 
-// source says which models the speeds are those of, if flags do not change them.
-func (f *routingFlags) source() string {
-	if f.speeds != realPair() {
+func (f *routingFlags) speedSource() string {
+	if f.speeds != realPairSpeeds() {
 		return ""
 	}
 	return ", like Qwen2.5-Coder 0.5B and 1.5B on 29 November 2026 (docs/study/results.md)"
 }
 
-// demoQuestions returns the first of the held-out questions, as many as requested.
 func (f *routingFlags) demoQuestions(a *cli.App) (all []task.Question) {
 	heldOut := demo.Questions(demo.HeldOut)
-	for _, q := range heldOut[:f.atMost(a, len(heldOut))] {
+	for _, q := range heldOut[:f.limitQuestions(a, len(heldOut))] {
 		all = append(all, task.Question{Text: q.Text, Grade: task.JudgeBy(q.Correct)})
 	}
 	return all
 }
 
-// atMost returns the number of questions to ask of those that there are: all for 0. It says if --questions are more.
-func (f *routingFlags) atMost(a *cli.App, there int) int {
+// limitQuestions returns the number of questions to ask of those that there are: all for 0. It says if --questions are
+// more.
+func (f *routingFlags) limitQuestions(a *cli.App, there int) int {
 	if f.flags.Changed("questions") && f.questions > there {
 		fmt.Fprintf(a.Stderr, "--questions %d: there are only %d\n", f.questions, there)
 	}

@@ -88,7 +88,7 @@ func TestDemoSpeeds(t *testing.T) {
 		if r.Cell == nil {
 			continue // the comparison of two modes
 		}
-		assert.Equal(t, realPair(), speeds{r.Cell.EdgeTPS, r.Cell.RowCost, r.Cell.CloudMS})
+		assert.Equal(t, realPairSpeeds(), speeds{r.Cell.EdgeTPS, r.Cell.RowCost, r.Cell.CloudMS})
 		ms := 0.0
 		for _, s := range r.Samples {
 			if r.Mode == "cloud" {

@@ -29,8 +29,8 @@ func TestRoutingFigures(t *testing.T) {
 	reports[0].Cell = &outcome.Cell{RTT: 7}
 	about := result.Run{Measurement: "demo"}
 	f := routingFlags{}
-	require.NoError(t, errors.Join(f.print(&cli.App{Stdout: &out}, reports, about),
-		f.finish(&cli.App{Stdout: &out}, reports, about)))
+	require.NoError(t, errors.Join(f.printReports(&cli.App{Stdout: &out}, reports, about),
+		f.finishReport(&cli.App{Stdout: &out}, reports, about)))
 	gap := regexp.MustCompile(" {2,}")
 	parts := strings.Split(out.String(), "\n\n")
 	require.Len(t, parts, 2)
@@ -46,15 +46,15 @@ func TestRoutingFigures(t *testing.T) {
 	}
 
 	alone := outcome.Report{Mode: "local", Time: result.Times{P50: 90}}
-	assert.Empty(t, gain(reports), "nothing to compare with")
+	assert.Empty(t, gainText(reports), "nothing to compare with")
 	assert.Equal(t, "pipelined-2: 90.0% right in 102 ms, with 4.2% of the tokens from the large model.\n"+
 		"Alone: small model 90 ms, large model 80 ms.\n",
-		gain([]outcome.Report{alone, {Mode: "cloud", Time: result.Times{P50: 80}}, {Mode: "serial",
+		gainText([]outcome.Report{alone, {Mode: "cloud", Time: result.Times{P50: 80}}, {Mode: "serial",
 			Time: result.Times{P50: 200}}, reports[0], {Mode: "paper"}}))
 	reports[0].Cell = nil
 	f = routingFlags{json: true}
 	out.Reset()
-	require.NoError(t, f.print(&cli.App{Stdout: &out}, append(reports, outcome.Report{Mode: "local"}),
+	require.NoError(t, f.printReports(&cli.App{Stdout: &out}, append(reports, outcome.Report{Mode: "local"}),
 		result.Run{Measurement: "demo"}))
 	run := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
 	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,`+
@@ -71,6 +71,6 @@ func TestRoutingFigures(t *testing.T) {
 		`"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0}}`+"\n",
 		run.ReplaceAllString(out.String(), "}"))
 	out.Reset()
-	require.NoError(t, f.print(&cli.App{Stdout: &out}, nil, result.Run{}))
+	require.NoError(t, f.printReports(&cli.App{Stdout: &out}, nil, result.Run{}))
 	assert.Empty(t, out.String())
 }

@@ -52,8 +52,7 @@ type routingFlags struct {
 // speeds are those of the two models.
 type speeds struct{ edgeTPS, rowCost, cloudMS float64 }
 
-// register adds the flags, with these default speeds.
-func (f *routingFlags) register(c *cobra.Command, usual speeds) {
+func (f *routingFlags) registerFlags(c *cobra.Command, usual speeds) {
 	p := c.Flags()
 	f.flags = p
 	f.route.RegisterMeasured(p)
@@ -74,20 +73,20 @@ func (f *routingFlags) register(c *cobra.Command, usual speeds) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// options converts the flags to the options of package routing. own is the router that is a part of the small model, if
-// any.
-func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOptions, err error) {
+// routingOptions converts the flags to the options of package routing. own is the router that is a part of the small
+// model, if any.
+func (f *routingFlags) routingOptions(own []byte) (o routing.Options, s remote.StageOptions, err error) {
 	if o.Modes, err = parseModes(f.modes); err != nil {
 		return o, s, err
 	}
-	if err := f.check(); err != nil {
+	if err := f.checkValues(); err != nil {
 		return o, s, err
 	}
 	o.Draft = f.route.Draft()
 	if o.Router, err = f.route.Router(own); err != nil {
 		return o, s, err
 	}
-	if err := f.bounded(&o.Router, own == nil); err != nil {
+	if err := f.setDefaultBound(&o.Router, own == nil); err != nil {
 		return o, s, err
 	}
 	o.Draft.Lookup = f.lookup
@@ -103,7 +102,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 			return o, s, err
 		}
 	}
-	f.cells()[0].set(&o, &s)
+	f.cellCombinations()[0].applyCell(&o, &s)
 	return o, s, nil
 }
 
@@ -130,10 +129,10 @@ func (f *routingFlags) setJudge(o *routing.Options, s *remote.StageOptions) erro
 	return nil
 }
 
-// bounded sets, like run, the threshold of the router's certificate, or for models of the user the usual budget, if
-// neither a threshold nor a budget is given. It changes the flags, so that the report and the recording have what is
-// used.
-func (f *routingFlags) bounded(o *router.Options, users bool) error {
+// setDefaultBound sets, like run, the threshold of the router's certificate, or for models of the user the usual
+// budget, if neither a threshold nor a budget is given. It changes the flags, so that the report and the recording have
+// what is used.
+func (f *routingFlags) setDefaultBound(o *router.Options, users bool) error {
 	unused := f.flags.Lookup("budget")
 	switch {
 	case unused.Changed:
@@ -162,8 +161,7 @@ func parseModes(list string) ([]outcome.Mode, error) {
 // maxParallel limits the devices: with more, the one process of a measurement mainly measures itself.
 const maxParallel = 64
 
-// check returns an error for values out of range, and for unreadable traces.
-func (f *routingFlags) check() error {
+func (f *routingFlags) checkValues() error {
 	if f.parallel > maxParallel {
 		return cli.Usagef("--parallel %d is out of range: give 1 to %d", f.parallel, maxParallel)
 	}

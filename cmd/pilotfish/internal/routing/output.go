@@ -17,8 +17,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// measure runs the modes in every cell and prints the reports, also if it could finish only some of them.
-func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) (err error) {
+// measureCells runs the modes in every cell and prints the reports, also if it could finish only some of them.
+func (f *routingFlags) measureCells(
+	ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions,
+) (err error) {
 	if err := f.timeline.Start(); err != nil {
 		return err
 	}
@@ -42,27 +44,27 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 		about.Machine.Bandwidth = a.Bandwidth()
 	}
 	defer func() { err = errors.Join(err, f.timeline.Write(about)) }()
-	o.Timeline = f.timeline.Drawn(o.Questions, len(f.cells()) > 1)
+	o.Timeline = f.timeline.Drawn(o.Questions, len(f.cellCombinations()) > 1)
 	var all []outcome.Report
-	links := f.cells()
-	end, err := f.recording.start(&o, about, len(links))
+	links := f.cellCombinations()
+	end, err := f.recording.startRecording(&o, about, len(links))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	for i, c := range links {
-		c.set(&o, &s)
-		reports, err := f.cell(ctx, a, o, s)
-		err = errors.Join(f.print(a, reports, about), err)
+		c.applyCell(&o, &s)
+		reports, err := f.measureCell(ctx, a, o, s)
+		err = errors.Join(f.printReports(a, reports, about), err)
 		all = append(all, reports...)
 		if err != nil {
-			return errors.Join(f.finish(a, all, about), stoppedIn(err, i, links))
+			return errors.Join(f.finishReport(a, all, about), addLinkProgress(err, i, links))
 		}
 	}
-	return f.finish(a, all, about)
+	return f.finishReport(a, all, about)
 }
 
-func (f *routingFlags) cell(
+func (f *routingFlags) measureCell(
 	ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions,
 ) (_ []outcome.Report, err error) {
 	stage, err := remote.NewStage(o.Edge, o.Large, s)
@@ -71,7 +73,7 @@ func (f *routingFlags) cell(
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	o.Direct, o.Dial = stage.Direct(), stage.Dial
-	if err := verifiable(ctx, o.Modes, o.Draft, stage); err != nil {
+	if err := checkVerification(ctx, o.Modes, o.Draft, stage); err != nil {
 		return nil, err
 	}
 	m := cli.NewMeter(a.Stderr, "answers", false)
@@ -89,9 +91,7 @@ func (f *routingFlags) cell(
 	return reports, err
 }
 
-// verifiable returns an error for modes with verification that the engines of --upstream do not support. The large
-// model does.
-func verifiable(ctx context.Context, modes []outcome.Mode, o engine.DraftOptions, stage *remote.Stage) error {
+func checkVerification(ctx context.Context, modes []outcome.Mode, o engine.DraftOptions, stage *remote.Stage) error {
 	for _, m := range modes {
 		if !m.Verifies() {
 			continue
@@ -105,8 +105,7 @@ func verifiable(ctx context.Context, modes []outcome.Mode, o engine.DraftOptions
 	return nil
 }
 
-// print prints the reports of a cell: lines, or a sentence and a table.
-func (f *routingFlags) print(a *cli.App, reports []outcome.Report, about result.Run) error {
+func (f *routingFlags) printReports(a *cli.App, reports []outcome.Report, about result.Run) error {
 	if f.json {
 		for _, r := range reports {
 			if err := group.PrintResult(a, r, about); err != nil {
@@ -117,17 +116,17 @@ func (f *routingFlags) print(a *cli.App, reports []outcome.Report, about result.
 	if f.json || len(reports) == 0 {
 		return nil
 	}
-	title, t, err := table(reports, about)
+	title, t, err := reportTable(reports, about)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "%s%s, %d answers\n", gain(reports), title, reports[0].Answers)
+	fmt.Fprintf(a.Stdout, "%s%s, %d answers\n", gainText(reports), title, reports[0].Answers)
 	return t.Body(a.Stdout)
 }
 
-// gain says what asking for tokens gains, in the mode of our protocol that takes the shortest time; "" if none was
+// gainText says what asking for tokens gains, in the mode of our protocol that takes the shortest time; "" if none was
 // compared with a model alone.
-func gain(reports []outcome.Report) string {
+func gainText(reports []outcome.Report) string {
 	var ours *outcome.Report
 	var alone []string
 	for i := range reports {
@@ -138,27 +137,26 @@ func gain(reports []outcome.Report) string {
 				ours = r
 			}
 		case r.Mode == "local":
-			alone = append(alone, "small model "+inShort(r))
+			alone = append(alone, "small model "+shortResult(r))
 		case r.Mode == "cloud":
-			alone = append(alone, "large model "+inShort(r))
+			alone = append(alone, "large model "+shortResult(r))
 		}
 	}
 	if ours == nil || ours.EscalatedShare == nil || alone == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s: %s, with %.1f%% of the tokens from the large model.\nAlone: %s.\n", ours.Mode,
-		inShort(ours), 100**ours.EscalatedShare, strings.Join(alone, ", "))
+		shortResult(ours), 100**ours.EscalatedShare, strings.Join(alone, ", "))
 }
 
-func inShort(r *outcome.Report) string {
+func shortResult(r *outcome.Report) string {
 	if r.Accuracy == nil {
 		return fmt.Sprintf("%.0f ms", r.Time.P50)
 	}
 	return fmt.Sprintf("%.1f%% right in %.0f ms", 100**r.Accuracy, r.Time.P50)
 }
 
-// table returns the table of the reports of cells with the same speeds, and its title.
-func table(reports []outcome.Report, about result.Run) (string, *report.Table, error) {
+func reportTable(reports []outcome.Report, about result.Run) (string, *report.Table, error) {
 	r, err := report.Of(reports, about)
 	if err != nil {
 		return "", nil, err
@@ -168,14 +166,14 @@ func table(reports []outcome.Report, about result.Run) (string, *report.Table, e
 		"timed out", "unverified", "equal"), nil
 }
 
-// finish prints the explanation of the columns after all cells, and writes the page of --html, as `bench report` draws
-// the lines of --json.
-func (f *routingFlags) finish(a *cli.App, all []outcome.Report, about result.Run) error {
+// finishReport prints the explanation of the columns after all cells, and writes the page of --html, as `bench report`
+// draws the lines of --json.
+func (f *routingFlags) finishReport(a *cli.App, all []outcome.Report, about result.Run) error {
 	if len(all) == 0 || f.json && f.page == "" {
 		return nil
 	}
 	if !f.json {
-		_, t, err := table(all, about)
+		_, t, err := reportTable(all, about)
 		if err == nil {
 			err = t.Legend(a.Stdout)
 		}

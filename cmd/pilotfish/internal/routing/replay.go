@@ -33,14 +33,14 @@ the recording, it is estimated and counted. A recording contains the text of que
 // recordFlags has the flags --record and --replay.
 type recordFlags struct{ record, replay string }
 
-func (r *recordFlags) register(c *cobra.Command) {
+func (r *recordFlags) registerFlags(c *cobra.Command) {
 	cli.Add(c.Flags(), "record", &r.record, "")
 	cli.Add(c.Flags(), "replay", &r.replay, "")
 }
 
-// start starts recording the measurement of o, which must be a single cell. The recording is complete only after the
-// call of end.
-func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (end func() error, err error) {
+// startRecording starts recording the measurement of o, which must be a single cell. The recording is complete only
+// after the call of end.
+func (r *recordFlags) startRecording(o *routing.Options, about result.Run, cells int) (end func() error, err error) {
 	if r.record == "" {
 		return func() error { return nil }, nil
 	}
@@ -76,12 +76,11 @@ const (
 	paceFlags = "edge-tps edge-row-cost cloud-ms"
 )
 
-// anyGiven reports whether some of these flags are on the command line.
-func (f *routingFlags) anyGiven(names string) bool {
+func (f *routingFlags) isAnyGiven(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), f.flags.Changed)
 }
 
-func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
+func (f *routingFlags) replayRecording(ctx context.Context, a *cli.App) error {
 	const useless = "workload model large upstream tokenizer engine " +
 		"raw max-tokens repeat parallel record timeline with"
 	for name := range strings.FieldsSeq(useless) {
@@ -108,12 +107,11 @@ func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	return f.replayCells(ctx, a, r, s, rec.Run)
 }
 
-// replayOptions returns the options of a replay that are the same for all cells, and those of links.
 func (f *routingFlags) replayOptions(p *replay.Player) (r routing.ReplayOptions, s remote.StageOptions, err error) {
-	if err := f.asRecorded(p); err != nil {
+	if err := f.setRecordedFlags(p); err != nil {
 		return r, s, err
 	}
-	o, s, err := f.options(demo.Router())
+	o, s, err := f.routingOptions(demo.Router())
 	if err != nil {
 		return r, s, err
 	}
@@ -130,10 +128,11 @@ func (f *routingFlags) replayOptions(p *replay.Player) (r routing.ReplayOptions,
 	return r, s, nil
 }
 
-// replayIn returns the options of a replay in a cell: with its link and its pace, if they are given.
-func (f *routingFlags) replayIn(c cellFlags, r routing.ReplayOptions, s remote.StageOptions) routing.ReplayOptions {
-	if f.anyGiven(linkFlags) {
-		c.set(new(routing.Options), &s)
+func (f *routingFlags) replayCellOptions(
+	c cellFlags, r routing.ReplayOptions, s remote.StageOptions,
+) routing.ReplayOptions {
+	if f.isAnyGiven(linkFlags) {
+		c.applyCell(new(routing.Options), &s)
 		r.Link = &s
 	}
 	if f.flags.Changed("edge-tps") {
@@ -145,16 +144,16 @@ func (f *routingFlags) replayIn(c cellFlags, r routing.ReplayOptions, s remote.S
 	return r
 }
 
-// decoding lists the flags that control when to ask and how to draft.
-const decoding = "policy threshold budget branches window inflight deadline no-audit no-warm ahead verify-every lookup"
+// decodingFlags lists the flags that control when to ask and how to draft.
+const decodingFlags = "policy threshold budget branches window inflight deadline no-audit no-warm ahead " +
+	"verify-every lookup"
 
-// asRecorded sets flags that are not on the command line to their values in the recording.
-func (f *routingFlags) asRecorded(p *replay.Player) error {
+func (f *routingFlags) setRecordedFlags(p *replay.Player) error {
 	if !f.flags.Changed("modes") {
 		f.modes = strings.Join(p.Modes(), ",")
 	}
-	rule := f.anyGiven("policy threshold budget router")
-	for name := range strings.FieldsSeq(decoding) {
+	rule := f.isAnyGiven("policy threshold budget router")
+	for name := range strings.FieldsSeq(decodingFlags) {
 		flag, recorded := f.flags.Lookup(name), p.Run.Flags[name]
 		isRule := name == "policy" || name == "threshold" || name == "budget"
 		unset := recorded == "" || recorded == flag.DefValue && name != "budget" || recorded == "0" && isRule
@@ -172,14 +171,13 @@ func (f *routingFlags) asRecorded(p *replay.Player) error {
 	return nil
 }
 
-// replayCells replays every combination of links and paces.
 func (f *routingFlags) replayCells(
 	ctx context.Context, a *cli.App, r routing.ReplayOptions, s remote.StageOptions, recorded result.Run,
 ) error {
-	about := f.replayRun(a, recorded)
+	about := f.describeReplay(a, recorded)
 	var all []outcome.Report
-	for _, c := range f.cells() {
-		reports, err := routing.Replay(ctx, f.replayIn(c, r, s))
+	for _, c := range f.cellCombinations() {
+		reports, err := routing.Replay(ctx, f.replayCellOptions(c, r, s))
 		if err != nil {
 			return err
 		}
@@ -188,17 +186,17 @@ func (f *routingFlags) replayCells(
 		}
 		all = append(all, reports...)
 	}
-	return f.finish(a, all, about)
+	return f.finishReport(a, all, about)
 }
 
-// replayRun describes a replay. Its figures are those of the machine and the date of the recording.
-func (f *routingFlags) replayRun(a *cli.App, recorded result.Run) result.Run {
+// describeReplay describes a replay. Its figures are those of the machine and the date of the recording.
+func (f *routingFlags) describeReplay(a *cli.App, recorded result.Run) result.Run {
 	about := group.Measured(a)
 	about.Date, about.Machine = recorded.Date, recorded.Machine
 	about.Model, about.Large, about.Remote = recorded.Model, recorded.Large, recorded.Remote
 	const asked = " workload questions parallel repeat with max-tokens raw"
 	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + asked) {
-		other := f.flags.Changed(name) || f.anyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)
+		other := f.flags.Changed(name) || f.isAnyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)
 		if value, ok := recorded.Flags[name]; ok && !other {
 			about.Flags[name] = value
 		}
@@ -208,7 +206,7 @@ func (f *routingFlags) replayRun(a *cli.App, recorded result.Run) result.Run {
 
 func (f *routingFlags) printReplay(a *cli.App, reports []outcome.Report, about, recorded result.Run) error {
 	if !f.json {
-		return errors.Join(f.print(a, reports, about), printAssumed(a, reports))
+		return errors.Join(f.printReports(a, reports, about), printAssumed(a, reports))
 	}
 	for _, r := range reports {
 		line := struct {
@@ -222,7 +220,6 @@ func (f *routingFlags) printReplay(a *cli.App, reports []outcome.Report, about, 
 	return nil
 }
 
-// printAssumed prints how many values were not in the recording.
 func printAssumed(a *cli.App, reports []outcome.Report) error {
 	var b strings.Builder
 	for _, r := range reports {

@@ -59,15 +59,15 @@ func TestReplayEffects(t *testing.T) {
 			"Draft.Lookup=-1; Draft.VerifyEvery=8; Draft.Warm=; Draft.Window=3",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(routingFlags)
-		f.register(c, speeds{cloudMS: 15})
-		f.registerSweep(c)
-		f.recording.register(c)
+		f.registerFlags(c, speeds{cloudMS: 15})
+		f.registerSweepFlags(c)
+		f.recording.registerFlags(c)
 		parse()
 		r, s, err := f.replayOptions(recordingOf(map[string]string{"policy": "entropy", "budget": "0.2",
 			"window": "9", "branches": "5", "deadline": "off", "ahead": "3", "verify-every": "7", "no-warm": "true",
 			"no-audit": "false", "lookup": "2", "inflight": "6", "rtt": "70ms", "edge-tps": "40"}))
 		require.NoError(t, err)
-		r = f.replayIn(f.cells()[0], r, s)
+		r = f.replayCellOptions(f.cellCombinations()[0], r, s)
 		net, modes := r.Router.Net != nil, ""
 		for _, m := range r.Modes {
 			modes += m.Name + " "
@@ -86,8 +86,8 @@ func TestReplayBudget(t *testing.T) {
 	for recorded, want := range map[string]float64{"0.07": 0.07, "0.2": 0.2, "0": 0} {
 		var f routingFlags
 		c := &cobra.Command{Use: "routing"}
-		f.register(c, speeds{})
-		f.recording.register(c)
+		f.registerFlags(c, speeds{})
+		f.recording.registerFlags(c)
 		r, _, err := f.replayOptions(recordingOf(map[string]string{"budget": recorded}))
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Router.Budget)
@@ -104,10 +104,10 @@ func TestReplayRun(t *testing.T) {
 		"--rtt 7ms": "7ms 0 9 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 2 auto"} {
 		var f routingFlags
 		c := &cobra.Command{Use: "routing"}
-		f.register(c, speeds{cloudMS: 15})
-		f.registerSweep(c)
+		f.registerFlags(c, speeds{cloudMS: 15})
+		f.registerSweepFlags(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(line)))
-		got := f.replayRun(&cli.App{Command: c}, recorded)
+		got := f.describeReplay(&cli.App{Command: c}, recorded)
 		assert.Equal(t, []any{recorded.Date, recorded.Machine, recorded.Remote, recorded.Model, recorded.Large},
 			[]any{got.Date, got.Machine, got.Remote, got.Model, got.Large})
 		var flags []string

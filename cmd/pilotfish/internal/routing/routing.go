@@ -47,7 +47,7 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.recording.replay != "" {
-				return f.replayed(c.Context(), a)
+				return f.replayRecording(c.Context(), a)
 			}
 			if err := f.upstream.Check(f.flags); err != nil {
 				return err
@@ -62,15 +62,15 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 				workload = everyday
 			}
 			if workload != "demo" {
-				return f.own(c.Context(), a, workload, edge, large)
+				return f.measureOwn(c.Context(), a, workload, edge, large)
 			}
-			return f.demo(c.Context(), a, f.measure)
+			return f.measureDemo(c.Context(), a, f.measureCells)
 		},
 	}
-	f.register(c, speeds{cloudMS: 15})
-	f.registerSweep(c)
+	f.registerFlags(c, speeds{cloudMS: 15})
+	f.registerSweepFlags(c)
 	f.upstream.RegisterAll(c.Flags())
-	f.recording.register(c)
+	f.recording.registerFlags(c)
 	cli.Add(c.Flags(), "workload", &workload, "demo")
 	cli.Add(c.Flags(), "model", &edge, "")
 	cli.Add(c.Flags(), "large", &large, "")
@@ -80,7 +80,6 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 // everyday is the default workload for models of the user.
 const everyday = "everyday"
 
-// everydayQuestions returns questions with short answers, which are not graded.
 func everydayQuestions() (all []task.Question) {
 	for _, text := range []string{
 		"In one sentence: why does the sea look blue?",
@@ -97,9 +96,8 @@ func everydayQuestions() (all []task.Question) {
 	return all
 }
 
-// own measures models and questions of the user.
-func (f *routingFlags) own(ctx context.Context, a *cli.App, workload, edge, large string) error {
-	o, s, err := f.options(nil)
+func (f *routingFlags) measureOwn(ctx context.Context, a *cli.App, workload, edge, large string) error {
+	o, s, err := f.routingOptions(nil)
 	if err != nil {
 		return err
 	}
@@ -120,17 +118,17 @@ func (f *routingFlags) own(ctx context.Context, a *cli.App, workload, edge, larg
 	if o.MaxTokens == 0 && workload != everyday {
 		o.MaxTokens = 256
 	}
-	return f.measure(ctx, a, o, s)
+	return f.measureCells(ctx, a, o, s)
 }
 
 // readQuestions reads the first questions of a file: as many as requested, by default at most the usual number.
 func (f *routingFlags) readQuestions(a *cli.App, path string) ([]task.Question, error) {
 	if all := everydayQuestions(); path == everyday {
-		return all[:f.atMost(a, len(all))], nil
+		return all[:f.limitQuestions(a, len(all))], nil
 	}
 	set, err := task.Open(path, task.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("--workload: %w", err)
 	}
-	return set.Questions[:f.atMost(a, len(set.Questions))], nil
+	return set.Questions[:f.limitQuestions(a, len(set.Questions))], nil
 }

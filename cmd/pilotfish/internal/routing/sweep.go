@@ -18,7 +18,7 @@ const sweepHelp = `--rtt, --loss and --trace take lists: every combination is me
 question is asked in all modes, in turn, before the next question: disturbances affect all equally. A mode
 that is named twice is measured twice, and the difference is noise.`
 
-func (f *routingFlags) registerSweep(c *cobra.Command) {
+func (f *routingFlags) registerSweepFlags(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "max-tokens", &f.maxTokens, 0)
@@ -33,8 +33,8 @@ type cellFlags struct {
 	traces []string
 }
 
-// cells returns all combinations of the lists, with the round trips innermost.
-func (f *routingFlags) cells() (all []cellFlags) {
+// cellCombinations returns all combinations of the lists, with the round trips innermost.
+func (f *routingFlags) cellCombinations() (all []cellFlags) {
 	for _, t := range f.traceSets() {
 		for _, loss := range f.loss.Values {
 			for _, rtt := range f.rtt.Values {
@@ -56,14 +56,12 @@ func (f *routingFlags) traceSets() (all [][]string) {
 	return all
 }
 
-// set sets the values in the options of the measurement.
-func (c cellFlags) set(o *routing.Options, s *remote.StageOptions) {
+func (c cellFlags) applyCell(o *routing.Options, s *remote.StageOptions) {
 	o.RTT, o.Loss, o.Traces = c.rtt, c.loss, c.traces
 	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
 }
 
-// stoppedIn adds the link of an interruption to its error, if there are several links.
-func stoppedIn(err error, number int, links []cellFlags) error {
+func addLinkProgress(err error, number int, links []cellFlags) error {
 	stopped := (*cli.Interruption)(nil)
 	if len(links) > 1 && errors.As(err, &stopped) {
 		stopped.Progress = fmt.Sprintf("link %d of %d: %s", number+1, len(links), stopped.Progress)

@@ -55,11 +55,11 @@ func TestBenchRoutingSweep(t *testing.T) {
 func TestCells(t *testing.T) {
 	f := routingFlags{traces: []string{"x", "y"}}
 	f.rtt, f.loss = group.Durations("5ns"), group.Floats("0")
-	assert.Equal(t, []cellFlags{{5, 0, []string{"x", "y"}}}, f.cells(), "both use one link")
+	assert.Equal(t, []cellFlags{{5, 0, []string{"x", "y"}}}, f.cellCombinations(), "both use one link")
 	f.traces = []string{"a.up, b.up"}
 	require.NoError(t, f.loss.Set("0,0.1"))
 	require.NoError(t, f.rtt.Set("1,2ms"))
-	cells := f.cells()
+	cells := f.cellCombinations()
 	require.Len(t, cells, 8)
 	assert.Equal(t, cellFlags{1e6, 0, []string{"a.up"}}, cells[0])
 	assert.Equal(t, cellFlags{2e6, 0, []string{"a.up"}}, cells[1])

@@ -48,11 +48,11 @@ func TestRoutingOptions(t *testing.T) {
 	parse := func(args string) options {
 		var f routingFlags
 		c := new(cobra.Command)
-		f.register(c, speeds{60, 0, 15})
-		f.registerSweep(c)
+		f.registerFlags(c, speeds{60, 0, 15})
+		f.registerSweepFlags(c)
 		flags = c.Flags()
 		require.NoError(t, c.ParseFlags(strings.Fields(strings.NewReplacer("UP", up, "NET", file).Replace(args))), args)
-		o, s, err := f.options(demo.Router())
+		o, s, err := f.routingOptions(demo.Router())
 		require.NoError(t, err, args)
 		if o.Router.Net != nil && reflect.DeepEqual(o.Router.Net, net) {
 			o.Router.Net = learned // to print less
@@ -169,9 +169,9 @@ func TestCertifiedThreshold(t *testing.T) {
 		{"", demo.Router(), nil, 0, "0 0"},
 	} {
 		f, command := new(routingFlags), new(cobra.Command)
-		f.register(command, speeds{})
+		f.registerFlags(command, speeds{})
 		require.NoError(t, command.ParseFlags(strings.Fields(c.args)))
-		o, _, err := f.options(c.own)
+		o, _, err := f.routingOptions(c.own)
 		require.NoError(t, err)
 		assert.Equal(t, []any{c.threshold, c.budget}, []any{o.Router.Threshold, o.Router.Budget}, c.args)
 		assert.Equal(t, c.reported, f.flags.Lookup("threshold").Value.String()+" "+
@@ -235,7 +235,7 @@ func TestReadQuestions(t *testing.T) {
 	read := func(content string, args ...string) ([]task.Question, error) {
 		var f routingFlags
 		c := new(cobra.Command)
-		f.register(c, speeds{cloudMS: 15})
+		f.registerFlags(c, speeds{cloudMS: 15})
 		require.NoError(t, c.ParseFlags(args))
 		path := filepath.Join(t.TempDir(), "q.jsonl")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))

@@ -24,8 +24,8 @@ const (
 	maxBalance = 1 << 16 // maximum size of a file with a balance, in bytes
 )
 
-// keptBalance is the balance of a budget, with the file that stores it between runs.
-type keptBalance struct {
+// storedBalance is the balance of a budget, with the file that stores it between runs.
+type storedBalance struct {
 	path          string // "": it is not stored
 	before, after event.Balance
 }
@@ -35,9 +35,9 @@ func newBalanceEvent(r *router.Router) event.Balance {
 	return event.Balance{Total: t, Share: t.Share(), Threshold: r.Threshold()}
 }
 
-// openBalance reads the balance for the plan. If there is no folder for caches, the balance is new.
-func openBalance(f *runFlags, p *plan, m *pilotfish.Model) (*keptBalance, error) {
-	k := &keptBalance{path: f.state}
+// openBalance starts a new balance if there is no folder for caches.
+func openBalance(f *runFlags, p *routingPlan, m *pilotfish.Model) (*storedBalance, error) {
+	k := &storedBalance{path: f.state}
 	switch k.path {
 	case noState:
 		k.path = ""
@@ -46,20 +46,20 @@ func openBalance(f *runFlags, p *plan, m *pilotfish.Model) (*keptBalance, error)
 		if err != nil {
 			break
 		}
-		name, err := balanceName(f, p, m)
+		name, err := balanceFileName(f, p, m)
 		if err != nil {
 			return nil, err
 		}
 		k.path = filepath.Join(cache, "budget", name)
 	}
 	var err error
-	p.options.Balance, err = k.read(p.budget)
+	p.options.Balance, err = k.readBalance(p.budget)
 	return k, err
 }
 
-// balanceName returns the name of the file for a small model, a gateway, a policy with its router, and a budget. It
+// balanceFileName returns the name of the file for a small model, a gateway, a policy with its router, and a budget. It
 // uses the gateway's address, since the gateway's model is not known before the first question.
-func balanceName(f *runFlags, p *plan, m *pilotfish.Model) (string, error) {
+func balanceFileName(f *runFlags, p *routingPlan, m *pilotfish.Model) (string, error) {
 	model, err := m.Fingerprint()
 	if err != nil {
 		return "", err
@@ -75,8 +75,8 @@ func balanceName(f *runFlags, p *plan, m *pilotfish.Model) (string, error) {
 	return hex.EncodeToString(sum[:16]) + ".json", nil
 }
 
-// read returns the balance in the file, or a new one if there is no file.
-func (k *keptBalance) read(budget float64) (*router.Balance, error) {
+// readBalance returns a new balance if there is no file.
+func (k *storedBalance) readBalance(budget float64) (*router.Balance, error) {
 	b := new(router.Balance)
 	if k.path == "" {
 		return b, nil
@@ -99,9 +99,9 @@ func (k *keptBalance) read(budget float64) (*router.Balance, error) {
 	return b, nil
 }
 
-// add adds an answer to the balance in the file, which may include answers of other runs meanwhile.
-func (k *keptBalance) add(o router.Options, a router.Answer) error {
-	b, err := k.read(o.Bound())
+// addAnswer adds an answer to the balance in the file, which may include answers of other runs meanwhile.
+func (k *storedBalance) addAnswer(o router.Options, a router.Answer) error {
+	b, err := k.readBalance(o.Bound())
 	if err != nil {
 		return err
 	}

@@ -28,12 +28,12 @@ func TestEndedBeforeAsking(t *testing.T) {
 	clitest.OwnFolders(t)
 	var f runFlags
 	c := new(cobra.Command)
-	f.register(c)
+	f.registerFlags(c)
 	require.NoError(t, c.ParseFlags([]string{"-m", clitest.TinyModel(t, "q8_0"), "--cloud", clitest.ClosedPort,
 		"--json"}))
 	var stdout bytes.Buffer
 	a := &cli.App{Commands: clitest.UnderTest, Stdout: &stdout, Stderr: io.Discard, Env: os.Getenv}
-	route, dial, _, err := f.routing(a)
+	route, dial, _, err := f.parseRouting(a)
 	require.NoError(t, err)
 	m, err := pilotfish.Open(f.model.Path, pilotfish.Options{Threads: 5})
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestEndedBeforeAsking(t *testing.T) {
 	why := errors.New("ended")
 	end(why)
 	before := runtime.GOMAXPROCS(0)
-	require.ErrorIs(t, f.routed(ended, a, m, []int32{1}, route, dial, newRunOutput(a, &f, 0, m)), why)
+	require.ErrorIs(t, f.generateRouted(ended, a, m, []int32{1}, route, dial, newRunOutput(a, &f, 0, m)), why)
 	assert.Equal(t, before, runtime.GOMAXPROCS(0))
 	events := clitest.Lines[clitest.RunEvent](t, stdout.String())
 	require.Len(t, events, 1)
@@ -64,30 +64,30 @@ func TestCloudWatch(t *testing.T) {
 		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) }), ctx
 	}
 	w, ctx := watch()
-	w.attempted(busy)
-	w.observe(missed(late))
-	assert.ErrorContains(t, w.why(), "64 connections")
+	w.connectAttempted(busy)
+	w.observeEvent(missed(late))
+	assert.ErrorContains(t, w.unansweredCause(), "64 connections")
 	assert.NoError(t, ctx.Err(), "a busy gateway does not end the run")
 	var s pilotfish.Stats
-	assert.NoError(t, w.required(s))
+	assert.NoError(t, w.requireAnswers(s))
 	s.Late, s.Failed, s.Unasked, s.Answered = 1, 1, 1, 4
-	assert.ErrorContains(t, w.required(s), "3 of 7 questions")
+	assert.ErrorContains(t, w.requireAnswers(s), "3 of 7 questions")
 
-	w.attempted(nil)
-	assert.Equal(t, late, w.why(), "the connection is no longer the cause")
-	w.attempted(wrong)
+	w.connectAttempted(nil)
+	assert.Equal(t, late, w.unansweredCause(), "the connection is no longer the cause")
+	w.connectAttempted(wrong)
 	assert.NoError(t, ctx.Err(), "an answer with cloud tokens is not ended")
 
 	w, ctx = watch()
-	assert.NoError(t, w.why())
-	w.attempted(wrong)
-	w.observe(missed(late))
+	assert.NoError(t, w.unansweredCause())
+	w.connectAttempted(wrong)
+	w.observeEvent(missed(late))
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
-	assert.ErrorIs(t, w.settle(t.Context(), 500*time.Millisecond), netproto.WrongSecret)
+	assert.ErrorIs(t, w.awaitFirstAttempt(t.Context(), 500*time.Millisecond), netproto.WrongSecret)
 
 	w, _ = watch()
-	w.observe(missed(fmt.Errorf("%w: ask: %w", late, busy)))
-	assert.ErrorIs(t, w.why(), netproto.Busy)
+	w.observeEvent(missed(fmt.Errorf("%w: ask: %w", late, busy)))
+	assert.ErrorIs(t, w.unansweredCause(), netproto.Busy)
 }
 
 // TestUnreachable: a gateway without an answer ends a run before its text begins; later, it makes the run fail after
@@ -99,37 +99,40 @@ func TestUnreachable(t *testing.T) {
 		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) }), ctx
 	}
 	w, ctx := watch()
-	w.attempted(silent)
+	w.connectAttempted(silent)
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
-	assert.ErrorIs(t, w.fit(pilotfish.Token{}), silent)
+	assert.ErrorIs(t, w.admitToken(pilotfish.Token{}), silent)
 
 	w, ctx = watch()
-	require.NoError(t, w.fit(pilotfish.Token{Origin: "edge"}))
-	w.attempted(silent)
+	require.NoError(t, w.admitToken(pilotfish.Token{Origin: "edge"}))
+	w.connectAttempted(silent)
 	assert.NoError(t, ctx.Err())
-	assert.ErrorContains(t, w.settle(t.Context(), 0), "answered alone")
-	w.attempted(nil)
-	assert.NoError(t, w.settle(t.Context(), 0), "it was reached in the end")
+	assert.ErrorContains(t, w.awaitFirstAttempt(t.Context(), 0), "answered alone")
+	w.connectAttempted(nil)
+	assert.NoError(t, w.awaitFirstAttempt(t.Context(), 0), "it was reached in the end")
 
 	w, _ = watch()
-	w.observe(pilotfish.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
-	assert.ErrorIs(t, w.settle(t.Context(), 0), silent, "the attempt is still running, and a question failed")
+	late := &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}
+	w.observeEvent(pilotfish.Event{Escalation: late})
+	assert.ErrorIs(t, w.awaitFirstAttempt(t.Context(), 0), silent,
+		"the attempt is still running, and a question failed")
 
 	w, ctx = watch()
 	w.alone = true
-	w.attempted(silent)
+	w.connectAttempted(silent)
 	assert.NoError(t, ctx.Err())
-	assert.NoError(t, w.settle(t.Context(), 0))
+	assert.NoError(t, w.awaitFirstAttempt(t.Context(), 0))
 
 	wrong := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongTokenizer}}
 	for _, set := range []func(w *cloudWatch){
-		func(w *cloudWatch) { w.alone = true }, func(w *cloudWatch) { assert.NoError(t, w.fit(pilotfish.Token{})) },
+		func(w *cloudWatch) { w.alone = true },
+		func(w *cloudWatch) { assert.NoError(t, w.admitToken(pilotfish.Token{})) },
 	} {
 		w, ctx = watch()
 		set(w)
-		w.attempted(wrong)
+		w.connectAttempted(wrong)
 		assert.ErrorIs(t, context.Cause(ctx), netproto.WrongTokenizer, "no other gateway is to be expected there")
-		assert.ErrorIs(t, w.fit(pilotfish.Token{}), netproto.WrongTokenizer)
+		assert.ErrorIs(t, w.admitToken(pilotfish.Token{}), netproto.WrongTokenizer)
 	}
 }
 
@@ -138,17 +141,17 @@ func TestSettle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newCloudWatch(nil, nil)
 		start := time.Now()
-		time.AfterFunc(100*time.Millisecond, func() { w.attempted(nil) })
-		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
+		time.AfterFunc(100*time.Millisecond, func() { w.connectAttempted(nil) })
+		assert.NoError(t, w.awaitFirstAttempt(t.Context(), 500*time.Millisecond))
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
 		w, start = newCloudWatch(nil, nil), time.Now()
 		time.Sleep(400 * time.Millisecond)
-		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
+		assert.NoError(t, w.awaitFirstAttempt(t.Context(), 500*time.Millisecond))
 		assert.Equal(t, 500*time.Millisecond, time.Since(start))
 		stopped, stop := context.WithCancel(t.Context())
 		w, start = newCloudWatch(nil, nil), time.Now()
 		stop()
-		assert.NoError(t, w.settle(stopped, time.Minute))
+		assert.NoError(t, w.awaitFirstAttempt(stopped, time.Minute))
 		assert.Zero(t, time.Since(start))
 	})
 }

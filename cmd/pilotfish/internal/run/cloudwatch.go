@@ -35,21 +35,20 @@ func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error) *c
 	return &cloudWatch{cancel: cancel, explain: explain, began: time.Now(), tried: make(chan struct{})}
 }
 
-// attempted is called after each attempt to connect. An error of configuration ends the run, unless there was a
+// connectAttempted is called after each attempt to connect. An error of configuration ends the run, unless there was a
 // connection before. If the gateway cannot be reached, the run ends too, unless text is already shown: then the answer
 // is completed.
-func (w *cloudWatch) attempted(err error) {
-	first := w.note(err)
+func (w *cloudWatch) connectAttempted(err error) {
+	first := w.recordAttempt(err)
 	if err == nil {
-		w.welcomed()
+		w.checkWelcome()
 	}
 	if first {
 		close(w.tried)
 	}
 }
 
-// note records the result of an attempt, and reports whether it was the first.
-func (w *cloudWatch) note(err error) (first bool) {
+func (w *cloudWatch) recordAttempt(err error) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	first, w.ended = !w.ended, true
@@ -66,16 +65,16 @@ func (w *cloudWatch) note(err error) (first bool) {
 	return first
 }
 
-// expect sets the check of the gateway's welcome.
-func (w *cloudWatch) expect(check func() error) {
+func (w *cloudWatch) setWelcomeCheck(check func() error) {
 	w.mu.Lock()
 	w.check = check
 	w.mu.Unlock()
-	w.welcomed()
+	w.checkWelcome()
 }
 
-// welcomed ends the run if the gateway lacks a required feature.
-func (w *cloudWatch) welcomed() {
+// checkWelcome ends the run if the gateway lacks a required feature. It does nothing before the welcome and before
+// there is a check.
+func (w *cloudWatch) checkWelcome() {
 	w.mu.Lock()
 	check, due := w.check, w.connected && w.fatal == nil
 	w.mu.Unlock()
@@ -90,8 +89,8 @@ func (w *cloudWatch) welcomed() {
 	}
 }
 
-// observe records why a question at a position that became part of the text had no answer.
-func (w *cloudWatch) observe(e pilotfish.Event) {
+// observeEvent records why a question at a position that became part of the text had no answer.
+func (w *cloudWatch) observeEvent(e pilotfish.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	q := e.Escalation
@@ -104,9 +103,9 @@ func (w *cloudWatch) observe(e pilotfish.Event) {
 	}
 }
 
-// why returns why questions had no answer: the error of the connection, or else that of the last question. It is nil if
-// all were answered.
-func (w *cloudWatch) why() error {
+// unansweredCause returns why questions had no answer: the error of the connection, or else that of the last question;
+// nil if all were answered.
+func (w *cloudWatch) unansweredCause() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	why := w.cause
@@ -119,24 +118,22 @@ func (w *cloudWatch) why() error {
 	return why
 }
 
-// settle waits for the end of the first attempt to connect, at most patience after its start. It returns an error of
-// configuration, or an error if the gateway was never reached. So a wrong address or pin is reported even if no token
-// was requested.
-func (w *cloudWatch) settle(ctx context.Context, patience time.Duration) error {
+// awaitFirstAttempt waits for the end of the first attempt to connect, at most patience after its start. It returns an
+// error of configuration, or an error if the gateway was never reached. So a wrong address or pin is reported even if
+// no token was requested.
+func (w *cloudWatch) awaitFirstAttempt(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.tried:
 	case <-ctx.Done():
 	case <-time.After(time.Until(w.began.Add(patience))):
 	}
-	if err := w.failed(); err != nil {
+	if err := w.fatalError(); err != nil {
 		return err
 	}
-	return w.unreached()
+	return w.unreachedError()
 }
 
-// unreached returns an error if the gateway was never reached: an attempt to connect failed, or questions had no
-// answer.
-func (w *cloudWatch) unreached() error {
+func (w *cloudWatch) unreachedError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	why := w.connect
@@ -150,9 +147,9 @@ func (w *cloudWatch) unreached() error {
 	return fmt.Errorf("%w: the small model answered alone, which --require-cloud=false allows", w.explain(why))
 }
 
-// missing returns why questions had no answer, or why there was no connection.
-func (w *cloudWatch) missing() error {
-	why := w.why()
+// failureCause returns why questions had no answer, or why there was no connection.
+func (w *cloudWatch) failureCause() error {
+	why := w.unansweredCause()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if why == nil && !w.connected {
@@ -161,10 +158,10 @@ func (w *cloudWatch) missing() error {
 	return why
 }
 
-// fit returns the error that ends the run, before a token is shown. A token of the large model arrived after a welcome
-// that may still be in the check: fit waits for it. It also waits for unverified tokens without deadlines, since
-// verification may have been refused.
-func (w *cloudWatch) fit(t pilotfish.Token) error {
+// admitToken returns the error that ends the run, before a token is shown. A token of the large model arrived after a
+// welcome that may still be in the check: admitToken waits for it. It also waits for unverified tokens without
+// deadlines, since verification may have been refused.
+func (w *cloudWatch) admitToken(t pilotfish.Token) error {
 	if t.Origin == "cloud" || t.Unverified && w.patient {
 		select {
 		case <-w.tried:
@@ -177,19 +174,17 @@ func (w *cloudWatch) fit(t pilotfish.Token) error {
 	return w.fatal
 }
 
-// failed returns the error that ends the run, if there was one.
-func (w *cloudWatch) failed() error {
+func (w *cloudWatch) fatalError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fatal
 }
 
-// required returns the error of --require-cloud if questions had no answer.
-func (w *cloudWatch) required(s pilotfish.Stats) error {
+func (w *cloudWatch) requireAnswers(s pilotfish.Stats) error {
 	failures := s.Late + s.Failed + s.Unasked
 	if failures == 0 {
 		return nil
 	}
 	return fmt.Errorf("--require-cloud: %d of %d questions to the cloud had no answer: %w",
-		failures, failures+s.Answered, w.why())
+		failures, failures+s.Answered, w.unansweredCause())
 }

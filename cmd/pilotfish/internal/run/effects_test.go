@@ -80,11 +80,11 @@ func TestRunEffects(t *testing.T) {
 		"--budget-state f": "state=f",
 	}, func(c *cobra.Command, parse func()) any {
 		f, a := new(runFlags), &cli.App{}
-		f.register(c)
+		f.registerFlags(c)
 		parse()
 		model, err := f.model.Public()
 		require.NoError(t, err)
-		route, dial, p, err := f.routing(a)
+		route, dial, p, err := f.parseRouting(a)
 		require.NoError(t, err)
 		require.NoError(t, f.gateway.Remember(a, &dial))
 		require.NotZero(t, dial.Device)
@@ -97,7 +97,7 @@ func TestRunEffects(t *testing.T) {
 			Router                           pilotfish.RouterOptions
 			answers, address, promise, state string
 			promised                         float64
-		}{model, f.answer.Settings, route, dial, p.public(f.route.RouterGGM), f.model.Answers(),
+		}{model, f.answer.Settings, route, dial, p.publicOptions(f.route.RouterGGM), f.model.Answers(),
 			f.gateway.Address, p.kind, f.state, p.budget}
 	})
 }
@@ -108,7 +108,7 @@ func TestNumberFlags(t *testing.T) {
 		if err := cli.CheckFlags(f.set); err != nil {
 			return terms.Settings{}, err
 		}
-		_, _, _, err := f.routing(&cli.App{})
+		_, _, _, err := f.parseRouting(&cli.App{})
 		return f.answer.Settings, err
 	})
 }

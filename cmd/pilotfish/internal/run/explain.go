@@ -17,15 +17,15 @@ type explainer struct {
 	heads map[int]pilotfish.Head // by position; only without a large model
 }
 
-// head records the small model's output, of a draft or not. The last one of a position is that of the text.
-func (x *explainer) head(h pilotfish.Head) {
+// recordHead is called for drafts, too: the last head of a position is that of the text.
+func (x *explainer) recordHead(h pilotfish.Head) {
 	if x.heads == nil {
 		x.heads = map[int]pilotfish.Head{}
 	}
 	x.heads[h.Pos] = pilotfish.Head{Margin: h.Margin, Entropy: h.Entropy}
 }
 
-func (x *explainer) observe(e pilotfish.Event) {
+func (x *explainer) observeEvent(e pilotfish.Event) {
 	if t := e.Token; t != nil && !t.End {
 		h := x.heads[t.Pos]
 		row := event.Explanation{
@@ -35,7 +35,7 @@ func (x *explainer) observe(e pilotfish.Event) {
 		if why := t.Reason; why != nil {
 			row.Margin, row.Entropy, row.Threshold, row.Local = why.Margin, why.Entropy, why.Threshold, why.Local
 		}
-		if had := x.at(t.Pos); had != nil { // the event of its question came before
+		if had := x.rowAt(t.Pos); had != nil { // the event of its question came before
 			row.Outcome, row.Why, row.Cloud, row.CloudLogProb = had.Outcome, had.Why, had.Cloud, had.CloudLogProb
 			*had = row
 			return
@@ -55,13 +55,12 @@ func (x *explainer) observe(e pilotfish.Event) {
 	}
 	switch q.Outcome {
 	case "hit", "miss", "known", "late", "failed", "unasked":
-		x.asked(q)
+		x.recordEscalation(q)
 	}
 }
 
-// asked handles a question at a position that became part of the text, and the audit of earlier tokens in its answer.
-func (x *explainer) asked(q *pilotfish.Escalation) {
-	row := x.at(q.Pos)
+func (x *explainer) recordEscalation(q *pilotfish.Escalation) {
+	row := x.rowAt(q.Pos)
 	if row == nil { // the event of its token follows
 		x.rows = append(x.rows, event.Explanation{Pos: q.Pos})
 		row = &x.rows[len(x.rows)-1]
@@ -81,14 +80,13 @@ func (x *explainer) asked(q *pilotfish.Escalation) {
 		}
 	}
 	for _, f := range q.Missed {
-		if r := x.at(f.Pos); r != nil {
+		if r := x.rowAt(f.Pos); r != nil {
 			r.Cloud, r.CloudLogProb = new(f.Token), new(f.LogProb)
 		}
 	}
 }
 
-// at returns the row of a position; nil if there is none yet.
-func (x *explainer) at(pos int) *event.Explanation {
+func (x *explainer) rowAt(pos int) *event.Explanation {
 	i, found := slices.BinarySearchFunc(x.rows, pos, func(r event.Explanation, pos int) int { return r.Pos - pos })
 	if !found {
 		return nil
@@ -96,14 +94,13 @@ func (x *explainer) at(pos int) *event.Explanation {
 	return &x.rows[i]
 }
 
-// shown returns the rows of tokens that were shown.
-func (x *explainer) shown() []event.Explanation {
+func (x *explainer) shownRows() []event.Explanation {
 	return slices.DeleteFunc(slices.Clone(x.rows), func(r event.Explanation) bool { return r.Origin == "" })
 }
 
-// print prints a table, without a large model its first columns. Tokens are quoted, so that none can control the
+// printTable prints only the first columns without a large model. Tokens are quoted, so that none can control the
 // terminal.
-func (x *explainer) print(out io.Writer, m *pilotfish.Model, large bool) {
+func (x *explainer) printTable(out io.Writer, m *pilotfish.Model, large bool) {
 	line, columns := "%6s %-18s %6s %6s %7s", 5
 	if large {
 		line, columns = line+" %7s %-14s %-18s %s", 9
@@ -112,7 +109,7 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model, large bool) {
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf(line, cells[:columns]...), " "))
 	}
 	write("pos", "small model's", "conf", "margin", "entropy", "thresh", "outcome", "large model's", "log p")
-	for _, r := range x.shown() {
+	for _, r := range x.shownRows() {
 		choice, p, threshold := "", "", ""
 		if r.Threshold != 0 { // else nothing is asked for because of it
 			threshold = fmt.Sprintf("%.3f", r.Threshold)
@@ -122,17 +119,17 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model, large bool) {
 		case *r.Cloud == r.Local:
 			choice = "the same"
 		default:
-			choice = quoted(m, *r.Cloud)
+			choice = quoteToken(m, *r.Cloud)
 		}
 		if r.CloudLogProb != nil {
 			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // avoids "-0.00"
 		}
-		write(fmt.Sprint(r.Pos), quoted(m, r.Local), fmt.Sprintf("%.3f", r.Confidence), fmt.Sprintf("%.3f", r.Margin),
-			fmt.Sprintf("%.3f", r.Entropy), threshold, r.Result(), choice, p)
+		write(fmt.Sprint(r.Pos), quoteToken(m, r.Local), fmt.Sprintf("%.3f", r.Confidence),
+			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), threshold, r.Result(), choice, p)
 	}
 }
 
-func quoted(m *pilotfish.Model, id int32) string {
+func quoteToken(m *pilotfish.Model, id int32) string {
 	text, err := m.TokenName(id)
 	if err == nil && text == "" {
 		var b []byte
@@ -142,11 +139,11 @@ func quoted(m *pilotfish.Model, id int32) string {
 	if err != nil { // a model without a tokenizer generates no text
 		return ""
 	}
-	return inQuotes(text)
+	return quoteShort(text)
 }
 
-// inQuotes returns text in quotes, in ASCII, with at most 18 characters.
-func inQuotes(text string) string {
+// quoteShort returns text in quotes, in ASCII, with at most 18 characters.
+func quoteShort(text string) string {
 	q := fmt.Sprintf("%+q", text)
 	if len(q) > 18 {
 		q = q[:15] + `.."`

@@ -31,7 +31,7 @@ func TestRunReport(t *testing.T) {
 	report := func() string {
 		var out strings.Builder
 		o := &runOutput{a: &cli.App{Stderr: &out}, f: f, context: 512, watch: newCloudWatch(nil, nil), route: route}
-		o.report(s, e)
+		o.printReport(s, e)
 		return out.String()
 	}
 	assert.Empty(t, report(), "a small model alone that came to its end")
@@ -60,7 +60,7 @@ func TestRunReport(t *testing.T) {
 	f.model.Large, route.Cloud = "", new(pilotfish.Gateway)
 	s.Routing = draft.Summary{Escalations: 7, Known: 2, Unasked: 1, Answered: 3, Asks: 8, BytesUp: 700, BytesDown: 80,
 		Wait: 900 * time.Millisecond, Hidden: 400 * time.Millisecond, Exposed: 600 * time.Millisecond}
-	e.Routed = routedEvent(s)
+	e.Routed = newRoutedEvent(s)
 	e.Routed.Turned = nil
 	const line = "4 of 9 tokens from the large model, 600 ms waited\n"
 	assert.Equal(t, line+`8 questions, 700 bytes up, 80 down
@@ -90,7 +90,7 @@ func TestRoutedEvent(t *testing.T) {
 		Lost: 17 * time.Millisecond, TimedOut: 106,
 		Known: 107, Turned: 110, Unverified: 111, Prefilled: 112, Decoded: 113, Ahead: 114, AheadUsed: 115, Warmed: 116,
 	}
-	b, err := json.Marshal(routedEvent(pilotfish.Stats{CloudTokens: 119, Routing: r}))
+	b, err := json.Marshal(newRoutedEvent(pilotfish.Stats{CloudTokens: 119, Routing: r}))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"cloud_tokens":119,"escalated_share":0.125,"needless":18,"timeouts":2,
 		"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
@@ -99,20 +99,20 @@ func TestRoutedEvent(t *testing.T) {
 		"turned":110,"unverified":111,"prefilled":112,"decoded":113,"ahead":114,
 		"ahead_used":115,"warmed":116,"warmed_in_vain":0}`, string(b))
 	r.Asks = 0
-	assert.Equal(t, 116, routedEvent(pilotfish.Stats{Routing: r}).WarmedInVain)
+	assert.Equal(t, 116, newRoutedEvent(pilotfish.Stats{Routing: r}).WarmedInVain)
 }
 
 // TestVerifiedOfRun: --json has figures of verification only if there was one.
 func TestVerifiedOfRun(t *testing.T) {
 	r := event.Routed{Turned: new(3), Unverified: new(0)}
-	(&runOutput{f: &runFlags{}}).verified(&r, false)
+	(&runOutput{f: &runFlags{}}).addVerification(&r, false)
 	assert.Equal(t, event.Routed{}, r)
 	r = event.Routed{Turned: new(3), Unverified: new(0)}
-	(&runOutput{f: &runFlags{}}).verified(&r, true)
+	(&runOutput{f: &runFlags{}}).addVerification(&r, true)
 	assert.Equal(t, event.Routed{Turned: new(3), Unverified: new(0)}, r, "the margin is not that of a flag")
 	r = event.Routed{Turned: new(3), Unverified: new(7)}
 	f := &runFlags{route: group.RouteFlags{Verify: group.Margin{On: true, Nats: 0.5}}}
-	(&runOutput{f: f}).verified(&r, true)
+	(&runOutput{f: f}).addVerification(&r, true)
 	assert.Equal(t, event.Routed{Turned: new(3), Unverified: new(7), Verify: new(0.5)}, r)
 	b, err := json.Marshal([]event.Token{{Unverified: true}, {}})
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestSummaryStops(t *testing.T) {
 		ctx  context.Context
 		stop string
 	}{{gone, "interrupted"}, {t.Context(), "failed"}} {
-		summary := o.summary(c.ctx, broken)
+		summary := o.newSummary(c.ctx, broken)
 		assert.Equal(t, c.stop, summary.Stop)
 		assert.Equal(t, "broken", *summary.Error)
 		assert.NotNil(t, summary.Tokens, "an empty list, not null")
@@ -145,7 +145,7 @@ func TestSummaryEvent(t *testing.T) {
 		ReusedTokens: 2, Tokens: 11, Thought: 3, CloudTokens: 4, Timeouts: 5, Passes: 6, Proposed: 7, Accepted: 8,
 		RanAhead: 9, RanInVain: 10, PromptTime: 2 * time.Second, DecodeTime: 4 * time.Second}
 	s.Drafts, s.DraftsAccepted, s.DraftPasses = 12, 13, 14
-	b, err := json.Marshal(summaryEvent(s))
+	b, err := json.Marshal(newSummaryEvent(s))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"tokens":null,"text":"text","stop":"length","shortened":true,"ignored":["#/a"],
 		"prompt_tokens":30,"generated_tokens":11,"thought_tokens":3,"load_ms":0,"prompt_ms":2000,"decode_ms":4000,
@@ -157,12 +157,12 @@ func TestSummaryEvent(t *testing.T) {
 	defer m.Close()
 	o := newRunOutput(&cli.App{Stdout: io.Discard}, &runFlags{}, 3*time.Second, m)
 	o.ids = []int32{5, 6}
-	e := o.summary(t.Context(), nil)
+	e := o.newSummary(t.Context(), nil)
 	assert.Equal(t, []any{3000., o.session.KVLimit(), []int32{5, 6}}, []any{e.LoadMS, e.KVBytes, e.Tokens})
 	assert.Nil(t, e.Error)
 	assert.Nil(t, e.Seed)
 	o.f.answer.Temperature, o.f.answer.Seed = 1, 7
-	assert.Equal(t, uint64(7), *o.summary(t.Context(), nil).Seed)
+	assert.Equal(t, uint64(7), *o.newSummary(t.Context(), nil).Seed)
 }
 
 // TestTokenEvent: each property of a token has its own field, with its decision and its probabilities if they are
@@ -175,10 +175,10 @@ func TestTokenEvent(t *testing.T) {
 	o := &runOutput{a: &cli.App{Stdout: &out}, f: &runFlags{json: true}, model: m}
 	said := func(tok pilotfish.Token) string {
 		out.Reset()
-		require.NoError(t, o.token(tok))
+		require.NoError(t, o.printToken(tok))
 		return out.String()
 	}
-	o.observe(pilotfish.Event{At: 1500 * time.Millisecond, Token: &engine.ShownToken{Pos: 9,
+	o.observeEvent(pilotfish.Event{At: 1500 * time.Millisecond, Token: &engine.ShownToken{Pos: 9,
 		CommitDelay: 20 * time.Millisecond}})
 	tok := pilotfish.Token{ID: 5, Pos: 9, Text: "<a>", Kind: pilotfish.KindThought, Origin: "cloud", Confidence: 0.25,
 		Unverified: true, LogProb: float32(math.NaN()), Top: []pilotfish.Candidate{{ID: 65, LogProb: -0.5}}}

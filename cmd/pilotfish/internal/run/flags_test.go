@@ -22,7 +22,7 @@ import (
 func parsedRun(t *testing.T, line string) *runFlags {
 	t.Helper()
 	f, c := new(runFlags), new(cobra.Command)
-	f.register(c)
+	f.registerFlags(c)
 	require.NoError(t, c.ParseFlags(append([]string{"-m", "m"}, strings.Fields(line)...)), line)
 	return f
 }
@@ -106,9 +106,9 @@ func TestFullOutput(t *testing.T) {
 // TestStopInWords: the text summary says why the text ended.
 func TestStopInWords(t *testing.T) {
 	o := &runOutput{f: &runFlags{answer: group.AnswerFlags{Settings: terms.Settings{MaxTokens: 9}}}, context: 512}
-	assert.Equal(t, "stopped at the limit of 9 tokens (-n)", o.stopped("length"))
-	assert.Equal(t, "stopped: the context of 512 tokens is full (-c)", o.stopped("context"))
-	assert.Equal(t, "stopped at the end token", o.stopped("end"))
+	assert.Equal(t, "stopped at the limit of 9 tokens (-n)", o.stopReasonText("length"))
+	assert.Equal(t, "stopped: the context of 512 tokens is full (-c)", o.stopReasonText("context"))
+	assert.Equal(t, "stopped at the end token", o.stopReasonText("end"))
 	o.f.answer.MaxTokens = 0
-	assert.Equal(t, o.stopped("context"), o.stopped("length"))
+	assert.Equal(t, o.stopReasonText("context"), o.stopReasonText("length"))
 }

@@ -29,7 +29,7 @@ type runOutput struct {
 	session *pilotfish.Session
 	gateway *pilotfish.Gateway // nil without a cloud
 	watch   *cloudWatch        // nil without a cloud
-	plan    *plan              // which tokens may come from the cloud; nil without a cloud
+	plan    *routingPlan       // which tokens may come from the cloud; nil without a cloud
 	route   pilotfish.Route    // without a cloud, if there is none
 	explain *explainer         // nil without explanations
 	write   func(pilotfish.Token) error
@@ -56,7 +56,7 @@ func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Mode
 	return o
 }
 
-func (o *runOutput) token(t pilotfish.Token) error {
+func (o *runOutput) printToken(t pilotfish.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
 		e := event.Token{
@@ -64,12 +64,12 @@ func (o *runOutput) token(t pilotfish.Token) error {
 			Confidence: t.Confidence, Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
 		}
 		if o.explain != nil {
-			if why := o.explain.at(t.Pos); why != nil {
+			if why := o.explain.rowAt(t.Pos); why != nil {
 				e.Decision = &event.Decision{Margin: why.Margin, Entropy: why.Entropy, Threshold: why.Threshold}
 			}
 		}
 		var err error
-		if e.LogProbs, err = o.logProbsOf(t); err != nil {
+		if e.LogProbs, err = o.tokenLogProbs(t); err != nil {
 			return err
 		}
 		return o.a.PrintJSON(e)
@@ -81,35 +81,34 @@ func (o *runOutput) token(t pilotfish.Token) error {
 	return o.write(t)
 }
 
-// finish prints the rest of the text and the summary, and returns err or an error of printing. After an error of stdout
-// it prints nothing, and as text also if the prompt was not processed.
-func (o *runOutput) finish(ctx context.Context, err error) error {
-	o.keepBalance()
-	if undrawn := o.draw(); undrawn != nil {
+// finishRun prints the rest of the text and the summary, and returns err or an error of printing. After an error of
+// stdout it prints nothing, and as text also if the prompt was not processed.
+func (o *runOutput) finishRun(ctx context.Context, err error) error {
+	o.storeBalance()
+	if undrawn := o.writeTimeline(); undrawn != nil {
 		err = errors.Join(err, undrawn)
 	}
 	s := o.session.Stats()
 	if o.broken != nil || s.PromptTime == 0 && !o.f.json {
 		return err
 	}
-	e := o.summary(ctx, err)
+	e := o.newSummary(ctx, err)
 	if o.f.json {
 		return errors.Join(err, o.printSummary(e))
 	}
 	if o.preview != nil {
-		err = errors.Join(err, o.preview.show(""))
+		err = errors.Join(err, o.preview.showText(""))
 	}
 	if _, full := fmt.Fprintln(o.a.Stdout, e.Text[min(o.printed, len(e.Text)):]); full != nil {
 		return errors.Join(err, full)
 	}
-	o.report(s, e)
+	o.printReport(s, e)
 	return err
 }
 
-// summary returns the summary of the run. err is the error that ended the run or that it has otherwise.
-func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
+func (o *runOutput) newSummary(ctx context.Context, err error) event.Summary {
 	s := o.session.Stats()
-	e := summaryEvent(s)
+	e := newSummaryEvent(s)
 	e.Tokens, e.LoadMS, e.KVBytes = append([]int32{}, o.ids...), cli.Ms(o.load), o.session.KVLimit()
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:
@@ -121,14 +120,14 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		e.Seed = &o.f.answer.Seed
 	}
 	if w := o.watch; w != nil {
-		e.Routed = routedEvent(s)
-		o.verified(e.Routed, s.Verified)
+		e.Routed = newRoutedEvent(s)
+		o.addVerification(e.Routed, s.Verified)
 		if o.gateway != nil {
 			e.Audit = o.gateway.Audit()
 		}
-		o.promised(e.Routed, s.Unlike)
+		o.addPromise(e.Routed, s.Unlike)
 		if err == nil {
-			err = w.why()
+			err = w.unansweredCause()
 		}
 	}
 	if err != nil {
@@ -137,7 +136,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	return e
 }
 
-func summaryEvent(s pilotfish.Stats) event.Summary {
+func newSummaryEvent(s pilotfish.Stats) event.Summary {
 	return event.Summary{
 		Text: s.Text, Stop: s.Stop, Shortened: s.Shortened, Ignored: s.Ignored, PromptTokens: s.PromptTokens,
 		GeneratedTokens: s.Tokens, ThoughtTokens: s.Thought, PromptMS: cli.Ms(s.PromptTime),
@@ -149,21 +148,21 @@ func summaryEvent(s pilotfish.Stats) event.Summary {
 	}
 }
 
-// keepBalance stores the balance of the budget for the next run, even if the answer was cut off. An error is only a
+// storeBalance stores the balance of the budget for the next run, even if the answer was cut off. An error is only a
 // warning.
-func (o *runOutput) keepBalance() {
+func (o *runOutput) storeBalance() {
 	a := o.session.Stats().Spent
 	if o.plan == nil || o.plan.kept == nil || len(a.Confidences) == 0 && a.Escalations == 0 {
 		return
 	}
-	if err := o.plan.kept.add(o.plan.options, a); err != nil {
+	if err := o.plan.kept.addAnswer(o.plan.options, a); err != nil {
 		fmt.Fprintf(o.a.Stderr, "\npilotfish: what the budget spent in this run is not kept: %v\n", err)
 	}
 }
 
-// promised adds the promise about the share, and the values that decisions were based on. unlike says that the last
+// addPromise adds the promise about the share, and the values that decisions were based on. unlike says that the last
 // answers are unlike those of the certificate.
-func (o *runOutput) promised(r *event.Routed, unlike bool) {
+func (o *runOutput) addPromise(r *event.Routed, unlike bool) {
 	if p := o.plan; p != nil {
 		r.Policy, r.Promise = string(p.options.Policy), p.kind
 		if p.kind != "" {
@@ -172,7 +171,7 @@ func (o *runOutput) promised(r *event.Routed, unlike bool) {
 		r.Threshold = p.options.Threshold
 		if p.kind == certified {
 			r.Certificate = p.certificate
-			if r.Doubts = p.late(o.gateway, len(o.ids), r.Timeouts); unlike {
+			if r.Doubts = p.doubtsAfterRun(o.gateway, len(o.ids), r.Timeouts); unlike {
 				r.Doubts = append(r.Doubts, group.UnlikeText)
 			}
 		}
@@ -181,12 +180,11 @@ func (o *runOutput) promised(r *event.Routed, unlike bool) {
 		}
 	}
 	if o.explain != nil {
-		r.Explain = o.explain.shown()
+		r.Explain = o.explain.shownRows()
 	}
 }
 
-// routedEvent returns the figures of the large model.
-func routedEvent(s pilotfish.Stats) *event.Routed {
+func newRoutedEvent(s pilotfish.Stats) *event.Routed {
 	r := s.Routing
 	return &event.Routed{
 		CloudTokens: s.CloudTokens, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
@@ -200,15 +198,14 @@ func routedEvent(s pilotfish.Stats) *event.Routed {
 	}
 }
 
-// report prints the line below the answer to stderr, and what --explain and --stats add.
-func (o *runOutput) report(s pilotfish.Stats, e event.Summary) {
+func (o *runOutput) printReport(s pilotfish.Stats, e event.Summary) {
 	out := o.a.Stderr
 	if o.explain != nil {
-		o.explain.print(out, o.model, e.Routed != nil)
+		o.explain.printTable(out, o.model, e.Routed != nil)
 	}
 	var why error
 	if o.watch != nil {
-		why = o.watch.missing()
+		why = o.watch.failureCause()
 	}
 	line := group.AnswerLine(s, o.route, why, o.context)
 	if e.Seed != nil {
@@ -220,21 +217,20 @@ func (o *runOutput) report(s pilotfish.Stats, e event.Summary) {
 	group.TellIgnored(out, e.Ignored)
 	if o.f.stats {
 		if e.Routed != nil {
-			o.reportLarge(s, e.Routed)
+			o.printLargeStats(s, e.Routed)
 		}
-		o.reportSmall(e)
+		o.printSmallStats(e)
 	}
 }
 
-// reportSmall prints the figures of the model on this device.
-func (o *runOutput) reportSmall(e event.Summary) {
+func (o *runOutput) printSmallStats(e event.Summary) {
 	rate := ""
 	if e.GenerationTPS > 0 { // more than one token
 		rate = fmt.Sprintf(" at %.1f/s", e.GenerationTPS)
 	}
 	fmt.Fprintf(o.a.Stderr, "%s of prompt in %.0f ms (%.1f/s), %d generated%s, %s; model loaded in %.0f ms\n",
 		english.Plural(e.PromptTokens, "token", ""), e.PromptMS, e.PromptTPS, e.GeneratedTokens, rate,
-		o.stopped(e.Stop), e.LoadMS)
+		o.stopReasonText(e.Stop), e.LoadMS)
 	if o.f.model.Large != "" {
 		const all = "%d of %d tokens that the small model drafted were accepted, k = %.1f in %d passes; " +
 			"%.2f passes over the large model a token\n"
@@ -249,10 +245,9 @@ func (o *runOutput) reportSmall(e event.Summary) {
 	}
 }
 
-// reportLarge prints the promise about the large model's share, and the figures of the questions.
-func (o *runOutput) reportLarge(s pilotfish.Stats, r *event.Routed) {
+func (o *runOutput) printLargeStats(s pilotfish.Stats, r *event.Routed) {
 	out := o.a.Stderr
-	o.reportPromise(r)
+	o.printPromise(r)
 	if s.Asks > 0 {
 		fmt.Fprintf(out, "%s, %d bytes up, %d down\n", english.Plural(s.Asks, "question", ""), s.BytesUp, s.BytesDown)
 	}
@@ -273,8 +268,7 @@ func (o *runOutput) reportLarge(s pilotfish.Stats, r *event.Routed) {
 	}
 }
 
-// reportPromise prints the promise about the share.
-func (o *runOutput) reportPromise(r *event.Routed) {
+func (o *runOutput) printPromise(r *event.Routed) {
 	switch {
 	case r.Verify != nil: // what it replaces is not the router's choice
 	case r.Promise == certified && len(r.Doubts) == 0:
@@ -292,8 +286,7 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 	}
 }
 
-// stopped returns the reason for the end of the text in words.
-func (o *runOutput) stopped(why string) string {
+func (o *runOutput) stopReasonText(why string) string {
 	switch {
 	case why == "end":
 		return "stopped at the end token"
@@ -307,7 +300,7 @@ func (o *runOutput) stopped(why string) string {
 	return why // for interrupted and failed
 }
 
-func (o *runOutput) described() (result.Run, error) {
+func (o *runOutput) describeRun() (result.Run, error) {
 	about, err := group.Describe(o.about, o.model.File(), nil)
 	if err == nil && o.gateway != nil {
 		about.Remote = o.gateway.Model()
@@ -315,29 +308,26 @@ func (o *runOutput) described() (result.Run, error) {
 	return about, err
 }
 
-// draw writes the timeline, if the flag is set.
-func (o *runOutput) draw() error {
+func (o *runOutput) writeTimeline() error {
 	if o.f.timeline.Line == nil {
 		return nil
 	}
-	about, err := o.described()
+	about, err := o.describeRun()
 	if err != nil {
 		return err
 	}
 	return o.f.timeline.Write(about)
 }
 
-// printSummary prints the last line of --json.
 func (o *runOutput) printSummary(e event.Summary) error {
-	about, err := o.described()
+	about, err := o.describeRun()
 	if err != nil {
 		return err
 	}
 	return group.PrintResult(o.a, map[string]event.Summary{"summary": e}, about)
 }
 
-// logProbsOf returns the fields of --logprobs for a token; nil without the flag.
-func (o *runOutput) logProbsOf(t pilotfish.Token) (*event.LogProbs, error) {
+func (o *runOutput) tokenLogProbs(t pilotfish.Token) (*event.LogProbs, error) {
 	if o.f.answer.Top == 0 {
 		return nil, nil
 	}

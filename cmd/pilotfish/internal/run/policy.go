@@ -16,24 +16,23 @@ const (
 	balanced  = "balance"   // a bound on the share of all answers so far
 )
 
-// plan selects the tokens that a run asks the cloud for, and has the promise about their share.
-type plan struct {
+// routingPlan selects the tokens that a run asks the cloud for, and has the promise about their share.
+type routingPlan struct {
 	options     router.Options
 	file        *router.File // the router file; nil if the policy has none
 	kind        string       // kind of promise; "" if there is none
 	budget      float64      // the promised share
 	certificate *router.Certificate
-	doubts      []string     // why the certificate may not apply
-	kept        *keptBalance // for the kind balanced
+	doubts      []string       // why the certificate may not apply
+	kept        *storedBalance // for the kind balanced
 }
 
-// plan returns the plan of the flags. It opens no model.
-func (f *runFlags) plan() (*plan, error) {
+func (f *runFlags) newPlan() (*routingPlan, error) {
 	o, err := f.route.Router(nil)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{options: o, file: f.route.File, budget: group.DefaultBudget}
+	p := &routingPlan{options: o, file: f.route.File, budget: group.DefaultBudget}
 	if f.route.Given("budget") {
 		p.budget = f.route.Budget
 	}
@@ -56,13 +55,13 @@ func (f *runFlags) plan() (*plan, error) {
 	return p, nil
 }
 
-// prepare creates the router for a model. It returns an error if the router is for another width, and prints doubts.
-func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.Router, error) {
+// prepareRouter creates the router for a model, which must have the width of the router file.
+func (p *routingPlan) prepareRouter(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.Router, error) {
 	if p.file != nil && p.options.Policy == router.Learned {
 		group.WarnForeign(a, "router", p.file.About, m)
 	}
 	if p.kind == certified {
-		p.doubts = f.doubts(p.certificate, m)
+		p.doubts = f.certificateDoubts(p.certificate, m)
 	}
 	if p.kind == balanced || p.options.Fallback > 0 {
 		var err error
@@ -76,7 +75,7 @@ func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.R
 		p.kept.before = newBalanceEvent(r)
 		p.kept.after = p.kept.before
 	}
-	made, err := pilotfish.NewRouter(p.public(f.route.RouterGGM))
+	made, err := pilotfish.NewRouter(p.publicOptions(f.route.RouterGGM))
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +85,7 @@ func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.R
 	return made, nil
 }
 
-func (p *plan) public(file string) pilotfish.RouterOptions {
+func (p *routingPlan) publicOptions(file string) pilotfish.RouterOptions {
 	o := p.options
 	if o.Fallback > 0 { // by the certificate
 		return pilotfish.RouterOptions{Balance: o.Balance, File: file}
@@ -96,8 +95,9 @@ func (p *plan) public(file string) pilotfish.RouterOptions {
 	}
 }
 
-// doubts returns the differences between the run and those of the certificate that are known before the start.
-func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []string) {
+// certificateDoubts returns the differences between the run and those of the certificate that are known before the
+// start.
+func (f *runFlags) certificateDoubts(c *router.Certificate, m *pilotfish.Model) (all []string) {
 	doubt := func(here bool, format string, args ...any) {
 		if here {
 			all = append(all, fmt.Sprintf(format, args...))
@@ -121,8 +121,8 @@ func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []stri
 	return all
 }
 
-// late returns further differences from the certificate, which are known after a run of so many tokens.
-func (p *plan) late(g *pilotfish.Gateway, tokens, timeouts int) []string {
+// doubtsAfterRun returns further differences from the certificate, which are known after a run of so many tokens.
+func (p *routingPlan) doubtsAfterRun(g *pilotfish.Gateway, tokens, timeouts int) []string {
 	if p.kind != certified {
 		return nil
 	}

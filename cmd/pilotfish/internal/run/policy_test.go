@@ -54,7 +54,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+strings.NewReplacer("NET", net, "WITH", with).Replace(args))
-		p, err := f.plan()
+		p, err := f.newPlan()
 		require.NoError(t, err, args)
 		assert.Equal(t, strings.Contains(args, "--router"), p.options.Net != nil, args)
 		if p.kind != balanced {
@@ -64,9 +64,9 @@ func TestPlan(t *testing.T) {
 		assert.Equal(t, want.Options, p.options, args)
 		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
 	}
-	_, err := parsedRun(t, "--cloud h:1 --budget-state x --router "+with).plan()
+	_, err := parsedRun(t, "--cloud h:1 --budget-state x --router "+with).newPlan()
 	require.NoError(t, err, "it has what the certificate is compared with")
-	_, err = parsedRun(t, "--cloud h:1 --budget 0.05 --budget-state x --router "+with).plan()
+	_, err = parsedRun(t, "--cloud h:1 --budget 0.05 --budget-state x --router "+with).newPlan()
 	require.NoError(t, err)
 }
 
@@ -145,11 +145,11 @@ func TestCertifiedRun(t *testing.T) {
 func TestPromiseSaid(t *testing.T) {
 	said := func(r event.Routed) string {
 		var out strings.Builder
-		o := &runOutput{a: &cli.App{Stderr: &out}, plan: &plan{certificate: &router.Certificate{
+		o := &runOutput{a: &cli.App{Stderr: &out}, plan: &routingPlan{certificate: &router.Certificate{
 			Policy: router.Learned, Budget: 0.07,
 			Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400, Tokens: 16000, MaxTokens: 48,
 			Method: "betting\x1b"}}}
-		o.reportPromise(&r)
+		o.printPromise(&r)
 		return out.String()
 	}
 	assert.Empty(t, said(event.Routed{}))
@@ -175,7 +175,7 @@ func TestDoubts(t *testing.T) {
 	require.NoError(t, err)
 	c := router.Certificate{Model: own, MaxTokens: 256, Prompt: router.Chat}
 	doubts := func(line string) string {
-		return strings.Join(parsedRun(t, "--cloud h:1 "+line).doubts(&c, m), "; ")
+		return strings.Join(parsedRun(t, "--cloud h:1 "+line).certificateDoubts(&c, m), "; ")
 	}
 	for line, want := range map[string]string{
 		"": "", "--mode serial --threads 1 --json": "", "-n 256 --temp 0": "",
@@ -198,17 +198,18 @@ func TestDoubts(t *testing.T) {
 
 // TestLateDoubts: doubts about a certificate that are found at the end of a run.
 func TestLateDoubts(t *testing.T) {
-	p := &plan{kind: certified, certificate: &router.Certificate{MaxTokens: 9}, doubts: []string{"early"}}
-	assert.Equal(t, []string{"early"}, p.late(nil, 9, 0))
-	assert.Equal(t, []string{"early", "it is for answers of at most 9 tokens, this one has 10"}, p.late(nil, 10, 0))
-	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 9, 3))
+	p := &routingPlan{kind: certified, certificate: &router.Certificate{MaxTokens: 9}, doubts: []string{"early"}}
+	assert.Equal(t, []string{"early"}, p.doubtsAfterRun(nil, 9, 0))
+	assert.Equal(t, []string{"early", "it is for answers of at most 9 tokens, this one has 10"},
+		p.doubtsAfterRun(nil, 10, 0))
+	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.doubtsAfterRun(nil, 9, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
 	r := &event.Routed{Timeouts: 3, Unanswered: 5}
-	(&runOutput{plan: p}).promised(r, false)
+	(&runOutput{plan: p}).addPromise(r, false)
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, r.Doubts, "tokens, not questions")
 	assert.NotNil(t, r.Certificate)
 	p.kind = balanced
-	assert.Empty(t, p.late(nil, 9, 3))
+	assert.Empty(t, p.doubtsAfterRun(nil, 9, 3))
 }
 
 // TestBudgetRuns: a budget continues from one run to the next in a file, and only there. A run depends only on the
@@ -280,8 +281,9 @@ func TestBalanceName(t *testing.T) {
 			for _, o := range []router.Options{
 				{Policy: router.Margin}, {Policy: router.Learned}, {Policy: router.Learned, Net: file.Net}} {
 				for _, budget := range []float64{0.1, 0.2} {
-					f, p := &runFlags{gateway: group.GatewayFlags{Address: address}}, &plan{options: o, budget: budget}
-					name, err := balanceName(f, p, m)
+					f := &runFlags{gateway: group.GatewayFlags{Address: address}}
+					p := &routingPlan{options: o, budget: budget}
+					name, err := balanceFileName(f, p, m)
 					require.NoError(t, err)
 					what := fmt.Sprint(i, address, o.Policy, o.Net != nil, budget)
 					assert.Empty(t, names[name], what)
@@ -311,7 +313,7 @@ func TestBudgetOfCutRun(t *testing.T) {
 			"--json", "--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos",
 			demo.Questions(demo.HeldOut)[0].Text})
 		cancel()
-		b, err := (&keptBalance{path: mine}).read(0.5)
+		b, err := (&storedBalance{path: mine}).readBalance(0.5)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, b.Total().Tokens, 9)
 		assert.Less(t, b.Total().Tokens, 200)
@@ -344,14 +346,15 @@ func TestBudgetStateTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			k := keptBalance{path: path}
+			k := storedBalance{path: path}
 			for range 20 {
-				assert.NoError(t, k.add(o, router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}))
+				one := router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}
+				assert.NoError(t, k.addAnswer(o, one))
 			}
 		})
 	}
 	all.Wait()
-	b, err := (&keptBalance{path: path}).read(0.1)
+	b, err := (&storedBalance{path: path}).readBalance(0.1)
 	require.NoError(t, err)
 	assert.Equal(t, b.Total().Tokens, 10*b.Total().Escalations)
 	assert.GreaterOrEqual(t, b.Total().Tokens, 200, "sequential runs all count")
@@ -363,8 +366,8 @@ func TestBudgetStateTogether(t *testing.T) {
 // TestBudgetStateKept: a balance that cannot be continued is an error, and its file stays as it is.
 func TestBudgetStateKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
-	k, one := keptBalance{path: path}, router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}
-	require.NoError(t, k.add(router.Options{Policy: router.Margin, Budget: 0.1}, one))
+	k, one := storedBalance{path: path}, router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}
+	require.NoError(t, k.addAnswer(router.Options{Policy: router.Margin, Budget: 0.1}, one))
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -377,7 +380,7 @@ func TestBudgetStateKept(t *testing.T) {
 		{strings.Repeat(" ", maxBalance+1), "--budget-state: ", router.Options{Policy: router.Margin, Budget: 0.1}},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
-		require.ErrorContains(t, k.add(c.o, one), c.want)
+		require.ErrorContains(t, k.addAnswer(c.o, one), c.want)
 		left, err := os.ReadFile(path)
 		require.NoError(t, err)
 		assert.Equal(t, c.text, string(left))
@@ -390,7 +393,7 @@ func TestExplainAudit(t *testing.T) {
 	for pos, origin := range []string{"edge", "edge", "edge-timeout", "cloud", "edge", "edge"} {
 		x.rows = append(x.rows, event.Explanation{Pos: pos, ID: int32(10 + pos), Origin: origin})
 	}
-	x.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{
+	x.observeEvent(pilotfish.Event{Escalation: &pilotfish.Escalation{
 		Pos: 9, Outcome: "hit", Audited: 2, AuditedFrom: 1, AuditedTo: 5,
 		Missed: []engine.CloudFinding{{Pos: 4, Token: 77}},
 	}})
@@ -401,8 +404,8 @@ func TestExplainAudit(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []int32{11, 77}, known)
-	assert.Equal(t, `"\u65e5\u672c\u.."`, inQuotes("日本語"))
-	assert.Equal(t, `"\x1b[2J"`, inQuotes("\x1b[2J"))
+	assert.Equal(t, `"\u65e5\u672c\u.."`, quoteShort("日本語"))
+	assert.Equal(t, `"\x1b[2J"`, quoteShort("\x1b[2J"))
 }
 
 // TestExplainTable: the table is for terminals: at most 100 columns, and tokens only in quoted ASCII.
@@ -413,7 +416,7 @@ func TestExplainTable(t *testing.T) {
 	size, err := m.Vocabulary()
 	require.NoError(t, err)
 	x := new(explainer)
-	tell := func(ev pilotfish.Event) { x.observe(ev) }
+	tell := func(ev pilotfish.Event) { x.observeEvent(ev) }
 	reason := func(local int32) *engine.Reason {
 		return &engine.Reason{Local: local, Margin: 0.5, Entropy: 12.3456, Threshold: -0.125}
 	}
@@ -437,7 +440,7 @@ func TestExplainTable(t *testing.T) {
 	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123460, ID: 2, Origin: "cloud", Reason: reason(2)}})
 	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123470, Outcome: "dropped"}})
 	var out strings.Builder
-	x.print(&out, m, true)
+	x.printTable(&out, m, true)
 	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Len(t, rows, 6)
 	for _, row := range rows {
@@ -450,10 +453,10 @@ func TestExplainTable(t *testing.T) {
 	assert.Regexp(t, `late$`, rows[4])
 	assert.Regexp(t, `hit +the same +0\.00$`, rows[5])
 	out.Reset()
-	x.print(&out, m, false)
+	x.printTable(&out, m, false)
 	assert.Regexp(t, `^   pos small model's +conf margin entropy\n123456 ".*" +0\.250 +0\.500 +12\.346\n`, out.String())
 	for id := range int32(size) {
-		q := quoted(m, id)
+		q := quoteToken(m, id)
 		require.LessOrEqual(t, len(q), 18)
 		require.True(t, regexp.MustCompile(`^"[ -~]*"$`).MatchString(q), fmt.Sprint(id, q))
 	}

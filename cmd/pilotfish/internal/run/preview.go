@@ -30,19 +30,18 @@ const (
 	eraseToEnd    = "\x1b[K"
 )
 
-// newPreviewer returns a previewer on stdout, which is a terminal.
 func newPreviewer(a *cli.App) *previewer {
 	width := func() int { return cli.Columns(a.Stdout, 80) }
 	return &previewer{out: a.Stdout, width: width, dim: a.Env("NO_COLOR") == ""}
 }
 
-// show replaces the preview by another text: its first line, as far as there is room.
-func (p *previewer) show(text string) error {
+// showText replaces the preview by another text: its first line, as far as there is room.
+func (p *previewer) showText(text string) error {
 	text, _, _ = strings.Cut(text, "\n")
 	var fits strings.Builder
 	// one column stays free: the behaviour of the cursor in the last column varies between terminals
 	for room := p.width() - p.at - 1; text != ""; {
-		r, size, cells := firstRune(text)
+		r, size, cells := decodeCell(text)
 		if text = text[size:]; cells > room {
 			break
 		}
@@ -52,7 +51,7 @@ func (p *previewer) show(text string) error {
 	if fits.String() == p.shown {
 		return nil
 	}
-	erase := p.erase()
+	erase := p.eraseSequence()
 	p.shown = fits.String()
 	if p.shown == "" {
 		_, err := io.WriteString(p.out, erase)
@@ -66,8 +65,8 @@ func (p *previewer) show(text string) error {
 	return err
 }
 
-// erase returns the sequence that erases the preview; "" if there is none.
-func (p *previewer) erase() string {
+// eraseSequence clears the preview, and returns the sequence that erases it; "" if there is none.
+func (p *previewer) eraseSequence() string {
 	if p.shown == "" {
 		return ""
 	}
@@ -77,7 +76,7 @@ func (p *previewer) erase() string {
 
 // Write implements [io.Writer] for final text, with the colours of a token printer.
 func (p *previewer) Write(b []byte) (int, error) {
-	if _, err := io.WriteString(p.out, p.erase()); err != nil {
+	if _, err := io.WriteString(p.out, p.eraseSequence()); err != nil {
 		return 0, err
 	}
 	for text := string(b); text != ""; {
@@ -86,7 +85,7 @@ func (p *previewer) Write(b []byte) (int, error) {
 			_, text, _ = strings.Cut(text, "m")
 			continue
 		}
-		_, size, cells := firstRune(text)
+		_, size, cells := decodeCell(text)
 		text = text[size:]
 		switch {
 		case first == '\n':
@@ -102,9 +101,9 @@ func (p *previewer) Write(b []byte) (int, error) {
 	return p.out.Write(b)
 }
 
-// firstRune returns the first character of a text, its bytes and its columns in a preview, where a control character
+// decodeCell returns the first character of a text, its bytes and its columns in a preview, where a control character
 // becomes a space.
-func firstRune(text string) (r rune, size, cells int) {
+func decodeCell(text string) (r rune, size, cells int) {
 	r, size = utf8.DecodeRuneInString(text)
 	if !unicode.IsPrint(r) {
 		return ' ', size, 1

@@ -102,7 +102,7 @@ func TestPreview(t *testing.T) {
 		_, err := io.WriteString(p, cli.Harmless(text))
 		require.NoError(t, err)
 	}
-	show := func(text string) { require.NoError(t, p.show(text)) }
+	show := func(text string) { require.NoError(t, p.showText(text)) }
 	token("The sea")
 	show(" is red")
 	assert.Equal(t, "The sea is red\n", s.text())
@@ -139,7 +139,7 @@ func TestPreview(t *testing.T) {
 	assert.False(t, s.seenDim, "NO_COLOR")
 	broken := errors.New("no more")
 	p.out = clitest.WriterFunc(func([]byte) (int, error) { return 0, broken })
-	assert.ErrorIs(t, p.show("d"), broken)
+	assert.ErrorIs(t, p.showText("d"), broken)
 	assert.Equal(t, 80, cli.Columns(io.Discard, 80))
 }
 
@@ -147,7 +147,7 @@ func TestPreview(t *testing.T) {
 func TestCharacterColumns(t *testing.T) {
 	for columns, all := range []string{"\u0301\u20dd", "aé’–…€→─\x1b\t\r\xff\u1200", "海가、✅⭐🐟😀\u115f\uff01\U00020000"} {
 		for text := all; text != ""; {
-			r, size, cells := firstRune(text)
+			r, size, cells := decodeCell(text)
 			assert.Equal(t, columns, cells, "%q", text[:size])
 			assert.False(t, r < ' ' || r == 0x7f, "%q", text[:size])
 			text = text[size:]
@@ -172,7 +172,7 @@ func TestPreviewLeavesNoTrace(t *testing.T) {
 		plain, _ := newScreen(width)
 		for range 40 {
 			if r.IntN(2) == 0 {
-				require.NoError(t, p.show(word(40)))
+				require.NoError(t, p.showText(word(40)))
 				continue
 			}
 			text := cli.Harmless(word(6))
@@ -182,7 +182,7 @@ func TestPreviewLeavesNoTrace(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, plain.text(), s.text(), strconv.Itoa(n))
 		}
-		require.NoError(t, p.show(""))
+		require.NoError(t, p.showText(""))
 		require.Equal(t, plain.text(), s.text())
 		require.Equal(t, plain.at, s.at)
 	}

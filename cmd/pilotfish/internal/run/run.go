@@ -92,20 +92,20 @@ they were certain, and "ran_in_vain" passes that began for a token that was not 
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --large large.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
-		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModel(a, args) },
+		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModelArgument(a, args) },
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.modelFirst {
 				args = args[1:]
 			}
-			return f.run(c.Context(), a, args)
+			return f.answerPrompt(c.Context(), a, args)
 		},
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-// takeModel uses the first argument for --model, if that flag is not given and the argument names a model.
-func (f *runFlags) takeModel(a *cli.App, args []string) error {
+// takeModelArgument uses the first argument for --model, if that flag is not given and the argument names a model.
+func (f *runFlags) takeModelArgument(a *cli.App, args []string) error {
 	if len(args) == 0 || f.set.Changed("model") || !a.NamesModel(args[0]) {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (f *runFlags) takeModel(a *cli.App, args []string) error {
 	return f.set.Set("model", args[0])
 }
 
-func (f *runFlags) register(c *cobra.Command) {
+func (f *runFlags) registerFlags(c *cobra.Command) {
 	f.model.Register(c)
 	p := c.Flags()
 	f.model.RegisterLarge(p)
@@ -141,7 +141,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
+func (f *runFlags) answerPrompt(ctx context.Context, a *cli.App, args []string) error {
 	if f.set.Changed("tokens") && len(args) > 0 {
 		return cli.Usagef("--tokens and a prompt exclude each other: leave one of them out")
 	}
@@ -160,7 +160,7 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 	if err != nil {
 		return err
 	}
-	route, dial, p, err := f.routing(a)
+	route, dial, p, err := f.parseRouting(a)
 	if err != nil {
 		return err
 	}
@@ -173,31 +173,31 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 		return err
 	}
 	defer m.Close()
-	out, err := f.output(ctx, a, m, p, &route, begin)
+	out, err := f.prepareOutput(ctx, a, m, p, &route, begin)
 	if err != nil {
 		return err
 	}
-	ids, err := f.prompt(a, m, args)
+	ids, err := f.promptTokens(a, m, args)
 	if err != nil {
 		return err
 	}
 	if !f.set.Changed("cloud") {
-		return out.finish(ctx, out.generate(ctx, ids))
+		return out.finishRun(ctx, out.generateText(ctx, ids))
 	}
-	return f.routed(ctx, a, m, ids, route, dial, out)
+	return f.generateRouted(ctx, a, m, ids, route, dial, out)
 }
 
-// output starts a session and completes the route with the router of the plan, if there is one. begin is the time when
-// the loading of the model started.
-func (f *runFlags) output(
-	ctx context.Context, a *cli.App, m *pilotfish.Model, p *plan, route *pilotfish.Route, begin time.Time,
+// prepareOutput starts a session and completes the route with the router of the plan, if there is one. begin is the
+// time when the loading of the model started.
+func (f *runFlags) prepareOutput(
+	ctx context.Context, a *cli.App, m *pilotfish.Model, p *routingPlan, route *pilotfish.Route, begin time.Time,
 ) (*runOutput, error) {
 	err := group.Preload(ctx, a, m.File())
 	if err != nil {
 		return nil, err
 	}
 	if p != nil {
-		if route.Router, err = p.prepare(a, f, m); err != nil {
+		if route.Router, err = p.prepareRouter(a, f, m); err != nil {
 			return nil, err
 		}
 	}
@@ -206,9 +206,9 @@ func (f *runFlags) output(
 	return out, nil
 }
 
-// routing returns the settings of decoding, the options of the gateway, and the plan for its use; the latter two only
-// with --cloud.
-func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptions, p *plan, err error) {
+// parseRouting returns the settings of decoding, the options of the gateway, and the plan for its use; the latter two
+// only with --cloud.
+func (f *runFlags) parseRouting(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptions, p *routingPlan, err error) {
 	if err := f.answer.Parse(f.set); err != nil {
 		return r, o, nil, err
 	}
@@ -220,20 +220,20 @@ func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptio
 	}
 	r = f.route.Route(f.mode)
 	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.show && f.route.Verifies(), f.explain
-	p, err = f.plan()
+	p, err = f.newPlan()
 	return r, o, p, err
 }
 
-// routed generates text with the cloud. An error of configuration ends it as soon as it is known.
-func (f *runFlags) routed(
+// generateRouted ends as soon as an error of configuration is known.
+func (f *runFlags) generateRouted(
 	ctx context.Context, a *cli.App, m *pilotfish.Model, ids []int32, r pilotfish.Route, o pilotfish.DialOptions,
 	out *runOutput,
 ) (err error) {
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := f.watch(cancel, r.Deadline)
+	w := f.newWatch(cancel, r.Deadline)
 	w.done = begun.Done()
-	o.Attempted, out.watch = w.attempted, w
+	o.Attempted, out.watch = w.connectAttempted, w
 	if err := f.gateway.Remember(a, &o); err != nil {
 		return err
 	}
@@ -241,71 +241,68 @@ func (f *runFlags) routed(
 		return err
 	}
 	defer func() { err = errors.Join(err, out.gateway.Close()) }()
-	w.expect(func() error { return f.able(out.gateway, r.Router) })
+	w.setWelcomeCheck(func() error { return f.checkGateway(out.gateway, r.Router) })
 	before := runtime.GOMAXPROCS(m.Threads() + 2) // the network needs threads while all threads of the model compute
 	defer runtime.GOMAXPROCS(before)
 	r.Cloud = out.gateway
 	out.route = r
-	if err = out.generate(begun, ids, r); err == nil {
-		err = w.settle(ctx, a.Patience)
-	} else if fatal := w.failed(); fatal != nil {
+	if err = out.generateText(begun, ids, r); err == nil {
+		err = w.awaitFirstAttempt(ctx, a.Patience)
+	} else if fatal := w.fatalError(); fatal != nil {
 		err = fatal
 	}
 	if err == nil && f.gateway.Require {
-		err = w.required(out.session.Stats())
+		err = w.requireAnswers(out.session.Stats())
 	}
-	err = out.finish(ctx, err)
+	err = out.finishRun(ctx, err)
 	chat := !f.raw && !f.set.Changed("tokens")
 	group.WarnTemplate(a, chat && out.gateway.OtherTemplate(), "--cloud "+f.gateway.Address)
 	return err
 }
 
-// watch returns the watch over the cloud of a run.
-func (f *runFlags) watch(cancel context.CancelCauseFunc, deadline time.Duration) *cloudWatch {
+func (f *runFlags) newWatch(cancel context.CancelCauseFunc, deadline time.Duration) *cloudWatch {
 	w := newCloudWatch(cancel, f.gateway.Explain)
 	w.alone, w.patient = f.set.Changed("require-cloud") && !f.gateway.Require, deadline < 0
 	return w
 }
 
-// generate prints the generated text, and returns why it ended early.
-func (o *runOutput) generate(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
-	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observe))
+func (o *runOutput) generateText(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
+	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observeEvent))
 	if o.explain != nil && o.watch == nil {
-		options = append(options, pilotfish.WatchHeads(o.explain.head))
+		options = append(options, pilotfish.WatchHeads(o.explain.recordHead))
 	}
 	if drawn := o.f.timeline.Line.Begin(""); drawn != nil {
 		defer drawn.End()
 		options = append(options, drawn.Options()...)
 	}
-	return o.print(o.session.GenerateTokens(ctx, ids, options...))
+	return o.printTokens(o.session.GenerateTokens(ctx, ids, options...))
 }
 
-// print prints tokens until the last one, and returns why they ended early.
-func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
+func (o *runOutput) printTokens(tokens iter.Seq2[pilotfish.Token, error]) error {
 	for t, err := range tokens {
 		if err != nil {
 			return err
 		}
 		if o.watch != nil {
-			if err := o.watch.fit(t); err != nil {
+			if err := o.watch.admitToken(t); err != nil {
 				return err
 			}
 		}
-		if o.broken = o.token(t); o.broken != nil {
+		if o.broken = o.printToken(t); o.broken != nil {
 			break
 		}
 	}
 	return o.broken
 }
 
-// able returns an error if the gateway's model lacks a required feature. It is called while connecting, and must not
-// block.
-func (f *runFlags) able(g *pilotfish.Gateway, by pilotfish.Router) error {
+// checkGateway returns an error if the gateway's model lacks a required feature. It is called while connecting, and
+// must not block.
+func (f *runFlags) checkGateway(g *pilotfish.Gateway, by pilotfish.Router) error {
 	flag := "--policy judge"
 	if f.route.Verify.On {
 		flag, by = fmt.Sprintf("--verify %v", &f.route.Verify), nil
 	}
-	if err := f.drawable(g); err != nil || !f.route.Verify.On && f.route.Policy != string(router.Judged) {
+	if err := f.checkSampling(g); err != nil || !f.route.Verify.On && f.route.Policy != string(router.Judged) {
 		return err
 	}
 	if err := g.CannotVerify(f.answer.Sampling(), by); err != nil {
@@ -314,8 +311,7 @@ func (f *runFlags) able(g *pilotfish.Gateway, by pilotfish.Router) error {
 	return nil
 }
 
-// drawable returns an error if the gateway's model does not support the sampling settings.
-func (f *runFlags) drawable(g *pilotfish.Gateway) error {
+func (f *runFlags) checkSampling(g *pilotfish.Gateway) error {
 	most, s := g.Choices(), f.answer.Sampling()
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
 		return nil
@@ -324,7 +320,7 @@ func (f *runFlags) drawable(g *pilotfish.Gateway) error {
 		"add --top-k with 1 to %d", s.Temperature, most, most)
 }
 
-func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int32, error) {
+func (f *runFlags) promptTokens(a *cli.App, m *pilotfish.Model, args []string) ([]int32, error) {
 	if f.set.Changed("tokens") {
 		return group.ParseIDs(f.ids)
 	}

@@ -63,7 +63,7 @@ func TestControlCharacters(t *testing.T) {
 				f := &runFlags{}
 				f.show = preview
 				o := newRunOutput(&cli.App{Stdout: &cli.Output{W: tty}, Env: env}, f, 0, m)
-				require.NoError(t, o.token(tok))
+				require.NoError(t, o.printToken(tok))
 				if preview {
 					assert.Positive(t, o.preview.at, "it knows where the text ends")
 				}
@@ -72,7 +72,7 @@ func TestControlCharacters(t *testing.T) {
 		}
 		var out strings.Builder
 		o := newRunOutput(&cli.App{Stdout: &out, Env: env}, &runFlags{}, 0, m)
-		require.NoError(t, o.token(pilotfish.Token{Text: text, Origin: "cloud"}))
+		require.NoError(t, o.printToken(pilotfish.Token{Text: text, Origin: "cloud"}))
 		assert.Equal(t, text, out.String())
 	}
 }

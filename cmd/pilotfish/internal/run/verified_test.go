@@ -105,17 +105,17 @@ func TestVerifyRefused(t *testing.T) {
 // tokens from an earlier answer count as the cloud's choice.
 func TestExplainVerified(t *testing.T) {
 	x := new(explainer)
-	x.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 3, Outcome: "known", Why: "end", Token: 9,
+	x.observeEvent(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 3, Outcome: "known", Why: "end", Token: 9,
 		Local: 8}})
-	x.observe(pilotfish.Event{Token: &engine.ShownToken{Pos: 3, ID: 9, Origin: "cloud",
+	x.observeEvent(pilotfish.Event{Token: &engine.ShownToken{Pos: 3, ID: 9, Origin: "cloud",
 		Reason: &engine.Reason{Local: 8}}})
-	x.observe(pilotfish.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 4, Token: 7, LogProb: -0.5},
+	x.observeEvent(pilotfish.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 4, Token: 7, LogProb: -0.5},
 		Local: 6}})
-	x.observe(pilotfish.Event{Token: &engine.ShownToken{Pos: 4, ID: 7, Origin: "cloud",
+	x.observeEvent(pilotfish.Event{Token: &engine.ShownToken{Pos: 4, ID: 7, Origin: "cloud",
 		Reason: &engine.Reason{Local: 6}}})
-	x.observe(pilotfish.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 5, Token: 7}, Local: 6}})
-	assert.Nil(t, x.at(5).CloudLogProb, "it is not known")
-	require.Len(t, x.shown(), 2)
+	x.observeEvent(pilotfish.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 5, Token: 7}, Local: 6}})
+	assert.Nil(t, x.rowAt(5).CloudLogProb, "it is not known")
+	require.Len(t, x.shownRows(), 2)
 	assert.Equal(t, []any{"known", "end", int32(9)}, []any{x.rows[0].Outcome, x.rows[0].Why, *x.rows[0].Cloud})
 	assert.Equal(t, []any{"turned", int32(7), int32(6), float32(-0.5)},
 		[]any{x.rows[1].Outcome, *x.rows[1].Cloud, x.rows[1].Local, *x.rows[1].CloudLogProb})

@@ -29,13 +29,13 @@ func TestFit(t *testing.T) {
 				w, done := newCloudWatch(func(error) {}, nil), make(chan struct{})
 				w.patient, w.done = c.patient, done
 				shown := make(chan error, 1)
-				go func() { shown <- w.fit(c.token) }()
+				go func() { shown <- w.admitToken(c.token) }()
 				synctest.Wait()
 				assert.Equal(t, c.waits, len(shown) == 0, "%+v", c)
 				if over {
 					close(done)
 				} else {
-					w.attempted(nil)
+					w.connectAttempted(nil)
 				}
 				assert.NoError(t, <-shown)
 			})
@@ -50,7 +50,7 @@ func TestWatchOf(t *testing.T) {
 		"--deadline off": {false, true}, "--deadline 1h": {false, false},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+line)
-		w := f.watch(nil, time.Duration(f.route.Deadline))
+		w := f.newWatch(nil, time.Duration(f.route.Deadline))
 		assert.Equal(t, want, [2]bool{w.alone, w.patient}, line)
 	}
 }
@@ -62,9 +62,9 @@ func TestWelcomeRefused(t *testing.T) {
 		var why error
 		w := newCloudWatch(func(err error) { why = err }, nil)
 		if first {
-			w.attempted(nil)
+			w.connectAttempted(nil)
 		}
-		w.expect(func() error {
+		w.setWelcomeCheck(func() error {
 			select {
 			case <-w.tried:
 				assert.True(t, first, "tokens that wait for the check would be shown")
@@ -72,8 +72,9 @@ func TestWelcomeRefused(t *testing.T) {
 			}
 			return wrong
 		})
-		w.attempted(nil)
-		assert.Equal(t, []error{wrong, wrong, wrong}, []error{why, w.failed(), w.fit(pilotfish.Token{Origin: "edge"})})
+		w.connectAttempted(nil)
+		assert.Equal(t, []error{wrong, wrong, wrong},
+			[]error{why, w.fatalError(), w.admitToken(pilotfish.Token{Origin: "edge"})})
 	}
 }
 
@@ -81,11 +82,11 @@ func TestWelcomeRefused(t *testing.T) {
 func TestWelcomeOnce(t *testing.T) {
 	ended, checked := 0, 0
 	w := newCloudWatch(func(error) { ended++ }, nil)
-	w.expect(func() error { checked++; return errors.New("it cannot verify") })
+	w.setWelcomeCheck(func() error { checked++; return errors.New("it cannot verify") })
 	assert.Zero(t, checked, "there is no welcome yet")
-	w.attempted(nil)
-	w.attempted(nil)
-	w.welcomed()
+	w.connectAttempted(nil)
+	w.connectAttempted(nil)
+	w.checkWelcome()
 	assert.Equal(t, []int{1, 1}, []int{checked, ended})
 }
 
@@ -94,13 +95,13 @@ func TestWelcomeOnce(t *testing.T) {
 func TestWhy(t *testing.T) {
 	w := newCloudWatch(nil, nil)
 	late, gone := errors.New("late"), errors.New("gone")
-	w.attempted(gone)
-	assert.Equal(t, []error{nil, gone}, []error{w.why(), w.missing()})
-	w.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Outcome: "unasked", Err: late}})
-	assert.Equal(t, []error{gone, gone}, []error{w.why(), w.missing()})
-	w.attempted(nil)
-	assert.Equal(t, []error{late, late}, []error{w.why(), w.missing()})
+	w.connectAttempted(gone)
+	assert.Equal(t, []error{nil, gone}, []error{w.unansweredCause(), w.failureCause()})
+	w.observeEvent(pilotfish.Event{Escalation: &pilotfish.Escalation{Outcome: "unasked", Err: late}})
+	assert.Equal(t, []error{gone, gone}, []error{w.unansweredCause(), w.failureCause()})
+	w.connectAttempted(nil)
+	assert.Equal(t, []error{late, late}, []error{w.unansweredCause(), w.failureCause()})
 	first := errors.New("the first failure")
-	w.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Outcome: "failed", Err: first}})
-	assert.Equal(t, first, w.why(), "what it brings about later explains less")
+	w.observeEvent(pilotfish.Event{Escalation: &pilotfish.Escalation{Outcome: "failed", Err: first}})
+	assert.Equal(t, first, w.unansweredCause(), "what it brings about later explains less")
 }

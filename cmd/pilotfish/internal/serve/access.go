@@ -26,7 +26,7 @@ type serveAccess struct {
 	cert, key string // files
 }
 
-func (s *serveAccess) register(p *pflag.FlagSet) {
+func (s *serveAccess) registerFlags(p *pflag.FlagSet) {
 	s.set = p
 	cli.Add(p, "api-key-file", &s.keys, "")
 	cli.Add(p, "open", &s.open, false)
@@ -35,8 +35,8 @@ func (s *serveAccess) register(p *pflag.FlagSet) {
 	cli.Add(p, "key", &s.key, "")
 }
 
-// allow returns the API keys, the origins, and a description of the clients that are served.
-func (s *serveAccess) allow(listen string) (keys, origins []string, say string, err error) {
+// allowedClients returns the API keys, the origins, and a description of the clients that are served.
+func (s *serveAccess) allowedClients(listen string) (keys, origins []string, say string, err error) {
 	for _, o := range s.origins {
 		if err := checkOrigin(o); err != nil {
 			return nil, nil, "", err
@@ -49,7 +49,7 @@ func (s *serveAccess) allow(listen string) (keys, origins []string, say string, 
 	if s.open { // also if the environment has a key: a flag comes first
 		return nil, s.origins, "open to every program that can reach it (--open)", nil
 	}
-	keys, from, err := s.apiKeys()
+	keys, from, err := s.readAPIKeys()
 	switch {
 	case err != nil:
 		return nil, nil, "", err
@@ -70,13 +70,13 @@ func listensOnLoopback(listen string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// hosts returns the names and addresses that requests may be for: on loopback those of this machine, of --listen, and
-// of the allowed origins. nil means any.
-func (s *serveAccess) hosts(listen string) []string {
+// allowedHosts returns the names and addresses that requests may be for: on loopback those of this machine, of
+// --listen, and of the allowed origins. nil means any.
+func (s *serveAccess) allowedHosts(listen string) []string {
 	if !listensOnLoopback(listen) || slices.Contains(s.origins, "*") {
 		return nil
 	}
-	host, _, _ := net.SplitHostPort(listen) // allow has checked it
+	host, _, _ := net.SplitHostPort(listen) // allowedClients has checked it
 	all := []string{"localhost", "127.0.0.1", "::1", host}
 	for _, o := range s.origins {
 		if u, err := url.Parse(o); err == nil {
@@ -98,16 +98,16 @@ func checkOrigin(o string) error {
 	return nil
 }
 
-// apiKeys reads the keys. An empty key is an error, since its presence shows that a key is wanted. Errors do not
+// readAPIKeys reads the keys. An empty key is an error, since its presence shows that a key is wanted. Errors do not
 // contain what was read.
-func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
+func (s *serveAccess) readAPIKeys() (keys []string, from string, err error) {
 	if !s.set.Changed("api-key-file") {
 		key, set := os.LookupEnv(cli.ApiKeyVariable)
 		if !set {
 			return nil, "", nil
 		}
 		key = strings.TrimSpace(key)
-		if err := checkKey(key); err != nil {
+		if err := checkAPIKey(key); err != nil {
 			return nil, "", fmt.Errorf("%s: %w", cli.ApiKeyVariable, err)
 		}
 		return []string{key}, cli.ApiKeyVariable, nil
@@ -116,13 +116,13 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 	what := fmt.Sprintf("API key of at least %d bytes", minKey)
 	err = cli.SecretLines("--api-key-file", s.keys, what, func(_ int, line string) error {
 		keys = append(keys, line)
-		return checkKey(line)
+		return checkAPIKey(line)
 	})
 	return keys, from, err
 }
 
-// checkKey returns an error for keys that are too short to be safe, and for those that are invalid in a header.
-func checkKey(key string) error {
+// checkAPIKey returns an error for keys that are too short to be safe, and for those that are invalid in a header.
+func checkAPIKey(key string) error {
 	if len(key) < minKey {
 		return fmt.Errorf("the API key has %d bytes: give at least %d", len(key), minKey)
 	}
@@ -134,8 +134,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkTLS returns an error if --cert and --key are given and do not match.
-func (s *serveAccess) checkTLS() error {
+func (s *serveAccess) checkCertificate() error {
 	if s.cert == "" {
 		return nil
 	}

@@ -39,7 +39,7 @@ func TestServedValues(t *testing.T) {
 	turn := answer.Message{Role: "assistant", Content: "a", Thought: "b",
 		Calls: []answer.Call{{ID: "c", Name: "d", Arguments: []byte("{}")}}, Local: true}
 	assert.Equal(t, pilotfish.Turn{Role: "assistant", Content: "a", Thought: "b",
-		Calls: []pilotfish.ToolCall{{Name: "d", Arguments: []byte("{}")}}}, turnOf(turn))
+		Calls: []pilotfish.ToolCall{{Name: "d", Arguments: []byte("{}")}}}, newTurn(turn))
 }
 
 // TestServedCloud: what a server says of its gateway, and for which tokens it is asked. A token that the large model
@@ -83,7 +83,7 @@ func TestExtent(t *testing.T) {
 		"asked where the confidence is below 0":                      {Threshold: new(float64), Policy: "margin"},
 		"asked by the policy always":                                 {Policy: "always"},
 	} {
-		assert.Equal(t, want, extent(c))
+		assert.Equal(t, want, extentText(c))
 	}
 }
 
@@ -218,13 +218,13 @@ func TestKeyFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("# of the lab\r\n\r\n "+first+"\t\r\n#"+second+"\n"+second), 0o600))
 	var s serveAccess
 	var p pflag.FlagSet
-	s.register(&p)
+	s.registerFlags(&p)
 	t.Setenv(cli.ApiKeyVariable, " "+second+"\n")
-	keys, from, err := s.apiKeys()
+	keys, from, err := s.readAPIKeys()
 	require.NoError(t, err)
 	assert.Equal(t, []any{[]string{second}, cli.ApiKeyVariable}, []any{keys, from})
 	require.NoError(t, p.Parse([]string{"--api-key-file", path}))
-	keys, from, err = s.apiKeys()
+	keys, from, err = s.readAPIKeys()
 	require.NoError(t, err)
 	assert.Equal(t, []any{[]string{first, second}, "--api-key-file " + path}, []any{keys, from}, "the flag is stronger")
 }
@@ -236,19 +236,19 @@ func TestWhoMayAsk(t *testing.T) {
 		"[::1]:1": true, ":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "[fe80::1]:1": false,
 		"localhost.example:1": false, "128.0.0.1:1": false, "127.0.0.1.example:1": false} {
 		s := serveAccess{set: new(pflag.FlagSet), origins: []string{"https://a.b"}}
-		_, origins, say, err := s.allow(listen)
+		_, origins, say, err := s.allowedClients(listen)
 		assert.Equal(t, loopback, err == nil, listen)
 		if loopback {
 			assert.Equal(t, []any{s.origins, local}, []any{origins, say})
 		}
 		s.open = true
-		keys, origins, say, err := s.allow(listen)
+		keys, origins, say, err := s.allowedClients(listen)
 		require.NoError(t, err)
 		assert.Equal(t, []any{0, s.origins, "open to every program that can reach it (--open)"},
 			[]any{len(keys), origins, say})
 		s.open = false
 		t.Setenv(cli.ApiKeyVariable, key)
-		keys, origins, say, err = s.allow(listen)
+		keys, origins, say, err = s.allowedClients(listen)
 		require.NoError(t, err)
 		assert.Equal(t, []any{[]string{key}, s.origins, "to programs with an API key of " + cli.ApiKeyVariable},
 			[]any{keys, origins, say})
@@ -261,8 +261,9 @@ func TestHosts(t *testing.T) {
 	for listen, want := range map[string][]string{
 		"127.0.0.2:80": {"localhost", "127.0.0.1", "::1", "127.0.0.2", "chat.example"}, "0.0.0.0:80": nil, ":80": nil,
 	} {
-		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).hosts(listen))
-		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).hosts(listen), "any origin is allowed: so is any host")
+		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).allowedHosts(listen))
+		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).allowedHosts(listen),
+			"any origin is allowed: so is any host")
 	}
 }
 
@@ -271,7 +272,7 @@ func TestKeyCharacters(t *testing.T) {
 	const rest = "123456789012345"
 	for first, ok := range map[string]bool{"!": true, "~": true, " ": false, "\x7f": false, "\x1f": false, "é": false,
 		"": false} {
-		assert.Equal(t, ok, checkKey(first+rest) == nil, "%q", first)
+		assert.Equal(t, ok, checkAPIKey(first+rest) == nil, "%q", first)
 	}
 }
 

@@ -63,17 +63,17 @@ func TestServeEffects(t *testing.T) {
 		"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1 a.b]; Server.Origins=[https://a.b]",
 	}), func(c *cobra.Command, parse func()) any {
 		f, a := new(serveFlags), &cli.App{}
-		f.register(c)
+		f.registerFlags(c)
 		parse()
-		o, err := f.options()
+		o, err := f.serverOptions()
 		require.NoError(t, err)
 		o.Random = nil
-		o.Keys, o.Origins, _, err = f.access.allow(f.listen)
+		o.Keys, o.Origins, _, err = f.access.allowedClients(f.listen)
 		require.NoError(t, err)
-		o.Hosts = f.access.hosts(f.listen)
+		o.Hosts = f.access.allowedHosts(f.listen)
 		model, err := f.model.Public()
 		require.NoError(t, err)
-		dial, err := f.via.check(a)
+		dial, err := f.via.parseDialOptions(a)
 		require.NoError(t, err)
 		require.NotZero(t, dial.Device)
 		dial.Device = [len(dial.Device)]byte{}
@@ -108,7 +108,7 @@ func TestFingerprint(t *testing.T) {
 		defer m.Close()
 		var f serveFlags
 		f.model.Backend, f.model.Kv = backend, kv
-		name, err := f.fingerprint(m)
+		name, err := f.systemFingerprint(m)
 		require.NoError(t, err)
 		return name
 	}

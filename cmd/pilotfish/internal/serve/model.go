@@ -38,7 +38,7 @@ func (s *servedModel) Thinks(prompt []int32) bool {
 func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	var turns []pilotfish.Turn
 	for _, m := range c.Messages {
-		turns = append(turns, turnOf(m))
+		turns = append(turns, newTurn(m))
 	}
 	var tools [][]byte
 	for _, t := range c.Tools {
@@ -58,7 +58,7 @@ func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	return ids, err
 }
 
-func turnOf(m answer.Message) pilotfish.Turn {
+func newTurn(m answer.Message) pilotfish.Turn {
 	t := pilotfish.Turn{Role: m.Role, Content: m.Content, Thought: m.Thought}
 	for _, call := range m.Calls {
 		t.Calls = append(t.Calls, pilotfish.ToolCall{Name: call.Name, Arguments: call.Arguments})
@@ -159,7 +159,6 @@ func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option
 
 func (s *servedSession) Summary() answer.Summary { return servedSummary(s.s.Stats()) }
 
-// servedSummary converts the summary of an answer for the server.
 func servedSummary(a pilotfish.Stats) answer.Summary {
 	sum := answer.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
 		Reused: a.ReusedTokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}

@@ -92,19 +92,19 @@ The log on stderr has a line for each request, without texts.`,
   pilotfish serve -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --budget 0.1
   pilotfish serve -m small.gguf --listen 10.0.0.7:8080 --api-key-file keys.txt --cert host.crt --key host.key`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runServe(c.Context(), a) },
 	}
-	f.register(c)
+	f.registerFlags(c)
 	return c
 }
 
-func (f *serveFlags) register(c *cobra.Command) {
+func (f *serveFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
 	f.model.RegisterServed(p)
 	f.model.RegisterLarge(p)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
-	f.via.register(p)
+	f.via.registerFlags(p)
 	cli.Add(p, "listen", &f.listen, "127.0.0.1:8080")
 	cli.Add(p, "alias", &f.names, nil)
 	cli.Add(p, "temp", &f.temp, 1)
@@ -113,8 +113,8 @@ func (f *serveFlags) register(c *cobra.Command) {
 	cli.Add(p, "no-page", &f.noPage, false)
 	cli.Add(p, "log", &f.log, "text")
 	cli.Add(p, "log-level", &f.level, "info")
-	f.access.register(p)
-	f.limits.register(p)
+	f.access.registerFlags(p)
+	f.limits.registerFlags(p)
 }
 
 // serveLimits has the limits on clients.
@@ -126,7 +126,7 @@ type serveLimits struct {
 	set                       *cli.OptionsFlag
 }
 
-func (l *serveLimits) register(p *pflag.FlagSet) {
+func (l *serveLimits) registerFlags(p *pflag.FlagSet) {
 	cli.Add(p, "parallel", &l.parallel, 4)
 	cli.Add(p, "kv-folder", &l.folder, "")
 	l.set = cli.AddOptions(p, "limit")
@@ -138,8 +138,7 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
-// options returns the options of the server that only depend on flags.
-func (f *serveFlags) options() (o openai.Options, err error) {
+func (f *serveFlags) serverOptions() (o openai.Options, err error) {
 	l := &f.limits
 	if l.sessions > 0 && l.sessions < l.parallel {
 		return o, cli.Usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
@@ -156,9 +155,8 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	return o, nil
 }
 
-// run serves until ctx ends.
-func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
-	o, err := f.options()
+func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
+	o, err := f.serverOptions()
 	if err != nil {
 		return err
 	}
@@ -168,11 +166,11 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	dial, err := f.via.check(a)
+	dial, err := f.via.parseDialOptions(a)
 	if err != nil {
 		return err
 	}
-	where, who, err := f.place(&o)
+	where, who, err := f.openListener(&o)
 	if err != nil {
 		return err
 	}
@@ -192,33 +190,32 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	route, hangUp, err := f.via.open(ctx, m, dial, o.Log)
+	route, hangUp, err := f.via.connectGateway(ctx, m, dial, o.Log)
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	model.route, o.Cloud = route, f.via.cloud(route)
+	model.route, o.Cloud = route, f.via.describeCloud(route)
 	model.warn = sync.OnceFunc(func() { o.Log.Warn(group.UnlikeText) })
 	o.Names, o.ContextLimit = f.modelNames(), m.ContextLimit()
-	if o.Fingerprint, err = f.fingerprint(m); err != nil {
+	if o.Fingerprint, err = f.systemFingerprint(m); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
-	fmt.Fprintf(a.Stderr, "context: %s\n", f.contextOf(m))
+	fmt.Fprintf(a.Stderr, "context: %s\n", f.contextText(m))
 	if o.Cloud != nil {
 		c := o.Cloud()
 		fmt.Fprintf(a.Stderr, "large model: %s at %s, %s\n", cmp.Or(cli.Harmless(c.Model), "not connected yet"), c.To,
-			extent(c))
+			extentText(c))
 	}
 	if o.Page {
-		fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.url(), "v1"))
+		fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.baseURL(), "v1"))
 	}
-	fmt.Fprintln(a.Stdout, where.url())
-	return where.serve(ctx, model, o)
+	fmt.Fprintln(a.Stdout, where.baseURL())
+	return where.serveRequests(ctx, model, o)
 }
 
-// contextOf describes the length of the context, and why it is that.
-func (f *serveFlags) contextOf(m *pilotfish.Model) string {
+func (f *serveFlags) contextText(m *pilotfish.Model) string {
 	switch n, limit := m.Context(), m.ContextLimit(); {
 	case n == limit:
 		return fmt.Sprintf("%d tokens, the model's limit", n)
@@ -230,20 +227,19 @@ func (f *serveFlags) contextOf(m *pilotfish.Model) string {
 	}
 }
 
-// place opens the address and returns a description of the clients that may use it.
-func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err error) {
-	if o.Keys, o.Origins, who, err = f.access.allow(f.listen); err != nil {
+func (f *serveFlags) openListener(o *openai.Options) (where *listeningServer, who string, err error) {
+	if o.Keys, o.Origins, who, err = f.access.allowedClients(f.listen); err != nil {
 		return nil, "", err
 	}
-	o.Hosts = f.access.hosts(f.listen)
-	if err := f.access.checkTLS(); err != nil {
+	o.Hosts = f.access.allowedHosts(f.listen)
+	if err := f.access.checkCertificate(); err != nil {
 		return nil, "", err
 	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return nil, "", fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
-	return &serving{listener, f.access.cert, f.access.key, f.limits.drain, o.Log}, who, nil
+	return &listeningServer{listener, f.access.cert, f.access.key, f.limits.drain, o.Log}, who, nil
 }
 
 // modelNames returns the names that requests may use for the model: the aliases, and the name of its file without the
@@ -252,9 +248,9 @@ func (f *serveFlags) modelNames() []string {
 	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.Answers()), ".gguf"))
 }
 
-// fingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend with the
-// type of keys and values, and the program.
-func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
+// systemFingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend
+// with the type of keys and values, and the program.
+func (f *serveFlags) systemFingerprint(m *pilotfish.Model) (string, error) {
 	file, err := m.Fingerprint()
 	if err != nil {
 		return "", err
@@ -272,8 +268,8 @@ func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
 	return fmt.Sprintf("fp_%.12s_%s_%.20s", file, backend, version), nil
 }
 
-// serving is a server on its address.
-type serving struct {
+// listeningServer is a server on its address.
+type listeningServer struct {
 	listener net.Listener
 	cert     string // file; "": plain HTTP
 	key      string // file
@@ -281,7 +277,7 @@ type serving struct {
 	log      *slog.Logger
 }
 
-func (s *serving) url() string {
+func (s *listeningServer) baseURL() string {
 	scheme := "http"
 	if s.cert != "" {
 		scheme = "https"
@@ -289,8 +285,7 @@ func (s *serving) url() string {
 	return scheme + "://" + s.listener.Addr().String() + "/v1"
 }
 
-// serve answers requests until ctx ends, then lets answers finish.
-func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) error {
+func (s *listeningServer) serveRequests(ctx context.Context, m answer.Model, o openai.Options) error {
 	registry := prometheus.NewRegistry()
 	counts := metrics.NewServing(registry)
 	o.Events = counts.Event
@@ -308,7 +303,7 @@ func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) e
 	}
 	ended := make(chan error, 1)
 	go func() {
-		listener := shallow{s.listener}
+		listener := shallowListener{s.listener}
 		if s.cert != "" {
 			ended <- web.ServeTLS(listener, s.cert, s.key)
 		} else {
@@ -320,14 +315,14 @@ func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) e
 		return err
 	case <-ctx.Done():
 	}
-	return errors.Join(s.finish(server, web), ignoreClosed(<-ended))
+	return errors.Join(s.drainAnswers(server, web), ignoreServerClosed(<-ended))
 }
 
-// shallow is a listener with small write buffers. A client that does not read is thus detected before megabytes have
-// been generated for it.
-type shallow struct{ net.Listener }
+// shallowListener is a listener with small write buffers. A client that does not read is thus detected before megabytes
+// have been generated for it.
+type shallowListener struct{ net.Listener }
 
-func (l shallow) Accept() (net.Conn, error) {
+func (l shallowListener) Accept() (net.Conn, error) {
 	const bytes = 64 << 10
 	c, err := l.Listener.Accept()
 	if tcp, ok := c.(*net.TCPConn); ok {
@@ -336,8 +331,8 @@ func (l shallow) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// finish lets answers finish, and ends them after the time limit.
-func (s *serving) finish(server *openai.Server, web *http.Server) error {
+// drainAnswers ends the answers that take longer than the time limit.
+func (s *listeningServer) drainAnswers(server *openai.Server, web *http.Server) error {
 	l := server.Load()
 	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
@@ -354,8 +349,7 @@ func (s *serving) finish(server *openai.Server, web *http.Server) error {
 	return nil
 }
 
-// ignoreClosed returns nil for the error of a server that was shut down normally.
-func ignoreClosed(err error) error {
+func ignoreServerClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -17,7 +17,7 @@ func TestShallow(t *testing.T) {
 	client, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer client.Close()
-	served, err := shallow{l}.Accept()
+	served, err := shallowListener{l}.Accept()
 	require.NoError(t, err)
 	defer served.Close()
 	raw, err := served.(*net.TCPConn).SyscallConn()

@@ -70,9 +70,9 @@ func inServer(t *testing.T, test func(t *testing.T, c *clients, stop func() time
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, ended := &clients{Listener: bubble.NewListener()}, make(chan error)
-		s := &serving{listener: c, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&c.log, nil))}
+		s := &listeningServer{listener: c, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&c.log, nil))}
 		go func() {
-			ended <- s.serve(ctx, endless{}, openai.Options{Log: s.log, Names: []string{"m"},
+			ended <- s.serveRequests(ctx, endless{}, openai.Options{Log: s.log, Names: []string{"m"},
 				Random: func() uint64 { return 1 }})
 		}()
 		test(t, c, func() time.Duration {
@@ -154,16 +154,16 @@ func TestServeEndsConnections(t *testing.T) {
 		assert.Empty(t, rest)
 		assert.Zero(t, time.Since(ended), "not only at the limit for headers")
 	})
-	assert.NoError(t, ignoreClosed(http.ErrServerClosed))
-	assert.ErrorIs(t, ignoreClosed(net.ErrClosed), net.ErrClosed)
+	assert.NoError(t, ignoreServerClosed(http.ErrServerClosed))
+	assert.ErrorIs(t, ignoreServerClosed(net.ErrClosed), net.ErrClosed)
 }
 
 // TestServeListenerFails: a server that can accept no more connections ends with the error.
 func TestServeListenerFails(t *testing.T) {
 	l := bubble.NewListener()
 	require.NoError(t, l.Close())
-	s := &serving{listener: l, log: slog.New(slog.DiscardHandler)}
-	assert.ErrorIs(t, s.serve(t.Context(), endless{}, openai.Options{Log: s.log, Names: []string{"m"},
+	s := &listeningServer{listener: l, log: slog.New(slog.DiscardHandler)}
+	assert.ErrorIs(t, s.serveRequests(t.Context(), endless{}, openai.Options{Log: s.log, Names: []string{"m"},
 		Random: func() uint64 { return 1 }}), net.ErrClosed)
 }
 

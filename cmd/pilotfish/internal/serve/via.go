@@ -24,7 +24,7 @@ type viaFlags struct {
 	mode    string
 }
 
-func (v *viaFlags) register(p *pflag.FlagSet) {
+func (v *viaFlags) registerFlags(p *pflag.FlagSet) {
 	v.set = p
 	v.route.Register(p)
 	v.gateway.Register(p)
@@ -33,8 +33,8 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "mode", &v.mode, "pipelined")
 }
 
-// check returns an error for wrong values, before the model is opened.
-func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
+// parseDialOptions checks all flags of the route, before the model is opened.
+func (v *viaFlags) parseDialOptions(a *cli.App) (o pilotfish.DialOptions, err error) {
 	if !v.set.Changed("cloud") {
 		return o, nil
 	}
@@ -48,9 +48,9 @@ func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 	return o, v.gateway.Remember(a, &o)
 }
 
-// open connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then chosen by
-// the small model until it can. An error of configuration is returned.
-func (v *viaFlags) open(
+// connectGateway connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then
+// chosen by the small model until it can. An error of configuration is returned.
+func (v *viaFlags) connectGateway(
 	ctx context.Context, m *pilotfish.Model, o pilotfish.DialOptions, log *slog.Logger,
 ) (*pilotfish.Route, func(), error) {
 	if !v.set.Changed("cloud") {
@@ -82,12 +82,12 @@ func (v *viaFlags) open(
 	return &r, func() { _ = g.Close() }, nil // an error no longer matters: no more questions are asked
 }
 
-// cloud describes the large model of a route to clients of the server; nil without a route.
-func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
+// describeCloud describes the large model of a route to clients of the server; nil without a route.
+func (v *viaFlags) describeCloud(r *pilotfish.Route) func() openai.Cloud {
 	if r == nil {
 		return nil
 	}
-	by, _ := v.route.Router(nil) // check has returned the error
+	by, _ := v.route.Router(nil) // parseDialOptions has returned the error
 	if f := v.route.File; by.Budget == 0 && by.Threshold == nil && f != nil && f.Certificate != nil &&
 		by.Policy == f.Policy() && by.Policy != router.Never {
 		by.Threshold = &f.Certificate.Threshold
@@ -106,8 +106,7 @@ func (v *viaFlags) cloud(r *pilotfish.Route) func() openai.Cloud {
 	}
 }
 
-// extent says which tokens a large model is asked for.
-func extent(c openai.Cloud) string {
+func extentText(c openai.Cloud) string {
 	switch {
 	case c.Verify && c.Budget > 0:
 		return fmt.Sprintf("which verifies every token and replaces at most %s of them", group.Share(c.Budget))
