@@ -23,7 +23,7 @@ type Options struct {
 	Judge    string          // fingerprint of the large model's judge; of the policy judge
 	Prompts  []Prompt        // the unit of the test
 	// Thresholds to test, ascending, above 0 up to 1, chosen without knowledge of the prompts. If there are none, the
-	// first prompts (see [pilots]) are used to choose thresholds, and are not part of the test.
+	// first prompts (see [pilotCount]) are used to choose thresholds, and are not part of the test.
 	Thresholds []float64
 	Budget     float64
 	Confidence float64                          // of the certificate, whichever policy it is for
@@ -74,11 +74,9 @@ const (
 	maxPilots  = 50
 )
 
-// pilotShares are the shares of the budget for which the pilots determine a threshold each.
 func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
 
-// pilots returns how many of n prompts are used to choose thresholds: a tenth, 8 at least and 50 at most.
-func pilots(n int) int { return min(max(n/10, minPilots), maxPilots) }
+func pilotCount(n int) int { return min(max(n/10, minPilots), maxPilots) }
 
 // ErrFew means that there are too few prompts to test any threshold.
 var ErrFew = errors.New("too few prompts")
@@ -89,7 +87,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Test: certify.Test{Budget: o.Budget, MaxTokens: o.MaxTokens}}
 	r.Test.Confidence = 1 - (1-o.Confidence)/float64(max(1, len(o.Policies)))
 	if len(o.Thresholds) == 0 {
-		r.Pilots = pilots(len(o.Prompts))
+		r.Pilots = pilotCount(len(o.Prompts))
 	}
 	if least := r.Pilots + minPrompts; len(o.Prompts) < least {
 		return nil, fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
@@ -104,33 +102,32 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			r.Graded++
 		}
 	}
-	alone, err := o.alone(ctx, r, prompts)
+	alone, err := o.gradeSmallAlone(ctx, r, prompts)
 	if err != nil {
 		return nil, err
 	}
 	for _, policy := range o.Policies {
 		thresholds := o.Thresholds
 		if len(thresholds) == 0 {
-			if thresholds, err = o.choose(ctx, policy, o.Prompts[:r.Pilots]); err != nil {
+			if thresholds, err = o.chooseThresholds(ctx, policy, o.Prompts[:r.Pilots]); err != nil {
 				return nil, err
 			}
 		}
-		l, err := o.climb(ctx, r, policy, thresholds, prompts)
+		l, err := o.testThresholds(ctx, r, policy, thresholds, prompts)
 		if err != nil {
 			return nil, err
 		}
 		r.Ladders = append(r.Ladders, l)
 	}
-	r.choose(alone)
+	r.choosePolicy(alone)
 	return r, nil
 }
 
-// alone grades the small model's own answers, if any can be graded, and returns its confidences.
-func (o *Options) alone(ctx context.Context, r *Result, prompts []Prompt) (confidences []float32, err error) {
+func (o *Options) gradeSmallAlone(ctx context.Context, r *Result, prompts []Prompt) (confidences []float32, err error) {
 	if r.Graded == 0 {
 		return nil, nil
 	}
-	decoded, err := o.decode(ctx, "small alone", prompts, router.Options{Policy: router.Never})
+	decoded, err := o.decodePrompts(ctx, "small alone", prompts, router.Options{Policy: router.Never})
 	for _, d := range decoded {
 		confidences = append(confidences, d.Seen...)
 		if d.Right {
@@ -140,8 +137,7 @@ func (o *Options) alone(ctx context.Context, r *Result, prompts []Prompt) (confi
 	return confidences, err
 }
 
-// climb tests the thresholds of a policy.
-func (o *Options) climb(
+func (o *Options) testThresholds(
 	ctx context.Context, r *Result, policy router.Policy, thresholds []float64, prompts []Prompt,
 ) (Ladder, error) {
 	l := Ladder{Policy: policy, Thresholds: thresholds}
@@ -149,7 +145,7 @@ func (o *Options) climb(
 	decoded, before := make([]Decoded, len(prompts)), 0.0
 	var err error
 	l.Steps, err = r.Test.Walk(len(thresholds), func(i int) ([]certify.Answer, error) {
-		err := o.advance(ctx, policy, prompts, decoded, before, thresholds[i])
+		err := o.advanceThreshold(ctx, policy, prompts, decoded, before, thresholds[i])
 		before, last = thresholds[i], nil
 		right, seen := 0, []float32(nil)
 		for _, d := range decoded {
@@ -165,15 +161,15 @@ func (o *Options) climb(
 	if err != nil {
 		return l, err
 	}
-	if l.Chosen = l.best(r.Graded > 0); l.Chosen < 0 {
+	if l.Chosen = l.bestStep(r.Graded > 0); l.Chosen < 0 {
 		l.Needed, _ = r.Test.Needed(last)
 	}
 	return l, nil
 }
 
-// best returns the step to use. Choosing it by the test's results does not invalidate the certificate: all certified
-// thresholds keep the budget with the same joint confidence.
-func (l *Ladder) best(graded bool) int {
+// bestStep returns the step to use. Choosing it by the test's results does not invalidate the certificate: all
+// certified thresholds keep the budget with the same joint confidence.
+func (l *Ladder) bestStep(graded bool) int {
 	best := -1
 	for i, s := range l.Steps {
 		if s.Certified && s.Escalated > 0 && (best < 0 || !graded || l.Right[i] > l.Right[best]) {
@@ -183,9 +179,9 @@ func (l *Ladder) best(graded bool) int {
 	return best
 }
 
-// choose chooses the policy with the most right answers, and of equal ones that with the fewest tokens from the large
-// model, which may be none. Without graded answers the last policy is chosen that has a certified threshold.
-func (r *Result) choose(alone []float32) {
+// choosePolicy chooses the policy with the most right answers, and of equal ones that with the fewest tokens from the
+// large model, which may be none. Without graded answers the last policy is chosen that has a certified threshold.
+func (r *Result) choosePolicy(alone []float32) {
 	if r.Graded > 0 && slices.ContainsFunc(r.Ladders, func(l Ladder) bool { return l.Chosen >= 0 }) {
 		r.Chosen, r.Confidences = &Choice{Policy: router.Never, Right: r.Alone}, alone
 	}
@@ -204,9 +200,9 @@ func (r *Result) choose(alone []float32) {
 // near is the part of a threshold by which a confidence may lie beside it through rounding.
 const near = 1e-5
 
-// advance updates the answers of the previous threshold (0: none) for the next one. It only decodes answers with a
-// confidence between the two: for all others the same tokens are escalated.
-func (o *Options) advance(
+// advanceThreshold updates the answers of the previous threshold (0: none) for the next one. It only decodes answers
+// with a confidence between the two: for all others the same tokens are escalated.
+func (o *Options) advanceThreshold(
 	ctx context.Context, policy router.Policy, prompts []Prompt, known []Decoded, before, next float64,
 ) error {
 	var changed []int
@@ -217,7 +213,7 @@ func (o *Options) advance(
 			changed, left = append(changed, i), append(left, prompts[i])
 		}
 	}
-	decoded, err := o.decode(ctx, fmt.Sprintf("%s %v", policy, next), left,
+	decoded, err := o.decodePrompts(ctx, fmt.Sprintf("%s %v", policy, next), left,
 		router.Options{Policy: policy, Threshold: &next})
 	for i, d := range decoded {
 		known[changed[i]] = d
@@ -225,8 +221,7 @@ func (o *Options) advance(
 	return err
 }
 
-// decode answers prompts with a policy.
-func (o *Options) decode(
+func (o *Options) decodePrompts(
 	ctx context.Context, stage string, prompts []Prompt, r router.Options,
 ) ([]Decoded, error) {
 	if r.Net = o.Net; r.Policy == router.Judged {
@@ -240,9 +235,9 @@ func (o *Options) decode(
 	})
 }
 
-// short returns the number above low and up to high with the fewest decimals, since people read thresholds and type
-// them.
-func short(low, high float64) float64 {
+// shortestDecimal returns the number above low and up to high with the fewest decimals, since people read thresholds
+// and type them.
+func shortestDecimal(low, high float64) float64 {
 	for scale := 10.0; scale <= 1e15; scale *= 10 {
 		if x := math.Floor(high*scale) / scale; low < x && x <= high {
 			return x
@@ -251,17 +246,17 @@ func short(low, high float64) float64 {
 	return high
 }
 
-// choose determines one threshold for each share of the budget: the pilots' tokens with a confidence below it use this
-// share of the budget. The pilots are decoded in sequence with the budget, or verified with a usual margin, so that
-// their texts resemble those that the thresholds will give. The test does not depend on this choice.
-func (o *Options) choose(ctx context.Context, policy router.Policy, pilots []Prompt) ([]float64, error) {
+// chooseThresholds determines one threshold for each share of the budget: the pilots' tokens with a confidence below it
+// use this share of the budget. The pilots are decoded in sequence with the budget, or verified with a usual margin, so
+// that their texts resemble those that the thresholds will give. The test does not depend on this choice.
+func (o *Options) chooseThresholds(ctx context.Context, policy router.Policy, pilots []Prompt) ([]float64, error) {
 	as, by := *o, router.Options{Policy: policy, Budget: o.Budget}
 	if policy.Verifies() {
 		by.Budget, by.Threshold = 0, new(math.Exp(-1))
 	} else {
 		as.Parallel = 1 // the balance of the budget depends on the order of the answers
 	}
-	decoded, err := as.decode(ctx, fmt.Sprintf("%s: choosing thresholds", policy), pilots, by)
+	decoded, err := as.decodePrompts(ctx, fmt.Sprintf("%s: choosing thresholds", policy), pilots, by)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +269,7 @@ func (o *Options) choose(ctx context.Context, policy router.Policy, pilots []Pro
 	for _, part := range pilotShares() {
 		at := min(int(part*o.Budget*float64(len(all))), len(all)-1)
 		first, _ := slices.BinarySearch(all, all[at]) // of equal ones
-		v := short(float64(all[max(0, first-1)])*float64(min(1, first)), float64(all[at]))
+		v := shortestDecimal(float64(all[max(0, first-1)])*float64(min(1, first)), float64(all[at]))
 		if v > 0 && (len(thresholds) == 0 || v > thresholds[len(thresholds)-1]) {
 			thresholds = append(thresholds, v)
 		}

@@ -134,7 +134,7 @@ func TestBest(t *testing.T) {
 		for i := range c.right {
 			l.Steps = append(l.Steps, certify.Step{Certified: i < c.certified, Escalated: i}) // the first asks nothing
 		}
-		assert.Equal(t, c.want, l.best(c.graded > 0), "%+v", c)
+		assert.Equal(t, c.want, l.bestStep(c.graded > 0), "%+v", c)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestChoice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Result{Graded: c.graded, Alone: c.alone, Ladders: c.ladders}
-			r.choose(nil)
+			r.choosePolicy(nil)
 			if c.want == "" {
 				assert.Nil(t, r.Chosen)
 				return
@@ -260,7 +260,7 @@ func TestRight(t *testing.T) {
 	assert.Equal(t, 10, r.Alone)
 	assert.Equal(t, router.Never, r.Chosen.Policy, "no policy is better than the small model alone")
 	r.Alone = 9
-	r.choose(nil)
+	r.choosePolicy(nil)
 	for i, v := range o.Thresholds { // another order of the prompts
 		decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Threshold: &v},
 			func() {})
@@ -284,7 +284,7 @@ func TestChoose(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
 	o := Options{Pair: p, Net: net, Budget: 0.1}
-	got, err := o.choose(t.Context(), router.Learned, prompts)
+	got, err := o.chooseThresholds(t.Context(), router.Learned, prompts)
 	require.NoError(t, err)
 	p.Parallel = 1 // the state of a balance depends on the order of the answers
 	decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Budget: 0.1},
@@ -432,7 +432,7 @@ func TestFails(t *testing.T) {
 	_, err := Run(ctx, good)
 	assert.ErrorIs(t, err, errAway)
 	for n, want := range map[int]int{1: 8, 80: 8, 90: 9, 400: 40, 5000: 50} {
-		assert.Equal(t, want, pilots(n))
+		assert.Equal(t, want, pilotCount(n))
 	}
 }
 

@@ -43,15 +43,15 @@ type Decoded struct {
 	Right       bool      // false also if answers are not graded
 }
 
-// collector collects the confidences of an answer.
-type collector struct {
+// confidenceCollector collects the confidences of an answer.
+type confidenceCollector struct {
 	*Decoded
 	verifies bool
 	prompt   int
 	replaced float32 // ratio of the token that the next one replaces
 }
 
-func (c *collector) observe(e engine.Event) {
+func (c *confidenceCollector) observeEvent(e engine.Event) {
 	ratio := func(f terms.Finding) float32 { return float32(math.Exp(float64(f.Stands - f.Score))) }
 	switch {
 	case e.Turn != nil:
@@ -92,7 +92,7 @@ func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, ea
 	var mu sync.Mutex // for each
 	for range min(cmp.Or(p.Parallel, 32), len(prompts)) {
 		devices.Go(func() error {
-			return p.device(ctx, r, next, prompts, got, func() {
+			return p.answerPrompts(ctx, r, next, prompts, got, func() {
 				mu.Lock()
 				defer mu.Unlock()
 				each()
@@ -105,8 +105,7 @@ func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, ea
 	return got, nil
 }
 
-// device answers prompts until there are no more.
-func (p Pair) device(
+func (p Pair) answerPrompts(
 	ctx context.Context, r *router.Router, next <-chan int, prompts []Prompt, got []Decoded, each func(),
 ) error {
 	s, err := p.Edge.NewSession()
@@ -119,7 +118,7 @@ func (p Pair) device(
 	}
 	defer end()
 	for i := range next {
-		if got[i], err = p.answer(ctx, r, s, cloud, prompts[i]); err != nil {
+		if got[i], err = p.answerPrompt(ctx, r, s, cloud, prompts[i]); err != nil {
 			return err
 		}
 		each()
@@ -127,12 +126,12 @@ func (p Pair) device(
 	return nil
 }
 
-func (p Pair) answer(
+func (p Pair) answerPrompt(
 	ctx context.Context, r *router.Router, s *engine.Session, cloud engine.Cloud, prompt Prompt,
 ) (d Decoded, err error) {
-	events := &collector{Decoded: &d, verifies: r.Verifies(), prompt: len(prompt.IDs)}
+	events := &confidenceCollector{Decoded: &d, verifies: r.Verifies(), prompt: len(prompt.IDs)}
 	route := engine.Route{
-		Settings: terms.Settings{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud, Observe: events.observe,
+		Settings: terms.Settings{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud, Observe: events.observeEvent,
 		Draft: engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Warm: -1},
 	}
 	if events.verifies {

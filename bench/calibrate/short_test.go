@@ -18,7 +18,7 @@ func TestShort(t *testing.T) {
 		{0, 0.123456, "0.1"}, {0.11, 0.123456, "0.12"}, {0.123455, 0.123456, "0.123456"}, {0.9, 1, "1"},
 		{0.99995, 0.99995797872543, "0.999957"}, {0.99, 0.99995797872543, "0.999"}, {0, 0, "0"},
 	} {
-		assert.Equal(t, c.want, fmt.Sprint(short(c.low, c.high)), "%v", c)
+		assert.Equal(t, c.want, fmt.Sprint(shortestDecimal(c.low, c.high)), "%v", c)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -27,7 +27,7 @@ func TestShort(t *testing.T) {
 			low, high = 1-low*1e-5, 1-high*1e-5
 		}
 		low, high = min(low, high), max(low, high)
-		x := short(low, high)
+		x := shortestDecimal(low, high)
 		require.Greater(t, x, low)
 		require.LessOrEqual(t, x, high)
 	}

@@ -77,16 +77,16 @@ func (p *Plan) Run(ctx context.Context, path string, progress func(done, total i
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Plan: p, w: w, texts: map[int]trace.Text{}, progress: progress}
+	r := &collectionRun{Plan: p, w: w, texts: map[int]trace.Text{}, progress: progress}
 	r.ahead = make(chan struct{}, mostAhead*p.o.Parallel)
-	if err := errors.Join(r.collect(ctx), w.Close()); err != nil {
+	if err := errors.Join(r.collectTexts(ctx), w.Close()); err != nil {
 		return nil, err
 	}
-	return summarize(path)
+	return summarizeFile(path)
 }
 
-// run is one call of Run.
-type run struct {
+// collectionRun is one call of Run.
+type collectionRun struct {
 	*Plan
 	w        *trace.Writer
 	progress func(done, total int)
@@ -102,10 +102,10 @@ type run struct {
 // them.
 const mostAhead = 8
 
-// collect makes all missing texts, several at a time, and writes them in order.
-func (r *run) collect(ctx context.Context) error {
+// collectTexts makes all missing texts, several at a time, and writes them in order.
+func (r *collectionRun) collectTexts(ctx context.Context) error {
 	first := r.w.Prompts()
-	r.tell(first)
+	r.reportProgress(first)
 	workers, ctx := errgroup.WithContext(ctx)
 	numbers := make(chan int, r.settings.Prompts-first)
 	for n := first; n < r.settings.Prompts; n++ {
@@ -113,13 +113,13 @@ func (r *run) collect(ctx context.Context) error {
 	}
 	close(numbers)
 	for range min(r.o.Parallel, r.settings.Prompts-first) {
-		workers.Go(func() error { return r.work(ctx, numbers) })
+		workers.Go(func() error { return r.runWorker(ctx, numbers) })
 	}
 	return workers.Wait()
 }
 
-// take adds a text, and writes all texts that are next.
-func (r *run) take(number int, t trace.Text) error {
+// storeText adds a text, and writes all texts that are next.
+func (r *collectionRun) storeText(number int, t trace.Text) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.texts[number] = t
@@ -135,23 +135,22 @@ func (r *run) take(number int, t trace.Text) error {
 		delete(r.texts, next)
 		<-r.ahead
 	}
-	r.tell(1)
+	r.reportProgress(1)
 	return nil
 }
 
-func (r *run) tell(more int) {
+func (r *collectionRun) reportProgress(more int) {
 	if r.done += more; r.progress != nil {
 		r.progress(r.done, r.settings.Prompts)
 	}
 }
 
-// work makes texts until there are no more.
-func (r *run) work(ctx context.Context, numbers <-chan int) error {
+func (r *collectionRun) runWorker(ctx context.Context, numbers <-chan int) error {
 	w, err := newWorker(ctx, r.Plan)
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer w.closeLarge()
 	for {
 		select { // before a number is taken: the text with the lowest number always has a place
 		case r.ahead <- struct{}{}:
@@ -163,13 +162,13 @@ func (r *run) work(ctx context.Context, numbers <-chan int) error {
 			<-r.ahead
 			return nil
 		}
-		t, err := w.collect(ctx, n)
+		t, err := w.collectText(ctx, n)
 		if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, cause) {
 			return cause
 		} else if err != nil {
 			return fmt.Errorf("question %s: %w", r.o.Data.Questions[n].ID, err)
 		}
-		if err := r.take(n, t); err != nil {
+		if err := r.storeText(n, t); err != nil {
 			return err
 		}
 	}

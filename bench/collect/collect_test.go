@@ -140,7 +140,7 @@ func TestReferences(t *testing.T) {
 			case Large:
 				assert.Equal(t, generated(t, o.Large, prompt, 64, terms.Sampling{}), answer)
 			case Sampled:
-				s := terms.Sampling{Temperature: 2, Seed: seedOf(3, number)}
+				s := terms.Sampling{Temperature: 2, Seed: promptSeed(3, number)}
 				assert.Equal(t, generated(t, o.Large, prompt, 64, s), answer)
 				sampled[tokens.Decode(answer)] = true
 			case Routed:
@@ -168,7 +168,7 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	assert.Len(t, sampled, 4)
-	assert.NotEqual(t, seedOf(3, 1), seedOf(4, 1))
+	assert.NotEqual(t, promptSeed(3, 1), promptSeed(4, 1))
 }
 
 // TestGateway: a large model at a gateway gives the same traces as a local one, except for probabilities that an audit

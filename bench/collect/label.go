@@ -27,18 +27,18 @@ const (
 	RuleConsequence = "consequence"
 )
 
-// label fills in the labels of the positions of d. It begins with the last one: the text before a position is then
-// still in the KV cache when a continuation starts there.
-func (w *worker) label(ctx context.Context, d *draft, positions []trace.Position) error {
+// labelPositions fills in the labels of the positions of d. It begins with the last one: the text before a position is
+// then still in the KV cache when a continuation starts there.
+func (w *worker) labelPositions(ctx context.Context, d *pendingAnswer, positions []trace.Position) error {
 	small, large := make([]int32, len(positions)), make([]int32, len(positions))
 	for i, p := range positions {
 		small[i], large[i] = p.Small, p.Large
 	}
-	d.small.learn(d.answer, small)
-	d.large.learn(d.answer, large)
+	d.small.recordChoices(d.answer, small)
+	d.large.recordChoices(d.answer, large)
 	for i := range slices.Backward(positions) {
 		for rule, name := range w.o.Labels {
-			v, err := w.verdict(ctx, d, name, i, &positions[i])
+			v, err := w.positionVerdict(ctx, d, name, i, &positions[i])
 			if err != nil {
 				return err
 			}
@@ -48,15 +48,16 @@ func (w *worker) label(ctx context.Context, d *draft, positions []trace.Position
 	return nil
 }
 
-// verdict returns the label of position i of the answer by a rule.
-func (w *worker) verdict(ctx context.Context, d *draft, rule string, i int, p *trace.Position) (trace.Verdict, error) {
+func (w *worker) positionVerdict(
+	ctx context.Context, d *pendingAnswer, rule string, i int, p *trace.Position,
+) (trace.Verdict, error) {
 	agree := p.Small == p.Large
 	switch {
 	case rule == RuleCiter && w.o.Reference == Routed:
 		if agree {
 			return trace.Keep, nil
 		}
-		return w.compare(ctx, d, i, p, d.large)
+		return w.compareContinuations(ctx, d, i, p, d.large)
 	case rule == RuleCiter && !d.about.Right:
 		return trace.Unknown, nil
 	case rule == RuleCiter && p.Small == p.Reference:
@@ -64,37 +65,37 @@ func (w *worker) verdict(ctx context.Context, d *draft, rule string, i int, p *t
 	case rule == RuleCiter && p.Large == p.Reference:
 		return trace.Escalate, nil
 	case rule == RuleCiter && !agree:
-		return w.compare(ctx, d, i, p, d.large)
+		return w.compareContinuations(ctx, d, i, p, d.large)
 	case agree:
 		return trace.Keep, nil
 	case rule == RuleConsequence && d.decided && p.Small == p.Reference:
 		return trace.Keep, nil
 	case rule == RuleConsequence:
-		v, err := w.compare(ctx, d, i, p, d.small)
+		v, err := w.compareContinuations(ctx, d, i, p, d.small)
 		d.decided = d.decided || v == trace.Escalate
 		return v, err
 	}
 	return trace.Escalate, nil
 }
 
-// compare grades two answers: from the small model's choice, continued by the small model, and from the large model's,
-// continued by the model ask.
-func (w *worker) compare(
-	ctx context.Context, d *draft, i int, p *trace.Position, ask *tree,
+// compareContinuations grades two answers: from the small model's choice, continued by the small model, and from the
+// large model's, continued by the model of the tree ask.
+func (w *worker) compareContinuations(
+	ctx context.Context, d *pendingAnswer, i int, p *trace.Position, ask *choiceTree,
 ) (trace.Verdict, error) {
-	kept, err := d.small.goOn(ctx, slices.Concat(d.answer[:i], []int32{p.Small}))
+	kept, err := d.small.continueAnswer(ctx, slices.Concat(d.answer[:i], []int32{p.Small}))
 	if err != nil {
 		return trace.Unknown, err
 	}
-	asked, err := ask.goOn(ctx, slices.Concat(d.answer[:i], []int32{p.Large}))
+	asked, err := ask.continueAnswer(ctx, slices.Concat(d.answer[:i], []int32{p.Large}))
 	if err != nil {
 		return trace.Unknown, err
 	}
-	askedRight, err := w.right(ctx, d, asked)
+	askedRight, err := w.gradeTokens(ctx, d, asked)
 	if err != nil {
 		return trace.Unknown, err
 	}
-	keptRight, err := w.right(ctx, d, kept)
+	keptRight, err := w.gradeTokens(ctx, d, kept)
 	switch {
 	case err != nil:
 		return trace.Unknown, err

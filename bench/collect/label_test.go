@@ -140,11 +140,11 @@ type script struct {
 	asked  []string
 }
 
-func (s *script) close() {}
+func (s *script) closeModel() {}
 
-func (s *script) read(context.Context, []int32, int) ([]choice, error) { return nil, nil }
+func (s *script) readChoices(context.Context, []int32, int) ([]largeChoice, error) { return nil, nil }
 
-func (s *script) follow(
+func (s *script) generateTokens(
 	_ context.Context, text []int32, most int, o terms.Sampling, yield func(id int32) bool,
 ) error {
 	said := s.tokens.Decode(text[s.prompt:])
@@ -167,14 +167,14 @@ func (s *script) follow(
 // right.
 func scripted(
 	t *testing.T, o Options, reference string, small, large map[string]string,
-) (*worker, *draft, *script, *script) {
+) (*worker, *pendingAnswer, *script, *script) {
 	tokens, err := open(t, demo.Small(), engine.Options{}).Tokenizer()
 	require.NoError(t, err)
 	w := &worker{Plan: &Plan{o: o}, tokens: tokens}
 	if w.o.Data == nil {
 		w.o.Data = new(task.Set)
 	}
-	d := &draft{prompt: []int32{1, 2}, answer: tokens.Encode(reference, false)}
+	d := &pendingAnswer{prompt: []int32{1, 2}, answer: tokens.Encode(reference, false)}
 	d.question.Grade = func(answer string) task.Verdict {
 		if strings.Contains(answer, "yes") {
 			return task.Right
@@ -183,7 +183,7 @@ func scripted(
 	}
 	d.about.Graded, d.about.Right = true, d.question.Grade(reference) == task.Right
 	a, b := &script{tokens, 2, small, nil}, &script{tokens, 2, large, nil}
-	d.small, d.large = newTree(a, d.prompt, 200, tokens.IsEnd), newTree(b, d.prompt, 200, tokens.IsEnd)
+	d.small, d.large = newChoiceTree(a, d.prompt, 200, tokens.IsEnd), newChoiceTree(b, d.prompt, 200, tokens.IsEnd)
 	return w, d, a, b
 }
 
@@ -247,7 +247,7 @@ func TestRules(t *testing.T) {
 					w.o.Labels = append(w.o.Labels, rule)
 				}
 			}
-			require.NoError(t, w.label(t.Context(), d, positions))
+			require.NoError(t, w.labelPositions(t.Context(), d, positions))
 			for r, rule := range w.o.Labels {
 				assert.Equal(t, c.want[rule], positions[1].Labels[r], rule)
 				other := trace.Keep
@@ -276,7 +276,7 @@ func TestConsequenceDecided(t *testing.T) {
 		positions[i] = trace.Position{Reference: id, Small: id, Large: id}
 	}
 	positions[0].Large, positions[1].Small, positions[2].Small = one("f"), one("e"), one("d")
-	require.NoError(t, w.label(t.Context(), d, positions))
+	require.NoError(t, w.labelPositions(t.Context(), d, positions))
 	var got []trace.Verdict
 	for _, p := range positions[:3] {
 		got = append(got, p.Labels[0])
@@ -289,7 +289,7 @@ func TestTree(t *testing.T) {
 	_, d, s, _ := scripted(t, Options{}, "", map[string]string{"": "a bc", "x": "y bc", "a b": "??"}, nil)
 	tree := d.small
 	goOn := func(from string) string {
-		all, err := tree.goOn(t.Context(), s.tokens.Encode(from, false))
+		all, err := tree.continueAnswer(t.Context(), s.tokens.Encode(from, false))
 		require.NoError(t, err)
 		last := len(all) - 1
 		require.True(t, tree.isEnd(all[last]))
@@ -304,50 +304,50 @@ func TestTree(t *testing.T) {
 	assert.Equal(t, 2, tree.rollouts)
 
 	end, _ := s.tokens.EOS()
-	all, err := tree.goOn(t.Context(), []int32{end})
+	all, err := tree.continueAnswer(t.Context(), []int32{end})
 	require.NoError(t, err)
 	assert.Equal(t, []int32{end}, all)
-	_, err = tree.goOn(t.Context(), s.tokens.Encode("z", false))
+	_, err = tree.continueAnswer(t.Context(), s.tokens.Encode("z", false))
 	assert.ErrorContains(t, err, "unexpected:  z")
 
 	// learned tokens lead through known ones; the model is asked only after their end
 	_, d, s, _ = scripted(t, Options{}, "", map[string]string{"ab": "c"}, nil)
 	ids := append(s.tokens.Encode("a", false), s.tokens.Encode("b", false)...)
 	require.Len(t, ids, 2)
-	d.small.learn([]int32{ids[0], 9}, []int32{ids[0], ids[1]})
-	all, err = d.small.goOn(t.Context(), nil)
+	d.small.recordChoices([]int32{ids[0], 9}, []int32{ids[0], ids[1]})
+	all, err = d.small.continueAnswer(t.Context(), nil)
 	require.NoError(t, err)
 	assert.Equal(t, "abc", s.tokens.Decode(all[:3]))
 	assert.Equal(t, []string{"ab"}, s.asked)
 
 	// a continuation in a known text is read from the tree, not asked for
 	_, d, s, _ = scripted(t, Options{}, "", map[string]string{"a": "b", "": "a"}, nil)
-	_, err = d.small.goOn(t.Context(), ids[:1])
+	_, err = d.small.continueAnswer(t.Context(), ids[:1])
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.small.tokens, "with the end token")
-	all, err = d.small.goOn(t.Context(), nil)
+	all, err = d.small.continueAnswer(t.Context(), nil)
 	require.NoError(t, err)
 	assert.Equal(t, "ab", s.tokens.Decode(all[:2]))
 	assert.Equal(t, 3, d.small.tokens)
 
 	// the limit holds for known tokens and for new ones
 	for _, limit := range []int{3, 4} {
-		tree := newTree(s, []int32{1, 2}, limit, s.tokens.IsEnd)
+		tree := newChoiceTree(s, []int32{1, 2}, limit, s.tokens.IsEnd)
 		s.lines[""] = "abcdef"
 		for range 2 {
-			all, err := tree.goOn(t.Context(), nil)
+			all, err := tree.continueAnswer(t.Context(), nil)
 			require.NoError(t, err)
 			assert.Len(t, all, limit-2)
 		}
 	}
-	mute := newTree(muteModel{s}, []int32{1}, 9, s.tokens.IsEnd)
-	_, err = mute.goOn(t.Context(), nil)
+	mute := newChoiceTree(muteModel{s}, []int32{1}, 9, s.tokens.IsEnd)
+	_, err = mute.continueAnswer(t.Context(), nil)
 	assert.ErrorContains(t, err, "returned no token")
 }
 
 // muteModel generates no tokens.
 type muteModel struct{ *script }
 
-func (muteModel) follow(context.Context, []int32, int, terms.Sampling, func(int32) bool) error {
+func (muteModel) generateTokens(context.Context, []int32, int, terms.Sampling, func(int32) bool) error {
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 
 // model is one of the two models, for one text at a time.
 type model interface {
-	// follow calls yield with the tokens that the model chooses after context, in order, up to most of them. It ends
-	// when yield returns false.
-	follow(ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool) error
-	close()
+	// generateTokens calls yield with the tokens that the model chooses after context, in order, up to most of them.
+	// It ends when yield returns false.
+	generateTokens(ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool) error
+	closeModel()
 }
 
-// choice is the large model's choice at a position.
-type choice struct {
+// largeChoice is the large model's choice at a position.
+type largeChoice struct {
 	token          int32
 	logProb, given float32 // of its choice, and of the token in the text; NaN if unknown
 }
@@ -29,16 +29,16 @@ type choice struct {
 // largeModel is a model that can also read a text.
 type largeModel interface {
 	model
-	// read returns the model's choices at the positions of text from from on.
-	read(ctx context.Context, text []int32, from int) ([]choice, error)
+	// readChoices returns the model's choices at the positions of text from from on.
+	readChoices(ctx context.Context, text []int32, from int) ([]largeChoice, error)
 }
 
-// local is a model in this process.
-type local struct{ s *engine.Session }
+// localModel is a model in this process.
+type localModel struct{ s *engine.Session }
 
-func (l local) close() {}
+func (l localModel) closeModel() {}
 
-func (l local) follow(
+func (l localModel) generateTokens(
 	ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool,
 ) error {
 	for t, err := range l.s.Generate(ctx, context, terms.Settings{MaxTokens: most, IgnoreEnd: true}.With(s)) {
@@ -52,43 +52,43 @@ func (l local) follow(
 	return nil
 }
 
-func (l local) read(ctx context.Context, text []int32, from int) (all []choice, err error) {
+func (l localModel) readChoices(ctx context.Context, text []int32, from int) (all []largeChoice, err error) {
 	err = l.s.Read(ctx, text, from, 0, func(s engine.Seen) error {
-		all = append(all, choice{s.Choice, s.LogProb, s.Given})
+		all = append(all, largeChoice{s.Choice, s.LogProb, s.Given})
 		return nil
 	})
 	return all, err
 }
 
-// remote is a model behind a gateway.
-type remote struct {
+// remoteModel is a model behind a gateway.
+type remoteModel struct {
 	far   engine.Far
 	cloud engine.Cloud // of the texts that continue the last text that was read; nil: none yet
 	end   func()
 }
 
-func (r *remote) close() {
+func (r *remoteModel) closeModel() {
 	if r.cloud != nil {
 		r.end()
 		r.cloud = nil
 	}
 }
 
-// begin makes an empty session, so that the audit covers all requested positions.
-func (r *remote) begin(ctx context.Context) error {
-	r.close()
+// openSession makes an empty session, so that the audit covers all requested positions.
+func (r *remoteModel) openSession(ctx context.Context) error {
+	r.closeModel()
 	cloud, end, err := r.far.Session(ctx)
 	if err == nil {
-		r.cloud, r.end = patient{cloud}, end
+		r.cloud, r.end = retryingCloud{cloud}, end
 	}
 	return err
 }
 
-func (r *remote) follow(
+func (r *remoteModel) generateTokens(
 	ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool,
 ) error {
 	if r.cloud == nil {
-		if err := r.begin(ctx); err != nil {
+		if err := r.openSession(ctx); err != nil {
 			return err
 		}
 	}
@@ -106,8 +106,8 @@ func (r *remote) follow(
 	return nil
 }
 
-func (r *remote) read(ctx context.Context, text []int32, from int) ([]choice, error) {
-	if err := r.begin(ctx); err != nil {
+func (r *remoteModel) readChoices(ctx context.Context, text []int32, from int) ([]largeChoice, error) {
+	if err := r.openSession(ctx); err != nil {
 		return nil, err
 	}
 	a, err := r.cloud.Ask(ctx, engine.CloudQuestion{Context: text, AuditFrom: from})
@@ -118,12 +118,12 @@ func (r *remote) read(ctx context.Context, text []int32, from int) ([]choice, er
 		return nil, fmt.Errorf("the gateway's model audited %d of %d tokens: its audit is not exact", a.Audited, n)
 	}
 	unknown := float32(math.NaN())
-	all := make([]choice, len(text)-from)
+	all := make([]largeChoice, len(text)-from)
 	for i := range all {
-		all[i] = choice{text[from+i], unknown, unknown}
+		all[i] = largeChoice{text[from+i], unknown, unknown}
 	}
 	for _, f := range a.Audit {
-		all[f.Pos-from] = choice{f.Token, f.LogProb, unknown}
+		all[f.Pos-from] = largeChoice{f.Token, f.LogProb, unknown}
 	}
 	return all, nil
 }
@@ -137,10 +137,10 @@ const (
 
 var errSilent = errors.New("no answer in two minutes")
 
-// patient repeats a question if its answer fails: a question to the cloud may be asked any number of times.
-type patient struct{ engine.Cloud }
+// retryingCloud repeats a question if its answer fails: a question to the cloud may be asked any number of times.
+type retryingCloud struct{ engine.Cloud }
 
-func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+func (p retryingCloud) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
 	for n := 1; ; n++ {
 		one, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)
 		a, err := p.Cloud.Ask(one, q)

@@ -40,10 +40,9 @@ func NewPlan(o Options) (*Plan, error) {
 	} else {
 		p.end = -1
 	}
-	return p, p.describe()
+	return p, p.fillSettings()
 }
 
-// chooseReference checks that there are answers of the requested kind.
 func (p *Plan) chooseReference() error {
 	o := &p.o
 	lacking := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Reference == "" })
@@ -95,15 +94,14 @@ func (p *Plan) checkLabels() error {
 	return nil
 }
 
-// describe fills in the settings and the maximum length of a text.
-func (p *Plan) describe() error {
+func (p *Plan) fillSettings() error {
 	o, s := &p.o, &p.settings
 	var err error
 	if s.Small.Fingerprint, err = o.Edge.Fingerprint(); err != nil {
 		return err
 	}
 	s.Small.Name, s.Small.Context, s.Small.Compute = o.Edge.Name(), o.Edge.Context(), o.Compute
-	if err := p.describeLarge(); err != nil {
+	if err := p.fillLargeSettings(); err != nil {
 		return err
 	}
 	p.limit = s.Small.Context
@@ -130,8 +128,8 @@ func (p *Plan) describe() error {
 	return nil
 }
 
-// describeLarge describes the large model. A gateway must support exact audits and the sampling.
-func (p *Plan) describeLarge() (err error) {
+// fillLargeSettings describes the large model. A gateway must support exact audits and the sampling.
+func (p *Plan) fillLargeSettings() (err error) {
 	o, m := &p.o, &p.settings.Large
 	if o.Large != nil {
 		if m.Fingerprint, err = o.Large.Fingerprint(); err != nil {

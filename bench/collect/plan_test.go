@@ -136,7 +136,7 @@ func TestSummary(t *testing.T) {
 		require.NoError(t, w.Append(x))
 	}
 	require.NoError(t, w.Close())
-	got, err := summarize(path)
+	got, err := summarizeFile(path)
 	require.NoError(t, err)
 	assert.Len(t, got.Hash, 64)
 	assert.EqualValues(t, len(bytesOf(t, path)), got.Bytes)
@@ -144,7 +144,7 @@ func TestSummary(t *testing.T) {
 	assert.Equal(t, &Summary{Reference: "routed", Prompts: 3, LeftOut: 1, Cut: 1, Graded: 2, Right: 1, Positions: 4,
 		Differ: 3, DifferShare: 0.75, Cloud: 33, Rollouts: 44, RolloutTokens: 55,
 		Labels: []LabelSummary{{"a", 4, 2, 1, 0.5}, {"b", 3, 2, 0, 2. / 3}}}, got)
-	_, err = summarize(newFile(t))
+	_, err = summarizeFile(newFile(t))
 	assert.Error(t, err)
 }
 
@@ -174,13 +174,13 @@ func TestPatient(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		f := &flaky{fails: 4}
-		a, err := patient{f}.Ask(t.Context(), engine.CloudQuestion{Context: []int32{1}})
+		a, err := retryingCloud{f}.Ask(t.Context(), engine.CloudQuestion{Context: []int32{1}})
 		require.NoError(t, err)
 		assert.EqualValues(t, 7, a.Token)
 		assert.Equal(t, 7500*time.Millisecond, time.Since(begin))
 
 		f = &flaky{fails: 99}
-		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
+		_, err = retryingCloud{f}.Ask(t.Context(), engine.CloudQuestion{})
 		assert.ErrorIs(t, err, errFlaky)
 		assert.ErrorContains(t, err, "asked 5 times")
 		assert.ErrorContains(t, err, "repeat the command")
@@ -188,11 +188,11 @@ func TestPatient(t *testing.T) {
 
 		begin = time.Now()
 		f = &flaky{fails: 1, slow: time.Hour}
-		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
+		_, err = retryingCloud{f}.Ask(t.Context(), engine.CloudQuestion{})
 		require.NoError(t, err)
 		assert.Equal(t, answerTime+firstPause, time.Since(begin))
 		f = &flaky{fails: 99, slow: time.Hour}
-		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
+		_, err = retryingCloud{f}.Ask(t.Context(), engine.CloudQuestion{})
 		assert.ErrorIs(t, err, errSilent)
 
 		for after, slow := range map[time.Duration]time.Duration{
@@ -203,7 +203,7 @@ func TestPatient(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(after, func() { cancel(over) })
 			begin = time.Now()
-			_, err = patient{&flaky{fails: 99, slow: slow}}.Ask(ctx, engine.CloudQuestion{})
+			_, err = retryingCloud{&flaky{fails: 99, slow: slow}}.Ask(ctx, engine.CloudQuestion{})
 			assert.Equal(t, over, err)
 			assert.Equal(t, after, time.Since(begin))
 		}
@@ -235,15 +235,15 @@ func (c oneCloud) Session(context.Context) (engine.Cloud, func(), error) {
 // TestShortAudit: an audit of less than the whole text is refused.
 func TestShortAudit(t *testing.T) {
 	for _, a := range []engine.CloudAnswer{{Reply: terms.Reply{Audited: 2}}, {Reply: terms.Reply{Audited: 4}}} {
-		r := &remote{far: oneCloud{answer(a)}}
-		_, err := r.read(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
+		r := &remoteModel{far: oneCloud{answer(a)}}
+		_, err := r.readChoices(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
 		assert.ErrorContains(t, err, "its audit is not exact")
-		r.close()
+		r.closeModel()
 	}
-	r := &remote{far: oneCloud{answer{
+	r := &remoteModel{far: oneCloud{answer{
 		Reply: terms.Reply{Audited: 3, Audit: []engine.CloudFinding{{Pos: 3, Token: 9, LogProb: -1}}},
 	}}}
-	got, err := r.read(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
+	got, err := r.readChoices(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
 	require.NoError(t, err)
 	assert.Equal(t, []int32{3, 9, 5}, []int32{got[0].token, got[1].token, got[2].token})
 	assert.EqualValues(t, -1, got[1].logProb)
@@ -252,16 +252,17 @@ func TestShortAudit(t *testing.T) {
 // TestRemoteSessions: each text has one session at the gateway, and no session stays open.
 func TestRemoteSessions(t *testing.T) {
 	far := &countedFar{Cloud: counting(func(engine.CloudQuestion) int32 { return 1 })}
-	r := &remote{far: far}
+	r := &remoteModel{far: far}
 	for range 3 {
-		require.NoError(t, r.follow(t.Context(), []int32{1}, 1, terms.Sampling{}, func(int32) bool { return true }))
-		_, err := r.read(t.Context(), []int32{1, 2}, 2)
+		err := r.generateTokens(t.Context(), []int32{1}, 1, terms.Sampling{}, func(int32) bool { return true })
+		require.NoError(t, err)
+		_, err = r.readChoices(t.Context(), []int32{1, 2}, 2)
 		require.NoError(t, err)
 		assert.Equal(t, 1, far.open)
 	}
 	assert.Equal(t, 4, far.begun, "continuations of a text use its session")
-	r.close()
-	r.close()
+	r.closeModel()
+	r.closeModel()
 	assert.Zero(t, far.open)
 }
 
@@ -287,23 +288,23 @@ func (a answer) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, 
 // TestRemoteFollow: a gateway is asked token by token, each after the previous one.
 func TestRemoteFollow(t *testing.T) {
 	var asked [][]int32
-	r := &remote{far: oneCloud{counting(func(q engine.CloudQuestion) int32 {
+	r := &remoteModel{far: oneCloud{counting(func(q engine.CloudQuestion) int32 {
 		asked = append(asked, q.Context)
 		assert.InDelta(t, 0.5, q.Sampling.Temperature, 0)
 		return int32(len(q.Context))
 	})}}
-	defer r.close()
+	defer r.closeModel()
 	var got []int32
 	more := func(id int32) bool {
 		got = append(got, id)
 		return id < 4
 	}
 	s := terms.Sampling{Temperature: 0.5}
-	require.NoError(t, r.follow(t.Context(), []int32{8, 9}, 10, s, more))
+	require.NoError(t, r.generateTokens(t.Context(), []int32{8, 9}, 10, s, more))
 	assert.Equal(t, []int32{2, 3, 4}, got)
 	assert.Equal(t, [][]int32{{8, 9}, {8, 9, 2}, {8, 9, 2, 3}}, asked)
 	got = nil
-	require.NoError(t, r.follow(t.Context(), []int32{8}, 2, s, more))
+	require.NoError(t, r.generateTokens(t.Context(), []int32{8}, 2, s, more))
 	assert.Equal(t, []int32{1, 2}, got)
 }
 
@@ -311,15 +312,15 @@ func TestRemoteFollow(t *testing.T) {
 func TestRemoteFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, far := range []engine.Far{noSession{}, oneCloud{&flaky{fails: 99}}} {
-			r := &remote{far: far}
+			r := &remoteModel{far: far}
 			none := func(int32) bool {
 				assert.Fail(t, "a token without an answer")
 				return false
 			}
-			assert.ErrorIs(t, r.follow(t.Context(), []int32{1}, 3, terms.Sampling{}, none), errFlaky)
-			_, err := r.read(t.Context(), []int32{1, 2}, 1)
+			assert.ErrorIs(t, r.generateTokens(t.Context(), []int32{1}, 3, terms.Sampling{}, none), errFlaky)
+			_, err := r.readChoices(t.Context(), []int32{1, 2}, 1)
 			assert.ErrorIs(t, err, errFlaky)
-			r.close()
+			r.closeModel()
 		}
 	})
 }
@@ -338,7 +339,7 @@ func TestClosedModels(t *testing.T) {
 	require.NoError(t, err)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = local{s}.follow(over, []int32{1}, 9, terms.Sampling{}, func(int32) bool { return true })
+	err = localModel{s}.generateTokens(over, []int32{1}, 9, terms.Sampling{}, func(int32) bool { return true })
 	assert.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, o.Edge.Close())
 	path := newFile(t)
@@ -359,7 +360,7 @@ func TestClosedModels(t *testing.T) {
 // TestInsistent: only a question that fails ends the decoding, not one that was given up as the decoding ended.
 func TestInsistent(t *testing.T) {
 	var why []error
-	c := insistent{&flaky{fails: 2}, func(err error) { why = append(why, err) }}
+	c := failFastCloud{&flaky{fails: 2}, func(err error) { why = append(why, err) }}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, ctx := range []context.Context{over, t.Context(), t.Context()} {

@@ -33,7 +33,7 @@ type LabelSummary struct {
 	Share    float64 `json:"escalate_share"` // of the labelled ones
 }
 
-func summarize(path string) (*Summary, error) {
+func summarizeFile(path string) (*Summary, error) {
 	set, err := trace.Open(path)
 	if err != nil {
 		return nil, err
@@ -53,9 +53,9 @@ func summarize(path string) (*Summary, error) {
 	}
 	for i := range set.Len() {
 		p := set.At(i)
-		sum.add(&p)
+		sum.addPosition(&p)
 	}
-	sum.divide()
+	sum.computeShares()
 	return sum, nil
 }
 
@@ -73,7 +73,7 @@ func (s *Summary) addPrompt(p trace.Prompt) {
 	s.RolloutTokens += p.RolloutTokens
 }
 
-func (s *Summary) add(p *trace.Position) {
+func (s *Summary) addPosition(p *trace.Position) {
 	if p.Small != p.Large {
 		s.Differ++
 	}
@@ -91,14 +91,14 @@ func (s *Summary) add(p *trace.Position) {
 	}
 }
 
-func (s *Summary) divide() {
-	s.DifferShare = share(s.Differ, s.Positions)
+func (s *Summary) computeShares() {
+	s.DifferShare = shareOf(s.Differ, s.Positions)
 	for i := range s.Labels {
-		s.Labels[i].Share = share(s.Labels[i].Escalate, s.Labels[i].Labelled)
+		s.Labels[i].Share = shareOf(s.Labels[i].Escalate, s.Labels[i].Labelled)
 	}
 }
 
-func share(part, whole int) float64 {
+func shareOf(part, whole int) float64 {
 	if whole == 0 {
 		return 0
 	}

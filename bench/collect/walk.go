@@ -28,7 +28,7 @@ const walkLimit = 12
 
 // walkMismatches finds the positions of a judged text, with the states of the large model before and after the small
 // model's token. d.answer is the large model's answer, and becomes the text.
-func (w *worker) walkMismatches(ctx context.Context, d *draft) (t trace.Text, err error) {
+func (w *worker) walkMismatches(ctx context.Context, d *pendingAnswer) (t trace.Text, err error) {
 	t.Prompt = d.about
 	generated, most := 0, cmp.Or(w.o.walkLimit, walkLimit*cmp.Or(w.o.MaxTokens, w.limit))
 	for at := 0; d.about.Right && generated < most; {
@@ -40,12 +40,12 @@ func (w *worker) walkMismatches(ctx context.Context, d *draft) (t trace.Text, er
 		if t.Hidden, err = w.readMismatch(ctx, d, at, &p, t.Hidden); err != nil {
 			return t, err
 		}
-		other, err := d.large.goOn(ctx, append(slices.Clone(d.answer[:at]), p.Small))
+		other, err := d.large.continueAnswer(ctx, append(slices.Clone(d.answer[:at]), p.Small))
 		if err != nil {
 			return t, err
 		}
 		generated += len(other) - at
-		right, err := w.right(ctx, d, other)
+		right, err := w.gradeTokens(ctx, d, other)
 		if err != nil {
 			return t, err
 		}
@@ -63,7 +63,7 @@ func (w *worker) walkMismatches(ctx context.Context, d *draft) (t trace.Text, er
 
 // nextMismatch returns the first position from at on where the small model chooses another token; the length of the
 // answer if there is none.
-func (w *worker) nextMismatch(ctx context.Context, d *draft, at int) (p trace.Position, found int, err error) {
+func (w *worker) nextMismatch(ctx context.Context, d *pendingAnswer, at int) (p trace.Position, found int, err error) {
 	n := len(d.prompt)
 	text := slices.Concat(d.prompt, d.answer)
 	for found = at; found < len(d.answer); {
@@ -89,7 +89,7 @@ func (w *worker) nextMismatch(ctx context.Context, d *draft, at int) (p trace.Po
 // it to hidden, and fills in what the large model thinks of it: how probable it is beside its own choice, and the
 // entropy.
 func (w *worker) readMismatch(
-	ctx context.Context, d *draft, at int, p *trace.Position, hidden []uint16,
+	ctx context.Context, d *pendingAnswer, at int, p *trace.Position, hidden []uint16,
 ) ([]uint16, error) {
 	text := slices.Concat(d.prompt, d.answer[:at], []int32{p.Small, p.Small}) // the last one stands for what follows
 	err := w.largeSession.Read(ctx, text, int(p.Pos), 0, func(s engine.Seen) (err error) {

@@ -37,37 +37,37 @@ func newWorker(ctx context.Context, p *Plan) (*worker, error) {
 	if w.edge, err = p.o.Edge.NewSession(); err != nil {
 		return nil, err
 	}
-	w.small = local{w.edge}
+	w.small = localModel{w.edge}
 	if p.o.Reference == Routed {
 		if w.router, err = router.New(p.o.Router); err != nil {
 			return nil, err
 		}
 	}
 	if p.o.Large == nil {
-		w.large = &remote{far: p.o.Far}
+		w.large = &remoteModel{far: p.o.Far}
 		return w, nil
 	}
 	w.largeSession, err = p.o.Large.NewSession()
-	w.large = local{w.largeSession}
+	w.large = localModel{w.largeSession}
 	return w, err
 }
 
-func (w *worker) close() { w.large.close() }
+func (w *worker) closeLarge() { w.large.closeModel() }
 
-// draft is an answer before both models read its text.
-type draft struct {
+// pendingAnswer is an answer before both models read its text.
+type pendingAnswer struct {
 	question task.Question
 	prompt   []int32
 	answer   []int32 // including its end token, if there is one
-	small    *tree
-	large    *tree
+	small    *choiceTree
+	large    *choiceTree
 	about    trace.Prompt
 	decided  bool            // [RuleConsequence] has marked a position; labels are computed from the last position on
 	graded   map[string]bool // whether each graded answer is right
 }
 
-func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
-	d := &draft{question: w.o.Data.Questions[number]}
+func (w *worker) collectText(ctx context.Context, number int) (trace.Text, error) {
+	d := &pendingAnswer{question: w.o.Data.Questions[number]}
 	var err error
 	if w.o.Raw {
 		d.prompt, err = w.o.Edge.RawPrompt(w.o.Data.Raw(d.question))
@@ -86,9 +86,9 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 		return trace.Text{Prompt: d.about}, nil
 	}
 	most := min(w.limit, len(d.prompt)+w.o.MaxTokens)
-	d.small = newTree(w.small, d.prompt, most, w.tokens.IsEnd)
-	d.large = newTree(w.large, d.prompt, most, w.tokens.IsEnd)
-	if err := w.refer(ctx, d, number, most); err != nil {
+	d.small = newChoiceTree(w.small, d.prompt, most, w.tokens.IsEnd)
+	d.large = newChoiceTree(w.large, d.prompt, most, w.tokens.IsEnd)
+	if err := w.decodeReference(ctx, d, number, most); err != nil {
 		return trace.Text{}, err
 	}
 	if d.question.Grade != nil {
@@ -102,26 +102,25 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 		t.Rollouts, t.RolloutTokens = d.large.rollouts, d.large.tokens
 		return t, err
 	}
-	return w.read(ctx, d)
+	return w.readText(ctx, d)
 }
 
-// gradeReference reports whether the reference is right.
-func (w *worker) gradeReference(ctx context.Context, d *draft) (bool, error) {
+func (w *worker) gradeReference(ctx context.Context, d *pendingAnswer) (bool, error) {
 	if w.o.Reference == Given {
-		return w.grade(ctx, d, d.question.Reference, false)
+		return w.gradeAnswer(ctx, d, d.question.Reference, false)
 	}
-	return w.right(ctx, d, d.answer)
+	return w.gradeTokens(ctx, d, d.answer)
 }
 
-// right reports whether an answer of the models is right. One without an end token was cut.
-func (w *worker) right(ctx context.Context, d *draft, answer []int32) (bool, error) {
+// gradeTokens reports whether an answer of the models is right. One without an end token was cut.
+func (w *worker) gradeTokens(ctx context.Context, d *pendingAnswer, answer []int32) (bool, error) {
 	last := len(answer) - 1
-	return w.grade(ctx, d, w.text(answer), last < 0 || !w.tokens.IsEnd(answer[last]))
+	return w.gradeAnswer(ctx, d, w.decodeAnswer(answer), last < 0 || !w.tokens.IsEnd(answer[last]))
 }
 
-// grade reports whether an answer is right. Each answer is graded once: many choices lead to the same answer, and
+// gradeAnswer reports whether an answer is right. Each answer is graded once: many choices lead to the same answer, and
 // grading may run a program.
-func (w *worker) grade(ctx context.Context, d *draft, answer string, cut bool) (bool, error) {
+func (w *worker) gradeAnswer(ctx context.Context, d *pendingAnswer, answer string, cut bool) (bool, error) {
 	if right, known := d.graded[answer]; known {
 		return right, nil
 	}
@@ -136,8 +135,8 @@ func (w *worker) grade(ctx context.Context, d *draft, answer string, cut bool) (
 	return right, nil
 }
 
-// refer determines the answer. The text has room for most tokens, including those of the prompt.
-func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err error) {
+// decodeReference determines the answer. The text has room for most tokens, including those of the prompt.
+func (w *worker) decodeReference(ctx context.Context, d *pendingAnswer, number, most int) (err error) {
 	room := most - len(d.prompt)
 	switch w.o.Reference {
 	case Given:
@@ -154,43 +153,42 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 		}
 		return nil
 	case Small:
-		d.answer, err = d.small.goOn(ctx, nil)
+		d.answer, err = d.small.continueAnswer(ctx, nil)
 		d.small.rollouts, d.small.tokens = 0, 0
 	case Large, Judged:
-		d.answer, err = d.large.goOn(ctx, nil)
+		d.answer, err = d.large.continueAnswer(ctx, nil)
 		d.large.rollouts, d.large.tokens = 0, 0 // these were not for labels
 	case Sampled:
-		s := terms.Sampling{Temperature: w.o.Temperature, Seed: seedOf(w.o.Seed, number)}
-		err = w.large.follow(ctx, d.prompt, room, s, func(id int32) bool {
+		s := terms.Sampling{Temperature: w.o.Temperature, Seed: promptSeed(w.o.Seed, number)}
+		err = w.large.generateTokens(ctx, d.prompt, room, s, func(id int32) bool {
 			d.answer = append(d.answer, id)
 			return !w.tokens.IsEnd(id)
 		})
 	case Routed:
-		err = w.route(ctx, d, room)
+		err = w.decodeRouted(ctx, d, room)
 	}
 	// an answer without an end was decoded up to the limit
 	d.about.Cut = len(d.answer) == room && !w.tokens.IsEnd(d.answer[room-1])
 	return err
 }
 
-// seedOf mixes a seed with the number of a prompt: noise is a function of seed and position, and must be independent
-// for different prompts.
-func seedOf(seed uint64, number int) uint64 {
+// promptSeed mixes a seed with the number of a prompt: noise is a function of seed and position, and must be
+// independent for different prompts.
+func promptSeed(seed uint64, number int) uint64 {
 	b := binary.LittleEndian.AppendUint64(nil, seed)
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, uint64(number)))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// text returns the text of an answer without its end token.
-func (w *worker) text(answer []int32) string {
+// decodeAnswer returns the text of an answer without its end token.
+func (w *worker) decodeAnswer(answer []int32) string {
 	if n := len(answer); n > 0 && w.tokens.IsEnd(answer[n-1]) {
 		answer = answer[:n-1]
 	}
 	return w.tokens.Decode(answer)
 }
 
-// route decodes an answer with both models.
-func (w *worker) route(ctx context.Context, d *draft, room int) error {
+func (w *worker) decodeRouted(ctx context.Context, d *pendingAnswer, room int) error {
 	far, end, err := w.o.Far.Session(ctx)
 	if err != nil {
 		return err
@@ -204,7 +202,7 @@ func (w *worker) route(ctx context.Context, d *draft, room int) error {
 	}
 	for t, err := range w.edge.Routed(ctx, d.prompt, engine.Route{
 		Settings: terms.Settings{MaxTokens: room, IgnoreEnd: true}, Router: w.router, Draft: o,
-		Cloud: insistent{patient{far}, cancel},
+		Cloud: failFastCloud{retryingCloud{far}, cancel},
 	}) {
 		if err != nil {
 			return err
@@ -219,14 +217,14 @@ func (w *worker) route(ctx context.Context, d *draft, room int) error {
 	return context.Cause(ctx)
 }
 
-// insistent ends the decoding if a question gets no answer: otherwise the small model's token would be used, in a text
-// that no router would produce.
-type insistent struct {
+// failFastCloud ends the decoding if a question gets no answer: otherwise the small model's token would be used, in a
+// text that no router would produce.
+type failFastCloud struct {
 	engine.Cloud
 	end context.CancelCauseFunc
 }
 
-func (c insistent) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+func (c failFastCloud) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
 	a, err := c.Cloud.Ask(ctx, q)
 	if err != nil && ctx.Err() == nil {
 		c.end(err)
@@ -234,11 +232,10 @@ func (c insistent) Ask(ctx context.Context, q engine.CloudQuestion) (engine.Clou
 	return a, err
 }
 
-// read makes both models read the text.
-func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
+func (w *worker) readText(ctx context.Context, d *pendingAnswer) (trace.Text, error) {
 	t := trace.Text{Prompt: d.about}
 	text := append(append([]int32(nil), d.prompt...), d.answer...)
-	large, err := w.large.read(ctx, text, len(d.prompt))
+	large, err := w.large.readChoices(ctx, text, len(d.prompt))
 	if err != nil {
 		return t, fmt.Errorf("the large model: %w", err)
 	}
@@ -255,7 +252,7 @@ func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
 	if err != nil {
 		return t, err
 	}
-	if err := w.label(ctx, d, t.Positions); err != nil {
+	if err := w.labelPositions(ctx, d, t.Positions); err != nil {
 		return t, fmt.Errorf("labels: %w", err)
 	}
 	t.Rollouts = d.small.rollouts + d.large.rollouts

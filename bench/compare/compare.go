@@ -70,11 +70,11 @@ var ErrNothing = errors.New("there is nothing to compare")
 
 // Files compares the lines of two files.
 func Files(a, b []result.Record) (*Report, error) {
-	first, err := items(a)
+	first, err := parseItems(a)
 	if err != nil {
 		return nil, err
 	}
-	second, err := items(b)
+	second, err := parseItems(b)
 	if err != nil {
 		return nil, err
 	}
@@ -86,18 +86,19 @@ func Files(a, b []result.Record) (*Report, error) {
 			delete(l.of, "variant") // the first of several is like the only one
 		}
 	}
-	r := &Report{Between: between(first, second), Runs: differences(described(first[0].run), described(second[0].run))}
+	r := &Report{Between: comparedSettings(first, second),
+		Runs: settingDifferences(runSettings(first[0].run), runSettings(second[0].run))}
 	ignored := map[string]bool{}
 	for _, d := range r.Between {
 		ignored[d.Name] = true
 	}
-	r.join(first, second, ignored, nil)
-	return r.finish()
+	r.pairLines(first, second, ignored, nil)
+	return r.adjustTests()
 }
 
 // Variants compares the lines of one file that were measured several times, each with the first.
 func Variants(all []result.Record) (*Report, error) {
-	lines, err := items(all)
+	lines, err := parseItems(all)
 	if err != nil {
 		return nil, err
 	}
@@ -113,37 +114,35 @@ func Variants(all []result.Record) (*Report, error) {
 	}
 	r := new(Report)
 	for _, v := range names[1:] {
-		r.join(groups["1"], groups[v], map[string]bool{"variant": true}, []Difference{{"variant", "1", v}})
+		r.pairLines(groups["1"], groups[v], map[string]bool{"variant": true}, []Difference{{"variant", "1", v}})
 	}
-	return r.finish()
+	return r.adjustTests()
 }
 
-// join compares lines with the same identity, without the settings in ignored.
-func (r *Report) join(a, b []*item, ignored map[string]bool, between []Difference) {
+func (r *Report) pairLines(a, b []*item, ignored map[string]bool, between []Difference) {
 	partners := map[string][]*item{}
 	for _, l := range b {
-		k := l.key(ignored)
+		k := l.identityKey(ignored)
 		partners[k] = append(partners[k], l)
 	}
 	for _, l := range a {
-		k := l.key(ignored)
+		k := l.identityKey(ignored)
 		if len(partners[k]) == 0 {
 			r.Alone = append(r.Alone, l.source)
 			continue
 		}
 		other := partners[k][0]
 		partners[k] = partners[k][1:]
-		r.Pairs = append(r.Pairs, pair(l, other, ignored, between))
+		r.Pairs = append(r.Pairs, comparePair(l, other, ignored, between))
 	}
 	for _, l := range b {
-		if k := l.key(ignored); slices.Contains(partners[k], l) {
+		if k := l.identityKey(ignored); slices.Contains(partners[k], l) {
 			r.Alone = append(r.Alone, l.source)
 		}
 	}
 }
 
-// finish corrects the tests of all pairs together.
-func (r *Report) finish() (*Report, error) {
+func (r *Report) adjustTests() (*Report, error) {
 	if len(r.Pairs) == 0 {
 		return nil, fmt.Errorf("%w: no line of one has a partner in the other", ErrNothing)
 	}

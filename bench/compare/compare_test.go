@@ -325,10 +325,10 @@ func TestWhichFigures(t *testing.T) {
 // TestOnlyValues: a field that is missing or different in some line is not common to all.
 func TestOnlyValues(t *testing.T) {
 	lines := []*item{{of: map[string]string{"a": "1", "b": "2", "c": "3"}}, {of: map[string]string{"a": "1", "b": "4"}}}
-	assert.Equal(t, map[string]string{"a": "1", "b": several, "c": several}, onlyValues(lines))
+	assert.Equal(t, map[string]string{"a": "1", "b": several, "c": several}, uniformSettings(lines))
 	other := []*item{{of: map[string]string{"a": "2", "b": "5", "d": "6"}}}
-	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, between(lines, other))
-	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
+	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, comparedSettings(lines, other))
+	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, comparedSettings(other, lines))
 	assert.Equal(t, "(none) → 6", Difference{"d", "", "6"}.String())
 	assert.Equal(t, "6 → (none)", Difference{"d", "6", ""}.String())
 }
@@ -342,9 +342,9 @@ func TestRuns(t *testing.T) {
 		Large:   &result.Model{Name: "large", Hash: "fe"}}
 	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
 		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
-		{"model", "", "small 0123456789ab"}}, differences(described(&a),
-		described(&b)))
-	l, err := items(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
+		{"model", "", "small 0123456789ab"}}, settingDifferences(runSettings(&a),
+		runSettings(&b)))
+	l, err := parseItems(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
 		plainLine(1)))
 	require.NoError(t, err)
 	assert.Equal(t, []string{b.Model.Hash, "fe"}, []string{l[0].of["model"], l[0].of["large"]},
@@ -376,16 +376,16 @@ func TestApart(t *testing.T) {
 		}
 		return rows
 	}
-	_, ok := compared("ms", &series{values: []float64{1}, questions: []int{1}}, &series{values: []float64{2},
+	_, ok := compareSeries("ms", &series{values: []float64{1}, questions: []int{1}}, &series{values: []float64{2},
 		questions: []int{2}})
 	assert.False(t, ok)
-	m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: []int{1, 2, 3}},
+	m, ok := compareSeries("ms", &series{values: []float64{1, 2, 3}, questions: []int{1, 2, 3}},
 		&series{values: []float64{9, 2, 3}, questions: []int{4, 2, 3}})
 	assert.True(t, ok)
 	assert.Equal(t, [2]int{2, 2}, m.N, "questions 2 and 3")
 	assert.Equal(t, []float64{2.5, 2.5}, []float64{m.A, m.B})
 	for _, sides := range [][2][]int{{{1, 2, 3}, nil}, {nil, {1, 2, 3}}} {
-		m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: sides[0]},
+		m, ok := compareSeries("ms", &series{values: []float64{1, 2, 3}, questions: sides[0]},
 			&series{values: []float64{4, 5, 6}, questions: sides[1]})
 		assert.True(t, ok)
 		assert.Equal(t, RankSum, m.Test)
@@ -474,35 +474,35 @@ func TestBlocks(t *testing.T) {
 		rising[i] = 100 + float64(i)
 	}
 	assert.Equal(t, 1, blockLength(rising))
-	assert.Equal(t, []float64{1.5, 3.5, 6}, blocks([]float64{1, 2, 3, 4, 5, 6, 7}, 2))
-	assert.Equal(t, []float64{4}, blocks([]float64{3, 5}, 2))
-	assert.Zero(t, autocorrelation(ranked([]float64{1, 1, 1}), 1))
-	assert.InDelta(t, -0.75, autocorrelation(ranked([]float64{1, 9, 1, 9}), 1), 1e-12)
-	assert.InDelta(t, 0.5, autocorrelation(ranked([]float64{1, 9, 1, 9}), 2), 1e-12)
-	assert.Equal(t, []int{1, 1, 2, 3}, []int{crowded(nil, 60), crowded(free[:60], 60), crowded(free[:61], 60),
-		crowded(free[:121], 60)})
+	assert.Equal(t, []float64{1.5, 3.5, 6}, blockMeans([]float64{1, 2, 3, 4, 5, 6, 7}, 2))
+	assert.Equal(t, []float64{4}, blockMeans([]float64{3, 5}, 2))
+	assert.Zero(t, autocorrelation(centeredRanks([]float64{1, 1, 1}), 1))
+	assert.InDelta(t, -0.75, autocorrelation(centeredRanks([]float64{1, 9, 1, 9}), 1), 1e-12)
+	assert.InDelta(t, 0.5, autocorrelation(centeredRanks([]float64{1, 9, 1, 9}), 2), 1e-12)
+	assert.Equal(t, []int{1, 1, 2, 3}, []int{groupLength(nil, 60), groupLength(free[:60], 60),
+		groupLength(free[:61], 60), groupLength(free[:121], 60)})
 	values := make([]float64, 3900)
 	for i := range values {
 		values[i] = r.ExpFloat64()
 	}
-	m := apart("ms", values[:3000], values[3000:])
+	m := compareUnpaired("ms", values[:3000], values[3000:])
 	assert.Equal(t, [2]int{3000, 900}, m.N)
 	assert.Equal(t, 150, m.Block, "20 blocks")
 	assert.InDelta(t, math.Ln2, m.A, 0.05, "the median of the samples, not of means of several")
 	assert.InDelta(t, math.Ln2, m.B, 0.1)
 	assert.Greater(t, m.P, 0.01, "equal distributions")
-	assert.Equal(t, m.P, apart("ms", values[3000:], values[:3000]).P, "in either order")
-	assert.Greater(t, apart("ms", values[:3000], []float64{1e9}).P, 0.05, "20 blocks and one value")
-	m = apart("asks", []float64{0, 1, 2, 3, 4, 5, 6}, []float64{10, 11, 12, 13, 14, 15, 16})
+	assert.Equal(t, m.P, compareUnpaired("ms", values[3000:], values[:3000]).P, "in either order")
+	assert.Greater(t, compareUnpaired("ms", values[:3000], []float64{1e9}).P, 0.05, "20 blocks and one value")
+	m = compareUnpaired("asks", []float64{0, 1, 2, 3, 4, 5, 6}, []float64{10, 11, 12, 13, 14, 15, 16})
 	assert.InDelta(t, 13./3-1, *m.Change, 1e-12)
 	assert.Nil(t, m.Low, "0 has no logarithm")
 	for _, sides := range [][2][]float64{{{1, 2, 3, 4, 5, 6, 7, 8}, {0, 3, 4, 5, 6, 7, 8, 9}},
 		{{0, 2, 3, 4, 5, 6, 7, 8}, {1, 3, 4, 5, 6, 7, 8, 9}}} {
-		m = together("asks", sides[0], sides[1])
+		m = compareSameQuestions("asks", sides[0], sides[1])
 		assert.Equal(t, SignedRank, m.Test)
 		assert.True(t, *m.Low < *m.Change && *m.Change < *m.High && *m.High < 1, "0 has no logarithm: %+v", m)
 	}
-	m = together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
+	m = compareSameQuestions("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
 	assert.Equal(t, [2]int{5000, 5000}, m.N)
 	assert.Equal(t, 84, m.Block, "59 blocks")
 }

@@ -27,9 +27,9 @@ type series struct {
 	questions []int // of each value; nil if there are no questions
 }
 
-// secondary reports whether a figure of answers follows from others, or is part of them: each additional test reduces
+// isSecondary reports whether a figure of answers follows from others, or is part of them: each additional test reduces
 // the power of all tests.
-func secondary(name string) bool {
+func isSecondary(name string) bool {
 	switch name {
 	case "question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled", "wait_ms", "hidden_ms",
 		"timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share":
@@ -38,8 +38,8 @@ func secondary(name string) bool {
 	return false
 }
 
-// items parses lines; those without samples and figures are left out.
-func items(all []result.Record) (lines []*item, err error) {
+// parseItems parses lines; those without samples and figures are left out.
+func parseItems(all []result.Record) (lines []*item, err error) {
 	for i := range all {
 		var fields map[string]json.RawMessage
 		if err := all[i].Into(&fields); err != nil {
@@ -49,7 +49,7 @@ func items(all []result.Record) (lines []*item, err error) {
 			of: map[string]string{"measurement": all[i].Run.Measurement}, samples: map[string]*series{},
 			texts: map[[2]int]string{}, single: map[string]float64{}, run: &all[i].Run, source: all[i].Source,
 		}
-		if err := l.read(fields); err != nil {
+		if err := l.parseFields(fields); err != nil {
 			return nil, fmt.Errorf("%s: %w", all[i].Source, err)
 		}
 		if len(l.samples) == 0 {
@@ -62,8 +62,7 @@ func items(all []result.Record) (lines []*item, err error) {
 	return lines, nil
 }
 
-// read parses the identity and the samples of a line.
-func (l *item) read(fields map[string]json.RawMessage) error {
+func (l *item) parseFields(fields map[string]json.RawMessage) error {
 	for name, raw := range fields {
 		var err error
 		switch {
@@ -71,8 +70,8 @@ func (l *item) read(fields map[string]json.RawMessage) error {
 			err = l.readCell(raw)
 		case name == "samples":
 			err = l.readSamples(raw)
-		case tells(name):
-			l.of[name] = plain(raw)
+		case isIdentityField(name):
+			l.of[name] = unquoteString(raw)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -86,8 +85,7 @@ func (l *item) read(fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// tells reports whether a field of a line is part of its identity.
-func tells(name string) bool {
+func isIdentityField(name string) bool {
 	switch name {
 	case "mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads", "device", "backend",
 		"devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
@@ -96,7 +94,7 @@ func tells(name string) bool {
 	return false
 }
 
-func plain(raw json.RawMessage) string {
+func unquoteString(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return text
@@ -110,7 +108,7 @@ func (l *item) readCell(raw json.RawMessage) error {
 		return err
 	}
 	for name, value := range cell {
-		l.of[name] = plain(value)
+		l.of[name] = unquoteString(value)
 	}
 	return nil
 }
@@ -139,8 +137,8 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 		l.texts[[2]int{question, repetition}] = text
 	}
 	for name, raw := range row {
-		value, ok := figure(raw)
-		if !ok || secondary(name) {
+		value, ok := parseFigure(raw)
+		if !ok || isSecondary(name) {
 			continue
 		}
 		s := l.samples[name]
@@ -158,8 +156,8 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 // maxFigure is larger than any measured value: sums of larger numbers could overflow.
 const maxFigure = 1e300
 
-// figure parses a number; true is 1 and false is 0.
-func figure(raw json.RawMessage) (x float64, ok bool) {
+// parseFigure parses a number; true is 1 and false is 0.
+func parseFigure(raw json.RawMessage) (x float64, ok bool) {
 	var yes bool
 	switch {
 	case string(raw) == "null":
@@ -175,11 +173,11 @@ func figure(raw json.RawMessage) (x float64, ok bool) {
 // readSingle parses the numbers of a line, including those one level down.
 func (l *item) readSingle(above string, fields map[string]json.RawMessage) {
 	for name, raw := range fields {
-		if above == "" && (name == "run" || name == "cell" || name == "machine_quiet" || tells(name)) {
+		if above == "" && (name == "run" || name == "cell" || name == "machine_quiet" || isIdentityField(name)) {
 			continue
 		}
 		var below map[string]json.RawMessage
-		if x, ok := figure(raw); ok {
+		if x, ok := parseFigure(raw); ok {
 			l.single[above+name] = x
 		} else if above == "" && json.Unmarshal(raw, &below) == nil {
 			l.readSingle(name+".", below)
@@ -187,8 +185,7 @@ func (l *item) readSingle(above string, fields map[string]json.RawMessage) {
 	}
 }
 
-// key returns the identity of a line, without the settings in ignored.
-func (l *item) key(ignored map[string]bool) string {
+func (l *item) identityKey(ignored map[string]bool) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(l.of)) {
 		if !ignored[name] {
@@ -201,15 +198,15 @@ func (l *item) key(ignored map[string]bool) string {
 // several stands for the value of a setting that is not equal in all lines, or that some lines lack.
 const several = "\x00"
 
-// between returns the settings with one value in all lines of a and another in all of b, where no value is one, too: a
-// file may be of a version without the flag.
-func between(a, b []*item) []Difference {
-	return slices.DeleteFunc(differences(onlyValues(a), onlyValues(b)), func(d Difference) bool {
+// comparedSettings returns the settings with one value in all lines of a and another in all of b, where no value is
+// one, too: a file may be of a version without the flag.
+func comparedSettings(a, b []*item) []Difference {
+	return slices.DeleteFunc(settingDifferences(uniformSettings(a), uniformSettings(b)), func(d Difference) bool {
 		return d.A == several || d.B == several
 	})
 }
 
-func differences(first, second map[string]string) (all []Difference) {
+func settingDifferences(first, second map[string]string) (all []Difference) {
 	both := maps.Clone(first)
 	maps.Copy(both, second)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
@@ -220,8 +217,8 @@ func differences(first, second map[string]string) (all []Difference) {
 	return all
 }
 
-// onlyValues returns the settings of lines: their value if it is equal in all lines, else [several].
-func onlyValues(lines []*item) map[string]string {
+// uniformSettings returns the settings of lines: their value if it is equal in all lines, else [several].
+func uniformSettings(lines []*item) map[string]string {
 	all := maps.Clone(lines[0].of)
 	for _, l := range lines[1:] {
 		for name, value := range l.of {
@@ -238,8 +235,7 @@ func onlyValues(lines []*item) map[string]string {
 	return all
 }
 
-// described returns the settings of a run that can be equal in two runs.
-func described(r *result.Run) map[string]string {
+func runSettings(r *result.Run) map[string]string {
 	all := map[string]string{
 		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
 		"os": r.Machine.OS, "arch": r.Machine.Arch, "kernels": r.Machine.Kernels,

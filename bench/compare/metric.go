@@ -18,8 +18,7 @@ const (
 	NoTest     = "none"   // all samples are equal
 )
 
-// pair compares two lines.
-func pair(a, b *item, ignored map[string]bool, between []Difference) Pair {
+func comparePair(a, b *item, ignored map[string]bool, between []Difference) Pair {
 	p := Pair{Of: maps.Clone(a.of), Between: between, A: a.source, B: b.source}
 	maps.DeleteFunc(p.Of, func(name, _ string) bool { return ignored[name] })
 	for at, text := range a.texts {
@@ -31,25 +30,24 @@ func pair(a, b *item, ignored map[string]bool, between []Difference) Pair {
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(a.samples), func(x, y string) int {
-		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(metricRank(x), metricRank(y)), cmp.Compare(x, y))
 	})
 	for _, name := range names {
 		if other := b.samples[name]; other != nil {
-			if m, ok := compared(name, a.samples[name], other); ok {
+			if m, ok := compareSeries(name, a.samples[name], other); ok {
 				p.Metrics = append(p.Metrics, m)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.single)) {
 		if y, ok := b.single[name]; ok {
-			p.Metrics = append(p.Metrics, single(name, a.single[name], y))
+			p.Metrics = append(p.Metrics, compareSingle(name, a.single[name], y))
 		}
 	}
 	return p
 }
 
-// single compares figures without samples.
-func single(name string, a, b float64) Metric {
+func compareSingle(name string, a, b float64) Metric {
 	m := Metric{Name: name, A: a, B: b, P: 1, Adjusted: 1, Test: Single, N: [2]int{1, 1}}
 	if a == b {
 		m.Test = NoTest
@@ -60,28 +58,27 @@ func single(name string, a, b float64) Metric {
 	return m
 }
 
-// rank sorts the time per answer first.
-func rank(name string) int {
+// metricRank sorts the time per answer first.
+func metricRank(name string) int {
 	if i := slices.Index([]string{"ms", "ttft_ms", "exposed_ms"}, name); i >= 0 {
 		return i
 	}
 	return 3
 }
 
-// compared compares one figure; false if the two have nothing in common.
-func compared(name string, a, b *series) (m Metric, ok bool) {
+func compareSeries(name string, a, b *series) (m Metric, ok bool) {
 	if a.questions == nil || b.questions == nil {
-		return apart(name, a.values, b.values), true
+		return compareUnpaired(name, a.values, b.values), true
 	}
-	x, y := common(a, b)
+	x, y := commonQuestionMeans(a, b)
 	if len(x) == 0 {
 		return m, false
 	}
-	return together(name, x, y), true
+	return compareSameQuestions(name, x, y), true
 }
 
-// common returns the means of the questions that both have, in the order of a.
-func common(a, b *series) (x, y []float64) {
+// commonQuestionMeans returns the means of the questions that both have, in the order of a.
+func commonQuestionMeans(a, b *series) (x, y []float64) {
 	mean := func(s *series) (order []int, of map[int]float64) {
 		of, counts := map[int]float64{}, map[int]float64{}
 		for i, q := range s.questions {
@@ -106,12 +103,11 @@ func common(a, b *series) (x, y []float64) {
 	return x, y
 }
 
-// together compares answers to the same questions.
-func together(name string, a, b []float64) Metric {
+func compareSameQuestions(name string, a, b []float64) Metric {
 	m := Metric{Name: name, A: stat.Mean(a), B: stat.Mean(b), P: 1, Adjusted: 1, Test: NoTest,
 		N: [2]int{len(a), len(b)}}
-	crowd := crowded(a, stats.MostRanks)
-	a, b = blocks(a, crowd), blocks(b, crowd)
+	crowd := groupLength(a, stats.MostRanks)
+	a, b = blockMeans(a, crowd), blockMeans(b, crowd)
 	positive := !slices.ContainsFunc(slices.Concat(a, b), func(x float64) bool { return x <= 0 })
 	d, equal := make([]float64, len(a)), 0
 	for i := range a {
@@ -129,7 +125,7 @@ func together(name string, a, b []float64) Metric {
 		return m
 	}
 	block := blockLength(d)
-	x, y, changes := blocks(a, block), blocks(b, block), blocks(d, block)
+	x, y, changes := blockMeans(a, block), blockMeans(b, block), blockMeans(d, block)
 	m.Test, m.P = SignedRank, stats.SignedRank(changes)
 	if block *= crowd; block > 1 {
 		m.Block = block
@@ -137,17 +133,16 @@ func together(name string, a, b []float64) Metric {
 	switch {
 	case positive && equal == 0:
 		i := stats.Middle(changes)
-		m.change(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
+		m.setChange(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
 	case m.A != 0: // the median would be 0 if most answers are unchanged
-		m.change(stats.Bootstrap(len(x), 1, func(weight []int) []float64 {
+		m.setChange(stats.Bootstrap(len(x), 1, func(weight []int) []float64 {
 			return []float64{stats.Weighted(y, weight)/stats.Weighted(x, weight) - 1}
 		})[0])
 	}
 	return m
 }
 
-// apart compares samples without questions.
-func apart(name string, a, b []float64) Metric {
+func compareUnpaired(name string, a, b []float64) Metric {
 	m := Metric{Name: name, A: stat.Median(a), B: stat.Median(b), P: 1, Adjusted: 1, Test: NoTest,
 		N: [2]int{len(a), len(b)}}
 	if m.A != 0 {
@@ -158,30 +153,29 @@ func apart(name string, a, b []float64) Metric {
 		return m
 	}
 	// one length for both: means of three values have another distribution than single ones
-	if block := max(crowded(a, stats.MostChoices/2), crowded(b, stats.MostChoices/2)); block > 1 {
-		m.Block, a, b = block, blocks(a, min(block, len(a))), blocks(b, min(block, len(b)))
+	if block := max(groupLength(a, stats.MostChoices/2), groupLength(b, stats.MostChoices/2)); block > 1 {
+		m.Block, a, b = block, blockMeans(a, min(block, len(a))), blockMeans(b, min(block, len(b)))
 	}
 	m.Test, m.P = RankSum, stats.RankSum(a, b)
 	if slices.Min(all) > 0 {
-		i := stats.Shift(logs(a), logs(b))
-		m.change(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
+		i := stats.Shift(logValues(a), logValues(b))
+		m.setChange(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
 	}
 	return m
 }
 
-// change sets the change and its interval, as far as they are finite.
-func (m *Metric) change(i stats.Interval) {
-	if finite(i.Value) {
+func (m *Metric) setChange(i stats.Interval) {
+	if isFinite(i.Value) {
 		m.Change = &i.Value
 	}
-	if i.Low > -1 && finite(i.Low) && finite(i.High) {
+	if i.Low > -1 && isFinite(i.Low) && isFinite(i.High) {
 		m.Low, m.High = &i.Low, &i.High
 	}
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-func logs(x []float64) []float64 {
+func logValues(x []float64) []float64 {
 	all := make([]float64, len(x))
 	for i, v := range x {
 		all[i] = math.Log(v)
@@ -193,7 +187,7 @@ func logs(x []float64) []float64 {
 // neighbours is not significant, else twice the time over which they are correlated. It leaves at least a dozen blocks
 // if there are that many values: fewer could not show that a change is real.
 func blockLength(d []float64) int {
-	ranks := ranked(d)
+	ranks := centeredRanks(d)
 	if autocorrelation(ranks, 1) < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
 		return 1
 	}
@@ -208,11 +202,11 @@ func blockLength(d []float64) int {
 	return min(max(1, len(d)/12), int(math.Ceil(2*time)))
 }
 
-// crowded returns how many neighbours to combine so that at most this many values are left.
-func crowded(d []float64, most int) int { return max(1, (len(d)+most-1)/most) }
+// groupLength returns how many neighbours to combine so that at most this many values are left.
+func groupLength(d []float64, most int) int { return max(1, (len(d)+most-1)/most) }
 
-// ranked returns twice the ranks of values, shifted to a mean of 0.
-func ranked(d []float64) []float64 {
+// centeredRanks returns twice the ranks of values, shifted to a mean of 0.
+func centeredRanks(d []float64) []float64 {
 	ranks := make([]float64, len(d))
 	for i, r := range stats.Ranks(d) {
 		ranks[i] = float64(r - len(d) - 1)
@@ -235,8 +229,8 @@ func autocorrelation(x []float64, lag int) float64 {
 	return products / squares
 }
 
-// blocks returns the means of length neighbours each, or of a few more.
-func blocks(d []float64, length int) []float64 {
+// blockMeans returns the means of length neighbours each, or of a few more.
+func blockMeans(d []float64, length int) []float64 {
 	n := len(d) / length
 	all := make([]float64, n)
 	for i := range all {

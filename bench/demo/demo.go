@@ -82,11 +82,10 @@ var parsed = sync.OnceValue(func() map[string][]Question {
 // and no other.
 func (q Question) Correct(answer string) bool {
 	said := strings.FieldsFunc(answer, func(r rune) bool { return !unicode.IsLetter(r) })
-	return names(said, q.Places, q.Place) && names(said, q.Foods, q.Food)
+	return containsOnly(said, q.Places, q.Place) && containsOnly(said, q.Foods, q.Food)
 }
 
-// names reports whether right is the only one of the offered words in the answer.
-func names(said, offered []string, right string) bool {
+func containsOnly(said, offered []string, right string) bool {
 	for _, w := range offered {
 		if slices.Contains(said, w) != (w == right) {
 			return false

@@ -21,7 +21,7 @@ func Draw(n int, seed uint64) []Question {
 	}
 	all := make([]Question, 0, n)
 	for len(all) < n {
-		if q := w.ask(r); !taken[q.Text] && !isHeldOut(q.Text) {
+		if q := w.drawQuestion(r); !taken[q.Text] && !isHeldOut(q.Text) {
 			taken[q.Text] = true
 			all = append(all, q)
 		}
@@ -77,11 +77,10 @@ var theWorld = sync.OnceValue(func() *world {
 	return w
 })
 
-// ask draws a question from either split.
-func (w *world) ask(r *rand.Rand) Question {
+func (w *world) drawQuestion(r *rand.Rand) Question {
 	f, form := w.facts[r.IntN(len(w.facts))], w.forms[r.IntN(len(w.forms))]
 	q := Question{Split: Train, Name: f.name, Place: f.place, Food: f.food}
-	q.Places, q.Foods = offer(w.places, f.place, r), offer(w.foods, f.food, r)
+	q.Places, q.Foods = drawOptions(w.places, f.place, r), drawOptions(w.foods, f.food, r)
 	fill := strings.NewReplacer("{name}", f.name, "{place}", f.place, "{food}", f.food)
 	q.Text = fmt.Sprintf("%s%s%s.%s%s.", fill.Replace(form.question),
 		offersPlaces, strings.Join(q.Places, ", "), offersFoods, strings.Join(q.Foods, ", "))
@@ -89,8 +88,7 @@ func (w *world) ask(r *rand.Rand) Question {
 	return q
 }
 
-// offer returns words in random order, including the right one.
-func offer(words []string, right string, r *rand.Rand) []string {
+func drawOptions(words []string, right string, r *rand.Rand) []string {
 	some := []string{right}
 	for len(some) < offered {
 		if w := words[r.IntN(len(words))]; !slices.Contains(some, w) {

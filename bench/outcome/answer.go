@@ -31,6 +31,6 @@ func (a *Answer) Show() { a.Shown = append(a.Shown, time.Since(a.Begin)) }
 func (a *Answer) Observe(e draft.Event) {
 	a.Tally.Add(e)
 	if a.Pictured {
-		a.spans.observe(e)
+		a.spans.addEvent(e)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// bound sets a lower bound of the time, for modes that verify every token and draft meanwhile. It is the time of the
-// small model alone for each forward pass that a text of this length needs, if each draft is right, and then verdict,
-// the wait for the verification of the last token: a round trip and a token of the large model. With tokens ahead it is
-// at most the time of the large model's own text, if the mode cloud was measured. It needs the mode local.
-func bound(all []Report, verdict time.Duration) {
+// setLowerBounds sets a lower bound of the time, for modes that verify every token and draft meanwhile. It is the time
+// of the small model alone for each forward pass that a text of this length needs, if each draft is right, and then
+// verdict, the wait for the verification of the last token: a round trip and a token of the large model. With tokens
+// ahead it is at most the time of the large model's own text, if the mode cloud was measured. It needs the mode local.
+func setLowerBounds(all []Report, verdict time.Duration) {
 	i := slices.IndexFunc(all, func(r Report) bool { return r.Mode == "local" })
 	if i < 0 {
 		return

@@ -2,10 +2,10 @@ package outcome
 
 import "slices"
 
-// compare records in the reports how many answers differ from the expected ones: tokens and origins those of the mode
-// serial, or with verification and no margin the tokens of the large model alone. Modes that were not measured are not
-// compared. alone has the large model's answers by question, for use if no mode has them.
-func compare(all []Report, modes []Mode, answers [][]Answer, alone []Answer) {
+// compareAnswers records in the reports how many answers differ from the expected ones: tokens and origins those of the
+// mode serial, or with verification and no margin the tokens of the large model alone. Modes that were not measured are
+// not compared. alone has the large model's answers by question, for use if no mode has them.
+func compareAnswers(all []Report, modes []Mode, answers [][]Answer, alone []Answer) {
 	find := func(of func(Mode) bool) []Answer {
 		if i := slices.IndexFunc(modes, of); i >= 0 {
 			return answers[i]
@@ -21,19 +21,19 @@ func compare(all []Report, modes []Mode, answers [][]Answer, alone []Answer) {
 	}
 	for i, m := range modes {
 		if serial != nil && m.Kind == Routed {
-			n := differing(answers[i], serial, func(a, b Answer) bool {
+			n := countDiffering(answers[i], serial, func(a, b Answer) bool {
 				return slices.Equal(a.IDs, b.IDs) && slices.Equal(a.Origins, b.Origins)
 			})
 			all[i].EqualToSerial, all[i].Differing = new(n == 0), &n
 		}
 		if large != nil && m.AsCloud() {
-			n := differing(answers[i], large, func(a, b Answer) bool { return slices.Equal(a.IDs, b.IDs) })
+			n := countDiffering(answers[i], large, func(a, b Answer) bool { return slices.Equal(a.IDs, b.IDs) })
 			all[i].EqualToCloud, all[i].DifferingFromCloud = new(n == 0), &n
 		}
 	}
 }
 
-func differing(got, want []Answer, equal func(a, b Answer) bool) (n int) {
+func countDiffering(got, want []Answer, equal func(a, b Answer) bool) (n int) {
 	for i := range got {
 		if !equal(got[i], want[i]) {
 			n++

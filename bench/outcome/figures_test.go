@@ -35,7 +35,7 @@ func counted(k int) (t Tally) {
 // TestTallyPlus: each count is added to the same count.
 func TestTallyPlus(t *testing.T) {
 	sum := counted(1)
-	sum.plus(counted(100))
+	sum.addTally(counted(100))
 	assert.Equal(t, counted(101), sum)
 }
 
@@ -148,7 +148,7 @@ func TestReportByHand(t *testing.T) {
 		"overlapped-4":  verified,
 	} {
 		want.Mode = name
-		plain := report(modes(t, name)[0], scripted())
+		plain := newReport(modes(t, name)[0], scripted())
 		assert.Equal(t, 400.0, plain.Time.Mean)
 		assert.InEpsilonSlice(t, []float64{300, 900, 900},
 			[]float64{plain.Time.P50, plain.Time.P90, plain.Time.P99}, 0.001)
@@ -159,14 +159,14 @@ func TestReportByHand(t *testing.T) {
 	for i := range all {
 		all[i].Known, all[i].Correct = false, false
 	}
-	r := report(modes(t, "local")[0], all)
+	r := newReport(modes(t, "local")[0], all)
 	assert.Nil(t, r.Accuracy, "without right answers")
 	assert.Nil(t, r.AccuracyLow)
 	ten := make([]Answer, 10)
 	for i := range ten {
 		ten[i].Took = time.Duration(10-i) * time.Second
 	}
-	times := report(modes(t, "cloud")[0], ten).Time
+	times := newReport(modes(t, "cloud")[0], ten).Time
 	assert.InEpsilonSlice(t, []float64{5500, 5000, 9000, 10_000},
 		[]float64{times.Mean, times.P50, times.P90, times.P99}, 0.001)
 }
@@ -220,7 +220,7 @@ func comparedBy(t *testing.T, names []string, answers map[string][]Answer) []Rep
 	for _, n := range names {
 		reports, all = append(reports, Report{Mode: n}), append(all, answers[n])
 	}
-	compare(reports, modes(t, names...), all, nil)
+	compareAnswers(reports, modes(t, names...), all, nil)
 	return reports
 }
 
@@ -300,10 +300,10 @@ func TestComparedWithReference(t *testing.T) {
 	got := []Answer{{IDs: []int32{1}}, {IDs: []int32{1}}, {IDs: []int32{2}, Question: 1},
 		{IDs: []int32{9}, Question: 1}}
 	reports := []Report{{Mode: "verified"}}
-	compare(reports, modes(t, "verified"), [][]Answer{got}, alone)
+	compareAnswers(reports, modes(t, "verified"), [][]Answer{got}, alone)
 	assert.Equal(t, 1, *reports[0].DifferingFromCloud)
 	reports = make([]Report, 2)
-	compare(reports, modes(t, "verified", "cloud"), [][]Answer{alone, alone}, []Answer{{}, {}})
+	compareAnswers(reports, modes(t, "verified", "cloud"), [][]Answer{alone, alone}, []Answer{{}, {}})
 	assert.Zero(t, *reports[0].DifferingFromCloud, "the measured answers come first")
 }
 

@@ -90,13 +90,13 @@ func ParseMode(name string) (Mode, error) {
 	if name == "pipelined-auto" {
 		return Mode{Name: name, Kind: Routed, pipelined: true, branches: draft.AutoBranches}, nil
 	}
-	if n, ok := numbered(name, "pipelined-"); ok {
+	if n, ok := parseNumbered(name, "pipelined-"); ok {
 		return Mode{Name: name, Kind: Routed, pipelined: true, branches: n}, nil
 	}
-	if n, ok := numbered(name, "speculative-"); ok {
+	if n, ok := parseNumbered(name, "speculative-"); ok {
 		return Mode{Name: name, Kind: Speculative, every: n}, nil
 	}
-	if n, ok := numbered(name, "overlapped-"); ok {
+	if n, ok := parseNumbered(name, "overlapped-"); ok {
 		return Mode{Name: name, Kind: Speculative, pipelined: true, branches: 1, every: n}, nil
 	}
 	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto, "+
@@ -117,8 +117,8 @@ func ParseModes(list string) (all []Mode, err error) {
 	return all, nil
 }
 
-// numbered returns the number from 1 to 64 after a prefix of a name.
-func numbered(name, prefix string) (int, bool) {
+// parseNumbered returns the number from 1 to 64 after a prefix of a name.
+func parseNumbered(name, prefix string) (int, bool) {
 	digits, found := strings.CutPrefix(name, prefix)
 	n, err := strconv.Atoi(digits)
 	return n, found && err == nil && n >= 1 && n <= maxDrafted

@@ -49,7 +49,7 @@ type Report struct {
 	Unverified  *int         `json:"unverified,omitempty"`
 	CloudTokens *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
 	Work
-	Bound   *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, see [bound]
+	Bound   *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, see [setLowerBounds]
 	Samples []Sample `json:"samples,omitempty"`  // one per answer, in the order of the rounds
 	// one answer from beginning to end, of the same question in all modes; not for the large model alone
 	Waterfall []result.Span `json:"waterfall,omitempty"`
@@ -78,17 +78,17 @@ type ReportOptions struct {
 // Reports summarizes the answers of modes that were measured together.
 func Reports(modes []Mode, answers [][]Answer, o ReportOptions) (all []Report) {
 	for i, m := range modes {
-		r := report(m, answers[i])
-		r.Variant, r.Cell, r.Waterfall = variant(modes, i), o.Cell, pictureOf(modes, answers, i)
+		r := newReport(m, answers[i])
+		r.Variant, r.Cell, r.Waterfall = variantNumber(modes, i), o.Cell, chooseWaterfall(modes, answers, i)
 		all = append(all, r)
 	}
-	compare(all, modes, answers, o.Alone)
-	bound(all, o.Verdict)
+	compareAnswers(all, modes, answers, o.Alone)
+	setLowerBounds(all, o.Verdict)
 	return all
 }
 
-// variant numbers modes that are measured more than once: 1, 2, …; 0 for others.
-func variant(modes []Mode, i int) int {
+// variantNumber numbers modes that are measured more than once: 1, 2, …; 0 for others.
+func variantNumber(modes []Mode, i int) int {
 	before, all := 0, 0
 	for k, m := range modes {
 		if m != modes[i] {
@@ -105,14 +105,14 @@ func variant(modes []Mode, i int) int {
 	return before
 }
 
-func report(m Mode, answers []Answer) Report {
+func newReport(m Mode, answers []Answer) Report {
 	r := Report{Mode: m.Name, Answers: len(answers)}
 	var times []time.Duration
 	var all Tally
 	tokens, known, correct := 0, 0, 0
 	for _, a := range answers {
 		times = append(times, a.Took)
-		r.Samples = append(r.Samples, a.sample(m))
+		r.Samples = append(r.Samples, a.toSample(m))
 		tokens += len(a.IDs)
 		if a.Known {
 			known++
@@ -120,11 +120,11 @@ func report(m Mode, answers []Answer) Report {
 		if a.Correct {
 			correct++
 		}
-		all.plus(a.Tally)
+		all.addTally(a.Tally)
 	}
 	r.TokensPerAnswer = float64(tokens) / float64(len(answers))
 	r.Time = result.Summarise(times)
-	r.Work = work(m, answers, all)
+	r.Work = summarizeWork(m, answers, all)
 	if known > 0 {
 		w := stats.Wilson(correct, known)
 		r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
@@ -140,28 +140,26 @@ func report(m Mode, answers []Answer) Report {
 	return r
 }
 
-// addRouting sets the fields of a mode that asks for single tokens.
 func (r *Report) addRouting(m Mode, t Tally) {
-	r.EscalatedShare = ratio(t.Cloud, t.Tokens)
-	r.Escalations = ratio(t.Escalations, r.Answers)
-	r.Asks = ratio(t.Asks, r.Answers)
+	r.EscalatedShare = ratioOrNil(t.Cloud, t.Tokens)
+	r.Escalations = ratioOrNil(t.Escalations, r.Answers)
+	r.Asks = ratioOrNil(t.Asks, r.Answers)
 	r.Timeouts = &t.Timeouts
-	r.BytesUp = ratio(t.Up, t.Answered)
-	r.BytesDown = ratio(t.Down, t.Answered)
+	r.BytesUp = ratioOrNil(t.Up, t.Answered)
+	r.BytesDown = ratioOrNil(t.Down, t.Answered)
 	if m.OverLink() {
-		r.Known, r.Warmed = ratio(t.Known, r.Answers), ratio(t.Warmed, r.Answers)
+		r.Known, r.Warmed = ratioOrNil(t.Known, r.Answers), ratioOrNil(t.Warmed, r.Answers)
 	}
 	if m.Verifies() {
-		r.Turned, r.Unverified = ratio(t.Turned, r.Answers), &t.Unverified
+		r.Turned, r.Unverified = ratioOrNil(t.Turned, r.Answers), &t.Unverified
 	}
 	if m.Pipelined() {
-		r.HitRate = ratio(t.Hits, t.Answered)
-		r.HiddenShare = ratio(t.Hidden, t.Wait)
+		r.HitRate = ratioOrNil(t.Hits, t.Answered)
+		r.HiddenShare = ratioOrNil(t.Hidden, t.Wait)
 	}
 }
 
-// ratio returns a/b, nil if b is 0.
-func ratio[T ~int | ~int64](a, b T) *float64 {
+func ratioOrNil[T ~int | ~int64](a, b T) *float64 {
 	if b == 0 {
 		return nil
 	}

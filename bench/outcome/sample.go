@@ -29,13 +29,13 @@ type Sample struct {
 	Text        string  `json:"text"`              // hash of tokens and origins: equal texts have equal hashes
 }
 
-func (a *Answer) sample(m Mode) Sample {
+func (a *Answer) toSample(m Mode) Sample {
 	t := &a.Tally
 	s := Sample{
 		Question: a.Question, Repetition: a.Repetition, MS: result.Rounded(a.Took), Tokens: t.Tokens,
 		CloudTokens: t.Cloud, Asks: t.Asks, Passes: t.Passes, Exposed: result.Rounded(t.Exposed + t.TimedOut),
 		Wasted: t.Wasted, Up: t.BytesUp, Down: t.BytesDown, CPU: result.Rounded(a.CPU),
-		Text: a.hash(),
+		Text: a.hashTokens(),
 	}
 	if m.Kind == Cloud {
 		s.CloudTokens = t.Tokens
@@ -52,8 +52,8 @@ func (a *Answer) sample(m Mode) Sample {
 	return s
 }
 
-// hash returns a short hash of tokens and origins: different ones hardly ever collide.
-func (a *Answer) hash() string {
+// hashTokens returns a short hash of tokens and origins: different ones hardly ever collide.
+func (a *Answer) hashTokens() string {
 	h := fnv.New32a()
 	for i, id := range a.IDs {
 		_ = binary.Write(h, binary.LittleEndian, id)
@@ -78,8 +78,7 @@ type Work struct {
 	CPU         *float64      `json:"cpu_seconds_per_answer,omitempty"` // of this process; with --parallel 1
 }
 
-// work summarizes answers of a mode; all is the sum of their tallies.
-func work(m Mode, answers []Answer, all Tally) (w Work) {
+func summarizeWork(m Mode, answers []Answer, all Tally) (w Work) {
 	var first, between []time.Duration
 	var used time.Duration
 	up, down := 0, 0
@@ -93,21 +92,21 @@ func work(m Mode, answers []Answer, all Tally) (w Work) {
 		up, down = up+a.Tally.BytesUp, down+a.Tally.BytesDown
 		used += a.CPU
 	}
-	w.FirstToken, w.Between = times(first), times(between)
+	w.FirstToken, w.Between = timesOrNil(first), timesOrNil(between)
 	n := len(answers)
 	if used > 0 {
 		w.CPU = new(used.Seconds() / float64(n))
 	}
 	if m.LargeModel() {
-		w.Up, w.Down = ratio(up, n), ratio(down, n)
+		w.Up, w.Down = ratioOrNil(up, n), ratioOrNil(down, n)
 	}
 	if m.Kind != Cloud {
-		w.Passes = ratio(all.Passes, n)
+		w.Passes = ratioOrNil(all.Passes, n)
 	}
 	if m.Asks() {
 		w.Hidden = new(result.Rounded(all.Hidden) / float64(n))
 		w.Exposed = new(result.Rounded(all.Exposed+all.TimedOut) / float64(n))
-		w.Wasted = ratio(all.Wasted, n)
+		w.Wasted = ratioOrNil(all.Wasted, n)
 		if all.Tokens > 0 {
 			w.CommitDelay = new(result.Rounded(all.CommitDelay) / float64(all.Tokens))
 		}
@@ -115,8 +114,7 @@ func work(m Mode, answers []Answer, all Tally) (w Work) {
 	return w
 }
 
-// times summarizes durations; nil if there are none.
-func times(all []time.Duration) *result.Times {
+func timesOrNil(all []time.Duration) *result.Times {
 	if len(all) == 0 {
 		return nil
 	}

@@ -37,13 +37,13 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	assert.Equal(t, Sample{
 		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Tokens: 3, CloudTokens: 1,
 		Asks: 2, Passes: 2, Correct: new(true), Exposed: 93, CommitDelay: 4, Wasted: 2, Up: 327,
-		Down: 13, CPU: 30, Text: a.hash(),
-	}, a.sample(modes(t, "serial")[0]))
+		Down: 13, CPU: 30, Text: a.hashTokens(),
+	}, a.toSample(modes(t, "serial")[0]))
 	assert.Empty(t, a.spans, "an answer without a picture")
 	pictured := Answer{Pictured: true}
 	pictured.Observe(draft.Event{Pass: &draft.Pass{Rows: 1, Took: ms}})
 	assert.Equal(t, waterfall{{End: 1, Kind: result.SpanStep, Rows: 1}}, pictured.spans)
-	w := work(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
+	w := summarizeWork(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
 	assert.InEpsilonSlice(t, []float64{20.5, 1, 40},
 		[]float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)
 	assert.InDelta(t, 30, w.Between.Mean, 1e-9, "0 and 60 ms: without the gap between answers")
@@ -57,17 +57,17 @@ func TestSampleOfAnAnswer(t *testing.T) {
 		require.NotNil(t, c.got, name)
 		assert.InDelta(t, c.want, *c.got, 1e-9, name)
 	}
-	alone := work(modes(t, "local")[0], []Answer{a}, a.Tally)
+	alone := summarizeWork(modes(t, "local")[0], []Answer{a}, a.Tally)
 	assert.Nil(t, alone.Up)
 	assert.Nil(t, alone.Exposed)
 	bytes := Tally{Summary: draft.Summary{BytesUp: 4, BytesDown: 6}}
-	streamed := work(modes(t, "cloud")[0], []Answer{{Took: ms, Tally: bytes}}, Tally{})
+	streamed := summarizeWork(modes(t, "cloud")[0], []Answer{{Took: ms, Tally: bytes}}, Tally{})
 	assert.Equal(t, []*float64{new(4.0), new(6.0)}, []*float64{streamed.Up, streamed.Down})
 	assert.Nil(t, streamed.Passes)
 	assert.Nil(t, streamed.FirstToken)
 	assert.Nil(t, streamed.CPU, "not measured")
 	large := Answer{Tally: Tally{Summary: draft.Summary{Tokens: 7}}}
-	assert.Equal(t, 7, large.sample(modes(t, "cloud")[0]).CloudTokens, "all tokens are from the large model")
+	assert.Equal(t, 7, large.toSample(modes(t, "cloud")[0]).CloudTokens, "all tokens are from the large model")
 }
 
 // TestHash: the hash depends on tokens, their order and origins.
@@ -78,9 +78,9 @@ func TestHash(t *testing.T) {
 		{IDs: []int32{1, 2}, Origins: []string{"edge", "cloud"}},
 		{IDs: []int32{1, 2}, Origins: []string{"cloud", "edge"}},
 	} {
-		assert.False(t, seen[a.hash()])
-		seen[a.hash()] = true
-		assert.Len(t, a.hash(), 8)
+		assert.False(t, seen[a.hashTokens()])
+		seen[a.hashTokens()] = true
+		assert.Len(t, a.hashTokens(), 8)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestSharesAreOfTokens(t *testing.T) {
 			}
 			a.Observe(draft.Event{Token: &draft.Token{Origin: origins[draw.IntN(len(origins))]}})
 		}
-		r := report(modes(t, "pipelined-2")[0], []Answer{a, {}})
+		r := newReport(modes(t, "pipelined-2")[0], []Answer{a, {}})
 		for name, share := range map[string]*float64{"cloud": r.EscalatedShare, "hidden": r.HiddenShare,
 			"hits": r.HitRate} {
 			if share != nil {
@@ -134,24 +134,24 @@ func TestBound(t *testing.T) {
 	overlapped, margin := verified, verified
 	overlapped.Mode, margin.Mode = "overlapped-4", "verified:0.5"
 	all := []Report{serial, local, verified, overlapped, timedSamples("cloud", 0, 270, 300), margin}
-	bound(all, 80*time.Millisecond)
+	setLowerBounds(all, 80*time.Millisecond)
 	assert.Nil(t, all[0].Bound)
 	assert.Nil(t, all[1].Bound)
 	assert.InDelta(t, (270+200)/2., *all[2].Bound, 1e-9, "20 and 12 calls of 10 ms, each and 80 ms, or the stream")
 	assert.InDelta(t, (280+200)/2., *all[3].Bound, 1e-9, "without tokens ahead no stream")
 	assert.Equal(t, all[2].Bound, all[5].Bound, "with any margin")
 	first := []Report{all[4], local, verified}
-	bound(first, 80*time.Millisecond)
+	setLowerBounds(first, 80*time.Millisecond)
 	assert.Equal(t, all[2].Bound, first[2].Bound, "in any order")
-	bound(all[2:], 0)
+	setLowerBounds(all[2:], 0)
 	without := []Report{timedSamples("verified", 0, 1)}
-	bound(without, 0)
+	setLowerBounds(without, 0)
 	assert.Nil(t, without[0].Bound)
 }
 
 // TestReportJSON: the fields that other programs read are present, and fields that do not apply are absent.
 func TestReportJSON(t *testing.T) {
-	text, err := json.Marshal(report(modes(t, "local")[0], []Answer{{Took: time.Second}}))
+	text, err := json.Marshal(newReport(modes(t, "local")[0], []Answer{{Took: time.Second}}))
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(text, &fields))

@@ -27,7 +27,7 @@ func (t *Tally) Add(e draft.Event) {
 	}
 }
 
-func (t *Tally) plus(o Tally) {
+func (t *Tally) addTally(o Tally) {
 	sum, more := reflect.ValueOf(&t.Summary).Elem(), reflect.ValueOf(o.Summary)
 	for i := range sum.NumField() {
 		if sum.Field(i).CanInt() {

@@ -13,7 +13,7 @@ const MaxPictured = 16
 // waterfall is one answer as spans, from the events of its decoding with [draft.Options.Trace].
 type waterfall []result.Span
 
-func (w *waterfall) observe(e draft.Event) {
+func (w *waterfall) addEvent(e draft.Event) {
 	add := func(begin, took time.Duration, s result.Span) {
 		s.Start, s.End = result.Rounded(begin), result.Rounded(begin+max(took, 0))
 		*w = append(*w, s)
@@ -50,7 +50,7 @@ func (w *waterfall) observe(e draft.Event) {
 	}
 }
 
-func (w waterfall) asks() (n int) {
+func (w waterfall) askCount() (n int) {
 	for _, s := range w {
 		if s.Kind == result.SpanAsk {
 			n++
@@ -59,12 +59,12 @@ func (w waterfall) asks() (n int) {
 	return n
 }
 
-// pictureOf returns the answer of a mode to show. In all modes it is for the same question: the first one for which
-// each mode that asks has asked, else the first of all.
-func pictureOf(modes []Mode, answers [][]Answer, mode int) waterfall {
+// chooseWaterfall returns the answer of a mode to show. In all modes it is for the same question: the first one for
+// which each mode that asks has asked, else the first of all.
+func chooseWaterfall(modes []Mode, answers [][]Answer, mode int) waterfall {
 	asked := func(at int) bool {
 		for i, m := range modes {
-			if m.Asks() && answers[i][at].spans.asks() == 0 {
+			if m.Asks() && answers[i][at].spans.askCount() == 0 {
 				return false
 			}
 		}

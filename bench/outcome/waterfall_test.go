@@ -32,7 +32,7 @@ func TestWaterfall(t *testing.T) {
 		{At: 98*ms + 1234*time.Nanosecond, Token: &draft.Token{Pos: 51, Origin: draft.FromCloud}},
 		{At: 99 * ms, Warming: &draft.Warming{Tokens: 5}},
 	} {
-		w.observe(e)
+		w.addEvent(e)
 	}
 	assert.Equal(t, waterfall{
 		{Start: 1, End: 31, Kind: result.SpanPrompt, Rows: 47},
@@ -44,7 +44,7 @@ func TestWaterfall(t *testing.T) {
 		{Start: 97, End: 97, Kind: result.SpanTurn, Pos: 54, Rows: 3},
 		{Start: 98.001, End: 98.001, Kind: result.SpanShown, Pos: 51, Outcome: "cloud"},
 	}, w)
-	assert.Equal(t, 1, w.asks())
+	assert.Equal(t, 1, w.askCount())
 }
 
 // TestPictureOf: all modes show the same question: the first with an ask in each mode that can ask.
@@ -58,11 +58,11 @@ func TestPictureOf(t *testing.T) {
 		{quiet, asked("b"), asked("pipelined, third")},
 	}
 	modes := []Mode{local, serial, pipelined}
-	assert.Equal(t, "local, third", pictureOf(modes, answers, 0)[0].Kind)
-	assert.Equal(t, "serial, third", pictureOf(modes, answers, 1)[0].Outcome)
-	assert.Equal(t, "pipelined, third", pictureOf(modes, answers, 2)[0].Outcome)
+	assert.Equal(t, "local, third", chooseWaterfall(modes, answers, 0)[0].Kind)
+	assert.Equal(t, "serial, third", chooseWaterfall(modes, answers, 1)[0].Outcome)
+	assert.Equal(t, "pipelined, third", chooseWaterfall(modes, answers, 2)[0].Outcome)
 	for i := range answers {
 		answers[i] = answers[i][:2]
 	}
-	assert.Equal(t, "a", pictureOf(modes, answers, 1)[0].Outcome, "without such a question, the first")
+	assert.Equal(t, "a", chooseWaterfall(modes, answers, 1)[0].Outcome, "without such a question, the first")
 }

@@ -79,22 +79,22 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	if o.Loss > 0 || len(o.Traces) > 0 {
 		s.attempts = maxAttempts
 	}
-	if err := s.start(o); err != nil {
+	if err := s.startGatewayAndLink(o); err != nil {
 		service.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Stage) start(o StageOptions) error {
-	if err := s.train(o.Typical); err != nil {
+func (s *Stage) startGatewayAndLink(o StageOptions) error {
+	if err := s.trainDictionary(o.Typical); err != nil {
 		return err
 	}
 	front := s.service.Gateway
 	if s.upstream != nil {
 		front = s.upstream.Gateway
 	}
-	g, err := front(engine.GatewayOptions{Dictionary: s.dictionary, MessageTimeout: s.patience()})
+	g, err := front(engine.GatewayOptions{Dictionary: s.dictionary, MessageTimeout: s.linkTimeout()})
 	if err != nil {
 		return err
 	}
@@ -127,10 +127,10 @@ func (o StageOptions) Link(target string) (link.Options, error) {
 	return options, nil
 }
 
-// patience returns how long a connection or a message may take over the link.
-func (s *Stage) patience() time.Duration { return 5*time.Second + 4*s.rtt }
+// linkTimeout returns how long a connection or a message may take over the link.
+func (s *Stage) linkTimeout() time.Duration { return 5*time.Second + 4*s.rtt }
 
-func (s *Stage) train(typical [][]int32) error {
+func (s *Stage) trainDictionary(typical [][]int32) error {
 	if len(typical) == 0 {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
 // Verifies returns why the large model cannot verify each token of the small one, or not by the judge with a
 // fingerprint; nil if it can.
 func (s *Stage) Verifies(ctx context.Context, judge string) error {
-	r, err := s.connect(ctx)
+	r, err := s.connectWithRetries(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s *Stage) Verifies(ctx context.Context, judge string) error {
 
 // Dial connects a device through the link. It waits for as long as this takes over a long link.
 func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
-	r, err := s.connect(ctx)
+	r, err := s.connectWithRetries(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,12 +184,12 @@ func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 // QUIC doubles the time before it sends it again.
 const maxAttempts = 5
 
-func (s *Stage) connect(ctx context.Context) (*engine.Remote, error) {
-	return repeat(ctx, s.attempts, s.try)
+func (s *Stage) connectWithRetries(ctx context.Context) (*engine.Remote, error) {
+	return retryUpTo(ctx, s.attempts, s.dialOnce)
 }
 
-// repeat makes up to n attempts, until one succeeds or ctx ends.
-func repeat[T any](ctx context.Context, n int, try func(context.Context) (T, error)) (got T, err error) {
+// retryUpTo makes up to n attempts, until one succeeds or ctx ends.
+func retryUpTo[T any](ctx context.Context, n int, try func(context.Context) (T, error)) (got T, err error) {
 	for range n {
 		if got, err = try(ctx); err == nil || ctx.Err() != nil {
 			break
@@ -198,9 +198,9 @@ func repeat[T any](ctx context.Context, n int, try func(context.Context) (T, err
 	return got, err
 }
 
-func (s *Stage) try(ctx context.Context) (*engine.Remote, error) {
+func (s *Stage) dialOnce(ctx context.Context) (*engine.Remote, error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
-		Pin: s.pin, Dictionary: s.dictionary, ConnectTimeout: s.patience(),
+		Pin: s.pin, Dictionary: s.dictionary, ConnectTimeout: s.linkTimeout(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)

@@ -47,12 +47,12 @@ func TestStageLink(t *testing.T) {
 	edge := tiny(t, nil)
 	_, err = NewStage(edge, edge, StageOptions{Traces: []string{filepath.Join(dir, "none.up")}})
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).patience())
+	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).linkTimeout())
 	for attempts, o := range map[int]StageOptions{1: {RTT: time.Second}, maxAttempts: {Loss: 0.01}} {
 		s, err := NewStage(edge, edge, o)
 		require.NoError(t, err)
 		assert.Equal(t, attempts, s.attempts)
-		assert.Equal(t, 5*time.Second+4*o.RTT, s.patience())
+		assert.Equal(t, 5*time.Second+4*o.RTT, s.linkTimeout())
 		require.NoError(t, s.Close())
 	}
 	s, err := NewStage(edge, edge, StageOptions{Traces: []string{rtt}})
@@ -70,7 +70,7 @@ func TestStageAttempts(t *testing.T) {
 	for _, c := range []struct{ n, succeeds, ends, want int }{{5, 9, 9, 5}, {5, 2, 9, 2}, {5, 9, 3, 3}, {1, 9, 9, 1}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		got, err := 0, error(nil)
-		_, err = repeat(ctx, c.n, func(context.Context) (int, error) {
+		_, err = retryUpTo(ctx, c.n, func(context.Context) (int, error) {
 			if got++; got == c.ends {
 				cancel()
 			}
@@ -201,7 +201,7 @@ func TestWebRefuses(t *testing.T) {
 	defer w.Close()
 	r := httptest.NewRequest("POST", "/next", strings.NewReader("no JSON"))
 	said := httptest.NewRecorder()
-	w.next(said, r)
+	w.serveNextToken(said, r)
 	assert.Equal(t, http.StatusBadRequest, said.Code)
 	paper := w.Paper(func([]int32) string { return "a" })
 	_, err = paper.Ask(t.Context(), draft.Question{})

@@ -47,13 +47,12 @@ func StartWeb(large *engine.Engine, answer draft.Cloud, rtt time.Duration) (*Web
 	return serveWeb(l, new(net.Dialer).DialContext, large, answer, rtt), nil
 }
 
-// serveWeb starts a server on a listener, which dial connects to.
 func serveWeb(l net.Listener, dial func(_ context.Context, network, addr string) (net.Conn, error),
 	large *engine.Engine, answer draft.Cloud, rtt time.Duration) *Web {
 	w := &Web{large: large, answer: answer, rtt: rtt, url: "http://" + l.Addr().String(),
 		done: make(chan error, 1)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /next", w.next)
+	mux.HandleFunc("POST /next", w.serveNextToken)
 	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: dial}}
 	go func() { w.done <- w.server.Serve(l) }()
@@ -67,8 +66,8 @@ func (w *Web) Close() {
 	<-w.done
 }
 
-// next answers a request after a round trip: it tokenizes the text, and asks for the token after it.
-func (w *Web) next(out http.ResponseWriter, r *http.Request) {
+// serveNextToken answers a request after a round trip: it tokenizes the text, and asks for the token after it.
+func (w *Web) serveNextToken(out http.ResponseWriter, r *http.Request) {
 	time.Sleep(w.rtt)
 	var q webText
 	err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q)

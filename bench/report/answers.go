@@ -36,11 +36,11 @@ type pageAnswer struct {
 	Spans   [][2]string `json:"spans"` // kind and text; e, c, E if missed, C if needless
 }
 
-// answersOf returns the answers for the page, for as many questions as fit.
-func answersOf(set *task.Set, runs []eval.Run, log *eval.Log) (*pageAnswers, error) {
+// collectAnswers returns the answers for the page, for as many questions as fit.
+func collectAnswers(set *task.Set, runs []eval.Run, log *eval.Log) (*pageAnswers, error) {
 	all, size := &pageAnswers{Runs: eval.Names(runs), Questions: []pageQuestion{}}, 0
 	for _, q := range set.Questions {
-		one, err := questionOf(q, runs, log)
+		one, err := collectQuestion(q, runs, log)
 		if err != nil {
 			return nil, err
 		}
@@ -60,8 +60,8 @@ func answersOf(set *task.Set, runs []eval.Run, log *eval.Log) (*pageAnswers, err
 	return all, nil
 }
 
-// questionOf returns a question for the page; nil if an answer is missing.
-func questionOf(q task.Question, runs []eval.Run, log *eval.Log) (*pageQuestion, error) {
+// collectQuestion returns a question for the page; nil if an answer is missing.
+func collectQuestion(q task.Question, runs []eval.Run, log *eval.Log) (*pageQuestion, error) {
 	one := &pageQuestion{ID: q.ID, Text: q.Text, Key: q.Key}
 	first := map[string]int{} // by the content of the answer
 	for _, r := range runs {

@@ -12,9 +12,9 @@ func modeColumns() []column {
 		{"mode", "mode", nil, ""},
 		{"RTT", "cell.rtt_ms", chart.Number, "round trip, ms"},
 		{"answers", "answers", nil, ""},
-		{"right", "accuracy", percent, "share of the questions with the right answer"},
-		{"interval", "accuracy_low to accuracy_high", percent, "of that share, at 95%"},
-		{"cloud", "escalated_share", percent, "share of the generated tokens that the large model chose"},
+		{"right", "accuracy", formatPercent, "share of the questions with the right answer"},
+		{"interval", "accuracy_low to accuracy_high", formatPercent, "of that share, at 95%"},
+		{"cloud", "escalated_share", formatPercent, "share of the generated tokens that the large model chose"},
 		{"mean", "time_per_answer_ms.mean", chart.Number, "ms per answer"},
 		{"p50", "time_per_answer_ms.p50", chart.Number, "ms per answer: half of them took no longer"},
 		{"p90", "time_per_answer_ms.p90", chart.Number, "nine of ten took no longer"},
@@ -23,13 +23,13 @@ func modeColumns() []column {
 		{"first token", "first_token_ms.p50", chart.Number, "ms, p50"},
 		{"between tokens", "between_tokens_ms.p99", chart.Number, "ms, p99"},
 		{"exposed", "exposed_ms_per_answer", chart.Number, "ms of waiting per answer"},
-		{"hidden", "hidden_share", percent, "share of the waiting that was spent on drafts that were kept"},
-		{"hits", "hit_rate", percent, "answers of the large model that were guessed"},
+		{"hidden", "hidden_share", formatPercent, "share of the waiting that was spent on drafts that were kept"},
+		{"hits", "hit_rate", formatPercent, "answers of the large model that were guessed"},
 		{"passes", "passes_per_answer", chart.Number, "of the small model per answer, after the prompt"},
 		{"asks", "asks_per_answer", chart.Number, "sent, per answer"},
 		{"wasted", "wasted_per_answer", chart.Number, "tokens drafted in vain, per answer"},
-		{"timed out", "timeouts", some, "tokens of the small model, since no answer came in time"},
-		{"unverified", "unverified", some, "tokens shown without verification, since no answer came in time"},
+		{"timed out", "timeouts", formatNonzero, "tokens of the small model, since no answer came in time"},
+		{"unverified", "unverified", formatNonzero, "tokens shown without verification, since no answer came in time"},
 		{"bytes up", "bytes_up_per_escalation", chart.Number, "payload per answered ask"},
 		{"down", "bytes_down_per_escalation", chart.Number, ""},
 		{"CPU", "cpu_seconds_per_answer", chart.Number, "seconds per answer"},
@@ -45,12 +45,13 @@ func engineColumns() []column {
 		{"prompt, tokens/s", "prompt_tps", chart.Number, ""},
 		{"generated", "generated_tokens", nil, "tokens"},
 		{"generation, tokens/s", "generation_tps", chart.Number, ""},
-		{"of the bound", "bandwidth_share", percent, "of what reading memory allows; empty if it fits in the cache"},
+		{"of the bound", "bandwidth_share", formatPercent,
+			"of what reading memory allows; empty if it fits in the cache"},
 		{"bound, tokens/s", "generation_bound_tps", chart.Number, ""},
 		{"memory, GB/s", "bandwidth_gbs", chart.Number, ""},
 		{"load, ms", "load_ms", chart.Number, ""},
 		{"first token, ms", "first_token_ms", chart.Number, ""},
-		{"peak memory", "peak_rss_bytes", size, ""},
+		{"peak memory", "peak_rss_bytes", formatBytes, ""},
 	}
 }
 
@@ -73,16 +74,15 @@ func gatewayColumns() []column {
 		{"bytes up", "bytes_up_per_ask", chart.Number, "per ask"},
 		{"down", "bytes_down_per_ask", chart.Number, ""},
 		{"connected, ms", "connect_ms", chart.Number, "until all devices had connected and asked once"},
-		{"memory a device", "memory_per_connection_bytes", size, ""},
+		{"memory a device", "memory_per_connection_bytes", formatBytes, ""},
 	}
 }
 
-// linkColumns are the columns of the rows of [linkRows].
 func linkColumns() []column {
 	return []column{
 		{"timed", "timed", nil, ""},
 		{"round trip", "rtt_ms ms", chart.Number, ""},
-		{"lost", "loss", percent, "share of the packets, each way"},
+		{"lost", "loss", formatPercent, "share of the packets, each way"},
 		{"times", "times", nil, ""},
 		{"failed", "failed", nil, ""},
 		{"ms p50", "ms.p50", chart.Number, ""},
@@ -102,11 +102,12 @@ func linkRows(line row) (all []row) {
 		if !ok {
 			return
 		}
-		r := row{"timed": strings.Replace(timed, "%", chart.Number(number(part[of])), 1), "rtt_ms": line["rtt_ms"],
-			"loss": line["loss"], "ms": part[ms], "times": part[times], "failed": part[failed],
-			"expected": part[expected], "up": part["wire_bytes_up_per_ask"], "down": part["wire_bytes_down_per_ask"]}
+		r := row{"timed": strings.Replace(timed, "%", chart.Number(numberOrZero(part[of])), 1),
+			"rtt_ms": line["rtt_ms"], "loss": line["loss"], "ms": part[ms], "times": part[times],
+			"failed": part[failed], "expected": part[expected], "up": part["wire_bytes_up_per_ask"],
+			"down": part["wire_bytes_down_per_ask"]}
 		if name == "outage" {
-			r["expected"] = "at most " + chart.Number(number(part[expected]))
+			r["expected"] = "at most " + chart.Number(numberOrZero(part[expected]))
 		}
 		all = append(all, r)
 	}
@@ -122,53 +123,52 @@ func linkRows(line row) (all []row) {
 	return all
 }
 
-// runColumns are the columns of eval: a run in a line.
 func runColumns() []column {
 	return []column{
 		{"run", "name", nil, ""},
-		{"right", "accuracy", percent, "share of the questions with the right answer, or a program that passes"},
-		{"interval", "accuracy_low to accuracy_high", percent, "its 95% interval (Wilson)"},
-		{"silent", "silent", some, "answers that make no choice, or have no number or program; not right"},
-		{"cut", "cut", some, "answers that a limit of tokens ended; right only if their conclusion stands before it"},
-		{"chance", "chance", percent, "share that guessing among the options would have right"},
-		{"cloud", "escalated_share", percent,
+		{"right", "accuracy", formatPercent, "share of the questions with the right answer, or a program that passes"},
+		{"interval", "accuracy_low to accuracy_high", formatPercent, "its 95% interval (Wilson)"},
+		{"silent", "silent", formatNonzero, "answers that make no choice, or have no number or program; not right"},
+		{"cut", "cut", formatNonzero,
+			"answers that a limit of tokens ended; right only if their conclusion stands before it"},
+		{"chance", "chance", formatPercent, "share that guessing among the options would have right"},
+		{"cloud", "escalated_share", formatPercent,
 			"share of the tokens that the large model chose: asked, or with verification replaced"},
-		{"asked", "asked_share", percent, "share of the tokens that the large model was asked for"},
-		{"replaced", "replaced_share", percent, "share of the tokens that are not the small model's choice"},
-		{"read", "read_per_answer", some, "tokens of the answer that the large model reads, to its last question"},
-		{"asks", "asks_per_answer", decimal, "questions to the large model per answer"},
-		{"known", "known_per_answer", some, "tokens per answer that were known from other answers"},
-		{"turned", "turned_per_answer", some, "the small model's tokens that were replaced, per answer"},
-		{"tokens", "tokens_per_answer", decimal, "per answer"},
-		{"ms", "ms_per_answer", some, "per answer, several at a time"},
-		{"missed", "missed_share", percent,
+		{"asked", "asked_share", formatPercent, "share of the tokens that the large model was asked for"},
+		{"replaced", "replaced_share", formatPercent, "share of the tokens that are not the small model's choice"},
+		{"read", "read_per_answer", formatNonzero,
+			"tokens of the answer that the large model reads, to its last question"},
+		{"asks", "asks_per_answer", formatDecimal, "questions to the large model per answer"},
+		{"known", "known_per_answer", formatNonzero, "tokens per answer that were known from other answers"},
+		{"turned", "turned_per_answer", formatNonzero, "the small model's tokens that were replaced, per answer"},
+		{"tokens", "tokens_per_answer", formatDecimal, "per answer"},
+		{"ms", "ms_per_answer", formatNonzero, "per answer, several at a time"},
+		{"missed", "missed_share", formatPercent,
 			"of the small model's tokens, those where the large one would have chosen another"},
-		{"needless", "needless_share", percent,
+		{"needless", "needless_share", formatPercent,
 			"of the large model's tokens, those that the small one would have chosen, too"},
-		{"agree", "agreement.value", percent,
+		{"agree", "agreement.value", formatPercent,
 			"of all tokens, those that are the large model's choice for the text before them"},
 	}
 }
 
-// versusColumns compare a run with the models alone.
 func versusColumns() []column {
 	return []column{
 		{"run", "name", nil, ""},
 		{"of always", "versus_always.accuracy_ratio", nil,
 			"ratio of accuracies, with its 95% interval by the paired bootstrap over questions"},
 		{">= 0.95", "versus_always.non_inferior", nil, "whether the interval is above this share of always"},
-		{"p always", "versus_always.mcnemar_p", digits, "McNemar's exact test, two-sided"},
+		{"p always", "versus_always.mcnemar_p", formatTwoDigits, "McNemar's exact test, two-sided"},
 		{"of never", "versus_never.accuracy_ratio", nil, ""},
-		{"p never", "versus_never.mcnemar_p", digits, ""},
+		{"p never", "versus_never.mcnemar_p", formatTwoDigits, ""},
 		{"gap", "gap_recovered", nil, "part of the distance from never to always"},
 	}
 }
 
-// curveColumns are the columns of the curves of policies: each as a whole, and at single shares.
 func curveColumns() []column {
 	return []column{
 		{"policy", "policy", nil, ""},
-		{"share", "share", whole, "of the tokens from the large model"},
+		{"share", "share", formatWholePercent, "of the tokens from the large model"},
 		{"height", "height", nil, "of the policy's curve: accuracy, or agreement if answers are not graded"},
 		{"over random", "minus.random", nil, ""},
 		{"over margin", "minus.margin", nil, ""},

@@ -26,14 +26,14 @@ func OfEval(r *eval.Report, s eval.Settings, about result.Run) (*Report, error) 
 	if err != nil {
 		return nil, err
 	}
-	line, err := rowOf(settings)
-	all.Sections = append(all.Sections, Section{Title: "Settings", Tables: []*Table{fields(line)}})
+	line, err := decodeRow(settings)
+	all.Sections = append(all.Sections, Section{Title: "Settings", Tables: []*Table{fieldTable(line)}})
 	return all, err
 }
 
 // AddAnswers adds all answers to the page of an evaluation.
 func (r *Report) AddAnswers(set *task.Set, runs []eval.Run, log *eval.Log) (err error) {
-	r.answers, err = answersOf(set, runs, log)
+	r.answers, err = collectAnswers(set, runs, log)
 	return err
 }
 
@@ -54,21 +54,21 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 			curves = append(curves, curveRows(r["curve"].(map[string]any))...)
 		}
 	}
-	s = Section{Title: "Accuracy: " + records[0].Run.Command, Tables: []*Table{tableOf("", runColumns(), rows)}}
+	s = Section{Title: "Accuracy: " + records[0].Run.Command, Tables: []*Table{buildTable("", runColumns(), rows)}}
 	if runs[len(runs)-1].Policy == eval.Oracle {
 		s.Tables[0].Note = "oracle    always, with questions only for the tokens on which the small model differs"
 	}
 	if len(versus) > 0 {
-		s.Tables = append(s.Tables, tableOf("Accuracy against the large model alone (always) and the small one alone "+
-			"(never)", versusColumns(), versus))
+		s.Tables = append(s.Tables, buildTable("Accuracy against the large model alone (always) and the small one "+
+			"alone (never)", versusColumns(), versus))
 	}
 	if len(curves) > 0 {
-		t := tableOf("Height of the policies' curves at single shares from the cloud", curveColumns(), curves)
+		t := buildTable("Height of the policies' curves at single shares from the cloud", curveColumns(), curves)
 		t.Note = "Curves are straight between the runs of a policy, never and always. Intervals: paired bootstrap, 95%."
 		s.Tables = append(s.Tables, t)
 	}
 	for _, end := range []float64{1, smallShare} {
-		if svg := curvesOf(runs, end); svg != nil {
+		if svg := plotCurves(runs, end); svg != nil {
 			s.Pictures = append(s.Pictures, Picture{Name: fmt.Sprintf("curves-%.0f", 100*end), SVG: svg,
 				Caption: "Bands are 95% intervals. Oracle: the large model's text, as if only the tokens had been " +
 					"asked for that the small model would not have chosen."})
@@ -91,9 +91,9 @@ func curveRows(c row) (all []row) {
 // smallShare is the end of the second plot of curves: about the maximum share that one would pay for.
 const smallShare = 0.1
 
-// curvesOf returns the plot of quality against the share of tokens from the large model, up to an end; nil if there is
-// nothing to draw.
-func curvesOf(runs []eval.RunReport, end float64) []byte {
+// plotCurves returns the plot of quality against the share of tokens from the large model, up to an end; nil if there
+// is nothing to draw.
+func plotCurves(runs []eval.RunReport, end float64) []byte {
 	c := chart.Chart{
 		Title: fmt.Sprintf("Quality against the share of tokens from the large model, up to %.0f%%", 100*end),
 		X:     chart.Axis{Label: "tokens from the large model, %", End: end},

@@ -24,8 +24,8 @@ var pageScript string
 // script, by their hashes, and no address.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"bytes":  func(n int64) string { return size(float64(n)) },
-		"number": chart.Number, "short": short, "model": modelName, "plural": plural, "digest": digest,
+		"bytes":  func(n int64) string { return formatBytes(float64(n)) },
+		"number": chart.Number, "short": shortHash, "model": modelName, "plural": formatPlural, "digest": contentHash,
 		"svg": func(p Picture) template.HTML { return template.HTML(p.SVG) }, // package chart has escaped all text
 	}).Parse(pageText)
 	if err != nil {
@@ -37,12 +37,12 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Script  template.JS
 		Hashes  []string // of the styles of the page and of its pictures
 		Answers *pageAnswers
-	}{r, template.CSS(pageStyle), template.JS(pageScript), []string{digest(pageStyle), digest("\n" + chart.Style)},
-		r.answers})
+	}{r, template.CSS(pageStyle), template.JS(pageScript),
+		[]string{contentHash(pageStyle), contentHash("\n" + chart.Style)}, r.answers})
 }
 
-// digest returns the name of an inline style or script in a policy.
-func digest(text string) string {
+// contentHash returns the name of an inline style or script in a policy.
+func contentHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return fmt.Sprintf("'sha256-%s'", base64.StdEncoding.EncodeToString(sum[:]))
 }

@@ -39,8 +39,8 @@ type Picture struct {
 	Folded  bool // collapsed at first
 }
 
-// lines are the lines of a section.
-type lines struct {
+// sectionLines are the lines of a section.
+type sectionLines struct {
 	key     string
 	build   func([]*result.Record, []row) (Section, error)
 	records []*result.Record
@@ -70,23 +70,23 @@ func New(records []result.Record) (*Report, error) {
 		return nil, errors.New("report: there is no measurement")
 	}
 	r := &Report{Title: "measurements", Lines: len(records)}
-	var sections []*lines
+	var sections []*sectionLines
 	calls := map[string]bool{}
 	for i := range records {
 		one := &records[i]
-		if call := callOf(&one.Run); !calls[call] {
+		if call := callKey(&one.Run); !calls[call] {
 			calls[call] = true
 			r.Runs = append(r.Runs, one.Run)
 		}
-		line, err := rowOf(one.Fields)
+		line, err := decodeRow(one.Fields)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", one.Source, err)
 		}
 		key, build := sectionOf(one, line, sections)
-		at := slices.IndexFunc(sections, func(l *lines) bool { return l.key == key })
+		at := slices.IndexFunc(sections, func(l *sectionLines) bool { return l.key == key })
 		if at < 0 {
 			at = len(sections)
-			sections = append(sections, &lines{key: key, build: build})
+			sections = append(sections, &sectionLines{key: key, build: build})
 		}
 		sections[at].records, sections[at].rows = append(sections[at].records, one), append(sections[at].rows, line)
 	}
@@ -101,10 +101,11 @@ func New(records []result.Record) (*Report, error) {
 }
 
 // sectionOf returns the section of a line: its key, and what builds it.
-func sectionOf(one *result.Record, line row, before []*lines) (string, func([]*result.Record, []row) (Section, error)) {
+func sectionOf(one *result.Record, line row, before []*sectionLines) (string,
+	func([]*result.Record, []row) (Section, error)) {
 	table := func(title string, columns []column) func([]*result.Record, []row) (Section, error) {
 		return func(_ []*result.Record, rows []row) (Section, error) {
-			return Section{Title: title, Tables: []*Table{tableOf("", columns, rows)}}, nil
+			return Section{Title: title, Tables: []*Table{buildTable("", columns, rows)}}, nil
 		}
 	}
 	is := func(measurement, field string) bool { return one.Run.Measurement == measurement && line[field] != nil }
@@ -126,22 +127,22 @@ func sectionOf(one *result.Record, line row, before []*lines) (string, func([]*r
 			return table("Link", linkColumns())(r, all)
 		}
 	case strings.HasPrefix(one.Run.Measurement, "eval") && line["policy"] != nil:
-		return callOf(&one.Run), evalSection
+		return callKey(&one.Run), evalSection
 	}
 	return one.Source, func(_ []*result.Record, rows []row) (Section, error) {
 		delete(rows[0], "run")
-		return Section{Title: one.Run.Measurement, Tables: []*Table{fields(rows[0])}}, nil
+		return Section{Title: one.Run.Measurement, Tables: []*Table{fieldTable(rows[0])}}, nil
 	}
 }
 
-func rowOf(line []byte) (r row, err error) {
+func decodeRow(line []byte) (r row, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
 	return r, d.Decode(&r)
 }
 
-// callOf identifies the call that measured a line.
-func callOf(r *result.Run) string {
+// callKey identifies the call that measured a line.
+func callKey(r *result.Run) string {
 	return fmt.Sprint(r.Measurement, "\n", r.Command, "\n", r.Date.UTC(), r.Version, r.Machine)
 }
 
@@ -149,31 +150,31 @@ func modelName(m *result.Model) string {
 	if m == nil {
 		return ""
 	}
-	return cmp.Or(m.Name, "model "+short(m.Hash))
+	return cmp.Or(m.Name, "model "+shortHash(m.Hash))
 }
 
-func short(hash string) string { return hash[:min(len(hash), 12)] }
+func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
 
 // maxFields is the maximum number of figures of a line on a page, and of letters of a value.
 const maxFields = 200
 
-// fields returns the figures of a line by name. Lists, such as samples, are only counted.
-func fields(line row) *Table {
+// fieldTable returns the figures of a line by name. Lists, such as samples, are only counted.
+func fieldTable(line row) *Table {
 	t := &Table{Columns: []Column{{Name: "field"}, {Name: "value"}}}
-	t.flatten("", map[string]any(line))
+	t.flattenFields("", map[string]any(line))
 	slices.SortFunc(t.Rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
 	t.Rows = t.Rows[:min(len(t.Rows), maxFields)]
 	return t
 }
 
-func (t *Table) flatten(name string, v any) {
+func (t *Table) flattenFields(name string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, inner := range v {
-			t.flatten(strings.TrimPrefix(name+"."+k, "."), inner)
+			t.flattenFields(strings.TrimPrefix(name+"."+k, "."), inner)
 		}
 	case []any:
-		t.Rows = append(t.Rows, []string{name, plural(len(v), "value")})
+		t.Rows = append(t.Rows, []string{name, formatPlural(len(v), "value")})
 	case nil:
 	default:
 		text := []rune(fmt.Sprint(v))

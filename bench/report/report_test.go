@@ -201,7 +201,7 @@ func TestPageIsText(t *testing.T) {
 		policy := regexp.MustCompile(part.name + "[^;]*;").FindString(html.UnescapeString(page))
 		for _, inside := range regexp.MustCompile(`(?s)<`+part.tag+`>(.*?)</`+part.tag+`>`).FindAllStringSubmatch(page,
 			-1) {
-			assert.Contains(t, policy, digest(inside[1]))
+			assert.Contains(t, policy, contentHash(inside[1]))
 		}
 	}
 	assert.True(t, strings.Contains(page, "default-src 'none'"))
@@ -310,12 +310,12 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, "T\n\na    b\n1    22\n333  \n\nb         what it is\nN\n", b.String())
 	assert.Equal(t, "| B | a |\n|---|---|\n| 22 | 1 |\n|  | 333 |\n", table.Pick("b:B", "x", "a").Markdown())
 	assert.Equal(t, "| a | b |\n|---|---|\n| 1 | 22 |\n| 333 |  |\n", table.Markdown())
-	assert.Nil(t, equal(new(outcome.Report)))
-	assert.Equal(t, []string{"", "2"}, []string{some(0), some(2)})
+	assert.Nil(t, equalityText(new(outcome.Report)))
+	assert.Equal(t, []string{"", "2"}, []string{formatNonzero(0), formatNonzero(2)})
 	for want, r := range map[string]outcome.Report{"to cloud": {EqualToCloud: new(true),
 		EqualToSerial: new(false)},
 		"but 2, to serial": {EqualToSerial: new(false), Differing: new(2)}} {
-		assert.Equal(t, want, equal(&r))
+		assert.Equal(t, want, equalityText(&r))
 	}
 }
 
@@ -348,7 +348,7 @@ func TestOverRTT(t *testing.T) {
 				Samples: []outcome.Sample{{MS: x - 1}, {Question: 1, MS: x + 1}}}})
 		}
 	}
-	all = untraced(all)
+	all = withoutTraces(all)
 	assert.Equal(t, string(chart.Chart{
 		Title: "Time per answer over round trips",
 		X:     chart.Axis{Label: "round trip, ms", Linear: true, End: 300},
@@ -359,7 +359,7 @@ func TestOverRTT(t *testing.T) {
 			{Name: "a", Dots: true, X: []float64{0, 50, 300}, Y: []float64{7, 7, 7},
 				Low: []float64{6, 6, 6}, High: []float64{8, 8, 8}},
 		},
-	}.SVG()), string(overRTT(all)))
+	}.SVG()), string(plotTimeOverRTT(all)))
 	assert.Equal(t, string(chart.Chart{
 		Title: "Right answers over time",
 		X:     chart.Axis{Label: "mean time per answer, ms", Linear: true, End: 300},
@@ -368,11 +368,11 @@ func TestOverRTT(t *testing.T) {
 			{Name: "cloud", Dots: true, Dashed: true, X: []float64{0, 50, 300}, Y: []float64{0, 0, 0}},
 			{Name: "a", Dots: true, X: []float64{7, 7, 7}, Y: []float64{0.5, 0.5, 0.5}},
 		},
-	}.SVG()), string(rightOverTime(all)))
-	assert.Nil(t, overRTT(all[:2]), "one round trip gives no line")
-	assert.Nil(t, rightOverTime(all[:2]))
+	}.SVG()), string(plotRightOverTime(all)))
+	assert.Nil(t, plotTimeOverRTT(all[:2]), "one round trip gives no line")
+	assert.Nil(t, plotRightOverTime(all[:2]))
 	all[3].Accuracy = nil
-	assert.Nil(t, rightOverTime(all), "without right answers there is nothing to draw")
+	assert.Nil(t, plotRightOverTime(all), "without right answers there is nothing to draw")
 }
 
 // TestWaterfall: spans are in the rows and colours of their kinds, each ask in its own row, in order of their start.
@@ -482,7 +482,7 @@ func TestOfEval(t *testing.T) {
 	assert.Equal(t, [][2]string{{"e", "x"}, {"C", "y"}}, newPageAnswer(&eval.Answer{Origins: "ec",
 		Pieces: []string{"x", "y"}, Needless: []int{0, 1}}).Spans, "a token that ends a check is the small model's")
 	set.Questions[0].Text = strings.Repeat("long ", maxPage/5)
-	full, err := answersOf(set, runs, l)
+	full, err := collectAnswers(set, runs, l)
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, 2}, []int{len(full.Questions), full.Left}, "a page holds a max number of answers")
 }
@@ -549,9 +549,9 @@ func TestCurves(t *testing.T) {
 			{Name: "always", Dashed: true, X: []float64{0, 0.3}, Y: []float64{0.9, 0.9}},
 		},
 	}
-	assert.Equal(t, string(c.SVG()), string(curvesOf(runs, 0.3)))
+	assert.Equal(t, string(c.SVG()), string(plotCurves(runs, 0.3)))
 	assert.Equal(t, order, runs, "the table keeps its order")
-	assert.Nil(t, curvesOf([]eval.RunReport{{Policy: "x"}}, 1))
+	assert.Nil(t, plotCurves([]eval.RunReport{{Policy: "x"}}, 1))
 }
 
 // FuzzNew: any lines give a page, or an error that names the line.

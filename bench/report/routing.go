@@ -24,7 +24,7 @@ type mode struct {
 // studyKey returns the key of the study of a line: modes in cells that only differ in the round trip of the link. All
 // settings are equal, without those that set the round trip, the modes, the files and the output. If the study has that
 // mode in that cell already, the line belongs to a repeated measurement.
-func studyKey(one *result.Record, line row, before []*lines) string {
+func studyKey(one *result.Record, line row, before []*sectionLines) string {
 	cell := maps.Clone(line["cell"].(map[string]any))
 	delete(cell, "rtt_ms")
 	flags := maps.Clone(one.Run.Flags)
@@ -41,10 +41,10 @@ func studyKey(one *result.Record, line row, before []*lines) string {
 	b, _ := json.Marshal(settings) // of figures that were read from JSON: this cannot fail
 	for again := 1; ; again++ {
 		key := fmt.Sprintf("%d %s", again, b)
-		i := slices.IndexFunc(before, func(l *lines) bool { return l.key == key })
+		i := slices.IndexFunc(before, func(l *sectionLines) bool { return l.key == key })
 		if i < 0 || !slices.ContainsFunc(before[i].rows, func(o row) bool {
 			return o["mode"] == line["mode"] && o["variant"] == line["variant"] &&
-				o.at("cell.rtt_ms") == line.at("cell.rtt_ms")
+				o.valueAt("cell.rtt_ms") == line.valueAt("cell.rtt_ms")
 		}) {
 			return key
 		}
@@ -70,7 +70,6 @@ func studyTitle(r *result.Run, c *outcome.Cell) string {
 	return strings.Join(append(words, fmt.Sprintf("cloud %s ms a token", chart.Number(c.CloudMS))), ", ")
 }
 
-// studySection returns the table and the pictures of a study.
 func studySection(records []*result.Record, rows []row) (s Section, err error) {
 	all := make([]*mode, len(records))
 	for i, one := range records {
@@ -81,7 +80,7 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 		if m.label = m.Mode; m.Variant > 0 {
 			m.label = fmt.Sprintf("%s #%d", m.Mode, m.Variant)
 		}
-		m.row["mode"], m.row["equal"] = m.label, equal(&m.Report)
+		m.row["mode"], m.row["equal"] = m.label, equalityText(&m.Report)
 		all[i] = m
 	}
 	slices.SortStableFunc(all, func(a, b *mode) int { return cmp.Compare(a.Cell.RTT, b.Cell.RTT) })
@@ -89,13 +88,13 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 	for _, m := range all {
 		rows = append(rows, m.row)
 	}
-	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{tableOf("", modeColumns(), rows)}}
-	plain := untraced(all)
-	if svg := overRTT(plain); svg != nil {
+	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{buildTable("", modeColumns(), rows)}}
+	plain := withoutTraces(all)
+	if svg := plotTimeOverRTT(plain); svg != nil {
 		s.Pictures = append(s.Pictures, Picture{"time-over-rtt",
 			"Mean time per answer over round trips; bands: 95% intervals, by bootstrap over questions.", svg, false})
 	}
-	if svg := rightOverTime(plain); svg != nil {
+	if svg := plotRightOverTime(plain); svg != nil {
 		s.Pictures = append(s.Pictures, Picture{"right-over-time",
 			"Right answers over the mean time per answer; each line has a point for each round trip.", svg, false})
 	}
@@ -106,13 +105,13 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 		}
 		if len(m.Waterfall) > 0 {
 			s.Pictures = append(s.Pictures, Picture{fmt.Sprintf("cell%d-waterfall-%s", cell, m.label),
-				"One answer of " + m.label + ", from its beginning to its end.", waterfall(m), true})
+				"One answer of " + m.label + ", from its beginning to its end.", drawWaterfall(m), true})
 		}
 	}
 	return s, nil
 }
 
-func equal(r *outcome.Report) any {
+func equalityText(r *outcome.Report) any {
 	for _, c := range []struct {
 		same *bool
 		n    *int
@@ -129,14 +128,14 @@ func equal(r *outcome.Report) any {
 	return nil
 }
 
-// untraced returns the modes over links without a trace: only these have one round trip.
-func untraced(all []*mode) []*mode {
+// withoutTraces returns the modes over links without a trace: only these have one round trip.
+func withoutTraces(all []*mode) []*mode {
 	return slices.DeleteFunc(slices.Clone(all), func(m *mode) bool { return m.Cell.Trace != "" })
 }
 
-// overRTT returns the plot of the time of each mode over round trips, nil if there are fewer than two.
-func overRTT(all []*mode) []byte {
-	if roundTrips(all) < 2 {
+// plotTimeOverRTT returns nil if there are fewer than two round trips.
+func plotTimeOverRTT(all []*mode) []byte {
+	if roundTripCount(all) < 2 {
 		return nil
 	}
 	c := chart.Chart{Title: "Time per answer over round trips",
@@ -144,7 +143,7 @@ func overRTT(all []*mode) []byte {
 			Linear: true}}
 	for _, m := range all {
 		mean := meanTime(&m.Report)
-		l := lineOf(&c, m)
+		l := lineForMode(&c, m)
 		l.X, l.Y = append(l.X, m.Cell.RTT), append(l.Y, mean.Value)
 		l.Low, l.High = append(l.Low, mean.Low), append(l.High, mean.High)
 		c.X.End, c.Y.End = max(c.X.End, m.Cell.RTT), max(c.Y.End, mean.High)
@@ -152,10 +151,10 @@ func overRTT(all []*mode) []byte {
 	return c.SVG()
 }
 
-// rightOverTime returns the plot of the accuracy of each mode over its time, with a point for each round trip, nil if
-// there are fewer than two or no right answers are known.
-func rightOverTime(all []*mode) []byte {
-	if roundTrips(all) < 2 {
+// plotRightOverTime returns the plot of the accuracy of each mode over its time, with a point for each round trip; nil
+// if there are fewer than two, or no right answers are known.
+func plotRightOverTime(all []*mode) []byte {
+	if roundTripCount(all) < 2 {
 		return nil
 	}
 	c := chart.Chart{Title: "Right answers over time",
@@ -165,15 +164,15 @@ func rightOverTime(all []*mode) []byte {
 			return nil
 		}
 		mean := meanTime(&m.Report).Value
-		l := lineOf(&c, m)
+		l := lineForMode(&c, m)
 		l.X, l.Y = append(l.X, mean), append(l.Y, *m.Accuracy)
 		c.X.End = max(c.X.End, mean)
 	}
 	return c.SVG()
 }
 
-// lineOf returns the line of a mode, a new one if it has none.
-func lineOf(c *chart.Chart, m *mode) *chart.Line {
+// lineForMode returns the line of a mode, a new one if it has none.
+func lineForMode(c *chart.Chart, m *mode) *chart.Line {
 	i := slices.IndexFunc(c.Lines, func(l chart.Line) bool { return l.Name == m.label })
 	if i < 0 {
 		i = len(c.Lines)
@@ -183,7 +182,7 @@ func lineOf(c *chart.Chart, m *mode) *chart.Line {
 	return &c.Lines[i]
 }
 
-func roundTrips(all []*mode) int {
+func roundTripCount(all []*mode) int {
 	rtts := map[float64]bool{}
 	for _, m := range all {
 		rtts[m.Cell.RTT] = true
@@ -224,13 +223,12 @@ const (
 	drawEdge
 )
 
-// spanKinds returns the names of the kinds in the legend.
 func spanKinds() []string {
 	return []string{"prompt", "step", "step on branches", "ask, guessed", "ask, not guessed", "in vain",
 		"shown, the cloud's", "shown, the device's"}
 }
 
-func waterfall(m *mode) []byte {
+func drawWaterfall(m *mode) []byte {
 	s := chart.Spans{Title: "One answer, " + m.label, Kinds: spanKinds(), Rows: waterfallRows(m.Waterfall),
 		X: chart.Axis{Label: "ms since the answer began", Linear: true}}
 	for _, one := range m.Waterfall {
@@ -279,7 +277,7 @@ func waterfallRows(spans []result.Span) []chart.Row {
 	rows := slices.DeleteFunc(own, func(r chart.Row) bool { return len(r.Spans) == 0 })
 	rows = append(rows, asks[:min(len(asks), maxAsks)]...)
 	if left := len(asks) - maxAsks; left > 0 {
-		rows = append(rows, chart.Row{Name: plural(left, "more ask")})
+		rows = append(rows, chart.Row{Name: formatPlural(left, "more ask")})
 	}
 	return append(rows, shown)
 }
@@ -300,7 +298,7 @@ func spanText(s result.Span) string {
 		text += fmt.Sprintf(", position %d", s.Pos)
 	}
 	if s.Rows > 0 {
-		text += ", " + plural(s.Rows, "token")
+		text += ", " + formatPlural(s.Rows, "token")
 	}
 	if s.Leaves > 1 {
 		text += fmt.Sprintf(" on %d branches", s.Leaves)

@@ -41,8 +41,7 @@ type column struct {
 // row is a line of a measurement, decoded from JSON.
 type row map[string]any
 
-// at returns the value at a path, nil if there is none.
-func (r row) at(path string) any {
+func (r row) valueAt(path string) any {
 	v := any(map[string]any(r))
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
@@ -51,10 +50,10 @@ func (r row) at(path string) any {
 	return v
 }
 
-func (c column) cell(r row) string {
+func (c column) formatCell(r row) string {
 	words := strings.Fields(c.fields)
 	for i := 0; i < len(words); i += 2 {
-		v := r.at(words[i])
+		v := r.valueAt(words[i])
 		x, isNumber := v.(json.Number)
 		switch {
 		case v == nil:
@@ -63,7 +62,7 @@ func (c column) cell(r row) string {
 			f, _ := x.Float64() // infinite beyond its range
 			words[i] = c.format(f)
 		case c.format == nil:
-			words[i] = text(v)
+			words[i] = formatValue(v)
 		default:
 			words[i] = fmt.Sprint(v)
 		}
@@ -71,13 +70,13 @@ func (c column) cell(r row) string {
 	return strings.Join(words, " ")
 }
 
-// tableOf makes a table without the columns that are empty in all rows. The first column stays.
-func tableOf(title string, columns []column, rows []row) *Table {
+// buildTable makes a table without the columns that are empty in all rows. The first column stays.
+func buildTable(title string, columns []column, rows []row) *Table {
 	t := &Table{Title: title, Rows: make([][]string, len(rows))}
 	for i, c := range columns {
 		var cells []string
 		for _, r := range rows {
-			cells = append(cells, c.cell(r))
+			cells = append(cells, c.formatCell(r))
 		}
 		if i > 0 && !slices.ContainsFunc(cells, func(s string) bool { return s != "" }) {
 			continue
@@ -96,7 +95,7 @@ func (t *Table) Pick(names ...string) *Table {
 	p := &Table{Title: t.Title, Rows: make([][]string, len(t.Rows)), Note: t.Note}
 	for _, name := range names {
 		name, heading, renamed := strings.Cut(name, ":")
-		i := slices.Index(t.names(), name)
+		i := slices.Index(t.columnNames(), name)
 		if i < 0 {
 			continue
 		}
@@ -121,7 +120,7 @@ func (t *Table) Body(w io.Writer) error {
 		fmt.Fprintf(w, "%s\n\n", t.Title)
 	}
 	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{t.names()}, t.Rows...) {
+	for _, row := range append([][]string{t.columnNames()}, t.Rows...) {
 		fmt.Fprintln(lines, strings.Join(row, "\t"))
 	}
 	fmt.Fprintln(lines)
@@ -144,50 +143,49 @@ func (t *Table) Legend(w io.Writer) (err error) {
 // Markdown returns the table in Markdown.
 func (t *Table) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n%s|\n", strings.Join(t.names(), " | "), strings.Repeat("|---", len(t.Columns)))
+	fmt.Fprintf(&b, "| %s |\n%s|\n", strings.Join(t.columnNames(), " | "), strings.Repeat("|---", len(t.Columns)))
 	for _, row := range t.Rows {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
 	return b.String()
 }
 
-func (t *Table) names() (all []string) {
+func (t *Table) columnNames() (all []string) {
 	for _, c := range t.Columns {
 		all = append(all, c.Name)
 	}
 	return all
 }
 
-func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
+func formatPercent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 
-// whole formats a share without decimals.
-func whole(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
+func formatWholePercent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
+func formatDecimal(x float64) string { return fmt.Sprintf("%.1f", x) }
 
-func digits(x float64) string { return fmt.Sprintf("%.2g", x) }
+func formatTwoDigits(x float64) string { return fmt.Sprintf("%.2g", x) }
 
-// some formats a number, "" for 0.
-func some(x float64) string {
+func formatNonzero(x float64) string {
 	if x == 0 {
 		return ""
 	}
 	return chart.Number(x)
 }
 
-// size formats a number of bytes, "" for none.
-func size(x float64) string {
+// formatBytes formats a number of bytes, "" for none.
+func formatBytes(x float64) string {
 	if x <= 0 {
 		return ""
 	}
 	return humanize.IBytes(uint64(x))
 }
 
-// text formats a value without a format: an interval, yes or no, or as it is.
-func text(v any) string {
+// formatValue formats a value without a format: an interval, yes or no, or as it is.
+func formatValue(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
-		return fmt.Sprintf("%.3f (%.3f to %.3f)", number(v["value"]), number(v["low"]), number(v["high"]))
+		return fmt.Sprintf("%.3f (%.3f to %.3f)", numberOrZero(v["value"]), numberOrZero(v["low"]),
+			numberOrZero(v["high"]))
 	case bool:
 		if v {
 			return "yes"
@@ -197,14 +195,13 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// number returns a number of a line, 0 for other values.
-func number(v any) float64 {
+func numberOrZero(v any) float64 {
 	n, _ := v.(json.Number)
 	x, _ := n.Float64()
 	return x
 }
 
-func plural(n int, one string) string {
+func formatPlural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}

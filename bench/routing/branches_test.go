@@ -166,10 +166,10 @@ func TestBranchesByPrice(t *testing.T) {
 
 // TestRouteOfMode: an answer is decoded at the given pace and price of rows.
 func TestRouteOfMode(t *testing.T) {
-	b := &routing{Options: Options{MaxTokens: 9, EdgeTPS: 50, RowCost: 0.3,
+	b := &measurement{Options: Options{MaxTokens: 9, EdgeTPS: 50, RowCost: 0.3,
 		Draft: draft.Options{Window: 5}}}
 	m := modes(t, "pipelined-3")[0]
-	r := b.route(m, nil, new(outcome.Answer))
+	r := b.newRoute(m, nil, new(outcome.Answer))
 	r.Observe = nil
 	assert.Equal(t, engine.Route{
 		Settings: terms.Settings{MaxTokens: 9}, Pace: 50, RowCost: 0.3, Draft: m.Draft(draft.Options{Window: 5}),
@@ -181,7 +181,7 @@ func TestOrder(t *testing.T) {
 	for n := 1; n <= 12; n++ {
 		places, after := map[[2]int]int{}, map[[2]int]int{}
 		for round := range 2 * n {
-			all := order(round, n)
+			all := modeOrder(round, n)
 			sorted := slices.Sorted(slices.Values(all))
 			for i, m := range all {
 				require.Equal(t, i, sorted[i], "each once")

@@ -93,7 +93,7 @@ func TestTextsOfModes(t *testing.T) {
 	require.NoError(t, err)
 	defer w.Close()
 	calls := 0
-	b := &routing{web: w, total: 15, Options: Options{
+	b := &measurement{web: w, total: 15, Options: Options{
 		Edge: edge, Large: large, Questions: questions,
 		Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: maxTokens,
 		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
@@ -102,12 +102,12 @@ func TestTextsOfModes(t *testing.T) {
 			assert.Equal(t, []int{calls, 15}, []int{done, total})
 		},
 	}}
-	together, err := b.run(t.Context(), b.Modes, 3, 0)
+	together, err := b.answerRounds(t.Context(), b.Modes, 3, 0)
 	require.NoError(t, err)
 	require.Len(t, together, len(b.Modes))
 	calls, b.done = 0, 0
 	for n, m := range b.Modes {
-		answers, err := b.run(t.Context(), []outcome.Mode{m}, 3, 0)
+		answers, err := b.answerRounds(t.Context(), []outcome.Mode{m}, 3, 0)
 		require.NoError(t, err)
 		require.Len(t, answers, 1)
 		require.Len(t, answers[0], 3)

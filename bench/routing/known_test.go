@@ -220,16 +220,16 @@ func TestOneQuestion(t *testing.T) {
 		assert.Equal(t, dialled, hung)
 
 		o.Router = router.Options{Policy: router.Margin, Budget: 0.5}
-		d := &device{b: &routing{Options: o}, modes: o.Modes, seats: make([]*seat, 1)}
-		require.NoError(t, d.prepare(t.Context(), 0))
-		seated := *d.seats[0]
+		d := &device{b: &measurement{Options: o}, modes: o.Modes, sessions: make([]*modeSession, 1)}
+		require.NoError(t, d.prepareSessions(t.Context(), 0))
+		seated := *d.sessions[0]
 		for range 2 {
-			_, err := d.ask(t.Context(), 0, 0)
+			_, err := d.answerQuestion(t.Context(), 0, 0)
 			require.NoError(t, err)
 		}
-		assert.Same(t, seated.router, d.seats[0].router, "the balance of a budget goes on")
-		assert.NotSame(t, seated.session, d.seats[0].session)
-		d.close()
+		assert.Same(t, seated.router, d.sessions[0].router, "the balance of a budget goes on")
+		assert.NotSame(t, seated.session, d.sessions[0].session)
+		d.closeSessions()
 	})
 }
 
@@ -237,7 +237,7 @@ func TestOneQuestion(t *testing.T) {
 func TestBoundOfOptions(t *testing.T) {
 	o := Options{Modes: modes(t, "local", "verified"), RTT: 30 * time.Millisecond, CloudPace: 5 * time.Millisecond}
 	one := outcome.Answer{Took: time.Second, Tally: outcome.Tally{Summary: draft.Summary{Tokens: 3, Passes: 3}}}
-	reports := o.reports([][]outcome.Answer{{one}, {one}}, nil)
+	reports := o.buildReports([][]outcome.Answer{{one}, {one}}, nil)
 	assert.InDelta(t, 1035, *reports[1].Bound, 1e-9)
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// begin begins to record an answer of a device; nil if there is no recording, or it does not count. A mode with a link
-// of its own cannot be replayed and is not recorded.
-func (b *routing) begin(question, device int, m outcome.Mode, prompt []int32) *replay.Take {
+// beginTake returns nil if there is no recording, or the answer does not count. A mode with a link of its own cannot be
+// replayed and is not recorded.
+func (b *measurement) beginTake(question, device int, m outcome.Mode, prompt []int32) *replay.Take {
 	if b.Record == nil || !b.counts || m.Kind == outcome.Paper {
 		return nil
 	}
@@ -29,7 +29,6 @@ func (b *routing) begin(question, device int, m outcome.Mode, prompt []int32) *r
 	return b.Record.Begin(name, question, device, prompt, net)
 }
 
-// recordRoute makes a take record both models, if it is not nil.
 func recordRoute(take *replay.Take, r *engine.Route) {
 	if take == nil {
 		return

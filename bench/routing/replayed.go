@@ -47,11 +47,11 @@ var ErrNotRecorded = errors.New("missing in the recording")
 // Each question has its own starting position in a link's traces: the first question of the workload at the beginning,
 // the others spread over the length. So all modes have the same conditions, and all parts of the traces count equally.
 func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
-	if err := o.check(); err != nil {
+	if err := o.checkModes(); err != nil {
 		return nil, err
 	}
-	r := &replaying{ReplayOptions: o}
-	if err := r.prepare(); err != nil {
+	r := &replayRun{ReplayOptions: o}
+	if err := r.prepareReplay(); err != nil {
 		return nil, err
 	}
 	answers := make([][]outcome.Answer, len(o.Modes))
@@ -59,20 +59,19 @@ func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
 	var jobs []func() error
 	for i := range o.Modes {
 		answers[i] = make([]outcome.Answer, len(r.all))
-		jobs = append(jobs, r.jobs(ctx, i, answers[i], &assumed[i])...)
+		jobs = append(jobs, r.newDeviceJobs(ctx, i, answers[i], &assumed[i])...)
 	}
-	if err := atOnce(ctx, jobs); err != nil {
+	if err := runJobs(ctx, jobs); err != nil {
 		return nil, err
 	}
-	reports := r.cell.reports(answers, r.largeAlone())
+	reports := r.cell.buildReports(answers, r.referenceAnswers())
 	for i := range reports {
 		reports[i].Assumed = &assumed[i]
 	}
 	return reports, nil
 }
 
-// check refuses modes that the recording is not sufficient for.
-func (o *ReplayOptions) check() error {
+func (o *ReplayOptions) checkModes() error {
 	if len(o.Modes) == 0 {
 		return errors.New("bench: there are no modes")
 	}
@@ -84,22 +83,20 @@ func (o *ReplayOptions) check() error {
 		case (m.Kind == outcome.Cloud || m.Margin > 0 || m.Judged) && !slices.Contains(recorded, m.Name):
 			return fmt.Errorf("%w: mode %s, of which nothing is computed: record that mode as well",
 				ErrNotRecorded, m.Name)
-		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
+		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, modeAsks):
 			return fmt.Errorf("%w: answers of the large model for mode %s: "+
 				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)
 		}
 	}
-	return o.checkRouter()
+	return o.checkRecordedRouter()
 }
 
-// asks reports whether the mode with that name asks for single tokens.
-func asks(name string) bool {
+func modeAsks(name string) bool {
 	m, err := outcome.ParseMode(name)
 	return err == nil && m.Asks()
 }
 
-// checkRouter refuses a network without recorded confidences.
-func (o *ReplayOptions) checkRouter() error {
+func (o *ReplayOptions) checkRecordedRouter() error {
 	if o.Router.Policy == router.Learned && o.Player.Router == "" && slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
 		return fmt.Errorf("%w: confidences of the policy learned: record with it", ErrNotRecorded)
 	}
@@ -112,8 +109,8 @@ func (o *ReplayOptions) checkRouter() error {
 	return nil
 }
 
-// replaying is one call of [Replay].
-type replaying struct {
+// replayRun is one call of [Replay].
+type replayRun struct {
 	ReplayOptions
 	terms   replay.Terms
 	cell    Options // settings of the cell
@@ -126,8 +123,7 @@ type replaying struct {
 // round is a question, and how often it was asked before.
 type round struct{ question, take int }
 
-// prepare determines the differences from the recording, and lists the questions.
-func (r *replaying) prepare() error {
+func (r *replayRun) prepareReplay() error {
 	p := r.Player
 	r.terms = replay.Terms{EdgeTPS: r.EdgeTPS, RowCost: r.RowCost, CloudPace: r.CloudPace}
 	r.cell = Options{
@@ -149,12 +145,11 @@ func (r *replaying) prepare() error {
 	if r.CloudPace != nil {
 		r.cell.CloudPace = *r.CloudPace
 	}
-	r.rounds()
+	r.listRounds()
 	return nil
 }
 
-// rounds lists the questions, as often as the recording has them.
-func (r *replaying) rounds() {
+func (r *replayRun) listRounds() {
 	r.numbers, _, r.prompts = r.Player.Questions()
 	if r.Questions > 0 && r.Questions < len(r.numbers) {
 		r.numbers = r.numbers[:r.Questions]
@@ -174,8 +169,8 @@ func (r *replaying) rounds() {
 	}
 }
 
-// chains returns the rounds of each device in a mode, in order: as recorded, or else distributed.
-func (r *replaying) chains(mode string) map[int][]round {
+// roundsByDevice returns the rounds of each device in a mode, in order: as recorded, or else distributed.
+func (r *replayRun) roundsByDevice(mode string) map[int][]round {
 	chains, recorded, times := map[int][]round{}, map[round]bool{}, map[int]int{}
 	for _, a := range r.Player.Answers {
 		if a.Mode != mode {
@@ -195,18 +190,18 @@ func (r *replaying) chains(mode string) map[int][]round {
 	return chains
 }
 
-// jobs returns the jobs of the devices of a mode. Each answers its first question once before, which does not count, to
-// learn what its models cost.
-func (r *replaying) jobs(
+// newDeviceJobs returns the jobs of the devices of a mode. Each answers its first question once before, which does not
+// count, to learn what its models cost.
+func (r *replayRun) newDeviceJobs(
 	ctx context.Context, mode int, answers []outcome.Answer, assumed *replay.Assumed,
 ) (all []func() error) {
 	var mu sync.Mutex
 	m := r.Modes[mode]
-	for _, chain := range r.chains(m.Name) {
+	for _, chain := range r.roundsByDevice(m.Name) {
 		all = append(all, func() error {
-			d := &replayed{replaying: r, m: m}
+			d := &replayedDevice{replayRun: r, m: m}
 			for i, one := range append(chain[:1:1], chain...) {
-				a, missed, err := d.answer(ctx, one)
+				a, missed, err := d.answerRound(ctx, one)
 				if err != nil {
 					return fmt.Errorf("mode %s, question %d: %w", m.Name, one.question+1, err)
 				}
@@ -226,8 +221,7 @@ func (r *replaying) jobs(
 	return all
 }
 
-// atOnce runs jobs on all processors, and returns the first error.
-func atOnce(ctx context.Context, jobs []func() error) error {
+func runJobs(ctx context.Context, jobs []func() error) error {
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for _, job := range jobs {
@@ -241,20 +235,22 @@ func atOnce(ctx context.Context, jobs []func() error) error {
 	return workers.Wait()
 }
 
-// replayed is the replay of a device in a mode.
-type replayed struct {
-	*replaying
+// replayedDevice is the replay of a device in a mode.
+type replayedDevice struct {
+	*replayRun
 	m      outcome.Mode
 	router *router.Router // nil before the first question, and if the mode has none
 	cost   lookup.Cost
 	waits  draft.Waits
 }
 
-func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, missed replay.Assumed, err error) {
+func (d *replayedDevice) answerRound(
+	ctx context.Context, one round,
+) (a outcome.Answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
 	a.Prompt = len(prompt)
 	if d.m.Kind == outcome.Cloud {
-		return d.alone(one, a)
+		return d.recordedCloudAnswer(one, a)
 	}
 	clock := simclock.New(time.Unix(0, 0))
 	at := max(0, slices.Index(d.numbers, one.question))
@@ -266,16 +262,16 @@ func (d *replayed) answer(ctx context.Context, one round) (a outcome.Answer, mis
 	terms.Sure = d.m.Routes() && d.Router.Policy == router.Learned
 	clock.Run(func() {
 		t := d.Player.Text(of, terms, clock)
-		err = d.decode(ctx, clock, t, prompt, &a)
+		err = d.decodeAnswer(ctx, clock, t, prompt, &a)
 		missed = t.Assumed
 	})
-	a.Known, a.Correct = d.verdict(one.question, a.IDs)
+	a.Known, a.Correct = d.recordedVerdict(one.question, a.IDs)
 	return a, missed, err
 }
 
-// alone returns the large model's own answer: as recorded, with one round trip of the link; or at another pace, with
-// the recorded time for the prompt, and the pace for each token, however long it took when it was recorded.
-func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
+// recordedCloudAnswer returns the large model's own answer: as recorded, with one round trip of the link; or at another
+// pace, with the recorded time for the prompt, and the pace for each token, however long it took when it was recorded.
+func (d *replayedDevice) recordedCloudAnswer(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
 	found := d.Player.Found(d.m.Name, one.question)
 	if len(found) == 0 {
 		return a, replay.Assumed{}, fmt.Errorf("%w: an answer to this question in this mode", ErrNotRecorded)
@@ -298,8 +294,8 @@ func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.As
 	return a, replay.Assumed{}, nil
 }
 
-// verdict returns whether an answer is right, if the recording has the same one.
-func (d *replayed) verdict(question int, ids []int32) (known, correct bool) {
+// recordedVerdict knows whether an answer is right only if the recording has the same one.
+func (d *replayedDevice) recordedVerdict(question int, ids []int32) (known, correct bool) {
 	for _, m := range d.Player.Modes() {
 		for _, f := range d.Player.Found(m, question) {
 			if f.Graded && slices.Equal(f.IDs, ids) {
@@ -310,12 +306,11 @@ func (d *replayed) verdict(question int, ids []int32) (known, correct bool) {
 	return false, false
 }
 
-// decode decodes an answer with the models of a recording.
-func (d *replayed) decode(
+func (d *replayedDevice) decodeAnswer(
 	ctx context.Context, clock *simclock.Clock, t *replay.Text, prompt []int32, a *outcome.Answer,
 ) error {
 	start := clock.Now()
-	begun, decoder, err := d.decoder(clock, t, prompt)
+	begun, decoder, err := d.newDecoder(clock, t, prompt)
 	if err != nil {
 		return err
 	}
@@ -343,8 +338,7 @@ func (d *replayed) decode(
 	return nil
 }
 
-// decoder returns the decoder of a mode, as in package engine, and its router after Begin; nil if it has none.
-func (d *replayed) decoder(
+func (d *replayedDevice) newDecoder(
 	clock *simclock.Clock, t *replay.Text, prompt []int32,
 ) (*router.Router, *draft.Decoder, error) {
 	p := d.Player
@@ -369,24 +363,23 @@ func (d *replayed) decoder(
 	if !r.Asks() && !o.Verify {
 		o.Warm = -1
 	}
-	decoder, err := draft.New(t.Model(), r.On(confident{}), t.Cloud(), o)
+	decoder, err := draft.New(t.Model(), r.On(confidenceDevice{}), t.Cloud(), o)
 	return r, decoder, err
 }
 
-// confident is a device with routers: heads of a recording have the confidence, and no hidden state.
-type confident struct{ backend.Device }
+// confidenceDevice is a device with routers: heads of a recording have the confidence, and no hidden state.
+type confidenceDevice struct{ backend.Device }
 
-func (confident) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Router, error) {
-	return width(layers[0].In), nil
+func (confidenceDevice) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Router, error) {
+	return stubRouter(layers[0].In), nil
 }
 
-// width is a router that is never evaluated.
-type width int
+// stubRouter is a router that is never evaluated.
+type stubRouter int
 
-func (w width) Dim() int { return int(w) }
+func (w stubRouter) Dim() int { return int(w) }
 
-// largeAlone returns the large model's own answers by question, if the recording has them.
-func (r *replaying) largeAlone() []outcome.Answer {
+func (r *replayRun) referenceAnswers() []outcome.Answer {
 	all := make([]outcome.Answer, slices.Max(r.numbers)+1)
 	for _, q := range r.numbers {
 		found := r.Player.LargeAlone(q)

@@ -306,24 +306,24 @@ func TestReplayedSettings(t *testing.T) {
 	recorded := outcome.Cell{RTT: 10, Loss: 0.125, Trace: "a.up", EdgeTPS: 20, RowCost: 0.5, CloudMS: 30, Parallel: 4}
 	p := &replay.Player{Recording: &replay.Recording{Header: replay.Header{RTT: 10 * ms, Loss: 0.125,
 		Traces: []string{"a.up"}, EdgeTPS: 20, RowCost: 0.5, CloudPace: 30 * ms, Parallel: 4}}}
-	prepared := func(o ReplayOptions) *replaying {
+	prepared := func(o ReplayOptions) *replayRun {
 		o.Player = p
-		r := &replaying{ReplayOptions: o}
-		require.NoError(t, r.prepare())
+		r := &replayRun{ReplayOptions: o}
+		require.NoError(t, r.prepareReplay())
 		return r
 	}
 	r := prepared(ReplayOptions{RowCost: 0.75})
-	assert.Equal(t, &recorded, r.cell.cell(), "without a pace there is no cost of rows either")
+	assert.Equal(t, &recorded, r.cell.sweepCell(), "without a pace there is no cost of rows either")
 	assert.Nil(t, r.terms.Link)
 	r = prepared(ReplayOptions{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)})
 	want := recorded
 	want.EdgeTPS, want.RowCost, want.CloudMS = 40, 0.25, 0
-	assert.Equal(t, &want, r.cell.cell())
+	assert.Equal(t, &want, r.cell.sweepCell())
 	assert.Equal(t, replay.Terms{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)}, r.terms)
 	r = prepared(ReplayOptions{Link: &remote.StageOptions{RTT: 50 * ms, Loss: 0.5, Seed: 9}})
 	want = recorded
 	want.RTT, want.Loss, want.Trace = 50, 0.5, ""
-	assert.Equal(t, &want, r.cell.cell())
+	assert.Equal(t, &want, r.cell.sweepCell())
 	assert.Equal(t, &replay.Link{Loss: 0.5, Seed: 9, Options: link.Options{Seed: 9,
 		Up: link.Direction{Delay: 25 * ms}, Down: link.Direction{Delay: 25 * ms}}}, r.terms.Link)
 }

@@ -62,7 +62,7 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	}
 	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
-	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions)}
+	b := &measurement{Options: o, rounds: o.Repeat * len(o.Questions)}
 	b.total = len(o.Modes) * b.rounds
 	if slices.ContainsFunc(o.Modes, func(m outcome.Mode) bool { return m.Kind == outcome.Paper }) {
 		w, err := remote.StartWeb(o.Large, o.Direct, o.RTT)
@@ -75,28 +75,28 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	var alone []outcome.Answer
 	if needsReference(o.Modes) {
 		b.total += len(o.Questions)
-		got, err := b.run(ctx, []outcome.Mode{{Name: cloudAlone, Kind: outcome.Reference}}, len(o.Questions), 0)
+		reference := []outcome.Mode{{Name: cloudAlone, Kind: outcome.Reference}}
+		got, err := b.answerRounds(ctx, reference, len(o.Questions), 0)
 		if err != nil {
 			return nil, fmt.Errorf("the large model alone: %w", err)
 		}
 		alone = got[0]
 	}
-	answers, err := b.run(ctx, o.Modes, b.rounds, o.WarmUp)
+	answers, err := b.answerRounds(ctx, o.Modes, b.rounds, o.WarmUp)
 	if len(answers) == 0 || len(answers[0]) == 0 {
 		return nil, err
 	}
-	return b.reports(answers, alone), err
+	return b.buildReports(answers, alone), err
 }
 
-// reports summarizes the answers of the modes so far. alone has the large model's own answers, if no mode has them.
-func (o *Options) reports(answers [][]outcome.Answer, alone []outcome.Answer) []outcome.Report {
+// buildReports takes in alone the large model's own answers, if no mode has them.
+func (o *Options) buildReports(answers [][]outcome.Answer, alone []outcome.Answer) []outcome.Report {
 	return outcome.Reports(o.Modes, answers, outcome.ReportOptions{
-		Cell: o.cell(), Alone: alone, Verdict: o.RTT + o.CloudPace,
+		Cell: o.sweepCell(), Alone: alone, Verdict: o.RTT + o.CloudPace,
 	})
 }
 
-// cell returns the point of a sweep that the options describe.
-func (o *Options) cell() *outcome.Cell {
+func (o *Options) sweepCell() *outcome.Cell {
 	return &outcome.Cell{
 		RTT: result.Rounded(o.RTT), Loss: o.Loss, Trace: outcome.TraceNames(o.Traces), EdgeTPS: o.EdgeTPS,
 		RowCost: o.RowCost,
@@ -104,8 +104,8 @@ func (o *Options) cell() *outcome.Cell {
 	}
 }
 
-// routing is one call of [Measure].
-type routing struct {
+// measurement is one call of [Measure].
+type measurement struct {
 	Options
 	web    *remote.Web // nil: no mode uses HTTP
 	counts bool        // answers count; false during the warm-up
@@ -115,23 +115,23 @@ type routing struct {
 	done   int         // of total
 }
 
-// connect returns the cloud of a device in a mode, nil if the mode asks none.
-func (b *routing) connect(ctx context.Context, m outcome.Mode, number int) (draft.Cloud, func(), error) {
+// connectCloud returns a nil cloud for a mode that asks none.
+func (b *measurement) connectCloud(ctx context.Context, m outcome.Mode, number int) (draft.Cloud, func(), error) {
 	switch m.Kind {
 	case outcome.Paper:
 		t, err := b.Edge.Tokenizer()
 		if err != nil {
 			return nil, nil, err
 		}
-		return b.web.Paper(func(ids []int32) string { return spelled(t, ids) }), func() {}, nil
+		return b.web.Paper(func(ids []int32) string { return spellTokens(t, ids) }), func() {}, nil
 	case outcome.Routed, outcome.Verified, outcome.Speculative:
 		return b.Dial(ctx, number)
 	}
 	return nil, func() {}, nil
 }
 
-// spelled returns the text of ids, including special tokens, except for the first one if each text begins with it.
-func spelled(t *tokenizer.Tokenizer, ids []int32) string {
+// spellTokens returns the text of ids, including special tokens, except for the first one if each text begins with it.
+func spellTokens(t *tokenizer.Tokenizer, ids []int32) string {
 	if bos, ok := t.BOS(); ok && t.AddBOS() && len(ids) > 0 && ids[0] == bos {
 		ids = ids[1:]
 	}
@@ -148,9 +148,8 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 	return all.String() + t.Decode(run)
 }
 
-// ask answers one question. For pictures, it keeps the spans of the answer.
-func (b *routing) ask(
-	ctx context.Context, m outcome.Mode, s *seat, question, device int,
+func (b *measurement) measureAnswer(
+	ctx context.Context, m outcome.Mode, s *modeSession, question, device int,
 ) (outcome.Answer, error) {
 	q, pictured := b.Questions[question], question < outcome.MaxPictured
 	prompt, err := b.Prompt(q.Text)
@@ -158,20 +157,20 @@ func (b *routing) ask(
 		return outcome.Answer{}, err
 	}
 	a := outcome.Answer{Prompt: len(prompt), Known: q.Grade != nil, Pictured: pictured}
-	take := b.begin(question, device, m, prompt)
+	take := b.beginTake(question, device, m, prompt)
 	before := cputime.Used()
 	a.Begin = time.Now()
 	var text string
 	switch m.Kind {
 	case outcome.Reference:
-		text, err = b.stream(ctx, prompt, 0, 0, &a)
+		text, err = b.streamAnswer(ctx, prompt, 0, 0, &a)
 	case outcome.Cloud:
-		text, err = b.stream(ctx, prompt, b.RTT, b.CloudPace, &a)
+		text, err = b.streamAnswer(ctx, prompt, b.RTT, b.CloudPace, &a)
 		if take != nil && len(a.Shown) > 0 {
 			take.Streamed(a.Shown[0] - b.RTT)
 		}
 	default:
-		err = b.decode(ctx, m, s, prompt, &a, take, b.drawn(m, q))
+		err = b.decodeAnswer(ctx, m, s, prompt, &a, take, b.answerTimeline(m, q))
 		text = s.session.Summary().Text
 	}
 	a.Took = time.Since(a.Begin)
@@ -193,9 +192,8 @@ func (o *Options) Prompt(text string) ([]int32, error) {
 	return o.Edge.Chat(tokenizer.Message{Role: "user", Content: text})
 }
 
-// stream answers with the large model alone, and returns the text. After a wait for the round trip, each token arrives
-// at its pace, as in a stream over HTTP.
-func (b *routing) stream(
+// streamAnswer makes each token arrive at its pace after a wait for the round trip, as in a stream over HTTP.
+func (b *measurement) streamAnswer(
 	ctx context.Context, prompt []int32, rtt, pace time.Duration, a *outcome.Answer,
 ) (string, error) {
 	s, err := b.Large.NewSession()
@@ -221,8 +219,7 @@ func (b *routing) stream(
 	return s.Summary().Text, nil
 }
 
-// route returns the settings for decoding an answer in a mode, without its router.
-func (b *routing) route(m outcome.Mode, far draft.Cloud, a *outcome.Answer) engine.Route {
+func (b *measurement) newRoute(m outcome.Mode, far draft.Cloud, a *outcome.Answer) engine.Route {
 	o := m.Draft(b.Draft)
 	o.Trace = o.Trace || a.Pictured
 	return engine.Route{
@@ -231,20 +228,18 @@ func (b *routing) route(m outcome.Mode, far draft.Cloud, a *outcome.Answer) engi
 	}
 }
 
-// drawn returns where an answer is drawn; nil: nowhere.
-func (b *routing) drawn(m outcome.Mode, q task.Question) *timeline.Text {
+func (b *measurement) answerTimeline(m outcome.Mode, q task.Question) *timeline.Text {
 	if b.Timeline == nil || !b.counts {
 		return nil
 	}
-	return b.Timeline(m, b.cell(), q)
+	return b.Timeline(m, b.sweepCell(), q)
 }
 
-// decode answers with the small model, alone or with questions to the large one.
-func (b *routing) decode(
-	ctx context.Context, m outcome.Mode, s *seat, prompt []int32, a *outcome.Answer, take *replay.Take,
+func (b *measurement) decodeAnswer(
+	ctx context.Context, m outcome.Mode, s *modeSession, prompt []int32, a *outcome.Answer, take *replay.Take,
 	drawn *timeline.Text,
 ) error {
-	r := b.route(m, s.far, a)
+	r := b.newRoute(m, s.far, a)
 	r.Router = s.router
 	drawn.Watch(&r)
 	defer drawn.End()
@@ -263,7 +258,6 @@ func (b *routing) decode(
 // not measured.
 const cloudAlone = "cloud"
 
-// needsReference reports whether a mode should have the answers of the large model alone, and no mode measures these.
 func needsReference(modes []outcome.Mode) bool {
 	return slices.ContainsFunc(modes, outcome.Mode.AsCloud) &&
 		!slices.ContainsFunc(modes, func(m outcome.Mode) bool { return m.Kind == outcome.Cloud })

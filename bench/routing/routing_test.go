@@ -252,7 +252,7 @@ func TestSpelled(t *testing.T) {
 			if adds {
 				want = without
 			}
-			assert.Equal(t, want, spelled(tok, tok.Encode(text, true)), text)
+			assert.Equal(t, want, spellTokens(tok, tok.Encode(text, true)), text)
 		}
 	}
 }

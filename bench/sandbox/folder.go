@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// watch calls full when the folder has more files or bytes than a program may use. It ends with ctx.
-func watch(ctx context.Context, full func(), dir string) {
+// watchFolder calls full when the folder has more files or bytes than a program may use. It ends with ctx.
+func watchFolder(ctx context.Context, full func(), dir string) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(checkFolder):
-			if overfull(dir) {
+			if exceedsFolderLimits(dir) {
 				full()
 			}
 		}
@@ -25,8 +25,8 @@ func watch(ctx context.Context, full func(), dir string) {
 
 var errFull = errors.New("the folder is full")
 
-// overfull reports whether a folder is over its limits. Files that cannot be read do not count.
-func overfull(dir string) bool {
+// exceedsFolderLimits does not count files that cannot be read.
+func exceedsFolderLimits(dir string) bool {
 	entries, size := -1, int64(0) // the folder itself does not count
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -43,8 +43,8 @@ func overfull(dir string) bool {
 	return err != nil
 }
 
-// remove removes a folder, even if its program has removed permissions.
-func remove(dir string) error {
+// removeFolder removes a folder, even if its program has removed permissions.
+func removeFolder(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}

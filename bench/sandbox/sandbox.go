@@ -47,29 +47,30 @@ var prelude string
 
 // Python runs programs, at most two at a time. It is safe for concurrent use.
 type Python struct {
-	path    string
-	place   place
-	running chan struct{}
-	wall    time.Duration
-	limits  map[string]int
-	folder  string // parent of the programs' folders; "" is the system's folder for temporary files
+	path        string
+	confinement confinement
+	running     chan struct{}
+	wall        time.Duration
+	limits      map[string]int
+	folder      string // parent of the programs' folders; "" is the system's folder for temporary files
 }
 
 // New finds python3 and the strictest confinement in which it runs. Its errors say what is missing.
 func New(ctx context.Context) (*Python, error) {
-	path, err := find(ctx)
+	path, err := findPython(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &Python{path: path, running: make(chan struct{}, maxParallel), wall: maxWall, limits: limits()}
-	return p, p.settle(ctx)
+	p := &Python{path: path, running: make(chan struct{}, maxParallel), wall: maxWall, limits: resourceLimits()}
+	return p, p.selectConfinement(ctx)
 }
 
 // executable prints the path of the running Python, if it is new enough.
 const executable = `import sys; sys.stdout.write(sys.version_info >= (3, 8) and sys.executable or "")`
 
-// find returns the python3 of PATH. It may be a wrapper script, so find runs it to get the path of the program.
-func find(ctx context.Context) (string, error) {
+// findPython returns the python3 of PATH. It may be a wrapper script, so findPython runs it to get the path of the
+// program.
+func findPython(ctx context.Context) (string, error) {
 	for _, name := range []string{"python3", "python"} {
 		found, err := exec.LookPath(name)
 		if err != nil {
@@ -88,10 +89,9 @@ func find(ctx context.Context) (string, error) {
 	return "", errors.New("running programs needs Python 3.8 or later as python3 in PATH: install it")
 }
 
-// settle selects the strictest place in which a program passes its tests.
-func (p *Python) settle(ctx context.Context) error {
+func (p *Python) selectConfinement(ctx context.Context) error {
 	var failed []error
-	for _, p.place = range places() {
+	for _, p.confinement = range possibleConfinements() {
 		passed, err := p.Run(ctx, []string{"x = 6 * 7"}, "assert x == 42")
 		switch {
 		case ctx.Err() != nil:
@@ -106,17 +106,17 @@ func (p *Python) settle(ctx context.Context) error {
 }
 
 // Unlimited returns what this system does not limit; "" if it limits all.
-func (p *Python) Unlimited() string { return strings.Join(p.place.lacks(), ", ") }
+func (p *Python) Unlimited() string { return strings.Join(p.confinement.missingLimits(), ", ") }
 
-// job is the input of prelude.py.
-type job struct {
+// programJob is the input of prelude.py.
+type programJob struct {
 	Program []string       `json:"program"` // texts that run in sequence, in the same namespace
 	Tests   string         `json:"tests"`   // runs after them, in that namespace with Python's own functions restored
 	Key     string         `json:"key"`
 	Limits  map[string]int `json:"limits"` // by their names in the module resource
 }
 
-func limits() map[string]int {
+func resourceLimits() map[string]int {
 	return map[string]int{
 		"RLIMIT_CPU": maxCPU, "RLIMIT_AS": maxMemory, "RLIMIT_FSIZE": maxFile, "RLIMIT_NOFILE": maxOpen,
 		"RLIMIT_NPROC": maxProcesses, "RLIMIT_CORE": 0,
@@ -136,14 +136,14 @@ func (p *Python) Run(ctx context.Context, program []string, tests string) (passe
 	if err != nil {
 		return false, fmt.Errorf("a folder for a program: %w", err)
 	}
-	defer func() { err = cmp.Or(err, remove(dir)) }()
-	j := job{Program: program, Tests: tests, Key: rand.Text(), Limits: p.limits}
+	defer func() { err = cmp.Or(err, removeFolder(dir)) }()
+	j := programJob{Program: program, Tests: tests, Key: rand.Text(), Limits: p.limits}
 	line, err := json.Marshal(j)
 	if err != nil {
 		return false, err
 	}
-	err = p.place.within(dir, func(c *exec.Cmd) (err error) {
-		passed, err = p.judge(ctx, c, append(line, '\n'), j.Key)
+	err = p.confinement.runConfined(dir, func(c *exec.Cmd) (err error) {
+		passed, err = p.runPython(ctx, c, append(line, '\n'), j.Key)
 		return err
 	})
 	if ctx.Err() != nil {
@@ -152,8 +152,7 @@ func (p *Python) Run(ctx context.Context, program []string, tests string) (passe
 	return passed, err
 }
 
-// judge runs python3 in the confinement of c, and ends it.
-func (p *Python) judge(ctx context.Context, c *exec.Cmd, line []byte, key string) (bool, error) {
+func (p *Python) runPython(ctx context.Context, c *exec.Cmd, line []byte, key string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.wall)
 	defer cancel()
 	in, toProgram, err := os.Pipe()
@@ -178,17 +177,16 @@ func (p *Python) judge(ctx context.Context, c *exec.Cmd, line []byte, key string
 	}
 	defer context.AfterFunc(ctx, func() { toProgram.Close(); fromProgram.Close() })()
 	watched := make(chan struct{})
-	go func() { defer close(watched); watch(ctx, cancel, c.Dir) }()
-	passed := passes(toProgram, fromProgram, line, key)
-	end(c.Process)
+	go func() { defer close(watched); watchFolder(ctx, cancel, c.Dir) }()
+	passed := passesTests(toProgram, fromProgram, line, key)
+	killProgram(c.Process)
 	c.Wait() // the way in which a program ends is irrelevant
 	cancel()
 	<-watched
 	return passed, nil
 }
 
-// passes sends a job to a program and reads the result of its tests.
-func passes(to io.Writer, from io.Reader, line []byte, key string) bool {
+func passesTests(to io.Writer, from io.Reader, line []byte, key string) bool {
 	if _, err := to.Write(line); err != nil {
 		return false
 	}

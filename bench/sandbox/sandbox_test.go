@@ -103,7 +103,7 @@ func TestLimits(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // other systems have only some of them
 	}
-	p.limits = limits()
+	p.limits = resourceLimits()
 	for name, most := range map[string]int{"CPU": 10, "AS": 512 << 20, "FSIZE": 16 << 20, "NOFILE": 64, "NPROC": 1,
 		"CORE": 0} {
 		program := fmt.Sprintf("import resource as r\nf = lambda: int(r.getrlimit(r.RLIMIT_%s) == (%d, %[2]d))", name,
@@ -131,7 +131,7 @@ func TestPipes(t *testing.T) {
 	_, err := p.Run(ctx, []string{"while True: pass"}, tests)
 	require.ErrorIs(t, err, context.Canceled)
 	p.path = filepath.Join(p.folder, "none")
-	_, err = p.judge(t.Context(), exec.Command(p.path), nil, "")
+	_, err = p.runPython(t.Context(), exec.Command(p.path), nil, "")
 	require.ErrorContains(t, err, "start python3")
 	assert.Equal(t, before, held.Descriptors())
 }
@@ -236,21 +236,21 @@ func TestHostile(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	racing.Spare(t)
 	p := python(t)
-	var work []place
-	for _, p.place = range places() {
+	var work []confinement
+	for _, p.confinement = range possibleConfinements() {
 		if ok, err := p.Run(t.Context(), []string{"f = lambda: 1"}, tests); err == nil && ok {
-			work = append(work, p.place)
+			work = append(work, p.confinement)
 		}
 	}
 	require.NotEmpty(t, work)
-	for _, p.place = range []place{work[0], work[len(work)-1]} {
+	for _, p.confinement = range []confinement{work[0], work[len(work)-1]} {
 		for _, program := range []string{
 			"import os\nos.fork()\nf = lambda: 1", "x = bytes(1 << 30)\nf = lambda: 1", "while True: pass",
 			"open('a', 'wb').write(bytes(1 << 25))\nf = lambda: 1", "import os\nos._exit(0)",
 		} {
 			got, err := p.Run(t.Context(), []string{program}, tests)
 			require.NoError(t, err, program)
-			assert.False(t, got && runtime.GOOS == "linux", "%+v: %s", p.place, program)
+			assert.False(t, got && runtime.GOOS == "linux", "%+v: %s", p.confinement, program)
 			nothingLeft(t, p)
 		}
 	}
@@ -319,7 +319,7 @@ func TestNewStopped(t *testing.T) {
 	cancel(cause)
 	_, err := New(ctx)
 	assert.Equal(t, cause, err)
-	assert.Equal(t, cause, (&Python{path: "python3", running: make(chan struct{}, 1)}).settle(ctx))
+	assert.Equal(t, cause, (&Python{path: "python3", running: make(chan struct{}, 1)}).selectConfinement(ctx))
 }
 
 // TestUnjudged: a program that gets no folder, or no process, is not judged.
@@ -329,7 +329,7 @@ func TestUnjudged(t *testing.T) {
 	p.folder = filepath.Join(folder, "none")
 	_, err := p.Run(t.Context(), []string{"f = lambda: 1"}, tests)
 	assert.ErrorContains(t, err, "a folder for a program")
-	p.folder, p.path, p.place = folder, filepath.Join(folder, "none"), place{}
+	p.folder, p.path, p.confinement = folder, filepath.Join(folder, "none"), confinement{}
 	_, err = p.Run(t.Context(), []string{"f = lambda: 1"}, tests)
 	assert.ErrorContains(t, err, "start python3")
 }
@@ -347,16 +347,16 @@ func TestOverfull(t *testing.T) {
 	for i := range maxEntries - 1 {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, strconv.Itoa(i)), 0o700))
 	}
-	assert.False(t, overfull(dir))
+	assert.False(t, exceedsFolderLimits(dir))
 	resize("a", maxFolder+1)
-	assert.True(t, overfull(dir), "too many bytes")
+	assert.True(t, exceedsFolderLimits(dir), "too many bytes")
 	resize("a", 0)
 	resize("b", 0)
-	assert.True(t, overfull(dir), "too many entries")
+	assert.True(t, exceedsFolderLimits(dir), "too many entries")
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
-		watch(ctx, cancel, dir)
+		watchFolder(ctx, cancel, dir)
 		assert.Equal(t, checkFolder, time.Since(began))
 	})
 }

@@ -49,9 +49,9 @@ func Start(t *testing.T, home string) *Browser {
 		sharedtest.Missing(t, errors.New("no chromium in PATH"))
 	}
 	toBrowser, write, err := os.Pipe()
-	must(t, err)
+	failOnError(t, err)
 	read, fromBrowser, err := os.Pipe()
-	must(t, err)
+	failOnError(t, err)
 	// The test's own context ends before the browser is asked to close.
 	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	c := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
@@ -59,10 +59,10 @@ func Start(t *testing.T, home string) *Browser {
 	c.ExtraFiles = []*os.File{toBrowser, fromBrowser} // 3 and 4
 	c.Stderr = io.Discard                             // through a pipe: Wait waits for all processes that write to it
 	c.WaitDelay = time.Minute
-	must(t, c.Start())
+	failOnError(t, c.Start())
 	toBrowser.Close()
 	fromBrowser.Close()
-	must(t, read.SetDeadline(time.Now().Add(time.Minute)))
+	failOnError(t, read.SetDeadline(time.Now().Add(time.Minute)))
 	t.Cleanup(func() {
 		_, _ = write.Write([]byte(`{"id":1000000,"method":"Browser.close"}` + "\x00"))
 		_, _ = io.Copy(io.Discard, read)
@@ -92,11 +92,11 @@ func (b *Browser) Call(method, params string, into any) {
 	b.t.Helper()
 	b.id++
 	text, err := json.Marshal(message{ID: b.id, Session: b.session, Method: method, Params: json.RawMessage(params)})
-	must(b.t, err)
+	failOnError(b.t, err)
 	_, err = b.in.Write(append(text, 0))
-	must(b.t, err)
+	failOnError(b.t, err)
 	for {
-		m := b.next()
+		m := b.readMessage()
 		if m.ID != b.id {
 			continue
 		}
@@ -104,18 +104,18 @@ func (b *Browser) Call(method, params string, into any) {
 			b.t.Fatalf("%s: %s", method, m.Error)
 		}
 		if into != nil {
-			must(b.t, json.Unmarshal(m.Result, into))
+			failOnError(b.t, json.Unmarshal(m.Result, into))
 		}
 		return
 	}
 }
 
-// next reads a message. It records errors of the page, and requests to other addresses.
-func (b *Browser) next() (m message) {
+// readMessage reads a message. It records errors of the page, and requests to other addresses.
+func (b *Browser) readMessage() (m message) {
 	b.t.Helper()
 	line, err := b.out.ReadBytes(0)
-	must(b.t, err)
-	must(b.t, json.Unmarshal(bytes.TrimSuffix(line, []byte{0}), &m))
+	failOnError(b.t, err)
+	failOnError(b.t, json.Unmarshal(bytes.TrimSuffix(line, []byte{0}), &m))
 	switch m.Method {
 	case "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded":
 		b.Problems = append(b.Problems, string(m.Params))
@@ -123,7 +123,7 @@ func (b *Browser) next() (m message) {
 		var r struct {
 			Request struct{ URL string }
 		}
-		must(b.t, json.Unmarshal(m.Params, &r))
+		failOnError(b.t, json.Unmarshal(m.Params, &r))
 		if u := r.Request.URL; !strings.HasPrefix(u, b.home) && !strings.HasPrefix(u, "data:") {
 			b.Problems = append(b.Problems, "it asks for "+u)
 		}
@@ -139,7 +139,7 @@ func (b *Browser) Open(path string, width int, scheme string) {
 	b.Call("Emulation.setEmulatedMedia",
 		fmt.Sprintf(`{"features":[{"name":"prefers-color-scheme","value":%q}]}`, scheme), nil)
 	b.Call("Page.navigate", fmt.Sprintf(`{"url":%q}`, b.home+path), nil)
-	for b.next().Method != "Page.loadEventFired" {
+	for b.readMessage().Method != "Page.loadEventFired" {
 	}
 }
 
@@ -151,7 +151,7 @@ func Evaluated[T any](b *Browser, expression string) T {
 		Exception json.RawMessage `json:"exceptionDetails"`
 	}
 	const params = `{"expression":%s,"returnByValue":true,"awaitPromise":true}`
-	b.Call("Runtime.evaluate", fmt.Sprintf(params, jsonOf(b.t, expression)), &r)
+	b.Call("Runtime.evaluate", fmt.Sprintf(params, marshalJSON(b.t, expression)), &r)
 	if len(r.Exception) > 0 {
 		b.t.Fatalf("%s: %s", expression, r.Exception)
 	}
@@ -175,7 +175,7 @@ func (b *Browser) Until(expression string) {
 func (b *Browser) Type(text, key string) {
 	b.t.Helper()
 	if text != "" {
-		b.Call("Input.insertText", fmt.Sprintf(`{"text":%s}`, jsonOf(b.t, text)), nil)
+		b.Call("Input.insertText", fmt.Sprintf(`{"text":%s}`, marshalJSON(b.t, text)), nil)
 	}
 	if key == "" {
 		return
@@ -184,20 +184,19 @@ func (b *Browser) Type(text, key string) {
 	code := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40}[key]
 	const params = `{"type":%q,"key":%q,"code":%q,"text":%s,"windowsVirtualKeyCode":%d}`
 	for _, kind := range []string{"keyDown", "keyUp"} {
-		b.Call("Input.dispatchKeyEvent", fmt.Sprintf(params, kind, key, key, jsonOf(b.t, typed), code), nil)
+		b.Call("Input.dispatchKeyEvent", fmt.Sprintf(params, kind, key, key, marshalJSON(b.t, typed), code), nil)
 	}
 }
 
-// must fails the test if there is an error.
-func must(t *testing.T, err error) {
+func failOnError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func jsonOf(t *testing.T, v any) []byte {
+func marshalJSON(t *testing.T, v any) []byte {
 	b, err := json.Marshal(v)
-	must(t, err)
+	failOnError(t, err)
 	return b
 }

@@ -21,23 +21,23 @@ import (
 func Test(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	if racing.Enabled {
-		alone.enter()
-		defer alone.leave()
+		alone.limitThreads()
+		defer alone.restoreThreads()
 	}
 	synctest.Test(t, f)
 }
 
 // alone limits the process to one thread.
-var alone single
+var alone threadLimiter
 
-// single counts the running bubbles, since tests may run in parallel.
-type single struct {
+// threadLimiter counts the running bubbles, since tests may run in parallel.
+type threadLimiter struct {
 	mu      sync.Mutex
 	bubbles int
 	before  int // old value of GOMAXPROCS
 }
 
-func (s *single) enter() {
+func (s *threadLimiter) limitThreads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bubbles == 0 {
@@ -46,7 +46,7 @@ func (s *single) enter() {
 	s.bubbles++
 }
 
-func (s *single) leave() {
+func (s *threadLimiter) restoreThreads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bubbles--

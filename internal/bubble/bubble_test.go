@@ -77,12 +77,12 @@ func TestListener(t *testing.T) {
 func TestOverlap(t *testing.T) {
 	before := runtime.GOMAXPROCS(2)
 	defer runtime.GOMAXPROCS(before)
-	var s single
-	s.enter()
-	s.enter()
+	var s threadLimiter
+	s.limitThreads()
+	s.limitThreads()
 	assert.Equal(t, 1, runtime.GOMAXPROCS(0))
-	s.leave()
+	s.restoreThreads()
 	assert.Equal(t, 1, runtime.GOMAXPROCS(0))
-	s.leave()
+	s.restoreThreads()
 	assert.Equal(t, 2, runtime.GOMAXPROCS(0))
 }

@@ -40,13 +40,13 @@ func TestAxes(t *testing.T) {
 		"0 2e+14 4e+14 6e+14 8e+14 1e+15": {Linear: true, End: 1e300},
 	} {
 		var all []string
-		for _, x := range a.ticks() {
-			all = append(all, a.text(x))
+		for _, x := range a.tickValues() {
+			all = append(all, a.formatValue(x))
 		}
 		assert.Equal(t, want, strings.Join(all, " "), "%+v", a)
 	}
-	assert.Equal(t, []float64{0, 0.25, 1, 0}, []float64{Axis{End: 4}.part(-1), Axis{End: 4}.part(1),
-		Axis{End: 4}.part(5), Axis{}.part(math.NaN())})
+	assert.Equal(t, []float64{0, 0.25, 1, 0}, []float64{Axis{End: 4}.relativePosition(-1),
+		Axis{End: 4}.relativePosition(1), Axis{End: 4}.relativePosition(5), Axis{}.relativePosition(math.NaN())})
 }
 
 // TestTicks: for any range, the labels of an axis are successive multiples of 1, 2 or 5 times a power of ten, and the
@@ -55,7 +55,7 @@ func TestTicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 10_000 {
 		a := Axis{End: math.Pow(10, 12*r.Float64()-6)}
-		all := a.ticks()
+		all := a.tickValues()
 		require.True(t, len(all) >= 3 && len(all) <= 6, "%+v: %v", a, all)
 		step := all[1]
 		require.Contains(t, []string{"1e", "2e", "5e"}, fmt.Sprintf("%.0e", step)[:2], "%+v: %v", a, all)
@@ -130,8 +130,8 @@ func TestLegend(t *testing.T) {
 		assert.Less(t, lines, 12, "short names share a line")
 	}
 	assert.Contains(t, string(c.SVG()), "…</text>", "a title that is too long is cut")
-	assert.Equal(t, "abc…", shortened("abcdefgh", 4))
-	assert.Equal(t, "äöü", shortened("äöü", 3))
+	assert.Equal(t, "abc…", truncateText("abcdefgh", 4))
+	assert.Equal(t, "äöü", truncateText("äöü", 3))
 }
 
 func TestSpans(t *testing.T) {

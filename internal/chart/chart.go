@@ -27,28 +27,28 @@ type Line struct {
 func (c Chart) SVG() []byte {
 	f := newFrame(c.Title, 70, 320)
 	f.x, f.y = c.X, c.Y
-	f.ruler()
-	for _, t := range c.Y.ticks() {
-		_, y := f.place(0, t)
+	f.drawXAxis()
+	for _, t := range c.Y.tickValues() {
+		_, y := f.toPixels(0, t)
 		f.printf(`<path class="g" d="M%.1f %.1fH%.1f"/>`+"\n", f.left, y, f.right)
-		f.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-6, y+4, c.Y.text(t))
+		f.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-6, y+4, c.Y.formatValue(t))
 	}
 	f.printf(`<path class="a" fill="none" d="M%.1f %.1fV%.1f"/>`+"\n", f.left, f.top, f.floor)
 	f.printf(`<text transform="translate(14 %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
-		(f.top+f.floor)/2, escaped(c.Y.Label))
-	var keys []key
+		(f.top+f.floor)/2, escapeXML(c.Y.Label))
+	var keys []legendEntry
 	for i, l := range c.Lines {
 		class := fmt.Sprintf("l c%d", i%Colours)
 		if l.Dashed {
 			class += " d"
 		}
-		f.line(i%Colours, class, l)
-		keys = append(keys, key{l.Name, class})
+		f.drawLine(i%Colours, class, l)
+		keys = append(keys, legendEntry{l.Name, class})
 	}
-	return f.finish(keys)
+	return f.renderSVG(keys)
 }
 
-func (f *frame) line(colour int, class string, l Line) {
+func (f *frame) drawLine(colour int, class string, l Line) {
 	var path, dots strings.Builder
 	var there, back string // the band: forward along the upper ends, and back along the lower ones
 	pen := 'M'
@@ -57,17 +57,17 @@ func (f *frame) line(colour int, class string, l Line) {
 			pen = 'M'
 			continue
 		}
-		px, py := f.place(x, l.Y[k])
+		px, py := f.toPixels(x, l.Y[k])
 		fmt.Fprintf(&path, "%c%.1f %.1f", pen, px, py)
 		pen = 'L'
 		if l.Dots {
 			fmt.Fprintf(&dots,
 				`<circle class="f c%d" cx="%.1f" cy="%.1f" r="3.5"><title>%s: %s, %s</title></circle>`+"\n",
-				colour, px, py, escaped(l.Name), f.x.text(x), f.y.text(l.Y[k]))
+				colour, px, py, escapeXML(l.Name), f.x.formatValue(x), f.y.formatValue(l.Y[k]))
 		}
 		if len(l.Low) == len(l.X) && len(l.High) == len(l.X) && !math.IsNaN(l.Low[k]+l.High[k]) {
-			_, high := f.place(x, l.High[k])
-			_, low := f.place(x, l.Low[k])
+			_, high := f.toPixels(x, l.High[k])
+			_, low := f.toPixels(x, l.Low[k])
 			there += fmt.Sprintf("%.1f,%.1f ", px, high)
 			back = fmt.Sprintf("%.1f,%.1f ", px, low) + back
 		}

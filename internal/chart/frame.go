@@ -40,65 +40,62 @@ type frame struct {
 	x, y                    Axis
 }
 
-// newFrame returns a frame with a left margin and a height of the plot area.
 func newFrame(title string, left, tall float64) *frame {
 	return &frame{title: title, left: left, right: width - 20, top: 40, floor: 40 + tall}
 }
 
 func (f *frame) printf(format string, args ...any) { fmt.Fprintf(&f.b, format, args...) }
 
-// place returns the position of a point in the picture.
-func (f *frame) place(x, y float64) (px, py float64) {
-	return f.left + f.x.part(x)*(f.right-f.left), f.floor - f.y.part(y)*(f.floor-f.top)
+func (f *frame) toPixels(x, y float64) (px, py float64) {
+	return f.left + f.x.relativePosition(x)*(f.right-f.left), f.floor - f.y.relativePosition(y)*(f.floor-f.top)
 }
 
-func (f *frame) ruler() {
-	for _, t := range f.x.ticks() {
-		x, _ := f.place(t, 0)
+func (f *frame) drawXAxis() {
+	for _, t := range f.x.tickValues() {
+		x, _ := f.toPixels(t, 0)
 		f.printf(`<path class="g" d="M%.1f %.1fV%.1f"/>`+"\n", x, f.floor, f.top)
-		f.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", x, f.floor+18, f.x.text(t))
+		f.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", x, f.floor+18, f.x.formatValue(t))
 	}
 	f.printf(`<path class="a" fill="none" d="M%.1f %.1fH%.1f"/>`+"\n", f.left, f.floor, f.right)
 	f.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", (f.left+f.right)/2, f.floor+44,
-		escaped(f.x.Label))
+		escapeXML(f.x.Label))
 }
 
-// key is an entry of the legend.
-type key struct{ name, class string }
+// legendEntry is an entry of the legend.
+type legendEntry struct{ name, class string }
 
-// finish returns the picture with its legend at the bottom, in as many lines as needed.
-func (f *frame) finish(keys []key) []byte {
+// renderSVG returns the picture with its legend at the bottom, in as many lines as needed.
+func (f *frame) renderSVG(keys []legendEntry) []byte {
 	const mark, gap, line = 26.0, 18.0, 20.0
 	x, y := 16.0, f.floor+70
 	for _, k := range keys {
-		name := shortened(k.name, int((width-2*16-mark-6)/letter))
+		name := truncateText(k.name, int((width-2*16-mark-6)/letter))
 		took := mark + 6 + letter*float64(utf8.RuneCountInString(name))
 		if x+took > width-16 {
 			x, y = 16, y+line
 		}
 		f.printf(`<path class="%s" d="M%.1f %.1fH%.1f"/>`, k.class, x, y-4, x+mark)
-		f.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", x+mark+6, y, escaped(name))
+		f.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", x+mark+6, y, escapeXML(name))
 		x += took + gap
 	}
 	var all bytes.Buffer
 	fmt.Fprintf(&all, `<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %.0f %.0f" role="img" `+
-		`aria-label="%s">`+"\n<style>\n%s</style>\n", width, y+14, escaped(f.title), Style)
+		`aria-label="%s">`+"\n<style>\n%s</style>\n", width, y+14, escapeXML(f.title), Style)
 	fmt.Fprintf(&all, `<rect class="bg" width="%.0f" height="%.0f"/>`+"\n", width, y+14)
-	fmt.Fprintf(&all, `<text class="t" x="16" y="24">%s</text>`+"\n", escaped(shortened(f.title, 71)))
+	fmt.Fprintf(&all, `<text class="t" x="16" y="24">%s</text>`+"\n", escapeXML(truncateText(f.title, 71)))
 	f.b.WriteTo(&all)
 	all.WriteString("</svg>\n")
 	return all.Bytes()
 }
 
-// shortened returns text, shortened to most letters, at least one.
-func shortened(text string, most int) string {
+func truncateText(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-func escaped(text string) string {
+func escapeXML(text string) string {
 	var b bytes.Buffer
 	xml.EscapeText(&b, []byte(text)) // cannot fail with this writer
 	return b.String()

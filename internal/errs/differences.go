@@ -16,13 +16,13 @@ func Differences(there, here any) string {
 		a, b := before.Field(i).Interface(), after.Field(i).Interface()
 		if !reflect.DeepEqual(a, b) {
 			name, _, _ := strings.Cut(before.Type().Field(i).Tag.Get("json"), ",")
-			all = append(all, fmt.Sprintf("%s (there %s, here %s)", name, shown(a), shown(b)))
+			all = append(all, fmt.Sprintf("%s (there %s, here %s)", name, marshalShort(a), marshalShort(b)))
 		}
 	}
 	return strings.Join(all, ", ")
 }
 
-func shown(v any) string {
+func marshalShort(v any) string {
 	const most = 80
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -21,14 +21,14 @@ func Also(err, what error) error {
 	if err == nil || errors.Is(err, what) {
 		return err
 	}
-	return &end{err, what}
+	return &endedError{err, what}
 }
 
-// end is an error with the text of why, which also matches how.
-type end struct{ why, how error }
+// endedError is an error with the text of why, which also matches how.
+type endedError struct{ why, how error }
 
 // Error implements error.
-func (e *end) Error() string { return e.why.Error() }
+func (e *endedError) Error() string { return e.why.Error() }
 
 // Unwrap is for errors.Is and errors.As.
-func (e *end) Unwrap() []error { return []error{e.why, e.how} }
+func (e *endedError) Unwrap() []error { return []error{e.why, e.how} }

@@ -18,17 +18,17 @@ func Printable(err error) error {
 		return err
 	}
 	quoted := strconv.Quote(text)
-	return &printable{err, strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)}
+	return &printableError{err, strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)}
 }
 
-// printable is an error with another text.
-type printable struct {
+// printableError is an error with another text.
+type printableError struct {
 	error
 	text string
 }
 
 // Error implements error.
-func (p *printable) Error() string { return p.text }
+func (p *printableError) Error() string { return p.text }
 
 // Unwrap is for errors.Is and errors.As.
-func (p *printable) Unwrap() error { return p.error }
+func (p *printableError) Unwrap() error { return p.error }

@@ -19,8 +19,8 @@ import (
 // The jobs of one owner are in order of arrival. A client or owner without jobs is forgotten when its tag is not after
 // now.
 type Queue[J any] struct {
-	came    uint64 // jobs
-	clock   clock  // of the clients, in 1/MaxWeight of work
+	came    uint64       // jobs
+	clock   virtualClock // of the clients, in 1/MaxWeight of work
 	clients map[uint64]*client[J]
 	flows   map[uint64]*Flow[J] // by owner
 	any     Heap[*client[J]]    // with jobs
@@ -34,17 +34,17 @@ type Queue[J any] struct {
 	rules   Rules
 }
 
-// clock is a virtual time.
-type clock struct {
+// virtualClock is a virtual time.
+type virtualClock struct {
 	now   uint64
 	spent uint64 // work since it advanced
-	slow  uint64 // see late
+	slow  uint64 // see newcomerDelay
 	rest  uint64 // of the work, what is too little for slow
 }
 
-// advance sets the time to the tag of what is next, but adds no more than the work since the last time: so nobody loses
-// a claim by waiting for nothing for a moment.
-func (c *clock) advance(next uint64, waiting int) {
+// advanceTo sets the time to the tag of what is next, but adds no more than the work since the last time: so nobody
+// loses a claim by waiting for nothing for a moment.
+func (c *virtualClock) advanceTo(next uint64, waiting int) {
 	c.now = max(c.now, min(next, c.now+c.spent))
 	if waiting > 0 {
 		c.rest += c.spent
@@ -58,17 +58,16 @@ func (c *clock) advance(next uint64, waiting int) {
 // overtakes is by what factor a large job may take longer than with its share, while others come anew.
 const overtakes = 4
 
-// late returns by how much who comes now counts as later than that. Usually the time advances faster than slow, which
-// advances by a quarter of a share of the work for each that waits. But where small jobs of ever new owners come, whose
-// tags are now, the time stands still, and all would end before a large one.
-func (c *clock) late() uint64 { return c.slow - c.now }
+// newcomerDelay returns by how much who comes now counts as later than now. Usually the time advances faster than
+// slow, which advances by a quarter of a share of the work for each that waits. But where small jobs of ever new owners
+// come, whose tags are now, the time stands still, and all would end before a large one.
+func (c *virtualClock) newcomerDelay() uint64 { return c.slow - c.now }
 
-// tag returns the tag of who had no jobs, from the one before, and by how much it counts as later.
-func (c *clock) tag(before uint64) (start, later uint64) {
+func (c *virtualClock) startTag(before uint64) (start, later uint64) {
 	if before > c.now {
 		return before, 0
 	}
-	return c.now, c.late()
+	return c.now, c.newcomerDelay()
 }
 
 // Rules say which owners go before others. The zero value is plain start order.
@@ -85,8 +84,8 @@ type Rules struct {
 	Short, Whole, Lead, ClientLead uint64
 }
 
-// sharers returns n, of those that wait, as [clock.advance] takes it: 0 without a price.
-func (r Rules) sharers(n int) int {
+// sharerCount returns n, of those that wait, as [virtualClock.advanceTo] takes it: 0 without a price.
+func (r Rules) sharerCount(n int) int {
 	if r.Price == 0 {
 		return 0
 	}
@@ -112,27 +111,25 @@ func (e *Entry[J]) Work() uint64 { return e.work }
 type client[J any] struct {
 	number uint64
 	start  uint64         // tag of its next work
-	clock  clock          // of its owners, in units of work
+	clock  virtualClock   // of its owners, in units of work
 	short  Heap[*Flow[J]] // with jobs that are short
 	long   Heap[*Flow[J]] // with others
 	idle   Heap[*Flow[J]] // without jobs, with a tag after now
 	jobs   int            // of all its owners
 	work   uint64         // of these
 	weight uint64         // at least 1
-	later  uint64         // [clock.late] when the first of these came
+	later  uint64         // [virtualClock.newcomerDelay] when the first of these came
 	places [4]int         // in the heaps of the queue
 }
 
-// pays returns what the client is charged for work, in the virtual time of clients.
-func (c *client[J]) pays(work uint64) uint64 { return work * MaxWeight / c.weight }
+// chargeFor returns what the client is charged for work, in the virtual time of clients.
+func (c *client[J]) chargeFor(work uint64) uint64 { return work * MaxWeight / c.weight }
 
-// ends is [Flow.ends] of an owner of the client, in the virtual time of clients.
-func (c *client[J]) ends(f *Flow[J]) uint64 { return c.start + c.later + c.pays(f.end) }
+func (c *client[J]) finishTag(f *Flow[J]) uint64 { return c.start + c.later + c.chargeFor(f.end) }
 
-// next returns the owner that is next, or nil.
-func (c *client[J]) next() *Flow[J] {
+func (c *client[J]) nextFlow() *Flow[J] {
 	a, b := c.short.First(), c.long.First()
-	if a == nil || b != nil && (b.ends() < a.ends() || b.ends() == a.ends() && b.first < a.first) {
+	if a == nil || b != nil && (b.finishTag() < a.finishTag() || b.finishTag() == a.finishTag() && b.first < a.first) {
 		return b
 	}
 	return a
@@ -143,7 +140,7 @@ type Flow[J any] struct {
 	owner  uint64
 	client *client[J]
 	start  uint64    // tag of its next work
-	later  uint64    // [clock.late] when the oldest job came, or one before it
+	later  uint64    // [virtualClock.newcomerDelay] when the oldest job came, or one before it
 	jobs   list.List // of *Entry[J], in order of arrival
 	work   uint64    // of all jobs
 
@@ -154,8 +151,8 @@ type Flow[J any] struct {
 	first uint64          // with a price: number of the oldest job
 }
 
-// ends returns the virtual time at which the oldest job would end; without a price, at which it would begin.
-func (f *Flow[J]) ends() uint64 { return f.start + f.later + f.end }
+// finishTag returns the virtual time at which the oldest job would end; without a price, at which it would begin.
+func (f *Flow[J]) finishTag() uint64 { return f.start + f.later + f.end }
 
 // Len returns the number of jobs that wait.
 func (f *Flow[J]) Len() int { return f.jobs.Len() }
@@ -175,14 +172,14 @@ func (f *Flow[J]) All(yield func(J) bool) {
 // New returns an empty queue.
 func New[J any](r Rules) *Queue[J] {
 	q := &Queue[J]{clients: map[uint64]*client[J]{}, flows: map[uint64]*Flow[J]{}, rules: r}
-	q.any = clientsBy(0, (*client[J]).next)
+	q.any = newClientHeap(0, (*client[J]).nextFlow)
 	q.short = Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool {
 			return a.start < b.start || a.start == b.start && a.short.First().first < b.short.First().first
 		},
 		Place: func(c *client[J]) *int { return &c.places[1] },
 	}
-	q.long = clientsBy(2, func(c *client[J]) *Flow[J] { return c.long.First() })
+	q.long = newClientHeap(2, func(c *client[J]) *Flow[J] { return c.long.First() })
 	q.idle = Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool { return a.start < b.start },
 		Place:  func(c *client[J]) *int { return &c.places[3] },
@@ -190,19 +187,18 @@ func New[J any](r Rules) *Queue[J] {
 	return q
 }
 
-// clientsBy returns a heap of clients in the order of their tags, and of what this owner of each would need.
-func clientsBy[J any](place int, of func(*client[J]) *Flow[J]) Heap[*client[J]] {
+func newClientHeap[J any](place int, of func(*client[J]) *Flow[J]) Heap[*client[J]] {
 	return Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool {
 			f, g := of(a), of(b)
-			x, y := a.ends(f), b.ends(g)
+			x, y := a.finishTag(f), b.finishTag(g)
 			return x < y || x == y && f.first < g.first
 		},
 		Place: func(c *client[J]) *int { return &c.places[place] },
 	}
 }
 
-func before[J any](a, b *Flow[J]) bool {
+func flowLess[J any](a, b *Flow[J]) bool {
 	return a.order < b.order || a.order == b.order && a.first < b.first
 }
 
@@ -216,23 +212,23 @@ func (q *Queue[J]) Forget() {
 // Add appends a job of an owner, who belongs to a client with a weight, with its work, at least 1. The entry is a field
 // of the job.
 func (q *Queue[J]) Add(client, owner, weight uint64, job J, e *Entry[J], work uint64) {
-	f := q.flow(client, owner, weight)
+	f := q.ensureFlow(client, owner, weight)
 	q.came++
 	*e = Entry[J]{job: job, flow: f, element: f.jobs.PushBack(e), work: work, number: q.came}
 	f.work += work
 	f.client.jobs, f.client.work = f.client.jobs+1, f.client.work+work
-	q.place(f)
+	q.requeueFlow(f)
 }
 
-// flow returns the jobs of an owner, which may be none. An owner without jobs may have come to another client.
-func (q *Queue[J]) flow(number, owner, weight uint64) *Flow[J] {
+// ensureFlow returns the jobs of an owner, which may be none. An owner without jobs may have come to another client.
+func (q *Queue[J]) ensureFlow(number, owner, weight uint64) *Flow[J] {
 	f := q.flows[owner]
 	if f != nil && f.jobs.Len() == 0 && f.client.number != number {
-		q.drop(f)
+		q.dropFlow(f)
 		f = nil
 	}
 	if f == nil {
-		f = &Flow[J]{owner: owner, client: q.client(number)}
+		f = &Flow[J]{owner: owner, client: q.ensureClient(number)}
 		q.flows[owner] = f
 	}
 	c := f.client
@@ -241,18 +237,18 @@ func (q *Queue[J]) flow(number, owner, weight uint64) *Flow[J] {
 		q.clock.slow = q.clock.now
 	}
 	if c.jobs == 0 {
-		c.start, c.later = q.clock.tag(c.start)
+		c.start, c.later = q.clock.startTag(c.start)
 	}
 	if f.jobs.Len() == 0 {
-		f.start, f.later = c.clock.tag(f.start)
+		f.start, f.later = c.clock.startTag(f.start)
 	}
 	return f
 }
 
-func (q *Queue[J]) client(number uint64) *client[J] {
+func (q *Queue[J]) ensureClient(number uint64) *client[J] {
 	c := q.clients[number]
 	if c == nil {
-		heap := Heap[*Flow[J]]{Before: before[J], Place: func(f *Flow[J]) *int { return &f.place }}
+		heap := Heap[*Flow[J]]{Before: flowLess[J], Place: func(f *Flow[J]) *int { return &f.place }}
 		c = &client[J]{number: number, short: heap, long: heap, idle: heap}
 		q.clients[number] = c
 	}
@@ -266,7 +262,7 @@ func (q *Queue[J]) Remove(e *Entry[J]) {
 	f.work -= e.work
 	f.client.jobs, f.client.work = f.client.jobs-1, f.client.work-e.work
 	e.element = nil
-	q.place(f)
+	q.requeueFlow(f)
 }
 
 // Estimate corrects the work of a job that waits.
@@ -274,7 +270,7 @@ func (q *Queue[J]) Estimate(e *Entry[J], work uint64) {
 	e.flow.work += work - e.work
 	e.flow.client.work += work - e.work
 	e.work = work
-	q.place(e.flow)
+	q.requeueFlow(e.flow)
 }
 
 // MaxWeight is the maximum weight of a client. The virtual time of clients has as many units for a unit of work.
@@ -283,16 +279,16 @@ const MaxWeight = 256
 // Charge adds work to the accounts of a client and of its owner, which need not have jobs. A client with a weight, 1 to
 // [MaxWeight], gets as many times the work of others; 0 means 1.
 func (q *Queue[J]) Charge(client, owner, work, weight uint64) {
-	f := q.flow(client, owner, weight)
+	f := q.ensureFlow(client, owner, weight)
 	c := f.client
-	pays := c.pays(work)
+	pays := c.chargeFor(work)
 	f.start, c.start = f.start+work, c.start+pays
 	q.clock.spent += pays
 	if c.clock.spent == 0 {
 		q.charged = append(q.charged, c)
 	}
 	c.clock.spent += work
-	q.place(f)
+	q.requeueFlow(f)
 }
 
 // Ahead returns at least how much work of waiting jobs is done before the job ends, in the order of [Queue.Next], if no
@@ -303,23 +299,23 @@ func (q *Queue[J]) Ahead(e *Entry[J]) (work uint64) {
 	}
 	mine, price := e.flow.client, q.rules.Price
 	end := e.flow.start + e.flow.later + (work+e.work)*price
-	for f := range mine.waiting {
+	for f := range mine.waitingFlows {
 		if begin := f.start + f.later; f != e.flow && begin < end {
-			work += e.after((end-begin)/price, f.work, func(yield func(*Flow[J]) bool) { yield(f) })
+			work += e.minWorkBefore((end-begin)/price, f.work, func(yield func(*Flow[J]) bool) { yield(f) })
 		}
 	}
-	end = mine.start + mine.later + mine.pays((work+e.work)*price)
+	end = mine.start + mine.later + mine.chargeFor((work+e.work)*price)
 	for _, c := range q.clients {
 		if begin := c.start + c.later; c != mine && begin < end {
-			work += e.after((end-begin)*c.weight/(price*MaxWeight), c.work, c.waiting)
+			work += e.minWorkBefore((end-begin)*c.weight/(price*MaxWeight), c.work, c.waitingFlows)
 		}
 	}
 	return work
 }
 
-// after returns at least how much of the work of some owners is done before the job ends, which is when share of it
-// could be done: what would end later is not begun.
-func (e *Entry[J]) after(share, work uint64, of iter.Seq[*Flow[J]]) uint64 {
+// minWorkBefore returns at least how much of the work of some owners is done before the job ends, which is when share
+// of it could be done: what would end later is not begun.
+func (e *Entry[J]) minWorkBefore(share, work uint64, of iter.Seq[*Flow[J]]) uint64 {
 	if work < share {
 		return work
 	}
@@ -336,8 +332,7 @@ func (e *Entry[J]) after(share, work uint64, of iter.Seq[*Flow[J]]) uint64 {
 	return share - min(share, largest)
 }
 
-// waiting yields the owners with jobs.
-func (c *client[J]) waiting(yield func(*Flow[J]) bool) {
+func (c *client[J]) waitingFlows(yield func(*Flow[J]) bool) {
 	for _, f := range slices.Concat(c.short.items, c.long.items) {
 		if !yield(f) {
 			return
@@ -345,8 +340,7 @@ func (c *client[J]) waiting(yield func(*Flow[J]) bool) {
 	}
 }
 
-// place puts an owner, and its client, where they belong.
-func (q *Queue[J]) place(f *Flow[J]) {
+func (q *Queue[J]) requeueFlow(f *Flow[J]) {
 	c := f.client
 	f.order, f.end, f.first = f.start, 0, 0
 	switch {
@@ -356,36 +350,35 @@ func (q *Queue[J]) place(f *Flow[J]) {
 			f.end, f.first = first.work*q.rules.Price, first.number
 		}
 		if f.work <= q.rules.Whole && first.work <= q.rules.Short {
-			q.move(f, &c.short)
+			q.moveFlow(f, &c.short)
 		} else {
-			f.order = f.ends()
-			q.move(f, &c.long)
+			f.order = f.finishTag()
+			q.moveFlow(f, &c.long)
 		}
 	case f.start > c.clock.now:
-		q.move(f, &c.idle)
+		q.moveFlow(f, &c.idle)
 		if q.debtors > maxIdle {
-			q.drop(c.idle.First())
+			q.dropFlow(c.idle.First())
 		}
 	default:
-		q.drop(f)
+		q.dropFlow(f)
 	}
-	q.rank(c)
+	q.requeueClient(c)
 }
 
-// move puts f into a heap, or where it belongs there, and out of any other one.
-func (q *Queue[J]) move(f *Flow[J], to *Heap[*Flow[J]]) {
-	q.count(f, -1)
+// moveFlow puts f into a heap, or where it belongs there, and out of any other one.
+func (q *Queue[J]) moveFlow(f *Flow[J], to *Heap[*Flow[J]]) {
+	q.countFlow(f, -1)
 	if f.in != nil && f.in != to {
 		f.in.Set(f, false)
 	}
 	if f.in = to; to != nil {
 		to.Set(f, true)
 	}
-	q.count(f, 1)
+	q.countFlow(f, 1)
 }
 
-// count counts an owner by where it is.
-func (q *Queue[J]) count(f *Flow[J], n int) {
+func (q *Queue[J]) countFlow(f *Flow[J], n int) {
 	switch f.in {
 	case nil:
 	case &f.client.idle:
@@ -395,29 +388,26 @@ func (q *Queue[J]) count(f *Flow[J], n int) {
 	}
 }
 
-// drop forgets an owner without jobs.
-func (q *Queue[J]) drop(f *Flow[J]) {
-	q.move(f, nil)
+func (q *Queue[J]) dropFlow(f *Flow[J]) {
+	q.moveFlow(f, nil)
 	delete(q.flows, f.owner)
 }
 
-// rank puts a client where it belongs, or forgets it.
-func (q *Queue[J]) rank(c *client[J]) {
+func (q *Queue[J]) requeueClient(c *client[J]) {
 	f := c.short.First()
-	q.any.Set(c, c.next() != nil)
+	q.any.Set(c, c.nextFlow() != nil)
 	q.short.Set(c, f != nil && f.start <= c.clock.now+q.rules.Lead)
 	q.long.Set(c, c.long.Len() > 0)
 	q.idle.Set(c, c.jobs == 0 && c.start > q.clock.now)
 	if c.jobs == 0 && c.start <= q.clock.now {
-		q.forget(c)
+		q.dropClient(c)
 	}
 }
 
-// forget forgets a client without jobs.
-func (q *Queue[J]) forget(c *client[J]) {
+func (q *Queue[J]) dropClient(c *client[J]) {
 	q.idle.Set(c, false)
 	for c.idle.Len() > 0 {
-		q.drop(c.idle.First())
+		q.dropFlow(c.idle.First())
 	}
 	if q.clients[c.number] == c {
 		delete(q.clients, c.number)
@@ -426,8 +416,8 @@ func (q *Queue[J]) forget(c *client[J]) {
 
 // Aside takes an owner out of the order until [Queue.Restore], or until one of its jobs changes.
 func (q *Queue[J]) Aside(f *Flow[J]) {
-	q.move(f, nil)
-	q.rank(f.client)
+	q.moveFlow(f, nil)
+	q.requeueClient(f.client)
 	q.aside = append(q.aside, f)
 }
 
@@ -435,7 +425,7 @@ func (q *Queue[J]) Aside(f *Flow[J]) {
 func (q *Queue[J]) Restore() {
 	for _, f := range q.aside {
 		if q.flows[f.owner] == f { // else it was forgotten
-			q.place(f)
+			q.requeueFlow(f)
 		}
 	}
 	clear(q.aside)
@@ -452,15 +442,15 @@ func (q *Queue[J]) Advance() {
 	for i, c := range q.charged {
 		q.charged[i] = nil
 		next := c.clock.now
-		if f := c.next(); f != nil {
+		if f := c.nextFlow(); f != nil {
 			next = f.start
 		}
-		c.clock.advance(next, q.rules.sharers(c.short.Len()+c.long.Len()))
+		c.clock.advanceTo(next, q.rules.sharerCount(c.short.Len()+c.long.Len()))
 		for c.idle.Len() > 0 && c.idle.First().start <= c.clock.now {
-			q.drop(c.idle.First())
+			q.dropFlow(c.idle.First())
 		}
 		if q.clients[c.number] == c {
-			q.rank(c)
+			q.requeueClient(c)
 		}
 	}
 	q.charged = q.charged[:0]
@@ -468,9 +458,9 @@ func (q *Queue[J]) Advance() {
 	if c := q.any.First(); c != nil {
 		next = c.start
 	}
-	q.clock.advance(next, q.rules.sharers(q.any.Len()))
+	q.clock.advanceTo(next, q.rules.sharerCount(q.any.Len()))
 	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.clock.now {
-		q.forget(q.idle.First())
+		q.dropClient(q.idle.First())
 	}
 }
 
@@ -483,7 +473,7 @@ func (q *Queue[J]) Clients() int { return q.any.Len() }
 // Next returns the owner that is next, or nil.
 func (q *Queue[J]) Next() *Flow[J] {
 	if c := q.any.First(); c != nil {
-		return c.next()
+		return c.nextFlow()
 	}
 	return nil
 }

@@ -20,11 +20,11 @@ func clientOf(owner uint64) uint64 { return owner % 3 }
 // plain is a simple model of a queue: all jobs are in one list, and every rule searches it.
 type plain struct {
 	rules  Rules
-	clock  clock
-	clocks map[uint64]*clock // of each client's owners
-	client map[uint64]uint64 // tags of clients; never dropped
-	start  map[uint64]uint64 // by owner; never dropped
-	jobs   []*job            // in order of arrival
+	clock  virtualClock
+	clocks map[uint64]*virtualClock // of each client's owners
+	client map[uint64]uint64        // tags of clients; never dropped
+	start  map[uint64]uint64        // by owner; never dropped
+	jobs   []*job                   // in order of arrival
 	aside  map[uint64]bool
 	known  map[uint64]bool   // clients that are not forgotten
 	late   map[uint64]uint64 // by owner
@@ -33,9 +33,10 @@ type plain struct {
 
 func newPlain(r Rules) *plain {
 	p := &plain{rules: r, client: map[uint64]uint64{}, start: map[uint64]uint64{}, aside: map[uint64]bool{},
-		clocks: map[uint64]*clock{}, known: map[uint64]bool{}, late: map[uint64]uint64{}, lates: map[uint64]uint64{}}
+		clocks: map[uint64]*virtualClock{}, known: map[uint64]bool{}, late: map[uint64]uint64{},
+		lates: map[uint64]uint64{}}
 	for c := range uint64(3) {
-		p.clocks[c] = new(clock)
+		p.clocks[c] = new(virtualClock)
 	}
 	return p
 }
@@ -115,16 +116,16 @@ func (p *plain) next(
 func (p *plain) flow(owner uint64) {
 	c := clientOf(owner)
 	if !p.known[c] {
-		p.known[c], *p.clocks[c] = true, clock{}
+		p.known[c], *p.clocks[c] = true, virtualClock{}
 	}
 	if !slices.ContainsFunc(p.jobs, func(j *job) bool { return !p.aside[j.owner] }) {
 		p.clock.slow = p.clock.now
 	}
 	if !p.waits(c) {
-		p.client[c], p.lates[c] = p.clock.tag(p.client[c])
+		p.client[c], p.lates[c] = p.clock.startTag(p.client[c])
 	}
 	if len(p.of(owner)) == 0 {
-		p.start[owner], p.late[owner] = p.clocks[c].tag(p.start[owner])
+		p.start[owner], p.late[owner] = p.clocks[c].startTag(p.start[owner])
 	}
 }
 
@@ -161,14 +162,14 @@ func (p *plain) advance() {
 			next = p.start[j.owner]
 		}
 		if c.spent > 0 {
-			c.advance(next, p.rules.sharers(len(owners)))
+			c.advanceTo(next, p.rules.sharerCount(len(owners)))
 		}
 	}
 	next := p.clock.now
 	if j := p.next(all, func(*job) bool { return true }, p.end); j != nil {
 		next = p.client[clientOf(j.owner)]
 	}
-	p.clock.advance(next, p.rules.sharers(len(waiting)))
+	p.clock.advanceTo(next, p.rules.sharerCount(len(waiting)))
 }
 
 // TestAgainstList: for any sequence of operations, a queue agrees with a list that is searched. Every waiting owner is
@@ -565,9 +566,9 @@ func TestComparisons(t *testing.T) {
 		h.Before = func(a, b *client[*job]) bool { count++; return by(a, b) }
 	}
 	for number := range uint64(128) {
-		c := q.client(number)
+		c := q.ensureClient(number)
 		for _, h := range []*Heap[*Flow[*job]]{&c.short, &c.long, &c.idle} {
-			h.Before = func(a, b *Flow[*job]) bool { count++; return before(a, b) }
+			h.Before = func(a, b *Flow[*job]) bool { count++; return flowLess(a, b) }
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))

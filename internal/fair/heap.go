@@ -33,34 +33,34 @@ func (h *Heap[T]) FirstThat(so func(T) bool) (found T, ok bool) {
 func (h *Heap[T]) Set(x T, in bool) {
 	switch at := *h.Place(x); {
 	case in && at == 0:
-		heap.Push((*standard[T])(h), x)
+		heap.Push((*heapAdapter[T])(h), x)
 	case in:
-		heap.Fix((*standard[T])(h), at-1)
+		heap.Fix((*heapAdapter[T])(h), at-1)
 	case at > 0:
-		heap.Remove((*standard[T])(h), at-1)
+		heap.Remove((*heapAdapter[T])(h), at-1)
 	}
 }
 
 // Len returns the number of elements.
 func (h *Heap[T]) Len() int { return len(h.items) }
 
-// standard is a Heap with the methods that container/heap needs.
-type standard[T any] Heap[T]
+// heapAdapter is a Heap with the methods that container/heap needs.
+type heapAdapter[T any] Heap[T]
 
-func (s *standard[T]) Len() int           { return len(s.items) }
-func (s *standard[T]) Less(i, j int) bool { return s.Before(s.items[i], s.items[j]) }
+func (s *heapAdapter[T]) Len() int           { return len(s.items) }
+func (s *heapAdapter[T]) Less(i, j int) bool { return s.Before(s.items[i], s.items[j]) }
 
-func (s *standard[T]) Swap(i, j int) {
+func (s *heapAdapter[T]) Swap(i, j int) {
 	s.items[i], s.items[j] = s.items[j], s.items[i]
 	*s.Place(s.items[i]), *s.Place(s.items[j]) = i+1, j+1
 }
 
-func (s *standard[T]) Push(x any) {
+func (s *heapAdapter[T]) Push(x any) {
 	s.items = append(s.items, x.(T))
 	*s.Place(x.(T)) = len(s.items)
 }
 
-func (s *standard[T]) Pop() any {
+func (s *heapAdapter[T]) Pop() any {
 	var none T
 	last := len(s.items) - 1
 	x := s.items[last]

@@ -58,7 +58,7 @@ func (e *Engine) Calls(path string) (all []Call) {
 	return all
 }
 
-func (e *Engine) defaults() {
+func (e *Engine) setDefaults() {
 	e.Vocabulary = cmp.Or(e.Vocabulary, NewVocabulary())
 	if e.Model == nil {
 		e.Model = Table(e.Vocabulary, 1)
@@ -67,12 +67,12 @@ func (e *Engine) defaults() {
 	e.Name = cmp.Or(e.Name, "fake")
 	e.slots, e.salts = map[int][]int32{}, map[string][][]int32{}
 	e.mux = http.NewServeMux()
-	map[string]func(){"llama": e.llama, "sglang": e.sglang, "vllm": e.vllm}[e.Dialect]()
+	map[string]func(){"llama": e.registerLlama, "sglang": e.registerSGLang, "vllm": e.registerVLLM}[e.Dialect]()
 }
 
 // ServeHTTP handles a request.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e.once.Do(e.defaults)
+	e.once.Do(e.setDefaults)
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -85,54 +85,54 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	open := r.URL.Path == "/health" || e.Dialect == "llama" && r.URL.Path == "/v1/models"
 	if e.Key != "" && !open && r.Header.Get("Authorization") != "Bearer "+e.Key {
-		fail(w, http.StatusUnauthorized, "authentication_error", "Invalid API Key")
+		writeErrorReply(w, http.StatusUnauthorized, "authentication_error", "Invalid API Key")
 		return
 	}
 	r.Body = io.NopCloser(strings.NewReader(string(b)))
 	e.mux.ServeHTTP(w, r)
 }
 
-// handle adds an endpoint that reads the fields of T from a JSON document. All fields of requests are compared with
+// handlePost adds an endpoint that reads the fields of T from a JSON document. All fields of requests are compared with
 // those of recorded ones elsewhere: see [Transcript.Unlike].
-func handle[T any](e *Engine, path string, answer func(w http.ResponseWriter, q T)) {
+func handlePost[T any](e *Engine, path string, answer func(w http.ResponseWriter, q T)) {
 	e.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		var q T
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-			fail(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+			writeErrorReply(w, http.StatusBadRequest, "invalid_request_error", err.Error())
 			return
 		}
 		answer(w, q)
 	})
 }
 
-func say(w http.ResponseWriter, v any) {
+func writeReply(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }
 
-func fail(w http.ResponseWriter, status int, kind, message string) {
+func writeErrorReply(w http.ResponseWriter, status int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	say(w, map[string]any{"error": map[string]any{"message": message, "type": kind, "code": status}})
+	writeReply(w, map[string]any{"error": map[string]any{"message": message, "type": kind, "code": status}})
 }
 
 type object = map[string]any
 
-// check refuses a context that the engine does not accept.
-func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, long string) bool {
+// validateContext refuses a context that the engine does not accept.
+func (e *Engine) validateContext(w http.ResponseWriter, context []int32, most int, kind, long string) bool {
 	switch unknown := func(id int32) bool { return id < 0 || int(id) >= e.Vocabulary.Size() }; {
 	case slices.ContainsFunc(context, unknown):
-		fail(w, http.StatusBadRequest, "invalid_request_error", "Prompt contains invalid tokens")
+		writeErrorReply(w, http.StatusBadRequest, "invalid_request_error", "Prompt contains invalid tokens")
 	case len(context) == 0 || len(context) > most:
-		fail(w, http.StatusBadRequest, kind, long)
+		writeErrorReply(w, http.StatusBadRequest, kind, long)
 	default:
 		return true
 	}
 	return false
 }
 
-func (e *Engine) detokenized(ids []int32) string {
-	s := e.Vocabulary.text(ids)
+func (e *Engine) detokenize(ids []int32) string {
+	s := e.Vocabulary.decodeText(ids)
 	if e.Strips {
 		s = strings.TrimPrefix(s, " ")
 	}
@@ -145,8 +145,7 @@ type candidate struct {
 	p  float64
 }
 
-// best returns the tokens after a context, the most probable first.
-func (e *Engine) best(context []int32) []candidate {
+func (e *Engine) rankCandidates(context []int32) []candidate {
 	logProbs := e.Model(context)
 	all := make([]candidate, 0, len(logProbs))
 	for id, p := range logProbs {
@@ -156,19 +155,19 @@ func (e *Engine) best(context []int32) []candidate {
 	return all
 }
 
-// cached returns how many tokens of a context were computed before with a salt, in whole blocks and at most all but
-// one. It records the context.
-func (e *Engine) cached(salt string, context []int32, block int) (n int) {
+// cachedPrefixLen returns how many tokens of a context were computed before with a salt, in whole blocks and at most
+// all but one. It records the context.
+func (e *Engine) cachedPrefixLen(salt string, context []int32, block int) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, old := range e.salts[salt] {
-		n = max(n, common(old, context))
+		n = max(n, commonPrefixLen(old, context))
 	}
 	e.salts[salt] = append(e.salts[salt], slices.Clone(context))
 	return min(n, len(context)-1) / block * block
 }
 
-func common(a, b []int32) (n int) {
+func commonPrefixLen(a, b []int32) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
 	}
@@ -180,11 +179,11 @@ func Table(v *Vocabulary, seed uint64) func(ctx []int32) []float64 {
 	return func(ctx []int32) []float64 {
 		h := seed
 		for _, id := range ctx {
-			h = mix(h ^ uint64(id+1))
+			h = mixBits(h ^ uint64(id+1))
 		}
 		logits, sum := make([]float64, v.Size()), 0.0
 		for i := range logits {
-			logits[i] = 6 * float64(mix(h+uint64(i)*0x9e3779b97f4a7c15)>>40) / (1 << 24)
+			logits[i] = 6 * float64(mixBits(h+uint64(i)*0x9e3779b97f4a7c15)>>40) / (1 << 24)
 			sum += math.Exp(logits[i])
 		}
 		for i := range logits {
@@ -194,10 +193,10 @@ func Table(v *Vocabulary, seed uint64) func(ctx []int32) []float64 {
 	}
 }
 
-func mix(x uint64) uint64 {
+func mixBits(x uint64) uint64 {
 	x = (x ^ x>>31) * 0x7fb5d329728ea185
 	x = (x ^ x>>27) * 0x81dadef4bc2dd44d
 	return x ^ x>>33
 }
 
-func named(id int32) string { return fmt.Sprintf("token_id:%d", id) }
+func tokenIDName(id int32) string { return fmt.Sprintf("token_id:%d", id) }

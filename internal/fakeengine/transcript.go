@@ -107,10 +107,10 @@ func (t *Transcript) Unlike(but ...string) ([]string, error) {
 	if err := json.Unmarshal(t.sent, &sent); err != nil {
 		return nil, err
 	}
-	return unlike("", recorded, sent, but), nil
+	return differingFields("", recorded, sent, but), nil
 }
 
-func unlike(path string, a, b map[string]any, but []string) (names []string) {
+func differingFields(path string, a, b map[string]any, but []string) (names []string) {
 	for _, all := range []map[string]any{a, b} {
 		for name := range all {
 			full := path + name
@@ -120,7 +120,7 @@ func unlike(path string, a, b map[string]any, but []string) (names []string) {
 			x, inA := a[name].(map[string]any)
 			y, inB := b[name].(map[string]any)
 			if inA && inB {
-				names = append(names, unlike(full+".", x, y, but)...)
+				names = append(names, differingFields(full+".", x, y, but)...)
 			} else if !reflect.DeepEqual(a[name], b[name]) {
 				names = append(names, full)
 			}

@@ -30,27 +30,27 @@ type vllmCompletions struct {
 // vllmBlock is the number of tokens in a block of the prefix cache.
 const vllmBlock = 16
 
-func (e *Engine) vllm() {
+func (e *Engine) registerVLLM() {
 	e.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	e.mux.HandleFunc("GET /version",
-		func(w http.ResponseWriter, _ *http.Request) { say(w, object{"version": "0.32.0"}) })
+		func(w http.ResponseWriter, _ *http.Request) { writeReply(w, object{"version": "0.32.0"}) })
 	e.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, object{"data": []object{{"id": e.Name, "owned_by": "vllm", "max_model_len": e.MaxContext}}})
+		writeReply(w, object{"data": []object{{"id": e.Name, "owned_by": "vllm", "max_model_len": e.MaxContext}}})
 	})
-	handle(e, "/inference/v1/generate", e.vllmGenerate)
-	handle(e, "/v1/completions", e.vllmCompletions)
-	handle(e, "/tokenize", func(w http.ResponseWriter, q struct {
+	handlePost(e, "/inference/v1/generate", e.vllmGenerate)
+	handlePost(e, "/v1/completions", e.vllmCompletions)
+	handlePost(e, "/tokenize", func(w http.ResponseWriter, q struct {
 		Model      string `json:"model"`
 		Prompt     string `json:"prompt"`
 		AddSpecial bool   `json:"add_special_tokens"`
 	}) {
-		say(w, object{"tokens": e.Vocabulary.Encode(q.Prompt)})
+		writeReply(w, object{"tokens": e.Vocabulary.Encode(q.Prompt)})
 	})
-	handle(e, "/detokenize", func(w http.ResponseWriter, q struct {
+	handlePost(e, "/detokenize", func(w http.ResponseWriter, q struct {
 		Model  string  `json:"model"`
 		Tokens []int32 `json:"tokens"`
 	}) {
-		say(w, object{"prompt": e.detokenized(q.Tokens)})
+		writeReply(w, object{"prompt": e.detokenize(q.Tokens)})
 	})
 }
 
@@ -58,20 +58,20 @@ func (e *Engine) vllm() {
 func (e *Engine) vllmRefuses(w http.ResponseWriter, model string, k *int, salt *string, context []int32) bool {
 	switch {
 	case model != e.Name:
-		fail(w, http.StatusNotFound, "NotFoundError", "The model does not exist.")
+		writeErrorReply(w, http.StatusNotFound, "NotFoundError", "The model does not exist.")
 	case salt != nil && *salt == "":
-		fail(w, http.StatusBadRequest, "BadRequestError", "must be a non-empty string if provided")
+		writeErrorReply(w, http.StatusBadRequest, "BadRequestError", "must be a non-empty string if provided")
 	case k != nil && *k > e.MaxTop:
-		fail(w, http.StatusBadRequest, "BadRequestError",
+		writeErrorReply(w, http.StatusBadRequest, "BadRequestError",
 			fmt.Sprintf("Requested sample logprobs of %d, which is greater than max allowed: %d", *k, e.MaxTop))
 	default:
 		const long = "The decoder prompt is longer than the maximum model length"
-		return !e.check(w, context, e.MaxContext-1, "BadRequestError", long)
+		return !e.validateContext(w, context, e.MaxContext-1, "BadRequestError", long)
 	}
 	return true
 }
 
-func text(p *string) string {
+func stringOrEmpty(p *string) string {
 	if p == nil {
 		return ""
 	}
@@ -82,23 +82,24 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 	s := q.Sampling
 	switch {
 	case e.NoGenerate:
-		fail(w, http.StatusForbidden, "PermissionDeniedError", "Scale-out endpoints are disabled.")
+		writeErrorReply(w, http.StatusForbidden, "PermissionDeniedError", "Scale-out endpoints are disabled.")
 		return
 	case e.vllmRefuses(w, q.Model, s.LogProbs, q.Salt, q.Context):
 		return
 	case s.PromptLogProbs != nil && *s.PromptLogProbs > e.MaxTop:
-		fail(w, http.StatusBadRequest, "BadRequestError", "Requested prompt logprobs are greater than max allowed")
+		writeErrorReply(w, http.StatusBadRequest, "BadRequestError",
+			"Requested prompt logprobs are greater than max allowed")
 		return
 	}
-	cached := e.cached(text(q.Salt), q.Context, vllmBlock)
+	cached := e.cachedPrefixLen(stringOrEmpty(q.Salt), q.Context, vllmBlock)
 	var rows any
 	if s.PromptLogProbs != nil {
-		if !is(s.SkipCache, false) {
+		if !pointsTo(s.SkipCache, false) {
 			cached = 0
 		}
 		rows = e.promptRows(q.Context, cached, *s.PromptLogProbs)
 	}
-	best := e.best(q.Context)
+	best := e.rankCandidates(q.Context)
 	choice := object{"index": 0, "token_ids": []int32{best[0].id}, "finish_reason": "length", "logprobs": nil}
 	if k := s.LogProbs; k != nil {
 		var top []object
@@ -108,7 +109,7 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 		choice["logprobs"] = object{"content": []object{{"token_id": best[0].id, "logprob": best[0].p,
 			"top_logprobs": top}}}
 	}
-	say(w, object{"choices": []object{choice}, "prompt_logprobs": rows,
+	writeReply(w, object{"choices": []object{choice}, "prompt_logprobs": rows,
 		"usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})
 }
 
@@ -117,7 +118,7 @@ func (e *Engine) promptRows(context []int32, cached, k int) []any {
 	rows := []any{nil}
 	for pos := cached + 1; pos < len(context); pos++ {
 		row := object{}
-		for i, c := range e.best(context[:pos]) {
+		for i, c := range e.rankCandidates(context[:pos]) {
 			if i < k || c.id == context[pos] {
 				row[fmt.Sprint(c.id)] = object{"logprob": math.Max(c.p, -1e3), "rank": i + 1}
 			}
@@ -131,12 +132,12 @@ func (e *Engine) vllmCompletions(w http.ResponseWriter, q vllmCompletions) {
 	if e.vllmRefuses(w, q.Model, q.LogProbs, q.Salt, q.Prompt) {
 		return
 	}
-	say(w, object{"choices": []object{e.choice(q)}, "usage": object{"prompt_tokens_details": object{
-		"cached_tokens": e.cached(text(q.Salt), q.Prompt, vllmBlock)}}})
+	writeReply(w, object{"choices": []object{e.vllmChoice(q)}, "usage": object{"prompt_tokens_details": object{
+		"cached_tokens": e.cachedPrefixLen(stringOrEmpty(q.Salt), q.Prompt, vllmBlock)}}})
 }
 
-func (e *Engine) choice(q vllmCompletions) object {
-	best := e.best(q.Prompt)
+func (e *Engine) vllmChoice(q vllmCompletions) object {
+	best := e.rankCandidates(q.Prompt)
 	choice := object{"index": 0, "text": "?", "finish_reason": "length", "logprobs": nil}
 	if q.IDs {
 		choice["token_ids"], choice["prompt_token_ids"] = []int32{best[0].id}, q.Prompt
@@ -144,9 +145,9 @@ func (e *Engine) choice(q vllmCompletions) object {
 	if k := q.LogProbs; k != nil {
 		top := object{}
 		for _, c := range best[:*k] {
-			top[named(c.id)] = c.p
+			top[tokenIDName(c.id)] = c.p
 		}
-		choice["logprobs"] = object{"tokens": []string{named(best[0].id)}, "token_logprobs": []float64{best[0].p},
+		choice["logprobs"] = object{"tokens": []string{tokenIDName(best[0].id)}, "token_logprobs": []float64{best[0].p},
 			"top_logprobs": []object{top}}
 	}
 	return choice

@@ -70,8 +70,8 @@ func (v *Vocabulary) Swapped(a, b int32) *Vocabulary {
 	return w
 }
 
-// text returns the text of tokens, with U+FFFD for each invalid byte.
-func (v *Vocabulary) text(ids []int32) string {
+// decodeText returns the text of tokens, with U+FFFD for each invalid byte.
+func (v *Vocabulary) decodeText(ids []int32) string {
 	var b []byte
 	for _, id := range ids {
 		b = append(b, v.pieces[id]...)

@@ -26,7 +26,7 @@ func Lock(path string) (unlock func(), err error) {
 			}
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if isAt(f, path) {
+		if isFileAt(f, path) {
 			return sync.OnceFunc(func() {
 				os.Remove(path) // while locked: a process that has opened it finds another file here, or none
 				f.Close()
@@ -36,8 +36,7 @@ func Lock(path string) (unlock func(), err error) {
 	}
 }
 
-// isAt reports whether f is still the file at path.
-func isAt(f *os.File, path string) bool {
+func isFileAt(f *os.File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {
 		return false

@@ -9,13 +9,12 @@ import (
 
 // Bytes returns how many bytes this process may still allocate before other processes lose memory: what the system
 // reports as available, or less if a control group of Linux has a lower limit, as in containers.
-func Bytes() (uint64, error) { return bytes("/proc/self") }
+func Bytes() (uint64, error) { return freeBytes("/proc/self") }
 
-// bytes is Bytes for the process with its folder at proc.
-func bytes(proc string) (uint64, error) {
+func freeBytes(proc string) (uint64, error) {
 	v, err := mem.VirtualMemory()
 	if err != nil {
 		return 0, fmt.Errorf("available memory: %w", err)
 	}
-	return min(v.Available, groupMemory(proc)), nil
+	return min(v.Available, groupFreeBytes(proc)), nil
 }

@@ -16,7 +16,7 @@ func TestBytes(t *testing.T) {
 	all, err := mem.VirtualMemory()
 	require.NoError(t, err)
 	assert.LessOrEqual(t, free, all.Total)
-	free, err = bytes(groupsOf(t, map[string]string{
+	free, err = freeBytes(groupsOf(t, map[string]string{
 		"mountinfo": "30 20 0:26 / @/fs rw - cgroup2 cgroup rw\n", "cgroup": "0::/a\n",
 		"fs/a/memory.max": "1000", "fs/a/memory.current": "300",
 	}))

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// groupMemory returns the remaining memory by the control groups of the process with its folder at proc: its own group
-// and those above, in either version of their interface (cgroups(7)). Without a limit it is the largest number.
-func groupMemory(proc string) uint64 {
+// groupFreeBytes returns the remaining memory by the control groups of the process with its folder at proc: its own
+// group and those above, in either version of their interface (cgroups(7)). Without a limit it is the largest number.
+func groupFreeBytes(proc string) uint64 {
 	left := uint64(math.MaxUint64)
 	for _, g := range memoryGroups(proc) {
 		for dir := g.dir; ; dir = filepath.Dir(dir) {
-			left = min(left, g.left(dir))
+			left = min(left, g.remainingBytes(dir))
 			if len(dir) <= len(g.mount) {
 				break
 			}
@@ -79,19 +79,17 @@ func groupPaths(proc string) map[string]string {
 	return paths
 }
 
-// left returns the remainder of the limit of the group at dir.
-func (g memoryGroup) left(dir string) uint64 {
-	limit, unlimited := readNumber(filepath.Join(dir, g.limit))
-	used, unknown := readNumber(filepath.Join(dir, g.usage))
+func (g memoryGroup) remainingBytes(dir string) uint64 {
+	limit, unlimited := readNumberFile(filepath.Join(dir, g.limit))
+	used, unknown := readNumberFile(filepath.Join(dir, g.usage))
 	if unlimited != nil || unknown != nil {
 		return math.MaxUint64
 	}
-	used -= min(used, g.files(dir))
+	used -= min(used, g.pageCacheBytes(dir))
 	return limit - min(limit, used)
 }
 
-// files returns how much of the memory of a group is pages of files.
-func (g memoryGroup) files(dir string) (sum uint64) {
+func (g memoryGroup) pageCacheBytes(dir string) (sum uint64) {
 	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat")) // without it nothing can be reclaimed
 	inactive := strings.Replace(g.cached, "active", "inactive", 1)
 	for line := range strings.Lines(string(stat)) {
@@ -105,8 +103,7 @@ func (g memoryGroup) files(dir string) (sum uint64) {
 	return sum
 }
 
-// readNumber reads a file that contains only a number.
-func readNumber(path string) (uint64, error) {
+func readNumberFile(path string) (uint64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err

@@ -135,6 +135,6 @@ func TestGroupMemory(t *testing.T) {
 			"fs/memory.current": "1",
 		}, 999},
 	} {
-		assert.Equal(t, c.left, groupMemory(groupsOf(t, c.files)), name)
+		assert.Equal(t, c.left, groupFreeBytes(groupsOf(t, c.files)), name)
 	}
 }

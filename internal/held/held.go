@@ -24,18 +24,18 @@ import (
 func TempDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	collect := keepGarbage()
+	collect := disableGC()
 	t.Cleanup(func() {
 		collect()
-		if held := openIn(dir); len(held) > 0 {
+		if held := openFilesIn(dir); len(held) > 0 {
 			t.Errorf("still held when the test ends: %s", strings.Join(held, ", "))
 		}
 	})
 	return dir
 }
 
-// keepGarbage turns the garbage collector off unless a gigabyte is in use, until the result is called.
-func keepGarbage() (collect func()) {
+// disableGC turns the garbage collector off unless a gigabyte is in use, until the result is called.
+func disableGC() (collect func()) {
 	limit, percent := debug.SetMemoryLimit(1<<30), debug.SetGCPercent(-1)
 	return func() {
 		debug.SetGCPercent(percent)
@@ -49,36 +49,35 @@ func keepGarbage() (collect func()) {
 // do not count.
 func Same(t testing.TB, work func()) {
 	t.Helper()
-	defer keepGarbage()()
+	defer disableGC()()
 	work()
 	left := ""
 	for range 3 {
-		if left = more(work); left == "" {
+		if left = findLeaks(work); left == "" {
 			return
 		}
 	}
 	t.Errorf("each run leaves something: %s", left)
 }
 
-// more runs work and returns what the process holds then, if it is more than before; "" otherwise.
-func more(work func()) string {
+func findLeaks(work func()) string {
 	http.DefaultClient.CloseIdleConnections()
-	files, goroutines := len(everything()), runtime.NumGoroutine()
+	files, goroutines := len(listOpenFiles()), runtime.NumGoroutine()
 	work()
-	settle(goroutines)
+	waitForGoroutines(goroutines)
 	if now := runtime.NumGoroutine(); now > goroutines {
 		var stacks bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // bytes.Buffer returns no error
 		return fmt.Sprintf("%d goroutines, %d before:\n%s", now, goroutines, &stacks)
 	}
-	if now := everything(); len(now) > files {
+	if now := listOpenFiles(); len(now) > files {
 		return fmt.Sprintf("%d files and connections, %d before: %s", len(now), files, strings.Join(now, ", "))
 	}
 	return ""
 }
 
-// settle waits until most goroutines are left, but not for long: those that have ended take a while to go.
-func settle(most int) {
+// waitForGoroutines waits until most goroutines are left, but not for long: those that have ended take a while to go.
+func waitForGoroutines(most int) {
 	http.DefaultClient.CloseIdleConnections()
 	for range 1000 {
 		if runtime.NumGoroutine() <= most {
@@ -88,8 +87,7 @@ func settle(most int) {
 	}
 }
 
-// everything returns a line for each open descriptor and each mapped file of the process.
-func everything() (held []string) {
+func listOpenFiles() (held []string) {
 	entries, _ := os.ReadDir(descriptors)
 	for _, e := range entries {
 		path, _ := os.Readlink(filepath.Join(descriptors, e.Name())) // "" for the one that read the folder
@@ -135,13 +133,13 @@ func Descriptors() int {
 
 const descriptors = "/proc/self/fd"
 
-// openIn returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH"
-// for each mapping of one. Deleted files count.
-func openIn(dir string) []string {
+// openFilesIn returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped
+// PATH" for each mapping of one. Deleted files count.
+func openFilesIn(dir string) []string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	return slices.DeleteFunc(everything(), func(line string) bool {
+	return slices.DeleteFunc(listOpenFiles(), func(line string) bool {
 		_, path, _ := strings.Cut(line, " ")
 		return path != dir && !strings.HasPrefix(path, dir+string(filepath.Separator))
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
-// TestOpenIn: openIn finds the open and the mapped files of the folder, also if their names were removed, and no
+// TestOpenIn: openFilesIn finds the open and the mapped files of the folder, also if their names were removed, and no
 // others.
 func TestOpenIn(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -29,10 +29,10 @@ func TestOpenIn(t *testing.T) {
 	other, err := os.Create(dir + "2") // next to it
 	require.NoError(t, err)
 	defer other.Close()
-	assert.Empty(t, openIn(dir))
+	assert.Empty(t, openFilesIn(dir))
 	folder, err := os.Open(dir)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"open " + dir}, openIn(dir))
+	assert.Equal(t, []string{"open " + dir}, openFilesIn(dir))
 	require.NoError(t, folder.Close())
 
 	before := Descriptors()
@@ -41,13 +41,13 @@ func TestOpenIn(t *testing.T) {
 	assert.Equal(t, before+1, Descriptors())
 	_, unmap, err := files.Map(open, 4096)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"open " + a, "mapped " + a}, openIn(dir))
+	assert.Equal(t, []string{"open " + a, "mapped " + a}, openFilesIn(dir))
 	require.NoError(t, os.Rename(a, b))
 	require.NoError(t, os.Remove(b))
-	assert.Equal(t, []string{"open " + b + " (deleted)", "mapped " + b + " (deleted)"}, openIn(dir))
+	assert.Equal(t, []string{"open " + b + " (deleted)", "mapped " + b + " (deleted)"}, openFilesIn(dir))
 	require.NoError(t, unmap())
 	require.NoError(t, open.Close())
-	assert.Empty(t, openIn(dir))
+	assert.Empty(t, openFilesIn(dir))
 }
 
 // TestTempDir: a file of the folder that is open at the end of the test is an error of that test, and one that is
@@ -76,7 +76,7 @@ func TestTempDir(t *testing.T) {
 // TestKeepGarbage: the garbage collector is off with a limit of a gigabyte, and then works as before.
 func TestKeepGarbage(t *testing.T) {
 	percent, limit := debug.SetGCPercent(55), debug.SetMemoryLimit(77<<30)
-	collect := keepGarbage()
+	collect := disableGC()
 	assert.EqualValues(t, 1<<30, debug.SetMemoryLimit(-1))
 	assert.Equal(t, -1, debug.SetGCPercent(-1))
 	collect()

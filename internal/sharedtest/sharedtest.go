@@ -35,7 +35,6 @@ func Missing(t testing.TB, what error) {
 	t.Skipf("SKIPPED, NOT TESTED: %v", what)
 }
 
-// moduleRoot returns the folder of go.mod: the working directory or one above.
 func moduleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

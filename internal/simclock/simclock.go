@@ -27,7 +27,7 @@ func New(now time.Time) *Clock { return &Clock{now: now, paused: make(chan struc
 func (c *Clock) Run(f func()) {
 	c.Go(f)
 	for len(c.waiting) > 0 {
-		w, done := c.next()
+		w, done := c.popRunnable()
 		w.wake <- done
 		<-c.paused
 	}
@@ -62,13 +62,13 @@ func (c *Clock) Wait(t time.Time, done func() bool) bool {
 // Sleep waits for d, or until done, which may be nil, returns true; it returns the result of done.
 func (c *Clock) Sleep(d time.Duration, done func() bool) bool { return c.Wait(c.now.Add(d), done) }
 
-// next removes the goroutine that runs next: the first one whose wait is over, or else the first of those with the
-// earliest time. It then sets the clock to that time.
-func (c *Clock) next() (w *waiter, done bool) {
+// popRunnable removes the goroutine that runs next: the first one whose wait is over, or else the first of those with
+// the earliest time. It then sets the clock to that time.
+func (c *Clock) popRunnable() (w *waiter, done bool) {
 	soonest := -1
 	for i, w := range c.waiting {
 		if w.done != nil && w.done() {
-			return c.take(i), true
+			return c.removeWaiter(i), true
 		}
 		if !w.until.IsZero() && (soonest < 0 || w.until.Before(c.waiting[soonest].until)) {
 			soonest = i
@@ -80,10 +80,10 @@ func (c *Clock) next() (w *waiter, done bool) {
 	if t := c.waiting[soonest].until; t.After(c.now) {
 		c.now = t
 	}
-	return c.take(soonest), false
+	return c.removeWaiter(soonest), false
 }
 
-func (c *Clock) take(i int) *waiter {
+func (c *Clock) removeWaiter(i int) *waiter {
 	w := c.waiting[i]
 	c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
 	return w

@@ -17,7 +17,7 @@ type File struct {
 	Events []Event         `json:"traceEvents"`
 
 	processes map[int]string
-	threads   map[lane]string
+	threads   map[threadKey]string
 }
 
 // Event is one event.
@@ -44,14 +44,14 @@ func (e Event) Arg(name string) float64 {
 	return v
 }
 
-// lane is a thread of a process.
-type lane struct{ process, thread int }
+// threadKey is a thread of a process.
+type threadKey struct{ process, thread int }
 
 // Read parses a file and checks it: every used process and thread has one name, and no two have the same number; no
 // time is negative, and each thread's events are in the order of time; spans of a thread are disjoint or nested; an
 // arrow has a beginning and one end, goes forward in time, and each part of it touches a span.
 func Read(b []byte) (*File, error) {
-	f := &File{processes: map[int]string{}, threads: map[lane]string{}}
+	f := &File{processes: map[int]string{}, threads: map[threadKey]string{}}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(f); err != nil {
@@ -60,7 +60,7 @@ func Read(b []byte) (*File, error) {
 	if f.Unit != "ms" {
 		return nil, fmt.Errorf("displayTimeUnit is %q", f.Unit)
 	}
-	for _, check := range []func() error{f.names, f.times, f.nesting, f.arrows} {
+	for _, check := range []func() error{f.checkNames, f.checkTimes, f.checkNesting, f.checkArrows} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -68,13 +68,13 @@ func Read(b []byte) (*File, error) {
 	return f, nil
 }
 
-func (f *File) names() error {
+func (f *File) checkNames() error {
 	for i, e := range f.Events {
 		if e.Time == nil {
 			return fmt.Errorf("event %d, %s: no ts", i, e.Name)
 		}
 		name, _ := e.Args["name"].(string)
-		at := lane{e.Process, e.Thread}
+		at := threadKey{e.Process, e.Thread}
 		switch {
 		case e.Phase != "M":
 			if f.processes[e.Process] == "" || f.threads[at] == "" {
@@ -97,11 +97,10 @@ func (f *File) names() error {
 	return nil
 }
 
-// times checks that no time is negative, or earlier than the previous one on its thread.
-func (f *File) times() error {
-	last := map[lane]float64{}
+func (f *File) checkTimes() error {
+	last := map[threadKey]float64{}
 	for i, e := range f.Events {
-		at := lane{e.Process, e.Thread}
+		at := threadKey{e.Process, e.Thread}
 		if *e.Time < 0 || e.Dur < 0 || *e.Time < last[at] {
 			return fmt.Errorf("event %d, %s: it is at %v µs, %v long, after one at %v", i, e.Name, *e.Time, e.Dur,
 				last[at])
@@ -127,14 +126,13 @@ func (f *File) times() error {
 // rounding is the maximum rounding error of sums of numbers with three decimals, in microseconds.
 const rounding = 1e-6
 
-// nesting checks that the spans of a thread are disjoint or nested.
-func (f *File) nesting() error {
-	open := map[lane][]Event{}
+func (f *File) checkNesting() error {
+	open := map[threadKey][]Event{}
 	for i, e := range f.Events {
 		if e.Phase != "X" {
 			continue
 		}
-		at := lane{e.Process, e.Thread}
+		at := threadKey{e.Process, e.Thread}
 		stack := open[at]
 		for len(stack) > 0 && stack[len(stack)-1].End() <= *e.Time+rounding {
 			stack = stack[:len(stack)-1]
@@ -149,8 +147,7 @@ func (f *File) nesting() error {
 	return nil
 }
 
-// arrows checks that each arrow begins, ends, and touches spans in the order of time.
-func (f *File) arrows() error {
+func (f *File) checkArrows() error {
 	parts := map[int][]Event{}
 	for i, e := range f.Events {
 		if !strings.Contains("stf", e.Phase) {
@@ -196,7 +193,7 @@ func (f *File) Process(e Event) string { return f.processes[e.Process] }
 
 // Thread returns the name of an event's thread, without the number of its lane.
 func (f *File) Thread(e Event) string {
-	return strings.TrimRight(f.threads[lane{e.Process, e.Thread}], " 0123456789")
+	return strings.TrimRight(f.threads[threadKey{e.Process, e.Thread}], " 0123456789")
 }
 
 // All returns the events with a phase and a name, on the threads with a name, of a process with a suffix of its name;

@@ -22,8 +22,9 @@ func newKeys(all []string) (k keys) {
 	return k
 }
 
-// take reports whether a key is accepted. Its time depends neither on which key it is nor on how much of it is right.
-func (k keys) take(key string) bool {
+// acceptsKey reports whether a key is accepted. Its time depends neither on which key it is nor on how much of it is
+// right.
+func (k keys) acceptsKey(key string) bool {
 	got, ok := sha256.Sum256([]byte(key)), 0
 	for _, want := range k {
 		ok |= subtle.ConstantTimeCompare(got[:], want[:])
@@ -37,30 +38,30 @@ const (
 	codeOrigin = "origin_not_allowed"
 )
 
-// allow reports whether a request may proceed. Otherwise it has been answered.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
-	wrong := s.host(r)
+// allowRequest reports whether a request may proceed. Otherwise it has been answered.
+func (s *Server) allowRequest(w http.ResponseWriter, r *http.Request) bool {
+	wrong := s.verifyHost(r)
 	if wrong == nil {
-		wrong = s.origin(w, r)
+		wrong = s.verifyOrigin(w, r)
 	}
-	if wrong == nil && preflight(w, r) {
+	if wrong == nil && answerPreflight(w, r) {
 		return false
 	}
 	if wrong == nil {
-		wrong = s.authorise(w, r)
+		wrong = s.authorizeRequest(w, r)
 	}
 	if wrong != nil {
-		s.reject(w, r, wrong)
+		s.rejectRequest(w, r, wrong)
 	}
 	return wrong == nil
 }
 
-// authorise refuses requests without an accepted key. The page and the health check need none.
-func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *request.Error {
+// authorizeRequest refuses requests without an accepted key. The page and the health check need none.
+func (s *Server) authorizeRequest(w http.ResponseWriter, r *http.Request) *request.Error {
 	if len(s.keys) == 0 || r.URL.Path == "/health" || s.o.Page && r.URL.Path == "/" {
 		return nil
 	}
-	if s.key(r) != "" {
+	if s.acceptedKey(r) != "" {
 		return nil
 	}
 	say := "this API key is not the server's: give one that is in its list"
@@ -71,7 +72,6 @@ func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *request.Erro
 	return request.Refuse(http.StatusUnauthorized, "invalid_api_key", "%s", say)
 }
 
-// shownKeys returns the keys in both headers of a request; "" for none.
 func shownKeys(r *http.Request) (bearer, other string) {
 	if scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		bearer = strings.TrimSpace(key)
@@ -79,25 +79,25 @@ func shownKeys(r *http.Request) (bearer, other string) {
 	return bearer, r.Header.Get("X-Api-Key")
 }
 
-// key returns the request's key if it is accepted; "" otherwise.
-func (s *Server) key(r *http.Request) string {
+// acceptedKey returns the request's key; "" if the server does not accept it.
+func (s *Server) acceptedKey(r *http.Request) string {
 	bearer, other := shownKeys(r)
 	switch {
-	case bearer != "" && s.keys.take(bearer):
+	case bearer != "" && s.keys.acceptsKey(bearer):
 		return bearer
-	case other != "" && s.keys.take(other):
+	case other != "" && s.keys.acceptsKey(other):
 		return other
 	}
 	return ""
 }
 
-// host refuses requests for other names than those of the server. The owner of a web page can make the page's name
-// resolve to the address of this machine (DNS rebinding): its scripts could then read the server's responses.
-func (s *Server) host(r *http.Request) *request.Error {
+// verifyHost refuses requests for other names than those of the server. The owner of a web page can make the page's
+// name resolve to the address of this machine (DNS rebinding): its scripts could then read the server's responses.
+func (s *Server) verifyHost(r *http.Request) *request.Error {
 	if len(s.o.Hosts) == 0 {
 		return nil
 	}
-	name := hostOf(r.Host)
+	name := hostWithoutPort(r.Host)
 	if name == "" {
 		return request.Refuse(http.StatusBadRequest, codeHost, "the request has no header Host: give the address of "+
 			"this server, such as 127.0.0.1:8080")
@@ -112,22 +112,21 @@ func (s *Server) host(r *http.Request) *request.Error {
 		request.Shown(r.Host))
 }
 
-// hostOf returns the name or address in a header Host, without the port.
-func hostOf(header string) string {
+func hostWithoutPort(header string) string {
 	u := url.URL{Host: header}
 	return strings.TrimSuffix(u.Hostname(), ".")
 }
 
-// origin refuses requests of web pages that are not allowed: otherwise any page that a user of this machine opens could
-// use the model.
-func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
+// verifyOrigin refuses requests of web pages that are not allowed: otherwise any page that a user of this machine opens
+// could use the model.
+func (s *Server) verifyOrigin(w http.ResponseWriter, r *http.Request) *request.Error {
 	from := r.Header.Get("Origin")
 	if from == "" {
 		return nil
 	}
 	h := w.Header()
 	h.Add("Vary", "Origin")
-	if !slices.Contains(s.o.Origins, from) && !slices.Contains(s.o.Origins, "*") && !s.fromPage(r) {
+	if !slices.Contains(s.o.Origins, from) && !slices.Contains(s.o.Origins, "*") && !s.isFromPage(r) {
 		return request.Refuse(http.StatusForbidden, codeOrigin, "web pages of %s may not ask this server: it allows "+
 			"them with --cors-origin", request.Shown(from))
 	}
@@ -136,16 +135,15 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
 	return nil
 }
 
-// fromPage reports whether a request is from the server's own page. Equal origin and host prove this only if another
+// isFromPage reports whether a request is from the server's own page. Equal origin and host prove this only if another
 // page cannot have that host: if host names or keys are checked, or if the host is an IP address.
-func (s *Server) fromPage(r *http.Request) bool {
+func (s *Server) isFromPage(r *http.Request) bool {
 	u, err := url.Parse(r.Header.Get("Origin"))
 	return s.o.Page && err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) &&
-		(len(s.o.Hosts) > 0 || len(s.keys) > 0 || net.ParseIP(hostOf(r.Host)) != nil)
+		(len(s.o.Hosts) > 0 || len(s.keys) > 0 || net.ParseIP(hostWithoutPort(r.Host)) != nil)
 }
 
-// preflight answers the request that browsers send before a request of an allowed page.
-func preflight(w http.ResponseWriter, r *http.Request) bool {
+func answerPreflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
 		return false
 	}

@@ -11,39 +11,39 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// archive stores answers of /v1/responses, for requests that continue them. Above its limit of bytes it drops the least
-// recently used answers.
-type archive struct {
+// responseStore stores answers of /v1/responses, for requests that continue them. Above its limit of bytes it drops the
+// least recently used answers.
+type responseStore struct {
 	limit int // bytes
 
 	mu    sync.Mutex
-	all   *simplelru.LRU[string, *keptAnswer] // by id
-	items map[string]answer.Message           // the texts and calls of the answers, by id
+	all   *simplelru.LRU[string, *storedResponse] // by id
+	items map[string]answer.Message               // the texts and calls of the answers, by id
 	bytes int
 }
 
-// keptAnswer is an answer with the conversation before it. It is immutable.
-type keptAnswer struct {
+// storedResponse is an answer with the conversation before it. It is immutable.
+type storedResponse struct {
 	id     string
 	object []byte                    // as sent to clients
 	talk   []answer.Message          // without instructions, up to and including the answer
 	items  map[string]answer.Message // of the answer
 }
 
-func newArchive(limit int) *archive {
-	a := &archive{limit: limit, items: map[string]answer.Message{}}
+func newResponseStore(limit int) *responseStore {
+	a := &responseStore{limit: limit, items: map[string]answer.Message{}}
 	// The only possible error is a size of 0. The limit of bytes is reached long before this number of answers.
-	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *keptAnswer) {
+	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *storedResponse) {
 		for id := range k.items {
 			delete(a.items, id)
 		}
-		a.bytes -= k.size()
+		a.bytes -= k.byteSize()
 	})
 	return a
 }
 
-// size returns the size of an answer in bytes. Texts that several answers share count for each.
-func (k *keptAnswer) size() int {
+// byteSize returns the size of an answer in bytes. Texts that several answers share count for each.
+func (k *storedResponse) byteSize() int {
 	const each = 256 // overhead per text
 	n := each + len(k.object) + each*len(k.items)
 	for _, m := range k.talk {
@@ -55,9 +55,9 @@ func (k *keptAnswer) size() int {
 	return n
 }
 
-// put stores an answer, unless it alone exceeds the limit.
-func (a *archive) put(k *keptAnswer) {
-	n := k.size()
+// storeResponse stores an answer, unless it alone exceeds the limit.
+func (a *responseStore) storeResponse(k *storedResponse) {
+	n := k.byteSize()
 	if n > a.limit {
 		return
 	}
@@ -70,16 +70,16 @@ func (a *archive) put(k *keptAnswer) {
 	}
 }
 
-// get returns an answer; nil if it is not stored.
-func (a *archive) get(id string) *keptAnswer {
+// lookupResponse returns nil if the answer is not stored.
+func (a *responseStore) lookupResponse(id string) *storedResponse {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k, _ := a.all.Get(id)
 	return k
 }
 
-func (a *archive) Talk(id string) ([]answer.Message, bool) {
-	k := a.get(id)
+func (a *responseStore) Talk(id string) ([]answer.Message, bool) {
+	k := a.lookupResponse(id)
 	if k == nil {
 		return nil, false
 	}
@@ -90,15 +90,14 @@ func (a *archive) Talk(id string) ([]answer.Message, bool) {
 	return all, true
 }
 
-func (a *archive) Item(id string) (answer.Message, bool) {
+func (a *responseStore) Item(id string) (answer.Message, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, ok := a.items[id]
 	return m, ok
 }
 
-// remove removes an answer, and reports whether it was stored.
-func (a *archive) remove(id string) bool {
+func (a *responseStore) deleteResponse(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.all.Remove(id)

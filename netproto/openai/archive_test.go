@@ -147,29 +147,31 @@ func TestArchiveBound(t *testing.T) {
 // TestArchiveSize: every text of a stored conversation counts, in whatever field it is.
 func TestArchiveSize(t *testing.T) {
 	long := strings.Repeat("x", 5000)
-	size := func(m answer.Message) int { return (&keptAnswer{talk: []answer.Message{m}}).size() }
+	size := func(m answer.Message) int { return (&storedResponse{talk: []answer.Message{m}}).byteSize() }
 	for name, m := range map[string]answer.Message{
 		"content": {Content: long}, "thought": {Thought: long}, "id": {Calls: []answer.Call{{ID: long}}},
 		"name": {Calls: []answer.Call{{Name: long}}}, "arguments": {Calls: []answer.Call{{Arguments: []byte(long)}}},
 	} {
 		assert.Greater(t, size(m), len(long), name)
 	}
-	assert.Greater(t, (&keptAnswer{object: []byte(long)}).size(), len(long))
+	assert.Greater(t, (&storedResponse{object: []byte(long)}).byteSize(), len(long))
 	items := map[string]answer.Message{"a": {}, "b": {}}
-	assert.Greater(t, (&keptAnswer{items: items}).size(), (&keptAnswer{}).size()+100, "of whatever number of items")
-	k := &keptAnswer{id: "a", object: []byte("x"), talk: []answer.Message{{Content: long}}}
-	for limit, want := range map[int]bool{k.size() - 1: false, k.size(): true} {
-		a := newArchive(limit)
-		a.put(k)
-		assert.Equal(t, want, a.get("a") != nil, "the limit itself is allowed")
+	assert.Greater(t, (&storedResponse{items: items}).byteSize(), (&storedResponse{}).byteSize()+100,
+		"of whatever number of items")
+	k := &storedResponse{id: "a", object: []byte("x"), talk: []answer.Message{{Content: long}}}
+	for limit, want := range map[int]bool{k.byteSize() - 1: false, k.byteSize(): true} {
+		a := newResponseStore(limit)
+		a.storeResponse(k)
+		assert.Equal(t, want, a.lookupResponse("a") != nil, "the limit itself is allowed")
 	}
-	a := newArchive(2 * k.size())
+	a := newResponseStore(2 * k.byteSize())
 	for _, id := range []string{"a", "b", "c"} {
 		other := *k
 		other.id = id
-		a.put(&other)
+		a.storeResponse(&other)
 	}
-	assert.Equal(t, []bool{false, true, true}, []bool{a.get("a") != nil, a.get("b") != nil, a.get("c") != nil})
+	assert.Equal(t, []bool{false, true, true}, []bool{a.lookupResponse("a") != nil, a.lookupResponse("b") != nil,
+		a.lookupResponse("c") != nil})
 	assert.Equal(t, 5+3, reflect.TypeFor[answer.Message]().NumField()+reflect.TypeFor[answer.Call]().NumField(),
 		"a new field needs a line above, unless it is of a bounded size as Role and Local are")
 }
@@ -192,7 +194,7 @@ func TestGoOnAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	calls := s.kept.get(first).talk[1].Calls
+	calls := s.kept.lookupResponse(first).talk[1].Calls
 	require.Len(t, calls, 3)
 	for _, beyond := range calls[:cap(calls)][3:] {
 		assert.Empty(t, beyond.Name)

@@ -8,40 +8,39 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// chatForm is an API for chats: it parses a request and returns the shape of its response.
-type chatForm func(t *reply, body []byte) (*request.Chat, shape, *request.Error)
+// chatParser parses a request of one of the APIs for chats, and returns the formatter of its response.
+type chatParser func(t *reply, body []byte) (*request.Chat, formatter, *request.Error)
 
-// chat is the form of /v1/chat/completions.
-func (s *Server) chat(_ *reply, body []byte) (*request.Chat, shape, *request.Error) {
+func (s *Server) parseChat(_ *reply, body []byte) (*request.Chat, formatter, *request.Error) {
 	r, wrong := request.ReadChat(body, s.o.Defaults)
-	return r, &chatShape{s: s, r: r}, wrong
+	return r, &chatFormatter{s: s, r: r}, wrong
 }
 
-// read parses a request. It is local if one of its messages is.
-func (s *Server) read(form chatForm, t *reply, body []byte) (*request.Chat, shape, error) {
-	r, shape, wrong := form(t, body)
+// readChat marks a request as local if one of its messages is.
+func (s *Server) readChat(parse chatParser, t *reply, body []byte) (*request.Chat, formatter, error) {
+	r, format, wrong := parse(t, body)
 	if wrong != nil {
 		return nil, nil, wrong
 	}
-	r.Settings.Local = s.locals.local(r.Talk.Messages) || r.Settings.Local
-	return r, shape, nil
+	r.Settings.Local = s.locals.hasLocal(r.Talk.Messages) || r.Settings.Local
+	return r, format, nil
 }
 
-func (s *Server) turn(form chatForm) answerer {
+func (s *Server) chatHandler(parse chatParser) bodyHandler {
 	return func(ctx context.Context, t *reply, body []byte) error {
-		r, shape, err := s.read(form, t, body)
+		r, format, err := s.readChat(parse, t, body)
 		if err != nil {
 			return err
 		}
 		var calls answer.Calls
-		return t.do(ctx, &job{Request: &r.Request, shape: shape, chat: true,
+		return t.processJob(ctx, &job{Request: &r.Request, formatter: format, chat: true,
 			tools: len(r.Tools) > 0 && r.Choice.Mode != "none",
 			follow: func(ctx context.Context) (err error) {
 				calls, err = r.CallSchemas(ctx, s.model)
 				return err
 			},
 			prompts: func() ([][]int32, error) {
-				ids, err := t.prompt(r)
+				ids, err := t.pinnedPrompt(r)
 				return [][]int32{ids}, err
 			},
 			plan: func(a *answer.Answer) {
@@ -52,26 +51,26 @@ func (s *Server) turn(form chatForm) answerer {
 	}
 }
 
-// count counts the tokens of the prompts of requests. object is the type of the response object; "": it has none.
-func (s *Server) count(form chatForm, object string) answerer {
+// countHandler counts the tokens of prompts. object is the type of the response object; "": it has none.
+func (s *Server) countHandler(parse chatParser, object string) bodyHandler {
 	return func(ctx context.Context, t *reply, body []byte) error {
-		r, _, err := s.read(form, t, body)
+		r, _, err := s.readChat(parse, t, body)
 		if err != nil {
 			return err
 		}
-		n, err := t.count(ctx, r)
+		n, err := t.countPromptTokens(ctx, r)
 		if err != nil {
 			return err
 		}
-		return t.answer(http.StatusOK, request.Encode(struct {
+		return t.sendJSON(http.StatusOK, request.Encode(struct {
 			Tokens int    `json:"input_tokens"`
 			Object string `json:"object,omitempty"`
 		}{n, object}))
 	}
 }
 
-// chatShape formats chat completions.
-type chatShape struct {
+// chatFormatter formats chat completions.
+type chatFormatter struct {
 	plainStream
 	s    *Server
 	r    *request.Chat
@@ -118,11 +117,13 @@ type toolCalled struct {
 	Arguments string `json:"arguments"`
 }
 
-func (c *chatShape) param() string { return "messages" }
+func (c *chatFormatter) promptParam() string { return "messages" }
 
-func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.Model) }
+func (c *chatFormatter) initResponse() {
+	c.head = c.s.newHead("chatcmpl-", "chat.completion", c.r.Model)
+}
 
-func (c *chatShape) all(results []answer.Result, u usage) any {
+func (c *chatFormatter) wholeResponse(results []answer.Result, u usage) any {
 	o := chatObject{head: c.head, Usage: u, Own: c.r.Ended(u.sent)}
 	for i, r := range results {
 		text, tokens := r.Text()
@@ -134,14 +135,14 @@ func (c *chatShape) all(results []answer.Result, u usage) any {
 			case c.r.Older:
 				m.Function = &called
 			default:
-				m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function", Function: called})
+				m.Calls = append(m.Calls, toolCall{ID: c.s.newID("call_"), Type: "function", Function: called})
 			}
 		}
 		if text == "" && (len(m.Calls) > 0 || m.Function != nil) {
 			m.Content = nil
 		}
-		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.Request, tokens), c.finish(r.Finish),
-			own(r.Ending, c.r.Origins(tokens))})
+		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.Request, tokens), c.finishReason(r.Finish),
+			withShortened(r.Ending, c.r.Origins(tokens))})
 	}
 	return o
 }
@@ -171,24 +172,23 @@ type delta struct {
 	Function *toolCalled `json:"function_call,omitempty"`
 }
 
-// finish returns why an answer ended, in the form of the request.
-func (c *chatShape) finish(why string) string {
+func (c *chatFormatter) finishReason(why string) string {
 	if c.r.Older && why == answer.FinishCalls {
 		return "function_call"
 	}
 	return why
 }
 
-func (c *chatShape) chunk(d ...chatDelta) chatChunk {
+func (c *chatFormatter) newChunk(d ...chatDelta) chatChunk {
 	out := chatChunk{head: c.head, Choices: d}
 	out.Object = "chat.completion.chunk"
 	return out
 }
 
-func (c *chatShape) begin() []any { return c.beginOf(0) }
+func (c *chatFormatter) firstEvents() []any { return c.firstChunk(0) }
 
-// beginOf returns the first chunk of an answer, if it was not returned before.
-func (c *chatShape) beginOf(index int) []any {
+// firstChunk returns the first chunk of an answer, if it was not returned before.
+func (c *chatFormatter) firstChunk(index int) []any {
 	if c.open[index] {
 		return nil
 	}
@@ -197,15 +197,15 @@ func (c *chatShape) beginOf(index int) []any {
 	}
 	c.open[index] = true
 	empty := ""
-	first := c.chunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
+	first := c.newChunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
 	if index == 0 {
 		first.Own = c.r.Own()
 	}
 	return []any{first}
 }
 
-func (c *chatShape) chunks(index int, p answer.Piece) []any {
-	all := c.beginOf(index)
+func (c *chatFormatter) pieceEvents(index int, p answer.Piece) []any {
+	all := c.firstChunk(index)
 	d := chatDelta{Index: index, Own: c.r.Origins(p.Tokens)}
 	switch {
 	case p.Call != nil:
@@ -216,7 +216,7 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 			break
 		}
 		if p.Call.Name != "" {
-			call.ID, call.Type = c.s.id("call_"), "function"
+			call.ID, call.Type = c.s.newID("call_"), "function"
 		}
 		d.Delta.Calls = []toolCall{call}
 	case p.Thought:
@@ -227,19 +227,19 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 		d.Delta.Content = &p.Text
 		d.LogProbs = c.s.chatLogProbs(&c.r.Request, p.Tokens)
 	}
-	return append(all, c.chunk(d))
+	return append(all, c.newChunk(d))
 }
 
-func (c *chatShape) last(index int, e answer.Ending) []any {
-	why := c.finish(e.Finish)
-	end := c.chunk(chatDelta{Index: index, Finish: &why, Own: own(e, nil)})
+func (c *chatFormatter) answerEndEvents(index int, e answer.Ending) []any {
+	why := c.finishReason(e.Finish)
+	end := c.newChunk(chatDelta{Index: index, Finish: &why, Own: withShortened(e, nil)})
 	end.Own = c.r.Ended(e.Sent)
-	return append(c.beginOf(index), end)
+	return append(c.firstChunk(index), end)
 }
 
-func (c *chatShape) end(u usage) (all []any) {
+func (c *chatFormatter) streamEndEvents(u usage) (all []any) {
 	if c.r.Usage {
-		out := c.chunk()
+		out := c.newChunk()
 		out.Choices, out.Usage = []chatDelta{}, &u
 		all = append(all, out)
 	}

@@ -7,20 +7,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// complete answers a request of /v1/completions.
-func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
+func (s *Server) handleCompletion(ctx context.Context, t *reply, body []byte) error {
 	r, wrong := request.ReadCompletion(body, s.o.Defaults)
 	if wrong != nil {
 		return wrong
 	}
-	shape := &textShape{s: s, r: r, at: map[int]int{}}
-	return t.do(ctx, &job{Request: &r.Request, shape: shape, prompts: shape.prompts, plan: func(a *answer.Answer) {
-		a.Score, a.None, a.Ends = r.Echo && r.Settings.LogProbs, r.None, shape.marks
-	}})
+	format := &textFormatter{s: s, r: r, at: map[int]int{}}
+	return t.processJob(ctx, &job{Request: &r.Request, formatter: format, prompts: format.tokenizePrompts,
+		plan: func(a *answer.Answer) {
+			a.Score, a.None, a.Ends = r.Echo && r.Settings.LogProbs, r.None, format.marks
+		}})
 }
 
-// textShape formats text completions.
-type textShape struct {
+// textFormatter formats text completions.
+type textFormatter struct {
 	plainStream
 	s     *Server
 	r     *request.Completion
@@ -30,7 +30,7 @@ type textShape struct {
 	at    map[int]int // number of characters sent, for each answer that has begun
 }
 
-func (c *textShape) prompts() ([][]int32, error) {
+func (c *textFormatter) tokenizePrompts() ([][]int32, error) {
 	all, model := c.r.IDs, c.s.model
 	for _, ids := range all {
 		for _, id := range ids {
@@ -47,7 +47,7 @@ func (c *textShape) prompts() ([][]int32, error) {
 		}
 	}
 	for _, text := range c.r.Texts {
-		ids, err := c.ids(text)
+		ids, err := c.tokenizePrompt(text)
 		if err != nil {
 			return nil, err
 		}
@@ -74,15 +74,14 @@ func (c *textShape) prompts() ([][]int32, error) {
 	return all, nil
 }
 
-// ids returns the ids of a text, or of the infill prompt for it.
-func (c *textShape) ids(text string) ([]int32, error) {
+func (c *textFormatter) tokenizePrompt(text string) ([]int32, error) {
 	if c.r.Suffix != "" {
 		return c.s.model.Infill(answer.Infill{Prefix: text, Suffix: c.r.Suffix})
 	}
 	return c.s.model.Tokenize(text, true)
 }
 
-func (c *textShape) echo(index int) string {
+func (c *textFormatter) echoText(index int) string {
 	if c.echos == nil {
 		return ""
 	}
@@ -104,28 +103,28 @@ type textChoice struct {
 	Own      *request.Origins `json:"pilotfish,omitempty"`
 }
 
-func (c *textShape) param() string { return "prompt" }
+func (c *textFormatter) promptParam() string { return "prompt" }
 
-func (c *textShape) start() { c.head = c.s.head("cmpl-", "text_completion", c.r.Model) }
+func (c *textFormatter) initResponse() { c.head = c.s.newHead("cmpl-", "text_completion", c.r.Model) }
 
-func (c *textShape) all(results []answer.Result, u usage) any {
+func (c *textFormatter) wholeResponse(results []answer.Result, u usage) any {
 	o := textObject{head: c.head, Usage: &u, Own: c.r.Ended(u.sent)}
 	for i, r := range results {
 		at := 0
 		text, tokens := r.Text()
 		probs := c.s.textLogProbs(&c.r.Request, answer.Piece{Prompt: r.Prompt, Tokens: tokens}, &at)
-		o.Choices = append(o.Choices, textChoice{c.echo(i) + text, i, probs, &r.Finish,
-			own(r.Ending, c.r.Origins(tokens))})
+		o.Choices = append(o.Choices, textChoice{c.echoText(i) + text, i, probs, &r.Finish,
+			withShortened(r.Ending, c.r.Origins(tokens))})
 	}
 	return o
 }
 
-func (c *textShape) chunks(index int, p answer.Piece) []any {
+func (c *textFormatter) pieceEvents(index int, p answer.Piece) []any {
 	at, begun := c.at[index]
 	own := c.r.Origins(p.Tokens)
 	text := p.Text
 	if !begun {
-		text = c.echo(index) + text
+		text = c.echoText(index) + text
 	}
 	probs := c.s.textLogProbs(&c.r.Request, p, &at)
 	c.at[index] = at
@@ -139,16 +138,16 @@ func (c *textShape) chunks(index int, p answer.Piece) []any {
 	return []any{o}
 }
 
-func (c *textShape) last(index int, e answer.Ending) []any {
+func (c *textFormatter) answerEndEvents(index int, e answer.Ending) []any {
 	text := ""
 	if _, begun := c.at[index]; !begun {
-		text = c.echo(index) // an answer without tokens
+		text = c.echoText(index) // an answer without tokens
 	}
-	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.Finish, own(e, nil)}},
+	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.Finish, withShortened(e, nil)}},
 		Own: c.r.Ended(e.Sent)}}
 }
 
-func (c *textShape) end(u usage) (all []any) {
+func (c *textFormatter) streamEndEvents(u usage) (all []any) {
 	if c.r.Usage {
 		all = append(all, textObject{head: c.head, Choices: []textChoice{}, Usage: &u})
 	}

@@ -19,14 +19,14 @@
 //	access.go    keys, hosts and origins; refused.go counts and logs refused requests, ignored.go names ignored fields
 //	request/     JSON to values, with the paths of errors; the chats of three APIs become one request type
 //	local.go     whether text may leave this device
-//	gate.go      limits the requests that are processed and that wait; prepare.go those that compile grammars
+//	limiter.go   limits the requests that are processed and that wait; prepare.go those that compile grammars
 //	pool.go      the session with the most of the prompt in its cache; folder.go saves others
 //	answer/      tokens to pieces of text, of thoughts and of tool calls
-//	stream.go    pieces to a possibly slow reader, in the shape of the API (shape.go): chat.go, completion.go,
-//	             infill.go, responses.go, messages.go
+//	stream.go    pieces to a possibly slow reader, in the format of the API (formatter.go): chat.go,
+//	             completion.go, infill.go, responses.go, messages.go
 //	archive.go   answers of /v1/responses, for requests that continue them
 //
 // A slow reader does not delay other requests. Generated text waits for it in a buffer. When the buffer is full, the
-// answer gives its place to others and waits for [Options].Stall in all; then it is cut off. If too many answers wait
+// answer gives its slot to others and waits for [Options].Stall in all; then it is cut off. If too many answers wait
 // for their readers at once, the next one is cut off immediately.
 package openai

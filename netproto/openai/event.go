@@ -25,7 +25,7 @@ type Event struct {
 	Cloud    int           // of them, chosen by the large model
 	Asks     int           // questions to it
 	Left     answer.Sent   // sent to the large model for the request
-	Queue    time.Duration // waiting for a place
+	Queue    time.Duration // waiting for a slot
 	First    time.Duration // from there to the first token; 0 without one
 	Took     time.Duration // in all
 	Ignored  int           // fields of the request without effect
@@ -34,7 +34,7 @@ type Event struct {
 	Err      error         // the cause of a failure
 }
 
-func (e Event) log(to *slog.Logger) {
+func (e Event) logRequest(to *slog.Logger) {
 	level := slog.LevelInfo
 	if e.Status >= 500 {
 		level = slog.LevelError

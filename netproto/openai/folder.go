@@ -65,15 +65,15 @@ func OpenFolder(path string, limit int64, log *slog.Logger) (*Folder, error) {
 		return nil, err
 	}
 	f := &Folder{path: path, limit: limit, log: log, unlock: unlock}
-	if err := f.list(); err != nil {
+	if err := f.listFiles(); err != nil {
 		unlock()
 		return nil, err
 	}
 	return f, nil
 }
 
-// list finds the files of earlier processes.
-func (f *Folder) list() error {
+// listFiles finds the files of earlier processes.
+func (f *Folder) listFiles() error {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *Folder) list() error {
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, newPrefix) {
-			_ = os.Remove(f.file(name)) // left by a process that was killed
+			_ = os.Remove(f.filePath(name)) // left by a process that was killed
 		}
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() || !isSaved(name) {
@@ -97,15 +97,15 @@ func (f *Folder) list() error {
 	return nil
 }
 
-// isSaved reports whether a name has the form that add uses.
+// isSaved reports whether a name has the form that addFile uses.
 func isSaved(name string) bool {
 	digits, ok := strings.CutSuffix(name, savedSuffix)
 	b, err := hex.DecodeString(digits)
 	return ok && err == nil && len(b) == nameBytes
 }
 
-// index reads the texts of the files that a model can load.
-func (f *Folder) index(m answer.Model) {
+// indexTexts reads the texts of the files that a model can load.
+func (f *Folder) indexTexts(m answer.Model) {
 	if f == nil {
 		return
 	}
@@ -115,7 +115,7 @@ func (f *Folder) index(m answer.Model) {
 	known, other := 0, 0
 	for i := range f.saved {
 		s := &f.saved[i]
-		file, err := os.Open(f.file(s.name))
+		file, err := os.Open(f.filePath(s.name))
 		if err == nil {
 			s.text, err = m.SavedText(bufio.NewReader(file))
 			_ = file.Close() // opened for reading only
@@ -131,19 +131,19 @@ func (f *Folder) index(m answer.Model) {
 // Close unlocks the folder.
 func (f *Folder) Close() { f.unlock() }
 
-func (f *Folder) file(name string) string { return filepath.Join(f.path, name) }
+func (f *Folder) filePath(name string) string { return filepath.Join(f.path, name) }
 
-// load loads the saved text with the longest common prefix with a prompt into a session, if that prefix has more than
-// more tokens. It reports whether it did. A file that cannot be loaded is removed.
-func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, more int) bool {
+// loadText loads the saved text with the longest common prefix with a prompt into a session, if that prefix has more
+// than more tokens. It reports whether it did. A file that cannot be loaded is removed.
+func (f *Folder) loadText(ctx context.Context, s answer.Session, prompt []int32, more int) bool {
 	if f == nil {
 		return false
 	}
-	name := f.nearest(prompt, more)
+	name := f.longestPrefixFile(prompt, more)
 	if name == "" {
 		return false
 	}
-	file, err := os.Open(f.file(name))
+	file, err := os.Open(f.filePath(name))
 	if err == nil {
 		err = s.LoadKV(ctx, bufio.NewReader(file))
 		_ = file.Close() // opened for reading only
@@ -153,22 +153,22 @@ func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, mor
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := f.find(name)
+	i := f.findFile(name)
 	switch {
 	case err != nil:
 		f.log.Warn("saved keys and values cannot be used: they are computed again", "file", name, "error", err)
 		if i >= 0 {
-			f.remove(i)
+			f.removeFile(i)
 		}
 	case i >= 0:
-		f.touch(i)
+		f.touchFile(i)
 	}
 	return err == nil
 }
 
-// nearest returns the file of the text with the longest common prefix with a prompt, if that prefix has more than more
-// tokens.
-func (f *Folder) nearest(prompt []int32, more int) (name string) {
+// longestPrefixFile returns the file of the text with the longest common prefix with a prompt, if that prefix has more
+// than more tokens.
+func (f *Folder) longestPrefixFile(prompt []int32, more int) (name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.saved {
@@ -179,42 +179,42 @@ func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	return name
 }
 
-// save writes the text of a session, unless a file contains it already. It replaces files of prefixes of the text.
+// saveText writes the text of a session, unless a file contains it already. It replaces files of prefixes of the text.
 // Errors are logged: the text must then be computed again.
-func (f *Folder) save(ctx context.Context, s answer.Session) {
+func (f *Folder) saveText(ctx context.Context, s answer.Session) {
 	if f == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx) // the request that needs the place must not cancel this
-	if err := f.write(ctx, s); err != nil {
+	if err := f.writeText(ctx, s); err != nil {
 		f.log.Warn("keys and values could not be saved", "folder", f.path, "error", err)
 	}
 }
 
-// has reports whether a file contains a text. The file counts as used now.
-func (f *Folder) has(text []int32) bool {
+// hasText reports whether a file contains a text. It marks that file as used.
+func (f *Folder) hasText(text []int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, s := range f.saved {
 		if terms.CommonPrefix(s.text, text) == len(text) {
-			f.touch(i)
+			f.touchFile(i)
 			return true
 		}
 	}
 	return false
 }
 
-// write writes the text of a session to a temporary file and then renames it.
-func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
+// writeText writes the text of a session to a temporary file and then renames it.
+func (f *Folder) writeText(ctx context.Context, s answer.Session) (err error) {
 	file, err := os.CreateTemp(f.path, newPrefix+"*"+savedSuffix) // mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name()) // fails after the renaming
-	b := &bounded{file, f.limit}
+	b := &limitedWriter{file, f.limit}
 	to := bufio.NewWriterSize(b, 1<<20)
-	err = s.SaveKV(ctx, &headFirst{to, func(head []byte) error {
-		if text, err := f.model.SavedText(bytes.NewReader(head)); err == nil && f.has(text) {
+	err = s.SaveKV(ctx, &headerCheckWriter{to, func(head []byte) error {
+		if text, err := f.model.SavedText(bytes.NewReader(head)); err == nil && f.hasText(text) {
 			return errSaved
 		}
 		return nil
@@ -239,20 +239,20 @@ func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 	if err = errors.Join(err, wrong, file.Close()); err != nil {
 		return err
 	}
-	return f.add(file.Name(), text, info.Size())
+	return f.addFile(file.Name(), text, info.Size())
 }
 
 // errSaved ends the writing of a text that a file contains already.
 var errSaved = errors.New("the text is saved already")
 
-// headFirst is a writer that shows its first bytes, the header with the text of a session, to check. The text that was
-// sent to clients says less: the session has keys and values of fewer tokens than that.
-type headFirst struct {
+// headerCheckWriter is a writer that shows its first bytes, the header with the text of a session, to check. The text
+// that was sent to clients says less: the session has keys and values of fewer tokens than that.
+type headerCheckWriter struct {
 	io.Writer
 	check func(head []byte) error // nil: it has been called
 }
 
-func (h *headFirst) Write(p []byte) (int, error) {
+func (h *headerCheckWriter) Write(p []byte) (int, error) {
 	if check := h.check; check != nil {
 		h.check = nil
 		if err := check(p); err != nil {
@@ -262,20 +262,20 @@ func (h *headFirst) Write(p []byte) (int, error) {
 	return h.Writer.Write(p)
 }
 
-// bounded is a writer with a limit of bytes.
-type bounded struct {
+// limitedWriter is a writer with a limit of bytes.
+type limitedWriter struct {
 	to   io.Writer
 	left int64
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitedWriter) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
 		return 0, errors.New("the text is larger than the limit of the folder: increase the limit")
 	}
 	return b.to.Write(p)
 }
 
-func (f *Folder) add(temp string, text []int32, size int64) error {
+func (f *Folder) addFile(temp string, text []int32, size int64) error {
 	sum := sha256.New()
 	_ = binary.Write(sum, binary.LittleEndian, text) // writing to a hash never fails
 	name := hex.EncodeToString(sum.Sum(nil)[:nameBytes]) + savedSuffix
@@ -283,11 +283,11 @@ func (f *Folder) add(temp string, text []int32, size int64) error {
 	defer f.mu.Unlock()
 	for i := len(f.saved) - 1; i >= 0; i-- {
 		if s := f.saved[i]; s.name == name || s.text != nil && terms.CommonPrefix(s.text, text) == len(s.text) {
-			f.remove(i)
+			f.removeFile(i)
 		}
 	}
 	f.makeRoom(size)
-	if err := os.Rename(temp, f.file(name)); err != nil {
+	if err := os.Rename(temp, f.filePath(name)); err != nil {
 		return err
 	}
 	f.saved = append(f.saved, savedText{name, text, size})
@@ -295,29 +295,28 @@ func (f *Folder) add(temp string, text []int32, size int64) error {
 	return nil
 }
 
-// makeRoom removes the least recently used files until there is room for size bytes.
 func (f *Folder) makeRoom(size int64) {
 	for len(f.saved) > 0 && f.bytes+size > f.limit {
-		f.remove(0)
+		f.removeFile(0)
 	}
 }
 
-func (f *Folder) find(name string) int {
+func (f *Folder) findFile(name string) int {
 	return slices.IndexFunc(f.saved, func(s savedText) bool { return s.name == name })
 }
 
-func (f *Folder) remove(i int) {
-	if err := os.Remove(f.file(f.saved[i].name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+func (f *Folder) removeFile(i int) {
+	if err := os.Remove(f.filePath(f.saved[i].name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		f.log.Warn("saved keys and values could not be removed", "error", err)
 	}
 	f.bytes -= f.saved[i].bytes
 	f.saved = slices.Delete(f.saved, i, i+1)
 }
 
-// touch makes a file the most recently used one, also for later processes.
-func (f *Folder) touch(i int) {
+// touchFile makes a file the most recently used one, also for later processes.
+func (f *Folder) touchFile(i int) {
 	s := f.saved[i]
 	f.saved = append(slices.Delete(f.saved, i, i+1), s)
 	now := time.Now()
-	_ = os.Chtimes(f.file(s.name), now, now) // if it fails, only the order is lost
+	_ = os.Chtimes(f.filePath(s.name), now, now) // if it fails, only the order is lost
 }

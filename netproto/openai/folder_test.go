@@ -54,7 +54,7 @@ func TestFolderRefused(t *testing.T) {
 	require.NoError(t, os.MkdirAll(foreign, 0o700))
 	f, log := folder(t, within, 1000)
 	defer f.Close()
-	f.index(&fakeModel{})
+	f.indexTexts(&fakeModel{})
 	assert.Contains(t, log.String(), "texts=0 of_no_use=0 bytes=0", "a folder is no file")
 	assert.DirExists(t, foreign)
 	require.NoError(t, os.Mkdir(filepath.Join(path, "lock"), 0o700))
@@ -64,7 +64,7 @@ func TestFolderRefused(t *testing.T) {
 
 // savedTo saves a text to a folder.
 func savedTo(t *testing.T, f *Folder, text string) {
-	f.save(t.Context(), &fakeSession{m: &fakeModel{}, text: idsOf(text)})
+	f.saveText(t.Context(), &fakeSession{m: &fakeModel{}, text: idsOf(text)})
 }
 
 // TestFolder: texts without room in memory are saved in the folder and loaded again; also after a restart only the last
@@ -111,22 +111,22 @@ func TestFolderEvicted(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 1000)
 	defer f.Close()
 	m := &fakeModel{}
-	f.index(m)
-	p := newPool(m, 1, f, slog.New(slog.DiscardHandler))
-	a := p.take(t.Context(), idsOf("one?"), true)
+	f.indexTexts(m)
+	p := newSessionPool(m, 1, f, slog.New(slog.DiscardHandler))
+	a := p.acquireSession(t.Context(), idsOf("one?"), true)
 	a.Session.(*fakeSession).text = idsOf("one?yes")
-	p.give(a, idsOf("one?yes."), 4) // its last token was not evaluated
-	b := p.take(t.Context(), idsOf("two?"), true)
+	p.releaseSession(a, idsOf("one?yes."), 4) // its last token was not evaluated
+	b := p.acquireSession(t.Context(), idsOf("two?"), true)
 	b.Session.(*fakeSession).text = idsOf("two?no")
-	p.give(b, idsOf("two?no."), 4)
+	p.releaseSession(b, idsOf("two?no."), 4)
 	for range 3 {
 		for _, text := range []string{"one?yes", "two?no"} {
-			h := p.take(t.Context(), idsOf(text+". Why?"), true)
+			h := p.acquireSession(t.Context(), idsOf(text+". Why?"), true)
 			assert.Equal(t, text, textOf(h.Session.(*fakeSession).text))
-			p.give(h, idsOf(text+"."), 4)
+			p.releaseSession(h, idsOf(text+"."), 4)
 		}
 	}
-	p.close()
+	p.saveAndCloseIdle()
 	assert.ElementsMatch(t, []string{"one?yes", "two?no"}, filesOf(t, f.path))
 	assert.Empty(t, log.String()[strings.Index(log.String(), "\n")+1:], "no errors in the log")
 }
@@ -138,18 +138,18 @@ func TestFolderWritesOnce(t *testing.T) {
 	files := map[string]os.FileInfo{}
 	for range 2 {
 		f, _ := folder(t, path, 1000)
-		f.index(m)
+		f.indexTexts(m)
 		for range 3 {
-			p := newPool(m, 1, f, slog.New(slog.DiscardHandler))
+			p := newSessionPool(m, 1, f, slog.New(slog.DiscardHandler))
 			for _, text := range []string{"one?yes", "two?no"} {
-				h := p.take(t.Context(), idsOf(text[:4]), true)
+				h := p.acquireSession(t.Context(), idsOf(text[:4]), true)
 				h.Session.(*fakeSession).text = idsOf(text)
-				p.give(h, idsOf(text+"..."), 4)
+				p.releaseSession(h, idsOf(text+"..."), 4)
 			}
-			p.close()
+			p.saveAndCloseIdle()
 			require.ElementsMatch(t, []string{"one?yes", "two?no"}, filesOf(t, path))
 			for _, s := range f.saved {
-				now, err := os.Stat(f.file(s.name))
+				now, err := os.Stat(f.filePath(s.name))
 				require.NoError(t, err)
 				before, known := files[s.name]
 				assert.True(t, !known || os.SameFile(before, now), "it was written again")
@@ -165,16 +165,16 @@ func TestFolderLent(t *testing.T) {
 	f, _ := folder(t, held.TempDir(t), 1000)
 	defer f.Close()
 	m := &fakeModel{}
-	f.index(m)
+	f.indexTexts(m)
 	savedTo(t, f, "where is it?")
-	p := newPool(m, 3, f, slog.New(slog.DiscardHandler))
-	defer p.close()
-	p.give(p.take(t.Context(), idsOf("who?"), true), idsOf("who? I."), 4)
-	h := p.take(t.Context(), idsOf("where is it? Why?"), true)
+	p := newSessionPool(m, 3, f, slog.New(slog.DiscardHandler))
+	defer p.saveAndCloseIdle()
+	p.releaseSession(p.acquireSession(t.Context(), idsOf("who?"), true), idsOf("who? I."), 4)
+	h := p.acquireSession(t.Context(), idsOf("where is it? Why?"), true)
 	assert.Equal(t, "where is it?", textOf(h.Session.(*fakeSession).text))
 	require.Len(t, p.idle, 1)
 	assert.Zero(t, p.idle[0].lent)
-	p.give(h, idsOf("where is it? Why? So."), 17)
+	p.releaseSession(h, idsOf("where is it? Why? So."), 17)
 }
 
 // TestFolderOrMemory: of the file and the session with the most of a prompt, the one with more is used; the session if
@@ -193,19 +193,19 @@ func TestFolderOrMemory(t *testing.T) {
 	} {
 		f, _ := folder(t, held.TempDir(t), 1000)
 		m := &fakeModel{}
-		f.index(m)
+		f.indexTexts(m)
 		savedTo(t, f, c.file)
 		if c.damaged {
-			require.NoError(t, os.WriteFile(f.file(f.nearest(idsOf(c.file), 0)), []byte("broken"), 0o600))
+			require.NoError(t, os.WriteFile(f.filePath(f.longestPrefixFile(idsOf(c.file), 0)), []byte("broken"), 0o600))
 		}
-		p := newPool(m, 3, f, slog.New(slog.DiscardHandler))
-		h := p.take(t.Context(), idsOf(c.memory), true)
+		p := newSessionPool(m, 3, f, slog.New(slog.DiscardHandler))
+		h := p.acquireSession(t.Context(), idsOf(c.memory), true)
 		h.Session.(*fakeSession).text = idsOf(c.memory)
-		p.give(h, idsOf(c.memory), len(c.memory))
-		h = p.take(t.Context(), idsOf(c.prompt), true)
+		p.releaseSession(h, idsOf(c.memory), len(c.memory))
+		h = p.acquireSession(t.Context(), idsOf(c.prompt), true)
 		assert.Equal(t, c.want, textOf(h.Session.(*fakeSession).text), "%+v", c)
-		p.give(h, nil, 0)
-		p.close()
+		p.releaseSession(h, nil, 0)
+		p.saveAndCloseIdle()
 		f.Close()
 	}
 }
@@ -226,8 +226,8 @@ func TestFolderFails(t *testing.T) {
 	long := "saved:" + strings.Repeat("a", 2<<20) // longer than the buffer
 	for wrote, warned := range map[string]bool{"": false, "saved:aaaa": true, long: true} {
 		f, log := folder(t, held.TempDir(t), 3<<20)
-		f.index(&fakeModel{})
-		f.save(t.Context(), unsaved{&fakeSession{m: &fakeModel{}}, wrote})
+		f.indexTexts(&fakeModel{})
+		f.saveText(t.Context(), unsaved{&fakeSession{m: &fakeModel{}}, wrote})
 		assert.Empty(t, filesOf(t, f.path))
 		assert.Equal(t, warned, strings.Contains(log.String(), "level=WARN"), log)
 		f.Close()
@@ -252,9 +252,9 @@ func (l lateLoad) LoadKV(context.Context, io.Reader) error {
 func TestFolderWithoutFile(t *testing.T) {
 	for _, err := range []error{nil, io.ErrUnexpectedEOF} {
 		f, _ := folder(t, held.TempDir(t), 40)
-		f.index(&fakeModel{})
+		f.indexTexts(&fakeModel{})
 		savedTo(t, f, "aaaa")
-		assert.Equal(t, err == nil, f.load(t.Context(), lateLoad{&fakeSession{}, f, err}, idsOf("aaaab"), 0))
+		assert.Equal(t, err == nil, f.loadText(t.Context(), lateLoad{&fakeSession{}, f, err}, idsOf("aaaab"), 0))
 		assert.Empty(t, filesOf(t, f.path))
 		f.Close()
 	}
@@ -265,7 +265,7 @@ func TestFolderWithoutFile(t *testing.T) {
 func TestFolderBound(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 40)
 	m := &fakeModel{}
-	f.index(m)
+	f.indexTexts(m)
 	savedTo(t, f, "aaaa")
 	savedTo(t, f, "bbbb")
 	savedTo(t, f, "cccc")
@@ -275,8 +275,8 @@ func TestFolderBound(t *testing.T) {
 	savedTo(t, f, "eeee")
 	assert.ElementsMatch(t, []string{"aaaa", "cccc", "dddd", "eeee"}, filesOf(t, f.path))
 	s := m.NewSession()
-	assert.False(t, f.load(t.Context(), s, idsOf("cccx"), 3), "no more tokens than needed")
-	assert.True(t, f.load(t.Context(), s, idsOf("cccx"), 2))
+	assert.False(t, f.loadText(t.Context(), s, idsOf("cccx"), 3), "no more tokens than needed")
+	assert.True(t, f.loadText(t.Context(), s, idsOf("cccx"), 2))
 	savedTo(t, f, "ffff")
 	assert.ElementsMatch(t, []string{"aaaa", "cccc", "eeee", "ffff"}, filesOf(t, f.path))
 	savedTo(t, f, "aaaabb")
@@ -287,7 +287,7 @@ func TestFolderBound(t *testing.T) {
 	assert.Len(t, filesOf(t, f.path), 3)
 	assert.EqualValues(t, 32, f.bytes)
 	full, _ := folder(t, held.TempDir(t), 40)
-	full.index(m)
+	full.indexTexts(m)
 	for _, text := range []string{"aaaa", strings.Repeat("x", 34)} {
 		savedTo(t, full, text)
 		assert.Equal(t, []string{text}, filesOf(t, full.path), "all of the limit can be used")
@@ -296,16 +296,16 @@ func TestFolderBound(t *testing.T) {
 
 	for i, text := range []string{"ffff", "aaaabb", "cccc"} { // in their order of use
 		at := time.Now().Add(time.Duration(i-10) * time.Minute)
-		name := f.saved[f.find(f.nearest(idsOf(text), 3))].name
-		require.NoError(t, os.Chtimes(f.file(name), at, at))
+		name := f.saved[f.findFile(f.longestPrefixFile(idsOf(text), 3))].name
+		require.NoError(t, os.Chtimes(f.filePath(name), at, at))
 	}
 	for name, content := range map[string]string{"new-1.kv": "x", "talk.json.kv": "saved:mine", "notes.txt": "mine",
 		"0123.kv": "saved:mine"} {
-		require.NoError(t, os.WriteFile(f.file(name), []byte(content), 0o600))
+		require.NoError(t, os.WriteFile(f.filePath(name), []byte(content), 0o600))
 	}
 	f.Close()
 	f, _ = folder(t, f.path, 25)
-	f.index(m)
+	f.indexTexts(m)
 	assert.ElementsMatch(t, []string{"cccc", "aaaabb", "mine", "mine", "mine"}, filesOf(t, f.path),
 		"files of others stay")
 	f.Close()
@@ -314,16 +314,16 @@ func TestFolderBound(t *testing.T) {
 // TestFolderUses: a later process knows which text was used last, to load it or since it was there already.
 func TestFolderUses(t *testing.T) {
 	for _, use := range []func(f *Folder, m *fakeModel) bool{
-		func(f *Folder, m *fakeModel) bool { return f.load(t.Context(), m.NewSession(), idsOf("aaaab"), 3) },
+		func(f *Folder, m *fakeModel) bool { return f.loadText(t.Context(), m.NewSession(), idsOf("aaaab"), 3) },
 		func(f *Folder, _ *fakeModel) bool { savedTo(t, f, "aaaa"); return true },
 	} {
 		f, _ := folder(t, held.TempDir(t), 1000)
 		m := &fakeModel{}
-		f.index(m)
+		f.indexTexts(m)
 		for i, text := range []string{"aaaa", "bbbb", "cccc"} {
 			savedTo(t, f, text)
 			at := time.Now().Add(time.Duration(i-10) * time.Minute)
-			require.NoError(t, os.Chtimes(f.file(f.saved[i].name), at, at))
+			require.NoError(t, os.Chtimes(f.filePath(f.saved[i].name), at, at))
 		}
 		assert.True(t, use(f, m))
 		f.Close()
@@ -338,12 +338,12 @@ func TestFolderEnds(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 1000)
 	defer f.Close()
 	m := &fakeModel{}
-	f.index(m)
+	f.indexTexts(m)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.save(ended, &fakeSession{m: m, text: idsOf("aaaa")})
+	f.saveText(ended, &fakeSession{m: m, text: idsOf("aaaa")})
 	assert.Equal(t, []string{"aaaa"}, filesOf(t, f.path))
-	assert.False(t, f.load(ended, m.NewSession(), idsOf("aaaab"), 0))
+	assert.False(t, f.loadText(ended, m.NewSession(), idsOf("aaaab"), 0))
 	assert.Equal(t, []string{"aaaa"}, filesOf(t, f.path))
 	assert.NotContains(t, log.String(), "level=WARN")
 }
@@ -352,27 +352,27 @@ func TestFolderEnds(t *testing.T) {
 func TestFolderDamaged(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 1000)
 	m := &fakeModel{}
-	f.index(m)
+	f.indexTexts(m)
 	savedTo(t, f, "aaaa")
-	name := f.nearest(idsOf("aaaa"), 0)
-	require.NoError(t, os.WriteFile(f.file(name), []byte("broken"), 0o600))
-	assert.False(t, f.load(t.Context(), m.NewSession(), idsOf("aaaa"), 0))
+	name := f.longestPrefixFile(idsOf("aaaa"), 0)
+	require.NoError(t, os.WriteFile(f.filePath(name), []byte("broken"), 0o600))
+	assert.False(t, f.loadText(t.Context(), m.NewSession(), idsOf("aaaa"), 0))
 	assert.Contains(t, log.String(), "cannot be used")
 	assert.Empty(t, filesOf(t, f.path))
 	other := strings.Repeat("0", 32) + ".kv"
-	require.NoError(t, os.WriteFile(f.file(other), []byte("of another model"), 0o600))
+	require.NoError(t, os.WriteFile(f.filePath(other), []byte("of another model"), 0o600))
 	f.Close()
 	f, log = folder(t, f.path, 1000)
 	defer f.Close()
-	f.index(m)
+	f.indexTexts(m)
 	assert.Contains(t, log.String(), "of no use here")
 	assert.Contains(t, log.String(), "texts=0 of_no_use=1 bytes=16")
 	assert.Len(t, filesOf(t, f.path), 1)
-	assert.Empty(t, f.nearest(idsOf("o"), 0))
+	assert.Empty(t, f.longestPrefixFile(idsOf("o"), 0))
 	savedTo(t, f, "bbbb")
 	assert.Len(t, filesOf(t, f.path), 2)
 	require.NoError(t, os.RemoveAll(f.path))
 	savedTo(t, f, "cccc")
 	assert.Contains(t, log.String(), "could not be saved")
-	assert.False(t, f.load(t.Context(), m.NewSession(), idsOf("bbbb"), 0), "it has been removed")
+	assert.False(t, f.loadText(t.Context(), m.NewSession(), idsOf("bbbb"), 0), "it has been removed")
 }

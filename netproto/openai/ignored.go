@@ -34,8 +34,8 @@ func newIgnoredFields() ignoredFields {
 	return ignoredFields{seen, newLimitedLog()}
 }
 
-// ignored names the fields of a request without effect in a header, and once in the log. It counts them.
-func (t *reply) ignored(r *request.Request) {
+// reportIgnoredFields names the fields of a request without effect in a header, and once for a client in the log.
+func (t *reply) reportIgnoredFields(r *request.Request) {
 	all := r.Ignored()
 	if t.e.Ignored = len(all); len(all) == 0 {
 		return
@@ -45,7 +45,7 @@ func (t *reply) ignored(r *request.Request) {
 		say += fmt.Sprintf(", and %d more", more)
 	}
 	t.w.Header().Set(ignoredHeader, say)
-	client, agent := t.s.client(t.r), errs.Start(t.r.UserAgent(), errs.Most)
+	client, agent := t.s.clientID(t.r), errs.Start(t.r.UserAgent(), errs.Most)
 	var fresh []string
 	for _, path := range all {
 		kind := request.Kind(path)
@@ -54,7 +54,7 @@ func (t *reply) ignored(r *request.Request) {
 		}
 	}
 	if len(fresh) == 0 ||
-		t.s.fields.log.write(t.s.o.Log, slog.LevelInfo, t.r, "ignored", "fields", fresh, "agent", agent) {
+		t.s.fields.log.writeLine(t.s.o.Log, slog.LevelInfo, t.r, "ignored", "fields", fresh, "agent", agent) {
 		return
 	}
 	for _, kind := range fresh { // another time

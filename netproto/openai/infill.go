@@ -9,32 +9,31 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// infill answers a request to fill a gap.
-func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
+func (s *Server) handleInfill(ctx context.Context, t *reply, body []byte) error {
 	r, wrong := request.ReadInfill(body, s.o.Defaults)
 	if wrong != nil {
 		return wrong
 	}
-	shape := &infillShape{s: s, r: r, name: cmp.Or(r.Model, s.o.Names[0])}
+	format := &infillFormatter{s: s, r: r, name: cmp.Or(r.Model, s.o.Names[0])}
 	var marks []int32
-	return t.do(ctx, &job{Request: &r.Request, shape: shape,
+	return t.processJob(ctx, &job{Request: &r.Request, formatter: format,
 		prompts: func() ([][]int32, error) {
 			const room = 128 // tokens reserved for the answer, if it may be that long
-			limit := s.maxPrompt()
+			limit := s.maxPromptTokens()
 			r.Gap.Most = max(limit-min(cmp.Or(r.Settings.MaxTokens, room), limit/2), 8)
 			var err error
 			if marks, err = s.model.Infill(answer.Infill{}); err != nil {
 				return nil, err
 			}
-			shape.prompt, err = s.model.Infill(r.Gap)
-			return [][]int32{shape.prompt}, err
+			format.prompt, err = s.model.Infill(r.Gap)
+			return [][]int32{format.prompt}, err
 		},
 		plan: func(a *answer.Answer) { a.None, a.Ends, a.Lines = r.None, marks, &r.Lines },
 	})
 }
 
-// infillShape formats an infilling as llama-server does.
-type infillShape struct {
+// infillFormatter formats an infilling as llama-server does.
+type infillFormatter struct {
 	s      *Server
 	r      *request.Infill
 	name   string // of the model
@@ -77,15 +76,15 @@ type infillTimings struct {
 	PredictedEach float64 `json:"predicted_per_token_ms"`
 }
 
-func (c *infillShape) param() string { return "input_prefix" }
+func (c *infillFormatter) promptParam() string { return "input_prefix" }
 
-func (c *infillShape) all(results []answer.Result, u usage) any {
+func (c *infillFormatter) wholeResponse(results []answer.Result, u usage) any {
 	c.made = results[0]
 	text, _ := c.made.Text()
-	return c.over(text, u)
+	return c.finalPiece(text, u)
 }
 
-func (c *infillShape) chunks(_ int, p answer.Piece) []any {
+func (c *infillFormatter) pieceEvents(_ int, p answer.Piece) []any {
 	c.made.Take(p)
 	if p.Text == "" {
 		return nil
@@ -98,30 +97,28 @@ func (c *infillShape) chunks(_ int, p answer.Piece) []any {
 	return []any{o}
 }
 
-func (c *infillShape) last(_ int, e answer.Ending) []any {
+func (c *infillFormatter) answerEndEvents(_ int, e answer.Ending) []any {
 	c.made.Ending = e
 	return nil
 }
 
-func (c *infillShape) start() {}
+func (c *infillFormatter) initResponse() {}
 
-func (c *infillShape) end(u usage) []any {
-	return []any{c.over("", u)}
+func (c *infillFormatter) streamEndEvents(u usage) []any {
+	return []any{c.finalPiece("", u)}
 }
 
-// over returns the last object, with the rest of the text.
-func (c *infillShape) over(shown string, u usage) infillPiece {
+func (c *infillFormatter) finalPiece(shown string, u usage) infillPiece {
 	kind := map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
 	end := &infillEnd{
 		Model: c.name, StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped,
-		Cached: len(c.prompt) + u.Completion, Own: c.r.Ended(u.sent), Timings: timingsOf(u),
+		Cached: len(c.prompt) + u.Completion, Own: c.r.Ended(u.sent), Timings: newInfillTimings(u),
 	}
 	return infillPiece{Content: shown, Tokens: []int32{}, Stop: true, Predicted: u.Completion, Evaluated: u.Prompt,
 		infillEnd: end}
 }
 
-// timingsOf returns the times of the prompt and of the answer, in total and per token.
-func timingsOf(u usage) infillTimings {
+func newInfillTimings(u usage) infillTimings {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	each := func(n int, d time.Duration) (rate, one float64) {
 		if n == 0 || d <= 0 {

@@ -113,13 +113,13 @@ func TestInfillRoom(t *testing.T) {
 // TestTimings: times and rates of the prompt and of the answer, and no rate of what took no time.
 func TestTimings(t *testing.T) {
 	var u usage
-	assert.Zero(t, timingsOf(u))
+	assert.Zero(t, newInfillTimings(u))
 	u.Prompt, u.Details.Cached, u.Completion, u.first, u.took = 25, 5, 8, 2*time.Second, 4*time.Second
 	assert.Equal(t, infillTimings{CacheN: 5, PromptN: 20, PromptMS: 2000, PromptTPS: 10, PromptEach: 100,
-		PredictedN: 8, PredictedMS: 4000, PredictedTPS: 2, PredictedEach: 500}, timingsOf(u))
+		PredictedN: 8, PredictedMS: 4000, PredictedTPS: 2, PredictedEach: 500}, newInfillTimings(u))
 	u.first, u.Details.Cached = 0, 25
 	assert.Equal(t, infillTimings{CacheN: 25, PredictedN: 8, PredictedMS: 4000, PredictedTPS: 2, PredictedEach: 500},
-		timingsOf(u))
+		newInfillTimings(u))
 }
 
 // TestTimingsInQueue: the time that a request waits for others is in none of its times.

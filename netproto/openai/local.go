@@ -12,32 +12,32 @@ import (
 // maxKept is the maximum number of messages to remember as local. Above it the oldest ones are forgotten.
 const maxKept = 1 << 16
 
-// keptMessages has the hashes of messages that a request marked as local to this device. Later requests with these
+// localMessages has the hashes of messages that a request marked as local to this device. Later requests with these
 // messages are local too, even if their clients do not repeat the mark.
-type keptMessages struct {
+type localMessages struct {
 	*lru.Cache[[sha256.Size]byte, struct{}]
 }
 
-func newKeptMessages() keptMessages {
+func newLocalMessages() localMessages {
 	all, err := lru.New[[sha256.Size]byte, struct{}](maxKept)
 	if err != nil {
 		panic(err) // the size is invalid: a bug
 	}
-	return keptMessages{all}
+	return localMessages{all}
 }
 
-// local reports whether one of the messages must stay on this device, according to this or an earlier request.
-func (k keptMessages) local(messages []answer.Message) (local bool) {
+// hasLocal reports whether one of the messages must stay on this device, according to this or an earlier request.
+func (k localMessages) hasLocal(messages []answer.Message) (local bool) {
 	for _, m := range messages {
-		known := k.Contains(hash(m))
+		known := k.Contains(hashMessage(m))
 		if m.Local && !known {
-			k.Add(hash(m), struct{}{})
+			k.Add(hashMessage(m), struct{}{})
 		}
 		local = local || known || m.Local
 	}
 	return local
 }
 
-func hash(m answer.Message) [sha256.Size]byte {
+func hashMessage(m answer.Message) [sha256.Size]byte {
 	return sha256.Sum256(request.Encode([]any{m.Role, m.Content, m.Calls}))
 }

@@ -100,21 +100,21 @@ func TestLocal(t *testing.T) {
 // TestKept: a limited number of local messages is remembered, the latest ones.
 func TestKept(t *testing.T) {
 	racing.Spare(t)
-	k := newKeptMessages()
+	k := newLocalMessages()
 	message := func(i int, local bool) []answer.Message {
 		return []answer.Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
 	}
 	for i := range maxKept + 10 {
-		require.True(t, k.local(message(i, true)))
-		require.True(t, k.local(message(i, true)), "a repeated message counts once")
+		require.True(t, k.hasLocal(message(i, true)))
+		require.True(t, k.hasLocal(message(i, true)), "a repeated message counts once")
 	}
 	assert.Equal(t, maxKept, k.Len())
 	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxKept + 9: true, maxKept + 10: false} {
-		assert.Equal(t, want, k.local(message(i, false)), i)
+		assert.Equal(t, want, k.hasLocal(message(i, false)), i)
 	}
 	both := append(message(-1, true), message(-2, true)...)
-	assert.True(t, k.local(both))
-	assert.True(t, k.local(message(-2, false)), "each of several is known")
+	assert.True(t, k.hasLocal(both))
+	assert.True(t, k.hasLocal(message(-2, false)), "each of several is known")
 }
 
 // TestReceipt: the receipt at the end of a request counts what left the device for all its answers, also if that is

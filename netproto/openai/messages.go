@@ -7,14 +7,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// messages is the form of Anthropic's /v1/messages.
-func (s *Server) messages(t *reply, body []byte) (*request.Chat, shape, *request.Error) {
+func (s *Server) parseMessages(t *reply, body []byte) (*request.Chat, formatter, *request.Error) {
 	r, wrong := request.ReadMessages(body, s.o.Defaults)
-	return r, &messageShape{s: s, r: r, t: t}, wrong
+	return r, &messageFormatter{s: s, r: r, t: t}, wrong
 }
 
-// messageShape formats answers as Anthropic's API does.
-type messageShape struct {
+// messageFormatter formats answers as Anthropic's API does.
+type messageFormatter struct {
 	s  *Server
 	r  *request.Chat
 	t  *reply
@@ -60,19 +59,18 @@ type messageUsage struct {
 	Output  int `json:"output_tokens"`
 }
 
-func (m *messageShape) param() string { return "messages" }
+func (m *messageFormatter) promptParam() string { return "messages" }
 
-func (m *messageShape) start() { m.id = m.s.id("msg_") }
+func (m *messageFormatter) initResponse() { m.id = m.s.newID("msg_") }
 
-// object returns the answer without its content.
-func (m *messageShape) object(u usage, o *request.Origins) messageObject {
+// newMessage returns the answer without its content.
+func (m *messageFormatter) newMessage(u usage, o *request.Origins) messageObject {
 	return messageObject{ID: m.id, Type: "message", Role: "assistant", Model: m.r.Model, Content: []contentBlock{},
 		Usage: messageUsage{Input: u.Prompt - u.Details.Cached, Cached: u.Details.Cached, Output: u.Completion},
 		Own:   messageOwn{m.r.Own(), o}}
 }
 
-// stop returns why the answer ended, in the terms of Anthropic's API.
-func (m *messageShape) stop() (reason string, sequence *string) {
+func (m *messageFormatter) stopReason() (reason string, sequence *string) {
 	switch {
 	case m.Finish == answer.FinishLength:
 		return "max_tokens", nil
@@ -84,13 +82,13 @@ func (m *messageShape) stop() (reason string, sequence *string) {
 	return "end_turn", nil
 }
 
-// all leaves out an incomplete call, since its input is not an object.
-func (m *messageShape) all(results []answer.Result, u usage) any {
-	m.Result = results[0].Complete(m.s.id)
+// wholeResponse leaves out an incomplete call, since its input is not an object.
+func (m *messageFormatter) wholeResponse(results []answer.Result, u usage) any {
+	m.Result = results[0].Complete(m.s.newID)
 	_, tokens := m.Text()
-	o := m.object(u, own(m.Ending, m.r.Origins(tokens)))
+	o := m.newMessage(u, withShortened(m.Ending, m.r.Origins(tokens)))
 	for i, p := range m.Parts {
-		b := m.block(i)
+		b := m.emptyBlock(i)
 		if text := string(p.Text); p.Thought {
 			b.Thinking = &text
 		} else if p.Tool == "" {
@@ -100,13 +98,12 @@ func (m *messageShape) all(results []answer.Result, u usage) any {
 		}
 		o.Content = append(o.Content, b)
 	}
-	reason, sequence := m.stop()
+	reason, sequence := m.stopReason()
 	o.Stop, o.Sequence, o.Own.Sent = &reason, sequence, &u.sent
 	return o
 }
 
-// block returns a part without its content.
-func (m *messageShape) block(i int) contentBlock {
+func (m *messageFormatter) emptyBlock(i int) contentBlock {
 	if p := m.Parts[i]; p.Tool != "" {
 		return contentBlock{Type: "tool_use", ID: "toolu_" + p.ID, Name: p.Tool, Input: json.RawMessage("{}")}
 	}
@@ -116,18 +113,18 @@ func (m *messageShape) block(i int) contentBlock {
 	return contentBlock{Type: "text", Text: new(string)}
 }
 
-func (m *messageShape) ping(bool) any { return named{"type": "ping"} }
+func (m *messageFormatter) pingEvent(bool) any { return namedEvent{"type": "ping"} }
 
-func (m *messageShape) begin() []any {
-	return []any{named{"type": "message_start", "message": m.object(usage{Prompt: m.t.e.Prompt}, nil)}}
+func (m *messageFormatter) firstEvents() []any {
+	return []any{namedEvent{"type": "message_start", "message": m.newMessage(usage{Prompt: m.t.e.Prompt}, nil)}}
 }
 
-func (m *messageShape) Open(i int) []any {
-	m.Parts[i].ID = m.s.id("")
-	return []any{named{"type": "content_block_start", "index": i, "content_block": m.block(i)}}
+func (m *messageFormatter) Open(i int) []any {
+	m.Parts[i].ID = m.s.newID("")
+	return []any{namedEvent{"type": "content_block_start", "index": i, "content_block": m.emptyBlock(i)}}
 }
 
-func (m *messageShape) Delta(i int, p answer.Piece) []any {
+func (m *messageFormatter) Delta(i int, p answer.Piece) []any {
 	own := m.r.Origins(p.Tokens)
 	d := map[string]any{"type": "text_delta", "text": p.Text}
 	text := p.Text
@@ -141,30 +138,30 @@ func (m *messageShape) Delta(i int, p answer.Piece) []any {
 	if text == "" && own == nil {
 		return nil
 	}
-	out := named{"type": "content_block_delta", "index": i, "delta": d}
+	out := namedEvent{"type": "content_block_delta", "index": i, "delta": d}
 	if own != nil {
 		out[request.OwnName] = own
 	}
 	return []any{out}
 }
 
-func (m *messageShape) Close(i int) []any {
-	return []any{named{"type": "content_block_stop", "index": i}}
+func (m *messageFormatter) Close(i int) []any {
+	return []any{namedEvent{"type": "content_block_stop", "index": i}}
 }
 
-func (m *messageShape) chunks(_ int, p answer.Piece) []any { return m.Tell(p, m) }
+func (m *messageFormatter) pieceEvents(_ int, p answer.Piece) []any { return m.Tell(p, m) }
 
-func (m *messageShape) last(_ int, e answer.Ending) []any { return m.Finishes(e, m) }
+func (m *messageFormatter) answerEndEvents(_ int, e answer.Ending) []any { return m.Finishes(e, m) }
 
-func (m *messageShape) end(u usage) []any {
-	reason, sequence := m.stop()
-	out := named{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence},
-		"usage": m.object(u, nil).Usage}
-	out[request.OwnName] = messageOwn{m.r.Ended(u.sent), own(m.Ending, nil)}
-	return []any{out, named{"type": "message_stop"}}
+func (m *messageFormatter) streamEndEvents(u usage) []any {
+	reason, sequence := m.stopReason()
+	out := namedEvent{"type": "message_delta",
+		"delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence}, "usage": m.newMessage(u, nil).Usage}
+	out[request.OwnName] = messageOwn{m.r.Ended(u.sent), withShortened(m.Ending, nil)}
+	return []any{out, namedEvent{"type": "message_stop"}}
 }
 
-func (m *messageShape) failed(e *request.Error) []any {
+func (m *messageFormatter) errorEvents(e *request.Error) []any {
 	failure := e.Anthropic(m.t.e.ID)
-	return []any{named{"type": failure.Type, "error": failure.Error, "request_id": failure.Request}}
+	return []any{namedEvent{"type": failure.Type, "error": failure.Error, "request_id": failure.Request}}
 }

@@ -43,11 +43,10 @@ type modelAbilities struct {
 	Architecture map[string][]string `json:"architecture"`         // "
 }
 
-// abilities finds out what the model can do.
-func (s *Server) abilities() *modelAbilities {
+func (s *Server) detectAbilities() *modelAbilities {
 	n := s.model.Context()
 	limit := max(s.o.ContextLimit, n)
-	a := &modelAbilities{VLLM: n, LMStudio: n, OpenRouter: n, Groq: n, Anthropic: s.maxPrompt(), Limit: limit,
+	a := &modelAbilities{VLLM: n, LMStudio: n, OpenRouter: n, Groq: n, Anthropic: s.maxPromptTokens(), Limit: limit,
 		Capabilities: []string{"completion"},
 		Parameters: []string{"frequency_penalty", "logit_bias", "logprobs", "max_tokens", "min_p", "presence_penalty",
 			"repetition_penalty", "response_format", "seed", "stop", "structured_outputs", "temperature", "top_k",
@@ -55,7 +54,7 @@ func (s *Server) abilities() *modelAbilities {
 		Architecture: map[string][]string{"input_modalities": {"text"}, "output_modalities": {"text"}},
 	}
 	a.Meta.Limit, a.Meta.Size, a.Meta.Vocab = limit, n, s.model.Vocabulary()
-	if s.callsTools() {
+	if s.supportsTools() {
 		a.Capabilities = append(a.Capabilities, "tools", "tool_use")
 		a.Parameters = append(a.Parameters, "tool_choice", "tools")
 	}
@@ -69,8 +68,8 @@ func (s *Server) abilities() *modelAbilities {
 	return a
 }
 
-// callsTools reports whether the model's chat template writes tools into the prompt.
-func (s *Server) callsTools() bool {
+// supportsTools reports whether the model's chat template writes tools into the prompt.
+func (s *Server) supportsTools() bool {
 	const name = "name_of_a_tool"
 	ids, err := s.model.Chat(answer.Conversation{Messages: []answer.Message{{Role: "user", Content: "?"}},
 		Tools: []json.RawMessage{json.RawMessage(`{"type":"function","function":{"name":"` + name + `",` +
@@ -84,7 +83,7 @@ func (s *Server) callsTools() bool {
 
 func (s *Server) modelObject(name string) modelObject {
 	return modelObject{name, "model", s.begun.Unix(), request.OwnName, "model", name,
-		s.begun.UTC().Truncate(time.Second), s.can()}
+		s.begun.UTC().Truncate(time.Second), s.abilities()}
 }
 
 // Cloud describes the large model that a server asks, and for which tokens.
@@ -108,28 +107,26 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Cloud != nil {
 		list[request.OwnName] = map[string]any{"cloud": s.o.Cloud()}
 	}
-	write(w, http.StatusOK, request.Encode(list))
+	writeJSON(w, http.StatusOK, request.Encode(list))
 }
 
-func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("id")
 	if name == "" {
-		s.nowhere(w, r)
+		s.rejectUnknownURL(w, r)
 		return
 	}
-	if !s.named(name) {
-		s.reject(w, r, s.unknownModel(name))
+	if !s.hasModelName(name) {
+		s.rejectRequest(w, r, s.unknownModel(name))
 		return
 	}
-	write(w, http.StatusOK, request.Encode(s.modelObject(name)))
+	writeJSON(w, http.StatusOK, request.Encode(s.modelObject(name)))
 }
 
-// named reports whether a name is one of the model's.
-func (s *Server) named(name string) bool {
+func (s *Server) hasModelName(name string) bool {
 	return slices.Contains(s.o.Names, name)
 }
 
-// unknownModel returns the error for an unknown name of a model.
 func (s *Server) unknownModel(name string) *request.Error {
 	return request.Refuse(http.StatusNotFound, "model_not_found", "there is no model %s: this server has %s",
 		request.Shown(name), strings.Join(s.o.Names, ", ")).Of("model")

@@ -35,8 +35,7 @@ func assemblePage() (html, policy string) {
 		"require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
-// page returns the handler of the chat page.
-func page() http.HandlerFunc {
+func pageHandler() http.HandlerFunc {
 	html, policy := assemblePage()
 	return func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()

@@ -30,14 +30,13 @@ const (
 		`USD budget: \$[\d.]{1,15}/\$[\d.]{1,15}; \$[\d.]{1,15} remaining`
 )
 
-// changing returns the texts that are known to change.
-func changing() []pin {
+func changingTexts() []pin {
 	return []pin{
 		// Claude Code's first line has a checksum of the request. It is for the operator of a server, not for a model.
 		{name: "billing header", system: true, fixed: func(string) string { return "" },
 			match: regexp.MustCompile(`^(x-anthropic-billing-header:(?:[ \t]*[\w.-]+=[^;\n]*;)+[ \t]*\n?)`)},
 		// The date and the hour stay true; minutes, seconds and fractions become zero.
-		{name: "time of day", system: true, tools: true, fixed: zeros,
+		{name: "time of day", system: true, tools: true, fixed: zeroDigits,
 			match: regexp.MustCompile(`(?i:\b(?:current|today|now|date|time))[^\n]{0,60}?` + fullDate +
 				`(?:T|,? (?:at )?)\d\d?:(\d\d(?::\d\d(?:\.\d+)?)?)`)},
 		// Claude Code's budgets, in the system text and after each result of a tool. Without fixed, the value that was
@@ -53,7 +52,7 @@ func mayHaveBudget(text string) bool {
 	return strings.Contains(text, "tokens left") || strings.Contains(text, "remaining")
 }
 
-func zeros(digits string) string {
+func zeroDigits(digits string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return '0'
@@ -76,11 +75,11 @@ func newPins() pins {
 	if err != nil {
 		panic(err) // the size is invalid: a bug
 	}
-	return pins{all, changing()}
+	return pins{all, changingTexts()}
 }
 
-// fix returns the messages of a client's conversation with changing texts replaced, and the names of these texts.
-func (p pins) fix(client string, messages []answer.Message, tools bool) (_ []answer.Message, names []string) {
+// pinMessages replaces the changing texts in a client's conversation. It also returns the names of these texts.
+func (p pins) pinMessages(client string, messages []answer.Message, tools bool) (_ []answer.Message, names []string) {
 	system := len(messages)
 	if i := slices.IndexFunc(messages, func(m answer.Message) bool { return m.Role != "system" }); i >= 0 {
 		system = i
@@ -91,7 +90,7 @@ func (p pins) fix(client string, messages []answer.Message, tools bool) (_ []ans
 		if mayHaveBudget(text) {
 			text = budget.ReplaceAllLiteralString(text, "")
 		}
-		before = chain(before, text)
+		before = chainHash(before, text)
 	}
 	var fixed []answer.Message
 	for i, m := range messages {
@@ -99,13 +98,13 @@ func (p pins) fix(client string, messages []answer.Message, tools bool) (_ []ans
 			if m.Role == "assistant" || pin.system && i >= system || pin.tools && !tools {
 				continue
 			}
-			text := p.replace(pin, m.Content, before)
+			text := p.pinText(pin, m.Content, before)
 			if text != m.Content && !slices.Contains(names, pin.name) {
 				names = append(names, pin.name)
 			}
 			m.Content = text
 		}
-		before = chain(before, m.Role, m.Content, string(request.Encode(m.Calls)))
+		before = chainHash(before, m.Role, m.Content, string(request.Encode(m.Calls)))
 		if m.Content != "" || messages[i].Content == "" { // or it was nothing but a billing header
 			fixed = append(fixed, m)
 		}
@@ -118,8 +117,8 @@ const (
 	pinnedBytes = 64 << 10 // of a system text
 )
 
-// replace replaces what changes in a text. before is the hash of the messages before it.
-func (p pins) replace(pin pin, text string, before [sha256.Size]byte) string {
+// pinText replaces what changes in a text. before is the hash of the messages before it.
+func (p pins) pinText(pin pin, text string, before [sha256.Size]byte) string {
 	var out strings.Builder
 	end, within := 0, text
 	if pin.system {
@@ -133,7 +132,7 @@ func (p pins) replace(pin pin, text string, before [sha256.Size]byte) string {
 		if end = at[3]; pin.fixed != nil {
 			value = pin.fixed(value)
 		} else {
-			value = p.first(chain(before, out.String()), value)
+			value = p.firstValue(chainHash(before, out.String()), value)
 		}
 		out.WriteString(value)
 	}
@@ -143,8 +142,8 @@ func (p pins) replace(pin pin, text string, before [sha256.Size]byte) string {
 	return out.String() + text[end:]
 }
 
-// first returns the value that was first seen at a place.
-func (p pins) first(place [sha256.Size]byte, value string) string {
+// firstValue returns the value that was first seen at a place.
+func (p pins) firstValue(place [sha256.Size]byte, value string) string {
 	if known, ok := p.Get(place); ok {
 		return known
 	}
@@ -152,8 +151,7 @@ func (p pins) first(place [sha256.Size]byte, value string) string {
 	return value
 }
 
-// chain returns the hash of a hash and further texts.
-func chain(before [sha256.Size]byte, texts ...string) [sha256.Size]byte {
+func chainHash(before [sha256.Size]byte, texts ...string) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write(before[:])
 	for _, text := range texts {
@@ -163,13 +161,12 @@ func chain(before [sha256.Size]byte, texts ...string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// prompt returns the ids of a chat, with known changing texts replaced.
-func (t *reply) prompt(r *request.Chat) ([]int32, error) {
-	client := t.s.client(t.r)
+func (t *reply) pinnedPrompt(r *request.Chat) ([]int32, error) {
+	client := t.s.clientID(t.r)
 	if r.Settings.Local {
 		client += " local" // its values are not used in texts that may leave this device
 	}
-	fixed, names := t.s.pins.fix(client, r.Talk.Messages, len(r.Tools) > 0)
+	fixed, names := t.s.pins.pinMessages(client, r.Talk.Messages, len(r.Tools) > 0)
 	if len(names) == 0 {
 		return r.Prompt(t.s.model)
 	}

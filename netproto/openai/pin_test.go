@@ -36,7 +36,7 @@ func TestPins(t *testing.T) {
 	} {
 		for _, tools := range []bool{true, false} {
 			header := strings.HasPrefix(text, "x-")
-			got, names := newPins().fix("", []answer.Message{{Role: "system", Content: text}}, tools)
+			got, names := newPins().pinMessages("", []answer.Message{{Role: "system", Content: text}}, tools)
 			if want == "" || !tools && !header {
 				assert.Equal(t, text, got[0].Content)
 				assert.Empty(t, names)
@@ -45,15 +45,15 @@ func TestPins(t *testing.T) {
 			assert.Equal(t, want, got[0].Content)
 			assert.Equal(t, []string{map[bool]string{true: "billing header", false: "time of day"}[header]}, names)
 		}
-		got, _ := newPins().fix("", []answer.Message{{Role: "user", Content: text}, {Role: "system", Content: text}},
-			true)
+		got, _ := newPins().pinMessages("", []answer.Message{{Role: "user", Content: text},
+			{Role: "system", Content: text}}, true)
 		assert.Equal(t, text, got[0].Content, "a user's text")
 		assert.Equal(t, text, got[1].Content, "a later message")
 	}
 	late := strings.Repeat(" ", pinnedBytes) + "now: 2026-11-29 10:23"
-	got, _ := newPins().fix("", []answer.Message{{Role: "system", Content: late}}, true)
+	got, _ := newPins().pinMessages("", []answer.Message{{Role: "system", Content: late}}, true)
 	assert.Equal(t, late, got[0].Content, "not at the beginning")
-	got, _ = newPins().fix("", []answer.Message{{Role: "system", Content: "x-anthropic-billing-header: cch=1;"},
+	got, _ = newPins().pinMessages("", []answer.Message{{Role: "system", Content: "x-anthropic-billing-header: cch=1;"},
 		{Role: "system"}, {Role: "user"}}, false)
 	assert.Equal(t, []answer.Message{{Role: "system"}, {Role: "user"}}, got, "a message of nothing else is left out")
 }
@@ -72,7 +72,7 @@ func TestPinBudgets(t *testing.T) {
 	} {
 		for _, role := range []string{"system", "user", "tool"} {
 			get := func(client, first string, n int) string {
-				got, _ := p.fix(client, []answer.Message{{Role: role, Content: fmt.Sprintf(form, n)},
+				got, _ := p.pinMessages(client, []answer.Message{{Role: role, Content: fmt.Sprintf(form, n)},
 					{Role: "user", Content: first}}, true)
 				return got[0].Content
 			}
@@ -85,18 +85,18 @@ func TestPinBudgets(t *testing.T) {
 		}
 	}
 	own := []answer.Message{{Role: "assistant", Content: "<total_tokens>5 tokens left</total_tokens>"}}
-	_, names := p.fix("a", own, true)
+	_, names := p.pinMessages("a", own, true)
 	assert.Empty(t, names, "the model's own text")
 	for _, text := range []string{"there are %d tokens left", "log:\nToken usage: 1/2; %d remaining\nend"} {
 		for n := range 2 {
 			m := []answer.Message{{Role: "tool", Content: fmt.Sprintf(text, n)}}
-			got, names := p.fix("a", m, true)
+			got, names := p.pinMessages("a", m, true)
 			assert.Equal(t, m, got)
 			assert.Empty(t, names)
 		}
 	}
 	many := strings.Repeat("<total_tokens>7 tokens left</total_tokens>", 5000)
-	got, _ := p.fix("a", []answer.Message{{Role: "user", Content: many}}, true)
+	got, _ := p.pinMessages("a", []answer.Message{{Role: "user", Content: many}}, true)
 	assert.Equal(t, many, got[0].Content)
 	assert.Less(t, p.Len(), 100, "of one message, a few")
 }

@@ -19,70 +19,71 @@ const (
 
 var errPreparing = errors.New("the schemas of this request take too long: give fewer or simpler ones")
 
-// preparing limits the requests that compile grammars from their schemas: a number at a time, and one of each client,
-// so that no client delays all others. It is separate from the gate, where each request takes the place of an answer.
-type preparing struct {
+// compileLimiter limits the requests that compile grammars from their schemas: a number at a time, and one of each
+// client, so that no client delays all others. It is separate from requestLimiter, where each request takes the slot
+// of an answer.
+type compileLimiter struct {
 	slots chan struct{}
 	limit int // requests being prepared or waiting
 
 	mu      sync.Mutex
 	all     int
-	clients map[string]*turn
+	clients map[string]*clientSlot
 }
 
-// turn serialises the requests of a client.
-type turn struct {
+// clientSlot serialises the requests of a client.
+type clientSlot struct {
 	slot  chan struct{}
 	users int // requests that hold or await it
 }
 
-func newPreparing(limit int) *preparing {
-	return &preparing{slots: make(chan struct{}, preparedAtOnce), limit: limit, clients: map[string]*turn{}}
+func newCompileLimiter(limit int) *compileLimiter {
+	return &compileLimiter{slots: make(chan struct{}, preparedAtOnce), limit: limit, clients: map[string]*clientSlot{}}
 }
 
-// enter waits until a request of a client may be prepared. The caller calls leave once.
-func (p *preparing) enter(ctx context.Context, client string) (leave func(), err error) {
-	own, err := p.come(client)
+// acquireSlot waits until a request of a client may be prepared. The caller calls release once.
+func (p *compileLimiter) acquireSlot(ctx context.Context, client string) (release func(), err error) {
+	own, err := p.addRequest(client)
 	if err != nil {
 		return nil, err
 	}
 	var held []chan struct{}
-	leave = func() {
+	release = func() {
 		for _, slot := range held {
 			<-slot
 		}
-		p.gone(client)
+		p.removeRequest(client)
 	}
 	for _, slot := range []chan struct{}{own, p.slots} { // a request that waits for its client's slot holds no other
 		select {
 		case slot <- struct{}{}:
 			held = append(held, slot)
 		case <-ctx.Done():
-			leave()
+			release()
 			return nil, context.Cause(ctx)
 		}
 	}
-	return leave, nil
+	return release, nil
 }
 
-// come registers a request, and returns the slot of its client.
-func (p *preparing) come(client string) (chan struct{}, error) {
+// addRequest registers a request, and returns the slot of its client.
+func (p *compileLimiter) addRequest(client string) (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all >= p.limit {
-		return nil, errBusy()
+		return nil, errTooManyRequests()
 	}
 	p.all++
 	t := p.clients[client]
 	if t == nil {
-		t = &turn{slot: make(chan struct{}, 1)}
+		t = &clientSlot{slot: make(chan struct{}, 1)}
 		p.clients[client] = t
 	}
 	t.users++
 	return t.slot, nil
 }
 
-func (p *preparing) gone(client string) {
+func (p *compileLimiter) removeRequest(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all--
@@ -92,10 +93,10 @@ func (p *preparing) gone(client string) {
 	}
 }
 
-// client identifies the sender of a request: by its key, or without keys by its address.
-func (s *Server) client(r *http.Request) string {
+// clientID identifies the sender of a request: by its key, or without keys by its address.
+func (s *Server) clientID(r *http.Request) string {
 	if len(s.keys) > 0 {
-		return s.key(r)
+		return s.acceptedKey(r)
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -104,17 +105,17 @@ func (s *Server) client(r *http.Request) string {
 	return host
 }
 
-// prepare refuses settings that the model does not support. For a large schema the check takes a while.
-func (t *reply) prepare(ctx context.Context, j *job) (err error) {
-	defer caught(&err)
+// checkModelSupport refuses settings that the model does not support. For a large schema the check takes a while.
+func (t *reply) checkModelSupport(ctx context.Context, j *job) (err error) {
+	defer recoverPanic(&err)
 	if !j.Settings.Structured() && !j.tools {
 		return j.Possible(ctx, t.s.model)
 	}
-	leave, err := t.s.preparing.enter(ctx, t.s.client(t.r))
+	release, err := t.s.compiling.acquireSlot(ctx, t.s.clientID(t.r))
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	ctx, cancel := context.WithTimeoutCause(ctx, longestPrepared, errPreparing)
 	defer cancel()
 	if err = j.Possible(ctx, t.s.model); err == nil && j.tools {

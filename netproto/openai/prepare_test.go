@@ -73,8 +73,8 @@ func TestPreparedInTurn(t *testing.T) {
 		assert.Equal(t, []time.Duration{3e9}, took["10.0.0.2"])
 		assert.Equal(t, []time.Duration{0}, took["10.0.0.3"])
 		assert.Equal(t, []time.Duration{6e9}, took["10.0.0.4"], "two at a time")
-		assert.Empty(t, s.preparing.clients)
-		assert.Zero(t, s.preparing.all)
+		assert.Empty(t, s.compiling.clients)
+		assert.Zero(t, s.compiling.all)
 	})
 }
 
@@ -100,7 +100,7 @@ func TestPreparedBounds(t *testing.T) {
 		assert.Equal(t, "1", w.Header().Get("Retry-After"))
 		leave(errors.New("gone"))
 		all.Wait()
-		assert.Zero(t, s.preparing.all)
+		assert.Zero(t, s.compiling.all)
 		begin := time.Now()
 		w = httptest.NewRecorder()
 		s.ServeHTTP(w, from(t.Context(), "10.0.0.2", withSchema))
@@ -115,10 +115,10 @@ func TestPreparedBounds(t *testing.T) {
 func TestPreparedAfterCancelled(t *testing.T) {
 	for cancelled := range 2 {
 		bubble.Test(t, func(t *testing.T) {
-			p := newPreparing(4)
+			p := newCompileLimiter(4)
 			var leaves []func()
 			for _, other := range []string{"a", "b"} { // these have the common slots
-				leave, err := p.enter(t.Context(), other)
+				leave, err := p.acquireSlot(t.Context(), other)
 				require.NoError(t, err)
 				leaves = append(leaves, leave)
 			}
@@ -128,7 +128,7 @@ func TestPreparedAfterCancelled(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				cancel = append(cancel, stop)
 				go func() {
-					leave, err := p.enter(ctx, "c")
+					leave, err := p.acquireSlot(ctx, "c")
 					ended[i] <- err
 					if err == nil {
 						leave()
@@ -155,12 +155,12 @@ func TestClients(t *testing.T) {
 	a.Header.Set("Authorization", "Bearer one")
 	b.RemoteAddr = "10.0.0.1:99"
 	open := newTestServer(t, &fakeModel{}, nil)
-	assert.Equal(t, open.client(a), open.client(b))
+	assert.Equal(t, open.clientID(a), open.clientID(b))
 	keyed := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one", "two"} })
 	b.Header.Set("X-Api-Key", "two")
-	assert.NotEqual(t, keyed.client(a), keyed.client(b))
+	assert.NotEqual(t, keyed.clientID(a), keyed.clientID(b))
 	b.Header.Set("Authorization", "bearer  one")
-	assert.Equal(t, keyed.client(a), keyed.client(b), "another header is not another client")
+	assert.Equal(t, keyed.clientID(a), keyed.clientID(b), "another header is not another client")
 }
 
 // TestIgnoredTold: keywords without effect are listed in the answer, and in the first chunk of a stream: those of the

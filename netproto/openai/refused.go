@@ -23,9 +23,9 @@ func newLimitedLog() *limitedLog {
 	return &limitedLog{limit: rate.NewLimiter(rate.Every(time.Second), burst)}
 }
 
-// reject answers with an error before a request is processed. The refusal is counted and logged, without the query and
-// the headers, which may contain secrets; if a header is invalid, that one is logged.
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, e *request.Error) {
+// rejectRequest answers with an error before a request is processed. The refusal is counted and logged, without the
+// query and the headers, which may contain secrets; if a header is invalid, that one is logged.
+func (s *Server) rejectRequest(w http.ResponseWriter, r *http.Request, e *request.Error) {
 	s.o.Events(Event{Status: e.Status, Code: e.Code})
 	args := []any{"status", e.Status, "code", e.Code, "method", request.Shown(r.Method),
 		"path", request.Shown(r.URL.Path)}
@@ -35,13 +35,13 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, e *request.Error
 	case codeOrigin:
 		args = append(args, "origin", request.Shown(r.Header.Get("Origin")))
 	}
-	s.refusals.write(s.o.Log, slog.LevelWarn, r, "refused", args...)
-	write(w, e.Status, e.Body(r, w.Header().Get("X-Request-Id")))
+	s.refusals.writeLine(s.o.Log, slog.LevelWarn, r, "refused", args...)
+	writeJSON(w, e.Status, e.Body(r, w.Header().Get("X-Request-Id")))
 }
 
-// write writes a line with the address of the client. It returns false if there were too many recently: the next line
-// has the number of those left out.
-func (l *limitedLog) write(to *slog.Logger, level slog.Level, r *http.Request, say string, args ...any) bool {
+// writeLine writes a line with the address of the client. It returns false if there were too many recently: the next
+// line has the number of those left out.
+func (l *limitedLog) writeLine(to *slog.Logger, level slog.Level, r *http.Request, say string, args ...any) bool {
 	if !l.limit.Allow() {
 		l.left.Add(1)
 		return false

@@ -22,50 +22,49 @@ import (
 
 // reply is one request and the response to it.
 type reply struct {
-	s     *Server
-	w     http.ResponseWriter
-	rc    *http.ResponseController
-	r     *http.Request
-	e     Event
-	begun time.Time
-	whole atomic.Bool // the whole request has been read
-	sent  bool        // the status has been sent
-	shape shape       // of the response, once the request is known to be valid
+	s         *Server
+	w         http.ResponseWriter
+	rc        *http.ResponseController
+	r         *http.Request
+	e         Event
+	begun     time.Time
+	whole     atomic.Bool // the whole request has been read
+	sent      bool        // the status has been sent
+	formatter formatter   // of the response, once the request is known to be valid
 }
 
-// answerer answers a request with this body.
-type answerer func(ctx context.Context, t *reply, body []byte) error
+// bodyHandler answers a request with this body.
+type bodyHandler func(ctx context.Context, t *reply, body []byte) error
 
-func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
+func (s *Server) handlePost(endpoint string, then bodyHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
-		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
+		t.e = Event{Endpoint: endpoint, ID: s.newID("req_"), Status: http.StatusOK}
 		w.Header().Set("X-Request-Id", t.e.ID)
 		w.Header().Set("Request-Id", t.e.ID) // as Anthropic's clients look for it
-		done, err := s.begin()
+		done, err := s.registerRequest()
 		if err == nil {
 			defer done() // writing an error is part of the request
-			defer t.hurry()()
-			err = t.serve(then)
+			defer t.shortenDeadlinesOnClose()()
+			err = t.handleBody(then)
 		}
 		if err == nil {
 			_ = t.rc.SetWriteDeadline(time.Now().Add(s.o.Stall)) // for the rest of the response
 		} else {
-			t.fail(err)
+			t.sendError(err)
 		}
 		t.e.Took = time.Since(t.begun)
 		s.o.Events(t.e)
-		t.e.log(s.o.Log)
+		t.e.logRequest(s.o.Log)
 	}
 }
 
-// serve answers the request, or returns why it cannot.
-func (t *reply) serve(then answerer) error {
-	body, err := t.read()
+func (t *reply) handleBody(then bodyHandler) error {
+	body, err := t.readBody()
 	if err != nil {
 		return err
 	}
-	ctx, release := t.s.bind(t.r)
+	ctx, release := t.s.requestContext(t.r)
 	defer release()
 	if err := then(ctx, t, body); err != nil {
 		if ctx.Err() != nil {
@@ -76,8 +75,8 @@ func (t *reply) serve(then answerer) error {
 	return nil
 }
 
-func (t *reply) read() ([]byte, error) {
-	if err := t.kind(); err != nil {
+func (t *reply) readBody() ([]byte, error) {
+	if err := t.checkContentType(); err != nil {
 		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(t.w, t.r.Body, t.s.o.MaxBody))
@@ -106,9 +105,9 @@ func (t *reply) read() ([]byte, error) {
 	return body, nil
 }
 
-// kind refuses a body that is not plain JSON according to its headers. Programs need not say that it is JSON, but web
-// pages must: for other types, browsers do not ask first whether the page may send them.
-func (t *reply) kind() error {
+// checkContentType refuses a body that is not plain JSON according to its headers. Programs need not say that it is
+// JSON, but web pages must: for other types, browsers do not ask first whether the page may send them.
+func (t *reply) checkContentType() error {
 	say, h := "", t.r.Header
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if (err != nil || kind != "application/json") && h.Get("Origin")+h.Get("Sec-Fetch-Site") != "" {
@@ -123,8 +122,8 @@ func (t *reply) kind() error {
 	return request.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "%s", say)
 }
 
-// fail sends an error, as far as the connection allows.
-func (t *reply) fail(err error) {
+// sendError sends an error, as far as the connection allows.
+func (t *reply) sendError(err error) {
 	e := request.ErrorOf(err)
 	t.e.Status, t.e.Code, t.e.Err = e.Status, e.Code, err
 	switch {
@@ -132,30 +131,30 @@ func (t *reply) fail(err error) {
 		_ = t.rc.SetWriteDeadline(time.Unix(1, 0)) // do not wait for data that has not been sent
 	case t.sent:
 		if t.e.Stream {
-			for _, c := range t.shape.failed(e) {
-				_ = t.write(event(c))
+			for _, c := range t.formatter.errorEvents(e) {
+				_ = t.writeAndFlush(encodeEvent(c))
 			}
 		}
 	default:
 		if e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable {
 			t.w.Header().Set("Retry-After", "1")
 		}
-		_ = t.answer(e.Status, e.Body(t.r, t.e.ID))
+		_ = t.sendJSON(e.Status, e.Body(t.r, t.e.ID))
 	}
 }
 
-func (t *reply) answer(status int, body []byte) error {
+func (t *reply) sendJSON(status int, body []byte) error {
 	h := t.w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	t.sent = true
 	t.w.WriteHeader(status)
-	return t.write(append(body, '\n'))
+	return t.writeAndFlush(append(body, '\n'))
 }
 
-// write sends bytes. It gives up if the reader accepts none for a while.
-func (t *reply) write(b []byte) error {
+// writeAndFlush sends bytes. It gives up if the reader accepts none for a while.
+func (t *reply) writeAndFlush(b []byte) error {
 	const limit = 16 << 10
 	patience := t.s.o.Stall
 	if !t.whole.Load() {
@@ -170,13 +169,13 @@ func (t *reply) write(b []byte) error {
 			return request.ErrGone
 		}
 		if _, err := t.w.Write(b[:n]); err != nil {
-			return left(err)
+			return classifyWriteError(err)
 		}
 		t.e.Sent += int64(n)
 		b = b[n:]
 	}
 	if err := t.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return left(err)
+		return classifyWriteError(err)
 	}
 	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even if nothing is being written
 	return nil
@@ -185,9 +184,9 @@ func (t *reply) write(b []byte) error {
 // lastWords is how long a write may block after the server has begun to stop.
 const lastWords = 500 * time.Millisecond
 
-// hurry makes reads and writes end soon after the server begins to stop, so that a slow client does not delay that. The
-// caller calls the returned function at the end of the request.
-func (t *reply) hurry() func() {
+// shortenDeadlinesOnClose makes reads and writes end soon after the server begins to stop, so that a slow client does
+// not delay that. The caller calls the returned function at the end of the request.
+func (t *reply) shortenDeadlinesOnClose() func() {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(t.s.closing, func() {
 		defer close(ended)
@@ -204,61 +203,60 @@ func (t *reply) hurry() func() {
 	}
 }
 
-// left distinguishes slow readers from disconnected ones.
-func left(err error) error {
+// classifyWriteError distinguishes slow readers from disconnected ones.
+func classifyWriteError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return request.ErrSlow
 	}
 	return request.ErrGone
 }
 
-func (s *Server) id(prefix string) string {
+func (s *Server) newID(prefix string) string {
 	return fmt.Sprintf("%s%016x%08x", prefix, s.o.Random(), uint32(s.o.Random()))
 }
 
 // job is the work for a request.
 type job struct {
 	*request.Request
-	prompts func() ([][]int32, error)
-	plan    func(a *answer.Answer) // completes the settings of an answer
-	chat    bool                   // the prompt is a chat, which later requests may continue
-	tools   bool                   // there are tools: follow builds the schemas of their calls
-	follow  func(ctx context.Context) error
-	shape   shape
+	prompts   func() ([][]int32, error)
+	plan      func(a *answer.Answer) // completes the settings of an answer
+	chat      bool                   // the prompt is a chat, which later requests may continue
+	tools     bool                   // there are tools: follow builds the schemas of their calls
+	follow    func(ctx context.Context) error
+	formatter formatter
 }
 
-// do processes a valid request.
-func (t *reply) do(ctx context.Context, j *job) error {
+func (t *reply) processJob(ctx context.Context, j *job) error {
 	t.e.Stream = j.Stream
-	t.ignored(j.Request)
-	if err := t.s.check(j.Request); err != nil {
+	t.reportIgnoredFields(j.Request)
+	if err := t.s.validateRequest(j.Request); err != nil {
 		return err
 	}
-	if err := t.prepare(ctx, j); err != nil {
+	if err := t.checkModelSupport(ctx, j); err != nil {
 		return err
 	}
-	t.shape = j.shape
-	t.shape.start()
-	prompts, err := t.prompts(ctx, j)
+	t.formatter = j.formatter
+	t.formatter.initResponse()
+	prompts, err := t.tokenizePrompts(ctx, j)
 	if err != nil {
 		return err
 	}
-	in, err := t.s.gate.queue()
+	in, err := t.s.limiter.reserveSlot()
 	if err != nil {
 		return err
 	}
 	if j.Stream {
-		return t.streamed(ctx, j, prompts, in)
+		return t.streamAnswers(ctx, j, prompts, in)
 	}
-	return t.collected(ctx, j, prompts, in)
+	return t.collectAnswers(ctx, j, prompts, in)
 }
 
-// check refuses what is quickly found to be invalid, and fills in what depends on the model.
-func (s *Server) check(r *request.Request) *request.Error {
+// validateRequest refuses what is quickly found to be invalid, and fills in what depends on the model.
+func (s *Server) validateRequest(r *request.Request) *request.Error {
 	switch {
 	case r.Model == "":
 		r.Model = s.o.Names[0]
-	case !s.named(r.Model):
+	case !s.hasModelName(r.Model):
 		return s.unknownModel(r.Model)
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Settings.LogitBias)) {
@@ -273,80 +271,76 @@ func (s *Server) check(r *request.Request) *request.Error {
 	return nil
 }
 
-// maxPrompt returns the maximum number of tokens of a prompt.
-func (s *Server) maxPrompt() int { return s.model.Context() - 1 }
+func (s *Server) maxPromptTokens() int { return s.model.Context() - 1 }
 
-// prompts tokenizes the prompts of a request, for a few requests at a time.
-func (t *reply) prompts(ctx context.Context, j *job) (all [][]int32, err error) {
-	if err := t.tokenizing(ctx, func() (err error) { all, err = j.prompts(); return err }); err != nil {
+func (t *reply) tokenizePrompts(ctx context.Context, j *job) (all [][]int32, err error) {
+	if err := t.withTokenizerSlot(ctx, func() (err error) { all, err = j.prompts(); return err }); err != nil {
 		return nil, err
 	}
-	limit := t.s.maxPrompt()
+	limit := t.s.maxPromptTokens()
 	for _, ids := range all {
 		t.e.Prompt += len(ids)
 		if len(ids) > limit {
 			return nil, request.Refuse(http.StatusBadRequest, "context_length_exceeded", // agents read code and numbers
 				"the prompt is too long: %d tokens > %d maximum of a context of %d: make it shorter",
-				len(ids), limit, t.s.model.Context()).Of(j.shape.param())
+				len(ids), limit, t.s.model.Context()).Of(j.formatter.promptParam())
 		}
 	}
 	return all, nil
 }
 
-// tokenizing calls a function that tokenizes, when not too many others do.
-func (t *reply) tokenizing(ctx context.Context, tokenize func() error) (err error) {
-	in, err := t.s.tokenizers.enter(ctx)
+func (t *reply) withTokenizerSlot(ctx context.Context, tokenize func() error) (err error) {
+	in, err := t.s.tokenizers.acquireSlot(ctx)
 	if err != nil {
 		return err
 	}
-	defer in.leave()
-	defer caught(&err)
+	defer in.releaseSlot()
+	defer recoverPanic(&err)
 	return tokenize()
 }
 
-// count returns the number of tokens of a request's prompt.
-func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
-	t.ignored(&r.Request)
-	if err := t.s.check(&r.Request); err != nil {
+func (t *reply) countPromptTokens(ctx context.Context, r *request.Chat) (n int, err error) {
+	t.reportIgnoredFields(&r.Request)
+	if err := t.s.validateRequest(&r.Request); err != nil {
 		return 0, err
 	}
-	err = t.tokenizing(ctx, func() error {
-		ids, err := t.prompt(r)
+	err = t.withTokenizerSlot(ctx, func() error {
+		ids, err := t.pinnedPrompt(r)
 		n = len(ids)
 		return err
 	})
 	return n, err
 }
 
-// caught converts a panic to an error: a bug of the model ends the request, not the server, and frees its place.
-func caught(err *error) {
+// recoverPanic converts a panic to an error: a bug of the model ends the request, not the server, and frees its slot.
+func recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 	}
 }
 
-// generate waits for its place and generates all answers in order: those to one prompt share its computation.
-func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, in *place,
+// generateAnswers waits for its slot and generates all answers in order: those to one prompt share its computation.
+func (t *reply) generateAnswers(ctx context.Context, j *job, prompts [][]int32, in *requestSlot,
 	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) (err error) {
-	err = in.enter(ctx)
+	err = in.waitForSlot(ctx)
 	t.e.Queue = time.Since(t.begun)
 	if err != nil {
 		return err
 	}
-	defer in.leave()
-	defer caught(&err)
+	defer in.releaseSlot()
+	defer recoverPanic(&err)
 	for i, prompt := range prompts {
-		if err := t.answers(ctx, j, i*j.N, prompt, tell, finish); err != nil {
+		if err := t.answerPrompt(ctx, j, i*j.N, prompt, tell, finish); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
+func (t *reply) answerPrompt(ctx context.Context, j *job, first int, prompt []int32,
 	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) error {
-	h, text := t.s.pool.take(ctx, prompt, j.chat), []int32(nil)
-	defer func() { t.s.pool.give(h, text, len(prompt)) }()
+	h, text := t.s.pool.acquireSession(ctx, prompt, j.chat), []int32(nil)
+	defer func() { t.s.pool.releaseSession(h, text, len(prompt)) }()
 	for i := range j.N {
 		index := first + i
 		text = nil // after a panic the session is not kept
@@ -382,15 +376,15 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 	return nil
 }
 
-func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
+func (t *reply) collectAnswers(ctx context.Context, j *job, prompts [][]int32, in *requestSlot) error {
 	all := make([]answer.Result, len(prompts)*j.N)
-	err := t.generate(ctx, j, prompts, in,
+	err := t.generateAnswers(ctx, j, prompts, in,
 		func(i int, p answer.Piece) error { all[i].Take(p); return nil },
 		func(i int, e answer.Ending) error { all[i].Ending = e; return nil })
 	if err != nil {
 		return err
 	}
-	return t.answer(http.StatusOK, request.Encode(j.shape.all(all, t.usage())))
+	return t.sendJSON(http.StatusOK, request.Encode(j.formatter.wholeResponse(all, t.currentUsage())))
 }
 
 // usage has the costs of a request.
@@ -409,7 +403,7 @@ type usage struct {
 	sent        answer.Sent
 }
 
-func (t *reply) usage() usage {
+func (t *reply) currentUsage() usage {
 	u := usage{Prompt: t.e.Prompt, Completion: t.e.Tokens, Total: t.e.Prompt + t.e.Tokens}
 	u.Details.Cached, u.Of.Thought = t.e.Cached, t.e.Thought
 	u.sent = t.e.Left

@@ -10,14 +10,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// respond is the form of /v1/responses.
-func (s *Server) respond(_ *reply, body []byte) (*request.Chat, shape, *request.Error) {
+func (s *Server) parseResponses(_ *reply, body []byte) (*request.Chat, formatter, *request.Error) {
 	r, wrong := request.ReadResponse(body, s.o.Defaults, s.kept)
-	return &r.Chat, &responseShape{s: s, r: r}, wrong
+	return &r.Chat, &responseFormatter{s: s, r: r}, wrong
 }
 
-// responseShape formats answers as /v1/responses does.
-type responseShape struct {
+// responseFormatter formats answers as /v1/responses does.
+type responseFormatter struct {
 	s       *Server
 	r       *request.Response
 	id      string
@@ -55,9 +54,9 @@ type outputText struct {
 	LogProbs    *[]tokenLogProb `json:"logprobs,omitempty"`
 }
 
-func (c *responseShape) param() string { return "input" }
+func (c *responseFormatter) promptParam() string { return "input" }
 
-func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
+func (c *responseFormatter) initResponse() { c.id, c.created = c.s.newID("resp_"), time.Now().Unix() }
 
 // itemID returns the id of a part as an item. A call has another id as well, which its result refers to.
 func itemID(p answer.Part) string {
@@ -70,15 +69,15 @@ func itemID(p answer.Part) string {
 	return "msg_" + p.ID
 }
 
-func (c *responseShape) status(i int) string {
+func (c *responseFormatter) itemStatus(i int) string {
 	if c.Whole(i) {
 		return completed
 	}
 	return incomplete
 }
 
-// item returns a part. At its beginning it is empty.
-func (c *responseShape) item(i int, status string) outputItem {
+// outputItem returns a part. At its beginning it is empty.
+func (c *responseFormatter) outputItem(i int, status string) outputItem {
 	p := c.Parts[i]
 	o := outputItem{ID: itemID(p), Type: "message", Status: status}
 	if p.Tool == "" {
@@ -87,7 +86,7 @@ func (c *responseShape) item(i int, status string) outputItem {
 			o.Type, o.Role, o.Summary = "reasoning", "", &[]outputText{}
 		}
 		if status != inProgress {
-			*o.Content = append(*o.Content, c.says(p.Thought, string(p.Text), p.Tokens))
+			*o.Content = append(*o.Content, c.outputText(p.Thought, string(p.Text), p.Tokens))
 		}
 		return o
 	}
@@ -104,8 +103,7 @@ func (c *responseShape) item(i int, status string) outputItem {
 	return o
 }
 
-// says returns the text of a message or of a thought.
-func (c *responseShape) says(thought bool, text string, tokens []answer.Token) outputText {
+func (c *responseFormatter) outputText(thought bool, text string, tokens []answer.Token) outputText {
 	if thought {
 		return outputText{Type: "reasoning_text", Text: text}
 	}
@@ -116,30 +114,29 @@ func (c *responseShape) says(thought bool, text string, tokens []answer.Token) o
 	return o
 }
 
-// object returns the answer in its current state.
-func (c *responseShape) object(status string) map[string]any {
+func (c *responseFormatter) responseObject(status string) map[string]any {
 	output := []outputItem{}
 	if status != inProgress {
 		for i := range c.Parts {
-			output = append(output, c.item(i, c.status(i)))
+			output = append(output, c.outputItem(i, c.itemStatus(i)))
 		}
 	}
 	o := maps.Clone(c.r.Echo)
 	maps.Copy(o, map[string]any{
 		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status,
 		"model": c.r.Model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
-		"system_fingerprint": c.s.finger, request.OwnName: c.r.Own(),
+		"system_fingerprint": c.s.fingerprint, request.OwnName: c.r.Own(),
 	})
 	return o
 }
 
-// over stores the answer if requested, and returns it.
-func (c *responseShape) over(u usage) map[string]any {
+// finishResponse stores the answer if requested, and returns it.
+func (c *responseFormatter) finishResponse(u usage) map[string]any {
 	status := completed
 	if c.Finish == answer.FinishLength {
 		status = incomplete
 	}
-	o := c.object(status)
+	o := c.responseObject(status)
 	if status == incomplete {
 		o["incomplete_details"] = map[string]string{"reason": "max_output_tokens"}
 	} else {
@@ -149,15 +146,14 @@ func (c *responseShape) over(u usage) map[string]any {
 		"output_tokens": u.Completion, "output_tokens_details": u.Of,
 		"total_tokens": u.Total}
 	_, tokens := c.Text()
-	o[request.OwnName] = messageOwn{c.r.Ended(u.sent), own(c.Ending, c.r.Origins(tokens))}
+	o[request.OwnName] = messageOwn{c.r.Ended(u.sent), withShortened(c.Ending, c.r.Origins(tokens))}
 	if c.r.Store {
-		c.keep(request.Encode(o))
+		c.storeForContinuation(request.Encode(o))
 	}
 	return o
 }
 
-// keep stores the answer for requests that continue it.
-func (c *responseShape) keep(object []byte) {
+func (c *responseFormatter) storeForContinuation(object []byte) {
 	talk := answer.Conversation{Messages: slices.Clone(c.r.Talk.Messages[c.r.From:])}
 	items := map[string]answer.Message{}
 	for _, p := range c.Parts {
@@ -177,122 +173,124 @@ func (c *responseShape) keep(object []byte) {
 	for i := range talk.Messages {
 		talk.Messages[i].Local = c.r.Settings.Local
 	}
-	c.s.kept.put(&keptAnswer{c.id, object, talk.Messages, items})
+	c.s.kept.storeResponse(&storedResponse{c.id, object, talk.Messages, items})
 }
 
-func (c *responseShape) all(results []answer.Result, u usage) any {
-	c.Result = results[0].Complete(c.s.id)
-	return c.over(u)
+func (c *responseFormatter) wholeResponse(results []answer.Result, u usage) any {
+	c.Result = results[0].Complete(c.s.newID)
+	return c.finishResponse(u)
 }
 
-func (c *responseShape) event(kind string, fields named) any {
+func (c *responseFormatter) newEvent(kind string, fields namedEvent) any {
 	fields["type"], fields["sequence_number"] = kind, c.events
 	c.events++
 	return fields
 }
 
-func (c *responseShape) ofItem(kind string, i int, fields named) any {
+func (c *responseFormatter) newItemEvent(kind string, i int, fields namedEvent) any {
 	fields["output_index"], fields["item_id"] = i, itemID(c.Parts[i])
 	if c.Parts[i].Tool == "" {
 		fields["content_index"] = 0
 	}
-	return c.event(kind, fields)
+	return c.newEvent(kind, fields)
 }
 
-func (c *responseShape) begin() []any {
-	return []any{c.event("response.created", named{"response": c.object(inProgress)}), c.ping(false)}
+func (c *responseFormatter) firstEvents() []any {
+	return []any{c.newEvent("response.created", namedEvent{"response": c.responseObject(inProgress)}),
+		c.pingEvent(false)}
 }
 
-// ping returns an event that clients know. Codex ends a stream without events for 5 minutes, and does not count
+// pingEvent returns an event that clients know. Codex ends a stream without events for 5 minutes, and does not count
 // comments; the event keepalive of OpenAI's own server ends the streams of clients that do not know it. In an answer
 // that has begun, clients would replace what they have by the response in the event.
-func (c *responseShape) ping(begun bool) any {
+func (c *responseFormatter) pingEvent(begun bool) any {
 	if begun {
 		return keepAlive
 	}
-	return c.event("response.in_progress", named{"response": c.object(inProgress)})
+	return c.newEvent("response.in_progress", namedEvent{"response": c.responseObject(inProgress)})
 }
 
-func (c *responseShape) Open(i int) []any {
-	c.Parts[i].ID = c.s.id("")
-	all := []any{c.event("response.output_item.added", named{"output_index": i, "item": c.item(i, inProgress)})}
+func (c *responseFormatter) Open(i int) []any {
+	c.Parts[i].ID = c.s.newID("")
+	all := []any{c.newEvent("response.output_item.added",
+		namedEvent{"output_index": i, "item": c.outputItem(i, inProgress)})}
 	if c.Parts[i].Tool == "" {
-		part := c.says(c.Parts[i].Thought, "", nil)
-		all = append(all, c.ofItem("response.content_part.added", i, named{"part": part}))
+		part := c.outputText(c.Parts[i].Thought, "", nil)
+		all = append(all, c.newItemEvent("response.content_part.added", i, namedEvent{"part": part}))
 	}
 	return all
 }
 
-func (c *responseShape) Delta(i int, p answer.Piece) []any {
+func (c *responseFormatter) Delta(i int, p answer.Piece) []any {
 	if p.Call != nil {
 		if p.Call.Arguments == "" {
 			return nil
 		}
-		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.Call.Arguments})}
+		return []any{c.newItemEvent("response.function_call_arguments.delta", i, namedEvent{"delta": p.Call.Arguments})}
 	}
 	if p.Thought {
-		return []any{c.ofItem("response.reasoning_text.delta", i, named{"delta": p.Text})}
+		return []any{c.newItemEvent("response.reasoning_text.delta", i, namedEvent{"delta": p.Text})}
 	}
-	own, says := c.r.Origins(p.Tokens), c.says(false, p.Text, p.Tokens)
+	own, says := c.r.Origins(p.Tokens), c.outputText(false, p.Text, p.Tokens)
 	if p.Text == "" && own == nil && len(*says.LogProbs) == 0 {
 		return nil
 	}
-	fields := named{"delta": p.Text, "logprobs": says.LogProbs}
+	fields := namedEvent{"delta": p.Text, "logprobs": says.LogProbs}
 	if own != nil {
 		fields[request.OwnName] = own
 	}
-	return []any{c.ofItem("response.output_text.delta", i, fields)}
+	return []any{c.newItemEvent("response.output_text.delta", i, fields)}
 }
 
-func (c *responseShape) Close(i int) (all []any) {
-	p, item := c.Parts[i], c.item(i, c.status(i))
+func (c *responseFormatter) Close(i int) (all []any) {
+	p, item := c.Parts[i], c.outputItem(i, c.itemStatus(i))
 	if p.Tool != "" {
-		all = append(all, c.ofItem("response.function_call_arguments.done", i,
-			named{"name": p.Tool, "arguments": string(p.Text)}))
+		all = append(all, c.newItemEvent("response.function_call_arguments.done", i,
+			namedEvent{"name": p.Tool, "arguments": string(p.Text)}))
 	} else {
 		says := (*item.Content)[0]
-		kind, done := "response.output_text.done", named{"text": says.Text, "logprobs": says.LogProbs}
+		kind, done := "response.output_text.done", namedEvent{"text": says.Text, "logprobs": says.LogProbs}
 		if p.Thought {
 			kind = "response.reasoning_text.done"
 			delete(done, "logprobs")
 		}
-		all = append(all, c.ofItem(kind, i, done), c.ofItem("response.content_part.done", i, named{"part": says}))
+		all = append(all, c.newItemEvent(kind, i, done),
+			c.newItemEvent("response.content_part.done", i, namedEvent{"part": says}))
 	}
-	return append(all, c.event("response.output_item.done", named{"output_index": i, "item": item}))
+	return append(all, c.newEvent("response.output_item.done", namedEvent{"output_index": i, "item": item}))
 }
 
-func (c *responseShape) chunks(_ int, p answer.Piece) []any { return c.Tell(p, c) }
+func (c *responseFormatter) pieceEvents(_ int, p answer.Piece) []any { return c.Tell(p, c) }
 
-func (c *responseShape) last(_ int, e answer.Ending) []any { return c.Finishes(e, c) }
+func (c *responseFormatter) answerEndEvents(_ int, e answer.Ending) []any { return c.Finishes(e, c) }
 
-func (c *responseShape) end(u usage) []any {
-	o := c.over(u)
-	return []any{c.event("response."+o["status"].(string), named{"response": o})}
+func (c *responseFormatter) streamEndEvents(u usage) []any {
+	o := c.finishResponse(u)
+	return []any{c.newEvent("response."+o["status"].(string), namedEvent{"response": o})}
 }
 
-// failed reports an error twice: as an error event and as the end of the response.
-func (c *responseShape) failed(e *request.Error) []any {
+// errorEvents reports an error twice: as an error event and as the end of the response.
+func (c *responseFormatter) errorEvents(e *request.Error) []any {
 	const failed = "failed"
 	c.Ending = answer.Ending{Finish: answer.FinishLength} // the last part is incomplete
-	o := c.object(failed)
+	o := c.responseObject(failed)
 	o["error"] = map[string]string{"code": e.Code, "message": e.Message}
-	failure := named{"message": e.Message, "code": e.Code, "param": nil}
+	failure := namedEvent{"message": e.Message, "code": e.Code, "param": nil}
 	maps.Copy(failure, e.Object())
-	return []any{c.event("error", failure), c.event("response."+failed, named{"response": o})}
+	return []any{c.newEvent("error", failure), c.newEvent("response."+failed, namedEvent{"response": o})}
 }
 
-// oneResponse returns an answer, or deletes it.
-func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getOrDeleteResponse(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	k := s.kept.get(id)
+	k := s.kept.lookupResponse(id)
 	switch {
-	case k == nil || r.Method == http.MethodDelete && !s.kept.remove(id):
-		s.reject(w, r, request.NotKept(http.StatusNotFound, "response_id", id))
+	case k == nil || r.Method == http.MethodDelete && !s.kept.deleteResponse(id):
+		s.rejectRequest(w, r, request.NotKept(http.StatusNotFound, "response_id", id))
 	case r.Method == http.MethodDelete:
-		write(w, http.StatusOK, request.Encode(map[string]any{"id": id, "object": "response", "deleted": true}))
+		writeJSON(w, http.StatusOK, request.Encode(map[string]any{"id": id, "object": "response", "deleted": true}))
 	case r.URL.Query().Get("stream") == "true":
-		s.reject(w, r, request.Invalid("stream", "stream: a stored answer is sent whole: leave it out"))
+		s.rejectRequest(w, r, request.Invalid("stream", "stream: a stored answer is sent whole: leave it out"))
 	default:
-		write(w, http.StatusOK, k.object)
+		writeJSON(w, http.StatusOK, k.object)
 	}
 }

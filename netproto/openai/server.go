@@ -49,7 +49,6 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// withDefaults replaces fields that are 0.
 func (o Options) withDefaults() Options {
 	o.Parallel, o.Queue = cmp.Or(o.Parallel, 4), max(cmp.Or(o.Queue, 64), 0)
 	o.Sessions = max(cmp.Or(o.Sessions, 2*o.Parallel), o.Parallel)
@@ -65,24 +64,24 @@ func (o Options) withDefaults() Options {
 
 // Server handles requests. It is an [http.Handler].
 type Server struct {
-	o     Options
-	model answer.Model
-	keys  keys
-	gate  *gate
-	// tokenizers limits the requests that are rendered and tokenized at once, like gate those that are answered.
-	tokenizers *gate
-	preparing  *preparing
-	pool       *pool
-	kept       *archive
-	mux        *http.ServeMux
-	begun      time.Time
-	finger     string
+	o       Options
+	model   answer.Model
+	keys    keys
+	limiter *requestLimiter
+	// tokenizers limits the requests that are rendered and tokenized at once, like limiter those that are answered.
+	tokenizers  *requestLimiter
+	compiling   *compileLimiter
+	pool        *sessionPool
+	kept        *responseStore
+	mux         *http.ServeMux
+	begun       time.Time
+	fingerprint string
 
-	refusals *limitedLog
-	fields   ignoredFields
-	locals   keptMessages
-	pins     pins
-	can      func() *modelAbilities
+	refusals  *limitedLog
+	fields    ignoredFields
+	locals    localMessages
+	pins      pins
+	abilities func() *modelAbilities
 
 	closing context.Context // ends when running answers must end
 	end     context.CancelCauseFunc
@@ -97,48 +96,50 @@ func New(m answer.Model, o Options) *Server {
 	o = o.withDefaults()
 	o.Defaults.Thinks = m.Thinks(nil)
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
-		gate:       newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
-		tokenizers: newGate(o.Parallel, o.Queue, 0),
-		preparing:  newPreparing(o.Parallel + o.Queue),
-		pool:       newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
-		begun: time.Now(), finger: o.Fingerprint, refusals: newLimitedLog(),
-		fields: newIgnoredFields(), locals: newKeptMessages(), pins: newPins()}
+		limiter:    newRequestLimiter(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
+		tokenizers: newRequestLimiter(o.Parallel, o.Queue, 0),
+		compiling:  newCompileLimiter(o.Parallel + o.Queue),
+		pool:       newSessionPool(m, o.Sessions, o.Folder, o.Log),
+		kept:       newResponseStore(o.Kept), mux: http.NewServeMux(), begun: time.Now(),
+		fingerprint: o.Fingerprint, refusals: newLimitedLog(), fields: newIgnoredFields(),
+		locals: newLocalMessages(), pins: newPins()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
-	s.can = sync.OnceValue(s.abilities)
-	s.routes()
-	o.Folder.index(m)
+	s.abilities = sync.OnceValue(s.detectAbilities)
+	s.addRoutes()
+	o.Folder.indexTexts(m)
 	return s
 }
 
-func (s *Server) routes() {
+func (s *Server) addRoutes() {
 	for path, then := range map[string]http.HandlerFunc{
-		"/health": s.health, "/v1/models": s.listModels, "/v1/models/{id...}": s.oneModel,
+		"/health": s.handleHealth, "/v1/models": s.listModels, "/v1/models/{id...}": s.getModel,
 	} {
-		s.mux.HandleFunc(path, s.only("GET", then))
+		s.mux.HandleFunc(path, s.allowMethods("GET", then))
 	}
 	for path, then := range map[string]http.HandlerFunc{
-		"/v1/chat/completions":       s.posted("chat", s.turn(s.chat)),
-		"/v1/completions":            s.posted("completions", s.complete),
-		"/v1/responses":              s.posted("responses", s.turn(s.respond)),
-		"/v1/responses/input_tokens": s.posted("input_tokens", s.count(s.respond, "response.input_tokens")),
-		"/v1/messages":               s.posted("messages", s.turn(s.messages)),
-		"/v1/messages/count_tokens":  s.posted("count_tokens", s.count(s.messages, "")),
-		"/infill":                    s.posted("infill", s.infill),
+		"/v1/chat/completions": s.handlePost("chat", s.chatHandler(s.parseChat)),
+		"/v1/completions":      s.handlePost("completions", s.handleCompletion),
+		"/v1/responses":        s.handlePost("responses", s.chatHandler(s.parseResponses)),
+		"/v1/responses/input_tokens": s.handlePost("input_tokens",
+			s.countHandler(s.parseResponses, "response.input_tokens")),
+		"/v1/messages":              s.handlePost("messages", s.chatHandler(s.parseMessages)),
+		"/v1/messages/count_tokens": s.handlePost("count_tokens", s.countHandler(s.parseMessages, "")),
+		"/infill":                   s.handlePost("infill", s.handleInfill),
 	} {
-		s.mux.HandleFunc(path, s.only("POST", then))
+		s.mux.HandleFunc(path, s.allowMethods("POST", then))
 	}
-	s.mux.HandleFunc("/v1/responses/{id}", s.only("GET, DELETE", s.oneResponse))
+	s.mux.HandleFunc("/v1/responses/{id}", s.allowMethods("GET, DELETE", s.getOrDeleteResponse))
 	if s.o.Metrics != nil {
-		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))
+		s.mux.HandleFunc("/metrics", s.allowMethods("GET", s.o.Metrics.ServeHTTP))
 	}
 	if s.o.Page {
-		s.mux.HandleFunc("/{$}", s.only("GET", page()))
+		s.mux.HandleFunc("/{$}", s.allowMethods("GET", pageHandler()))
 	}
-	s.mux.HandleFunc("/", s.nowhere)
+	s.mux.HandleFunc("/", s.rejectUnknownURL)
 }
 
-func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
-	s.reject(w, r, request.Refuse(http.StatusNotFound, "unknown_url", "there is nothing at %s: the API is at "+
+func (s *Server) rejectUnknownURL(w http.ResponseWriter, r *http.Request) {
+	s.rejectRequest(w, r, request.Refuse(http.StatusNotFound, "unknown_url", "there is nothing at %s: the API is at "+
 		"/v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /v1/models", request.Shown(r.URL.Path)))
 }
 
@@ -151,14 +152,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc, now := http.NewResponseController(w), time.Now()
 	_ = rc.SetReadDeadline(now.Add(s.o.Read)) // fails only if the connection has no deadlines
 	_ = rc.SetWriteDeadline(now.Add(s.o.Read + s.o.Stall))
-	if !s.allow(w, r) {
+	if !s.allowRequest(w, r) {
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// only refuses methods that are not in a list. A list with GET also allows HEAD.
-func (s *Server) only(methods string, then http.HandlerFunc) http.HandlerFunc {
+// allowMethods refuses methods that are not in a list. A list with GET also allows HEAD.
+func (s *Server) allowMethods(methods string, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		method := r.Method
 		if method == "HEAD" {
@@ -166,16 +167,16 @@ func (s *Server) only(methods string, then http.HandlerFunc) http.HandlerFunc {
 		}
 		if !slices.Contains(strings.Split(methods, ", "), method) {
 			w.Header().Set("Allow", methods)
-			s.reject(w, r, request.Refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s takes %s, not %s",
-				request.Shown(r.URL.Path), methods, request.Shown(r.Method)))
+			s.rejectRequest(w, r, request.Refuse(http.StatusMethodNotAllowed, "method_not_allowed",
+				"%s takes %s, not %s", request.Shown(r.URL.Path), methods, request.Shown(r.Method)))
 			return
 		}
 		then(w, r)
 	}
 }
 
-// begin registers a request, unless the server no longer accepts requests. The caller calls done.
-func (s *Server) begin() (done func(), err error) {
+// registerRequest fails if the server no longer accepts requests. The caller calls done.
+func (s *Server) registerRequest() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse.Load() {
@@ -212,12 +213,12 @@ func (s *Server) Close() error {
 	cancel()
 	_ = s.Drain(ctx) // the cause is already known
 	s.end(request.ErrDrained)
-	s.pool.close()
+	s.pool.saveAndCloseIdle()
 	return nil
 }
 
-// bind returns a context of a request that also ends after a time, and when the server stops.
-func (s *Server) bind(r *http.Request) (context.Context, func()) {
+// requestContext returns a context of a request that also ends after a time, and when the server stops.
+func (s *Server) requestContext(r *http.Request) (context.Context, func()) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, request.ErrTimeout)
 	ctx, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.closing, func() { end(request.ErrDrained) })
@@ -238,23 +239,23 @@ type Load struct {
 
 // Load returns the current load.
 func (s *Server) Load() Load {
-	l := Load{Sessions: s.pool.size(), Draining: s.refuse.Load()}
-	l.Active, l.Waiting, l.Stalled = s.gate.load()
+	l := Load{Sessions: s.pool.sessionCount(), Draining: s.refuse.Load()}
+	l.Active, l.Waiting, l.Stalled = s.limiter.currentLoad()
 	return l
 }
 
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request) {
 	l := s.Load()
 	status, say := http.StatusOK, "ok"
 	if l.Draining {
 		status, say = http.StatusServiceUnavailable, "draining"
 	}
-	write(w, status, request.Encode(map[string]any{
+	writeJSON(w, status, request.Encode(map[string]any{
 		"status": say, "active": l.Active, "waiting": l.Waiting, "stalled": l.Stalled,
 	}))
 }
 
-func write(w http.ResponseWriter, status int, body []byte) {
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -88,13 +88,13 @@ func TestReuseBehindLongAnswer(t *testing.T) {
 // new session, which replaces the least recently used one.
 func TestPool(t *testing.T) {
 	m := &fakeModel{}
-	p := newPool(m, 3, nil, slog.New(slog.DiscardHandler))
-	put := func(h *pooled, text string, prompt int) {
+	p := newSessionPool(m, 3, nil, slog.New(slog.DiscardHandler))
+	put := func(h *pooledSession, text string, prompt int) {
 		h.Session.(*fakeSession).text = idsOf(text)
-		p.give(h, idsOf(text), prompt)
+		p.releaseSession(h, idsOf(text), prompt)
 	}
-	take := func(prompt string) (h *pooled, known string) {
-		h = p.take(t.Context(), idsOf(prompt), true)
+	take := func(prompt string) (h *pooledSession, known string) {
+		h = p.acquireSession(t.Context(), idsOf(prompt), true)
 		return h, textOf(h.Session.(*fakeSession).text)
 	}
 	a, known := take("system a?")
@@ -127,9 +127,9 @@ func TestPool(t *testing.T) {
 	assert.True(t, b.Session.(*fakeSession).closed, "the oldest session is closed")
 	put(e, "outside", 7)
 	assert.Equal(t, 3, m.open)
-	p.give(p.take(t.Context(), idsOf("outside"), true), nil, 0)
-	assert.Equal(t, 2, p.size(), "a session without a text is not kept")
-	p.close()
+	p.releaseSession(p.acquireSession(t.Context(), idsOf("outside"), true), nil, 0)
+	assert.Equal(t, 2, p.sessionCount(), "a session without a text is not kept")
+	p.saveAndCloseIdle()
 	assert.Zero(t, m.open)
 }
 
@@ -137,37 +137,37 @@ func TestPool(t *testing.T) {
 // has one session; with less in common it starts with a copy.
 func TestPoolOfCompletions(t *testing.T) {
 	m := &fakeModel{}
-	p := newPool(m, 4, nil, slog.New(slog.DiscardHandler))
-	a := p.take(t.Context(), idsOf("aabb"), false)
-	p.give(a, idsOf("aabbcccc"), 4)
-	got := p.take(t.Context(), idsOf("aaxx"), false)
+	p := newSessionPool(m, 4, nil, slog.New(slog.DiscardHandler))
+	a := p.acquireSession(t.Context(), idsOf("aabb"), false)
+	p.releaseSession(a, idsOf("aabbcccc"), 4)
+	got := p.acquireSession(t.Context(), idsOf("aaxx"), false)
 	assert.Same(t, a, got)
-	p.give(a, idsOf("aaxxcccc"), 4)
+	p.releaseSession(a, idsOf("aaxxcccc"), 4)
 	a.Session.(*fakeSession).text = idsOf("aaxxcccc")
-	got = p.take(t.Context(), idsOf("ayyy"), false)
+	got = p.acquireSession(t.Context(), idsOf("ayyy"), false)
 	assert.NotSame(t, a, got)
 	assert.Equal(t, "a", textOf(got.Session.(*fakeSession).text))
-	p.give(got, idsOf("ayyy"), 4)
-	p.close()
+	p.releaseSession(got, idsOf("ayyy"), 4)
+	p.saveAndCloseIdle()
 }
 
 // TestPoolOfCancelled: of a text whose computation was cancelled only that counts which was computed: it is not taken
 // for the longest beginning of another prompt, and the same prompt goes on with it.
 func TestPoolOfCancelled(t *testing.T) {
-	p := newPool(&fakeModel{}, 4, nil, slog.New(slog.DiscardHandler))
-	defer p.close()
-	put := func(h *pooled, prompt, computed string) {
+	p := newSessionPool(&fakeModel{}, 4, nil, slog.New(slog.DiscardHandler))
+	defer p.saveAndCloseIdle()
+	put := func(h *pooledSession, prompt, computed string) {
 		h.Session.(*fakeSession).text = idsOf(computed)
-		p.give(h, idsOf(prompt), len(prompt))
+		p.releaseSession(h, idsOf(prompt), len(prompt))
 	}
-	part := p.take(t.Context(), idsOf("system that is cut"), true)
-	whole := &pooled{Session: p.model.NewSession()}
+	part := p.acquireSession(t.Context(), idsOf("system that is cut"), true)
+	whole := &pooledSession{Session: p.model.NewSession()}
 	p.used++
 	put(part, "system that is cut", "sys")
-	assert.Same(t, part, p.take(t.Context(), idsOf("system that is cut"), true))
+	assert.Same(t, part, p.acquireSession(t.Context(), idsOf("system that is cut"), true))
 	put(part, "system that is cut", "sys")
 	put(whole, "system a?", "system a?")
-	assert.Equal(t, choice{from: whole, same: 7}, p.nearest(idsOf("system that was cut")))
+	assert.Equal(t, sessionChoice{from: whole, same: 7}, p.longestPrefixSession(idsOf("system that was cut")))
 	assert.Zero(t, p.used)
 }
 
@@ -194,18 +194,18 @@ func TestPoolLends(t *testing.T) {
 	for text, goesOn := range map[string]bool{"system a and": true, "new": false} {
 		bubble.Test(t, func(t *testing.T) {
 			m := &fakeModel{}
-			p := newPool(slowCopy{m}, 2, nil, slog.New(slog.DiscardHandler))
-			give := func(h *pooled, text string) {
+			p := newSessionPool(slowCopy{m}, 2, nil, slog.New(slog.DiscardHandler))
+			give := func(h *pooledSession, text string) {
 				h.Session.(slowSession).fakeSession.text = idsOf(text)
-				p.give(h, idsOf(text), len(text))
+				p.releaseSession(h, idsOf(text), len(text))
 			}
-			give(p.take(t.Context(), idsOf("x"), true), "x")
-			a := p.take(t.Context(), idsOf("system a"), true)
+			give(p.acquireSession(t.Context(), idsOf("x"), true), "x")
+			a := p.acquireSession(t.Context(), idsOf("system a"), true)
 			give(a, "system a")
 			var all sync.WaitGroup
 			begin := time.Now()
 			all.Go(func() {
-				h := p.take(t.Context(), idsOf("system b"), true) // in place of x
+				h := p.acquireSession(t.Context(), idsOf("system b"), true) // in place of x
 				assert.Equal(t, "system ", textOf(h.Session.(slowSession).text))
 				assert.False(t, goesOn && a.Session.(slowSession).closed)
 				time.Sleep(time.Second) // in virtual time: the requests that waited for the copy continue meanwhile
@@ -213,14 +213,14 @@ func TestPoolLends(t *testing.T) {
 			})
 			synctest.Wait()
 			all.Go(func() {
-				h := p.take(t.Context(), idsOf(text), true)
+				h := p.acquireSession(t.Context(), idsOf(text), true)
 				assert.Equal(t, goesOn, h == a)
 				assert.Equal(t, time.Second, time.Since(begin))
 				give(h, text)
 			})
 			all.Wait()
 			assert.LessOrEqual(t, m.limit, 2)
-			p.close()
+			p.saveAndCloseIdle()
 			assert.Zero(t, m.open)
 		})
 	}
@@ -229,17 +229,17 @@ func TestPoolLends(t *testing.T) {
 // TestPoolWakesAll: when a copy is complete, all that waited for it go on.
 func TestPoolWakesAll(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		p := newPool(slowCopy{&fakeModel{}}, 2, nil, slog.New(slog.DiscardHandler))
-		defer p.close()
-		p.give(p.take(t.Context(), idsOf("system a"), true), idsOf("system a"), 8)
+		p := newSessionPool(slowCopy{&fakeModel{}}, 2, nil, slog.New(slog.DiscardHandler))
+		defer p.saveAndCloseIdle()
+		p.releaseSession(p.acquireSession(t.Context(), idsOf("system a"), true), idsOf("system a"), 8)
 		var all sync.WaitGroup
 		begin := time.Now()
 		for _, prompt := range []string{"system b", "system a and", "new"} { // a copy, and two that need the first text
 			all.Go(func() {
-				h := p.take(t.Context(), idsOf(prompt), true)
+				h := p.acquireSession(t.Context(), idsOf(prompt), true)
 				assert.Equal(t, time.Second, time.Since(begin), prompt)
 				time.Sleep(time.Minute)
-				p.give(h, nil, 0)
+				p.releaseSession(h, nil, 0)
 			})
 			synctest.Wait()
 		}
@@ -261,13 +261,13 @@ func (brokenSession) CopyKV(context.Context, answer.Session, int) error {
 // TestPoolCopyFails: a text that cannot be copied is computed again, and is given back.
 func TestPoolCopyFails(t *testing.T) {
 	var log bytes.Buffer
-	p := newPool(brokenCopy{&fakeModel{}}, 3, nil, slog.New(slog.NewTextHandler(&log, nil)))
-	defer p.close()
-	p.give(p.take(t.Context(), idsOf("system a"), true), idsOf("system a"), 8)
+	p := newSessionPool(brokenCopy{&fakeModel{}}, 3, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	defer p.saveAndCloseIdle()
+	p.releaseSession(p.acquireSession(t.Context(), idsOf("system a"), true), idsOf("system a"), 8)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i, ctx := range []context.Context{ended, t.Context()} {
-		p.give(p.take(ctx, idsOf("system b"), true), nil, 0)
+		p.releaseSession(p.acquireSession(ctx, idsOf("system b"), true), nil, 0)
 		require.Len(t, p.idle, 1)
 		assert.Zero(t, p.idle[0].lent)
 		assert.Equal(t, i, strings.Count(log.String(), "could not be copied"), "not of a request that has ended")
@@ -277,23 +277,23 @@ func TestPoolCopyFails(t *testing.T) {
 // TestPoolBound: sessions in use count, and the number of kept sessions is limited.
 func TestPoolBound(t *testing.T) {
 	m := &fakeModel{}
-	p := newPool(m, 2, nil, slog.New(slog.DiscardHandler))
+	p := newSessionPool(m, 2, nil, slog.New(slog.DiscardHandler))
 	for i := range 20 {
-		h := p.take(t.Context(), idsOf(fmt.Sprintf("%02d", i)), true)
-		p.give(h, idsOf(fmt.Sprintf("%02d", i)), 2)
+		h := p.acquireSession(t.Context(), idsOf(fmt.Sprintf("%02d", i)), true)
+		p.releaseSession(h, idsOf(fmt.Sprintf("%02d", i)), 2)
 	}
 	assert.LessOrEqual(t, m.limit, 2)
-	assert.Equal(t, 2, p.size(), "and up to the limit")
-	var all []*pooled
+	assert.Equal(t, 2, p.sessionCount(), "and up to the limit")
+	var all []*pooledSession
 	for i := range 3 { // requests that stand aside have sessions beyond the limit
-		all = append(all, p.take(t.Context(), idsOf(fmt.Sprint("x", i)), true))
+		all = append(all, p.acquireSession(t.Context(), idsOf(fmt.Sprint("x", i)), true))
 	}
-	assert.Equal(t, 3, p.size())
+	assert.Equal(t, 3, p.sessionCount())
 	for _, h := range all {
-		p.give(h, idsOf("x"), 1)
+		p.releaseSession(h, idsOf("x"), 1)
 	}
-	assert.Equal(t, 2, p.size())
-	p.close()
+	assert.Equal(t, 2, p.sessionCount())
+	p.saveAndCloseIdle()
 	assert.Zero(t, m.open)
 }
 
@@ -423,14 +423,14 @@ func TestCountRefused(t *testing.T) {
 	for body, want := range map[string]int{`{}`: 400, `{` + hello + `,"model":"other"}`: 404, `{` + hello + `}`: 200} {
 		assert.Equal(t, want, ask(t, s, messages+"/count_tokens", body).Code, body)
 	}
-	answering, err := s.gate.enter(t.Context())
+	answering, err := s.limiter.acquireSlot(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 200, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Code)
-	answering.leave()
-	place, err := s.tokenizers.enter(t.Context())
+	answering.releaseSlot()
+	place, err := s.tokenizers.acquireSlot(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 429, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Code)
-	place.leave()
+	place.releaseSlot()
 	assert.Equal(t, 200, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Code, "the place is given back")
 }
 
@@ -442,7 +442,7 @@ func TestNotTCP(t *testing.T) {
 	})
 	r := post(t.Context(), "/v1/completions", `{"prompt":"x"}`)
 	r.RemoteAddr = "@"
-	assert.Equal(t, "@", s.client(r))
+	assert.Equal(t, "@", s.clientID(r))
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
 	assert.Equal(t, http.StatusForbidden, w.Code, "its host is example.com")

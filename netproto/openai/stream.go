@@ -19,22 +19,22 @@ const buffered = 256
 type stream struct {
 	chunks chan []byte
 	left   time.Duration // how long the reader may still block the answer
-	place  *place
+	slot   *requestSlot
 
-	mu    sync.Mutex // of the shape
-	shape shape
-	begun bool // there was a piece of the answer
+	mu        sync.Mutex // of the formatter
+	formatter formatter
+	begun     bool // there was a piece of the answer
 }
 
-// push adds a chunk. If the buffer is full, it waits for a limited time, while other requests may use the place. If too
-// many readers are slow at once, it does not wait.
-func (b *stream) push(ctx context.Context, chunk []byte) error {
+// pushChunk adds a chunk. If the buffer is full, it waits for a limited time, while other requests may use the slot. If
+// too many readers are slow at once, it does not wait.
+func (b *stream) pushChunk(ctx context.Context, chunk []byte) error {
 	select {
 	case b.chunks <- chunk:
 		return nil
 	default:
 	}
-	if !b.place.stepAside() {
+	if !b.slot.yieldSlot() {
 		return request.ErrSlow
 	}
 	begin, timer := time.Now(), time.NewTimer(b.left)
@@ -42,7 +42,7 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	select {
 	case b.chunks <- chunk:
 		b.left -= time.Since(begin)
-		return b.place.back(ctx)
+		return b.slot.reacquireSlot(ctx)
 	case <-timer.C:
 		return request.ErrSlow
 	case <-ctx.Done():
@@ -50,8 +50,8 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	}
 }
 
-// named is an object in an event that has the name of the object's type.
-type named map[string]any
+// namedEvent is an object in an event that has the name of the object's type.
+type namedEvent map[string]any
 
 // streamEnd is the end of a stream of unnamed events.
 const streamEnd = "[DONE]"
@@ -62,15 +62,14 @@ type comment string
 // keepAlive shows proxies that the connection is not dead.
 const keepAlive comment = "keep-alive"
 
-// event returns an object as an event of a stream.
-func event(v any) []byte {
+func encodeEvent(v any) []byte {
 	var b []byte
 	switch v := v.(type) {
 	case string:
 		b = append(b, "data: "+v...)
 	case comment:
 		b = append(b, ": "+v...)
-	case named:
+	case namedEvent:
 		b = fmt.Appendf(b, "event: %s\ndata: %s", v["type"], request.Encode(v))
 	default:
 		b = append(append(b, "data: "...), request.Encode(v)...)
@@ -78,25 +77,26 @@ func event(v any) []byte {
 	return append(b, "\n\n"...)
 }
 
-// streamed sends an answer piece by piece. The status and the first events are sent before the prompt is read, as that
-// may take minutes, and clients give up. The place is free once the answer is generated, even if the reader is slow.
-func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
+// streamAnswers sends an answer piece by piece. The status and the first events are sent before the prompt is read, as
+// that may take minutes, and clients give up. The slot is free once the answer is generated, even if the reader is
+// slow.
+func (t *reply) streamAnswers(ctx context.Context, j *job, prompts [][]int32, in *requestSlot) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall, place: in, shape: j.shape}
-	first := j.shape.begin()
+	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall, slot: in, formatter: j.formatter}
+	first := j.formatter.firstEvents()
 	failed := make(chan error, 1)
 	go func() {
 		defer close(b.chunks)
-		failed <- t.generate(ctx, j, prompts, in,
+		failed <- t.generateAnswers(ctx, j, prompts, in,
 			func(i int, p answer.Piece) error {
-				return b.pushAll(ctx, func() []any { return j.shape.chunks(i, p) })
+				return b.pushEvents(ctx, func() []any { return j.formatter.pieceEvents(i, p) })
 			},
 			func(i int, e answer.Ending) error {
-				return b.pushAll(ctx, func() []any { return j.shape.last(i, e) })
+				return b.pushEvents(ctx, func() []any { return j.formatter.answerEndEvents(i, e) })
 			})
 	}()
-	if err := t.pump(b, first); err != nil {
+	if err := t.forwardChunks(b, first); err != nil {
 		cancel(err)
 		for range b.chunks { // until generation has ended
 		}
@@ -105,43 +105,42 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	if err := <-failed; err != nil {
 		return err
 	}
-	for _, c := range j.shape.end(t.usage()) {
-		if err := t.write(event(c)); err != nil {
+	for _, c := range j.formatter.streamEndEvents(t.currentUsage()) {
+		if err := t.writeAndFlush(encodeEvent(c)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *stream) pushAll(ctx context.Context, chunks func() []any) error {
+func (b *stream) pushEvents(ctx context.Context, chunks func() []any) error {
 	b.mu.Lock()
 	b.begun = true
 	all := chunks()
 	b.mu.Unlock()
 	for _, c := range all {
-		if err := b.push(ctx, event(c)); err != nil {
+		if err := b.pushChunk(ctx, encodeEvent(c)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ping returns an event for a pause.
-func (b *stream) ping() any {
+func (b *stream) pingEvent() any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.shape.ping(b.begun)
+	return b.formatter.pingEvent(b.begun)
 }
 
-// pump sends the first events, and then chunks as they arrive, until there are no more. During pauses it sends pings,
-// so that no proxy and no client considers the connection dead.
-func (t *reply) pump(b *stream, first []any) error {
+// forwardChunks sends the first events, and then chunks as they arrive, until there are no more. During pauses it sends
+// pings, so that no proxy and no client considers the connection dead.
+func (t *reply) forwardChunks(b *stream, first []any) error {
 	var out []byte
 	for _, e := range first {
-		out = append(out, event(e)...)
+		out = append(out, encodeEvent(e)...)
 	}
-	t.open()
-	if err := t.write(out); err != nil {
+	t.sendStreamHeader()
+	if err := t.writeAndFlush(out); err != nil {
 		return err
 	}
 	quiet := time.NewTimer(t.s.o.KeepAlive)
@@ -153,19 +152,18 @@ func (t *reply) pump(b *stream, first []any) error {
 			if !more {
 				return nil
 			}
-			out = b.gather(chunk)
+			out = b.gatherChunks(chunk)
 		case <-quiet.C:
-			out = event(b.ping())
+			out = encodeEvent(b.pingEvent())
 		}
-		if err := t.write(out); err != nil {
+		if err := t.writeAndFlush(out); err != nil {
 			return err
 		}
 		quiet.Reset(t.s.o.KeepAlive)
 	}
 }
 
-// gather appends the chunks that are waiting.
-func (b *stream) gather(out []byte) []byte {
+func (b *stream) gatherChunks(out []byte) []byte {
 	for {
 		select {
 		case chunk, more := <-b.chunks:
@@ -179,8 +177,7 @@ func (b *stream) gather(out []byte) []byte {
 	}
 }
 
-// open sends the status of a stream.
-func (t *reply) open() {
+func (t *reply) sendStreamHeader() {
 	h := t.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")

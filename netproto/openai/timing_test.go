@@ -433,21 +433,21 @@ func TestDrippingReader(t *testing.T) {
 // TestStallsAdd: the times for which a client stalls an answer add up.
 func TestStallsAdd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		in, err := newGate(1, 0, 1).enter(t.Context())
+		in, err := newRequestLimiter(1, 0, 1).acquireSlot(t.Context())
 		require.NoError(t, err)
-		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, place: in}
+		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, slot: in}
 		go func() {
 			for range 2 {
 				time.Sleep(4 * time.Second)
 				<-b.chunks
 			}
 		}()
-		require.NoError(t, b.push(t.Context(), nil))
-		require.NoError(t, b.push(t.Context(), nil))
+		require.NoError(t, b.pushChunk(t.Context(), nil))
+		require.NoError(t, b.pushChunk(t.Context(), nil))
 		begin := time.Now()
-		require.ErrorIs(t, b.push(t.Context(), nil), request.ErrSlow)
+		require.ErrorIs(t, b.pushChunk(t.Context(), nil), request.ErrSlow)
 		assert.Equal(t, 2*time.Second, time.Since(begin))
-		in.leave()
+		in.releaseSlot()
 	})
 }
 
@@ -522,30 +522,30 @@ func TestStalled(t *testing.T) {
 // then, the others keep their places.
 func TestBackInTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		g := newGate(1, 0, 1)
-		enter := func() *place {
-			in, err := g.enter(t.Context())
+		g := newRequestLimiter(1, 0, 1)
+		enter := func() *requestSlot {
+			in, err := g.acquireSlot(t.Context())
 			require.NoError(t, err)
 			return in
 		}
 		in := enter()
-		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, place: in}
-		time.AfterFunc(time.Second, func() { time.AfterFunc(8*time.Second, enter().leave) })
+		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, slot: in}
+		time.AfterFunc(time.Second, func() { time.AfterFunc(8*time.Second, enter().releaseSlot) })
 		time.AfterFunc(4*time.Second, func() { <-b.chunks })
 		begin := time.Now()
-		require.NoError(t, b.push(t.Context(), nil))
+		require.NoError(t, b.pushChunk(t.Context(), nil))
 		assert.Equal(t, []time.Duration{9 * time.Second, 6 * time.Second}, []time.Duration{time.Since(begin), b.left})
 
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.True(t, in.stepAside())
+		require.True(t, in.yieldSlot())
 		other := enter()
-		require.ErrorIs(t, in.back(ended), context.Canceled)
-		in.leave()
-		active, _, stalled := g.load()
+		require.ErrorIs(t, in.reacquireSlot(ended), context.Canceled)
+		in.releaseSlot()
+		active, _, stalled := g.currentLoad()
 		assert.Equal(t, []int{1, 0}, []int{active, stalled})
-		other.leave()
-		active, _, _ = g.load()
+		other.releaseSlot()
+		active, _, _ = g.currentLoad()
 		assert.Zero(t, active)
 	})
 }

@@ -30,47 +30,46 @@ func (b *Builder) Full() bool { return len(b.g.states) > maxStates }
 // no value. The Builder must not be used afterwards.
 func (b *Builder) Trim(start int32) (*Grammar, bool) {
 	b.g.start = start
-	return b.g, b.g.prune()
+	return b.g, b.g.pruneDeadStates()
 }
 
 // Build is like Trim, but for all uses of the grammar. [Grammar.Ignored] returns ignored.
 func (b *Builder) Build(start int32, ignored []string) (*Grammar, bool) {
 	g, some := b.Trim(start)
 	if some {
-		g.measure()
+		g.computeShortestEnds()
 		g.ignored = ignored
 	}
 	return g, some
 }
 
 // State adds a state.
-func (b *Builder) State() int32 { return b.state(0) }
+func (b *Builder) State() int32 { return b.addState(0) }
 
-// state adds a state that counts within bounds, like the other states of its rule.
-func (b *Builder) state(bounds int32) int32 {
+func (b *Builder) addState(bounds int32) int32 {
 	b.g.states = append(b.g.states, state{bounds: bounds})
 	return int32(len(b.g.states) - 1)
 }
 
-func (b *Builder) count(bounds regular.Bounds) int32 {
+func (b *Builder) addBounds(bounds regular.Bounds) int32 {
 	b.g.bounds = append(b.g.bounds, bounds)
 	return int32(len(b.g.bounds) - 1)
 }
 
-func (b *Builder) at(s int32) *state { return &b.g.states[s] }
+func (b *Builder) stateAt(s int32) *state { return &b.g.states[s] }
 
 // End adds a state at which its rule ends.
 func (b *Builder) End() int32 {
 	s := b.State()
-	b.at(s).accept = true
+	b.stateAt(s).accept = true
 	return s
 }
 
 // Jump adds a transition between two states without a byte.
-func (b *Builder) Jump(from, to int32) { b.jump(from, to, keep) }
+func (b *Builder) Jump(from, to int32) { b.addJump(from, to, keep) }
 
-func (b *Builder) jump(from, to int32, o op) {
-	b.at(from).jumps = append(b.at(from).jumps, jump{o, to})
+func (b *Builder) addJump(from, to int32, o op) {
+	b.stateAt(from).jumps = append(b.stateAt(from).jumps, jump{o, to})
 }
 
 // Literal adds a path for a text between two states.
@@ -78,16 +77,16 @@ func (b *Builder) Literal(from int32, text string, to int32) {
 	for i := range len(text) {
 		next := to
 		if i+1 < len(text) {
-			next = b.state(b.at(from).bounds)
+			next = b.addState(b.stateAt(from).bounds)
 		}
-		b.at(from).arcs = append(b.at(from).arcs, arc{lo: text[i], hi: text[i], to: next})
+		b.stateAt(from).arcs = append(b.stateAt(from).arcs, arc{lo: text[i], hi: text[i], to: next})
 		from = next
 	}
 }
 
 // Spaced is Literal with an optional space after the text.
 func (b *Builder) Spaced(from int32, text string, to int32) {
-	space := b.state(b.at(from).bounds)
+	space := b.addState(b.stateAt(from).bounds)
 	b.Literal(from, text, space)
 	b.Literal(space, " ", to)
 	b.Jump(space, to)
@@ -95,7 +94,7 @@ func (b *Builder) Spaced(from int32, text string, to int32) {
 
 // Call adds a path between two states for a value of the rule that begins at start.
 func (b *Builder) Call(from, start, to int32) {
-	b.at(from).calls = append(b.at(from).calls, call{start, to})
+	b.stateAt(from).calls = append(b.stateAt(from).calls, call{start, to})
 }
 
 // Part adds a regular set, and returns its start. With a key other than "" it is built only once.
@@ -141,14 +140,14 @@ func (b *Builder) String(length regular.Bounds) (int32, error) {
 	if err != nil {
 		return 0, err
 	}
-	of := b.count(length)
-	start, loop := b.state(of), b.state(of)
+	of := b.addBounds(length)
+	start, loop := b.addState(of), b.addState(of)
 	b.parts[key] = start
 	b.Literal(start, `"`, loop)
 	// The states of one character, of which the first is the loop: each way through it counts.
 	names := make([]int32, len(char.Arcs))
 	for i := range names {
-		names[i] = b.state(of)
+		names[i] = b.addState(of)
 	}
 	names[0] = loop
 	for i, arcs := range char.Arcs {
@@ -160,13 +159,13 @@ func (b *Builder) String(length regular.Bounds) (int32, error) {
 			if i == 0 {
 				o = count
 			}
-			b.at(names[i]).arcs = append(b.at(names[i]).arcs, arc{x.Lo, x.Hi, o, to})
+			b.stateAt(names[i]).arcs = append(b.stateAt(names[i]).arcs, arc{x.Lo, x.Hi, o, to})
 		}
 	}
 	end := b.End()
-	b.at(loop).free = regular.InString
-	b.at(loop).arcs = append(b.at(loop).arcs, arc{'"', '"', enough, end})
-	sortArcs(b.at(loop).arcs)
+	b.stateAt(loop).free = regular.InString
+	b.stateAt(loop).arcs = append(b.stateAt(loop).arcs, arc{'"', '"', enough, end})
+	sortArcs(b.stateAt(loop).arcs)
 	return start, nil
 }
 
@@ -179,21 +178,21 @@ type Step struct {
 // List adds a value, further ones as more allows, each after a comma, and then "]", which leads to the state closed. A
 // list at level k begins at from[k], and continues with one of steps[k]. It may end at the levels from least on.
 func (b *Builder) List(from []int32, steps [][]Step, least int, more regular.Bounds, closed int32) {
-	of := b.count(more)
-	end, loops := b.state(of), make([]int32, len(steps))
+	of := b.addBounds(more)
+	end, loops := b.addState(of), make([]int32, len(steps))
 	for k := range loops {
-		loops[k] = b.state(of)
+		loops[k] = b.addState(of)
 	}
 	for k, loop := range loops {
-		comma, next := b.state(of), b.state(of)
-		b.jump(loop, comma, count)
+		comma, next := b.addState(of), b.addState(of)
+		b.addJump(loop, comma, count)
 		b.Spaced(comma, ",", next)
 		for _, s := range steps[k] {
 			b.Call(from[k], s.Start, loops[s.Level])
 			b.Call(next, s.Start, loops[s.Level])
 		}
 		if k >= least {
-			b.jump(loop, end, enough)
+			b.addJump(loop, end, enough)
 		}
 	}
 	b.Literal(end, "]", closed)

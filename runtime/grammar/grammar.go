@@ -52,8 +52,7 @@ const (
 	enough    // only if there are enough
 )
 
-// after returns a count after op, and whether op is possible.
-func after(b regular.Bounds, o op, n int32) (int32, bool) {
+func applyOp(b regular.Bounds, o op, n int32) (int32, bool) {
 	switch {
 	case o == count && !b.Bounded():
 		return min(n+1, b.Min), true // a larger count makes no difference
@@ -70,7 +69,7 @@ type Grammar struct {
 	states []state
 	bounds []regular.Bounds
 	start  int32
-	ends   [][]shortest // of states, by the number of missing repetitions
+	ends   [][]shortestEnd // of states, by the number of missing repetitions
 
 	ignored []string
 }
@@ -88,7 +87,7 @@ func (g *Grammar) Bytes() int {
 			cap(s.calls)*int(unsafe.Sizeof(call{}))
 	}
 	for _, of := range g.ends {
-		n += int(unsafe.Sizeof(of)) + len(of)*int(unsafe.Sizeof(shortest{}))
+		n += int(unsafe.Sizeof(of)) + len(of)*int(unsafe.Sizeof(shortestEnd{}))
 	}
 	return n + len(g.bounds)*int(unsafe.Sizeof(regular.Bounds{}))
 }
@@ -100,8 +99,8 @@ type frame struct {
 	up   *frame
 }
 
-// same reports whether two frames, and all above them, are equal.
-func (f *frame) same(g *frame) bool {
+// equalFrames reports whether two frames, and all above them, are equal.
+func (f *frame) equalFrames(g *frame) bool {
 	for f != g {
 		if f == nil || g == nil || f.back != g.back || f.n != g.n {
 			return false
@@ -130,7 +129,7 @@ func (s *State) Done() bool { return s.done }
 // Start returns the state at the beginning of a text.
 func (g *Grammar) Start() *State {
 	s := new(State)
-	s.threads, s.done = g.arrive(nil, g.start, 0, nil)
+	s.threads, s.done = g.appendClosure(nil, g.start, 0, nil)
 	return s
 }
 
@@ -138,7 +137,7 @@ func (g *Grammar) Start() *State {
 func (g *Grammar) Next(s *State, text ...byte) *State {
 	here, spare, done := s.threads, []thread(nil), s.done
 	for _, b := range text {
-		spare, done = g.step(spare[:0], here, b)
+		spare, done = g.stepByte(spare[:0], here, b)
 		if len(spare) == 0 && !done {
 			return nil
 		}
@@ -151,8 +150,8 @@ func (g *Grammar) Next(s *State, text ...byte) *State {
 // texts are then fewer, but still of the schema.
 const maxThreads = 256
 
-// step appends the threads after a byte, and reports whether the text is then a whole value.
-func (g *Grammar) step(to, threads []thread, b byte) (_ []thread, done bool) {
+// stepByte appends the threads after a byte, and reports whether the text is then a whole value.
+func (g *Grammar) stepByte(to, threads []thread, b byte) (_ []thread, done bool) {
 	for _, t := range threads {
 		s := &g.states[t.at]
 		for _, a := range s.arcs {
@@ -162,34 +161,34 @@ func (g *Grammar) step(to, threads []thread, b byte) (_ []thread, done bool) {
 			if b > a.hi {
 				continue
 			}
-			n, ok := after(g.bounds[s.bounds], a.op, t.n)
+			n, ok := applyOp(g.bounds[s.bounds], a.op, t.n)
 			if !ok {
 				continue
 			}
 			var over bool
-			to, over = g.arrive(to, a.to, n, t.up)
+			to, over = g.appendClosure(to, a.to, n, t.up)
 			done = done || over
 		}
 	}
 	return to, done
 }
 
-// arrive appends the places that can be reached from a state without a byte, and reports whether one is the end of the
-// text.
-func (g *Grammar) arrive(to []thread, at, n int32, up *frame) (_ []thread, done bool) {
+// appendClosure appends the places that can be reached from a state without a byte, and reports whether one is the end
+// of the text.
+func (g *Grammar) appendClosure(to []thread, at, n int32, up *frame) (_ []thread, done bool) {
 	s := &g.states[at]
 	if len(s.arcs) > 0 {
-		to = add(to, thread{at, n, up})
+		to = addUniqueThread(to, thread{at, n, up})
 	}
 	var over bool
 	for _, j := range s.jumps {
-		if n, ok := after(g.bounds[s.bounds], j.op, n); ok {
-			to, over = g.arrive(to, j.to, n, up)
+		if n, ok := applyOp(g.bounds[s.bounds], j.op, n); ok {
+			to, over = g.appendClosure(to, j.to, n, up)
 			done = done || over
 		}
 	}
 	for _, c := range s.calls {
-		to, over = g.arrive(to, c.start, 0, &frame{c.back, n, up})
+		to, over = g.appendClosure(to, c.start, 0, &frame{c.back, n, up})
 		done = done || over
 	}
 	switch {
@@ -197,16 +196,16 @@ func (g *Grammar) arrive(to []thread, at, n int32, up *frame) (_ []thread, done 
 	case up == nil:
 		done = true
 	default:
-		to, over = g.arrive(to, up.back, up.n, up.up)
+		to, over = g.appendClosure(to, up.back, up.n, up.up)
 		done = done || over
 	}
 	return to, done
 }
 
-// add appends a thread unless it is there already.
-func add(to []thread, t thread) []thread {
+// addUniqueThread appends a thread unless it is there already, or there are maxThreads.
+func addUniqueThread(to []thread, t thread) []thread {
 	for _, o := range to {
-		if o.at == t.at && o.n == t.n && o.up.same(t.up) {
+		if o.at == t.at && o.n == t.n && o.up.equalFrames(t.up) {
 			return to
 		}
 	}

@@ -16,7 +16,7 @@ func (m Mask) Has(id int32) bool { return id >= 0 && int(id)>>6 < len(m) && m[id
 // Remove removes a token from the set.
 func (m Mask) Remove(id int32) { m[id>>6] &^= 1 << (id & 63) }
 
-func (m Mask) add(id int32) { m[id>>6] |= 1 << (id & 63) }
+func (m Mask) addToken(id int32) { m[id>>6] |= 1 << (id & 63) }
 
 // Matcher computes which tokens of a vocabulary may follow a text. It is safe for concurrent use.
 //
@@ -30,24 +30,24 @@ type Matcher struct {
 	id uint64 // of g, in the masks that v keeps
 }
 
-// local is a place within a rule, as far as it matters for tokens: counts that are further from their bounds than the
-// length of any token are equal.
-type local struct {
+// reachKey is a place within a rule, as far as it matters for tokens: counts that are further from their bounds than
+// the length of any token are equal.
+type reachKey struct {
 	grammar         uint64 // 0: any grammar, in a string
 	at, least, most int32
 }
 
 // reach is the set of tokens that a place allows by itself.
 type reach struct {
-	base  Mask    // tokens shared by many places; must not be changed
-	few   []int32 // further tokens, if they are few
-	all   Mask    // otherwise
-	after *tree   // the rests of further tokens after the end of the rule; nil: none
+	base  Mask       // tokens shared by many places; must not be changed
+	few   []int32    // further tokens, if they are few
+	all   Mask       // otherwise
+	after *tokenTree // the rests of further tokens after the end of the rule; nil: none
 }
 
 // NewMatcher returns a matcher for a grammar and a vocabulary.
 func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
-	return &Matcher{g: g, v: v, id: v.kept.grammars.Add(1)}
+	return &Matcher{g: g, v: v, id: v.cache.grammars.Add(1)}
 }
 
 // Ignored is [Grammar.Ignored].
@@ -86,7 +86,7 @@ func (m *Matcher) Fits(s *State, tokens int) bool {
 
 // Shortest returns tokens that complete a text to a whole value in the fewest bytes, each token as long as possible;
 // none if the text is a whole value. There may be a completion with fewer tokens and more bytes.
-func (m *Matcher) Shortest(s *State) []int32 { return m.v.cut(m.g.Shortest(s)) }
+func (m *Matcher) Shortest(s *State) []int32 { return m.v.tokenizeGreedily(m.g.Shortest(s)) }
 
 // Mask returns the tokens that may follow, in the memory of dst if it is large enough.
 func (m *Matcher) Mask(dst Mask, s *State) Mask {
@@ -95,49 +95,47 @@ func (m *Matcher) Mask(dst Mask, s *State) Mask {
 	clear(dst)
 	if s.done {
 		for _, id := range m.v.ends {
-			dst.add(id)
+			dst.addToken(id)
 		}
 	}
 	for _, t := range s.threads {
-		r := m.reach(t)
-		dst.unite(r.base)
-		dst.unite(r.all)
+		r := m.threadReach(t)
+		dst.unionWith(r.base)
+		dst.unionWith(r.all)
 		for _, id := range r.few {
-			dst.add(id)
+			dst.addToken(id)
 		}
 		if t.up == nil || r.after == nil {
 			continue
 		}
-		after, _ := m.g.arrive(nil, t.up.back, t.up.n, t.up.up)
+		after, _ := m.g.appendClosure(nil, t.up.back, t.up.n, t.up.up)
 		w := walker{g: m.g, tree: r.after, mask: dst}
-		w.below(0, after, 0)
+		w.walkBelow(0, after, 0)
 	}
 	return dst
 }
 
-// unite adds the tokens of another set; nil is the empty one.
-func (m Mask) unite(o Mask) {
+func (m Mask) unionWith(o Mask) {
 	for i, word := range o {
 		m[i] |= word
 	}
 }
 
-// reach returns the tokens that the place of a thread allows by itself.
-func (m *Matcher) reach(t thread) *reach {
-	key := m.local(t)
-	r := m.v.kept.get(key)
+func (m *Matcher) threadReach(t thread) *reach {
+	key := m.reachKeyOf(t)
+	r := m.v.cache.loadReach(key)
 	if r == nil {
-		r = m.explore(t, key)
-		m.v.kept.put(key, r)
+		r = m.computeReach(t, key)
+		m.v.cache.storeReach(key, r)
 	}
 	return r
 }
 
-func (m *Matcher) local(t thread) local {
+func (m *Matcher) reachKeyOf(t thread) reachKey {
 	s := &m.g.states[t.at]
 	b := m.g.bounds[s.bounds]
 	far := m.v.longest + 1
-	key := local{grammar: m.id, at: t.at, least: min(max(b.Min-t.n, 0), far), most: -1}
+	key := reachKey{grammar: m.id, at: t.at, least: min(max(b.Min-t.n, 0), far), most: -1}
 	if b.Bounded() {
 		key.most = min(b.Max-t.n, far)
 	}
@@ -147,8 +145,7 @@ func (m *Matcher) local(t thread) local {
 	return key
 }
 
-// bytes returns about how much memory it uses.
-func (r *reach) bytes() int {
+func (r *reach) memoryBytes() int {
 	n := 256 + 8*len(r.all) + 4*len(r.few)
 	if r.after != nil {
 		n += 16*len(r.after.bytes) + 4*len(r.after.ids)
@@ -156,8 +153,7 @@ func (r *reach) bytes() int {
 	return n
 }
 
-// explore computes the tokens that the place of a thread allows by itself.
-func (m *Matcher) explore(t thread, key local) *reach {
+func (m *Matcher) computeReach(t thread, key reachKey) *reach {
 	r := new(reach)
 	w := walker{g: m.g, tree: m.v.all, mask: make(Mask, (m.v.size+63)/64)}
 	if m.g.states[t.at].free != regular.Bound {
@@ -168,8 +164,8 @@ func (m *Matcher) explore(t thread, key local) *reach {
 		r.base, w.tree = m.v.plain[most], m.v.rest
 	}
 	w.exits = &exits{}
-	w.below(0, []thread{{t.at, t.n, nil}}, 0)
-	r.after = w.exits.tree()
+	w.walkBelow(0, []thread{{t.at, t.n, nil}}, 0)
+	r.after = w.exits.buildTree()
 	if w.count*2 >= len(w.mask) {
 		r.all = w.mask
 		return r
@@ -183,70 +179,69 @@ func (m *Matcher) explore(t thread, key local) *reach {
 }
 
 // exits are the rests of tokens after a place at which the outermost rule may end.
-type exits struct{ rests []entry }
+type exits struct{ rests []tokenEntry }
 
-// tree returns the tree of the rests; nil if there are none.
-func (e *exits) tree() *tree {
+func (e *exits) buildTree() *tokenTree {
 	if len(e.rests) == 0 {
 		return nil
 	}
-	return plant(e.rests)
+	return newTokenTree(e.rests)
 }
 
-func (e *exits) add(v *tree, node int32, text []byte) {
+func (e *exits) addRests(v *tokenTree, node int32, text []byte) {
 	for c, end := node+1, v.below[node]; c < end; c = v.below[c] {
 		rest := append(text[:len(text):len(text)], v.bytes[c])
-		for _, id := range v.own(c) {
-			e.rests = append(e.rests, entry{rest, id})
+		for _, id := range v.nodeTokens(c) {
+			e.rests = append(e.rests, tokenEntry{rest, id})
 		}
-		e.add(v, c, rest)
+		e.addRests(v, c, rest)
 	}
 }
 
 // walker follows the tokens of a tree.
 type walker struct {
 	g     *Grammar
-	tree  *tree
+	tree  *tokenTree
 	mask  Mask
 	count int        // tokens
 	exits *exits     // nil if the text after the outermost rule is not needed
 	spare [][]thread // by depth
 }
 
-// below adds the tokens below a node of the tree that threads can follow.
-func (w *walker) below(node int32, threads []thread, depth int) {
+// walkBelow adds the tokens below a node of the tree that threads can follow.
+func (w *walker) walkBelow(node int32, threads []thread, depth int) {
 	if len(threads) == 1 && w.g.states[threads[0].at].regular {
-		w.along(node, threads[0])
+		w.walkRegular(node, threads[0])
 		return
 	}
 	if depth == len(w.spare) {
 		w.spare = append(w.spare, nil)
 	}
 	for c, end := node+1, w.tree.below[node]; c < end; c = w.tree.below[c] {
-		next, done := w.g.step(w.spare[depth][:0], threads, w.tree.bytes[c])
+		next, done := w.g.stepByte(w.spare[depth][:0], threads, w.tree.bytes[c])
 		w.spare[depth] = next
 		if len(next) == 0 && !done {
 			continue
 		}
-		if !done && len(next) == 1 && w.whole(next[0], c) {
-			w.add(w.tree.under(c))
+		if !done && len(next) == 1 && w.acceptsSubtree(next[0], c) {
+			w.allowTokens(w.tree.subtreeTokens(c))
 			continue
 		}
-		w.add(w.tree.own(c))
+		w.allowTokens(w.tree.nodeTokens(c))
 		if w.tree.below[c] == c+1 {
 			continue
 		}
 		if done && w.exits != nil {
-			w.exits.add(w.tree, c, nil)
+			w.exits.addRests(w.tree, c, nil)
 		}
 		if len(next) > 0 {
-			w.below(c, next, depth+1)
+			w.walkBelow(c, next, depth+1)
 		}
 	}
 }
 
-// along is below for one thread of a regular part, as long as it stays in it.
-func (w *walker) along(node int32, t thread) {
+// walkRegular is walkBelow for one thread of a regular part, as long as it stays in it.
+func (w *walker) walkRegular(node int32, t thread) {
 	arcs := w.g.states[t.at].arcs
 	for c, end := node+1, w.tree.below[node]; c < end; c = w.tree.below[c] {
 		b := w.tree.bytes[c]
@@ -258,46 +253,46 @@ func (w *walker) along(node int32, t thread) {
 				break
 			}
 			if b <= a.hi {
-				w.enter(c, thread{a.to, t.n, t.up})
+				w.enterRegular(c, thread{a.to, t.n, t.up})
 				break
 			}
 		}
 	}
 }
 
-// enter adds the tokens of a node and of those below it that a thread of a regular part can follow after it.
-func (w *walker) enter(node int32, t thread) {
-	if w.whole(t, node) {
-		w.add(w.tree.under(node))
+// enterRegular adds the tokens of a node and of those below it that a thread of a regular part can follow after it.
+func (w *walker) enterRegular(node int32, t thread) {
+	if w.acceptsSubtree(t, node) {
+		w.allowTokens(w.tree.subtreeTokens(node))
 		return
 	}
-	w.add(w.tree.own(node))
+	w.allowTokens(w.tree.nodeTokens(node))
 	s := &w.g.states[t.at]
 	if w.tree.below[node] == node+1 {
 		return
 	}
 	if !s.accept {
-		w.along(node, t)
+		w.walkRegular(node, t)
 		return
 	}
 	if t.up == nil {
 		if w.exits != nil {
-			w.exits.add(w.tree, node, nil)
+			w.exits.addRests(w.tree, node, nil)
 		}
 		if len(s.arcs) > 0 {
-			w.along(node, t)
+			w.walkRegular(node, t)
 		}
 		return
 	}
-	threads, _ := w.g.arrive(nil, t.at, t.n, t.up)
+	threads, _ := w.g.appendClosure(nil, t.at, t.n, t.up)
 	other := walker{g: w.g, tree: w.tree, mask: w.mask}
-	other.below(node, threads, 0)
+	other.walkBelow(node, threads, 0)
 	w.count += other.count
 }
 
-func (w *walker) add(ids []int32) {
+func (w *walker) allowTokens(ids []int32) {
 	for _, id := range ids {
-		w.mask.add(id)
+		w.mask.addToken(id)
 	}
 	w.count += len(ids)
 }

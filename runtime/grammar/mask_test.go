@@ -14,7 +14,7 @@ import (
 // TestMaskSet: a set of tokens, also outside its bounds.
 func TestMaskSet(t *testing.T) {
 	m := make(Mask, 2)
-	m.add(70)
+	m.addToken(70)
 	assert.True(t, m.Has(70))
 	for range 2 {
 		m.Remove(70)
@@ -50,10 +50,12 @@ func TestVocabularyRefused(t *testing.T) {
 func TestBytes(t *testing.T) {
 	const many = 10_000
 	for name, step := range map[string]func(b *Builder, from, to int32){
-		"arcs":   func(b *Builder, from, to int32) { b.Literal(from, "a", to) },
-		"jumps":  func(b *Builder, from, to int32) { b.Jump(from, to) },
-		"calls":  func(b *Builder, from, to int32) { b.Call(from, 0, to) },
-		"counts": func(b *Builder, from, _ int32) { b.at(from).bounds = b.count(regular.Bounds{Min: 3, Max: 9}) },
+		"arcs":  func(b *Builder, from, to int32) { b.Literal(from, "a", to) },
+		"jumps": func(b *Builder, from, to int32) { b.Jump(from, to) },
+		"calls": func(b *Builder, from, to int32) { b.Call(from, 0, to) },
+		"counts": func(b *Builder, from, _ int32) {
+			b.stateAt(from).bounds = b.addBounds(regular.Bounds{Min: 3, Max: 9})
+		},
 	} {
 		b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
 		var before, after runtime.MemStats
@@ -169,7 +171,7 @@ func TestLines(t *testing.T) {
 	} {
 		m := matcher(t, regular.Unbounded, c.pattern, "ab é", "a\u2028", `\n`, `\u001f`)
 		s := m.g.Next(m.Start(), '"')
-		assert.NotNil(t, m.reach(s.threads[0]).base, "it starts from the common states of these strings")
+		assert.NotNil(t, m.threadReach(s.threads[0]).base, "it starts from the common states of these strings")
 		mask := m.Mask(nil, s)
 		for id, want := range c.want {
 			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", c.pattern, m.v.tokens[id])
@@ -181,12 +183,12 @@ func TestLines(t *testing.T) {
 func TestMasksKept(t *testing.T) {
 	m := matcher(t, 10, "")
 	m.Mask(nil, m.Start())
-	k := m.v.kept
+	k := m.v.cache
 	require.Equal(t, 1, k.masks.Len())
 	first := k.bytes
 	assert.Positive(t, first)
-	k.bytes += maxKept - first // as if there were many masks
+	k.bytes += maxCacheBytes - first // as if there were many masks
 	m.Mask(nil, m.g.Next(m.Start(), '"'))
 	assert.Equal(t, 1, k.masks.Len(), "the first one was evicted")
-	assert.Equal(t, maxKept-first+k.masks.Values()[0].bytes(), k.bytes)
+	assert.Equal(t, maxCacheBytes-first+k.masks.Values()[0].memoryBytes(), k.bytes)
 }

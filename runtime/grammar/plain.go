@@ -2,9 +2,9 @@ package grammar
 
 import "github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 
-// plainChars returns the number of characters of a token if all may be part of any JSON string; 0 if it has others, or
-// ends within a character.
-func plainChars(token []byte) (n int) {
+// countPlainChars returns the number of characters of a token if all may be part of any JSON string; 0 if it has
+// others, or ends within a character.
+func countPlainChars(token []byte) (n int) {
 	state := int32(0)
 	for _, b := range token {
 		if state = regular.PlainNext(state, b); state < 0 {
@@ -20,9 +20,9 @@ func plainChars(token []byte) (n int) {
 	return n
 }
 
-// survey computes for each node of the tree in which states all texts below it can be part of a string, and the depth
+// annotateSubtrees computes for each node in which states all texts below it can be part of a string, and the depth
 // below it.
-func (v *tree) survey() {
+func (v *tokenTree) annotateSubtrees() {
 	v.plain, v.depth = make([]uint16, len(v.bytes)), make([]int32, len(v.bytes))
 	for node := int32(len(v.bytes)) - 1; node >= 0; node-- {
 		v.plain[node] = 1<<regular.PlainStates - 1
@@ -37,8 +37,8 @@ func (v *tree) survey() {
 	}
 }
 
-// whole reports whether a thread at a node can follow all texts below it, as plain text of its string.
-func (w *walker) whole(t thread, node int32) bool {
+// acceptsSubtree reports whether a thread at a node can follow all texts below it, as plain text of its string.
+func (w *walker) acceptsSubtree(t thread, node int32) bool {
 	s := &w.g.states[t.at]
 	if s.free == regular.Bound || w.tree.plain[node]&1 == 0 {
 		return false

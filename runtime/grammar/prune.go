@@ -2,11 +2,12 @@ package grammar
 
 import "slices"
 
-// prune removes states and transitions that lead to no end of a value, and reports whether the start leads to one.
+// pruneDeadStates removes states and transitions that lead to no end of a value, and reports whether the start leads to
+// one.
 //
 // Counts do not matter: a loop can repeat as often as its count requires, and the bounds of a count are never empty.
-func (g *Grammar) prune() bool {
-	live := g.live()
+func (g *Grammar) pruneDeadStates() bool {
+	live := g.liveStates()
 	if !live[g.start] {
 		return false
 	}
@@ -20,10 +21,9 @@ func (g *Grammar) prune() bool {
 	return true
 }
 
-// live reports for each state whether it leads to an end of its rule.
-func (g *Grammar) live() []bool {
+func (g *Grammar) liveStates() []bool {
 	live := make([]bool, len(g.states))
-	users := g.users() // the users of a live state may be live
+	users := g.predecessorStates() // the users of a live state may be live
 	var open []int32
 	for i := range g.states {
 		if g.states[i].accept {
@@ -35,7 +35,7 @@ func (g *Grammar) live() []bool {
 		at := open[len(open)-1]
 		open = open[:len(open)-1]
 		for _, i := range users[at] {
-			if !live[i] && g.leads(i, live) {
+			if !live[i] && g.leadsToLive(i, live) {
 				live[i] = true
 				open = append(open, i)
 			}
@@ -44,8 +44,9 @@ func (g *Grammar) live() []bool {
 	return live
 }
 
-// users returns, for each state, the states that lead to it: by an arc, a jump, or a call that begins or returns there.
-func (g *Grammar) users() [][]int32 {
+// predecessorStates returns, for each state, the states that lead to it: by an arc, a jump, or a call that begins or
+// returns there.
+func (g *Grammar) predecessorStates() [][]int32 {
 	users := make([][]int32, len(g.states))
 	for i := range g.states {
 		s := &g.states[i]
@@ -62,8 +63,7 @@ func (g *Grammar) users() [][]int32 {
 	return users
 }
 
-// leads reports whether a state has a transition to a live one.
-func (g *Grammar) leads(i int32, live []bool) bool {
+func (g *Grammar) leadsToLive(i int32, live []bool) bool {
 	s := &g.states[i]
 	return slices.ContainsFunc(s.arcs, func(a arc) bool { return live[a.to] }) ||
 		slices.ContainsFunc(s.jumps, func(j jump) bool { return live[j.to] }) ||

@@ -14,26 +14,26 @@ const layers = 4
 // endless is the length if there is no end; larger lengths count as endless.
 const endless = math.MaxInt32
 
-// shortest is the shortest way, in bytes, to end a rule from a state with a number of missing repetitions.
-type shortest struct {
+// shortestEnd is the shortest way, in bytes, to end a rule from a state with a number of missing repetitions.
+type shortestEnd struct {
 	bytes int32 // endless: impossible
 	by    int32 // the step to take: an index of arcs, jumps and calls, one after the other; -1: the end is there
 	known bool  // bytes is final
 }
 
-// measure computes the shortest ends of all states by Knuth's generalization of Dijkstra's algorithm (D. E. Knuth, A
-// Generalization of Dijkstra's Algorithm, 1977): the smallest length that is not final becomes final.
-func (g *Grammar) measure() {
-	g.ends = make([][]shortest, len(g.states))
-	users := g.users()
+// computeShortestEnds computes the shortest ends of all states by Knuth's generalization of Dijkstra's algorithm (D. E.
+// Knuth, A Generalization of Dijkstra's Algorithm, 1977): the smallest length that is not final becomes final.
+func (g *Grammar) computeShortestEnds() {
+	g.ends = make([][]shortestEnd, len(g.states))
+	users := g.predecessorStates()
 	var open queue
 	for i := range g.states {
 		s := &g.states[i]
-		of := make([]shortest, 1+min(g.bounds[s.bounds].Min, layers-1))
+		of := make([]shortestEnd, 1+min(g.bounds[s.bounds].Min, layers-1))
 		for k := range of {
 			of[k].bytes = endless
 			if s.accept {
-				of[k] = shortest{0, -1, false}
+				of[k] = shortestEnd{0, -1, false}
 				open = append(open, candidate{0, int32(i), int32(k)})
 			}
 		}
@@ -48,27 +48,27 @@ func (g *Grammar) measure() {
 		}
 		of.known = true
 		for _, i := range users[e.at] {
-			g.improve(i, &open)
+			g.improveEnds(i, &open)
 		}
 	}
 }
 
-// improve looks for shorter ends of a state, through ends that are final.
-func (g *Grammar) improve(at int32, open *queue) {
+// improveEnds looks for shorter ends of a state, through ends that are final.
+func (g *Grammar) improveEnds(at int32, open *queue) {
 	for k := range g.ends[at] {
 		of := &g.ends[at][k]
 		if of.known {
 			continue
 		}
-		if bytes, by := g.best(at, int32(k)); bytes < of.bytes {
+		if bytes, by := g.bestStep(at, int32(k)); bytes < of.bytes {
 			of.bytes, of.by = bytes, by
 			heap.Push(open, candidate{bytes, at, int32(k)})
 		}
 	}
 }
 
-// best returns the shortest end of a state through ends that are final, and the step to it.
-func (g *Grammar) best(at, missing int32) (bytes, by int32) {
+// bestStep returns the length of the shortest end of a state through ends that are final, and the step to it.
+func (g *Grammar) bestStep(at, missing int32) (bytes, by int32) {
 	s, step := &g.states[at], int32(0)
 	bytes = endless
 	try := func(n int32) {
@@ -78,28 +78,28 @@ func (g *Grammar) best(at, missing int32) (bytes, by int32) {
 		step++
 	}
 	for _, a := range s.arcs {
-		try(sum(1, g.onward(at, missing, a.op, a.to)))
+		try(saturatingSum(1, g.bytesAfterStep(at, missing, a.op, a.to)))
 	}
 	for _, j := range s.jumps {
-		try(g.onward(at, missing, j.op, j.to))
+		try(g.bytesAfterStep(at, missing, j.op, j.to))
 	}
 	for _, c := range s.calls {
-		try(sum(g.toEnd(c.start, g.bounds[g.states[c.start].bounds].Min), g.onward(at, missing, keep, c.back)))
+		called := g.bytesToEnd(c.start, g.bounds[g.states[c.start].bounds].Min)
+		try(saturatingSum(called, g.bytesAfterStep(at, missing, keep, c.back)))
 	}
 	return bytes, by
 }
 
-// onward returns the shortest end after a step.
-func (g *Grammar) onward(from, missing int32, o op, to int32) int32 {
-	missing, ok := g.missing(from, missing, o, to)
+func (g *Grammar) bytesAfterStep(from, missing int32, o op, to int32) int32 {
+	missing, ok := g.missingAfterStep(from, missing, o, to)
 	if !ok {
 		return endless
 	}
-	return g.toEnd(to, missing)
+	return g.bytesToEnd(to, missing)
 }
 
-// missing returns the number of missing repetitions after a step, and whether the step is possible.
-func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
+// missingAfterStep returns the number of missing repetitions after a step, and whether the step is possible.
+func (g *Grammar) missingAfterStep(from, missing int32, o op, to int32) (int32, bool) {
 	f, t := g.states[from].bounds, g.states[to].bounds
 	switch {
 	case o == count:
@@ -113,8 +113,8 @@ func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
 	return missing, true
 }
 
-// toEnd returns the shortest end of a state with a number of missing repetitions; endless as long as it is not final.
-func (g *Grammar) toEnd(at, missing int32) int32 {
+// bytesToEnd returns the shortest end of a state with a number of missing repetitions; endless until it is final.
+func (g *Grammar) bytesToEnd(at, missing int32) int32 {
 	of := g.ends[at]
 	last := int32(len(of)) - 1
 	if !of[min(missing, last)].known {
@@ -130,7 +130,7 @@ func (g *Grammar) toEnd(at, missing int32) int32 {
 	return int32(min(int64(of[last].bytes)+more, endless))
 }
 
-func sum(a, b int32) int32 { return int32(min(int64(a)+int64(b), endless)) }
+func saturatingSum(a, b int32) int32 { return int32(min(int64(a)+int64(b), endless)) }
 
 // Least returns the minimum number of bytes that complete a text to a whole value; 0 if it is one.
 func (g *Grammar) Least(s *State) int {
@@ -139,33 +139,36 @@ func (g *Grammar) Least(s *State) int {
 	}
 	least := int32(endless)
 	for _, t := range s.threads {
-		least = min(least, g.least(t))
+		least = min(least, g.bytesToFinish(t))
 	}
 	return int(least)
 }
 
-// least returns the minimum number of bytes from the place of a thread to the end of the text.
-func (g *Grammar) least(t thread) int32 {
-	n := g.toEnd(t.at, g.left(t.at, t.n))
+// bytesToFinish returns the minimum number of bytes from the place of a thread to the end of the text.
+func (g *Grammar) bytesToFinish(t thread) int32 {
+	n := g.bytesToEnd(t.at, g.missingRepetitions(t.at, t.n))
 	for f := t.up; f != nil; f = f.up {
-		n = sum(n, g.toEnd(f.back, g.left(f.back, f.n)))
+		n = saturatingSum(n, g.bytesToEnd(f.back, g.missingRepetitions(f.back, f.n)))
 	}
 	return n
 }
 
-// left returns the number of missing repetitions at a state.
-func (g *Grammar) left(at, n int32) int32 { return max(0, g.bounds[g.states[at].bounds].Min-n) }
+func (g *Grammar) missingRepetitions(at, n int32) int32 {
+	return max(0, g.bounds[g.states[at].bounds].Min-n)
+}
 
 // Shortest returns the shortest text that completes a text to a whole value; none if it is one.
 func (g *Grammar) Shortest(s *State) (text []byte) {
 	if s.done || len(s.threads) == 0 {
 		return nil
 	}
-	best := slices.MinFunc(s.threads, func(a, b thread) int { return cmp.Compare(g.least(a), g.least(b)) })
-	here := spot{best.at, g.left(best.at, best.n)}
-	var back []spot // the outermost first
+	best := slices.MinFunc(s.threads, func(a, b thread) int {
+		return cmp.Compare(g.bytesToFinish(a), g.bytesToFinish(b))
+	})
+	here := countedState{best.at, g.missingRepetitions(best.at, best.n)}
+	var back []countedState // the outermost first
 	for f := best.up; f != nil; f = f.up {
-		back = append(back, spot{f.back, g.left(f.back, f.n)})
+		back = append(back, countedState{f.back, g.missingRepetitions(f.back, f.n)})
 	}
 	slices.Reverse(back)
 	for {
@@ -179,24 +182,24 @@ func (g *Grammar) Shortest(s *State) (text []byte) {
 		case by < len(st.arcs):
 			a := st.arcs[by]
 			text = append(text, a.lo)
-			here = g.goes(here, a.op, a.to)
+			here = g.countedAfterStep(here, a.op, a.to)
 		case by < len(st.arcs)+len(st.jumps):
 			j := st.jumps[by-len(st.arcs)]
-			here = g.goes(here, j.op, j.to)
+			here = g.countedAfterStep(here, j.op, j.to)
 		default:
 			c := st.calls[by-len(st.arcs)-len(st.jumps)]
-			back = append(back, g.goes(here, keep, c.back))
-			here = spot{c.start, g.bounds[g.states[c.start].bounds].Min}
+			back = append(back, g.countedAfterStep(here, keep, c.back))
+			here = countedState{c.start, g.bounds[g.states[c.start].bounds].Min}
 		}
 	}
 }
 
-// spot is a state with a number of missing repetitions.
-type spot struct{ at, missing int32 }
+// countedState is a state with a number of missing repetitions.
+type countedState struct{ at, missing int32 }
 
-func (g *Grammar) goes(s spot, o op, to int32) spot {
-	missing, _ := g.missing(s.at, s.missing, o, to)
-	return spot{to, missing}
+func (g *Grammar) countedAfterStep(s countedState, o op, to int32) countedState {
+	missing, _ := g.missingAfterStep(s.at, s.missing, o, to)
+	return countedState{to, missing}
 }
 
 // candidate is an end of a rule that may be the shortest one.

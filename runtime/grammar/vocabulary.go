@@ -14,15 +14,15 @@ type Vocabulary struct {
 	ends    []int32
 	longest int32
 
-	all   *tree
-	rest  *tree  // of the tokens that are not plain
-	plain []Mask // by n: the plain tokens of at most n characters
+	all   *tokenTree
+	rest  *tokenTree // of the tokens that are not plain
+	plain []Mask     // by n: the plain tokens of at most n characters
 
-	kept *kept
+	cache *maskCache
 }
 
-// tree is some tokens by their bytes: the nodes in the order of a walk, each after its parent.
-type tree struct {
+// tokenTree is some tokens by their bytes: the nodes in the order of a walk, each after its parent.
+type tokenTree struct {
 	bytes []byte  // that leads to the node
 	below []int32 // the end of the nodes below it
 	first []int32 // its tokens are ids[first[i]:first[i+1]]
@@ -56,25 +56,24 @@ func NewVocabulary(size int, bytes func(id int32) []byte, end func(id int32) boo
 			return nil, fmt.Errorf("no token of the vocabulary is the byte %#02x alone", b)
 		}
 	}
-	v.sortOut()
-	v.kept = newKept()
+	v.buildTrees()
+	v.cache = newMaskCache()
 	return v, nil
 }
 
-// sortOut makes the trees, and the sets of plain tokens.
-func (v *Vocabulary) sortOut() {
-	var all, rest []entry
+func (v *Vocabulary) buildTrees() {
+	var all, rest []tokenEntry
 	chars := make([]int, v.size) // of plain tokens
 	for id, t := range v.tokens {
 		if len(t) == 0 {
 			continue
 		}
-		all = append(all, entry{t, int32(id)})
-		if chars[id] = plainChars(t); chars[id] == 0 {
-			rest = append(rest, entry{t, int32(id)})
+		all = append(all, tokenEntry{t, int32(id)})
+		if chars[id] = countPlainChars(t); chars[id] == 0 {
+			rest = append(rest, tokenEntry{t, int32(id)})
 		}
 	}
-	v.all, v.rest = plant(all), plant(rest)
+	v.all, v.rest = newTokenTree(all), newTokenTree(rest)
 	v.plain = make([]Mask, slices.Max(append(chars, 0))+1)
 	for n := range v.plain {
 		v.plain[n] = make(Mask, (v.size+63)/64)
@@ -83,22 +82,23 @@ func (v *Vocabulary) sortOut() {
 		}
 		for id, c := range chars {
 			if c == n && n > 0 {
-				v.plain[n].add(int32(id))
+				v.plain[n].addToken(int32(id))
 			}
 		}
 	}
 }
 
-// entry is a text that leads to a token.
-type entry struct {
+// tokenEntry is a text that leads to a token.
+type tokenEntry struct {
 	text []byte
 	id   int32
 }
 
-func plant(entries []entry) *tree {
-	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.text, b.text) })
-	v := &tree{bytes: []byte{0}, below: []int32{0}, first: []int32{0}} // the root
-	open, last := []int32{0}, []byte(nil)                              // nodes of the text before, from the root on
+func newTokenTree(entries []tokenEntry) *tokenTree {
+	slices.SortStableFunc(entries, func(a, b tokenEntry) int { return bytes.Compare(a.text, b.text) })
+	v := &tokenTree{bytes: []byte{0}, below: []int32{0}, first: []int32{0}} // the root
+	// nodes of the text before, from the root on
+	open, last := []int32{0}, []byte(nil)
 	for _, e := range entries {
 		t, same := e.text, 0
 		for same < min(len(t), len(last)) && t[same] == last[same] {
@@ -119,19 +119,19 @@ func plant(entries []entry) *tree {
 		v.below[n] = int32(len(v.bytes))
 	}
 	v.first = append(v.first, int32(len(v.ids)))
-	v.survey()
+	v.annotateSubtrees()
 	return v
 }
 
-// cut splits a text into tokens, each the longest that fits.
-func (v *Vocabulary) cut(text []byte) (ids []int32) {
+// tokenizeGreedily splits a text into tokens, each the longest that fits.
+func (v *Vocabulary) tokenizeGreedily(text []byte) (ids []int32) {
 	for len(text) > 0 {
 		id, length := int32(-1), 0
 		for i, node := 0, int32(0); i < len(text); i++ {
-			if node = v.all.child(node, text[i]); node == 0 {
+			if node = v.all.childNode(node, text[i]); node == 0 {
 				break
 			}
-			if own := v.all.own(node); len(own) > 0 {
+			if own := v.all.nodeTokens(node); len(own) > 0 {
 				id, length = own[0], i+1
 			}
 		}
@@ -143,8 +143,8 @@ func (v *Vocabulary) cut(text []byte) (ids []int32) {
 	return ids
 }
 
-// child returns the node after a byte; 0 if there is none.
-func (v *tree) child(node int32, b byte) int32 {
+// childNode returns the node after a byte; 0 if there is none.
+func (v *tokenTree) childNode(node int32, b byte) int32 {
 	for c := node + 1; c < v.below[node]; c = v.below[c] {
 		if v.bytes[c] == b {
 			return c
@@ -153,7 +153,8 @@ func (v *tree) child(node int32, b byte) int32 {
 	return 0
 }
 
-// own returns the tokens of a node, and under returns those of the node and of all nodes below it.
-func (v *tree) own(node int32) []int32 { return v.ids[v.first[node]:v.first[node+1]] }
+func (v *tokenTree) nodeTokens(node int32) []int32 { return v.ids[v.first[node]:v.first[node+1]] }
 
-func (v *tree) under(node int32) []int32 { return v.ids[v.first[node]:v.first[v.below[node]]] }
+func (v *tokenTree) subtreeTokens(node int32) []int32 {
+	return v.ids[v.first[node]:v.first[v.below[node]]]
+}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// cacheDir returns the folder in which Hugging Face's own tools keep what they fetch: HF_HUB_CACHE, or hub in HF_HOME,
-// which by default is huggingface in the user's cache folder. "": there is no home folder.
-func cacheDir(env func(key string) string) string {
+// hubCacheDir returns the folder in which Hugging Face's own tools keep what they fetch: HF_HUB_CACHE, or hub in
+// HF_HOME, which by default is huggingface in the user's cache folder. "": there is no home folder.
+func hubCacheDir(env func(key string) string) string {
 	switch cache := env("XDG_CACHE_HOME"); {
 	case env("HF_HUB_CACHE") != "":
 		return env("HF_HUB_CACHE")
@@ -29,14 +29,15 @@ func cacheDir(env func(key string) string) string {
 // commit matches the name of a snapshot.
 var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// cached returns the models in such a folder that r can mean. Its layout is that of the Python package huggingface_hub:
+// findCachedModels returns the models in such a folder that r can mean. Its layout is that of the Python package
+// huggingface_hub:
 //
 //	models--OWNER--NAME/refs/REVISION            the commit that a branch or tag is at
 //	models--OWNER--NAME/snapshots/COMMIT/FILE    a link to a file in blobs, or where there are no links the file
 //
 // A file is linked when it is complete.
-func cached(dir string, r Ref) (found []Model, err error) {
-	names, err := folders(dir)
+func findCachedModels(dir string, r Ref) (found []Model, err error) {
+	names, err := listFolders(dir)
 	if err != nil || dir == "" {
 		return nil, err
 	}
@@ -54,19 +55,18 @@ func cached(dir string, r Ref) (found []Model, err error) {
 				continue // a folder with the name in other letter case may have it
 			}
 		}
-		all, err := repository(filepath.Join(root, "snapshots", at), r.Owner, r.Name)
+		all, err := listRepository(filepath.Join(root, "snapshots", at), r.Owner, r.Name)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // nothing has been fetched of this commit
 		}
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, find(all, r)...)
+		found = append(found, matchModels(all, r)...)
 	}
 	return found, nil
 }
 
-// currentCommit returns the commit of a branch or tag; "" if the cache has none.
 func currentCommit(root, revision string) (string, error) {
 	refs, err := os.OpenRoot(filepath.Join(root, "refs")) // a revision is no path out of it
 	if errors.Is(err, os.ErrNotExist) {
@@ -89,14 +89,14 @@ func currentCommit(root, revision string) (string, error) {
 // is the folder of that cache if it was found there, otherwise "". Names and errors are those of [Find]; in the
 // cache a revision may be named too. Nothing is downloaded. env is os.Getenv or a substitute.
 func Locate(env func(key string) string, name string) (path, cache string, err error) {
-	if _, err := os.Stat(name); err == nil || isPath(name) {
+	if _, err := os.Stat(name); err == nil || isFilePath(name) {
 		return name, "", nil
 	}
 	dir, err := DefaultDir(env)
 	if err != nil {
 		return name, "", nil // without a folder there are no names: opening the file says what is wrong
 	}
-	path, missing := resolve(dir, name)
+	path, missing := resolveModelPath(dir, name)
 	if _, many := errors.AsType[*AmbiguousError](missing); missing == nil || many {
 		return path, "", missing
 	}
@@ -104,8 +104,8 @@ func Locate(env func(key string) string, name string) (path, cache string, err e
 	if err != nil {
 		return "", "", err
 	}
-	cache = cacheDir(env)
-	found, err := cached(cache, r)
+	cache = hubCacheDir(env)
+	found, err := findCachedModels(cache, r)
 	if err != nil {
 		return "", "", errors.Join(missing, err)
 	}

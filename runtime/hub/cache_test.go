@@ -161,6 +161,6 @@ func TestCacheDir(t *testing.T) {
 		{"", "", "/c", filepath.Join("/c", "huggingface", "hub")},
 	} {
 		env := map[string]string{"HF_HUB_CACHE": c.hub, "HF_HOME": c.home, "XDG_CACHE_HOME": c.xdg}
-		assert.Equal(t, c.want, cacheDir(func(key string) string { return env[key] }), "%v", c)
+		assert.Equal(t, c.want, hubCacheDir(func(key string) string { return env[key] }), "%v", c)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
-// remote is a file in the hub's listing.
-type remote struct {
+// remoteFile is a file in the hub's listing.
+type remoteFile struct {
 	name   string // path inside the repository
 	size   int64  // bytes
 	sha256 string // 64 hexadecimal digits; "" where unknown
@@ -23,20 +23,21 @@ type remote struct {
 // exact.
 var preferred = []string{"Q8_0", "Q4_K_M", "Q4_0", "F16"}
 
-// choose picks the file, with all its parts, from a listing: the one of the most preferred type, or the only one.
-func choose(r Ref, listed []remote) ([]remote, error) {
-	models := models(listed)
+func chooseModel(r Ref, listed []remoteFile) ([]remoteFile, error) {
+	models := groupModels(listed)
 	if len(models) == 0 {
 		return nil, errors.New("the repository holds no GGUF model: choose one with GGUF files")
 	}
 	if r.Quant != "" {
-		return chooseQuant(r, models)
+		return chooseByQuant(r, models)
 	}
 	if len(models) == 1 {
 		return models[0], nil
 	}
 	for _, kind := range preferred {
-		fit := slices.DeleteFunc(slices.Clone(models), func(m []remote) bool { return quantOf(m[0].name) != kind })
+		fit := slices.DeleteFunc(slices.Clone(models), func(m []remoteFile) bool {
+			return parseQuant(m[0].name) != kind
+		})
 		if len(fit) == 1 {
 			return fit[0], nil
 		}
@@ -47,9 +48,8 @@ func choose(r Ref, listed []remote) ([]remote, error) {
 	return nil, choiceError(r, "which of its files is wanted", models)
 }
 
-// chooseQuant picks the model of the quantisation that r names.
-func chooseQuant(r Ref, models [][]remote) ([]remote, error) {
-	fit := withQuant(models, r.Quant, func(m []remote) string { return m[0].name })
+func chooseByQuant(r Ref, models [][]remoteFile) ([]remoteFile, error) {
+	fit := filterByQuant(models, r.Quant, func(m []remoteFile) string { return m[0].name })
 	switch len(fit) {
 	case 0:
 		return nil, choiceError(r, "it has no file of the quantisation "+r.Quant, models)
@@ -59,11 +59,12 @@ func chooseQuant(r Ref, models [][]remote) ([]remote, error) {
 	return nil, choiceError(r, "several of its files are of the quantisation "+r.Quant, fit)
 }
 
-// withQuant returns the models with the quantisation in their file names; if there are none, those with UD- before it.
-func withQuant[M any](models []M, quant string, file func(M) string) (fit []M) {
+// filterByQuant returns the models with the quantisation in their file names; if there are none, those with UD- before
+// it.
+func filterByQuant[M any](models []M, quant string, file func(M) string) (fit []M) {
 	for _, wanted := range []string{quant, "UD-" + quant} {
 		for _, m := range models {
-			if quantOf(file(m)) == wanted {
+			if parseQuant(file(m)) == wanted {
 				fit = append(fit, m)
 			}
 		}
@@ -79,9 +80,9 @@ var quantWord = regexp.MustCompile(
 	`(?i)(?:^|[^a-z0-9_])((?:ud-)?(?:i?q[1-8]_[a-z0-9_]+|i?q8|tq[12]_0|mxfp4(?:_moe)?|` +
 		`b?f16|fp16|f32|fp32))(?:[^a-z0-9_]|$)`)
 
-// quantOf returns the quantisation in a file's name, in upper case, or in the name of its folder; "" if neither has
+// parseQuant returns the quantisation in a file's name, in upper case, or in the name of its folder; "" if neither has
 // one. If a name has several, the last one counts.
-func quantOf(name string) string {
+func parseQuant(name string) string {
 	for _, part := range []string{path.Base(name), path.Base(path.Dir(name))} {
 		last, next := "", quantWord.FindStringSubmatchIndex
 		for found := next(part); found != nil; found = next(part) {
@@ -94,47 +95,46 @@ func quantOf(name string) string {
 	return ""
 }
 
-// named returns the file that r names, with all its parts.
-func named(r Ref, listed []remote) ([]remote, error) {
-	all := models(listed)
+func findNamedFile(r Ref, listed []remoteFile) ([]remoteFile, error) {
+	all := groupModels(listed)
 	for _, m := range all {
-		if m[0].name == splitOf(r.File).part(1) {
+		if m[0].name == parseSplitName(r.File).partName(1) {
 			return m, nil
 		}
 	}
 	return nil, choiceError(r, "there is no file "+errs.Quote(r.File), all)
 }
 
-// models groups a listing by model, in the order of names: a plain file alone, a split one with all its parts. Files
-// that are not language models, and splits with a missing part, are left out.
-func models(listed []remote) [][]remote {
-	files, here := make(map[string]remote, len(listed)), map[split]int{}
+// groupModels groups a listing by model, in the order of names: a plain file alone, a split one with all its parts.
+// Files that are not language models, and splits with a missing part, are left out.
+func groupModels(listed []remoteFile) [][]remoteFile {
+	files, here := make(map[string]remoteFile, len(listed)), map[splitFileName]int{}
 	for _, l := range listed {
 		files[l.name] = l
 	}
 	for name := range files {
-		here[splitOf(name)]++
+		here[parseSplitName(name)]++
 	}
-	var found [][]remote
+	var found [][]remoteFile
 	for name, l := range files {
-		s := splitOf(name)
-		if s.count > 1 && (here[s] < s.count || name != s.part(1)) || !isGGUF(name) ||
+		s := parseSplitName(name)
+		if s.count > 1 && (here[s] < s.count || name != s.partName(1)) || !isGGUF(name) ||
 			strings.HasPrefix(strings.ToLower(path.Base(name)), "mmproj") {
 			continue
 		}
-		parts := []remote{l}
+		parts := []remoteFile{l}
 		for i := 2; i <= s.count; i++ {
-			parts = append(parts, files[s.part(i)])
+			parts = append(parts, files[s.partName(i)])
 		}
 		found = append(found, parts)
 	}
-	slices.SortFunc(found, func(a, b []remote) int { return strings.Compare(a[0].name, b[0].name) })
+	slices.SortFunc(found, func(a, b []remoteFile) int { return strings.Compare(a[0].name, b[0].name) })
 	return found
 }
 
-// split is the common part of the names of a split file: BASE-00001-of-00003.gguf. For a single file, count is 1 and
-// base its name.
-type split struct {
+// splitFileName is the common part of the names of a split file: BASE-00001-of-00003.gguf. Parts count from 1. For a
+// single file, count is 1 and base its name.
+type splitFileName struct {
 	base, end string
 	count     int
 }
@@ -145,43 +145,41 @@ var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.[gG][gG][uU][fF])
 // maxParts is more than the number of parts of any split model. A name with a larger number is that of a single file.
 const maxParts = 1 << 12
 
-func splitOf(name string) split {
+func parseSplitName(name string) splitFileName {
 	m := splitName.FindStringSubmatch(name)
 	if m == nil {
-		return split{base: name, count: 1}
+		return splitFileName{base: name, count: 1}
 	}
 	i, _ := strconv.Atoi(m[2]) // five digits
 	n, _ := strconv.Atoi(m[3])
 	if i < 1 || i > n || n < 2 || n > maxParts {
-		return split{base: name, count: 1}
+		return splitFileName{base: name, count: 1}
 	}
-	return split{m[1], m[4], n}
+	return splitFileName{m[1], m[4], n}
 }
 
-// part returns the name of the i-th part, from 1 on.
-func (s split) part(i int) string {
+func (s splitFileName) partName(i int) string {
 	if s.count == 1 {
 		return s.base
 	}
 	return fmt.Sprintf("%s-%05d-of-%05d%s", s.base, i, s.count, s.end)
 }
 
-func totalSize(files []remote) (total int64) {
+func totalSize(files []remoteFile) (total int64) {
 	for _, f := range files {
 		total += f.size
 	}
 	return total
 }
 
-// shown returns a name, or, if it is long or not printable, the beginning of it in quotes.
-func shown(name string) string {
+func displayName(name string) string {
 	if q := errs.Quote(name); q != `"`+name+`"` {
 		return q
 	}
 	return name
 }
 
-func choiceError(r Ref, what string, models [][]remote) error {
+func choiceError(r Ref, what string, models [][]remoteFile) error {
 	const most = 40
 	var b strings.Builder
 	b.WriteString(what)
@@ -192,7 +190,7 @@ func choiceError(r Ref, what string, models [][]remote) error {
 			break
 		}
 		r.File = m[0].name
-		fmt.Fprintf(&b, "\n  %s  (%.1f MB)", shown(r.String()), float64(totalSize(m))/1e6)
+		fmt.Fprintf(&b, "\n  %s  (%.1f MB)", displayName(r.String()), float64(totalSize(m))/1e6)
 	}
 	if len(models) == 0 {
 		b.WriteString(" no GGUF models at all")

@@ -11,20 +11,20 @@ import (
 // TestManyParts: names that claim many parts cost no more than others: none of 300 such files is complete. A number of
 // parts larger than in any model is ignored.
 func TestManyParts(t *testing.T) {
-	var listed []remote
+	var listed []remoteFile
 	for i := range 300 {
-		listed = append(listed, remote{name: fmt.Sprintf("m%d-00001-of-04096.gguf", i)},
-			remote{name: fmt.Sprintf("n%d-00001-of-99999.gguf", i)})
+		listed = append(listed, remoteFile{name: fmt.Sprintf("m%d-00001-of-04096.gguf", i)},
+			remoteFile{name: fmt.Sprintf("n%d-00001-of-99999.gguf", i)})
 	}
 	allocated := testing.AllocsPerRun(1, func() {
-		for _, m := range models(listed) {
+		for _, m := range groupModels(listed) {
 			assert.Len(t, m, 1)
 			assert.Equal(t, "n", m[0].name[:1])
 		}
 	})
 	assert.Less(t, allocated, 20_000., "one name for each part would be 30 million")
-	assert.Len(t, models(listed), 300)
-	assert.Equal(t, 1, splitOf("m-00001-of-99999.gguf").count)
+	assert.Len(t, groupModels(listed), 300)
+	assert.Equal(t, 1, parseSplitName("m-00001-of-99999.gguf").count)
 }
 
 func TestChoose(t *testing.T) {
@@ -55,11 +55,11 @@ func TestChoose(t *testing.T) {
 		{"no first part", []string{"m-00000-of-00002.gguf", "x.gguf"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var listed []remote
+			var listed []remoteFile
 			for _, n := range c.listed {
-				listed = append(listed, remote{name: n, size: 123e6})
+				listed = append(listed, remoteFile{name: n, size: 123e6})
 			}
-			got, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
+			got, err := chooseModel(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
 			if c.want == nil {
 				require.Error(t, err)
 				for _, n := range c.listed {
@@ -80,14 +80,14 @@ func TestChoose(t *testing.T) {
 
 // TestManyChoices: an error lists some of the choices.
 func TestManyChoices(t *testing.T) {
-	var listed []remote
+	var listed []remoteFile
 	for i := range 60 {
-		listed = append(listed, remote{name: fmt.Sprintf("m%02d-q8_0.gguf", i)})
+		listed = append(listed, remoteFile{name: fmt.Sprintf("m%02d-q8_0.gguf", i)})
 	}
-	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
+	_, err := chooseModel(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
 	require.ErrorContains(t, err, "\n  o/n:m39-q8_0.gguf  (0.0 MB)\n  and 20 more")
 	assert.NotContains(t, err.Error(), "m40")
-	_, err = choose(Ref{Owner: "o", Name: "n", Revision: "main"}, []remote{
+	_, err = chooseModel(Ref{Owner: "o", Name: "n", Revision: "main"}, []remoteFile{
 		{name: "a-q8_0-00002-of-00002.gguf", size: 1e6}, {name: "a-q8_0-00001-of-00002.gguf", size: 2e6},
 		{name: "b-q8_0.gguf", size: 3e6},
 	})

@@ -17,9 +17,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
-// fetchTo downloads the file at an address to path, unless it exists.
-func (p *puller) fetchTo(
-	ctx context.Context, path string, from *url.URL, w remote, report func(done int64),
+func (p *puller) fetchFile(
+	ctx context.Context, path string, from *url.URL, w remoteFile, report func(done int64),
 ) (File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return File{}, err
@@ -29,17 +28,17 @@ func (p *puller) fetchTo(
 		return File{}, err
 	}
 	defer unlock()
-	if f, err := p.present(ctx, path, w); err != nil || f.Path != "" {
+	if f, err := p.existingFile(ctx, path, w); err != nil || f.Path != "" {
 		return f, err
 	}
-	pt, err := openPart(ctx, path, w)
+	pt, err := openPartialFile(ctx, path, w)
 	if err != nil {
 		return File{}, err
 	}
-	defer pt.f.Close() // again, unless an error ends this before finish
+	defer pt.f.Close() // again, unless an error ends this before completeDownload
 	report(pt.size)
 	if pt.size < w.size {
-		err = p.retry(ctx, func() error { return p.attempt(ctx, from, pt, report) })
+		err = p.retryTransient(ctx, func() error { return p.attemptDownload(ctx, from, pt, report) })
 	}
 	switch {
 	case errors.Is(err, errOther) || err != nil && pt.size == 0:
@@ -50,11 +49,11 @@ func (p *puller) fetchTo(
 	if w.sha256 == "" {
 		p.opt.Notice("the hub states no SHA-256 for " + w.name + ": nothing but its length could be checked")
 	}
-	return pt.finish()
+	return pt.completeDownload()
 }
 
-// present returns the file at path if it is the wanted one, and otherwise a File without path.
-func (p *puller) present(ctx context.Context, path string, w remote) (File, error) {
+// existingFile returns a File without path if the file at path is absent or not the wanted one.
+func (p *puller) existingFile(ctx context.Context, path string, w remoteFile) (File, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -82,27 +81,27 @@ func (p *puller) present(ctx context.Context, path string, w remote) (File, erro
 	return File{}, nil
 }
 
-// part is an incomplete download, in path.part.
-type part struct {
+// partialFile is an incomplete download, in path.part.
+type partialFile struct {
 	path string // of the file when it is complete
-	want remote
+	want remoteFile
 	f    *os.File
 	sum  hash.Hash // of the bytes in f
 	size int64     // of f, which is where the next byte goes
 }
 
-// openPart opens the bytes of an earlier call. Without a SHA-256 to check the file at the end they are dropped.
-func openPart(ctx context.Context, path string, want remote) (*part, error) {
+// openPartialFile keeps the bytes of an earlier call, unless there is no SHA-256 to check the file at the end.
+func openPartialFile(ctx context.Context, path string, want remoteFile) (*partialFile, error) {
 	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{path: path, want: want, f: f, sum: sha256.New()}
+	p := &partialFile{path: path, want: want, f: f, sum: sha256.New()}
 	if want.sha256 != "" {
 		p.size, err = io.Copy(p.sum, io.LimitReader(contextReader{ctx, f}, want.size+1))
 	}
 	if err == nil && (want.sha256 == "" || p.size > want.size) {
-		err = p.restart()
+		err = p.restartDownload()
 	}
 	if err != nil {
 		f.Close()
@@ -111,7 +110,7 @@ func openPart(ctx context.Context, path string, want remote) (*part, error) {
 	return p, nil
 }
 
-func (p *part) restart() error {
+func (p *partialFile) restartDownload() error {
 	p.size = 0
 	p.sum.Reset()
 	if err := p.f.Truncate(0); err != nil {
@@ -122,15 +121,14 @@ func (p *part) restart() error {
 }
 
 // Write implements io.Writer.
-func (p *part) Write(b []byte) (int, error) {
+func (p *partialFile) Write(b []byte) (int, error) {
 	n, err := p.f.Write(b)
 	p.sum.Write(b[:n])
 	p.size += int64(n)
 	return n, err
 }
 
-// finish checks the sum and moves the file to its place.
-func (p *part) finish() (File, error) {
+func (p *partialFile) completeDownload() (File, error) {
 	got := hex.EncodeToString(p.sum.Sum(nil))
 	if p.want.sha256 != "" && p.want.sha256 != got {
 		return File{}, errors.Join(fmt.Errorf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, "+
@@ -162,11 +160,11 @@ func (c contextReader) Read(b []byte) (int, error) {
 // errOther is the error of a file that cannot be the wanted one.
 var errOther = errors.New("this is another file")
 
-// attempt requests the missing bytes once and writes those that arrive. Without a SHA-256 it requests all bytes, since
-// later ones could be of another file.
-func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(done int64)) error {
+// attemptDownload requests the missing bytes once and writes those that arrive. Without a SHA-256 it requests all
+// bytes, since later ones could be of another file.
+func (p *puller) attemptDownload(ctx context.Context, u *url.URL, pt *partialFile, report func(done int64)) error {
 	if pt.want.sha256 == "" {
-		if err := pt.restart(); err != nil {
+		if err := pt.restartDownload(); err != nil {
 			return err
 		}
 	}
@@ -174,7 +172,7 @@ func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(
 	if pt.size > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", pt.size))
 	}
-	res, err := p.get(ctx, u, header)
+	res, err := p.sendRequest(ctx, u, header)
 	if err != nil {
 		return err
 	}
@@ -182,7 +180,7 @@ func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(
 	switch span := fmt.Sprintf("bytes %d-%d/%d", pt.size, pt.want.size-1, pt.want.size); {
 	case res.StatusCode == http.StatusPartialContent && res.Header.Get("Content-Range") == span:
 	case res.StatusCode == http.StatusPartialContent, res.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		if err := pt.restart(); err != nil {
+		if err := pt.restartDownload(); err != nil {
 			return err
 		}
 		return &transientError{err: fmt.Errorf("the server does not have the rest of %s: starting again", pt.want.name)}
@@ -195,15 +193,15 @@ func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(
 		if pt.size > 0 {
 			p.opt.Notice("the server does not go on where the last pull stopped: starting again")
 		}
-		if err := pt.restart(); err != nil {
+		if err := pt.restartDownload(); err != nil {
 			return err
 		}
 	}
-	return receive(pt, res.Body, report)
+	return receiveBody(pt, res.Body, report)
 }
 
-// receive writes the body into pt. An error of the network is worth another attempt, an error of the disk is not.
-func receive(pt *part, body io.Reader, report func(done int64)) error {
+// receiveBody treats an error of the network as worth another attempt, an error of the disk as not.
+func receiveBody(pt *partialFile, body io.Reader, report func(done int64)) error {
 	before := pt.size
 	buf := make([]byte, 256<<10)
 	for {
@@ -250,7 +248,6 @@ func (e *CutOffError) Kept() string {
 // ErrBusy is returned when another pull, in this process or in another, is fetching the same file.
 var ErrBusy = errors.New("another pull is fetching this file")
 
-// lockFile acquires the lock file at path, or fails with [ErrBusy].
 func lockFile(path string) (unlock func(), err error) {
 	unlock, err = files.Lock(path)
 	if errors.Is(err, files.ErrHeld) {

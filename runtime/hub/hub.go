@@ -54,24 +54,23 @@ func Pull(ctx context.Context, r Ref, opt Options) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pull %s: %w", r, err)
 	}
-	files, err := p.pull(ctx, r)
+	files, err := p.pullFiles(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("pull %s: %w", r, err)
 	}
 	return files, nil
 }
 
-// pull finds out which files r means and fetches one after the other.
-func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
-	listed, err := p.list(ctx, r)
+func (p *puller) pullFiles(ctx context.Context, r Ref) ([]File, error) {
+	listed, err := p.listFiles(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	var wanted []remote
+	var wanted []remoteFile
 	if r.File == "" {
-		wanted, err = choose(r, listed)
+		wanted, err = chooseModel(r, listed)
 	} else {
-		wanted, err = named(r, listed)
+		wanted, err = findNamedFile(r, listed)
 	}
 	if err != nil {
 		return nil, err
@@ -80,11 +79,11 @@ func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
 	var before int64 // bytes of the files that are complete
 	files := make([]File, 0, len(wanted))
 	for _, w := range wanted {
-		path, err := place(p.opt.Dir, r, w.name)
+		path, err := localFilePath(p.opt.Dir, r, w.name)
 		if err != nil {
 			return nil, err
 		}
-		f, err := p.fetchTo(ctx, path, p.resolveURL(r, w.name), w,
+		f, err := p.fetchFile(ctx, path, p.resolveURL(r, w.name), w,
 			func(done int64) { p.opt.Progress(before+done, total) })
 		if err != nil {
 			return nil, err
@@ -96,9 +95,9 @@ func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
 	return files, nil
 }
 
-// place returns the path of a file of r's repository under dir. Names come from the server or the command line: a name
-// that leads out of the repository's folder is refused.
-func place(dir string, r Ref, name string) (string, error) {
+// localFilePath refuses a name that leads out of the repository's folder: names come from the server or the command
+// line.
+func localFilePath(dir string, r Ref, name string) (string, error) {
 	if err := checkFileName(name); err != nil {
 		return "", err
 	}
@@ -178,8 +177,9 @@ func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}
-	w := remote{name: a.Name, size: a.Size, sha256: asSHA256(a.SHA256)}
-	f, err := p.fetchTo(ctx, filepath.Join(opt.Dir, a.Name), from, w, func(done int64) { p.opt.Progress(done, a.Size) })
+	w := remoteFile{name: a.Name, size: a.Size, sha256: normalizeSHA256(a.SHA256)}
+	f, err := p.fetchFile(ctx, filepath.Join(opt.Dir, a.Name), from, w,
+		func(done int64) { p.opt.Progress(done, a.Size) })
 	if err != nil {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}

@@ -202,8 +202,8 @@ func TestCancelWhileReading(t *testing.T) {
 		p, err := newPuller(Options{Dir: dir, Transport: roundTrip(answer(http.StatusTeapot))})
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), have, 0o644))
-		w := remote{name: "m.gguf", size: int64(len(have)), sha256: sumOf(have)}
-		_, err = p.fetchTo(ctx, filepath.Join(dir, "m.gguf"), p.endpoint, w, func(int64) {})
+		w := remoteFile{name: "m.gguf", size: int64(len(have)), sha256: sumOf(have)}
+		_, err = p.fetchFile(ctx, filepath.Join(dir, "m.gguf"), p.endpoint, w, func(int64) {})
 		require.ErrorIs(t, err, why, name)
 		kept, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)

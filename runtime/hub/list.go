@@ -28,11 +28,10 @@ type treeEntry struct {
 	} `json:"lfs"`
 }
 
-// list returns the GGUF files of the repository.
-func (p *puller) list(ctx context.Context, r Ref) ([]remote, error) {
-	page := p.url("api", "models", r.Owner, r.Name, "tree", r.Revision)
+func (p *puller) listFiles(ctx context.Context, r Ref) ([]remoteFile, error) {
+	page := p.endpointURL("api", "models", r.Owner, r.Name, "tree", r.Revision)
 	page.RawQuery = "recursive=true"
-	var files []remote
+	var files []remoteFile
 	for range maxPages {
 		entries, next, err := p.listPage(ctx, page)
 		if err != nil {
@@ -40,7 +39,7 @@ func (p *puller) list(ctx context.Context, r Ref) ([]remote, error) {
 		}
 		for _, e := range entries {
 			if e.Type != "directory" && isGGUF(e.Path) {
-				files = append(files, e.remote())
+				files = append(files, e.toRemoteFile())
 			}
 		}
 		switch {
@@ -54,18 +53,17 @@ func (p *puller) list(ctx context.Context, r Ref) ([]remote, error) {
 	return nil, fmt.Errorf("list files: more than %d pages", maxPages)
 }
 
-func (e treeEntry) remote() remote {
-	f := remote{name: e.Path, size: e.Size}
+func (e treeEntry) toRemoteFile() remoteFile {
+	f := remoteFile{name: e.Path, size: e.Size}
 	if e.LFS != nil {
-		f.size, f.sha256 = e.LFS.Size, asSHA256(e.LFS.OID)
+		f.size, f.sha256 = e.LFS.Size, normalizeSHA256(e.LFS.OID)
 	}
 	return f
 }
 
-// listPage reads one page of a listing and returns the address of the next one, nil after the last.
 func (p *puller) listPage(ctx context.Context, page *url.URL) (entries []treeEntry, next *url.URL, err error) {
-	err = p.retry(ctx, func() error {
-		res, err := p.get(ctx, page, nil)
+	err = p.retryTransient(ctx, func() error {
+		res, err := p.sendRequest(ctx, page, nil)
 		if err != nil {
 			return err
 		}
@@ -73,14 +71,14 @@ func (p *puller) listPage(ctx context.Context, page *url.URL) (entries []treeEnt
 		if res.StatusCode != http.StatusOK {
 			return p.statusError(res)
 		}
-		next = nextPage(page, res.Header)
+		next = nextPageURL(page, res.Header)
 		entries, err = decodePage(io.LimitReader(res.Body, maxPage+1))
 		return err
 	})
 	return entries, next, err
 }
 
-// decodePage parses a page's JSON. An incomplete page is worth another attempt, a page that is not a listing is not.
+// decodePage treats an incomplete page as worth another attempt, a page that is not a listing as not.
 func decodePage(r io.Reader) ([]treeEntry, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -96,8 +94,8 @@ func decodePage(r io.Reader) ([]treeEntry, error) {
 	return entries, nil
 }
 
-// nextPage reads the Link header of a page: <address>; rel="next". Only an address on the same host counts.
-func nextPage(page *url.URL, h http.Header) *url.URL {
+// nextPageURL reads the Link header of a page: <address>; rel="next". Only an address on the same host counts.
+func nextPageURL(page *url.URL, h http.Header) *url.URL {
 	for link := range strings.SplitSeq(strings.Join(h.Values("Link"), ","), ",") {
 		target, attributes, _ := strings.Cut(link, ";")
 		target = strings.TrimSpace(target)
@@ -115,8 +113,7 @@ func nextPage(page *url.URL, h http.Header) *url.URL {
 
 var sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// asSHA256 returns s in lower case if it is a SHA-256 in hexadecimal, else "".
-func asSHA256(s string) string {
+func normalizeSHA256(s string) string {
 	if s = strings.ToLower(s); sha256Hex.MatchString(s) {
 		return s
 	}

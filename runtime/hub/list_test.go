@@ -39,24 +39,24 @@ func TestListing(t *testing.T) {
 	p, err := newPuller(Options{Dir: "d", Endpoint: "https://hub.test", Transport: serve})
 	require.NoError(t, err)
 
-	got, err := p.list(t.Context(), mustRef(t, "o/n"))
+	got, err := p.listFiles(t.Context(), mustRef(t, "o/n"))
 	require.NoError(t, err)
-	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
+	assert.Equal(t, []remoteFile{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
 
 	links = []string{`<https://hub.test/%zz>; rel="next"`,
 		`<https://hub.test/first>; rel="prev", <https://hub.test/x/>; title="next"`, "", `<>; rel="last"`}
-	got, err = p.list(t.Context(), mustRef(t, "o/n"))
+	got, err = p.listFiles(t.Context(), mustRef(t, "o/n"))
 	require.NoError(t, err)
 	assert.Len(t, got, 2, "the next page is one of several links, in several headers")
 	links = nil
 
 	for _, next = range []string{"https://evil.test", "http://hub.test", "https://hub.test:444"} {
-		got, err = p.list(t.Context(), mustRef(t, "o/n"))
+		got, err = p.listFiles(t.Context(), mustRef(t, "o/n"))
 		require.NoError(t, err)
 		assert.Len(t, got, 1, "a next page at %s is not followed", next)
 	}
 
-	_, err = p.list(t.Context(), mustRef(t, "x/y"))
+	_, err = p.listFiles(t.Context(), mustRef(t, "x/y"))
 	require.ErrorContains(t, err,
 		"the answer is not a list of files as the hub gives it (")
 }

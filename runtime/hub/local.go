@@ -31,7 +31,7 @@ func (m Model) Repository() string { return m.Owner + "/" + m.Name }
 // Ref returns the shortest name that identifies the model among all.
 func (m Model) Ref(all []Model) string {
 	r := Ref{Owner: m.Owner, Name: m.Name, Revision: "main", Quant: m.Quant}
-	if m.Quant != "" && len(find(all, r)) == 1 {
+	if m.Quant != "" && len(matchModels(all, r)) == 1 {
 		return r.String()
 	}
 	r.File = m.File
@@ -41,17 +41,17 @@ func (m Model) Ref(all []Model) string {
 // Models lists the models in the folder, by repository and file. A missing folder has none.
 func Models(dir string) ([]Model, error) {
 	var all []Model
-	owners, err := folders(dir)
+	owners, err := listFolders(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, owner := range owners {
-		names, err := folders(filepath.Join(dir, owner))
+		names, err := listFolders(filepath.Join(dir, owner))
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			found, err := repository(filepath.Join(dir, owner, name), owner, name)
+			found, err := listRepository(filepath.Join(dir, owner, name), owner, name)
 			if err != nil {
 				return nil, err
 			}
@@ -61,8 +61,7 @@ func Models(dir string) ([]Model, error) {
 	return all, nil
 }
 
-// folders returns the folders in dir that can be an owner or a repository, in order.
-func folders(dir string) (names []string, err error) {
+func listFolders(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -76,8 +75,7 @@ func folders(dir string) (names []string, err error) {
 	return names, err
 }
 
-// repository lists the models of one repository, which has the folder root.
-func repository(root, owner, name string) ([]Model, error) {
+func listRepository(root, owner, name string) ([]Model, error) {
 	files := map[string]fs.FileInfo{}       // by the name in the repository, incomplete ones with .part
 	top, err := filepath.EvalSymlinks(root) // WalkDir does not follow a link to the folder
 	if err != nil {
@@ -101,17 +99,17 @@ func repository(root, owner, name string) ([]Model, error) {
 	seen := map[string]bool{}
 	var all []Model
 	for file := range files {
-		s := splitOf(strings.TrimSuffix(file, ".part"))
-		first := s.part(1)
+		s := parseSplitName(strings.TrimSuffix(file, ".part"))
+		first := s.partName(1)
 		if !isGGUF(first) || seen[first] {
 			continue
 		}
 		seen[first] = true
-		m := Model{Owner: owner, Name: name, File: first, Quant: quantOf(first),
+		m := Model{Owner: owner, Name: name, File: first, Quant: parseQuant(first),
 			Path: filepath.Join(root, filepath.FromSlash(first))}
 		for i := range s.count {
-			name := s.part(i + 1)
-			m.add(files[name], files[name+".part"])
+			name := s.partName(i + 1)
+			m.addPart(files[name], files[name+".part"])
 		}
 		all = append(all, m)
 	}
@@ -119,8 +117,8 @@ func repository(root, owner, name string) ([]Model, error) {
 	return all, nil
 }
 
-// add adds a part: the complete file, or an incomplete one; both are nil if it is missing.
-func (m *Model) add(whole, begun fs.FileInfo) {
+// addPart takes the complete file and the incomplete one; both are nil if the part is missing.
+func (m *Model) addPart(whole, begun fs.FileInfo) {
 	if whole == nil {
 		m.Missing++
 	}
@@ -135,12 +133,12 @@ func (m *Model) add(whole, begun fs.FileInfo) {
 	}
 }
 
-// find returns the models that r can mean. Letter case in the repository is ignored, as on the hub, unless a model has
-// the exact spelling of r.
-func find(all []Model, r Ref) (found []Model) {
+// matchModels returns the models that r can mean. Letter case in the repository is ignored, as on the hub, unless a
+// model has the exact spelling of r.
+func matchModels(all []Model, r Ref) (found []Model) {
 	for _, m := range all {
 		if strings.EqualFold(m.Owner, r.Owner) && strings.EqualFold(m.Name, r.Name) &&
-			(r.File == "" || anyPart(m, r.File)) {
+			(r.File == "" || modelHasPart(m, r.File)) {
 			found = append(found, m)
 		}
 	}
@@ -149,13 +147,12 @@ func find(all []Model, r Ref) (found []Model) {
 		found = slices.DeleteFunc(found, func(m Model) bool { return !exact(m) })
 	}
 	if r.File == "" && r.Quant != "" {
-		found = withQuant(found, r.Quant, func(m Model) string { return m.File })
+		found = filterByQuant(found, r.Quant, func(m Model) string { return m.File })
 	}
 	return found
 }
 
-// anyPart reports whether file is the model's file, or another part of it.
-func anyPart(m Model, file string) bool { return splitOf(file).part(1) == m.File }
+func modelHasPart(m Model, file string) bool { return parseSplitName(file).partName(1) == m.File }
 
 // MissingError is returned for a model that is not in the folder.
 type MissingError struct {
@@ -186,8 +183,7 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s can be any of these: name one of them: %s", e.Name, strings.Join(e.Refs, ", "))
 }
 
-// resolve returns the path of the pulled model with this name, if it is complete.
-func resolve(dir, name string) (string, error) {
+func resolveModelPath(dir, name string) (string, error) {
 	m, err := Find(dir, name)
 	if err != nil {
 		return "", err
@@ -214,7 +210,7 @@ func Find(dir, name string) (Model, error) {
 	if err != nil {
 		return Model{}, fmt.Errorf("find %s: %w", r, err)
 	}
-	found := find(all, r)
+	found := matchModels(all, r)
 	complete := slices.DeleteFunc(slices.Clone(found), func(m Model) bool { return m.Missing > 0 })
 	if len(complete) > 0 {
 		found = complete
@@ -222,7 +218,7 @@ func Find(dir, name string) (Model, error) {
 	switch len(found) {
 	case 0:
 		var here []string
-		for _, m := range find(all, Ref{Owner: r.Owner, Name: r.Name}) {
+		for _, m := range matchModels(all, Ref{Owner: r.Owner, Name: r.Name}) {
 			here = append(here, m.Ref(all))
 		}
 		return Model{}, &MissingError{r, dir, here}
@@ -236,8 +232,7 @@ func Find(dir, name string) (Model, error) {
 	return Model{}, &AmbiguousError{r.String(), refs}
 }
 
-// isPath reports whether a name can only be that of a file: it is not OWNER/NAME, or ends in .gguf without a colon.
-func isPath(name string) bool {
+func isFilePath(name string) bool {
 	head, rest, _ := strings.Cut(name, ":")
 	repo, _, _ := strings.Cut(head, "@")
 	owner, repoName, _ := strings.Cut(repo, "/")
@@ -247,12 +242,12 @@ func isPath(name string) bool {
 // Remove deletes a model with all its files, including those of an incomplete pull, and folders that become empty. If a
 // part of it is being pulled, it fails with [ErrBusy] and deletes nothing.
 func Remove(dir string, m Model) error {
-	defer removeEmpty(dir, m)
-	s := splitOf(m.File)
+	defer removeEmptyFolders(dir, m)
+	s := parseSplitName(m.File)
 	paths := make([]string, s.count)
 	for i := range paths {
 		var err error
-		if paths[i], err = place(dir, Ref{Owner: m.Owner, Name: m.Name}, s.part(i+1)); err != nil {
+		if paths[i], err = localFilePath(dir, Ref{Owner: m.Owner, Name: m.Name}, s.partName(i+1)); err != nil {
 			return fmt.Errorf("remove %s: %w", m.Path, err)
 		}
 		unlock, err := lockFile(paths[i] + ".lock")
@@ -272,8 +267,7 @@ func Remove(dir string, m Model) error {
 	return errors.Join(failed...)
 }
 
-// removeEmpty removes the folders of a model, innermost first, as long as they are empty.
-func removeEmpty(dir string, m Model) {
+func removeEmptyFolders(dir string, m Model) {
 	for inside := path.Join(m.Owner, m.Name, path.Dir(m.File)); inside != "."; inside = path.Dir(inside) {
 		folder := filepath.Join(dir, filepath.FromSlash(inside))
 		if info, err := os.Lstat(folder); err != nil || !info.IsDir() {

@@ -46,15 +46,15 @@ func TestQuantOf(t *testing.T) {
 		"m-q8_0.f32.gguf":         "F32",
 		"Qwen3-4B-MXFP4_MOE.gguf": "MXFP4_MOE",
 	} {
-		assert.Equal(t, want, quantOf(name), name)
+		assert.Equal(t, want, parseQuant(name), name)
 	}
 }
 
 func TestChooseQuant(t *testing.T) {
-	var listed []remote
+	var listed []remoteFile
 	for _, n := range []string{"m-f16.gguf", "m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf",
 		"m-UD-Q4_K_M.gguf", "m-UD-Q5_K_XL.gguf", "a-q6_k.gguf", "b-q6_k.gguf", "BF16/m-00001-of-00001.gguf"} {
-		listed = append(listed, remote{name: n, size: 1e6})
+		listed = append(listed, remoteFile{name: n, size: 1e6})
 	}
 	for quant, want := range map[string][]string{
 		"F16":        {"m-f16.gguf"},
@@ -64,7 +64,7 @@ func TestChooseQuant(t *testing.T) {
 		"UD-Q5_K_XL": {"m-UD-Q5_K_XL.gguf"},
 		"Q5_K_XL":    {"m-UD-Q5_K_XL.gguf"}, // a longer name, but the only file with it
 	} {
-		got, err := choose(Ref{Owner: "o", Name: "n", Quant: quant}, listed)
+		got, err := chooseModel(Ref{Owner: "o", Name: "n", Quant: quant}, listed)
 		require.NoError(t, err, quant)
 		var names []string
 		for _, g := range got {
@@ -72,11 +72,11 @@ func TestChooseQuant(t *testing.T) {
 		}
 		assert.Equal(t, want, names, quant)
 	}
-	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q8_0"}, listed)
+	_, err := chooseModel(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q8_0"}, listed)
 	assert.ErrorContains(t, err,
 		"it has no file of the quantisation Q8_0; there are:\n  o/n:BF16/m-00001-of-00001.gguf  (1.0 MB)\n"+
 			"  o/n:a-q6_k.gguf")
-	_, err = choose(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q6_K"}, listed)
+	_, err = chooseModel(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q6_K"}, listed)
 	assert.ErrorContains(t, err,
 		"several of its files are of the quantisation Q6_K; there are:\n  o/n:a-q6_k.gguf  (1.0 MB)\n  o/n:b-q6_k.gguf")
 	assert.NotContains(t, err.Error(), "f16", "only matching files")
@@ -167,7 +167,7 @@ func TestResolve(t *testing.T) {
 		"o/two:a-q8_0.gguf": "o/two/a-q8_0.gguf",
 		"o/two:A-q8_0.gguf": "",
 	} {
-		got, err := resolve(dir, name)
+		got, err := resolveModelPath(dir, name)
 		if want == "" {
 			assert.Error(t, err)
 			continue
@@ -181,7 +181,7 @@ func TestResolve(t *testing.T) {
 		require.NoError(t, err, path)
 		assert.Equal(t, path, got, "a path, or an existing file")
 	}
-	_, err := resolve(dir, "o/two")
+	_, err := resolveModelPath(dir, "o/two")
 	many, ok := errors.AsType[*AmbiguousError](err)
 	require.True(t, ok)
 	assert.Equal(t, []string{"o/two:a-q8_0.gguf", "o/two:b-q8_0.gguf"}, many.Refs, "an incomplete one is no choice")
@@ -197,10 +197,10 @@ func TestResolve(t *testing.T) {
 		"o/s:../m.gguf":  "leads out of the repository",
 		"o/n@main:Q9_9x": `pull o/n:Q9_9X"`,
 	} {
-		_, err := resolve(dir, name)
+		_, err := resolveModelPath(dir, name)
 		assert.ErrorContains(t, err, want, name)
 	}
-	_, err = resolve(dir, "x/y:q8_0")
+	_, err = resolveModelPath(dir, "x/y:q8_0")
 	missing, ok := errors.AsType[*MissingError](err)
 	require.True(t, ok)
 	assert.Equal(t, Ref{"x", "y", "main", "", "Q8_0"}, missing.Ref, "as in the arguments of pull")
@@ -244,7 +244,7 @@ func FuzzResolve(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		got, err := resolve(dir, name)
+		got, err := resolveModelPath(dir, name)
 		if err != nil {
 			return
 		}

@@ -68,7 +68,7 @@ func ParseRef(s string) (Ref, error) {
 
 // String returns the form that ParseRef reads.
 func (r Ref) String() string {
-	s := r.repo()
+	s := r.repositoryName()
 	if r.Revision != "main" {
 		s += "@" + r.Revision
 	}
@@ -81,7 +81,7 @@ func (r Ref) String() string {
 	return s
 }
 
-func (r Ref) repo() string { return r.Owner + "/" + r.Name }
+func (r Ref) repositoryName() string { return r.Owner + "/" + r.Name }
 
 // checkFileName returns an error if name is not the path of a GGUF file inside a repository, on any system: it refuses
 // a name that leads out of the folder, a device name of Windows, a control character.

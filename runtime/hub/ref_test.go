@@ -91,7 +91,7 @@ func FuzzParseRef(f *testing.F) {
 		if r.File == "" {
 			return
 		}
-		at, err := place("models", r, r.File)
+		at, err := localFilePath("models", r, r.File)
 		require.NoError(t, err)
 		within, err := filepath.Rel(filepath.Join("models", r.Owner, r.Name), at)
 		require.NoError(t, err)

@@ -21,15 +21,15 @@ import (
 // silence is how long a server may send nothing before a connection counts as broken.
 const silence = 30 * time.Second
 
-// get requests an address. A server that sends nothing for too long ends the request. The body must be closed.
-func (p *puller) get(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
+// sendRequest ends a request if the server sends nothing for too long. The body of the response must be closed.
+func (p *puller) sendRequest(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(silence, func() { cancel(errStalled) })
 	watched := &watchedBody{ctx: ctx, timer: timer, end: func() { timer.Stop(); cancel(nil) }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		watched.end()
-		return nil, fmt.Errorf("%s: not an address", plain(u))
+		return nil, fmt.Errorf("%s: not an address", redactURL(u))
 	}
 	for key, values := range header {
 		req.Header[key] = values
@@ -76,8 +76,8 @@ func (b *watchedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// connectError returns the error of a request without a response. It is worth another attempt unless the name does not
-// exist or the server's certificate is wrong.
+// connectError returns a transient error unless the name does not exist, the server's certificate is wrong or a
+// redirect was refused.
 func connectError(u *url.URL, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		if at, parseErr := u.Parse(e.URL); parseErr == nil {
@@ -85,7 +85,7 @@ func connectError(u *url.URL, err error) error {
 		}
 		err = e.Err // without e: it prints the address with its query
 	}
-	err = fmt.Errorf("%s: %w", plain(u), err)
+	err = fmt.Errorf("%s: %w", redactURL(u), err)
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return err
 	}
@@ -117,8 +117,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// plain returns an address without query and user, for messages, shortened if it is longer than those of hubs.
-func plain(u *url.URL) string {
+func redactURL(u *url.URL) string {
 	const most = 400
 	s := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 	if len(s) > most {
@@ -127,11 +126,10 @@ func plain(u *url.URL) string {
 	return s
 }
 
-// statusError returns the error for a response without the file: the status, what the hub says about it, and advice.
-// The address is shown without its query, which may hold a signature.
+// statusError shows the address without its query, which may hold a signature.
 func (p *puller) statusError(res *http.Response) error {
-	text := fmt.Sprintf("%s answers %d %s", plain(res.Request.URL), res.StatusCode, http.StatusText(res.StatusCode))
-	if said := printable(res.Header.Get("X-Error-Message")); said != "" {
+	text := fmt.Sprintf("%s answers %d %s", redactURL(res.Request.URL), res.StatusCode, http.StatusText(res.StatusCode))
+	if said := sanitizeServerText(res.Header.Get("X-Error-Message")); said != "" {
 		text += ": " + said
 	}
 	if res.Request.URL.Host == p.endpoint.Host {
@@ -153,8 +151,7 @@ func (p *puller) statusError(res *http.Response) error {
 	return errors.New(text)
 }
 
-// printable returns a server's text without the characters that may control a terminal, shortened if it is long.
-func printable(s string) string {
+func sanitizeServerText(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if !strconv.IsPrint(c) { // also those of U+0080 to U+009F
 			return -1
@@ -164,8 +161,8 @@ func printable(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
-// url returns an address below the endpoint. Each element is escaped as one, so a slash in it stays part of it.
-func (p *puller) url(elements ...string) *url.URL {
+// endpointURL escapes each element as one, so a slash in it stays part of it.
+func (p *puller) endpointURL(elements ...string) *url.URL {
 	escaped := make([]string, len(elements))
 	for i, e := range elements {
 		escaped[i] = url.PathEscape(e)
@@ -174,7 +171,7 @@ func (p *puller) url(elements ...string) *url.URL {
 }
 
 func (p *puller) resolveURL(r Ref, name string) *url.URL {
-	return p.url(append([]string{r.Owner, r.Name, "resolve", r.Revision}, strings.Split(name, "/")...)...)
+	return p.endpointURL(append([]string{r.Owner, r.Name, "resolve", r.Revision}, strings.Split(name, "/")...)...)
 }
 
 // tokenTransport adds the token to requests to the endpoint. Redirects lead to other hosts with signed addresses, which
@@ -206,9 +203,9 @@ type transientError struct {
 func (e *transientError) Error() string { return e.err.Error() }
 func (e *transientError) Unwrap() error { return e.err }
 
-// retry calls try until it succeeds, fails for good, or has failed opt.Attempts times in a row without bringing
-// anything. It waits between tries, longer each time and never exactly as long as others do.
-func (p *puller) retry(ctx context.Context, try func() error) error {
+// retryTransient calls try until it succeeds, fails for good, or has failed opt.Attempts times in a row without
+// bringing anything. It waits between tries, longer each time and never exactly as long as others do.
+func (p *puller) retryTransient(ctx context.Context, try func() error) error {
 	for failed := 0; ; {
 		err := try()
 		if ctx.Err() != nil && err != nil {

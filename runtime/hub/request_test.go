@@ -352,15 +352,15 @@ func TestForeignText(t *testing.T) {
 		strings.Repeat("a", 199) + "é": strings.Repeat("a", 199), strings.Repeat("é", 100): strings.Repeat("é", 100),
 		strings.Repeat("é", 101): strings.Repeat("é", 100),
 	} {
-		assert.Equal(t, want, printable(text))
+		assert.Equal(t, want, sanitizeServerText(text))
 	}
 	name := "m\x1b[2J\u009b2J-q2_k.gguf"
-	listed := []remote{{name: name, size: 1}, {name: "other.gguf", size: 1}}
+	listed := []remoteFile{{name: name, size: 1}, {name: "other.gguf", size: 1}}
 	r := Ref{Owner: "o", Name: "n", Revision: "main"}
 	for _, ask := range []func() error{
-		func() error { _, err := choose(r, listed); return err },
+		func() error { _, err := chooseModel(r, listed); return err },
 		func() error {
-			_, err := named(Ref{Owner: "o", Name: "n", Revision: "main", File: "\x1bc.gguf"}, listed)
+			_, err := findNamedFile(Ref{Owner: "o", Name: "n", Revision: "main", File: "\x1bc.gguf"}, listed)
 			return err
 		},
 	} {
@@ -419,7 +419,7 @@ func TestAddresses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, u.Path, again.Path)
 	again.User, again.RawQuery, again.Fragment = url.UserPassword("me", "secret"), "Signature=secret", "secret"
-	assert.Equal(t, u.String(), plain(again), "as it is shown")
+	assert.Equal(t, u.String(), redactURL(again), "as it is shown")
 	again.Path, again.RawPath = strings.Repeat("a", 5000), ""
-	assert.Less(t, len(plain(again)), 1000)
+	assert.Less(t, len(redactURL(again)), 1000)
 }

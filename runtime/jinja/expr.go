@@ -9,24 +9,23 @@ import (
 )
 
 // expression evaluates to a value.
-type expression func(r *run) value
+type expression func(r *renderer) value
 
-// list reads an expression, or several with commas between them, which are a tuple.
-func (p *parser) list() expression {
-	first := p.expression()
-	if !p.is(",") {
+func (p *parser) parseTuple() expression {
+	first := p.parseExpression()
+	if !p.nextIs(",") {
 		return first
 	}
 	all := []expression{first}
-	for p.accept(",") && p.tok.kind != tokTagEnd && p.tok.kind != tokPrintEnd && !p.is(")") {
-		all = append(all, p.expression())
+	for p.accept(",") && p.tok.kind != tokTagEnd && p.tok.kind != tokPrintEnd && !p.nextIs(")") {
+		all = append(all, p.parseExpression())
 	}
-	return elements(all, true)
+	return newListExpression(all, true)
 }
 
-func elements(all []expression, tuple bool) expression {
-	return func(r *run) value {
-		r.spend(16 * len(all))
+func newListExpression(all []expression, tuple bool) expression {
+	return func(r *renderer) value {
+		r.spendWork(16 * len(all))
 		l := &list{items: make([]value, len(all)), tuple: tuple}
 		for i, e := range all {
 			l.items[i] = e(r)
@@ -35,20 +34,20 @@ func elements(all []expression, tuple bool) expression {
 	}
 }
 
-func (p *parser) expression() expression { return p.condition(true) }
+func (p *parser) parseExpression() expression { return p.parseConditional(true) }
 
-// condition reads a if b else c, or without the condition what may stand before one.
-func (p *parser) condition(conditional bool) expression {
-	defer p.deeper()()
-	e := p.or()
+// parseConditional reads a if b else c; without conditional, the operand of a for loop, whose if is that of the loop.
+func (p *parser) parseConditional(conditional bool) expression {
+	defer p.enterNesting()()
+	e := p.parseOr()
 	for conditional && p.accept("if") {
-		p.deeper()
-		then, cond, otherwise := e, p.or(), expression(func(*run) value { return undefined("") })
+		p.enterNesting()
+		then, cond, otherwise := e, p.parseOr(), expression(func(*renderer) value { return undefined("") })
 		if p.accept("else") {
-			otherwise = p.expression()
+			otherwise = p.parseExpression()
 		}
-		e = func(r *run) value {
-			if truth(cond(r)) {
+		e = func(r *renderer) value {
+			if isTrue(cond(r)) {
 				return then(r)
 			}
 			return otherwise(r)
@@ -57,13 +56,13 @@ func (p *parser) condition(conditional bool) expression {
 	return e
 }
 
-func (p *parser) or() expression {
-	a := p.and()
+func (p *parser) parseOr() expression {
+	a := p.parseAnd()
 	for p.accept("or") {
-		p.deeper()
-		left, right := a, p.and()
-		a = func(r *run) value {
-			if v := left(r); truth(v) {
+		p.enterNesting()
+		left, right := a, p.parseAnd()
+		a = func(r *renderer) value {
+			if v := left(r); isTrue(v) {
 				return v
 			}
 			return right(r)
@@ -72,13 +71,13 @@ func (p *parser) or() expression {
 	return a
 }
 
-func (p *parser) and() expression {
-	a := p.not()
+func (p *parser) parseAnd() expression {
+	a := p.parseNot()
 	for p.accept("and") {
-		p.deeper()
-		left, right := a, p.not()
-		a = func(r *run) value {
-			if v := left(r); !truth(v) {
+		p.enterNesting()
+		left, right := a, p.parseNot()
+		a = func(r *renderer) value {
+			if v := left(r); !isTrue(v) {
 				return v
 			}
 			return right(r)
@@ -87,35 +86,36 @@ func (p *parser) and() expression {
 	return a
 }
 
-func (p *parser) not() expression {
+func (p *parser) parseNot() expression {
 	if p.accept("not") {
-		defer p.deeper()()
-		e := p.not()
-		return func(r *run) value { return !truth(e(r)) }
+		defer p.enterNesting()()
+		e := p.parseNot()
+		return func(r *renderer) value { return !isTrue(e(r)) }
 	}
-	return p.comparison()
+	return p.parseComparison()
 }
 
-// comparison reads a < b < c, which is a < b and b < c.
-func (p *parser) comparison() expression {
-	first := p.sum()
+// parseComparison reads a < b < c, which is a < b and b < c.
+func (p *parser) parseComparison() expression {
+	first := p.parseSum()
 	var ops []string
 	var rest []expression
 	for {
 		op := p.tok.text
 		switch {
-		case p.is("not") && p.peek().text == "in":
-			p.advance()
+		case p.nextIs("not") && p.peek().text == "in":
+			p.advanceToken()
 			op = "not in"
-		case p.is("==") || p.is("!=") || p.is("<") || p.is("<=") || p.is(">") || p.is(">=") || p.is("in"):
+		case p.nextIs("==") || p.nextIs("!=") || p.nextIs("<") || p.nextIs("<=") || p.nextIs(">") || p.nextIs(">=") ||
+			p.nextIs("in"):
 		case ops == nil:
 			return first
 		default:
-			return func(r *run) value {
+			return func(r *renderer) value {
 				left := first(r)
 				for i, op := range ops {
 					right := rest[i](r)
-					if !r.compared(op, left, right) {
+					if !r.evalComparison(op, left, right) {
 						return false
 					}
 					left = right
@@ -123,120 +123,122 @@ func (p *parser) comparison() expression {
 				return true
 			}
 		}
-		p.deeper()
-		p.advance()
-		ops, rest = append(ops, op), append(rest, p.sum())
+		p.enterNesting()
+		p.advanceToken()
+		ops, rest = append(ops, op), append(rest, p.parseSum())
 	}
 }
 
-func (r *run) compared(op string, a, b value) bool {
+func (r *renderer) evalComparison(op string, a, b value) bool {
 	switch op {
 	case "==":
-		return r.equal(a, b)
+		return r.equalValues(a, b)
 	case "!=":
-		return !r.equal(a, b)
+		return !r.equalValues(a, b)
 	case "in":
-		return r.contains(b, a)
+		return r.containsValue(b, a)
 	case "not in":
-		return !r.contains(b, a)
+		return !r.containsValue(b, a)
 	case "sameas":
-		return isBool(a) == isBool(b) && r.equal(a, b)
+		return isBool(a) == isBool(b) && r.equalValues(a, b)
 	case "divisibleby":
-		return !truth(r.arithmetic("%", a, b))
+		return !isTrue(r.evalArithmetic("%", a, b))
 	case "<":
-		return r.compare(a, b) < 0
+		return r.compareValues(a, b) < 0
 	case "<=":
-		return r.compare(a, b) <= 0
+		return r.compareValues(a, b) <= 0
 	case ">":
-		return r.compare(a, b) > 0
+		return r.compareValues(a, b) > 0
 	}
-	return r.compare(a, b) >= 0
+	return r.compareValues(a, b) >= 0
 }
 
-// chain reads operands with operators of one rank between them.
-func (p *parser) chain(operand func() expression, ops ...string) expression {
+// parseBinaryChain reads operands with operators of one rank between them.
+func (p *parser) parseBinaryChain(operand func() expression, ops ...string) expression {
 	a := operand()
 next:
 	for _, op := range ops {
 		if p.tok.kind == tokOperator && p.accept(op) {
-			p.deeper()
+			p.enterNesting()
 			left, right := a, operand()
-			a = func(r *run) value { return r.arithmetic(op, left(r), right(r)) }
+			a = func(r *renderer) value { return r.evalArithmetic(op, left(r), right(r)) }
 			goto next
 		}
 	}
 	return a
 }
 
-func (p *parser) sum() expression     { return p.chain(p.concat, "+", "-") }
-func (p *parser) concat() expression  { return p.chain(p.product, "~") }
-func (p *parser) product() expression { return p.chain(p.power, "*", "/", "//", "%") }
-func (p *parser) power() expression   { return p.chain(p.unary, "**") }
+func (p *parser) parseSum() expression    { return p.parseBinaryChain(p.parseConcat, "+", "-") }
+func (p *parser) parseConcat() expression { return p.parseBinaryChain(p.parseProduct, "~") }
+func (p *parser) parseProduct() expression {
+	return p.parseBinaryChain(p.parsePower, "*", "/", "//", "%")
+}
+func (p *parser) parsePower() expression { return p.parseBinaryChain(p.parseUnary, "**") }
 
-func (r *run) arithmetic(op string, a, b value) value {
-	r.spend(1)
+func (r *renderer) evalArithmetic(op string, a, b value) value {
+	r.spendWork(1)
 	switch x := a.(type) {
 	case str:
 		y, ok := b.(str)
 		switch {
 		case op == "+" && ok && x.safe != y.safe:
-			return r.joined(r.escaped(x), r.escaped(y))
+			return r.concatTexts(r.escapeHTML(x), r.escapeHTML(y))
 		case op == "+" && ok:
-			return r.joined(x, y)
+			return r.concatTexts(x, y)
 		case op == "*" && isNumber(b):
-			return r.repeated(x, integer(b))
+			return r.repeatText(x, asInteger(b))
 		case op == "%":
-			return r.percent(x, b)
+			return r.formatPercent(x, b)
 		}
 	case *list:
 		if y, ok := b.(*list); ok && op == "+" && x.tuple == y.tuple && x.view+y.view == "" {
-			r.spend(16 * (len(x.items) + len(y.items)))
+			r.spendWork(16 * (len(x.items) + len(y.items)))
 			return &list{items: append(append([]value{}, x.items...), y.items...), tuple: x.tuple}
 		}
 		if op == "*" && isInt(b) && x.view == "" {
-			return r.repeatedList(x, integer(b))
+			return r.repeatList(x, asInteger(b))
 		}
 	case bool, int, json.Number:
-		if op == "*" && indexed(b) {
-			return r.arithmetic(op, b, a)
+		if op == "*" && isIndexable(b) {
+			return r.evalArithmetic(op, b, a)
 		}
 	}
 	if op == "~" {
-		t := r.joined(r.text(a), r.text(b))
+		t := r.concatTexts(r.toText(a), r.toText(b))
 		t.safe = false
 		return t
 	}
 	if !isNumber(a) || !isNumber(b) {
-		fail("%s %s %s is not possible", kind(a), op, kind(b))
+		failWith("%s %s %s is not possible", typeName(a), op, typeName(b))
 	}
-	return calculated(op, a, b)
+	return calculateNumbers(op, a, b)
 }
 
-func (r *run) repeatedList(l *list, n int) *list {
+func (r *renderer) repeatList(l *list, n int) *list {
 	out := &list{tuple: l.tuple}
 	for range n {
-		r.spend(1 + 16*len(l.items))
+		r.spendWork(1 + 16*len(l.items))
 		out.items = append(out.items, l.items...)
 	}
 	return out
 }
 
-func (r *run) joined(a, b str) str {
-	r.spend(2 * (len(a.String) + len(b.String)))
+func (r *renderer) concatTexts(a, b str) str {
+	r.spendWork(2 * (len(a.String) + len(b.String)))
 	return str{Text{a.String + b.String, a.Given + b.Given}, a.safe && b.safe}
 }
 
-func (r *run) repeated(s str, n int) str {
+func (r *renderer) repeatText(s str, n int) str {
 	if n = max(n, 0); n > 0 && len(s.String) > r.left/(2*n) {
-		r.spend(r.left + 1)
+		r.spendWork(r.left + 1)
 	}
-	r.spend(2 * n * len(s.String))
+	r.spendWork(2 * n * len(s.String))
 	return str{Text{strings.Repeat(s.String, n), strings.Repeat(s.Given, n)}, s.safe}
 }
 
-// calculated applies an operator to numbers. The result is whole if both are, except that of a division.
-func calculated(op string, a, b value) value {
-	x, y := number(a), number(b)
+// calculateNumbers applies an operator to numbers. The result is whole if both are, except that of a division.
+func calculateNumbers(op string, a, b value) value {
+	x, y := asNumber(a), asNumber(b)
 	var f float64
 	switch op {
 	case "+":
@@ -249,7 +251,7 @@ func calculated(op string, a, b value) value {
 		f = math.Pow(x, y)
 	default:
 		if y == 0 {
-			fail("division by zero")
+			failWith("division by zero")
 		}
 		switch op {
 		case "/":
@@ -261,255 +263,249 @@ func calculated(op string, a, b value) value {
 		}
 	}
 	if isInt(a) && isInt(b) && (op != "**" || y >= 0) {
-		return integer(f)
+		return asInteger(f)
 	}
 	return f
 }
 
-// unary reads an operand with a sign, its filters and tests.
-func (p *parser) unary() expression { return p.filters(p.signed()) }
+// parseUnary also reads the filters and tests that follow the operand.
+func (p *parser) parseUnary() expression { return p.parseFilterChain(p.parseSigned()) }
 
-func (p *parser) signed() expression {
+func (p *parser) parseSigned() expression {
 	for _, op := range []string{"-", "+"} {
 		if p.tok.kind == tokOperator && p.accept(op) {
-			defer p.deeper()()
-			e := p.signed()
-			return func(r *run) value { return r.arithmetic(op, 0, e(r)) }
+			defer p.enterNesting()()
+			e := p.parseSigned()
+			return func(r *renderer) value { return r.evalArithmetic(op, 0, e(r)) }
 		}
 	}
-	return p.postfix(p.primary())
+	return p.parsePostfix(p.parsePrimary())
 }
 
-// primary reads a value, a variable, or an expression in brackets.
-func (p *parser) primary() expression {
+// parsePrimary reads a value, a variable, or an expression in brackets.
+func (p *parser) parsePrimary() expression {
 	t := p.tok
 	switch t.kind {
 	case tokString:
 		var text strings.Builder
-		for ; p.tok.kind == tokString; p.advance() {
+		for ; p.tok.kind == tokString; p.advanceToken() {
 			text.WriteString(p.tok.text)
 		}
-		return constant(literal(text.String()))
+		return constantExpression(literalText(text.String()))
 	case tokNumber:
-		p.advance()
+		p.advanceToken()
 		if n, err := strconv.Atoi(t.text); err == nil {
-			return constant(n)
+			return constantExpression(n)
 		}
 		f, err := strconv.ParseFloat(t.text, 64)
 		if err != nil {
-			fail("%.40s is not a number of a size that is supported", t.text)
+			failWith("%.40s is not a number of a size that is supported", t.text)
 		}
-		return constant(f)
+		return constantExpression(f)
 	case tokName:
-		p.advance()
+		p.advanceToken()
 		switch t.text {
 		case "true", "True":
-			return constant(true)
+			return constantExpression(true)
 		case "false", "False":
-			return constant(false)
+			return constantExpression(false)
 		case "none", "None":
-			return constant(nil)
+			return constantExpression(nil)
 		}
 		p.varargs = p.varargs || t.text == "varargs"
-		return func(r *run) value { r.spend(1); return r.scope.find(t.text) }
+		return func(r *renderer) value { r.spendWork(1); return r.scope.lookupVariable(t.text) }
 	}
 	switch {
 	case p.accept("("):
 		if p.accept(")") {
-			return elements(nil, true)
+			return newListExpression(nil, true)
 		}
-		e := p.list()
+		e := p.parseTuple()
 		p.expect(")")
 		return e
 	case p.accept("["):
-		all := p.until("]")
-		return elements(all, false)
+		all := p.parseExpressionsUntil("]")
+		return newListExpression(all, false)
 	case p.accept("{"):
-		return p.dict()
+		return p.parseDict()
 	}
-	fail("unexpected %.40q", t.text)
+	failWith("unexpected %.40q", t.text)
 	return nil
 }
 
-func constant(v value) expression { return func(*run) value { return v } }
+func constantExpression(v value) expression { return func(*renderer) value { return v } }
 
-func (p *parser) until(end string) (all []expression) {
+func (p *parser) parseExpressionsUntil(end string) (all []expression) {
 	for !p.accept(end) {
-		all = append(all, p.expression())
-		if !p.is(end) {
+		all = append(all, p.parseExpression())
+		if !p.nextIs(end) {
 			p.expect(",")
 		}
 	}
 	return all
 }
 
-// dict reads the rest of an object.
-func (p *parser) dict() expression {
+func (p *parser) parseDict() expression {
 	var keys, values []expression
 	for !p.accept("}") {
-		keys = append(keys, p.expression())
+		keys = append(keys, p.parseExpression())
 		p.expect(":")
-		values = append(values, p.expression())
-		if !p.is("}") {
+		values = append(values, p.parseExpression())
+		if !p.nextIs("}") {
 			p.expect(",")
 		}
 	}
-	return func(r *run) value {
+	return func(r *renderer) value {
 		d := newDict()
 		for i, k := range keys {
 			key := k(r)
-			r.spend(32)
-			r.find(d, key) // which takes work for a long text
-			d.set(key, values[i](r))
+			r.spendWork(32)
+			r.lookupKey(d, key) // which takes work for a long text
+			d.setKey(key, values[i](r))
 		}
 		return d
 	}
 }
 
-// keyOf returns a value as the name of a field.
-func keyOf(v value) str {
+func asFieldName(v value) str {
 	key, ok := v.(str)
 	if !ok {
-		fail("the name of a field is a text, not %s", kind(v))
+		failWith("the name of a field is a text, not %s", typeName(v))
 	}
 	return key
 }
 
-// postfix reads fields, elements and calls.
-func (p *parser) postfix(e expression) expression {
-	defer p.deeper()()
+func (p *parser) parsePostfix(e expression) expression {
+	defer p.enterNesting()()
 	for {
 		inner := e
 		switch {
 		case p.accept("."):
-			p.deeper()
+			p.enterNesting()
 			if p.tok.kind == tokNumber {
-				i := p.primary()
-				e = func(r *run) value { return r.element(inner(r), i(r)) }
+				i := p.parsePrimary()
+				e = func(r *renderer) value { return r.lookupElement(inner(r), i(r)) }
 				continue
 			}
-			name := p.name()
-			e = func(r *run) value { return r.field(inner(r), name) }
+			name := p.parseName()
+			e = func(r *renderer) value { return r.lookupField(inner(r), name) }
 		case p.accept("["):
-			p.deeper()
-			e = p.subscript(inner)
+			p.enterNesting()
+			e = p.parseSubscript(inner)
 		case p.accept("("):
-			p.deeper()
-			given := p.arguments()
-			e = func(r *run) value {
+			p.enterNesting()
+			given := p.parseArguments()
+			e = func(r *renderer) value {
 				f := inner(r)
-				return r.call(f, given(r))
+				return r.callValue(f, given(r))
 			}
-			p.called = &called{inner, given}
+			p.lastCall = &callExpression{inner, given}
 			continue
 		default:
 			return e
 		}
-		p.called = nil
+		p.lastCall = nil
 	}
 }
 
-// called is a call: a function and its arguments.
-type called struct {
+type callExpression struct {
 	f     expression
-	given func(r *run) args
+	given func(r *renderer) args
 }
 
-// arguments reads the arguments of a call, after the bracket: a, name=b, *list, **object.
-func (p *parser) arguments() func(r *run) args {
-	var all []func(r *run, a *args)
+// parseArguments reads the arguments of a call, after the bracket: a, name=b, *list, **object.
+func (p *parser) parseArguments() func(r *renderer) args {
+	var all []func(r *renderer, a *args)
 	named := map[string]bool{}
 	for !p.accept(")") {
 		switch {
 		case p.accept("**"):
-			e := p.expression()
-			all = append(all, func(r *run, a *args) { a.addNamed(r, e(r)) })
+			e := p.parseExpression()
+			all = append(all, func(r *renderer, a *args) { a.unpackDict(r, e(r)) })
 		case p.accept("*"):
-			e := p.expression()
-			all = append(all, func(r *run, a *args) {
-				more := r.items(e(r))
-				r.spend(16 * len(more))
+			e := p.parseExpression()
+			all = append(all, func(r *renderer, a *args) {
+				more := r.collectItems(e(r))
+				r.spendWork(16 * len(more))
 				a.list = append(a.list, more...)
 			})
 		case p.tok.kind == tokName && p.peek().text == "=" && p.peek().kind == tokOperator:
-			name := p.name()
-			if p.advance(); named[name] {
-				fail("the argument %.40q is given twice", name)
+			name := p.parseName()
+			if p.advanceToken(); named[name] {
+				failWith("the argument %.40q is given twice", name)
 			}
 			named[name] = true
-			e := p.expression()
-			all = append(all, func(r *run, a *args) { a.set(name, e(r)) })
+			e := p.parseExpression()
+			all = append(all, func(r *renderer, a *args) { a.setNamed(name, e(r)) })
 		default:
-			e := p.expression()
-			all = append(all, func(r *run, a *args) { a.list = append(a.list, e(r)) })
+			e := p.parseExpression()
+			all = append(all, func(r *renderer, a *args) { a.list = append(a.list, e(r)) })
 		}
-		if !p.is(")") {
+		if !p.nextIs(")") {
 			p.expect(",")
 		}
 	}
-	return func(r *run) args {
+	return func(r *renderer) args {
 		a := args{named: map[string]value{}}
 		for _, add := range all {
-			r.spend(16)
+			r.spendWork(16)
 			add(r, &a)
 		}
 		return a
 	}
 }
 
-// set adds a named argument.
-func (a *args) set(name string, v value) {
+func (a *args) setNamed(name string, v value) {
 	if _, ok := a.named[name]; ok {
-		fail("the argument %.40q is given twice", name)
+		failWith("the argument %.40q is given twice", name)
 	}
 	a.names, a.named[name] = append(a.names, name), v
 }
 
-// addNamed adds the fields of an object as named arguments.
-func (a *args) addNamed(r *run, v value) {
+func (a *args) unpackDict(r *renderer, v value) {
 	d, ok := v.(*dict)
 	if !ok {
-		fail("%s has no names for arguments", kind(v))
+		failWith("%s has no names for arguments", typeName(v))
 	}
 	for _, k := range d.keys {
-		r.spend(32)
-		a.set(keyOf(k).String, d.values[hashed(k)])
+		r.spendWork(32)
+		a.setNamed(asFieldName(k).String, d.values[hashKey(k)])
 	}
 }
 
-// subscript reads [i] or [from:to:step], after the bracket.
-func (p *parser) subscript(of expression) expression {
+// parseSubscript reads [i] or [from:to:step], after the bracket.
+func (p *parser) parseSubscript(of expression) expression {
 	var parts [3]expression
 	n := 0
 	for ; n == 0 || p.accept(":"); n++ {
 		if n == len(parts) {
-			fail("a slice has at most three parts")
+			failWith("a slice has at most three parts")
 		}
-		if !p.is(":") && !p.is("]") {
-			parts[n] = p.expression()
+		if !p.nextIs(":") && !p.nextIs("]") {
+			parts[n] = p.parseExpression()
 		}
 	}
 	if p.expect("]"); n == 1 {
 		i := parts[0]
 		if i == nil {
-			fail("an index is expected before ]")
+			failWith("an index is expected before ]")
 		}
-		return func(r *run) value { return r.element(of(r), i(r)) }
+		return func(r *renderer) value { return r.lookupElement(of(r), i(r)) }
 	}
-	return func(r *run) value {
+	return func(r *renderer) value {
 		var at [3]value
 		for i, e := range parts {
 			if e != nil {
 				at[i] = e(r)
 			}
 		}
-		return r.slice(of(r), at)
+		return r.sliceValue(of(r), at)
 	}
 }
 
-func (r *run) field(v value, name string) value {
-	r.spend(1)
-	if m := r.method(v, name); m != nil {
+func (r *renderer) lookupField(v value, name string) value {
+	r.spendWork(1)
+	if m := r.lookupMethod(v, name); m != nil {
 		return m
 	}
 	switch v := v.(type) {
@@ -517,37 +513,37 @@ func (r *run) field(v value, name string) value {
 		if one, ok := v.values[name]; ok {
 			return one
 		}
-	case *object:
+	case *namespace:
 		if one, ok := v.fields.values[name]; ok {
 			return one
 		}
-	case *loop:
-		return v.field(name)
+	case *loopContext:
+		return v.lookupField(name)
 	case undefined:
-		fail("%.40s has no fields: it is not defined", string(v))
+		failWith("%.40s has no fields: it is not defined", string(v))
 	}
 	return undefined(name)
 }
 
-// element returns v[i].
-func (r *run) element(v, i value) value {
-	r.spend(1)
+// lookupElement returns v[i].
+func (r *renderer) lookupElement(v, i value) value {
+	r.spendWork(1)
 	d, isDict := v.(*dict)
 	if _, isList := i.(*list); isDict && !isList {
-		if one, ok := r.find(d, i); ok {
+		if one, ok := r.lookupKey(d, i); ok {
 			return one
 		}
 	}
 	if name, ok := i.(str); ok {
-		return r.field(v, name.String)
+		return r.lookupField(v, name.String)
 	}
 	if name, missing := v.(undefined); missing {
-		fail("%.40s has no elements: it is not defined", string(name))
+		failWith("%.40s has no elements: it is not defined", string(name))
 	}
-	if !indexed(v) || !isInt(i) {
+	if !isIndexable(v) || !isInt(i) {
 		return undefined("element")
 	}
-	all, at := r.items(v), integer(i)
+	all, at := r.collectItems(v), asInteger(i)
 	if at < 0 {
 		at += len(all)
 	}
@@ -562,46 +558,44 @@ func (r *run) element(v, i value) value {
 	return all[at]
 }
 
-// indexed reports whether a value has elements by numbers.
-func indexed(v value) bool {
+func isIndexable(v value) bool {
 	_, isText := v.(str)
 	l, isList := v.(*list)
 	return isText || isList && l.view == ""
 }
 
-// call calls a function.
-func (r *run) call(f value, a args) value {
+func (r *renderer) callValue(f value, a args) value {
 	switch f := f.(type) {
 	case function:
 		return f(r, a)
-	case *loop:
+	case *loopContext:
 		if f.again != nil {
 			return f.again(r, a)
 		}
 	case undefined:
-		fail("%.40s cannot be called: it is not defined, or not supported", string(f))
+		failWith("%.40s cannot be called: it is not defined, or not supported", string(f))
 	}
-	fail("%s cannot be called", kind(f))
+	failWith("%s cannot be called", typeName(f))
 	return nil
 }
 
-// slice returns v[from:to:step], as in Python.
-func (r *run) slice(v value, at [3]value) value {
-	if !indexed(v) {
-		fail("%s has no parts", kind(v))
+// sliceValue returns v[from:to:step], as in Python.
+func (r *renderer) sliceValue(v value, at [3]value) value {
+	if !isIndexable(v) {
+		failWith("%s has no parts", typeName(v))
 	}
-	all := r.items(v)
+	all := r.collectItems(v)
 	step, n := 1, len(all)
 	if at[2] != nil {
-		if step = integer(at[2]); step == 0 {
-			fail("the step of a slice is 0")
+		if step = asInteger(at[2]); step == 0 {
+			failWith("the step of a slice is 0")
 		}
 	}
 	bound := func(v value, otherwise int) int {
 		if v == nil {
 			return otherwise
 		}
-		i := integer(v)
+		i := asInteger(v)
 		if i < 0 {
 			i += n
 		}
@@ -616,27 +610,26 @@ func (r *run) slice(v value, at [3]value) value {
 	}
 	var some []value
 	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
-		r.spend(16)
+		r.spendWork(16)
 		some = append(some, all[i])
 	}
 	if s, ok := v.(str); ok {
-		part := r.join(some, str{})
+		part := r.joinTexts(some, str{})
 		part.safe = s.safe
 		return part
 	}
 	return &list{items: some, tuple: v.(*list).tuple}
 }
 
-// join returns texts, with a separator between them.
-func (r *run) join(all []value, separator str) str {
-	var b builder
+func (r *renderer) joinTexts(all []value, separator str) str {
+	var b textBuilder
 	for i, v := range all {
 		if i > 0 {
-			r.append(&b, separator)
+			r.appendText(&b, separator)
 		}
-		r.append(&b, r.text(v))
+		r.appendText(&b, r.toText(v))
 	}
-	return b.text()
+	return b.buildText()
 }
 
 // isInt reports whether a value is a whole number of the type int.
@@ -651,4 +644,4 @@ func isInt(v value) bool {
 	return false
 }
 
-func characters(s string) int { return utf8.RuneCountInString(s) }
+func countCharacters(s string) int { return utf8.RuneCountInString(s) }

@@ -10,54 +10,52 @@ import (
 	"unicode"
 )
 
-func (p *parser) filters(e expression) expression {
-	defer p.deeper()()
+func (p *parser) parseFilterChain(e expression) expression {
+	defer p.enterNesting()()
 	for {
 		inner := e
 		switch {
 		case p.accept("|"):
-			p.deeper()
-			e = p.filter(inner)
+			p.enterNesting()
+			e = p.parseFilter(inner)
 		case p.accept("is"):
-			p.deeper()
+			p.enterNesting()
 			not := p.accept("not")
-			test := p.test()
-			e = func(r *run) value { return test(r, inner(r)) != not }
+			test := p.parseTest()
+			e = func(r *renderer) value { return test(r, inner(r)) != not }
 		default:
 			return e
 		}
 	}
 }
 
-// filter reads the name of a filter and its arguments.
-func (p *parser) filter(inner expression) expression {
-	name := p.name()
+func (p *parser) parseFilter(inner expression) expression {
+	name := p.parseName()
 	f := filters()[name]
 	switch {
 	case name == "map":
 		f = mapFilter
 	case f == nil: // an error where it is reached, as in jinja2
-		f = func(*run, value, args) value { fail("the filter %.40q is not supported", name); return nil }
+		f = func(*renderer, value, args) value { failWith("the filter %.40q is not supported", name); return nil }
 	}
-	given := func(*run) args { return args{} }
+	given := func(*renderer) args { return args{} }
 	if p.accept("(") {
-		given = p.arguments()
+		given = p.parseArguments()
 	}
-	return func(r *run) value { r.spend(1); v := inner(r); return f(r, v, given(r)) }
+	return func(r *renderer) value { r.spendWork(1); v := inner(r); return f(r, v, given(r)) }
 }
 
-// test reads the name of a test and its argument.
-func (p *parser) test() func(r *run, v value) bool {
-	name := p.name()
+func (p *parser) parseTest() func(r *renderer, v value) bool {
+	name := p.parseName()
 	if f := plainTests()[name]; f != nil {
-		return func(r *run, v value) bool { r.spend(1); return f(v) }
+		return func(r *renderer, v value) bool { r.spendWork(1); return f(v) }
 	}
 	op, known := testOperators[name]
 	if !known {
-		fail("the test %.40q is not supported", name)
+		failWith("the test %.40q is not supported", name)
 	}
-	arg := p.postfix(p.primary())
-	return func(r *run, v value) bool { return r.compared(op, v, arg(r)) }
+	arg := p.parsePostfix(p.parsePrimary())
+	return func(r *renderer, v value) bool { return r.evalComparison(op, v, arg(r)) }
 }
 
 // testOperators are the operators of the tests with an argument.
@@ -75,8 +73,8 @@ var plainTests = sync.OnceValue(func() map[string]func(v value) bool {
 		"none":      func(v value) bool { return v == nil },
 		"string":    func(v value) bool { _, ok := v.(str); return ok },
 		"mapping":   func(v value) bool { _, ok := v.(*dict); return ok },
-		"iterable":  iterable,
-		"sequence":  sequence,
+		"iterable":  isIterable,
+		"sequence":  isSequence,
 		"number":    isNumber,
 		"boolean":   isBool,
 		"integer":   func(v value) bool { return isInt(v) && !isBool(v) },
@@ -88,93 +86,95 @@ var plainTests = sync.OnceValue(func() map[string]func(v value) bool {
 			_, missing := v.(undefined) // which fails when it is called
 			return ok || missing
 		},
-		"odd":   func(v value) bool { return math.Abs(math.Mod(number(v), 2)) == 1 },
-		"even":  func(v value) bool { return math.Mod(number(v), 2) == 0 },
-		"lower": func(v value) bool { return cased(v, unicode.IsLower, unicode.IsUpper) },
-		"upper": func(v value) bool { return cased(v, unicode.IsUpper, unicode.IsLower) },
+		"odd":   func(v value) bool { return math.Abs(math.Mod(asNumber(v), 2)) == 1 },
+		"even":  func(v value) bool { return math.Mod(asNumber(v), 2) == 0 },
+		"lower": func(v value) bool { return hasOnlyCase(v, unicode.IsLower, unicode.IsUpper) },
+		"upper": func(v value) bool { return hasOnlyCase(v, unicode.IsUpper, unicode.IsLower) },
 	}
 })
 
 func isBool(v value) bool { _, ok := v.(bool); return ok }
 
-func iterable(v value) bool {
+func isIterable(v value) bool {
 	switch v.(type) {
-	case str, *list, *lazy, *dict, undefined:
+	case str, *list, *generator, *dict, undefined:
 		return true
 	}
 	return false
 }
 
-func sequence(v value) bool { return iterable(v) && (indexed(v) || kind(v) != "a list") }
+func isSequence(v value) bool { return isIterable(v) && (isIndexable(v) || typeName(v) != "a list") }
 
 // filter turns a value into another one.
-type filter func(r *run, v value, a args) value
+type filter func(r *renderer, v value, a args) value
 
 func textFilter(name string) filter {
-	return func(r *run, v value, a args) value { return r.method(r.text(v), name).(function)(r, a) }
+	return func(r *renderer, v value, a args) value { return r.lookupMethod(r.toText(v), name).(function)(r, a) }
 }
 
 // filters are the filters by name, except map, which looks up others.
 var filters = sync.OnceValue(func() map[string]filter {
 	return map[string]filter{
-		"tojson":     tojson,
-		"length":     length,
-		"count":      length,
-		"default":    otherwise,
-		"d":          otherwise,
+		"tojson":     tojsonFilter,
+		"length":     lengthFilter,
+		"count":      lengthFilter,
+		"default":    defaultFilter,
+		"d":          defaultFilter,
 		"join":       joinFilter,
 		"trim":       textFilter("strip"),
 		"upper":      textFilter("upper"),
 		"lower":      textFilter("lower"),
-		"title":      func(r *run, v value, _ args) value { return r.mapped(r.text(v), words) },
+		"title":      func(r *renderer, v value, _ args) value { return r.mapCharacters(r.toText(v), wordTitleRune) },
 		"capitalize": textFilter("capitalize"),
 		"replace":    textFilter("replace"),
-		"string":     func(r *run, v value, _ args) value { return r.text(v) },
-		"format":     func(r *run, v value, a args) value { return r.percent(r.text(v), a.all()) },
-		"center":     textFilter("center"),
-		"safe":       func(r *run, v value, _ args) value { t := r.text(v); t.safe = true; return t },
-		"escape":     func(r *run, v value, _ args) value { return r.escaped(r.text(v)) },
-		"e":          func(r *run, v value, _ args) value { return r.escaped(r.text(v)) },
-		"list": func(r *run, v value, _ args) value {
-			all := r.items(v)
-			r.spend(16 * len(all))
+		"string":     func(r *renderer, v value, _ args) value { return r.toText(v) },
+		"format": func(r *renderer, v value, a args) value {
+			return r.formatPercent(r.toText(v), a.percentOperand())
+		},
+		"center": textFilter("center"),
+		"safe":   func(r *renderer, v value, _ args) value { t := r.toText(v); t.safe = true; return t },
+		"escape": func(r *renderer, v value, _ args) value { return r.escapeHTML(r.toText(v)) },
+		"e":      func(r *renderer, v value, _ args) value { return r.escapeHTML(r.toText(v)) },
+		"list": func(r *renderer, v value, _ args) value {
+			all := r.collectItems(v)
+			r.spendWork(16 * len(all))
 			return &list{items: slices.Clone(all)}
 		},
-		"first": func(r *run, v value, _ args) value { return r.end(v, 0) },
-		"last":  func(r *run, v value, _ args) value { return r.end(v, -1) },
-		"items": func(r *run, v value, _ args) value {
+		"first": func(r *renderer, v value, _ args) value { return r.firstOrLast(v, 0) },
+		"last":  func(r *renderer, v value, _ args) value { return r.firstOrLast(v, -1) },
+		"items": func(r *renderer, v value, _ args) value {
 			if d, ok := v.(*dict); ok {
-				return &lazy{r.pairs(d)}
+				return &generator{r.dictPairs(d)}
 			} else if _, missing := v.(undefined); missing {
-				return &lazy{}
+				return &generator{}
 			}
-			fail("%s has no fields", kind(v))
+			failWith("%s has no fields", typeName(v))
 			return nil
 		},
-		"min":      func(r *run, v value, a args) value { return r.extreme(v, a, -1) },
-		"max":      func(r *run, v value, a args) value { return r.extreme(v, a, 1) },
-		"sum":      sum,
-		"dictsort": dictsort,
+		"min":      func(r *renderer, v value, a args) value { return r.findExtreme(v, a, -1) },
+		"max":      func(r *renderer, v value, a args) value { return r.findExtreme(v, a, 1) },
+		"sum":      sumFilter,
+		"dictsort": dictsortFilter,
 		"sort":     sortFilter,
-		"reverse":  reverse,
-		"unique":   unique,
-		"int":      toInt,
-		"float":    toFloat,
-		"round":    round,
-		"abs": func(_ *run, v value, _ args) value {
-			if number(v) < 0 {
-				return calculated("-", 0, v)
+		"reverse":  reverseFilter,
+		"unique":   uniqueFilter,
+		"int":      intFilter,
+		"float":    floatFilter,
+		"round":    roundFilter,
+		"abs": func(_ *renderer, v value, _ args) value {
+			if asNumber(v) < 0 {
+				return calculateNumbers("-", 0, v)
 			}
-			return calculated("+", 0, v) // of a truth value, 0 or 1
+			return calculateNumbers("+", 0, v) // of a truth value, 0 or 1
 		},
-		"selectattr": selecting(true, true),
-		"rejectattr": selecting(true, false),
-		"select":     selecting(false, true),
-		"reject":     selecting(false, false),
-		"indent":     indent,
-		"wordcount": func(r *run, v value, _ args) value {
-			text := r.text(v).String
-			r.spend(len(text))
+		"selectattr": newSelectFilter(true, true),
+		"rejectattr": newSelectFilter(true, false),
+		"select":     newSelectFilter(false, true),
+		"reject":     newSelectFilter(false, false),
+		"indent":     indentFilter,
+		"wordcount": func(r *renderer, v value, _ args) value {
+			text := r.toText(v).String
+			r.spendWork(len(text))
 			return len(wordsOf.FindAllStringIndex(text, -1))
 		},
 	}
@@ -182,68 +182,66 @@ var filters = sync.OnceValue(func() map[string]filter {
 
 var wordsOf = regexp.MustCompile(`[\pL\pN_]+`)
 
-// length returns the number of characters, elements or fields.
-func length(r *run, v value, _ args) value {
+func lengthFilter(r *renderer, v value, _ args) value {
 	switch v := v.(type) {
 	case str:
-		r.spend(len(v.String))
-		return characters(v.String)
+		r.spendWork(len(v.String))
+		return countCharacters(v.String)
 	case *list:
 		return len(v.items)
-	case *lazy: // an error in Python
+	case *generator: // an error in Python
 		return len(v.items)
 	case *dict:
 		return len(v.keys)
 	case undefined:
 		return 0
 	}
-	fail("%s has no length", kind(v))
+	failWith("%s has no length", typeName(v))
 	return nil
 }
 
-func otherwise(_ *run, v value, a args) value {
+func defaultFilter(_ *renderer, v value, a args) value {
 	_, missing := v.(undefined)
-	if missing || truth(a.at(1, "boolean", false)) && !truth(v) {
-		return a.at(0, "default_value", str{})
+	if missing || isTrue(a.valueOr(1, "boolean", false)) && !isTrue(v) {
+		return a.valueOr(0, "default_value", str{})
 	}
 	return v
 }
 
-func joinFilter(r *run, v value, a args) value {
-	all := r.items(v)
-	if path, ok := r.path(a, 1); ok {
-		all = r.attributes(all, path, nil)
+func joinFilter(r *renderer, v value, a args) value {
+	all := r.collectItems(v)
+	if path, ok := r.attributePath(a, 1); ok {
+		all = r.lookupAttributes(all, path, nil)
 	}
-	return r.join(all, r.text(a.at(0, "d", str{})))
+	return r.joinTexts(all, r.toText(a.valueOr(0, "d", str{})))
 }
 
-// path returns the argument attribute of a filter: a path of fields, or the number of an element.
-func (r *run) path(a args, i int) (path str, ok bool) {
-	v := a.at(i, "attribute", nil)
+// attributePath returns the argument attribute of a filter: a path of fields, or the number of an element.
+func (r *renderer) attributePath(a args, i int) (path str, ok bool) {
+	v := a.valueOr(i, "attribute", nil)
 	if v == nil {
 		return path, false
 	}
-	return r.text(v), true
+	return r.toText(v), true
 }
 
-// attributes returns a field of each element, as [run.attribute] does.
-func (r *run) attributes(all []value, path str, otherwise value) (fields []value) {
+func (r *renderer) lookupAttributes(all []value, path str, otherwise value) (fields []value) {
 	for _, v := range all {
-		r.spend(16)
-		fields = append(fields, r.attribute(v, path, otherwise))
+		r.spendWork(16)
+		fields = append(fields, r.lookupAttribute(v, path, otherwise))
 	}
 	return fields
 }
 
-// attribute returns the field of a value at a path, such as function.name. Unless it is nil, otherwise takes the place
-// of what is not defined.
-func (r *run) attribute(v value, path str, otherwise value) value {
-	r.spend(2 * len(path.String))
+// lookupAttribute returns the field of a value at a path, such as function.name. Unless it is nil, otherwise takes the
+// place of what is not defined.
+func (r *renderer) lookupAttribute(v value, path str, otherwise value) value {
+	r.spendWork(2 * len(path.String))
 	for name := range strings.SplitSeq(path.String, ".") {
 		if i, err := strconv.Atoi(name); err == nil {
-			v = r.element(v, i)
+			v = r.lookupElement(v, i)
 		} else {
-			v = r.element(v, literal(name))
+			v = r.lookupElement(v, literalText(name))
 		}
 		if _, missing := v.(undefined); missing && otherwise != nil {
 			v = otherwise
@@ -252,178 +250,176 @@ func (r *run) attribute(v value, path str, otherwise value) value {
 	return v
 }
 
-// end returns the first element, or with -1 the last.
-func (r *run) end(v value, at int) value {
-	if l, ok := v.(*lazy); ok && at == 0 && len(l.items) > 0 {
+// firstOrLast returns the first element for at 0, the last for -1.
+func (r *renderer) firstOrLast(v value, at int) value {
+	if l, ok := v.(*generator); ok && at == 0 && len(l.items) > 0 {
 		first := l.items[0]
 		l.items = l.items[1:]
 		return first
 	}
-	all := r.items(v)
+	all := r.collectItems(v)
 	if len(all) == 0 {
 		return undefined("element")
 	}
 	return all[(at+len(all))%len(all)]
 }
 
-// sorted returns a copy in order. A sort of n elements makes about n·log(n) comparisons, which take their work.
-func (r *run) sorted(all []value, key func(v value) value, a args) *list {
-	r.spend(16 * len(all))
+// sortValues returns a copy in order. A sort of n elements makes about n·log(n) comparisons, which take their work.
+func (r *renderer) sortValues(all []value, key func(v value) value, a args) *list {
+	r.spendWork(16 * len(all))
 	all = slices.Clone(all)
 	order := 1
-	if truth(a.at(0, "reverse", false)) { // equal elements keep their order then, too
+	if isTrue(a.valueOr(0, "reverse", false)) { // equal elements keep their order then, too
 		order = -1
 	}
 	slices.SortStableFunc(all, func(x, y value) int {
 		x, y = key(x), key(y)
-		if !truth(a.at(1, "case_sensitive", false)) {
-			x, y = r.folded(x), r.folded(y)
+		if !isTrue(a.valueOr(1, "case_sensitive", false)) {
+			x, y = r.foldCase(x), r.foldCase(y)
 		}
-		return order * r.compare(x, y)
+		return order * r.compareValues(x, y)
 	})
 	return &list{items: all}
 }
 
-// folded returns a text in small letters, and other values as they are.
-func (r *run) folded(v value) value {
+func (r *renderer) foldCase(v value) value {
 	if s, ok := v.(str); ok {
-		return r.mapped(s, lower)
+		return r.mapCharacters(s, lowerRune)
 	}
 	return v
 }
 
-func sortFilter(r *run, v value, a args) value {
-	path, by := r.path(a, 2)
-	return r.sorted(r.items(v), func(v value) value {
+func sortFilter(r *renderer, v value, a args) value {
+	path, by := r.attributePath(a, 2)
+	return r.sortValues(r.collectItems(v), func(v value) value {
 		if by {
-			return r.attribute(v, path, nil)
+			return r.lookupAttribute(v, path, nil)
 		}
 		return v
 	}, a)
 }
 
-// dictsort returns the fields of an object by name, or by value.
-func dictsort(r *run, v value, a args) value {
+// dictsortFilter returns the fields of an object by name, or by value.
+func dictsortFilter(r *renderer, v value, a args) value {
 	d, ok := v.(*dict)
 	if !ok {
-		fail("%s has no fields to sort", kind(v))
+		failWith("%s has no fields to sort", typeName(v))
 	}
 	by := 0
-	if r.equal(a.at(1, "by", nil), literal("value")) {
+	if r.equalValues(a.valueOr(1, "by", nil), literalText("value")) {
 		by = 1
 	}
-	return r.sorted(r.pairs(d), func(v value) value { return v.(*list).items[by] },
-		args{named: map[string]value{"case_sensitive": a.at(0, "case_sensitive", false),
-			"reverse": a.at(2, "reverse", false)}})
+	return r.sortValues(r.dictPairs(d), func(v value) value { return v.(*list).items[by] },
+		args{named: map[string]value{"case_sensitive": a.valueOr(0, "case_sensitive", false),
+			"reverse": a.valueOr(2, "reverse", false)}})
 }
 
-func reverse(r *run, v value, _ args) value {
+func reverseFilter(r *renderer, v value, _ args) value {
 	if _, ok := v.(str); ok {
-		return r.slice(v, [3]value{nil, nil, -1})
+		return r.sliceValue(v, [3]value{nil, nil, -1})
 	}
-	return &lazy{r.slice(&list{items: r.items(v)}, [3]value{nil, nil, -1}).(*list).items}
+	return &generator{r.sliceValue(&list{items: r.collectItems(v)}, [3]value{nil, nil, -1}).(*list).items}
 }
 
-// keyed returns what the arguments of a filter say that elements are compared by.
-func (r *run) keyed(a args) func(v value) value {
-	fold := r.folded
-	if truth(a.at(0, "case_sensitive", false)) {
+// comparisonKey returns what the filters min, max and unique compare elements by.
+func (r *renderer) comparisonKey(a args) func(v value) value {
+	fold := r.foldCase
+	if isTrue(a.valueOr(0, "case_sensitive", false)) {
 		fold = func(v value) value { return v }
 	}
-	path, by := r.path(a, 1)
+	path, by := r.attributePath(a, 1)
 	return func(v value) value {
 		if by {
-			v = r.attribute(v, path, nil)
+			v = r.lookupAttribute(v, path, nil)
 		}
 		return fold(v)
 	}
 }
 
-// extreme returns the smallest element, or with 1 the largest: the first of those that are equal.
-func (r *run) extreme(v value, a args, order int) value {
-	all, key := r.items(v), r.keyed(a)
+// findExtreme returns the smallest element, or with 1 the largest: the first of those that are equal.
+func (r *renderer) findExtreme(v value, a args, order int) value {
+	all, key := r.collectItems(v), r.comparisonKey(a)
 	if len(all) == 0 {
 		return undefined("element")
 	}
 	best := all[0]
 	for _, one := range all[1:] {
-		if r.compare(key(one), key(best)) == order {
+		if r.compareValues(key(one), key(best)) == order {
 			best = one
 		}
 	}
 	return best
 }
 
-func sum(r *run, v value, a args) value {
-	path, by := r.path(a, 0)
-	total := a.at(1, "start", 0)
-	for _, one := range r.items(v) {
+func sumFilter(r *renderer, v value, a args) value {
+	path, by := r.attributePath(a, 0)
+	total := a.valueOr(1, "start", 0)
+	for _, one := range r.collectItems(v) {
 		if by {
-			one = r.attribute(one, path, nil)
+			one = r.lookupAttribute(one, path, nil)
 		}
-		total = r.arithmetic("+", total, one)
+		total = r.evalArithmetic("+", total, one)
 	}
 	return total
 }
 
-func unique(r *run, v value, a args) value {
-	l, key := &lazy{}, r.keyed(a)
-	for _, one := range r.items(v) {
-		r.spend(16)
-		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(key(v), key(one)) }) {
+func uniqueFilter(r *renderer, v value, a args) value {
+	l, key := &generator{}, r.comparisonKey(a)
+	for _, one := range r.collectItems(v) {
+		r.spendWork(16)
+		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equalValues(key(v), key(one)) }) {
 			l.items = append(l.items, one)
 		}
 	}
 	return l
 }
 
-func toInt(r *run, v value, a args) value {
+func intFilter(r *renderer, v value, a args) value {
 	if isNumber(v) {
-		return integer(math.Trunc(number(v)))
+		return asInteger(math.Trunc(asNumber(v)))
 	}
-	text := r.trimmed(v)
+	text := r.trimmedText(v)
 	if n, err := strconv.Atoi(text); err == nil {
 		return n
 	}
 	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
-		return integer(math.Trunc(f))
+		return asInteger(math.Trunc(f))
 	}
-	return a.at(0, "default", 0)
+	return a.valueOr(0, "default", 0)
 }
 
-func toFloat(r *run, v value, a args) value {
+func floatFilter(r *renderer, v value, a args) value {
 	if isNumber(v) {
-		return number(v)
+		return asNumber(v)
 	}
-	if f, err := strconv.ParseFloat(r.trimmed(v), 64); err == nil {
+	if f, err := strconv.ParseFloat(r.trimmedText(v), 64); err == nil {
 		return f
 	}
-	return a.at(0, "default", 0.0)
+	return a.valueOr(0, "default", 0.0)
 }
 
-// trimmed returns the text of a value without blanks at its ends.
-func (r *run) trimmed(v value) string {
-	t := r.text(v)
-	r.spend(len(t.String))
+func (r *renderer) trimmedText(v value) string {
+	t := r.toText(v)
+	r.spendWork(len(t.String))
 	return strings.TrimSpace(t.String)
 }
 
-// round rounds to a number of decimal places: to the nearest number, the even one of two, or by a method.
-func round(r *run, v value, a args) value {
-	places, f := integer(a.at(0, "precision", 0)), number(v)
+// roundFilter rounds to a number of decimal places: to the nearest number, the even one of two, or by a method.
+func roundFilter(r *renderer, v value, a args) value {
+	places, f := asInteger(a.valueOr(0, "precision", 0)), asNumber(v)
 	scale := math.Pow(10, float64(places))
-	switch method := r.text(a.at(1, "method", literal("common"))).String; {
+	switch method := r.toText(a.valueOr(1, "method", literalText("common"))).String; {
 	case method == "ceil":
 		return math.Ceil(f*scale) / scale
 	case method == "floor":
 		return math.Floor(f*scale) / scale
 	case method != "common":
-		fail("the method %.40q of rounding is none of common, ceil and floor", method)
+		failWith("the method %.40q of rounding is none of common, ceil and floor", method)
 	case isInt(v):
 		if places < 0 {
 			f = math.RoundToEven(f*scale) / scale
 		}
-		return integer(f)
+		return asInteger(f)
 	case places < 0:
 		return math.RoundToEven(f*scale) / scale
 	}
@@ -432,47 +428,46 @@ func round(r *run, v value, a args) value {
 	return f
 }
 
-// mapFilter applies a filter to each element, or takes a field of each.
-func mapFilter(r *run, v value, a args) value {
-	if path, ok := r.path(a, -1); ok {
-		return &lazy{r.attributes(r.elements(v), path, a.at(-1, "default", nil))}
+func mapFilter(r *renderer, v value, a args) value {
+	if path, ok := r.attributePath(a, -1); ok {
+		return &generator{r.lookupAttributes(r.itemsOrNone(v), path, a.valueOr(-1, "default", nil))}
 	}
-	f := filters()[keyOf(a.at(0, "", nil)).String]
+	f := filters()[asFieldName(a.valueOr(0, "", nil)).String]
 	if f == nil {
-		fail("map needs an attribute, or a filter that is supported")
+		failWith("map needs an attribute, or a filter that is supported")
 	}
-	l := &lazy{}
-	for _, one := range r.elements(v) {
-		r.spend(16)
+	l := &generator{}
+	for _, one := range r.itemsOrNone(v) {
+		r.spendWork(16)
 		l.items = append(l.items, f(r, one, args{list: a.list[1:], named: a.named}))
 	}
 	return l
 }
 
-// elements returns the elements of a value, or none if it counts as false, as map and select do.
-func (r *run) elements(v value) []value {
-	if !truth(v) {
+// itemsOrNone returns the elements of a value, or none if it counts as false, as map and select do.
+func (r *renderer) itemsOrNone(v value) []value {
+	if !isTrue(v) {
 		return nil
 	}
-	return r.items(v)
+	return r.collectItems(v)
 }
 
-// selecting returns a filter that keeps the elements for which a test holds, or does not.
-func selecting(attribute, keep bool) filter {
-	return func(r *run, v value, a args) value {
+// newSelectFilter returns a filter for select or selectattr, or if keep is false for reject or rejectattr.
+func newSelectFilter(attribute, keep bool) filter {
+	return func(r *renderer, v value, a args) value {
 		rest := a.list
 		var name str
 		if attribute {
-			name, rest = keyOf(a.at(0, "", nil)), rest[min(1, len(rest)):]
+			name, rest = asFieldName(a.valueOr(0, "", nil)), rest[min(1, len(rest)):]
 		}
-		l := &lazy{}
-		for _, one := range r.elements(v) {
-			r.spend(16)
+		l := &generator{}
+		for _, one := range r.itemsOrNone(v) {
+			r.spendWork(16)
 			tested := one
 			if attribute {
-				tested = r.attribute(one, name, nil)
+				tested = r.lookupAttribute(one, name, nil)
 			}
-			if r.holds(tested, rest) == keep {
+			if r.evalTest(tested, rest) == keep {
 				l.items = append(l.items, one)
 			}
 		}
@@ -480,39 +475,39 @@ func selecting(attribute, keep bool) filter {
 	}
 }
 
-// holds reports whether the test that arguments name holds; without a test, whether the value is true.
-func (r *run) holds(v value, test []value) bool {
+// evalTest reports whether the test that arguments name holds; without a test, whether the value is true.
+func (r *renderer) evalTest(v value, test []value) bool {
 	if len(test) == 0 {
-		return truth(v)
+		return isTrue(v)
 	}
-	name := keyOf(test[0]).String
+	name := asFieldName(test[0]).String
 	if f := plainTests()[name]; f != nil {
 		return f(v)
 	}
 	op, known := testOperators[name]
 	if !known || len(test) < 2 {
-		fail("the test %.40q is not supported here", name)
+		failWith("the test %.40q is not supported here", name)
 	}
-	return r.compared(op, v, test[1])
+	return r.evalComparison(op, v, test[1])
 }
 
-// indent puts blanks, or another text, before each line but the first, and with blank also before empty ones.
-func indent(r *run, v value, a args) value {
-	width, ok := a.at(0, "width", 4).(str)
+// indentFilter puts blanks, or another text, before each line but the first, and with blank also before empty ones.
+func indentFilter(r *renderer, v value, a args) value {
+	width, ok := a.valueOr(0, "width", 4).(str)
 	if !ok {
-		width = r.repeated(literal(" "), integer(a.at(0, "width", 4)))
+		width = r.repeatText(literalText(" "), asInteger(a.valueOr(0, "width", 4)))
 	}
-	blank := truth(a.at(2, "blank", false))
-	var b builder
-	for i, line := range r.lines(r.joined(r.text(v), literal("\n")), false).items {
+	blank := isTrue(a.valueOr(2, "blank", false))
+	var b textBuilder
+	for i, line := range r.splitLines(r.concatTexts(r.toText(v), literalText("\n")), false).items {
 		line := line.(str)
 		if i > 0 {
-			b.add(literal("\n"))
+			b.writeText(literalText("\n"))
 		}
-		if i == 0 && truth(a.at(1, "first", false)) || i > 0 && (blank || line.String != "") {
-			r.append(&b, width)
+		if i == 0 && isTrue(a.valueOr(1, "first", false)) || i > 0 && (blank || line.String != "") {
+			r.appendText(&b, width)
 		}
-		r.append(&b, line)
+		r.appendText(&b, line)
 	}
-	return b.text()
+	return b.buildText()
 }

@@ -90,32 +90,32 @@ func Parse(source string) (t *Template, err error) {
 		return nil, &Error{1, fmt.Errorf("%w: it has more than %d bytes", ErrLimit, maxSource)}
 	}
 	p := &parser{lexer: newLexer(source)}
-	defer catch(&p.line, &err)
-	p.advance()
-	body, _ := p.block()
+	defer recoverFailure(&p.line, &err)
+	p.advanceToken()
+	body, _ := p.parseBlock()
 	return &Template{body}, nil
 }
 
 // Render renders the template with values. The error is an [Error].
 func (t *Template) Render(values Object) (out Text, err error) {
-	r := &run{left: baseWork}
-	defer catch(&r.line, &err)
-	global := &scope{vars: globals()}
+	r := &renderer{left: baseWork}
+	defer recoverFailure(&r.line, &err)
+	global := &scope{vars: globalFunctions()}
 	for _, f := range values {
-		global.vars[f.Name] = r.given(f.Value)
+		global.vars[f.Name] = r.convertInput(f.Value)
 	}
 	r.scope, r.left = &scope{vars: map[string]value{}, parent: global}, baseWork+workPerByte*r.read
-	t.body.do(r)
-	return r.out.text().Text, nil
+	t.body.runStatements(r)
+	return r.out.buildText().Text, nil
 }
 
 // failure is the panic by which parsing and rendering end. It does not leave the package.
 type failure struct{ err error }
 
-// fail ends parsing or rendering.
-func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+// failWith panics with a failure.
+func failWith(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-func catch(line *int, err *error) {
+func recoverFailure(line *int, err *error) {
 	switch f := recover().(type) {
 	case nil:
 	case failure:
@@ -125,9 +125,9 @@ func catch(line *int, err *error) {
 	}
 }
 
-// run is one rendering.
-type run struct {
-	out   builder
+// renderer is the state of one rendering.
+type renderer struct {
+	out   textBuilder
 	scope *scope
 	left  int // of the work
 	read  int // bytes that were given
@@ -135,17 +135,17 @@ type run struct {
 	depth int // of values in values, and tenfold of macros that call macros
 }
 
-// spend takes n units of work, 0 or more.
-func (r *run) spend(n int) {
+// spendWork takes n units of work, 0 or more.
+func (r *renderer) spendWork(n int) {
 	if r.left -= n; r.left < 0 {
-		fail("%w: it takes too much time or memory", ErrLimit)
+		failWith("%w: it takes too much time or memory", ErrLimit)
 	}
 }
 
-// deeper enters a nested value, or with 10 a macro, until the returned function is called.
-func (r *run) deeper(by int) func() {
+// enterDepth enters a nested value, or with 10 a macro, until the returned function is called.
+func (r *renderer) enterDepth(by int) func() {
 	if r.depth += by; r.depth > maxNested {
-		fail("%w: values or calls are nested more than %d deep", ErrLimit, maxNested)
+		failWith("%w: values or calls are nested more than %d deep", ErrLimit, maxNested)
 	}
 	return func() { r.depth -= by }
 }
@@ -156,7 +156,7 @@ type scope struct {
 	parent *scope
 }
 
-func (s *scope) find(name string) value {
+func (s *scope) lookupVariable(name string) value {
 	for ; s != nil; s = s.parent {
 		if v, ok := s.vars[name]; ok {
 			return v
@@ -165,35 +165,34 @@ func (s *scope) find(name string) value {
 	return undefined(name)
 }
 
-// inner runs f in a scope of its own, in one that can see parent.
-func (r *run) inner(parent *scope, f func()) {
+// runInScope runs f in a scope of its own, in one that can see parent.
+func (r *renderer) runInScope(parent *scope, f func()) {
 	before := r.scope
 	r.scope = &scope{map[string]value{}, parent}
 	f()
 	r.scope = before
 }
 
-func (r *run) captured(f func()) str {
+func (r *renderer) captureOutput(f func()) str {
 	before, line := r.out, r.line
-	r.out = builder{}
+	r.out = textBuilder{}
 	f()
-	text := r.out.text()
+	text := r.out.buildText()
 	r.out, r.line = before, line // what follows is an expression of the caller
 	return text
 }
 
-// builder collects a text.
-type builder struct{ s, given strings.Builder }
+type textBuilder struct{ s, given strings.Builder }
 
-func (b *builder) add(t str) {
+func (b *textBuilder) writeText(t str) {
 	b.s.WriteString(t.String)
 	b.given.WriteString(t.Given)
 }
 
-// append adds a text, for its work.
-func (r *run) append(b *builder, t str) {
-	r.spend(1 + 2*len(t.String))
-	b.add(t)
+// appendText also spends the work.
+func (r *renderer) appendText(b *textBuilder, t str) {
+	r.spendWork(1 + 2*len(t.String))
+	b.writeText(t)
 }
 
-func (b *builder) text() str { return str{Text: Text{b.s.String(), b.given.String()}} }
+func (b *textBuilder) buildText() str { return str{Text: Text{b.s.String(), b.given.String()}} }

@@ -30,8 +30,8 @@ type cases struct {
 type fields Object
 
 func (f *fields) UnmarshalJSON(b []byte) error {
-	r := &run{left: baseWork}
-	all := r.parsed(b).(*dict)
+	r := &renderer{left: baseWork}
+	all := r.parseJSON(b).(*dict)
 	var raw map[string]json.RawMessage
 	for _, k := range all.keys {
 		if err := json.Unmarshal(b, &raw); err != nil {
@@ -216,9 +216,9 @@ func TestWork(t *testing.T) {
 	for i := range n {
 		list[i], object[i] = i, Field{fmt.Sprint(i), i}
 	}
-	r := &run{scope: &scope{vars: globals()}}
+	r := &renderer{scope: &scope{vars: globalFunctions()}}
 	for name, v := range map[string]any{"s": strings.Repeat("a b ", n/4), "l": list, "d": object} {
-		r.scope.vars[name], r.scope.vars[name+"2"] = r.given(v), r.given(v)
+		r.scope.vars[name], r.scope.vars[name+"2"] = r.convertInput(v), r.convertInput(v)
 	}
 	expressions := []string{"s ~ 1", "s + 'x'", "'x' * 10000", "s == s2", "s < s2", "'x' in s", "s[1]", "s[::-1]",
 		"s | list", "s | first", "s | length", "s | indent", "s | int", "s | float", "s | tojson", "s | join",
@@ -247,7 +247,7 @@ func TestWork(t *testing.T) {
 		tmpl, err := Parse(source)
 		require.NoError(t, err, source)
 		r.left = 100 * n * n
-		tmpl.body.do(r)
+		tmpl.body.runStatements(r)
 		assert.GreaterOrEqual(t, 100*n*n-r.left, n, "%.90s", source)
 	}
 	for _, e := range []string{"1" + strings.Repeat("|d", 400), "1" + strings.Repeat("+1", 400),
@@ -255,7 +255,7 @@ func TestWork(t *testing.T) {
 		tmpl, err := Parse("{% set x = " + e + " %}")
 		require.NoError(t, err)
 		r.left = n
-		tmpl.body.do(r)
+		tmpl.body.runStatements(r)
 		assert.GreaterOrEqual(t, n-r.left, 400, "operations: %.90s", e)
 	}
 }

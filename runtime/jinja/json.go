@@ -9,95 +9,95 @@ import (
 	"strings"
 )
 
-func (r *run) given(v any) value {
-	defer r.deeper(1)()
+func (r *renderer) convertInput(v any) value {
+	defer r.enterDepth(1)()
 	r.read += bytesPerValue
 	switch v := v.(type) {
 	case nil, bool, int:
 		return v
 	case string:
 		r.read += len(v)
-		return given(v)
+		return givenText(v)
 	case Trusted:
-		return literal(string(v))
+		return literalText(string(v))
 	case json.RawMessage:
 		r.read += len(v)
-		return r.parsed(v)
+		return r.parseJSON(v)
 	case []any:
 		l := &list{}
 		for _, one := range v {
-			l.items = append(l.items, r.given(one))
+			l.items = append(l.items, r.convertInput(one))
 		}
 		return l
 	case Object:
 		d := newDict()
 		for _, f := range v {
 			r.read += len(f.Name)
-			d.set(given(f.Name), r.given(f.Value))
+			d.setKey(givenText(f.Name), r.convertInput(f.Value))
 		}
 		return d
 	case Func:
-		return function(func(r *run, a args) value {
-			text, err := v(keyOf(a.at(0, "format", undefined("the text"))).String)
+		return function(func(r *renderer, a args) value {
+			text, err := v(asFieldName(a.valueOr(0, "format", undefined("the text"))).String)
 			if err != nil {
-				fail("%w", err)
+				failWith("%w", err)
 			}
-			r.spend(2 * len(text))
-			return given(text)
+			r.spendWork(2 * len(text))
+			return givenText(text)
 		})
 	}
-	fail("values of the type %T are not supported", v)
+	failWith("values of the type %T are not supported", v)
 	return nil
 }
 
 // CheckJSON returns an error if a text is not JSON, or is nested too deeply to be given to a template.
 func CheckJSON(text []byte) (err error) {
-	defer catch(new(int), &err)
-	new(run).parsed(text)
+	defer recoverFailure(new(int), &err)
+	new(renderer).parseJSON(text)
 	return nil
 }
 
-func (r *run) parsed(text []byte) value {
+func (r *renderer) parseJSON(text []byte) value {
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // the decoder alone accepts more
-		fail("this is not JSON: %w", err)
+		failWith("this is not JSON: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	return r.decoded(d)
+	return r.decodeJSON(d)
 }
 
-func nextToken(d *json.Decoder) json.Token {
+func readJSONToken(d *json.Decoder) json.Token {
 	t, err := d.Token()
 	if err != nil {
-		fail("this is not JSON: %w", err)
+		failWith("this is not JSON: %w", err)
 	}
 	return t
 }
 
-func (r *run) decoded(d *json.Decoder) value {
-	switch t := nextToken(d).(type) {
+func (r *renderer) decodeJSON(d *json.Decoder) value {
+	switch t := readJSONToken(d).(type) {
 	case json.Delim:
-		defer r.deeper(1)()
+		defer r.enterDepth(1)()
 		if t == '[' {
 			l := &list{}
 			for d.More() {
-				l.items = append(l.items, r.decoded(d))
+				l.items = append(l.items, r.decodeJSON(d))
 			}
-			nextToken(d)
+			readJSONToken(d)
 			return l
 		}
 		o := newDict()
 		for d.More() {
-			name, _ := nextToken(d).(string)
-			o.set(given(name), r.decoded(d))
+			name, _ := readJSONToken(d).(string)
+			o.setKey(givenText(name), r.decodeJSON(d))
 		}
-		nextToken(d)
+		readJSONToken(d)
 		return o
 	case string:
-		return given(t)
+		return givenText(t)
 	case json.Number: // as it is written, since a request's numbers are not this program's to change
 		if len(t) > maxNumber {
-			fail("a number of %d characters, at most %d are possible", len(t), maxNumber)
+			failWith("a number of %d characters, at most %d are possible", len(t), maxNumber)
 		}
 		return t
 	case bool:
@@ -106,24 +106,24 @@ func (r *run) decoded(d *json.Decoder) value {
 	return nil
 }
 
-// tojson writes a value like Python's json.dumps with ensure_ascii=False.
-func tojson(r *run, v value, a args) value {
-	w := jsonWriter{run: r, comma: ", ", colon: ": "}
-	if n := a.at(1, "indent", nil); n != nil {
-		w.comma, w.indent, w.pretty = ",", strings.Repeat(" ", min(max(integer(n), 0), 64)), true
+// tojsonFilter writes a value like Python's json.dumps with ensure_ascii=False.
+func tojsonFilter(r *renderer, v value, a args) value {
+	w := jsonWriter{renderer: r, comma: ", ", colon: ": "}
+	if n := a.valueOr(1, "indent", nil); n != nil {
+		w.comma, w.indent, w.pretty = ",", strings.Repeat(" ", min(max(asInteger(n), 0), 64)), true
 	}
-	if l, ok := a.at(2, "separators", nil).(*list); ok && len(l.items) == 2 {
-		w.comma, w.colon = keyOf(l.items[0]).String, keyOf(l.items[1]).String
+	if l, ok := a.valueOr(2, "separators", nil).(*list); ok && len(l.items) == 2 {
+		w.comma, w.colon = asFieldName(l.items[0]).String, asFieldName(l.items[1]).String
 	}
-	w.sort = truth(a.at(3, "sort_keys", false))
-	w.ascii = truth(a.at(0, "ensure_ascii", false))
-	w.value(v)
-	return given(w.String())
+	w.sort = isTrue(a.valueOr(3, "sort_keys", false))
+	w.ascii = isTrue(a.valueOr(0, "ensure_ascii", false))
+	w.writeValue(v)
+	return givenText(w.String())
 }
 
 type jsonWriter struct {
 	strings.Builder
-	*run
+	*renderer
 	comma, colon string
 	indent       string
 	pretty       bool
@@ -131,52 +131,52 @@ type jsonWriter struct {
 	sort, ascii  bool
 }
 
-func (w *jsonWriter) value(v value) {
-	w.spend(8)
+func (w *jsonWriter) writeValue(v value) {
+	w.spendWork(8)
 	switch v := v.(type) {
 	case str:
-		w.text(v.String)
+		w.writeQuoted(v.String)
 	case *list:
-		w.all("[", "]", len(v.items), func(i int) { w.value(v.items[i]) })
-	case *lazy: // an error in Python
-		w.value(&list{items: v.items})
+		w.writeContainer("[", "]", len(v.items), func(i int) { w.writeValue(v.items[i]) })
+	case *generator: // an error in Python
+		w.writeValue(&list{items: v.items})
 	case *dict:
 		keys := v.keys
 		if w.sort {
-			w.spend(16 * len(keys))
+			w.spendWork(16 * len(keys))
 			keys = slices.Clone(keys)
-			slices.SortFunc(keys, w.compare)
+			slices.SortFunc(keys, w.compareValues)
 		}
-		w.all("{", "}", len(keys), func(i int) {
+		w.writeContainer("{", "}", len(keys), func(i int) {
 			if key, ok := keys[i].(str); ok {
-				w.text(key.String)
+				w.writeQuoted(key.String)
 			} else { // JSON has no other keys than texts
 				w.WriteByte('"')
-				w.value(keys[i])
+				w.writeValue(keys[i])
 				w.WriteByte('"')
 			}
 			w.WriteString(w.colon)
-			w.value(v.values[hashed(keys[i])])
+			w.writeValue(v.values[hashKey(keys[i])])
 		})
 	case nil:
 		w.WriteString("null")
 	case bool:
 		w.WriteString(strconv.FormatBool(v))
 	case int, float64, json.Number:
-		w.WriteString(w.spelled(v))
+		w.WriteString(w.formatScalar(v))
 	default:
-		fail("%s is not JSON", kind(v))
+		failWith("%s is not JSON", typeName(v))
 	}
 }
 
-func (w *jsonWriter) all(open, end string, n int, one func(i int)) {
-	defer w.deeper(1)()
+func (w *jsonWriter) writeContainer(open, end string, n int, one func(i int)) {
+	defer w.enterDepth(1)()
 	w.level++
 	defer func() { w.level-- }()
 	w.WriteString(open)
 	line := func(depth int) {
 		if w.pretty && n > 0 {
-			w.spend(depth * len(w.indent))
+			w.spendWork(depth * len(w.indent))
 			w.WriteString("\n" + strings.Repeat(w.indent, depth))
 		}
 	}
@@ -184,7 +184,7 @@ func (w *jsonWriter) all(open, end string, n int, one func(i int)) {
 		if i > 0 {
 			w.WriteString(w.comma)
 		}
-		w.spend(len(w.comma) + len(w.colon))
+		w.spendWork(len(w.comma) + len(w.colon))
 		line(w.level)
 		one(i)
 	}
@@ -192,8 +192,8 @@ func (w *jsonWriter) all(open, end string, n int, one func(i int)) {
 	w.WriteString(end)
 }
 
-func (w *jsonWriter) text(s string) {
-	w.spend(2 * len(s))
+func (w *jsonWriter) writeQuoted(s string) {
+	w.spendWork(2 * len(s))
 	w.WriteByte('"')
 	for _, c := range s {
 		switch c {

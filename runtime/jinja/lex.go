@@ -45,45 +45,44 @@ func newLexer(source string) *lexer {
 	return &lexer{rest: strings.TrimSuffix(source, "\n"), line: 1, lineStart: true}
 }
 
-// take removes the first n bytes.
-func (l *lexer) take(n int) string {
+func (l *lexer) consumeBytes(n int) string {
 	text := l.rest[:n]
 	l.rest = l.rest[n:]
 	l.line += strings.Count(text, "\n")
 	return text
 }
 
-func (l *lexer) next() token {
+func (l *lexer) nextToken() token {
 	if l.inside {
-		return l.tagToken()
+		return l.lexInsideTag()
 	}
 	for l.rest != "" {
-		at := beginning.FindStringIndex(l.rest)
+		at := tagStart.FindStringIndex(l.rest)
 		if at == nil {
-			return l.data(len(l.rest), 0, 0)
+			return l.lexData(len(l.rest), 0, 0)
 		}
 		if l.strip || at[0] > 0 {
-			if t := l.data(at[0], l.rest[at[0]+1], l.rest[min(at[0]+2, len(l.rest)-1)]); t.text != "" {
+			if t := l.lexData(at[0], l.rest[at[0]+1], l.rest[min(at[0]+2, len(l.rest)-1)]); t.text != "" {
 				return t
 			}
 			continue // only blanks, which are left out
 		}
 		l.lineStart = false
 		line, kind := l.line, l.rest[1]
-		l.take(2)
+		l.consumeBytes(2)
 		if l.rest != "" && (l.rest[0] == '-' || l.rest[0] == '+') {
-			l.take(1)
+			l.consumeBytes(1)
 		}
 		switch kind {
 		case '#':
-			l.comment()
+			l.skipComment()
 			continue
 		case '{':
 			l.inside, l.print = true, true
 			return token{tokPrint, "{{", line}
 		}
 		if m := rawBlock.FindStringSubmatchIndex(l.rest); m != nil {
-			return l.raw(m)
+			return l.lexRawBlock(m)
 		}
 		l.inside, l.print = true, false
 		return token{tokTag, "{%", line}
@@ -92,27 +91,27 @@ func (l *lexer) next() token {
 }
 
 var (
-	beginning = regexp.MustCompile(`\{[{%#]`)
-	rawBlock  = regexp.MustCompile(`^\s*raw\s*(-?)%\}((?s:.*?))\{%([-+]?)\s*endraw\s*([-+]?)%\}`)
-	word      = regexp.MustCompile(`^[\pL_][\pL\pN_]*`)
-	numeral   = regexp.MustCompile(`^\d[\d_]*(\.\d+)?([eE][-+]?\d+)?`)
-	operator  = regexp.MustCompile(`^(\*\*|//|==|!=|<=|>=|[-+*/%~<>=|.,:()\[\]{}])`)
+	tagStart = regexp.MustCompile(`\{[{%#]`)
+	rawBlock = regexp.MustCompile(`^\s*raw\s*(-?)%\}((?s:.*?))\{%([-+]?)\s*endraw\s*([-+]?)%\}`)
+	word     = regexp.MustCompile(`^[\pL_][\pL\pN_]*`)
+	numeral  = regexp.MustCompile(`^\d[\d_]*(\.\d+)?([eE][-+]?\d+)?`)
+	operator = regexp.MustCompile(`^(\*\*|//|==|!=|<=|>=|[-+*/%~<>=|.,:()\[\]{}])`)
 )
 
-// data returns the text of n bytes before a tag, of the given kind and with the given sign, without the blanks that the
-// tags around it remove.
-func (l *lexer) data(n int, kind, sign byte) token {
-	line, text := l.line, l.take(n)
+// lexData returns the text of n bytes before a tag, of the given kind and with the given sign, without the blanks that
+// the tags around it remove.
+func (l *lexer) lexData(n int, kind, sign byte) token {
+	line, text := l.line, l.consumeBytes(n)
 	if l.strip {
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)
 	}
-	text = l.trimmed(text, kind, sign)
+	text = l.trimBeforeTag(text, kind, sign)
 	l.strip, l.lineStart = false, false
 	return token{tokData, text, line}
 }
 
-// trimmed removes the blanks at the end of a text that the tag after it removes.
-func (l *lexer) trimmed(text string, kind, sign byte) string {
+// trimBeforeTag removes the blanks at the end of a text that the tag after it removes.
+func (l *lexer) trimBeforeTag(text string, kind, sign byte) string {
 	newline := strings.LastIndexByte(text, '\n') + 1
 	blank := strings.TrimSpace(text[newline:]) == "" && (newline > 0 || l.lineStart)
 	switch {
@@ -124,30 +123,30 @@ func (l *lexer) trimmed(text string, kind, sign byte) string {
 	return text
 }
 
-func (l *lexer) comment() {
+func (l *lexer) skipComment() {
 	end := strings.Index(l.rest, "#}")
 	if end < 0 {
-		fail("a comment has no end: write #}")
+		failWith("a comment has no end: write #}")
 	}
 	sign := byte(0)
 	if end > 0 {
 		sign = l.rest[end-1]
 	}
-	l.take(end + 2)
-	l.closed(sign, true)
+	l.consumeBytes(end + 2)
+	l.applyTagEnd(sign, true)
 }
 
-// closed applies what the end of a tag does to the text after it. A line end after {% %} is removed.
-func (l *lexer) closed(sign byte, trim bool) {
+// applyTagEnd applies what the end of a tag does to the text after it. A line end after {% %} is removed.
+func (l *lexer) applyTagEnd(sign byte, trim bool) {
 	l.strip = sign == '-'
 	if trim && sign != '+' && strings.HasPrefix(l.rest, "\n") {
-		l.take(1)
+		l.consumeBytes(1)
 		l.lineStart = true
 	}
 }
 
-// raw returns the content of a block that is not parsed; m is the match of rawBlock.
-func (l *lexer) raw(m []int) token {
+// lexRawBlock returns the content of a block that is not parsed; m is the match of rawBlock.
+func (l *lexer) lexRawBlock(m []int) token {
 	sign := func(i int) byte { // 0: none
 		if m[i] == m[i+1] {
 			return 0
@@ -158,43 +157,42 @@ func (l *lexer) raw(m []int) token {
 	if sign(2) == '-' {
 		content = strings.TrimLeftFunc(content, unicode.IsSpace)
 	}
-	content = l.trimmed(content, '%', sign(6))
-	l.take(m[1])
-	l.closed(last, true)
+	content = l.trimBeforeTag(content, '%', sign(6))
+	l.consumeBytes(m[1])
+	l.applyTagEnd(last, true)
 	return token{tokData, content, line}
 }
 
-func (l *lexer) tagToken() token {
-	l.take(len(l.rest) - len(strings.TrimLeftFunc(l.rest, unicode.IsSpace)))
+func (l *lexer) lexInsideTag() token {
+	l.consumeBytes(len(l.rest) - len(strings.TrimLeftFunc(l.rest, unicode.IsSpace)))
 	line := l.line
 	if l.rest == "" {
-		fail("a tag has no end: write %%} or }}")
+		failWith("a tag has no end: write %%} or }}")
 	}
 	if l.open == "" {
-		if t, ok := l.tagEnd(); ok {
+		if t, ok := l.lexTagEnd(); ok {
 			return t
 		}
 	}
 	switch c := l.rest[0]; {
 	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-		return token{tokName, l.take(len(word.FindString(l.rest))), line}
+		return token{tokName, l.consumeBytes(len(word.FindString(l.rest))), line}
 	case c == '"' || c == '\'':
-		return token{tokString, l.quoted(c), line}
+		return token{tokString, l.lexQuoted(c), line}
 	}
 	if m := numeral.FindString(l.rest); m != "" {
-		return token{tokNumber, strings.ReplaceAll(l.take(len(m)), "_", ""), line}
+		return token{tokNumber, strings.ReplaceAll(l.consumeBytes(len(m)), "_", ""), line}
 	}
 	m := operator.FindString(l.rest)
 	if m == "" {
 		r, _ := utf8.DecodeRuneInString(l.rest)
-		fail("unexpected character %q", r)
+		failWith("unexpected character %q", r)
 	}
-	l.bracket(m)
-	return token{tokOperator, l.take(len(m)), line}
+	l.trackBracket(m)
+	return token{tokOperator, l.consumeBytes(len(m)), line}
 }
 
-// tagEnd takes the end of a tag, if there is one.
-func (l *lexer) tagEnd() (token, bool) {
+func (l *lexer) lexTagEnd() (token, bool) {
 	end, kind := "%}", tokTagEnd
 	if l.print {
 		end, kind = "}}", tokPrintEnd
@@ -207,41 +205,41 @@ func (l *lexer) tagEnd() (token, bool) {
 		return token{}, false
 	}
 	line := l.line
-	l.take(len(l.rest) - len(rest) + len(end))
+	l.consumeBytes(len(l.rest) - len(rest) + len(end))
 	l.inside = false
-	l.closed(sign, !l.print)
+	l.applyTagEnd(sign, !l.print)
 	return token{kind, end, line}, true
 }
 
-func (l *lexer) bracket(op string) {
+func (l *lexer) trackBracket(op string) {
 	switch op {
 	case "(", "[", "{":
 		l.open += op
 	case ")", "]", "}":
 		last := len(l.open) - 1
 		if last < 0 || !strings.Contains("()[]{}", l.open[last:]+op) {
-			fail("unexpected %s", op)
+			failWith("unexpected %s", op)
 		}
 		l.open = l.open[:last]
 	}
 }
 
-func (l *lexer) quoted(quote byte) string {
+func (l *lexer) lexQuoted(quote byte) string {
 	for i := 1; i < len(l.rest); i++ {
 		switch l.rest[i] {
 		case '\\':
 			i++
 		case quote:
-			inner := l.take(i + 1)
-			return unescaped(inner[1:i])
+			inner := l.consumeBytes(i + 1)
+			return unescapeString(inner[1:i])
 		}
 	}
-	fail("a text has no end: write %c", quote)
+	failWith("a text has no end: write %c", quote)
 	return ""
 }
 
-// unescaped replaces the escape sequences of a text, which are Python's. Unknown ones stay.
-func unescaped(s string) string {
+// unescapeString replaces the escape sequences of a text, which are Python's. Unknown ones stay.
+func unescapeString(s string) string {
 	var b strings.Builder
 	for s != "" {
 		if s[0] != '\\' || len(s) == 1 {
@@ -259,7 +257,7 @@ func unescaped(s string) string {
 		case digits > 0 && len(s) >= 2+digits:
 			code, err := strconv.ParseUint(s[2:2+digits], 16, 32)
 			if err != nil || !utf8.ValidRune(rune(code)) {
-				fail("%s is not a character", strconv.Quote(s[:2+digits]))
+				failWith("%s is not a character", strconv.Quote(s[:2+digits]))
 			}
 			b.WriteRune(rune(code))
 			s = s[2+digits:]

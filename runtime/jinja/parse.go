@@ -11,71 +11,69 @@ type parser struct {
 	nested int
 	loops  int // loops around
 
-	called  *called // the call that the last expression ended with; nil: none
-	varargs bool    // the macro around has the variable of that name
+	lastCall *callExpression // the call that the last expression ended with; nil: none
+	varargs  bool            // the macro around has the variable of that name
 }
 
-func (p *parser) advance() {
+func (p *parser) advanceToken() {
 	if p.ahead != nil {
 		p.tok, p.ahead = *p.ahead, nil
 	} else {
 		p.line = p.lexer.line
-		p.tok = p.next()
+		p.tok = p.nextToken()
 	}
 	p.line = p.tok.line
 }
 
 func (p *parser) peek() token {
 	if p.ahead == nil {
-		t := p.next()
+		t := p.nextToken()
 		p.ahead = &t
 	}
 	return *p.ahead
 }
 
-// is reports whether the next token is an operator or a name.
-func (p *parser) is(text string) bool {
+// nextIs never matches data, strings or numbers that are spelled alike.
+func (p *parser) nextIs(text string) bool {
 	return p.tok.text == text && (p.tok.kind == tokOperator || p.tok.kind == tokName)
 }
 
-// accept takes an operator or a name, if it is next.
 func (p *parser) accept(text string) bool {
-	if !p.is(text) {
+	if !p.nextIs(text) {
 		return false
 	}
-	p.advance()
+	p.advanceToken()
 	return true
 }
 
-// expect takes an operator or a name.
 func (p *parser) expect(text string) {
 	if !p.accept(text) {
-		fail("%s is expected before %.40q", text, p.tok.text)
+		failWith("%s is expected before %.40q", text, p.tok.text)
 	}
 }
 
-func (p *parser) end(kind int, text string) {
+func (p *parser) expectKind(kind int, text string) {
 	if p.tok.kind != kind {
-		fail("%s is expected before %.40q", text, p.tok.text)
+		failWith("%s is expected before %.40q", text, p.tok.text)
 	}
-	p.advance()
+	p.advanceToken()
 }
 
-func (p *parser) name() string {
+func (p *parser) parseName() string {
 	name := p.tok.text
 	if p.tok.kind != tokName {
-		fail("a name is expected before %.40q", name)
+		failWith("a name is expected before %.40q", name)
 	}
-	p.advance()
+	p.advanceToken()
 	return name
 }
 
-// deeper enters a statement or a part of an expression that is evaluated within another one; the returned function
-// leaves it, with all that was entered since.
-func (p *parser) deeper() func() {
+// enterNesting enters a statement or a part of an expression that is evaluated within another one; the returned
+// function leaves it, with all that was entered since.
+func (p *parser) enterNesting() func() {
 	before := p.nested
 	if p.nested++; p.nested > maxDepth {
-		fail("%w: more than %d statements or operations are nested", ErrLimit, maxDepth)
+		failWith("%w: more than %d statements or operations are nested", ErrLimit, maxDepth)
 	}
 	return func() { p.nested = before }
 }
@@ -90,12 +88,12 @@ const (
 	nextTurn
 )
 
-type statement func(r *run) flow
+type statement func(r *renderer) flow
 
 // block is a list of statements.
 type block []statement
 
-func (b block) do(r *run) flow {
+func (b block) runStatements(r *renderer) flow {
 	for _, s := range b {
 		if f := s(r); f != goOn {
 			return f
@@ -104,258 +102,257 @@ func (b block) do(r *run) flow {
 	return goOn
 }
 
-// captured returns what a block renders, which may be read later.
-func (b *block) captured() expression {
-	return func(r *run) value { return r.captured(func() { r.inner(r.scope, func() { b.do(r) }) }) }
+// captureExpression returns what a block renders; the block may be parsed later.
+func (b *block) captureExpression() expression {
+	return func(r *renderer) value {
+		return r.captureOutput(func() { r.runInScope(r.scope, func() { b.runStatements(r) }) })
+	}
 }
 
-// block reads statements up to a tag with one of the names, which it takes without the tag's end, or up to the end of
-// the source if there are no names.
-func (p *parser) block(until ...string) (b block, end string) {
-	defer p.deeper()()
+// parseBlock reads statements up to a tag with one of the names, which it takes without the tag's end, or up to the end
+// of the source if there are no names.
+func (p *parser) parseBlock(until ...string) (b block, end string) {
+	defer p.enterNesting()()
 	for {
 		line := p.line
 		switch t := p.tok; t.kind {
 		case tokEnd:
 			if len(until) > 0 {
-				fail("the template ends before %s", until[len(until)-1])
+				failWith("the template ends before %s", until[len(until)-1])
 			}
 			return b, ""
 		case tokData:
-			text := literal(t.text)
-			b = append(b, func(r *run) flow { r.put(text); return goOn })
-			p.advance()
+			text := literalText(t.text)
+			b = append(b, func(r *renderer) flow { r.writeOutput(text); return goOn })
+			p.advanceToken()
 		case tokPrint:
-			p.advance()
-			e := p.list()
-			p.end(tokPrintEnd, "}}")
-			b = append(b, func(r *run) flow { r.line = line; r.put(r.text(e(r))); return goOn })
+			p.advanceToken()
+			e := p.parseTuple()
+			p.expectKind(tokPrintEnd, "}}")
+			b = append(b, func(r *renderer) flow { r.line = line; r.writeOutput(r.toText(e(r))); return goOn })
 		default: // a tag
-			p.advance()
-			name := p.name()
+			p.advanceToken()
+			name := p.parseName()
 			if slices.Contains(until, name) {
 				return b, name
 			}
-			if s := p.statement(name); s != nil {
-				b = append(b, func(r *run) flow { r.line = line; r.spend(1); return s(r) })
+			if s := p.parseStatement(name); s != nil {
+				b = append(b, func(r *renderer) flow { r.line = line; r.spendWork(1); return s(r) })
 			}
 		}
 	}
 }
 
-// body reads a block with the end of the tag before it and the whole tag after it.
-func (p *parser) body(until string) block {
-	p.end(tokTagEnd, "%}")
-	b, _ := p.block(until)
-	p.end(tokTagEnd, "%}")
+// parseBody reads a block with the end of the tag before it and the whole tag after it.
+func (p *parser) parseBody(until string) block {
+	p.expectKind(tokTagEnd, "%}")
+	b, _ := p.parseBlock(until)
+	p.expectKind(tokTagEnd, "%}")
 	return b
 }
 
-// apart reads a body that break and continue of a loop around do not reach.
-func (p *parser) apart(until string) block {
+// parseIsolatedBody reads a body that break and continue of a loop around do not reach.
+func (p *parser) parseIsolatedBody(until string) block {
 	defer func(before int) { p.loops = before }(p.loops)
 	p.loops = 0
-	return p.body(until)
+	return p.parseBody(until)
 }
 
-// filterBlock reads {% filter name %} … {% endfilter %}.
-func (p *parser) filterBlock() statement {
+// parseFilterBlock reads {% filter name %} … {% endfilter %}.
+func (p *parser) parseFilterBlock() statement {
 	var body block
-	e := p.filters(p.filter(body.captured()))
-	body = p.apart("endfilter")
-	return func(r *run) flow { r.put(r.text(e(r))); return goOn }
+	e := p.parseFilterChain(p.parseFilter(body.captureExpression()))
+	body = p.parseIsolatedBody("endfilter")
+	return func(r *renderer) flow { r.writeOutput(r.toText(e(r))); return goOn }
 }
 
-// with reads {% with a = …, b = … %} … {% endwith %}.
-func (p *parser) with() statement {
+// parseWith reads {% with a = …, b = … %} … {% endwith %}.
+func (p *parser) parseWith() statement {
 	var names [][]string
 	var values []expression
 	for p.tok.kind != tokTagEnd {
-		names = append(names, p.targets())
+		names = append(names, p.parseTargets())
 		p.expect("=")
-		values = append(values, p.expression())
+		values = append(values, p.parseExpression())
 		p.accept(",")
 	}
-	body := p.body("endwith")
-	return func(r *run) (f flow) {
+	body := p.parseBody("endwith")
+	return func(r *renderer) (f flow) {
 		all := make([]value, len(values))
 		for i, e := range values {
-			r.spend(16)
+			r.spendWork(16)
 			all[i] = e(r)
 		}
-		r.inner(r.scope, func() {
+		r.runInScope(r.scope, func() {
 			for i, v := range all {
-				r.assign(names[i], v)
+				r.assignTargets(names[i], v)
 			}
-			f = body.do(r)
+			f = body.runStatements(r)
 		})
 		return f
 	}
 }
 
-func (r *run) put(t str) { r.append(&r.out, t) }
+func (r *renderer) writeOutput(t str) { r.appendText(&r.out, t) }
 
-// statement reads the rest of a tag, and all that belongs to it.
-func (p *parser) statement(name string) statement {
+func (p *parser) parseStatement(name string) statement {
 	switch name {
 	case "if":
-		return p.ifBlock()
+		return p.parseIf()
 	case "for":
-		return p.forLoop()
+		return p.parseFor()
 	case "set":
-		return p.set()
+		return p.parseSet()
 	case "macro":
-		return p.macro()
+		return p.parseMacro()
 	case "call":
-		return p.callBlock()
+		return p.parseCallBlock()
 	case "filter":
-		return p.filterBlock()
+		return p.parseFilterBlock()
 	case "with":
-		return p.with()
+		return p.parseWith()
 	case "generation": // of transformers: it marks what the assistant wrote, and has no effect
-		return p.body("endgeneration").do
+		return p.parseBody("endgeneration").runStatements
 	case "break", "continue":
 		if p.loops == 0 {
-			fail("%s stands outside of a loop", name)
+			failWith("%s stands outside of a loop", name)
 		}
-		p.end(tokTagEnd, "%}")
+		p.expectKind(tokTagEnd, "%}")
 		f := map[string]flow{"break": stopLoop, "continue": nextTurn}[name]
-		return func(*run) flow { return f }
+		return func(*renderer) flow { return f }
 	}
-	fail("the statement %.40q is not supported", name)
+	failWith("the statement %.40q is not supported", name)
 	return nil
 }
 
-// ifBlock reads {% if %} … {% elif %} … {% else %} … {% endif %}.
-func (p *parser) ifBlock() statement {
-	line, cond := p.line, p.expression()
-	p.end(tokTagEnd, "%}")
-	then, end := p.block("elif", "else", "endif")
-	otherwise := func(*run) flow { return goOn }
+// parseIf reads {% if %} … {% elif %} … {% else %} … {% endif %}.
+func (p *parser) parseIf() statement {
+	line, cond := p.line, p.parseExpression()
+	p.expectKind(tokTagEnd, "%}")
+	then, end := p.parseBlock("elif", "else", "endif")
+	otherwise := func(*renderer) flow { return goOn }
 	switch end {
 	case "elif":
-		defer p.deeper()()
-		otherwise = p.ifBlock()
+		defer p.enterNesting()()
+		otherwise = p.parseIf()
 	case "else":
-		otherwise = p.body("endif").do
+		otherwise = p.parseBody("endif").runStatements
 	default:
-		p.end(tokTagEnd, "%}")
+		p.expectKind(tokTagEnd, "%}")
 	}
-	return func(r *run) flow {
+	return func(r *renderer) flow {
 		r.line = line // of elif, too
-		if truth(cond(r)) {
-			return then.do(r)
+		if isTrue(cond(r)) {
+			return then.runStatements(r)
 		}
 		return otherwise(r)
 	}
 }
 
-func (p *parser) targets() []string {
+func (p *parser) parseTargets() []string {
 	defer func() { p.accept(")") }()
 	p.accept("(")
-	names := []string{p.name()}
+	names := []string{p.parseName()}
 	for p.accept(",") {
-		names = append(names, p.name())
+		names = append(names, p.parseName())
 	}
 	return names
 }
 
-// assign sets variables: one to a value, several to its elements.
-func (r *run) assign(names []string, v value) {
+func (r *renderer) assignTargets(names []string, v value) {
 	if len(names) == 1 {
 		r.scope.vars[names[0]] = v
 		return
 	}
-	all := r.items(v)
-	r.spend(16 * len(names))
+	all := r.collectItems(v)
+	r.spendWork(16 * len(names))
 	if len(all) != len(names) {
-		fail("%d values for %d names", len(all), len(names))
+		failWith("%d values for %d names", len(all), len(names))
 	}
 	for i, name := range names {
 		r.scope.vars[name] = all[i]
 	}
 }
 
-// set reads {% set a = … %}, {% set a.b = … %} or {% set a %} … {% endset %}.
-func (p *parser) set() statement {
-	names, field := p.targets(), ""
+// parseSet reads {% set a = … %}, {% set a.b = … %} or {% set a %} … {% endset %}.
+func (p *parser) parseSet() statement {
+	names, field := p.parseTargets(), ""
 	if len(names) == 1 && p.accept(".") {
-		field = p.name()
+		field = p.parseName()
 	}
 	var e expression
 	if p.accept("=") {
-		e = p.list()
-		p.end(tokTagEnd, "%}")
+		e = p.parseTuple()
+		p.expectKind(tokTagEnd, "%}")
 	} else {
 		var body block
-		e = p.filters(body.captured())
-		body = p.apart("endset")
+		e = p.parseFilterChain(body.captureExpression())
+		body = p.parseIsolatedBody("endset")
 	}
-	return func(r *run) flow {
+	return func(r *renderer) flow {
 		v := e(r)
 		if field == "" {
-			r.assign(names, v)
+			r.assignTargets(names, v)
 			return goOn
 		}
-		o, ok := r.scope.find(names[0]).(*object)
+		o, ok := r.scope.lookupVariable(names[0]).(*namespace)
 		if !ok {
-			fail("%.40s.%.40s cannot be set: %.40[1]s is not a namespace", names[0], field)
+			failWith("%.40s.%.40s cannot be set: %.40[1]s is not a namespace", names[0], field)
 		}
-		o.fields.set(literal(field), v)
+		o.fields.setKey(literalText(field), v)
 		return goOn
 	}
 }
 
-// forLoop reads {% for a, b in list if condition %} … {% else %} … {% endfor %}.
-func (p *parser) forLoop() statement {
-	names := p.targets()
+// parseFor reads {% for a, b in list if condition %} … {% else %} … {% endfor %}.
+func (p *parser) parseFor() statement {
+	names := p.parseTargets()
 	p.expect("in")
-	over := p.condition(false)
+	over := p.parseConditional(false)
 	var keep expression
 	if p.accept("if") {
-		keep = p.expression()
+		keep = p.parseExpression()
 	}
 	recursive := p.accept("recursive")
-	p.end(tokTagEnd, "%}")
+	p.expectKind(tokTagEnd, "%}")
 	p.loops++
-	body, end := p.block("else", "endfor")
+	body, end := p.parseBlock("else", "endfor")
 	p.loops--
 	var otherwise block
 	if end == "else" {
-		otherwise = p.body("endfor")
+		otherwise = p.parseBody("endfor")
 	} else {
-		p.end(tokTagEnd, "%}")
+		p.expectKind(tokTagEnd, "%}")
 	}
-	var do func(r *run, v value, depth int) flow
-	do = func(r *run, v value, depth int) (f flow) {
-		all := r.items(v)
+	var do func(r *renderer, v value, depth int) flow
+	do = func(r *renderer, v value, depth int) (f flow) {
+		all := r.collectItems(v)
 		if keep != nil {
-			all = r.kept(all, names, keep)
+			all = r.filterItems(all, names, keep)
 		}
 		if len(all) == 0 {
-			return otherwise.do(r)
+			return otherwise.runStatements(r)
 		}
-		l, home := loop{all: all, depth: depth}, r.scope
+		l, home := loopContext{all: all, depth: depth}, r.scope
 		if recursive {
-			l.again = func(r *run, a args) value {
-				defer r.deeper(10)()
-				return r.captured(func() {
-					r.inner(home, func() { do(r, a.at(0, "iterable", undefined("the elements")), depth+1) })
+			l.again = func(r *renderer, a args) value {
+				defer r.enterDepth(10)()
+				return r.captureOutput(func() {
+					r.runInScope(home, func() { do(r, a.valueOr(0, "iterable", undefined("the elements")), depth+1) })
 				})
 			}
 		}
-		r.inner(home, func() { r.loop(names, l, body) })
+		r.runInScope(home, func() { r.runLoop(names, l, body) })
 		return goOn
 	}
-	return func(r *run) flow { return do(r, over(r), 0) }
+	return func(r *renderer) flow { return do(r, over(r), 0) }
 }
 
-// kept returns the elements for which a condition is true.
-func (r *run) kept(all []value, names []string, keep expression) (some []value) {
-	r.inner(r.scope, func() {
+func (r *renderer) filterItems(all []value, names []string, keep expression) (some []value) {
+	r.runInScope(r.scope, func() {
 		for _, v := range all {
-			r.spend(16)
-			if r.assign(names, v); truth(keep(r)) {
+			r.spendWork(16)
+			if r.assignTargets(names, v); isTrue(keep(r)) {
 				some = append(some, v)
 			}
 		}
@@ -363,30 +360,30 @@ func (r *run) kept(all []value, names []string, keep expression) (some []value) 
 	return some
 }
 
-// loop runs a body for each element, in a scope of the loop.
-func (r *run) loop(names []string, l loop, body block) {
+// runLoop runs a body for each element, in a scope of the loop.
+func (r *renderer) runLoop(names []string, l loopContext, body block) {
 	home := r.scope
 	for i, v := range l.all {
-		r.spend(8)
+		r.spendWork(8)
 		turn := l
 		turn.i = i
 		home.vars = map[string]value{"loop": &turn} // variables of a turn end with it
-		r.assign(names, v)
-		if body.do(r) == stopLoop {
+		r.assignTargets(names, v)
+		if body.runStatements(r) == stopLoop {
 			return
 		}
 	}
 }
 
-// loop is the variable of that name.
-type loop struct {
+// loopContext is the variable of that name.
+type loopContext struct {
 	all   []value
 	i     int
 	depth int
 	again function // what loop does as a function, in a loop that is recursive
 }
 
-func (l *loop) field(name string) value {
+func (l *loopContext) lookupField(name string) value {
 	n := len(l.all)
 	switch name {
 	case "index":
@@ -416,9 +413,9 @@ func (l *loop) field(name string) value {
 			return l.all[l.i+1]
 		}
 	case "cycle":
-		return function(func(_ *run, a args) value {
+		return function(func(_ *renderer, a args) value {
 			if len(a.list) == 0 {
-				fail("cycle needs a value")
+				failWith("cycle needs a value")
 			}
 			return a.list[l.i%len(a.list)]
 		})

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// value is a value of a template: nil (none), undefined, bool, int, float64, json.Number (as given), str, *list, *lazy,
-// *dict, *object, function or *loop.
+// value is a value of a template: nil (none), undefined, bool, int, float64, json.Number (as given), str, *list,
+// *generator, *dict, *namespace, function or *loopContext.
 type value any
 
 // undefined is the value of a variable or field that does not exist: its name.
@@ -30,9 +30,9 @@ type list struct {
 	view  string // Python's name of the view, such as dict_keys
 }
 
-// lazy is what some filters return: in Python a generator. It is true even if it is empty, its elements have no
+// generator is what some filters return, as in Python: it is true even if it is empty, its elements have no
 // numbers, and each can be read once.
-type lazy struct{ items []value }
+type generator struct{ items []value }
 
 // dict has values by keys, in their order: texts, numbers, truth values and none.
 type dict struct {
@@ -40,11 +40,11 @@ type dict struct {
 	values map[any]value // by hashed keys
 }
 
-// object is a namespace, the only value that a template can change.
-type object struct{ fields *dict }
+// namespace is the only value that a template can change.
+type namespace struct{ fields *dict }
 
 // function is what can be called.
-type function func(r *run, a args) value
+type function func(r *renderer, a args) value
 
 // args are the arguments of a call.
 type args struct {
@@ -53,8 +53,8 @@ type args struct {
 	names []string // of named, in the order of the template
 }
 
-// at returns an argument by its position or name; otherwise the default.
-func (a args) at(i int, name string, otherwise value) value {
+// valueOr returns an argument by its position or name; otherwise the default.
+func (a args) valueOr(i int, name string, otherwise value) value {
 	if i >= 0 && i < len(a.list) {
 		return a.list[i]
 	}
@@ -64,39 +64,39 @@ func (a args) at(i int, name string, otherwise value) value {
 	return otherwise
 }
 
-// literal returns a text that the template wrote; given one that came from outside.
-func literal(s string) str { return str{Text: Text{s, strings.Repeat("0", len(s))}} }
-func given(s string) str   { return str{Text: Text{s, strings.Repeat("1", len(s))}} }
+// literalText returns a text that the template wrote, givenText one that came from outside.
+func literalText(s string) str { return str{Text: Text{s, strings.Repeat("0", len(s))}} }
+func givenText(s string) str   { return str{Text: Text{s, strings.Repeat("1", len(s))}} }
 
-func (s str) cut(from, to int) str { return str{Text{s.String[from:to], s.Given[from:to]}, s.safe} }
+func (s str) sliceBytes(from, to int) str {
+	return str{Text{s.String[from:to], s.Given[from:to]}, s.safe}
+}
 
-// hashed returns what a key has in common with the keys that are equal to it: 1, 1.0 and true are.
-func hashed(key value) any {
+// hashKey returns what a key has in common with the keys that are equal to it: 1, 1.0 and true are.
+func hashKey(key value) any {
 	switch k := key.(type) {
 	case nil, undefined:
 		return k
 	case str:
 		return k.String
 	case bool, int, float64, json.Number:
-		return number(k)
+		return asNumber(k)
 	}
-	fail("%s cannot be the name of a field", kind(key))
+	failWith("%s cannot be the name of a field", typeName(key))
 	return nil
 }
 
-// find returns the field of an object with a key.
-func (r *run) find(d *dict, key value) (v value, ok bool) {
+func (r *renderer) lookupKey(d *dict, key value) (v value, ok bool) {
 	if name, is := key.(str); is {
-		r.spend(len(name.String))
+		r.spendWork(len(name.String))
 	}
-	r.spend(1)
-	v, ok = d.values[hashed(key)]
+	r.spendWork(1)
+	v, ok = d.values[hashKey(key)]
 	return v, ok
 }
 
-// set adds or replaces a field.
-func (d *dict) set(key, v value) {
-	h := hashed(key)
+func (d *dict) setKey(key, v value) {
+	h := hashKey(key)
 	if _, ok := d.values[h]; !ok {
 		d.keys = append(d.keys, key)
 	}
@@ -105,8 +105,8 @@ func (d *dict) set(key, v value) {
 
 func newDict() *dict { return &dict{values: map[any]value{}} }
 
-// truth returns the truth of a value, as in Python.
-func truth(v value) bool {
+// isTrue returns the truth of a value, as in Python.
+func isTrue(v value) bool {
 	switch v := v.(type) {
 	case nil, undefined:
 		return false
@@ -119,13 +119,12 @@ func truth(v value) bool {
 	case *dict:
 		return len(v.keys) > 0
 	case int, float64, json.Number:
-		return number(v) != 0
+		return asNumber(v) != 0
 	}
 	return true
 }
 
-// kind names the type of a value, for errors.
-func kind(v value) string {
+func typeName(v value) string {
 	switch v.(type) {
 	case nil:
 		return "none"
@@ -137,7 +136,7 @@ func kind(v value) string {
 		return "a number"
 	case str:
 		return "a text"
-	case *list, *lazy:
+	case *list, *generator:
 		return "a list"
 	case *dict:
 		return "an object"
@@ -156,7 +155,7 @@ func isNumber(v value) bool {
 	return false
 }
 
-func number(v value) float64 {
+func asNumber(v value) float64 {
 	switch v := v.(type) {
 	case bool:
 		if v {
@@ -171,24 +170,24 @@ func number(v value) float64 {
 		f, _ := v.Float64() // beyond the range: infinite, as in Python
 		return f
 	}
-	fail("%s is not a number", kind(v))
+	failWith("%s is not a number", typeName(v))
 	return 0
 }
 
-// integer returns a number without a fraction.
-func integer(v value) int {
-	f := number(v)
+// asInteger returns a number without a fraction.
+func asInteger(v value) int {
+	f := asNumber(v)
 	if f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		fail("%v is not a whole number", f)
+		failWith("%v is not a whole number", f)
 	}
 	return int(f)
 }
 
-// equal compares as Python does: true equals 1, and 1 equals 1.0.
-func (r *run) equal(a, b value) bool {
-	r.spend(1)
+// equalValues compares as Python does: true equals 1, and 1 equals 1.0.
+func (r *renderer) equalValues(a, b value) bool {
+	r.spendWork(1)
 	if isNumber(a) && isNumber(b) {
-		return number(a) == number(b)
+		return asNumber(a) == asNumber(b)
 	}
 	switch a := a.(type) {
 	case nil:
@@ -198,20 +197,20 @@ func (r *run) equal(a, b value) bool {
 		return ok
 	case str:
 		b, ok := b.(str)
-		r.spend(min(len(a.String), len(b.String)))
+		r.spendWork(min(len(a.String), len(b.String)))
 		return ok && a.String == b.String
 	case *list:
 		b, ok := b.(*list)
-		defer r.deeper(1)()
-		return ok && a.tuple == b.tuple && slices.EqualFunc(a.items, b.items, r.equal)
+		defer r.enterDepth(1)()
+		return ok && a.tuple == b.tuple && slices.EqualFunc(a.items, b.items, r.equalValues)
 	case *dict:
 		b, ok := b.(*dict)
 		if !ok || len(a.keys) != len(b.keys) {
 			return false
 		}
-		defer r.deeper(1)()
+		defer r.enterDepth(1)()
 		for h, v := range a.values {
-			if w, ok := b.values[h]; !ok || !r.equal(v, w) {
+			if w, ok := b.values[h]; !ok || !r.equalValues(v, w) {
 				return false
 			}
 		}
@@ -220,11 +219,11 @@ func (r *run) equal(a, b value) bool {
 	return false
 }
 
-// compare orders numbers, and texts, and lists of such.
-func (r *run) compare(a, b value) int {
-	r.spend(1)
+// compareValues orders numbers, and texts, and lists of such.
+func (r *renderer) compareValues(a, b value) int {
+	r.spendWork(1)
 	if isNumber(a) && isNumber(b) {
-		switch x, y := number(a), number(b); {
+		switch x, y := asNumber(a), asNumber(b); {
 		case x < y:
 			return -1
 		case x > y:
@@ -234,73 +233,71 @@ func (r *run) compare(a, b value) int {
 	}
 	if a, ok := a.(str); ok {
 		if b, ok := b.(str); ok {
-			r.spend(min(len(a.String), len(b.String)))
+			r.spendWork(min(len(a.String), len(b.String)))
 			return strings.Compare(a.String, b.String)
 		}
 	}
 	if a, ok := a.(*list); ok {
 		if b, ok := b.(*list); ok {
-			defer r.deeper(1)()
-			return slices.CompareFunc(a.items, b.items, r.compare)
+			defer r.enterDepth(1)()
+			return slices.CompareFunc(a.items, b.items, r.compareValues)
 		}
 	}
-	fail("%s and %s have no order", kind(a), kind(b))
+	failWith("%s and %s have no order", typeName(a), typeName(b))
 	return 0
 }
 
-// contains reports whether a value is in a text, a list or the names of an object.
-func (r *run) contains(in, v value) bool {
+func (r *renderer) containsValue(in, v value) bool {
 	switch in := in.(type) {
 	case str:
 		part, ok := v.(str)
 		if !ok {
-			fail("%s cannot be in a text", kind(v))
+			failWith("%s cannot be in a text", typeName(v))
 		}
-		r.spend(len(in.String))
+		r.spendWork(len(in.String))
 		return strings.Contains(in.String, part.String)
-	case *list, *lazy:
-		return slices.ContainsFunc(r.items(in), func(item value) bool { return r.equal(item, v) })
+	case *list, *generator:
+		return slices.ContainsFunc(r.collectItems(in), func(item value) bool { return r.equalValues(item, v) })
 	case *dict:
-		_, ok := r.find(in, v)
+		_, ok := r.lookupKey(in, v)
 		return ok
 	case undefined:
 		return false
 	}
-	fail("%s contains nothing", kind(in))
+	failWith("%s contains nothing", typeName(in))
 	return false
 }
 
-// items returns the elements of a value: of a text its characters, of an object its names.
-func (r *run) items(v value) []value {
+// collectItems returns the elements of a value: of a text its characters, of an object its names.
+func (r *renderer) collectItems(v value) []value {
 	switch v := v.(type) {
 	case *list:
 		return v.items
-	case *lazy:
+	case *generator:
 		all := v.items
 		v.items = nil
 		return all
 	case *dict:
-		r.spend(16 * len(v.keys))
+		r.spendWork(16 * len(v.keys))
 		return slices.Clone(v.keys)
 	case str:
-		r.spend(32 * len(v.String))
+		r.spendWork(32 * len(v.String))
 		all := []value{}
 		for rest := v; rest.String != ""; {
 			_, n := utf8.DecodeRuneInString(rest.String)
-			char := rest.cut(0, n)
+			char := rest.sliceBytes(0, n)
 			char.safe = false // as in Python
-			all, rest = append(all, char), rest.cut(n, len(rest.String))
+			all, rest = append(all, char), rest.sliceBytes(n, len(rest.String))
 		}
 		return all
 	case undefined:
 		return nil
 	}
-	fail("%s has no elements", kind(v))
+	failWith("%s has no elements", typeName(v))
 	return nil
 }
 
-// text returns a value as it is written into the output.
-func (r *run) text(v value) str {
+func (r *renderer) toText(v value) str {
 	switch v := v.(type) {
 	case str:
 		return v
@@ -308,14 +305,13 @@ func (r *run) text(v value) str {
 		return str{}
 	case *list, *dict:
 		var b strings.Builder
-		r.write(&b, v)
-		return given(b.String())
+		r.writeRepr(&b, v)
+		return givenText(b.String())
 	}
-	return given(r.spelled(v))
+	return givenText(r.formatScalar(v))
 }
 
-// spelled returns a value without elements as Python writes it.
-func (r *run) spelled(v value) string {
+func (r *renderer) formatScalar(v value) string {
 	switch v := v.(type) {
 	case nil:
 		return "None"
@@ -327,16 +323,16 @@ func (r *run) spelled(v value) string {
 	case int:
 		return strconv.Itoa(v)
 	case json.Number:
-		r.spend(len(v))
+		r.spendWork(len(v))
 		return string(v)
 	case float64:
-		return floatText(v)
+		return formatFloat(v)
 	}
-	fail("%s has no text", kind(v))
+	failWith("%s has no text", typeName(v))
 	return ""
 }
 
-func floatText(f float64) string {
+func formatFloat(f float64) string {
 	switch {
 	case math.IsInf(f, 1):
 		return "inf"
@@ -355,17 +351,17 @@ func floatText(f float64) string {
 	return s
 }
 
-// write writes a value as in a list of Python.
-func (r *run) write(b *strings.Builder, v value) {
-	r.spend(8)
+// writeRepr writes a value as in a list of Python.
+func (r *renderer) writeRepr(b *strings.Builder, v value) {
+	r.spendWork(8)
 	switch v := v.(type) {
 	case str:
-		r.spend(len(v.String))
+		r.spendWork(len(v.String))
 		if v.safe {
-			b.WriteString("Markup(" + quoted(v.String) + ")")
+			b.WriteString("Markup(" + quotePython(v.String) + ")")
 			return
 		}
-		b.WriteString(quoted(v.String))
+		b.WriteString(quotePython(v.String))
 	case *list:
 		open, end := "[", "]"
 		switch {
@@ -376,23 +372,22 @@ func (r *run) write(b *strings.Builder, v value) {
 		case v.tuple:
 			open, end = "(", ")"
 		}
-		r.writeAll(b, open, end, len(v.items), func(i int) { r.write(b, v.items[i]) })
+		r.writeReprItems(b, open, end, len(v.items), func(i int) { r.writeRepr(b, v.items[i]) })
 	case *dict:
-		r.writeAll(b, "{", "}", len(v.keys), func(i int) {
-			r.write(b, v.keys[i])
+		r.writeReprItems(b, "{", "}", len(v.keys), func(i int) {
+			r.writeRepr(b, v.keys[i])
 			b.WriteString(": ")
-			r.write(b, v.values[hashed(v.keys[i])])
+			r.writeRepr(b, v.values[hashKey(v.keys[i])])
 		})
 	case undefined:
 		b.WriteString("Undefined")
 	default:
-		b.WriteString(r.spelled(v))
+		b.WriteString(r.formatScalar(v))
 	}
 }
 
-// writeAll writes n elements between brackets.
-func (r *run) writeAll(b *strings.Builder, open, end string, n int, one func(i int)) {
-	defer r.deeper(1)()
+func (r *renderer) writeReprItems(b *strings.Builder, open, end string, n int, one func(i int)) {
+	defer r.enterDepth(1)()
 	b.WriteString(open)
 	for i := range n {
 		if i > 0 {
@@ -403,8 +398,8 @@ func (r *run) writeAll(b *strings.Builder, open, end string, n int, one func(i i
 	b.WriteString(end)
 }
 
-// quoted returns a text in quotes, as Python writes it.
-func quoted(s string) string {
+// quotePython returns a text in quotes, as Python writes it.
+func quotePython(s string) string {
 	quote := `'`
 	if strings.Contains(s, `'`) && !strings.Contains(s, `"`) {
 		quote = `"`

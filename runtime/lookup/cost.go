@@ -8,8 +8,8 @@ import (
 const (
 	// rowCost is the assumed cost of another row before any is measured, in calls of one row.
 	rowCost = 0.1
-	// samples is the maximum number of times to keep for each number of rows.
-	samples = 9
+	// maxTimes is the maximum number of times to keep for each number of rows.
+	maxTimes = 9
 	// stale is the number of calls after which the weight of a time begins to fall, by half in another stale calls: the
 	// machine, the text and its context have changed.
 	stale = 256
@@ -29,15 +29,15 @@ const (
 // [Cost.Reach].
 type Cost struct {
 	calls int
-	rows  []times // by number of rows; nothing at 0
+	rows  []rowTimes // by number of rows; nothing at 0
 }
 
-// times are the times of the last calls with one number of rows.
-type times struct {
-	took   [samples]float64 // the oldest first
-	call   [samples]int     // when that was
+// rowTimes are the times of the last calls with one number of rows.
+type rowTimes struct {
+	took   [maxTimes]float64 // the oldest first
+	call   [maxTimes]int     // when that was
 	n      int
-	sorted [samples]float64
+	sorted [maxTimes]float64
 	last   int // the last call with these rows, even if it was not timed
 }
 
@@ -48,12 +48,12 @@ func (c *Cost) Learn(rows int, took float64) {
 		return
 	}
 	for len(c.rows) <= rows {
-		c.rows = append(c.rows, times{})
+		c.rows = append(c.rows, rowTimes{})
 	}
 	c.calls++
 	c.rows[rows].last = c.calls
 	if took > 0 {
-		c.rows[rows].add(took, c.calls)
+		c.rows[rows].addTime(took, c.calls)
 	}
 }
 
@@ -61,19 +61,19 @@ func (c *Cost) Learn(rows int, took float64) {
 // as long as there is no such call to compare with, and then twice the largest number so far: if these rows turn out to
 // be costly, little is lost.
 func (c *Cost) Reach(rows int) int {
-	if rows >= len(c.rows) || !c.rows[rows].recent(c.calls) {
+	if rows >= len(c.rows) || !c.rows[rows].isRecent(c.calls) {
 		return rows
 	}
 	most := len(c.rows) - 1
-	for !c.rows[most].recent(c.calls) {
+	for !c.rows[most].isRecent(c.calls) {
 		most--
 	}
 	return 2 * most
 }
 
-func (t *times) add(took float64, call int) {
+func (t *rowTimes) addTime(took float64, call int) {
 	gone := 0
-	for gone < t.n && (t.n-gone == samples || t.call[gone]+stale < call) {
+	for gone < t.n && (t.n-gone == maxTimes || t.call[gone]+stale < call) {
 		gone++
 	}
 	copy(t.took[:], t.took[gone:t.n])
@@ -85,8 +85,8 @@ func (t *times) add(took float64, call int) {
 	slices.Sort(t.sorted[:t.n])
 }
 
-// weight is how much the times still count, 1 to 0.
-func (t *times) weight(call int) float64 {
+// timesWeight returns how much the times still count, 1 to 0.
+func (t *rowTimes) timesWeight(call int) float64 {
 	if t.n == 0 {
 		return 0
 	}
@@ -98,14 +98,12 @@ func (t *times) weight(call int) float64 {
 	return w
 }
 
-// recent reports whether there was a call that is not forgotten.
-func (t *times) recent(call int) bool { return t.last > 0 && t.last+stale >= call }
+func (t *rowTimes) isRecent(call int) bool { return t.last > 0 && t.last+stale >= call }
 
-// median is the lower one of two.
-func (t *times) median() float64 { return t.sorted[(t.n-1)/2] }
+// medianTime returns the lower median of an even number of times.
+func (t *rowTimes) medianTime() float64 { return t.sorted[(t.n-1)/2] }
 
-// medianWith is the median with v as one time more.
-func (t *times) medianWith(v float64) float64 {
+func (t *rowTimes) medianTimeWith(v float64) float64 {
 	mid := t.n / 2 // of n+1
 	switch at, _ := slices.BinarySearch(t.sorted[:t.n], v); {
 	case at < mid:
@@ -126,24 +124,24 @@ func (c *Cost) Curve(most int) []float64 {
 	measured := []point{{1, 1}}
 	one := c.One()
 	for rows := 2; rows < len(c.rows); rows++ {
-		if t := &c.rows[rows]; t.weight(c.calls) > 0 {
-			measured = append(measured, point{float64(rows), min(t.median()/one, float64(rows))})
+		if t := &c.rows[rows]; t.timesWeight(c.calls) > 0 {
+			measured = append(measured, point{float64(rows), min(t.medianTime()/one, float64(rows))})
 		}
 	}
 	likely := slices.Clone(measured)
 	for i, p := range measured[1:] {
-		others := line(slices.Delete(slices.Clone(measured), i+1, i+2), p.rows)
+		others := interpolateCost(slices.Delete(slices.Clone(measured), i+1, i+2), p.rows)
 		if t := &c.rows[int(p.rows)]; t.n > 1 {
-			likely[i+1].cost = min(t.medianWith(one*others)/one, p.rows)
+			likely[i+1].cost = min(t.medianTimeWith(one*others)/one, p.rows)
 		} else {
 			likely[i+1].cost = (p.cost + others) / 2
 		}
 		assumed := 1 + rowCost*(p.rows-1)
-		likely[i+1].cost = assumed + c.rows[int(p.rows)].weight(c.calls)*(likely[i+1].cost-assumed)
+		likely[i+1].cost = assumed + c.rows[int(p.rows)].timesWeight(c.calls)*(likely[i+1].cost-assumed)
 	}
 	for rows, least := max(most, len(c.rows)-1), math.Inf(1); rows > 0; rows-- {
 		// A lower cost of more rows shows that fewer do not cost more: what is wrong with times makes them longer.
-		least = max(1, min(least, line(likely, float64(rows))))
+		least = max(1, min(least, interpolateCost(likely, float64(rows))))
 		if rows <= most {
 			curve[rows-1] = least
 		}
@@ -156,15 +154,15 @@ func (c *Cost) Curve(most int) []float64 {
 func (c *Cost) One() float64 {
 	for rows := range c.rows {
 		if t := &c.rows[rows]; t.n > 0 {
-			return t.median() / (1 + rowCost*float64(rows-1))
+			return t.medianTime() / (1 + rowCost*float64(rows-1))
 		}
 	}
 	return 0
 }
 
-// line is the cost of a number of rows on the lines through points, of which the first is {1, 1}: between two the one
-// that joins them, and beyond the last the one from the first through it.
-func line(points []point, rows float64) float64 {
+// interpolateCost is the cost of a number of rows on the lines through points, of which the first is {1, 1}: between
+// two the one that joins them, and beyond the last the one from the first through it.
+func interpolateCost(points []point, rows float64) float64 {
 	last := points[len(points)-1]
 	slope := rowCost
 	if len(points) > 1 {

@@ -38,17 +38,17 @@ var levels = [...]float64{0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98}
 // Drafts estimates how often the drafts of a small model are accepted, by their probability under it. The zero value
 // assumes this probability. Old observations fade, because texts change.
 type Drafts struct {
-	rates [len(levels) + 1]fading
-	all   fading
+	rates [len(levels) + 1]fadingRate
+	all   fadingRate
 }
 
-// fading is a ratio of two sums that forget.
-type fading struct{ right, seen float64 }
+// fadingRate is a ratio of two sums that forget.
+type fadingRate struct{ right, seen float64 }
 
 // draftMemory is the approximate number of drafts that [Drafts] remembers, for each level of probability.
 const draftMemory = 48
 
-func (f *fading) learn(assumed float64, right bool) {
+func (f *fadingRate) learnOutcome(assumed float64, right bool) {
 	const keep = 1 - 1./draftMemory
 	if f.seen == 0 {
 		f.right, f.seen = priorWeight*assumed, priorWeight
@@ -59,15 +59,15 @@ func (f *fading) learn(assumed float64, right bool) {
 	}
 }
 
-func (f *fading) rate(assumed float64) float64 {
+func (f *fadingRate) boundedRate(assumed float64) float64 {
 	if f.seen == 0 {
 		return assumed
 	}
 	return max(rarest, min(f.right/f.seen, surest))
 }
 
-// level returns the rate for a probability, and what it assumes: the middle of the level.
-func (d *Drafts) level(p float64) (f *fading, assumed float64) {
+// levelRate returns the rate for a probability, and what it assumes: the middle of the level.
+func (d *Drafts) levelRate(p float64) (f *fadingRate, assumed float64) {
 	i, found := slices.BinarySearch(levels[:], p)
 	if found {
 		i++
@@ -81,9 +81,9 @@ const assumedDrafts = 0.6
 
 // Learn records whether a draft with a probability was accepted. The drafts before it were.
 func (d *Drafts) Learn(p float64, accepted bool) {
-	f, assumed := d.level(p)
-	f.learn(assumed, accepted)
-	d.all.learn(assumedDrafts, accepted)
+	f, assumed := d.levelRate(p)
+	f.learnOutcome(assumed, accepted)
+	d.all.learnOutcome(assumedDrafts, accepted)
 }
 
 // Of returns the probability that a draft with this probability under the small model is accepted.
@@ -91,13 +91,13 @@ func (d *Drafts) Of(p float64) float64 {
 	if math.IsNaN(p) {
 		return rarest
 	}
-	f, assumed := d.level(p)
-	return f.rate(assumed)
+	f, assumed := d.levelRate(p)
+	return f.boundedRate(assumed)
 }
 
 // Next returns the probability that the next draft is accepted, before it is known: the share of all drafts, and one
 // standard error more, so that a few rejected drafts do not end drafting for good.
 func (d *Drafts) Next() float64 {
 	seen := max(d.all.seen, priorWeight)
-	return min(d.all.rate(assumedDrafts)+0.5/math.Sqrt(seen), surest)
+	return min(d.all.boundedRate(assumedDrafts)+0.5/math.Sqrt(seen), surest)
 }

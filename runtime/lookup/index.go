@@ -30,8 +30,7 @@ type Index struct {
 	prev []int32          // by position, where the pair that ends there ended before; -1: nowhere
 }
 
-// key packs two tokens.
-func key(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
+func pairKey(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
 // Append adds tokens to the text, each in constant time.
 func (x *Index) Append(tokens ...int32) {
@@ -42,7 +41,7 @@ func (x *Index) Append(tokens ...int32) {
 		at, before := len(x.text), int32(-1)
 		x.text = append(x.text, t)
 		if at+1 >= pair {
-			k := key(x.text[at-1], t)
+			k := pairKey(x.text[at-1], t)
 			if p, ok := x.last[k]; ok {
 				before = p
 			}
@@ -73,7 +72,7 @@ func (x *Index) Find(tail []int32, n int) (length int, next []int32) {
 		}
 		return next[i-whole]
 	}
-	p, ok := x.last[key(at(whole-2), at(whole-1))]
+	p, ok := x.last[pairKey(at(whole-2), at(whole-1))]
 	if ok && int(p) == whole-1 { // the end itself
 		p = x.prev[p]
 	}

@@ -21,17 +21,16 @@ type Rate struct {
 	right, seen [lengths + 1]float64 // by length, fading sums of observations, which begin with the assumption
 }
 
-// assumed returns the rate of a length without observations.
-func assumed(length int) float64 { return 1 - 4/(3*float64(length)) }
+func assumedRate(length int) float64 { return 1 - 4/(3*float64(length)) }
 
-func bucket(length int) int { return max(pair, min(length, lengths)) }
+func lengthBucket(length int) int { return max(pair, min(length, lengths)) }
 
 // Learn records whether the guess after a match of the given length was the token that followed.
 func (r *Rate) Learn(length int, right bool) {
-	b := bucket(length)
+	b := lengthBucket(length)
 	const keep = 1 - 1./memory
 	if r.seen[b] == 0 {
-		r.right[b], r.seen[b] = priorWeight*assumed(b), priorWeight
+		r.right[b], r.seen[b] = priorWeight*assumedRate(b), priorWeight
 	}
 	r.right[b] *= keep
 	r.seen[b] = r.seen[b]*keep + 1
@@ -43,9 +42,9 @@ func (r *Rate) Learn(length int, right bool) {
 // Of returns the probability that the guess after a match of the given length is accepted. It is greater than 0 and
 // less than 1.
 func (r *Rate) Of(length int) float64 {
-	b := bucket(length)
+	b := lengthBucket(length)
 	if r.seen[b] == 0 {
-		return assumed(b)
+		return assumedRate(b)
 	}
 	return max(rarest, min(r.right[b]/r.seen[b], surest))
 }

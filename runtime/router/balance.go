@@ -37,7 +37,7 @@ type Answer struct {
 // with the last answers, up to [maxWindow], and up to [maxConfidences] confidences, the oldest first.
 type Balance struct {
 	mu sync.Mutex
-	s  state
+	s  balanceState
 }
 
 // Total is the sum of all answers of a [Balance].
@@ -56,8 +56,8 @@ type spending struct {
 	Escalations int `json:"escalations"`
 }
 
-// state is the content of a [Balance].
-type state struct {
+// balanceState is the content of a [Balance].
+type balanceState struct {
 	Total
 	Recent      []spending `json:"recent"`      // of the last answers, the oldest first
 	Confidences []float32  `json:"confidences"` // the oldest first
@@ -82,17 +82,16 @@ func (b *Balance) Add(a Answer) {
 	s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
 	recent := append(slices.Clone(s.Recent), spending{a.Tokens, a.Escalations})
 	s.Recent = recent[max(0, len(recent)-maxWindow):]
-	all := slices.DeleteFunc(slices.Concat(s.Confidences, a.Confidences), outside)
+	all := slices.DeleteFunc(slices.Concat(s.Confidences, a.Confidences), isInvalidConfidence)
 	s.Confidences = slices.Clone(all[max(0, len(all)-maxConfidences):])
 }
 
-// outside reports whether a value is not a valid confidence.
-func outside(c float32) bool { return !(c >= 0 && c <= 1) }
+func isInvalidConfidence(c float32) bool { return !(c >= 0 && c <= 1) }
 
 // Clone returns a balance with the same content, independent of b.
-func (b *Balance) Clone() *Balance { return &Balance{s: b.state()} }
+func (b *Balance) Clone() *Balance { return &Balance{s: b.copyState()} }
 
-func (b *Balance) state() state {
+func (b *Balance) copyState() balanceState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.s
@@ -100,8 +99,8 @@ func (b *Balance) state() state {
 	return s
 }
 
-// adopt sets the budget of the balance. It refuses a balance of another budget.
-func (b *Balance) adopt(budget float64) error {
+// adoptBudget sets the budget of the balance. It refuses a balance of another budget.
+func (b *Balance) adoptBudget(budget float64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.s.Budget != 0 && b.s.Budget != budget {
@@ -114,7 +113,7 @@ func (b *Balance) adopt(budget float64) error {
 
 // MarshalJSON implements [json.Marshaler].
 func (b *Balance) MarshalJSON() ([]byte, error) {
-	s := b.state()
+	s := b.copyState()
 	s.Recent, s.Confidences = slices.Grow(s.Recent, 1), slices.Grow(s.Confidences, 1) // no null
 	return json.Marshal(s)
 }
@@ -125,13 +124,13 @@ func (b *Balance) UnmarshalJSON(text []byte) error {
 	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
 		return errors.New("balance: it is null")
 	}
-	var s state
+	var s balanceState
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
 		return fmt.Errorf("balance: %w", err)
 	}
-	if err := s.validate(); err != nil {
+	if err := s.validateState(); err != nil {
 		return fmt.Errorf("balance: %w", err)
 	}
 	b.mu.Lock()
@@ -140,7 +139,7 @@ func (b *Balance) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-func (s *state) validate() error {
+func (s *balanceState) validateState() error {
 	if !(s.Budget >= 0 && s.Budget <= 1) {
 		return fmt.Errorf("budget: %v is not within 0 to 1", s.Budget)
 	}
@@ -148,22 +147,20 @@ func (s *state) validate() error {
 		return fmt.Errorf("recent: there are %d answers, at most %d are possible", len(s.Recent), maxWindow)
 	}
 	for _, a := range append(s.Recent, spending{s.Tokens, s.Escalations}) {
-		if !within(a.Tokens) || !within(a.Escalations) {
+		if !isTokenCount(a.Tokens) || !isTokenCount(a.Escalations) {
 			return fmt.Errorf("%d tokens with %d escalations: both must be within 0 to 2^52", a.Tokens, a.Escalations)
 		}
 	}
-	return validConfidences(s.Confidences)
+	return validateConfidences(s.Confidences)
 }
 
-// within reports whether a number of tokens is possible.
-func within(n int) bool { return n >= 0 && n <= maxTokens }
+func isTokenCount(n int) bool { return n >= 0 && n <= maxTokens }
 
-// validConfidences returns an error if a confidence in a list is out of range.
-func validConfidences(all []float32) error {
+func validateConfidences(all []float32) error {
 	if len(all) > maxConfidences {
 		return fmt.Errorf("confidences: there are %d, at most %d are possible", len(all), maxConfidences)
 	}
-	if i := slices.IndexFunc(all, outside); i >= 0 {
+	if i := slices.IndexFunc(all, isInvalidConfidence); i >= 0 {
 		return fmt.Errorf("confidences[%d]: %v is not within 0 to 1", i, all[i])
 	}
 	return nil
@@ -177,9 +174,10 @@ const (
 	distance = 0.25
 )
 
-// differ reports whether the confidences seen last are of another distribution than expected ones, ascending: whether
-// the share of those below a value differs by more than distance for any value (Kolmogorov and Smirnov).
-func differ(seen, expected []float32) bool {
+// distributionsDiffer reports whether the confidences seen last are of another distribution than expected ones,
+// ascending: whether the share of those below a value differs by more than distance for any value (Kolmogorov and
+// Smirnov).
+func distributionsDiffer(seen, expected []float32) bool {
 	if len(seen) < fewest {
 		return false
 	}

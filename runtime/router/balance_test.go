@@ -36,7 +36,8 @@ func TestBalanceAdd(t *testing.T) {
 			want.Tokens, want.Escalations = want.Tokens+a.Tokens, want.Escalations+a.Escalations
 			all = append(all, a.Confidences...)
 			require.Equal(t, want, b.Total())
-			require.Equal(t, all[max(0, len(all)-maxConfidences):], append([]float32(nil), b.state().Confidences...))
+			kept := append([]float32(nil), b.copyState().Confidences...)
+			require.Equal(t, all[max(0, len(all)-maxConfidences):], kept)
 		}
 	}
 }
@@ -49,12 +50,12 @@ func TestBalanceRefuses(t *testing.T) {
 		{Tokens: -1}, {Escalations: -1}, {Tokens: math.MaxInt}, {Escalations: math.MaxInt}, {Tokens: maxTokens - 4},
 	} {
 		a.Confidences = []float32{0.25}
-		before := b.state()
+		before := b.copyState()
 		b.Add(a)
-		assert.Equal(t, before, b.state(), "%+v", a)
+		assert.Equal(t, before, b.copyState(), "%+v", a)
 	}
 	b.Add(Answer{Confidences: []float32{float32(math.NaN()), 1, -0.1, 1.1, 0, float32(math.Inf(1))}})
-	assert.Equal(t, []float32{0.5, 1, 0}, b.state().Confidences)
+	assert.Equal(t, []float32{0.5, 1, 0}, b.copyState().Confidences)
 	b.Add(Answer{Tokens: maxTokens - 5})
 	assert.Equal(t, maxTokens, b.Total().Tokens)
 	assert.Zero(t, new(Balance).Total().Share())
@@ -68,7 +69,7 @@ func TestBalanceClone(t *testing.T) {
 	b := r.Balance()
 	b.Add(Answer{Tokens: 5, Escalations: 1, Confidences: []float32{0.5, 0.25}})
 	clone := b.Clone()
-	assert.Equal(t, b.state(), clone.state())
+	assert.Equal(t, b.copyState(), clone.copyState())
 	assert.Equal(t, Total{0.1, 5, 1}, clone.Total())
 	b.Add(Answer{Tokens: 1, Confidences: []float32{1}})
 	assert.Equal(t, Total{0.1, 5, 1}, clone.Total())
@@ -77,7 +78,7 @@ func TestBalanceClone(t *testing.T) {
 	seen := []float32{0.125}
 	clone.Add(Answer{Confidences: seen})
 	seen[0] = 0.75 // of the caller again
-	assert.Equal(t, []float32{0.5, 0.25, 0.125}, clone.state().Confidences)
+	assert.Equal(t, []float32{0.5, 0.25, 0.125}, clone.copyState().Confidences)
 }
 
 // TestBalanceJSON: reading a written balance gives the same state and the same decisions.
@@ -91,7 +92,7 @@ func TestBalanceJSON(t *testing.T) {
 		require.NoError(t, err)
 		var b Balance
 		require.NoError(t, json.Unmarshal(text, &b))
-		require.Equal(t, r.Balance().state(), b.state())
+		require.Equal(t, r.Balance().copyState(), b.copyState())
 		again, err := New(Options{Policy: Entropy, Budget: 0.07, Balance: &b})
 		require.NoError(t, err)
 		require.Equal(t, r.Begin().from, again.from)
@@ -121,9 +122,9 @@ func TestBalanceHostile(t *testing.T) {
 	} {
 		var b Balance
 		b.Add(Answer{Tokens: 3, Confidences: []float32{0.5}})
-		before := b.state()
+		before := b.copyState()
 		assert.ErrorContains(t, json.Unmarshal([]byte(text), &b), part, text)
-		assert.Equal(t, before, b.state())
+		assert.Equal(t, before, b.copyState())
 	}
 }
 
@@ -229,7 +230,7 @@ func TestUnlike(t *testing.T) {
 	assert.True(t, begun.Unlike())
 	assert.True(t, begun.Verifies())
 	assert.EqualValues(t, 3, begun.Margin(0))
-	assert.True(t, math.IsInf(begun.Margin(count{0, 100}.path()), 1), "within the budget")
+	assert.True(t, math.IsInf(begun.Margin(pathCount{0, 100}.packPath()), 1), "within the budget")
 	assert.True(t, add(100, 1).Unlike(), "half of them are")
 	again := add(300, 1)
 	assert.False(t, again.Unlike())
@@ -243,8 +244,8 @@ func TestUnlike(t *testing.T) {
 	require.NoError(t, err)
 	dial = dial.Begin()
 	assert.True(t, dial.Verifies())
-	assert.InDelta(t, 1, dial.Margin(count{0, 100}.path()), 1e-9, "without a budget")
-	_, asks, _ := dial.Decide(count{0, 100}.path(), 0, &backend.Output{Top: []backend.Candidate{{}, {}}})
+	assert.InDelta(t, 1, dial.Margin(pathCount{0, 100}.packPath()), 1e-9, "without a budget")
+	_, asks, _ := dial.Decide(pathCount{0, 100}.packPath(), 0, &backend.Output{Top: []backend.Candidate{{}, {}}})
 	assert.False(t, asks, "where the large model cannot verify, the budget holds")
 	for _, o := range []Options{
 		{Policy: Verify, Fallback: 0.1, Calibration: []float32{0.5}},

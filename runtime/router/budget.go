@@ -27,14 +27,14 @@ const (
 	everything  = 2.0 // a threshold above all confidences
 )
 
-// count counts the decisions on a path, and the escalations among them.
-type count struct{ tokens, escalations uint32 }
+// pathCount counts the decisions on a path, and the escalations among them.
+type pathCount struct{ tokens, escalations uint32 }
 
-func countOf(path uint64) count { return count{uint32(path >> 32), uint32(path)} }
+func unpackPath(path uint64) pathCount { return pathCount{uint32(path >> 32), uint32(path)} }
 
-func (c count) path() uint64 { return uint64(c.tokens)<<32 | uint64(c.escalations) }
+func (c pathCount) packPath() uint64 { return uint64(c.tokens)<<32 | uint64(c.escalations) }
 
-func (c count) add(escalated bool) count {
+func (c pathCount) addDecision(escalated bool) pathCount {
 	if c.tokens == math.MaxUint32 {
 		return c
 	}
@@ -45,12 +45,12 @@ func (c count) add(escalated bool) count {
 	return c
 }
 
-// windowOf returns how many consecutive answers keep a budget together.
-func windowOf(budget float64) int {
+// windowLength returns how many consecutive answers keep a budget together.
+func windowLength(budget float64) int {
 	return int(min(maxWindow, max(window, math.Ceil(lent/(shortest*budget))+1)))
 }
 
-// opening is the state from which the decisions of one answer start. It does not change.
+// budgetStart is the state from which the decisions of one answer start. It does not change.
 //
 // A budget β holds for any w consecutive answers of s = 3 tokens or more on average, w = 10 for budgets of 6.9% and
 // more. Let N and M be the tokens and escalations of the last j < w answers, and n and m those of this one so far. The
@@ -70,36 +70,35 @@ func windowOf(budget float64) int {
 // The square has two reasons. Near d = 1, where little is left for a token that needs the large model, only the least
 // confident tokens are escalated; and with a large d the threshold rises fast, so that the budget is used even if
 // confidences change. A budget of 1 escalates everything.
-type opening struct {
+type budgetStart struct {
 	budget      float64
-	windows     []span    // that this answer belongs to
-	values      []float64 // confidences, ascending
-	probability []float64 // of each value: the share of the confidences below it, its own weight counted half
+	windows     []windowSum // that this answer belongs to
+	values      []float64   // confidences, ascending
+	probability []float64   // of each value: the share of the confidences below it, its own weight counted half
 }
 
-// span is the sum of consecutive answers before this one.
-type span struct{ tokens, escalations float64 } // tokens: with what is lent
+// windowSum is the sum of consecutive answers before this one.
+type windowSum struct{ tokens, escalations float64 } // tokens: with what is lent
 
-// windowsOf returns the windows that an answer belongs to.
-func windowsOf(s state, verified bool) []span {
-	later := windowOf(s.Budget) - 1
+func windowSums(s balanceState, verified bool) []windowSum {
+	later := windowLength(s.Budget) - 1
 	loan := func(answers int) float64 { return min(float64(shortest*answers), lent/s.Budget) }
 	if verified {
 		loan = func(answers int) float64 { return float64(shortestVerified * answers) }
 	}
-	all := []span{{float64(s.Tokens) + loan(later), float64(s.Escalations)}}
+	all := []windowSum{{float64(s.Tokens) + loan(later), float64(s.Escalations)}}
 	sum := spending{}
-	all = append(all, span{tokens: loan(later)})
+	all = append(all, windowSum{tokens: loan(later)})
 	for _, a := range slices.Backward(s.Recent[max(0, len(s.Recent)-later):]) {
 		later--
 		sum.Tokens, sum.Escalations = sum.Tokens+a.Tokens, sum.Escalations+a.Escalations
-		all = append(all, span{float64(sum.Tokens) + loan(later), float64(sum.Escalations)})
+		all = append(all, windowSum{float64(sum.Tokens) + loan(later), float64(sum.Escalations)})
 	}
 	return all
 }
 
-// open returns the start of an answer from a state and a sample of confidences from before, ascending.
-func open(s state, prior []float32) *opening {
+// newBudgetStart returns the start of an answer from a state and a sample of confidences from before, ascending.
+func newBudgetStart(s balanceState, prior []float32) *budgetStart {
 	type weighted struct{ value, weight float64 }
 	all := make([]weighted, 0, len(s.Confidences)+len(prior))
 	sum := 0.0
@@ -113,9 +112,9 @@ func open(s state, prior []float32) *opening {
 		}
 	}
 	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
-	o := &opening{budget: s.Budget, values: make([]float64, len(all)), probability: make([]float64, len(all))}
+	o := &budgetStart{budget: s.Budget, values: make([]float64, len(all)), probability: make([]float64, len(all))}
 	if s.Budget > 0 {
-		o.windows = windowsOf(s, false)
+		o.windows = windowSums(s, false)
 	}
 	below := 0.0
 	for i, w := range all {
@@ -125,9 +124,9 @@ func open(s state, prior []float32) *opening {
 	return o
 }
 
-// quantile returns the confidence below which a share b of them lies, by linear interpolation, also between 0 and the
-// smallest and between the largest and 1.
-func (o *opening) quantile(b float64) float64 {
+// confidenceQuantile returns the confidence below which a share b of them lies, by linear interpolation, also between 0
+// and the smallest and between the largest and 1.
+func (o *budgetStart) confidenceQuantile(b float64) float64 {
 	if b >= 1 {
 		return everything
 	}
@@ -145,8 +144,9 @@ func (o *opening) quantile(b float64) float64 {
 	return v0 + (v1-v0)*max(b-p0, 0)/(p1-p0)
 }
 
-// left returns what the budget has left for escalations after a path of this answer: 0 if it is less than one.
-func (o *opening) left(c count) float64 {
+// escalationsLeft returns what the budget has left for escalations after a path of this answer: 0 if it is less than
+// one.
+func (o *budgetStart) escalationsLeft(c pathCount) float64 {
 	left := math.Inf(1)
 	if o.budget >= 1 {
 		return left
@@ -161,16 +161,17 @@ func (o *opening) left(c count) float64 {
 	return left
 }
 
-// threshold returns the confidence below which to escalate after a path of this answer: 0 if the budget is used up.
-func (o *opening) threshold(c count) float64 {
+// thresholdAfter returns the confidence below which to escalate after a path of this answer: 0 if the budget is used
+// up.
+func (o *budgetStart) thresholdAfter(c pathCount) float64 {
 	if o.budget >= 1 {
 		return everything
 	}
-	left := o.left(c)
+	left := o.escalationsLeft(c)
 	if left == 0 {
 		return 0
 	}
-	at := o.quantile(o.budget * (left / reserve) * (left / reserve))
+	at := o.confidenceQuantile(o.budget * (left / reserve) * (left / reserve))
 	if left >= reserve {
 		return math.Nextafter(at, everything)
 	}
@@ -184,9 +185,9 @@ const preferred = 3
 // judgedAt is the unspent budget at which a judge lets tokens stand from a probability of a half on.
 const judgedAt = 4
 
-// unspent returns what the last answers and this one have not spent, after a path: in that window of them where it is
-// most. The window of all answers so far does not count, so that long thrift leads to no spree.
-func (o *opening) unspent(c count) float64 {
+// unspentEscalations returns what the last answers and this one have not spent, after a path: in that window of them
+// where it is most. The window of all answers so far does not count, so that long thrift leads to no spree.
+func (o *budgetStart) unspentEscalations(c pathCount) float64 {
 	most := 0.0
 	if o.budget >= 1 {
 		return math.Inf(1)
@@ -210,23 +211,25 @@ func (r *Router) Margin(path uint64) float64 {
 	if r.verified == nil {
 		return -math.Log(r.fixed)
 	}
-	c := countOf(path)
+	c := unpackPath(path)
 	switch {
-	case r.verified.left(c) == 0:
+	case r.verified.escalationsLeft(c) == 0:
 		return math.Inf(1)
 	case r.Judge() != "":
-		return math.Log1p(judgedAt / r.verified.unspent(c))
+		return math.Log1p(judgedAt / r.verified.unspentEscalations(c))
 	}
 	return preferred
 }
 
 // Count returns the path with one more token of the policy verify, which the large model replaced or not.
-func (r *Router) Count(path uint64, replaced bool) uint64 { return countOf(path).add(replaced).path() }
+func (r *Router) Count(path uint64, replaced bool) uint64 {
+	return unpackPath(path).addDecision(replaced).packPath()
+}
 
 // Calibration returns a sample of confidences for a [File]: all of them in ascending order, or if there are more than
 // [maxConfidences], as many quantiles. Values outside of 0 to 1 are left out.
 func Calibration(confidences []float32) []float32 {
-	all := slices.DeleteFunc(slices.Clone(confidences), outside)
+	all := slices.DeleteFunc(slices.Clone(confidences), isInvalidConfidence)
 	slices.Sort(all)
 	if len(all) <= maxConfidences {
 		return all
@@ -241,9 +244,9 @@ func Calibration(confidences []float32) []float32 {
 // quantiles are values by the share of tokens with less confidence, ascending in both.
 type quantiles []struct{ share, confidence float64 }
 
-// measured returns the confidences of Qwen2.5-Coder-0.5B-Instruct (Q4_K_M) in 296 tokens of 24 short chats, for a
-// policy that needs no training; nil for others.
-func measured(p Policy) quantiles {
+// measuredQuantiles returns the confidences of Qwen2.5-Coder-0.5B-Instruct (Q4_K_M) in 296 tokens of 24 short chats,
+// for a policy that needs no training; nil for others.
+func measuredQuantiles(p Policy) quantiles {
 	switch p {
 	case Margin, Verify, Judged:
 		return quantiles{
@@ -259,13 +262,13 @@ func measured(p Policy) quantiles {
 	return nil
 }
 
-// prior returns a sample of confidences for the time before the first answer: that of a calibration, or measured
-// values, or uniform ones.
-func prior(p Policy, calibration []float32) []float32 {
+// priorConfidences returns a sample of confidences for the time before the first answer: that of a calibration, or
+// measured values, or uniform ones.
+func priorConfidences(p Policy, calibration []float32) []float32 {
 	if len(calibration) > 0 {
 		return calibration
 	}
-	points := append(append(quantiles{{0, 0}}, measured(p)...), quantiles{{1, 1}}...)
+	points := append(append(quantiles{{0, 0}}, measuredQuantiles(p)...), quantiles{{1, 1}}...)
 	all := make([]float32, 256)
 	for i := range all {
 		share := (float64(i) + 0.5) / float64(len(all))

@@ -76,10 +76,10 @@ func TestBudgetOfTen(t *testing.T) {
 					r.Add(a)
 					all, total = append(all, a), total+a.Tokens
 					window := Total{Budget: budget}
-					for _, one := range all[max(0, len(all)-windowOf(budget)):] {
+					for _, one := range all[max(0, len(all)-windowLength(budget)):] {
 						window.Tokens, window.Escalations = window.Tokens+one.Tokens, window.Escalations+one.Escalations
 					}
-					if len(all) >= windowOf(budget) {
+					if len(all) >= windowLength(budget) {
 						require.LessOrEqual(t, window.Share(), budget, "%d answers: %+v", len(all), window)
 					}
 					sum := r.Balance().Total()
@@ -89,7 +89,7 @@ func TestBudgetOfTen(t *testing.T) {
 		}
 	}
 	for budget, want := range map[float64]int{1: 10, 0.15: 10, 0.07: 10, 0.069: 10, 0.05: 14, 0.03: 22, 1e-6: 100} {
-		assert.Equal(t, want, windowOf(budget), "%v", budget)
+		assert.Equal(t, want, windowLength(budget), "%v", budget)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestBudgetOfVerified(t *testing.T) {
 				r.Add(a)
 				all = append(all, a)
 				sum := Total{Budget: budget}
-				w := windowOf(budget)
+				w := windowLength(budget)
 				for _, one := range all[max(0, len(all)-w):] {
 					sum.Tokens, sum.Escalations = sum.Tokens+one.Tokens, sum.Escalations+one.Escalations
 				}
@@ -145,26 +145,26 @@ func TestBudgetOfVerified(t *testing.T) {
 	assert.True(t, math.IsInf(r.Margin(path), 1), "0.07·(90 + 6) has no seventh")
 	whole, err := New(Options{Policy: Verify, Budget: 1})
 	require.NoError(t, err)
-	assert.EqualValues(t, preferred, whole.Margin(count{1, 1}.path()))
+	assert.EqualValues(t, preferred, whole.Margin(pathCount{1, 1}.packPath()))
 	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
 	require.NoError(t, err)
 	assert.InDelta(t, -math.Log(6.3/(6.3+4)), judge.Margin(0), 1e-12, "nine answers of ten tokens are lent")
-	assert.InDelta(t, -math.Log(2.0/(2+4)), judge.Margin(count{10, 5}.path()), 1e-12, "0.07·(90 + 10) - 5")
-	assert.True(t, math.IsInf(judge.Margin(count{6, 6}.path()), 1))
+	assert.InDelta(t, -math.Log(2.0/(2+4)), judge.Margin(pathCount{10, 5}.packPath()), 1e-12, "0.07·(90 + 10) - 5")
+	assert.True(t, math.IsInf(judge.Margin(pathCount{6, 6}.packPath()), 1))
 	for range 8 {
 		judge.Add(Answer{Tokens: 100, Escalations: 2})
 	}
 	thrifty := judge.Begin()
-	assert.InDelta(t, math.Log1p(4/(0.07*(800+10+10)-16)), thrifty.Margin(count{10, 0}.path()), 1e-12,
+	assert.InDelta(t, math.Log1p(4/(0.07*(800+10+10)-16)), thrifty.Margin(pathCount{10, 0}.packPath()), 1e-12,
 		"what eight answers have not spent, with ten tokens of this one and ten of the next")
-	assert.True(t, math.IsInf(thrifty.Margin(count{1, 6}.path()), 1), "but one answer may not spend it all")
+	assert.True(t, math.IsInf(thrifty.Margin(pathCount{1, 6}.packPath()), 1), "but one answer may not spend it all")
 	for range 10 {
 		judge.Add(Answer{Tokens: 100, Escalations: 6})
 	}
 	assert.InDelta(t, math.Log1p(4.0/9), judge.Begin().Margin(0), 1e-12, "older thrift does not count")
 	whole, err = New(Options{Policy: Judged, Budget: 1, Judge: "j"})
 	require.NoError(t, err)
-	assert.Zero(t, whole.Margin(count{100, 100}.path()), "all that differs is replaced")
+	assert.Zero(t, whole.Margin(pathCount{100, 100}.packPath()), "all that differs is replaced")
 	assert.Equal(t, "j", judge.Judge())
 	judge, err = New(Options{Policy: Judged, Threshold: new(0.9), Judge: "j"})
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestBudgetLends(t *testing.T) {
 	_, first, path := r.Decide(0, 0, headOf(0.51, 0.49))
 	_, second, _ := r.Decide(path, 1, headOf(0.5, 0.5))
 	assert.Equal(t, []bool{true, false}, []bool{first, second})
-	_, later, _ := r.Decide(count{10, 0}.path(), 10, headOf(0.5445, 0.4555))
+	_, later, _ := r.Decide(pathCount{10, 0}.packPath(), 10, headOf(0.5445, 0.4555))
 	assert.True(t, later, "a margin of 0.089 in the middle of the first answer")
 }
 
@@ -286,7 +286,7 @@ func TestBudgetOfOne(t *testing.T) {
 		small, err := New(Options{Policy: p, Budget: math.SmallestNonzeroFloat64})
 		require.NoError(t, err)
 		for pos := range 50 {
-			path := count{tokens: math.MaxUint32, escalations: uint32(pos)}.path()
+			path := pathCount{tokens: math.MaxUint32, escalations: uint32(pos)}.packPath()
 			_, escalate, _ := small.Decide(path, pos, headOf(0.5, 0.5))
 			require.False(t, escalate)
 		}
@@ -302,37 +302,37 @@ func TestBudgetThreshold(t *testing.T) {
 	for _, c := range []struct {
 		budget float64
 		recent []spending
-		at     count
+		at     pathCount
 		want   float64
 	}{
-		{0.07, nil, count{0, 0}, 0.074},                                        // 0.07·(1.85/1.8)²
-		{0.07, nil, count{10, 0}, 0.14},                                        // 0.07·(2.55/1.8)²
-		{0.07, nil, count{0, 1}, 0},                                            // less than one escalation is left
-		{0.07, nil, count{4, 1}, 0.0276},                                       // 0.07·(1.13/1.8)²
-		{0.07, []spending{{3, 1}}, count{0, 0}, 0},                             // what was lent is spent
-		{0.07, []spending{{5, 1}}, count{0, 0}, 0.023},                         // 0.07·(0.07·(5+24) - 1)/1.8)²
-		{0.07, []spending{{3, 0}}, count{0, 0}, 0.074},                         // it leaves no more than is lent
-		{0.07, []spending{{100, 8}, {3, 0}}, count{0, 0}, 0},                   // 0.07·(103+21) - 8 = 0.68
-		{0.07, tens(9, 10, 0), count{0, 0}, 0.074},                             // ten answers, of which nine left all
-		{0.07, tens(9, 3, 0), count{2, 0}, 0.0856},                             // 0.07·(1.99/1.8)²
-		{0.07, tens(9, 3, 0), count{2, 2}, 0},                                  // 29 tokens have no third
-		{0.07, append(tens(1, 100, 99), tens(9, 30, 0)...), count{0, 0}, 0},    // all answers so far are overspent
-		{1, nil, count{0, 0}, 2},                                               // a budget of 1
-		{1, nil, count{1, 1}, 2},                                               // for any spending
-		{0.29, append(tens(1, 91, 28), tens(8, 1, 0)...), count{1, 0}, 0.0895}, // 29 of 100, although 0.29·100 < 29
+		{0.07, nil, pathCount{0, 0}, 0.074},                                        // 0.07·(1.85/1.8)²
+		{0.07, nil, pathCount{10, 0}, 0.14},                                        // 0.07·(2.55/1.8)²
+		{0.07, nil, pathCount{0, 1}, 0},                                            // less than one escalation is left
+		{0.07, nil, pathCount{4, 1}, 0.0276},                                       // 0.07·(1.13/1.8)²
+		{0.07, []spending{{3, 1}}, pathCount{0, 0}, 0},                             // what was lent is spent
+		{0.07, []spending{{5, 1}}, pathCount{0, 0}, 0.023},                         // 0.07·(0.07·(5+24) - 1)/1.8)²
+		{0.07, []spending{{3, 0}}, pathCount{0, 0}, 0.074},                         // it leaves no more than is lent
+		{0.07, []spending{{100, 8}, {3, 0}}, pathCount{0, 0}, 0},                   // 0.07·(103+21) - 8 = 0.68
+		{0.07, tens(9, 10, 0), pathCount{0, 0}, 0.074},                             // of ten answers, nine left all
+		{0.07, tens(9, 3, 0), pathCount{2, 0}, 0.0856},                             // 0.07·(1.99/1.8)²
+		{0.07, tens(9, 3, 0), pathCount{2, 2}, 0},                                  // 29 tokens have no third
+		{0.07, append(tens(1, 100, 99), tens(9, 30, 0)...), pathCount{0, 0}, 0},    // all answers so far are overspent
+		{1, nil, pathCount{0, 0}, 2},                                               // a budget of 1
+		{1, nil, pathCount{1, 1}, 2},                                               // for any spending
+		{0.29, append(tens(1, 91, 28), tens(8, 1, 0)...), pathCount{1, 0}, 0.0895}, // 29 of 100, although 0.29·100 < 29
 	} {
-		s := state{Total{Budget: c.budget}, c.recent, seen}
+		s := balanceState{Total{Budget: c.budget}, c.recent, seen}
 		for _, a := range c.recent {
 			s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
 		}
-		o := open(s, []float32{0, 0.001})
-		assert.InDelta(t, c.want, o.threshold(c.at), 0.0011, "%+v", c)
+		o := newBudgetStart(s, []float32{0, 0.001})
+		assert.InDelta(t, c.want, o.thresholdAfter(c.at), 0.0011, "%+v", c)
 	}
-	o := open(state{Total{Budget: 0.2}, nil, seen}, nil)
+	o := newBudgetStart(balanceState{Total{Budget: 0.2}, nil, seen}, nil)
 	for n, equal := range map[uint32]bool{4: false, 5: true} { // 1.85 + 0.2·n - 1: with 5 the reserve is left
 		left := 0.2*(lent/0.2+float64(n)) - 1
-		at := o.quantile(0.2 * (left / reserve) * (left / reserve))
-		assert.Equal(t, equal, o.threshold(count{n, 1}) > at, "whether a confidence equal to it is escalated")
+		at := o.confidenceQuantile(0.2 * (left / reserve) * (left / reserve))
+		assert.Equal(t, equal, o.thresholdAfter(pathCount{n, 1}) > at, "whether a confidence equal to it is escalated")
 	}
 }
 
@@ -350,16 +350,16 @@ func TestQuantile(t *testing.T) {
 		for range rng.IntN(maxConfidences + 1) {
 			seen = append(seen, float32(rng.IntN(20))/19)
 		}
-		o := open(state{Confidences: seen}, prior(Margin, nil))
+		o := newBudgetStart(balanceState{Confidences: seen}, priorConfidences(Margin, nil))
 		last := 0.0
 		for b := 0.0; b < 1; b += 0.001 {
-			q := o.quantile(b)
+			q := o.confidenceQuantile(b)
 			require.GreaterOrEqual(t, q, last)
 			require.LessOrEqual(t, q, 1.0)
 			last = q
 		}
-		require.Zero(t, o.quantile(0))
-		require.Equal(t, everything, o.quantile(1))
+		require.Zero(t, o.confidenceQuantile(0))
+		require.Equal(t, everything, o.confidenceQuantile(1))
 		if len(seen) < priorEnd {
 			continue
 		}
@@ -374,13 +374,13 @@ func TestQuantile(t *testing.T) {
 				}
 			}
 			middle := (below + upTo) / 2 / float64(len(seen))
-			require.InDelta(t, float64(k)/19, o.quantile(middle), 1e-6)
+			require.InDelta(t, float64(k)/19, o.confidenceQuantile(middle), 1e-6)
 		}
 	}
 	before := []float32{0.5, 0.5}
 	for n, want := range map[int]float64{0: 0.5, 16: 0.5, 64: 0.9, 256: 0.9, 1024: 0.9} {
-		o := open(state{Confidences: slices.Repeat([]float32{0.9}, n)}, before)
-		assert.InDelta(t, want, o.quantile(0.4), 1e-6, "%d confidences", n)
+		o := newBudgetStart(balanceState{Confidences: slices.Repeat([]float32{0.9}, n)}, before)
+		assert.InDelta(t, want, o.confidenceQuantile(0.4), 1e-6, "%d confidences", n)
 		if n >= priorEnd {
 			assert.Len(t, o.values, n, "the prior is gone")
 		}
@@ -390,18 +390,18 @@ func TestQuantile(t *testing.T) {
 // TestPrior: the prior is ascending and from 0 to 1; a calibration is used unchanged.
 func TestPrior(t *testing.T) {
 	for _, p := range Policies() {
-		all := prior(p, nil)
-		assert.NoError(t, validCalibration(all), p)
-		o := open(state{}, all)
-		for _, q := range measured(p) {
-			assert.InDelta(t, q.confidence, o.quantile(q.share), 0.02, "%s at %v", p, q.share)
+		all := priorConfidences(p, nil)
+		assert.NoError(t, validateCalibration(all), p)
+		o := newBudgetStart(balanceState{}, all)
+		for _, q := range measuredQuantiles(p) {
+			assert.InDelta(t, q.confidence, o.confidenceQuantile(q.share), 0.02, "%s at %v", p, q.share)
 		}
 	}
 	for b := 0.01; b < 1; b += 0.01 {
-		assert.InDelta(t, b, open(state{}, prior(Random, nil)).quantile(b), 1e-6)
+		assert.InDelta(t, b, newBudgetStart(balanceState{}, priorConfidences(Random, nil)).confidenceQuantile(b), 1e-6)
 	}
 	own := []float32{0.25, 0.75}
-	assert.Equal(t, own, prior(Margin, own))
+	assert.Equal(t, own, priorConfidences(Margin, own))
 }
 
 // TestCalibration: a sample has the quantiles of its source.
@@ -414,7 +414,7 @@ func TestCalibration(t *testing.T) {
 		}
 		got := Calibration(all)
 		assert.Len(t, got, min(n, maxConfidences))
-		assert.NoError(t, validCalibration(got))
+		assert.NoError(t, validateCalibration(got))
 		valid := slices.Clone(all[3:])
 		slices.Sort(valid)
 		bias := 0.0 // in quantiles
@@ -440,7 +440,7 @@ func TestCalibratedStart(t *testing.T) {
 	}{{low, false}, {nil, true}} {
 		r, err := New(Options{Policy: Margin, Budget: 0.07, Calibration: c.calibration})
 		require.NoError(t, err)
-		_, got, _ := r.Decide(count{tokens: 30}.path(), 0, headOf(0.52, 0.48))
+		_, got, _ := r.Decide(pathCount{tokens: 30}.packPath(), 0, headOf(0.52, 0.48))
 		assert.Equal(t, c.want, got)
 	}
 }
@@ -463,7 +463,7 @@ func TestBudgetIsOfThePath(t *testing.T) {
 		r.Add(Answer{Tokens: 10, Escalations: 10, Confidences: []float32{0.1}})
 	}
 	assert.Equal(t, alone, decide(a, certain))
-	assert.Equal(t, count{2, 1}, countOf(alone))
+	assert.Equal(t, pathCount{2, 1}, unpackPath(alone))
 	seen := []float32{begun.Confidence(0, unsure), begun.Confidence(0, certain)}
 	assert.Equal(t, Answer{Tokens: 2, Escalations: 1, Confidences: seen}, begun.Spent(seen, 2), "as it decided")
 	_, asks, _ := r.Begin().Decide(0, 0, unsure)
@@ -477,7 +477,7 @@ func TestExplainBudget(t *testing.T) {
 	assert.Positive(t, r.Threshold())
 	for tokens := range uint32(60) {
 		for m := range uint32(6) {
-			path := count{tokens, m}.path()
+			path := pathCount{tokens, m}.packPath()
 			for _, p := range []float64{0.5, 0.52, 0.6, 0.9, 1} {
 				head := headOf(p, 1-p)
 				c, escalate, _ := r.Decide(path, 0, head)

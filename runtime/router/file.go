@@ -120,14 +120,14 @@ const (
 	Raw  = "raw"  // as the beginning of a text
 )
 
-// entry is one metadata pair of a file: its key, and where its value is.
-type entry struct {
+// metadataEntry is one metadata pair of a file: its key, and where its value is.
+type metadataEntry struct {
 	key   string
 	value any // *string, *int or *float64
 }
 
-func (a *About) entries(prefix string) []entry {
-	return entries(prefix,
+func (a *About) aboutEntries(prefix string) []metadataEntry {
+	return newEntries(prefix,
 		"version", &a.Version, "model", &a.Model, "model_name", &a.ModelName, "large", &a.Large,
 		"large_name", &a.LargeName, "tap", &a.Tap, "data", &a.Data, "label", &a.Label,
 		"prompts", &a.Prompts, "positions", &a.Positions, "seed", &a.Seed,
@@ -135,8 +135,8 @@ func (a *About) entries(prefix string) []entry {
 	)
 }
 
-func (c *Certificate) entries() []entry {
-	return entries("",
+func (c *Certificate) certificateEntries() []metadataEntry {
+	return newEntries("",
 		"certificate.policy", (*string)(&c.Policy),
 		"certificate.budget", &c.Budget, "certificate.confidence", &c.Confidence,
 		"certificate.threshold", &c.Threshold, "certificate.share", &c.Share, "certificate.prompts", &c.Prompts,
@@ -146,10 +146,9 @@ func (c *Certificate) entries() []entry {
 	)
 }
 
-// entries makes a list of pairs of key and value.
-func entries(prefix string, pairs ...any) (all []entry) {
+func newEntries(prefix string, pairs ...any) (all []metadataEntry) {
 	for i := 0; i < len(pairs); i += 2 {
-		all = append(all, entry{architecture + "." + prefix + pairs[i].(string), pairs[i+1]})
+		all = append(all, metadataEntry{architecture + "." + prefix + pairs[i].(string), pairs[i+1]})
 	}
 	return all
 }
@@ -167,16 +166,16 @@ func Read(f *gguf.File) (*File, error) {
 	if n == nil && r.Judge == nil {
 		return nil, errors.New("a router without layers")
 	}
-	if last := 2 * (len(n.layers()) + len(r.Judge.net().layers())); len(f.Tensors()) != last {
+	if last := 2 * (len(n.layersOrNone()) + len(r.Judge.netOrNil().layersOrNone())); len(f.Tensors()) != last {
 		return nil, fmt.Errorf("a router of %d layers has %d tensors, the file has %d", last/2, last,
 			len(f.Tensors()))
 	}
-	for _, e := range r.About.entries("") {
-		if err := e.read(f); err != nil && !errors.Is(err, gguf.ErrAbsent) {
+	for _, e := range r.About.aboutEntries("") {
+		if err := e.readValue(f); err != nil && !errors.Is(err, gguf.ErrAbsent) {
 			return nil, err
 		}
 	}
-	if err := r.About.validate(""); err != nil {
+	if err := r.About.validateShares(""); err != nil {
 		return nil, err
 	}
 	if r.Certificate, err = readCertificate(f); err != nil {
@@ -186,15 +185,15 @@ func Read(f *gguf.File) (*File, error) {
 	if err != nil && !errors.Is(err, gguf.ErrAbsent) {
 		return nil, err
 	}
-	if err := validCalibration(r.Confidences); err != nil {
+	if err := validateCalibration(r.Confidences); err != nil {
 		return nil, fmt.Errorf("%s: %w", architecture, err)
 	}
 	return r, nil
 }
 
-// validCalibration returns an error for a list that [Calibration] cannot return.
-func validCalibration(all []float32) error {
-	if err := validConfidences(all); err != nil {
+// validateCalibration returns an error for a list that [Calibration] cannot return.
+func validateCalibration(all []float32) error {
+	if err := validateConfidences(all); err != nil {
 		return err
 	}
 	if !slices.IsSorted(all) {
@@ -203,8 +202,7 @@ func validCalibration(all []float32) error {
 	return nil
 }
 
-// validate returns an error for values that are not shares.
-func (a *About) validate(prefix string) error {
+func (a *About) validateShares(prefix string) error {
 	for _, v := range []struct {
 		name  string
 		value float64
@@ -223,9 +221,9 @@ func (a *About) validate(prefix string) error {
 func readCertificate(f *gguf.File) (*Certificate, error) {
 	c := new(Certificate)
 	absent := 0
-	all := c.entries()
+	all := c.certificateEntries()
 	for _, e := range all {
-		switch err := e.read(f); {
+		switch err := e.readValue(f); {
 		case errors.Is(err, gguf.ErrAbsent):
 			absent++
 		case err != nil:
@@ -239,11 +237,10 @@ func readCertificate(f *gguf.File) (*Certificate, error) {
 		return nil, fmt.Errorf("the certificate lacks %d of its %d fields: calibrate the router again",
 			absent, len(all))
 	}
-	return c, c.validate()
+	return c, c.validateFields()
 }
 
-// validate returns an error for values that no calibration gives.
-func (c *Certificate) validate() error {
+func (c *Certificate) validateFields() error {
 	if _, err := ParsePolicy(string(c.Policy)); err != nil {
 		return fmt.Errorf("the certificate: %w", err)
 	}
@@ -265,7 +262,7 @@ func (c *Certificate) validate() error {
 	return nil
 }
 
-func (e entry) read(f *gguf.File) (err error) {
+func (e metadataEntry) readValue(f *gguf.File) (err error) {
 	switch v := e.value.(type) {
 	case *string:
 		*v, err = f.String(e.key)
@@ -284,37 +281,37 @@ func (e entry) read(f *gguf.File) (err error) {
 // Write stores a router file. Fields of About that are empty or 0 are left out. Confidences that [Read] would refuse
 // are refused.
 func (r *File) Write(w *gguf.Writer) error {
-	if err := validCalibration(r.Confidences); err != nil {
+	if err := validateCalibration(r.Confidences); err != nil {
 		return err
 	}
 	gguf.Put(w, "general.architecture", architecture)
-	r.Net.describe(w, prefixRouter)
-	for _, e := range r.About.entries("") {
-		e.write(w, false)
+	r.Net.writeKeys(w, prefixRouter)
+	for _, e := range r.About.aboutEntries("") {
+		e.writeValue(w, false)
 	}
 	if r.Judge != nil {
-		r.Judge.Net.describe(w, prefixJudge)
-		for _, e := range r.Judge.About.entries(prefixJudge + ".") {
-			e.write(w, false)
+		r.Judge.Net.writeKeys(w, prefixJudge)
+		for _, e := range r.Judge.About.aboutEntries(prefixJudge + ".") {
+			e.writeValue(w, false)
 		}
 	}
 	if r.Certificate != nil {
-		for _, e := range r.Certificate.entries() {
-			e.write(w, true)
+		for _, e := range r.Certificate.certificateEntries() {
+			e.writeValue(w, true)
 		}
 	}
 	if len(r.Confidences) > 0 {
 		gguf.PutArray(w, keyConfidences, r.Confidences)
 	}
-	r.Net.declare(w, prefixRouter)
-	r.Judge.net().declare(w, prefixJudge)
-	if err := errors.Join(r.Net.store(w), r.Judge.net().store(w)); err != nil {
+	r.Net.declareTensors(w, prefixRouter)
+	r.Judge.netOrNil().declareTensors(w, prefixJudge)
+	if err := errors.Join(r.Net.writeTensors(w), r.Judge.netOrNil().writeTensors(w)); err != nil {
 		return err
 	}
 	return w.Close()
 }
 
-func (e entry) write(w *gguf.Writer, empty bool) {
+func (e metadataEntry) writeValue(w *gguf.Writer, empty bool) {
 	switch v := e.value.(type) {
 	case *string:
 		if empty || *v != "" {

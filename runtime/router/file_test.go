@@ -48,12 +48,12 @@ func everyField(t *testing.T) *File {
 // begin and end write a file with a network, and what is put between them.
 func begin(w *gguf.Writer, n *Net) {
 	gguf.Put(w, "general.architecture", architecture)
-	n.describe(w, prefixRouter)
+	n.writeKeys(w, prefixRouter)
 }
 
 func end(w *gguf.Writer, n *Net) error {
-	n.declare(w, prefixRouter)
-	return errors.Join(n.store(w), w.Close())
+	n.declareTensors(w, prefixRouter)
+	return errors.Join(n.writeTensors(w), w.Close())
 }
 
 func stored(t *testing.T, r *File) *gguf.File {
@@ -79,7 +79,7 @@ func TestFileKeepsAll(t *testing.T) {
 	got, err = Read(stored(t, bare))
 	require.NoError(t, err)
 	assert.Equal(t, bare, got)
-	for _, e := range bare.About.entries("") {
+	for _, e := range bare.About.aboutEntries("") {
 		assert.NotContains(t, stored(t, bare).Keys(), e.key)
 	}
 }

@@ -25,8 +25,7 @@ func (j *Judge) Confidence(before, after []float32, ratio, entropy float32) floa
 // Fingerprint identifies the judge: two with the same one give the same verdicts.
 func (j *Judge) Fingerprint() string { return j.Net.Hash() }
 
-// net returns the network; nil for nil.
-func (j *Judge) net() *Net {
+func (j *Judge) netOrNil() *Net {
 	if j == nil {
 		return nil
 	}
@@ -52,8 +51,8 @@ func readJudge(f *gguf.File) (*Judge, error) {
 	if j.Net, err = readNet(f, prefixJudge); err != nil || j.Net == nil {
 		return nil, err
 	}
-	for _, e := range j.About.entries(prefixJudge + ".") {
-		if err := e.read(f); err != nil && !errors.Is(err, gguf.ErrAbsent) {
+	for _, e := range j.About.aboutEntries(prefixJudge + ".") {
+		if err := e.readValue(f); err != nil && !errors.Is(err, gguf.ErrAbsent) {
 			return nil, err
 		}
 	}
@@ -61,5 +60,5 @@ func readJudge(f *gguf.File) (*Judge, error) {
 		return nil, fmt.Errorf("the judge has %d inputs: two hidden states and two features are needed",
 			j.Net.Layers[0].In)
 	}
-	return j, j.About.validate(prefixJudge + ".")
+	return j, j.About.validateShares(prefixJudge + ".")
 }

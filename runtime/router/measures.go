@@ -12,8 +12,7 @@ type Verdict struct {
 	Stands     bool // its label: it may stand
 }
 
-// sorted returns the verdicts from the least confident to the most.
-func sorted(all []Verdict) []Verdict {
+func sortVerdicts(all []Verdict) []Verdict {
 	s := slices.Clone(all)
 	slices.SortFunc(s, func(a, b Verdict) int { return cmp.Compare(a.Confidence, b.Confidence) })
 	return s
@@ -24,7 +23,7 @@ func sorted(all []Verdict) []Verdict {
 // the kinds is missing.
 func AUC(all []Verdict) float64 {
 	won, stand, fall := 0.0, 0.0, 0.0 // of those that were passed
-	s := sorted(all)
+	s := sortVerdicts(all)
 	for i := 0; i < len(s); {
 		up, down := 0.0, 0.0 // of equal confidence
 		for c := s[i].Confidence; i < len(s) && s[i].Confidence == c; i++ {
@@ -115,7 +114,7 @@ type Ranking struct {
 
 // Rank puts verdicts in order, the least confident first.
 func Rank(all []Verdict) *Ranking {
-	r := &Ranking{sorted: sorted(all), fallen: make([]int, len(all)+1)}
+	r := &Ranking{sorted: sortVerdicts(all), fallen: make([]int, len(all)+1)}
 	for i, v := range r.sorted {
 		r.fallen[i+1] = r.fallen[i]
 		if !v.Stands {

@@ -82,7 +82,6 @@ func ReadNet(f *gguf.File) (*Net, error) {
 	return readNet(f, prefixRouter)
 }
 
-// keyPrefix returns the beginning of the keys of the network with a prefix of its tensors.
 func keyPrefix(prefix string) string {
 	if prefix == prefixRouter {
 		return architecture
@@ -128,14 +127,14 @@ func readLayers(f *gguf.File, prefix string) (layers []Layer, err error) {
 			return nil, fmt.Errorf("%s.weight has %d dimensions instead of 2", name, len(w.Shape))
 		}
 		l := Layer{In: w.Shape[0], Out: w.Shape[1]}
-		if l.Weight, err = floats(w); err != nil {
+		if l.Weight, err = copyFloats(w); err != nil {
 			return nil, err
 		}
 		b, ok := f.Tensor(name + ".bias")
 		if !ok {
 			return nil, fmt.Errorf("%s.bias: %w", name, gguf.ErrAbsent)
 		}
-		if l.Bias, err = floats(b); err != nil {
+		if l.Bias, err = copyFloats(b); err != nil {
 			return nil, err
 		}
 		layers = append(layers, l)
@@ -143,8 +142,7 @@ func readLayers(f *gguf.File, prefix string) (layers []Layer, err error) {
 	return layers, nil
 }
 
-// floats copies an F32 tensor of finite numbers.
-func floats(t gguf.Tensor) ([]float32, error) {
+func copyFloats(t gguf.Tensor) ([]float32, error) {
 	if t.Type != gguf.F32 {
 		return nil, fmt.Errorf("%s is %s, a router has F32", t.Name, t.Type)
 	}
@@ -161,8 +159,7 @@ func floats(t gguf.Tensor) ([]float32, error) {
 // Write stores the network as a router file without other information; see [File.Write].
 func (n *Net) Write(w *gguf.Writer) error { return (&File{Net: n}).Write(w) }
 
-// describe stores what the keys of a file say of the network. It does nothing for nil.
-func (n *Net) describe(w *gguf.Writer, prefix string) {
+func (n *Net) writeKeys(w *gguf.Writer, prefix string) {
 	if n == nil {
 		return
 	}
@@ -173,16 +170,16 @@ func (n *Net) describe(w *gguf.Writer, prefix string) {
 	}
 }
 
-// declare declares the tensors, which store then writes. Both do nothing for nil.
-func (n *Net) declare(w *gguf.Writer, prefix string) {
-	for i, l := range n.layers() {
+// declareTensors declares the tensors, which writeTensors then writes. Both do nothing for nil.
+func (n *Net) declareTensors(w *gguf.Writer, prefix string) {
+	for i, l := range n.layersOrNone() {
 		w.Declare(fmt.Sprintf("%s.%d.weight", prefix, 2*i), gguf.F32, l.In, l.Out)
 		w.Declare(fmt.Sprintf("%s.%d.bias", prefix, 2*i), gguf.F32, l.Out)
 	}
 }
 
-func (n *Net) store(w *gguf.Writer) error {
-	for _, l := range n.layers() {
+func (n *Net) writeTensors(w *gguf.Writer) error {
+	for _, l := range n.layersOrNone() {
 		if err := w.WriteFloats(l.Weight); err != nil {
 			return err
 		}
@@ -193,8 +190,7 @@ func (n *Net) store(w *gguf.Writer) error {
 	return nil
 }
 
-// layers returns the layers; none for nil.
-func (n *Net) layers() []Layer {
+func (n *Net) layersOrNone() []Layer {
 	if n == nil {
 		return nil
 	}
@@ -227,7 +223,7 @@ func (n *Net) Confidence(head *backend.Output) float32 {
 	if !n.HeadFeatures {
 		return n.Of(head.Hidden, 0, 0)
 	}
-	return n.Of(head.Hidden, margin(head), certainty(head))
+	return n.Of(head.Hidden, headMargin(head), headCertainty(head))
 }
 
 // Of returns the confidence for a hidden state [Dim], a margin p₁ - p₂ and a certainty exp(-H). A network without
@@ -242,7 +238,7 @@ func (n *Net) Of(hidden []float32, margin, certainty float32) float32 {
 		x[n.Dim()], x[n.Dim()+1] = margin, certainty
 	}
 	for i, l := range n.Layers {
-		l.apply(y, x)
+		l.applyLayer(y, x)
 		if i < len(n.Layers)-1 {
 			for o, v := range y[:l.Out] {
 				y[o] = max(v, 0)
@@ -250,11 +246,11 @@ func (n *Net) Of(hidden []float32, margin, certainty float32) float32 {
 		}
 		x, y = y, x
 	}
-	return clamp(1 / (1 + math.Exp(-float64(x[0]))))
+	return clampUnit(1 / (1 + math.Exp(-float64(x[0]))))
 }
 
-// apply sets y = W·x + b, summing in float64.
-func (l Layer) apply(y, x []float32) {
+// applyLayer sets y = W·x + b, summing in float64.
+func (l Layer) applyLayer(y, x []float32) {
 	for o := range l.Out {
 		sum := float64(l.Bias[o])
 		for i, w := range l.Weight[o*l.In : (o+1)*l.In] {

@@ -341,7 +341,7 @@ func TestRandomNets(t *testing.T) {
 		x := slices.Clone(head.Hidden)
 		if features {
 			require.Equal(t, in-2, n.Dim())
-			x = append(x, margin(head), certainty(head))
+			x = append(x, headMargin(head), headCertainty(head))
 		}
 		require.InDelta(t, formula(layers, x), read.Confidence(head), 2e-6)
 	}

@@ -129,7 +129,7 @@ func (o Options) Validate() error {
 	case o.Fallback > 0 && (o.Threshold == nil || len(o.Calibration) == 0):
 		return errors.New("fallback: it takes a threshold and a calibration")
 	}
-	if err := validCalibration(o.Calibration); err != nil {
+	if err := validateCalibration(o.Calibration); err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
 	return nil
@@ -139,11 +139,11 @@ func (o Options) Validate() error {
 // it holds their balance.
 type Router struct {
 	o     Options
-	fixed float64   // threshold without a budget
-	prior []float32 // sample of confidences from before the first answer, with a budget
-	from  *opening  // state before the answer, with a budget
+	fixed float64      // threshold without a budget
+	prior []float32    // sample of confidences from before the first answer, with a budget
+	from  *budgetStart // state before the answer, with a budget
 	// the same, for an answer that is verified; nil: the margin is that of the threshold
-	verified *opening
+	verified *budgetStart
 	unlike   bool           // see Unlike
 	on       backend.Router // the network on a device that evaluates it, or nil
 }
@@ -166,10 +166,10 @@ func New(o Options) (*Router, error) {
 	if r.o.Balance == nil {
 		r.o.Balance = new(Balance)
 	}
-	if err := r.o.Balance.adopt(o.Bound()); err != nil {
+	if err := r.o.Balance.adoptBudget(o.Bound()); err != nil {
 		return nil, err
 	}
-	r.prior = prior(o.Policy, o.Calibration)
+	r.prior = priorConfidences(o.Policy, o.Calibration)
 	return r.Begin(), nil
 }
 
@@ -181,9 +181,11 @@ func (r *Router) Begin() *Router {
 		return r
 	}
 	begun := *r
-	s := r.o.Balance.state()
-	begun.from, begun.verified = open(s, r.prior), &opening{budget: s.Budget, windows: windowsOf(s, true)}
-	if begun.unlike = r.o.Fallback > 0 && differ(s.Confidences, r.o.Calibration); r.o.Fallback > 0 && !begun.unlike {
+	s := r.o.Balance.copyState()
+	begun.from = newBudgetStart(s, r.prior)
+	begun.verified = &budgetStart{budget: s.Budget, windows: windowSums(s, true)}
+	begun.unlike = r.o.Fallback > 0 && distributionsDiffer(s.Confidences, r.o.Calibration)
+	if r.o.Fallback > 0 && !begun.unlike {
 		begun.verified = nil
 		if !r.o.Policy.Verifies() { // where the large model cannot verify, the threshold says nothing
 			begun.from = nil
@@ -198,10 +200,10 @@ func (r *Router) Spent(confidences []float32, tokens int) Answer {
 	if r.prior == nil {
 		return Answer{}
 	}
-	a, c := Answer{Tokens: tokens, Confidences: confidences}, count{}
+	a, c := Answer{Tokens: tokens, Confidences: confidences}, pathCount{}
 	for _, confidence := range confidences {
-		escalated := float64(confidence) < r.threshold(c)
-		if c = c.add(escalated); escalated {
+		escalated := float64(confidence) < r.thresholdAfter(c)
+		if c = c.addDecision(escalated); escalated {
 			a.Escalations++
 		}
 	}
@@ -235,17 +237,16 @@ func (r *Router) Judge() string {
 }
 
 // Unlike reports whether this answer begins while the confidences of the last ones, all together, are unlike those of
-// the calibration, so that a certificate says nothing about them: see [differ].
+// the calibration, so that a certificate says nothing about them: see [distributionsDiffer].
 func (r *Router) Unlike() bool { return r.unlike }
 
-// learns reports whether a network gives the confidence.
-func (r *Router) learns() bool { return r.o.Policy == Learned }
+func (r *Router) usesNetwork() bool { return r.o.Policy == Learned }
 
 // On returns the router for heads of device d. If d evaluates routers itself, the learned policy asks d for the
 // confidence and not for the hidden state. A network that does not fit on d is evaluated on the host.
 func (r *Router) On(d backend.Device) *Router {
 	there, ok := d.(backend.RouterDevice)
-	if !ok || !r.learns() {
+	if !ok || !r.usesNetwork() {
 		return r
 	}
 	layers := make([]backend.RouterLayer, len(r.o.Net.Layers))
@@ -263,7 +264,7 @@ func (r *Router) On(d backend.Device) *Router {
 
 // Fits returns an error if the router cannot decide for a model with hidden states of width dim.
 func (r *Router) Fits(dim int) error {
-	if !r.learns() || r.o.Net.Dim() == dim {
+	if !r.usesNetwork() || r.o.Net.Dim() == dim {
 		return nil
 	}
 	return fmt.Errorf("the router takes hidden states of width %d, those of the model are %d wide: "+
@@ -284,7 +285,7 @@ func (r *Router) Asks() bool {
 // Want adds to w what the policy needs of each head.
 func (r *Router) Want(w backend.Want) backend.Want {
 	switch {
-	case r.learns():
+	case r.usesNetwork():
 		w.Router, w.Hidden = r.on, w.Hidden || r.on == nil
 	case r.o.Policy == Margin, r.Verifies():
 		w.K = max(w.K, 2)
@@ -303,31 +304,31 @@ func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence 
 	case Always:
 		return confidence, true, path
 	}
-	count := countOf(path)
-	escalate = float64(confidence) < r.threshold(count)
-	return confidence, escalate, count.add(escalate).path()
+	count := unpackPath(path)
+	escalate = float64(confidence) < r.thresholdAfter(count)
+	return confidence, escalate, count.addDecision(escalate).packPath()
 }
 
 // Explain returns the inputs of Decide's decision for the same arguments: the margin and the entropy in nats of the
 // small model's next token, and the threshold. The margin is correct if the head has its two best tokens. It is for
 // display; calling it after Decide changes nothing.
 func (r *Router) Explain(path uint64, pos int, head *backend.Output) (gap, entropy, threshold float64) {
-	gap, entropy = float64(margin(head)), float64(head.Entropy)
+	gap, entropy = float64(headMargin(head)), float64(head.Entropy)
 	switch r.o.Policy {
 	case Never:
 		return gap, entropy, 0
 	case Always:
 		return gap, entropy, 1
 	}
-	return gap, entropy, r.threshold(countOf(path))
+	return gap, entropy, r.thresholdAfter(unpackPath(path))
 }
 
-// threshold returns the confidence below which to escalate the token after a path. A judge's says nothing of margins:
-// where the large model has not this judge, it is that of the policy verify with its usual margin.
-func (r *Router) threshold(c count) float64 {
+// thresholdAfter returns the confidence below which to escalate the token after a path. A judge's says nothing of
+// margins: where the large model has not this judge, it is that of the policy verify with its usual margin.
+func (r *Router) thresholdAfter(c pathCount) float64 {
 	switch {
 	case r.from != nil:
-		return r.from.threshold(c)
+		return r.from.thresholdAfter(c)
 	case r.o.Policy == Judged:
 		return math.Exp(-preferred)
 	}
@@ -336,62 +337,61 @@ func (r *Router) threshold(c count) float64 {
 
 // Threshold returns the confidence below which the first token of an answer is escalated: with a budget, from the
 // balance at [Router.Begin].
-func (r *Router) Threshold() float64 { return r.threshold(count{}) }
+func (r *Router) Threshold() float64 { return r.thresholdAfter(pathCount{}) }
 
 // Confidence returns the policy's confidence, in [0, 1].
 func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 	switch {
-	case r.learns() && r.on != nil:
+	case r.usesNetwork() && r.on != nil:
 		return head.Confidence
-	case r.learns():
+	case r.usesNetwork():
 		return r.o.Net.Confidence(head)
 	}
 	switch r.o.Policy {
 	case Always:
 		return 0
 	case Random:
-		return uniform(r.o.Seed, uint64(pos))
+		return uniformDraw(r.o.Seed, uint64(pos))
 	case Margin, Verify, Judged:
-		return margin(head)
+		return headMargin(head)
 	case Entropy:
-		return certainty(head)
+		return headCertainty(head)
 	}
 	return 1
 }
 
-// margin returns p₁ - p₂ of the two best tokens; p₁ if there is only one.
-func margin(head *backend.Output) float32 {
+// headMargin returns p₁ - p₂ of the two best tokens; p₁ if there is only one.
+func headMargin(head *backend.Output) float32 {
 	p := func(i int) float64 {
 		if i >= len(head.Top) {
 			return 0
 		}
 		return math.Exp(float64(head.Top[i].Logit) - float64(head.LogSumExp))
 	}
-	return clamp(p(0) - p(1))
+	return clampUnit(p(0) - p(1))
 }
 
 // Certainty returns exp(-H) of an entropy H in nats, in [0, 1]: the input of the policy entropy and of networks with
 // HeadFeatures.
-func Certainty(entropy float32) float32 { return clamp(math.Exp(-float64(entropy))) }
+func Certainty(entropy float32) float32 { return clampUnit(math.Exp(-float64(entropy))) }
 
-func certainty(head *backend.Output) float32 { return Certainty(head.Entropy) }
+func headCertainty(head *backend.Output) float32 { return Certainty(head.Entropy) }
 
-// clamp limits x to [0, 1], which rounding may exceed. NaN gives 0.
-func clamp(x float64) float32 {
+// clampUnit limits x to [0, 1], which rounding may exceed. NaN gives 0.
+func clampUnit(x float64) float32 {
 	if !(x >= 0) {
 		return 0
 	}
 	return float32(min(x, 1))
 }
 
-// uniform returns a pseudorandom number in [0, 1), a pure function of its arguments.
-func uniform(seed, pos uint64) float32 { return float32(Draw(seed, pos)>>40) / (1 << 24) }
+func uniformDraw(seed, pos uint64) float32 { return float32(Draw(seed, pos)>>40) / (1 << 24) }
 
 // Draw returns a pseudorandom number, a pure function of its arguments: the output function of SplitMix64 (Steele, Lea
 // and Flood, OOPSLA 2014) over both.
-func Draw(seed, n uint64) uint64 { return mix(mix(seed) + n) }
+func Draw(seed, n uint64) uint64 { return splitMix64(splitMix64(seed) + n) }
 
-func mix(z uint64) uint64 {
+func splitMix64(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb

@@ -91,8 +91,8 @@ func TestDefaultThresholds(t *testing.T) {
 		assert.Equal(t, want, p.DefaultThreshold(), p)
 		plain, err := New(Options{Policy: p, Net: net})
 		require.NoError(t, err)
-		assert.Equal(t, want, plain.threshold(count{}), p)
-		assert.Equal(t, want, plain.threshold(count{1000, 3}), "%s: unchanged without a budget", p)
+		assert.Equal(t, want, plain.thresholdAfter(pathCount{}), p)
+		assert.Equal(t, want, plain.thresholdAfter(pathCount{1000, 3}), "%s: unchanged without a budget", p)
 		for pos := range 300 {
 			head := headOf(0.75+float64(pos)/2000, 0.25-float64(pos)/2000)
 			head.Hidden = []float32{float32(pos-150) / 100}
@@ -109,7 +109,7 @@ func TestDefaultThresholds(t *testing.T) {
 				c, got, next := r.Decide(0, pos, head)
 				require.Equal(t, escalate, got, "%s at %d: %v below %v", p, pos, at, threshold)
 				require.Equal(t, at, float64(c))
-				require.Equal(t, count{}.add(got).path(), next)
+				require.Equal(t, pathCount{}.addDecision(got).packPath(), next)
 			}
 		}
 	}
@@ -132,11 +132,11 @@ func TestUniform(t *testing.T) {
 		{0, 0, 10946269}, {0, 1, 2791669}, {1, 0, 6177195}, {5, 4096, 8984647}, {4096, 5, 16230919},
 		{math.MaxUint64, math.MaxUint64, 5330406},
 	} {
-		assert.Equal(t, c.want/(1<<24), uniform(c.seed, c.pos), "%+v", c)
+		assert.Equal(t, c.want/(1<<24), uniformDraw(c.seed, c.pos), "%+v", c)
 	}
 	r, err := New(Options{Policy: Random, Seed: 4096})
 	require.NoError(t, err)
-	assert.Equal(t, uniform(4096, 5), r.Confidence(5, headOf(1)))
+	assert.Equal(t, uniformDraw(4096, 5), r.Confidence(5, headOf(1)))
 }
 
 // TestClamp: confidences are limited to [0, 1], and NaN is not a confidence.
@@ -144,10 +144,10 @@ func TestClamp(t *testing.T) {
 	for in, want := range map[float64]float32{
 		-1e-9: 0, 0: 0, 0.25: 0.25, 1: 1, 1.5: 1, math.Inf(1): 1, math.Inf(-1): 0,
 	} {
-		assert.Equal(t, want, clamp(in), "%v", in)
+		assert.Equal(t, want, clampUnit(in), "%v", in)
 	}
-	assert.Zero(t, clamp(math.NaN()))
-	assert.Zero(t, margin(&backend.Output{LogSumExp: float32(math.NaN()), Top: headOf(0.5, 0.5).Top}))
+	assert.Zero(t, clampUnit(math.NaN()))
+	assert.Zero(t, headMargin(&backend.Output{LogSumExp: float32(math.NaN()), Top: headOf(0.5, 0.5).Top}))
 }
 
 // TestRandom: the threshold is the share, the decision is a function of seed and position, and other seeds decide
@@ -166,7 +166,7 @@ func TestRandom(t *testing.T) {
 				if escalate {
 					m++
 				}
-				if uniform(seed+1, uint64(pos)) == c {
+				if uniformDraw(seed+1, uint64(pos)) == c {
 					same++
 				}
 			}
@@ -178,13 +178,13 @@ func TestRandom(t *testing.T) {
 
 // TestCount: the counts of a path do not overflow.
 func TestCount(t *testing.T) {
-	full := count{math.MaxUint32, 5}
-	assert.Equal(t, full, full.add(true), "no overflow")
-	last := count{math.MaxUint32 - 1, 5}
-	assert.Equal(t, count{math.MaxUint32, 6}, last.add(true), "counts up to the limit")
-	assert.EqualValues(t, 3<<32+2, count{3, 2}.path())
-	largest := count{math.MaxUint32, math.MaxUint32 - 1}
-	assert.Equal(t, largest, countOf(largest.path()))
+	full := pathCount{math.MaxUint32, 5}
+	assert.Equal(t, full, full.addDecision(true), "no overflow")
+	last := pathCount{math.MaxUint32 - 1, 5}
+	assert.Equal(t, pathCount{math.MaxUint32, 6}, last.addDecision(true), "counts up to the limit")
+	assert.EqualValues(t, 3<<32+2, pathCount{3, 2}.packPath())
+	largest := pathCount{math.MaxUint32, math.MaxUint32 - 1}
+	assert.Equal(t, largest, unpackPath(largest.packPath()))
 }
 
 func TestOptions(t *testing.T) {
@@ -303,6 +303,6 @@ func TestOn(t *testing.T) {
 		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
 	}, true}, on.on, "layer by layer, with the features of the head")
 	assert.Equal(t, r.o, on.o, "the decisions do not change")
-	assert.Equal(t, r.threshold(count{9, 2}), on.threshold(count{9, 2}))
+	assert.Equal(t, r.thresholdAfter(pathCount{9, 2}), on.thresholdAfter(pathCount{9, 2}))
 	assert.Nil(t, r.on, "the router itself does not change")
 }

@@ -11,15 +11,14 @@ type noise uint64
 
 func noiseOf(seed, pos, id uint64) noise { return noise(philox(id, pos, seed) >> 12) }
 
-// gumbel turns n into standard Gumbel noise -ln(-ln u).
 func (n noise) gumbel() float64 {
 	u := (float64(n) + 0.5) / (1 << 52)
 	return -math.Log(-math.Log(u))
 }
 
-// atMost returns an upper bound of gumbel without a logarithm: -ln u ≥ 1-u ≥ 2^(b-53), where b is the bit length of
+// upperBound returns an upper bound of gumbel without a logarithm: -ln u ≥ 1-u ≥ 2^(b-53), where b is the bit length of
 // 2⁵²-1-n.
-func (n noise) atMost() float64 {
+func (n noise) upperBound() float64 {
 	return float64(53-bits.Len64(1<<52-1-uint64(n))) * math.Ln2
 }
 

@@ -27,7 +27,7 @@ type Place struct {
 // Logits are changed first, by bias, repeat penalty, and the other penalties; then tokens that are not allowed are left
 // out; then PickBy does the same as [Sampler.Pick], with MinP last.
 func (s *Sampler) PickBy(pos int, out *backend.Output, r *terms.Settings, at Place) int32 {
-	can := s.possible(out, r, at)
+	can := s.allowedTokens(out, r, at)
 	if len(can) == 0 {
 		return -1
 	}
@@ -40,13 +40,12 @@ func (s *Sampler) PickBy(pos int, out *backend.Output, r *terms.Settings, at Pla
 		}
 		return best.ID
 	}
-	can = s.cut(can, r)
-	best, _ := s.draw(pos, &backend.Output{Top: can[:1]}, can)
+	can = s.cutCandidates(can, r)
+	best, _ := s.drawBestCandidate(pos, &backend.Output{Top: can[:1]}, can)
 	return best
 }
 
-// possible returns the tokens that are allowed at a place, with their logits after the rules.
-func (s *Sampler) possible(out *backend.Output, r *terms.Settings, at Place) []backend.Candidate {
+func (s *Sampler) allowedTokens(out *backend.Output, r *terms.Settings, at Place) []backend.Candidate {
 	s.order = s.order[:0]
 	switch {
 	case len(out.Logits) == 0:
@@ -57,7 +56,7 @@ func (s *Sampler) possible(out *backend.Output, r *terms.Settings, at Place) []b
 		}
 		slices.SortFunc(s.order, func(a, b backend.Candidate) int { return cmp.Compare(a.ID, b.ID) })
 	case at.Mask == nil:
-		s.candidates(out.Logits, math.Inf(-1))
+		s.candidatesFrom(out.Logits, math.Inf(-1))
 	default:
 		for i, word := range at.Mask {
 			for ; word != 0; word &= word - 1 {
@@ -68,13 +67,12 @@ func (s *Sampler) possible(out *backend.Output, r *terms.Settings, at Place) []b
 		}
 	}
 	if r.Adjusts() {
-		s.change(r, at)
+		s.adjustLogits(r, at)
 	}
 	return s.order
 }
 
-// change applies the rules to the logits of s.order, which has rising ids.
-func (s *Sampler) change(r *terms.Settings, at Place) {
+func (s *Sampler) adjustLogits(r *terms.Settings, at Place) {
 	about := s.about[:0]
 	for id := range r.LogitBias {
 		about = append(about, id)
@@ -89,14 +87,13 @@ func (s *Sampler) change(r *terms.Settings, at Place) {
 	byID := func(c backend.Candidate, id int32) int { return int(c.ID) - int(id) }
 	for _, id := range slices.Compact(about) {
 		if i, ok := slices.BinarySearchFunc(s.order, id, byID); ok {
-			s.order[i].Logit = changed(r, id, s.order[i].Logit, at)
+			s.order[i].Logit = adjustedLogit(r, id, s.order[i].Logit, at)
 		}
 	}
 	s.about = about
 }
 
-// changed returns the logit of a token after the rules.
-func changed(r *terms.Settings, id int32, logit float32, at Place) float32 {
+func adjustedLogit(r *terms.Settings, id int32, logit float32, at Place) float32 {
 	l := float64(logit) + float64(r.LogitBias[id])
 	if r.Repeats() && slices.Contains(at.Recent, id) {
 		if l > 0 {
@@ -108,43 +105,42 @@ func changed(r *terms.Settings, id int32, logit float32, at Place) float32 {
 	if n := at.Counts[id]; n > 0 {
 		l -= r.PresencePenalty + float64(n)*r.FrequencyPenalty
 	}
-	return finite(l)
+	return finiteFloat32(l)
 }
 
-// cut returns the tokens of can that can be drawn, by temperature, top-k, top-p and min-p. If it leaves some out, the
-// most probable come first.
-func (s *Sampler) cut(can []backend.Candidate, r *terms.Settings) []backend.Candidate {
-	if s.o.TopK == 0 && !s.cuts() && r.MinP == 0 {
+// cutCandidates returns the tokens of can that can be drawn, by temperature, top-k, top-p and min-p. If it leaves some
+// out, the most probable come first.
+func (s *Sampler) cutCandidates(can []backend.Candidate, r *terms.Settings) []backend.Candidate {
+	if s.o.TopK == 0 && !s.usesTopP() && r.MinP == 0 {
 		return can
 	}
-	best := slices.MaxFunc(can, func(a, b backend.Candidate) int { return compare(b, a) })
+	best := slices.MaxFunc(can, func(a, b backend.Candidate) int { return compareByLogit(b, a) })
 	mass := 0.0
 	switch {
 	case s.o.TopK > 0:
-		can = top(can, s.o.TopK)
-		mass = s.mass(can)
-	case s.cuts():
+		can = topCandidates(can, s.o.TopK)
+		mass = s.totalWeight(can)
+	case s.usesTopP():
 		for _, c := range can {
 			mass += math.Exp(float64(c.Logit-best.Logit) / s.o.Temperature)
 		}
-		least := (1 - s.o.TopP) * mass / float64(len(can)) // see [Sampler.choice]
-		can = s.atLeast(can, best, least)
+		least := (1 - s.o.TopP) * mass / float64(len(can)) // see [Sampler.drawableTokens]
+		can = s.dropBelowShare(can, best, least)
 	}
 	if r.MinP > 0 {
-		can = s.atLeast(can, best, r.MinP)
+		can = s.dropBelowShare(can, best, r.MinP)
 	}
-	slices.SortFunc(can, compare)
-	return s.nucleus(can, mass)
+	slices.SortFunc(can, compareByLogit)
+	return s.cutNucleus(can, mass)
 }
 
-// atLeast returns the tokens with at least a share of the weight of the best one.
-func (s *Sampler) atLeast(can []backend.Candidate, best backend.Candidate, share float64) []backend.Candidate {
+// dropBelowShare returns the tokens with at least a share of the weight of the best one.
+func (s *Sampler) dropBelowShare(can []backend.Candidate, best backend.Candidate, share float64) []backend.Candidate {
 	least := float64(best.Logit) + s.o.Temperature*math.Log(share)
 	return slices.DeleteFunc(can, func(c backend.Candidate) bool { return float64(c.Logit) < least })
 }
 
-// top returns the k best tokens, in order.
-func top(can []backend.Candidate, k int) []backend.Candidate {
+func topCandidates(can []backend.Candidate, k int) []backend.Candidate {
 	room := max(4*k, 1024)
 	best, last := can[:0], float32(math.Inf(-1)) // the logit of the k-th best so far
 	for _, c := range can {
@@ -152,11 +148,11 @@ func top(can []backend.Candidate, k int) []backend.Candidate {
 			continue
 		}
 		if len(best) == room {
-			slices.SortFunc(best, compare)
+			slices.SortFunc(best, compareByLogit)
 			best, last = best[:k], best[k-1].Logit
 		}
 		best = append(best, c)
 	}
-	slices.SortFunc(best, compare)
+	slices.SortFunc(best, compareByLogit)
 	return best[:min(k, len(best))]
 }

@@ -59,7 +59,7 @@ func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 	if s.o.Greedy() {
 		return out.Top[0].ID
 	}
-	best, _ := s.draw(pos, out, s.choice(out))
+	best, _ := s.drawBestCandidate(pos, out, s.drawableTokens(out))
 	return best
 }
 
@@ -70,28 +70,28 @@ func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 func (s *Sampler) Choose(pos int, out *backend.Output, stands int32) (choice int32, score, standing float32) {
 	if s.o.Greedy() {
 		top, lse := out.Top[0], float64(out.LogSumExp)
-		score, standing = finite(float64(top.Logit)-lse), float32(math.Inf(-1))
+		score, standing = finiteFloat32(float64(top.Logit)-lse), float32(math.Inf(-1))
 		if l, ok := logitOf(out, stands); ok {
-			standing = finite(float64(l) - lse)
+			standing = finiteFloat32(float64(l) - lse)
 		}
 		return top.ID, score, standing
 	}
-	can := s.choice(out)
-	choice, most := s.draw(pos, out, can)
+	can := s.drawableTokens(out)
+	choice, most := s.drawBestCandidate(pos, out, can)
 	base := float64(out.LogSumExp) / s.o.Temperature
-	score, standing = finite(most-base), float32(math.Inf(-1))
+	score, standing = finiteFloat32(most-base), float32(math.Inf(-1))
 	if i := slices.IndexFunc(can, func(c backend.Candidate) bool { return c.ID == stands }); i >= 0 {
-		standing = finite(float64(can[i].Logit)/s.o.Temperature + s.noise(pos, stands).gumbel() - base)
+		standing = finiteFloat32(float64(can[i].Logit)/s.o.Temperature + s.noiseAt(pos, stands).gumbel() - base)
 	}
 	return choice, score, standing
 }
 
-// draw returns the best of the tokens that can be drawn, and its logit at the temperature plus its noise.
-func (s *Sampler) draw(pos int, out *backend.Output, can []backend.Candidate) (best int32, most float64) {
+// drawBestCandidate returns the best of the tokens that can be drawn, and its logit at the temperature plus its noise.
+func (s *Sampler) drawBestCandidate(pos int, out *backend.Output, can []backend.Candidate) (best int32, most float64) {
 	best, most = out.Top[0].ID, math.Inf(-1)
 	for _, c := range can {
-		l, n := float64(c.Logit)/s.o.Temperature, s.noise(pos, c.ID)
-		if l+n.atMost() <= most {
+		l, n := float64(c.Logit)/s.o.Temperature, s.noiseAt(pos, c.ID)
+		if l+n.upperBound() <= most {
 			continue // most tokens, without a logarithm
 		}
 		if v := l + n.gumbel(); v > most {
@@ -101,9 +101,8 @@ func (s *Sampler) draw(pos int, out *backend.Output, can []backend.Candidate) (b
 	return best, most
 }
 
-func (s *Sampler) noise(pos int, id int32) noise { return noiseOf(s.o.Seed, uint64(pos), uint64(id)) }
+func (s *Sampler) noiseAt(pos int, id int32) noise { return noiseOf(s.o.Seed, uint64(pos), uint64(id)) }
 
-// logitOf returns the logit of a token, if the output has it.
 func logitOf(out *backend.Output, id int32) (logit float32, ok bool) {
 	if id >= 0 && int(id) < len(out.Logits) {
 		return out.Logits[id], true
@@ -116,26 +115,27 @@ func logitOf(out *backend.Output, id int32) (logit float32, ok bool) {
 	return 0, false
 }
 
-// finite converts v to float32. It rounds a value that is too large, or NaN, to the largest or the least finite one.
-func finite(v float64) float32 {
+// finiteFloat32 converts v to float32. It rounds a value that is too large, or NaN, to the largest or the least finite
+// one.
+func finiteFloat32(v float64) float32 {
 	if !(v >= -math.MaxFloat32) {
 		return -math.MaxFloat32
 	}
 	return float32(min(v, math.MaxFloat32))
 }
 
-func (s *Sampler) choice(out *backend.Output) []backend.Candidate {
+func (s *Sampler) drawableTokens(out *backend.Output) []backend.Candidate {
 	if k := s.o.TopK; k > 0 && (k <= len(out.Top) || len(out.Logits) == 0) {
 		best := out.Top[:min(k, len(out.Top))] // a vocabulary of fewer than k gives fewer
-		return s.nucleus(best, s.mass(best))
+		return s.cutNucleus(best, s.totalWeight(best))
 	}
 	if s.o.TopK > 0 {
-		best := s.sorted(out.Logits, math.Inf(-1))
+		best := s.sortedCandidates(out.Logits, math.Inf(-1))
 		best = best[:min(s.o.TopK, len(best))]
-		return s.nucleus(best, s.mass(best))
+		return s.cutNucleus(best, s.totalWeight(best))
 	}
-	if !s.cuts() {
-		return s.candidates(out.Logits, math.Inf(-1))
+	if !s.usesTopP() {
+		return s.candidatesFrom(out.Logits, math.Inf(-1))
 	}
 	top, mass := float64(out.Top[0].Logit), 0.0
 	for _, l := range out.Logits {
@@ -144,11 +144,10 @@ func (s *Sampler) choice(out *backend.Output) []backend.Candidate {
 	// All V tokens with weights under (1-p)·mass/V together weigh less than (1-p)·mass, so the others reach p without
 	// them: they need not be sorted.
 	least := top + s.o.Temperature*math.Log((1-s.o.TopP)*mass/float64(len(out.Logits)))
-	return s.nucleus(s.sorted(out.Logits, least), mass)
+	return s.cutNucleus(s.sortedCandidates(out.Logits, least), mass)
 }
 
-// candidates returns the tokens with logits of at least least, by rising id.
-func (s *Sampler) candidates(logits []float32, least float64) []backend.Candidate {
+func (s *Sampler) candidatesFrom(logits []float32, least float64) []backend.Candidate {
 	s.order = s.order[:0]
 	for i, l := range logits {
 		if float64(l) >= least {
@@ -158,42 +157,41 @@ func (s *Sampler) candidates(logits []float32, least float64) []backend.Candidat
 	return s.order
 }
 
-// sorted is candidates by falling logit, of equal ones by rising id.
-func (s *Sampler) sorted(logits []float32, least float64) []backend.Candidate {
-	c := s.candidates(logits, least)
-	slices.SortFunc(c, compare)
+func (s *Sampler) sortedCandidates(logits []float32, least float64) []backend.Candidate {
+	c := s.candidatesFrom(logits, least)
+	slices.SortFunc(c, compareByLogit)
 	return c
 }
 
-// compare orders by falling logit, of equal ones by rising id.
-func compare(a, b backend.Candidate) int {
+// compareByLogit orders by falling logit, of equal ones by rising id.
+func compareByLogit(a, b backend.Candidate) int {
 	return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.ID, b.ID))
 }
 
-func (s *Sampler) cuts() bool { return s.o.TopP > 0 && s.o.TopP < 1 }
+func (s *Sampler) usesTopP() bool { return s.o.TopP > 0 && s.o.TopP < 1 }
 
-// mass returns Σ exp((l-max)/T) over c, sorted by falling logit.
-func (s *Sampler) mass(c []backend.Candidate) float64 {
+// totalWeight returns Σ exp((l-max)/T) over c, sorted by falling logit.
+func (s *Sampler) totalWeight(c []backend.Candidate) float64 {
 	sum := 0.0
 	for i := range c {
-		sum += s.weight(c, i)
+		sum += s.relativeWeight(c, i)
 	}
 	return sum
 }
 
-func (s *Sampler) weight(c []backend.Candidate, i int) float64 {
+func (s *Sampler) relativeWeight(c []backend.Candidate, i int) float64 {
 	return math.Exp(float64(c[i].Logit-c[0].Logit) / s.o.Temperature)
 }
 
-// nucleus cuts c, sorted by falling logit, to the fewest tokens that together reach the share top-p of mass
+// cutNucleus cuts c, sorted by falling logit, to the fewest tokens that together reach the share top-p of mass
 // (Holtzman et al., arXiv 1904.09751).
-func (s *Sampler) nucleus(c []backend.Candidate, mass float64) []backend.Candidate {
-	if !s.cuts() {
+func (s *Sampler) cutNucleus(c []backend.Candidate, mass float64) []backend.Candidate {
+	if !s.usesTopP() {
 		return c
 	}
 	sum := 0.0
 	for i := range c {
-		if sum += s.weight(c, i); sum >= s.o.TopP*mass {
+		if sum += s.relativeWeight(c, i); sum >= s.o.TopP*mass {
 			return c[:i+1]
 		}
 	}

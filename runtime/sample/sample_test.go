@@ -28,13 +28,13 @@ func TestPhilox(t *testing.T) {
 func TestNoiseBound(t *testing.T) {
 	for i := range uint64(100000) {
 		n := noiseOf(11, i, i*i)
-		require.LessOrEqual(t, n.gumbel(), n.atMost())
+		require.LessOrEqual(t, n.gumbel(), n.upperBound())
 		if n >= 1<<51 { // -ln u ≤ 2·ln2·(1-u) there
-			require.Less(t, n.atMost()-n.gumbel(), math.Log(4*math.Ln2)+1e-9, "the bound is tight")
+			require.Less(t, n.upperBound()-n.gumbel(), math.Log(4*math.Ln2)+1e-9, "the bound is tight")
 		}
 	}
 	for _, n := range []noise{0, 1, 1<<52 - 2, 1<<52 - 1} {
-		require.LessOrEqual(t, n.gumbel(), n.atMost())
+		require.LessOrEqual(t, n.gumbel(), n.upperBound())
 		require.False(t, math.IsInf(n.gumbel(), 0))
 	}
 }
@@ -141,7 +141,7 @@ func TestChoice(t *testing.T) {
 			require.NoError(t, err)
 			for range 2 { // its memory is reused
 				var got []int32
-				for _, x := range s.choice(seen(s, c.logits)) {
+				for _, x := range s.drawableTokens(seen(s, c.logits)) {
 					assert.Equal(t, c.logits[x.ID], x.Logit)
 					got = append(got, x.ID)
 				}
@@ -153,7 +153,7 @@ func TestChoice(t *testing.T) {
 	s, err := New(terms.Sampling{Temperature: 1, TopP: 0.9})
 	require.NoError(t, err)
 	few := output(equal, 4).Top
-	assert.Equal(t, few, s.nucleus(few, 100), "all, if rounding keeps them from reaching the share")
+	assert.Equal(t, few, s.cutNucleus(few, 100), "all, if rounding keeps them from reaching the share")
 }
 
 func ids(from, to int32) (all []int32) {
@@ -289,7 +289,7 @@ func TestNucleus(t *testing.T) {
 				want = append(want, int32(i))
 			}
 		}
-		for _, c := range s.choice(output(logits, 1)) {
+		for _, c := range s.drawableTokens(output(logits, 1)) {
 			got = append(got, c.ID)
 		}
 		slices.Sort(got)

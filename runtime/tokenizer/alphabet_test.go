@@ -10,8 +10,8 @@ import (
 func TestAlphabet(t *testing.T) {
 	stands := 0
 	for r := rune(-1); r < 0x300; r++ {
-		if b, ok := byteOf(r); ok {
-			assert.Equal(t, r, letterOf(b))
+		if b, ok := runeToByte(r); ok {
+			assert.Equal(t, r, byteToRune(b))
 			stands++
 		}
 	}

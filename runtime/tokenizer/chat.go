@@ -34,10 +34,10 @@ type Value = jinja.Field
 const plainTemplate = `{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\n' ~ m.content ~ '<|im_end|>\n' }}` +
 	`{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-func newTemplate(source string, v *vocabulary) (*jinja.Template, error) {
+func newChatTemplate(source string, v *vocabulary) (*jinja.Template, error) {
 	if source == "" {
 		for _, mark := range []string{"<|im_start|>", "<|im_end|>"} {
-			if !v.has(v.find([]byte(mark)), control) {
+			if !v.hasKind(v.lookupToken([]byte(mark)), control) {
 				return nil, &KeyError{keyTemplate, fmt.Errorf(
 					"absent, and there is no control token %s to chat without it: %w", mark, ErrUnsupported)}
 			}
@@ -69,12 +69,12 @@ func (t *Tokenizer) Chat(msgs []Message, tools [][]byte, values ...Value) ([]int
 // ids stay the same, which encoding the text again does not guarantee: so the model's KV cache of them can be used
 // again. That is up to the first thought that the template leaves out, or else to the end of the answer.
 func (t *Tokenizer) Next(before []int32, msgs []Message, tools [][]byte, values ...Value) ([]int32, error) {
-	text, err := t.render(msgs, tools, values)
+	text, err := t.renderChat(msgs, tools, values)
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
-	parts := t.fragments(text)
-	kept, rest := t.common(before, parts)
+	parts := t.splitControlTokens(text)
+	kept, rest := t.commonPrefix(before, parts)
 	ids := slices.Clone(before[:kept])
 	for _, p := range rest {
 		if p.id >= 0 {
@@ -86,7 +86,7 @@ func (t *Tokenizer) Next(before []int32, msgs []Message, tools [][]byte, values 
 	return ids, nil
 }
 
-func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text jinja.Text, err error) {
+func (t *Tokenizer) renderChat(msgs []Message, tools [][]byte, values []Value) (text jinja.Text, err error) {
 	if t.chatErr != nil {
 		return text, t.chatErr
 	}
@@ -99,7 +99,7 @@ func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text
 			return text, fmt.Errorf("message %d: %w %s (known: system, user, assistant, tool)", i, ErrRole,
 				errs.Quote(m.Role))
 		}
-		turns = append(turns, m.object())
+		turns = append(turns, m.templateObject())
 	}
 	if len(tools) > 0 && !t.chatTools {
 		return text, fmt.Errorf("%w: it has no place for tools", ErrChat)
@@ -112,7 +112,7 @@ func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text
 	}
 	all := jinja.Object{{Name: "bos_token", Value: jinja.Trusted(t.Text(t.bos))},
 		{Name: "eos_token", Value: jinja.Trusted(t.Text(t.eos))}}
-	all = append(append(append(all, clock(t.now)), values...), jinja.Object{{Name: "messages", Value: turns},
+	all = append(append(append(all, newStrftimeValue(t.now)), values...), jinja.Object{{Name: "messages", Value: turns},
 		{Name: "add_generation_prompt", Value: true}}...)
 	if len(tools) > 0 {
 		all = append(all, Value{Name: "tools", Value: defined})
@@ -123,7 +123,7 @@ func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text
 	return text, nil
 }
 
-func (m Message) object() jinja.Object {
+func (m Message) templateObject() jinja.Object {
 	o := jinja.Object{{Name: "role", Value: m.Role}, {Name: "content", Value: m.Content}}
 	if m.Thought != "" {
 		o = append(o, Value{Name: "reasoning_content", Value: m.Thought})
@@ -143,8 +143,8 @@ func (m Message) object() jinja.Object {
 	return o
 }
 
-// fragments cuts a chat at the control tokens that the template wrote.
-func (t *Tokenizer) fragments(text jinja.Text) []fragment {
+// splitControlTokens cuts a chat at the control tokens that the template wrote.
+func (t *Tokenizer) splitControlTokens(text jinja.Text) []fragment {
 	own := []byte(text.String) // what the template wrote, with zeros for the rest
 	for i := range own {
 		if text.Given[i] == '1' {
@@ -153,8 +153,8 @@ func (t *Tokenizer) fragments(text jinja.Text) []fragment {
 	}
 	parts := []fragment{{-1, string(own)}}
 	for _, s := range t.parsed {
-		if t.vocab.has(s.id, control|unknown) {
-			parts = s.cut(parts)
+		if t.vocab.hasKind(s.id, control|unknown) {
+			parts = s.splitFragments(parts)
 		}
 	}
 	at := 0
@@ -165,12 +165,12 @@ func (t *Tokenizer) fragments(text jinja.Text) []fragment {
 	return parts
 }
 
-// common returns how many tokens of a text are also those of a chat, up to the last control token or the last end of
-// the text between two, and the rest of the chat.
-func (t *Tokenizer) common(ids []int32, parts []fragment) (kept int, rest []fragment) {
+// commonPrefix returns how many tokens of a text are also those of a chat, up to the last control token or the last end
+// of the text between two, and the rest of the chat.
+func (t *Tokenizer) commonPrefix(ids []int32, parts []fragment) (kept int, rest []fragment) {
 	rest = parts
 	for open, i := "", 0; i < len(ids) && len(parts) > 0; i++ {
-		is := t.vocab.has(ids[i], control|unknown)
+		is := t.vocab.hasKind(ids[i], control|unknown)
 		if open == "" {
 			open = parts[0].text
 		}
@@ -191,13 +191,13 @@ func (t *Tokenizer) common(ids []int32, parts []fragment) (kept int, rest []frag
 
 // Says reports whether ids are the beginning of a chat, whatever was thought in it.
 func (t *Tokenizer) Says(ids []int32, msgs []Message, tools [][]byte, values ...Value) (bool, error) {
-	text, err := t.render(msgs, tools, values)
+	text, err := t.renderChat(msgs, tools, values)
 	if err != nil {
 		return false, fmt.Errorf("chat: %w", err)
 	}
 	var begun strings.Builder
 	for _, id := range ids {
-		if t.vocab.has(id, control|unknown) {
+		if t.vocab.hasKind(id, control|unknown) {
 			begun.WriteString(t.Text(id))
 		} else {
 			begun.Write(t.Bytes(id))

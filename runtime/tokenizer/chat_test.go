@@ -232,11 +232,11 @@ func TestNext(t *testing.T) {
 				}
 				thought := tok.Thinks() && r.IntN(2) == 0
 				shared := terms.CommonPrefix(ids, next)
-				if !slices.Contains(ids[shared:], tok.vocab.find([]byte("<think>"))) {
+				if !slices.Contains(ids[shared:], tok.vocab.lookupToken([]byte("<think>"))) {
 					require.Equal(t, len(ids), shared, "no thought: all is kept")
 					whole++
 				} else {
-					start := tok.vocab.find([]byte("<|im_start|>"))
+					start := tok.vocab.lookupToken([]byte("<|im_start|>"))
 					slices.Reverse(ids)
 					turn := len(ids) - slices.Index(ids, start)
 					require.GreaterOrEqual(t, shared, turn, "only the last turn is new")
@@ -248,7 +248,7 @@ func TestNext(t *testing.T) {
 					ids = append(ids, tok.Encode("<think>\nhm\n</think>\n\n", false)...)
 				}
 				for range r.IntN(3) {
-					part := strings.Trim(string(wellFormed(randomText(r, 1))), "\n<")
+					part := strings.Trim(string(wellFormedUTF8(randomText(r, 1))), "\n<")
 					if strings.ContainsAny(part, "<鱼|") {
 						continue
 					}

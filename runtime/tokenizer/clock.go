@@ -9,10 +9,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/jinja"
 )
 
-// clock returns the function by which chat templates write the date: strftime_now("%d %b %Y").
-func clock(now func() time.Time) Value {
+// newStrftimeValue returns the function by which chat templates write the date: strftime_now("%d %b %Y").
+func newStrftimeValue(now func() time.Time) Value {
 	return Value{Name: "strftime_now", Value: jinja.Func(func(form string) (string, error) {
-		return strftime(now(), form)
+		return formatStrftime(now(), form)
 	})}
 }
 
@@ -24,8 +24,9 @@ var layouts = map[byte]string{
 	'x': "01/02/06", 'X': "15:04:05",
 }
 
-// strftime writes a time as Python does: a directive such as %d is replaced, and %-d without the zero before a digit.
-func strftime(t time.Time, form string) (string, error) {
+// formatStrftime formats a time as Python does: a directive such as %d is replaced, and %-d without
+// a leading zero or blank.
+func formatStrftime(t time.Time, form string) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(form, "%")
@@ -36,7 +37,7 @@ func strftime(t time.Time, form string) (string, error) {
 		if rest == "" {
 			return "", fmt.Errorf("the form of a time ends with %%: write %%%% for a percent sign")
 		}
-		part, ok := directive(t, rest[0])
+		part, ok := formatDirective(t, rest[0])
 		if !ok {
 			return "", fmt.Errorf("%%%.1s in the form of a time is not supported", rest)
 		}
@@ -48,7 +49,7 @@ func strftime(t time.Time, form string) (string, error) {
 	}
 }
 
-func directive(t time.Time, c byte) (text string, ok bool) {
+func formatDirective(t time.Time, c byte) (text string, ok bool) {
 	year, week := t.ISOWeek()
 	switch c {
 	case '%', 'n', 't':

@@ -25,7 +25,7 @@ func TestTimes(t *testing.T) {
 	} {
 		at, err := time.Parse("2006-01-02T15:04:05", c.at)
 		require.NoError(t, err)
-		got, err := strftime(at, c.form)
+		got, err := formatStrftime(at, c.form)
 		require.NoError(t, err)
 		assert.Equal(t, c.want, got)
 	}
@@ -33,7 +33,7 @@ func TestTimes(t *testing.T) {
 		"%Y %": "ends with %: write %% for a percent sign", "%-": "ends with %",
 		"%Q %Y": "%Q in the form of a time is not",
 	} {
-		_, err := strftime(time.Time{}, form)
+		_, err := formatStrftime(time.Time{}, form)
 		assert.ErrorContains(t, err, want)
 	}
 }
@@ -47,11 +47,11 @@ func TestDates(t *testing.T) {
 	ids, err := tok.Chat(says("user", "x"), nil)
 	require.NoError(t, err)
 	assert.Equal(t, "03 Feb 2027", tok.Decode(ids))
-	other := clock(func() time.Time { return time.Unix(0, 0).UTC() })
+	other := newStrftimeValue(func() time.Time { return time.Unix(0, 0).UTC() })
 	ids, err = tok.Chat(says("user", "x"), nil, other)
 	require.NoError(t, err)
 	assert.Equal(t, "01 Jan 1970", tok.Decode(ids))
-	assert.Equal(t, hash, tok.chatDigest([32]byte{}))
+	assert.Equal(t, hash, tok.computeChatHash([32]byte{}))
 	_, err = trained(1).with(keyTemplate, "{{ strftime_now('%Q') }}").tokenizer(t).Chat(says("user", "x"), nil)
 	assert.ErrorContains(t, err, "line 1 of the template: %Q in the form of a time is not supported")
 }

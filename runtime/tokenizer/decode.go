@@ -8,26 +8,26 @@ import (
 // Text returns the file's spelling of token id, for display: "Ġthe" for " the"; it includes control tokens. It is empty
 // for an id outside the vocabulary.
 func (t *Tokenizer) Text(id int32) string {
-	if id < 0 || int(id) >= t.vocab.size() {
+	if id < 0 || int(id) >= t.vocab.tokenCount() {
 		return ""
 	}
-	return string(t.vocab.spelling(id))
+	return string(t.vocab.tokenSpelling(id))
 }
 
 // Bytes returns the bytes of token id in a text, as a new slice. They are often only a part of a character: use a
 // [Decoder] for the text of several tokens. Control and unused tokens, and ids outside the vocabulary, have no bytes.
-func (t *Tokenizer) Bytes(id int32) []byte { return t.appendBytes(nil, id) }
+func (t *Tokenizer) Bytes(id int32) []byte { return t.appendTokenBytes(nil, id) }
 
-func (t *Tokenizer) appendBytes(dst []byte, id int32) []byte {
+func (t *Tokenizer) appendTokenBytes(dst []byte, id int32) []byte {
 	switch v := &t.vocab; {
-	case v.has(id, control|unknown):
+	case v.hasKind(id, control|unknown):
 		return dst
-	case v.has(id, normal):
-		return appendUnspelled(dst, v.spelling(id))
-	case v.has(id, userDefined):
-		return append(dst, v.spelling(id)...)
-	case v.has(id, rawByte):
-		return appendRawByte(dst, string(v.spelling(id)))
+	case v.hasKind(id, normal):
+		return appendSpelledBytes(dst, v.tokenSpelling(id))
+	case v.hasKind(id, userDefined):
+		return append(dst, v.tokenSpelling(id)...)
+	case v.hasKind(id, rawByte):
+		return appendRawByte(dst, string(v.tokenSpelling(id)))
 	}
 	return dst
 }
@@ -47,9 +47,9 @@ func appendRawByte(dst []byte, text string) []byte {
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b []byte
 	for _, id := range ids {
-		b = t.appendBytes(b, id)
+		b = t.appendTokenBytes(b, id)
 	}
-	out, rest := appendValid(make([]byte, 0, len(b)), b)
+	out, rest := appendValidUTF8(make([]byte, 0, len(b)), b)
 	if len(rest) > 0 {
 		out = append(out, replacement...)
 	}
@@ -71,8 +71,8 @@ func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
 // Push adds a token and returns the characters that are now complete, often none.
 func (d *Decoder) Push(id int32) string {
-	d.pending = d.t.appendBytes(d.pending, id)
-	out, rest := appendValid(nil, d.pending)
+	d.pending = d.t.appendTokenBytes(d.pending, id)
+	out, rest := appendValidUTF8(nil, d.pending)
 	d.pending = append(d.pending[:0], rest...)
 	return string(out)
 }
@@ -86,9 +86,9 @@ func (d *Decoder) Flush() string {
 	return replacement
 }
 
-// appendValid appends b to dst as UTF-8, with U+FFFD for each longest run of bytes that begins a character without
+// appendValidUTF8 appends b to dst as UTF-8, with U+FFFD for each longest run of bytes that begins a character without
 // finishing it and for each other misplaced byte. It returns an unfinished character at the end of b as rest.
-func appendValid(dst, b []byte) (out, rest []byte) {
+func appendValidUTF8(dst, b []byte) (out, rest []byte) {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		if r != utf8.RuneError || n != 1 {
@@ -116,7 +116,7 @@ const (
 	standInSHY   = standInDEL + 0x22   // for byte 0xAD, after 0x7F to 0xA0
 )
 
-func letterOf(b byte) rune {
+func byteToRune(b byte) rune {
 	switch {
 	case b <= 0x20:
 		return firstStandIn + rune(b)
@@ -128,8 +128,7 @@ func letterOf(b byte) rune {
 	return rune(b)
 }
 
-// byteOf returns the byte of character r, or false if r is not in the alphabet.
-func byteOf(r rune) (byte, bool) {
+func runeToByte(r rune) (byte, bool) {
 	switch {
 	case r >= firstStandIn && r < standInDEL:
 		return byte(r - firstStandIn), true
@@ -138,15 +137,15 @@ func byteOf(r rune) (byte, bool) {
 	case r == standInSHY:
 		return 0xAD, true
 	}
-	return byte(r), r >= 0 && r <= 0xFF && letterOf(byte(r)) == r
+	return byte(r), r >= 0 && r <= 0xFF && byteToRune(byte(r)) == r
 }
 
-// appendUnspelled appends the bytes of a token that is spelled text. A character outside the alphabet, which no merge
-// can produce, stands for itself.
-func appendUnspelled(dst, text []byte) []byte {
+// appendSpelledBytes appends the bytes of a token that is spelled text. A character outside the alphabet, which no
+// merge can produce, stands for itself.
+func appendSpelledBytes(dst, text []byte) []byte {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
-		if b, ok := byteOf(r); ok {
+		if b, ok := runeToByte(r); ok {
 			dst = append(dst, b)
 		} else {
 			dst = append(dst, text[:n]...)

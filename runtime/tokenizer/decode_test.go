@@ -85,7 +85,7 @@ func TestBytes(t *testing.T) {
 	v[keyTokens] = append(v.strings(keyTokens), "鱼Ġx", "A0", "<0xZZ>")
 	v[keyTypes] = append(v[keyTypes].([]int32), 1, 6, 6)
 	tok := v.tokenizer(t)
-	id := func(text string) int32 { return tok.vocab.find([]byte(text)) }
+	id := func(text string) int32 { return tok.vocab.lookupToken([]byte(text)) }
 	assert.Equal(t, []byte(" t"), tok.Bytes(id("Ġt")))
 	assert.Equal(t, []byte("<tool_call>"), tok.Bytes(id("<tool_call>")))
 	assert.Equal(t, []byte("A"), tok.Bytes(id("<0x41>")))

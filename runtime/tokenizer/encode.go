@@ -21,22 +21,22 @@ func (t *Tokenizer) Encode(text string, parseSpecial bool) []int32 {
 	}
 	m := merger{t: t}
 	ids := make([]int32, 0, len(text)/4+8)
-	for _, part := range t.partition(text, parseSpecial) {
+	for _, part := range t.splitAtSpecials(text, parseSpecial) {
 		if part.id >= 0 {
 			ids = append(ids, part.id)
 			continue
 		}
-		for rest := wellFormed(part.text); rest != ""; {
+		for rest := wellFormedUTF8(part.text); rest != ""; {
 			n := min(pieceLen(rest), maxPiece)
-			ids = m.merge(ids, rest[:n])
+			ids = m.mergePiece(ids, rest[:n])
 			rest = rest[n:]
 		}
 	}
 	return ids
 }
 
-// special is a token that is recognised as a whole in a text, before the text is split.
-type special struct {
+// specialToken is a token that is recognised as a whole in a text, before the text is split.
+type specialToken struct {
 	id   int32
 	text string
 }
@@ -47,22 +47,21 @@ type fragment struct {
 	text string
 }
 
-// partition splits text at special tokens: first at all occurrences of the longest, from the left, then at those of the
-// next in the remaining text, and so on.
-func (t *Tokenizer) partition(text string, parseSpecial bool) []fragment {
+// splitAtSpecials splits text at special tokens: first at all occurrences of the longest, from the left, then at those
+// of the next in the remaining text, and so on.
+func (t *Tokenizer) splitAtSpecials(text string, parseSpecial bool) []fragment {
 	specials := t.always
 	if parseSpecial {
 		specials = t.parsed
 	}
 	parts := []fragment{{-1, text}}
 	for _, s := range specials {
-		parts = s.cut(parts)
+		parts = s.splitFragments(parts)
 	}
 	return parts
 }
 
-// cut returns parts split at the occurrences of s: parts itself if there are none.
-func (s special) cut(parts []fragment) []fragment {
+func (s specialToken) splitFragments(parts []fragment) []fragment {
 	var out []fragment
 	for i, part := range parts {
 		at := -1
@@ -96,17 +95,18 @@ func (s special) cut(parts []fragment) []fragment {
 	return out
 }
 
-// wellFormed returns text that is not UTF-8 in the form that llama.cpp reads: a byte that begins no character, or one
-// with too few bytes after it, becomes U+FFFD; a character with more bytes than necessary is rewritten in its shortest
-// form; a surrogate stays, as three bytes. (From U+110000 on, where llama.cpp gives up, the first byte becomes U+FFFD.)
-func wellFormed(text string) string {
+// wellFormedUTF8 returns text that is not UTF-8 in the form that llama.cpp reads: a byte that begins no character, or
+// one with too few bytes after it, becomes U+FFFD; a character with more bytes than necessary is rewritten in its
+// shortest form; a surrogate stays, as three bytes. (From U+110000 on, where llama.cpp gives up, the first byte becomes
+// U+FFFD.)
+func wellFormedUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}
 	out := make([]byte, 0, len(text)+len(text)/2)
 	for i := 0; i < len(text); {
-		n := followers(text[i])
-		r, ok := assemble(text[i:], n)
+		n := continuationCount(text[i])
+		r, ok := assembleRune(text[i:], n)
 		switch {
 		case !ok:
 			out = utf8.AppendRune(out, utf8.RuneError)
@@ -121,8 +121,8 @@ func wellFormed(text string) string {
 	return string(out)
 }
 
-// followers returns the number of bytes after the first byte of a character, or -1 if b is not a first byte.
-func followers(b byte) int {
+// continuationCount returns the number of bytes after the first byte b of a character, or -1 if b is not a first byte.
+func continuationCount(b byte) int {
 	switch {
 	case b < 0x80:
 		return 0
@@ -136,8 +136,7 @@ func followers(b byte) int {
 	return -1
 }
 
-// assemble returns the character of the first byte of s and the n bytes after it, or false if they form none.
-func assemble(s string, n int) (rune, bool) {
+func assembleRune(s string, n int) (rune, bool) {
 	if n < 0 || n >= len(s) {
 		return 0, false
 	}

@@ -24,7 +24,7 @@ func main() {
 	fmt.Fprintln(&b, "var classRuns = [...]uint32{")
 	last, n := uint32(99), 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {
-		c := class(r)
+		c := classNumber(r)
 		if c == last {
 			continue
 		}
@@ -44,8 +44,8 @@ func main() {
 	}
 }
 
-// class numbers the classes as split.go does.
-func class(r rune) uint32 {
+// classNumber returns the value of the charClass in split.go.
+func classNumber(r rune) uint32 {
 	switch {
 	case unicode.Is(unicode.L, r), r >= 0x2EBF0 && r <= 0x2EE5D: // CJK extension I came with 15.1
 		return 1

@@ -38,13 +38,13 @@ func (t *Tokenizer) Infill(f Infill) ([]int32, error) {
 		prefix, suffix = prefix[max(len(prefix)-(room-after), 0):], suffix[:after]
 		room -= len(prefix) + len(suffix)
 	}
-	ids := append(t.repository(f, room), pre)
+	ids := append(t.repositoryPrompt(f, room), pre)
 	ids = append(append(append(ids, prefix...), suf), suffix...)
 	return append(ids, mid), nil
 }
 
-// repository returns the part of the prompt before a file of a repository: as much as fits, from the end on.
-func (t *Tokenizer) repository(f Infill, room int) (ids []int32) {
+// repositoryPrompt returns the part of the prompt before a file of a repository: as much as fits, from the end on.
+func (t *Tokenizer) repositoryPrompt(f Infill, room int) (ids []int32) {
 	rep, sep := t.fim[4], t.fim[5]
 	marked := rep >= 0 && sep >= 0
 	mark := func(id int32, text string) []int32 { return append([]int32{id}, t.Encode(text, false)...) }

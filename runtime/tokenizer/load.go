@@ -35,21 +35,21 @@ const (
 // "qwen2", or "deepseek-r1-qwen", which is the same). Others are refused by name. Every error is a [KeyError] that
 // names the metadata.
 func FromGGUF(f *gguf.File) (*Tokenizer, error) {
-	if err := checkSupported(f); err != nil {
+	if err := checkTokenizerModel(f); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	s, err := read(f)
+	s, err := readMetadata(f)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t, err := build(s)
+	t, err := newTokenizer(s)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	return t, nil
 }
 
-func checkSupported(f *gguf.File) error {
+func checkTokenizerModel(f *gguf.File) error {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {
 		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", errs.Quote(model),
@@ -69,8 +69,8 @@ func checkSupported(f *gguf.File) error {
 	return nil
 }
 
-// source is the metadata of a tokenizer.
-type source struct {
+// metadata is what a file says about its tokenizer.
+type metadata struct {
 	tokens, merges stringList
 	types          []int64          // nil: the file has none
 	ids            map[string]int64 // special ids that the file has, by key without prefix
@@ -78,7 +78,7 @@ type source struct {
 	template       string // "": the file has none
 }
 
-func read(f *gguf.File) (s source, err error) {
+func readMetadata(f *gguf.File) (s metadata, err error) {
 	if s.tokens, err = f.Strings(keyTokens); err != nil {
 		return s, &KeyError{keyTokens, err}
 	}
@@ -95,7 +95,7 @@ func read(f *gguf.File) (s source, err error) {
 		return s, &KeyError{keyTemplate, err}
 	}
 	s.ids = make(map[string]int64)
-	for _, key := range idKeys() {
+	for _, key := range specialIDKeys() {
 		id, err := f.Int(prefix + key)
 		switch {
 		case err == nil:
@@ -107,8 +107,7 @@ func read(f *gguf.File) (s source, err error) {
 	return s, nil
 }
 
-// idKeys returns the keys of the special ids that are read, without prefix.
-func idKeys() []string {
+func specialIDKeys() []string {
 	keys := append([]string{"bos_token_id"}, endKeys...)
 	for _, role := range fimRoles {
 		keys = append(keys, role.keys...)
@@ -116,42 +115,42 @@ func idKeys() []string {
 	return keys
 }
 
-func build(s source) (*Tokenizer, error) {
+func newTokenizer(s metadata) (*Tokenizer, error) {
 	t := &Tokenizer{bos: -1, eos: -1, addBOS: s.addBOS, now: time.Now}
 	var err error
 	if t.vocab, err = newVocabulary(s.tokens); err != nil {
 		return nil, &KeyError{keyTokens, err}
 	}
-	if t.vocab.kinds, err = newKinds(s.types, s.tokens.Len()); err != nil {
+	if t.vocab.kinds, err = newTokenKinds(s.types, s.tokens.Len()); err != nil {
 		return nil, &KeyError{keyTypes, err}
 	}
-	if err := t.findBytes(); err != nil {
+	if err := t.findByteTokens(); err != nil {
 		return nil, &KeyError{keyTokens, err}
 	}
-	if t.rules, err = newRules(s.merges, &t.vocab); err != nil {
+	if t.rules, err = newRuleTable(s.merges, &t.vocab); err != nil {
 		return nil, &KeyError{keyMerges, err}
 	}
 	if err := t.setSpecialIDs(s.ids); err != nil {
 		return nil, err
 	}
-	t.always, t.parsed = newSpecials(&t.vocab)
+	t.always, t.parsed = listSpecialTokens(&t.vocab)
 	t.chatTools = strings.Contains(s.template, "tools")
-	t.chat, t.chatErr = newTemplate(s.template, &t.vocab)
-	t.hash = sync.OnceValue(t.digest)
+	t.chat, t.chatErr = newChatTemplate(s.template, &t.vocab)
+	t.hash = sync.OnceValue(t.computeHash)
 	t.chatHash = func() (none [32]byte) { return none }
 	if s.template != "" {
 		text := sha256.Sum256([]byte(s.template))
-		t.chatHash = sync.OnceValue(func() [32]byte { return t.chatDigest(text) })
+		t.chatHash = sync.OnceValue(func() [32]byte { return t.computeChatHash(text) })
 	}
 	return t, nil
 }
 
-// findBytes finds the token of each byte. Because all bytes have a token, any text can be encoded.
-func (t *Tokenizer) findBytes() error {
+// findByteTokens fails if a byte has no token: with all of them, any text can be encoded.
+func (t *Tokenizer) findByteTokens() error {
 	for i := range t.byteID {
-		id := t.vocab.find([]byte(string(letterOf(byte(i)))))
+		id := t.vocab.lookupToken([]byte(string(byteToRune(byte(i)))))
 		if id < 0 {
-			return fmt.Errorf("no token for byte %#02x, spelled %q: %w", i, letterOf(byte(i)), ErrVocabulary)
+			return fmt.Errorf("no token for byte %#02x, spelled %q: %w", i, byteToRune(byte(i)), ErrVocabulary)
 		}
 		t.byteID[i] = id
 	}
@@ -160,13 +159,13 @@ func (t *Tokenizer) findBytes() error {
 
 func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 	checked := make(map[string]int32, len(ids))
-	for _, key := range idKeys() {
+	for _, key := range specialIDKeys() {
 		id, ok := ids[key]
 		if !ok {
 			continue
 		}
-		if id < 0 || id >= int64(t.vocab.size()) {
-			err := fmt.Errorf("%d, with %d tokens: %w", id, t.vocab.size(), ErrVocabulary)
+		if id < 0 || id >= int64(t.vocab.tokenCount()) {
+			err := fmt.Errorf("%d, with %d tokens: %w", id, t.vocab.tokenCount(), ErrVocabulary)
 			return &KeyError{prefix + key, err}
 		}
 		checked[key] = int32(id)
@@ -180,7 +179,7 @@ func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 	if t.addBOS && t.bos < 0 {
 		return &KeyError{keyAddBOS, fmt.Errorf("true, but there is no %s: %w", keyBOS, ErrVocabulary)}
 	}
-	t.fim = promote(&t.vocab, checked)
+	t.fim = markSpecialTokens(&t.vocab, checked)
 	return nil
 }
 
@@ -221,9 +220,9 @@ var fimRoles = []struct {
 // endKeys name tokens that end a generation.
 var endKeys = []string{"eos_token_id", "eot_token_id", "eom_token_id"}
 
-// promote adds to the kinds of v those that follow from spellings and from the special ids of the file (by key, without
-// the prefix), and returns the marks of gaps.
-func promote(v *vocabulary, ids map[string]int32) (fim fimMarks) {
+// markSpecialTokens adds to the kinds of v those that follow from spellings and from the special ids of the file (by
+// key, without the prefix), and returns the marks of gaps.
+func markSpecialTokens(v *vocabulary, ids map[string]int32) (fim fimMarks) {
 	for n, role := range fimRoles {
 		id := int32(-1)
 		for _, key := range role.keys {
@@ -232,7 +231,7 @@ func promote(v *vocabulary, ids map[string]int32) (fim fimMarks) {
 			}
 		}
 		for i := 0; id < 0 && i < len(role.spellings); i++ {
-			if id = v.find([]byte(role.spellings[i])); id >= 0 {
+			if id = v.lookupToken([]byte(role.spellings[i])); id >= 0 {
 				v.kinds[id] |= control
 			}
 		}
@@ -242,12 +241,12 @@ func promote(v *vocabulary, ids map[string]int32) (fim fimMarks) {
 		fim[n] = id
 	}
 	for _, text := range endSpellings {
-		if id := v.find([]byte(text)); id >= 0 {
+		if id := v.lookupToken([]byte(text)); id >= 0 {
 			v.kinds[id] |= control | end
 		}
 	}
 	for _, text := range plainSpellings {
-		if id := v.find([]byte(text)); id >= 0 {
+		if id := v.lookupToken([]byte(text)); id >= 0 {
 			v.kinds[id] = userDefined | v.kinds[id]&end
 		}
 	}
@@ -259,18 +258,18 @@ func promote(v *vocabulary, ids map[string]int32) (fim fimMarks) {
 	return fim
 }
 
-// newSpecials lists the special tokens of v, the longest first, in the order in which they are searched for: those
-// recognised in any text, and those recognised when special tokens are parsed. Of equal length the lower id comes
+// listSpecialTokens lists the special tokens of v, the longest first, in the order in which they are searched for:
+// those recognised in any text, and those recognised when special tokens are parsed. Of equal length the lower id comes
 // first. (There llama.cpp's order depends on its sort, which only matters if the end of one token begins the other.)
-func newSpecials(v *vocabulary) (always, parsed []special) {
-	for id := range int32(v.size()) {
-		if v.has(id, control|unknown|userDefined) {
-			parsed = append(parsed, special{id, string(v.spelling(id))})
+func listSpecialTokens(v *vocabulary) (always, parsed []specialToken) {
+	for id := range int32(v.tokenCount()) {
+		if v.hasKind(id, control|unknown|userDefined) {
+			parsed = append(parsed, specialToken{id, string(v.tokenSpelling(id))})
 		}
 	}
-	slices.SortStableFunc(parsed, func(a, b special) int { return cmp.Compare(len(b.text), len(a.text)) })
+	slices.SortStableFunc(parsed, func(a, b specialToken) int { return cmp.Compare(len(b.text), len(a.text)) })
 	for _, s := range parsed {
-		if !v.has(s.id, control|unknown) {
+		if !v.hasKind(s.id, control|unknown) {
 			always = append(always, s)
 		}
 	}

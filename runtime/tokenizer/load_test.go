@@ -97,7 +97,7 @@ func TestSparseFiles(t *testing.T) {
 	assert.False(t, hasBOS || hasEOS || bare.AddBOS())
 	assert.Len(t, bare.Encode("the", false), 3)
 	assert.Equal(t, "the", bare.Decode(bare.Encode("the", false)), "without types every token is normal")
-	assert.True(t, bare.IsEnd(bare.vocab.find([]byte("<|im_end|>"))), "by its text, without a type")
+	assert.True(t, bare.IsEnd(bare.vocab.lookupToken([]byte("<|im_end|>"))), "by its text, without a type")
 
 	twice := good.with(keyMerges, []string{"t h", "th e", "t h"}).tokenizer(t)
 	assert.Equal(t, good.tokenizer(t).Hash(), twice.Hash(), "the first occurrence of a merge counts")

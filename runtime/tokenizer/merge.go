@@ -23,11 +23,11 @@ type merger struct {
 	long  longMerger
 }
 
-// merge appends the tokens of piece, which is not empty, to dst: each step merges the two neighbours with the lowest
-// rule, and the leftmost ones if several pairs have it.
-func (m *merger) merge(dst []int32, piece string) []int32 {
+// mergePiece appends the tokens of piece, which is not empty, to dst: each step merges the two neighbours with the
+// lowest rule, and the leftmost ones if several pairs have it.
+func (m *merger) mergePiece(dst []int32, piece string) []int32 {
 	if len(piece) > shortPiece {
-		return m.long.merge(dst, piece, m.t)
+		return m.long.mergeLongPiece(dst, piece, m.t)
 	}
 	n := len(piece)
 	for i := range n {
@@ -35,10 +35,10 @@ func (m *merger) merge(dst []int32, piece string) []int32 {
 	}
 	ids, rules := m.ids[:n], m.rules[:n-1] // rules[i] is that of ids[i] and ids[i+1]
 	for i := range rules {
-		rules[i] = m.t.rules.find(ids[i], ids[i+1])
+		rules[i] = m.t.rules.lookupRule(ids[i], ids[i+1])
 	}
 	for len(rules) > 0 {
-		at, best := lowest(rules)
+		at, best := lowestRule(rules)
 		if best == noRule {
 			break
 		}
@@ -46,17 +46,16 @@ func (m *merger) merge(dst []int32, piece string) []int32 {
 		ids = append(ids[:at+1], ids[at+2:]...)
 		rules = append(rules[:at], rules[at+1:]...)
 		if at > 0 {
-			rules[at-1] = m.t.rules.find(ids[at-1], ids[at])
+			rules[at-1] = m.t.rules.lookupRule(ids[at-1], ids[at])
 		}
 		if at < len(rules) {
-			rules[at] = m.t.rules.find(ids[at], ids[at+1])
+			rules[at] = m.t.rules.lookupRule(ids[at], ids[at+1])
 		}
 	}
 	return append(dst, ids...)
 }
 
-// lowest returns the lowest rule of the lowest rank and the first index that has it.
-func lowest(rules []rule) (at int, best rule) {
+func lowestRule(rules []rule) (at int, best rule) {
 	best = noRule
 	for i, r := range rules {
 		if r < best {
@@ -74,10 +73,10 @@ type longMerger struct {
 	queue      pairQueue
 }
 
-func (m *longMerger) merge(dst []int32, piece string, t *Tokenizer) []int32 {
-	m.start(piece, t)
+func (m *longMerger) mergeLongPiece(dst []int32, piece string, t *Tokenizer) []int32 {
+	m.loadPiece(piece, t)
 	for len(m.queue) > 0 {
-		rank, i := m.queue.pop()
+		rank, i := m.queue.popPair()
 		if m.rules[i].rank() != rank {
 			continue // a neighbour has changed since
 		}
@@ -88,8 +87,8 @@ func (m *longMerger) merge(dst []int32, piece string, t *Tokenizer) []int32 {
 		if m.next[i] >= 0 {
 			m.prev[m.next[i]] = i
 		}
-		m.renew(m.prev[i], t)
-		m.renew(i, t)
+		m.updateRule(m.prev[i], t)
+		m.updateRule(i, t)
 	}
 	for i := int32(0); i >= 0; i = m.next[i] {
 		dst = append(dst, m.ids[i])
@@ -97,7 +96,7 @@ func (m *longMerger) merge(dst []int32, piece string, t *Tokenizer) []int32 {
 	return dst
 }
 
-func (m *longMerger) start(piece string, t *Tokenizer) {
+func (m *longMerger) loadPiece(piece string, t *Tokenizer) {
 	n := len(piece)
 	m.ids, m.rules = slices.Grow(m.ids[:0], n)[:n], slices.Grow(m.rules[:0], n)[:n]
 	m.prev, m.next = slices.Grow(m.prev[:0], n)[:n], slices.Grow(m.next[:0], n)[:n]
@@ -110,39 +109,40 @@ func (m *longMerger) start(piece string, t *Tokenizer) {
 	for i := range n {
 		m.rules[i] = noRule
 		if i+1 < n {
-			m.rules[i] = t.rules.find(m.ids[i], m.ids[i+1])
+			m.rules[i] = t.rules.lookupRule(m.ids[i], m.ids[i+1])
 		}
 		if m.rules[i] != noRule {
-			m.queue = append(m.queue, newQueued(m.rules[i].rank(), int32(i)))
+			m.queue = append(m.queue, newQueuedPair(m.rules[i].rank(), int32(i)))
 		}
 	}
-	m.queue.order()
+	m.queue.heapify()
 }
 
-// renew looks up the rule of token i, if it exists, and the token after it.
-func (m *longMerger) renew(i int32, t *Tokenizer) {
+func (m *longMerger) updateRule(i int32, t *Tokenizer) {
 	if i < 0 {
 		return
 	}
 	m.rules[i] = noRule
 	if m.next[i] >= 0 {
-		m.rules[i] = t.rules.find(m.ids[i], m.ids[m.next[i]])
+		m.rules[i] = t.rules.lookupRule(m.ids[i], m.ids[m.next[i]])
 	}
 	if m.rules[i] != noRule {
-		m.queue.push(newQueued(m.rules[i].rank(), i))
+		m.queue.pushPair(newQueuedPair(m.rules[i].rank(), i))
 	}
 }
 
-// queued is a pair in the queue: its rank, then the position of its left token.
-type queued uint64
+// queuedPair is a pair in the queue: its rank, then the position of its left token.
+type queuedPair uint64
 
-func newQueued(rank uint32, at int32) queued { return queued(rank)<<32 | queued(uint32(at)) }
+func newQueuedPair(rank uint32, at int32) queuedPair {
+	return queuedPair(rank)<<32 | queuedPair(uint32(at))
+}
 
 // pairQueue is a heap of pairs, the lowest rank first, of equal ranks the leftmost. Each node has four children: half
 // as many cache lines on the way down as with two.
-type pairQueue []queued
+type pairQueue []queuedPair
 
-func (h *pairQueue) push(q queued) {
+func (h *pairQueue) pushPair(q queuedPair) {
 	*h = append(*h, q)
 	s := *h
 	i := len(s) - 1
@@ -157,28 +157,26 @@ func (h *pairQueue) push(q queued) {
 	s[i] = q
 }
 
-// pop removes the first pair. The queue must not be empty.
-func (h *pairQueue) pop() (rank uint32, at int32) {
+func (h *pairQueue) popPair() (rank uint32, at int32) {
 	s := *h
 	first, last := s[0], s[len(s)-1]
 	s = s[:len(s)-1]
 	if len(s) > 0 {
-		s.sink(0, last)
+		s.siftDown(0, last)
 	}
 	*h = s
 	return uint32(first >> 32), int32(uint32(first))
 }
 
-func (h pairQueue) order() {
+func (h pairQueue) heapify() {
 	for i := len(h)/4 + 1; i >= 0; i-- { // from the last node that may have a child
 		if i < len(h) {
-			h.sink(i, h[i])
+			h.siftDown(i, h[i])
 		}
 	}
 }
 
-// sink puts q into the hole at i, or below it.
-func (h pairQueue) sink(i int, q queued) {
+func (h pairQueue) siftDown(i int, q queuedPair) {
 	for {
 		first := 4*i + 1
 		if first >= len(h) {
@@ -235,11 +233,10 @@ type ruleSlot struct {
 // oneRank is the step from a rank to the next one. A slot adds it to distinguish rank 0 from an empty slot.
 const oneRank rule = 1 << 32
 
-// find returns the rule of (left, right), or noRule.
-func (t *ruleTable) find(left, right int32) rule {
+func (t *ruleTable) lookupRule(left, right int32) rule {
 	p := newPair(left, right)
 	mask := uint64(len(t.slots) - 1)
-	for i := t.hash(p) & mask; ; i = (i + 1) & mask {
+	for i := t.hashPair(p) & mask; ; i = (i + 1) & mask {
 		switch s := &t.slots[i]; {
 		case s.rule == 0:
 			return noRule
@@ -249,10 +246,10 @@ func (t *ruleTable) find(left, right int32) rule {
 	}
 }
 
-// insert adds r for p. If p has a rule already, that one stays: it has the lower rank.
-func (t *ruleTable) insert(p pair, r rule) {
+// insertRule adds r for p. If p has a rule already, that one stays: it has the lower rank.
+func (t *ruleTable) insertRule(p pair, r rule) {
 	mask := uint64(len(t.slots) - 1)
-	for i := t.hash(p) & mask; ; i = (i + 1) & mask {
+	for i := t.hashPair(p) & mask; ; i = (i + 1) & mask {
 		switch s := &t.slots[i]; {
 		case s.rule == 0:
 			*s = ruleSlot{p, r + oneRank}
@@ -263,17 +260,17 @@ func (t *ruleTable) insert(p pair, r rule) {
 	}
 }
 
-func (t *ruleTable) hash(p pair) uint64 {
+func (t *ruleTable) hashPair(p pair) uint64 {
 	hi, lo := bits.Mul64(uint64(p)^t.seed, 0x9E3779B97F4A7C15)
 	return hi ^ lo
 }
 
-// newRules reads merges, best first, each "left right" in the spelling of v.
-func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
+// newRuleTable reads merges, best first, each "left right" in the spelling of v.
+func newRuleTable(merges stringList, v *vocabulary) (ruleTable, error) {
 	if uint64(merges.Len()) >= math.MaxUint32-1 {
 		return ruleTable{}, fmt.Errorf("%d merges: %w", merges.Len(), ErrVocabulary)
 	}
-	t := ruleTable{rand.Uint64(), make([]ruleSlot, tableSize(merges.Len()))}
+	t := ruleTable{rand.Uint64(), make([]ruleSlot, hashTableSize(merges.Len()))}
 	var whole []byte
 	var made int32 // by the merge before: most often the next merge makes the next token
 	for rank, merge := range merges.All() {
@@ -281,16 +278,16 @@ func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
 		if cut == 0 {
 			return t, fmt.Errorf("merge %d, %s, is not two tokens: %w", rank, errs.Quote(merge), ErrVocabulary)
 		}
-		left, right := v.find(merge[:cut]), v.find(merge[cut+1:])
+		left, right := v.lookupToken(merge[:cut]), v.lookupToken(merge[cut+1:])
 		whole = append(append(whole[:0], merge[:cut]...), merge[cut+1:]...)
-		if made++; int(made) >= v.size() || !bytes.Equal(v.spelling(made), whole) {
-			made = v.find(whole)
+		if made++; int(made) >= v.tokenCount() || !bytes.Equal(v.tokenSpelling(made), whole) {
+			made = v.lookupToken(whole)
 		}
 		if left < 0 || right < 0 || made < 0 {
 			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, errs.Quote(merge),
 				ErrVocabulary)
 		}
-		t.insert(newPair(left, right), newRule(rank, made))
+		t.insertRule(newPair(left, right), newRule(rank, made))
 	}
 	return t, nil
 }

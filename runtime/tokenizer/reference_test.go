@@ -43,7 +43,7 @@ func (r reference) encode(text string) []int32 {
 func (r reference) merge(piece string) []string {
 	var tokens []string
 	for i := range len(piece) {
-		tokens = append(tokens, string(letterOf(piece[i])))
+		tokens = append(tokens, string(byteToRune(piece[i])))
 	}
 	for {
 		at, best := -1, 0

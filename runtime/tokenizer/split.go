@@ -20,25 +20,24 @@ func pieceLen(s string) int {
 	}
 	c, size := classAt(s, 0)
 	if c == letter {
-		return skip(s, size, letter)
+		return skipClass(s, size, letter)
 	}
 	if c == number {
 		return size
 	}
 	next, nextSize := classAt(s, size)
 	if next == letter && s[0] != '\r' && s[0] != '\n' {
-		return skip(s, size+nextSize, letter)
+		return skipClass(s, size+nextSize, letter)
 	}
 	if c == other {
-		return skipLineEnds(s, skip(s, size, other))
+		return skipLineEnds(s, skipClass(s, size, other))
 	}
 	if s[0] == ' ' && next == other && size < len(s) {
-		return skipLineEnds(s, skip(s, size+nextSize, other))
+		return skipLineEnds(s, skipClass(s, size+nextSize, other))
 	}
-	return blanksLen(s)
+	return whitespaceLen(s)
 }
 
-// contractionLen returns the length of the contraction that s begins with, or 0.
 func contractionLen(s string) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
@@ -57,8 +56,8 @@ func contractionLen(s string) int {
 	return 0
 }
 
-// blanksLen returns the length of the first piece of s, which begins with a blank.
-func blanksLen(s string) int {
+// whitespaceLen returns the length of the first piece of s, which begins with a blank.
+func whitespaceLen(s string) int {
 	line, last, stop := 0, 0, 0 // after the last line end, before the last blank, after it
 	for stop < len(s) {
 		c, size := classAt(s, stop)
@@ -80,8 +79,8 @@ func blanksLen(s string) int {
 	return stop
 }
 
-// skip returns the end of the run of class c that begins at s[i] or before.
-func skip(s string, i int, c class) int {
+// skipClass returns the end of the run of class c that begins at s[i] or before.
+func skipClass(s string, i int, c charClass) int {
 	for i < len(s) {
 		k, size := classAt(s, i)
 		if k != c {
@@ -99,17 +98,17 @@ func skipLineEnds(s string, i int) int {
 	return i
 }
 
-// classAt returns class and length of the character at s[i], or (other, 0) at the end of s. Bytes that form no
-// character are of class other: s contains them only where [maxPiece] has split one.
-func classAt(s string, i int) (class, int) {
+// classAt returns (other, 0) at the end of s. Bytes that form no character are of class other: s contains them only
+// where [maxPiece] has split one.
+func classAt(s string, i int) (charClass, int) {
 	if i >= len(s) {
 		return other, 0
 	}
 	if s[i] < utf8Self {
 		return classes[s[i]], 1
 	}
-	n := followers(s[i])
-	r, ok := assemble(s[i:], n)
+	n := continuationCount(s[i])
+	r, ok := assembleRune(s[i:], n)
 	if !ok {
 		return other, 1
 	}
@@ -118,18 +117,18 @@ func classAt(s string, i int) (class, int) {
 
 //go:generate go run gen_class.go
 
-// class is the class of a character for splitting.
-type class uint8
+// charClass is the class of a character for splitting.
+type charClass uint8
 
 const (
-	other  class = iota // [^\s\p{L}\p{N}]
-	letter              // \p{L}
-	number              // \p{N}
-	blank               // \s, the Unicode property White_Space
+	other  charClass = iota // [^\s\p{L}\p{N}]
+	letter                  // \p{L}
+	number                  // \p{N}
+	blank                   // \s, the Unicode property White_Space
 )
 
 // classes has the class of each ASCII character.
-var classes = [utf8Self]class{
+var classes = [utf8Self]charClass{
 	'\t': blank, '\n': blank, '\v': blank, '\f': blank, '\r': blank, ' ': blank,
 	'0': number, '1': number, '2': number, '3': number, '4': number,
 	'5': number, '6': number, '7': number, '8': number, '9': number,
@@ -146,10 +145,10 @@ const utf8Self = 0x80
 
 // classOf returns the class of r in Unicode 15.1, the version of llama.cpp. The tables of package unicode have another
 // version in each Go release, and the ids must not change with the compiler.
-func classOf(r rune) class {
+func classOf(r rune) charClass {
 	if r < utf8Self {
 		return classes[r]
 	}
 	i := sort.Search(len(classRuns), func(i int) bool { return rune(classRuns[i]>>2) > r })
-	return class(classRuns[i-1] & 3)
+	return charClass(classRuns[i-1] & 3)
 }

@@ -71,7 +71,7 @@ func TestClassesAreThoseOfUnicode(t *testing.T) {
 	assert.Equal(t, letter, classOf(0x2EE5D))
 }
 
-func goClass(r rune) class {
+func goClass(r rune) charClass {
 	switch {
 	case unicode.Is(unicode.L, r):
 		return letter

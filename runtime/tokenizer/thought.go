@@ -37,7 +37,7 @@ const (
 // Thoughts returns the state after a prompt. Only the text after its last control token counts: that of the template,
 // with which the answer begins.
 func (t *Tokenizer) Thoughts(prompt []int32) *Thoughts {
-	th := &Thoughts{t: t, open: t.vocab.find([]byte("<think>")), close: t.vocab.find([]byte("</think>"))}
+	th := &Thoughts{t: t, open: t.vocab.lookupToken([]byte("<think>")), close: t.vocab.lookupToken([]byte("</think>"))}
 	if !t.Thinks() {
 		return th
 	}
@@ -52,7 +52,7 @@ func (t *Tokenizer) Thoughts(prompt []int32) *Thoughts {
 		return th
 	}
 	for _, id := range begun[at:] {
-		th.move(id)
+		th.advanceState(id)
 	}
 	if th.state == closed {
 		th.state = settled
@@ -63,7 +63,7 @@ func (t *Tokenizer) Thoughts(prompt []int32) *Thoughts {
 // Thinks reports whether the vocabulary has tokens that mark thoughts.
 func (t *Tokenizer) Thinks() bool {
 	for _, mark := range []string{"<think>", "</think>"} {
-		if !t.vocab.has(t.vocab.find([]byte(mark)), userDefined|control) {
+		if !t.vocab.hasKind(t.vocab.lookupToken([]byte(mark)), userDefined|control) {
 			return false
 		}
 	}
@@ -78,10 +78,10 @@ func (th *Thoughts) Next(id int32) Kind {
 	if th.state == settled {
 		return Answer
 	}
-	return th.move(id)
+	return th.advanceState(id)
 }
 
-func (th *Thoughts) move(id int32) Kind {
+func (th *Thoughts) advanceState(id int32) Kind {
 	blank := len(bytes.TrimSpace(th.t.Bytes(id))) == 0
 	switch {
 	case id == th.close && (th.state == opened || th.state == inside):

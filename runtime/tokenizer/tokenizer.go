@@ -28,10 +28,10 @@ import (
 type Tokenizer struct {
 	vocab     vocabulary
 	rules     ruleTable
-	byteID    [256]int32 // the token of each single byte
-	always    []special  // cut out of any text: user-defined tokens
-	parsed    []special  // cut out when special tokens are parsed: always and the control tokens
-	bos, eos  int32      // -1 if the file has none
+	byteID    [256]int32     // the token of each single byte
+	always    []specialToken // cut out of any text: user-defined tokens
+	parsed    []specialToken // cut out when special tokens are parsed: always and the control tokens
+	bos, eos  int32          // -1 if the file has none
 	fim       fimMarks
 	addBOS    bool
 	chat      *jinja.Template
@@ -43,7 +43,7 @@ type Tokenizer struct {
 }
 
 // Size returns the number of tokens, including those that only pad the embedding.
-func (t *Tokenizer) Size() int { return t.vocab.size() }
+func (t *Tokenizer) Size() int { return t.vocab.tokenCount() }
 
 // BOS returns the id that begins a text (tokenizer.ggml.bos_token_id), and whether the file names one.
 func (t *Tokenizer) BOS() (int32, bool) { return t.bos, t.bos >= 0 }
@@ -58,38 +58,38 @@ func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 
 // IsEnd reports whether a generation ends at id. These are the end-of-text, end-of-turn and end-of-message tokens that
 // the file names, and tokens with the spelling of an end token, such as <|im_end|> and <|endoftext|>.
-func (t *Tokenizer) IsEnd(id int32) bool { return t.vocab.has(id, end) }
+func (t *Tokenizer) IsEnd(id int32) bool { return t.vocab.hasKind(id, end) }
 
 // IsControl reports whether id is a control token, which has no text. [Tokenizer.Encode] returns such a token only when
 // special tokens are parsed.
-func (t *Tokenizer) IsControl(id int32) bool { return t.vocab.has(id, control) }
+func (t *Tokenizer) IsControl(id int32) bool { return t.vocab.hasKind(id, control) }
 
 // Hash returns the SHA-256 of all that determines the text of an id and the ids of a text: tokens, their kinds, merges,
 // special ids. Rows that only pad the embedding do not count, so that a small and a large model of one family have the
 // same hash. The first call takes about 30 ms for the vocabulary of Qwen2.
 func (t *Tokenizer) Hash() [32]byte { return t.hash() }
 
-// digest computes [Tokenizer.Hash]. Each list is preceded by its length, so that different vocabularies never have the
-// same encoding.
-func (t *Tokenizer) digest() (sum [32]byte) {
+// computeHash computes [Tokenizer.Hash]. Each list is preceded by its length, so that different vocabularies never have
+// the same encoding.
+func (t *Tokenizer) computeHash() (sum [32]byte) {
 	h := sha256.New()
 	w := digestWriter{bufio.NewWriter(h)}
-	w.text("pilotfish tokenizer 1 qwen2")
+	w.writeLengthPrefixed("pilotfish tokenizer 1 qwen2")
 	n := t.Used()
-	w.number(n)
+	w.writeVarint(n)
 	for id := range int32(n) {
-		w.number(int(t.vocab.kinds[id]))
-		w.text(string(t.vocab.spelling(id)))
+		w.writeVarint(int(t.vocab.kinds[id]))
+		w.writeLengthPrefixed(string(t.vocab.tokenSpelling(id)))
 	}
-	rules := t.rules.inOrder()
-	w.number(len(rules))
+	rules := t.rules.pairsByRank()
+	w.writeVarint(len(rules))
 	for _, p := range rules {
-		w.number(int(p.left()))
-		w.number(int(p.right()))
+		w.writeVarint(int(p.left()))
+		w.writeVarint(int(p.right()))
 	}
-	w.number(-1)
+	w.writeVarint(-1)
 	if t.addBOS {
-		w.number(int(t.bos))
+		w.writeVarint(int(t.bos))
 	}
 	w.b.Flush()
 	h.Sum(sum[:0])
@@ -103,28 +103,28 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 // depend on the vocabulary, see [Tokenizer.Hash].
 func (t *Tokenizer) ChatHash() [32]byte { return t.chatHash() }
 
-// chatDigest computes [Tokenizer.ChatHash] of a template with this SHA-256. It writes the name of the format first: a
-// version that renders other chats, or renders them differently, must use another name.
-func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
+// computeChatHash computes [Tokenizer.ChatHash] of a template with this SHA-256. It writes the name of the format
+// first: a version that renders other chats, or renders them differently, must use another name.
+func (t *Tokenizer) computeChatHash(template [32]byte) (sum [32]byte) {
 	h := sha256.New()
 	w := digestWriter{bufio.NewWriter(h)}
 	if t.chatErr != nil {
-		w.text("pilotfish chat 1 text")
-		w.text(string(template[:]))
+		w.writeLengthPrefixed("pilotfish chat 1 text")
+		w.writeLengthPrefixed(string(template[:]))
 	} else {
-		w.text("pilotfish chat 1 ids")
+		w.writeLengthPrefixed("pilotfish chat 1 ids")
 	}
 	system, user := Message{Role: "system", Content: "Be brief."}, Message{Role: "user", Content: "What is 2 + 2?"}
 	answer, next := Message{Role: "assistant", Content: "4"}, Message{Role: "user", Content: "And 3 + 3?"}
-	fixed := clock(func() time.Time { return time.Unix(0, 0).UTC() }) // the hash is the same on all days
+	fixed := newStrftimeValue(func() time.Time { return time.Unix(0, 0).UTC() }) // the hash is the same on all days
 	for _, chat := range [][]Message{{user}, {system, user}, {user, answer, next}, {system, user, answer, next}} {
 		ids, err := t.Chat(chat, nil, fixed)
 		if err != nil {
 			break // all fail like the first
 		}
-		w.number(len(ids))
+		w.writeVarint(len(ids))
 		for _, id := range ids {
-			w.number(int(id))
+			w.writeVarint(int(id))
 		}
 	}
 	w.b.Flush()
@@ -135,15 +135,14 @@ func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
 // Used returns the number of tokens without the unused ones at the end, which only pad the embedding. It is the same
 // for models of one family with different sizes.
 func (t *Tokenizer) Used() int {
-	n := t.vocab.size()
+	n := t.vocab.tokenCount()
 	for n > 0 && t.vocab.kinds[n-1] == unused {
 		n--
 	}
 	return n
 }
 
-// inOrder returns the pairs that merge, the lowest rank first.
-func (t *ruleTable) inOrder() []pair {
+func (t *ruleTable) pairsByRank() []pair {
 	var rules []ruleSlot
 	for _, s := range t.slots {
 		if s.rule != 0 {
@@ -161,12 +160,12 @@ func (t *ruleTable) inOrder() []pair {
 // digestWriter writes to a hash, which never fails.
 type digestWriter struct{ b *bufio.Writer }
 
-func (w digestWriter) number(n int) {
+func (w digestWriter) writeVarint(n int) {
 	w.b.Write(binary.AppendVarint(w.b.AvailableBuffer(), int64(n)))
 }
 
-func (w digestWriter) text(s string) {
-	w.number(len(s))
+func (w digestWriter) writeLengthPrefixed(s string) {
+	w.writeVarint(len(s))
 	w.b.WriteString(s)
 }
 

@@ -22,7 +22,7 @@ type stringList interface {
 type vocabulary struct {
 	text  []byte
 	ends  []uint32 // of the spelling of each token, in text
-	kinds []kind
+	kinds []tokenKind
 	seed  maphash.Seed
 	slots []slot // open addressing, linear probing; a power of two, at most two thirds full
 }
@@ -41,7 +41,7 @@ func newVocabulary(tokens stringList) (vocabulary, error) {
 	}
 	v.ends = make([]uint32, 0, n)
 	v.text = make([]byte, 0, 8*n)
-	v.slots = make([]slot, tableSize(n))
+	v.slots = make([]slot, hashTableSize(n))
 	for id, text := range tokens.All() {
 		if len(text) == 0 {
 			text = fmt.Appendf(nil, "[EMPTY_%d]", id) // as llama.cpp calls it
@@ -51,25 +51,24 @@ func newVocabulary(tokens stringList) (vocabulary, error) {
 		}
 		v.text = append(v.text, text...)
 		v.ends = append(v.ends, uint32(len(v.text)))
-		if twin := v.insert(text, uint32(id)); twin >= 0 {
+		if twin := v.insertToken(text, uint32(id)); twin >= 0 {
 			return v, fmt.Errorf("%s has the ids %d and %d: %w", errs.Quote(text), twin, id, ErrVocabulary)
 		}
 	}
 	return v, nil
 }
 
-// tableSize returns the size of a hash table for n entries.
-func tableSize(n int) int { return 1 << bits.Len(uint(n+n/2)) }
+func hashTableSize(n int) int { return 1 << bits.Len(uint(n+n/2)) }
 
-func (v *vocabulary) size() int { return len(v.ends) }
+func (v *vocabulary) tokenCount() int { return len(v.ends) }
 
-// has reports whether token id is of one of the kinds; false for ids outside the vocabulary.
-func (v *vocabulary) has(id int32, of kind) bool {
+// hasKind reports whether token id is of one of the kinds; it is false for ids outside the vocabulary.
+func (v *vocabulary) hasKind(id int32, of tokenKind) bool {
 	return id >= 0 && int(id) < len(v.kinds) && v.kinds[id]&of != 0
 }
 
-// spelling returns the spelling of token id, which must exist. It aliases v.
-func (v *vocabulary) spelling(id int32) []byte {
+// tokenSpelling returns the spelling of token id, which must exist. It aliases v.
+func (v *vocabulary) tokenSpelling(id int32) []byte {
 	var start uint32
 	if id > 0 {
 		start = v.ends[id-1]
@@ -77,22 +76,22 @@ func (v *vocabulary) spelling(id int32) []byte {
 	return v.text[start:v.ends[id]:v.ends[id]]
 }
 
-// find returns the id of the token spelled text, or -1.
-func (v *vocabulary) find(text []byte) int32 {
+func (v *vocabulary) lookupToken(text []byte) int32 {
 	h := maphash.Bytes(v.seed, text)
 	for i := int(h) & (len(v.slots) - 1); ; i = (i + 1) & (len(v.slots) - 1) {
 		s := v.slots[i]
 		if s.id == 0 {
 			return -1
 		}
-		if s.hash == uint32(h>>32) && bytes.Equal(v.spelling(int32(s.id-1)), text) {
+		if s.hash == uint32(h>>32) && bytes.Equal(v.tokenSpelling(int32(s.id-1)), text) {
 			return int32(s.id - 1)
 		}
 	}
 }
 
-// insert adds the token id, spelled text, and returns -1. If another id has this spelling already, it returns that id.
-func (v *vocabulary) insert(text []byte, id uint32) (twin int32) {
+// insertToken adds the token id, spelled text, and returns -1. If another id has this spelling already, it returns that
+// id.
+func (v *vocabulary) insertToken(text []byte, id uint32) (twin int32) {
 	h := maphash.Bytes(v.seed, text)
 	for i := int(h) & (len(v.slots) - 1); ; i = (i + 1) & (len(v.slots) - 1) {
 		s := v.slots[i]
@@ -100,31 +99,31 @@ func (v *vocabulary) insert(text []byte, id uint32) (twin int32) {
 			v.slots[i] = slot{uint32(h >> 32), id + 1}
 			return -1
 		}
-		if s.hash == uint32(h>>32) && bytes.Equal(v.spelling(int32(s.id-1)), text) {
+		if s.hash == uint32(h>>32) && bytes.Equal(v.tokenSpelling(int32(s.id-1)), text) {
 			return int32(s.id - 1)
 		}
 	}
 }
 
-// kind is a set of kinds of a token: llama.cpp treats some ordinary tokens as control tokens as well.
-type kind uint8
+// tokenKind is a set of kinds of a token: llama.cpp treats some ordinary tokens as control tokens as well.
+type tokenKind uint8
 
 const (
-	normal      kind = 1 << iota // bytes in the alphabet of the file
-	unknown                      // for text outside the vocabulary; treated as control
-	control                      // no text
-	userDefined                  // plain text, recognised as a whole in any text
-	unused                       // padding
-	rawByte                      // spelled <0xNN>
-	end                          // a generation ends here
+	normal      tokenKind = 1 << iota // bytes in the alphabet of the file
+	unknown                           // for text outside the vocabulary; treated as control
+	control                           // no text
+	userDefined                       // plain text, recognised as a whole in any text
+	unused                            // padding
+	rawByte                           // spelled <0xNN>
+	end                               // a generation ends here
 )
 
 // kindOf maps the numbers of tokenizer.ggml.token_type. A token of undefined type is in the vocabulary and has no kind.
-var kindOf = [...]kind{0: 0, 1: normal, 2: unknown, 3: control, 4: userDefined, 5: unused, 6: rawByte}
+var kindOf = [...]tokenKind{0: 0, 1: normal, 2: unknown, 3: control, 4: userDefined, 5: unused, 6: rawByte}
 
-// newKinds reads the types of n tokens. Without types every token is normal.
-func newKinds(types []int64, n int) ([]kind, error) {
-	kinds := make([]kind, n)
+// newTokenKinds reads the types of n tokens. Without types every token is normal.
+func newTokenKinds(types []int64, n int) ([]tokenKind, error) {
+	kinds := make([]tokenKind, n)
 	if types == nil {
 		for i := range kinds {
 			kinds[i] = normal

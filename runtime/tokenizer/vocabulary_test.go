@@ -157,7 +157,7 @@ func rankOf(merges []string) map[string]int {
 func newVocabFile(seed uint64, merges []string) vocabFile {
 	var tokens []string
 	for _, b := range rand.New(rand.NewPCG(seed, 0)).Perm(256) {
-		tokens = append(tokens, string(letterOf(byte(b))))
+		tokens = append(tokens, string(byteToRune(byte(b))))
 	}
 	for _, m := range merges {
 		if whole := strings.Replace(m, " ", "", 1); !slices.Contains(tokens, whole) {

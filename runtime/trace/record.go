@@ -26,7 +26,7 @@ const (
 	flagWrong
 )
 
-func (p *Prompt) flags() (f uint32) {
+func (p *Prompt) encodeFlags() (f uint32) {
 	for flag, set := range map[uint32]bool{
 		flagCut: p.Cut, flagLeftOut: p.LeftOut, flagRight: p.Graded && p.Right, flagWrong: p.Graded && !p.Right,
 	} {
@@ -37,15 +37,16 @@ func (p *Prompt) flags() (f uint32) {
 	return f
 }
 
-// encode returns the record of the prompt with a number, without its checksum. It refuses what [readRecord] would.
-func (t *Text) encode(number, width int) ([]byte, error) {
+// encodeRecord returns the record of the prompt with a number, without its checksum. It refuses what [readRecord]
+// would.
+func (t *Text) encodeRecord(number, width int) ([]byte, error) {
 	m := len(t.Positions)
 	if len(t.Hidden) != m*width {
 		return nil, fmt.Errorf("%d halves of hidden states for %d positions of width %d", len(t.Hidden), m, width)
 	}
 	b := make([]byte, 0, promptBytes+m*(positionBytes+2*width)+sumBytes)
 	for _, v := range []uint32{
-		uint32(t.Tokens), uint32(m), t.flags(), uint32(t.Cloud), uint32(t.Rollouts), uint32(t.RolloutTokens),
+		uint32(t.Tokens), uint32(m), t.encodeFlags(), uint32(t.Cloud), uint32(t.Rollouts), uint32(t.RolloutTokens),
 	} {
 		b = order.AppendUint32(b, v)
 	}
@@ -81,7 +82,7 @@ func readRecord(b []byte, number, width int) (p Prompt, err error) {
 		Right: v[2]&flagRight != 0, Cloud: v[3], Rollouts: v[4], RolloutTokens: v[5],
 	}
 	m := v[1]
-	if int(p.flags()) != v[2] || p.LeftOut && m > 0 {
+	if int(p.encodeFlags()) != v[2] || p.LeftOut && m > 0 {
 		return p, fmt.Errorf("prompt %d: flags %d with %d positions: %w", number, v[2], m, ErrValue)
 	}
 	hidden, next := b[promptBytes+m*positionBytes:], p.Tokens
@@ -90,7 +91,7 @@ func readRecord(b []byte, number, width int) (p Prompt, err error) {
 		if int(at.Prompt) != number || int(at.Pos) < next {
 			err = fmt.Errorf("it is token %d of prompt %d: %w", at.Pos, at.Prompt, ErrValue)
 		} else {
-			err = at.check()
+			err = at.validateRanges()
 		}
 		next = int(at.Pos) + 1
 		for j, h := 0, hidden[2*i*width:]; j < width && err == nil; j++ {
@@ -112,7 +113,7 @@ func positionAt(b []byte, i int) (p Position) {
 	return p
 }
 
-func (p *Position) check() error {
+func (p *Position) validateRanges() error {
 	// a hundred nats of entropy are of more tokens than any vocabulary has; rounding may carry the logarithm of a
 	// probability a little above 0; a large model's may be unknown
 	const above = 1e-3
@@ -153,8 +154,8 @@ type contents struct {
 	sum      uint32
 }
 
-// parse checks the bytes of a file, all of them. The last record may be unfinished.
-func parse(b []byte) (*contents, error) {
+// parseContents checks the bytes of a file, all of them. The last record may be unfinished.
+func parseContents(b []byte) (*contents, error) {
 	line := bytes.IndexByte(b[:min(len(b), maxLine)], '\n') + 1
 	if line == 0 {
 		return nil, ErrFormat

@@ -22,11 +22,11 @@ type Set struct {
 // Open maps a file and checks every byte of it. Errors name the file and what is wrong. If prompts are missing the
 // error is [ErrIncomplete].
 func Open(path string) (*Set, error) {
-	b, release, err := mapped(path)
+	b, release, err := mapFile(path)
 	if err != nil {
 		return nil, err
 	}
-	c, err := parse(b)
+	c, err := parseContents(b)
 	if err == nil && len(c.prompts) < c.settings.Prompts {
 		err = fmt.Errorf("%d prompts of %d: %w", len(c.prompts), c.settings.Prompts, ErrIncomplete)
 	}
@@ -40,8 +40,7 @@ func Open(path string) (*Set, error) {
 
 var errEmpty = fmt.Errorf("it is empty: %w", ErrFormat)
 
-// mapped returns the bytes of a regular file that is not empty.
-func mapped(path string) ([]byte, func() error, error) {
+func mapFile(path string) ([]byte, func() error, error) {
 	info, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
 	if err != nil {
 		return nil, nil, err
@@ -98,9 +97,9 @@ func (s *Set) Width() int { return s.settings.Width }
 // Prompts returns the number of prompts.
 func (s *Set) Prompts() int { return s.settings.Prompts }
 
-// record returns the positions and hidden states of the prompt of position i, and its number among them. A position
-// outside the set is a bug and panics.
-func (s *Set) record(i int) (positions, hidden []byte, at int) {
+// promptRecordOf returns the positions and hidden states of the prompt of position i, and its number among them. A
+// position outside the set is a bug and panics.
+func (s *Set) promptRecordOf(i int) (positions, hidden []byte, at int) {
 	if i < 0 || i >= s.Len() {
 		panic(fmt.Sprintf("trace: position %d of %d", i, s.Len()))
 	}
@@ -111,13 +110,13 @@ func (s *Set) record(i int) (positions, hidden []byte, at int) {
 
 // At returns position i, 0 to [Set.Len], in the order of the prompts.
 func (s *Set) At(i int) Position {
-	positions, _, at := s.record(i)
+	positions, _, at := s.promptRecordOf(i)
 	return positionAt(positions, at)
 }
 
 // Hidden fills dst [Width] with the hidden state of position i.
 func (s *Set) Hidden(dst []float32, i int) {
-	_, h, at := s.record(i)
+	_, h, at := s.promptRecordOf(i)
 	if len(dst) != s.settings.Width {
 		panic(fmt.Sprintf("trace: room for %d of a hidden state of %d", len(dst), s.settings.Width))
 	}

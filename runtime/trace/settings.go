@@ -68,7 +68,7 @@ type header struct {
 // Rule returns the index of a label rule in [Position.Labels], -1 if the set does not have it.
 func (s *Settings) Rule(name string) int { return slices.Index(s.Labels, name) }
 
-func (s *Settings) validate() error {
+func (s *Settings) validateLimits() error {
 	for _, f := range []struct {
 		name             string
 		value, low, high int
@@ -83,7 +83,7 @@ func (s *Settings) validate() error {
 	return nil
 }
 
-func (s *Settings) encode() ([]byte, error) {
+func (s *Settings) encodeHeader() ([]byte, error) {
 	b, err := json.Marshal(header{format, version, *s})
 	if err == nil && len(b) >= maxLine {
 		err = fmt.Errorf("the settings take %d bytes: %w", len(b), ErrValue)
@@ -99,5 +99,5 @@ func parseSettings(line []byte) (*Settings, error) {
 	case h.Version != version:
 		return nil, fmt.Errorf("version %d: %w", h.Version, ErrVersion)
 	}
-	return &h.Settings, h.validate()
+	return &h.Settings, h.validateLimits()
 }

@@ -159,7 +159,7 @@ func TestLayout(t *testing.T) {
 	assert.Equal(t, string(slices.Concat([]byte(line), want, sums[:4], second, sums[4:])), string(got))
 	for _, bits := range []uint32{0xffc01234, 0x7f801234} {
 		x.Positions[0].ReferenceLarge = math.Float32frombits(bits)
-		b, err := x.encode(0, 3)
+		b, err := x.encodeRecord(0, 3)
 		require.NoError(t, err)
 		assert.Equal(t, want, b, "any NaN has the same bytes")
 	}
@@ -173,7 +173,7 @@ func TestLine(t *testing.T) {
 		Raw: true, Reference: "r", MaxTokens: 6, Sampling: &Sampling{Temperature: 0.5, Seed: 1<<64 - 1},
 		Routing: &Routing{Router: "o", Threshold: 0.25}, Labels: []string{"a", "b"},
 	}
-	got, err := s.encode()
+	got, err := s.encodeHeader()
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"format":"pilotfish-trace","version":2,"tap":"t","width":1,
 		"small":{"fingerprint":"f","name":"n","context":2,"compute":"c"},
@@ -185,7 +185,7 @@ func TestLine(t *testing.T) {
 	assert.Equal(t, s, *read)
 	assert.Equal(t, []int{0, 1, -1}, []int{s.Rule("a"), s.Rule("b"), s.Rule("c")})
 	s.Data = strings.Repeat("d", maxLine)
-	_, err = s.encode()
+	_, err = s.encodeHeader()
 	assert.ErrorIs(t, err, ErrValue, "a line that could not be read")
 }
 
@@ -284,7 +284,7 @@ func TestSettingsRefused(t *testing.T) {
 		for n, want := range map[int]error{c.least - 1: ErrValue, c.least: nil, c.most: nil, c.most + 1: ErrValue} {
 			s := settingsOf(1, 1)
 			if c.set(&s, n); n >= 0 {
-				assert.ErrorIs(t, s.validate(), want, "%d: %d", i, n)
+				assert.ErrorIs(t, s.validateLimits(), want, "%d: %d", i, n)
 			}
 		}
 	}
@@ -299,7 +299,7 @@ func TestResume(t *testing.T) {
 	texts := randomTexts(t, 8, &s)
 	path := filepath.Join(held.TempDir(t), "t")
 	want := fill(t, path, s, texts)
-	c, err := parse(want)
+	c, err := parseContents(want)
 	require.NoError(t, err)
 	last := c.at[3] - promptBytes
 	for n := 0; n < len(want); n += 17 {
@@ -340,10 +340,10 @@ func sealed(line, record []byte) []byte {
 // TestHostile: values that this program never writes are refused by name, and sizes before anything is allocated.
 func TestHostile(t *testing.T) {
 	s := settingsOf(1, 3, "x")
-	line, err := s.encode()
+	line, err := s.encodeHeader()
 	require.NoError(t, err)
 	_, good := oneText()
-	_, err = parse(sealed(line, good))
+	_, err = parseContents(sealed(line, good))
 	require.NoError(t, err)
 	for _, c := range []struct {
 		at    int
@@ -356,22 +356,22 @@ func TestHostile(t *testing.T) {
 	} {
 		bad := slices.Clone(good)
 		binary.LittleEndian.PutUint32(bad[c.at:], c.value)
-		_, err := parse(sealed(line, bad))
+		_, err := parseContents(sealed(line, bad))
 		assert.ErrorIs(t, err, ErrValue, "%d at %d", c.value, c.at)
 		assert.ErrorContains(t, err, c.says)
 	}
 	for _, positions := range []uint32{2, 1 << 30, math.MaxUint32} {
 		bad := slices.Clone(good)
 		binary.LittleEndian.PutUint32(bad[4:], positions)
-		got, err := parse(sealed(line, bad))
+		got, err := parseContents(sealed(line, bad))
 		require.NoError(t, err)
 		assert.Empty(t, got.prompts, "it is not complete")
 	}
 	binary.LittleEndian.PutUint32(good[4:], 0)
-	_, err = parse(sealed(line, good))
+	_, err = parseContents(sealed(line, good))
 	assert.ErrorIs(t, err, ErrChecksum)
 	_, good = oneText()
-	_, err = parse(append(sealed(line, good), 0))
+	_, err = parseContents(append(sealed(line, good), 0))
 	assert.ErrorContains(t, err, "1 bytes after the last prompt")
 }
 
@@ -452,15 +452,15 @@ func FuzzParse(f *testing.F) {
 		f.Add(fill(f, filepath.Join(held.TempDir(f), "t"), s, randomTexts(f, seed, &s)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := parse(b)
+		c, err := parseContents(b)
 		if err != nil {
 			return
 		}
-		line, err := c.settings.encode()
+		line, err := c.settings.encodeHeader()
 		require.NoError(t, err)
 		again, err := parseSettings(line)
 		require.NoError(t, err)
-		second, err := again.encode()
+		second, err := again.encodeHeader()
 		require.NoError(t, err)
 		require.Equal(t, string(line), string(second))
 		s := &Set{contents: *c}
@@ -475,7 +475,7 @@ func FuzzParse(f *testing.F) {
 				x.Hidden, err = AppendHalves(x.Hidden, hidden)
 				require.NoError(t, err)
 			}
-			written, err := x.encode(p, c.settings.Width)
+			written, err := x.encodeRecord(p, c.settings.Width)
 			require.NoError(t, err)
 			read, err := readRecord(written, p, c.settings.Width)
 			require.NoError(t, err)

@@ -25,10 +25,10 @@ type Writer struct {
 // keeps them. It refuses a file with other settings and names the setting that differs. The file is locked against
 // other writers until [Writer.Close].
 func Create(path string, s Settings) (*Writer, error) {
-	if err := s.validate(); err != nil {
+	if err := s.validateLimits(); err != nil {
 		return nil, err
 	}
-	line, err := s.encode()
+	line, err := s.encodeHeader()
 	if err != nil {
 		return nil, err
 	}
@@ -40,15 +40,14 @@ func Create(path string, s Settings) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{settings: s, unlock: unlock, end: int64(len(line)), sum: crc32.ChecksumIEEE(line)}
-	if err := w.open(path, line); err != nil {
+	if err := w.openFile(path, line); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
 
-// open opens the file, keeps its finished prompts, and cuts off what is behind them.
-func (w *Writer) open(path string, line []byte) error {
-	err := w.resume(path, line)
+func (w *Writer) openFile(path string, line []byte) error {
+	err := w.resumeFile(path, line)
 	if err != nil {
 		return err
 	}
@@ -63,9 +62,9 @@ func (w *Writer) open(path string, line []byte) error {
 	return errors.Join(w.f.Truncate(w.end), files.SyncFolder(path))
 }
 
-// resume reads what is there. A line without any prompt may be replaced.
-func (w *Writer) resume(path string, line []byte) error {
-	b, release, err := mapped(path)
+// resumeFile reads what is there. A line without any prompt may be replaced.
+func (w *Writer) resumeFile(path string, line []byte) error {
+	b, release, err := mapFile(path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errEmpty) {
 		return nil
 	} else if err != nil {
@@ -75,7 +74,7 @@ func (w *Writer) resume(path string, line []byte) error {
 	if bytes.HasPrefix(line, b) { // it was stopped at once
 		return nil
 	}
-	c, err := parse(b)
+	c, err := parseContents(b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -100,7 +99,7 @@ func (w *Writer) Append(t Text) error {
 	if w.prompts == w.settings.Prompts {
 		return fmt.Errorf("%s has all of its %d prompts", w.f.Name(), w.prompts)
 	}
-	b, err := t.encode(w.prompts, w.settings.Width)
+	b, err := t.encodeRecord(w.prompts, w.settings.Width)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// world has the state that the checks share.
-type world struct {
+// suite has the state that the checks share.
+type suite struct {
 	url    string
 	client openai.Client
 	model  string
@@ -28,69 +28,69 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: gosdk BASE_URL KEY")
 	}
-	w := world{url: os.Args[1]}
+	w := suite{url: os.Args[1]}
 	w.client = openai.NewClient(option.WithBaseURL(w.url), option.WithAPIKey(os.Args[2]), option.WithMaxRetries(0))
 	page, err := w.client.Models.List(context.Background())
-	must(err)
+	fatalIfError(err)
 	w.model = page.Data[0].ID
 	for _, c := range []struct {
 		name  string
 		check func()
-	}{{"chat", w.chat}, {"streaming", w.streaming}, {"tools", w.tools}, {"schemas", w.schemas}, {"errors", w.errors},
-		{"cancel", w.cancel}} {
+	}{{"chat", w.checkChat}, {"streaming", w.checkStreaming}, {"tools", w.checkTools}, {"schemas", w.checkSchemas},
+		{"errors", w.checkErrors}, {"cancel", w.checkCancel}} {
 		begin := time.Now()
 		c.check()
 		fmt.Printf("openai-go: %s: %.2f s\n", c.name, time.Since(begin).Seconds())
 	}
 }
 
-func must(err error) {
+func fatalIfError(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func expect(ok bool, format string, args ...any) {
+func fatalUnless(ok bool, format string, args ...any) {
 	if !ok {
 		log.Fatalf(format, args...)
 	}
 }
 
-// ask returns a request for a short answer.
-func (w *world) ask(seed int64) openai.ChatCompletionNewParams {
+// newChatParams returns a request for a short answer.
+func (w *suite) newChatParams(seed int64) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{
 		Model: w.model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")},
 		MaxCompletionTokens: openai.Int(20), Seed: openai.Int(seed),
 	}
 }
 
-func (w *world) chat() {
-	a, err := w.client.Chat.Completions.New(context.Background(), w.ask(1))
-	must(err)
-	b, err := w.client.Chat.Completions.New(context.Background(), w.ask(1))
-	must(err)
-	expect(a.Choices[0].Message.Content == b.Choices[0].Message.Content, "the same seed, but %v and %v", a, b)
-	expect(b.Usage.PromptTokensDetails.CachedTokens > 0, "nothing is known from before: %v", b.Usage)
+func (w *suite) checkChat() {
+	a, err := w.client.Chat.Completions.New(context.Background(), w.newChatParams(1))
+	fatalIfError(err)
+	b, err := w.client.Chat.Completions.New(context.Background(), w.newChatParams(1))
+	fatalIfError(err)
+	fatalUnless(a.Choices[0].Message.Content == b.Choices[0].Message.Content, "the same seed, but %v and %v", a, b)
+	fatalUnless(b.Usage.PromptTokensDetails.CachedTokens > 0, "nothing is known from before: %v", b.Usage)
 }
 
-func (w *world) streaming() {
-	whole, err := w.client.Chat.Completions.New(context.Background(), w.ask(2))
-	must(err)
-	p := w.ask(2)
+func (w *suite) checkStreaming() {
+	whole, err := w.client.Chat.Completions.New(context.Background(), w.newChatParams(2))
+	fatalIfError(err)
+	p := w.newChatParams(2)
 	p.StreamOptions.IncludeUsage = openai.Bool(true)
 	stream := w.client.Chat.Completions.NewStreaming(context.Background(), p)
 	var all openai.ChatCompletionAccumulator
 	for stream.Next() {
-		expect(all.AddChunk(stream.Current()), "a chunk does not fit: %v", stream.Current())
+		fatalUnless(all.AddChunk(stream.Current()), "a chunk does not fit: %v", stream.Current())
 	}
-	must(stream.Err())
-	expect(all.Choices[0].Message.Content == whole.Choices[0].Message.Content, "streamed %q",
+	fatalIfError(stream.Err())
+	fatalUnless(all.Choices[0].Message.Content == whole.Choices[0].Message.Content, "streamed %q",
 		all.Choices[0].Message.Content)
-	expect(all.Usage.CompletionTokens == whole.Usage.CompletionTokens, "usage %v", all.Usage)
+	fatalUnless(all.Usage.CompletionTokens == whole.Usage.CompletionTokens, "usage %v", all.Usage)
 }
 
-func (w *world) tools() {
-	p := w.ask(3)
+func (w *suite) checkTools() {
+	p := w.newChatParams(3)
 	p.MaxCompletionTokens = openai.Int(200)
 	p.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
 		Name: "weather", Parameters: shared.FunctionParameters{
@@ -100,32 +100,32 @@ func (w *world) tools() {
 		}})}
 	p.ToolChoice = openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: openai.String("required")}
 	a, err := w.client.Chat.Completions.New(context.Background(), p)
-	must(err)
+	fatalIfError(err)
 	calls := a.Choices[0].Message.ToolCalls
-	expect(len(calls) == 1 && calls[0].Function.Name == "weather", "calls %v", calls)
+	fatalUnless(len(calls) == 1 && calls[0].Function.Name == "weather", "calls %v", calls)
 	var v struct{ Days int }
-	must(json.Unmarshal([]byte(calls[0].Function.Arguments), &v))
-	expect(v.Days >= 1 && v.Days <= 7, "arguments %s", calls[0].Function.Arguments)
+	fatalIfError(json.Unmarshal([]byte(calls[0].Function.Arguments), &v))
+	fatalUnless(v.Days >= 1 && v.Days <= 7, "arguments %s", calls[0].Function.Arguments)
 	stream := w.client.Chat.Completions.NewStreaming(context.Background(), p)
 	var all openai.ChatCompletionAccumulator
 	finished := false
 	for stream.Next() {
-		expect(all.AddChunk(stream.Current()), "a chunk does not fit")
+		fatalUnless(all.AddChunk(stream.Current()), "a chunk does not fit")
 		if call, ok := all.JustFinishedToolCall(); ok {
 			finished = true
-			expect(call.Arguments == calls[0].Function.Arguments, "streamed %s", call.Arguments)
+			fatalUnless(call.Arguments == calls[0].Function.Arguments, "streamed %s", call.Arguments)
 		}
 	}
-	must(stream.Err())
-	expect(finished, "no call was streamed")
+	fatalIfError(stream.Err())
+	fatalUnless(finished, "no call was streamed")
 	p.Messages = append(p.Messages, a.Choices[0].Message.ToParam(), openai.ToolMessage("rain", calls[0].ID))
 	p.ToolChoice = openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: openai.String("none")}
 	_, err = w.client.Chat.Completions.New(context.Background(), p)
-	must(err)
+	fatalIfError(err)
 }
 
-func (w *world) schemas() {
-	p := w.ask(4)
+func (w *suite) checkSchemas() {
+	p := w.newChatParams(4)
 	p.MaxCompletionTokens = openai.Int(200)
 	p.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{
 		OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
@@ -136,44 +136,46 @@ func (w *world) schemas() {
 				}}},
 	}
 	a, err := w.client.Chat.Completions.New(context.Background(), p)
-	must(err)
+	fatalIfError(err)
 	var v map[string]bool
-	must(json.Unmarshal([]byte(a.Choices[0].Message.Content), &v))
-	expect(len(v) == 1, "answer %v", v)
+	fatalIfError(json.Unmarshal([]byte(a.Choices[0].Message.Content), &v))
+	fatalUnless(len(v) == 1, "answer %v", v)
 }
 
-func (w *world) errors() {
-	p := w.ask(5)
+func (w *suite) checkErrors() {
+	p := w.newChatParams(5)
 	p.Temperature = openai.Float(-1)
 	_, err := w.client.Chat.Completions.New(context.Background(), p)
 	var e *openai.Error
-	expect(errors.As(err, &e) && e.StatusCode == http.StatusBadRequest && e.Param == "temperature", "error %v", err)
-	p = w.ask(5)
+	fatalUnless(errors.As(err, &e) && e.StatusCode == http.StatusBadRequest && e.Param == "temperature",
+		"error %v", err)
+	p = w.newChatParams(5)
 	p.Model = "none"
 	_, err = w.client.Chat.Completions.New(context.Background(), p)
-	expect(errors.As(err, &e) && e.StatusCode == http.StatusNotFound && e.Code == "model_not_found", "error %v", err)
+	fatalUnless(errors.As(err, &e) && e.StatusCode == http.StatusNotFound && e.Code == "model_not_found",
+		"error %v", err)
 }
 
-func (w *world) cancel() {
-	p := w.ask(6)
+func (w *suite) checkCancel() {
+	p := w.newChatParams(6)
 	p.MaxCompletionTokens = openai.Int(8000)
 	p.LogitBias = map[string]int64{"65": 100}
 	ctx, cancel := context.WithCancel(context.Background())
 	stream := w.client.Chat.Completions.NewStreaming(ctx, p)
-	expect(stream.Next(), "no chunk: %v", stream.Err())
+	fatalUnless(stream.Next(), "no chunk: %v", stream.Err())
 	cancel()
 	for stream.Next() {
 	}
-	expect(errors.Is(stream.Err(), context.Canceled), "error %v", stream.Err())
+	fatalUnless(errors.Is(stream.Err(), context.Canceled), "error %v", stream.Err())
 	for begin := time.Now(); ; {
 		answer, err := http.Get(strings.TrimSuffix(w.url, "/v1") + "/health")
-		must(err)
+		fatalIfError(err)
 		var load struct{ Active int }
-		must(json.NewDecoder(answer.Body).Decode(&load))
-		must(answer.Body.Close())
+		fatalIfError(json.NewDecoder(answer.Body).Decode(&load))
+		fatalIfError(answer.Body.Close())
 		if load.Active == 0 {
 			return
 		}
-		expect(time.Since(begin) < 5*time.Second, "an abandoned request continues")
+		fatalUnless(time.Since(begin) < 5*time.Second, "an abandoned request continues")
 	}
 }

@@ -14,22 +14,21 @@ import (
 )
 
 func main() {
-	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(runTests(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs go test -json with args, in which a flag and its value are one, and returns its exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// runTests runs go test -json with args, in which a flag and its value are one, and returns its exit code.
+func runTests(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r := newReport(stdout)
-	code := r.goTest(ctx, args, stderr)
+	code := r.runGoTest(ctx, args, stderr)
 	if len(r.whole) > 0 {
-		code = max(code, r.goTest(ctx, r.again(args), stderr))
+		code = max(code, r.runGoTest(ctx, r.rerunArgs(args), stderr))
 	}
-	r.leftOut()
+	r.printSkipped()
 	return code
 }
 
-// goTest runs go test -json with args, and returns its exit code.
-func (r *report) goTest(ctx context.Context, args []string, stderr io.Writer) int {
+func (r *report) runGoTest(ctx context.Context, args []string, stderr io.Writer) int {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = stderr
 	events, err := cmd.StdoutPipe()
@@ -40,7 +39,7 @@ func (r *report) goTest(ctx context.Context, args []string, stderr io.Writer) in
 		fmt.Fprintln(stderr, "gotest:", err)
 		return 1
 	}
-	readErr := r.read(events)
+	readErr := r.readEvents(events)
 	err = cmd.Wait()
 	if readErr != nil {
 		fmt.Fprintln(stderr, "gotest:", readErr)
@@ -52,9 +51,9 @@ func (r *report) goTest(ctx context.Context, args []string, stderr io.Writer) in
 	return 0
 }
 
-// again returns the arguments with which the tests without a short form are run: flags, and packages in place of
+// rerunArgs returns the arguments with which the tests without a short form are run: flags, and packages in place of
 // patterns.
-func (r *report) again(args []string) (all []string) {
+func (r *report) rerunArgs(args []string) (all []string) {
 	for _, a := range args {
 		if strings.HasPrefix(a, "-") && a != "-short" {
 			all = append(all, a)

@@ -45,7 +45,7 @@ func gotestIn(t *testing.T, test string, flags ...string) (code int, stdout stri
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "m_test.go"), []byte(test), 0o644))
 	t.Chdir(dir)
 	var out, errs bytes.Buffer
-	code = run(t.Context(), slices.Concat(flags, []string{"-vet=off", "./..."}), &out, &errs)
+	code = runTests(t.Context(), slices.Concat(flags, []string{"-vet=off", "./..."}), &out, &errs)
 	assert.Empty(t, errs.String())
 	return code, out.String()
 }
@@ -159,12 +159,12 @@ func TestReport(t *testing.T) {
 {"Action":"skip","Package":"empty"}`
 	var out bytes.Buffer
 	r := newReport(&out)
-	require.NoError(t, r.read(strings.NewReader(events)))
+	require.NoError(t, r.readEvents(strings.NewReader(events)))
 	assert.Equal(t, "go: downloading something\n    a_test.go:3: why it fails\nok  \tq\t0.1s\nr.go:1: undefined\n",
 		out.String())
 	assert.Empty(t, r.output, "the output of ended tests is dropped")
 	out.Reset()
-	r.leftOut()
+	r.printSkipped()
 	assert.Equal(t, `
 *** LEFT OUT: 3 of 5 tests did not run ***
 no device
@@ -175,16 +175,16 @@ no reason given
 
 `, out.String())
 	out.Reset()
-	newReport(&out).leftOut()
+	newReport(&out).printSkipped()
 	assert.Empty(t, out.String())
 	broken := errors.New("broken pipe")
-	assert.ErrorIs(t, newReport(&out).read(iotest.ErrReader(broken)), broken)
+	assert.ErrorIs(t, newReport(&out).readEvents(iotest.ErrReader(broken)), broken)
 }
 
 // TestNoGo: if go test cannot be run, that is reported as a failure.
 func TestNoGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, errs bytes.Buffer
-	assert.Equal(t, 1, run(t.Context(), nil, &out, &errs))
+	assert.Equal(t, 1, runTests(t.Context(), nil, &out, &errs))
 	assert.Contains(t, errs.String(), "gotest: exec: ")
 }

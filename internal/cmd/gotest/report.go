@@ -26,22 +26,22 @@ type report struct {
 	reasons []string            // of skips, in order of occurrence
 	skipped map[string][]string // reason to "package.Test"
 	total   int                 // of skipped
-	whole   []test              // those without a short form
+	whole   []testName          // those without a short form
 }
 
-// test is a test of a package, no subtest.
-type test struct{ in, name string }
+// testName is a test of a package, no subtest.
+type testName struct{ in, name string }
 
 func newReport(w io.Writer) *report {
 	return &report{w: w, output: map[[2]string][]string{}, skipped: map[string][]string{}}
 }
 
-func (r *report) read(events io.Reader) error {
+func (r *report) readEvents(events io.Reader) error {
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
-			r.line(line)
+			r.handleLine(line)
 		}
 		if err == io.EOF {
 			return nil
@@ -52,8 +52,7 @@ func (r *report) read(events io.Reader) error {
 	}
 }
 
-// line handles one event, and writes a line that is not an event.
-func (r *report) line(line []byte) {
+func (r *report) handleLine(line []byte) {
 	var e event
 	if json.Unmarshal(line, &e) != nil {
 		r.w.Write(line)
@@ -67,16 +66,15 @@ func (r *report) line(line []byte) {
 		r.output[key] = append(r.output[key], e.Output)
 	case e.Test == "":
 	case e.Action == "fail":
-		r.end(key, func(o []string) { io.WriteString(r.w, strings.Join(o, "")) })
+		r.finishTest(key, func(o []string) { io.WriteString(r.w, strings.Join(o, "")) })
 	case e.Action == "skip":
-		r.end(key, func(o []string) { r.skip(e, o) })
+		r.finishTest(key, func(o []string) { r.recordSkip(e, o) })
 	case e.Action == "pass":
-		r.end(key, func([]string) {})
+		r.finishTest(key, func([]string) {})
 	}
 }
 
-// end passes the output of a test to use, without the lines that announce tests, and then drops it.
-func (r *report) end(key [2]string, use func(output []string)) {
+func (r *report) finishTest(key [2]string, use func(output []string)) {
 	use(slices.DeleteFunc(r.output[key], func(s string) bool { return strings.HasPrefix(s, "=== ") }))
 	delete(r.output, key)
 	r.ended++
@@ -88,8 +86,8 @@ var position = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 // noShortForm ends the reason of a test that is skipped with -short.
 const noShortForm = ": not with -short"
 
-// skip records a skipped test: its reason is the last line of its log.
-func (r *report) skip(e event, output []string) {
+// recordSkip records a skipped test: its reason is the last line of its log.
+func (r *report) recordSkip(e event, output []string) {
 	reason := "no reason given"
 	for _, line := range output {
 		if at := position.FindStringIndex(line); at != nil {
@@ -97,7 +95,7 @@ func (r *report) skip(e event, output []string) {
 		}
 	}
 	if strings.HasSuffix(reason, noShortForm) && !strings.Contains(e.Test, "/") {
-		r.whole = append(r.whole, test{e.Package, e.Test})
+		r.whole = append(r.whole, testName{e.Package, e.Test})
 		r.ended--
 		return
 	}
@@ -108,8 +106,7 @@ func (r *report) skip(e event, output []string) {
 	r.total++
 }
 
-// leftOut writes the skipped tests, by reason.
-func (r *report) leftOut() {
+func (r *report) printSkipped() {
 	if r.total == 0 {
 		return
 	}

@@ -26,7 +26,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	if err := scorePackages(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -38,7 +38,7 @@ type options struct {
 	matrix bool
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func scorePackages(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.IntVar(&o.sample, "n", 60, "mutants of each package, chosen at random; 0: all")
@@ -56,24 +56,24 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if len(p.Errors) > 0 {
 			return p.Errors[0]
 		}
-		if err := o.score(ctx, p, out); err != nil {
+		if err := o.scorePackage(ctx, p, out); err != nil {
 			return fmt.Errorf("%s: %w", p.PkgPath, err)
 		}
 	}
 	return nil
 }
 
-func (o options) score(ctx context.Context, p *packages.Package, out io.Writer) (err error) {
+func (o options) scorePackage(ctx context.Context, p *packages.Package, out io.Writer) (err error) {
 	folder, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	mutants, replace, err := plant(p, folder)
+	mutants, replace, err := plantMutants(p, folder)
 	if err != nil {
 		return err
 	}
-	t, err := build(ctx, p.Dir, folder, replace)
+	t, err := buildTests(ctx, p.Dir, folder, replace)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (o options) score(ctx context.Context, p *packages.Package, out io.Writer) 
 		return nil
 	}
 	t.short = o.short
-	failing, err := t.measure(ctx, folder, len(mutants))
+	failing, err := t.measureTests(ctx, folder, len(mutants))
 	if err != nil {
 		return err
 	}
@@ -90,11 +90,11 @@ func (o options) score(ctx context.Context, p *packages.Package, out io.Writer) 
 		fmt.Fprintf(out, "%s: left out, as they fail by themselves: %s\n", p.PkgPath, strings.Join(failing, ", "))
 	}
 	if o.matrix {
-		return t.printMatrix(ctx, p.PkgPath, o.choose(mutants), out)
+		return t.printMatrix(ctx, p.PkgPath, o.sampleMutants(mutants), out)
 	}
-	count := map[fate]int{}
-	for _, m := range o.choose(mutants) {
-		f := t.try(ctx, m)
+	count := map[mutantStatus]int{}
+	for _, m := range o.sampleMutants(mutants) {
+		f := t.tryMutant(ctx, m)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -108,8 +108,8 @@ func (o options) score(ctx context.Context, p *packages.Package, out io.Writer) 
 	return nil
 }
 
-// choose returns the mutants to try, in order: in each call the same.
-func (o options) choose(all []mutant) []mutant {
+// sampleMutants returns the mutants to try, in order: in each call the same.
+func (o options) sampleMutants(all []mutant) []mutant {
 	order := rand.New(rand.NewPCG(1, 0)).Perm(len(all))
 	if o.sample > 0 && o.sample < len(order) {
 		order = order[:o.sample]

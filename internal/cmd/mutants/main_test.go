@@ -120,12 +120,12 @@ func TestChoose(t *testing.T) {
 	for i := range all {
 		all[i] = mutant{number: i + 1}
 	}
-	assert.Equal(t, all, options{}.choose(all))
-	assert.Equal(t, all, options{sample: 50}.choose(all))
-	some := options{sample: 20}.choose(all)
+	assert.Equal(t, all, options{}.sampleMutants(all))
+	assert.Equal(t, all, options{sample: 50}.sampleMutants(all))
+	some := options{sample: 20}.sampleMutants(all)
 	require.Len(t, some, 20)
 	assert.NotEqual(t, all[:20], some)
-	assert.Equal(t, some, options{sample: 20}.choose(all))
+	assert.Equal(t, some, options{sample: 20}.sampleMutants(all))
 	for i := range some[1:] {
 		assert.Less(t, some[i].number, some[i+1].number)
 	}
@@ -137,8 +137,8 @@ func TestRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(binary, []byte("#!/bin/sh\necho $MUTANT $*\n"), 0o700))
 	const named = "7 -test.failfast -test.run ^TestA$"
 	for short, want := range map[bool]string{false: named + "\n", true: named + " -test.short\n"} {
-		r := &trial{binary: binary, dir: t.TempDir(), short: short}
-		out, err := r.run(t.Context(), "MUTANT=7", time.Minute, "TestA")
+		r := &testBinary{binary: binary, dir: t.TempDir(), short: short}
+		out, err := r.runTest(t.Context(), "MUTANT=7", time.Minute, "TestA")
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Skip("there is no shell")
 		}
@@ -158,7 +158,7 @@ func TestMutants(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-n", "0", "."}, &out))
+	require.NoError(t, scorePackages(t.Context(), []string{"-n", "0", "."}, &out))
 	assert.Equal(t, found, out.String())
 }
 
@@ -197,7 +197,7 @@ func TestNothing(t *testing.T) { sum(1, 0) }
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-n", "0", "-matrix", "."}, &out))
+	require.NoError(t, scorePackages(t.Context(), []string{"-n", "0", "-matrix", "."}, &out))
 	lines := regexp.MustCompile(` +[0-9.]+s`).ReplaceAllString(out.String(), "")
 	assert.ElementsMatch(t, []string{
 		"example.test/m: spare  kills   0, alone   0, TestNothing",

@@ -10,12 +10,12 @@ import (
 // printMatrix runs each test that reaches a mutant by itself, for some mutants of a package. It writes a line for each
 // test: the mutants that it kills, and those that it alone kills. Tests marked spare can go together without a mutant
 // of the sample coming to life: they are tried in turn, those with the fewest kills first.
-func (t *trial) printMatrix(ctx context.Context, pkg string, mutants []mutant, out io.Writer) error {
+func (t *testBinary) printMatrix(ctx context.Context, pkg string, mutants []mutant, out io.Writer) error {
 	kills := make([][]int, len(t.tests)) // by test: the numbers of mutants
 	left := map[int]int{}                // by the number of a mutant: the tests that kill it and are needed so far
 	for _, m := range mutants {
 		for i, one := range t.tests {
-			if one.reaches[m.number] == 1 && t.kills(ctx, one, m) {
+			if one.reaches[m.number] == 1 && t.killsMutant(ctx, one, m) {
 				kills[i] = append(kills[i], m.number)
 				left[m.number]++
 			}

@@ -31,9 +31,9 @@ const most = 1<<16 - 1
 //go:embed hooks.go.txt
 var hooks string
 
-// plant writes the source of a package with all mutants into a folder, and returns them and the paths that the files
-// replace, as go build -overlay takes them.
-func plant(p *packages.Package, folder string) (all []mutant, replace map[string]string, err error) {
+// plantMutants writes the source of a package with all mutants into a folder, and returns them and the paths that the
+// files replace, as go build -overlay takes them.
+func plantMutants(p *packages.Package, folder string) (all []mutant, replace map[string]string, err error) {
 	replace = map[string]string{}
 	write := func(path, text string) error {
 		replace[path] = filepath.Join(folder, filepath.Base(path))
@@ -49,9 +49,9 @@ func plant(p *packages.Package, folder string) (all []mutant, replace map[string
 			return nil, nil, err
 		}
 		pl := planter{Package: p, src: string(src), mutants: all}
-		ast.Inspect(f, pl.visit)
+		ast.Inspect(f, pl.visitNode)
 		all = pl.mutants
-		if err := write(path, pl.text()); err != nil {
+		if err := write(path, pl.editedSource()); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -85,7 +85,7 @@ const (
 	replacing
 )
 
-func (p *planter) text() string {
+func (p *planter) editedSource() string {
 	slices.SortFunc(p.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.order, b.order))
 	})
@@ -98,25 +98,26 @@ func (p *planter) text() string {
 	return b.String() + p.src[at:]
 }
 
-func (p *planter) offset(x token.Pos) int { return p.Fset.Position(x).Offset }
+func (p *planter) byteOffset(x token.Pos) int { return p.Fset.Position(x).Offset }
 
-func (p *planter) code(n ast.Node) string { return p.src[p.offset(n.Pos()):p.offset(n.End())] }
+func (p *planter) sourceOf(n ast.Node) string {
+	return p.src[p.byteOffset(n.Pos()):p.byteOffset(n.End())]
+}
 
-func (p *planter) wrap(n ast.Node, before, after string) {
-	at, end := p.offset(n.Pos()), p.offset(n.End())
+func (p *planter) wrapNode(n ast.Node, before, after string) {
+	at, end := p.byteOffset(n.Pos()), p.byteOffset(n.End())
 	p.edits = append(p.edits, edit{at, at, opening, len(p.edits), before})
 	p.edits = append(p.edits, edit{end, end, closing, -len(p.edits), after})
 }
 
-// replace replaces what stands between two places.
-func (p *planter) replace(at, end token.Pos, text string) {
-	p.edits = append(p.edits, edit{p.offset(at), p.offset(end), replacing, len(p.edits), text})
+func (p *planter) replaceRange(at, end token.Pos, text string) {
+	p.edits = append(p.edits, edit{p.byteOffset(at), p.byteOffset(end), replacing, len(p.edits), text})
 }
 
-// number adds the mutants of one hook, with consecutive numbers, and returns the first.
-func (p *planter) number(n ast.Node, mistakes ...string) int {
+// addMutants adds the mutants of one hook, with consecutive numbers, and returns the first.
+func (p *planter) addMutants(n ast.Node, mistakes ...string) int {
 	first := len(p.mutants) + 1
-	code := strings.Join(strings.Fields(p.code(n)), " ")
+	code := strings.Join(strings.Fields(p.sourceOf(n)), " ")
 	if r := []rune(code); len(r) > 110 {
 		code = string(r[:110]) + " …"
 	}
@@ -127,41 +128,41 @@ func (p *planter) number(n ast.Node, mistakes ...string) int {
 	return first
 }
 
-func (p *planter) visit(n ast.Node) bool {
+func (p *planter) visitNode(n ast.Node) bool {
 	switch x := n.(type) {
 	case *ast.GenDecl:
 		return x.Tok == token.VAR
 	case *ast.BlockStmt:
-		p.drop(x.List)
+		p.mutateStatements(x.List)
 	case *ast.CaseClause:
-		p.drop(x.Body)
+		p.mutateStatements(x.Body)
 	case *ast.CommClause:
-		p.drop(x.Body)
+		p.mutateStatements(x.Body)
 	case *ast.IfStmt:
-		p.force(x.Cond)
+		p.mutateCondition(x.Cond)
 	case *ast.BinaryExpr:
-		p.binary(x)
+		p.mutateBinary(x)
 	case *ast.ReturnStmt:
-		p.errorless(x)
+		p.mutateReturn(x)
 	case *ast.CompositeLit:
 		for _, e := range x.Elts {
-			p.field(e)
+			p.mutateField(e)
 		}
 	case *ast.CallExpr:
-		p.call(x)
+		p.mutateCall(x)
 	}
 	return true
 }
 
-func (p *planter) drop(list []ast.Stmt) {
+func (p *planter) mutateStatements(list []ast.Stmt) {
 	for _, s := range list {
 		switch x := s.(type) {
 		case *ast.ExprStmt:
-			if c, ok := x.X.(*ast.CallExpr); !ok || p.code(c.Fun) == "panic" {
+			if c, ok := x.X.(*ast.CallExpr); !ok || p.sourceOf(c.Fun) == "panic" {
 				continue // panic may be what ends a function
 			}
 		case *ast.AssignStmt:
-			if x.Tok == token.DEFINE || p.code(x.Lhs[0]) == "_" {
+			if x.Tok == token.DEFINE || p.sourceOf(x.Lhs[0]) == "_" {
 				continue
 			}
 		case *ast.BranchStmt:
@@ -172,26 +173,25 @@ func (p *planter) drop(list []ast.Stmt) {
 		default:
 			continue
 		}
-		p.wrap(s, fmt.Sprintf("if !mutantIs(%d) { ", p.number(s, "dropped")), " }")
+		p.wrapNode(s, fmt.Sprintf("if !mutantIs(%d) { ", p.addMutants(s, "dropped")), " }")
 	}
 }
 
-// force makes a condition that can be false or true.
-func (p *planter) force(cond ast.Expr) {
+func (p *planter) mutateCondition(cond ast.Expr) {
 	if b, ok := p.TypesInfo.TypeOf(cond).(*types.Basic); ok && b.Info()&types.IsBoolean != 0 {
-		p.wrap(cond, fmt.Sprintf("mutantCond(%d, ", p.number(cond, "false", "true")), ")")
+		p.wrapNode(cond, fmt.Sprintf("mutantCond(%d, ", p.addMutants(cond, "false", "true")), ")")
 	}
 }
 
-// binary makes operands of && and || that can be false or true, comparisons that can be off by one, and arithmetic that
-// can be wrong.
-func (p *planter) binary(x *ast.BinaryExpr) {
+// mutateBinary makes operands of && and || that can be false or true, comparisons that can be off by one, and
+// arithmetic that can be wrong.
+func (p *planter) mutateBinary(x *ast.BinaryExpr) {
 	var mistake string
 	switch x.Op {
 	case token.LAND, token.LOR:
 		for _, o := range []ast.Expr{x.X, x.Y} {
 			if b, ok := o.(*ast.BinaryExpr); !ok || b.Op != x.Op {
-				p.force(o)
+				p.mutateCondition(o)
 			}
 		}
 		return
@@ -204,33 +204,34 @@ func (p *planter) binary(x *ast.BinaryExpr) {
 	default:
 		return
 	}
-	if !p.ordered(x.X, x.Y) || x.Op == token.ADD && p.is(x.X, types.IsString) || p.TypesInfo.Types[x].Value != nil {
+	if !p.bothOrdered(x.X, x.Y) || x.Op == token.ADD && p.hasBasicInfo(x.X, types.IsString) ||
+		p.TypesInfo.Types[x].Value != nil {
 		return
 	}
 	names := map[token.Token]string{
 		token.LSS: "LSS", token.LEQ: "LEQ", token.GTR: "GTR", token.GEQ: "GEQ",
 		token.ADD: "ADD", token.SUB: "SUB", token.MUL: "MUL", token.QUO: "QUO",
 	}
-	p.wrap(x, fmt.Sprintf("mutant%s(%d, ", names[x.Op], p.number(x, mistake)), ")")
-	p.replace(x.OpPos, x.OpPos+token.Pos(len(x.Op.String())), ", ")
+	p.wrapNode(x, fmt.Sprintf("mutant%s(%d, ", names[x.Op], p.addMutants(x, mistake)), ")")
+	p.replaceRange(x.OpPos, x.OpPos+token.Pos(len(x.Op.String())), ", ")
 }
 
-// ordered reports whether cmp.Ordered holds for two expressions of the same type.
-func (p *planter) ordered(a, b ast.Expr) bool {
-	return p.is(a, types.IsOrdered) && types.Identical(p.TypesInfo.TypeOf(a), p.TypesInfo.TypeOf(b)) &&
-		(p.infers(a) || p.infers(b))
+// bothOrdered reports whether cmp.Ordered holds for two expressions of the same type.
+func (p *planter) bothOrdered(a, b ast.Expr) bool {
+	return p.hasBasicInfo(a, types.IsOrdered) && types.Identical(p.TypesInfo.TypeOf(a), p.TypesInfo.TypeOf(b)) &&
+		(p.infersOwnType(a) || p.infersOwnType(b))
 }
 
-func (p *planter) is(x ast.Expr, what types.BasicInfo) bool {
+func (p *planter) hasBasicInfo(x ast.Expr, what types.BasicInfo) bool {
 	t := p.TypesInfo.TypeOf(x)
 	_, parameter := t.(*types.TypeParam)
 	b, ok := t.Underlying().(*types.Basic)
 	return ok && !parameter && b.Info()&what != 0
 }
 
-// infers reports whether a type parameter that is inferred from x is the type of x. This holds unless all parts of x
-// are untyped constants, whose type depends on what they are assigned to.
-func (p *planter) infers(x ast.Expr) bool {
+// infersOwnType reports whether a type parameter that is inferred from x is the type of x. This holds unless all parts
+// of x are untyped constants, whose type depends on what they are assigned to.
+func (p *planter) infersOwnType(x ast.Expr) bool {
 	switch t := p.TypesInfo.TypeOf(x); {
 	case t == types.Typ[types.Int], t == types.Typ[types.String], t == types.Typ[types.Bool]:
 		return true
@@ -242,12 +243,12 @@ func (p *planter) infers(x ast.Expr) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
 			_, isPackage := p.TypesInfo.ObjectOf(n).(*types.PkgName)
-			typed = typed || !isPackage && !untyped(p.TypesInfo.ObjectOf(n).Type())
+			typed = typed || !isPackage && !isUntyped(p.TypesInfo.ObjectOf(n).Type())
 		case *ast.CompositeLit, *ast.FuncLit:
 			typed = true
 		case *ast.BinaryExpr:
 			if n.Op == token.SHL || n.Op == token.SHR { // the number of bits has a type of its own
-				typed = typed || p.infers(n.X)
+				typed = typed || p.infersOwnType(n.X)
 				return false
 			}
 		}
@@ -256,28 +257,26 @@ func (p *planter) infers(x ast.Expr) bool {
 	return typed
 }
 
-func untyped(t types.Type) bool {
+func isUntyped(t types.Type) bool {
 	b, ok := t.(*types.Basic)
 	return ok && b.Info()&types.IsUntyped != 0
 }
 
-// errorless makes an error of a return that can be nil.
-func (p *planter) errorless(x *ast.ReturnStmt) {
-	if n := len(x.Results); n > 0 && p.code(x.Results[n-1]) == "err" {
-		p.wrap(x.Results[n-1], fmt.Sprintf("mutantZero(%d, ", p.number(x, "without its error")), ")")
+func (p *planter) mutateReturn(x *ast.ReturnStmt) {
+	if n := len(x.Results); n > 0 && p.sourceOf(x.Results[n-1]) == "err" {
+		p.wrapNode(x.Results[n-1], fmt.Sprintf("mutantZero(%d, ", p.addMutants(x, "without its error")), ")")
 	}
 }
 
-// field makes a field of a struct literal that can be zero.
-func (p *planter) field(e ast.Expr) {
+func (p *planter) mutateField(e ast.Expr) {
 	kv, ok := e.(*ast.KeyValueExpr)
 	if !ok {
 		return
 	}
-	if name, ok := kv.Key.(*ast.Ident); !ok || !isField(p.TypesInfo.ObjectOf(name)) || !p.infers(kv.Value) {
+	if name, ok := kv.Key.(*ast.Ident); !ok || !isField(p.TypesInfo.ObjectOf(name)) || !p.infersOwnType(kv.Value) {
 		return
 	}
-	p.wrap(kv.Value, fmt.Sprintf("mutantZero(%d, ", p.number(kv, "zero")), ")")
+	p.wrapNode(kv.Value, fmt.Sprintf("mutantZero(%d, ", p.addMutants(kv, "zero")), ")")
 }
 
 func isField(o types.Object) bool {
@@ -285,15 +284,15 @@ func isField(o types.Object) bool {
 	return ok && v.IsField()
 }
 
-// call makes min and max that can be one of their arguments, and neighbouring variables of the same type, as arguments,
-// that can be exchanged.
-func (p *planter) call(x *ast.CallExpr) {
-	switch name := p.code(x.Fun); {
+// mutateCall makes min and max that can be one of their arguments, and neighbouring variables of the same type, as
+// arguments, that can be exchanged.
+func (p *planter) mutateCall(x *ast.CallExpr) {
+	switch name := p.sourceOf(x.Fun); {
 	case (name == "min" || name == "max") && len(x.Args) == 2:
-		if p.ordered(x.Args[0], x.Args[1]) && p.TypesInfo.Types[x].Value == nil {
-			first := p.number(x, "its first argument", "its second argument")
-			p.replace(x.Fun.Pos(), x.Fun.End(), map[string]string{"min": "mutantMin", "max": "mutantMax"}[name])
-			p.wrap(x.Args[0], fmt.Sprintf("%d, ", first), "")
+		if p.bothOrdered(x.Args[0], x.Args[1]) && p.TypesInfo.Types[x].Value == nil {
+			first := p.addMutants(x, "its first argument", "its second argument")
+			p.replaceRange(x.Fun.Pos(), x.Fun.End(), map[string]string{"min": "mutantMin", "max": "mutantMax"}[name])
+			p.wrapNode(x.Args[0], fmt.Sprintf("%d, ", first), "")
 		}
 		return
 	}
@@ -302,25 +301,24 @@ func (p *planter) call(x *ast.CallExpr) {
 	}
 	for i := 1; i < len(x.Args); i++ {
 		a, b := x.Args[i-1], x.Args[i]
-		if !p.variable(a) || !p.variable(b) || p.code(a) == p.code(b) ||
+		if !p.isVariable(a) || !p.isVariable(b) || p.sourceOf(a) == p.sourceOf(b) ||
 			!types.Identical(p.TypesInfo.TypeOf(a), p.TypesInfo.TypeOf(b)) {
 			continue
 		}
-		n := p.number(x, p.code(a)+" and "+p.code(b)+" exchanged")
-		p.wrap(a, fmt.Sprintf("mutantEither(%d, ", n), ", "+p.code(b)+")")
-		p.wrap(b, fmt.Sprintf("mutantEither(%d, ", n), ", "+p.code(a)+")")
+		n := p.addMutants(x, p.sourceOf(a)+" and "+p.sourceOf(b)+" exchanged")
+		p.wrapNode(a, fmt.Sprintf("mutantEither(%d, ", n), ", "+p.sourceOf(b)+")")
+		p.wrapNode(b, fmt.Sprintf("mutantEither(%d, ", n), ", "+p.sourceOf(a)+")")
 		i++ // no argument takes part in two exchanges
 	}
 }
 
-// variable reports whether x is a variable, or a field of one.
-func (p *planter) variable(x ast.Expr) bool {
+func (p *planter) isVariable(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.Ident:
 		_, ok := p.TypesInfo.ObjectOf(x).(*types.Var)
 		return ok
 	case *ast.SelectorExpr:
-		return p.variable(x.X) && isField(p.TypesInfo.ObjectOf(x.Sel))
+		return p.isVariable(x.X) && isField(p.TypesInfo.ObjectOf(x.Sel))
 	}
 	return false
 }

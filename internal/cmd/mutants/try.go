@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// trial is a package's test binary with all mutants in it.
-type trial struct {
+// testBinary is a package's test binary with all mutants in it.
+type testBinary struct {
 	binary, dir string
 	short       bool
-	tests       []test
+	tests       []packageTest
 }
 
-// test is a test of the package that passes by itself.
-type test struct {
+// packageTest is a test of the package that passes by itself.
+type packageTest struct {
 	name    string
 	took    time.Duration
 	reaches []byte // 1 at the number of each mutant
 }
 
-// build compiles the tests of the package in dir, with files replaced. It returns nil if there are none.
-func build(ctx context.Context, dir, folder string, replace map[string]string) (*trial, error) {
+// buildTests compiles the tests of the package in dir, with files replaced. It returns nil if there are none.
+func buildTests(ctx context.Context, dir, folder string, replace map[string]string) (*testBinary, error) {
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{binary: filepath.Join(folder, "tests"), dir: dir}
+	t := &testBinary{binary: filepath.Join(folder, "tests"), dir: dir}
 	name := filepath.Join(folder, "overlay.json")
 	if err := os.WriteFile(name, overlay, 0o600); err != nil {
 		return nil, err
@@ -50,8 +50,7 @@ func build(ctx context.Context, dir, folder string, replace map[string]string) (
 	return t, nil
 }
 
-// run runs a test for at most limit, with an environment variable, and returns what it wrote.
-func (t *trial) run(ctx context.Context, variable string, limit time.Duration, test string) ([]byte, error) {
+func (t *testBinary) runTest(ctx context.Context, variable string, limit time.Duration, test string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	args := []string{"-test.failfast", "-test.run", "^" + test + "$"}
@@ -67,9 +66,9 @@ func (t *trial) run(ctx context.Context, variable string, limit time.Duration, t
 // longest is the limit of one test that measures what it reaches.
 const longest = 10 * time.Minute
 
-// measure runs each test by itself, without a mutant, for what it reaches and the time that it takes. It returns the
-// names of the tests that fail.
-func (t *trial) measure(ctx context.Context, folder string, mutants int) (failing []string, err error) {
+// measureTests runs each test by itself, without a mutant, for what it reaches and the time that it takes. It returns
+// the names of the tests that fail.
+func (t *testBinary) measureTests(ctx context.Context, folder string, mutants int) (failing []string, err error) {
 	cmd := exec.CommandContext(ctx, t.binary, "-test.list", ".")
 	cmd.Dir = t.dir
 	out, err := cmd.Output()
@@ -85,7 +84,7 @@ func (t *trial) measure(ctx context.Context, folder string, mutants int) (failin
 			return nil, err
 		}
 		began := time.Now()
-		if _, err := t.run(ctx, "MUTANTS_REACHED="+reached, longest, name); err != nil {
+		if _, err := t.runTest(ctx, "MUTANTS_REACHED="+reached, longest, name); err != nil {
 			failing = append(failing, name)
 			continue
 		}
@@ -94,29 +93,29 @@ func (t *trial) measure(ctx context.Context, folder string, mutants int) (failin
 		if err != nil {
 			return nil, err
 		}
-		t.tests = append(t.tests, test{name, took, b})
+		t.tests = append(t.tests, packageTest{name, took, b})
 	}
-	slices.SortStableFunc(t.tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	slices.SortStableFunc(t.tests, func(a, b packageTest) int { return cmp.Compare(a.took, b.took) })
 	return failing, ctx.Err()
 }
 
-// fate is what became of a mutant.
-type fate string
+// mutantStatus is what became of a mutant.
+type mutantStatus string
 
 const (
-	killed     fate = "killed"
-	lived      fate = "lived"
-	notReached fate = "not reached"
+	killed     mutantStatus = "killed"
+	lived      mutantStatus = "lived"
+	notReached mutantStatus = "not reached"
 )
 
-// try runs the tests that reach a mutant, the fast ones first, until one kills it.
-func (t *trial) try(ctx context.Context, m mutant) fate {
+// tryMutant runs the tests that reach a mutant, the fast ones first, until one kills it.
+func (t *testBinary) tryMutant(ctx context.Context, m mutant) mutantStatus {
 	result := notReached
 	for _, one := range t.tests {
 		if one.reaches[m.number] == 0 {
 			continue
 		}
-		if t.kills(ctx, one, m) {
+		if t.killsMutant(ctx, one, m) {
 			return killed
 		}
 		result = lived
@@ -124,8 +123,8 @@ func (t *trial) try(ctx context.Context, m mutant) fate {
 	return result
 }
 
-// kills reports whether a test fails with a mutant, or takes far longer than without it.
-func (t *trial) kills(ctx context.Context, one test, m mutant) bool {
-	_, err := t.run(ctx, "MUTANT="+strconv.Itoa(m.number), 4*one.took+15*time.Second, one.name)
+// killsMutant reports whether a test fails with a mutant, or takes far longer than without it.
+func (t *testBinary) killsMutant(ctx context.Context, one packageTest, m mutant) bool {
+	_, err := t.runTest(ctx, "MUTANT="+strconv.Itoa(m.number), 4*one.took+15*time.Second, one.name)
 	return err != nil
 }

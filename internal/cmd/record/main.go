@@ -31,7 +31,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	today := time.Now().UTC().Format(time.DateOnly)
-	os.Exit(run(ctx, os.Args[1:], today, os.Stdout, os.Stderr))
+	os.Exit(recordCases(ctx, os.Args[1:], today, os.Stdout, os.Stderr))
 }
 
 // testCase is one request of the list.
@@ -45,8 +45,8 @@ type testCase struct {
 	Keep   []string        `json:"keep"`   // fields of the reply to record; none: the whole reply
 }
 
-// run returns the exit code: 0 done, 1 failed, 2 wrong usage.
-func run(ctx context.Context, args []string, today string, stdout, stderr io.Writer) int {
+// recordCases returns the exit code: 0 done, 1 failed, 2 wrong usage.
+func recordCases(ctx context.Context, args []string, today string, stdout, stderr io.Writer) int {
 	r := recorder{date: today}
 	flags := flag.NewFlagSet("record", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, today string, stdout, stderr io.Wri
 	code := 0
 	for _, c := range cases { // also after one that fails
 		path := filepath.Join(*out, c.Name+".json")
-		if err := r.record(ctx, c, path); err != nil {
+		if err := r.recordCase(ctx, c, path); err != nil {
 			fmt.Fprintf(stderr, "record: case %s: %v\n", c.Name, err)
 			code = 1
 			continue
@@ -107,8 +107,7 @@ func readCases(path string) ([]testCase, error) {
 // recorder sends requests to one engine.
 type recorder struct{ base, engine, key, date string }
 
-// record sends the request of a case and writes the transcript.
-func (r recorder) record(ctx context.Context, c testCase, path string) error {
+func (r recorder) recordCase(ctx context.Context, c testCase, path string) error {
 	q, err := http.NewRequestWithContext(ctx, c.Method, strings.TrimRight(r.base, "/")+c.Path, bytes.NewReader(c.Body))
 	if err != nil {
 		return err
@@ -139,7 +138,7 @@ func (r recorder) record(ctx context.Context, c testCase, path string) error {
 			t.Response.Headers[name] = v
 		}
 	}
-	if b, err = only(c.Keep, b); err != nil {
+	if b, err = keepFields(c.Keep, b); err != nil {
 		return err
 	}
 	if json.Valid(b) {
@@ -147,14 +146,13 @@ func (r recorder) record(ctx context.Context, c testCase, path string) error {
 	} else {
 		t.Response.Text = string(b)
 	}
-	if b, err = unescaped(t); err != nil {
+	if b, err = encodeUnescaped(t); err != nil {
 		return err
 	}
 	return os.WriteFile(path, b, 0o644)
 }
 
-// unescaped returns v as JSON without unnecessary escapes.
-func unescaped(v any) ([]byte, error) {
+func encodeUnescaped(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -162,9 +160,9 @@ func unescaped(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// only removes all but the named fields of a JSON object, if any are named. Some engines return so much about
+// keepFields removes all but the named fields of a JSON object, if any are named. Some engines return so much about
 // themselves that a transcript would be long, and it would include the key.
-func only(names []string, b []byte) ([]byte, error) {
+func keepFields(names []string, b []byte) ([]byte, error) {
 	if len(names) == 0 {
 		return b, nil
 	}
@@ -178,5 +176,5 @@ func only(names []string, b []byte) ([]byte, error) {
 			return nil, fmt.Errorf("keep: the reply has no field %q", name)
 		}
 	}
-	return unescaped(some)
+	return encodeUnescaped(some)
 }

@@ -67,7 +67,7 @@ func record(t *testing.T, cases string) result {
 	var stdout, stderr strings.Builder
 	args := []string{"-url", engine(t).URL + "/", "-engine", "fake 1", "-key", "right", "-cases", list, "-out",
 		r.folder}
-	r.code = run(context.Background(), args, "2026-11-22", &stdout, &stderr)
+	r.code = recordCases(context.Background(), args, "2026-11-22", &stdout, &stderr)
 	r.stdout, r.stderr = stdout.String(), stderr.String()
 	return r
 }
@@ -133,13 +133,13 @@ func TestUsage(t *testing.T) {
 	good := []string{"-url", "http://127.0.0.1:1", "-engine", "e", "-cases", "c", "-out", "o"}
 	for i := 0; i < len(good); i += 2 {
 		args := append(append([]string{}, good[:i]...), good[i+2:]...)
-		assert.Equal(t, 2, run(t.Context(), args, "", io.Discard, io.Discard), "without %s", good[i])
+		assert.Equal(t, 2, recordCases(t.Context(), args, "", io.Discard, io.Discard), "without %s", good[i])
 	}
 	var stderr strings.Builder
-	assert.Equal(t, 2, run(t.Context(), append(good, "more"), "", io.Discard, &stderr))
+	assert.Equal(t, 2, recordCases(t.Context(), append(good, "more"), "", io.Discard, &stderr))
 	assert.Contains(t, stderr.String(), "no arguments beside flags")
-	assert.Equal(t, 2, run(t.Context(), []string{"-nothing"}, "", io.Discard, &stderr))
-	assert.Equal(t, 1, run(t.Context(), good, "", io.Discard, &stderr))
+	assert.Equal(t, 2, recordCases(t.Context(), []string{"-nothing"}, "", io.Discard, &stderr))
+	assert.Equal(t, 1, recordCases(t.Context(), good, "", io.Discard, &stderr))
 	assert.Contains(t, stderr.String(), "open c: ")
 }
 
@@ -161,7 +161,7 @@ func TestAnInterruptEndsIt(t *testing.T) {
 	}()
 	var stderr strings.Builder
 	args := []string{"-url", s.URL, "-engine", "e", "-cases", list, "-out", t.TempDir()}
-	assert.Equal(t, 1, run(ctx, args, "", io.Discard, &stderr))
+	assert.Equal(t, 1, recordCases(ctx, args, "", io.Discard, &stderr))
 	assert.Contains(t, stderr.String(), "case never: ")
 	assert.Contains(t, stderr.String(), "context canceled")
 }

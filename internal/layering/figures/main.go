@@ -33,7 +33,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	c.print(*packages, *shared)
+	c.printTable(*packages, *shared)
 }
 
 // counts are the counts of a package or of the module.
@@ -41,7 +41,7 @@ type counts struct {
 	functions, oneWord, words, commented int
 }
 
-func (c counts) plus(d counts) counts {
+func (c counts) addCounts(d counts) counts {
 	return counts{c.functions + d.functions, c.oneWord + d.oneWord, c.words + d.words, c.commented + d.commented}
 }
 
@@ -51,7 +51,6 @@ type moduleNames struct {
 	bearers  map[string]int
 }
 
-// countNames reads the Go files under root.
 func countNames(root string) (moduleNames, error) {
 	n := moduleNames{map[string]counts{}, map[string]int{}}
 	set := token.NewFileSet()
@@ -88,7 +87,7 @@ func (n moduleNames) countFile(folder string, f *ast.File) {
 		if fn.Doc != nil {
 			c.commented = 1
 		}
-		n.packages[folder] = n.packages[folder].plus(c)
+		n.packages[folder] = n.packages[folder].addCounts(c)
 	}
 }
 
@@ -104,7 +103,7 @@ func countWords(name string) int {
 	return words
 }
 
-func (n moduleNames) print(packages, shared bool) {
+func (n moduleNames) printTable(packages, shared bool) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "private functions\tone word\twords a name\twith a comment\t\t")
 	row := func(name string, c counts) {
@@ -114,7 +113,7 @@ func (n moduleNames) print(packages, shared bool) {
 	}
 	var sum counts
 	for _, p := range slices.Sorted(maps.Keys(n.packages)) {
-		sum = sum.plus(n.packages[p])
+		sum = sum.addCounts(n.packages[p])
 		if packages {
 			row(p, n.packages[p])
 		}
@@ -134,9 +133,8 @@ func (n moduleNames) print(packages, shared bool) {
 
 // sharedNames returns the names that at least so many functions share, the commonest first.
 func (n moduleNames) sharedNames(least int) []string {
-	names := slices.DeleteFunc(slices.Collect(maps.Keys(n.bearers)), func(name string) bool {
-		return n.bearers[name] < least
-	})
+	names := slices.Collect(maps.Keys(n.bearers))
+	names = slices.DeleteFunc(names, func(s string) bool { return n.bearers[s] < least })
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(n.bearers[b]-n.bearers[a], strings.Compare(a, b)) })
 	return names
 }

@@ -73,12 +73,12 @@ const (
 // Run generates the answer and returns why it ended.
 func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 	if a.Score {
-		if err := a.scored(ctx); err != nil {
+		if err := a.scorePrompt(ctx); err != nil {
 			return "", err
 		}
 	}
-	if a.thinksFirst() {
-		if finish, err := a.thoughts(ctx); finish != "" {
+	if a.mustThinkFirst() {
+		if finish, err := a.generateThought(ctx); finish != "" {
 			return finish, err
 		}
 	}
@@ -86,17 +86,17 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 	case a.None:
 		return FinishLength, nil
 	case a.Calls.One == nil:
-		return a.plain(ctx)
+		return a.generateText(ctx)
 	case a.Forced:
-		return a.call(ctx, a.Calls.One)
+		return a.generateCall(ctx, a.Calls.One)
 	case a.Settings.Structured():
-		return a.either(ctx)
+		return a.generateCallOrText(ctx)
 	}
-	return a.text(ctx)
+	return a.generateUntilCall(ctx)
 }
 
-// scored emits the log-probabilities of the prompt, which it computes anew for that.
-func (a *Answer) scored(ctx context.Context) error {
+// scorePrompt emits the log-probabilities of the prompt, which it computes anew for that.
+func (a *Answer) scorePrompt(ctx context.Context) error {
 	a.first = true
 	var all []Token
 	for t, err := range a.Session.Score(ctx, a.Prompt, a.Settings.Top) {
@@ -108,8 +108,7 @@ func (a *Answer) scored(ctx context.Context) error {
 	return a.Emit(Piece{Prompt: all})
 }
 
-// stretch generates from the end of the answer, until visit returns false.
-func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool) (Summary, error) {
+func (a *Answer) generateStretch(ctx context.Context, s Settings, visit func(Token) bool) (Summary, error) {
 	if s.MaxTokens > 0 {
 		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
 			return Summary{Stop: StopLength}, nil
@@ -140,8 +139,8 @@ func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 	return sum, err
 }
 
-// write appends tokens that the model did not choose. It returns false if they do not fit with one more token.
-func (a *Answer) write(ids []int32) bool {
+// appendTokens appends tokens that the model did not choose. It returns false if they do not fit with one more token.
+func (a *Answer) appendTokens(ids []int32) bool {
 	if a.Settings.MaxTokens > 0 && len(a.IDs)+len(ids) >= a.Settings.MaxTokens {
 		return false
 	}
@@ -149,26 +148,24 @@ func (a *Answer) write(ids []int32) bool {
 	return true
 }
 
-// bare returns the settings without those that only apply to texts.
-func (a *Answer) bare() Settings {
+func (a *Answer) unformattedSettings() Settings {
 	s := a.Settings
 	s.Schema, s.JSON, s.Closed, s.Stop, s.LogProbs, s.Top = nil, false, false, nil, false, 0
 	return s
 }
 
-// plain generates a text without calls.
-func (a *Answer) plain(ctx context.Context) (string, error) {
+func (a *Answer) generateText(ctx context.Context) (string, error) {
 	var sent int
 	var out error
 	cut := "" // why the text ends before the model ends it
-	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t Token) bool {
 		if slices.Contains(a.Ends, t.ID) {
 			cut = StopEnd
 			return false
 		}
 		sent += len(t.Text)
 		var is bool
-		if is, out = a.isThought(t); is {
+		if is, out = a.consumeThought(t); is {
 			return out == nil
 		}
 		if a.Lines != nil {
@@ -189,43 +186,41 @@ func (a *Answer) plain(ctx context.Context) (string, error) {
 	if cut != "" {
 		sum.Stop, a.Total.Stop = cut, cut
 	} else if sent < len(sum.Text) && a.open {
-		err = a.think(sum.Text[sent:])
+		err = a.emitThought(sum.Text[sent:])
 	} else if sent < len(sum.Text) { // the text that was held back
 		err = a.Emit(Piece{Text: sum.Text[sent:]})
 	}
-	return a.finished(sum), err
+	return a.answerFinish(sum), err
 }
 
-// finished is finishOf for the end of the answer: after a call it tells clients to answer that.
-func (a *Answer) finished(s Summary) string {
-	if finish := finishOf(s); finish == FinishLength || a.made == 0 {
+// answerFinish is the finish reason of the whole answer: after a call it tells clients to answer that.
+func (a *Answer) answerFinish(s Summary) string {
+	if finish := finishReason(s); finish == FinishLength || a.made == 0 {
 		return finish
 	}
 	return FinishCalls
 }
 
-// finishOf returns why a text ended, as a finish_reason.
-func finishOf(s Summary) string {
+func finishReason(s Summary) string {
 	if s.Stop == StopLength || s.Stop == StopContext {
 		return FinishLength
 	}
 	return finishStop
 }
 
-// text generates a text up to the first tool call, and then the call.
-func (a *Answer) text(ctx context.Context) (string, error) {
-	scan := &callFinder{names: a.names()}
+func (a *Answer) generateUntilCall(ctx context.Context) (string, error) {
+	scan := &callFinder{names: a.toolNames()}
 	var tokens []Token // with text that is held back
 	var out error
 	begin, sent, found := len(a.IDs), 0, false
-	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t Token) bool {
 		sent += len(t.Text)
 		var is bool
-		if is, out = a.isThought(t); is {
+		if is, out = a.consumeThought(t); is {
 			return out == nil
 		}
 		var text string
-		text, found = scan.push(t.Text)
+		text, found = scan.pushText(t.Text)
 		tokens = append(tokens, t)
 		if text != "" {
 			out = a.Emit(Piece{Text: text, Tokens: tokens})
@@ -237,32 +232,32 @@ func (a *Answer) text(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if found {
-		return a.called(ctx, begin, scan)
+		return a.restartCall(ctx, begin, scan)
 	}
-	rest := scan.flush()
+	rest := scan.flushPending()
 	if sent < len(sum.Text) {
 		rest += sum.Text[sent:]
 	}
-	if a.made > 0 && !scan.begun() && strings.TrimLeft(rest, blanks) == "" {
+	if a.made > 0 && !scan.hasShownText() && strings.TrimLeft(rest, blanks) == "" {
 		rest, tokens = "", nil // blanks between calls are not part of the text
 	}
 	if a.open {
-		return finishOf(sum), a.think(rest)
+		return finishReason(sum), a.emitThought(rest)
 	}
 	if rest != "" || len(tokens) > 0 {
 		if err := a.Emit(Piece{Text: rest, Tokens: tokens}); err != nil {
 			return "", err
 		}
 	}
-	return a.finished(sum), nil
+	return a.answerFinish(sum), nil
 }
 
-func (a *Answer) names() []string { return slices.Sorted(maps.Keys(a.Calls.Each)) }
+func (a *Answer) toolNames() []string { return slices.Sorted(maps.Keys(a.Calls.Each)) }
 
-// called generates a call after its beginning was found in the text; begin is where the stretch began. The call is
+// restartCall generates a call after its beginning was found in the text; begin is where the stretch began. The call is
 // restarted with its mark, so that its tokens are those that the model was trained on; the name of the tool is kept if
 // the model has written it.
-func (a *Answer) called(ctx context.Context, begin int, found *callFinder) (string, error) {
+func (a *Answer) restartCall(ctx context.Context, begin int, found *callFinder) (string, error) {
 	var text []byte
 	var starts []int
 	for _, id := range a.IDs[begin:] {
@@ -283,27 +278,26 @@ func (a *Answer) called(ctx context.Context, begin int, found *callFinder) (stri
 	}
 	a.IDs = append(a.IDs[:begin+at], before...)
 	if found.name != "" {
-		return a.call(ctx, a.Calls.Each[found.name])
+		return a.generateCall(ctx, a.Calls.Each[found.name])
 	}
-	return a.call(ctx, a.Calls.One)
+	return a.generateCall(ctx, a.Calls.One)
 }
 
-// call generates a tool call by a schema, and what follows it.
-func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
+func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error) {
 	mark, err := a.Model.Tokenize(callBegin+"\n", false)
 	if err != nil {
 		return "", err
 	}
-	if !a.write(mark) {
+	if !a.appendTokens(mark) {
 		return FinishLength, nil
 	}
-	s := a.bare()
+	s := a.unformattedSettings()
 	s.Schema, s.Closed = schema, true
 	scan := new(callScanner)
 	index, sent := a.made, 0
 	var out error
 	tell := func(text string) {
-		named, arguments, err := scan.push(text)
+		named, arguments, err := scan.pushPiece(text)
 		switch {
 		case err != nil:
 			out = err
@@ -314,7 +308,7 @@ func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
 			out = a.Emit(Piece{Call: &callPiece{Index: index, Arguments: arguments}})
 		}
 	}
-	sum, err := a.stretch(ctx, s, func(t Token) bool {
+	sum, err := a.generateStretch(ctx, s, func(t Token) bool {
 		sent += len(t.Text)
 		tell(t.Text)
 		return out == nil
@@ -325,17 +319,16 @@ func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
-	if finishOf(sum) == FinishLength {
+	if finishReason(sum) == FinishLength {
 		return FinishLength, nil
 	}
-	if err := scan.complete(); err != nil {
+	if err := scan.checkComplete(); err != nil {
 		return "", fmt.Errorf("parse the model's tool call: %w", err)
 	}
-	return a.after(ctx)
+	return a.continueAfterCall(ctx)
 }
 
-// after continues after a call, if more may follow.
-func (a *Answer) after(ctx context.Context) (string, error) {
+func (a *Answer) continueAfterCall(ctx context.Context) (string, error) {
 	if a.Single || a.Forced {
 		return FinishCalls, nil
 	}
@@ -346,32 +339,33 @@ func (a *Answer) after(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !a.write(end) {
+	if !a.appendTokens(end) {
 		return FinishLength, nil
 	}
 	if a.Settings.Structured() {
-		return a.either(ctx)
+		return a.generateCallOrText(ctx)
 	}
-	return a.text(ctx)
+	return a.generateUntilCall(ctx)
 }
 
-// either generates a call, or a text in the format: the first tokens of the model decide which.
-func (a *Answer) either(ctx context.Context) (string, error) {
+// generateCallOrText generates a call, or a text in the format: the first tokens of the model decide which.
+func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
 	begin, found := len(a.IDs), false
-	scan := &callFinder{names: a.names()}
-	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool { // in the format it could not call a tool
-		_, found = scan.push(t.Text)
-		return !found && !scan.begun()
+	scan := &callFinder{names: a.toolNames()}
+	s := a.unformattedSettings() // in the format it could not call a tool
+	sum, err := a.generateStretch(ctx, s, func(t Token) bool {
+		_, found = scan.pushText(t.Text)
+		return !found && !scan.hasShownText()
 	})
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case found:
-		return a.called(ctx, begin, scan)
+		return a.restartCall(ctx, begin, scan)
 	case a.made > 0 && sum.Stop == StopEnd:
 		return FinishCalls, nil
 	}
 	a.IDs = a.IDs[:begin]
-	return a.plain(ctx)
+	return a.generateText(ctx)
 }

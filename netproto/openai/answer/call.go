@@ -26,9 +26,9 @@ const maxCall = 1 << 20
 // callStart matches a call up to its name, and up to its arguments.
 var callStart = regexp.MustCompile(`^\{"name": ?"([^"\\]+)",( ?"arguments": ?\{)?`)
 
-// push adds a piece. It returns true once, when the name is known, and the new part of the arguments from then on. A
-// brace at the end may be that of the call: it is returned with the next piece, if there is one.
-func (s *callScanner) push(piece string) (name bool, arguments string, err error) {
+// pushPiece adds a piece. It returns true once, when the name is known, and the new part of the arguments from then on.
+// A brace at the end may be that of the call: it is returned with the next piece, if there is one.
+func (s *callScanner) pushPiece(piece string) (name bool, arguments string, err error) {
 	if len(s.text)+len(piece) > maxCall {
 		return false, "", fmt.Errorf("more than %d bytes: %w", maxCall, errCall)
 	}
@@ -52,8 +52,7 @@ func (s *callScanner) push(piece string) (name bool, arguments string, err error
 	return name, arguments, nil
 }
 
-// complete checks that the call is complete and valid JSON.
-func (s *callScanner) complete() error {
+func (s *callScanner) checkComplete() error {
 	switch {
 	case s.from == 0:
 		return fmt.Errorf("it does not begin as one: %w", errCall)

@@ -23,13 +23,13 @@ func pieces(text string, n int) (all []string) {
 func finds(text string, n int) (got string, s *callFinder) {
 	s = &callFinder{names: []string{"get", "get_weather"}}
 	for _, p := range pieces(text, n) {
-		part, found := s.push(p)
+		part, found := s.pushText(p)
 		if got += part; found {
 			return got, s
 		}
 	}
-	got += s.flush()
-	return got + s.flush(), s // the second one has nothing
+	got += s.flushPending()
+	return got + s.flushPending(), s // the second one has nothing
 }
 
 // TestCallFinder: for any pieces, the text before a call is returned without trailing blanks, and nothing of the call.
@@ -73,7 +73,7 @@ func TestCallFinderShows(t *testing.T) {
 	for _, c := range [][2]string{{"a", "a"}, {" ", ""}, {"b", " b"}, {"<too", ""}, {"x", "<toox"}, {"\n", ""},
 		{"{", ""}, {`"na`, ""}, {"x", "\n{\"nax"}, {"{", "{"}, {"\n`", ""}, {"``j", ""}, {"s", ""}, {"\n", "\n```js"},
 		{"<tool_call>", ""}} {
-		got, _ := s.push(c[0])
+		got, _ := s.pushText(c[0])
 		assert.Equal(t, c[1], got, "%q", c[0])
 	}
 }
@@ -83,7 +83,7 @@ func scanCall(text string, n int) (name, arguments string, err error) {
 	s := new(callScanner)
 	names := 0
 	for _, p := range pieces(text, n) {
-		named, more, err := s.push(p)
+		named, more, err := s.pushPiece(p)
 		if err != nil {
 			return "", "", err
 		}
@@ -92,7 +92,7 @@ func scanCall(text string, n int) (name, arguments string, err error) {
 		}
 		arguments += more
 	}
-	if err := s.complete(); err != nil {
+	if err := s.checkComplete(); err != nil {
 		return "", "", err
 	}
 	if names != 1 {
@@ -127,11 +127,11 @@ func TestCalls(t *testing.T) {
 		assert.ErrorIs(t, err, errCall, text)
 	}
 	s := new(callScanner)
-	_, _, err := s.push(strings.Repeat(" ", maxCall+1))
+	_, _, err := s.pushPiece(strings.Repeat(" ", maxCall+1))
 	assert.ErrorIs(t, err, errCall)
-	_, _, err = s.push(strings.Repeat(" ", maxCall))
+	_, _, err = s.pushPiece(strings.Repeat(" ", maxCall))
 	require.NoError(t, err)
-	_, _, err = s.push(" ")
+	_, _, err = s.pushPiece(" ")
 	assert.ErrorIs(t, err, errCall, "one too many")
 }
 
@@ -144,12 +144,12 @@ func TestCallsShow(t *testing.T) {
 		arguments string
 	}{{`{"name"`, false, ""}, {`:"f"`, false, ""}, {`,"arg`, true, ""}, {`uments": {"a`, false, `{"a`}, {`":{`, false,
 		`":{`}, {`}`, false, ""}, {`}`, false, "}"}, {"}", false, "}"}} {
-		named, arguments, err := s.push(c.piece)
+		named, arguments, err := s.pushPiece(c.piece)
 		require.NoError(t, err)
 		assert.Equal(t, c.named, named, c.piece)
 		assert.Equal(t, c.arguments, arguments, c.piece)
 	}
-	require.NoError(t, s.complete())
+	require.NoError(t, s.checkComplete())
 }
 
 // FuzzCalls: accepted calls are valid, for any pieces.

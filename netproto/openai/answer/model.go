@@ -79,7 +79,7 @@ func (c *Conversation) Add(m Message) {
 		before := &c.Messages[last]
 		if before.Content == "" || m.Content == "" {
 			before.Content += m.Content
-			c.think(before, m.Thought)
+			c.appendThought(before, m.Thought)
 			before.Calls = append(before.Calls, m.Calls...)
 			before.Local = before.Local || m.Local
 			return
@@ -103,8 +103,8 @@ func (c Conversation) Joined() (Conversation, bool) {
 	return c, len(c.Messages) < len(all)
 }
 
-// think adds to the thought of a message. Many additions cost no more than their bytes.
-func (c *Conversation) think(m *Message, more string) {
+// appendThought adds to the thought of a message. Many additions cost no more than their bytes.
+func (c *Conversation) appendThought(m *Message, more string) {
 	if more == "" {
 		return
 	}

@@ -20,15 +20,15 @@ type callFinder struct {
 	name    string          // once found: the tool, if the beginning names it
 }
 
-// push adds a piece and returns the text outside of calls. It must not be called after a call was found.
-func (s *callFinder) push(piece string) (text string, found bool) {
+// pushText adds a piece and returns the text outside of calls. It must not be called after a call was found.
+func (s *callFinder) pushText(piece string) (text string, found bool) {
 	all := s.pending + piece
 	keep := len(all)
 	for at := range all {
-		mark, name, may := s.begins(all, at)
+		mark, name, may := s.matchCallStart(all, at)
 		if mark != "" {
 			s.pending, s.mark, s.name = "", mark, name
-			return s.tell(strings.TrimRight(all[:at], blanks)), true
+			return s.recordShown(strings.TrimRight(all[:at], blanks)), true
 		}
 		if may {
 			keep = at
@@ -37,12 +37,12 @@ func (s *callFinder) push(piece string) (text string, found bool) {
 	}
 	keep = len(strings.TrimRight(all[:keep], blanks))
 	s.pending = all[keep:]
-	return s.tell(all[:keep]), false
+	return s.recordShown(all[:keep]), false
 }
 
-// begins returns the beginning of a call at a position of a text; or reports whether a call may begin there, depending
-// on the characters that follow.
-func (s *callFinder) begins(all string, at int) (mark, name string, may bool) {
+// matchCallStart returns the beginning of a call at a position of a text; or reports whether a call may begin there,
+// depending on the characters that follow.
+func (s *callFinder) matchCallStart(all string, at int) (mark, name string, may bool) {
 	rest := all[at:]
 	switch {
 	case rest[0] == '<':
@@ -55,51 +55,48 @@ func (s *callFinder) begins(all string, at int) (mark, name string, may bool) {
 	case !s.beginsLine(all[:at]):
 		return "", "", false
 	}
-	c := reader{rest: rest, ok: true}
+	c := textMatcher{rest: rest, ok: true}
 	if rest[0] == '`' {
-		c.literal("```")
-		c.any("json", "")
+		c.expectText("```")
+		c.expectOneOf("json", "")
 	}
-	c.literals("{", `"name"`, ":", `"`)
-	name = c.any(s.names...)
-	c.literal(`"`)
+	c.expectTexts("{", `"name"`, ":", `"`)
+	name = c.expectOneOf(s.names...)
+	c.expectText(`"`)
 	if c.ok && strings.Count(s.shown.String()+all[:at], "```")%2 == 0 {
 		return rest[:len(rest)-len(c.rest)], name, false
 	}
 	return "", "", c.short
 }
 
-// beginsLine reports whether only blanks follow the last line break of a text.
 func (s *callFinder) beginsLine(before string) bool {
 	newline := strings.LastIndexByte(before, '\n')
-	return (newline >= 0 || !s.begun()) && strings.TrimLeft(before[newline+1:], blanks) == ""
+	return (newline >= 0 || !s.hasShownText()) && strings.TrimLeft(before[newline+1:], blanks) == ""
 }
 
-// reader parses the beginning of a text.
-type reader struct {
+// textMatcher parses the beginning of a text.
+type textMatcher struct {
 	rest  string
 	ok    bool // all expected text was found so far
 	short bool // the text ended where it could still match
 }
 
-func (r *reader) literal(text string) { r.any(text) }
+func (r *textMatcher) expectText(text string) { r.expectOneOf(text) }
 
-// literals expects texts, with optional blanks before each.
-func (r *reader) literals(all ...string) {
+func (r *textMatcher) expectTexts(all ...string) {
 	for _, text := range all {
-		r.blanks()
-		r.literal(text)
+		r.skipBlanks()
+		r.expectText(text)
 	}
 }
 
-func (r *reader) blanks() {
+func (r *textMatcher) skipBlanks() {
 	if r.ok {
 		r.rest = strings.TrimLeft(r.rest, blanks)
 	}
 }
 
-// any expects one of some texts, and returns the longest match.
-func (r *reader) any(texts ...string) (found string) {
+func (r *textMatcher) expectOneOf(texts ...string) (found string) {
 	if !r.ok {
 		return ""
 	}
@@ -122,15 +119,14 @@ func (r *reader) any(texts ...string) (found string) {
 // blanks are the characters that may separate calls.
 const blanks = " \t\r\n"
 
-func (s *callFinder) tell(text string) string {
+func (s *callFinder) recordShown(text string) string {
 	s.shown.WriteString(text)
 	return text
 }
 
-func (s *callFinder) begun() bool { return s.shown.Len() > 0 }
+func (s *callFinder) hasShownText() bool { return s.shown.Len() > 0 }
 
-// flush returns the text that was held back, at the end of the text.
-func (s *callFinder) flush() string {
+func (s *callFinder) flushPending() string {
 	text := s.pending
 	s.pending = ""
 	return text

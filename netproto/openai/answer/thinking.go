@@ -18,8 +18,7 @@ type thinking struct {
 	shown   bool   // something of the thought was emitted
 }
 
-// isThought counts the next token, and emits its text if it belongs to a thought.
-func (a *Answer) isThought(t Token) (is bool, err error) {
+func (a *Answer) consumeThought(t Token) (is bool, err error) {
 	if t.Kind == "" {
 		a.open = false
 		return false, nil
@@ -30,13 +29,12 @@ func (a *Answer) isThought(t Token) (is bool, err error) {
 	}
 	a.open = !strings.Contains(a.marks, thoughtEnd)
 	if t.Kind == KindThought {
-		err = a.think(t.Text)
+		err = a.emitThought(t.Text)
 	}
 	return true, err
 }
 
-// think emits text of the thought, without the blanks around it.
-func (a *Answer) think(text string) error {
+func (a *Answer) emitThought(text string) error {
 	if text = a.held + text; !a.shown {
 		text = strings.TrimLeft(text, blanks)
 	}
@@ -48,31 +46,31 @@ func (a *Answer) think(text string) error {
 	return a.Emit(Piece{Text: kept, Thought: true})
 }
 
-// thinksFirst reports whether the thought must be generated on its own: what follows it has a format that it has not,
-// or it is limited.
-func (a *Answer) thinksFirst() bool {
+// mustThinkFirst reports whether the thought must be generated on its own: what follows it has a format that it has
+// not, or it is limited.
+func (a *Answer) mustThinkFirst() bool {
 	return a.Thinks && !a.None && (a.Budget > 0 || a.Settings.Structured() || a.Forced)
 }
 
-// thoughts generates the thought, if the model thinks, up to the beginning of the answer. It returns why the answer
-// ends with it, also with an error, or "" if the answer follows.
-func (a *Answer) thoughts(ctx context.Context) (finish string, err error) {
+// generateThought generates the thought, if the model thinks, up to the beginning of the answer. It returns why the
+// answer ends with it, also with an error, or "" if the answer follows.
+func (a *Answer) generateThought(ctx context.Context) (finish string, err error) {
 	var out error
-	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool {
+	sum, err := a.generateStretch(ctx, a.unformattedSettings(), func(t Token) bool {
 		var is bool
-		if is, out = a.isThought(t); !is {
+		if is, out = a.consumeThought(t); !is {
 			a.IDs = a.IDs[:len(a.IDs)-1] // of the answer, which has its own settings
 		}
 		return is && out == nil && !(a.open && a.Budget > 0 && a.Thought >= a.Budget)
 	})
-	if err = errors.Join(err, out); err != nil || finishOf(sum) == FinishLength {
+	if err = errors.Join(err, out); err != nil || finishReason(sum) == FinishLength {
 		return FinishLength, err
 	}
 	if !a.open {
 		return "", nil
 	}
 	end, err := a.Model.Tokenize("\n"+thoughtEnd+"\n\n", false)
-	if err != nil || !a.write(end) {
+	if err != nil || !a.appendTokens(end) {
 		return FinishLength, err
 	}
 	a.Thought += len(end)

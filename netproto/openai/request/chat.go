@@ -41,119 +41,121 @@ func (r *Chat) Prompt(m answer.Model) ([]int32, error) {
 func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
 	f := parseBody(body, d)
-	f.thinks(r, d)
-	f.responseFormat(&r.Request)
-	f.common(&r.Request, d)
-	f.chatLogProbs(&r.Settings)
-	f.messages(r)
-	f.tools(r, "function", "")
-	f.functions(r)
-	f.choose(r)
-	f.idle("best_of", idle{"1", "take n", true})
-	f.idle("echo", idle{alters: true})
-	f.idle("add_special_tokens", idle{alters: true}) // the template has them
-	f.idle("suffix", idle{"", "take /v1/completions", true})
-	return r, f.end()
+	f.parseThinking(r, d)
+	f.parseResponseFormat(&r.Request)
+	f.parseCommonFields(&r.Request, d)
+	f.parseChatLogProbs(&r.Settings)
+	f.parseMessages(r)
+	f.parseTools(r, "function", "")
+	f.parseFunctions(r)
+	f.applyToolChoice(r)
+	f.checkUnsupported("best_of", unsupported{"1", "take n", true})
+	f.checkUnsupported("echo", unsupported{alters: true})
+	f.checkUnsupported("add_special_tokens", unsupported{alters: true}) // the template has them
+	f.checkUnsupported("suffix", unsupported{"", "take /v1/completions", true})
+	return r, f.finishParsing()
 }
 
-func (f *fields) chatLogProbs(s *answer.Settings) {
-	if f.flag("logprobs", &s.LogProbs); !s.LogProbs {
-		f.skip("top_logprobs", "this is for answers with log-probabilities: set logprobs", "unsupported_parameter")
+func (f *fields) parseChatLogProbs(s *answer.Settings) {
+	if f.parseBool("logprobs", &s.LogProbs); !s.LogProbs {
+		f.ignoreOrRefuse("top_logprobs", "this is for answers with log-probabilities: set logprobs",
+			"unsupported_parameter")
 	}
-	f.count("top_logprobs", 0, maxTop, &s.Top)
+	f.parseInt("top_logprobs", 0, maxTop, &s.Top)
 }
 
-func (f *fields) messages(r *Chat) {
-	all, _ := f.list("messages", maxMessages)
+func (f *fields) parseMessages(r *Chat) {
+	all, _ := f.parseList("messages", maxMessages)
 	if len(all) == 0 {
-		f.missing("messages", "give at least one message")
+		f.failMissing("messages", "give at least one message")
 		return
 	}
 	known := map[string]bool{} // ids of earlier calls
-	f.elements("messages", all, func(o *fields) { r.Talk.Messages = append(r.Talk.Messages, o.message(known)) })
+	f.parseElements("messages", all, func(o *fields) {
+		r.Talk.Messages = append(r.Talk.Messages, o.parseMessage(known))
+	})
 }
 
-// message parses one message. known has the ids of earlier tool calls.
-func (f *fields) message(known map[string]bool) (m answer.Message) {
-	f.text("role", &m.Role)
-	f.mark(&m)
-	m.Thought = f.thoughtBefore()
-	f.idle("prefix", idle{alters: true})
-	f.idle("partial", idle{alters: true})
-	f.idle("images", idle{hint: "this model reads text alone", alters: true})
+func (f *fields) parseMessage(known map[string]bool) (m answer.Message) {
+	f.parseString("role", &m.Role)
+	f.parseMessageExtension(&m)
+	m.Thought = f.parseEarlierThought()
+	f.checkUnsupported("prefix", unsupported{alters: true})
+	f.checkUnsupported("partial", unsupported{alters: true})
+	f.checkUnsupported("images", unsupported{hint: "this model reads text alone", alters: true})
 	switch m.Role {
 	case "user", "system":
-		m.Content = f.content("content", true)
+		m.Content = f.parseContent("content", true)
 	case "developer":
-		m.Role, m.Content = "system", f.content("content", true)
+		m.Role, m.Content = "system", f.parseContent("content", true)
 	case "assistant":
-		m.Calls = f.calls(known)
-		f.object("function_call", func(o *fields) {
+		m.Calls = f.parseToolCalls(known)
+		f.parseObject("function_call", func(o *fields) {
 			m.Calls = append(m.Calls, answer.Call{})
-			o.call(&m.Calls[len(m.Calls)-1])
+			o.parseCall(&m.Calls[len(m.Calls)-1])
 		})
-		if m.Content = f.content("content", false); m.Content == "" {
-			f.text("refusal", &m.Content)
+		if m.Content = f.parseContent("content", false); m.Content == "" {
+			f.parseString("refusal", &m.Content)
 		}
-		f.idle("audio", idle{hint: "this model hears nothing", alters: true})
+		f.checkUnsupported("audio", unsupported{hint: "this model hears nothing", alters: true})
 	case "tool":
-		f.answered("tool_call_id", known)
-		m.Content = f.result("content")
+		f.parseAnsweredCall("tool_call_id", known)
+		m.Content = f.parseToolResult("content")
 	case "function": // the older form of tool
-		m.Role, m.Content = "tool", f.result("content")
+		m.Role, m.Content = "tool", f.parseToolResult("content")
 	default:
-		f.fail("role", "give system, developer, user, assistant or tool")
+		f.failField("role", "give system, developer, user, assistant or tool")
 	}
-	if f.harmless(ignoredInMessages...); m.Role != "assistant" {
+	if f.ignoreHarmless(ignoredInMessages...); m.Role != "assistant" {
 		m.Thought = ""
 	}
 	return m
 }
 
-// thoughtBefore returns what an assistant thought, which clients send back under two names; "" for other forms, which
-// are of other models.
-func (f *fields) thoughtBefore() (thought string) {
+// parseEarlierThought returns what an assistant thought, which clients send back under two names; "" for other forms,
+// which are of other models.
+func (f *fields) parseEarlierThought() (thought string) {
 	for _, name := range []string{"reasoning", "reasoning_content"} {
 		text := ""
 		if json.Unmarshal(f.all[name], &text) == nil && text != "" {
-			f.take(name)
+			f.takeField(name)
 			thought = text
 		}
 	}
 	return thought
 }
 
-// content parses a text, or a list of texts, which it concatenates. null is an empty text.
-func (f *fields) content(name string, needed bool) string {
+// parseContent parses a text, or a list of texts, which it concatenates. null is an empty text.
+func (f *fields) parseContent(name string, needed bool) string {
 	if _, ok := f.all[name]; !ok && needed && !slices.Contains(f.null, name) {
-		f.missing(name, "give a text")
+		f.failMissing(name, "give a text")
 	}
-	return f.texts(name, false)
+	return f.parseTexts(name, false)
 }
 
-// result parses what a tool returned, as content does. A part that is no text is replaced by a remark: refused, it
-// would end the conversation, in which it stays.
-func (f *fields) result(name string) string { return f.texts(name, true) }
+// parseToolResult parses what a tool returned, as parseContent does. A part that is no text is replaced by a remark:
+// refused, it would end the conversation, in which it stays.
+func (f *fields) parseToolResult(name string) string { return f.parseTexts(name, true) }
 
-// texts parses the texts of a message, of what a tool returned, or of a document in one of these. Documents do not
+// parseTexts parses the texts of a message, of what a tool returned, or of a document in one of these. Documents do not
 // contain others: each level would be parsed again.
-func (f *fields) texts(name string, ofTool bool) string {
+func (f *fields) parseTexts(name string, ofTool bool) string {
 	var text string
 	if f.all[name] == nil || json.Unmarshal(f.all[name], &text) == nil {
-		f.take(name)
+		f.takeField(name)
 		return text
 	}
 	parts := []json.RawMessage{f.all[name]}
 	if isObject(parts[0]) {
-		f.take(name)
-	} else if !f.value(name, &parts, "give a string, or a list of parts of type text") {
+		f.takeField(name)
+	} else if !f.parseValue(name, &parts, "give a string, or a list of parts of type text") {
 		return ""
 	}
 	var all strings.Builder
-	f.elements(name, parts, func(o *fields) {
+	f.parseElements(name, parts, func(o *fields) {
 		kind := ""
-		o.text("type", &kind)
-		all.WriteString(o.part(kind, ofTool))
+		o.parseString("type", &kind)
+		all.WriteString(o.parsePart(kind, ofTool))
 	})
 	return all.String()
 }
@@ -161,86 +163,84 @@ func (f *fields) texts(name string, ofTool bool) string {
 // noText matches the types of parts that have content, but no text.
 var noText = regexp.MustCompile(`image|audio|video|file|document|screenshot`)
 
-// part parses one part of a content. One of an unknown type is ignored, unless it has a text.
-func (f *fields) part(kind string, ofTool bool) (text string) {
+// parsePart parses one part of a content. One of an unknown type is ignored, unless it has a text.
+func (f *fields) parsePart(kind string, ofTool bool) (text string) {
 	_, has := f.all["text"]
 	switch {
 	case kind == "refusal":
-		f.needed(kind, &text, "give a text")
+		f.parseRequired(kind, &text, "give a text")
 	case has || kind == "text" || kind == "input_text" || kind == "output_text":
-		f.needed("text", &text, "give a text")
+		f.parseRequired("text", &text, "give a text")
 	case !f.inDocument && (kind == "document" && f.all["source"] != nil || kind == "search_result"):
-		text = f.document(ofTool)
+		text = f.parseDocument(ofTool)
 	case noText.MatchString(kind) && ofTool:
-		text = "(" + plain(kind) + ": this model reads text alone)"
-		f.leave(kind)
+		text = "(" + plainName(kind) + ": this model reads text alone)"
+		f.ignoreObject(kind)
 	case noText.MatchString(kind):
-		f.fail("type", "this model reads text alone: give parts of type text")
+		f.failField("type", "this model reads text alone: give parts of type text")
 	case kind == "" && ofTool:
 		text, f.all = string(Encode(f.all)), nil
 	default:
-		f.leave(kind)
+		f.ignoreObject(kind)
 	}
-	f.harmless(ignoredInParts...)
+	f.ignoreHarmless(ignoredInParts...)
 	return text
 }
 
-// leave ignores an object of a type that has no place in a prompt.
-func (f *fields) leave(kind string) {
+func (f *fields) ignoreObject(kind string) {
 	f.all = nil
 	if f.strict {
-		f.fail("type", "this server knows no %s: leave it out", Shown(kind))
+		f.failField("type", "this server knows no %s: leave it out", Shown(kind))
 	}
-	f.ignored(f.at + ": " + plain(kind))
+	f.recordIgnored(f.at + ": " + plainName(kind))
 }
 
-// document parses a text with a title, in Anthropic's form.
-func (f *fields) document(ofTool bool) string {
+// parseDocument parses a text with a title, in Anthropic's form.
+func (f *fields) parseDocument(ofTool bool) string {
 	f.inDocument = true
 	defer func() { f.inDocument = false }()
 	lines := make([]string, 3)
-	f.text("title", &lines[0])
-	f.text("context", &lines[1])
+	f.parseString("title", &lines[0])
+	f.parseString("context", &lines[1])
 	if !isObject(f.all["source"]) { // a result of a search, with its address
-		f.harmless("source")
-		lines[2] = f.texts("content", ofTool)
+		f.ignoreHarmless("source")
+		lines[2] = f.parseTexts("content", ofTool)
 	}
-	f.object("source", func(o *fields) {
+	f.parseObject("source", func(o *fields) {
 		switch kind := ""; {
-		case o.text("type", &kind) && kind == "text":
-			o.text("data", &lines[2])
-			o.harmless("media_type")
+		case o.parseString("type", &kind) && kind == "text":
+			o.parseString("data", &lines[2])
+			o.ignoreHarmless("media_type")
 		case kind == "content":
-			lines[2] = o.texts("content", ofTool)
+			lines[2] = o.parseTexts("content", ofTool)
 		default:
-			lines[2] = o.part("document", ofTool)
+			lines[2] = o.parsePart("document", ofTool)
 		}
 	})
 	return strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n"
 }
 
-// answered parses the id of the call that a message answers, if it has one. known has the ids of earlier calls.
-func (f *fields) answered(name string, known map[string]bool) {
+func (f *fields) parseAnsweredCall(name string, known map[string]bool) {
 	id := ""
-	if f.text(name, &id) && !known[id] {
-		f.fail(name, "no call before has this id: give the id of one")
+	if f.parseString(name, &id) && !known[id] {
+		f.failField(name, "no call before has this id: give the id of one")
 	}
 }
 
-func (f *fields) calls(known map[string]bool) (calls []answer.Call) {
-	f.objects("tool_calls", maxTools, func(o *fields) {
+func (f *fields) parseToolCalls(known map[string]bool) (calls []answer.Call) {
+	f.parseObjects("tool_calls", maxTools, func(o *fields) {
 		var c answer.Call
 		kind := "function"
-		o.text("type", &kind)
-		o.needed("id", &c.ID, "give the id of the call")
-		o.harmless(ignoredInCalls...)
+		o.parseString("type", &kind)
+		o.parseRequired("id", &c.ID, "give the id of the call")
+		o.ignoreHarmless(ignoredInCalls...)
 		switch kind {
 		case "function", "custom": // a custom tool has a text instead of arguments
-			if !o.object(kind, func(in *fields) { in.call(&c) }) {
-				o.missing(kind, "give the function that was called")
+			if !o.parseObject(kind, func(in *fields) { in.parseCall(&c) }) {
+				o.failMissing(kind, "give the function that was called")
 			}
 		default:
-			o.fail("type", "give function or custom")
+			o.failField("type", "give function or custom")
 		}
 		known[c.ID] = true
 		calls = append(calls, c)
@@ -248,36 +248,34 @@ func (f *fields) calls(known map[string]bool) (calls []answer.Call) {
 	return calls
 }
 
-// call parses the name and the arguments of a call.
-func (f *fields) call(c *answer.Call) {
-	f.needed("name", &c.Name, "give the name of the function")
-	c.Arguments = f.arguments()
+func (f *fields) parseCall(c *answer.Call) {
+	f.parseRequired("name", &c.Name, "give the name of the function")
+	c.Arguments = f.parseArguments()
 }
 
-// arguments parses the arguments of a call: a string, with any text of the model, or as in other servers the object
-// itself. The text of a custom tool becomes an object.
-func (f *fields) arguments() []byte {
+// parseArguments parses the arguments of a call: a string, with any text of the model, or as in other servers the
+// object itself. The text of a custom tool becomes an object.
+func (f *fields) parseArguments() []byte {
 	for _, name := range []string{"arguments", "action", "operation", "input"} {
 		if raw := f.all[name]; isObject(raw) {
-			f.take(name)
+			f.takeField(name)
 			return raw
 		}
 	}
 	text := ""
-	if f.text("input", &text) {
+	if f.parseString("input", &text) {
 		return Encode(map[string]string{"input": text})
 	}
-	if f.text("arguments", &text); strings.TrimSpace(text) == "" {
+	if f.parseString("arguments", &text); strings.TrimSpace(text) == "" {
 		text = "{}"
 	}
 	return []byte(text)
 }
 
-// mark parses this server's additions to a message.
-func (f *fields) mark(m *answer.Message) {
-	f.object(OwnName, func(o *fields) {
-		o.notes = &notes{strict: true} // see extension
-		o.flag("local", &m.Local)
-		o.harmless("tokens", "shortened", "seed", "receipt")
+func (f *fields) parseMessageExtension(m *answer.Message) {
+	f.parseObject(OwnName, func(o *fields) {
+		o.notes = &notes{strict: true} // see parseExtension
+		o.parseBool("local", &m.Local)
+		o.ignoreHarmless("tokens", "shortened", "seed", "receipt")
 	})
 }

@@ -23,36 +23,36 @@ type Completion struct {
 func ReadCompletion(body []byte, d Defaults) (*Completion, *Error) {
 	r := new(Completion)
 	f := parseBody(body, d)
-	r.None = means(f.all["max_tokens"], "0")
-	unlimited := means(f.all["max_tokens"], "-1")
-	f.responseFormat(&r.Request)
-	f.common(&r.Request, d)
+	r.None = matchesValue(f.all["max_tokens"], "0")
+	unlimited := matchesValue(f.all["max_tokens"], "-1")
+	f.parseResponseFormat(&r.Request)
+	f.parseCommonFields(&r.Request, d)
 	if r.Settings.MaxTokens == 0 && !unlimited {
 		r.Settings.MaxTokens = completionTokens
 	}
-	if f.count("logprobs", 0, maxTopText, &r.Settings.Top) {
+	if f.parseInt("logprobs", 0, maxTopText, &r.Settings.Top) {
 		r.Settings.LogProbs = true
 	}
-	f.flag("echo", &r.Echo)
-	if best := r.N; f.count("best_of", 0, maxChoices, &best) && best != r.N && best > 0 {
-		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
+	f.parseBool("echo", &r.Echo)
+	if best := r.N; f.parseInt("best_of", 0, maxChoices, &best) && best != r.N && best > 0 {
+		f.failField("best_of", "answers are not sorted here: leave it out, and take n")
 	}
-	f.idle("add_special_tokens", idle{values: "true", alters: true})
-	f.prompts(r)
-	if f.text("suffix", &r.Suffix); r.Suffix != "" && (r.Echo || r.IDs != nil) {
-		f.fail("suffix", "a gap is in a text: leave out echo, and give texts as prompt")
+	f.checkUnsupported("add_special_tokens", unsupported{values: "true", alters: true})
+	f.parsePrompts(r)
+	if f.parseString("suffix", &r.Suffix); r.Suffix != "" && (r.Echo || r.IDs != nil) {
+		f.failField("suffix", "a gap is in a text: leave out echo, and give texts as prompt")
 	}
 	if n := (len(r.Texts) + len(r.IDs)) * r.N; n > maxAnswers {
-		f.fail("prompt", "%d answers are too many: ask for at most %d in one request", n, maxAnswers)
+		f.failField("prompt", "%d answers are too many: ask for at most %d in one request", n, maxAnswers)
 	}
-	return r, f.end()
+	return r, f.finishParsing()
 }
 
-// prompts parses a text, a list of texts, ids, or a list of lists of ids.
-func (f *fields) prompts(r *Completion) {
-	raw, ok := f.take("prompt")
+// parsePrompts parses a text, a list of texts, ids, or a list of lists of ids.
+func (f *fields) parsePrompts(r *Completion) {
+	raw, ok := f.takeField("prompt")
 	if !ok {
-		f.missing("prompt", "give a text to go on with")
+		f.failMissing("prompt", "give a text to go on with")
 		return
 	}
 	var text string
@@ -67,12 +67,12 @@ func (f *fields) prompts(r *Completion) {
 	case json.Unmarshal(raw, &lists) == nil && len(lists) > 0:
 		r.Texts = nil
 	default:
-		f.fail("prompt", "give a string, a list of strings, a list of token ids, or a list of such lists; "+
+		f.failField("prompt", "give a string, a list of strings, a list of token ids, or a list of such lists; "+
 			"none of them empty")
 	}
 	for _, list := range lists {
 		if len(list) == 0 {
-			f.fail("prompt", "a list of token ids is empty: give at least one")
+			f.failField("prompt", "a list of token ids is empty: give at least one")
 		}
 		prompt := make([]int32, len(list))
 		for i, id := range list {

@@ -40,8 +40,7 @@ func Invalid(param, format string, args ...any) *Error {
 	return Refuse(http.StatusBadRequest, "invalid_value", format, args...).Of(param)
 }
 
-// kind returns the type of an error in OpenAI's API.
-func (e *Error) kind() string {
+func (e *Error) errorType() string {
 	switch {
 	case e.Status >= http.StatusInternalServerError:
 		return "server_error"
@@ -98,14 +97,13 @@ func ErrorOf(err error) *Error {
 
 // Body returns the body of an error response, in the form of the API that the request belongs to. id is the request's.
 func (e *Error) Body(r *http.Request, id string) []byte {
-	if ofAnthropic(r) {
+	if isAnthropicRequest(r) {
 		return Encode(e.Anthropic(id))
 	}
 	return Encode(e.Object())
 }
 
-// ofAnthropic reports whether a request belongs to Anthropic's API, according to its path or its headers.
-func ofAnthropic(r *http.Request) bool {
+func isAnthropicRequest(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
 }
 
@@ -144,7 +142,7 @@ func (e *Error) Object() map[string]any {
 		Param   *string `json:"param"`
 		Code    *string `json:"code"`
 	}
-	o := object{Message: e.Message, Type: e.kind()}
+	o := object{Message: e.Message, Type: e.errorType()}
 	if e.Param != "" {
 		o.Param = &e.Param
 	}

@@ -26,16 +26,15 @@ type fields struct {
 	*notes
 }
 
-// parseFields parses an object. at is the path for errors.
 func parseFields(at string, raw []byte, n *notes) *fields {
 	f := &fields{at: at, notes: n}
 	err := json.Unmarshal(raw, &f.all)
 	wrong, syntax := errors.AsType[*json.SyntaxError](err)
 	switch {
 	case syntax:
-		f.fail("", "this is not JSON: %v, %s", err, position(raw, int(wrong.Offset)))
+		f.failField("", "this is not JSON: %v, %s", err, describePosition(raw, int(wrong.Offset)))
 	case !isObject(raw):
-		f.fail("", "give a JSON object")
+		f.failField("", "give a JSON object")
 	}
 	for name, value := range f.all {
 		if string(value) == "null" {
@@ -51,9 +50,9 @@ func parseBody(body []byte, d Defaults) *fields {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) // a byte order mark
 	switch at := invalidUTF8(body); {
 	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
-		f.fail("", "the request has no content: give a JSON object")
+		f.failField("", "the request has no content: give a JSON object")
 	case at >= 0:
-		f.fail("", "the request is not UTF-8 from byte %d on: send JSON in UTF-8", at)
+		f.failField("", "the request is not UTF-8 from byte %d on: send JSON in UTF-8", at)
 	default:
 		return parseFields("", body, f.notes)
 	}
@@ -72,8 +71,7 @@ func invalidUTF8(b []byte) int {
 	return -1
 }
 
-// position describes the position of the n-th byte of a text.
-func position(text []byte, n int) string {
+func describePosition(text []byte, n int) string {
 	before := text[:min(max(n-1, 0), len(text))]
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
 	return fmt.Sprintf("at byte %d: line %d, column %d", n, bytes.Count(before, []byte("\n"))+1,
@@ -85,7 +83,7 @@ func isObject(raw []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
 }
 
-func (f *fields) path(name string) string {
+func (f *fields) fieldPath(name string) string {
 	switch {
 	case f.at == "":
 		return name
@@ -95,9 +93,9 @@ func (f *fields) path(name string) string {
 	return f.at + "." + name
 }
 
-// fail records an error about a field, or about the object itself.
-func (f *fields) fail(name, format string, args ...any) {
-	path := f.path(name)
+// failField records an error about a field, or with an empty name about the object itself. The first error is kept.
+func (f *fields) failField(name, format string, args ...any) {
+	path := f.fieldPath(name)
 	if f.err != nil {
 		return
 	}
@@ -107,37 +105,36 @@ func (f *fields) fail(name, format string, args ...any) {
 	}
 }
 
-// fails records the error of a part, if it has one.
-func (f *fields) fails(err *Error) {
+func (f *fields) recordError(err *Error) {
 	if f.err == nil {
 		f.err = err
 	}
 }
 
-func (f *fields) take(name string) (json.RawMessage, bool) {
+func (f *fields) takeField(name string) (json.RawMessage, bool) {
 	raw, ok := f.all[name]
 	delete(f.all, name)
 	return raw, ok
 }
 
-func (f *fields) missing(name, format string, args ...any) {
+func (f *fields) failMissing(name, format string, args ...any) {
 	if f.err != nil {
 		return
 	}
-	f.fail(name, format, args...)
+	f.failField(name, format, args...)
 	f.err.Code = "missing_required_parameter"
 }
 
-// value parses a field into to, if it is present. The hint says which values are valid.
-func (f *fields) value(name string, to any, hint string, args ...any) bool {
-	raw, ok := f.take(name)
+// parseValue parses a field into to, if it is present. The hint says which values are valid.
+func (f *fields) parseValue(name string, to any, hint string, args ...any) bool {
+	raw, ok := f.takeField(name)
 	switch {
 	case !ok:
 	case json.Unmarshal(raw, to) == nil:
 	case isEmpty(raw):
 		return false
 	default:
-		f.fail(name, hint, args...)
+		f.failField(name, hint, args...)
 	}
 	return ok
 }
@@ -160,145 +157,138 @@ func isEmpty(raw json.RawMessage) bool {
 	return err == nil && x == 0
 }
 
-// text parses a string, if it is present.
-func (f *fields) text(name string, to *string) bool { return f.value(name, to, "give a string") }
+func (f *fields) parseString(name string, to *string) bool {
+	return f.parseValue(name, to, "give a string")
+}
 
-func (f *fields) needed(name string, to *string, hint string) {
-	if !f.text(name, to) {
-		f.missing(name, "%s", hint)
+func (f *fields) parseRequired(name string, to *string, hint string) {
+	if !f.parseString(name, to) {
+		f.failMissing(name, "%s", hint)
 	}
 }
 
-// flag parses true or false, if it is present.
-func (f *fields) flag(name string, to *bool) bool { return f.value(name, to, "give true or false") }
+func (f *fields) parseBool(name string, to *bool) bool {
+	return f.parseValue(name, to, "give true or false")
+}
 
-// number parses a number from low to high, if it is present.
-func (f *fields) number(name string, low, high float64, to *float64) bool {
-	ok := f.value(name, to, "give a number from %v to %v", low, high)
+func (f *fields) parseFloat(name string, low, high float64, to *float64) bool {
+	ok := f.parseValue(name, to, "give a number from %v to %v", low, high)
 	if ok && !(*to >= low && *to <= high) {
-		f.fail(name, "give a number from %v to %v", low, high)
+		f.failField(name, "give a number from %v to %v", low, high)
 	}
 	return ok
 }
 
-// integer parses an integer from low to high, if it is present.
-func (f *fields) integer(name string, low, high int64, to *int64) bool {
-	n := whole(*to)
-	ok := f.value(name, &n, "give a whole number from %d to %d", low, high)
+func (f *fields) parseInteger(name string, low, high int64, to *int64) bool {
+	n := wholeNumber(*to)
+	ok := f.parseValue(name, &n, "give a whole number from %d to %d", low, high)
 	if *to = int64(n); ok && (*to < low || *to > high) {
-		f.fail(name, "give a whole number from %d to %d", low, high)
+		f.failField(name, "give a whole number from %d to %d", low, high)
 	}
 	return ok
 }
 
-// whole is a whole number, which may be written as 1.0 or 1e3.
-type whole int64
+// wholeNumber is a whole number, which may be written as 1.0 or 1e3.
+type wholeNumber int64
 
-func (w *whole) UnmarshalJSON(b []byte) error {
+func (w *wholeNumber) UnmarshalJSON(b []byte) error {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if x, wrong := strconv.ParseFloat(string(b), 64); wrong == nil && err != nil && x == math.Trunc(x) &&
 		math.Abs(x) <= 1<<53 {
 		n, err = int64(x), nil
 	}
 	if err == nil {
-		*w = whole(n)
+		*w = wholeNumber(n)
 	}
 	return err
 }
 
-// count parses an integer that fits into an int, if it is present.
-func (f *fields) count(name string, low, high int, to *int) bool {
+func (f *fields) parseInt(name string, low, high int, to *int) bool {
 	n := int64(*to)
-	ok := f.integer(name, int64(low), int64(high), &n)
+	ok := f.parseInteger(name, int64(low), int64(high), &n)
 	*to = int(n)
 	return ok
 }
 
-// list returns the elements of an array of at most limit elements, if it is present.
-func (f *fields) list(name string, limit int) ([]json.RawMessage, bool) {
+func (f *fields) parseList(name string, limit int) ([]json.RawMessage, bool) {
 	var all []json.RawMessage
-	ok := f.value(name, &all, "give a list")
+	ok := f.parseValue(name, &all, "give a list")
 	if len(all) > limit {
-		f.fail(name, "%d elements are too many: give at most %d", len(all), limit)
+		f.failField(name, "%d elements are too many: give at most %d", len(all), limit)
 		all = nil
 	}
 	return all, ok
 }
 
-// object parses a field that is an object, if it is present.
-func (f *fields) object(name string, read func(o *fields)) bool {
-	raw, ok := f.take(name)
+func (f *fields) parseObject(name string, read func(o *fields)) bool {
+	raw, ok := f.takeField(name)
 	if ok = ok && !isEmpty(raw); ok {
-		f.within(f.path(name), raw, read)
+		f.parseNested(f.fieldPath(name), raw, read)
 	}
 	return ok
 }
 
-// objects parses a list of at most limit objects, if it is present. It stops at the first invalid one.
-func (f *fields) objects(name string, limit int, read func(o *fields)) {
-	all, _ := f.list(name, limit)
-	f.elements(name, all, read)
+// parseObjects stops at the first invalid object.
+func (f *fields) parseObjects(name string, limit int, read func(o *fields)) {
+	all, _ := f.parseList(name, limit)
+	f.parseElements(name, all, read)
 }
 
-func (f *fields) elements(name string, all []json.RawMessage, read func(o *fields)) {
+func (f *fields) parseElements(name string, all []json.RawMessage, read func(o *fields)) {
 	for i, raw := range all {
 		if f.err != nil {
 			return
 		}
-		f.within(f.element(name, i), raw, read)
+		f.parseNested(f.elementPath(name, i), raw, read)
 	}
 }
 
-// within parses an object in this one, and ignores fields that read did not take.
-func (f *fields) within(at string, raw []byte, read func(o *fields)) {
+// parseNested parses an object in this one, and ignores fields that read did not take.
+func (f *fields) parseNested(at string, raw []byte, read func(o *fields)) {
 	o := parseFields(at, raw, f.notes)
 	read(o)
-	f.fails(o.end())
+	f.recordError(o.finishParsing())
 }
 
-// element returns the path of an element of a list.
-func (f *fields) element(name string, i int) string {
-	return f.path(name) + "[" + strconv.Itoa(i) + "]"
+func (f *fields) elementPath(name string, i int) string {
+	return f.fieldPath(name) + "[" + strconv.Itoa(i) + "]"
 }
 
-// harmless accepts any values of fields that do not change the answer.
-func (f *fields) harmless(names ...string) {
+func (f *fields) ignoreHarmless(names ...string) {
 	for _, name := range names {
-		if raw, ok := f.take(name); ok && !isEmpty(raw) {
-			f.ignored(f.path(name))
+		if raw, ok := f.takeField(name); ok && !isEmpty(raw) {
+			f.recordIgnored(f.fieldPath(name))
 		}
 	}
 }
 
-// refuse refuses a field that would change the answer.
-func (f *fields) refuse(name, why string) {
-	if _, ok := f.take(name); ok && f.err == nil {
-		f.fail(name, "%s", why)
+func (f *fields) refuseField(name, why string) {
+	if _, ok := f.takeField(name); ok && f.err == nil {
+		f.failField(name, "%s", why)
 		f.err.Code = "unsupported_parameter"
 	}
 }
 
-// names returns the sorted names of the fields that have not been parsed.
-func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
+func (f *fields) remainingNames() []string { return slices.Sorted(maps.Keys(f.all)) }
 
-// end ignores the fields that have not been parsed.
-func (f *fields) end() *Error {
-	for _, name := range f.names() {
-		f.skip(name, "this server knows no such parameter: leave it out", "unknown_parameter")
+// finishParsing ignores the fields that have not been parsed. In strict mode it refuses them.
+func (f *fields) finishParsing() *Error {
+	for _, name := range f.remainingNames() {
+		f.ignoreOrRefuse(name, "this server knows no such parameter: leave it out", "unknown_parameter")
 	}
 	return f.err
 }
 
-// skip ignores a field that this server does not know, or cannot obey. In strict mode it refuses the field.
-func (f *fields) skip(name, why, code string) {
-	raw, ok := f.take(name)
+// ignoreOrRefuse ignores a field that this server does not know, or cannot obey. In strict mode it refuses the field.
+func (f *fields) ignoreOrRefuse(name, why, code string) {
+	raw, ok := f.takeField(name)
 	switch {
 	case !ok || isEmpty(raw) || f.err != nil:
 	case f.strict:
-		f.fail(Shown(name), "%s", why)
+		f.failField(Shown(name), "%s", why)
 		f.err.Code = code
 	default:
-		f.ignored(f.path(plain(name)))
+		f.recordIgnored(f.fieldPath(plainName(name)))
 	}
 }
 
@@ -314,8 +304,7 @@ type notes struct {
 // maxIgnored is the maximum number of listed fields, or keywords of schemas, without effect.
 const maxIgnored = 100
 
-// ignored records a field without effect.
-func (n *notes) ignored(path string) {
+func (n *notes) recordIgnored(path string) {
 	if len(n.paths) >= maxIgnored {
 		return
 	}
@@ -343,15 +332,14 @@ func Shown(name string) string {
 	return errs.Quote(name)
 }
 
-// plain returns the name of a field for headers and logs, which may contain no text of users.
-func plain(name string) string {
+// plainName returns the name of a field for headers and logs, which may contain no text of users.
+func plainName(name string) string {
 	if isPlain(name) && name != "" {
 		return name
 	}
 	return fmt.Sprintf("(a name of %d bytes)", len(name))
 }
 
-// isPlain reports whether a name is short, and has only letters, digits and signs of names.
 func isPlain(name string) bool {
 	plain := utf8.RuneCountInString(name) <= 40
 	for _, r := range name {

@@ -31,8 +31,8 @@ var ignoredFields = []string{
 	"include_reasoning", "separate_reasoning", "stream_reasoning", "reasoning_format", // there is no reasoning
 }
 
-// idle describes a field that has no effect here. With values that match what this server does, this is no loss.
-type idle struct {
+// unsupported describes a field that has no effect here. With values that match what this server does, this is no loss.
+type unsupported struct {
 	values string // JSON values, separated by blanks
 	hint   string // what to use instead of another value
 	alters bool   // without it the answer has another meaning: other values are refused
@@ -44,8 +44,9 @@ const (
 	hintThinks = "this model answers without thinking before"
 )
 
-// idleFields are the idle fields of requests. docs/use/serving.md lists those that alter the answer.
-var idleFields = map[string]idle{
+// unsupportedFields are the fields of requests without effect here. docs/use/serving.md lists those that alter the
+// answer.
+var unsupportedFields = map[string]unsupported{
 	"audio":                 {hint: "this model makes no sound", alters: true},
 	"modalities":            {`["text"]`, "this model makes text alone", true},
 	"image_data":            {hint: "this model reads text alone", alters: true},
@@ -93,29 +94,28 @@ var idleFields = map[string]idle{
 	"truncation":              {values: `"disabled"`},
 }
 
-// renamed gives fields with names of other servers their names here.
-func (f *fields) renamed() {
+func (f *fields) applyAliases() {
 	for name, here := range aliases {
-		if raw, ok := f.take(name); ok && f.all[here] == nil {
+		if raw, ok := f.takeField(name); ok && f.all[here] == nil {
 			f.all[here] = raw
 		}
 	}
 }
 
-// foreign accepts fields of other servers that do not change what this server does.
-func (f *fields) foreign() {
-	f.harmless(ignoredFields...)
-	for _, name := range f.names() {
-		if one, known := idleFields[name]; known {
-			f.idle(name, one)
+func (f *fields) acceptForeignFields() {
+	f.ignoreHarmless(ignoredFields...)
+	for _, name := range f.remainingNames() {
+		if one, known := unsupportedFields[name]; known {
+			f.checkUnsupported(name, one)
 		}
 	}
 }
 
-// idle accepts a field with one of its idle values, or with an empty one. It ignores or refuses it with others.
-func (f *fields) idle(name string, one idle) {
+// checkUnsupported accepts a field with one of the values that match what this server does, or with an empty one. It
+// ignores or refuses it with others.
+func (f *fields) checkUnsupported(name string, one unsupported) {
 	raw, ok := f.all[name]
-	if !ok || means(raw, one.values) || isEmpty(raw) && one.values != "true" {
+	if !ok || matchesValue(raw, one.values) || isEmpty(raw) && one.values != "true" {
 		delete(f.all, name)
 		return
 	}
@@ -128,14 +128,13 @@ func (f *fields) idle(name string, one idle) {
 	}
 	why := "this would change the answer, and is not supported: " + hint
 	if one.alters {
-		f.refuse(name, why)
+		f.refuseField(name, why)
 	} else {
-		f.skip(name, why, "unsupported_parameter")
+		f.ignoreOrRefuse(name, why, "unsupported_parameter")
 	}
 }
 
-// means reports whether a JSON value is in a list of values.
-func means(raw json.RawMessage, values string) bool {
+func matchesValue(raw json.RawMessage, values string) bool {
 	var got any
 	if json.Unmarshal(raw, &got) != nil {
 		return false
@@ -171,8 +170,8 @@ var ignoredInTools = []string{
 	"cache_control", "defer_loading", "output_schema", "input_examples", "eager_input_streaming", "async",
 }
 
-// without returns a JSON object without some of its fields. The others keep their text.
-func without(raw json.RawMessage, names []string) json.RawMessage {
+// withoutFields returns a JSON object without some of its fields. The others keep their text.
+func withoutFields(raw json.RawMessage, names []string) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return raw

@@ -26,17 +26,17 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	f := parseBody(body, d)
 	s := &r.Settings
 	start := ""
-	f.needed("input_prefix", &r.Gap.Prefix, "give a text")
-	f.text("prompt", &start)
-	f.needed("input_suffix", &r.Gap.Suffix, "give a text")
+	f.parseRequired("input_prefix", &r.Gap.Prefix, "give a text")
+	f.parseString("prompt", &start)
+	f.parseRequired("input_suffix", &r.Gap.Suffix, "give a text")
 	r.Gap.Prefix += start
-	f.inputExtra(&r.Gap)
-	r.None = means(f.all["n_predict"], "0")
-	f.lines(&r.Lines)
-	if means(f.all["seed"], "-1") { // random
-		f.take("seed")
+	f.parseInputExtra(&r.Gap)
+	r.None = matchesValue(f.all["n_predict"], "0")
+	f.parseLineLimits(&r.Lines)
+	if matchesValue(f.all["seed"], "-1") { // random
+		f.takeField("seed")
 	}
-	samplers, _ := f.take("samplers")
+	samplers, _ := f.takeField("samplers")
 	usual := func(name, value string) {
 		if _, given := f.all[name]; !given && f.all != nil {
 			f.all[name] = json.RawMessage(value)
@@ -46,32 +46,32 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	usual("top_k", "40")
 	usual("top_p", "0.95")
 	usual("min_p", "0.05")
-	f.common(&r.Request, d)
-	f.samplers(samplers, s)
+	f.parseCommonFields(&r.Request, d)
+	f.parseSamplers(samplers, s)
 	if r.N != 1 {
-		f.fail("n", "one answer is given: leave it out")
+		f.failField("n", "one answer is given: leave it out")
 	}
-	return r, f.end()
+	return r, f.finishParsing()
 }
 
-func (f *fields) inputExtra(to *answer.Infill) {
-	f.objects("input_extra", maxFiles, func(o *fields) {
+func (f *fields) parseInputExtra(to *answer.Infill) {
+	f.parseObjects("input_extra", maxFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}
-		o.text("filename", &file.Name)
-		o.needed("text", &file.Text, "give a text")
-		o.harmless("time") // of llama.vim
+		o.parseString("filename", &file.Name)
+		o.parseRequired("text", &file.Text, "give a text")
+		o.ignoreHarmless("time") // of llama.vim
 		to.Files = append(to.Files, file)
 	})
 }
 
-// samplers disables the samplers that are not in a list. The order of samplers is fixed.
-func (f *fields) samplers(raw json.RawMessage, s *answer.Settings) {
+// parseSamplers disables the samplers that are not in a list. The order of samplers is fixed.
+func (f *fields) parseSamplers(raw json.RawMessage, s *answer.Settings) {
 	if raw == nil {
 		return
 	}
 	var names []string
 	if json.Unmarshal(raw, &names) != nil {
-		f.fail("samplers", "give a list of names")
+		f.failField("samplers", "give a list of names")
 	}
 	if len(names) == 0 {
 		return
@@ -94,9 +94,9 @@ func (f *fields) samplers(raw json.RawMessage, s *answer.Settings) {
 	}
 }
 
-func (f *fields) lines(l *answer.Lines) {
-	f.count("n_indent", 0, math.MaxInt32, &l.Indent)
+func (f *fields) parseLineLimits(l *answer.Lines) {
+	f.parseInt("n_indent", 0, math.MaxInt32, &l.Indent)
 	ms := int64(0)
-	f.integer("t_max_predict_ms", -1, math.MaxInt32, &ms)
+	f.parseInteger("t_max_predict_ms", -1, math.MaxInt32, &ms)
 	l.Time = time.Duration(max(ms, 0)) * time.Millisecond
 }

@@ -49,11 +49,10 @@ func (r *Request) Origins(tokens []answer.Token) *Origins {
 	}
 	o := new(Origins)
 	for _, t := range tokens {
-		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, t.Local, t.Asked, round(t.Confidence),
+		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, t.Local, t.Asked, roundSixDecimals(t.Confidence),
 			t.Unverified, float64(t.At.Microseconds()) / 1000})
 	}
 	return o
 }
 
-// round rounds to six decimal places.
-func round(x float64) float64 { return math.Round(x*1e6) / 1e6 }
+func roundSixDecimals(x float64) float64 { return math.Round(x*1e6) / 1e6 }

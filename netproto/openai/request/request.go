@@ -49,49 +49,49 @@ type Request struct {
 // Ignored returns the paths of the fields that have no effect on the answer, of elements of lists the first one.
 func (r *Request) Ignored() []string { return r.notes.paths }
 
-// common parses the fields that chats and completions share.
-func (f *fields) common(r *Request, d Defaults) {
-	f.renamed()
+func (f *fields) parseCommonFields(r *Request, d Defaults) {
+	f.applyAliases()
 	r.notes = f.notes
 	r.N, r.Settings.Temperature, r.Settings.TopP = 1, d.Temperature, 1
 	r.WantOrigins = d.Provenance
 	s := &r.Settings
-	f.text("model", &r.Model)
-	f.flag("stream", &r.Stream)
-	f.streamOptions(r)
-	f.count("n", 0, maxChoices, &r.N)
+	f.parseString("model", &r.Model)
+	f.parseBool("stream", &r.Stream)
+	f.parseStreamOptions(r)
+	f.parseInt("n", 0, maxChoices, &r.N)
 	r.N = max(r.N, 1)
-	f.limits(r)
-	f.numbers(s)
-	f.flag("ignore_eos", &s.IgnoreEnd)
-	f.seed(r)
-	f.stop("stop", s)
-	f.bias(s)
-	f.otherFormat(r)
-	f.extension(r)
-	f.foreign()
+	f.parseTokenLimits(r)
+	f.parseSamplingNumbers(s)
+	f.parseBool("ignore_eos", &s.IgnoreEnd)
+	f.parseSeed(r)
+	f.parseStop("stop", s)
+	f.parseLogitBias(s)
+	f.parseOtherFormat(r)
+	f.parseExtension(r)
+	f.acceptForeignFields()
 }
 
-// limits parses the maximum number of tokens, which has many names: the smallest one counts. 0 and -1 are no limit.
-func (f *fields) limits(r *Request) {
+// parseTokenLimits parses the maximum number of tokens, which has many names: the smallest one counts. 0 and -1 are no
+// limit.
+func (f *fields) parseTokenLimits(r *Request) {
 	for _, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens",
 		"n_predict"} {
 		n := 0
-		if f.count(name, -1, math.MaxInt32, &n); n > 0 && (r.Settings.MaxTokens == 0 || n < r.Settings.MaxTokens) {
+		if f.parseInt(name, -1, math.MaxInt32, &n); n > 0 && (r.Settings.MaxTokens == 0 || n < r.Settings.MaxTokens) {
 			r.Settings.MaxTokens = n
 		}
 	}
 }
 
-// numbers parses the numbers of settings. Some clients use other values for two of them: a top_k of -1 for all tokens,
-// and a top_p of 0 for only the best token.
-func (f *fields) numbers(s *answer.Settings) {
+// parseSamplingNumbers parses the numbers of settings. Some clients use other values for two of them: a top_k of -1 for
+// all tokens, and a top_p of 0 for only the best token.
+func (f *fields) parseSamplingNumbers(s *answer.Settings) {
 	for _, n := range s.Numbers() {
 		switch to := n.To.(type) {
 		case *float64:
-			f.number(n.Name, n.Low, n.High, to)
+			f.parseFloat(n.Name, n.Low, n.High, to)
 		case *int:
-			f.count(n.Name, -1, int(n.High), to)
+			f.parseInt(n.Name, -1, int(n.High), to)
 			*to = max(*to, 0)
 		}
 	}
@@ -100,51 +100,49 @@ func (f *fields) numbers(s *answer.Settings) {
 	}
 }
 
-// seed parses the seed: any 64-bit integer.
-func (f *fields) seed(r *Request) {
+// parseSeed parses any 64-bit integer, signed or not.
+func (f *fields) parseSeed(r *Request) {
 	n, err := strconv.ParseUint(string(f.all["seed"]), 10, 64)
 	if r.Seeded = err == nil; r.Seeded {
-		f.take("seed")
+		f.takeField("seed")
 		r.Settings.Seed = n
 		return
 	}
-	var signed whole
-	r.Seeded = f.value("seed", &signed, "give a whole number of at most 64 bits")
+	var signed wholeNumber
+	r.Seeded = f.parseValue("seed", &signed, "give a whole number of at most 64 bits")
 	r.Settings.Seed = uint64(signed)
 }
 
-func (f *fields) streamOptions(r *Request) {
-	f.object("stream_options", func(o *fields) {
-		o.flag("include_usage", &r.Usage)
-		o.harmless("include_obfuscation")
+func (f *fields) parseStreamOptions(r *Request) {
+	f.parseObject("stream_options", func(o *fields) {
+		o.parseBool("include_usage", &r.Usage)
+		o.ignoreHarmless("include_obfuscation")
 	})
 }
 
-// stop parses one text or a list of at most maxStops.
-func (f *fields) stop(name string, s *answer.Settings) {
+func (f *fields) parseStop(name string, s *answer.Settings) {
 	var one string
 	var all []string
 	if json.Unmarshal(f.all[name], &one) == nil {
-		f.take(name)
+		f.takeField(name)
 		all = []string{one}
 	} else {
-		f.value(name, &all, "give a string, or a list of at most %d strings", maxStops)
+		f.parseValue(name, &all, "give a string, or a list of at most %d strings", maxStops)
 	}
 	if all = slices.DeleteFunc(all, func(text string) bool { return text == "" }); len(all) > maxStops {
-		f.fail(name, "%d strings are too many: give at most %d", len(all), maxStops)
+		f.failField(name, "%d strings are too many: give at most %d", len(all), maxStops)
 	}
 	s.Stop = append(s.Stop, all...)
 }
 
-// bias parses additions to logits, by token.
-func (f *fields) bias(s *answer.Settings) {
+func (f *fields) parseLogitBias(s *answer.Settings) {
 	var all map[string]float64
-	f.value("logit_bias", &all, "give an object of token ids and numbers, such as {\"42\": -100}")
+	f.parseValue("logit_bias", &all, "give an object of token ids and numbers, such as {\"42\": -100}")
 	if len(all) == 0 || f.err != nil {
 		return
 	}
 	if len(all) > maxBiases {
-		f.fail("logit_bias", "%d tokens are too many: give at most %d", len(all), maxBiases)
+		f.failField("logit_bias", "%d tokens are too many: give at most %d", len(all), maxBiases)
 		return
 	}
 	s.LogitBias = make(map[int32]float32, len(all))
@@ -153,45 +151,47 @@ func (f *fields) bias(s *answer.Settings) {
 		id, _ := strconv.ParseInt(name, 10, 32) // after an error it has another name
 		switch {
 		case id < 0 || name != strconv.FormatInt(id, 10): // with "01" and "1" a token could occur twice
-			f.fail("logit_bias", "%s is not a token id: give whole numbers from 0", Shown(name))
+			f.failField("logit_bias", "%s is not a token id: give whole numbers from 0", Shown(name))
 		case !(value >= -100 && value <= 100):
-			f.fail("logit_bias", "the bias of token %d is out of range: give -100 to 100", id)
+			f.failField("logit_bias", "the bias of token %d is out of range: give -100 to 100", id)
 		}
 		s.LogitBias[int32(id)] = float32(value)
 	}
 }
 
-// extension parses this server's additions to OpenAI's API. They are never ignored: local text could leave the device.
-func (f *fields) extension(r *Request) {
-	f.object(OwnName, func(o *fields) {
+// parseExtension parses this server's additions to OpenAI's API. They are never ignored: local text could leave the
+// device.
+func (f *fields) parseExtension(r *Request) {
+	f.parseObject(OwnName, func(o *fields) {
 		o.notes = &notes{strict: true}
-		o.flag("provenance", &r.WantOrigins)
-		o.flag("complete", &r.Settings.Complete)
-		o.flag("local", &r.Settings.Local)
+		o.parseBool("provenance", &r.WantOrigins)
+		o.parseBool("complete", &r.Settings.Complete)
+		o.parseBool("local", &r.Settings.Local)
 	})
 }
 
 // OwnName is the name of the field with this server's additions, in requests and responses.
 const OwnName = "pilotfish"
 
-func (f *fields) responseFormat(r *Request) {
-	f.object("response_format", func(o *fields) { o.format(r) })
+func (f *fields) parseResponseFormat(r *Request) {
+	f.parseObject("response_format", func(o *fields) { o.parseFormat(r) })
 }
 
-// otherFormat parses the fields of other servers with a schema, or with the word json: llama-server, vLLM and Ollama.
-func (f *fields) otherFormat(r *Request) {
-	f.object("structured_outputs", func(o *fields) {
-		o.otherSchema("json", r)
-		for _, name := range o.names() {
-			o.idle(name, idle{hint: hintSchema, alters: name != "whitespace_pattern"})
+// parseOtherFormat parses the fields of other servers with a schema, or with the word json: llama-server, vLLM and
+// Ollama.
+func (f *fields) parseOtherFormat(r *Request) {
+	f.parseObject("structured_outputs", func(o *fields) {
+		o.parseOtherSchema("json", r)
+		for _, name := range o.remainingNames() {
+			o.checkUnsupported(name, unsupported{hint: hintSchema, alters: name != "whitespace_pattern"})
 		}
 	})
 	for _, name := range []string{"json_schema", "guided_json", "format"} {
-		f.otherSchema(name, r)
+		f.parseOtherSchema(name, r)
 	}
 }
 
-func (f *fields) otherSchema(name string, r *Request) {
+func (f *fields) parseOtherSchema(name string, r *Request) {
 	raw, ok := f.all[name]
 	text := ""
 	if json.Unmarshal(raw, &text) == nil && isObject([]byte(text)) {
@@ -201,55 +201,54 @@ func (f *fields) otherSchema(name string, r *Request) {
 	case !ok || isEmpty(raw) && !isObject(raw):
 		return
 	case r.Settings.Structured():
-		f.skip(name, "the answer has a format already: leave it out", "unsupported_parameter")
+		f.ignoreOrRefuse(name, "the answer has a format already: leave it out", "unsupported_parameter")
 		return
 	case text == "json" && name == "format":
 		r.Settings.JSON = true
 	case isObject(raw):
 		r.Settings.Schema = raw
 	default:
-		f.fail(name, "give a JSON schema")
+		f.failField(name, "give a JSON schema")
 	}
-	f.take(name)
-	r.formatAt, r.schemaAt = f.path(name), f.path(name)
+	f.takeField(name)
+	r.formatAt, r.schemaAt = f.fieldPath(name), f.fieldPath(name)
 }
 
-// format parses the format of an answer. Its schema stands in an object of its own, or beside the type.
-func (f *fields) format(r *Request) {
+// parseFormat parses the format of an answer. Its schema stands in an object of its own, or beside the type.
+func (f *fields) parseFormat(r *Request) {
 	r.formatAt = f.at
 	kind := ""
-	f.text("type", &kind)
+	f.parseString("type", &kind)
 	schema := f.all["schema"]
 	switch {
 	case kind == "text":
 	case kind == "json_object" && isEmpty(schema):
 		r.Settings.JSON = true
 	case kind == "json_object", kind == "json_schema" && schema != nil:
-		f.schema(r)
+		f.parseSchema(r)
 	case kind == "json_schema":
-		if !f.object(kind, func(o *fields) { o.schema(r) }) {
-			f.missing(kind, "give the schema: {\"name\": …, \"schema\": {…}}")
+		if !f.parseObject(kind, func(o *fields) { o.parseSchema(r) }) {
+			f.failMissing(kind, "give the schema: {\"name\": …, \"schema\": {…}}")
 		}
 	default:
-		f.fail("type", "give text, json_object or json_schema")
+		f.failField("type", "give text, json_object or json_schema")
 	}
 }
 
-// schema parses the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode only has closed
-// objects.
-func (f *fields) schema(r *Request) {
+// parseSchema parses the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode only has
+// closed objects.
+func (f *fields) parseSchema(r *Request) {
 	name, ok := "", false
-	f.text("name", &name)
-	f.flag("strict", &r.Settings.Closed)
-	f.harmless("description")
-	r.schemaAt = f.path("schema")
-	if r.Settings.Schema, ok = f.take("schema"); !ok {
-		f.missing("schema", "give a JSON schema")
+	f.parseString("name", &name)
+	f.parseBool("strict", &r.Settings.Closed)
+	f.ignoreHarmless("description")
+	r.schemaAt = f.fieldPath("schema")
+	if r.Settings.Schema, ok = f.takeField("schema"); !ok {
+		f.failMissing("schema", "give a JSON schema")
 	}
 }
 
-// ignores records keywords without effect of a schema at a place in the request.
-func (r *Request) ignores(where string, paths []string) {
+func (r *Request) addIgnoredKeywords(where string, paths []string) {
 	for _, path := range paths[:min(len(paths), maxIgnored-len(r.keywords))] {
 		r.keywords = append(r.keywords, where+path)
 	}
@@ -258,7 +257,7 @@ func (r *Request) ignores(where string, paths []string) {
 // Possible refuses settings that the model does not support.
 func (r *Request) Possible(ctx context.Context, m answer.Model) error {
 	ignored, err := m.Check(ctx, r.Settings)
-	r.ignores(r.schemaAt, ignored)
+	r.addIgnoredKeywords(r.schemaAt, ignored)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err

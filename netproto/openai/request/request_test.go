@@ -105,7 +105,7 @@ func TestDescribes(t *testing.T) {
 		`{"type":["object","null"]}`: true, `{"type":"object","required":["a"]}`: true, `{"anyOf":[]}`: true,
 		`{"$ref":"#/$defs/x"}`: true,
 	} {
-		assert.Equal(t, want, describes([]byte(parameters)), parameters)
+		assert.Equal(t, want, hasParameters([]byte(parameters)), parameters)
 	}
 }
 

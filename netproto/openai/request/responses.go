@@ -31,30 +31,31 @@ type Kept interface {
 func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	r := &Response{Store: true}
 	f := parseBody(body, d)
-	r.echoes(f.all)
-	f.idle("n", idle{values: "1", alters: true})
-	f.flag("store", &r.Store)
-	f.object("text", func(o *fields) {
-		o.idle("verbosity", idle{values: `"medium"`})
-		o.object("format", func(in *fields) { in.format(&r.Request) })
+	r.recordEcho(f.all)
+	f.checkUnsupported("n", unsupported{values: "1", alters: true})
+	f.parseBool("store", &r.Store)
+	f.parseObject("text", func(o *fields) {
+		o.checkUnsupported("verbosity", unsupported{values: `"medium"`})
+		o.parseObject("format", func(in *fields) { in.parseFormat(&r.Request) })
 	})
-	f.thinks(&r.Chat, d)
-	f.included(&r.Settings)
-	f.common(&r.Request, d)
-	f.idle("conversation", idle{hint: "this server keeps answers: give previous_response_id", alters: true})
-	f.idle("prompt", idle{hint: "this server keeps no prompts: give instructions and input", alters: true})
-	f.harmless("background_options", "client_metadata", "max_tool_calls")
-	f.instructions(r)
-	f.input(r, kept)
-	f.tools(&r.Chat, "function", "")
-	f.choose(&r.Chat)
+	f.parseThinking(&r.Chat, d)
+	f.parseInclude(&r.Settings)
+	f.parseCommonFields(&r.Request, d)
+	f.checkUnsupported("conversation",
+		unsupported{hint: "this server keeps answers: give previous_response_id", alters: true})
+	f.checkUnsupported("prompt",
+		unsupported{hint: "this server keeps no prompts: give instructions and input", alters: true})
+	f.ignoreHarmless("background_options", "client_metadata", "max_tool_calls")
+	f.parseInstructions(r)
+	f.parseInput(r, kept)
+	f.parseTools(&r.Chat, "function", "")
+	f.applyToolChoice(&r.Chat)
 	r.Settings.Local = r.Settings.Local || r.local
 	r.Echo["temperature"], r.Echo["top_p"], r.Echo["store"] = r.Settings.Temperature, r.Settings.TopP, r.Store
-	return r, f.end()
+	return r, f.finishParsing()
 }
 
-// echoes records the fields of a request that the response repeats, or their defaults.
-func (r *Response) echoes(given map[string]json.RawMessage) {
+func (r *Response) recordEcho(given map[string]json.RawMessage) {
 	r.Echo = map[string]any{
 		"background": false, "instructions": nil, "max_output_tokens": nil, "max_tool_calls": nil,
 		"metadata": map[string]string{}, "parallel_tool_calls": true, "previous_response_id": nil,
@@ -69,39 +70,36 @@ func (r *Response) echoes(given map[string]json.RawMessage) {
 	}
 }
 
-// included parses what else the response should contain. Unknown values are ignored.
-func (f *fields) included(s *answer.Settings) {
+func (f *fields) parseInclude(s *answer.Settings) {
 	var all []string
-	f.value("include", &all, "give a list of strings")
-	f.count("top_logprobs", 0, maxTop, &s.Top)
+	f.parseValue("include", &all, "give a list of strings")
+	f.parseInt("top_logprobs", 0, maxTop, &s.Top)
 	s.LogProbs = s.Top > 0
 	for _, name := range all {
 		if name == "message.output_text.logprobs" {
 			s.LogProbs = true
 		} else {
-			f.ignored("include: " + plain(name))
+			f.recordIgnored("include: " + plainName(name))
 		}
 	}
 }
 
-// instructions parses the system's turn.
-func (f *fields) instructions(r *Response) {
+func (f *fields) parseInstructions(r *Response) {
 	text := ""
-	if f.text("instructions", &text); text != "" {
+	if f.parseString("instructions", &text); text != "" {
 		r.Talk.Add(answer.Message{Role: "system", Content: text})
 	}
 	r.From = len(r.Talk.Messages)
 }
 
-// input parses the conversation: that of the continued answer, and the new turns.
-func (f *fields) input(r *Response, kept Kept) {
+func (f *fields) parseInput(r *Response, kept Kept) {
 	id := ""
-	if f.text("previous_response_id", &id); id != "" {
+	if f.parseString("previous_response_id", &id); id != "" {
 		before, ok := kept.Talk(id)
 		if !ok {
 			err := NotKept(http.StatusBadRequest, "previous_response_id", id)
 			err.Message = err.Param + ": " + err.Message
-			f.fails(err)
+			f.recordError(err)
 			return
 		}
 		for _, m := range before {
@@ -117,60 +115,60 @@ func (f *fields) input(r *Response, kept Kept) {
 	}
 	var text string
 	if json.Unmarshal(f.all["input"], &text) == nil {
-		f.take("input")
+		f.takeField("input")
 		r.Talk.Add(answer.Message{Role: "user", Content: text})
 		return
 	}
-	all, _ := f.list("input", maxMessages)
-	f.elements("input", all, func(o *fields) {
-		if m := o.item(r, known, kept); m.Role != "" {
+	all, _ := f.parseList("input", maxMessages)
+	f.parseElements("input", all, func(o *fields) {
+		if m := o.parseItem(r, known, kept); m.Role != "" {
 			r.Talk.Add(m)
 		}
 	})
 	if len(r.Talk.Messages) == 0 || len(all) == 0 {
-		f.missing("input", "give a text, or at least one message")
+		f.failMissing("input", "give a text, or at least one message")
 	}
 }
 
-// item parses one item. One that has no place in a prompt becomes a turn without a role. known has the ids of earlier
-// tool calls.
-func (f *fields) item(r *Response, known map[string]bool, kept Kept) (m answer.Message) {
+// parseItem parses one item. One that has no place in a prompt becomes a turn without a role. known has the ids of
+// earlier tool calls.
+func (f *fields) parseItem(r *Response, known map[string]bool, kept Kept) (m answer.Message) {
 	kind := "message"
-	f.text("type", &kind)
+	f.parseString("type", &kind)
 	switch kind {
 	case "message":
-		f.harmless("phase")
-		return f.message(known)
+		f.ignoreHarmless("phase")
+		return f.parseMessage(known)
 	case "function_call":
-		m.Role, m.Calls = "assistant", []answer.Call{f.functionCall(known)}
+		m.Role, m.Calls = "assistant", []answer.Call{f.parseCallItem(known)}
 	case "function_call_output":
-		f.harmless(ignoredInMessages...)
+		f.ignoreHarmless(ignoredInMessages...)
 		m.Role = "tool"
-		f.answered("call_id", known)
-		m.Content = f.result("output")
+		f.parseAnsweredCall("call_id", known)
+		m.Content = f.parseToolResult("output")
 	case "reasoning":
-		if m.Thought = f.reasoningText(); m.Thought != "" {
+		if m.Thought = f.parseReasoning(); m.Thought != "" {
 			m.Role = "assistant"
 		}
 	case "item_reference":
 		id := ""
-		f.text("id", &id)
+		f.parseString("id", &id)
 		var ok bool
 		if m, ok = kept.Item(id); !ok {
-			f.fail("id", "there is no item %s in the answers that are kept: give the item itself", Shown(id))
+			f.failField("id", "there is no item %s in the answers that are kept: give the item itself", Shown(id))
 		}
 		for _, c := range m.Calls {
 			known[c.ID] = true
 		}
-		r.local, m.Local = r.local || m.Local, false // as in input
+		r.local, m.Local = r.local || m.Local, false // as in parseInput
 	case "additional_tools", "tool_search_output":
-		f.tools(&r.Chat, "function", "")
-		f.harmless("call_id", "execution", "role")
-		f.harmless(ignoredInMessages...)
+		f.parseTools(&r.Chat, "function", "")
+		f.ignoreHarmless("call_id", "execution", "role")
+		f.ignoreHarmless(ignoredInMessages...)
 	case "compaction":
-		f.fail("type", encrypted)
+		f.failField("type", encrypted)
 	default:
-		m = f.otherItem(kind)
+		m = f.parseOtherItem(kind)
 	}
 	return m
 }
@@ -178,29 +176,29 @@ func (f *fields) item(r *Response, known map[string]bool, kept Kept) (m answer.M
 // encrypted is the error for a summary of earlier turns that only the server which wrote it can read.
 const encrypted = "this is encrypted: send the messages that it stands for"
 
-// otherItem parses a call of a tool that its client runs, such as local_shell_call, as a call of a function of that
-// name, and its output. Other items, such as calls of tools of a server, have no place in a prompt.
-func (f *fields) otherItem(kind string) (m answer.Message) {
+// parseOtherItem parses a call of a tool that its client runs, such as local_shell_call, as a call of a function of
+// that name, and its output. Other items, such as calls of tools of a server, have no place in a prompt.
+func (f *fields) parseOtherItem(kind string) (m answer.Message) {
 	of, output := strings.CutSuffix(kind, "_output")
 	name, call := strings.CutSuffix(of, "_call")
 	c := answer.Call{Name: name}
-	switch given := f.text("call_id", &c.ID); {
+	switch given := f.parseString("call_id", &c.ID); {
 	case call && output:
-		m.Role, m.Content = "tool", f.result("output")
+		m.Role, m.Content = "tool", f.parseToolResult("output")
 	case call && given:
-		f.text("name", &c.Name)
-		c.Arguments = f.arguments()
+		f.parseString("name", &c.Name)
+		c.Arguments = f.parseArguments()
 		m.Role, m.Calls = "assistant", []answer.Call{c}
 	default:
-		f.leave(kind)
+		f.ignoreObject(kind)
 	}
-	f.harmless("caller", "namespace")
-	f.harmless(ignoredInMessages...)
+	f.ignoreHarmless("caller", "namespace")
+	f.ignoreHarmless(ignoredInMessages...)
 	return m
 }
 
-// reasoningText returns the text of an item of reasoning; "" for other forms, which are of other models.
-func (f *fields) reasoningText() string {
+// parseReasoning returns the text of an item of reasoning; "" for other forms, which are of other models.
+func (f *fields) parseReasoning() string {
 	var item struct{ Content []struct{ Type, Text string } }
 	var text strings.Builder
 	if json.Unmarshal(Encode(f.all), &item) == nil {
@@ -212,13 +210,13 @@ func (f *fields) reasoningText() string {
 	return text.String()
 }
 
-func (f *fields) functionCall(known map[string]bool) (c answer.Call) {
-	f.needed("call_id", &c.ID, "give the id of the call")
-	f.needed("name", &c.Name, "give the name of the function")
-	c.Arguments = f.arguments()
+func (f *fields) parseCallItem(known map[string]bool) (c answer.Call) {
+	f.parseRequired("call_id", &c.ID, "give the id of the call")
+	f.parseRequired("name", &c.Name, "give the name of the function")
+	c.Arguments = f.parseArguments()
 	known[c.ID] = true
-	f.harmless("caller", "namespace")
-	f.harmless(ignoredInMessages...)
+	f.ignoreHarmless("caller", "namespace")
+	f.ignoreHarmless(ignoredInMessages...)
 	return c
 }
 

@@ -32,102 +32,101 @@ type toolChoice struct {
 // toolName matches the valid names of functions.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// tools parses the functions that the model may call. own is the type of functions in this API. Tools of other types,
-// which the server or its cloud would have to run or to describe, are left out.
-func (f *fields) tools(r *Chat, own, namespace string) {
-	all, _ := f.list("tools", maxTools)
+// parseTools parses the functions that the model may call. own is the type of functions in this API. Tools of other
+// types, which the server or its cloud would have to run or to describe, are left out.
+func (f *fields) parseTools(r *Chat, own, namespace string) {
+	all, _ := f.parseList("tools", maxTools)
 	i := -1
-	f.elements("tools", all, func(o *fields) {
+	f.parseElements("tools", all, func(o *fields) {
 		i++
 		kind := ""
-		o.text("type", &kind)
-		o.harmless(ignoredInTools...)
+		o.parseString("type", &kind)
+		o.ignoreHarmless(ignoredInTools...)
 		switch {
 		case kind == "namespace" && namespace == "":
 			name := ""
-			o.text("name", &name)
-			o.tools(r, own, name)
+			o.parseString("name", &name)
+			o.parseTools(r, own, name)
 		case kind != own && kind != "":
-			o.leaveTool(kind)
+			o.ignoreTool(kind)
 		default:
-			o.tool(r, namespace, all[i])
+			o.parseTool(r, namespace, all[i])
 		}
 	})
 	if len(r.Tools) > maxTools && namespace == "" {
-		f.fail("tools", "%d functions are too many: give at most %d", len(r.Tools), maxTools)
+		f.failField("tools", "%d functions are too many: give at most %d", len(r.Tools), maxTools)
 	}
 }
 
-// leaveTool leaves a tool out.
-func (f *fields) leaveTool(kind string) {
+func (f *fields) ignoreTool(kind string) {
 	f.all = nil
 	if f.strict {
-		f.fail("type", "this server runs no tools, and knows functions alone: leave out %s", Shown(kind))
+		f.failField("type", "this server runs no tools, and knows functions alone: leave out %s", Shown(kind))
 	}
-	f.ignored(f.at + ": " + plain(kind))
+	f.recordIgnored(f.at + ": " + plainName(kind))
 }
 
-// tool parses a function. The prompt has its definition as in the request, if that has the form that models are trained
-// on.
-func (f *fields) tool(r *Chat, namespace string, raw json.RawMessage) {
+// parseTool parses a function. The prompt has its definition as in the request, if that has the form that models are
+// trained on.
+func (f *fields) parseTool(r *Chat, namespace string, raw json.RawMessage) {
 	var callers []string
-	f.value("allowed_callers", &callers, "give a list of strings")
+	f.parseValue("allowed_callers", &callers, "give a list of strings")
 	if callers != nil && !slices.Contains(callers, "direct") { // programs that the server would have to run
-		f.leaveTool("allowed_callers")
+		f.ignoreTool("allowed_callers")
 		return
 	}
 	t := tool{Namespace: namespace}
-	f.flag("strict", &t.strict)
+	f.parseBool("strict", &t.strict)
 	var more []string
-	if f.object("function", func(o *fields) {
-		o.function(&t)
-		more = o.names()
+	if f.parseObject("function", func(o *fields) {
+		o.parseDefinition(&t)
+		more = o.remainingNames()
 	}) && len(more) == 0 {
-		t.definition = without(raw, slices.Concat(f.names(), ignoredInTools, []string{"allowed_callers"}))
+		t.definition = withoutFields(raw,
+			slices.Concat(f.remainingNames(), ignoredInTools, []string{"allowed_callers"}))
 	} else if t.Name == "" && f.err == nil {
-		f.function(&t)
+		f.parseDefinition(&t)
 	}
-	f.offer(r, t)
+	f.addTool(r, t)
 }
 
-// functions parses the older form of tools, in which an answer has at most one call.
-func (f *fields) functions(r *Chat) {
-	f.objects("functions", maxTools, func(o *fields) {
+// parseFunctions parses the older form of tools, in which an answer has at most one call.
+func (f *fields) parseFunctions(r *Chat) {
+	f.parseObjects("functions", maxTools, func(o *fields) {
 		var t tool
-		o.function(&t)
-		f.offer(r, t)
+		o.parseDefinition(&t)
+		f.addTool(r, t)
 		r.Older, r.Single = true, true
 	})
 }
 
-func (f *fields) offer(r *Chat, t tool) {
+func (f *fields) addTool(r *Chat, t tool) {
 	for _, other := range r.Tools {
 		if other.Name == t.Name && bytes.Equal(other.definition, t.definition) {
 			return
 		}
 	}
-	if r.offers(t.Name) {
-		f.fail("name", "two functions are called %s: give each a name of its own", t.Name)
+	if r.hasTool(t.Name) {
+		f.failField("name", "two functions are called %s: give each a name of its own", t.Name)
 	}
 	r.Tools = append(r.Tools, t)
 }
 
-// offers reports whether a function with this name is available.
-func (r *Chat) offers(name string) bool {
+func (r *Chat) hasTool(name string) bool {
 	return slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Name == name })
 }
 
-// choose parses which functions must be called, and adds their definitions to the conversation. An answer that must be
-// a call has no format of its own.
-func (f *fields) choose(r *Chat) {
+// applyToolChoice parses which functions must be called, and adds their definitions to the conversation. An answer that
+// must be a call has no format of its own.
+func (f *fields) applyToolChoice(r *Chat) {
 	r.Choice = toolChoice{Mode: "auto"}
 	if !isEmpty(f.all["tool_choice"]) {
-		f.toolChoice(r, "tool_choice")
+		f.parseToolChoice(r, "tool_choice")
 	} else {
-		f.toolChoice(r, "function_call") // the older form
+		f.parseToolChoice(r, "function_call") // the older form
 	}
 	parallel := !r.Single
-	f.flag("parallel_tool_calls", &parallel)
+	f.parseBool("parallel_tool_calls", &parallel)
 	r.Single = r.Single || !parallel
 	if r.Choice.Mode != "none" {
 		for _, t := range r.Tools {
@@ -136,53 +135,52 @@ func (f *fields) choose(r *Chat) {
 	}
 	if s := &r.Settings; r.Choice.Mode == "required" && s.Structured() {
 		s.JSON, s.Schema, s.Closed = false, nil, false
-		f.ignored(r.formatAt)
+		f.recordIgnored(r.formatAt)
 	}
 }
 
-// definition is the definition of a function in the form that models are trained on.
-type definition struct {
-	Type     string  `json:"type"`
-	Function defined `json:"function"`
+// toolDefinition is the definition of a function in the form that models are trained on.
+type toolDefinition struct {
+	Type     string             `json:"type"`
+	Function functionDefinition `json:"function"`
 }
 
-type defined struct {
+type functionDefinition struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// function parses the definition of a function.
-func (f *fields) function(t *tool) {
+func (f *fields) parseDefinition(t *tool) {
 	parameters := "parameters"
 	if f.all["input_schema"] != nil { // in Anthropic's API
 		parameters = "input_schema"
 	}
-	if !f.text("name", &t.Name) {
-		f.missing("name", "give the name of the function")
+	if !f.parseString("name", &t.Name) {
+		f.failMissing("name", "give the name of the function")
 	} else if !toolName.MatchString(t.Name) {
-		f.fail("name", "give 1 to 128 letters, digits, and _ - .")
+		f.failField("name", "give 1 to 128 letters, digits, and _ - .")
 	}
 	description, ok := "", false
-	f.text("description", &description)
-	f.flag("strict", &t.strict)
-	t.at = f.path(parameters)
-	if t.parameters, ok = f.take(parameters); ok && isEmpty(t.parameters) && !isObject(t.parameters) {
+	f.parseString("description", &description)
+	f.parseBool("strict", &t.strict)
+	t.at = f.fieldPath(parameters)
+	if t.parameters, ok = f.takeField(parameters); ok && isEmpty(t.parameters) && !isObject(t.parameters) {
 		t.parameters = nil
 	} else if ok && !isObject(t.parameters) {
-		f.fail(parameters, "give a JSON schema of an object")
+		f.failField(parameters, "give a JSON schema of an object")
 	}
 	if f.err == nil {
-		t.definition = Encode(definition{"function", defined{t.Name, description, t.parameters}})
+		t.definition = Encode(toolDefinition{"function", functionDefinition{t.Name, description, t.parameters}})
 	}
-	if !describes(t.parameters) {
+	if !hasParameters(t.parameters) {
 		t.parameters = json.RawMessage(noParameters)
 	}
 }
 
-// describes reports whether a JSON schema describes parameters. A schema with only the type object describes none: a
-// function that accepts any parameters would have additionalProperties.
-func describes(parameters json.RawMessage) bool {
+// hasParameters reports whether a JSON schema describes parameters. A schema with only the type object describes none:
+// a function that accepts any parameters would have additionalProperties.
+func hasParameters(parameters json.RawMessage) bool {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(parameters, &all) != nil {
 		return false // there is none
@@ -205,80 +203,77 @@ func describes(parameters json.RawMessage) bool {
 	return false
 }
 
-// toolChoice parses which functions may or must be called.
-func (f *fields) toolChoice(r *Chat, name string) {
+func (f *fields) parseToolChoice(r *Chat, name string) {
 	mode := ""
 	if isObject(f.all[name]) {
-		f.object(name, func(o *fields) { o.choice(r) })
-	} else if f.value(name, &mode, "give none, auto, required, or an object that names a function") {
-		f.mode(name, mode, r)
+		f.parseObject(name, func(o *fields) { o.parseChoiceObject(r) })
+	} else if f.parseValue(name, &mode, "give none, auto, required, or an object that names a function") {
+		f.setChoiceMode(name, mode, r)
 	}
 }
 
-func (f *fields) mode(name, mode string, r *Chat) {
+func (f *fields) setChoiceMode(name, mode string, r *Chat) {
 	switch mode {
 	case "none", "auto", "": // also without tools
 		r.Choice.Mode = cmp.Or(mode, "auto")
 	case "required", "any":
 		if r.Choice.Mode = "required"; len(r.Tools) == 0 {
-			f.fail(name, "there are no tools to choose from: give some, or leave it out")
+			f.failField(name, "there are no tools to choose from: give some, or leave it out")
 		}
 	default:
-		f.fail(name, "give none, auto, required, or an object that names a function")
+		f.failField(name, "give none, auto, required, or an object that names a function")
 	}
 }
 
-// choice parses a choice that is an object, in the form of any API.
-func (f *fields) choice(r *Chat) {
+func (f *fields) parseChoiceObject(r *Chat) {
 	kind := "function"
-	f.text("type", &kind)
-	f.flag("disable_parallel_tool_use", &r.Single)
+	f.parseString("type", &kind)
+	f.parseBool("disable_parallel_tool_use", &r.Single)
 	switch kind {
 	case "function", "tool":
-		r.Choice.Mode, r.Choice.name = "required", f.functionName(r)
+		r.Choice.Mode, r.Choice.name = "required", f.parseFunctionName(r)
 	case "allowed_tools":
-		if !f.object(kind, func(o *fields) { o.allowed(r) }) {
-			f.allowed(r)
+		if !f.parseObject(kind, func(o *fields) { o.parseAllowedTools(r) }) {
+			f.parseAllowedTools(r)
 		}
 	case "none", "auto", "any", "required":
-		f.mode("type", kind, r)
+		f.setChoiceMode("type", kind, r)
 	default:
-		f.fail("type", "this server runs no tools, and can require functions alone: leave it out")
+		f.failField("type", "this server runs no tools, and can require functions alone: leave it out")
 	}
 }
 
-// functionName parses the name of a function, which has an object of its own or not.
-func (f *fields) functionName(r *Chat) (name string) {
+func (f *fields) parseFunctionName(r *Chat) (name string) {
 	read := func(o *fields) {
-		o.needed("name", &name, "give the function's name")
-		if !r.offers(name) {
-			o.fail("name", "no tool has this name")
+		o.parseRequired("name", &name, "give the function's name")
+		if !r.hasTool(name) {
+			o.failField("name", "no tool has this name")
 		}
 	}
-	if !f.object("function", read) {
+	if !f.parseObject("function", read) {
 		read(f)
 	}
 	return name
 }
 
-// allowed parses the functions that may be called: the others are left out.
-func (f *fields) allowed(r *Chat) {
+// parseAllowedTools leaves out the functions that may not be called.
+func (f *fields) parseAllowedTools(r *Chat) {
 	var names []string
-	all, given := f.list("tools", maxTools)
-	f.elements("tools", all, func(o *fields) {
+	all, given := f.parseList("tools", maxTools)
+	f.parseElements("tools", all, func(o *fields) {
 		kind := "function"
-		if o.text("type", &kind); kind == "function" {
-			names = append(names, o.functionName(r))
+		if o.parseString("type", &kind); kind == "function" {
+			names = append(names, o.parseFunctionName(r))
 		} else {
-			o.leaveTool(kind)
+			o.ignoreTool(kind)
 		}
 	})
 	if given {
 		r.Tools = slices.DeleteFunc(r.Tools, func(t tool) bool { return !slices.Contains(names, t.Name) })
 	}
 	mode := "auto"
-	f.text("mode", &mode)
-	f.mode("mode", mode, r)
+	f.parseString("mode", &mode)
+	f.setChoiceMode("mode", mode, r)
 }
 
 // CallSchemas returns the JSON schemas of calls of the functions, to be used with Settings.Closed. Parameters with an
@@ -291,12 +286,12 @@ func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls,
 		if r.Choice.name != "" && t.Name != r.Choice.name {
 			continue
 		}
-		if t.parameters, err = r.followed(ctx, m, i); err != nil {
+		if t.parameters, err = r.resolveParameters(ctx, m, i); err != nil {
 			return s, err
 		}
-		s.One = callOf(t, "")
+		s.One = callSchema(t, "")
 		s.Each[t.Name] = s.One
-		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(len(all))))
+		all = append(all, callSchema(t, "/anyOf/"+strconv.Itoa(len(all))))
 	}
 	if len(all) == 1 {
 		return s, nil
@@ -309,10 +304,10 @@ func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls,
 	return s, err
 }
 
-// followed returns the schema of a tool's parameters in the form to use, and records keywords without effect.
-func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
+// resolveParameters returns the schema of a tool's parameters in the form to use, and records keywords without effect.
+func (r *Chat) resolveParameters(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
 	t := r.Tools[i]
-	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
+	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callSchema(t, ""), Closed: true})
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -322,12 +317,12 @@ func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMes
 			_, path, _ = strings.Cut(path, "/properties/arguments")
 			paths = append(paths, "#"+strings.TrimPrefix(path, "/allOf/1"))
 		}
-		r.ignores(t.at, paths)
+		r.addIgnoredKeywords(t.at, paths)
 		return t.parameters, nil
 	case t.strict:
 		return nil, Invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.Name, err)
 	}
-	r.ignores(t.at, []string{""}) // all keywords
+	r.addIgnoredKeywords(t.at, []string{""}) // all keywords
 	return json.RawMessage(anyObject), nil
 }
 
@@ -337,12 +332,13 @@ const (
 	noParameters = `{"type":"object","properties":{}}`
 )
 
-// callOf returns the JSON schema of a call of a function, which will be at a place in another schema. References in the
-// schema of the parameters are adjusted to that place.
-func callOf(t tool, place string) []byte {
+// callSchema returns the JSON schema of a call of a function, which will be at a place in another schema. References in
+// the schema of the parameters are adjusted to that place.
+func callSchema(t tool, place string) []byte {
 	place += "/properties/arguments"
 	arguments := t.parameters
-	if !saysObject(arguments) { // a schema without a type, or with several, must not allow other values than objects
+	// a schema without a type, or with several, must not allow other values than objects
+	if !allowsOnlyObjects(arguments) {
 		place += "/allOf/1"
 		arguments = slices.Concat([]byte(`{"allOf":[`+anyObject+`,`), arguments, []byte(`]}`))
 	}
@@ -356,8 +352,7 @@ func callOf(t tool, place string) []byte {
 	return b.Bytes()
 }
 
-// saysObject reports whether a JSON schema explicitly allows only objects.
-func saysObject(schema []byte) bool {
+func allowsOnlyObjects(schema []byte) bool {
 	var s struct {
 		Type json.RawMessage `json:"type"`
 	}

@@ -12,11 +12,11 @@ var ErrWork = errors.New("it takes too long to make an automaton of it")
 
 // Limits of a set, as counts, so that the same schemas are refused on every machine.
 const (
-	maxStates = 1 << 16
-	maxPlaces = 1 << 18 // places of a graph
-	maxKeys   = 1 << 26 // bytes of the keys of its sets of places
-	maxSteps  = 1 << 26 // places, arcs and schemas that are visited: about a second
-	stopEach  = 1 << 14
+	maxStates    = 1 << 16
+	maxNFAStates = 1 << 18 // states of a graph
+	maxKeys      = 1 << 26 // bytes of the keys of its sets of states
+	maxSteps     = 1 << 26 // states, arcs and schemas that are visited: about a second
+	stopEach     = 1 << 14
 )
 
 // Maker makes sets, and limits their total work.

@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// graph is a regular set of texts: places with arcs, and jumps, which consume nothing. Texts begin at place 0.
-type graph[A any] struct{ places []place[A] }
+// graph is a nondeterministic automaton: states with arcs, and jumps, which consume nothing. Texts begin at state 0.
+type graph[A any] struct{ states []nfaState[A] }
 
-type place[A any] struct {
+type nfaState[A any] struct {
 	arcs  []A
 	jumps []int32
 	end   bool // a text may end here
 }
 
-func newGraph[A any]() graph[A] { return graph[A]{make([]place[A], 1)} }
+func newGraph[A any]() graph[A] { return graph[A]{make([]nfaState[A], 1)} }
 
-func (g *graph[A]) place() int32 {
-	g.places = append(g.places, place[A]{})
-	return int32(len(g.places) - 1)
+func (g *graph[A]) addState() int32 {
+	g.states = append(g.states, nfaState[A]{})
+	return int32(len(g.states) - 1)
 }
 
-func (g *graph[A]) jump(from, to int32) { g.places[from].jumps = append(g.places[from].jumps, to) }
+func (g *graph[A]) addJump(from, to int32) { g.states[from].jumps = append(g.states[from].jumps, to) }
 
-func (g *graph[A]) ends(at ...int32) {
+func (g *graph[A]) markAccepting(at ...int32) {
 	for _, p := range at {
-		g.places[p].end = true
+		g.states[p].end = true
 	}
 }
 
@@ -35,63 +35,62 @@ func (g *graph[A]) ends(at ...int32) {
 type nfa struct {
 	graph[Arc]
 
-	round int32   // of closure
-	seen  []int32 // by place: the last round of closure that visited it
+	round int32   // of epsilonClosure
+	seen  []int32 // by state: the last round of epsilonClosure that visited it
 }
 
 func newNFA() *nfa { return &nfa{graph: newGraph[Arc]()} }
 
-// arc adds a transition from one place to another with any byte of a range.
-func (a *nfa) arc(from int32, lo, hi byte, to int32) {
-	a.places[from].arcs = append(a.places[from].arcs, Arc{lo, hi, to})
+func (a *nfa) addArc(from int32, lo, hi byte, to int32) {
+	a.states[from].arcs = append(a.states[from].arcs, Arc{lo, hi, to})
 }
 
-// text adds a path for a text to a new place.
-func (a *nfa) text(from int32, text string) int32 {
+func (a *nfa) addText(from int32, text string) int32 {
 	for i := range len(text) {
-		to := a.place()
-		a.arc(from, text[i], text[i], to)
+		to := a.addState()
+		a.addArc(from, text[i], text[i], to)
 		from = to
 	}
 	return from
 }
 
-// chars adds paths for any character of ranges of runes, pairs of first and last, in JSON's spelling within a string.
-func (a *nfa) chars(from int32, ranges []rune, to int32) {
+// addRuneRanges adds paths for the characters of ranges of runes, pairs of first and last, in JSON's spelling within a
+// string.
+func (a *nfa) addRuneRanges(from int32, ranges []rune, to int32) {
 	for i := 0; i+1 < len(ranges); i += 2 {
-		a.between(from, ranges[i], ranges[i+1], to)
+		a.addRuneRange(from, ranges[i], ranges[i+1], to)
 	}
 }
 
-// between adds paths for any character of lo to hi: unescaped, or escaped where required.
-func (a *nfa) between(from int32, lo, hi rune, to int32) {
+func (a *nfa) addRuneRange(from int32, lo, hi rune, to int32) {
 	for r := lo; r <= hi && r < utf8.RuneSelf; r++ {
-		if escaped := escape(r); escaped != "" {
+		if escaped := escapeRune(r); escaped != "" {
 			last := len(escaped) - 1
-			a.arc(a.text(from, escaped[:last]), escaped[last], escaped[last], to)
+			a.addArc(a.addText(from, escaped[:last]), escaped[last], escaped[last], to)
 		}
 	}
 	for _, part := range [][2]rune{{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7f}, {0x80, 0x7ff}, {0x800, 0xd7ff},
 		{0xe000, 0xffff}, {0x10000, utf8.MaxRune}} {
 		if l, h := max(lo, part[0]), min(hi, part[1]); l <= h {
 			text := string(l)
-			a.span(from, text, string(h), strings.Repeat("\x80", len(text)), strings.Repeat("\xbf", len(text)), to)
+			least, most := strings.Repeat("\x80", len(text)), strings.Repeat("\xbf", len(text))
+			a.addTextRange(from, text, string(h), least, most, to)
 		}
 	}
 }
 
-// span adds paths for the texts from lo to hi, with bytes after the first one from those of least to those of most. All
-// four texts have the same length.
-func (a *nfa) span(from int32, lo, hi, least, most string, to int32) {
+// addTextRange adds paths for the texts from lo to hi, with bytes after the first one from those of least to those of
+// most. All four texts have the same length.
+func (a *nfa) addTextRange(from int32, lo, hi, least, most string, to int32) {
 	if len(lo) == 1 {
-		a.arc(from, lo[0], hi[0], to)
+		a.addArc(from, lo[0], hi[0], to)
 		return
 	}
 	low, high := least[1:], most[1:]
 	part := func(l, h byte, lo, hi string) {
-		next := a.place()
-		a.arc(from, l, h, next)
-		a.span(next, lo, hi, low, high, to)
+		next := a.addState()
+		a.addArc(from, l, h, next)
+		a.addTextRange(next, lo, hi, low, high, to)
 	}
 	l, h := lo[0], hi[0]
 	if l == h {
@@ -111,8 +110,7 @@ func (a *nfa) span(from int32, lo, hi, least, most string, to int32) {
 	}
 }
 
-// determine returns the Set of the same texts.
-func (a *nfa) determine(m *Maker) (*Set, error) {
+func (a *nfa) determinize(m *Maker) (*Set, error) {
 	d, known, size := new(Set), map[string]int32{}, 0
 	var sets [][]int32
 	enter := func(set []int32) int32 {
@@ -120,32 +118,32 @@ func (a *nfa) determine(m *Maker) (*Set, error) {
 		key := string(b)
 		id, ok := known[key]
 		if !ok {
-			id = d.state(slices.ContainsFunc(set, func(p int32) bool { return a.places[p].end }))
+			id = d.addState(slices.ContainsFunc(set, func(p int32) bool { return a.states[p].end }))
 			known[key], sets = id, append(sets, set)
 			size += 2*len(key) + 64
 		}
 		return id
 	}
-	enter(a.closure([]int32{0}))
+	enter(a.epsilonClosure([]int32{0}))
 	for i := 0; i < len(sets); i++ {
 		if len(sets) > maxStates || size > maxKeys {
 			return nil, ErrSize
 		}
-		arcs, work := a.leave(sets[i], enter)
+		arcs, work := a.outgoingArcs(sets[i], enter)
 		d.Arcs[i] = arcs
 		if err := m.Spend(work); err != nil {
 			return nil, err
 		}
 	}
-	return d.trim(), nil
+	return d.trimDeadStates(), nil
 }
 
-// leave returns the arcs of a set of places, sorted and disjoint.
-func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []Arc, work int) {
+// outgoingArcs returns the arcs of a set of states, sorted and disjoint.
+func (a *nfa) outgoingArcs(set []int32, enter func([]int32) int32) (arcs []Arc, work int) {
 	var out []Arc
 	cuts := []int{}
 	for _, p := range set {
-		for _, x := range a.places[p].arcs {
+		for _, x := range a.states[p].arcs {
 			out = append(out, x)
 			cuts = append(cuts, int(x.Lo), int(x.Hi)+1)
 		}
@@ -164,7 +162,7 @@ func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []Arc, work in
 		if len(to) == 0 {
 			continue
 		}
-		all := a.closure(to)
+		all := a.epsilonClosure(to)
 		work += 2 * len(all)
 		id := enter(all)
 		if n := len(arcs); n > 0 && arcs[n-1].To == id && arcs[n-1].Hi+1 == lo {
@@ -176,10 +174,9 @@ func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []Arc, work in
 	return arcs, work
 }
 
-// closure returns the places that can be reached from some without a byte, sorted.
-func (a *nfa) closure(from []int32) []int32 {
-	if a.round++; len(a.seen) < len(a.places) {
-		a.seen = slices.Concat(a.seen, make([]int32, len(a.places)-len(a.seen)))
+func (a *nfa) epsilonClosure(from []int32) []int32 {
+	if a.round++; len(a.seen) < len(a.states) {
+		a.seen = slices.Concat(a.seen, make([]int32, len(a.states)-len(a.seen)))
 	}
 	all := []int32{}
 	for len(from) > 0 {
@@ -188,7 +185,7 @@ func (a *nfa) closure(from []int32) []int32 {
 		if a.seen[p] != a.round {
 			a.seen[p] = a.round
 			all = append(all, p)
-			from = append(from, a.places[p].jumps...)
+			from = append(from, a.states[p].jumps...)
 		}
 	}
 	slices.Sort(all)

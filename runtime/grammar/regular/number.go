@@ -45,12 +45,12 @@ func ParseNumber(text string) (*big.Rat, error) {
 }
 
 // AtLeast and AtMost tighten a bound.
-func (b *Numbers) AtLeast(l Limit) { b.Min.tighten(l, 1) }
+func (b *Numbers) AtLeast(l Limit) { b.Min.tightenTo(l, 1) }
 
 // AtMost is AtLeast of the other bound.
-func (b *Numbers) AtMost(l Limit) { b.Max.tighten(l, -1) }
+func (b *Numbers) AtMost(l Limit) { b.Max.tightenTo(l, -1) }
 
-func (l *Limit) tighten(o Limit, sign int) {
+func (l *Limit) tightenTo(o Limit, sign int) {
 	if o.At == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (b *Numbers) And(o Numbers) {
 
 // Forget drops a bound that is beyond all numbers generated without it: the other bound is not as large.
 func (b *Numbers) Forget() {
-	large := new(big.Rat).SetInt(power(wholeDigits))
+	large := new(big.Rat).SetInt(powerOfTen(wholeDigits))
 	far := new(big.Rat).Mul(large, large)
 	low, high := b.Min.At, b.Max.At
 	if high != nil && high.Cmp(far) > 0 && (low == nil || low.Cmp(large) < 0) {
@@ -108,8 +108,8 @@ func (b Numbers) Without(values []string) (parts []Numbers) {
 	return append(parts, b)
 }
 
-// floor returns the largest whole n such that n/scale is within a bound from above; nil for none.
-func (l Limit) floor(scale *big.Int) *big.Int {
+// floorAtScale returns the largest whole n such that n/scale is within a bound from above; nil for none.
+func (l Limit) floorAtScale(scale *big.Int) *big.Int {
 	if l.At == nil {
 		return nil
 	}
@@ -121,23 +121,22 @@ func (l Limit) floor(scale *big.Int) *big.Int {
 	return n
 }
 
-// scaled returns the smallest and the largest whole n such that n/scale is within the bounds; nil for none.
-func (b *Numbers) scaled(scale *big.Int) (low, high *big.Int) {
+func (b *Numbers) scaledBounds(scale *big.Int) (low, high *big.Int) {
 	if b.Min.At != nil {
-		low = Limit{new(big.Rat).Neg(b.Min.At), b.Min.Open}.floor(scale)
+		low = Limit{new(big.Rat).Neg(b.Min.At), b.Min.Open}.floorAtScale(scale)
 		low.Neg(low)
 	}
-	return low, b.Max.floor(scale)
+	return low, b.Max.floorAtScale(scale)
 }
 
-// fill replaces a missing bound: by the default number of digits, or one more than the other bound has.
-func fill(low, high *big.Int) (*big.Int, *big.Int) {
+// fillMissingBounds replaces a missing bound: by the default number of digits, or one more than the other bound has.
+func fillMissingBounds(low, high *big.Int) (*big.Int, *big.Int) {
 	limit := func(other *big.Int) *big.Int {
 		digits := wholeDigits
 		if other != nil {
 			digits = max(digits, len(new(big.Int).Abs(other).String())+1)
 		}
-		return new(big.Int).Sub(power(digits), big.NewInt(1))
+		return new(big.Int).Sub(powerOfTen(digits), big.NewInt(1))
 	}
 	l, h := low, high
 	if l == nil {
@@ -150,91 +149,90 @@ func fill(low, high *big.Int) (*big.Int, *big.Int) {
 	return l, h
 }
 
-// power returns 10 to the n.
-func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+func powerOfTen(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
 // Numbers returns the numbers within b that are whole, or are not, or both.
 func (m *Maker) Numbers(b Numbers, whole, broken bool) (*Set, error) {
 	if !broken {
-		return b.integers(m)
+		return b.integerSet(m)
 	}
-	all, err := b.all(m)
+	all, err := b.numberSet(m)
 	if err != nil || whole {
 		return all, err
 	}
-	parts, err := m.plain(`^-?[0-9]+\.[0-9]*[1-9][0-9]*$`)
+	parts, err := m.unquotedSet(`^-?[0-9]+\.[0-9]*[1-9][0-9]*$`)
 	if err != nil {
 		return nil, err
 	}
 	return m.And(all, parts)
 }
 
-func (m *Maker) plain(pattern string) (*Set, error) {
+func (m *Maker) unquotedSet(pattern string) (*Set, error) {
 	p, err := parsePattern(pattern)
 	if err != nil {
 		return nil, err
 	}
-	return p.bytes(m, "")
+	return p.toByteSet(m, "")
 }
 
-// integers returns the whole numbers within bounds.
-func (b *Numbers) integers(m *Maker) (*Set, error) {
+func (b *Numbers) integerSet(m *Maker) (*Set, error) {
 	if b.Step != nil {
-		return b.multiples(m, b.Step.Num(), 0) // also of a fraction, in lowest terms
+		return b.multipleSet(m, b.Step.Num(), 0) // also of a fraction, in lowest terms
 	}
 	a := newNFA()
-	low, high := fill(b.scaled(big.NewInt(1)))
-	a.ends(a.whole(0, low, high, 0)...)
-	return a.determine(m)
+	low, high := fillMissingBounds(b.scaledBounds(big.NewInt(1)))
+	a.markAccepting(a.addIntegers(0, low, high, 0)...)
+	return a.determinize(m)
 }
 
-func (b *Numbers) all(m *Maker) (*Set, error) {
+func (b *Numbers) numberSet(m *Maker) (*Set, error) {
 	if b.Step != nil {
 		digits, exact := b.Step.FloatPrec()
 		if !exact || digits > partDigits {
 			return nil, fmt.Errorf("multiples of %s are not supported: it has more than %d digits after the point",
 				b.Step.RatString(), partDigits)
 		}
-		return b.multiples(m, new(big.Int).Div(new(big.Int).Mul(b.Step.Num(), power(digits)), b.Step.Denom()), digits)
+		scaled := new(big.Int).Mul(b.Step.Num(), powerOfTen(digits))
+		return b.multipleSet(m, scaled.Div(scaled, b.Step.Denom()), digits)
 	}
 	if b.Min.At == nil && b.Max.At == nil {
-		return m.plain(anyNumber)
+		return m.unquotedSet(anyNumber)
 	}
 	a := newNFA()
-	low, high := fill(b.scaled(big.NewInt(1)))
-	a.ends(a.whole(0, low, high, 0)...)
-	a.fractions(low, high)
-	if err := b.between(a); err != nil {
+	low, high := fillMissingBounds(b.scaledBounds(big.NewInt(1)))
+	a.markAccepting(a.addIntegers(0, low, high, 0)...)
+	a.addFractions(low, high)
+	if err := b.addNumbersNearBounds(a); err != nil {
 		return nil, err
 	}
-	return a.determine(m)
+	return a.determinize(m)
 }
 
-// multiples returns the numbers within bounds that have a number of digits after the point and, read without it, are
+// multipleSet returns the numbers within bounds that have a number of digits after the point and, read without it, are
 // multiples of n.
-func (b *Numbers) multiples(m *Maker, n *big.Int, digits int) (*Set, error) {
+func (b *Numbers) multipleSet(m *Maker, n *big.Int, digits int) (*Set, error) {
 	a := newNFA()
-	low, high := fill(b.scaled(power(digits)))
-	a.ends(a.whole(0, low, high, digits)...)
-	a, err := a.divisible(m, n)
+	low, high := fillMissingBounds(b.scaledBounds(powerOfTen(digits)))
+	a.markAccepting(a.addIntegers(0, low, high, digits)...)
+	a, err := a.filterMultiples(m, n)
 	if err != nil {
 		return nil, err
 	}
-	return a.determine(m)
+	return a.determinize(m)
 }
 
-// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n if a point in
-// them is ignored. a has no jumps.
-func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
+// filterMultiples returns the texts of a, numbers in digits with or without a sign, that are multiples of n if a point
+// in them is ignored. a has no jumps.
+func (a *nfa) filterMultiples(m *Maker, n *big.Int) (*nfa, error) {
 	if n.Cmp(big.NewInt(maxStates)) > 0 {
 		return nil, ErrSize
 	}
 	out, of := newNFA(), n.Int64()
-	open, known := []pair{{}}, map[pair]int32{{}: 0} // places of a, and remainders
+	open, known := []pair{{}}, map[pair]int32{{}: 0} // states of a, and remainders
 	enter := func(p pair) int32 {
 		id, ok := known[p]
 		if !ok {
-			id = out.place()
+			id = out.addState()
 			known[p] = id
 			open = append(open, p)
 		}
@@ -243,18 +241,18 @@ func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	for len(open) > 0 {
 		p := open[len(open)-1]
 		open = open[:len(open)-1]
-		here, at := known[p], a.places[p.a]
-		out.places[here].end = at.end && p.b == 0
+		here, at := known[p], a.states[p.a]
+		out.states[here].end = at.end && p.b == 0
 		for _, x := range at.arcs {
 			if x.Lo < '0' { // a sign or a point
-				out.arc(here, x.Lo, x.Lo, enter(pair{x.To, p.b}))
+				out.addArc(here, x.Lo, x.Lo, enter(pair{x.To, p.b}))
 				continue
 			}
 			for d := x.Lo; d <= x.Hi; d++ {
-				out.arc(here, d, d, enter(pair{x.To, int32((int64(p.b)*10 + int64(d-'0')) % of)}))
+				out.addArc(here, d, d, enter(pair{x.To, int32((int64(p.b)*10 + int64(d-'0')) % of)}))
 			}
 		}
-		if len(out.places) > maxPlaces {
+		if len(out.states) > maxNFAStates {
 			return nil, ErrSize
 		}
 		if err := m.Spend(20); err != nil {
@@ -264,18 +262,18 @@ func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	return out, nil
 }
 
-// whole adds paths for the whole numbers of low to high, with a point before some last digits and without -0; it
+// addIntegers adds paths for the whole numbers of low to high, with a point before some last digits and without -0; it
 // returns their ends.
-func (a *nfa) whole(from int32, low, high *big.Int, digits int) (ends []int32) {
+func (a *nfa) addIntegers(from int32, low, high *big.Int, digits int) (ends []int32) {
 	if low.Sign() < 0 {
-		l, h := maxInt(new(big.Int).Neg(high), big.NewInt(1)), new(big.Int).Neg(low)
-		ends = a.natural(a.text(from, "-"), l, h, digits)
+		l, h := maxBigInt(new(big.Int).Neg(high), big.NewInt(1)), new(big.Int).Neg(low)
+		ends = a.addNaturals(a.addText(from, "-"), l, h, digits)
 	}
-	return append(ends, a.natural(from, maxInt(low, new(big.Int)), high, digits)...)
+	return append(ends, a.addNaturals(from, maxBigInt(low, new(big.Int)), high, digits)...)
 }
 
-// natural adds paths for the numbers of low to high, with a point before some last digits; low is not negative.
-func (a *nfa) natural(from int32, low, high *big.Int, digits int) (ends []int32) {
+// addNaturals adds paths for the numbers of low to high, with a point before some last digits; low is not negative.
+func (a *nfa) addNaturals(from int32, low, high *big.Int, digits int) (ends []int32) {
 	if low.Cmp(high) > 0 {
 		return nil
 	}
@@ -295,43 +293,43 @@ func (a *nfa) natural(from int32, low, high *big.Int, digits int) (ends []int32)
 		if n < len(hi) {
 			h = nines
 		}
-		end := a.place()
-		a.span(from, pointed(l), pointed(h), pointed(zeros), pointed(nines), end)
+		end := a.addState()
+		a.addTextRange(from, pointed(l), pointed(h), pointed(zeros), pointed(nines), end)
 		ends = append(ends, end)
 	}
 	return ends
 }
 
-// fractions adds the numbers with a point between consecutive whole ones that are both within bounds, including the
+// addFractions adds the numbers with a point between consecutive whole ones that are both within bounds, including the
 // smaller one.
-func (a *nfa) fractions(low, high *big.Int) {
+func (a *nfa) addFractions(low, high *big.Int) {
 	less := func(n *big.Int) *big.Int { return new(big.Int).Sub(n, big.NewInt(1)) }
 	negative := func(n *big.Int) *big.Int { return new(big.Int).Neg(n) }
-	ends := a.natural(0, maxInt(low, new(big.Int)), less(high), 0)
+	ends := a.addNaturals(0, maxBigInt(low, new(big.Int)), less(high), 0)
 	if low.Sign() < 0 { // -n.x for n from that of high to that of low, less one
-		ends = append(ends, a.natural(a.text(0, "-"), maxInt(negative(high), new(big.Int)), less(negative(low)), 0)...)
+		from, least := a.addText(0, "-"), maxBigInt(negative(high), new(big.Int))
+		ends = append(ends, a.addNaturals(from, least, less(negative(low)), 0)...)
 	}
 	for _, end := range ends {
-		at, last := a.text(end, "."), a.place()
+		at, last := a.addText(end, "."), a.addState()
 		for range partDigits {
-			to := a.place()
-			a.arc(at, '0', '9', to)
-			a.jump(to, last)
+			to := a.addState()
+			a.addArc(at, '0', '9', to)
+			a.addJump(to, last)
 			at = to
 		}
-		a.ends(last)
+		a.markAccepting(last)
 	}
 }
 
-func maxInt(x, y *big.Int) *big.Int {
+func maxBigInt(x, y *big.Int) *big.Int {
 	if x.Cmp(y) < 0 {
 		return y
 	}
 	return x
 }
 
-// between adds the numbers next to the bounds, with up to as many digits after the point as the bounds have.
-func (b *Numbers) between(a *nfa) error {
+func (b *Numbers) addNumbersNearBounds(a *nfa) error {
 	digits := 0
 	for _, l := range []Limit{b.Min, b.Max} {
 		if l.At == nil {
@@ -345,25 +343,26 @@ func (b *Numbers) between(a *nfa) error {
 			digits = max(digits, openDigits)
 		}
 	}
-	if low, high := b.scaled(power(digits)); low != nil && high != nil && low.Cmp(high) > 0 && digits < partDigits {
+	low, high := b.scaledBounds(powerOfTen(digits))
+	if low != nil && high != nil && low.Cmp(high) > 0 && digits < partDigits {
 		digits++ // between two numbers there is one with a digit more
 	}
 	for n := range digits {
-		b.nextTo(a, n+1)
+		b.addDecimalsNearBounds(a, n+1)
 	}
 	return nil
 }
 
-// nextTo adds the numbers with a number of digits after the point that are within bounds and next to them: with one
-// bound, those up to the next whole number.
-func (b *Numbers) nextTo(a *nfa, digits int) {
-	scale := power(digits)
-	low, high := b.scaled(scale)
+// addDecimalsNearBounds adds the numbers with a number of digits after the point that are within bounds and next to
+// them: with one bound, those up to the next whole number.
+func (b *Numbers) addDecimalsNearBounds(a *nfa, digits int) {
+	scale := powerOfTen(digits)
+	low, high := b.scaledBounds(scale)
 	if low == nil {
 		low = new(big.Int).Sub(high, scale)
 	}
 	if high == nil {
 		high = new(big.Int).Add(low, scale)
 	}
-	a.ends(a.whole(0, low, high, digits)...)
+	a.markAccepting(a.addIntegers(0, low, high, digits)...)
 }

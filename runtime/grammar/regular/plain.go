@@ -19,7 +19,7 @@ var plain = Set{Arcs: [][]Arc{
 // PlainNext returns the state after a byte of plain characters, with 0 for the boundary of characters; -1 if the byte
 // cannot follow.
 func PlainNext(state int32, b byte) int32 {
-	next, _ := plain.next(state, b, b)
+	next, _ := plain.nextState(state, b, b)
 	return next
 }
 
@@ -38,19 +38,19 @@ func (m *Maker) Freedom(d *Set) ([]Freedom, error) {
 	if err != nil {
 		return nil, err
 	}
-	inAny, _ := any.next(0, '"', '"')
+	inAny, _ := any.nextState(0, '"', '"')
 	next := make([][]int32, len(d.Arcs)) // after one plain character; nil: some cannot follow
 	bound := make([]bool, len(d.Arcs))
 	for i := range next {
-		next[i] = d.plainly(nil, int32(i), 0)
+		next[i] = d.appendPlainSuccessors(nil, int32(i), 0)
 		bound[i] = next[i] == nil
 	}
-	reaching(next, bound)
+	markReachingStates(next, bound)
 	free := make([]Freedom, len(bound))
 	for i := range free {
 		switch {
 		case bound[i]:
-		case d.same(int32(i), any, inAny):
+		case d.equalFrom(int32(i), any, inAny):
 			free[i] = InString
 		default:
 			free[i] = Free
@@ -59,17 +59,17 @@ func (m *Maker) Freedom(d *Set) ([]Freedom, error) {
 	return free, nil
 }
 
-// plainly appends the states after the rest of one plain character, which has been read up to a state of plain; it
-// returns nil if one cannot follow.
-func (d *Set) plainly(to []int32, at, state int32) []int32 {
+// appendPlainSuccessors appends the states after the rest of one plain character, of which the bytes so far lead to a
+// state of plain. It returns nil if one cannot follow.
+func (d *Set) appendPlainSuccessors(to []int32, at, state int32) []int32 {
 	for _, x := range plain.Arcs[state] {
 		for lo := int(x.Lo); lo <= int(x.Hi); {
-			next, last := d.next(at, byte(lo), x.Hi)
+			next, last := d.nextState(at, byte(lo), x.Hi)
 			switch {
 			case next < 0:
 				return nil
 			case x.To != 0:
-				if to = d.plainly(to, next, x.To); to == nil {
+				if to = d.appendPlainSuccessors(to, next, x.To); to == nil {
 					return nil
 				}
 			case !slices.Contains(to, next):

@@ -171,7 +171,7 @@ func TestTrimmed(t *testing.T) {
 				next = append(next, to)
 			}
 			live := slices.Clone(d.End)
-			reaching(next, live)
+			markReachingStates(next, live)
 			assert.True(t, live[i], "%s: state %d", pattern, i)
 			for k, x := range arcs {
 				assert.LessOrEqual(t, x.Lo, x.Hi)
@@ -244,7 +244,7 @@ func TestFreedom(t *testing.T) {
 		free, err := m.Freedom(d)
 		require.NoError(t, err)
 		require.Len(t, free, len(d.Arcs))
-		begun, _ := d.next(0, '"', '"')
+		begun, _ := d.nextState(0, '"', '"')
 		assert.Equal(t, want, free[begun], pattern)
 		assert.Equal(t, Bound, free[0], "before the quote")
 	}

@@ -19,13 +19,12 @@ type Set struct {
 	End  []bool  // by state: a text may end there
 }
 
-func (d *Set) state(end bool) int32 {
+func (d *Set) addState(end bool) int32 {
 	d.Arcs, d.End = append(d.Arcs, nil), append(d.End, end)
 	return int32(len(d.End) - 1)
 }
 
-// trim drops the states that lead to no end.
-func (d *Set) trim() *Set {
+func (d *Set) trimDeadStates() *Set {
 	next := make([][]int32, len(d.Arcs))
 	for i, arcs := range d.Arcs {
 		for _, x := range arcs {
@@ -33,14 +32,14 @@ func (d *Set) trim() *Set {
 		}
 	}
 	live := slices.Clone(d.End)
-	reaching(next, live)
+	markReachingStates(next, live)
 	if len(live) == 0 || !live[0] {
 		return new(Set)
 	}
 	names, trimmed := make([]int32, len(live)), new(Set)
 	for i, ok := range live {
 		if ok {
-			names[i] = trimmed.state(d.End[i])
+			names[i] = trimmed.addState(d.End[i])
 			trimmed.Arcs[names[i]] = d.Arcs[i]
 		}
 	}
@@ -55,8 +54,9 @@ func (d *Set) trim() *Set {
 	return trimmed
 }
 
-// reaching adds to in the states from which a state of in is reachable. next lists the successors of each state.
-func reaching(next [][]int32, in []bool) {
+// markReachingStates adds to in the states from which a state of in is reachable. next lists the successors of each
+// state.
+func markReachingStates(next [][]int32, in []bool) {
 	before := make([][]int32, len(next))
 	var open []int32
 	for i, all := range next {
@@ -89,15 +89,15 @@ func (d *Set) Has(text string) bool {
 	}
 	at := int32(0)
 	for i := range len(text) {
-		if at, _ = d.next(at, text[i], text[i]); at < 0 {
+		if at, _ = d.nextState(at, text[i], text[i]); at < 0 {
 			return false
 		}
 	}
 	return d.End[at]
 }
 
-// next returns the state after byte lo, -1 for none, and the last byte up to hi that leads to the same state.
-func (d *Set) next(at int32, lo, hi byte) (to int32, last byte) {
+// nextState returns the state after byte lo, -1 for none, and the last byte up to hi that leads to the same state.
+func (d *Set) nextState(at int32, lo, hi byte) (to int32, last byte) {
 	if at < 0 {
 		return -1, hi
 	}
@@ -116,12 +116,12 @@ func (d *Set) next(at int32, lo, hi byte) (to int32, last byte) {
 type pair struct{ a, b int32 }
 
 // And returns the texts that are in both sets.
-func (m *Maker) And(a, b *Set) (*Set, error) { return m.product(a, b, false) }
+func (m *Maker) And(a, b *Set) (*Set, error) { return m.buildProduct(a, b, false) }
 
 // Without returns the texts of a that are not in b.
-func (m *Maker) Without(a, b *Set) (*Set, error) { return m.product(a, b, true) }
+func (m *Maker) Without(a, b *Set) (*Set, error) { return m.buildProduct(a, b, true) }
 
-func (m *Maker) product(d, o *Set, not bool) (*Set, error) {
+func (m *Maker) buildProduct(d, o *Set, not bool) (*Set, error) {
 	if d.Empty() || o.Empty() {
 		if not {
 			return d, nil
@@ -133,7 +133,7 @@ func (m *Maker) product(d, o *Set, not bool) (*Set, error) {
 		id, ok := known[p]
 		if !ok {
 			inBoth := p.b >= 0 && o.End[p.b]
-			id = out.state(d.End[p.a] && inBoth != not)
+			id = out.addState(d.End[p.a] && inBoth != not)
 			known[p], open = id, append(open, p)
 		}
 		return id
@@ -147,7 +147,7 @@ func (m *Maker) product(d, o *Set, not bool) (*Set, error) {
 		steps := 1
 		for _, x := range d.Arcs[p.a] {
 			for lo := int(x.Lo); lo <= int(x.Hi); {
-				to, hi := o.next(p.b, byte(lo), x.Hi)
+				to, hi := o.nextState(p.b, byte(lo), x.Hi)
 				if steps++; to >= 0 || not {
 					out.Arcs[i] = append(out.Arcs[i], Arc{byte(lo), hi, enter(pair{x.To, to})})
 				}
@@ -158,28 +158,28 @@ func (m *Maker) product(d, o *Set, not bool) (*Set, error) {
 			return nil, err
 		}
 	}
-	return out.trim(), nil
+	return out.trimDeadStates(), nil
 }
 
 // Or returns the texts that are in at least one of the sets.
 func (m *Maker) Or(sets ...*Set) (*Set, error) {
 	a := newNFA()
 	for _, d := range sets {
-		first := int32(len(a.places))
+		first := int32(len(a.states))
 		for range d.Arcs {
-			a.place()
+			a.addState()
 		}
 		for i, arcs := range d.Arcs {
-			a.places[first+int32(i)].end = d.End[i]
+			a.states[first+int32(i)].end = d.End[i]
 			for _, x := range arcs {
-				a.arc(first+int32(i), x.Lo, x.Hi, first+x.To)
+				a.addArc(first+int32(i), x.Lo, x.Hi, first+x.To)
 			}
 		}
 		if !d.Empty() {
-			a.jump(0, first)
+			a.addJump(0, first)
 		}
 	}
-	return a.determine(m)
+	return a.determinize(m)
 }
 
 // Sorts divides a set into n sets, by all bytes of a text: most texts that differ in a few bytes are in two of them.
@@ -205,7 +205,7 @@ func (m *Maker) Sorts(d *Set, n int) (parts []*Set, err error) {
 		if err := m.Spend(10 * len(whole.Arcs)); err != nil {
 			return nil, err
 		}
-		parts = append(parts, whole.trim())
+		parts = append(parts, whole.trimDeadStates())
 	}
 	return parts, nil
 }
@@ -216,7 +216,7 @@ func Of(texts []string) (*Set, error) {
 	if len(texts) == 0 {
 		return d, nil
 	}
-	d.state(false)
+	d.addState(false)
 	for _, text := range slices.Sorted(slices.Values(texts)) { // so that only the last arc of a state can be shared
 		at := int32(0)
 		for i := range len(text) {
@@ -225,7 +225,7 @@ func Of(texts []string) (*Set, error) {
 				at = arcs[n-1].To
 				continue
 			}
-			to := d.state(false)
+			to := d.addState(false)
 			d.Arcs[at] = append(d.Arcs[at], Arc{text[i], text[i], to})
 			at = to
 		}
@@ -236,8 +236,8 @@ func Of(texts []string) (*Set, error) {
 	return d, nil
 }
 
-// same reports whether a state of d and a state of o have the same texts, arc by arc.
-func (d *Set) same(at int32, o *Set, other int32) bool {
+// equalFrom reports whether a state of d and a state of o have the same texts, arc by arc.
+func (d *Set) equalFrom(at int32, o *Set, other int32) bool {
 	known, open := map[pair]bool{}, []pair{{at, other}}
 	for len(open) > 0 {
 		p := open[len(open)-1]

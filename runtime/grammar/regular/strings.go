@@ -8,19 +8,19 @@ type Pattern struct {
 	Not  bool
 }
 
-// lookaheads splits a pattern with lookaheads at its beginning, such as ^(?!a)(?=.*b)c: a string matches text exactly
-// if it satisfies all returned patterns.
-func lookaheads(text string) []Pattern {
+// splitLookaheads splits a pattern with lookaheads at its beginning, such as ^(?!a)(?=.*b)c: a string matches text
+// exactly if it satisfies all returned patterns.
+func splitLookaheads(text string) []Pattern {
 	all, rest := []Pattern(nil), text
 	for strings.HasPrefix(rest, "^(?!") || strings.HasPrefix(rest, "^(?=") {
-		end, _ := group(rest[1:])
+		end, _ := scanGroup(rest[1:])
 		if end < 0 {
 			break
 		}
 		all = append(all, Pattern{"^(?:" + rest[4:end] + ")", rest[3] == '!'})
 		rest = "^" + rest[end+1:]
 	}
-	if _, alternatives := group("(" + rest + ")"); alternatives {
+	if _, alternatives := scanGroup("(" + rest + ")"); alternatives {
 		return []Pattern{{Text: text}} // at most the first alternative has a lookahead
 	}
 	return append(all, Pattern{Text: rest})
@@ -28,7 +28,7 @@ func lookaheads(text string) []Pattern {
 
 // Patterns returns the conditions of a pattern on strings, or an error if it is not supported.
 func Patterns(text string) ([]Pattern, error) {
-	parts := lookaheads(text)
+	parts := splitLookaheads(text)
 	for _, p := range parts {
 		if _, err := parsePattern(p.Text); err != nil {
 			return nil, err
@@ -37,9 +37,9 @@ func Patterns(text string) ([]Pattern, error) {
 	return parts, nil
 }
 
-// group returns the end of the group at the beginning of a text, as an index of the text with one byte before it, or
-// -1; and whether the group has alternatives.
-func group(text string) (end int, alternatives bool) {
+// scanGroup returns the end of the group at the beginning of a text, as an index of the text with one byte before it,
+// or -1; and whether the group has alternatives.
+func scanGroup(text string) (end int, alternatives bool) {
 	depth, class := 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -80,17 +80,17 @@ func (m *Maker) Strings(s Strings) (*Set, error) {
 	}
 	p, err := parsePattern(first)
 	if err == nil {
-		p, err = p.bound(s.Length)
+		p, err = p.limitLength(s.Length)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.bytes(m, `"`)
+	d, err := p.toByteSet(m, `"`)
 	for _, one := range s.Match[min(1, len(s.Match)):] {
-		d, err = m.split(d, err, Pattern{one, false})
+		d, err = m.filterMatching(d, err, Pattern{one, false})
 	}
 	for _, one := range s.Not {
-		d, err = m.split(d, err, Pattern{one, true})
+		d, err = m.filterMatching(d, err, Pattern{one, true})
 	}
 	if err != nil || len(s.Except) == 0 {
 		return d, err
@@ -102,8 +102,7 @@ func (m *Maker) Strings(s Strings) (*Set, error) {
 	return m.Without(d, not)
 }
 
-// split returns the strings of d that satisfy a pattern, unless err is set.
-func (m *Maker) split(d *Set, err error, p Pattern) (*Set, error) {
+func (m *Maker) filterMatching(d *Set, err error, p Pattern) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func (m *Maker) split(d *Set, err error, p Pattern) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.product(d, matches, p.Not)
+	return m.buildProduct(d, matches, p.Not)
 }
 
 // Matching returns the strings that match a pattern, in JSON's spelling.
@@ -119,15 +118,15 @@ func (m *Maker) Matching(text string) (d *Set, err error) {
 	if d = m.matchers[text]; d != nil {
 		return d, nil
 	}
-	parts := lookaheads(text)
+	parts := splitLookaheads(text)
 	last := len(parts) - 1
 	p, err := parsePattern(parts[last].Text)
 	if err != nil {
 		return nil, err
 	}
-	d, err = p.bytes(m, `"`)
+	d, err = p.toByteSet(m, `"`)
 	for _, part := range parts[:last] {
-		d, err = m.split(d, err, part)
+		d, err = m.filterMatching(d, err, part)
 	}
 	if err != nil {
 		return nil, err
@@ -146,10 +145,10 @@ func (m *Maker) AnyString() (*Set, error) { return m.Matching("^") }
 func (m *Maker) Char() (*Set, error) {
 	if m.char == nil {
 		a := newNFA()
-		end := a.place()
-		a.ends(end)
-		a.chars(0, anyChar, end)
-		d, err := a.determine(m)
+		end := a.addState()
+		a.markAccepting(end)
+		a.addRuneRanges(0, anyChar, end)
+		d, err := a.determinize(m)
 		if err != nil {
 			return nil, err
 		}

@@ -19,15 +19,15 @@ const (
 	anything = `\x00-\x{10ffff}`
 )
 
-// translated returns a regular expression of JavaScript, in Unicode mode, in the spelling of Go.
-func translated(pattern string) (string, error) {
+// translateJSPattern returns a regular expression of JavaScript, in Unicode mode, in the spelling of Go.
+func translateJSPattern(pattern string) (string, error) {
 	var b strings.Builder
 	class := false // i is in one
 	for i := 0; i < len(pattern); i++ {
 		part, n, err := "", 1, error(nil)
 		switch c := pattern[i]; {
 		case c == '\\' && i+1 < len(pattern):
-			part, n, err = escapedPart(pattern[i:], class)
+			part, n, err = translateEscape(pattern[i:], class)
 		case class && c == ']':
 			class, part = false, "]"
 		case !class && strings.HasPrefix(pattern[i:], "[]"):
@@ -53,8 +53,7 @@ var (
 	property  = regexp.MustCompile(`^(\\[pP]\{)(?:Script|sc|General_Category|gc)=([A-Za-z_]+\})`)
 )
 
-// escapedPart returns what begins a pattern with a backslash, and the number of its bytes.
-func escapedPart(p string, class bool) (part string, n int, err error) {
+func translateEscape(p string, class bool) (part string, n int, err error) {
 	part, n = p[:2], 2
 	set := map[byte]string{'s': blanks, 'S': others}[p[1]]
 	switch {
@@ -67,7 +66,7 @@ func escapedPart(p string, class bool) (part string, n int, err error) {
 	case p[1] == 'c' && len(p) > 2 && (p[2]|0x20) >= 'a' && (p[2]|0x20) <= 'z':
 		return fmt.Sprintf(`\x%02x`, p[2]&0x1f), 3, nil
 	case p[1] == 'u':
-		return unicodePart(p)
+		return translateUnicodeEscape(p)
 	}
 	if m := property.FindStringSubmatch(p); m != nil {
 		return m[1] + m[2], len(m[0]), nil
@@ -75,8 +74,7 @@ func escapedPart(p string, class bool) (part string, n int, err error) {
 	return part, n, nil
 }
 
-// unicodePart is escapedPart of a character by its number, such as \u00e9, \u{1F41F} or \ud83d\udc1f.
-func unicodePart(p string) (part string, n int, err error) {
+func translateUnicodeEscape(p string) (part string, n int, err error) {
 	code := func(p string) (rune, int) {
 		m := codePoint.FindStringSubmatch(p)
 		if m == nil {

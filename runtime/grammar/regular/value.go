@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// escape returns JSON's escape of a character that must be escaped; "" for others.
-func escape(r rune) string {
+// escapeRune returns JSON's escape of a character that must be escaped; "" for others.
+func escapeRune(r rune) string {
 	if r == '"' || r == '\\' {
 		return `\` + string(r)
 	}
@@ -25,7 +25,7 @@ func Quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range s {
-		if e := escape(r); e != "" {
+		if e := escapeRune(r); e != "" {
 			b.WriteString(e)
 		} else {
 			b.WriteRune(r)
@@ -35,21 +35,21 @@ func Quote(s string) string {
 	return b.String()
 }
 
-// mark represents an optional space. It never occurs in a value: JSON escapes it.
-const mark = '\x1f'
+// spaceMark represents an optional space. It never occurs in a value: JSON escapes it.
+const spaceMark = '\x1f'
 
 // Values returns the set of some compact JSON values, each with an optional space after its commas and colons.
 func Values(values []string) (*Set, error) {
 	all := slices.Clone(values)
 	for i, v := range all {
-		all[i] = marked(v)
+		all[i] = insertSpaceMarks(v)
 	}
 	d, err := Of(all)
 	if err != nil {
 		return nil, err
 	}
 	for i, arcs := range slices.Backward(d.Arcs) { // the states after a mark have higher numbers
-		if len(arcs) == 1 && arcs[0].Lo == mark {
+		if len(arcs) == 1 && arcs[0].Lo == spaceMark {
 			to := arcs[0].To
 			d.Arcs[i] = append([]Arc{{' ', ' ', to}}, d.Arcs[to]...)
 		}
@@ -57,8 +57,7 @@ func Values(values []string) (*Set, error) {
 	return d, nil
 }
 
-// marked inserts marks after the commas and colons of a value.
-func marked(value string) string {
+func insertSpaceMarks(value string) string {
 	if value[0] != '[' && value[0] != '{' {
 		return value
 	}
@@ -74,7 +73,7 @@ func marked(value string) string {
 			i++
 			b.WriteByte(value[i])
 		case !in && (c == ',' || c == ':'):
-			b.WriteByte(mark)
+			b.WriteByte(spaceMark)
 		}
 	}
 	return b.String()

@@ -6,16 +6,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// negation returns a schema of values that do not fit n: each of its alternatives contradicts one keyword. Some
+// negateNode returns a schema of values that do not fit n: each of its alternatives contradicts one keyword. Some
 // contradictions cannot be expressed by a schema, so that it may allow fewer values than there are.
-func (c *compiler) negation(n *node) (*node, error) {
+func (c *compiler) negateNode(n *node) (*node, error) {
 	if known := c.negated[n]; known != nil {
 		return known, nil
 	}
-	not := c.follows(n.path)
+	not := c.newDerivedNode(n.path)
 	var ways []*node
 	way := func(change func(*node)) {
-		w := c.follows(n.path)
+		w := c.newDerivedNode(n.path)
 		change(w)
 		ways = append(ways, w)
 	}
@@ -23,10 +23,10 @@ func (c *compiler) negation(n *node) (*node, error) {
 		way(func(w *node) { w.kinds = rest })
 	}
 	if n.values != nil {
-		way(func(w *node) { w.except = n.spell() })
+		way(func(w *node) { w.except = n.spelledValues() })
 	}
 	if n.except != nil {
-		way(func(w *node) { w.values = raws(n.except) })
+		way(func(w *node) { w.values = rawMessages(n.except) })
 	}
 	if n.ref != "" {
 		way(func(w *node) { w.not = []*node{c.nodes[n.ref]} })
@@ -51,29 +51,29 @@ func (c *compiler) negation(n *node) (*node, error) {
 	case n.never: // no value fits it
 	case len(ways) > 0:
 		not.choices = [][]*node{ways}
-	case n.anything() || n.kinds == anyKind && n.onlyKinds():
+	case n.allowsAnything() || n.kinds == anyKind && n.onlyKinds():
 		not.never = true
 	default:
 		return nil, errorf(n.path, "values that do not fit it cannot be described")
 	}
 	c.negated[n] = not
-	for _, keyword := range n.onlyAffirmed() {
-		c.leave(n.path+"/"+keyword, "of values that must not fit, none is generated that only this keyword excludes")
+	for _, keyword := range n.unnegatedKeywords() {
+		c.recordOmission(n.path+"/"+keyword,
+			"of values that must not fit, none is generated that only this keyword excludes")
 	}
 	return not, nil
 }
 
-// onlyAffirmed returns the keywords that a negation has no contradiction of.
-func (n *node) onlyAffirmed() (keywords []string) {
+func (n *node) unnegatedKeywords() (keywords []string) {
 	for _, k := range []struct {
 		name string
 		has  bool
 	}{
-		{"items", n.items != nil && !n.items.anything()}, {"uniqueItems", n.unique != ""},
+		{"items", n.items != nil && !n.items.allowsAnything()}, {"uniqueItems", n.unique != ""},
 		{"contains", n.contains != nil && (n.containBounds.Min > 1 || n.containBounds.Bounded())},
-		{"unevaluatedItems", n.otherItems != nil && !n.otherItems.anything()},
-		{"unevaluatedProperties", n.otherNames != nil && !n.otherNames.anything()},
-		{"additionalProperties", n.additional != nil && !n.additional.anything()},
+		{"unevaluatedItems", n.otherItems != nil && !n.otherItems.allowsAnything()},
+		{"unevaluatedProperties", n.otherNames != nil && !n.otherNames.allowsAnything()},
+		{"additionalProperties", n.additional != nil && !n.additional.allowsAnything()},
 		{"patternProperties", n.patterned != nil}, {"propertyNames", n.propertyNames != nil},
 		{"multipleOf", n.numbers.Step != nil}, {"oneOf", n.oneOf != nil},
 		{"format", slices.ContainsFunc(n.patterns, func(p pattern) bool { return p.format })},
@@ -88,47 +88,47 @@ func (n *node) onlyAffirmed() (keywords []string) {
 func (c *compiler) negateObject(n *node, way func(func(*node))) {
 	for _, name := range n.required {
 		way(func(w *node) {
-			without := c.without(n.path, name)
+			without := c.newAbsentProperty(n.path, name)
 			w.kinds, w.names, w.properties = object, without.names, without.properties
 		})
 	}
 	for _, name := range n.names {
 		p := n.properties[name]
-		if p.anything() {
+		if p.allowsAnything() {
 			continue
 		}
 		way(func(w *node) {
-			value := c.follows(p.path)
+			value := c.newDerivedNode(p.path)
 			value.not = []*node{p}
 			w.kinds, w.required, w.names, w.properties = object, []string{name}, []string{name},
 				map[string]*node{name: value}
 		})
 	}
-	outside(n.propertyBounds, func(b regular.Bounds) {
+	eachOutsideBounds(n.propertyBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.propertyBounds = object, b })
 	})
 }
 
 // negateArray adds contradictions of the bounds of a list, and of its first items.
 func (c *compiler) negateArray(n *node, way func(func(*node))) {
-	outside(n.itemBounds, func(b regular.Bounds) {
+	eachOutsideBounds(n.itemBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.itemBounds = array, b })
 	})
 	if n.contains != nil && n.containBounds.Min > 0 {
 		way(func(w *node) {
-			w.items = c.follows(n.contains.path)
+			w.items = c.newDerivedNode(n.contains.path)
 			w.kinds, w.items.not = array, []*node{n.contains}
 		})
 	}
 	for i, p := range n.prefix {
-		if p.anything() {
+		if p.allowsAnything() {
 			continue
 		}
 		way(func(w *node) {
 			for range i {
-				w.prefix = append(w.prefix, c.follows(p.path))
+				w.prefix = append(w.prefix, c.newDerivedNode(p.path))
 			}
-			value := c.follows(p.path)
+			value := c.newDerivedNode(p.path)
 			value.not = []*node{p}
 			w.kinds, w.prefix, w.itemBounds.Min = array, append(w.prefix, value), int32(i)+1
 		})
@@ -138,7 +138,7 @@ func (c *compiler) negateArray(n *node, way func(func(*node))) {
 // negateText adds contradictions of the keywords about strings, except formats: these have more texts than this package
 // generates.
 func (c *compiler) negateText(n *node, way func(func(*node))) {
-	outside(n.charBounds, func(b regular.Bounds) {
+	eachOutsideBounds(n.charBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.charBounds = text, b })
 	})
 	for _, p := range n.patterns {
@@ -158,8 +158,7 @@ func negateNumber(n *node, way func(func(*node))) {
 	}
 }
 
-// outside calls with for the counts below and above bounds.
-func outside(b regular.Bounds, with func(regular.Bounds)) {
+func eachOutsideBounds(b regular.Bounds, with func(regular.Bounds)) {
 	if b.Min > 0 {
 		with(regular.Bounds{Min: 0, Max: b.Min - 1})
 	}

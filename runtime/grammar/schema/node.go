@@ -28,7 +28,7 @@ var kindNames = map[string]kinds{
 	"array": array,
 }
 
-// node is one schema of the document, or one derived from others: see negation.
+// node is one schema of the document, or one derived from others: see negateNode.
 type node struct {
 	id      int
 	path    string
@@ -81,8 +81,7 @@ type pattern struct {
 	format bool
 }
 
-// anything reports whether a schema has no conditions at all.
-func (n *node) anything() bool {
+func (n *node) allowsAnything() bool {
 	return !n.never && n.kinds == 0 && n.implied == 0 && n.values == nil && n.except == nil && n.ref == "" &&
 		n.allOf == nil && n.choices == nil && n.oneOf == nil && n.not == nil && len(n.properties) == 0 &&
 		len(n.required) == 0
@@ -92,28 +91,27 @@ func (n *node) anything() bool {
 func (n *node) onlyKinds() bool {
 	o := *n
 	o.kinds = 0
-	return o.anything() && o.patterns == nil && o.prefix == nil && o.items == nil && o.contains == nil &&
+	return o.allowsAnything() && o.patterns == nil && o.prefix == nil && o.items == nil && o.contains == nil &&
 		o.numbers == regular.Numbers{} && o.itemBounds == regular.Any() && o.charBounds == regular.Any() &&
 		o.propertyBounds == regular.Any()
 }
 
-// allow restricts a schema to some values, and to values listed before, if any.
-func (n *node) allow(values []json.RawMessage) {
+// restrictValues restricts a schema to some values, and to values listed before, if any.
+func (n *node) restrictValues(values []json.RawMessage) {
 	if n.values == nil {
 		n.values = values
 		return
 	}
 	n.values = slices.DeleteFunc(n.values, func(v json.RawMessage) bool {
-		return !slices.ContainsFunc(values, func(w json.RawMessage) bool { return spell(v) == spell(w) })
+		return !slices.ContainsFunc(values, func(w json.RawMessage) bool { return spellValue(v) == spellValue(w) })
 	})
 }
 
-// spell returns the values that a schema lists, in the generated spelling.
-func (n *node) spell() []string {
+func (n *node) spelledValues() []string {
 	if n.spelled == nil {
 		n.spelled = []string{}
 		for _, v := range n.values {
-			n.spelled = append(n.spelled, spell(v))
+			n.spelled = append(n.spelled, spellValue(v))
 		}
 	}
 	return n.spelled
@@ -122,9 +120,9 @@ func (n *node) spell() []string {
 // scalars matches the strings and numbers of JSON.
 var scalars = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*`)
 
-// spell returns a value in the generated spelling: compact, strings as in package regular, and numbers without an
+// spellValue returns a value in the generated spelling: compact, strings as in package regular, and numbers without an
 // exponent and without redundant digits.
-func spell(raw json.RawMessage) string {
+func spellValue(raw json.RawMessage) string {
 	return scalars.ReplaceAllStringFunc(string(raw), func(one string) string {
 		var s string
 		if json.Unmarshal([]byte(one), &s) == nil {
@@ -139,7 +137,7 @@ func spell(raw json.RawMessage) string {
 	})
 }
 
-func raws(values []string) (all []json.RawMessage) {
+func rawMessages(values []string) (all []json.RawMessage) {
 	for _, v := range values {
 		all = append(all, json.RawMessage(v))
 	}
@@ -204,26 +202,25 @@ func (c *compiler) allowedKinds(facts []*node) kinds {
 	return implied
 }
 
-// listed returns the values that some schemas list together, in the generated spelling; nil if none lists any.
-func listed(facts []*node) []string {
+// listedValues returns the values that some schemas list together, in the generated spelling; nil if none lists any.
+func listedValues(facts []*node) []string {
 	var all []string
 	for _, n := range facts {
 		if n.values == nil {
 			continue
 		}
-		some := n.spell()
+		some := n.spelledValues()
 		if all == nil {
 			all = slices.Clone(some)
 			continue
 		}
-		also := setOf(some)
+		also := stringSetOf(some)
 		all = slices.DeleteFunc(all, func(v string) bool { return !also[v] })
 	}
 	return all
 }
 
-// exceptions returns those values of some types that schemas except, sorted.
-func exceptions(facts []*node, k kinds) (values []string) {
+func exceptedValues(facts []*node, k kinds) (values []string) {
 	for _, n := range facts {
 		for _, v := range n.except {
 			if kindOf(json.RawMessage(v))&k != 0 {
@@ -235,21 +232,20 @@ func exceptions(facts []*node, k kinds) (values []string) {
 	return slices.Compact(values)
 }
 
-// set is a set of texts.
-type set map[string]bool
+// stringSet is a set of texts.
+type stringSet map[string]bool
 
-func setOf(all []string) set {
-	s := make(set, len(all))
+func stringSetOf(all []string) stringSet {
+	s := make(stringSet, len(all))
 	for _, v := range all {
 		s[v] = true
 	}
 	return s
 }
 
-func (s set) has(v string) bool { return s[v] }
+func (s stringSet) hasString(v string) bool { return s[v] }
 
-// add adds a text, and reports whether it was not there.
-func (s set) add(v string) bool {
+func (s stringSet) insertString(v string) bool {
 	if s[v] {
 		return false
 	}

@@ -23,20 +23,20 @@ type objects struct {
 }
 
 func objectOf(facts []*node) objects {
-	o, names, required := objects{facts: facts}, set{}, set{}
+	o, names, required := objects{facts: facts}, stringSet{}, stringSet{}
 	for _, n := range facts {
 		for _, name := range n.names {
-			if names.add(name) {
+			if names.insertString(name) {
 				o.names = append(o.names, name)
 			}
 		}
 	}
 	for _, n := range facts {
 		for _, name := range n.required {
-			if required.add(name) {
+			if required.insertString(name) {
 				o.required = append(o.required, name)
 			}
-			if names.add(name) {
+			if names.insertString(name) {
 				o.names = append(o.names, name)
 			}
 		}
@@ -44,8 +44,8 @@ func objectOf(facts []*node) objects {
 	return o
 }
 
-// of returns the schemas that apply to a property because of its name alone.
-func (o objects) of(name string) (all []*node) {
+// schemasOf returns the schemas that apply to a property because of its name alone.
+func (o objects) schemasOf(name string) (all []*node) {
 	for _, n := range o.facts {
 		p := n.properties[name]
 		if p == nil && n.patterned == nil {
@@ -58,15 +58,15 @@ func (o objects) of(name string) (all []*node) {
 	return all
 }
 
-// listed reports whether properties are listed, and there is no condition on others.
-func (o objects) listed() bool {
+// listsProperties reports whether properties are listed, and there is no condition on others.
+func (o objects) listsProperties() bool {
 	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil && !n.made }) &&
 		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
 }
 
-// values returns the schemas of the property with a name, or of any unnamed one if name is nil. matches reports which
-// patterns its name matches.
-func (o objects) values(name *string, matches func(pattern string) bool) (all []*node) {
+// propertySchemas returns the schemas of the property with a name, or of any unnamed one if name is nil. matches
+// reports which patterns its name matches.
+func (o objects) propertySchemas(name *string, matches func(pattern string) bool) (all []*node) {
 	for _, n := range o.facts {
 		known := false
 		if name != nil && n.properties[*name] != nil {
@@ -92,9 +92,8 @@ type properties struct {
 	names  *regular.Set   // possible names; nil: any
 }
 
-// object adds objects: their listed properties in order, then others if allowed.
-func (c *compiler) object(start int32, facts []*node) error {
-	b, some := c.bounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
+func (c *compiler) addObject(start int32, facts []*node) error {
+	b, some := c.countBounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
 	if !some {
 		return nil
 	}
@@ -109,7 +108,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 	if p.names, err = c.nameSet(facts); err != nil {
 		return err
 	}
-	return c.properties(start, &p)
+	return c.addProperties(start, &p)
 }
 
 // nameSet returns the names that propertyNames allows, in JSON's spelling; nil if it is absent.
@@ -123,7 +122,7 @@ func (c *compiler) nameSet(facts []*node) (names *regular.Set, err error) {
 	if all == nil {
 		return nil, nil
 	}
-	ways, err := c.expand(all)
+	ways, err := c.expandChoices(all)
 	if err != nil {
 		return nil, err
 	}
@@ -140,14 +139,13 @@ func (c *compiler) nameSet(facts []*node) (names *regular.Set, err error) {
 	return names, nil
 }
 
-// nameSetOf returns the strings that some schemas allow.
 func (c *compiler) nameSetOf(facts []*node) (*regular.Set, error) {
-	s, _ := stringsOf(facts)
+	s, _ := stringConditions(facts)
 	if strictKinds(facts)&text == 0 || s.Length.Empty() {
 		return new(regular.Set), nil
 	}
 	d, err := c.Strings(s)
-	list := listed(facts)
+	list := listedValues(facts)
 	if err != nil || list == nil {
 		return d, err
 	}
@@ -158,25 +156,25 @@ func (c *compiler) nameSetOf(facts []*node) (*regular.Set, error) {
 	return c.And(d, some)
 }
 
-// properties adds the properties of an object, the first of which come in order.
+// addProperties adds the properties of an object, the first of which come in order.
 //
 // at[n] is the state before a property, with n properties before it; key[n] the one before the name of the property
 // that is the n-th.
-func (c *compiler) properties(start int32, p *properties) error {
-	at := c.several(p.counts)
+func (c *compiler) addProperties(start int32, p *properties) error {
+	at := c.addStates(p.counts)
 	c.Literal(start, "{", at[0])
-	required := setOf(p.required)
+	required := stringSetOf(p.required)
 	for _, name := range p.objects.names {
-		values, err := c.valuesOf(p, name)
+		values, err := c.namedPropertySchemas(p, name)
 		if err != nil {
 			return err
 		}
-		value, err := c.rule(values...)
+		value, err := c.ruleStart(values...)
 		if err != nil {
 			return err
 		}
-		next := c.several(p.counts)
-		for n, key := range c.keys(at, 0, p) {
+		next := c.addStates(p.counts)
+		for n, key := range c.addKeyStates(at, 0, p) {
 			if p.names == nil || p.names.Has(regular.Quote(name)) {
 				found := c.State()
 				c.Spaced(key, regular.Quote(name)+":", found)
@@ -184,13 +182,13 @@ func (c *compiler) properties(start int32, p *properties) error {
 			}
 		}
 		for n := range at {
-			if !required.has(name) {
+			if !required.hasString(name) {
 				c.Jump(at[n], next[n])
 			}
 		}
 		at = next
 	}
-	if err := c.others(p, at); err != nil {
+	if err := c.addUnnamedProperties(p, at); err != nil {
 		return err
 	}
 	closed := c.End()
@@ -202,9 +200,9 @@ func (c *compiler) properties(start int32, p *properties) error {
 	return nil
 }
 
-// keys makes the states before the name of the next property, by the number of properties including it, if there are at
-// least some before it.
-func (c *compiler) keys(at []int32, least int, p *properties) map[int]int32 {
+// addKeyStates makes the states before the name of the next property, by the number of properties including it, if
+// there are at least some before it.
+func (c *compiler) addKeyStates(at []int32, least int, p *properties) map[int]int32 {
 	keys := map[int]int32{}
 	for n := least + 1; n < len(at); n++ {
 		keys[n] = c.State()
@@ -228,10 +226,9 @@ func (c *compiler) keys(at []int32, least int, p *properties) map[int]int32 {
 	return keys
 }
 
-// valuesOf returns the schemas of a property with a name.
-func (c *compiler) valuesOf(p *properties, name string) ([]*node, error) {
+func (c *compiler) namedPropertySchemas(p *properties, name string) ([]*node, error) {
 	var failed error
-	values := p.values(&name, func(pattern string) bool {
+	values := p.propertySchemas(&name, func(pattern string) bool {
 		d, err := c.Matching(pattern)
 		if err != nil {
 			failed = errorf(pathOf(p.facts), "%w", err)
@@ -242,45 +239,44 @@ func (c *compiler) valuesOf(p *properties, name string) ([]*node, error) {
 	return values, failed
 }
 
-// closed reports whether only named properties are possible. listed says that the schema lists properties and means no
-// others.
-func (p *properties) closed(listed bool) bool {
+// onlyNamed reports whether only named properties are possible. listed says that the schema lists properties and means
+// no others.
+func (p *properties) onlyNamed(listed bool) bool {
 	if slices.ContainsFunc(p.facts, func(n *node) bool { return n.patterned != nil }) {
 		return false
 	}
-	return listed && p.listed() ||
+	return listed && p.listsProperties() ||
 		slices.ContainsFunc(p.facts, func(n *node) bool { return n.additional != nil && n.additional.never })
 }
 
-// class is a set of property names that match the same patterns.
-type class struct {
+// nameClass is a set of property names that match the same patterns.
+type nameClass struct {
 	names   *regular.Set
-	matches set
+	matches stringSet
 }
 
-// others adds unnamed properties, after the named ones.
-func (c *compiler) others(p *properties, at []int32) error {
-	if p.closed(c.closed) {
-		if !p.closed(false) {
-			c.leave(pathOf(p.facts), "objects have the properties that are listed here, no others")
+func (c *compiler) addUnnamedProperties(p *properties, at []int32) error {
+	if p.onlyNamed(c.closed) {
+		if !p.onlyNamed(false) {
+			c.recordOmission(pathOf(p.facts), "objects have the properties that are listed here, no others")
 		}
 		return nil
 	}
-	classes, err := c.classes(p)
+	classes, err := c.nameClasses(p)
 	if err != nil {
 		return errorf(pathOf(p.facts), "%w", err)
 	}
-	keys := c.keys(at, int(max(0, p.b.Min-1)), p)
-	var free []unnamed
+	keys := c.addKeyStates(at, int(max(0, p.b.Min-1)), p)
+	var free []unnamedProperties
 	for _, class := range classes {
-		if len(class.matches) == 0 && c.closed && p.listed() {
+		if len(class.matches) == 0 && c.closed && p.listsProperties() {
 			continue
 		}
-		values := p.values(nil, class.matches.has)
+		values := p.propertySchemas(nil, class.matches.hasString)
 		if slices.ContainsFunc(values, func(n *node) bool { return n.never }) {
 			continue
 		}
-		value, err := c.rule(values...)
+		value, err := c.ruleStart(values...)
 		if err != nil {
 			return err
 		}
@@ -294,27 +290,27 @@ func (c *compiler) others(p *properties, at []int32) error {
 			c.Spaced(colon, ":", found)
 			c.Call(found, value, at[n])
 		}
-		free = append(free, unnamed{class.names, value})
+		free = append(free, unnamedProperties{class.names, value})
 	}
-	return c.differing(p, at, free)
+	return c.addDifferingNames(p, at, free)
 }
 
-// unnamed are properties with some names and values of a rule.
-type unnamed struct {
+// unnamedProperties are properties with some names and values of a rule.
+type unnamedProperties struct {
 	names *regular.Set
 	value int32
 }
 
-// differing adds unnamed properties after which more of them are needed. An automaton cannot remember names, so only
-// names of sorts that have not been there count, because these differ.
-func (c *compiler) differing(p *properties, at []int32, all []unnamed) error {
+// addDifferingNames adds unnamed properties after which more of them are needed. An automaton cannot remember names, so
+// only names of sorts that have not been there count, because these differ.
+func (c *compiler) addDifferingNames(p *properties, at []int32, all []unnamedProperties) error {
 	if p.b.Min < 2 {
 		return nil
 	}
-	var rules []sorted
+	var rules []sortedProperties
 	for _, u := range all {
 		parts, err := c.Sorts(u.names, sorts)
-		one := sorted{value: u.value}
+		one := sortedProperties{value: u.value}
 		for i := 0; i < len(parts) && err == nil; i++ {
 			one.names[i], err = c.Part("", func() (*regular.Set, error) { return parts[i], nil })
 		}
@@ -324,22 +320,22 @@ func (c *compiler) differing(p *properties, at []int32, all []unnamed) error {
 		rules = append(rules, one)
 	}
 	if p.b.Min > sorts {
-		c.leave(pathOf(p.facts), "of properties that are not listed, at most %d that must differ are generated", sorts)
+		c.recordOmission(pathOf(p.facts),
+			"of properties that are not listed, at most %d that must differ are generated", sorts)
 	}
 	for n := max(0, p.b.Min-sorts); n+1 < p.b.Min; n++ {
-		c.eachSort(p, at, n, rules)
+		c.addNamesBySort(p, at, n, rules)
 	}
 	return nil
 }
 
-// sorted are unnamed properties, with the starts of their names by sorts.
-type sorted struct {
+// sortedProperties are unnamed properties, with the starts of their names by sorts.
+type sortedProperties struct {
 	names [sorts]int32
 	value int32
 }
 
-// eachSort adds unnamed properties after n named ones, up to the number that is needed.
-func (c *compiler) eachSort(p *properties, at []int32, n int32, all []sorted) {
+func (c *compiler) addNamesBySort(p *properties, at []int32, n int32, all []sortedProperties) {
 	states, open := map[uint]int32{0: at[n]}, []uint{0} // by the sorts that have been there
 	for len(open) > 0 && !c.Full() {
 		seen := open[len(open)-1]
@@ -372,8 +368,7 @@ func (c *compiler) eachSort(p *properties, at []int32, n int32, all []sorted) {
 	}
 }
 
-// classes returns the names of unnamed properties, by the patterns that they match.
-func (c *compiler) classes(p *properties) ([]class, error) {
+func (c *compiler) nameClasses(p *properties) ([]nameClass, error) {
 	names, err := p.names, error(nil)
 	if names == nil {
 		names, err = c.AnyString()
@@ -392,11 +387,11 @@ func (c *compiler) classes(p *properties) ([]class, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []class{{names, set{}}}
-	done := set{}
+	all := []nameClass{{names, stringSet{}}}
+	done := stringSet{}
 	for _, n := range p.facts {
 		for _, q := range n.patterned {
-			if !done.add(q.pattern) {
+			if !done.insertString(q.pattern) {
 				continue
 			}
 			m, err := c.Matching(q.pattern)
@@ -411,8 +406,7 @@ func (c *compiler) classes(p *properties) ([]class, error) {
 	return all, nil
 }
 
-// splitClasses splits classes into the names that match a pattern and those that do not.
-func (c *compiler) splitClasses(all []class, pattern string, m *regular.Set) (split []class, err error) {
+func (c *compiler) splitClasses(all []nameClass, pattern string, m *regular.Set) (split []nameClass, err error) {
 	for _, k := range all {
 		matching, err := c.And(k.names, m)
 		if err != nil {
@@ -423,8 +417,8 @@ func (c *compiler) splitClasses(all []class, pattern string, m *regular.Set) (sp
 			return nil, err
 		}
 		matches := maps.Clone(k.matches)
-		matches.add(pattern)
-		for _, part := range []class{{matching, matches}, {others, k.matches}} {
+		matches.insertString(pattern)
+		for _, part := range []nameClass{{matching, matches}, {others, k.matches}} {
 			if !part.names.Empty() {
 				split = append(split, part)
 			}

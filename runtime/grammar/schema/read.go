@@ -40,21 +40,21 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns the entries of an object in the order in which they stand there. A name may stand there once.
-func members(raw json.RawMessage) ([]member, error) {
+// decodeMembers returns the entries of an object in the order in which they stand there. A name may stand there once.
+func decodeMembers(raw json.RawMessage) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, errors.New("it must be an object")
 	}
 	var all []member
-	seen := set{}
+	seen := stringSet{}
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
 		m := member{name: t.(string)}
-		if !seen.add(m.name) {
+		if !seen.insertString(m.name) {
 			return nil, fmt.Errorf("%q stands there twice", m.name)
 		}
 		if err := d.Decode(&m.value); err != nil {
@@ -65,7 +65,7 @@ func members(raw json.RawMessage) ([]member, error) {
 	return all, nil
 }
 
-func read(m *regular.Maker, raw []byte) (*reader, error) {
+func readSchema(m *regular.Maker, raw []byte) (*reader, error) {
 	if len(raw) > maxSchema {
 		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), maxSchema)
 	}
@@ -74,56 +74,55 @@ func read(m *regular.Maker, raw []byte) (*reader, error) {
 	if err != nil {
 		return nil, errorf("#", "it is not JSON: %w", err)
 	}
-	r := &reader{Maker: m, nodes: map[string]*node{}, document: document{top: &part{raw: whole.Bytes()}}}
+	r := &reader{Maker: m, nodes: map[string]*node{}, document: document{top: &jsonValue{raw: whole.Bytes()}}}
 	r.draft = draftOf(r.top)
-	if r.root, err = r.read("#", whole.Bytes(), 0); err != nil {
+	if r.root, err = r.readNode("#", whole.Bytes(), 0); err != nil {
 		return nil, err
 	}
 	for len(r.refs) > 0 {
-		if err := r.refer(); err != nil {
+		if err := r.readReferences(); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// refer reads the schemas that others refer to, unless they have been read. These may refer to more.
-func (r *reader) refer() error {
+// readReferences reads the schemas that others refer to, unless they have been read. These may refer to more.
+func (r *reader) readReferences() error {
 	missing := r.refs
 	r.refs = nil
 	slices.SortFunc(missing, func(a, b *node) int { return strings.Compare(a.path, b.path) })
 	for _, n := range missing {
-		path, raw, err := r.resolve(n.path, n.ref)
+		path, raw, err := r.resolveReference(n.path, n.ref)
 		if err != nil {
 			return errorf(n.path+"/"+cmp.Or(n.dynamic, "$ref"), "%s: %w", n.ref, err)
 		}
 		_, anchor, _ := strings.Cut(n.ref, "#")
-		if r.index(); n.dynamic != "" && r.document.dynamic[n.dynamic+" "+anchor] > 1 {
+		if r.indexNames(); n.dynamic != "" && r.document.dynamic[n.dynamic+" "+anchor] > 1 {
 			return errorf(n.path+"/"+n.dynamic, "it is supported where only one schema has the anchor that it names")
 		}
 		n.ref = path
-		if _, err := r.read(path, raw, strings.Count(path, "/")); err != nil {
+		if _, err := r.readNode(path, raw, strings.Count(path, "/")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// empty makes a schema that allows anything.
-func (r *reader) empty(path string) *node {
+// newNode makes a schema that allows anything.
+func (r *reader) newNode(path string) *node {
 	r.count++
 	return &node{id: r.count - 1, path: path, itemBounds: regular.Any(), charBounds: regular.Any(),
 		propertyBounds: regular.Any(), containBounds: regular.Bounds{Min: 1, Max: regular.Unbounded}}
 }
 
-// follows makes a schema derived from others.
-func (r *reader) follows(path string) *node {
-	n := r.empty(path)
+func (r *reader) newDerivedNode(path string) *node {
+	n := r.newNode(path)
 	n.made = true
 	return n
 }
 
-func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error) {
+func (r *reader) readNode(path string, raw json.RawMessage, depth int) (*node, error) {
 	if depth > maxDepth {
 		return nil, errorf(path, "more than %d schemas within each other are not supported", maxDepth)
 	}
@@ -133,7 +132,7 @@ func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error
 	if err := r.Spend(1 + len(raw)/4); err != nil {
 		return nil, &grammar.Error{Path: path, Err: err}
 	}
-	n := r.empty(path)
+	n := r.newNode(path)
 	r.nodes[path] = n
 	switch string(raw) {
 	case "true":
@@ -142,34 +141,34 @@ func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error
 		n.never = true
 		return n, nil
 	}
-	all, err := members(raw)
+	all, err := decodeMembers(raw)
 	if err != nil {
 		return nil, errorf(path, "a schema is an object, true or false: %w", err)
 	}
-	all = r.effective(path, all)
+	all = r.effectiveKeywords(path, all)
 	for _, m := range all {
-		if err := r.keyword(n, path+"/"+pointed(m.name), m, depth); err != nil {
+		if err := r.readKeyword(n, path+"/"+escapePointer(m.name), m, depth); err != nil {
 			return nil, err
 		}
 	}
-	return n, r.together(n, all, depth)
+	return n, r.readDependentKeywords(n, all, depth)
 }
 
-// effective returns the keywords of a schema that count: in drafts up to 7 a $ref alone, if there is one.
-func (r *reader) effective(path string, all []member) []member {
+// effectiveKeywords returns the keywords of a schema that count: in drafts up to 7 a $ref alone, if there is one.
+func (r *reader) effectiveKeywords(path string, all []member) []member {
 	i := slices.IndexFunc(all, func(m member) bool { return m.name == "$ref" })
-	if i < 0 || !r.draft.refAlone() {
+	if i < 0 || !r.draft.refHidesSiblings() {
 		return all
 	}
 	for _, m := range all {
 		if m.name != "$ref" && !slices.Contains(annotations, m.name) {
-			r.ignore(path + "/" + pointed(m.name))
+			r.recordIgnored(path + "/" + escapePointer(m.name))
 		}
 	}
 	return all[i : i+1]
 }
 
-func (r *reader) list(path string, raw json.RawMessage, depth int) ([]*node, error) {
+func (r *reader) readList(path string, raw json.RawMessage, depth int) ([]*node, error) {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil || len(all) == 0 {
 		return nil, errorf(path, "it must be a list of at least one schema")
@@ -177,7 +176,7 @@ func (r *reader) list(path string, raw json.RawMessage, depth int) ([]*node, err
 	nodes := make([]*node, len(all))
 	for i, one := range all {
 		var err error
-		if nodes[i], err = r.read(fmt.Sprintf("%s/%d", path, i), one, depth+1); err != nil {
+		if nodes[i], err = r.readNode(fmt.Sprintf("%s/%d", path, i), one, depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -195,8 +194,7 @@ var annotations = []string{
 // refused are keywords of some draft with conditions on values that are not supported.
 var refused = []string{"extends", "disallow", "divisibleBy", "propertyDependencies"}
 
-// keyword reads one keyword, which has a path, into n.
-func (r *reader) keyword(n *node, path string, m member, depth int) (err error) {
+func (r *reader) readKeyword(n *node, path string, m member, depth int) (err error) {
 	switch m.name {
 	case "type":
 		n.kinds, err = parseKinds(path, m.value)
@@ -205,71 +203,71 @@ func (r *reader) keyword(n *node, path string, m member, depth int) (err error) 
 		if json.Unmarshal(m.value, &values) != nil || len(values) == 0 {
 			return errorf(path, "it must be a list of at least one value")
 		}
-		n.allow(values)
+		n.restrictValues(values)
 	case "const":
-		n.allow([]json.RawMessage{m.value})
+		n.restrictValues([]json.RawMessage{m.value})
 	case "$ref":
 		if kindOf(m.value) != text || json.Unmarshal(m.value, &n.ref) != nil {
 			return errorf(path, "it must be a string")
 		}
 		r.refs = append(r.refs, n)
 	case "$dynamicRef", "$recursiveRef":
-		to := r.follows(n.path)
+		to := r.newDerivedNode(n.path)
 		if to.dynamic = m.name; kindOf(m.value) != text || json.Unmarshal(m.value, &to.ref) != nil {
 			return errorf(path, "it must be a string")
 		}
 		r.refs, n.allOf = append(r.refs, to), append(n.allOf, to)
 	case "allOf":
 		var all []*node
-		all, err = r.list(path, m.value, depth)
+		all, err = r.readList(path, m.value, depth)
 		n.allOf = append(n.allOf, all...)
 	case "anyOf":
 		var any []*node
-		any, err = r.list(path, m.value, depth)
+		any, err = r.readList(path, m.value, depth)
 		n.choices = append(n.choices, any)
 	case "oneOf":
-		n.oneOf, err = r.list(path, m.value, depth)
+		n.oneOf, err = r.readList(path, m.value, depth)
 	case "not":
 		var not *node
-		not, err = r.read(path, m.value, depth+1)
+		not, err = r.readNode(path, m.value, depth+1)
 		n.not = append(n.not, not)
 	case "additionalProperties", "propertyNames", "required", "properties", "patternProperties", "dependencies",
 		"dependentRequired", "dependentSchemas":
 		if m.name == "required" && kindOf(m.value) == boolean {
-			if r.draft != 3 { // where it is about a property: see ofProperty
-				r.ignore(path)
+			if r.draft != 3 { // where it is about a property: see readProperty
+				r.recordIgnored(path)
 			}
 			return nil
 		}
 		n.implied |= object
-		err = r.ofObject(n, path, m, depth)
+		err = r.readObjectKeyword(n, path, m, depth)
 	case "prefixItems", "items", "uniqueItems":
 		n.implied |= array
-		err = r.ofArray(n, path, m, depth)
+		err = r.readArrayKeyword(n, path, m, depth)
 	case "contains":
 		n.implied |= array
-		n.contains, err = r.read(path, m.value, depth+1)
+		n.contains, err = r.readNode(path, m.value, depth+1)
 	case "unevaluatedItems":
 		n.implied |= array
-		n.otherItems, err = r.read(path, m.value, depth+1)
+		n.otherItems, err = r.readNode(path, m.value, depth+1)
 	case "unevaluatedProperties":
 		n.implied |= object
-		n.otherNames, err = r.read(path, m.value, depth+1)
+		n.otherNames, err = r.readNode(path, m.value, depth+1)
 	case "pattern", "format":
 		n.implied |= text
-		err = r.ofText(n, path, m)
+		err = r.readStringKeyword(n, path, m)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
 		n.implied |= number
-		err = ofNumber(n, path, m)
+		err = readNumberKeyword(n, path, m)
 	default:
-		err = r.other(n, path, m)
+		err = r.readOtherKeyword(n, path, m)
 	}
 	return err
 }
 
-// other reads a keyword that bounds a count, refuses one with another condition on values, and records one that no
-// draft defines.
-func (r *reader) other(n *node, path string, m member) (err error) {
+// readOtherKeyword reads a keyword that bounds a count, refuses one with another condition on values, and records one
+// that no draft defines.
+func (r *reader) readOtherKeyword(n *node, path string, m member) (err error) {
 	for _, of := range []struct {
 		name string
 		kind kinds
@@ -278,33 +276,32 @@ func (r *reader) other(n *node, path string, m member) (err error) {
 		switch m.name {
 		case "min" + of.name:
 			n.implied |= of.kind
-			of.to.Min, err = natural(path, m.value)
+			of.to.Min, err = parseCount(path, m.value)
 			return err
 		case "max" + of.name:
 			n.implied |= of.kind
-			of.to.Max, err = natural(path, m.value)
+			of.to.Max, err = parseCount(path, m.value)
 			return err
 		}
 	}
 	switch m.name {
 	case "minContains":
-		n.containBounds.Min, err = natural(path, m.value)
+		n.containBounds.Min, err = parseCount(path, m.value)
 		return err
 	case "maxContains":
-		n.containBounds.Max, err = natural(path, m.value)
+		n.containBounds.Max, err = parseCount(path, m.value)
 		return err
 	}
 	if slices.Contains(refused, m.name) {
 		return errorf(path, "this keyword is not supported")
 	}
 	if !slices.Contains(annotations, m.name) && !strings.HasPrefix(m.name, "x-") {
-		r.ignore(path)
+		r.recordIgnored(path)
 	}
 	return nil
 }
 
-// ignore records a keyword without effect.
-func (r *reader) ignore(path string) {
+func (r *reader) recordIgnored(path string) {
 	if len(r.ignored) < maxIgnored {
 		r.ignored = append(r.ignored, path)
 	}
@@ -328,13 +325,13 @@ func parseKinds(path string, raw json.RawMessage) (of kinds, err error) {
 	return of, nil
 }
 
-func (r *reader) ofObject(n *node, path string, m member, depth int) (err error) {
+func (r *reader) readObjectKeyword(n *node, path string, m member, depth int) (err error) {
 	switch m.name {
 	case "additionalProperties":
-		n.additional, err = r.read(path, m.value, depth+1)
+		n.additional, err = r.readNode(path, m.value, depth+1)
 		return err
 	case "propertyNames":
-		n.propertyNames, err = r.read(path, m.value, depth+1)
+		n.propertyNames, err = r.readNode(path, m.value, depth+1)
 		return err
 	case "required":
 		if json.Unmarshal(m.value, &n.required) != nil {
@@ -342,7 +339,7 @@ func (r *reader) ofObject(n *node, path string, m member, depth int) (err error)
 		}
 		return nil
 	}
-	all, err := members(m.value)
+	all, err := decodeMembers(m.value)
 	if err != nil {
 		return errorf(path, "%w", err)
 	}
@@ -350,26 +347,25 @@ func (r *reader) ofObject(n *node, path string, m member, depth int) (err error)
 		n.properties = map[string]*node{}
 	}
 	for _, p := range all {
-		if err := r.ofProperty(n, m.name, path+"/"+pointed(p.name), p, depth); err != nil {
+		if err := r.readProperty(n, m.name, path+"/"+escapePointer(p.name), p, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ofProperty reads the conditions of a keyword on one property, or on those with names that match a pattern.
-func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) error {
+func (r *reader) readProperty(n *node, keyword, path string, p member, depth int) error {
 	if keyword == "dependentRequired" || keyword == "dependencies" {
 		var names []string
 		if json.Unmarshal(p.value, &names) == nil {
-			n.choices = append(n.choices, r.depends(path, p.name, names, nil))
+			n.choices = append(n.choices, r.dependencyChoices(path, p.name, names, nil))
 			return nil
 		}
 		if keyword == "dependentRequired" {
 			return errorf(path, "it must be a list of names")
 		}
 	}
-	value, err := r.read(path, p.value, depth+1)
+	value, err := r.readNode(path, p.value, depth+1)
 	if err != nil {
 		return err
 	}
@@ -377,7 +373,7 @@ func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) 
 	case "properties":
 		n.names = append(n.names, p.name)
 		n.properties[p.name] = value
-		if in, _ := members(p.value); r.draft == 3 && slices.ContainsFunc(in, func(m member) bool {
+		if in, _ := decodeMembers(p.value); r.draft == 3 && slices.ContainsFunc(in, func(m member) bool {
 			return m.name == "required" && string(m.value) == "true"
 		}) {
 			n.required = append(n.required, p.name)
@@ -388,15 +384,15 @@ func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) 
 		}
 		n.patterned = append(n.patterned, property{p.name, value})
 	default:
-		n.choices = append(n.choices, r.depends(path, p.name, nil, value))
+		n.choices = append(n.choices, r.dependencyChoices(path, p.name, nil, value))
 	}
 	return nil
 }
 
-// depends returns the alternatives for a property that requires others or a schema: the property is absent, or all of
-// that holds.
-func (r *reader) depends(path, name string, others []string, value *node) []*node {
-	without, with := r.without(path, name), r.follows(path)
+// dependencyChoices returns the alternatives for a property that requires others or a schema: the property is absent,
+// or all of that holds.
+func (r *reader) dependencyChoices(path, name string, others []string, value *node) []*node {
+	without, with := r.newAbsentProperty(path, name), r.newDerivedNode(path)
 	with.required = append([]string{name}, others...)
 	if value != nil {
 		with.allOf = []*node{value}
@@ -404,15 +400,14 @@ func (r *reader) depends(path, name string, others []string, value *node) []*nod
 	return []*node{without, with}
 }
 
-// without makes the schema of values that do not have a property.
-func (r *reader) without(path, name string) *node {
-	n, never := r.follows(path), r.follows(path)
+func (r *reader) newAbsentProperty(path, name string) *node {
+	n, never := r.newDerivedNode(path), r.newDerivedNode(path)
 	never.never = true
 	n.names, n.properties = []string{name}, map[string]*node{name: never}
 	return n
 }
 
-func (r *reader) ofArray(n *node, path string, m member, depth int) (err error) {
+func (r *reader) readArrayKeyword(n *node, path string, m member, depth int) (err error) {
 	switch {
 	case m.name == "uniqueItems":
 		unique := false
@@ -423,14 +418,14 @@ func (r *reader) ofArray(n *node, path string, m member, depth int) (err error) 
 			n.unique = path
 		}
 	case m.name == "items" && kindOf(m.value) != array:
-		n.items, err = r.read(path, m.value, depth+1)
+		n.items, err = r.readNode(path, m.value, depth+1)
 	case m.name == "prefixItems" || string(m.value) != "[]": // earlier drafts wrote items for prefixItems
-		n.prefix, err = r.list(path, m.value, depth)
+		n.prefix, err = r.readList(path, m.value, depth)
 	}
 	return err
 }
 
-func (r *reader) ofText(n *node, path string, m member) error {
+func (r *reader) readStringKeyword(n *node, path string, m member) error {
 	var given *string
 	if json.Unmarshal(m.value, &given) != nil || given == nil {
 		return errorf(path, "it must be a string")
@@ -439,7 +434,7 @@ func (r *reader) ofText(n *node, path string, m member) error {
 		if text, known := regular.Format(*given); known {
 			n.patterns = append(n.patterns, pattern{regular.Pattern{Text: text}, path, true})
 		} else {
-			r.ignore(path)
+			r.recordIgnored(path)
 		}
 		return nil
 	}
@@ -453,9 +448,9 @@ func (r *reader) ofText(n *node, path string, m member) error {
 	return nil
 }
 
-func ofNumber(n *node, path string, m member) error {
+func readNumberKeyword(n *node, path string, m member) error {
 	if raw := string(m.value); m.name[0] == 'e' && (raw == "true" || raw == "false") {
-		return nil // of draft 4: see together
+		return nil // of draft 4: see readDependentKeywords
 	}
 	if kindOf(m.value) != number {
 		return errorf(path, "it must be a number")
@@ -478,7 +473,7 @@ func ofNumber(n *node, path string, m member) error {
 	return nil
 }
 
-func natural(path string, raw json.RawMessage) (int32, error) {
+func parseCount(path string, raw json.RawMessage) (int32, error) {
 	n := -1.0
 	if json.Unmarshal(raw, &n) != nil || n < 0 || n > math.MaxInt32/2 || n != math.Trunc(n) {
 		return 0, errorf(path, "it must be a whole number from 0 to %d", math.MaxInt32/2)
@@ -486,8 +481,7 @@ func natural(path string, raw json.RawMessage) (int32, error) {
 	return int32(n), nil
 }
 
-// together reads the keywords that depend on others of the same schema.
-func (r *reader) together(n *node, all []member, depth int) (err error) {
+func (r *reader) readDependentKeywords(n *node, all []member, depth int) (err error) {
 	given := map[string]json.RawMessage{}
 	for _, m := range all {
 		given[m.name] = m.value
@@ -499,22 +493,22 @@ func (r *reader) together(n *node, all []member, depth int) (err error) {
 	// The form of earlier drafts for the items after a list.
 	if list, more := given["items"], given["additionalItems"]; more != nil && n.items == nil &&
 		(given["prefixItems"] != nil || list != nil && kindOf(list) == array) {
-		if n.items, err = r.read(n.path+"/additionalItems", more, depth+1); err != nil {
+		if n.items, err = r.readNode(n.path+"/additionalItems", more, depth+1); err != nil {
 			return err
 		}
 	}
 	if given["if"] != nil {
-		if err := r.conditional(n, given, depth); err != nil {
+		if err := r.readConditional(n, given, depth); err != nil {
 			return err
 		}
 	}
-	r.discriminate(n, given["discriminator"])
+	r.readDiscriminator(n, given["discriminator"])
 	return nil
 }
 
-// conditional reads if, then and else: either if and then hold, or if does not and else does.
-func (r *reader) conditional(n *node, given map[string]json.RawMessage, depth int) error {
-	then, other := r.follows(n.path), r.follows(n.path)
+// readConditional reads if, then and else: either if and then hold, or if does not and else does.
+func (r *reader) readConditional(n *node, given map[string]json.RawMessage, depth int) error {
+	then, other := r.newDerivedNode(n.path), r.newDerivedNode(n.path)
 	for _, part := range []struct {
 		name string
 		to   *[]*node
@@ -522,7 +516,7 @@ func (r *reader) conditional(n *node, given map[string]json.RawMessage, depth in
 		if given[part.name] == nil {
 			continue
 		}
-		p, err := r.read(n.path+"/"+part.name, given[part.name], depth+1)
+		p, err := r.readNode(n.path+"/"+part.name, given[part.name], depth+1)
 		if err != nil {
 			return err
 		}
@@ -534,9 +528,9 @@ func (r *reader) conditional(n *node, given map[string]json.RawMessage, depth in
 	return nil
 }
 
-// discriminate reads discriminator of OpenAPI: if a mapping names the schemas of oneOf or anyOf that are references,
-// each holds for objects in which a property has its name.
-func (r *reader) discriminate(n *node, raw json.RawMessage) {
+// readDiscriminator reads discriminator of OpenAPI: if a mapping names the schemas of oneOf or anyOf that are
+// references, each holds for objects in which a property has its name.
+func (r *reader) readDiscriminator(n *node, raw json.RawMessage) {
 	var by struct {
 		PropertyName string
 		Mapping      map[string]string
@@ -554,7 +548,8 @@ func (r *reader) discriminate(n *node, raw json.RawMessage) {
 			if option.ref == "" || values == nil {
 				continue
 			}
-			both, tag, value := r.follows(option.path), r.follows(option.path), r.follows(option.path)
+			both, tag := r.newDerivedNode(option.path), r.newDerivedNode(option.path)
+			value := r.newDerivedNode(option.path)
 			value.values = values
 			tag.required, tag.names = []string{by.PropertyName}, []string{by.PropertyName}
 			tag.properties = map[string]*node{by.PropertyName: value}

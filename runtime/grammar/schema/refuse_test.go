@@ -54,13 +54,13 @@ func TestWork(t *testing.T) {
 	for _, raw := range []string{`{"pattern":"a"}`, `{"anyOf":[{"const":1}]}`, `{"oneOf":[{"const":1},{"const":2}]}`,
 		`{"oneOf":[{"required":["a"]},{"type":"null"}]}`, `{"enum":[{"a":1}]}`} {
 		m := &regular.Maker{Stop: func() error { return nil }}
-		r, err := read(m, []byte(raw))
+		r, err := readSchema(m, []byte(raw))
 		require.NoError(t, err)
 		require.ErrorIs(t, m.Spend(math.MaxInt32), regular.ErrWork)
 		c := newCompiler(r)
-		_, err = c.rule(r.root)
+		_, err = c.ruleStart(r.root)
 		require.NoError(t, err)
-		assert.ErrorIs(t, c.finish(), regular.ErrWork, raw)
+		assert.ErrorIs(t, c.buildPendingRules(), regular.ErrWork, raw)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestPaths(t *testing.T) {
 		stop := func() error { return nil }
 		m := &regular.Maker{Stop: stop}
 		require.NoError(t, m.Spend(1<<26-left))
-		_, err := compile(m, []byte(all), false)
+		_, err := compileSchema(m, []byte(all), false)
 		if err == nil {
 			break
 		}
@@ -142,7 +142,7 @@ func TestLarge(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := compile(&regular.Maker{Stop: stop}, []byte(raw), false)
+		_, err := compileSchema(&regular.Maker{Stop: stop}, []byte(raw), false)
 		runtime.ReadMemStats(&after)
 		assert.Equal(t, calls > 4, errors.Is(err, context.Canceled), "%.60s: %.200v", raw, err)
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "%.60s", raw)

@@ -28,38 +28,37 @@ func errorf(path, format string, args ...any) error {
 //
 // Steps and memory are limited. When ctx ends, Compile returns its cause.
 func Compile(ctx context.Context, raw []byte, closed bool) (*grammar.Grammar, error) {
-	g, err := compile(&regular.Maker{Stop: func() error { return context.Cause(ctx) }}, raw, closed)
+	g, err := compileSchema(&regular.Maker{Stop: func() error { return context.Cause(ctx) }}, raw, closed)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return g, err
 }
 
-func compile(m *regular.Maker, raw []byte, closed bool) (*grammar.Grammar, error) {
-	r, err := read(m, raw)
+func compileSchema(m *regular.Maker, raw []byte, closed bool) (*grammar.Grammar, error) {
+	r, err := readSchema(m, raw)
 	if err != nil {
 		return nil, err
 	}
 	r.closed = closed
 	c := newCompiler(r)
-	start, err := c.rule(r.root)
+	start, err := c.ruleStart(r.root)
 	if err == nil {
-		err = c.finish()
+		err = c.buildPendingRules()
 	}
 	if err != nil {
 		return nil, err
 	}
 	g, some := c.Build(start, r.ignored)
 	if !some {
-		return nil, c.noValue()
+		return nil, c.noValueError()
 	}
 	return g, nil
 }
 
-// noValue returns the error of a schema without a value in its grammar.
-func (c *compiler) noValue() error {
+func (c *compiler) noValueError() error {
 	if c.left == nil && c.narrowed != "" {
-		c.leave(c.narrowed, "values have the types that its keywords are about, if it names no type")
+		c.recordOmission(c.narrowed, "values have the types that its keywords are about, if it names no type")
 	}
 	if c.left != nil {
 		return errorf("#", "no value that fits can be described: %w", c.left)
@@ -74,18 +73,18 @@ type compiler struct {
 	rules   map[string]int32 // starts, by the nodes that they are of
 	pending []func() error   // functions that build the rest of rules that have a start
 
-	apartOf map[*node][]*node // alternatives of oneOf: see exclusive
+	apartOf map[*node][]*node // alternatives of oneOf: see exclusiveOptions
 	negated map[*node]*node   // negations of nodes
-	unfit   map[*node]*node   // schemas of values that do not fit nodes: see outside
+	unfit   map[*node]*node   // schemas of values that do not fit nodes: see complementNode
 	any     *node             // of all values
-	loose   bool              // values may include some that do not fit: see apart
+	loose   bool              // values may include some that do not fit: see areDisjoint
 
 	left     error  // why some values that fit are not generated; nil if all are
 	narrowed string // path of a schema that has not all types that it allows: see allowedKinds
 }
 
-// leave records the first reason why values that fit are not generated.
-func (c *compiler) leave(path, reason string, args ...any) {
+// recordOmission records the first reason why values that fit are not generated.
+func (c *compiler) recordOmission(path, reason string, args ...any) {
 	if c.left == nil {
 		c.left = errorf(path, reason, args...)
 	}
@@ -93,10 +92,10 @@ func (c *compiler) leave(path, reason string, args ...any) {
 
 func newCompiler(r *reader) *compiler {
 	return &compiler{reader: r, Builder: grammar.NewBuilder(r.Maker), rules: map[string]int32{},
-		apartOf: map[*node][]*node{}, negated: map[*node]*node{}, unfit: map[*node]*node{}, any: r.empty("#")}
+		apartOf: map[*node][]*node{}, negated: map[*node]*node{}, unfit: map[*node]*node{}, any: r.newNode("#")}
 }
 
-func (c *compiler) finish() error {
+func (c *compiler) buildPendingRules() error {
 	for len(c.pending) > 0 {
 		next := c.pending[0]
 		c.pending = c.pending[1:]

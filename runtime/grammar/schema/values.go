@@ -11,24 +11,23 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// values adds to a rule the values that some schemas allow together.
-func (c *compiler) values(start int32, facts []*node) error {
-	if list := listed(facts); list != nil {
-		return c.list(start, facts, list)
+func (c *compiler) addValues(start int32, facts []*node) error {
+	if list := listedValues(facts); list != nil {
+		return c.addListedValues(start, facts, list)
 	}
 	k := c.allowedKinds(facts)
 	for _, of := range []struct {
 		kinds kinds
 		make  func(int32, []*node) error
-	}{{text, c.text}, {number, c.number}, {object, c.object}, {array, c.array}} {
+	}{{text, c.addStrings}, {number, c.addNumbers}, {object, c.addObject}, {array, c.addArray}} {
 		if k&of.kinds != 0 {
 			if err := of.make(start, facts); err != nil {
 				return err
 			}
 		}
 	}
-	not := exceptions(facts, boolean|null)
-	for _, word := range words(k) {
+	not := exceptedValues(facts, boolean|null)
+	for _, word := range literalWords(k) {
 		if !slices.Contains(not, word) {
 			c.Literal(start, word, c.End())
 		}
@@ -36,8 +35,7 @@ func (c *compiler) values(start int32, facts []*node) error {
 	return nil
 }
 
-// words are the values of the types boolean and null.
-func words(k kinds) (all []string) {
+func literalWords(k kinds) (all []string) {
 	if k&boolean != 0 {
 		all = append(all, "true", "false")
 	}
@@ -47,8 +45,7 @@ func words(k kinds) (all []string) {
 	return all
 }
 
-// part adds a regular part to a rule. An error has the path.
-func (c *compiler) part(start int32, path, key string, make func() (*regular.Set, error)) error {
+func (c *compiler) addRegularPart(start int32, path, key string, make func() (*regular.Set, error)) error {
 	part, err := c.Part(key, make)
 	if err != nil {
 		return &grammar.Error{Path: path, Err: err}
@@ -57,17 +54,16 @@ func (c *compiler) part(start int32, path, key string, make func() (*regular.Set
 	return nil
 }
 
-// list adds those of some listed values that the other conditions of the schemas allow.
-func (c *compiler) list(start int32, facts []*node, values []string) error {
-	values, err := c.fitting(facts, values)
+func (c *compiler) addListedValues(start int32, facts []*node, values []string) error {
+	values, err := c.fittingValues(facts, values)
 	if err != nil {
 		return err
 	}
-	return c.part(start, pathOf(facts), "", func() (*regular.Set, error) { return regular.Values(values) })
+	return c.addRegularPart(start, pathOf(facts), "", func() (*regular.Set, error) { return regular.Values(values) })
 }
 
-// fitting returns those of some listed values that all conditions of some schemas allow.
-func (c *compiler) fitting(facts []*node, values []string) (fit []string, err error) {
+// fittingValues returns those of some listed values that all conditions of some schemas allow.
+func (c *compiler) fittingValues(facts []*node, values []string) (fit []string, err error) {
 	if !slices.ContainsFunc(facts, func(n *node) bool { return n.implied|n.kinds != 0 || n.except != nil || n.never }) {
 		return values, nil
 	}
@@ -76,15 +72,15 @@ func (c *compiler) fitting(facts []*node, values []string) (fit []string, err er
 		others[i] = new(*n)
 		others[i].values, others[i].implied = nil, 0 // the values have their types
 	}
-	others[len(facts)] = c.follows(pathOf(facts))
+	others[len(facts)] = c.newDerivedNode(pathOf(facts))
 	for _, v := range values {
 		others[len(facts)].kinds |= kindOf(json.RawMessage(v))
 	}
 	rest := newCompiler(c.reader)
 	begin := rest.State()
-	err = rest.values(begin, others)
+	err = rest.addValues(begin, others)
 	if err == nil {
-		err = rest.finish()
+		err = rest.buildPendingRules()
 	}
 	if err != nil {
 		return nil, err
@@ -102,8 +98,8 @@ func (c *compiler) fitting(facts []*node, values []string) (fit []string, err er
 	return fit, nil
 }
 
-func (c *compiler) text(start int32, facts []*node) error {
-	s, path := stringsOf(facts)
+func (c *compiler) addStrings(start int32, facts []*node) error {
+	s, path := stringConditions(facts)
 	if s.Length.Empty() {
 		return nil
 	}
@@ -118,17 +114,18 @@ func (c *compiler) text(start int32, facts []*node) error {
 	for _, n := range facts {
 		for _, p := range n.patterns {
 			if p.format && (len(s.Match)+len(s.Not)+len(s.Except) > 1 || s.Length != regular.Any()) {
-				c.leave(p.path, "only common strings of a format are generated")
+				c.recordOmission(p.path, "only common strings of a format are generated")
 			}
 		}
 	}
 	key := fmt.Sprintf("string %v %q %q %q", s.Length, s.Match, s.Not, s.Except)
-	return c.part(start, path, key, func() (*regular.Set, error) { return c.Strings(s) })
+	return c.addRegularPart(start, path, key, func() (*regular.Set, error) { return c.Strings(s) })
 }
 
-// stringsOf returns the conditions of some schemas on strings together, and the path of a pattern, or else of a schema.
-func stringsOf(facts []*node) (s regular.Strings, path string) {
-	s, path = regular.Strings{Length: regular.Any(), Except: exceptions(facts, text)}, pathOf(facts)
+// stringConditions returns the conditions of some schemas on strings together, and the path of a pattern, or else of a
+// schema.
+func stringConditions(facts []*node) (s regular.Strings, path string) {
+	s, path = regular.Strings{Length: regular.Any(), Except: exceptedValues(facts, text)}, pathOf(facts)
 	for _, n := range facts {
 		s.Length = s.Length.And(n.charBounds)
 		for _, p := range n.patterns {
@@ -147,8 +144,7 @@ func stringsOf(facts []*node) (s regular.Strings, path string) {
 	return s, path
 }
 
-// number adds numbers, or whole ones.
-func (c *compiler) number(start int32, facts []*node) error {
+func (c *compiler) addNumbers(start int32, facts []*node) error {
 	var b regular.Numbers
 	path := pathOf(facts)
 	for _, n := range facts {
@@ -161,13 +157,13 @@ func (c *compiler) number(start int32, facts []*node) error {
 		}
 	}
 	b.Forget()
-	k, not := c.allowedKinds(facts)&number, exceptions(facts, number)
+	k, not := c.allowedKinds(facts)&number, exceptedValues(facts, number)
 	key := fmt.Sprint("number ", k)
 	if not != nil || b != (regular.Numbers{}) {
 		key = ""
 	}
 	for _, part := range b.Without(not) {
-		err := c.part(start, path, key, func() (*regular.Set, error) {
+		err := c.addRegularPart(start, path, key, func() (*regular.Set, error) {
 			return c.Numbers(part, k&integer != 0, k&broken != 0)
 		})
 		if err != nil {
@@ -177,14 +173,14 @@ func (c *compiler) number(start int32, facts []*node) error {
 	return nil
 }
 
-// bounds returns the limits of some schemas on the number of items or properties, and reports whether such values are
-// possible. Of excepted values, only the empty one is left out here: others would need too many states.
-func (c *compiler) bounds(
+// countBounds returns the limits of some schemas on the number of items or properties, and reports whether such values
+// are possible. Of excepted values, only the empty one is left out here: others would need too many states.
+func (c *compiler) countBounds(
 	facts []*node, k kinds, empty string, of func(*node) regular.Bounds,
 ) (b regular.Bounds, some bool) {
-	not := exceptions(facts, k)
+	not := exceptedValues(facts, k)
 	if len(not) > 1 || len(not) == 1 && not[0] != empty {
-		c.leave(pathOf(facts), "only an empty list or object can be excepted, not another one")
+		c.recordOmission(pathOf(facts), "only an empty list or object can be excepted, not another one")
 		return b, false
 	}
 	b = regular.Bounds{Min: int32(len(not)), Max: regular.Unbounded}
@@ -194,9 +190,8 @@ func (c *compiler) bounds(
 	return b, !b.Empty()
 }
 
-// array adds lists: the items with individual schemas, then the others.
-func (c *compiler) array(start int32, facts []*node) error {
-	b, some := c.bounds(facts, array, "[]", func(n *node) regular.Bounds { return n.itemBounds })
+func (c *compiler) addArray(start int32, facts []*node) error {
+	b, some := c.countBounds(facts, array, "[]", func(n *node) regular.Bounds { return n.itemBounds })
 	if !some {
 		return nil
 	}
@@ -204,12 +199,12 @@ func (c *compiler) array(start int32, facts []*node) error {
 	for _, n := range facts {
 		own, unique = max(own, len(n.prefix)), cmp.Or(unique, n.unique)
 	}
-	with, err := contained(facts)
+	with, err := containsConditionOf(facts)
 	if err != nil {
 		return err
 	}
 	if unique != "" && (!b.Bounded() || b.Max > 1) {
-		return c.different(start, facts, own, b, cmp.Or(with.path, unique))
+		return c.addUniqueItems(start, facts, own, b, cmp.Or(with.path, unique))
 	}
 	if with.what != nil { // a position has states of its own, so that none leads to a list that cannot end
 		own = max(own, int(b.Min), int(b.Max))
@@ -217,7 +212,7 @@ func (c *compiler) array(start int32, facts []*node) error {
 			return errorf(with.path, "to count as many items %w", regular.ErrSize)
 		}
 	}
-	at, closed := c.several(with.top), c.End() // by the number of items that contains counts
+	at, closed := c.addStates(with.top), c.End() // by the number of items that contains counts
 	c.Literal(start, "[", at[0])
 	for i := int32(0); ; i++ {
 		for k := int(with.Min); k < len(at) && i >= b.Min; k++ {
@@ -226,7 +221,7 @@ func (c *compiler) array(start int32, facts []*node) error {
 		if i == b.Max {
 			return nil
 		}
-		steps, err := c.steps(with, items(facts, int(i)))
+		steps, err := c.itemSteps(with, itemSchemas(facts, int(i)))
 		if err != nil {
 			return err
 		}
@@ -245,7 +240,7 @@ func (c *compiler) array(start int32, facts []*node) error {
 			c.List(at, steps, int(with.Min), more, closed)
 			return nil
 		}
-		next := c.several(with.top)
+		next := c.addStates(with.top)
 		for k := range at {
 			for _, s := range steps[k] {
 				c.Call(at[k], s.Start, next[s.Level])
@@ -255,10 +250,9 @@ func (c *compiler) array(start int32, facts []*node) error {
 	}
 }
 
-// outside returns the schema of the values that do not fit n, the same each time.
-func (c *compiler) outside(n *node) *node {
+func (c *compiler) complementNode(n *node) *node {
 	if c.unfit[n] == nil {
-		c.unfit[n] = c.follows(n.path)
+		c.unfit[n] = c.newDerivedNode(n.path)
 		c.unfit[n].not = []*node{n}
 	}
 	return c.unfit[n]
@@ -267,16 +261,15 @@ func (c *compiler) outside(n *node) *node {
 // maxContained is the maximum number of items that contains counts.
 const maxContained = 64
 
-// containing is how many items must fit a schema.
-type containing struct {
+// containsCondition is how many items must fit a schema.
+type containsCondition struct {
 	regular.Bounds
 	what *node // nil: there is no such condition
 	path string
 	top  int32 // largest distinguished number; without a Max it includes larger ones
 }
 
-// contained returns the condition contains of some schemas.
-func contained(facts []*node) (with containing, err error) {
+func containsConditionOf(facts []*node) (with containsCondition, err error) {
 	for _, n := range facts {
 		switch {
 		case n.contains == nil || n.containBounds == regular.Any():
@@ -284,7 +277,7 @@ func contained(facts []*node) (with containing, err error) {
 		case with.what != nil && (with.what != n.contains || with.Bounds != n.containBounds):
 			return with, errorf(n.path+"/contains", "it is supported once for a list")
 		}
-		with = containing{n.containBounds, n.contains, n.path + "/contains", n.containBounds.Min}
+		with = containsCondition{n.containBounds, n.contains, n.path + "/contains", n.containBounds.Min}
 		if with.Bounded() {
 			with.top = with.Max
 		}
@@ -295,15 +288,15 @@ func contained(facts []*node) (with containing, err error) {
 	return with, nil
 }
 
-// steps returns which items may follow, by the number of those before that contains counts. Only if there is a maximum
-// must an item that does not count differ.
-func (c *compiler) steps(with containing, item []*node) (steps [][]grammar.Step, err error) {
+// itemSteps returns which items may follow, by the number of those before that contains counts. Only if there is a
+// maximum must an item that does not count differ.
+func (c *compiler) itemSteps(with containsCondition, item []*node) (steps [][]grammar.Step, err error) {
 	other, fits := item, append(slices.Clone(item), with.what)
 	if with.Bounded() && with.what != nil {
-		other = append(slices.Clone(item), c.outside(with.what))
+		other = append(slices.Clone(item), c.complementNode(with.what))
 	}
 	for k := range int(with.top) + 1 {
-		start, err := c.rule(other...)
+		start, err := c.ruleStart(other...)
 		if err != nil {
 			return nil, err
 		}
@@ -311,7 +304,7 @@ func (c *compiler) steps(with containing, item []*node) (steps [][]grammar.Step,
 		if k == int(with.top) {
 			break
 		}
-		if start, err = c.rule(fits...); err != nil {
+		if start, err = c.ruleStart(fits...); err != nil {
 			return nil, err
 		}
 		steps[k] = append(steps[k], grammar.Step{Start: start, Level: k + 1})
@@ -319,7 +312,7 @@ func (c *compiler) steps(with containing, item []*node) (steps [][]grammar.Step,
 	return steps, nil
 }
 
-func items(facts []*node, i int) (all []*node) {
+func itemSchemas(facts []*node, i int) (all []*node) {
 	for _, n := range facts {
 		switch {
 		case i < len(n.prefix):
@@ -334,9 +327,9 @@ func items(facts []*node, i int) (all []*node) {
 // maxDifferent is the maximum number of possible values of items that must differ.
 const maxDifferent = 128
 
-// different adds lists of items of which no two are equal, in the order in which the schema names them.
-func (c *compiler) different(start int32, facts []*node, own int, b regular.Bounds, path string) error {
-	values, err := c.few(items(facts, 0))
+// addUniqueItems adds lists of items of which no two are equal, in the order in which the schema names them.
+func (c *compiler) addUniqueItems(start int32, facts []*node, own int, b regular.Bounds, path string) error {
+	values, err := c.enumerateValues(itemSchemas(facts, 0))
 	if err != nil {
 		return err
 	}
@@ -352,19 +345,19 @@ func (c *compiler) different(start int32, facts []*node, own int, b regular.Boun
 		top = min(top, b.Max)
 	}
 	closed := c.End()
-	open := c.several(top) // before an item, by how many there are
+	open := c.addStates(top) // before an item, by how many there are
 	c.Literal(start, "[", open[0])
 	if b.Min == 0 {
 		c.Literal(open[0], "]", closed)
 	}
 	for _, v := range values { // from before v to before the one that follows it in the schema
-		constant := c.empty("#")
-		constant.values = raws([]string{v})
-		rule, err := c.rule(append(items(facts, 0), constant)...)
+		constant := c.newNode("#")
+		constant.values = rawMessages([]string{v})
+		rule, err := c.ruleStart(append(itemSchemas(facts, 0), constant)...)
 		if err != nil {
 			return err
 		}
-		next := c.several(top)
+		next := c.addStates(top)
 		for n := range next {
 			c.Jump(open[n], next[n])
 		}
@@ -381,7 +374,7 @@ func (c *compiler) different(start int32, facts []*node, own int, b regular.Boun
 	return nil
 }
 
-func (c *compiler) several(n int32) []int32 {
+func (c *compiler) addStates(n int32) []int32 {
 	all := make([]int32, n+1)
 	for i := range all {
 		all[i] = c.State()
@@ -389,19 +382,19 @@ func (c *compiler) several(n int32) []int32 {
 	return all
 }
 
-// few returns the distinct values that some schemas allow; nil if they are not few.
-func (c *compiler) few(nodes []*node) ([]string, error) {
-	ways, err := c.expand(nodes)
-	all, known := []string{}, set{}
+// enumerateValues returns the distinct values that some schemas allow; nil if they are not few.
+func (c *compiler) enumerateValues(nodes []*node) ([]string, error) {
+	ways, err := c.expandChoices(nodes)
+	all, known := []string{}, stringSet{}
 	for _, facts := range ways {
-		values := listed(facts)
+		values := listedValues(facts)
 		if k := c.allowedKinds(facts); values == nil && k&^(boolean|null) != 0 {
 			return nil, nil
 		} else if values == nil {
-			values = words(k)
+			values = literalWords(k)
 		}
 		for _, v := range values {
-			if known.add(v) {
+			if known.insertString(v) {
 				all = append(all, v)
 			}
 		}

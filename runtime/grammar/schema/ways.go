@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// rule returns the start of the rule of values that fit all of some schemas.
-func (c *compiler) rule(nodes ...*node) (int32, error) {
+func (c *compiler) ruleStart(nodes ...*node) (int32, error) {
 	ids := make([]string, len(nodes))
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b *node) int { return a.id - b.id })
@@ -23,12 +22,12 @@ func (c *compiler) rule(nodes ...*node) (int32, error) {
 	start := c.State()
 	c.rules[key] = start
 	c.pending = append(c.pending, func() error {
-		ways, err := c.expand(nodes)
+		ways, err := c.expandChoices(nodes)
 		if err != nil {
 			return err
 		}
 		for _, facts := range ways {
-			if err := c.values(start, facts); err != nil {
+			if err := c.addValues(start, facts); err != nil {
 				return err
 			}
 		}
@@ -48,43 +47,42 @@ func pathOf(nodes []*node) string {
 // maxWays is the maximum number of combinations of alternatives of one value.
 const maxWays = 512
 
-// way is a combination of alternatives: schemas with keywords that hold together, and lists from which one schema is
-// still to be chosen.
-type way struct {
+// combination is a way in which some schemas can hold: schemas with keywords that hold together, and lists from which
+// one schema is still to be chosen.
+type combination struct {
 	facts   []*node
 	choices []choice
-	inner   []inner // schemas within those with conditions on what nothing else describes
+	inner   []nestedSchema // schemas within those with conditions on what nothing else describes
 }
 
-// inner is a schema that holds as a part of another one, which has unevaluatedProperties or unevaluatedItems.
-type inner struct{ outer, fact *node }
+// nestedSchema is a schema that holds as a part of another one, which has unevaluatedProperties or unevaluatedItems.
+type nestedSchema struct{ outer, fact *node }
 
 // choice is a list of schemas, with the nested schemas that contain the list.
 type choice struct {
 	options, above []*node
 }
 
-// expand returns the ways in which all of some schemas can hold.
-func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
-	first := way{}
+func (c *compiler) expandChoices(nodes []*node) (ways [][]*node, err error) {
+	first := combination{}
 	for _, n := range nodes {
-		if err := c.gather(&first, n, nil); err != nil {
+		if err := c.gatherSchema(&first, n, nil); err != nil {
 			return nil, err
 		}
 	}
-	open := []way{first}
+	open := []combination{first}
 	for len(open) > 0 {
 		w := open[len(open)-1]
 		open = open[:len(open)-1]
-		if err := c.Spend(100 + len(w.facts)*len(w.facts)); err != nil { // the cost relative to a place of an automaton
+		if err := c.Spend(100 + len(w.facts)*len(w.facts)); err != nil { // the cost relative to a state of an automaton
 			return nil, errorf(pathOf(nodes), "%w", err)
 		}
 		if len(w.choices) == 0 {
-			if w.facts = c.unevaluated(w); !impossible(w.facts) {
+			if w.facts = c.addUnevaluated(w); !isContradiction(w.facts) {
 				ways = append(ways, w.facts)
 			}
 		} else {
-			more, err := c.choose(w)
+			more, err := c.expandFirstChoice(w)
 			if err != nil {
 				return nil, err
 			}
@@ -97,9 +95,9 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 	return ways, nil
 }
 
-// choose returns the ways in which one alternative of the first choice of a way holds, the first alternative last; none
-// if one of all choices is impossible.
-func (c *compiler) choose(w way) (ways []way, err error) {
+// expandFirstChoice returns the combinations in which one alternative of the first choice of w holds, the first
+// alternative last; none if one of all choices is impossible.
+func (c *compiler) expandFirstChoice(w combination) (ways []combination, err error) {
 	steps := 1
 	for _, x := range w.choices {
 		steps += 4 + 5*len(x.options)*(8+len(w.facts))
@@ -108,26 +106,26 @@ func (c *compiler) choose(w way) (ways []way, err error) {
 		return nil, errorf(pathOf(w.facts), "%w", err)
 	}
 	w.choices = slices.DeleteFunc(slices.Clone(w.choices), func(x choice) bool {
-		return slices.ContainsFunc(x.options, func(n *node) bool { return holds(w.facts, n) })
+		return slices.ContainsFunc(x.options, func(n *node) bool { return isImplied(w.facts, n) })
 	})
 	switch {
-	case impossible(w.facts):
+	case isContradiction(w.facts):
 		return nil, nil
 	case len(w.choices) == 0:
-		return []way{w}, nil
+		return []combination{w}, nil
 	}
 	rest := w.choices[1:]
 	for i, x := range w.choices {
-		var all []way
+		var all []combination
 		for _, n := range slices.Backward(x.options) {
-			next := way{slices.Clone(w.facts), slices.Clone(rest), slices.Clone(w.inner)}
-			if err := c.gather(&next, n, x.above); err != nil {
+			next := combination{slices.Clone(w.facts), slices.Clone(rest), slices.Clone(w.inner)}
+			if err := c.gatherSchema(&next, n, x.above); err != nil {
 				return nil, err
 			}
 			if err := c.Spend(50 + 20*len(next.facts) + 4*len(rest)); err != nil {
 				return nil, errorf(n.path, "%w", err)
 			}
-			if !impossible(next.facts) {
+			if !isContradiction(next.facts) {
 				if all = append(all, next); i > 0 {
 					break
 				}
@@ -143,8 +141,8 @@ func (c *compiler) choose(w way) (ways []way, err error) {
 	return ways, nil
 }
 
-// holds reports whether a schema follows from some others, as far as a quick check shows.
-func holds(facts []*node, n *node) bool {
+// isImplied reports whether a schema follows from some others, as far as a quick check shows.
+func isImplied(facts []*node, n *node) bool {
 	if slices.Contains(facts, n) {
 		return true
 	}
@@ -154,23 +152,22 @@ func holds(facts []*node, n *node) bool {
 	if len(n.names) == 0 {
 		return n.onlyKinds()
 	}
-	return len(n.names) == 1 && n.properties[n.names[0]].never && forbidden(facts, n.names[0])
+	return len(n.names) == 1 && n.properties[n.names[0]].never && forbidsProperty(facts, n.names[0])
 }
 
-// forbidden reports whether objects must not have a property.
-func forbidden(facts []*node, name string) bool {
-	return slices.ContainsFunc(objects{facts: facts}.of(name), func(p *node) bool { return p.never })
+func forbidsProperty(facts []*node, name string) bool {
+	return slices.ContainsFunc(objects{facts: facts}.schemasOf(name), func(p *node) bool { return p.never })
 }
 
-// impossible reports whether some schemas contradict each other, by types, values and properties.
-func impossible(facts []*node) bool {
+// isContradiction reports whether some schemas contradict each other, by types, values and properties.
+func isContradiction(facts []*node) bool {
 	k := strictKinds(facts)
 	if k != object {
 		return k == 0
 	}
 	for _, n := range facts {
 		for _, name := range n.required {
-			if strictKinds(objects{facts: facts}.of(name)) == 0 {
+			if strictKinds(objects{facts: facts}.schemasOf(name)) == 0 {
 				return true
 			}
 		}
@@ -178,8 +175,9 @@ func impossible(facts []*node) bool {
 	return false
 }
 
-// gather adds a schema to a way, with the schemas that it refers to or combines. above are the schemas that contain it.
-func (c *compiler) gather(w *way, n *node, above []*node) error {
+// gatherSchema adds a schema to a combination, with the schemas that it refers to or combines. above are the schemas
+// that contain it.
+func (c *compiler) gatherSchema(w *combination, n *node, above []*node) error {
 	if slices.Contains(above, n) {
 		return errorf(n.path, "it refers to itself without a property or an item between")
 	}
@@ -191,7 +189,7 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 		return errorf(n.path, "more than %d schemas of one value are not supported", maxWays)
 	}
 	above = append(slices.Clone(above), n)
-	w.enter(n, above)
+	w.recordContainers(n, above)
 	more := n.allOf
 	if n.ref != "" {
 		more = append(slices.Clone(more), c.nodes[n.ref])
@@ -200,16 +198,16 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 		if c.loose {
 			break
 		}
-		not, err := c.negation(m)
+		not, err := c.negateNode(m)
 		if err == nil {
-			err = c.gather(w, not, append(slices.Clone(above), nil)) // what is not evaluates nothing
+			err = c.gatherSchema(w, not, append(slices.Clone(above), nil)) // what is not evaluates nothing
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for _, m := range more {
-		if err := c.gather(w, m, above); err != nil {
+		if err := c.gatherSchema(w, m, above); err != nil {
 			return err
 		}
 	}
@@ -217,7 +215,7 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 		w.choices = append(w.choices, choice{options, above})
 	}
 	if n.oneOf != nil {
-		options, err := c.exclusive(n)
+		options, err := c.exclusiveOptions(n)
 		if err != nil {
 			return err
 		}
@@ -226,22 +224,22 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 	return nil
 }
 
-// enter records of which schemas n is a part, from it outwards; nil ends them.
-func (w *way) enter(n *node, above []*node) {
+// recordContainers records of which schemas n is a part, from it outwards; nil ends them.
+func (w *combination) recordContainers(n *node, above []*node) {
 	for _, outer := range slices.Backward(above) {
 		if outer == nil {
 			return
 		}
 		if outer.otherNames != nil || outer.otherItems != nil {
-			w.inner = append(w.inner, inner{outer, n})
+			w.inner = append(w.inner, nestedSchema{outer, n})
 		}
 	}
 }
 
-// unevaluated returns the facts of a way, with a schema for each condition on properties or items that nothing else
-// describes. Alternatives that hold, too, may describe more of them: so the condition is stricter here than it needs to
-// be, if not all values need to be described.
-func (c *compiler) unevaluated(w way) []*node {
+// addUnevaluated returns the facts of a combination, with a schema for each condition on properties or items that
+// nothing else describes. Alternatives that hold, too, may describe more of them: so the condition is stricter here
+// than it needs to be, if not all values need to be described.
+func (c *compiler) addUnevaluated(w combination) []*node {
 	if c.loose {
 		return w.facts
 	}
@@ -250,22 +248,23 @@ func (c *compiler) unevaluated(w way) []*node {
 		if n.otherNames == nil && n.otherItems == nil {
 			continue
 		}
-		rest := c.follows(n.path)
+		rest := c.newDerivedNode(n.path)
 		rest.additional, rest.items, rest.properties = n.otherNames, n.otherItems, map[string]*node{}
 		for _, in := range w.inner {
 			if in.outer == n {
-				c.evaluate(rest, in.fact, in.fact != n)
+				c.removeEvaluated(rest, in.fact, in.fact != n)
 			}
 		}
 		facts = append(facts, rest)
-		c.leave(n.path, "alternatives that hold together are taken one by one for unevaluatedProperties and -Items")
+		c.recordOmission(n.path,
+			"alternatives that hold together are taken one by one for unevaluatedProperties and -Items")
 	}
 	return facts
 }
 
-// evaluate removes the conditions of rest on what n describes; nested says that its own unevaluatedProperties and
-// unevaluatedItems count.
-func (c *compiler) evaluate(rest, n *node, nested bool) {
+// removeEvaluated removes the conditions of rest on what n describes; nested says that its own unevaluatedProperties
+// and unevaluatedItems count.
+func (c *compiler) removeEvaluated(rest, n *node, nested bool) {
 	for _, name := range n.names {
 		rest.names, rest.properties[name] = append(rest.names, name), c.any
 	}
@@ -283,9 +282,9 @@ func (c *compiler) evaluate(rest, n *node, nested bool) {
 	}
 }
 
-// exclusive returns alternatives of oneOf of which no two hold at once: an alternative is unchanged if that is known
-// for it, and otherwise it excludes the values of the others.
-func (c *compiler) exclusive(n *node) ([]*node, error) {
+// exclusiveOptions returns alternatives of oneOf of which no two hold at once: an alternative is unchanged if that is
+// known for it, and otherwise it excludes the values of the others.
+func (c *compiler) exclusiveOptions(n *node) ([]*node, error) {
 	if c.loose {
 		return n.oneOf, nil
 	}
@@ -299,7 +298,7 @@ func (c *compiler) exclusive(n *node) ([]*node, error) {
 	both := make([][]*node, len(n.oneOf)) // for each alternative, those that may hold at the same time
 	for i, a := range n.oneOf {
 		for j, b := range n.oneOf[:i] {
-			apart, err := c.apart(b, a, 0)
+			apart, err := c.areDisjoint(b, a, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -311,7 +310,7 @@ func (c *compiler) exclusive(n *node) ([]*node, error) {
 	var options []*node
 	var first error
 	for i, a := range n.oneOf {
-		option, err := c.alone(a, both[i])
+		option, err := c.excludeOthers(a, both[i])
 		if err != nil && first == nil {
 			first = errorf(a.path, "a value may fit other schemas of oneOf, too, as far as is known (%w): "+
 				"give anyOf in place of oneOf, or a required property with a const of its own", err)
@@ -327,40 +326,39 @@ func (c *compiler) exclusive(n *node) ([]*node, error) {
 	return options, nil
 }
 
-// alone returns the schema of values of a that do not fit others.
-func (c *compiler) alone(a *node, others []*node) (*node, error) {
+func (c *compiler) excludeOthers(a *node, others []*node) (*node, error) {
 	if len(others) == 0 {
 		return a, nil
 	}
 	for _, o := range others {
-		if _, err := c.negation(o); err != nil {
+		if _, err := c.negateNode(o); err != nil {
 			return nil, err
 		}
 	}
-	option := c.follows(a.path)
+	option := c.newDerivedNode(a.path)
 	option.allOf, option.not = []*node{a}, others
 	return option, nil
 }
 
-// apart reports whether no value can fit both schemas, by types and values. It does not consider negations, which are
-// known only in part.
-func (c *compiler) apart(a, b *node, depth int) (bool, error) {
+// areDisjoint reports whether no value can fit both schemas, by types and values. It does not consider negations, which
+// are known only in part.
+func (c *compiler) areDisjoint(a, b *node, depth int) (bool, error) {
 	if depth > 4 {
 		return false, nil
 	}
 	defer func(before bool) { c.loose = before }(c.loose)
 	c.loose = true
-	ways, err := c.expand([]*node{a})
+	ways, err := c.expandChoices([]*node{a})
 	if err != nil {
 		return false, err
 	}
-	others, err := c.expand([]*node{b})
+	others, err := c.expandChoices([]*node{b})
 	if err != nil {
 		return false, err
 	}
 	for _, x := range ways {
 		for _, y := range others {
-			if apart, err := c.waysApart(x, y, depth); err != nil || !apart {
+			if apart, err := c.combinationsDisjoint(x, y, depth); err != nil || !apart {
 				return false, err
 			}
 		}
@@ -368,17 +366,17 @@ func (c *compiler) apart(a, b *node, depth int) (bool, error) {
 	return true, nil
 }
 
-func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
+func (c *compiler) combinationsDisjoint(a, b []*node, depth int) (bool, error) {
 	k := strictKinds(a) & strictKinds(b)
 	if k == 0 {
 		return true, nil
 	}
-	x, y := listed(a), listed(b)
+	x, y := listedValues(a), listedValues(b)
 	if err := c.Spend(5 * (len(x) + len(y))); err != nil {
 		return false, errorf(pathOf(a), "%w", err)
 	}
 	if x != nil && y != nil && k&(object|array) == 0 {
-		return !slices.ContainsFunc(x, setOf(y).has), nil
+		return !slices.ContainsFunc(x, stringSetOf(y).hasString), nil
 	}
 	if k != object {
 		return false, nil
@@ -387,13 +385,13 @@ func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
 	if err := c.Spend(100 * (len(one.names) + len(other.names))); err != nil {
 		return false, errorf(pathOf(a), "%w", err)
 	}
-	if impossible(slices.Concat(a, b)) {
+	if isContradiction(slices.Concat(a, b)) {
 		return true, nil
 	}
 	for _, name := range slices.Concat(one.required, other.required) {
-		for _, p := range one.of(name) {
-			for _, q := range other.of(name) { // without those of patterns
-				if apart, err := c.apart(p, q, depth+1); err != nil || apart {
+		for _, p := range one.schemasOf(name) {
+			for _, q := range other.schemasOf(name) { // without those of patterns
+				if apart, err := c.areDisjoint(p, q, depth+1); err != nil || apart {
 					return apart, err
 				}
 			}

@@ -54,7 +54,7 @@ func (t Test) Validate() error {
 	return nil
 }
 
-func (t Test) losses(answers []Answer) ([]float64, error) {
+func (t Test) normalizedLosses(answers []Answer) ([]float64, error) {
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
@@ -86,17 +86,18 @@ func (t Test) losses(answers []Answer) ([]float64, error) {
 // inequality the chance that it ever reaches 1/δ is at most δ. So the p-value is one over the highest capital. The
 // answers must come in an order that does not depend on them; they may end anywhere.
 func (t Test) PValue(answers []Answer) (float64, error) {
-	x, err := t.losses(answers)
+	x, err := t.normalizedLosses(answers)
 	if err != nil {
 		return 1, err
 	}
-	return betting(x, t.Budget), nil
+	return bettingPValue(x, t.Budget), nil
 }
 
-// betting returns one over the highest capital, at most 1. The bets are predictable and make the capital grow fastest
-// for the mean and variance so far (aGRAPA in the paper's appendix B): λ = (β-μ)/(σ²+(β-μ)²), limited to a part of the
-// allowed stake. Mean and variance begin as if one answer had been seen, at the budget and with the variance of a coin.
-func betting(x []float64, budget float64) float64 {
+// bettingPValue returns one over the highest capital, at most 1. The bets are predictable and make the capital grow
+// fastest for the mean and variance so far (aGRAPA in the paper's appendix B): λ = (β-μ)/(σ²+(β-μ)²), limited to a part
+// of the allowed stake. Mean and variance begin as if one answer had been seen, at the budget and with the variance of
+// a coin.
+func bettingPValue(x []float64, budget float64) float64 {
 	most := caution / (1 - budget)
 	sum, squares, n := budget, budget*(1-budget), 1.0 // squares: of the distances to the mean of their time
 	capital, highest := 0.0, 0.0                      // natural logarithms

@@ -129,7 +129,7 @@ func TestPower(t *testing.T) {
 // TestLosses: the mean of the losses is at the budget exactly if the share is.
 func TestLosses(t *testing.T) {
 	test := Test{Budget: 0.25, Confidence: 0.9, MaxTokens: 8}
-	x, err := test.losses([]Answer{{0, 8}, {8, 8}, {2, 8}, {1, 4}, {0, 4}, {1, 1}})
+	x, err := test.normalizedLosses([]Answer{{0, 8}, {8, 8}, {2, 8}, {1, 4}, {0, 4}, {1, 1}})
 	require.NoError(t, err)
 	assert.InDeltaSlice(t, []float64{0, 1, 0.25, 0.25, 0.125, 0.25 + 0.75/8}, x, 1e-12)
 }
@@ -137,19 +137,19 @@ func TestLosses(t *testing.T) {
 // TestBetting: small cases computed by hand. The first bet is 0, without data; the second follows from one answer.
 func TestBetting(t *testing.T) {
 	const b = 0.25
-	assert.Equal(t, 1.0, betting([]float64{0}, b))
+	assert.Equal(t, 1.0, bettingPValue([]float64{0}, b))
 	// after one 0: mean (b+0)/2 = 0.125, gap 0.125, squares 0.1875 + (0-0.25)·(0-0.125) = 0.21875, variance 0.109375:
 	// bet 0.125/(0.109375+0.015625) = 1, below the max of 0.9/0.75 = 1.2; a second 0 multiplies by 1.25
-	assert.InDelta(t, 1/1.25, betting([]float64{0, 0}, b), 1e-12)
+	assert.InDelta(t, 1/1.25, bettingPValue([]float64{0, 0}, b), 1e-12)
 	// a 1 instead loses 0.75 of it: the max capital was 1
-	assert.Equal(t, 1.0, betting([]float64{0, 1}, b))
+	assert.Equal(t, 1.0, bettingPValue([]float64{0, 1}, b))
 	// the max is kept: the capital falls afterwards
-	assert.InDelta(t, 1/1.25, betting([]float64{0, 0, 1, 1, 1, 1}, b), 1e-12)
+	assert.InDelta(t, 1/1.25, bettingPValue([]float64{0, 0, 1, 1, 1, 1}, b), 1e-12)
 	// no bet if the mean is not below the budget
-	assert.Equal(t, 1.0, betting([]float64{1, 1, 0, 0, 0}, b))
+	assert.Equal(t, 1.0, bettingPValue([]float64{1, 1, 0, 0, 0}, b))
 	// third: mean 0.25/3, gap 1/6, squares 0.21875 + (0-0.125)·(0-0.25/3) = 0.229167, variance 0.0763889:
 	// bet (1/6)/(0.0763889+1/36) = 1.6 is limited to 1.2
-	assert.InDelta(t, 1/(1.25*(1+1.2*0.25)), betting([]float64{0, 0, 0}, b), 1e-12)
+	assert.InDelta(t, 1/(1.25*(1+1.2*0.25)), bettingPValue([]float64{0, 0, 0}, b), 1e-12)
 }
 
 // TestWalk: the walk ends at the first threshold that is not certified, decodes no further one, and counts the answers

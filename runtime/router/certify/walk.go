@@ -47,11 +47,11 @@ const maxNeeded = 1_000_000
 // Needed returns about how many prompts like these are needed to certify their threshold. It returns false if their
 // share is not below the budget, or if more than a million prompts would be needed.
 func (t Test) Needed(answers []Answer) (prompts int, ok bool) {
-	x, err := t.losses(answers)
+	x, err := t.normalizedLosses(answers)
 	if err != nil {
 		return 0, false
 	}
-	rate := growth(x, t.Budget)
+	rate := maxLogGrowth(x, t.Budget)
 	n := max(1, math.Ceil(-math.Log(1-t.Confidence)/rate))
 	if !(rate > 0) || n > maxNeeded {
 		return 0, false
@@ -59,8 +59,7 @@ func (t Test) Needed(answers []Answer) (prompts int, ok bool) {
 	return int(n), true
 }
 
-// growth returns the growth of the logarithm of the capital per prompt, for the best allowed bet.
-func growth(x []float64, budget float64) float64 {
+func maxLogGrowth(x []float64, budget float64) float64 {
 	best := 0.0
 	for i := 1; i <= 100; i++ {
 		bet, sum := float64(i)/100*caution/(1-budget), 0.0

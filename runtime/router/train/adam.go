@@ -24,18 +24,18 @@ func newAdam(n int, rate, decay float64, steps int) *adam {
 	return &adam{m: make([]float32, n), v: make([]float32, n), rate: rate, decay: decay, steps: steps}
 }
 
-// moment holds the constants of one step.
-type moment struct{ rate, m, v float64 } // the rate; 1/(1-β₁ᵗ); 1/(1-β₂ᵗ)
+// adamStep holds the constants of one step.
+type adamStep struct{ rate, m, v float64 } // the rate; 1/(1-β₁ᵗ); 1/(1-β₂ᵗ)
 
-func (a *adam) next() moment {
+func (a *adam) nextStep() adamStep {
 	a.done++
 	t := float64(a.done)
-	return moment{a.rate * schedule(a.done, a.steps), 1 / (1 - math.Pow(beta1, t)), 1 / (1 - math.Pow(beta2, t))}
+	return adamStep{a.rate * scheduledRate(a.done, a.steps), 1 / (1 - math.Pow(beta1, t)), 1 / (1 - math.Pow(beta2, t))}
 }
 
-// schedule returns the share of the full rate at a step, from 1: it rises over the first twentieth and then falls along
-// half a cosine, to a hundredth.
-func schedule(step, steps int) float64 {
+// scheduledRate returns the share of the full rate at a step, from 1: it rises over the first twentieth and then falls
+// along half a cosine, to a hundredth.
+func scheduledRate(step, steps int) float64 {
 	warm := max(1, steps/20)
 	if step <= warm {
 		return float64(step) / float64(warm)
@@ -43,8 +43,7 @@ func schedule(step, steps int) float64 {
 	return 0.01 + 0.99*0.5*(1+math.Cos(math.Pi*float64(step-warm)/float64(max(1, steps-warm))))
 }
 
-// update updates the weights from lo on by one step with the gradients g.
-func (a *adam) update(theta, g []float32, lo int, at moment) {
+func (a *adam) updateWeights(theta, g []float32, lo int, at adamStep) {
 	for i, g := range g {
 		i += lo
 		m := beta1*float64(a.m[i]) + (1-beta1)*float64(g)

@@ -25,15 +25,14 @@ func newInputs(src Source) *inputs {
 	return in
 }
 
-// raw sets x [used] to the features of position i.
-func (in *inputs) raw(x []float32, i int) {
+// readFeatures sets x [used] to the features of position i, as they are.
+func (in *inputs) readFeatures(x []float32, i int) {
 	in.src.Hidden(x[:in.used-2], i)
 	x[in.used-2], x[in.used-1] = in.src.Head(i)
 }
 
-// row sets x [used] to the standardised features of position i.
-func (in *inputs) row(x []float32, i int) {
-	in.raw(x[:in.used], i)
+func (in *inputs) readStandardized(x []float32, i int) {
+	in.readFeatures(x[:in.used], i)
 	mean, scale := in.mean[:in.used], in.scale[:in.used]
 	for j, v := range x[:in.used] {
 		x[j] = (v - mean[j]) * scale[j]
@@ -43,15 +42,15 @@ func (in *inputs) row(x []float32, i int) {
 // sampled is the number of positions for mean and deviation: the error of a mean is then a 256th of the deviation.
 const sampled = 1 << 16
 
-// standardise computes mean and deviation of each feature over positions. A constant feature is left out: its scale is
-// 0.
-func (in *inputs) standardise(rows []int, pool *pool.Pool) error {
+// fitStandardization computes mean and deviation of each feature over positions. A constant feature is left out: its
+// scale is 0.
+func (in *inputs) fitStandardization(rows []int, pool *pool.Pool) error {
 	chunks := (len(rows) + chunk - 1) / chunk
 	sums := make([]moments, chunks)
 	pool.Run(chunks, 1, func(_, lo, hi int) {
 		x := make([]float32, in.used)
 		for c := lo; c < hi; c++ {
-			sums[c] = in.moments(x, rows[c*chunk:min((c+1)*chunk, len(rows))])
+			sums[c] = in.sumMoments(x, rows[c*chunk:min((c+1)*chunk, len(rows))])
 		}
 	})
 	all := newMoments(in.used)
@@ -83,10 +82,10 @@ type moments struct {
 
 func newMoments(n int) moments { return moments{make([]float64, n), make([]float64, n), -1} }
 
-func (in *inputs) moments(x []float32, rows []int) moments {
+func (in *inputs) sumMoments(x []float32, rows []int) moments {
 	m := newMoments(in.used)
 	for _, i := range rows {
-		in.raw(x, i)
+		in.readFeatures(x, i)
 		for j, v := range x {
 			m.sum[j] += float64(v)
 			m.square[j] += float64(v) * float64(v)

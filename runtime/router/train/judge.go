@@ -17,7 +17,7 @@ func Judge(src Source, rows []int, n *router.Net, threads int) []router.Verdict 
 			for k := w; k < len(rows); k += max(threads, 1) {
 				src.Hidden(h, rows[k])
 				margin, certainty := src.Head(rows[k])
-				all[k] = router.Verdict{Confidence: n.Of(h, margin, certainty), Stands: src.Label(rows[k]).stands()}
+				all[k] = router.Verdict{Confidence: n.Of(h, margin, certainty), Stands: src.Label(rows[k]).mayStand()}
 			}
 		})
 	}
@@ -29,7 +29,7 @@ func Judge(src Source, rows []int, n *router.Net, threads int) []router.Verdict 
 func JudgeHead(src Source, rows []int) (margin, entropy []router.Verdict) {
 	for _, i := range rows {
 		m, c := src.Head(i)
-		stands := src.Label(i).stands()
+		stands := src.Label(i).mayStand()
 		margin = append(margin, router.Verdict{Confidence: m, Stands: stands})
 		entropy = append(entropy, router.Verdict{Confidence: c, Stands: stands})
 	}

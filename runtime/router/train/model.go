@@ -17,10 +17,9 @@ const chunk = 64
 //	w1 [1, width]       b1 [1]                              z = w1·x + b1, without units
 type shape struct{ width, units int }
 
-// rows of the first layer.
-func (s shape) rows() int { return max(s.units, 1) }
+func (s shape) firstLayerRows() int { return max(s.units, 1) }
 
-func (s shape) size() int {
+func (s shape) weightCount() int {
 	if s.units == 0 {
 		return s.width + 1
 	}
@@ -30,8 +29,8 @@ func (s shape) size() int {
 // weights are views of one vector.
 type weights struct{ w1, b1, w2, b2 []float32 }
 
-func (s shape) of(theta []float32) (w weights) {
-	n := s.rows()
+func (s shape) weightViews(theta []float32) (w weights) {
+	n := s.firstLayerRows()
 	w.w1, theta = theta[:n*s.width], theta[n*s.width:]
 	w.b1, theta = theta[:n], theta[n:]
 	if s.units > 0 {
@@ -40,11 +39,11 @@ func (s shape) of(theta []float32) (w weights) {
 	return w
 }
 
-// start draws the initial weights: deviations of √(2/used) in the first layer (He et al., arXiv 1502.01852) and
-// √(1/units) in the second. Without units all are zero. bias is the output without features.
-func (s shape) start(used int, bias float64, r *rand.Rand) []float32 {
-	theta := make([]float32, s.size())
-	w := s.of(theta)
+// initialWeights draws the initial weights: deviations of √(2/used) in the first layer (He et al., arXiv 1502.01852)
+// and √(1/units) in the second. Without units all are zero. bias is the output without features.
+func (s shape) initialWeights(used int, bias float64, r *rand.Rand) []float32 {
+	theta := make([]float32, s.weightCount())
+	w := s.weightViews(theta)
 	theta[len(theta)-1] = float32(bias)
 	for u := range s.units {
 		for i := range used {
@@ -66,23 +65,23 @@ type worker struct {
 }
 
 func newWorker(s shape) *worker {
-	w := &worker{transposed: make([]float32, s.width*chunk), a: make([]float32, chunk*s.rows())}
+	w := &worker{transposed: make([]float32, s.width*chunk), a: make([]float32, chunk*s.firstLayerRows())}
 	w.x.Resize(chunk, s.width)
-	w.da.Resize(s.rows(), chunk)
+	w.da.Resize(s.firstLayerRows(), chunk)
 	return w
 }
 
-// load sets the inputs to at most chunk positions. The remaining rows keep their old values: their outputs are not
-// used, and their dz is 0.
-func (w *worker) load(in *inputs, rows []int) {
+// loadInputs sets the inputs to at most chunk positions. The remaining rows keep their old values: their outputs are
+// not used, and their dz is 0.
+func (w *worker) loadInputs(in *inputs, rows []int) {
 	for k, i := range rows {
-		in.row(w.x.Token(k), i)
+		in.readStandardized(w.x.Token(k), i)
 	}
 }
 
-// forward sets z to the outputs of the network for the first len(z) inputs.
-func (w *worker) forward(z []float64, s shape, p weights) {
-	n := s.rows()
+// forwardChunk sets z to the outputs of the network for the first len(z) inputs.
+func (w *worker) forwardChunk(z []float64, s shape, p weights) {
+	n := s.firstLayerRows()
 	cpu.MatMul(w.a, n, cpu.Floats(p.w1, n, s.width), 0, n, &w.x, false, &w.sc)
 	for k := range z {
 		a := w.a[k*n : (k+1)*n]
@@ -101,11 +100,11 @@ func (w *worker) forward(z []float64, s shape, p weights) {
 	}
 }
 
-// backward sets g to the gradient of the loss by all weights, dz being that by the outputs: with r = max(0, a),
+// backwardChunk sets g to the gradient of the loss by all weights, dz being that by the outputs: with r = max(0, a),
 //
 //	∂w2 = Σ dz·r   ∂b2 = Σ dz   da = dz·w2 where a > 0, else 0   ∂b1 = Σ da   ∂w1 = Σ da·xᵀ
-func (w *worker) backward(g weights, s shape, p weights) {
-	n := s.rows()
+func (w *worker) backwardChunk(g weights, s shape, p weights) {
+	n := s.firstLayerRows()
 	clear(g.b1)
 	clear(g.w2)
 	clear(g.b2)
@@ -126,12 +125,12 @@ func (w *worker) backward(g weights, s shape, p weights) {
 			g.b2[0] += dz
 		}
 	}
-	transpose(w.transposed, w.x.F[:chunk*s.width], s.width)
+	transposeChunk(w.transposed, w.x.F[:chunk*s.width], s.width)
 	cpu.MatMul(g.w1, s.width, cpu.Floats(w.transposed, s.width, chunk), 0, s.width, &w.da, false, &w.sc)
 }
 
-// transpose sets dst [width, chunk] to x [chunk, width], transposed, by squares that stay in the nearest cache.
-func transpose(dst, x []float32, width int) {
+// transposeChunk sets dst [width, chunk] to x [chunk, width], transposed, by squares that stay in the nearest cache.
+func transposeChunk(dst, x []float32, width int) {
 	const side = multiple
 	for j := 0; j < width; j += side {
 		for k := 0; k < chunk; k += side {

@@ -4,32 +4,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// judge evaluates the network on the held-out prompts, with its outputs logits: whether to scale these, and how good
-// the result is.
-func (t *trainer) judge(r *Result, logits []float64) {
+// evaluateHeldOut evaluates the network by its outputs logits for the held-out prompts: whether to scale these, and how
+// good the result is.
+func (t *trainer) evaluateHeldOut(r *Result, logits []float64) {
 	keep := make([]bool, len(logits))
 	for k, i := range r.HeldOut.Rows {
-		keep[k] = t.src.Label(i).stands()
+		keep[k] = t.src.Label(i).mayStand()
 	}
 	r.Scale, r.Shift = 1, 0
-	r.Uncalibrated = router.CalibrationError(router.Reliability(verdicts(logits, keep, 1, 0)))
-	one, other := t.halves(r.HeldOut.Rows)
-	if scale, shift, ok := platt(logits, keep, one); ok && len(other) > 0 &&
-		loss(logits, keep, other, scale, shift) < loss(logits, keep, other, 1, 0) {
-		if scale, shift, ok := platt(logits, keep, append(one, other...)); ok {
+	r.Uncalibrated = router.CalibrationError(router.Reliability(scaledVerdicts(logits, keep, 1, 0)))
+	one, other := t.splitHalves(r.HeldOut.Rows)
+	if scale, shift, ok := fitPlatt(logits, keep, one); ok && len(other) > 0 &&
+		scaledLoss(logits, keep, other, scale, shift) < scaledLoss(logits, keep, other, 1, 0) {
+		if scale, shift, ok := fitPlatt(logits, keep, append(one, other...)); ok {
 			r.Scale, r.Shift = scale, shift
 		}
 	}
-	all := verdicts(logits, keep, r.Scale, r.Shift)
+	all := scaledVerdicts(logits, keep, r.Scale, r.Shift)
 	r.Loss, r.AUC = router.CrossEntropy(all), router.AUC(all)
 	r.Calibration = router.CalibrationError(router.Reliability(all))
 }
 
-// halves splits positions by their prompts into two halves, as indexes of rows.
-func (t *trainer) halves(rows []int) (one, other []int) {
+// splitHalves splits positions by their prompts into two halves, as indexes of rows.
+func (t *trainer) splitHalves(rows []int) (one, other []int) {
 	const apart = 0x706c617474 // from the hashes of the split
 	for k, i := range rows {
-		if hash(t.o.Seed+apart, t.src.Prompt(i))%2 == 0 {
+		if hashPrompt(t.o.Seed+apart, t.src.Prompt(i))%2 == 0 {
 			one = append(one, k)
 		} else {
 			other = append(other, k)
@@ -38,7 +38,7 @@ func (t *trainer) halves(rows []int) (one, other []int) {
 	return one, other
 }
 
-func verdicts(logits []float64, keep []bool, scale, shift float64) []router.Verdict {
+func scaledVerdicts(logits []float64, keep []bool, scale, shift float64) []router.Verdict {
 	all := make([]router.Verdict, len(logits))
 	for k, z := range logits {
 		all[k] = router.Verdict{Confidence: float32(sigmoid(scale*z + shift)), Stands: keep[k]}
@@ -46,8 +46,7 @@ func verdicts(logits []float64, keep []bool, scale, shift float64) []router.Verd
 	return all
 }
 
-// loss is the mean cross-entropy of some of the logits, scaled and shifted.
-func loss(logits []float64, keep []bool, some []int, scale, shift float64) float64 {
+func scaledLoss(logits []float64, keep []bool, some []int, scale, shift float64) float64 {
 	sum := 0.0
 	for _, k := range some {
 		sum += crossEntropy(scale*logits[k]+shift, keep[k])
@@ -55,13 +54,13 @@ func loss(logits []float64, keep []bool, some []int, scale, shift float64) float
 	return sum / float64(len(some))
 }
 
-// platt fits scale and shift to some of the logits by Newton's method on the cross-entropy, with the targets of Platt,
-// (n+1)/(n+2) and 1/(n+2) in place of 1 and 0, where n is the number of the kind: so they stay finite if the logits
-// separate the kinds. It is not ok if one kind is missing, or if the scale would be negative.
-func platt(logits []float64, keep []bool, some []int) (scale, shift float64, ok bool) {
+// fitPlatt fits scale and shift to some of the logits by Newton's method on the cross-entropy, with the targets of
+// Platt, (n+1)/(n+2) and 1/(n+2) in place of 1 and 0, where n is the number of the kind: so they stay finite if the
+// logits separate the kinds. It is not ok if one kind is missing, or if the scale would be negative.
+func fitPlatt(logits []float64, keep []bool, some []int) (scale, shift float64, ok bool) {
 	n := [2]float64{}
 	for _, k := range some {
-		n[kind(keep[k])]++
+		n[classIndex(keep[k])]++
 	}
 	if n[0] == 0 || n[1] == 0 {
 		return 1, 0, false
@@ -70,7 +69,7 @@ func platt(logits []float64, keep []bool, some []int) (scale, shift float64, ok 
 	at := func(scale, shift float64) (l, ds, dt float64) { // the loss, and Newton's step from here
 		var ga, gb, haa, hab, hbb float64
 		for _, k := range some {
-			z, y := logits[k], target[kind(keep[k])]
+			z, y := logits[k], target[classIndex(keep[k])]
 			u := scale*z + shift
 			p := sigmoid(u)
 			l += y*crossEntropy(u, true) + (1-y)*crossEntropy(u, false)
@@ -96,8 +95,7 @@ func platt(logits []float64, keep []bool, some []int) (scale, shift float64, ok 
 	return scale, shift, scale > 0
 }
 
-// kind is 0 for a token that may stand, 1 for one that may not.
-func kind(keep bool) int {
+func classIndex(keep bool) int {
 	if keep {
 		return 0
 	}

@@ -10,32 +10,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// span is the positions of one text, in order.
-type span struct{ from, to int }
+// textSpan is the positions of one text, in order.
+type textSpan struct{ from, to int }
 
-// parts holds the positions to learn from and those held back. No prompt is in both.
-type parts struct {
-	train   []span // of texts, in the order of the source
-	prompts int    // of these
+// dataSplit holds the positions to learn from and those held back. No prompt is in both.
+type dataSplit struct {
+	train   []textSpan // of texts, in the order of the source
+	prompts int        // of these
 	heldOut HeldOut
 }
 
 // HoldOut returns the positions of a source that [Train] holds back with the same seed. More texts for the
 // same prompts do not move a prompt to the other part.
 func HoldOut(src Source, seed uint64) (HeldOut, error) {
-	p, err := split(src, share, seed)
+	p, err := splitPrompts(src, share, seed)
 	if err != nil {
 		return HeldOut{}, err
 	}
 	return p.heldOut, nil
 }
 
-// split holds back a share of the prompts with labels: those with the smallest hashes of their numbers.
-func split(src Source, share float64, seed uint64) (*parts, error) {
-	texts := textsOf(src)
+// splitPrompts holds back a share of the prompts with labels: those with the smallest hashes of their numbers.
+func splitPrompts(src Source, share float64, seed uint64) (*dataSplit, error) {
+	texts := splitTexts(src)
 	var prompts []int
 	for _, s := range texts {
-		if labelled(src, s) {
+		if hasLabels(src, s) {
 			prompts = append(prompts, src.Prompt(s.from))
 		}
 	}
@@ -48,14 +48,14 @@ func split(src Source, share float64, seed uint64) (*parts, error) {
 		return nil, errors.New("all labels are of one prompt, and none can be held back: collect more prompts")
 	}
 	slices.SortFunc(prompts, func(a, b int) int {
-		return cmp.Or(cmp.Compare(hash(seed, a), hash(seed, b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(hashPrompt(seed, a), hashPrompt(seed, b)), cmp.Compare(a, b))
 	})
 	n := min(max(1, int(math.Round(share*float64(len(prompts))))), len(prompts)-1)
 	held := map[int]bool{}
 	for _, p := range prompts[:n] {
 		held[p] = true
 	}
-	p := &parts{prompts: len(prompts) - n, heldOut: HeldOut{Prompts: n}}
+	p := &dataSplit{prompts: len(prompts) - n, heldOut: HeldOut{Prompts: n}}
 	for _, s := range texts {
 		if !held[src.Prompt(s.from)] {
 			p.train = append(p.train, s)
@@ -70,18 +70,17 @@ func split(src Source, share float64, seed uint64) (*parts, error) {
 	return p, nil
 }
 
-// textsOf splits a source where the prompt changes.
-func textsOf(src Source) (all []span) {
+func splitTexts(src Source) (all []textSpan) {
 	for i := range src.Len() {
 		if i == 0 || src.Prompt(i) != src.Prompt(i-1) {
-			all = append(all, span{i, i})
+			all = append(all, textSpan{i, i})
 		}
 		all[len(all)-1].to++
 	}
 	return all
 }
 
-func labelled(src Source, s span) bool {
+func hasLabels(src Source, s textSpan) bool {
 	for i := s.from; i < s.to; i++ {
 		if src.Label(i) != Unlabelled {
 			return true
@@ -90,8 +89,7 @@ func labelled(src Source, s span) bool {
 	return false
 }
 
-// count returns the number of positions of the texts with each label, and an error if all labels are equal.
-func count(src Source, texts []span) (keep, escalate int, err error) {
+func countLabels(src Source, texts []textSpan) (keep, escalate int, err error) {
 	for _, s := range texts {
 		for i := s.from; i < s.to; i++ {
 			switch src.Label(i) {
@@ -109,5 +107,4 @@ func count(src Source, texts []span) (keep, escalate int, err error) {
 	return keep, escalate, nil
 }
 
-// hash is pseudorandom and a pure function of its arguments.
-func hash(seed uint64, n int) uint64 { return router.Draw(seed, uint64(n)) }
+func hashPrompt(seed uint64, n int) uint64 { return router.Draw(seed, uint64(n)) }

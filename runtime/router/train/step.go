@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxBatch = 512       // positions of one step: fewer where there are few, see batchOf
+	maxBatch = 512       // positions of one step: fewer where there are few, see batchSize
 	block    = 32 * 1024 // shuffled together: texts in random order, so that files are read nearly as they lie
 )
 
-// batchOf returns the number of positions of a step if there are n: a hundredth, in whole chunks, so that there are
+// batchSize returns the number of positions of a step if there are n: a hundredth, in whole chunks, so that there are
 // enough steps for few positions.
-func batchOf(n int) int { return min(max(1, n/(100*chunk)), maxBatch/chunk) * chunk }
+func batchSize(n int) int { return min(max(1, n/(100*chunk)), maxBatch/chunk) * chunk }
 
 // The seeds of what is drawn, apart from the split, as second numbers of a generator.
 const (
@@ -29,7 +29,7 @@ const (
 type trainer struct {
 	src      Source
 	o        Options
-	parts    *parts
+	parts    *dataSplit
 	pool     *pool.Pool
 	in       *inputs
 	shape    shape
@@ -42,39 +42,40 @@ type trainer struct {
 	grads    [][]float32 // of the chunks of a batch
 }
 
-func newTrainer(src Source, o Options, parts *parts, pool *pool.Pool) (t *trainer, err error) {
+func newTrainer(src Source, o Options, parts *dataSplit, pool *pool.Pool) (t *trainer, err error) {
 	t = &trainer{src: src, o: o, parts: parts, pool: pool, in: newInputs(src)}
-	if t.keep, t.escalate, err = count(src, parts.train); err != nil {
+	if t.keep, t.escalate, err = countLabels(src, parts.train); err != nil {
 		return nil, err
 	}
-	t.batch = batchOf(t.keep + t.escalate)
+	t.batch = batchSize(t.keep + t.escalate)
 	var sample []int
-	t.stream(drawSample, func(rows []int) bool {
+	t.streamBatches(drawSample, func(rows []int) bool {
 		sample = append(sample, rows...)
 		return len(sample) < sampled
 	})
-	if err := t.in.standardise(sample, pool); err != nil {
+	if err := t.in.fitStandardization(sample, pool); err != nil {
 		return nil, err
 	}
 	t.shape = shape{width: t.in.width, units: max(o.Hidden, 0)}
-	t.theta = t.shape.start(t.in.used, math.Log(float64(t.keep)/float64(t.escalate)), t.rand(drawWeights))
+	bias := math.Log(float64(t.keep) / float64(t.escalate))
+	t.theta = t.shape.initialWeights(t.in.used, bias, t.seededRand(drawWeights))
 	t.adam = newAdam(len(t.theta), o.Rate, o.Decay, (t.keep+t.escalate+t.batch-1)/t.batch*o.Epochs)
 	for range o.Threads {
 		t.workers = append(t.workers, newWorker(t.shape))
 	}
 	for range t.batch / chunk {
-		t.grads = append(t.grads, make([]float32, t.shape.size()))
+		t.grads = append(t.grads, make([]float32, t.shape.weightCount()))
 	}
 	return t, nil
 }
 
-func (t *trainer) rand(what uint64) *rand.Rand { return rand.New(rand.NewPCG(t.o.Seed, what)) }
+func (t *trainer) seededRand(what uint64) *rand.Rand { return rand.New(rand.NewPCG(t.o.Seed, what)) }
 
-// stream calls f with the positions to learn from, a batch at a time, in an order that draw decides, until f returns
-// false: texts are shuffled, and then the positions of as many texts as fill a block.
-func (t *trainer) stream(draw uint64, f func(rows []int) bool) {
-	r := t.rand(draw)
-	texts := append([]span(nil), t.parts.train...)
+// streamBatches calls f with the positions to learn from, a batch at a time, in an order that draw decides, until f
+// returns false: texts are shuffled, and then the positions of as many texts as fill a block.
+func (t *trainer) streamBatches(draw uint64, f func(rows []int) bool) {
+	r := t.seededRand(draw)
+	texts := append([]textSpan(nil), t.parts.train...)
 	r.Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
 	var rows []int
 	for n, s := range texts {
@@ -98,23 +99,22 @@ func (t *trainer) stream(draw uint64, f func(rows []int) bool) {
 	}
 }
 
-// epoch takes a step for each batch.
-func (t *trainer) epoch(ctx context.Context, number int) error {
-	t.stream(drawEpoch+uint64(number), func(rows []int) bool {
-		t.step(rows)
+func (t *trainer) trainEpoch(ctx context.Context, number int) error {
+	t.streamBatches(drawEpoch+uint64(number), func(rows []int) bool {
+		t.trainBatch(rows)
 		return ctx.Err() == nil
 	})
 	return context.Cause(ctx)
 }
 
-func (t *trainer) step(rows []int) {
+func (t *trainer) trainBatch(rows []int) {
 	chunks := (len(rows) + chunk - 1) / chunk
 	t.pool.Run(chunks, 1, func(worker, lo, hi int) {
 		for c := lo; c < hi; c++ {
-			t.gradient(t.workers[worker], t.grads[c], rows[c*chunk:min((c+1)*chunk, len(rows))], len(rows))
+			t.chunkGradient(t.workers[worker], t.grads[c], rows[c*chunk:min((c+1)*chunk, len(rows))], len(rows))
 		}
 	})
-	at := t.adam.next()
+	at := t.adam.nextStep()
 	t.pool.Run(len(t.theta), 4096, func(_, lo, hi int) {
 		sum := t.grads[0][lo:hi]
 		for _, g := range t.grads[1:chunks] {
@@ -122,48 +122,46 @@ func (t *trainer) step(rows []int) {
 				sum[i] += v
 			}
 		}
-		t.adam.update(t.theta, sum, lo, at)
+		t.adam.updateWeights(t.theta, sum, lo, at)
 	})
 }
 
-// gradient sets g to the contribution of a chunk to the gradient of the mean loss of a batch. The batch has of
-// positions.
-func (t *trainer) gradient(w *worker, g []float32, rows []int, of int) {
-	p := t.shape.of(t.theta)
-	w.load(t.in, rows)
+// chunkGradient sets g to the contribution of a chunk to the gradient of the mean loss of a batch of so many positions.
+func (t *trainer) chunkGradient(w *worker, g []float32, rows []int, of int) {
+	p := t.shape.weightViews(t.theta)
+	w.loadInputs(t.in, rows)
 	var logits [chunk]float64
 	z := logits[:len(rows)]
-	w.forward(z, t.shape, p)
+	w.forwardChunk(z, t.shape, p)
 	clear(w.dz[:])
 	for k, i := range rows {
 		label, y := t.src.Label(i), 0.0
-		if label.stands() {
+		if label.mayStand() {
 			y = 1
 		}
-		w.dz[k] = float32(label.weight() * (sigmoid(z[k]) - y) / float64(of))
+		w.dz[k] = float32(label.lossWeight() * (sigmoid(z[k]) - y) / float64(of))
 	}
-	w.backward(t.shape.of(g), t.shape, p)
+	w.backwardChunk(t.shape.weightViews(g), t.shape, p)
 }
 
-// logits returns the outputs of the network for positions.
-func (t *trainer) logits(ctx context.Context, rows []int) ([]float64, error) {
+func (t *trainer) computeLogits(ctx context.Context, rows []int) ([]float64, error) {
 	z := make([]float64, len(rows))
-	p := t.shape.of(t.theta)
+	p := t.shape.weightViews(t.theta)
 	t.pool.Run((len(rows)+chunk-1)/chunk, 1, func(worker, lo, hi int) {
 		w := t.workers[worker]
 		for c := lo; c < hi && ctx.Err() == nil; c++ {
 			from, to := c*chunk, min((c+1)*chunk, len(rows))
-			w.load(t.in, rows[from:to])
-			w.forward(z[from:to], t.shape, p)
+			w.loadInputs(t.in, rows[from:to])
+			w.forwardChunk(z[from:to], t.shape, p)
 		}
 	})
 	return z, context.Cause(ctx)
 }
 
-// network returns the router that computes scale·z + shift, where z is the output, from raw features: the
+// buildNet returns the router that computes scale·z + shift, where z is the output, from raw features: the
 // standardisation is folded into the first layer.
-func (t *trainer) network(scale, shift float64) (*router.Net, error) {
-	p, n, in := t.shape.of(t.theta), t.shape.rows(), t.in
+func (t *trainer) buildNet(scale, shift float64) (*router.Net, error) {
+	p, n, in := t.shape.weightViews(t.theta), t.shape.firstLayerRows(), t.in
 	first := router.Layer{In: in.used, Out: n, Weight: make([]float32, in.used*n), Bias: make([]float32, n)}
 	for u := range n {
 		bias := float64(p.b1[u])

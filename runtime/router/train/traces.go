@@ -33,7 +33,7 @@ func NewTraces(folders []Folder, rule string) (*Traces, error) {
 		if i == 0 || large.Set.Settings().Large.Fingerprint == "" {
 			large = f
 		}
-		if err := fits(folders[0], large, f, rule); err != nil {
+		if err := checkCompatible(folders[0], large, f, rule); err != nil {
 			return nil, err
 		}
 		s := f.Set.Settings()
@@ -46,14 +46,14 @@ func NewTraces(folders []Folder, rule string) (*Traces, error) {
 			first[s.Data] = next
 			next += prompts[s.Data]
 		}
-		t.add(f.Set, first[s.Data], s.Rule(rule))
+		t.appendTraceSet(f.Set, first[s.Data], s.Rule(rule))
 	}
 	return t, nil
 }
 
-// fits returns an error if a set cannot be used together with the first one, and with the first one that names its
-// large model.
-func fits(first, large, f Folder, rule string) error {
+// checkCompatible returns an error if a set cannot be used together with the first one, and with the first one that
+// names its large model.
+func checkCompatible(first, large, f Folder, rule string) error {
 	one, s, model := first.Set.Settings(), f.Set.Settings(), large.Set.Settings().Large
 	switch {
 	case s.Small.Fingerprint != one.Small.Fingerprint:
@@ -74,18 +74,18 @@ func fits(first, large, f Folder, rule string) error {
 	return nil
 }
 
-// add appends the positions of a set. prompt is the number of its first prompt.
-func (t *Traces) add(s *trace.Set, prompt, rule int) {
+// appendTraceSet appends the positions of a set. prompt is the number of its first prompt.
+func (t *Traces) appendTraceSet(s *trace.Set, prompt, rule int) {
 	for i := range s.Len() {
 		p := s.At(i)
 		t.prompt = append(t.prompt, int32(prompt)+p.Prompt)
-		t.label = append(t.label, labelOf(p.Labels[rule]))
+		t.label = append(t.label, labelOfVerdict(p.Labels[rule]))
 		t.head = append(t.head, [2]float32{p.Margin, router.Certainty(p.Entropy)})
 	}
 	t.sets, t.starts = append(t.sets, s), append(t.starts, len(t.label))
 }
 
-func labelOf(v trace.Verdict) Label {
+func labelOfVerdict(v trace.Verdict) Label {
 	switch v {
 	case trace.Keep:
 		return Keep

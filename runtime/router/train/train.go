@@ -49,15 +49,13 @@ const (
 	Spoil                   // it may stand, and asking would make a right answer wrong
 )
 
-// stands reports whether the small model's token may stand.
-func (l Label) stands() bool { return l == Keep || l == Spoil }
+func (l Label) mayStand() bool { return l == Keep || l == Spoil }
 
 // spoilWeight is the weight of a position that a question would spoil. The value of a question is what it corrects less
 // what it spoils, but only corrections are learned. docs/study/training.md shows the effect of other weights.
 const spoilWeight = 20
 
-// weight returns the weight of the label in the loss.
-func (l Label) weight() float64 {
+func (l Label) lossWeight() float64 {
 	if l == Spoil {
 		return spoilWeight
 	}
@@ -124,7 +122,7 @@ type HeldOut struct {
 	Rows    []int // labelled positions, in order
 }
 
-func (o Options) defaults() Options {
+func (o Options) withTrainingDefaults() Options {
 	o.Hidden, o.Epochs, o.Rate = cmp.Or(o.Hidden, 64), cmp.Or(o.Epochs, Epochs), cmp.Or(o.Rate, 0.002)
 	o.Threads = max(o.Threads, 1)
 	return o
@@ -139,8 +137,8 @@ const (
 // (Platt, 1999); if these lower the cross-entropy of the other half, it fits them to both halves and includes them in
 // the last layer. It stops between two batches when ctx ends.
 func Train(ctx context.Context, src Source, o Options) (*Result, error) {
-	o = o.defaults()
-	parts, err := split(src, share, o.Seed)
+	o = o.withTrainingDefaults()
+	parts, err := splitPrompts(src, share, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -152,35 +150,35 @@ func Train(ctx context.Context, src Source, o Options) (*Result, error) {
 	}
 	r := &Result{Prompts: parts.prompts, Positions: t.keep + t.escalate, HeldOut: parts.heldOut,
 		Escalate: float64(t.escalate) / float64(t.keep+t.escalate)}
-	if err := t.run(ctx, r); err != nil {
+	if err := t.trainEpochs(ctx, r); err != nil {
 		return nil, err
 	}
-	logits, err := t.logits(ctx, parts.heldOut.Rows)
+	logits, err := t.computeLogits(ctx, parts.heldOut.Rows)
 	if err != nil {
 		return nil, err
 	}
-	t.judge(r, logits)
-	r.Net, err = t.network(r.Scale, r.Shift)
+	t.evaluateHeldOut(r, logits)
+	r.Net, err = t.buildNet(r.Scale, r.Shift)
 	return r, err
 }
 
-// run trains until the epochs are over, or the loss on the held-out prompts has not fallen for a while. The best
-// weights stay in t.
-func (t *trainer) run(ctx context.Context, r *Result) error {
+// trainEpochs trains until the epochs are over, or the loss on the held-out prompts has not fallen for a while. The
+// best weights stay in t.
+func (t *trainer) trainEpochs(ctx context.Context, r *Result) error {
 	var best []float32
 	least := math.Inf(1)
 	for e := 1; e <= t.o.Epochs && e-r.Best <= patience; e++ {
-		if err := t.epoch(ctx, e); err != nil {
+		if err := t.trainEpoch(ctx, e); err != nil {
 			return err
 		}
-		logits, err := t.logits(ctx, t.parts.heldOut.Rows)
+		logits, err := t.computeLogits(ctx, t.parts.heldOut.Rows)
 		if err != nil {
 			return err
 		}
 		loss := 0.0
 		for i, z := range logits {
 			label := t.src.Label(t.parts.heldOut.Rows[i])
-			loss += label.weight() * crossEntropy(z, label.stands())
+			loss += label.lossWeight() * crossEntropy(z, label.mayStand())
 		}
 		loss /= float64(len(logits))
 		if math.IsNaN(loss) {

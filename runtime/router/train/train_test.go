@@ -131,7 +131,7 @@ func TestTrainLearns(t *testing.T) {
 	assert.InDelta(t, router.CrossEntropy(got), r.Loss, 1e-4)
 	assert.InDelta(t, router.CalibrationError(router.Reliability(got)), r.Calibration, 2e-3)
 	assert.Less(t, r.Calibration, 0.05)
-	keep, escalate, err := count(src, textsOf(src))
+	keep, escalate, err := countLabels(src, splitTexts(src))
 	require.NoError(t, err)
 	assert.Equal(t, keep+escalate, r.Positions+len(r.HeldOut.Rows))
 	assert.InDelta(t, float64(escalate)/float64(keep+escalate), r.Escalate, 0.02)
@@ -180,7 +180,7 @@ func reference(s shape, theta []float64, x [][]float64, keep []bool) float64 {
 	sum := 0.0
 	for k, x := range x {
 		z := theta[len(theta)-1]
-		for u := range s.rows() {
+		for u := range s.firstLayerRows() {
 			a := 0.0
 			for j, v := range x {
 				a += theta[u*s.width+j] * v
@@ -205,8 +205,8 @@ func reference(s shape, theta []float64, x [][]float64, keep []bool) float64 {
 func TestGradient(t *testing.T) {
 	for _, units := range []int{Linear, 1, 5} {
 		src, _ := planted(20, 4, 3)
-		o := Options{Hidden: units}.defaults()
-		parts, err := split(src, share, 0)
+		o := Options{Hidden: units}.withTrainingDefaults()
+		parts, err := splitPrompts(src, share, 0)
 		require.NoError(t, err)
 		pool := pool.New(2)
 		defer pool.Close()
@@ -214,7 +214,7 @@ func TestGradient(t *testing.T) {
 		tr, err := newTrainer(src, o, parts, pool)
 		require.NoError(t, err)
 		var some []int
-		tr.stream(1, func(rows []int) bool { some = slices.Clone(rows); return false })
+		tr.streamBatches(1, func(rows []int) bool { some = slices.Clone(rows); return false })
 		for len(some) < chunk+37 { // a whole chunk and a part of one
 			some = append(some, some[len(some)-chunk/2])
 		}
@@ -222,7 +222,7 @@ func TestGradient(t *testing.T) {
 		for i := range tr.theta {
 			tr.theta[i] = float32(r.NormFloat64() * 0.5)
 		}
-		for u := range tr.shape.rows() { // weights without a feature stay 0
+		for u := range tr.shape.firstLayerRows() { // weights without a feature stay 0
 			clear(tr.theta[u*tr.shape.width+tr.in.used : (u+1)*tr.shape.width])
 		}
 		x, keep := make([][]float64, len(some)), make([]bool, len(some))
@@ -232,7 +232,7 @@ func TestGradient(t *testing.T) {
 		}
 		row := make([]float32, tr.in.width)
 		for k, i := range some {
-			tr.in.row(row, i)
+			tr.in.readStandardized(row, i)
 			x[k], keep[k] = make([]float64, len(row)), src.label[i] == Keep
 			for j, v := range row {
 				x[k][j] = float64(v)
@@ -240,7 +240,7 @@ func TestGradient(t *testing.T) {
 		}
 		grads := [2][]float32{make([]float32, len(theta)), make([]float32, len(theta))}
 		for c, at := 0, 0; at < len(some); c, at = c+1, at+chunk {
-			tr.gradient(tr.workers[0], grads[c], some[at:min(at+chunk, len(some))], len(some))
+			tr.chunkGradient(tr.workers[0], grads[c], some[at:min(at+chunk, len(some))], len(some))
 		}
 		for i := range theta {
 			const step = 1e-5
@@ -259,8 +259,8 @@ func TestGradient(t *testing.T) {
 // newTest returns a trainer with one thread over a source.
 func newTest(t *testing.T, src Source, o Options) *trainer {
 	t.Helper()
-	o = o.defaults()
-	parts, err := split(src, share, o.Seed)
+	o = o.withTrainingDefaults()
+	parts, err := splitPrompts(src, share, o.Seed)
 	require.NoError(t, err)
 	pool := pool.New(1)
 	t.Cleanup(pool.Close)
@@ -275,16 +275,19 @@ func TestShortBatch(t *testing.T) {
 	tr := newTest(t, src, Options{})
 	require.Greater(t, tr.batch, chunk)
 	var batches [][]int
-	tr.stream(1, func(rows []int) bool { batches = append(batches, slices.Clone(rows)); return len(batches) < 2 })
-	tr.step(batches[0])
+	tr.streamBatches(1, func(rows []int) bool {
+		batches = append(batches, slices.Clone(rows))
+		return len(batches) < 2
+	})
+	tr.trainBatch(batches[0])
 	short := batches[1][:20]
 	g := make([]float32, len(tr.theta))
-	tr.gradient(newWorker(tr.shape), g, short, len(short))
+	tr.chunkGradient(newWorker(tr.shape), g, short, len(short))
 	want := make([]float32, len(g))
 	for i := range g {
 		want[i] = 0.9*tr.adam.m[i] + 0.1*g[i]
 	}
-	tr.step(short)
+	tr.trainBatch(short)
 	assert.InDeltaSlice(t, want, tr.adam.m, 1e-7)
 }
 
@@ -307,7 +310,7 @@ func TestEpochsDiffer(t *testing.T) {
 	var orders [][]int
 	for e := range 3 {
 		o.read = nil
-		require.NoError(t, tr.epoch(t.Context(), e+1))
+		require.NoError(t, tr.trainEpoch(t.Context(), e+1))
 		orders = append(orders, o.read)
 	}
 	assert.NotEqual(t, orders[0], orders[1])
@@ -316,7 +319,7 @@ func TestEpochsDiffer(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(assert.AnError)
 	o.read = nil
-	assert.ErrorIs(t, tr.epoch(ctx, 4), assert.AnError)
+	assert.ErrorIs(t, tr.trainEpoch(ctx, 4), assert.AnError)
 	assert.Len(t, o.read, tr.batch, "the epoch ends between two batches")
 }
 
@@ -345,7 +348,7 @@ func TestTrainShares(t *testing.T) {
 	}
 	tr := newTest(t, src, Options{})
 	logit := func(scale, shift float64) float64 {
-		net, err := tr.network(scale, shift)
+		net, err := tr.buildNet(scale, shift)
 		require.NoError(t, err)
 		p := float64(net.Of(make([]float32, len(shares)), 0, 0))
 		return math.Log(p / (1 - p))
@@ -361,7 +364,7 @@ func TestSplit(t *testing.T) {
 		src.prompt[i] %= 100
 	}
 	for share, want := range map[float64]int{0.1: 10, 0.25: 25, 0.001: 1, 0.999: 99, 0.126: 13} {
-		p, err := split(src, share, 3)
+		p, err := splitPrompts(src, share, 3)
 		require.NoError(t, err)
 		assert.Equal(t, want, p.heldOut.Prompts)
 		assert.Equal(t, 100-want, p.prompts)
@@ -381,8 +384,8 @@ func TestSplit(t *testing.T) {
 				}
 			}
 		}
-		assert.Len(t, textsOf(src), 200)
-		keep, escalate, err := count(src, textsOf(src))
+		assert.Len(t, splitTexts(src), 200)
+		keep, escalate, err := countLabels(src, splitTexts(src))
 		require.NoError(t, err)
 		assert.Equal(t, keep+escalate, learnt+len(p.heldOut.Rows), "every position is in one of the parts")
 	}
@@ -411,12 +414,12 @@ func TestSplit(t *testing.T) {
 // order.
 func TestStream(t *testing.T) {
 	src, _ := planted(3000, 3, 5)
-	parts, err := split(src, 0.1, 0)
+	parts, err := splitPrompts(src, 0.1, 0)
 	require.NoError(t, err)
 	tr := &trainer{src: src, parts: parts, batch: 320}
 	read := func(draw uint64) (all []int) {
 		var sizes []int
-		tr.stream(draw, func(rows []int) bool {
+		tr.streamBatches(draw, func(rows []int) bool {
 			all, sizes = append(all, rows...), append(sizes, len(rows))
 			return true
 		})
@@ -435,7 +438,7 @@ func TestStream(t *testing.T) {
 		assert.False(t, seen[i])
 		seen[i] = true
 	}
-	keep, escalate, err := count(src, parts.train)
+	keep, escalate, err := countLabels(src, parts.train)
 	require.NoError(t, err)
 	assert.Len(t, all, keep+escalate)
 	apart := 0
@@ -476,7 +479,8 @@ func TestEarlyStopping(t *testing.T) {
 		c := float64(v.Confidence)
 		logits, keep = append(logits, (math.Log(c/(1-c))-r.Shift)/r.Scale), append(keep, v.Stands)
 	}
-	assert.InDelta(t, seen[best].Loss, loss(logits, keep, every(len(keep)), 1, 0), 1e-3, "the weights of that epoch")
+	loss := scaledLoss(logits, keep, every(len(keep)), 1, 0)
+	assert.InDelta(t, seen[best].Loss, loss, 1e-3, "the weights of that epoch")
 }
 
 // TestPlatt: scale and shift of logits are corrected, and the result is finite for logits that separate the classes.
@@ -489,19 +493,19 @@ func TestPlatt(t *testing.T) {
 		z := 2 * r.NormFloat64()
 		logits, keep, all = append(logits, (z+1)/0.25), append(keep, r.Float64() < sigmoid(z)), append(all, i)
 	}
-	scale, shift, ok := platt(logits, keep, all)
+	scale, shift, ok := fitPlatt(logits, keep, all)
 	assert.True(t, ok)
 	assert.InDelta(t, 0.25, scale, 0.01)
 	assert.InDelta(t, -1, shift, 0.06)
-	scale, shift, ok = platt([]float64{-1, 1}, []bool{false, true}, []int{0, 1})
+	scale, shift, ok = fitPlatt([]float64{-1, 1}, []bool{false, true}, []int{0, 1})
 	assert.True(t, ok)
 	assert.InDelta(t, math.Log(2), scale, 1e-6, "targets of 2/3 and 1/3")
 	assert.InDelta(t, 0, shift, 1e-6)
-	_, _, ok = platt([]float64{-1, 1}, []bool{true, false}, []int{0, 1})
+	_, _, ok = fitPlatt([]float64{-1, 1}, []bool{true, false}, []int{0, 1})
 	assert.False(t, ok, "the order would be reversed")
-	_, _, ok = platt([]float64{-1, 1}, []bool{true, true}, []int{0, 1})
+	_, _, ok = fitPlatt([]float64{-1, 1}, []bool{true, true}, []int{0, 1})
 	assert.False(t, ok)
-	_, _, ok = platt(logits, keep, nil)
+	_, _, ok = fitPlatt(logits, keep, nil)
 	assert.False(t, ok)
 }
 
@@ -510,10 +514,10 @@ func TestPlatt(t *testing.T) {
 func TestJudgeScales(t *testing.T) {
 	src, _ := planted(600, 3, 4)
 	tr := newTest(t, src, Options{})
-	parts, err := split(src, 0.5, 0)
+	parts, err := splitPrompts(src, 0.5, 0)
 	require.NoError(t, err)
 	held := parts.heldOut
-	one, other := tr.halves(held.Rows)
+	one, other := tr.splitHalves(held.Rows)
 	require.Greater(t, len(one), 500)
 	require.Greater(t, len(other), 500)
 	halves := map[int]bool{}
@@ -536,8 +540,8 @@ func TestJudgeScales(t *testing.T) {
 		}
 	}
 	got := &Result{HeldOut: held}
-	tr.judge(got, logits)
-	scale, shift, ok := platt(logits, keep, every(len(logits)))
+	tr.evaluateHeldOut(got, logits)
+	scale, shift, ok := fitPlatt(logits, keep, every(len(logits)))
 	require.True(t, ok)
 	assert.InDelta(t, scale, got.Scale, 1e-9)
 	assert.InDelta(t, shift, got.Shift, 1e-9)
@@ -550,7 +554,7 @@ func TestJudgeScales(t *testing.T) {
 	for _, k := range other {
 		logits[k] = honest[k]
 	}
-	tr.judge(got, logits)
+	tr.evaluateHeldOut(got, logits)
 	assert.Equal(t, [2]float64{1, 0}, [2]float64{got.Scale, got.Shift},
 		"a correction that helps only one half is not used")
 	assert.InDelta(t, got.Uncalibrated, got.Calibration, 1e-12)
@@ -568,37 +572,37 @@ func every(n int) []int {
 // TestBatch: few positions give small batches, many give full ones.
 func TestBatch(t *testing.T) {
 	for n, want := range map[int]int{1: 64, 10_000: 64, 12_800: 128, 51_200: 512, 1_000_000: 512} {
-		assert.Equal(t, want, batchOf(n), n)
+		assert.Equal(t, want, batchSize(n), n)
 	}
 }
 
 // TestSchedule: the learning rate rises to its max and falls to a hundredth of it.
 func TestSchedule(t *testing.T) {
-	assert.InDelta(t, 0.1, schedule(1, 200), 1e-12)
-	assert.InDelta(t, 1, schedule(10, 200), 1e-12)
-	assert.InDelta(t, 0.505, schedule(105, 200), 1e-9)
-	assert.InDelta(t, 0.01, schedule(200, 200), 1e-12)
-	assert.InDelta(t, 1, schedule(1, 1), 1e-12)
+	assert.InDelta(t, 0.1, scheduledRate(1, 200), 1e-12)
+	assert.InDelta(t, 1, scheduledRate(10, 200), 1e-12)
+	assert.InDelta(t, 0.505, scheduledRate(105, 200), 1e-9)
+	assert.InDelta(t, 0.01, scheduledRate(200, 200), 1e-12)
+	assert.InDelta(t, 1, scheduledRate(1, 1), 1e-12)
 }
 
 // TestAdam: the first two steps, computed by hand.
 func TestAdam(t *testing.T) {
 	a := newAdam(2, 0.1, 0, 40)
 	theta := []float32{1, 2}
-	at := a.next()
-	a.update(theta[:2], []float32{3}, 1, at)
+	at := a.nextStep()
+	a.updateWeights(theta[:2], []float32{3}, 1, at)
 	assert.Equal(t, float32(1), theta[0], "only from the given index on")
 	assert.InDelta(t, 2-0.05, theta[1], 1e-6, "the first step is at half the rate")
 	at.rate = 0.1
 	at.m, at.v = 1/(1-0.9*0.9), 1/(1-0.999*0.999)
-	assert.InDelta(t, at.m, a.next().m, 1e-12)
+	assert.InDelta(t, at.m, a.nextStep().m, 1e-12)
 	before := float64(theta[1])
-	a.update(theta, []float32{-1}, 1, at)
+	a.updateWeights(theta, []float32{-1}, 1, at)
 	m, v := 0.9*0.1*3+0.1*-1, 0.999*0.001*9+0.001
 	assert.InDelta(t, before-0.1*m*at.m/math.Sqrt(v*at.v), theta[1], 1e-6)
 
 	a, theta = newAdam(1, 0.1, 3, 40), []float32{2}
-	a.update(theta, []float32{0}, 0, moment{rate: 0.1, m: 1, v: 1})
+	a.updateWeights(theta, []float32{0}, 0, adamStep{rate: 0.1, m: 1, v: 1})
 	assert.InDelta(t, 2-0.1*3*2, theta[0], 1e-6, "without a gradient only the decay is left")
 }
 
@@ -670,9 +674,9 @@ func TestStart(t *testing.T) {
 	tr := newTest(t, src, o)
 	start := math.Log(float64(tr.keep) / float64(tr.escalate))
 	assert.InDelta(t, start, float64(tr.theta[len(tr.theta)-1]), 1e-5)
-	w := tr.shape.of(tr.theta)
+	w := tr.shape.weightViews(tr.theta)
 	var first, second []float64
-	for u := range tr.shape.rows() {
+	for u := range tr.shape.firstLayerRows() {
 		for i, v := range w.w1[u*tr.in.width : (u+1)*tr.in.width] {
 			if i < tr.in.used {
 				first = append(first, float64(v))
@@ -692,9 +696,9 @@ func TestStart(t *testing.T) {
 	}
 	assert.Zero(t, stat.Mean(floats(w.b1)))
 	o.Seed = 1
-	assert.NotEqual(t, w.w2, tr.shape.of(newTest(t, src, o).theta).w2)
+	assert.NotEqual(t, w.w2, tr.shape.weightViews(newTest(t, src, o).theta).w2)
 	for e := range o.Epochs {
-		require.NoError(t, tr.epoch(t.Context(), e+1))
+		require.NoError(t, tr.trainEpoch(t.Context(), e+1))
 	}
 	assert.Equal(t, tr.adam.steps, tr.adam.done)
 }
@@ -709,9 +713,9 @@ func floats(x []float32) (all []float64) {
 // TestOptionDefaults: the values that stand for zero; given values stay.
 func TestOptionDefaults(t *testing.T) {
 	want := Options{Hidden: 64, Epochs: 20, Rate: 0.002, Threads: 1}
-	assert.Equal(t, want, Options{}.defaults())
+	assert.Equal(t, want, Options{}.withTrainingDefaults())
 	want = Options{Hidden: 3, Epochs: 4, Rate: 0.5, Threads: 7}
-	assert.Equal(t, want, want.defaults())
+	assert.Equal(t, want, want.withTrainingDefaults())
 }
 
 func all[E any](s []E, v E) {

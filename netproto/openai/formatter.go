@@ -12,28 +12,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// shape formats answers for an API.
-type shape interface {
-	param() string                            // name of the prompt's parameter
-	start()                                   // called first, after the request was checked
-	begin() []any                             // what a stream has before the prompt is read
-	ping(begun bool) any                      // for a pause of a stream; begun: there was a piece of an answer
-	all(results []answer.Result, u usage) any // a whole response
-	chunks(index int, p answer.Piece) []any   // a piece of an answer
-	last(index int, e answer.Ending) []any
-	end(u usage) []any             // after all answers
-	failed(e *request.Error) []any // replaces the rest of a stream
+// formatter formats answers for an API.
+type formatter interface {
+	promptParam() string                                // name of the prompt's parameter
+	initResponse()                                      // called first, after the request was checked
+	firstEvents() []any                                 // what a stream has before the prompt is read
+	pingEvent(begun bool) any                           // for a pause; begun: there was a piece of an answer
+	wholeResponse(results []answer.Result, u usage) any // if it is not streamed
+	pieceEvents(index int, p answer.Piece) []any
+	answerEndEvents(index int, e answer.Ending) []any
+	streamEndEvents(u usage) []any      // after all answers
+	errorEvents(e *request.Error) []any // replaces the rest of a stream
 }
 
 // plainStream is a stream that begins with its first piece, has comments in its pauses, and errors in the form that
 // they have elsewhere.
 type plainStream struct{}
 
-func (plainStream) begin() []any { return nil }
+func (plainStream) firstEvents() []any { return nil }
 
-func (plainStream) ping(bool) any { return keepAlive }
+func (plainStream) pingEvent(bool) any { return keepAlive }
 
-func (plainStream) failed(e *request.Error) []any { return []any{e.Object()} }
+func (plainStream) errorEvents(e *request.Error) []any { return []any{e.Object()} }
 
 // head has the first fields of each response object.
 type head struct {
@@ -44,12 +44,13 @@ type head struct {
 	Fingerprint string `json:"system_fingerprint"`
 }
 
-func (s *Server) head(prefix, object, model string) head {
-	return head{ID: s.id(prefix), Object: object, Created: time.Now().Unix(), Model: model, Fingerprint: s.finger}
+func (s *Server) newHead(prefix, object, model string) head {
+	return head{ID: s.newID(prefix), Object: object, Created: time.Now().Unix(), Model: model,
+		Fingerprint: s.fingerprint}
 }
 
-// own returns this server's additions to the end of an answer; nil if there are none.
-func own(e answer.Ending, o *request.Origins) *request.Origins {
+// withShortened marks an answer that was ended early. o may be nil.
+func withShortened(e answer.Ending, o *request.Origins) *request.Origins {
 	if e.Shortened {
 		if o == nil {
 			o = new(request.Origins)
@@ -59,8 +60,8 @@ func own(e answer.Ending, o *request.Origins) *request.Origins {
 	return o
 }
 
-// logProb returns a log-probability as a JSON number: a probability of 0 gives -9999.
-func logProb(x float64) float64 {
+// finiteLogProb returns a log-probability as a JSON number: a probability of 0 gives -9999.
+func finiteLogProb(x float64) float64 {
 	if x < -9999 || math.IsNaN(x) {
 		return -9999
 	}
@@ -86,14 +87,13 @@ type logProbOf struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-// chatLogProbs returns the log-probabilities of tokens, if requested.
 func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLogProbs {
 	if !r.Settings.LogProbs {
 		return nil
 	}
 	of := func(id int32, p float64) logProbOf {
 		b := s.model.Bytes(id)
-		o := logProbOf{string(b), logProb(p), make([]int, len(b))}
+		o := logProbOf{string(b), finiteLogProb(p), make([]int, len(b))}
 		for i, c := range b {
 			o.Bytes[i] = int(c)
 		}
@@ -126,25 +126,25 @@ func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *text
 	}
 	l := &textLogProbs{[]string{}, []*float64{}, []map[string]float64{}, []int{}}
 	for i, t := range slices.Concat(p.Prompt, p.Tokens) {
-		l.Tokens = append(l.Tokens, s.spelled(t.ID))
+		l.Tokens = append(l.Tokens, s.spellToken(t.ID))
 		l.Offset = append(l.Offset, *at)
 		*at += utf8.RuneCountInString(t.Text)
 		if i == 0 && len(p.Prompt) > 0 {
 			l.Chosen, l.Top = append(l.Chosen, nil), append(l.Top, nil)
 			continue
 		}
-		l.Chosen = append(l.Chosen, new(logProb(t.LogProb)))
+		l.Chosen = append(l.Chosen, new(finiteLogProb(t.LogProb)))
 		top := map[string]float64{}
 		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
-			top[s.spelled(c.ID)] = logProb(float64(c.LogProb))
+			top[s.spellToken(c.ID)] = finiteLogProb(float64(c.LogProb))
 		}
 		l.Top = append(l.Top, top)
 	}
 	return l
 }
 
-// spelled returns a token as text, or its bytes if they are not valid text.
-func (s *Server) spelled(id int32) string {
+// spellToken returns a token as text, or its bytes if they are not valid text.
+func (s *Server) spellToken(id int32) string {
 	b := s.model.Bytes(id)
 	if utf8.Valid(b) {
 		return cmp.Or(string(b), s.model.Name(id))
