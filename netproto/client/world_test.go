@@ -26,8 +26,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// A world is devices, their links, a gateway and its engine in one process and in virtual time: real clients and a real
-// gateway over simulated datagrams. All that happens in it follows from a seed: a script of faults, and who asks what.
+// A world is devices, their links, two replicas of a gateway and their engines in one process and in virtual time: real
+// clients and real gateways over simulated datagrams. All that happens in it follows from a seed: a script of faults, and who asks what.
 // Whatever the faults, each answered token is the one that follows its context, every question ends in time, and
 // nothing is left in the end.
 
@@ -59,27 +59,40 @@ var faults = map[string]struct{ begin, end func(w *simulation, f fault) }{
 	"another address": {
 		func(w *simulation, f fault) { w.links[f.device].home = w.links[f.device].home.Next() },
 		func(w *simulation, f fault) { w.links[f.device].home = w.links[f.device].home.Next() }},
-	"the gateway crashes": {
-		func(w *simulation, _ fault) { w.kill() }, func(w *simulation, _ fault) { w.open(false) }},
-	"the gateway crashes, and has other ticket keys": {
-		func(w *simulation, _ fault) { w.kill() }, func(w *simulation, _ fault) { w.open(true) }},
-	"the gateway is drained": {
-		func(w *simulation, _ fault) { w.drain() }, func(w *simulation, _ fault) { w.open(false) }},
+	"a gateway crashes": {
+		func(w *simulation, f fault) { w.replica(f).kill() }, func(w *simulation, f fault) { w.replica(f).open() }},
+	"all gateways crash, and have other ticket keys": {
+		func(w *simulation, _ fault) { w.killAll() },
+		func(w *simulation, _ fault) { w.changeTicketKeys(); w.openAll() }},
+	"a gateway is drained": {
+		func(w *simulation, f fault) { w.replica(f).drain() }, func(w *simulation, f fault) { w.replica(f).open() }},
 	"the access tokens are read again": {
-		func(w *simulation, _ fault) { w.reload() }, func(w *simulation, _ fault) { w.reload() }},
-	"the engine hangs": {
-		func(w *simulation, _ fault) { w.engine.hangs(true) }, func(w *simulation, _ fault) { w.engine.hangs(false) }},
-	"the engine fails": {
-		func(w *simulation, _ fault) { w.engine.fails(errors.New("out of memory")) },
-		func(w *simulation, _ fault) { w.engine.fails(nil) }},
-	"the engine is full": {
-		func(w *simulation, _ fault) {
-			w.engine.fails(netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second})
+		func(w *simulation, f fault) { w.replica(f).reload() }, func(w *simulation, f fault) { w.replica(f).reload() }},
+	"an engine hangs": {
+		func(w *simulation, f fault) { w.replica(f).engine.hangs(true) },
+		func(w *simulation, f fault) { w.replica(f).engine.hangs(false) }},
+	"an engine fails": {
+		func(w *simulation, f fault) { w.replica(f).engine.fails(errors.New("out of memory")) },
+		func(w *simulation, f fault) { w.replica(f).engine.fails(nil) }},
+	"an engine is full": {
+		func(w *simulation, f fault) {
+			w.replica(f).engine.fails(netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second})
 		},
-		func(w *simulation, _ fault) { w.engine.fails(nil) }},
-	"another model": { // of the same tokens
-		func(w *simulation, _ fault) { w.kill(); w.engine.becomes(1); w.open(false) },
-		func(w *simulation, _ fault) { w.kill(); w.engine.becomes(0); w.open(false) }},
+		func(w *simulation, f fault) { w.replica(f).engine.fails(nil) }},
+	"one engine over HTTP dies": {
+		func(w *simulation, f fault) { w.replica(f).http.becomeKind(f.device, "dead") },
+		func(w *simulation, f fault) { w.replica(f).http.becomeKind(f.device, "") }},
+	"one engine over HTTP hangs": {
+		func(w *simulation, f fault) { w.replica(f).http.becomeKind(f.device, "hung") },
+		func(w *simulation, f fault) { w.replica(f).http.becomeKind(f.device, "") }},
+	"one engine over HTTP answers garbage": {
+		func(w *simulation, f fault) { w.replica(f).http.becomeKind(f.device, "garbage") },
+		func(w *simulation, f fault) { w.replica(f).http.becomeKind(f.device, "") }},
+	"one engine over HTTP is another model": {
+		func(w *simulation, f fault) { w.replica(f).http.becomeModel(f.device, 1) },
+		func(w *simulation, f fault) { w.replica(f).http.becomeModel(f.device, 0) }},
+	"a rolling update to another model": { // of the same tokens
+		func(w *simulation, _ fault) { w.update(1) }, func(w *simulation, _ fault) { w.update(0) }},
 }
 
 // script returns the faults of a seed.
@@ -99,29 +112,78 @@ func scriptOf(seed uint64) (all []fault) {
 }
 
 const (
-	worldDevices = 3
-	worldVocab   = 50
+	worldDevices  = 3
+	worldReplicas = 2
+	worldVocab    = 50
+	worldKinds    = 3 // of engines: a function, the built-in service, two engines over HTTP
 )
 
 // simulation is a world.
 type simulation struct {
-	seed   uint64
-	engine *truth
-	links  []*skyLink
-	sky    *sky
-	pair   tls.Certificate
-	keys   []gateway.TicketKey
-	tokens []gateway.Token
-
-	turn    chan struct{}    // a lock of the gateway: in virtual time nobody may wait for a mutex while time passes
-	gateway *gateway.Gateway // nil while it is down
-	down    func()           // kills it
-	stop    func()           // drains it
+	seed     uint64
+	replicas []*worldReplica
+	links    []*skyLink
+	sky      *sky
+	pair     tls.Certificate
+	tokens   []gateway.Token
 
 	mu                sync.Mutex
+	keys              []gateway.TicketKey
 	wrong             []string
 	begin             time.Time
 	answered, refused int // questions
+}
+
+// worldReplica is one of the gateways, with an engine of its own.
+type worldReplica struct {
+	w      *simulation
+	number int
+	engine *truth
+	http   *upstreamEngines // nil in worlds without engines over HTTP
+
+	turn    chan struct{}    // a lock: in virtual time nobody may wait for a mutex while time passes
+	gateway *gateway.Gateway // nil while it is down
+	down    func()           // kills it
+	stop    func()           // drains it
+}
+
+// replica returns the replica of a fault.
+func (w *simulation) replica(f fault) *worldReplica { return w.replicas[f.device%len(w.replicas)] }
+
+func (w *simulation) killAll() {
+	for _, r := range w.replicas {
+		r.kill()
+	}
+}
+
+func (w *simulation) openAll() {
+	for _, r := range w.replicas {
+		r.open()
+	}
+}
+
+func (w *simulation) changeTicketKeys() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys = []gateway.TicketKey{{w.keys[0][0] + 1}}
+}
+
+// update restarts one replica after the other with a model.
+func (w *simulation) update(model int) {
+	for _, r := range w.replicas {
+		r.kill()
+		r.engine.becomes(model)
+		r.open()
+	}
+}
+
+func newReplica(w *simulation, number int) *worldReplica {
+	random := rand.New(rand.NewPCG(w.seed, uint64(20+number)))
+	r := &worldReplica{w: w, number: number, engine: &truth{r: random}, turn: make(chan struct{}, 1)}
+	if w.seed%worldKinds == 2 {
+		r.http = newUpstreamEngines(w.seed, r.engine, random)
+	}
+	return r
 }
 
 // sayf records what must not happen.
@@ -215,7 +277,7 @@ func (e *truth) becomes(model int) {
 	})
 }
 
-// may reports whether the token can be the answer to a question that was asked at a time.
+// may reports whether the token can be the engine's answer to a question that was asked at a time.
 func (e *truth) may(token int32, context []int32, asked time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -223,14 +285,26 @@ func (e *truth) may(token int32, context []int32, asked time.Time) bool {
 	return token == after(e.model, context) || changed && token == after(1-e.model, context)
 }
 
-// sky carries the datagrams of a world. Each device has a link of its own, with an address that may change.
+// sky carries the datagrams of a world. Each device has a link of its own, with an address that may change, and with it
+// the replica that its datagrams reach, as behind a load balancer. If that is down they reach another one.
 type sky struct {
-	mu      sync.Mutex
-	r       *rand.Rand
-	gateway simnet.PacketReceiver // nil while there is none
-	port    uint16
-	open    int // sockets of devices
-	links   []*skyLink
+	mu       sync.Mutex
+	r        *rand.Rand
+	gateways [worldReplicas]simnet.PacketReceiver // nil while it is down
+	port     uint16
+	open     int // sockets of devices
+	links    []*skyLink
+}
+
+// reachedFrom returns the gateway that datagrams from an address reach.
+func (s *sky) reachedFrom(at netip.Addr) simnet.PacketReceiver {
+	last := at.As4()[3]
+	for i := range worldReplicas {
+		if g := s.gateways[(int(last)+i)%worldReplicas]; g != nil {
+			return g
+		}
+	}
+	return nil
 }
 
 type skyLink struct {
@@ -263,13 +337,16 @@ func (l *skyLink) send(p simnet.Packet, to func() simnet.PacketReceiver) {
 	}
 }
 
-// gatewaySide is the network of the gateway's socket.
-type gatewaySide struct{ *sky }
+// gatewaySide is the network of a gateway's socket.
+type gatewaySide struct {
+	*sky
+	number int
+}
 
 func (s gatewaySide) AddNode(_ net.Addr, r simnet.PacketReceiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gateway = r
+	s.gateways[s.number] = r
 }
 
 func (s gatewaySide) SendPacket(p simnet.Packet) error {
@@ -301,7 +378,7 @@ func (l *skyLink) SendPacket(p simnet.Packet) error {
 	defer l.sky.mu.Unlock()
 	from := netip.AddrPortFrom(l.home, p.From.(*net.UDPAddr).AddrPort().Port())
 	p.From = net.UDPAddrFromAddrPort(from)
-	l.send(p, func() simnet.PacketReceiver { return l.sky.gateway })
+	l.send(p, func() simnet.PacketReceiver { return l.sky.reachedFrom(from.Addr()) })
 	return nil
 }
 
@@ -325,16 +402,24 @@ func (l *skyLink) listenUDP(netip.AddrPort) (packetConn, error) {
 	})}, nil
 }
 
-// start returns the engine of a new gateway, in every second world a built-in one, and what ends it.
-func (w *simulation) start() (e gateway.Upstream, end func() error) {
-	if w.seed%2 == 0 {
-		return watched{w.engine, w}, func() error { return nil }
+// start returns the engine of a new gateway, of the kind of the world, and what ends it.
+func (r *worldReplica) start() (e gateway.Upstream, end func() error) {
+	switch r.w.seed % worldKinds {
+	case 0:
+		return watched{r.engine, r.w}, func() error { return nil }
+	case 1:
+		own, err := newBuiltIn(r.engine)
+		if err != nil {
+			r.w.sayf("%v", err)
+		}
+		return watched{own, r.w}, own.end
 	}
-	own, err := newBuiltIn(w.engine)
+	up, err := r.http.open()
 	if err != nil {
-		w.sayf("%v", err)
+		r.w.sayf("%v", err)
+		return r.engine, func() error { return nil }
 	}
-	return watched{own, w}, own.end
+	return watched{upstreamOf{up}, r.w}, func() error { up.Close(); return nil }
 }
 
 // watched is an engine at which no question may stay when nobody waits for its answer any more.
@@ -353,30 +438,37 @@ func (e watched) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return a, err
 }
 
-// open starts the gateway, unless it is up: with empty memory, the same certificate, and perhaps other ticket keys.
-func (w *simulation) open(others bool) {
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
-	if w.gateway != nil {
+// open starts the gateway, unless it is up, with empty memory and the certificate of all.
+func (r *worldReplica) open() {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	if r.gateway != nil {
 		return
 	}
-	if others {
-		w.keys = []gateway.TicketKey{{w.keys[0][0] + 1}}
-	}
-	engine, stopped := w.start()
-	g, err := gateway.New(gateway.Options{Certificate: w.pair, TicketKeys: w.keys, Tokens: w.tokens}, engine)
+	w := r.w
+	engine, stopped := r.start()
+	w.mu.Lock()
+	keys := w.keys
+	w.mu.Unlock()
+	g, err := gateway.New(gateway.Options{Certificate: w.pair, TicketKeys: keys, Tokens: w.tokens}, engine)
 	if err != nil {
 		w.sayf("%v", err)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	socket := simnet.NewBlockingSimConn(net.UDPAddrFromAddrPort(gatewayAt), gatewaySide{w.sky})
+	socket := simnet.NewBlockingSimConn(net.UDPAddrFromAddrPort(gatewayAt), gatewaySide{w.sky, r.number})
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(ctx, socket) }()
+	unreachable := func() {
+		w.sky.mu.Lock()
+		w.sky.gateways[r.number] = nil
+		w.sky.mu.Unlock()
+	}
 	end := func() {
 		<-done
 		cancel()
 		socket.Close()
+		unreachable()
 		if s := g.Stats(); s.Connections+s.Asks > 0 {
 			w.sayf("a gateway ended with %+v", s)
 		}
@@ -384,38 +476,32 @@ func (w *simulation) open(others bool) {
 			w.sayf("%v", err)
 		}
 	}
-	w.gateway = g
-	w.down = func() {
-		w.sky.mu.Lock()
-		w.sky.gateway = nil
-		w.sky.mu.Unlock()
-		socket.Close()
-		end()
-	}
-	w.stop = func() { cancel(); end() }
+	r.gateway = g
+	r.down = func() { unreachable(); socket.Close(); end() }
+	r.stop = func() { cancel(); end() }
 }
 
 // kill ends the gateway without a word to the devices.
-func (w *simulation) kill() { w.end(func() { w.down() }) }
+func (r *worldReplica) kill() { r.end(func() { r.down() }) }
 
 // drain ends the gateway in order.
-func (w *simulation) drain() { w.end(func() { w.stop() }) }
+func (r *worldReplica) drain() { r.end(func() { r.stop() }) }
 
-func (w *simulation) end(by func()) {
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
-	if w.gateway != nil {
+func (r *worldReplica) end(by func()) {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	if r.gateway != nil {
 		by()
-		w.gateway = nil
+		r.gateway = nil
 	}
 }
 
-func (w *simulation) reload() {
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
-	if w.gateway != nil {
-		if err := w.gateway.SetTokens(w.tokens); err != nil {
-			w.sayf("%v", err)
+func (r *worldReplica) reload() {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	if r.gateway != nil {
+		if err := r.gateway.SetTokens(r.w.tokens); err != nil {
+			r.w.sayf("%v", err)
 		}
 	}
 }
@@ -482,7 +568,7 @@ func (w *simulation) ask(number int, s *Session, path []int32, within time.Durat
 	switch most := cmp.Or(within, 2*patience+5*time.Second); {
 	case took > most:
 		w.sayf("device %d waited %v from %v for %v: %v", number, took, begin.Sub(w.begin), most, err)
-	case err == nil && !w.engine.may(a.Token, path, begin):
+	case err == nil && !w.may(a.Token, path, begin):
 		w.sayf("device %d got %d after %v, asked at %v", number, a.Token, path, begin)
 	case errors.Is(err, netproto.Malformed) || errors.Is(err, ErrProtocol),
 		err != nil && within == 0 && !errors.Is(err, netproto.Failed): // an engine that fails does not say for how long
@@ -498,12 +584,21 @@ func (w *simulation) ask(number int, s *Session, path []int32, within time.Durat
 	return a.Token
 }
 
+// may reports whether the token can be the answer of any replica to a question that was asked at a time.
+func (w *simulation) may(token int32, context []int32, asked time.Time) bool {
+	return slices.ContainsFunc(w.replicas, func(r *worldReplica) bool {
+		return r.engine.may(token, context, asked) || r.http.mayBeOther(token, context, asked)
+	})
+}
+
 // play plays a script in a world, and returns what must not happen.
 func play(t *testing.T, seed uint64, pair tls.Certificate, script []fault) (wrong []string) {
 	bubble.Test(t, func(t *testing.T) {
 		r := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
-		w := &simulation{seed: seed, engine: &truth{r: r(2)}, sky: &sky{r: r(3), port: 50000}, pair: pair,
-			keys: []gateway.TicketKey{{1}}, turn: make(chan struct{}, 1)}
+		w := &simulation{seed: seed, sky: &sky{r: r(3), port: 50000}, pair: pair, keys: []gateway.TicketKey{{1}}}
+		for i := range worldReplicas {
+			w.replicas = append(w.replicas, newReplica(w, i))
+		}
 		for _, name := range []string{"a", "b"} {
 			secret := netproto.Secret("sixteen bytes of " + name)
 			w.tokens = append(w.tokens, gateway.Token{Name: name, Secret: secret})
@@ -513,7 +608,7 @@ func play(t *testing.T, seed uint64, pair tls.Certificate, script []fault) (wron
 				nodes: map[uint16]simnet.PacketReceiver{}})
 		}
 		w.sky.links = w.links
-		w.open(false)
+		w.openAll()
 		w.begin = time.Now()
 		var all sync.WaitGroup
 		for i := range worldDevices {
@@ -528,7 +623,9 @@ func play(t *testing.T, seed uint64, pair tls.Certificate, script []fault) (wron
 			})
 		}
 		all.Wait()
-		w.drain()
+		for _, r := range w.replicas {
+			r.drain()
+		}
 		if w.sky.open > 0 {
 			w.sayf("%d sockets are left", w.sky.open)
 		}
@@ -553,11 +650,11 @@ func (w *simulation) change(by func(*simulation, fault), f fault) {
 // lessons are scripts in which something went wrong once.
 var lessons = [][]fault{
 	{ // the address changes while answers are lost: they were only sent again after three minutes
-		{"loss", ms(1975), ms(227), 1}, {"the engine hangs", ms(4106), ms(1045), 2},
+		{"loss", ms(1975), ms(227), 1}, {"an engine hangs", ms(4106), ms(1045), 2},
 		{"the access tokens are read again", ms(7968), ms(1876), 0}, {"blackhole", ms(9322), ms(2361), 2},
 		{"copies and disorder", ms(13313), ms(3166), 0}, {"another address", ms(13955), ms(3387), 2},
 		{"another address", ms(14002), ms(2195), 2}, {"loss", ms(14308), ms(3444), 2},
-		{"the engine is full", ms(15622), ms(2705), 1},
+		{"an engine is full", ms(15622), ms(2705), 1},
 	},
 }
 
