@@ -27,9 +27,9 @@ import (
 )
 
 // A world is devices, their links, two replicas of a gateway and their engines in one process and in virtual time: real
-// clients and real gateways over simulated datagrams. All that happens in it follows from a seed: a script of faults, and who asks what.
-// Whatever the faults, each answered token is the one that follows its context, every question ends in time, and
-// nothing is left in the end.
+// clients and real gateways over simulated datagrams. All that happens in it follows from a seed: a script of faults,
+// and who asks what. Whatever the faults, each answered token is the one that follows its context, every question ends
+// in time, and nothing is left in the end.
 
 // fault is something that goes wrong in a world, for a while.
 type fault struct {
