@@ -47,7 +47,7 @@ func dumpValue(b *strings.Builder, d *json.Decoder) error {
 	case string:
 		dumpString(b, t)
 	case json.Number:
-		b.WriteString(pythonNumber(t.String()))
+		b.WriteString(formatPythonNumber(t.String()))
 	case nil:
 		b.WriteString("null")
 	default:
@@ -77,7 +77,7 @@ func dumpString(b *strings.Builder, s string) {
 	b.WriteByte('"')
 }
 
-func pythonNumber(text string) string {
+func formatPythonNumber(text string) string {
 	if text == "-0" {
 		return "0"
 	}
