@@ -84,7 +84,7 @@ func (n moduleNames) countFile(folder string, f *ast.File) {
 		if c.words == 1 {
 			c.oneWord = 1
 		}
-		if fn.Doc != nil {
+		if fn.Doc.Text() != "" { // not only a directive
 			c.commented = 1
 		}
 		n.packages[folder] = n.packages[folder].addCounts(c)
