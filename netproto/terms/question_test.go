@@ -64,7 +64,9 @@ func TestCheck(t *testing.T) {
 		"a choice that can not": {EachScore, 3, audit(5, found(never, never, 3)...), false},
 		"no scores":             {EachScore, 3, audit(5, found(0, 0, 3)...), false},
 	} {
-		err := c.reply.Check(Question{Context: text, AuditFrom: c.from, Verify: c.verify}, vocab)
-		assert.Equal(t, c.good, err == nil, "%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			err := c.reply.Check(Question{Context: text, AuditFrom: c.from, Verify: c.verify}, vocab)
+			assert.Equal(t, c.good, err == nil, "%v", err)
+		})
 	}
 }
