@@ -80,20 +80,26 @@ func TestTidyKeepsConnected(t *testing.T) {
 
 // TestDeviceTakes: a message takes a permit of its device and one of the owner: it waits for the later one.
 func TestDeviceTakes(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			device, owner float64
-			burst         int
-			want          time.Duration
-		}{
-			{0, 0, 1, 0}, {1, 0, 1, time.Second}, {0, 2, 1, 500 * time.Millisecond}, {1, 0.1, 1, time.Second},
-			{1, 0.1, 2, 10 * time.Second},
-		} {
-			d := &device{bucket: newBucket(c.device, c.burst), client: &client{bucket: newBucket(c.owner, 1)}}
-			assert.Zero(t, d.takeMessagePermit())
-			assert.Equal(t, c.want, d.takeMessagePermit())
-		}
-	})
+	for _, c := range []struct {
+		name          string
+		device, owner float64
+		burst         int
+		want          time.Duration
+	}{
+		{"no limits", 0, 0, 1, 0},
+		{"of the device", 1, 0, 1, time.Second},
+		{"of the owner", 0, 2, 1, 500 * time.Millisecond},
+		{"of the device without a burst", 1, 0.1, 1, time.Second},
+		{"of the owner within a burst", 1, 0.1, 2, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				d := &device{bucket: newBucket(c.device, c.burst), client: &client{bucket: newBucket(c.owner, 1)}}
+				assert.Zero(t, d.takeMessagePermit())
+				assert.Equal(t, c.want, d.takeMessagePermit())
+			})
+		})
+	}
 }
 
 // TestBucketSizes: the default burst of a bucket is twice its rate, at least 8.
