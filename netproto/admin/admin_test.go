@@ -189,20 +189,26 @@ func serve(t *testing.T, pages http.Handler) (*admin.Server, net.Conn) {
 // TestSlowClients: a connection without a request, or with endless headers, is closed after five seconds, one with half
 // a request after ten, an idle one after a minute.
 func TestSlowClients(t *testing.T) {
-	for said, want := range map[string]time.Duration{
-		"": 5 * time.Second, "GET / HTTP/1.1\r\nA: ": 5 * time.Second,
-		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf": 10 * time.Second,
-		"GET / HTTP/1.1\r\nHost: a\r\n\r\n":                           time.Minute,
+	for name, c := range map[string]struct {
+		said string
+		want time.Duration
+	}{
+		"no request":      {"", 5 * time.Second},
+		"endless headers": {"GET / HTTP/1.1\r\nA: ", 5 * time.Second},
+		"half a request":  {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf", 10 * time.Second},
+		"idle":            {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", time.Minute},
 	} {
-		bubble.Test(t, func(t *testing.T) {
-			s, conn := serve(t, http.NotFoundHandler())
-			began := time.Now()
-			_, err := conn.Write([]byte(said))
-			require.NoError(t, err)
-			_, err = io.ReadAll(conn) // returns when the server closes it
-			require.NoError(t, err)
-			assert.Equal(t, want, time.Since(began), said)
-			s.Close()
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				s, conn := serve(t, http.NotFoundHandler())
+				began := time.Now()
+				_, err := conn.Write([]byte(c.said))
+				require.NoError(t, err)
+				_, err = io.ReadAll(conn) // returns when the server closes it
+				require.NoError(t, err)
+				assert.Equal(t, c.want, time.Since(began))
+				s.Close()
+			})
 		})
 	}
 }
