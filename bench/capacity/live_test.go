@@ -251,10 +251,12 @@ func (c *slowFirst) Ask(ctx context.Context, _ draft.Question) (draft.Answer, er
 // never negative.
 func TestMeasureAsk(t *testing.T) {
 	for rtt, want := range map[time.Duration]float64{0: 25, 15 * time.Millisecond: 10, time.Second: 0} {
-		bubble.Test(t, func(t *testing.T) {
-			got, err := MeasureAsk(t.Context(), new(slowFirst), rtt)
-			require.NoError(t, err)
-			assert.InDelta(t, want, got, 1e-9)
+		t.Run(rtt.String(), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				got, err := MeasureAsk(t.Context(), new(slowFirst), rtt)
+				require.NoError(t, err)
+				assert.InDelta(t, want, got, 1e-9)
+			})
 		})
 	}
 	failed := errors.New("failed")

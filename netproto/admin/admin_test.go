@@ -285,25 +285,27 @@ func TestSlowReaders(t *testing.T) {
 // TestClosePatience: Close allows a second for the responses under way, and then cuts them off.
 func TestClosePatience(t *testing.T) {
 	for takes, whole := range map[time.Duration]bool{900 * time.Millisecond: true, time.Hour: false} {
-		bubble.Test(t, func(t *testing.T) {
-			s, conn := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				select {
-				case <-time.After(takes):
-				case <-r.Context().Done():
-				}
-			}))
-			_, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
-			require.NoError(t, err)
-			answer := make(chan string, 1)
-			go func() {
-				b, _ := io.ReadAll(conn)
-				answer <- string(b)
-			}()
-			synctest.Wait()
-			began := time.Now()
-			s.Close()
-			assert.LessOrEqual(t, time.Since(began), 1100*time.Millisecond)
-			assert.Equal(t, whole, strings.HasPrefix(<-answer, "HTTP/1.1 200 OK"))
+		t.Run(takes.String(), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				s, conn := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					select {
+					case <-time.After(takes):
+					case <-r.Context().Done():
+					}
+				}))
+				_, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+				require.NoError(t, err)
+				answer := make(chan string, 1)
+				go func() {
+					b, _ := io.ReadAll(conn)
+					answer <- string(b)
+				}()
+				synctest.Wait()
+				began := time.Now()
+				s.Close()
+				assert.LessOrEqual(t, time.Since(began), 1100*time.Millisecond)
+				assert.Equal(t, whole, strings.HasPrefix(<-answer, "HTTP/1.1 200 OK"))
+			})
 		})
 	}
 }

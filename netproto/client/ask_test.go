@@ -90,8 +90,10 @@ func TestWrongAnswers(t *testing.T) {
 				if c.good {
 					want, _, _ := netproto.ParseAnswer(c.reply)
 					require.NoError(t, err)
-					assert.Equal(t, []any{want.Token, want.Top, want.Audited, want.Audit},
-						[]any{r.Token, r.Top, r.Audited, r.Audit})
+					assert.Equal(t, want.Token, r.Token)
+					assert.Equal(t, want.Top, r.Top)
+					assert.Equal(t, want.Audited, r.Audited)
+					assert.Equal(t, want.Audit, r.Audit)
 					assert.Equal(t, len(c.reply), r.BytesDown)
 					assert.Equal(t, len(s.ask(0).Append(nil)), r.BytesUp)
 					return

@@ -423,22 +423,24 @@ func TestDictionary(t *testing.T) {
 	dict, err := netproto.TrainDictionary(7, 10, paths)
 	require.NoError(t, err)
 	for chosen, want := range map[uint32]netproto.Coding{0: netproto.Packed, 7: netproto.Trained} {
-		s := &script{reply: always(1), dictionary: chosen}
-		inAir(t, s, func(t *testing.T, a *air) {
-			c, session := s.dial(t, func(o *Options) { o.Dictionary = dict })
-			require.NoError(t, c.connectOnce(t.Context()))
-			mustAsk(t, session, terms.Question{Context: paths[19], Within: time.Minute})
-			delta := s.ask(0).Path.Delta
-			assert.Equal(t, want, delta.Coding)
-			l, err := c.waitForLink(t.Context())
-			require.NoError(t, err)
-			_, err = l.codec.Decode(nil, delta)
-			require.NoError(t, err)
-			s.retire(c)
-			settle()
-			_, err = l.codec.Decode(nil, delta)
-			assert.Equal(t, chosen != 0, err != nil,
-				"the codec of the dictionary is closed with the connection: %v", err)
+		t.Run(fmt.Sprint("dictionary ", chosen), func(t *testing.T) {
+			s := &script{reply: always(1), dictionary: chosen}
+			inAir(t, s, func(t *testing.T, a *air) {
+				c, session := s.dial(t, func(o *Options) { o.Dictionary = dict })
+				require.NoError(t, c.connectOnce(t.Context()))
+				mustAsk(t, session, terms.Question{Context: paths[19], Within: time.Minute})
+				delta := s.ask(0).Path.Delta
+				assert.Equal(t, want, delta.Coding)
+				l, err := c.waitForLink(t.Context())
+				require.NoError(t, err)
+				_, err = l.codec.Decode(nil, delta)
+				require.NoError(t, err)
+				s.retire(c)
+				settle()
+				_, err = l.codec.Decode(nil, delta)
+				assert.Equal(t, chosen != 0, err != nil,
+					"the codec of the dictionary is closed with the connection: %v", err)
+			})
 		})
 	}
 	s := &script{dictionary: 8}

@@ -111,10 +111,10 @@ func TestBucketSizes(t *testing.T) {
 			want  int
 		}{{1, 0, 8}, {4, 0, 8}, {10, 0, 20}, {10, 1, 1}, {10, 30, 30}, {10, -1, 20}} {
 			b, n := newBucket(c.rate, c.burst), 0
-			assert.True(t, isFull(b))
+			assert.True(t, isFull(b), c)
 			for takePermit(b) == 0 {
 				n++
-				assert.False(t, isFull(b))
+				assert.False(t, isFull(b), c)
 			}
 			assert.Equal(t, c.want, n, "%v", c)
 			time.Sleep(time.Duration(float64(c.want) / c.rate * float64(time.Second)))

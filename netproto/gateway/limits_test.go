@@ -467,13 +467,13 @@ func TestDictionaryChosen(t *testing.T) {
 	inWorld(t, gateway.Options{Dictionary: have}, &fake{}, func(t *testing.T, w *world) {
 		for has, dictionary := range map[uint32]netproto.Dictionary{0: {}, 9: {}, 3: have} {
 			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Dictionary = has }})
-			assert.Equal(t, dictionary.ID, r.welcome.Dictionary)
+			assert.Equal(t, dictionary.ID, r.welcome.Dictionary, has)
 			codec, err := netproto.NewCodec(vocab, dictionary)
 			require.NoError(t, err)
 			p := append(path(60, 1), path(10, 99)...)
 			delta, err := codec.Encode(nil, p)
 			require.NoError(t, err)
-			assert.Equal(t, has == 3, len(delta.Bytes) < 60)
+			assert.Equal(t, has == 3, len(delta.Bytes) < 60, has)
 			a := r.answered(netproto.Ask{Session: 1, Path: netproto.Path{Hash: netproto.RootHash, Delta: delta}})
 			assert.Equal(t, tokenAfter(p), a.Token)
 		}

@@ -139,7 +139,7 @@ func TestLogLines(t *testing.T) {
 			gateway.Answered: "", gateway.Resent: "", gateway.Synced: "", gateway.Dropped: "", gateway.Forgotten: "",
 			gateway.Decoded: "",
 		} {
-			assert.Equal(t, want, lineOf(t, log, &out, gateway.Event{Kind: kind}))
+			assert.Equal(t, want, lineOf(t, log, &out, gateway.Event{Kind: kind}), kind)
 		}
 		log.Close()
 		assert.Empty(t, out.all, "nothing was left out")

@@ -177,7 +177,7 @@ func TestCodes(t *testing.T) {
 		400: netproto.Failed, 401: netproto.Failed, 413: netproto.TooLarge, 429: netproto.TooFast, 500: netproto.Failed,
 		503: netproto.Busy,
 	} {
-		assert.ErrorIs(t, &StatusError{Status: status}, code)
+		assert.ErrorIs(t, &StatusError{Status: status}, code, status)
 	}
 	for text, want := range map[string]time.Duration{
 		"3": 3 * time.Second, "0.25": time.Second / 4, "": 0, "-1": 0, "1e9": time.Hour, "1e999": 0, "NaN": 0,
@@ -284,7 +284,8 @@ func TestTransport(t *testing.T) {
 			time.Sleep(50 * time.Second)
 		}
 		time.Sleep(9 * time.Second)
-		assert.Equal(t, []int32{parallel, parallel}, []int32{dialled.Load(), open.Load()})
+		assert.EqualValues(t, parallel, dialled.Load())
+		assert.EqualValues(t, parallel, open.Load())
 		time.Sleep(2 * time.Second)
 		assert.Zero(t, open.Load())
 		require.NoError(t, server.Close())
