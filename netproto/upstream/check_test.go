@@ -108,7 +108,7 @@ func otherModels() map[string]engineFault {
 	}
 }
 
-// suspectReplies returns engines whose replies are inconsistent or lack a part, and some that only look like that.
+// suspectReplies returns engines with replies that are inconsistent or lack a part, and some that only look like that.
 func suspectReplies() map[string]engineFault {
 	top := func(top string) *fakeengine.Engine {
 		return faulty(replying(`{"output_ids":[6],"meta_info":{"output_top_logprobs":[` + top + `]}}`))
