@@ -138,9 +138,11 @@ func TestLongestLists(t *testing.T) {
 		{KindRefusal, "detail", append([]byte{1, 0}, text(maxString)...), append([]byte{1, 0}, text(maxString+1)...)},
 		{KindAnswer, "top", top(MaxK), top(MaxK + 1)},
 	} {
-		_, _, err := messages()[c.kind-1].parse(frame(c.kind, c.good))
-		require.NoError(t, err, "%s: %s", c.kind, c.field)
-		faultIn(t, c.kind, c.long, c.field, ErrTooLong)
+		t.Run(c.field, func(t *testing.T) {
+			_, _, err := messages()[c.kind-1].parse(frame(c.kind, c.good))
+			require.NoError(t, err)
+			faultIn(t, c.kind, c.long, c.field, ErrTooLong)
+		})
 	}
 	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition+1), zeros(9)), "audit", ErrTooLong)
 	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition), zeros(9)), "audit", io.ErrUnexpectedEOF)
@@ -157,40 +159,43 @@ func TestSamplingBounds(t *testing.T) {
 	before := slices.Concat(askHead, []byte{0}, deltaOf0, []byte{0, 0})
 	f64 := func(f float64) []byte { return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)) }
 	for _, c := range []struct {
+		name  string
 		flags byte
 		value []byte
 		field string // the wrong field; "" if valid
 		err   error
 	}{
-		{0, nil, "", nil},
-		{hasTemperature, f64(math.SmallestNonzeroFloat64), "", nil},
-		{hasTemperature, f64(math.MaxFloat64), "", nil},
-		{hasTemperature, f64(0), "temperature", ErrValue},
-		{hasTemperature, f64(-1), "temperature", ErrValue},
-		{hasTemperature, f64(math.Inf(1)), "temperature", ErrValue},
-		{hasTemperature, f64(math.NaN()), "temperature", ErrValue},
-		{hasTemperature, zeros(7), "temperature", io.ErrUnexpectedEOF},
-		{hasTopP, f64(1), "", nil},
-		{hasTopP, f64(math.SmallestNonzeroFloat64), "", nil},
-		{hasTopP, f64(math.Nextafter(1, 2)), "sampling", ErrValue},
-		{hasTopP, f64(0), "top-p", ErrValue},
-		{hasTopK, uv(1), "", nil},
-		{hasTopK, uv(0), "sampling", ErrValue},
-		{hasSeed, []byte{0, 0, 0, 0, 0, 0, 0, 1}, "", nil},
-		{hasSeed, zeros(8), "sampling", ErrValue},
-		{flagsEnd, nil, "sampling", ErrValue},
-		{0x80, nil, "sampling", ErrValue},
+		{"no settings", 0, nil, "", nil},
+		{"least temperature", hasTemperature, f64(math.SmallestNonzeroFloat64), "", nil},
+		{"highest temperature", hasTemperature, f64(math.MaxFloat64), "", nil},
+		{"temperature 0", hasTemperature, f64(0), "temperature", ErrValue},
+		{"negative temperature", hasTemperature, f64(-1), "temperature", ErrValue},
+		{"infinite temperature", hasTemperature, f64(math.Inf(1)), "temperature", ErrValue},
+		{"temperature that is no number", hasTemperature, f64(math.NaN()), "temperature", ErrValue},
+		{"truncated temperature", hasTemperature, zeros(7), "temperature", io.ErrUnexpectedEOF},
+		{"top-p 1", hasTopP, f64(1), "", nil},
+		{"least top-p", hasTopP, f64(math.SmallestNonzeroFloat64), "", nil},
+		{"top-p above 1", hasTopP, f64(math.Nextafter(1, 2)), "sampling", ErrValue},
+		{"top-p 0", hasTopP, f64(0), "top-p", ErrValue},
+		{"top-k 1", hasTopK, uv(1), "", nil},
+		{"top-k 0", hasTopK, uv(0), "sampling", ErrValue},
+		{"a seed", hasSeed, []byte{0, 0, 0, 0, 0, 0, 0, 1}, "", nil},
+		{"seed 0", hasSeed, zeros(8), "sampling", ErrValue},
+		{"first unknown flag", flagsEnd, nil, "sampling", ErrValue},
+		{"last unknown flag", 0x80, nil, "sampling", ErrValue},
 	} {
-		body := append(append(slices.Clone(before), c.flags), c.value...)
-		if c.err != io.ErrUnexpectedEOF {
-			body = append(body, 0, 0, 0) // the deadline, verify, ahead
-		}
-		if c.field != "" {
-			faultIn(t, KindAsk, body, c.field, c.err)
-			continue
-		}
-		_, _, err := ParseAsk(frame(KindAsk, body))
-		assert.NoError(t, err, "%x", body)
+		t.Run(c.name, func(t *testing.T) {
+			body := append(append(slices.Clone(before), c.flags), c.value...)
+			if c.err != io.ErrUnexpectedEOF {
+				body = append(body, 0, 0, 0) // the deadline, verify, ahead
+			}
+			if c.field != "" {
+				faultIn(t, KindAsk, body, c.field, c.err)
+				return
+			}
+			_, _, err := ParseAsk(frame(KindAsk, body))
+			assert.NoError(t, err)
+		})
 	}
 }
 
@@ -238,26 +243,29 @@ func TestFrameLengths(t *testing.T) {
 // TestFrameHeaders: a length is refused if its coding is too long, padded or cut, and nothing is read after it.
 func TestFrameHeaders(t *testing.T) {
 	for _, c := range []struct {
+		name   string
 		length []byte
 		want   error
 	}{
-		{nil, io.ErrUnexpectedEOF},
-		{[]byte{0x80}, io.ErrUnexpectedEOF},
-		{[]byte{0xff, 0xff, 0xff}, io.ErrUnexpectedEOF},
-		{[]byte{0x80, 0x00}, ErrValue},
-		{[]byte{0x85, 0x80, 0x00}, ErrValue},
-		{[]byte{0x80, 0x80, 0x80, 0x80, 0x80}, ErrValue},
-		{[]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, ErrTooLong},
-		{[]byte{0x80, 0x80, 0x80, 0x80, 0x7f}, ErrTooLong},
+		{"no length", nil, io.ErrUnexpectedEOF},
+		{"one byte of two", []byte{0x80}, io.ErrUnexpectedEOF},
+		{"three bytes of four", []byte{0xff, 0xff, 0xff}, io.ErrUnexpectedEOF},
+		{"two padded bytes", []byte{0x80, 0x00}, ErrValue},
+		{"three padded bytes", []byte{0x85, 0x80, 0x00}, ErrValue},
+		{"five padded bytes", []byte{0x80, 0x80, 0x80, 0x80, 0x80}, ErrValue},
+		{"32 bits", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, ErrTooLong},
+		{"more than 32 bits", []byte{0x80, 0x80, 0x80, 0x80, 0x7f}, ErrTooLong},
 	} {
-		b := append([]byte{byte(KindSync)}, c.length...)
-		rest := bytes.NewReader(b)
-		if !errors.Is(c.want, io.ErrUnexpectedEOF) {
-			rest.Reset(append(slices.Clone(b), 1, 2, 3))
-		}
-		_, _, err := ReadFrame(rest, math.MaxInt)
-		assert.ErrorIs(t, err, c.want, "%x", b)
-		assert.Equal(t, c.want != io.ErrUnexpectedEOF, rest.Len() == 3, "%x", b)
+		t.Run(c.name, func(t *testing.T) {
+			b := append([]byte{byte(KindSync)}, c.length...)
+			rest := bytes.NewReader(b)
+			if !errors.Is(c.want, io.ErrUnexpectedEOF) {
+				rest.Reset(append(slices.Clone(b), 1, 2, 3))
+			}
+			_, _, err := ReadFrame(rest, math.MaxInt)
+			assert.ErrorIs(t, err, c.want)
+			assert.Equal(t, c.want != io.ErrUnexpectedEOF, rest.Len() == 3)
+		})
 	}
 	_, _, err := ReadFrame(bytes.NewReader(nil), MaxMessage)
 	assert.Equal(t, io.EOF, err, "no frame")
@@ -276,26 +284,28 @@ func TestUnknownValues(t *testing.T) {
 		{KindWelcome, "audit", 2, append(uv(Version), zeros(1+1+4)...), zeros(4)},
 		{KindWelcome, "other template", 2, append(uv(Version), zeros(1+1+4+1+3)...), nil},
 	} {
-		for v := range 256 {
-			var err error
-			b := frame(f.kind, slices.Concat(f.before, []byte{byte(v)}, f.after))
-			switch f.kind {
-			case KindSync:
-				_, _, err = ParseSync(b)
-			case KindAsk:
-				_, _, err = ParseAsk(b)
-			default:
-				_, _, err = ParseWelcome(b)
+		t.Run(f.kind.String()+" "+f.field, func(t *testing.T) {
+			for v := range 256 {
+				var err error
+				b := frame(f.kind, slices.Concat(f.before, []byte{byte(v)}, f.after))
+				switch f.kind {
+				case KindSync:
+					_, _, err = ParseSync(b)
+				case KindAsk:
+					_, _, err = ParseAsk(b)
+				default:
+					_, _, err = ParseWelcome(b)
+				}
+				if v < f.values {
+					require.NoError(t, err, "%d", v)
+					continue
+				}
+				fault, ok := errors.AsType[*ParseError](err)
+				require.True(t, ok, "%d", v)
+				require.Equal(t, ParseError{f.kind.String(), f.field, ErrValue}, *fault)
+				require.EqualError(t, err, "parse "+f.kind.String()+": "+f.field+": "+ErrValue.Error())
 			}
-			if v < f.values {
-				require.NoError(t, err, "%s %s %d", f.kind, f.field, v)
-				continue
-			}
-			fault, ok := errors.AsType[*ParseError](err)
-			require.True(t, ok, "%s %s %d", f.kind, f.field, v)
-			require.Equal(t, ParseError{f.kind.String(), f.field, ErrValue}, *fault)
-			require.EqualError(t, err, "parse "+f.kind.String()+": "+f.field+": "+ErrValue.Error())
-		}
+		})
 	}
 	assert.Equal(t, 8, Path{Base: 5, Delta: Delta{Count: 3}}.Position())
 }
@@ -310,24 +320,28 @@ func TestDurations(t *testing.T) {
 		longest + 1: longest, longest - 1: longest, 2 * longest: longest,
 		longest - time.Millisecond: longest - time.Millisecond,
 	} {
-		a, _, err := ParseAsk(Ask{Question: terms.Question{Within: d}}.Append(nil))
-		require.NoError(t, err)
-		assert.Equal(t, want, a.Within)
-		r, _, err := ParseRefusal(Refusal{RetryAfter: d}.Append(nil))
-		require.NoError(t, err)
-		assert.Equal(t, want, r.RetryAfter)
+		t.Run(d.String(), func(t *testing.T) {
+			a, _, err := ParseAsk(Ask{Question: terms.Question{Within: d}}.Append(nil))
+			require.NoError(t, err)
+			assert.Equal(t, want, a.Within)
+			r, _, err := ParseRefusal(Refusal{RetryAfter: d}.Append(nil))
+			require.NoError(t, err)
+			assert.Equal(t, want, r.RetryAfter)
+		})
 	}
 	for d, want := range map[time.Duration]time.Duration{
 		0: 0, -1: 0, -time.Hour: 0, 999: 0,
 		time.Microsecond: time.Microsecond, 1999: time.Microsecond, longest: longest,
 		longest + time.Microsecond: longest, 2 * longest: longest,
 	} {
-		a, _, err := ParseAnswer(Answer{Reply: terms.Reply{Queue: d}}.Append(nil))
-		require.NoError(t, err)
-		assert.Equal(t, Answer{Reply: terms.Reply{Queue: want}}, a)
-		a, _, err = ParseAnswer(Answer{Reply: terms.Reply{Compute: d}}.Append(nil))
-		require.NoError(t, err)
-		assert.Equal(t, Answer{Reply: terms.Reply{Compute: want}}, a)
+		t.Run(d.String(), func(t *testing.T) {
+			a, _, err := ParseAnswer(Answer{Reply: terms.Reply{Queue: d}}.Append(nil))
+			require.NoError(t, err)
+			assert.Equal(t, Answer{Reply: terms.Reply{Queue: want}}, a)
+			a, _, err = ParseAnswer(Answer{Reply: terms.Reply{Compute: d}}.Append(nil))
+			require.NoError(t, err)
+			assert.Equal(t, Answer{Reply: terms.Reply{Compute: want}}, a)
+		})
 	}
 	assert.Equal(t, Ack{}.Append(nil), Ack{-5}.Append(nil), "numbers are not negative")
 }

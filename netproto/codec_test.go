@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -161,13 +162,15 @@ func TestCodecCap(t *testing.T) {
 		"size said":       zframe(singleSegment|contentSize4, binary.LittleEndian.AppendUint32(nil, 64<<20), runs...),
 		"size is a lie":   zframe(singleSegment, []byte{20}, runs...),
 	} {
-		for _, coding := range []Coding{Zstd, Trained} {
-			d := Delta{Count: 10, Coding: coding, Bytes: bomb}
-			var err error
-			grown := allocated(func() { _, err = codec.Decode(nil, d) })
-			require.ErrorContains(t, err, "decode: "+coding.String(), "%s, %s", name, coding)
-			assert.Less(t, grown, uint64(200*kib), "%s, %s", name, coding)
-		}
+		t.Run(name, func(t *testing.T) {
+			for _, coding := range []Coding{Zstd, Trained} {
+				d := Delta{Count: 10, Coding: coding, Bytes: bomb}
+				var err error
+				grown := allocated(func() { _, err = codec.Decode(nil, d) })
+				require.ErrorContains(t, err, "decode: "+coding.String(), "%s", coding)
+				assert.Less(t, grown, uint64(200*kib), "%s", coding)
+			}
+		})
 	}
 }
 
@@ -184,15 +187,17 @@ func TestCodecWindow(t *testing.T) {
 		{Zstd, 1024, 1, true}, {Zstd, 1024, 2, false}, {Zstd, 1023, 1, false},
 		{Trained, 10, 12, true}, {Trained, 10, 13, false},
 	} {
-		frame := zframe(0, []byte{window2(c.n)}, slices.Repeat([]int{2}, c.ids)...)
-		d := Delta{Count: c.ids, Coding: c.coding, Bytes: frame}
-		ids, err := codec.Decode(nil, d)
-		if c.good {
-			require.NoError(t, err, "%+v", c)
-			assert.Equal(t, same(c.ids, 0), ids)
-		} else {
-			assert.ErrorIs(t, err, zstd.ErrWindowSizeExceeded, "%+v", c)
-		}
+		t.Run(fmt.Sprintf("%s of %d ids, window of %d KiB", c.coding, c.ids, 1<<c.n), func(t *testing.T) {
+			frame := zframe(0, []byte{window2(c.n)}, slices.Repeat([]int{2}, c.ids)...)
+			d := Delta{Count: c.ids, Coding: c.coding, Bytes: frame}
+			ids, err := codec.Decode(nil, d)
+			if c.good {
+				require.NoError(t, err)
+				assert.Equal(t, same(c.ids, 0), ids)
+			} else {
+				assert.ErrorIs(t, err, zstd.ErrWindowSizeExceeded)
+			}
+		})
 	}
 }
 
@@ -246,29 +251,31 @@ func TestPacking(t *testing.T) {
 		{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 2, 1}, {5, 3, 1}, {255, 8, 1}, {256, 8, 1}, {257, 9, 2}, {65536, 16, 2},
 		{65537, 17, 3}, {151936, 18, 3}, {MaxVocab, 24, 3},
 	} {
-		assert.Equal(t, c.bits, idBits(c.vocab), "%d", c.vocab)
-		assert.Equal(t, c.bytes, idBytes(c.vocab), "%d", c.vocab)
-		for n := range 20 {
-			ids := words(n, c.vocab, n)
-			b := packIDs([]byte("x"), ids, c.bits)[1:]
-			require.Len(t, b, packedSize(n, c.bits))
-			require.Equal(t, (n*c.bits+7)/8, len(b))
-			back, err := unpackIDs(b, n, c.bits, c.vocab)
-			require.NoError(t, err)
-			require.Equal(t, ids, back)
-			for stray := n * c.bits; stray < 8*len(b); stray++ {
-				bad := slices.Clone(b)
-				bad[stray/8] |= 1 << (stray % 8)
-				_, err := unpackIDs(bad, n, c.bits, c.vocab)
-				require.ErrorIs(t, err, ErrValue, "bit %d after %d ids of %d bits", stray, n, c.bits)
-			}
-			for _, other := range [][]byte{append(slices.Clone(b), 0), b[:max(len(b)-1, 0)]} {
-				if len(other) != len(b) {
-					_, err := unpackIDs(other, n, c.bits, c.vocab)
-					require.ErrorIs(t, err, ErrValue)
+		t.Run(fmt.Sprint("vocabulary of ", c.vocab), func(t *testing.T) {
+			assert.Equal(t, c.bits, idBits(c.vocab))
+			assert.Equal(t, c.bytes, idBytes(c.vocab))
+			for n := range 20 {
+				ids := words(n, c.vocab, n)
+				b := packIDs([]byte("x"), ids, c.bits)[1:]
+				require.Len(t, b, packedSize(n, c.bits))
+				require.Equal(t, (n*c.bits+7)/8, len(b))
+				back, err := unpackIDs(b, n, c.bits, c.vocab)
+				require.NoError(t, err)
+				require.Equal(t, ids, back)
+				for stray := n * c.bits; stray < 8*len(b); stray++ {
+					bad := slices.Clone(b)
+					bad[stray/8] |= 1 << (stray % 8)
+					_, err := unpackIDs(bad, n, c.bits, c.vocab)
+					require.ErrorIs(t, err, ErrValue, "bit %d after %d ids of %d bits", stray, n, c.bits)
+				}
+				for _, other := range [][]byte{append(slices.Clone(b), 0), b[:max(len(b)-1, 0)]} {
+					if len(other) != len(b) {
+						_, err := unpackIDs(other, n, c.bits, c.vocab)
+						require.ErrorIs(t, err, ErrValue)
+					}
 				}
 			}
-		}
+		})
 	}
 	assert.Equal(t, []byte{0b01_10_11_00}, packIDs(nil, []int32{0, 3, 2, 1}, 2), "the first id is in the lowest bits")
 	for id, good := range map[int32]bool{2: true, 3: false} {

@@ -56,15 +56,11 @@ func counted[T ~[16]byte | ~[32]byte](n byte) (a T) {
 // goldenValues returns each message with all fields set, and with none.
 func goldenValues() []named {
 	who := Identity{Tokenizer: counted[Digest](1), Vocab: 151936, Template: counted[Digest](0x81)}
-	sampled := terms.Sampling{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: 0x0123456789abcdef}
 	path := Path{Base: 300, Hash: RootHash.Over([]int32{1, 2, 3}),
 		Delta: Delta{Count: 3, Coding: Packed, Bytes: []byte{0xaa, 0xbb, 0xcc, 0xdd}}}
-	squeezed := Path{Base: 0, Hash: RootHash,
-		Delta: Delta{Count: 70000, Coding: Zstd, Bytes: bytes.Repeat([]byte{0x5a}, 130)}}
-	trained := Path{Base: 1, Hash: RootHash.Next(7), Delta: Delta{Count: 20, Coding: Trained, Bytes: []byte{1}}}
 	never := float32(math.Inf(-1))
 	least := float32(-maxLogProb) / logProbUnit
-	return []named{
+	values := []named{
 		{"Hello/all", Hello{Version, who, counted[Device](0x41), 0xfeedbeef, "open sesame"}},
 		{"Hello/least", Hello{Version: Version}},
 		{"Welcome/all", Welcome{"Qwen2.5-72B", 32768, 0xfeedbeef, ExactAudit, 20, MaxAhead, "judge", true}},
@@ -72,26 +68,9 @@ func goldenValues() []named {
 		{"Welcome/least", Welcome{}},
 		{"Refusal/all", Refusal{TooFast, 1500 * time.Millisecond, "slowly, please"}},
 		{"Refusal/least", Refusal{}},
-		{"Ask/all", Ask{Session: 0xdeadbeef, Path: path,
-			Question: terms.Question{K: 4, AuditFrom: 120, Sampling: sampled, Within: 800 * time.Millisecond}}},
-		{"Ask/least", Ask{Path: Path{Hash: RootHash, Delta: Delta{Bytes: []byte{}}}}},
-		{"Ask/temperature", Ask{Session: 1, Path: squeezed,
-			Question: terms.Question{K: 1, Sampling: terms.Sampling{Temperature: 1.5}}}},
-		{"Ask/top-k", Ask{Session: 2, Path: trained, Question: terms.Question{K: MaxK, AuditFrom: 1,
-			Sampling: terms.Sampling{TopK: 300}, Within: time.Millisecond}}},
-		{"Ask/top-p", Ask{Session: 3, Path: path,
-			Question: terms.Question{Sampling: terms.Sampling{TopP: 1}, Within: time.Hour}}},
-		{"Ask/seed", Ask{Session: 4, Path: path, Question: terms.Question{Sampling: terms.Sampling{Seed: 1}}}},
-		{"Ask/verify", Ask{Session: 4, Path: path,
-			Question: terms.Question{AuditFrom: 120, Sampling: terms.Sampling{Seed: 1}, Verify: terms.EachChoice}}},
-		{"Ask/scores-ahead", Ask{Session: 4, Path: path, Question: terms.Question{AuditFrom: 120,
-			Sampling: terms.Sampling{Seed: 1}, Verify: terms.EachScore, Ahead: 7}}},
-		{"Ask/ahead", Ask{Session: 4, Path: path,
-			Question: terms.Question{Sampling: terms.Sampling{Seed: 1}, Ahead: MaxAhead}}},
-		{"Ask/clock", Ask{Session: 4, Path: path,
-			Question: terms.Question{Sampling: terms.Sampling{Seed: 1}, Times: true}}},
-		{"Ask/scores-clock", Ask{Session: 4, Path: path, Question: terms.Question{AuditFrom: 120,
-			Sampling: terms.Sampling{Seed: 1}, Verify: terms.EachScore, Ahead: 7, Times: true}}},
+	}
+	values = append(values, goldenAsks(path)...)
+	return append(values, []named{
 		{"Answer/all", Answer{Reply: terms.Reply{Token: 151643,
 			Top: []terms.Candidate{{ID: 151643, LogProb: -0.5}, {ID: 9, LogProb: -2.25}, {LogProb: least}}, Audited: 12,
 			Audit: []terms.Finding{{Pos: 3, Token: 5, LogProb: -1}, {Pos: 7, Token: 151643},
@@ -113,6 +92,36 @@ func goldenValues() []named {
 		{"Ahead/least", Ahead{}},
 		{"Clock/all", Clock{90 * time.Second, 90*time.Second + 1500*time.Microsecond}},
 		{"Clock/least", Clock{}},
+	}...)
+}
+
+// goldenAsks returns asks with each setting.
+func goldenAsks(path Path) []named {
+	sampled := terms.Sampling{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: 0x0123456789abcdef}
+	squeezed := Path{Base: 0, Hash: RootHash,
+		Delta: Delta{Count: 70000, Coding: Zstd, Bytes: bytes.Repeat([]byte{0x5a}, 130)}}
+	trained := Path{Base: 1, Hash: RootHash.Next(7), Delta: Delta{Count: 20, Coding: Trained, Bytes: []byte{1}}}
+	return []named{
+		{"Ask/all", Ask{Session: 0xdeadbeef, Path: path,
+			Question: terms.Question{K: 4, AuditFrom: 120, Sampling: sampled, Within: 800 * time.Millisecond}}},
+		{"Ask/least", Ask{Path: Path{Hash: RootHash, Delta: Delta{Bytes: []byte{}}}}},
+		{"Ask/temperature", Ask{Session: 1, Path: squeezed,
+			Question: terms.Question{K: 1, Sampling: terms.Sampling{Temperature: 1.5}}}},
+		{"Ask/top-k", Ask{Session: 2, Path: trained, Question: terms.Question{K: MaxK, AuditFrom: 1,
+			Sampling: terms.Sampling{TopK: 300}, Within: time.Millisecond}}},
+		{"Ask/top-p", Ask{Session: 3, Path: path,
+			Question: terms.Question{Sampling: terms.Sampling{TopP: 1}, Within: time.Hour}}},
+		{"Ask/seed", Ask{Session: 4, Path: path, Question: terms.Question{Sampling: terms.Sampling{Seed: 1}}}},
+		{"Ask/verify", Ask{Session: 4, Path: path,
+			Question: terms.Question{AuditFrom: 120, Sampling: terms.Sampling{Seed: 1}, Verify: terms.EachChoice}}},
+		{"Ask/scores-ahead", Ask{Session: 4, Path: path, Question: terms.Question{AuditFrom: 120,
+			Sampling: terms.Sampling{Seed: 1}, Verify: terms.EachScore, Ahead: 7}}},
+		{"Ask/ahead", Ask{Session: 4, Path: path,
+			Question: terms.Question{Sampling: terms.Sampling{Seed: 1}, Ahead: MaxAhead}}},
+		{"Ask/clock", Ask{Session: 4, Path: path,
+			Question: terms.Question{Sampling: terms.Sampling{Seed: 1}, Times: true}}},
+		{"Ask/scores-clock", Ask{Session: 4, Path: path, Question: terms.Question{AuditFrom: 120,
+			Sampling: terms.Sampling{Seed: 1}, Verify: terms.EachScore, Ahead: 7, Times: true}}},
 	}
 }
 

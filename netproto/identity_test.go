@@ -11,18 +11,22 @@ import (
 func TestCompare(t *testing.T) {
 	own := Identity{Digest{1}, 10, Digest{2}}
 	for _, c := range []struct {
+		name  string
 		large Identity
 		other bool
 		err   error
 	}{
-		{own, false, nil}, {Identity{Digest{}, 10, Digest{}}, false, nil},
-		{Identity{Digest{1}, 10, Digest{3}}, true, nil},
-		{Identity{Digest{3}, 10, Digest{2}}, false, WrongTokenizer},
-		{Identity{Digest{}, 11, Digest{2}}, false, WrongTokenizer},
+		{"the same", own, false, nil},
+		{"no digests stated", Identity{Digest{}, 10, Digest{}}, false, nil},
+		{"another template", Identity{Digest{1}, 10, Digest{3}}, true, nil},
+		{"another tokenizer", Identity{Digest{3}, 10, Digest{2}}, false, WrongTokenizer},
+		{"another vocabulary", Identity{Digest{}, 11, Digest{2}}, false, WrongTokenizer},
 	} {
-		other, err := c.large.Compare(own)
-		assert.Equal(t, c.other, other, c.large)
-		assert.Equal(t, c.err, err, c.large)
+		t.Run(c.name, func(t *testing.T) {
+			other, err := c.large.Compare(own)
+			assert.Equal(t, c.other, other)
+			assert.Equal(t, c.err, err)
+		})
 	}
 	other, err := own.Compare(Identity{Digest{1}, 10, Digest{}})
 	assert.NoError(t, err)

@@ -394,9 +394,11 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 		{CannotVerify, "the large model cannot verify", true},
 		{13, "code 13", false},
 	} {
-		assert.Equal(t, want.code, Code(c))
-		assert.EqualError(t, Code(c), want.text)
-		assert.Equal(t, want.lasting, Code(c).Lasting(), want.text)
+		t.Run(want.text, func(t *testing.T) {
+			assert.Equal(t, want.code, Code(c))
+			assert.EqualError(t, Code(c), want.text)
+			assert.Equal(t, want.lasting, Code(c).Lasting())
+		})
 	}
 	for k, name := range []string{
 		"message 0", "Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "Ahead",
@@ -410,10 +412,16 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	for a, name := range []string{"none", "exact", "audit 2"} {
 		assert.Equal(t, name, Audit(a).String())
 	}
-	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 32, 1 << 17, 1024},
-		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxMillis, maxLogProb, logProbUnit})
-	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
-	assert.Equal(t, []int{1, 64, 128}, []int{Version, MaxAhead, wantsClock})
+	for name, c := range map[string]struct{ want, got int }{
+		"MaxMessage": {1 << 22, MaxMessage}, "MaxPosition": {1 << 24, MaxPosition}, "MaxVocab": {1 << 24, MaxVocab},
+		"MaxK": {256, MaxK}, "maxString": {1 << 10, maxString}, "maxMillis": {1 << 32, maxMillis},
+		"maxLogProb": {1 << 17, maxLogProb}, "logProbUnit": {1024, logProbUnit},
+		"hasTemperature": {1, hasTemperature}, "hasTopK": {2, hasTopK}, "hasTopP": {4, hasTopP},
+		"hasSeed": {8, hasSeed}, "flagsEnd": {16, flagsEnd},
+		"Version": {1, Version}, "MaxAhead": {64, MaxAhead}, "wantsClock": {128, wantsClock},
+	} {
+		assert.Equal(t, c.want, c.got, name)
+	}
 	assert.Equal(t, []terms.Verify{0, 1, 2, 3},
 		[]terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore, terms.EachJudged})
 	assert.Equal(t, "pilotfish/1", ALPN)

@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,28 +47,36 @@ func (c *fixedCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, e
 func TestLive(t *testing.T) {
 	w := Workload{Prompt: 3, Tokens: 5, EdgeTPS: 100}
 	for _, c := range []struct {
+		name   string
 		mode   Mode
 		budget float64
 		asks   float64 // per answer
 		ms     float64
 	}{
-		{Routed, 1, 5, 5 * (10 + 20)}, {Verified, 1, 5, 5 * (10 + 20)}, {Routed, 0, 0, 5 * 10},
+		{"escalated tokens", Routed, 1, 5, 5 * (10 + 20)},
+		{"verification", Verified, 1, 5, 5 * (10 + 20)},
+		{"the small model alone", Routed, 0, 0, 5 * 10},
 	} {
-		bubble.Test(t, func(t *testing.T) {
-			w.Budget = c.budget
-			clouds, left := make([]fixedCloud, 4), 0
-			l := &Live{vocab: 10, Workload: w, Mode: c.mode,
-				Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
-					return &clouds[device], func() { left++ }, nil
-				}}
-			p, err := l.Run(t.Context(), 4, 40)
-			require.NoError(t, err)
-			assert.Equal(t, []any{c.mode, 4, 40, 4}, []any{p.Mode, p.Devices, p.Answers, left})
-			assert.InDeltaSlice(t, []float64{c.ms, c.ms, c.ms}, []float64{p.P50, p.P95, p.P99}, 1e-6)
-			assert.InDelta(t, 4*1e3/c.ms, p.PerSecond, 1e-9)
-			assert.InDelta(t, 5*p.PerSecond, p.TokensTPS, 1e-9)
-			assert.InDelta(t, 10*c.asks, p.BytesUp, 1e-9)
-			assert.InDelta(t, 3*c.asks, p.BytesDown, 1e-9)
+		t.Run(c.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w.Budget = c.budget
+				clouds, left := make([]fixedCloud, 4), 0
+				l := &Live{vocab: 10, Workload: w, Mode: c.mode,
+					Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
+						return &clouds[device], func() { left++ }, nil
+					}}
+				p, err := l.Run(t.Context(), 4, 40)
+				require.NoError(t, err)
+				assert.Equal(t, c.mode, p.Mode)
+				assert.Equal(t, 4, p.Devices)
+				assert.Equal(t, 40, p.Answers)
+				assert.Equal(t, 4, left)
+				assert.InDeltaSlice(t, []float64{c.ms, c.ms, c.ms}, []float64{p.P50, p.P95, p.P99}, 1e-6)
+				assert.InDelta(t, 4*1e3/c.ms, p.PerSecond, 1e-9)
+				assert.InDelta(t, 5*p.PerSecond, p.TokensTPS, 1e-9)
+				assert.InDelta(t, 10*c.asks, p.BytesUp, 1e-9)
+				assert.InDelta(t, 3*c.asks, p.BytesDown, 1e-9)
+			})
 		})
 	}
 }
@@ -85,18 +94,22 @@ func (c *slowing) Ask(ctx context.Context, _ draft.Question) (draft.Answer, erro
 // last of them is complete.
 func TestLiveCounts(t *testing.T) {
 	for answers, first := range map[int]int{1: 2, 3: 2, 8: 3} { // the first one that counts
-		bubble.Test(t, func(t *testing.T) {
-			l := &Live{vocab: 10, Workload: Workload{Prompt: 3, Tokens: 1, EdgeTPS: 1e6, Budget: 1}, Mode: Routed,
-				Dial: func(context.Context, int) (draft.Cloud, func(), error) { return new(slowing), func() {}, nil }}
-			p, err := l.Run(t.Context(), 1, answers)
-			require.NoError(t, err)
-			bytes, took := 0, 0.
-			for i := first; i < first+answers; i++ {
-				bytes, took = bytes+1<<i, took+float64(i)*10
-			}
-			assert.InDelta(t, float64(bytes)/float64(answers), p.BytesUp, 1e-9)
-			assert.InDelta(t, float64(answers)*1e3/took, p.PerSecond, 0.01)
-			assert.InDelta(t, 10*(first+answers-1), p.P99, 0.01)
+		t.Run(fmt.Sprint(answers, " answers"), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				l := &Live{vocab: 10, Workload: Workload{Prompt: 3, Tokens: 1, EdgeTPS: 1e6, Budget: 1}, Mode: Routed,
+					Dial: func(context.Context, int) (draft.Cloud, func(), error) {
+						return new(slowing), func() {}, nil
+					}}
+				p, err := l.Run(t.Context(), 1, answers)
+				require.NoError(t, err)
+				bytes, took := 0, 0.
+				for i := first; i < first+answers; i++ {
+					bytes, took = bytes+1<<i, took+float64(i)*10
+				}
+				assert.InDelta(t, float64(bytes)/float64(answers), p.BytesUp, 1e-9)
+				assert.InDelta(t, float64(answers)*1e3/took, p.PerSecond, 0.01)
+				assert.InDelta(t, 10*(first+answers-1), p.P99, 0.01)
+			})
 		})
 	}
 	bubble.Test(t, func(t *testing.T) { // the first of two devices is much slower
@@ -120,7 +133,9 @@ func TestPercentiles(t *testing.T) {
 	p := all.newPoint(&Workload{Tokens: 3}, Cloud, 4*time.Second)
 	assert.Equal(t, Point{Mode: Cloud, Answers: 200, P50: 100, P95: 190, P99: 198, PerSecond: 50, TokensTPS: 150}, p)
 	one := answerTimes{time.Second}.newPoint(&Workload{}, Routed, time.Second)
-	assert.Equal(t, []float64{1000, 1000, 1000}, []float64{one.P50, one.P95, one.P99})
+	assert.Equal(t, 1000., one.P50)
+	assert.Equal(t, 1000., one.P95)
+	assert.Equal(t, 1000., one.P99)
 }
 
 // TestLiveTexts: the devices ask what their scripts say. A text keeps the tokens before those that were replaced, and
@@ -211,7 +226,9 @@ func TestLiveStream(t *testing.T) {
 			require.NoError(t, r.streamAnswer(d))
 			assert.Equal(t, r.Workload.RTT, time.Since(begin), "computing takes no virtual time")
 			sum := session.Summary()
-			assert.Equal(t, []any{60, "length", 0}, []any{sum.Tokens, sum.Stop, sum.Proposed})
+			assert.Equal(t, 60, sum.Tokens)
+			assert.Equal(t, "length", sum.Stop)
+			assert.Zero(t, sum.Proposed)
 		}
 		require.NoError(t, large.Close())
 		assert.ErrorIs(t, r.streamAnswer(d), engine.ErrClosed)
@@ -234,10 +251,12 @@ func (c *slowFirst) Ask(ctx context.Context, _ draft.Question) (draft.Answer, er
 // never negative.
 func TestMeasureAsk(t *testing.T) {
 	for rtt, want := range map[time.Duration]float64{0: 25, 15 * time.Millisecond: 10, time.Second: 0} {
-		bubble.Test(t, func(t *testing.T) {
-			got, err := MeasureAsk(t.Context(), new(slowFirst), rtt)
-			require.NoError(t, err)
-			assert.InDelta(t, want, got, 1e-9)
+		t.Run(rtt.String(), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				got, err := MeasureAsk(t.Context(), new(slowFirst), rtt)
+				require.NoError(t, err)
+				assert.InDelta(t, want, got, 1e-9)
+			})
 		})
 	}
 	failed := errors.New("failed")
@@ -263,7 +282,8 @@ func TestLiveModel(t *testing.T) {
 	c, err := Measure(t.Context(), large, 20, func(done, of int) { turns++; assert.Equal(t, turns, done) })
 	require.NoError(t, err)
 	assert.Equal(t, passSamples, turns)
-	assert.Equal(t, []int{1, 20}, []int{c.Threads, c.Depth})
+	assert.Equal(t, 1, c.Threads)
+	assert.Equal(t, 20, c.Depth)
 	assert.Equal(t, large.Device(), c.Device)
 	var rows []int
 	for _, p := range c.Passes {
@@ -290,7 +310,9 @@ func TestLiveModel(t *testing.T) {
 			}}
 		p, err := l.Run(t.Context(), 3, 9)
 		require.NoError(t, err)
-		assert.Equal(t, []any{mode, 3, 9}, []any{p.Mode, p.Devices, p.Answers})
+		assert.Equal(t, mode, p.Mode)
+		assert.Equal(t, 3, p.Devices)
+		assert.Equal(t, 9, p.Answers)
 		low := 2. // the round trip
 		if mode != Cloud {
 			low = 5 // the passes of the small model

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,7 +144,8 @@ func TestServerReads(t *testing.T) {
 		"all but the last token, which belongs to the pass that answers")
 	assert.Equal(t, 30*ms, text.simulateReading([]int32{2, 3}))
 	queue, cloud := text.computeTimes(new(Ask), []int32{2, 3, 10})
-	assert.Equal(t, []time.Duration{30 * ms, 20 * ms}, []time.Duration{queue, cloud})
+	assert.Equal(t, 30*ms, queue)
+	assert.Equal(t, 20*ms, cloud)
 }
 
 // TestLearned: what a player takes from a recording: times between tokens ahead, the modes and questions with answers,
@@ -187,13 +189,15 @@ func TestOfMode(t *testing.T) {
 		prefill, took time.Duration
 	}{{"serial", 0, 40, 120}, {"serial", 1, 30, 120}, {"fast", 0, 1, 100}, {"slow", 0, 9, 900},
 		{"unknown", 0, 30, 1120 / 3}} {
-		clock := simclock.New(time.Unix(0, 0))
-		clock.Run(func() {
-			text := p.Text(Of{Mode: c.mode}, Terms{EdgeTPS: c.tps}, clock)
-			_, err := text.Model().Prefill(t.Context(), []int32{2, 3})
-			require.NoError(t, err)
-			assert.Equal(t, c.prefill*ms, text.elapsedTime(), c)
-			assert.Equal(t, c.took, p.recordedAsk(askKey{c.mode, 7, false}).Took/ms, c)
+		t.Run(fmt.Sprintf("%s at %v tokens/s", c.mode, c.tps), func(t *testing.T) {
+			clock := simclock.New(time.Unix(0, 0))
+			clock.Run(func() {
+				text := p.Text(Of{Mode: c.mode}, Terms{EdgeTPS: c.tps}, clock)
+				_, err := text.Model().Prefill(t.Context(), []int32{2, 3})
+				require.NoError(t, err)
+				assert.Equal(t, c.prefill*ms, text.elapsedTime())
+				assert.Equal(t, c.took, p.recordedAsk(askKey{c.mode, 7, false}).Took/ms)
+			})
 		})
 	}
 	assert.Zero(t, p.prefillTime("unknown", 1), "nothing is known")
@@ -221,9 +225,11 @@ func TestHeadOfQuestion(t *testing.T) {
 	of[30] = true
 	assert.Equal(t, of, found[2])
 	h, known := p.findHead(1, hashTokens(other.Prompt), false)
-	assert.Equal(t, []any{true, []int32{30}}, []any{known, h.IDs})
+	assert.True(t, known)
+	assert.Equal(t, []int32{30}, h.IDs)
 	h, known = p.findHead(1, hashTokens(other.Prompt), true)
-	assert.Equal(t, []any{false, []int32{30}}, []any{known, h.IDs}, "its confidence was not recorded")
+	assert.False(t, known, "its confidence was not recorded")
+	assert.Equal(t, []int32{30}, h.IDs, "its confidence was not recorded")
 	h = mergeHeads(&Head{IDs: []int32{1, 2}}, &Head{IDs: []int32{1}, Confidence: new(float32(0.5))})
 	assert.Len(t, h.IDs, 2)
 	assert.NotNil(t, h.Confidence)
@@ -239,7 +245,8 @@ func TestCallOf(t *testing.T) {
 		assert.Equal(t, want, p.callTime("a", rows), "%d rows", rows)
 	}
 	for _, mode := range []string{"0", "unknown"} {
-		assert.Equal(t, []time.Duration{2, 9}, []time.Duration{p.callTime(mode, 1), p.callTime(mode, 6)})
+		assert.Equal(t, time.Duration(2), p.callTime(mode, 1))
+		assert.Equal(t, time.Duration(9), p.callTime(mode, 6))
 	}
 	assert.Zero(t, new(Player).callTime("a", 1))
 }
@@ -369,25 +376,28 @@ func TestTrace(t *testing.T) {
 	l.Options.RTT = trace
 	serial := ways()["serial"]
 	for _, c := range []struct {
+		name string
 		part float64
 		want time.Duration
 	}{
 		// sent at 61 ms, arrival at 111 ms: 50 ms up, 20 ms in the cloud, 50 ms and the round trip of that moment,
 		// 131 ms, down
-		{0, (40 + 11 + 10 + 50 + 20 + 50 + 30 + 11 + 11) * ms},
+		{"from the start", 0, (40 + 11 + 10 + 50 + 20 + 50 + 30 + 11 + 11) * ms},
 		// from 100 ms on: it is sent at 161 ms and the answer at 231 ms, in the outage. The mean of the trace is 30 ms;
 		// so 130 + 26 ms later
-		{0.25, (40 + 11 + 10 + 50 + 20 + 156 + 50 + 50 + 11 + 11) * ms},
+		{"from a quarter on, in the outage", 0.25, (40 + 11 + 10 + 50 + 20 + 156 + 50 + 50 + 11 + 11) * ms},
 	} {
-		p := playing(t, scripted(11, 11))
-		clock := simclock.New(time.Unix(0, 0))
-		clock.Run(func() {
-			text := p.Text(Of{Mode: "serial", Part: c.part}, Terms{Link: l}, clock)
-			o := options(clock)
-			o.Warm, o.Audit, o.Lookup = -1, false, -1
-			serial(&o)
-			decodes(t, []int32{2, 3}, text.Model(), policy(t, 0.5), text.Cloud(), o, nil)
-			assert.Equal(t, c.want, text.elapsedTime())
+		t.Run(c.name, func(t *testing.T) {
+			p := playing(t, scripted(11, 11))
+			clock := simclock.New(time.Unix(0, 0))
+			clock.Run(func() {
+				text := p.Text(Of{Mode: "serial", Part: c.part}, Terms{Link: l}, clock)
+				o := options(clock)
+				o.Warm, o.Audit, o.Lookup = -1, false, -1
+				serial(&o)
+				decodes(t, []int32{2, 3}, text.Model(), policy(t, 0.5), text.Cloud(), o, nil)
+				assert.Equal(t, c.want, text.elapsedTime())
+			})
 		})
 	}
 }
@@ -439,39 +449,47 @@ func TestCancelled(t *testing.T) {
 // although messages are lost.
 func TestAhead(t *testing.T) {
 	for _, c := range []struct {
+		name          string
 		ahead, wanted int
 		loss          float64
 		want          []int32
-	}{{3, 2, 0, []int32{12, 13}}, {1, 9, 0, []int32{12}}, {3, 9, 0, []int32{12, 13, end}},
-		{4, 9, 0, []int32{12, 13, end}}, {3, 3, 0.5, []int32{12, 13, end}}} {
-		for seed := range uint64(20) {
-			r := scripted(11, 11)
-			r.Answers[0].Asks[0].Ahead = []Later{{Token: 12}, {Token: 13}, {Token: end}, {Token: 5}}[:c.ahead]
-			p := playing(t, r)
-			terms := Terms{Link: linkOf(400*ms, c.loss, seed), CloudPace: new(15 * ms)}
-			clock := simclock.New(time.Unix(0, 0))
-			clock.Run(func() {
-				text := p.Text(Of{Mode: "serial"}, terms, clock)
-				a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, Ahead: c.wanted})
-				require.NoError(t, err)
-				answered := text.elapsedTime()
-				var got []int32
-				for token, more := int32(0), true; more; {
-					clock.Wait(time.Time{}, func() bool {
-						select {
-						case token, more = <-a.Ahead:
-							return true
-						default:
-							return false
+	}{
+		{"as many as requested", 3, 2, 0, []int32{12, 13}},
+		{"as many as recorded", 1, 9, 0, []int32{12}},
+		{"all", 3, 9, 0, []int32{12, 13, end}},
+		{"up to the end token", 4, 9, 0, []int32{12, 13, end}},
+		{"with losses", 3, 3, 0.5, []int32{12, 13, end}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				r := scripted(11, 11)
+				r.Answers[0].Asks[0].Ahead = []Later{{Token: 12}, {Token: 13}, {Token: end}, {Token: 5}}[:c.ahead]
+				p := playing(t, r)
+				terms := Terms{Link: linkOf(400*ms, c.loss, seed), CloudPace: new(15 * ms)}
+				clock := simclock.New(time.Unix(0, 0))
+				clock.Run(func() {
+					text := p.Text(Of{Mode: "serial"}, terms, clock)
+					a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, Ahead: c.wanted})
+					require.NoError(t, err)
+					answered := text.elapsedTime()
+					var got []int32
+					for token, more := int32(0), true; more; {
+						clock.Wait(time.Time{}, func() bool {
+							select {
+							case token, more = <-a.Ahead:
+								return true
+							default:
+								return false
+							}
+						})
+						if more {
+							got = append(got, token)
+							assert.True(t, c.loss > 0 || text.elapsedTime() == answered+time.Duration(len(got))*15*ms)
 						}
-					})
-					if more {
-						got = append(got, token)
-						assert.True(t, c.loss > 0 || text.elapsedTime() == answered+time.Duration(len(got))*15*ms)
 					}
-				}
-				assert.Equal(t, c.want, got, c)
-			})
-		}
+					assert.Equal(t, c.want, got)
+				})
+			}
+		})
 	}
 }

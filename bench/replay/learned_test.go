@@ -130,26 +130,29 @@ func TestPlus(t *testing.T) {
 // model alone has no such times, and neither counts in the medians.
 func TestOwnWay(t *testing.T) {
 	for _, c := range []struct {
+		name   string
 		change func(*Recording)
 		way    time.Duration
 	}{
-		{func(*Recording) {}, 10 * ms},
-		{func(r *Recording) { r.Loss = 0.1 }, 0},
-		{func(r *Recording) { r.Traces = []string{"x"} }, 0},
-		{func(r *Recording) { r.RTT = time.Second }, 0},
-		{func(r *Recording) { r.Answers[0].Asks = nil }, 0},
+		{"known", func(*Recording) {}, 10 * ms},
+		{"losses", func(r *Recording) { r.Loss = 0.1 }, 0},
+		{"a trace", func(r *Recording) { r.Traces = []string{"x"} }, 0},
+		{"a long round trip", func(r *Recording) { r.RTT = time.Second }, 0},
+		{"no asks", func(r *Recording) { r.Answers[0].Asks = nil }, 0},
 	} {
-		r := scripted(11, 11)
-		c.change(r)
-		for _, mode := range []string{CloudMode, ReferenceMode} {
-			r.Answers = append(r.Answers, &Answer{Mode: mode, Prompt: []int32{2, 3}, Prefill: 2, Question: 1})
-		}
-		p := playing(t, r)
-		assert.Equal(t, c.way, p.own)
-		assert.Equal(t, 40*ms, p.prefillTime("serial", 0))
-		assert.Zero(t, p.prefillTime(CloudMode, 1), "an answer of the large model alone has another kind of time")
-		assert.Zero(t, p.readingTime(0, 1))
-		assert.Equal(t, time.Duration(4), p.readingTime(1, 4))
+		t.Run(c.name, func(t *testing.T) {
+			r := scripted(11, 11)
+			c.change(r)
+			for _, mode := range []string{CloudMode, ReferenceMode} {
+				r.Answers = append(r.Answers, &Answer{Mode: mode, Prompt: []int32{2, 3}, Prefill: 2, Question: 1})
+			}
+			p := playing(t, r)
+			assert.Equal(t, c.way, p.own)
+			assert.Equal(t, 40*ms, p.prefillTime("serial", 0))
+			assert.Zero(t, p.prefillTime(CloudMode, 1), "an answer of the large model alone has another kind of time")
+			assert.Zero(t, p.readingTime(0, 1))
+			assert.Equal(t, time.Duration(4), p.readingTime(1, 4))
+		})
 	}
 }
 
@@ -188,20 +191,22 @@ func TestEarlier(t *testing.T) {
 		"the prompt":     {[]int32{2, 3}, nil, []int{1, 2, 1}},
 		"over a link":    {[]int32{2, 3}, linkOf(10*ms, 0, 0), []int{1, 2, 1}},
 	} {
-		r := scripted(11, 11)
-		p := playing(t, r)
-		clock := simclock.New(time.Unix(0, 0))
-		clock.Run(func() {
-			text := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
-			if c.warm != nil {
-				_, _, err := text.Cloud().(draft.Warmer).Warm(t.Context(), c.warm)
-				require.NoError(t, err)
-			}
-			for i, context := range [][]int32{{2, 3, 10}, {2, 3, 10, 11, 12}, {2, 3, 10, 11, 13}} {
-				a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: context})
-				require.NoError(t, err)
-				assert.Equal(t, c.want[i], a.Prefilled, name)
-			}
+		t.Run(name, func(t *testing.T) {
+			r := scripted(11, 11)
+			p := playing(t, r)
+			clock := simclock.New(time.Unix(0, 0))
+			clock.Run(func() {
+				text := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
+				if c.warm != nil {
+					_, _, err := text.Cloud().(draft.Warmer).Warm(t.Context(), c.warm)
+					require.NoError(t, err)
+				}
+				for i, context := range [][]int32{{2, 3, 10}, {2, 3, 10, 11, 12}, {2, 3, 10, 11, 13}} {
+					a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: context})
+					require.NoError(t, err)
+					assert.Equal(t, c.want[i], a.Prefilled)
+				}
+			})
 		})
 	}
 }
@@ -215,6 +220,7 @@ func TestWarmTimes(t *testing.T) {
 	p := playing(t, r)
 	slow := narrow(t, "10\n", "25\n")
 	for _, c := range []struct {
+		name     string
 		tokens   int
 		link     *Link
 		limit    time.Duration
@@ -222,23 +228,26 @@ func TestWarmTimes(t *testing.T) {
 		up, down int
 		err      error
 	}{
-		{2, nil, 0, 9 * ms, 7, 3, nil},
-		{4, nil, 0, 14 * ms, 4, 2, nil},
-		{4, nil, 5 * ms, 5 * ms, 4, 0, context.Canceled},
-		{2, slow, 0, 75*ms + 50*ms, 7, 3, nil},
+		{"as recorded", 2, nil, 0, 9 * ms, 7, 3, nil},
+		{"the mean of such texts", 4, nil, 0, 14 * ms, 4, 2, nil},
+		{"cancelled", 4, nil, 5 * ms, 5 * ms, 4, 0, context.Canceled},
+		{"over another link", 2, slow, 0, 75*ms + 50*ms, 7, 3, nil},
 	} {
-		clock := simclock.New(time.Unix(0, 0))
-		clock.Run(func() {
-			text := p.Text(Of{Mode: "serial"}, Terms{Link: c.link, CloudPace: new(time.Hour)}, clock)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if c.limit > 0 {
-				clock.Go(func() { clock.Sleep(c.limit, nil); cancel() })
-			}
-			up, down, err := text.Cloud().(draft.Warmer).Warm(ctx, []int32{2, 3, 10, 11}[:c.tokens])
-			assert.ErrorIs(t, err, c.err)
-			assert.Equal(t, []int{c.up, c.down}, []int{up, down}, c)
-			assert.Equal(t, c.took, text.elapsedTime(), c)
+		t.Run(c.name, func(t *testing.T) {
+			clock := simclock.New(time.Unix(0, 0))
+			clock.Run(func() {
+				text := p.Text(Of{Mode: "serial"}, Terms{Link: c.link, CloudPace: new(time.Hour)}, clock)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.limit > 0 {
+					clock.Go(func() { clock.Sleep(c.limit, nil); cancel() })
+				}
+				up, down, err := text.Cloud().(draft.Warmer).Warm(ctx, []int32{2, 3, 10, 11}[:c.tokens])
+				assert.ErrorIs(t, err, c.err)
+				assert.Equal(t, c.up, up)
+				assert.Equal(t, c.down, down)
+				assert.Equal(t, c.took, text.elapsedTime())
+			})
 		})
 	}
 }

@@ -103,14 +103,19 @@ func TestTruncated(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
-// broken returns recordings with one error each, and the message for it. good is an answer with all parts.
-func broken() (good string, all map[string][2]string) {
-	good = `{"mode":"a","question":0,"prompt":[1,2],"tokens":[3,4],"parents":[0,1],` +
-		`"heads":[{"node":0,"ids":[3],"logits":[1],"lse":1,"entropy":0,"confidence":0.5}],` +
-		`"took_ns":9,"calls":[{"rows":1,"took_ns":7}],` +
-		`"asks":[{"node":1,"took_ns":1,"token":4,"audited":2,` +
-		`"audit":[{"pos":2,"token":6}],"ahead":[{"token":7,"at_ns":3}],"bytes_up":1}],"ids":[3,4]}`
-	return good, map[string][2]string{
+// goodAnswer is an answer with all parts.
+const goodAnswer = `{"mode":"a","question":0,"prompt":[1,2],"tokens":[3,4],"parents":[0,1],` +
+	`"heads":[{"node":0,"ids":[3],"logits":[1],"lse":1,"entropy":0,"confidence":0.5}],` +
+	`"took_ns":9,"calls":[{"rows":1,"took_ns":7}],` +
+	`"asks":[{"node":1,"took_ns":1,"token":4,"audited":2,` +
+	`"audit":[{"pos":2,"token":6}],"ahead":[{"token":7,"at_ns":3}],"bytes_up":1}],"ids":[3,4]}`
+
+// replacement is a part of a recording, and what it becomes.
+type replacement struct{ from, to string }
+
+// brokenAnswers returns replacements in goodAnswer with one error each.
+func brokenAnswers() map[string]replacement {
+	return map[string]replacement{
 		"no mode":               {`"mode":"a"`, `"mode":""`},
 		"a long mode":           {`"mode":"a"`, `"mode":"` + strings.Repeat("a", 101) + `"`},
 		"a negative question":   {`"question":0`, `"question":-1`},
@@ -154,13 +159,15 @@ const (
 	trailerLine = "\n" + `{"end":{"answers":1}}` + "\n"
 )
 
-// TestBroken: each error is refused with its line.
-func TestBroken(t *testing.T) {
-	good, all := broken()
-	reads := func(answer string) (*Recording, error) {
-		return Read(bytes.NewReader(packed(t, []byte(headerLine+answer+trailerLine))), "x")
-	}
-	r, err := reads(good)
+// readLines reads a recording of these lines.
+func readLines(t *testing.T, lines string) (*Recording, error) {
+	t.Helper()
+	return Read(bytes.NewReader(packed(t, []byte(lines))), "x")
+}
+
+// TestGoodAnswer: all parts of an answer are read.
+func TestGoodAnswer(t *testing.T) {
+	r, err := readLines(t, headerLine+goodAnswer+trailerLine)
 	require.NoError(t, err)
 	r.Answers[0].texts = nil
 	assert.Equal(t, &Answer{
@@ -170,16 +177,28 @@ func TestBroken(t *testing.T) {
 		Asks: []Ask{{Node: 1, Took: 1, Token: 4, Audited: 2, Audit: []Finding{{Pos: 2, Token: 6}},
 			Ahead: []Later{{7, 3}}, BytesUp: 1}},
 	}, r.Answers[0])
+}
+
+// TestLimits: the limit of each field itself is allowed.
+func TestLimits(t *testing.T) {
 	for from, to := range map[string]string{
 		`"mode":"a"`:   `"mode":"` + strings.Repeat("a", 100) + `"`,
 		`"question":0`: `"question":1000`, `"took_ns":9`: `"took_ns":86400000000000`,
 		`"confidence":0.5`: `"confidence":1`, `"audited":2`: `"audited":2,"verify":1`,
 		`[3,4],"parents"`: `[3,39],"parents"`,
 		`"bytes_up":1`:    `"bytes_up":2147483647`} {
-		require.Contains(t, good, from)
-		_, err := reads(strings.Replace(good, from, to, 1))
-		assert.NoError(t, err, "%s: the limit itself is allowed", to)
+		require.Contains(t, goodAnswer, from)
+		_, err := readLines(t, headerLine+strings.Replace(goodAnswer, from, to, 1)+trailerLine)
+		assert.NoError(t, err, to)
 	}
+	most := strings.NewReplacer(`"vocab":40`, `"vocab":16777216`, `"context":400`, `"context":4194304`,
+		`"max_tokens":6`, `"max_tokens":4194304`, `"rtt_ns":1`, `"rtt_ns":86400000000000`).Replace(headerLine)
+	_, err := readLines(t, most+goodAnswer+trailerLine)
+	assert.NoError(t, err, "the limits of the first line")
+}
+
+// TestNumbersOutside: a negative number, and one above the longest time, is refused in each field.
+func TestNumbersOutside(t *testing.T) {
 	for at, fields := range map[string][]string{
 		"":      {"question", "prefill_ns", "took_ns"},
 		"calls": {"rows", "took_ns"},
@@ -188,7 +207,7 @@ func TestBroken(t *testing.T) {
 		for _, field := range fields {
 			for _, value := range []int64{-1, 86400000000001} {
 				var answer map[string]any
-				require.NoError(t, json.Unmarshal([]byte(good), &answer))
+				require.NoError(t, json.Unmarshal([]byte(goodAnswer), &answer))
 				part := answer
 				if at != "" {
 					part = answer[at].([]any)[0].(map[string]any)
@@ -196,22 +215,27 @@ func TestBroken(t *testing.T) {
 				part[field] = value
 				line, err := json.Marshal(answer)
 				require.NoError(t, err)
-				_, err = reads(string(line))
+				_, err = readLines(t, headerLine+string(line)+trailerLine)
 				assert.ErrorIs(t, err, ErrFormat, "%s.%s: %d", at, field, value)
 			}
 		}
 	}
-	for name, b := range all {
-		require.Contains(t, good, b[0], name)
-		text := headerLine + strings.Replace(good, b[0], b[1], 1) + trailerLine
-		_, err := Read(bytes.NewReader(packed(t, []byte(text))), "x")
-		assert.ErrorIs(t, err, ErrFormat, name)
-		assert.ErrorContains(t, err, "x: line ", name)
+}
+
+// TestBroken: each error of an answer is refused with its line.
+func TestBroken(t *testing.T) {
+	for name, b := range brokenAnswers() {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, goodAnswer, b.from)
+			_, err := readLines(t, headerLine+strings.Replace(goodAnswer, b.from, b.to, 1)+trailerLine)
+			assert.ErrorIs(t, err, ErrFormat)
+			assert.ErrorContains(t, err, "x: line ")
+		})
 	}
-	most := strings.NewReplacer(`"vocab":40`, `"vocab":16777216`, `"context":400`, `"context":4194304`,
-		`"max_tokens":6`, `"max_tokens":4194304`, `"rtt_ns":1`, `"rtt_ns":86400000000000`).Replace(headerLine)
-	_, err = Read(bytes.NewReader(packed(t, []byte(most+good+trailerLine))), "x")
-	assert.NoError(t, err, "the limits of the first line")
+}
+
+// TestBrokenFrame: each error of the first line or the last one is refused.
+func TestBrokenFrame(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"another version": {`"recording":1`, `"recording":2`,
 			"version 2, and this program reads version 1: repeat the recording"},
@@ -230,12 +254,13 @@ func TestBroken(t *testing.T) {
 		"answers":          {`"answers":1`, `"answers":2`, "its number of answers is wrong"},
 		"no end":           {`{"end":{"answers":1}}`, `{"end":null}`, "its number of answers is wrong"},
 	} {
-		text := strings.Replace(headerLine+good+trailerLine, c.from, c.to, 1)
-		_, err := Read(bytes.NewReader(packed(t, []byte(text))), "x")
-		assert.ErrorIs(t, err, ErrFormat, name)
-		assert.ErrorContains(t, err, c.want, name)
+		t.Run(name, func(t *testing.T) {
+			_, err := readLines(t, strings.Replace(headerLine+goodAnswer+trailerLine, c.from, c.to, 1))
+			assert.ErrorIs(t, err, ErrFormat)
+			assert.ErrorContains(t, err, c.want)
+		})
 	}
-	_, err = Read(bytes.NewReader(packed(t, []byte(headerLine+`{"end":{"answers":0}}`+"\n"))), "x")
+	_, err := readLines(t, headerLine+`{"end":{"answers":0}}`+"\n")
 	assert.ErrorContains(t, err, "there are 0", "an empty recording")
 }
 
@@ -251,11 +276,10 @@ func TestBomb(t *testing.T) {
 
 // FuzzRead: reading any file does not panic, and each valid recording can be replayed in every mode.
 func FuzzRead(f *testing.F) {
-	good, all := broken()
-	f.Add([]byte(headerLine+good+trailerLine), false)
-	f.Add(packed(f, []byte(headerLine+good+trailerLine)), true)
-	for _, b := range all {
-		f.Add([]byte(headerLine+strings.Replace(good, b[0], b[1], 1)+trailerLine), false)
+	f.Add([]byte(headerLine+goodAnswer+trailerLine), false)
+	f.Add(packed(f, []byte(headerLine+goodAnswer+trailerLine)), true)
+	for _, b := range brokenAnswers() {
+		f.Add([]byte(headerLine+strings.Replace(goodAnswer, b.from, b.to, 1)+trailerLine), false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, asIs bool) {
 		if !asIs {

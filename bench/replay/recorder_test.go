@@ -60,8 +60,10 @@ func TestTimes(t *testing.T) {
 	})
 	a := answers(t, rec, b)[0]
 	assert.Equal(t, "a", a.Mode)
-	assert.Equal(t, []int{2, 5}, []int{a.Question, a.Device})
-	assert.Equal(t, []time.Duration{10 * ms, 66 * ms}, []time.Duration{a.Prefill, a.Took})
+	assert.Equal(t, 2, a.Question)
+	assert.Equal(t, 5, a.Device)
+	assert.Equal(t, 10*ms, a.Prefill)
+	assert.Equal(t, 66*ms, a.Took)
 	assert.Equal(t, []Call{{1, 10 * ms}, {2, 10 * ms}, {2, 10 * ms}}, a.Calls)
 	assert.Equal(t, []int32{7, 8, 6, 9, 5}, a.Tokens)
 	assert.Equal(t, []int32{0, 1, 1, 2, 1}, a.Parents)
@@ -219,7 +221,9 @@ func TestRecordedAsk(t *testing.T) {
 	require.NoError(t, err)
 	a := r.Answers[0]
 	assert.Equal(t, []int32{1, 5, 9}, append(a.Prompt, a.IDs...))
-	assert.Equal(t, []bool{false, true, false}, []bool{a.Ended, a.Graded, a.Correct})
+	assert.False(t, a.Ended)
+	assert.True(t, a.Graded)
+	assert.False(t, a.Correct)
 	assert.Equal(t, 16*ms, a.Took)
 	assert.Equal(t, []Ask{
 		{Node: 1, Took: 9 * ms, Verify: 1, Token: 9, Audited: 1, Audit: []Finding{{Pos: 1, Token: 6}}, Queue: ms,
@@ -259,14 +263,22 @@ func TestHeadsAreShared(t *testing.T) {
 	rec, b := recorder(t)
 	one, err := router.NewNet([]router.Layer{{In: 1, Out: 1, Weight: []float32{1}, Bias: []float32{0}}}, false)
 	require.NoError(t, err)
-	for _, c := range []struct {
+	cases := []struct {
+		name string
 		net  *router.Net
 		out  backend.Output
 		want int // heads in the answer
 	}{
-		{nil, head(1, 2), 1}, {nil, head(1, 2), 0}, {nil, head(1), 0}, {nil, head(1, 2, 3), 1}, {nil, head(1, 2), 0},
-		{one, head(1), 1}, {one, head(1, 2, 3), 0}, {nil, head(1, 2, 3, 4), 1},
-	} {
+		{"the first", nil, head(1, 2), 1},
+		{"the same", nil, head(1, 2), 0},
+		{"fewer candidates", nil, head(1), 0},
+		{"more candidates", nil, head(1, 2, 3), 1},
+		{"the first again", nil, head(1, 2), 0},
+		{"a confidence", one, head(1), 1},
+		{"a confidence again", one, head(1, 2, 3), 0},
+		{"most candidates", nil, head(1, 2, 3, 4), 1},
+	}
+	for _, c := range cases {
 		take := rec.Begin("a", 0, 0, []int32{1}, c.net)
 		if c.out.Hidden = nil; c.net != nil {
 			c.out.Hidden = []float32{2}
@@ -277,11 +289,10 @@ func TestHeadsAreShared(t *testing.T) {
 		take.End(nil, false, false, false)
 	}
 	all := answers(t, rec, b)
-	var got []int
-	for _, a := range all {
-		got = append(got, len(a.Heads))
+	require.Len(t, all, len(cases))
+	for i, c := range cases {
+		assert.Len(t, all[i].Heads, c.want, c.name)
 	}
-	assert.Equal(t, []int{1, 0, 0, 1, 0, 1, 0, 1}, got)
 	assert.Nil(t, all[0].Heads[0].Confidence)
 	require.NotNil(t, all[5].Heads[0].Confidence)
 	assert.InDelta(t, 1/(1+math.Exp(-2)), *all[5].Heads[0].Confidence, 1e-6)
@@ -361,7 +372,8 @@ func TestFailures(t *testing.T) {
 	assert.ErrorIs(t, err, errFull)
 	up, down, err := take.Cloud(failing{}).(draft.Warmer).Warm(t.Context(), []int32{1})
 	assert.Error(t, err)
-	assert.Equal(t, []int{1, 2}, []int{up, down})
+	assert.Equal(t, 1, up)
+	assert.Equal(t, 2, down)
 	_, isWarmer := take.Cloud(answering(0)).(draft.Warmer)
 	assert.False(t, isWarmer)
 	take.End(nil, false, false, false)

@@ -189,20 +189,26 @@ func serve(t *testing.T, pages http.Handler) (*admin.Server, net.Conn) {
 // TestSlowClients: a connection without a request, or with endless headers, is closed after five seconds, one with half
 // a request after ten, an idle one after a minute.
 func TestSlowClients(t *testing.T) {
-	for said, want := range map[string]time.Duration{
-		"": 5 * time.Second, "GET / HTTP/1.1\r\nA: ": 5 * time.Second,
-		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf": 10 * time.Second,
-		"GET / HTTP/1.1\r\nHost: a\r\n\r\n":                           time.Minute,
+	for name, c := range map[string]struct {
+		said string
+		want time.Duration
+	}{
+		"no request":      {"", 5 * time.Second},
+		"endless headers": {"GET / HTTP/1.1\r\nA: ", 5 * time.Second},
+		"half a request":  {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf", 10 * time.Second},
+		"idle":            {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", time.Minute},
 	} {
-		bubble.Test(t, func(t *testing.T) {
-			s, conn := serve(t, http.NotFoundHandler())
-			began := time.Now()
-			_, err := conn.Write([]byte(said))
-			require.NoError(t, err)
-			_, err = io.ReadAll(conn) // returns when the server closes it
-			require.NoError(t, err)
-			assert.Equal(t, want, time.Since(began), said)
-			s.Close()
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				s, conn := serve(t, http.NotFoundHandler())
+				began := time.Now()
+				_, err := conn.Write([]byte(c.said))
+				require.NoError(t, err)
+				_, err = io.ReadAll(conn) // returns when the server closes it
+				require.NoError(t, err)
+				assert.Equal(t, c.want, time.Since(began))
+				s.Close()
+			})
 		})
 	}
 }
@@ -279,25 +285,27 @@ func TestSlowReaders(t *testing.T) {
 // TestClosePatience: Close allows a second for the responses under way, and then cuts them off.
 func TestClosePatience(t *testing.T) {
 	for takes, whole := range map[time.Duration]bool{900 * time.Millisecond: true, time.Hour: false} {
-		bubble.Test(t, func(t *testing.T) {
-			s, conn := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				select {
-				case <-time.After(takes):
-				case <-r.Context().Done():
-				}
-			}))
-			_, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
-			require.NoError(t, err)
-			answer := make(chan string, 1)
-			go func() {
-				b, _ := io.ReadAll(conn)
-				answer <- string(b)
-			}()
-			synctest.Wait()
-			began := time.Now()
-			s.Close()
-			assert.LessOrEqual(t, time.Since(began), 1100*time.Millisecond)
-			assert.Equal(t, whole, strings.HasPrefix(<-answer, "HTTP/1.1 200 OK"))
+		t.Run(takes.String(), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				s, conn := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					select {
+					case <-time.After(takes):
+					case <-r.Context().Done():
+					}
+				}))
+				_, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+				require.NoError(t, err)
+				answer := make(chan string, 1)
+				go func() {
+					b, _ := io.ReadAll(conn)
+					answer <- string(b)
+				}()
+				synctest.Wait()
+				began := time.Now()
+				s.Close()
+				assert.LessOrEqual(t, time.Since(began), 1100*time.Millisecond)
+				assert.Equal(t, whole, strings.HasPrefix(<-answer, "HTTP/1.1 200 OK"))
+			})
 		})
 	}
 }

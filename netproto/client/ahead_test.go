@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -70,23 +71,25 @@ func all(c <-chan int32) (got []int32) {
 func TestAhead(t *testing.T) {
 	three := []int32{5, 6, 7}
 	for wanted, want := range map[int][]int32{1: {5}, 2: {5, 6}, 3: three, 4: three, netproto.MaxAhead: three} {
-		f := &follows{pieces: tokens(5, 6, 7)[:len(want)], end: true}
-		s := f.script()
-		inAir(t, s, func(t *testing.T, a *air) {
-			c, session := s.dial(t, nil)
-			require.NoError(t, c.connectOnce(t.Context()))
-			start := time.Now()
-			r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: wanted, Within: time.Second})
-			assert.Equal(t, 2*a.hop, time.Since(start))
-			for i, id := range want {
-				assert.Equal(t, id, <-r.Ahead)
-				assert.Equal(t, 2*a.hop+time.Duration(i+1)*10*time.Millisecond, time.Since(start))
-			}
-			_, more := <-r.Ahead
-			assert.False(t, more)
-			assert.LessOrEqual(t, time.Since(start), 3*a.hop+time.Duration(len(want))*10*time.Millisecond)
-			assert.Equal(t, wanted, s.ask(0).Ahead)
-			settle()
+		t.Run(fmt.Sprint(wanted, " requested"), func(t *testing.T) {
+			f := &follows{pieces: tokens(5, 6, 7)[:len(want)], end: true}
+			s := f.script()
+			inAir(t, s, func(t *testing.T, a *air) {
+				c, session := s.dial(t, nil)
+				require.NoError(t, c.connectOnce(t.Context()))
+				start := time.Now()
+				r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: wanted, Within: time.Second})
+				assert.Equal(t, 2*a.hop, time.Since(start))
+				for i, id := range want {
+					assert.Equal(t, id, <-r.Ahead)
+					assert.Equal(t, 2*a.hop+time.Duration(i+1)*10*time.Millisecond, time.Since(start))
+				}
+				_, more := <-r.Ahead
+				assert.False(t, more)
+				assert.LessOrEqual(t, time.Since(start), 3*a.hop+time.Duration(len(want))*10*time.Millisecond)
+				assert.Equal(t, wanted, s.ask(0).Ahead)
+				settle()
+			})
 		})
 	}
 }
@@ -145,24 +148,26 @@ func TestAheadBroken(t *testing.T) {
 		"cut off":             {append(good, []byte{10, 1}), true, 0},
 		"without end":         {tokens(5, 5, 5, 5, 5, 5, 5, 5), false, netproto.NoReason},
 	} {
-		f := &follows{pieces: c.pieces, end: c.end}
-		s := f.script()
-		inAir(t, s, func(t *testing.T, a *air) {
-			f.ended = make(chan error, 1)
-			_, session := s.dial(t, nil)
-			r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: 3})
-			got := all(r.Ahead)
-			if name == "without end" {
-				assert.Equal(t, []int32{5, 5, 5}, got)
-			} else {
-				assert.Equal(t, []int32{5}, got, name)
-			}
-			settle()
-			if !c.end {
-				assert.Equal(t, c.code, f.code(t), name)
-			}
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(4)})
-			assert.NoError(t, err, "the connection stays open")
+		t.Run(name, func(t *testing.T) {
+			f := &follows{pieces: c.pieces, end: c.end}
+			s := f.script()
+			inAir(t, s, func(t *testing.T, a *air) {
+				f.ended = make(chan error, 1)
+				_, session := s.dial(t, nil)
+				r := mustAsk(t, session, terms.Question{Context: ids(3), Ahead: 3})
+				got := all(r.Ahead)
+				if name == "without end" {
+					assert.Equal(t, []int32{5, 5, 5}, got)
+				} else {
+					assert.Equal(t, []int32{5}, got)
+				}
+				settle()
+				if !c.end {
+					assert.Equal(t, c.code, f.code(t))
+				}
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(4)})
+				assert.NoError(t, err, "the connection stays open")
+			})
 		})
 	}
 }
@@ -178,41 +183,43 @@ func TestAheadEnds(t *testing.T) {
 		"client":  func(_ *script, c *Client, _ *Session, _ func(), _ *quic.Stream) { c.Close() },
 		"retired": func(s *script, c *Client, _ *Session, _ func(), _ *quic.Stream) { s.retire(c) },
 	} {
-		var streams chan *quic.Stream
-		s := &script{ahead: 8, hold: func(stream *quic.Stream) {
-			stream.Write(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
-			stream.Write(tokens(5)[0])
-			streams <- stream
-		}}
-		inAir(t, s, func(t *testing.T, a *air) {
-			streams = make(chan *quic.Stream, 1)
-			c, session := s.dial(t, nil)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			r, err := session.Ask(ctx, terms.Question{Context: ids(3), Ahead: 3, Within: time.Second})
-			require.NoError(t, err)
-			require.EqualValues(t, 5, <-r.Ahead)
-			stream := <-streams
-			time.Sleep(time.Hour) // the deadline was for the answer
-			select {
-			case _, more := <-r.Ahead:
-				t.Errorf("%s: the channel has a value: %v", name, more)
-			default:
-			}
-			start := time.Now()
-			end(s, c, session, cancel, stream)
-			assert.Empty(t, all(r.Ahead), name)
-			limit := 4 * a.hop
-			if name == "gateway" {
-				limit = time.Minute // the packet with the close may be lost with the gateway: then QUIC times out
-			}
-			assert.LessOrEqual(t, time.Since(start), limit, name)
-			settle()
-			if name == "context" || name == "session" {
-				stopped, ok := errors.AsType[*quic.StreamError](context.Cause(stream.Context()))
-				require.True(t, ok)
-				assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
-			}
+		t.Run(name, func(t *testing.T) {
+			var streams chan *quic.Stream
+			s := &script{ahead: 8, hold: func(stream *quic.Stream) {
+				stream.Write(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
+				stream.Write(tokens(5)[0])
+				streams <- stream
+			}}
+			inAir(t, s, func(t *testing.T, a *air) {
+				streams = make(chan *quic.Stream, 1)
+				c, session := s.dial(t, nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				r, err := session.Ask(ctx, terms.Question{Context: ids(3), Ahead: 3, Within: time.Second})
+				require.NoError(t, err)
+				require.EqualValues(t, 5, <-r.Ahead)
+				stream := <-streams
+				time.Sleep(time.Hour) // the deadline was for the answer
+				select {
+				case _, more := <-r.Ahead:
+					t.Errorf("%s: the channel has a value: %v", name, more)
+				default:
+				}
+				start := time.Now()
+				end(s, c, session, cancel, stream)
+				assert.Empty(t, all(r.Ahead))
+				limit := 4 * a.hop
+				if name == "gateway" {
+					limit = time.Minute // the packet with the close may be lost with the gateway: then QUIC times out
+				}
+				assert.LessOrEqual(t, time.Since(start), limit)
+				settle()
+				if name == "context" || name == "session" {
+					stopped, ok := errors.AsType[*quic.StreamError](context.Cause(stream.Context()))
+					require.True(t, ok)
+					assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
+				}
+			})
 		})
 	}
 }
@@ -251,44 +258,47 @@ func TestVerification(t *testing.T) {
 	}
 	const no, choices, scores = terms.AsItComes, terms.EachChoice, terms.EachScore
 	for _, c := range []struct {
+		name   string
 		verify terms.Verify
 		from   int
 		a      terms.Reply
 		good   bool
 	}{
-		{choices, from, terms.Reply{Audited: 3}, true},
-		{choices, from, terms.Reply{Audited: 2}, false},
-		{choices, from, terms.Reply{Audited: 4}, false},
-		{choices, from, terms.Reply{}, false},
-		{choices, 0, terms.Reply{}, true},
-		{choices, n, terms.Reply{}, true},
-		{choices, n + 3, terms.Reply{}, true},
-		{choices, n, terms.Reply{Audited: 1}, false},
-		{choices, 0, terms.Reply{Audited: n}, false},
-		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 5, 9, 6, 9, 7, 9)}, true},
-		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 9, 6, 8)}, false},
-		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 6)}, false},
-		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 7, 10)}, false},
-		{choices, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, false},
-		{scores, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, true},
-		{scores, from, terms.Reply{Audited: 3, Audit: found(false, 7, 9)}, false},
-		{scores, from, terms.Reply{Audited: 3}, true},
-		{scores, from, terms.Reply{Audited: 2}, false},
-		{no, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, false},
-		{no, from, terms.Reply{Audited: 2, Audit: found(false, 7, 7)}, true},
+		{"choices", choices, from, terms.Reply{Audited: 3}, true},
+		{"too few choices", choices, from, terms.Reply{Audited: 2}, false},
+		{"too many choices", choices, from, terms.Reply{Audited: 4}, false},
+		{"no choices", choices, from, terms.Reply{}, false},
+		{"no audit requested", choices, 0, terms.Reply{}, true},
+		{"an audit from the end", choices, n, terms.Reply{}, true},
+		{"an audit from beyond the end", choices, n + 3, terms.Reply{}, true},
+		{"a choice beyond the end", choices, n, terms.Reply{Audited: 1}, false},
+		{"an audit that was not requested", choices, 0, terms.Reply{Audited: n}, false},
+		{"a finding everywhere", choices, from, terms.Reply{Audited: 3, Audit: found(false, 5, 9, 6, 9, 7, 9)}, true},
+		{"two findings at a position", choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 9, 6, 8)}, false},
+		{"a finding of the text itself", choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 6)}, false},
+		{"a finding outside the vocabulary", choices, from, terms.Reply{Audited: 3, Audit: found(false, 7, 10)}, false},
+		{"scores that were not requested", choices, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, false},
+		{"scores", scores, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, true},
+		{"missing scores", scores, from, terms.Reply{Audited: 3, Audit: found(false, 7, 9)}, false},
+		{"scores without findings", scores, from, terms.Reply{Audited: 3}, true},
+		{"too few scores", scores, from, terms.Reply{Audited: 2}, false},
+		{"scores of an audit", no, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, false},
+		{"an audit that confirms the text", no, from, terms.Reply{Audited: 2, Audit: found(false, 7, 7)}, true},
 	} {
-		s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Reply: c.a}.Append(nil) }}
-		inAir(t, s, func(t *testing.T, a *air) {
-			_, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), AuditFrom: c.from, Verify: c.verify})
-			assert.Equal(t, c.verify, s.ask(0).Verify)
-			if !c.good {
-				assert.ErrorIs(t, err, ErrProtocol, "%+v", c)
-				return
-			}
-			require.NoError(t, err, "%+v", c)
-			assert.Equal(t, c.a.Audit, r.Audit)
-			assert.Equal(t, n, r.Prefilled)
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Reply: c.a}.Append(nil) }}
+			inAir(t, s, func(t *testing.T, a *air) {
+				_, session := s.dial(t, nil)
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), AuditFrom: c.from, Verify: c.verify})
+				assert.Equal(t, c.verify, s.ask(0).Verify)
+				if !c.good {
+					assert.ErrorIs(t, err, ErrProtocol)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, c.a.Audit, r.Audit)
+				assert.Equal(t, n, r.Prefilled)
+			})
 		})
 	}
 }

@@ -31,9 +31,17 @@ func (s *script) bases() (all []int) {
 	return all
 }
 
-// TestWrongAnswers: an answer must fit the question and the vocabulary; otherwise the gateway breaks the protocol.
-func TestWrongAnswers(t *testing.T) {
-	const n = 8 // tokens of the path
+// answerToAsk is an answer to an ask for the next token and an audit of a path of pathTokens, all but the first.
+type answerToAsk struct {
+	name  string
+	reply []byte
+	good  bool
+}
+
+const pathTokens = 8
+
+func answersToAsk() []answerToAsk {
+	const n = pathTokens
 	finding := func(positions ...int) (all []terms.Finding) {
 		for _, p := range positions {
 			all = append(all, terms.Finding{Pos: p, Token: 8})
@@ -41,58 +49,66 @@ func TestWrongAnswers(t *testing.T) {
 		return all
 	}
 	answer := func(a terms.Reply) []byte { return netproto.Answer{Reply: a}.Append(nil) }
-	for _, c := range []struct {
-		reply []byte
-		good  bool
-	}{
-		{answer(terms.Reply{}), true},
-		{answer(terms.Reply{Token: 9}), true},
-		{answer(terms.Reply{Token: 10}), false},
-		{answer(terms.Reply{Token: math.MaxInt32}), false},
-		{answer(terms.Reply{Top: []terms.Candidate{{ID: 9}, {ID: 0}}}), true},
-		{answer(terms.Reply{Top: []terms.Candidate{{ID: 1}, {ID: 10}}}), false},
-		{answer(terms.Reply{Audited: 1, Audit: []terms.Finding{{Pos: n - 1, Token: 9}}}), true},
-		{answer(terms.Reply{Audited: 1, Audit: []terms.Finding{{Pos: n - 1, Token: 10}}}), false},
-		{answer(terms.Reply{Audited: n - 1}), true},
-		{answer(terms.Reply{Audited: n}), false},
-		{answer(terms.Reply{Audited: n - 1, Audit: finding(1, n-1)}), true},
-		{answer(terms.Reply{Audited: 3, Audit: finding(n - 3)}), true},
-		{answer(terms.Reply{Audited: 3, Audit: finding(n - 4)}), false},
-		{answer(terms.Reply{Audited: 3, Audit: finding(n-4, n-1)}), false},
-		{answer(terms.Reply{Audited: 3, Audit: finding(n-2, n)}), false},
-		{answer(terms.Reply{Audit: finding(n - 1)}), false},
-		{netproto.Ack{Position: n}.Append(nil), false},
-		{netproto.Welcome{}.Append(nil), false},
-		{[]byte{byte(netproto.KindAnswer), 1, 0}, false},
-		{[]byte{byte(netproto.KindNeed), 1, 0}, false},
-		{[]byte{byte(netproto.KindRefusal), 0}, false},
-		{[]byte{byte(netproto.KindAnswer), 0x80, 0x00}, false},
-	} {
-		s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
-		inAir(t, s, func(t *testing.T, a *air) {
-			_, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), AuditFrom: 1, Within: time.Minute})
-			_, asks := s.count()
-			assert.Equal(t, 1, asks, "the ask is not repeated")
-			if c.good {
-				want, _, _ := netproto.ParseAnswer(c.reply)
-				require.NoError(t, err)
-				assert.Equal(t, []any{want.Token, want.Top, want.Audited, want.Audit},
-					[]any{r.Token, r.Top, r.Audited, r.Audit})
-				assert.Equal(t, len(c.reply), r.BytesDown)
-				assert.Equal(t, len(s.ask(0).Append(nil)), r.BytesUp)
-				return
-			}
-			assert.ErrorIs(t, err, ErrProtocol, "%x", c.reply)
-			assert.NotErrorIs(t, err, netproto.TooLate)
-			down := len(c.reply)
-			if c.reply[1] == 0x80 {
-				down = 0 // this is no message
-			}
-			assert.Equal(t, terms.Answer{BytesUp: len(s.ask(0).Append(nil)), BytesDown: down}, r)
-			if kind := netproto.Kind(c.reply[0]); kind == netproto.KindAck || kind == netproto.KindWelcome {
-				assert.EqualError(t, err, "ask: the gateway breaks the protocol: a "+kind.String()+" answers it")
-			}
+	return []answerToAsk{
+		{"the first token", answer(terms.Reply{}), true},
+		{"the last token", answer(terms.Reply{Token: 9}), true},
+		{"a token outside the vocabulary", answer(terms.Reply{Token: 10}), false},
+		{"a token far outside", answer(terms.Reply{Token: math.MaxInt32}), false},
+		{"candidates", answer(terms.Reply{Top: []terms.Candidate{{ID: 9}, {ID: 0}}}), true},
+		{"a candidate outside the vocabulary", answer(terms.Reply{Top: []terms.Candidate{{ID: 1}, {ID: 10}}}), false},
+		{"a finding", answer(terms.Reply{Audited: 1, Audit: []terms.Finding{{Pos: n - 1, Token: 9}}}), true},
+		{"a finding outside the vocabulary",
+			answer(terms.Reply{Audited: 1, Audit: []terms.Finding{{Pos: n - 1, Token: 10}}}), false},
+		{"an audit of all tokens but the first", answer(terms.Reply{Audited: n - 1}), true},
+		{"an audit of the first token", answer(terms.Reply{Audited: n}), false},
+		{"findings at both ends", answer(terms.Reply{Audited: n - 1, Audit: finding(1, n-1)}), true},
+		{"a finding at the first position", answer(terms.Reply{Audited: 3, Audit: finding(n - 3)}), true},
+		{"a finding before the first position", answer(terms.Reply{Audited: 3, Audit: finding(n - 4)}), false},
+		{"one of two findings before it", answer(terms.Reply{Audited: 3, Audit: finding(n-4, n-1)}), false},
+		{"one of two findings after the last position", answer(terms.Reply{Audited: 3, Audit: finding(n-2, n)}), false},
+		{"a finding without an audit", answer(terms.Reply{Audit: finding(n - 1)}), false},
+		{"an Ack", netproto.Ack{Position: n}.Append(nil), false},
+		{"a Welcome", netproto.Welcome{}.Append(nil), false},
+		{"a short Answer", []byte{byte(netproto.KindAnswer), 1, 0}, false},
+		{"a short Need", []byte{byte(netproto.KindNeed), 1, 0}, false},
+		{"a short Refusal", []byte{byte(netproto.KindRefusal), 0}, false},
+		{"a padded length", []byte{byte(netproto.KindAnswer), 0x80, 0x00}, false},
+	}
+}
+
+// TestWrongAnswers: an answer must fit the question and the vocabulary; otherwise the gateway breaks the protocol.
+func TestWrongAnswers(t *testing.T) {
+	for _, c := range answersToAsk() {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
+			inAir(t, s, func(t *testing.T, a *air) {
+				_, session := s.dial(t, nil)
+				q := terms.Question{Context: ids(pathTokens), AuditFrom: 1, Within: time.Minute}
+				r, err := session.Ask(t.Context(), q)
+				_, asks := s.count()
+				assert.Equal(t, 1, asks, "the ask is not repeated")
+				if c.good {
+					want, _, _ := netproto.ParseAnswer(c.reply)
+					require.NoError(t, err)
+					assert.Equal(t, want.Token, r.Token)
+					assert.Equal(t, want.Top, r.Top)
+					assert.Equal(t, want.Audited, r.Audited)
+					assert.Equal(t, want.Audit, r.Audit)
+					assert.Equal(t, len(c.reply), r.BytesDown)
+					assert.Equal(t, len(s.ask(0).Append(nil)), r.BytesUp)
+					return
+				}
+				assert.ErrorIs(t, err, ErrProtocol)
+				assert.NotErrorIs(t, err, netproto.TooLate)
+				down := len(c.reply)
+				if c.reply[1] == 0x80 {
+					down = 0 // this is no message
+				}
+				assert.Equal(t, terms.Answer{BytesUp: len(s.ask(0).Append(nil)), BytesDown: down}, r)
+				if kind := netproto.Kind(c.reply[0]); kind == netproto.KindAck || kind == netproto.KindWelcome {
+					assert.EqualError(t, err, "ask: the gateway breaks the protocol: a "+kind.String()+" answers it")
+				}
+			})
 		})
 	}
 }
@@ -102,28 +118,31 @@ func TestClockOfAnswer(t *testing.T) {
 	answer := netproto.Answer{Reply: terms.Reply{Token: 3}}.Append(nil)
 	clock := netproto.Clock{Received: time.Hour, Sent: time.Hour + time.Millisecond}.Append(nil)
 	for _, c := range []struct {
+		name  string
 		reply []byte
 		times bool
 		good  bool
 	}{
-		{slices.Concat(clock, answer), true, true},
-		{answer, true, true}, // of a gateway that does not know
-		{slices.Concat(clock, answer), false, false},
-		{slices.Concat(clock, clock, answer), true, false},
-		{[]byte{byte(netproto.KindClock), 1, 0}, true, false},
+		{"requested", slices.Concat(clock, answer), true, true},
+		{"requested from a gateway that has none", answer, true, true}, // of a gateway that does not know
+		{"not requested", slices.Concat(clock, answer), false, false},
+		{"twice", slices.Concat(clock, clock, answer), true, false},
+		{"a short clock", []byte{byte(netproto.KindClock), 1, 0}, true, false},
 	} {
-		s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
-		inAir(t, s, func(t *testing.T, a *air) {
-			_, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(5), Times: c.times, Within: time.Minute})
-			if !c.good {
-				assert.ErrorIs(t, err, ErrProtocol, "%x", c.reply)
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, int32(3), r.Token)
-			assert.Equal(t, len(c.reply), r.BytesDown)
-			assert.Equal(t, len(c.reply) > len(answer), !r.Times.Received.IsZero())
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
+			inAir(t, s, func(t *testing.T, a *air) {
+				_, session := s.dial(t, nil)
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(5), Times: c.times, Within: time.Minute})
+				if !c.good {
+					assert.ErrorIs(t, err, ErrProtocol)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, int32(3), r.Token)
+				assert.Equal(t, len(c.reply), r.BytesDown)
+				assert.Equal(t, len(c.reply) > len(answer), !r.Times.Received.IsZero())
+			})
 		})
 	}
 }
@@ -182,9 +201,11 @@ func TestAcknowledged(t *testing.T) {
 		require.NoError(t, err)
 		s.retire(c)
 		sync := s.syncs[0]
-		assert.Equal(t, []int{30, 10}, []int{sync.Path.Base, sync.Path.Delta.Count})
+		assert.Equal(t, 30, sync.Path.Base)
+		assert.Equal(t, 10, sync.Path.Delta.Count)
 		assert.Equal(t, session.number, sync.Session)
-		assert.Equal(t, []int{len(sync.Append(nil)), 3}, []int{up, down})
+		assert.Equal(t, len(sync.Append(nil)), up)
+		assert.Equal(t, 3, down)
 		mustAsk(t, session, terms.Question{Context: ids(41), Within: aWhile})
 		assert.Equal(t, 40, s.ask(4).Path.Base)
 		assert.Equal(t, netproto.RootHash.Over(ids(40)), s.ask(4).Path.Hash)
@@ -256,35 +277,38 @@ func TestBaseOfOldConnectionLater(t *testing.T) {
 // tokens that it no longer holds are not a base of later asks.
 func TestNeed(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		position int
 		hash     netproto.Hash
 		base     int
 	}{
-		{5, netproto.RootHash.Over(ids(5)), 5},
-		{5, netproto.RootHash.Over(ids(5)) + 1, 0},
-		{0, netproto.RootHash, 0},
-		{21, netproto.RootHash.Over(ids(21)), 21},
-		{22, netproto.RootHash.Over(ids(22)), 0},
-		{4000, netproto.RootHash.Over(ids(20)), 0},
+		{"from a position of our prefix", 5, netproto.RootHash.Over(ids(5)), 5},
+		{"of another prefix", 5, netproto.RootHash.Over(ids(5)) + 1, 0},
+		{"all of it", 0, netproto.RootHash, 0},
+		{"nothing", 21, netproto.RootHash.Over(ids(21)), 21},
+		{"beyond the path", 22, netproto.RootHash.Over(ids(22)), 0},
+		{"far beyond the path", 4000, netproto.RootHash.Over(ids(20)), 0},
 	} {
-		asks := 0
-		s := &script{reply: func(int, netproto.Ask) []byte {
-			if asks++; asks == 2 {
-				return netproto.Need{Position: c.position, Hash: c.hash}.Append(nil)
-			}
-			return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
-		}}
-		inAir(t, s, func(t *testing.T, a *air) {
-			_, session := s.dial(t, nil)
-			for _, n := range []int{20, 21} {
-				r := mustAsk(t, session, terms.Question{Context: ids(n), Within: aWhile})
-				down := len(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
-				if n == 21 {
-					down += len(netproto.Need{Position: c.position, Hash: c.hash}.Append(nil))
+		t.Run(c.name, func(t *testing.T) {
+			asks := 0
+			s := &script{reply: func(int, netproto.Ask) []byte {
+				if asks++; asks == 2 {
+					return netproto.Need{Position: c.position, Hash: c.hash}.Append(nil)
 				}
-				assert.Equal(t, down, r.BytesDown, "including all repetitions")
-			}
-			assert.Equal(t, []int{0, 20, c.base}, s.bases(), "%+v", c)
+				return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
+			}}
+			inAir(t, s, func(t *testing.T, a *air) {
+				_, session := s.dial(t, nil)
+				for _, n := range []int{20, 21} {
+					r := mustAsk(t, session, terms.Question{Context: ids(n), Within: aWhile})
+					down := len(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
+					if n == 21 {
+						down += len(netproto.Need{Position: c.position, Hash: c.hash}.Append(nil))
+					}
+					assert.Equal(t, down, r.BytesDown, "including all repetitions")
+				}
+				assert.Equal(t, []int{0, 20, c.base}, s.bases())
+			})
 		})
 	}
 }
@@ -310,19 +334,24 @@ func TestNoStreamsOfTheGateway(t *testing.T) {
 // TestAttemptsOfAnAsk: an ask is sent at most sixteen times to a gateway that never accepts the path, or always
 // disconnects.
 func TestAttemptsOfAnAsk(t *testing.T) {
-	for reply, want := range map[string]error{
-		string(netproto.Need{Hash: netproto.RootHash}.Append(nil)): ErrProtocol,
-		string(refuse(netproto.Draining)):                          errRepeat,
+	for name, c := range map[string]struct {
+		reply []byte
+		want  error
+	}{
+		"never accepts the path": {netproto.Need{Hash: netproto.RootHash}.Append(nil), ErrProtocol},
+		"always disconnects":     {refuse(netproto.Draining), errRepeat},
 	} {
-		s := &script{reply: func(int, netproto.Ask) []byte { return []byte(reply) }}
-		inAir(t, s, func(t *testing.T, a *air) {
-			_, session := s.dial(t, nil)
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
-			assert.ErrorIs(t, err, want)
-			assert.Equal(t, want == ErrProtocol,
-				err.Error() == "ask: the gateway breaks the protocol: it does not take the path")
-			_, asks := s.count()
-			assert.Equal(t, 16, asks)
+		t.Run(name, func(t *testing.T) {
+			s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
+			inAir(t, s, func(t *testing.T, a *air) {
+				_, session := s.dial(t, nil)
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
+				assert.ErrorIs(t, err, c.want)
+				assert.Equal(t, c.want == ErrProtocol,
+					err.Error() == "ask: the gateway breaks the protocol: it does not take the path")
+				_, asks := s.count()
+				assert.Equal(t, 16, asks)
+			})
 		})
 	}
 }
@@ -331,31 +360,36 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 // one attempt; only a draining gateway makes the client use another connection.
 func TestRefusalOfAsk(t *testing.T) {
 	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
-		s := &script{}
-		asked := 0
-		s.reply = func(int, netproto.Ask) []byte {
-			if asked++; asked == 1 {
-				return netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}.Append(nil)
+		t.Run(code.Error(), func(t *testing.T) {
+			s := &script{}
+			asked := 0
+			s.reply = func(int, netproto.Ask) []byte {
+				if asked++; asked == 1 {
+					return netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}.Append(nil)
+				}
+				return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 			}
-			return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
-		}
-		inAir(t, s, func(t *testing.T, a *air) {
-			c, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
-			hellos, asks := s.count()
-			if code == netproto.Draining {
-				require.NoError(t, err)
-				assert.Equal(t, []int{2, 2, 2}, []int{hellos, asks, c.Stats().Connections})
-				return
-			}
-			refused, ok := errors.AsType[netproto.Refusal](err)
-			require.True(t, ok, "%v", err)
-			assert.Equal(t, netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}, refused)
-			assert.ErrorIs(t, err, code)
-			assert.Equal(t, []int{1, 1}, []int{hellos, asks})
-			assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes that it cost")
-			assert.Equal(t, []int{0}, s.bases())
-			mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Hour})
+			inAir(t, s, func(t *testing.T, a *air) {
+				c, session := s.dial(t, nil)
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
+				hellos, asks := s.count()
+				if code == netproto.Draining {
+					require.NoError(t, err)
+					assert.Equal(t, 2, hellos)
+					assert.Equal(t, 2, asks)
+					assert.Equal(t, 2, c.Stats().Connections)
+					return
+				}
+				refused, ok := errors.AsType[netproto.Refusal](err)
+				require.True(t, ok, "%v", err)
+				assert.Equal(t, netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}, refused)
+				assert.ErrorIs(t, err, code)
+				assert.Equal(t, 1, hellos)
+				assert.Equal(t, 1, asks)
+				assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes that it cost")
+				assert.Equal(t, []int{0}, s.bases())
+				mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Hour})
+			})
 		})
 	}
 }
@@ -365,50 +399,52 @@ func TestRefusalOfAsk(t *testing.T) {
 func TestRepeatedAsk(t *testing.T) {
 	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
 		for times, within := range map[int]time.Duration{1: 0, 1000: 0, 2: 10 * time.Second, 1001: 10 * time.Second} {
-			s := &script{}
-			asked := 0
-			s.reply = func(int, netproto.Ask) []byte {
-				if asked++; asked <= times {
-					return netproto.Refusal{Code: code, RetryAfter: 2 * time.Second}.Append(nil)
-				}
-				return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
-			}
-			inAir(t, s, func(t *testing.T, a *air) {
-				_, session := s.dial(t, nil)
-				began := time.Now()
-				r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: within})
-				took := time.Since(began)
-				_, asks := s.count()
-				switch {
-				case code == netproto.Draining: // uses another connection at once
-				case code.Lasting():
-					assert.ErrorIs(t, err, code)
-					assert.Equal(t, 1, asks)
-				case times == 1:
-					require.NoError(t, err)
-					assert.Equal(t, 2, asks)
-					assert.GreaterOrEqual(t, took, 2*time.Second)
-					assert.Less(t, took, 3*time.Second+500*time.Millisecond)
-					refusal := netproto.Refusal{Code: code, RetryAfter: 2 * time.Second}.Append(nil)
-					answer := netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
-					assert.Equal(t, len(refusal)+len(answer), r.BytesDown, "of both")
-					assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "of both")
-					assert.Equal(t, 3, r.Prefilled, "they were new the first time")
-				case times == 2:
-					require.NoError(t, err)
-					assert.Equal(t, 3, asks)
-				case within > 0:
-					if !errors.Is(err, netproto.TooLate) { // the deadline passed during the last attempt
-						assert.ErrorIs(t, err, code)
+			t.Run(fmt.Sprintf("%v, %d times within %v", code, times, within), func(t *testing.T) {
+				s := &script{}
+				asked := 0
+				s.reply = func(int, netproto.Ask) []byte {
+					if asked++; asked <= times {
+						return netproto.Refusal{Code: code, RetryAfter: 2 * time.Second}.Append(nil)
 					}
-					assert.GreaterOrEqual(t, asks, 3)
-					assert.LessOrEqual(t, took, within)
-				default:
-					assert.ErrorIs(t, err, code)
-					assert.Greater(t, asks, 10)
-					assert.LessOrEqual(t, took, 30*time.Second+6*a.hop, "no pause exceeds patience")
-					assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes of all attempts")
+					return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 				}
+				inAir(t, s, func(t *testing.T, a *air) {
+					_, session := s.dial(t, nil)
+					began := time.Now()
+					r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: within})
+					took := time.Since(began)
+					_, asks := s.count()
+					switch {
+					case code == netproto.Draining: // uses another connection at once
+					case code.Lasting():
+						assert.ErrorIs(t, err, code)
+						assert.Equal(t, 1, asks)
+					case times == 1:
+						require.NoError(t, err)
+						assert.Equal(t, 2, asks)
+						assert.GreaterOrEqual(t, took, 2*time.Second)
+						assert.Less(t, took, 3*time.Second+500*time.Millisecond)
+						refusal := netproto.Refusal{Code: code, RetryAfter: 2 * time.Second}.Append(nil)
+						answer := netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
+						assert.Equal(t, len(refusal)+len(answer), r.BytesDown, "of both")
+						assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "of both")
+						assert.Equal(t, 3, r.Prefilled, "they were new the first time")
+					case times == 2:
+						require.NoError(t, err)
+						assert.Equal(t, 3, asks)
+					case within > 0:
+						if !errors.Is(err, netproto.TooLate) { // the deadline passed during the last attempt
+							assert.ErrorIs(t, err, code)
+						}
+						assert.GreaterOrEqual(t, asks, 3)
+						assert.LessOrEqual(t, took, within)
+					default:
+						assert.ErrorIs(t, err, code)
+						assert.Greater(t, asks, 10)
+						assert.LessOrEqual(t, took, 30*time.Second+6*a.hop, "no pause exceeds patience")
+						assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes of all attempts")
+					}
+				})
 			})
 		}
 	}
@@ -470,52 +506,55 @@ func TestRepeatedAskEnds(t *testing.T) {
 // open ones; any other message there ends the connection.
 func TestControlStream(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		say      []byte
 		answered bool
 	}{
-		{refuse(netproto.Draining), true},
-		{slices.Concat(refuse(netproto.Draining), refuse(netproto.Draining)), true},
-		{refuse(netproto.Busy), false},
-		{netproto.Ack{}.Append(nil), false},
-		{slices.Concat(refuse(netproto.Draining), netproto.Ack{}.Append(nil)), false},
+		{"it drains", refuse(netproto.Draining), true},
+		{"it drains twice", slices.Concat(refuse(netproto.Draining), refuse(netproto.Draining)), true},
+		{"it is busy", refuse(netproto.Busy), false},
+		{"an Ack", netproto.Ack{}.Append(nil), false},
+		{"an Ack after it drains", slices.Concat(refuse(netproto.Draining), netproto.Ack{}.Append(nil)), false},
 	} {
-		var hold chan struct{}
-		s := &script{reply: func(conn int, _ netproto.Ask) []byte {
-			if conn == 1 {
-				<-hold
-			}
-			return netproto.Answer{Reply: terms.Reply{Token: int32(conn)}}.Append(nil)
-		}}
-		inAir(t, s, func(t *testing.T, a *air) {
-			hold = make(chan struct{})
-			client, session := s.dial(t, nil)
-			var first sync.WaitGroup
-			first.Go(func() {
-				r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-				assert.NoError(t, err)
-				assert.EqualValues(t, map[bool]int{true: 1, false: 2}[c.answered], r.Token, "%x", c.say)
+		t.Run(c.name, func(t *testing.T) {
+			var hold chan struct{}
+			s := &script{reply: func(conn int, _ netproto.Ask) []byte {
+				if conn == 1 {
+					<-hold
+				}
+				return netproto.Answer{Reply: terms.Reply{Token: int32(conn)}}.Append(nil)
+			}}
+			inAir(t, s, func(t *testing.T, a *air) {
+				hold = make(chan struct{})
+				client, session := s.dial(t, nil)
+				var first sync.WaitGroup
+				first.Go(func() {
+					r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
+					assert.NoError(t, err)
+					assert.EqualValues(t, map[bool]int{true: 1, false: 2}[c.answered], r.Token)
+				})
+				settle()
+				client.mu.Lock()
+				l := client.current
+				client.mu.Unlock()
+				s.mu.Lock()
+				_, err := s.controls[0].Write(c.say)
+				s.mu.Unlock()
+				require.NoError(t, err)
+				settle()
+				require.False(t, l.isUsable())
+				r := mustAsk(t, session, terms.Question{Context: ids(4), Within: time.Minute})
+				assert.EqualValues(t, 2, r.Token)
+				close(hold)
+				first.Wait()
+				settle()
+				client.mu.Lock()
+				assert.Len(t, client.links, 1, "the old connection ends with its last ask")
+				client.mu.Unlock()
+				mustAsk(t, session, terms.Question{Context: ids(5), Within: time.Minute})
+				hellos, _ := s.count()
+				assert.Equal(t, 2, hellos, "and does not end the new one")
 			})
-			settle()
-			client.mu.Lock()
-			l := client.current
-			client.mu.Unlock()
-			s.mu.Lock()
-			_, err := s.controls[0].Write(c.say)
-			s.mu.Unlock()
-			require.NoError(t, err)
-			settle()
-			require.False(t, l.isUsable())
-			r := mustAsk(t, session, terms.Question{Context: ids(4), Within: time.Minute})
-			assert.EqualValues(t, 2, r.Token)
-			close(hold)
-			first.Wait()
-			settle()
-			client.mu.Lock()
-			assert.Len(t, client.links, 1, "the old connection ends with its last ask")
-			client.mu.Unlock()
-			mustAsk(t, session, terms.Question{Context: ids(5), Within: time.Minute})
-			hellos, _ := s.count()
-			assert.Equal(t, 2, hellos, "and does not end the new one")
 		})
 	}
 }
@@ -657,11 +696,15 @@ func TestClose(t *testing.T) {
 		require.True(t, ok, "the gateway gets the reason: %v", s.ended[0])
 		assert.EqualValues(t, netproto.NoReason, ended.ErrorCode)
 	})
-	waiting := &script{}
-	inAir(t, waiting, func(t *testing.T, a *air) {
+}
+
+// TestCloseBeforeConnected: Close ends an attempt to connect and the asks that wait for it.
+func TestCloseBeforeConnected(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
 		a.silence(true)
 		var seen attempts
-		c, session := waiting.dial(t, func(o *Options) { o.Attempted = seen.add })
+		c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
 		var all sync.WaitGroup
 		all.Go(func() {
 			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
@@ -673,6 +716,10 @@ func TestClose(t *testing.T) {
 		assert.Zero(t, c.Stats().Connections)
 		assert.Empty(t, seen.get(), "an attempt that Close ends is not a failure")
 	})
+}
+
+// TestCloseRefused: Close waits for the report of a refused attempt, and does not wait for the pause after it.
+func TestCloseRefused(t *testing.T) {
 	busy := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
 	inAir(t, busy, func(t *testing.T, a *air) {
 		reported := false
@@ -772,27 +819,29 @@ func TestReset(t *testing.T) {
 	for name, says := range map[string][]byte{
 		"the deadline": nil, "no frame": {byte(netproto.KindAnswer), 0x80, 0x00},
 	} {
-		why := make(chan error, 1)
-		s := &script{hold: func(stream *quic.Stream) {
-			stream.Write(says)
-			<-stream.Context().Done()
-			why <- context.Cause(stream.Context())
-		}}
-		inAir(t, s, func(t *testing.T, a *air) {
-			why = make(chan error, 1)
-			_, session := s.dial(t, nil)
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
-			require.Error(t, err)
-			settle()
-			select {
-			case err := <-why:
-				stopped, ok := errors.AsType[*quic.StreamError](err)
-				require.True(t, ok, "%s: %v", name, err)
-				assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
-				assert.True(t, stopped.Remote)
-			default:
-				t.Error(name + ": the gateway goes on")
-			}
+		t.Run(name, func(t *testing.T) {
+			why := make(chan error, 1)
+			s := &script{hold: func(stream *quic.Stream) {
+				stream.Write(says)
+				<-stream.Context().Done()
+				why <- context.Cause(stream.Context())
+			}}
+			inAir(t, s, func(t *testing.T, a *air) {
+				why = make(chan error, 1)
+				_, session := s.dial(t, nil)
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
+				require.Error(t, err)
+				settle()
+				select {
+				case err := <-why:
+					stopped, ok := errors.AsType[*quic.StreamError](err)
+					require.True(t, ok, "%v", err)
+					assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
+					assert.True(t, stopped.Remote)
+				default:
+					t.Error("the gateway goes on")
+				}
+			})
 		})
 	}
 }
@@ -838,25 +887,31 @@ func TestResetUnsent(t *testing.T) {
 
 // TestAnswersOfSync: only an Ack completes a sync; its payload is counted in any case.
 func TestAnswersOfSync(t *testing.T) {
-	for reply, want := range map[string]error{
-		string(refuse(netproto.TooLarge)):                     netproto.TooLarge,
-		string(netproto.Answer{}.Append(nil)):                 ErrProtocol,
-		string(netproto.Need{Hash: 1}.Append(nil)):            ErrProtocol,
-		string([]byte{byte(netproto.KindNeed), 1, 0}):         ErrProtocol,
-		string([]byte{byte(netproto.KindAck), 0x80, 0x00}):    ErrProtocol,
-		string([]byte{byte(netproto.KindRefusal), 2, 11, 99}): ErrProtocol,
+	for name, c := range map[string]struct {
+		reply []byte
+		want  error
+	}{
+		"a refusal":       {refuse(netproto.TooLarge), netproto.TooLarge},
+		"an Answer":       {netproto.Answer{}.Append(nil), ErrProtocol},
+		"a Need":          {netproto.Need{Hash: 1}.Append(nil), ErrProtocol},
+		"a short Need":    {[]byte{byte(netproto.KindNeed), 1, 0}, ErrProtocol},
+		"a padded length": {[]byte{byte(netproto.KindAck), 0x80, 0x00}, ErrProtocol},
+		"a short Refusal": {[]byte{byte(netproto.KindRefusal), 2, 11, 99}, ErrProtocol},
 	} {
-		s := &script{sync: func(netproto.Sync) []byte { return []byte(reply) }}
-		inAir(t, s, func(t *testing.T, a *air) {
-			_, session := s.dial(t, nil)
-			up, down, err := session.Sync(t.Context(), ids(3))
-			assert.ErrorIs(t, err, want, "%x", reply)
-			assert.ErrorContains(t, err, "sync: ")
-			n := len(s.syncs) // after a Need it is repeated
-			if reply[1] == 0x80 {
-				reply = "" // this is no message
-			}
-			assert.Equal(t, []int{n * len(s.syncs[0].Append(nil)), n * len(reply)}, []int{up, down}, "%x", reply)
+		t.Run(name, func(t *testing.T) {
+			s := &script{sync: func(netproto.Sync) []byte { return c.reply }}
+			inAir(t, s, func(t *testing.T, a *air) {
+				_, session := s.dial(t, nil)
+				up, down, err := session.Sync(t.Context(), ids(3))
+				assert.ErrorIs(t, err, c.want)
+				assert.ErrorContains(t, err, "sync: ")
+				n := len(s.syncs) // after a Need it is repeated
+				if c.reply[1] == 0x80 {
+					c.reply = nil // this is no message
+				}
+				assert.Equal(t, n*len(s.syncs[0].Append(nil)), up)
+				assert.Equal(t, n*len(c.reply), down)
+			})
 		})
 	}
 }

@@ -32,10 +32,12 @@ func TestOptionsRefused(t *testing.T) {
 		"a vocabulary of 16777217":   func(o *Options) { o.Identity.Vocab = netproto.MaxVocab + 1 },
 		"ConnectTimeout is negative": func(o *Options) { o.ConnectTimeout = -1 },
 	} {
-		o := Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true}
-		change(&o)
-		_, err := Dial(t.Context(), "10.0.0.1:1", o)
-		assert.ErrorContains(t, err, "client: "+text)
+		t.Run(text, func(t *testing.T) {
+			o := Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true}
+			change(&o)
+			_, err := Dial(t.Context(), "10.0.0.1:1", o)
+			assert.ErrorContains(t, err, "client: "+text)
+		})
 	}
 	for _, vocab := range []int{1, netproto.MaxVocab} {
 		_, err := Options{Identity: netproto.Identity{Vocab: vocab}}.withDefaults()
@@ -176,7 +178,8 @@ func TestEarlyRejected(t *testing.T) {
 		assert.Equal(t, []bool{false, true}, s.resumed)
 		assert.Len(t, s.said, 2, "the Hello was repeated")
 		assert.Equal(t, s.said[0], s.said[1])
-		assert.Equal(t, []int{2, 0}, []int{c.Stats().Connections, c.Stats().Early})
+		assert.Equal(t, 2, c.Stats().Connections)
+		assert.Zero(t, c.Stats().Early)
 	})
 }
 
@@ -293,7 +296,8 @@ func TestRestartedUnwelcome(t *testing.T) {
 			start := time.Now()
 			_, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 			_, pin := errors.AsType[*PinError](err)
-			assert.Equal(t, []bool{replaced, !replaced}, []bool{pin, errors.Is(err, netproto.WrongSecret)}, "%v", err)
+			assert.Equal(t, replaced, pin, "%v", err)
+			assert.Equal(t, !replaced, errors.Is(err, netproto.WrongSecret), "%v", err)
 			assert.NotErrorIs(t, err, netproto.TooLate)
 			assert.Less(t, time.Since(start), time.Second)
 			_, asks := s.count()
@@ -327,7 +331,8 @@ func TestLazy(t *testing.T) {
 		assert.Zero(t, time.Since(start))
 		settle()
 		hellos, _ := s.count()
-		assert.Equal(t, []int{1, 1}, []int{hellos, c.Stats().Connections})
+		assert.Equal(t, 1, hellos)
+		assert.Equal(t, 1, c.Stats().Connections)
 		w, err := c.Connect(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "large", w.Model)
@@ -418,22 +423,24 @@ func TestDictionary(t *testing.T) {
 	dict, err := netproto.TrainDictionary(7, 10, paths)
 	require.NoError(t, err)
 	for chosen, want := range map[uint32]netproto.Coding{0: netproto.Packed, 7: netproto.Trained} {
-		s := &script{reply: always(1), dictionary: chosen}
-		inAir(t, s, func(t *testing.T, a *air) {
-			c, session := s.dial(t, func(o *Options) { o.Dictionary = dict })
-			require.NoError(t, c.connectOnce(t.Context()))
-			mustAsk(t, session, terms.Question{Context: paths[19], Within: time.Minute})
-			delta := s.ask(0).Path.Delta
-			assert.Equal(t, want, delta.Coding)
-			l, err := c.waitForLink(t.Context())
-			require.NoError(t, err)
-			_, err = l.codec.Decode(nil, delta)
-			require.NoError(t, err)
-			s.retire(c)
-			settle()
-			_, err = l.codec.Decode(nil, delta)
-			assert.Equal(t, chosen != 0, err != nil,
-				"the codec of the dictionary is closed with the connection: %v", err)
+		t.Run(fmt.Sprint("dictionary ", chosen), func(t *testing.T) {
+			s := &script{reply: always(1), dictionary: chosen}
+			inAir(t, s, func(t *testing.T, a *air) {
+				c, session := s.dial(t, func(o *Options) { o.Dictionary = dict })
+				require.NoError(t, c.connectOnce(t.Context()))
+				mustAsk(t, session, terms.Question{Context: paths[19], Within: time.Minute})
+				delta := s.ask(0).Path.Delta
+				assert.Equal(t, want, delta.Coding)
+				l, err := c.waitForLink(t.Context())
+				require.NoError(t, err)
+				_, err = l.codec.Decode(nil, delta)
+				require.NoError(t, err)
+				s.retire(c)
+				settle()
+				_, err = l.codec.Decode(nil, delta)
+				assert.Equal(t, chosen != 0, err != nil,
+					"the codec of the dictionary is closed with the connection: %v", err)
+			})
 		})
 	}
 	s := &script{dictionary: 8}
@@ -448,19 +455,22 @@ func TestDictionary(t *testing.T) {
 // TestMaxKnown: a session keeps four contexts of the gateway of acknowledged paths.
 func TestMaxKnown(t *testing.T) {
 	for _, c := range []struct{ context, holds int }{{20, 80}, {30, 120}} {
-		s := &script{reply: always(1), context: c.context}
-		inAir(t, s, func(t *testing.T, a *air) {
-			client, _ := s.dial(t, nil)
-			require.NoError(t, client.connectOnce(t.Context()))
-			session, err := client.NewSession(t.Context())
-			require.NoError(t, err)
-			other := ids(c.holds - 20 + 1)
-			other[0] = 9
-			for _, path := range [][]int32{ids(20), other[:len(other)-1], ids(20), other, ids(20)} {
-				mustAsk(t, session, terms.Question{Context: path, Within: time.Minute})
-			}
-			assert.Equal(t, []int{0, 0, 20, c.holds - 20, 0}, s.bases(), "%+v", c)
-			assert.Equal(t, []int{20, 20}, []int{session.known.Tokens(), session.sent.Tokens()}, "in both sets")
+		t.Run(fmt.Sprint("context of ", c.context), func(t *testing.T) {
+			s := &script{reply: always(1), context: c.context}
+			inAir(t, s, func(t *testing.T, a *air) {
+				client, _ := s.dial(t, nil)
+				require.NoError(t, client.connectOnce(t.Context()))
+				session, err := client.NewSession(t.Context())
+				require.NoError(t, err)
+				other := ids(c.holds - 20 + 1)
+				other[0] = 9
+				for _, path := range [][]int32{ids(20), other[:len(other)-1], ids(20), other, ids(20)} {
+					mustAsk(t, session, terms.Question{Context: path, Within: time.Minute})
+				}
+				assert.Equal(t, []int{0, 0, 20, c.holds - 20, 0}, s.bases())
+				assert.Equal(t, 20, session.known.Tokens(), "in both sets")
+				assert.Equal(t, 20, session.sent.Tokens(), "in both sets")
+			})
 		})
 	}
 }
@@ -496,8 +506,9 @@ func TestAttempted(t *testing.T) {
 func TestQUICConfig(t *testing.T) {
 	c := &Client{opt: Options{ConnectTimeout: 3 * time.Second}}
 	q := c.quicConfig()
-	assert.Equal(t, []time.Duration{3 * time.Second, 30 * time.Second, 10 * time.Second},
-		[]time.Duration{q.HandshakeIdleTimeout, q.MaxIdleTimeout, q.KeepAlivePeriod})
+	assert.Equal(t, 3*time.Second, q.HandshakeIdleTimeout)
+	assert.Equal(t, 30*time.Second, q.MaxIdleTimeout)
+	assert.Equal(t, 10*time.Second, q.KeepAlivePeriod)
 	assert.LessOrEqual(t, q.InitialStreamReceiveWindow, uint64(16<<10))
 	assert.LessOrEqual(t, q.InitialConnectionReceiveWindow, uint64(64<<10))
 	assert.LessOrEqual(t, q.MaxStreamReceiveWindow, uint64(256<<10))
@@ -508,63 +519,81 @@ func TestQUICConfig(t *testing.T) {
 	}
 }
 
+// refusedConnection is a cause of a failed connection.
+type refusedConnection struct {
+	name                   string
+	err                    error
+	configuration, lasting bool
+}
+
+// alert is an alert of TLS: from the gateway if remote, else from the client.
+func alert(number int, remote bool) error {
+	return &quic.TransportError{ErrorCode: quic.TransportErrorCode(0x100 + number), Remote: remote}
+}
+
+// closedWith is the error of a connection that the gateway closed, if remote, or else the client.
+func closedWith(code netproto.Code, remote bool) error {
+	return convertError(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: remote})
+}
+
+var (
+	errSystem    = &os.SyscallError{Syscall: "read", Err: syscall.ECONNREFUSED}
+	errUntrusted = &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+)
+
+func refusedConnections() []refusedConnection {
+	return []refusedConnection{
+		{"another pin", &PinError{}, true, true},
+		{"an untrusted certificate", errUntrusted, true, true},
+		{"no such name", &net.DNSError{IsNotFound: true}, true, true},
+		{"no such name for now", &net.DNSError{IsNotFound: true, IsTemporary: true}, false, false},
+		{"a temporary error of DNS", &net.DNSError{IsTemporary: true}, false, false},
+		{"a timeout of DNS", &net.DNSError{IsTimeout: true}, false, false},
+		{"no protocol in common", alert(120, true), true, true},
+		{"no protocol in common for the client", alert(120, false), false, false},
+		{"another alert", alert(121, true), false, false},
+		{"a closed port", errSystem, false, false},
+		{"WrongVersion", netproto.Refusal{Code: netproto.WrongVersion}, true, true},
+		{"WrongTokenizer", netproto.Refusal{Code: netproto.WrongTokenizer}, true, true},
+		{"WrongSecret", netproto.Refusal{Code: netproto.WrongSecret}, true, true},
+		{"Malformed", netproto.Refusal{Code: netproto.Malformed}, false, true},
+		{"TooLarge", netproto.Refusal{Code: netproto.TooLarge}, false, true},
+		{"Busy", netproto.Refusal{Code: netproto.Busy}, false, false},
+		{"TooFast", netproto.Refusal{Code: netproto.TooFast}, false, false},
+		{"Draining", netproto.Refusal{Code: netproto.Draining}, false, false},
+		{"closed with WrongSecret", closedWith(netproto.WrongSecret, true), true, true},
+		{"closed by the client with WrongSecret", closedWith(netproto.WrongSecret, false), false, false},
+		{"closed with Draining", closedWith(netproto.Draining, true), false, false},
+		{"a closed client", ErrClosed, false, true},
+		{"a broken protocol", fmt.Errorf("%w: no", ErrProtocol), false, true},
+		{"no route", errors.New("no route"), false, false},
+	}
+}
+
 // TestReasons: configuration errors, temporary errors and lasting errors are distinguished.
 func TestReasons(t *testing.T) {
-	crypto := func(alert int, remote bool) error {
-		return &quic.TransportError{ErrorCode: quic.TransportErrorCode(0x100 + alert), Remote: remote}
-	}
-	closed := func(code netproto.Code, remote bool) error {
-		return convertError(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: remote})
-	}
-	system := &os.SyscallError{Syscall: "read", Err: syscall.ECONNREFUSED}
-	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
-	for i, c := range []struct {
-		err                    error
-		configuration, lasting bool
-	}{
-		{&PinError{}, true, true},
-		{untrusted, true, true},
-		{&net.DNSError{IsNotFound: true}, true, true},
-		{&net.DNSError{IsNotFound: true, IsTemporary: true}, false, false},
-		{&net.DNSError{IsTemporary: true}, false, false},
-		{&net.DNSError{IsTimeout: true}, false, false},
-		{crypto(120, true), true, true},
-		{crypto(120, false), false, false},
-		{crypto(121, true), false, false},
-		{system, false, false},
-		{netproto.Refusal{Code: netproto.WrongVersion}, true, true},
-		{netproto.Refusal{Code: netproto.WrongTokenizer}, true, true},
-		{netproto.Refusal{Code: netproto.WrongSecret}, true, true},
-		{netproto.Refusal{Code: netproto.Malformed}, false, true},
-		{netproto.Refusal{Code: netproto.TooLarge}, false, true},
-		{netproto.Refusal{Code: netproto.Busy}, false, false},
-		{netproto.Refusal{Code: netproto.TooFast}, false, false},
-		{netproto.Refusal{Code: netproto.Draining}, false, false},
-		{closed(netproto.WrongSecret, true), true, true},
-		{closed(netproto.WrongSecret, false), false, false},
-		{closed(netproto.Draining, true), false, false},
-		{ErrClosed, false, true},
-		{fmt.Errorf("%w: no", ErrProtocol), false, true},
-		{errors.New("no route"), false, false},
-	} {
-		err := &ConnectError{"g:1", fmt.Errorf("around: %w", c.err)}
-		assert.Equal(t, c.configuration, err.Configuration(), "%d: %v", i, err)
-		assert.Equal(t, c.lasting, isLastingError(err), "%d: %v", i, err)
-		assert.ErrorIs(t, err, ErrNoReply)
+	for _, c := range refusedConnections() {
+		t.Run(c.name, func(t *testing.T) {
+			err := &ConnectError{"g:1", fmt.Errorf("around: %w", c.err)}
+			assert.Equal(t, c.configuration, err.Configuration())
+			assert.Equal(t, c.lasting, isLastingError(err))
+			assert.ErrorIs(t, err, ErrNoReply)
+		})
 	}
 	for err, want := range map[error]bool{
-		system: true, noReplyError("g:1", time.Now()): true, &net.DNSError{IsNotFound: true}: true,
-		netproto.Refusal{Code: netproto.Busy}: false, closed(netproto.Draining, true): false,
+		errSystem: true, noReplyError("g:1", time.Now()): true, &net.DNSError{IsNotFound: true}: true,
+		netproto.Refusal{Code: netproto.Busy}: false, closedWith(netproto.Draining, true): false,
 	} {
 		assert.Equal(t, want, (&ConnectError{"g:1", fmt.Errorf("around: %w", err)}).Unreachable(), "%v", err)
 	}
-	assert.Equal(t, crypto(1, true), convertError(crypto(1, true)), "unchanged")
-	for _, c := range []struct{ err, want error }{
-		{&net.OpError{Err: system}, syscall.ECONNREFUSED},
-		{fmt.Errorf("CRYPTO: %w", untrusted), untrusted},
-	} {
-		assert.Equal(t, c.want, convertError(c.err))
-	}
+}
+
+// TestConvertError: errors of the system, of certificates and the codes of the protocol are taken out of the errors of
+// QUIC.
+func TestConvertError(t *testing.T) {
+	assert.Equal(t, alert(1, true), convertError(alert(1, true)), "unchanged")
+	assert.Equal(t, syscall.ECONNREFUSED, convertError(&net.OpError{Err: errSystem}))
+	assert.Equal(t, errUntrusted, convertError(fmt.Errorf("CRYPTO: %w", errUntrusted)))
 	for code, want := range map[uint64]netproto.Code{
 		0: netproto.NoReason, 7: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed,
 	} {
@@ -574,6 +603,10 @@ func TestReasons(t *testing.T) {
 	}
 	_, own := errors.AsType[netproto.Code](convertError(&quic.StreamError{ErrorCode: 8}))
 	assert.False(t, own, "a stream that the client reset")
+}
+
+// TestTimeoutOrClosed: a timeout, and a connection that the client closed, are recognized.
+func TestTimeoutOrClosed(t *testing.T) {
 	assert.True(t, isTimeout(&quic.IdleTimeoutError{}))
 	assert.True(t, isTimeout(fmt.Errorf("around: %w", os.ErrDeadlineExceeded)))
 	assert.False(t, isTimeout(&net.DNSError{}))

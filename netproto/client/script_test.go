@@ -122,6 +122,7 @@ func (s *script) listen(t *testing.T, pair tls.Certificate, protocol string) {
 	})
 }
 
+// serve handles a connection: its Hello, and then each of its streams.
 func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup) {
 	if s.open != nil {
 		s.open(qc)
@@ -140,13 +141,28 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 		defer s.mu.Unlock()
 		s.ended = append(s.ended, context.Cause(qc.Context()))
 	})
+	if !s.welcome(conn, control) {
+		return
+	}
+	tasks.Go(func() { s.farewells(control) })
+	for {
+		stream, err := qc.AcceptStream(ctx)
+		if err != nil {
+			return
+		}
+		tasks.Go(func() { s.answer(conn, qc, stream) })
+	}
+}
+
+// welcome reads the Hello of a connection and reports whether it was answered with a Welcome.
+func (s *script) welcome(conn int, control *quic.Stream) bool {
 	_, b, err := netproto.ReadFrame(control, netproto.MaxMessage)
 	if err != nil || s.mute != nil && s.mute(conn) {
-		return
+		return false
 	}
 	said, _, err := netproto.ParseHello(b)
 	if err != nil {
-		return
+		return false
 	}
 	s.mu.Lock()
 	s.said = append(s.said, said)
@@ -154,52 +170,48 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 	if s.hello != nil {
 		if b := s.hello(conn); b != nil {
 			control.Write(b)
-			return
+			return false
 		}
 	}
 	control.Write(netproto.Welcome{Model: "large", Context: cmp.Or(s.context, 1000), Dictionary: s.dictionary,
 		Ahead: s.ahead}.Append(nil))
-	tasks.Go(func() { s.farewells(control) })
-	for {
-		stream, err := qc.AcceptStream(ctx)
-		if err != nil {
-			return
-		}
-		tasks.Go(func() {
-			if s.raw != nil {
-				s.raw(stream)
-				return
-			}
-			if s.early != nil {
-				stream.CancelRead(1)
-				stream.Write(s.early)
-				stream.Close()
-				return
-			}
-			kind, b, err := netproto.ReadFrame(stream, netproto.MaxMessage)
-			if err != nil {
-				return
-			}
-			if kind == netproto.KindSync {
-				s.answerSync(stream, b)
-				return
-			}
-			ask, _, err := netproto.ParseAsk(b)
-			if err != nil {
-				return
-			}
-			s.mu.Lock()
-			s.asks = append(s.asks, ask)
-			s.mu.Unlock()
-			if s.hold != nil {
-				s.hold(stream)
-			} else if b := s.reply(conn, ask); b != nil {
-				stream.Write(b)
-				stream.Close()
-			} else {
-				qc.CloseWithError(quic.ApplicationErrorCode(netproto.NoReason), "")
-			}
-		})
+	return true
+}
+
+// answer reads an ask or a sync from its stream and answers it.
+func (s *script) answer(conn int, qc *quic.Conn, stream *quic.Stream) {
+	if s.raw != nil {
+		s.raw(stream)
+		return
+	}
+	if s.early != nil {
+		stream.CancelRead(1)
+		stream.Write(s.early)
+		stream.Close()
+		return
+	}
+	kind, b, err := netproto.ReadFrame(stream, netproto.MaxMessage)
+	if err != nil {
+		return
+	}
+	if kind == netproto.KindSync {
+		s.answerSync(stream, b)
+		return
+	}
+	ask, _, err := netproto.ParseAsk(b)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.asks = append(s.asks, ask)
+	s.mu.Unlock()
+	if s.hold != nil {
+		s.hold(stream)
+	} else if b := s.reply(conn, ask); b != nil {
+		stream.Write(b)
+		stream.Close()
+	} else {
+		qc.CloseWithError(quic.ApplicationErrorCode(netproto.NoReason), "")
 	}
 }
 

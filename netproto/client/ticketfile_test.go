@@ -154,13 +154,15 @@ func TestTicketFolderBroken(t *testing.T) {
 		"state cut":        changed(func(f *ticketFile) { f.State = f.State[:len(f.State)/2] }),
 		"of a server":      changed(func(f *ticketFile) { f.State[2] = 1 }),
 	} {
-		dir := ticketFolder(held.TempDir(t))
-		require.NoError(t, os.WriteFile(dir.ticketPath(key), b, 0o600))
-		_, ok := dir.Get("k")
-		assert.False(t, ok, name)
-		left, err := os.ReadDir(string(dir))
-		require.NoError(t, err)
-		assert.Empty(t, left, name)
+		t.Run(name, func(t *testing.T) {
+			dir := ticketFolder(held.TempDir(t))
+			require.NoError(t, os.WriteFile(dir.ticketPath(key), b, 0o600))
+			_, ok := dir.Get("k")
+			assert.False(t, ok)
+			left, err := os.ReadDir(string(dir))
+			require.NoError(t, err)
+			assert.Empty(t, left)
+		})
 	}
 	for age, want := range map[time.Duration]bool{-1: false, 0: true, ticketLasts: true, ticketLasts + 1: false} {
 		_, err := parseTicketFile(good, key, now.Truncate(time.Second).Add(age))
@@ -210,29 +212,33 @@ func TestTicketFolderBounds(t *testing.T) {
 
 // TestTicketRefused: a ticket is dropped only if the gateway replied and aborted the handshake.
 func TestTicketRefused(t *testing.T) {
-	for i, c := range []struct {
+	for _, c := range []struct {
+		name string
 		err  error
 		kept bool
 	}{
-		{&quic.TransportError{Remote: true, ErrorCode: 0x100 + 40}, false},
-		{fmt.Errorf("around: %w", &quic.TransportError{Remote: true, ErrorCode: 0x100 + 20}), false},
-		{&quic.TransportError{ErrorCode: 0x100 + 40}, true},
-		{&quic.TransportError{Remote: true, ErrorCode: quic.InternalError}, true},
-		{&quic.IdleTimeoutError{}, true},
+		{"refused by the gateway", &quic.TransportError{Remote: true, ErrorCode: 0x100 + 40}, false},
+		{"refused, wrapped", fmt.Errorf("x: %w", &quic.TransportError{Remote: true, ErrorCode: 0x100 + 20}), false},
+		{"refused by the client", &quic.TransportError{ErrorCode: 0x100 + 40}, true},
+		{"another error of the gateway", &quic.TransportError{Remote: true, ErrorCode: quic.InternalError}, true},
+		{"no reply", &quic.IdleTimeoutError{}, true},
 	} {
-		s := new(tls.ClientSessionState)
-		x := &tickets{cache: newCache(), addr: "a:1"}
-		x.Put("a", s)
-		_, ok := x.Get("a")
-		require.True(t, ok)
-		x.dropRefusedTicket(c.err)
-		x.Put("a", nil) // the attempt failed
-		again, ok := x.Get("a")
-		assert.Equal(t, []bool{c.kept, c.kept}, []bool{ok, again == s}, "%d", i)
-		x.Put("a", nil)
-		x.dropRefusedTicket(c.err)
-		_, ok = x.Get("a")
-		assert.Equal(t, c.kept, ok, "%d: also if it fails after that", i)
+		t.Run(c.name, func(t *testing.T) {
+			s := new(tls.ClientSessionState)
+			x := &tickets{cache: newCache(), addr: "a:1"}
+			x.Put("a", s)
+			_, ok := x.Get("a")
+			require.True(t, ok)
+			x.dropRefusedTicket(c.err)
+			x.Put("a", nil) // the attempt failed
+			again, ok := x.Get("a")
+			assert.Equal(t, c.kept, ok)
+			assert.Equal(t, c.kept, again == s)
+			x.Put("a", nil)
+			x.dropRefusedTicket(c.err)
+			_, ok = x.Get("a")
+			assert.Equal(t, c.kept, ok, "also if it fails after that")
+		})
 	}
 }
 
@@ -241,22 +247,26 @@ func TestPin(t *testing.T) {
 	cert := &x509.Certificate{Raw: []byte("certificate")}
 	pin := netproto.Digest(sha256.Sum256(cert.Raw))
 	other := &x509.Certificate{Raw: []byte("another")}
-	for i, c := range []struct {
+	for _, c := range []struct {
+		name  string
 		chain []*x509.Certificate
 		have  netproto.Digest
 		good  bool
 	}{
-		{nil, netproto.Digest{}, false}, {[]*x509.Certificate{cert, other}, pin, true},
-		{[]*x509.Certificate{other, cert}, sha256.Sum256(other.Raw), false},
+		{"no certificate", nil, netproto.Digest{}, false},
+		{"the certificate first", []*x509.Certificate{cert, other}, pin, true},
+		{"another certificate first", []*x509.Certificate{other, cert}, sha256.Sum256(other.Raw), false},
 	} {
-		err := verifyPin(pin, tls.ConnectionState{PeerCertificates: c.chain})
-		if c.good {
-			assert.NoError(t, err)
-			continue
-		}
-		assert.Equal(t, &PinError{Want: pin, Have: c.have}, err, "%d", i)
-		assert.EqualError(t, err,
-			"the gateway's certificate has the fingerprint "+c.have.String()+", pinned is "+pin.String())
+		t.Run(c.name, func(t *testing.T) {
+			err := verifyPin(pin, tls.ConnectionState{PeerCertificates: c.chain})
+			if c.good {
+				assert.NoError(t, err)
+				return
+			}
+			assert.Equal(t, &PinError{Want: pin, Have: c.have}, err)
+			assert.EqualError(t, err,
+				"the gateway's certificate has the fingerprint "+c.have.String()+", pinned is "+pin.String())
+		})
 	}
 }
 

@@ -18,22 +18,28 @@ func TestOtherVersion(t *testing.T) {
 	other := netproto.Welcome{}.Append(nil)
 	other[2]++
 	for _, c := range []struct {
+		name          string
 		reply         []byte
 		configuration bool
-	}{{refuse(netproto.WrongVersion), true}, {other, true}} {
-		s := &script{hello: func(int) []byte { return c.reply }}
-		inAir(t, s, func(t *testing.T, a *air) {
-			var seen attempts
-			_, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
-			for range 2 {
-				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-				require.ErrorIs(t, err, netproto.WrongVersion)
-				assert.Equal(t, c.configuration, isConfigurationError(err))
-				assert.True(t, isLastingError(err))
-				synctest.Wait()
-			}
-			assert.Len(t, s.said, 2)
-			assert.Len(t, seen.get(), 2)
+	}{
+		{"refused", refuse(netproto.WrongVersion), true},
+		{"welcomed in another version", other, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{hello: func(int) []byte { return c.reply }}
+			inAir(t, s, func(t *testing.T, a *air) {
+				var seen attempts
+				_, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
+				for range 2 {
+					_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
+					require.ErrorIs(t, err, netproto.WrongVersion)
+					assert.Equal(t, c.configuration, isConfigurationError(err))
+					assert.True(t, isLastingError(err))
+					synctest.Wait()
+				}
+				assert.Len(t, s.said, 2)
+				assert.Len(t, seen.get(), 2)
+			})
 		})
 	}
 }

@@ -102,7 +102,8 @@ func TestDeadlineLeftInTime(t *testing.T) {
 			assert.Equal(t, time.Second-time.Duration(i)*attempt, s.ask(i).Within)
 		}
 		assert.Equal(t, 2*attempt+2*a.hop, time.Since(begun))
-		assert.Equal(t, [2]time.Duration{time.Millisecond, 2 * time.Millisecond}, [2]time.Duration{r.Queue, r.Compute})
+		assert.Equal(t, time.Millisecond, r.Queue)
+		assert.Equal(t, 2*time.Millisecond, r.Compute)
 		mustAsk(t, session, terms.Question{Context: ids(20)})
 		assert.Zero(t, s.ask(3).Within)
 		past, cancel := context.WithDeadline(t.Context(), time.Now())
@@ -252,46 +253,49 @@ func TestNetworkChanges(t *testing.T) {
 // broken, and the next ask uses a new connection. A shorter silence, or a slow gateway, does not.
 func TestSilentExchange(t *testing.T) {
 	for _, c := range []struct {
+		name          string
 		hop, deadline time.Duration
 		silent, left  bool
 	}{
-		{10 * time.Millisecond, 300 * time.Millisecond, true, false},
-		{10 * time.Millisecond, 301 * time.Millisecond, true, true},
-		{100 * time.Millisecond, 600 * time.Millisecond, true, false},
-		{100 * time.Millisecond, 601 * time.Millisecond, true, true},
-		{10 * time.Millisecond, time.Second, false, false},
+		{"300 ms of silence", 10 * time.Millisecond, 300 * time.Millisecond, true, false},
+		{"more than 300 ms of silence", 10 * time.Millisecond, 301 * time.Millisecond, true, true},
+		{"three long round trips of silence", 100 * time.Millisecond, 600 * time.Millisecond, true, false},
+		{"more than three long round trips of silence", 100 * time.Millisecond, 601 * time.Millisecond, true, true},
+		{"a slow gateway", 10 * time.Millisecond, time.Second, false, false},
 	} {
-		var hold atomic.Bool
-		s := &script{}
-		s.reply = func(int, netproto.Ask) []byte {
-			if hold.Load() {
-				time.Sleep(time.Minute)
+		t.Run(c.name, func(t *testing.T) {
+			var hold atomic.Bool
+			s := &script{}
+			s.reply = func(int, netproto.Ask) []byte {
+				if hold.Load() {
+					time.Sleep(time.Minute)
+				}
+				return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 			}
-			return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
-		}
-		inAir(t, s, func(t *testing.T, a *air) {
-			a.hop = c.hop
-			client, session := s.dial(t, nil)
-			for range 50 { // to measure the round trip well
-				mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
-			}
-			settle()
-			client.mu.Lock()
-			l := client.current
-			client.mu.Unlock()
-			require.InDelta(t, 2*c.hop, l.qc.ConnectionStats().SmoothedRTT, float64(time.Millisecond)/10)
-			a.silence(c.silent)
-			hold.Store(true)
-			start := time.Now()
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: c.deadline})
-			require.ErrorIs(t, err, netproto.TooLate)
-			assert.Equal(t, c.deadline, time.Since(start))
-			assert.Equal(t, !c.left, l.isUsable(), "%+v", c)
-			if c.left {
-				assert.ErrorContains(t, err, "no reply from 10.0.0.1:4433 within "+c.deadline.String())
-			} else {
-				assert.EqualError(t, err, "ask: the deadline of the ask has passed", "and nothing else")
-			}
+			inAir(t, s, func(t *testing.T, a *air) {
+				a.hop = c.hop
+				client, session := s.dial(t, nil)
+				for range 50 { // to measure the round trip well
+					mustAsk(t, session, terms.Question{Context: ids(3), Within: time.Minute})
+				}
+				settle()
+				client.mu.Lock()
+				l := client.current
+				client.mu.Unlock()
+				require.InDelta(t, 2*c.hop, l.qc.ConnectionStats().SmoothedRTT, float64(time.Millisecond)/10)
+				a.silence(c.silent)
+				hold.Store(true)
+				start := time.Now()
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: c.deadline})
+				require.ErrorIs(t, err, netproto.TooLate)
+				assert.Equal(t, c.deadline, time.Since(start))
+				assert.Equal(t, !c.left, l.isUsable())
+				if c.left {
+					assert.ErrorContains(t, err, "no reply from 10.0.0.1:4433 within "+c.deadline.String())
+				} else {
+					assert.EqualError(t, err, "ask: the deadline of the ask has passed", "and nothing else")
+				}
+			})
 		})
 	}
 }
@@ -401,7 +405,8 @@ func TestGated(t *testing.T) {
 				require.NoError(t, err)
 				n, from, err := conn.ReadFrom(make([]byte, 10))
 				require.NoError(t, err)
-				assert.Equal(t, []any{5, gatewayAt.String()}, []any{n, from.String()})
+				assert.Equal(t, 5, n)
+				assert.Equal(t, gatewayAt.String(), from.String())
 				assert.True(t, conn.heard.Load())
 				want := time.Duration(1+i) * a.hop
 				if ticket {
@@ -430,7 +435,8 @@ func TestTooLateAfterFailure(t *testing.T) {
 		assert.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "come later")
 		hellos, _ := s.count()
-		assert.Equal(t, []int{3, 3}, []int{hellos, c.Stats().Connections}, "the deadline passed on the last one")
+		assert.Equal(t, 3, hellos, "the deadline passed on the last one")
+		assert.Equal(t, 3, c.Stats().Connections, "the deadline passed on the last one")
 	})
 }
 

@@ -30,7 +30,9 @@ func some(n int) (all []*device) {
 // empty checks that no ask is left.
 func empty(t *testing.T, a *admission, devices ...*device) {
 	t.Helper()
-	assert.Equal(t, [3]int{a.places}, [3]int{a.free, a.open, a.busy})
+	assert.Equal(t, a.places, a.free)
+	assert.Zero(t, a.open)
+	assert.Zero(t, a.busy)
 	assert.Empty(t, slices.Collect(a.queue.All))
 	for _, d := range devices {
 		assert.Zero(t, d.taken+d.open)
@@ -192,7 +194,9 @@ func TestTurnsLimits(t *testing.T) {
 		assert.ErrorContains(t, err, "24 asks of all devices are open")
 		cancel()
 		all.Wait()
-		assert.Equal(t, [3]int{8, 4, 0}, [3]int{a.open, a.busy, a.queue.Len()}, "only asks with a place")
+		assert.Equal(t, 8, a.open, "only asks with a place")
+		assert.Equal(t, 4, a.busy, "only asks with a place")
+		assert.Zero(t, a.queue.Len(), "only asks with a place")
 	})
 }
 
@@ -277,7 +281,9 @@ func TestTurnsRandom(t *testing.T) {
 				held++
 				require.False(t, waits[x.who], "seed %d: an earlier ask of the same device waits", seed)
 			}
-			require.Equal(t, [3]int{a.places - held, len(open), len(waits)}, [3]int{a.free, a.open, a.queue.Len()})
+			require.Equal(t, a.places-held, a.free)
+			require.Equal(t, len(open), a.open)
+			require.Equal(t, len(waits), a.queue.Len())
 		}
 		for _, mine := range open {
 			a.cancelWait(mine)

@@ -80,20 +80,26 @@ func TestTidyKeepsConnected(t *testing.T) {
 
 // TestDeviceTakes: a message takes a permit of its device and one of the owner: it waits for the later one.
 func TestDeviceTakes(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			device, owner float64
-			burst         int
-			want          time.Duration
-		}{
-			{0, 0, 1, 0}, {1, 0, 1, time.Second}, {0, 2, 1, 500 * time.Millisecond}, {1, 0.1, 1, time.Second},
-			{1, 0.1, 2, 10 * time.Second},
-		} {
-			d := &device{bucket: newBucket(c.device, c.burst), client: &client{bucket: newBucket(c.owner, 1)}}
-			assert.Zero(t, d.takeMessagePermit())
-			assert.Equal(t, c.want, d.takeMessagePermit())
-		}
-	})
+	for _, c := range []struct {
+		name          string
+		device, owner float64
+		burst         int
+		want          time.Duration
+	}{
+		{"no limits", 0, 0, 1, 0},
+		{"of the device", 1, 0, 1, time.Second},
+		{"of the owner", 0, 2, 1, 500 * time.Millisecond},
+		{"of the device without a burst", 1, 0.1, 1, time.Second},
+		{"of the owner within a burst", 1, 0.1, 2, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				d := &device{bucket: newBucket(c.device, c.burst), client: &client{bucket: newBucket(c.owner, 1)}}
+				assert.Zero(t, d.takeMessagePermit())
+				assert.Equal(t, c.want, d.takeMessagePermit())
+			})
+		})
+	}
 }
 
 // TestBucketSizes: the default burst of a bucket is twice its rate, at least 8.
@@ -105,10 +111,10 @@ func TestBucketSizes(t *testing.T) {
 			want  int
 		}{{1, 0, 8}, {4, 0, 8}, {10, 0, 20}, {10, 1, 1}, {10, 30, 30}, {10, -1, 20}} {
 			b, n := newBucket(c.rate, c.burst), 0
-			assert.True(t, isFull(b))
+			assert.True(t, isFull(b), c)
 			for takePermit(b) == 0 {
 				n++
-				assert.False(t, isFull(b))
+				assert.False(t, isFull(b), c)
 			}
 			assert.Equal(t, c.want, n, "%v", c)
 			time.Sleep(time.Duration(float64(c.want) / c.rate * float64(time.Second)))

@@ -213,14 +213,15 @@ func TestTook(t *testing.T) {
 		late := whole(t, 1, path(6, 1))
 		late.Within = model / 3
 		for _, c := range []struct {
+			name    string
 			message []byte
 			kind    gateway.EventKind
 			want    time.Duration
 		}{
-			{wanting(t, 1, path(5, 1), 2).Append(nil), gateway.Answered, model},
-			{syncOf(t, 2, path(5, 1)), gateway.Synced, 0},
-			{late.Append(nil), gateway.Refused, model / 3},
-			{append(late.Append(nil)[:1], 0x7f), gateway.Refused, 0},
+			{"tokens ahead", wanting(t, 1, path(5, 1), 2).Append(nil), gateway.Answered, model},
+			{"a sync", syncOf(t, 2, path(5, 1)), gateway.Synced, 0},
+			{"a late ask", late.Append(nil), gateway.Refused, model / 3},
+			{"a malformed ask", append(late.Append(nil)[:1], 0x7f), gateway.Refused, 0},
 		} {
 			s, err := r.OpenStreamSync(t.Context())
 			require.NoError(t, err)
@@ -232,8 +233,8 @@ func TestTook(t *testing.T) {
 			_ = s.Close()
 			time.Sleep(3 * time.Second)
 			all := w.eventsOf(c.kind)
-			require.NotEmpty(t, all)
-			assert.Equal(t, c.want, all[len(all)-1].Took, "%v", all[len(all)-1])
+			require.NotEmpty(t, all, c.name)
+			assert.Equal(t, c.want, all[len(all)-1].Took, "%s: %v", c.name, all[len(all)-1])
 		}
 		decoded := w.eventsOf(gateway.Decoded)
 		require.Len(t, decoded, 1)

@@ -31,23 +31,25 @@ func TestClientNumbers(t *testing.T) {
 		"addresses": {nil, [3]guest{
 			{from: "10.2.0.1", device: 1}, {from: "10.2.0.1", device: 2}, {from: "10.2.0.2", device: 3}}},
 	} {
-		var seen [2][]uint64
-		for run := range seen {
-			up := &fake{}
-			inWorld(t, gateway.Options{Tokens: c.tokens}, up, func(t *testing.T, w *world) {
-				for i, g := range c.guests {
-					r := w.enter(g)
-					r.asks(1, path(10, 1))
-					r.say(syncOf(t, 2, path(9, 1)))
-					settle()
-					assert.Equal(t, up.asked[i].Client, up.warmed[i].Client)
-					seen[run] = append(seen[run], up.asked[i].Client)
-				}
-			})
-		}
-		assert.Equal(t, seen[0], seen[1], name)
-		assert.Equal(t, seen[0][0], seen[0][1], name)
-		assert.NotEqual(t, seen[0][0], seen[0][2], name)
+		t.Run(name, func(t *testing.T) {
+			var seen [2][]uint64
+			for run := range seen {
+				up := &fake{}
+				inWorld(t, gateway.Options{Tokens: c.tokens}, up, func(t *testing.T, w *world) {
+					for i, g := range c.guests {
+						r := w.enter(g)
+						r.asks(1, path(10, 1))
+						r.say(syncOf(t, 2, path(9, 1)))
+						settle()
+						assert.Equal(t, up.asked[i].Client, up.warmed[i].Client)
+						seen[run] = append(seen[run], up.asked[i].Client)
+					}
+				})
+			}
+			assert.Equal(t, seen[0], seen[1])
+			assert.Equal(t, seen[0][0], seen[0][1])
+			assert.NotEqual(t, seen[0][0], seen[0][2])
+		})
 	}
 }
 

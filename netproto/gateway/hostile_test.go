@@ -90,34 +90,37 @@ func hostileDatagrams(w *world) {
 
 func hostileControl(w *world) {
 	for _, c := range []struct {
+		name string
 		b    []byte
 		want netproto.Code
 	}{
-		{nil, netproto.Malformed},
-		{netproto.Bye{}.Append(nil), netproto.Malformed},
-		{netproto.Welcome{}.Append(nil), netproto.Malformed},
-		{[]byte{byte(netproto.KindHello), 0xff, 0xff, 0xff, 0x01, 1, 2, 3}, netproto.TooLarge},
-		{[]byte{byte(netproto.KindHello), 0x81, 0x40, 1, 2, 3}, netproto.TooLarge},  // 8193 bytes
-		{[]byte{byte(netproto.KindHello), 0x80, 0x40, 1, 2, 3}, netproto.Malformed}, // 8192, which never arrive
+		{"nothing", nil, netproto.Malformed},
+		{"a Bye", netproto.Bye{}.Append(nil), netproto.Malformed},
+		{"a Welcome", netproto.Welcome{}.Append(nil), netproto.Malformed},
+		{"4 MiB", []byte{byte(netproto.KindHello), 0xff, 0xff, 0xff, 0x01, 1, 2, 3}, netproto.TooLarge},
+		{"8193 bytes", []byte{byte(netproto.KindHello), 0x81, 0x40, 1, 2, 3}, netproto.TooLarge},
+		{"8192 bytes that never arrive", []byte{byte(netproto.KindHello), 0x80, 0x40, 1, 2, 3}, netproto.Malformed},
 	} {
 		r := w.dial(guest{})
 		if len(c.b) > 0 {
 			_, _ = r.control.Write(c.b) // the gateway may close before the end
 		}
-		assert.Equal(w.t, c.want, r.ends(), "%x", c.b[:min(len(c.b), 8)])
+		assert.Equal(w.t, c.want, r.ends(), c.name)
 	}
 }
 
 func hostileHello(w *world) {
 	for _, c := range []struct {
+		name   string
 		change func(*netproto.Hello)
 		want   netproto.Code
 	}{
-		{func(h *netproto.Hello) { h.Identity.Vocab = 1 << 23 }, netproto.WrongTokenizer},
-		{func(h *netproto.Hello) { h.Identity = netproto.Identity{} }, netproto.WrongTokenizer},
-		{func(h *netproto.Hello) { h.Secret = netproto.Secret(bytes.Repeat([]byte{'x'}, 5000)) }, netproto.TooLarge},
+		{"another vocabulary", func(h *netproto.Hello) { h.Identity.Vocab = 1 << 23 }, netproto.WrongTokenizer},
+		{"no identity", func(h *netproto.Hello) { h.Identity = netproto.Identity{} }, netproto.WrongTokenizer},
+		{"a long secret",
+			func(h *netproto.Hello) { h.Secret = netproto.Secret(bytes.Repeat([]byte{'x'}, 5000)) }, netproto.TooLarge},
 	} {
-		assert.Equal(w.t, netproto.Refusal{Code: c.want}, w.turned(guest{hello: c.change}, c.want))
+		assert.Equal(w.t, netproto.Refusal{Code: c.want}, w.turned(guest{hello: c.change}, c.want), c.name)
 	}
 }
 
@@ -276,32 +279,36 @@ func TestSlowReader(t *testing.T) {
 
 func hostileLater(w *world) {
 	bye := netproto.Bye{Session: 77}.Append(nil)
-	want := []netproto.Code{netproto.Malformed, netproto.Malformed, netproto.Malformed, netproto.TooLarge,
-		netproto.Malformed}
-	for i, b := range [][]byte{
-		append(bye, 1, 2, 3, 4, 5, 6, 7), netproto.Ack{}.Append(nil),
-		append([]byte{byte(netproto.KindBye), 64}, make([]byte, 64)...), // a Bye that is too long
-		{byte(netproto.KindBye), 65},                                    // and one that is refused by its length alone
-		nil,                                                             // a reset
-	} {
+	attacks := []struct {
+		name string
+		b    []byte
+		want netproto.Code
+	}{
+		{"bytes after a Bye", append(bye, 1, 2, 3, 4, 5, 6, 7), netproto.Malformed},
+		{"an Ack", netproto.Ack{}.Append(nil), netproto.Malformed},
+		{"a Bye that is too long", append([]byte{byte(netproto.KindBye), 64}, make([]byte, 64)...), netproto.Malformed},
+		{"refused by its length alone", []byte{byte(netproto.KindBye), 65}, netproto.TooLarge},
+		{"a reset", nil, netproto.Malformed},
+	}
+	for _, c := range attacks {
 		r := w.enter(guest{})
-		_, err := r.control.Write(b)
+		_, err := r.control.Write(c.b)
 		require.NoError(w.t, err)
-		if b == nil {
+		if c.b == nil {
 			r.control.CancelWrite(3)
 		}
 		settle()
-		require.Error(w.t, r.Context().Err(), "at once: %x", b)
-		assert.Equal(w.t, want[i], r.ends(), "%x", b)
+		require.Error(w.t, r.Context().Err(), "at once: %s", c.name)
+		assert.Equal(w.t, c.want, r.ends(), c.name)
 	}
 	r := w.enter(guest{})
 	require.NoError(w.t, r.control.Close())
 	assert.Equal(w.t, netproto.NoReason, r.ends())
 	settle()
 	refused := w.eventsOf(gateway.Refused)
-	require.Len(w.t, refused, len(want), "the last connection ended regularly")
+	require.Len(w.t, refused, len(attacks), "the last connection ended regularly")
 	for i, e := range refused {
-		assert.Equal(w.t, want[i], e.Code(), "%v", e.Err)
+		assert.Equal(w.t, attacks[i].want, e.Code(), "%s: %v", attacks[i].name, e.Err)
 	}
 }
 
@@ -327,6 +334,24 @@ func TestStarve(t *testing.T) {
 	})
 }
 
+// flightOf returns the packets that the gateway gets during a visit.
+func (w *world) flightOf(visit func()) (flight [][]byte) {
+	var mu sync.Mutex
+	w.ether.watch(func(p packet) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if p.to == addrPort(w.at) {
+			flight = append(flight, bytes.Clone(p.bytes))
+		}
+		return false
+	})
+	visit()
+	w.ether.watch(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	return flight
+}
+
 // TestReplay: if an eavesdropper replays the first flight of a 0-RTT connection, no new question reaches the model, the
 // gateway sends at most three times its bytes, and the answers of the original client do not change.
 func TestReplay(t *testing.T) {
@@ -336,22 +361,11 @@ func TestReplay(t *testing.T) {
 		r := w.enter(guest{tickets: tickets})
 		r.asks(1, path(20, 1))
 		_ = r.CloseWithError(0, "")
-		var mu sync.Mutex
-		var flight [][]byte
-		w.ether.watch(func(p packet) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			if p.to == addrPort(w.at) {
-				flight = append(flight, bytes.Clone(p.bytes))
-			}
-			return false
-		})
-		r = w.enter(guest{tickets: tickets})
-		r.asks(1, path(30, 1))
+		flight := w.flightOf(func() { w.enter(guest{tickets: tickets}).asks(1, path(30, 1)) })
 		connected := w.eventsOf(gateway.Connected)
 		require.True(t, connected[len(connected)-1].Early)
-		w.ether.watch(nil)
 
+		var mu sync.Mutex
 		attacker, times := w.ether.listen(t, "10.9.9.9:9"), 0
 		replay := func() {
 			sent, drawn := 0, 0

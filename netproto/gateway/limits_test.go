@@ -35,15 +35,15 @@ func (w *world) shut(g guest) string {
 	return refusal.Detail
 }
 
-// TestConnectionLimits: if all connections have open asks, a new client is refused with the name of the limit: of the
-// gateway, of an address or of a device. When their asks have ended, the connection that is idle for longest is closed
-// for it.
-func TestConnectionLimits(t *testing.T) {
-	for name, c := range map[string]struct {
-		opt    gateway.Options
-		come   func(n int) guest
-		detail string
-	}{
+// connectionLimit is a limit of three connections, which clients reach by the connections of come.
+type connectionLimit struct {
+	opt    gateway.Options
+	come   func(n int) guest
+	detail string
+}
+
+func connectionLimits() map[string]connectionLimit {
+	return map[string]connectionLimit{
 		"gateway": {
 			gateway.Options{MaxConns: 3}.With(gateway.Shares{MaxConnsPerAddress: 9}),
 			func(int) guest { return guest{} },
@@ -58,7 +58,14 @@ func TestConnectionLimits(t *testing.T) {
 		"device": {
 			gateway.Options{}.With(gateway.Shares{MaxConnsPerDevice: 3}), func(int) guest { return guest{device: 1} },
 			"the 3 connections that one device may have are in use"},
-	} {
+	}
+}
+
+// TestConnectionLimits: if all connections have open asks, a new client is refused with the name of the limit: of the
+// gateway, of an address or of a device. When their asks have ended, the connection that is idle for longest is closed
+// for it.
+func TestConnectionLimits(t *testing.T) {
+	for name, c := range connectionLimits() {
 		t.Run(name, func(t *testing.T) {
 			up := &fake{}
 			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
@@ -144,21 +151,23 @@ func TestAskLimits(t *testing.T) {
 // on a base. An empty context is refused.
 func TestMaxContext(t *testing.T) {
 	for _, c := range []struct{ option, limit int }{{0, 4096}, {100, 100}} {
-		inWorld(t, gateway.Options{MaxContext: c.option}, &fake{}, func(t *testing.T, w *world) {
-			r := w.enter(guest{})
-			assert.Equal(t, c.limit, r.welcome.Context)
-			p := path(c.limit+1, 1)
-			r.asks(1, p[:1])
-			r.asks(1, p[:c.limit])
-			detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", c.limit+1, c.limit)
-			want := netproto.Refusal{Code: netproto.TooLarge, Detail: detail}
-			assert.Equal(t, want, r.refused(whole(t, 1, p).Append(nil), netproto.TooLarge))
-			on := packed(t, 1, c.limit, netproto.RootHash.Over(p[:c.limit]), p[c.limit:])
-			assert.Equal(t, want, r.refused(on.Append(nil), netproto.TooLarge))
-			assert.Equal(t, want, r.refused(syncOf(t, 1, p), netproto.TooLarge))
-			kind, _ := r.say(syncOf(t, 2, p[:c.limit]))
-			assert.Equal(t, netproto.KindAck, kind)
-			r.refused(whole(t, 1, nil).Append(nil), netproto.TooLarge)
+		t.Run(fmt.Sprint("limit of ", c.limit), func(t *testing.T) {
+			inWorld(t, gateway.Options{MaxContext: c.option}, &fake{}, func(t *testing.T, w *world) {
+				r := w.enter(guest{})
+				assert.Equal(t, c.limit, r.welcome.Context)
+				p := path(c.limit+1, 1)
+				r.asks(1, p[:1])
+				r.asks(1, p[:c.limit])
+				detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", c.limit+1, c.limit)
+				want := netproto.Refusal{Code: netproto.TooLarge, Detail: detail}
+				assert.Equal(t, want, r.refused(whole(t, 1, p).Append(nil), netproto.TooLarge))
+				on := packed(t, 1, c.limit, netproto.RootHash.Over(p[:c.limit]), p[c.limit:])
+				assert.Equal(t, want, r.refused(on.Append(nil), netproto.TooLarge))
+				assert.Equal(t, want, r.refused(syncOf(t, 1, p), netproto.TooLarge))
+				kind, _ := r.say(syncOf(t, 2, p[:c.limit]))
+				assert.Equal(t, netproto.KindAck, kind)
+				r.refused(whole(t, 1, nil).Append(nil), netproto.TooLarge)
+			})
 		})
 	}
 }
@@ -243,30 +252,32 @@ func TestDeadlines(t *testing.T) {
 		{0, 20 * time.Second}, {time.Hour, 20 * time.Second}, {20001 * time.Millisecond, 20 * time.Second},
 		{19 * time.Second, 19 * time.Second}, {time.Second, time.Second},
 	} {
-		up := &fake{parallel: 1}
-		inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
-			up.hold = make(chan struct{})
-			a := whole(t, 1, path(5, 1))
-			a.Within = c.deadline
-			r, other := w.enter(guest{}), w.enter(guest{})
-			late := func() {
-				began := time.Now()
-				_, err := r.try(a)
-				require.ErrorIs(t, err, netproto.TooLate)
-				assert.Equal(t, c.want, time.Since(began).Round(100*time.Millisecond))
-			}
-			late()
-			assert.Len(t, up.asked, 1)
-			assert.Equal(t, 1, up.dropped)
-			if c.want < 20*time.Second { // also while it waits for its turn
-				other.send(whole(t, 1, path(5, 2)).Append(nil))
-				settle()
+		t.Run(c.deadline.String(), func(t *testing.T) {
+			up := &fake{parallel: 1}
+			inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
+				up.hold = make(chan struct{})
+				a := whole(t, 1, path(5, 1))
+				a.Within = c.deadline
+				r, other := w.enter(guest{}), w.enter(guest{})
+				late := func() {
+					began := time.Now()
+					_, err := r.try(a)
+					require.ErrorIs(t, err, netproto.TooLate)
+					assert.Equal(t, c.want, time.Since(began).Round(100*time.Millisecond))
+				}
 				late()
-				assert.Len(t, up.asked, 2)
-			}
-			close(up.hold)
-			other.asks(1, path(5, 2))
-			r.asks(1, path(5, 2))
+				assert.Len(t, up.asked, 1)
+				assert.Equal(t, 1, up.dropped)
+				if c.want < 20*time.Second { // also while it waits for its turn
+					other.send(whole(t, 1, path(5, 2)).Append(nil))
+					settle()
+					late()
+					assert.Len(t, up.asked, 2)
+				}
+				close(up.hold)
+				other.asks(1, path(5, 2))
+				r.asks(1, path(5, 2))
+			})
 		})
 	}
 }
@@ -456,13 +467,13 @@ func TestDictionaryChosen(t *testing.T) {
 	inWorld(t, gateway.Options{Dictionary: have}, &fake{}, func(t *testing.T, w *world) {
 		for has, dictionary := range map[uint32]netproto.Dictionary{0: {}, 9: {}, 3: have} {
 			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Dictionary = has }})
-			assert.Equal(t, dictionary.ID, r.welcome.Dictionary)
+			assert.Equal(t, dictionary.ID, r.welcome.Dictionary, has)
 			codec, err := netproto.NewCodec(vocab, dictionary)
 			require.NoError(t, err)
 			p := append(path(60, 1), path(10, 99)...)
 			delta, err := codec.Encode(nil, p)
 			require.NoError(t, err)
-			assert.Equal(t, has == 3, len(delta.Bytes) < 60)
+			assert.Equal(t, has == 3, len(delta.Bytes) < 60, has)
 			a := r.answered(netproto.Ask{Session: 1, Path: netproto.Path{Hash: netproto.RootHash, Delta: delta}})
 			assert.Equal(t, tokenAfter(p), a.Token)
 		}
@@ -513,7 +524,8 @@ func TestChoices(t *testing.T) {
 	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.ExactAudit}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
-		assert.Equal(t, []any{20, netproto.ExactAudit}, []any{r.welcome.Choices, r.welcome.Audit})
+		assert.Equal(t, 20, r.welcome.Choices)
+		assert.Equal(t, netproto.ExactAudit, r.welcome.Audit)
 		for _, c := range []struct {
 			s  terms.Sampling
 			ok bool

@@ -103,22 +103,25 @@ func TestLogDebug(t *testing.T) {
 	assert.NotContains(t, said, fmt.Sprint(path(119, 1)[100:]))
 }
 
+// lineOf returns the line of an event, or "" if it has none.
+func lineOf(t *testing.T, log *gateway.Log, out *lines, e gateway.Event) string {
+	t.Helper()
+	log.Event(e)
+	synctest.Wait()
+	if len(out.all) == 0 {
+		return ""
+	}
+	require.Len(t, out.all, 1)
+	line := out.all[0]
+	out.all = nil
+	return line
+}
+
 // TestLogLines: a line contains all fields of an event that are not zero.
 func TestLogLines(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var out lines
 		log := logTo(&out)
-		said := func(e gateway.Event) string {
-			log.Event(e)
-			synctest.Wait()
-			if len(out.all) == 0 {
-				return ""
-			}
-			line := out.all[0]
-			require.Len(t, out.all, 1)
-			out.all = nil
-			return line
-		}
 		full := gateway.Event{
 			Kind: gateway.Disconnected, Client: "lab", Device: "abc", Address: netip.MustParsePrefix("10.2.0.1/32"),
 			Session: 3, Early: true, Message: netproto.KindAsk, Context: 4, Delta: 8, Verify: 2, Decoded: 12,
@@ -129,40 +132,46 @@ func TestLogLines(t *testing.T) {
 		assert.Equal(t,
 			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 message=Ask context=4 `+
 				`delta=8 verify=2 decoded=12 queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 `+
-				`early=true code=7 error="refused: the gateway is busy: why"`, said(full))
+				`early=true code=7 error="refused: the gateway is busy: why"`, lineOf(t, log, &out, full))
 		for kind, want := range map[gateway.EventKind]string{
 			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
 			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",
 			gateway.Answered: "", gateway.Resent: "", gateway.Synced: "", gateway.Dropped: "", gateway.Forgotten: "",
 			gateway.Decoded: "",
 		} {
-			assert.Equal(t, want, said(gateway.Event{Kind: kind}))
+			assert.Equal(t, want, lineOf(t, log, &out, gateway.Event{Kind: kind}), kind)
 		}
+		log.Close()
+		assert.Empty(t, out.all, "nothing was left out")
+	})
+}
+
+// TestLogErrors: errors are cut to 300 bytes, and only failures while tokens are decoded ahead have a line.
+func TestLogErrors(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var out lines
+		log := logTo(&out)
+		long := strings.Repeat("a", 300)
 		for _, c := range []struct {
+			name string
 			err  error
 			want string
 		}{
-			{netproto.TooFast, `level=WARN msg=refused code=6 error="too many requests per second"`},
-			{fmt.Errorf("x: %w", context.DeadlineExceeded),
+			{"a code", netproto.TooFast, `level=WARN msg=refused code=6 error="too many requests per second"`},
+			{"a deadline", fmt.Errorf("x: %w", context.DeadlineExceeded),
 				`level=WARN msg=refused code=8 error="x: context deadline exceeded"`},
-			{errors.New("inner"), `level=ERROR msg=refused code=10 error=inner`},
-			{errors.New(strings.Repeat("a", 300)), `level=ERROR msg=refused code=10 error=` + strings.Repeat("a", 300)},
-			{
-				errors.New(strings.Repeat("a", 301)),
-				`level=ERROR msg=refused code=10 error=` + strings.Repeat("a", 300) + "…",
-			},
-			{
-				errors.New(strings.Repeat("a", 299) + "é"), // no part of a character
-				`level=ERROR msg=refused code=10 error=` + strings.Repeat("a", 299) + "…",
-			},
+			{"a failure", errors.New("inner"), `level=ERROR msg=refused code=10 error=inner`},
+			{"300 bytes", errors.New(long), `level=ERROR msg=refused code=10 error=` + long},
+			{"301 bytes", errors.New(long + "a"), `level=ERROR msg=refused code=10 error=` + long + "…"},
+			{"part of a character", errors.New(long[:299] + "é"),
+				`level=ERROR msg=refused code=10 error=` + long[:299] + "…"},
 		} {
-			assert.Equal(t, c.want, said(gateway.Event{Kind: gateway.Refused, Err: c.err}))
-			if strings.Contains(c.want, "code=10") { // only failures have a line
-				assert.Equal(t, strings.Replace(c.want, "refused", "decoded", 1),
-					said(gateway.Event{Kind: gateway.Decoded, Err: c.err}))
-			} else {
-				assert.Empty(t, said(gateway.Event{Kind: gateway.Decoded, Err: c.err}))
+			assert.Equal(t, c.want, lineOf(t, log, &out, gateway.Event{Kind: gateway.Refused, Err: c.err}), c.name)
+			decoded := ""
+			if strings.Contains(c.want, "code=10") {
+				decoded = strings.Replace(c.want, "refused", "decoded", 1)
 			}
+			assert.Equal(t, decoded, lineOf(t, log, &out, gateway.Event{Kind: gateway.Decoded, Err: c.err}), c.name)
 		}
 		log.Close()
 		assert.Empty(t, out.all, "nothing was left out")

@@ -63,12 +63,14 @@ func TestOptions(t *testing.T) {
 		"a vocabulary of 1677": {Options{}, func(s *stated) { s.Identity.Vocab = netproto.MaxVocab + 1 }},
 		"dictionary 3":         {Options{Dictionary: netproto.Dictionary{ID: 3, Bytes: []byte("none")}}, nil},
 	} {
-		up := good()
-		if c.info != nil {
-			c.info(&up)
-		}
-		_, err := New(c.o, up)
-		require.ErrorContains(t, err, part)
+		t.Run(part, func(t *testing.T) {
+			up := good()
+			if c.info != nil {
+				c.info(&up)
+			}
+			_, err := New(c.o, up)
+			require.ErrorContains(t, err, part)
+		})
 	}
 }
 
@@ -91,11 +93,13 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, derivedLimits{1024, 40, 8192, 16, 256, 512, 15 * time.Minute, 10 * time.Second}, o.derived)
 	o, err = Options{MaxConns: 1}.withDefaults(twenty)
 	require.NoError(t, err)
-	assert.Equal(t, []int{20, 1}, []int{o.MaxContext, o.derived.MaxConnsPerAddress})
+	assert.Equal(t, 20, o.MaxContext)
+	assert.Equal(t, 1, o.derived.MaxConnsPerAddress)
 	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition,
 		Identity: netproto.Identity{Vocab: netproto.MaxVocab}})
 	require.NoError(t, err)
-	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessageBytes()})
+	assert.Equal(t, netproto.MaxPosition, o.MaxContext)
+	assert.Equal(t, netproto.MaxMessage, o.maxMessageBytes())
 }
 
 // TestResetKey: the key of stateless resets is derived from the certificate: the same after a restart, and different
@@ -167,20 +171,23 @@ func TestNewCertificate(t *testing.T) {
 func TestCodes(t *testing.T) {
 	refusal := netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: "full"}
 	for _, c := range []struct {
+		name string
 		err  error
 		want netproto.Refusal
 	}{
-		{errors.New("x"), netproto.Refusal{Code: netproto.Failed}},
-		{fmt.Errorf("x: %w", netproto.TooFast), netproto.Refusal{Code: netproto.TooFast}},
-		{fmt.Errorf("x: %w", refusal), refusal},
-		{fmt.Errorf("x: %w", context.DeadlineExceeded), netproto.Refusal{Code: netproto.TooLate}},
-		{context.Canceled, netproto.Refusal{Code: netproto.Failed}},
-		{malformedError(nil), netproto.Refusal{Code: netproto.Malformed}},
-		{malformedError(io.EOF), netproto.Refusal{Code: netproto.Malformed}},
-		{malformedError(netproto.ErrTooLong), netproto.Refusal{Code: netproto.TooLarge}},
+		{"another error", errors.New("x"), netproto.Refusal{Code: netproto.Failed}},
+		{"a code", fmt.Errorf("x: %w", netproto.TooFast), netproto.Refusal{Code: netproto.TooFast}},
+		{"a refusal", fmt.Errorf("x: %w", refusal), refusal},
+		{"a deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), netproto.Refusal{Code: netproto.TooLate}},
+		{"cancelled", context.Canceled, netproto.Refusal{Code: netproto.Failed}},
+		{"malformed", malformedError(nil), netproto.Refusal{Code: netproto.Malformed}},
+		{"truncated", malformedError(io.EOF), netproto.Refusal{Code: netproto.Malformed}},
+		{"too long", malformedError(netproto.ErrTooLong), netproto.Refusal{Code: netproto.TooLarge}},
 	} {
-		assert.Equal(t, c.want, refusalOf(c.err), "%v", c.err)
-		assert.Equal(t, c.want.Code, errorCode(c.err), "%v", c.err)
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.want, refusalOf(c.err))
+			assert.Equal(t, c.want.Code, errorCode(c.err))
+		})
 	}
 	assert.Equal(t, netproto.Malformed, malformedError(nil))
 	assert.ErrorIs(t, malformedError(io.EOF), io.EOF)

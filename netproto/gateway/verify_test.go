@@ -69,33 +69,37 @@ func TestVerified(t *testing.T) {
 		"no audit": {0, 0, nil, true}, "fewer": {from, 7, nil, false},
 		"no scores": {from, 8, []terms.Finding{{Pos: 15, Token: found[0].Token}}, false},
 	} {
-		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
-		up.change = func(_ terms.Job, a *terms.Reply) error {
-			a.Audited, a.Audit = c.audited, c.findings
-			return nil
-		}
-		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-			r := w.enter(guest{})
-			a := whole(t, 1, p)
-			a.AuditFrom, a.Verify = c.from, terms.EachScore
-			if !c.good {
-				refusal := r.refused(a.Append(nil), netproto.Failed)
-				assert.Empty(t, refusal.Detail, "the reason is not sent")
+		t.Run(name, func(t *testing.T) {
+			up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
+			up.change = func(_ terms.Job, a *terms.Reply) error {
+				a.Audited, a.Audit = c.audited, c.findings
+				return nil
+			}
+			inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+				r := w.enter(guest{})
+				a := whole(t, 1, p)
+				a.AuditFrom, a.Verify = c.from, terms.EachScore
+				if !c.good {
+					refusal := r.refused(a.Append(nil), netproto.Failed)
+					assert.Empty(t, refusal.Detail, "the reason is not sent")
+					settle()
+					assert.ErrorContains(t, w.eventsOf(gateway.Refused)[0].Err, "it")
+					return
+				}
+				answer := r.answered(a)
+				q := up.question(0)
+				if c.from == from {
+					assert.Equal(t, terms.EachScore, q.Verify)
+					assert.Equal(t, from, q.AuditFrom)
+				} else {
+					assert.Equal(t, terms.AsItComes, q.Verify)
+					assert.Zero(t, q.AuditFrom)
+				}
+				assert.Equal(t, c.audited, answer.Audited)
+				assert.Equal(t, c.findings, answer.Audit)
 				settle()
-				assert.ErrorContains(t, w.eventsOf(gateway.Refused)[0].Err, "it", name)
-				return
-			}
-			answer := r.answered(a)
-			q := up.question(0)
-			if c.from == from {
-				assert.Equal(t, []any{terms.EachScore, from}, []any{q.Verify, q.AuditFrom})
-			} else {
-				assert.Equal(t, []any{terms.AsItComes, 0}, []any{q.Verify, q.AuditFrom}, name)
-			}
-			assert.Equal(t, c.audited, answer.Audited)
-			assert.Equal(t, c.findings, answer.Audit, name)
-			settle()
-			assert.Equal(t, terms.EachScore, w.eventsOf(gateway.Answered)[0].Verify)
+				assert.Equal(t, terms.EachScore, w.eventsOf(gateway.Answered)[0].Verify)
+			})
 		})
 	}
 }

@@ -58,38 +58,45 @@ func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 func TestServing(t *testing.T) {
 	type counts = map[string]float64
 	for _, c := range []struct {
+		name string
 		e    openai.Event
 		want counts
 	}{
-		{openai.Event{Status: 401, Code: "invalid_api_key", Took: time.Second}, counts{
-			"refused_total{code=invalid_api_key,status=401}": 1}},
-		{openai.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Ignored: 2, Took: time.Second}, counts{
-			"requests_total{code=context_too_long,endpoint=chat,status=400}": 1, "request_seconds_count": 1,
-			"ignored_fields_total{endpoint=chat}": 2,
-			"request_seconds_sum":                 1}},
-		{openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
-			Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
-			"requests_total{code=none,endpoint=chat,status=200}": 1,
-			"prompt_tokens_total":                                30, "cached_tokens_total": 20,
-			"generated_tokens_total": 9, "cloud_tokens_total": 3,
-			"asks_total": 4, "queue_seconds_count": 1, "queue_seconds_sum": 1, "first_token_seconds_count": 1,
-			"first_token_seconds_sum": 2, "request_seconds_count": 1, "request_seconds_sum": 7,
-			"token_seconds_count": 1, "token_seconds_sum": 0.5}},
-		{openai.Event{Endpoint: "chat", Status: 200, Tokens: 1, First: time.Second, Took: time.Second}, counts{
-			"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 1,
-			"first_token_seconds_count": 1, "first_token_seconds_sum": 1, "request_seconds_count": 1,
-			"request_seconds_sum": 1}}, // one token has no time per token
-		{openai.Event{Endpoint: "chat", Status: 200, Tokens: 2, Took: time.Second}, counts{ // no text
+		{"refused before its endpoint is known",
+			openai.Event{Status: 401, Code: "invalid_api_key", Took: time.Second}, counts{
+				"refused_total{code=invalid_api_key,status=401}": 1}},
+		{"refused",
+			openai.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Ignored: 2, Took: time.Second},
+			counts{"requests_total{code=context_too_long,endpoint=chat,status=400}": 1, "request_seconds_count": 1,
+				"ignored_fields_total{endpoint=chat}": 2,
+				"request_seconds_sum":                 1}},
+		{"answered",
+			openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
+				Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
+				"requests_total{code=none,endpoint=chat,status=200}": 1,
+				"prompt_tokens_total":                                30, "cached_tokens_total": 20,
+				"generated_tokens_total": 9, "cloud_tokens_total": 3,
+				"asks_total": 4, "queue_seconds_count": 1, "queue_seconds_sum": 1, "first_token_seconds_count": 1,
+				"first_token_seconds_sum": 2, "request_seconds_count": 1, "request_seconds_sum": 7,
+				"token_seconds_count": 1, "token_seconds_sum": 0.5}},
+		{"one token has no time per token",
+			openai.Event{Endpoint: "chat", Status: 200, Tokens: 1, First: time.Second, Took: time.Second}, counts{
+				"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 1,
+				"first_token_seconds_count": 1, "first_token_seconds_sum": 1, "request_seconds_count": 1,
+				"request_seconds_sum": 1}},
+		{"no text", openai.Event{Endpoint: "chat", Status: 200, Tokens: 2, Took: time.Second}, counts{
 			"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 2,
 			"request_seconds_count": 1, "request_seconds_sum": 1}},
 	} {
-		to := prometheus.NewRegistry()
-		metrics.NewServing(to).Event(c.e)
-		got := counts{}
-		for name, v := range values(t, to) {
-			got[strings.TrimPrefix(name, "pilotfish_serve_")] = v
-		}
-		assert.Equal(t, c.want, got, "%+v", c.e)
+		t.Run(c.name, func(t *testing.T) {
+			to := prometheus.NewRegistry()
+			metrics.NewServing(to).Event(c.e)
+			got := counts{}
+			for name, v := range values(t, to) {
+				got[strings.TrimPrefix(name, "pilotfish_serve_")] = v
+			}
+			assert.Equal(t, c.want, got)
+		})
 	}
 }
 
@@ -112,56 +119,75 @@ func TestStates(t *testing.T) {
 	assert.Equal(t, want, values(t, to))
 }
 
+// countedEvent is an event and the values that it adds to the metrics.
+type countedEvent struct {
+	name string
+	e    gateway.Event
+	want map[string]float64
+}
+
+func countedEvents() []countedEvent {
+	type counts = map[string]float64
+	return []countedEvent{
+		{"connected",
+			gateway.Event{Kind: gateway.Connected, Client: "lab"}, counts{"connections_total{early=false}": 1}},
+		{"connected early",
+			gateway.Event{Kind: gateway.Connected, Early: true}, counts{"connections_total{early=true}": 1}},
+		{"disconnected",
+			gateway.Event{Kind: gateway.Disconnected, Lasted: time.Second, Asks: 7, Err: netproto.WrongSecret},
+			counts{}},
+		{"answered",
+			gateway.Event{Kind: gateway.Answered, Message: netproto.KindAsk, Client: "lab", Context: 100, Delta: 5,
+				Audited: 2, Looked: 8, Queue: time.Second, Compute: 2 * time.Second, Took: 4 * time.Second}, counts{
+				"asks_total{client=lab,outcome=answered}": 1, "context_tokens_total": 100, "delta_tokens_total": 5,
+				"audited_positions_total": 8, "audit_findings_total": 2,
+				"ask_queue_seconds_count": 1, "ask_queue_seconds_sum": 1, "ask_compute_seconds_count": 1,
+				"ask_compute_seconds_sum": 2, "ask_seconds_count": 1, "ask_seconds_sum": 4}},
+		{"resent", gateway.Event{Kind: gateway.Resent, Message: netproto.KindAsk, Context: 10, Delta: 3}, counts{
+			"asks_total{client=,outcome=resent}": 1, "context_tokens_total": 10, "delta_tokens_total": 3}},
+		{"synced", gateway.Event{Kind: gateway.Synced, Message: netproto.KindSync, Context: 10, Delta: 3}, counts{
+			"context_tokens_total": 10, "delta_tokens_total": 3}},
+		{"dropped",
+			gateway.Event{Kind: gateway.Dropped, Message: netproto.KindAsk, Err: netproto.Cancelled,
+				Queue: time.Second}, counts{
+				"asks_total{client=,outcome=dropped}": 1}},
+		{"ask refused",
+			gateway.Event{Kind: gateway.Refused, Message: netproto.KindAsk, Client: "lab",
+				Err: fmt.Errorf("x: %w", netproto.Refusal{Code: netproto.TooFast})}, counts{
+				"asks_total{client=lab,outcome=refused}": 1, "refusals_total{code=too_fast,of=ask}": 1}},
+		{"sync refused", gateway.Event{Kind: gateway.Refused, Message: netproto.KindSync, Err: netproto.Busy}, counts{
+			"refusals_total{code=busy,of=sync}": 1}},
+		{"connection refused", gateway.Event{Kind: gateway.Refused, Err: netproto.Malformed}, counts{
+			"refusals_total{code=malformed,of=connection}": 1}},
+		{"unknown code", gateway.Event{Kind: gateway.Refused, Err: netproto.Code(99)}, counts{
+			"refusals_total{code=other,of=connection}": 1}},
+		{"decoded ahead",
+			gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Client: "lab", Context: 9, Decoded: 7,
+				Took: time.Second}, counts{"ahead_tokens_total": 7, "answers_continued_total{code=none}": 1}},
+		{"not decoded ahead",
+			gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk,
+				Err: netproto.Refusal{Code: netproto.Busy}}, counts{
+				"answers_continued_total{code=busy}": 1}},
+		{"forgotten", gateway.Event{Kind: gateway.Forgotten}, counts{}},
+		{"drained", gateway.Event{Kind: gateway.Drained, Conns: 2, Lasted: time.Second}, counts{}},
+	}
+}
+
 // TestEvents: every kind of event counts once in each of its families, and in no other.
 func TestEvents(t *testing.T) {
-	type counts = map[string]float64
-	for _, c := range []struct {
-		e    gateway.Event
-		want counts
-	}{
-		{gateway.Event{Kind: gateway.Connected, Client: "lab"}, counts{"connections_total{early=false}": 1}},
-		{gateway.Event{Kind: gateway.Connected, Early: true}, counts{"connections_total{early=true}": 1}},
-		{gateway.Event{Kind: gateway.Disconnected, Lasted: time.Second, Asks: 7, Err: netproto.WrongSecret}, counts{}},
-		{gateway.Event{Kind: gateway.Answered, Message: netproto.KindAsk, Client: "lab", Context: 100, Delta: 5,
-			Audited: 2, Looked: 8, Queue: time.Second, Compute: 2 * time.Second, Took: 4 * time.Second}, counts{
-			"asks_total{client=lab,outcome=answered}": 1, "context_tokens_total": 100, "delta_tokens_total": 5,
-			"audited_positions_total": 8, "audit_findings_total": 2,
-			"ask_queue_seconds_count": 1, "ask_queue_seconds_sum": 1, "ask_compute_seconds_count": 1,
-			"ask_compute_seconds_sum": 2, "ask_seconds_count": 1, "ask_seconds_sum": 4}},
-		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindAsk, Context: 10, Delta: 3}, counts{
-			"asks_total{client=,outcome=resent}": 1, "context_tokens_total": 10, "delta_tokens_total": 3}},
-		{gateway.Event{Kind: gateway.Synced, Message: netproto.KindSync, Context: 10, Delta: 3}, counts{
-			"context_tokens_total": 10, "delta_tokens_total": 3}},
-		{gateway.Event{Kind: gateway.Dropped, Message: netproto.KindAsk, Err: netproto.Cancelled,
-			Queue: time.Second}, counts{
-			"asks_total{client=,outcome=dropped}": 1}},
-		{gateway.Event{Kind: gateway.Refused, Message: netproto.KindAsk, Client: "lab",
-			Err: fmt.Errorf("x: %w", netproto.Refusal{Code: netproto.TooFast})}, counts{
-			"asks_total{client=lab,outcome=refused}": 1, "refusals_total{code=too_fast,of=ask}": 1}},
-		{gateway.Event{Kind: gateway.Refused, Message: netproto.KindSync, Err: netproto.Busy}, counts{
-			"refusals_total{code=busy,of=sync}": 1}},
-		{gateway.Event{Kind: gateway.Refused, Err: netproto.Malformed}, counts{
-			"refusals_total{code=malformed,of=connection}": 1}},
-		{gateway.Event{Kind: gateway.Refused, Err: netproto.Code(99)}, counts{
-			"refusals_total{code=other,of=connection}": 1}},
-		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Client: "lab", Context: 9, Decoded: 7,
-			Took: time.Second}, counts{"ahead_tokens_total": 7, "answers_continued_total{code=none}": 1}},
-		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk,
-			Err: netproto.Refusal{Code: netproto.Busy}}, counts{
-			"answers_continued_total{code=busy}": 1}},
-		{gateway.Event{Kind: gateway.Forgotten}, counts{}},
-		{gateway.Event{Kind: gateway.Drained, Conns: 2, Lasted: time.Second}, counts{}},
-	} {
-		to := prometheus.NewRegistry()
-		m := metrics.NewEvents(to)
-		m.Event(c.e)
-		assert.Equal(t, c.want, values(t, to), "%v", c.e)
-		m.Event(c.e)
-		twice := counts{}
-		for name, v := range c.want {
-			twice[name] = 2 * v
-		}
-		assert.Equal(t, twice, values(t, to), "%v", c.e)
+	for _, c := range countedEvents() {
+		t.Run(c.name, func(t *testing.T) {
+			to := prometheus.NewRegistry()
+			m := metrics.NewEvents(to)
+			m.Event(c.e)
+			assert.Equal(t, c.want, values(t, to))
+			m.Event(c.e)
+			twice := map[string]float64{}
+			for name, v := range c.want {
+				twice[name] = 2 * v
+			}
+			assert.Equal(t, twice, values(t, to))
+		})
 	}
 }
 
@@ -190,8 +216,8 @@ func TestBuckets(t *testing.T) {
 			continue
 		}
 		all := f.GetMetric()[0].GetHistogram().GetBucket()
-		assert.Equal(t, []float64{0.0001, 60},
-			[]float64{all[0].GetUpperBound(), all[len(all)-1].GetUpperBound()}, f.GetName())
+		assert.Equal(t, 0.0001, all[0].GetUpperBound(), f.GetName())
+		assert.Equal(t, 60., all[len(all)-1].GetUpperBound(), f.GetName())
 		assert.GreaterOrEqual(t, len(all), 7, f.GetName())
 		seen++
 	}
@@ -249,34 +275,69 @@ func (m model) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 }
 func (m model) Forget(uint64) {}
 
-// TestGateway: the metrics equal the actions of a gateway over real sockets, and pass Prometheus' own checks.
-func TestGateway(t *testing.T) {
-	to := prometheus.NewRegistry()
+// countedGateway is a gateway over a real socket with metrics, which counts its events by kind.
+type countedGateway struct {
+	*gateway.Gateway
+	socket net.PacketConn
+	stop   func() error
+
+	mu    sync.Mutex
+	kinds map[gateway.EventKind]int
+}
+
+// newCountedGateway starts a gateway with the access token "sixteen bytes of".
+func newCountedGateway(t *testing.T, to *prometheus.Registry) *countedGateway {
+	t.Helper()
 	m := metrics.NewEvents(to)
-	var mu sync.Mutex
-	kinds := map[gateway.EventKind]int{}
-	g, err := gateway.New(gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: "sixteen bytes of"}},
+	g := &countedGateway{kinds: map[gateway.EventKind]int{}}
+	var err error
+	g.Gateway, err = gateway.New(gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: "sixteen bytes of"}},
 		Events: func(e gateway.Event) {
 			m.Event(e)
-			mu.Lock()
-			defer mu.Unlock()
-			kinds[e.Kind]++
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.kinds[e.Kind]++
 		}}, model{time.Millisecond})
 	require.NoError(t, err)
 	metrics.State(to, g.Stats)
-	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	g.socket, err = net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- g.Serve(ctx, socket) }()
-
-	dial := func(secret netproto.Secret) (*client.Client, error) {
-		return client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
-			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint(), Secret: secret})
+	go func() { done <- g.Serve(ctx, g.socket) }()
+	g.stop = func() error {
+		cancel()
+		return errors.Join(<-done, g.socket.Close())
 	}
-	_, err = dial("another of sixteen")
+	return g
+}
+
+// dial connects a client with an access token.
+func (g *countedGateway) dial(t *testing.T, secret netproto.Secret) (*client.Client, error) {
+	t.Helper()
+	return client.Dial(t.Context(), g.socket.LocalAddr().String(), client.Options{
+		Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint(), Secret: secret})
+}
+
+// await waits for a number of events of some kinds: an event follows its answer.
+func (g *countedGateway) await(events int, kinds ...gateway.EventKind) {
+	for seen := 0; seen < events; time.Sleep(time.Millisecond) {
+		g.mu.Lock()
+		seen = 0
+		for _, kind := range kinds {
+			seen += g.kinds[kind]
+		}
+		g.mu.Unlock()
+	}
+}
+
+// TestGateway: the metrics equal the actions of a gateway over real sockets, and pass Prometheus' own checks.
+func TestGateway(t *testing.T) {
+	to := prometheus.NewRegistry()
+	g := newCountedGateway(t, to)
+	_, err := g.dial(t, "another of sixteen")
 	require.ErrorIs(t, err, netproto.WrongSecret)
-	c, err := dial("sixteen bytes of")
+	c, err := g.dial(t, "sixteen bytes of")
 	require.NoError(t, err)
 	s, err := c.NewSession(t.Context())
 	require.NoError(t, err)
@@ -290,11 +351,7 @@ func TestGateway(t *testing.T) {
 	}
 	_, err = s.Ask(t.Context(), terms.Question{Context: []int32{66}})
 	require.ErrorIs(t, err, netproto.Failed)
-	for events := 0; events < 7; time.Sleep(time.Millisecond) { // an event follows its answer
-		mu.Lock()
-		events = kinds[gateway.Connected] + kinds[gateway.Answered] + kinds[gateway.Synced] + kinds[gateway.Refused]
-		mu.Unlock()
-	}
+	g.await(7, gateway.Connected, gateway.Answered, gateway.Synced, gateway.Refused)
 	now := values(t, to)
 	for name, want := range map[string]float64{
 		"asks_total{client=lab,outcome=answered}": 3, "asks_total{client=lab,outcome=refused}": 1,
@@ -309,11 +366,9 @@ func TestGateway(t *testing.T) {
 	assert.Greater(t, now["ask_seconds_sum"], 0.003)
 	s.Close()
 	require.NoError(t, c.Close())
-	cancel()
-	require.NoError(t, <-done)
-	require.NoError(t, socket.Close())
+	require.NoError(t, g.stop())
 	assert.Equal(t, map[gateway.EventKind]int{gateway.Connected: 1, gateway.Disconnected: 1, gateway.Refused: 2,
-		gateway.Answered: 3, gateway.Synced: 1, gateway.Forgotten: 1, gateway.Draining: 1, gateway.Drained: 1}, kinds)
+		gateway.Answered: 3, gateway.Synced: 1, gateway.Forgotten: 1, gateway.Draining: 1, gateway.Drained: 1}, g.kinds)
 	problems, err := testutil.GatherAndLint(to)
 	require.NoError(t, err)
 	assert.Empty(t, problems)

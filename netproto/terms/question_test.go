@@ -7,11 +7,19 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestCheck: a reply has tokens of the vocabulary, and the audit that was requested: a verification is complete, and
-// its findings are in order and differ from the text, with valid scores only if these are requested.
-func TestCheck(t *testing.T) {
-	const vocab = 10
-	text := []int32{9, 8, 7, 6, 5, 4, 3, 2}
+// checkedReply is a reply to a question about checkedText.
+type checkedReply struct {
+	verify Verify
+	from   int
+	reply  Reply
+	good   bool
+}
+
+const vocab = 10
+
+var checkedText = []int32{9, 8, 7, 6, 5, 4, 3, 2}
+
+func checkedReplies() map[string]checkedReply {
 	never, none := float32(math.Inf(-1)), float32(math.NaN())
 	found := func(score, stands float32, positions ...int) (all []Finding) {
 		for _, p := range positions {
@@ -20,12 +28,7 @@ func TestCheck(t *testing.T) {
 		return all
 	}
 	audit := func(n int, all ...Finding) Reply { return Reply{Audited: n, Audit: all} }
-	for name, c := range map[string]struct {
-		verify Verify
-		from   int
-		reply  Reply
-		good   bool
-	}{
+	return map[string]checkedReply{
 		"the first token":       {AsItComes, 0, Reply{}, true},
 		"the last token":        {AsItComes, 0, Reply{Token: vocab - 1}, true},
 		"one more":              {AsItComes, 0, Reply{Token: vocab}, false},
@@ -63,8 +66,16 @@ func TestCheck(t *testing.T) {
 		"a score without end":   {EachScore, 3, audit(5, found(-never, -1, 3)...), false},
 		"a choice that can not": {EachScore, 3, audit(5, found(never, never, 3)...), false},
 		"no scores":             {EachScore, 3, audit(5, found(0, 0, 3)...), false},
-	} {
-		err := c.reply.Check(Question{Context: text, AuditFrom: c.from, Verify: c.verify}, vocab)
-		assert.Equal(t, c.good, err == nil, "%s: %v", name, err)
+	}
+}
+
+// TestCheck: a reply has tokens of the vocabulary, and the audit that was requested: a verification is complete, and
+// its findings are in order and differ from the text, with valid scores only if these are requested.
+func TestCheck(t *testing.T) {
+	for name, c := range checkedReplies() {
+		t.Run(name, func(t *testing.T) {
+			err := c.reply.Check(Question{Context: checkedText, AuditFrom: c.from, Verify: c.verify}, vocab)
+			assert.Equal(t, c.good, err == nil, "%v", err)
+		})
 	}
 }

@@ -95,16 +95,17 @@ func TestSettings(t *testing.T) {
 	assert.ErrorContains(t, Settings{LogitBias: map[int32]float32{7: 101}}.Validate(), "101 of token 7 is not within")
 	assert.ErrorContains(t, Settings{MaxTokens: -2}.Validate(), "number of tokens must not be negative, but is -2")
 	assert.ErrorContains(t, Settings{Top: 21}.Validate(), "21 best tokens with each token are not possible: 0 to 20")
-	for r, want := range map[*Settings][2]bool{
+	for r, want := range map[*Settings]struct{ sampledRules, greedyRules bool }{
 		{}: {false, false}, {MinP: 0.1}: {true, false},
 		{RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},
 		{PresencePenalty: 1}: {true, true}, {FrequencyPenalty: 1}: {true, true},
 		{LogitBias: map[int32]float32{1: 1}}: {true, true},
 	} {
-		assert.Equal(t, want[1], r.Rules(), "greedy: %+v", *r)
+		assert.Equal(t, want.greedyRules, r.Rules(), "greedy: %+v", *r)
 		r.Temperature = 1
-		assert.Equal(t, want, [2]bool{r.Rules(), r.Adjusts()}, "%+v", *r)
+		assert.Equal(t, want.sampledRules, r.Rules(), "%+v", *r)
+		assert.Equal(t, want.greedyRules, r.Adjusts(), "%+v", *r)
 		r.TopK = 1
-		assert.Equal(t, want[1], r.Rules(), "greedy, too: %+v", *r)
+		assert.Equal(t, want.greedyRules, r.Rules(), "greedy, too: %+v", *r)
 	}
 }

@@ -65,19 +65,21 @@ func TestConnectionsEnd(t *testing.T) {
 	server := httptest.NewServer(e)
 	defer server.Close()
 	for name, refused := range map[string]bool{"used": false, "refused": true} {
-		held.Same(t, func() {
-			o := options(nil)
-			o.URLs, o.Transport, o.Key = []string{server.URL}, nil, "open sesame"
-			if refused {
-				o.Model = "another"
-			}
-			u, err := Open(t.Context(), o)
-			require.Equal(t, refused, err != nil, name)
-			if err != nil {
-				return
-			}
-			mustAsk(t, u, question(1, []int32{1, 2, 3}))
-			u.Close()
+		t.Run(name, func(t *testing.T) {
+			held.Same(t, func() {
+				o := options(nil)
+				o.URLs, o.Transport, o.Key = []string{server.URL}, nil, "open sesame"
+				if refused {
+					o.Model = "another"
+				}
+				u, err := Open(t.Context(), o)
+				require.Equal(t, refused, err != nil)
+				if err != nil {
+					return
+				}
+				mustAsk(t, u, question(1, []int32{1, 2, 3}))
+				u.Close()
+			})
 		})
 	}
 }

@@ -51,7 +51,9 @@ func TestDialects(t *testing.T) {
 			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 			info := u.Info()
 			assert.Equal(t, "fake", info.Model)
-			assert.Equal(t, []any{c.audit, c.choices, c.context}, []any{info.Audit, info.Choices, info.MaxContext})
+			assert.Equal(t, c.audit, info.Audit)
+			assert.Equal(t, c.choices, info.Choices)
+			assert.Equal(t, c.context, info.MaxContext)
 			r := rand.New(rand.NewPCG(1, 2))
 			for i := range many(200) {
 				q := question(uint64(i%5), contextOf(r, 2+r.IntN(60)))
@@ -67,7 +69,8 @@ func TestDialects(t *testing.T) {
 				}
 				checkAudit(t, e, c.audit, q.Context, q.AuditFrom, a.Audited, a.Audit)
 				again := mustAsk(t, u, q)
-				require.Equal(t, []any{a.Token, a.Top}, []any{again.Token, again.Top})
+				require.Equal(t, a.Token, again.Token)
+				require.Equal(t, a.Top, again.Top)
 			}
 			assert.EqualValues(t, u.Stats().Repeats, u.Stats().Engines[0].Answered, "each question was sent twice")
 			u.Forget(1)
@@ -99,7 +102,8 @@ func checkAudit(
 	}
 	require.Len(t, found, len(want))
 	for i := range want {
-		require.Equal(t, []int{want[i].Pos, int(want[i].Token)}, []int{found[i].Pos, int(found[i].Token)})
+		require.Equal(t, want[i].Pos, found[i].Pos)
+		require.Equal(t, want[i].Token, found[i].Token)
 		require.InDelta(t, want[i].LogProb, found[i].LogProb, 1e-6)
 	}
 }
@@ -134,29 +138,31 @@ func TestSalts(t *testing.T) {
 	for _, c := range []struct{ engine, path, field string }{
 		{"sglang", "/generate", "extra_key"}, {"vllm", "/inference/v1/generate", "cache_salt"},
 	} {
-		e := &fakeengine.Engine{Dialect: c.engine}
-		w := fakeengine.NewWire(map[string]http.Handler{"one": e})
-		salt := func(key byte, client, session uint64) string {
+		t.Run(c.engine, func(t *testing.T) {
+			e := &fakeengine.Engine{Dialect: c.engine}
+			w := fakeengine.NewWire(map[string]http.Handler{"one": e})
+			salt := func(key byte, client, session uint64) string {
+				u := open(t, options(w, "one"))
+				u.saltKey = [32]byte{key}
+				q := question(session, []int32{1, 2, 3})
+				q.Client = client
+				mustAsk(t, u, q)
+				calls := e.Calls(c.path)
+				var body map[string]any
+				require.NoError(t, json.Unmarshal(calls[len(calls)-1].Body, &body))
+				return body[c.field].(string)
+			}
+			first := salt(1, 1, 1)
+			assert.NotEmpty(t, first)
+			assert.Equal(t, first, salt(1, 1, 2))
+			assert.NotEqual(t, first, salt(1, 2, 1))
+			assert.NotEqual(t, first, salt(2, 1, 1))
 			u := open(t, options(w, "one"))
-			u.saltKey = [32]byte{key}
-			q := question(session, []int32{1, 2, 3})
-			q.Client = client
-			mustAsk(t, u, q)
-			calls := e.Calls(c.path)
-			var body map[string]any
-			require.NoError(t, json.Unmarshal(calls[len(calls)-1].Body, &body))
-			return body[c.field].(string)
-		}
-		first := salt(1, 1, 1)
-		assert.NotEmpty(t, first)
-		assert.Equal(t, first, salt(1, 1, 2))
-		assert.NotEqual(t, first, salt(1, 2, 1))
-		assert.NotEqual(t, first, salt(2, 1, 1))
-		u := open(t, options(w, "one"))
-		assert.NotEqual(t, first, u.cacheSalt(1, 0), "the key is drawn at random")
-		u.saltKey = [32]byte{1}
-		assert.Equal(t, first, u.cacheSalt(1, 0))
-		assert.NotEqual(t, first, u.cacheSalt(1, 7), "a device of a private token")
+			assert.NotEqual(t, first, u.cacheSalt(1, 0), "the key is drawn at random")
+			u.saltKey = [32]byte{1}
+			assert.Equal(t, first, u.cacheSalt(1, 0))
+			assert.NotEqual(t, first, u.cacheSalt(1, 7), "a device of a private token")
+		})
 	}
 }
 
@@ -256,29 +262,31 @@ func TestModelName(t *testing.T) {
 func TestRecognised(t *testing.T) {
 	for page, dialect := range map[string]string{"props": "llama", "info": "sglang", "{}": "vllm", "<html>": "vllm",
 		"broken": "vllm"} {
-		e := &fakeengine.Engine{Dialect: dialect}
-		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			switch {
-			case r.URL.Path == "/v1/models":
-				fmt.Fprint(w, `{"data":[{"id":"fake","owned_by":"somebody","meta":{"n_vocab":300}}]}`)
-			case page == "broken" && r.Method == http.MethodGet:
-				broken(w, r)
-			case r.URL.Path == "/props" && dialect != "llama", r.URL.Path == "/get_model_info" && dialect == "vllm":
-				fmt.Fprint(w, page) // it has a page at every path
-			default:
-				return false
+		t.Run(page, func(t *testing.T) {
+			e := &fakeengine.Engine{Dialect: dialect}
+			e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				switch {
+				case r.URL.Path == "/v1/models":
+					fmt.Fprint(w, `{"data":[{"id":"fake","owned_by":"somebody","meta":{"n_vocab":300}}]}`)
+				case page == "broken" && r.Method == http.MethodGet:
+					broken(w, r)
+				case r.URL.Path == "/props" && dialect != "llama", r.URL.Path == "/get_model_info" && dialect == "vllm":
+					fmt.Fprint(w, page) // it has a page at every path
+				default:
+					return false
+				}
+				return true
 			}
-			return true
-		}
-		o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
-		if page == "broken" { // it may be any engine
-			_, err := Open(t.Context(), o)
-			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-			assert.False(t, isUnsuitable(err), "waiting helps")
-			continue
-		}
-		f, _ := open(t, o).engines[0].serviceState()
-		assert.Equal(t, dialect, f.Dialect)
+			o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+			if page == "broken" { // it may be any engine
+				_, err := Open(t.Context(), o)
+				require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+				assert.False(t, isUnsuitable(err), "waiting helps")
+				return
+			}
+			f, _ := open(t, o).engines[0].serviceState()
+			assert.Equal(t, dialect, f.Dialect)
+		})
 	}
 }
 
@@ -289,9 +297,11 @@ func TestReplayedKinds(t *testing.T) {
 	for kind, want := range map[string]dialect.Engine{
 		"llama": &dialect.Llama{}, "sglang": &dialect.SGLang{}, "vllm": &dialect.VLLM{},
 	} {
-		got, err := detectDialect(t.Context(), dialect.NewClient(at, "", fakeengine.Recorded("testdata/"+kind)), "")
-		require.NoError(t, err)
-		assert.IsType(t, want, got)
+		t.Run(kind, func(t *testing.T) {
+			got, err := detectDialect(t.Context(), dialect.NewClient(at, "", fakeengine.Recorded("testdata/"+kind)), "")
+			require.NoError(t, err)
+			assert.IsType(t, want, got)
+		})
 	}
 }
 

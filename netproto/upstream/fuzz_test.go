@@ -9,23 +9,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 )
 
+// repliesOfEngines are replies of each kind of engine, and invalid ones.
+var repliesOfEngines = []string{
+	`{"tokens":[5],"timings/cache_n":3,"timings/prompt_ms":0.5,"completion_probabilities":[` +
+		`{"id":5,"logprob":-0.1,"top_logprobs":[{"id":5,"logprob":-0.1},{"id":6,"logprob":null}]}]}`,
+	`{"output_ids":[5],"meta_info":{"cached_tokens":3,"e2e_latency":0.5,` +
+		`"input_top_logprobs":[null,[[-0.2,264,null],[-2,279,null]],[[-0.2,7,null]]],` +
+		`"output_top_logprobs":[[[-0.1,5,null],[-2.2,264,null]]]}}`,
+	`{"choices":[{"index":0,"token_ids":[5],"logprobs":{"content":[` +
+		`{"token_id":5,"top_logprobs":[{"token_id":5,"logprob":-0.1,"rank":1},` +
+		`{"token":"token_id:6","logprob":-3}]}]}}],` +
+		`"prompt_logprobs":[null,{"5":{"logprob":-4,"rank":17},"26":{"logprob":-0.3,"rank":1}}],` +
+		`"usage":{"prompt_tokens_details":{"cached_tokens":16}}}`,
+	`{"choices":[{"index":0,"token_ids":[5],"logprobs":{"tokens":["token_id:5"],` +
+		`"top_logprobs":[{"token_id:5":-0.1,"token_id:6":-2}]}}]}`,
+	`{"error":{"message":"no","type":"no"}}`, `[]`, `null`, ``, `{"tokens":[1e300]}`, `{"output_ids":[4294967297]}`,
+}
+
 // FuzzReply: any reply of an engine gives an error, or a token of the vocabulary with valid candidates and findings.
 func FuzzReply(f *testing.F) {
-	for _, body := range []string{
-		`{"tokens":[5],"timings/cache_n":3,"timings/prompt_ms":0.5,"completion_probabilities":[` +
-			`{"id":5,"logprob":-0.1,"top_logprobs":[{"id":5,"logprob":-0.1},{"id":6,"logprob":null}]}]}`,
-		`{"output_ids":[5],"meta_info":{"cached_tokens":3,"e2e_latency":0.5,` +
-			`"input_top_logprobs":[null,[[-0.2,264,null],[-2,279,null]],[[-0.2,7,null]]],` +
-			`"output_top_logprobs":[[[-0.1,5,null],[-2.2,264,null]]]}}`,
-		`{"choices":[{"index":0,"token_ids":[5],"logprobs":{"content":[` +
-			`{"token_id":5,"top_logprobs":[{"token_id":5,"logprob":-0.1,"rank":1},` +
-			`{"token":"token_id:6","logprob":-3}]}]}}],` +
-			`"prompt_logprobs":[null,{"5":{"logprob":-4,"rank":17},"26":{"logprob":-0.3,"rank":1}}],` +
-			`"usage":{"prompt_tokens_details":{"cached_tokens":16}}}`,
-		`{"choices":[{"index":0,"token_ids":[5],"logprobs":{"tokens":["token_id:5"],` +
-			`"top_logprobs":[{"token_id:5":-0.1,"token_id:6":-2}]}}]}`,
-		`{"error":{"message":"no","type":"no"}}`, `[]`, `null`, ``, `{"tokens":[1e300]}`, `{"output_ids":[4294967297]}`,
-	} {
+	for _, body := range repliesOfEngines {
 		for kind := range byte(4) {
 			f.Add(kind, body, byte(2), byte(3))
 		}

@@ -33,8 +33,10 @@ func TestLeastOfAll(t *testing.T) {
 	})
 	for _, hosts := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c"}} {
 		info := open(t, options(w, hosts...)).Info()
-		assert.Equal(t, []any{5, 399, netproto.NoAudit, 64 + 64 + 3},
-			[]any{info.Choices, info.MaxContext, info.Audit, info.Parallel})
+		assert.Equal(t, 5, info.Choices)
+		assert.Equal(t, 399, info.MaxContext)
+		assert.Equal(t, netproto.NoAudit, info.Audit)
+		assert.Equal(t, 64+64+3, info.Parallel)
 	}
 	w.Set("e", &fakeengine.Engine{Dialect: "vllm", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if r.URL.Path == "/v1/models" {
@@ -77,7 +79,9 @@ func testCrowded(t *testing.T, wait time.Duration, doing func(http.ResponseWrite
 		require.NoError(t, ask(t, u, session, time.Second), "the other engine answers")
 		f.on.Store(false)
 		s := u.Stats().Engines[0]
-		assert.Equal(t, []any{"http://0", "llama", uint64(1)}, []any{s.URL, s.Facts.Dialect, s.Failed})
+		assert.Equal(t, "http://0", s.URL)
+		assert.Equal(t, "llama", s.Facts.Dialect)
+		assert.Equal(t, uint64(1), s.Failed)
 		assert.Equal(t, "http://1", u.rankEngines(session)[0].url)
 		time.Sleep(wait - time.Millisecond)
 		assert.Equal(t, "http://1", u.rankEngines(session)[0].url)
@@ -110,18 +114,20 @@ func TestFaultsInARow(t *testing.T) {
 // was cancelled at once does not.
 func TestGivenUp(t *testing.T) {
 	for after, found := range map[time.Duration]bool{time.Millisecond: false, 300 * time.Millisecond: true} {
-		f := &fault{doing: hang, all: true}
-		inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
-			func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-				require.NoError(t, ask(t, u, 1, time.Second))
-				f.on.Store(true)
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(after, cancel)
-				_, err := u.Ask(ctx, question(2, []int32{1, 2}))
-				require.ErrorIs(t, err, context.Canceled)
-				time.Sleep(pulseTime + time.Millisecond)
-				assert.Equal(t, found, u.Ready() != nil)
-			})
+		t.Run(after.String(), func(t *testing.T) {
+			f := &fault{doing: hang, all: true}
+			inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+				func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+					require.NoError(t, ask(t, u, 1, time.Second))
+					f.on.Store(true)
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(after, cancel)
+					_, err := u.Ask(ctx, question(2, []int32{1, 2}))
+					require.ErrorIs(t, err, context.Canceled)
+					time.Sleep(pulseTime + time.Millisecond)
+					assert.Equal(t, found, u.Ready() != nil)
+				})
+		})
 	}
 }
 
@@ -160,24 +166,32 @@ func TestSlowIsNotDead(t *testing.T) {
 // service.
 func TestSlowPulse(t *testing.T) {
 	for _, c := range []struct {
+		name   string
 		misses int
 		doing  func(http.ResponseWriter, *http.Request)
 		stays  bool
-	}{{1, hang, true}, {2, hang, false}, {1, broken, false}} {
-		var left atomic.Int64
-		e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if r.URL.Path != "/health" || left.Add(-1) < 0 {
-				return false
+	}{
+		{"one slow check", 1, hang, true},
+		{"two slow checks", 2, hang, false},
+		{"no connection", 1, broken, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var left atomic.Int64
+			e := &fakeengine.Engine{Dialect: "llama"}
+			e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if r.URL.Path != "/health" || left.Add(-1) < 0 {
+					return false
+				}
+				c.doing(w, r)
+				return true
 			}
-			c.doing(w, r)
-			return true
-		}}
-		inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-			left.Store(int64(c.misses))
-			time.Sleep(2*(pulse+pulseTime) + pulse)
-			assert.Equal(t, c.stays, u.Stats().Engines[0].Outages == 0)
-			time.Sleep(2 * longestPause)
-			require.NoError(t, u.Ready())
+			inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+				left.Store(int64(c.misses))
+				time.Sleep(2*(pulse+pulseTime) + pulse)
+				assert.Equal(t, c.stays, u.Stats().Engines[0].Outages == 0)
+				time.Sleep(2 * longestPause)
+				require.NoError(t, u.Ready())
+			})
 		})
 	}
 }
@@ -251,29 +265,31 @@ func TestTimesOfMonitoring(t *testing.T) {
 		{"/health", 0, true}, {"/health", 2900 * time.Millisecond, true}, {"/health", 3100 * time.Millisecond, false},
 		{"/props", 59 * time.Second, true}, {"/props", 61 * time.Second, false},
 	} {
-		bubble.Test(t, func(t *testing.T) {
-			e := &fakeengine.Engine{Dialect: "llama"}
-			e.Fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-				if r.URL.Path == c.path {
-					_ = retry.Wait(r.Context(), c.late)
+		t.Run(fmt.Sprint(c.path, " after ", c.late), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				e := &fakeengine.Engine{Dialect: "llama"}
+				e.Fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+					if r.URL.Path == c.path {
+						_ = retry.Wait(r.Context(), c.late)
+					}
+					return false
 				}
-				return false
-			}
-			o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
-			u, err := Open(t.Context(), o)
-			if c.path == "/props" {
-				assert.Equal(t, c.ok, err == nil, "%v", err)
-			} else {
-				require.NoError(t, err)
-				time.Sleep(62 * time.Second)
-				assert.Equal(t, c.ok, u.Stats().Engines[0].Outages == 0)
-			}
-			if c.late == 0 {
-				assert.Len(t, e.Calls("/health"), 12)
-			}
-			if err == nil {
-				u.Close()
-			}
+				o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+				u, err := Open(t.Context(), o)
+				if c.path == "/props" {
+					assert.Equal(t, c.ok, err == nil, "%v", err)
+				} else {
+					require.NoError(t, err)
+					time.Sleep(62 * time.Second)
+					assert.Equal(t, c.ok, u.Stats().Engines[0].Outages == 0)
+				}
+				if c.late == 0 {
+					assert.Len(t, e.Calls("/health"), 12)
+				}
+				if err == nil {
+					u.Close()
+				}
+			})
 		})
 	}
 }
@@ -284,22 +300,27 @@ func TestRequested(t *testing.T) {
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	drawn := func(k int) terms.Sampling { return terms.Sampling{Temperature: 1, TopK: k} }
 	for _, c := range []struct {
+		name         string
 		q            terms.Question
 		k, from, row int
 	}{
-		{terms.Question{}, 0, 0, 0},
-		{terms.Question{K: 3, AuditFrom: 2}, 3, 2, 0},
-		{terms.Question{K: 30, AuditFrom: 5}, 20, 0, 0}, // there is no position 5
-		{terms.Question{K: 3, Sampling: drawn(7), AuditFrom: 4}, 7, 4, 0},
-		{terms.Question{K: 9, Sampling: drawn(7)}, 9, 0, 0},
-		{terms.Question{AuditFrom: 1, Verify: terms.EachChoice}, 0, 1, 0},
-		{terms.Question{AuditFrom: 1, Verify: terms.EachChoice, Sampling: drawn(7)}, 7, 1, 7},
-		{terms.Question{AuditFrom: 1, Verify: terms.EachScore, Sampling: drawn(70)}, 20, 1, 20},
+		{"nothing", terms.Question{}, 0, 0, 0},
+		{"candidates and an audit", terms.Question{K: 3, AuditFrom: 2}, 3, 2, 0},
+		{"more than the engine gives", terms.Question{K: 30, AuditFrom: 5}, 20, 0, 0}, // there is no position 5
+		{"more for the draw", terms.Question{K: 3, Sampling: drawn(7), AuditFrom: 4}, 7, 4, 0},
+		{"more candidates than for the draw", terms.Question{K: 9, Sampling: drawn(7)}, 9, 0, 0},
+		{"choices", terms.Question{AuditFrom: 1, Verify: terms.EachChoice}, 0, 1, 0},
+		{"drawn choices", terms.Question{AuditFrom: 1, Verify: terms.EachChoice, Sampling: drawn(7)}, 7, 1, 7},
+		{"drawn scores", terms.Question{AuditFrom: 1, Verify: terms.EachScore, Sampling: drawn(70)}, 20, 1, 20},
 	} {
-		c.q.Context = []int32{1, 2, 3, 4, 5}
-		a := u.newEngineAsk(terms.Job{Question: c.q})
-		assert.Equal(t, [3]int{c.k, c.from, c.row}, [3]int{a.K, a.AuditFrom, a.Rows}, "%+v", c.q)
-		assert.Equal(t, c.q.Verify != terms.AsItComes, a.All)
+		t.Run(c.name, func(t *testing.T) {
+			c.q.Context = []int32{1, 2, 3, 4, 5}
+			a := u.newEngineAsk(terms.Job{Question: c.q})
+			assert.Equal(t, c.k, a.K)
+			assert.Equal(t, c.from, a.AuditFrom)
+			assert.Equal(t, c.row, a.Rows)
+			assert.Equal(t, c.q.Verify != terms.AsItComes, a.All)
+		})
 	}
 }
 
@@ -488,7 +509,8 @@ func TestRememberedTogether(t *testing.T) {
 		q.AuditFrom = 1
 		a := mustAsk(t, u, q)
 		assert.Len(t, e.Calls("/generate"), before)
-		assert.Equal(t, []int{9, 5}, []int{len(a.Top), a.Audited})
+		assert.Len(t, a.Top, 9)
+		assert.Equal(t, 5, a.Audited)
 		checkAudit(t, e, netproto.ExactAudit, q.Context, 1, a.Audited, a.Audit)
 	}
 }
@@ -610,13 +632,24 @@ func TestStoredAudits(t *testing.T) {
 	none, late, early := audit(0, 0), audit(3, terms.EachChoice), audit(2, terms.EachChoice)
 	none.Audited = 0
 	exact := audit(5, terms.EachScore)
-	for _, c := range []struct{ before, now, want storedAnswer }{
-		{none, late, late}, {late, none, late}, {late, early, early}, {early, late, early}, {late, late, late},
-		{early, exact, exact}, {exact, early, exact},
+	for _, c := range []struct {
+		name              string
+		before, now, want storedAnswer
+	}{
+		{"the first one", none, late, late},
+		{"none later", late, none, late},
+		{"a longer one", late, early, early},
+		{"a shorter one", early, late, early},
+		{"an equal one", late, late, late},
+		{"a better one", early, exact, exact},
+		{"a worse one", exact, early, exact},
 	} {
-		got := c.before.mergeWith(c.now)
-		assert.Equal(t, []any{c.want.auditFrom, c.want.verify, c.want.Audited},
-			[]any{got.auditFrom, got.verify, got.Audited}, "%+v", c)
+		t.Run(c.name, func(t *testing.T) {
+			got := c.before.mergeWith(c.now)
+			assert.Equal(t, c.want.auditFrom, got.auditFrom)
+			assert.Equal(t, c.want.verify, got.verify)
+			assert.Equal(t, c.want.Audited, got.Audited)
+		})
 	}
 }
 
@@ -626,14 +659,16 @@ func TestRefusedByEngine(t *testing.T) {
 		429: {Code: netproto.TooFast, RetryAfter: time.Second}, 503: {Code: netproto.Busy, RetryAfter: time.Second},
 		413: {Code: netproto.TooLarge},
 	} {
-		said := &dialect.StatusError{Request: "POST /x", Status: status, RetryAfter: time.Second}
-		err := errorForClient(fmt.Errorf("around: %w", said))
-		no, ok := errors.AsType[netproto.Refusal](err)
-		require.True(t, ok)
-		assert.NotEmpty(t, no.Detail)
-		no.Detail = ""
-		assert.Equal(t, want, no)
-		assert.ErrorIs(t, err, said)
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			said := &dialect.StatusError{Request: "POST /x", Status: status, RetryAfter: time.Second}
+			err := errorForClient(fmt.Errorf("around: %w", said))
+			no, ok := errors.AsType[netproto.Refusal](err)
+			require.True(t, ok)
+			assert.NotEmpty(t, no.Detail)
+			no.Detail = ""
+			assert.Equal(t, want, no)
+			assert.ErrorIs(t, err, said)
+		})
 	}
 	for _, err := range []error{
 		nil, &dialect.StatusError{Status: 500, RetryAfter: time.Second}, dialect.ErrReply, netproto.Busy,
@@ -648,18 +683,22 @@ func TestGivenUpEarly(t *testing.T) {
 	for why, found := range map[error]bool{
 		netproto.TooLate: true, context.DeadlineExceeded: true, context.Canceled: false, netproto.Cancelled: false,
 	} {
-		m := &managedEngine{suspect: make(chan struct{}, 1)}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(why)
-		if why == context.DeadlineExceeded {
-			past, end := context.WithDeadlineCause(t.Context(), time.Now(), netproto.Cancelled)
-			defer end()
-			ctx = past
-		}
-		m.stats.Open = 1
-		m.finishQuestion(ctx, dialect.Ask{}, dialect.Reply{}, ctx.Err(), 0)
-		assert.Len(t, m.suspect, map[bool]int{true: 1}[found], "%v", why)
-		assert.Equal(t, []any{uint64(1), uint64(0), 0}, []any{m.stats.Cancelled, m.stats.Failed, m.stats.Open})
+		t.Run(why.Error(), func(t *testing.T) {
+			m := &managedEngine{suspect: make(chan struct{}, 1)}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(why)
+			if why == context.DeadlineExceeded {
+				past, end := context.WithDeadlineCause(t.Context(), time.Now(), netproto.Cancelled)
+				defer end()
+				ctx = past
+			}
+			m.stats.Open = 1
+			m.finishQuestion(ctx, dialect.Ask{}, dialect.Reply{}, ctx.Err(), 0)
+			assert.Len(t, m.suspect, map[bool]int{true: 1}[found])
+			assert.Equal(t, uint64(1), m.stats.Cancelled)
+			assert.Zero(t, m.stats.Failed)
+			assert.Zero(t, m.stats.Open)
+		})
 	}
 }
 

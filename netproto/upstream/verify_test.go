@@ -206,7 +206,9 @@ func TestUnheardAudit(t *testing.T) {
 	q := question(1, []int32{1, 2, 3})
 	q.AuditFrom = 2
 	a := mustAsk(t, u, q)
-	assert.EqualValues(t, []int{5, 0, 0}, []int{int(a.Token), a.Audited, len(a.Audit)})
+	assert.EqualValues(t, 5, a.Token)
+	assert.Zero(t, a.Audited)
+	assert.Empty(t, a.Audit)
 	q.Verify = terms.EachScore
 	_, err := u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed)
@@ -237,24 +239,26 @@ func TestDrawFails(t *testing.T) {
 	broken := errors.New("no noise")
 	w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}})
 	for at, want := range map[int]string{4: "no noise", 3: "no noise", 2: "token 299 was drawn at position 2"} {
-		o := options(w, "one")
-		o.Draw = func(
-			s terms.Sampling, pos int, top []terms.Candidate, stands int32,
-		) (choice int32, score, standing float32, err error) {
-			switch {
-			case pos == at && at > 2:
-				return 0, 0, 0, broken
-			case pos == at:
-				return 299, 0, 0, nil
+		t.Run(fmt.Sprint("position ", at), func(t *testing.T) {
+			o := options(w, "one")
+			o.Draw = func(
+				s terms.Sampling, pos int, top []terms.Candidate, stands int32,
+			) (choice int32, score, standing float32, err error) {
+				switch {
+				case pos == at && at > 2:
+					return 0, 0, 0, broken
+				case pos == at:
+					return 299, 0, 0, nil
+				}
+				return drawn(s, pos, top, stands)
 			}
-			return drawn(s, pos, top, stands)
-		}
-		q := question(1, []int32{1, 2, 3, 4})
-		q.AuditFrom, q.Verify, q.Sampling = 1, terms.EachChoice, terms.Sampling{Temperature: 1, TopK: 2}
-		_, err := open(t, o).Ask(t.Context(), q)
-		assert.ErrorContains(t, err, want)
-		assert.Equal(t, at > 2, errors.Is(err, broken))
-		assert.Equal(t, at == 2, errors.Is(err, netproto.Failed))
+			q := question(1, []int32{1, 2, 3, 4})
+			q.AuditFrom, q.Verify, q.Sampling = 1, terms.EachChoice, terms.Sampling{Temperature: 1, TopK: 2}
+			_, err := open(t, o).Ask(t.Context(), q)
+			assert.ErrorContains(t, err, want)
+			assert.Equal(t, at > 2, errors.Is(err, broken))
+			assert.Equal(t, at == 2, errors.Is(err, netproto.Failed))
+		})
 	}
 }
 

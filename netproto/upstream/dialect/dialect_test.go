@@ -95,18 +95,21 @@ func TestLongReply(t *testing.T) {
 	racing.Spare(t)
 	blanks := func(n int64) io.Reader { return io.LimitReader(blank{}, n) }
 	for _, c := range []struct {
+		name string
 		body io.Reader
 		ok   bool
 	}{
-		{io.MultiReader(blanks(maxReply-2), bytes.NewReader([]byte("{}"))), true},
-		{io.MultiReader(blanks(maxReply-1), bytes.NewReader([]byte("{}"))), false},
+		{"the longest", io.MultiReader(blanks(maxReply-2), bytes.NewReader([]byte("{}"))), true},
+		{"one byte more", io.MultiReader(blanks(maxReply-1), bytes.NewReader([]byte("{}"))), false},
 	} {
-		err := client(t, "", &says{status: 200, body: c.body}).Get(t.Context(), "/", &struct{}{})
-		assert.Equal(t, c.ok, err == nil, "%v", err)
-		if !c.ok {
-			assert.ErrorIs(t, err, ErrReply)
-			assert.ErrorContains(t, err, "GET /: ")
-		}
+		t.Run(c.name, func(t *testing.T) {
+			err := client(t, "", &says{status: 200, body: c.body}).Get(t.Context(), "/", &struct{}{})
+			assert.Equal(t, c.ok, err == nil, "%v", err)
+			if !c.ok {
+				assert.ErrorIs(t, err, ErrReply)
+				assert.ErrorContains(t, err, "GET /: ")
+			}
+		})
 	}
 }
 
@@ -174,7 +177,7 @@ func TestCodes(t *testing.T) {
 		400: netproto.Failed, 401: netproto.Failed, 413: netproto.TooLarge, 429: netproto.TooFast, 500: netproto.Failed,
 		503: netproto.Busy,
 	} {
-		assert.ErrorIs(t, &StatusError{Status: status}, code)
+		assert.ErrorIs(t, &StatusError{Status: status}, code, status)
 	}
 	for text, want := range map[string]time.Duration{
 		"3": 3 * time.Second, "0.25": time.Second / 4, "": 0, "-1": 0, "1e9": time.Hour, "1e999": 0, "NaN": 0,
@@ -194,16 +197,21 @@ func TestTop(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	c := func(id int32, p float32) terms.Candidate { return terms.Candidate{ID: id, LogProb: p} }
 	type list = []terms.Candidate
-	for _, x := range []struct{ in, want list }{
-		{list{c(3, -2), c(1, -1), c(2, -2), c(9, inf)}, list{c(1, -1), c(2, -2), c(3, -2)}},
-		{list{c(1, -1), c(1, -1)}, nil},
-		{list{c(1, 0.5)}, nil},
-		{list{c(1, float32(math.NaN()))}, nil},
-		{list{c(1, 1e-4)}, list{c(1, 1e-4)}},
-		{list{c(4, -4), c(3, -3), c(2, -2), c(1, -1)}, list{c(1, -1), c(2, -2), c(3, -3)}},
-		{nil, nil},
+	for _, x := range []struct {
+		name     string
+		in, want list
+	}{
+		{"one is impossible", list{c(3, -2), c(1, -1), c(2, -2), c(9, inf)}, list{c(1, -1), c(2, -2), c(3, -2)}},
+		{"twice", list{c(1, -1), c(1, -1)}, nil},
+		{"above 1", list{c(1, 0.5)}, nil},
+		{"no number", list{c(1, float32(math.NaN()))}, nil},
+		{"1 as rounded", list{c(1, 1e-4)}, list{c(1, 1e-4)}},
+		{"too many", list{c(4, -4), c(3, -3), c(2, -2), c(1, -1)}, list{c(1, -1), c(2, -2), c(3, -3)}},
+		{"none", nil, nil},
 	} {
-		assert.Equal(t, x.want, Top(x.in, 3))
+		t.Run(x.name, func(t *testing.T) {
+			assert.Equal(t, x.want, Top(x.in, 3))
+		})
 	}
 	for text, want := range map[string]int32{"token_id:0": 0, "token_id:42": 42, "token_id:-1": -1, "42": -1,
 		"token_id:":            -1,
@@ -276,7 +284,8 @@ func TestTransport(t *testing.T) {
 			time.Sleep(50 * time.Second)
 		}
 		time.Sleep(9 * time.Second)
-		assert.Equal(t, []int32{parallel, parallel}, []int32{dialled.Load(), open.Load()})
+		assert.EqualValues(t, parallel, dialled.Load())
+		assert.EqualValues(t, parallel, open.Load())
 		time.Sleep(2 * time.Second)
 		assert.Zero(t, open.Load())
 		require.NoError(t, server.Close())

@@ -59,29 +59,34 @@ func TestDescribe(t *testing.T) {
 		return absent
 	}
 	for _, c := range []struct {
+		name string
 		e    *fakeengine.Engine
 		want Facts
 	}{
-		{&fakeengine.Engine{Dialect: "llama", Slots: 3}, Facts{Version: "b0-fake", MaxContext: 511, Vocab: 304,
-			Parallel: 3, Choices: 256}},
-		{&fakeengine.Engine{Dialect: "sglang"}, Facts{Version: "0.5.23", MaxContext: 504, Parallel: 16, Choices: 256,
-			Audit: netproto.ExactAudit}},
-		{&fakeengine.Engine{Dialect: "sglang", Fault: olderSGLang, MaxContext: 9}, Facts{Version: "0.4", MaxContext: 1,
-			Choices: 256, Audit: netproto.ExactAudit}},
-		{&fakeengine.Engine{Dialect: "vllm", MaxTop: 40}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 40,
-			Audit: netproto.ExactAudit}},
-		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 20}},
-		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true, Fault: noVersion}, Facts{MaxContext: 511, Choices: 20}},
+		{"llama", &fakeengine.Engine{Dialect: "llama", Slots: 3},
+			Facts{Version: "b0-fake", MaxContext: 511, Vocab: 304, Parallel: 3, Choices: 256}},
+		{"sglang", &fakeengine.Engine{Dialect: "sglang"},
+			Facts{Version: "0.5.23", MaxContext: 504, Parallel: 16, Choices: 256, Audit: netproto.ExactAudit}},
+		{"older sglang", &fakeengine.Engine{Dialect: "sglang", Fault: olderSGLang, MaxContext: 9},
+			Facts{Version: "0.4", MaxContext: 1, Choices: 256, Audit: netproto.ExactAudit}},
+		{"vllm", &fakeengine.Engine{Dialect: "vllm", MaxTop: 40},
+			Facts{Version: "0.32.0", MaxContext: 511, Choices: 40, Audit: netproto.ExactAudit}},
+		{"vllm without its generate endpoint", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true},
+			Facts{Version: "0.32.0", MaxContext: 511, Choices: 20}},
+		{"vllm without a version", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true, Fault: noVersion},
+			Facts{MaxContext: 511, Choices: 20}},
 	} {
-		to := fakeengine.NewWire(map[string]http.Handler{"engine": c.e})
-		e := engineOf(t, c.e.Dialect, to)
-		got, err := e.Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
-		require.NoError(t, err, c.e.Dialect)
-		if l, ok := e.(*Llama); ok {
-			assert.Equal(t, c.e.Slots, l.slots.all.Len(), "they are assigned from now on")
-		}
-		c.want.Dialect, c.want.Model = c.e.Dialect, "fake"
-		assert.Equal(t, c.want, got)
+		t.Run(c.name, func(t *testing.T) {
+			to := fakeengine.NewWire(map[string]http.Handler{"engine": c.e})
+			e := engineOf(t, c.e.Dialect, to)
+			got, err := e.Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+			require.NoError(t, err)
+			if l, ok := e.(*Llama); ok {
+				assert.Equal(t, c.e.Slots, l.slots.all.Len(), "they are assigned from now on")
+			}
+			c.want.Dialect, c.want.Model = c.e.Dialect, "fake"
+			assert.Equal(t, c.want, got)
+		})
 	}
 }
 
@@ -156,11 +161,13 @@ func TestReplayedDescriptions(t *testing.T) {
 		"sglang": {Dialect: "sglang", Model: "demo-large", MaxContext: 504, Choices: 256,
 			Audit: netproto.ExactAudit},
 	} {
-		got, err := engineOf(t, kind, fakeengine.Recorded("../testdata/"+kind)).Describe(t.Context(), nil, "")
-		require.NoError(t, err, kind)
-		assert.NotEmpty(t, got.Version)
-		got.Version = ""
-		assert.Equal(t, want, got)
+		t.Run(kind, func(t *testing.T) {
+			got, err := engineOf(t, kind, fakeengine.Recorded("../testdata/"+kind)).Describe(t.Context(), nil, "")
+			require.NoError(t, err)
+			assert.NotEmpty(t, got.Version)
+			got.Version = ""
+			assert.Equal(t, want, got)
+		})
 	}
 }
 
@@ -171,24 +178,26 @@ func TestDescribeFails(t *testing.T) {
 		{"sglang", "server_info"}, {"vllm", "/v1/models"}, {"vllm", "/version"}, {"vllm", "/inference/v1/generate"},
 		{"vllm", `"logprobs":`},
 	} {
-		for _, status := range []int{http.StatusInternalServerError, http.StatusOK} {
-			e, failing := &fakeengine.Engine{Dialect: c.kind}, true
-			e.Fault = func(w http.ResponseWriter, r *http.Request, b []byte) bool {
-				fails := failing && strings.Contains(r.URL.Path+string(b), c.request)
-				if fails {
-					failing = status != http.StatusOK // nonsense comes once
-					w.WriteHeader(status)
+		t.Run(c.kind+" "+c.request, func(t *testing.T) {
+			for _, status := range []int{http.StatusInternalServerError, http.StatusOK} {
+				e, failing := &fakeengine.Engine{Dialect: c.kind}, true
+				e.Fault = func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+					fails := failing && strings.Contains(r.URL.Path+string(b), c.request)
+					if fails {
+						failing = status != http.StatusOK // nonsense comes once
+						w.WriteHeader(status)
+					}
+					return fails
 				}
-				return fails
+				to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
+				_, err := engineOf(t, c.kind, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+				if status == http.StatusOK {
+					assert.Error(t, err)
+				} else {
+					assert.Equal(t, status, Status(err), "%v", err)
+				}
 			}
-			to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
-			_, err := engineOf(t, c.kind, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
-			if status == http.StatusOK {
-				assert.Error(t, err, c)
-			} else {
-				assert.Equal(t, status, Status(err), "%v: %v", c, err)
-			}
-		}
+		})
 	}
 }
 
@@ -241,22 +250,25 @@ func TestTooLongWords(t *testing.T) {
 func TestOtherEndpoint(t *testing.T) {
 	for status, used := range map[int]bool{400: false, 401: false, 403: true, 404: true, 405: true, 500: false,
 		503: false} {
-		e := &fakeengine.Engine{Dialect: "vllm"}
-		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			refused := r.URL.Path == "/inference/v1/generate"
-			if refused {
-				w.WriteHeader(status)
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			e := &fakeengine.Engine{Dialect: "vllm"}
+			e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				refused := r.URL.Path == "/inference/v1/generate"
+				if refused {
+					w.WriteHeader(status)
+				}
+				return refused
 			}
-			return refused
-		}
-		f, err := engineOf(t, "vllm", fakeengine.NewWire(map[string]http.Handler{"engine": e})).Describe(t.Context(),
-			fakeengine.NewVocabulary(), "salt")
-		if !used {
-			assert.Equal(t, status, Status(err))
-			continue
-		}
-		require.NoError(t, err, status)
-		assert.Equal(t, []any{netproto.NoAudit, 20}, []any{f.Audit, f.Choices}, status)
+			to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
+			f, err := engineOf(t, "vllm", to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+			if !used {
+				assert.Equal(t, status, Status(err))
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, netproto.NoAudit, f.Audit)
+			assert.Equal(t, 20, f.Choices)
+		})
 	}
 }
 
@@ -265,15 +277,17 @@ func TestTimes(t *testing.T) {
 	for reported, want := range map[string]time.Duration{
 		"1.5": 1500, "0": 0, "-1": 0, "1e300": 0, "999999.5": 999999500,
 	} {
-		r, err := engineOf(t, "sglang", answering(`{"output_ids":[1],"meta_info":{"e2e_latency":`+reported+`}}`)).
-			Ask(t.Context(), Ask{Context: []int32{1}})
-		require.NoError(t, err)
-		assert.Equal(t, want*time.Millisecond, r.Compute, reported)
-		r, err = engineOf(t, "llama", answering(`{"tokens":[1],"timings/prompt_ms":`+reported+
-			`,"timings/predicted_ms":0.25}`)).Ask(t.Context(), Ask{Context: []int32{1}})
-		require.NoError(t, err)
-		ms := map[string]float64{"1.5": 1.75, "0": 0.25, "999999.5": 999999.75}[reported]
-		assert.Equal(t, time.Duration(ms*float64(time.Millisecond)), r.Compute, reported)
+		t.Run(reported, func(t *testing.T) {
+			r, err := engineOf(t, "sglang", answering(`{"output_ids":[1],"meta_info":{"e2e_latency":`+reported+`}}`)).
+				Ask(t.Context(), Ask{Context: []int32{1}})
+			require.NoError(t, err)
+			assert.Equal(t, want*time.Millisecond, r.Compute)
+			r, err = engineOf(t, "llama", answering(`{"tokens":[1],"timings/prompt_ms":`+reported+
+				`,"timings/predicted_ms":0.25}`)).Ask(t.Context(), Ask{Context: []int32{1}})
+			require.NoError(t, err)
+			ms := map[string]float64{"1.5": 1.75, "0": 0.25, "999999.5": 999999.75}[reported]
+			assert.Equal(t, time.Duration(ms*float64(time.Millisecond)), r.Compute)
+		})
 	}
 }
 
@@ -288,26 +302,28 @@ func TestSecondRequest(t *testing.T) {
 		{"llama", `"n_predict":4`, Ask{Context: []int32{1}, K: 2}},
 		{"vllm", `"again-all"`, Ask{Name: "again", Context: long, AuditFrom: 1, All: true}},
 	} {
-		e := &fakeengine.Engine{Dialect: c.kind, Model: func(ctx []int32) []float64 {
-			p := slices.Repeat([]float64{-9}, 300)
-			p[map[bool]int{true: 0xe4, false: 'a'}[ctx[0] == 1]] = -0.1
-			return p
-		}}
-		engine := engineOf(t, c.kind, fakeengine.NewWire(map[string]http.Handler{"engine": e}))
-		_, err := engine.Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
-		require.NoError(t, err)
-		require.NoError(t, engine.Warm(t.Context(), Ask{Context: long}))
-		_, err = engine.Ask(t.Context(), c.a)
-		require.NoError(t, err)
-		e.Fault = func(w http.ResponseWriter, _ *http.Request, b []byte) bool {
-			fails := strings.Contains(string(b), c.second)
-			if fails {
-				w.WriteHeader(http.StatusInternalServerError)
+		t.Run(c.kind, func(t *testing.T) {
+			e := &fakeengine.Engine{Dialect: c.kind, Model: func(ctx []int32) []float64 {
+				p := slices.Repeat([]float64{-9}, 300)
+				p[map[bool]int{true: 0xe4, false: 'a'}[ctx[0] == 1]] = -0.1
+				return p
+			}}
+			engine := engineOf(t, c.kind, fakeengine.NewWire(map[string]http.Handler{"engine": e}))
+			_, err := engine.Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+			require.NoError(t, err)
+			require.NoError(t, engine.Warm(t.Context(), Ask{Context: long}))
+			_, err = engine.Ask(t.Context(), c.a)
+			require.NoError(t, err)
+			e.Fault = func(w http.ResponseWriter, _ *http.Request, b []byte) bool {
+				fails := strings.Contains(string(b), c.second)
+				if fails {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+				return fails
 			}
-			return fails
-		}
-		_, err = engine.Ask(t.Context(), c.a)
-		assert.Equal(t, http.StatusInternalServerError, Status(err), c.second)
+			_, err = engine.Ask(t.Context(), c.a)
+			assert.Equal(t, http.StatusInternalServerError, Status(err))
+		})
 	}
 }
 
@@ -380,7 +396,10 @@ func TestWithoutProbabilities(t *testing.T) {
 			for k := range 2 {
 				r, err := engineOf(t, kind, answering(reply)).Ask(t.Context(), Ask{Context: []int32{1, 2}, K: k})
 				require.NoError(t, err, reply)
-				assert.Equal(t, []int{1, 0, -1, 0}, []int{int(r.Token), len(r.Top), r.Cached, len(r.Rows)}, reply)
+				assert.EqualValues(t, 1, r.Token, reply)
+				assert.Empty(t, r.Top, reply)
+				assert.Equal(t, -1, r.Cached, reply)
+				assert.Empty(t, r.Rows, reply)
 				assert.NoError(t, r.Unheard)
 			}
 		}

@@ -62,22 +62,24 @@ func TestReplayedAnswersLlama(t *testing.T) {
 		"ask": {0, 379, 0, 30, 0}, "ask-again": {0, 379, 0, 39, 0}, "ask-k5": {5, 379, 5, 39, -1.1920929e-07},
 		"ask-k20": {20, 411, 20, -2, 0}, "ask-end": {3, 767, 3, 40, -4.7683716e-07},
 	} {
-		e, r := llamaReplay(t, name)
-		got, err := e.Ask(t.Context(), Ask{Session: 7, Context: llamaRecorded(t, r), K: want.k})
-		require.NoError(t, err, name)
-		assert.EqualValues(t, want.token, got.Token, name)
-		if want.cached >= 0 {
-			assert.Equal(t, want.cached, got.Cached, name)
-		}
-		require.Len(t, got.Top, want.top, name)
-		if want.top > 0 {
-			assert.EqualValues(t, want.token, got.Top[0].ID, name)
-		}
-		if want.best != 0 {
-			assert.InDelta(t, want.best, got.Top[0].LogProb, 1e-9, name)
-		}
-		assert.Positive(t, got.Compute, name)
-		asRecorded(t, r, "id_slot", "response_fields")
+		t.Run(name, func(t *testing.T) {
+			e, r := llamaReplay(t, name)
+			got, err := e.Ask(t.Context(), Ask{Session: 7, Context: llamaRecorded(t, r), K: want.k})
+			require.NoError(t, err)
+			assert.EqualValues(t, want.token, got.Token)
+			if want.cached >= 0 {
+				assert.Equal(t, want.cached, got.Cached)
+			}
+			require.Len(t, got.Top, want.top)
+			if want.top > 0 {
+				assert.EqualValues(t, want.token, got.Top[0].ID)
+			}
+			if want.best != 0 {
+				assert.InDelta(t, want.best, got.Top[0].LogProb, 1e-9)
+			}
+			assert.Positive(t, got.Compute)
+			asRecorded(t, r, "id_slot", "response_fields")
+		})
 	}
 }
 
@@ -87,11 +89,13 @@ func TestReplayedPieces(t *testing.T) {
 		token int32
 		top   int
 	}{"ask-inner-byte": {128, 2}, "ask-lead-byte": {226, 0}} {
-		e, r := llamaReplay(t, name)
-		got, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r), K: 2})
-		require.NoError(t, err)
-		assert.Equal(t, want.token, got.Token)
-		assert.Len(t, got.Top, want.top)
+		t.Run(name, func(t *testing.T) {
+			e, r := llamaReplay(t, name)
+			got, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r), K: 2})
+			require.NoError(t, err)
+			assert.Equal(t, want.token, got.Token)
+			assert.Len(t, got.Top, want.top)
+		})
 	}
 	e, r := llamaReplay(t, "ask-inner-byte-without-parser")
 	_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r), K: 2})
@@ -103,10 +107,12 @@ func TestReplayedRefusalsLlama(t *testing.T) {
 	for name, want := range map[string]netproto.Code{
 		"too-long": netproto.TooLarge, "unknown-id": netproto.Failed, "wrong-key": netproto.Failed,
 	} {
-		e, r := llamaReplay(t, name)
-		_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r)})
-		assert.Equal(t, want, codeOf(err), name)
-		assert.NotContains(t, err.Error(), "Prompt contains", "text of the engine is not logged")
+		t.Run(name, func(t *testing.T) {
+			e, r := llamaReplay(t, name)
+			_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r)})
+			assert.Equal(t, want, codeOf(err))
+			assert.NotContains(t, err.Error(), "Prompt contains", "text of the engine is not logged")
+		})
 	}
 }
 
@@ -151,12 +157,14 @@ func TestTwoRequests(t *testing.T) {
 		"another character": {answer(7, 1, ""), answer(8, 2, top), Reply{Cached: 1}},
 		"none":              {answer(7, 1, ""), answer(7, 2, ""), Reply{Cached: 1}},
 	} {
-		w := &inTurn{replies: []string{c.first, c.second}}
-		got, err := engineOf(t, "llama", w).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, K: 2})
-		require.NoError(t, err, name)
-		c.want.Token, c.want.Compute = 7, 3*time.Millisecond
-		assert.Equal(t, c.want, got, name)
-		assert.Len(t, w.asked, len(w.replies), name)
+		t.Run(name, func(t *testing.T) {
+			w := &inTurn{replies: []string{c.first, c.second}}
+			got, err := engineOf(t, "llama", w).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, K: 2})
+			require.NoError(t, err)
+			c.want.Token, c.want.Compute = 7, 3*time.Millisecond
+			assert.Equal(t, c.want, got)
+			assert.Len(t, w.asked, len(w.replies))
+		})
 	}
 }
 

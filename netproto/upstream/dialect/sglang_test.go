@@ -47,20 +47,22 @@ func TestReplayedAnswersSGLang(t *testing.T) {
 		"ask-k20": {20, 411, 20, -1, ""}, "ask-end": {2, 767, 2, -1, ""},
 		"ask-other-client": {0, 379, 0, 0, "client 1"}, "longest": {0, 767, 0, -1, ""},
 	} {
-		e, r := sglangReplay(t, name)
-		a := sglangRecorded(t, r)
-		a.K, a.Salt = want.k, want.salt
-		got, err := e.Ask(t.Context(), a)
-		require.NoError(t, err, name)
-		assert.EqualValues(t, want.token, got.Token, name)
-		if want.cached >= 0 {
-			assert.Equal(t, want.cached, got.Cached, name)
-		}
-		require.Len(t, got.Top, want.top, name)
-		if want.top > 0 {
-			assert.EqualValues(t, want.token, got.Top[0].ID, name)
-		}
-		asRecorded(t, r, optional...)
+		t.Run(name, func(t *testing.T) {
+			e, r := sglangReplay(t, name)
+			a := sglangRecorded(t, r)
+			a.K, a.Salt = want.k, want.salt
+			got, err := e.Ask(t.Context(), a)
+			require.NoError(t, err)
+			assert.EqualValues(t, want.token, got.Token)
+			if want.cached >= 0 {
+				assert.Equal(t, want.cached, got.Cached)
+			}
+			require.Len(t, got.Top, want.top)
+			if want.top > 0 {
+				assert.EqualValues(t, want.token, got.Top[0].ID)
+			}
+			asRecorded(t, r, optional...)
+		})
 	}
 }
 
@@ -86,7 +88,8 @@ func TestReplayedRowsSGLang(t *testing.T) {
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
 	asRecorded(t, r, "priority") // the max number that any position needs
-	assert.Equal(t, []int{2, 5}, []int{len(got.Top), len(got.Rows[0].Top)})
+	assert.Len(t, got.Top, 2)
+	assert.Len(t, got.Rows[0].Top, 5)
 
 	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing
 	a = sglangRecorded(t, r)
@@ -105,14 +108,16 @@ func TestUnheardPart(t *testing.T) {
 		"generate": `{"choices":[{"token_ids":[5]}],"prompt_logprobs":[null,{"9":{"logprob":-1,"rank":1}},` +
 			`{"9":{"rank":1}}]}`,
 	} {
-		e := engineOf(t, kind, answering(reply))
-		if v, ok := e.(*VLLM); ok {
-			v.rows = true
-		}
-		got, err := e.Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1})
-		require.NoError(t, err)
-		assert.ErrorIs(t, got.Unheard, ErrReply)
-		assert.Empty(t, got.Rows)
+		t.Run(kind, func(t *testing.T) {
+			e := engineOf(t, kind, answering(reply))
+			if v, ok := e.(*VLLM); ok {
+				v.rows = true
+			}
+			got, err := e.Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1})
+			require.NoError(t, err)
+			assert.ErrorIs(t, got.Unheard, ErrReply)
+			assert.Empty(t, got.Rows)
+		})
 	}
 }
 
@@ -134,19 +139,21 @@ func TestRowsSGLang(t *testing.T) {
 		"impossible":           {`[null,[[0.5,7,null]],[[-1,3,null]]]`, own, false},
 		"never the token":      {top, `[[null,0,null],[null,2,null],[-1,3,null]]`, true},
 	} {
-		got, err := engineOf(t, "sglang", answering(`{"output_ids":[5],"meta_info":{"input_top_logprobs":`+c.top+
-			`,"input_token_logprobs":`+c.own+`}}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1})
-		require.NoError(t, err, name)
-		assert.EqualValues(t, 5, got.Token)
-		if !c.ok {
-			assert.ErrorIs(t, got.Unheard, ErrReply, name)
-			assert.Empty(t, got.Rows, name)
-			continue
-		}
-		require.NoError(t, got.Unheard, name)
-		require.Len(t, got.Rows, 2)
-		assert.Equal(t, []terms.Candidate{{ID: 7, LogProb: -1}}, got.Rows[0].Top, name)
-		assert.EqualValues(t, -1, got.Rows[1].Stands, name)
+		t.Run(name, func(t *testing.T) {
+			got, err := engineOf(t, "sglang", answering(`{"output_ids":[5],"meta_info":{"input_top_logprobs":`+c.top+
+				`,"input_token_logprobs":`+c.own+`}}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1})
+			require.NoError(t, err)
+			assert.EqualValues(t, 5, got.Token)
+			if !c.ok {
+				assert.ErrorIs(t, got.Unheard, ErrReply)
+				assert.Empty(t, got.Rows)
+				return
+			}
+			require.NoError(t, got.Unheard)
+			require.Len(t, got.Rows, 2)
+			assert.Equal(t, []terms.Candidate{{ID: 7, LogProb: -1}}, got.Rows[0].Top)
+			assert.EqualValues(t, -1, got.Rows[1].Stands)
+		})
 	}
 }
 
@@ -156,9 +163,11 @@ func TestReplayedRefusalsSGLang(t *testing.T) {
 		"too-long": netproto.TooLarge, "beyond-longest": netproto.TooLarge, "no-ids": netproto.Failed,
 		"wrong-key": netproto.Failed, "busy": netproto.Busy, "unknown-sampling-field": netproto.Failed,
 	} {
-		e, r := sglangReplay(t, name)
-		_, err := e.Ask(t.Context(), sglangRecorded(t, r))
-		assert.Equal(t, want, codeOf(err), name)
+		t.Run(name, func(t *testing.T) {
+			e, r := sglangReplay(t, name)
+			_, err := e.Ask(t.Context(), sglangRecorded(t, r))
+			assert.Equal(t, want, codeOf(err))
+		})
 	}
 }
 

@@ -47,21 +47,23 @@ func TestReplayedAnswersVLLM(t *testing.T) {
 		"completions-again": {0, 379, 0, 32, ""}, "completions-k5": {5, 379, 5, -2, ""},
 		"completions-k5-without-token-ids": {5, 379, 5, -2, ""}, "completions-end": {2, 767, 2, -2, ""},
 	} {
-		e, r, a := vllmReplay(t, name)
-		a.K, a.Salt = want.k, want.salt
-		got, err := e.Ask(t.Context(), a)
-		require.NoError(t, err, name)
-		if want.token >= 0 {
-			assert.EqualValues(t, want.token, got.Token, name)
-		}
-		if want.cached >= -1 {
-			assert.Equal(t, want.cached, got.Cached, name)
-		}
-		require.Len(t, got.Top, want.top, name)
-		if want.top > 0 {
-			assert.EqualValues(t, want.token, got.Top[0].ID, name)
-		}
-		asRecorded(t, r, "priority", "request_id", "return_token_ids", "session_id")
+		t.Run(name, func(t *testing.T) {
+			e, r, a := vllmReplay(t, name)
+			a.K, a.Salt = want.k, want.salt
+			got, err := e.Ask(t.Context(), a)
+			require.NoError(t, err)
+			if want.token >= 0 {
+				assert.EqualValues(t, want.token, got.Token)
+			}
+			if want.cached >= -1 {
+				assert.Equal(t, want.cached, got.Cached)
+			}
+			require.Len(t, got.Top, want.top)
+			if want.top > 0 {
+				assert.EqualValues(t, want.token, got.Top[0].ID)
+			}
+			asRecorded(t, r, "priority", "request_id", "return_token_ids", "session_id")
+		})
 	}
 }
 
@@ -144,16 +146,18 @@ func TestAskedRows(t *testing.T) {
 		"an error later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, {}}, []rowSelection{newRows, allRows},
 			part},
 	} {
-		s := &scripted{replies: c.replies}
-		c.a.Name, c.a.Context, c.a.K = "n", []int32{1, 2, 3, 4, 5}, 2
-		got, err := (&VLLM{endpoint: s, rows: !c.without}).askWithAudit(t.Context(), c.a)
-		assert.Equal(t, c.replies[len(c.replies)-1].Token == 0, err != nil, name)
-		assert.Equal(t, c.which, s.which, name)
-		assert.Equal(t, c.want, got, name)
-		for i, a := range s.asked {
-			c.a.Name = []string{"n", "n-all"}[i]
-			assert.Equal(t, c.a, a, name)
-		}
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{replies: c.replies}
+			c.a.Name, c.a.Context, c.a.K = "n", []int32{1, 2, 3, 4, 5}, 2
+			got, err := (&VLLM{endpoint: s, rows: !c.without}).askWithAudit(t.Context(), c.a)
+			assert.Equal(t, c.replies[len(c.replies)-1].Token == 0, err != nil)
+			assert.Equal(t, c.which, s.which)
+			assert.Equal(t, c.want, got)
+			for i, a := range s.asked {
+				c.a.Name = []string{"n", "n-all"}[i]
+				assert.Equal(t, c.a, a)
+			}
+		})
 	}
 }
 
@@ -187,12 +191,14 @@ func TestGivesRows(t *testing.T) {
 		"in a short context":   {300, again(297, 298), true},
 		"in a shorter context": {299, again(297, 298), true},
 	} {
-		s := &scripted{replies: []Reply{first, c.again}}
-		got := (&VLLM{endpoint: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", c.longest)
-		assert.Equal(t, c.want, got, name)
-		assert.Equal(t, []rowSelection{newRows, newRows}, s.which)
-		assert.Len(t, s.asked[1].Context, min(c.longest, 300))
-		assert.Equal(t, s.asked[0], s.asked[1])
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{replies: []Reply{first, c.again}}
+			got := (&VLLM{endpoint: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", c.longest)
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, []rowSelection{newRows, newRows}, s.which)
+			assert.Len(t, s.asked[1].Context, min(c.longest, 300))
+			assert.Equal(t, s.asked[0], s.asked[1])
+		})
 	}
 	s := &scripted{replies: []Reply{{}}}
 	assert.False(t, (&VLLM{endpoint: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", 300))
@@ -201,10 +207,13 @@ func TestGivesRows(t *testing.T) {
 // TestTrial: test questions have ordinary tokens of the vocabulary, names of their own, and the salt of this start.
 func TestTrial(t *testing.T) {
 	for size, most := range map[int]int32{1: 1, 100: 100, 256: 256, 300: 256} {
-		a := newTrialAsk(fakeengine.VocabularyOf(make([][]byte, size), int32(size), nil), "salt", 300, 2)
-		assert.Len(t, a.Context, 300)
-		assert.Less(t, slices.Max(a.Context), most)
-		assert.Equal(t, []any{"salt", 2}, []any{a.Salt, a.K})
+		t.Run(fmt.Sprint(size, " tokens"), func(t *testing.T) {
+			a := newTrialAsk(fakeengine.VocabularyOf(make([][]byte, size), int32(size), nil), "salt", 300, 2)
+			assert.Len(t, a.Context, 300)
+			assert.Less(t, slices.Max(a.Context), most)
+			assert.Equal(t, "salt", a.Salt)
+			assert.Equal(t, 2, a.K)
+		})
 	}
 	v := fakeengine.NewVocabulary()
 	names := map[string]bool{}
@@ -240,12 +249,15 @@ func TestReadRows(t *testing.T) {
 		"too many":      {[]row{nil, own(4), own(5), own(6), own(7)}, 0, false},
 		"others":        {[]row{nil, own(5), own(6)}, 0, false},
 	} {
-		got, err := parsePromptLogProbs(c.rows, Ask{Context: []int32{4, 5, 6, 7}})
-		assert.Equal(t, []any{c.ok, c.count}, []any{err == nil, len(got)}, name)
-		assert.True(t, c.ok || errors.Is(err, ErrReply), name)
-		for _, r := range got {
-			assert.Equal(t, Row{Top: []terms.Candidate{{ID: 2, LogProb: -0.5}}, Stands: -3}, r, name)
-		}
+		t.Run(name, func(t *testing.T) {
+			got, err := parsePromptLogProbs(c.rows, Ask{Context: []int32{4, 5, 6, 7}})
+			assert.Equal(t, c.ok, err == nil)
+			assert.Len(t, got, c.count)
+			assert.True(t, c.ok || errors.Is(err, ErrReply))
+			for _, r := range got {
+				assert.Equal(t, Row{Top: []terms.Candidate{{ID: 2, LogProb: -0.5}}, Stands: -3}, r)
+			}
+		})
 	}
 	for name, c := range map[string]struct {
 		row    row
@@ -264,15 +276,17 @@ func TestReadRows(t *testing.T) {
 		"no probability":   {row{"7": {p(-1), 1}, "3": {nil, 3}}, 0},
 		"above 1":          {row{"7": {p(7311616), 1}}, 0},
 	} {
-		got, err := parsePromptLogProbs([]row{nil, c.row}, Ask{Context: []int32{5, 7}, Rows: 2})
-		if c.stands == 0 {
-			assert.ErrorIs(t, err, ErrReply, name)
-			continue
-		}
-		require.NoError(t, err, name)
-		assert.Equal(t, c.stands, got[0].Stands, name)
-		require.Len(t, got[0].Top, 2, name)
-		assert.EqualValues(t, -1, got[0].Top[0].LogProb, name)
+		t.Run(name, func(t *testing.T) {
+			got, err := parsePromptLogProbs([]row{nil, c.row}, Ask{Context: []int32{5, 7}, Rows: 2})
+			if c.stands == 0 {
+				assert.ErrorIs(t, err, ErrReply)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.stands, got[0].Stands)
+			require.Len(t, got[0].Top, 2)
+			assert.EqualValues(t, -1, got[0].Top[0].LogProb)
+		})
 	}
 }
 
@@ -287,10 +301,12 @@ func TestReplayedRefusalsVLLM(t *testing.T) {
 		"generate-unknown-id": netproto.Failed, "generate-disabled": netproto.Failed,
 		"generate-empty-salt": netproto.Failed,
 	} {
-		e, _, a := vllmReplay(t, name)
-		_, err := e.Ask(t.Context(), a)
-		assert.Equal(t, want, codeOf(err), name)
-		assert.NotContains(t, err.Error(), "vocabulary", "text of the engine is not logged")
+		t.Run(name, func(t *testing.T) {
+			e, _, a := vllmReplay(t, name)
+			_, err := e.Ask(t.Context(), a)
+			assert.Equal(t, want, codeOf(err))
+			assert.NotContains(t, err.Error(), "vocabulary", "text of the engine is not logged")
+		})
 	}
 }
 
