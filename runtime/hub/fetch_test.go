@@ -50,10 +50,13 @@ func TestResume(t *testing.T) {
 
 // TestRestart: for any handling of Range by the server, the final file is right.
 func TestRestart(t *testing.T) {
-	for name, change := range map[string]func(*fakeHub){
-		"the server does not go on": func(h *fakeHub) { h.ignoreRange = true },
-		"":                          func(h *fakeHub) { h.files["m.gguf"] = content(8, 90_000) }, // shorter
-		"the server does not go":    func(h *fakeHub) { h.noLength = true },
+	for name, c := range map[string]struct {
+		change func(*fakeHub)
+		notice string
+	}{
+		"no ranges":      {func(h *fakeHub) { h.ignoreRange = true }, "the server does not go on"},
+		"a shorter file": {func(h *fakeHub) { h.files["m.gguf"] = content(8, 90_000) }, ""},
+		"no length":      {func(h *fakeHub) { h.noLength = true }, "the server does not go"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub("m.gguf")
@@ -62,11 +65,11 @@ func TestRestart(t *testing.T) {
 			_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 			require.ErrorContains(t, err, "broke off after 100000 bytes")
 			assert.Contains(t, left(t, opt.Dir), "m.gguf.part")
-			change(h)
+			c.change(h)
 			var notices []string
 			opt.Notice = func(s string) { notices = append(notices, s) }
 			pulls(t, h, opt, "o/n", "m.gguf")
-			assert.Contains(t, strings.Join(notices, "\n"), name)
+			assert.Contains(t, strings.Join(notices, "\n"), c.notice)
 		})
 	}
 }
