@@ -354,7 +354,8 @@ func modeCases() map[string]modeCase {
 	pipelined.verifies, pipelined.serial = false, true
 	serial := pipelined
 	serial.pipelined = false
-	speculative := modeParts{small: true, large: true, asks: true, link: true, lookup: true, verifies: true, cloud: true}
+	speculative := modeParts{small: true, large: true, asks: true, link: true, lookup: true, verifies: true,
+		cloud: true}
 	overlapped := speculative
 	overlapped.pipelined = true
 	return map[string]modeCase{
