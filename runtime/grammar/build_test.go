@@ -294,7 +294,8 @@ func TestLeast(t *testing.T) {
 			text, err := b.String(regular.Bounds{Min: c.chars, Max: regular.Unbounded})
 			require.NoError(t, err)
 			b.Literal(start, "[", from)
-			b.List([]int32{from}, [][]Step{{{text, 0}}}, 0, regular.Bounds{Min: c.items, Max: regular.Unbounded}, b.End())
+			more := regular.Bounds{Min: c.items, Max: regular.Unbounded}
+			b.List([]int32{from}, [][]Step{{{text, 0}}}, 0, more, b.End())
 			g := built(t, b, start)
 			assert.EqualValues(t, c.want, g.Least(g.Start()))
 			if c.want < 2000 {

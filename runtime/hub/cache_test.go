@@ -93,8 +93,8 @@ func TestLocate(t *testing.T) {
 		assert.Empty(t, in, "it is pulled")
 		path, in, err = Locate(env, "Qwen/Qwen3-0.6B-GGUF")
 		require.NoError(t, err)
-		assert.Equal(t, filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf"), path, "a pulled one first")
-		assert.Empty(t, in)
+		assert.Equal(t, filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf"), path)
+		assert.Empty(t, in, "a pulled one first")
 
 		for name, say := range map[string]string{
 			"Qwen/Qwen3-0.6B-GGUF:Q6_K": "no such model", "o/none:Q8_0": "no such model", "o/bad:Q8_0": "no such model",

@@ -138,7 +138,7 @@ func TestWholePart(t *testing.T) {
 // TestDamagedPart: the SHA-256 covers the whole file, also the earlier part: a file with other bytes is refused and
 // removed, and the next pull fetches it anew.
 func TestDamagedPart(t *testing.T) {
-	for _, n := range []int{100_000, 300_000, 400_000} {
+	for _, n := range []int{100_000, 300_000, 400_000} { // a part of the file, as much as it has, and more
 		h := newFakeHub("m.gguf")
 		opt := h.serve(t)
 		part := filepath.Join(opt.Dir, "o", "n", "m.gguf.part")

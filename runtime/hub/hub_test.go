@@ -138,17 +138,17 @@ func TestBadOptions(t *testing.T) {
 		opt  Options
 		want string
 	}{
-		"no folder":                {Options{}, "no folder"},
-		"no scheme":                {Options{Dir: "d", Endpoint: "huggingface.co"}, "is not like"},
-		"another scheme":           {Options{Dir: "d", Endpoint: "ftp://huggingface.co"}, "is not like"},
-		"no host":                  {Options{Dir: "d", Endpoint: "https:///x"}, "is not like"},
-		"a query":                  {Options{Dir: "d", Endpoint: "https://huggingface.co?x"}, "is not like"},
-		"a fragment":               {Options{Dir: "d", Endpoint: "https://huggingface.co#x"}, "is not like"},
-		"a blank in the token":     {Options{Dir: "d", Token: "hf secret"}, badToken},
-		"a control in the token":   {Options{Dir: "d", Token: "hf_secret\x7f"}, badToken},
-		"an accent in the token":   {Options{Dir: "d", Token: "hf_secreté"}, badToken},
-		"a user":                   {Options{Dir: "d", Endpoint: "https://me:secret@huggingface.co"}, "holds a user name"},
-		"a blank in the host name": {Options{Dir: "d", Endpoint: "https://me:secret@hugging face.co"}, "is not a URL"},
+		"no folder":           {Options{}, "no folder"},
+		"no scheme":           {Options{Dir: "d", Endpoint: "huggingface.co"}, "is not like"},
+		"another scheme":      {Options{Dir: "d", Endpoint: "ftp://huggingface.co"}, "is not like"},
+		"no host":             {Options{Dir: "d", Endpoint: "https:///x"}, "is not like"},
+		"a query":             {Options{Dir: "d", Endpoint: "https://huggingface.co?x"}, "is not like"},
+		"a fragment":          {Options{Dir: "d", Endpoint: "https://huggingface.co#x"}, "is not like"},
+		"a blank in a token":  {Options{Dir: "d", Token: "hf secret"}, badToken},
+		"a control character": {Options{Dir: "d", Token: "hf_secret\x7f"}, badToken},
+		"an accent":           {Options{Dir: "d", Token: "hf_secreté"}, badToken},
+		"a user":              {Options{Dir: "d", Endpoint: "https://me:secret@huggingface.co"}, "holds a user name"},
+		"a blank in a host":   {Options{Dir: "d", Endpoint: "https://me:secret@hugging face.co"}, "is not a URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Pull(t.Context(), mustRef(t, "o/n"), c.opt)

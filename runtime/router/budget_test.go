@@ -160,8 +160,8 @@ func TestMarginOfVerified(t *testing.T) {
 	assert.EqualValues(t, preferred, whole.Margin(pathCount{1, 1}.packPath()))
 }
 
-// TestMarginOfJudged: the margin of a judge is a threshold of its confidence that rises as the budget is spent, and falls
-// as earlier answers leave some of it.
+// TestMarginOfJudged: the margin of a judge is a threshold of its confidence. It rises as the budget is spent, and
+// falls as earlier answers leave some of it.
 func TestMarginOfJudged(t *testing.T) {
 	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
 	require.NoError(t, err)

@@ -200,17 +200,26 @@ func TestOptions(t *testing.T) {
 	}
 	_, err := ParsePolicy("sometimes")
 	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned")
-	for _, o := range []Options{
-		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())},
-		{Budget: 2}, {Budget: math.NaN()}, {Policy: Learned}, {Budget: -0.1}, {Budget: math.Nextafter(1, 2)},
-		{Threshold: new(math.Nextafter(1, 2))}, {Policy: Margin, Threshold: new(math.Inf(1))},
-		{Policy: Margin, Threshold: new(0.5), Budget: 0.5}, {Policy: Margin, Balance: new(Balance)},
-		{Policy: Margin, Budget: 0.5, Calibration: []float32{0.5, 0.4}},
-		{Policy: Margin, Budget: 0.5, Calibration: []float32{float32(math.NaN())}},
-		{Policy: Margin, Budget: 0.5, Calibration: make([]float32, maxConfidences+1)},
+	for name, o := range map[string]Options{
+		"another policy":             {Policy: "x"},
+		"a threshold below 0":        {Threshold: new(-0.1)},
+		"a threshold above 1":        {Threshold: new(1.1)},
+		"a threshold right above 1":  {Threshold: new(math.Nextafter(1, 2))},
+		"an infinite threshold":      {Policy: Margin, Threshold: new(math.Inf(1))},
+		"a threshold of NaN":         {Threshold: new(math.NaN())},
+		"a budget below 0":           {Budget: -0.1},
+		"a budget above 1":           {Budget: 2},
+		"a budget right above 1":     {Budget: math.Nextafter(1, 2)},
+		"a budget of NaN":            {Budget: math.NaN()},
+		"no network":                 {Policy: Learned},
+		"a threshold and a budget":   {Policy: Margin, Threshold: new(0.5), Budget: 0.5},
+		"a balance without a budget": {Policy: Margin, Balance: new(Balance)},
+		"a calibration out of order": {Policy: Margin, Budget: 0.5, Calibration: []float32{0.5, 0.4}},
+		"a calibration of NaN":       {Policy: Margin, Budget: 0.5, Calibration: []float32{float32(math.NaN())}},
+		"too large a calibration":    {Policy: Margin, Budget: 0.5, Calibration: make([]float32, maxConfidences+1)},
 	} {
 		_, err := New(o)
-		assert.Error(t, err, "%+v", o)
+		assert.Error(t, err, name)
 	}
 	for _, o := range []Options{
 		{}, {Policy: Margin, Budget: 1}, {Policy: Random, Budget: 1e-9}, {Policy: Random, Threshold: new(1.0)},

@@ -315,15 +315,20 @@ func TestNucleus(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, o := range []terms.Sampling{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt},
-		{Seed: math.MaxUint64}} {
+	for name, o := range map[string]terms.Sampling{
+		"none": {}, "the highest temperature": {Temperature: math.MaxFloat64}, "a share of 1": {TopP: 1},
+		"the most tokens": {TopK: math.MaxInt}, "the largest seed": {Seed: math.MaxUint64},
+	} {
 		_, err := New(o)
-		assert.NoError(t, err, "%+v", o)
+		assert.NoError(t, err, name)
 	}
-	for _, o := range []terms.Sampling{{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)},
-		{TopK: -1}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}} {
+	for name, o := range map[string]terms.Sampling{
+		"a temperature below 0": {Temperature: -1}, "a temperature of NaN": {Temperature: math.NaN()},
+		"an infinite temperature": {Temperature: math.Inf(1)}, "fewer than 0 tokens": {TopK: -1},
+		"a share below 0": {TopP: -0.1}, "a share above 1": {TopP: 1.1}, "a share of NaN": {TopP: math.NaN()},
+	} {
 		_, err := New(o)
-		assert.Error(t, err, "%+v", o)
+		assert.Error(t, err, name)
 	}
 }
 

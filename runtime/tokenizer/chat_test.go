@@ -48,11 +48,14 @@ func TestChat(t *testing.T) {
 		msgs []Message
 		want string
 	}{
-		{"the template's own system message", conversation[:1], "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n"},
-		{"a system message", conversation[2:], "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n"},
-		{"a system message that is not the first", conversation, "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n" +
-			"<|im_start|>assistant\n\n  The pilot fish. <|im_end|>\n<|im_start|>system\nBe brief.<|im_end|>\n" +
-			"<|im_start|>user\n<|im_end|>\n"},
+		{"the template's own system message", conversation[:1],
+			"<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n"},
+		{"a system message", conversation[2:],
+			"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n"},
+		{"a system message that is not the first", conversation,
+			"<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n" +
+				"<|im_start|>assistant\n\n  The pilot fish. <|im_end|>\n<|im_start|>system\nBe brief.<|im_end|>\n" +
+				"<|im_start|>user\n<|im_end|>\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := tok.Chat(c.msgs, nil)
@@ -384,14 +387,15 @@ func TestChatHash(t *testing.T) {
 
 	seen := map[[32]byte]string{want: "the first", {}: "none"}
 	for name, other := range map[string]string{
-		"no system message of its own":     turns,
-		"an empty system message":          first + "<|im_start|>system\\n<|im_end|>\\n' }}{% endif %}" + turns,
-		"a system message with a blank":    first + "<|im_start|>system\\nYou swim. <|im_end|>\\n' }}{% endif %}" + turns,
-		"other marks, with blanks":         "{% for m in messages %}{{ '[INST] ' + m.content + ' [/INST]' }}{% endfor %}",
-		"other marks":                      "{% for m in messages %}{{ '[INST]' + m.content + '[/INST]' }}{% endfor %}",
-		"a template that is not supported": "{{ message",
-		"another one":                      "{{ messages",
-		"a template that refuses":          "{{ raise_exception('no') }}",
+		"no system message of its own": turns,
+		"an empty one":                 first + "<|im_start|>system\\n<|im_end|>\\n' }}{% endif %}" + turns,
+		"one with a blank at its end": first + "<|im_start|>system\\nYou swim. <|im_end|>\\n' }}{% endif %}" +
+			turns,
+		"blanks in marks":  "{% for message in messages %}{{ '[INST] ' + message.content + ' [/INST]' }}{% endfor %}",
+		"other marks":      "{% for message in messages %}{{ '[INST]' + message.content + '[/INST]' }}{% endfor %}",
+		"a cut template":   "{{ message",
+		"another cut one":  "{{ messages",
+		"one that refuses": "{{ raise_exception('no') }}",
 	} {
 		have := hash(other)
 		assert.Empty(t, seen[have], name)

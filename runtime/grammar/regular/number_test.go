@@ -121,7 +121,8 @@ func TestManyDigits(t *testing.T) {
 		yes, no []string
 	}{
 		{"no bound", Numbers{}, []string{nines(15), "-" + nines(15)}, []string{"1" + nines(15), "-1" + nines(15)}},
-		{"a short minimum", Numbers{Min: Limit{At: rat("5")}}, []string{"5", nines(15)}, []string{"4", "1" + nines(15)}},
+		{"a short minimum", Numbers{Min: Limit{At: rat("5")}}, []string{"5", nines(15)},
+			[]string{"4", "1" + nines(15)}},
 		{"a long minimum", Numbers{Min: Limit{At: rat(nines(20))}}, []string{nines(20), nines(21)},
 			[]string{nines(19), nines(22)}},
 		{"a long negative maximum", Numbers{Max: Limit{At: rat("-" + nines(20))}},
@@ -219,23 +220,31 @@ func TestNumbersWithout(t *testing.T) {
 
 // TestForget: a bound is dropped only if it is beyond all numbers that are generated without it.
 func TestForget(t *testing.T) {
-	for _, c := range []struct{ low, high, keepsLow, keepsHigh string }{
-		{"0", "1e31", "0", ""}, {"0", "1e30", "0", "1e30"}, {"", "1e31", "", ""}, {"1e15", "1e31", "1e15", "1e31"},
-		{"-1e31", "0", "", "0"}, {"-1e30", "0", "-1e30", "0"}, {"-1e31", "", "", ""},
-		{"-1e31", "-1e15", "-1e31", "-1e15"}, {"-1e31", "1e31", "", ""}, {"1", "2", "1", "2"}, {"", "", "", ""},
-	} {
-		of := func(low, high string) (b Numbers) {
-			if low != "" {
-				b.Min.At = rat(low)
-			}
-			if high != "" {
-				b.Max = Limit{rat(high), true}
-			}
-			return b
+	of := func(low, high string) (b Numbers) {
+		if low != "" {
+			b.Min.At = rat(low)
 		}
+		if high != "" {
+			b.Max = Limit{rat(high), true}
+		}
+		return b
+	}
+	for name, c := range map[string]struct{ low, high, keepsLow, keepsHigh string }{
+		"a maximum beyond them":      {"0", "1e31", "0", ""},
+		"a maximum at the end":       {"0", "1e30", "0", "1e30"},
+		"only a maximum beyond them": {"", "1e31", "", ""},
+		"a large minimum":            {"1e15", "1e31", "1e15", "1e31"},
+		"a minimum beyond them":      {"-1e31", "0", "", "0"},
+		"a minimum at the end":       {"-1e30", "0", "-1e30", "0"},
+		"only a minimum beyond them": {"-1e31", "", "", ""},
+		"a large negative maximum":   {"-1e31", "-1e15", "-1e31", "-1e15"},
+		"both beyond them":           {"-1e31", "1e31", "", ""},
+		"both among them":            {"1", "2", "1", "2"},
+		"none":                       {"", "", "", ""},
+	} {
 		b := of(c.low, c.high)
 		b.Forget()
-		assert.Equal(t, of(c.keepsLow, c.keepsHigh), b, "%+v", c)
+		assert.Equal(t, of(c.keepsLow, c.keepsHigh), b, name)
 	}
 }
 

@@ -237,9 +237,11 @@ func TestRefused(t *testing.T) {
 		_, err := test.PValue([]Answer{{0, 1}})
 		assert.ErrorContains(t, err, want)
 	}
-	for _, a := range []Answer{{-1, 2}, {3, 2}, {0, 0}, {0, 5}} {
+	for name, a := range map[string]Answer{
+		"negative": {-1, 2}, "more escalated than tokens": {3, 2}, "no tokens": {0, 0}, "too many tokens": {0, 5},
+	} {
 		_, err := good.PValue([]Answer{{0, 1}, a})
-		assert.ErrorContains(t, err, "answer 2", "%+v", a)
+		assert.ErrorContains(t, err, "answer 2", name)
 	}
 	for _, a := range []Answer{{0, 1}, {1, 1}, {4, 4}, {0, 4}} {
 		_, err := good.PValue([]Answer{a})
