@@ -54,7 +54,8 @@ func TestRun(t *testing.T) {
 	}
 	r, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, []int{pilots, all - pilots}, []int{r.Pilots, r.Prompts})
+	assert.Equal(t, pilots, r.Pilots)
+	assert.Equal(t, all-pilots, r.Prompts)
 	require.Len(t, r.Ladders, 1)
 	l := r.Ladders[0]
 	require.NotEmpty(t, l.Steps)
@@ -63,24 +64,7 @@ func TestRun(t *testing.T) {
 	assert.Equal(t, certify.Test{Budget: 0.07, Confidence: confidence, MaxTokens: 48}, r.Test)
 	assert.IsIncreasing(t, l.Thresholds)
 	assert.Len(t, calls, 1+len(l.Steps))
-	longest := 0
-	for i, s := range l.Steps {
-		assert.Equal(t, i <= l.Chosen, s.Certified)
-		if i == l.Chosen {
-			assert.Len(t, r.Confidences, s.Tokens)
-		}
-		v := l.Thresholds[i]
-		at := router.Options{Policy: router.Learned, Net: net, Threshold: &v}
-		decoded, err := p.Decode(t.Context(), prompts[pilots:], at, func() {})
-		require.NoError(t, err)
-		var answers []certify.Answer
-		for _, d := range decoded {
-			answers = append(answers, d.Answer)
-			longest = max(longest, d.Tokens)
-		}
-		assert.Equal(t, shareOf(answers), s.Share())
-	}
-	assert.Equal(t, longest, r.Longest)
+	assertSteps(t, &o, r)
 	o.Progress, o.Parallel = nil, 1
 	again, err := Run(t.Context(), o)
 	require.NoError(t, err)
@@ -95,8 +79,31 @@ func TestRun(t *testing.T) {
 	o.Thresholds = []float64{0.5, 0.999}
 	named, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots with given thresholds")
+	assert.Zero(t, named.Pilots, "no pilots with given thresholds")
+	assert.Equal(t, all, named.Prompts)
 	assert.Equal(t, o.Thresholds, named.Ladders[0].Thresholds)
+}
+
+// assertSteps checks the steps of the only ladder by decoding at each of its thresholds.
+func assertSteps(t *testing.T, o *Options, r *Result) {
+	l, longest := r.Ladders[0], 0
+	for i, s := range l.Steps {
+		assert.Equal(t, i <= l.Chosen, s.Certified)
+		if i == l.Chosen {
+			assert.Len(t, r.Confidences, s.Tokens)
+		}
+		v := l.Thresholds[i]
+		at := router.Options{Policy: router.Learned, Net: o.Net, Threshold: &v}
+		decoded, err := o.Decode(t.Context(), o.Prompts[r.Pilots:], at, func() {})
+		require.NoError(t, err)
+		var answers []certify.Answer
+		for _, d := range decoded {
+			answers = append(answers, d.Answer)
+			longest = max(longest, d.Tokens)
+		}
+		assert.Equal(t, shareOf(answers), s.Share())
+	}
+	assert.Equal(t, longest, r.Longest)
 }
 
 // TestNextThreshold: a token with a confidence equal to a threshold is not escalated there, but at the next threshold.
@@ -123,18 +130,25 @@ func TestNextThreshold(t *testing.T) {
 // TestBest: the certified threshold with the most right answers is chosen, the first of equal ones; without graded
 // answers, the last certified threshold.
 func TestBest(t *testing.T) {
-	for _, c := range []struct {
-		certified, graded, want int
-		right                   []int
+	for name, c := range map[string]struct {
+		certified int
+		graded    bool
+		want      int
+		right     []int
 	}{
-		{4, 0, 3, []int{0, 0, 0, 0, 0}}, {4, 9, 2, []int{9, 4, 6, 5, 9}}, {4, 9, 2, []int{9, 4, 6, 6, 9}},
-		{4, 9, 1, []int{0, 0, 0, 0, 0}}, {1, 9, -1, []int{3, 3}}, {1, 0, -1, []int{0, 0}}, {3, 9, 2, []int{9, 1, 2}},
+		"nothing graded":                {4, false, 3, []int{0, 0, 0, 0, 0}},
+		"most right":                    {4, true, 2, []int{9, 4, 6, 5, 9}},
+		"the first of equal ones":       {4, true, 2, []int{9, 4, 6, 6, 9}},
+		"none right":                    {4, true, 1, []int{0, 0, 0, 0, 0}},
+		"only one that asks nothing":    {1, true, -1, []int{3, 3}},
+		"that one, with nothing graded": {1, false, -1, []int{0, 0}},
+		"the last certified one":        {3, true, 2, []int{9, 1, 2}},
 	} {
 		l := Ladder{Right: c.right}
 		for i := range c.right {
 			l.Steps = append(l.Steps, certify.Step{Certified: i < c.certified, Escalated: i}) // the first asks nothing
 		}
-		assert.Equal(t, c.want, l.bestStep(c.graded > 0), "%+v", c)
+		assert.Equal(t, c.want, l.bestStep(c.graded), name)
 	}
 }
 

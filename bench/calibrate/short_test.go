@@ -11,14 +11,16 @@ import (
 
 // TestShort: a threshold has only as many digits as separate it from the neighboring confidences.
 func TestShort(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		low, high float64
 		want      string
 	}{
-		{0, 0.123456, "0.1"}, {0.11, 0.123456, "0.12"}, {0.123455, 0.123456, "0.123456"}, {0.9, 1, "1"},
-		{0.99995, 0.99995797872543, "0.999957"}, {0.99, 0.99995797872543, "0.999"}, {0, 0, "0"},
+		"far apart": {0, 0.123456, "0.1"}, "near": {0.11, 0.123456, "0.12"},
+		"nearest": {0.123455, 0.123456, "0.123456"}, "at 1": {0.9, 1, "1"}, "both 0": {0, 0, "0"},
+		"near 1":                 {0.99, 0.99995797872543, "0.999"},
+		"near 1, and each other": {0.99995, 0.99995797872543, "0.999957"},
 	} {
-		assert.Equal(t, c.want, fmt.Sprint(shortestDecimal(c.low, c.high)), "%v", c)
+		assert.Equal(t, c.want, fmt.Sprint(shortestDecimal(c.low, c.high)), name)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

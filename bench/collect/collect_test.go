@@ -346,7 +346,8 @@ func TestLongTexts(t *testing.T) {
 				}
 			}
 			assert.Positive(t, out)
-			assert.Equal(t, []int{out, cut}, []int{sum.LeftOut, sum.Cut})
+			assert.Equal(t, out, sum.LeftOut)
+			assert.Equal(t, cut, sum.Cut)
 		}
 	}
 	o.Reference, o.MaxTokens = Given, 5
@@ -356,7 +357,9 @@ func TestLongTexts(t *testing.T) {
 	assert.Equal(t, 6, sum.Right, "the given answer is complete")
 	o.Reference = Large
 	_, sum = gather(t, o)
-	assert.Equal(t, []int{6, 30, 0}, []int{sum.Cut, sum.Positions, sum.Right})
+	assert.Equal(t, 6, sum.Cut)
+	assert.Equal(t, 30, sum.Positions)
+	assert.Zero(t, sum.Right)
 }
 
 // TestExactRoom: an answer that ends exactly at the end of the context is not cut.
@@ -371,7 +374,8 @@ func TestExactRoom(t *testing.T) {
 		for less := range 2 {
 			o.MaxTokens = set.Len() - less
 			got, sum := gather(t, o)
-			assert.Equal(t, []int{less, set.Len() - less}, []int{sum.Cut, got.Len()}, reference)
+			assert.Equal(t, less, sum.Cut, reference)
+			assert.Equal(t, set.Len()-less, got.Len(), reference)
 		}
 	}
 }

@@ -187,20 +187,20 @@ func scripted(
 	return w, d, a, b
 }
 
-// TestRules: the rules give the known labels. The reference has one position that matters, its second token; the
-// choices are letters.
-func TestRules(t *testing.T) {
-	routed := Options{Reference: Routed}
-	given := Options{Reference: Given}
-	for _, c := range []struct {
-		name             string
-		o                Options
-		reference        string // its second token is judged
-		small, large     string // choices there
-		goSmall, goLarge map[string]string
-		want             map[string]trace.Verdict
-		asked            int // tokens of both models
-	}{
+// ruleCase is an answer of which the second token is judged. The choices are letters.
+type ruleCase struct {
+	name             string
+	o                Options
+	reference        string
+	small, large     string // choices at the second token
+	goSmall, goLarge map[string]string
+	want             map[string]trace.Verdict
+	asked            int // tokens of both models
+}
+
+func ruleCases() []ruleCase {
+	routed, given := Options{Reference: Routed}, Options{Reference: Given}
+	return []ruleCase{
 		{"all agree", given, "ab yes", "b", "b", nil, nil,
 			map[string]trace.Verdict{RuleDisagreement: trace.Keep, RuleCiter: trace.Keep}, 0},
 		{"both choose another", given, "ab yes", "c", "c", nil, nil,
@@ -225,7 +225,12 @@ func TestRules(t *testing.T) {
 			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Keep}, 1},
 		{"routed, agreed", routed, "ab no", "c", "c", nil, nil,
 			map[string]trace.Verdict{RuleDisagreement: trace.Keep, RuleCiter: trace.Keep}, 0},
-	} {
+	}
+}
+
+// TestRules: the rules give the known labels. The reference has one position that matters, its second token.
+func TestRules(t *testing.T) {
+	for _, c := range ruleCases() {
 		t.Run(c.name, func(t *testing.T) {
 			w, d, small, large := scripted(t, c.o, c.reference, c.goSmall, c.goLarge)
 			one := func(s string) int32 {

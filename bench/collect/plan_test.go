@@ -70,17 +70,19 @@ func TestPlanDefaults(t *testing.T) {
 	p := plan(t, o)
 	assert.Equal(t, Given, p.Reference())
 	s := p.settings
-	assert.Equal(t, []int{256, 128, 2}, []int{s.MaxTokens, s.Width, s.Prompts})
-	assert.Equal(t, []any{router.TapFinalNorm, "kv f32", "", 512, 512}, []any{s.Tap, s.Small.Compute, s.Large.Compute,
-		s.Small.Context, s.Large.Context})
+	assert.Equal(t, 256, s.MaxTokens)
+	assert.Equal(t, 128, s.Width)
+	assert.Equal(t, 2, s.Prompts)
+	assert.Equal(t, router.TapFinalNorm, s.Tap)
+	assert.Equal(t, o.Data.Hash, s.Data)
+	assert.Equal(t, o.Data.Prompts, s.Task)
 	fingerprint, err := o.Edge.Fingerprint()
 	require.NoError(t, err)
-	assert.Equal(t, fingerprint, s.Small.Fingerprint)
+	assert.Equal(t, trace.Model{Fingerprint: fingerprint, Name: o.Edge.Name(), Context: 512, Compute: o.Compute},
+		s.Small)
 	fingerprint, err = o.Large.Fingerprint()
 	require.NoError(t, err)
-	assert.Equal(t, fingerprint, s.Large.Fingerprint)
-	assert.Equal(t, []string{o.Edge.Name(), o.Large.Name()}, []string{s.Small.Name, s.Large.Name})
-	assert.Equal(t, []string{o.Data.Hash, o.Data.Prompts}, []string{s.Data, s.Task})
+	assert.Equal(t, trace.Model{Fingerprint: fingerprint, Name: o.Large.Name(), Context: 512}, s.Large)
 	assert.Nil(t, s.Sampling)
 	assert.Nil(t, s.Routing)
 
@@ -195,17 +197,18 @@ func TestPatient(t *testing.T) {
 		_, err = retryingCloud{f}.Ask(t.Context(), engine.CloudQuestion{})
 		assert.ErrorIs(t, err, errSilent)
 
-		for after, slow := range map[time.Duration]time.Duration{
-			time.Second: 0,                                        // in a pause
-			time.Minute: time.Hour, 12 * time.Second: time.Second, // in an ask, the first and the last
+		for name, c := range map[string]struct{ after, slow time.Duration }{
+			"in a pause":       {time.Second, 0},
+			"in the first ask": {time.Minute, time.Hour},
+			"in the last ask":  {12 * time.Second, time.Second},
 		} {
 			over := errors.New("over")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(after, func() { cancel(over) })
+			time.AfterFunc(c.after, func() { cancel(over) })
 			begin = time.Now()
-			_, err = retryingCloud{&flaky{fails: 99, slow: slow}}.Ask(ctx, engine.CloudQuestion{})
-			assert.Equal(t, over, err)
-			assert.Equal(t, after, time.Since(begin))
+			_, err = retryingCloud{&flaky{fails: 99, slow: c.slow}}.Ask(ctx, engine.CloudQuestion{})
+			assert.Equal(t, over, err, name)
+			assert.Equal(t, c.after, time.Since(begin), name)
 		}
 	})
 }

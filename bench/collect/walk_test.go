@@ -105,13 +105,16 @@ func judged(t *testing.T, limit int) int {
 		for i, want := range all {
 			want.Prompt = int32(number)
 			got := set.At(from + i)
-			for _, v := range [][2]*float32{
-				{&got.SmallLogProb, &want.SmallLogProb}, {&got.LargeLogProb, &want.LargeLogProb},
-				{&got.ReferenceSmall, &want.ReferenceSmall}, {&got.ReferenceLarge, &want.ReferenceLarge},
-				{&got.Margin, &want.Margin}, {&got.Entropy, &want.Entropy},
+			for name, v := range map[string]struct{ want, got *float32 }{
+				"small log-probability":               {&want.SmallLogProb, &got.SmallLogProb},
+				"large log-probability":               {&want.LargeLogProb, &got.LargeLogProb},
+				"small log-probability of the answer": {&want.ReferenceSmall, &got.ReferenceSmall},
+				"large log-probability of the answer": {&want.ReferenceLarge, &got.ReferenceLarge},
+				"margin":                              {&want.Margin, &got.Margin},
+				"entropy":                             {&want.Entropy, &got.Entropy},
 			} {
-				assert.InDelta(t, *v[1], *v[0], 1e-3, "question %d, position %d", number, i)
-				*v[0] = *v[1]
+				assert.InDelta(t, *v.want, *v.got, 1e-3, "question %d, position %d: %s", number, i, name)
+				*v.got = *v.want
 			}
 			require.Equal(t, want, got, "question %d, position %d", number, i)
 		}

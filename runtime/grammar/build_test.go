@@ -279,22 +279,30 @@ func checkEnd(t *testing.T, m *Matcher, s *State) {
 
 // TestLeast: the least number of bytes counts repetitions that are not stored one by one, up to a limit.
 func TestLeast(t *testing.T) {
-	for _, c := range []struct{ chars, items, want int32 }{
-		{0, 0, 4}, {1, 0, 5}, {4, 0, 8}, {1000, 0, 1004}, {0, 1, 7}, {0, 5, 19}, {7, 9, 101}, {1 << 30, 0, 1<<30 + 4},
-		{1 << 30, 1, endless}, {1 << 30, 1 << 30, endless},
+	for _, c := range []struct {
+		name               string
+		chars, items, want int32
+	}{
+		{"an empty string", 0, 0, 4}, {"a character", 1, 0, 5}, {"four characters", 4, 0, 8},
+		{"a thousand characters", 1000, 0, 1004}, {"another string", 0, 1, 7}, {"five other strings", 0, 5, 19},
+		{"ten strings of seven", 7, 9, 101}, {"the longest string", 1 << 30, 0, 1<<30 + 4},
+		{"two of the longest", 1 << 30, 1, endless}, {"most of the longest", 1 << 30, 1 << 30, endless},
 	} {
-		b := newBuilder()
-		start, from := b.State(), b.State()
-		text, err := b.String(regular.Bounds{Min: c.chars, Max: regular.Unbounded})
-		require.NoError(t, err)
-		b.Literal(start, "[", from)
-		b.List([]int32{from}, [][]Step{{{text, 0}}}, 0, regular.Bounds{Min: c.items, Max: regular.Unbounded}, b.End())
-		g := built(t, b, start)
-		assert.EqualValues(t, c.want, g.Least(g.Start()), "%+v", c)
-		if c.want < 2000 {
-			assert.Len(t, g.Shortest(g.Start()), int(c.want))
-			assert.True(t, whole(g, string(g.Shortest(g.Start()))))
-		}
+		t.Run(c.name, func(t *testing.T) {
+			b := newBuilder()
+			start, from := b.State(), b.State()
+			text, err := b.String(regular.Bounds{Min: c.chars, Max: regular.Unbounded})
+			require.NoError(t, err)
+			b.Literal(start, "[", from)
+			more := regular.Bounds{Min: c.items, Max: regular.Unbounded}
+			b.List([]int32{from}, [][]Step{{{text, 0}}}, 0, more, b.End())
+			g := built(t, b, start)
+			assert.EqualValues(t, c.want, g.Least(g.Start()))
+			if c.want < 2000 {
+				assert.Len(t, g.Shortest(g.Start()), int(c.want))
+				assert.True(t, whole(g, string(g.Shortest(g.Start()))))
+			}
+		})
 	}
 }
 

@@ -97,30 +97,33 @@ func TestEnds(t *testing.T) {
 	m := NewMatcher(g, v)
 	assert.Equal(t, []string{"#/odd"}, m.Ignored())
 	for _, c := range []struct {
-		text         string
+		name, text   string
 		done, over   bool
 		follows, not []int32
 	}{
-		{"", false, false, []int32{'7', 'n'}, []int32{one, other, '8'}},
-		{"7", true, false, []int32{'7', one, other}, []int32{'n'}},
-		{"n", true, true, []int32{one, other}, []int32{'7', 'n'}},
+		{"before the text", "", false, false, []int32{'7', 'n'}, []int32{one, other, '8'}},
+		{"an end that may go on", "7", true, false, []int32{'7', one, other}, []int32{'n'}},
+		{"the only end", "n", true, true, []int32{one, other}, []int32{'7', 'n'}},
 	} {
-		s := m.Start()
-		for _, b := range []byte(c.text) {
-			s = m.Next(s, int32(b))
-		}
-		assert.Equal(t, []bool{c.done, c.over}, []bool{s.Done(), len(s.threads) == 0}, c.text)
-		mask := m.Mask(nil, s)
-		for _, id := range c.follows {
-			assert.True(t, mask.Has(id) && m.Allows(s, id), "%q and then %d", c.text, id)
-		}
-		for _, id := range append(c.not, -1, empty, size, size+1, 1<<30) {
-			assert.False(t, mask.Has(id) || m.Allows(s, id), "%q and then %d", c.text, id)
-		}
-		for _, id := range []int32{one, other} {
-			assert.True(t, m.Ends(id))
-			assert.Same(t, s, m.Next(s, id), "an end token changes nothing")
-		}
+		t.Run(c.name, func(t *testing.T) {
+			s := m.Start()
+			for _, b := range []byte(c.text) {
+				s = m.Next(s, int32(b))
+			}
+			assert.Equal(t, c.done, s.Done(), "a whole value")
+			assert.Equal(t, c.over, len(s.threads) == 0, "nothing may follow")
+			mask := m.Mask(nil, s)
+			for _, id := range c.follows {
+				assert.True(t, mask.Has(id) && m.Allows(s, id), "and then %d", id)
+			}
+			for _, id := range append(c.not, -1, empty, size, size+1, 1<<30) {
+				assert.False(t, mask.Has(id) || m.Allows(s, id), "and then %d", id)
+			}
+			for _, id := range []int32{one, other} {
+				assert.True(t, m.Ends(id))
+				assert.Same(t, s, m.Next(s, id), "an end token changes nothing")
+			}
+		})
 	}
 }
 
@@ -161,20 +164,20 @@ func matcher(t *testing.T, length int32, pattern string, texts ...string) *Match
 
 // TestLines: the dot of a pattern matches all characters except ends of lines, also in tokens and in escapes.
 func TestLines(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		pattern string
 		want    []bool
 	}{
-		{"", []bool{true, true, true, true}},
-		{"^.*$", []bool{true, false, false, true}},
-		{`^[^\x1f]*$`, []bool{true, true, true, false}},
+		"any":                 {"", []bool{true, true, true, true}},
+		"no line end":         {"^.*$", []bool{true, false, false, true}},
+		"all but a character": {`^[^\x1f]*$`, []bool{true, true, true, false}},
 	} {
 		m := matcher(t, regular.Unbounded, c.pattern, "ab é", "a\u2028", `\n`, `\u001f`)
 		s := m.g.Next(m.Start(), '"')
 		assert.NotNil(t, m.threadReach(s.threads[0]).base, "it starts from the common states of these strings")
 		mask := m.Mask(nil, s)
 		for id, want := range c.want {
-			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", c.pattern, m.v.tokens[id])
+			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", name, m.v.tokens[id])
 		}
 	}
 }

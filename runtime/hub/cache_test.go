@@ -84,15 +84,17 @@ func TestLocate(t *testing.T) {
 		} {
 			path, in, err := Locate(env, name)
 			require.NoError(t, err, name)
-			assert.Equal(t, []string{filepath.Join(cache, filepath.FromSlash(file)), cache}, []string{path, in}, name)
+			assert.Equal(t, filepath.Join(cache, filepath.FromSlash(file)), path, name)
+			assert.Equal(t, cache, in, name)
 		}
 		path, in, err := Locate(env, "o/n:Q8_0")
 		require.NoError(t, err)
-		assert.Equal(t, []string{filepath.Join(pulled, "o", "n", "m-q8_0.gguf"), ""}, []string{path, in}, "pulled")
+		assert.Equal(t, filepath.Join(pulled, "o", "n", "m-q8_0.gguf"), path)
+		assert.Empty(t, in, "it is pulled")
 		path, in, err = Locate(env, "Qwen/Qwen3-0.6B-GGUF")
 		require.NoError(t, err)
-		other := filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf")
-		assert.Equal(t, []string{other, ""}, []string{path, in}, "a pulled one first")
+		assert.Equal(t, filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf"), path)
+		assert.Empty(t, in, "a pulled one first")
 
 		for name, say := range map[string]string{
 			"Qwen/Qwen3-0.6B-GGUF:Q6_K": "no such model", "o/none:Q8_0": "no such model", "o/bad:Q8_0": "no such model",
@@ -155,12 +157,13 @@ func TestLocateFails(t *testing.T) {
 func TestCacheDir(t *testing.T) {
 	home, err := os.UserHomeDir()
 	require.NoError(t, err)
-	for _, c := range []struct{ hub, home, xdg, want string }{
-		{"", "", "", filepath.Join(home, ".cache", "huggingface", "hub")},
-		{"/a", "/b", "/c", "/a"}, {"", "/b", "/c", filepath.Join("/b", "hub")},
-		{"", "", "/c", filepath.Join("/c", "huggingface", "hub")},
+	for name, c := range map[string]struct{ hub, home, xdg, want string }{
+		"the home of the user":     {"", "", "", filepath.Join(home, ".cache", "huggingface", "hub")},
+		"the cache of the hub":     {"/a", "/b", "/c", "/a"},
+		"the home of Hugging Face": {"", "/b", "/c", filepath.Join("/b", "hub")},
+		"the cache of the user":    {"", "", "/c", filepath.Join("/c", "huggingface", "hub")},
 	} {
 		env := map[string]string{"HF_HUB_CACHE": c.hub, "HF_HOME": c.home, "XDG_CACHE_HOME": c.xdg}
-		assert.Equal(t, c.want, hubCacheDir(func(key string) string { return env[key] }), "%v", c)
+		assert.Equal(t, c.want, hubCacheDir(func(key string) string { return env[key] }), name)
 	}
 }

@@ -50,10 +50,13 @@ func TestResume(t *testing.T) {
 
 // TestRestart: for any handling of Range by the server, the final file is right.
 func TestRestart(t *testing.T) {
-	for name, change := range map[string]func(*fakeHub){
-		"the server does not go on": func(h *fakeHub) { h.ignoreRange = true },
-		"":                          func(h *fakeHub) { h.files["m.gguf"] = content(8, 90_000) }, // shorter
-		"the server does not go":    func(h *fakeHub) { h.noLength = true },
+	for name, c := range map[string]struct {
+		change func(*fakeHub)
+		notice string
+	}{
+		"no ranges":      {func(h *fakeHub) { h.ignoreRange = true }, "the server does not go on"},
+		"a shorter file": {func(h *fakeHub) { h.files["m.gguf"] = content(8, 90_000) }, ""},
+		"no length":      {func(h *fakeHub) { h.noLength = true }, "the server does not go"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub("m.gguf")
@@ -62,11 +65,11 @@ func TestRestart(t *testing.T) {
 			_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 			require.ErrorContains(t, err, "broke off after 100000 bytes")
 			assert.Contains(t, left(t, opt.Dir), "m.gguf.part")
-			change(h)
+			c.change(h)
 			var notices []string
 			opt.Notice = func(s string) { notices = append(notices, s) }
 			pulls(t, h, opt, "o/n", "m.gguf")
-			assert.Contains(t, strings.Join(notices, "\n"), name)
+			assert.Contains(t, strings.Join(notices, "\n"), c.notice)
 		})
 	}
 }
@@ -135,7 +138,7 @@ func TestWholePart(t *testing.T) {
 // TestDamagedPart: the SHA-256 covers the whole file, also the earlier part: a file with other bytes is refused and
 // removed, and the next pull fetches it anew.
 func TestDamagedPart(t *testing.T) {
-	for _, n := range []int{100_000, 300_000, 400_000} {
+	for _, n := range []int{100_000, 300_000, 400_000} { // a part of the file, as much as it has, and more
 		h := newFakeHub("m.gguf")
 		opt := h.serve(t)
 		part := filepath.Join(opt.Dir, "o", "n", "m.gguf.part")

@@ -63,7 +63,8 @@ func TestPull(t *testing.T) {
 	files, err := Pull(t.Context(), mustRef(t, "o/n:m-q8_0.gguf"), opt)
 	require.NoError(t, err)
 	assert.False(t, files[0].Fetched)
-	assert.Equal(t, []int64{300_000, 300_000}, []int64{last, total}, "what is here counts as done")
+	assert.EqualValues(t, 300_000, last, "what is here counts as done")
+	assert.EqualValues(t, 300_000, total)
 	assert.Equal(t, 1, h.count("/resolve/"), "existing files are not fetched again")
 
 	opt.Progress = nil
@@ -132,25 +133,28 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	for _, c := range []struct {
+	const badToken = "the token holds characters that no token has"
+	for name, c := range map[string]struct {
 		opt  Options
 		want string
 	}{
-		{Options{}, "no folder"},
-		{Options{Dir: "d", Endpoint: "huggingface.co"}, "is not like"},
-		{Options{Dir: "d", Endpoint: "ftp://huggingface.co"}, "is not like"},
-		{Options{Dir: "d", Endpoint: "https:///x"}, "is not like"},
-		{Options{Dir: "d", Endpoint: "https://huggingface.co?x"}, "is not like"},
-		{Options{Dir: "d", Endpoint: "https://huggingface.co#x"}, "is not like"},
-		{Options{Dir: "d", Token: "hf secret"}, "the token holds characters that no token has"},
-		{Options{Dir: "d", Token: "hf_secret\x7f"}, "the token holds characters that no token has"},
-		{Options{Dir: "d", Token: "hf_secreté"}, "the token holds characters that no token has"},
-		{Options{Dir: "d", Endpoint: "https://me:secret@huggingface.co"}, "holds a user name"},
-		{Options{Dir: "d", Endpoint: "https://me:secret@hugging face.co"}, "is not a URL"},
+		"no folder":           {Options{}, "no folder"},
+		"no scheme":           {Options{Dir: "d", Endpoint: "huggingface.co"}, "is not like"},
+		"another scheme":      {Options{Dir: "d", Endpoint: "ftp://huggingface.co"}, "is not like"},
+		"no host":             {Options{Dir: "d", Endpoint: "https:///x"}, "is not like"},
+		"a query":             {Options{Dir: "d", Endpoint: "https://huggingface.co?x"}, "is not like"},
+		"a fragment":          {Options{Dir: "d", Endpoint: "https://huggingface.co#x"}, "is not like"},
+		"a blank in a token":  {Options{Dir: "d", Token: "hf secret"}, badToken},
+		"a control character": {Options{Dir: "d", Token: "hf_secret\x7f"}, badToken},
+		"an accent":           {Options{Dir: "d", Token: "hf_secreté"}, badToken},
+		"a user":              {Options{Dir: "d", Endpoint: "https://me:secret@huggingface.co"}, "holds a user name"},
+		"a blank in a host":   {Options{Dir: "d", Endpoint: "https://me:secret@hugging face.co"}, "is not a URL"},
 	} {
-		_, err := Pull(t.Context(), mustRef(t, "o/n"), c.opt)
-		require.ErrorContains(t, err, c.want)
-		assert.NotContains(t, err.Error(), "secret")
+		t.Run(name, func(t *testing.T) {
+			_, err := Pull(t.Context(), mustRef(t, "o/n"), c.opt)
+			require.ErrorContains(t, err, c.want)
+			assert.NotContains(t, err.Error(), "secret")
+		})
 	}
 }
 

@@ -112,7 +112,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetryBody: an interrupted body is continued. As long as megabytes arrive in between, retries do not end.
+// TestRetryBody: an interrupted body is continued as long as megabytes arrive in between.
 func TestRetryBody(t *testing.T) {
 	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {
@@ -125,6 +125,10 @@ func TestRetryBody(t *testing.T) {
 		pulls(t, h, opt, "o/n", "m.gguf")
 		assert.Equal(t, 12<<20+5, h.bytesSent())
 	})
+}
+
+// TestRetryShortBody: retries end if only a few bytes arrive in each.
+func TestRetryShortBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
 		h.cuts = []int{10, 10, 10, 10}
@@ -132,14 +136,23 @@ func TestRetryBody(t *testing.T) {
 		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.ErrorContains(t, err, "gave up after 3 tries: m.gguf broke off after 30 bytes: unexpected EOF")
 	})
-	bubble.Test(t, func(t *testing.T) { // what arrived in an earlier attempt does not count for a later one
+}
+
+// TestRetryLaterBody: what arrived in an earlier attempt does not count for a later one.
+func TestRetryLaterBody(t *testing.T) {
+	racing.Spare(t)
+	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub()
 		h.files["m.gguf"], h.cuts = content(1, 3<<20), []int{2 << 20, 10}
 		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 2}
 		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.ErrorContains(t, err, "gave up after 2 tries: m.gguf broke off after 2097162 bytes")
 	})
-	bubble.Test(t, func(t *testing.T) { // the first listing is interrupted, and the file ends early without an error
+}
+
+// TestRetryEndedBody: a listing that is interrupted, and a file that ends early without an error, are continued.
+func TestRetryEndedBody(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
 		breaks := []error{io.ErrUnexpectedEOF, nil, io.EOF}
 		early := roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -260,59 +260,68 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestRefused: errors name the line and the reason. A refusal by the template itself has its own error.
+// refusedTemplates are templates with errors, with the line and the reason that these name.
+var refusedTemplates = map[string]string{
+	"{{ raise_exception() }}":                                      "line 1 of the template: the template refuses",
+	"a\n{{ raise_exception('Only \"user\".') }}":                   `line 2 of the template: Only "user".`,
+	"{% for x in y %}\n\n{{ x.":                                    "line 3 of the template: a tag has no end",
+	"{% macro f() %}\n{{ 1 }}\n{% endmacro %}\n{{ f() ~ x.y }}":    "line 4 of the template: x has no fields",
+	"{% macro f() %}\n\n{{ x.y }}{% endmacro %}\n{{ 1 }}{{ f() }}": "line 3 of the template: x has no fields",
+	"{% if no %}\n{% elif 0 %}\n{% elif x.y %}\n{% endif %}":       "line 3 of the template: x has no fields",
+	"{% set a, b %}\n{{ 1 }}\n\n{% endset %}":                      "line 1 of the template: 3 values for 2 names",
+	"{% for i in [1] %}\n{{ i }}\n{{ x.y }}{% endfor %}":           "line 3 of the template: x has no fields",
+	"\n{% include 'x' %}": `line 2 of the template: the statement "include" is not ` +
+		"supported",
+	"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",
+	"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
+	"{{ tool('x') }}{{ 1 }}":            "tool cannot be called: it is not defined, or not supported",
+	"{{ {}.nope() }}":                   "nope cannot be called: it is not defined, or not supported",
+	"{{ 'x'() }}":                       "a text cannot be called",
+	"{{ x[0] }}":                        "x has no elements: it is not defined",
+	"{{ '%y' % 1 }}":                    "the format %y is not supported",
+	"{{ '%d' % 'a' }}":                  "a text is not a number, which the format needs",
+	"{{ '%s%s' % 'a' }}":                "the format has more places than values",
+	"{{ '{a}'.format(1) }}":             `the format needs a value "a"`,
+	"{{ '{:1001}'.format(1) }}":         "a format of more than 1000 characters",
+	"{{ '{:.2}'.format(1.5) }}":         "a precision needs f, e or g after it",
+	"{{ 'a'.ljust(1001) }}":             "a width of more than 1000 characters",
+	"{% call 1 %}{% endcall %}":         "call needs a call, such as f()",
+	"{{ {[]: 1} }}":                     "a list cannot be the name of a field",
+	"{{ now('%Q') }}":                   "line 1 of the template: no %Q",
+	"{{ 'x'.split('') }}":               "split needs a separator that is not empty",
+	"{{ 'x'.rsplit('') }}":              "rsplit needs a separator that is not empty",
+	"{{ 'x'.replace('', 'y') }}":        "replace needs a text to replace that is not empty",
+	"{{ 'x'.find('x', 1) }}":            "a search in a part of a text is not supported",
+	"{{ range(1, 2, 0) }}":              "the step of a range is 0",
+	"{{ 'x'[::0] }}":                    "the step of a slice is 0",
+	"{{ [1][0:1:1:1] }}":                "a slice has at most three parts",
+	"{{ 'x'[] }}":                       "an index is expected before ]",
+	"{{ 1e999 }}":                       "1e999 is not a number of a size that is supported",
+	"{{ range }}":                       "a function has no text",
+	"{{ 'x' + 1 }}":                     "a text + a number is not possible",
+	"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
+	"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",
+	"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
+}
+
+// TestRefused: a refusal by the template itself has its own error.
 func TestRefused(t *testing.T) {
-	for source, want := range map[string]string{
-		"{{ raise_exception() }}":                                      "line 1 of the template: the template refuses",
-		"a\n{{ raise_exception('Only \"user\".') }}":                   `line 2 of the template: Only "user".`,
-		"{% for x in y %}\n\n{{ x.":                                    "line 3 of the template: a tag has no end",
-		"{% macro f() %}\n{{ 1 }}\n{% endmacro %}\n{{ f() ~ x.y }}":    "line 4 of the template: x has no fields",
-		"{% macro f() %}\n\n{{ x.y }}{% endmacro %}\n{{ 1 }}{{ f() }}": "line 3 of the template: x has no fields",
-		"{% if no %}\n{% elif 0 %}\n{% elif x.y %}\n{% endif %}":       "line 3 of the template: x has no fields",
-		"{% set a, b %}\n{{ 1 }}\n\n{% endset %}":                      "line 1 of the template: 3 values for 2 names",
-		"{% for i in [1] %}\n{{ i }}\n{{ x.y }}{% endfor %}":           "line 3 of the template: x has no fields",
-		"\n{% include 'x' %}": `line 2 of the template: the statement "include" is not ` +
-			"supported",
-		"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",
-		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
-		"{{ tool('x') }}{{ 1 }}":            "tool cannot be called: it is not defined, or not supported",
-		"{{ {}.nope() }}":                   "nope cannot be called: it is not defined, or not supported",
-		"{{ 'x'() }}":                       "a text cannot be called",
-		"{{ x[0] }}":                        "x has no elements: it is not defined",
-		"{{ '%y' % 1 }}":                    "the format %y is not supported",
-		"{{ '%d' % 'a' }}":                  "a text is not a number, which the format needs",
-		"{{ '%s%s' % 'a' }}":                "the format has more places than values",
-		"{{ '{a}'.format(1) }}":             `the format needs a value "a"`,
-		"{{ '{:1001}'.format(1) }}":         "a format of more than 1000 characters",
-		"{{ '{:.2}'.format(1.5) }}":         "a precision needs f, e or g after it",
-		"{{ 'a'.ljust(1001) }}":             "a width of more than 1000 characters",
-		"{% call 1 %}{% endcall %}":         "call needs a call, such as f()",
-		"{{ {[]: 1} }}":                     "a list cannot be the name of a field",
-		"{{ now('%Q') }}":                   "line 1 of the template: no %Q",
-		"{{ 'x'.split('') }}":               "split needs a separator that is not empty",
-		"{{ 'x'.rsplit('') }}":              "rsplit needs a separator that is not empty",
-		"{{ 'x'.replace('', 'y') }}":        "replace needs a text to replace that is not empty",
-		"{{ 'x'.find('x', 1) }}":            "a search in a part of a text is not supported",
-		"{{ range(1, 2, 0) }}":              "the step of a range is 0",
-		"{{ 'x'[::0] }}":                    "the step of a slice is 0",
-		"{{ [1][0:1:1:1] }}":                "a slice has at most three parts",
-		"{{ 'x'[] }}":                       "an index is expected before ]",
-		"{{ 1e999 }}":                       "1e999 is not a number of a size that is supported",
-		"{{ range }}":                       "a function has no text",
-		"{{ 'x' + 1 }}":                     "a text + a number is not possible",
-		"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
-		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",
-		"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
-	} {
-		now := func(text string) (string, error) { return "", fmt.Errorf("no %s", text) }
-		_, err := rendered(source, Object{{"now", Func(now)}})
-		require.ErrorContains(t, err, want, source)
-		_, raised := err.(*Error).Err.(*RaisedError)
-		assert.Equal(t, strings.Contains(source, "raise_"), raised)
+	now := Func(func(text string) (string, error) { return "", fmt.Errorf("no %s", text) })
+	for source, want := range refusedTemplates {
+		t.Run(source, func(t *testing.T) {
+			_, err := rendered(source, Object{{"now", now}})
+			require.ErrorContains(t, err, want)
+			_, raised := err.(*Error).Err.(*RaisedError)
+			assert.Equal(t, strings.Contains(source, "raise_"), raised)
+		})
 	}
 	_, err := rendered("{{ range(10**9) }}", nil)
 	assert.ErrorIs(t, err, ErrLimit)
-	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(`{"a":}`)}})
+}
+
+// TestLimits: values are JSON with a limited depth and numbers of limited length, and a template has a limited length.
+func TestLimits(t *testing.T) {
+	_, err := rendered("{{ x }}", Object{{"x", json.RawMessage(`{"a":}`)}})
 	assert.ErrorContains(t, err, "this is not JSON")
 	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(`{} 1`)}})
 	assert.ErrorContains(t, err, "this is not JSON")

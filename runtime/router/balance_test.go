@@ -247,13 +247,14 @@ func TestUnlike(t *testing.T) {
 	assert.InDelta(t, 1, dial.Margin(pathCount{0, 100}.packPath()), 1e-9, "without a budget")
 	_, asks, _ := dial.Decide(pathCount{0, 100}.packPath(), 0, &backend.Output{Top: []backend.Candidate{{}, {}}})
 	assert.False(t, asks, "where the large model cannot verify, the budget holds")
-	for _, o := range []Options{
-		{Policy: Verify, Fallback: 0.1, Calibration: []float32{0.5}},
-		{Policy: Learned, Net: net, Fallback: 0.1, Calibration: []float32{0.5}},
-		{Policy: Learned, Net: net, Fallback: 0.1, Threshold: new(0.5)},
-		{Policy: Learned, Net: net, Fallback: 2, Threshold: new(0.5), Calibration: []float32{0.5}},
+	for name, o := range map[string]Options{
+		"verify, without a threshold":  {Policy: Verify, Fallback: 0.1, Calibration: []float32{0.5}},
+		"learned, without a threshold": {Policy: Learned, Net: net, Fallback: 0.1, Calibration: []float32{0.5}},
+		"without a calibration":        {Policy: Learned, Net: net, Fallback: 0.1, Threshold: new(0.5)},
+		"a fallback above 1": {Policy: Learned, Net: net, Fallback: 2, Threshold: new(0.5),
+			Calibration: []float32{0.5}},
 	} {
 		_, err := New(o)
-		assert.Error(t, err, "%+v", o)
+		assert.Error(t, err, name)
 	}
 }

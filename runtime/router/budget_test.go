@@ -93,6 +93,22 @@ func TestBudgetOfTen(t *testing.T) {
 	}
 }
 
+// verifiedAnswer returns an answer of n tokens that a router verifies. The large model would replace tokens as turns
+// says.
+func verifiedAnswer(t *testing.T, r *Router, n int, turns func() bool) (a Answer) {
+	path := uint64(0)
+	for range n {
+		margin := r.Margin(path)
+		require.True(t, margin == preferred || math.IsInf(margin, 1))
+		replaced := turns() && margin == preferred
+		if path = r.Count(path, replaced); replaced {
+			a.Escalations++
+		}
+		a.Tokens++
+	}
+	return a
+}
+
 // TestBudgetOfVerified: any ten answers of ten tokens or more have at most the budget's share of their tokens replaced,
 // however many the large model would replace, and the first of them as many as all ten may have.
 func TestBudgetOfVerified(t *testing.T) {
@@ -106,17 +122,8 @@ func TestBudgetOfVerified(t *testing.T) {
 			require.NoError(t, err)
 			var all []Answer
 			for range 200 {
-				a, path := Answer{}, uint64(0)
 				r = r.Begin()
-				for range 10 + rng.IntN(50)*rng.IntN(2) {
-					margin := r.Margin(path)
-					require.True(t, margin == preferred || math.IsInf(margin, 1))
-					replaced := turns() && margin == preferred
-					if path = r.Count(path, replaced); replaced {
-						a.Escalations++
-					}
-					a.Tokens++
-				}
+				a := verifiedAnswer(t, r, 10+rng.IntN(50)*rng.IntN(2), turns)
 				r.Add(a)
 				all = append(all, a)
 				sum := Total{Budget: budget}
@@ -134,6 +141,11 @@ func TestBudgetOfVerified(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMarginOfVerified: any token of the large model is preferred while the budget of an answer lasts, and none after
+// that.
+func TestMarginOfVerified(t *testing.T) {
 	r, err := New(Options{Policy: Verify, Budget: 0.07})
 	require.NoError(t, err)
 	assert.True(t, r.Verifies())
@@ -146,6 +158,11 @@ func TestBudgetOfVerified(t *testing.T) {
 	whole, err := New(Options{Policy: Verify, Budget: 1})
 	require.NoError(t, err)
 	assert.EqualValues(t, preferred, whole.Margin(pathCount{1, 1}.packPath()))
+}
+
+// TestMarginOfJudged: the margin of a judge is a threshold of its confidence. It rises as the budget is spent, and
+// falls as earlier answers leave some of it.
+func TestMarginOfJudged(t *testing.T) {
 	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
 	require.NoError(t, err)
 	assert.InDelta(t, -math.Log(6.3/(6.3+4)), judge.Margin(0), 1e-12, "nine answers of ten tokens are lent")
@@ -162,7 +179,7 @@ func TestBudgetOfVerified(t *testing.T) {
 		judge.Add(Answer{Tokens: 100, Escalations: 6})
 	}
 	assert.InDelta(t, math.Log1p(4.0/9), judge.Begin().Margin(0), 1e-12, "older thrift does not count")
-	whole, err = New(Options{Policy: Judged, Budget: 1, Judge: "j"})
+	whole, err := New(Options{Policy: Judged, Budget: 1, Judge: "j"})
 	require.NoError(t, err)
 	assert.Zero(t, whole.Margin(pathCount{100, 100}.packPath()), "all that differs is replaced")
 	assert.Equal(t, "j", judge.Judge())
@@ -181,7 +198,8 @@ func TestBudgetLends(t *testing.T) {
 	require.NoError(t, err)
 	_, first, path := r.Decide(0, 0, headOf(0.51, 0.49))
 	_, second, _ := r.Decide(path, 1, headOf(0.5, 0.5))
-	assert.Equal(t, []bool{true, false}, []bool{first, second})
+	assert.True(t, first, "the first token")
+	assert.False(t, second, "another one right after it")
 	_, later, _ := r.Decide(pathCount{10, 0}.packPath(), 10, headOf(0.5445, 0.4555))
 	assert.True(t, later, "a margin of 0.089 in the middle of the first answer")
 }
@@ -228,16 +246,17 @@ func TestBudgetIsMet(t *testing.T) {
 func TestBudgetIsUsed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, c := range []struct {
+		name        string
 		least, most int
 		want        float64
-	}{{50, 300, 0.97}, {3, 60, 0.87}} {
+	}{{"long answers", 50, 300, 0.97}, {"short answers", 3, 60, 0.87}} {
 		r, err := New(Options{Policy: Entropy, Budget: 0.07})
 		require.NoError(t, err)
 		for range 2000 {
 			n := c.least + rng.IntN(c.most-c.least+1)
 			r.Add(answered(r.Begin(), n, true, func(int, int) float64 { return rng.Float64() }, func(Answer) {}))
 		}
-		assert.InDelta(t, c.want, r.Balance().Total().Share()/0.07, 0.01, "%d to %d tokens", c.least, c.most)
+		assert.InDelta(t, c.want, r.Balance().Total().Share()/0.07, 0.01, c.name)
 	}
 }
 
@@ -300,33 +319,36 @@ func TestBudgetThreshold(t *testing.T) {
 		seen = append(seen, (float32(i)+0.5)/1000)
 	}
 	for _, c := range []struct {
+		name   string
 		budget float64
 		recent []spending
 		at     pathCount
 		want   float64
 	}{
-		{0.07, nil, pathCount{0, 0}, 0.074},                                        // 0.07·(1.85/1.8)²
-		{0.07, nil, pathCount{10, 0}, 0.14},                                        // 0.07·(2.55/1.8)²
-		{0.07, nil, pathCount{0, 1}, 0},                                            // less than one escalation is left
-		{0.07, nil, pathCount{4, 1}, 0.0276},                                       // 0.07·(1.13/1.8)²
-		{0.07, []spending{{3, 1}}, pathCount{0, 0}, 0},                             // what was lent is spent
-		{0.07, []spending{{5, 1}}, pathCount{0, 0}, 0.023},                         // 0.07·(0.07·(5+24) - 1)/1.8)²
-		{0.07, []spending{{3, 0}}, pathCount{0, 0}, 0.074},                         // it leaves no more than is lent
-		{0.07, []spending{{100, 8}, {3, 0}}, pathCount{0, 0}, 0},                   // 0.07·(103+21) - 8 = 0.68
-		{0.07, tens(9, 10, 0), pathCount{0, 0}, 0.074},                             // of ten answers, nine left all
-		{0.07, tens(9, 3, 0), pathCount{2, 0}, 0.0856},                             // 0.07·(1.99/1.8)²
-		{0.07, tens(9, 3, 0), pathCount{2, 2}, 0},                                  // 29 tokens have no third
-		{0.07, append(tens(1, 100, 99), tens(9, 30, 0)...), pathCount{0, 0}, 0},    // all answers so far are overspent
-		{1, nil, pathCount{0, 0}, 2},                                               // a budget of 1
-		{1, nil, pathCount{1, 1}, 2},                                               // for any spending
-		{0.29, append(tens(1, 91, 28), tens(8, 1, 0)...), pathCount{1, 0}, 0.0895}, // 29 of 100, although 0.29·100 < 29
+		{"at the beginning", 0.07, nil, pathCount{0, 0}, 0.074}, // 0.07·(1.85/1.8)²
+		{"after ten tokens", 0.07, nil, pathCount{10, 0}, 0.14}, // 0.07·(2.55/1.8)²
+		{"less than one escalation is left", 0.07, nil, pathCount{0, 1}, 0},
+		{"after four tokens and an escalation", 0.07, nil, pathCount{4, 1}, 0.0276}, // 0.07·(1.13/1.8)²
+		{"what was lent is spent", 0.07, []spending{{3, 1}}, pathCount{0, 0}, 0},
+		{"a part of what was lent is spent", 0.07, []spending{{5, 1}}, pathCount{0, 0}, 0.023}, // 0.07·(1.03/1.8)²
+		{"an answer leaves no more than is lent", 0.07, []spending{{3, 0}}, pathCount{0, 0}, 0.074},
+		{"0.07·(103+21) - 8 is less than an escalation", 0.07, []spending{{100, 8}, {3, 0}}, pathCount{0, 0}, 0},
+		{"of ten answers, nine left all", 0.07, tens(9, 10, 0), pathCount{0, 0}, 0.074},
+		{"in the tenth answer", 0.07, tens(9, 3, 0), pathCount{2, 0}, 0.0856}, // 0.07·(1.99/1.8)²
+		{"29 tokens have no third", 0.07, tens(9, 3, 0), pathCount{2, 2}, 0},
+		{"all answers so far are overspent", 0.07, append(tens(1, 100, 99), tens(9, 30, 0)...), pathCount{0, 0}, 0},
+		{"a budget of 1", 1, nil, pathCount{0, 0}, 2},
+		{"a budget of 1, spent", 1, nil, pathCount{1, 1}, 2},
+		{"29 of 100, although 0.29·100 < 29", 0.29, append(tens(1, 91, 28), tens(8, 1, 0)...), pathCount{1, 0}, 0.0895},
 	} {
-		s := balanceState{Total{Budget: c.budget}, c.recent, seen}
-		for _, a := range c.recent {
-			s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
-		}
-		o := newBudgetStart(s, []float32{0, 0.001})
-		assert.InDelta(t, c.want, o.thresholdAfter(c.at), 0.0011, "%+v", c)
+		t.Run(c.name, func(t *testing.T) {
+			s := balanceState{Total{Budget: c.budget}, c.recent, seen}
+			for _, a := range c.recent {
+				s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
+			}
+			o := newBudgetStart(s, []float32{0, 0.001})
+			assert.InDelta(t, c.want, o.thresholdAfter(c.at), 0.0011)
+		})
 	}
 	o := newBudgetStart(balanceState{Total{Budget: 0.2}, nil, seen}, nil)
 	for n, equal := range map[uint32]bool{4: false, 5: true} { // 1.85 + 0.2·n - 1: with 5 the reserve is left
@@ -434,14 +456,14 @@ func TestCalibratedStart(t *testing.T) {
 	for i := range low {
 		low[i] = float32(i) / 1e4
 	}
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		calibration []float32
 		want        bool
-	}{{low, false}, {nil, true}} {
+	}{"of a sure model": {low, false}, "none": {nil, true}} {
 		r, err := New(Options{Policy: Margin, Budget: 0.07, Calibration: c.calibration})
 		require.NoError(t, err)
 		_, got, _ := r.Decide(pathCount{tokens: 30}.packPath(), 0, headOf(0.52, 0.48))
-		assert.Equal(t, c.want, got)
+		assert.Equal(t, c.want, got, name)
 	}
 }
 

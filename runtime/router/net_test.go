@@ -176,34 +176,37 @@ func meta(without string, values map[string]any) func(w *gguf.Writer) {
 	}
 }
 
-// TestReadNetRefuses: an inconsistent file is refused with a reason, never with a panic.
-func TestReadNetRefuses(t *testing.T) {
-	good := []aTensor{
+// goodTensors are the tensors of a router of 4 inputs and 3 hidden units.
+func goodTensors() []aTensor {
+	return []aTensor{
 		{"router.0.weight", gguf.F32, 1, []int{4, 3}}, {"router.0.bias", gguf.F32, 1, []int{3}},
 		{"router.2.weight", gguf.F32, 1, []int{3, 1}}, {"router.2.bias", gguf.F32, 1, []int{1}},
 	}
+}
+
+// filled returns good tensors of which one has another value.
+func filled(i int, v float64) []aTensor {
+	all := goodTensors()
+	all[i].value = v
+	return all
+}
+
+// refusedNet is the metadata and the tensors of an inconsistent file, with what the error says.
+type refusedNet struct {
+	put     func(w *gguf.Writer)
+	tensors []aTensor
+	want    string
+}
+
+func refusedNets() map[string]refusedNet {
+	good, plain := goodTensors(), meta("", nil)
 	change := func(i int, c aTensor) []aTensor {
-		all := slices.Clone(good)
+		all := goodTensors()
 		all[i] = c
 		return all
 	}
-	filled := func(i int, v float64) []aTensor {
-		c := good[i]
-		c.value = v
-		return change(i, c)
-	}
 	says := func(key string, v any) func(w *gguf.Writer) { return meta("", map[string]any{key: v}) }
-	plain := meta("", nil)
-	_, err := ReadNet(file(t, good, plain))
-	require.NoError(t, err)
-	n, err := ReadNet(file(t, good, meta(architecture+keyFeatures, nil)))
-	require.NoError(t, err)
-	assert.False(t, n.HeadFeatures, "the default")
-	for name, c := range map[string]struct {
-		put     func(w *gguf.Writer)
-		tensors []aTensor
-		want    string
-	}{
+	return map[string]refusedNet{
 		"another file":     {says("general.architecture", "qwen2"), good, "not a router"},
 		"no architecture":  {meta("general.architecture", nil), good, "not a router"},
 		"dimension":        {says(architecture+keyInput, uint32(5)), good, "embedding_length is 5, the tensors say 4"},
@@ -231,7 +234,18 @@ func TestReadNetRefuses(t *testing.T) {
 		"infinite":       {plain, filled(0, math.Inf(1)), "router.0.weight[0]"},
 		"infinite below": {plain, filled(1, math.Inf(-1)), "router.0.bias[0]"},
 		"not a number":   {plain, filled(3, math.NaN()), "router.2.bias[0]"},
-	} {
+	}
+}
+
+// TestReadNetRefuses: an inconsistent file is refused with a reason, never with a panic.
+func TestReadNetRefuses(t *testing.T) {
+	good, plain := goodTensors(), meta("", nil)
+	_, err := ReadNet(file(t, good, plain))
+	require.NoError(t, err)
+	n, err := ReadNet(file(t, good, meta(architecture+keyFeatures, nil)))
+	require.NoError(t, err)
+	assert.False(t, n.HeadFeatures, "the default")
+	for name, c := range refusedNets() {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(file(t, c.tensors, c.put))
 			assert.ErrorContains(t, err, c.want)
@@ -301,15 +315,16 @@ func TestNewNetBounds(t *testing.T) {
 		"misfit":      {[]Layer{layer(2, 3), layer(2, 1)}, false, "layer 1 takes 2 inputs, layer 0 gives 3"},
 		"two numbers": {[]Layer{layer(2, 1), layer(1, 2)}, false, "not 2"},
 	} {
-		n, err := NewNet(c.layers, c.features)
-		if c.want != "" {
-			assert.ErrorContains(t, err, c.want, name)
-			continue
-		}
-		if assert.NoError(t, err, name) {
+		t.Run(name, func(t *testing.T) {
+			n, err := NewNet(c.layers, c.features)
+			if c.want != "" {
+				assert.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
 			head := &backend.Output{Hidden: make([]float32, n.Dim())}
-			assert.EqualValues(t, 0.5, n.Confidence(head), name)
-		}
+			assert.EqualValues(t, 0.5, n.Confidence(head))
+		})
 	}
 }
 

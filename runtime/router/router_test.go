@@ -24,52 +24,57 @@ func headOf(p ...float64) *backend.Output {
 }
 
 func TestConfidence(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		policy Policy
 		head   *backend.Output
 		want   float64
 	}{
-		{Never, headOf(0.2, 0.2), 1},
-		{Always, headOf(1), 0},
-		{Margin, headOf(0.7, 0.2, 0.1), 0.5},
-		{Margin, headOf(0.5, 0.5), 0},
-		{Margin, headOf(1), 1},
-		{Entropy, headOf(1), 1},
-		{Entropy, headOf(0.5, 0.5), 0.5},
-		{Entropy, headOf(0.25, 0.25, 0.25, 0.25), 0.25},
-		{Entropy, &backend.Output{Entropy: -1e-6}, 1},
-		{Entropy, &backend.Output{Entropy: float32(math.NaN())}, 0},
-		{Margin, &backend.Output{}, 0},
+		"never":                           {Never, headOf(0.2, 0.2), 1},
+		"always":                          {Always, headOf(1), 0},
+		"margin of three tokens":          {Margin, headOf(0.7, 0.2, 0.1), 0.5},
+		"margin of equal tokens":          {Margin, headOf(0.5, 0.5), 0},
+		"margin of one token":             {Margin, headOf(1), 1},
+		"margin of no token":              {Margin, &backend.Output{}, 0},
+		"entropy of one token":            {Entropy, headOf(1), 1},
+		"entropy of two equal tokens":     {Entropy, headOf(0.5, 0.5), 0.5},
+		"entropy of four equal tokens":    {Entropy, headOf(0.25, 0.25, 0.25, 0.25), 0.25},
+		"entropy that is rounded below 0": {Entropy, &backend.Output{Entropy: -1e-6}, 1},
+		"entropy that is not a number":    {Entropy, &backend.Output{Entropy: float32(math.NaN())}, 0},
 	} {
-		r, err := New(Options{Policy: c.policy})
-		require.NoError(t, err)
-		assert.InDelta(t, c.want, r.Confidence(3, c.head), 1e-6, "%s of %+v", c.policy, c.head)
+		t.Run(name, func(t *testing.T) {
+			r, err := New(Options{Policy: c.policy})
+			require.NoError(t, err)
+			assert.InDelta(t, c.want, r.Confidence(3, c.head), 1e-6)
+		})
 	}
 }
 
 // TestDecide: escalate if confidence < threshold, not if equal.
 func TestDecide(t *testing.T) {
 	half := headOf(0.5, 0.5) // entropy policy: 0.5
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		o    Options
 		head *backend.Output
 		want bool
 	}{
-		{Options{}, half, false},
-		{Options{Policy: Never, Threshold: new(1.0)}, half, false}, {Options{Policy: Never, Budget: 1}, half, false},
-		{Options{Policy: Always, Threshold: new(0.01)}, half, true},
-		{Options{Policy: Always, Budget: 0.01}, half, true},
-		{Options{Policy: Entropy}, half, true},
-		{Options{Policy: Entropy}, headOf(0.99, 0.01), false},
-		{Options{Policy: Entropy, Threshold: new(0.51)}, half, true},
-		{Options{Policy: Entropy, Threshold: new(0.49)}, half, false},
-		{Options{Policy: Margin}, headOf(0.85, 0.15), true},
-		{Options{Policy: Margin}, headOf(0.95, 0.05), false},
+		"no policy":                   {Options{}, half, false},
+		"never, with a threshold":     {Options{Policy: Never, Threshold: new(1.0)}, half, false},
+		"never, with a budget":        {Options{Policy: Never, Budget: 1}, half, false},
+		"always, with a threshold":    {Options{Policy: Always, Threshold: new(0.01)}, half, true},
+		"always, with a budget":       {Options{Policy: Always, Budget: 0.01}, half, true},
+		"entropy of an unsure token":  {Options{Policy: Entropy}, half, true},
+		"entropy of a sure token":     {Options{Policy: Entropy}, headOf(0.99, 0.01), false},
+		"entropy below the threshold": {Options{Policy: Entropy, Threshold: new(0.51)}, half, true},
+		"entropy above the threshold": {Options{Policy: Entropy, Threshold: new(0.49)}, half, false},
+		"margin of an unsure token":   {Options{Policy: Margin}, headOf(0.85, 0.15), true},
+		"margin of a sure token":      {Options{Policy: Margin}, headOf(0.95, 0.05), false},
 	} {
-		r, err := New(c.o)
-		require.NoError(t, err)
-		_, got, _ := r.Decide(0, 5, c.head)
-		assert.Equal(t, c.want, got, "%+v", c.o)
+		t.Run(name, func(t *testing.T) {
+			r, err := New(c.o)
+			require.NoError(t, err)
+			_, got, _ := r.Decide(0, 5, c.head)
+			assert.Equal(t, c.want, got)
+		})
 	}
 	for _, p := range []Policy{Random, Margin, Entropy} {
 		r, err := New(Options{Policy: p, Threshold: new(0.0)})
@@ -132,7 +137,7 @@ func TestUniform(t *testing.T) {
 		{0, 0, 10946269}, {0, 1, 2791669}, {1, 0, 6177195}, {5, 4096, 8984647}, {4096, 5, 16230919},
 		{math.MaxUint64, math.MaxUint64, 5330406},
 	} {
-		assert.Equal(t, c.want/(1<<24), uniformDraw(c.seed, c.pos), "%+v", c)
+		assert.Equal(t, c.want/(1<<24), uniformDraw(c.seed, c.pos), "seed %d, position %d", c.seed, c.pos)
 	}
 	r, err := New(Options{Policy: Random, Seed: 4096})
 	require.NoError(t, err)
@@ -195,17 +200,26 @@ func TestOptions(t *testing.T) {
 	}
 	_, err := ParsePolicy("sometimes")
 	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned")
-	for _, o := range []Options{
-		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())},
-		{Budget: 2}, {Budget: math.NaN()}, {Policy: Learned}, {Budget: -0.1}, {Budget: math.Nextafter(1, 2)},
-		{Threshold: new(math.Nextafter(1, 2))}, {Policy: Margin, Threshold: new(math.Inf(1))},
-		{Policy: Margin, Threshold: new(0.5), Budget: 0.5}, {Policy: Margin, Balance: new(Balance)},
-		{Policy: Margin, Budget: 0.5, Calibration: []float32{0.5, 0.4}},
-		{Policy: Margin, Budget: 0.5, Calibration: []float32{float32(math.NaN())}},
-		{Policy: Margin, Budget: 0.5, Calibration: make([]float32, maxConfidences+1)},
+	for name, o := range map[string]Options{
+		"another policy":             {Policy: "x"},
+		"a threshold below 0":        {Threshold: new(-0.1)},
+		"a threshold above 1":        {Threshold: new(1.1)},
+		"a threshold right above 1":  {Threshold: new(math.Nextafter(1, 2))},
+		"an infinite threshold":      {Policy: Margin, Threshold: new(math.Inf(1))},
+		"a threshold of NaN":         {Threshold: new(math.NaN())},
+		"a budget below 0":           {Budget: -0.1},
+		"a budget above 1":           {Budget: 2},
+		"a budget right above 1":     {Budget: math.Nextafter(1, 2)},
+		"a budget of NaN":            {Budget: math.NaN()},
+		"no network":                 {Policy: Learned},
+		"a threshold and a budget":   {Policy: Margin, Threshold: new(0.5), Budget: 0.5},
+		"a balance without a budget": {Policy: Margin, Balance: new(Balance)},
+		"a calibration out of order": {Policy: Margin, Budget: 0.5, Calibration: []float32{0.5, 0.4}},
+		"a calibration of NaN":       {Policy: Margin, Budget: 0.5, Calibration: []float32{float32(math.NaN())}},
+		"too large a calibration":    {Policy: Margin, Budget: 0.5, Calibration: make([]float32, maxConfidences+1)},
 	} {
 		_, err := New(o)
-		assert.Error(t, err, "%+v", o)
+		assert.Error(t, err, name)
 	}
 	for _, o := range []Options{
 		{}, {Policy: Margin, Budget: 1}, {Policy: Random, Budget: 1e-9}, {Policy: Random, Threshold: new(1.0)},

@@ -139,19 +139,22 @@ func TestChooseOfShifted(t *testing.T) {
 // TestWantScores: a greedy choice can be compared with any token, a sampled one with tokens that can be sampled.
 func TestWantScores(t *testing.T) {
 	for _, c := range []struct {
+		name string
 		o    terms.Sampling
 		want backend.Want
 	}{
-		{terms.Sampling{}, backend.Want{K: 3, Logits: true}},
-		{terms.Sampling{Temperature: 1, TopK: 1}, backend.Want{K: 3, Logits: true}},
-		{terms.Sampling{Temperature: 1, TopK: 40}, backend.Want{K: 40}},
-		{terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{K: 3}},
-		{terms.Sampling{Temperature: 1}, backend.Want{K: 3, Logits: true}},
-		{terms.Sampling{Temperature: 1, TopK: 300}, backend.Want{K: 3, Logits: true}},
+		{"greedy", terms.Sampling{}, backend.Want{K: 3, Logits: true}},
+		{"the best token", terms.Sampling{Temperature: 1, TopK: 1}, backend.Want{K: 3, Logits: true}},
+		{"the best forty", terms.Sampling{Temperature: 1, TopK: 40}, backend.Want{K: 40}},
+		{"fewer than others request", terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{K: 3}},
+		{"all tokens", terms.Sampling{Temperature: 1}, backend.Want{K: 3, Logits: true}},
+		{"too many for the head", terms.Sampling{Temperature: 1, TopK: 300}, backend.Want{K: 3, Logits: true}},
 	} {
-		s, err := New(c.o)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, s.WantScores(backend.Want{K: 3}), "%+v", c.o)
+		t.Run(c.name, func(t *testing.T) {
+			s, err := New(c.o)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.WantScores(backend.Want{K: 3}))
+		})
 	}
 }
 

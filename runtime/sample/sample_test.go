@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,12 +16,12 @@ import (
 
 // TestPhilox compares the generator with the known answers that its authors published.
 func TestPhilox(t *testing.T) {
-	for _, c := range []struct{ lo, hi, key, want uint64 }{
-		{0, 0, 0, 0xca00a0459843d731},
-		{math.MaxUint64, math.MaxUint64, math.MaxUint64, 0x65b021d60cd8310f},
-		{0x243f6a8885a308d3, 0x13198a2e03707344, 0xa4093822299f31d0, 0x0a5e742c2997341c},
+	for name, c := range map[string]struct{ lo, hi, key, want uint64 }{
+		"zeros":        {0, 0, 0, 0xca00a0459843d731},
+		"ones":         {math.MaxUint64, math.MaxUint64, math.MaxUint64, 0x65b021d60cd8310f},
+		"digits of pi": {0x243f6a8885a308d3, 0x13198a2e03707344, 0xa4093822299f31d0, 0x0a5e742c2997341c},
 	} {
-		assert.Equal(t, c.want, philox(c.lo, c.hi, c.key))
+		assert.Equal(t, c.want, philox(c.lo, c.hi, c.key), name)
 	}
 }
 
@@ -58,9 +59,11 @@ func TestNoise(t *testing.T) {
 		{7, 100, 151935, 0xfc924d0a055b8, 4.306317120966},
 		{math.MaxUint64, 4095, 42, 0xd463a6fb58b92, 1.677948633060},
 	} {
-		n := noiseOf(c.seed, c.pos, c.id)
-		assert.Equal(t, c.want, n, "%+v", c)
-		assert.InDelta(t, c.gumbel, n.gumbel(), 1e-11, "%+v", c)
+		t.Run(fmt.Sprintf("seed %d, position %d, token %d", c.seed, c.pos, c.id), func(t *testing.T) {
+			n := noiseOf(c.seed, c.pos, c.id)
+			assert.Equal(t, c.want, n)
+			assert.InDelta(t, c.gumbel, n.gumbel(), 1e-11)
+		})
 	}
 	assert.InDelta(t, -math.Log(53*math.Ln2), noise(0).gumbel(), 1e-12, "u is (0+½)/2⁵²")
 	assert.InDelta(t, 53*math.Ln2, noise(1<<52-1).gumbel(), 1e-12, "u is 1 - 2⁻⁵³")
@@ -166,24 +169,28 @@ func ids(from, to int32) (all []int32) {
 // TestWant: the sampler requests only what it needs from the head, plus the requests of others.
 func TestWant(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		o        terms.Sampling
 		in, want backend.Want
 	}{
-		{terms.Sampling{}, backend.Want{}, backend.Want{K: 1}},
-		{terms.Sampling{}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}, backend.Want{K: 5, Hidden: true,
-			Rows: []int{2}}},
-		{terms.Sampling{TopK: 9}, backend.Want{}, backend.Want{K: 1}},
-		{terms.Sampling{Temperature: 1, TopK: 1}, backend.Want{}, backend.Want{K: 1}},
-		{terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{}, backend.Want{K: 2}},
-		{terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{K: 3}, backend.Want{K: 3}},
-		{terms.Sampling{Temperature: 1, TopK: 256}, backend.Want{}, backend.Want{K: 256}},
-		{terms.Sampling{Temperature: 1, TopK: 257}, backend.Want{}, backend.Want{K: 1, Logits: true}},
-		{terms.Sampling{Temperature: 1}, backend.Want{K: 2}, backend.Want{K: 2, Logits: true}},
-		{terms.Sampling{Temperature: 1, TopP: 0.5}, backend.Want{}, backend.Want{K: 1, Logits: true}},
+		{"greedy", terms.Sampling{}, backend.Want{}, backend.Want{K: 1}},
+		{"greedy, with other requests", terms.Sampling{}, backend.Want{K: 5, Hidden: true, Rows: []int{2}},
+			backend.Want{K: 5, Hidden: true, Rows: []int{2}}},
+		{"greedy, of the best nine", terms.Sampling{TopK: 9}, backend.Want{}, backend.Want{K: 1}},
+		{"the best token", terms.Sampling{Temperature: 1, TopK: 1}, backend.Want{}, backend.Want{K: 1}},
+		{"the best two", terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{}, backend.Want{K: 2}},
+		{"fewer than others request", terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{K: 3}, backend.Want{K: 3}},
+		{"the most of the head", terms.Sampling{Temperature: 1, TopK: 256}, backend.Want{}, backend.Want{K: 256}},
+		{"too many for the head", terms.Sampling{Temperature: 1, TopK: 257}, backend.Want{},
+			backend.Want{K: 1, Logits: true}},
+		{"all tokens", terms.Sampling{Temperature: 1}, backend.Want{K: 2}, backend.Want{K: 2, Logits: true}},
+		{"a share", terms.Sampling{Temperature: 1, TopP: 0.5}, backend.Want{}, backend.Want{K: 1, Logits: true}},
 	} {
-		s, err := New(c.o)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, s.Want(c.in), "%+v", c.o)
+		t.Run(c.name, func(t *testing.T) {
+			s, err := New(c.o)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.Want(c.in))
+		})
 	}
 }
 
@@ -250,9 +257,10 @@ func TestDistribution(t *testing.T) {
 	const draws = 40000
 	r := rand.New(rand.NewPCG(1, 2))
 	logits := randomLogits(r, 40, 1.5)
-	for _, o := range []terms.Sampling{
-		{Temperature: 1}, {Temperature: 0.5, Seed: 7}, {Temperature: 2, TopP: 0.8, Seed: 8},
-		{Temperature: 1, TopK: 5, Seed: 9}, {Temperature: 0.7, TopK: 20, TopP: 0.9, Seed: 10},
+	for name, o := range map[string]terms.Sampling{
+		"all": {Temperature: 1}, "sharpened": {Temperature: 0.5, Seed: 7},
+		"top-p, flattened": {Temperature: 2, TopP: 0.8, Seed: 8}, "top-k": {Temperature: 1, TopK: 5, Seed: 9},
+		"top-k and top-p": {Temperature: 0.7, TopK: 20, TopP: 0.9, Seed: 10},
 	} {
 		s, err := New(o)
 		require.NoError(t, err)
@@ -264,14 +272,14 @@ func TestDistribution(t *testing.T) {
 		chi, n := 0.0, -1
 		for i, p := range shares(logits, o) {
 			if p == 0 {
-				require.Zero(t, counts[i], "token %d is excluded by %+v", i, o)
+				require.Zero(t, counts[i], "%s excludes token %d", name, i)
 				continue
 			}
 			expected := p * draws
 			chi += (float64(counts[i]) - expected) * (float64(counts[i]) - expected) / expected
 			n++
 		}
-		assert.Less(t, chi, float64(n)+5*math.Sqrt(2*float64(n)), "%+v", o)
+		assert.Less(t, chi, float64(n)+5*math.Sqrt(2*float64(n)), name)
 	}
 }
 
@@ -307,15 +315,20 @@ func TestNucleus(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, o := range []terms.Sampling{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt},
-		{Seed: math.MaxUint64}} {
+	for name, o := range map[string]terms.Sampling{
+		"none": {}, "the highest temperature": {Temperature: math.MaxFloat64}, "a share of 1": {TopP: 1},
+		"the most tokens": {TopK: math.MaxInt}, "the largest seed": {Seed: math.MaxUint64},
+	} {
 		_, err := New(o)
-		assert.NoError(t, err, "%+v", o)
+		assert.NoError(t, err, name)
 	}
-	for _, o := range []terms.Sampling{{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)},
-		{TopK: -1}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}} {
+	for name, o := range map[string]terms.Sampling{
+		"a temperature below 0": {Temperature: -1}, "a temperature of NaN": {Temperature: math.NaN()},
+		"an infinite temperature": {Temperature: math.Inf(1)}, "fewer than 0 tokens": {TopK: -1},
+		"a share below 0": {TopP: -0.1}, "a share above 1": {TopP: 1.1}, "a share of NaN": {TopP: math.NaN()},
+	} {
 		_, err := New(o)
-		assert.Error(t, err, "%+v", o)
+		assert.Error(t, err, name)
 	}
 }
 

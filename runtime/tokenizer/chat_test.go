@@ -44,21 +44,27 @@ func thinker(t testing.TB) *Tokenizer {
 func TestChat(t *testing.T) {
 	tok := trained(1).tokenizer(t)
 	for _, c := range []struct {
+		name string
 		msgs []Message
 		want string
 	}{
-		{conversation[:1], "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n"},
-		{conversation[2:], "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n"},
-		{conversation, "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n" +
-			"<|im_start|>assistant\n\n  The pilot fish. <|im_end|>\n<|im_start|>system\nBe brief.<|im_end|>\n" +
-			"<|im_start|>user\n<|im_end|>\n"},
+		{"the template's own system message", conversation[:1],
+			"<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n"},
+		{"a system message", conversation[2:],
+			"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n"},
+		{"a system message that is not the first", conversation,
+			"<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n" +
+				"<|im_start|>assistant\n\n  The pilot fish. <|im_end|>\n<|im_start|>system\nBe brief.<|im_end|>\n" +
+				"<|im_start|>user\n<|im_end|>\n"},
 	} {
-		got, err := tok.Chat(c.msgs, nil)
-		require.NoError(t, err)
-		assert.Equal(t, tok.Encode(c.want+"<|im_start|>assistant\n", true), got, c.want)
-		again, err := tok.Next(append(slices.Clone(got), got...), c.msgs, nil)
-		require.NoError(t, err)
-		assert.Equal(t, got, again, "after a longer text")
+		t.Run(c.name, func(t *testing.T) {
+			got, err := tok.Chat(c.msgs, nil)
+			require.NoError(t, err)
+			assert.Equal(t, tok.Encode(c.want+"<|im_start|>assistant\n", true), got)
+			again, err := tok.Next(append(slices.Clone(got), got...), c.msgs, nil)
+			require.NoError(t, err)
+			assert.Equal(t, got, again, "after a longer text")
+		})
 	}
 }
 
@@ -380,19 +386,20 @@ func TestChatHash(t *testing.T) {
 	}
 
 	seen := map[[32]byte]string{want: "the first", {}: "none"}
-	for _, other := range []string{
-		turns, // no system message of its own
-		first + "<|im_start|>system\\n<|im_end|>\\n' }}{% endif %}" + turns,           // an empty one
-		first + "<|im_start|>system\\nYou swim. <|im_end|>\\n' }}{% endif %}" + turns, // with a trailing blank
-		"{% for message in messages %}{{ '[INST] ' + message.content + ' [/INST]' }}{% endfor %}",
-		"{% for message in messages %}{{ '[INST]' + message.content + '[/INST]' }}{% endfor %}",
-		"{{ message", // not supported
-		"{{ messages",
-		"{{ raise_exception('no') }}",
+	for name, other := range map[string]string{
+		"no system message of its own": turns,
+		"an empty one":                 first + "<|im_start|>system\\n<|im_end|>\\n' }}{% endif %}" + turns,
+		"one with a blank at its end": first + "<|im_start|>system\\nYou swim. <|im_end|>\\n' }}{% endif %}" +
+			turns,
+		"blanks in marks":  "{% for message in messages %}{{ '[INST] ' + message.content + ' [/INST]' }}{% endfor %}",
+		"other marks":      "{% for message in messages %}{{ '[INST]' + message.content + '[/INST]' }}{% endfor %}",
+		"a cut template":   "{{ message",
+		"another cut one":  "{{ messages",
+		"one that refuses": "{{ raise_exception('no') }}",
 	} {
 		have := hash(other)
-		assert.Empty(t, seen[have], other)
-		seen[have] = other
+		assert.Empty(t, seen[have], name)
+		seen[have] = name
 	}
 	assert.Equal(t, "026485b16e30da33d1f75e6fd83f3c7e30beab0d7b6518fade3c1c13d3cbb528", hex.EncodeToString(want[:]),
 		"other builds compare it")

@@ -23,11 +23,13 @@ func TestTimes(t *testing.T) {
 		{"2027-01-01T00:00:00", short, "1/1/0/12/1/0/1 100% .\n\t2026-W53-5 5"},
 		{"2027-01-01T00:00:00", "é %Y|%-S", "é 2027|0"},
 	} {
-		at, err := time.Parse("2006-01-02T15:04:05", c.at)
-		require.NoError(t, err)
-		got, err := formatStrftime(at, c.form)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, got)
+		t.Run(c.at+" "+c.form, func(t *testing.T) {
+			at, err := time.Parse("2006-01-02T15:04:05", c.at)
+			require.NoError(t, err)
+			got, err := formatStrftime(at, c.form)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got)
+		})
 	}
 	for form, want := range map[string]string{
 		"%Y %": "ends with %: write %% for a percent sign", "%-": "ends with %",

@@ -126,40 +126,43 @@ func TestSpecialTokens(t *testing.T) {
 		return names
 	}
 	for _, c := range []struct {
-		text          string
+		name, text    string
 		plain, parsed []string
 	}{
-		{"<|im_start|>", nil, []string{"<|im_start|>"}},
-		{"<|im_start|", nil, []string{"<|im"}}, // a shorter one inside
-		{"<|im_end|><|im_end|>", nil, []string{"<|im_end|>", "<|im_end|>"}},
-		{"<|im<|im_end|>", nil, []string{"<|im", "<|im_end|>"}},           // the longest first
-		{"<tool_call>", []string{"<tool_call>"}, []string{"<tool_call>"}}, // user-defined: always
-		{"<tool></tool_call>", []string{"<tool", "</tool_call>"}, []string{"<tool", "</tool_call>"}},
-		{"鱼鱼鱼", []string{"鱼鱼"}, []string{"鱼鱼"}},         // from the left
-		{"a</s>b<unk>", nil, []string{"</s>", "<unk>"}}, // by spelling; by type
-		{"<0x41>[PAD1]", nil, nil},
+		{"a control token", "<|im_start|>", nil, []string{"<|im_start|>"}},
+		{"a shorter one inside", "<|im_start|", nil, []string{"<|im"}},
+		{"two", "<|im_end|><|im_end|>", nil, []string{"<|im_end|>", "<|im_end|>"}},
+		{"the longest first", "<|im<|im_end|>", nil, []string{"<|im", "<|im_end|>"}},
+		{"user-defined, always", "<tool_call>", []string{"<tool_call>"}, []string{"<tool_call>"}},
+		{"user-defined, two", "<tool></tool_call>", []string{"<tool", "</tool_call>"},
+			[]string{"<tool", "</tool_call>"}},
+		{"from the left", "鱼鱼鱼", []string{"鱼鱼"}, []string{"鱼鱼"}},
+		{"by spelling, and by type", "a</s>b<unk>", nil, []string{"</s>", "<unk>"}},
+		{"bytes and padding", "<0x41>[PAD1]", nil, nil},
 	} {
-		assert.Equal(t, c.plain, names(c.text, false), c.text)
-		assert.Equal(t, c.parsed, names(c.text, true), c.text)
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.plain, names(c.text, false))
+			assert.Equal(t, c.parsed, names(c.text, true), "with control tokens")
+		})
 	}
 }
 
 // TestWellFormed tests how invalid UTF-8 is read.
 func TestWellFormed(t *testing.T) {
-	for text, want := range map[string]string{
-		"é漢👩":                  "é漢👩",
-		"a\x80b":               "a\ufffdb", // an invalid first byte
-		"\xff\xfe":             "\ufffd\ufffd",
-		"\xe2\x82":             "\ufffd\ufffd", // too short: byte by byte
-		"\xe2\x82a":            "\ufffd\ufffda",
-		"\xc1\x81":             "A", // an overlong encoding
-		"\xe0\x80\x80":         "\x00",
-		"\xf0\x82\x82\xac":     "\u20ac",
-		"x\xed\xa0\x80y":       "x\xed\xa0\x80y", // a surrogate is kept
-		"\xf4\x90\x80\x80":     "\ufffd\ufffd\ufffd\ufffd",
-		"\xf8\x88\x80\x80\x80": strings.Repeat("\ufffd", 5),
+	for name, c := range map[string]struct{ text, want string }{
+		"valid":                    {"é漢👩", "é漢👩"},
+		"an invalid first byte":    {"a\x80b", "a\ufffdb"},
+		"two invalid bytes":        {"\xff\xfe", "\ufffd\ufffd"},
+		"too short":                {"\xe2\x82", "\ufffd\ufffd"},
+		"too short in a text":      {"\xe2\x82a", "\ufffd\ufffda"},
+		"an overlong encoding":     {"\xc1\x81", "A"},
+		"overlong, of three bytes": {"\xe0\x80\x80", "\x00"},
+		"overlong, of four bytes":  {"\xf0\x82\x82\xac", "\u20ac"},
+		"a surrogate is kept":      {"x\xed\xa0\x80y", "x\xed\xa0\x80y"},
+		"beyond Unicode":           {"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},
+		"of five bytes":            {"\xf8\x88\x80\x80\x80", strings.Repeat("\ufffd", 5)},
 	} {
-		assert.Equal(t, want, wellFormedUTF8(text), "%q", text)
+		assert.Equal(t, c.want, wellFormedUTF8(c.text), name)
 	}
 	assert.Equal(t, []string{"a", "\xed\xa0\x80bc"}, split("a\xed\xa0\x80bc"), "a surrogate is one character")
 }

@@ -39,22 +39,25 @@ func TestInfill(t *testing.T) {
 	files := []struct{ Name, Text string }{{"a.py", "one\n"}, {"b.py", "two\n"}}
 	long := strings.Repeat("ab ", 40)
 	for _, c := range []struct {
+		name string
 		f    Infill
 		want string
 	}{
-		{Infill{}, "<|fim_prefix|><|fim_suffix|><|fim_middle|>"},
-		{Infill{Prefix: "x <|fim_middle|>", Suffix: " y"},
+		{"nothing", Infill{}, "<|fim_prefix|><|fim_suffix|><|fim_middle|>"},
+		{"a mark in a text", Infill{Prefix: "x <|fim_middle|>", Suffix: " y"},
 			"<|fim_prefix|>x <|fim_middle|><|fim_suffix|> y<|fim_middle|>"},
-		{Infill{Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py", Files: files},
+		{"a repository", Infill{Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py", Files: files},
 			"<|repo_name|>r\n<|file_sep|>a.py\none\n<|file_sep|>b.py\ntwo\n<|file_sep|>c.py\n" +
 				"<|fim_prefix|>x<|fim_suffix|>y<|fim_middle|>"},
-		{Infill{Prefix: "x", Suffix: "y", Files: files},
+		{"files of no repository", Infill{Prefix: "x", Suffix: "y", Files: files},
 			"<|file_sep|>a.py\none\n<|file_sep|>b.py\ntwo\n<|fim_prefix|>x<|fim_suffix|>y<|fim_middle|>"},
 	} {
-		ids, err := tok.Infill(c.f)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, spelled(tok, ids))
-		assert.Equal(t, len(ids)-1, slices.Index(ids, tok.fim[2]), "the mark is only at the end")
+		t.Run(c.name, func(t *testing.T) {
+			ids, err := tok.Infill(c.f)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, spelled(tok, ids))
+			assert.Equal(t, len(ids)-1, slices.Index(ids, tok.fim[2]), "the mark is only at the end")
+		})
 	}
 	for most := 1; most < 100; most++ {
 		ids, err := tok.Infill(Infill{Prefix: long + "<", Suffix: ">" + long, Repo: "r", Name: "c.py", Files: files,

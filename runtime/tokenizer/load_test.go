@@ -13,9 +13,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// TestBrokenFiles breaks a valid file in one place at a time. Each is refused with an error that names the key.
-func TestBrokenFiles(t *testing.T) {
-	good := newVocabFile(1, []string{"t h", "th e"})
+// brokenFile is a key of a valid file with another value, and the error.
+type brokenFile struct {
+	name, key string
+	value     any
+	err       error
+	says      string
+}
+
+func brokenFiles(good vocabFile) []brokenFile {
 	tokens, merges := good.strings(keyTokens), good.strings(keyMerges)
 	types := good[keyTypes].([]int32)
 	replaced := func(i int, text string) []string {
@@ -24,12 +30,7 @@ func TestBrokenFiles(t *testing.T) {
 		return all
 	}
 	last := len(tokens) - 1
-	for _, c := range []struct {
-		name, key string
-		value     any
-		err       error
-		says      string
-	}{
+	return []brokenFile{
 		{"no model", keyModel, nil, gguf.ErrAbsent, ""},
 		{"other model", keyModel, "llama", ErrUnsupported, `"llama"`},
 		{"model of no name", keyModel, "", ErrUnsupported, `""`},
@@ -65,7 +66,13 @@ func TestBrokenFiles(t *testing.T) {
 		{"FIM out of range", prefix + "fim_pad_token_id", uint32(1 << 20), ErrVocabulary, ""},
 		{"add_bos is a number", keyAddBOS, uint32(1), nil, "bool"},
 		{"template is a number", keyTemplate, uint32(1), nil, "string"},
-	} {
+	}
+}
+
+// TestBrokenFiles breaks a valid file in one place at a time. Each is refused with an error that names the key.
+func TestBrokenFiles(t *testing.T) {
+	good := newVocabFile(1, []string{"t h", "th e"})
+	for _, c := range brokenFiles(good) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := FromGGUF(good.with(c.key, c.value).open(t))
 			require.Error(t, err)

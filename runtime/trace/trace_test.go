@@ -107,7 +107,8 @@ func same(t *testing.T, set *Set, s *Settings, texts []Text) {
 	for p, x := range texts {
 		about, from, to := set.Prompt(p)
 		require.Equal(t, x.Prompt, about)
-		require.Equal(t, []int{n, n + len(x.Positions)}, []int{from, to})
+		require.Equal(t, n, from, "of prompt %d", p)
+		require.Equal(t, n+len(x.Positions), to, "of prompt %d", p)
 		for i, want := range x.Positions {
 			require.Equal(t, want, set.At(from+i))
 			set.Hidden(hidden, from+i)
@@ -183,7 +184,9 @@ func TestLine(t *testing.T) {
 	read, err := parseSettings(got)
 	require.NoError(t, err)
 	assert.Equal(t, s, *read)
-	assert.Equal(t, []int{0, 1, -1}, []int{s.Rule("a"), s.Rule("b"), s.Rule("c")})
+	for rule, want := range map[string]int{"a": 0, "b": 1, "c": -1} {
+		assert.Equal(t, want, s.Rule(rule), rule)
+	}
 	s.Data = strings.Repeat("d", maxLine)
 	_, err = s.encodeHeader()
 	assert.ErrorIs(t, err, ErrValue, "a line that could not be read")
@@ -234,10 +237,12 @@ func TestTextRefused(t *testing.T) {
 		"label 7 is 4":              func(x *Text, p *Position) { p.Labels[7] = 4 },
 		"hidden[2] is not finite":   func(x *Text, p *Position) { x.Hidden[2] = 0x7c00 },
 	} {
-		x := good
-		x.Positions, x.Hidden = slices.Clone(x.Positions), slices.Clone(x.Hidden)
-		spoil(&x, &x.Positions[0])
-		assert.ErrorContains(t, w.Append(x), want)
+		t.Run(want, func(t *testing.T) {
+			x := good
+			x.Positions, x.Hidden = slices.Clone(x.Positions), slices.Clone(x.Hidden)
+			spoil(&x, &x.Positions[0])
+			assert.ErrorContains(t, w.Append(x), want)
+		})
 	}
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -272,19 +277,19 @@ func TestLimitsThemselves(t *testing.T) {
 
 // TestSettingsRefused: settings that no set can have are refused.
 func TestSettingsRefused(t *testing.T) {
-	for i, c := range []struct {
+	for name, c := range map[string]struct {
 		set         func(s *Settings, n int)
 		least, most int
 	}{
-		{func(s *Settings, n int) { s.MaxTokens = n }, 1, math.MaxInt32},
-		{func(s *Settings, n int) { s.Width = n }, 1, maxWidth},
-		{func(s *Settings, n int) { s.Prompts = n }, 1, math.MaxInt32},
-		{func(s *Settings, n int) { s.Labels = make([]string, max(n, 0)) }, 0, maxRules},
+		"tokens":  {func(s *Settings, n int) { s.MaxTokens = n }, 1, math.MaxInt32},
+		"width":   {func(s *Settings, n int) { s.Width = n }, 1, maxWidth},
+		"prompts": {func(s *Settings, n int) { s.Prompts = n }, 1, math.MaxInt32},
+		"labels":  {func(s *Settings, n int) { s.Labels = make([]string, max(n, 0)) }, 0, maxRules},
 	} {
 		for n, want := range map[int]error{c.least - 1: ErrValue, c.least: nil, c.most: nil, c.most + 1: ErrValue} {
 			s := settingsOf(1, 1)
 			if c.set(&s, n); n >= 0 {
-				assert.ErrorIs(t, s.validateLimits(), want, "%d: %d", i, n)
+				assert.ErrorIs(t, s.validateLimits(), want, "%d %s", n, name)
 			}
 		}
 	}
@@ -354,11 +359,13 @@ func TestHostile(t *testing.T) {
 		{24, 1, "token 7 of prompt 1"}, {28, 6, "token 6 of prompt 0"}, {32, math.MaxUint32, "reference is -1"},
 		{68, 4, "label 0 is 4"}, {76, 0x7c00, "position 0: hidden[0]"},
 	} {
-		bad := slices.Clone(good)
-		binary.LittleEndian.PutUint32(bad[c.at:], c.value)
-		_, err := parseContents(sealed(line, bad))
-		assert.ErrorIs(t, err, ErrValue, "%d at %d", c.value, c.at)
-		assert.ErrorContains(t, err, c.says)
+		t.Run(c.says, func(t *testing.T) {
+			bad := slices.Clone(good)
+			binary.LittleEndian.PutUint32(bad[c.at:], c.value)
+			_, err := parseContents(sealed(line, bad))
+			assert.ErrorIs(t, err, ErrValue)
+			assert.ErrorContains(t, err, c.says)
+		})
 	}
 	for _, positions := range []uint32{2, 1 << 30, math.MaxUint32} {
 		bad := slices.Clone(good)
@@ -469,7 +476,8 @@ func FuzzParse(f *testing.F) {
 			x := Text{Prompt: c.prompts[p]}
 			for i := c.start[p]; i < c.start[p+1]; i++ {
 				at := s.At(i)
-				require.Equal(t, []int{p, x.Tokens + i - c.start[p]}, []int{int(at.Prompt), int(at.Pos)})
+				require.EqualValues(t, p, at.Prompt)
+				require.EqualValues(t, x.Tokens+i-c.start[p], at.Pos)
 				s.Hidden(hidden, i)
 				x.Positions = append(x.Positions, at)
 				x.Hidden, err = AppendHalves(x.Hidden, hidden)

@@ -91,22 +91,23 @@ func TestNumbersWithin(t *testing.T) {
 				digits = max(digits, n, map[bool]int{true: openDigits}[l.Open])
 			}
 		}
-		for _, kinds := range [][2]bool{{true, false}, {false, true}, {true, true}} {
-			d, err := m.Numbers(b, kinds[0], kinds[1])
+		for _, kinds := range []struct{ whole, broken bool }{{true, false}, {false, true}, {true, true}} {
+			d, err := m.Numbers(b, kinds.whole, kinds.broken)
 			require.NoError(t, err)
 			for _, x := range values {
-				inside := b.has(x.v) && (kinds[1] || x.places == 0) && (kinds[0] || !x.v.IsInt())
+				inside := b.has(x.v) && (kinds.broken || x.places == 0) && (kinds.whole || !x.v.IsInt())
 				certain := x.places == 0 || b.has(x.near) && b.has(x.away) || // no zero has a sign near a bound
 					x.places <= digits && !strings.HasPrefix(x.text, "-0.00")
 				if has := d.Has(x.text); has != inside && (has || certain) {
-					t.Fatalf("%+v %v: %s: %v", b, kinds, x.text, has)
+					t.Fatalf("%+v %+v: %s: %v", b, kinds, x.text, has)
 				}
 			}
 			for _, text := range []string{"00", "01", "-01", "1.", ".5", "+1", "", "-", "1e", "01.5", "1 "} {
 				require.False(t, d.Has(text), "%+v: %q", b, text)
 			}
-			any := kinds[0] && kinds[1] && b.Min.At == nil && b.Max.At == nil
-			require.Equal(t, []bool{any, any}, []bool{d.Has("1e5"), d.Has("-0")}, "%+v", b)
+			any := kinds.whole && kinds.broken && b.Min.At == nil && b.Max.At == nil
+			require.Equal(t, any, d.Has("1e5"), "%+v: 1e5", b)
+			require.Equal(t, any, d.Has("-0"), "%+v: -0", b)
 		}
 	})
 }
@@ -115,26 +116,32 @@ func TestNumbersWithin(t *testing.T) {
 func TestManyDigits(t *testing.T) {
 	nines := func(n int) string { return strings.Repeat("9", n) }
 	for _, c := range []struct {
+		name    string
 		b       Numbers
 		yes, no []string
 	}{
-		{Numbers{}, []string{nines(15), "-" + nines(15)}, []string{"1" + nines(15), "-1" + nines(15)}},
-		{Numbers{Min: Limit{At: rat("5")}}, []string{"5", nines(15)}, []string{"4", "1" + nines(15)}},
-		{Numbers{Min: Limit{At: rat(nines(20))}}, []string{nines(20), nines(21)}, []string{nines(19), nines(22)}},
-		{Numbers{Max: Limit{At: rat("-" + nines(20))}}, []string{"-" + nines(20), "-" + nines(21)},
-			[]string{"-" + nines(19), "-" + nines(22), "1"}},
-		{Numbers{Min: Limit{rat("0.1234567"), true}, Max: Limit{At: rat("1")}}, []string{"0.1234568", "0.123457"},
-			[]string{"0.1234567", "0.12345671"}},
-		{Numbers{Max: Limit{At: rat(nines(20))}}, []string{nines(20), "-" + nines(21)}, []string{"1" + nines(20)}},
+		{"no bound", Numbers{}, []string{nines(15), "-" + nines(15)}, []string{"1" + nines(15), "-1" + nines(15)}},
+		{"a short minimum", Numbers{Min: Limit{At: rat("5")}}, []string{"5", nines(15)},
+			[]string{"4", "1" + nines(15)}},
+		{"a long minimum", Numbers{Min: Limit{At: rat(nines(20))}}, []string{nines(20), nines(21)},
+			[]string{nines(19), nines(22)}},
+		{"a long negative maximum", Numbers{Max: Limit{At: rat("-" + nines(20))}},
+			[]string{"-" + nines(20), "-" + nines(21)}, []string{"-" + nines(19), "-" + nines(22), "1"}},
+		{"an open minimum with a point", Numbers{Min: Limit{rat("0.1234567"), true}, Max: Limit{At: rat("1")}},
+			[]string{"0.1234568", "0.123457"}, []string{"0.1234567", "0.12345671"}},
+		{"a long maximum", Numbers{Max: Limit{At: rat(nines(20))}}, []string{nines(20), "-" + nines(21)},
+			[]string{"1" + nines(20)}},
 	} {
-		d, err := newMaker().Numbers(c.b, true, strings.Contains(c.yes[0], "."))
-		require.NoError(t, err)
-		for _, text := range c.yes {
-			assert.True(t, d.Has(text), "%+v: %s", c.b, text)
-		}
-		for _, text := range c.no {
-			assert.False(t, d.Has(text), "%+v: %s", c.b, text)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			d, err := newMaker().Numbers(c.b, true, strings.Contains(c.yes[0], "."))
+			require.NoError(t, err)
+			for _, text := range c.yes {
+				assert.True(t, d.Has(text), text)
+			}
+			for _, text := range c.no {
+				assert.False(t, d.Has(text), text)
+			}
+		})
 	}
 	d, err := newMaker().Numbers(Numbers{}, true, true)
 	require.NoError(t, err)
@@ -213,23 +220,31 @@ func TestNumbersWithout(t *testing.T) {
 
 // TestForget: a bound is dropped only if it is beyond all numbers that are generated without it.
 func TestForget(t *testing.T) {
-	for _, c := range []struct{ low, high, keepsLow, keepsHigh string }{
-		{"0", "1e31", "0", ""}, {"0", "1e30", "0", "1e30"}, {"", "1e31", "", ""}, {"1e15", "1e31", "1e15", "1e31"},
-		{"-1e31", "0", "", "0"}, {"-1e30", "0", "-1e30", "0"}, {"-1e31", "", "", ""},
-		{"-1e31", "-1e15", "-1e31", "-1e15"}, {"-1e31", "1e31", "", ""}, {"1", "2", "1", "2"}, {"", "", "", ""},
-	} {
-		of := func(low, high string) (b Numbers) {
-			if low != "" {
-				b.Min.At = rat(low)
-			}
-			if high != "" {
-				b.Max = Limit{rat(high), true}
-			}
-			return b
+	of := func(low, high string) (b Numbers) {
+		if low != "" {
+			b.Min.At = rat(low)
 		}
+		if high != "" {
+			b.Max = Limit{rat(high), true}
+		}
+		return b
+	}
+	for name, c := range map[string]struct{ low, high, keepsLow, keepsHigh string }{
+		"a maximum beyond them":      {"0", "1e31", "0", ""},
+		"a maximum at the end":       {"0", "1e30", "0", "1e30"},
+		"only a maximum beyond them": {"", "1e31", "", ""},
+		"a large minimum":            {"1e15", "1e31", "1e15", "1e31"},
+		"a minimum beyond them":      {"-1e31", "0", "", "0"},
+		"a minimum at the end":       {"-1e30", "0", "-1e30", "0"},
+		"only a minimum beyond them": {"-1e31", "", "", ""},
+		"a large negative maximum":   {"-1e31", "-1e15", "-1e31", "-1e15"},
+		"both beyond them":           {"-1e31", "1e31", "", ""},
+		"both among them":            {"1", "2", "1", "2"},
+		"none":                       {"", "", "", ""},
+	} {
 		b := of(c.low, c.high)
 		b.Forget()
-		assert.Equal(t, of(c.keepsLow, c.keepsHigh), b, "%+v", c)
+		assert.Equal(t, of(c.keepsLow, c.keepsHigh), b, name)
 	}
 }
 

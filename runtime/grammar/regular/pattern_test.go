@@ -171,16 +171,19 @@ func TestLongStrings(t *testing.T) {
 	held.Bounded(t)
 	m := newMaker()
 	for _, c := range []struct {
-		length Bounds
-		n      int
+		name   string
+		min, n int // of up to 2²⁰ characters
 		want   bool
 	}{
-		{Bounds{0, 1 << 20}, 500, true}, {Bounds{0, 1 << 20}, 1 << 13, false}, {Bounds{3, 1 << 20}, 2, false},
-		{Bounds{5000, 1 << 20}, 5000, true}, {Bounds{5000, 1 << 20}, 5001, false}, {Bounds{5000, 1 << 20}, 4999, false},
+		{"a short one", 0, 500, true}, {"a long one", 0, 1 << 13, false}, {"fewer than the minimum", 3, 2, false},
+		{"as many as a large minimum", 5000, 5000, true}, {"more than a large minimum", 5000, 5001, false},
+		{"fewer than a large minimum", 5000, 4999, false},
 	} {
-		d, err := m.Strings(Strings{Length: c.length, Match: []string{"^a*$"}})
-		require.NoError(t, err)
-		assert.Equal(t, c.want, d.Has(`"`+strings.Repeat("a", c.n)+`"`), "%+v", c)
+		t.Run(c.name, func(t *testing.T) {
+			d, err := m.Strings(Strings{Length: Bounds{int32(c.min), 1 << 20}, Match: []string{"^a*$"}})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, d.Has(`"`+strings.Repeat("a", c.n)+`"`))
+		})
 	}
 	_, err := m.Strings(Strings{Length: Bounds{1 << 16, Unbounded}, Match: []string{"^a*$"}})
 	assert.ErrorIs(t, err, ErrSize)
@@ -247,11 +250,14 @@ func TestPatternsRefused(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// TestCommonForms: common strings of each format match its pattern, also at its limits, and some invalid ones do not.
-func TestCommonForms(t *testing.T) {
+// formatCase has strings of a format, and strings that are not.
+type formatCase struct{ yes, no []string }
+
+// stringsOfFormats returns common strings, also at the limits of their formats.
+func stringsOfFormats() map[string]formatCase {
 	many := func(s string, n int) string { return strings.Repeat(s, n) }
 	label := many("a", 40)
-	for format, c := range map[string]struct{ yes, no []string }{
+	return map[string]formatCase{
 		"date": {[]string{"2024-02-29", "2000-02-29", "1999-12-31", "2023-01-31", "2023-03-31", "2023-04-30",
 			"2023-05-31", "2023-06-30", "2023-07-31", "2023-08-31", "2023-09-30", "2023-10-31", "2023-11-30",
 			"2023-02-28", "1000-01-01"},
@@ -293,17 +299,24 @@ func TestCommonForms(t *testing.T) {
 		"relative-json-pointer": {[]string{"0#", "12/a", "0", "1"}, []string{"01/a", "/a", "", "1a", "0#/a"}},
 		"regex": {[]string{`^[a-z]+\d*$`, "(a|b)+c?", `\.[^A-Z]`, "(?:ab)", ""},
 			[]string{"(", "[z-a]", "*", "a**", "[", `\p`, "()"}},
-	} {
-		pattern, known := Format(format)
-		require.True(t, known, format)
-		d, err := newMaker().Matching(pattern)
-		require.NoError(t, err, format)
-		for _, text := range c.yes {
-			assert.True(t, d.Has(Quote(text)), "%s: %s", format, text)
-		}
-		for _, text := range c.no {
-			assert.False(t, d.Has(Quote(text)), "%s: %s", format, text)
-		}
+	}
+}
+
+// TestCommonForms: strings of each format match its pattern, and some invalid ones do not.
+func TestCommonForms(t *testing.T) {
+	for format, c := range stringsOfFormats() {
+		t.Run(format, func(t *testing.T) {
+			pattern, known := Format(format)
+			require.True(t, known)
+			d, err := newMaker().Matching(pattern)
+			require.NoError(t, err)
+			for _, text := range c.yes {
+				assert.True(t, d.Has(Quote(text)), text)
+			}
+			for _, text := range c.no {
+				assert.False(t, d.Has(Quote(text)), text)
+			}
+		})
 	}
 	for own, same := range map[string]string{
 		"idn-email": "email", "idn-hostname": "hostname", "iri": "uri", "iri-reference": "uri-reference",

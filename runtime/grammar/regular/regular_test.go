@@ -28,14 +28,19 @@ func TestSpend(t *testing.T) {
 		return nil
 	}}
 	for _, c := range []struct {
+		name         string
 		steps, asked int
 		want         error
 	}{
-		{stopEach - 1, 0, nil}, {1, 1, nil}, {stopEach - 1, 1, nil}, {stopEach, 2, nil}, {5 * stopEach, 3, why},
-		{maxSteps - 8*stopEach + 1, 4, nil}, {1, 4, ErrWork}, {0, 4, ErrWork},
+		{"too few to ask", stopEach - 1, 0, nil}, {"enough with the last ones", 1, 1, nil},
+		{"too few again", stopEach - 1, 1, nil}, {"enough again", stopEach, 2, nil},
+		{"Stop ends it", 5 * stopEach, 3, why}, {"all that are left", maxSteps - 8*stopEach + 1, 4, nil},
+		{"one too many", 1, 4, ErrWork}, {"none, after too many", 0, 4, ErrWork},
 	} {
-		assert.Equal(t, c.want, m.Spend(c.steps), "%+v", c)
-		assert.Equal(t, c.asked, asked, "%+v", c)
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.want, m.Spend(c.steps))
+			assert.Equal(t, c.asked, asked)
+		})
 	}
 }
 
@@ -57,11 +62,13 @@ func TestStopped(t *testing.T) {
 		"fractions": func(m *Maker) error { _, err := m.Numbers(Numbers{}, false, true); return err },
 		"multiples": func(m *Maker) error { _, err := m.Numbers(Numbers{Step: rat("7")}, true, false); return err },
 	} {
-		m := newMaker()
-		require.NoError(t, work(m), name)
-		why := errors.New("enough")
-		assert.Equal(t, why, work(&Maker{Stop: func() error { return why }, steps: stopEach - 1}), name)
-		assert.Equal(t, ErrWork, work(&Maker{Stop: m.Stop, steps: maxSteps}), name)
+		t.Run(name, func(t *testing.T) {
+			m := newMaker()
+			require.NoError(t, work(m))
+			why := errors.New("enough")
+			assert.Equal(t, why, work(&Maker{Stop: func() error { return why }, steps: stopEach - 1}))
+			assert.Equal(t, ErrWork, work(&Maker{Stop: m.Stop, steps: maxSteps}))
+		})
 	}
 }
 
@@ -101,24 +108,29 @@ func TestSets(t *testing.T) {
 		require.NoError(t, err)
 		b, err := Of(y)
 		require.NoError(t, err)
-		assert.Equal(t, len(x) == 0, a.Empty())
 		both, err := m.And(a, b)
 		require.NoError(t, err)
 		either, err := m.Or(a, b)
 		require.NoError(t, err)
 		one, err := m.Without(a, b)
 		require.NoError(t, err)
-		some := [3]bool{}
-		for _, word := range append(words, "c", "aaaaaaa") {
-			inA, inB := slices.Contains(x, word), slices.Contains(y, word)
-			want := [3]bool{inA && inB, inA || inB, inA && !inB}
-			require.Equal(t, inA, a.Has(word))
-			require.Equal(t, want, [3]bool{both.Has(word), either.Has(word), one.Has(word)}, "%v, %v: %q", x, y, word)
-			for i := range want {
-				some[i] = some[i] || want[i]
+		for name, c := range map[string]struct {
+			set *Set
+			has func(inA, inB bool) bool
+		}{
+			"the first":          {a, func(inA, _ bool) bool { return inA }},
+			"both":               {both, func(inA, inB bool) bool { return inA && inB }},
+			"either":             {either, func(inA, inB bool) bool { return inA || inB }},
+			"only the first one": {one, func(inA, inB bool) bool { return inA && !inB }},
+		} {
+			some := false
+			for _, word := range append(words, "c", "aaaaaaa") {
+				want := c.has(slices.Contains(x, word), slices.Contains(y, word))
+				require.Equal(t, want, c.set.Has(word), "%s of %v and %v: %q", name, x, y, word)
+				some = some || want
 			}
+			require.Equal(t, !some, c.set.Empty(), "%s of %v and %v", name, x, y)
 		}
-		require.Equal(t, some, [3]bool{!both.Empty(), !either.Empty(), !one.Empty()}, "%v, %v", x, y)
 	}
 }
 

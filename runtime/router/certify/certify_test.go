@@ -103,12 +103,13 @@ func TestPower(t *testing.T) {
 		trials = 40
 	}
 	for _, c := range []struct {
-		share float64
-		n     int
-		low   float64 // of the trials
-		high  float64
+		name      string
+		share     float64
+		n         int
+		low, high float64 // of the trials
 	}{
-		{0.05, 200, 0.97, 1}, {0.06, 400, 0.9, 1}, {0.05, 60, 0, 0.4},
+		{"a low share", 0.05, 200, 0.97, 1}, {"a share near the budget", 0.06, 400, 0.9, 1},
+		{"too few prompts", 0.05, 60, 0, 0.4},
 	} {
 		test := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 60}
 		r, shown := rand.New(rand.NewPCG(3, 4)), 0
@@ -121,8 +122,8 @@ func TestPower(t *testing.T) {
 		}
 		got := float64(shown) / float64(trials)
 		t.Logf("share %v, %d prompts: %.2f certified", c.share, c.n, got)
-		assert.GreaterOrEqual(t, got, c.low, "%+v", c)
-		assert.LessOrEqual(t, got, c.high, "%+v", c)
+		assert.GreaterOrEqual(t, got, c.low, c.name)
+		assert.LessOrEqual(t, got, c.high, c.name)
 	}
 }
 
@@ -134,22 +135,28 @@ func TestLosses(t *testing.T) {
 	assert.InDeltaSlice(t, []float64{0, 1, 0.25, 0.25, 0.125, 0.25 + 0.75/8}, x, 1e-12)
 }
 
-// TestBetting: small cases computed by hand. The first bet is 0, without data; the second follows from one answer.
+// TestBetting: small cases computed by hand. The first bet is 0, without data; the others follow from the answers.
 func TestBetting(t *testing.T) {
-	const b = 0.25
-	assert.Equal(t, 1.0, bettingPValue([]float64{0}, b))
-	// after one 0: mean (b+0)/2 = 0.125, gap 0.125, squares 0.1875 + (0-0.25)·(0-0.125) = 0.21875, variance 0.109375:
-	// bet 0.125/(0.109375+0.015625) = 1, below the max of 0.9/0.75 = 1.2; a second 0 multiplies by 1.25
-	assert.InDelta(t, 1/1.25, bettingPValue([]float64{0, 0}, b), 1e-12)
-	// a 1 instead loses 0.75 of it: the max capital was 1
-	assert.Equal(t, 1.0, bettingPValue([]float64{0, 1}, b))
-	// the max is kept: the capital falls afterwards
-	assert.InDelta(t, 1/1.25, bettingPValue([]float64{0, 0, 1, 1, 1, 1}, b), 1e-12)
-	// no bet if the mean is not below the budget
-	assert.Equal(t, 1.0, bettingPValue([]float64{1, 1, 0, 0, 0}, b))
-	// third: mean 0.25/3, gap 1/6, squares 0.21875 + (0-0.125)·(0-0.25/3) = 0.229167, variance 0.0763889:
-	// bet (1/6)/(0.0763889+1/36) = 1.6 is limited to 1.2
-	assert.InDelta(t, 1/(1.25*(1+1.2*0.25)), bettingPValue([]float64{0, 0, 0}, b), 1e-12)
+	for _, c := range []struct {
+		name   string
+		losses []float64
+		want   float64
+	}{
+		{"one answer", []float64{0}, 1},
+		// after one 0: mean (b+0)/2 = 0.125, gap 0.125, squares 0.1875 + (0-0.25)·(0-0.125) = 0.21875, variance
+		// 0.109375: bet 0.125/(0.109375+0.015625) = 1, below the max of 0.9/0.75 = 1.2; a second 0 multiplies by 1.25
+		{"two zeros", []float64{0, 0}, 1 / 1.25},
+		{"a 1 loses 0.75 of the bet, the max capital was 1", []float64{0, 1}, 1},
+		{"the max is kept as the capital falls", []float64{0, 0, 1, 1, 1, 1}, 1 / 1.25},
+		{"no bet if the mean is not below the budget", []float64{1, 1, 0, 0, 0}, 1},
+		// third: mean 0.25/3, gap 1/6, squares 0.21875 + (0-0.125)·(0-0.25/3) = 0.229167, variance 0.0763889:
+		// bet (1/6)/(0.0763889+1/36) = 1.6 is limited to 1.2
+		{"three zeros", []float64{0, 0, 0}, 1 / (1.25 * (1 + 1.2*0.25))},
+	} {
+		p := bettingPValue(c.losses, 0.25)
+		assert.InDelta(t, c.want, p, 1e-12, c.name)
+		assert.LessOrEqual(t, p, 1.0, c.name)
+	}
 }
 
 // TestWalk: the walk ends at the first threshold that is not certified, decodes no further one, and counts the answers
@@ -169,8 +176,11 @@ func TestWalk(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, 1, 2}, decoded, "the last one is not certified, whatever its share")
 	require.Len(t, steps, 3)
-	assert.Equal(t, []bool{true, true, false}, []bool{steps[0].Certified, steps[1].Certified, steps[2].Certified})
-	assert.Equal(t, []int{100, 200}, []int{steps[2].Escalated, steps[2].Tokens})
+	for i, want := range []bool{true, true, false} {
+		assert.Equal(t, want, steps[i].Certified, "step %d", i)
+	}
+	assert.Equal(t, 100, steps[2].Escalated)
+	assert.Equal(t, 200, steps[2].Tokens)
 	assert.Equal(t, 0.5, steps[2].Share())
 	assert.Less(t, steps[0].PValue, 0.1)
 	assert.Equal(t, 1.0, steps[2].PValue)
@@ -227,9 +237,11 @@ func TestRefused(t *testing.T) {
 		_, err := test.PValue([]Answer{{0, 1}})
 		assert.ErrorContains(t, err, want)
 	}
-	for _, a := range []Answer{{-1, 2}, {3, 2}, {0, 0}, {0, 5}} {
+	for name, a := range map[string]Answer{
+		"negative": {-1, 2}, "more escalated than tokens": {3, 2}, "no tokens": {0, 0}, "too many tokens": {0, 5},
+	} {
 		_, err := good.PValue([]Answer{{0, 1}, a})
-		assert.ErrorContains(t, err, "answer 2", "%+v", a)
+		assert.ErrorContains(t, err, "answer 2", name)
 	}
 	for _, a := range []Answer{{0, 1}, {1, 1}, {4, 4}, {0, 4}} {
 		_, err := good.PValue([]Answer{a})

@@ -142,16 +142,17 @@ func TestTrainLearns(t *testing.T) {
 // TestTrainHidden: each number of hidden units has the format of a router file.
 func TestTrainHidden(t *testing.T) {
 	src, _ := planted(40, 6, 1)
-	for hidden, want := range map[int][][2]int{
+	type size struct{ in, out int }
+	for hidden, want := range map[int][]size{
 		0: {{8, 64}, {64, 1}}, 3: {{8, 3}, {3, 1}}, Linear: {{8, 1}},
 	} {
 		n := mustTrain(t, src, Options{Epochs: 2, Hidden: hidden}).Net
 		assert.True(t, n.HeadFeatures)
-		var shapes [][2]int
+		var sizes []size
 		for _, l := range n.Layers {
-			shapes = append(shapes, [2]int{l.In, l.Out})
+			sizes = append(sizes, size{l.In, l.Out})
 		}
-		assert.Equal(t, want, shapes)
+		assert.Equal(t, want, sizes)
 	}
 }
 
@@ -555,8 +556,8 @@ func TestJudgeScales(t *testing.T) {
 		logits[k] = honest[k]
 	}
 	tr.evaluateHeldOut(got, logits)
-	assert.Equal(t, [2]float64{1, 0}, [2]float64{got.Scale, got.Shift},
-		"a correction that helps only one half is not used")
+	assert.Equal(t, 1.0, got.Scale, "a correction that helps only one half is not used")
+	assert.Zero(t, got.Shift, "a correction that helps only one half is not used")
 	assert.InDelta(t, got.Uncalibrated, got.Calibration, 1e-12)
 }
 
