@@ -180,7 +180,8 @@ func TestUsage(t *testing.T) {
 			check := func(c costs) {
 				require.True(t, 0 <= c.cached && c.cached <= c.prompt && 0 <= c.thought && c.thought <= c.completion,
 					"%s: %+v", text, c)
-				require.Equal(t, costs{e.Prompt, e.Cached, e.Tokens, e.Prompt + e.Tokens, c.thought}, c)
+				require.Equal(t, costs{prompt: e.Prompt, cached: e.Cached, completion: e.Tokens,
+					total: e.Prompt + e.Tokens, thought: c.thought}, c)
 			}
 			check(whole)
 			requireSent(t, path, body, o, whole)

@@ -59,11 +59,14 @@ func TestCallFinder(t *testing.T) {
 		{`{:"get"`, `{:"get"`, "", ""},
 		{"```json\n", "```json\n", "", ""}, {"{}", "{}", "", ""}, {"{ ", "{ ", "", ""},
 	} {
-		for n := 1; n <= len(c.text)+1; n++ {
-			got, s := finds(c.text, n)
-			assert.Equal(t, []string{c.before, c.mark, c.name}, []string{got, s.mark, s.name}, "%q in pieces of %d",
-				c.text, n)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			for n := 1; n <= len(c.text)+1; n++ {
+				got, s := finds(c.text, n)
+				assert.Equal(t, c.before, got, "in pieces of %d", n)
+				assert.Equal(t, c.mark, s.mark, "in pieces of %d", n)
+				assert.Equal(t, c.name, s.name, "in pieces of %d", n)
+			}
+		})
 	}
 }
 

@@ -172,7 +172,8 @@ func TestThoughtsOfTurns(t *testing.T) {
 			`]}`), Defaults{}, keeps{})
 		require.Nil(t, wrong)
 		require.Len(t, r.Talk.Messages, 4)
-		assert.Equal(t, []string{"ab", second + "-"}, []string{r.Talk.Messages[0].Thought, r.Talk.Messages[2].Thought})
+		assert.Equal(t, "ab", r.Talk.Messages[0].Thought)
+		assert.Equal(t, second+"-", r.Talk.Messages[2].Thought)
 	}
 }
 
@@ -273,7 +274,9 @@ func TestErrorOf(t *testing.T) {
 		{context.DeadlineExceeded, Error{500, "the answer could not be generated: the server's log says why", "",
 			"internal_error", nil}},
 	} {
-		assert.Equal(t, c.want, *ErrorOf(fmt.Errorf("wrapped: %w", c.cause)), "%v", c.cause)
+		t.Run(c.cause.Error(), func(t *testing.T) {
+			assert.Equal(t, c.want, *ErrorOf(fmt.Errorf("wrapped: %w", c.cause)))
+		})
 	}
 }
 
@@ -467,7 +470,7 @@ func TestCallSchemas(t *testing.T) {
 		}}
 	}
 	enum := call("g", `{"allOf":[{"type":"object"},{"enum":[1]}]}`)
-	for choice, want := range map[string][2]string{ // the schema of any call, if the model supports g, or if not
+	for choice, want := range map[string]struct{ supported, unsupported string }{ // any call, if the model supports g
 		`"auto"`: {`{"anyOf":[` + ofF("/anyOf/0") + `,` + enum + `]}`,
 			`{"anyOf":[` + ofF("/anyOf/0") + `,` + call("g", `{"type":"object"}`) + `]}`},
 		`{"type":"function","function":{"name":"f"}}`: {ofF(""), ofF("")},
@@ -492,7 +495,7 @@ func TestCallSchemas(t *testing.T) {
 					without = append(without, "tools[1].function.parameters")
 				}
 				assert.Equal(t, without, r.keywords, choice)
-				assert.Equal(t, want[i], string(got.One), choice)
+				assert.Equal(t, []string{want.supported, want.unsupported}[i], string(got.One), choice)
 				for name, one := range got.Each {
 					assert.Equal(t, map[string]string{"f": ofF(""), "g": []string{enum,
 						call("g", `{"type":"object"}`)}[i]}[name], string(one))
@@ -575,11 +578,13 @@ func TestRefusedParts(t *testing.T) {
 		{"responses", `"input":"x","include":7`, "include", "invalid_value"},
 		{"responses", `"input":"x","tools":[` + group("a") + `,` + group("b") + `]`, "tools", "invalid_value"},
 	} {
-		_, wrong := read(c.api, `{`+c.body+`}`, Defaults{Thinks: strings.Contains(c.body, "budget_tokens")})
-		if assert.NotNil(t, wrong, c.body) {
-			assert.Equal(t, c.param, wrong.Param, c.body)
-			assert.Equal(t, c.code, wrong.Code, c.body)
-		}
+		t.Run(c.api+" "+c.param, func(t *testing.T) {
+			_, wrong := read(c.api, `{`+c.body+`}`, Defaults{Thinks: strings.Contains(c.body, "budget_tokens")})
+			if assert.NotNil(t, wrong, c.body) {
+				assert.Equal(t, c.param, wrong.Param, c.body)
+				assert.Equal(t, c.code, wrong.Code, c.body)
+			}
+		})
 	}
 }
 
@@ -589,33 +594,38 @@ func TestTurnsOfMessages(t *testing.T) {
 	const user = `{"role":"user","content":"u"}`
 	const call = `{"type":"tool_use","id":"c","name":"f"}`
 	for _, c := range []struct {
-		turns, rest string
-		thinks      bool
-		want        string // role, thought, text and calls of each turn, and the beginning of the answer
+		name, turns, rest string
+		thinks            bool
+		want              string // role, thought, text and calls of each turn, and the beginning of the answer
 	}{
-		{user, ``, false, "user//u/0 "},
-		{`{"role":"system","content":"s"},` + user, ``, false, "system//s/0 user//u/0 "},
-		{user + `,{"role":"assistant","content":"a"}`, ``, false, "user//u/0 a"},
-		{user + `,{"role":"assistant","content":""}`, `,"thinking":{"type":"adaptive"}`, true, "user//u/0 "},
-		{user + `,{"role":"assistant","content":"a"}`, `,"thinking":{"type":"disabled"}`, true, "user//u/0 a"},
-		{user + `,{"role":"assistant","content":""}`, `,"output_config":{"format":{"type":"json_object"}}`, false,
+		{"a question", user, ``, false, "user//u/0 "},
+		{"a system message", `{"role":"system","content":"s"},` + user, ``, false, "system//s/0 user//u/0 "},
+		{"a beginning", user + `,{"role":"assistant","content":"a"}`, ``, false, "user//u/0 a"},
+		{"an empty beginning", user + `,{"role":"assistant","content":""}`, `,"thinking":{"type":"adaptive"}`, true,
 			"user//u/0 "},
-		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` + call + `]}`, ``, false,
+		{"a beginning without thoughts", user + `,{"role":"assistant","content":"a"}`,
+			`,"thinking":{"type":"disabled"}`, true, "user//u/0 a"},
+		{"an empty beginning of a format", user + `,{"role":"assistant","content":""}`,
+			`,"output_config":{"format":{"type":"json_object"}}`, false, "user//u/0 "},
+		{"a call", user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` + call + `]}`, ``, false,
 			"user//u/0 assistant//a/1 "},
-		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"t"}]},` +
-			user, ``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
-		{user + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},` + user, ``, false,
-			"user//u/0 user//u/0 "},
-		{user, `,"tool_choice":{"type":"auto"}`, false, "user//u/0 "},
-		{user, `,"tools":[{"name":"f"}],"tool_choice":{"type":"none"}`, false, "user//u/0 "},
+		{"a thought", user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` +
+			`{"type":"thinking","thinking":"t"}]},` + user, ``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
+		{"a hidden thought", user + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},` + user,
+			``, false, "user//u/0 user//u/0 "},
+		{"a choice of no tools", user, `,"tool_choice":{"type":"auto"}`, false, "user//u/0 "},
+		{"tools that are not wanted", user, `,"tools":[{"name":"f"}],"tool_choice":{"type":"none"}`, false,
+			"user//u/0 "},
 	} {
-		r, wrong := ReadMessages([]byte(`{"messages":[`+c.turns+`]`+c.rest+`}`), Defaults{Thinks: c.thinks})
-		require.Nil(t, wrong, c.turns)
-		got := ""
-		for _, m := range r.Talk.Messages {
-			got += fmt.Sprintf("%s/%s/%s/%d ", m.Role, m.Thought, m.Content, len(m.Calls))
-		}
-		assert.Equal(t, c.want, got+r.prefix)
+		t.Run(c.name, func(t *testing.T) {
+			r, wrong := ReadMessages([]byte(`{"messages":[`+c.turns+`]`+c.rest+`}`), Defaults{Thinks: c.thinks})
+			require.Nil(t, wrong)
+			got := ""
+			for _, m := range r.Talk.Messages {
+				got += fmt.Sprintf("%s/%s/%s/%d ", m.Role, m.Thought, m.Content, len(m.Calls))
+			}
+			assert.Equal(t, c.want, got+r.prefix)
+		})
 	}
 }
 
