@@ -178,8 +178,10 @@ func TestUnpaired(t *testing.T) {
 	assert.Equal(t, map[string]string{"measurement": "bench engine", "depth": "16", "threads": "2"},
 		r.Pairs[0].Of)
 	m := r.Pairs[0].Metrics
-	assert.Equal(t, []string{"generation_tps", RankSum}, []string{m[0].Name, m[0].Test})
-	assert.Equal(t, []string{"prompt_tps", NoTest}, []string{m[1].Name, m[1].Test})
+	assert.Equal(t, "generation_tps", m[0].Name)
+	assert.Equal(t, RankSum, m[0].Test)
+	assert.Equal(t, "prompt_tps", m[1].Name)
+	assert.Equal(t, NoTest, m[1].Test)
 	assert.Zero(t, *m[1].Change)
 	assert.InDelta(t, 2.0/924, m[0].Adjusted, 1e-9, "the only test")
 	assert.True(t, m[0].Differs)
@@ -215,56 +217,89 @@ func TestSingle(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "8", r.Pairs[0].Of["devices"])
 	require.Len(t, r.Pairs[0].Metrics, 2)
-	assert.Equal(t, []string{"asks", NoTest}, []string{r.Pairs[0].Metrics[0].Name, r.Pairs[0].Metrics[0].Test})
+	assert.Equal(t, "asks", r.Pairs[0].Metrics[0].Name)
+	assert.Equal(t, NoTest, r.Pairs[0].Metrics[0].Test)
 	assert.Nil(t, r.Pairs[0].Metrics[0].Change, "of nothing")
 	m := r.Pairs[0].Metrics[1]
-	assert.Equal(t, []string{"latency_ms.p50", Single}, []string{m.Name, m.Test})
+	assert.Equal(t, "latency_ms.p50", m.Name)
+	assert.Equal(t, Single, m.Test)
 	assert.InDelta(t, 0.5, *m.Change, 1e-12)
-	assert.Equal(t, []float64{10, 15}, []float64{m.A, m.B})
+	assert.Equal(t, 10.0, m.A)
+	assert.Equal(t, 15.0, m.B)
 	assert.False(t, m.Differs)
 	assert.Equal(t, 1.0, m.Adjusted)
+}
+
+// joinedLine returns a line with two answers to each of four questions.
+func joinedLine(mode string, rtt, tps int, ms float64) line {
+	l := line{Mode: mode, Cell: map[string]any{"rtt_ms": rtt, "edge_tps": tps}}
+	for q := range 8 {
+		l.Samples = append(l.Samples, row{Question: q / 2, Repetition: q % 2, MS: ms + float64(q*(q+1)),
+			Text: fmt.Sprint(q, ms > 20)})
+	}
+	return l
 }
 
 // TestJoin: lines are joined by the fields that have one value in all lines of one side and another value in all of the
 // other.
 func TestJoin(t *testing.T) {
-	at := func(mode string, rtt, tps int, ms float64) line {
-		l := line{Mode: mode, Cell: map[string]any{"rtt_ms": rtt, "edge_tps": tps}}
-		for q := range 8 {
-			l.Samples = append(l.Samples, row{Question: q / 2, Repetition: q % 2, MS: ms + float64(q*(q+1)),
-				Text: fmt.Sprint(q, ms > 20)})
-		}
-		return l
-	}
-	a := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("serial", 50, 60, 30),
-		at("paper", 0, 60, 5))
+	a := records(t, nil, joinedLine("local", 0, 60, 10), joinedLine("serial", 0, 60, 20),
+		joinedLine("serial", 50, 60, 30), joinedLine("paper", 0, 60, 5))
 	b := records(t, func(r *result.Run) {
 		r.Flags["ahead"], r.Version, r.Machine.Cores = "8", "v2", 4
-	}, at("serial", 50, 50, 33), at("serial", 0, 50, 22), at("local", 0, 50, 11), at("cloud", 0, 50, 1))
+	}, joinedLine("serial", 50, 50, 33), joinedLine("serial", 0, 50, 22), joinedLine("local", 0, 50, 11),
+		joinedLine("cloud", 0, 50, 1))
 	r, err := Files(a, b)
 	require.NoError(t, err)
 	assert.Equal(t, []Difference{{"edge_tps", "60", "50"}}, r.Between)
 	assert.Equal(t, []Difference{{"--ahead", "1", "8"}, {"cores", "0", "4"}, {"version", "v1", "v2"}}, r.Runs)
 	require.Len(t, r.Pairs, 3)
-	for i, want := range [][3]string{{"x.jsonl:1", "x.jsonl:3", "local"}, {"x.jsonl:2", "x.jsonl:2", "serial"},
-		{"x.jsonl:3", "x.jsonl:1", "serial"}} {
+	for i, want := range []struct{ a, b, mode string }{{"x.jsonl:1", "x.jsonl:3", "local"},
+		{"x.jsonl:2", "x.jsonl:2", "serial"}, {"x.jsonl:3", "x.jsonl:1", "serial"}} {
 		p := r.Pairs[i]
-		assert.Equal(t, want, [3]string{p.A, p.B, p.Of["mode"]})
+		assert.Equal(t, want.a, p.A)
+		assert.Equal(t, want.b, p.B)
+		assert.Equal(t, want.mode, p.Of["mode"])
 		assert.NotContains(t, p.Of, "edge_tps")
 	}
-	assert.Equal(t, []int{8, 8, 0}, []int{r.Pairs[0].Texts, r.Pairs[0].Same, r.Pairs[1].Same})
+	assert.Equal(t, 8, r.Pairs[0].Texts)
+	assert.Equal(t, 8, r.Pairs[0].Same)
+	assert.Zero(t, r.Pairs[1].Same)
 	assert.Equal(t, []string{"x.jsonl:4", "x.jsonl:4"}, r.Alone)
 
-	_, err = Variants(a)
-	assert.ErrorIs(t, err, ErrNothing)
-	one, two, three := at("serial", 0, 60, 20), at("serial", 0, 60, 40), at("serial", 0, 60, 30)
+	one, two := joinedLine("serial", 0, 60, 20), joinedLine("serial", 0, 60, 40)
+	one.Variant, two.Variant = 1, 2
+	again, err := Files(records(t, nil, one, one), records(t, nil, one, one))
+	require.NoError(t, err)
+	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines are paired in order")
+	again, err = Files(records(t, nil, one, two), records(t, nil, two, one))
+	require.NoError(t, err)
+	assert.Equal(t, "x.jsonl:2", again.Pairs[0].B, "each variant has its own partner")
+	only, err := Files(records(t, nil, one, two), records(t, nil, joinedLine("serial", 0, 60, 20)))
+	require.NoError(t, err)
+	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
+	assert.Equal(t, []string{"x.jsonl:2"}, only.Alone)
+}
+
+// TestVariants: the variants of a measurement are compared with its first one.
+func TestVariants(t *testing.T) {
+	one, two, three := joinedLine("serial", 0, 60, 20), joinedLine("serial", 0, 60, 40), joinedLine("serial", 0, 60, 30)
 	one.Variant, two.Variant, three.Variant = 1, 2, 3
-	r, err = Variants(records(t, nil, at("local", 0, 60, 10), three, one, two))
+	r, err := Variants(records(t, nil, joinedLine("local", 0, 60, 10), three, one, two))
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 2)
-	assert.Equal(t, []string{"x.jsonl:3", "x.jsonl:2"}, []string{r.Pairs[1].A, r.Pairs[1].B}, "each with the first")
+	assert.Equal(t, "x.jsonl:3", r.Pairs[1].A, "the first one")
+	assert.Equal(t, "x.jsonl:2", r.Pairs[1].B)
 	assert.Equal(t, []Difference{{"variant", "1", "3"}}, r.Pairs[1].Between)
 	assert.Empty(t, r.Alone)
+}
+
+// TestJoinNothing: files without figures or without lines that belong together are refused.
+func TestJoinNothing(t *testing.T) {
+	a := records(t, nil, joinedLine("local", 0, 60, 10), joinedLine("serial", 0, 60, 20),
+		joinedLine("serial", 50, 60, 30), joinedLine("paper", 0, 60, 5))
+	_, err := Variants(a)
+	assert.ErrorIs(t, err, ErrNothing)
 	for _, sides := range [][2][]result.Record{{a, records(t, nil, map[string]any{"note": "x"})},
 		{records(t, nil, map[string]any{"note": "x"}), a}} {
 		_, err = Files(sides[0], sides[1])
@@ -272,19 +307,9 @@ func TestJoin(t *testing.T) {
 	}
 	_, err = Files(a, records(t, nil, map[string]any{"break_even": 1}))
 	assert.ErrorIs(t, err, ErrNothing)
-	_, err = Files(records(t, nil, at("local", 0, 1, 1)),
-		records(t, nil, at("serial", 0, 1, 1), at("cloud", 0, 1, 1)))
+	_, err = Files(records(t, nil, joinedLine("local", 0, 1, 1)),
+		records(t, nil, joinedLine("serial", 0, 1, 1), joinedLine("cloud", 0, 1, 1)))
 	assert.ErrorContains(t, err, "has a partner")
-	again, err := Files(records(t, nil, one, one), records(t, nil, one, one))
-	require.NoError(t, err)
-	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines are paired in order")
-	again, err = Files(records(t, nil, one, two), records(t, nil, two, one))
-	require.NoError(t, err)
-	assert.Equal(t, "x.jsonl:2", again.Pairs[0].B, "each variant has its own partner")
-	only, err := Files(records(t, nil, one, two), records(t, nil, at("serial", 0, 60, 20)))
-	require.NoError(t, err)
-	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
-	assert.Equal(t, []string{"x.jsonl:2"}, only.Alone)
 }
 
 // TestIdentity: a field that says what was measured distinguishes lines, and is named if it is the only difference.
@@ -319,7 +344,8 @@ func TestWhichFigures(t *testing.T) {
 		names = append(names, m.Name)
 	}
 	assert.Equal(t, []string{"ms", "ttft_ms", "exposed_ms", "asks", "bytes_up", "correct", "zero"}, names)
-	assert.Equal(t, []int{1, 1}, []int{r.Pairs[0].Texts, r.Pairs[0].Same})
+	assert.Equal(t, 1, r.Pairs[0].Texts)
+	assert.Equal(t, 1, r.Pairs[0].Same)
 }
 
 // TestOnlyValues: a field that is missing or different in some line is not common to all.
@@ -347,8 +373,8 @@ func TestRuns(t *testing.T) {
 	l, err := parseItems(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
 		plainLine(1)))
 	require.NoError(t, err)
-	assert.Equal(t, []string{b.Model.Hash, "fe"}, []string{l[0].of["model"], l[0].of["large"]},
-		"a line of other models has another identity")
+	assert.Equal(t, b.Model.Hash, l[0].of["model"], "a line of other models has another identity")
+	assert.Equal(t, "fe", l[0].of["large"])
 }
 
 // TestBrokenLines: a field of the wrong kind is an error that names it, in either file.
@@ -383,7 +409,8 @@ func TestApart(t *testing.T) {
 		&series{values: []float64{9, 2, 3}, questions: []int{4, 2, 3}})
 	assert.True(t, ok)
 	assert.Equal(t, [2]int{2, 2}, m.N, "questions 2 and 3")
-	assert.Equal(t, []float64{2.5, 2.5}, []float64{m.A, m.B})
+	assert.Equal(t, 2.5, m.A)
+	assert.Equal(t, 2.5, m.B)
 	for _, sides := range [][2][]int{{{1, 2, 3}, nil}, {nil, {1, 2, 3}}} {
 		m, ok := compareSeries("ms", &series{values: []float64{1, 2, 3}, questions: sides[0]},
 			&series{values: []float64{4, 5, 6}, questions: sides[1]})

@@ -67,21 +67,28 @@ func TestStageLink(t *testing.T) {
 // TestStageAttempts: a connection is tried several times, but not after it has succeeded or its context has ended.
 func TestStageAttempts(t *testing.T) {
 	failed := errors.New("failed")
-	for _, c := range []struct{ n, succeeds, ends, want int }{{5, 9, 9, 5}, {5, 2, 9, 2}, {5, 9, 3, 3}, {1, 9, 9, 1}} {
-		ctx, cancel := context.WithCancel(t.Context())
-		got, err := 0, error(nil)
-		_, err = retryUpTo(ctx, c.n, func(context.Context) (int, error) {
-			if got++; got == c.ends {
-				cancel()
-			}
-			if got == c.succeeds {
-				return got, nil
-			}
-			return 0, failed
+	for name, c := range map[string]struct{ n, succeeds, ends, want int }{
+		"fails":           {n: 5, want: 5},
+		"fails at once":   {n: 1, want: 1},
+		"succeeds":        {n: 5, succeeds: 2, want: 2},
+		"a context ended": {n: 5, ends: 3, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			got := 0
+			_, err := retryUpTo(ctx, c.n, func(context.Context) (int, error) {
+				if got++; got == c.ends {
+					cancel()
+				}
+				if got == c.succeeds {
+					return got, nil
+				}
+				return 0, failed
+			})
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.succeeds != got, errors.Is(err, failed))
 		})
-		cancel()
-		assert.Equal(t, c.want, got)
-		assert.Equal(t, c.succeeds != got, errors.Is(err, failed))
 	}
 	edge := tiny(t, nil)
 	s, err := NewStage(edge, edge, StageOptions{})

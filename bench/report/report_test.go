@@ -162,7 +162,8 @@ func TestCalls(t *testing.T) {
 		if name == "" {
 			calls = 1
 		}
-		assert.Equal(t, []int{calls, calls}, []int{len(r.Sections), len(r.Runs)}, name)
+		assert.Len(t, r.Sections, calls, name)
+		assert.Len(t, r.Runs, calls, name)
 	}
 }
 
@@ -311,7 +312,8 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, "| B | a |\n|---|---|\n| 22 | 1 |\n|  | 333 |\n", table.Pick("b:B", "x", "a").Markdown())
 	assert.Equal(t, "| a | b |\n|---|---|\n| 1 | 22 |\n| 333 |  |\n", table.Markdown())
 	assert.Nil(t, equalityText(new(outcome.Report)))
-	assert.Equal(t, []string{"", "2"}, []string{formatNonzero(0), formatNonzero(2)})
+	assert.Equal(t, "", formatNonzero(0))
+	assert.Equal(t, "2", formatNonzero(2))
 	for want, r := range map[string]outcome.Report{"to cloud": {EqualToCloud: new(true),
 		EqualToSerial: new(false)},
 		"but 2, to serial": {EqualToSerial: new(false), Differing: new(2)}} {
@@ -409,7 +411,8 @@ func TestWaterfall(t *testing.T) {
 	}
 	rows = waterfallRows(m.Waterfall)
 	assert.Len(t, rows, 26)
-	assert.Equal(t, []string{"16 more asks", "ask, position 39"}, []string{rows[24].Name, rows[0].Name})
+	assert.Equal(t, "ask, position 39", rows[0].Name)
+	assert.Equal(t, "16 more asks", rows[24].Name)
 }
 
 // evaluated returns an evaluation of two questions in three runs, with a hostile text.
@@ -457,7 +460,8 @@ func TestOfEval(t *testing.T) {
 	r, err := OfEval(sum, l.Settings, aRun("eval "+hostile))
 	require.NoError(t, errors.Join(err, r.AddAnswers(set, runs, l)))
 	page := written(t, r)
-	assert.Equal(t, []int{2, 2}, []int{strings.Count(page, "<script"), strings.Count(page, "</script")}, "its own")
+	assert.Equal(t, 2, strings.Count(page, "<script"), "its own")
+	assert.Equal(t, 2, strings.Count(page, "</script"), "its own")
 	assert.NotContains(t, page, "<img src=x")
 	assert.NotContains(t, page, "NaN")
 	assert.NotContains(t, page, "left out")
@@ -473,7 +477,9 @@ func TestOfEval(t *testing.T) {
 	assert.Equal(t, eval.Names(runs), d.Runs)
 	require.Len(t, d.Questions, 2)
 	q := d.Questions[1]
-	assert.Equal(t, []string{hostile, "text " + hostile, "key"}, []string{q.ID, q.Text, q.Key})
+	assert.Equal(t, hostile, q.ID)
+	assert.Equal(t, "text "+hostile, q.Text)
+	assert.Equal(t, "key", q.Key)
 	assert.Equal(t, []int{0, 1, 2}, q.Of)
 	assert.Equal(t, pageAnswer{Verdict: "wrong", Stop: "end", Tokens: 4,
 		Spans: [][2]string{{"e", hostile}, {"E", "xy"}, {"e", "z"}}}, q.Answers[0])
@@ -484,7 +490,8 @@ func TestOfEval(t *testing.T) {
 	set.Questions[0].Text = strings.Repeat("long ", maxPage/5)
 	full, err := collectAnswers(set, runs, l)
 	require.NoError(t, err)
-	assert.Equal(t, []int{0, 2}, []int{len(full.Questions), full.Left}, "a page holds a max number of answers")
+	assert.Empty(t, full.Questions, "a page holds a max number of answers")
+	assert.Equal(t, 2, full.Left)
 }
 
 // TestEvalTables: the tables of the comparisons have each number in its column, and nothing in place of one that is

@@ -69,6 +69,20 @@ func TestRoutingDevices(t *testing.T) {
 	assert.ErrorIs(t, err, busy)
 }
 
+// generatedIDs returns the answer of a model to a question, with at most maxTokens tokens.
+func generatedIDs(t *testing.T, e *engine.Engine, question string, maxTokens int) (ids []int32) {
+	t.Helper()
+	prompt, err := e.Chat(tokenizer.Message{Role: "user", Content: question})
+	require.NoError(t, err)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	for tok, err := range s.Generate(t.Context(), prompt, terms.Settings{MaxTokens: maxTokens}) {
+		require.NoError(t, err)
+		ids = append(ids, tok.ID)
+	}
+	return ids
+}
+
 // TestTextsOfModes: the small model alone gives its own text. Where every token is escalated, in any mode, the text is
 // the large model's.
 func TestTextsOfModes(t *testing.T) {
@@ -76,17 +90,6 @@ func TestTextsOfModes(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	stage := openStage(t, edge, large, remote.StageOptions{})
 	const maxTokens = 12
-	text := func(e *engine.Engine, question string) (ids []int32) {
-		prompt, err := edge.Chat(tokenizer.Message{Role: "user", Content: question})
-		require.NoError(t, err)
-		s, err := e.NewSession()
-		require.NoError(t, err)
-		for tok, err := range s.Generate(t.Context(), prompt, terms.Settings{MaxTokens: maxTokens}) {
-			require.NoError(t, err)
-			ids = append(ids, tok.ID)
-		}
-		return ids
-	}
 	right := task.JudgeBy(func(string) bool { return true })
 	questions := []task.Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?", Grade: right}, {Text: "why?"}}
 	w, err := remote.StartWeb(large, stage.Direct(), 0)
@@ -99,7 +102,8 @@ func TestTextsOfModes(t *testing.T) {
 		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
 		Progress: func(done, total int) {
 			calls++
-			assert.Equal(t, []int{calls, 15}, []int{done, total})
+			assert.Equal(t, calls, done)
+			assert.Equal(t, 15, total)
 		},
 	}}
 	together, err := b.answerRounds(t.Context(), b.Modes, 3, 0)
@@ -114,9 +118,9 @@ func TestTextsOfModes(t *testing.T) {
 		for i, a := range answers[0] {
 			assert.Equal(t, a.IDs, together[n][i].IDs, "the same when modes take turns")
 			assert.Equal(t, a.Origins, together[n][i].Origins)
-			want, origin := text(large, questions[i].Text), "cloud"
+			want, origin := generatedIDs(t, large, questions[i].Text, maxTokens), "cloud"
 			if m.Name == "local" {
-				want, origin = text(edge, questions[i].Text), "edge"
+				want, origin = generatedIDs(t, edge, questions[i].Text, maxTokens), "edge"
 			}
 			if m.Name == "paper" {
 				// its text is tokenized again, differently: only the prompt is surely the same
@@ -126,7 +130,8 @@ func TestTextsOfModes(t *testing.T) {
 			if m.Name != "cloud" {
 				assert.Equal(t, slices.Repeat([]string{origin}, len(want)), a.Origins, m.Name)
 			}
-			assert.Equal(t, []bool{i == 1, i == 1}, []bool{a.Known, a.Correct})
+			assert.Equal(t, i == 1, a.Known)
+			assert.Equal(t, i == 1, a.Correct)
 			assert.Positive(t, a.Took)
 		}
 	}

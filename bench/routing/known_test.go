@@ -38,57 +38,71 @@ func (s *script) Ask(ctx context.Context, q draft.Question) (draft.Answer, error
 	return distant{s.Cloud, s.away}.Ask(ctx, q)
 }
 
-// TestKnownTimes: with a paced edge, a cloud at a known round trip and known answers, the time per answer can be
-// computed, and the report agrees within 3%. Models compute in no time.
+const (
+	knownPace   = 20 * time.Millisecond
+	knownTokens = 32
+	knownTrip   = 110 * time.Millisecond
+)
+
+// knownTime is a way to answer, and the time that it takes.
+type knownTime struct {
+	name, mode string
+	policy     router.Options
+	window     int
+	agrees     bool
+	want       func(t *testing.T, asked []int, prompt int) time.Duration
+}
+
+// knownTimes are the times per answer, by mode:
 //
 //	local      a pass for every token but the last
 //	serial     the same, and a round trip for every token that is asked for
 //	pipelined  if every guess is right: the later one of the last pass and the last answer, as nothing waits;
 //	           if none is: serial, with the passes rounded up that are in progress when an answer arrives
-func TestKnownTimes(t *testing.T) {
-	racing.Spare(t)
-	const pace, tokens, ms = 20 * time.Millisecond, 32, time.Millisecond
-	for _, c := range []struct {
-		name, mode string
-		policy     router.Options
-		window     int
-		agrees     bool
-		want       func(asked []int, prompt int) time.Duration
-	}{
-		{"alone", "local", router.Options{}, 0, false, func([]int, int) time.Duration { return 31 * pace }},
+func knownTimes() []knownTime {
+	return []knownTime{
+		{"alone", "local", router.Options{}, 0, false,
+			func(*testing.T, []int, int) time.Duration { return 31 * knownPace }},
 		{"serial always", "serial", router.Options{Policy: router.Always}, 0, false,
-			func(asked []int, _ int) time.Duration {
-				assert.Len(t, asked, tokens)
-				return 31*pace + 32*110*ms
+			func(t *testing.T, asked []int, _ int) time.Duration {
+				assert.Len(t, asked, knownTokens)
+				return 31*knownPace + 32*knownTrip
 			}},
 		{"serial at times", "serial", router.Options{Policy: router.Random, Threshold: new(0.3)}, 0, true,
-			func(asked []int, _ int) time.Duration {
+			func(t *testing.T, asked []int, _ int) time.Duration {
 				assert.Greater(t, len(asked), 3)
 				assert.Less(t, len(asked), 20)
-				return 31*pace + time.Duration(len(asked))*110*ms
+				return 31*knownPace + time.Duration(len(asked))*knownTrip
 			}},
 		{"pipelined, guesses hold", "pipelined-1", router.Options{Policy: router.Random, Threshold: new(0.3)}, 64, true,
-			func(asked []int, prompt int) time.Duration {
-				last := 31 * pace
+			func(_ *testing.T, asked []int, prompt int) time.Duration {
+				last := 31 * knownPace
 				for _, at := range asked {
-					last = max(last, time.Duration(at-prompt)*pace+110*ms)
+					last = max(last, time.Duration(at-prompt)*knownPace+knownTrip)
 				}
 				return last
 			}},
 		{"pipelined, no guess holds", "pipelined-1", router.Options{Policy: router.Always}, 64, false,
-			func(asked []int, _ int) time.Duration {
-				return 31*pace + 31*120*ms + 110*ms // nothing is drafted after the last token
+			func(*testing.T, []int, int) time.Duration {
+				return 31*knownPace + 31*120*time.Millisecond + knownTrip // nothing is drafted after the last token
 			}},
 		{"pipelined, no guess holds, little drafted", "pipelined-1", router.Options{Policy: router.Always}, 2, false,
-			func(asked []int, _ int) time.Duration { return 31*pace + 32*110*ms }},
-	} {
+			func(*testing.T, []int, int) time.Duration { return 31*knownPace + 32*knownTrip }},
+	}
+}
+
+// TestKnownTimes: with a paced edge, a cloud at a known round trip and known answers, the time per answer can be
+// computed, and the report agrees within 3%. Models compute in no time.
+func TestKnownTimes(t *testing.T) {
+	racing.Spare(t)
+	for _, c := range knownTimes() {
 		t.Run(c.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				edge := tiny(t, nil)
 				service, err := edge.Serve(engine.ServeOptions{})
 				require.NoError(t, err)
 				defer service.Close()
-				cloud := &script{Cloud: fixedCloud(77), away: 110 * ms} // a token that this model never guesses
+				cloud := &script{Cloud: fixedCloud(77), away: knownTrip} // a token that this model never guesses
 				if c.agrees {
 					cloud.Cloud = service.Local(1)
 				}
@@ -97,7 +111,7 @@ func TestKnownTimes(t *testing.T) {
 					Modes: modes(t, c.mode), Router: c.policy,
 					Draft: draft.Options{Deadline: -1, Window: max(c.window, 1), InFlight: 64,
 						Warm: -1, Lookup: -1},
-					MaxTokens: tokens, EdgeTPS: 1 / pace.Seconds(), Parallel: 1, Repeat: 2, Direct: cloud,
+					MaxTokens: knownTokens, EdgeTPS: 1 / knownPace.Seconds(), Parallel: 1, Repeat: 2, Direct: cloud,
 					Dial: func(context.Context, int) (draft.Cloud, func(), error) { return cloud, func() {}, nil },
 				}
 				prompt, err := o.Prompt("who?")
@@ -105,12 +119,12 @@ func TestKnownTimes(t *testing.T) {
 				reports := mustMeasure(t, o)
 				r := reports[0]
 				require.Len(t, r.Samples, 2)
-				require.Equal(t, float64(tokens), r.TokensPerAnswer)
+				require.Equal(t, float64(knownTokens), r.TokensPerAnswer)
 				asked := cloud.asked
 				if c.mode == "serial" || c.agrees {
 					asked = asked[:len(asked)/2] // of the first repetition; the second asks for the same
 				}
-				want := float64(c.want(asked, len(prompt)).Milliseconds())
+				want := float64(c.want(t, asked, len(prompt)).Milliseconds())
 				assert.InEpsilon(t, want, r.Time.Mean, 0.03)
 				for _, s := range r.Samples {
 					assert.InEpsilon(t, want, s.MS, 0.03)
@@ -138,7 +152,8 @@ func TestStreamed(t *testing.T) {
 		o := Options{Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}}, Modes: modes(t, "cloud"),
 			MaxTokens: 5, RTT: 30 * time.Millisecond, CloudPace: 40 * time.Millisecond}
 		reports := mustMeasure(t, o)
-		assert.Equal(t, []float64{230, 70}, []float64{reports[0].Samples[0].MS, reports[0].Samples[0].FirstToken})
+		assert.Equal(t, 230.0, reports[0].Samples[0].MS)
+		assert.Equal(t, 70.0, reports[0].Samples[0].FirstToken)
 		ended, end := context.WithCancel(t.Context())
 		end()
 		_, err := Measure(ended, o)
@@ -166,7 +181,8 @@ func TestCellsAndTurns(t *testing.T) {
 			},
 			Progress: func(done, total int) {
 				progress++
-				assert.Equal(t, []int{progress, 27}, []int{done, total})
+				assert.Equal(t, progress, done)
+				assert.Equal(t, 27, total)
 			},
 		}
 		reports := mustMeasure(t, o)
@@ -188,7 +204,8 @@ func TestCellsAndTurns(t *testing.T) {
 				Parallel: 1}, r.Cell)
 			require.Len(t, r.Samples, 9)
 			for k, s := range r.Samples {
-				assert.Equal(t, []int{k % 3, k / 3}, []int{s.Question, s.Repetition})
+				assert.Equal(t, k%3, s.Question)
+				assert.Equal(t, k/3, s.Repetition)
 			}
 			assert.InEpsilon(t, 60, []float64{r.Time.Mean, r.Time.Mean - 4, r.Time.Mean - 4}[i], 0.02)
 			if i == 0 {

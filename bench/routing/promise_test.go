@@ -117,10 +117,14 @@ func (p *place) close() {
 	p.service.Close()
 }
 
+// routedText is an answer, with the origin of each token.
+type routedText struct {
+	ids     []int32
+	origins []string
+}
+
 // decode answers one question with 60 tokens, a quarter of them from the cloud, and calls at with each token.
-func (p *place) decode(
-	cloud draft.Cloud, o draft.Options, at func(n int, t engine.Token) bool,
-) (ids []int32, origins []string) {
+func (p *place) decode(cloud draft.Cloud, o draft.Options, at func(n int, t engine.Token) bool) (got routedText) {
 	p.t.Helper()
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 3})
 	require.NoError(p.t, err)
@@ -134,12 +138,12 @@ func (p *place) decode(
 	}
 	for tok, err := range p.session.Routed(p.t.Context(), []int32{1, 2, 3, 4, 5}, route) {
 		require.NoError(p.t, err)
-		ids, origins = append(ids, tok.ID), append(origins, string(tok.Origin))
-		if !at(len(ids), tok) {
+		got.ids, got.origins = append(got.ids, tok.ID), append(got.origins, string(tok.Origin))
+		if !at(len(got.ids), tok) {
 			break
 		}
 	}
-	return ids, origins
+	return got
 }
 
 // until60 calls disturb at the twentieth token.
@@ -152,89 +156,80 @@ func until60(disturb func()) func(int, engine.Token) bool {
 	}
 }
 
+var (
+	withDeadline    = draft.Options{Deadline: 400 * time.Millisecond}
+	withoutDeadline = draft.Options{Deadline: -1}
+)
+
+// disturbance is an answer under a fault of the network or the cloud.
+type disturbance struct {
+	slow  time.Duration // of each answer of the large model
+	run   func(p *place) routedText
+	heals bool // the text equals that of serial decoding
+}
+
+var disturbances = map[string]disturbance{
+	"undisturbed": {heals: true, run: func(p *place) routedText {
+		return p.decode(p.dial(""), withoutDeadline, nil)
+	}},
+	"dead from the start": {run: func(p *place) routedText {
+		p.kill()
+		return p.decode(p.dial(""), withDeadline, nil)
+	}},
+	"dies, on a network that says so": {run: func(p *place) routedText {
+		return p.decode(p.dial(p.addr), withDeadline, until60(p.kill))
+	}},
+	"dies": {run: func(p *place) routedText {
+		return p.decode(p.dial(""), withDeadline, until60(p.kill))
+	}},
+	"black hole": {run: func(p *place) routedText {
+		return p.decode(p.dial(""), withDeadline, until60(func() { p.link.Blackhole(true) }))
+	}},
+	"slow": {slow: 3 * time.Second, run: func(p *place) routedText {
+		return p.decode(p.dial(""), withDeadline, nil)
+	}},
+	"garbage": {run: func(p *place) routedText {
+		garbage := p.babbler()
+		got := p.decode(p.dial(garbage.addr), withDeadline, nil)
+		assert.NoError(p.t, p.remote.Close())
+		garbage.stop()
+		return got
+	}},
+	"restart, sessions lost": {heals: true, run: func(p *place) routedText {
+		return p.decode(p.dial(""), withoutDeadline, until60(func() { p.kill(); p.open() }))
+	}},
+	"orderly restart": {heals: true, run: func(p *place) routedText {
+		return p.decode(p.dial(""), withoutDeadline, until60(func() {
+			assert.NoError(p.t, p.gateway.Stop())
+			p.socket.Close()
+			p.open()
+		}))
+	}},
+	"another address of the device": {heals: true, run: func(p *place) routedText {
+		return p.decode(p.dial(""), withoutDeadline, until60(func() { assert.NoError(p.t, p.link.Rebind()) }))
+	}},
+	"a short black hole, without deadlines": {heals: true, run: func(p *place) routedText {
+		return p.decode(p.dial(""), withoutDeadline, until60(func() {
+			p.link.Blackhole(true)
+			time.AfterFunc(200*time.Millisecond, func() { p.link.Blackhole(false) })
+		}))
+	}},
+}
+
 // TestPromises disturbs the whole program in each way that a network and a cloud can fail. Promise 2: the answer is
 // always complete, a dead cloud costs at most one deadline, and no resources leak. Promise 1: a failure that ends
 // before a deadline does not change the text.
 func TestPromises(t *testing.T) {
 	edge := tiny(t, func(s *synth.Spec) { s.Context = 2048 })
 	large := tiny(t, func(s *synth.Spec) { s.Layers, s.Context = 3, 2048 })
-	const deadline = 400 * time.Millisecond
-	within := draft.Options{Deadline: deadline}
-	none := draft.Options{Deadline: -1}
-	type text struct {
-		ids     []int32
-		origins []string
-	}
-	var serial text // the definition, without a network
-	reference := newPlace(t, edge, large, 0)
-	serial.ids, serial.origins = reference.decode(reference.service.Local(1),
-		draft.Options{Mode: draft.Serial, Deadline: -1}, nil)
+	reference := newPlace(t, edge, large, 0) // the definition, without a network
+	serial := reference.decode(reference.service.Local(1), draft.Options{Mode: draft.Serial, Deadline: -1}, nil)
 	require.NoError(t, reference.service.Forget(t.Context(), 1))
 	reference.close()
 	require.Len(t, serial.ids, 60)
 	require.Contains(t, serial.origins, "cloud")
 
-	for name, c := range map[string]struct {
-		slow  time.Duration
-		run   func(p *place) text
-		heals bool // the text equals that of serial decoding
-	}{
-		"undisturbed": {heals: true, run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), none, nil)
-			return got
-		}},
-		"dead from the start": {run: func(p *place) (got text) {
-			p.kill()
-			got.ids, got.origins = p.decode(p.dial(""), within, nil)
-			return got
-		}},
-		"dies, on a network that says so": {run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(p.addr), within, until60(p.kill))
-			return got
-		}},
-		"dies": {run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), within, until60(p.kill))
-			return got
-		}},
-		"black hole": {run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), within, until60(func() { p.link.Blackhole(true) }))
-			return got
-		}},
-		"slow": {slow: 3 * time.Second, run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), within, nil)
-			return got
-		}},
-		"garbage": {run: func(p *place) (got text) {
-			garbage := p.babbler()
-			got.ids, got.origins = p.decode(p.dial(garbage.addr), within, nil)
-			assert.NoError(p.t, p.remote.Close())
-			garbage.stop()
-			return got
-		}},
-		"restart, sessions lost": {heals: true, run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), none, until60(func() { p.kill(); p.open() }))
-			return got
-		}},
-		"orderly restart": {heals: true, run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), none, until60(func() {
-				assert.NoError(p.t, p.gateway.Stop())
-				p.socket.Close()
-				p.open()
-			}))
-			return got
-		}},
-		"another address of the device": {heals: true, run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), none, until60(func() { assert.NoError(p.t, p.link.Rebind()) }))
-			return got
-		}},
-		"a short black hole, without deadlines": {heals: true, run: func(p *place) (got text) {
-			got.ids, got.origins = p.decode(p.dial(""), none, until60(func() {
-				p.link.Blackhole(true)
-				time.AfterFunc(200*time.Millisecond, func() { p.link.Blackhole(false) })
-			}))
-			return got
-		}},
-	} {
+	for name, c := range disturbances {
 		t.Run(name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			p := newPlace(t, edge, large, c.slow)
@@ -270,7 +265,7 @@ func TestRecovery(t *testing.T) {
 	p := newPlace(t, edge, large, 0)
 	defer p.close()
 	var met, lost, back bool
-	_, origins := p.decode(p.dial(""), draft.Options{Deadline: time.Second}, func(_ int, tok engine.Token) bool {
+	got := p.decode(p.dial(""), draft.Options{Deadline: time.Second}, func(_ int, tok engine.Token) bool {
 		switch {
 		case !met && tok.Origin == "cloud":
 			met = true
@@ -283,8 +278,8 @@ func TestRecovery(t *testing.T) {
 		}
 		return !back
 	})
-	assert.True(t, met && lost, "%d tokens", len(origins))
-	assert.True(t, back, "no token of the cloud in %d", len(origins))
+	assert.True(t, met && lost, "%d tokens", len(got.ids))
+	assert.True(t, back, "no token of the cloud in %d", len(got.ids))
 }
 
 // babbler is a gateway that sends Welcome and then random bytes.

@@ -74,6 +74,16 @@ func modes(t *testing.T, names ...string) []outcome.Mode {
 	return all
 }
 
+// evenQuestions returns ten questions, of which those with an even length have a correct answer.
+func evenQuestions() (questions []task.Question) {
+	for _, text := range strings.Fields("where does a nevgle live and what does it eat") {
+		questions = append(questions, task.Question{
+			Text: text, Grade: task.JudgeBy(func(string) bool { return len(text)%2 == 0 }),
+		})
+	}
+	return questions
+}
+
 // TestRouting runs every mode over a bad link: routed modes give the tokens of serial decoding, also the one over HTTP,
 // and the figures are consistent.
 func TestRouting(t *testing.T) {
@@ -81,13 +91,7 @@ func TestRouting(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	stage, err := remote.NewStage(edge, large, remote.StageOptions{RTT: 6 * time.Millisecond, Loss: 0.05, Seed: 1})
 	require.NoError(t, err)
-	questions := []task.Question{}
-	for _, text := range strings.Fields("where does a nevgle live and what does it eat") {
-		questions = append(questions, task.Question{
-			Text: text, Grade: task.JudgeBy(func(string) bool { return len(text)%2 == 0 }),
-		})
-	}
-	reported := 0
+	questions, reported := evenQuestions(), 0
 	o := Options{
 		Edge: edge, Large: large, Questions: questions, Parallel: 3, MaxTokens: 20, RTT: 6 * time.Millisecond,
 		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),

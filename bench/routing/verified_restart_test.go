@@ -45,7 +45,7 @@ func TestVerifiedThroughRestarts(t *testing.T) {
 				p := newPlace(t, edge, large, 0)
 				defer p.close()
 				o.Verify, o.Deadline = true, -1
-				got, _ := p.decode(p.dial(""), o, until60(func() { disturb(p) }))
+				got := p.decode(p.dial(""), o, until60(func() { disturb(p) })).ids
 				assert.Equal(t, want, got)
 				sum := p.session.Summary().Routing
 				assert.Zero(t, sum.Unverified+sum.Timeouts)

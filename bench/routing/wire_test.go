@@ -106,6 +106,79 @@ func spread(vocab int, ids []int32) (b []byte) {
 	return b
 }
 
+// chatsOf returns questions with their answers as chats.
+func chatsOf(t *testing.T, tok *tokenizer.Tokenizer, questions []demo.Question) (all [][]int32) {
+	t.Helper()
+	for _, q := range questions {
+		prompt, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, nil)
+		require.NoError(t, err)
+		all = append(all, append(prompt, tok.Encode(q.Answer, false)...))
+	}
+	return all
+}
+
+// wireCodecs measures messages with and without a trained dictionary.
+type wireCodecs struct {
+	vocab         int
+	dictionary    []byte
+	with, without *netproto.Codec
+}
+
+// newWireCodecs trains a dictionary with the training texts of `pilotfish demo`.
+func newWireCodecs(t *testing.T, vocab int, tok *tokenizer.Tokenizer) *wireCodecs {
+	t.Helper()
+	dict, err := netproto.TrainDictionary(1, vocab, chatsOf(t, tok, demo.Questions(demo.Train)))
+	require.NoError(t, err)
+	with, err := netproto.NewCodec(vocab, dict)
+	require.NoError(t, err)
+	t.Cleanup(with.Close)
+	without, err := netproto.NewCodec(vocab, netproto.Dictionary{})
+	require.NoError(t, err)
+	t.Logf("vocabulary of %d, dictionary of %d bytes", vocab, len(dict.Bytes))
+	t.Logf("%-42s %5s %7s %7s %7s %7s %7s %7s %9s %8s", "mean bytes of", "n", "tokens", "varint", "packed", "zstd",
+		"base", "trained", "sent with", "without")
+	return &wireCodecs{vocab, dict.Bytes, with, without}
+}
+
+// meanBytes are means per message, in bytes but for the tokens.
+type meanBytes struct{ tokens, varint, packed, plain, base, trained, chosen, bare float64 }
+
+// measure logs a line of the table.
+func (w *wireCodecs) measure(t *testing.T, name string, all []delta) (m meanBytes) {
+	t.Helper()
+	require.NotEmpty(t, all, name)
+	n := float64(len(all))
+	for _, d := range all {
+		varint := 0
+		for _, id := range d.ids {
+			varint += len(binary.AppendUvarint(nil, uint64(id)))
+		}
+		history := spread(w.vocab, d.base[max(0, len(d.base)-4096):])
+		packed := (len(d.ids)*bits.Len(uint(w.vocab-1)) + 7) / 8
+		base := squeezed(t, w.vocab, d.ids, zstd.SpeedFastest, zstd.WithEncoderDictRaw(0, history))
+		trained := squeezed(t, w.vocab, d.ids, zstd.SpeedBetterCompression, zstd.WithEncoderDict(w.dictionary))
+		sent, err := w.with.Encode(d.base, d.ids)
+		require.NoError(t, err)
+		bare, err := w.without.Encode(d.base, d.ids)
+		require.NoError(t, err)
+		require.Equal(t, map[netproto.Coding]int{netproto.Packed: packed, netproto.Zstd: base,
+			netproto.Trained: trained}[sent.Coding], len(sent.Bytes))
+		m.tokens += float64(len(d.ids)) / n
+		m.varint += float64(varint) / n
+		m.packed += float64(packed) / n
+		m.plain += float64(squeezed(t, w.vocab, d.ids, zstd.SpeedBetterCompression)) / n
+		m.base += float64(base) / n
+		m.trained += float64(trained) / n
+		m.chosen += float64(len(sent.Bytes)) / n
+		m.bare += float64(len(bare.Bytes)) / n
+	}
+	t.Logf("%-42s %5.0f %7.1f %7.1f %7.1f %7.1f %7.1f %7.1f %9.1f %8.1f", name, n, m.tokens, m.varint, m.packed,
+		m.plain, m.base, m.trained, m.chosen, m.bare)
+	assert.LessOrEqual(t, m.chosen, m.bare, name)
+	assert.LessOrEqual(t, m.bare, m.packed, name)
+	return m
+}
+
 // TestWireSizes measures whether zstd helps on the demo's own texts. -v prints the table of RESULTS.md for
 // -wire-questions 100.
 func TestWireSizes(t *testing.T) {
@@ -113,80 +186,27 @@ func TestWireSizes(t *testing.T) {
 	edge, large := openModel(t, demo.Small()), openModel(t, demo.Large())
 	tok, err := edge.Tokenizer()
 	require.NoError(t, err)
-	chats := func(questions []demo.Question) (all [][]int32) {
-		for _, q := range questions {
-			prompt, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, nil)
-			require.NoError(t, err)
-			all = append(all, append(prompt, tok.Encode(q.Answer, false)...))
-		}
-		return all
-	}
-	typical := chats(demo.Questions(demo.Train)) // the training texts of `pilotfish demo`
 	id, err := edge.Identity()
 	require.NoError(t, err)
-	vocab := id.Vocab
-	dict, err := netproto.TrainDictionary(1, vocab, typical)
-	require.NoError(t, err)
-	with, err := netproto.NewCodec(vocab, dict)
-	require.NoError(t, err)
-	defer with.Close()
-	without, err := netproto.NewCodec(vocab, netproto.Dictionary{})
-	require.NoError(t, err)
-	type means struct{ tokens, varint, packed, plain, base, trained, chosen, bare float64 }
-	t.Logf("vocabulary of %d, dictionary of %d bytes", vocab, len(dict.Bytes))
-	t.Logf("%-42s %5s %7s %7s %7s %7s %7s %7s %9s %8s", "mean bytes of", "n", "tokens", "varint", "packed", "zstd",
-		"base", "trained", "sent with", "without")
-	measure := func(name string, all []delta) (m means) {
-		require.NotEmpty(t, all, name)
-		n := float64(len(all))
-		for _, d := range all {
-			varint := 0
-			for _, id := range d.ids {
-				varint += len(binary.AppendUvarint(nil, uint64(id)))
-			}
-			history := spread(vocab, d.base[max(0, len(d.base)-4096):])
-			packed := (len(d.ids)*bits.Len(uint(vocab-1)) + 7) / 8
-			base := squeezed(t, vocab, d.ids, zstd.SpeedFastest, zstd.WithEncoderDictRaw(0, history))
-			trained := squeezed(t, vocab, d.ids, zstd.SpeedBetterCompression, zstd.WithEncoderDict(dict.Bytes))
-			sent, err := with.Encode(d.base, d.ids)
-			require.NoError(t, err)
-			bare, err := without.Encode(d.base, d.ids)
-			require.NoError(t, err)
-			require.Equal(t, map[netproto.Coding]int{netproto.Packed: packed, netproto.Zstd: base,
-				netproto.Trained: trained}[sent.Coding], len(sent.Bytes))
-			m.tokens += float64(len(d.ids)) / n
-			m.varint += float64(varint) / n
-			m.packed += float64(packed) / n
-			m.plain += float64(squeezed(t, vocab, d.ids, zstd.SpeedBetterCompression)) / n
-			m.base += float64(base) / n
-			m.trained += float64(trained) / n
-			m.chosen += float64(len(sent.Bytes)) / n
-			m.bare += float64(len(bare.Bytes)) / n
-		}
-		t.Logf("%-42s %5.0f %7.1f %7.1f %7.1f %7.1f %7.1f %7.1f %9.1f %8.1f", name, n, m.tokens, m.varint, m.packed,
-			m.plain, m.base, m.trained, m.chosen, m.bare)
-		assert.LessOrEqual(t, m.chosen, m.bare, name)
-		assert.LessOrEqual(t, m.bare, m.packed, name)
-		return m
-	}
+	w := newWireCodecs(t, id.Vocab, tok)
 	opening, first, later := escalations(t, edge, large, 0)
-	m := measure("first ask of a connection", opening)
+	m := w.measure(t, "first ask of a connection", opening)
 	assert.Less(t, m.chosen, 0.8*m.packed, "the trained dictionary saves a fifth")
-	measure("first ask of a later question, serial", first)
-	m = measure("later asks, serial", later)
+	w.measure(t, "first ask of a later question, serial", first)
+	m = w.measure(t, "later asks, serial", later)
 	assert.Less(t, m.packed, min(m.varint, m.plain, m.base),
 		"only the trained dictionary beats packed ids here")
 	_, first, later = escalations(t, edge, large, 4)
-	measure("first ask of a later question, 4 branches", first)
-	measure("later asks, pipelined, 4 branches", later)
+	w.measure(t, "first ask of a later question, 4 branches", first)
+	w.measure(t, "later asks, pipelined, 4 branches", later)
 	var whole, added []delta
-	held := chats(demo.Questions(demo.HeldOut)[:100])
+	held := chatsOf(t, tok, demo.Questions(demo.HeldOut)[:100])
 	for i := 0; i+20 <= len(held); i += 20 {
 		ten, next := slices.Concat(held[i:i+10]...), slices.Concat(held[i+10:i+20]...)
 		whole, added = append(whole, delta{nil, ten}), append(added, delta{ten, next})
 	}
-	m = measure("ten chats, to a new gateway", whole)
+	m = w.measure(t, "ten chats, to a new gateway", whole)
 	assert.Less(t, m.bare, m.packed, "zstd without a dictionary is smaller")
-	m = measure("ten chats, after ten others", added)
+	m = w.measure(t, "ten chats, after ten others", added)
 	assert.Less(t, m.base, min(m.packed, m.plain), "the base as dictionary is smaller")
 }

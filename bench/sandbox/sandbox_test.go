@@ -167,26 +167,27 @@ func TestForged(t *testing.T) {
 	all.Wait()
 }
 
-// TestHostile: any program ends within its limits, and no process or file of it is left.
-func TestHostile(t *testing.T) {
-	racing.Spare(t)
-	p := python(t)
-	outside := filepath.Join(held.TempDir(t), "outside")
-	require.NoError(t, os.Chmod(filepath.Dir(outside), 0o777)) // only the confinement prevents writing
+// acceptOnce listens on a port of this machine, and reports the first connection.
+func acceptOnce(t *testing.T) (port string, reached <-chan struct{}) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer l.Close()
-	reached := make(chan struct{}, 1)
+	t.Cleanup(func() { l.Close() })
+	connected := make(chan struct{}, 1)
 	go func() {
 		if c, err := l.Accept(); err == nil {
 			c.Close()
-			reached <- struct{}{}
+			connected <- struct{}{}
 		}
 	}()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	_, port, err = net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	var all sync.WaitGroup
-	for name, program := range map[string]string{
+	return port, connected
+}
+
+// hostilePrograms returns programs by what they try: one writes to outside, and one connects to port.
+func hostilePrograms(outside, port string) map[string]string {
+	return map[string]string{
 		"loop":           "while True: pass",
 		"many processes": "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass",
 		"many threads":   "import threading\nwhile True: threading.Thread(target=threading.Event().wait).start()",
@@ -215,7 +216,18 @@ func TestHostile(t *testing.T) {
 			"os.chmod('a/b', 0)\nos.chmod('a', 0)\nos.chmod('.', 0)",
 		"sealed contents": "import os\nopen('a', 'w')\nos.chmod('a', 0)\nos.chmod('.', 0o500)",
 		"waits for input": "import sys\nsys.stdin.read()\ninput()",
-	} {
+	}
+}
+
+// TestHostile: any program ends within its limits, and no process or file of it is left.
+func TestHostile(t *testing.T) {
+	racing.Spare(t)
+	p := python(t)
+	outside := filepath.Join(held.TempDir(t), "outside")
+	require.NoError(t, os.Chmod(filepath.Dir(outside), 0o777)) // only the confinement prevents writing
+	port, reached := acceptOnce(t)
+	var all sync.WaitGroup
+	for name, program := range hostilePrograms(outside, port) {
 		all.Go(func() {
 			got, err := p.Run(t.Context(), []string{program}, tests)
 			assert.NoError(t, err, name)
@@ -299,12 +311,15 @@ func TestNoPython(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	// no Python, an old one, a broken one
-	for _, script := range []string{"exit 1", "exit 0", "echo /bin/false; exit 1"} {
-		script = "#!/bin/sh\n" + script + "\n"
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755))
-		_, err = New(t.Context())
-		assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH", script)
+	for name, script := range map[string]string{
+		"no Python": "exit 1", "an old one": "exit 0", "a broken one": "echo /bin/false; exit 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			script = "#!/bin/sh\n" + script + "\n"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755))
+			_, err := New(t.Context())
+			assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH")
+		})
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho /bin/false\n"), 0o755))
 	_, err = New(t.Context())

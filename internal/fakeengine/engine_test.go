@@ -96,17 +96,21 @@ func TestLimits(t *testing.T) {
 			longest -= 5
 		}
 		for _, c := range []struct {
+			name    string
 			context []int32
 			status  int
 		}{
-			{tokens(3, longest), 200}, {tokens(3, longest+1), 400}, {nil, 400},
-			{[]int32{299}, 200}, {[]int32{300}, 400}, {[]int32{1, -1}, 400},
+			{"the longest context", tokens(3, longest), 200}, {"too long", tokens(3, longest+1), 400},
+			{"no tokens", nil, 400}, {"the last token", []int32{299}, 200}, {"no such token", []int32{300}, 400},
+			{"a negative token", []int32{1, -1}, 400},
 		} {
-			if kind == "sglang" && len(c.context) == 1 && c.context[0] == 300 {
-				c.status = 0 // it ends the process
-			}
-			status, _ := e.ask(t, kind, c.context, g.fields)
-			assert.Equal(t, c.status, status, "%s: %v", kind, c.context)
+			t.Run(kind+" "+c.name, func(t *testing.T) {
+				if kind == "sglang" && len(c.context) == 1 && c.context[0] == 300 {
+					c.status = 0 // it ends the process
+				}
+				status, _ := e.ask(t, kind, c.context, g.fields)
+				assert.Equal(t, c.status, status)
+			})
 		}
 	}
 	for n, want := range map[int]int{20: 200, 21: 400} {

@@ -59,7 +59,7 @@ func TestTempDir(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		s := new(seen)
 		var file *os.File
-		t.Run("", func(t *testing.T) {
+		t.Run(fmt.Sprint("left open: ", left), func(t *testing.T) {
 			s.TB = t
 			var err error
 			file, err = os.Create(filepath.Join(TempDir(s), "a"))
@@ -89,17 +89,18 @@ func TestKeepGarbage(t *testing.T) {
 func TestContext(t *testing.T) {
 	within, cancel := context.WithCancel(t.Context())
 	ctx := &Context{Context: within}
-	counts := func() [2]int32 { return [2]int32{ctx.Waiting.Load(), ctx.Ever.Load()} }
+	type counts struct{ waiting, ever int32 }
+	now := func() counts { return counts{ctx.Waiting.Load(), ctx.Ever.Load()} }
 	_, stop := context.WithCancel(ctx)
-	assert.Equal(t, [2]int32{1, 1}, counts())
+	assert.Equal(t, counts{waiting: 1, ever: 1}, now())
 	stop()
-	assert.Equal(t, [2]int32{0, 1}, counts())
+	assert.Equal(t, counts{waiting: 0, ever: 1}, now())
 	ran := make(chan struct{})
 	context.AfterFunc(ctx, func() { close(ran) })
-	assert.Equal(t, [2]int32{1, 2}, counts())
+	assert.Equal(t, counts{waiting: 1, ever: 2}, now())
 	cancel()
 	<-ran
-	assert.Equal(t, [2]int32{0, 2}, counts())
+	assert.Equal(t, counts{waiting: 0, ever: 2}, now())
 }
 
 // seen records errors instead of failing.

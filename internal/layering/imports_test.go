@@ -211,12 +211,14 @@ func TestImportsFindsFaults(t *testing.T) {
 		{goPackage{ImportPath: module + "/internal/x", Name: "runtime"}, "it would hide the standard package"},
 		{goPackage{ImportPath: module + "/gguf", Name: "gguf", CgoFiles: []string{"c.go"}}, "needs cgo"},
 	} {
-		wrong := checkImports([]goPackage{c.p})
-		if c.want == "" {
-			assert.Empty(t, wrong, "%s → %v", c.p.ImportPath, c.p.Imports)
-			continue
-		}
-		require.NotEmpty(t, wrong, "%s → %v", c.p.ImportPath, c.p.Imports)
-		assert.Contains(t, strings.Join(wrong, "\n"), c.want)
+		t.Run(c.p.ImportPath+" "+c.want, func(t *testing.T) {
+			wrong := checkImports([]goPackage{c.p})
+			if c.want == "" {
+				assert.Empty(t, wrong, "%s → %v", c.p.ImportPath, c.p.Imports)
+				return
+			}
+			require.NotEmpty(t, wrong, "%s → %v", c.p.ImportPath, c.p.Imports)
+			assert.Contains(t, strings.Join(wrong, "\n"), c.want)
+		})
 	}
 }

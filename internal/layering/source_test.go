@@ -351,14 +351,16 @@ func TestSourceFindsFaults(t *testing.T) {
 		{head + "var n = 1\nfunc f() *int { return &n }", "that is written to"},
 		{head + "var errA = errors.New(\"a\")\nfunc f() { errA = nil }", "that is written to"},
 	} {
-		set := token.NewFileSet()
-		f, err := parser.ParseFile(set, "x.go", c.text, parser.ParseComments)
-		require.NoError(t, err, c.text)
-		wrong := strings.Join(checkSource(source{dir: "x", set: set, files: []*ast.File{f}}), "\n")
-		if c.want == "" {
-			assert.Empty(t, wrong, c.text)
-			continue
-		}
-		assert.Contains(t, wrong, c.want, c.text)
+		t.Run(c.text, func(t *testing.T) {
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, "x.go", c.text, parser.ParseComments)
+			require.NoError(t, err, c.text)
+			wrong := strings.Join(checkSource(source{dir: "x", set: set, files: []*ast.File{f}}), "\n")
+			if c.want == "" {
+				assert.Empty(t, wrong, c.text)
+				return
+			}
+			assert.Contains(t, wrong, c.want, c.text)
+		})
 	}
 }

@@ -31,74 +31,78 @@ func namedEvents(t testing.TB, body []byte) (all []map[string]any) {
 	return all
 }
 
-// TestDoorsAskTheSame: a request means the same in each API: the same prompt and settings.
+const schemaOfX = `{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}`
+
+// sameRequests holds requests that mean the same in each API.
+var sameRequests = map[string]struct{ chat, response, message string }{
+	"text": {
+		`"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}],"max_tokens":5,"stop":["x"]`,
+		`"instructions":"s","input":"u","max_output_tokens":5,"stop":["x"]`,
+		`"system":"s","messages":[{"role":"user","content":"u"}],"max_tokens":5,"stop_sequences":["x"]`,
+	},
+	"settings": {
+		`"messages":[{"role":"user","content":"u"}],"temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
+		`"input":"u","temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
+		`"messages":[{"role":"user","content":"u"}],"temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
+	},
+	"parts": {
+		`"messages":[{"role":"system","content":"st"},{"role":"user","content":"ab"},{"role":"assistant",` +
+			`"content":"c"},{"role":"user","content":"d"}]`,
+		`"input":[{"role":"developer","content":"st"},{"type":"message","role":"user","content":[` +
+			`{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},{"type":"reasoning","id":"r",` +
+			`"summary":[]},{"type":"message","id":"m","status":"completed","role":"assistant",` +
+			`"phase":"commentary","content":[{"type":"output_text","text":"c","annotations":[],"logprobs":[]}]},` +
+			`{"role":"user","content":"d"}]`,
+		`"system":[{"type":"text","text":"s"},{"type":"text","text":"t","cache_control":{"type":"ephemeral"}}],` +
+			`"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` +
+			`{"role":"assistant","content":[{"type":"redacted_thinking","data":"g"},` +
+			`{"type":"text","text":"c","citations":null}]},{"role":"user","content":"d"}]`,
+	},
+	"calls": {
+		`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a","tool_calls":[{"id":"1",` +
+			`"type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"2","type":"function",` +
+			`"function":{"name":"f","arguments":"{\"x\":2}"}}]},{"role":"tool","tool_call_id":"1","content":"r"},` +
+			`{"role":"tool","tool_call_id":"2","content":"s"},{"role":"user","content":"v"}],` +
+			`"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":` + schemaOfX + `}}]`,
+		`"input":[{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"type":"function_call",` +
+			`"id":"fc","call_id":"1","name":"f","arguments":"{\"x\":1}","status":"completed"},` +
+			`{"type":"function_call","call_id":"2","name":"f","arguments":"{\"x\":2}"},{"type":` +
+			`"function_call_output","call_id":"1","output":"r"},{"type":"function_call_output","call_id":"2",` +
+			`"output":[{"type":"input_text","text":"s"}]},{"role":"user","content":"v"}],` +
+			`"tools":[{"type":"function","name":"f","description":"d","parameters":` + schemaOfX + `}]`,
+		`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"text","text":"a"},` +
+			`{"type":"tool_use","id":"1","name":"f","input":{"x":1}},{"type":"tool_use","id":"2","name":"f",` +
+			`"input":{"x":2},"caller":{"type":"direct"}}]},{"role":"user","content":[{"type":"tool_result",` +
+			`"tool_use_id":"1","content":"r"},{"type":"tool_result","tool_use_id":"2","is_error":true,"content":` +
+			`[{"type":"text","text":"s"}]},{"type":"text","text":"v"}]}],` +
+			`"tools":[{"name":"f","description":"d","input_schema":` + schemaOfX + `}]`,
+	},
+	"required": {
+		`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"function","function":{"name":"g"}},` +
+			`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]`,
+		`"input":"u","tool_choice":{"type":"function","name":"g"},` +
+			`"tools":[{"type":"function","name":"f"},{"type":"namespace","name":"n","tools":[` +
+			`{"type":"function","name":"g"}]}]`,
+		`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"tool","name":"g"},` +
+			`"tools":[{"name":"f"},{"type":"custom","name":"g"}]`,
+	},
+	"none": {
+		`"messages":[{"role":"user","content":"u"}]`,
+		`"input":"u","tool_choice":"none","tools":[{"type":"function","name":"f"}]`,
+		`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"none"},"tools":[{"name":"f"}]`,
+	},
+	"format": {
+		`"messages":[{"role":"user","content":"u"}],"response_format":{"type":"json_schema","json_schema":` +
+			`{"name":"n","strict":true,"schema":` + schemaOfX + `}}`,
+		`"input":"u","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":` + schemaOfX + `}}`,
+		`"messages":[{"role":"user","content":"u"}],"output_config":{"effort":"high","format":{"type":` +
+			`"json_schema","strict":true,"schema":` + schemaOfX + `}}`,
+	},
+}
+
+// TestDoorsAskTheSame: requests that mean the same give the same prompt and settings in each API.
 func TestDoorsAskTheSame(t *testing.T) {
-	const schema = `{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}`
-	for name, c := range map[string]struct{ chat, response, message string }{
-		"text": {
-			`"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}],"max_tokens":5,"stop":["x"]`,
-			`"instructions":"s","input":"u","max_output_tokens":5,"stop":["x"]`,
-			`"system":"s","messages":[{"role":"user","content":"u"}],"max_tokens":5,"stop_sequences":["x"]`,
-		},
-		"settings": {
-			`"messages":[{"role":"user","content":"u"}],"temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
-			`"input":"u","temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
-			`"messages":[{"role":"user","content":"u"}],"temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
-		},
-		"parts": {
-			`"messages":[{"role":"system","content":"st"},{"role":"user","content":"ab"},{"role":"assistant",` +
-				`"content":"c"},{"role":"user","content":"d"}]`,
-			`"input":[{"role":"developer","content":"st"},{"type":"message","role":"user","content":[` +
-				`{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},{"type":"reasoning","id":"r",` +
-				`"summary":[]},{"type":"message","id":"m","status":"completed","role":"assistant",` +
-				`"phase":"commentary","content":[{"type":"output_text","text":"c","annotations":[],"logprobs":[]}]},` +
-				`{"role":"user","content":"d"}]`,
-			`"system":[{"type":"text","text":"s"},{"type":"text","text":"t","cache_control":{"type":"ephemeral"}}],` +
-				`"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` +
-				`{"role":"assistant","content":[{"type":"redacted_thinking","data":"g"},` +
-				`{"type":"text","text":"c","citations":null}]},{"role":"user","content":"d"}]`,
-		},
-		"calls": {
-			`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a","tool_calls":[{"id":"1",` +
-				`"type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"2","type":"function",` +
-				`"function":{"name":"f","arguments":"{\"x\":2}"}}]},{"role":"tool","tool_call_id":"1","content":"r"},` +
-				`{"role":"tool","tool_call_id":"2","content":"s"},{"role":"user","content":"v"}],` +
-				`"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":` + schema + `}}]`,
-			`"input":[{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"type":"function_call",` +
-				`"id":"fc","call_id":"1","name":"f","arguments":"{\"x\":1}","status":"completed"},` +
-				`{"type":"function_call","call_id":"2","name":"f","arguments":"{\"x\":2}"},{"type":` +
-				`"function_call_output","call_id":"1","output":"r"},{"type":"function_call_output","call_id":"2",` +
-				`"output":[{"type":"input_text","text":"s"}]},{"role":"user","content":"v"}],` +
-				`"tools":[{"type":"function","name":"f","description":"d","parameters":` + schema + `}]`,
-			`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"text","text":"a"},` +
-				`{"type":"tool_use","id":"1","name":"f","input":{"x":1}},{"type":"tool_use","id":"2","name":"f",` +
-				`"input":{"x":2},"caller":{"type":"direct"}}]},{"role":"user","content":[{"type":"tool_result",` +
-				`"tool_use_id":"1","content":"r"},{"type":"tool_result","tool_use_id":"2","is_error":true,"content":` +
-				`[{"type":"text","text":"s"}]},{"type":"text","text":"v"}]}],` +
-				`"tools":[{"name":"f","description":"d","input_schema":` + schema + `}]`,
-		},
-		"required": {
-			`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"function","function":{"name":"g"}},` +
-				`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]`,
-			`"input":"u","tool_choice":{"type":"function","name":"g"},` +
-				`"tools":[{"type":"function","name":"f"},{"type":"namespace","name":"n","tools":[` +
-				`{"type":"function","name":"g"}]}]`,
-			`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"tool","name":"g"},` +
-				`"tools":[{"name":"f"},{"type":"custom","name":"g"}]`,
-		},
-		"none": {
-			`"messages":[{"role":"user","content":"u"}]`,
-			`"input":"u","tool_choice":"none","tools":[{"type":"function","name":"f"}]`,
-			`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"none"},"tools":[{"name":"f"}]`,
-		},
-		"format": {
-			`"messages":[{"role":"user","content":"u"}],"response_format":{"type":"json_schema","json_schema":` +
-				`{"name":"n","strict":true,"schema":` + schema + `}}`,
-			`"input":"u","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":` + schema + `}}`,
-			`"messages":[{"role":"user","content":"u"}],"output_config":{"effort":"high","format":{"type":` +
-				`"json_schema","strict":true,"schema":` + schema + `}}`,
-		},
-	} {
+	for name, c := range sameRequests {
 		t.Run(name, func(t *testing.T) {
 			m := &fakeModel{answer: func(_ string, s answer.Settings) string {
 				if strings.Contains(string(s.Schema), `"arguments"`) {

@@ -180,33 +180,36 @@ func TestFolderLent(t *testing.T) {
 // TestFolderOrMemory: of the file and the session with the most of a prompt, the one with more is used; the session if
 // the file is damaged.
 func TestFolderOrMemory(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		file, memory, prompt, want string
 		damaged                    bool
 	}{
-		{"where is it?", "who is it?", "where is it? Why?", "where is it?", false},
-		{"where is it?", "who is it?", "where is it? Why?", "wh", true},
-		{"who?", "who is it?", "who is he?", "who is ", false},
-		{"who is what?", "who is it?", "who is he?", "who is ", false},
-		{"where is it?", "is it?", "who is he?", "where is it?", false},
-		{"where is it?", "is it?", "no", "", false},
+		"the file has more":    {"where is it?", "who is it?", "where is it? Why?", "where is it?", false},
+		"a damaged file":       {"where is it?", "who is it?", "where is it? Why?", "wh", true},
+		"the session has more": {"who?", "who is it?", "who is he?", "who is ", false},
+		"both have the same":   {"who is what?", "who is it?", "who is he?", "who is ", false},
+		"only the file has it": {"where is it?", "is it?", "who is he?", "where is it?", false},
+		"neither has it":       {"where is it?", "is it?", "no", "", false},
 	} {
-		f, _ := folder(t, held.TempDir(t), 1000)
-		m := &fakeModel{}
-		f.indexTexts(m)
-		savedTo(t, f, c.file)
-		if c.damaged {
-			require.NoError(t, os.WriteFile(f.filePath(f.longestPrefixFile(idsOf(c.file), 0)), []byte("broken"), 0o600))
-		}
-		p := newSessionPool(m, 3, f, slog.New(slog.DiscardHandler))
-		h := p.acquireSession(t.Context(), idsOf(c.memory), true)
-		h.Session.(*fakeSession).text = idsOf(c.memory)
-		p.releaseSession(h, idsOf(c.memory), len(c.memory))
-		h = p.acquireSession(t.Context(), idsOf(c.prompt), true)
-		assert.Equal(t, c.want, textOf(h.Session.(*fakeSession).text), "%+v", c)
-		p.releaseSession(h, nil, 0)
-		p.saveAndCloseIdle()
-		f.Close()
+		t.Run(name, func(t *testing.T) {
+			f, _ := folder(t, held.TempDir(t), 1000)
+			m := &fakeModel{}
+			f.indexTexts(m)
+			savedTo(t, f, c.file)
+			if c.damaged {
+				path := f.filePath(f.longestPrefixFile(idsOf(c.file), 0))
+				require.NoError(t, os.WriteFile(path, []byte("broken"), 0o600))
+			}
+			p := newSessionPool(m, 3, f, slog.New(slog.DiscardHandler))
+			h := p.acquireSession(t.Context(), idsOf(c.memory), true)
+			h.Session.(*fakeSession).text = idsOf(c.memory)
+			p.releaseSession(h, idsOf(c.memory), len(c.memory))
+			h = p.acquireSession(t.Context(), idsOf(c.prompt), true)
+			assert.Equal(t, c.want, textOf(h.Session.(*fakeSession).text))
+			p.releaseSession(h, nil, 0)
+			p.saveAndCloseIdle()
+			f.Close()
+		})
 	}
 }
 

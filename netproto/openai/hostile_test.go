@@ -177,20 +177,23 @@ func TestDrainCutsSenders(t *testing.T) {
 func TestBodyErrors(t *testing.T) {
 	var got Event
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Events = func(e Event) { got = e } })
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		err    error
 		status int
 		code   string
 	}{
-		{io.ErrUnexpectedEOF, request.StatusGone, "cancelled"},
-		{&net.OpError{Op: "read", Err: errors.New("reset")}, request.StatusGone, "cancelled"},
-		{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "read_timeout"},
-		{errors.New("invalid chunk"), http.StatusBadRequest, "invalid_body"},
+		"it ends early":       {io.ErrUnexpectedEOF, request.StatusGone, "cancelled"},
+		"the connection ends": {&net.OpError{Op: "read", Err: errors.New("reset")}, request.StatusGone, "cancelled"},
+		"it is slow":          {os.ErrDeadlineExceeded, http.StatusRequestTimeout, "read_timeout"},
+		"it is invalid":       {errors.New("invalid chunk"), http.StatusBadRequest, "invalid_body"},
 	} {
-		r := post(t.Context(), "/v1/completions", "")
-		r.Body = io.NopCloser(iotest.ErrReader(c.err))
-		s.ServeHTTP(httptest.NewRecorder(), r)
-		assert.Equal(t, []any{c.status, c.code}, []any{got.Status, got.Code}, c.err)
+		t.Run(name, func(t *testing.T) {
+			r := post(t.Context(), "/v1/completions", "")
+			r.Body = io.NopCloser(iotest.ErrReader(c.err))
+			s.ServeHTTP(httptest.NewRecorder(), r)
+			assert.Equal(t, c.status, got.Status)
+			assert.Equal(t, c.code, got.Code)
+		})
 	}
 }
 
@@ -235,39 +238,43 @@ func TestForeignText(t *testing.T) {
 		o.Defaults.Strict = true
 	})
 	const user = `"messages":[{"role":"user","content":"x"}]`
-	type change = func(r *http.Request)
-	for i, c := range []struct {
-		path, body string
-		change     change
+	get := func(r *http.Request) { r.URL.Path, r.Method = r.URL.Path+evil, http.MethodGet }
+	for _, c := range []struct {
+		where, path, body string
+		change            func(r *http.Request)
 	}{
-		{"/v1/chat/completions", `{` + user + `,"E":1}`, nil},
-		{"/v1/chat/completions", `{` + user + `,"model":"E"}`, nil},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x","E":1}]}`, nil},
-		{"/v1/completions", `{"prompt":"x","logit_bias":{"E":1}}`, nil},
-		{responses, `{"input":"x","previous_response_id":"E"}`, nil},
-		{responses, `{"input":[{"type":"item_reference","id":"E"}]}`, nil},
-		{responses, `{"input":"x","tools":[{"type":"E"}]}`, nil}, {responses, `{"input":"x","E":1}`, nil},
-		{messages, `{` + user + `,"E":1}`, nil}, {messages, `{` + user + `,"model":"E"}`, nil},
-		{"/infill", `{"input_prefix":"","input_suffix":"","E":1}`, nil},
-		{"/v1/x", `{}`, func(r *http.Request) { r.URL.Path += evil }},
-		{"/v1/models/x", `{}`, func(r *http.Request) { r.URL.Path, r.Method = r.URL.Path+evil, "GET" }},
-		{responses + "/x", `{}`, func(r *http.Request) { r.URL.Path, r.Method = r.URL.Path+evil, "GET" }},
-		{"/v1/completions", `{}`, func(r *http.Request) { r.Method = evil }},
-		{"/v1/completions", `{}`, func(r *http.Request) { r.Host = evil }},
-		{"/v1/completions", `{}`, func(r *http.Request) { r.Header.Set("Origin", evil) }},
-		{"/v1/completions", `{}`, func(r *http.Request) { r.Header.Set("Content-Encoding", evil) }},
+		{"a field of a chat", chatPath, `{` + user + `,"E":1}`, nil},
+		{"a model of a chat", chatPath, `{` + user + `,"model":"E"}`, nil},
+		{"a field of a message", chatPath, `{"messages":[{"role":"user","content":"x","E":1}]}`, nil},
+		{"a token", textPath, `{"prompt":"x","logit_bias":{"E":1}}`, nil},
+		{"a response before", responses, `{"input":"x","previous_response_id":"E"}`, nil},
+		{"an item", responses, `{"input":[{"type":"item_reference","id":"E"}]}`, nil},
+		{"a tool", responses, `{"input":"x","tools":[{"type":"E"}]}`, nil},
+		{"a field of a response", responses, `{"input":"x","E":1}`, nil},
+		{"a field of messages", messages, `{` + user + `,"E":1}`, nil},
+		{"a model of messages", messages, `{` + user + `,"model":"E"}`, nil},
+		{"a field of an infill", "/infill", `{"input_prefix":"","input_suffix":"","E":1}`, nil},
+		{"a path", "/v1/x", `{}`, func(r *http.Request) { r.URL.Path += evil }},
+		{"a name of a model", "/v1/models/x", `{}`, get},
+		{"an id of a response", responses + "/x", `{}`, get},
+		{"a method", textPath, `{}`, func(r *http.Request) { r.Method = evil }},
+		{"a host", textPath, `{}`, func(r *http.Request) { r.Host = evil }},
+		{"an origin", textPath, `{}`, func(r *http.Request) { r.Header.Set("Origin", evil) }},
+		{"an encoding", textPath, `{}`, func(r *http.Request) { r.Header.Set("Content-Encoding", evil) }},
 	} {
-		r := post(t.Context(), c.path, strings.ReplaceAll(c.body, "E", `\u001b[1mx`))
-		if c.change != nil {
-			c.change(r)
-		}
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		assert.GreaterOrEqual(t, w.Code, 400, "%d: %s", i, c.body)
-		say, _ := at(object(t, w.Body.Bytes()), "error", "message").(string)
-		param, _ := at(object(t, w.Body.Bytes()), "error", "param").(string)
-		assert.Contains(t, say, "[1mx", "%d: %s", i, c.body)
-		assert.NotContains(t, say+param, "\x1b", "%d: %s", i, c.body)
+		t.Run(c.where, func(t *testing.T) {
+			r := post(t.Context(), c.path, strings.ReplaceAll(c.body, "E", `\u001b[1mx`))
+			if c.change != nil {
+				c.change(r)
+			}
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			assert.GreaterOrEqual(t, w.Code, 400)
+			say, _ := at(object(t, w.Body.Bytes()), "error", "message").(string)
+			param, _ := at(object(t, w.Body.Bytes()), "error", "param").(string)
+			assert.Contains(t, say, "[1mx")
+			assert.NotContains(t, say+param, "\x1b")
+		})
 	}
 	assert.NotContains(t, log.String(), "\x1b")
 }

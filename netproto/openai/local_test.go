@@ -13,58 +13,79 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// TestLocal: a request is local if it says so or if one of its messages does; so is each later request with that
-// message, whatever else it contains, even if the message is no longer marked.
-func TestLocal(t *testing.T) {
+const (
+	publicMessage = `{"role":"user","content":"public"}`
+	localMark     = `,"pilotfish":{"local":true}`
+)
+
+// askedLocally answers a request, and returns whether the model must stay on the device.
+func askedLocally(t *testing.T, s *Server, m *fakeModel, path, body string) bool {
+	t.Helper()
+	m.asked = nil
+	w := ask(t, s, path, body)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	return m.asked[0].Local
+}
+
+// TestLocalRequest: a request is local if it says so, and later ones with the same messages are not.
+func TestLocalRequest(t *testing.T) {
 	m := &fakeModel{}
 	s := newTestServer(t, m, nil)
-	local := func(path, body string) bool {
-		t.Helper()
-		m.asked = nil
-		w := ask(t, s, path, body)
-		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		return m.asked[0].Local
-	}
-	const chat, public = "/v1/chat/completions", `{"role":"user","content":"public"}`
-	assert.False(t, local(chat, `{"messages":[`+public+`]}`))
-	assert.True(t, local(chat, `{"messages":[`+public+`],"pilotfish":{"local":true}}`))
-	assert.False(t, local(chat, `{"messages":[`+public+`]}`), "requests are not remembered")
-	assert.True(t, local("/v1/completions", `{"prompt":"x","pilotfish":{"local":true}}`))
-	assert.True(t, local("/infill", `{"input_prefix":"x","input_suffix":"","pilotfish":{"local":true}}`))
+	assert.False(t, askedLocally(t, s, m, chatPath, `{"messages":[`+publicMessage+`]}`))
+	assert.True(t, askedLocally(t, s, m, chatPath, `{"messages":[`+publicMessage+`]`+localMark+`}`))
+	assert.False(t, askedLocally(t, s, m, chatPath, `{"messages":[`+publicMessage+`]}`), "requests are not remembered")
+	assert.True(t, askedLocally(t, s, m, textPath, `{"prompt":"x"`+localMark+`}`))
+	assert.True(t, askedLocally(t, s, m, "/infill", `{"input_prefix":"x","input_suffix":""`+localMark+`}`))
+}
 
+// TestLocalMessage: a request is local if one of its messages says so; so is each later request with that message,
+// whatever else it contains, even if the message is no longer marked.
+func TestLocalMessage(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	local := func(body string) bool { t.Helper(); return askedLocally(t, s, m, chatPath, body) }
 	const secret = `{"role":"user","content":"secret"%s}`
-	plain, mark := fmt.Sprintf(secret, ""), fmt.Sprintf(secret, `,"pilotfish":{"local":true}`)
-	assert.False(t, local(chat, `{"messages":[`+plain+`]}`))
-	assert.True(t, local(chat, `{"messages":[`+public+`,`+mark+`]}`))
-	assert.True(t, local(chat, `{"messages":[`+plain+`]}`))
-	assert.True(t, local(chat, `{"messages":[{"role":"system","content":"s"},`+plain+`,`+public+
+	plain, mark := fmt.Sprintf(secret, ""), fmt.Sprintf(secret, localMark)
+	assert.False(t, local(`{"messages":[`+plain+`]}`))
+	assert.True(t, local(`{"messages":[`+publicMessage+`,`+mark+`]}`))
+	assert.True(t, local(`{"messages":[`+plain+`]}`))
+	assert.True(t, local(`{"messages":[{"role":"system","content":"s"},`+plain+`,`+publicMessage+
 		`],"pilotfish":{"local":false}}`))
-	assert.True(t, local(chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"secret"}]}]}`))
-	assert.False(t, local(chat, `{"messages":[{"role":"system","content":"secret"}]}`), "another message")
-	assert.False(t, local(chat, `{"messages":[`+public+`]}`))
+	assert.True(t, local(`{"messages":[{"role":"user","content":[{"type":"text","text":"secret"}]}]}`))
+	assert.False(t, local(`{"messages":[{"role":"system","content":"secret"}]}`), "another message")
+	assert.False(t, local(`{"messages":[`+publicMessage+`]}`))
 	const another = `{"role":"user","content":"another"%s}`
-	assert.True(t, local(chat, `{"messages":[`+fmt.Sprintf(another, `,"pilotfish":{"local":true}`)+
-		`],"pilotfish":{"local":true}}`))
-	assert.True(t, local(chat, `{"messages":[`+fmt.Sprintf(another, "")+`]}`), "the message was marked, too")
+	assert.True(t, local(`{"messages":[`+fmt.Sprintf(another, localMark)+`]`+localMark+`}`))
+	assert.True(t, local(`{"messages":[`+fmt.Sprintf(another, "")+`]}`), "the message was marked, too")
 	const calls = `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":%q}}]%s}`
-	assert.True(t, local(chat, `{"messages":[`+public+`,`+fmt.Sprintf(calls, "f", `,"pilotfish":{"local":true}`)+`]}`))
-	assert.True(t, local(chat, `{"messages":[`+public+`,`+fmt.Sprintf(calls, "f", "")+`]}`))
-	assert.False(t, local(chat, `{"messages":[`+public+`,`+fmt.Sprintf(calls, "g", "")+`]}`), "another call")
+	assert.True(t, local(`{"messages":[`+publicMessage+`,`+fmt.Sprintf(calls, "f", localMark)+`]}`))
+	assert.True(t, local(`{"messages":[`+publicMessage+`,`+fmt.Sprintf(calls, "f", "")+`]}`))
+	assert.False(t, local(`{"messages":[`+publicMessage+`,`+fmt.Sprintf(calls, "g", "")+`]}`), "another call")
 	const answered = `{"role":"assistant","content":"a","pilotfish":{"tokens":[],"receipt":{}}}`
-	assert.False(t, local(chat, `{"messages":[`+public+`,`+answered+`,`+public+`]}`))
+	assert.False(t, local(`{"messages":[`+publicMessage+`,`+answered+`,`+publicMessage+`]}`))
+}
 
+// TestLocalValue: a value that changes in each request is not pinned from a local one to one that is not.
+func TestLocalValue(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	local := func(body string) bool { t.Helper(); return askedLocally(t, s, m, chatPath, body) }
 	const left = `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"%d tokens left"}]%s}`
-	assert.True(t, local(chat, fmt.Sprintf(left, 111, `,"pilotfish":{"local":true}`)))
-	assert.False(t, local(chat, fmt.Sprintf(left, 222, "")))
+	assert.True(t, local(fmt.Sprintf(left, 111, localMark)))
+	assert.False(t, local(fmt.Sprintf(left, 222, "")))
 	assert.NotContains(t, m.prompts[len(m.prompts)-1], "111", "a value that was pinned")
-	assert.True(t, local(chat, fmt.Sprintf(left, 333, `,"pilotfish":{"local":true}`)))
+	assert.True(t, local(fmt.Sprintf(left, 333, localMark)))
 	assert.Contains(t, m.prompts[len(m.prompts)-1], "111")
+}
 
-	const responses, input = "/v1/responses", `"input":"public"`
+// TestLocalStored: an answer that continues a stored one is local if that one was.
+func TestLocalStored(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
 	respond := func(more string) (id string, isLocal bool) {
 		t.Helper()
 		m.asked = nil
-		w := ask(t, s, responses, `{`+input+more+`}`)
+		w := ask(t, s, responses, `{"input":"public"`+more+`}`)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		var o struct {
 			ID     string
@@ -73,7 +94,7 @@ func TestLocal(t *testing.T) {
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
 		return o.ID, m.asked[0].Local
 	}
-	id, _ := respond(`,"pilotfish":{"local":true}`)
+	id, _ := respond(localMark)
 	for range 3 { // and those that continue it
 		var isLocal bool
 		id, isLocal = respond(`,"previous_response_id":"` + id + `","pilotfish":{"local":false}`)
@@ -83,15 +104,19 @@ func TestLocal(t *testing.T) {
 	assert.False(t, isLocal, "like messages of another conversation")
 	_, isLocal = respond(`,"previous_response_id":"` + id + `"`)
 	assert.False(t, isLocal)
+}
 
+// TestLocalRefused: an invalid mark is refused by its path.
+func TestLocalRefused(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, nil)
 	for body, param := range map[string]string{
 		`{"messages":[{"role":"user","content":"x","pilotfish":"local"}]}`:         "messages[0].pilotfish",
 		`{"messages":[{"role":"user","content":"x","pilotfish":{"local":1}}]}`:     "messages[0].pilotfish.local",
 		`{"messages":[{"role":"user","content":"x","pilotfish":{"lokal":true}}]}`:  "messages[0].pilotfish.lokal",
-		`{"messages":[` + public + `],"pilotfish":{"local":"yes"}}`:                "pilotfish.local",
+		`{"messages":[` + publicMessage + `],"pilotfish":{"local":"yes"}}`:         "pilotfish.local",
 		`{"messages":[{"role":"user","content":"x","pilotfish":{"locals":true}}]}`: "messages[0].pilotfish.locals",
 	} {
-		w := ask(t, s, chat, body)
+		w := ask(t, s, chatPath, body)
 		assert.Equal(t, http.StatusBadRequest, w.Code, body)
 		assert.Equal(t, param, at(object(t, w.Body.Bytes()), "error", "param"))
 	}

@@ -141,10 +141,9 @@ func TestPageGrows(t *testing.T) {
 	})()`), "each part of the text is in the span of its token")
 }
 
-// TestPageControls: stop, copy, settings, edit, delete, regenerate, local messages, a new chat, tokens; all with the
-// keyboard, and with names for screen readers.
-func TestPageControls(t *testing.T) {
-	m := &fakeModel{step: time.Millisecond, context: 1 << 20, change: routed,
+// newControlledModel returns a model with a short answer, and those for questions with "long" and "secret".
+func newControlledModel() *fakeModel {
+	return &fakeModel{step: time.Millisecond, context: 1 << 20, change: routed,
 		answer: func(prompt string, _ answer.Settings) string {
 			if strings.Contains(prompt, "long") {
 				return strings.Repeat("x", 100000)
@@ -154,13 +153,44 @@ func TestPageControls(t *testing.T) {
 			}
 			return "fine C\n```\ncode\n"
 		}}
-	web, b := shownPage(t, m, func(o *Options) { o.Cloud = theCloud })
-	last := func() (string, answer.Settings) { return m.prompts[len(m.prompts)-1], m.asked[len(m.asked)-1] }
+}
+
+// last returns the last prompt and its settings.
+func (m *fakeModel) last() (string, answer.Settings) {
+	return m.prompts[len(m.prompts)-1], m.asked[len(m.asked)-1]
+}
+
+// openChat opens the page, with a new chat.
+func openChat(b *browsertest.Browser) {
 	b.Open("/", 1280, "light")
 	b.Until(`document.activeElement.id === "question" && !document.getElementById("keep").hidden`)
-	const set = `document.getElementById("%s").value = "%s"`
+}
+
+// setValue writes into a field of the page.
+func setValue(b *browsertest.Browser, id, value string) {
+	browsertest.Evaluated[string](b, fmt.Sprintf(`document.getElementById("%s").value = "%s"`, id, value))
+}
+
+// TestPageControls: stop, copy, settings, edit, delete, regenerate, local messages, a new chat, tokens; all with the
+// keyboard, and with names for screen readers.
+func TestPageControls(t *testing.T) {
+	m := newControlledModel()
+	web, b := shownPage(t, m, func(o *Options) { o.Cloud = theCloud })
+	checkStop(t, b, web, m)
+	openChat(b)
+	checkTurns(t, b, m)
+	checkControlNames(t, b)
+	press(b, "fresh")
+	assert.Empty(t, textsOf(b, "article"))
+	assert.Len(t, textsOf(b, "#hello:not([hidden])"), 1)
+	assert.Empty(t, b.Problems)
+}
+
+// checkStop stops an answer with settings of the page.
+func checkStop(t *testing.T, b *browsertest.Browser, web *httptest.Server, m *fakeModel) {
+	openChat(b)
 	for id, value := range map[string]string{"system": "Be a fish.", "temperature": "0.5", "most": "99999"} {
-		browsertest.Evaluated[string](b, fmt.Sprintf(set, id, value))
+		setValue(b, id, value)
 	}
 	b.Type("a long one", "Enter")
 	b.Until(`document.querySelector(".assistant .text").textContent.length > 20`)
@@ -168,16 +198,20 @@ func TestPageControls(t *testing.T) {
 	b.Until(`document.querySelector(".assistant > .about").textContent.includes("stopped")`)
 	require.Eventually(t, func() bool { return web.Config.Handler.(*Server).Load().Active == 0 }, 10*time.Second,
 		time.Millisecond)
-	prompt, asked := last()
+	prompt, asked := m.last()
 	assert.Equal(t, "system:Be a fish.\nuser:a long one\nassistant:", prompt)
-	assert.Equal(t, []any{0.5, 99999}, []any{asked.Temperature, asked.MaxTokens})
+	assert.Equal(t, 0.5, asked.Temperature)
+	assert.Equal(t, 99999, asked.MaxTokens)
+}
 
-	b.Open("/", 1280, "light")
-	b.Until(`document.activeElement.id === "question" && !document.getElementById("keep").hidden`)
+// checkTurns asks questions in a new chat, and copies, regenerates, deletes and edits them, also local ones.
+func checkTurns(t *testing.T, b *browsertest.Browser, m *fakeModel) {
 	sent(b, "short", 1)
-	prompt, asked = last()
+	prompt, asked := m.last()
 	assert.Equal(t, "user:short\nassistant:", prompt, "a new chat")
-	assert.Equal(t, []any{0.0, 1024, false}, []any{asked.Temperature, asked.MaxTokens, asked.Local}, "as in chat")
+	assert.Zero(t, asked.Temperature, "as in chat")
+	assert.Equal(t, 1024, asked.MaxTokens, "as in chat")
+	assert.False(t, asked.Local)
 	b.Call("Browser.grantPermissions", `{"permissions":["clipboardReadWrite","clipboardSanitizedWrite"]}`, nil)
 	for name, want := range map[string]string{"the question": "short", "the answer": "fine C\n```\ncode\n",
 		"code": "code\n"} {
@@ -192,26 +226,30 @@ func TestPageControls(t *testing.T) {
 
 	press(b, "Regenerate the answer")
 	answered(b, 1)
-	prompt, asked = last()
-	assert.Equal(t, []any{"user:short\nassistant:", 0.8}, []any{prompt, asked.Temperature}, "another answer")
+	prompt, asked = m.last()
+	assert.Equal(t, "user:short\nassistant:", prompt)
+	assert.Equal(t, 0.8, asked.Temperature, "another answer")
 	press(b, "local")
 	browsertest.Evaluated[bool](b, `document.getElementById("question").focus(), true`)
 	sent(b, "secret", 2)
-	prompt, asked = last()
-	assert.Equal(t, []any{"user:short\nassistant:fine C\n```\ncode\n\nuser:secret\nassistant:", true},
-		[]any{prompt, asked.Local})
+	prompt, asked = m.last()
+	assert.Equal(t, "user:short\nassistant:fine C\n```\ncode\n\nuser:secret\nassistant:", prompt)
+	assert.True(t, asked.Local)
 	press(b, "local")
 	sent(b, "later", 3)
-	_, asked = last()
+	_, asked = m.last()
 	assert.True(t, asked.Local, "as it is asked with a local message")
 	press(b, "Delete question and answer")
 	press(b, "Edit the question")
-	browsertest.Evaluated[string](b, fmt.Sprintf(set, "question", ""))
+	setValue(b, "question", "")
 	sent(b, "other", 2)
-	prompt, asked = last()
-	assert.Equal(t, []any{"user:short\nassistant:fine C\n```\ncode\n\nuser:other\nassistant:", false},
-		[]any{prompt, asked.Local})
+	prompt, asked = m.last()
+	assert.Equal(t, "user:short\nassistant:fine C\n```\ncode\n\nuser:other\nassistant:", prompt)
+	assert.False(t, asked.Local)
+}
 
+// checkControlNames requires a name for screen readers of everything that can be focused.
+func checkControlNames(t *testing.T, b *browsertest.Browser) {
 	var tree struct {
 		Nodes []struct {
 			Role, Name struct{ Value any }
@@ -233,10 +271,6 @@ func TestPageControls(t *testing.T) {
 		}
 	}
 	assert.Greater(t, named, 20)
-	press(b, "fresh")
-	assert.Empty(t, textsOf(b, "article"))
-	assert.Len(t, textsOf(b, "#hello:not([hidden])"), 1)
-	assert.Empty(t, b.Problems)
 }
 
 // TestPageErrors: errors have the page's own words and say what to do. A question can be asked again, and an answer

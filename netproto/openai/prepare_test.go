@@ -187,17 +187,20 @@ func TestIgnoredTold(t *testing.T) {
 	assert.Equal(t, []any{"response_format.json_schema.schema#/a", "tools[0].function.parameters#/b",
 		"tools[0].function.parameters#/c", "tools[1].function.parameters"},
 		at(object(t, w.Body.Bytes()), "pilotfish", "ignored"))
-	for body, want := range map[string][]any{
-		`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"output_config":{"format":{"type":"json_schema",` +
-			`"schema":{}}},"tools":[{"name":"f","input_schema":{"type":"object"}}]}`: {"/v1/messages",
-			"output_config.format.schema#/a", "tools[0].input_schema#/b", "tools[0].input_schema#/c"},
-		`{"input":"x","text":{"format":{"type":"json_schema","name":"s","schema":{}}},"tools":[{"type":"namespace",` +
-			`"name":"n","tools":[{"type":"function","name":"f","parameters":{"contains":1}}]}]}`: {"/v1/responses",
-			"text.format.schema#/a", "tools[0].tools[0].parameters"},
+	for path, c := range map[string]struct {
+		body    string
+		ignored []any
+	}{
+		messages: {`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"output_config":{"format":` +
+			`{"type":"json_schema","schema":{}}},"tools":[{"name":"f","input_schema":{"type":"object"}}]}`,
+			[]any{"output_config.format.schema#/a", "tools[0].input_schema#/b", "tools[0].input_schema#/c"}},
+		responses: {`{"input":"x","text":{"format":{"type":"json_schema","name":"s","schema":{}}},"tools":[` +
+			`{"type":"namespace","name":"n","tools":[{"type":"function","name":"f","parameters":{"contains":1}}]}]}`,
+			[]any{"text.format.schema#/a", "tools[0].tools[0].parameters"}},
 	} {
-		w = ask(t, s, want[0].(string), body)
+		w = ask(t, s, path, c.body)
 		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
-		assert.Equal(t, want[1:], at(object(t, w.Body.Bytes()), "pilotfish", "ignored"))
+		assert.Equal(t, c.ignored, at(object(t, w.Body.Bytes()), "pilotfish", "ignored"))
 	}
 	w = ask(t, s, "/v1/completions", `{"prompt":"x","stream":true,`+format+`}`)
 	assert.Contains(t, w.Body.String(), `"ignored":["response_format.json_schema.schema#/a"]`)

@@ -93,13 +93,15 @@ func TestContents(t *testing.T) {
 // TestPromptTooLong: the longest prompt leaves room for an answer.
 func TestPromptTooLong(t *testing.T) {
 	for _, c := range []struct{ length, status int }{{99, 200}, {100, 400}, {1000, 400}} {
-		s := newTestServer(t, &fakeModel{context: 100}, nil)
-		w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", c.length)+`","stream":true}`)
-		assert.Equal(t, c.status, w.Code, "%v", c)
-		if c.status != 200 {
-			assert.Contains(t, w.Body.String(), fmt.Sprintf("the prompt is too long: %d tokens", c.length))
-			assert.Equal(t, "application/json; charset=utf-8", w.Header().Get("Content-Type"))
-		}
-		assert.Zero(t, s.Load().Active)
+		t.Run(fmt.Sprint(c.length), func(t *testing.T) {
+			s := newTestServer(t, &fakeModel{context: 100}, nil)
+			w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", c.length)+`","stream":true}`)
+			assert.Equal(t, c.status, w.Code)
+			if c.status != 200 {
+				assert.Contains(t, w.Body.String(), fmt.Sprintf("the prompt is too long: %d tokens", c.length))
+				assert.Equal(t, "application/json; charset=utf-8", w.Header().Get("Content-Type"))
+			}
+			assert.Zero(t, s.Load().Active)
+		})
 	}
 }

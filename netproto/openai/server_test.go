@@ -337,74 +337,83 @@ func TestKeys(t *testing.T) {
 // TestOrigins: browser pages may send requests only from allowed origins.
 func TestOrigins(t *testing.T) {
 	const page = "https://example.org"
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		allowed []string
 		from    string
 		status  int
 	}{
-		{nil, "", 200}, {nil, page, 403}, {nil, "null", 403},
-		{[]string{page}, page, 200}, {[]string{page}, page + ".evil", 403},
-		{[]string{"*"}, page, 200}, {[]string{page}, "", 200},
+		"none allowed, no page":        {nil, "", 200},
+		"none allowed":                 {nil, page, 403},
+		"none allowed, a page of disk": {nil, "null", 403},
+		"allowed":                      {[]string{page}, page, 200},
+		"begins like an allowed one":   {[]string{page}, page + ".evil", 403},
+		"all allowed":                  {[]string{"*"}, page, 200},
+		"one allowed, no page":         {[]string{page}, "", 200},
 	} {
-		m := &fakeModel{}
-		s := newTestServer(t, m, func(o *Options) { o.Origins, o.Keys = c.allowed, []string{"key-of-this"} })
-		w := ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Origin", c.from, "Authorization", "Bearer key-of-this")
-		assert.Equal(t, c.status, w.Code, "%v", c)
-		if c.from != "" {
-			assert.Equal(t, "Origin", w.Header().Get("Vary"), "caches must separate origins")
-		}
-		if c.status != 200 {
-			assert.Empty(t, m.asked)
-			assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
-		} else if c.from != "" {
-			assert.Equal(t, c.from, w.Header().Get("Access-Control-Allow-Origin"))
-			assert.Equal(t, "X-Request-Id, Request-Id, Retry-After, X-Pilotfish-Ignored",
-				w.Header().Get("Access-Control-Expose-Headers"))
-		}
-		r := httptest.NewRequest(http.MethodOptions, "/v1/completions", nil)
-		r.Header.Set("Origin", c.from)
-		r.Header.Set("Access-Control-Request-Headers", "authorization, content-type, x-stainless-os")
-		w = httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		if c.from != "" && c.status == 200 {
-			assert.Equal(t, http.StatusNoContent, w.Code, "a preflight request needs no key")
-			assert.Empty(t, w.Body.String(), "nothing follows")
-			assert.Equal(t,
-				"authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
-			assert.Equal(t, "600", w.Header().Get("Access-Control-Max-Age"))
-			assert.Equal(t, "GET, POST, DELETE, OPTIONS", w.Header().Get("Access-Control-Allow-Methods"))
-		} else {
-			assert.Equal(t, map[bool]int{true: 401, false: 403}[c.from == ""], w.Code)
-			assert.Empty(t, w.Header().Get("Access-Control-Allow-Methods"), "a foreign page is told nothing")
-			assert.Empty(t, w.Header().Get("Access-Control-Allow-Headers"))
-		}
+		t.Run(name, func(t *testing.T) {
+			m := &fakeModel{}
+			s := newTestServer(t, m, func(o *Options) { o.Origins, o.Keys = c.allowed, []string{"key-of-this"} })
+			w := ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Origin", c.from, "Authorization", "Bearer key-of-this")
+			assert.Equal(t, c.status, w.Code, "%v", c)
+			if c.from != "" {
+				assert.Equal(t, "Origin", w.Header().Get("Vary"), "caches must separate origins")
+			}
+			if c.status != 200 {
+				assert.Empty(t, m.asked)
+				assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
+			} else if c.from != "" {
+				assert.Equal(t, c.from, w.Header().Get("Access-Control-Allow-Origin"))
+				assert.Equal(t, "X-Request-Id, Request-Id, Retry-After, X-Pilotfish-Ignored",
+					w.Header().Get("Access-Control-Expose-Headers"))
+			}
+			r := httptest.NewRequest(http.MethodOptions, "/v1/completions", nil)
+			r.Header.Set("Origin", c.from)
+			r.Header.Set("Access-Control-Request-Headers", "authorization, content-type, x-stainless-os")
+			w = httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			if c.from != "" && c.status == 200 {
+				assert.Equal(t, http.StatusNoContent, w.Code, "a preflight request needs no key")
+				assert.Empty(t, w.Body.String(), "nothing follows")
+				assert.Equal(t,
+					"authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
+				assert.Equal(t, "600", w.Header().Get("Access-Control-Max-Age"))
+				assert.Equal(t, "GET, POST, DELETE, OPTIONS", w.Header().Get("Access-Control-Allow-Methods"))
+			} else {
+				assert.Equal(t, map[bool]int{true: 401, false: 403}[c.from == ""], w.Code)
+				assert.Empty(t, w.Header().Get("Access-Control-Allow-Methods"), "a foreign page is told nothing")
+				assert.Empty(t, w.Header().Get("Access-Control-Allow-Headers"))
+			}
+		})
 	}
 }
 
 // TestModels: the list of models says how long the context is, and what the model can do: tools only if its template
 // has them, thoughts and gaps.
 func TestModels(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		m    answer.Model
 		want []any
 	}{
-		{&fakeModel{context: 77}, []any{"completion", "tools", "tool_use", "insert"}},
-		{&fakeModel{context: 77, thinks: true, solid: true}, []any{"completion", "tools", "tool_use", "thinking"}},
-		{toolless{&fakeModel{context: 77}}, []any{"completion", "insert"}},
+		"tools and gaps": {&fakeModel{context: 77}, []any{"completion", "tools", "tool_use", "insert"}},
+		"tools and thoughts": {&fakeModel{context: 77, thinks: true, solid: true},
+			[]any{"completion", "tools", "tool_use", "thinking"}},
+		"no tools": {toolless{&fakeModel{context: 77}}, []any{"completion", "insert"}},
 	} {
-		s := newTestServer(t, c.m, func(o *Options) { o.ContextLimit = 99 })
-		one := object(t, ask(t, s, "/v1/models/small", "").Body.Bytes())
-		assert.Equal(t, at(object(t, ask(t, s, "/v1/models", "").Body.Bytes()), "data", 1), any(one))
-		for name, want := range map[string]any{"max_model_len": 77.0, "loaded_context_length": 77.0,
-			"context_length": 77.0, "context_window": 77.0, "max_input_tokens": 76.0, "max_context_length": 99.0,
-			"id":   "small",
-			"meta": map[string]any{"n_ctx": 77.0, "n_ctx_train": 99.0, "n_vocab": 257.0}, "capabilities": c.want} {
-			assert.Equal(t, want, one[name], name)
-		}
-		for name, can := range map[string]string{"tools": "tools", "reasoning": "thinking", "top_k": "completion"} {
-			got := one["supported_parameters"].([]any)
-			assert.Equal(t, slices.Contains(c.want, any(can)), slices.Contains(got, any(name)), name)
-		}
+		t.Run(name, func(t *testing.T) {
+			s := newTestServer(t, c.m, func(o *Options) { o.ContextLimit = 99 })
+			one := object(t, ask(t, s, "/v1/models/small", "").Body.Bytes())
+			assert.Equal(t, at(object(t, ask(t, s, "/v1/models", "").Body.Bytes()), "data", 1), any(one))
+			for name, want := range map[string]any{"max_model_len": 77.0, "loaded_context_length": 77.0,
+				"context_length": 77.0, "context_window": 77.0, "max_input_tokens": 76.0, "max_context_length": 99.0,
+				"id":   "small",
+				"meta": map[string]any{"n_ctx": 77.0, "n_ctx_train": 99.0, "n_vocab": 257.0}, "capabilities": c.want} {
+				assert.Equal(t, want, one[name], name)
+			}
+			for name, can := range map[string]string{"tools": "tools", "reasoning": "thinking", "top_k": "completion"} {
+				got := one["supported_parameters"].([]any)
+				assert.Equal(t, slices.Contains(c.want, any(can)), slices.Contains(got, any(name)), name)
+			}
+		})
 	}
 }
 

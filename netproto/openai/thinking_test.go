@@ -62,19 +62,21 @@ func TestThoughtsApart(t *testing.T) {
 		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"},
 		{"<think>\nh\x00i</think>\n\n <b>", "h\x00i", " <b>"},
 	} {
-		s := newTestServer(t, thinkingModel(c.said), nil)
-		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`}`).Body.Bytes())
-		assert.Equal(t, c.text, at(o, "choices", 0, "message", "content"), c.said)
-		thought, _ := at(o, "choices", 0, "message", "reasoning_content").(string)
-		assert.Equal(t, c.thought, thought, c.said)
-		tokens := at(o, "usage", "completion_tokens_details", "reasoning_tokens").(float64)
-		assert.EqualValues(t, len(c.said)-len(c.text), tokens, c.said)
-		events := streamOf(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"stream":true}`).Body.String())
-		assert.Equal(t, c.thought, join(events, "choices", 0, "delta", "reasoning_content"), c.said)
-		assert.Equal(t, c.text, join(events, "choices", 0, "delta", "content"), c.said)
+		t.Run(c.said, func(t *testing.T) {
+			s := newTestServer(t, thinkingModel(c.said), nil)
+			o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`}`).Body.Bytes())
+			assert.Equal(t, c.text, at(o, "choices", 0, "message", "content"), c.said)
+			thought, _ := at(o, "choices", 0, "message", "reasoning_content").(string)
+			assert.Equal(t, c.thought, thought, c.said)
+			tokens := at(o, "usage", "completion_tokens_details", "reasoning_tokens").(float64)
+			assert.EqualValues(t, len(c.said)-len(c.text), tokens, c.said)
+			events := streamOf(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"stream":true}`).Body.String())
+			assert.Equal(t, c.thought, join(events, "choices", 0, "delta", "reasoning_content"), c.said)
+			assert.Equal(t, c.text, join(events, "choices", 0, "delta", "content"), c.said)
 
-		responseApart(t, s, c.thought, c.text)
-		messageApart(t, s, c.thought, c.text)
+			responseApart(t, s, c.thought, c.text)
+			messageApart(t, s, c.thought, c.text)
+		})
 	}
 }
 
@@ -93,7 +95,8 @@ func responseApart(t *testing.T, s *Server, thought, text string) {
 			said += at(item, "content", 0, "text").(string)
 		}
 	}
-	assert.Equal(t, []string{thought, text}, []string{got, said})
+	assert.Equal(t, thought, got)
+	assert.Equal(t, text, said)
 	events := streamOf(t, ask(t, s, responses, `{"input":"hi","stream":true}`).Body.String())
 	got, said = "", ""
 	for _, e := range events {
@@ -106,7 +109,8 @@ func responseApart(t *testing.T, s *Server, thought, text string) {
 			said += at(e, "delta").(string)
 		}
 	}
-	assert.Equal(t, []string{thought, text}, []string{got, said})
+	assert.Equal(t, thought, got)
+	assert.Equal(t, text, said)
 }
 
 func messageApart(t *testing.T, s *Server, thought, text string) {
@@ -123,7 +127,8 @@ func messageApart(t *testing.T, s *Server, thought, text string) {
 			said += at(b, "text").(string)
 		}
 	}
-	assert.Equal(t, []string{thought, text}, []string{got, said})
+	assert.Equal(t, thought, got)
+	assert.Equal(t, text, said)
 	events := streamOf(t, ask(t, s, messages, thinking+`,"stream":true}`).Body.String())
 	if thought != "" {
 		assert.Equal(t, map[string]any{"type": "thinking", "thinking": "", "signature": ""},
@@ -136,16 +141,16 @@ func messageApart(t *testing.T, s *Server, thought, text string) {
 // TestThoughtCut: an answer that ends within its thought has no text.
 func TestThoughtCut(t *testing.T) {
 	s := newTestServer(t, thinkingModel("<think>\nhm, so\n</think>\n\nYes."), nil)
-	o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"max_tokens":10}`).Body.Bytes())
-	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
-		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
-	o = object(t, ask(t, s, "/v1/chat/completions",
-		`{`+hi+`,"max_tokens":10,"response_format":{"type":"json_object"}}`).Body.Bytes())
-	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
-		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
-	o = object(t, ask(t, s, responses, `{"input":"hi","max_output_tokens":10}`).Body.Bytes())
-	assert.Equal(t, []any{"incomplete", "incomplete", "reasoning"},
-		[]any{at(o, "status"), at(o, "output", 0, "status"), at(o, "output", 0, "type")})
+	for _, format := range []string{"", `,"response_format":{"type":"json_object"}`} {
+		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"max_tokens":10`+format+`}`).Body.Bytes())
+		assert.Equal(t, "", at(o, "choices", 0, "message", "content"), format)
+		assert.Equal(t, "hm", at(o, "choices", 0, "message", "reasoning_content"), format)
+		assert.Equal(t, "length", at(o, "choices", 0, "finish_reason"), format)
+	}
+	o := object(t, ask(t, s, responses, `{"input":"hi","max_output_tokens":10}`).Body.Bytes())
+	assert.Equal(t, "incomplete", at(o, "status"))
+	assert.Equal(t, "incomplete", at(o, "output", 0, "status"))
+	assert.Equal(t, "reasoning", at(o, "output", 0, "type"))
 }
 
 // TestThoughtThenFormat: a format, or a call that is required, applies after the thought, which is free text.
@@ -194,8 +199,8 @@ func TestThoughtBudget(t *testing.T) {
 	for _, budget := range []string{`"thinking_budget":11`, `"reasoning":{"max_tokens":11}`,
 		`"thinking":{"type":"enabled","budget_tokens":11}`} {
 		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,`+budget+`}`).Body.Bytes())
-		assert.Equal(t, []any{"Yes.", "hm,"}, []any{at(o, "choices", 0, "message", "content"),
-			at(o, "choices", 0, "message", "reasoning_content")}, budget)
+		assert.Equal(t, "Yes.", at(o, "choices", 0, "message", "content"), budget)
+		assert.Equal(t, "hm,", at(o, "choices", 0, "message", "reasoning_content"), budget)
 		assert.True(t, strings.HasSuffix(m.prompts[len(m.prompts)-1], ended), m.prompts)
 		assert.EqualValues(t, len(ended), at(o, "usage", "completion_tokens_details", "reasoning_tokens"))
 	}
@@ -207,7 +212,8 @@ func TestThoughtBudget(t *testing.T) {
 	m.fail = nil
 	o = object(t, ask(t, s, messages, `{`+hi+`,"max_tokens":99,"thinking":{"type":"enabled","budget_tokens":9000}}`).
 		Body.Bytes())
-	assert.Equal(t, []any{"hm, so", "Yes."}, []any{at(o, "content", 0, "thinking"), at(o, "content", 1, "text")})
+	assert.Equal(t, "hm, so", at(o, "content", 0, "thinking"))
+	assert.Equal(t, "Yes.", at(o, "content", 1, "text"))
 }
 
 // TestThinkingAsked: a request turns thinking on or off, and shows or hides it.

@@ -69,7 +69,8 @@ func TestFieldsOfClients(t *testing.T) {
 				if empty {
 					require.Equal(t, http.StatusOK, status, "%s %s: %s: %v", o["path"], full(name), value, wrong)
 				} else {
-					require.Equal(t, []any{http.StatusBadRequest, full(name)}, []any{status, wrong}, value)
+					require.Equal(t, http.StatusBadRequest, status, "%s %s: %s", o["path"], full(name), value)
+					require.Equal(t, full(name), wrong, value)
 				}
 			}
 			for _, name := range strings.Fields(o["obeyed"]) { // an unsuitable value is refused by name
@@ -131,13 +132,15 @@ func TestOtherFormats(t *testing.T) {
 		{responses, `"text":{"format":{"type":"json_schema","name":"n","schema":{}}}`,
 			answer.Settings{Schema: []byte("{}")}, ""},
 	} {
-		m := &fakeModel{answer: func(string, answer.Settings) string { return "{}" }}
-		prompt := map[string]string{chatPath: chatHi, textPath: `"prompt":"x"`, responses: `"input":"x"`}[c.path]
-		w := ask(t, newTestServer(t, m, nil), c.path, `{"seed":0,`+prompt+","+c.body+"}")
-		require.Equal(t, http.StatusOK, w.Code, "%s: %s", c.body, w.Body)
-		c.want.Temperature, c.want.TopP = 1, 1
-		assert.Equal(t, []answer.Settings{c.want}, m.asked, c.body)
-		assert.Equal(t, c.ignored, w.Header().Get(ignoredHeader), c.body)
+		t.Run(c.path+" "+c.body, func(t *testing.T) {
+			m := &fakeModel{answer: func(string, answer.Settings) string { return "{}" }}
+			prompt := map[string]string{chatPath: chatHi, textPath: `"prompt":"x"`, responses: `"input":"x"`}[c.path]
+			w := ask(t, newTestServer(t, m, nil), c.path, `{"seed":0,`+prompt+","+c.body+"}")
+			require.Equal(t, http.StatusOK, w.Code, "%s: %s", c.body, w.Body)
+			c.want.Temperature, c.want.TopP = 1, 1
+			assert.Equal(t, []answer.Settings{c.want}, m.asked, c.body)
+			assert.Equal(t, c.ignored, w.Header().Get(ignoredHeader), c.body)
+		})
 	}
 	for path, body := range map[string]string{
 		responses: `"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":"required",` +
@@ -182,7 +185,9 @@ func TestFunctions(t *testing.T) {
 	o = object(t, w.Body.Bytes())
 	assert.EqualValues(t, len(callMark+"\n"+call), at(o, "usage", "completion_tokens"), "one call")
 	o = object(t, ask(t, s, responses, `{"input":"x","background":true,"truncation":"auto","user":"u"}`).Body.Bytes())
-	assert.Equal(t, []any{false, "disabled", "u"}, []any{o["background"], o["truncation"], o["user"]}, "what is so")
+	assert.Equal(t, false, o["background"], "what is so")
+	assert.Equal(t, "disabled", o["truncation"], "what is so")
+	assert.Equal(t, "u", o["user"])
 }
 
 // TestIgnoredNamed: a field without effect is in the header of each response, and once in the log for a client. It is

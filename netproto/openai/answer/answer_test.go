@@ -115,106 +115,132 @@ func (p *play) run(a Answer) (said string, got *Answer, finish string, err error
 	return said, &a, finish, err
 }
 
+// stretches is an answer that is generated in several stretches, with what it becomes.
+type stretches struct {
+	a            Answer
+	texts        []string // of the stretches
+	said, finish string
+	schemas      string // of the stretches: of calls, J: a JSON object
+}
+
+const callOfF = `{"name":"f","arguments":{"x":1}}`
+
+var (
+	twoTools   = Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f"), "g": []byte("g")}}
+	formatJSON = Settings{JSON: true}
+)
+
+var plainAnswers = map[string]stretches{
+	"a text":            {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
+	"a text that fits":  {Answer{}, []string{"ab"}, "ab", "stop", " "},
+	"a cut text":        {Answer{}, []string{"ab$"}, "ab", "length", " "},
+	"a full context":    {Answer{}, []string{"ab%"}, "ab", "length", " "},
+	"nothing":           {Answer{None: true}, nil, "", "length", ""},
+	"a prompt":          {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
+	"a thought":         {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
+	"a cut thought":     {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
+	"a held text":       {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
+	"a thought at once": {Answer{Thinks: true}, []string{"[t]a"}, "[t]a", "stop", " "},
+	"a hidden thought":  {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
+}
+
+var answersWithTools = map[string]stretches{
+	"no call":              {Answer{Calls: twoTools}, []string{"a <b\n<to|ol"}, "a <b\n<tool", "stop", " "},
+	"blanks":               {Answer{Calls: twoTools}, []string{"  "}, "  ", "stop", " "},
+	"a thought and a text": {Answer{Calls: twoTools}, []string{"[t]a"}, "[t]a", "stop", " "},
+	"a cut thought before": {Answer{Calls: twoTools}, []string{"[t|u$"}, "[t][u]", "length", " "},
+	"a call": {Answer{Calls: twoTools}, []string{"a\n<tool_call>", callOfF[:20] + "|" + callOfF[20:], "\n "},
+		`a0:f{"x":1}`, "tool_calls", " one "},
+	"a named call": {Answer{Calls: twoTools},
+		[]string{`{"name":"f"`, callOfF, "b\n<to"}, "0:f{\"x\":1}b\n<to", "tool_calls", " f "},
+	"two calls": {Answer{Calls: twoTools},
+		[]string{`{"name":"f"`, callOfF, "\n{\"name\": \"g\"", `{"name":"g","arguments":{}}`, ""},
+		`0:f{"x":1}1:g{}`, "tool_calls", " f g "},
+	"a single call": {Answer{Calls: twoTools, Single: true},
+		[]string{"<tool_call>", callOfF}, `0:f{"x":1}`, "tool_calls", " one"},
+	"a forced call": {Answer{Calls: twoTools, Forced: true}, []string{callOfF}, `0:f{"x":1}`, "tool_calls", "one"},
+	"a cut call":    {Answer{Calls: twoTools, Forced: true}, []string{callOfF[:20] + "$"}, `0:f`, "length", "one"},
+	"a text after calls": {Answer{Calls: twoTools},
+		[]string{"<tool_call>", callOfF, "b$"}, `0:f{"x":1}b`, "length", " one "},
+	"blanks at the end after calls": {Answer{Calls: twoTools},
+		[]string{"<tool_call>", callOfF, "b\n "}, "0:f{\"x\":1}b\n ", "tool_calls", " one "},
+	"a cut mark after calls": {Answer{Calls: twoTools},
+		[]string{"<tool_call>", callOfF, "\n<to"}, "0:f{\"x\":1}\n<to", "tool_calls", " one "},
+	"no room for a call": {Answer{Calls: twoTools, Settings: Settings{MaxTokens: 12}},
+		[]string{"<tool_call>"}, "", "length", " "},
+	"no room after a call": {Answer{Calls: twoTools, Settings: Settings{MaxTokens: 50}},
+		[]string{"<tool_call>", callOfF}, `0:f{"x":1}`, "length", " one"},
+}
+
+var answersWithFormats = map[string]stretches{
+	"a format": {Answer{Calls: twoTools, Settings: formatJSON}, []string{" {", "{}"}, "{}", "stop", " J"},
+	"a call or a format": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{"<tool_call>", callOfF, ""}, `0:f{"x":1}`, "tool_calls", " one "},
+	"a named one": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{`{"name":"g"`, `{"name":"g","arguments":{}}`, ""}, `0:g{}`, "tool_calls", " g "},
+	"a call and a format": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{"<tool_call>", callOfF, "x", "{}"}, `0:f{"x":1}{}`, "tool_calls", " one J"},
+	"a callOfF, then no room": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{"<tool_call>", callOfF, "$", "{$"}, `0:f{"x":1}{`, "length", " one J"},
+}
+
+var answersAfterThoughts = map[string]stretches{
+	"a thought, then a call": {Answer{Calls: twoTools, Forced: true, Thinks: true},
+		[]string{"[t]x", callOfF}, `[t]0:f{"x":1}`, "tool_calls", " one"},
+	"a thought, then a format": {Answer{Settings: formatJSON, Thinks: true},
+		[]string{"[t]x", "{}"}, "[t]{}", "stop", " J"},
+	"a short thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu]x", "x"}, "[t][u]x", "stop", "  "},
+	"a long thought": {Answer{Budget: 3, Thinks: true},
+		[]string{"[tuvw]x", "x"}, "[t][u]x", "stop", "  "},
+	"a long thought, held text": {Answer{Budget: 3, Thinks: true},
+		[]string{"[tuvw]x", "|x"}, "[t][u]x", "stop", "  "},
+	"no thought":     {Answer{Budget: 3, Thinks: true}, []string{"x", "xy"}, "xy", "stop", "  "},
+	"only a thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu$"}, "[t][u]", "length", " "},
+	"no room after a thought": {Answer{Budget: 2, Thinks: true, Settings: Settings{MaxTokens: 9}},
+		[]string{"[tu"}, "[t]", "length", " "},
+}
+
 // TestStretches: what the stretches of an answer become. If any step of the model or the reader fails, the answer ends
 // with its error, and nothing is emitted after that.
 func TestStretches(t *testing.T) {
-	tools := Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f"), "g": []byte("g")}}
-	const call = `{"name":"f","arguments":{"x":1}}`
-	format := Settings{JSON: true}
-	for name, c := range map[string]struct {
-		a            Answer
-		stretches    []string
-		said, finish string
-		schemas      string // of the stretches: of calls, J: a JSON object
-	}{
-		"a text":            {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
-		"a text that fits":  {Answer{}, []string{"ab"}, "ab", "stop", " "},
-		"a cut text":        {Answer{}, []string{"ab$"}, "ab", "length", " "},
-		"a full context":    {Answer{}, []string{"ab%"}, "ab", "length", " "},
-		"nothing":           {Answer{None: true}, nil, "", "length", ""},
-		"a prompt":          {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
-		"a thought":         {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
-		"a cut thought":     {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
-		"a held text":       {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
-		"a thought at once": {Answer{Thinks: true}, []string{"[t]a"}, "[t]a", "stop", " "},
-		"a hidden thought":  {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
-
-		"no call":              {Answer{Calls: tools}, []string{"a <b\n<to|ol"}, "a <b\n<tool", "stop", " "},
-		"blanks":               {Answer{Calls: tools}, []string{"  "}, "  ", "stop", " "},
-		"a thought and a text": {Answer{Calls: tools}, []string{"[t]a"}, "[t]a", "stop", " "},
-		"a cut thought before": {Answer{Calls: tools}, []string{"[t|u$"}, "[t][u]", "length", " "},
-		"a call": {Answer{Calls: tools}, []string{"a\n<tool_call>", call[:20] + "|" + call[20:], "\n "},
-			`a0:f{"x":1}`, "tool_calls", " one "},
-		"a named call": {Answer{Calls: tools},
-			[]string{`{"name":"f"`, call, "b\n<to"}, "0:f{\"x\":1}b\n<to", "tool_calls", " f "},
-		"two calls": {Answer{Calls: tools},
-			[]string{`{"name":"f"`, call, "\n{\"name\": \"g\"", `{"name":"g","arguments":{}}`, ""},
-			`0:f{"x":1}1:g{}`, "tool_calls", " f g "},
-		"a single call": {Answer{Calls: tools, Single: true},
-			[]string{"<tool_call>", call}, `0:f{"x":1}`, "tool_calls", " one"},
-		"a forced call": {Answer{Calls: tools, Forced: true}, []string{call}, `0:f{"x":1}`, "tool_calls", "one"},
-		"a cut call":    {Answer{Calls: tools, Forced: true}, []string{call[:20] + "$"}, `0:f`, "length", "one"},
-		"a text after calls": {Answer{Calls: tools},
-			[]string{"<tool_call>", call, "b$"}, `0:f{"x":1}b`, "length", " one "},
-		"blanks at the end after calls": {Answer{Calls: tools},
-			[]string{"<tool_call>", call, "b\n "}, "0:f{\"x\":1}b\n ", "tool_calls", " one "},
-		"a cut mark after calls": {Answer{Calls: tools},
-			[]string{"<tool_call>", call, "\n<to"}, "0:f{\"x\":1}\n<to", "tool_calls", " one "},
-		"no room for a call": {Answer{Calls: tools, Settings: Settings{MaxTokens: 12}},
-			[]string{"<tool_call>"}, "", "length", " "},
-		"no room after a call": {Answer{Calls: tools, Settings: Settings{MaxTokens: 50}},
-			[]string{"<tool_call>", call}, `0:f{"x":1}`, "length", " one"},
-
-		"a format": {Answer{Calls: tools, Settings: format}, []string{" {", "{}"}, "{}", "stop", " J"},
-		"a call or a format": {Answer{Calls: tools, Settings: format},
-			[]string{"<tool_call>", call, ""}, `0:f{"x":1}`, "tool_calls", " one "},
-		"a named one": {Answer{Calls: tools, Settings: format},
-			[]string{`{"name":"g"`, `{"name":"g","arguments":{}}`, ""}, `0:g{}`, "tool_calls", " g "},
-		"a call and a format": {Answer{Calls: tools, Settings: format},
-			[]string{"<tool_call>", call, "x", "{}"}, `0:f{"x":1}{}`, "tool_calls", " one J"},
-		"a call, then no room": {Answer{Calls: tools, Settings: format},
-			[]string{"<tool_call>", call, "$", "{$"}, `0:f{"x":1}{`, "length", " one J"},
-
-		"a thought, then a call": {Answer{Calls: tools, Forced: true, Thinks: true},
-			[]string{"[t]x", call}, `[t]0:f{"x":1}`, "tool_calls", " one"},
-		"a thought, then a format": {Answer{Settings: format, Thinks: true},
-			[]string{"[t]x", "{}"}, "[t]{}", "stop", " J"},
-		"a short thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu]x", "x"}, "[t][u]x", "stop", "  "},
-		"a long thought": {Answer{Budget: 3, Thinks: true},
-			[]string{"[tuvw]x", "x"}, "[t][u]x", "stop", "  "},
-		"a long thought, held text": {Answer{Budget: 3, Thinks: true},
-			[]string{"[tuvw]x", "|x"}, "[t][u]x", "stop", "  "},
-		"no thought":     {Answer{Budget: 3, Thinks: true}, []string{"x", "xy"}, "xy", "stop", "  "},
-		"only a thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu$"}, "[t][u]", "length", " "},
-		"no room after a thought": {Answer{Budget: 2, Thinks: true, Settings: Settings{MaxTokens: 9}},
-			[]string{"[tu"}, "[t]", "length", " "},
-	} {
-		p := &play{stretches: c.stretches}
-		said, a, finish, err := p.run(c.a)
-		require.NoError(t, err, name)
-		assert.Equal(t, []string{c.said, c.finish}, []string{said, finish}, name)
-		if most := c.a.Settings.MaxTokens; most > 0 {
-			assert.LessOrEqual(t, len(a.IDs), most, name)
-		}
-		assert.LessOrEqual(t, p.emitted, len(strings.Join(c.stretches, "")), "%s: each token once", name)
-		schemas := ""
-		for _, s := range p.asked {
-			schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
-			if s.Schema == nil && !s.JSON {
-				schemas += " "
-			}
-		}
-		assert.Equal(t, c.schemas, schemas, name)
-		n := len(c.stretches)
-		assert.Equal(t, Summary{Stop: a.Total.Stop, Reused: map[bool]int{true: 1}[n > 0 && !c.a.Score], Cloud: 2 * n,
-			Asks: 3 * n, Sent: Sent{Bytes: n}}, a.Total, name)
-		for fails := range p.steps {
-			p.fails = fails + 1
-			_, _, _, err := p.run(c.a)
-			assert.ErrorIs(t, err, errStep, "%s: step %d", name, p.fails)
-			assert.Equal(t, p.fails, p.steps, "%s: nothing follows", name)
+	for _, cases := range []map[string]stretches{plainAnswers, answersWithTools, answersWithFormats,
+		answersAfterThoughts} {
+		for name, c := range cases {
+			t.Run(name, func(t *testing.T) {
+				p := &play{stretches: c.texts}
+				c.checkAnswer(t, p)
+				for fails := range p.steps {
+					p.fails = fails + 1
+					_, _, _, err := p.run(c.a)
+					assert.ErrorIs(t, err, errStep, "step %d", p.fails)
+					assert.Equal(t, p.fails, p.steps, "nothing follows")
+				}
+			})
 		}
 	}
+}
+
+// checkAnswer checks the answer of a play without failures.
+func (c *stretches) checkAnswer(t *testing.T, p *play) {
+	said, a, finish, err := p.run(c.a)
+	require.NoError(t, err)
+	assert.Equal(t, c.said, said)
+	assert.Equal(t, c.finish, finish)
+	if limit := c.a.Settings.MaxTokens; limit > 0 {
+		assert.LessOrEqual(t, len(a.IDs), limit)
+	}
+	assert.LessOrEqual(t, p.emitted, len(strings.Join(c.texts, "")), "each token once")
+	schemas := ""
+	for _, s := range p.asked {
+		schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
+		if s.Schema == nil && !s.JSON {
+			schemas += " "
+		}
+	}
+	assert.Equal(t, c.schemas, schemas)
+	n := len(c.texts)
+	assert.Equal(t, Summary{Stop: a.Total.Stop, Reused: map[bool]int{true: 1}[n > 0 && !c.a.Score], Cloud: 2 * n,
+		Asks: 3 * n, Sent: Sent{Bytes: n}}, a.Total)
 }
 
 // TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.
@@ -249,7 +275,8 @@ func TestAfterThought(t *testing.T) {
 	for _, id := range a.IDs {
 		text = append(text, p.Bytes(id)...)
 	}
-	assert.Equal(t, []string{"[t]{}", "[t]{}"}, []string{said, string(text)})
+	assert.Equal(t, "[t]{}", said)
+	assert.Equal(t, said, string(text), "of all tokens")
 }
 
 // TestBrokenCalls: a call that is not as its schema says, or that cannot be found again, is an error.
@@ -277,8 +304,10 @@ func TestResultParts(t *testing.T) {
 		r.Take(p)
 	}
 	text, tokens := r.Text()
-	assert.Equal(t, []any{"abc", "t", []Token{{ID: 3}, {ID: 4}, {ID: 5}}, []Token{{ID: 1}, {ID: 2}}},
-		[]any{text, r.Thought(), tokens, r.Prompt})
+	assert.Equal(t, "abc", text)
+	assert.Equal(t, "t", r.Thought())
+	assert.Equal(t, []Token{{ID: 3}, {ID: 4}, {ID: 5}}, tokens, "of the text")
+	assert.Equal(t, []Token{{ID: 1}, {ID: 2}}, r.Prompt)
 	require.Len(t, r.Parts, 6)
 	for finish, want := range map[string][]bool{FinishLength: {true, true, true, true, true, false},
 		FinishCalls: {true, true, true, true, true, true}} {
@@ -331,7 +360,8 @@ func TestLines(t *testing.T) {
 			over bool
 		}{{"a", false}, {"b", false}, {"\n", false}, {"c", true}} {
 			kept, over := l.Take(c.text)
-			assert.Equal(t, []any{c.text, c.over}, []any{kept, over}, "after %d s", i)
+			assert.Equal(t, c.text, kept, "after %d s", i)
+			assert.Equal(t, c.over, over, "after %d s", i)
 			time.Sleep(time.Second)
 		}
 		first := &Lines{Time: time.Second}
@@ -342,7 +372,9 @@ func TestLines(t *testing.T) {
 	})
 	said, a, finish, err := (&play{stretches: []string{"a\n  b\nc"}}).run(Answer{Lines: &Lines{Indent: 1}})
 	require.NoError(t, err)
-	assert.Equal(t, []any{"a\n  b\n", FinishLength, StopLength}, []any{said, finish, a.Total.Stop})
+	assert.Equal(t, "a\n  b\n", said)
+	assert.Equal(t, FinishLength, finish)
+	assert.Equal(t, StopLength, a.Total.Stop)
 }
 
 // written is a stream that writes what happens to its parts.
@@ -386,27 +418,30 @@ func TestScoredEnd(t *testing.T) {
 
 // TestParted: the parts of a stream are opened and closed in order, and there is one at least.
 func TestParted(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		pieces []Piece
 		want   []any
 	}{
-		{nil, []any{"open 0", "0", "close 0stop"}},
-		{[]Piece{{Text: "a", Thought: true}, {Text: "b"}, {Text: "c"}, {Call: &callPiece{Name: "f"}}},
+		"nothing": {nil, []any{"open 0", "0", "close 0stop"}},
+		"a thought, a text, a call": {
+			[]Piece{{Text: "a", Thought: true}, {Text: "b"}, {Text: "c"}, {Call: &callPiece{Name: "f"}}},
 			[]any{"open 0", "0a", "close 0", "open 1", "1b", "1c", "close 1", "open 2f", "2", "close 2stop"}},
 	} {
-		r := new(Result)
-		var got []any
-		for _, p := range c.pieces {
-			got = append(got, r.Tell(p, written{r})...)
-		}
-		e := Ending{Finish: finishStop, Stopped: "s", Sent: Sent{Bytes: 1}}
-		assert.Equal(t, c.want, append(got, r.Finishes(e, written{r})...))
-		assert.Equal(t, e, r.Ending)
-		named := r.Complete(func(prefix string) string { return "x" + prefix })
-		for _, p := range named.Parts {
-			assert.Equal(t, "x", p.ID)
-		}
-		assert.Len(t, named.Parts, max(1, len(r.Parts)))
+		t.Run(name, func(t *testing.T) {
+			r := new(Result)
+			var got []any
+			for _, p := range c.pieces {
+				got = append(got, r.Tell(p, written{r})...)
+			}
+			e := Ending{Finish: finishStop, Stopped: "s", Sent: Sent{Bytes: 1}}
+			assert.Equal(t, c.want, append(got, r.Finishes(e, written{r})...))
+			assert.Equal(t, e, r.Ending)
+			named := r.Complete(func(prefix string) string { return "x" + prefix })
+			for _, p := range named.Parts {
+				assert.Equal(t, "x", p.ID)
+			}
+			assert.Len(t, named.Parts, max(1, len(r.Parts)))
+		})
 	}
 	assert.Len(t, Result{}.Complete(func(string) string { return "" }).Parts, 1)
 }

@@ -59,11 +59,14 @@ func TestCallFinder(t *testing.T) {
 		{`{:"get"`, `{:"get"`, "", ""},
 		{"```json\n", "```json\n", "", ""}, {"{}", "{}", "", ""}, {"{ ", "{ ", "", ""},
 	} {
-		for n := 1; n <= len(c.text)+1; n++ {
-			got, s := finds(c.text, n)
-			assert.Equal(t, []string{c.before, c.mark, c.name}, []string{got, s.mark, s.name}, "%q in pieces of %d",
-				c.text, n)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			for n := 1; n <= len(c.text)+1; n++ {
+				got, s := finds(c.text, n)
+				assert.Equal(t, c.before, got, "in pieces of %d", n)
+				assert.Equal(t, c.mark, s.mark, "in pieces of %d", n)
+				assert.Equal(t, c.name, s.name, "in pieces of %d", n)
+			}
+		})
 	}
 }
 
@@ -103,7 +106,7 @@ func scanCall(text string, n int) (name, arguments string, err error) {
 
 // TestCalls: name and arguments are found for any pieces.
 func TestCalls(t *testing.T) {
-	for text, want := range map[string][2]string{
+	for text, want := range map[string]struct{ name, arguments string }{
 		`{"name": "f", "arguments": {"a": [1, "}\"é"]}}`: {"f", `{"a": [1, "}\"é"]}`},
 		`{"name":"g","arguments":{}}`:                    {"g", "{}"},
 		`{"name":"f","arguments":{"a":{"b":{}}}}`:        {"f", `{"a":{"b":{}}}`},
@@ -113,7 +116,8 @@ func TestCalls(t *testing.T) {
 		for n := 1; n <= len(text); n++ {
 			name, arguments, err := scanCall(text, n)
 			require.NoError(t, err, "%s in pieces of %d", text, n)
-			assert.Equal(t, want, [2]string{name, arguments}, "%s in pieces of %d", text, n)
+			assert.Equal(t, want.name, name, "%s in pieces of %d", text, n)
+			assert.Equal(t, want.arguments, arguments, "%s in pieces of %d", text, n)
 		}
 	}
 	for _, text := range []string{
@@ -167,7 +171,8 @@ func FuzzCalls(f *testing.F) {
 			require.True(t, errors.Is(err, errCall), err)
 			return
 		}
-		require.Equal(t, [2]string{whole, all}, [2]string{name, arguments})
+		require.Equal(t, whole, name)
+		require.Equal(t, all, arguments)
 		var fields map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal([]byte(text), &fields))
 		require.Len(t, fields, 2)
@@ -184,7 +189,9 @@ func FuzzCallFinder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, n uint8) {
 		got, s := finds(text, max(int(n), 1))
 		whole, same := finds(text, len(text)+1)
-		require.Equal(t, []string{whole, same.mark, same.name}, []string{got, s.mark, s.name})
+		require.Equal(t, whole, got)
+		require.Equal(t, same.mark, s.mark)
+		require.Equal(t, same.name, s.name)
 		if s.mark == "" {
 			require.Equal(t, text, got)
 			require.NotContains(t, text, callBegin)

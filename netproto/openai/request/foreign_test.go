@@ -78,7 +78,8 @@ func TestForeign(t *testing.T) {
 		refuses := func(field, value, code string, d Defaults) *Error {
 			_, _, wrong := a.with(field, value, d)
 			require.NotNil(t, wrong, "%s: %s: %s", name, field, value)
-			require.Equal(t, []string{field, code}, []string{wrong.Param, wrong.Code})
+			require.Equal(t, field, wrong.Param)
+			require.Equal(t, code, wrong.Code)
 			require.Contains(t, wrong.Message, field+": ")
 			require.Contains(t, wrong.Message, "leave it out")
 			return wrong
@@ -116,6 +117,15 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// withFields returns members of an object, each followed by a comma.
+func withFields(names []string) string {
+	var b strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&b, `%q:{"type":"ephemeral"},`, name)
+	}
+	return b.String()
+}
+
 // TestForeignParts: fields that clients send back with messages, parts, calls and tools, and that cannot change the
 // answer, do not change the request.
 func TestForeignParts(t *testing.T) {
@@ -124,13 +134,6 @@ func TestForeignParts(t *testing.T) {
 		`{"role":"assistant","content":"b","tool_calls":[{"id":"c","type":"function","function":{"name":"f",` +
 		`"arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"r"},{"role":"user","content":"z"}],` +
 		`"tools":[{"type":"function","function":{"name":"f","description":"d"}}]}`
-	with := func(names []string) string {
-		var b strings.Builder
-		for _, name := range names {
-			fmt.Fprintf(&b, `%q:{"type":"ephemeral"},`, name)
-		}
-		return b.String()
-	}
 	read := func(body string) (any, *Error) {
 		r, wrong := ReadChat([]byte(body), Defaults{})
 		r.notes = nil
@@ -139,10 +142,10 @@ func TestForeignParts(t *testing.T) {
 	want, wrong := read(plain)
 	require.Nil(t, wrong)
 	for old, changed := range map[string]string{
-		`{"role":`:       "{" + with(ignoredInMessages) + `"role":`,
-		`{"type":"text"`: "{" + with(ignoredInParts) + `"type":"text"`,
-		`{"id":"c"`:      "{" + with(ignoredInCalls) + `"id":"c"`,
-		`{"type":"function","function":{"name":"f","description`: "{" + with(ignoredInTools) +
+		`{"role":`:       "{" + withFields(ignoredInMessages) + `"role":`,
+		`{"type":"text"`: "{" + withFields(ignoredInParts) + `"type":"text"`,
+		`{"id":"c"`:      "{" + withFields(ignoredInCalls) + `"id":"c"`,
+		`{"type":"function","function":{"name":"f","description`: "{" + withFields(ignoredInTools) +
 			`"type":"function","function":{"name":"f","description`,
 		`{"role":"user"`: `{"tool_calls":[],"weight":1,"prefix":false,"partial":false,"images":[],"audio":null,` +
 			`"role":"user"`,
@@ -163,7 +166,10 @@ func TestForeignParts(t *testing.T) {
 	}
 	_, wrong = read(`{"messages":[{"role":"user","content":"hi"}],"tool_choice":"auto","tools":[]}`)
 	assert.Nil(t, wrong, "a choice of nothing")
+}
 
+// TestForeignPartsElsewhere: the same in the other APIs with messages.
+func TestForeignPartsElsewhere(t *testing.T) {
 	const messages = `{"seed":7,"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},` +
 		`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"}]},{"role":"user","content":[` +
 		`{"type":"tool_result","tool_use_id":"c","content":"r"}]}],"n":1,"tools":[{"name":"f"}]}`
@@ -171,31 +177,27 @@ func TestForeignParts(t *testing.T) {
 		`"call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}],` +
 		`"tools":[{"type":"function","name":"f"}]}`
 	for _, c := range []struct {
-		plain, old string
-		names      []string
+		api, plain, old string
+		names           []string
 	}{
-		{messages, `{"role":`, ignoredInMessages},
-		{messages, `{"type":"text",`, ignoredInParts}, {messages, `{"type":"tool_result",`, ignoredInParts},
-		{messages, `{"name":"f"`, ignoredInTools}, {response, `{"type":"message",`, ignoredInMessages},
-		{response, `{"type":"function_call",`, append(slices.Clone(ignoredInMessages), "caller", "namespace")},
-		{response, `{"type":"function_call_output",`, ignoredInMessages},
-		{response, `{"type":"function",`, ignoredInTools},
+		{"messages", messages, `{"role":`, ignoredInMessages},
+		{"messages", messages, `{"type":"text",`, ignoredInParts},
+		{"messages", messages, `{"type":"tool_result",`, ignoredInParts},
+		{"messages", messages, `{"name":"f"`, ignoredInTools},
+		{"responses", response, `{"type":"message",`, ignoredInMessages},
+		{"responses", response, `{"type":"function_call",`,
+			append(slices.Clone(ignoredInMessages), "caller", "namespace")},
+		{"responses", response, `{"type":"function_call_output",`, ignoredInMessages},
+		{"responses", response, `{"type":"function",`, ignoredInTools},
 	} {
-		read := func(body string) (any, *Error) {
-			if c.plain == messages {
-				r, err := ReadMessages([]byte(body), Defaults{})
-				r.notes = nil
-				return r, err
-			}
-			r, err := ReadResponse([]byte(body), Defaults{}, keeps{})
-			r.notes = nil
-			return &r.Chat, err
-		}
-		want, wrong := read(c.plain)
-		require.Nil(t, wrong)
-		got, wrong := read(strings.ReplaceAll(c.plain, c.old, "{"+with(c.names)+c.old[1:]))
-		require.Nil(t, wrong, c.old)
-		assert.Equal(t, want, got, c.old)
+		t.Run(c.api+" "+c.old, func(t *testing.T) {
+			want, wrong := read(c.api, c.plain, Defaults{})
+			require.Nil(t, wrong)
+			got, wrong := read(c.api, strings.ReplaceAll(c.plain, c.old, "{"+withFields(c.names)+c.old[1:]), Defaults{})
+			require.Nil(t, wrong)
+			want.notes, got.notes = nil, nil
+			assert.Equal(t, want, got)
+		})
 	}
 }
 

@@ -117,41 +117,47 @@ func TestMostElements(t *testing.T) {
 	response := func(b []byte) *Error { _, err := ReadResponse(b, Defaults{}, keeps{}); return err }
 	completion := func(b []byte) *Error { _, err := ReadCompletion(b, Defaults{}); return err }
 	infill := func(b []byte) *Error { _, err := ReadInfill(b, Defaults{}); return err }
-	for i, c := range []struct {
+	for _, c := range []struct {
+		name          string
 		read          func([]byte) *Error
 		limit         int
 		before, after string
 		element       string // with a number
 	}{
-		{chat, maxMessages, `{"messages":[`, `]}`, user},
-		{chat, maxTools, `{"messages":[` + user + `],"tools":[`, `]}`, `{"type":"function","function":{"name":"f%d"}}`},
-		{chat, maxTools, `{"messages":[{"role":"assistant","tool_calls":[`, `]},` + user + `]}`, call},
-		{chat, maxStops, `{"messages":[` + user + `],"stop":[`, `]}`, `"s%d"`},
-		{chat, maxBiases, `{"messages":[` + user + `],"logit_bias":{`, `}}`, `"%d":1`},
-		{messages, maxMessages, `{"max_tokens":1,"messages":[`, `]}`, user},
-		{messages, maxTools, `{"max_tokens":1,"messages":[` + user + `],"tools":[`, `]}`,
+		{"messages of a chat", chat, maxMessages, `{"messages":[`, `]}`, user},
+		{"tools of a chat", chat, maxTools, `{"messages":[` + user + `],"tools":[`, `]}`,
+			`{"type":"function","function":{"name":"f%d"}}`},
+		{"calls of a message", chat, maxTools, `{"messages":[{"role":"assistant","tool_calls":[`,
+			`]},` + user + `]}`, call},
+		{"stops", chat, maxStops, `{"messages":[` + user + `],"stop":[`, `]}`, `"s%d"`},
+		{"biases", chat, maxBiases, `{"messages":[` + user + `],"logit_bias":{`, `}}`, `"%d":1`},
+		{"messages", messages, maxMessages, `{"max_tokens":1,"messages":[`, `]}`, user},
+		{"tools for messages", messages, maxTools, `{"max_tokens":1,"messages":[` + user + `],"tools":[`, `]}`,
 			`{"name":"f%d","input_schema":{"type":"object"}}`},
-		{response, maxMessages, `{"input":[`, `]}`, user},
-		{response, maxTools, `{"input":"x","tools":[`, `]}`, `{"type":"function","name":"f%d"}`},
-		{response, maxTools, `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[`, `]}]}`,
-			`{"type":"function","name":"f%d"}`},
-		{completion, maxAnswers, `{"prompt":[`, `]}`, `"x"`},
-		{completion, maxAnswers, `{"prompt":[`, `]}`, `[1]`},
-		{infill, maxFiles, `{"input_prefix":"x","input_suffix":"","input_extra":[`, `]}`, `{"text":"x"}`},
+		{"items", response, maxMessages, `{"input":[`, `]}`, user},
+		{"tools of a response", response, maxTools, `{"input":"x","tools":[`, `]}`, `{"type":"function","name":"f%d"}`},
+		{"tools of a namespace", response, maxTools, `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[`,
+			`]}]}`, `{"type":"function","name":"f%d"}`},
+		{"prompts", completion, maxAnswers, `{"prompt":[`, `]}`, `"x"`},
+		{"prompts of ids", completion, maxAnswers, `{"prompt":[`, `]}`, `[1]`},
+		{"files", infill, maxFiles, `{"input_prefix":"x","input_suffix":"","input_extra":[`, `]}`,
+			`{"text":"x"}`},
 	} {
-		request := func(n int) []byte {
-			all := make([]string, n)
-			for i := range all {
-				if all[i] = c.element; strings.Contains(c.element, "%") {
-					all[i] = fmt.Sprintf(c.element, i)
+		t.Run(c.name, func(t *testing.T) {
+			request := func(n int) []byte {
+				all := make([]string, n)
+				for i := range all {
+					if all[i] = c.element; strings.Contains(c.element, "%") {
+						all[i] = fmt.Sprintf(c.element, i)
+					}
 				}
+				return []byte(c.before + strings.Join(all, ",") + c.after)
 			}
-			return []byte(c.before + strings.Join(all, ",") + c.after)
-		}
-		assert.Nil(t, c.read(request(c.limit)), "%d: %s", i, c.before)
-		if err := c.read(request(c.limit + 1)); assert.NotNil(t, err, "%d: %s", i, c.before) {
-			assert.Contains(t, err.Message, fmt.Sprintf("at most %d", c.limit), c.before)
-		}
+			assert.Nil(t, c.read(request(c.limit)))
+			if err := c.read(request(c.limit + 1)); assert.NotNil(t, err) {
+				assert.Contains(t, err.Message, fmt.Sprintf("at most %d", c.limit))
+			}
+		})
 	}
 }
 
@@ -166,7 +172,8 @@ func TestThoughtsOfTurns(t *testing.T) {
 			`]}`), Defaults{}, keeps{})
 		require.Nil(t, wrong)
 		require.Len(t, r.Talk.Messages, 4)
-		assert.Equal(t, []string{"ab", second + "-"}, []string{r.Talk.Messages[0].Thought, r.Talk.Messages[2].Thought})
+		assert.Equal(t, "ab", r.Talk.Messages[0].Thought)
+		assert.Equal(t, second+"-", r.Talk.Messages[2].Thought)
 	}
 }
 
@@ -190,7 +197,7 @@ func TestJoinedTurns(t *testing.T) {
 
 // TestErrorForms: the kind of an error in both APIs, by its status.
 func TestErrorForms(t *testing.T) {
-	for status, want := range map[int][2]string{
+	for status, want := range map[int]struct{ openAI, anthropic string }{
 		400: {"invalid_request_error", "invalid_request_error"},
 		401: {"invalid_request_error", "authentication_error"},
 		403: {"invalid_request_error", "permission_error"}, 404: {"invalid_request_error", "not_found_error"},
@@ -202,10 +209,10 @@ func TestErrorForms(t *testing.T) {
 		503: {"server_error", "overloaded_error"}, 504: {"server_error", "timeout_error"},
 	} {
 		e := Refuse(status, "c", "m")
-		assert.JSONEq(t, fmt.Sprintf(`{"error":{"message":"m","type":%q,"param":null,"code":"c"}}`, want[0]),
+		assert.JSONEq(t, fmt.Sprintf(`{"error":{"message":"m","type":%q,"param":null,"code":"c"}}`, want.openAI),
 			string(Encode(e.Object())))
-		assert.JSONEq(t, fmt.Sprintf(`{"type":"error","error":{"message":"m","type":%q},"request_id":"r"}`, want[1]),
-			string(Encode(e.Anthropic("r"))))
+		assert.JSONEq(t, fmt.Sprintf(`{"type":"error","error":{"message":"m","type":%q},"request_id":"r"}`,
+			want.anthropic), string(Encode(e.Anthropic("r"))))
 	}
 	e := Refuse(400, "", "m")
 	e.Param = "p"
@@ -267,7 +274,9 @@ func TestErrorOf(t *testing.T) {
 		{context.DeadlineExceeded, Error{500, "the answer could not be generated: the server's log says why", "",
 			"internal_error", nil}},
 	} {
-		assert.Equal(t, c.want, *ErrorOf(fmt.Errorf("wrapped: %w", c.cause)), "%v", c.cause)
+		t.Run(c.cause.Error(), func(t *testing.T) {
+			assert.Equal(t, c.want, *ErrorOf(fmt.Errorf("wrapped: %w", c.cause)))
+		})
 	}
 }
 
@@ -292,22 +301,30 @@ func read(name, body string, d Defaults) (c *Chat, wrong *Error) {
 	return &r.Chat, wrong
 }
 
-// TestTaken: what these fields set.
-func TestTaken(t *testing.T) {
+// TestInfillTaken: what the fields of an infill set.
+func TestInfillTaken(t *testing.T) {
 	r, wrong := ReadInfill([]byte(`{"input_prefix":"a","prompt":"b","input_suffix":"c","n_indent":3,"seed":5,`+
 		`"t_max_predict_ms":70,"n_predict":9,"input_extra":[{"filename":"f","text":"t","time":1}]}`), Defaults{})
 	require.Nil(t, wrong)
 	assert.Equal(t, answer.Infill{Prefix: "ab", Suffix: "c", Repo: "myproject", Name: "filename",
 		Files: []struct{ Name, Text string }{{"f", "t"}}}, r.Gap)
 	assert.Equal(t, answer.Lines{Indent: 3, Time: 70 * time.Millisecond}, r.Lines)
-	assert.Equal(t, []any{true, uint64(5), false, 9},
-		[]any{r.Seeded, r.Settings.Seed, r.None, r.Settings.MaxTokens})
+	assert.True(t, r.Seeded)
+	assert.EqualValues(t, 5, r.Settings.Seed)
+	assert.False(t, r.None)
+	assert.Equal(t, 9, r.Settings.MaxTokens)
+
 	r, wrong = ReadInfill([]byte(`{"input_prefix":"a","input_suffix":"c","seed":-1,"t_max_predict_ms":-1,`+
 		`"n_predict":0}`), Defaults{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{false, uint64(0), answer.Lines{}, true},
-		[]any{r.Seeded, r.Settings.Seed, r.Lines, r.None})
+	assert.False(t, r.Seeded)
+	assert.Zero(t, r.Settings.Seed)
+	assert.Zero(t, r.Lines)
+	assert.True(t, r.None)
+}
 
+// TestChatTaken: what the fields of a chat set.
+func TestChatTaken(t *testing.T) {
 	const tool = `{"function" : {"parameters":{"type":"object"},"name":"f"},"type":"function","strict":true}`
 	c, wrong := ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`],"logit_bias":{"1":100,`+
 		`"2":-100},"chat_template_kwargs":{"a":1,"b":2},"response_format":{"type":"json_schema","json_schema":`+
@@ -318,6 +335,16 @@ func TestTaken(t *testing.T) {
 	assert.Equal(t, map[int32]float32{1: 100, 2: -100}, c.Settings.LogitBias)
 	assert.Len(t, c.Talk.Values, 2)
 
+	for given, want := range map[string]string{`{"a":1}`: `{"a":1}`, `"{\"a\":1}"`: `{"a":1}`, `" "`: "{}"} {
+		c, wrong = ReadChat([]byte(`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f",`+
+			`"arguments":`+given+`}}]}]}`), Defaults{})
+		require.Nil(t, wrong)
+		assert.Equal(t, want, string(c.Talk.Messages[0].Calls[0].Arguments))
+	}
+}
+
+// TestCompletionTaken: what the fields of a completion set.
+func TestCompletionTaken(t *testing.T) {
 	b, wrong := ReadCompletion([]byte(`{"prompt":["a","b"],"suffix":"z","logprobs":0,"n":3,"stream":true,"model":"m",`+
 		`"stream_options":{"include_usage":true},"pilotfish":{"provenance":true}}`), Defaults{Temperature: 0.5})
 	require.Nil(t, wrong)
@@ -325,24 +352,36 @@ func TestTaken(t *testing.T) {
 	assert.Equal(t, &Completion{Request: Request{Model: "m", Settings: answer.Settings{MaxTokens: 16, LogProbs: true,
 		Temperature: 0.5, TopP: 1}, N: 3, Stream: true, Usage: true, WantOrigins: true}, Texts: []string{"a", "b"},
 		Suffix: "z"}, b)
+
 	b, wrong = ReadCompletion([]byte(`{"prompt":[[1],[2,3]],"echo":true,"max_tokens":0}`), Defaults{Provenance: true})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{true, true, true, [][]int32{{1}, {2, 3}}, false},
-		[]any{b.None, b.Echo, b.WantOrigins, b.IDs, b.Settings.LogProbs})
+	assert.True(t, b.None)
+	assert.True(t, b.Echo)
+	assert.True(t, b.WantOrigins)
+	assert.False(t, b.Settings.LogProbs)
+	assert.Equal(t, [][]int32{{1}, {2, 3}}, b.IDs)
 	assert.Nil(t, b.Texts)
+}
 
+// TestResponseTaken: what the fields of a response set.
+func TestResponseTaken(t *testing.T) {
 	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"],`+
 		`"top_logprobs":3}`), Defaults{}, keeps{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{"default", true, 3, true},
-		[]any{p.Echo["service_tier"], p.Settings.LogProbs, p.Settings.Top, p.Store})
+	assert.Equal(t, "default", p.Echo["service_tier"])
+	assert.True(t, p.Settings.LogProbs)
+	assert.Equal(t, 3, p.Settings.Top)
+	assert.True(t, p.Store)
 
 	for body, want := range map[string]bool{`{"input":"x","store":true}`: true, `{"input":"x","store":false}`: false} {
 		p, wrong = ReadResponse([]byte(body), Defaults{}, keeps{})
 		require.Nil(t, wrong)
 		assert.Equal(t, want, p.Store, body)
 	}
+}
 
+// TestOwnFields: what an answer says beyond the other APIs, and the origins of its tokens if they were requested.
+func TestOwnFields(t *testing.T) {
 	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
 		Local: "a", Asked: true}})
 	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457, Local: "a", Asked: true}}, o.Tokens)
@@ -352,13 +391,6 @@ func TestTaken(t *testing.T) {
 	assert.Nil(t, plain.Origins([]answer.Token{{ID: 1}}), "they were not requested")
 	assert.Equal(t, &Own{Seed: 7, Ignored: []string{"k"}}, plain.Own())
 	assert.Equal(t, &Own{7, []string{"k"}, &answer.Sent{Bytes: 3}}, plain.Ended(answer.Sent{Bytes: 3}))
-
-	for given, want := range map[string]string{`{"a":1}`: `{"a":1}`, `"{\"a\":1}"`: `{"a":1}`, `" "`: "{}"} {
-		c, wrong = ReadChat([]byte(`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f",`+
-			`"arguments":`+given+`}}]}]}`), Defaults{})
-		require.Nil(t, wrong)
-		assert.Equal(t, want, string(c.Talk.Messages[0].Calls[0].Arguments))
-	}
 }
 
 // failing is a model that cannot read chats, or texts, or refuses settings.
@@ -438,7 +470,7 @@ func TestCallSchemas(t *testing.T) {
 		}}
 	}
 	enum := call("g", `{"allOf":[{"type":"object"},{"enum":[1]}]}`)
-	for choice, want := range map[string][2]string{ // the schema of any call, if the model supports g, or if not
+	for choice, want := range map[string]struct{ supported, unsupported string }{ // any call, if the model supports g
 		`"auto"`: {`{"anyOf":[` + ofF("/anyOf/0") + `,` + enum + `]}`,
 			`{"anyOf":[` + ofF("/anyOf/0") + `,` + call("g", `{"type":"object"}`) + `]}`},
 		`{"type":"function","function":{"name":"f"}}`: {ofF(""), ofF("")},
@@ -463,7 +495,7 @@ func TestCallSchemas(t *testing.T) {
 					without = append(without, "tools[1].function.parameters")
 				}
 				assert.Equal(t, without, r.keywords, choice)
-				assert.Equal(t, want[i], string(got.One), choice)
+				assert.Equal(t, []string{want.supported, want.unsupported}[i], string(got.One), choice)
 				for name, one := range got.Each {
 					assert.Equal(t, map[string]string{"f": ofF(""), "g": []string{enum,
 						call("g", `{"type":"object"}`)}[i]}[name], string(one))
@@ -546,10 +578,13 @@ func TestRefusedParts(t *testing.T) {
 		{"responses", `"input":"x","include":7`, "include", "invalid_value"},
 		{"responses", `"input":"x","tools":[` + group("a") + `,` + group("b") + `]`, "tools", "invalid_value"},
 	} {
-		_, wrong := read(c.api, `{`+c.body+`}`, Defaults{Thinks: strings.Contains(c.body, "budget_tokens")})
-		if assert.NotNil(t, wrong, c.body) {
-			assert.Equal(t, []string{c.param, c.code}, []string{wrong.Param, wrong.Code}, c.body)
-		}
+		t.Run(c.api+" "+c.param, func(t *testing.T) {
+			_, wrong := read(c.api, `{`+c.body+`}`, Defaults{Thinks: strings.Contains(c.body, "budget_tokens")})
+			if assert.NotNil(t, wrong, c.body) {
+				assert.Equal(t, c.param, wrong.Param, c.body)
+				assert.Equal(t, c.code, wrong.Code, c.body)
+			}
+		})
 	}
 }
 
@@ -559,33 +594,38 @@ func TestTurnsOfMessages(t *testing.T) {
 	const user = `{"role":"user","content":"u"}`
 	const call = `{"type":"tool_use","id":"c","name":"f"}`
 	for _, c := range []struct {
-		turns, rest string
-		thinks      bool
-		want        string // role, thought, text and calls of each turn, and the beginning of the answer
+		name, turns, rest string
+		thinks            bool
+		want              string // role, thought, text and calls of each turn, and the beginning of the answer
 	}{
-		{user, ``, false, "user//u/0 "},
-		{`{"role":"system","content":"s"},` + user, ``, false, "system//s/0 user//u/0 "},
-		{user + `,{"role":"assistant","content":"a"}`, ``, false, "user//u/0 a"},
-		{user + `,{"role":"assistant","content":""}`, `,"thinking":{"type":"adaptive"}`, true, "user//u/0 "},
-		{user + `,{"role":"assistant","content":"a"}`, `,"thinking":{"type":"disabled"}`, true, "user//u/0 a"},
-		{user + `,{"role":"assistant","content":""}`, `,"output_config":{"format":{"type":"json_object"}}`, false,
+		{"a question", user, ``, false, "user//u/0 "},
+		{"a system message", `{"role":"system","content":"s"},` + user, ``, false, "system//s/0 user//u/0 "},
+		{"a beginning", user + `,{"role":"assistant","content":"a"}`, ``, false, "user//u/0 a"},
+		{"an empty beginning", user + `,{"role":"assistant","content":""}`, `,"thinking":{"type":"adaptive"}`, true,
 			"user//u/0 "},
-		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` + call + `]}`, ``, false,
+		{"a beginning without thoughts", user + `,{"role":"assistant","content":"a"}`,
+			`,"thinking":{"type":"disabled"}`, true, "user//u/0 a"},
+		{"an empty beginning of a format", user + `,{"role":"assistant","content":""}`,
+			`,"output_config":{"format":{"type":"json_object"}}`, false, "user//u/0 "},
+		{"a call", user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` + call + `]}`, ``, false,
 			"user//u/0 assistant//a/1 "},
-		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"t"}]},` +
-			user, ``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
-		{user + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},` + user, ``, false,
-			"user//u/0 user//u/0 "},
-		{user, `,"tool_choice":{"type":"auto"}`, false, "user//u/0 "},
-		{user, `,"tools":[{"name":"f"}],"tool_choice":{"type":"none"}`, false, "user//u/0 "},
+		{"a thought", user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` +
+			`{"type":"thinking","thinking":"t"}]},` + user, ``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
+		{"a hidden thought", user + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},` + user,
+			``, false, "user//u/0 user//u/0 "},
+		{"a choice of no tools", user, `,"tool_choice":{"type":"auto"}`, false, "user//u/0 "},
+		{"tools that are not wanted", user, `,"tools":[{"name":"f"}],"tool_choice":{"type":"none"}`, false,
+			"user//u/0 "},
 	} {
-		r, wrong := ReadMessages([]byte(`{"messages":[`+c.turns+`]`+c.rest+`}`), Defaults{Thinks: c.thinks})
-		require.Nil(t, wrong, c.turns)
-		got := ""
-		for _, m := range r.Talk.Messages {
-			got += fmt.Sprintf("%s/%s/%s/%d ", m.Role, m.Thought, m.Content, len(m.Calls))
-		}
-		assert.Equal(t, c.want, got+r.prefix)
+		t.Run(c.name, func(t *testing.T) {
+			r, wrong := ReadMessages([]byte(`{"messages":[`+c.turns+`]`+c.rest+`}`), Defaults{Thinks: c.thinks})
+			require.Nil(t, wrong)
+			got := ""
+			for _, m := range r.Talk.Messages {
+				got += fmt.Sprintf("%s/%s/%s/%d ", m.Role, m.Thought, m.Content, len(m.Calls))
+			}
+			assert.Equal(t, c.want, got+r.prefix)
+		})
 	}
 }
 
@@ -605,7 +645,8 @@ func TestMessagesTaken(t *testing.T) {
 	require.Len(t, r.Talk.Tools, 1)
 	assert.Equal(t, `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}`,
 		string(r.Talk.Tools[0]))
-	assert.Equal(t, []any{"required", true}, []any{r.Choice.Mode, r.Single})
+	assert.Equal(t, "required", r.Choice.Mode)
+	assert.True(t, r.Single)
 }
 
 // remembers is a server that keeps an answer.
@@ -628,7 +669,9 @@ func TestContinued(t *testing.T) {
 	require.Nil(t, wrong)
 	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, before[0], before[1],
 		{Role: "tool", Content: "r"}}, r.Talk.Messages)
-	assert.Equal(t, []any{1, json.RawMessage(`{"a":"b"}`), nil}, []any{r.From, r.Echo["metadata"], r.Echo["user"]})
+	assert.Equal(t, 1, r.From)
+	assert.Equal(t, json.RawMessage(`{"a":"b"}`), r.Echo["metadata"])
+	assert.Nil(t, r.Echo["user"])
 	_, wrong = ReadResponse([]byte(`{"previous_response_id":"p","input":[]}`), Defaults{}, remembers{})
 	require.NotNil(t, wrong)
 	assert.Equal(t, "input", wrong.Param)

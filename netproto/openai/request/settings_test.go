@@ -113,13 +113,15 @@ func TestThinkingAsked(t *testing.T) {
 		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
 		{"messages", `"thinking":{"type":"disabled","budget_tokens":1024,"display":"omitted"}`, "false"},
 	} {
-		body := map[string]string{"chat": hello, "responses": `"input":"hi"`, "messages": hello}[c.api]
-		if c.field != "" {
-			body += "," + c.field
-		}
-		r, wrong := read(c.api, `{`+body+`}`, Defaults{Thinks: true})
-		require.Nil(t, wrong, c.field)
-		assert.Equal(t, c.want, string(r.Talk.Values[enableThinking]), "%s %s", c.api, c.field)
+		t.Run(c.api+" "+c.field, func(t *testing.T) {
+			body := map[string]string{"chat": hello, "responses": `"input":"hi"`, "messages": hello}[c.api]
+			if c.field != "" {
+				body += "," + c.field
+			}
+			r, wrong := read(c.api, `{`+body+`}`, Defaults{Thinks: true})
+			require.Nil(t, wrong)
+			assert.Equal(t, c.want, string(r.Talk.Values[enableThinking]))
+		})
 	}
 	for field, want := range map[string]Thinking{
 		`"thinking_budget":7`: {Budget: 7}, `"thinking_budget":-1`: {},
