@@ -23,7 +23,7 @@ type Queue[J any] struct {
 	clock   virtualClock // of the clients, in 1/MaxWeight of work
 	clients map[uint64]*client[J]
 	flows   map[uint64]*Flow[J] // by owner
-	any     Heap[*client[J]]    // with jobs
+	active  Heap[*client[J]]    // with jobs
 	short   Heap[*client[J]]    // with a short owner that may go first among those of the client
 	long    Heap[*client[J]]    // with owners that are not short
 	idle    Heap[*client[J]]    // without jobs, with a tag after now
@@ -172,7 +172,7 @@ func (f *Flow[J]) All(yield func(J) bool) {
 // New returns an empty queue.
 func New[J any](r Rules) *Queue[J] {
 	q := &Queue[J]{clients: map[uint64]*client[J]{}, flows: map[uint64]*Flow[J]{}, rules: r}
-	q.any = newClientHeap(0, (*client[J]).nextFlow)
+	q.active = newClientHeap(0, (*client[J]).nextFlow)
 	q.short = Heap[*client[J]]{
 		Before: func(a, b *client[J]) bool {
 			return a.start < b.start || a.start == b.start && a.short.First().first < b.short.First().first
@@ -395,7 +395,7 @@ func (q *Queue[J]) dropFlow(f *Flow[J]) {
 
 func (q *Queue[J]) requeueClient(c *client[J]) {
 	f := c.short.First()
-	q.any.Set(c, c.nextFlow() != nil)
+	q.active.Set(c, c.nextFlow() != nil)
 	q.short.Set(c, f != nil && f.start <= c.clock.now+q.rules.Lead)
 	q.long.Set(c, c.long.Len() > 0)
 	q.idle.Set(c, c.jobs == 0 && c.start > q.clock.now)
@@ -455,10 +455,10 @@ func (q *Queue[J]) Advance() {
 	}
 	q.charged = q.charged[:0]
 	next := q.clock.now
-	if c := q.any.First(); c != nil {
+	if c := q.active.First(); c != nil {
 		next = c.start
 	}
-	q.clock.advanceTo(next, q.rules.sharerCount(q.any.Len()))
+	q.clock.advanceTo(next, q.rules.sharerCount(q.active.Len()))
 	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.clock.now {
 		q.dropClient(q.idle.First())
 	}
@@ -468,11 +468,11 @@ func (q *Queue[J]) Advance() {
 func (q *Queue[J]) Len() int { return q.owners }
 
 // Clients returns the number of clients with jobs, but for those with all owners aside.
-func (q *Queue[J]) Clients() int { return q.any.Len() }
+func (q *Queue[J]) Clients() int { return q.active.Len() }
 
 // Next returns the owner that is next, or nil.
 func (q *Queue[J]) Next() *Flow[J] {
-	if c := q.any.First(); c != nil {
+	if c := q.active.First(); c != nil {
 		return c.nextFlow()
 	}
 	return nil

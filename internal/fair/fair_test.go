@@ -562,7 +562,7 @@ func TestMoves(t *testing.T) {
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
 	q, count := New[*job](Rules{Price: 1, Short: 50, Whole: 50, Lead: 1 << 40, ClientLead: 1 << 40}), 0
-	for _, h := range []*Heap[*client[*job]]{&q.any, &q.short, &q.long, &q.idle} {
+	for _, h := range []*Heap[*client[*job]]{&q.active, &q.short, &q.long, &q.idle} {
 		by := h.Before
 		h.Before = func(a, b *client[*job]) bool { count++; return by(a, b) }
 	}

@@ -187,14 +187,14 @@ func (r *decodeRun) isStreamUseful(s *stream) bool {
 	if s.pos+r.Ahead <= r.tip.pos+1 {
 		return false
 	}
-	var any func(n *node) bool
-	any = func(n *node) bool {
+	var usefulBelow func(n *node) bool
+	usefulBelow = func(n *node) bool {
 		if len(n.children) == 0 {
 			return (!n.final || next <= n.pos) && r.streamAgrees(s, n)
 		}
-		return slices.ContainsFunc(n.children, any)
+		return slices.ContainsFunc(n.children, usefulBelow)
 	}
-	return any(r.tip)
+	return usefulBelow(r.tip)
 }
 
 func (r *decodeRun) emitAhead() {

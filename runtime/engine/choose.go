@@ -27,16 +27,16 @@ const (
 type SchemaError = grammar.Error
 
 func (e *Engine) validateRoute(r Route) error {
-	any := r.Settings.Rules()
+	hasRules := r.Settings.Rules()
 	switch {
 	case r.Local && (r.Cloud != nil || r.Far != nil):
 		return errors.New("nothing of a local answer may leave this device: leave out Local, or the cloud")
-	case any && r.Pick != nil:
+	case hasRules && r.Pick != nil:
 		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +
 			"leave one out")
 	case r.Drafter != nil && r.Pick != nil:
 		return errors.New("drafts have no effect where a sampler of the caller's own chooses: leave one out")
-	case any && r.Draft.Verify:
+	case hasRules && r.Draft.Verify:
 		return errors.New("verification compares with what the large model chooses without penalties, bias and " +
 			"min-p: leave them out, or the verification")
 	}
