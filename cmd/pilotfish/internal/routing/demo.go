@@ -221,7 +221,7 @@ func (f *routingFlags) speedSource() string {
 	if f.speeds != realPairSpeeds() {
 		return ""
 	}
-	return ", like Qwen2.5-Coder 0.5B and 1.5B on 29 November 2026\n(docs/study/results.md)"
+	return ", like Qwen2.5-Coder 0.5B and 1.5B (docs/study/results.md)"
 }
 
 func (f *routingFlags) demoQuestions(a *cli.App) (all []task.Question) {
