@@ -577,49 +577,55 @@ func TestTensorsRefused(t *testing.T) {
 
 // TestWideModels: the wider a model, its feed-forward blocks or its queries, the fewer rows it evaluates together.
 func TestWideModels(t *testing.T) {
-	for _, c := range []struct{ dim, ffn, head, rows int }{
-		{12, 1 << 15, 4, 512}, {12, 1<<15 + 1, 4, 511}, {12, 1 << 18, 4, 64}, {1 << 16, 16, 4, 256},
-		{12, 16, 1 << 14, 341},
+	for name, c := range map[string]struct{ dim, ffn, head, rows int }{
+		"not yet wide":        {12, 1 << 15, 4, 512},
+		"one column too many": {12, 1<<15 + 1, 4, 511},
+		"a wide feed-forward": {12, 1 << 18, 4, 64},
+		"wide rows":           {1 << 16, 16, 4, 256},
+		"wide queries":        {12, 16, 1 << 14, 341},
 	} {
-		s, d := newSheet(), &paper{}
-		for key, v := range map[string]int{
-			"block_count": 1, "embedding_length": c.dim, "feed_forward_length": c.ffn, "attention.key_length": c.head,
-		} {
-			s.values["qwen2."+key] = uint32(v)
-		}
-		for name := range s.tensors {
-			if strings.HasPrefix(name, "blk.1.") {
-				delete(s.tensors, name)
+		t.Run(name, func(t *testing.T) {
+			s, d := newSheet(), &paper{}
+			for key, v := range map[string]int{
+				"block_count": 1, "embedding_length": c.dim, "feed_forward_length": c.ffn,
+				"attention.key_length": c.head,
+			} {
+				s.values["qwen2."+key] = uint32(v)
 			}
-		}
-		for name, shape := range map[string][]int{
-			"token_embd": {c.dim, 20}, "output": {c.dim, 20}, "output_norm": {c.dim},
-			"blk.0.attn_norm": {c.dim}, "blk.0.attn_q": {c.dim, 3 * c.head}, "blk.0.attn_k": {c.dim, c.head},
-			"blk.0.attn_v": {c.dim, c.head}, "blk.0.attn_output": {3 * c.head, c.dim}, "blk.0.ffn_norm": {c.dim},
-			"blk.0.ffn_gate": {c.dim, c.ffn}, "blk.0.ffn_up": {c.dim, c.ffn}, "blk.0.ffn_down": {c.ffn, c.dim},
-		} {
-			s.tensors[name+".weight"] = shape
-		}
-		for name, n := range map[string]int{"q": 3 * c.head, "k": c.head, "v": c.head} {
-			s.tensors["blk.0.attn_"+name+".bias"] = []int{n}
-		}
-		m := s.model(t, d)
-		for _, size := range d.tensors {
-			assert.Equal(t, c.rows, size[0])
-		}
-		kv := newKV(t, m, 100)
-		rows := make([]backend.Row, min(c.rows+1, 100))
-		for i := range rows {
-			rows[i] = backend.Row{Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
-		}
-		require.NoError(t, m.Forward(t.Context(), kv, rows, nil, backend.Want{}))
-		passes := 0
-		for _, line := range d.log {
-			if strings.HasPrefix(line, "begin") {
-				passes++
+			for name := range s.tensors {
+				if strings.HasPrefix(name, "blk.1.") {
+					delete(s.tensors, name)
+				}
 			}
-		}
-		assert.Equal(t, (len(rows)+c.rows-1)/c.rows, passes)
+			for name, shape := range map[string][]int{
+				"token_embd": {c.dim, 20}, "output": {c.dim, 20}, "output_norm": {c.dim},
+				"blk.0.attn_norm": {c.dim}, "blk.0.attn_q": {c.dim, 3 * c.head}, "blk.0.attn_k": {c.dim, c.head},
+				"blk.0.attn_v": {c.dim, c.head}, "blk.0.attn_output": {3 * c.head, c.dim}, "blk.0.ffn_norm": {c.dim},
+				"blk.0.ffn_gate": {c.dim, c.ffn}, "blk.0.ffn_up": {c.dim, c.ffn}, "blk.0.ffn_down": {c.ffn, c.dim},
+			} {
+				s.tensors[name+".weight"] = shape
+			}
+			for name, n := range map[string]int{"q": 3 * c.head, "k": c.head, "v": c.head} {
+				s.tensors["blk.0.attn_"+name+".bias"] = []int{n}
+			}
+			m := s.model(t, d)
+			for _, size := range d.tensors {
+				assert.Equal(t, c.rows, size[0])
+			}
+			kv := newKV(t, m, 100)
+			rows := make([]backend.Row, min(c.rows+1, 100))
+			for i := range rows {
+				rows[i] = backend.Row{Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
+			}
+			require.NoError(t, m.Forward(t.Context(), kv, rows, nil, backend.Want{}))
+			passes := 0
+			for _, line := range d.log {
+				if strings.HasPrefix(line, "begin") {
+					passes++
+				}
+			}
+			assert.Equal(t, (len(rows)+c.rows-1)/c.rows, passes)
+		})
 	}
 }
 

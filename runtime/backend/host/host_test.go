@@ -74,11 +74,11 @@ func TestLoaded(t *testing.T) {
 func TestImpossibleSizes(t *testing.T) {
 	d := devices(t, Options{})[0]
 	const limit = math.MaxInt / 4
-	for _, size := range [][2]int{
+	for _, size := range []struct{ rows, cols int }{
 		{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {limit, 1}, {1, limit}, {limit - cpu.SpareTokens + 1, 1},
 	} {
-		_, err := d.NewTensor(size[0], size[1])
-		assert.Error(t, err, size)
+		_, err := d.NewTensor(size.rows, size.cols)
+		assert.Error(t, err, "%+v", size)
 	}
 	_, err := d.NewTensor(1, 1)
 	assert.NoError(t, err)

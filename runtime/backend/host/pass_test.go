@@ -593,10 +593,12 @@ func TestRefusals(t *testing.T) {
 		"groups":    func(c *backend.KVConfig) { c.KVHeads = 3 },
 		"type":      func(c *backend.KVConfig) { c.Type = gguf.Q8_0 },
 	} {
-		c := good
-		edit(&c)
-		_, err := d.NewKV(c)
-		assert.Error(t, err, name)
+		t.Run(name, func(t *testing.T) {
+			c := good
+			edit(&c)
+			_, err := d.NewKV(c)
+			assert.Error(t, err)
+		})
 	}
 	_, err = New(Options{Threads: -1})
 	assert.Error(t, err)
