@@ -249,32 +249,44 @@ func TestSplit(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestSplitRefuses(t *testing.T) {
-	check := func(t *testing.T, path, names string, want error) {
-		_, err := Open(path)
-		var fe *FormatError
-		require.ErrorAs(t, err, &fe)
-		require.ErrorIs(t, err, want)
-		require.ErrorContains(t, err, names)
+// refuseSplit checks that opening the part at path fails with want, in an error that contains names.
+func refuseSplit(t *testing.T, path, names string, want error) {
+	t.Helper()
+	_, err := Open(path)
+	var fe *FormatError
+	require.ErrorAs(t, err, &fe)
+	require.ErrorContains(t, err, names)
+	if te, ok := want.(*TypeError); ok {
+		require.ErrorAs(t, err, &te)
+		return
 	}
+	require.ErrorIs(t, err, want)
+}
+
+// TestSplitFiles: a part that is missing, broken or renamed is named.
+func TestSplitFiles(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		first := splitModel(t, 3, nil)
 		second := strings.Replace(first, "00001-of", "00002-of", 1)
 		require.NoError(t, os.Remove(second))
-		check(t, first, "my-model-00002-of-00003.gguf", fs.ErrNotExist)
-		check(t, first, "my-model-00002-of-00003.gguf", ErrSplit)
+		refuseSplit(t, first, "my-model-00002-of-00003.gguf", fs.ErrNotExist)
+		refuseSplit(t, first, "my-model-00002-of-00003.gguf", ErrSplit)
 	})
 	t.Run("broken", func(t *testing.T) {
 		first := splitModel(t, 2, nil)
 		save(t, filepath.Dir(first), "my-model-00002-of-00002.gguf", header(9, 0))
-		check(t, first, "my-model-00002-of-00002.gguf", ErrTooLong)
+		refuseSplit(t, first, "my-model-00002-of-00002.gguf", ErrTooLong)
 	})
 	t.Run("renamed", func(t *testing.T) {
 		first := splitModel(t, 2, nil)
 		other := filepath.Join(filepath.Dir(first), "other.gguf")
 		require.NoError(t, os.Rename(first, other))
-		check(t, other, "-00001-of-00002.gguf", ErrSplit)
+		refuseSplit(t, other, "-00001-of-00002.gguf", ErrSplit)
 	})
+}
+
+// TestSplitKeys: one part of two with wrong metadata is refused, with its name or that of the key.
+func TestSplitKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		part  int
 		edit  func(w *Writer)
@@ -302,17 +314,13 @@ func TestSplitRefuses(t *testing.T) {
 				}
 				return part == c.part
 			})
-			_, err := Open(first)
-			var fe *FormatError
-			require.ErrorAs(t, err, &fe)
-			require.ErrorContains(t, err, c.names)
-			if te, ok := c.want.(*TypeError); ok {
-				require.ErrorAs(t, err, &te)
-				return
-			}
-			require.ErrorIs(t, err, c.want)
+			refuseSplit(t, first, c.names, c.want)
 		})
 	}
+}
+
+// TestSplitTensors: the tensors of all parts have different names, and their number is that of the metadata.
+func TestSplitTensors(t *testing.T) {
 	t.Run("tensor twice", func(t *testing.T) {
 		first := splitModel(t, 2, nil)
 		save(t, filepath.Dir(first), "my-model-00002-of-00002.gguf", written(t, func(w *Writer) {
@@ -320,12 +328,12 @@ func TestSplitRefuses(t *testing.T) {
 			w.Declare("t0", F32, 1)
 			require.NoError(t, w.WriteFloats([]float32{1}))
 		}))
-		check(t, first, "my-model-00002", ErrDuplicate)
+		refuseSplit(t, first, "my-model-00002", ErrDuplicate)
 	})
 	t.Run("too few tensors", func(t *testing.T) {
 		first := splitModel(t, 2, func(part int, w *Writer) bool { splitKeys(w, 2, part, 3); return true })
-		check(t, first, splitTensors, ErrSplit)
+		refuseSplit(t, first, splitTensors, ErrSplit)
 		second := strings.Replace(first, "00001-of", "00002-of", 1)
-		check(t, second, first, ErrSplit) // the error names the part with the count that is compared
+		refuseSplit(t, second, first, ErrSplit) // the error names the part with the count that is compared
 	})
 }

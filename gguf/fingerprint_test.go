@@ -41,21 +41,27 @@ func TestFingerprint(t *testing.T) {
 
 // TestFingerprintKinds: the same bytes as values of different types, or of more keys, are different metadata.
 func TestFingerprintKinds(t *testing.T) {
-	seen := map[string]int{}
-	for i, put := range []func(w *Writer){
-		func(w *Writer) { Put(w, "k", uint32(1)) }, func(w *Writer) { Put(w, "k", int32(1)) },
-		func(w *Writer) { Put(w, "k", math.Float32frombits(1)) }, func(w *Writer) { Put(w, "k", "\x01\x00\x00\x00") },
-		func(w *Writer) { PutArray(w, "k", []uint32{1}) }, func(w *Writer) { PutArray(w, "k", []int32{1}) },
-		func(w *Writer) { PutArray(w, "k", []uint16{1, 0}) }, func(w *Writer) { PutArray(w, "k", []uint8{1, 0, 0, 0}) },
-		func(w *Writer) { Put(w, "k", "a"); Put(w, "l", "b") },
-		func(w *Writer) { w.Declare("k", F16, 2); _, _ = w.Write(make([]byte, 4)) },
-		func(w *Writer) { w.Declare("k", BF16, 2); _, _ = w.Write(make([]byte, 4)) },
-		func(w *Writer) { Put(w, "k", "al"+string([]byte{byte(KindString), byte(KindUint8)})+"b") },
+	seen := map[string]string{}
+	for name, put := range map[string]func(w *Writer){
+		"uint32":          func(w *Writer) { Put(w, "k", uint32(1)) },
+		"int32":           func(w *Writer) { Put(w, "k", int32(1)) },
+		"float32":         func(w *Writer) { Put(w, "k", math.Float32frombits(1)) },
+		"text":            func(w *Writer) { Put(w, "k", "\x01\x00\x00\x00") },
+		"array of uint32": func(w *Writer) { PutArray(w, "k", []uint32{1}) },
+		"array of int32":  func(w *Writer) { PutArray(w, "k", []int32{1}) },
+		"array of uint16": func(w *Writer) { PutArray(w, "k", []uint16{1, 0}) },
+		"array of uint8":  func(w *Writer) { PutArray(w, "k", []uint8{1, 0, 0, 0}) },
+		"two keys":        func(w *Writer) { Put(w, "k", "a"); Put(w, "l", "b") },
+		"F16":             func(w *Writer) { w.Declare("k", F16, 2); _, _ = w.Write(make([]byte, 4)) },
+		"BF16":            func(w *Writer) { w.Declare("k", BF16, 2); _, _ = w.Write(make([]byte, 4)) },
+		"a key as text":   func(w *Writer) { Put(w, "k", "al"+string([]byte{byte(KindString), byte(KindUint8)})+"b") },
 	} {
-		sum, err := parsed(t, put).Fingerprint()
-		require.NoError(t, err)
-		require.NotContains(t, seen, sum, "%d and %d", i, seen[sum])
-		seen[sum] = i
+		t.Run(name, func(t *testing.T) {
+			sum, err := parsed(t, put).Fingerprint()
+			require.NoError(t, err)
+			require.NotContains(t, seen, sum, "equals %s", seen[sum])
+			seen[sum] = name
+		})
 	}
 }
 

@@ -301,9 +301,11 @@ func TestStrange(t *testing.T) {
 		"a name with a zero":     header(1, 0).tensor("a\x00b", F32, 0, 1).pad(32).zeros(4),
 		"a type of four sizes 1": header(1, 0).tensor("a", F32, 0, 1, 1, 1, 1).pad(32).zeros(4),
 	} {
-		f, err := Parse(b)
-		require.NoError(t, err, name)
-		use(t, f)
+		t.Run(name, func(t *testing.T) {
+			f, err := Parse(b)
+			require.NoError(t, err)
+			use(t, f)
+		})
 	}
 }
 

@@ -163,27 +163,31 @@ func TestLargeString(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, len(text), len(got))
 
-	for _, put := range []func(w *Writer){
-		func(w *Writer) { Put(w, "text", text+"x") },
-		func(w *Writer) { PutArray(w, "list", make([]int8, maxElements+1)) },
-		func(w *Writer) { PutArray(w, "list", []string{"a", text + "x"}) },
+	for name, put := range map[string]func(w *Writer){
+		"a long string":             func(w *Writer) { Put(w, "text", text+"x") },
+		"many elements":             func(w *Writer) { PutArray(w, "list", make([]int8, maxElements+1)) },
+		"a long string of an array": func(w *Writer) { PutArray(w, "list", []string{"a", text + "x"}) },
 	} {
-		w := NewWriter(new(strings.Builder))
-		put(w)
-		assert.ErrorIs(t, w.Close(), ErrLimit)
+		t.Run(name, func(t *testing.T) {
+			w := NewWriter(new(strings.Builder))
+			put(w)
+			assert.ErrorIs(t, w.Close(), ErrLimit)
+		})
 	}
 }
 
 // TestForeignText: an error shows at most 100 bytes of a text in the file.
 func TestForeignText(t *testing.T) {
 	long := strings.Repeat("k", 60000)
-	for _, b := range []raw{
-		header(0, 2).pair(long, KindUint8).u8(1).pair(long, KindUint8).u8(1),
-		header(0, 1).pair(long+"\xff", KindUint8).u8(1),
+	for name, b := range map[string]raw{
+		"key twice":     header(0, 2).pair(long, KindUint8).u8(1).pair(long, KindUint8).u8(1),
+		"key not UTF-8": header(0, 1).pair(long+"\xff", KindUint8).u8(1),
 	} {
-		_, err := Parse(b)
-		require.Error(t, err)
-		assert.Less(t, len(err.Error()), 300)
-		assert.ErrorContains(t, err, strings.Repeat("k", 100)+`…" (6000`)
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(b)
+			require.Error(t, err)
+			assert.Less(t, len(err.Error()), 300)
+			assert.ErrorContains(t, err, strings.Repeat("k", 100)+`…" (6000`)
+		})
 	}
 }

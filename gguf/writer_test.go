@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -125,13 +126,16 @@ func TestWriterAlignment(t *testing.T) {
 	require.Equal(t, []byte{0, 0, 0x80, 0x40}, b[8192:8196])
 }
 
-// TestWriterRefuses: Close returns the first error.
-func TestWriterRefuses(t *testing.T) {
+// refusedWrite is what a caller does wrong with a writer, and the error of Close.
+type refusedWrite struct {
+	do   func(w *Writer)
+	want error
+}
+
+// refusedDescriptions returns refused metadata and descriptions of tensors, by name.
+func refusedDescriptions() map[string]refusedWrite {
 	long := string(make([]byte, 65))
-	for name, c := range map[string]struct {
-		do   func(w *Writer)
-		want error
-	}{
+	return map[string]refusedWrite{
 		"empty key":      {func(w *Writer) { Put(w, "", true) }, ErrName},
 		"key twice":      {func(w *Writer) { Put(w, "a", true); PutArray(w, "a", []bool{}) }, ErrDuplicate},
 		"text not UTF-8": {func(w *Writer) { Put(w, "a", "\xff") }, ErrUTF8},
@@ -154,6 +158,12 @@ func TestWriterRefuses(t *testing.T) {
 		"half a block":      {func(w *Writer) { w.Declare("a", Q8_0, 48) }, ErrShape},
 		"overflow":          {func(w *Writer) { w.Declare("a", F32, 1<<30, 1<<30, 1<<30) }, ErrOverflow},
 		"overflow of bytes": {func(w *Writer) { w.Declare("a", F32, math.MaxInt/2) }, ErrOverflow},
+	}
+}
+
+// refusedData returns data that does not fit its tensors, and calls in a wrong order, by name.
+func refusedData() map[string]refusedWrite {
+	return map[string]refusedWrite{
 		"floats beyond the tensor": {func(w *Writer) {
 			w.Declare("a", F32, 4)
 			_ = w.WriteFloats(make([]float32, 3))
@@ -174,7 +184,14 @@ func TestWriterRefuses(t *testing.T) {
 			w.Declare("a", Q8_0, 32)
 			_ = w.WriteFloats(slices.Repeat([]float32{math.MaxFloat32}, 32))
 		}, ErrNotFinite},
-	} {
+	}
+}
+
+// TestWriterRefuses: Close returns the first error.
+func TestWriterRefuses(t *testing.T) {
+	cases := refusedDescriptions()
+	maps.Copy(cases, refusedData())
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := NewWriter(io.Discard)
 			c.do(w)

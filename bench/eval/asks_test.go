@@ -35,16 +35,20 @@ func TestSummarizeVerified(t *testing.T) {
 	}
 	r := Summarize(set, append(runs, verified), l)
 	one := r.Runs[3]
-	assert.Equal(t, []any{verified.Name(), 0.0}, []any{one.Name(), *one.Verify})
-	assert.Equal(t, []float64{1.5, 2}, []float64{*one.Known, *one.Turned})
+	assert.Equal(t, verified.Name(), one.Name())
+	assert.Zero(t, *one.Verify)
+	assert.Equal(t, 1.5, *one.Known)
+	assert.Equal(t, 2.0, *one.Turned)
 	for _, plain := range r.Runs[:3] {
 		assert.True(t, plain.Known == nil && plain.Turned == nil, plain.Name())
 	}
 	q, ok := one.Quality()
-	assert.Equal(t, []any{stats.Interval{Value: 1, Low: *one.AccuracyLow, High: 1}, true}, []any{q, ok})
+	assert.True(t, ok)
+	assert.Equal(t, stats.Interval{Value: 1, Low: *one.AccuracyLow, High: 1}, q)
 	one.Accuracy = nil
 	q, ok = one.Quality()
-	assert.Equal(t, []any{*one.Agreement, true}, []any{q, ok}, "of answers that are not graded")
+	assert.True(t, ok)
+	assert.Equal(t, *one.Agreement, q, "of answers that are not graded")
 	_, ok = new(RunReport).Quality()
 	assert.False(t, ok)
 
@@ -58,7 +62,8 @@ func TestSummarizeVerified(t *testing.T) {
 	l = NewLog(Settings{}, About{})
 	l.answers[key{"a", "never"}] = empty
 	r = Summarize(set, runs[:1], l)
-	assert.Equal(t, []float64{0, 0}, []float64{r.Runs[0].EscalatedShare, r.Runs[0].Tokens})
+	assert.Zero(t, r.Runs[0].EscalatedShare)
+	assert.Zero(t, r.Runs[0].Tokens)
 }
 
 // TestDialled: verification without a margin gives the large model's text for any router, and no answer is taken from
@@ -108,10 +113,13 @@ func TestTakerCounts(t *testing.T) {
 	assert.Equal(t, 13, x.until, "a known token adds no comparison")
 	x.addEvent(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2,
 		AuditedTo: 15}})
-	assert.Equal(t, []int{15, 2}, []int{x.until, x.a.Audited}, "with verification it does")
+	assert.Equal(t, 15, x.until, "with verification it does")
+	assert.Equal(t, 2, x.a.Audited)
 	x.addEvent(draft.Event{Escalation: &draft.Escalation{Pos: 19, Outcome: draft.Miss, Token: 1, Audited: 3,
 		Missed: []terms.Finding{{Pos: 16}, {Pos: 18}}}})
-	assert.Equal(t, []any{5, []int{6, 8}, 20}, []any{x.a.Audited, x.a.Missed, x.until})
+	assert.Equal(t, 5, x.a.Audited)
+	assert.Equal(t, []int{6, 8}, x.a.Missed)
+	assert.Equal(t, 20, x.until)
 	x.addEvent(draft.Event{Escalation: &draft.Escalation{Pos: 30, Outcome: draft.Hit, Token: 1, ByAhead: true}})
 	assert.Equal(t, 20, x.until, "an answer ahead compares no tokens")
 }

@@ -98,6 +98,33 @@ func TestRunNames(t *testing.T) {
 	}))
 }
 
+// checkAnswer checks the fields of an answer to q that depend on each other.
+func checkAnswer(t *testing.T, q task.Question, a Answer) {
+	t.Helper()
+	assert.Equal(t, "end", a.Stop)
+	assert.Equal(t, q.Grade(a.Text()).String(), a.Verdict)
+	assert.Empty(t, a.Pieces[len(a.Pieces)-1], "the end token has no text")
+	assert.Positive(t, a.Milliseconds)
+	assert.Equal(t, strings.Count(a.Origins, "c"), a.Asks)
+	assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited, "%s %s: all edge tokens are compared", q.ID, a.Run)
+	for _, i := range a.Missed {
+		assert.Equal(t, byte('e'), a.Origins[i])
+	}
+	for _, i := range a.Needless {
+		assert.Equal(t, byte('c'), a.Origins[i])
+	}
+}
+
+// answerAlone returns the answer of run r to q without other questions and runs.
+func answerAlone(t *testing.T, o Options, q task.Question, r Run) Answer {
+	t.Helper()
+	o.Runs, o.Log, o.Progress = []Run{r}, NewLog(Settings{}, About{}), nil
+	o.Set = &task.Set{Questions: []task.Question{q}}
+	require.NoError(t, o.Run(t.Context()))
+	a, _ := o.Log.Answer(q.ID, r.Name())
+	return a
+}
+
 // TestAnswers: the fields of answers are consistent and equal those of plain decoding. An answer that is shared by
 // thresholds equals a decoded one.
 func TestAnswers(t *testing.T) {
@@ -115,19 +142,7 @@ func TestAnswers(t *testing.T) {
 			a, ok := o.Log.Answer(q.ID, r.Name())
 			require.True(t, ok)
 			require.NoError(t, a.checkConsistency(Names(o.Runs)))
-			assert.Equal(t, "end", a.Stop)
-			assert.Equal(t, q.Grade(a.Text()).String(), a.Verdict)
-			assert.Empty(t, a.Pieces[len(a.Pieces)-1], "the end token has no text")
-			assert.Positive(t, a.Milliseconds)
-			assert.Equal(t, strings.Count(a.Origins, "c"), a.Asks)
-			assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited,
-				"%s %s: all edge tokens are compared", q.ID, a.Run)
-			for _, i := range a.Missed {
-				assert.Equal(t, byte('e'), a.Origins[i])
-			}
-			for _, i := range a.Needless {
-				assert.Equal(t, byte('c'), a.Origins[i])
-			}
+			checkAnswer(t, q, a)
 			needless, missed = needless+len(a.Needless), missed+len(a.Missed)
 			if a.Verdict == "right" {
 				rights++
@@ -135,27 +150,19 @@ func TestAnswers(t *testing.T) {
 			if a.Same != "" {
 				same++
 			}
-			if r.Budget > 0 {
-				continue // earlier questions count in the budget: see TestBudget
+			if r.Budget == 0 { // earlier questions count in a budget: see TestBudget
+				assert.Equal(t, without(answerAlone(t, o, q, r)), without(a), "%s %s", q.ID, a.Run)
 			}
-			alone := o
-			alone.Runs, alone.Log, alone.Progress = []Run{r}, NewLog(Settings{}, About{}), nil
-			alone.Set = &task.Set{Questions: []task.Question{q}}
-			require.NoError(t, alone.Run(t.Context()))
-			b, _ := alone.Log.Answer(q.ID, r.Name())
-			assert.Equal(t, without(b), without(a), "%s %s", q.ID, a.Run)
 		}
-	}
-	assert.Positive(t, same, "thresholds 0.3 and 0.31 share some answers")
-	assert.Positive(t, needless)
-	assert.Positive(t, missed)
-	assert.Greater(t, rights, 24)
-	for _, q := range o.Set.Questions {
 		never, _ := o.Log.Answer(q.ID, "never")
 		always, _ := o.Log.Answer(q.ID, "always")
 		agreed := len(always.Needless) == len(always.Tokens)
 		assert.Equal(t, slices.Equal(never.Tokens, always.Tokens), agreed, "for equal texts no ask is needed")
 	}
+	assert.Positive(t, same, "thresholds 0.3 and 0.31 share some answers")
+	assert.Positive(t, needless)
+	assert.Positive(t, missed)
+	assert.Greater(t, rights, 24)
 	never, _ := o.Log.Answer("1", "never")
 	assert.NotContains(t, never.Origins, "c")
 	always, _ := o.Log.Answer("1", "always")
@@ -193,7 +200,8 @@ func TestSame(t *testing.T) {
 		got, ok := d.findSameDecisions(at(router.Margin, threshold))
 		assert.Equal(t, known, ok, threshold)
 		if known {
-			assert.Equal(t, []string{at(router.Margin, threshold).Name(), "margin 0.5"}, []string{got.Run, got.Same})
+			assert.Equal(t, at(router.Margin, threshold).Name(), got.Run)
+			assert.Equal(t, "margin 0.5", got.Same)
 		}
 		_, ok = d.findSameDecisions(at(router.Entropy, threshold))
 		assert.False(t, ok)
@@ -212,7 +220,8 @@ func TestSame(t *testing.T) {
 	}{{"cloud", 0.25}, {"edge", 0.75}, {"cloud", 0.125}, {"edge", 0.875}} {
 		k.addToken(tokenOf(e.origin, e.confidence))
 	}
-	assert.Equal(t, []float64{0.25, 0.75}, []float64{k.known.above, k.known.most})
+	assert.Equal(t, 0.25, k.known.above)
+	assert.Equal(t, 0.75, k.known.most)
 }
 
 // TestTurns: a question that spent nothing releases the next one, too.
@@ -229,6 +238,65 @@ func TestTurns(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, balance.Total().Tokens, "of another device")
 	})
+}
+
+// checkSpending answers the questions of run r one after the other for each device, with the balance of its earlier
+// questions: the answers equal those of o, and each device exceeds the budget by no more than it lends.
+func checkSpending(t *testing.T, o Options, r Run) {
+	t.Helper()
+	var balances [slots]*router.Balance
+	var spent [slots]int
+	for i, q := range o.Set.Questions {
+		a, _ := o.Log.Answer(q.ID, r.Name())
+		require.NotNil(t, a.Spent)
+		alone := o
+		alone.Set = &task.Set{Name: o.Set.Name, Questions: []task.Question{q}}
+		w := &evaluation{Options: alone, turns: newDeviceTurns([]Run{r}, alone.Set.Questions)}
+		if i < slots {
+			balances[i] = new(router.Balance)
+		}
+		device := i % slots
+		w.turns.balance[r.Name()][0] = balances[device]
+		s, err := w.Edge.NewSession()
+		require.NoError(t, err)
+		w.Log, w.Runs = NewLog(Settings{}, About{}), []Run{r}
+		require.NoError(t, w.answerQuestion(t.Context(), s, 0))
+		again, _ := w.Log.Answer(q.ID, r.Name())
+		require.Equal(t, without(a), without(again),
+			"question %d of %s: with the spent budget of earlier questions", i, r.Name())
+		spent[device] += a.cloudTokenCount()
+		total := balances[device].Total()
+		assert.LessOrEqual(t, float64(total.Escalations), r.Budget*float64(total.Tokens)+2)
+		assert.GreaterOrEqual(t, total.Escalations, spent[device])
+	}
+	var sum router.Total
+	for _, b := range balances {
+		sum.Tokens, sum.Escalations = sum.Tokens+b.Total().Tokens, sum.Escalations+b.Total().Escalations
+	}
+	assert.Greater(t, sum.Share(), 0.1*r.Budget, "%s: some of the budget of short histories is used", r.Name())
+}
+
+// runWithStop runs o in a log that is closed after 50 answers and opened again.
+func runWithStop(t *testing.T, o *Options) {
+	t.Helper()
+	path := filepath.Join(held.TempDir(t), "answers")
+	settings := Settings{Task: "demo", Runs: Names(o.Runs)}
+	var err error
+	o.Log, err = OpenLog(path, settings, About{})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	o.Progress = func(done, _ int) {
+		if done == 50 {
+			stop()
+		}
+	}
+	require.ErrorIs(t, o.Run(ctx), context.Canceled)
+	require.NoError(t, o.Log.Close())
+	o.Progress = nil
+	o.Log, err = OpenLog(path, settings, About{})
+	require.NoError(t, err)
+	require.NoError(t, o.Run(t.Context()))
+	require.NoError(t, o.Log.Close())
 }
 
 // TestBudget: runs with a budget answer the questions of a device one after the other, in parallel with other devices
@@ -248,59 +316,12 @@ func TestBudget(t *testing.T) {
 	want.Parallel = 1
 	require.NoError(t, want.Run(t.Context()))
 	for _, r := range budgets {
-		var balances [slots]*router.Balance
-		var spent [slots]int
-		for i, q := range want.Set.Questions {
-			a, _ := want.Log.Answer(q.ID, r.Name())
-			require.NotNil(t, a.Spent)
-			alone := want
-			alone.Set = &task.Set{Name: want.Set.Name, Questions: []task.Question{q}}
-			w := &evaluation{Options: alone, turns: newDeviceTurns([]Run{r}, alone.Set.Questions)}
-			if i < slots {
-				balances[i] = new(router.Balance)
-			}
-			device := i % slots
-			w.turns.balance[r.Name()][0] = balances[device]
-			s, err := w.Edge.NewSession()
-			require.NoError(t, err)
-			w.Log, w.Runs = NewLog(Settings{}, About{}), []Run{r}
-			require.NoError(t, w.answerQuestion(t.Context(), s, 0))
-			again, _ := w.Log.Answer(q.ID, r.Name())
-			require.Equal(t, without(a), without(again),
-				"question %d of %s: with the spent budget of earlier questions", i, r.Name())
-			spent[device] += a.cloudTokenCount()
-			total := balances[device].Total()
-			assert.LessOrEqual(t, float64(total.Escalations), r.Budget*float64(total.Tokens)+2)
-			assert.GreaterOrEqual(t, total.Escalations, spent[device])
-		}
-		var sum router.Total
-		for _, b := range balances {
-			sum.Tokens, sum.Escalations = sum.Tokens+b.Total().Tokens, sum.Escalations+b.Total().Escalations
-		}
-		assert.Greater(t, sum.Share(), 0.1*r.Budget, "%s: some of the budget of short histories is used", r.Name())
+		checkSpending(t, want, r)
 	}
 	for _, parallel := range []int{0, 3} {
 		o := demoOptions(t, 20, runs...)
 		o.Parallel = parallel
-		dir := held.TempDir(t)
-		path := filepath.Join(dir, "answers")
-		settings := Settings{Task: "demo", Runs: Names(runs)}
-		var err error
-		o.Log, err = OpenLog(path, settings, About{})
-		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		o.Progress = func(done, _ int) {
-			if done == 50 {
-				stop()
-			}
-		}
-		require.ErrorIs(t, o.Run(ctx), context.Canceled)
-		require.NoError(t, o.Log.Close())
-		o.Progress = nil
-		o.Log, err = OpenLog(path, settings, About{})
-		require.NoError(t, err)
-		require.NoError(t, o.Run(t.Context()))
-		require.NoError(t, o.Log.Close())
+		runWithStop(t, &o)
 		for _, q := range want.Set.Questions {
 			for _, r := range runs {
 				a, _ := want.Log.Answer(q.ID, r.Name())
@@ -380,7 +401,9 @@ func TestCut(t *testing.T) {
 	o.MaxTokens = 20 // the demo's grader needs whole answers
 	require.NoError(t, o.Run(t.Context()))
 	r := Summarize(o.Set, o.Runs, o.Log).Runs[0]
-	assert.Equal(t, []int{0, 6, 6}, []int{*r.Right, *r.Silent, *r.Cut})
+	assert.Zero(t, *r.Right)
+	assert.Equal(t, 6, *r.Silent)
+	assert.Equal(t, 6, *r.Cut)
 
 	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	line := fmt.Sprintf(`{"question":%q,"answer":%q}`, o.Set.Questions[0].Text,
@@ -391,7 +414,9 @@ func TestCut(t *testing.T) {
 	o.Set, o.Log = set, NewLog(Settings{Runs: Names(o.Runs)}, About{})
 	require.NoError(t, o.Run(t.Context()))
 	r = Summarize(o.Set, o.Runs, o.Log).Runs[0]
-	assert.Equal(t, []int{1, 0, 1}, []int{*r.Right, *r.Silent, *r.Cut})
+	assert.Equal(t, 1, *r.Right)
+	assert.Zero(t, *r.Silent)
+	assert.Equal(t, 1, *r.Cut)
 }
 
 // TestRawAndShots: a raw question is a text to continue, and the answer ends where the next question begins. Worked
@@ -435,7 +460,8 @@ func TestTaker(t *testing.T) {
 	far := fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: 4,
 		Audit: []engine.CloudFinding{{Pos: 13}}}}}
 	require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
-	assert.Equal(t, []any{4, []int{3}}, []any{k.a.Audited, k.a.Missed})
+	assert.Equal(t, 4, k.a.Audited)
+	assert.Equal(t, []int{3}, k.a.Missed)
 	k.addSummary(engine.Summary{Text: "ab\ufffd", Stop: "length"})
 	assert.Equal(t, []string{"a", "b\ufffd"}, k.a.Pieces)
 	k.addEscalation(&draft.Escalation{Outcome: draft.Dropped})
@@ -463,10 +489,12 @@ func TestRest(t *testing.T) {
 		"of which in the rest":   {"ccec", 12, 2, 1},
 		"nothing is left to ask": {"eeee", 14, 4, 0},
 	} {
-		k := &answerBuilder{prompt: 10, until: c.until, a: Answer{Tokens: make([]int32, 4), Origins: c.origins}}
-		far := &fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: c.audited}}}
-		require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
-		assert.Equal(t, c.counts, k.a.Audited, name)
+		t.Run(name, func(t *testing.T) {
+			k := &answerBuilder{prompt: 10, until: c.until, a: Answer{Tokens: make([]int32, 4), Origins: c.origins}}
+			far := &fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: c.audited}}}
+			require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
+			assert.Equal(t, c.counts, k.a.Audited)
+		})
 	}
 }
 
@@ -533,46 +561,32 @@ func TestInsists(t *testing.T) {
 	o := demoOptions(t, 1, at(router.Margin, 0.9), Run{Policy: router.Never})
 	require.NoError(t, o.Run(t.Context()))
 	want, _ := o.Log.Answer("1", "margin 0.9")
-	for _, c := range []struct {
-		asks, sessions int32
+	for name, c := range map[string]struct {
+		asks, sessions int32 // that fail
 		fails          bool
-	}{{3, 0, false}, {0, 3, false}, {4, 0, true}, {0, 4, true}} {
-		f := &flaky{Far: o.Far}
-		f.asks.Store(c.asks)
-		f.sessions.Store(c.sessions)
-		again := o
-		again.Far, again.Log, again.Runs = f, NewLog(Settings{}, About{}), o.Runs[:1]
-		err := again.Run(t.Context())
-		if c.fails {
-			require.ErrorContains(t, err, "question 1, margin 0.9: the large model gave no answer: ")
-			assert.Zero(t, again.Log.Answers())
-			continue
-		}
-		require.NoError(t, err)
-		got, _ := again.Log.Answer("1", "margin 0.9")
-		assert.Equal(t, without(want), without(got))
+	}{
+		"three asks":     {3, 0, false},
+		"three sessions": {0, 3, false},
+		"all asks":       {4, 0, true},
+		"all sessions":   {0, 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &flaky{Far: o.Far}
+			f.asks.Store(c.asks)
+			f.sessions.Store(c.sessions)
+			again := o
+			again.Far, again.Log, again.Runs = f, NewLog(Settings{}, About{}), o.Runs[:1]
+			err := again.Run(t.Context())
+			if c.fails {
+				require.ErrorContains(t, err, "question 1, margin 0.9: the large model gave no answer: ")
+				assert.Zero(t, again.Log.Answers())
+				return
+			}
+			require.NoError(t, err)
+			got, _ := again.Log.Answer("1", "margin 0.9")
+			assert.Equal(t, without(want), without(got))
+		})
 	}
-	budget := o
-	budget.Runs = []Run{{Policy: router.Margin, Budget: 0.2}}
-	budget.Set = &task.Set{Name: o.Set.Name}
-	for i := range 4 {
-		q := o.Set.Questions[0]
-		q.ID = fmt.Sprint(i)
-		budget.Set.Questions = append(budget.Set.Questions, q)
-	}
-	var spent [2][]Answer
-	for i, far := range []engine.Far{o.Far, &flaky{Far: o.Far}} {
-		budget.Far, budget.Log = far, NewLog(Settings{}, About{})
-		if f, ok := far.(*flaky); ok {
-			f.asks.Store(3)
-		}
-		require.NoError(t, budget.Run(t.Context()))
-		for _, q := range budget.Set.Questions {
-			a, _ := budget.Log.Answer(q.ID, budget.Runs[0].Name())
-			spent[i] = append(spent[i], without(a))
-		}
-	}
-	assert.Equal(t, spent[0], spent[1], "a failed attempt uses nothing of the budget")
 	f := &flaky{Far: o.Far} // the comparison of the small model's own text counts, too
 	f.asks.Store(1)
 	o.Far, o.Log, o.Runs = f, NewLog(Settings{}, About{}), o.Runs[1:]
@@ -584,6 +598,31 @@ func TestInsists(t *testing.T) {
 	o.Log, o.Pause = NewLog(Settings{}, About{}), time.Hour
 	go cancel(why)
 	assert.ErrorIs(t, o.Run(stopped), why, "a pause ends with the context")
+}
+
+// TestInsistsWithBudget: a question that is decoded again does not change what later questions may spend.
+func TestInsistsWithBudget(t *testing.T) {
+	budget := demoOptions(t, 1, Run{Policy: router.Margin, Budget: 0.2})
+	question, far := budget.Set.Questions[0], budget.Far
+	budget.Set = &task.Set{Name: budget.Set.Name}
+	for i := range 4 {
+		q := question
+		q.ID = fmt.Sprint(i)
+		budget.Set.Questions = append(budget.Set.Questions, q)
+	}
+	var spent [2][]Answer
+	for i, far := range []engine.Far{far, &flaky{Far: far}} {
+		budget.Far, budget.Log = far, NewLog(Settings{}, About{})
+		if f, ok := far.(*flaky); ok {
+			f.asks.Store(3)
+		}
+		require.NoError(t, budget.Run(t.Context()))
+		for _, q := range budget.Set.Questions {
+			a, _ := budget.Log.Answer(q.ID, budget.Runs[0].Name())
+			spent[i] = append(spent[i], without(a))
+		}
+	}
+	assert.Equal(t, spent[0], spent[1], "a failed attempt uses nothing of the budget")
 }
 
 // TestStopped: an error that ends a call early is returned, and graded answers stay in the log.

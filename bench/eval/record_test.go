@@ -53,7 +53,9 @@ func TestReadLog(t *testing.T) {
 	for _, b := range [][]byte{text, packed.Bytes()} {
 		l, err := ReadLog(saved(t, b))
 		require.NoError(t, err)
-		assert.Equal(t, []any{"t", "1", 1}, []any{l.Settings.Task, l.About.Version, l.Answers()})
+		assert.Equal(t, "t", l.Settings.Task)
+		assert.Equal(t, "1", l.About.Version)
+		assert.Equal(t, 1, l.Answers())
 		runs, err := l.Runs()
 		require.NoError(t, err)
 		assert.Equal(t, []string{"margin 0.5"}, Names(runs))
@@ -122,28 +124,36 @@ func TestCheck(t *testing.T) {
 
 // TestContradictions: an answer that its run cannot have is refused.
 func TestContradictions(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		a    Answer
 		want string
 	}{
-		{Answer{Run: "never", Origins: "ee"}, ""},
-		{Answer{Run: "never", Origins: "ec", Asks: 1}, "the large model has 1 of 2 tokens"},
-		{Answer{Run: "always", Origins: "ec", Asks: 1}, "the large model has 1 of 2 tokens"},
-		{Answer{Run: "always", Origins: "cc", Asks: 2}, ""},
-		{Answer{Run: "margin 0.5", Origins: "ec", Asks: 2}, "2 questions gave 1 tokens"},
-		{Answer{Run: "margin 0.5", Origins: "ec", Asks: 1, Needless: []int{0}}, "a position in missed or needless"},
-		{Answer{Run: "never verified 0", Origins: "ece", Asks: 2, Turned: 1, Needless: []int{2}}, ""},
-		{Answer{Run: "never verified 0", Origins: "ece", Asks: 2, Turned: 2}, "2 questions replaced 2 tokens, but"},
-		{Answer{Run: "never verified 0", Origins: "ccc", Asks: 1, Turned: 1}, "1 questions replaced 1 tokens, but"},
-		{Answer{Run: "never verified 0", Origins: "ece", Asks: 2, Turned: 1, Missed: []int{1}}, "a position in missed"},
+		"never without asks":   {Answer{Run: "never", Origins: "ee"}, ""},
+		"never with an ask":    {Answer{Run: "never", Origins: "ec", Asks: 1}, "the large model has 1 of 2 tokens"},
+		"always, not for all":  {Answer{Run: "always", Origins: "ec", Asks: 1}, "the large model has 1 of 2 tokens"},
+		"always for all":       {Answer{Run: "always", Origins: "cc", Asks: 2}, ""},
+		"an ask without token": {Answer{Run: "margin 0.5", Origins: "ec", Asks: 2}, "2 questions gave 1 tokens"},
+		"a needless edge token": {Answer{Run: "margin 0.5", Origins: "ec", Asks: 1, Needless: []int{0}},
+			"a position in missed or needless"},
+		"verified": {Answer{Run: "never verified 0", Origins: "ece", Asks: 2, Turned: 1, Needless: []int{2}}, ""},
+		"more replaced than chosen": {Answer{Run: "never verified 0", Origins: "ece", Asks: 2, Turned: 2},
+			"2 questions replaced 2 tokens, but"},
+		"more chosen than replaced": {Answer{Run: "never verified 0", Origins: "ccc", Asks: 1, Turned: 1},
+			"1 questions replaced 1 tokens, but"},
+		"missed with verification": {
+			Answer{Run: "never verified 0", Origins: "ece", Asks: 2, Turned: 1, Missed: []int{1}},
+			"a position in missed",
+		},
 	} {
-		c.a.Question, c.a.Stop, c.a.Pieces = "q", "end", make([]string, len(c.a.Origins))
-		err := c.a.checkConsistency([]string{c.a.Run})
-		if c.want == "" {
-			assert.NoError(t, err)
-		} else {
-			assert.ErrorContains(t, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			c.a.Question, c.a.Stop, c.a.Pieces = "q", "end", make([]string, len(c.a.Origins))
+			err := c.a.checkConsistency([]string{c.a.Run})
+			if c.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, c.want)
+			}
+		})
 	}
 }
 
@@ -191,16 +201,24 @@ func TestShares(t *testing.T) {
 	}
 	r := Summarize(l.Set(), runs, l)
 	require.Len(t, r.Runs, 5)
-	for i, want := range [][5]float64{ // chosen, asked, replaced, read, gap
-		{0, 0, 0, 0, -1}, {0.5, 0.5, 0.25, 7, 0}, {0.25, 0.5, 0.25, 8, -1}, {0.125, 0.5, 0.125, 8, 1},
-		{0.25, 0.25, 0.25, 5, -1}, // oracle
+	for i, want := range []struct {
+		run                                   string
+		escalated, asked, replaced, read, gap float64 // gap -1: none
+	}{
+		{"never", 0, 0, 0, 0, -1}, {"margin 0.5", 0.5, 0.5, 0.25, 7, 0}, {"never verified 0", 0.25, 0.5, 0.25, 8, -1},
+		{"margin 0.5 verified 1", 0.125, 0.5, 0.125, 8, 1}, {Oracle, 0.25, 0.25, 0.25, 5, -1},
 	} {
-		one, gap := r.Runs[i], -1.
-		if one.Gap != nil {
-			gap = one.Gap.Value
-		}
-		assert.Equal(t, want, [5]float64{one.EscalatedShare, one.AskedShare, one.ReplacedShare, one.Read, gap},
-			one.Name())
+		t.Run(want.run, func(t *testing.T) {
+			one, gap := r.Runs[i], -1.
+			if one.Gap != nil {
+				gap = one.Gap.Value
+			}
+			assert.Equal(t, want.run, one.Name())
+			assert.Equal(t, want.escalated, one.EscalatedShare)
+			assert.Equal(t, want.asked, one.AskedShare)
+			assert.Equal(t, want.replaced, one.ReplacedShare)
+			assert.Equal(t, want.read, one.Read)
+			assert.Equal(t, want.gap, gap)
+		})
 	}
-	assert.Equal(t, []string{Oracle, "1"}, []string{r.Runs[4].Name(), "1"})
 }

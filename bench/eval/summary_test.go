@@ -85,23 +85,29 @@ func comparedRuns() (*task.Set, []Run, *Log) {
 	return set, runs, l
 }
 
+// TestSummarize: the figures of each run.
 func TestSummarize(t *testing.T) {
-	set, runs, l := comparedRuns()
-	r := Summarize(set, runs, l)
-	assert.Equal(t, []int{4, 4}, []int{r.Questions, r.Asked})
+	r := Summarize(comparedRuns())
+	assert.Equal(t, 4, r.Questions)
+	assert.Equal(t, 4, r.Asked)
 	require.Len(t, r.Runs, 4)
 	never, always, margin, oracle := r.Runs[0], r.Runs[1], r.Runs[2], r.Runs[3]
-
 	assert.Equal(t, []string{"never", "always", "margin 0.5", "oracle"},
 		[]string{never.Name(), always.Name(), margin.Name(), oracle.Name()})
-	w := stats.Wilson(3, 4)
-	assert.Equal(t, []any{"margin", 0.5, 4, 3, 0, 0.75, w.Low, w.High}, []any{
-		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy,
-		*margin.AccuracyLow, *margin.AccuracyHigh})
+	assert.Equal(t, "margin", margin.Policy)
+	assert.Equal(t, 0.5, *margin.Threshold)
+	assert.Equal(t, 4, margin.Answers)
+	assert.Equal(t, 3, *margin.Right)
+	assert.Zero(t, *margin.Silent)
+	assert.Equal(t, stats.Wilson(3, 4),
+		stats.Interval{Value: *margin.Accuracy, Low: *margin.AccuracyLow, High: *margin.AccuracyHigh})
 	assert.Equal(t, 1, *never.Silent)
-	assert.Equal(t, []float64{0.25, 0.5}, []float64{*margin.Chance, *never.Accuracy})
+	assert.Equal(t, 0.25, *margin.Chance)
+	assert.Equal(t, 0.5, *never.Accuracy)
 	assert.InDelta(t, 3./16, margin.EscalatedShare, 1e-12)
-	assert.Equal(t, []float64{0.75, 4, 4}, []float64{margin.Asks, margin.Tokens, margin.Milliseconds})
+	assert.Equal(t, 0.75, margin.Asks)
+	assert.Equal(t, 4.0, margin.Tokens)
+	assert.Equal(t, 4.0, margin.Milliseconds)
 	assert.InDelta(t, 3./13, *margin.Missed, 1e-12)
 	assert.InDelta(t, 1./3, *margin.Needless, 1e-12)
 	assert.InDelta(t, 13./16, margin.Agreement.Value, 1e-12)
@@ -110,8 +116,33 @@ func TestSummarize(t *testing.T) {
 	assert.Nil(t, never.Needless)
 	assert.InDelta(t, 12./16, *always.Needless, 1e-12)
 
+	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
+	assert.Equal(t, 0.75, *oracle.Accuracy)
+	assert.Equal(t, 1.0, oracle.Asks)
+	assert.Equal(t, 3, *oracle.Right)
+	assert.Equal(t, 4.0, oracle.Tokens)
+	assert.Zero(t, *oracle.Missed)
+	assert.Zero(t, *oracle.Needless)
+	assert.Equal(t, always.Agreement, oracle.Agreement)
+	assert.Nil(t, oracle.Curve)
+
+	b, err := json.Marshal(r.Runs)
+	require.NoError(t, err)
+	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
+		`"accuracy_high":`, `"escalated_share":0.1875,`,
+		`{"policy":"never","answers":4,`} {
+		assert.Contains(t, string(b), field)
+	}
+}
+
+// TestComparedRuns: a run is compared with each model alone.
+func TestComparedRuns(t *testing.T) {
+	r := Summarize(comparedRuns())
+	never, always, margin := r.Runs[0], r.Runs[1], r.Runs[2]
 	v := margin.Never
-	assert.Equal(t, []any{2, 1, 1.0}, []any{v.OnlyThis, v.OnlyThat, v.McNemar})
+	assert.Equal(t, 2, v.OnlyThis)
+	assert.Equal(t, 1, v.OnlyThat)
+	assert.Equal(t, 1.0, v.McNemar)
 	assert.InDelta(t, 0.25, v.Difference.Value, 1e-12)
 	assert.InDelta(t, 1.5, v.Ratio.Value, 1e-12)
 	assert.Nil(t, v.NonInferior)
@@ -119,31 +150,24 @@ func TestSummarize(t *testing.T) {
 	assert.False(t, *never.Always.NonInferior)
 	assert.Nil(t, always.Always)
 	assert.Nil(t, never.Never)
-
-	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
-	assert.Equal(t, []any{0.75, 1.0, 3, 4.0}, []any{*oracle.Accuracy, oracle.Asks, *oracle.Right, oracle.Tokens})
-	assert.Equal(t, []float64{0, 0}, []float64{*oracle.Missed, *oracle.Needless})
-	assert.Equal(t, always.Agreement, oracle.Agreement)
-	assert.Nil(t, oracle.Curve)
-
-	require.Len(t, r.Policies, 1)
-	area := r.Policies[0]
-	assert.Equal(t, []any{"margin", 0.0, 1.0}, []any{area.Policy, area.From, area.To})
-	assert.Equal(t, &r.Policies[0], margin.Curve)
-	assert.Nil(t, never.Curve)
-	require.Len(t, area.At, 6)
-	for i, share := range []float64{0.03, 0.05, 0.07} {
-		assert.InDelta(t, 0.5+0.25*share/(3./16), area.At[i].Quality.Value, 1e-12)
-	}
 	assert.InDelta(t, 1, margin.Gap.Value, 1e-12, "the whole distance from 0.5 to 0.75")
 	assert.Nil(t, never.Gap)
 	assert.Nil(t, always.Gap)
-	b, err := json.Marshal(r.Runs)
-	require.NoError(t, err)
-	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
-		`"accuracy_high":`, `"escalated_share":0.1875,`,
-		`{"policy":"never","answers":4,`} {
-		assert.Contains(t, string(b), field)
+}
+
+// TestCurve: the curve of a policy contains its runs and each model alone.
+func TestCurve(t *testing.T) {
+	r := Summarize(comparedRuns())
+	require.Len(t, r.Policies, 1)
+	area := r.Policies[0]
+	assert.Equal(t, "margin", area.Policy)
+	assert.Zero(t, area.From)
+	assert.Equal(t, 1.0, area.To)
+	assert.Equal(t, &r.Policies[0], r.Runs[2].Curve)
+	assert.Nil(t, r.Runs[0].Curve)
+	require.Len(t, area.At, 6)
+	for i, share := range []float64{0.03, 0.05, 0.07} {
+		assert.InDelta(t, 0.5+0.25*share/(3./16), area.At[i].Quality.Value, 1e-12)
 	}
 }
 
@@ -167,12 +191,14 @@ func TestPoliciesAtShares(t *testing.T) {
 	for i, share := range []float64{0.03, 0.05, 0.07, 0.1} {
 		up, down := 0.5+0.25*share/(3./16), 0.5-0.25*share/(3./16)
 		m, r := margin.At[i], random.At[i]
-		assert.Equal(t, []float64{share, share}, []float64{m.Share, r.Share})
+		assert.Equal(t, share, m.Share)
+		assert.Equal(t, share, r.Share)
 		assert.InDelta(t, up, m.Quality.Value, 1e-12)
 		assert.InDelta(t, down, r.Quality.Value, 1e-12)
 		assert.InDelta(t, up-down, m.Minus["random"].Value, 1e-12)
 		assert.InDelta(t, down-up, r.Minus["margin"].Value, 1e-12)
-		assert.Equal(t, []int{1, 1}, []int{len(m.Minus), len(r.Minus)}, "a policy is not compared with itself")
+		assert.Len(t, m.Minus, 1, "a policy is not compared with itself")
+		assert.Len(t, r.Minus, 1)
 	}
 
 	// without the models alone the curves cover less, and shares outside are left out
@@ -199,12 +225,14 @@ func TestSummarizeParts(t *testing.T) {
 	}
 	l.answers[key{"c", "margin 50%"}] = Answer{Question: "c", Run: "margin 50%", Verdict: "silent", Stop: StopNoRoom}
 	r := Summarize(set, runs, l)
-	assert.Equal(t, []int{3, 4}, []int{r.Questions, r.Asked})
+	assert.Equal(t, 3, r.Questions)
+	assert.Equal(t, 4, r.Asked)
 	b := r.Runs[3]
 	small, large := *r.Runs[0].Accuracy, *r.Runs[1].Accuracy
 	assert.InDelta(t, (*b.Accuracy-small)/(large-small), b.Gap.Value, 1e-12)
 	assert.LessOrEqual(t, b.Gap.Low, b.Gap.Value)
-	assert.Equal(t, []any{"margin 50%", 0.5}, []any{b.Name(), *b.Budget})
+	assert.Equal(t, "margin 50%", b.Name())
+	assert.Equal(t, 0.5, *b.Budget)
 	assert.InDelta(t, 0.5, *b.Missed, 1e-12)
 	assert.InDelta(t, 12./22, b.Agreement.Value, 1e-12)
 	assert.Equal(t, 1, *b.Silent)
@@ -261,7 +289,8 @@ func TestPaired(t *testing.T) {
 	r := Summarize(set, runs, l)
 	assert.Equal(t, stats.Interval{Value: 1, Low: 1, High: 1}, *r.Runs[1].Always.Ratio)
 	other := r.Runs[2].Always
-	assert.Equal(t, []int{40, 48}, []int{other.OnlyThis, other.OnlyThat})
+	assert.Equal(t, 40, other.OnlyThis)
+	assert.Equal(t, 48, other.OnlyThat)
 	assert.Equal(t, stats.McNemar(40, 48), other.McNemar)
 	half := 1.96 * math.Sqrt(0.2/400) // standard deviations of a difference that is ±1 for a fifth of the questions
 	assert.InDelta(t, half, (other.Difference.High-other.Difference.Low)/2, 0.006)

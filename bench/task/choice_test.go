@@ -13,10 +13,9 @@ func magazines() []option {
 	return []option{{"A", "doctor"}, {"B", "bookstore"}, {"C", "market"}, {"D", "train station"}, {"E", "mortuary"}}
 }
 
-// TestChoice: typical answers of models, and the options that they choose.
-func TestChoice(t *testing.T) {
-	for answer, want := range map[string]string{
-		// rule 1: the option after the last "answer is"
+// concludedChoices returns answers with a conclusion, which choose the option after the last "answer is".
+func concludedChoices() map[string]string {
+	return map[string]string{
 		"The answer is B.":  "B",
 		"the answer is (b)": "B",
 		"Magazines are sold there. The answer is **D**.":          "D",
@@ -68,21 +67,36 @@ func TestChoice(t *testing.T) {
 		"the  answer  is C":                                       "C",
 		"Asked for an answer: it depends. The answer will be E).": "E",
 		"Bookstore sells magazines, so the answer is":             "bookstore",
-		// rule 2: a label at the beginning
-		"B": "B", " b\n": "B", "B.": "B", "(C) market": "C", "D) train station": "D", "E: there": "E",
-		"B\nbecause": "B", "A.": "A", "A doctor has them in the waiting room": "doctor", "**B**": "B",
-		"C - market": "C", "A - sure": "A", "A, B and C": "", "Be careful": "", "[D]": "D",
-		// rule 3: the only label
-		"I would go for B": "B", "It must be option D here": "D", "choose (e), not the rest": "E",
-		"Either B or C": "", "I think so": "", "A bird in the hand": "", "Plan B is the bookstore": "B",
-		"Take (B), and again (B)": "B", "vitamin C. and U.S. D": "", "I'd say D": "D", "Dr. E's": "", "grade (F)": "",
-		// rule 4: the only text of an option
-		"You find them in a bookstore.": "bookstore", "BOOKSTORE!": "bookstore", "the bookstores": "",
-		"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "",
-		"   \n": "", "42": "",
+	}
+}
+
+// TestChoice: typical answers of models, and the options that they choose by each rule.
+func TestChoice(t *testing.T) {
+	for rule, cases := range map[string]map[string]string{
+		"the option after the last conclusion": concludedChoices(),
+		"a label at the beginning": {
+			"B": "B", " b\n": "B", "B.": "B", "(C) market": "C", "D) train station": "D", "E: there": "E",
+			"B\nbecause": "B", "A.": "A", "A doctor has them in the waiting room": "doctor", "**B**": "B",
+			"C - market": "C", "A - sure": "A", "A, B and C": "", "Be careful": "", "[D]": "D",
+		},
+		"the only label": {
+			"I would go for B": "B", "It must be option D here": "D", "choose (e), not the rest": "E",
+			"Either B or C": "", "I think so": "", "A bird in the hand": "", "Plan B is the bookstore": "B",
+			"Take (B), and again (B)": "B", "vitamin C. and U.S. D": "", "I'd say D": "D", "Dr. E's": "",
+			"grade (F)": "",
+		},
+		"the only text of an option": {
+			"You find them in a bookstore.": "bookstore", "BOOKSTORE!": "bookstore", "the bookstores": "",
+			"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "",
+			"   \n": "", "42": "",
+		},
 	} {
-		label, text := findChoice(magazines(), answer)
-		assert.Equal(t, want, label+text, "%q", answer)
+		t.Run(rule, func(t *testing.T) {
+			for answer, want := range cases {
+				label, text := findChoice(magazines(), answer)
+				assert.Equal(t, want, label+text, "%q", answer)
+			}
+		})
 	}
 }
 

@@ -24,89 +24,135 @@ func double() problem {
 		header: "def double(x: int) -> int:\n    \"\"\" Twice x.\n    >>> double(2)\n    4\n    \"\"\"\n"}
 }
 
-// TestProgram: the program in an answer, for typical answers of models.
-func TestProgram(t *testing.T) {
-	const whole = "def double(x):\n    return 2 * x"
-	block := func(language, code string) string { return "```" + language + "\n" + code + "\n```" }
-	p := double()
-	for answer, want := range map[string]string{
-		// blocks
-		block("python", whole):                          whole,
-		block("", whole):                                whole,
-		block("Python", whole):                          whole,
-		block("py", whole) + "\n":                       whole,
-		block("python3", whole):                         whole,
-		block("PY3", whole):                             whole,
-		block("", "x") + "\n" + block("python3", whole): whole,
-		"Here is the function:\n\n" + block("python", whole) + "\n\nIt doubles `x`.": whole,
-		"~~~python\n" + whole + "\n~~~":                                              whole,
-		"````python\n" + whole + "\n````":                                            whole,
-		// a fence that is as long or longer closes a block, and neither a shorter one nor one of the other kind does
-		"```python\nTWO = 2\n````\n" + block("python", whole):                       "TWO = 2\n" + whole,
-		"````python\nA = '''\n```\n'''\n" + whole + "\n````":                        "A = '''\n```\n'''\n" + whole,
-		"~~~python\nA = '''\n```\n'''\n" + whole + "\n~~~":                          "A = '''\n```\n'''\n" + whole,
-		"1. First:\n   ```python\n   def double(x):\n       return 2 * x\n   ```\n": whole,
-		"- ```python\n  def double(x):\n      return 2 * x\n  ```":                  whole,
-		"```python\r\ndef double(x):\r\n    return 2 * x\r\n```\r\n":                whole,
-		"```python title=\"a.py\"\n" + whole + "\n```":                              whole,
-		// truncated
-		"```python\n" + whole:                                             whole,
-		"Sure!\n```python\ndef double(x):\n    return 2 *":                "def double(x):\n    return 2 *",
-		block("python", whole) + "\n\nThe function ret":                   whole,
-		block("python", whole) + "\n\nFor example:\n```python\nprint(dou": whole,
+// doubled is a program that solves the problem.
+const doubled = "def double(x):\n    return 2 * x"
+
+// codeBlock returns a block of code in an answer.
+func codeBlock(language, code string) string { return "```" + language + "\n" + code + "\n```" }
+
+// The functions below return typical answers of models with their programs.
+
+// programsInBlock returns answers with one block of code.
+func programsInBlock() map[string]string {
+	return map[string]string{
+		fencedBlock(doubled):                                      doubled,
+		codeBlock("", doubled):                                    doubled,
+		codeBlock("Python", doubled):                              doubled,
+		codeBlock("py", doubled) + "\n":                           doubled,
+		codeBlock("python3", doubled):                             doubled,
+		codeBlock("PY3", doubled):                                 doubled,
+		codeBlock("", "x") + "\n" + codeBlock("python3", doubled): doubled,
+		"Here is the function:\n\n" + fencedBlock(doubled) + "\n\nIt doubles `x`.": doubled,
+		"~~~python\n" + doubled + "\n~~~":                                          doubled,
+		"````python\n" + doubled + "\n````":                                        doubled,
+	}
+}
+
+// programsInFences returns answers with other fences. A fence that is as long or longer closes a block, and neither a
+// shorter one nor one of the other kind does.
+func programsInFences() map[string]string {
+	return map[string]string{
+		"```python\nTWO = 2\n````\n" + fencedBlock(doubled):                         "TWO = 2\n" + doubled,
+		"````python\nA = '''\n```\n'''\n" + doubled + "\n````":                      "A = '''\n```\n'''\n" + doubled,
+		"~~~python\nA = '''\n```\n'''\n" + doubled + "\n~~~":                        "A = '''\n```\n'''\n" + doubled,
+		"1. First:\n   ```python\n   def double(x):\n       return 2 * x\n   ```\n": doubled,
+		"- ```python\n  def double(x):\n      return 2 * x\n  ```":                  doubled,
+		"```python\r\ndef double(x):\r\n    return 2 * x\r\n```\r\n":                doubled,
+		"```python title=\"a.py\"\n" + doubled + "\n```":                            doubled,
+	}
+}
+
+// programsCut returns answers that a limit ended.
+func programsCut() map[string]string {
+	return map[string]string{
+		"```python\n" + doubled:                                         doubled,
+		"Sure!\n```python\ndef double(x):\n    return 2 *":              "def double(x):\n    return 2 *",
+		fencedBlock(doubled) + "\n\nThe function ret":                   doubled,
+		fencedBlock(doubled) + "\n\nFor example:\n```python\nprint(dou": doubled,
 		"```python": "", "```python\n": "", "``": "",
-		// several blocks
-		block("python", whole) + "\nTest it:\n" + block("python", "print(double(2))"):            whole,
-		block("python", whole) + "\nOutput:\n" + block("", "4"):                                  whole,
-		block("bash", "pip install x") + "\n" + block("python", whole):                           whole,
-		block("bash", "pip install x") + "\n" + block("", whole):                                 whole,
-		block("python", "def double(x):\n    return x") + "\nBetter:\n" + block("python", whole): whole,
-		block("python", "import cmath\nTWO = 2") + "\n" + block("python", whole): "import cmath\nTWO = 2\n" +
-			whole,
-		block("python", "def two():\n    return 2") + "\n" + block("python", whole): "def two():\n    return 2\n" +
-			whole,
-		block("python", "double(2)\nx = 1") + "\n" + block("python", whole): whole,
-		block("python", "def twice(x):\n    return 2 * x"):                  "def twice(x):\n    return 2 * x",
-		block("text", "4") + "\nNo.":                                        "",
-		block("javascript", "function double(x) { return 2 * x }"):          "",
-		// without blocks
-		whole:                          whole,
-		"\n\n" + whole + "\n":          whole + "\n",
-		whole + "\n\nThis doubles it.": whole + "\n\n",
-		"Here it is:\n" + whole + "\n\nExplanation: it doubles.": whole + "\n\n",
-		whole + "\n\nNote (see above): fine.\ndef x(): pass":     whole + "\n\n",
-		"import math\n\n" + whole + "\n\nprint(double(2))\n":     "import math\n\n" + whole + "\n\nprint(double(2))\n",
-		"MAX = 3\n" + whole: "MAX = 3\n" + whole,
-		"@cache\n" + whole + "\nassert double(2) == 4\nDone.": "@cache\n" + whole + "\nassert double(2) == 4\n",
-		"    def double(x):\n        return 2 * x":            whole,
-		whole + "\n\n\"\"\"\nAnother task\n\"\"\"\ndef g(":    whole + "\n\n",
-		"double = lambda x: 2 * x\ndef g(): pass":             "double = lambda x: 2 * x\ndef g(): pass",
+	}
+}
+
+// programsInBlocks returns answers with several blocks, or without a program in their block.
+func programsInBlocks() map[string]string {
+	return map[string]string{
+		fencedBlock(doubled) + "\nTest it:\n" + fencedBlock("print(double(2))"):            doubled,
+		fencedBlock(doubled) + "\nOutput:\n" + codeBlock("", "4"):                          doubled,
+		codeBlock("bash", "pip install x") + "\n" + fencedBlock(doubled):                   doubled,
+		codeBlock("bash", "pip install x") + "\n" + codeBlock("", doubled):                 doubled,
+		fencedBlock("def double(x):\n    return x") + "\nBetter:\n" + fencedBlock(doubled): doubled,
+		fencedBlock("import cmath\nTWO = 2") + "\n" + fencedBlock(doubled): "import cmath\nTWO = 2\n" +
+			doubled,
+		fencedBlock("def two():\n    return 2") + "\n" + fencedBlock(doubled): "def two():\n    return 2\n" +
+			doubled,
+		fencedBlock("double(2)\nx = 1") + "\n" + fencedBlock(doubled):  doubled,
+		fencedBlock("def twice(x):\n    return 2 * x"):                 "def twice(x):\n    return 2 * x",
+		codeBlock("text", "4") + "\nNo.":                               "",
+		codeBlock("javascript", "function double(x) { return 2 * x }"): "",
+	}
+}
+
+// programsInText returns answers without blocks.
+func programsInText() map[string]string {
+	return map[string]string{
+		doubled:                          doubled,
+		"\n\n" + doubled + "\n":          doubled + "\n",
+		doubled + "\n\nThis doubles it.": doubled + "\n\n",
+		"Here it is:\n" + doubled + "\n\nExplanation: it doubles.": doubled + "\n\n",
+		doubled + "\n\nNote (see above): fine.\ndef x(): pass":     doubled + "\n\n",
+		"import math\n\n" + doubled + "\n\nprint(double(2))\n": "import math\n\n" + doubled +
+			"\n\nprint(double(2))\n",
+		"MAX = 3\n" + doubled: "MAX = 3\n" + doubled,
+		"@cache\n" + doubled + "\nassert double(2) == 4\nDone.": "@cache\n" + doubled + "\nassert double(2) == 4\n",
+		"    def double(x):\n        return 2 * x":              doubled,
+		doubled + "\n\n\"\"\"\nAnother task\n\"\"\"\ndef g(":    doubled + "\n\n",
+		"double = lambda x: 2 * x\ndef g(): pass":               "double = lambda x: 2 * x\ndef g(): pass",
 		"def double(x):\n    \"\"\"Twice\nthe value\n    \"\"\"\n    return 2 * x\nDone.": "def double(x):\n" +
 			"    \"\"\"Twice\nthe value\n    \"\"\"\n    return 2 * x\n",
-		block("python", "import os\nreturn 2 * x"): "import os\nreturn 2 * x",
-		// only the body of the function
-		"    return 2 * x": p.header + "    return 2 * x",
-		"    y = 2\n\n    return y * x\n\n\ndef triple(x):\n    return": p.header +
+		fencedBlock("import os\nreturn 2 * x"): "import os\nreturn 2 * x",
+	}
+}
+
+// programBodies returns answers that contain only the body of the function.
+func programBodies() map[string]string {
+	header := double().header
+	return map[string]string{
+		"    return 2 * x": header + "    return 2 * x",
+		"    y = 2\n\n    return y * x\n\n\ndef triple(x):\n    return": header +
 			"    y = 2\n\n    return y * x\n\n\n",
-		"\n    return 2 * x\n\nprint(double(1))": p.header + "\n    return 2 * x\n\n",
-		"    return (2 *\nx)":                    p.header + "    return (2 *\n",
-		"    return (2 * x\n)\nNo.":              p.header + "    return (2 * x\n)\n",
-		"    '''\nx\n'''\n    return 2":          p.header + "    '''\nx\n'''\n    return 2",
-		block("python", "    return 2 * x"):      p.header + "    return 2 * x",
-		block("python", "y = 2\nreturn y * x"):   p.header + "    y = 2\n    return y * x",
-		"return 2 * x":                           p.header + "    return 2 * x",
-		"    def two():\n        return 2\n    return two() * x": p.header +
+		"\n    return 2 * x\n\nprint(double(1))": header + "\n    return 2 * x\n\n",
+		"    return (2 *\nx)":                    header + "    return (2 *\n",
+		"    return (2 * x\n)\nNo.":              header + "    return (2 * x\n)\n",
+		"    '''\nx\n'''\n    return 2":          header + "    '''\nx\n'''\n    return 2",
+		fencedBlock("    return 2 * x"):          header + "    return 2 * x",
+		fencedBlock("y = 2\nreturn y * x"):       header + "    y = 2\n    return y * x",
+		"return 2 * x":                           header + "    return 2 * x",
+		"    def two():\n        return 2\n    return two() * x": header +
 			"    def two():\n        return 2\n    return two() * x",
-		// no program
-		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "", "x = 2 * 2\nx is 4": "",
+	}
+}
+
+// TestProgram: the program in an answer, for typical answers of models.
+func TestProgram(t *testing.T) {
+	p := double()
+	for name, cases := range map[string]map[string]string{
+		"a block": programsInBlock(), "fences": programsInFences(), "cut": programsCut(),
+		"several blocks": programsInBlocks(), "text": programsInText(), "bodies": programBodies(),
+		"no program": {
+			"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "", "x = 2 * 2\nx is 4": "",
+		},
 	} {
-		assert.Equal(t, want, p.extractProgram(answer), "%q", answer)
+		t.Run(name, func(t *testing.T) {
+			for answer, want := range cases {
+				assert.Equal(t, want, p.extractProgram(answer), "%q", answer)
+			}
+		})
 	}
 	p.header = ""
 	assert.Empty(t, p.extractProgram("    return 2 * x"), "without a header there is nothing to complete")
 	assert.Equal(t, "class A:\n    pass", p.extractProgram("Text\nclass A:\n    pass"))
 	p.entry = ""
-	both := block("python", "print(1)") + "\n" + block("python", "def g(): pass")
+	both := fencedBlock("print(1)") + "\n" + fencedBlock("def g(): pass")
 	assert.Equal(t, "def g(): pass", p.extractProgram(both))
 }
 
@@ -223,19 +269,27 @@ func TestJudgeCut(t *testing.T) {
 	const whole = "def add(x):\n    return x"
 	text := mustOpen(t, written(t, `{"question":"q","answer":"42"}`), Options{}).Questions[0]
 	plain := mustOpen(t, written(t, `{"question":"q","answer":"42","grader":"exact"}`), Options{}).Questions[0]
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		q      *Question
 		answer string
 		want   Verdict
 	}{
-		{&q, fencedBlock(whole) + "\nThe func", Right}, {&q, whole + "\n\nThe func", Right}, {&q, whole, Silent},
-		{&q, "```python\n" + whole, Silent}, {&q, fencedBlock(whole) + "\nOr:\n```python\n" + whole, Silent},
-		{&q, fencedBlock(whole) + "\nUse it:\n```python\nadd(", Right}, {&q, "I think", Silent},
-		{&text, "It is 42 or", Right}, {&text, "It is 4", Silent}, {&plain, "42", Silent},
+		"after a block":         {&q, fencedBlock(whole) + "\nThe func", Right},
+		"after a program":       {&q, whole + "\n\nThe func", Right},
+		"in a program":          {&q, whole, Silent},
+		"in a block":            {&q, "```python\n" + whole, Silent},
+		"in another program":    {&q, fencedBlock(whole) + "\nOr:\n```python\n" + whole, Silent},
+		"in an example":         {&q, fencedBlock(whole) + "\nUse it:\n```python\nadd(", Right},
+		"before a program":      {&q, "I think", Silent},
+		"after the answer":      {&text, "It is 42 or", Right},
+		"in the answer":         {&text, "It is 4", Silent},
+		"after an exact answer": {&plain, "42", Silent},
 	} {
-		v, err := c.q.Judge(t.Context(), c.answer, true)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, v, c.answer)
+		t.Run(name, func(t *testing.T) {
+			v, err := c.q.Judge(t.Context(), c.answer, true)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, v)
+		})
 	}
 	r.passed = false
 	v, err := q.Judge(t.Context(), fencedBlock("def add(x): return 0")+"\nThe", true)
@@ -271,21 +325,23 @@ func TestMBPP(t *testing.T) {
 	}
 	path := written(t, lines...)
 	r := &ran{passed: true}
-	for name, want := range map[string][3]int{MBPP: {500, 11, 510}, MBPPTrain: {374, 601, 974}} {
+	for name, want := range map[string]struct{ questions, first, last int }{
+		MBPP: {500, 11, 510}, MBPPTrain: {374, 601, 974},
+	} {
 		s := mustOpen(t, name, Options{Data: path, Shots: 3, Run: r.run})
 		assert.Equal(t, name, s.Name)
 		require.Len(t, s.Shots, 3)
-		require.Len(t, s.Questions, want[0])
-		assert.Equal(t, fmt.Sprintf("MBPP/%d", want[1]), s.Questions[0].ID)
-		assert.Equal(t, fmt.Sprintf("MBPP/%d", want[2]), s.Questions[want[0]-1].ID)
+		require.Len(t, s.Questions, want.questions)
+		assert.Equal(t, fmt.Sprintf("MBPP/%d", want.first), s.Questions[0].ID)
+		assert.Equal(t, fmt.Sprintf("MBPP/%d", want.last), s.Questions[want.questions-1].ID)
 		q := s.Questions[0]
-		asserts := fmt.Sprintf("assert add(one) == %d\nassert add(2) == %d\n", want[1]+1, want[1]+2)
+		asserts := fmt.Sprintf("assert add(one) == %d\nassert add(2) == %d\n", want.first+1, want.first+2)
 		assert.Contains(t, q.Text, "```python\n"+asserts+"```")
 		raw := s.Raw(q)
 		assert.Equal(t, 3, strings.Count(raw, "def add(x):"))
 		assert.True(t, strings.HasPrefix(raw, "\"\"\"\nWrite a function to add 1."))
 		assert.Equal(t, q.RawReference, q.Key+"\n")
-		assert.True(t, strings.HasSuffix(raw, fmt.Sprintf("assert add(2) == %d\n\"\"\"\n", want[1]+2)))
+		assert.True(t, strings.HasSuffix(raw, fmt.Sprintf("assert add(2) == %d\n\"\"\"\n", want.first+2)))
 		assert.NotContains(t, raw, "\r")
 		v, err := q.Judge(t.Context(), s.Follow(q.RawReference), false)
 		require.NoError(t, err)

@@ -46,14 +46,17 @@ func TestMultipleForms(t *testing.T) {
 			assert.True(t, strings.HasSuffix(q.Text, "of your choice."), q.Text)
 			assert.Equal(t, "C. Mall", q.Key)
 			assert.InDelta(t, 1./3, q.Guess, 1e-12)
-			assert.Equal(t, []Verdict{Right, Right, Wrong, Silent}, []Verdict{q.Grade(q.Reference), q.Grade("the mall"),
-				q.Grade("B"), q.Grade("no idea")})
+			assert.Equal(t, Right, q.Grade(q.Reference))
+			assert.Equal(t, Right, q.Grade("the mall"))
+			assert.Equal(t, Wrong, q.Grade("B"))
+			assert.Equal(t, Silent, q.Grade("no idea"))
 		}
 	}
 	s, err := Read(strings.NewReader(strings.Replace(flat, `"answerKey":"C"`,
 		`"answerKey":"C","answer":"A","grader":"choice","reference":"Bank."`, 1)), "F")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"A. bank", "Bank."}, []string{s.Questions[0].Key, s.Questions[0].Reference})
+	assert.Equal(t, "A. bank", s.Questions[0].Key)
+	assert.Equal(t, "Bank.", s.Questions[0].Reference)
 }
 
 // TestLabels: labels are capital letters, or digits from 1 on.
@@ -101,7 +104,7 @@ func TestBreaksOff(t *testing.T) {
 
 // TestFileGraders: a line names its grader.
 func TestFileGraders(t *testing.T) {
-	for line, want := range map[string][2]Verdict{ // for "So it is 1,000" and "1000."
+	for line, want := range map[string]struct{ sentence, number Verdict }{
 		`{"question":"q","answer":"1000"}`:                             {Wrong, Right},
 		`{"question":"q","answer":"1000","grader":"contains"}`:         {Wrong, Right},
 		`{"question":"q","answer":"1000","grader":"number"}`:           {Right, Right},
@@ -109,13 +112,16 @@ func TestFileGraders(t *testing.T) {
 		`{"question":"q","answer":"IS 1,0+$","grader":"pattern"}`:      {Right, Wrong},
 		`{"question":"q","answer":" so IT is 1,000","grader":"exact"}`: {Right, Wrong},
 	} {
-		s, err := Read(strings.NewReader(line), "F")
-		require.NoError(t, err, line)
-		q := s.Questions[0]
-		assert.Equal(t, want, [2]Verdict{q.Grade("So  it is 1,000"), q.Grade("1000.")}, line)
-		assert.Equal(t, Silent, q.Grade(" \n"), line)
-		assert.Equal(t, q.Text, s.Raw(q), "unchanged")
-		assert.Equal(t, "a\nQuestion: b", s.Cut("a\nQuestion: b"))
+		t.Run(line, func(t *testing.T) {
+			s, err := Read(strings.NewReader(line), "F")
+			require.NoError(t, err)
+			q := s.Questions[0]
+			assert.Equal(t, want.sentence, q.Grade("So  it is 1,000"))
+			assert.Equal(t, want.number, q.Grade("1000."))
+			assert.Equal(t, Silent, q.Grade(" \n"))
+			assert.Equal(t, q.Text, s.Raw(q), "unchanged")
+			assert.Equal(t, "a\nQuestion: b", s.Cut("a\nQuestion: b"))
+		})
 	}
 }
 
@@ -190,7 +196,9 @@ func TestShots(t *testing.T) {
 		_, err := Open(name, Options{})
 		assert.ErrorContains(t, err, "no file of questions for "+name)
 		if name == GSM8K {
-			assert.Equal(t, []string{"1", "3", "It is 3.\nThe answer is 3."}, []string{q.ID, q.Key, q.Reference})
+			assert.Equal(t, "1", q.ID)
+			assert.Equal(t, "3", q.Key)
+			assert.Equal(t, "It is 3.\nThe answer is 3.", q.Reference)
 			assert.Equal(t, Right, q.Grade(q.Reference))
 		}
 	}

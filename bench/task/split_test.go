@@ -87,7 +87,8 @@ func TestSplitOpen(t *testing.T) {
 	}
 	assert.Equal(t, []string{"MBPP/12", "MBPP/13", "MBPP/900", "MBPP/901"}, ids)
 	assert.Len(t, s.Shots, 10)
-	assert.Equal(t, []string{"some", split.Hash()}, []string{s.Split, s.Hash})
+	assert.Equal(t, "some", s.Split)
+	assert.Equal(t, split.Hash(), s.Hash)
 	s, err = open(3)
 	require.NoError(t, err)
 	assert.Len(t, s.Questions, 3)
@@ -110,30 +111,31 @@ func TestSplitsRefused(t *testing.T) {
 	file, other := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	line := func(s string) string { return s + " 9 " + file }
 	begin := line("a test 1-4")
-	for _, c := range [][2]string{
-		{begin + "\n" + line("a training 5-9"), ""},
-		{begin + "\na training 4-9 9 " + other + "\n# x\n\n" + line("b x 5-5,7-9"), ""},
-		{begin + "\n" + line("a training 4-9"), "line 4 " + both + "a tr"},
-		{line("a test 1-4,7-8") + "\n" + line("b training 5-7"), "line 7 " + both + "b"},
-		{begin + "\na test 5-9 9 " + other, "line 5 " + both + "a test"},
-		{line("a test 1-10"), "1-10 is not an ascending list of ranges within 9 lines"},
-		{line("a test 0-3"), "0-3 is not an ascending list"},
-		{line("a test 3-2"), "3-2 is not"},
-		{line("a test 3-4,4-5"), "3-4,4-5 is not"},
-		{line("a test 3"), "3 is not"},
-		{"a test 1-2 x " + file, `parsing "x"`},
-		{"a test 1-2 9 abc", "a line has task, split, lines, their number and a SHA-256"},
+	for name, c := range map[string]struct{ table, want string }{
+		"two parts of a file":  {begin + "\n" + line("a training 5-9"), ""},
+		"two files":            {begin + "\na training 4-9 9 " + other + "\n# x\n\n" + line("b x 5-5,7-9"), ""},
+		"a common line":        {begin + "\n" + line("a training 4-9"), "line 4 " + both + "a tr"},
+		"of two tasks":         {line("a test 1-4,7-8") + "\n" + line("b training 5-7"), "line 7 " + both + "b"},
+		"a test of two files":  {begin + "\na test 5-9 9 " + other, "line 5 " + both + "a test"},
+		"lines after the last": {line("a test 1-10"), "1-10 is not an ascending list of ranges within 9 lines"},
+		"line 0":               {line("a test 0-3"), "0-3 is not an ascending list"},
+		"a falling range":      {line("a test 3-2"), "3-2 is not"},
+		"a line twice":         {line("a test 3-4,4-5"), "3-4,4-5 is not"},
+		"no range":             {line("a test 3"), "3 is not"},
+		"no number of lines":   {"a test 1-2 x " + file, `parsing "x"`},
+		"no SHA-256":           {"a test 1-2 9 abc", "a line has task, split, lines, their number and a SHA-256"},
 	} {
-		_, err := parseSplits(c[0])
-		if c[1] == "" {
-			assert.NoError(t, err, c[0])
-		} else {
-			assert.ErrorContains(t, err, c[1], c[0])
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := parseSplits(c.table)
+			if c.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, c.want)
+			}
+		})
 	}
-	for _, c := range [][3]string{{Demo, "test", "demo has no splits"},
-		{HumanEval, "training", "humaneval has no split training: it has test"}} {
-		_, err := FindSplit(c[0], c[1])
-		assert.EqualError(t, err, c[2])
-	}
+	_, err := FindSplit(Demo, "test")
+	assert.EqualError(t, err, "demo has no splits")
+	_, err = FindSplit(HumanEval, "training")
+	assert.EqualError(t, err, "humaneval has no split training: it has test")
 }

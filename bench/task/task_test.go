@@ -32,7 +32,9 @@ func TestFile(t *testing.T) {
 	assert.Equal(t, "3", s.Questions[1].ID, "the number of the line")
 	assert.Nil(t, s.Questions[1].Grade)
 	q := s.Questions[0]
-	assert.Equal(t, []string{"a", "How many?", "There are 42."}, []string{q.ID, q.Text, q.Reference})
+	assert.Equal(t, "a", q.ID)
+	assert.Equal(t, "How many?", q.Text)
+	assert.Equal(t, "There are 42.", q.Reference)
 	assert.Equal(t, Right, q.Grade("It is 42, or so"))
 	assert.Equal(t, Wrong, q.Grade("It is 4"))
 	first := mustOpen(t, path, Options{Most: 1})

@@ -26,12 +26,14 @@ func TestSize(t *testing.T) {
 		"no number":        {"[always] madvise never\n", "large\n", 0},
 		"nothing":          {"", "", 0},
 	} {
-		dir := t.TempDir()
-		if c.enabled != "" {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "enabled"), []byte(c.enabled), 0o600))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "hpage_pmd_size"), []byte(c.size), 0o600))
-		}
-		assert.Equal(t, c.want, sizeAt(dir+"/"), name)
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.enabled != "" {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "enabled"), []byte(c.enabled), 0o600))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "hpage_pmd_size"), []byte(c.size), 0o600))
+			}
+			assert.Equal(t, c.want, sizeAt(dir+"/"))
+		})
 	}
 }
 

@@ -291,25 +291,27 @@ func TestMatMulOfNothing(t *testing.T) {
 	x.Resize(2, 0)
 	none.Resize(0, 64)
 	empty, some := Matrix{Type: block.F32, Rows: 3}, in.matrix(block.Q8_0, 3, 64)
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		m      Matrix
 		lo, hi int
 		x      *Acts
 		add    bool
 		want   []float32
 	}{
-		{empty, 1, 3, x, false, []float32{1, 0, 0, 1, 0, 0}},
-		{empty, 1, 3, x, true, []float32{1, 1, 1, 1, 1, 1}},
-		{empty, 2, 2, x, false, []float32{1, 1, 1, 1, 1, 1}},
-		{some, 2, 2, in.input(2, 64), false, []float32{1, 1, 1, 1, 1, 1}},
-		{some, 0, 3, none, false, []float32{1, 1, 1, 1, 1, 1}},
+		"sums of no products":   {empty, 1, 3, x, false, []float32{1, 0, 0, 1, 0, 0}},
+		"addition of such sums": {empty, 1, 3, x, true, []float32{1, 1, 1, 1, 1, 1}},
+		"no outputs of no sums": {empty, 2, 2, x, false, []float32{1, 1, 1, 1, 1, 1}},
+		"no outputs":            {some, 2, 2, in.input(2, 64), false, []float32{1, 1, 1, 1, 1, 1}},
+		"no tokens":             {some, 0, 3, none, false, []float32{1, 1, 1, 1, 1, 1}},
 	} {
-		dst := []float32{1, 1, 1, 1, 1, 1}
-		MatMul(dst, 3, c.m, c.lo, c.hi, c.x, c.add, &Scratch{})
-		assert.Equal(t, c.want, dst)
-		dst = []float32{1, 1, 1, 1, 1, 1}
-		MatMulExact(dst, 3, c.m, c.lo, c.hi, c.x, c.add, &Scratch{})
-		assert.Equal(t, c.want, dst, "exact")
+		t.Run(name, func(t *testing.T) {
+			dst := []float32{1, 1, 1, 1, 1, 1}
+			MatMul(dst, 3, c.m, c.lo, c.hi, c.x, c.add, &Scratch{})
+			assert.Equal(t, c.want, dst)
+			dst = []float32{1, 1, 1, 1, 1, 1}
+			MatMulExact(dst, 3, c.m, c.lo, c.hi, c.x, c.add, &Scratch{})
+			assert.Equal(t, c.want, dst, "exact")
+		})
 	}
 }
 
@@ -319,9 +321,8 @@ func TestMatMulRefusesShapesThatDiffer(t *testing.T) {
 	require.Panics(t, func() { MatMul(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
 	require.Panics(t, func() { MatMulExact(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
 	require.Panics(t, func() { in.input(1, 33).Round(0) })
-	for _, part := range [][2]int{{16, 32}, {0, 16}} {
-		require.Panics(t, func() { in.input(1, 64).RoundPart(0, part[0], part[1]) })
-	}
+	require.Panics(t, func() { in.input(1, 64).RoundPart(0, 16, 32) })
+	require.Panics(t, func() { in.input(1, 64).RoundPart(0, 0, 16) })
 }
 
 func TestMatMulDoesNotAllocate(t *testing.T) {

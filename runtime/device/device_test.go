@@ -80,20 +80,25 @@ func (b buffer) Close() { b.of.open-- }
 
 // TestOver: what was opened is closed at the end, and at once if the device cannot be used.
 func TestOver(t *testing.T) {
-	for _, c := range []*counted{{}, {libraries: 1}} {
-		c.Device = record.Open()
-		d, end, err := newGPUBackend(c, nil)
-		assert.ErrorIs(t, err, errRefused)
-		assert.Nil(t, d)
-		assert.Nil(t, end)
-		assert.Equal(t, [2]int{0, 1}, [2]int{c.open, c.closed})
+	for name, c := range map[string]*counted{"no library": {}, "no buffer": {libraries: 1}} {
+		t.Run(name, func(t *testing.T) {
+			c.Device = record.Open()
+			d, end, err := newGPUBackend(c, nil)
+			assert.ErrorIs(t, err, errRefused)
+			assert.Nil(t, d)
+			assert.Nil(t, end)
+			assert.Zero(t, c.open)
+			assert.Equal(t, 1, c.closed)
+		})
 	}
 	c := &counted{Device: record.Open(), libraries: 1, buffers: 1}
 	_, end, err := newGPUBackend(c, nil)
 	require.NoError(t, err)
-	assert.Equal(t, [2]int{2, 0}, [2]int{c.open, c.closed})
+	assert.Equal(t, 2, c.open)
+	assert.Zero(t, c.closed)
 	require.NoError(t, end())
-	assert.Equal(t, [2]int{0, 1}, [2]int{c.open, c.closed})
+	assert.Zero(t, c.open)
+	assert.Equal(t, 1, c.closed)
 }
 
 // TestOverMapped: weights in the memory of a mapped file are used in place.

@@ -67,21 +67,25 @@ func prefill(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type) backend.Out
 // TestShapes: sizes of heads, groups, untied heads, and rows that are not multiples of 32.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
-	for _, edit := range []func(*synth.Spec){
-		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // attention of Qwen2.5-0.5B
-		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
-		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
-		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
-		func(s *synth.Spec) { s.Layers, s.Vocab = 1, 300 },
+	for name, edit := range map[string]func(*synth.Spec){
+		"attention of Qwen2.5-0.5B": func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 },
+		"small heads":               func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
+		"untied, heads of 128": func(s *synth.Spec) {
+			s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false
+		},
+		"odd rows":  func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
+		"one layer": func(s *synth.Spec) { s.Layers, s.Vocab = 1, 300 },
 	} {
-		f := file(t, "q8_0", edit)
-		ref := prefill(t, load(t, f, host.Options{Exact: true}), ids, gguf.F32)
-		ref64 := make([]float64, len(ref.Logits))
-		for i, l := range ref.Logits {
-			ref64[i] = float64(l)
-		}
-		got := prefill(t, load(t, f, host.Options{}), ids, gguf.F16)
-		assert.Less(t, relativeError(got.Logits, ref64), 0.06)
+		t.Run(name, func(t *testing.T) {
+			f := file(t, "q8_0", edit)
+			ref := prefill(t, load(t, f, host.Options{Exact: true}), ids, gguf.F32)
+			ref64 := make([]float64, len(ref.Logits))
+			for i, l := range ref.Logits {
+				ref64[i] = float64(l)
+			}
+			got := prefill(t, load(t, f, host.Options{}), ids, gguf.F16)
+			assert.Less(t, relativeError(got.Logits, ref64), 0.06)
+		})
 	}
 }
 
@@ -270,11 +274,13 @@ func TestContext(t *testing.T) {
 		"not itself":    func(r *backend.Row) { r.See = []backend.Span{{From: 0, To: 1}} },
 		"span":          func(r *backend.Row) { r.See = []backend.Span{{From: -1, To: 1}, {From: 1, To: 2}} },
 	} {
-		row := good
-		edit(&row)
-		out := make([]backend.Output, 1)
-		want := backend.Want{Rows: []int{0}, K: 1}
-		assert.Error(t, m.Forward(t.Context(), c.KV(), []backend.Row{row}, out, want), name)
+		t.Run(name, func(t *testing.T) {
+			row := good
+			edit(&row)
+			out := make([]backend.Output, 1)
+			want := backend.Want{Rows: []int{0}, K: 1}
+			assert.Error(t, m.Forward(t.Context(), c.KV(), []backend.Row{row}, out, want))
+		})
 	}
 	for range 6 {
 		_, err = c.Alloc(3)

@@ -328,39 +328,44 @@ func TestReadConfig(t *testing.T) {
 		{"qwen2.embedding_length", uint32(24), []int{24, 7},
 			func(c *qwen.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
 	} {
-		s := newSheet()
-		if s.values[edit.key] = edit.value; edit.value == nil {
-			delete(s.values, edit.key)
-		}
-		if edit.shape != nil {
-			s.tensors["token_embd.weight"] = edit.shape
-		}
-		w := want
-		edit.want(&w)
-		c, err := qwen.ReadConfig(s.file(t))
-		require.NoError(t, err, edit.key)
-		assert.Equal(t, w, c, "%s: %v", edit.key, edit.value)
+		t.Run(fmt.Sprintf("%s %v", edit.key, edit.value), func(t *testing.T) {
+			s := newSheet()
+			if s.values[edit.key] = edit.value; edit.value == nil {
+				delete(s.values, edit.key)
+			}
+			if edit.shape != nil {
+				s.tensors["token_embd.weight"] = edit.shape
+			}
+			w := want
+			edit.want(&w)
+			c, err := qwen.ReadConfig(s.file(t))
+			require.NoError(t, err)
+			assert.Equal(t, w, c)
+		})
 	}
 	s := newSheet() // heads that are wider than the model
 	s.values["qwen2.attention.key_length"], s.values["qwen2.attention.value_length"] = uint32(10), uint32(10)
 	s.values["qwen2.embedding_length"], s.tensors["token_embd.weight"] = uint32(11), []int{11, 20}
 	c, err := qwen.ReadConfig(s.file(t))
 	require.NoError(t, err)
-	assert.Equal(t, []int{11, 10}, []int{c.Dim, c.HeadSize})
+	assert.Equal(t, 11, c.Dim)
+	assert.Equal(t, 10, c.HeadSize)
 	c, err = qwen.ReadConfig(newSheet3().file(t))
 	require.NoError(t, err)
 	want.Arch, want.HeadSize = qwen.Arch{Name: "qwen3", Title: "Qwen3", HeadNorms: true}, 6
 	assert.Equal(t, want, c)
 }
 
-// TestConfigRefused: a value that is missing, of another type or out of range is an error that names its key and the
-// reason.
-func TestConfigRefused(t *testing.T) {
-	for _, c := range []struct {
-		key   string
-		value any // nil: missing
-		want  string
-	}{
+// refusedConfig is a value of the metadata, nil if it is missing, and what the error contains.
+type refusedConfig struct {
+	key   string
+	value any
+	want  string
+}
+
+// refusedConfigs returns values that are missing, of another type or out of range.
+func refusedConfigs() []refusedConfig {
+	return []refusedConfig{
 		{"general.architecture", nil, "general.architecture"},
 		{"general.architecture", "qwen3", "qwen3.block_count"},
 		{"general.architecture", "llama", `"llama" is not supported, this program runs "qwen2" and "qwen3"`},
@@ -404,31 +409,44 @@ func TestConfigRefused(t *testing.T) {
 		{"qwen2.rope.freq_base", "10000", "freq_base: want float, the file has string"},
 		{"qwen2.rope.scaling.type", "linear", `"linear" is not supported`},
 		{"qwen2.rope.scaling.type", uint32(1), "qwen2.rope.scaling.type"},
-	} {
-		s := newSheet()
-		if c.key == "qwen2.attention.key_length" && c.value == uint32(6) { // the values have the same length
-			s.values["qwen2.attention.value_length"], s.values["qwen2.rope.dimension_count"] = uint32(6), uint32(4)
-		}
-		if s.values[c.key] = c.value; c.value == nil {
-			delete(s.values, c.key)
-		}
-		_, err := qwen.ReadConfig(s.file(t))
-		assert.ErrorContains(t, err, c.want, "%s: %v", c.key, c.value)
 	}
-	for _, shape := range [][]int{{12}, {12, 20, 1}, {11, 20}} {
-		s := newSheet()
-		s.tensors["token_embd.weight"] = shape
-		_, err := qwen.ReadConfig(s.file(t))
-		assert.ErrorContains(t, err, `"token_embd.weight": shape`)
+}
+
+// TestConfigRefused: the error of a refused value names its key and the reason.
+func TestConfigRefused(t *testing.T) {
+	for _, c := range refusedConfigs() {
+		t.Run(fmt.Sprintf("%s %v", c.key, c.value), func(t *testing.T) {
+			s := newSheet()
+			if c.key == "qwen2.attention.key_length" && c.value == uint32(6) { // the values have the same length
+				s.values["qwen2.attention.value_length"], s.values["qwen2.rope.dimension_count"] = uint32(6), uint32(4)
+			}
+			if s.values[c.key] = c.value; c.value == nil {
+				delete(s.values, c.key)
+			}
+			_, err := qwen.ReadConfig(s.file(t))
+			assert.ErrorContains(t, err, c.want)
+		})
 	}
 	s := newSheet()
 	s.values["qwen2.context_length"], s.values["qwen2.attention.head_count_kv"] = uint32(0), uint32(0)
 	s.values["qwen2.block_count"] = uint32(0)
 	_, err := qwen.ReadConfig(s.file(t))
 	assert.ErrorContains(t, err, "qwen2.block_count", "the first of several")
-	s = newSheet()
+}
+
+// TestEmbeddingRefused: an embedding that is missing or of another shape is refused.
+func TestEmbeddingRefused(t *testing.T) {
+	for _, shape := range [][]int{{12}, {12, 20, 1}, {11, 20}} {
+		t.Run(fmt.Sprint(shape), func(t *testing.T) {
+			s := newSheet()
+			s.tensors["token_embd.weight"] = shape
+			_, err := qwen.ReadConfig(s.file(t))
+			assert.ErrorContains(t, err, `"token_embd.weight": shape`)
+		})
+	}
+	s := newSheet()
 	delete(s.tensors, "token_embd.weight")
-	_, err = qwen.ReadConfig(s.file(t))
+	_, err := qwen.ReadConfig(s.file(t))
 	assert.ErrorContains(t, err, `"token_embd.weight": missing`)
 }
 
@@ -559,49 +577,55 @@ func TestTensorsRefused(t *testing.T) {
 
 // TestWideModels: the wider a model, its feed-forward blocks or its queries, the fewer rows it evaluates together.
 func TestWideModels(t *testing.T) {
-	for _, c := range []struct{ dim, ffn, head, rows int }{
-		{12, 1 << 15, 4, 512}, {12, 1<<15 + 1, 4, 511}, {12, 1 << 18, 4, 64}, {1 << 16, 16, 4, 256},
-		{12, 16, 1 << 14, 341},
+	for name, c := range map[string]struct{ dim, ffn, head, rows int }{
+		"not yet wide":        {12, 1 << 15, 4, 512},
+		"one column too many": {12, 1<<15 + 1, 4, 511},
+		"a wide feed-forward": {12, 1 << 18, 4, 64},
+		"wide rows":           {1 << 16, 16, 4, 256},
+		"wide queries":        {12, 16, 1 << 14, 341},
 	} {
-		s, d := newSheet(), &paper{}
-		for key, v := range map[string]int{
-			"block_count": 1, "embedding_length": c.dim, "feed_forward_length": c.ffn, "attention.key_length": c.head,
-		} {
-			s.values["qwen2."+key] = uint32(v)
-		}
-		for name := range s.tensors {
-			if strings.HasPrefix(name, "blk.1.") {
-				delete(s.tensors, name)
+		t.Run(name, func(t *testing.T) {
+			s, d := newSheet(), &paper{}
+			for key, v := range map[string]int{
+				"block_count": 1, "embedding_length": c.dim, "feed_forward_length": c.ffn,
+				"attention.key_length": c.head,
+			} {
+				s.values["qwen2."+key] = uint32(v)
 			}
-		}
-		for name, shape := range map[string][]int{
-			"token_embd": {c.dim, 20}, "output": {c.dim, 20}, "output_norm": {c.dim},
-			"blk.0.attn_norm": {c.dim}, "blk.0.attn_q": {c.dim, 3 * c.head}, "blk.0.attn_k": {c.dim, c.head},
-			"blk.0.attn_v": {c.dim, c.head}, "blk.0.attn_output": {3 * c.head, c.dim}, "blk.0.ffn_norm": {c.dim},
-			"blk.0.ffn_gate": {c.dim, c.ffn}, "blk.0.ffn_up": {c.dim, c.ffn}, "blk.0.ffn_down": {c.ffn, c.dim},
-		} {
-			s.tensors[name+".weight"] = shape
-		}
-		for name, n := range map[string]int{"q": 3 * c.head, "k": c.head, "v": c.head} {
-			s.tensors["blk.0.attn_"+name+".bias"] = []int{n}
-		}
-		m := s.model(t, d)
-		for _, size := range d.tensors {
-			assert.Equal(t, c.rows, size[0])
-		}
-		kv := newKV(t, m, 100)
-		rows := make([]backend.Row, min(c.rows+1, 100))
-		for i := range rows {
-			rows[i] = backend.Row{Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
-		}
-		require.NoError(t, m.Forward(t.Context(), kv, rows, nil, backend.Want{}))
-		passes := 0
-		for _, line := range d.log {
-			if strings.HasPrefix(line, "begin") {
-				passes++
+			for name := range s.tensors {
+				if strings.HasPrefix(name, "blk.1.") {
+					delete(s.tensors, name)
+				}
 			}
-		}
-		assert.Equal(t, (len(rows)+c.rows-1)/c.rows, passes)
+			for name, shape := range map[string][]int{
+				"token_embd": {c.dim, 20}, "output": {c.dim, 20}, "output_norm": {c.dim},
+				"blk.0.attn_norm": {c.dim}, "blk.0.attn_q": {c.dim, 3 * c.head}, "blk.0.attn_k": {c.dim, c.head},
+				"blk.0.attn_v": {c.dim, c.head}, "blk.0.attn_output": {3 * c.head, c.dim}, "blk.0.ffn_norm": {c.dim},
+				"blk.0.ffn_gate": {c.dim, c.ffn}, "blk.0.ffn_up": {c.dim, c.ffn}, "blk.0.ffn_down": {c.ffn, c.dim},
+			} {
+				s.tensors[name+".weight"] = shape
+			}
+			for name, n := range map[string]int{"q": 3 * c.head, "k": c.head, "v": c.head} {
+				s.tensors["blk.0.attn_"+name+".bias"] = []int{n}
+			}
+			m := s.model(t, d)
+			for _, size := range d.tensors {
+				assert.Equal(t, c.rows, size[0])
+			}
+			kv := newKV(t, m, 100)
+			rows := make([]backend.Row, min(c.rows+1, 100))
+			for i := range rows {
+				rows[i] = backend.Row{Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
+			}
+			require.NoError(t, m.Forward(t.Context(), kv, rows, nil, backend.Want{}))
+			passes := 0
+			for _, line := range d.log {
+				if strings.HasPrefix(line, "begin") {
+					passes++
+				}
+			}
+			assert.Equal(t, (len(rows)+c.rows-1)/c.rows, passes)
+		})
 	}
 }
 
@@ -646,13 +670,37 @@ func rowsOnPaper(n int) []backend.Row {
 	return rows
 }
 
-// TestPieces: a long batch is evaluated in pieces; each gets its own wanted rows, and its outputs are written where the
-// caller expects them. When the context ends or a piece fails, no further piece begins.
-func TestPieces(t *testing.T) {
+// newPieces returns a device with a model and a KV store for batches of several pieces.
+func newPieces(t *testing.T) (*paper, *qwen.Model, backend.KV) {
+	t.Helper()
 	s, d := newSheet(), &paper{}
 	s.values["qwen2.context_length"] = uint32(4000)
 	m := s.model(t, d)
-	kv := newKV(t, m, 2000)
+	return d, m, newKV(t, m, 2000)
+}
+
+// wantedOfPieces requests outputs of the first and the last rows of pieces.
+func wantedOfPieces() backend.Want {
+	return backend.Want{
+		Rows: []int{3, 511, 512, 1024, 1535}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12),
+	}
+}
+
+// takePasses returns the beginning and the head of each pass since the last call.
+func (p *paper) takePasses() (all []string) {
+	for _, line := range p.log {
+		if strings.HasPrefix(line, "begin") || strings.HasPrefix(line, "head") {
+			all = append(all, line)
+		}
+	}
+	p.log = nil
+	return all
+}
+
+// TestPieces: a long batch is evaluated in pieces; each gets its own wanted rows, and its outputs are written where the
+// caller expects them.
+func TestPieces(t *testing.T) {
+	d, m, kv := newPieces(t)
 	next := float32(0)
 	d.result = func(out []backend.Output) {
 		for i := range out {
@@ -660,58 +708,58 @@ func TestPieces(t *testing.T) {
 			out[i].LogSumExp = next
 		}
 	}
-	passes := func() (all []string) {
-		for _, line := range d.log {
-			if strings.HasPrefix(line, "begin") || strings.HasPrefix(line, "head") {
-				all = append(all, line)
-			}
-		}
-		d.log = nil
-		return all
-	}
-	out := make([]backend.Output, 5)
-	want := backend.Want{
-		Rows: []int{3, 511, 512, 1024, 1535}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12),
-	}
+	out, want := make([]backend.Output, 5), wantedOfPieces()
 	require.NoError(t, m.Forward(t.Context(), kv, rowsOnPaper(1536), out, want))
 	assert.Equal(t, []string{
 		"begin 512 rows from 0, token 0", "head output_norm output of [3 511], 2 best",
 		"begin 512 rows from 512, token 12", "head output_norm output of [0], 2 best",
 		"begin 512 rows from 1024, token 4", "head output_norm output of [0 511], 2 best",
-	}, passes())
+	}, d.takePasses())
 	for i, o := range out {
 		assert.EqualValues(t, i+1, o.LogSumExp)
 	}
-	assert.Equal(t, []int{3, 511, 512, 1024, 1535}, want.Rows, "the caller's")
-	last := backend.Want{Rows: []int{0, 511}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}
+	assert.Equal(t, wantedOfPieces(), want, "the caller's")
+	last := wantedOfPieces()
+	last.Rows = []int{0, 511}
 	assert.Equal(t, last, d.want)
+	require.NoError(t, m.Forward(t.Context(), kv, nil, nil, backend.Want{}), "no rows")
+	assert.Empty(t, d.log)
+}
 
+// TestPiecesWatched: each piece is reported, and gets the wishes of its own rows.
+func TestPiecesWatched(t *testing.T) {
+	d, m, kv := newPieces(t)
 	var ops []backend.Op
 	watched := backend.Watch(t.Context(), &backend.Watcher{Tell: func(o backend.Op) {
 		o.Begin, o.End = 0, 0
 		ops = append(ops, o)
 	}})
-	each := want
-	each.Each = []backend.WantRow{{K: 1}, {K: 2}, {K: 3, Logits: true}, {K: 4, Hidden: true}, {K: 5}}
-	require.NoError(t, m.Forward(watched, kv, rowsOnPaper(1530), out, backend.Want{
-		Rows: []int{3, 511, 512, 1024, 1529}, Each: each.Each, K: 9,
+	each := []backend.WantRow{{K: 1}, {K: 2}, {K: 3, Logits: true}, {K: 4, Hidden: true}, {K: 5}}
+	require.NoError(t, m.Forward(watched, kv, rowsOnPaper(1530), make([]backend.Output, 5), backend.Want{
+		Rows: []int{3, 511, 512, 1024, 1529}, Each: each, K: 9,
 	}))
-	assert.Equal(t, each.Each[3:], d.want.Each, "each row keeps its own wishes")
-	assert.Equal(t, backend.WantRow{K: 1}, each.Each[0], "the caller's")
+	assert.Equal(t, each[3:], d.want.Each, "each row keeps its own wishes")
+	assert.Equal(t, backend.WantRow{K: 1}, each[0], "the caller's")
 	run := backend.Op{Kind: backend.OpRun, Layer: -1, Rows: 512, DeviceBegin: time.Hour, DeviceEnd: time.Hour}
 	short := run
 	short.Rows = 506
 	assert.Equal(t, []backend.Op{run, run, short}, ops)
-	passes()
+}
 
+// TestPiecesFail: when the context ends or a piece fails, no further piece begins.
+func TestPiecesFail(t *testing.T) {
+	d, m, kv := newPieces(t)
+	forward := func(ctx context.Context) error {
+		return m.Forward(ctx, kv, rowsOnPaper(1536), make([]backend.Output, 5), wantedOfPieces())
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	bored := errors.New("bored")
 	d.waiting = func() { cancel(bored) }
-	require.ErrorIs(t, m.Forward(ctx, kv, rowsOnPaper(1536), make([]backend.Output, 5), want), bored)
-	assert.Len(t, passes(), 2, "one piece")
+	require.ErrorIs(t, forward(ctx), bored)
+	assert.Len(t, d.takePasses(), 2, "one piece")
 	d.waiting, d.err = nil, errPaper
-	require.ErrorIs(t, m.Forward(t.Context(), kv, rowsOnPaper(1536), make([]backend.Output, 5), want), errPaper)
-	assert.Len(t, passes(), 2, "one piece")
+	require.ErrorIs(t, forward(t.Context()), errPaper)
+	assert.Len(t, d.takePasses(), 2, "one piece")
 	d.err = nil
 	piece := 0
 	d.result = func(out []backend.Output) {
@@ -722,101 +770,117 @@ func TestPieces(t *testing.T) {
 			out[len(out)-1].LogSumExp = float32(math.Inf(-1))
 		}
 	}
-	err := m.Forward(t.Context(), kv, rowsOnPaper(1536), make([]backend.Output, 5), want)
+	err := forward(t.Context())
 	require.ErrorIs(t, err, qwen.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 1535")
-	d.log = nil
-	require.NoError(t, m.Forward(t.Context(), kv, nil, nil, backend.Want{}), "no rows")
-	assert.Empty(t, d.log)
+}
+
+// batch is a change to a batch of two rows of 30 slots, and the expected error.
+type batch struct {
+	name    string
+	row     func(r *backend.Row) // changes the last row
+	want    func(w *backend.Want)
+	more    int    // outputs beyond the wanted rows
+	err     string // "": none
+	context bool   // it is ErrContext
+}
+
+// visible returns spans with these bounds.
+func visible(bounds ...int32) (all []backend.Span) {
+	for i := 0; i < len(bounds); i += 2 {
+		all = append(all, backend.Span{From: bounds[i], To: bounds[i+1]})
+	}
+	return all
+}
+
+// batchesAtLimits returns batches that are not refused.
+func batchesAtLimits() []batch {
+	return []batch{
+		{name: "good"},
+		{name: "the last token", row: func(r *backend.Row) { r.Token = 19 }},
+		{name: "the last position", row: func(r *backend.Row) { r.Pos = 99 }},
+		{name: "the last slot", row: func(r *backend.Row) { r.Slot, r.See = 29, visible(0, 30) }},
+		{name: "the first slot", row: func(r *backend.Row) { r.Slot, r.See = 0, visible(7, 9, 0, 1) }},
+		{name: "a span to the end", row: func(r *backend.Row) { r.See = visible(20, 30, 3, 5) }},
+		{name: "no best token of none", want: func(w *backend.Want) { w.K, w.Rows = 0, nil }},
+	}
+}
+
+// refusedRows returns batches with a row that cannot be evaluated with kv.
+func refusedRows(kv backend.KV) []batch {
+	return []batch{
+		{name: "no token", row: func(r *backend.Row) { r.Token = 20 },
+			err: "row 1: token 20 is not in the vocabulary of 20"},
+		{name: "a negative token", row: func(r *backend.Row) { r.Token = -1 }, err: "row 1: token -1"},
+		{name: "no position", row: func(r *backend.Row) { r.Pos = 100 },
+			err: "row 1: position 100 lies beyond the model's context of 100", context: true},
+		{name: "a negative position", row: func(r *backend.Row) { r.Pos = -1 },
+			err: "row 1: position -1", context: true},
+		{name: "no slot", row: func(r *backend.Row) { r.Slot, r.See = 30, visible(0, 31) },
+			err: "row 1: slot 30 does not exist, the KV cache has 30", context: true},
+		{name: "a negative slot", row: func(r *backend.Row) { r.Slot = -1 }, err: "row 1: slot -1", context: true},
+		{name: "blind", row: func(r *backend.Row) { r.See = nil }, err: "row 1: it has to see its own slot 4"},
+		{name: "not itself", row: func(r *backend.Row) { r.See = visible(0, 4) },
+			err: "row 1: it has to see its own slot 4"},
+		{name: "not itself last", row: func(r *backend.Row) { r.See = visible(3, 5, 0, 2) },
+			err: "row 1: it has to see its own slot 4"},
+		{name: "an empty span", row: func(r *backend.Row) { r.See = visible(2, 2, 3, 5) },
+			err: "row 1: visible slots [2, 2)"},
+		{name: "a span backwards", row: func(r *backend.Row) { r.See = visible(2, 1, 3, 5) },
+			err: "row 1: visible slots [2, 1)"},
+		{name: "a span before all", row: func(r *backend.Row) { r.See = visible(-1, 1, 3, 5) },
+			err: "row 1: visible slots [-1, 1)"},
+		{name: "a span beyond the end", row: func(r *backend.Row) { r.See = visible(20, 31, 3, 5) },
+			err: "row 1: visible slots [20, 31) of 30"},
+		{name: "a row of another store", row: func(r *backend.Row) { r.KV = kv },
+			err: "row 1: paper takes no rows of several KV stores"},
+	}
+}
+
+// refusedWants returns batches with impossible outputs.
+func refusedWants() []batch {
+	return []batch{
+		{name: "few outputs", more: -1, err: "1 outputs for 2 wanted rows"},
+		{name: "many outputs", more: 1, err: "3 outputs for 2 wanted rows"},
+		{name: "no best token", want: func(w *backend.Want) { w.K = 0 }, err: "0 best tokens wanted"},
+		{name: "no best token of a row", want: func(w *backend.Want) { w.Each = []backend.WantRow{{K: 1}, {}} },
+			err: "0 best tokens wanted"},
+		{name: "few wishes", want: func(w *backend.Want) { w.Each = make([]backend.WantRow, 1) },
+			err: "it is said of 1 rows what is wanted, but 2 are"},
+		{name: "a row twice", want: func(w *backend.Want) { w.Rows = []int{1, 1} }, err: "wanted row 1 after 1 of 2"},
+		{name: "falling rows", want: func(w *backend.Want) { w.Rows = []int{1, 0} }, err: "wanted row 0 after 1 of 2"},
+		{name: "no such row", want: func(w *backend.Want) { w.Rows = []int{0, 2} }, err: "wanted row 2 after 0 of 2"},
+		{name: "a negative row", want: func(w *backend.Want) { w.Rows = []int{-1, 0} }, err: "wanted row -1"},
+	}
 }
 
 // TestBatchRefused: an impossible batch is refused before any part of it runs, with the reason; a batch at the limits
 // is not refused.
 func TestBatchRefused(t *testing.T) {
-	s, d := newSheet(), &paper{}
-	m := s.model(t, d)
+	d := &paper{}
+	m := newSheet().model(t, d)
 	kv := newKV(t, m, 30)
-	spans := func(ends ...int32) (all []backend.Span) {
-		for i := 0; i < len(ends); i += 2 {
-			all = append(all, backend.Span{From: ends[i], To: ends[i+1]})
-		}
-		return all
-	}
-	good := backend.Row{Token: 0, Pos: 5, Slot: 4, See: spans(0, 2, 3, 5)}
-	wanted := backend.Want{Rows: []int{0, 1}, K: 1}
-	for _, c := range []struct {
-		name    string
-		row     func(r *backend.Row)
-		want    func(w *backend.Want)
-		out     int
-		err     string // "": none
-		context bool   // it is ErrContext
-	}{
-		{name: "good", out: 2},
-		{name: "the last token", row: func(r *backend.Row) { r.Token = 19 }, out: 2},
-		{name: "no token", row: func(r *backend.Row) { r.Token = 20 }, out: 2,
-			err: "row 1: token 20 is not in the vocabulary of 20"},
-		{name: "a negative token", row: func(r *backend.Row) { r.Token = -1 }, out: 2, err: "row 1: token -1"},
-		{name: "the last position", row: func(r *backend.Row) { r.Pos = 99 }, out: 2},
-		{name: "no position", row: func(r *backend.Row) { r.Pos = 100 }, out: 2,
-			err: "row 1: position 100 lies beyond the model's context of 100", context: true},
-		{name: "a negative position", row: func(r *backend.Row) { r.Pos = -1 }, out: 2,
-			err: "row 1: position -1", context: true},
-		{name: "the last slot", row: func(r *backend.Row) { r.Slot, r.See = 29, spans(0, 30) }, out: 2},
-		{name: "the first slot", row: func(r *backend.Row) { r.Slot, r.See = 0, spans(7, 9, 0, 1) }, out: 2},
-		{name: "no slot", row: func(r *backend.Row) { r.Slot, r.See = 30, spans(0, 31) }, out: 2,
-			err: "row 1: slot 30 does not exist, the KV cache has 30", context: true},
-		{name: "a negative slot", row: func(r *backend.Row) { r.Slot = -1 }, out: 2,
-			err: "row 1: slot -1", context: true},
-		{name: "blind", row: func(r *backend.Row) { r.See = nil }, out: 2, err: "row 1: it has to see its own slot 4"},
-		{name: "not itself", row: func(r *backend.Row) { r.See = spans(0, 4) }, out: 2,
-			err: "row 1: it has to see its own slot 4"},
-		{name: "not itself last", row: func(r *backend.Row) { r.See = spans(3, 5, 0, 2) }, out: 2,
-			err: "row 1: it has to see its own slot 4"},
-		{name: "an empty span", row: func(r *backend.Row) { r.See = spans(2, 2, 3, 5) }, out: 2,
-			err: "row 1: visible slots [2, 2)"},
-		{name: "a span backwards", row: func(r *backend.Row) { r.See = spans(2, 1, 3, 5) }, out: 2,
-			err: "row 1: visible slots [2, 1)"},
-		{name: "a span before all", row: func(r *backend.Row) { r.See = spans(-1, 1, 3, 5) }, out: 2,
-			err: "row 1: visible slots [-1, 1)"},
-		{name: "a span to the end", row: func(r *backend.Row) { r.See = spans(20, 30, 3, 5) }, out: 2},
-		{name: "a span beyond the end", row: func(r *backend.Row) { r.See = spans(20, 31, 3, 5) }, out: 2,
-			err: "row 1: visible slots [20, 31) of 30"},
-		{name: "few outputs", out: 1, err: "1 outputs for 2 wanted rows"},
-		{name: "many outputs", out: 3, err: "3 outputs for 2 wanted rows"},
-		{name: "no best token", want: func(w *backend.Want) { w.K = 0 }, out: 2, err: "0 best tokens wanted"},
-		{name: "no best token of none", want: func(w *backend.Want) { w.K, w.Rows = 0, nil }},
-		{name: "no best token of a row", want: func(w *backend.Want) { w.Each = []backend.WantRow{{K: 1}, {}} }, out: 2,
-			err: "0 best tokens wanted"},
-		{name: "a row of another store", row: func(r *backend.Row) { r.KV = kv }, out: 2,
-			err: "row 1: paper takes no rows of several KV stores"},
-		{name: "few wishes", want: func(w *backend.Want) { w.Each = make([]backend.WantRow, 1) }, out: 2,
-			err: "it is said of 1 rows what is wanted, but 2 are"},
-		{name: "a row twice", want: func(w *backend.Want) { w.Rows = []int{1, 1} }, out: 2,
-			err: "wanted row 1 after 1 of 2"},
-		{name: "falling rows", want: func(w *backend.Want) { w.Rows = []int{1, 0} }, out: 2,
-			err: "wanted row 0 after 1 of 2"},
-		{name: "no such row", want: func(w *backend.Want) { w.Rows = []int{0, 2} }, out: 2,
-			err: "wanted row 2 after 0 of 2"},
-		{name: "a negative row", want: func(w *backend.Want) { w.Rows = []int{-1, 0} }, out: 2, err: "wanted row -1"},
-	} {
-		rows, want := []backend.Row{{Slot: 9, See: spans(9, 10)}, good}, wanted
-		if c.row != nil {
-			c.row(&rows[1])
-		}
-		if c.want != nil {
-			c.want(&want)
-		}
-		d.log = nil
-		err := m.Forward(t.Context(), kv, rows, make([]backend.Output, c.out), want)
-		if c.err == "" {
-			assert.NoError(t, err, c.name)
-			assert.NotEmpty(t, d.log, c.name)
-			continue
-		}
-		assert.ErrorContains(t, err, c.err, c.name)
-		assert.Equal(t, c.context, errors.Is(err, qwen.ErrContext), c.name)
-		assert.Empty(t, d.log, c.name)
+	for _, c := range slices.Concat(batchesAtLimits(), refusedRows(kv), refusedWants()) {
+		t.Run(c.name, func(t *testing.T) {
+			rows := []backend.Row{{Slot: 9, See: visible(9, 10)}, {Pos: 5, Slot: 4, See: visible(0, 2, 3, 5)}}
+			want := backend.Want{Rows: []int{0, 1}, K: 1}
+			if c.row != nil {
+				c.row(&rows[1])
+			}
+			if c.want != nil {
+				c.want(&want)
+			}
+			d.log = nil
+			err := m.Forward(t.Context(), kv, rows, make([]backend.Output, len(want.Rows)+c.more), want)
+			if c.err == "" {
+				assert.NoError(t, err)
+				assert.NotEmpty(t, d.log)
+				return
+			}
+			assert.ErrorContains(t, err, c.err)
+			assert.Equal(t, c.context, errors.Is(err, qwen.ErrContext))
+			assert.Empty(t, d.log)
+		})
 	}
 }
 
@@ -887,9 +951,11 @@ func TestFlightsRefused(t *testing.T) {
 			return m.Start(kv, backend.Row{Token: 20, See: row.See}, backend.Want{K: 1}, nil)
 		},
 	} {
-		f, err := try()
-		assert.Error(t, err, name)
-		assert.Nil(t, f, name)
+		t.Run(name, func(t *testing.T) {
+			f, err := try()
+			assert.Error(t, err)
+			assert.Nil(t, f)
+		})
 	}
 	assert.Empty(t, d.log)
 	m.Close() // returns: nothing is in use

@@ -80,11 +80,13 @@ func TestReadSaved(t *testing.T) {
 		"device":                  {Model: "m", Program: "p", Device: "x", Type: "t"},
 		"type of keys and values": {Model: "m", Program: "p", Device: "d", Type: "x"},
 	} {
-		b, err := other.Head([]int32{1}, 1)
-		require.NoError(t, err)
-		_, _, err = read(b)
-		assert.ErrorIs(t, err, ErrOtherSaved)
-		assert.ErrorContains(t, err, "the "+what+` was "x"`)
+		t.Run("another "+what, func(t *testing.T) {
+			b, err := other.Head([]int32{1}, 1)
+			require.NoError(t, err)
+			_, _, err = read(b)
+			assert.ErrorIs(t, err, ErrOtherSaved)
+			assert.ErrorContains(t, err, "the "+what+` was "x"`)
+		})
 	}
 	edited := func(at int, to byte) []byte {
 		b := bytes.Clone(head)

@@ -11,9 +11,9 @@ import (
 
 // TestWilson: the bounds are the shares for which k of n deviates by exactly 1.96 standard deviations, within 0 to 1.
 func TestWilson(t *testing.T) {
-	for _, c := range [][2]int{{8, 10}, {0, 10}, {10, 10}, {250, 1000}, {1, 2}} {
-		got, n := Wilson(c[0], c[1]), float64(c[1])
-		p := float64(c[0]) / n
+	for _, c := range []struct{ k, n int }{{8, 10}, {0, 10}, {10, 10}, {250, 1000}, {1, 2}} {
+		got, n := Wilson(c.k, c.n), float64(c.n)
+		p := float64(c.k) / n
 		assert.InDelta(t, p, got.Value, 1e-12)
 		for i, bound := range []float64{got.Low, got.High} {
 			off := []float64{p - bound, bound - p}[i]
@@ -34,7 +34,8 @@ func TestWilson(t *testing.T) {
 	assert.Equal(t, 1.0, Wilson(10, 10).High)
 	none := Wilson(0, 0)
 	assert.True(t, math.IsNaN(none.Value))
-	assert.Equal(t, [2]float64{0, 1}, [2]float64{none.Low, none.High})
+	assert.Zero(t, none.Low)
+	assert.Equal(t, 1.0, none.High)
 }
 
 // TestMcNemar: sums of binomial coefficients, computed by hand.

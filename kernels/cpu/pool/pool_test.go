@@ -61,9 +61,11 @@ func TestRunLongHalves(t *testing.T) {
 
 	s.setPieces(3, 14, true)
 	lo, hi := s.takeLast()
-	require.Equal(t, []int{13, 14}, []int{lo, hi}, "one at a time of the share of another worker")
+	require.Equal(t, 13, lo)
+	require.Equal(t, 14, hi, "one at a time of the share of another worker")
 	lo, hi = s.takeFirst()
-	require.Equal(t, []int{3, 8}, []int{lo, hi})
+	require.Equal(t, 3, lo)
+	require.Equal(t, 8, hi)
 
 	alone := New(1)
 	defer alone.Close()

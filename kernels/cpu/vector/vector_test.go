@@ -154,7 +154,7 @@ func TestRope(t *testing.T) {
 			ropeGeneric(want, cos, sin)
 			k.rope(x, cos, sin)
 			intact()
-			require.Equal(t, want, slices.Clone(x))
+			require.Equal(t, want, slices.Clone(x), "%d heads of %d", c.heads, 2*c.half)
 		}
 	})
 }

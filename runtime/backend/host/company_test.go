@@ -305,7 +305,7 @@ func TestWantEach(t *testing.T) {
 	all, _ := c.m.pass(t, d, c.store, rows, want)
 	want.Each = []backend.WantRow{{K: 2, Hidden: true}, {K: 9}, {K: 1, Logits: true}}
 	got, _ := c.m.pass(t, d, c.store, rows, want)
-	require.Equal(t, []int{2, 9, 1}, []int{len(got[0].Top), len(got[1].Top), len(got[2].Top)})
+	require.Len(t, got[1].Top, 9)
 	assert.Equal(t, all[0].Top[:2], got[0].Top)
 	assert.Equal(t, all[1].Top, got[1].Top[:4])
 	assert.Equal(t, all[2].Top[:1], got[2].Top)

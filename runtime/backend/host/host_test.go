@@ -32,14 +32,16 @@ func TestDevice(t *testing.T) {
 	w, err := ds[0].LoadWeight(stored(make([]float32, 6), 3, 2), nil)
 	require.NoError(t, err)
 	out, in := w.Shape()
-	assert.Equal(t, []int{2, 3}, []int{out, in})
+	assert.Equal(t, 2, out)
+	assert.Equal(t, 3, in)
 	g, err := ds[0].LoadNorm(stored(make([]float32, 5), 5), 1)
 	require.NoError(t, err)
 	assert.Equal(t, 5, g.Len())
 	x, err := ds[0].NewTensor(4, 7)
 	require.NoError(t, err)
 	rows, cols := x.Shape()
-	assert.Equal(t, []int{4, 7}, []int{rows, cols})
+	assert.Equal(t, 4, rows)
+	assert.Equal(t, 7, cols)
 }
 
 // TestLoaded: a matrix is used in the file; its bias and the gains of a norm are copied, for any type.
@@ -72,11 +74,11 @@ func TestLoaded(t *testing.T) {
 func TestImpossibleSizes(t *testing.T) {
 	d := devices(t, Options{})[0]
 	const limit = math.MaxInt / 4
-	for _, size := range [][2]int{
+	for _, size := range []struct{ rows, cols int }{
 		{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {limit, 1}, {1, limit}, {limit - cpu.SpareTokens + 1, 1},
 	} {
-		_, err := d.NewTensor(size[0], size[1])
-		assert.Error(t, err, size)
+		_, err := d.NewTensor(size.rows, size.cols)
+		assert.Error(t, err, "%+v", size)
 	}
 	_, err := d.NewTensor(1, 1)
 	assert.NoError(t, err)

@@ -282,67 +282,84 @@ func rotated(x []float64, pos int32, base float64) []float64 {
 	return y
 }
 
-// TestAttend: random slots, positions and spans, two passes over one store, compared with the definition.
+// attendTest compares attention over one store with its definition.
+type attendTest struct {
+	*fixture
+	store        backend.KV
+	keys, values map[int32][]float64 // by slot
+	filled       []int32             // slots
+	gq, gk       backend.Norm
+	fq, fk       func(v []float32) []float64 // the same norms
+}
+
+func newAttendTest(x *fixture, kind gguf.Type) *attendTest {
+	a := &attendTest{fixture: x, store: x.kv(50, kind), keys: map[int32][]float64{}, values: map[int32][]float64{}}
+	a.gq, a.fq = x.normWith(16, 0.1)
+	a.gk, a.fk = x.normWith(16, 0.5)
+	return a
+}
+
+// randomRows returns n rows in free slots, which see filled slots and their own.
+func (x *attendTest) randomRows(n int) []backend.Row {
+	rows := make([]backend.Row, n)
+	free := x.r.Perm(50)
+	for i := range rows {
+		slot := int32(free[i])
+		for j := 0; slices.Contains(x.filled, slot); j++ {
+			slot = int32(free[n+j])
+		}
+		x.filled = append(x.filled, slot)
+		rows[i] = backend.Row{Pos: x.r.Int32N(3000), Slot: slot}
+	}
+	for i := range rows {
+		for range x.r.IntN(6) {
+			s := x.filled[x.r.IntN(len(x.filled))]
+			rows[i].See = append(rows[i].See, backend.Span{From: s, To: s + 1})
+		}
+		rows[i].See = append(rows[i].See, backend.Span{From: rows[i].Slot, To: rows[i].Slot + 1})
+	}
+	return rows
+}
+
+// pass evaluates n rows, with norms of the heads or without.
+func (x *attendTest) pass(n int, normed bool, bar float64) {
+	gq, gk, fq, fk := backend.Norm(nil), backend.Norm(nil), wide, wide
+	if normed {
+		gq, gk, fq, fk = x.gq, x.gk, x.fq, x.fk
+	}
+	rows, c := x.randomRows(n), x.store.Config()
+	q, k, v, a := x.tensorOf(n, 96), x.tensorOf(n, 32), x.tensorOf(n, 32), x.tensorOf(n, 96)
+	queries := slices.Clone(q.f)
+	for i, r := range rows {
+		for h := range 2 {
+			key := rotated(fk(k.row(i)[h*16:(h+1)*16]), r.Pos, c.RopeBase)
+			x.keys[r.Slot] = append(x.keys[r.Slot], key...)
+		}
+		x.values[r.Slot] = wide(v.row(i))
+	}
+	for at := 0; at < len(queries); at += 16 {
+		for i, e := range fq(queries[at : at+16]) {
+			queries[at+i] = float32(e)
+		}
+	}
+	p := x.d.Begin(x.store, rows)
+	p.Attend(a, q, k, v, gq, gk, 1)
+	require.NoError(x.t, p.End(x.t.Context()))
+	for i, r := range rows {
+		x.near(attend(c, r, queries[i*96:(i+1)*96], x.keys, x.values), a.row(i), bar, c.Type.String())
+	}
+}
+
+// TestAttend: random slots, positions and spans, several passes over one store, compared with the definition.
 func TestAttend(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
-			store := x.kv(50, kind)
-			c := store.Config()
-			keys, values := map[int32][]float64{}, map[int32][]float64{}
-			filled := []int32{}
-			gq, fq := x.normWith(16, 0.1)
-			gk, fk := x.normWith(16, 0.5)
+			if kind == gguf.F16 {
+				bar = 2e-3
+			}
+			a := newAttendTest(x, kind)
 			for turn, n := range []int{5, 1, 8, 1, 7} {
-				rows := make([]backend.Row, n)
-				free := x.r.Perm(50)
-				for i := range rows {
-					slot := int32(free[i])
-					for j := 0; slices.Contains(filled, slot); j++ {
-						slot = int32(free[n+j])
-					}
-					filled = append(filled, slot)
-					rows[i] = backend.Row{Pos: x.r.Int32N(3000), Slot: slot}
-				}
-				for i := range rows {
-					for range x.r.IntN(6) {
-						s := filled[x.r.IntN(len(filled))]
-						rows[i].See = append(rows[i].See, backend.Span{From: s, To: s + 1})
-					}
-					rows[i].See = append(rows[i].See, backend.Span{From: rows[i].Slot, To: rows[i].Slot + 1})
-				}
-				q, k, v, a := x.tensorOf(n, 96), x.tensorOf(n, 32), x.tensorOf(n, 32), x.tensorOf(n, 96)
-				normed := turn > 2 // the last passes have norms of the heads
-				queries := slices.Clone(q.f)
-				for i, r := range rows {
-					for h := range 2 {
-						head := wide(k.row(i)[h*16 : (h+1)*16])
-						if normed {
-							head = fk(k.row(i)[h*16 : (h+1)*16])
-						}
-						key := rotated(head, r.Pos, c.RopeBase)
-						keys[r.Slot] = append(keys[r.Slot], key...)
-					}
-					values[r.Slot] = wide(v.row(i))
-				}
-				p := x.d.Begin(store, rows)
-				if normed {
-					for at := 0; at < len(queries); at += 16 {
-						for i, e := range fq(queries[at : at+16]) {
-							queries[at+i] = float32(e)
-						}
-					}
-					p.Attend(a, q, k, v, gq, gk, 1)
-				} else {
-					p.Attend(a, q, k, v, nil, nil, 1)
-				}
-				require.NoError(t, p.End(t.Context()))
-				allowed := bar
-				if kind == gguf.F16 {
-					allowed = 2e-3
-				}
-				for i, r := range rows {
-					x.near(attend(c, r, queries[i*96:(i+1)*96], keys, values), a.row(i), allowed, kind.String())
-				}
+				a.pass(n, turn > 2, bar)
 			}
 		}
 	})
@@ -576,10 +593,12 @@ func TestRefusals(t *testing.T) {
 		"groups":    func(c *backend.KVConfig) { c.KVHeads = 3 },
 		"type":      func(c *backend.KVConfig) { c.Type = gguf.Q8_0 },
 	} {
-		c := good
-		edit(&c)
-		_, err := d.NewKV(c)
-		assert.Error(t, err, name)
+		t.Run(name, func(t *testing.T) {
+			c := good
+			edit(&c)
+			_, err := d.NewKV(c)
+			assert.Error(t, err)
+		})
 	}
 	_, err = New(Options{Threads: -1})
 	assert.Error(t, err)
