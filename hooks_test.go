@@ -25,28 +25,33 @@ import (
 func TestAdvice(t *testing.T) {
 	const fingerprint = ", which `pilotfish cloud` prints where the gateway runs)"
 	refusal := netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		{&engine.PinError{}, (&engine.PinError{}).Error() +
+		"another pin": {&engine.PinError{}, (&engine.PinError{}).Error() +
 			" (if the gateway has a new certificate, set DialOptions.Pin to its fingerprint" + fingerprint},
-		{&tls.CertificateVerificationError{Err: errors.New("unknown")}, "tls: failed to verify certificate: " +
-			"unknown (set DialOptions.Pin to the fingerprint of its certificate" + fingerprint},
-		{&net.DNSError{Err: "no such host", Name: "h"}, "lookup h: no such host (is the name of the host right?)"},
-		{netproto.WrongSecret, netproto.WrongSecret.Error() +
+		"an unknown certificate": {&tls.CertificateVerificationError{Err: errors.New("unknown")},
+			"tls: failed to verify certificate: unknown (set DialOptions.Pin to the fingerprint of its certificate" +
+				fingerprint},
+		"an unknown host": {&net.DNSError{Err: "no such host", Name: "h"},
+			"lookup h: no such host (is the name of the host right?)"},
+		"a wrong secret": {netproto.WrongSecret, netproto.WrongSecret.Error() +
 			" (set DialOptions.Token to the access token of the gateway)"},
-		{netproto.WrongTokenizer, netproto.WrongTokenizer.Error() +
+		"another tokenizer": {netproto.WrongTokenizer, netproto.WrongTokenizer.Error() +
 			" (open a small model of the same family as the gateway's)"},
-		{netproto.WrongVersion, netproto.WrongVersion.Error() + " (use the same version of pilotfish here and there)"},
-		{io.ErrUnexpectedEOF, "unexpected EOF (is a gateway running there, and does its UDP port let this machine " +
-			"in?)"},
-		{refusal, "no connection to the gateway at h:1: " + refusal.Error()},
+		"another version": {netproto.WrongVersion, netproto.WrongVersion.Error() +
+			" (use the same version of pilotfish here and there)"},
+		"no reply": {io.ErrUnexpectedEOF,
+			"unexpected EOF (is a gateway running there, and does its UDP port let this machine in?)"},
+		"a refusal": {refusal, "no connection to the gateway at h:1: " + refusal.Error()},
 	} {
-		got := addConnectAdvice(&ConnectError{Addr: "h:1", Err: c.err})
-		assert.EqualError(t, got, c.want)
-		assert.ErrorIs(t, got, c.err)
-		assert.ErrorAs(t, got, new(*ConnectError))
+		t.Run(name, func(t *testing.T) {
+			got := addConnectAdvice(&ConnectError{Addr: "h:1", Err: c.err})
+			assert.EqualError(t, got, c.want)
+			assert.ErrorIs(t, got, c.err)
+			assert.ErrorAs(t, got, new(*ConnectError))
+		})
 	}
 	assert.Equal(t, io.EOF, addConnectAdvice(io.EOF))
 	assert.EqualError(t, addConnectAdvice(&net.AddrError{Err: "missing port in address", Addr: "h"}),
@@ -90,7 +95,8 @@ func TestDecisionOfHead(t *testing.T) {
 			h.State = state
 			got := policy{r}.Decide(h)
 			assert.InDelta(t, confidence, got.Confidence, 1e-5, o.Policy)
-			assert.Equal(t, []any{ask, next}, []any{got.Ask, got.State}, o.Policy)
+			assert.Equal(t, ask, got.Ask, o.Policy)
+			assert.Equal(t, next, got.State, o.Policy)
 			state = next
 			asks[ask]++
 			confidences[confidence] = true
@@ -152,7 +158,9 @@ func TestHooks(t *testing.T) {
 	assert.Nil(t, made.Router)
 	assert.Equal(t, backend.Want{K: 3, Hidden: true}, made.Decider.Want(backend.Want{}))
 	confidence, ask, next := made.Decider.Decide(41, 9, &out)
-	assert.Equal(t, []any{float32(0.25), true, uint64(42)}, []any{confidence, ask, next})
+	assert.Equal(t, float32(0.25), confidence)
+	assert.True(t, ask)
+	assert.EqualValues(t, 42, next, "the next state")
 	want.Answer, want.State = nil, 41
 	assert.Equal(t, []Head{want}, heads)
 	none := route()

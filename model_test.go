@@ -82,23 +82,28 @@ func TestCertifiedRouter(t *testing.T) {
 	require.NoError(t, file.Write(gguf.NewWriter(&b)))
 	path, own := filepath.Join(t.TempDir(), "router.gguf"), 0.5
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		o                 RouterOptions
 		threshold, budget float64
 	}{
-		{RouterOptions{}, 0.25, 0.1}, {RouterOptions{Threshold: &own}, 0.5, 0}, {RouterOptions{Budget: 0.2}, 0, 0.2},
-		{RouterOptions{Balance: new(Balance)}, 0.25, 0.1}, {RouterOptions{Policy: "margin"}, 0, DefaultBudget},
+		"those of the file": {RouterOptions{}, 0.25, 0.1},
+		"another threshold": {RouterOptions{Threshold: &own}, 0.5, 0},
+		"another budget":    {RouterOptions{Budget: 0.2}, 0, 0.2},
+		"a given balance":   {RouterOptions{Balance: new(Balance)}, 0.25, 0.1},
+		"another policy":    {RouterOptions{Policy: "margin"}, 0, DefaultBudget},
 	} {
-		c.o.File = path
-		made, err := NewRouter(c.o)
-		require.NoError(t, err)
-		r := made.(policy).r
-		if c.budget > 0 {
-			assert.Equal(t, c.budget, r.Balance().Total().Budget, "%+v", c.o)
-		}
-		if c.threshold > 0 {
-			assert.Equal(t, c.threshold, r.Threshold(), "%+v", c.o)
-		}
+		t.Run(name, func(t *testing.T) {
+			c.o.File = path
+			made, err := NewRouter(c.o)
+			require.NoError(t, err)
+			r := made.(policy).r
+			if c.budget > 0 {
+				assert.Equal(t, c.budget, r.Balance().Total().Budget)
+			}
+			if c.threshold > 0 {
+				assert.Equal(t, c.threshold, r.Threshold())
+			}
+		})
 	}
 	for _, o := range []router.Options{{Policy: router.Learned, Calibration: file.Confidences},
 		{Policy: router.Margin}} {
@@ -143,7 +148,8 @@ func TestOpened(t *testing.T) {
 	s, err := m.Serve(ServeOptions{Tokens: 100, Rows: 9})
 	require.NoError(t, err)
 	defer s.Close()
-	assert.Equal(t, [2]int{100, 9}, [2]int{s.s.Slots(), s.s.Rows()})
+	assert.Equal(t, 100, s.s.Slots())
+	assert.Equal(t, 9, s.s.Rows())
 }
 
 // TestDrafterRefused: a model whose drafter cannot be used is not open.
@@ -209,7 +215,8 @@ func TestChatLeft(t *testing.T) {
 	require.Len(t, got, 6)
 	assert.Equal(t, text, got[1].Content+got[3].Content+got[5].Content)
 	for i, m := range got {
-		assert.Equal(t, []any{[]string{"user", "assistant"}[i%2], true}, []any{m.Role, m.Local})
+		assert.Equal(t, []string{"user", "assistant"}[i%2], m.Role)
+		assert.True(t, m.Local)
 	}
 }
 
@@ -230,7 +237,8 @@ func TestTokensOfModel(t *testing.T) {
 		require.NoError(t, err)
 		name, err := m.TokenName(c.id)
 		require.NoError(t, err)
-		assert.Equal(t, []string{c.bytes, c.name}, []string{string(b), name})
+		assert.Equal(t, c.bytes, string(b), "the bytes of %d", c.id)
+		assert.Equal(t, c.name, name, "the name of %d", c.id)
 	}
 	text, err := m.Detokenize([]int32{'A', 0xc3, 'B'})
 	require.NoError(t, err)
@@ -386,7 +394,8 @@ func TestText(t *testing.T) {
 		_ = yield(Token{Text: "t", Kind: KindThought}, nil) && yield(Token{Text: "a"}, nil) &&
 			yield(Token{Text: "b"}, nil) && yield(Token{}, io.ErrUnexpectedEOF)
 	})
-	assert.Equal(t, []any{"ab", io.ErrUnexpectedEOF}, []any{text, err})
+	assert.Equal(t, io.ErrUnexpectedEOF, err)
+	assert.Equal(t, "ab", text)
 	assert.Equal(t, TemplateValue{Name: "enable_thinking", Value: true}, Thinking(true))
 }
 
@@ -403,8 +412,10 @@ func TestScore(t *testing.T) {
 		}
 		require.Len(t, got, most)
 		for i, token := range got {
-			assert.Equal(t, []any{int32('A' + i), i, string(rune('A' + i)), Edge},
-				[]any{token.ID, token.Pos, token.Text, token.Origin})
+			assert.Equal(t, int32('A'+i), token.ID)
+			assert.Equal(t, i, token.Pos)
+			assert.Equal(t, string(rune('A'+i)), token.Text)
+			assert.Equal(t, Edge, token.Origin)
 			assert.Equal(t, i == 0, math.IsNaN(float64(token.LogProb)))
 			assert.Positive(t, token.At)
 		}

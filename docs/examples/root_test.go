@@ -171,17 +171,19 @@ func TestCloseWithin(t *testing.T) {
 		"session": {func() iter.Seq2[pilotfish.Token, error] { return s.Generate(t.Context(), "One day") }, s.Close},
 		"chat":    {func() iter.Seq2[pilotfish.Token, error] { return chat.Send(t.Context(), question) }, chat.Close},
 	} {
-		for _, err := range c.ask() {
-			require.NoError(t, err, name)
-			_, err = pilotfish.Text(c.ask())
-			assert.ErrorIs(t, err, pilotfish.ErrBusy, name)
-			require.NoError(t, c.close())
-			_, err = pilotfish.Text(c.ask())
-			assert.ErrorIs(t, err, pilotfish.ErrClosed, name)
-			break
-		}
-		_, err := pilotfish.Text(c.ask())
-		assert.ErrorIs(t, err, pilotfish.ErrClosed, name)
+		t.Run(name, func(t *testing.T) {
+			for _, err := range c.ask() {
+				require.NoError(t, err)
+				_, err = pilotfish.Text(c.ask())
+				assert.ErrorIs(t, err, pilotfish.ErrBusy)
+				require.NoError(t, c.close())
+				_, err = pilotfish.Text(c.ask())
+				assert.ErrorIs(t, err, pilotfish.ErrClosed)
+				break
+			}
+			_, err := pilotfish.Text(c.ask())
+			assert.ErrorIs(t, err, pilotfish.ErrClosed)
+		})
 	}
 }
 
@@ -209,13 +211,15 @@ func TestDialAdvice(t *testing.T) {
 		"wrong port": {"localhost:99999", pilotfish.DialOptions{}, []string{"invalid port: give host:port"}},
 		"no time":    {addr, pilotfish.DialOptions{Timeout: -1}, []string{"timeout: -1ns is negative"}},
 	} {
-		_, err := m.Dial(t.Context(), c.addr, c.o)
-		require.Error(t, err, name)
-		assert.True(t, strings.HasPrefix(err.Error(), "dial "+c.addr+": "), "%s: %v", name, err)
-		assert.Equal(t, 1, strings.Count(err.Error(), "dial"), "%s: %v", name, err)
-		for _, want := range c.want {
-			assert.ErrorContains(t, err, want, name)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := m.Dial(t.Context(), c.addr, c.o)
+			require.Error(t, err)
+			assert.True(t, strings.HasPrefix(err.Error(), "dial "+c.addr+": "), err)
+			assert.Equal(t, 1, strings.Count(err.Error(), "dial"), err)
+			for _, want := range c.want {
+				assert.ErrorContains(t, err, want)
+			}
+		})
 	}
 }
 
@@ -268,28 +272,31 @@ func TestCloudTokens(t *testing.T) {
 func TestRouteEvents(t *testing.T) {
 	m, service := served(t)
 	assert.Positive(t, m.Threads())
-	for _, c := range []pilotfish.Route{
-		{}, {Audit: true}, {Explain: true}, {Verify: true, Preview: true, VerifyEvery: 4},
+	for name, c := range map[string]pilotfish.Route{
+		"plain": {}, "audit": {Audit: true}, "explain": {Explain: true},
+		"verify": {Verify: true, Preview: true, VerifyEvery: 4},
 	} {
-		reasons, previews := 0, 0
-		c.Cloud, c.Deadline = service, -1
-		var err error
-		c.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{Threshold: new(0.5)})
-		require.NoError(t, err)
-		chat := m.NewChat(pilotfish.ChatOptions{})
-		_, err = pilotfish.Text(chat.Send(t.Context(), question, c, pilotfish.Watch(func(e pilotfish.Event) {
-			if e.Token != nil && e.Token.Reason != nil {
-				reasons++
-			}
-			if e.Preview != nil {
-				previews++
-			}
-		})))
-		require.NoError(t, err)
-		require.Positive(t, chat.Stats().Asks)
-		assert.Equal(t, c.Audit || c.Verify, chat.Stats().Audited > 0, "%+v", c)
-		assert.Equal(t, c.Explain, reasons > 0, "%+v", c)
-		assert.Equal(t, c.Preview, previews > 0, "%+v", c)
+		t.Run(name, func(t *testing.T) {
+			reasons, previews := 0, 0
+			c.Cloud, c.Deadline = service, -1
+			var err error
+			c.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{Threshold: new(0.5)})
+			require.NoError(t, err)
+			chat := m.NewChat(pilotfish.ChatOptions{})
+			_, err = pilotfish.Text(chat.Send(t.Context(), question, c, pilotfish.Watch(func(e pilotfish.Event) {
+				if e.Token != nil && e.Token.Reason != nil {
+					reasons++
+				}
+				if e.Preview != nil {
+					previews++
+				}
+			})))
+			require.NoError(t, err)
+			require.Positive(t, chat.Stats().Asks)
+			assert.Equal(t, c.Audit || c.Verify, chat.Stats().Audited > 0)
+			assert.Equal(t, c.Explain, reasons > 0)
+			assert.Equal(t, c.Preview, previews > 0)
+		})
 	}
 	margin, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "margin"})
 	require.NoError(t, err)
@@ -375,24 +382,26 @@ func TestCloudByRules(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
 	require.NoError(t, err)
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		settings pilotfish.Settings
 		want     []int32
 	}{
-		{pilotfish.Settings{}, []int32{70, 70, 70}},
-		{pilotfish.Settings{LogitBias: map[int32]float32{70: -100}}, []int32{71, 71, 71}},
-		{pilotfish.Settings{PresencePenalty: 2}, []int32{70, 71, 70}},
-		{pilotfish.Settings{FrequencyPenalty: 1}, []int32{70, 70, 71}},
+		"no rule":           {pilotfish.Settings{}, []int32{70, 70, 70}},
+		"bias":              {pilotfish.Settings{LogitBias: map[int32]float32{70: -100}}, []int32{71, 71, 71}},
+		"presence penalty":  {pilotfish.Settings{PresencePenalty: 2}, []int32{70, 71, 70}},
+		"frequency penalty": {pilotfish.Settings{FrequencyPenalty: 1}, []int32{70, 70, 71}},
 	} {
-		var got []int32
-		c.settings.MaxTokens = 3
-		for tok, err := range m.NewSession().GenerateTokens(t.Context(), []int32{5}, c.settings,
-			pilotfish.Route{Cloud: voter{}, Router: always, Serial: true, Deadline: -1}) {
-			require.NoError(t, err)
-			assert.Equal(t, pilotfish.Large, tok.Origin)
-			got = append(got, tok.ID)
-		}
-		assert.Equal(t, c.want, got, "%+v", c.settings)
+		t.Run(name, func(t *testing.T) {
+			var got []int32
+			c.settings.MaxTokens = 3
+			for tok, err := range m.NewSession().GenerateTokens(t.Context(), []int32{5}, c.settings,
+				pilotfish.Route{Cloud: voter{}, Router: always, Serial: true, Deadline: -1}) {
+				require.NoError(t, err)
+				assert.Equal(t, pilotfish.Large, tok.Origin)
+				got = append(got, tok.ID)
+			}
+			assert.Equal(t, c.want, got)
+		})
 	}
 }
 

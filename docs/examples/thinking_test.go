@@ -60,8 +60,10 @@ func TestThoughts(t *testing.T) {
 	assert.Equal(t, map[pilotfish.Kind]string{pilotfish.KindMark: "<think>\n</think>\n\n",
 		pilotfish.KindThought: "hm, who.\n", pilotfish.KindAnswer: "I am. "}, kinds)
 	s := chat.Stats()
-	assert.Equal(t, []any{"stop", "I am. ", "<think>\nhm, who.\n</think>\n\nI am. ", count},
-		[]any{s.Stop, s.Answer(), s.Text, s.Thought})
+	assert.Equal(t, "stop", s.Stop)
+	assert.Equal(t, "I am. ", s.Answer())
+	assert.Equal(t, "<think>\nhm, who.\n</think>\n\nI am. ", s.Text)
+	assert.Equal(t, count, s.Thought, "tokens of the thought")
 	assert.Equal(t, []pilotfish.Message{{Role: "user", Content: "Who?"}, {Role: "assistant", Content: "I am. "}},
 		chat.Messages())
 

@@ -389,7 +389,9 @@ func TestBackgroundLosesRoom(t *testing.T) {
 		background(3, 30, (49+10)*tick)
 		c.wait.Wait()
 		assert.Zero(t, c.stats().Evicted)
-		assert.Equal(t, [3]int{40, 50, 100}, [3]int{reused(1, 40), reused(2, 50), c.stats().InUse})
+		assert.Equal(t, 40, reused(1, 40))
+		assert.Equal(t, 50, reused(2, 50))
+		assert.Equal(t, 100, c.stats().InUse)
 
 		require.NoError(t, c.s.Forget(c.t.Context(), 2))
 		require.NoError(t, c.s.Forget(c.t.Context(), 3))
@@ -398,7 +400,8 @@ func TestBackgroundLosesRoom(t *testing.T) {
 		reused(5, 55)
 		c.wait.Wait()
 		assert.EqualValues(t, 7, c.stats().Evicted)
-		assert.Equal(t, [2]int{33, 5}, [2]int{reused(1, 40), reused(4, 5)}, "its tokens are kept like other tokens")
+		assert.Equal(t, 33, reused(1, 40))
+		assert.Equal(t, 5, reused(4, 5), "its tokens are kept like other tokens")
 		assert.EqualValues(t, 2, c.stats().Shed)
 	})
 }
@@ -572,7 +575,8 @@ func TestLeavingBeside(t *testing.T) {
 		c.wait.Wait()
 		synctest.Wait()
 		assert.NoError(t, m.left)
-		assert.Equal(t, [2]int{2, 2}, [2]int{len(m.calls), c.stats().InUse})
+		assert.Len(t, m.calls, 2)
+		assert.Equal(t, 2, c.stats().InUse)
 	})
 }
 

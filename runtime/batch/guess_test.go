@@ -107,7 +107,8 @@ func (w *watched) rest(t testing.TB) {
 	require.NoError(t, w.wrong)
 	require.NoError(t, batch.CheckAtRest(w.of))
 	st := w.of.Stats()
-	require.Equal(t, [2]int{w.guessed, w.done}, [2]int{int(st.Guessed), int(st.Computed)}, "guessed, computed")
+	require.EqualValues(t, w.guessed, st.Guessed)
+	require.EqualValues(t, w.done, st.Computed)
 	require.LessOrEqual(t, st.Accepted, st.Guessed)
 }
 
@@ -159,7 +160,8 @@ func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
 	}
 	m.rest(t)
 	st := c.s.Stats()
-	assert.Equal(t, [2]int{}, [2]int{st.InUse, st.Sessions}, "in use, sessions")
+	assert.Zero(t, st.InUse, "tokens in use")
+	assert.Zero(t, st.Sessions, "sessions")
 	c.s.Close()
 	return st.Accepted
 }
@@ -245,13 +247,16 @@ func TestGuessesChangeNothing(t *testing.T) {
 			off := turnabout(t, seed, -1)
 			require.Equal(t, off.answers, on.answers)
 			a, b := on.stats, off.stats
-			assert.Equal(t, [2]uint64{}, [2]uint64{b.Guessed, b.Accepted}, "guessed, held")
+			assert.Zero(t, b.Guessed, "guessed")
+			assert.Zero(t, b.Accepted, "held")
 			assert.Equal(t, b.Reused+a.Accepted, a.Reused, "reused")
 			assert.Equal(t, b.InUse+on.guesses, a.InUse, "in use")
 			assert.Equal(t, b.Computed+a.Guessed-a.Accepted, a.Computed, "computed")
 			assert.LessOrEqual(t, a.Steps, b.Steps)
-			assert.Equal(t, [4]uint64{b.Evicted, b.Recomputed, b.Shed, uint64(b.Sessions)},
-				[4]uint64{a.Evicted, a.Recomputed, a.Shed, uint64(a.Sessions)}, "evicted, recomputed, shed, sessions")
+			assert.Equal(t, b.Evicted, a.Evicted, "evicted")
+			assert.Equal(t, b.Recomputed, a.Recomputed, "recomputed")
+			assert.Equal(t, b.Shed, a.Shed, "shed")
+			assert.Equal(t, b.Sessions, a.Sessions, "sessions")
 			held, evicted = held+a.Accepted, evicted+a.Evicted
 		})
 	}

@@ -77,133 +77,157 @@ func (w wish) question(i int) terms.Job {
 	return q
 }
 
+// scene is a number of waiting questions, and the rows of each device in the steps that answer them.
+type scene struct {
+	slots  int
+	wishes []wish
+	steps  []string
+}
+
+// sharedSteps are scenes in which devices take turns.
+var sharedSteps = map[string]scene{
+	"one gets whole steps": {2000, []wish{
+		{device: 1, n: 70},
+	}, []string{"1x32", "1x32", "1x6"}},
+	"the one that would end first is first": {2000, []wish{
+		{device: 1, n: 40}, {device: 2, n: 45},
+	}, []string{"1x32", "1x8 2x4", "2x32", "2x9"}},
+	"of equal ones one ends before the next begins": {2000, []wish{
+		{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 50},
+	}, []string{"1x32", "1x18 2x14", "2x32", "2x4 3x4", "3x32", "3x14"}},
+	"background questions are last, in small steps": {2000, []wish{
+		{device: 1, n: 20, back: true}, {device: 2, n: 40},
+	}, []string{"2x32", "2x8", "1x8", "1x8", "1x4"}},
+}
+
+// shortQuestions are scenes with questions that are short, or just not.
+var shortQuestions = map[string]scene{
+	"short ones come first, with a few rows of others": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 5}, {device: 3, n: 8},
+	}, []string{"1x4 2x5 3x8", "1x32", "1x32", "1x2"}},
+	"as many short ones as leave room for others": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 8},
+		{device: 6, n: 4},
+	}, []string{"1x4 2x8 3x8 4x8 6x4", "1x4 5x8", "1x32", "1x30"}},
+	"a whole step of short ones": {2000, []wish{
+		{device: 1, n: 7}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 8},
+		{device: 6, n: 1},
+	}, []string{"1x7 2x8 3x8 4x8 6x1", "5x8"}},
+	"short ones are not cut": {2000, []wish{
+		{device: 1, n: 7}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 2},
+		{device: 6, n: 4},
+	}, []string{"1x7 2x8 3x8 4x8", "5x2 6x4"}},
+	"9 is not short": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 9},
+	}, []string{"1x23 2x9", "1x32", "1x15"}},
+	"two halves of half a step are short": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 8}, {device: 2, n: 8},
+	}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
+	"more than half a step is not": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 8}, {device: 2, n: 8}, {device: 2, n: 1},
+	}, []string{"1x15 2x17", "1x32", "1x23"}},
+	"what is in memory counts as one": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, old: 20}, {device: 2, old: 30, n: 7}, {device: 3, old: 30, n: 8},
+	}, []string{"1x4 2x7 3x8", "1x32", "1x32", "1x2"}},
+	"what the one before wants does not count": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 1},
+		{device: 2, n: 9, session: 1},
+	}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
+	"what the one before wants is not all that there is": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 3, session: 1}, {device: 2, old: 30, n: 8, session: 1},
+	}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
+	"the first one of a session counts nothing twice": {2000, []wish{
+		{device: 1, n: 70},
+		{device: 2, n: 1, session: 2}, {device: 2, n: 7, session: 1}, {device: 2, n: 15, session: 1},
+	}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
+	"what is in memory is paid for, too": {2000, slices.Concat(
+		[]wish{{device: 1, n: 40}}, slices.Repeat([]wish{{device: 2, old: 20, session: 1}}, 20),
+	), []string{"1x12", "1x28"}},
+	"beside short ones others are cut": {2000, []wish{
+		{device: 1, n: 8}, {device: 1, n: 8}, {device: 1, n: 8}, {device: 2, n: 5},
+	}, []string{"1x4 2x5", "1x20"}},
+	"what other sessions want counts": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 2},
+		{device: 2, n: 9, session: 3},
+	}, []string{"1x8 2x24", "1x32", "1x30"}},
+	"what other sessions of its domain want does not count": {2000, []wish{
+		{device: 1, n: 70}, {device: 2, n: 7, session: 1, domain: 5}, {device: 2, n: 8, session: 2, domain: 5},
+		{device: 2, n: 9, session: 3, domain: 5},
+	}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
+	"by turns short ones are not cut either": {2000, []wish{
+		{device: 1, n: 8}, {device: 1, n: 8}, {device: 1, n: 8}, {device: 2, n: 5}, {device: 2, n: 5},
+		{device: 2, n: 5}, {device: 2, n: 5}, {device: 3, n: 80},
+	}, []string{"1x16 2x15 3x1", "1x8 2x5 3x4", "3x32", "3x32", "3x11"}},
+}
+
+// costlyHeads are scenes in which heads limit the rows of a step, or a call.
+var costlyHeads = map[string]scene{
+	"heads are work": {2000, []wish{
+		{device: 1, n: 80}, {device: 2, n: 9, k: 256}, {device: 2, n: 9, k: 256},
+		{device: 2, n: 9, k: 256}, {device: 2, n: 9, k: 256},
+	}, []string{"1x23 2x9", "1x23 2x9", "1x23 2x9", "1x11 2x9", "2x1"}},
+	"deep heads share steps as far as they fit, in calls of their own": {2000, []wish{
+		{device: 1, n: 2, k: 256}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 120},
+		{device: 4, n: 2, k: 8}, {device: 5, n: 2, k: 9},
+	}, []string{"1x2 4x2", "1x1", "2x2 3x2", "5x2"}},
+	"audits are work": {2000, []wish{
+		{device: 1, n: 120}, {device: 2, n: 120, audit: true},
+	}, []string{
+		"1x32", "1x32", "1x32", "1x24 2x8", "2x32", "2x32", "2x32", "2x16",
+	}},
+	"plain heads are not counted among them": {2000, []wish{
+		{device: 1, n: 2}, {device: 2, n: 2}, {device: 3, n: 2}, {device: 4, n: 2, k: 128},
+		{device: 5, n: 2, k: 128},
+	}, []string{"1x2 2x2 3x2 4x2 5x2", "4x1 5x1"}},
+	"heads of eight candidates are not counted, either": {2000, []wish{
+		{device: 1, n: 2, k: 8}, {device: 2, n: 2, k: 8}, {device: 3, n: 2, k: 128}, {device: 4, n: 2, k: 128},
+	}, []string{"1x2 2x2 3x2 4x2", "3x1 4x1"}},
+	"heads that verify with one candidate are not counted, either": {2000, []wish{
+		{device: 1, n: 8, verify: true}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 128},
+	}, []string{"1x8 2x2 3x2", "2x1 3x1"}},
+	"what is computed again for more candidates has a row": {2000, slices.Concat(
+		slices.Repeat([]wish{{device: 1, old: 2, k: 2}}, 11), slices.Repeat([]wish{{device: 2, old: 2, k: 2}}, 11),
+		slices.Repeat([]wish{{device: 3, old: 2, k: 2}}, 11),
+	), []string{"1x11 2x11 3x10", "3x1"}},
+	"each head costs as much as the deepest": {2000, []wish{
+		{device: 1, n: 2, k: 128}, {device: 2, n: 2, k: 9}, {device: 3, n: 2, k: 80},
+	}, []string{"1x2 2x2", "3x2"}},
+}
+
+// fullStore are scenes in which the store has no room for all questions.
+var fullStore = map[string]scene{
+	"what takes several steps takes half of the store, or is alone": {200, []wish{
+		{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 35},
+		{device: 5, n: 33},
+	}, []string{
+		"5x32", "4x4 5x1", "3x1 4x31", "3x32", "2x4 3x7", "2x32", "2x14", "1x32", "1x32", "1x6",
+	}},
+	"who fits does not overtake": {200, []wish{
+		{device: 1, n: 33}, {device: 2, old: 65, n: 34}, {device: 3, n: 36},
+	}, []string{"1x32", "1x1", "2x32", "2x2", "3x32", "3x4"}},
+	"exactly half of the store": {200, []wish{
+		{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 40},
+	}, []string{"3x32", "3x8 4x4", "4x32", "2x4 4x4", "2x32", "1x18 2x14", "1x32"}},
+	"what ends at once needs no such room": {200, []wish{
+		{device: 1, n: 101}, {device: 2, n: 50}, {device: 3, n: 9}, {device: 4, n: 8}, {device: 4, n: 8},
+		{device: 4, n: 8},
+	}, []string{"2x7 3x9 4x16", "2x4 4x8", "2x32", "2x7", "1x32", "1x32", "1x32", "1x5"}},
+}
+
 // TestPlan: the rows of each device in the steps, when all these questions wait. Steps have 32 rows, a turn 8, other
 // questions get 4 next to short ones, and background steps have 8. Devices with smaller numbers have a slightly earlier
 // virtual time.
 func TestPlan(t *testing.T) {
-	for name, scene := range map[string]struct {
-		slots  int
-		wishes []wish
-		steps  []string
-	}{
-		"one gets whole steps": {2000, []wish{
-			{device: 1, n: 70},
-		}, []string{"1x32", "1x32", "1x6"}},
-		"the one that would end first is first": {2000, []wish{
-			{device: 1, n: 40}, {device: 2, n: 45},
-		}, []string{"1x32", "1x8 2x4", "2x32", "2x9"}},
-		"of equal ones one ends before the next begins": {2000, []wish{
-			{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 50},
-		}, []string{"1x32", "1x18 2x14", "2x32", "2x4 3x4", "3x32", "3x14"}},
-		"short ones come first, with a few rows of others": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 5}, {device: 3, n: 8},
-		}, []string{"1x4 2x5 3x8", "1x32", "1x32", "1x2"}},
-		"as many short ones as leave room for others": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 8},
-			{device: 6, n: 4},
-		}, []string{"1x4 2x8 3x8 4x8 6x4", "1x4 5x8", "1x32", "1x30"}},
-		"a whole step of short ones": {2000, []wish{
-			{device: 1, n: 7}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 8},
-			{device: 6, n: 1},
-		}, []string{"1x7 2x8 3x8 4x8 6x1", "5x8"}},
-		"short ones are not cut": {2000, []wish{
-			{device: 1, n: 7}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 2},
-			{device: 6, n: 4},
-		}, []string{"1x7 2x8 3x8 4x8", "5x2 6x4"}},
-		"9 is not short": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 9},
-		}, []string{"1x23 2x9", "1x32", "1x15"}},
-		"two halves of half a step are short": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 8}, {device: 2, n: 8},
-		}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
-		"more than half a step is not": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 8}, {device: 2, n: 8}, {device: 2, n: 1},
-		}, []string{"1x15 2x17", "1x32", "1x23"}},
-		"what is in memory counts as one": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, old: 20}, {device: 2, old: 30, n: 7}, {device: 3, old: 30, n: 8},
-		}, []string{"1x4 2x7 3x8", "1x32", "1x32", "1x2"}},
-		"what the one before wants does not count": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 1},
-			{device: 2, n: 9, session: 1},
-		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
-		"what the one before wants is not all that there is": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 3, session: 1}, {device: 2, old: 30, n: 8, session: 1},
-		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
-		"not the first one": {2000, []wish{
-			{device: 1, n: 70},
-			{device: 2, n: 1, session: 2}, {device: 2, n: 7, session: 1}, {device: 2, n: 15, session: 1},
-		}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
-		"what is in memory is paid for, too": {2000, slices.Concat(
-			[]wish{{device: 1, n: 40}}, slices.Repeat([]wish{{device: 2, old: 20, session: 1}}, 20),
-		), []string{"1x12", "1x28"}},
-		"beside short ones others are cut": {2000, []wish{
-			{device: 1, n: 8}, {device: 1, n: 8}, {device: 1, n: 8}, {device: 2, n: 5},
-		}, []string{"1x4 2x5", "1x20"}},
-		"but in another session": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 2},
-			{device: 2, n: 9, session: 3},
-		}, []string{"1x8 2x24", "1x32", "1x30"}},
-		"and not in another session of its domain": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 7, session: 1, domain: 5}, {device: 2, n: 8, session: 2, domain: 5},
-			{device: 2, n: 9, session: 3, domain: 5},
-		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
-		"background questions are last, in small steps": {2000, []wish{
-			{device: 1, n: 20, back: true}, {device: 2, n: 40},
-		}, []string{"2x32", "2x8", "1x8", "1x8", "1x4"}},
-		"by turns short ones are not cut either": {2000, []wish{
-			{device: 1, n: 8}, {device: 1, n: 8}, {device: 1, n: 8}, {device: 2, n: 5}, {device: 2, n: 5},
-			{device: 2, n: 5}, {device: 2, n: 5}, {device: 3, n: 80},
-		}, []string{"1x16 2x15 3x1", "1x8 2x5 3x4", "3x32", "3x32", "3x11"}},
-		"heads are work": {2000, []wish{
-			{device: 1, n: 80}, {device: 2, n: 9, k: 256}, {device: 2, n: 9, k: 256},
-			{device: 2, n: 9, k: 256}, {device: 2, n: 9, k: 256},
-		}, []string{"1x23 2x9", "1x23 2x9", "1x23 2x9", "1x11 2x9", "2x1"}},
-		"deep heads share steps as far as they fit, in calls of their own": {2000, []wish{
-			{device: 1, n: 2, k: 256}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 120},
-			{device: 4, n: 2, k: 8}, {device: 5, n: 2, k: 9},
-		}, []string{"1x2 4x2", "1x1", "2x2 3x2", "5x2"}},
-		"audits are work": {2000, []wish{
-			{device: 1, n: 120}, {device: 2, n: 120, audit: true},
-		}, []string{
-			"1x32", "1x32", "1x32", "1x24 2x8", "2x32", "2x32", "2x32", "2x16",
-		}},
-		"plain heads are not counted among them": {2000, []wish{
-			{device: 1, n: 2}, {device: 2, n: 2}, {device: 3, n: 2}, {device: 4, n: 2, k: 128},
-			{device: 5, n: 2, k: 128},
-		}, []string{"1x2 2x2 3x2 4x2 5x2", "4x1 5x1"}},
-		"nor are those of eight candidates": {2000, []wish{
-			{device: 1, n: 2, k: 8}, {device: 2, n: 2, k: 8}, {device: 3, n: 2, k: 128}, {device: 4, n: 2, k: 128},
-		}, []string{"1x2 2x2 3x2 4x2", "3x1 4x1"}},
-		"nor are those that verify with one candidate": {2000, []wish{
-			{device: 1, n: 8, verify: true}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 128},
-		}, []string{"1x8 2x2 3x2", "2x1 3x1"}},
-		"what is computed again for more candidates has a row": {2000, slices.Concat(
-			slices.Repeat([]wish{{device: 1, old: 2, k: 2}}, 11), slices.Repeat([]wish{{device: 2, old: 2, k: 2}}, 11),
-			slices.Repeat([]wish{{device: 3, old: 2, k: 2}}, 11),
-		), []string{"1x11 2x11 3x10", "3x1"}},
-		"each costs as much as the deepest": {2000, []wish{
-			{device: 1, n: 2, k: 128}, {device: 2, n: 2, k: 9}, {device: 3, n: 2, k: 80},
-		}, []string{"1x2 2x2", "3x2"}},
-		"what takes several steps takes half of the store, or is alone": {200, []wish{
-			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 35},
-			{device: 5, n: 33},
-		}, []string{
-			"5x32", "4x4 5x1", "3x1 4x31", "3x32", "2x4 3x7", "2x32", "2x14", "1x32", "1x32", "1x6",
-		}},
-		"who fits does not overtake": {200, []wish{
-			{device: 1, n: 33}, {device: 2, old: 65, n: 34}, {device: 3, n: 36},
-		}, []string{"1x32", "1x1", "2x32", "2x2", "3x32", "3x4"}},
-		"exactly half of it": {200, []wish{
-			{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 40},
-		}, []string{"3x32", "3x8 4x4", "4x32", "2x4 4x4", "2x32", "1x18 2x14", "1x32"}},
-		"what ends at once needs no such room": {200, []wish{
-			{device: 1, n: 101}, {device: 2, n: 50}, {device: 3, n: 9}, {device: 4, n: 8}, {device: 4, n: 8},
-			{device: 4, n: 8},
-		}, []string{"2x7 3x9 4x16", "2x4 4x8", "2x32", "2x7", "1x32", "1x32", "1x32", "1x5"}},
+	for subject, scenes := range map[string]map[string]scene{
+		"turns": sharedSteps, "short questions": shortQuestions, "costly heads": costlyHeads, "a full store": fullStore,
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) { assert.Equal(t, scene.steps, stepsOf(t, scene.slots, scene.wishes)) })
-		})
+		for name, scene := range scenes {
+			t.Run(subject+"/"+name, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
+					assert.Equal(t, scene.steps, stepsOf(t, scene.slots, scene.wishes))
+				})
+			})
+		}
 	}
 }
 

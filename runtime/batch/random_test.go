@@ -142,36 +142,50 @@ func schedule(
 				assert.NoError(t, err)
 			}
 		})
-		switch r.IntN(12) {
-		case 0:
-			require.NoError(t, s.Forget(t.Context(), r.Uint64N(4)))
-		case 1:
-			synctest.Wait()
-			m.broken.Store(true)
-			time.Sleep(3 * time.Millisecond)
-			synctest.Wait()
-			m.broken.Store(false)
-		case 2, 3, 4:
-			time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
-		}
+		disturb(t, r, s, m)
 	}
 	wait.Wait()
 	for session := range uint64(4) {
 		require.NoError(t, s.Forget(t.Context(), session))
 	}
 	synctest.Wait()
-	st := s.Stats()
-	assert.Equal(t, [3]int{}, [3]int{st.InUse, st.Sessions, st.Waiting}, "in use, sessions, waiting")
-	assert.Zero(t, batch.Lent(s), "logits in use")
-	assert.Equal(t, [2]uint64{uint64(m.steps), uint64(m.done)}, [2]uint64{st.Steps, st.Computed}, "steps, computed")
-	if !leaves { // a caller that leaves does not see the answer
-		assert.Equal(t, [2]uint64{shed.Load(), reused.Load()}, [2]uint64{st.Shed, st.Reused}, "shed, reused")
+	if st := s.Stats(); !leaves { // a caller that leaves does not see the answer
+		assert.Equal(t, shed.Load(), st.Shed, "shed")
+		assert.Equal(t, reused.Load(), st.Reused, "reused")
 	}
+	checkOver(t, s, m, rows)
+	s.Close()
+}
+
+// disturb sometimes drops a session, breaks the model for a moment, or lets time pass.
+func disturb(t *testing.T, r *rand.Rand, s *batch.Service, m *counter) {
+	switch r.IntN(12) {
+	case 0:
+		require.NoError(t, s.Forget(t.Context(), r.Uint64N(4)))
+	case 1:
+		synctest.Wait()
+		m.broken.Store(true)
+		time.Sleep(3 * time.Millisecond)
+		synctest.Wait()
+		m.broken.Store(false)
+	case 2, 3, 4:
+		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
+	}
+}
+
+// checkOver checks a service that has dropped all its sessions: nothing is in use, and no call was larger than allowed.
+func checkOver(t *testing.T, s *batch.Service, m *counter, rows int) {
+	st := s.Stats()
+	assert.Zero(t, st.InUse, "tokens in use")
+	assert.Zero(t, st.Sessions, "sessions")
+	assert.Zero(t, st.Waiting, "waiting questions")
+	assert.Zero(t, batch.Lent(s), "logits in use")
+	assert.EqualValues(t, m.steps, st.Steps, "steps")
+	assert.EqualValues(t, m.done, st.Computed, "computed")
 	for _, call := range m.calls {
 		assert.LessOrEqual(t, call.rows, rows)
 		assert.LessOrEqual(t, call.heads*call.depth(), max(8*rows, 256), "%+v", call)
 	}
 	require.NoError(t, m.wrong)
 	require.NoError(t, batch.CheckAtRest(s))
-	s.Close()
 }

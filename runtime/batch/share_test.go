@@ -86,7 +86,10 @@ func TestPrefixOnce(t *testing.T) {
 				w.wait.Wait()
 				all, common := kept.counts()
 				st := w.stats()
-				assert.Equal(t, []int{all, all, all, common}, []int{m.rows, int(st.Computed), st.InUse, st.InCommon})
+				assert.Equal(t, all, m.rows)
+				assert.EqualValues(t, all, st.Computed)
+				assert.Equal(t, all, st.InUse)
+				assert.Equal(t, common, st.InCommon)
 				assert.Less(t, all, prefix+sessions*own)
 				assert.EqualValues(t, sessions*(prefix+own)-all, st.Shared)
 				assert.Zero(t, st.Recomputed+st.Evicted)
@@ -150,7 +153,9 @@ func TestApart(t *testing.T) {
 			}
 			c.wait.Wait()
 			st := c.stats()
-			assert.Equal(t, [3]int{computed, computed, 30*61 - computed}, [3]int{m.rows, st.InUse, int(st.Shared)})
+			assert.Equal(t, computed, m.rows)
+			assert.Equal(t, computed, st.InUse)
+			assert.EqualValues(t, 30*61-computed, st.Shared)
 			assert.Equal(t, domains == 30, st.InCommon == 0)
 		})
 	}
@@ -163,9 +168,13 @@ func TestDomainOfSession(t *testing.T) {
 			return c.mustAsk(terms.Job{Session: session, Domain: domain,
 				Question: terms.Question{Context: text(1, 50), K: 1}}).Reused
 		}
-		assert.Equal(t, [3]int{0, 50, 0}, [3]int{reused(1, 5), reused(1, 5), reused(1, 6)})
+		assert.Zero(t, reused(1, 5), "the first question")
+		assert.Equal(t, 50, reused(1, 5), "the same again")
+		assert.Zero(t, reused(1, 6), "in another domain")
 		assert.Equal(t, 50, c.stats().InUse)
-		assert.Equal(t, [3]int{0, 50, 50}, [3]int{reused(2, 5), reused(3, 6), reused(1, 5)})
+		assert.Zero(t, reused(2, 5), "the old domain, which is empty")
+		assert.Equal(t, 50, reused(3, 6), "the new domain")
+		assert.Equal(t, 50, reused(1, 5), "what session 2 computed in the old domain")
 		assert.Equal(t, 100, c.stats().InUse)
 
 		long := terms.Job{Session: 4, Domain: 7, Question: terms.Question{Context: text(2, 300), K: 1}}
@@ -203,19 +212,24 @@ func TestDistinctTokens(t *testing.T) {
 				c.wait.Wait()
 				all, common := kept.counts()
 				st := c.stats()
-				require.Equal(t, [3]int{all, common, all - before}, [3]int{st.InUse, st.InCommon, m.rows - computed})
+				require.Equal(t, all, st.InUse)
+				require.Equal(t, common, st.InCommon)
+				require.Equal(t, all-before, m.rows-computed)
 				for range 20 {
 					session := r.Uint64N(30)
 					kept.forget(session)
 					require.NoError(t, c.s.Forget(c.t.Context(), session))
 					all, common := kept.counts()
-					require.Equal(t, [2]int{all, common}, [2]int{c.stats().InUse, c.stats().InCommon})
+					require.Equal(t, all, c.stats().InUse)
+					require.Equal(t, common, c.stats().InCommon)
 				}
 			}
 			for session := range uint64(30) {
 				require.NoError(t, c.s.Forget(c.t.Context(), session))
 			}
-			assert.Equal(t, [3]int{}, [3]int{c.stats().InUse, c.stats().InCommon, c.stats().Sessions})
+			assert.Zero(t, c.stats().InUse)
+			assert.Zero(t, c.stats().InCommon)
+			assert.Zero(t, c.stats().Sessions)
 			assert.LessOrEqual(t, batch.Remembered(c.s), 9, "devices that have had work")
 		})
 	}
@@ -427,7 +441,8 @@ func TestRepeatsMeet(t *testing.T) {
 		}
 		c.wait.Wait()
 		last := m.calls[len(m.calls)-1]
-		assert.Equal(t, [2]int{12, 12}, [2]int{last.rows, last.heads}, "%+v", m.calls)
+		assert.Equal(t, 12, last.rows, "%+v", m.calls)
+		assert.Equal(t, 12, last.heads, "%+v", m.calls)
 		assert.Equal(t, 13+1, c.stats().InUse)
 	})
 }

@@ -146,7 +146,8 @@ func TestVerifyOwn(t *testing.T) {
 					for _, call := range calls {
 						rows += call.rows
 					}
-					assert.Equal(t, [2]int{20, rows}, [2]int{a.Reused, a.Computed}, "reused, computed")
+					assert.Equal(t, 20, a.Reused)
+					assert.Equal(t, rows, a.Computed)
 				}
 				assert.EqualValues(t, m.rows-20, c2.stats().Repeated)
 				assert.Equal(t, 20, c2.stats().InUse)
@@ -180,7 +181,9 @@ func TestVerifyParts(t *testing.T) {
 				a := crowd.mustAsk(q)
 				require.Equal(t, m.answer(t, q), plain(a))
 				assert.Equal(t, c.calls, m.calls[:len(c.calls)])
-				assert.Equal(t, [3]int{120, 120, 0}, [3]int{m.rows, a.Computed, a.Reused}, "rows, computed, reused")
+				assert.Equal(t, 120, m.rows)
+				assert.Equal(t, 120, a.Computed)
+				assert.Zero(t, a.Reused)
 				assert.Equal(t, time.Duration(120)*tick, a.Queue+a.Compute)
 				for _, call := range m.calls {
 					assert.LessOrEqual(t, call.heads*call.depth(), 8*128, "%+v", call)
@@ -202,7 +205,8 @@ func TestVerifyQueue(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, 20*tick, a.Queue)
 			assert.Equal(t, took, a.Queue+a.Compute)
-			assert.Equal(t, [2]int{0, 80}, [2]int{a.Reused, a.Computed})
+			assert.Zero(t, a.Reused)
+			assert.Equal(t, 80, a.Computed)
 		})
 		c.wait.Wait()
 		assert.Len(t, m.calls, 1+3)
@@ -383,8 +387,10 @@ func TestLogitsOfLeavers(t *testing.T) {
 	defer s.Close()
 	batch.LeaveReady(s)
 	assert.Zero(t, batch.Lent(s))
-	assert.Equal(t, []int{0, 1, 2, 3}, []int{batch.Hand(s, 0, 0), batch.Hand(s, 0, 9), batch.Hand(s, 2, 0),
-		batch.Hand(s, 2, 9)})
+	assert.Equal(t, 0, batch.Hand(s, 0, 0))
+	assert.Equal(t, 1, batch.Hand(s, 0, 9))
+	assert.Equal(t, 2, batch.Hand(s, 2, 0))
+	assert.Equal(t, 3, batch.Hand(s, 2, 9))
 	assert.Zero(t, batch.Lent(s))
 }
 

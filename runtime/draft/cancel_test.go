@@ -196,8 +196,13 @@ func TestOptions(t *testing.T) {
 	_, err = d.Decode(t.Context(), nil, nil)
 	assert.ErrorContains(t, err, "empty prompt")
 	assert.Equal(t, 800*time.Millisecond, d.o.Deadline)
-	assert.Equal(t, []int{2, 32, 4, 8, 512, 128, 64},
-		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm, d.o.VerifyEvery})
+	assert.Equal(t, 2, d.o.Branches)
+	assert.Equal(t, 32, d.o.Window)
+	assert.Equal(t, 4, d.o.InFlight)
+	assert.Equal(t, 8, d.o.Rows)
+	assert.Equal(t, 512, d.o.MaxTokens)
+	assert.Equal(t, 128, d.o.Warm)
+	assert.Equal(t, 64, d.o.VerifyEvery)
 	for want, all := range map[int][]Options{
 		1: {{}, {Mode: Serial, Verify: true}, {Verify: true, VerifyEvery: 64}}, MostAhead: {{Verify: true}},
 		7: {{Ahead: 7}, {Ahead: 7, Verify: true}},
@@ -212,8 +217,13 @@ func TestOptions(t *testing.T) {
 		Branches: 3, Window: 4, InFlight: 5, Rows: 6, MaxTokens: 7, Warm: -1, Deadline: -1,
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []int{3, 4, 5, 6, 7, -1, -1},
-		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm, int(d.o.Deadline)})
+	assert.Equal(t, 3, d.o.Branches)
+	assert.Equal(t, 4, d.o.Window)
+	assert.Equal(t, 5, d.o.InFlight)
+	assert.Equal(t, 6, d.o.Rows)
+	assert.Equal(t, 7, d.o.MaxTokens)
+	assert.Equal(t, -1, d.o.Warm)
+	assert.EqualValues(t, -1, d.o.Deadline)
 }
 
 // TestWant: heads have enough candidates for all branches, or as many as requested otherwise.

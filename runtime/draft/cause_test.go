@@ -159,48 +159,64 @@ func TestNothingHidden(t *testing.T) {
 func TestLate(t *testing.T) {
 	const only = "no answer before the deadline"
 	host := &hostError{"nohost"}
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		err  error
 		text string
 	}{
-		{nil, only}, {ErrDeadline, only}, {context.Canceled, only}, {context.DeadlineExceeded, only},
-		{errors.Join(context.Canceled, ErrDeadline), only},
-		{fmt.Errorf("ask: %w", ErrDeadline), "ask: " + only},
-		{host, only + ": no such host: nohost"},
-		{fmt.Errorf("dial: %w", host), only + ": dial: no such host: nohost"},
-		{fmt.Errorf("dial: %w", context.DeadlineExceeded), only + ": dial: context deadline exceeded"},
-		{fmt.Errorf("a: %w", errors.Join(ErrDeadline, fmt.Errorf("b: %w", errors.Join(host, errPin)))),
+		"no cause":                    {nil, only},
+		"the deadline":                {ErrDeadline, only},
+		"a cancelled context":         {context.Canceled, only},
+		"the deadline of a context":   {context.DeadlineExceeded, only},
+		"the deadline, and cancelled": {errors.Join(context.Canceled, ErrDeadline), only},
+		"the deadline, wrapped":       {fmt.Errorf("ask: %w", ErrDeadline), "ask: " + only},
+		"another error":               {host, only + ": no such host: nohost"},
+		"another error, wrapped":      {fmt.Errorf("dial: %w", host), only + ": dial: no such host: nohost"},
+		"the deadline of a context, wrapped": {fmt.Errorf("dial: %w", context.DeadlineExceeded),
+			only + ": dial: context deadline exceeded"},
+		"the deadline, joined with two errors": {
+			fmt.Errorf("a: %w", errors.Join(ErrDeadline, fmt.Errorf("b: %w", errors.Join(host, errPin)))),
 			only + ": b: no such host: nohost; " + errPin.Error()},
-		{fmt.Errorf("a: %w", fmt.Errorf("b: %w", errors.Join(ErrDeadline, host))), only + ": no such host: nohost"},
-		{fmt.Errorf("%w: %w", errPin, host), only + ": " + errPin.Error() + ": no such host: nohost"},
+		"the deadline, joined with another error": {
+			fmt.Errorf("a: %w", fmt.Errorf("b: %w", errors.Join(ErrDeadline, host))), only + ": no such host: nohost"},
+		"two errors": {fmt.Errorf("%w: %w", errPin, host), only + ": " + errPin.Error() + ": no such host: nohost"},
 	} {
-		got := deadlineError(c.err)
-		assert.EqualError(t, got, c.text)
-		assert.ErrorIs(t, got, ErrDeadline)
-		if errors.Is(c.err, host) {
-			assert.ErrorIs(t, got, host)
-		}
-		if c.err != nil && got != ErrDeadline {
-			assert.ErrorIs(t, got, c.err, "the returned error")
-		}
+		t.Run(name, func(t *testing.T) {
+			got := deadlineError(c.err)
+			assert.EqualError(t, got, c.text)
+			assert.ErrorIs(t, got, ErrDeadline)
+			if errors.Is(c.err, host) {
+				assert.ErrorIs(t, got, host)
+			}
+			if c.err != nil && got != ErrDeadline {
+				assert.ErrorIs(t, got, c.err, "the returned error")
+			}
+		})
 	}
 }
 
 // TestRoom: the text ends where the context is full, and the stop reason names the limit that was reached.
 func TestRoom(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		most, room, tokens int
 		stop               string
-	}{{7, 0, 7, "length"}, {7, 8, 7, "length"}, {7, 7, 7, "length"}, {7, 6, 6, "context"}, {0, 5, 5, "context"}} {
-		bothModes(t, func(t *testing.T, mode Mode) {
-			s := &script{escalate: []int{2, 5}}
-			s.slots = 1000
-			d, err := New(s, s, s, Options{Mode: mode, MaxTokens: c.most, Room: c.room})
-			require.NoError(t, err)
-			sum, err := d.Decode(t.Context(), []int32{0}, func(Event) bool { return true })
-			require.NoError(t, err)
-			assert.Equal(t, c.tokens, sum.Tokens)
-			assert.Equal(t, c.stop, sum.Stop)
+	}{
+		"any room":             {7, 0, 7, "length"},
+		"more room":            {7, 8, 7, "length"},
+		"just enough room":     {7, 7, 7, "length"},
+		"too little room":      {7, 6, 6, "context"},
+		"any number of tokens": {0, 5, 5, "context"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothModes(t, func(t *testing.T, mode Mode) {
+				s := &script{escalate: []int{2, 5}}
+				s.slots = 1000
+				d, err := New(s, s, s, Options{Mode: mode, MaxTokens: c.most, Room: c.room})
+				require.NoError(t, err)
+				sum, err := d.Decode(t.Context(), []int32{0}, func(Event) bool { return true })
+				require.NoError(t, err)
+				assert.Equal(t, c.tokens, sum.Tokens)
+				assert.Equal(t, c.stop, sum.Stop)
+			})
 		})
 	}
 	bubble.Test(t, func(t *testing.T) {

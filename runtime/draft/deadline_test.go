@@ -327,11 +327,11 @@ func TestDeadlineFollows(t *testing.T) {
 // and little more than the connection lasts; but never more than half a minute, whatever answers took before.
 func TestDeadlineOfLostConnection(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
-		for _, c := range []struct{ lost, usual, most time.Duration }{
-			{0, 5 * time.Second, leastDeadline},
-			{900 * time.Millisecond, 5 * time.Second, 2 * leastDeadline},
-			{time.Hour, 0, leastDeadline + 3*readingTime},
-			{time.Hour, 20 * time.Second, mostDeadline},
+		for name, c := range map[string]struct{ lost, usual, most time.Duration }{
+			"not connected":          {0, 5 * time.Second, leastDeadline},
+			"soon lost":              {900 * time.Millisecond, 5 * time.Second, 2 * leastDeadline},
+			"connected":              {time.Hour, 0, leastDeadline + 3*readingTime},
+			"slow answers before it": {time.Hour, 20 * time.Second, mostDeadline},
 		} {
 			trial := newTrial(4)
 			trial.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) { return hole(ctx) }}
@@ -340,8 +340,8 @@ func TestDeadlineOfLostConnection(t *testing.T) {
 			d.o.Waits.recordWait(c.usual)
 			_, _, took := trial.decode(t, d)
 			work := time.Duration(trial.most+40) * tick
-			assert.LessOrEqual(t, took, c.most+work, "%+v", c)
-			assert.GreaterOrEqual(t, took, min(c.most, max(c.lost, leastDeadline)), "%+v", c)
+			assert.LessOrEqual(t, took, c.most+work, name)
+			assert.GreaterOrEqual(t, took, min(c.most, max(c.lost, leastDeadline)), name)
 		}
 	})
 }

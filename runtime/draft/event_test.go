@@ -74,15 +74,26 @@ func TestWarmedInVain(t *testing.T) {
 	assert.Zero(t, s.Warmed+s.Prefilled)
 	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30, BytesUp: 60}})
 	s.Add(Event{Warming: &Warming{Tokens: 160, New: 130, BytesUp: 90}})
-	assert.Equal(t, []int{30, 30}, []int{s.Warmed, s.WarmedInVain()})
+	assert.Equal(t, 30, s.Warmed)
+	assert.Equal(t, 30, s.WarmedInVain())
 	s.Add(Event{Escalation: &Escalation{Outcome: Unasked}})
 	assert.Equal(t, 30, s.WarmedInVain())
 	s.Add(Event{Escalation: &Escalation{Outcome: Dropped}})
-	assert.Equal(t, []int{30, 0}, []int{s.Warmed, s.WarmedInVain()})
+	assert.Equal(t, 30, s.Warmed)
+	assert.Zero(t, s.WarmedInVain())
 }
 
-// TestEvents checks the times of single escalations, computed by hand.
-func TestEvents(t *testing.T) {
+// eventCase is a text with questions, and the escalations that its events report.
+type eventCase struct {
+	name     string
+	o        Options
+	escalate []int
+	answers  map[int]int32
+	want     []Escalation
+}
+
+// timedEscalations returns texts with one or two escalations; their times are computed by hand.
+func timedEscalations() []eventCase {
 	base := Escalation{
 		Pos: 1, Confidence: 0.25, Local: 10, Wait: 45 * ms, Queue: 5 * ms, Cloud: 20 * ms, Wire: 20 * ms,
 		BytesUp: 30, BytesDown: 7,
@@ -92,13 +103,7 @@ func TestEvents(t *testing.T) {
 		change(&e)
 		return e
 	}
-	for _, c := range []struct {
-		name     string
-		o        Options
-		escalate []int
-		answers  map[int]int32
-		want     []Escalation
-	}{
+	return []eventCase{
 		{"hit on the second branch: five calls for two branches each, and the answer in the middle of the last",
 			Options{}, []int{1}, map[int]int32{1: 11}, []Escalation{with(func(e *Escalation) {
 				e.Outcome, e.Token, e.Hidden, e.Drafted, e.Wasted = Hit, 11, 45*ms, 10, 5
@@ -138,7 +143,12 @@ func TestEvents(t *testing.T) {
 			Pos: 1, Confidence: 0.25, Local: 10, Outcome: Late, Err: ErrDeadline, Token: 10, Wait: 40 * ms, Drafted: 4,
 			BytesUp: 30, BytesDown: 7,
 		}}},
-	} {
+	}
+}
+
+// TestEvents checks the times of single escalations.
+func TestEvents(t *testing.T) {
+	for _, c := range timedEscalations() {
 		t.Run(c.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				s := &script{escalate: c.escalate, answers: c.answers}

@@ -164,23 +164,30 @@ func TestGuessBehindTheLikelier(t *testing.T) {
 // TestShownTokensTeach: an accepted guess raises the rate. A rejected one lowers it, and so does any token that the
 // cloud was asked for, because guesses end there.
 func TestShownTokensTeach(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		token  int32
 		origin Origin
 		more   bool
-	}{{5, Edge, true}, {6, Edge, false}, {5, FromCloud, false}, {5, EdgeTimeout, false}} {
-		for _, looked := range []bool{false, true} {
-			r, _ := guessing(t, Options{})
-			length, next := r.Find(nil, 1)
-			require.Equal(t, []int32{5}, next)
-			if looked {
-				r.Find(nil, 3)
+	}{
+		"accepted":          {5, Edge, true},
+		"rejected":          {6, Edge, false},
+		"from the cloud":    {5, FromCloud, false},
+		"asked for in vain": {5, EdgeTimeout, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, looked := range []bool{false, true} {
+				r, _ := guessing(t, Options{})
+				length, next := r.Find(nil, 1)
+				require.Equal(t, []int32{5}, next)
+				if looked {
+					r.Find(nil, 3)
+				}
+				before := r.Rate().Of(length)
+				r.appendShown(&node{token: c.token, origin: c.origin})
+				assert.Equal(t, c.more, r.Rate().Of(length) > before)
+				assert.NotEqual(t, before, r.Rate().Of(length))
+				assert.Equal(t, 401, r.Len())
 			}
-			before := r.Rate().Of(length)
-			r.appendShown(&node{token: c.token, origin: c.origin})
-			assert.Equal(t, c.more, r.Rate().Of(length) > before, "%+v", c)
-			assert.NotEqual(t, before, r.Rate().Of(length))
-			assert.Equal(t, 401, r.Len())
-		}
+		})
 	}
 }

@@ -261,25 +261,8 @@ func (k *kept) traced(prompt, wasted int) error {
 				return fmt.Errorf("event %d: %d nodes in %d rows", i, len(e.Pass.Nodes), e.Pass.Rows)
 			}
 		case e.Rollback != nil:
-			r := e.Rollback
-			if r.Of != 0 && r.Of != r.Pos {
-				return fmt.Errorf("event %d: %+v", i, *r)
-			}
-			first := ID(0)
-			for _, id := range r.Nodes {
-				if nodes[id].Pos == r.Pos && first == 0 {
-					first = id
-				}
-			}
-			for _, id := range r.Nodes {
-				at := id
-				for nodes[at].Pos > r.Pos {
-					at = nodes[at].Parent
-				}
-				if at != first || id == 0 || dropped[id] {
-					return fmt.Errorf("event %d: node %+v of %+v", i, nodes[id], *r)
-				}
-				dropped[id] = true
+			if err := dropBranch(nodes, dropped, *e.Rollback); err != nil {
+				return fmt.Errorf("event %d: %w", i, err)
 			}
 		}
 		if ends != e.At {
@@ -288,6 +271,30 @@ func (k *kept) traced(prompt, wasted int) error {
 	}
 	if len(dropped) != wasted {
 		return fmt.Errorf("%d nodes are dropped, and %d are wasted", len(dropped), wasted)
+	}
+	return nil
+}
+
+// dropBranch adds the nodes of a rollback to those dropped, and returns an error if they are not one branch.
+func dropBranch(nodes map[ID]Drafted, dropped map[ID]bool, r Rollback) error {
+	if r.Of != 0 && r.Of != r.Pos {
+		return fmt.Errorf("%+v", r)
+	}
+	first := ID(0)
+	for _, id := range r.Nodes {
+		if nodes[id].Pos == r.Pos && first == 0 {
+			first = id
+		}
+	}
+	for _, id := range r.Nodes {
+		at := id
+		for nodes[at].Pos > r.Pos {
+			at = nodes[at].Parent
+		}
+		if at != first || id == 0 || dropped[id] {
+			return fmt.Errorf("node %+v of %+v", nodes[id], r)
+		}
+		dropped[id] = true
 	}
 	return nil
 }

@@ -172,8 +172,10 @@ func TestVerifyAsks(t *testing.T) {
 		assert.Equal(t, 1, sum.Needless, "only asks of the router count as needless")
 		assert.Equal(t, 5, sum.Audited)
 		e := of(events, func(e Event) *Escalation { return e.Escalation })
-		assert.Equal(t, []int{1, 3, 4, 6, 7, 8}, []int{
-			e[0].AuditedFrom, e[0].AuditedTo, e[1].AuditedFrom, e[1].AuditedTo, e[2].AuditedFrom, e[2].AuditedTo})
+		for i, to := range at {
+			assert.Equal(t, from[i], e[i].AuditedFrom, "escalation %d", i)
+			assert.Equal(t, to, e[i].AuditedTo, "escalation %d", i)
+		}
 	})
 }
 
@@ -683,22 +685,24 @@ func TestDial(t *testing.T) {
 		"unable":             {func(v *verifier) Cloud { return unable{v} }, 0.5, false, 30, 55},
 		"of unknown ability": {func(v *verifier) Cloud { return v }, 0.5, false, 30, 55},
 	} {
-		both(t, func(t *testing.T, mode Mode) {
-			v := &verifier{script: script{escalate: []int{5}, answers: map[int]int32{3: 31, 5: 55}}, gap: c.gap}
-			v.slots = 1000
-			o := Options{Mode: mode, Dial: turnsOnce{}, VerifyEvery: 4, Lookup: -1, MaxTokens: 8, Deadline: -1}
-			d, err := New(v, v, c.cloud(v), o)
-			require.NoError(t, err)
-			var ids []int32
-			_, err = d.Decode(t.Context(), []int32{0}, func(e Event) bool {
-				if e.Token != nil {
-					ids = append(ids, e.Token.ID)
-				}
-				return true
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, mode Mode) {
+				v := &verifier{script: script{escalate: []int{5}, answers: map[int]int32{3: 31, 5: 55}}, gap: c.gap}
+				v.slots = 1000
+				o := Options{Mode: mode, Dial: turnsOnce{}, VerifyEvery: 4, Lookup: -1, MaxTokens: 8, Deadline: -1}
+				d, err := New(v, v, c.cloud(v), o)
+				require.NoError(t, err)
+				var ids []int32
+				_, err = d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+					if e.Token != nil {
+						ids = append(ids, e.Token.ID)
+					}
+					return true
+				})
+				require.NoError(t, err)
+				assert.Equal(t, []int32{10, 20, c.at3, 40, c.at5, 60, 70, 80}, ids)
+				assert.Equal(t, c.verified, d.Verified())
 			})
-			require.NoError(t, err)
-			assert.Equal(t, []int32{10, 20, c.at3, 40, c.at5, 60, 70, 80}, ids, name)
-			assert.Equal(t, c.verified, d.Verified(), name)
 		})
 	}
 	v := &verifier{}
@@ -895,32 +899,34 @@ func TestFirstToTell(t *testing.T) {
 // guess is at the answer to such a question; and so does one that depends on an unlikely alternative.
 func TestIdle(t *testing.T) {
 	const alternative Why = "alternative"
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		first, second Why
 		guess         float64
 		want          bool
 	}{
-		{Routed, Routed, 0.5, false},
-		{Routed, LongAgo, 0.5, true},
-		{Routed, EndsHere, 0.5, true},
-		{LongAgo, Routed, 0.5, true},
-		{Routed, LongAgo, likely, false},
-		{LongAgo, Routed, likely, false},
-		{alternative, Routed, 0.5, true},
-		{alternative, LongAgo, 0.5, true},
-		{alternative, Routed, likely, false},
+		"both routed":                           {Routed, Routed, 0.5, false},
+		"a check":                               {Routed, LongAgo, 0.5, true},
+		"a check at the end":                    {Routed, EndsHere, 0.5, true},
+		"after a check":                         {LongAgo, Routed, 0.5, true},
+		"a check after a likely guess":          {Routed, LongAgo, likely, false},
+		"after a check with a likely guess":     {LongAgo, Routed, likely, false},
+		"after an unlikely alternative":         {alternative, Routed, 0.5, true},
+		"a check after an unlikely alternative": {alternative, LongAgo, 0.5, true},
+		"after a likely alternative":            {alternative, Routed, likely, false},
 	} {
-		open := func(n *node, why Why) *escalation {
-			n.esc = &escalation{at: n}
-			n.esc.Why, n.esc.Outcome = why, inFlight
-			return n.esc
-		}
-		tip := &node{pos: 3}
-		guess := &node{pos: 4, parent: tip, guess: c.guess, alt: c.first == alternative}
-		r := &decodeRun{tip: tip}
-		if !guess.alt {
-			assert.False(t, r.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
-		}
-		assert.Equal(t, c.want, r.shouldDefer(open(guess, c.second)), "%+v", c)
+		t.Run(name, func(t *testing.T) {
+			open := func(n *node, why Why) *escalation {
+				n.esc = &escalation{at: n}
+				n.esc.Why, n.esc.Outcome = why, inFlight
+				return n.esc
+			}
+			tip := &node{pos: 3}
+			guess := &node{pos: 4, parent: tip, guess: c.guess, alt: c.first == alternative}
+			r := &decodeRun{tip: tip}
+			if !guess.alt {
+				assert.False(t, r.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
+			}
+			assert.Equal(t, c.want, r.shouldDefer(open(guess, c.second)))
+		})
 	}
 }

@@ -64,58 +64,67 @@ func offline(t *testing.T, edge, large *engine.Engine, text []int32, origins []d
 	return a
 }
 
+// demoEngine returns an engine of a built-in model.
+func demoEngine(t *testing.T, b []byte) *engine.Engine {
+	f, err := gguf.Parse(b)
+	require.NoError(t, err)
+	e, err := engine.New(f, "demo", engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// auditLive returns the live counts of an answer, and checks them against those of its final text.
+func auditLive(
+	t *testing.T, edge, large *engine.Engine, cloud *engine.Service, prompt []int32, o router.Options, mode draft.Mode,
+) (live audited) {
+	r, err := router.New(o)
+	require.NoError(t, err)
+	s := session(t, edge)
+	far, end, err := cloud.Session(t.Context())
+	require.NoError(t, err)
+	defer end()
+	var origins []draft.Origin
+	text := append([]int32(nil), prompt...)
+	for _, err := range s.Routed(t.Context(), prompt, engine.Route{
+		Settings: terms.Settings{MaxTokens: 40}, Router: r, Cloud: &delayed{Cloud: far},
+		Draft: draft.Options{Mode: mode, Deadline: -1, Audit: true, Branches: 3},
+		Observe: func(e engine.Event) {
+			if k := e.Token; k != nil {
+				text, origins = append(text, k.ID), append(origins, k.Origin)
+			}
+			if q := e.Escalation; q != nil && q.Audited > 0 {
+				for pos := q.AuditedFrom; pos < q.AuditedTo; pos++ {
+					if origins[pos-len(prompt)] == draft.Edge {
+						live.edge = append(live.edge, pos)
+					}
+				}
+			}
+		},
+	}) {
+		require.NoError(t, err)
+	}
+	sum := s.Summary().Routing
+	live.answered, live.needless, live.audited, live.missed = sum.Answered, sum.Needless, sum.Audited, sum.Missed
+	want := offline(t, edge, large, text, origins)
+	assert.Equal(t, want, live, "%+v, mode %v", o, mode)
+	return live
+}
+
 // TestAuditAgrees: the live counts of missed and needless escalations equal those of a comparison of the final text
 // with the choices of both models, with random models and with trained ones, serial and pipelined.
 func TestAuditAgrees(t *testing.T) {
 	racing.Spare(t)
-	embedded := func(b []byte) *engine.Engine {
-		f, err := gguf.Parse(b)
-		require.NoError(t, err)
-		e, err := engine.New(f, "demo", engine.Options{})
-		require.NoError(t, err)
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
 	var total audited
 	check := func(
 		edge, large *engine.Engine, cloud *engine.Service, prompt []int32, o router.Options, mode draft.Mode,
 	) {
-		r, err := router.New(o)
-		require.NoError(t, err)
-		s := session(t, edge)
-		far, end, err := cloud.Session(t.Context())
-		require.NoError(t, err)
-		defer end()
-		var live audited
-		var origins []draft.Origin
-		text := append([]int32(nil), prompt...)
-		for _, err := range s.Routed(t.Context(), prompt, engine.Route{
-			Settings: terms.Settings{MaxTokens: 40}, Router: r, Cloud: &delayed{Cloud: far},
-			Draft: draft.Options{Mode: mode, Deadline: -1, Audit: true, Branches: 3},
-			Observe: func(e engine.Event) {
-				if k := e.Token; k != nil {
-					text, origins = append(text, k.ID), append(origins, k.Origin)
-				}
-				if q := e.Escalation; q != nil && q.Audited > 0 {
-					for pos := q.AuditedFrom; pos < q.AuditedTo; pos++ {
-						if origins[pos-len(prompt)] == draft.Edge {
-							live.edge = append(live.edge, pos)
-						}
-					}
-				}
-			},
-		}) {
-			require.NoError(t, err)
-		}
-		sum := s.Summary().Routing
-		live.answered, live.needless, live.audited, live.missed = sum.Answered, sum.Needless, sum.Audited, sum.Missed
-		want := offline(t, edge, large, text, origins)
-		assert.Equal(t, want, live, "%+v, mode %v", o, mode)
+		live := auditLive(t, edge, large, cloud, prompt, o, mode)
 		total.needless, total.missed = total.needless+live.needless, total.missed+live.missed
 		total.answered, total.audited = total.answered+live.answered, total.audited+live.audited
 	}
 	small, big, service := pair(t)
-	trained, teacher := embedded(demo.Small()), embedded(demo.Large())
+	trained, teacher := demoEngine(t, demo.Small()), demoEngine(t, demo.Large())
 	taught, err := teacher.Serve(engine.ServeOptions{})
 	require.NoError(t, err)
 	defer taught.Close()

@@ -366,10 +366,12 @@ func TestCrewWithdraws(t *testing.T) {
 		"over":  {forwardCall{over: true}, false},
 		"leads": {forwardCall{leads: true}, false},
 	} {
-		crew, l := newBatcher(), &c.state
-		crew.queue = []*forwardCall{l}
-		assert.Equal(t, c.left, crew.withdrawCall(l), name)
-		assert.Equal(t, c.left, len(crew.queue) == 0, name)
+		t.Run(name, func(t *testing.T) {
+			crew, l := newBatcher(), &c.state
+			crew.queue = []*forwardCall{l}
+			assert.Equal(t, c.left, crew.withdrawCall(l))
+			assert.Equal(t, c.left, len(crew.queue) == 0)
+		})
 	}
 }
 
@@ -466,7 +468,10 @@ func TestCrewJoin(t *testing.T) {
 	c, m := newBatcher(), newBatchSession()
 	c.served, m.given, m.away = 3, time.Now(), time.Hour
 	c.addSession(m)
-	assert.Equal(t, []any{true, time.Time{}, time.Duration(0), uint64(3)}, []any{m.decodes, m.given, m.away, m.served})
+	assert.True(t, m.decodes)
+	assert.Zero(t, m.given)
+	assert.Zero(t, m.away)
+	assert.EqualValues(t, 3, m.served)
 	c.served = 2
 	c.addSession(m)
 	assert.EqualValues(t, 3, m.served)

@@ -191,7 +191,8 @@ func TestBudgetOfCut(t *testing.T) {
 		got, err := answer(t, ctx, s, waits(true), []int32{7, 8})
 		require.ErrorIs(t, err, errLeft)
 		require.Len(t, got.IDs, 3)
-		assert.Equal(t, []int{3, 3}, []int{got.Spent.Tokens, got.Spent.Escalations}, "not the open question")
+		assert.Equal(t, 3, got.Spent.Tokens)
+		assert.Equal(t, 3, got.Spent.Escalations, "not the open question")
 		assert.Equal(t, router.Total{Budget: 1, Tokens: 3, Escalations: 3}, r.Balance().Total())
 		assert.Len(t, got.Spent.Confidences, 3)
 
@@ -252,8 +253,7 @@ type verifying struct{ delayed }
 
 func (*verifying) CannotVerify(terms.Sampling, string) error { return nil }
 
-// TestBudgetOfDial: with the policy verify, what the large model replaced is what answers spend, in every mode. Where
-// it cannot compare tokens, answers are routed by margin.
+// TestBudgetOfDial: with the policy verify, what the large model replaced is what answers spend, in every mode.
 func TestBudgetOfDial(t *testing.T) {
 	racing.Spare(t)
 	edge, _, cloud := pair(t)
@@ -291,7 +291,12 @@ func TestBudgetOfDial(t *testing.T) {
 	}
 	assert.Equal(t, all["serial"], all["little"])
 	assert.Equal(t, all["serial"], all["pipelined"])
+}
 
+// TestSpendingOfVerify: with the policy verify, answers are routed by margin if the large model cannot compare tokens,
+// and a route with its own margin spends nothing.
+func TestSpendingOfVerify(t *testing.T) {
+	edge, _, cloud := pair(t)
 	for name, c := range map[string]struct {
 		cloud    draft.Cloud
 		settings terms.Settings
@@ -304,16 +309,18 @@ func TestBudgetOfDial(t *testing.T) {
 		"a margin of the route's":    {cloud: cloud.Local(1), margin: true, verified: true},
 		"the large model can verify": {cloud: cloud.Local(1), verified: true, spends: true},
 	} {
-		r, s := budgeted(t, router.Verify, 0.3), session(t, edge)
-		c.settings.MaxTokens, c.settings.IgnoreEnd = 30, true
-		o := draft.Options{Deadline: -1, Verify: c.margin, VerifyEvery: 9, Preview: true}
-		for _, err := range s.Routed(t.Context(), []int32{7, 1}, engine.Route{
-			Settings: c.settings, Router: r, Cloud: c.cloud, Draft: o,
-		}) {
-			require.NoError(t, err)
-		}
-		assert.Equal(t, c.verified, s.Summary().Verified, name)
-		assert.Equal(t, c.spends, r.Balance().Total().Tokens > 0, name)
+		t.Run(name, func(t *testing.T) {
+			r, s := budgeted(t, router.Verify, 0.3), session(t, edge)
+			c.settings.MaxTokens, c.settings.IgnoreEnd = 30, true
+			o := draft.Options{Deadline: -1, Verify: c.margin, VerifyEvery: 9, Preview: true}
+			for _, err := range s.Routed(t.Context(), []int32{7, 1}, engine.Route{
+				Settings: c.settings, Router: r, Cloud: c.cloud, Draft: o,
+			}) {
+				require.NoError(t, err)
+			}
+			assert.Equal(t, c.verified, s.Summary().Verified)
+			assert.Equal(t, c.spends, r.Balance().Total().Tokens > 0)
+		})
 	}
 }
 

@@ -28,6 +28,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
+// cutAtStop returns the text before the first stop string, found letter by letter.
+func cutAtStop(text string, stops []string) (before string, found bool) {
+	before = text
+	for i := 0; i <= len(text) && !found; i++ {
+		for _, stop := range stops {
+			if begin, ends := strings.CutSuffix(text[:i], stop); ends && (!found || len(begin) < len(before)) {
+				before, found = begin, true
+			}
+		}
+	}
+	return before, found
+}
+
 // TestStopper: the text up to the first stop string is shown, for any division into tokens, and a token is held back
 // only if it may be part of a stop string.
 func TestStopper(t *testing.T) {
@@ -47,14 +60,7 @@ func TestStopper(t *testing.T) {
 			parts = append(parts, word(r.IntN(4)))
 		}
 		whole := strings.Join(parts, "")
-		want, stops := whole, false
-		for i := 0; i <= len(whole) && !stops; i++ { // letter by letter
-			for _, stop := range s.stops {
-				if begin, found := strings.CutSuffix(whole[:i], stop); found && (!stops || len(begin) < len(want)) {
-					want, stops = begin, true
-				}
-			}
-		}
+		want, stops := cutAtStop(whole, s.stops)
 		got, over := "", false
 		for i, p := range parts {
 			shown, stop := s.pushToken(Token{Pos: i, Text: p})
@@ -196,30 +202,34 @@ func TestRules(t *testing.T) {
 	}
 	drawn := terms.Sampling{Temperature: 1.2, Seed: 3, TopK: 50}
 	texts := map[string]bool{}
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		o terms.Sampling
 		r terms.Settings
 	}{
-		{terms.Sampling{}, terms.Settings{}}, {terms.Sampling{}, terms.Settings{RepeatPenalty: 1.7}},
-		{terms.Sampling{}, terms.Settings{PresencePenalty: 2}},
-		{terms.Sampling{}, terms.Settings{FrequencyPenalty: 1.5}},
-		{terms.Sampling{}, terms.Settings{LogitBias: map[int32]float32{70: 30, 71: -100}}},
-		{drawn, terms.Settings{}}, {drawn, terms.Settings{MinP: 0.2}},
-		{drawn, terms.Settings{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
-		{terms.Sampling{Temperature: 1.2, Seed: 4}, terms.Settings{MinP: 0.1}}, // among all logits
+		"no rule":                {terms.Sampling{}, terms.Settings{}},
+		"repeat penalty":         {terms.Sampling{}, terms.Settings{RepeatPenalty: 1.7}},
+		"presence penalty":       {terms.Sampling{}, terms.Settings{PresencePenalty: 2}},
+		"frequency penalty":      {terms.Sampling{}, terms.Settings{FrequencyPenalty: 1.5}},
+		"bias":                   {terms.Sampling{}, terms.Settings{LogitBias: map[int32]float32{70: 30, 71: -100}}},
+		"drawn":                  {drawn, terms.Settings{}},
+		"min-p":                  {drawn, terms.Settings{MinP: 0.2}},
+		"min-p and penalties":    {drawn, terms.Settings{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
+		"min-p among all logits": {terms.Sampling{Temperature: 1.2, Seed: 4}, terms.Settings{MinP: 0.1}},
 	} {
-		want := ruled(t, e, prompt, 30, c.o, c.r)
-		for _, lookup := range []int{-1, 0} {
-			s := session(t, e)
-			c.r.MaxTokens, c.r.IgnoreEnd, c.r.Lookup = 30, true, lookup
-			all, text, _ := said(t, s, prompt, Route{Settings: c.r.With(c.o)})
-			var got []int32
-			for _, x := range all {
-				got = append(got, x.ID)
+		t.Run(name, func(t *testing.T) {
+			want := ruled(t, e, prompt, 30, c.o, c.r)
+			for _, lookup := range []int{-1, 0} {
+				s := session(t, e)
+				c.r.MaxTokens, c.r.IgnoreEnd, c.r.Lookup = 30, true, lookup
+				all, text, _ := said(t, s, prompt, Route{Settings: c.r.With(c.o)})
+				var got []int32
+				for _, x := range all {
+					got = append(got, x.ID)
+				}
+				require.Equal(t, want, got, "lookup %d", lookup)
+				texts[text] = true
 			}
-			require.Equal(t, want, got, "%+v, lookup %d", c, lookup)
-			texts[text] = true
-		}
+		})
 	}
 	assert.Len(t, texts, 9, "each rule changes some text")
 }

@@ -46,6 +46,24 @@ var (
 	}
 )
 
+// measured is an answer with its cost.
+type measured struct {
+	sum  Summary
+	text string
+	used time.Duration // of the processor
+}
+
+// measure answers a prompt in a new session.
+func measure(b *testing.B, e *Engine, ids []int32, r Route) measured {
+	s := session(b, e)
+	begin := cputime.Used()
+	text := strings.Join(texted(b, s, ids, r), "")
+	m := measured{s.Summary(), text, cputime.Used() - begin}
+	require.NoError(b, m.sum.Err)
+	require.NoError(b, s.Close())
+	return m
+}
+
 // BenchmarkDrafter answers questions with PILOTFISH_MODEL alone and with drafts of PILOTFISH_DRAFTER, in turns and each
 // in a new session, on PILOTFISH_THREADS threads, and requires the same text. The figures are medians over the
 // questions: how many times as fast an answer of PILOTFISH_TOKENS tokens comes with drafts, with its prompt and
@@ -74,27 +92,22 @@ func BenchmarkDrafter(b *testing.B) {
 				for n, question := range questions {
 					ids, err := e.Chat(tokenizer.Message{Role: "user", Content: question})
 					require.NoError(b, err)
-					sums, texts, used := map[bool]Summary{}, map[bool]string{}, map[bool]time.Duration{}
+					answers := map[bool]measured{}
 					for _, drafts := range []bool{n%2 == 0, n%2 != 0} {
-						s := session(b, e)
-						begin := cputime.Used()
 						r := Route{Settings: terms.Settings{
 							MaxTokens: tokens, Temperature: temperature, Seed: uint64(n),
 						}}
 						if drafts {
 							r.Drafter = drafter
 						}
-						texts[drafts] = strings.Join(texted(b, s, ids, r), "")
-						sums[drafts], used[drafts] = s.Summary(), cputime.Used()-begin
-						require.NoError(b, s.Summary().Err)
-						require.NoError(b, s.Close())
+						answers[drafts] = measure(b, e, ids, r)
 					}
-					require.Equal(b, texts[false], texts[true], question)
-					with, alone := sums[true], sums[false]
+					require.Equal(b, answers[false].text, answers[true].text, question)
+					with, alone := answers[true].sum, answers[false].sum
 					whole = append(whole, (alone.PromptTime+alone.DecodeTime).Seconds()/
 						(with.PromptTime+with.DecodeTime).Seconds())
 					decode = append(decode, alone.DecodeTime.Seconds()/with.DecodeTime.Seconds())
-					work = append(work, float64(used[false])/float64(used[true]))
+					work = append(work, float64(answers[false].used)/float64(answers[true].used))
 					accepted = append(accepted, float64(with.DraftsAccepted)/float64(max(1, with.Drafts)))
 					long = append(long, float64(with.Drafts)/float64(max(1, with.DraftPasses)))
 					b.Logf("%-30.30s %5.2f whole %5.2f decoding %5.2f work; drafts %d of %d in %d of %d passes; "+

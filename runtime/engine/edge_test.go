@@ -179,14 +179,29 @@ func (g *gardener) below(n *leaf) (text []int32, path []draft.ID) {
 	return text, path
 }
 
-// extend evaluates one to four leaves, sometimes with guesses after them: often the token in flight, sometimes more
-// than there is room for, with a failing device, or with a cancelled context.
-func (g *gardener) extend() {
-	n, room := 1+max(0, g.r.IntN(6)-2), g.m.Room()
-	var leaves []draft.Node
-	var texts [][]int32
-	last, unknown := false, false
-	for range n {
+// growth is a number of leaves to evaluate.
+type growth struct {
+	leaves  []draft.Node
+	texts   [][]int32 // up to each leaf
+	guesses int       // of the leaves, those after another one
+	last    bool      // a leaf is beyond the context
+	unknown bool      // a token is not in the vocabulary
+}
+
+// add appends a leaf after a text.
+func (g *growth) add(first draft.ID, text []int32, path []draft.ID, token int32, slots int) {
+	g.last = g.last || len(text) >= slots
+	g.leaves = append(g.leaves, draft.Node{
+		ID: first + draft.ID(len(g.leaves)), Token: token, Pos: len(text), Path: path,
+	})
+	g.texts = append(g.texts, append(slices.Clone(text), token))
+}
+
+// grow returns one to four leaves, sometimes with guesses after them: often the token in flight, sometimes more than
+// there is room for.
+func (g *gardener) grow() (n growth) {
+	slots := g.s.cache.Slots()
+	for range 1 + max(0, g.r.IntN(6)-2) {
 		parent := g.any()
 		if newest := g.nodes[g.next-1]; newest != nil && g.r.IntN(2) == 0 {
 			parent = newest
@@ -197,33 +212,29 @@ func (g *gardener) extend() {
 			token = best
 		}
 		if g.r.IntN(40) == 0 {
-			token, unknown = 300, true // not in the vocabulary
+			token, n.unknown = 300, true
 		}
-		last = last || len(text) >= g.s.cache.Slots()
-		leaves = append(leaves, draft.Node{
-			ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text), Path: path,
-		})
-		texts = append(texts, append(text, token))
+		n.add(g.next, text, path, token, slots)
 	}
-	guesses := 0
-	if !unknown && g.r.IntN(4) == 0 {
-		guesses = 1 + g.r.IntN(3)
+	if !n.unknown && g.r.IntN(4) == 0 {
+		n.guesses = 1 + g.r.IntN(3)
 	}
-	for range guesses {
-		i := g.r.IntN(len(leaves))
-		parent, text := leaves[i], texts[i]
+	for range n.guesses {
+		i := g.r.IntN(len(n.leaves))
+		parent, text := n.leaves[i], n.texts[i]
 		token := int32(g.r.IntN(300))
 		if g.r.IntN(2) == 0 {
 			token = g.truth.after(text).Top[0].ID
 		}
-		last = last || len(text) >= g.s.cache.Slots()
-		leaves = append(leaves, draft.Node{
-			ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text),
-			Path: append(slices.Clone(parent.Path), parent.ID),
-		})
-		texts = append(texts, append(slices.Clone(text), token))
+		n.add(g.next, text, append(slices.Clone(parent.Path), parent.ID), token, slots)
 	}
-	n += guesses
+	return n
+}
+
+// extend evaluates some leaves, sometimes with a failing device, or with a cancelled context.
+func (g *gardener) extend() {
+	room, grown := g.m.Room(), g.grow()
+	leaves, n := grown.leaves, len(grown.leaves)
 	ctx, gone := g.t.Context(), error(nil)
 	g.fault(6)
 	if g.r.IntN(10) == 0 {
@@ -235,12 +246,12 @@ func (g *gardener) extend() {
 	adopted := g.s.summary.RanAhead
 	outs, err := g.m.Extend(ctx, leaves)
 	switch {
-	case last:
+	case grown.last:
 		require.ErrorIs(g.t, err, qwen.ErrContext)
 		require.ErrorContains(g.t, err, "lies beyond the context of 14 tokens")
-	case n > room, unknown:
+	case n > room, grown.unknown:
 		require.Error(g.t, err)
-		if unknown && strings.Contains(err.Error(), "token 300 is not in the vocabulary") {
+		if grown.unknown && strings.Contains(err.Error(), "token 300 is not in the vocabulary") {
 			return
 		}
 		fallthrough
@@ -255,12 +266,12 @@ func (g *gardener) extend() {
 	require.NoError(g.t, gone)
 	require.Len(g.t, outs, n)
 	for i, l := range leaves {
-		want := g.truth.after(texts[i])
-		require.Equal(g.t, want, copied(outs[i]), "leaf %d of %d after %v", i, n, texts[i])
+		want := g.truth.after(grown.texts[i])
+		require.Equal(g.t, want, copied(outs[i]), "leaf %d of %d after %v", i, n, grown.texts[i])
 		g.nodes[l.ID] = &leaf{l, want.Top[0].ID}
 	}
 	g.next += draft.ID(n)
-	if flew := g.s.summary.RanAhead - adopted; guesses == 0 && (n == 1 || flew > 0) {
+	if flew := g.s.summary.RanAhead - adopted; grown.guesses == 0 && (n == 1 || flew > 0) {
 		require.LessOrEqual(g.t, flew, 1)
 		g.running(leaves)
 	} else {

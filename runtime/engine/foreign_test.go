@@ -86,9 +86,8 @@ func TestForeignText(t *testing.T) {
 	}
 }
 
-// TestWhatTheFileSays: a raw prompt starts with a begin token if the file asks for it, a file may lack a chat template,
-// and a vocabulary that does not fit the embedding is refused.
-func TestWhatTheFileSays(t *testing.T) {
+// TestBeginToken: a raw prompt starts with a begin token if the file asks for it.
+func TestBeginToken(t *testing.T) {
 	path := model(t, nil)
 	begins := open(t, edited(t, path, "tokenizer.ggml.add_bos_token", func(w *gguf.Writer) {
 		gguf.Put(w, "tokenizer.ggml.add_bos_token", true)
@@ -104,8 +103,12 @@ func TestWhatTheFileSays(t *testing.T) {
 	with, err := begins.RawPrompt("a<|im_end|>b")
 	require.NoError(t, err)
 	assert.Equal(t, append([]int32{bos}, ids...), with)
+}
 
-	id, err := plain.Identity()
+// TestTemplateOfFile: a file may lack a chat template, but not have another type of value there.
+func TestTemplateOfFile(t *testing.T) {
+	path := model(t, nil)
+	id, err := open(t, path, engine.Options{}).Identity()
 	require.NoError(t, err)
 	assert.NotZero(t, id.Template)
 	bare := open(t, edited(t, path, "tokenizer.chat_template", func(*gguf.Writer) {}), engine.Options{})
@@ -117,16 +120,25 @@ func TestWhatTheFileSays(t *testing.T) {
 	}), engine.Options{})
 	_, err = odd.Identity()
 	assert.ErrorContains(t, err, "tokenizer.chat_template")
+}
 
+// wordsOf returns the tokens of a file.
+func wordsOf(t *testing.T, path string) (all []string) {
 	f, err := gguf.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
 	words, err := f.Strings("tokenizer.ggml.tokens")
 	require.NoError(t, err)
-	var all []string
 	for _, w := range words.All() {
 		all = append(all, string(w))
 	}
+	return all
+}
+
+// TestPaddedVocabulary: tokens at the end that are only padding do not count.
+func TestPaddedVocabulary(t *testing.T) {
+	path := model(t, nil)
+	all := wordsOf(t, path)
 	padded := edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
 		gguf.PutArray(w, "tokenizer.ggml.tokens", slices.Concat(all[:995], all[997:], all[995:997]))
 	})
@@ -138,11 +150,17 @@ func TestWhatTheFileSays(t *testing.T) {
 	for key, id := range map[string]uint32{"tokenizer.ggml.bos_token_id": 995, "tokenizer.ggml.eos_token_id": 997} {
 		padded = edited(t, padded, key, func(w *gguf.Writer) { gguf.Put(w, key, id) })
 	}
-	id, err = open(t, padded, engine.Options{}).Identity()
+	id, err := open(t, padded, engine.Options{}).Identity()
 	require.NoError(t, err)
-	assert.Equal(t, 998, id.Vocab, "without padding at the end")
+	assert.Equal(t, 998, id.Vocab)
+}
+
+// TestVocabularyTooLarge: a vocabulary that does not fit the embedding is refused where the tokenizer is needed.
+func TestVocabularyTooLarge(t *testing.T) {
+	path := model(t, nil)
+	plain := open(t, path, engine.Options{})
 	larger := edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
-		gguf.PutArray(w, "tokenizer.ggml.tokens", append(all, "one more"))
+		gguf.PutArray(w, "tokenizer.ggml.tokens", append(wordsOf(t, path), "one more"))
 	})
 	more := open(t, edited(t, larger, "tokenizer.ggml.token_type", func(w *gguf.Writer) {
 		gguf.PutArray(w, "tokenizer.ggml.token_type", slices.Repeat([]int32{1}, 1001))
@@ -164,7 +182,7 @@ func TestWhatTheFileSays(t *testing.T) {
 	} {
 		assert.ErrorContains(t, call(), "tokenizer.ggml.tokens has 1001 tokens, but the embedding has 1000", name)
 	}
-	_, _, err = more.Logits(t.Context(), []int32{1}, 1)
+	_, _, err := more.Logits(t.Context(), []int32{1}, 1)
 	assert.NoError(t, err, "ids need no tokenizer")
 	_, err = more.Check(t.Context(), engine.Route{})
 	assert.NoError(t, err, "only JSON needs the tokenizer")

@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -40,6 +41,75 @@ func last(s *engine.Session, ctx context.Context, r engine.Route) (n int, err er
 	return n, err
 }
 
+// engineCalls returns the methods of an engine that need it open.
+func engineCalls(ctx context.Context, e *engine.Engine) map[string]func() error {
+	return map[string]func() error{
+		"NewSession": func() error { _, err := e.NewSession(); return err },
+		"Chat":       func() error { _, err := e.Chat(tokenizer.Message{Role: "user", Content: "a"}); return err },
+		"RawPrompt":  func() error { _, err := e.RawPrompt("a"); return err },
+		"Tokenizer":  func() error { _, err := e.Tokenizer(); return err },
+		"Logits":     func() error { _, _, err := e.Logits(ctx, []int32{1, 2, 3}, 1); return err },
+		"Check":      func() error { _, err := e.Check(ctx, engine.Route{}); return err },
+		"Weights":    func() error { _, err := e.Weights(ctx); return err },
+		"SavedText":  func() error { _, err := e.SavedText(strings.NewReader("")); return err },
+		"Identity":   func() error { _, err := e.Identity(); return err },
+		"Dial":       func() error { _, err := e.Dial(ctx, "127.0.0.1:1", engine.DialOptions{}); return err },
+		"Serve":      func() error { _, err := e.Serve(engine.ServeOptions{}); return err },
+	}
+}
+
+// sessionCalls returns the methods of sessions that need an open engine: two have a text, and fresh has none.
+func sessionCalls(t *testing.T, s, other, fresh *engine.Session, cloud *engine.Service) map[string]func() error {
+	ctx, ids := t.Context(), []int32{1, 2, 3}
+	return map[string]func() error{
+		"Generate": func() error {
+			n, err := last(s, ctx, engine.Route{})
+			assert.Zero(t, n)
+			return err
+		},
+		"Generate, a session of no text": func() error { _, err := last(fresh, ctx, engine.Route{}); return err },
+		"Routed": func() error {
+			_, err := last(s, ctx, engine.Route{Router: always(t), Cloud: cloud.Local(1)})
+			return err
+		},
+		"Read": func() error {
+			return fresh.Read(ctx, ids, 1, 0, func(engine.Seen) error { return errors.New("no result expected") })
+		},
+		"Save":     func() error { _, err := other.Save(ctx, io.Discard, ids); return err },
+		"CopyFrom": func() error { return fresh.CopyFrom(ctx, other, 2) },
+	}
+}
+
+// serviceCalls returns the methods of a service that need an open engine.
+func serviceCalls(ctx context.Context, cloud *engine.Service) map[string]func() error {
+	return map[string]func() error{
+		"Session": func() error { _, _, err := cloud.Session(ctx); return err },
+		"Gateway": func() error { _, err := cloud.Gateway(engine.GatewayOptions{}); return err },
+		"Service.Ask": func() error {
+			_, err := cloud.Ask(ctx, terms.Job{Question: terms.Question{Context: []int32{1, 2, 3}, K: 1}})
+			return err
+		},
+		"Service.Local": func() error {
+			_, err := cloud.Local(2).Ask(ctx, draft.Question{Context: []int32{5, 6}})
+			return err
+		},
+	}
+}
+
+// partCalls returns the methods of the file and the model of an engine that need it open.
+func partCalls(ctx context.Context, e *engine.Engine, cache *qwen.Cache) map[string]func() error {
+	return map[string]func() error{
+		"File.String":  func() error { _, err := e.File().String("general.name"); return err },
+		"File.Strings": func() error { _, err := e.File().Strings("tokenizer.ggml.tokens"); return err },
+		"File.Preload": func() error { return e.File().Preload(ctx, nil) },
+		"Model.Forward": func() error {
+			row := cache.Node(1, 0)
+			return e.Model().Forward(ctx, cache.KV(), []backend.Row{row}, nil, backend.Want{})
+		},
+		"Model.NewCache": func() error { _, err := e.Model().NewCache(4, gguf.F16); return err },
+	}
+}
+
 // TestUseAfterClose: every method returns ErrClosed after Close, without a fault.
 func TestUseAfterClose(t *testing.T) {
 	path := model(t, nil)
@@ -60,53 +130,13 @@ func TestUseAfterClose(t *testing.T) {
 	require.NoError(t, e.Close())
 	require.NoError(t, e.Close(), "twice is fine")
 
-	for name, call := range map[string]func() error{
-		"NewSession": func() error { _, err := e.NewSession(); return err },
-		"Generate": func() error {
-			n, err := last(s, ctx, engine.Route{})
-			assert.Zero(t, n)
-			return err
-		},
-		"Generate, a session of no text": func() error { _, err := last(fresh, ctx, engine.Route{}); return err },
-		"Routed": func() error {
-			_, err := last(s, ctx, engine.Route{Router: always(t), Cloud: cloud.Local(1)})
-			return err
-		},
-		"Chat":      func() error { _, err := e.Chat(tokenizer.Message{Role: "user", Content: "a"}); return err },
-		"RawPrompt": func() error { _, err := e.RawPrompt("a"); return err },
-		"Tokenizer": func() error { _, err := e.Tokenizer(); return err },
-		"Logits":    func() error { _, _, err := e.Logits(ctx, ids, 1); return err },
-		"Check":     func() error { _, err := e.Check(ctx, engine.Route{}); return err },
-		"Weights":   func() error { _, err := e.Weights(ctx); return err },
-		"SavedText": func() error { _, err := e.SavedText(strings.NewReader("")); return err },
-		"Read": func() error {
-			return fresh.Read(ctx, ids, 1, 0, func(engine.Seen) error { return errors.New("no result expected") })
-		},
-		"Save":     func() error { _, err := other.Save(ctx, io.Discard, ids); return err },
-		"CopyFrom": func() error { return fresh.CopyFrom(ctx, other, 2) },
-		"Session":  func() error { _, _, err := cloud.Session(ctx); return err },
-		"Identity": func() error { _, err := e.Identity(); return err },
-		"Dial":     func() error { _, err := e.Dial(ctx, "127.0.0.1:1", engine.DialOptions{}); return err },
-		"Serve":    func() error { _, err := e.Serve(engine.ServeOptions{}); return err },
-		"Gateway":  func() error { _, err := cloud.Gateway(engine.GatewayOptions{}); return err },
-		"Service.Ask": func() error {
-			_, err := cloud.Ask(ctx, terms.Job{Question: terms.Question{Context: ids, K: 1}})
-			return err
-		},
-		"Service.Local": func() error {
-			_, err := cloud.Local(2).Ask(ctx, draft.Question{Context: []int32{5, 6}})
-			return err
-		},
-		"File.String":  func() error { _, err := e.File().String("general.name"); return err },
-		"File.Strings": func() error { _, err := e.File().Strings("tokenizer.ggml.tokens"); return err },
-		"File.Preload": func() error { return e.File().Preload(ctx, nil) },
-		"Model.Forward": func() error {
-			row := cache.Node(1, 0)
-			return e.Model().Forward(ctx, cache.KV(), []backend.Row{row}, nil, backend.Want{})
-		},
-		"Model.NewCache": func() error { _, err := e.Model().NewCache(4, gguf.F16); return err },
+	for _, calls := range []map[string]func() error{
+		engineCalls(ctx, e), sessionCalls(t, s, other, fresh, cloud), serviceCalls(ctx, cloud),
+		partCalls(ctx, e, cache),
 	} {
-		assert.ErrorIs(t, call(), engine.ErrClosed, name)
+		for name, call := range calls {
+			t.Run(name, func(t *testing.T) { assert.ErrorIs(t, call(), engine.ErrClosed) })
+		}
 	}
 	_, _, err = e.Logits(ctx, ids, 1)
 	assert.ErrorContains(t, err, filepath.Base(path), "the error names the model")

@@ -40,24 +40,27 @@ func TestFits(t *testing.T) {
 // less than the usual one.
 func TestFitContext(t *testing.T) {
 	const gib = 1 << 30
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		free, weights uint64
 		perToken      int64
 		sessions      int
 		limit, want   int
 	}{
-		{18 * gib, gib, 28 << 10, 8, 32768, 32768},
-		{5 * gib, gib, 28 << 10, 8, 32768, 13 * 1024},
-		{5 * gib, gib, 28 << 10, 4, 32768, 27 * 1024},
-		{2 * gib, gib, 28 << 10, 8, 32768, 4096},
-		{gib, 2 * gib, 28 << 10, 8, 32768, 4096},
-		{gib, 2 * gib, 28 << 10, 8, 2000, 2000},
-		{1 << 60, 0, 1, 1, 1000, 1000},
+		"room for all":                {18 * gib, gib, 28 << 10, 8, 32768, 32768},
+		"eight sessions":              {5 * gib, gib, 28 << 10, 8, 32768, 13 * 1024},
+		"four sessions":               {5 * gib, gib, 28 << 10, 4, 32768, 27 * 1024},
+		"less than the usual context": {2 * gib, gib, 28 << 10, 8, 32768, 4096},
+		"no room for the weights":     {gib, 2 * gib, 28 << 10, 8, 32768, 4096},
+		"a short context":             {gib, 2 * gib, 28 << 10, 8, 2000, 2000},
+		"huge memory":                 {1 << 60, 0, 1, 1, 1000, 1000},
 	} {
-		assert.Equal(t, c.want, fitContext(c.free, c.weights, c.perToken, c.sessions, c.limit), c)
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, fitContext(c.free, c.weights, c.perToken, c.sessions, c.limit))
+		})
 	}
 	for sessions, want := range map[int]int{0: 4096, 8: 6000} {
 		e := small(t, Options{Sessions: sessions}, func(s *synth.Spec) { s.Context = 6000 })
-		assert.Equal(t, []int{want, 6000}, []int{e.Context(), e.ContextLimit()})
+		assert.Equal(t, want, e.Context())
+		assert.Equal(t, 6000, e.ContextLimit())
 	}
 }

@@ -95,21 +95,29 @@ func (r *recorder) fail(err error) {
 	r.err = err
 }
 
-// TestRemoteAsks: every field of a question of the edge reaches the upstream of the gateway, and every field of its
-// answer comes back. The receipt has what was sent, and to whom.
-func TestRemoteAsks(t *testing.T) {
+// recorded dials a gateway with a recorder, and returns a session of it and its address.
+func recorded(t *testing.T, up *recorder) (cloud draft.Cloud, addr string) {
+	t.Helper()
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
 	require.NoError(t, err)
-	up := &recorder{id: id, answer: terms.Reply{
+	up.id = id
+	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
+	require.NoError(t, err)
+	addr = listen(t, g)
+	_, cloud = call(t, e, addr, DialOptions{Pin: g.Fingerprint()})
+	return cloud, addr
+}
+
+// TestRemoteAsks: every field of a question of the edge reaches the upstream of the gateway, and every field of its
+// answer comes back. The receipt has what was sent, and to whom.
+func TestRemoteAsks(t *testing.T) {
+	up := &recorder{answer: terms.Reply{
 		Token: 11, Queue: 3 * time.Millisecond, Compute: 7 * time.Millisecond, Audited: 4,
 		Top:   []terms.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
 		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
 	}}
-	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
-	require.NoError(t, err)
-	addr := listen(t, g)
-	_, cloud := call(t, e, addr, DialOptions{Pin: g.Fingerprint()})
+	cloud, addr := recorded(t, up)
 	assert.Zero(t, cloud.(Receiver).Receipt(), "nothing was sent")
 	q := draft.Question{
 		Context: []int32{9, 8, 7, 6, 5, 4}, K: 2, AuditFrom: 2,
@@ -162,6 +170,24 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Zero(t, a)
 }
 
+// sameReply compares two replies, whose log-probabilities may be rounded on the wire.
+func sameReply(t *testing.T, want, got terms.Reply, name string) {
+	t.Helper()
+	const rounding = 1e-3
+	assert.Equal(t, want.Token, got.Token, name)
+	for i, c := range got.Top {
+		assert.Equal(t, want.Top[i].ID, c.ID, name)
+		assert.InDelta(t, want.Top[i].LogProb, c.LogProb, rounding, name)
+	}
+	assert.Equal(t, want.Audited, got.Audited, name)
+	assert.Len(t, got.Audit, len(want.Audit), name)
+	for i, f := range got.Audit {
+		assert.Equal(t, want.Audit[i].Pos, f.Pos, name)
+		assert.Equal(t, want.Audit[i].Token, f.Token, name)
+		assert.InDelta(t, want.Audit[i].LogProb, f.LogProb, rounding, name)
+	}
+}
+
 // TestServiceBehindGateway: a service gives the same answers over the network as directly, for each way of choosing.
 // Text that was sent early is in memory when a question follows, and a dropped session leaves nothing.
 func TestServiceBehindGateway(t *testing.T) {
@@ -177,7 +203,6 @@ func TestServiceBehindGateway(t *testing.T) {
 	welcome := r.Welcome()
 	assert.Equal(t, "random weights, tiny", welcome.Model)
 	assert.Equal(t, 48, welcome.Context)
-	const rounding = 1e-3 // of a log-probability on the wire
 	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	up, down, err := cloud.(draft.Warmer).Warm(t.Context(), text)
 	require.NoError(t, err)
@@ -204,19 +229,8 @@ func TestServiceBehindGateway(t *testing.T) {
 			far, err := cloud.Ask(t.Context(), q)
 			require.NoError(t, err)
 			for name, a := range map[string]draft.Answer{"local": direct, "remote": far} {
-				assert.Equal(t, plain.Token, a.Token, name)
+				sameReply(t, plain.Reply, a.Reply, name)
 				assert.Equal(t, len(a.Top), q.K, name)
-				for i, c := range a.Top {
-					assert.Equal(t, plain.Top[i].ID, c.ID, name)
-					assert.InDelta(t, plain.Top[i].LogProb, c.LogProb, rounding, name)
-				}
-				assert.Equal(t, plain.Audited, a.Audited, name)
-				assert.Len(t, a.Audit, len(plain.Audit), name)
-				for i, f := range a.Audit {
-					assert.Equal(t, plain.Audit[i].Pos, f.Pos, name)
-					assert.Equal(t, plain.Audit[i].Token, f.Token, name)
-					assert.InDelta(t, plain.Audit[i].LogProb, f.LogProb, rounding, name)
-				}
 				assert.Equal(t, q.AuditFrom > 0, a.Audited > 0, name)
 				assert.GreaterOrEqual(t, a.Queue+a.Compute, minTime-2*time.Microsecond,
 					"%s: times are truncated to microseconds", name)
@@ -478,6 +492,19 @@ func (a *able) Info() gateway.Info {
 	return gateway.Info{Model: "recorder", Identity: a.id, Audit: a.audit, Choices: a.choices, Judge: a.judge}
 }
 
+// about holds what a remote reports about its gateway.
+type about struct {
+	model         string
+	context       int
+	audit         string
+	choices       int
+	otherTemplate bool
+}
+
+func aboutOf(r *Remote) about {
+	return about{r.Model(), r.Context(), r.Audit(), r.Choices(), r.OtherTemplate()}
+}
+
 // TestRemoteVerifies: if a gateway cannot verify, the caller gets the reason before the first question; if there is no
 // connection yet, the check connects.
 func TestRemoteVerifies(t *testing.T) {
@@ -490,45 +517,46 @@ func TestRemoteVerifies(t *testing.T) {
 	lazy, err := e.Dial(t.Context(), silent.LocalAddr().String(), DialOptions{Pin: netproto.Digest{1}, Lazy: true})
 	require.NoError(t, err)
 	assert.NoError(t, lazy.CannotVerify(terms.Sampling{}, "j"), "nothing is known before the first connection")
-	assert.Equal(t, []any{"", 0, "", 0, false},
-		[]any{lazy.Model(), lazy.Context(), lazy.Audit(), lazy.Choices(), lazy.OtherTemplate()})
+	assert.Zero(t, aboutOf(lazy))
 	require.NoError(t, lazy.Close())
 
 	drawn := terms.Sampling{Temperature: 0.8, TopK: 20}
 	for _, c := range []struct {
+		name     string
 		audit    netproto.Audit
 		choices  int
 		sampling terms.Sampling
 		judge    string // wanted
 		want     string
 	}{
-		{netproto.ExactAudit, 0, terms.Sampling{}, "", ""},
-		{netproto.ExactAudit, 0, terms.Sampling{}, "j", ""},
-		{netproto.ExactAudit, 0, terms.Sampling{}, "k", "give both the same --router"},
-		{netproto.ExactAudit, 0, terms.Sampling{Temperature: 1}, "", ""},
-		{netproto.ExactAudit, 1, terms.Sampling{}, "", ""},
-		{netproto.ExactAudit, 1, terms.Sampling{Temperature: 1, TopK: 1}, "", ""},
-		{netproto.ExactAudit, 20, drawn, "", ""},
-		{netproto.ExactAudit, 19, drawn, "", "top-k must be 1 to 19"},
-		{netproto.ExactAudit, 20, terms.Sampling{Temperature: 1}, "", "top-k must be 1 to 20"},
-		{netproto.NoAudit, 0, terms.Sampling{}, "", "looks at no tokens"},
+		{"exact", netproto.ExactAudit, 0, terms.Sampling{}, "", ""},
+		{"the same judge", netproto.ExactAudit, 0, terms.Sampling{}, "j", ""},
+		{"another judge", netproto.ExactAudit, 0, terms.Sampling{}, "k", "give both the same --router"},
+		{"drawn, any number of choices", netproto.ExactAudit, 0, terms.Sampling{Temperature: 1}, "", ""},
+		{"one choice", netproto.ExactAudit, 1, terms.Sampling{}, "", ""},
+		{"drawn from one choice", netproto.ExactAudit, 1, terms.Sampling{Temperature: 1, TopK: 1}, "", ""},
+		{"drawn from all choices", netproto.ExactAudit, 20, drawn, "", ""},
+		{"drawn from too many", netproto.ExactAudit, 19, drawn, "", "top-k must be 1 to 19"},
+		{"drawn from all tokens", netproto.ExactAudit, 20, terms.Sampling{Temperature: 1}, "", "top-k must be 1 to 20"},
+		{"no audit", netproto.NoAudit, 0, terms.Sampling{}, "", "looks at no tokens"},
 	} {
-		g, err := gateway.New(gateway.Options{}, &able{recorder{id: id}, c.audit, c.choices, "j"})
-		require.NoError(t, err)
-		r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint(), Lazy: true})
-		require.NoError(t, err)
-		about := func() []any { return []any{r.Model(), r.Context(), r.Audit(), r.Choices(), r.OtherTemplate()} }
-		if err := r.Verifies(t.Context(), c.sampling, c.judge); c.want == "" {
-			assert.NoError(t, err, "%+v", c)
-		} else {
-			assert.ErrorIs(t, err, netproto.CannotVerify)
-			assert.ErrorContains(t, err, c.want)
-		}
-		assert.Equal(t, []any{"recorder", r.Welcome().Context, c.audit.String(), c.choices, false}, about())
-		assert.Equal(t, r.Verifies(t.Context(), c.sampling, c.judge), r.CannotVerify(c.sampling, c.judge))
-		assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
-		require.NoError(t, r.Close())
-		assert.ErrorIs(t, r.Verifies(t.Context(), c.sampling, ""), client.ErrClosed)
+		t.Run(c.name, func(t *testing.T) {
+			g, err := gateway.New(gateway.Options{}, &able{recorder{id: id}, c.audit, c.choices, "j"})
+			require.NoError(t, err)
+			r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint(), Lazy: true})
+			require.NoError(t, err)
+			if err := r.Verifies(t.Context(), c.sampling, c.judge); c.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorIs(t, err, netproto.CannotVerify)
+				assert.ErrorContains(t, err, c.want)
+			}
+			assert.Equal(t, about{"recorder", r.Welcome().Context, c.audit.String(), c.choices, false}, aboutOf(r))
+			assert.Equal(t, r.Verifies(t.Context(), c.sampling, c.judge), r.CannotVerify(c.sampling, c.judge))
+			assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
+			require.NoError(t, r.Close())
+			assert.ErrorIs(t, r.Verifies(t.Context(), c.sampling, ""), client.ErrClosed)
+		})
 	}
 }
 
@@ -631,15 +659,20 @@ func TestDrawOfUpstream(t *testing.T) {
 
 // TestRemedyFor: each error of connecting has its remedy, however it is wrapped.
 func TestRemedyFor(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		err  error
 		want Remedy
 	}{
-		{&PinError{}, NewPin}, {&tls.CertificateVerificationError{Err: errBad}, GivePin}, {&net.DNSError{}, RightHost},
-		{netproto.WrongSecret, RightSecret}, {netproto.WrongTokenizer, SameFamily},
-		{netproto.WrongVersion, SameVersion}, {netproto.Busy, ReadRefusal}, {netproto.NoReason, NoRemedy},
-		{errBad, NoRemedy},
+		"another pin":            {&PinError{}, NewPin},
+		"an unknown certificate": {&tls.CertificateVerificationError{Err: errBad}, GivePin},
+		"an unknown host":        {&net.DNSError{}, RightHost},
+		"a wrong secret":         {netproto.WrongSecret, RightSecret},
+		"another tokenizer":      {netproto.WrongTokenizer, SameFamily},
+		"another version":        {netproto.WrongVersion, SameVersion},
+		"a busy gateway":         {netproto.Busy, ReadRefusal},
+		"a refusal of no reason": {netproto.NoReason, NoRemedy},
+		"another error":          {errBad, NoRemedy},
 	} {
-		assert.Equal(t, c.want, RemedyFor(fmt.Errorf("connect: %w", c.err)), "%T %v", c.err, c.err)
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, RemedyFor(fmt.Errorf("connect: %w", c.err))) })
 	}
 }

@@ -22,18 +22,20 @@ func TestContextOption(t *testing.T) {
 		{64, 0, 64}, {4095, 0, 4095}, {4096, 0, 4096}, {5000, 0, 4096}, {5000, 5000, 5000}, {64, 64, 64}, {64, 1, 1},
 		{64, 65, 0}, {64, -1, 0},
 	} {
-		file := smallest(t, func(s *synth.Spec) { s.Context = c.model })
-		e, err := New(file, "small", Options{Context: c.asked, Threads: 1})
-		if c.want == 0 {
-			assert.EqualError(t, err,
-				fmt.Sprintf("load small: a context of %d tokens is not possible: the model allows 1 to 64", c.asked))
-			continue
-		}
-		require.NoError(t, err)
-		assert.Equal(t, c.want, e.Context())
-		s := session(t, e)
-		assert.Equal(t, c.want, s.cache.Slots())
-		assert.NoError(t, e.Close())
+		t.Run(fmt.Sprintf("%d of %d", c.asked, c.model), func(t *testing.T) {
+			file := smallest(t, func(s *synth.Spec) { s.Context = c.model })
+			e, err := New(file, "small", Options{Context: c.asked, Threads: 1})
+			if c.want == 0 {
+				assert.EqualError(t, err, fmt.Sprintf(
+					"load small: a context of %d tokens is not possible: the model allows 1 to 64", c.asked))
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.want, e.Context())
+			s := session(t, e)
+			assert.Equal(t, c.want, s.cache.Slots())
+			assert.NoError(t, e.Close())
+		})
 	}
 }
 
@@ -58,21 +60,23 @@ func TestKVOption(t *testing.T) {
 		"float32 throughout":      {Options{}, f32, gguf.F32},
 		"float32, but not these":  {Options{KV: KVF16}, f32, gguf.F16},
 	} {
-		c.o.Context = 10
-		e := small(t, c.o, c.edit)
-		s := session(t, e)
-		assert.Equal(t, c.want, s.cache.KV().Config().Type, name)
-		size := int64(2 * 2 * 10 * 32) // keys and values of two layers: ten slots of one head of 32
-		if c.want == gguf.F32 {
-			size *= 2
-		}
-		assert.Equal(t, 2*size, s.KVLimit(), name)
-		assert.Zero(t, s.KVBytes(), name)
-		service, err := e.Serve(ServeOptions{Slots: 30})
-		require.NoError(t, err, name)
-		assert.Equal(t, c.want, service.kv.Type, name)
-		assert.Equal(t, 3*2*size, service.KVBytes(), name)
-		service.Close()
+		t.Run(name, func(t *testing.T) {
+			c.o.Context = 10
+			e := small(t, c.o, c.edit)
+			s := session(t, e)
+			assert.Equal(t, c.want, s.cache.KV().Config().Type)
+			size := int64(2 * 2 * 10 * 32) // keys and values of two layers: ten slots of one head of 32
+			if c.want == gguf.F32 {
+				size *= 2
+			}
+			assert.Equal(t, 2*size, s.KVLimit())
+			assert.Zero(t, s.KVBytes())
+			service, err := e.Serve(ServeOptions{Slots: 30})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, service.kv.Type)
+			assert.Equal(t, 3*2*size, service.KVBytes())
+			service.Close()
+		})
 	}
 	_, err := New(smallest(t, nil), "small", Options{KV: "f64"})
 	assert.EqualError(t, err, `load small: keys and values cannot be kept as "f64": choose f16 or f32`)

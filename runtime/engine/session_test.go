@@ -145,18 +145,22 @@ func TestTokens(t *testing.T) {
 		assert.Equal(t, 5, routing.Cloud)
 		assert.Equal(t, 5, routing.Answered)
 		assert.Equal(t, 1250*time.Millisecond, routing.Wait)
-
-		local := tokens(t, s, prompt, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}})
-		logits, top, err := e.Logits(t.Context(), prompt, 1)
-		require.NoError(t, err)
-		lse, _ := sums(logits)
-		require.Len(t, local, 2)
-		assert.Equal(t, top[0].ID, local[0].ID)
-		assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
-		assert.Equal(t, draft.Edge, local[0].Origin)
-		assert.Zero(t, s.Summary().Routing, "only for the last text, which had no router")
-		assert.Equal(t, 2, s.Summary().ReusedTokens)
+		checkLocal(t, s, prompt)
 	})
+}
+
+// checkLocal checks a text without a router, after one with a router and the same prompt of three tokens.
+func checkLocal(t *testing.T, s *Session, prompt []int32) {
+	local := tokens(t, s, prompt, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}})
+	logits, top, err := s.e.Logits(t.Context(), prompt, 1)
+	require.NoError(t, err)
+	lse, _ := sums(logits)
+	require.Len(t, local, 2)
+	assert.Equal(t, top[0].ID, local[0].ID)
+	assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
+	assert.Equal(t, draft.Edge, local[0].Origin)
+	assert.Zero(t, s.Summary().Routing, "only for the last text, which had no router")
+	assert.Equal(t, 2, s.Summary().ReusedTokens)
 }
 
 // lateFar is a large model that takes a second to begin a session, and a session that counts tokens.
@@ -213,17 +217,19 @@ func TestEnds(t *testing.T) {
 		"a full context":         {terms.Settings{IgnoreEnd: true}, 6, StopContext},
 		"exactly full":           {terms.Settings{IgnoreEnd: true, MaxTokens: 6}, 6, StopLength},
 	} {
-		r := dictated(t, &dictator{prompt: 4, says: says})
-		r.Settings = c.request
-		var ids []int32
-		for _, x := range tokens(t, s, []int32{1, 2, 3, 4}, r) {
-			ids = append(ids, x.ID)
-		}
-		assert.Equal(t, says[:c.want], ids, name)
-		assert.Equal(t, c.stop, s.Summary().Stop, name)
-		assert.Equal(t, c.want, s.Summary().Tokens, name)
-		assert.Equal(t, s.cache.Len(), s.KVTokens(), name)
-		assert.InDelta(t, 4+c.want, s.KVTokens(), 1, name)
+		t.Run(name, func(t *testing.T) {
+			r := dictated(t, &dictator{prompt: 4, says: says})
+			r.Settings = c.request
+			var ids []int32
+			for _, x := range tokens(t, s, []int32{1, 2, 3, 4}, r) {
+				ids = append(ids, x.ID)
+			}
+			assert.Equal(t, says[:c.want], ids)
+			assert.Equal(t, c.stop, s.Summary().Stop)
+			assert.Equal(t, c.want, s.Summary().Tokens)
+			assert.Equal(t, s.cache.Len(), s.KVTokens())
+			assert.InDelta(t, 4+c.want, s.KVTokens(), 1)
+		})
 	}
 	all := tokens(t, s, make([]int32, 9), Route{Settings: terms.Settings{IgnoreEnd: true}})
 	assert.Len(t, all, 1, "a prompt that leaves room for one")
@@ -235,31 +241,40 @@ func TestThoughts(t *testing.T) {
 	tok, err := e.Tokenizer()
 	require.NoError(t, err)
 	s := session(t, e)
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		says, text, answer string
 		thought, tokens    int // with those that hold a stop string back, and end it
 		stop               string
 	}{
-		{"<think>\nhm!é?</think>\n\nI!?", "<think>\nhm!é?</think>\n\nI", "I", 11, 14, StopString},
-		{"<think>h!?", "<think>h!?", "", 4, 4, StopLength},
-		{"h<think>!?", "h<think>", "h<think>", 0, 4, StopString},
+		"a whole thought": {
+			"<think>\nhm!é?</think>\n\nI!?", "<think>\nhm!é?</think>\n\nI", "I", 11, 14, StopString,
+		},
+		"an unfinished thought":    {"<think>h!?", "<think>h!?", "", 4, 4, StopLength},
+		"a mark within the answer": {"h<think>!?", "h<think>", "h<think>", 0, 4, StopString},
 	} {
-		says := tok.Encode(c.says, true)
-		require.Len(t, says, c.tokens, c.says)
-		r := dictated(t, &dictator{prompt: 1, says: says})
-		r.Stop, r.MaxTokens = []string{"!?"}, len(says)
-		text, answer, thought := "", "", 0
-		for _, x := range tokens(t, s, []int32{1}, r) {
-			if text += x.Text; x.Kind == tokenizer.Answer {
-				answer += x.Text
-			} else {
-				thought++
+		t.Run(name, func(t *testing.T) {
+			says := tok.Encode(c.says, true)
+			require.Len(t, says, c.tokens)
+			r := dictated(t, &dictator{prompt: 1, says: says})
+			r.Stop, r.MaxTokens = []string{"!?"}, len(says)
+			text, answer, thought := "", "", 0
+			for _, x := range tokens(t, s, []int32{1}, r) {
+				if text += x.Text; x.Kind == tokenizer.Answer {
+					answer += x.Text
+				} else {
+					thought++
+				}
 			}
-		}
-		sum := s.Summary()
-		assert.Equal(t, []any{c.text, c.answer, c.thought, c.stop}, []any{text, answer, thought, sum.Stop}, c.says)
-		assert.Equal(t, []any{c.text, c.answer, c.thought, c.tokens},
-			[]any{sum.Text, sum.Answer(), sum.Thought, sum.Tokens}, c.says)
+			sum := s.Summary()
+			assert.Equal(t, c.text, text)
+			assert.Equal(t, c.answer, answer)
+			assert.Equal(t, c.thought, thought)
+			assert.Equal(t, c.stop, sum.Stop)
+			assert.Equal(t, c.text, sum.Text)
+			assert.Equal(t, c.answer, sum.Answer())
+			assert.Equal(t, c.thought, sum.Thought)
+			assert.Equal(t, c.tokens, sum.Tokens)
+		})
 	}
 }
 
@@ -299,8 +314,7 @@ func TestCloseAtTheEnd(t *testing.T) {
 
 // TestRouteReaches: the settings of a route reach the questions to the cloud and the decoder.
 func TestRouteReaches(t *testing.T) {
-	e := small(t, Options{Context: 40}, nil)
-	s := session(t, e)
+	s := session(t, small(t, Options{Context: 40}, nil))
 	says := []int32{5, 6, 7}
 	d := &dictator{prompt: 2, says: says}
 	r := dictated(t, d)
@@ -313,31 +327,58 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, r.Sampling(), q.Sampling)
 		assert.Equal(t, 4, q.K)
 	}
+	never, err := router.New(router.Options{})
+	require.NoError(t, err)
+	for _, verify := range []bool{false, true} {
+		w := &warmed{dictator: dictator{prompt: 2, says: says}}
+		r := dictated(t, nil)
+		r.Router, r.Cloud, r.Settings = never, w, terms.Settings{MaxTokens: 1, IgnoreEnd: true}
+		r.Draft.Warm, r.Draft.Verify = 0, verify
+		tokens(t, s, []int32{1, 2}, r)
+		assert.Equal(t, verify, w.text != nil, "nothing is sent early in vain")
+	}
+}
+
+// firstAsked returns the first question of an answer with these settings.
+func firstAsked(t *testing.T, s *Session, settings terms.Settings, ahead int) draft.Question {
+	t.Helper()
+	d := &dictator{prompt: 2, says: []int32{5}}
+	r := dictated(t, d)
+	r.Settings, r.Draft.Ahead = settings, ahead
+	r.MaxTokens = 1
+	tokens(t, s, []int32{1, 2}, r)
+	return d.asked[0]
+}
+
+// TestAskedTokens: a question asks for as many best tokens as the settings need, and for tokens ahead only if no rule
+// needs the best tokens, which those ahead do not have.
+func TestAskedTokens(t *testing.T) {
+	s := session(t, small(t, Options{Context: 40}, nil))
 	for want, settings := range map[int]terms.Settings{6: {Top: 6}, 1: {LogProbs: true}, 0: {},
 		32: {PresencePenalty: 1}} {
-		d := &dictator{prompt: 2, says: says}
-		r := dictated(t, d)
-		r.Settings = settings
-		r.MaxTokens = 1
-		tokens(t, s, []int32{1, 2}, r)
-		assert.Equal(t, want, d.asked[0].K, "best tokens with the answer")
+		assert.Equal(t, want, firstAsked(t, s, settings, 0).K, "best tokens with the answer")
 	}
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		settings terms.Settings
 		want     int
 	}{
-		{terms.Settings{}, 7}, {terms.Settings{Temperature: 1, TopK: 3}, 7}, {terms.Settings{Top: 1}, 0},
-		{terms.Settings{LogProbs: true}, 0}, {terms.Settings{PresencePenalty: 1}, 0},
-		{terms.Settings{FrequencyPenalty: 1}, 0}, {terms.Settings{RepeatPenalty: 2}, 0},
-		{terms.Settings{LogitBias: map[int32]float32{7: 1}}, 0}, {terms.Settings{Temperature: 1, MinP: 0.1}, 0},
+		"greedy":            {terms.Settings{}, 7},
+		"drawn":             {terms.Settings{Temperature: 1, TopK: 3}, 7},
+		"best tokens":       {terms.Settings{Top: 1}, 0},
+		"log-probabilities": {terms.Settings{LogProbs: true}, 0},
+		"presence penalty":  {terms.Settings{PresencePenalty: 1}, 0},
+		"frequency penalty": {terms.Settings{FrequencyPenalty: 1}, 0},
+		"repeat penalty":    {terms.Settings{RepeatPenalty: 2}, 0},
+		"bias":              {terms.Settings{LogitBias: map[int32]float32{7: 1}}, 0},
+		"min-p":             {terms.Settings{Temperature: 1, MinP: 0.1}, 0},
 	} {
-		d := &dictator{prompt: 2, says: says}
-		r := dictated(t, d)
-		r.Settings, r.Draft.Ahead = c.settings, 8
-		r.MaxTokens = 1
-		tokens(t, s, []int32{1, 2}, r)
-		assert.Equal(t, c.want, d.asked[0].Ahead, "rules need the best tokens, which those ahead do not have: %+v", c)
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, firstAsked(t, s, c.settings, 8).Ahead) })
 	}
+}
+
+// TestUnknownToken: an answer with a token that is not in the vocabulary is not used, and the edge goes on alone.
+func TestUnknownToken(t *testing.T) {
+	s := session(t, small(t, Options{Context: 40}, nil))
 	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
 		for _, verify := range []bool{false, true} {
 			r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
@@ -349,23 +390,19 @@ func TestRouteReaches(t *testing.T) {
 			assert.Equal(t, verify && origin == draft.EdgeTimeout, all[0].Unverified)
 		}
 	}
-	never, err := router.New(router.Options{})
-	require.NoError(t, err)
-	for _, verify := range []bool{false, true} {
-		w := &warmed{dictator: dictator{prompt: 2, says: says}}
-		r := dictated(t, nil)
-		r.Router, r.Cloud, r.Settings = never, w, terms.Settings{MaxTokens: 1, IgnoreEnd: true}
-		r.Draft.Warm, r.Draft.Verify = 0, verify
-		tokens(t, s, []int32{1, 2}, r)
-		assert.Equal(t, verify, w.text != nil, "nothing is sent early in vain")
-	}
+}
+
+// TestNoiseOfPosition: a token is drawn with the noise of its position.
+func TestNoiseOfPosition(t *testing.T) {
+	e := small(t, Options{Context: 40}, nil)
+	s := session(t, e)
 	drawn := terms.Sampling{Temperature: 1, Seed: 8}
 	sampler, err := sample.New(drawn)
 	require.NoError(t, err)
 	text := []int32{1, 2}
 	for _, x := range tokens(t, s, text, Route{Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}.With(drawn)}) {
 		out := headAfter(t, e, text, sampler.Want(backend.Want{K: 3}))
-		require.Equal(t, sampler.Pick(len(text), out), x.ID, "drawn with the noise of its position")
+		require.Equal(t, sampler.Pick(len(text), out), x.ID)
 		text = append(text, x.ID)
 	}
 }
@@ -616,16 +653,21 @@ func TestNamed(t *testing.T) {
 	cancel(why)
 	closed, end := context.WithCancelCause(t.Context())
 	end(ErrClosed)
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		ctx  context.Context
 		err  error
 		want string
 	}{
-		{t.Context(), why, "m: why"}, {gone, why, "why"}, {gone, errTrouble, "m: " + errTrouble.Error()},
-		{closed, ErrClosed, "m: " + ErrClosed.Error()}, {gone, ErrClosed, "m: " + ErrClosed.Error()},
+		"not cancelled":                {t.Context(), why, "m: why"},
+		"the cause of the context":     {gone, why, "why"},
+		"another error":                {gone, errTrouble, "m: " + errTrouble.Error()},
+		"cancelled by Close":           {closed, ErrClosed, "m: " + ErrClosed.Error()},
+		"closed after being cancelled": {gone, ErrClosed, "m: " + ErrClosed.Error()},
 	} {
-		assert.EqualError(t, e.withFileName(c.ctx, c.err), c.want)
-		assert.ErrorIs(t, e.withFileName(c.ctx, c.err), c.err)
+		t.Run(name, func(t *testing.T) {
+			assert.EqualError(t, e.withFileName(c.ctx, c.err), c.want)
+			assert.ErrorIs(t, e.withFileName(c.ctx, c.err), c.err)
+		})
 	}
 	assert.NoError(t, e.withFileName(gone, nil))
 	assert.NoError(t, e.withFileName(t.Context(), nil))
@@ -674,6 +716,7 @@ func TestShortenedStop(t *testing.T) {
 		s.summary = Summary{Tokens: min(most, 8) - 1}
 		r := terms.Settings{JSON: true, Complete: true, MaxTokens: most}
 		s.noteShortened(make([]int32, 12), r, StopEnd, false)
-		assert.Equal(t, []any{true, want}, []any{s.summary.Shortened, s.summary.Stop}, most)
+		assert.True(t, s.summary.Shortened, most)
+		assert.Equal(t, want, s.summary.Stop, most)
 	}
 }

@@ -52,8 +52,11 @@ func TestSystemPromptOnce(t *testing.T) {
 	}
 	wait.Wait()
 	st := statsOf(t, s)
-	assert.Equal(t, []int{slots, slots, 400, sessions, 0}, []int{int(st.Computed), st.InUse, st.InCommon, st.Sessions,
-		int(st.Evicted)})
+	assert.EqualValues(t, slots, st.Computed)
+	assert.Equal(t, slots, st.InUse)
+	assert.Equal(t, 400, st.InCommon)
+	assert.Equal(t, sessions, st.Sessions)
+	assert.Zero(t, st.Evicted)
 	assert.EqualValues(t, (sessions-1)*400, st.Shared)
 	assert.Less(t, s.KVBytes(), sessions*e.model.KVConfig(410, gguf.F16).Bytes()/34,
 		"without sharing: 34 times as much")

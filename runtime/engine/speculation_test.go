@@ -103,14 +103,8 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	return got
 }
 
-// TestFlights: a device with flights gives the tokens of one without, to the last bit of their confidence, also where
-// escalations, branches and rollbacks need other tokens than the best ones.
-func TestFlights(t *testing.T) {
-	racing.Spare(t)
-	large := random(t, Options{Threads: 1}, 5)
-	cloud, err := large.Serve(ServeOptions{})
-	require.NoError(t, err)
-	defer cloud.Close()
+// flightRoutes returns the ways of decoding with different numbers of branches, and with the hidden states of a router.
+func flightRoutes(t *testing.T, cloud *Service) map[string]Route {
 	routes := map[string]Route{"local": {}}
 	for branches := range 4 {
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 2})
@@ -129,6 +123,18 @@ func TestFlights(t *testing.T) {
 	drawn := routes["2 branches"]
 	drawn.Settings = drawn.With(terms.Sampling{Temperature: 1, TopK: 30, TopP: 0.9, Seed: 4})
 	routes["2 branches, drawn"] = drawn
+	return routes
+}
+
+// TestFlights: a device with flights gives the tokens of one without, to the last bit of their confidence, also where
+// escalations, branches and rollbacks need other tokens than the best ones.
+func TestFlights(t *testing.T) {
+	racing.Spare(t)
+	large := random(t, Options{Threads: 1}, 5)
+	cloud, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer cloud.Close()
+	routes := flightRoutes(t, cloud)
 	const tokens = 24
 	for device, open := range runners {
 		s, err := open(t, Options{}).NewSession()

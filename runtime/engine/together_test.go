@@ -21,6 +21,23 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
+// togetherRoutes returns the ways in which sessions decode together.
+func togetherRoutes(t *testing.T) map[string]Route {
+	few, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2), Seed: 2})
+	require.NoError(t, err)
+	drawn := terms.Settings{Temperature: 0.9, TopP: 0.9, Seed: 3, IgnoreEnd: true}
+	return map[string]Route{
+		"local":     {},
+		"no lookup": {Settings: terms.Settings{Lookup: -1}},
+		"drawn":     {Settings: drawn},
+		"serial":    {Router: few, Draft: DraftOptions{Mode: Serial, Deadline: -1}},
+		"pipelined": {Router: few, Draft: DraftOptions{Deadline: -1}},
+		"branches":  {Router: few, Draft: DraftOptions{Deadline: -1, Branches: 4}},
+		"verified":  {Router: few, Draft: DraftOptions{Deadline: -1, Verify: true}},
+		"both":      {Settings: drawn, Router: few, Draft: DraftOptions{Deadline: -1}},
+	}
+}
+
 // TestTogetherOrAlone: concurrent sessions, local, sampled, routed and verified, with short texts and long prompts,
 // give the same results as alone, to the last bit of their confidences; and they share passes.
 func TestTogetherOrAlone(t *testing.T) {
@@ -32,19 +49,7 @@ func TestTogetherOrAlone(t *testing.T) {
 	cloud, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
-	few, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2), Seed: 2})
-	require.NoError(t, err)
-	drawn := terms.Settings{Temperature: 0.9, TopP: 0.9, Seed: 3, IgnoreEnd: true}
-	routes := map[string]Route{
-		"local":     {},
-		"no lookup": {Settings: terms.Settings{Lookup: -1}},
-		"drawn":     {Settings: drawn},
-		"serial":    {Router: few, Draft: DraftOptions{Mode: Serial, Deadline: -1}},
-		"pipelined": {Router: few, Draft: DraftOptions{Deadline: -1}},
-		"branches":  {Router: few, Draft: DraftOptions{Deadline: -1, Branches: 4}},
-		"verified":  {Router: few, Draft: DraftOptions{Deadline: -1, Verify: true}},
-		"both":      {Settings: drawn, Router: few, Draft: DraftOptions{Deadline: -1}},
-	}
+	routes := togetherRoutes(t)
 	prompts := map[string][]int32{}
 	want := map[string]text{}
 	var session atomic.Uint64
