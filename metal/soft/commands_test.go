@@ -291,8 +291,8 @@ func TestPipelines(t *testing.T) {
 	assert.Equal(t, 1024, p.Threads())
 	assert.Equal(t, 16384, p.ThreadgroupMemory())
 	for _, c := range []struct {
-		name, want string
-		constants  []metal.Constant
+		function, want string
+		constants      []metal.Constant
 	}{
 		{"absent", "has no such function, but add, times", nil},
 		{"large", "declares 32772 bytes of threadgroup memory", nil},
@@ -301,13 +301,14 @@ func TestPipelines(t *testing.T) {
 		{"flagged", "is bool, but its value is string", []metal.Constant{{Index: 3, Value: "yes"}}},
 		{"flagged", "has no function constant 4", []metal.Constant{{Index: 3, Value: true}, {Index: 4, Value: true}}},
 	} {
-		_, err := r.library.NewPipeline(c.name, c.constants...)
-		var e *metal.CompileError
-		if assert.ErrorAs(t, err, &e, c.name) {
-			assert.Equal(t, c.name, e.Function)
-			assert.ErrorContains(t, err, "Metal function "+c.name+": ")
+		t.Run(c.function+" "+c.want, func(t *testing.T) {
+			_, err := r.library.NewPipeline(c.function, c.constants...)
+			var e *metal.CompileError
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, c.function, e.Function)
+			assert.ErrorContains(t, err, "Metal function "+c.function+": ")
 			assert.ErrorContains(t, err, c.want)
-		}
+		})
 	}
 }
 
