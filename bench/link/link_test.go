@@ -282,19 +282,22 @@ func TestTargetComesLate(t *testing.T) {
 // TestWrite: a pending error of a socket does not lose a datagram; a lasting error is returned.
 func TestWrite(t *testing.T) {
 	for _, c := range []struct {
+		name  string
 		errs  []error
 		calls int
 		want  error
 	}{
-		{[]error{nil}, 1, nil},
-		{[]error{syscall.ECONNREFUSED, nil}, 2, nil},
-		{[]error{syscall.ECONNREFUSED, syscall.ENOBUFS}, 2, syscall.ENOBUFS},
-		{[]error{net.ErrClosed}, 1, net.ErrClosed},
+		{"no error", []error{nil}, 1, nil},
+		{"a pending error", []error{syscall.ECONNREFUSED, nil}, 2, nil},
+		{"two errors", []error{syscall.ECONNREFUSED, syscall.ENOBUFS}, 2, syscall.ENOBUFS},
+		{"a closed socket", []error{net.ErrClosed}, 1, net.ErrClosed},
 	} {
-		calls := 0
-		err := sendWithRetry(func() (int, error) { calls++; return 0, c.errs[calls-1] })
-		assert.ErrorIs(t, err, c.want)
-		assert.Equal(t, c.calls, calls)
+		t.Run(c.name, func(t *testing.T) {
+			calls := 0
+			err := sendWithRetry(func() (int, error) { calls++; return 0, c.errs[calls-1] })
+			assert.ErrorIs(t, err, c.want)
+			assert.Equal(t, c.calls, calls)
+		})
 	}
 }
 

@@ -183,7 +183,8 @@ func TestAddTrace(t *testing.T) {
 
 	o = Options{}
 	require.NoError(t, o.AddTrace(strings.TrimSuffix(up, ".up")))
-	assert.Equal(t, []int{2, 3}, []int{len(o.Up.Capacity.chances), len(o.Down.Capacity.chances)})
+	assert.Len(t, o.Up.Capacity.chances, 2)
+	assert.Len(t, o.Down.Capacity.chances, 3)
 	o = Options{}
 	require.NoError(t, o.AddTrace(strings.TrimSuffix(half, ".down")))
 	assert.Nil(t, o.Up.Capacity)
@@ -219,22 +220,24 @@ func TestSharedTraces(t *testing.T) {
 		{"Verizon-LTE-short.up", 69_367, 140},
 		{"Verizon-EVDO-driving.down", 46_065, 1062},
 	} {
-		var o Options
-		require.NoError(t, o.AddTrace(filepath.Join(dir, c.name)))
-		switch {
-		case o.RTT != nil:
-			assert.Equal(t, c.rows, len(o.RTT.rows), c.name)
-			assert.InDelta(t, float64(c.length), o.RTT.Length().Seconds(), 1, c.name)
-			replayRTT(t, o)
-		case o.Up.Capacity != nil:
-			assert.Equal(t, c.rows, len(o.Up.Capacity.chances), c.name)
-			assert.InDelta(t, float64(c.length), o.Up.Capacity.Length().Seconds(), 1, c.name)
-			replayCapacity(t, o, directionUp, o.Up.Capacity)
-		default:
-			assert.Equal(t, c.rows, len(o.Down.Capacity.chances), c.name)
-			assert.InDelta(t, float64(c.length), o.Down.Capacity.Length().Seconds(), 1, c.name)
-			replayCapacity(t, o, directionDown, o.Down.Capacity)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			var o Options
+			require.NoError(t, o.AddTrace(filepath.Join(dir, c.name)))
+			switch {
+			case o.RTT != nil:
+				assert.Equal(t, c.rows, len(o.RTT.rows))
+				assert.InDelta(t, float64(c.length), o.RTT.Length().Seconds(), 1)
+				replayRTT(t, o)
+			case o.Up.Capacity != nil:
+				assert.Equal(t, c.rows, len(o.Up.Capacity.chances))
+				assert.InDelta(t, float64(c.length), o.Up.Capacity.Length().Seconds(), 1)
+				replayCapacity(t, o, directionUp, o.Up.Capacity)
+			default:
+				assert.Equal(t, c.rows, len(o.Down.Capacity.chances))
+				assert.InDelta(t, float64(c.length), o.Down.Capacity.Length().Seconds(), 1)
+				replayCapacity(t, o, directionDown, o.Down.Capacity)
+			}
+		})
 	}
 }
 

@@ -18,13 +18,21 @@ func TestWays(t *testing.T) {
 	require.NoError(t, err)
 	up, down := Ways(Options{Up: Direction{Delay: 30 * ms}, Down: Direction{Delay: 40 * ms}, RTT: trace})
 	for _, c := range []struct {
+		name     string
 		w        *Way
 		at, want time.Duration
-	}{{up, 0, 30 * ms}, {up, 7 * ms, 37 * ms}, {down, 99 * ms, 159 * ms}, {down, 100 * ms, 159 * ms},
-		{down, 150 * ms, 195 * ms}} {
-		at, ok := c.w.Send(c.at, 100, false)
-		assert.True(t, ok)
-		assert.Equal(t, c.want, at)
+	}{
+		{"up", up, 0, 30 * ms},
+		{"up, later", up, 7 * ms, 37 * ms},
+		{"down, at the end of a long round trip", down, 99 * ms, 159 * ms},
+		{"down, not before the previous one", down, 100 * ms, 159 * ms},
+		{"down, with a short round trip", down, 150 * ms, 195 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			at, ok := c.w.Send(c.at, 100, false)
+			assert.True(t, ok)
+			assert.Equal(t, c.want, at)
+		})
 	}
 	for _, w := range []*Way{up, down} {
 		_, ok := w.Send(250*ms, 100, false)

@@ -85,21 +85,26 @@ func TestBytes(t *testing.T) {
 func TestTime(t *testing.T) {
 	g := GPU{Cores: 10, GHz: 1, Bandwidth: 100}
 	for _, c := range []struct {
+		name  string
 		w     Work
 		limit string
 		want  float64
 	}{
-		{Work{Groups: 1000, Threads: 256, Bytes: 83e6, fetch: 2048}, "memory", step + 1000},
-		{Work{Groups: 10, Threads: 32, Bytes: 1e6, fetch: 512}, "latency", step + 1e6/(10*512/latency)},
-		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic", step + 100},
-		{Work{Groups: 10, Threads: 256, fetch: 512}, "step", step},
-		{Work{Groups: 1000, Threads: 256, Bytes: 83e6, Cached: 37.5 * 10e3 * 7, fetch: 2048}, "memory", step + 1007},
-		{Work{Groups: 100, Threads: 256, Cached: 37.5 * 10e3 * 50, fetch: 512}, "caches", step + 50},
-		{Work{Groups: 5, Threads: 256, Cached: 37.5 * 5e3 * 2, fetch: 512}, "step", step + 2},
+		{"memory", Work{Groups: 1000, Threads: 256, Bytes: 83e6, fetch: 2048}, "memory", step + 1000},
+		{"latency", Work{Groups: 10, Threads: 32, Bytes: 1e6, fetch: 512}, "latency", step + 1e6/(10*512/latency)},
+		{"arithmetic", Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic",
+			step + 100},
+		{"nothing but a step", Work{Groups: 10, Threads: 256, fetch: 512}, "step", step},
+		{"memory and caches", Work{Groups: 1000, Threads: 256, Bytes: 83e6, Cached: 37.5 * 10e3 * 7, fetch: 2048},
+			"memory", step + 1007},
+		{"caches", Work{Groups: 100, Threads: 256, Cached: 37.5 * 10e3 * 50, fetch: 512}, "caches", step + 50},
+		{"few bytes from caches", Work{Groups: 5, Threads: 256, Cached: 37.5 * 5e3 * 2, fetch: 512}, "step", step + 2},
 	} {
-		c.w.predictTime(g, 16)
-		assert.Equal(t, c.limit, c.w.Limit)
-		assert.InDelta(t, c.want, c.w.Micros, 1e-6, c.limit)
+		t.Run(c.name, func(t *testing.T) {
+			c.w.predictTime(g, 16)
+			assert.Equal(t, c.limit, c.w.Limit)
+			assert.InDelta(t, c.want, c.w.Micros, 1e-6)
+		})
 	}
 	few := Work{Groups: 1000, Threads: 64, fetch: 512}
 	few.predictTime(g, 32<<10) // one threadgroup per core

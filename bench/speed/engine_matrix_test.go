@@ -25,24 +25,28 @@ func tinyMatrix(t *testing.T) Matrix {
 // TestCells: a single prompt and a single generation share a combination; several are measured once each.
 func TestCells(t *testing.T) {
 	for _, c := range []struct {
+		name                           string
 		prompts, decodes, rows, depths []int
 		want                           []Cell
 	}{
-		{[]int{5}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5, Decode: 6}}},
-		{[]int{5}, []int{0}, nil, []int{0}, []Cell{{Prompt: 5}}},
-		{nil, []int{6}, nil, []int{0}, []Cell{{Decode: 6}}},
-		{[]int{5, 7}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5}, {Prompt: 7}, {Decode: 6}}},
-		{[]int{5, 7}, []int{6}, nil, []int{9}, []Cell{{Depth: 9, Prompt: 5}, {Depth: 9, Prompt: 7},
-			{Depth: 9, Decode: 6}}},
-		{[]int{0, 5}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5, Decode: 6}}},
-		{[]int{5}, []int{6}, nil, []int{0, 9}, []Cell{{Prompt: 5, Decode: 6}, {Depth: 9, Prompt: 5, Decode: 6}}},
-		{[]int{5}, []int{6}, []int{4}, []int{9}, []Cell{{Depth: 9, Rows: 1}, {Depth: 9, Rows: 4},
-			{Depth: 9, Prompt: 5, Decode: 6}}},
-		{nil, nil, []int{8, 1}, []int{0}, []Cell{{Rows: 8}, {Rows: 1}}},
-		{[]int{0}, []int{0}, nil, []int{0}, nil},
+		{"one of each", []int{5}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5, Decode: 6}}},
+		{"no generation", []int{5}, []int{0}, nil, []int{0}, []Cell{{Prompt: 5}}},
+		{"no prompt", nil, []int{6}, nil, []int{0}, []Cell{{Decode: 6}}},
+		{"two prompts", []int{5, 7}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5}, {Prompt: 7}, {Decode: 6}}},
+		{"two prompts at a depth", []int{5, 7}, []int{6}, nil, []int{9},
+			[]Cell{{Depth: 9, Prompt: 5}, {Depth: 9, Prompt: 7}, {Depth: 9, Decode: 6}}},
+		{"an empty prompt", []int{0, 5}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5, Decode: 6}}},
+		{"two depths", []int{5}, []int{6}, nil, []int{0, 9},
+			[]Cell{{Prompt: 5, Decode: 6}, {Depth: 9, Prompt: 5, Decode: 6}}},
+		{"rows without one", []int{5}, []int{6}, []int{4}, []int{9},
+			[]Cell{{Depth: 9, Rows: 1}, {Depth: 9, Rows: 4}, {Depth: 9, Prompt: 5, Decode: 6}}},
+		{"rows alone", nil, nil, []int{8, 1}, []int{0}, []Cell{{Rows: 8}, {Rows: 1}}},
+		{"nothing", []int{0}, []int{0}, nil, []int{0}, nil},
 	} {
-		m := Matrix{Prompts: c.prompts, Decodes: c.decodes, Rows: c.rows, Depths: c.depths}
-		assert.Equal(t, c.want, m.listCells(), "%+v", c)
+		t.Run(c.name, func(t *testing.T) {
+			m := Matrix{Prompts: c.prompts, Decodes: c.decodes, Rows: c.rows, Depths: c.depths}
+			assert.Equal(t, c.want, m.listCells())
+		})
 	}
 }
 
@@ -53,23 +57,23 @@ func TestMatrix(t *testing.T) {
 	m.Prompts, m.Decodes, m.Depths, m.Rows = []int{3, 20}, []int{5}, []int{0, 30}, []int{4}
 	m.Engine.KV, m.Repeat = engine.KVF32, 2
 	var order []Cell
-	var progress [][2]int
+	type progress struct{ done, of int }
+	var samples []progress
 	m.OnSample = func(c Cell, done, of int) {
-		order, progress = append(order, c), append(progress, [2]int{done, of})
+		order, samples = append(order, c), append(samples, progress{done, of})
 	}
 	all, err := m.Run(t.Context())
 	require.NoError(t, err)
 	cells := m.listCells()
 	require.Len(t, cells, 10)
 	assert.Equal(t, append(cells, cells...), order, "order of the samples")
-	assert.Equal(t, [2]int{1, 20}, progress[0])
-	assert.Equal(t, [2]int{20, 20}, progress[19])
+	assert.Equal(t, progress{1, 20}, samples[0])
+	assert.Equal(t, progress{20, 20}, samples[19])
 	require.Len(t, all, 10)
 	for i, r := range all {
 		c := cells[i]
 		assert.Equal(t, &c, r.Cell)
-		assert.Equal(t, []int{c.Prompt, c.Decode, c.Depth, c.Rows},
-			[]int{r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows})
+		assert.Equal(t, c, Cell{Prompt: r.PromptTokens, Decode: r.DecodedTokens, Depth: r.Depth, Rows: r.Rows})
 		assert.Equal(t, "f32", r.KV)
 		assert.Len(t, r.Samples, 2)
 		checkCell(t, r)

@@ -133,27 +133,30 @@ func TestSameMemory(t *testing.T) {
 func TestFitsCache(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
+		name         string
 		bytes, cache int64
 		share        float64
 		fits         bool
 	}{
-		{1 * mib, 32 * mib, 0.6, true}, // small models are bound by computing, at any speed
-		{1 * mib, 0, 4.14, true},
-		{1 * mib, 0, 0.6, true},
-		{30 * mib, 480 * mib, 1.7, true},
-		{30 * mib, 480 * mib, 0.9, false}, // a large cache that other data fill
-		{30 * mib, 0, 1.7, true},
-		{500 * mib, 32 * mib, 1.03, false}, // an error of measurement
-		{500 * mib, 0, 1.03, false},
-		{2 * mib, 1 * mib, 0.9, false},
+		{"a small model, bound by computing", 1 * mib, 32 * mib, 0.6, true},
+		{"a small fast model, unknown cache", 1 * mib, 0, 4.14, true},
+		{"a small slow model, unknown cache", 1 * mib, 0, 0.6, true},
+		{"a large cache", 30 * mib, 480 * mib, 1.7, true},
+		{"a large cache that other data fill", 30 * mib, 480 * mib, 0.9, false},
+		{"a fast model, unknown cache", 30 * mib, 0, 1.7, true},
+		{"an error of measurement", 500 * mib, 32 * mib, 1.03, false},
+		{"an error of measurement, unknown cache", 500 * mib, 0, 1.03, false},
+		{"a small cache", 2 * mib, 1 * mib, 0.9, false},
 	} {
-		assert.Equal(t, c.fits, fitsCache(c.bytes, c.cache, c.share), "%+v", c)
-		if share := shareOfBound(c.share, c.fits); share != nil {
-			assert.LessOrEqual(t, *share, 1.0)
-			assert.InDelta(t, c.share, *share, 0.031)
-		} else {
-			assert.True(t, c.fits && c.share > 1, "%+v", c)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.fits, fitsCache(c.bytes, c.cache, c.share))
+			if share := shareOfBound(c.share, c.fits); share != nil {
+				assert.LessOrEqual(t, *share, 1.0)
+				assert.InDelta(t, c.share, *share, 0.031)
+			} else {
+				assert.True(t, c.fits && c.share > 1)
+			}
+		})
 	}
 	assert.Nil(t, shareOfBound(0, false), "without a generation")
 }
@@ -162,9 +165,10 @@ func TestFitsCache(t *testing.T) {
 func TestMicrokernels(t *testing.T) {
 	for i, m := range cpu.Microkernels() {
 		line := Microkernels()[i]
-		assert.Equal(t, []any{m.Set, m.Type.String(), m.From, m.Kernel, m.Pack, m.Set == cpu.Features()},
-			[]any{line.Set, line.Type, line.From, line.Kernel, line.Pack, line.InUse})
 		assert.Equal(t, m.To > 0, line.To != nil && *line.To == m.To)
+		line.To, line.File, line.PackFile = nil, "", ""
+		assert.Equal(t, Microkernel{Set: m.Set, InUse: m.Set == cpu.Features(), Type: m.Type.String(), From: m.From,
+			Kernel: m.Kernel, Pack: m.Pack}, line)
 	}
 }
 
@@ -184,8 +188,10 @@ func TestSummarise(t *testing.T) {
 		},
 	}
 	r.summarizeSamples()
-	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound},
-		"1 GB per token")
+	assert.Equal(t, 20., r.PromptTPS)
+	assert.Equal(t, 8., r.GenerationTPS)
+	assert.Equal(t, 20., r.Bandwidth)
+	assert.Equal(t, 20., r.Bound, "1 GB per token")
 	assert.False(t, r.FitsCache)
 	assert.Zero(t, r.RowsTPS)
 	assert.InDelta(t, 0.5, *r.Share, 1e-12, "the median of 0.5, 0.4 and 1.5")

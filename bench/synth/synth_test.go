@@ -99,7 +99,8 @@ func TestShapes(t *testing.T) {
 	} {
 		s, err := Shape(name, r, 7)
 		require.NoError(t, err)
-		assert.Equal(t, []any{r, uint64(7)}, []any{s.Recipe, s.Seed})
+		assert.Equal(t, r, s.Recipe)
+		assert.EqualValues(t, 7, s.Seed)
 		blank, err := s.Blank()
 		require.NoError(t, err)
 		f, err := gguf.Parse(blank)

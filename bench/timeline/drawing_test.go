@@ -134,10 +134,14 @@ func TestLanes(t *testing.T) {
 	}
 	require.Len(t, threads, 3)
 	assert.Equal(t, [][]float64{{0, 10, 20}, {15}, {18}}, [][]float64{threads[3001], threads[3002], threads[3003]})
-	var named [][3]any
+	type threadName struct {
+		process, thread int
+		name            any
+	}
+	var names []threadName
 	for _, e := range f.Events {
 		if e.Name == "thread_name" {
-			named = append(named, [3]any{e.Process, e.Thread, e.Args["name"]})
+			names = append(names, threadName{e.Process, e.Thread, e.Args["name"]})
 		}
 		if at := e.Arg("sort_index"); e.Name == "process_sort_index" {
 			assert.Equal(t, float64(e.Process), at)
@@ -145,7 +149,8 @@ func TestLanes(t *testing.T) {
 			assert.Equal(t, float64(e.Thread), at)
 		}
 	}
-	assert.Equal(t, [][3]any{{1, 1, "draft steps"}, {1, 3001, "asks"}, {1, 3002, "asks 2"}, {1, 3003, "asks 3"}}, named)
+	assert.Equal(t, []threadName{{1, 1, "draft steps"}, {1, 3001, "asks"}, {1, 3002, "asks 2"}, {1, 3003, "asks 3"}},
+		names)
 }
 
 // TestStepsDoNotOverlap: steps that overlap because of inexact clocks are drawn one after the other, and none is after

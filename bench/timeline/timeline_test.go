@@ -139,7 +139,8 @@ func TestBranchesAndRollback(t *testing.T) {
 		f, sum, _ := decode(t, w, draft.Options{Branches: 2, MaxTokens: 6, Deadline: -1})
 		assert.Equal(t, 1, sum.Hits)
 		both := f.All("X", "device", "draft steps", "forward")[2]
-		assert.Equal(t, []float64{2, 2}, []float64{both.Arg("rows"), both.Arg("branches")})
+		assert.Equal(t, 2., both.Arg("rows"))
+		assert.Equal(t, 2., both.Arg("branches"))
 		nodes := both.Args["nodes"].([]any)
 		require.Len(t, nodes, 2)
 		assert.Equal(t, nodes[0].(map[string]any)["parent"], nodes[1].(map[string]any)["parent"])
@@ -263,9 +264,10 @@ func TestLayers(t *testing.T) {
 		text.addOperation(backend.Op{Kind: backend.OpHead, Layer: layer, Rows: int32(1 + i), Begin: at, End: at + 1000})
 	}
 	text.wall = time.Second
-	var have []any
+	type operation struct{ layer, rows any }
+	var operations []operation
 	for _, e := range written(t, line).All("X", "device", "operations", "") {
-		have = append(have, e.Args["layer"], e.Args["rows"])
+		operations = append(operations, operation{e.Args["layer"], e.Args["rows"]})
 	}
-	assert.Equal(t, []any{nil, 1., 0., 2., 2., 3.}, have)
+	assert.Equal(t, []operation{{nil, 1.}, {0., 2.}, {2., 3.}}, operations)
 }

@@ -37,8 +37,11 @@ func TestGateway(t *testing.T) {
 	assert.Empty(t, r.Refusals)
 	assert.Zero(t, r.Errors)
 	assert.EqualValues(t, 200, progress.Load())
-	assert.Equal(t, []any{5, 80., 20., 0.5, runtime.GOMAXPROCS(0)},
-		[]any{r.Devices, r.Rate, r.ModelMS, r.Seconds, r.Cores})
+	assert.Equal(t, 5, r.Devices)
+	assert.Equal(t, 80., r.Rate)
+	assert.Equal(t, 20., r.ModelMS)
+	assert.Equal(t, 0.5, r.Seconds)
+	assert.Equal(t, runtime.GOMAXPROCS(0), r.Cores)
 	for _, l := range []result.Latency{r.Latency, r.InGateway} {
 		assert.GreaterOrEqual(t, l.P50, 19.9) // three digits
 		assert.GreaterOrEqual(t, l.P90, l.P50)
@@ -74,9 +77,15 @@ func TestLoadReport(t *testing.T) {
 		result.Add(l.inside, 2*time.Millisecond)
 		r := GatewayReport{Seconds: 2}
 		l.fillReport(&r)
-		assert.Equal(t, []any{10, 6, 1, map[string]int{"busy": 3}, 50., 7., perSecond},
-			[]any{r.Asks, r.Answers, r.Errors, r.Refusals, r.BytesUp, r.BytesDown, r.PerSecond})
-		assert.InDeltaSlice(t, []float64{8, 2}, []float64{r.Latency.P50, r.InGateway.P50}, 0.01)
+		assert.Equal(t, 10, r.Asks)
+		assert.Equal(t, 6, r.Answers)
+		assert.Equal(t, 1, r.Errors)
+		assert.Equal(t, map[string]int{"busy": 3}, r.Refusals)
+		assert.Equal(t, 50., r.BytesUp)
+		assert.Equal(t, 7., r.BytesDown)
+		assert.Equal(t, perSecond, r.PerSecond, "last answer after %v", last)
+		assert.InDelta(t, 8, r.Latency.P50, 0.01)
+		assert.InDelta(t, 2, r.InGateway.P50, 0.01)
 	}
 }
 
@@ -84,8 +93,11 @@ func TestLoadReport(t *testing.T) {
 func TestGatewayNoQuestion(t *testing.T) {
 	r, err := Gateway(t.Context(), GatewayOptions{Devices: 20, Rate: 1e-6, Duration: time.Millisecond})
 	require.NoError(t, err)
-	assert.Equal(t, []any{0, 0., 0., 0., result.Latency{}},
-		[]any{r.Asks, r.CPUPerAsk, r.BytesUp, r.BytesDown, r.Latency})
+	assert.Zero(t, r.Asks)
+	assert.Zero(t, r.CPUPerAsk)
+	assert.Zero(t, r.BytesUp)
+	assert.Zero(t, r.BytesDown)
+	assert.Zero(t, r.Latency)
 	assert.NotNil(t, r.Refusals, "an object in JSON")
 	assert.Less(t, r.PerConnection, int64(1<<20), "of one of many")
 }

@@ -32,43 +32,34 @@ func measureLink(t *testing.T, o LinkOptions) (all []LinkReport) {
 
 // TestLink: no time is shorter than computed, every byte and ask is counted, and each part is present.
 func TestLink(t *testing.T) {
-	var progress [][2]int
+	type progress struct{ done, of int }
+	var last progress
 	const rtt, model = 40 * time.Millisecond, 10 * time.Millisecond
 	all := measureLink(t, LinkOptions{RTT: rtt, Model: model, Tokens: []int{8, 200}, Asks: 20,
 		AskRate: 100, Connects: 2, Outages: 1, Outage: 100 * time.Millisecond,
-		Progress: func(done, of int) { progress = append(progress, [2]int{done, of}) }})
+		Progress: func(done, of int) { last = progress{done, of} }})
 	require.Len(t, all, 4)
 	for i, part := range []string{"asks", "asks", "connect", "outage"} {
 		r := all[i]
 		assert.Equal(t, part, r.Part)
-		assert.Equal(t, []float64{40, 10}, []float64{r.RTTMS, r.ModelMS})
-		assert.Equal(t, []bool{part == "asks", part == "connect", part == "outage"},
-			[]bool{r.Asks != nil, r.Connect != nil, r.Outage != nil})
+		assert.Equal(t, 40., r.RTTMS)
+		assert.Equal(t, 10., r.ModelMS)
+		assert.Equal(t, part == "asks", r.Asks != nil)
+		assert.Equal(t, part == "connect", r.Connect != nil)
+		assert.Equal(t, part == "outage", r.Outage != nil)
 		assert.Positive(t, r.Quiet.Seconds)
 	}
-	assert.Equal(t, [2]int{45, 45}, progress[len(progress)-1])
+	assert.Equal(t, progress{45, 45}, last)
 	for i, tokens := range []int{8, 200} {
-		a := all[i].Asks
-		assert.Equal(t, []int{tokens, 20, 0}, []int{a.Tokens, a.Answers, a.Errors})
-		assert.Len(t, a.SamplesNS, 20)
-		for _, ns := range a.SamplesNS {
-			assert.GreaterOrEqual(t, ns, int64(rtt+model))
-		}
-		assert.Equal(t, 50., *a.Expected)
-		assert.GreaterOrEqual(t, a.Latency.P50, 49.9)
-		assert.Positive(t, a.Late.Max)
-		assert.Greater(t, a.PayloadDown, 3.)
-		assert.GreaterOrEqual(t, a.PayloadUp, float64(tokens)*2, "17 bits each, at random")
-		assert.Less(t, a.PayloadUp, float64(tokens)*2.5+60, "only new tokens are sent")
-		assert.Greater(t, a.WireUp, a.PayloadUp+headerBytes*a.PacketsUp)
-		assert.Greater(t, a.WireDown, a.PayloadDown+headerBytes*a.PacketsDown)
-		assert.Greater(t, a.PacketsUp, 0.1, "asks may share a packet")
-		assert.Greater(t, a.PacketsDown, 0.1)
+		checkAsks(t, all[i].Asks, tokens, rtt+model)
 	}
 	assert.Greater(t, all[1].Asks.WireUp, all[0].Asks.WireUp+300)
 	c := all[2].Connect
-	assert.Equal(t, []float64{80, 130, 50}, []float64{c.ExpectedHello, c.ExpectedFirst, c.ExpectedEarly})
-	assert.Equal(t, []int{2, 2}, []int{c.Connections, c.Early})
+	assert.Equal(t, 80., c.ExpectedHello)
+	assert.Equal(t, 130., c.ExpectedFirst)
+	assert.Equal(t, 50., c.ExpectedEarly)
+	assert.Equal(t, 2, c.Connections)
+	assert.Equal(t, 2, c.Early)
 	for i := range 2 {
 		assert.GreaterOrEqual(t, c.ConnectedNS[i], int64(2*rtt))
 		assert.GreaterOrEqual(t, c.FirstNS[i], int64(3*rtt+model))
@@ -79,9 +70,32 @@ func TestLink(t *testing.T) {
 	assert.Equal(t, result.Latencies(c.ResumedNS), c.Resumed)
 	o := all[3].Outage
 	assert.Equal(t, result.Latencies(o.SamplesNS), o.Recovery)
-	assert.Equal(t, []any{1, 100., 60.}, []any{o.Outages, o.OutageMS, o.Expected})
+	assert.Equal(t, 1, o.Outages)
+	assert.Equal(t, 100., o.OutageMS)
+	assert.Equal(t, 60., o.Expected)
 	assert.Len(t, o.SamplesNS, 1)
 	assert.GreaterOrEqual(t, o.SamplesNS[0], int64(rtt/2), "packets in flight are lost")
+}
+
+// checkAsks checks the report of 20 asks of a number of new tokens, none of which can be answered in less than fastest.
+func checkAsks(t *testing.T, a *LinkAsks, tokens int, fastest time.Duration) {
+	assert.Equal(t, tokens, a.Tokens)
+	assert.Equal(t, 20, a.Answers)
+	assert.Zero(t, a.Errors)
+	assert.Len(t, a.SamplesNS, 20)
+	for _, ns := range a.SamplesNS {
+		assert.GreaterOrEqual(t, ns, int64(fastest))
+	}
+	assert.Equal(t, 50., *a.Expected)
+	assert.GreaterOrEqual(t, a.Latency.P50, 49.9)
+	assert.Positive(t, a.Late.Max)
+	assert.Greater(t, a.PayloadDown, 3.)
+	assert.GreaterOrEqual(t, a.PayloadUp, float64(tokens)*2, "17 bits each, at random")
+	assert.Less(t, a.PayloadUp, float64(tokens)*2.5+60, "only new tokens are sent")
+	assert.Greater(t, a.WireUp, a.PayloadUp+headerBytes*a.PacketsUp)
+	assert.Greater(t, a.WireDown, a.PayloadDown+headerBytes*a.PacketsDown)
+	assert.Greater(t, a.PacketsUp, 0.1, "asks may share a packet")
+	assert.Greater(t, a.PacketsDown, 0.1)
 }
 
 // TestGoOn: an ask has the previous text and new tokens.
@@ -94,7 +108,8 @@ func TestGoOn(t *testing.T) {
 // TestOnWire: bytes are those of the datagrams with their headers.
 func TestOnWire(t *testing.T) {
 	bytes, packets := trafficPerAsk(link.Counts{Packets: 25, Bytes: 4000}, link.Counts{Packets: 5, Bytes: 1000}, 10)
-	assert.Equal(t, []float64{356, 2}, []float64{bytes, packets})
+	assert.Equal(t, 356., bytes)
+	assert.Equal(t, 2., packets)
 }
 
 // TestFirstConnection: only a resumed connection sends a question before the handshake has ended.
@@ -205,14 +220,16 @@ func TestLinkFailures(t *testing.T) {
 	}
 	a := over(func(n int64) bool { return n == 3 || n == 5 }, LinkOptions{Asks: 6, AskRate: 500},
 		func(b *linkBench, r *LinkReport) error { return b.measureAsks(t.Context(), r, 8) }).Asks
-	assert.Equal(t, []int{4, 2}, []int{a.Answers, a.Errors})
+	assert.Equal(t, 4, a.Answers)
+	assert.Equal(t, 2, a.Errors)
 	assert.Len(t, a.SamplesNS, 4)
 	assert.Equal(t, result.Latencies(a.SamplesNS), a.Latency)
 	// the first ask of the first outage, which the second one follows
 	o := over(func(n int64) bool { return n == 2 },
 		LinkOptions{Outages: 2, Outage: 20 * time.Millisecond, AskRate: 200},
 		func(b *linkBench, r *LinkReport) error { return b.measureOutages(t.Context(), r) }).Outage
-	assert.Equal(t, []int{2, 1}, []int{o.Outages, o.Lost})
+	assert.Equal(t, 2, o.Outages)
+	assert.Equal(t, 1, o.Lost)
 	assert.Len(t, o.SamplesNS, 2)
 }
 

@@ -3,6 +3,7 @@
 package mtl
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,33 +19,38 @@ func TestCompileErrors(t *testing.T) {
 		"scale nonsense": "program_source:1:1: error: unknown word nonsense",
 		"scale\x00":      "the source has a zero byte",
 	} {
-		_, err := d.NewLibrary(source)
-		var compile *metal.CompileError
-		require.ErrorAs(t, err, &compile)
-		assert.Equal(t, metal.CompileError{Log: want}, *compile)
+		t.Run(source, func(t *testing.T) {
+			_, err := d.NewLibrary(source)
+			var compile *metal.CompileError
+			require.ErrorAs(t, err, &compile)
+			assert.Equal(t, metal.CompileError{Log: want}, *compile)
+		})
 	}
 
 	l, err := d.NewLibrary("scale")
 	require.NoError(t, err)
 	defer l.Close()
 	for _, c := range []struct {
-		function  string
-		constants []metal.Constant
-		want      string
+		name, function string
+		constants      []metal.Constant
+		want           string
 	}{
-		{"missing", nil, "the library has no function of this name"},
-		{"missing", []metal.Constant{{Value: true}}, "function missing is not in the library"},
-		{"sca\x00le", nil, "this is no name of a function"},
-		{"scale", []metal.Constant{{Value: 1}}, "function constant 0 is a int"},
-		{"scale", []metal.Constant{{Value: nil}}, "function constant 0 is a <nil>"},
-		{"scale", []metal.Constant{{Index: -1, Value: true}}, "no function constant has index -1"},
-		{"scale", []metal.Constant{{Index: 65536, Value: true}}, "no function constant has index 65536"},
+		{"missing", "missing", nil, "the library has no function of this name"},
+		{"missing, with a constant", "missing", []metal.Constant{{Value: true}},
+			"function missing is not in the library"},
+		{"a name with a zero byte", "sca\x00le", nil, "this is no name of a function"},
+		{"a constant of type int", "scale", []metal.Constant{{Value: 1}}, "function constant 0 is a int"},
+		{"a nil constant", "scale", []metal.Constant{{Value: nil}}, "function constant 0 is a <nil>"},
+		{"index -1", "scale", []metal.Constant{{Index: -1, Value: true}}, "no function constant has index -1"},
+		{"index 65536", "scale", []metal.Constant{{Index: 65536, Value: true}}, "no function constant has index 65536"},
 	} {
-		_, err := l.NewPipeline(c.function, c.constants...)
-		var compile *metal.CompileError
-		require.ErrorAs(t, err, &compile)
-		assert.Equal(t, c.function, compile.Function)
-		assert.Contains(t, compile.Log, c.want)
+		t.Run(c.name, func(t *testing.T) {
+			_, err := l.NewPipeline(c.function, c.constants...)
+			var compile *metal.CompileError
+			require.ErrorAs(t, err, &compile)
+			assert.Equal(t, c.function, compile.Function)
+			assert.Contains(t, compile.Log, c.want)
+		})
 	}
 }
 
@@ -60,9 +66,11 @@ func TestLimits(t *testing.T) {
 		"declares 32784 bytes of threadgroup memory": func(l *fakeLimits) { l.uses = 32784 },
 		"threadgroups have at most 16 threads":       func(l *fakeLimits) { l.threads = 16 },
 	} {
-		f.limits = change
-		_, err := l.NewPipeline("scale")
-		assert.ErrorContains(t, err, want)
+		t.Run(want, func(t *testing.T) {
+			f.limits = change
+			_, err := l.NewPipeline("scale")
+			assert.ErrorContains(t, err, want)
+		})
 	}
 	f.limits = func(l *fakeLimits) { l.most = size{width: 64, height: 32, depth: 16} }
 	flat := newBench(t, f)
@@ -90,80 +98,116 @@ func TestLimits(t *testing.T) {
 	assert.ErrorContains(t, err, "has 1 to 1000 bytes, not -1")
 }
 
+// misuse is a use of a command buffer that is an error.
+type misuse struct {
+	name   string
+	want   string // a part of the error
+	encode func(c metal.Commands)
+}
+
+// refusedBindings are buffers of b and of others that cannot be arguments.
+func refusedBindings(t *testing.T, b, other *bench) []misuse {
+	closed, err := b.NewBuffer(16)
+	require.NoError(t, err)
+	closed.Close()
+	bind := func(index int, x metal.Buffer, offset int) func(metal.Commands) {
+		return func(c metal.Commands) { set(c, index, x, offset) }
+	}
+	bindAll := func(first int, all ...metal.Binding) func(metal.Commands) {
+		return func(c metal.Commands) { c.SetBuffers(first, all) }
+	}
+	return []misuse{
+		{"from the end", "[[buffer(0)]] is set to begin at byte 256 of 256", bind(0, b.x, 256)},
+		{"from before the start", "[[buffer(0)]] is set to begin at byte -4", bind(0, b.x, -4)},
+		{"misaligned", "[[buffer(0)]] is set to begin at byte 2", bind(0, b.x, 2)},
+		{"closed", "[[buffer(5)]] is set to a *mtl.buffer that is closed", bind(5, closed, 0)},
+		{"another device's", "closed or of another device", bind(0, other.x, 0)},
+		{"nil", "is set to a <nil>", bind(0, nil, 0)},
+		{"another package's", "is set to a *mtl.goBuffer", bind(0, &goBuffer{make([]byte, 4)}, 0)},
+		{"index 31", "no argument index 31", bind(31, b.x, 0)},
+		{"index -1", "no argument index -1", bind(-1, b.x, 0)},
+		{"the second of a list from its end", "[[buffer(1)]] is set to begin at byte 256 of 256",
+			bindAll(0, metal.Binding{Buffer: b.x}, metal.Binding{Buffer: b.out, Offset: 256})},
+		{"nil in a list", "[[buffer(4)]] is set to a <nil>", bindAll(4, metal.Binding{})},
+		{"a list up to index 31", "no argument index 31", bindAll(30, make([]metal.Binding, 2)...)},
+	}
+}
+
+// refusedPipelines are pipelines that b cannot use.
+func refusedPipelines(t *testing.T, b, other *bench) []misuse {
+	closed := newPipeline(t, b, "scale", "scale")
+	closed.Close()
+	return []misuse{
+		{"no pipeline", "Dispatch without a pipeline", func(c metal.Commands) { c.Dispatch(one(1), one(1)) }},
+		{"a nil pipeline", "SetPipeline with a <nil>", func(c metal.Commands) { c.SetPipeline(nil) }},
+		{"a closed pipeline", "SetPipeline with a *mtl.pipeline that is closed",
+			func(c metal.Commands) { c.SetPipeline(closed) }},
+		{"another device's pipeline", "SetPipeline with a *mtl.pipeline",
+			func(c metal.Commands) { c.SetPipeline(other.pipeline) }},
+	}
+}
+
+// refusedSizes are numbers of threads that a threadgroup of b cannot have.
+func refusedSizes(b *bench) []misuse {
+	dispatch := func(groups, threads metal.Size) func(metal.Commands) {
+		return func(c metal.Commands) {
+			b.set(c, 1)
+			c.Dispatch(groups, threads)
+		}
+	}
+	return []misuse{
+		{"no threadgroups", "Dispatch of {0 1 1} threadgroups", dispatch(one(0), one(1))},
+		{"negative threads", "of {1 1 -1} threads", dispatch(one(1), metal.Size{X: 1, Y: 1, Z: -1})},
+		{"a long threadgroup", "threadgroups of {513 1 1} threads: at most 512", dispatch(one(1), one(513))},
+		{"a deep threadgroup", "threadgroups of {16 16 4} threads", dispatch(one(1), metal.Size{X: 16, Y: 16, Z: 4})},
+		{"a number that overflows", "threads: at most 512", dispatch(one(1), metal.Size{X: 1 << 32, Y: 1 << 32, Z: 1})},
+	}
+}
+
+// refusedMemory are lengths of threadgroup memory that b cannot have.
+func refusedMemory(t *testing.T, b *bench) []misuse {
+	scale := newPipeline(t, b, "scale", "scale")
+	length := func(index, bytes int) func(metal.Commands) {
+		return func(c metal.Commands) { c.SetThreadgroupMemory(index, bytes) }
+	}
+	return []misuse{
+		{"8 bytes", "[[threadgroup(0)]] is given 8 bytes", length(0, 8)},
+		{"0 bytes", "[[threadgroup(0)]] is given 0 bytes", length(0, 0)},
+		{"a length over the limit", "multiples of 16 up to 32768", length(0, 32784)},
+		{"memory with index 40", "no argument index 40", length(40, 16)},
+		{"a sum over the limit", "32784 bytes of threadgroup memory: 32768", func(c metal.Commands) {
+			b.set(c, 1)
+			c.SetThreadgroupMemory(0, 16384)
+			c.SetThreadgroupMemory(30, 12304) // 4096 belong to the kernel
+			c.Dispatch(one(1), one(1))
+		}},
+		{"a sum over the limit with a second kernel", "scale: Dispatch with 32784 bytes of threadgroup memory",
+			func(c metal.Commands) {
+				b.set(c, 1) // the next kernel has the same number of bytes as this one
+				c.SetThreadgroupMemory(0, 16384)
+				c.SetPipeline(scale)
+				c.SetThreadgroupMemory(0, 16384)
+				c.SetThreadgroupMemory(30, 12304)
+				c.Dispatch(one(1), one(1))
+			}},
+	}
+}
+
 // TestMisuse: uses that make Metal end the process, or give wrong results, are returned by Wait as errors, without
 // calling Metal.
 func TestMisuse(t *testing.T) {
 	f, b := goBench(t)
 	other := newBench(t, f)
-	closed, err := b.NewBuffer(16)
-	require.NoError(t, err)
-	closed.Close()
-	ended := newPipeline(t, b, "scale", "scale")
-	ended.Close()
-	scale := newPipeline(t, b, "scale", "scale")
+	cases := slices.Concat(refusedBindings(t, b, other), refusedPipelines(t, b, other), refusedSizes(b),
+		refusedMemory(t, b))
 	commits := f.counts["commit"] // of the residency set
-	for _, c := range []struct {
-		want string
-		do   func(c metal.Commands)
-	}{
-		{"Dispatch without a pipeline", func(c metal.Commands) { c.Dispatch(one(1), one(1)) }},
-		{"[[buffer(0)]] is set to begin at byte 256 of 256", func(c metal.Commands) { set(c, 0, b.x, 256) }},
-		{"[[buffer(0)]] is set to begin at byte -4", func(c metal.Commands) { set(c, 0, b.x, -4) }},
-		{"[[buffer(0)]] is set to begin at byte 2", func(c metal.Commands) { set(c, 0, b.x, 2) }},
-		{"[[buffer(5)]] is set to a *mtl.buffer that is closed", func(c metal.Commands) { set(c, 5, closed, 0) }},
-		{"closed or of another device", func(c metal.Commands) { set(c, 0, other.x, 0) }},
-		{"is set to a <nil>", func(c metal.Commands) { set(c, 0, nil, 0) }},
-		{"is set to a *mtl.goBuffer", func(c metal.Commands) { set(c, 0, &goBuffer{make([]byte, 4)}, 0) }},
-		{"no argument index 31", func(c metal.Commands) { set(c, 31, b.x, 0) }},
-		{"no argument index -1", func(c metal.Commands) { set(c, -1, b.x, 0) }},
-		{"[[buffer(1)]] is set to begin at byte 256 of 256", func(c metal.Commands) {
-			c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 256}})
-		}},
-		{"[[buffer(4)]] is set to a <nil>", func(c metal.Commands) { c.SetBuffers(4, make([]metal.Binding, 1)) }},
-		{"no argument index 31", func(c metal.Commands) { c.SetBuffers(30, make([]metal.Binding, 2)) }},
-		{"SetPipeline with a <nil>", func(c metal.Commands) { c.SetPipeline(nil) }},
-		{"SetPipeline with a *mtl.pipeline that is closed", func(c metal.Commands) { c.SetPipeline(ended) }},
-		{"SetPipeline with a *mtl.pipeline", func(c metal.Commands) { c.SetPipeline(other.pipeline) }},
-		{"[[threadgroup(0)]] is given 8 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 8) }},
-		{"[[threadgroup(0)]] is given 0 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 0) }},
-		{"multiples of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
-		{"no argument index 40", func(c metal.Commands) { c.SetThreadgroupMemory(40, 16) }},
-		{"Dispatch of {0 1 1} threadgroups", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(0), one(1)) }},
-		{"of {1 1 -1} threads", func(c metal.Commands) {
-			b.set(c, 1)
-			c.Dispatch(one(1), metal.Size{X: 1, Y: 1, Z: -1})
-		}},
-		{"threadgroups of {513 1 1} threads: at most 512", func(c metal.Commands) {
-			b.set(c, 1)
-			c.Dispatch(one(1), one(513))
-		}},
-		{"threadgroups of {16 16 4} threads", func(c metal.Commands) {
-			b.set(c, 1)
-			c.Dispatch(one(1), metal.Size{X: 16, Y: 16, Z: 4})
-		}},
-		{"threads: at most 512", func(c metal.Commands) {
-			b.set(c, 1)
-			c.Dispatch(one(1), metal.Size{X: 1 << 32, Y: 1 << 32, Z: 1})
-		}},
-		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 belong to the kernel
-			b.set(c, 1)
-			c.SetThreadgroupMemory(0, 16384)
-			c.SetThreadgroupMemory(30, 12304)
-			c.Dispatch(one(1), one(1))
-		}},
-		{"scale: Dispatch with 32784 bytes of threadgroup memory", func(c metal.Commands) {
-			b.set(c, 1) // the next kernel has the same number of bytes as this one
-			c.SetThreadgroupMemory(0, 16384)
-			c.SetPipeline(scale)
-			c.SetThreadgroupMemory(0, 16384)
-			c.SetThreadgroupMemory(30, 12304)
-			c.Dispatch(one(1), one(1))
-		}},
-	} {
-		commands := begin(t, b)
-		c.do(commands)
-		commands.SetThreadgroupMemory(0, 1) // the first error is kept
-		assert.ErrorContains(t, finish(commands), c.want)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			commands := begin(t, b)
+			c.encode(commands)
+			commands.SetThreadgroupMemory(0, 1) // the first error is kept
+			assert.ErrorContains(t, finish(commands), c.want)
+		})
 	}
 	assert.Equal(t, commits, f.counts["commit"])
 	assert.Zero(t, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
@@ -187,14 +231,16 @@ func TestOrder(t *testing.T) {
 		"Barrier after":              func(c metal.Commands) { c.Barrier() },
 		"Commit after":               func(c metal.Commands) { c.Commit() },
 	} {
-		c := begin(t, b)
-		c.Commit()
-		do(c)
-		c.Discard() // does nothing
-		_, err := c.Wait()
-		assert.ErrorContains(t, err, want)
-		_, err = c.Wait()
-		assert.ErrorContains(t, err, want)
+		t.Run(want, func(t *testing.T) {
+			c := begin(t, b)
+			c.Commit()
+			do(c)
+			c.Discard() // does nothing
+			_, err := c.Wait()
+			assert.ErrorContains(t, err, want)
+			_, err = c.Wait()
+			assert.ErrorContains(t, err, want)
+		})
 	}
 
 	c = begin(t, b)
@@ -306,16 +352,18 @@ func TestFamilies(t *testing.T) {
 		{"Apple M1", []uintptr{1007, 2002, 3003, 5001}, ""},
 		{"Apple M4", []uintptr{1007, 1008, 1009, 2002, 3003, 5001}, ""},
 	} {
-		f.name, f.families = c.name, c.families
-		d, err := Open(Options{Libraries: []string{buildFake(t)}})
-		if c.want == "" {
-			require.NoError(t, err, c.name)
-			assert.Equal(t, c.name, d.Name())
-			require.NoError(t, d.Close())
-			continue
-		}
-		assert.ErrorIs(t, err, metal.ErrNoDevice)
-		assert.ErrorContains(t, err, c.want)
+		t.Run(c.name, func(t *testing.T) {
+			f.name, f.families = c.name, c.families
+			d, err := Open(Options{Libraries: []string{buildFake(t)}})
+			if c.want == "" {
+				require.NoError(t, err)
+				assert.Equal(t, c.name, d.Name())
+				require.NoError(t, d.Close())
+				return
+			}
+			assert.ErrorIs(t, err, metal.ErrNoDevice)
+			assert.ErrorContains(t, err, c.want)
+		})
 	}
 }
 

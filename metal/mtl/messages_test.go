@@ -34,64 +34,87 @@ func TestMessages(t *testing.T) {
 	}
 	for _, name := range recipes {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(t, record.Open())
-			recipe, err := synth.ParseRecipe(name)
-			require.NoError(t, err)
-			file, err := synth.Half(recipe, 1).Blank()
-			require.NoError(t, err)
-			parsed, err := gguf.Parse(file)
-			require.NoError(t, err)
-			g, err := gpu.New(f.open(t), gpu.Options{Mapped: [][]byte{file[:cap(file)]}})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, g.Close()) }()
-			m, err := qwen.Load(parsed, g)
-			require.NoError(t, err)
-			c, err := m.NewCache(4096, gguf.F16)
-			require.NoError(t, err)
-			made := f.counts["newComputePipelineStateWithFunction:error:"]
-			fly := func(draw backend.Draw) int { // a token in flight, sampled if a draw is given
-				at := c.Len()
-				defer c.Truncate(at) // all have the same number of tokens
-				row, err := c.Extend(make([]int32, 1))
-				require.NoError(t, err)
-				before := maps.Clone(f.counts)
-				flight, err := m.Start(c.KV(), row[0], backend.Want{K: 2, Draw: draw}, nil)
-				require.NoError(t, err)
-				if _, err = flight.Wait(t.Context()); !errors.Is(err, qwen.ErrNotFinite) { // nothing is computed
-					require.NoError(t, err)
-				}
-				return total(since(before, f.counts))
-			}
-			pass := func(rows int) map[string]int {
-				r, err := c.Extend(make([]int32, rows))
-				require.NoError(t, err)
-				before := maps.Clone(f.counts)
-				err = m.Forward(t.Context(), c.KV(), r, make([]backend.Output, 1),
-					backend.Want{Rows: []int{rows - 1}, K: 2})
-				if !errors.Is(err, qwen.ErrNotFinite) { // nothing is computed
-					require.NoError(t, err)
-				}
-				return since(before, f.counts)
-			}
+			c := newMessageCounter(t, name)
+			made := c.pipelines()
 			for _, context := range []int{1, 128, 800, 2500} {
-				pass(context) // also with rows for the matrices
-				pass(1)       // buffers have grown
-				sent := pass(1)
+				c.forward(context) // also with rows for the matrices
+				c.forward(1)       // buffers have grown
+				sent := c.forward(1)
 				t.Logf("%d tokens of context: %d messages: %v", context, total(sent), listed(sent))
 				assert.LessOrEqual(t, total(sent), maxMessages)
 				for _, o := range []terms.Sampling{
 					{Temperature: 1, TopK: 40}, {Temperature: 1, TopP: 0.9}, {Temperature: 1},
 				} {
-					fly(backend.Draw{Sampling: o}) // buffers have grown
-					assert.Equal(t, fly(backend.Draw{}), fly(backend.Draw{Sampling: o}), "sampling needs no messages")
+					c.fly(backend.Draw{Sampling: o}) // buffers have grown
+					sampled := c.fly(backend.Draw{Sampling: o})
+					assert.Equal(t, c.fly(backend.Draw{}), sampled, "sampling needs no messages")
 				}
 			}
 			for _, rows := range []int{2, 4, 5, 8, 9, 100} {
-				pass(rows)
+				c.forward(rows)
 			}
-			assert.Equal(t, made, f.counts["newComputePipelineStateWithFunction:error:"], "pipelines are made at load")
+			assert.Equal(t, made, c.pipelines(), "pipelines are made at load")
 		})
 	}
+}
+
+// messageCounter counts the messages of passes of a model whose kernels do not run: its results may be not finite.
+type messageCounter struct {
+	t     *testing.T
+	fake  *fake
+	model *qwen.Model
+	cache *qwen.Cache
+}
+
+func newMessageCounter(t *testing.T, recipeName string) *messageCounter {
+	f := newFake(t, record.Open())
+	recipe, err := synth.ParseRecipe(recipeName)
+	require.NoError(t, err)
+	file, err := synth.Half(recipe, 1).Blank()
+	require.NoError(t, err)
+	parsed, err := gguf.Parse(file)
+	require.NoError(t, err)
+	g, err := gpu.New(f.open(t), gpu.Options{Mapped: [][]byte{file[:cap(file)]}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Close()) })
+	m, err := qwen.Load(parsed, g)
+	require.NoError(t, err)
+	c, err := m.NewCache(4096, gguf.F16)
+	require.NoError(t, err)
+	return &messageCounter{t, f, m, c}
+}
+
+// pipelines returns the number of pipelines that were made.
+func (c *messageCounter) pipelines() int {
+	return c.fake.counts["newComputePipelineStateWithFunction:error:"]
+}
+
+// fly returns the number of messages for a token in flight, which is sampled if draw is not zero.
+func (c *messageCounter) fly(draw backend.Draw) int {
+	at := c.cache.Len()
+	defer c.cache.Truncate(at) // all have the same number of tokens
+	row, err := c.cache.Extend(make([]int32, 1))
+	require.NoError(c.t, err)
+	before := maps.Clone(c.fake.counts)
+	flight, err := c.model.Start(c.cache.KV(), row[0], backend.Want{K: 2, Draw: draw}, nil)
+	require.NoError(c.t, err)
+	if _, err = flight.Wait(c.t.Context()); !errors.Is(err, qwen.ErrNotFinite) {
+		require.NoError(c.t, err)
+	}
+	return total(since(before, c.fake.counts))
+}
+
+// forward returns the messages for a forward pass of zeros.
+func (c *messageCounter) forward(rows int) map[string]int {
+	r, err := c.cache.Extend(make([]int32, rows))
+	require.NoError(c.t, err)
+	before := maps.Clone(c.fake.counts)
+	err = c.model.Forward(c.t.Context(), c.cache.KV(), r, make([]backend.Output, 1),
+		backend.Want{Rows: []int{rows - 1}, K: 2})
+	if !errors.Is(err, qwen.ErrNotFinite) {
+		require.NoError(c.t, err)
+	}
+	return since(before, c.fake.counts)
 }
 
 // since returns the messages between two counts.

@@ -67,13 +67,22 @@ func TestRecord(t *testing.T) {
 	next.Commit()
 	assert.Len(t, d.Take(), 1)
 	assert.Equal(t, want, taken, "later dispatches have memory of their own")
+}
 
+// TestRecordCopiesArguments: at most 256 bytes of a buffer are copied when its dispatch is committed.
+func TestRecordCopiesArguments(t *testing.T) {
+	d := Open()
+	l, err := d.NewLibrary("anything")
+	require.NoError(t, err)
+	p, err := l.NewPipeline("first")
+	require.NoError(t, err)
+	one := metal.Size{X: 1, Y: 1, Z: 1}
 	for _, n := range []int{256, 257} {
 		large, err := d.NewBuffer(n)
 		require.NoError(t, err)
 		c, err := d.NewCommands()
 		require.NoError(t, err)
-		c.SetPipeline(pipelines[0])
+		c.SetPipeline(p)
 		c.SetBuffers(0, []metal.Binding{{Buffer: large}})
 		c.Dispatch(one, one)
 		c.Commit()

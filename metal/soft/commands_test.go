@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,94 +33,123 @@ func words(t testing.TB, d *Device, v ...uint32) metal.Buffer {
 
 func size(x, y, z int) metal.Size { return metal.Size{X: x, Y: y, Z: z} }
 
+// encodeCase is a use of a command buffer.
+type encodeCase struct {
+	name   string
+	want   string // a part of the error that Wait returns; "": none
+	encode func(c metal.Commands)
+}
+
+// setUp encodes what a dispatch of a pipeline needs, but for threadgroup memory of dynamic length.
+func (r *rig) setUp(c metal.Commands, pipeline string) {
+	c.SetPipeline(r.pipeline("add"))
+	set(c, 0, r.buffer(4096), 0)
+	set(c, 1, words(r.t, r.Device, 1), 0)
+	c.SetPipeline(r.pipeline(pipeline))
+}
+
+// checkedDispatches are dispatches of too few and too many threads, and without what their pipeline needs.
+func checkedDispatches(r *rig) []encodeCase {
+	dispatch := func(pipeline string, groups, threads metal.Size) func(metal.Commands) {
+		return func(c metal.Commands) {
+			r.setUp(c, pipeline)
+			c.Dispatch(groups, threads)
+		}
+	}
+	one, line := size(1, 1, 1), size(32, 1, 1)
+	return []encodeCase{
+		{"one simdgroup", "", dispatch("add", one, line)},
+		{"nothing", "", func(c metal.Commands) {}},
+		{"barriers before a dispatch", "", func(c metal.Commands) {
+			r.setUp(c, "add")
+			c.Barrier()
+			c.Barrier()
+			c.Dispatch(size(4, 1, 1), size(256, 1, 1))
+		}},
+		{"no pipeline", "no pipeline is set", func(c metal.Commands) { c.Dispatch(one, line) }},
+		{"no argument 1", "buffer 1 (n) is not bound", func(c metal.Commands) {
+			c.SetPipeline(r.pipeline("add"))
+			set(c, 0, r.buffer(4096), 0)
+			c.Dispatch(one, line)
+		}},
+		{"no threadgroups", "at least 1", dispatch("add", size(0, 1, 1), line)},
+		{"negative threads", "at least 1", dispatch("add", one, size(32, -1, 1))},
+		{"a row of too many threadgroups", "at most 1073741824", dispatch("add", size(1<<30+1, 1, 1), one)},
+		{"too many threadgroups", "more than 1073741824 in all", dispatch("add", size(1<<15, 1<<15, 2), one)},
+		{"a number that overflows", "more than 1073741824 in all", dispatch("add", size(1<<30, 1<<30, 1<<30), one)},
+		{"more threads than a device has", "the pipeline allows 1024", dispatch("add", one, size(32, 32, 2))},
+		{"more threads than a kernel allows", "the pipeline allows 64", dispatch("few", one, size(65, 1, 1))},
+		{"two errors", "at least 1", func(c metal.Commands) {
+			r.setUp(c, "add")
+			c.Dispatch(size(1, 1, 0), one)
+			set(c, 99, r.buffer(4096), 0)
+		}},
+	}
+}
+
+// checkedMemory are lengths of threadgroup memory.
+func checkedMemory(r *rig) []encodeCase {
+	length := func(bytes int) func(metal.Commands) {
+		return func(c metal.Commands) { c.SetThreadgroupMemory(0, bytes) }
+	}
+	dynamic := func(bytes int) func(metal.Commands) { // 16384 belong to the kernel
+		return func(c metal.Commands) {
+			r.setUp(c, "dynamic")
+			if bytes > 0 {
+				c.SetThreadgroupMemory(2, bytes)
+			}
+			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
+		}
+	}
+	return []encodeCase{
+		{"20 bytes", "want a multiple of 16", length(20)},
+		{"0 bytes", "want a multiple of 16", length(0)},
+		{"-16 bytes", "want a multiple of 16", length(-16)},
+		{"a length over the limit", "want a multiple of 16 up to 32768", length(32784)},
+		{"no length", "threadgroup memory 2 (s) has no length", dynamic(0)},
+		{"a sum over the limit", "32784 bytes of threadgroup memory, more than 32768", dynamic(16400)},
+		{"a sum at the limit", "", dynamic(16384)},
+	}
+}
+
+// refusedObjects are buffers and pipelines that cannot be set.
+func refusedObjects(r, other *rig) []encodeCase {
+	x, closed, closedPipeline := r.buffer(4096), r.buffer(4096), r.pipeline("add")
+	closed.Close()
+	closedPipeline.Close()
+	bind := func(index int, b metal.Buffer, offset int) func(metal.Commands) {
+		return func(c metal.Commands) { set(c, index, b, offset) }
+	}
+	use := func(p metal.Pipeline) func(metal.Commands) { return func(c metal.Commands) { c.SetPipeline(p) } }
+	return []encodeCase{
+		{"a misaligned buffer", "want a multiple of 4 inside it", bind(0, x, 2)},
+		{"a buffer from its end", "want a multiple of 4 inside it", bind(0, x, 4096)},
+		{"a buffer from before its start", "want a multiple of 4 inside it", bind(0, x, -4)},
+		{"index 31", "want 0 to 30", bind(31, x, 0)},
+		{"index -1", "want 0 to 30", bind(-1, x, 0)},
+		{"a buffer of another device", "not an object of this device", bind(0, other.buffer(64), 0)},
+		{"a nil buffer", "not an object of this device", bind(0, nil, 0)},
+		{"a pipeline of another device", "not an object of this device", use(other.pipeline("add"))},
+		{"a nil pipeline", "not an object of this device", use(nil)},
+		{"a closed buffer", "closed", bind(0, closed, 0)},
+		{"a closed pipeline", "closed", use(closedPipeline)},
+	}
+}
+
 // TestMistakes: Wait returns each mistake in encoding; the first one is kept.
 func TestMistakes(t *testing.T) {
 	r, other := newRig(t, commandSource, Options{}), newRig(t, commandSource, Options{})
-	x, closed := r.buffer(4096), r.buffer(4096)
-	closed.Close()
-	gone := r.pipeline("add")
-	gone.Close()
-	good := func(c metal.Commands) {
-		c.SetPipeline(r.pipeline("add"))
-		set(c, 0, x, 0)
-		set(c, 1, words(t, r.Device, 1), 0)
-	}
-	for _, c := range []struct {
-		want   string // "": no mistake
-		encode func(c metal.Commands)
-	}{
-		{"", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, 1, 1)) }},
-		{"", func(c metal.Commands) {}},
-		{"", func(c metal.Commands) { good(c); c.Barrier(); c.Barrier(); c.Dispatch(size(4, 1, 1), size(256, 1, 1)) }},
-		{"no pipeline is set", func(c metal.Commands) { c.Dispatch(size(1, 1, 1), size(32, 1, 1)) }},
-		{"buffer 1 (n) is not bound", func(c metal.Commands) {
-			c.SetPipeline(r.pipeline("add"))
-			set(c, 0, x, 0)
-			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
-		}},
-		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(0, 1, 1), size(32, 1, 1)) }},
-		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, -1, 1)) }},
-		{"at most 1073741824", func(c metal.Commands) { good(c); c.Dispatch(size(1<<30+1, 1, 1), size(1, 1, 1)) }},
-		{"more than 1073741824 in all", func(c metal.Commands) {
-			good(c)
-			c.Dispatch(size(1<<15, 1<<15, 2), size(1, 1, 1))
-		}},
-		{"more than 1073741824 in all", func(c metal.Commands) {
-			good(c)
-			c.Dispatch(size(1<<30, 1<<30, 1<<30), size(1, 1, 1))
-		}},
-		{"the pipeline allows 1024", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, 32, 2)) }},
-		{"the pipeline allows 64", func(c metal.Commands) {
-			good(c)
-			c.SetPipeline(r.pipeline("few"))
-			c.Dispatch(size(1, 1, 1), size(65, 1, 1))
-		}},
-		{"want a multiple of 16", func(c metal.Commands) { c.SetThreadgroupMemory(0, 20) }},
-		{"want a multiple of 16", func(c metal.Commands) { c.SetThreadgroupMemory(0, 0) }},
-		{"want a multiple of 16", func(c metal.Commands) { c.SetThreadgroupMemory(0, -16) }},
-		{"want a multiple of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
-		{"threadgroup memory 2 (s) has no length", func(c metal.Commands) {
-			good(c)
-			c.SetPipeline(r.pipeline("dynamic"))
-			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
-		}},
-		{"32784 bytes of threadgroup memory, more than 32768", func(c metal.Commands) {
-			good(c)
-			c.SetPipeline(r.pipeline("dynamic"))
-			c.SetThreadgroupMemory(2, 16400)
-			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
-		}},
-		{"", func(c metal.Commands) {
-			good(c)
-			c.SetPipeline(r.pipeline("dynamic"))
-			c.SetThreadgroupMemory(2, 16384)
-			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
-		}},
-		{"want a multiple of 4 inside it", func(c metal.Commands) { set(c, 0, x, 2) }},
-		{"want a multiple of 4 inside it", func(c metal.Commands) { set(c, 0, x, 4096) }},
-		{"want a multiple of 4 inside it", func(c metal.Commands) { set(c, 0, x, -4) }},
-		{"want 0 to 30", func(c metal.Commands) { set(c, 31, x, 0) }},
-		{"want 0 to 30", func(c metal.Commands) { set(c, -1, x, 0) }},
-		{"not an object of this device", func(c metal.Commands) { set(c, 0, other.buffer(64), 0) }},
-		{"not an object of this device", func(c metal.Commands) { set(c, 0, nil, 0) }},
-		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(other.pipeline("add")) }},
-		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(nil) }},
-		{"closed", func(c metal.Commands) { set(c, 0, closed, 0) }},
-		{"closed", func(c metal.Commands) { c.SetPipeline(gone) }},
-		{"at least 1", func(c metal.Commands) {
-			good(c)
-			c.Dispatch(size(1, 1, 0), size(1, 1, 1))
-			set(c, 99, x, 0)
-		}},
-	} {
-		b := r.commands()
-		c.encode(b)
-		err := finish(b)
-		if c.want == "" {
-			assert.NoError(t, err)
-		} else {
-			assert.ErrorContains(t, err, c.want)
-		}
+	for _, c := range slices.Concat(checkedDispatches(r), checkedMemory(r), refusedObjects(r, other)) {
+		t.Run(c.name, func(t *testing.T) {
+			b := r.commands()
+			c.encode(b)
+			err := finish(b)
+			if c.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, c.want)
+			}
+		})
 	}
 }
 
@@ -253,12 +283,16 @@ func TestShapes(t *testing.T) {
 func TestPipelines(t *testing.T) {
 	r := newRig(t, commandSource, Options{})
 	p := r.pipeline("few")
-	assert.Equal(t, []any{"few", 64, 32, 0}, []any{p.Name(), p.Threads(), p.SIMDWidth(), p.ThreadgroupMemory()})
+	assert.Equal(t, "few", p.Name())
+	assert.Equal(t, 64, p.Threads())
+	assert.Equal(t, 32, p.SIMDWidth())
+	assert.Zero(t, p.ThreadgroupMemory())
 	p = r.pipeline("dynamic")
-	assert.Equal(t, []any{1024, 16384}, []any{p.Threads(), p.ThreadgroupMemory()})
+	assert.Equal(t, 1024, p.Threads())
+	assert.Equal(t, 16384, p.ThreadgroupMemory())
 	for _, c := range []struct {
-		name, want string
-		constants  []metal.Constant
+		function, want string
+		constants      []metal.Constant
 	}{
 		{"absent", "has no such function, but add, times", nil},
 		{"large", "declares 32772 bytes of threadgroup memory", nil},
@@ -267,13 +301,14 @@ func TestPipelines(t *testing.T) {
 		{"flagged", "is bool, but its value is string", []metal.Constant{{Index: 3, Value: "yes"}}},
 		{"flagged", "has no function constant 4", []metal.Constant{{Index: 3, Value: true}, {Index: 4, Value: true}}},
 	} {
-		_, err := r.library.NewPipeline(c.name, c.constants...)
-		var e *metal.CompileError
-		if assert.ErrorAs(t, err, &e, c.name) {
-			assert.Equal(t, c.name, e.Function)
-			assert.ErrorContains(t, err, "Metal function "+c.name+": ")
+		t.Run(c.function+" "+c.want, func(t *testing.T) {
+			_, err := r.library.NewPipeline(c.function, c.constants...)
+			var e *metal.CompileError
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, c.function, e.Function)
+			assert.ErrorContains(t, err, "Metal function "+c.function+": ")
 			assert.ErrorContains(t, err, c.want)
-		}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package soft
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +73,49 @@ func (p program) fault(err error, kind FaultKind, mark string) *Fault {
 	return f
 }
 
+// plantedBugs are the bugs of testdata/faults.metal: kernel NAME_bad has one, and NAME_good does not.
+var plantedBugs = []struct {
+	name       string
+	kind       FaultKind
+	everywhere bool // also reported by Fast
+	groups     int  // 0: 1
+}{
+	{name: "barrier", kind: Race},
+	{name: "flags", kind: Race},
+	{name: "device_flags", kind: Race},
+	{name: "reuse", kind: Race},
+	{name: "simd_barrier", kind: Race},
+	{name: "simd_reach", kind: Race},
+	{name: "shared", kind: Race},
+	{name: "bounds", kind: Bounds},
+	{name: "bounds_write", kind: Bounds},
+	{name: "below", kind: Bounds},
+	{name: "divergent", kind: Divergence, everywhere: true},
+	{name: "divergent_group", kind: Divergence, everywhere: true},
+	{name: "divergent_simd", kind: Divergence, everywhere: true},
+	{name: "early", kind: Divergence, everywhere: true},
+	{name: "uninitialised", kind: Uninitialised},
+	{name: "across", kind: Race, groups: 2},
+	{name: "across_read", kind: Race, groups: 2},
+	{name: "misaligned", kind: Misaligned},
+	{name: "array", kind: Index},
+	{name: "redzone", kind: Bounds},
+	{name: "dynamic", kind: Bounds},
+	{name: "lane", kind: Lane},
+	{name: "matrix", kind: Divergence},
+	{name: "matrix_bounds", kind: Bounds},
+	{name: "matrix_race", kind: Race},
+	{name: "shift", kind: Arithmetic},
+	{name: "division", kind: Arithmetic},
+	{name: "overflow", kind: Arithmetic},
+	{name: "index", kind: Index},
+	{name: "atomic", kind: Race},
+	{name: "bytes", kind: Race},
+	{name: "word", kind: Race},
+	{name: "word_read", kind: Race},
+	{name: "partly", kind: Uninitialised},
+}
+
 // TestFaults: each planted bug is reported at its line by the variants that promise it, with any schedule, and its twin
 // without the bug is not.
 func TestFaults(t *testing.T) {
@@ -86,55 +130,18 @@ func TestFaults(t *testing.T) {
 		Lane: "no such thread", Misaligned: "misaligned access", Index: "array index",
 		Arithmetic: "undefined arithmetic",
 	}
-	checked, everywhere := []Variant{Check}, []Variant{Check, Fast}
 	eitherAccess := []string{ // the order of the two accesses depends on the schedule
 		"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic", "word", "word_read",
 	}
-	for _, c := range []struct {
-		name     string
-		kind     FaultKind
-		variants []Variant
-		groups   int
-	}{
-		{"barrier", Race, checked, 1},
-		{"flags", Race, checked, 1},
-		{"device_flags", Race, checked, 1},
-		{"reuse", Race, checked, 1},
-		{"simd_barrier", Race, checked, 1},
-		{"simd_reach", Race, checked, 1},
-		{"shared", Race, checked, 1},
-		{"bounds", Bounds, checked, 1},
-		{"bounds_write", Bounds, checked, 1},
-		{"below", Bounds, checked, 1},
-		{"divergent", Divergence, everywhere, 1},
-		{"divergent_group", Divergence, everywhere, 1},
-		{"divergent_simd", Divergence, everywhere, 1},
-		{"early", Divergence, everywhere, 1},
-		{"uninitialised", Uninitialised, checked, 1},
-		{"across", Race, checked, 2},
-		{"across_read", Race, checked, 2},
-		{"misaligned", Misaligned, checked, 1},
-		{"array", Index, checked, 1},
-		{"redzone", Bounds, checked, 1},
-		{"dynamic", Bounds, checked, 1},
-		{"lane", Lane, checked, 1},
-		{"matrix", Divergence, checked, 1},
-		{"matrix_bounds", Bounds, checked, 1},
-		{"matrix_race", Race, checked, 1},
-		{"shift", Arithmetic, checked, 1},
-		{"division", Arithmetic, checked, 1},
-		{"overflow", Arithmetic, checked, 1},
-		{"index", Index, checked, 1},
-		{"atomic", Race, checked, 1},
-		{"bytes", Race, checked, 1},
-		{"word", Race, checked, 1},
-		{"word_read", Race, checked, 1},
-		{"partly", Uninitialised, checked, 1},
-	} {
-		for _, v := range c.variants {
-			for _, p := range programs[v] {
+	for _, c := range plantedBugs {
+		t.Run(c.name, func(t *testing.T) {
+			devices, groups := programs[Check], max(c.groups, 1)
+			if c.everywhere {
+				devices = slices.Concat(devices, programs[Fast])
+			}
+			for _, p := range devices {
 				p.t = t
-				f, err := &Fault{}, p.run(c.name+"_bad", c.groups)
+				f, err := &Fault{}, p.run(c.name+"_bad", groups)
 				if slices.Contains(eitherAccess, c.name) {
 					f = p.anyFault(err)
 				} else {
@@ -143,9 +150,9 @@ func TestFaults(t *testing.T) {
 				assert.Equal(t, c.name+"_bad", f.Kernel)
 				assert.Contains(t, f.Error(), ": kernel "+f.Kernel+": "+kinds[f.Kind]+": ")
 				assert.Regexp(t, `^\w`, f.Detail, "what is wrong comes first")
-				assert.NoError(t, p.run(c.name+"_good", c.groups), "%s, seed %d: %s_good", v, p.options.Seed, c.name)
+				assert.NoError(t, p.run(c.name+"_good", groups), "%s, seed %d", p.options.Variant, p.options.Seed)
 			}
-		}
+		})
 	}
 }
 
@@ -179,34 +186,37 @@ func TestMissingBarrier(t *testing.T) {
 		p := newProgram(t, Options{Variant: Check, Seed: seed})
 		x, y, z := p.zeros(), p.zeros(), p.zeros()
 		for _, c := range []struct {
+			name     string
 			barrier  bool
 			from, to metal.Buffer
-			kind     FaultKind
+			fault    bool
 		}{
-			{false, y, z, MissingBarrier}, // reads what the first writes
-			{true, y, z, 0},
-			{false, z, y, MissingBarrier}, // writes the same
-			{true, z, y, 0},
-			{false, z, x, MissingBarrier}, // writes what the first reads
-			{true, z, x, 0},
-			{false, x, z, 0}, // reads the same
+			{"reads what the first writes", false, y, z, true},
+			{"reads what the first writes, after a barrier", true, y, z, false},
+			{"writes the same", false, z, y, true},
+			{"writes the same, after a barrier", true, z, y, false},
+			{"writes what the first reads", false, z, x, true},
+			{"writes what the first reads, after a barrier", true, z, x, false},
+			{"reads the same", false, x, z, false},
 		} {
-			b := p.commands()
-			p.encode(b, "copy", 1, x, y)
-			if c.barrier {
-				b.Barrier()
-			}
-			p.encode(b, "shifted", 1, c.from, c.to)
-			err := finish(b)
-			if c.kind == 0 {
-				assert.NoError(t, err)
-				continue
-			}
-			f, ok := errors.AsType[*Fault](err)
-			require.True(t, ok, "%v", err)
-			assert.Equal(t, MissingBarrier, f.Kind)
-			assert.ElementsMatch(t, []string{"copy", "shifted"}, []string{f.Kernel, f.Other})
-			assert.Contains(t, f.Error(), ": missing barrier: ")
+			t.Run(fmt.Sprintf("%s, seed %d", c.name, seed), func(t *testing.T) {
+				b := p.commands()
+				p.encode(b, "copy", 1, x, y)
+				if c.barrier {
+					b.Barrier()
+				}
+				p.encode(b, "shifted", 1, c.from, c.to)
+				err := finish(b)
+				if !c.fault {
+					assert.NoError(t, err)
+					return
+				}
+				f, ok := errors.AsType[*Fault](err)
+				require.True(t, ok, "%v", err)
+				assert.Equal(t, MissingBarrier, f.Kind)
+				assert.ElementsMatch(t, []string{"copy", "shifted"}, []string{f.Kernel, f.Other})
+				assert.Contains(t, f.Error(), ": missing barrier: ")
+			})
 		}
 		first, second := p.commands(), p.commands() // command buffers are ordered
 		p.encode(first, "copy", 1, x, y)

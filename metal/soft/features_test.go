@@ -40,9 +40,15 @@ func b2f(b bool) float64 {
 	return 0
 }
 
+func clamp(v, low, high float64) float64 { return math.Min(math.Max(v, low), high) }
+
+// features are the kernels of testdata/features.metal.
 func features() []feature {
-	at := func(x []float32, i, lane int) float64 { return float64(x[i/32*32+lane]) }
-	clampf := func(v, low, high float64) float64 { return math.Min(math.Max(v, low), high) }
+	return slices.Concat(featuresOfThread(), featuresOfBindings(), featuresOfThreadgroup())
+}
+
+// featuresOfThread are the types and functions of one thread, and those of its position.
+func featuresOfThread() []feature {
 	return []feature{
 		{name: "positions", want: func(i int, _ []float32) float64 { return float64(i%64/32*1000 + i%64) }},
 		{name: "vectors", want: func(i int, x []float32) float64 {
@@ -70,13 +76,13 @@ func features() []feature {
 		{name: "choices", want: func(i int, x []float32) float64 {
 			a := float64(x[i])
 			sign := b2f(a > 0) - b2f(a < 0)
-			return math.Min(a, 1) + math.Max(a, -1)*10 + clampf(a, -2, 2)*100 + 1 + b2f(a > 0) + 1.5 + math.Abs(a) +
-				sign + b2f(a >= 0) + clampf(a, 0, 1) + float64(max(i, 5)) + float64(min(i, 7)) + 1 +
+			return math.Min(a, 1) + math.Max(a, -1)*10 + clamp(a, -2, 2)*100 + 1 + b2f(a > 0) + 1.5 + math.Abs(a) +
+				sign + b2f(a >= 0) + clamp(a, 0, 1) + float64(max(i, 5)) + float64(min(i, 7)) + 1 +
 				b2f(a > 0) + b2f(a > 0) + math.Max(a, 1) + 1 + 2
 		}},
 		{name: "more_maths", want: func(i int, x []float32) float64 {
 			a := float64(x[i])
-			return 1 + a/4 + math.Max(a-1, 0) + clampf(a, -2, 2) + a - 12
+			return 1 + a/4 + math.Max(a-1, 0) + clamp(a, -2, 2) + a - 12
 		}},
 		{name: "literals", want: func(int, []float32) float64 { return 1.0/3 + 16 + 1e-3 + 10 + 1.5 + 1 }},
 		{name: "functions", want: func(i int, x []float32) float64 {
@@ -85,6 +91,12 @@ func features() []feature {
 		{name: "templated_7", want: func(i int, _ []float32) float64 { return float64((i%64+1)%7) + 7 }},
 		{name: "templated_16", want: func(i int, _ []float32) float64 { return -float64((i%64+1)%16) - 16 }},
 		{name: "templated_3", want: func(i int, _ []float32) float64 { return float64((i%64+1)%3) + 3 }},
+	}
+}
+
+// featuresOfBindings are constants of functions and arguments.
+func featuresOfBindings() []feature {
+	return []feature{
 		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*1.5 - 3 + 4 + 7 },
 			constants: []metal.Constant{{Index: 0, Value: false}, {Index: 1, Value: int32(-3)},
 				{Index: 2, Value: uint32(4)}, {Index: 30, Value: float32(1.5)}}},
@@ -107,6 +119,19 @@ func features() []feature {
 				c.SetThreadgroupMemory(0, 256)
 				c.SetThreadgroupMemory(3, 256)
 			}},
+		{name: "atomics", want: func(int, []float32) float64 { return 128 },
+			bind: func(t *testing.T, d *Device, c metal.Commands) {
+				for n := range 3 {
+					set(c, 2+n, floats(t, d, make([]float32, 2)...), 0)
+				}
+			}},
+	}
+}
+
+// featuresOfThreadgroup are functions of simdgroups, and matrices.
+func featuresOfThreadgroup() []feature {
+	at := func(x []float32, i, lane int) float64 { return float64(x[i/32*32+lane]) }
+	return []feature{
 		{name: "reductions", want: func(i int, x []float32) float64 {
 			sum := sum32(x, i, func(_ int, v float64) float64 { return v })
 			return sum + 2*at(x, i, 31) + 3*at(x, i, 0) + 2 + 31*16 + 1 + 16
@@ -133,12 +158,6 @@ func features() []feature {
 			}
 			return 2 * (s + 1)
 		}},
-		{name: "atomics", want: func(int, []float32) float64 { return 128 },
-			bind: func(t *testing.T, d *Device, c metal.Commands) {
-				for n := range 3 {
-					set(c, 2+n, floats(t, d, make([]float32, 2)...), 0)
-				}
-			}},
 	}
 }
 

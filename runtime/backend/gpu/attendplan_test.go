@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -85,63 +86,81 @@ func TestTiling(t *testing.T) {
 	r := newRand(3)
 	var g tiling
 	for range 300 {
-		rows := make([]backend.Row, 1+r.IntN(40))
-		want := make([]map[int]bool, len(rows))
-		prefix := r.Int32N(150)
-		for i := range rows {
-			want[i] = map[int]bool{}
-			at := prefix
-			rows[i].See = []backend.Span{{From: 0, To: prefix}}
-			for range r.IntN(4) {
-				at += r.Int32N(40)
-				to := at + 1 + r.Int32N(70)
-				rows[i].See = append(rows[i].See, backend.Span{From: at, To: to})
-				at = to
-			}
-			for _, s := range rows[i].See {
-				for j := s.From; j < s.To; j++ {
-					want[i][int(j)] = true
-				}
-			}
-		}
+		rows := randomRows(r)
 		tileRows := 8 << r.IntN(4)
 		g.fillTiles(rows, tileRows)
 		require.Len(t, g.tiles, 2*ceilDiv(len(rows), tileRows))
-		got := make([]map[int]bool, len(rows))
+		for i, row := range rows {
+			want := map[int]bool{}
+			for _, s := range row.See {
+				for j := s.From; j < s.To; j++ {
+					want[int(j)] = true
+				}
+			}
+			require.Equal(t, want, tiledSlots(&g, i, tileRows), "row %d", i)
+		}
 		for tile := range len(g.tiles) / 2 {
-			before := -1
-			for b := g.tiles[2*tile]; b < g.tiles[2*tile+1]; b++ {
-				slot, mask := int(g.blocks[2*b]), g.blocks[2*b+1]
-				require.Greater(t, slot, before)
-				before = slot
-				any, all := uint32(0), ^uint32(0)
-				for i := tile * tileRows; i < min(len(rows), (tile+1)*tileRows); i++ {
-					bits := ^uint32(0)
-					if mask != 0 {
-						bits = g.masks[mask+uint32(i%tileRows)]
-					}
-					any, all = any|bits, all&bits
-					if got[i] == nil {
-						got[i] = map[int]bool{}
-					}
-					for j := range kernels.BlockSlots {
-						if bits>>j&1 == 1 {
-							got[i][slot+j] = true
-						}
-					}
-				}
-				require.NotZero(t, any)
-				require.Equal(t, mask == 0, all == ^uint32(0))
-				if mask != 0 {
-					require.Equal(t, any, g.masks[mask-1])
-				}
+			checkTile(t, &g, tile, tileRows, len(rows))
+		}
+	}
+}
+
+// randomRows returns rows that see one prefix and a few more spans each.
+func randomRows(r *rand.Rand) []backend.Row {
+	rows := make([]backend.Row, 1+r.IntN(40))
+	prefix := r.Int32N(150)
+	for i := range rows {
+		at := prefix
+		rows[i].See = []backend.Span{{From: 0, To: prefix}}
+		for range r.IntN(4) {
+			at += r.Int32N(40)
+			to := at + 1 + r.Int32N(70)
+			rows[i].See = append(rows[i].See, backend.Span{From: at, To: to})
+			at = to
+		}
+	}
+	return rows
+}
+
+// tileBits returns the slots of block b that a row sees, a bit each.
+func tileBits(g *tiling, b uint32, row, tileRows int) uint32 {
+	if mask := g.blocks[2*b+1]; mask != 0 {
+		return g.masks[mask+uint32(row%tileRows)]
+	}
+	return ^uint32(0)
+}
+
+// tiledSlots returns the slots that a row sees by the tables of its tile.
+func tiledSlots(g *tiling, row, tileRows int) map[int]bool {
+	seen := map[int]bool{}
+	tile := row / tileRows
+	for b := g.tiles[2*tile]; b < g.tiles[2*tile+1]; b++ {
+		bits := tileBits(g, b, row, tileRows)
+		for j := range kernels.BlockSlots {
+			if bits>>j&1 == 1 {
+				seen[int(g.blocks[2*b])+j] = true
 			}
 		}
-		for i := range rows {
-			require.Equal(t, len(want[i]), len(got[i]))
-			for j := range want[i] {
-				require.True(t, got[i][j])
-			}
+	}
+	return seen
+}
+
+// checkTile checks the order of the blocks of a tile, and that they have the masks that they need.
+func checkTile(t *testing.T, g *tiling, tile, tileRows, rows int) {
+	before := -1
+	for b := g.tiles[2*tile]; b < g.tiles[2*tile+1]; b++ {
+		slot, mask := int(g.blocks[2*b]), g.blocks[2*b+1]
+		require.Greater(t, slot, before)
+		before = slot
+		some, all := uint32(0), ^uint32(0) // slots that some rows see, and that all rows see
+		for i := tile * tileRows; i < min(rows, (tile+1)*tileRows); i++ {
+			bits := tileBits(g, b, i, tileRows)
+			some, all = some|bits, all&bits
+		}
+		require.NotZero(t, some)
+		require.Equal(t, mask == 0, all == ^uint32(0))
+		if mask != 0 {
+			require.Equal(t, some, g.masks[mask-1])
 		}
 	}
 }

@@ -236,64 +236,70 @@ func TestBeside(t *testing.T) {
 		recipes = recipes[:1]
 	}
 	for _, recipe := range recipes {
-		f := file(t, recipe, func(s *synth.Spec) {
-			if s.Layers = 1; recipe == "q8_0" {
-				qwen3(64, 4, 2, 128)(s)
-			}
-		})
-		var alone, long []backend.Output
-		for _, o := range []soft.Options{{}, {Seed: 7}} {
-			m, _ := load(t, f, gpu.OpenMetal(t, o), gpu.Options{})
-			prompt := randomTokens(rand.New(rand.NewPCG(5, 5)), 140, 512) // two splits for rows that see all of it
-			c, err := m.NewCache(160, gguf.F16)
-			require.NoError(t, err)
-			feed(t, m, c, prompt, 70)
-			rows := make([]backend.Row, 17)
-			for i := range rows { // siblings that see prefixes of several lengths
-				see := []backend.Span{{From: 0, To: int32(140 - 19*i%139)}, {From: int32(140 + i), To: int32(141 + i)}}
-				rows[i] = backend.Row{Token: int32(3 * i), Pos: see[0].To, Slot: int32(140 + i), See: see}
-			}
-			want := backend.Want{K: 3, Logits: true, Hidden: true}
-			if alone == nil {
-				for i := range rows[:8] {
-					out := make([]backend.Output, 1)
-					want.Rows = []int{0}
-					require.NoError(t, m.Forward(t.Context(), c.KV(), rows[i:i+1], out, want))
-					alone = append(alone, out[0])
+		t.Run(recipe, func(t *testing.T) {
+			f := file(t, recipe, func(s *synth.Spec) {
+				if s.Layers = 1; recipe == "q8_0" {
+					qwen3(64, 4, 2, 128)(s)
 				}
-			}
-			forward := func(of, n int) (order []int, out []backend.Output) {
-				order = r.Perm(of)[:n]
-				var some []backend.Row
-				want.Rows = nil
-				for i, j := range order {
-					some = append(some, rows[j])
-					want.Rows = append(want.Rows, i)
+			})
+			alone, long := map[int]backend.Output{}, map[int]backend.Output{} // by row
+			for _, o := range []soft.Options{{}, {Seed: 7}} {
+				s := newSiblings(t, f, o)
+				for i := len(alone); i < 8; i++ {
+					alone[i] = s.forward([]int{i})[0]
 				}
-				out = make([]backend.Output, n)
-				require.NoError(t, m.Forward(t.Context(), c.KV(), some, out, want))
-				return order, out
-			}
-			for n := 1; n <= 8; n++ {
-				order, out := forward(8, n)
-				for i, j := range order {
-					require.Equal(t, alone[j], out[i], "%s: row %d among %v", recipe, j, order)
-				}
-			}
-			for _, n := range []int{17, 16, 9} {
-				order, out := forward(17, n)
-				if long == nil {
-					long = make([]backend.Output, n)
-					for i, j := range order {
-						long[j] = out[i]
+				for n := 1; n <= 8; n++ {
+					order := r.Perm(8)[:n]
+					for i, out := range s.forward(order) {
+						require.Equal(t, alone[order[i]], out, "row %d among %v", order[i], order)
 					}
 				}
-				for i, j := range order {
-					require.Equal(t, long[j], out[i], "%s: row %d among %v", recipe, j, order)
+				for _, n := range []int{17, 16, 9} {
+					order := r.Perm(17)[:n]
+					for i, out := range s.forward(order) {
+						if len(long) < 17 { // the first pass, of all rows
+							long[order[i]] = out
+						}
+						require.Equal(t, long[order[i]], out, "row %d among %v", order[i], order)
+					}
 				}
 			}
-		}
+		})
 	}
+}
+
+// siblings are 17 rows that see prefixes of several lengths of one text, with attention in two splits for some.
+type siblings struct {
+	t     *testing.T
+	model *qwen.Model
+	cache *qwen.Cache
+	rows  []backend.Row
+}
+
+func newSiblings(t *testing.T, f *gguf.File, o soft.Options) *siblings {
+	m, _ := load(t, f, gpu.OpenMetal(t, o), gpu.Options{})
+	c, err := m.NewCache(160, gguf.F16)
+	require.NoError(t, err)
+	feed(t, m, c, randomTokens(rand.New(rand.NewPCG(5, 5)), 140, 512), 70)
+	rows := make([]backend.Row, 17)
+	for i := range rows {
+		see := []backend.Span{{From: 0, To: int32(140 - 19*i%139)}, {From: int32(140 + i), To: int32(141 + i)}}
+		rows[i] = backend.Row{Token: int32(3 * i), Pos: see[0].To, Slot: int32(140 + i), See: see}
+	}
+	return &siblings{t, m, c, rows}
+}
+
+// forward runs a pass of some rows, and returns all their outputs.
+func (s *siblings) forward(order []int) []backend.Output {
+	var rows []backend.Row
+	want := backend.Want{K: 3, Logits: true, Hidden: true}
+	for i, j := range order {
+		rows = append(rows, s.rows[j])
+		want.Rows = append(want.Rows, i)
+	}
+	out := make([]backend.Output, len(order))
+	require.NoError(s.t, s.model.Forward(s.t.Context(), s.cache.KV(), rows, out, want))
+	return out
 }
 
 // TestTree grows random draft trees in shuffled slots. The results of each node equal, to the last bit, those of its

@@ -112,8 +112,8 @@ func clBufferOn(t *testing.T, d *clDevice, n int) metal.Buffer {
 	return b
 }
 
-// TestCalls: a command buffer waits for earlier ones, keeps its own barriers, and gives kernels their arguments in the
-// order of their parameters. Its settings are those at the dispatch.
+// TestCLCalls: a command buffer waits for earlier ones, keeps its own barriers, and gives kernels their arguments in
+// the order of their parameters. Its settings are those at the dispatch.
 func TestCLCalls(t *testing.T) {
 	f, d := newCLFake()
 	p := clPipelineOn(d)
@@ -146,12 +146,8 @@ func TestCLCalls(t *testing.T) {
 	assert.Empty(t, d.memory)
 }
 
-// TestCallsFail: the first mistake or failure is returned by Wait, and nothing runs after it. The end of a command
-// buffer is marked all the same, so that Wait returns.
-func TestCLCallsFail(t *testing.T) {
-	broken := errors.New("no code")
-	f, d := newCLFake()
-	x := clBufferOn(t, d, 64)
+// clFailures are uses of a command buffer and failing calls of OpenCL, by the error that Wait returns.
+func clFailures(f *clFake, x metal.Buffer) map[string]func(c metal.Commands, p *clPipeline) {
 	good := func(c metal.Commands, p *clPipeline) {
 		c.SetPipeline(p)
 		c.SetBuffers(0, []metal.Binding{{Buffer: x}, {Buffer: x}, {Buffer: x}})
@@ -163,10 +159,10 @@ func TestCLCallsFail(t *testing.T) {
 			f.fails[call] = e
 		}
 	}
-	for want, do := range map[string]func(c metal.Commands, p *clPipeline){
+	return map[string]func(c metal.Commands, p *clPipeline){
 		"no code": func(c metal.Commands, p *clPipeline) {
 			good(c, p)
-			p.built = func() error { return broken }
+			p.built = func() error { return errors.New("no code") }
 		},
 		"k: buffer 2 (x) is not set": func(c metal.Commands, p *clPipeline) {
 			c.SetPipeline(p)
@@ -197,38 +193,42 @@ func TestCLCallsFail(t *testing.T) {
 			good(c, p)
 			c.Dispatch(clLine(1), metal.Size{X: 5, Y: 13, Z: 1})
 		},
-	} {
-		c, err := d.NewCommands()
-		require.NoError(t, err)
-		do(c, clPipelineOn(d))
-		c.Dispatch(clLine(1), clLine(64))
-		c.Barrier()
-		c.Dispatch(clLine(1), clLine(64))
-		f.take()
-		c.Commit()
-		calls := f.take()
-		assert.Equal(t, []string{"marker", "flush"}, calls[len(calls)-2:], want)
-		runs := len(slices.DeleteFunc(calls, func(s string) bool { return s[:3] != "run" }))
-		switch {
-		case f.fails["run"] != 0:
-			assert.Equal(t, 1, runs, want)
-		case f.fails["marker"] == 0 && f.fails["flush"] == 0 && f.fails["wait"] == 0:
-			assert.Zero(t, runs, want)
-		}
-		_, err = c.Wait()
-		assert.ErrorContains(t, err, want)
-		assert.Equal(t, "release event 9", f.calls[len(f.calls)-1], want)
-		clear(f.fails)
+		"dispatch without a pipeline": func(metal.Commands, *clPipeline) {},
 	}
-	c, err := d.NewCommands()
-	require.NoError(t, err)
-	c.Dispatch(clLine(1), clLine(1))
-	c.Commit()
-	_, err = c.Wait()
-	assert.ErrorContains(t, err, "dispatch without a pipeline")
 }
 
-// TestBuild: a kernel is compiled when it is first needed, and once. Errors have the compiler's messages, and Close
+// TestCLCallsFail: the first mistake or failure is returned by Wait, and nothing runs after it. The end of a command
+// buffer is marked all the same, so that Wait returns.
+func TestCLCallsFail(t *testing.T) {
+	f, d := newCLFake()
+	for want, encode := range clFailures(f, clBufferOn(t, d, 64)) {
+		t.Run(want, func(t *testing.T) {
+			defer clear(f.fails)
+			c, err := d.NewCommands()
+			require.NoError(t, err)
+			encode(c, clPipelineOn(d))
+			c.Dispatch(clLine(1), clLine(64))
+			c.Barrier()
+			c.Dispatch(clLine(1), clLine(64))
+			f.take()
+			c.Commit()
+			calls := f.take()
+			assert.Equal(t, []string{"marker", "flush"}, calls[len(calls)-2:])
+			runs := len(slices.DeleteFunc(calls, func(s string) bool { return s[:3] != "run" }))
+			switch {
+			case f.fails["run"] != 0:
+				assert.Equal(t, 1, runs)
+			case f.fails["marker"] == 0 && f.fails["flush"] == 0 && f.fails["wait"] == 0:
+				assert.Zero(t, runs)
+			}
+			_, err = c.Wait()
+			assert.ErrorContains(t, err, want)
+			assert.Equal(t, "release event 9", f.calls[len(f.calls)-1])
+		})
+	}
+}
+
+// TestCLBuild: a kernel is compiled when it is first needed, and once. Errors have the compiler's messages, and Close
 // releases what was made, once.
 func TestCLBuild(t *testing.T) {
 	f, d := newCLFake()
@@ -253,7 +253,9 @@ func TestCLBuild(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "source", f.source)
 		assert.Equal(t, []string{"program", "build -x", "kernel", "memory", "width 32"}, f.take())
-		assert.Equal(t, []int{48, 64, 32}, []int{p.ThreadgroupMemory(), p.Threads(), p.SIMDWidth()})
+		assert.Equal(t, 48, p.ThreadgroupMemory())
+		assert.Equal(t, 64, p.Threads())
+		assert.Equal(t, 32, p.SIMDWidth())
 		p.Close()
 		p.Close()
 		assert.Equal(t, []string{"release kernel 8", "release program 7"}, f.take())
@@ -279,7 +281,8 @@ func TestCLSource(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "scale", p.Name())
 	assert.Empty(t, f.take())
-	assert.Equal(t, []int{48, 48}, []int{p.ThreadgroupMemory(), p.ThreadgroupMemory()})
+	assert.Equal(t, 48, p.ThreadgroupMemory())
+	assert.Equal(t, 48, p.ThreadgroupMemory(), "the second time")
 	calls := f.take()
 	require.Len(t, calls, 5)
 	for _, option := range []string{

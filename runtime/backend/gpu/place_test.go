@@ -19,50 +19,74 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestInPlace: weights in the pages of a file start at any multiple of 32 bytes. Their results equal those of copies,
-// and every byte is fetched once by the lanes of one load together, and no other bytes.
-func TestInPlace(t *testing.T) {
-	dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
+// fileWeights loads random weights with a number of columns from the pages of a file, each at the next offset in a line
+// of 128 bytes.
+type fileWeights struct {
+	*fixture
+	memory         []byte
+	at, next, cols int
+}
+
+func newFileWeights(t *testing.T, dev metal.Device, cols int) *fileWeights {
 	page := os.Getpagesize()
 	memory := make([]byte, 1200*page)
 	at := page - int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page))
 	d, err := New(dev, Options{Mapped: [][]byte{memory[at : at+1198*page]}})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, d.Close()) }()
-	x := &fixture{t: t, r: newRand(7), d: d}
-	const cols, ffn, vocab, dh = 256, 60, 300, 8
-	next := 0
-	mapped := func(kind gguf.Type, out int) (*weight, func([]float64) []float64) {
-		m, values := x.matrix(kind, out, cols)
-		at += page + 32 - at%32 // at some offset in a page
-		at = (at+127)/128*128 + 32*next
-		next = (next + 1) % 4
-		m.Data = memory[at : at+copy(memory[at:], m.Data)]
-		at += len(m.Data)
-		w, err := d.LoadWeight(m, nil)
-		require.NoError(t, err)
-		require.Equal(t, (next+3)%4*32, w.(*weight).offset%128)
-		return w.(*weight), func(h []float64) []float64 {
-			y := make([]float64, out)
-			for o := range y {
-				for i, v := range h {
-					y[o] += float64(values[o*cols+i]) * v
-				}
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return &fileWeights{&fixture{t: t, r: newRand(7), d: d}, memory, at, 0, cols}
+}
+
+// load returns a weight, and its product with a vector.
+func (f *fileWeights) load(kind gguf.Type, out int) (*weight, func([]float64) []float64) {
+	m, values := f.matrix(kind, out, f.cols)
+	f.at += os.Getpagesize() + 32 - f.at%32 // at some offset in a page
+	f.at = (f.at+127)/128*128 + 32*f.next
+	m.Data = f.memory[f.at : f.at+copy(f.memory[f.at:], m.Data)]
+	f.at += len(m.Data)
+	w, err := f.d.LoadWeight(m, nil)
+	require.NoError(f.t, err)
+	require.Equal(f.t, f.next*32, w.(*weight).offset%128)
+	f.next = (f.next + 1) % 4
+	return w.(*weight), func(h []float64) []float64 {
+		y := make([]float64, out)
+		for o := range y {
+			for i, v := range h {
+				y[o] += float64(values[o*f.cols+i]) * v
 			}
-			return y
 		}
+		return y
 	}
+}
+
+// checkFetchedOnce checks that a kernel for one row fetches each byte of its weights once, and no others.
+func checkFetchedOnce(t *testing.T, counts soft.Counts, kernel string, weights ...*weight) {
+	t.Helper()
+	name := kernel + "_1"
+	for i, w := range weights {
+		n := counts.Bindings[soft.Binding{Pipeline: name, Index: i}]
+		what := fmt.Sprintf("%s, matrix %d, which begins %d bytes into a line", name, i, w.offset%128)
+		assert.Equal(t, int64(w.rows*w.rowBytes), n.ReadUnique, what)
+		assert.Equal(t, n.ReadUnique, n.Fetched, what)
+	}
+}
+
+// TestInPlace: weights in the pages of a file start at any multiple of 32 bytes. Their results equal those of copies,
+// and every byte is fetched once by the lanes of one load together, and no other bytes.
+func TestInPlace(t *testing.T) {
+	const cols, ffn, vocab, dh = 256, 60, 300, 8
+	dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
+	x := newFileWeights(t, dev, cols)
 	for _, kind := range []gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K} {
 		for range 2 { // each matrix has another offset the second time
-			next++
-			next %= 4
-			wq, _ := mapped(kind, 4*dh)
-			wk, fk := mapped(kind, 2*dh)
-			wv, fv := mapped(kind, 2*dh)
-			gate, fg := mapped(kind, ffn)
-			up, fu := mapped(kind, ffn)
-			add, fa := mapped(kind, cols)
-			head, fh := mapped(kind, vocab)
+			x.next = (x.next + 1) % 4
+			wq, _ := x.load(kind, 4*dh)
+			wk, fk := x.load(kind, 2*dh)
+			wv, fv := x.load(kind, 2*dh)
+			gate, fg := x.load(kind, ffn)
+			up, fu := x.load(kind, ffn)
+			add, fa := x.load(kind, cols)
+			head, fh := x.load(kind, vocab)
 			g, fn := x.normOf(cols)
 			h, y, m := x.tensorOf(1, cols), x.tensorOf(1, cols), x.tensorOf(1, ffn)
 			q, k, v, a := x.tensorOf(1, 4*dh), x.tensorOf(1, 2*dh), x.tensorOf(1, 2*dh), x.tensorOf(1, 4*dh)
@@ -89,20 +113,11 @@ func TestInPlace(t *testing.T) {
 			x.near(fa(widened(h.line(0))), y.line(0), bar, "%s: w·h", kind)
 			x.near(fh(normed), out[0].Logits, bar, "%s: logits", kind)
 
-			counts := dev.Counts().Bindings
-			for _, c := range []struct {
-				op    string
-				index int
-				w     *weight
-			}{{"qkv", 0, wq}, {"qkv", 1, wk}, {"qkv", 2, wv}, {"gateup", 0, gate}, {"gateup", 1, up}, {"add", 0, add},
-				{"head", 0, head},
-			} {
-				name := fmt.Sprintf("%s_1", kernelName(c.op, kind))
-				n := counts[soft.Binding{Pipeline: name, Index: c.index}]
-				what := fmt.Sprintf("%s, matrix %d, which begins %d bytes into a line", name, c.index, c.w.offset%128)
-				assert.Equal(t, int64(c.w.rows*c.w.rowBytes), n.ReadUnique, what)
-				assert.Equal(t, n.ReadUnique, n.Fetched, what)
-			}
+			counts := dev.Counts()
+			checkFetchedOnce(t, counts, kernelName("qkv", kind), wq, wk, wv)
+			checkFetchedOnce(t, counts, kernelName("gateup", kind), gate, up)
+			checkFetchedOnce(t, counts, kernelName("add", kind), add)
+			checkFetchedOnce(t, counts, kernelName("head", kind), head)
 		}
 	}
 }
@@ -188,34 +203,41 @@ func TestRoutersRefused(t *testing.T) {
 	}
 	short := layer(4, 1)
 	short.Bias = nil
+	type layers []backend.RouterLayer
 	for _, c := range []struct {
+		name     string
 		features bool
 		want     string // "": none
-		layers   []backend.RouterLayer
+		layers   layers
 	}{
-		{false, "", []backend.RouterLayer{layer(4, 3), layer(3, 1)}},
-		{true, "", []backend.RouterLayer{layer(3, 1)}},
-		{true, "router layer 0: 2 to 1", []backend.RouterLayer{layer(2, 1)}}, // features alone
-		{false, "router layer 1: 2 to 1 does not fit", []backend.RouterLayer{layer(4, 3), layer(2, 1)}},
-		{false, "router layer 1: 3 to 2 does not fit", []backend.RouterLayer{layer(4, 3), layer(3, 2)}},
-		{false, "router layer 0: 4 to 1 does not fit", []backend.RouterLayer{short}},
-		{false, "", []backend.RouterLayer{layer(4, kernels.MergeWidth), layer(kernels.MergeWidth, 1)}},
-		{false, "router layer 0: 4 to 1025", []backend.RouterLayer{layer(4, kernels.MergeWidth+1)}},
-		{false, "", slices.Repeat([]backend.RouterLayer{layer(1, 1)}, kernels.MergeLayers)},
-		{false, "router: 17 layers", slices.Repeat([]backend.RouterLayer{layer(1, 1)}, kernels.MergeLayers+1)},
+		{"two layers", false, "", layers{layer(4, 3), layer(3, 1)}},
+		{"one value and the features", true, "", layers{layer(3, 1)}},
+		{"features alone", true, "router layer 0: 2 to 1", layers{layer(2, 1)}},
+		{"a narrow second layer", false, "router layer 1: 2 to 1 does not fit", layers{layer(4, 3), layer(2, 1)}},
+		{"two results", false, "router layer 1: 3 to 2 does not fit", layers{layer(4, 3), layer(3, 2)}},
+		{"no bias", false, "router layer 0: 4 to 1 does not fit", layers{short}},
+		{"the widest layer", false, "", layers{layer(4, kernels.MergeWidth), layer(kernels.MergeWidth, 1)}},
+		{"a layer that is too wide", false, "router layer 0: 4 to 1025", layers{layer(4, kernels.MergeWidth+1)}},
+		{"the most layers", false, "", slices.Repeat(layers{layer(1, 1)}, kernels.MergeLayers)},
+		{"too many layers", false, "router: 17 layers", slices.Repeat(layers{layer(1, 1)}, kernels.MergeLayers+1)},
 	} {
-		_, err := d.LoadRouter(c.layers, c.features)
-		if c.want == "" {
-			assert.NoError(t, err)
-		} else {
-			assert.ErrorContains(t, err, c.want)
-		}
-	}
-	nan := float32(math.NaN())
-	assert.Equal(t, [5]float32{0, 0, 0.25, 1, 1},
-		[5]float32{
-			clampConfidence(nan), clampConfidence(-1), clampConfidence(0.25), clampConfidence(1), clampConfidence(2),
+		t.Run(c.name, func(t *testing.T) {
+			_, err := d.LoadRouter(c.layers, c.features)
+			if c.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, c.want)
+			}
 		})
+	}
+}
+
+func TestClampConfidence(t *testing.T) {
+	for _, c := range []struct{ confidence, want float32 }{
+		{float32(math.NaN()), 0}, {-1, 0}, {0.25, 0.25}, {1, 1}, {2, 1},
+	} {
+		assert.Equal(t, c.want, clampConfidence(c.confidence), "%v", c.confidence)
+	}
 }
 
 // TestWrappable: the memory of a file is wrapped if it begins on a page of the device, and its last page of the device
