@@ -57,8 +57,10 @@ func TestModelOptions(t *testing.T) {
 				assert.Equal(t, f.Convert(to.Field(i).Type()).Interface(), to.Field(i).Interface(), name)
 			}
 		}
-		assert.Equal(t, []any{m.Threads, m.context, m.Kv, m.Backend, m.huge, m.Exact}, []any{public.Threads,
-			public.Context, public.KV, public.Backend, public.HugePages, public.Exact})
+		want := public
+		want.Threads, want.Context, want.KV = m.Threads, m.context, m.Kv
+		want.Backend, want.HugePages, want.Exact = m.Backend, m.huge, m.Exact
+		assert.Equal(t, want, public)
 	}
 }
 
@@ -176,18 +178,22 @@ func (f fingerprinted) Fingerprint() (string, error) { return f.of, f.err }
 // cannot control the terminal.
 func TestWarnForeign(t *testing.T) {
 	for _, c := range []struct {
-		model, name string
-		own         fingerprinted
-		want        string
+		name, model, called string
+		own                 fingerprinted
+		want                string
 	}{
-		{"a", "n", fingerprinted{of: "a"}, ""}, {"", "n", fingerprinted{of: "a"}, ""},
-		{"b", "n", fingerprinted{err: io.EOF}, ""}, {"b", "", fingerprinted{of: "a"}, "another model: what"},
-		{"b", "n\x1b[2J日", fingerprinted{of: "a"}, `another model (n\x1b[2J日): what`},
+		{"its model", "a", "n", fingerprinted{of: "a"}, ""},
+		{"an unknown model", "", "n", fingerprinted{of: "a"}, ""},
+		{"no fingerprint", "b", "n", fingerprinted{err: io.EOF}, ""},
+		{"another without a name", "b", "", fingerprinted{of: "a"}, "another model: what"},
+		{"another with a hostile name", "b", "n\x1b[2J日", fingerprinted{of: "a"}, `another model (n\x1b[2J日): what`},
 	} {
-		var out strings.Builder
-		WarnForeign(&cli.App{Stderr: &out}, "router", router.About{Model: c.model, ModelName: c.name}, c.own)
-		assert.Contains(t, out.String(), c.want)
-		assert.Equal(t, c.want == "", out.Len() == 0, out.String())
+		t.Run(c.name, func(t *testing.T) {
+			var out strings.Builder
+			WarnForeign(&cli.App{Stderr: &out}, "router", router.About{Model: c.model, ModelName: c.called}, c.own)
+			assert.Contains(t, out.String(), c.want)
+			assert.Equal(t, c.want == "", out.Len() == 0, out.String())
+		})
 	}
 }
 
@@ -259,7 +265,8 @@ func TestMeasured(t *testing.T) {
 	assert.NotContains(t, r.Flags, "help")
 	assert.Equal(t, time.UTC, r.Date.Location())
 	assert.Zero(t, r.Date.Nanosecond())
-	assert.Equal(t, []string{cli.BuildVersion(), runtime.Version()}, []string{r.Version, r.Go})
+	assert.Equal(t, cli.BuildVersion(), r.Version)
+	assert.Equal(t, runtime.Version(), r.Go)
 	number := pflag.NewFlagSet("", pflag.ContinueOnError)
 	number.Int("tokens", 0, "")
 	require.NoError(t, number.Parse([]string{"--tokens", "12"}))
