@@ -98,27 +98,29 @@ func TestExplain(t *testing.T) {
 		"other": {io.ErrUnexpectedEOF, "unexpected EOF (check the address, and that `pilotfish cloud` is running " +
 			"there)"},
 	} {
-		for _, by := range []string{"", "--cloud", "/cloud"} {
-			for token, advice := range map[string]string{
-				"":               "give the gateway's access token with --token-file or in PILOTFISH_TOKEN",
-				"--token-file=f": "put the gateway's access token into the file of --token-file",
-			} {
-				set := pflag.NewFlagSet("", pflag.ContinueOnError)
-				var f GatewayFlags
-				f.Register(set)
-				require.NoError(t, set.Parse([]string{"--cloud", "h:1", token}))
-				f.By = by
-				pin := "with --pin"
-				if by == "/cloud" {
-					pin = "after the address, as in /cloud h:1 FINGERPRINT"
+		t.Run(name, func(t *testing.T) {
+			for _, by := range []string{"", "--cloud", "/cloud"} {
+				for token, advice := range map[string]string{
+					"":               "give the gateway's access token with --token-file or in PILOTFISH_TOKEN",
+					"--token-file=f": "put the gateway's access token into the file of --token-file",
+				} {
+					set := pflag.NewFlagSet("", pflag.ContinueOnError)
+					var f GatewayFlags
+					f.Register(set)
+					require.NoError(t, set.Parse([]string{"--cloud", "h:1", token}))
+					f.By = by
+					pin := "with --pin"
+					if by == "/cloud" {
+						pin = "after the address, as in /cloud h:1 FINGERPRINT"
+					}
+					want := strings.NewReplacer("PIN;", pin+";", "TOKEN", advice, "FINGERPRINT)",
+						"`pilotfish cloud` prints it where the gateway runs)").Replace(c.want)
+					err := f.Explain(&engine.ConnectError{Addr: "i:2", Err: c.err})
+					assert.EqualError(t, err, cmp.Or(by, "--cloud")+" h:1: "+want)
+					assert.ErrorIs(t, err, c.err)
 				}
-				want := strings.NewReplacer("PIN;", pin+";", "TOKEN", advice, "FINGERPRINT)",
-					"`pilotfish cloud` prints it where the gateway runs)").Replace(c.want)
-				err := f.Explain(&engine.ConnectError{Addr: "i:2", Err: c.err})
-				assert.EqualError(t, err, cmp.Or(by, "--cloud")+" h:1: "+want, name)
-				assert.ErrorIs(t, err, c.err)
 			}
-		}
+		})
 	}
 }
 
