@@ -94,31 +94,36 @@ func TestCommand(t *testing.T) {
 	told := regexp.MustCompile(`\w\.json`)
 	drawn := map[string]bool{}
 	for _, c := range []struct {
+		name    string
 		args    []string
 		code    int
 		out     string
 		err     string
 		schemas int // that are named
 	}{
-		{[]string{"-m", model, folder}, 0, "schemas           6\n", "", 0},
-		{[]string{"-m", model, "-v", folder}, 0, "schemas           6\n", "", 6},
-		{[]string{"-m", model, "-v", "-sample", "2", folder}, 0, "schemas           2\n", "", 2},
-		{[]string{"-m", model, "-v", "-sample", "2", "-seed", "2", folder}, 0, "schemas           2\n", "", 2},
-		{[]string{"-m", model, "-v", "-sample", "2", "-seed", "3", folder}, 0, "schemas           2\n", "", 2},
-		{[]string{"-m", model, t.TempDir()}, 1, "", "no files *.json", 0},
-		{[]string{"-m", model}, 2, "", "usage: maskbench -m MODEL.gguf", 0},
-		{[]string{"-m", model, folder, folder}, 2, "", "usage: ", 0},
-		{[]string{folder}, 2, "", "usage: ", 0},
-		{[]string{"-x"}, 2, "", "-x", 0},
+		{"a summary", []string{"-m", model, folder}, 0, "schemas           6\n", "", 0},
+		{"verbose", []string{"-m", model, "-v", folder}, 0, "schemas           6\n", "", 6},
+		{"a sample", []string{"-m", model, "-v", "-sample", "2", folder}, 0, "schemas           2\n", "", 2},
+		{"another seed", []string{"-m", model, "-v", "-sample", "2", "-seed", "2", folder}, 0, "schemas           2\n",
+			"", 2},
+		{"a third seed", []string{"-m", model, "-v", "-sample", "2", "-seed", "3", folder}, 0, "schemas           2\n",
+			"", 2},
+		{"a folder without files", []string{"-m", model, t.TempDir()}, 1, "", "no files *.json", 0},
+		{"no folder", []string{"-m", model}, 2, "", "usage: maskbench -m MODEL.gguf", 0},
+		{"two folders", []string{"-m", model, folder, folder}, 2, "", "usage: ", 0},
+		{"no model", []string{folder}, 2, "", "usage: ", 0},
+		{"an unknown flag", []string{"-x"}, 2, "", "-x", 0},
 	} {
-		var stdout, stderr bytes.Buffer
-		assert.Equal(t, c.code, runCommand(c.args, &stdout, &stderr), c.args)
-		assert.Contains(t, stdout.String(), c.out)
-		assert.Contains(t, stderr.String(), c.err)
-		assert.Equal(t, c.code == 0, stderr.Len() == 0)
-		names := told.FindAllString(stdout.String(), -1)
-		assert.Len(t, names, c.schemas, c.args)
-		drawn[strings.Join(names, " ")] = true
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			assert.Equal(t, c.code, runCommand(c.args, &stdout, &stderr))
+			assert.Contains(t, stdout.String(), c.out)
+			assert.Contains(t, stderr.String(), c.err)
+			assert.Equal(t, c.code == 0, stderr.Len() == 0)
+			names := told.FindAllString(stdout.String(), -1)
+			assert.Len(t, names, c.schemas)
+			drawn[strings.Join(names, " ")] = true
+		})
 	}
 	assert.Greater(t, len(drawn), 3, "the seed decides")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 )
@@ -39,17 +40,17 @@ func TestQuiet(t *testing.T) {
 			"not quiet: other processes took 100% of the CPUs' time"},
 		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
 	} {
-		q := Quiet{Seconds: c.seconds}
-		q.setActivity(begin,
-			cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
-		if !assert.NotNil(t, q.Quiet, c.name) {
-			continue
-		}
-		assert.InDelta(t, c.others, *q.Others, 1e-9, c.name)
-		assert.InDelta(t, c.stolen, *q.Steal, 1e-9, c.name)
-		assert.InDelta(t, c.own, q.CPU, 1e-9, c.name)
-		assert.Equal(t, c.quiet, *q.Quiet, c.name)
-		assert.Equal(t, c.said, q.String(), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			q := Quiet{Seconds: c.seconds}
+			q.setActivity(begin,
+				cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
+			require.NotNil(t, q.Quiet)
+			assert.InDelta(t, c.others, *q.Others, 1e-9)
+			assert.InDelta(t, c.stolen, *q.Steal, 1e-9)
+			assert.InDelta(t, c.own, q.CPU, 1e-9)
+			assert.Equal(t, c.quiet, *q.Quiet)
+			assert.Equal(t, c.said, q.String())
+		})
 	}
 	q := Quiet{Seconds: 0.001}
 	q.setActivity(begin, begin)

@@ -94,31 +94,34 @@ func TestRead(t *testing.T) {
 	assert.Equal(t, "demo", all[0].Run.Measurement, "not that of the next line, which reuses the buffer of the reader")
 	assert.JSONEq(t, good, string(all[0].Fields))
 
-	for _, c := range []struct{ text, want string }{
-		{"", "file: not a line of a measurement: it is empty"},
-		{"\n\n", "it is empty"},
-		{good + "\n" + good[:len(good)-1], "file:2: not a line of a measurement: unexpected end of JSON input"},
-		{"{}", `file:1: not a line of a measurement: it has no "run" with a "measurement"`},
-		{`{"run":{}}`, `it has no "run"`},
-		{`{"run":null}`, `it has no "run"`},
-		{`{"run":7}`, "cannot unmarshal"},
-		{`{"run":{"measurement":"demo","flags":{"a":1}}}`, "cannot unmarshal"},
-		{`["a"]`, "cannot unmarshal"},
-		{"null", `it has no "run"`},
-		{good + good, "invalid character"},
-		{`{"run":{"measurement":"demo"},"n":1e999}`, ""},
-		{good + "\nno JSON", "file:2"},
-		{good + "\n{\"x\":\"" + strings.Repeat("a", maxLine),
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "file: not a line of a measurement: it is empty"},
+		{"blank lines", "\n\n", "it is empty"},
+		{"the second line cut off", good + "\n" + good[:len(good)-1],
+			"file:2: not a line of a measurement: unexpected end of JSON input"},
+		{"no run", "{}", `file:1: not a line of a measurement: it has no "run" with a "measurement"`},
+		{"an empty run", `{"run":{}}`, `it has no "run"`},
+		{"null as run", `{"run":null}`, `it has no "run"`},
+		{"a number as run", `{"run":7}`, "cannot unmarshal"},
+		{"a number as flag", `{"run":{"measurement":"demo","flags":{"a":1}}}`, "cannot unmarshal"},
+		{"a list", `["a"]`, "cannot unmarshal"},
+		{"null", "null", `it has no "run"`},
+		{"two values in a line", good + good, "invalid character"},
+		{"a number too large", `{"run":{"measurement":"demo"},"n":1e999}`, ""},
+		{"no JSON after a good line", good + "\nno JSON", "file:2"},
+		{"a line too long", good + "\n{\"x\":\"" + strings.Repeat("a", maxLine),
 			"file:2: not a line of a measurement: it is longer than 64 MiB"},
 	} {
-		all, err := Read(strings.NewReader(c.text), "file")
-		if c.want == "" {
-			assert.NoError(t, err, "only a reader of the field checks it")
-			continue
-		}
-		assert.Nil(t, all)
-		require.ErrorIs(t, err, ErrFormat)
-		assert.Contains(t, err.Error(), c.want)
+		t.Run(c.name, func(t *testing.T) {
+			all, err := Read(strings.NewReader(c.text), "file")
+			if c.want == "" {
+				assert.NoError(t, err, "only a reader of the field checks it")
+				return
+			}
+			assert.Nil(t, all)
+			require.ErrorIs(t, err, ErrFormat)
+			assert.Contains(t, err.Error(), c.want)
+		})
 	}
 	for i := 1; i < len(good); i++ {
 		_, err := Read(strings.NewReader(good[:i]), "file")
@@ -216,8 +219,9 @@ func TestLatencies(t *testing.T) {
 
 func TestThisMachine(t *testing.T) {
 	m := ThisMachine()
-	assert.Equal(t, []any{runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpu.Features()},
-		[]any{m.Cores, m.OS, m.Arch, m.Kernels})
+	want := m
+	want.Cores, want.OS, want.Arch, want.Kernels = runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpu.Features()
+	assert.Equal(t, want, m)
 	if m.OS == "linux" {
 		assert.Greater(t, m.Memory, int64(64<<20), "bytes")
 	}
@@ -287,5 +291,6 @@ func TestBandwidth(t *testing.T) {
 		passes++
 		return passes * 1e10
 	})
-	assert.Equal(t, []float64{20, 2}, []float64{got, passes})
+	assert.Equal(t, 20., got)
+	assert.Equal(t, 2., passes)
 }

@@ -105,22 +105,22 @@ func TestSignals(t *testing.T) {
 		code   int
 		word   string
 	}{{syscall.SIGINT, 130, "interrupted"}, {syscall.SIGTERM, 143, "terminated"}} {
-		var stdout bytes.Buffer
-		stderr := &waitFor{text: "2 of 2", seen: make(chan struct{})}
-		c := clitest.Program(t, "bench", "routing", "--questions", "1", "--modes",
-			"local,serial",
-			"--rtt",
-			"0,8s", "--deadline", "off", "--json")
-		c.Stdout, c.Stderr = &stdout, stderr
-		require.NoError(t, c.Start())
-		<-stderr.seen // the first link is finished, and the second takes seconds
-		require.NoError(t, c.Process.Signal(s.signal))
-		c.Wait()
-		assert.Equal(t, s.code, c.ProcessState.ExitCode(), stderr.all.String())
-		assert.Equal(t, []string{"pilotfish: " + s.word +
-			": link 2 of 2: 0 of 1 questions are answered in all modes\n"}, failures(stderr.all.String()))
-		assert.Contains(t, stdout.String(), `"mode":"local"`)
-		assert.Contains(t, stdout.String(), `"mode":"serial"`)
-		assert.Equal(t, 2, strings.Count(stdout.String(), "\n"))
+		t.Run(s.word, func(t *testing.T) {
+			var stdout bytes.Buffer
+			stderr := &waitFor{text: "2 of 2", seen: make(chan struct{})}
+			c := clitest.Program(t, "bench", "routing", "--questions", "1", "--modes",
+				"local,serial", "--rtt", "0,8s", "--deadline", "off", "--json")
+			c.Stdout, c.Stderr = &stdout, stderr
+			require.NoError(t, c.Start())
+			<-stderr.seen // the first link is finished, and the second takes seconds
+			require.NoError(t, c.Process.Signal(s.signal))
+			c.Wait()
+			assert.Equal(t, s.code, c.ProcessState.ExitCode(), stderr.all.String())
+			assert.Equal(t, []string{"pilotfish: " + s.word +
+				": link 2 of 2: 0 of 1 questions are answered in all modes\n"}, failures(stderr.all.String()))
+			assert.Contains(t, stdout.String(), `"mode":"local"`)
+			assert.Contains(t, stdout.String(), `"mode":"serial"`)
+			assert.Equal(t, 2, strings.Count(stdout.String(), "\n"))
+		})
 	}
 }

@@ -157,9 +157,11 @@ func TestSchema(t *testing.T) {
 			" --deadline 1ms --require-cloud=false",
 			1},
 	} {
-		code, stdout, stderr := clitest.Call(t, strings.Fields(c.args)...)
-		require.Equal(t, cli.ExitDone, code, "%s: %s", c.args, stderr)
-		assert.Equal(t, c.lines, validated(t, s, c.args, stdout), c.args)
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := clitest.Call(t, strings.Fields(c.args)...)
+			require.Equal(t, cli.ExitDone, code, stderr)
+			assert.Equal(t, c.lines, validated(t, s, c.args, stdout))
+		})
 	}
 }
 

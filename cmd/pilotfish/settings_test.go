@@ -60,26 +60,28 @@ func TestSettingsTogether(t *testing.T) {
 		{"ctx: 99\nthreads: 2\nkv: f32\nbackend: cpu\nhuge-pages: on\ndeadline: off", "", "",
 			"ctx=99 huge-pages=on kv=f32 threads=2 backend=cpu"},
 	} {
-		configuredBy(t, c.file)
-		a := &cli.App{Commands: allCommands, Stderr: io.Discard, Env: func(key string) string {
-			name, value, _ := strings.Cut(c.env, "=")
-			return map[string]string{"PILOTFISH_" + name: value}[key]
-		}}
-		root := cli.NewRootCommand(a)
-		command, rest, err := root.Find(append([]string{"run", "-m", "m"}, strings.Fields(c.line)...))
-		require.NoError(t, err)
-		require.NoError(t, command.ParseFlags(rest))
-		before := map[string]bool{}
-		command.Flags().Visit(func(f *pflag.Flag) { before[f.Name] = true })
-		require.NoError(t, command.PreRunE(command, nil), c.file)
-		var got []string
-		command.Flags().Visit(func(f *pflag.Flag) {
-			if !before[f.Name] {
-				got = append(got, f.Name+"="+f.Value.String())
-				assert.NotEmpty(t, a.Settled[f.Name])
-			}
+		t.Run(strings.Join([]string{c.file, c.env, c.line}, " "), func(t *testing.T) {
+			configuredBy(t, c.file)
+			a := &cli.App{Commands: allCommands, Stderr: io.Discard, Env: func(key string) string {
+				name, value, _ := strings.Cut(c.env, "=")
+				return map[string]string{"PILOTFISH_" + name: value}[key]
+			}}
+			root := cli.NewRootCommand(a)
+			command, rest, err := root.Find(append([]string{"run", "-m", "m"}, strings.Fields(c.line)...))
+			require.NoError(t, err)
+			require.NoError(t, command.ParseFlags(rest))
+			before := map[string]bool{}
+			command.Flags().Visit(func(f *pflag.Flag) { before[f.Name] = true })
+			require.NoError(t, command.PreRunE(command, nil))
+			var got []string
+			command.Flags().Visit(func(f *pflag.Flag) {
+				if !before[f.Name] {
+					got = append(got, f.Name+"="+f.Value.String())
+					assert.NotEmpty(t, a.Settled[f.Name])
+				}
+			})
+			assert.ElementsMatch(t, strings.Fields(c.want), got)
 		})
-		assert.ElementsMatch(t, strings.Fields(c.want), got, "%s, %s, %s", c.file, c.env, c.line)
 	}
 }
 
@@ -138,13 +140,15 @@ func TestOneDefault(t *testing.T) {
 		{"temp", "temperature", "0"}, {"max-tokens", "most", fmt.Sprint(cli.DefaultMaxTokens)},
 		{"system", "system", ""},
 	} {
-		for _, name := range []string{"run", "chat"} {
-			command, _, err := cli.NewRootCommand(&cli.App{Commands: allCommands}).Find([]string{name})
-			require.NoError(t, err)
-			assert.Equal(t, c.want, command.Flags().Lookup(c.flag).DefValue, name)
-		}
-		input := regexp.MustCompile(`<(?:input|textarea) id="` + c.input + `"[^>]*>`).FindString(string(page))
-		require.NotEmpty(t, input)
-		assert.Equal(t, c.want != "", strings.Contains(input, fmt.Sprintf(`value=%q`, c.want)), input)
+		t.Run(c.flag, func(t *testing.T) {
+			for _, name := range []string{"run", "chat"} {
+				command, _, err := cli.NewRootCommand(&cli.App{Commands: allCommands}).Find([]string{name})
+				require.NoError(t, err)
+				assert.Equal(t, c.want, command.Flags().Lookup(c.flag).DefValue, name)
+			}
+			input := regexp.MustCompile(`<(?:input|textarea) id="` + c.input + `"[^>]*>`).FindString(string(page))
+			require.NotEmpty(t, input)
+			assert.Equal(t, c.want != "", strings.Contains(input, fmt.Sprintf(`value=%q`, c.want)), input)
+		})
 	}
 }

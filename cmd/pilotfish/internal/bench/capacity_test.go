@@ -45,11 +45,15 @@ func TestCapacityMeasured(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Regexp(t, `(?m)^routed: 2 devices, 5 answers$`, stderr)
 	r := clitest.Lines[capacity.Report](t, stdout)[0]
-	assert.Equal(t, []int{1, 8, 100}, []int{r.Costs.Threads, len(r.Costs.Passes), r.Costs.Depth})
+	assert.Equal(t, 1, r.Costs.Threads)
+	assert.Len(t, r.Costs.Passes, 8)
+	assert.Equal(t, 100, r.Costs.Depth)
 	assert.Positive(t, r.Costs.AskMS, "the link has the round trip")
 	require.Len(t, r.Points, 6)
 	for i, p := range r.Points {
-		assert.Equal(t, []any{capacity.Modes()[i/2], 2 - i%2, 5}, []any{p.Mode, p.Devices, p.Answers})
+		assert.Equal(t, capacity.Modes()[i/2], p.Mode)
+		assert.Equal(t, 2-i%2, p.Devices)
+		assert.Equal(t, 5, p.Answers)
 		assert.GreaterOrEqual(t, p.P50, 4.)
 		assert.Equal(t, p.Mode != capacity.Cloud, p.BytesUp > 0)
 	}

@@ -84,11 +84,13 @@ func TestBenchCompare(t *testing.T) {
 		{"/nowhere/x", cli.ExitFailed, "/nowhere/x"},
 		{"A B A", cli.ExitUsage, "compares one or two files: leave out "},
 	} {
-		args := strings.Fields(strings.NewReplacer("A", a, "B", b).Replace(c.args))
-		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "compare"}, args...)...)
-		assert.Equal(t, c.code, code, c.args)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, c.stderr)
+		t.Run(c.args, func(t *testing.T) {
+			args := strings.Fields(strings.NewReplacer("A", a, "B", b).Replace(c.args))
+			code, stdout, stderr := clitest.Call(t, append([]string{"bench", "compare"}, args...)...)
+			assert.Equal(t, c.code, code)
+			assert.Empty(t, stdout)
+			assert.Contains(t, stderr, c.stderr)
+		})
 	}
 }
 

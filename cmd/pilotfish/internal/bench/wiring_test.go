@@ -61,7 +61,8 @@ func TestBenchEngineFlags(t *testing.T) {
 		assert.Equal(t, want, parse(args, long), args)
 	}
 	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "model json")
-	for args, want := range map[string][3]int{ // prompt, generated, depth, for a model with a context of 100
+	type sizes struct{ prompt, generated, depth int }
+	for args, want := range map[string]sizes{ // for a model with a context of 100
 		"":                 {99, 64, 0},
 		"-p 99 -n 91":      {99, 91, 0},
 		"-d 40":            {59, 59, 40},
@@ -71,7 +72,7 @@ func TestBenchEngineFlags(t *testing.T) {
 		"-p 3 -n 10 -d 20": {3, 10, 20},
 	} {
 		o := parse(args, 100)
-		assert.Equal(t, want, [3]int{o.Prompts[0], o.Decodes[0], o.Depths[0]}, args)
+		assert.Equal(t, want, sizes{o.Prompts[0], o.Decodes[0], o.Depths[0]}, args)
 	}
 	o := parse("", 5)
 	assert.Equal(t, []int{4, 0}, append(o.Prompts, o.Decodes...), "less than the default prompt of a generation")

@@ -79,17 +79,19 @@ func TestReadQuestion(t *testing.T) {
 		{`^C`, "", false, "", "Ctrl-C"},
 		{`""""""`, "", false, "", ""},
 	} {
-		in := &script{lines: strings.Split(c.lines, "|")}
-		text, command, err := readQuestion(in)
-		if c.err != "" {
-			assert.ErrorContains(t, err, c.err, c.lines)
-			assert.Empty(t, in.kept)
-			continue
-		}
-		require.NoError(t, err, c.lines)
-		assert.Equal(t, c.text, text, c.lines)
-		assert.Equal(t, c.command, command, c.lines)
-		assert.Equal(t, c.kept, strings.Join(in.kept, "|"), c.lines)
+		t.Run(c.lines, func(t *testing.T) {
+			in := &script{lines: strings.Split(c.lines, "|")}
+			text, command, err := readQuestion(in)
+			if c.err != "" {
+				assert.ErrorContains(t, err, c.err)
+				assert.Empty(t, in.kept)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.text, text)
+			assert.Equal(t, c.command, command)
+			assert.Equal(t, c.kept, strings.Join(in.kept, "|"))
+		})
 	}
 	_, _, err := readQuestion(&script{})
 	assert.ErrorIs(t, err, io.EOF)
@@ -118,25 +120,29 @@ func FuzzReadQuestion(f *testing.F) {
 // TestLineReader: lines come one by one, then the end of the input, or the error that ended it, for each further read.
 func TestLineReader(t *testing.T) {
 	for _, c := range []struct {
+		name string
 		in   io.Reader
 		want string // a part of the error
 	}{
-		{strings.NewReader("one\ntwo\xff"), "EOF"},
-		{io.MultiReader(strings.NewReader("one\ntwo\xff\n"), iotest.ErrReader(errors.New("unplugged"))), "unplugged"},
-		{strings.NewReader("one\ntwo\xff\n" + strings.Repeat("x", longestLine+1)), "token too long"},
+		{"ended", strings.NewReader("one\ntwo\xff"), "EOF"},
+		{"unplugged", io.MultiReader(strings.NewReader("one\ntwo\xff\n"), iotest.ErrReader(errors.New("unplugged"))),
+			"unplugged"},
+		{"too long", strings.NewReader("one\ntwo\xff\n" + strings.Repeat("x", longestLine+1)), "token too long"},
 	} {
-		r := newLineReader(t.Context(), &cli.App{Stdin: c.in}, false)
-		for _, line := range []string{"one", "two\uFFFD"} {
-			got, err := r.readLine(promptFirst)
-			require.NoError(t, err)
-			assert.Equal(t, line, got)
-		}
-		for range 2 {
-			_, err := r.readLine(promptFirst)
-			assert.ErrorContains(t, err, c.want)
-			assert.Equal(t, c.want == "EOF", errors.Is(err, io.EOF), c.want)
-		}
-		r.closeInput()
+		t.Run(c.name, func(t *testing.T) {
+			r := newLineReader(t.Context(), &cli.App{Stdin: c.in}, false)
+			for _, line := range []string{"one", "two\uFFFD"} {
+				got, err := r.readLine(promptFirst)
+				require.NoError(t, err)
+				assert.Equal(t, line, got)
+			}
+			for range 2 {
+				_, err := r.readLine(promptFirst)
+				assert.ErrorContains(t, err, c.want)
+				assert.Equal(t, c.want == "EOF", errors.Is(err, io.EOF), c.want)
+			}
+			r.closeInput()
+		})
 	}
 }
 
@@ -255,15 +261,18 @@ func FuzzPasteFilter(f *testing.F) {
 	})
 }
 
-func TestHistory(t *testing.T) {
+func TestHistoryPath(t *testing.T) {
 	clitest.OwnFolders(t)
-	state := t.TempDir()
-	for dir, want := range map[string]bool{state: true, "relative": false, "": false} {
+	for dir, want := range map[string]bool{t.TempDir(): true, "relative": false, "": false} {
 		got, err := historyPath(func(string) string { return dir })
 		require.NoError(t, err)
 		assert.Equal(t, want, got == filepath.Join(dir, "pilotfish", "chat_history"),
 			"a relative folder is ignored: %s", got)
 	}
+}
+
+// TestHistory: a history that grows too long is shortened, and only its user can read it.
+func TestHistory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "chat_history")
 	h, err := openHistory(path)
 	require.NoError(t, err)
@@ -303,10 +312,13 @@ func TestHistory(t *testing.T) {
 	info, err = os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode(), "it becomes private")
+}
 
-	many := strings.Repeat("x\n", 2*liner.HistoryLimit)
+// TestOpenHistory: a history is not shortened at each start, and of one that is too large no part of a line is read.
+func TestOpenHistory(t *testing.T) {
+	path, many := filepath.Join(t.TempDir(), "chat_history"), strings.Repeat("x\n", 2*liner.HistoryLimit)
 	require.NoError(t, os.WriteFile(path, []byte(many), 0o600))
-	h, err = openHistory(path)
+	h, err := openHistory(path)
 	require.NoError(t, err)
 	assert.Len(t, h.lines, 2*liner.HistoryLimit)
 	kept, err := os.ReadFile(path)

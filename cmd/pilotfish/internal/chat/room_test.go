@@ -156,17 +156,25 @@ func TestChatTotals(t *testing.T) {
 func TestChatRetryLocal(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := loaded(t, demo.Small(), 0)
-	for _, c := range []struct{ asked, now, want bool }{
-		{false, false, false}, {true, false, true}, {false, true, true}, {true, true, true},
+	for _, c := range []struct {
+		name             string
+		asked, now, want bool
+	}{
+		{"never local", false, false, false},
+		{"asked locally", true, false, true},
+		{"local now", false, true, true},
+		{"both", true, true, true},
 	} {
-		a := &cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}
-		talk := converse(t, a, m)
-		require.NoError(t, talk.askQuestion(t.Context(), clitest.Question(0), c.asked))
-		talk.local = c.now
-		require.NoError(t, talk.retryCommand(t.Context(), ""))
-		messages := talk.chat.Messages()
-		require.Len(t, messages, 2)
-		assert.Equal(t, c.want, messages[0].Local, c)
+		t.Run(c.name, func(t *testing.T) {
+			a := &cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}
+			talk := converse(t, a, m)
+			require.NoError(t, talk.askQuestion(t.Context(), clitest.Question(0), c.asked))
+			talk.local = c.now
+			require.NoError(t, talk.retryCommand(t.Context(), ""))
+			messages := talk.chat.Messages()
+			require.Len(t, messages, 2)
+			assert.Equal(t, c.want, messages[0].Local)
+		})
 	}
 }
 
@@ -293,26 +301,32 @@ func TestChatUnverified(t *testing.T) {
 	judge := []string{"--policy", "judge", "--threshold", "0.5", "--router", clitest.JudgeFile(t)}
 	llama := clitest.EngineOf(t, large, &fakeengine.Engine{Dialect: "llama"})
 	for _, c := range []struct {
+		name         string
 		cloud, flags []string
 		why          string // "" for none
 	}{
-		{[]string{"-m", large}, judge, "start it with --router and the same file"},
-		{[]string{"-m", large}, nil, ""},
-		{[]string{"--upstream", llama, "--tokenizer", large}, judge, "vllm with --enable-scale-out"},
-		{[]string{"--upstream", llama, "--tokenizer", large}, nil, "vllm with --enable-scale-out"},
-		{[]string{"--upstream", llama, "--tokenizer", large}, []string{"--policy", "margin"}, ""},
+		{"a gateway without the judge", []string{"-m", large}, judge, "start it with --router and the same file"},
+		{"a gateway without flags", []string{"-m", large}, nil, ""},
+		{"an engine and a judge", []string{"--upstream", llama, "--tokenizer", large}, judge,
+			"vllm with --enable-scale-out"},
+		{"an engine without flags", []string{"--upstream", llama, "--tokenizer", large}, nil,
+			"vllm with --enable-scale-out"},
+		{"an engine that is only asked", []string{"--upstream", llama, "--tokenizer", large},
+			[]string{"--policy", "margin"}, ""},
 	} {
-		address, pin, _ := clitest.StartCloud(t, c.cloud...)
-		var out, errs strings.Builder
-		args := append([]string{"chat", "-m", small, "--cloud", address, "--pin", pin, "-n", "8"}, c.flags...)
-		code := clitest.Run(t.Context(), args, strings.NewReader("x\n"), &out, &errs)
-		assert.Equal(t, cli.ExitDone, code, errs.String())
-		if c.why == "" {
-			assert.NotContains(t, errs.String(), "warning: ")
-			continue
-		}
-		assert.Contains(t, errs.String(), "warning: --cloud "+address+": ")
-		assert.Contains(t, errs.String(),
-			c.why+". Until then it is asked for tokens of which the small model is unsure\n")
+		t.Run(c.name, func(t *testing.T) {
+			address, pin, _ := clitest.StartCloud(t, c.cloud...)
+			var out, errs strings.Builder
+			args := append([]string{"chat", "-m", small, "--cloud", address, "--pin", pin, "-n", "8"}, c.flags...)
+			code := clitest.Run(t.Context(), args, strings.NewReader("x\n"), &out, &errs)
+			assert.Equal(t, cli.ExitDone, code, errs.String())
+			if c.why == "" {
+				assert.NotContains(t, errs.String(), "warning: ")
+				return
+			}
+			assert.Contains(t, errs.String(), "warning: --cloud "+address+": ")
+			assert.Contains(t, errs.String(),
+				c.why+". Until then it is asked for tokens of which the small model is unsure\n")
+		})
 	}
 }

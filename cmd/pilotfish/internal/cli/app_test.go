@@ -224,30 +224,52 @@ func TestAsk(t *testing.T) {
 	assert.Equal(t, context.Cause(ctx), err)
 }
 
-// TestReadPrompt: the prompt is the arguments, or else stdin with all but its last line end, or both.
+// TestReadPrompt: the prompt is the arguments, or else stdin with all but its last line end.
 func TestReadPrompt(t *testing.T) {
 	for _, c := range []struct {
+		name        string
 		args        []string
 		stdin, want string
 	}{
-		{[]string{"a", " b"}, "c", "a  b"}, {nil, " c\n\n", " c\n"}, {[]string{"-"}, "c", "c"},
-		{[]string{"-", "-"}, "c", "- -"}, {nil, "\n", ""}, {[]string{""}, "c", ""},
+		{"arguments", []string{"a", " b"}, "c", "a  b"},
+		{"stdin", nil, " c\n\n", " c\n"},
+		{"a minus", []string{"-"}, "c", "c"},
+		{"two of them", []string{"-", "-"}, "c", "- -"},
+		{"a line end", nil, "\n", ""},
+		{"an empty argument", []string{""}, "c", ""},
 	} {
-		got, err := ReadPrompt(&App{Stdin: strings.NewReader(c.stdin)}, c.args)
-		assert.NoError(t, err)
-		assert.Equal(t, c.want, got, c)
+		t.Run(c.name, func(t *testing.T) {
+			got, err := ReadPrompt(&App{Stdin: strings.NewReader(c.stdin)}, c.args)
+			assert.NoError(t, err)
+			assert.Equal(t, c.want, got)
+		})
 	}
+	_, err := ReadPrompt(&App{Stdin: strings.NewReader("")}, nil)
+	assert.ErrorAs(t, err, new(*UsageError))
+	_, err = ReadPrompt(&App{Stdin: iotest.ErrReader(io.ErrUnexpectedEOF)}, nil)
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// TestJoinPrompt: the prompt is the arguments, and below them what comes from stdin in time.
+func TestJoinPrompt(t *testing.T) {
 	for _, c := range []struct {
+		name        string
 		args        []string
 		stdin, want string
 	}{
-		{[]string{"a", "b"}, "c\n\n", "a b\n\nc\n"}, {[]string{"a"}, "", "a"}, {[]string{"a"}, "\n", "a"},
-		{nil, "c", "c"},
-		{[]string{"-"}, "c", "c"}, {[]string{"a", "-"}, "c", "a\n\nc"}, {[]string{"a", "-"}, "", "a"},
+		{"both", []string{"a", "b"}, "c\n\n", "a b\n\nc\n"},
+		{"empty stdin", []string{"a"}, "", "a"},
+		{"a line end", []string{"a"}, "\n", "a"},
+		{"only stdin", nil, "c", "c"},
+		{"a minus", []string{"-"}, "c", "c"},
+		{"a minus after an argument", []string{"a", "-"}, "c", "a\n\nc"},
+		{"a minus for empty stdin", []string{"a", "-"}, "", "a"},
 	} {
-		got, err := JoinPrompt(&App{Stdin: strings.NewReader(c.stdin)}, c.args, time.Hour)
-		assert.NoError(t, err)
-		assert.Equal(t, c.want, got, c)
+		t.Run(c.name, func(t *testing.T) {
+			got, err := JoinPrompt(&App{Stdin: strings.NewReader(c.stdin)}, c.args, time.Hour)
+			assert.NoError(t, err)
+			assert.Equal(t, c.want, got)
+		})
 	}
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
@@ -256,18 +278,15 @@ func TestReadPrompt(t *testing.T) {
 	var said strings.Builder
 	got, err := JoinPrompt(&App{Stdin: read, Stderr: &said}, []string{"a"}, time.Millisecond)
 	assert.NoError(t, err, "an inherited pipe that stays open")
-	assert.Equal(t, []string{"a",
-		"nothing came from stdin within 1ms, so that it is left out: a last argument - waits " +
-			"for it\n"}, []string{got, said.String()})
+	assert.Equal(t, "a", got)
+	assert.Equal(t, "nothing came from stdin within 1ms, so that it is left out: a last argument - waits "+
+		"for it\n", said.String())
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer null.Close()
 	said.Reset()
 	got, err = JoinPrompt(&App{Stdin: null, Stderr: &said}, []string{"a"}, 0)
 	assert.NoError(t, err)
-	assert.Equal(t, []string{"a", ""}, []string{got, said.String()})
-	_, err = ReadPrompt(&App{Stdin: strings.NewReader("")}, nil)
-	assert.ErrorAs(t, err, new(*UsageError))
-	_, err = ReadPrompt(&App{Stdin: iotest.ErrReader(io.ErrUnexpectedEOF)}, nil)
-	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.Equal(t, "a", got)
+	assert.Equal(t, "", said.String())
 }

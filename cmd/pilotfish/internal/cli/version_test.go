@@ -40,10 +40,12 @@ func TestBuildOf(t *testing.T) {
 		"no build info":    {"", "", nil, "unknown", ""},
 		"stamped, no info": {"v1.2.3", "", nil, "v1.2.3", ""},
 	} {
-		b := combineBuildInfo(c.stamp, c.archive, c.info)
-		assert.Equal(t, c.version, b.Version, name)
-		assert.Equal(t, c.revision, b.Revision, name)
-		assert.Equal(t, runtime.Version(), b.Go)
+		t.Run(name, func(t *testing.T) {
+			b := combineBuildInfo(c.stamp, c.archive, c.info)
+			assert.Equal(t, c.version, b.Version)
+			assert.Equal(t, c.revision, b.Revision)
+			assert.Equal(t, runtime.Version(), b.Go)
+		})
 	}
 }
 

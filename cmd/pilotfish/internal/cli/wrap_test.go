@@ -112,11 +112,11 @@ func TestWrapperResized(t *testing.T) {
 func TestWrapperHolds(t *testing.T) {
 	var out strings.Builder
 	w := &Wrapper{out: &out, columns: func() int { return 8 }}
-	for _, c := range [][2]string{{"on", ""}, {"e", ""}, {" tw", "one"}, {"elve", "one"}, {" and", "one\ntwelve"},
-		{"abcdefghijk", "one\ntwelve\nandabcde"}, {"\n", "one\ntwelve\nandabcde\nfghijk\n"}} {
-		_, err := w.Write([]byte(c[0]))
+	for _, c := range []struct{ text, shown string }{{"on", ""}, {"e", ""}, {" tw", "one"}, {"elve", "one"},
+		{" and", "one\ntwelve"}, {"abcdefghijk", "one\ntwelve\nandabcde"}, {"\n", "one\ntwelve\nandabcde\nfghijk\n"}} {
+		_, err := w.Write([]byte(c.text))
 		require.NoError(t, err)
-		assert.Equal(t, c[1], out.String())
+		assert.Equal(t, c.shown, out.String())
 	}
 	out.Reset()
 	w.whole = true

@@ -17,12 +17,12 @@ func TestDiffering(t *testing.T) {
 		require.NoError(t, c.Flags().Set(name, value))
 		return c.Flags()
 	}
-	for name, values := range map[string][2]string{
+	for name, values := range map[string]struct{ one, other string }{
 		"listen": {":1", ":2"}, "slots": {"1000", "2000"}, "upstream": {"http://a", "http://b"},
 		"limit": {"prompt=5", "prompt=6"}, "share-prefixes": {"true", "false"}, "admin": {"off", ":9"},
 	} {
-		assert.Empty(t, changedFlags(of(name, values[0]), of(name, values[0])), name)
-		assert.Equal(t, []string{name}, changedFlags(of(name, values[0]), of(name, values[1])), name)
+		assert.Empty(t, changedFlags(of(name, values.one), of(name, values.one)), name)
+		assert.Equal(t, []string{name}, changedFlags(of(name, values.one), of(name, values.other)), name)
 	}
 	for _, name := range []string{"token-file", "cert", "key", "ticket-key-file"} {
 		assert.Empty(t, changedFlags(of(name, "a"), of(name, "b")), name)

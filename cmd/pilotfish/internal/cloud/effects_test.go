@@ -12,14 +12,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestCloudEffects: each flag sets what it is for in the model, its service, the gateway and the engines.
-func TestCloudEffects(t *testing.T) {
-	dir := t.TempDir()
-	key, words := filepath.Join(dir, "key"), filepath.Join(dir, "words")
-	require.NoError(t, os.WriteFile(key, []byte("sesame\n"), 0o600))
-	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
-	const elsewhere = "cert key log router config check-config ticket-key-file log-level"
-	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, map[string]string{
+// cloudEffects has lines of flags, and what each changes. key is a file with the key sesame.
+func cloudEffects(key string) map[string]string {
+	return map[string]string{
 		"": "Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
 			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Gateway.MessageTimeout=5s; Model.Backend=cpu; " +
 			"admin=127.0.0.1:9433; listen=:4433; tokenizer=t",
@@ -60,7 +55,16 @@ func TestCloudEffects(t *testing.T) {
 		"--limit idle=7s":      "Gateway.IdleTimeout=7s",
 		"--limit handshake=7s": "Gateway.MessageTimeout=7s",
 		"--limit total=7s":     "Gateway.AskTimeout=7s",
-	}, func(c *cobra.Command, parse func()) any {
+	}
+}
+
+// TestCloudEffects: each flag sets what it is for in the model, its service, the gateway and the engines.
+func TestCloudEffects(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("sesame\n"), 0o600))
+	const elsewhere = "cert key log router config check-config ticket-key-file log-level"
+	lines := cloudEffects(key)
+	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, lines, func(c *cobra.Command, parse func()) any {
 		f := new(cloudCommandFlags)
 		f.registerFlags(c)
 		parse()

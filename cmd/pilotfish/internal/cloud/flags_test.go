@@ -48,27 +48,32 @@ func TestAccess(t *testing.T) {
 	device := []engine.GatewayToken{{Name: "device", Secret: clitest.SecretB}}
 	loopback, far := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7)}
 	for _, c := range []struct {
+		name     string
 		f        accessFlags
 		variable string // "": not set
 		listen   net.Addr
 		want     []engine.GatewayToken
 		say      string
 	}{
-		{accessFlags{given: true, file: file}, clitest.SecretB, loopback, lab, "an access token of " + file},
-		{accessFlags{}, " " + clitest.SecretB + "\n", loopback, device, "the access token of PILOTFISH_TOKEN"},
-		{accessFlags{}, "", loopback, nil, "open to programs on this machine"},
-		{accessFlags{open: true}, "", far, nil, "open to every device"},
-		{accessFlags{dry: true}, "", far, nil, "that is made on the first start"},
+		{"a file and the variable", accessFlags{given: true, file: file}, clitest.SecretB, loopback, lab,
+			"an access token of " + file},
+		{"the variable", accessFlags{}, " " + clitest.SecretB + "\n", loopback, device,
+			"the access token of PILOTFISH_TOKEN"},
+		{"loopback", accessFlags{}, "", loopback, nil, "open to programs on this machine"},
+		{"open", accessFlags{open: true}, "", far, nil, "open to every device"},
+		{"a dry run", accessFlags{dry: true}, "", far, nil, "that is made on the first start"},
 	} {
-		t.Setenv(cli.TokenVariable, c.variable)
-		if c.variable == "" {
-			require.NoError(t, os.Unsetenv(cli.TokenVariable))
-		}
-		who, err := c.f.decideAccess(c.listen, filepath.Join(t.TempDir(), "none"))
-		require.NoError(t, err)
-		assert.Equal(t, c.want, who.tokens, c.say)
-		assert.Contains(t, who.say, c.say)
-		assert.False(t, who.made)
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(cli.TokenVariable, c.variable)
+			if c.variable == "" {
+				require.NoError(t, os.Unsetenv(cli.TokenVariable))
+			}
+			who, err := c.f.decideAccess(c.listen, filepath.Join(t.TempDir(), "none"))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, who.tokens, c.say)
+			assert.Contains(t, who.say, c.say)
+			assert.False(t, who.made)
+		})
 	}
 	kept := filepath.Join(t.TempDir(), "new", "token")
 	for made := range 2 {
@@ -92,29 +97,36 @@ func TestTokenRefused(t *testing.T) {
 	given, far := accessFlags{given: true, file: file}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7)}
 	const a, b = clitest.SecretA, clitest.SecretB
 	for _, c := range []struct {
+		name                    string
 		f                       accessFlags
 		content, variable, want string
 	}{
-		{given, " \n# nothing\n\n", "unset", "it has no access token"},
-		{accessFlags{given: true, file: file + "x"}, "", "unset", "--token-file: open"},
-		{accessFlags{}, "", "", "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
-		{accessFlags{}, "", a[1:] + "\n", "PILOTFISH_TOKEN has 15 bytes"},
-		{given, "lab:" + a + "\nnext:" + b[1:] + "\n", "unset", "line 2: the access token has 15 bytes"},
-		{given, "\nlab:" + a + " rate=fast\n", "unset", `line 2: limit 1 of "lab": rate needs a number above 0`},
-		{given, "lab:" + a + " " + b + "\n", "unset", "write rate=N, devices=N, weight=N, private or share"},
-		{accessFlags{given: true, file: file, open: true}, "lab:" + a, "unset", "--open serves all devices"},
-		{accessFlags{open: true}, "", a, "--open serves all devices"},
-		{accessFlags{}, "", "unset", "the access token cannot be stored"},
+		{"only comments", given, " \n# nothing\n\n", "unset", "it has no access token"},
+		{"no file", accessFlags{given: true, file: file + "x"}, "", "unset", "--token-file: open"},
+		{"an empty variable", accessFlags{}, "", "", "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
+		{"a short variable", accessFlags{}, "", a[1:] + "\n", "PILOTFISH_TOKEN has 15 bytes"},
+		{"a short token", given, "lab:" + a + "\nnext:" + b[1:] + "\n", "unset",
+			"line 2: the access token has 15 bytes"},
+		{"a wrong limit", given, "\nlab:" + a + " rate=fast\n", "unset",
+			`line 2: limit 1 of "lab": rate needs a number above 0`},
+		{"two tokens in a line", given, "lab:" + a + " " + b + "\n", "unset",
+			"write rate=N, devices=N, weight=N, private or share"},
+		{"a file and --open", accessFlags{given: true, file: file, open: true}, "lab:" + a, "unset",
+			"--open serves all devices"},
+		{"a variable and --open", accessFlags{open: true}, "", a, "--open serves all devices"},
+		{"nowhere to store one", accessFlags{}, "", "unset", "the access token cannot be stored"},
 	} {
-		require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
-		if t.Setenv(cli.TokenVariable, c.variable); c.variable == "unset" {
-			require.NoError(t, os.Unsetenv(cli.TokenVariable))
-		}
-		who, err := c.f.decideAccess(far, "")
-		require.ErrorContains(t, err, c.want)
-		assert.False(t, who.made)
-		assert.NotContains(t, err.Error(), a[1:])
-		assert.NotContains(t, err.Error(), b[1:])
+		t.Run(c.name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
+			if t.Setenv(cli.TokenVariable, c.variable); c.variable == "unset" {
+				require.NoError(t, os.Unsetenv(cli.TokenVariable))
+			}
+			who, err := c.f.decideAccess(far, "")
+			require.ErrorContains(t, err, c.want)
+			assert.False(t, who.made)
+			assert.NotContains(t, err.Error(), a[1:])
+			assert.NotContains(t, err.Error(), b[1:])
+		})
 	}
 	damaged := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(damaged, []byte("short"), 0o600))
@@ -124,7 +136,7 @@ func TestTokenRefused(t *testing.T) {
 
 // TestCloudModel: a gateway has one model. Flags of a model that runs here are named if they have no effect.
 func TestCloudModel(t *testing.T) {
-	for args, want := range map[string][2]string{ // what stderr says, and the error
+	for args, want := range map[string]struct{ stderr, err string }{
 		"":                             {"", "there is no model"},
 		"-m m --upstream u":            {"", "leave one of them out"},
 		"-m m --threads 3":             {"", ""},
@@ -137,13 +149,13 @@ func TestCloudModel(t *testing.T) {
 		c, f := newCloudCommand(&cli.App{})
 		require.NoError(t, c.ParseFlags(strings.Fields(args)))
 		err := f.checkModelFlags(c.Flags(), &said)
-		if want[1] == "" {
+		if want.err == "" {
 			require.NoError(t, err, args)
 		} else {
-			require.ErrorContains(t, err, want[1], args)
+			require.ErrorContains(t, err, want.err, args)
 		}
-		assert.Equal(t, want[0] == "", said.Len() == 0, args)
-		assert.Contains(t, said.String(), want[0])
+		assert.Equal(t, want.stderr == "", said.Len() == 0, args)
+		assert.Contains(t, said.String(), want.stderr)
 	}
 }
 

@@ -17,15 +17,23 @@ import (
 func TestGarbage(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
+		name               string
 		garbage, kv, alive int64
 		percent            int
 	}{
-		{1024 * mib, 960 * mib, 0, 100}, {512 * mib, 960 * mib, 900 * mib, 50}, {1024 * mib, 0, 10 * mib, 1600},
-		{1024 * mib, 1984 * mib, 0, 50}, {1024 * mib, 0, 512 * mib, 200}, {1024 * mib, 960 * mib, 2048 * mib, 50},
-		{mib, 64 << 30, 0, 1}, {0, 0, 0, 1},
+		{"garbage like keys and values", 1024 * mib, 960 * mib, 0, 100},
+		{"half as much", 512 * mib, 960 * mib, 900 * mib, 50},
+		{"little alive", 1024 * mib, 0, 10 * mib, 1600},
+		{"twice the keys and values", 1024 * mib, 1984 * mib, 0, 50},
+		{"much alive", 1024 * mib, 0, 512 * mib, 200},
+		{"more alive than keys and values", 1024 * mib, 960 * mib, 2048 * mib, 50},
+		{"at least 1%", mib, 64 << 30, 0, 1},
+		{"no garbage", 0, 0, 0, 1},
 	} {
-		m := collectorControl{garbage: c.garbage, kv: c.kv, alive: func() int64 { return c.alive }}
-		assert.Equal(t, c.percent, m.wantedPercent(), "%+v", c)
+		t.Run(c.name, func(t *testing.T) {
+			m := collectorControl{garbage: c.garbage, kv: c.kv, alive: func() int64 { return c.alive }}
+			assert.Equal(t, c.percent, m.wantedPercent())
+		})
 	}
 }
 

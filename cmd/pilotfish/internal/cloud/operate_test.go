@@ -51,6 +51,35 @@ func (m checkedModel) Ready() error { return m.check() }
 
 func (checkedModel) Metrics() []prometheus.Collector { return nil }
 
+// askThrice lets three devices ask a gateway, and waits until one question is at its dead engine. end ends them all.
+func askThrice(t *testing.T, g *gateway.Gateway, address string, up dead) (end func()) {
+	t.Helper()
+	var asks sync.WaitGroup
+	asking, giveUp := context.WithCancel(t.Context())
+	for range 3 {
+		d, err := client.Dial(t.Context(), address, client.Options{
+			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint()})
+		require.NoError(t, err)
+		t.Cleanup(func() { d.Close() })
+		s, err := d.NewSession(t.Context())
+		require.NoError(t, err)
+		asks.Go(func() { _, _ = s.Ask(asking, terms.Question{Context: []int32{1, 2, 3}}) })
+	}
+	<-up.asked
+	return func() {
+		giveUp()
+		asks.Wait()
+	}
+}
+
+// assertReadyPage checks the page that says whether a gateway is ready.
+func assertReadyPage(t *testing.T, at string, code int, body string) {
+	t.Helper()
+	gotCode, got := clitest.Page(t, at, "/readyz")
+	assert.Equal(t, code, gotCode)
+	assert.Equal(t, body, got)
+}
+
 // TestDeadEngine: an engine that never answers blocks only its questions: devices connect and disconnect, the pages
 // work, and the gateway reports at once that it stops, and stops in time.
 func TestDeadEngine(t *testing.T) {
@@ -61,9 +90,7 @@ func TestDeadEngine(t *testing.T) {
 	require.NoError(t, err)
 	at := op.at.String()
 	defer op.closePages()
-	code, body := clitest.Page(t, at, "/readyz")
-	assert.Equal(t, http.StatusServiceUnavailable, code)
-	assert.Equal(t, "not ready: the gateway is starting\n", body)
+	assertReadyPage(t, at, http.StatusServiceUnavailable, "not ready: the gateway is starting\n")
 	up := dead{make(chan struct{}, 9)}
 	broken := atomic.Bool{}
 	g, err := gateway.New(
@@ -75,7 +102,7 @@ func TestDeadEngine(t *testing.T) {
 		}
 		return nil
 	}})
-	code, _ = clitest.Page(t, at, "/readyz")
+	code, body := clitest.Page(t, at, "/readyz")
 	assert.Equal(t, http.StatusServiceUnavailable, code, "it does not serve yet")
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -83,31 +110,16 @@ func TestDeadEngine(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(ctx, socket) }()
 
-	var asks sync.WaitGroup
-	asking, giveUp := context.WithCancel(t.Context())
-	for range 3 { // one at the engine, the others wait for it
-		d, err := client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
-			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint()})
-		require.NoError(t, err)
-		defer d.Close()
-		s, err := d.NewSession(t.Context())
-		require.NoError(t, err)
-		asks.Go(func() { _, _ = s.Ask(asking, terms.Question{Context: []int32{1, 2, 3}}) })
-	}
-	<-up.asked
+	end := askThrice(t, g, socket.LocalAddr().String(), up)
 	var now map[string]*dto.MetricFamily
-	for clitest.Sum(now["pilotfish_gateway_asks_waiting"]) != 2 {
+	for clitest.Sum(now["pilotfish_gateway_asks_waiting"]) != 2 { // for the one at the engine
 		now = clitest.MetricsOf(t, at)
 	}
 	assert.Equal(t, 3., clitest.Sum(now["pilotfish_gateway_connections"]))
 	assert.Equal(t, 1., clitest.Sum(now["pilotfish_gateway_ready"]))
-	code, body = clitest.Page(t, at, "/readyz")
-	assert.Equal(t, http.StatusOK, code)
-	assert.Equal(t, "ready\n", body)
+	assertReadyPage(t, at, http.StatusOK, "ready\n")
 	broken.Store(true)
-	code, body = clitest.Page(t, at, "/readyz")
-	assert.Equal(t, http.StatusServiceUnavailable, code)
-	assert.Equal(t, "not ready: the engine is away\n", body)
+	assertReadyPage(t, at, http.StatusServiceUnavailable, "not ready: the engine is away\n")
 	now = clitest.MetricsOf(t, at)
 	assert.Zero(t, clitest.Sum(now["pilotfish_gateway_ready"])+clitest.Sum(now["pilotfish_gateway_upstream_up"]))
 	broken.Store(false)
@@ -123,7 +135,6 @@ func TestDeadEngine(t *testing.T) {
 	code, _ = clitest.Page(t, at, "/healthz")
 	assert.Equal(t, http.StatusOK, code, "it lives")
 	require.NoError(t, <-done)
-	giveUp()
-	asks.Wait()
+	end()
 	require.NoError(t, socket.Close())
 }

@@ -72,6 +72,20 @@ func (r *reloading) reloaded() string {
 	return r.said.String()[before:]
 }
 
+// assertUnchanged reloads, and checks that the log says why nothing changed.
+func (r *reloading) assertUnchanged(t *testing.T, visit func(secret string) error, pin netproto.Digest, why string) {
+	t.Helper()
+	said := r.reloaded()
+	assert.Contains(t, said, `level=ERROR msg="not reloaded: all settings are unchanged"`, why)
+	assert.Contains(t, said, why)
+	assert.NotContains(t, said, clitest.SecretB)
+	assert.NotContains(t, said, "level=INFO")
+	assert.NoError(t, visit(clitest.SecretA), why)
+	assert.Error(t, visit(clitest.SecretB), why)
+	assert.Equal(t, pin, r.g.Fingerprint())
+	assert.Equal(t, slog.LevelInfo, r.level.Level())
+}
+
 // TestReload: a reload applies tokens, certificate, ticket keys and the log's level together. It names settings that
 // need a restart, and with any error it changes nothing.
 func TestReload(t *testing.T) {
@@ -96,16 +110,9 @@ func TestReload(t *testing.T) {
 	require.NoError(t, visit(clitest.SecretA))
 	require.Error(t, visit(clitest.SecretB))
 
-	unchanged := func(want string) {
-		said := r.reloaded()
-		assert.Contains(t, said, `level=ERROR msg="not reloaded: all settings are unchanged"`, want)
-		assert.Contains(t, said, want)
-		assert.NotContains(t, said, clitest.SecretB)
-		assert.NotContains(t, said, "level=INFO")
-		assert.NoError(t, visit(clitest.SecretA), want)
-		assert.Error(t, visit(clitest.SecretB), want)
-		assert.Equal(t, pin, r.g.Fingerprint())
-		assert.Equal(t, slog.LevelInfo, r.level.Level())
+	unchanged := func(why string) {
+		t.Helper()
+		r.assertUnchanged(t, visit, pin, why)
 	}
 	certificate()
 	write("tokens", "lab:"+clitest.SecretB)

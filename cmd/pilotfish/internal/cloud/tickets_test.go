@@ -115,27 +115,24 @@ func (answering) Ask(context.Context, terms.Job) (terms.Reply, error) {
 	return terms.Reply{Token: 1}, nil
 }
 
-// TestTicketsAreRenewed: a gateway with generated ticket keys makes a new one every day, and drops the oldest.
-func TestTicketsAreRenewed(t *testing.T) {
-	clitest.OwnFolders(t)
-	f := new(cloudCommandFlags)
-	begin := time.Now()
-	keys, err := f.loadTicketKeys(begin)
-	require.NoError(t, err)
+// servedWith serves a gateway with these ticket keys. visit connects to it with the ticket of the last visit, if any,
+// and reports whether the gateway accepted that.
+func servedWith(t *testing.T, keys []engine.GatewayTicketKey) (g *gateway.Gateway, visit func() bool) {
+	t.Helper()
 	g, err := gateway.New(gateway.Options{TicketKeys: keys}, answering{})
 	require.NoError(t, err)
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer socket.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(ctx, socket) }()
-	defer func() {
+	t.Cleanup(func() {
 		cancel()
 		assert.NoError(t, <-done)
-	}()
+		socket.Close()
+	})
 	folder := t.TempDir()
-	visit := func() bool {
+	return g, func() bool {
 		c, err := client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
 			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint(), TicketFolder: folder})
 		require.NoError(t, err)
@@ -146,6 +143,16 @@ func TestTicketsAreRenewed(t *testing.T) {
 		require.NoError(t, c.Close())
 		return c.Stats().Early == 1
 	}
+}
+
+// TestTicketsAreRenewed: a gateway with generated ticket keys makes a new one every day, and drops the oldest.
+func TestTicketsAreRenewed(t *testing.T) {
+	clitest.OwnFolders(t)
+	f := new(cloudCommandFlags)
+	begin := time.Now()
+	keys, err := f.loadTicketKeys(begin)
+	require.NoError(t, err)
+	g, visit := servedWith(t, keys)
 	var log clitest.LockedBuffer
 	r := reloader{f: f, g: g, log: slog.New(slog.NewTextHandler(&log, nil))}
 	renew := func(days int) { r.renewTicketKeys(begin.Add(time.Duration(days) * 25 * time.Hour)) }

@@ -46,26 +46,30 @@ func (v *verifier) Verifies(_ context.Context, s terms.Sampling, judge string) e
 func TestVerifiable(t *testing.T) {
 	run := func(margin float64) eval.Run { return eval.Run{Policy: "margin", Verify: &margin} }
 	for _, c := range []struct {
+		name        string
 		runs        []eval.Run
 		temperature float64
 		asked       []string
 		said        string
 	}{
-		{[]eval.Run{{Policy: "never"}}, 1, nil, ""},
-		{[]eval.Run{{Policy: "never"}, run(0), run(0.5)}, 0, []string{"", ""}, ""},
-		{[]eval.Run{run(0.5)}, 1, []string{""}, "--verify 0.5 is not possible with this large "},
-		{[]eval.Run{{Policy: "verify", Budget: 0.1}}, 1, []string{""}, "--policy verify is not possible"},
-		{[]eval.Run{{Policy: "judge"}, {Policy: "never"}}, 0, []string{"j"}, "--policy judge is not possible"},
+		{"not verified", []eval.Run{{Policy: "never"}}, 1, nil, ""},
+		{"greedy margins", []eval.Run{{Policy: "never"}, run(0), run(0.5)}, 0, []string{"", ""}, ""},
+		{"a sampled margin", []eval.Run{run(0.5)}, 1, []string{""}, "--verify 0.5 is not possible with this large "},
+		{"a budget", []eval.Run{{Policy: "verify", Budget: 0.1}}, 1, []string{""}, "--policy verify is not possible"},
+		{"a judge", []eval.Run{{Policy: "judge"}, {Policy: "never"}}, 0, []string{"j"},
+			"--policy judge is not possible"},
 	} {
-		var v verifier
-		o := eval.Options{Runs: c.runs, Judge: "j", Sampling: terms.Sampling{Temperature: c.temperature}}
-		err := checkVerification(t.Context(), &v, o)
-		assert.Equal(t, c.asked, v.asked)
-		if c.said == "" {
-			assert.NoError(t, err)
-			continue
-		}
-		assert.ErrorContains(t, err, c.said)
-		assert.ErrorIs(t, err, netproto.CannotVerify)
+		t.Run(c.name, func(t *testing.T) {
+			var v verifier
+			o := eval.Options{Runs: c.runs, Judge: "j", Sampling: terms.Sampling{Temperature: c.temperature}}
+			err := checkVerification(t.Context(), &v, o)
+			assert.Equal(t, c.asked, v.asked)
+			if c.said == "" {
+				assert.NoError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, c.said)
+			assert.ErrorIs(t, err, netproto.CannotVerify)
+		})
 	}
 }

@@ -57,8 +57,10 @@ func TestModelOptions(t *testing.T) {
 				assert.Equal(t, f.Convert(to.Field(i).Type()).Interface(), to.Field(i).Interface(), name)
 			}
 		}
-		assert.Equal(t, []any{m.Threads, m.context, m.Kv, m.Backend, m.huge, m.Exact}, []any{public.Threads,
-			public.Context, public.KV, public.Backend, public.HugePages, public.Exact})
+		want := public
+		want.Threads, want.Context, want.KV = m.Threads, m.context, m.Kv
+		want.Backend, want.HugePages, want.Exact = m.Backend, m.huge, m.Exact
+		assert.Equal(t, want, public)
 	}
 }
 
@@ -96,27 +98,29 @@ func TestExplain(t *testing.T) {
 		"other": {io.ErrUnexpectedEOF, "unexpected EOF (check the address, and that `pilotfish cloud` is running " +
 			"there)"},
 	} {
-		for _, by := range []string{"", "--cloud", "/cloud"} {
-			for token, advice := range map[string]string{
-				"":               "give the gateway's access token with --token-file or in PILOTFISH_TOKEN",
-				"--token-file=f": "put the gateway's access token into the file of --token-file",
-			} {
-				set := pflag.NewFlagSet("", pflag.ContinueOnError)
-				var f GatewayFlags
-				f.Register(set)
-				require.NoError(t, set.Parse([]string{"--cloud", "h:1", token}))
-				f.By = by
-				pin := "with --pin"
-				if by == "/cloud" {
-					pin = "after the address, as in /cloud h:1 FINGERPRINT"
+		t.Run(name, func(t *testing.T) {
+			for _, by := range []string{"", "--cloud", "/cloud"} {
+				for token, advice := range map[string]string{
+					"":               "give the gateway's access token with --token-file or in PILOTFISH_TOKEN",
+					"--token-file=f": "put the gateway's access token into the file of --token-file",
+				} {
+					set := pflag.NewFlagSet("", pflag.ContinueOnError)
+					var f GatewayFlags
+					f.Register(set)
+					require.NoError(t, set.Parse([]string{"--cloud", "h:1", token}))
+					f.By = by
+					pin := "with --pin"
+					if by == "/cloud" {
+						pin = "after the address, as in /cloud h:1 FINGERPRINT"
+					}
+					want := strings.NewReplacer("PIN;", pin+";", "TOKEN", advice, "FINGERPRINT)",
+						"`pilotfish cloud` prints it where the gateway runs)").Replace(c.want)
+					err := f.Explain(&engine.ConnectError{Addr: "i:2", Err: c.err})
+					assert.EqualError(t, err, cmp.Or(by, "--cloud")+" h:1: "+want)
+					assert.ErrorIs(t, err, c.err)
 				}
-				want := strings.NewReplacer("PIN;", pin+";", "TOKEN", advice, "FINGERPRINT)",
-					"`pilotfish cloud` prints it where the gateway runs)").Replace(c.want)
-				err := f.Explain(&engine.ConnectError{Addr: "i:2", Err: c.err})
-				assert.EqualError(t, err, cmp.Or(by, "--cloud")+" h:1: "+want, name)
-				assert.ErrorIs(t, err, c.err)
 			}
-		}
+		})
 	}
 }
 
@@ -176,18 +180,22 @@ func (f fingerprinted) Fingerprint() (string, error) { return f.of, f.err }
 // cannot control the terminal.
 func TestWarnForeign(t *testing.T) {
 	for _, c := range []struct {
-		model, name string
-		own         fingerprinted
-		want        string
+		name, model, called string
+		own                 fingerprinted
+		want                string
 	}{
-		{"a", "n", fingerprinted{of: "a"}, ""}, {"", "n", fingerprinted{of: "a"}, ""},
-		{"b", "n", fingerprinted{err: io.EOF}, ""}, {"b", "", fingerprinted{of: "a"}, "another model: what"},
-		{"b", "n\x1b[2J日", fingerprinted{of: "a"}, `another model (n\x1b[2J日): what`},
+		{"its model", "a", "n", fingerprinted{of: "a"}, ""},
+		{"an unknown model", "", "n", fingerprinted{of: "a"}, ""},
+		{"no fingerprint", "b", "n", fingerprinted{err: io.EOF}, ""},
+		{"another without a name", "b", "", fingerprinted{of: "a"}, "another model: what"},
+		{"another with a hostile name", "b", "n\x1b[2J日", fingerprinted{of: "a"}, `another model (n\x1b[2J日): what`},
 	} {
-		var out strings.Builder
-		WarnForeign(&cli.App{Stderr: &out}, "router", router.About{Model: c.model, ModelName: c.name}, c.own)
-		assert.Contains(t, out.String(), c.want)
-		assert.Equal(t, c.want == "", out.Len() == 0, out.String())
+		t.Run(c.name, func(t *testing.T) {
+			var out strings.Builder
+			WarnForeign(&cli.App{Stderr: &out}, "router", router.About{Model: c.model, ModelName: c.called}, c.own)
+			assert.Contains(t, out.String(), c.want)
+			assert.Equal(t, c.want == "", out.Len() == 0, out.String())
+		})
 	}
 }
 
@@ -259,7 +267,8 @@ func TestMeasured(t *testing.T) {
 	assert.NotContains(t, r.Flags, "help")
 	assert.Equal(t, time.UTC, r.Date.Location())
 	assert.Zero(t, r.Date.Nanosecond())
-	assert.Equal(t, []string{cli.BuildVersion(), runtime.Version()}, []string{r.Version, r.Go})
+	assert.Equal(t, cli.BuildVersion(), r.Version)
+	assert.Equal(t, runtime.Version(), r.Go)
 	number := pflag.NewFlagSet("", pflag.ContinueOnError)
 	number.Int("tokens", 0, "")
 	require.NoError(t, number.Parse([]string{"--tokens", "12"}))

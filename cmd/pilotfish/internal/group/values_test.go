@@ -26,15 +26,17 @@ func TestValues(t *testing.T) {
 			"0.5": Margin{On: true, Nats: 0.5}, "1000000": Margin{On: true, Nats: 1e6}},
 			[]string{"-1", "on", "NaN", "Inf", ""}},
 	} {
-		for text, want := range c.is {
-			require.NoError(t, c.v.Set(text), "%s %s", name, text)
-			assert.Equal(t, want, reflect.ValueOf(c.v).Elem().Interface(), "%s %s", name, text)
-			assert.Equal(t, text, c.v.String(), name)
-			for _, wrong := range c.refused {
-				assert.Error(t, c.v.Set(wrong), "%s %s", name, wrong)
-				assert.Equal(t, want, reflect.ValueOf(c.v).Elem().Interface(), "%s is not changed by %s", name, wrong)
+		t.Run(name, func(t *testing.T) {
+			for text, want := range c.is {
+				require.NoError(t, c.v.Set(text), text)
+				assert.Equal(t, want, reflect.ValueOf(c.v).Elem().Interface(), text)
+				assert.Equal(t, text, c.v.String())
+				for _, wrong := range c.refused {
+					assert.Error(t, c.v.Set(wrong), wrong)
+					assert.Equal(t, want, reflect.ValueOf(c.v).Elem().Interface(), "not changed by %s", wrong)
+				}
 			}
-		}
+		})
 	}
 	for kind, c := range map[string]struct {
 		want    map[string]int
@@ -43,21 +45,24 @@ func TestValues(t *testing.T) {
 		"auto|N":     {map[string]int{"auto": -9, "1": 1, "65": 65}, []string{"0", "-9", "1.5", "off", "", "1048577"}},
 		"auto|off|N": {map[string]int{"auto": 0, "off": -1, "2": 2, "8": 8}, []string{"1", "9", "0", "-1", "on", ""}},
 	} {
-		n := 5
-		p := pflag.NewFlagSet("", pflag.ContinueOnError)
-		AddLookup(p, &n)
-		v := p.Lookup("lookup").Value
-		if kind == "auto|N" {
-			v = newAutoNumber(&n, -9)
-		}
-		assert.Equal(t, kind, v.Type())
-		for text, want := range c.want {
-			require.NoError(t, v.Set(text), text)
-			for _, wrong := range c.refused {
-				assert.ErrorContains(t, v.Set(wrong), "give auto", wrong)
+		t.Run(kind, func(t *testing.T) {
+			n := 5
+			p := pflag.NewFlagSet("", pflag.ContinueOnError)
+			AddLookup(p, &n)
+			v := p.Lookup("lookup").Value
+			if kind == "auto|N" {
+				v = newAutoNumber(&n, -9)
 			}
-			assert.Equal(t, []any{want, text}, []any{n, v.String()}, "not changed by what is refused")
-		}
+			assert.Equal(t, kind, v.Type())
+			for text, want := range c.want {
+				require.NoError(t, v.Set(text), text)
+				for _, wrong := range c.refused {
+					assert.ErrorContains(t, v.Set(wrong), "give auto", wrong)
+				}
+				assert.Equal(t, want, n, "not changed by what is refused")
+				assert.Equal(t, text, v.String())
+			}
+		})
 	}
 	var d deadlineFlag
 	require.NoError(t, d.Set("0"))

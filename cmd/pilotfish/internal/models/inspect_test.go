@@ -33,7 +33,8 @@ func TestInspectGPU(t *testing.T) {
 			assert.Equal(t, "Q6_K", s.GPUType)
 			assert.Equal(t, s.Bytes/110*210, s.GPUBytes, "bytes of a block of 256 weights")
 		} else {
-			assert.Equal(t, []any{s.Type, s.Bytes}, []any{s.GPUType, s.GPUBytes})
+			assert.Equal(t, s.Type, s.GPUType)
+			assert.Equal(t, s.Bytes, s.GPUBytes, s.Type)
 		}
 	}
 	_, stdout, _ = clitest.Call(t, "inspect", m)

@@ -57,8 +57,10 @@ func TestInspect(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, info.Size(), in.Bytes)
 	assert.EqualValues(t, 3, in.Version)
-	assert.Equal(t, []any{"+Inf", "-Inf", "NaN", 1.5}, []any{jsonFloat(math.Inf(1), 32, 0.), jsonFloat(math.Inf(-1), 64,
-		0.), jsonFloat(math.NaN(), 64, 0.), jsonFloat(1.5, 64, 1.5)}, "JSON has no such numbers")
+	assert.Equal(t, "+Inf", jsonFloat(math.Inf(1), 32, 0.), "JSON has no such number")
+	assert.Equal(t, "-Inf", jsonFloat(math.Inf(-1), 64, 0.))
+	assert.Equal(t, "NaN", jsonFloat(math.NaN(), 64, 0.))
+	assert.Equal(t, 1.5, jsonFloat(1.5, 64, 1.5))
 	assert.Equal(t, "qwen2", in.Metadata["general.architecture"])
 	assert.EqualValues(t, 2, in.Metadata["qwen2.block_count"])
 	assert.Equal(t, map[string]any{"type": "array of string", "length": 512.0}, in.Metadata["tokenizer.ggml.tokens"])
@@ -80,7 +82,8 @@ func TestInspect(t *testing.T) {
 		assert.Equal(t, byType[x.Type], typeSize{Type: x.Type, Tensors: x.Tensors, Bytes: x.Bytes})
 		assert.True(t, i == 0 || x.Bytes <= in.Types[i-1].Bytes, "largest first")
 	}
-	assert.Equal(t, []int64{sum, parameters}, []int64{in.TensorBytes, in.Parameters})
+	assert.Equal(t, sum, in.TensorBytes)
+	assert.Equal(t, parameters, in.Parameters)
 
 	_, stdout, _ = clitest.Call(t, "inspect", m)
 	parts := strings.Split(stdout, "\n\n")

@@ -18,16 +18,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// TestModelNames: pull takes a quantisation, and every command takes the pulled name.
-func TestModelNames(t *testing.T) {
-	racing.Spare(t)
-	clitest.OwnFolders(t)
-	dir := clitest.ModelFolderWith(t, nil)
+// pullQuantisations pulls the demo's small model as o/n:q8_0 to path, in the folder dir, and o/n:F16 with its parts.
+func pullQuantisations(t *testing.T) (dir, path string) {
+	t.Helper()
+	dir = clitest.ModelFolderWith(t, nil)
 	clitest.HubOf(t, map[string][]byte{"m-Q8_0.gguf": demo.Small(), "m-f16-00001-of-00002.gguf": []byte("a"),
 		"m-f16-00002-of-00002.gguf": []byte("b")})
 	code, stdout, stderr := clitest.Call(t, "pull", "o/n:q8_0")
 	require.Equal(t, cli.ExitDone, code, stderr)
-	path := filepath.Join(dir, "o", "n", "m-Q8_0.gguf")
+	path = filepath.Join(dir, "o", "n", "m-Q8_0.gguf")
 	assert.Equal(t, path+"\n", stdout)
 	code, stdout, stderr = clitest.Call(t, "pull", "o/n:F16")
 	require.Equal(t, cli.ExitDone, code, stderr)
@@ -38,7 +37,14 @@ func TestModelNames(t *testing.T) {
 	code, _, stderr = clitest.Call(t, "pull", "o/n:Q2_K")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "pull o/n:Q2_K: it has no file of the quantisation Q2_K; there are:\n  o/n:m-Q8_0.gguf")
+	return dir, path
+}
 
+// TestModelNames: pull takes a quantisation, and every command takes the pulled name.
+func TestModelNames(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	dir, path := pullQuantisations(t)
 	for _, args := range [][]string{
 		{"run", "-n", "1", "-m", "o/n:q8_0", "hello"}, {"run", "-n", "1", "-m", "O/N:Q8_0", "hello"},
 		{"run", "o/n:q8_0", "-n", "1", "hello"}, {"run", "-n", "1", path, "two", "words"},
@@ -46,19 +52,18 @@ func TestModelNames(t *testing.T) {
 		{"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
 		{"bench", "engine", "-m", "o/n:Q8_0", "-p", "2", "-n", "1", "-r", "1"},
 		{"chat", "-m", "o/n:m-Q8_0.gguf"},
-		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", clitest.DemoData(t, 1), "--modes",
-			"local",
-			"-n", "1"},
+		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", clitest.DemoData(t, 1),
+			"--modes", "local", "-n", "1"},
 	} {
 		code, _, stderr := clitest.Call(t, args...)
 		assert.Equal(t, cli.ExitDone, code, "%v: %s", args, stderr)
 	}
 	_, want, _ := clitest.Call(t, "run", "-n", "3", "-m", path, "two", "words")
 	t.Setenv("PILOTFISH_MODEL", "not-this-one.gguf")
-	_, got, stderr := clitest.Call(t, "run", "-n", "3", path, "two", "words")
-	assert.Equal(t, want, got, stderr)
+	_, got, said := clitest.Call(t, "run", "-n", "3", path, "two", "words")
+	assert.Equal(t, want, got, said)
 	t.Setenv("PILOTFISH_MODEL", path)
-	code, _, stderr = clitest.Call(t, "run", "-n", "3", "describe m.gguf")
+	code, _, stderr := clitest.Call(t, "run", "-n", "3", "describe m.gguf")
 	assert.Equal(t, cli.ExitDone, code, "a sentence is a prompt: %s", stderr)
 	t.Setenv("PILOTFISH_MODEL", "")
 	m, err := pilotfish.Open("o/n:Q8_0", pilotfish.Options{})

@@ -25,8 +25,7 @@ func logitsOf(t *testing.T, m string, flags ...string) []float32 {
 	return clitest.Lines[logitsResult](t, stdout)[0].Logits
 }
 
-// TestModelFlags: each flag of a model changes its own option of the engine, and no other, and every command that runs
-// a model has them.
+// TestModelFlags: each flag of a model changes its own option of the engine, and no other.
 func TestModelFlags(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0") // with a context of 512 tokens
@@ -62,18 +61,28 @@ func TestModelFlags(t *testing.T) {
 		change(&want)
 		assert.Equal(t, want, open("-t 2 -m "+m+" "+args), args)
 	}
+}
 
+// TestLogitsFlags: the flags of a model reach the engine that computes its logits.
+func TestLogitsFlags(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
 	usualLogits := logitsOf(t, m)
 	assert.NotEqual(t, usualLogits, logitsOf(t, m, "--kv", "f32"))
 	assert.NotEqual(t, usualLogits, logitsOf(t, m, "--exact"))
 	assert.Equal(t, logitsOf(t, m, "--exact"), logitsOf(t, m, "--exact", "--kv", "f32"))
 	assert.NotEqual(t, usualLogits, logitsOf(t, clitest.TinyModel(t, "q5_0")), "--model")
-	for _, command := range [][]string{ // an invalid value is refused by the command that uses it
+}
+
+// TestModelFlagsRefused: every command that runs a model refuses invalid flags of it.
+func TestModelFlagsRefused(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	for _, command := range [][]string{
 		{"run", "-m", m, "--tokens", "1", "-n", "1"}, {"logits", "-m", m, "--tokens", "1"},
 		{"cloud", "-m", m, "--listen", "127.0.0.1:0"},
 		{"router", "calibrate", "-m", m, "--large", m, "--router", clitest.NarrowRouter(t, 8, ""), "--data",
-			clitest.DemoData(t, 9),
-			"-o", filepath.Join(t.TempDir(), "o")},
+			clitest.DemoData(t, 9), "-o", filepath.Join(t.TempDir(), "o")},
 	} {
 		for _, flags := range []string{"--threads 5000", "--kv f64", "--exact --backend soft", "--backend cuda"} {
 			code, _, stderr := clitest.Call(t, append(command, strings.Fields(flags)...)...)
@@ -86,6 +95,9 @@ func TestModelFlags(t *testing.T) {
 			assert.Contains(t, stderr, "backend metal")
 		}
 	}
+}
+
+func TestParseBackend(t *testing.T) {
 	for name, want := range map[string]engine.Backend{
 		"cpu": engine.CPU, "soft": engine.Soft, "soft:check": "soft:check", "metal": engine.Metal,
 	} {

@@ -24,24 +24,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestCalibrateDemo: the demo's router gets a certificate from the decoded answers, with the given flags; if nothing
-// can be certified there is no file.
-func TestCalibrateDemo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some 500 answers: not with -short")
-	}
-	clitest.OwnFolders(t)
-	out := filepath.Join(t.TempDir(), "out.gguf")
-	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--policy", "learned", "--threshold", "0.3,0.9",
+// demoCalibration returns flags with which the demo's router gets a certificate.
+func demoCalibration(out string) []string {
+	return []string{"-o", out, "--questions", "60", "-n", "48", "--policy", "learned", "--threshold", "0.3,0.9",
 		"--budget", "0.08", "--confidence", "0.7", "--json"}
-	steps, last, stderr := calibrated(t, cli.ExitDone, usual...)
-	assert.NotContains(t, stderr, "may show more", "the longest answer has 40 tokens")
-	require.Len(t, steps, 2)
-	require.NotNil(t, last.Certificate)
-	c := *last.Certificate
-	assert.Equal(t, out, last.File)
-	assert.Equal(t, []any{router.Learned, 0.08, 0.7, 60, 48, router.Chat, "learn-then-test, betting"},
-		[]any{c.Policy, c.Budget, c.Confidence, c.Prompts, c.MaxTokens, c.Prompt, c.Method})
+}
+
+// assertDemoSteps checks that the certificate has the flags of [demoCalibration] and the figures of its best step.
+func assertDemoSteps(t *testing.T, steps []calibration, c router.Certificate) {
+	t.Helper()
 	best := 0
 	if steps[1].Certified && steps[1].Right > steps[0].Right {
 		best = 1
@@ -52,11 +43,30 @@ func TestCalibrateDemo(t *testing.T) {
 		assert.InDelta(t, float64(s.Escalated)/float64(s.Tokens), s.Share, 1e-12)
 		assert.Equal(t, s.PValue <= 1-0.7, s.Certified)
 		assert.Equal(t, 60, s.Graded)
-		if i == best {
-			assert.Equal(t, []any{s.Threshold, s.Share, s.PValue, s.Tokens},
-				[]any{c.Threshold, c.Share, c.PValue, c.Tokens})
-		}
 	}
+	want := c
+	want.Policy, want.Budget, want.Confidence, want.Prompts, want.MaxTokens = router.Learned, 0.08, 0.7, 60, 48
+	want.Prompt, want.Method = router.Chat, "learn-then-test, betting"
+	s := steps[best]
+	want.Threshold, want.Share, want.PValue, want.Tokens = s.Threshold, s.Share, s.PValue, s.Tokens
+	assert.Equal(t, want, c)
+}
+
+// TestCalibrateDemo: the demo's router gets a certificate from the decoded answers, with the given flags.
+func TestCalibrateDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some 500 answers: not with -short")
+	}
+	clitest.OwnFolders(t)
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	usual := demoCalibration(out)
+	steps, last, stderr := calibrated(t, cli.ExitDone, usual...)
+	assert.NotContains(t, stderr, "may show more", "the longest answer has 40 tokens")
+	require.Len(t, steps, 2)
+	require.NotNil(t, last.Certificate)
+	c := *last.Certificate
+	assert.Equal(t, out, last.File)
+	assertDemoSteps(t, steps, c)
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	assert.Equal(t, c, *file.Certificate)
@@ -93,9 +103,17 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a lower max length of answers needs fewer prompts")
 	_, _, stderr = calibrated(t, cli.ExitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
 	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
+}
 
-	require.NoError(t, os.Remove(out))
-	steps, last, stderr = calibrated(t, cli.ExitFailed, append(usual, "--confidence", "0.99")...)
+// TestCalibrateDemoUncertified: if nothing can be certified there is no file, and the reason is printed.
+func TestCalibrateDemoUncertified(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some hundred answers: not with -short")
+	}
+	clitest.OwnFolders(t)
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	usual := demoCalibration(out)
+	steps, last, stderr := calibrated(t, cli.ExitFailed, append(usual, "--confidence", "0.99")...)
 	assert.Len(t, steps, 1)
 	assert.Nil(t, last.Certificate)
 	assert.Greater(t, last.Needed, 60)
@@ -107,7 +125,15 @@ func TestCalibrateDemo(t *testing.T) {
 	_, _, stderr = calibrated(t, cli.ExitFailed, append(usual, "--confidence", "0.99", "-n", "200")...)
 	assert.Contains(t, stderr, "with -n 40 fewer would do")
 	assert.NoFileExists(t, out)
+}
 
+// TestCalibrateDemoPolicies: without --policy the best of all policies is certified, and the text compares them.
+func TestCalibrateDemoPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some hundred answers: not with -short")
+	}
+	clitest.OwnFolders(t)
+	out := filepath.Join(t.TempDir(), "out.gguf")
 	code, stdout, stderr := clitest.Call(t, "router", "calibrate", "-o", out, "--questions", "90", "-n", "48",
 		"--confidence", "0.5")
 	for _, p := range []string{"never", "margin", "learned", "verify"} {
@@ -120,7 +146,7 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Regexp(t, `at most 7% of the tokens from the cloud with confidence 50%, shown on 81 prompts`, stdout)
 	assert.Contains(t, stdout, "written to "+out)
 	assert.Contains(t, stderr, "choosing thresholds")
-	file, err = engine.ReadRouter(out)
+	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	assert.Contains(t, file.Certificate.Method, "the best of 3 policies")
 	assert.NotEqual(t, router.Never, file.Certificate.Policy)
@@ -170,21 +196,35 @@ func TestCalibrateRoom(t *testing.T) {
 	require.NoError(t, err)
 	defer remote.Close()
 	for _, c := range []struct {
+		name string
 		pair group.Pair
 		want int // prompts
 	}{
-		{group.Pair{Edge: e[64], Large: e[64]}, 2}, {group.Pair{Edge: e[24], Large: e[24]}, 1},
-		{group.Pair{Edge: e[64], Large: e[24]}, 1}, {group.Pair{Edge: e[24], Large: e[64]}, 1},
-		{group.Pair{Edge: e[64], Far: remote}, 1},
+		{"room in both", group.Pair{Edge: e[64], Large: e[64]}, 2},
+		{"room in neither", group.Pair{Edge: e[24], Large: e[24]}, 1},
+		{"room in the small one", group.Pair{Edge: e[64], Large: e[24]}, 1},
+		{"room in the large one", group.Pair{Edge: e[24], Large: e[64]}, 1},
+		{"a gateway", group.Pair{Edge: e[64], Far: remote}, 1},
 	} {
-		_, said := printed(t, func(a *cli.App) error {
-			all, err := new(calibrateFlags).fittingPrompts(a, &c.pair, set)
-			assert.Len(t, all, c.want)
-			return err
+		t.Run(c.name, func(t *testing.T) {
+			_, said := printed(t, func(a *cli.App) error {
+				all, err := new(calibrateFlags).fittingPrompts(a, &c.pair, set)
+				assert.Len(t, all, c.want)
+				return err
+			})
+			assert.Equal(t, c.want == 1, strings.Contains(said, "1 of 2 prompts are left out: they leave no room for "+
+				"an answer in a context of 24 tokens"), said)
 		})
-		assert.Equal(t, c.want == 1, strings.Contains(said, "1 of 2 prompts are left out: they leave no room for an "+
-			"answer in a context of 24 tokens"), said)
 	}
+}
+
+// ownCalibration returns flags with which explicit models and a router get a certificate in out.
+func ownCalibration(t *testing.T, data string) (out string, args []string) {
+	t.Helper()
+	small, large, net := clitest.DemoPairFiles(t)
+	out = filepath.Join(t.TempDir(), "out.gguf")
+	return out, []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
+		"--policy", "learned", "--threshold", "0.3", "--confidence", "0.3", "--json"}
 }
 
 // TestCalibrateOwn: explicit models, router and prompts, as chats or raw texts; prompts without room for an answer are
@@ -192,16 +232,13 @@ func TestCalibrateRoom(t *testing.T) {
 func TestCalibrateOwn(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
-	small, large, net := clitest.DemoPairFiles(t)
 	data := clitest.DemoData(t, 30)
 	more, err := os.OpenFile(data, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = fmt.Fprintf(more, "{\"question\":%q}\n", strings.Repeat("where does she live? ", 100))
 	require.NoError(t, err)
 	require.NoError(t, more.Close())
-	out := filepath.Join(t.TempDir(), "out.gguf")
-	args := []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
-		"--policy", "learned", "--threshold", "0.3", "--confidence", "0.3", "--json"}
+	out, args := ownCalibration(t, data)
 	steps, last, stderr := calibrated(t, cli.ExitDone, args...)
 	assert.Equal(t, 30, steps[0].Prompts)
 	assert.Contains(t, stderr, "1 of 31 prompts are left out")
@@ -223,7 +260,8 @@ func TestCalibrateOwn(t *testing.T) {
 	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
 	graded, _, _ := calibrated(t, cli.ExitFailed, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
 		"--policy", "learned", "--threshold", "0.995", "--budget", "0.99")...)
-	assert.Equal(t, []int{4, 0}, []int{graded[0].Graded, graded[0].Right})
+	assert.Equal(t, 4, graded[0].Graded)
+	assert.Equal(t, 0, graded[0].Right)
 
 	// writing to the input file: the certificate is replaced, and the network stays
 	same := append(args, "--router", out, "--threshold", "0.31")
@@ -232,7 +270,13 @@ func TestCalibrateOwn(t *testing.T) {
 	again, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	assert.Equal(t, 0.31, again.Certificate.Threshold)
+}
 
+// TestCalibrateOwnRefused: files that cannot be read or do not fit are named.
+func TestCalibrateOwnRefused(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	_, args := ownCalibration(t, clitest.DemoData(t, 30))
 	narrow := clitest.NarrowRouter(t, 5, "")
 	for want, flags := range map[string][]string{
 		"width 5, those of the model are 128 wide": {"--router", narrow},
@@ -245,7 +289,7 @@ func TestCalibrateOwn(t *testing.T) {
 		assert.Contains(t, stderr, want)
 	}
 	other := clitest.NarrowRouter(t, 128, "another model's fingerprint")
-	_, _, stderr = calibrated(t, cli.ExitFailed, append(args, "--router", other)...)
+	_, _, stderr := calibrated(t, cli.ExitFailed, append(args, "--router", other)...)
 	assert.Contains(t, stderr, "trained for another model")
 	assert.Contains(t, stderr, "policy learned asks for nothing at any threshold")
 }

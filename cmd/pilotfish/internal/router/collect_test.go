@@ -88,7 +88,9 @@ func TestCollectTask(t *testing.T) {
 	set, err := task.Open(task.GSM8K, task.Options{Data: file})
 	require.NoError(t, err)
 	assert.Equal(t, set.Prompts, settings.Task)
-	assert.Equal(t, []any{1, 0, "given"}, []any{sum.Right, settings.Shots, settings.Reference})
+	assert.Equal(t, 1, sum.Right)
+	assert.Zero(t, settings.Shots)
+	assert.Equal(t, "given", settings.Reference)
 	two, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "--shots", "1", "-n", "100")...)
 	assert.Equal(t, 1, settings.Shots)
 	assert.NotEqual(t, sum.Positions, two.Positions, "without a chat an answer begins with a space")
@@ -185,7 +187,9 @@ func TestCollectStories(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 	pair := []string{"-m", small, "--large", large, "--data", file}
 	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--label", "disagreement")...)
-	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})
+	assert.Equal(t, 2, sum.Prompts)
+	assert.Equal(t, 1, sum.LeftOut)
+	assert.Equal(t, 1, sum.Cut)
 	assert.Greater(t, sum.Positions, 200)
 	assert.Positive(t, sum.Differ)
 	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", filepath.Join(t.TempDir(), "t")},

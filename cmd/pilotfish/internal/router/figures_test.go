@@ -109,21 +109,26 @@ func TestWorth(t *testing.T) {
 		assert.Contains(t, text, want)
 	}
 
-	assert.Equal(t, []any{4, new(0.25)}, []any{e.Tokens, e.Escalate})
+	assert.Equal(t, 4, e.Tokens)
+	assert.Equal(t, new(0.25), e.Escalate)
 	x := func(n float64) *float64 { return &n }
 	require.Len(t, e.Policies, 3)
 	for i, p := range e.Policies {
 		v := verdicts[i]
-		assert.Equal(t, []any{[]string{"learned", "margin", "entropy"}[i], x(router.AUC(v)), router.CrossEntropy(v),
-			router.CalibrationError(router.Reliability(v))}, []any{p.Policy, p.AUC, p.CrossEntropy, p.Calibration})
+		want := policyEvent{Policy: []string{"learned", "margin", "entropy"}[i], AUC: x(router.AUC(v)),
+			CrossEntropy: router.CrossEntropy(v), Calibration: router.CalibrationError(router.Reliability(v)),
+			Points: p.Points, Budgets: p.Budgets}
+		assert.Equal(t, want, p)
 	}
 	learned := e.Policies[0]
 	require.Len(t, learned.Points, len(shownThresholds()))
-	assert.Equal(t, []float64{0.05, 0}, []float64{learned.Points[0].Threshold, learned.Points[0].Share})
+	assert.Equal(t, 0.05, learned.Points[0].Threshold)
+	assert.Equal(t, 0., learned.Points[0].Share)
 	assert.Nil(t, learned.Points[0].Precision, "nothing is escalated")
 	assert.Equal(t, pointEvent{0.9, 0.75, x(1. / 3), x(1)}, learned.Points[slices.Index(shownThresholds(), 0.9)])
-	assert.Equal(t, []float64{0.25, 1, 1}, []float64{learned.Budgets[6].Share, *learned.Budgets[6].Precision,
-		*learned.Budgets[6].Recall}, "at most 30%")
+	assert.Equal(t, 0.25, learned.Budgets[6].Share, "at most 30%")
+	assert.Equal(t, 1., *learned.Budgets[6].Precision)
+	assert.Equal(t, 1., *learned.Budgets[6].Recall)
 	assert.Equal(t, router.Bin{Low: 0.4, High: 0.5, Tokens: 1, Confidence: float64(float32(0.45)), Stand: 1},
 		e.Reliability[4])
 }
@@ -157,23 +162,28 @@ func TestCalibrationFigures(t *testing.T) {
 	const none = "nothing can be certified, and no file is written: "
 	const above = "which is not below the budget: begin with a lower one (--threshold)"
 	for _, c := range []struct {
+		name                       string
 		escalated, needed, longest int
 		certified                  bool
 		why                        string
 	}{
-		{50, 500, 36, false, "takes 5.0%: about 500 prompts like these would be needed, 81 were tested"},
-		{69, 0, 36, false, "takes 6.9%, too near to the budget for any number of prompts up to a million"},
-		{70, 0, 36, false, "takes 7.0%, " + above},
-		{0, 0, 36, true, "policy learned asks for nothing at any threshold"},
-		{70, 0, 35, false, "takes 7.0%, " + above +
+		{"more prompts needed", 50, 500, 36, false,
+			"takes 5.0%: about 500 prompts like these would be needed, 81 were tested"},
+		{"too near to the budget", 69, 0, 36, false,
+			"takes 6.9%, too near to the budget for any number of prompts up to a million"},
+		{"at the budget", 70, 0, 36, false, "takes 7.0%, " + above},
+		{"certified but empty", 0, 0, 36, true, "policy learned asks for nothing at any threshold"},
+		{"shorter answers", 70, 0, 35, false, "takes 7.0%, " + above +
 			"; no answer was longer than 35 tokens, so that with -n 35 fewer would do"},
 	} {
-		l.Steps = []certify.Step{{Escalated: c.escalated, Tokens: 1000, Certified: c.certified}}
-		l.Needed, r.Longest = c.needed, c.longest
-		r.Ladders = []calibrate.Ladder{l}
-		want := strings.Replace(c.why, "takes", "policy learned, threshold 0.2 takes", 1)
-		want = strings.Replace(want, "%", "% of the tokens from the large model", 1)
-		assert.EqualError(t, f.reportNothingCertified(nil, r), none+want)
+		t.Run(c.name, func(t *testing.T) {
+			l.Steps = []certify.Step{{Escalated: c.escalated, Tokens: 1000, Certified: c.certified}}
+			l.Needed, r.Longest = c.needed, c.longest
+			r.Ladders = []calibrate.Ladder{l}
+			want := strings.Replace(c.why, "takes", "policy learned, threshold 0.2 takes", 1)
+			want = strings.Replace(want, "%", "% of the tokens from the large model", 1)
+			assert.EqualError(t, f.reportNothingCertified(nil, r), none+want)
+		})
 	}
 	assert.Nil(t, finiteOrNil(math.NaN()))
 	assert.Nil(t, finiteOrNil(math.Inf(-1)))

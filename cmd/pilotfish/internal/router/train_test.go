@@ -104,7 +104,9 @@ func TestTrainJudge(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, file.Net)
 	about := file.Judge.About
-	assert.Equal(t, []string{"0123", "big", router.TapMismatch}, []string{about.Model, about.ModelName, about.Tap})
+	assert.Equal(t, "0123", about.Model)
+	assert.Equal(t, "big", about.ModelName)
+	assert.Equal(t, router.TapMismatch, about.Tap)
 
 	dir := traces(t, traceSettings())
 	lines, both := trainOn(t, dir, one, "--label", "disagreement")
@@ -141,24 +143,28 @@ func TestTrainRefuses(t *testing.T) {
 	none := traceSettings()
 	none.Labels = nil
 	for _, c := range []struct {
+		name string
 		code int
 		line string
 		want string
 	}{
-		{cli.ExitUsage, dir, "choose one with --label"},
-		{cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
-		{cli.ExitFailed, dir + " nowhere", "nowhere"},
-		{cli.ExitFailed, dir + " " + foreign + " --label consequence", `of the small model "another"`},
-		{cli.ExitFailed, dir + " " + wider + " --label consequence", "7 numbers"},
-		{cli.ExitFailed, traces(t, none), "has no labels"},
+		{"several kinds of labels", cli.ExitUsage, dir, "choose one with --label"},
+		{"unknown labels", cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
+		{"no traces", cli.ExitFailed, dir + " nowhere", "nowhere"},
+		{"traces of another model", cli.ExitFailed, dir + " " + foreign + " --label consequence",
+			`of the small model "another"`},
+		{"traces of another width", cli.ExitFailed, dir + " " + wider + " --label consequence", "7 numbers"},
+		{"traces without labels", cli.ExitFailed, traces(t, none), "has no labels"},
 	} {
-		code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
-			strings.Fields(c.line)...)...)
-		assert.Equal(t, c.code, code, c.line)
-		assert.Contains(t, stderr, c.want, c.line)
-		if c.code == cli.ExitUsage {
-			assert.Empty(t, stdout)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
+				strings.Fields(c.line)...)...)
+			assert.Equal(t, c.code, code)
+			assert.Contains(t, stderr, c.want)
+			if c.code == cli.ExitUsage {
+				assert.Empty(t, stdout)
+			}
+		})
 	}
 	assert.NoFileExists(t, out)
 }
@@ -168,6 +174,29 @@ type shown struct {
 	File   string
 	Router *aboutEvent
 	Traces *evaluationEvent
+}
+
+// assertHeldTraces checks the quality of a router on those of its training traces that training held back.
+func assertHeldTraces(t *testing.T, w *evaluationEvent, about router.About) {
+	t.Helper()
+	assert.True(t, w.Held, "these are its training traces")
+	assert.Equal(t, 6, w.Prompts)
+	assert.Equal(t, 120, w.Tokens)
+	require.Len(t, w.Policies, 3)
+	assert.InDelta(t, about.AUC, *w.Policies[0].AUC, 1e-3, "as in the file")
+	assert.InDelta(t, about.Calibration, w.Policies[0].Calibration, 1e-3)
+	assert.Less(t, *w.Policies[1].AUC, *w.Policies[0].AUC-0.1, "margin does not predict these labels")
+	sum := 0
+	for _, b := range w.Reliability {
+		sum += b.Tokens
+	}
+	assert.Equal(t, 120, sum)
+	for _, p := range w.Policies {
+		for i, b := range p.Budgets {
+			assert.LessOrEqual(t, b.Share, shownShares()[i]+1e-9)
+			assert.InDelta(t, shownShares()[i], b.Share, 0.01)
+		}
+	}
 }
 
 // TestShowCommand: the contents of the file and, with traces, its quality, as text and JSON.
@@ -181,8 +210,8 @@ func TestShowCommand(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	for _, want := range []string{
 		out, "tiny (abcdefabcdef…)", "big (0123)", "8 to 64 to 1", "final-norm", "disagreement",
-		"1080 tokens of 54 prompts",
-		"a tenth of the prompts", fmt.Sprintf("%.4f", file.About.AUC), "certificate   none",
+		"1080 tokens of 54 prompts", "a tenth of the prompts", fmt.Sprintf("%.4f", file.About.AUC),
+		"certificate   none",
 	} {
 		assert.Contains(t, stdout, want)
 	}
@@ -194,24 +223,7 @@ func TestShowCommand(t *testing.T) {
 	require.Len(t, got, 2)
 	assert.Equal(t, newAboutEvent(file), *got[0].Router)
 	w := got[1].Traces
-	assert.True(t, w.Held, "these are its training traces")
-	assert.Equal(t, 6, w.Prompts)
-	assert.Equal(t, 120, w.Tokens)
-	require.Len(t, w.Policies, 3)
-	assert.InDelta(t, file.About.AUC, *w.Policies[0].AUC, 1e-3, "as in the file")
-	assert.InDelta(t, file.About.Calibration, w.Policies[0].Calibration, 1e-3)
-	assert.Less(t, *w.Policies[1].AUC, *w.Policies[0].AUC-0.1, "margin does not predict these labels")
-	sum := 0
-	for _, b := range w.Reliability {
-		sum += b.Tokens
-	}
-	assert.Equal(t, 120, sum)
-	for _, p := range w.Policies {
-		for i, b := range p.Budgets {
-			assert.LessOrEqual(t, b.Share, shownShares()[i]+1e-9)
-			assert.InDelta(t, shownShares()[i], b.Share, 0.01)
-		}
-	}
+	assertHeldTraces(t, w, file.About)
 
 	code, stdout, stderr = clitest.Call(t, "router", "show", out, dir)
 	require.Equal(t, cli.ExitDone, code, stderr)
@@ -245,18 +257,21 @@ func TestShowRefuses(t *testing.T) {
 	wide, foreign := traceSettings(), traceSettings()
 	wide.Width, foreign.Small = 7, trace.Model{Fingerprint: "x", Name: "another"}
 	for _, c := range []struct {
+		name string
 		code int
 		line string
 		want string
 	}{
-		{cli.ExitFailed, out + " nowhere", "nowhere"},
-		{cli.ExitFailed, out + " " + traces(t, wide), "give traces of the same model"},
-		{cli.ExitFailed, out + " " + traces(t, foreign), `has traces of "another"`},
-		{cli.ExitFailed, out + " " + dir + " --label citer", `no labels "citer"`},
+		{"no traces", cli.ExitFailed, out + " nowhere", "nowhere"},
+		{"traces of another width", cli.ExitFailed, out + " " + traces(t, wide), "give traces of the same model"},
+		{"traces of another model", cli.ExitFailed, out + " " + traces(t, foreign), `has traces of "another"`},
+		{"unknown labels", cli.ExitFailed, out + " " + dir + " --label citer", `no labels "citer"`},
 	} {
-		code, _, stderr := clitest.Call(t, append([]string{"router", "show"}, strings.Fields(c.line)...)...)
-		assert.Equal(t, c.code, code, c.line)
-		assert.Contains(t, stderr, c.want, c.line)
+		t.Run(c.name, func(t *testing.T) {
+			code, _, stderr := clitest.Call(t, append([]string{"router", "show"}, strings.Fields(c.line)...)...)
+			assert.Equal(t, c.code, code)
+			assert.Contains(t, stderr, c.want)
+		})
 	}
 }
 

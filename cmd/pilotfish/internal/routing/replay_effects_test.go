@@ -108,8 +108,11 @@ func TestReplayRun(t *testing.T) {
 		f.registerSweepFlags(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(line)))
 		got := f.describeReplay(&cli.App{Command: c}, recorded)
-		assert.Equal(t, []any{recorded.Date, recorded.Machine, recorded.Remote, recorded.Model, recorded.Large},
-			[]any{got.Date, got.Machine, got.Remote, got.Model, got.Large})
+		assert.Equal(t, recorded.Date, got.Date)
+		assert.Equal(t, recorded.Machine, got.Machine)
+		assert.Equal(t, recorded.Remote, got.Remote)
+		assert.Equal(t, recorded.Model, got.Model)
+		assert.Equal(t, recorded.Large, got.Large)
 		var flags []string
 		for _, name := range []string{"rtt", "loss", "cloud-ms", "questions", "ahead"} {
 			flags = append(flags, got.Flags[name])

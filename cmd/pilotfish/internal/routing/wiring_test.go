@@ -29,6 +29,91 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
+// allOptions are what the flags of a measurement set.
+type allOptions struct {
+	routing.Options
+	Stage     remote.StageOptions
+	Questions int
+	JSON      bool
+}
+
+const ms = time.Millisecond
+
+func modesOf(t *testing.T, names string) []outcome.Mode {
+	t.Helper()
+	all, err := parseModes(names)
+	require.NoError(t, err)
+	return all
+}
+
+// linkLines has lines of flags of the measurement, its link and its paces, and what each changes.
+func linkLines(t *testing.T, up string) map[string]func(*allOptions) {
+	return map[string]func(*allOptions){
+		"--modes serial,local": func(o *allOptions) { o.Modes = modesOf(t, "serial,local") },
+		"--modes=pipelined-64": func(o *allOptions) { o.Modes = modesOf(t, "pipelined-64") },
+		"--questions 3":        func(o *allOptions) { o.Questions = 3 },
+		"--rtt 7ms":            func(o *allOptions) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
+		"--rtt 10s":            func(o *allOptions) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
+		"--loss 0.25":          func(o *allOptions) { o.Loss, o.Stage.Loss = 0.25, 0.25 },
+		"--loss 0.5 --seed 9":  func(o *allOptions) { o.Loss, o.Stage.Loss, o.Stage.Seed = 0.5, 0.5, 9 },
+		"--trace UP": func(o *allOptions) {
+			o.Traces, o.Stage.Traces = []string{up}, []string{up}
+		},
+		"--repeat 7":            func(o *allOptions) { o.Repeat = 7 },
+		"--raw":                 func(o *allOptions) { o.Raw = true },
+		"--max-tokens 9":        func(o *allOptions) { o.MaxTokens = 9 },
+		"--modes serial,serial": func(o *allOptions) { o.Modes = modesOf(t, "serial,serial") },
+		"--cloud-ms 2.5":        func(o *allOptions) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
+		"--cloud-ms 0":          func(o *allOptions) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
+		"--edge-tps 50":         func(o *allOptions) { o.EdgeTPS = 50 },
+		"--edge-tps 0":          func(o *allOptions) { o.EdgeTPS = 0 },
+		"--parallel 64":         func(o *allOptions) { o.Parallel = 64 },
+		"--json":                func(o *allOptions) { o.JSON = true },
+		"--modes verified:0.5,speculative-4": func(o *allOptions) {
+			o.Modes = modesOf(t, "verified:0.5,speculative-4")
+		},
+		"--modes pipelined-auto":       func(o *allOptions) { o.Modes = modesOf(t, "pipelined-auto") },
+		"--edge-row-cost 0.3":          func(o *allOptions) { o.RowCost = 0.3 },
+		"--edge-tps 0.1 --modes local": func(o *allOptions) { o.EdgeTPS, o.Modes = 0.1, modesOf(t, "local") },
+		"--cloud-ms 60000 --modes cloud": func(o *allOptions) {
+			o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modesOf(t, "cloud")
+		},
+	}
+}
+
+// engineLines has lines of flags of the drafts and of the router, and what each changes.
+func engineLines(t *testing.T, learned *router.Net) map[string]func(*allOptions) {
+	return map[string]func(*allOptions){
+		"--window 5":       func(o *allOptions) { o.Draft.Window = 5 },
+		"--inflight 7":     func(o *allOptions) { o.Draft.InFlight = 7 },
+		"--deadline 2s":    func(o *allOptions) { o.Draft.Deadline = 2 * time.Second },
+		"--deadline off":   func(o *allOptions) { o.Draft.Deadline = -1 },
+		"--deadline 0":     func(o *allOptions) { o.Draft.Deadline = -1 },
+		"--lookup auto":    func(o *allOptions) { o.Draft.Lookup = 0 },
+		"--lookup off":     func(*allOptions) {},
+		"--lookup 2":       func(o *allOptions) { o.Draft.Lookup = 2 },
+		"--branches 3":     func(o *allOptions) { o.Draft.Branches = 3 },
+		"--ahead 8":        func(o *allOptions) { o.Draft.Ahead = 8 },
+		"--verify-every 5": func(o *allOptions) { o.Draft.VerifyEvery = 5 },
+		"--no-audit":       func(o *allOptions) { o.Draft.Audit = false },
+		"--no-warm":        func(o *allOptions) { o.Draft.Warm = -1 },
+		"--policy entropy": func(o *allOptions) { o.Router.Policy = router.Entropy },
+		"--threshold 0.25": func(o *allOptions) { o.Router.Threshold = new(0.25) },
+		"--threshold 0":    func(o *allOptions) { o.Router.Threshold = new(0.0) },
+		"--budget 0.07":    func(o *allOptions) { o.Router.Budget = 0.07 },
+		"--policy learned --router NET": func(o *allOptions) {
+			o.Router.Policy, o.Router.Net = router.Learned, learned
+		},
+		"--router NET": func(o *allOptions) {
+			o.Router.Policy, o.Router.Net = router.Learned, learned
+		},
+		"--policy random --budget 1": func(o *allOptions) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
+		"--modes paper --deadline 1h": func(o *allOptions) {
+			o.Modes, o.Draft.Deadline = modesOf(t, "paper"), time.Hour
+		},
+	}
+}
+
 // TestRoutingOptions: each flag of `demo` and `bench routing` sets its own option, and no other.
 func TestRoutingOptions(t *testing.T) {
 	dir := t.TempDir()
@@ -38,14 +123,8 @@ func TestRoutingOptions(t *testing.T) {
 	shipped, err := group.ParseRouter(demo.Router())
 	require.NoError(t, err)
 	net, learned := shipped.Net, new(router.Net)
-	type options struct {
-		routing.Options
-		Stage     remote.StageOptions
-		Questions int
-		JSON      bool
-	}
 	var flags *pflag.FlagSet
-	parse := func(args string) options {
+	parse := func(args string) allOptions {
 		var f routingFlags
 		c := new(cobra.Command)
 		f.registerFlags(c, speeds{60, 0, 15})
@@ -57,17 +136,11 @@ func TestRoutingOptions(t *testing.T) {
 		if o.Router.Net != nil && reflect.DeepEqual(o.Router.Net, net) {
 			o.Router.Net = learned // to print less
 		}
-		return options{o, s, f.questions, f.json}
+		return allOptions{o, s, f.questions, f.json}
 	}
-	modes := func(names string) []outcome.Mode {
-		all, err := parseModes(names)
-		require.NoError(t, err)
-		return all
-	}
-	const ms = time.Millisecond
-	usual := options{
+	usual := allOptions{
 		Options: routing.Options{
-			Modes:  modes("local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
+			Modes:  modesOf(t, "local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
 			Router: router.Options{Policy: router.Margin},
 			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4,
 				Audit: true, Lookup: -1},
@@ -77,68 +150,18 @@ func TestRoutingOptions(t *testing.T) {
 		Questions: 100,
 	}
 	assert.Equal(t, usual, parse(""))
-	lines := map[string]func(*options){
-		"--modes serial,local": func(o *options) { o.Modes = modes("serial,local") },
-		"--modes=pipelined-64": func(o *options) { o.Modes = modes("pipelined-64") },
-		"--questions 3":        func(o *options) { o.Questions = 3 },
-		"--rtt 7ms":            func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
-		"--rtt 10s":            func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
-		"--loss 0.25":          func(o *options) { o.Loss, o.Stage.Loss = 0.25, 0.25 },
-		"--loss 0.5 --seed 9":  func(o *options) { o.Loss, o.Stage.Loss, o.Stage.Seed = 0.5, 0.5, 9 },
-		"--trace UP": func(o *options) {
-			o.Traces, o.Stage.Traces = []string{up}, []string{up}
-		},
-		"--repeat 7":                         func(o *options) { o.Repeat = 7 },
-		"--raw":                              func(o *options) { o.Raw = true },
-		"--max-tokens 9":                     func(o *options) { o.MaxTokens = 9 },
-		"--modes serial,serial":              func(o *options) { o.Modes = modes("serial,serial") },
-		"--cloud-ms 2.5":                     func(o *options) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
-		"--cloud-ms 0":                       func(o *options) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
-		"--edge-tps 50":                      func(o *options) { o.EdgeTPS = 50 },
-		"--edge-tps 0":                       func(o *options) { o.EdgeTPS = 0 },
-		"--parallel 64":                      func(o *options) { o.Parallel = 64 },
-		"--json":                             func(o *options) { o.JSON = true },
-		"--window 5":                         func(o *options) { o.Draft.Window = 5 },
-		"--inflight 7":                       func(o *options) { o.Draft.InFlight = 7 },
-		"--deadline 2s":                      func(o *options) { o.Draft.Deadline = 2 * time.Second },
-		"--deadline off":                     func(o *options) { o.Draft.Deadline = -1 },
-		"--deadline 0":                       func(o *options) { o.Draft.Deadline = -1 },
-		"--lookup auto":                      func(o *options) { o.Draft.Lookup = 0 },
-		"--lookup off":                       func(*options) {},
-		"--lookup 2":                         func(o *options) { o.Draft.Lookup = 2 },
-		"--branches 3":                       func(o *options) { o.Draft.Branches = 3 },
-		"--ahead 8":                          func(o *options) { o.Draft.Ahead = 8 },
-		"--verify-every 5":                   func(o *options) { o.Draft.VerifyEvery = 5 },
-		"--modes verified:0.5,speculative-4": func(o *options) { o.Modes = modes("verified:0.5,speculative-4") },
-		"--no-audit":                         func(o *options) { o.Draft.Audit = false },
-		"--no-warm":                          func(o *options) { o.Draft.Warm = -1 },
-		"--modes pipelined-auto":             func(o *options) { o.Modes = modes("pipelined-auto") },
-		"--edge-row-cost 0.3":                func(o *options) { o.RowCost = 0.3 },
-		"--policy entropy":                   func(o *options) { o.Router.Policy = router.Entropy },
-		"--threshold 0.25":                   func(o *options) { o.Router.Threshold = new(0.25) },
-		"--threshold 0":                      func(o *options) { o.Router.Threshold = new(0.0) },
-		"--budget 0.07":                      func(o *options) { o.Router.Budget = 0.07 },
-		"--policy learned --router NET": func(o *options) {
-			o.Router.Policy, o.Router.Net = router.Learned, learned
-		},
-		"--router NET": func(o *options) {
-			o.Router.Policy, o.Router.Net = router.Learned, learned
-		},
-		"--policy random --budget 1": func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
-		"--modes paper --deadline 1h": func(o *options) {
-			o.Modes, o.Draft.Deadline = modes("paper"), time.Hour
-		},
-		"--edge-tps 0.1 --modes local": func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
-		"--cloud-ms 60000 --modes cloud": func(o *options) {
-			o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modes("cloud")
-		},
-	}
+	lines := linkLines(t, up)
+	maps.Copy(lines, engineLines(t, learned))
 	for args, change := range lines {
 		want := usual
 		change(&want)
 		assert.Equal(t, want, parse(args), args)
 	}
 	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline")
+}
+
+// TestUsualSpeeds: `demo` and `bench routing` have default speeds of their own.
+func TestUsualSpeeds(t *testing.T) {
 	for usual, of := range map[string]*cobra.Command{
 		"60 0.08 40": NewDemoCommand(&cli.App{}), "0 0 15": NewBenchCommand(&cli.App{}),
 	} {
@@ -155,27 +178,30 @@ func TestRoutingOptions(t *testing.T) {
 func TestCertifiedThreshold(t *testing.T) {
 	certified := "--router " + clitest.CertifiedRouter(t, nil)
 	for _, c := range []struct {
-		args      string
-		own       []byte
-		threshold *float64
-		budget    float64
-		reported  string
+		name, args string
+		own        []byte
+		threshold  *float64
+		budget     float64
+		reported   string
 	}{
-		{certified, nil, new(0.625), 0, "0.625 0"},
-		{certified + " --threshold 0.25", nil, new(0.25), 0, "0.25 0"},
-		{certified + " --budget 0.2", nil, nil, 0.2, "0 0.2"},
-		{"", nil, nil, 0.07, "0 0.07"},
-		{"--policy always", nil, nil, 0, "0 0"},
-		{"", demo.Router(), nil, 0, "0 0"},
+		{"certified", certified, nil, new(0.625), 0, "0.625 0"},
+		{"another threshold", certified + " --threshold 0.25", nil, new(0.25), 0, "0.25 0"},
+		{"a budget instead", certified + " --budget 0.2", nil, nil, 0.2, "0 0.2"},
+		{"models of the user", "", nil, nil, 0.07, "0 0.07"},
+		{"without a router", "--policy always", nil, nil, 0, "0 0"},
+		{"models of the demo", "", demo.Router(), nil, 0, "0 0"},
 	} {
-		f, command := new(routingFlags), new(cobra.Command)
-		f.registerFlags(command, speeds{})
-		require.NoError(t, command.ParseFlags(strings.Fields(c.args)))
-		o, _, err := f.routingOptions(c.own)
-		require.NoError(t, err)
-		assert.Equal(t, []any{c.threshold, c.budget}, []any{o.Router.Threshold, o.Router.Budget}, c.args)
-		assert.Equal(t, c.reported, f.flags.Lookup("threshold").Value.String()+" "+
-			f.flags.Lookup("budget").Value.String())
+		t.Run(c.name, func(t *testing.T) {
+			f, command := new(routingFlags), new(cobra.Command)
+			f.registerFlags(command, speeds{})
+			require.NoError(t, command.ParseFlags(strings.Fields(c.args)))
+			o, _, err := f.routingOptions(c.own)
+			require.NoError(t, err)
+			assert.Equal(t, c.threshold, o.Router.Threshold)
+			assert.Equal(t, c.budget, o.Router.Budget)
+			assert.Equal(t, c.reported, f.flags.Lookup("threshold").Value.String()+" "+
+				f.flags.Lookup("budget").Value.String())
+		})
 	}
 }
 

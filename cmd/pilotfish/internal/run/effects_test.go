@@ -15,18 +15,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestRunEffects: each flag sets what it is for in the model, the answer, the route to the cloud and its router.
-func TestRunEffects(t *testing.T) {
+// runEffects has lines of flags, and what each changes. token is a file with the token sesame, net one of a router.
+func runEffects(t *testing.T, token, net string) map[string]string {
 	const unbound = "; Router.Budget=; Router.Policy=never; promise="
-	clitest.OwnFolders(t)
-	dir, net := t.TempDir(), clitest.DemoFile("router.gguf")
-	token, words := filepath.Join(dir, "token"), filepath.Join(dir, "words")
-	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
-	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	elsewhere := clitest.Numbers() + " model large require-cloud timeline system raw tokens local stats quiet"
-	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
+	return map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
 			"Route.Audit=true; Route.Branches=-1; " +
@@ -78,7 +72,17 @@ func TestRunEffects(t *testing.T) {
 		"--budget 0.2":     "Router.Budget=0.2; promised=0.2",
 		"--router " + net:  "Router.File=" + net + "; Router.Policy=learned",
 		"--budget-state f": "state=f",
-	}, func(c *cobra.Command, parse func()) any {
+	}
+}
+
+// TestRunEffects: each flag sets what it is for in the model, the answer, the route to the cloud and its router.
+func TestRunEffects(t *testing.T) {
+	clitest.OwnFolders(t)
+	token, net := filepath.Join(t.TempDir(), "token"), clitest.DemoFile("router.gguf")
+	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
+	elsewhere := clitest.Numbers() + " model large require-cloud timeline system raw tokens local stats quiet"
+	lines := runEffects(t, token, net)
+	clitest.Effects(t, "--model m --cloud h:1", elsewhere, lines, func(c *cobra.Command, parse func()) any {
 		f, a := new(runFlags), &cli.App{}
 		f.registerFlags(c)
 		parse()

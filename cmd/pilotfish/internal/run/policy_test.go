@@ -86,7 +86,8 @@ func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s 
 		require.NotNil(t, all[len(all)-1].Summary)
 		about := clitest.Lines[struct{ Run *result.Run }](t, stdout)[len(all)-1].Run
 		require.NotNil(t, about)
-		assert.Equal(t, []string{"run", "pilotfish-demo-large"}, []string{about.Measurement, about.Remote})
+		assert.Equal(t, "run", about.Measurement)
+		assert.Equal(t, "pilotfish-demo-large", about.Remote)
 		assert.NotNil(t, about.Model)
 		assert.Nil(t, about.Large, "it was not here")
 		return all[:len(all)-1], all[len(all)-1].Summary, stderr
@@ -101,7 +102,10 @@ func TestCertifiedRun(t *testing.T) {
 	_, s, stderr := run("--router", with, "-n", "48")
 	assert.Empty(t, stderr)
 	require.NotNil(t, s.Certificate)
-	assert.Equal(t, []any{certified, 0.07, 0.625, "learned"}, []any{s.Promise, s.Budget, *s.Threshold, s.Policy})
+	assert.Equal(t, certified, s.Promise)
+	assert.Equal(t, 0.07, s.Budget)
+	assert.Equal(t, 0.625, *s.Threshold)
+	assert.Equal(t, "learned", s.Policy)
 	assert.Equal(t, 400, s.Certificate.Prompts)
 	assert.Empty(t, s.Doubts)
 	_, plain, _ := run("--router", with, "-n", "48", "--threshold", "0.625")
@@ -123,7 +127,8 @@ func TestCertifiedRun(t *testing.T) {
 	}
 	assert.Len(t, s.Doubts, 6)
 	_, s, _ = run("--router", with, "-n", "48", "--budget", "0.03")
-	assert.Equal(t, []any{balanced, 0.03}, []any{s.Promise, s.Budget})
+	assert.Equal(t, balanced, s.Promise)
+	assert.Equal(t, 0.03, s.Budget)
 	assert.Nil(t, s.Threshold, "it moves")
 	assert.Nil(t, s.Certificate)
 
@@ -371,19 +376,22 @@ func TestBudgetStateKept(t *testing.T) {
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, c := range []struct {
-		text, want string
-		o          router.Options
+		name, text, want string
+		o                router.Options
 	}{
-		{string(good), "belongs to a budget of", router.Options{Policy: router.Margin, Budget: 0.2}},
-		{string(good), `policy "sometimes"`, router.Options{Policy: "sometimes", Budget: 0.1}},
-		{"damaged", "is not the balance of a budget", router.Options{Policy: router.Margin, Budget: 0.1}},
-		{strings.Repeat(" ", maxBalance+1), "--budget-state: ", router.Options{Policy: router.Margin, Budget: 0.1}},
+		{"another budget", string(good), "belongs to a budget of", router.Options{Policy: router.Margin, Budget: 0.2}},
+		{"an unknown policy", string(good), `policy "sometimes"`, router.Options{Policy: "sometimes", Budget: 0.1}},
+		{"damaged", "damaged", "is not the balance of a budget", router.Options{Policy: router.Margin, Budget: 0.1}},
+		{"too large", strings.Repeat(" ", maxBalance+1), "--budget-state: ",
+			router.Options{Policy: router.Margin, Budget: 0.1}},
 	} {
-		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
-		require.ErrorContains(t, k.addAnswer(c.o, one), c.want)
-		left, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Equal(t, c.text, string(left))
+		t.Run(c.name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			require.ErrorContains(t, k.addAnswer(c.o, one), c.want)
+			left, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, c.text, string(left))
+		})
 	}
 }
 

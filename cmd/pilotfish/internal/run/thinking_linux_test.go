@@ -38,20 +38,25 @@ func TestThoughtColours(t *testing.T) {
 		assert.Equal(t, want, text())
 	}
 	for _, c := range []struct {
+		name    string
 		thought []string
 		want    string
 	}{
-		{[]string{"hm"}, "\x1b[2mhm\x1b[0m\r\n\r\nYes."}, {[]string{"hm\n\n", ""}, "\x1b[2mhm\r\n\r\n\x1b[0m\r\nYes."},
-		{[]string{"h\nm", ""}, "\x1b[2mh\r\nm\x1b[0m\r\nYes."}, {nil, "Yes."},
+		{"a line", []string{"hm"}, "\x1b[2mhm\x1b[0m\r\n\r\nYes."},
+		{"empty lines at the end", []string{"hm\n\n", ""}, "\x1b[2mhm\r\n\r\n\x1b[0m\r\nYes."},
+		{"two lines", []string{"h\nm", ""}, "\x1b[2mh\r\nm\x1b[0m\r\nYes."},
+		{"no thought", nil, "Yes."},
 	} {
-		tokens = nil
-		for _, part := range c.thought {
-			tokens = append(tokens, pilotfish.Token{Text: part, Kind: pilotfish.KindThought})
-		}
-		tokens = append(tokens, pilotfish.Token{}, pilotfish.Token{Text: "Yes"}, pilotfish.Token{Text: "."})
-		tty, text := clitest.Terminal(t)
-		printed(&cli.App{Stdout: tty, Env: func(string) string { return "" }})
-		assert.Equal(t, c.want, text(), "a gap between the thought and the answer")
+		t.Run(c.name, func(t *testing.T) {
+			tokens = nil
+			for _, part := range c.thought {
+				tokens = append(tokens, pilotfish.Token{Text: part, Kind: pilotfish.KindThought})
+			}
+			tokens = append(tokens, pilotfish.Token{}, pilotfish.Token{Text: "Yes"}, pilotfish.Token{Text: "."})
+			tty, text := clitest.Terminal(t)
+			printed(&cli.App{Stdout: tty, Env: func(string) string { return "" }})
+			assert.Equal(t, c.want, text(), "a gap between the thought and the answer")
+		})
 	}
 }
 
@@ -84,7 +89,9 @@ func TestThoughtEvents(t *testing.T) {
 	assert.Contains(t, stdout, `"text":"<think>"`, "as it is")
 	events := clitest.Lines[map[string]any](t, stdout)
 	require.Len(t, events, 4)
-	assert.Equal(t, []any{"mark", "thought", "thought"}, []any{events[0]["kind"], events[1]["kind"], events[2]["kind"]})
+	for i, kind := range []string{"mark", "thought", "thought"} {
+		assert.Equal(t, kind, events[i]["kind"], "event %d", i)
+	}
 	sum := events[3]["summary"].(map[string]any)
 	assert.EqualValues(t, 3, sum["thought_tokens"])
 	assert.Equal(t, "<think><think><think>", sum["text"])

@@ -116,11 +116,16 @@ func TestExplainVerified(t *testing.T) {
 	x.observeEvent(pilotfish.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 5, Token: 7}, Local: 6}})
 	assert.Nil(t, x.rowAt(5).CloudLogProb, "it is not known")
 	require.Len(t, x.shownRows(), 2)
-	assert.Equal(t, []any{"known", "end", int32(9)}, []any{x.rows[0].Outcome, x.rows[0].Why, *x.rows[0].Cloud})
-	assert.Equal(t, []any{"turned", int32(7), int32(6), float32(-0.5)},
-		[]any{x.rows[1].Outcome, *x.rows[1].Cloud, x.rows[1].Local, *x.rows[1].CloudLogProb})
-	assert.Equal(t, "known, end", x.rows[0].Result())
-	assert.Equal(t, "turned", x.rows[1].Result())
+	known, turned := x.rows[0], x.rows[1]
+	assert.Equal(t, "known", known.Outcome)
+	assert.Equal(t, "end", known.Why)
+	assert.Equal(t, int32(9), *known.Cloud)
+	assert.Equal(t, "known, end", known.Result())
+	assert.Equal(t, "turned", turned.Outcome)
+	assert.Equal(t, int32(7), *turned.Cloud)
+	assert.Equal(t, int32(6), turned.Local)
+	assert.Equal(t, float32(-0.5), *turned.CloudLogProb)
+	assert.Equal(t, "turned", turned.Result())
 }
 
 // TestJudge: a gateway with the router file of the device judges: if a token stands only with certainty, the text is

@@ -16,42 +16,48 @@ import (
 // gateway was checked or the run is over. Other tokens do not wait.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
+		name           string
 		token          pilotfish.Token
 		patient, waits bool
 	}{
-		{pilotfish.Token{Origin: "cloud"}, false, true}, {pilotfish.Token{Origin: "cloud"}, true, true},
-		{pilotfish.Token{Origin: "edge"}, true, false}, {pilotfish.Token{Origin: "edge"}, false, false},
-		{pilotfish.Token{Origin: "edge", Unverified: true}, true, true},
-		{pilotfish.Token{Origin: "edge", Unverified: true}, false, false},
+		{"of the large model", pilotfish.Token{Origin: "cloud"}, false, true},
+		{"of the large model, patient", pilotfish.Token{Origin: "cloud"}, true, true},
+		{"of the small model, patient", pilotfish.Token{Origin: "edge"}, true, false},
+		{"of the small model", pilotfish.Token{Origin: "edge"}, false, false},
+		{"unverified, patient", pilotfish.Token{Origin: "edge", Unverified: true}, true, true},
+		{"unverified", pilotfish.Token{Origin: "edge", Unverified: true}, false, false},
 	} {
-		for _, over := range []bool{false, true} {
-			bubble.Test(t, func(t *testing.T) {
-				w, done := newCloudWatch(func(error) {}, nil), make(chan struct{})
-				w.patient, w.done = c.patient, done
-				shown := make(chan error, 1)
-				go func() { shown <- w.admitToken(c.token) }()
-				synctest.Wait()
-				assert.Equal(t, c.waits, len(shown) == 0, "%+v", c)
-				if over {
-					close(done)
-				} else {
-					w.connectAttempted(nil)
-				}
-				assert.NoError(t, <-shown)
-			})
-		}
+		t.Run(c.name, func(t *testing.T) {
+			for _, over := range []bool{false, true} {
+				bubble.Test(t, func(t *testing.T) {
+					w, done := newCloudWatch(func(error) {}, nil), make(chan struct{})
+					w.patient, w.done = c.patient, done
+					shown := make(chan error, 1)
+					go func() { shown <- w.admitToken(c.token) }()
+					synctest.Wait()
+					assert.Equal(t, c.waits, len(shown) == 0)
+					if over {
+						close(done)
+					} else {
+						w.connectAttempted(nil)
+					}
+					assert.NoError(t, <-shown)
+				})
+			}
+		})
 	}
 }
 
 // TestWatchOf: a run continues alone only with --require-cloud=false, and is patient only without deadlines.
 func TestWatchOf(t *testing.T) {
-	for line, want := range map[string][2]bool{
-		"": {false, false}, "--require-cloud": {false, false}, "--require-cloud=false": {true, false},
-		"--deadline off": {false, true}, "--deadline 1h": {false, false},
+	type watch struct{ alone, patient bool }
+	for line, want := range map[string]watch{
+		"": {}, "--require-cloud": {}, "--require-cloud=false": {alone: true},
+		"--deadline off": {patient: true}, "--deadline 1h": {},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+line)
 		w := f.newWatch(nil, time.Duration(f.route.Deadline))
-		assert.Equal(t, want, [2]bool{w.alone, w.patient}, line)
+		assert.Equal(t, want, watch{w.alone, w.patient}, line)
 	}
 }
 
@@ -87,7 +93,8 @@ func TestWelcomeOnce(t *testing.T) {
 	w.connectAttempted(nil)
 	w.connectAttempted(nil)
 	w.checkWelcome()
-	assert.Equal(t, []int{1, 1}, []int{checked, ended})
+	assert.Equal(t, 1, checked)
+	assert.Equal(t, 1, ended)
 }
 
 // TestWhy: what the connection lacks explains a missing answer, and nothing if all questions were answered. Without

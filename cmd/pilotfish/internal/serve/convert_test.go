@@ -222,11 +222,13 @@ func TestKeyFile(t *testing.T) {
 	t.Setenv(cli.ApiKeyVariable, " "+second+"\n")
 	keys, from, err := s.readAPIKeys()
 	require.NoError(t, err)
-	assert.Equal(t, []any{[]string{second}, cli.ApiKeyVariable}, []any{keys, from})
+	assert.Equal(t, []string{second}, keys)
+	assert.Equal(t, cli.ApiKeyVariable, from)
 	require.NoError(t, p.Parse([]string{"--api-key-file", path}))
 	keys, from, err = s.readAPIKeys()
 	require.NoError(t, err)
-	assert.Equal(t, []any{[]string{first, second}, "--api-key-file " + path}, []any{keys, from}, "the flag is stronger")
+	assert.Equal(t, []string{first, second}, keys, "the flag is stronger")
+	assert.Equal(t, "--api-key-file "+path, from)
 }
 
 // TestWhoMayAsk: without keys, only an address that other machines cannot reach is served. The clients are named.
@@ -239,19 +241,22 @@ func TestWhoMayAsk(t *testing.T) {
 		_, origins, say, err := s.allowedClients(listen)
 		assert.Equal(t, loopback, err == nil, listen)
 		if loopback {
-			assert.Equal(t, []any{s.origins, local}, []any{origins, say})
+			assert.Equal(t, s.origins, origins, listen)
+			assert.Equal(t, local, say, listen)
 		}
 		s.open = true
 		keys, origins, say, err := s.allowedClients(listen)
 		require.NoError(t, err)
-		assert.Equal(t, []any{0, s.origins, "open to every program that can reach it (--open)"},
-			[]any{len(keys), origins, say})
+		assert.Empty(t, keys, listen)
+		assert.Equal(t, s.origins, origins, listen)
+		assert.Equal(t, "open to every program that can reach it (--open)", say, listen)
 		s.open = false
 		t.Setenv(cli.ApiKeyVariable, key)
 		keys, origins, say, err = s.allowedClients(listen)
 		require.NoError(t, err)
-		assert.Equal(t, []any{[]string{key}, s.origins, "to programs with an API key of " + cli.ApiKeyVariable},
-			[]any{keys, origins, say})
+		assert.Equal(t, []string{key}, keys, listen)
+		assert.Equal(t, s.origins, origins, listen)
+		assert.Equal(t, "to programs with an API key of "+cli.ApiKeyVariable, say, listen)
 		require.NoError(t, os.Unsetenv(cli.ApiKeyVariable))
 	}
 }
@@ -284,6 +289,8 @@ func TestServedMarks(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, len(ids) == 1)
 	}
-	assert.Equal(t, []any{0, "<|im_end|>"}, []any{len(s.Bytes(end)), s.Name(end)})
-	assert.Equal(t, []any{"A", ""}, []any{string(s.Bytes('A')), s.Name('A')})
+	assert.Empty(t, s.Bytes(end))
+	assert.Equal(t, "<|im_end|>", s.Name(end))
+	assert.Equal(t, "A", string(s.Bytes('A')))
+	assert.Empty(t, s.Name('A'))
 }

@@ -19,17 +19,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestServeEffects: each flag sets what it is for in the model, the server and the route to the cloud.
-func TestServeEffects(t *testing.T) {
-	clitest.OwnFolders(t)
-	dir := t.TempDir()
-	keys, token, net := filepath.Join(dir, "keys"), filepath.Join(dir, "token"), clitest.DemoFile("router.gguf")
-	require.NoError(t, os.WriteFile(keys, []byte("0123456789abcdef\nfedcba9876543210\n"), 0o600))
-	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
+// serveEffects has lines of flags, and what each changes. keys is a file with two API keys.
+func serveEffects(t *testing.T, keys string) map[string]string {
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	const usual, elsewhere = "--model m.gguf --cloud h:1", "model large local cert key log log-level"
-	clitest.Effects(t, usual, elsewhere, clitest.WithCloud(token, net, map[string]string{
+	return map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=verify; Server.Defaults.Temperature=1; " +
@@ -61,7 +55,19 @@ func TestServeEffects(t *testing.T) {
 		"--api-key-file " + keys:                   "Server.Keys=[0123456789abcdef fedcba9876543210]",
 		"--cors-origin https://a.b"://
 		"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1 a.b]; Server.Origins=[https://a.b]",
-	}), func(c *cobra.Command, parse func()) any {
+	}
+}
+
+// TestServeEffects: each flag sets what it is for in the model, the server and the route to the cloud.
+func TestServeEffects(t *testing.T) {
+	clitest.OwnFolders(t)
+	dir := t.TempDir()
+	keys, token, net := filepath.Join(dir, "keys"), filepath.Join(dir, "token"), clitest.DemoFile("router.gguf")
+	require.NoError(t, os.WriteFile(keys, []byte("0123456789abcdef\nfedcba9876543210\n"), 0o600))
+	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
+	const usual, elsewhere = "--model m.gguf --cloud h:1", "model large local cert key log log-level"
+	lines := clitest.WithCloud(token, net, serveEffects(t, keys))
+	clitest.Effects(t, usual, elsewhere, lines, func(c *cobra.Command, parse func()) any {
 		f, a := new(serveFlags), &cli.App{}
 		f.registerFlags(c)
 		parse()

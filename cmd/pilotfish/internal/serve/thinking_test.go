@@ -31,11 +31,16 @@ func TestServeThoughts(t *testing.T) {
 		return v.Choices[0].Message, v.Usage.Details.Thought
 	}
 	m, thought := ask(`"max_tokens":3`)
-	assert.Equal(t, []any{"", "<think><think>", 3.0}, []any{m["content"], m["reasoning_content"], thought})
+	assert.Equal(t, "", m["content"])
+	assert.Equal(t, "<think><think>", m["reasoning_content"])
+	assert.Equal(t, 3.0, thought)
 	m, thought = ask(`"max_tokens":3,"chat_template_kwargs":{"enable_thinking":false}`)
-	assert.Equal(t, []any{"<think><think><think>", nil, 0.0}, []any{m["content"], m["reasoning_content"], thought})
+	assert.Equal(t, "<think><think><think>", m["content"], "no thoughts")
+	assert.Nil(t, m["reasoning_content"])
+	assert.Zero(t, thought)
 	m, thought = ask(`"thinking_budget":4,"response_format":{"type":"json_schema",` +
 		`"json_schema":{"name":"x","schema":{"const":7}}}`)
-	assert.Equal(t, []any{"7", "<think><think><think>"}, []any{m["content"], m["reasoning_content"]})
+	assert.Equal(t, "7", m["content"])
+	assert.Equal(t, "<think><think><think>", m["reasoning_content"])
 	assert.Greater(t, thought, 5.0)
 }
