@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,47 +41,55 @@ const (
 
 // mistakes returns the mistakes that [TestMistakes] plants.
 func mistakes() []mistake {
-	return []mistake{
-		{"accept a stale answer", inSchedules, "answer.go",
-			`	switch {
+	return slices.Concat(answerMistakes, questionMistakes, guessMistakes, treeMistakes, placeMistakes)
+}
+
+// answerMistakes are mistakes with what an answer keeps and drops.
+var answerMistakes = []mistake{
+	{"accept a stale answer", inSchedules, "answer.go",
+		`	switch {
 	case res.probe:`,
-			`	if e.Outcome != inFlight && PLANTED && r.tip.hasOpenEscalation() && r.tip.esc.Outcome == inFlight {
+		`	if e.Outcome != inFlight && PLANTED && r.tip.hasOpenEscalation() && r.tip.esc.Outcome == inFlight {
 		e = r.tip.esc
 	}
 	switch {
 	case res.probe:`},
-		{"keep the best branch whatever the answer", everywhere, "answer.go",
-			`		if c.token == token {`,
-			`		if c.token == token && !PLANTED || PLANTED && c == e.at.children[0] {`},
-		{"keep what was drafted below a wrong token", everywhere, "answer.go",
-			`	if outcome == Miss`,
-			`	if keep == nil && PLANTED && len(e.at.children) > 0 {
+	{"keep the best branch whatever the answer", everywhere, "answer.go",
+		`		if c.token == token {`,
+		`		if c.token == token && !PLANTED || PLANTED && c == e.at.children[0] {`},
+	{"keep what was drafted below a wrong token", everywhere, "answer.go",
+		`	if outcome == Miss`,
+		`	if keep == nil && PLANTED && len(e.at.children) > 0 {
 		keep = e.at.children[0]
 		keep.token, keep.end = token, r.End(token)
 		keep.final = keep.final || keep.end
 	}
 	if outcome == Miss`},
-		{"origin of an answer equal to the local token", inSchedules, "answer.go",
-			`	e.at.children = append(`,
-			`	if PLANTED && token == e.Local {
+	{"origin of an answer equal to the local token", inSchedules, "answer.go",
+		`	e.at.children = append(`,
+		`	if PLANTED && token == e.Local {
 		keep.origin = Edge
 	}
 	e.at.children = append(`},
-		{"leave the questions of a dropped branch open", inSchedules, "answer.go",
-			`{
+	{"leave the questions of a dropped branch open", inSchedules, "answer.go",
+		`{
 		e.cancel(why)`,
-			`&& !(PLANTED && why == errDropped) {
+		`&& !(PLANTED && why == errDropped) {
 		e.cancel(why)`},
-		{"in flight off by one", inSchedules, "ask.go",
-			`		case len(r.asked)+r.open < r.InFlight:`,
-			`		case len(r.asked)+r.open < r.InFlight, PLANTED && len(r.asked) == r.InFlight:`},
-		{"forget a question that has to wait", inSchedules, "ask.go",
-			`		default:
+}
+
+// questionMistakes are mistakes with when questions are sent.
+var questionMistakes = []mistake{
+	{"in flight off by one", inSchedules, "ask.go",
+		`		case len(r.asked)+r.open < r.InFlight:`,
+		`		case len(r.asked)+r.open < r.InFlight, PLANTED && len(r.asked) == r.InFlight:`},
+	{"forget a question that has to wait", inSchedules, "ask.go",
+		`		default:
 			return
 		}
 	}
 }`,
-			`		case PLANTED:
+		`		case PLANTED:
 			r.resolveEscalation(e, Unasked, e.Local, Edge, nil)
 			i = 0
 		default:
@@ -88,28 +97,19 @@ func mistakes() []mistake {
 		}
 	}
 }`},
-		{twice, liberty, "ask.go",
-			`		r.results.pushResult(res)`,
-			`		r.results.pushResult(res)
+	{twice, liberty, "ask.go",
+		`		r.results.pushResult(res)`,
+		`		r.results.pushResult(res)
 		if PLANTED {
 			r.results.pushResult(res)
 		}`},
-		{"rows off by one", inSchedules, "choose.go",
-			`	leaves = leaves[:min(len(leaves), r.Rows, max(0, r.model.Room()))]`,
-			`	rows := r.Rows
-	if PLANTED {
-		rows++
-	}
-	leaves = leaves[:min(len(leaves), rows, max(0, r.model.Room()))]`},
-		{"window off by one", inSchedules, "choose.go",
-			`	return end`,
-			`	if PLANTED && end < math.MaxInt {
-		end++
-	}
-	return end`},
-		{eager, liberty, "guess.go",
-			`	for i, n := range lookup.Share(places, most, r.cost) {`,
-			`	share := lookup.Share(places, most, r.cost)
+}
+
+// guessMistakes are mistakes with guesses from the text.
+var guessMistakes = []mistake{
+	{eager, liberty, "guess.go",
+		`	for i, n := range lookup.Share(places, most, r.cost) {`,
+		`	share := lookup.Share(places, most, r.cost)
 	if PLANTED {
 		for i := range share {
 			share[i] = min(most, len(likely[i]))
@@ -117,58 +117,58 @@ func mistakes() []mistake {
 		}
 	}
 	for i, n := range share {`},
-		{"guess one row too many", inSchedules, "guess.go",
-			`	if r.Lookup > 0 {
+	{"guess one row too many", inSchedules, "guess.go",
+		`	if r.Lookup > 0 {
 		rows = min(rows, r.Lookup)
 	}`,
-			`	if r.Lookup > 0 {
+		`	if r.Lookup > 0 {
 		rows = min(rows, r.Lookup)
 	}
 	if PLANTED {
 		rows++
 	}`},
-		{eager, liberty, "guess.go",
-			`	rows = min(rows, r.cost.Reach(leaves))`,
-			`	if !PLANTED {
+	{eager, liberty, "guess.go",
+		`	rows = min(rows, r.cost.Reach(leaves))`,
+		`	if !PLANTED {
 		rows = min(rows, r.cost.Reach(leaves))
 	}`},
-		{"guess more than there is room for", inSchedules, "guess.go",
-			`	if rows > leaves {`,
-			`	if rows > leaves && !PLANTED {`},
-		{"guess the last token allowed", inSchedules, "guess.go",
-			`	end := r.prompt + most - 2 // the last position but one`,
-			`	end := r.prompt + most - 2 // the last position but one
+	{"guess more than there is room for", inSchedules, "guess.go",
+		`	if rows > leaves {`,
+		`	if rows > leaves && !PLANTED {`},
+	{"guess the last token allowed", inSchedules, "guess.go",
+		`	end := r.prompt + most - 2 // the last position but one`,
+		`	end := r.prompt + most - 2 // the last position but one
 	if PLANTED {
 		end++
 	}`},
-		{"guess beyond the window", inSchedules, "guess.go",
-			`	return min(end, r.windowEnd(n)) - n.pos`,
-			`	if !PLANTED {
+	{"guess beyond the window", inSchedules, "guess.go",
+		`	return min(end, r.windowEnd(n)) - n.pos`,
+		`	if !PLANTED {
 		end = min(end, r.windowEnd(n))
 	}
 	return end - n.pos`},
-		{"guess an end token", inSchedules, "guess.go",
-			`		if r.End(t) {`,
-			`		if r.End(t) && !PLANTED {`},
-		{"head of the row before a guess", inSchedules, "guess.go",
-			`		r.decideNextToken(n, &heads[accepted])`,
-			`		row := accepted
+	{"guess an end token", inSchedules, "guess.go",
+		`		if r.End(t) {`,
+		`		if r.End(t) && !PLANTED {`},
+	{"head of the row before a guess", inSchedules, "guess.go",
+		`		r.decideNextToken(n, &heads[accepted])`,
+		`		row := accepted
 		if PLANTED {
 			row = max(0, accepted-1)
 		}
 		r.decideNextToken(n, &heads[row])`},
-		{"router state not carried along guesses", inSchedules, "guess.go",
-			`		next.id = chain[accepted].id`,
-			`		next.id = chain[accepted].id
+	{"router state not carried along guesses", inSchedules, "guess.go",
+		`		next.id = chain[accepted].id`,
+		`		next.id = chain[accepted].id
 		if PLANTED {
 			next.state = 0
 		}`},
-		{"a guess stands where the cloud is to be asked", inSchedules, "guess.go",
-			`	if n.hasOpenEscalation() {
+	{"a guess stands where the cloud is to be asked", inSchedules, "guess.go",
+		`	if n.hasOpenEscalation() {
 		return nil
 	}
 	next := `,
-			`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
+		`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
 		r.unsent, n.esc = r.unsent[:len(r.unsent)-1], nil
 		r.addChild(n, guess.token, 0)
 	}
@@ -176,80 +176,100 @@ func mistakes() []mistake {
 		return nil
 	}
 	next := `},
-		{"keep a guess where another token follows", everywhere, "guess.go",
-			`	if next.token != guess.token {`,
-			`	if PLANTED && !next.final {
+	{"keep a guess where another token follows", everywhere, "guess.go",
+		`	if next.token != guess.token {`,
+		`	if PLANTED && !next.final {
 		next.token = guess.token
 	}
 	if next.token != guess.token {`},
-		{"an answer that may not stand there", inPlaces, "place.go",
-			`	case r.Verify:
-		ok = p.Allows`,
-			`	case PLANTED:
-	case r.Verify:
-		ok = p.Allows`},
-		{"wrong parent after settling", inSchedules, "run.go",
-			`	}
+}
+
+// treeMistakes are mistakes with the nodes of the draft tree.
+var treeMistakes = []mistake{
+	{"rows off by one", inSchedules, "choose.go",
+		`	leaves = leaves[:min(len(leaves), r.Rows, max(0, r.model.Room()))]`,
+		`	rows := r.Rows
+	if PLANTED {
+		rows++
+	}
+	leaves = leaves[:min(len(leaves), rows, max(0, r.model.Room()))]`},
+	{"window off by one", inSchedules, "choose.go",
+		`	return end`,
+		`	if PLANTED && end < math.MaxInt {
+		end++
+	}
+	return end`},
+	{"wrong parent after settling", inSchedules, "run.go",
+		`	}
 	start := r.clockNow()
 	heads`,
-			`		if PLANTED && len(nodes[i].Path) > 1 && r.base.id > 0 {
+		`		if PLANTED && len(nodes[i].Path) > 1 && r.base.id > 0 {
 			nodes[i].Path = nodes[i].Path[1:]
 		}
 	}
 	start := r.clockNow()
 	heads`},
-		{"leave the slots of wrong guesses in use", inSchedules, "run.go",
-			`	if len(dead) > 0 {`,
-			`	if len(dead) > 0 && !PLANTED {`},
-		{"count every guess as one that held", inSchedules, "run.go",
-			`	r.emitEvent(Event{Pass: &report})`,
-			`	if PLANTED {
+	{"leave the slots of wrong guesses in use", inSchedules, "run.go",
+		`	if len(dead) > 0 {`,
+		`	if len(dead) > 0 && !PLANTED {`},
+	{"count every guess as one that held", inSchedules, "run.go",
+		`	r.emitEvent(Event{Pass: &report})`,
+		`	if PLANTED {
 		report.Accepted = report.Proposed
 	}
 	r.emitEvent(Event{Pass: &report})`},
-		{"router state of another branch", inSchedules, "run.go",
-			`	local := r.pickToken(n, head)`,
-			`	if PLANTED {
+	{"router state of another branch", inSchedules, "run.go",
+		`	local := r.pickToken(n, head)`,
+		`	if PLANTED {
 		n.state = lastState
 	}
 	defer func() { lastState = n.state }()
 	local := r.pickToken(n, head)`},
-		{"the place before a guess", inPlaces, "tree.go",
-			`		c.place = n.place.Behind(token)`,
-			`		if c.place = n.place.Behind(token); PLANTED && n.hasOpenEscalation() {
-			c.place = n.place
-		}`},
-		{"ignore an end token in a branch", inSchedules, "tree.go",
-			`	c.final = c.end || `,
-			`	c.final = c.end && !(PLANTED && r.tip.hasOpenEscalation()) || `},
-		{"ignore the last position in a branch", inSchedules, "tree.go",
-			`c.pos+1 >= r.prompt+most`,
-			`c.pos+1 >= r.prompt+most && !(PLANTED && r.tip.hasOpenEscalation())`},
-		{"leave the slots of a dropped branch in use", inSchedules, "tree.go",
-			`	if len(dead) > 0 {`,
-			`	if len(dead) > 0 && !PLANTED {`},
-		{"settle out of order", inSchedules, "tree.go",
-			`	return r.tip.evaluated && !r.tip.hasOpenEscalation()`,
-			`	if PLANTED && r.tip.evaluated && len(r.tip.children) > 0 {
+	{"ignore an end token in a branch", inSchedules, "tree.go",
+		`	c.final = c.end || `,
+		`	c.final = c.end && !(PLANTED && r.tip.hasOpenEscalation()) || `},
+	{"ignore the last position in a branch", inSchedules, "tree.go",
+		`c.pos+1 >= r.prompt+most`,
+		`c.pos+1 >= r.prompt+most && !(PLANTED && r.tip.hasOpenEscalation())`},
+	{"leave the slots of a dropped branch in use", inSchedules, "tree.go",
+		`	if len(dead) > 0 {`,
+		`	if len(dead) > 0 && !PLANTED {`},
+	{"settle out of order", inSchedules, "tree.go",
+		`	return r.tip.evaluated && !r.tip.hasOpenEscalation()`,
+		`	if PLANTED && r.tip.evaluated && len(r.tip.children) > 0 {
 		return true
 	}
 	return r.tip.evaluated && !r.tip.hasOpenEscalation()`},
-		{"a token is turned into one that may not stand", inPlaces, "verify.go",
-			` && !n.allowsToken(n.fact.token):`,
-			` && !n.allowsToken(n.fact.token) && !PLANTED:`},
-		{"a token from another answer is not allowed there", inPlaces, "verify.go",
-			`	if !e.at.allowsToken(token) ||`,
-			`	if !e.at.allowsToken(token) && !PLANTED ||`},
-		{"a dial does not count what is replaced", inPlaces, "tree.go",
-			`r.Dial.Count(n.state, token != n.local)`,
-			`r.Dial.Count(n.state, !PLANTED && token != n.local)`},
-		{"the answer to a question takes a place without a dial", inPlaces, "place.go",
-			`!r.allowsReplacement(e.at, token)`,
-			`!PLANTED && !r.allowsReplacement(e.at, token)`},
-		{"a token from another answer takes a place without a dial", inPlaces, "verify.go",
-			`!r.allowsReplacement(e.at, token)`,
-			`!PLANTED && !r.allowsReplacement(e.at, token)`},
-	}
+}
+
+// placeMistakes are mistakes with what may stand at a place.
+var placeMistakes = []mistake{
+	{"an answer that may not stand there", inPlaces, "place.go",
+		`	case r.Verify:
+		ok = p.Allows`,
+		`	case PLANTED:
+	case r.Verify:
+		ok = p.Allows`},
+	{"the place before a guess", inPlaces, "tree.go",
+		`		c.place = n.place.Behind(token)`,
+		`		if c.place = n.place.Behind(token); PLANTED && n.hasOpenEscalation() {
+			c.place = n.place
+		}`},
+	{"a token is turned into one that may not stand", inPlaces, "verify.go",
+		` && !n.allowsToken(n.fact.token):`,
+		` && !n.allowsToken(n.fact.token) && !PLANTED:`},
+	{"a token from another answer is not allowed there", inPlaces, "verify.go",
+		`	if !e.at.allowsToken(token) ||`,
+		`	if !e.at.allowsToken(token) && !PLANTED ||`},
+	{"a dial does not count what is replaced", inPlaces, "tree.go",
+		`r.Dial.Count(n.state, token != n.local)`,
+		`r.Dial.Count(n.state, !PLANTED && token != n.local)`},
+	{"the answer to a question takes a place without a dial", inPlaces, "place.go",
+		`!r.allowsReplacement(e.at, token)`,
+		`!PLANTED && !r.allowsReplacement(e.at, token)`},
+	{"a token from another answer takes a place without a dial", inPlaces, "verify.go",
+		`!r.allowsReplacement(e.at, token)`,
+		`!PLANTED && !r.allowsReplacement(e.at, token)`},
 }
 
 // TestMistakes checks that the properties detect mistakes. It builds this package's tests with all mistakes in the
