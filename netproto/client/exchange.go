@@ -104,7 +104,7 @@ func (l *link) readClock(s *quic.Stream, b []byte, left time.Time) (r reply, err
 }
 
 // openStream returns a stream for one exchange. Before the gateway has said Welcome, it returns one of the streams that
-// were opened with the connection: until then quic-go may set up its streams anew, see gate.
+// were opened with the connection: until then quic-go may set up its streams anew, see gatedConn.
 func (l *link) openStream(ctx context.Context) (*quic.Stream, error) {
 	select {
 	case s := <-l.earlyStreams:

@@ -63,7 +63,7 @@ func (l *link) readUntilClosed() {
 }
 
 // sendHello opens the control stream and sends the Hello. If the connection is used before the gateway has replied, it
-// opens the streams of early asks as well: see gate.
+// opens the streams of early asks as well: see gatedConn.
 func (l *link) sendHello(early bool) error {
 	control, err := l.qc.OpenStream()
 	if err != nil {
