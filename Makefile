@@ -135,8 +135,8 @@ study: ## measures what these show anew on this machine, into OUT (study), and s
 	sh bench/results/study.sh $(if $(OUT),$(OUT),study)
 
 # What is measured already is not measured again: the same command goes on. go run ./bench/results adopt FOLDER as above.
-real: ## trains the judge of the pair of real models in MODELS, and measures it, into OUT (real); takes hours, on a quiet machine
-	@test -n "$(MODELS)" || { echo "name the folder of the two models: make real MODELS=FOLDER; docs/study/reproducing.md says which"; exit 2; }
+real: ## trains and measures the judge of the real models in MODELS, into OUT (real); takes hours, on a quiet machine
+	@test -n "$(MODELS)" || { echo "make real MODELS=FOLDER: see docs/study/reproducing.md"; exit 2; }
 	$(MAKE) build PROGRAM=$(if $(OUT),$(OUT),real)/pilotfish
 	$(MAKE) -f bench/results/real.mk OUT=$(abspath $(if $(OUT),$(OUT),real)) MODELS=$(abspath $(MODELS))
 
@@ -157,10 +157,11 @@ generate: ## the assembly, stubs and table rows of kernels/cpu that kernels/cpu/
 	cd kernels/cpu/_asm && $(GO) run . ..
 
 # The unit names the program where it will be installed; here it is the one that was built.
-deploy: build ## the files of docs/operate/deploy, with systemd's and Docker's own checks where they are there; the tests check more
+deploy: build ## the files of docs/operate/deploy, with systemd's and Docker's own checks where there are any
 	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; \
 	if command -v systemd-analyze >/dev/null; then echo "systemd-analyze verify pilotfish-cloud.service"; \
-		sed "s|/usr/local/bin/pilotfish|$$PWD/pilotfish|" docs/operate/deploy/pilotfish-cloud.service >$$dir/pilotfish-cloud.service; \
+		sed "s|/usr/local/bin/pilotfish|$$PWD/pilotfish|" docs/operate/deploy/pilotfish-cloud.service \
+			>$$dir/pilotfish-cloud.service; \
 		systemd-analyze verify $$dir/pilotfish-cloud.service; \
 	else echo "*** LEFT OUT: the unit, which needs systemd-analyze ***"; fi; \
 	if docker compose version >/dev/null 2>&1; then echo "docker compose config"; \

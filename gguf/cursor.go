@@ -76,6 +76,7 @@ func (c *cursor) readCountUpTo(most, each int, field, things string) (int, error
 	return n, err
 }
 
+// tooManyError returns the cause of an error for n things if at most most are allowed.
 func tooManyError(n uint64, most int, things string) error {
 	return fmt.Errorf("%d %s, at most %d are read: %w", n, things, most, ErrLimit)
 }
@@ -96,6 +97,7 @@ func (c *cursor) readString(field string) ([]byte, error) {
 	return c.readBytes(n, field)
 }
 
+// readName takes a string that is a metadata key or the name of a tensor, of at most limit bytes.
 func (c *cursor) readName(field string, limit int) (string, error) {
 	off := c.off
 	n, err := c.readCount(1, field+".length")

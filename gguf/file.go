@@ -70,6 +70,7 @@ func closeOnError(f *File, path string, err error) (*File, error) {
 	return nil, err
 }
 
+// joinError returns err, joined with besides if that is not nil.
 func joinError(err, besides error) error {
 	if besides == nil {
 		return err

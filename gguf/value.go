@@ -193,6 +193,7 @@ func (k Kind) byteWidth() (n int, ok bool) {
 	return kinds[k].width, true
 }
 
+// minByteWidth returns the minimum number of bytes of a value of kind k.
 func (k Kind) minByteWidth() int {
 	switch n, _ := k.byteWidth(); {
 	case n > 0:

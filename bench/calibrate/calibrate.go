@@ -76,6 +76,7 @@ const (
 
 func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
 
+// pilotCount returns how many of n prompts are used to choose thresholds: a tenth, 8 at least and 50 at most.
 func pilotCount(n int) int { return min(max(n/10, minPilots), maxPilots) }
 
 // ErrFew means that there are too few prompts to test any threshold.

@@ -66,6 +66,7 @@ func metricRank(name string) int {
 	return 3
 }
 
+// compareSeries compares one figure; false if the two have nothing in common.
 func compareSeries(name string, a, b *series) (m Metric, ok bool) {
 	if a.questions == nil || b.questions == nil {
 		return compareUnpaired(name, a.values, b.values), true

@@ -114,6 +114,7 @@ func summarizeWork(m Mode, answers []Answer, all Tally) (w Work) {
 	return w
 }
 
+// timesOrNil summarizes durations; nil if there are none.
 func timesOrNil(all []time.Duration) *result.Times {
 	if len(all) == 0 {
 		return nil

@@ -229,6 +229,7 @@ func (a *Answer) nodeContext(node int32) []int32 {
 	return append(slices.Clone(a.Prompt), back...)
 }
 
+// commonPromptLength returns the length of the common beginning of the prompts of all questions; 0 for one question.
 func commonPromptLength(answers []*Answer) int {
 	shortest := -1
 	for _, a := range answers {

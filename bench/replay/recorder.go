@@ -30,6 +30,7 @@ func NewRecorder(w io.Writer, h Header) (*Recorder, error) {
 	return r, r.err
 }
 
+// writeLine writes a line, unless an error has occurred.
 func (r *Recorder) writeLine(v any) {
 	if r.err == nil {
 		r.err = json.NewEncoder(r.zip).Encode(v)

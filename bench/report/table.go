@@ -41,6 +41,7 @@ type column struct {
 // row is a line of a measurement, decoded from JSON.
 type row map[string]any
 
+// valueAt returns the value at a path, nil if there is none.
 func (r row) valueAt(path string) any {
 	v := any(map[string]any(r))
 	for name := range strings.SplitSeq(path, ".") {
@@ -165,6 +166,7 @@ func formatDecimal(x float64) string { return fmt.Sprintf("%.1f", x) }
 
 func formatTwoDigits(x float64) string { return fmt.Sprintf("%.2g", x) }
 
+// formatNonzero formats a number, "" for 0.
 func formatNonzero(x float64) string {
 	if x == 0 {
 		return ""

@@ -161,6 +161,7 @@ func newAnswerSet(logs []*eval.Log) (*answerSet, error) {
 	return &answerSet{Settings: l.Settings, log: l, runs: runs, report: eval.Summarize(l.Set(), runs, l)}, nil
 }
 
+// modelsAlone returns the runs with the texts of each model alone; nil for one that is missing.
 func (l *answerSet) modelsAlone() (small, large *eval.RunReport) {
 	for i := range l.report.Runs {
 		switch r := &l.report.Runs[i]; {
@@ -291,6 +292,7 @@ func formatGap(r *eval.RunReport) string {
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Gap.Value, r.Gap.Low, r.Gap.High)
 }
 
+// formatShare formats a share; "" for none.
 func formatShare(x *float64) string {
 	if x == nil {
 		return ""

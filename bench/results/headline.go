@@ -68,6 +68,7 @@ func conclusionsText(all []*answerSet) string {
 		strings.Join(parts, ", ") + "."
 }
 
+// ruleText says what the rule has right that asks for these tokens and no other; "" if it was not recorded.
 func ruleText(all []*answerSet) string {
 	var parts []string
 	for _, l := range all {

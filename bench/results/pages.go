@@ -40,6 +40,7 @@ func fillBlocks(page string, blocks map[string]string) (string, error) {
 	return text, wrong
 }
 
+// readMeasurement returns the stored lines of an experiment, nil if there are none.
 func readMeasurement(root, name string) ([]result.Record, error) {
 	records, err := result.ReadFile(keptFile(root, name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -132,6 +133,7 @@ func wrapText(text string) string {
 	return b.String()
 }
 
+// writePages writes the pages and the figures. It removes figures that are no longer made.
 func writePages(root string) error {
 	m, err := newPageContent(root)
 	if err != nil {

@@ -338,6 +338,7 @@ func (d *replayedDevice) decodeAnswer(
 	return nil
 }
 
+// newDecoder returns the decoder of a mode, as in package engine, and its router after Begin; nil if it has none.
 func (d *replayedDevice) newDecoder(
 	clock *simclock.Clock, t *replay.Text, prompt []int32,
 ) (*router.Router, *draft.Decoder, error) {

@@ -228,6 +228,7 @@ func (b *measurement) newRoute(m outcome.Mode, far draft.Cloud, a *outcome.Answe
 	}
 }
 
+// answerTimeline returns where an answer is drawn; nil: nowhere.
 func (b *measurement) answerTimeline(m outcome.Mode, q task.Question) *timeline.Text {
 	if b.Timeline == nil || !b.counts {
 		return nil

@@ -100,6 +100,7 @@ func sampleSpread(samples []Sample, of func(Sample) int64) *Spread {
 	return &Spread{MAD: mad / middle, Range: (high - low) / middle}
 }
 
+// tokensPerSecond returns tokens per second; 0 if nothing was measured.
 func tokensPerSecond(tokens int, ns int64) float64 {
 	if ns <= 0 {
 		return 0
@@ -107,6 +108,7 @@ func tokensPerSecond(tokens int, ns int64) float64 {
 	return float64(tokens) / float64(ns) * 1e9
 }
 
+// sampleMedian returns the median of one figure over all samples; of an even number, the mean of the two in the middle.
 func sampleMedian(samples []Sample, of func(Sample) float64) float64 {
 	var x []float64
 	for _, s := range samples {

@@ -82,6 +82,7 @@ func (d *drawing) drawAsks(tokens map[int]*bar) {
 	}
 }
 
+// errorText returns the text of an error, nil without one.
 func errorText(err error) any {
 	if err == nil {
 		return nil

@@ -9,6 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
+// drawSteps draws the whole answer and its parts: prompt, forward passes, waits, and the rest between them, without
+// gaps.
 func (d *drawing) drawSteps() {
 	var sum draft.Summary
 	var parts []span

@@ -78,6 +78,7 @@ func Number(x float64) string {
 	return digits
 }
 
+// formatDecimals formats x, 0 or more, with at most the given number of decimals, without trailing zeros.
 func formatDecimals(x float64, digits int) string {
 	text := fmt.Sprintf("%.*f", digits, x)
 	if x < 1 {

@@ -88,6 +88,7 @@ func (f *frame) renderSVG(keys []legendEntry) []byte {
 	return all.Bytes()
 }
 
+// truncateText returns text, shortened to most letters, at least one.
 func truncateText(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text

@@ -127,6 +127,7 @@ func (c *client[J]) chargeFor(work uint64) uint64 { return work * MaxWeight / c.
 
 func (c *client[J]) finishTag(f *Flow[J]) uint64 { return c.start + c.later + c.chargeFor(f.end) }
 
+// nextFlow returns the owner that is next, or nil.
 func (c *client[J]) nextFlow() *Flow[J] {
 	a, b := c.short.First(), c.long.First()
 	if a == nil || b != nil && (b.finishTag() < a.finishTag() || b.finishTag() == a.finishTag() && b.first < a.first) {

@@ -60,6 +60,7 @@ func Same(t testing.TB, work func()) {
 	t.Errorf("each run leaves something: %s", left)
 }
 
+// findLeaks runs work and returns what the process holds then, if it is more than before; "" otherwise.
 func findLeaks(work func()) string {
 	http.DefaultClient.CloseIdleConnections()
 	files, goroutines := len(listOpenFiles()), runtime.NumGoroutine()

@@ -123,6 +123,7 @@ func (s *scope) nsString(text string) id {
 	}))
 }
 
+// goString returns the characters of an NSString, "" for nil.
 func (s *scope) goString(o id) string {
 	if o == 0 {
 		return ""

@@ -33,6 +33,7 @@ func (s *Session) streamAhead(ctx context.Context, r reply) <-chan int32 {
 	return out
 }
 
+// readAheadTokens reads at most the given number of tokens from a stream.
 func (c *Client) readAheadTokens(s *quic.Stream, most int, out chan<- int32) error {
 	const longest = 5 // bytes in a token
 	for range most {

@@ -90,6 +90,7 @@ func (l *link) maxAhead() int {
 	return netproto.MaxAhead
 }
 
+// boundContext returns a context that also ends with the session and at the deadline.
 func (s *Session) boundContext(ctx context.Context, deadline time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })
@@ -173,6 +174,7 @@ func (s *Session) waitBeforeRepeat(ctx context.Context, err error, start time.Ti
 	return retry.Wait(ctx, pause)
 }
 
+// sendOnce sends a path over the current connection. If the gateway is draining, it takes another connection.
 func (s *Session) sendOnce(
 	ctx context.Context, path []int32, frame func(*link, netproto.Path) message,
 ) (r reply, up int, err error) {
@@ -207,6 +209,7 @@ func (s *Session) sendOnce(
 	return r, up, err
 }
 
+// waitForLink waits for a connection, for patience at most.
 func (s *Session) waitForLink(ctx context.Context) (*link, error) {
 	ctx, cancel := s.c.withPatience(ctx)
 	defer cancel()

@@ -58,6 +58,7 @@ func (c *clock) addSample(left, arrived time.Time, theirs netproto.Clock) terms.
 	}
 }
 
+// bestSample returns the sample with the shortest round trip, the latest of them if there are several.
 func (c *clock) bestSample() sample {
 	best := c.last[(c.n-1)%len(c.last)]
 	for i := range min(c.n, len(c.last)) {

@@ -152,6 +152,7 @@ func (l *link) readWelcome() (w netproto.Welcome, err error) {
 	return w, nil
 }
 
+// readControlStream reads the control stream until it ends: the gateway may announce that it is draining.
 func (l *link) readControlStream() {
 	const longest = 4 << 10
 	for {

@@ -110,6 +110,7 @@ func (c *Client) registerLink(l *link) bool {
 	return !c.closed
 }
 
+// wrapWithAddress adds the address to an error if there are several.
 func (c *Client) wrapWithAddress(to netip.AddrPort, err error) error {
 	if to.String() == c.addr {
 		return err

@@ -84,6 +84,7 @@ func (d ticketFolder) writeAtomically(path string, b []byte) error {
 	return err
 }
 
+// removeExpired removes tickets that were never used and files that an interrupted process left.
 func (d ticketFolder) removeExpired(now time.Time) {
 	all, _ := fs.Glob(os.DirFS(string(d)), "*"+ticketSuffix) // fails only for an invalid pattern
 	for _, name := range all {

@@ -419,7 +419,7 @@ func (r *worldReplica) start() (e gateway.Upstream, end func() error) {
 		r.w.sayf("%v", err)
 		return r.engine, func() error { return nil }
 	}
-	return watched{upstreamOf{up}, r.w}, func() error { up.Close(); return nil }
+	return watched{up, r.w}, func() error { up.Close(); return nil }
 }
 
 // watched is an engine at which no question may stay when nobody waits for its answer any more.

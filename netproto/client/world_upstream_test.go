@@ -11,7 +11,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
 )
@@ -19,9 +18,10 @@ import (
 // upstreamEngines are two inference engines of a world: the real package upstream, which asks them over HTTP. Faults of
 // the world's engine are those of both; each also has its own.
 type upstreamEngines struct {
-	of   *truth
-	wire *fakeengine.Wire
-	own  [2]engineState
+	of         *truth
+	vocabulary *fakeengine.Vocabulary
+	wire       *fakeengine.Wire
+	own        [2]engineState
 }
 
 // engineState is the state of one engine over HTTP.
@@ -37,13 +37,14 @@ type engineState struct {
 var engineHosts = [2]string{"engine-0:8000", "engine-1:8000"}
 
 func newUpstreamEngines(seed uint64, of *truth, r *rand.Rand) *upstreamEngines {
-	u := &upstreamEngines{of: of}
+	u := &upstreamEngines{of: of, vocabulary: fakeengine.NewVocabulary()}
 	hosts := map[string]http.Handler{}
 	name := []string{"llama", "sglang", "vllm"}[seed/worldKinds%3]
 	for i := range u.own {
 		u.own[i].r = rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
-		hosts[engineHosts[i]] = &fakeengine.Engine{Dialect: name, MaxContext: 1000, Fault: u.own[i].answerInstead(of),
-			Model: func(context []int32) []float64 { return u.own[i].logProbs(of, context) }}
+		hosts[engineHosts[i]] = &fakeengine.Engine{Dialect: name, Vocabulary: u.vocabulary, MaxContext: 1000,
+			Fault: u.own[i].answerInstead(of),
+			Model: func(context []int32) []float64 { return u.own[i].logProbs(of, context, u.vocabulary.Size()) }}
 	}
 	u.wire = fakeengine.NewWire(hosts)
 	return u
@@ -51,8 +52,7 @@ func newUpstreamEngines(seed uint64, of *truth, r *rand.Rand) *upstreamEngines {
 
 // open opens the engines for a gateway. Like the service manager of a gateway, it tries again if that fails.
 func (u *upstreamEngines) open() (*upstream.Upstream, error) {
-	v := fakeengine.NewVocabulary()
-	o := upstream.Options{Vocabulary: v, Identity: netproto.Identity{Vocab: worldVocab}, Transport: u.wire,
+	o := upstream.Options{Vocabulary: u.vocabulary, Identity: netproto.Identity{Vocab: worldVocab}, Transport: u.wire,
 		Patience: time.Minute,
 		Draw: func(terms.Sampling, int, []terms.Candidate, int32) (int32, float32, float32, error) {
 			return 0, 0, 0, errors.New("nothing is drawn here")
@@ -70,14 +70,14 @@ func (u *upstreamEngines) open() (*upstream.Upstream, error) {
 }
 
 // logProbs returns a distribution in which the model's token has nearly all.
-func (s *engineState) logProbs(of *truth, context []int32) []float64 {
+func (s *engineState) logProbs(of *truth, context []int32, size int) []float64 {
 	of.mu.Lock()
 	model := of.model
 	of.mu.Unlock()
 	s.mu.Lock()
 	model = (model + s.model) % 2
 	s.mu.Unlock()
-	all := make([]float64, fakeengine.NewVocabulary().Size())
+	all := make([]float64, size)
 	for i := range all {
 		all[i] = math.Log(0.1 / float64(len(all)-1))
 	}
@@ -145,34 +145,23 @@ func (u *upstreamEngines) becomeModel(engine, model int) {
 	}
 }
 
-// mayBeOther reports whether the token can be that of an engine that was another model at some time since.
+// mayBeOther reports whether the token can be that of an engine that was another model at some time since: a gateway
+// notices that within a minute.
 func (u *upstreamEngines) mayBeOther(token int32, context []int32, since time.Time) bool {
-	if u == nil || !u.hadOtherModel(since) {
+	if u == nil {
 		return false
 	}
 	u.of.mu.Lock()
-	defer u.of.mu.Unlock()
-	return token == after(1-u.of.model, context)
-}
-
-func (u *upstreamEngines) hadOtherModel(since time.Time) bool {
+	other := after(1-u.of.model, context)
+	u.of.mu.Unlock()
 	for i := range u.own {
 		s := &u.own[i]
 		s.mu.Lock()
-		other := s.model == 1 || len(s.changes) > 0 && !s.changes[len(s.changes)-1].Before(since)
+		was := s.model == 1 || len(s.changes) > 0 && !s.changes[len(s.changes)-1].Before(since)
 		s.mu.Unlock()
-		if other {
-			return true
+		if was {
+			return token == other
 		}
 	}
 	return false
-}
-
-// upstreamOf is the real upstream as the gateway has it, with the size of the world's vocabulary.
-type upstreamOf struct{ *upstream.Upstream }
-
-func (u upstreamOf) Info() gateway.Info {
-	i := u.Upstream.Info()
-	i.Identity = netproto.Identity{Vocab: worldVocab}
-	return i
 }

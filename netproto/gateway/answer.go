@@ -76,6 +76,7 @@ func (c *connection) handleMessage(s *quic.Stream, kind netproto.Kind, b []byte,
 	return out, err
 }
 
+// requestKind returns the kind of a message for events: an ask or a sync, 0 for all others.
 func requestKind(k netproto.Kind) netproto.Kind {
 	if k == netproto.KindAsk || k == netproto.KindSync {
 		return k

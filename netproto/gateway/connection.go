@@ -221,6 +221,7 @@ func (c *connection) closeAfterControlStream(err error) {
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case
 }
 
+// startRequest registers an ask, unless the gateway is draining.
 func (c *connection) startRequest() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -96,6 +96,7 @@ func eventLevel(e Event) slog.Level {
 	return slog.LevelDebug
 }
 
+// writeEvent writes the line of an event, unless too many of its sort were written recently.
 func (l *Log) writeEvent(e Event) {
 	level := eventLevel(e)
 	t := l.throttleFor(e)

@@ -39,6 +39,7 @@ type rendezvousKey struct {
 	session uint64
 }
 
+// askEngines asks the session's engine, and if that fails the next one: a question may be repeated.
 func (u *Upstream) askEngines(ctx context.Context, session uint64, a dialect.Ask) (r dialect.Reply, err error) {
 	order := u.rankEngines(session)
 	if len(order) == 0 {
@@ -52,6 +53,8 @@ func (u *Upstream) askEngines(ctx context.Context, session uint64, a dialect.Ask
 	return r, errorForClient(err)
 }
 
+// canRetryElsewhere reports whether another engine may answer a question that failed with err: unless it is too long
+// for all.
 func canRetryElsewhere(err error) bool {
 	code, _ := errors.AsType[netproto.Code](err)
 	return code != netproto.TooLarge

@@ -70,6 +70,7 @@ func (m *managedEngine) serviceState() (dialect.Facts, bool) {
 	return m.facts, m.in
 }
 
+// maxParallel returns how many questions an engine with these facts answers concurrently.
 func (m *managedEngine) maxParallel(f dialect.Facts) int {
 	const unstated, most = 64, 4096
 	switch {
@@ -195,6 +196,7 @@ func (m *managedEngine) hasSpareCapacity() bool {
 	return m.hasSpareCapacityLocked()
 }
 
+// warmEngine prefills a context, unless the engine is busy.
 func (m *managedEngine) warmEngine(ctx context.Context, a dialect.Ask) error {
 	m.mu.Lock()
 	e, idle := m.e, m.hasSpareCapacityLocked()

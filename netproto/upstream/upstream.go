@@ -118,6 +118,7 @@ func Open(ctx context.Context, o Options) (*Upstream, error) {
 	return u, nil
 }
 
+// joinEngines tries all engines until at least one is in service.
 func (u *Upstream) joinEngines(ctx context.Context) error {
 	due := time.Now().Add(u.o.Patience)
 	for {

@@ -83,6 +83,7 @@ type children[T any] struct {
 	more  map[int32]*T // further ones
 }
 
+// lookupChild returns the child with a token, or nil.
 func (c *children[T]) lookupChild(token int32) *T {
 	if c.only != nil && c.token == token {
 		return c.only
@@ -109,6 +110,7 @@ func (c *children[T]) removeChild(token int32) {
 	delete(c.more, token)
 }
 
+// anyChild returns one of the children, or nil if there is none.
 func (c *children[T]) anyChild() *T {
 	if c.only != nil {
 		return c.only

@@ -59,6 +59,7 @@ func (s *Service) reserveRoom(st *step, a *ask) bool {
 // isClosedTo reports whether no further question of a client begins in this step, unless it ends in it.
 func (st *step) isClosedTo(c *client) bool { return st.closed || c.shut == st.number }
 
+// evictLeaf removes a leaf from its session. If that frees its slot, the token is recorded in the eviction log.
 func (f *prefixCache) evictLeaf(n *node) {
 	if n.isUnshared() {
 		f.past.recordEviction(f, n)

@@ -16,6 +16,7 @@ func (s *Service) lendLogits(a *ask) {
 	}
 }
 
+// returnLogits records that the caller of a no longer reads logits.
 func (s *Service) returnLogits(a *ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

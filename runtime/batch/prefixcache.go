@@ -113,6 +113,7 @@ func (f *prefixCache) forgetSession(session uint64) {
 	}
 }
 
+// pruneTree drops the parts of a tree without open asks that are no longer needed.
 func (f *prefixCache) pruneTree(t *sessionTree) {
 	if t.open > 0 {
 		return

@@ -70,6 +70,8 @@ func (s *Service) failStep(st *step, err error) {
 // errLeft is the cause of a pass that was aborted because all its callers had left.
 var errLeft = errors.New("all callers have left")
 
+// forwardStep runs the model and returns the output of the head for each row of the step, nil for rows without the
+// head.
 func (s *Service) forwardStep(st *step) ([]*backend.Output, error) {
 	outputs := make([]*backend.Output, len(st.rows))
 	if len(st.rows) == 0 {
@@ -164,6 +166,8 @@ func (c *call) addRow(row backend.Row, i int, r stepRow) {
 	c.rows = append(c.rows, row)
 }
 
+// fillAnswer completes the answer to a, apart from what [Service.Ask] fills in, from the results that are kept and the
+// outputs of the step.
 func (s *Service) fillAnswer(st *step, a *ask, outputs []*backend.Output) {
 	a.out = nodeOutput(st, outputs, a.at)
 	a.answer.Queue, a.answer.Compute = a.begin.Sub(a.since), s.o.Now().Sub(a.begin)

@@ -34,6 +34,7 @@ type stepRow struct {
 	hidden bool // the state after the final norm
 }
 
+// usesOtherSlot reports whether the row is computed in another slot than that of its node, which stays unchanged.
 func (r stepRow) usesOtherSlot() bool { return r.slot != r.node.slot }
 
 // plainDepth is the depth of the head that any row of a step may have. Above it, the step limits the total cost.
@@ -269,6 +270,8 @@ func (s *Service) moveTo(a *ask, at *node) {
 	a.at = at
 }
 
+// addContextTokens adds up to n tokens of the context of a to the step, as far as there is room, and returns their
+// price.
 func (s *Service) addContextTokens(st *step, a *ask, n int, ends bool) (cost uint64) {
 	if a.Verify != terms.AsItComes {
 		return s.addVerifiedTokens(st, a, n, ends)
@@ -322,6 +325,7 @@ func (s *Service) freeStepSlots(st *step) {
 	}
 }
 
+// requestAuditHead requests the head for the token after n, if a audits it and n is of this step. It returns the price.
 func (s *Service) requestAuditHead(st *step, a *ask, n *node) uint64 {
 	if a.Verify != terms.AsItComes || !a.auditsToken(n.cell) || n.step != st.number {
 		return 0

@@ -229,6 +229,7 @@ func (s *Service) advanceToken(st *step, a *ask, ends bool) (next *node, added b
 	return next, added
 }
 
+// requestHead requests the head that a needs for n, which has a row in the step. It returns the price.
 func (s *Service) requestHead(st *step, a *ask, n *node) uint64 {
 	a.looks = st.number
 	r, w := &st.rows[n.row], a.heads
@@ -246,6 +247,8 @@ func (s *Service) requestHead(st *step, a *ask, n *node) uint64 {
 	return headPrice(w.K, w.Logits)
 }
 
+// collectOutputs collects for a the results of the head for the tokens that it verifies: those that are kept, and
+// logits of the step.
 func (a *ask) collectOutputs(st *step, outputs []*backend.Output) {
 	n := a.at
 	if !a.part {
@@ -257,6 +260,7 @@ func (a *ask) collectOutputs(st *step, outputs []*backend.Output) {
 	slices.Reverse(a.found)
 }
 
+// nodeOutput returns what the head has computed for n: the results that are kept, and logits if n is in this step.
 func nodeOutput(st *step, outputs []*backend.Output, n *node) *backend.Output {
 	out := &backend.Output{Top: n.top, LogSumExp: n.lse}
 	if n.step == st.number && n.row < len(outputs) && outputs[n.row] != nil {

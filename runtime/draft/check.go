@@ -131,6 +131,7 @@ func (r *decodeRun) isSuperseded(s *stream) bool {
 	return false
 }
 
+// knownTokens returns the tokens that follow n by facts alone, at most most.
 func (r *decodeRun) knownTokens(n *node, most int) (tokens []int32) {
 	f := n.fact
 	for ; r.checksEnabled() && f != nil && f.known && len(tokens) < most && !r.End(f.token); f = f.next[f.token] {

@@ -11,6 +11,7 @@ import (
 // accepted.
 type promptLookup struct{ lookup.Text }
 
+// newPromptLookup returns nil without guesses.
 func newPromptLookup(o Options, prompt []int32) *promptLookup {
 	if o.Lookup < 0 {
 		return nil
@@ -78,6 +79,8 @@ func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, ra
 	return chains, rate
 }
 
+// knownChains returns for each leaf a chain of the tokens that the large model is known to choose after it; nil if
+// there are none. Each that is accepted saves a call.
 func (r *decodeRun) knownChains(leaves []*node) [][]*node {
 	var chains [][]*node
 	most := min(r.Rows, lookup.MostRows, r.model.Room()) - len(leaves)

@@ -57,6 +57,7 @@ type LogProbs struct {
 	Top   []terms.Candidate // the best tokens, best first; none if it did not give them
 }
 
+// headLogProbs returns the log-probabilities of a token in a head; nil without [Options.Top].
 func (r *decodeRun) headLogProbs(head *backend.Output, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil
@@ -64,6 +65,7 @@ func (r *decodeRun) headLogProbs(head *backend.Output, token int32) *LogProbs {
 	return &LogProbs{Token: tokenLogProb(head, token), Top: head.LogProbs(r.Top)}
 }
 
+// answerLogProbs returns the log-probabilities of a token in an answer; nil without [Options.Top].
 func (r *decodeRun) answerLogProbs(top []terms.Candidate, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil

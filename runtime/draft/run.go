@@ -304,6 +304,7 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 	return logit - head.LogSumExp
 }
 
+// emitEvent counts an event and emits it, unless emit has returned false.
 func (r *decodeRun) emitEvent(e Event) {
 	e.At = r.elapsedSince(r.began)
 	r.summary.Add(e)

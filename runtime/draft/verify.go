@@ -36,6 +36,8 @@ func (r *decodeRun) allowsReplacement(n *node, token int32) bool {
 	return r.Dial == nil || token == n.local || !math.IsInf(r.Dial.Margin(n.state), 1)
 }
 
+// verificationDue says why verification asks for the token after n, if the router lets the local token stand; false: it
+// does not.
 func (r *decodeRun) verificationDue(n *node, local int32) (why Why, wanted bool) {
 	if !r.Verify {
 		return Routed, false

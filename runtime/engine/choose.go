@@ -26,6 +26,7 @@ const (
 // SchemaError says what in a JSON schema is wrong or not supported, and where.
 type SchemaError = grammar.Error
 
+// validateRoute returns an error if this model does not support the route.
 func (e *Engine) validateRoute(r Route) error {
 	hasRules := r.Settings.Rules()
 	switch {

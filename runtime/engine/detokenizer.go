@@ -87,6 +87,7 @@ func (n *detokenizer) buildToken(t *draft.Token, at time.Duration) Token {
 	return out
 }
 
+// showToken shows a token, unless a stop string may begin in it.
 func (n *detokenizer) showToken(t *draft.Token, at time.Duration) bool {
 	s := n.s
 	if s.summary.Tokens == 0 {

@@ -63,6 +63,7 @@ func (e *Engine) fitsInto(free uint64, small *Engine) error {
 	return nil
 }
 
+// checkSameTokens returns an error if the tokens of a small model are not those of e.
 func (e *Engine) checkSameTokens(small *Engine) error {
 	ours, err := e.Identity()
 	if err != nil {

@@ -110,6 +110,7 @@ func (e *Engine) lacksMemory() error {
 	return checkSpareMemory(free, e.file.Size())
 }
 
+// checkSpareMemory returns an error if free bytes of memory are too few for weights of this size.
 func checkSpareMemory(free uint64, weights int64) error {
 	need := uint64(weights) + spareMemory
 	if free >= need {

@@ -204,6 +204,7 @@ func (s *Session) noteShortened(prompt []int32, r terms.Settings, stop string, s
 	}
 }
 
+// fitRouter returns a router on the device of the engine, if it fits the model; nil for none.
 func (e *Engine) fitRouter(ctx context.Context, r *router.Router) (*router.Router, error) {
 	if r == nil {
 		return nil, nil
@@ -271,6 +272,7 @@ func (s *Session) newDecoder(
 	return draft.New(s.newDraftModel(r, want), policy, r.Cloud, o)
 }
 
+// decisionRouter returns the router, nil for none, and want with what the router needs of heads.
 func (r Route) decisionRouter(want backend.Want) (backend.Want, draft.Router) {
 	switch {
 	case r.Router != nil:

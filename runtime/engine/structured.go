@@ -62,6 +62,7 @@ func (s *grammarCache) matcherFor(ctx context.Context, e *Engine, r terms.Settin
 	return s.cacheMatcher(key, keptGrammar{grammar.NewMatcher(g, s.vocab), g.Bytes()}), s.end, nil
 }
 
+// cachedMatcher returns the matcher that is kept for a schema, or nil.
 func (s *grammarCache) cachedMatcher(e *Engine, key schemaHash) (*grammar.Matcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,6 +27,7 @@ func newMaskCache() *maskCache {
 	return k
 }
 
+// loadReach returns the kept reach of a place; nil if there is none.
 func (k *maskCache) loadReach(at reachKey) *reach {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -115,6 +115,7 @@ func (m *Matcher) Mask(dst Mask, s *State) Mask {
 	return dst
 }
 
+// unionWith adds the tokens of another set; nil is the empty one.
 func (m Mask) unionWith(o Mask) {
 	for i, word := range o {
 		m[i] |= word
@@ -181,6 +182,7 @@ func (m *Matcher) computeReach(t thread, key reachKey) *reach {
 // exits are the rests of tokens after a place at which the outermost rule may end.
 type exits struct{ rests []tokenEntry }
 
+// buildTree returns the tree of the rests; nil if there are none.
 func (e *exits) buildTree() *tokenTree {
 	if len(e.rests) == 0 {
 		return nil

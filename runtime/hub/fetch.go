@@ -17,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
+// fetchFile downloads the file at an address to path, unless it exists.
 func (p *puller) fetchFile(
 	ctx context.Context, path string, from *url.URL, w remoteFile, report func(done int64),
 ) (File, error) {

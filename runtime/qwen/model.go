@@ -179,6 +179,7 @@ func (m *Model) encodeOperations(ctx context.Context, p backend.Pass, out []back
 	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows [V]
 }
 
+// checkFinite returns an error if a logit is not finite.
 func checkFinite(rows []backend.Row, out []backend.Output, want backend.Want) error {
 	for i, o := range out {
 		if lse := float64(o.LogSumExp); math.IsNaN(lse) || math.IsInf(lse, 0) {

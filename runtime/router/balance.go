@@ -156,6 +156,7 @@ func (s *balanceState) validateState() error {
 
 func isTokenCount(n int) bool { return n >= 0 && n <= maxTokens }
 
+// validateConfidences returns an error if a confidence in a list is out of range.
 func validateConfidences(all []float32) error {
 	if len(all) > maxConfidences {
 		return fmt.Errorf("confidences: there are %d, at most %d are possible", len(all), maxConfidences)

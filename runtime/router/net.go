@@ -159,6 +159,7 @@ func copyFloats(t gguf.Tensor) ([]float32, error) {
 // Write stores the network as a router file without other information; see [File.Write].
 func (n *Net) Write(w *gguf.Writer) error { return (&File{Net: n}).Write(w) }
 
+// writeKeys stores what the keys of a file say of the network. It does nothing for nil.
 func (n *Net) writeKeys(w *gguf.Writer, prefix string) {
 	if n == nil {
 		return

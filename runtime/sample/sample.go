@@ -147,6 +147,7 @@ func (s *Sampler) drawableTokens(out *backend.Output) []backend.Candidate {
 	return s.cutNucleus(s.sortedCandidates(out.Logits, least), mass)
 }
 
+// candidatesFrom returns the tokens with logits of at least least, by rising id.
 func (s *Sampler) candidatesFrom(logits []float32, least float64) []backend.Candidate {
 	s.order = s.order[:0]
 	for i, l := range logits {

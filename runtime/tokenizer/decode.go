@@ -128,6 +128,7 @@ func byteToRune(b byte) rune {
 	return rune(b)
 }
 
+// runeToByte returns the byte of character r, or false if r is not in the alphabet.
 func runeToByte(r rune) (byte, bool) {
 	switch {
 	case r >= firstStandIn && r < standInDEL:

@@ -136,6 +136,7 @@ func continuationCount(b byte) int {
 	return -1
 }
 
+// assembleRune returns the character of the first byte of s and the n bytes after it, or false if they form none.
 func assembleRune(s string, n int) (rune, bool) {
 	if n < 0 || n >= len(s) {
 		return 0, false

@@ -157,6 +157,7 @@ func (h *pairQueue) pushPair(q queuedPair) {
 	s[i] = q
 }
 
+// popPair removes the first pair. The queue must not be empty.
 func (h *pairQueue) popPair() (rank uint32, at int32) {
 	s := *h
 	first, last := s[0], s[len(s)-1]

@@ -40,6 +40,7 @@ func Open(path string) (*Set, error) {
 
 var errEmpty = fmt.Errorf("it is empty: %w", ErrFormat)
 
+// mapFile returns the bytes of a regular file that is not empty.
 func mapFile(path string) ([]byte, func() error, error) {
 	info, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
 	if err != nil {

@@ -262,6 +262,7 @@ func isUntyped(t types.Type) bool {
 	return ok && b.Info()&types.IsUntyped != 0
 }
 
+// mutateReturn makes an error of a return that can be nil.
 func (p *planter) mutateReturn(x *ast.ReturnStmt) {
 	if n := len(x.Results); n > 0 && p.sourceOf(x.Results[n-1]) == "err" {
 		p.wrapNode(x.Results[n-1], fmt.Sprintf("mutantZero(%d, ", p.addMutants(x, "without its error")), ")")

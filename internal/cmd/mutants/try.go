@@ -50,6 +50,7 @@ func buildTests(ctx context.Context, dir, folder string, replace map[string]stri
 	return t, nil
 }
 
+// runTest runs a test for at most limit, with an environment variable, and returns what it wrote.
 func (t *testBinary) runTest(ctx context.Context, variable string, limit time.Duration, test string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -214,6 +214,7 @@ func (p *Pool) runWorker(w *worker, number int) {
 	}
 }
 
+// mustStayAwake reports whether a worker that has polled idle times without work must not sleep now.
 func (p *Pool) mustStayAwake(idle int) bool {
 	return p.hasPieces() || p.closed.Load() || idle < sleepAfter && p.pass.Load()
 }

@@ -167,6 +167,7 @@ func (f *fields) parseRequired(name string, to *string, hint string) {
 	}
 }
 
+// parseBool parses true or false, if it is present.
 func (f *fields) parseBool(name string, to *bool) bool {
 	return f.parseValue(name, to, "give true or false")
 }
@@ -210,6 +211,7 @@ func (f *fields) parseInt(name string, low, high int, to *int) bool {
 	return ok
 }
 
+// parseList returns the elements of an array of at most limit elements, if it is present.
 func (f *fields) parseList(name string, limit int) ([]json.RawMessage, bool) {
 	var all []json.RawMessage
 	ok := f.parseValue(name, &all, "give a list")

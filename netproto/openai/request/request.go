@@ -120,6 +120,7 @@ func (f *fields) parseStreamOptions(r *Request) {
 	})
 }
 
+// parseStop parses one text or a list of at most maxStops.
 func (f *fields) parseStop(name string, s *answer.Settings) {
 	var one string
 	var all []string

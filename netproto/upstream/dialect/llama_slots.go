@@ -31,6 +31,7 @@ func newSlots(n int) *slots {
 	return s
 }
 
+// resizeSlots gives it n unassigned slots, unless it has n slots already.
 func (s *slots) resizeSlots(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,6 +72,7 @@ func (s *slots) acquireSlot(session uint64) (number int, done func()) {
 	}
 }
 
+// chooseSlot returns the slot for a new session; nil if there are none.
 func (s *slots) chooseSlot() (best *list.Element) {
 	for e := s.all.Front(); e != nil; e = e.Next() {
 		x := e.Value.(*slot)

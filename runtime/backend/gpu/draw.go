@@ -22,6 +22,7 @@ type draw struct {
 // maxSharpness is the largest 1/temperature: above it, a lower temperature makes no difference.
 const maxSharpness = 1e30
 
+// planDraw returns the draw that a head is to guess at; nil for none.
 func (p *pass) planDraw(want backend.Want) *draw {
 	o := want.Draw
 	if o.Greedy() || len(want.Rows) != 1 {

@@ -121,6 +121,7 @@ func (l Limit) floorAtScale(scale *big.Int) *big.Int {
 	return n
 }
 
+// scaledBounds returns the smallest and the largest whole n such that n/scale is within the bounds; nil for none.
 func (b *Numbers) scaledBounds(scale *big.Int) (low, high *big.Int) {
 	if b.Min.At != nil {
 		low = Limit{new(big.Rat).Neg(b.Min.At), b.Min.Open}.floorAtScale(scale)

@@ -102,6 +102,7 @@ func (m *Maker) Strings(s Strings) (*Set, error) {
 	return m.Without(d, not)
 }
 
+// filterMatching returns the strings of d that satisfy a pattern, unless err is set.
 func (m *Maker) filterMatching(d *Set, err error, p Pattern) (*Set, error) {
 	if err != nil {
 		return nil, err

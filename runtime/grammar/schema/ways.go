@@ -155,6 +155,7 @@ func isImplied(facts []*node, n *node) bool {
 	return len(n.names) == 1 && n.properties[n.names[0]].never && forbidsProperty(facts, n.names[0])
 }
 
+// forbidsProperty reports whether objects must not have a property.
 func forbidsProperty(facts []*node, name string) bool {
 	return slices.ContainsFunc(objects{facts: facts}.schemasOf(name), func(p *node) bool { return p.never })
 }

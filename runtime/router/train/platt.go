@@ -95,6 +95,7 @@ func fitPlatt(logits []float64, keep []bool, some []int) (scale, shift float64, 
 	return scale, shift, scale > 0
 }
 
+// classIndex is 0 for a token that may stand, 1 for one that may not.
 func classIndex(keep bool) int {
 	if keep {
 		return 0

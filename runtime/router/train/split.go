@@ -89,6 +89,7 @@ func hasLabels(src Source, s textSpan) bool {
 	return false
 }
 
+// countLabels returns the number of positions of the texts with each label, and an error if all labels are equal.
 func countLabels(src Source, texts []textSpan) (keep, escalate int, err error) {
 	for _, s := range texts {
 		for i := s.from; i < s.to; i++ {

@@ -83,6 +83,7 @@ func flagValueError(wrong *pflag.InvalidValueError) error {
 	return fmt.Errorf("%s: %w", what, wrong.Unwrap())
 }
 
+// checkRequiredFlags returns an error if required flags are missing.
 func checkRequiredFlags(c *cobra.Command) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; !required || f.Changed || err != nil {

@@ -344,6 +344,7 @@ func (f *cloudCommandFlags) loadCertificate(dir string) (tls.Certificate, error)
 	return tls.X509KeyPair(certPEM, keyPEM)
 }
 
+// checkModelFlags returns an error if the command line names no model or two. It names flags without effect.
 func (f *cloudCommandFlags) checkModelFlags(set *pflag.FlagSet, stderr io.Writer) error {
 	upstream := set.Changed("upstream")
 	switch {

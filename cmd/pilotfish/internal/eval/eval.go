@@ -144,6 +144,7 @@ func (f *evalFlags) evalOptions(set *task.Set, runs []eval.Run) eval.Options {
 	return o
 }
 
+// checkVerification returns an error if the large model does not support the verification of the runs.
 func checkVerification(ctx context.Context, far engine.Verifier, o eval.Options) error {
 	for _, r := range o.Runs {
 		flag, judge := "--policy "+string(r.Policy), ""
@@ -182,6 +183,7 @@ func (f *evalFlags) askQuestions(ctx context.Context, a *cli.App, o eval.Options
 	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
 }
 
+// reportResults prints the report and writes the page, unless there are no answers.
 func (f *evalFlags) reportResults(a *cli.App, models *group.Pair, o eval.Options) error {
 	about, err := f.describeMeasurement(a, models, o.Log.About)
 	if err != nil {

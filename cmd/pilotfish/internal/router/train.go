@@ -263,6 +263,7 @@ func finiteOrNil(x float64) *float64 {
 	return &x
 }
 
+// formatFigure formats a number with four decimals; a dash for none.
 func formatFigure(x *float64) string {
 	if x == nil {
 		return "-"

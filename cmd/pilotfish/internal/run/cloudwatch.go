@@ -133,6 +133,8 @@ func (w *cloudWatch) awaitFirstAttempt(ctx context.Context, patience time.Durati
 	return w.unreachedError()
 }
 
+// unreachedError returns an error if the gateway was never reached: an attempt to connect failed, or questions had no
+// answer.
 func (w *cloudWatch) unreachedError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -86,6 +86,7 @@ func (x *explainer) recordEscalation(q *pilotfish.Escalation) {
 	}
 }
 
+// rowAt returns the row of a position; nil if there is none yet.
 func (x *explainer) rowAt(pos int) *event.Explanation {
 	i, found := slices.BinarySearchFunc(x.rows, pos, func(r event.Explanation, pos int) int { return r.Pos - pos })
 	if !found {

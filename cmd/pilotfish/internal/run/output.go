@@ -327,6 +327,7 @@ func (o *runOutput) printSummary(e event.Summary) error {
 	return group.PrintResult(o.a, map[string]event.Summary{"summary": e}, about)
 }
 
+// tokenLogProbs returns the fields of --logprobs for a token; nil without the flag.
 func (o *runOutput) tokenLogProbs(t pilotfish.Token) (*event.LogProbs, error) {
 	if o.f.answer.Top == 0 {
 		return nil, nil

@@ -311,6 +311,7 @@ func (f *runFlags) checkGateway(g *pilotfish.Gateway, by pilotfish.Router) error
 	return nil
 }
 
+// checkSampling returns an error if the gateway's model does not support the sampling settings.
 func (f *runFlags) checkSampling(g *pilotfish.Gateway) error {
 	most, s := g.Choices(), f.answer.Sampling()
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {

@@ -134,6 +134,7 @@ func checkAPIKey(key string) error {
 	return nil
 }
 
+// checkCertificate returns an error if --cert and --key are given and do not match.
 func (s *serveAccess) checkCertificate() error {
 	if s.cert == "" {
 		return nil

@@ -349,6 +349,7 @@ func (s *listeningServer) drainAnswers(server *openai.Server, web *http.Server) 
 	return nil
 }
 
+// ignoreServerClosed returns nil for the error of a server that was shut down normally.
 func ignoreServerClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
