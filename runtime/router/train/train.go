@@ -80,6 +80,10 @@ const Epochs = 20
 // GSM8K the mean area under the curve is 0.69 with it and 0.67 without, of 292 to CommonsenseQA 0.944 and 0.941.
 const JudgeDecay = 10
 
+// JudgeUnits is the factor of hidden units for judges. On 206 answers to GSM8K, a third at a time, where the others and
+// those to four other sets were learned from, the mean area under the curve is 0.660 with 256 units, and 0.645 with 64.
+const JudgeUnits = 4
+
 // Linear, as the number of hidden units, means a network without a hidden layer.
 const Linear = -1
 

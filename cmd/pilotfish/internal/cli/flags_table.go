@@ -208,7 +208,7 @@ var flagTable = []FlagDecl{
 		Help: "`origin` of the answers: given, small, large, sampled, routed or judged"},
 	{Name: "calibrate.budget", Span: ">0 <1", often: true,
 		Help: "at most this `share` of the tokens is to come from the large model, above 0 and below 1"},
-	{Name: "hidden", Span: "0 4096", Help: "units of the hidden layer; 0 leaves it out"},
+	{Name: "hidden", Span: "0 4096", Help: "units of the hidden layer, of a judge four times as many; 0 leaves it out"},
 	{Name: "confidence", Span: ">0 <1", Help: "probability, over the choice of prompts, that the certificate is right"},
 
 	// Measuring.

@@ -114,7 +114,7 @@ func TestTrainJudge(t *testing.T) {
 	got, err := engine.ReadRouter(both)
 	require.NoError(t, err)
 	assert.Equal(t, file.Judge, got.Judge, "the router does not change it")
-	assert.NotNil(t, got.Net)
+	assert.Equal(t, 4*got.Net.Layers[0].Out, got.Judge.Net.Layers[0].Out, "hidden units")
 	assert.Equal(t, got.Judge.Fingerprint(), lines[2].Router.Judge.Fingerprint)
 
 	code, stdout, stderr := clitest.Call(t, "router", "show", both, one)
