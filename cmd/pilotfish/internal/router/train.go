@@ -137,7 +137,8 @@ func (f *trainFlags) trainNetwork(
 	}
 	o := f.trainOptions()
 	if folders[0].Set.Settings().Tap == router.TapMismatch {
-		o.Hidden, o.Decay = max(o.Hidden, o.Hidden*train.JudgeUnits), train.JudgeDecay
+		o.Hidden = max(o.Hidden, o.Hidden*train.JudgeUnits)
+		o.Rate, o.Decay = train.JudgeRate, train.JudgeDecay
 	}
 	m := cli.NewMeter(a.Stderr, "epochs", false)
 	o.Observe = func(e train.Epoch) { m.Show(int64(e.Number), int64(train.Epochs)) }
