@@ -32,9 +32,9 @@ type Answer struct {
 // The zero value is the state before the first answer. All methods are safe for concurrent use. The JSON form is
 //
 //	{"budget": 0.07, "tokens": 1000, "escalations": 68, "recent": [{"tokens": 12, "escalations": 1}, …],
-//	 "confidences": [0.98, …]}
+//	 "unspent": 2, "confidences": [0.98, …]}
 //
-// with the last answers, up to [maxWindow], and up to [maxConfidences] confidences, the oldest first.
+// with what verified answers have left, at most 100, the last answers, up to [maxWindow], and up to [maxConfidences] confidences, the oldest first.
 type Balance struct {
 	mu sync.Mutex
 	s  balanceState
@@ -59,6 +59,7 @@ type spending struct {
 // balanceState is the content of a [Balance].
 type balanceState struct {
 	Total
+	Unspent     float64    `json:"unspent"`     // see [account]
 	Recent      []spending `json:"recent"`      // of the last answers, the oldest first
 	Confidences []float32  `json:"confidences"` // the oldest first
 }
@@ -79,7 +80,7 @@ func (b *Balance) Add(a Answer) {
 		a.Tokens > maxTokens-s.Tokens || a.Escalations > maxTokens-s.Escalations {
 		return
 	}
-	s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
+	s.Tokens, s.Escalations, s.Unspent = s.Tokens+a.Tokens, s.Escalations+a.Escalations, s.afterAnswer(a)
 	recent := append(slices.Clone(s.Recent), spending{a.Tokens, a.Escalations})
 	s.Recent = recent[max(0, len(recent)-maxWindow):]
 	all := slices.DeleteFunc(slices.Concat(s.Confidences, a.Confidences), isInvalidConfidence)
@@ -142,6 +143,9 @@ func (b *Balance) UnmarshalJSON(text []byte) error {
 func (s *balanceState) validateState() error {
 	if !(s.Budget >= 0 && s.Budget <= 1) {
 		return fmt.Errorf("budget: %v is not within 0 to 1", s.Budget)
+	}
+	if !(math.Abs(s.Unspent) <= maxTokens) || s.Unspent > savings {
+		return fmt.Errorf("unspent: %v is not within -2^52 to %d", s.Unspent, savings)
 	}
 	if len(s.Recent) > maxWindow {
 		return fmt.Errorf("recent: there are %d answers, at most %d are possible", len(s.Recent), maxWindow)

@@ -99,7 +99,7 @@ func TestBalanceJSON(t *testing.T) {
 	}
 	text, err := json.Marshal(new(Balance))
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"budget":0,"tokens":0,"escalations":0,"recent":[],"confidences":[]}`, string(text))
+	assert.JSONEq(t, `{"budget":0,"tokens":0,"escalations":0,"unspent":0,"recent":[],"confidences":[]}`, string(text))
 	require.NoError(t, json.Unmarshal(text, new(Balance)))
 }
 
@@ -116,9 +116,10 @@ func TestBalanceHostile(t *testing.T) {
 		`{"confidences":[` + strings.Repeat("0,", maxConfidences) + `0]}`: "1025",
 		`{"recent":[{"tokens":1},{"tokens":-1}]}`:                         "2^52",
 		`{"recent":[{"escalations":9007199254740992}]}`:                   "2^52",
-		`{"recent":[{"tokens":1,"asks":1}]}`:                              "asks",
-		`{"recent":[{}` + strings.Repeat(",{}", maxWindow) + `]}`:         "101",
-		`{"budget":0.07,"threshold":0.1}`:                                 "threshold",
+		`{"unspent":101}`: "unspent", `{"unspent":-1e16}`: "unspent",
+		`{"recent":[{"tokens":1,"asks":1}]}`:                      "asks",
+		`{"recent":[{}` + strings.Repeat(",{}", maxWindow) + `]}`: "101",
+		`{"budget":0.07,"threshold":0.1}`:                         "threshold",
 	} {
 		var b Balance
 		b.Add(Answer{Tokens: 3, Confidences: []float32{0.5}})

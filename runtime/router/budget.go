@@ -14,9 +14,6 @@ const (
 	// to the first ones, up to lent escalations.
 	shortest = 3
 	lent     = 1.85
-	// shortestVerified takes the place of both with the policy verify. Its tokens are lent without a further limit: a
-	// replaced token is one that the large model is known to be right about, so that none needs to be held back.
-	shortestVerified = 10
 	// reserve is the average number of escalations that a budget holds back, so that the next token that needs one can
 	// have it.
 	reserve = 1.8
@@ -64,8 +61,7 @@ func windowLength(budget float64) int {
 // A token is escalated if its confidence is below θ, or equal to it while d ≥ reserve, and only if d ≥ 1. So at j = w-1
 // any w answers keep the budget, for any confidences, and the first ones borrow 1.85 escalations, which the others pay
 // back. All answers so far are one more window, which borrows as much: it binds only after concurrent answers, which
-// each start from the same state. With the policy verify s is 10, lent is infinite, and only d ≥ 1 counts: see
-// [Router.Margin].
+// each start from the same state. With verification the budget is an [account] instead.
 //
 // The square has two reasons. Near d = 1, where little is left for a token that needs the large model, only the least
 // confident tokens are escalated; and with a large d the threshold rises fast, so that the budget is used even if
@@ -80,12 +76,9 @@ type budgetStart struct {
 // windowSum is the sum of consecutive answers before this one.
 type windowSum struct{ tokens, escalations float64 } // tokens: with what is lent
 
-func windowSums(s balanceState, verified bool) []windowSum {
+func windowSums(s balanceState) []windowSum {
 	later := windowLength(s.Budget) - 1
 	loan := func(answers int) float64 { return min(float64(shortest*answers), lent/s.Budget) }
-	if verified {
-		loan = func(answers int) float64 { return float64(shortestVerified * answers) }
-	}
 	all := []windowSum{{float64(s.Tokens) + loan(later), float64(s.Escalations)}}
 	sum := spending{}
 	all = append(all, windowSum{tokens: loan(later)})
@@ -114,7 +107,7 @@ func newBudgetStart(s balanceState, prior []float32) *budgetStart {
 	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
 	o := &budgetStart{budget: s.Budget, values: make([]float64, len(all)), probability: make([]float64, len(all))}
 	if s.Budget > 0 {
-		o.windows = windowSums(s, false)
+		o.windows = windowSums(s)
 	}
 	below := 0.0
 	for i, w := range all {
@@ -176,54 +169,6 @@ func (o *budgetStart) thresholdAfter(c pathCount) float64 {
 		return math.Nextafter(at, everything)
 	}
 	return at
-}
-
-// preferred is the margin of the policy verify, in nats: the large model's token is 20 times as probable as the one
-// that it replaces. Less than that changes the wording more often than the meaning.
-const preferred = 3
-
-// judgedAt is the unspent budget at which a judge lets tokens stand from a probability of a half on.
-const judgedAt = 4
-
-// unspentEscalations returns what the last answers and this one have not spent, after a path: in that window of them
-// where it is most. The window of all answers so far does not count, so that long thrift leads to no spree.
-func (o *budgetStart) unspentEscalations(c pathCount) float64 {
-	most := 0.0
-	if o.budget >= 1 {
-		return math.Inf(1)
-	}
-	for _, w := range o.windows[1:] {
-		most = max(most, o.budget*(w.tokens+float64(c.tokens))-w.escalations-float64(c.escalations))
-	}
-	return most
-}
-
-// Margin returns the margin of verification with the policies verify and judge: by how much the large model must prefer
-// another token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were
-// replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
-// a threshold it is always the same. Within a budget the probability from which on a judge lets a token stand is
-//
-//	d/(d+4)    where d is what the last answers have not spent: 0.5 with 4 tokens, 0.95 with 76
-//
-// So the budget is used for what matters most, whatever part of the tokens that is: it is a task's length of answers
-// and number of differences that decide which probability spends 5% of the tokens.
-func (r *Router) Margin(path uint64) float64 {
-	if r.verified == nil {
-		return -math.Log(r.fixed)
-	}
-	c := unpackPath(path)
-	switch {
-	case r.verified.escalationsLeft(c) == 0:
-		return math.Inf(1)
-	case r.Judge() != "":
-		return math.Log1p(judgedAt / r.verified.unspentEscalations(c))
-	}
-	return preferred
-}
-
-// Count returns the path with one more token of the policy verify, which the large model replaced or not.
-func (r *Router) Count(path uint64, replaced bool) uint64 {
-	return unpackPath(path).addDecision(replaced).packPath()
 }
 
 // Calibration returns a sample of confidences for a [File]: all of them in ascending order, or if there are more than

@@ -93,104 +93,6 @@ func TestBudgetOfTen(t *testing.T) {
 	}
 }
 
-// verifiedAnswer returns an answer of n tokens that a router verifies. The large model would replace tokens as turns
-// says.
-func verifiedAnswer(t *testing.T, r *Router, n int, turns func() bool) (a Answer) {
-	path := uint64(0)
-	for range n {
-		margin := r.Margin(path)
-		require.True(t, margin == preferred || math.IsInf(margin, 1))
-		replaced := turns() && margin == preferred
-		if path = r.Count(path, replaced); replaced {
-			a.Escalations++
-		}
-		a.Tokens++
-	}
-	return a
-}
-
-// TestBudgetOfVerified: any ten answers of ten tokens or more have at most the budget's share of their tokens replaced,
-// however many the large model would replace, and the first of them as many as all ten may have.
-func TestBudgetOfVerified(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	for name, turns := range map[string]func() bool{
-		"each": func() bool { return true }, "some": func() bool { return rng.IntN(12) == 0 },
-		"by turns": func() bool { return rng.IntN(400) < 200*rng.IntN(2) },
-	} {
-		for _, budget := range []float64{0.01, 0.03, 0.07, 0.15, 0.9} {
-			r, err := New(Options{Policy: Verify, Budget: budget})
-			require.NoError(t, err)
-			var all []Answer
-			for range 200 {
-				r = r.Begin()
-				a := verifiedAnswer(t, r, 10+rng.IntN(50)*rng.IntN(2), turns)
-				r.Add(a)
-				all = append(all, a)
-				sum := Total{Budget: budget}
-				w := windowLength(budget)
-				for _, one := range all[max(0, len(all)-w):] {
-					sum.Tokens, sum.Escalations = sum.Tokens+one.Tokens, sum.Escalations+one.Escalations
-				}
-				later := 10 * max(0, w-len(all))
-				require.LessOrEqual(t, sum.Escalations, int(budget*float64(sum.Tokens+later)+1e-9),
-					"%s: %d answers: %+v", name, len(all), sum)
-			}
-			if name == "each" {
-				sum := r.Balance().Total()
-				assert.InDelta(t, budget, sum.Share(), 0.2*budget, "what may be replaced is")
-			}
-		}
-	}
-}
-
-// TestMarginOfVerified: any token of the large model is preferred while the budget of an answer lasts, and none after
-// that.
-func TestMarginOfVerified(t *testing.T) {
-	r, err := New(Options{Policy: Verify, Budget: 0.07})
-	require.NoError(t, err)
-	assert.True(t, r.Verifies())
-	path := uint64(0)
-	for range 6 {
-		assert.EqualValues(t, 3, r.Margin(path))
-		path = r.Count(path, true)
-	}
-	assert.True(t, math.IsInf(r.Margin(path), 1), "0.07·(90 + 6) has no seventh")
-	whole, err := New(Options{Policy: Verify, Budget: 1})
-	require.NoError(t, err)
-	assert.EqualValues(t, preferred, whole.Margin(pathCount{1, 1}.packPath()))
-}
-
-// TestMarginOfJudged: the margin of a judge is a threshold of its confidence. It rises as the budget is spent, and
-// falls as earlier answers leave some of it.
-func TestMarginOfJudged(t *testing.T) {
-	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
-	require.NoError(t, err)
-	assert.InDelta(t, -math.Log(6.3/(6.3+4)), judge.Margin(0), 1e-12, "nine answers of ten tokens are lent")
-	assert.InDelta(t, -math.Log(2.0/(2+4)), judge.Margin(pathCount{10, 5}.packPath()), 1e-12, "0.07·(90 + 10) - 5")
-	assert.True(t, math.IsInf(judge.Margin(pathCount{6, 6}.packPath()), 1))
-	for range 8 {
-		judge.Add(Answer{Tokens: 100, Escalations: 2})
-	}
-	thrifty := judge.Begin()
-	assert.InDelta(t, math.Log1p(4/(0.07*(800+10+10)-16)), thrifty.Margin(pathCount{10, 0}.packPath()), 1e-12,
-		"what eight answers have not spent, with ten tokens of this one and ten of the next")
-	assert.True(t, math.IsInf(thrifty.Margin(pathCount{1, 6}.packPath()), 1), "but one answer may not spend it all")
-	for range 10 {
-		judge.Add(Answer{Tokens: 100, Escalations: 6})
-	}
-	assert.InDelta(t, math.Log1p(4.0/9), judge.Begin().Margin(0), 1e-12, "older thrift does not count")
-	whole, err := New(Options{Policy: Judged, Budget: 1, Judge: "j"})
-	require.NoError(t, err)
-	assert.Zero(t, whole.Margin(pathCount{100, 100}.packPath()), "all that differs is replaced")
-	assert.Equal(t, "j", judge.Judge())
-	judge, err = New(Options{Policy: Judged, Threshold: new(0.9), Judge: "j"})
-	require.NoError(t, err)
-	assert.InDelta(t, -math.Log(0.9), judge.Margin(0), 1e-12)
-	assert.InDelta(t, 0.05, judge.Threshold(), 1e-3, "of margins, where the large model has no such judge")
-	_, err = New(Options{Policy: Judged, Budget: 0.07})
-	assert.ErrorContains(t, err, "no judge was given")
-}
-
 // TestBudgetLends: with the usual budget the first token of the first answer is escalated if it is unsure, and only
 // one of them before other tokens.
 func TestBudgetLends(t *testing.T) {
@@ -342,7 +244,7 @@ func TestBudgetThreshold(t *testing.T) {
 		{"29 of 100, although 0.29·100 < 29", 0.29, append(tens(1, 91, 28), tens(8, 1, 0)...), pathCount{1, 0}, 0.0895},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := balanceState{Total{Budget: c.budget}, c.recent, seen}
+			s := balanceState{Total: Total{Budget: c.budget}, Recent: c.recent, Confidences: seen}
 			for _, a := range c.recent {
 				s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
 			}
@@ -350,7 +252,7 @@ func TestBudgetThreshold(t *testing.T) {
 			assert.InDelta(t, c.want, o.thresholdAfter(c.at), 0.0011)
 		})
 	}
-	o := newBudgetStart(balanceState{Total{Budget: 0.2}, nil, seen}, nil)
+	o := newBudgetStart(balanceState{Total: Total{Budget: 0.2}, Confidences: seen}, nil)
 	for n, equal := range map[uint32]bool{4: false, 5: true} { // 1.85 + 0.2·n - 1: with 5 the reserve is left
 		left := 0.2*(lent/0.2+float64(n)) - 1
 		at := o.confidenceQuantile(0.2 * (left / reserve) * (left / reserve))

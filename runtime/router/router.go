@@ -143,7 +143,7 @@ type Router struct {
 	prior []float32    // sample of confidences from before the first answer, with a budget
 	from  *budgetStart // state before the answer, with a budget
 	// the same, for an answer that is verified; nil: the margin is that of the threshold
-	verified *budgetStart
+	verified *account
 	unlike   bool           // see Unlike
 	on       backend.Router // the network on a device that evaluates it, or nil
 }
@@ -183,7 +183,7 @@ func (r *Router) Begin() *Router {
 	begun := *r
 	s := r.o.Balance.copyState()
 	begun.from = newBudgetStart(s, r.prior)
-	begun.verified = &budgetStart{budget: s.Budget, windows: windowSums(s, true)}
+	begun.verified = newAccount(s)
 	begun.unlike = r.o.Fallback > 0 && distributionsDiffer(s.Confidences, r.o.Calibration)
 	if r.o.Fallback > 0 && !begun.unlike {
 		begun.verified = nil
