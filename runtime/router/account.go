@@ -3,9 +3,9 @@ package router
 import "math"
 
 const (
-	// lentReplacements is how many tokens may be replaced before answers have brought the budget for them. An eighth of what they
-	// bring pays it back.
-	lentReplacements, repayment = 6, 1.0 / 8
+	// lentReplacements is how many tokens may be replaced before answers have brought the budget for them, and at most
+	// what lentTokens tokens bring. An eighth of what answers bring pays it back.
+	lentReplacements, lentTokens, repayment = 6, 1000, 1.0 / 8
 	// savings is the most that answers leave to later ones, so that long thrift leads to no spree.
 	savings = 100
 	// preferred is the margin of the policy verify, in nats: the large model's token is 20 times as probable as the one
@@ -25,11 +25,11 @@ const (
 //
 //	d = min(100, u + β·n - m) + max(0, 6 - β·(T+n)/8)    tokens left, with what is lent
 //
-// and a token may be replaced where d ≥ 1. So 6 tokens are lent at the beginning, and from β·T = 48 on all answers
-// together keep the budget, whatever the large model would replace. (Answers at the same time all start from the state
-// before them; if they exceed the budget together, later ones pay it back.) A bound of each window of answers, as routers
-// keep it, would leave what matters: within 5% it lets 69% of the tokens that matter be replaced in GSM8K and 88% in
-// MBPP, this one 83% and 98%, a fixed threshold of the same share 85% and 99%.
+// and a token may be replaced where d ≥ 1. So 6 tokens are lent at the beginning (1,000·β below 0.6%), and from β·T = 48
+// on all answers together keep the budget, whatever the large model would replace. (Answers at the same time all start
+// from the state before them; if they exceed the budget together, later ones pay it back.) A bound of each window of
+// answers, as routers keep it, would leave what matters: within 5% it lets 69% of the tokens that matter be replaced in
+// GSM8K and 88% in MBPP, this one 83% and 98%, a fixed threshold of the same share 85% and 99%.
 type account struct{ budget, unspent, earlier float64 }
 
 func newAccount(s balanceState) *account { return &account{s.Budget, s.Unspent, float64(s.Tokens)} }
@@ -40,7 +40,7 @@ func (a *account) replacementsLeft(c pathCount) float64 {
 		return math.Inf(1)
 	}
 	n := float64(c.tokens)
-	loan := max(0, lentReplacements-repayment*a.budget*(a.earlier+n))
+	loan := max(0, min(lentReplacements, lentTokens*a.budget)-repayment*a.budget*(a.earlier+n))
 	return min(savings, a.unspent+a.budget*n-float64(c.escalations)) + loan
 }
 

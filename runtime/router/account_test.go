@@ -94,6 +94,10 @@ func TestMarginOfVerified(t *testing.T) {
 		path = r.Count(path, true)
 	}
 	assert.True(t, math.IsInf(r.Margin(path), 1), "6 are lent")
+	tiny, err := New(Options{Policy: Verify, Budget: 0.001})
+	require.NoError(t, err)
+	assert.EqualValues(t, preferred, tiny.Margin(0))
+	assert.True(t, math.IsInf(tiny.Margin(pathCount{1, 1}.packPath()), 1), "of 0.1% one is lent")
 	whole, err := New(Options{Policy: Verify, Budget: 1})
 	require.NoError(t, err)
 	assert.EqualValues(t, preferred, whole.Margin(pathCount{1, 1}.packPath()))
