@@ -71,7 +71,8 @@ func (b *Balance) Total() Total {
 	return b.s.Total
 }
 
-// Add adds an answer. Invalid counts change nothing; confidences outside of 0 to 1 are left out.
+// Add adds an answer that was begun by a router made with the balance. Invalid counts change nothing; confidences
+// outside of 0 to 1 are left out.
 func (b *Balance) Add(a Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

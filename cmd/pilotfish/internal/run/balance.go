@@ -105,13 +105,13 @@ func (k *storedBalance) addAnswer(o router.Options, a router.Answer) error {
 	if err != nil {
 		return err
 	}
-	b.Add(a)
 	o.Balance = b
 	r, err := router.New(o)
 	if err != nil {
 		return err
 	}
-	k.after = newBalanceEvent(r)
+	r.Add(a)
+	k.after = newBalanceEvent(r.Begin())
 	if k.path == "" {
 		return nil
 	}
