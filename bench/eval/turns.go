@@ -31,7 +31,7 @@ func newDeviceTurns(runs []Run, questions []task.Question) *deviceTurns {
 		}
 		t.answered[r.Name()] = all
 		for range slots {
-			t.balance[r.Name()] = append(t.balance[r.Name()], new(router.Balance))
+			t.balance[r.Name()] = append(t.balance[r.Name()], router.NewBalance(r.Budget))
 		}
 	}
 	return t

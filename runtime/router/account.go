@@ -4,8 +4,8 @@ import "math"
 
 const (
 	// lentReplacements is how many tokens may be replaced before answers have brought the budget for them, and at most
-	// what lentTokens tokens bring. An eighth of what answers bring pays it back.
-	lentReplacements, lentTokens, repayment = 6, 1000, 1.0 / 8
+	// what lentTokens tokens bring. Half of what answers bring pays it back.
+	lentReplacements, lentTokens, repayment = 6, 1000, 0.5
 	// savings is the most that answers leave to later ones, so that long thrift leads to no spree.
 	savings = 100
 	// preferred is the margin of the policy verify, in nats: the large model's token is 20 times as probable as the one
@@ -23,9 +23,9 @@ const (
 //
 // Within an answer there is
 //
-//	d = min(100, u + β·n - m) + max(0, 6 - β·(T+n)/8)    tokens left, with what is lent
+//	d = min(100, u + β·n - m) + max(0, 6 - β·(T+n)/2)    tokens left, with what is lent
 //
-// and a token may be replaced where d ≥ 1. So 6 tokens are lent at the beginning (1,000·β below 0.6%), and from β·T = 48
+// and a token may be replaced where d ≥ 1. So 6 tokens are lent at the beginning (1,000·β below 0.6%), and from β·T = 12
 // on all answers together keep the budget, whatever the large model would replace. (Answers at the same time all start
 // from the state before them; if they exceed the budget together, later ones pay it back.) A bound of each window of
 // answers, as routers keep it, would leave what matters: within 5% it lets 69% of the tokens that matter be replaced in
@@ -45,7 +45,7 @@ func (a *account) replacementsLeft(c pathCount) float64 {
 }
 
 // afterAnswer returns what is unspent after an answer.
-func (s *balanceState) afterAnswer(a Answer) float64 {
+func (s *balanceState) afterAnswer(a spending) float64 {
 	return max(-maxTokens, min(savings, s.Unspent+s.Budget*float64(a.Tokens)-float64(a.Escalations)))
 }
 

@@ -27,7 +27,7 @@ func addVerifiedAnswer(t *testing.T, r *Router, n int, replaces func() bool) {
 }
 
 // TestBudgetOfVerified: however many tokens the large model would replace, and however long answers are, those so far
-// have at most the budget's share replaced, with what is lent before they have brought a budget of 48 tokens. What may be
+// have at most the budget's share replaced, with what is lent before they have brought a budget of 12 tokens. What may be
 // replaced is.
 func TestBudgetOfVerified(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -43,7 +43,7 @@ func TestBudgetOfVerified(t *testing.T) {
 				sum := r.Balance().Total()
 				brought := budget * float64(sum.Tokens)
 				loan := 0.0
-				if brought < 48 {
+				if brought < 12 {
 					loan = 6
 				}
 				require.LessOrEqual(t, float64(sum.Escalations), brought+loan+1e-6, "%s: %+v", name, sum)
@@ -79,7 +79,7 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 	begun := r.Begin()
 	assert.True(t, math.IsInf(begun.Margin(0), 1))
-	assert.True(t, math.IsInf(begun.Margin(pathCount{460, 0}.packPath()), 1), "60 - 10 of the budget, and 1: 0.1·510")
+	assert.True(t, math.IsInf(begun.Margin(pathCount{500, 0}.packPath()), 1), "60 - 10 of the budget")
 	assert.EqualValues(t, preferred, begun.Margin(pathCount{511, 0}.packPath()))
 }
 
@@ -109,7 +109,7 @@ func TestMarginOfJudged(t *testing.T) {
 	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
 	require.NoError(t, err)
 	assert.InDelta(t, -math.Log(6.0/(6+8)), judge.Margin(0), 1e-12, "what is lent")
-	left := 0.07*100 - 5 + 6 - 0.07*100/8
+	left := 0.07*100 - 5 + 6 - 0.07*100/2
 	assert.InDelta(t, -math.Log(left/(left+8)), judge.Margin(pathCount{100, 5}.packPath()), 1e-12)
 	assert.True(t, math.IsInf(judge.Margin(pathCount{6, 6}.packPath()), 1))
 	for range 8 {
@@ -129,6 +129,22 @@ func TestMarginOfJudged(t *testing.T) {
 	assert.InDelta(t, 0.05, judge.Threshold(), 1e-3, "of margins, where the large model has no such judge")
 	_, err = New(Options{Policy: Judged, Budget: 0.07})
 	assert.ErrorContains(t, err, "no judge was given")
+}
+
+// TestBudgetAfterAnswers: a balance that had answers before its budget was known is like one that had it.
+func TestBudgetAfterAnswers(t *testing.T) {
+	early, late := NewBalance(0.07), new(Balance)
+	for n := range 40 {
+		a := Answer{Tokens: 10 * n, Escalations: n % 5}
+		early.Add(a)
+		late.Add(a)
+	}
+	for _, b := range []*Balance{early, late} {
+		_, err := New(Options{Policy: Verify, Budget: 0.07, Balance: b})
+		require.NoError(t, err)
+	}
+	assert.NotZero(t, early.copyState().Unspent)
+	assert.Equal(t, early.copyState(), late.copyState())
 }
 
 // TestAccountIsKept: a written balance gives the same margins, also one at its limits.

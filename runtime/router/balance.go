@@ -29,7 +29,7 @@ type Answer struct {
 // Answers that run at the same time all start from the state before them, so their sum may exceed the budget for a
 // time: the next answers escalate less until it is kept again.
 //
-// The zero value is the state before the first answer. All methods are safe for concurrent use. The JSON form is
+// The zero value is the state before the first answer, of the budget of the first router. All methods are safe for concurrent use. The JSON form is
 //
 //	{"budget": 0.07, "tokens": 1000, "escalations": 68, "recent": [{"tokens": 12, "escalations": 1}, …],
 //	 "unspent": 2, "confidences": [0.98, …]}
@@ -39,6 +39,9 @@ type Balance struct {
 	mu sync.Mutex
 	s  balanceState
 }
+
+// NewBalance returns the state before the first answer for a budget, a share of tokens within 0 to 1.
+func NewBalance(budget float64) *Balance { return &Balance{s: balanceState{Total: Total{Budget: budget}}} }
 
 // Total is the sum of all answers of a [Balance].
 type Total struct {
@@ -71,8 +74,7 @@ func (b *Balance) Total() Total {
 	return b.s.Total
 }
 
-// Add adds an answer that was begun by a router made with the balance. Invalid counts change nothing; confidences
-// outside of 0 to 1 are left out.
+// Add adds an answer. Invalid counts change nothing; confidences outside of 0 to 1 are left out.
 func (b *Balance) Add(a Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,8 +83,9 @@ func (b *Balance) Add(a Answer) {
 		a.Tokens > maxTokens-s.Tokens || a.Escalations > maxTokens-s.Escalations {
 		return
 	}
-	s.Tokens, s.Escalations, s.Unspent = s.Tokens+a.Tokens, s.Escalations+a.Escalations, s.afterAnswer(a)
-	recent := append(slices.Clone(s.Recent), spending{a.Tokens, a.Escalations})
+	spent := spending{a.Tokens, a.Escalations}
+	s.Tokens, s.Escalations, s.Unspent = s.Tokens+a.Tokens, s.Escalations+a.Escalations, s.afterAnswer(spent)
+	recent := append(slices.Clone(s.Recent), spent)
 	s.Recent = recent[max(0, len(recent)-maxWindow):]
 	all := slices.DeleteFunc(slices.Concat(s.Confidences, a.Confidences), isInvalidConfidence)
 	s.Confidences = slices.Clone(all[max(0, len(all)-maxConfidences):])
@@ -105,12 +108,18 @@ func (b *Balance) copyState() balanceState {
 func (b *Balance) adoptBudget(budget float64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.s.Budget != 0 && b.s.Budget != budget {
-		return fmt.Errorf("balance: it is of a budget of %v, not of %v: give that budget, or begin a new balance",
-			b.s.Budget, budget)
+	switch b.s.Budget {
+	case budget:
+		return nil
+	case 0:
+		b.s.Budget, b.s.Unspent = budget, 0
+		for _, a := range b.s.Recent {
+			b.s.Unspent = b.s.afterAnswer(a)
+		}
+		return nil
 	}
-	b.s.Budget = budget
-	return nil
+	return fmt.Errorf("balance: it is of a budget of %v, not of %v: give that budget, or begin a new balance",
+		b.s.Budget, budget)
 }
 
 // MarshalJSON implements [json.Marshaler].
