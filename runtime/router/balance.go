@@ -41,7 +41,9 @@ type Balance struct {
 }
 
 // NewBalance returns the state before the first answer for a budget, a share of tokens within 0 to 1.
-func NewBalance(budget float64) *Balance { return &Balance{s: balanceState{Total: Total{Budget: budget}}} }
+func NewBalance(budget float64) *Balance {
+	return &Balance{s: balanceState{Total: Total{Budget: budget}}}
+}
 
 // Total is the sum of all answers of a [Balance].
 type Total struct {
