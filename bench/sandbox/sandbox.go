@@ -71,6 +71,7 @@ const executable = `import sys; sys.stdout.write(sys.version_info >= (3, 8) and 
 // findPython returns the python3 of PATH. It may be a wrapper script, so findPython runs it to get the path of the
 // program.
 func findPython(ctx context.Context) (string, error) {
+	failed := errors.New("install it")
 	for _, name := range []string{"python3", "python"} {
 		found, err := exec.LookPath(name)
 		if err != nil {
@@ -84,9 +85,11 @@ func findPython(ctx context.Context) (string, error) {
 			return "", context.Cause(ctx)
 		case err == nil && len(path) > 0:
 			return string(path), nil
+		case err != nil:
+			failed = fmt.Errorf("%s: %w", found, err)
 		}
 	}
-	return "", errors.New("running programs needs Python 3.8 or later as python3 in PATH: install it")
+	return "", fmt.Errorf("running programs needs Python 3.8 or later as python3 in PATH: %w", failed)
 }
 
 func (p *Python) selectConfinement(ctx context.Context) error {

@@ -311,14 +311,17 @@ func TestNoPython(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	for name, script := range map[string]string{
-		"no Python": "exit 1", "an old one": "exit 0", "a broken one": "echo /bin/false; exit 1",
+	broken := "python3: exit status 3"
+	for name, c := range map[string]struct{ script, why string }{
+		"no Python": {"exit 3", broken}, "an old one": {"exit 0", "install it"},
+		"a broken one": {"echo /bin/false; exit 3", broken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script = "#!/bin/sh\n" + script + "\n"
+			script := "#!/bin/sh\n" + c.script + "\n"
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755))
 			_, err := New(t.Context())
-			assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH")
+			assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH: ")
+			assert.ErrorContains(t, err, c.why)
 		})
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho /bin/false\n"), 0o755))
