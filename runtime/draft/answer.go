@@ -8,17 +8,17 @@ import (
 )
 
 func (r *decodeRun) processResults() {
-	for res, ok := r.results.popResult(); ok; res, ok = r.results.popResult() {
+	for res, ok := r.sched.results.popResult(); ok; res, ok = r.sched.results.popResult() {
 		r.applyResult(res)
 	}
 	r.emitWarming()
-	r.expireEscalations(r.clockNow())
+	r.expireEscalations(r.sched.currentTime())
 	r.cancelUselessStreams()
 }
 
 func (r *decodeRun) drainAsks() {
-	for r.waitForResult() {
-		if res, ok := r.results.popResult(); ok {
+	for r.sched.waitForResult() {
+		if res, ok := r.sched.results.popResult(); ok {
 			r.applyResult(res)
 		}
 	}
@@ -32,24 +32,24 @@ func (r *decodeRun) drainAsks() {
 // waitForAnswer waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's or
 // check's.
 func (r *decodeRun) waitForAnswer(ctx context.Context) error {
-	front, start := r.lastCertain(), r.clockNow()
+	front, start := r.lastCertain(), r.sched.currentTime()
 	oldest := cmp.Or(front.esc, front.check)
 	if oldest == nil || len(r.asked) == 0 && r.open == 0 && !r.hasLiveStream() {
 		panic("draft: waiting while no question is open")
 	}
-	came := r.waitForResultUntil(ctx, r.nextWakeup(start))
+	came := r.sched.waitForResultUntil(ctx, r.nextWakeup(start))
 	if !came && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	took := r.elapsedSince(start)
+	took := r.sched.elapsedSince(start)
 	oldest.Exposed += took
 	r.waited += took
 	if r.Trace && took > 0 {
 		r.emitEvent(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
 	}
 	if !came {
-		r.expireEscalations(r.clockNow())
-	} else if res, ok := r.results.popResult(); ok {
+		r.expireEscalations(r.sched.currentTime())
+	} else if res, ok := r.sched.results.popResult(); ok {
 		r.applyResult(res)
 	}
 	return nil
@@ -132,7 +132,7 @@ func (r *decodeRun) applyProbeResult(e *escalation, res result) {
 	} else if errors.Is(e.Err, errDecodeOver) {
 		e.Outcome, failed = Dropped, nil
 	}
-	r.Breaker.endProbe(r.clockNow(), failed)
+	r.Breaker.endProbe(r.sched.currentTime(), failed)
 	r.emitEscalation(e)
 }
 
@@ -148,7 +148,7 @@ func (r *decodeRun) failEscalation(e *escalation, err error) {
 	if errors.Is(err, ErrDeadline) {
 		outcome = Late
 	}
-	now := r.clockNow()
+	now := r.sched.currentTime()
 	e.Wait = now.Sub(e.sent)
 	if r.Deadline > 0 {
 		r.Breaker.recordFailure(e.sent, now, err)
@@ -202,7 +202,7 @@ func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int3
 // by.
 func (r *decodeRun) dropEscalation(e, by *escalation) {
 	if e.Outcome == inFlight {
-		e.Wait = r.elapsedSince(e.sent)
+		e.Wait = r.sched.elapsedSince(e.sent)
 	}
 	by.Exposed += e.Exposed
 	asked := e.Outcome != waiting && e.Outcome != Unasked && e.Outcome != Known

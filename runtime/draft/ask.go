@@ -64,7 +64,7 @@ func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
 	})
 	for i := 0; i < len(r.unsent); {
 		e := r.unsent[i]
-		_, covered := r.waitsForStream(e, r.clockNow())
+		_, covered := r.waitsForStream(e, r.sched.currentTime())
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.sendProbe(ctx, e)
@@ -120,7 +120,7 @@ func (r *decodeRun) addGuessBranches(e *escalation) {
 }
 
 func (r *decodeRun) sendQuestion(ctx context.Context, e *escalation) {
-	e.sent, e.Outcome = r.clockNow(), inFlight
+	e.sent, e.Outcome = r.sched.currentTime(), inFlight
 	e.Held = e.sent.Sub(e.wanted)
 	r.asked = append(r.asked, e)
 	r.addGuessBranches(e)
@@ -128,7 +128,7 @@ func (r *decodeRun) sendQuestion(ctx context.Context, e *escalation) {
 }
 
 func (r *decodeRun) sendProbe(ctx context.Context, e *escalation) {
-	if now := r.clockNow(); r.Breaker.startProbe(now) {
+	if now := r.sched.currentTime(); r.Breaker.startProbe(now) {
 		p := &escalation{at: e.at, wanted: now, sent: now}
 		p.Escalation = Escalation{
 			Pos: e.Pos, Decided: now.Sub(r.began), Outcome: Probing, Local: e.Local, Confidence: e.Confidence,
@@ -155,9 +155,9 @@ func (r *decodeRun) startAsk(ctx context.Context, res result) {
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel
 	limit := r.answerTimeout()
-	r.startGoroutine(func() {
+	r.sched.startGoroutine(func() {
 		defer cancel(nil)
-		ask, answered := r.limitAskTime(ask, &q, limit, cancel)
+		ask, answered := r.sched.limitAskTime(ask, &q, limit, cancel)
 		res.answer, res.err = r.cloud.Ask(ask, q)
 		cause := context.Cause(ask)
 		answered()
@@ -170,16 +170,16 @@ func (r *decodeRun) startAsk(ctx context.Context, res result) {
 		} else if res.err == nil {
 			res.err = r.validateAnswer(q, res.answer)
 		}
-		res.at = r.clockNow()
-		r.results.pushResult(res)
+		res.at = r.sched.currentTime()
+		r.sched.results.pushResult(res)
 		if e.stream != nil {
-			r.forwardStream(e, cancel, res)
+			r.sched.forwardStream(e, cancel, res)
 		}
 	})
 }
 
-func (r *decodeRun) validateAnswer(q Question, a Answer) error {
-	if a.Token < 0 || r.Vocab > 0 && int(a.Token) >= r.Vocab {
+func (o *rules) validateAnswer(q Question, a Answer) error {
+	if a.Token < 0 || o.Vocab > 0 && int(a.Token) >= o.Vocab {
 		return ErrToken
 	}
 	if q.Verify != terms.AsItComes && a.Audited != len(q.Context)-q.AuditFrom {

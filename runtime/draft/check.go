@@ -6,13 +6,13 @@ import (
 
 // A check is a question that no token waits for. It asks the large model to verify the tokens of the draft so far, and
 // to decode on from there. Its answer only brings facts, so it never changes a token: where escalations are is still a
-// function of the path, see [decodeRun.verificationDue]. The first check of a text has the prompt alone: the large
+// function of the path, see [rules.verificationDue]. The first check of a text has the prompt alone: the large
 // model then streams its own text, which is the answer if drafts are not faster. Later ones let it skip tokens that are
 // drafted already.
 
 // checksEnabled reports whether checks are asked: with verification, if their number is not fixed by
 // [Options.VerifyEvery], and tokens may come ahead.
-func (r *decodeRun) checksEnabled() bool { return r.auto && r.Ahead > 1 && r.InFlight > 1 }
+func (o *rules) checksEnabled() bool { return o.auto && o.Ahead > 1 && o.InFlight > 1 }
 
 func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
 	if r.checksEnabled() && (r.Deadline <= 0 || !r.Breaker.Open()) {
@@ -21,7 +21,7 @@ func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
 }
 
 func (r *decodeRun) startCheck(ctx context.Context, n *node) {
-	now := r.clockNow()
+	now := r.sched.currentTime()
 	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.waited}
 	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.began), Outcome: inFlight, Why: Early}
 	r.open++
@@ -51,7 +51,7 @@ func (r *decodeRun) checkAhead(ctx context.Context, idle bool) {
 	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
 	}
-	soonest := r.clockNow().Add(r.lately.median)
+	soonest := r.sched.currentTime().Add(r.lately.median)
 	for _, s := range r.streams {
 		if at, may := r.tokenExpectedAt(s, n, n.pos+1); may && !at.After(soonest) {
 			return
@@ -102,7 +102,8 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	}
 	r.open--
 	if e.Err = res.err; e.Err != nil || r.closed {
-		e.Outcome, r.auto, r.CheckEvery = Dropped, false, 0 // escalations ask for themselves
+		e.Outcome = Dropped
+		r.stopChecks() // escalations ask for themselves
 		r.emitEscalation(e)
 		return
 	}
@@ -132,9 +133,9 @@ func (r *decodeRun) isSuperseded(s *stream) bool {
 }
 
 // knownTokens returns the tokens that follow n by facts alone, at most most.
-func (r *decodeRun) knownTokens(n *node, most int) (tokens []int32) {
+func (o *rules) knownTokens(n *node, most int) (tokens []int32) {
 	f := n.fact
-	for ; r.checksEnabled() && f != nil && f.known && len(tokens) < most && !r.End(f.token); f = f.next[f.token] {
+	for ; o.checksEnabled() && f != nil && f.known && len(tokens) < most && !o.End(f.token); f = f.next[f.token] {
 		tokens = append(tokens, f.token)
 	}
 	return tokens

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // checked decodes with checks, and returns how long that took.
@@ -279,8 +278,9 @@ func TestCovered(t *testing.T) {
 	e.Pos = 4
 	begun := &stream{of: &escalation{sent: now, checks: true}, at: tip, pos: 4, live: true}
 	for name, streams := range map[string][]*stream{"the next check": nil, "a stream": {begun}} {
-		r := &decodeRun{Options: Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true},
-			text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits), streams: streams, unsent: []*escalation{e}}
+		o := Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true}
+		r := runOf(o, []int32{0, 1, 2, 3}, tip)
+		r.streams, r.unsent = streams, []*escalation{e}
 		for after, waits := range map[time.Duration]bool{0: true, 29 * ms: true, 30 * ms: false, 90 * ms: false} {
 			until, ok := r.waitsForStream(e, now.Add(after))
 			assert.Equal(t, waits, ok, "%s after %v", name, after)
@@ -335,9 +335,9 @@ func TestRoomOfAlternatives(t *testing.T) {
 		{3, 100, 3}, {3, 6, 3}, {3, 5, 2}, {3, 4, 1}, {3, 3, 1}, {1, 100, 1}, {1, 1, 1},
 	} {
 		m := &memory{room: c.room}
-		r := &decodeRun{Options: o, model: m, cost: new(lookup.Cost), lately: new(Waits)}
-		r.Rows = c.rows
-		r.tip = &node{evaluated: true, fact: new(fact), others: []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}}
+		o.Rows = c.rows
+		r := runOf(o, []int32{0}, nil)
+		r.model, r.tip.others = m, []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}
 		r.addChild(r.tip, 7, 1).sure = 0.4
 		leaves := r.chooseLeaves()
 		require.Len(t, leaves, c.leaves, "%+v", c)

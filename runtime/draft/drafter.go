@@ -147,11 +147,10 @@ func (d *drafter) chainLength(lag int, one float64, calls []float64) (n int, rat
 func (r *decodeRun) shouldCatchUp(lag, n int, faster float64) bool {
 	cost := r.drafter.readSeconds(lag, r.cost.One())
 	if n == 0 {
-		return cost <= probing*r.elapsedSince(r.drafter.read).Seconds()
+		return cost <= probing*r.sched.elapsedSince(r.drafter.read).Seconds()
 	}
-	most, _ := r.tokenLimit()
 	shown := len(r.text) - r.prompt
-	return cost <= r.cost.One()*(1-1/faster)*float64(min(3*shown, most-shown))
+	return cost <= r.cost.One()*(1-1/faster)*float64(min(3*shown, r.limit-len(r.text)))
 }
 
 // catchUp makes the drafter read all but the last token of text, and compares its drafts with the tokens of the answer
@@ -172,13 +171,13 @@ func (r *decodeRun) catchUp(ctx context.Context, text []int32) bool {
 	if ok {
 		_, ok = r.callDrafter(ctx, text[:end+1], base, 1, 1)
 	}
-	d.read = r.clockNow()
+	d.read = r.sched.currentTime()
 	return ok
 }
 
 // callDrafter measures the time of the call. After an error there are no more drafts.
 func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, heads int) ([]backend.Output, bool) {
-	d, start := r.drafter, r.clockNow()
+	d, start := r.drafter, r.sched.currentTime()
 	d.base = base
 	outs, err := d.Read(ctx, text[base:], heads)
 	if err != nil {
@@ -188,7 +187,7 @@ func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, he
 		}
 		return nil, false
 	}
-	if took := r.elapsedSince(start).Seconds(); lag <= followed {
+	if took := r.sched.elapsedSince(start).Seconds(); lag <= followed {
 		d.cost.Learn(lag, took)
 	} else {
 		d.token = took / float64(lag)

@@ -1,7 +1,6 @@
 package draft
 
 import (
-	"context"
 	"slices"
 	"time"
 )
@@ -43,26 +42,6 @@ func (r *decodeRun) appendToStream(s *stream, at time.Time, tokens ...int32) {
 		s.tokens, s.fact = append(s.tokens, t), s.fact.childFact(t)
 	}
 	s.last = at
-}
-
-// forwardStream passes on the tokens that follow an answer. It ends soon after the ask is cancelled.
-func (r *decodeRun) forwardStream(e *escalation, cancel context.CancelCauseFunc, res result) {
-	if res.err != nil {
-		cancel(res.err)
-	}
-	tokens := res.answer.Ahead
-	for tokens != nil {
-		t, more := r.receiveToken(tokens)
-		if !more {
-			break
-		}
-		some := []int32{t}
-		for len(tokens) > 0 {
-			some = append(some, <-tokens)
-		}
-		r.results.pushResult(result{of: e, ahead: some, at: r.clockNow()})
-	}
-	r.results.pushResult(result{of: e, ended: true})
 }
 
 func (r *decodeRun) applyAhead(res result) {
@@ -203,20 +182,4 @@ func (r *decodeRun) emitAhead() {
 			r.emitEvent(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
 		}
 	}
-}
-
-// limitAskTime ends ask after the time limit, if there is one; stop is called when there is an answer. A question with
-// tokens ahead has the deadline of its answer in Within, as its tokens may come later.
-func (r *decodeRun) limitAskTime(
-	ask context.Context, q *Question, limit time.Duration, cancel context.CancelCauseFunc,
-) (_ context.Context, stop func()) {
-	switch {
-	case limit <= 0:
-		return ask, func() {}
-	case q.Ahead > 0:
-		q.Within = limit
-	case r.Clock == nil:
-		return context.WithTimeoutCause(ask, limit, ErrDeadline)
-	}
-	return ask, r.afterFunc(ask, limit, func() { cancel(ErrDeadline) })
 }

@@ -126,14 +126,13 @@ func (r *decodeRun) unshownTokens(n *node) []int32 {
 
 // maxDraftLength returns the number of tokens after n that can be evaluated: none is final, and all are in the window.
 func (r *decodeRun) maxDraftLength(n *node) int {
-	most, _ := r.tokenLimit()
-	end := r.prompt + most - 2 // the last position but one
+	end := r.limit - 2 // the last position but one
 	return min(end, r.windowEnd(n)) - n.pos
 }
 
-func (r *decodeRun) cutAtEnd(tokens []int32) []int32 {
+func (o *rules) cutAtEnd(tokens []int32) []int32 {
 	for i, t := range tokens {
-		if r.End(t) {
+		if o.End(t) {
 			return tokens[:i]
 		}
 	}

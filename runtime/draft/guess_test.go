@@ -12,7 +12,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // pace decodes texts of 400 tokens in virtual time, with and without guesses; an additional row costs a share of a
@@ -127,12 +126,11 @@ func guessing(t *testing.T, o Options, chances ...float64) (*decodeRun, []*node)
 	for range 40 {
 		text = append(text, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 	}
-	r := &decodeRun{Options: d.o, model: m, text: text, prompt: len(text), promptLookup: newPromptLookup(d.o, text)}
-	r.cost = new(lookup.Cost)
+	r := newRun(d, text, nil)
 	for rows := range 8 {
 		r.cost.Learn(rows+1, 1+0.01*float64(rows))
 	}
-	r.tip = &node{pos: len(text) - 1, evaluated: true, esc: &escalation{}}
+	r.tip.esc = &escalation{}
 	r.tip.esc.Outcome = inFlight
 	var leaves []*node
 	for i, p := range chances {

@@ -98,10 +98,10 @@ var questionMistakes = []mistake{
 	}
 }`},
 	{twice, liberty, "ask.go",
-		`		r.results.pushResult(res)`,
-		`		r.results.pushResult(res)
+		`		r.sched.results.pushResult(res)`,
+		`		r.sched.results.pushResult(res)
 		if PLANTED {
-			r.results.pushResult(res)
+			r.sched.results.pushResult(res)
 		}`},
 }
 
@@ -136,8 +136,8 @@ var guessMistakes = []mistake{
 		`	if rows > leaves {`,
 		`	if rows > leaves && !PLANTED {`},
 	{"guess the last token allowed", inSchedules, "guess.go",
-		`	end := r.prompt + most - 2 // the last position but one`,
-		`	end := r.prompt + most - 2 // the last position but one
+		`	end := r.limit - 2 // the last position but one`,
+		`	end := r.limit - 2 // the last position but one
 	if PLANTED {
 		end++
 	}`},
@@ -148,8 +148,8 @@ var guessMistakes = []mistake{
 	}
 	return end - n.pos`},
 	{"guess an end token", inSchedules, "guess.go",
-		`		if r.End(t) {`,
-		`		if r.End(t) && !PLANTED {`},
+		`		if o.End(t) {`,
+		`		if o.End(t) && !PLANTED {`},
 	{"head of the row before a guess", inSchedules, "guess.go",
 		`		r.decideNextToken(n, &heads[accepted])`,
 		`		row := accepted
@@ -201,13 +201,13 @@ var treeMistakes = []mistake{
 	return end`},
 	{"wrong parent after settling", inSchedules, "run.go",
 		`	}
-	start := r.clockNow()
+	start := r.sched.currentTime()
 	heads`,
 		`		if PLANTED && len(nodes[i].Path) > 1 && r.base.id > 0 {
 			nodes[i].Path = nodes[i].Path[1:]
 		}
 	}
-	start := r.clockNow()
+	start := r.sched.currentTime()
 	heads`},
 	{"leave the slots of wrong guesses in use", inSchedules, "run.go",
 		`	if len(dead) > 0 {`,
@@ -229,8 +229,8 @@ var treeMistakes = []mistake{
 		`	c.final = c.end || `,
 		`	c.final = c.end && !(PLANTED && r.tip.hasOpenEscalation()) || `},
 	{"ignore the last position in a branch", inSchedules, "tree.go",
-		`c.pos+1 >= r.prompt+most`,
-		`c.pos+1 >= r.prompt+most && !(PLANTED && r.tip.hasOpenEscalation())`},
+		`c.pos+1 >= r.limit`,
+		`c.pos+1 >= r.limit && !(PLANTED && r.tip.hasOpenEscalation())`},
 	{"leave the slots of a dropped branch in use", inSchedules, "tree.go",
 		`	if len(dead) > 0 {`,
 		`	if len(dead) > 0 && !PLANTED {`},
@@ -245,10 +245,10 @@ var treeMistakes = []mistake{
 // placeMistakes are mistakes with what may stand at a place.
 var placeMistakes = []mistake{
 	{"an answer that may not stand there", inPlaces, "place.go",
-		`	case r.Verify:
+		`	case o.Verify:
 		ok = p.Allows`,
 		`	case PLANTED:
-	case r.Verify:
+	case o.Verify:
 		ok = p.Allows`},
 	{"the place before a guess", inPlaces, "tree.go",
 		`		c.place = n.place.Behind(token)`,
@@ -265,8 +265,8 @@ var placeMistakes = []mistake{
 		`r.Dial.Count(n.state, token != n.local)`,
 		`r.Dial.Count(n.state, !PLANTED && token != n.local)`},
 	{"the answer to a question takes a place without a dial", inPlaces, "place.go",
-		`!r.allowsReplacement(e.at, token)`,
-		`!PLANTED && !r.allowsReplacement(e.at, token)`},
+		`!o.allowsReplacement(e.at, token)`,
+		`!PLANTED && !o.allowsReplacement(e.at, token)`},
 	{"a token from another answer takes a place without a dial", inPlaces, "verify.go",
 		`!r.allowsReplacement(e.at, token)`,
 		`!PLANTED && !r.allowsReplacement(e.at, token)`},

@@ -86,8 +86,7 @@ func (r *decodeRun) branchCount(e *escalation) int {
 	for _, l := range r.draftLeaves() {
 		others = append(others, l.chance)
 	}
-	most, _ := r.tokenLimit()
-	last, chance := r.prompt+most-1, r.pathProbability(e.at)
+	last, chance := r.limit-1, r.pathProbability(e.at)
 	for _, g := range e.guesses {
 		if r.End(g.token) {
 			g.p = 0

@@ -220,15 +220,12 @@ func pricing(t *testing.T, share float64, o Options) (*decodeRun, *escalation) {
 	m := &fakeModel{world: &world{vocab: 12}, slots: 1000, settled: 40}
 	d, err := New(m, nil, nil, o)
 	require.NoError(t, err)
-	r := &decodeRun{
-		Options: d.o, model: m, text: make([]int32, 40), prompt: 40, cost: new(lookup.Cost), lately: new(Waits),
-	}
+	r := newRun(d, make([]int32, 40), nil)
 	for rows := 1; rows <= 8; rows++ {
 		for range 9 {
 			r.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
 		}
 	}
-	r.tip = &node{pos: 39, evaluated: true}
 	e := &escalation{at: r.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}
 	e.Pos, r.tip.esc = 40, e
 	r.InFlight = 1000
@@ -345,7 +342,7 @@ func TestGuessesAt(t *testing.T) {
 		head.Top = append(head.Top, backend.Candidate{ID: int32(10 + i), Logit: 1 + float32(math.Log(p))})
 	}
 	of := func(o Options, local int32) (ids []int32, ps []float64) {
-		for _, g := range (&decodeRun{Options: o.withDefaults()}).answerGuesses(&node{pos: 6}, local, head) {
+		for _, g := range newRules(o.withDefaults(), 0).answerGuesses(&node{pos: 6}, local, head) {
 			ids, ps = append(ids, g.token), append(ps, g.p)
 		}
 		return ids, ps
@@ -403,7 +400,7 @@ func TestGuessesOfDraws(t *testing.T) {
 		small.Top = small.Top[:8]
 		answer := large.Pick(pos, &other)
 		for seen, guessing := range map[*int]terms.Sampling{&with: o, &without: {}} {
-			run := &decodeRun{Options: Options{Branches: 3, Sampling: guessing}.withDefaults()}
+			run := newRules(Options{Branches: 3, Sampling: guessing}.withDefaults(), 0)
 			for _, g := range run.answerGuesses(&node{pos: pos - 1}, small.Top[0].ID, &small) {
 				if g.token == answer {
 					*seen++

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -16,7 +15,8 @@ import (
 
 // decodeRun is one call of [Decoder.Decode].
 type decodeRun struct {
-	Options
+	*rules
+	sched  *scheduler
 	model  Model
 	router Router
 	cloud  Cloud
@@ -50,17 +50,13 @@ type decodeRun struct {
 	viewed  Preview         // the last one that was emitted
 	traced  []Drafted       // rows of forward calls: see [decodeRun.traceRows]
 
-	open    int           // checks without an answer
-	waited  time.Duration // in all, for answers or tokens ahead
-	fanned  escalation    // what was evaluated in vain for alternatives
-	won     int           // alternatives that took the place of a token
-	unsent  []*escalation // to be asked when there is room
-	asked   []*escalation // open, in the order in which they were asked
-	silent  *escalation   // one that the deadline ended; its ask may still run
-	results *resultQueue
-	asks    sync.WaitGroup // in the computer's time
-	alone   chan struct{}  // closed when these have returned; nil before the first wait
-	running int            // asks in the time of a [Clock]
+	open   int           // checks without an answer
+	waited time.Duration // in all, for answers or tokens ahead
+	fanned escalation    // what was evaluated in vain for alternatives
+	won    int           // alternatives that took the place of a token
+	unsent []*escalation // to be asked when there is room
+	asked  []*escalation // open, in the order in which they were asked
+	silent *escalation   // one that the deadline ended; its ask may still run
 }
 
 // Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
@@ -73,20 +69,13 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &decodeRun{
-		Options: d.o, model: d.model, router: d.router, cloud: d.cloud,
-		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResultQueue(),
-		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
-		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
-	}
-	r.began = r.clockNow()
-	r.drafter = newDrafter(d.o, r.began)
+	r := newRun(d, prompt, emit)
 	over := false
 	defer func() {
 		d.verified = r.Verify
 		cancel(errDecodeOver)
 		if !over { // a panic of the caller's: the tree may be incomplete
-			r.waitForGoroutines()
+			r.sched.waitForGoroutines()
 			return
 		}
 		r.closeRun()
@@ -97,23 +86,36 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	return sum, err
 }
 
-func (r *decodeRun) decodeText(ctx context.Context) error {
-	r.warmCloud(ctx, 1)
+func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
+	r := &decodeRun{
+		rules: newRules(d.o, len(prompt)), sched: newScheduler(d.o.Clock),
+		model: d.model, router: d.router, cloud: d.cloud,
+		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt),
+		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
+		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
+	}
+	r.began = r.sched.currentTime()
+	r.drafter = newDrafter(d.o, r.began)
 	root := &node{
-		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
+		pos: len(prompt) - 1, evaluated: true, fact: new(fact), since: len(prompt), looked: true, place: r.Place,
 	}
 	r.base, r.tip = root, root
-	r.maybeStartCheck(ctx, root)
-	start := r.clockNow()
+	return r
+}
+
+func (r *decodeRun) decodeText(ctx context.Context) error {
+	r.warmCloud(ctx, 1)
+	r.maybeStartCheck(ctx, r.tip)
+	start := r.sched.currentTime()
 	head, err := r.model.Prefill(ctx, r.text)
 	if err != nil {
 		return err
 	}
 	if r.Trace {
-		r.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.elapsedSince(start)}})
+		r.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.sched.elapsedSince(start)}})
 	}
-	r.settleDial()
-	r.decideNextToken(root, &head)
+	r.settleDial(r.cloud)
+	r.decideNextToken(r.tip, &head)
 	if r.Mode == Serial {
 		return r.decodeSerial(ctx)
 	}
@@ -200,12 +202,12 @@ func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 			nodes[i].Path = append(nodes[i].Path, a.id)
 		}
 	}
-	start := r.clockNow()
+	start := r.sched.currentTime()
 	heads, err := r.model.Extend(ctx, nodes)
 	if err != nil {
 		return err
 	}
-	took := r.elapsedSince(start)
+	took := r.sched.elapsedSince(start)
 	r.cost.Learn(len(rows), took.Seconds())
 	report := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.traceRows(rows, len(leaves))}
 	r.growTree(leaves, chains, heads, report)
@@ -264,9 +266,9 @@ func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 			r.recordAlternatives(n, c, r.likelyTokens(c.pos, local, head))
 		}
 	} else {
-		n.esc = &escalation{at: n, wanted: r.clockNow(), guesses: r.answerGuesses(n, local, head), local: says}
+		n.esc = &escalation{at: n, wanted: r.sched.currentTime(), guesses: r.answerGuesses(n, local, head), local: says}
 		n.esc.Escalation = Escalation{
-			Pos: n.pos + 1, Decided: r.elapsedSince(r.began), Outcome: waiting, Why: why, Local: local,
+			Pos: n.pos + 1, Decided: r.sched.elapsedSince(r.began), Outcome: waiting, Why: why, Local: local,
 			Confidence: confidence,
 		}
 		r.unsent = append(r.unsent, n.esc)
@@ -306,7 +308,7 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 
 // emitEvent counts an event and emits it, unless emit has returned false.
 func (r *decodeRun) emitEvent(e Event) {
-	e.At = r.elapsedSince(r.began)
+	e.At = r.sched.elapsedSince(r.began)
 	r.summary.Add(e)
 	if !r.stopped {
 		r.stopped = !r.emit(e)
@@ -320,13 +322,11 @@ func (r *decodeRun) closeRun() {
 	for _, s := range r.streams {
 		s.live = false // only count what still comes
 	}
-	if r.tip != nil {
-		for _, c := range slices.Concat(r.tip.children, r.tip.alts) {
-			r.dropBranch(c, new(escalation))
-		}
-		if e := r.tip.esc; e != nil {
-			r.dropEscalation(e, new(escalation))
-		}
-		r.settleShown()
+	for _, c := range slices.Concat(r.tip.children, r.tip.alts) {
+		r.dropBranch(c, new(escalation))
 	}
+	if e := r.tip.esc; e != nil {
+		r.dropEscalation(e, new(escalation))
+	}
+	r.settleShown()
 }

@@ -59,7 +59,7 @@ func (r *decodeRun) newChild(n *node, token int32, confidence float32) *node {
 	r.last++
 	c := &node{
 		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
-		origin: Edge, end: r.End(token), known: r.clockNow(), fact: n.fact, since: n.since,
+		origin: Edge, end: r.End(token), known: r.sched.currentTime(), fact: n.fact, since: n.since,
 	}
 	if r.Dial != nil {
 		c.state = r.Dial.Count(n.state, token != n.local)
@@ -73,8 +73,7 @@ func (r *decodeRun) newChild(n *node, token int32, confidence float32) *node {
 	if n.esc != nil {
 		c.since = c.pos + 1
 	}
-	most, _ := r.tokenLimit()
-	c.final = c.end || c.pos+1 >= r.prompt+most
+	c.final = c.end || c.pos+1 >= r.limit
 	return c
 }
 
@@ -198,7 +197,7 @@ func (r *decodeRun) showToken(next *node, reason *Reason) {
 	}
 	r.emitEvent(Event{Token: &Token{
 		Pos: next.pos, ID: next.token, Origin: origin, Confidence: next.confidence, End: next.end,
-		Local: local, Asked: asked, CommitDelay: r.elapsedSince(next.known), Unverified: next.unverified,
+		Local: local, Asked: asked, CommitDelay: r.sched.elapsedSince(next.known), Unverified: next.unverified,
 		Reason: reason, LogProbs: next.probs,
 	}})
 	switch {

@@ -13,40 +13,27 @@ import (
 // The first position without verification on the path to a node, its [node.since], is a function of the path: every
 // escalation lets the large model verify all that precedes it, so that the next one begins after it.
 
-// settleDial decides whether a dial verifies this text. The connection that tells is likely to be there once the prompt
-// is computed. Where it is not, verification is tried.
-func (r *decodeRun) settleDial() {
-	if r.Dial == nil {
-		return
+func (o *rules) marginAfter(n *node) float64 {
+	if o.Dial != nil {
+		return o.Dial.Margin(n.state)
 	}
-	v, may := r.cloud.(Verifier)
-	if r.Verify = may && v.CannotVerify(r.Sampling, r.Judge) == nil; !r.Verify {
-		r.Dial, r.auto = nil, false
-	}
+	return o.Margin
 }
 
-func (r *decodeRun) marginAfter(n *node) float64 {
-	if r.Dial != nil {
-		return r.Dial.Margin(n.state)
-	}
-	return r.Margin
-}
-
-func (r *decodeRun) allowsReplacement(n *node, token int32) bool {
-	return r.Dial == nil || token == n.local || !math.IsInf(r.Dial.Margin(n.state), 1)
+func (o *rules) allowsReplacement(n *node, token int32) bool {
+	return o.Dial == nil || token == n.local || !math.IsInf(o.Dial.Margin(n.state), 1)
 }
 
 // verificationDue says why verification asks for the token after n, if the router lets the local token stand; false: it
 // does not.
-func (r *decodeRun) verificationDue(n *node, local int32) (why Why, wanted bool) {
-	if !r.Verify {
+func (o *rules) verificationDue(n *node, local int32) (why Why, wanted bool) {
+	if !o.Verify {
 		return Routed, false
 	}
-	most, _ := r.tokenLimit()
-	if r.End(local) || n.pos+2 >= r.prompt+most {
+	if o.End(local) || n.pos+2 >= o.limit {
 		return EndsHere, true
 	}
-	if n.pos+1-n.since >= r.VerifyEvery {
+	if n.pos+1-n.since >= o.VerifyEvery {
 		return LongAgo, true
 	}
 	return Routed, false
@@ -138,7 +125,7 @@ func (r *decodeRun) applyFacts() {
 	}
 }
 
-func (r *decodeRun) usesFacts() bool { return r.Verify || r.Ahead > 1 }
+func (o *rules) usesFacts() bool { return o.Verify || o.Ahead > 1 }
 
 func (r *decodeRun) applyFact(n *node) {
 	if !r.usesFacts() || !n.evaluated || !n.fact.known {
@@ -180,9 +167,9 @@ func (r *decodeRun) answerFromFacts(e *escalation) {
 	outcome := Known
 	if e.Outcome == inFlight {
 		outcome = Miss // or a hit, as it was asked
-		e.Wait, e.ByAhead = r.elapsedSince(e.sent), true
+		e.Wait, e.ByAhead = r.sched.elapsedSince(e.sent), true
 	} else {
-		e.Held = r.elapsedSince(e.wanted)
+		e.Held = r.sched.elapsedSince(e.wanted)
 	}
 	r.resolveEscalation(e, outcome, token, origin, nil)
 	e.at.children[0].by = e.at.fact.from

@@ -743,7 +743,7 @@ func TestVerifyNoRouter(t *testing.T) {
 // stream, and equals the tokens of the stream as far as both go.
 func TestAgrees(t *testing.T) {
 	tip := &node{pos: 3, token: 3}
-	r := &decodeRun{Options: Options{Ahead: 8}, text: []int32{0, 1, 2, 3}, tip: tip}
+	r := runOf(Options{Ahead: 8}, []int32{0, 1, 2, 3}, tip)
 	grow := func(n *node, tokens ...int32) *node {
 		for _, token := range tokens {
 			n = &node{pos: n.pos + 1, token: token, parent: n}
@@ -784,7 +784,7 @@ func TestAgrees(t *testing.T) {
 // TestExpected: a stream delivers the tokens after its first one, as far as requested.
 func TestExpected(t *testing.T) {
 	tip := &node{pos: 3}
-	r := &decodeRun{Options: Options{Ahead: 3}, text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits)}
+	r := runOf(Options{Ahead: 3}, []int32{0, 1, 2, 3}, tip)
 	r.lately.pace = 7
 	n := tip
 	for pos := 4; pos < 8; pos++ {
@@ -840,7 +840,7 @@ func TestOfUse(t *testing.T) {
 	tip := &node{pos: 3, token: 3, evaluated: true}
 	leaf := &node{pos: 4, token: 4, parent: tip}
 	tip.children = []*node{leaf}
-	r := &decodeRun{Options: Options{Ahead: 5}, text: []int32{0, 1, 2, 3}, tip: tip}
+	r := runOf(Options{Ahead: 5}, []int32{0, 1, 2, 3}, tip)
 	at := func(tokens ...int32) *stream { return &stream{at: tip, pos: 4, tokens: tokens} }
 	assert.True(t, r.isStreamUseful(at(4)))
 	assert.True(t, r.isStreamUseful(at(4, 5, 6)))
@@ -858,11 +858,10 @@ func TestOfUse(t *testing.T) {
 func TestPreviewMoved(t *testing.T) {
 	var previews []Preview
 	next := &node{token: 7, pos: 4}
-	r := &decodeRun{
-		Options: Options{Preview: true}, text: []int32{7, 7, 7, 7}, viewed: Preview{Pos: 3, Tokens: []int32{7}},
-		tip:  &node{pos: 3, token: 7, evaluated: true, children: []*node{next}},
-		emit: func(e Event) bool { previews = append(previews, *e.Preview); return true },
-	}
+	tip := &node{pos: 3, token: 7, evaluated: true, children: []*node{next}}
+	r := runOf(Options{Preview: true}, []int32{7, 7, 7, 7}, tip)
+	r.viewed = Preview{Pos: 3, Tokens: []int32{7}}
+	r.emit = func(e Event) bool { previews = append(previews, *e.Preview); return true }
 	r.emitPreview()
 	r.emitPreview()
 	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, previews)
@@ -874,7 +873,7 @@ func TestLookedAt(t *testing.T) {
 	tip := &node{pos: 3, fact: new(fact)}
 	first := &node{pos: 4, parent: tip, looked: true, since: 4, fact: new(fact)}
 	second := &node{pos: 5, parent: first, since: 4, fact: &fact{known: true, token: 9}, evaluated: true}
-	r := &decodeRun{Options: Options{Verify: true}, tip: tip, text: []int32{0, 1, 2, 3}}
+	r := runOf(Options{Verify: true}, []int32{0, 1, 2, 3}, tip)
 	from, _ := r.auditFrom(second)
 	assert.Equal(t, 5, from)
 	e := &escalation{at: second}
@@ -922,7 +921,7 @@ func TestIdle(t *testing.T) {
 			}
 			tip := &node{pos: 3}
 			guess := &node{pos: 4, parent: tip, guess: c.guess, alt: c.first == alternative}
-			r := &decodeRun{tip: tip}
+			r := runOf(Options{}, []int32{0, 1, 2, 3}, tip)
 			if !guess.alt {
 				assert.False(t, r.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
 			}

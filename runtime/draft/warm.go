@@ -13,11 +13,11 @@ func (r *decodeRun) warmCloud(ctx context.Context, unknown int) {
 	}
 	text, before := r.text[:len(r.text):len(r.text)], r.sent
 	r.warming, r.sent = true, len(text)
-	start := r.clockNow()
-	r.startGoroutine(func() {
+	start := r.sched.currentTime()
+	r.sched.startGoroutine(func() {
 		up, down, err := w.Warm(ctx, text)
 		r.warmed <- Warming{
-			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.elapsedSince(start),
+			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.sched.elapsedSince(start),
 			BytesUp: up, BytesDown: down, Err: err,
 		}
 	})
