@@ -25,7 +25,7 @@ func (r *decodeRun) drainAsks() {
 	r.emitWarming()
 	r.emitAhead()
 	if f := r.fanned; f.Wasted > 0 || r.won > 0 {
-		r.emitEvent(Event{Fan: &Fan{r.won, f.Wasted, f.Exposed}})
+		r.out.emitEvent(Event{Fan: &Fan{r.won, f.Wasted, f.Exposed}})
 	}
 }
 
@@ -45,7 +45,7 @@ func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 	oldest.Exposed += took
 	r.waited += took
 	if r.Trace && took > 0 {
-		r.emitEvent(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
+		r.out.emitEvent(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.out.began), Took: took}})
 	}
 	if !came {
 		r.expireEscalations(r.sched.currentTime())
@@ -118,7 +118,7 @@ func (r *decodeRun) recordAskError(e *escalation, err error) {
 	}
 	for _, f := range append([]*escalation{e}, e.followers...) {
 		if f.due {
-			r.emitEscalation(f)
+			r.out.emitEscalation(f)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (r *decodeRun) applyProbeResult(e *escalation, res result) {
 		e.Outcome, failed = Dropped, nil
 	}
 	r.Breaker.endProbe(r.sched.currentTime(), failed)
-	r.emitEscalation(e)
+	r.out.emitEscalation(e)
 }
 
 func (e *escalation) recordTimes(res result) {
@@ -209,7 +209,7 @@ func (r *decodeRun) dropEscalation(e, by *escalation) {
 	r.closeEscalation(e, errDropped)
 	e.Outcome, e.Hidden, e.Exposed = Dropped, 0, 0
 	if asked {
-		r.emitEscalation(e)
+		r.out.emitEscalation(e)
 	} else {
 		by.Wasted += e.Wasted
 	}
@@ -225,13 +225,4 @@ func (r *decodeRun) closeEscalation(e *escalation, why error) {
 	if e.cancel != nil && (e.stream == nil || !e.stream.live) {
 		e.cancel(why)
 	}
-}
-
-// emitEscalation emits e once its ask has returned, so that its cost and its error are known.
-func (r *decodeRun) emitEscalation(e *escalation) {
-	if e.cancel != nil && !e.returned || e.after != nil && !e.after.returned {
-		e.due = true
-		return
-	}
-	r.emitEvent(Event{Escalation: new(e.Escalation)})
 }

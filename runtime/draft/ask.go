@@ -131,7 +131,7 @@ func (r *decodeRun) sendProbe(ctx context.Context, e *escalation) {
 	if now := r.sched.currentTime(); r.Breaker.startProbe(now) {
 		p := &escalation{at: e.at, wanted: now, sent: now}
 		p.Escalation = Escalation{
-			Pos: e.Pos, Decided: now.Sub(r.began), Outcome: Probing, Local: e.Local, Confidence: e.Confidence,
+			Pos: e.Pos, Decided: now.Sub(r.out.began), Outcome: Probing, Local: e.Local, Confidence: e.Confidence,
 		}
 		r.startAsk(ctx, result{of: p, probe: true})
 	}

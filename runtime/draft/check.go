@@ -23,7 +23,7 @@ func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
 func (r *decodeRun) startCheck(ctx context.Context, n *node) {
 	now := r.sched.currentTime()
 	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.waited}
-	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.began), Outcome: inFlight, Why: Early}
+	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.out.began), Outcome: inFlight, Why: Early}
 	r.open++
 	r.startAsk(ctx, result{of: n.check})
 }
@@ -104,7 +104,7 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	if e.Err = res.err; e.Err != nil || r.closed {
 		e.Outcome = Dropped
 		r.stopChecks() // escalations ask for themselves
-		r.emitEscalation(e)
+		r.out.emitEscalation(e)
 		return
 	}
 	e.Outcome = Checked
@@ -114,7 +114,7 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	e.at.fact.recordChoice(res.answer.Token, nil)
 	r.recordFacts(e, res.answer)
 	r.applyFacts()
-	r.emitEscalation(e)
+	r.out.emitEscalation(e)
 }
 
 func (r *decodeRun) isSuperseded(s *stream) bool {

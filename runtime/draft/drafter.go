@@ -182,8 +182,8 @@ func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, he
 	outs, err := d.Read(ctx, text[base:], heads)
 	if err != nil {
 		d.failed = true
-		if r.summary.Cause == nil && ctx.Err() == nil {
-			r.summary.Cause = err
+		if r.out.summary.Cause == nil && ctx.Err() == nil {
+			r.out.summary.Cause = err
 		}
 		return nil, false
 	}

@@ -305,7 +305,7 @@ func TestDrafterCut(t *testing.T) {
 		_, ok := r.callDrafter(ctx, []int32{1, 2}, 0, 1, 1)
 		assert.False(t, ok)
 		assert.True(t, r.drafter.failed)
-		assert.Equal(t, want, r.summary.Cause)
+		assert.Equal(t, want, r.out.summary.Cause)
 	}
 }
 

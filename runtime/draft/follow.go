@@ -179,7 +179,7 @@ func (r *decodeRun) isStreamUseful(s *stream) bool {
 func (r *decodeRun) emitAhead() {
 	for _, s := range r.streams {
 		if n := max(0, len(s.tokens)-1) + s.late; n > 0 {
-			r.emitEvent(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
+			r.out.emitEvent(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
 		}
 	}
 }

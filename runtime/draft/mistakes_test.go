@@ -213,11 +213,11 @@ var treeMistakes = []mistake{
 		`	if len(dead) > 0 {`,
 		`	if len(dead) > 0 && !PLANTED {`},
 	{"count every guess as one that held", inSchedules, "run.go",
-		`	r.emitEvent(Event{Pass: &report})`,
+		`	r.out.emitEvent(Event{Pass: &report})`,
 		`	if PLANTED {
 		report.Accepted = report.Proposed
 	}
-	r.emitEvent(Event{Pass: &report})`},
+	r.out.emitEvent(Event{Pass: &report})`},
 	{"router state of another branch", inSchedules, "run.go",
 		`	local := r.pickToken(n, head)`,
 		`	if PLANTED {

@@ -21,11 +21,8 @@ type decodeRun struct {
 	router Router
 	cloud  Cloud
 
-	emit    func(Event) bool
-	stopped bool // emit returned false
-	closed  bool // the draft tree is dropped: answers only cost
-	began   time.Time
-	summary Summary
+	out    *outputStream
+	closed bool // the draft tree is dropped: answers only cost
 
 	text    []int32  // the prompt and the tokens shown
 	prompt  int      // length of the prompt
@@ -47,8 +44,6 @@ type decodeRun struct {
 	streams []*stream       // tokens ahead, of all questions that are not dropped
 	looks   []int           // positions of the small model's tokens shown as verified since the last audit
 	within  []terms.Finding // of these, where the large model chooses another token
-	viewed  Preview         // the last one that was emitted
-	traced  []Drafted       // rows of forward calls: see [decodeRun.traceRows]
 
 	open   int           // checks without an answer
 	waited time.Duration // in all, for answers or tokens ahead
@@ -79,7 +74,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 			return
 		}
 		r.closeRun()
-		sum = r.summary
+		sum = r.out.summary
 	}()
 	err = r.decodeText(ctx)
 	over = true
@@ -90,12 +85,12 @@ func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
 	r := &decodeRun{
 		rules: newRules(d.o, len(prompt)), sched: newScheduler(d.o.Clock),
 		model: d.model, router: d.router, cloud: d.cloud,
-		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt),
+		text: append([]int32(nil), prompt...), prompt: len(prompt),
 		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
-	r.began = r.sched.currentTime()
-	r.drafter = newDrafter(d.o, r.began)
+	r.out = &outputStream{rules: r.rules, sched: r.sched, emit: emit, began: r.sched.currentTime()}
+	r.drafter = newDrafter(d.o, r.out.began)
 	root := &node{
 		pos: len(prompt) - 1, evaluated: true, fact: new(fact), since: len(prompt), looked: true, place: r.Place,
 	}
@@ -112,7 +107,7 @@ func (r *decodeRun) decodeText(ctx context.Context) error {
 		return err
 	}
 	if r.Trace {
-		r.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.sched.elapsedSince(start)}})
+		r.out.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.out.began), Took: r.sched.elapsedSince(start)}})
 	}
 	r.settleDial(r.cloud)
 	r.decideNextToken(r.tip, &head)
@@ -209,7 +204,7 @@ func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 	}
 	took := r.sched.elapsedSince(start)
 	r.cost.Learn(len(rows), took.Seconds())
-	report := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.traceRows(rows, len(leaves))}
+	report := Pass{Rows: len(rows), Began: start.Sub(r.out.began), Took: took, Nodes: r.out.traceRows(rows, len(leaves))}
 	r.growTree(leaves, chains, heads, report)
 	return nil
 }
@@ -237,7 +232,7 @@ func (r *decodeRun) growTree(leaves []*node, chains [][]*node, heads []backend.O
 		r.model.Drop(dead...)
 	}
 	r.acceptDrafts(leaves[0], &report)
-	r.emitEvent(Event{Pass: &report})
+	r.out.emitEvent(Event{Pass: &report})
 }
 
 func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
@@ -268,7 +263,7 @@ func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 	} else {
 		n.esc = &escalation{at: n, wanted: r.sched.currentTime(), guesses: r.answerGuesses(n, local, head), local: says}
 		n.esc.Escalation = Escalation{
-			Pos: n.pos + 1, Decided: r.sched.elapsedSince(r.began), Outcome: waiting, Why: why, Local: local,
+			Pos: n.pos + 1, Decided: r.sched.elapsedSince(r.out.began), Outcome: waiting, Why: why, Local: local,
 			Confidence: confidence,
 		}
 		r.unsent = append(r.unsent, n.esc)
@@ -304,15 +299,6 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 		}
 	}
 	return logit - head.LogSumExp
-}
-
-// emitEvent counts an event and emits it, unless emit has returned false.
-func (r *decodeRun) emitEvent(e Event) {
-	e.At = r.sched.elapsedSince(r.began)
-	r.summary.Add(e)
-	if !r.stopped {
-		r.stopped = !r.emit(e)
-	}
 }
 
 // The context of the asks is done.

@@ -137,7 +137,7 @@ func (r *decodeRun) dropBranch(n *node, by *escalation) {
 	}
 	walk(n)
 	if r.Trace {
-		r.emitEvent(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
+		r.out.emitEvent(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
 	}
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
@@ -147,18 +147,18 @@ func (r *decodeRun) dropBranch(n *node, by *escalation) {
 // commitTokens shows the tokens before which no escalation is open and that need no further verification, settles them
 // in the model, and reports whether the text is over.
 func (r *decodeRun) commitTokens() (over bool) {
-	for !over && !r.stopped && r.isNextCertain() {
+	for !over && !r.out.stopped && r.isNextCertain() {
 		next, reason := r.tip.children[0], r.tip.reason
 		if e := r.tip.esc; e != nil {
 			r.auditEscalation(e)
-			r.emitEscalation(e)
-			if r.stopped {
+			r.out.emitEscalation(e)
+			if r.out.stopped {
 				r.tip.esc = nil // it has been emitted
 				break
 			}
 		}
 		if t := next.turn; t != nil {
-			if r.emitEvent(Event{Turn: t}); r.stopped {
+			if r.out.emitEvent(Event{Turn: t}); r.out.stopped {
 				break
 			}
 		}
@@ -166,10 +166,10 @@ func (r *decodeRun) commitTokens() (over bool) {
 		over = next.final
 	}
 	r.settleShown()
-	if !over && !r.stopped {
-		r.emitPreview()
+	if r.Preview && !over && !r.out.stopped {
+		r.out.emitPreview(r.text, r.unshownTokens(r.lastCertain()))
 	}
-	return over || r.stopped
+	return over || r.out.stopped
 }
 
 func (r *decodeRun) isNextCertain() bool {
@@ -195,16 +195,16 @@ func (r *decodeRun) showToken(next *node, reason *Reason) {
 	if r.drafter != nil && !next.drafted {
 		origin = FromCloud
 	}
-	r.emitEvent(Event{Token: &Token{
+	r.out.emitEvent(Event{Token: &Token{
 		Pos: next.pos, ID: next.token, Origin: origin, Confidence: next.confidence, End: next.end,
 		Local: local, Asked: asked, CommitDelay: r.sched.elapsedSince(next.known), Unverified: next.unverified,
 		Reason: reason, LogProbs: next.probs,
 	}})
 	switch {
 	case next.end:
-		r.summary.Stop = "end"
+		r.out.summary.Stop = "end"
 	case next.final:
-		_, r.summary.Stop = r.tokenLimit()
+		_, r.out.summary.Stop = r.tokenLimit()
 	}
 }
 

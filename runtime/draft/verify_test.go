@@ -857,13 +857,11 @@ func TestOfUse(t *testing.T) {
 // TestPreviewMoved: a preview of the same tokens at another place is a new preview.
 func TestPreviewMoved(t *testing.T) {
 	var previews []Preview
-	next := &node{token: 7, pos: 4}
-	tip := &node{pos: 3, token: 7, evaluated: true, children: []*node{next}}
-	r := runOf(Options{Preview: true}, []int32{7, 7, 7, 7}, tip)
-	r.viewed = Preview{Pos: 3, Tokens: []int32{7}}
-	r.emit = func(e Event) bool { previews = append(previews, *e.Preview); return true }
-	r.emitPreview()
-	r.emitPreview()
+	o := outputStream{rules: new(rules), sched: newScheduler(nil), viewed: Preview{Pos: 3, Tokens: []int32{7}}}
+	o.emit = func(e Event) bool { previews = append(previews, *e.Preview); return true }
+	for range 2 {
+		o.emitPreview([]int32{7, 7, 7, 7}, []int32{7})
+	}
 	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, previews)
 }
 

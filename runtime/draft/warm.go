@@ -17,7 +17,7 @@ func (r *decodeRun) warmCloud(ctx context.Context, unknown int) {
 	r.sched.startGoroutine(func() {
 		up, down, err := w.Warm(ctx, text)
 		r.warmed <- Warming{
-			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.sched.elapsedSince(start),
+			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.out.began), Took: r.sched.elapsedSince(start),
 			BytesUp: up, BytesDown: down, Err: err,
 		}
 	})
@@ -27,7 +27,7 @@ func (r *decodeRun) emitWarming() {
 	select {
 	case w := <-r.warmed:
 		r.warming = false
-		r.emitEvent(Event{Warming: &w})
+		r.out.emitEvent(Event{Warming: &w})
 	default:
 	}
 }
