@@ -32,7 +32,7 @@ func (r *decodeRun) drainAsks() {
 // waitForAnswer waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's or
 // check's.
 func (r *decodeRun) waitForAnswer(ctx context.Context) error {
-	front, start := r.lastCertain(), r.sched.currentTime()
+	front, start := r.tree.lastCertain(), r.sched.currentTime()
 	oldest := cmp.Or(front.esc, front.check)
 	if oldest == nil || len(r.asked) == 0 && r.open == 0 && !r.hasLiveStream() {
 		panic("draft: waiting while no question is open")
@@ -182,7 +182,7 @@ func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int3
 		}
 	}
 	if keep == nil {
-		keep = r.addChild(e.at, token, e.Confidence)
+		keep = r.tree.addChild(e.at, token, e.Confidence)
 	}
 	keep.origin, keep.looked, keep.probs = origin, true, e.local
 	if origin == FromCloud {

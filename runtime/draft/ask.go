@@ -60,7 +60,7 @@ func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
 	}
 	defer runtime.Gosched() // questions leave before a forward call takes the processors
 	slices.SortStableFunc(r.unsent, func(a, b *escalation) int {
-		return cmp.Compare(r.pathProbability(b.at), r.pathProbability(a.at))
+		return cmp.Compare(r.tree.pathProbability(b.at), r.tree.pathProbability(a.at))
 	})
 	for i := 0; i < len(r.unsent); {
 		e := r.unsent[i]
@@ -77,7 +77,7 @@ func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
 		case covered: // a stream or a check is about to bring its answer
 			r.addGuessBranches(e)
 			i++
-		case r.shouldDefer(e):
+		case r.tree.shouldDefer(e):
 			i++
 		case len(r.asked)+r.open < r.InFlight:
 			r.unsent = slices.Delete(r.unsent, i, i+1)
@@ -93,14 +93,14 @@ const likely = 0.8
 
 // shouldDefer reports whether e waits for other answers, as it would often be in vain: it rests on guesses that are not
 // likely, and is for verification, or rests on a guess at the answer to such a question.
-func (r *decodeRun) shouldDefer(e *escalation) bool {
-	if r.pathProbability(e.at) >= likely {
+func (t *draftTree) shouldDefer(e *escalation) bool {
+	if t.pathProbability(e.at) >= likely {
 		return false
 	}
 	if e.Why != Routed {
 		return true
 	}
-	for n := e.at; n != r.tip; n = n.parent {
+	for n := e.at; n != t.tip; n = n.parent {
 		if n.alt || n.parent.hasOpenEscalation() && n.parent.esc.Why != Routed {
 			return true
 		}
@@ -114,7 +114,7 @@ func (r *decodeRun) addGuessBranches(e *escalation) {
 	}
 	e.guessed, e.Branches = true, r.branchCount(e)
 	for _, g := range e.guesses[:e.Branches] {
-		c := r.addChild(e.at, g.token, e.Confidence)
+		c := r.tree.addChild(e.at, g.token, e.Confidence)
 		c.guess, c.sure = g.p, g.p
 	}
 }
@@ -140,12 +140,12 @@ func (r *decodeRun) sendProbe(ctx context.Context, e *escalation) {
 // startAsk asks in a goroutine, which ends soon after ctx is done.
 func (r *decodeRun) startAsk(ctx context.Context, res result) {
 	e := res.of
-	q := Question{Context: r.contextTokens(e.at), K: r.K, Sampling: r.Sampling, Times: r.Trace}
+	q := Question{Context: r.tree.contextTokens(e.at), K: r.K, Sampling: r.Sampling, Times: r.Trace}
 	if !res.probe || !r.Verify {
 		q.AuditFrom, q.Verify = r.auditFrom(e.at)
 	}
 	if !res.probe && r.Verify {
-		e.compare, e.how = r.listComparisons(e.at, q.AuditFrom), q.Verify
+		e.compare, e.how = r.tree.listComparisons(e.at, q.AuditFrom), q.Verify
 	}
 	if !res.probe && r.Ahead > 1 {
 		q.Ahead = r.Ahead - 1

@@ -12,7 +12,7 @@ func (r *decodeRun) auditEscalation(e *escalation) {
 	if r.Verify || !e.isAnswered() {
 		return
 	}
-	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }
+	stands := func(pos int) bool { return pos >= r.audited && r.tree.origins[pos-r.prompt] == Edge }
 	first, end := max(e.Pos-e.audited, r.prompt), e.Pos
 	for pos := first; pos < end; pos++ {
 		if stands(pos) {

@@ -29,8 +29,8 @@ func (r *decodeRun) startCheck(ctx context.Context, n *node) {
 }
 
 func (r *decodeRun) checkSerially(ctx context.Context) (checked bool, err error) {
-	n := r.lastCertain()
-	if !r.Verify || r.CheckEvery == 0 || n.pos-r.tip.pos < r.CheckEvery {
+	n := r.tree.lastCertain()
+	if !r.Verify || r.CheckEvery == 0 || n.pos-r.tree.tip.pos < r.CheckEvery {
 		return false, nil
 	}
 	r.startCheck(ctx, n)
@@ -46,7 +46,7 @@ func (r *decodeRun) checkAhead(ctx context.Context, idle bool) {
 	if !r.checksEnabled() || len(r.asked)+r.open >= r.InFlight {
 		return
 	}
-	n, lost := r.draftEnd()
+	n, lost := r.tree.draftEnd()
 	stuck := idle && len(r.asked)+r.open == 0 && !r.hasLiveStream()
 	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
@@ -65,9 +65,9 @@ const rowShare = 1. / 8
 
 // draftEnd returns the last token of the likeliest draft, and what waiting has cost the tokens about which no question
 // was asked, in tokens.
-func (r *decodeRun) draftEnd() (n *node, lost float64) {
+func (t *draftTree) draftEnd() (n *node, lost float64) {
 	w := delay{}
-	for n = r.tip; n.evaluated && len(n.children) > 0 && !n.children[0].final; {
+	for n = t.tip; n.evaluated && len(n.children) > 0 && !n.children[0].final; {
 		n = n.children[0]
 		if w.addToken(1 - n.sure); n.check != nil || n.looked {
 			w = delay{}
@@ -120,12 +120,12 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 func (r *decodeRun) isSuperseded(s *stream) bool {
 	for _, t := range r.streams {
 		at := t.at
-		if at.pos <= r.tip.pos {
-			at = r.tip
+		if at.pos <= r.tree.tip.pos {
+			at = r.tree.tip
 		}
 		next, other := s.pos+len(s.tokens), t.pos+len(t.tokens)
 		if t != s && t.live && len(t.tokens) > 0 && t.pos >= s.pos &&
-			(other > next || other == next && t.pos > s.pos) && r.streamAgrees(s, at) && r.isStreamUseful(t) {
+			(other > next || other == next && t.pos > s.pos) && r.tree.streamAgrees(s, at) && r.tree.isStreamUseful(t) {
 			return true
 		}
 	}

@@ -337,8 +337,8 @@ func TestRoomOfAlternatives(t *testing.T) {
 		m := &memory{room: c.room}
 		o.Rows = c.rows
 		r := runOf(o, []int32{0}, nil)
-		r.model, r.tip.others = m, []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}
-		r.addChild(r.tip, 7, 1).sure = 0.4
+		r.model, r.tree.model, r.tree.tip.others = m, m, []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}
+		r.tree.addChild(r.tree.tip, 7, 1).sure = 0.4
 		leaves := r.chooseLeaves()
 		require.Len(t, leaves, c.leaves, "%+v", c)
 		assert.EqualValues(t, 7, leaves[0].token)
@@ -347,14 +347,14 @@ func TestRoomOfAlternatives(t *testing.T) {
 			n.evaluated, n.pass = true, &pass{live: 1}
 		}
 		m.room = c.rows + 1
-		assert.Len(t, r.tip.alts, c.leaves-1)
+		assert.Len(t, r.tree.tip.alts, c.leaves-1)
 		r.chooseLeaves()
 		assert.Empty(t, m.dropped, "%+v", c)
 		m.room = c.rows
 		r.chooseLeaves()
 		assert.Len(t, m.dropped, c.leaves-1, "%+v", c)
-		assert.Empty(t, r.tip.alts)
-		assert.Empty(t, r.tip.others)
+		assert.Empty(t, r.tree.tip.alts)
+		assert.Empty(t, r.tree.tip.others)
 	}
 }
 

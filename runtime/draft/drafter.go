@@ -117,7 +117,7 @@ func (r *decodeRun) draftChain(ctx context.Context, leaf *node, most int, rival 
 	for i := range calls {
 		calls[i] *= one
 	}
-	text := r.contextTokens(leaf)
+	text := r.tree.contextTokens(leaf)
 	lag, _ := d.unreadTokens(text)
 	n, rate := d.chainLength(lag, one, calls)
 	if lag > followed && rate > rival && r.shouldCatchUp(lag, n, rate*one) && r.catchUp(ctx, text) {
@@ -149,8 +149,8 @@ func (r *decodeRun) shouldCatchUp(lag, n int, faster float64) bool {
 	if n == 0 {
 		return cost <= probing*r.sched.elapsedSince(r.drafter.read).Seconds()
 	}
-	shown := len(r.text) - r.prompt
-	return cost <= r.cost.One()*(1-1/faster)*float64(min(3*shown, r.limit-len(r.text)))
+	shown := len(r.tree.text) - r.prompt
+	return cost <= r.cost.One()*(1-1/faster)*float64(min(3*shown, r.limit-len(r.tree.text)))
 }
 
 // catchUp makes the drafter read all but the last token of text, and compares its drafts with the tokens of the answer
@@ -234,10 +234,9 @@ func (r *decodeRun) buildDraftChain(
 		if !next.row {
 			break
 		}
-		r.last++
-		at = &node{id: r.last, token: next.token, pos: at.pos + 1, parent: at, place: at.place}
-		if at.place != nil {
-			at.place = at.place.Behind(next.token)
+		place := at.place
+		if at = r.tree.newRow(at, next.token); place != nil {
+			at.place = place.Behind(next.token)
 		}
 		chain, text, chance = append(chain, at), append(text, next.token), accept
 	}

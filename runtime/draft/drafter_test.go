@@ -285,7 +285,7 @@ func TestPays(t *testing.T) {
 		r.cost.Learn(1, 1)
 		r.drafter.token, r.drafter.read = 0.1, time.Now()
 		for shown := range 100 {
-			r.text = make([]int32, 10+shown)
+			r.tree.text = make([]int32, 10+shown)
 			assert.Equal(t, shown >= 7 && shown <= 80, r.shouldCatchUp(100, 1, 2),
 				"10 s, half a second for each token after %d", shown)
 		}

@@ -497,7 +497,7 @@ func (c *fakeCloud) stillOpen() (n, oldest int) {
 func runOf(o Options, text []int32, tip *node) *decodeRun {
 	r := newRun(&Decoder{o: o}, text, nil)
 	if tip != nil {
-		r.tip = tip
+		r.tree.tip = tip
 	}
 	return r
 }

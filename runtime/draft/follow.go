@@ -67,22 +67,22 @@ func (r *decodeRun) applyAhead(res result) {
 
 // streamAgrees reports whether the path to n passes through the place of a stream and equals its tokens as far as both
 // go.
-func (r *decodeRun) streamAgrees(s *stream, n *node) bool {
+func (t *draftTree) streamAgrees(s *stream, n *node) bool {
 	m := n
-	for ; m != r.tip && m.pos > s.at.pos; m = m.parent {
+	for ; m != t.tip && m.pos > s.at.pos; m = m.parent {
 		if i := m.pos - s.pos; i < len(s.tokens) && s.tokens[i] != m.token {
 			return false
 		}
 	}
-	if m != r.tip {
+	if m != t.tip {
 		return m == s.at
 	}
-	for i := 0; i < len(s.tokens) && s.pos+i <= r.tip.pos; i++ {
-		if s.tokens[i] != r.text[s.pos+i] {
+	for i := 0; i < len(s.tokens) && s.pos+i <= t.tip.pos; i++ {
+		if s.tokens[i] != t.text[s.pos+i] {
 			return false
 		}
 	}
-	return s.at.pos < r.tip.pos || s.at == r.tip
+	return s.at.pos < t.tip.pos || s.at == t.tip
 }
 
 // answerExpectedAt returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer
@@ -96,7 +96,7 @@ func (r *decodeRun) answerExpectedAt(s *stream, e *escalation) (at time.Time, ma
 
 func (r *decodeRun) tokenExpectedAt(s *stream, n *node, pos int) (at time.Time, may bool) {
 	ahead, typical := pos-s.pos, r.lately.median
-	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= r.Ahead || !r.streamAgrees(s, n) {
+	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= r.Ahead || !r.tree.streamAgrees(s, n) {
 		return at, false
 	}
 	switch {
@@ -154,26 +154,26 @@ func (r *decodeRun) hasLiveStream() bool {
 // draft tree.
 func (r *decodeRun) cancelUselessStreams() {
 	for _, s := range r.streams {
-		if s.live && len(s.tokens) > 0 && (!r.isStreamUseful(s) || r.checksEnabled() && r.isSuperseded(s)) {
+		if s.live && len(s.tokens) > 0 && (!r.tree.isStreamUseful(s) || r.checksEnabled() && r.isSuperseded(s)) {
 			s.live = false
 			s.of.cancel(errDropped)
 		}
 	}
 }
 
-func (r *decodeRun) isStreamUseful(s *stream) bool {
+func (t *draftTree) isStreamUseful(s *stream) bool {
 	next := s.pos + len(s.tokens)
-	if s.pos+r.Ahead <= r.tip.pos+1 {
+	if s.pos+t.Ahead <= t.tip.pos+1 {
 		return false
 	}
 	var usefulBelow func(n *node) bool
 	usefulBelow = func(n *node) bool {
 		if len(n.children) == 0 {
-			return (!n.final || next <= n.pos) && r.streamAgrees(s, n)
+			return (!n.final || next <= n.pos) && t.streamAgrees(s, n)
 		}
 		return slices.ContainsFunc(n.children, usefulBelow)
 	}
-	return usefulBelow(r.tip)
+	return usefulBelow(t.tip)
 }
 
 func (r *decodeRun) emitAhead() {

@@ -36,7 +36,7 @@ func (r *decodeRun) guessChains(ctx context.Context, leaves []*node) [][]*node {
 	}
 	chains, rate := r.lookupChains(leaves, most)
 	if r.drafter != nil && len(leaves) == 1 {
-		if chain := r.draftChain(ctx, leaves[0], min(most, r.maxDraftLength(leaves[0])), rate); chain != nil {
+		if chain := r.draftChain(ctx, leaves[0], min(most, r.tree.maxDraftLength(leaves[0])), rate); chain != nil {
 			return [][]*node{chain}
 		}
 	}
@@ -52,8 +52,8 @@ func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, ra
 	places, likely := make([]lookup.Chain, len(leaves)), make([][]int32, len(leaves))
 	some := false
 	for i, n := range leaves {
-		places[i].Weight = r.pathProbability(n)
-		length, next := r.Find(r.unshownTokens(n), min(most, r.maxDraftLength(n)))
+		places[i].Weight = r.tree.pathProbability(n)
+		length, next := r.Find(r.tree.unshownTokens(n), min(most, r.tree.maxDraftLength(n)))
 		likely[i] = r.cutAtEnd(next)
 		places[i].Accept = r.Rate().Chances(length, len(likely[i]))
 		some = some || len(likely[i]) > 0
@@ -66,8 +66,7 @@ func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, ra
 	for i, n := range lookup.Share(places, most, r.cost) {
 		at := leaves[i]
 		for j, token := range likely[i][:n] {
-			r.last++
-			at = &node{id: r.last, token: token, pos: at.pos + 1, parent: at}
+			at = r.tree.newRow(at, token)
 			chains[i] = append(chains[i], at)
 			tokens += places[i].Weight * places[i].Accept[j]
 		}
@@ -88,12 +87,11 @@ func (r *decodeRun) knownChains(leaves []*node) [][]*node {
 		most = min(most, r.Lookup-len(leaves))
 	}
 	for i, n := range leaves {
-		for at, tokens := n, r.knownTokens(n, min(most, r.maxDraftLength(n))); len(tokens) > 0; tokens = tokens[1:] {
+		for at, tokens := n, r.knownTokens(n, min(most, r.tree.maxDraftLength(n))); len(tokens) > 0; tokens = tokens[1:] {
 			if chains == nil {
 				chains = make([][]*node, len(leaves))
 			}
-			r.last++
-			at = &node{id: r.last, token: tokens[0], pos: at.pos + 1, parent: at}
+			at = r.tree.newRow(at, tokens[0])
 			chains[i] = append(chains[i], at)
 			most--
 		}
@@ -116,20 +114,6 @@ func (r *decodeRun) spareRows(leaves int) int {
 	return rows - leaves
 }
 
-func (r *decodeRun) unshownTokens(n *node) []int32 {
-	var tail []int32
-	for _, m := range pathBetween(r.tip, n) {
-		tail = append(tail, m.token)
-	}
-	return tail
-}
-
-// maxDraftLength returns the number of tokens after n that can be evaluated: none is final, and all are in the window.
-func (r *decodeRun) maxDraftLength(n *node) int {
-	end := r.limit - 2 // the last position but one
-	return min(end, r.windowEnd(n)) - n.pos
-}
-
 func (o *rules) cutAtEnd(tokens []int32) []int32 {
 	for i, t := range tokens {
 		if o.End(t) {
@@ -144,7 +128,7 @@ func (o *rules) cutAtEnd(tokens []int32) []int32 {
 // before an escalation. heads are of the leaf and of each guess. It returns the number of accepted guesses.
 func (r *decodeRun) acceptChain(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
 	for {
-		r.markEvaluated(n, p)
+		r.tree.markEvaluated(n, p)
 		r.decideNextToken(n, &heads[accepted])
 		if accepted == len(chain) {
 			return accepted
@@ -168,14 +152,4 @@ func (r *decodeRun) matchGuess(n, guess *node) *node {
 		return nil
 	}
 	return next
-}
-
-func (r *decodeRun) markEvaluated(n *node, p *pass) {
-	n.evaluated, n.pass = true, p
-	p.live++
-	for a := n; a != r.tip; a = a.parent {
-		if a.parent.hasOpenEscalation() {
-			a.parent.esc.Drafted++
-		}
-	}
 }

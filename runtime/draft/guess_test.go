@@ -130,13 +130,13 @@ func guessing(t *testing.T, o Options, chances ...float64) (*decodeRun, []*node)
 	for rows := range 8 {
 		r.cost.Learn(rows+1, 1+0.01*float64(rows))
 	}
-	r.tip.esc = &escalation{}
-	r.tip.esc.Outcome = inFlight
+	r.tree.tip.esc = &escalation{}
+	r.tree.tip.esc.Outcome = inFlight
 	var leaves []*node
 	for i, p := range chances {
-		leaf := r.addChild(r.tip, 5+2*int32(i), 0)
+		leaf := r.tree.addChild(r.tree.tip, 5+2*int32(i), 0)
 		leaf.guess, leaf.evaluated = p, true
-		next := r.addChild(leaf, 6+2*int32(i), 0)
+		next := r.tree.addChild(leaf, 6+2*int32(i), 0)
 		leaves = append(leaves, next)
 	}
 	return r, leaves

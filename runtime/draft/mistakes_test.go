@@ -49,8 +49,8 @@ var answerMistakes = []mistake{
 	{"accept a stale answer", inSchedules, "answer.go",
 		`	switch {
 	case res.probe:`,
-		`	if e.Outcome != inFlight && PLANTED && r.tip.hasOpenEscalation() && r.tip.esc.Outcome == inFlight {
-		e = r.tip.esc
+		`	if e.Outcome != inFlight && PLANTED && r.tree.tip.hasOpenEscalation() && r.tree.tip.esc.Outcome == inFlight {
+		e = r.tree.tip.esc
 	}
 	switch {
 	case res.probe:`},
@@ -135,16 +135,16 @@ var guessMistakes = []mistake{
 	{"guess more than there is room for", inSchedules, "guess.go",
 		`	if rows > leaves {`,
 		`	if rows > leaves && !PLANTED {`},
-	{"guess the last token allowed", inSchedules, "guess.go",
-		`	end := r.limit - 2 // the last position but one`,
-		`	end := r.limit - 2 // the last position but one
+	{"guess the last token allowed", inSchedules, "tree.go",
+		`	end := t.limit - 2 // the last position but one`,
+		`	end := t.limit - 2 // the last position but one
 	if PLANTED {
 		end++
 	}`},
-	{"guess beyond the window", inSchedules, "guess.go",
-		`	return min(end, r.windowEnd(n)) - n.pos`,
+	{"guess beyond the window", inSchedules, "tree.go",
+		`	return min(end, t.windowEnd(n)) - n.pos`,
 		`	if !PLANTED {
-		end = min(end, r.windowEnd(n))
+		end = min(end, t.windowEnd(n))
 	}
 	return end - n.pos`},
 	{"guess an end token", inSchedules, "guess.go",
@@ -170,7 +170,7 @@ var guessMistakes = []mistake{
 	next := `,
 		`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
 		r.unsent, n.esc = r.unsent[:len(r.unsent)-1], nil
-		r.addChild(n, guess.token, 0)
+		r.tree.addChild(n, guess.token, 0)
 	}
 	if n.hasOpenEscalation() {
 		return nil
@@ -193,22 +193,22 @@ var treeMistakes = []mistake{
 		rows++
 	}
 	leaves = leaves[:min(len(leaves), rows, max(0, r.model.Room()))]`},
-	{"window off by one", inSchedules, "choose.go",
-		`	return end`,
+	{"window off by one", inSchedules, "tree.go",
+		`	return end
+}`,
 		`	if PLANTED && end < math.MaxInt {
 		end++
 	}
-	return end`},
-	{"wrong parent after settling", inSchedules, "run.go",
+	return end
+}`},
+	{"wrong parent after settling", inSchedules, "tree.go",
 		`	}
-	start := r.sched.currentTime()
-	heads`,
-		`		if PLANTED && len(nodes[i].Path) > 1 && r.base.id > 0 {
+	return nodes`,
+		`		if PLANTED && len(nodes[i].Path) > 1 && t.base.id > 0 {
 			nodes[i].Path = nodes[i].Path[1:]
 		}
 	}
-	start := r.sched.currentTime()
-	heads`},
+	return nodes`},
 	{"leave the slots of wrong guesses in use", inSchedules, "run.go",
 		`	if len(dead) > 0 {`,
 		`	if len(dead) > 0 && !PLANTED {`},
@@ -227,19 +227,19 @@ var treeMistakes = []mistake{
 	local := r.pickToken(n, head)`},
 	{"ignore an end token in a branch", inSchedules, "tree.go",
 		`	c.final = c.end || `,
-		`	c.final = c.end && !(PLANTED && r.tip.hasOpenEscalation()) || `},
+		`	c.final = c.end && !(PLANTED && t.tip.hasOpenEscalation()) || `},
 	{"ignore the last position in a branch", inSchedules, "tree.go",
-		`c.pos+1 >= r.limit`,
-		`c.pos+1 >= r.limit && !(PLANTED && r.tip.hasOpenEscalation())`},
-	{"leave the slots of a dropped branch in use", inSchedules, "tree.go",
+		`c.pos+1 >= t.limit`,
+		`c.pos+1 >= t.limit && !(PLANTED && t.tip.hasOpenEscalation())`},
+	{"leave the slots of a dropped branch in use", inSchedules, "commit.go",
 		`	if len(dead) > 0 {`,
 		`	if len(dead) > 0 && !PLANTED {`},
 	{"settle out of order", inSchedules, "tree.go",
-		`	return r.tip.evaluated && !r.tip.hasOpenEscalation()`,
-		`	if PLANTED && r.tip.evaluated && len(r.tip.children) > 0 {
+		`	return t.tip.evaluated && !t.tip.hasOpenEscalation()`,
+		`	if PLANTED && t.tip.evaluated && len(t.tip.children) > 0 {
 		return true
 	}
-	return r.tip.evaluated && !r.tip.hasOpenEscalation()`},
+	return t.tip.evaluated && !t.tip.hasOpenEscalation()`},
 }
 
 // placeMistakes are mistakes with what may stand at a place.
@@ -262,8 +262,8 @@ var placeMistakes = []mistake{
 		`	if !e.at.allowsToken(token) ||`,
 		`	if !e.at.allowsToken(token) && !PLANTED ||`},
 	{"a dial does not count what is replaced", inPlaces, "tree.go",
-		`r.Dial.Count(n.state, token != n.local)`,
-		`r.Dial.Count(n.state, !PLANTED && token != n.local)`},
+		`t.Dial.Count(n.state, token != n.local)`,
+		`t.Dial.Count(n.state, !PLANTED && token != n.local)`},
 	{"the answer to a question takes a place without a dial", inPlaces, "place.go",
 		`!o.allowsReplacement(e.at, token)`,
 		`!PLANTED && !o.allowsReplacement(e.at, token)`},

@@ -29,8 +29,6 @@ func (o *rules) pickToken(n *node, head *backend.Output) int32 {
 	return n.place.Pick(n.pos+1, head)
 }
 
-func (n *node) allowsToken(token int32) bool { return n.place == nil || n.place.Allows(token) }
-
 // tokenFromAnswer returns the token that an answer to e makes stand, and who chose it: the small model's if no token of
 // the answer may stand.
 //

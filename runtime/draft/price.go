@@ -83,10 +83,10 @@ func (r *decodeRun) branchCount(e *escalation) int {
 		return len(e.guesses)
 	}
 	var others, guesses []float64
-	for _, l := range r.draftLeaves() {
+	for _, l := range r.tree.draftLeaves() {
 		others = append(others, l.chance)
 	}
-	last, chance := r.limit-1, r.pathProbability(e.at)
+	last, chance := r.limit-1, r.tree.pathProbability(e.at)
 	for _, g := range e.guesses {
 		if r.End(g.token) {
 			g.p = 0

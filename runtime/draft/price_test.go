@@ -226,8 +226,8 @@ func pricing(t *testing.T, share float64, o Options) (*decodeRun, *escalation) {
 			r.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
 		}
 	}
-	e := &escalation{at: r.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}
-	e.Pos, r.tip.esc = 40, e
+	e := &escalation{at: r.tree.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}
+	e.Pos, r.tree.tip.esc = 40, e
 	r.InFlight = 1000
 	return r, e
 }
@@ -281,10 +281,10 @@ func TestBranchesOf(t *testing.T) {
 	below := func(chance float64) func(r *decodeRun, e *escalation) {
 		return func(r *decodeRun, e *escalation) { // the question is about a guess, next to another guess
 			r.lately.recordWait(200 * ms)
-			r.tip.esc = &escalation{at: r.tip, Escalation: Escalation{Outcome: inFlight}}
-			e.at = r.addChild(r.tip, 4, 0)
+			r.tree.tip.esc = &escalation{at: r.tree.tip, Escalation: Escalation{Outcome: inFlight}}
+			e.at = r.tree.addChild(r.tree.tip, 4, 0)
 			e.at.guess, e.at.evaluated, e.at.esc, e.Pos = chance, true, e, 41
-			r.addChild(r.tip, 5, 0).guess = 0.95 - chance
+			r.tree.addChild(r.tree.tip, 5, 0).guess = 0.95 - chance
 		}
 	}
 	assert.Equal(t, 3, at(0.08, Options{}, below(0.9)), "on a likely guess")

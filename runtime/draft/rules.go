@@ -5,12 +5,13 @@ package draft
 // needs it, and after a check that fails, when no further ones are asked.
 type rules struct {
 	Options
-	limit int // position after the last token that the text may have
+	prompt int // its length
+	limit  int // position after the last token that the text may have
 }
 
 func newRules(o Options, prompt int) *rules {
 	most, _ := o.tokenLimit()
-	return &rules{o, prompt + most}
+	return &rules{o, prompt, prompt + most}
 }
 
 // settleDial decides whether a dial verifies this text. The connection that tells is likely to be there once the prompt

@@ -21,19 +21,14 @@ type decodeRun struct {
 	router Router
 	cloud  Cloud
 
+	tree   *draftTree
 	out    *outputStream
 	closed bool // the draft tree is dropped: answers only cost
 
-	text    []int32  // the prompt and the tokens shown
-	prompt  int      // length of the prompt
-	origins []Origin // of the tokens shown
-	sent    int      // length of the part of the text that was sent to the cloud
-	audited int      // position up to which tokens have been compared
-	warming bool     // text is being sent early
+	sent    int  // length of the part of the text that was sent to the cloud
+	audited int  // position up to which tokens have been compared
+	warming bool // text is being sent early
 	warmed  chan Warming
-	last    ID    // given to a node
-	base    *node // end of the model's settled text
-	tip     *node // last token shown: base, or a child of base that is not evaluated yet
 
 	cost          *lookup.Cost
 	lately        *Waits
@@ -85,24 +80,20 @@ func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
 	r := &decodeRun{
 		rules: newRules(d.o, len(prompt)), sched: newScheduler(d.o.Clock),
 		model: d.model, router: d.router, cloud: d.cloud,
-		text: append([]int32(nil), prompt...), prompt: len(prompt),
 		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
 	r.out = &outputStream{rules: r.rules, sched: r.sched, emit: emit, began: r.sched.currentTime()}
 	r.drafter = newDrafter(d.o, r.out.began)
-	root := &node{
-		pos: len(prompt) - 1, evaluated: true, fact: new(fact), since: len(prompt), looked: true, place: r.Place,
-	}
-	r.base, r.tip = root, root
+	r.tree = newDraftTree(r.rules, r.sched, d.model, prompt)
 	return r
 }
 
 func (r *decodeRun) decodeText(ctx context.Context) error {
 	r.warmCloud(ctx, 1)
-	r.maybeStartCheck(ctx, r.tip)
+	r.maybeStartCheck(ctx, r.tree.tip)
 	start := r.sched.currentTime()
-	head, err := r.model.Prefill(ctx, r.text)
+	head, err := r.model.Prefill(ctx, r.tree.text)
 	if err != nil {
 		return err
 	}
@@ -110,7 +101,7 @@ func (r *decodeRun) decodeText(ctx context.Context) error {
 		r.out.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.out.began), Took: r.sched.elapsedSince(start)}})
 	}
 	r.settleDial(r.cloud)
-	r.decideNextToken(r.tip, &head)
+	r.decideNextToken(r.tree.tip, &head)
 	if r.Mode == Serial {
 		return r.decodeSerial(ctx)
 	}
@@ -128,7 +119,7 @@ func (r *decodeRun) decodeSerial(ctx context.Context) error {
 		if !over {
 			r.sendPendingQuestions(ctx)
 		}
-		for !over && r.lastCertain().hasOpenEscalation() {
+		for !over && r.tree.lastCertain().hasOpenEscalation() {
 			if err := r.waitForAnswer(ctx); err != nil {
 				return err
 			}
@@ -144,22 +135,12 @@ func (r *decodeRun) decodeSerial(ctx context.Context) error {
 		} else if checked {
 			continue
 		}
-		if n := r.lastCertain(); !n.evaluated {
+		if n := r.tree.lastCertain(); !n.evaluated {
 			if err := r.evaluateLeaves(ctx, []*node{n}); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// lastCertain returns the last token that certainly follows by the answers so far: it is not evaluated, or an open
-// question follows. Without verification that is the tip.
-func (r *decodeRun) lastCertain() *node {
-	n := r.tip
-	for n.evaluated && !n.hasOpenEscalation() {
-		n = n.children[0]
-	}
-	return n
 }
 
 func (r *decodeRun) decodePipelined(ctx context.Context) error {
@@ -190,13 +171,7 @@ func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 	}
 	chains := r.guessChains(ctx, leaves)
 	rows := slices.Concat(append([][]*node{leaves}, chains...)...)
-	nodes := make([]Node, len(rows))
-	for i, n := range rows {
-		nodes[i] = Node{ID: n.id, Token: n.token, Pos: n.pos}
-		for _, a := range pathBetween(r.base, n.parent) {
-			nodes[i].Path = append(nodes[i].Path, a.id)
-		}
-	}
+	nodes := r.tree.modelNodes(rows)
 	start := r.sched.currentTime()
 	heads, err := r.model.Extend(ctx, nodes)
 	if err != nil {
@@ -256,7 +231,7 @@ func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 	}
 	r.lately.recordDecision(escalate)
 	if says := r.headLogProbs(head, local); !escalate {
-		c := r.addChild(n, local, confidence)
+		c := r.tree.addChild(n, local, confidence)
 		if c.probs = says; r.checksEnabled() {
 			r.recordAlternatives(n, c, r.likelyTokens(c.pos, local, head))
 		}
@@ -308,11 +283,11 @@ func (r *decodeRun) closeRun() {
 	for _, s := range r.streams {
 		s.live = false // only count what still comes
 	}
-	for _, c := range slices.Concat(r.tip.children, r.tip.alts) {
+	for _, c := range slices.Concat(r.tree.tip.children, r.tree.tip.alts) {
 		r.dropBranch(c, new(escalation))
 	}
-	if e := r.tip.esc; e != nil {
+	if e := r.tree.tip.esc; e != nil {
 		r.dropEscalation(e, new(escalation))
 	}
-	r.settleShown()
+	r.tree.settleShown()
 }

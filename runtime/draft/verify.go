@@ -42,7 +42,7 @@ func (o *rules) verificationDue(n *node, local int32) (why Why, wanted bool) {
 // auditFrom is the position from which the tokens before a question are compared, 0 for none, and how.
 func (r *decodeRun) auditFrom(at *node) (from int, how terms.Verify) {
 	if r.Verify {
-		for n := at; n != r.tip && (n.pos >= at.since || r.checksEnabled()); n = n.parent {
+		for n := at; n != r.tree.tip && (n.pos >= at.since || r.checksEnabled()); n = n.parent {
 			if !n.looked {
 				from = n.pos
 			}
@@ -71,9 +71,9 @@ type comparison struct {
 	before *node
 }
 
-func (r *decodeRun) listComparisons(at *node, from int) []comparison {
+func (t *draftTree) listComparisons(at *node, from int) []comparison {
 	var all []comparison
-	for n := at; from > 0 && n != r.tip && n.pos >= from; n = n.parent {
+	for n := at; from > 0 && n != t.tip && n.pos >= from; n = n.parent {
 		all = append(all, comparison{n.pos, n.token, n.parent})
 	}
 	return all
@@ -121,7 +121,7 @@ func (r *decodeRun) applyFacts() {
 		}
 	}
 	if r.usesFacts() {
-		walk(r.tip)
+		walk(r.tree.tip)
 	}
 }
 
@@ -152,7 +152,7 @@ func (r *decodeRun) answerFromFacts(e *escalation) {
 	if e.isResolved() {
 		return
 	}
-	for n := e.at; r.Verify && n != r.tip && n.pos >= e.at.since; n = n.parent {
+	for n := e.at; r.Verify && n != r.tree.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
 			return
 		}
@@ -180,7 +180,7 @@ func (r *decodeRun) replaceToken(n *node) {
 	r.dropBranch(old, cost)
 	n.children = n.children[:0]
 	if c == nil {
-		c = r.addChild(n, n.fact.token, old.confidence)
+		c = r.tree.addChild(n, n.fact.token, old.confidence)
 	} else {
 		n.children = append(n.children, c)
 		r.won++
@@ -198,7 +198,7 @@ func (r *decodeRun) replaceToken(n *node) {
 }
 
 func (r *decodeRun) acceptUnverified(e *escalation) {
-	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
+	for n := e.at; n != r.tree.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
 			r.acceptChild(n.parent)
 			n.unverified = true
@@ -216,11 +216,11 @@ func (r *decodeRun) auditVerified(e *escalation) {
 }
 
 func (r *decodeRun) recordComparison(next *node) {
-	if !r.Verify || next.origin != Edge || next.unverified || r.tip.esc != nil {
+	if !r.Verify || next.origin != Edge || next.unverified || r.tree.tip.esc != nil {
 		return // the escalation has a token that was asked for
 	}
 	r.looks = append(r.looks, next.pos)
-	f := r.tip.fact
+	f := r.tree.tip.fact
 	if found, ok := f.found[next.token]; ok {
 		r.within = append(r.within, found)
 	} else if f.known && f.token != next.token { // it may not stand there

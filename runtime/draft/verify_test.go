@@ -777,7 +777,7 @@ func TestAgrees(t *testing.T) {
 			stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, after, false},
 		{"a place at the tip's position that was dropped", stream{at: &node{pos: 3}, pos: 4}, after, false},
 	} {
-		assert.Equal(t, c.want, r.streamAgrees(&c.s, c.n), c.name)
+		assert.Equal(t, c.want, r.tree.streamAgrees(&c.s, c.n), c.name)
 	}
 }
 
@@ -842,15 +842,15 @@ func TestOfUse(t *testing.T) {
 	tip.children = []*node{leaf}
 	r := runOf(Options{Ahead: 5}, []int32{0, 1, 2, 3}, tip)
 	at := func(tokens ...int32) *stream { return &stream{at: tip, pos: 4, tokens: tokens} }
-	assert.True(t, r.isStreamUseful(at(4)))
-	assert.True(t, r.isStreamUseful(at(4, 5, 6)))
-	assert.False(t, r.isStreamUseful(at(5)), "the tree contradicts it")
+	assert.True(t, r.tree.isStreamUseful(at(4)))
+	assert.True(t, r.tree.isStreamUseful(at(4, 5, 6)))
+	assert.False(t, r.tree.isStreamUseful(at(5)), "the tree contradicts it")
 	leaf.final = true
-	assert.True(t, r.isStreamUseful(at()), "the last token itself")
-	assert.False(t, r.isStreamUseful(at(4)), "no token after the last one")
+	assert.True(t, r.tree.isStreamUseful(at()), "the last token itself")
+	assert.False(t, r.tree.isStreamUseful(at(4)), "no token after the last one")
 	leaf.final = false
-	assert.True(t, r.isStreamUseful(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
-	assert.False(t, r.isStreamUseful(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
+	assert.True(t, r.tree.isStreamUseful(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
+	assert.False(t, r.tree.isStreamUseful(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
 		"all its tokens are shown")
 }
 
@@ -921,9 +921,9 @@ func TestIdle(t *testing.T) {
 			guess := &node{pos: 4, parent: tip, guess: c.guess, alt: c.first == alternative}
 			r := runOf(Options{}, []int32{0, 1, 2, 3}, tip)
 			if !guess.alt {
-				assert.False(t, r.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
+				assert.False(t, r.tree.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
 			}
-			assert.Equal(t, c.want, r.shouldDefer(open(guess, c.second)))
+			assert.Equal(t, c.want, r.tree.shouldDefer(open(guess, c.second)))
 		})
 	}
 }

@@ -7,11 +7,11 @@ import "context"
 // is sent at a time.
 func (r *decodeRun) warmCloud(ctx context.Context, unknown int) {
 	w, ok := r.cloud.(Warmer)
-	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.sent < unknown ||
+	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.tree.text)-r.sent < unknown ||
 		r.Deadline > 0 && r.Breaker.Open() {
 		return
 	}
-	text, before := r.text[:len(r.text):len(r.text)], r.sent
+	text, before := r.tree.text[:len(r.tree.text):len(r.tree.text)], r.sent
 	r.warming, r.sent = true, len(text)
 	start := r.sched.currentTime()
 	r.sched.startGoroutine(func() {
