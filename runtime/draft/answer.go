@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 )
 
 func (r *decodeRun) processResults() {
@@ -34,7 +33,7 @@ func (r *decodeRun) drainAsks() {
 func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 	front, start := r.tree.lastCertain(), r.sched.currentTime()
 	oldest := cmp.Or(front.esc, front.check)
-	if oldest == nil || len(r.asked) == 0 && r.open == 0 && !r.hasLiveStream() {
+	if oldest == nil || r.questions.openCount() == 0 && !r.hasLiveStream() {
 		panic("draft: waiting while no question is open")
 	}
 	came := r.sched.waitForResultUntil(ctx, r.nextWakeup(start))
@@ -43,7 +42,7 @@ func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 	}
 	took := r.sched.elapsedSince(start)
 	oldest.Exposed += took
-	r.waited += took
+	r.questions.waited += took
 	if r.Trace && took > 0 {
 		r.out.emitEvent(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.out.began), Took: took}})
 	}
@@ -68,8 +67,10 @@ func (r *decodeRun) applyResult(res result) {
 	e.returned = true
 	e.BytesUp, e.BytesDown, e.Prefilled = res.answer.BytesUp, res.answer.BytesDown, res.answer.Prefilled
 	e.Decoded = res.err == nil
-	r.heard = r.heard || e.Decoded
-	r.recordAskError(e, res.err)
+	r.questions.heard = r.questions.heard || e.Decoded
+	for _, f := range r.questions.recordAskError(e, res.err) {
+		r.out.emitEscalation(f)
+	}
 	switch {
 	case res.probe:
 		r.applyProbeResult(e, res)
@@ -99,27 +100,6 @@ func (r *decodeRun) applyAnswer(e *escalation, res result) {
 		token, origin := r.tokenFromAnswer(e, res.answer)
 		e.Kept = origin == Edge
 		r.resolveEscalation(e, Miss, token, origin, nil)
-	}
-}
-
-// recordAskError sets the error of an escalation that ended at its deadline, and of those that were not asked because
-// of it, to the error that its ask has now returned. It emits the escalations that are due.
-func (r *decodeRun) recordAskError(e *escalation, err error) {
-	if errors.Is(err, ErrDeadline) {
-		if e.Outcome == Late {
-			e.Err = err
-		}
-		if e == r.silent {
-			r.Breaker.setCause(err)
-		}
-		for _, f := range e.followers {
-			f.Err = notAskedError(err)
-		}
-	}
-	for _, f := range append([]*escalation{e}, e.followers...) {
-		if f.due {
-			r.out.emitEscalation(f)
-		}
 	}
 }
 
@@ -153,16 +133,14 @@ func (r *decodeRun) failEscalation(e *escalation, err error) {
 	if r.Deadline > 0 {
 		r.Breaker.recordFailure(e.sent, now, err)
 	}
-	if !e.returned && (r.silent == nil || r.silent.returned) {
-		r.silent = e
-	}
+	r.questions.markSilent(e)
 	r.resolveEscalation(e, outcome, e.Local, EdgeTimeout, err)
 }
 
 // resolveEscalation makes token follow e.at: its branch stays, the others are dropped. Where verification asked, the
 // small model's token stays its own if the large model agrees.
 func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int32, origin Origin, err error) {
-	r.closeEscalation(e, err)
+	r.questions.closeEscalation(e, err)
 	if origin == FromCloud && e.Why != Routed && token == e.Local {
 		origin = Edge
 	}
@@ -206,23 +184,11 @@ func (r *decodeRun) dropEscalation(e, by *escalation) {
 	}
 	by.Exposed += e.Exposed
 	asked := e.Outcome != waiting && e.Outcome != Unasked && e.Outcome != Known
-	r.closeEscalation(e, errDropped)
+	r.questions.closeEscalation(e, errDropped)
 	e.Outcome, e.Hidden, e.Exposed = Dropped, 0, 0
 	if asked {
 		r.out.emitEscalation(e)
 	} else {
 		by.Wasted += e.Wasted
-	}
-}
-
-func (r *decodeRun) closeEscalation(e *escalation, why error) {
-	same := func(x *escalation) bool { return x == e }
-	r.unsent = slices.DeleteFunc(r.unsent, same)
-	r.asked = slices.DeleteFunc(r.asked, same)
-	if s := e.stream; s != nil && !s.afterReplacement && (why != nil || len(s.tokens) == 0) {
-		s.live = false
-	}
-	if e.cancel != nil && (e.stream == nil || !e.stream.live) {
-		e.cancel(why)
 	}
 }

@@ -1,10 +1,8 @@
 package draft
 
 import (
-	"cmp"
 	"context"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -52,26 +50,21 @@ func (e *escalation) isResolved() bool { return e.Outcome != waiting && e.Outcom
 // sendPendingQuestions sends the questions that there is room for, the likeliest to matter first. While the breaker is
 // open, local tokens stand at once.
 func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
-	if len(r.unsent) == 0 {
+	if len(r.questions.unsent) == 0 {
 		return
 	}
 	if r.Deadline > 0 && r.Breaker.Open() {
 		r.dropAlternatives()
 	}
 	defer runtime.Gosched() // questions leave before a forward call takes the processors
-	slices.SortStableFunc(r.unsent, func(a, b *escalation) int {
-		return cmp.Compare(r.tree.pathProbability(b.at), r.tree.pathProbability(a.at))
-	})
-	for i := 0; i < len(r.unsent); {
-		e := r.unsent[i]
+	r.questions.sortUnsent(r.tree)
+	for i := 0; i < len(r.questions.unsent); {
+		e := r.questions.unsent[i]
 		_, covered := r.waitsForStream(e, r.sched.currentTime())
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.sendProbe(ctx, e)
-			if r.silent != nil && !r.silent.returned {
-				e.after = r.silent
-				r.silent.followers = append(r.silent.followers, e)
-			}
+			r.questions.followSilent(e)
 			r.resolveEscalation(e, Unasked, e.Local, EdgeTimeout, r.Breaker.refusalError())
 			i = 0
 		case covered: // a stream or a check is about to bring its answer
@@ -79,8 +72,7 @@ func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
 			i++
 		case r.tree.shouldDefer(e):
 			i++
-		case len(r.asked)+r.open < r.InFlight:
-			r.unsent = slices.Delete(r.unsent, i, i+1)
+		case r.questions.openCount() < r.InFlight:
 			r.sendQuestion(ctx, e)
 		default:
 			return
@@ -120,9 +112,7 @@ func (r *decodeRun) addGuessBranches(e *escalation) {
 }
 
 func (r *decodeRun) sendQuestion(ctx context.Context, e *escalation) {
-	e.sent, e.Outcome = r.sched.currentTime(), inFlight
-	e.Held = e.sent.Sub(e.wanted)
-	r.asked = append(r.asked, e)
+	r.questions.markAsked(e, r.sched.currentTime())
 	r.addGuessBranches(e)
 	r.startAsk(ctx, result{of: e})
 }
@@ -154,7 +144,7 @@ func (r *decodeRun) startAsk(ctx context.Context, res result) {
 	}
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel
-	limit := r.answerTimeout()
+	limit := r.questions.answerTimeout()
 	r.sched.startGoroutine(func() {
 		defer cancel(nil)
 		ask, answered := r.sched.limitAskTime(ask, &q, limit, cancel)

@@ -22,9 +22,9 @@ func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
 
 func (r *decodeRun) startCheck(ctx context.Context, n *node) {
 	now := r.sched.currentTime()
-	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.waited}
+	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.questions.waited}
 	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.out.began), Outcome: inFlight, Why: Early}
-	r.open++
+	r.questions.checks++
 	r.startAsk(ctx, result{of: n.check})
 }
 
@@ -34,7 +34,7 @@ func (r *decodeRun) checkSerially(ctx context.Context) (checked bool, err error)
 		return false, nil
 	}
 	r.startCheck(ctx, n)
-	for r.open > 0 && err == nil {
+	for r.questions.checks > 0 && err == nil {
 		err = r.waitForAnswer(ctx)
 	}
 	return true, err
@@ -43,11 +43,11 @@ func (r *decodeRun) checkSerially(ctx context.Context) (checked bool, err error)
 // checkAhead asks about the text up to the end of the draft, if that is worth it: at once if there is nothing to draft,
 // and not if tokens ahead are as soon. If nothing else will bring an answer, it asks however sure the draft is.
 func (r *decodeRun) checkAhead(ctx context.Context, idle bool) {
-	if !r.checksEnabled() || len(r.asked)+r.open >= r.InFlight {
+	if !r.checksEnabled() || r.questions.openCount() >= r.InFlight {
 		return
 	}
 	n, lost := r.tree.draftEnd()
-	stuck := idle && len(r.asked)+r.open == 0 && !r.hasLiveStream()
+	stuck := idle && r.questions.openCount() == 0 && !r.hasLiveStream()
 	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
 	}
@@ -100,7 +100,7 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	if e.Outcome != inFlight {
 		return // its text does not hold
 	}
-	r.open--
+	r.questions.checks--
 	if e.Err = res.err; e.Err != nil || r.closed {
 		e.Outcome = Dropped
 		r.stopChecks() // escalations ask for themselves
@@ -108,7 +108,7 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 		return
 	}
 	e.Outcome = Checked
-	e.Hidden = max(0, e.Wait-(r.waited-e.before))
+	e.Hidden = max(0, e.Wait-(r.questions.waited-e.before))
 	r.lately.recordWait(e.Wait)
 	r.beginStream(e, res)
 	e.at.fact.recordChoice(res.answer.Token, nil)

@@ -280,7 +280,7 @@ func TestCovered(t *testing.T) {
 	for name, streams := range map[string][]*stream{"the next check": nil, "a stream": {begun}} {
 		o := Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true}
 		r := runOf(o, []int32{0, 1, 2, 3}, tip)
-		r.streams, r.unsent = streams, []*escalation{e}
+		r.streams, r.questions.unsent = streams, []*escalation{e}
 		for after, waits := range map[time.Duration]bool{0: true, 29 * ms: true, 30 * ms: false, 90 * ms: false} {
 			until, ok := r.waitsForStream(e, now.Add(after))
 			assert.Equal(t, waits, ok, "%s after %v", name, after)

@@ -65,7 +65,7 @@ func (r *decodeRun) dropBranch(n *node, by *escalation) {
 	dead, questions := r.tree.cutBranch(n, by)
 	for _, e := range questions {
 		if e.checks {
-			r.open--
+			r.questions.checks--
 		}
 		r.dropEscalation(e, by)
 	}

@@ -123,7 +123,7 @@ func (r *decodeRun) waitsForStream(e *escalation, now time.Time) (until time.Tim
 	var patience time.Time
 	typical := r.lately.median
 	if r.Deadline > 0 {
-		if patience = e.wanted.Add(r.answerTimeout() / 2); !now.Before(patience) {
+		if patience = e.wanted.Add(r.questions.answerTimeout() / 2); !now.Before(patience) {
 			return patience, false
 		}
 	}

@@ -71,7 +71,7 @@ var answerMistakes = []mistake{
 		keep.origin = Edge
 	}
 	e.at.children = append(`},
-	{"leave the questions of a dropped branch open", inSchedules, "answer.go",
+	{"leave the questions of a dropped branch open", inSchedules, "questions.go",
 		`{
 		e.cancel(why)`,
 		`&& !(PLANTED && why == errDropped) {
@@ -81,8 +81,8 @@ var answerMistakes = []mistake{
 // questionMistakes are mistakes with when questions are sent.
 var questionMistakes = []mistake{
 	{"in flight off by one", inSchedules, "ask.go",
-		`		case len(r.asked)+r.open < r.InFlight:`,
-		`		case len(r.asked)+r.open < r.InFlight, PLANTED && len(r.asked) == r.InFlight:`},
+		`		case r.questions.openCount() < r.InFlight:`,
+		`		case r.questions.openCount() < r.InFlight, PLANTED && len(r.questions.asked) == r.InFlight:`},
 	{"forget a question that has to wait", inSchedules, "ask.go",
 		`		default:
 			return
@@ -169,7 +169,8 @@ var guessMistakes = []mistake{
 	}
 	next := `,
 		`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
-		r.unsent, n.esc = r.unsent[:len(r.unsent)-1], nil
+		r.questions.removeEscalation(n.esc)
+		n.esc = nil
 		r.tree.addChild(n, guess.token, 0)
 	}
 	if n.hasOpenEscalation() {

@@ -93,7 +93,7 @@ func (r *decodeRun) branchCount(e *escalation) int {
 		}
 		guesses = append(guesses, chance*g.p)
 	}
-	asks := float64(max(0, r.InFlight-len(r.asked)))
+	asks := float64(max(0, r.InFlight-len(r.questions.asked)))
 	if r.checksEnabled() {
 		asks = math.Inf(1) // one check asks for all on a path
 	}

@@ -264,7 +264,7 @@ func TestBranchesOf(t *testing.T) {
 			for range 50 {
 				r.lately.recordDecision(true)
 			}
-			r.InFlight, r.asked = inFlight, make([]*escalation, asked)
+			r.InFlight, r.questions.asked = inFlight, make([]*escalation, asked)
 		}
 	}
 	assert.Equal(t, 2, at(0.3, Options{}, dense(1000, 1)), "0.5·20.5 - ½ < 0.7·15.9 - 0.65")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -21,8 +20,11 @@ type decodeRun struct {
 	router Router
 	cloud  Cloud
 
-	tree   *draftTree
-	out    *outputStream
+	tree *draftTree
+	out  *outputStream
+
+	questions *openQuestions
+
 	closed bool // the draft tree is dropped: answers only cost
 
 	sent    int  // length of the part of the text that was sent to the cloud
@@ -32,7 +34,6 @@ type decodeRun struct {
 
 	cost          *lookup.Cost
 	lately        *Waits
-	heard         bool     // the cloud has answered a question about this text
 	*promptLookup          // nil: nothing is guessed from the text
 	drafter       *drafter // nil: there is none
 
@@ -40,13 +41,8 @@ type decodeRun struct {
 	looks   []int           // positions of the small model's tokens shown as verified since the last audit
 	within  []terms.Finding // of these, where the large model chooses another token
 
-	open   int           // checks without an answer
-	waited time.Duration // in all, for answers or tokens ahead
-	fanned escalation    // what was evaluated in vain for alternatives
-	won    int           // alternatives that took the place of a token
-	unsent []*escalation // to be asked when there is room
-	asked  []*escalation // open, in the order in which they were asked
-	silent *escalation   // one that the deadline ended; its ask may still run
+	fanned escalation // what was evaluated in vain for alternatives
+	won    int        // alternatives that took the place of a token
 }
 
 // Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
@@ -84,6 +80,7 @@ func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
 	r.out = &outputStream{rules: r.rules, sched: r.sched, emit: emit, began: r.sched.currentTime()}
+	r.questions = &openQuestions{rules: r.rules, cloud: d.cloud, lately: r.lately}
 	r.drafter = newDrafter(d.o, r.out.began)
 	r.tree = newDraftTree(r.rules, r.sched, d.model, prompt)
 	return r
@@ -241,7 +238,7 @@ func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 			Pos: n.pos + 1, Decided: r.sched.elapsedSince(r.out.began), Outcome: waiting, Why: why, Local: local,
 			Confidence: confidence,
 		}
-		r.unsent = append(r.unsent, n.esc)
+		r.questions.unsent = append(r.questions.unsent, n.esc)
 	}
 	r.applyFact(n)
 }
