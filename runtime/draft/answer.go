@@ -12,7 +12,7 @@ func (r *decodeRun) processResults() {
 	}
 	r.emitWarming()
 	r.expireEscalations(r.sched.currentTime())
-	r.cancelUselessStreams()
+	r.streams.cancelUselessStreams()
 }
 
 func (r *decodeRun) drainAsks() {
@@ -22,7 +22,7 @@ func (r *decodeRun) drainAsks() {
 		}
 	}
 	r.emitWarming()
-	r.emitAhead()
+	r.streams.emitAhead(r.out)
 	if f := r.fanned; f.Wasted > 0 || r.won > 0 {
 		r.out.emitEvent(Event{Fan: &Fan{r.won, f.Wasted, f.Exposed}})
 	}
@@ -33,7 +33,7 @@ func (r *decodeRun) drainAsks() {
 func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 	front, start := r.tree.lastCertain(), r.sched.currentTime()
 	oldest := cmp.Or(front.esc, front.check)
-	if oldest == nil || r.questions.openCount() == 0 && !r.hasLiveStream() {
+	if oldest == nil || r.questions.openCount() == 0 && !r.streams.hasLiveStream() {
 		panic("draft: waiting while no question is open")
 	}
 	came := r.sched.waitForResultUntil(ctx, r.nextWakeup(start))
@@ -58,7 +58,9 @@ func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 func (r *decodeRun) applyResult(res result) {
 	e := res.of
 	if res.ended || res.ahead != nil {
-		r.applyAhead(res)
+		if r.streams.applyAhead(res) {
+			r.applyFacts()
+		}
 		return
 	}
 	if e.returned {
@@ -93,7 +95,7 @@ func (r *decodeRun) applyAnswer(e *escalation, res result) {
 	if r.Deadline > 0 {
 		r.Breaker.recordSuccess()
 	}
-	r.beginStream(e, res)
+	r.streams.beginStream(e, res)
 	r.recordFacts(e, res.answer)
 	r.applyFacts()
 	if !e.isResolved() {

@@ -60,7 +60,7 @@ func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
 	r.questions.sortUnsent(r.tree)
 	for i := 0; i < len(r.questions.unsent); {
 		e := r.questions.unsent[i]
-		_, covered := r.waitsForStream(e, r.sched.currentTime())
+		_, covered := r.streams.waitsForStream(e, r.sched.currentTime(), r.questions.answerTimeout())
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.sendProbe(ctx, e)
@@ -139,8 +139,7 @@ func (r *decodeRun) startAsk(ctx context.Context, res result) {
 	}
 	if !res.probe && r.Ahead > 1 {
 		q.Ahead = r.Ahead - 1
-		e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
-		r.streams = append(r.streams, e.stream)
+		r.streams.openStream(e)
 	}
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel

@@ -47,13 +47,13 @@ func (r *decodeRun) checkAhead(ctx context.Context, idle bool) {
 		return
 	}
 	n, lost := r.tree.draftEnd()
-	stuck := idle && r.questions.openCount() == 0 && !r.hasLiveStream()
+	stuck := idle && r.questions.openCount() == 0 && !r.streams.hasLiveStream()
 	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
 	}
 	soonest := r.sched.currentTime().Add(r.lately.median)
-	for _, s := range r.streams {
-		if at, may := r.tokenExpectedAt(s, n, n.pos+1); may && !at.After(soonest) {
+	for _, s := range r.streams.all {
+		if at, may := r.streams.tokenExpectedAt(s, n, n.pos+1); may && !at.After(soonest) {
 			return
 		}
 	}
@@ -110,26 +110,11 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	e.Outcome = Checked
 	e.Hidden = max(0, e.Wait-(r.questions.waited-e.before))
 	r.lately.recordWait(e.Wait)
-	r.beginStream(e, res)
+	r.streams.beginStream(e, res)
 	e.at.fact.recordChoice(res.answer.Token, nil)
 	r.recordFacts(e, res.answer)
 	r.applyFacts()
 	r.out.emitEscalation(e)
-}
-
-func (r *decodeRun) isSuperseded(s *stream) bool {
-	for _, t := range r.streams {
-		at := t.at
-		if at.pos <= r.tree.tip.pos {
-			at = r.tree.tip
-		}
-		next, other := s.pos+len(s.tokens), t.pos+len(t.tokens)
-		if t != s && t.live && len(t.tokens) > 0 && t.pos >= s.pos &&
-			(other > next || other == next && t.pos > s.pos) && r.tree.streamAgrees(s, at) && r.tree.isStreamUseful(t) {
-			return true
-		}
-	}
-	return false
 }
 
 // knownTokens returns the tokens that follow n by facts alone, at most most.

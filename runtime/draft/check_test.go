@@ -280,9 +280,9 @@ func TestCovered(t *testing.T) {
 	for name, streams := range map[string][]*stream{"the next check": nil, "a stream": {begun}} {
 		o := Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true}
 		r := runOf(o, []int32{0, 1, 2, 3}, tip)
-		r.streams, r.questions.unsent = streams, []*escalation{e}
+		r.streams.all, r.questions.unsent = streams, []*escalation{e}
 		for after, waits := range map[time.Duration]bool{0: true, 29 * ms: true, 30 * ms: false, 90 * ms: false} {
-			until, ok := r.waitsForStream(e, now.Add(after))
+			until, ok := r.streams.waitsForStream(e, now.Add(after), r.Deadline)
 			assert.Equal(t, waits, ok, "%s after %v", name, after)
 			assert.Equal(t, now.Add(30*ms), until, "%s after %v", name, after)
 			if waits {
@@ -292,7 +292,7 @@ func TestCovered(t *testing.T) {
 			}
 		}
 		r.Deadline = -1
-		until, ok := r.waitsForStream(e, now.Add(time.Hour))
+		until, ok := r.streams.waitsForStream(e, now.Add(time.Hour), r.Deadline)
 		assert.True(t, ok, name)
 		assert.Zero(t, until, name)
 	}

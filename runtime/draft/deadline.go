@@ -62,7 +62,7 @@ func (r *decodeRun) nextWakeup(now time.Time) time.Time {
 		next = check
 	}
 	for _, e := range r.questions.unsent {
-		if until, waits := r.waitsForStream(e, now); waits {
+		if until, waits := r.streams.waitsForStream(e, now, r.questions.answerTimeout()); waits {
 			next = earlierTime(next, until)
 		}
 	}

@@ -24,6 +24,7 @@ type decodeRun struct {
 	out  *outputStream
 
 	questions *openQuestions
+	streams   *aheadStreams
 
 	closed bool // the draft tree is dropped: answers only cost
 
@@ -37,9 +38,8 @@ type decodeRun struct {
 	*promptLookup          // nil: nothing is guessed from the text
 	drafter       *drafter // nil: there is none
 
-	streams []*stream       // tokens ahead, of all questions that are not dropped
-	looks   []int           // positions of the small model's tokens shown as verified since the last audit
-	within  []terms.Finding // of these, where the large model chooses another token
+	looks  []int           // positions of the small model's tokens shown as verified since the last audit
+	within []terms.Finding // of these, where the large model chooses another token
 
 	fanned escalation // what was evaluated in vain for alternatives
 	won    int        // alternatives that took the place of a token
@@ -79,10 +79,11 @@ func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
 		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
+	r.tree = newDraftTree(r.rules, r.sched, d.model, prompt)
 	r.out = &outputStream{rules: r.rules, sched: r.sched, emit: emit, began: r.sched.currentTime()}
 	r.questions = &openQuestions{rules: r.rules, cloud: d.cloud, lately: r.lately}
+	r.streams = &aheadStreams{rules: r.rules, tree: r.tree, lately: r.lately}
 	r.drafter = newDrafter(d.o, r.out.began)
-	r.tree = newDraftTree(r.rules, r.sched, d.model, prompt)
 	return r
 }
 
@@ -109,7 +110,7 @@ func (r *decodeRun) decodeText(ctx context.Context) error {
 // wait.
 func (r *decodeRun) decodeSerial(ctx context.Context) error {
 	for {
-		if r.hasLiveStream() {
+		if r.streams.hasLiveStream() {
 			r.processResults() // tokens ahead that came during the pass save asks
 		}
 		over := r.commitTokens() // guesses that hold, before the next question
@@ -277,7 +278,7 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 func (r *decodeRun) closeRun() {
 	defer r.drainAsks()
 	r.closed = true
-	for _, s := range r.streams {
+	for _, s := range r.streams.all {
 		s.live = false // only count what still comes
 	}
 	for _, c := range slices.Concat(r.tree.tip.children, r.tree.tip.alts) {

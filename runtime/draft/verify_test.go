@@ -792,18 +792,18 @@ func TestExpected(t *testing.T) {
 		s := &stream{of: new(escalation), at: tip, pos: 4, live: true, last: time.Unix(0, 100)}
 		e := &escalation{at: n.parent}
 		e.Pos = pos
-		_, may := r.answerExpectedAt(s, e)
+		_, may := r.streams.answerExpectedAt(s, e)
 		assert.Equal(t, pos == 5 || pos == 6, may,
 			"position %d: the first token is its answer, and two more follow", pos)
 		s.live = false
-		_, may = r.answerExpectedAt(s, e)
+		_, may = r.streams.answerExpectedAt(s, e)
 		assert.False(t, may, "it has ended")
 	}
 	s := &stream{of: new(escalation), at: tip, pos: 4, tokens: []int32{0, 7}, live: true, last: time.Unix(0, 100)}
 	for token, want := range map[int32]bool{7: true, 8: false} {
 		e := &escalation{at: &node{pos: 4, parent: tip, place: only{token: token}}}
 		e.Pos = 5
-		_, may := r.answerExpectedAt(s, e)
+		_, may := r.streams.answerExpectedAt(s, e)
 		assert.Equal(t, want, may, "7 has arrived, and only %d may follow", token)
 	}
 }

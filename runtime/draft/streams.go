@@ -20,7 +20,26 @@ type stream struct {
 	used             int  // of the tokens, those that answered an escalation or verified a token
 }
 
-func (r *decodeRun) beginStream(e *escalation, res result) {
+// aheadStreams are the streams of tokens ahead of one text.
+//
+//   - The tokens of a stream are a path of facts from the place where it begins, which need not be on the draft tree.
+//   - A stream is live from when its question is sent until the large model sends no more, the question is dropped
+//     before its answer, or no path of the draft tree lacks its next token. It has at most Ahead tokens.
+//   - What comes later is only counted: streams that have ended stay in the list.
+type aheadStreams struct {
+	*rules
+	tree   *draftTree // which they are compared with
+	lately *Waits
+	all    []*stream
+}
+
+// openStream begins the stream of a question that is about to be sent.
+func (l *aheadStreams) openStream(e *escalation) {
+	e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
+	l.all = append(l.all, e.stream)
+}
+
+func (l *aheadStreams) beginStream(e *escalation, res result) {
 	s := e.stream
 	if s == nil {
 		return
@@ -29,40 +48,41 @@ func (r *decodeRun) beginStream(e *escalation, res result) {
 	if c, found, ok := e.firstReplaced(res.answer); ok {
 		s.afterReplacement, s.at, s.pos, s.fact, token = true, c.before, c.pos, c.before.fact, found.Token
 	}
-	r.appendToStream(s, res.at, token)
+	l.appendToStream(s, res.at, token)
 }
 
 // The first token of a stream is the answer.
-func (r *decodeRun) appendToStream(s *stream, at time.Time, tokens ...int32) {
+func (l *aheadStreams) appendToStream(s *stream, at time.Time, tokens ...int32) {
 	for _, t := range tokens {
 		if len(s.tokens) > 0 {
 			s.fact.recordChoice(t, s)
-			r.lately.pace = at.Sub(s.last) / time.Duration(len(tokens))
+			l.lately.pace = at.Sub(s.last) / time.Duration(len(tokens))
 		}
 		s.tokens, s.fact = append(s.tokens, t), s.fact.childFact(t)
 	}
 	s.last = at
 }
 
-func (r *decodeRun) applyAhead(res result) {
+// applyAhead adds the tokens of a result to its stream, and reports whether there may be new facts.
+func (l *aheadStreams) applyAhead(res result) bool {
 	s := res.of.stream
 	if !s.live {
-		s.late = max(0, min(s.late+len(res.ahead), r.Ahead-len(s.tokens)))
-		return
+		s.late = max(0, min(s.late+len(res.ahead), l.Ahead-len(s.tokens)))
+		return false
 	}
 	if res.ended {
 		s.live = false
-		return
+		return false
 	}
 	for i, t := range res.ahead {
-		if t < 0 || r.Vocab > 0 && int(t) >= r.Vocab || len(s.tokens)+i >= r.Ahead {
+		if t < 0 || l.Vocab > 0 && int(t) >= l.Vocab || len(s.tokens)+i >= l.Ahead {
 			res.ahead, s.live = res.ahead[:i], false // more may come before the ask ends
 			res.of.cancel(ErrToken)
 			break
 		}
 	}
-	r.appendToStream(s, res.at, res.ahead...)
-	r.applyFacts()
+	l.appendToStream(s, res.at, res.ahead...)
+	return true
 }
 
 // streamAgrees reports whether the path to n passes through the place of a stream and equals its tokens as far as both
@@ -87,48 +107,50 @@ func (t *draftTree) streamAgrees(s *stream, n *node) bool {
 
 // answerExpectedAt returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer
 // the estimate uses the last waits; the zero time: unknown.
-func (r *decodeRun) answerExpectedAt(s *stream, e *escalation) (at time.Time, may bool) {
+func (l *aheadStreams) answerExpectedAt(s *stream, e *escalation) (at time.Time, may bool) {
 	if ahead := e.Pos - s.pos; ahead >= 0 && ahead < len(s.tokens) && !e.at.allowsToken(s.tokens[ahead]) {
 		return at, false // it has arrived, and is not allowed there
 	}
-	return r.tokenExpectedAt(s, e.at, e.Pos)
+	return l.tokenExpectedAt(s, e.at, e.Pos)
 }
 
-func (r *decodeRun) tokenExpectedAt(s *stream, n *node, pos int) (at time.Time, may bool) {
-	ahead, typical := pos-s.pos, r.lately.median
-	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= r.Ahead || !r.tree.streamAgrees(s, n) {
+func (l *aheadStreams) tokenExpectedAt(s *stream, n *node, pos int) (at time.Time, may bool) {
+	ahead, typical := pos-s.pos, l.lately.median
+	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= l.Ahead || !l.tree.streamAgrees(s, n) {
 		return at, false
 	}
 	switch {
 	case len(s.tokens) > 0:
-		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * r.lately.pace), true
+		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * l.lately.pace), true
 	case typical == 0:
 		return at, true
 	}
-	return s.of.sent.Add(typical + time.Duration(ahead)*r.lately.pace), true
+	return s.of.sent.Add(typical + time.Duration(ahead)*l.lately.pace), true
 }
 
 // extraWaits is how much longer an escalation may wait for a stream than for an ask, in waits for an answer: an ask
 // costs a pass over the weights of the large model, and bytes. With checks, text is not to be later than necessary.
-func (r *decodeRun) extraWaits() int {
-	if r.checksEnabled() {
+func (l *aheadStreams) extraWaits() int {
+	if l.checksEnabled() {
 		return 0
 	}
 	return 1
 }
 
 // waitsForStream reports whether an escalation waits for a stream or a check in place of an ask, and until when: at
-// most half a deadline; the zero time: until these begin or end.
-func (r *decodeRun) waitsForStream(e *escalation, now time.Time) (until time.Time, ok bool) {
+// most half of timeout, that of a question; the zero time: until these begin or end.
+func (l *aheadStreams) waitsForStream(
+	e *escalation, now time.Time, timeout time.Duration,
+) (until time.Time, ok bool) {
 	var patience time.Time
-	typical := r.lately.median
-	if r.Deadline > 0 {
-		if patience = e.wanted.Add(r.questions.answerTimeout() / 2); !now.Before(patience) {
+	typical := l.lately.median
+	if l.Deadline > 0 {
+		if patience = e.wanted.Add(timeout / 2); !now.Before(patience) {
 			return patience, false
 		}
 	}
-	for _, s := range r.streams {
-		at, may := r.answerExpectedAt(s, e)
+	for _, s := range l.all {
+		at, may := l.answerExpectedAt(s, e)
 		if !may {
 			continue
 		}
@@ -136,25 +158,25 @@ func (r *decodeRun) waitsForStream(e *escalation, now time.Time) (until time.Tim
 			return patience, true
 		}
 		late := at.Add(typical)
-		if r.Deadline > 0 && patience.Before(late) {
+		if l.Deadline > 0 && patience.Before(late) {
 			late = patience
 		}
-		if now.Before(late) && !at.After(now.Add(time.Duration(1+r.extraWaits())*typical)) {
+		if now.Before(late) && !at.After(now.Add(time.Duration(1+l.extraWaits())*typical)) {
 			return late, true
 		}
 	}
-	return patience, r.checksEnabled() // the next check asks for it, and for all before it
+	return patience, l.checksEnabled() // the next check asks for it, and for all before it
 }
 
-func (r *decodeRun) hasLiveStream() bool {
-	return slices.ContainsFunc(r.streams, func(s *stream) bool { return s.live })
+func (l *aheadStreams) hasLiveStream() bool {
+	return slices.ContainsFunc(l.all, func(s *stream) bool { return s.live })
 }
 
 // cancelUselessStreams ends streams that are of no use: those that the text has passed, or that contradict the whole
 // draft tree.
-func (r *decodeRun) cancelUselessStreams() {
-	for _, s := range r.streams {
-		if s.live && len(s.tokens) > 0 && (!r.tree.isStreamUseful(s) || r.checksEnabled() && r.isSuperseded(s)) {
+func (l *aheadStreams) cancelUselessStreams() {
+	for _, s := range l.all {
+		if s.live && len(s.tokens) > 0 && (!l.tree.isStreamUseful(s) || l.checksEnabled() && l.isSuperseded(s)) {
 			s.live = false
 			s.of.cancel(errDropped)
 		}
@@ -176,10 +198,25 @@ func (t *draftTree) isStreamUseful(s *stream) bool {
 	return usefulBelow(t.tip)
 }
 
-func (r *decodeRun) emitAhead() {
-	for _, s := range r.streams {
+func (l *aheadStreams) emitAhead(o *outputStream) {
+	for _, s := range l.all {
 		if n := max(0, len(s.tokens)-1) + s.late; n > 0 {
-			r.out.emitEvent(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
+			o.emitEvent(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
 		}
 	}
+}
+
+func (l *aheadStreams) isSuperseded(s *stream) bool {
+	for _, t := range l.all {
+		at := t.at
+		if at.pos <= l.tree.tip.pos {
+			at = l.tree.tip
+		}
+		next, other := s.pos+len(s.tokens), t.pos+len(t.tokens)
+		if t != s && t.live && len(t.tokens) > 0 && t.pos >= s.pos &&
+			(other > next || other == next && t.pos > s.pos) && l.tree.streamAgrees(s, at) && l.tree.isStreamUseful(t) {
+			return true
+		}
+	}
+	return false
 }
