@@ -10,7 +10,7 @@ func (r *decodeRun) processResults() {
 	for res, ok := r.sched.results.popResult(); ok; res, ok = r.sched.results.popResult() {
 		r.applyResult(res)
 	}
-	r.emitWarming()
+	r.warm.emitWarming(r.out)
 	r.expireEscalations(r.sched.currentTime())
 	r.streams.cancelUselessStreams()
 }
@@ -21,7 +21,7 @@ func (r *decodeRun) drainAsks() {
 			r.applyResult(res)
 		}
 	}
-	r.emitWarming()
+	r.warm.emitWarming(r.out)
 	r.streams.emitAhead(r.out)
 	if f := r.fanned; f.Wasted > 0 || r.won > 0 {
 		r.out.emitEvent(Event{Fan: &Fan{r.won, f.Wasted, f.Exposed}})

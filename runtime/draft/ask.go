@@ -132,7 +132,7 @@ func (r *decodeRun) startAsk(ctx context.Context, res result) {
 	e := res.of
 	q := Question{Context: r.tree.contextTokens(e.at), K: r.K, Sampling: r.Sampling, Times: r.Trace}
 	if !res.probe || !r.Verify {
-		q.AuditFrom, q.Verify = r.auditFrom(e.at)
+		q.AuditFrom, q.Verify = r.audits.auditFrom(e.at, r.tree.firstUnverified(e.at))
 	}
 	if !res.probe && r.Verify {
 		e.compare, e.how = r.tree.listComparisons(e.at, q.AuditFrom), q.Verify

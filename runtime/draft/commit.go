@@ -6,7 +6,10 @@ func (r *decodeRun) commitTokens() (over bool) {
 	for !over && !r.out.stopped && r.tree.isNextCertain() {
 		next, reason := r.tree.tip.children[0], r.tree.tip.reason
 		if e := r.tree.tip.esc; e != nil {
-			r.auditEscalation(e)
+			if e.isAnswered() {
+				r.warm.markSent(e.Pos)
+			}
+			r.audits.auditEscalation(e, r.tree.origins)
 			r.out.emitEscalation(e)
 			if r.out.stopped {
 				r.tree.tip.esc = nil // it has been emitted
@@ -29,7 +32,7 @@ func (r *decodeRun) commitTokens() (over bool) {
 }
 
 func (r *decodeRun) showToken(next *node, reason *Reason) {
-	r.recordComparison(next)
+	r.audits.recordComparison(r.tree.tip, next)
 	r.tree.appendShown(next)
 	if r.promptLookup != nil {
 		r.promptLookup.appendShown(next)

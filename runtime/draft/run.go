@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -25,21 +24,15 @@ type decodeRun struct {
 
 	questions *openQuestions
 	streams   *aheadStreams
+	audits    *auditor
+	warm      *textWarmer
 
 	closed bool // the draft tree is dropped: answers only cost
-
-	sent    int  // length of the part of the text that was sent to the cloud
-	audited int  // position up to which tokens have been compared
-	warming bool // text is being sent early
-	warmed  chan Warming
 
 	cost          *lookup.Cost
 	lately        *Waits
 	*promptLookup          // nil: nothing is guessed from the text
 	drafter       *drafter // nil: there is none
-
-	looks  []int           // positions of the small model's tokens shown as verified since the last audit
-	within []terms.Finding // of these, where the large model chooses another token
 
 	fanned escalation // what was evaluated in vain for alternatives
 	won    int        // alternatives that took the place of a token
@@ -76,13 +69,15 @@ func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
 	r := &decodeRun{
 		rules: newRules(d.o, len(prompt)), sched: newScheduler(d.o.Clock),
 		model: d.model, router: d.router, cloud: d.cloud,
-		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
-		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
+		promptLookup: newPromptLookup(d.o, prompt),
+		cost:         cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
 	r.tree = newDraftTree(r.rules, r.sched, d.model, prompt)
 	r.out = &outputStream{rules: r.rules, sched: r.sched, emit: emit, began: r.sched.currentTime()}
 	r.questions = &openQuestions{rules: r.rules, cloud: d.cloud, lately: r.lately}
 	r.streams = &aheadStreams{rules: r.rules, tree: r.tree, lately: r.lately}
+	r.audits = &auditor{rules: r.rules}
+	r.warm = newTextWarmer(r.rules, r.sched, d.cloud)
 	r.drafter = newDrafter(d.o, r.out.began)
 	return r
 }
@@ -104,6 +99,13 @@ func (r *decodeRun) decodeText(ctx context.Context) error {
 		return r.decodeSerial(ctx)
 	}
 	return r.decodePipelined(ctx)
+}
+
+// warmCloud sends the text to a cloud that will be asked, if that lacks at least unknown tokens.
+func (r *decodeRun) warmCloud(ctx context.Context, unknown int) {
+	if r.router != nil || r.Verify {
+		r.warm.warmCloud(ctx, r.tree.text, unknown, r.out.began)
+	}
 }
 
 // decodeSerial is the definition of routed decoding: at each position the small model's token, or a question and a

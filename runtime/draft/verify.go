@@ -39,29 +39,15 @@ func (o *rules) verificationDue(n *node, local int32) (why Why, wanted bool) {
 	return Routed, false
 }
 
-// auditFrom is the position from which the tokens before a question are compared, 0 for none, and how.
-func (r *decodeRun) auditFrom(at *node) (from int, how terms.Verify) {
-	if r.Verify {
-		for n := at; n != r.tree.tip && (n.pos >= at.since || r.checksEnabled()); n = n.parent {
-			if !n.looked {
-				from = n.pos
-			}
+// firstUnverified returns the position of the first token before a question that follows at which its answer verifies;
+// 0: none.
+func (t *draftTree) firstUnverified(at *node) (pos int) {
+	for n := at; n != t.tip && (n.pos >= at.since || t.checksEnabled()); n = n.parent {
+		if !n.looked {
+			pos = n.pos
 		}
-		switch {
-		case from == 0:
-			return 0, terms.AsItComes
-		case r.Judge != "":
-			return from, terms.EachJudged
-		case r.Margin > 0 || r.Dial != nil:
-			return from, terms.EachScore
-		}
-		return from, terms.EachChoice
 	}
-	from = max(r.prompt, r.audited)
-	if !r.Audit || from > at.pos {
-		return 0, terms.AsItComes
-	}
-	return from, terms.AsItComes
+	return pos
 }
 
 // comparison is a token of a question's context that the answer compares, and the one before it.
@@ -203,27 +189,5 @@ func (r *decodeRun) acceptUnverified(e *escalation) {
 			r.acceptChild(n.parent)
 			n.unverified = true
 		}
-	}
-}
-
-func (r *decodeRun) auditVerified(e *escalation) {
-	if !e.isAnswered() && e.Outcome != Known || len(r.looks) == 0 {
-		return
-	}
-	e.Audited, e.AuditedFrom, e.AuditedTo = len(r.looks), r.looks[0], r.looks[len(r.looks)-1]+1
-	e.Missed = r.within
-	r.looks, r.within = nil, nil
-}
-
-func (r *decodeRun) recordComparison(next *node) {
-	if !r.Verify || next.origin != Edge || next.unverified || r.tree.tip.esc != nil {
-		return // the escalation has a token that was asked for
-	}
-	r.looks = append(r.looks, next.pos)
-	f := r.tree.tip.fact
-	if found, ok := f.found[next.token]; ok {
-		r.within = append(r.within, found)
-	} else if f.known && f.token != next.token { // it may not stand there
-		r.within = append(r.within, terms.Finding{Pos: next.pos, Token: f.token})
 	}
 }

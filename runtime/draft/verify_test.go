@@ -872,15 +872,13 @@ func TestLookedAt(t *testing.T) {
 	first := &node{pos: 4, parent: tip, looked: true, since: 4, fact: new(fact)}
 	second := &node{pos: 5, parent: first, since: 4, fact: &fact{known: true, token: 9}, evaluated: true}
 	r := runOf(Options{Verify: true}, []int32{0, 1, 2, 3}, tip)
-	from, _ := r.auditFrom(second)
-	assert.Equal(t, 5, from)
+	assert.Equal(t, 5, r.tree.firstUnverified(second))
 	e := &escalation{at: second}
 	second.esc = e
 	r.answerFromFacts(e)
 	assert.Equal(t, waiting, e.Outcome, "the previous token is not verified")
 	second.looked = true
-	from, _ = r.auditFrom(second)
-	assert.Zero(t, from)
+	assert.Zero(t, r.tree.firstUnverified(second))
 }
 
 // TestFirstToTell: the first source of a fact counts.
