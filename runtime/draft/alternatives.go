@@ -32,7 +32,7 @@ func (r *decodeRun) appendAlternatives(leaves []leaf) []leaf {
 	for _, o := range all[:min(len(all), max(0, room))] {
 		others = append(others, o.chance)
 	}
-	for _, o := range all[:chooseExtraRows(rows, others, r.cost.Curve(r.Rows))] {
+	for _, o := range all[:chooseExtraRows(rows, others, r.guesser.cost.Curve(r.Rows))] {
 		n := r.tree.insertAlternative(o)
 		leaves = append(leaves, leaf{n, o.chance})
 	}

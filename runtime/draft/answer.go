@@ -96,7 +96,7 @@ func (r *decodeRun) applyAnswer(e *escalation, res result) {
 		r.Breaker.recordSuccess()
 	}
 	r.streams.beginStream(e, res)
-	r.recordFacts(e, res.answer)
+	e.recordFacts(res.answer)
 	r.applyFacts()
 	if !e.isResolved() {
 		token, origin := r.tokenFromAnswer(e, res.answer)

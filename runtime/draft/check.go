@@ -48,7 +48,7 @@ func (r *decodeRun) checkAhead(ctx context.Context, idle bool) {
 	}
 	n, lost := r.tree.draftEnd()
 	stuck := idle && r.questions.openCount() == 0 && !r.streams.hasLiveStream()
-	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
+	if !stuck && (lost == 0 || lost*r.guesser.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
 	}
 	soonest := r.sched.currentTime().Add(r.lately.median)
@@ -112,7 +112,7 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	r.lately.recordWait(e.Wait)
 	r.streams.beginStream(e, res)
 	e.at.fact.recordChoice(res.answer.Token, nil)
-	r.recordFacts(e, res.answer)
+	e.recordFacts(res.answer)
 	r.applyFacts()
 	r.out.emitEscalation(e)
 }

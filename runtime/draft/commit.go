@@ -34,9 +34,7 @@ func (r *decodeRun) commitTokens() (over bool) {
 func (r *decodeRun) showToken(next *node, reason *Reason) {
 	r.audits.recordComparison(r.tree.tip, next)
 	r.tree.appendShown(next)
-	if r.promptLookup != nil {
-		r.promptLookup.appendShown(next)
-	}
+	r.guesser.learnShown(next)
 	if s := next.by; s != nil {
 		s.used++
 	}
@@ -46,7 +44,7 @@ func (r *decodeRun) showToken(next *node, reason *Reason) {
 	} else if next.turn != nil {
 		local = next.turn.Local
 	}
-	if r.drafter != nil && !next.drafted {
+	if r.guesser.drafter != nil && !next.drafted {
 		origin = FromCloud
 	}
 	r.out.emitEvent(Event{Token: &Token{

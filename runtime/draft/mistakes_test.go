@@ -49,8 +49,8 @@ var answerMistakes = []mistake{
 	{"accept a stale answer", inSchedules, "answer.go",
 		`	switch {
 	case res.probe:`,
-		`	if e.Outcome != inFlight && PLANTED && r.tree.tip.hasOpenEscalation() && r.tree.tip.esc.Outcome == inFlight {
-		e = r.tree.tip.esc
+		`	if tip := r.tree.tip.esc; PLANTED && e.Outcome != inFlight && tip != nil && tip.Outcome == inFlight {
+		e = tip
 	}
 	switch {
 	case res.probe:`},
@@ -108,8 +108,8 @@ var questionMistakes = []mistake{
 // guessMistakes are mistakes with guesses from the text.
 var guessMistakes = []mistake{
 	{eager, liberty, "guess.go",
-		`	for i, n := range lookup.Share(places, most, r.cost) {`,
-		`	share := lookup.Share(places, most, r.cost)
+		`	for i, n := range lookup.Share(places, most, g.cost) {`,
+		`	share := lookup.Share(places, most, g.cost)
 	if PLANTED {
 		for i := range share {
 			share[i] = min(most, len(likely[i]))
@@ -118,19 +118,19 @@ var guessMistakes = []mistake{
 	}
 	for i, n := range share {`},
 	{"guess one row too many", inSchedules, "guess.go",
-		`	if r.Lookup > 0 {
-		rows = min(rows, r.Lookup)
+		`	if g.Lookup > 0 {
+		rows = min(rows, g.Lookup)
 	}`,
-		`	if r.Lookup > 0 {
-		rows = min(rows, r.Lookup)
+		`	if g.Lookup > 0 {
+		rows = min(rows, g.Lookup)
 	}
 	if PLANTED {
 		rows++
 	}`},
 	{eager, liberty, "guess.go",
-		`	rows = min(rows, r.cost.Reach(leaves))`,
+		`	rows = min(rows, g.cost.Reach(leaves))`,
 		`	if !PLANTED {
-		rows = min(rows, r.cost.Reach(leaves))
+		rows = min(rows, g.cost.Reach(leaves))
 	}`},
 	{"guess more than there is room for", inSchedules, "guess.go",
 		`	if rows > leaves {`,

@@ -77,7 +77,7 @@ func (p price) expectedGain(rows []float64) float64 {
 }
 
 func (r *decodeRun) branchCount(e *escalation) int {
-	one, wait := r.cost.One(), r.lately.median
+	one, wait := r.guesser.cost.One(), r.lately.median
 	if r.Branches != AutoBranches || len(e.guesses) == 0 || one == 0 || wait == 0 {
 		// or nothing was measured yet: as if everything fits
 		return len(e.guesses)
@@ -98,7 +98,7 @@ func (r *decodeRun) branchCount(e *escalation) int {
 		asks = math.Inf(1) // one check asks for all on a path
 	}
 	p := price{
-		curve: r.cost.Curve(r.Rows), wait: wait.Seconds() / one,
+		curve: r.guesser.cost.Curve(r.Rows), wait: wait.Seconds() / one,
 		// when the answer comes, the questions before are answered, and the window begins here
 		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
 		asks: asks, share: r.lately.escalationShare(),

@@ -223,7 +223,7 @@ func pricing(t *testing.T, share float64, o Options) (*decodeRun, *escalation) {
 	r := newRun(d, make([]int32, 40), nil)
 	for rows := 1; rows <= 8; rows++ {
 		for range 9 {
-			r.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
+			r.guesser.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
 		}
 	}
 	e := &escalation{at: r.tree.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}

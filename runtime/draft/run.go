@@ -8,34 +8,45 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// decodeRun is one call of [Decoder.Decode].
+// decodeRun is one call of [Decoder.Decode]. Each of its parts has its own state and keeps its own invariants; the run
+// decides what follows what: an answer becomes facts and a token, a token moves the tip, a branch that is dropped
+// cancels its questions.
 type decodeRun struct {
 	*rules
-	sched  *scheduler
 	model  Model
 	router Router
 	cloud  Cloud
+	lately *Waits
 
-	tree *draftTree
-	out  *outputStream
-
+	sched     *scheduler
+	tree      *draftTree
+	out       *outputStream
 	questions *openQuestions
 	streams   *aheadStreams
 	audits    *auditor
 	warm      *textWarmer
-
-	closed bool // the draft tree is dropped: answers only cost
-
-	cost          *lookup.Cost
-	lately        *Waits
-	*promptLookup          // nil: nothing is guessed from the text
-	drafter       *drafter // nil: there is none
+	guesser   *chainGuesser
 
 	fanned escalation // what was evaluated in vain for alternatives
 	won    int        // alternatives that took the place of a token
+	closed bool       // the draft tree is dropped: answers only cost
+}
+
+func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
+	rules, sched, lately := newRules(d.o, len(prompt)), newScheduler(d.o.Clock), cmp.Or(d.o.Waits, new(Waits))
+	tree := newDraftTree(rules, sched, d.model, prompt)
+	return &decodeRun{
+		rules: rules, model: d.model, router: d.router, cloud: d.cloud, lately: lately,
+		sched: sched, tree: tree,
+		out:       &outputStream{rules: rules, sched: sched, emit: emit, began: sched.currentTime()},
+		questions: &openQuestions{rules: rules, cloud: d.cloud, lately: lately},
+		streams:   &aheadStreams{rules: rules, tree: tree, lately: lately},
+		audits:    &auditor{rules: rules},
+		warm:      newTextWarmer(rules, sched, d.cloud),
+		guesser:   newChainGuesser(rules, sched, tree),
+	}
 }
 
 // Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
@@ -65,23 +76,6 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	return sum, err
 }
 
-func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
-	r := &decodeRun{
-		rules: newRules(d.o, len(prompt)), sched: newScheduler(d.o.Clock),
-		model: d.model, router: d.router, cloud: d.cloud,
-		promptLookup: newPromptLookup(d.o, prompt),
-		cost:         cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
-	}
-	r.tree = newDraftTree(r.rules, r.sched, d.model, prompt)
-	r.out = &outputStream{rules: r.rules, sched: r.sched, emit: emit, began: r.sched.currentTime()}
-	r.questions = &openQuestions{rules: r.rules, cloud: d.cloud, lately: r.lately}
-	r.streams = &aheadStreams{rules: r.rules, tree: r.tree, lately: r.lately}
-	r.audits = &auditor{rules: r.rules}
-	r.warm = newTextWarmer(r.rules, r.sched, d.cloud)
-	r.drafter = newDrafter(d.o, r.out.began)
-	return r
-}
-
 func (r *decodeRun) decodeText(ctx context.Context) error {
 	r.warmCloud(ctx, 1)
 	r.maybeStartCheck(ctx, r.tree.tip)
@@ -91,7 +85,8 @@ func (r *decodeRun) decodeText(ctx context.Context) error {
 		return err
 	}
 	if r.Trace {
-		r.out.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.out.began), Took: r.sched.elapsedSince(start)}})
+		p := Prompt{Tokens: r.prompt, Began: start.Sub(r.out.began), Took: r.sched.elapsedSince(start)}
+		r.out.emitEvent(Event{Prompt: &p})
 	}
 	r.settleDial(r.cloud)
 	r.decideNextToken(r.tree.tip, &head)
@@ -169,7 +164,7 @@ func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	chains := r.guessChains(ctx, leaves)
+	chains := r.guesser.guessChains(ctx, leaves)
 	rows := slices.Concat(append([][]*node{leaves}, chains...)...)
 	nodes := r.tree.modelNodes(rows)
 	start := r.sched.currentTime()
@@ -178,9 +173,10 @@ func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 		return err
 	}
 	took := r.sched.elapsedSince(start)
-	r.cost.Learn(len(rows), took.Seconds())
-	report := Pass{Rows: len(rows), Began: start.Sub(r.out.began), Took: took, Nodes: r.out.traceRows(rows, len(leaves))}
-	r.growTree(leaves, chains, heads, report)
+	r.guesser.cost.Learn(len(rows), took.Seconds())
+	r.growTree(leaves, chains, heads, Pass{
+		Rows: len(rows), Began: start.Sub(r.out.began), Took: took, Nodes: r.out.traceRows(rows, len(leaves)),
+	})
 	return nil
 }
 
@@ -206,7 +202,7 @@ func (r *decodeRun) growTree(leaves []*node, chains [][]*node, heads []backend.O
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
-	r.acceptDrafts(leaves[0], &report)
+	r.guesser.acceptDrafts(leaves[0], &report)
 	r.out.emitEvent(Event{Pass: &report})
 }
 
@@ -279,6 +275,9 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 // The context of the asks is done.
 func (r *decodeRun) closeRun() {
 	defer r.drainAsks()
+	if d := r.guesser.drafter; d != nil {
+		r.out.summary.Cause = d.cause // there is no cloud then
+	}
 	r.closed = true
 	for _, s := range r.streams.all {
 		s.live = false // only count what still comes

@@ -65,10 +65,8 @@ func (t *draftTree) listComparisons(at *node, from int) []comparison {
 	return all
 }
 
-func (r *decodeRun) recordFacts(e *escalation, a Answer) {
-	if !r.usesFacts() {
-		return
-	}
+// recordFacts notes the large model's choices for the tokens that the answer compares.
+func (e *escalation) recordFacts(a Answer) {
 	found := map[int]terms.Finding{}
 	for _, f := range a.Audit {
 		found[f.Pos] = f
