@@ -164,19 +164,13 @@ var guessMistakes = []mistake{
 			next.state = 0
 		}`},
 	{"a guess stands where the cloud is to be asked", inSchedules, "guess.go",
-		`	if n.hasOpenEscalation() {
-		return nil
-	}
-	next := `,
-		`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
-		r.questions.removeEscalation(n.esc)
-		n.esc = nil
-		r.tree.addChild(n, guess.token, 0)
-	}
-	if n.hasOpenEscalation() {
-		return nil
-	}
-	next := `},
+		`		next := matchGuess(n, chain[accepted])`,
+		`		if n.esc != nil && PLANTED && n.esc.Local == chain[accepted].token {
+			r.questions.removeEscalation(n.esc)
+			n.esc = nil
+			r.tree.addChild(n, chain[accepted].token, 0)
+		}
+		next := matchGuess(n, chain[accepted])`},
 	{"keep a guess where another token follows", everywhere, "guess.go",
 		`	if next.token != guess.token {`,
 		`	if PLANTED && !next.final {
