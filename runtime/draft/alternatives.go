@@ -10,17 +10,6 @@ import (
 // one of them does, its branch is the draft, and the time until then was not in vain. Where there is an open
 // escalation, its guesses are branches already.
 
-// acceptProbability returns the probability under the small model that n becomes part of the text.
-func (r *decodeRun) acceptProbability(n *node) float64 {
-	p := 1.0
-	for ; n != r.tip; n = n.parent {
-		if !n.looked {
-			p *= n.sure
-		}
-	}
-	return p
-}
-
 // alternative is a token that may take the place of the one after a node.
 type alternative struct {
 	at     *node
@@ -35,16 +24,16 @@ func (r *decodeRun) appendAlternatives(leaves []leaf) []leaf {
 	room := min(r.Rows, r.model.Room()-r.Rows) - len(leaves)
 	var rows, others []float64
 	for i := range leaves {
-		leaves[i].chance = r.acceptProbability(leaves[i].node)
+		leaves[i].chance = r.tree.acceptProbability(leaves[i].node)
 		rows = append(rows, leaves[i].chance)
 	}
-	all := r.findAlternatives()
+	all := r.tree.findAlternatives()
 	slices.SortStableFunc(all, func(a, b alternative) int { return cmp.Compare(b.chance, a.chance) })
 	for _, o := range all[:min(len(all), max(0, room))] {
 		others = append(others, o.chance)
 	}
-	for _, o := range all[:chooseExtraRows(rows, others, r.cost.Curve(r.Rows))] {
-		n := r.insertAlternative(o)
+	for _, o := range all[:chooseExtraRows(rows, others, r.guesser.cost.Curve(r.Rows))] {
+		n := r.tree.insertAlternative(o)
 		leaves = append(leaves, leaf{n, o.chance})
 	}
 	return leaves
@@ -75,13 +64,13 @@ func chooseExtraRows(rows, others, curve []float64) (best int) {
 	return best
 }
 
-func (r *decodeRun) findAlternatives() (all []alternative) {
+func (t *draftTree) findAlternatives() (all []alternative) {
 	var walk func(n *node, hope float64)
 	walk = func(n *node, hope float64) {
 		if !n.evaluated {
 			return
 		}
-		if len(n.children) > 0 && !n.children[0].looked && n.pos+1 < r.windowEnd(n) {
+		if len(n.children) > 0 && !n.children[0].looked && n.pos+1 < t.windowEnd(n) {
 			for _, g := range n.others {
 				all = append(all, alternative{n, g, hope * g.p})
 			}
@@ -94,13 +83,13 @@ func (r *decodeRun) findAlternatives() (all []alternative) {
 			}
 		}
 	}
-	walk(r.tip, 1)
+	walk(t.tip, 1)
 	return all
 }
 
-func (r *decodeRun) insertAlternative(o alternative) *node {
+func (t *draftTree) insertAlternative(o alternative) *node {
 	n := o.at
-	c := r.newChild(n, o.token.token, n.children[0].confidence)
+	c := t.newChild(n, o.token.token, n.children[0].confidence)
 	c.guess, c.sure, c.alt = o.token.p, o.token.p, true
 	c.since = c.pos + 1 // as after [decodeRun.replaceToken], since it is of use only then
 	n.alts = append(n.alts, c)
@@ -128,15 +117,21 @@ func (n *node) takeAlternative(token int32) *node {
 }
 
 func (r *decodeRun) dropAlternatives() {
+	for _, a := range r.tree.takeAlternatives() {
+		r.dropBranch(a, &r.fanned)
+	}
+}
+
+// takeAlternatives returns all alternatives, which then are none anymore; no further ones will be made beside them.
+func (t *draftTree) takeAlternatives() (all []*node) {
 	var walk func(n *node)
 	walk = func(n *node) {
-		for _, a := range n.alts {
-			r.dropBranch(a, &r.fanned)
-		}
+		all = append(all, n.alts...)
 		n.alts, n.others = nil, nil
 		for _, c := range n.children {
 			walk(c)
 		}
 	}
-	walk(r.tip)
+	walk(t.tip)
+	return all
 }

@@ -4,52 +4,51 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 )
 
 func (r *decodeRun) processResults() {
-	for res, ok := r.results.popResult(); ok; res, ok = r.results.popResult() {
+	for res, ok := r.sched.results.popResult(); ok; res, ok = r.sched.results.popResult() {
 		r.applyResult(res)
 	}
-	r.emitWarming()
-	r.expireEscalations(r.clockNow())
-	r.cancelUselessStreams()
+	r.warm.emitWarming(r.out)
+	r.expireEscalations(r.sched.currentTime())
+	r.streams.cancelUselessStreams()
 }
 
 func (r *decodeRun) drainAsks() {
-	for r.waitForResult() {
-		if res, ok := r.results.popResult(); ok {
+	for r.sched.waitForResult() {
+		if res, ok := r.sched.results.popResult(); ok {
 			r.applyResult(res)
 		}
 	}
-	r.emitWarming()
-	r.emitAhead()
+	r.warm.emitWarming(r.out)
+	r.streams.emitAhead(r.out)
 	if f := r.fanned; f.Wasted > 0 || r.won > 0 {
-		r.emitEvent(Event{Fan: &Fan{r.won, f.Wasted, f.Exposed}})
+		r.out.emitEvent(Event{Fan: &Fan{r.won, f.Wasted, f.Exposed}})
 	}
 }
 
 // waitForAnswer waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's or
 // check's.
 func (r *decodeRun) waitForAnswer(ctx context.Context) error {
-	front, start := r.lastCertain(), r.clockNow()
+	front, start := r.tree.lastCertain(), r.sched.currentTime()
 	oldest := cmp.Or(front.esc, front.check)
-	if oldest == nil || len(r.asked) == 0 && r.open == 0 && !r.hasLiveStream() {
+	if oldest == nil || r.questions.openCount() == 0 && !r.streams.hasLiveStream() {
 		panic("draft: waiting while no question is open")
 	}
-	came := r.waitForResultUntil(ctx, r.nextWakeup(start))
+	came := r.sched.waitForResultUntil(ctx, r.nextWakeup(start))
 	if !came && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	took := r.elapsedSince(start)
+	took := r.sched.elapsedSince(start)
 	oldest.Exposed += took
-	r.waited += took
+	r.questions.waited += took
 	if r.Trace && took > 0 {
-		r.emitEvent(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
+		r.out.emitEvent(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.out.began), Took: took}})
 	}
 	if !came {
-		r.expireEscalations(r.clockNow())
-	} else if res, ok := r.results.popResult(); ok {
+		r.expireEscalations(r.sched.currentTime())
+	} else if res, ok := r.sched.results.popResult(); ok {
 		r.applyResult(res)
 	}
 	return nil
@@ -59,7 +58,9 @@ func (r *decodeRun) waitForAnswer(ctx context.Context) error {
 func (r *decodeRun) applyResult(res result) {
 	e := res.of
 	if res.ended || res.ahead != nil {
-		r.applyAhead(res)
+		if r.streams.applyAhead(res) {
+			r.applyFacts()
+		}
 		return
 	}
 	if e.returned {
@@ -68,8 +69,10 @@ func (r *decodeRun) applyResult(res result) {
 	e.returned = true
 	e.BytesUp, e.BytesDown, e.Prefilled = res.answer.BytesUp, res.answer.BytesDown, res.answer.Prefilled
 	e.Decoded = res.err == nil
-	r.heard = r.heard || e.Decoded
-	r.recordAskError(e, res.err)
+	r.questions.heard = r.questions.heard || e.Decoded
+	for _, f := range r.questions.recordAskError(e, res.err) {
+		r.out.emitEscalation(f)
+	}
 	switch {
 	case res.probe:
 		r.applyProbeResult(e, res)
@@ -92,34 +95,13 @@ func (r *decodeRun) applyAnswer(e *escalation, res result) {
 	if r.Deadline > 0 {
 		r.Breaker.recordSuccess()
 	}
-	r.beginStream(e, res)
-	r.recordFacts(e, res.answer)
+	r.streams.beginStream(e, res)
+	e.recordFacts(res.answer)
 	r.applyFacts()
 	if !e.isResolved() {
 		token, origin := r.tokenFromAnswer(e, res.answer)
 		e.Kept = origin == Edge
 		r.resolveEscalation(e, Miss, token, origin, nil)
-	}
-}
-
-// recordAskError sets the error of an escalation that ended at its deadline, and of those that were not asked because
-// of it, to the error that its ask has now returned. It emits the escalations that are due.
-func (r *decodeRun) recordAskError(e *escalation, err error) {
-	if errors.Is(err, ErrDeadline) {
-		if e.Outcome == Late {
-			e.Err = err
-		}
-		if e == r.silent {
-			r.Breaker.setCause(err)
-		}
-		for _, f := range e.followers {
-			f.Err = notAskedError(err)
-		}
-	}
-	for _, f := range append([]*escalation{e}, e.followers...) {
-		if f.due {
-			r.emitEscalation(f)
-		}
 	}
 }
 
@@ -132,8 +114,8 @@ func (r *decodeRun) applyProbeResult(e *escalation, res result) {
 	} else if errors.Is(e.Err, errDecodeOver) {
 		e.Outcome, failed = Dropped, nil
 	}
-	r.Breaker.endProbe(r.clockNow(), failed)
-	r.emitEscalation(e)
+	r.Breaker.endProbe(r.sched.currentTime(), failed)
+	r.out.emitEscalation(e)
 }
 
 func (e *escalation) recordTimes(res result) {
@@ -148,21 +130,19 @@ func (r *decodeRun) failEscalation(e *escalation, err error) {
 	if errors.Is(err, ErrDeadline) {
 		outcome = Late
 	}
-	now := r.clockNow()
+	now := r.sched.currentTime()
 	e.Wait = now.Sub(e.sent)
 	if r.Deadline > 0 {
 		r.Breaker.recordFailure(e.sent, now, err)
 	}
-	if !e.returned && (r.silent == nil || r.silent.returned) {
-		r.silent = e
-	}
+	r.questions.markSilent(e)
 	r.resolveEscalation(e, outcome, e.Local, EdgeTimeout, err)
 }
 
 // resolveEscalation makes token follow e.at: its branch stays, the others are dropped. Where verification asked, the
 // small model's token stays its own if the large model agrees.
 func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int32, origin Origin, err error) {
-	r.closeEscalation(e, err)
+	r.questions.closeEscalation(e, err)
 	if origin == FromCloud && e.Why != Routed && token == e.Local {
 		origin = Edge
 	}
@@ -182,7 +162,7 @@ func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int3
 		}
 	}
 	if keep == nil {
-		keep = r.addChild(e.at, token, e.Confidence)
+		keep = r.tree.addChild(e.at, token, e.Confidence)
 	}
 	keep.origin, keep.looked, keep.probs = origin, true, e.local
 	if origin == FromCloud {
@@ -202,36 +182,15 @@ func (r *decodeRun) resolveEscalation(e *escalation, outcome Outcome, token int3
 // by.
 func (r *decodeRun) dropEscalation(e, by *escalation) {
 	if e.Outcome == inFlight {
-		e.Wait = r.elapsedSince(e.sent)
+		e.Wait = r.sched.elapsedSince(e.sent)
 	}
 	by.Exposed += e.Exposed
 	asked := e.Outcome != waiting && e.Outcome != Unasked && e.Outcome != Known
-	r.closeEscalation(e, errDropped)
+	r.questions.closeEscalation(e, errDropped)
 	e.Outcome, e.Hidden, e.Exposed = Dropped, 0, 0
 	if asked {
-		r.emitEscalation(e)
+		r.out.emitEscalation(e)
 	} else {
 		by.Wasted += e.Wasted
 	}
-}
-
-func (r *decodeRun) closeEscalation(e *escalation, why error) {
-	same := func(x *escalation) bool { return x == e }
-	r.unsent = slices.DeleteFunc(r.unsent, same)
-	r.asked = slices.DeleteFunc(r.asked, same)
-	if s := e.stream; s != nil && !s.afterReplacement && (why != nil || len(s.tokens) == 0) {
-		s.live = false
-	}
-	if e.cancel != nil && (e.stream == nil || !e.stream.live) {
-		e.cancel(why)
-	}
-}
-
-// emitEscalation emits e once its ask has returned, so that its cost and its error are known.
-func (r *decodeRun) emitEscalation(e *escalation) {
-	if e.cancel != nil && !e.returned || e.after != nil && !e.after.returned {
-		e.due = true
-		return
-	}
-	r.emitEvent(Event{Escalation: new(e.Escalation)})
 }

@@ -1,10 +1,8 @@
 package draft
 
 import (
-	"cmp"
 	"context"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -52,35 +50,29 @@ func (e *escalation) isResolved() bool { return e.Outcome != waiting && e.Outcom
 // sendPendingQuestions sends the questions that there is room for, the likeliest to matter first. While the breaker is
 // open, local tokens stand at once.
 func (r *decodeRun) sendPendingQuestions(ctx context.Context) {
-	if len(r.unsent) == 0 {
+	if len(r.questions.unsent) == 0 {
 		return
 	}
 	if r.Deadline > 0 && r.Breaker.Open() {
 		r.dropAlternatives()
 	}
 	defer runtime.Gosched() // questions leave before a forward call takes the processors
-	slices.SortStableFunc(r.unsent, func(a, b *escalation) int {
-		return cmp.Compare(r.pathProbability(b.at), r.pathProbability(a.at))
-	})
-	for i := 0; i < len(r.unsent); {
-		e := r.unsent[i]
-		_, covered := r.waitsForStream(e, r.clockNow())
+	r.questions.sortUnsent(r.tree)
+	for i := 0; i < len(r.questions.unsent); {
+		e := r.questions.unsent[i]
+		_, covered := r.streams.waitsForStream(e, r.sched.currentTime(), r.questions.answerTimeout())
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.sendProbe(ctx, e)
-			if r.silent != nil && !r.silent.returned {
-				e.after = r.silent
-				r.silent.followers = append(r.silent.followers, e)
-			}
+			r.questions.followSilent(e)
 			r.resolveEscalation(e, Unasked, e.Local, EdgeTimeout, r.Breaker.refusalError())
 			i = 0
 		case covered: // a stream or a check is about to bring its answer
 			r.addGuessBranches(e)
 			i++
-		case r.shouldDefer(e):
+		case r.tree.shouldDefer(e):
 			i++
-		case len(r.asked)+r.open < r.InFlight:
-			r.unsent = slices.Delete(r.unsent, i, i+1)
+		case r.questions.openCount() < r.InFlight:
 			r.sendQuestion(ctx, e)
 		default:
 			return
@@ -93,14 +85,14 @@ const likely = 0.8
 
 // shouldDefer reports whether e waits for other answers, as it would often be in vain: it rests on guesses that are not
 // likely, and is for verification, or rests on a guess at the answer to such a question.
-func (r *decodeRun) shouldDefer(e *escalation) bool {
-	if r.pathProbability(e.at) >= likely {
+func (t *draftTree) shouldDefer(e *escalation) bool {
+	if t.pathProbability(e.at) >= likely {
 		return false
 	}
 	if e.Why != Routed {
 		return true
 	}
-	for n := e.at; n != r.tip; n = n.parent {
+	for n := e.at; n != t.tip; n = n.parent {
 		if n.alt || n.parent.hasOpenEscalation() && n.parent.esc.Why != Routed {
 			return true
 		}
@@ -114,24 +106,22 @@ func (r *decodeRun) addGuessBranches(e *escalation) {
 	}
 	e.guessed, e.Branches = true, r.branchCount(e)
 	for _, g := range e.guesses[:e.Branches] {
-		c := r.addChild(e.at, g.token, e.Confidence)
+		c := r.tree.addChild(e.at, g.token, e.Confidence)
 		c.guess, c.sure = g.p, g.p
 	}
 }
 
 func (r *decodeRun) sendQuestion(ctx context.Context, e *escalation) {
-	e.sent, e.Outcome = r.clockNow(), inFlight
-	e.Held = e.sent.Sub(e.wanted)
-	r.asked = append(r.asked, e)
+	r.questions.markAsked(e, r.sched.currentTime())
 	r.addGuessBranches(e)
 	r.startAsk(ctx, result{of: e})
 }
 
 func (r *decodeRun) sendProbe(ctx context.Context, e *escalation) {
-	if now := r.clockNow(); r.Breaker.startProbe(now) {
+	if now := r.sched.currentTime(); r.Breaker.startProbe(now) {
 		p := &escalation{at: e.at, wanted: now, sent: now}
 		p.Escalation = Escalation{
-			Pos: e.Pos, Decided: now.Sub(r.began), Outcome: Probing, Local: e.Local, Confidence: e.Confidence,
+			Pos: e.Pos, Decided: now.Sub(r.out.began), Outcome: Probing, Local: e.Local, Confidence: e.Confidence,
 		}
 		r.startAsk(ctx, result{of: p, probe: true})
 	}
@@ -140,24 +130,23 @@ func (r *decodeRun) sendProbe(ctx context.Context, e *escalation) {
 // startAsk asks in a goroutine, which ends soon after ctx is done.
 func (r *decodeRun) startAsk(ctx context.Context, res result) {
 	e := res.of
-	q := Question{Context: r.contextTokens(e.at), K: r.K, Sampling: r.Sampling, Times: r.Trace}
+	q := Question{Context: r.tree.contextTokens(e.at), K: r.K, Sampling: r.Sampling, Times: r.Trace}
 	if !res.probe || !r.Verify {
-		q.AuditFrom, q.Verify = r.auditFrom(e.at)
+		q.AuditFrom, q.Verify = r.audits.auditFrom(e.at, r.tree.firstUnverified(e.at))
 	}
 	if !res.probe && r.Verify {
-		e.compare, e.how = r.listComparisons(e.at, q.AuditFrom), q.Verify
+		e.compare, e.how = r.tree.listComparisons(e.at, q.AuditFrom), q.Verify
 	}
 	if !res.probe && r.Ahead > 1 {
 		q.Ahead = r.Ahead - 1
-		e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
-		r.streams = append(r.streams, e.stream)
+		r.streams.openStream(e)
 	}
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel
-	limit := r.answerTimeout()
-	r.startGoroutine(func() {
+	limit := r.questions.answerTimeout()
+	r.sched.startGoroutine(func() {
 		defer cancel(nil)
-		ask, answered := r.limitAskTime(ask, &q, limit, cancel)
+		ask, answered := r.sched.limitAskTime(ask, &q, limit, cancel)
 		res.answer, res.err = r.cloud.Ask(ask, q)
 		cause := context.Cause(ask)
 		answered()
@@ -170,16 +159,16 @@ func (r *decodeRun) startAsk(ctx context.Context, res result) {
 		} else if res.err == nil {
 			res.err = r.validateAnswer(q, res.answer)
 		}
-		res.at = r.clockNow()
-		r.results.pushResult(res)
+		res.at = r.sched.currentTime()
+		r.sched.results.pushResult(res)
 		if e.stream != nil {
-			r.forwardStream(e, cancel, res)
+			r.sched.forwardStream(e, cancel, res)
 		}
 	})
 }
 
-func (r *decodeRun) validateAnswer(q Question, a Answer) error {
-	if a.Token < 0 || r.Vocab > 0 && int(a.Token) >= r.Vocab {
+func (o *rules) validateAnswer(q Question, a Answer) error {
+	if a.Token < 0 || o.Vocab > 0 && int(a.Token) >= o.Vocab {
 		return ErrToken
 	}
 	if q.Verify != terms.AsItComes && a.Audited != len(q.Context)-q.AuditFrom {

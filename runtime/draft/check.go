@@ -6,13 +6,13 @@ import (
 
 // A check is a question that no token waits for. It asks the large model to verify the tokens of the draft so far, and
 // to decode on from there. Its answer only brings facts, so it never changes a token: where escalations are is still a
-// function of the path, see [decodeRun.verificationDue]. The first check of a text has the prompt alone: the large
+// function of the path, see [rules.verificationDue]. The first check of a text has the prompt alone: the large
 // model then streams its own text, which is the answer if drafts are not faster. Later ones let it skip tokens that are
 // drafted already.
 
 // checksEnabled reports whether checks are asked: with verification, if their number is not fixed by
 // [Options.VerifyEvery], and tokens may come ahead.
-func (r *decodeRun) checksEnabled() bool { return r.auto && r.Ahead > 1 && r.InFlight > 1 }
+func (o *rules) checksEnabled() bool { return o.auto && o.Ahead > 1 && o.InFlight > 1 }
 
 func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
 	if r.checksEnabled() && (r.Deadline <= 0 || !r.Breaker.Open()) {
@@ -21,20 +21,20 @@ func (r *decodeRun) maybeStartCheck(ctx context.Context, n *node) {
 }
 
 func (r *decodeRun) startCheck(ctx context.Context, n *node) {
-	now := r.clockNow()
-	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.waited}
-	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.began), Outcome: inFlight, Why: Early}
-	r.open++
+	now := r.sched.currentTime()
+	n.check = &escalation{at: n, wanted: now, sent: now, checks: true, before: r.questions.waited}
+	n.check.Escalation = Escalation{Pos: n.pos + 1, Decided: now.Sub(r.out.began), Outcome: inFlight, Why: Early}
+	r.questions.checks++
 	r.startAsk(ctx, result{of: n.check})
 }
 
 func (r *decodeRun) checkSerially(ctx context.Context) (checked bool, err error) {
-	n := r.lastCertain()
-	if !r.Verify || r.CheckEvery == 0 || n.pos-r.tip.pos < r.CheckEvery {
+	n := r.tree.lastCertain()
+	if !r.Verify || r.CheckEvery == 0 || n.pos-r.tree.tip.pos < r.CheckEvery {
 		return false, nil
 	}
 	r.startCheck(ctx, n)
-	for r.open > 0 && err == nil {
+	for r.questions.checks > 0 && err == nil {
 		err = r.waitForAnswer(ctx)
 	}
 	return true, err
@@ -43,17 +43,17 @@ func (r *decodeRun) checkSerially(ctx context.Context) (checked bool, err error)
 // checkAhead asks about the text up to the end of the draft, if that is worth it: at once if there is nothing to draft,
 // and not if tokens ahead are as soon. If nothing else will bring an answer, it asks however sure the draft is.
 func (r *decodeRun) checkAhead(ctx context.Context, idle bool) {
-	if !r.checksEnabled() || len(r.asked)+r.open >= r.InFlight {
+	if !r.checksEnabled() || r.questions.openCount() >= r.InFlight {
 		return
 	}
-	n, lost := r.draftEnd()
-	stuck := idle && len(r.asked)+r.open == 0 && !r.hasLiveStream()
-	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
+	n, lost := r.tree.draftEnd()
+	stuck := idle && r.questions.openCount() == 0 && !r.streams.hasLiveStream()
+	if !stuck && (lost == 0 || lost*r.guesser.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
 	}
-	soonest := r.clockNow().Add(r.lately.median)
-	for _, s := range r.streams {
-		if at, may := r.tokenExpectedAt(s, n, n.pos+1); may && !at.After(soonest) {
+	soonest := r.sched.currentTime().Add(r.lately.median)
+	for _, s := range r.streams.all {
+		if at, may := r.streams.tokenExpectedAt(s, n, n.pos+1); may && !at.After(soonest) {
 			return
 		}
 	}
@@ -65,9 +65,9 @@ const rowShare = 1. / 8
 
 // draftEnd returns the last token of the likeliest draft, and what waiting has cost the tokens about which no question
 // was asked, in tokens.
-func (r *decodeRun) draftEnd() (n *node, lost float64) {
+func (t *draftTree) draftEnd() (n *node, lost float64) {
 	w := delay{}
-	for n = r.tip; n.evaluated && len(n.children) > 0 && !n.children[0].final; {
+	for n = t.tip; n.evaluated && len(n.children) > 0 && !n.children[0].final; {
 		n = n.children[0]
 		if w.addToken(1 - n.sure); n.check != nil || n.looked {
 			w = delay{}
@@ -100,41 +100,27 @@ func (r *decodeRun) applyCheckResult(e *escalation, res result) {
 	if e.Outcome != inFlight {
 		return // its text does not hold
 	}
-	r.open--
+	r.questions.checks--
 	if e.Err = res.err; e.Err != nil || r.closed {
-		e.Outcome, r.auto, r.CheckEvery = Dropped, false, 0 // escalations ask for themselves
-		r.emitEscalation(e)
+		e.Outcome = Dropped
+		r.stopChecks() // escalations ask for themselves
+		r.out.emitEscalation(e)
 		return
 	}
 	e.Outcome = Checked
-	e.Hidden = max(0, e.Wait-(r.waited-e.before))
+	e.Hidden = max(0, e.Wait-(r.questions.waited-e.before))
 	r.lately.recordWait(e.Wait)
-	r.beginStream(e, res)
+	r.streams.beginStream(e, res)
 	e.at.fact.recordChoice(res.answer.Token, nil)
-	r.recordFacts(e, res.answer)
+	e.recordFacts(res.answer)
 	r.applyFacts()
-	r.emitEscalation(e)
-}
-
-func (r *decodeRun) isSuperseded(s *stream) bool {
-	for _, t := range r.streams {
-		at := t.at
-		if at.pos <= r.tip.pos {
-			at = r.tip
-		}
-		next, other := s.pos+len(s.tokens), t.pos+len(t.tokens)
-		if t != s && t.live && len(t.tokens) > 0 && t.pos >= s.pos &&
-			(other > next || other == next && t.pos > s.pos) && r.streamAgrees(s, at) && r.isStreamUseful(t) {
-			return true
-		}
-	}
-	return false
+	r.out.emitEscalation(e)
 }
 
 // knownTokens returns the tokens that follow n by facts alone, at most most.
-func (r *decodeRun) knownTokens(n *node, most int) (tokens []int32) {
+func (o *rules) knownTokens(n *node, most int) (tokens []int32) {
 	f := n.fact
-	for ; r.checksEnabled() && f != nil && f.known && len(tokens) < most && !r.End(f.token); f = f.next[f.token] {
+	for ; o.checksEnabled() && f != nil && f.known && len(tokens) < most && !o.End(f.token); f = f.next[f.token] {
 		tokens = append(tokens, f.token)
 	}
 	return tokens

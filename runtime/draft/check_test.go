@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // checked decodes with checks, and returns how long that took.
@@ -279,10 +278,11 @@ func TestCovered(t *testing.T) {
 	e.Pos = 4
 	begun := &stream{of: &escalation{sent: now, checks: true}, at: tip, pos: 4, live: true}
 	for name, streams := range map[string][]*stream{"the next check": nil, "a stream": {begun}} {
-		r := &decodeRun{Options: Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true},
-			text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits), streams: streams, unsent: []*escalation{e}}
+		o := Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true}
+		r := runOf(o, []int32{0, 1, 2, 3}, tip)
+		r.streams.all, r.questions.unsent = streams, []*escalation{e}
 		for after, waits := range map[time.Duration]bool{0: true, 29 * ms: true, 30 * ms: false, 90 * ms: false} {
-			until, ok := r.waitsForStream(e, now.Add(after))
+			until, ok := r.streams.waitsForStream(e, now.Add(after), r.Deadline)
 			assert.Equal(t, waits, ok, "%s after %v", name, after)
 			assert.Equal(t, now.Add(30*ms), until, "%s after %v", name, after)
 			if waits {
@@ -292,7 +292,7 @@ func TestCovered(t *testing.T) {
 			}
 		}
 		r.Deadline = -1
-		until, ok := r.waitsForStream(e, now.Add(time.Hour))
+		until, ok := r.streams.waitsForStream(e, now.Add(time.Hour), r.Deadline)
 		assert.True(t, ok, name)
 		assert.Zero(t, until, name)
 	}
@@ -335,10 +335,10 @@ func TestRoomOfAlternatives(t *testing.T) {
 		{3, 100, 3}, {3, 6, 3}, {3, 5, 2}, {3, 4, 1}, {3, 3, 1}, {1, 100, 1}, {1, 1, 1},
 	} {
 		m := &memory{room: c.room}
-		r := &decodeRun{Options: o, model: m, cost: new(lookup.Cost), lately: new(Waits)}
-		r.Rows = c.rows
-		r.tip = &node{evaluated: true, fact: new(fact), others: []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}}
-		r.addChild(r.tip, 7, 1).sure = 0.4
+		o.Rows = c.rows
+		r := runOf(o, []int32{0}, nil)
+		r.model, r.tree.model, r.tree.tip.others = m, m, []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}
+		r.tree.addChild(r.tree.tip, 7, 1).sure = 0.4
 		leaves := r.chooseLeaves()
 		require.Len(t, leaves, c.leaves, "%+v", c)
 		assert.EqualValues(t, 7, leaves[0].token)
@@ -347,14 +347,14 @@ func TestRoomOfAlternatives(t *testing.T) {
 			n.evaluated, n.pass = true, &pass{live: 1}
 		}
 		m.room = c.rows + 1
-		assert.Len(t, r.tip.alts, c.leaves-1)
+		assert.Len(t, r.tree.tip.alts, c.leaves-1)
 		r.chooseLeaves()
 		assert.Empty(t, m.dropped, "%+v", c)
 		m.room = c.rows
 		r.chooseLeaves()
 		assert.Len(t, m.dropped, c.leaves-1, "%+v", c)
-		assert.Empty(t, r.tip.alts)
-		assert.Empty(t, r.tip.others)
+		assert.Empty(t, r.tree.tip.alts)
+		assert.Empty(t, r.tree.tip.others)
 	}
 }
 

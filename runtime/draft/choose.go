@@ -2,7 +2,6 @@ package draft
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -17,13 +16,13 @@ import (
 //   - Up to the room of the model's memory. An answer makes room, as it drops branches, and a tip without an open
 //     escalation has no tree beside it.
 func (r *decodeRun) chooseLeaves() []*node {
-	if !r.tip.evaluated {
-		return []*node{r.tip}
+	if !r.tree.tip.evaluated {
+		return []*node{r.tree.tip}
 	}
 	if r.model.Room() <= r.Rows {
 		r.dropAlternatives()
 	}
-	leaves := r.appendAlternatives(r.draftLeaves())
+	leaves := r.appendAlternatives(r.tree.draftLeaves())
 	slices.SortFunc(leaves, func(a, b leaf) int {
 		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos), cmp.Compare(a.id, b.id))
 	})
@@ -39,31 +38,4 @@ func (r *decodeRun) chooseLeaves() []*node {
 type leaf struct {
 	*node
 	chance float64
-}
-
-// draftLeaves returns the tokens below the tip that are not evaluated, not final, and in the window.
-func (r *decodeRun) draftLeaves() (found []leaf) {
-	var walk func(n *node)
-	walk = func(n *node) {
-		for _, c := range slices.Concat(n.children, n.alts) {
-			switch {
-			case c.evaluated:
-				walk(c)
-			case !c.final && c.pos <= r.windowEnd(c):
-				found = append(found, leaf{c, r.pathProbability(c)})
-			}
-		}
-	}
-	walk(r.tip)
-	return found
-}
-
-func (r *decodeRun) windowEnd(n *node) int {
-	end := math.MaxInt
-	for a := n; a != r.tip; a = a.parent {
-		if a.parent.hasOpenEscalation() {
-			end = a.parent.pos + r.Window
-		}
-	}
-	return end
 }

@@ -13,31 +13,31 @@ const (
 
 // answerTimeout returns how long a question may take. Without a given deadline it follows the cloud: it is three times
 // the median of the last waits, and until the first answer to this text the time that reading the prompt may take.
-func (r *decodeRun) answerTimeout() time.Duration {
-	if !r.adapts {
-		return r.Deadline
+func (q *openQuestions) answerTimeout() time.Duration {
+	if !q.adapts {
+		return q.Deadline
 	}
-	d := max(leastDeadline, 3*r.lately.median)
-	if !r.heard {
-		d += time.Duration(r.prompt) * readingTime
+	d := max(leastDeadline, 3*q.lately.median)
+	if !q.heard {
+		d += time.Duration(q.prompt) * readingTime
 	}
 	return min(d, mostDeadline)
 }
 
-func (r *decodeRun) isConnected() bool {
-	c, ok := r.cloud.(Connection)
+func (q *openQuestions) isConnected() bool {
+	c, ok := q.cloud.(Connection)
 	return !ok || c.Connected()
 }
 
 // escalationDeadline returns the deadline of e. After a failure all questions share the deadline of the failed one, so
 // that a dead cloud costs one deadline for any number of questions.
-func (r *decodeRun) escalationDeadline(e *escalation) time.Time {
-	patience := r.answerTimeout()
-	if r.adapts && !r.isConnected() {
+func (q *openQuestions) escalationDeadline(e *escalation) time.Time {
+	patience := q.answerTimeout()
+	if q.adapts && !q.isConnected() {
 		patience = leastDeadline
 	}
 	due := e.sent.Add(patience)
-	if since, open := r.Breaker.openSince(); open {
+	if since, open := q.Breaker.openSince(); open {
 		if all := since.Add(patience); all.Before(due) {
 			return all
 		}
@@ -47,22 +47,22 @@ func (r *decodeRun) escalationDeadline(e *escalation) time.Time {
 
 // nextDeadline returns the earliest deadline, that of the question that was sent first; zero if there is none. A
 // deadline that follows the cloud ends earlier if the connection is lost.
-func (r *decodeRun) nextDeadline() (next time.Time) {
-	if r.Deadline < 0 || len(r.asked) == 0 {
+func (q *openQuestions) nextDeadline() (next time.Time) {
+	if q.Deadline < 0 || len(q.asked) == 0 {
 		return next
 	}
-	return r.escalationDeadline(r.asked[0])
+	return q.escalationDeadline(q.asked[0])
 }
 
 // nextWakeup returns the earliest time at which there is work without an answer, a deadline or the end of the wait for
 // a stream; zero if there is none.
 func (r *decodeRun) nextWakeup(now time.Time) time.Time {
-	next := r.nextDeadline()
+	next := r.questions.nextDeadline()
 	if check := now.Add(leastDeadline); r.adapts && check.Before(next) {
 		next = check
 	}
-	for _, e := range r.unsent {
-		if until, waits := r.waitsForStream(e, now); waits {
+	for _, e := range r.questions.unsent {
+		if until, waits := r.streams.waitsForStream(e, now, r.questions.answerTimeout()); waits {
 			next = earlierTime(next, until)
 		}
 	}
@@ -79,7 +79,7 @@ func earlierTime(a, b time.Time) time.Time {
 
 // expireEscalations fails the questions past their deadline. The first failure can shorten the deadline of others.
 func (r *decodeRun) expireEscalations(now time.Time) {
-	for due := r.nextDeadline(); !due.IsZero() && !due.After(now); due = r.nextDeadline() {
-		r.failEscalation(r.asked[0], ErrDeadline)
+	for due := r.questions.nextDeadline(); !due.IsZero() && !due.After(now); due = r.questions.nextDeadline() {
+		r.failEscalation(r.questions.asked[0], ErrDeadline)
 	}
 }

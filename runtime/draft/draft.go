@@ -200,7 +200,7 @@ type Options struct {
 	Clock   Clock    // of a simulation; nil: the computer's
 
 	auto   bool // checks are asked: see [decodeRun.maybeStartCheck]
-	adapts bool // the deadline follows the cloud: see [decodeRun.answerTimeout]
+	adapts bool // the deadline follows the cloud: see [openQuestions.answerTimeout]
 	// Trace emits more, for timelines: [Event.Prompt], [Event.Waited], [Event.Rollback] and [Pass.Nodes].
 	Trace bool
 }

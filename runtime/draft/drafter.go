@@ -53,6 +53,7 @@ type drafter struct {
 	base    int       // position in the text of the first token of the drafter's text
 	read    time.Time // of the last long call
 	failed  bool
+	cause   error   // of the failure; nil: the text was over
 	pending []draft // after the leaf of the forward call
 }
 
@@ -107,27 +108,27 @@ func (d *drafter) readSeconds(tokens int, one float64) float64 {
 // draftChain returns the tokens that are evaluated after a leaf, at most most: those of the drafter, and those from the
 // text where they are the better ones. nil means that no drafts are worth their time, or fewer tokens a second than
 // rival.
-func (r *decodeRun) draftChain(ctx context.Context, leaf *node, most int, rival float64) []*node {
-	d, one := r.drafter, r.cost.One()
+func (g *chainGuesser) draftChain(ctx context.Context, leaf *node, most int, rival float64) []*node {
+	d, one := g.drafter, g.cost.One()
 	d.pending = d.pending[:0]
 	if d.failed || one == 0 || most < 1 {
 		return nil
 	}
-	calls := r.cost.Curve(most + 1)
+	calls := g.cost.Curve(most + 1)
 	for i := range calls {
 		calls[i] *= one
 	}
-	text := r.contextTokens(leaf)
+	text := g.tree.contextTokens(leaf)
 	lag, _ := d.unreadTokens(text)
 	n, rate := d.chainLength(lag, one, calls)
-	if lag > followed && rate > rival && r.shouldCatchUp(lag, n, rate*one) && r.catchUp(ctx, text) {
+	if lag > followed && rate > rival && g.shouldCatchUp(lag, n, rate*one) && g.catchUp(ctx, text) {
 		lag, _ = d.unreadTokens(text)
 		n, rate = d.chainLength(lag, one, calls)
 	}
 	if n == 0 || rate <= rival || lag > followed {
 		return nil
 	}
-	return r.buildDraftChain(ctx, leaf, text, calls, rate)
+	return g.buildDraftChain(ctx, leaf, text, calls, rate)
 }
 
 // chainLength is [lookup.Length] for a drafter that has to read lag tokens first, or has caught up if these are many.
@@ -144,51 +145,50 @@ func (d *drafter) chainLength(lag int, one float64, calls []float64) (n int, rat
 // shouldCatchUp reports whether a long call is worth its time. With drafts that are expected to make the text faster,
 // the answer is assumed to become four times as long as it is. Otherwise the call finds out whether they would, and is
 // one of few.
-func (r *decodeRun) shouldCatchUp(lag, n int, faster float64) bool {
-	cost := r.drafter.readSeconds(lag, r.cost.One())
+func (g *chainGuesser) shouldCatchUp(lag, n int, faster float64) bool {
+	cost := g.drafter.readSeconds(lag, g.cost.One())
 	if n == 0 {
-		return cost <= probing*r.elapsedSince(r.drafter.read).Seconds()
+		return cost <= probing*g.sched.elapsedSince(g.drafter.read).Seconds()
 	}
-	most, _ := r.tokenLimit()
-	shown := len(r.text) - r.prompt
-	return cost <= r.cost.One()*(1-1/faster)*float64(min(3*shown, most-shown))
+	shown := len(g.tree.text) - g.prompt
+	return cost <= g.cost.One()*(1-1/faster)*float64(min(3*shown, g.limit-len(g.tree.text)))
 }
 
 // catchUp makes the drafter read all but the last token of text, and compares its drafts with the tokens of the answer
 // among them. The last of these is read alone, for the time of a draft. It reports whether it succeeded.
-func (r *decodeRun) catchUp(ctx context.Context, text []int32) bool {
-	d, end := r.drafter, len(text)-2
+func (g *chainGuesser) catchUp(ctx context.Context, text []int32) bool {
+	d, end := g.drafter, len(text)-2
 	lag, base := d.unreadTokens(text)
-	heads := min(compared, lag-2, end+1-r.prompt)
-	if r.Place != nil {
+	heads := min(compared, lag-2, end+1-g.prompt)
+	if g.Place != nil {
 		heads = 0 // what may follow is only known after the last token
 	}
-	outs, ok := r.callDrafter(ctx, text[:end], base, lag-2, heads)
+	outs, ok := g.callDrafter(ctx, text[:end], base, lag-2, heads)
 	for i, head := range outs {
 		pos := end + 1 - heads + i
-		token := r.Pick(pos, &head)
+		token := g.Pick(pos, &head)
 		d.accept.Learn(float64(tokenProbability(&head, token)), token == text[pos])
 	}
 	if ok {
-		_, ok = r.callDrafter(ctx, text[:end+1], base, 1, 1)
+		_, ok = g.callDrafter(ctx, text[:end+1], base, 1, 1)
 	}
-	d.read = r.clockNow()
+	d.read = g.sched.currentTime()
 	return ok
 }
 
 // callDrafter measures the time of the call. After an error there are no more drafts.
-func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, heads int) ([]backend.Output, bool) {
-	d, start := r.drafter, r.clockNow()
+func (g *chainGuesser) callDrafter(ctx context.Context, text []int32, base, lag, heads int) ([]backend.Output, bool) {
+	d, start := g.drafter, g.sched.currentTime()
 	d.base = base
 	outs, err := d.Read(ctx, text[base:], heads)
 	if err != nil {
 		d.failed = true
-		if r.summary.Cause == nil && ctx.Err() == nil {
-			r.summary.Cause = err
+		if ctx.Err() == nil {
+			d.cause = err
 		}
 		return nil, false
 	}
-	if took := r.elapsedSince(start).Seconds(); lag <= followed {
+	if took := g.sched.elapsedSince(start).Seconds(); lag <= followed {
 		d.cost.Learn(lag, took)
 	} else {
 		d.token = took / float64(lag)
@@ -199,18 +199,18 @@ func (r *decodeRun) callDrafter(ctx context.Context, text []int32, base, lag, he
 // buildDraftChain returns the tokens that are evaluated after leaf. Another one is added while it is expected to yield
 // more tokens for its time than rate, that of the whole: a guess from the text costs a row, a draft also a call of the
 // drafter. calls[i] is the time of a forward call with i of them.
-func (r *decodeRun) buildDraftChain(
+func (g *chainGuesser) buildDraftChain(
 	ctx context.Context, leaf *node, text []int32, calls []float64, rate float64,
 ) (chain []*node) {
-	d, at, chance := r.drafter, leaf, 1.0
+	d, at, chance := g.drafter, leaf, 1.0
 	for len(chain) < len(calls)-1 {
 		row := calls[len(chain)+1] - calls[len(chain)]
 		lag, base := d.unreadTokens(text)
 		next := draft{p: -1}
-		length, likely := r.findRepeat(text)
+		length, likely := g.findRepeat(text)
 		accept := 0.0
 		if length > 0 {
-			accept = chance * r.Rate().Of(length)
+			accept = chance * g.repeats.Rate().Of(length)
 		}
 		draws := chance * d.accept.Next()
 		took := d.readSeconds(min(lag, followed), calls[0])
@@ -218,54 +218,53 @@ func (r *decodeRun) buildDraftChain(
 			if draws < rate*(row+took) || lag > followed {
 				break
 			}
-			outs, ok := r.callDrafter(ctx, text, base, lag, 1)
+			outs, ok := g.callDrafter(ctx, text, base, lag, 1)
 			if !ok {
 				break
 			}
-			next.token = r.pickToken(at, &outs[0])
+			next.token = g.pickToken(at, &outs[0])
 			next.p = float64(tokenProbability(&outs[0], next.token))
 			accept = chance * d.accept.Of(next.p)
 		} else {
 			next.token = likely
 		}
-		next.row = accept >= rate*row && !r.End(next.token)
+		next.row = accept >= rate*row && !g.End(next.token)
 		if next.row || next.p >= 0 {
 			d.pending = append(d.pending, next)
 		}
 		if !next.row {
 			break
 		}
-		r.last++
-		at = &node{id: r.last, token: next.token, pos: at.pos + 1, parent: at, place: at.place}
-		if at.place != nil {
-			at.place = at.place.Behind(next.token)
+		place := at.place
+		if at = g.tree.newRow(at, next.token); place != nil {
+			at.place = place.Behind(next.token)
 		}
 		chain, text, chance = append(chain, at), append(text, next.token), accept
 	}
 	return chain
 }
 
-func (r *decodeRun) findRepeat(text []int32) (length int, next int32) {
-	if r.promptLookup == nil {
+func (g *chainGuesser) findRepeat(text []int32) (length int, next int32) {
+	if g.repeats == nil {
 		return 0, 0
 	}
-	length, tokens := r.Find(text[r.Len():], 1)
+	length, tokens := g.repeats.Find(text[g.repeats.Len():], 1)
 	if length == 0 {
 		return 0, 0
 	}
 	return length, tokens[0]
 }
 
-func (r *decodeRun) acceptDrafts(leaf *node, report *Pass) {
-	if r.drafter == nil {
+func (g *chainGuesser) acceptDrafts(leaf *node, report *Pass) {
+	if g.drafter == nil {
 		return
 	}
 	n := leaf
-	for _, d := range r.drafter.pending {
+	for _, d := range g.drafter.pending {
 		next := n.children[0]
 		right := next.token == d.token
 		if d.p >= 0 {
-			r.drafter.accept.Learn(d.p, right)
+			g.drafter.accept.Learn(d.p, right)
 		}
 		if !right || !next.evaluated {
 			break
@@ -275,12 +274,12 @@ func (r *decodeRun) acceptDrafts(leaf *node, report *Pass) {
 			report.DraftsAccepted++
 		}
 	}
-	for _, d := range r.drafter.pending {
+	for _, d := range g.drafter.pending {
 		if d.p >= 0 && d.row {
 			report.Drafts++
 		}
 	}
 	report.Proposed -= report.Drafts
 	report.Accepted -= report.DraftsAccepted
-	r.drafter.pending = r.drafter.pending[:0]
+	g.drafter.pending = g.drafter.pending[:0]
 }

@@ -254,13 +254,13 @@ func TestDraftsEnd(t *testing.T) {
 // TestGuessBehindDrafts: a guess from the text follows the drafts before it.
 func TestGuessBehindDrafts(t *testing.T) {
 	text := []int32{1, 2, 3, 4, 1, 2}
-	r := &decodeRun{promptLookup: newPromptLookup(Options{}, text)}
-	length, next := r.findRepeat(append(text, 3))
+	r := runOf(Options{}, text, nil)
+	length, next := r.guesser.findRepeat(append(text, 3))
 	assert.Equal(t, 3, length)
 	assert.Equal(t, int32(4), next)
-	length, _ = r.findRepeat(append(text, 9))
+	length, _ = r.guesser.findRepeat(append(text, 9))
 	assert.Zero(t, length)
-	length, _ = new(decodeRun).findRepeat(text)
+	length, _ = runOf(Options{Lookup: -1}, text, nil).guesser.findRepeat(text)
 	assert.Zero(t, length, "no guesses are made")
 }
 
@@ -281,21 +281,18 @@ func TestDrafterFails(t *testing.T) {
 // without a gain it takes at most a hundredth of the time since the last one.
 func TestPays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		r := &decodeRun{
-			Options: Options{MaxTokens: 100}, prompt: 10, cost: new(lookup.Cost),
-			drafter: &drafter{Drafts: new(Drafts)},
-		}
-		r.cost.Learn(1, 1)
-		r.drafter.token, r.drafter.read = 0.1, time.Now()
+		r := runOf(Options{MaxTokens: 100, Drafter: new(fakeDrafter)}, make([]int32, 10), nil)
+		r.guesser.cost.Learn(1, 1)
+		r.guesser.drafter.token, r.guesser.drafter.read = 0.1, time.Now()
 		for shown := range 100 {
-			r.text = make([]int32, 10+shown)
-			assert.Equal(t, shown >= 7 && shown <= 80, r.shouldCatchUp(100, 1, 2),
+			r.tree.text = make([]int32, 10+shown)
+			assert.Equal(t, shown >= 7 && shown <= 80, r.guesser.shouldCatchUp(100, 1, 2),
 				"10 s, half a second for each token after %d", shown)
 		}
 		time.Sleep(999 * time.Second)
-		assert.False(t, r.shouldCatchUp(100, 0, 2))
+		assert.False(t, r.guesser.shouldCatchUp(100, 0, 2))
 		time.Sleep(time.Second)
-		assert.True(t, r.shouldCatchUp(100, 0, 2))
+		assert.True(t, r.guesser.shouldCatchUp(100, 0, 2))
 	})
 }
 
@@ -304,11 +301,11 @@ func TestDrafterCut(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for ctx, want := range map[context.Context]error{t.Context(): errFake, over: nil} {
-		r := &decodeRun{drafter: &drafter{Drafter: &fakeDrafter{T: t, fails: 1}, Drafts: new(Drafts)}}
-		_, ok := r.callDrafter(ctx, []int32{1, 2}, 0, 1, 1)
+		r := runOf(Options{Drafter: &fakeDrafter{T: t, fails: 1}}, nil, nil)
+		_, ok := r.guesser.callDrafter(ctx, []int32{1, 2}, 0, 1, 1)
 		assert.False(t, ok)
-		assert.True(t, r.drafter.failed)
-		assert.Equal(t, want, r.summary.Cause)
+		assert.True(t, r.guesser.drafter.failed)
+		assert.Equal(t, want, r.guesser.drafter.cause)
 	}
 }
 

@@ -491,3 +491,13 @@ func (c *fakeCloud) stillOpen() (n, oldest int) {
 	}
 	return n, oldest
 }
+
+// runOf returns a run before the first forward call, whose text is a prompt that ends with tip; nil: with its own last
+// token.
+func runOf(o Options, text []int32, tip *node) *decodeRun {
+	r := newRun(&Decoder{o: o}, text, nil)
+	if tip != nil {
+		r.tree.tip = tip
+	}
+	return r
+}

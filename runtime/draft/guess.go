@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -24,19 +25,46 @@ func newPromptLookup(o Options, prompt []int32) *promptLookup {
 // A guess never includes a token that the cloud is asked for.
 func (r *promptLookup) appendShown(n *node) { r.Grow(n.token, n.origin == Edge) }
 
+// chainGuesser guesses the tokens that are evaluated in one forward call with the leaves of the draft tree: what the
+// large model is known to choose, what followed the same tokens in the text before, and what a drafter drafts. A chain
+// hangs on the tree, which does not have it: it never changes a token, and costs rows that are worth their time by the
+// measured times of forward calls.
+type chainGuesser struct {
+	*rules
+	sched   *scheduler
+	tree    *draftTree
+	cost    *lookup.Cost
+	repeats *promptLookup // nil: nothing is guessed from the text
+	drafter *drafter      // nil: there is none
+}
+
+func newChainGuesser(o *rules, s *scheduler, t *draftTree) *chainGuesser {
+	return &chainGuesser{
+		rules: o, sched: s, tree: t, cost: cmp.Or(o.Cost, new(lookup.Cost)),
+		repeats: newPromptLookup(o.Options, t.text), drafter: newDrafter(o.Options, s.currentTime()),
+	}
+}
+
+// learnShown counts the next token of the text.
+func (g *chainGuesser) learnShown(n *node) {
+	if g.repeats != nil {
+		g.repeats.appendShown(n)
+	}
+}
+
 // guessChains returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the
 // call of the leaves. They have parents, but are not in the draft tree.
-func (r *decodeRun) guessChains(ctx context.Context, leaves []*node) [][]*node {
-	if chains := r.knownChains(leaves); chains != nil {
+func (g *chainGuesser) guessChains(ctx context.Context, leaves []*node) [][]*node {
+	if chains := g.knownChains(leaves); chains != nil {
 		return chains
 	}
-	most := r.spareRows(len(leaves))
+	most := g.spareRows(len(leaves))
 	if most <= 0 {
 		return nil
 	}
-	chains, rate := r.lookupChains(leaves, most)
-	if r.drafter != nil && len(leaves) == 1 {
-		if chain := r.draftChain(ctx, leaves[0], min(most, r.maxDraftLength(leaves[0])), rate); chain != nil {
+	chains, rate := g.lookupChains(leaves, most)
+	if g.drafter != nil && len(leaves) == 1 {
+		if chain := g.draftChain(ctx, leaves[0], min(most, g.tree.maxDraftLength(leaves[0])), rate); chain != nil {
 			return [][]*node{chain}
 		}
 	}
@@ -45,17 +73,17 @@ func (r *decodeRun) guessChains(ctx context.Context, leaves []*node) [][]*node {
 
 // lookupChains returns guesses from the text after each leaf, and the tokens per second of the call with them; 0
 // without guesses.
-func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, rate float64) {
-	if r.promptLookup == nil {
+func (g *chainGuesser) lookupChains(leaves []*node, most int) (chains [][]*node, rate float64) {
+	if g.repeats == nil {
 		return nil, 0
 	}
 	places, likely := make([]lookup.Chain, len(leaves)), make([][]int32, len(leaves))
 	some := false
 	for i, n := range leaves {
-		places[i].Weight = r.pathProbability(n)
-		length, next := r.Find(r.unshownTokens(n), min(most, r.maxDraftLength(n)))
-		likely[i] = r.cutAtEnd(next)
-		places[i].Accept = r.Rate().Chances(length, len(likely[i]))
+		places[i].Weight = g.tree.pathProbability(n)
+		length, next := g.repeats.Find(g.tree.unshownTokens(n), min(most, g.tree.maxDraftLength(n)))
+		likely[i] = g.cutAtEnd(next)
+		places[i].Accept = g.repeats.Rate().Chances(length, len(likely[i]))
 		some = some || len(likely[i]) > 0
 	}
 	if !some {
@@ -63,37 +91,36 @@ func (r *decodeRun) lookupChains(leaves []*node, most int) (chains [][]*node, ra
 	}
 	chains = make([][]*node, len(leaves))
 	rows, tokens := len(leaves), 0.0
-	for i, n := range lookup.Share(places, most, r.cost) {
+	for i, n := range lookup.Share(places, most, g.cost) {
 		at := leaves[i]
 		for j, token := range likely[i][:n] {
-			r.last++
-			at = &node{id: r.last, token: token, pos: at.pos + 1, parent: at}
+			at = g.tree.newRow(at, token)
 			chains[i] = append(chains[i], at)
 			tokens += places[i].Weight * places[i].Accept[j]
 		}
 		rows, tokens = rows+n, tokens+places[i].Weight
 	}
 	if rows > len(leaves) {
-		rate = tokens / r.cost.One() / r.cost.Curve(rows)[rows-1]
+		rate = tokens / g.cost.One() / g.cost.Curve(rows)[rows-1]
 	}
 	return chains, rate
 }
 
 // knownChains returns for each leaf a chain of the tokens that the large model is known to choose after it; nil if
 // there are none. Each that is accepted saves a call.
-func (r *decodeRun) knownChains(leaves []*node) [][]*node {
+func (g *chainGuesser) knownChains(leaves []*node) [][]*node {
 	var chains [][]*node
-	most := min(r.Rows, lookup.MostRows, r.model.Room()) - len(leaves)
-	if r.Lookup > 0 {
-		most = min(most, r.Lookup-len(leaves))
+	most := min(g.Rows, lookup.MostRows, g.tree.model.Room()) - len(leaves)
+	if g.Lookup > 0 {
+		most = min(most, g.Lookup-len(leaves))
 	}
 	for i, n := range leaves {
-		for at, tokens := n, r.knownTokens(n, min(most, r.maxDraftLength(n))); len(tokens) > 0; tokens = tokens[1:] {
+		at := n
+		for _, token := range g.knownTokens(n, min(most, g.tree.maxDraftLength(n))) {
 			if chains == nil {
 				chains = make([][]*node, len(leaves))
 			}
-			r.last++
-			at = &node{id: r.last, token: tokens[0], pos: at.pos + 1, parent: at}
+			at = g.tree.newRow(at, token)
 			chains[i] = append(chains[i], at)
 			most--
 		}
@@ -101,39 +128,24 @@ func (r *decodeRun) knownChains(leaves []*node) [][]*node {
 	return chains
 }
 
-func (r *decodeRun) spareRows(leaves int) int {
-	if r.promptLookup == nil && r.drafter == nil {
+func (g *chainGuesser) spareRows(leaves int) int {
+	if g.repeats == nil && g.drafter == nil {
 		return 0
 	}
-	rows := min(r.Rows, lookup.MostRows)
-	if r.Lookup > 0 {
-		rows = min(rows, r.Lookup)
+	rows := min(g.Rows, lookup.MostRows)
+	if g.Lookup > 0 {
+		rows = min(rows, g.Lookup)
 	}
-	rows = min(rows, r.cost.Reach(leaves))
+	rows = min(rows, g.cost.Reach(leaves))
 	if rows > leaves {
-		rows = min(rows, r.model.Room())
+		rows = min(rows, g.tree.model.Room())
 	}
 	return rows - leaves
 }
 
-func (r *decodeRun) unshownTokens(n *node) []int32 {
-	var tail []int32
-	for _, m := range pathBetween(r.tip, n) {
-		tail = append(tail, m.token)
-	}
-	return tail
-}
-
-// maxDraftLength returns the number of tokens after n that can be evaluated: none is final, and all are in the window.
-func (r *decodeRun) maxDraftLength(n *node) int {
-	most, _ := r.tokenLimit()
-	end := r.prompt + most - 2 // the last position but one
-	return min(end, r.windowEnd(n)) - n.pos
-}
-
-func (r *decodeRun) cutAtEnd(tokens []int32) []int32 {
+func (o *rules) cutAtEnd(tokens []int32) []int32 {
 	for i, t := range tokens {
-		if r.End(t) {
+		if o.End(t) {
 			return tokens[:i]
 		}
 	}
@@ -145,12 +157,12 @@ func (r *decodeRun) cutAtEnd(tokens []int32) []int32 {
 // before an escalation. heads are of the leaf and of each guess. It returns the number of accepted guesses.
 func (r *decodeRun) acceptChain(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
 	for {
-		r.markEvaluated(n, p)
+		r.tree.markEvaluated(n, p)
 		r.decideNextToken(n, &heads[accepted])
 		if accepted == len(chain) {
 			return accepted
 		}
-		next := r.matchGuess(n, chain[accepted])
+		next := matchGuess(n, chain[accepted])
 		if next == nil {
 			return accepted
 		}
@@ -160,7 +172,7 @@ func (r *decodeRun) acceptChain(n *node, chain []*node, heads []backend.Output, 
 	}
 }
 
-func (r *decodeRun) matchGuess(n, guess *node) *node {
+func matchGuess(n, guess *node) *node {
 	if n.hasOpenEscalation() {
 		return nil
 	}
@@ -169,14 +181,4 @@ func (r *decodeRun) matchGuess(n, guess *node) *node {
 		return nil
 	}
 	return next
-}
-
-func (r *decodeRun) markEvaluated(n *node, p *pass) {
-	n.evaluated, n.pass = true, p
-	p.live++
-	for a := n; a != r.tip; a = a.parent {
-		if a.parent.hasOpenEscalation() {
-			a.parent.esc.Drafted++
-		}
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // pace decodes texts of 400 tokens in virtual time, with and without guesses; an additional row costs a share of a
@@ -127,18 +126,17 @@ func guessing(t *testing.T, o Options, chances ...float64) (*decodeRun, []*node)
 	for range 40 {
 		text = append(text, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 	}
-	r := &decodeRun{Options: d.o, model: m, text: text, prompt: len(text), promptLookup: newPromptLookup(d.o, text)}
-	r.cost = new(lookup.Cost)
+	r := newRun(d, text, nil)
 	for rows := range 8 {
-		r.cost.Learn(rows+1, 1+0.01*float64(rows))
+		r.guesser.cost.Learn(rows+1, 1+0.01*float64(rows))
 	}
-	r.tip = &node{pos: len(text) - 1, evaluated: true, esc: &escalation{}}
-	r.tip.esc.Outcome = inFlight
+	r.tree.tip.esc = &escalation{}
+	r.tree.tip.esc.Outcome = inFlight
 	var leaves []*node
 	for i, p := range chances {
-		leaf := r.addChild(r.tip, 5+2*int32(i), 0)
+		leaf := r.tree.addChild(r.tree.tip, 5+2*int32(i), 0)
 		leaf.guess, leaf.evaluated = p, true
-		next := r.addChild(leaf, 6+2*int32(i), 0)
+		next := r.tree.addChild(leaf, 6+2*int32(i), 0)
 		leaves = append(leaves, next)
 	}
 	return r, leaves
@@ -147,7 +145,7 @@ func guessing(t *testing.T, o Options, chances ...float64) (*decodeRun, []*node)
 // TestGuessBehindTheLikelier: more rows go to the leaf that is more likely to become part of the text.
 func TestGuessBehindTheLikelier(t *testing.T) {
 	r, leaves := guessing(t, Options{Rows: 5}, 0.05, 0.9)
-	chains := r.guessChains(t.Context(), leaves)
+	chains := r.guesser.guessChains(t.Context(), leaves)
 	require.Len(t, chains, 2)
 	assert.Empty(t, chains[0])
 	require.Len(t, chains[1], 3)
@@ -156,7 +154,7 @@ func TestGuessBehindTheLikelier(t *testing.T) {
 		assert.Equal(t, leaves[1].pos+1+i, n.pos)
 	}
 	r, leaves = guessing(t, Options{Rows: 5}, 0.5, 0.5)
-	chains = r.guessChains(t.Context(), leaves)
+	chains = r.guesser.guessChains(t.Context(), leaves)
 	assert.Len(t, chains[0], 3, "of equal leaves, the one with the longer match")
 	assert.Empty(t, chains[1])
 }
@@ -177,16 +175,16 @@ func TestShownTokensTeach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, looked := range []bool{false, true} {
 				r, _ := guessing(t, Options{})
-				length, next := r.Find(nil, 1)
+				length, next := r.guesser.repeats.Find(nil, 1)
 				require.Equal(t, []int32{5}, next)
 				if looked {
-					r.Find(nil, 3)
+					r.guesser.repeats.Find(nil, 3)
 				}
-				before := r.Rate().Of(length)
-				r.appendShown(&node{token: c.token, origin: c.origin})
-				assert.Equal(t, c.more, r.Rate().Of(length) > before)
-				assert.NotEqual(t, before, r.Rate().Of(length))
-				assert.Equal(t, 401, r.Len())
+				before := r.guesser.repeats.Rate().Of(length)
+				r.guesser.learnShown(&node{token: c.token, origin: c.origin})
+				assert.Equal(t, c.more, r.guesser.repeats.Rate().Of(length) > before)
+				assert.NotEqual(t, before, r.guesser.repeats.Rate().Of(length))
+				assert.Equal(t, 401, r.guesser.repeats.Len())
 			}
 		})
 	}

@@ -49,8 +49,8 @@ var answerMistakes = []mistake{
 	{"accept a stale answer", inSchedules, "answer.go",
 		`	switch {
 	case res.probe:`,
-		`	if e.Outcome != inFlight && PLANTED && r.tip.hasOpenEscalation() && r.tip.esc.Outcome == inFlight {
-		e = r.tip.esc
+		`	if tip := r.tree.tip.esc; PLANTED && e.Outcome != inFlight && tip != nil && tip.Outcome == inFlight {
+		e = tip
 	}
 	switch {
 	case res.probe:`},
@@ -71,7 +71,7 @@ var answerMistakes = []mistake{
 		keep.origin = Edge
 	}
 	e.at.children = append(`},
-	{"leave the questions of a dropped branch open", inSchedules, "answer.go",
+	{"leave the questions of a dropped branch open", inSchedules, "questions.go",
 		`{
 		e.cancel(why)`,
 		`&& !(PLANTED && why == errDropped) {
@@ -81,8 +81,8 @@ var answerMistakes = []mistake{
 // questionMistakes are mistakes with when questions are sent.
 var questionMistakes = []mistake{
 	{"in flight off by one", inSchedules, "ask.go",
-		`		case len(r.asked)+r.open < r.InFlight:`,
-		`		case len(r.asked)+r.open < r.InFlight, PLANTED && len(r.asked) == r.InFlight:`},
+		`		case r.questions.openCount() < r.InFlight:`,
+		`		case r.questions.openCount() < r.InFlight, PLANTED && len(r.questions.asked) == r.InFlight:`},
 	{"forget a question that has to wait", inSchedules, "ask.go",
 		`		default:
 			return
@@ -98,18 +98,18 @@ var questionMistakes = []mistake{
 	}
 }`},
 	{twice, liberty, "ask.go",
-		`		r.results.pushResult(res)`,
-		`		r.results.pushResult(res)
+		`		r.sched.results.pushResult(res)`,
+		`		r.sched.results.pushResult(res)
 		if PLANTED {
-			r.results.pushResult(res)
+			r.sched.results.pushResult(res)
 		}`},
 }
 
 // guessMistakes are mistakes with guesses from the text.
 var guessMistakes = []mistake{
 	{eager, liberty, "guess.go",
-		`	for i, n := range lookup.Share(places, most, r.cost) {`,
-		`	share := lookup.Share(places, most, r.cost)
+		`	for i, n := range lookup.Share(places, most, g.cost) {`,
+		`	share := lookup.Share(places, most, g.cost)
 	if PLANTED {
 		for i := range share {
 			share[i] = min(most, len(likely[i]))
@@ -118,38 +118,38 @@ var guessMistakes = []mistake{
 	}
 	for i, n := range share {`},
 	{"guess one row too many", inSchedules, "guess.go",
-		`	if r.Lookup > 0 {
-		rows = min(rows, r.Lookup)
+		`	if g.Lookup > 0 {
+		rows = min(rows, g.Lookup)
 	}`,
-		`	if r.Lookup > 0 {
-		rows = min(rows, r.Lookup)
+		`	if g.Lookup > 0 {
+		rows = min(rows, g.Lookup)
 	}
 	if PLANTED {
 		rows++
 	}`},
 	{eager, liberty, "guess.go",
-		`	rows = min(rows, r.cost.Reach(leaves))`,
+		`	rows = min(rows, g.cost.Reach(leaves))`,
 		`	if !PLANTED {
-		rows = min(rows, r.cost.Reach(leaves))
+		rows = min(rows, g.cost.Reach(leaves))
 	}`},
 	{"guess more than there is room for", inSchedules, "guess.go",
 		`	if rows > leaves {`,
 		`	if rows > leaves && !PLANTED {`},
-	{"guess the last token allowed", inSchedules, "guess.go",
-		`	end := r.prompt + most - 2 // the last position but one`,
-		`	end := r.prompt + most - 2 // the last position but one
+	{"guess the last token allowed", inSchedules, "tree.go",
+		`	end := t.limit - 2 // the last position but one`,
+		`	end := t.limit - 2 // the last position but one
 	if PLANTED {
 		end++
 	}`},
-	{"guess beyond the window", inSchedules, "guess.go",
-		`	return min(end, r.windowEnd(n)) - n.pos`,
+	{"guess beyond the window", inSchedules, "tree.go",
+		`	return min(end, t.windowEnd(n)) - n.pos`,
 		`	if !PLANTED {
-		end = min(end, r.windowEnd(n))
+		end = min(end, t.windowEnd(n))
 	}
 	return end - n.pos`},
 	{"guess an end token", inSchedules, "guess.go",
-		`		if r.End(t) {`,
-		`		if r.End(t) && !PLANTED {`},
+		`		if o.End(t) {`,
+		`		if o.End(t) && !PLANTED {`},
 	{"head of the row before a guess", inSchedules, "guess.go",
 		`		r.decideNextToken(n, &heads[accepted])`,
 		`		row := accepted
@@ -164,18 +164,13 @@ var guessMistakes = []mistake{
 			next.state = 0
 		}`},
 	{"a guess stands where the cloud is to be asked", inSchedules, "guess.go",
-		`	if n.hasOpenEscalation() {
-		return nil
-	}
-	next := `,
-		`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
-		r.unsent, n.esc = r.unsent[:len(r.unsent)-1], nil
-		r.addChild(n, guess.token, 0)
-	}
-	if n.hasOpenEscalation() {
-		return nil
-	}
-	next := `},
+		`		next := matchGuess(n, chain[accepted])`,
+		`		if n.esc != nil && PLANTED && n.esc.Local == chain[accepted].token {
+			r.questions.removeEscalation(n.esc)
+			n.esc = nil
+			r.tree.addChild(n, chain[accepted].token, 0)
+		}
+		next := matchGuess(n, chain[accepted])`},
 	{"keep a guess where another token follows", everywhere, "guess.go",
 		`	if next.token != guess.token {`,
 		`	if PLANTED && !next.final {
@@ -193,31 +188,31 @@ var treeMistakes = []mistake{
 		rows++
 	}
 	leaves = leaves[:min(len(leaves), rows, max(0, r.model.Room()))]`},
-	{"window off by one", inSchedules, "choose.go",
-		`	return end`,
+	{"window off by one", inSchedules, "tree.go",
+		`	return end
+}`,
 		`	if PLANTED && end < math.MaxInt {
 		end++
 	}
-	return end`},
-	{"wrong parent after settling", inSchedules, "run.go",
+	return end
+}`},
+	{"wrong parent after settling", inSchedules, "tree.go",
 		`	}
-	start := r.clockNow()
-	heads`,
-		`		if PLANTED && len(nodes[i].Path) > 1 && r.base.id > 0 {
+	return nodes`,
+		`		if PLANTED && len(nodes[i].Path) > 1 && t.base.id > 0 {
 			nodes[i].Path = nodes[i].Path[1:]
 		}
 	}
-	start := r.clockNow()
-	heads`},
+	return nodes`},
 	{"leave the slots of wrong guesses in use", inSchedules, "run.go",
 		`	if len(dead) > 0 {`,
 		`	if len(dead) > 0 && !PLANTED {`},
 	{"count every guess as one that held", inSchedules, "run.go",
-		`	r.emitEvent(Event{Pass: &report})`,
+		`	r.out.emitEvent(Event{Pass: &report})`,
 		`	if PLANTED {
 		report.Accepted = report.Proposed
 	}
-	r.emitEvent(Event{Pass: &report})`},
+	r.out.emitEvent(Event{Pass: &report})`},
 	{"router state of another branch", inSchedules, "run.go",
 		`	local := r.pickToken(n, head)`,
 		`	if PLANTED {
@@ -227,28 +222,28 @@ var treeMistakes = []mistake{
 	local := r.pickToken(n, head)`},
 	{"ignore an end token in a branch", inSchedules, "tree.go",
 		`	c.final = c.end || `,
-		`	c.final = c.end && !(PLANTED && r.tip.hasOpenEscalation()) || `},
+		`	c.final = c.end && !(PLANTED && t.tip.hasOpenEscalation()) || `},
 	{"ignore the last position in a branch", inSchedules, "tree.go",
-		`c.pos+1 >= r.prompt+most`,
-		`c.pos+1 >= r.prompt+most && !(PLANTED && r.tip.hasOpenEscalation())`},
-	{"leave the slots of a dropped branch in use", inSchedules, "tree.go",
+		`c.pos+1 >= t.limit`,
+		`c.pos+1 >= t.limit && !(PLANTED && t.tip.hasOpenEscalation())`},
+	{"leave the slots of a dropped branch in use", inSchedules, "commit.go",
 		`	if len(dead) > 0 {`,
 		`	if len(dead) > 0 && !PLANTED {`},
 	{"settle out of order", inSchedules, "tree.go",
-		`	return r.tip.evaluated && !r.tip.hasOpenEscalation()`,
-		`	if PLANTED && r.tip.evaluated && len(r.tip.children) > 0 {
+		`	return t.tip.evaluated && !t.tip.hasOpenEscalation()`,
+		`	if PLANTED && t.tip.evaluated && len(t.tip.children) > 0 {
 		return true
 	}
-	return r.tip.evaluated && !r.tip.hasOpenEscalation()`},
+	return t.tip.evaluated && !t.tip.hasOpenEscalation()`},
 }
 
 // placeMistakes are mistakes with what may stand at a place.
 var placeMistakes = []mistake{
 	{"an answer that may not stand there", inPlaces, "place.go",
-		`	case r.Verify:
+		`	case o.Verify:
 		ok = p.Allows`,
 		`	case PLANTED:
-	case r.Verify:
+	case o.Verify:
 		ok = p.Allows`},
 	{"the place before a guess", inPlaces, "tree.go",
 		`		c.place = n.place.Behind(token)`,
@@ -262,11 +257,11 @@ var placeMistakes = []mistake{
 		`	if !e.at.allowsToken(token) ||`,
 		`	if !e.at.allowsToken(token) && !PLANTED ||`},
 	{"a dial does not count what is replaced", inPlaces, "tree.go",
-		`r.Dial.Count(n.state, token != n.local)`,
-		`r.Dial.Count(n.state, !PLANTED && token != n.local)`},
+		`t.Dial.Count(n.state, token != n.local)`,
+		`t.Dial.Count(n.state, !PLANTED && token != n.local)`},
 	{"the answer to a question takes a place without a dial", inPlaces, "place.go",
-		`!r.allowsReplacement(e.at, token)`,
-		`!PLANTED && !r.allowsReplacement(e.at, token)`},
+		`!o.allowsReplacement(e.at, token)`,
+		`!PLANTED && !o.allowsReplacement(e.at, token)`},
 	{"a token from another answer takes a place without a dial", inPlaces, "verify.go",
 		`!r.allowsReplacement(e.at, token)`,
 		`!PLANTED && !r.allowsReplacement(e.at, token)`},

@@ -22,29 +22,27 @@ type Place interface {
 	Behind(token int32) Place
 }
 
-func (r *decodeRun) pickToken(n *node, head *backend.Output) int32 {
+func (o *rules) pickToken(n *node, head *backend.Output) int32 {
 	if n.place == nil {
-		return r.Pick(n.pos+1, head)
+		return o.Pick(n.pos+1, head)
 	}
 	return n.place.Pick(n.pos+1, head)
 }
-
-func (n *node) allowsToken(token int32) bool { return n.place == nil || n.place.Allows(token) }
 
 // tokenFromAnswer returns the token that an answer to e makes stand, and who chose it: the small model's if no token of
 // the answer may stand.
 //
 // With verification only the answer's token counts, so that a fact from another answer gives the same token.
-func (r *decodeRun) tokenFromAnswer(e *escalation, a Answer) (token int32, origin Origin) {
+func (o *rules) tokenFromAnswer(e *escalation, a Answer) (token int32, origin Origin) {
 	token, ok := a.Token, true
 	switch p := e.at.place; {
 	case p == nil:
-	case r.Verify:
+	case o.Verify:
 		ok = p.Allows(token)
 	default:
 		token, ok = p.Take(e.Pos, a.Token, a.Top)
 	}
-	if !ok || !r.allowsReplacement(e.at, token) {
+	if !ok || !o.allowsReplacement(e.at, token) {
 		return e.Local, Edge
 	}
 	return token, FromCloud
@@ -58,19 +56,19 @@ type LogProbs struct {
 }
 
 // headLogProbs returns the log-probabilities of a token in a head; nil without [Options.Top].
-func (r *decodeRun) headLogProbs(head *backend.Output, token int32) *LogProbs {
-	if r.Top == 0 {
+func (o *rules) headLogProbs(head *backend.Output, token int32) *LogProbs {
+	if o.Top == 0 {
 		return nil
 	}
-	return &LogProbs{Token: tokenLogProb(head, token), Top: head.LogProbs(r.Top)}
+	return &LogProbs{Token: tokenLogProb(head, token), Top: head.LogProbs(o.Top)}
 }
 
 // answerLogProbs returns the log-probabilities of a token in an answer; nil without [Options.Top].
-func (r *decodeRun) answerLogProbs(top []terms.Candidate, token int32) *LogProbs {
-	if r.Top == 0 {
+func (o *rules) answerLogProbs(top []terms.Candidate, token int32) *LogProbs {
+	if o.Top == 0 {
 		return nil
 	}
-	s := &LogProbs{Token: float32(math.NaN()), Top: slices.Clip(top[:min(r.Top, len(top))])}
+	s := &LogProbs{Token: float32(math.NaN()), Top: slices.Clip(top[:min(o.Top, len(top))])}
 	for _, c := range top {
 		if c.ID == token {
 			s.Token = c.LogProb

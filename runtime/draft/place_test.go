@@ -99,14 +99,14 @@ func (p fakePlace) Behind(token int32) Place { return fakePlace{p.world, then(p.
 // answer's token wherever it is among them.
 func TestAnsweredLogProbs(t *testing.T) {
 	top := []terms.Candidate{{ID: 7, LogProb: -1}, {ID: 5, LogProb: -2}, {ID: 9, LogProb: -3}}
-	r := &decodeRun{Options: Options{Top: 2}}
+	r := newRules(Options{Top: 2}, 0)
 	for _, c := range top {
 		assert.Equal(t, &LogProbs{Token: c.LogProb, Top: top[:2]}, r.answerLogProbs(top, c.ID))
 	}
 	unknown := r.answerLogProbs(top[:1], 6)
 	assert.True(t, math.IsNaN(float64(unknown.Token)))
 	assert.Equal(t, top[:1], unknown.Top)
-	assert.Nil(t, new(decodeRun).answerLogProbs(top, 7))
+	assert.Nil(t, new(rules).answerLogProbs(top, 7))
 }
 
 // newPlaced returns a schedule in which only some tokens are allowed: with routing, answers ahead, and verification.

@@ -77,29 +77,28 @@ func (p price) expectedGain(rows []float64) float64 {
 }
 
 func (r *decodeRun) branchCount(e *escalation) int {
-	one, wait := r.cost.One(), r.lately.median
+	one, wait := r.guesser.cost.One(), r.lately.median
 	if r.Branches != AutoBranches || len(e.guesses) == 0 || one == 0 || wait == 0 {
 		// or nothing was measured yet: as if everything fits
 		return len(e.guesses)
 	}
 	var others, guesses []float64
-	for _, l := range r.draftLeaves() {
+	for _, l := range r.tree.draftLeaves() {
 		others = append(others, l.chance)
 	}
-	most, _ := r.tokenLimit()
-	last, chance := r.prompt+most-1, r.pathProbability(e.at)
+	last, chance := r.limit-1, r.tree.pathProbability(e.at)
 	for _, g := range e.guesses {
 		if r.End(g.token) {
 			g.p = 0
 		}
 		guesses = append(guesses, chance*g.p)
 	}
-	asks := float64(max(0, r.InFlight-len(r.asked)))
+	asks := float64(max(0, r.InFlight-len(r.questions.asked)))
 	if r.checksEnabled() {
 		asks = math.Inf(1) // one check asks for all on a path
 	}
 	p := price{
-		curve: r.cost.Curve(r.Rows), wait: wait.Seconds() / one,
+		curve: r.guesser.cost.Curve(r.Rows), wait: wait.Seconds() / one,
 		// when the answer comes, the questions before are answered, and the window begins here
 		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
 		asks: asks, share: r.lately.escalationShare(),

@@ -220,17 +220,14 @@ func pricing(t *testing.T, share float64, o Options) (*decodeRun, *escalation) {
 	m := &fakeModel{world: &world{vocab: 12}, slots: 1000, settled: 40}
 	d, err := New(m, nil, nil, o)
 	require.NoError(t, err)
-	r := &decodeRun{
-		Options: d.o, model: m, text: make([]int32, 40), prompt: 40, cost: new(lookup.Cost), lately: new(Waits),
-	}
+	r := newRun(d, make([]int32, 40), nil)
 	for rows := 1; rows <= 8; rows++ {
 		for range 9 {
-			r.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
+			r.guesser.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
 		}
 	}
-	r.tip = &node{pos: 39, evaluated: true}
-	e := &escalation{at: r.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}
-	e.Pos, r.tip.esc = 40, e
+	e := &escalation{at: r.tree.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}
+	e.Pos, r.tree.tip.esc = 40, e
 	r.InFlight = 1000
 	return r, e
 }
@@ -267,7 +264,7 @@ func TestBranchesOf(t *testing.T) {
 			for range 50 {
 				r.lately.recordDecision(true)
 			}
-			r.InFlight, r.asked = inFlight, make([]*escalation, asked)
+			r.InFlight, r.questions.asked = inFlight, make([]*escalation, asked)
 		}
 	}
 	assert.Equal(t, 2, at(0.3, Options{}, dense(1000, 1)), "0.5·20.5 - ½ < 0.7·15.9 - 0.65")
@@ -284,10 +281,10 @@ func TestBranchesOf(t *testing.T) {
 	below := func(chance float64) func(r *decodeRun, e *escalation) {
 		return func(r *decodeRun, e *escalation) { // the question is about a guess, next to another guess
 			r.lately.recordWait(200 * ms)
-			r.tip.esc = &escalation{at: r.tip, Escalation: Escalation{Outcome: inFlight}}
-			e.at = r.addChild(r.tip, 4, 0)
+			r.tree.tip.esc = &escalation{at: r.tree.tip, Escalation: Escalation{Outcome: inFlight}}
+			e.at = r.tree.addChild(r.tree.tip, 4, 0)
 			e.at.guess, e.at.evaluated, e.at.esc, e.Pos = chance, true, e, 41
-			r.addChild(r.tip, 5, 0).guess = 0.95 - chance
+			r.tree.addChild(r.tree.tip, 5, 0).guess = 0.95 - chance
 		}
 	}
 	assert.Equal(t, 3, at(0.08, Options{}, below(0.9)), "on a likely guess")
@@ -345,7 +342,7 @@ func TestGuessesAt(t *testing.T) {
 		head.Top = append(head.Top, backend.Candidate{ID: int32(10 + i), Logit: 1 + float32(math.Log(p))})
 	}
 	of := func(o Options, local int32) (ids []int32, ps []float64) {
-		for _, g := range (&decodeRun{Options: o.withDefaults()}).answerGuesses(&node{pos: 6}, local, head) {
+		for _, g := range newRules(o.withDefaults(), 0).answerGuesses(&node{pos: 6}, local, head) {
 			ids, ps = append(ids, g.token), append(ps, g.p)
 		}
 		return ids, ps
@@ -403,7 +400,7 @@ func TestGuessesOfDraws(t *testing.T) {
 		small.Top = small.Top[:8]
 		answer := large.Pick(pos, &other)
 		for seen, guessing := range map[*int]terms.Sampling{&with: o, &without: {}} {
-			run := &decodeRun{Options: Options{Branches: 3, Sampling: guessing}.withDefaults()}
+			run := newRules(Options{Branches: 3, Sampling: guessing}.withDefaults(), 0)
 			for _, g := range run.answerGuesses(&node{pos: pos - 1}, small.Top[0].ID, &small) {
 				if g.token == answer {
 					*seen++

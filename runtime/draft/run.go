@@ -6,61 +6,47 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync"
-	"time"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// decodeRun is one call of [Decoder.Decode].
+// decodeRun is one call of [Decoder.Decode]. Each of its parts has its own state and keeps its own invariants; the run
+// decides what follows what: an answer becomes facts and a token, a token moves the tip, a branch that is dropped
+// cancels its questions.
 type decodeRun struct {
-	Options
+	*rules
 	model  Model
 	router Router
 	cloud  Cloud
+	lately *Waits
 
-	emit    func(Event) bool
-	stopped bool // emit returned false
-	closed  bool // the draft tree is dropped: answers only cost
-	began   time.Time
-	summary Summary
+	sched     *scheduler
+	tree      *draftTree
+	out       *outputStream
+	questions *openQuestions
+	streams   *aheadStreams
+	audits    *auditor
+	warm      *textWarmer
+	guesser   *chainGuesser
 
-	text    []int32  // the prompt and the tokens shown
-	prompt  int      // length of the prompt
-	origins []Origin // of the tokens shown
-	sent    int      // length of the part of the text that was sent to the cloud
-	audited int      // position up to which tokens have been compared
-	warming bool     // text is being sent early
-	warmed  chan Warming
-	last    ID    // given to a node
-	base    *node // end of the model's settled text
-	tip     *node // last token shown: base, or a child of base that is not evaluated yet
+	fanned escalation // what was evaluated in vain for alternatives
+	won    int        // alternatives that took the place of a token
+	closed bool       // the draft tree is dropped: answers only cost
+}
 
-	cost          *lookup.Cost
-	lately        *Waits
-	heard         bool     // the cloud has answered a question about this text
-	*promptLookup          // nil: nothing is guessed from the text
-	drafter       *drafter // nil: there is none
-
-	streams []*stream       // tokens ahead, of all questions that are not dropped
-	looks   []int           // positions of the small model's tokens shown as verified since the last audit
-	within  []terms.Finding // of these, where the large model chooses another token
-	viewed  Preview         // the last one that was emitted
-	traced  []Drafted       // rows of forward calls: see [decodeRun.traceRows]
-
-	open    int           // checks without an answer
-	waited  time.Duration // in all, for answers or tokens ahead
-	fanned  escalation    // what was evaluated in vain for alternatives
-	won     int           // alternatives that took the place of a token
-	unsent  []*escalation // to be asked when there is room
-	asked   []*escalation // open, in the order in which they were asked
-	silent  *escalation   // one that the deadline ended; its ask may still run
-	results *resultQueue
-	asks    sync.WaitGroup // in the computer's time
-	alone   chan struct{}  // closed when these have returned; nil before the first wait
-	running int            // asks in the time of a [Clock]
+func newRun(d *Decoder, prompt []int32, emit func(Event) bool) *decodeRun {
+	rules, sched, lately := newRules(d.o, len(prompt)), newScheduler(d.o.Clock), cmp.Or(d.o.Waits, new(Waits))
+	tree := newDraftTree(rules, sched, d.model, prompt)
+	return &decodeRun{
+		rules: rules, model: d.model, router: d.router, cloud: d.cloud, lately: lately,
+		sched: sched, tree: tree,
+		out:       &outputStream{rules: rules, sched: sched, emit: emit, began: sched.currentTime()},
+		questions: &openQuestions{rules: rules, cloud: d.cloud, lately: lately},
+		streams:   &aheadStreams{rules: rules, tree: tree, lately: lately},
+		audits:    &auditor{rules: rules},
+		warm:      newTextWarmer(rules, sched, d.cloud),
+		guesser:   newChainGuesser(rules, sched, tree),
+	}
 }
 
 // Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
@@ -73,24 +59,17 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &decodeRun{
-		Options: d.o, model: d.model, router: d.router, cloud: d.cloud,
-		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResultQueue(),
-		warmed: make(chan Warming, 1), promptLookup: newPromptLookup(d.o, prompt),
-		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
-	}
-	r.began = r.clockNow()
-	r.drafter = newDrafter(d.o, r.began)
+	r := newRun(d, prompt, emit)
 	over := false
 	defer func() {
 		d.verified = r.Verify
 		cancel(errDecodeOver)
 		if !over { // a panic of the caller's: the tree may be incomplete
-			r.waitForGoroutines()
+			r.sched.waitForGoroutines()
 			return
 		}
 		r.closeRun()
-		sum = r.summary
+		sum = r.out.summary
 	}()
 	err = r.decodeText(ctx)
 	over = true
@@ -99,39 +78,43 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 
 func (r *decodeRun) decodeText(ctx context.Context) error {
 	r.warmCloud(ctx, 1)
-	root := &node{
-		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
-	}
-	r.base, r.tip = root, root
-	r.maybeStartCheck(ctx, root)
-	start := r.clockNow()
-	head, err := r.model.Prefill(ctx, r.text)
+	r.maybeStartCheck(ctx, r.tree.tip)
+	start := r.sched.currentTime()
+	head, err := r.model.Prefill(ctx, r.tree.text)
 	if err != nil {
 		return err
 	}
 	if r.Trace {
-		r.emitEvent(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.elapsedSince(start)}})
+		p := Prompt{Tokens: r.prompt, Began: start.Sub(r.out.began), Took: r.sched.elapsedSince(start)}
+		r.out.emitEvent(Event{Prompt: &p})
 	}
-	r.settleDial()
-	r.decideNextToken(root, &head)
+	r.settleDial(r.cloud)
+	r.decideNextToken(r.tree.tip, &head)
 	if r.Mode == Serial {
 		return r.decodeSerial(ctx)
 	}
 	return r.decodePipelined(ctx)
 }
 
+// warmCloud sends the text to a cloud that will be asked, if that lacks at least unknown tokens.
+func (r *decodeRun) warmCloud(ctx context.Context, unknown int) {
+	if r.router != nil || r.Verify {
+		r.warm.warmCloud(ctx, r.tree.text, unknown, r.out.began)
+	}
+}
+
 // decodeSerial is the definition of routed decoding: at each position the small model's token, or a question and a
 // wait.
 func (r *decodeRun) decodeSerial(ctx context.Context) error {
 	for {
-		if r.hasLiveStream() {
+		if r.streams.hasLiveStream() {
 			r.processResults() // tokens ahead that came during the pass save asks
 		}
 		over := r.commitTokens() // guesses that hold, before the next question
 		if !over {
 			r.sendPendingQuestions(ctx)
 		}
-		for !over && r.lastCertain().hasOpenEscalation() {
+		for !over && r.tree.lastCertain().hasOpenEscalation() {
 			if err := r.waitForAnswer(ctx); err != nil {
 				return err
 			}
@@ -147,22 +130,12 @@ func (r *decodeRun) decodeSerial(ctx context.Context) error {
 		} else if checked {
 			continue
 		}
-		if n := r.lastCertain(); !n.evaluated {
+		if n := r.tree.lastCertain(); !n.evaluated {
 			if err := r.evaluateLeaves(ctx, []*node{n}); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// lastCertain returns the last token that certainly follows by the answers so far: it is not evaluated, or an open
-// question follows. Without verification that is the tip.
-func (r *decodeRun) lastCertain() *node {
-	n := r.tip
-	for n.evaluated && !n.hasOpenEscalation() {
-		n = n.children[0]
-	}
-	return n
 }
 
 func (r *decodeRun) decodePipelined(ctx context.Context) error {
@@ -191,24 +164,19 @@ func (r *decodeRun) evaluateLeaves(ctx context.Context, leaves []*node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	chains := r.guessChains(ctx, leaves)
+	chains := r.guesser.guessChains(ctx, leaves)
 	rows := slices.Concat(append([][]*node{leaves}, chains...)...)
-	nodes := make([]Node, len(rows))
-	for i, n := range rows {
-		nodes[i] = Node{ID: n.id, Token: n.token, Pos: n.pos}
-		for _, a := range pathBetween(r.base, n.parent) {
-			nodes[i].Path = append(nodes[i].Path, a.id)
-		}
-	}
-	start := r.clockNow()
+	nodes := r.tree.modelNodes(rows)
+	start := r.sched.currentTime()
 	heads, err := r.model.Extend(ctx, nodes)
 	if err != nil {
 		return err
 	}
-	took := r.elapsedSince(start)
-	r.cost.Learn(len(rows), took.Seconds())
-	report := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.traceRows(rows, len(leaves))}
-	r.growTree(leaves, chains, heads, report)
+	took := r.sched.elapsedSince(start)
+	r.guesser.cost.Learn(len(rows), took.Seconds())
+	r.growTree(leaves, chains, heads, Pass{
+		Rows: len(rows), Began: start.Sub(r.out.began), Took: took, Nodes: r.out.traceRows(rows, len(leaves)),
+	})
 	return nil
 }
 
@@ -234,8 +202,8 @@ func (r *decodeRun) growTree(leaves []*node, chains [][]*node, heads []backend.O
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
-	r.acceptDrafts(leaves[0], &report)
-	r.emitEvent(Event{Pass: &report})
+	r.guesser.acceptDrafts(leaves[0], &report)
+	r.out.emitEvent(Event{Pass: &report})
 }
 
 func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
@@ -259,17 +227,17 @@ func (r *decodeRun) decideNextToken(n *node, head *backend.Output) {
 	}
 	r.lately.recordDecision(escalate)
 	if says := r.headLogProbs(head, local); !escalate {
-		c := r.addChild(n, local, confidence)
+		c := r.tree.addChild(n, local, confidence)
 		if c.probs = says; r.checksEnabled() {
 			r.recordAlternatives(n, c, r.likelyTokens(c.pos, local, head))
 		}
 	} else {
-		n.esc = &escalation{at: n, wanted: r.clockNow(), guesses: r.answerGuesses(n, local, head), local: says}
+		n.esc = &escalation{at: n, wanted: r.sched.currentTime(), guesses: r.answerGuesses(n, local, head), local: says}
 		n.esc.Escalation = Escalation{
-			Pos: n.pos + 1, Decided: r.elapsedSince(r.began), Outcome: waiting, Why: why, Local: local,
+			Pos: n.pos + 1, Decided: r.sched.elapsedSince(r.out.began), Outcome: waiting, Why: why, Local: local,
 			Confidence: confidence,
 		}
-		r.unsent = append(r.unsent, n.esc)
+		r.questions.unsent = append(r.questions.unsent, n.esc)
 	}
 	r.applyFact(n)
 }
@@ -304,29 +272,21 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 	return logit - head.LogSumExp
 }
 
-// emitEvent counts an event and emits it, unless emit has returned false.
-func (r *decodeRun) emitEvent(e Event) {
-	e.At = r.elapsedSince(r.began)
-	r.summary.Add(e)
-	if !r.stopped {
-		r.stopped = !r.emit(e)
-	}
-}
-
 // The context of the asks is done.
 func (r *decodeRun) closeRun() {
 	defer r.drainAsks()
+	if d := r.guesser.drafter; d != nil {
+		r.out.summary.Cause = d.cause // there is no cloud then
+	}
 	r.closed = true
-	for _, s := range r.streams {
+	for _, s := range r.streams.all {
 		s.live = false // only count what still comes
 	}
-	if r.tip != nil {
-		for _, c := range slices.Concat(r.tip.children, r.tip.alts) {
-			r.dropBranch(c, new(escalation))
-		}
-		if e := r.tip.esc; e != nil {
-			r.dropEscalation(e, new(escalation))
-		}
-		r.settleShown()
+	for _, c := range slices.Concat(r.tree.tip.children, r.tree.tip.alts) {
+		r.dropBranch(c, new(escalation))
 	}
+	if e := r.tree.tip.esc; e != nil {
+		r.dropEscalation(e, new(escalation))
+	}
+	r.tree.settleShown()
 }

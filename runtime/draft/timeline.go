@@ -29,19 +29,3 @@ type Rollback struct {
 	Of    int  // position of the escalation with that answer; 0: none
 	Nodes []ID // that were evaluated; there may be none
 }
-
-func (r *decodeRun) traceRows(rows []*node, leaves int) []Drafted {
-	if !r.Trace {
-		return nil
-	}
-	if len(rows) > cap(r.traced)-len(r.traced) {
-		r.traced = make([]Drafted, 0, max(64, len(rows)))
-	}
-	begin := len(r.traced)
-	for i, n := range rows {
-		r.traced = append(r.traced, Drafted{
-			ID: n.id, Parent: n.parent.id, Pos: n.pos, Token: n.token, Guess: i >= leaves,
-		})
-	}
-	return r.traced[begin:len(r.traced):len(r.traced)]
-}

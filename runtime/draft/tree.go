@@ -1,70 +1,53 @@
 package draft
 
 import (
+	"math"
 	"slices"
-	"time"
 )
 
-// node is the last settled token or a later one, with what is known of the token that follows.
-type node struct {
-	id         ID
-	token      int32
-	pos        int
-	parent     *node
-	children   []*node // one, or the guesses at an answer
-	alts       []*node // alternatives to the one child: see [decodeRun.appendAlternatives]
-	others     []guess // tokens that may become alternatives
-	alt        bool    // it is an alternative
-	state      uint64  // of the router: left by the decisions on the path, with the one after this token once evaluated
-	confidence float32 // of the decision that this token came from
-	guess      float64 // probability under the small model, for a guess at an answer
-	sure       float64 // probability that the large model chooses the token too
-	origin     Origin
-	local      int32 // the small model's token after it, once evaluated
-	end, final bool  // an end token; nothing follows: an end token or the last one allowed
-	evaluated  bool  // the model holds it, and children or esc are set
-	pass       *pass
-	esc        *escalation // the question what follows; nil: the small model's token stands
-	reason     *Reason     // of the decision what follows; nil without [Options.Explain]
-	known      time.Time
-
-	fact       *fact       // of the large model after it
-	since      int         // first position on the path that no question verifies yet
-	looked     bool        // the large model has verified or chosen the token, or the question about it failed
-	unverified bool        // the question about it failed
-	drafted    bool        // by [Options.Drafter]
-	by         *stream     // that verified it; nil: an answer did
-	turn       *Turn       // that replaced another token by it
-	check      *escalation // about the text up to it; nil: none
-
-	place Place     // how tokens are chosen after it; nil: by [Options.Pick]
-	probs *LogProbs // of the model that chose it; nil without [Options.Top]
+// draftTree is a text and what is drafted after it.
+//
+//   - The tip is the last token of text. It has no open escalation before it and never changes.
+//   - base is the end of the text that the model has settled. The tip is base, or its child until that is evaluated.
+//   - The model holds the nodes below base that are evaluated and not dropped. All others are leaves, and of each leaf
+//     the parent is evaluated.
+//   - After an evaluated node comes a question, with guesses at its answer as children, or one child, which may have
+//     alternatives.
+//   - A node knows its position, router state, place and fact by its path alone, whenever it is made.
+type draftTree struct {
+	*rules
+	sched   *scheduler
+	model   Model
+	text    []int32  // the prompt and the tokens shown
+	origins []Origin // of the tokens shown
+	last    ID       // given to a node
+	base    *node
+	tip     *node
 }
 
-// pass is one forward call: its time, and the number of its nodes that are not dropped.
-type pass struct {
-	took time.Duration
-	live int
+func newDraftTree(o *rules, s *scheduler, m Model, prompt []int32) *draftTree {
+	root := &node{
+		pos: len(prompt) - 1, evaluated: true, fact: new(fact), since: len(prompt), looked: true, place: o.Place,
+	}
+	return &draftTree{rules: o, sched: s, model: m, text: slices.Clone(prompt), base: root, tip: root}
 }
 
-func (n *node) hasOpenEscalation() bool { return n.esc != nil && !n.esc.isResolved() }
-
-func (r *decodeRun) addChild(n *node, token int32, confidence float32) *node {
-	c := r.newChild(n, token, confidence)
+func (t *draftTree) addChild(n *node, token int32, confidence float32) *node {
+	c := t.newChild(n, token, confidence)
 	n.children = append(n.children, c)
 	return c
 }
 
-func (r *decodeRun) newChild(n *node, token int32, confidence float32) *node {
-	r.last++
+func (t *draftTree) newChild(n *node, token int32, confidence float32) *node {
+	t.last++
 	c := &node{
-		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
-		origin: Edge, end: r.End(token), known: r.clockNow(), fact: n.fact, since: n.since,
+		id: t.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
+		origin: Edge, end: t.End(token), known: t.sched.currentTime(), fact: n.fact, since: n.since,
 	}
-	if r.Dial != nil {
-		c.state = r.Dial.Count(n.state, token != n.local)
+	if t.Dial != nil {
+		c.state = t.Dial.Count(n.state, token != n.local)
 	}
-	if r.usesFacts() {
+	if t.usesFacts() {
 		c.fact = n.fact.childFact(token)
 	}
 	if n.place != nil {
@@ -73,34 +56,44 @@ func (r *decodeRun) newChild(n *node, token int32, confidence float32) *node {
 	if n.esc != nil {
 		c.since = c.pos + 1
 	}
-	most, _ := r.tokenLimit()
-	c.final = c.end || c.pos+1 >= r.prompt+most
+	c.final = c.end || c.pos+1 >= t.limit
 	return c
 }
 
-// pathBetween returns the nodes from the first after root to n.
-func pathBetween(root, n *node) []*node {
-	var p []*node
-	for ; n != root; n = n.parent {
-		p = append(p, n)
-	}
-	slices.Reverse(p)
-	return p
+// newRow returns a guess at what follows parent, which is not in the tree.
+func (t *draftTree) newRow(parent *node, token int32) *node {
+	t.last++
+	return &node{id: t.last, token: token, pos: parent.pos + 1, parent: parent}
 }
 
-func (r *decodeRun) contextTokens(n *node) []int32 {
-	text := slices.Clone(r.text)
-	for _, m := range pathBetween(r.tip, n) {
-		text = append(text, m.token)
+func (t *draftTree) modelNodes(rows []*node) []Node {
+	nodes := make([]Node, len(rows))
+	for i, n := range rows {
+		nodes[i] = Node{ID: n.id, Token: n.token, Pos: n.pos}
+		for _, a := range pathBetween(t.base, n.parent) {
+			nodes[i].Path = append(nodes[i].Path, a.id)
+		}
 	}
-	return text
+	return nodes
 }
+
+func (t *draftTree) markEvaluated(n *node, p *pass) {
+	n.evaluated, n.pass = true, p
+	p.live++
+	for a := n; a != t.tip; a = a.parent {
+		if a.parent.hasOpenEscalation() {
+			a.parent.esc.Drafted++
+		}
+	}
+}
+
+func (t *draftTree) contextTokens(n *node) []int32 { return slices.Concat(t.text, t.unshownTokens(n)) }
 
 // pathProbability returns the probability under the small model that n becomes part of the text: the product over the
 // open escalations on its path, or 1.
-func (r *decodeRun) pathProbability(n *node) float64 {
+func (t *draftTree) pathProbability(n *node) float64 {
 	p := 1.0
-	for ; n != r.tip; n = n.parent {
+	for ; n != t.tip; n = n.parent {
 		if n.parent.hasOpenEscalation() || n.alt {
 			p *= n.guess
 		}
@@ -108,24 +101,110 @@ func (r *decodeRun) pathProbability(n *node) float64 {
 	return p
 }
 
-// dropBranch removes the branch that begins with n from the draft tree: the model drops it, its questions are
-// cancelled, and its cost is added to by.
-func (r *decodeRun) dropBranch(n *node, by *escalation) {
-	var dead []ID
+// acceptProbability returns the probability under the small model that n becomes part of the text.
+func (t *draftTree) acceptProbability(n *node) float64 {
+	p := 1.0
+	for ; n != t.tip; n = n.parent {
+		if !n.looked {
+			p *= n.sure
+		}
+	}
+	return p
+}
+
+func (t *draftTree) unshownTokens(n *node) []int32 {
+	var tail []int32
+	for _, m := range pathBetween(t.tip, n) {
+		tail = append(tail, m.token)
+	}
+	return tail
+}
+
+// maxDraftLength returns the number of tokens after n that can be evaluated: none is final, and all are in the window.
+func (t *draftTree) maxDraftLength(n *node) int {
+	end := t.limit - 2 // the last position but one
+	return min(end, t.windowEnd(n)) - n.pos
+}
+
+// lastCertain returns the last token that certainly follows by the answers so far: it is not evaluated, or an open
+// question follows. Without verification that is the tip.
+func (t *draftTree) lastCertain() *node {
+	n := t.tip
+	for n.evaluated && !n.hasOpenEscalation() {
+		n = n.children[0]
+	}
+	return n
+}
+
+// draftLeaves returns the tokens below the tip that are not evaluated, not final, and in the window.
+func (t *draftTree) draftLeaves() (found []leaf) {
+	var walk func(n *node)
+	walk = func(n *node) {
+		for _, c := range slices.Concat(n.children, n.alts) {
+			switch {
+			case c.evaluated:
+				walk(c)
+			case !c.final && c.pos <= t.windowEnd(c):
+				found = append(found, leaf{c, t.pathProbability(c)})
+			}
+		}
+	}
+	walk(t.tip)
+	return found
+}
+
+func (t *draftTree) windowEnd(n *node) int {
+	end := math.MaxInt
+	for a := n; a != t.tip; a = a.parent {
+		if a.parent.hasOpenEscalation() {
+			end = a.parent.pos + t.Window
+		}
+	}
+	return end
+}
+
+func (t *draftTree) isNextCertain() bool {
+	return t.tip.evaluated && !t.tip.hasOpenEscalation() && (!t.Verify || t.tip.children[0].looked)
+}
+
+func (t *draftTree) appendShown(next *node) {
+	t.tip = next
+	t.text, t.origins = append(t.text, next.token), append(t.origins, next.origin)
+}
+
+func (t *draftTree) settleShown() {
+	end := t.tip
+	if !end.evaluated {
+		end = end.parent
+	}
+	nodes := pathBetween(t.base, end)
+	if len(nodes) == 0 {
+		return
+	}
+	ids := make([]ID, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.id
+	}
+	t.model.Settle(ids...)
+	t.base, end.parent = end, nil
+}
+
+// cutBranch takes the branch that begins with n out of use, and returns its nodes that the model holds, which the
+// caller drops, and its questions. Its cost is added to by.
+func (t *draftTree) cutBranch(n *node, by *escalation) (dead []ID, questions []*escalation) {
 	var walk func(n *node)
 	walk = func(n *node) {
 		for _, c := range slices.Concat(n.children, n.alts) {
 			walk(c)
 		}
 		if n.esc != nil {
-			r.dropEscalation(n.esc, by)
+			questions = append(questions, n.esc)
 		}
 		if n.check != nil && n.check.Outcome == inFlight {
-			r.open--
-			r.dropEscalation(n.check, by)
+			questions = append(questions, n.check)
 		}
-		if t := n.turn; t != nil {
-			by.Wasted, by.Exposed = by.Wasted+t.Wasted, by.Exposed+t.Exposed
+		if turn := n.turn; turn != nil {
+			by.Wasted, by.Exposed = by.Wasted+turn.Wasted, by.Exposed+turn.Exposed
 		}
 		if !n.evaluated {
 			return
@@ -137,91 +216,5 @@ func (r *decodeRun) dropBranch(n *node, by *escalation) {
 		}
 	}
 	walk(n)
-	if r.Trace {
-		r.emitEvent(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
-	}
-	if len(dead) > 0 {
-		r.model.Drop(dead...)
-	}
-}
-
-// commitTokens shows the tokens before which no escalation is open and that need no further verification, settles them
-// in the model, and reports whether the text is over.
-func (r *decodeRun) commitTokens() (over bool) {
-	for !over && !r.stopped && r.isNextCertain() {
-		next, reason := r.tip.children[0], r.tip.reason
-		if e := r.tip.esc; e != nil {
-			r.auditEscalation(e)
-			r.emitEscalation(e)
-			if r.stopped {
-				r.tip.esc = nil // it has been emitted
-				break
-			}
-		}
-		if t := next.turn; t != nil {
-			if r.emitEvent(Event{Turn: t}); r.stopped {
-				break
-			}
-		}
-		r.showToken(next, reason)
-		over = next.final
-	}
-	r.settleShown()
-	if !over && !r.stopped {
-		r.emitPreview()
-	}
-	return over || r.stopped
-}
-
-func (r *decodeRun) isNextCertain() bool {
-	return r.tip.evaluated && !r.tip.hasOpenEscalation() && (!r.Verify || r.tip.children[0].looked)
-}
-
-func (r *decodeRun) showToken(next *node, reason *Reason) {
-	r.recordComparison(next)
-	r.tip = next
-	r.text, r.origins = append(r.text, next.token), append(r.origins, next.origin)
-	if r.promptLookup != nil {
-		r.promptLookup.appendShown(next)
-	}
-	if s := next.by; s != nil {
-		s.used++
-	}
-	origin, local, asked := next.origin, next.token, false
-	if e := next.parent.esc; e != nil {
-		local, asked = e.Local, e.Outcome != Unasked && e.Outcome != Known
-	} else if next.turn != nil {
-		local = next.turn.Local
-	}
-	if r.drafter != nil && !next.drafted {
-		origin = FromCloud
-	}
-	r.emitEvent(Event{Token: &Token{
-		Pos: next.pos, ID: next.token, Origin: origin, Confidence: next.confidence, End: next.end,
-		Local: local, Asked: asked, CommitDelay: r.elapsedSince(next.known), Unverified: next.unverified,
-		Reason: reason, LogProbs: next.probs,
-	}})
-	switch {
-	case next.end:
-		r.summary.Stop = "end"
-	case next.final:
-		_, r.summary.Stop = r.tokenLimit()
-	}
-}
-
-func (r *decodeRun) settleShown() {
-	end := r.tip
-	if !end.evaluated {
-		end = end.parent
-	}
-	nodes := pathBetween(r.base, end)
-	if len(nodes) == 0 {
-		return
-	}
-	ids := make([]ID, len(nodes))
-	for i, n := range nodes {
-		ids[i] = n.id
-	}
-	r.model.Settle(ids...)
-	r.base, end.parent = end, nil
+	return dead, questions
 }

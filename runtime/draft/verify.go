@@ -13,68 +13,41 @@ import (
 // The first position without verification on the path to a node, its [node.since], is a function of the path: every
 // escalation lets the large model verify all that precedes it, so that the next one begins after it.
 
-// settleDial decides whether a dial verifies this text. The connection that tells is likely to be there once the prompt
-// is computed. Where it is not, verification is tried.
-func (r *decodeRun) settleDial() {
-	if r.Dial == nil {
-		return
+func (o *rules) marginAfter(n *node) float64 {
+	if o.Dial != nil {
+		return o.Dial.Margin(n.state)
 	}
-	v, may := r.cloud.(Verifier)
-	if r.Verify = may && v.CannotVerify(r.Sampling, r.Judge) == nil; !r.Verify {
-		r.Dial, r.auto = nil, false
-	}
+	return o.Margin
 }
 
-func (r *decodeRun) marginAfter(n *node) float64 {
-	if r.Dial != nil {
-		return r.Dial.Margin(n.state)
-	}
-	return r.Margin
-}
-
-func (r *decodeRun) allowsReplacement(n *node, token int32) bool {
-	return r.Dial == nil || token == n.local || !math.IsInf(r.Dial.Margin(n.state), 1)
+func (o *rules) allowsReplacement(n *node, token int32) bool {
+	return o.Dial == nil || token == n.local || !math.IsInf(o.Dial.Margin(n.state), 1)
 }
 
 // verificationDue says why verification asks for the token after n, if the router lets the local token stand; false: it
 // does not.
-func (r *decodeRun) verificationDue(n *node, local int32) (why Why, wanted bool) {
-	if !r.Verify {
+func (o *rules) verificationDue(n *node, local int32) (why Why, wanted bool) {
+	if !o.Verify {
 		return Routed, false
 	}
-	most, _ := r.tokenLimit()
-	if r.End(local) || n.pos+2 >= r.prompt+most {
+	if o.End(local) || n.pos+2 >= o.limit {
 		return EndsHere, true
 	}
-	if n.pos+1-n.since >= r.VerifyEvery {
+	if n.pos+1-n.since >= o.VerifyEvery {
 		return LongAgo, true
 	}
 	return Routed, false
 }
 
-// auditFrom is the position from which the tokens before a question are compared, 0 for none, and how.
-func (r *decodeRun) auditFrom(at *node) (from int, how terms.Verify) {
-	if r.Verify {
-		for n := at; n != r.tip && (n.pos >= at.since || r.checksEnabled()); n = n.parent {
-			if !n.looked {
-				from = n.pos
-			}
+// firstUnverified returns the position of the first token before a question that follows at which its answer verifies;
+// 0: none.
+func (t *draftTree) firstUnverified(at *node) (pos int) {
+	for n := at; n != t.tip && (n.pos >= at.since || t.checksEnabled()); n = n.parent {
+		if !n.looked {
+			pos = n.pos
 		}
-		switch {
-		case from == 0:
-			return 0, terms.AsItComes
-		case r.Judge != "":
-			return from, terms.EachJudged
-		case r.Margin > 0 || r.Dial != nil:
-			return from, terms.EachScore
-		}
-		return from, terms.EachChoice
 	}
-	from = max(r.prompt, r.audited)
-	if !r.Audit || from > at.pos {
-		return 0, terms.AsItComes
-	}
-	return from, terms.AsItComes
+	return pos
 }
 
 // comparison is a token of a question's context that the answer compares, and the one before it.
@@ -84,18 +57,16 @@ type comparison struct {
 	before *node
 }
 
-func (r *decodeRun) listComparisons(at *node, from int) []comparison {
+func (t *draftTree) listComparisons(at *node, from int) []comparison {
 	var all []comparison
-	for n := at; from > 0 && n != r.tip && n.pos >= from; n = n.parent {
+	for n := at; from > 0 && n != t.tip && n.pos >= from; n = n.parent {
 		all = append(all, comparison{n.pos, n.token, n.parent})
 	}
 	return all
 }
 
-func (r *decodeRun) recordFacts(e *escalation, a Answer) {
-	if !r.usesFacts() {
-		return
-	}
+// recordFacts notes the large model's choices for the tokens that the answer compares.
+func (e *escalation) recordFacts(a Answer) {
 	found := map[int]terms.Finding{}
 	for _, f := range a.Audit {
 		found[f.Pos] = f
@@ -134,11 +105,11 @@ func (r *decodeRun) applyFacts() {
 		}
 	}
 	if r.usesFacts() {
-		walk(r.tip)
+		walk(r.tree.tip)
 	}
 }
 
-func (r *decodeRun) usesFacts() bool { return r.Verify || r.Ahead > 1 }
+func (o *rules) usesFacts() bool { return o.Verify || o.Ahead > 1 }
 
 func (r *decodeRun) applyFact(n *node) {
 	if !r.usesFacts() || !n.evaluated || !n.fact.known {
@@ -165,7 +136,7 @@ func (r *decodeRun) answerFromFacts(e *escalation) {
 	if e.isResolved() {
 		return
 	}
-	for n := e.at; r.Verify && n != r.tip && n.pos >= e.at.since; n = n.parent {
+	for n := e.at; r.Verify && n != r.tree.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
 			return
 		}
@@ -180,9 +151,9 @@ func (r *decodeRun) answerFromFacts(e *escalation) {
 	outcome := Known
 	if e.Outcome == inFlight {
 		outcome = Miss // or a hit, as it was asked
-		e.Wait, e.ByAhead = r.elapsedSince(e.sent), true
+		e.Wait, e.ByAhead = r.sched.elapsedSince(e.sent), true
 	} else {
-		e.Held = r.elapsedSince(e.wanted)
+		e.Held = r.sched.elapsedSince(e.wanted)
 	}
 	r.resolveEscalation(e, outcome, token, origin, nil)
 	e.at.children[0].by = e.at.fact.from
@@ -193,7 +164,7 @@ func (r *decodeRun) replaceToken(n *node) {
 	r.dropBranch(old, cost)
 	n.children = n.children[:0]
 	if c == nil {
-		c = r.addChild(n, n.fact.token, old.confidence)
+		c = r.tree.addChild(n, n.fact.token, old.confidence)
 	} else {
 		n.children = append(n.children, c)
 		r.won++
@@ -211,32 +182,10 @@ func (r *decodeRun) replaceToken(n *node) {
 }
 
 func (r *decodeRun) acceptUnverified(e *escalation) {
-	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
+	for n := e.at; n != r.tree.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
 			r.acceptChild(n.parent)
 			n.unverified = true
 		}
-	}
-}
-
-func (r *decodeRun) auditVerified(e *escalation) {
-	if !e.isAnswered() && e.Outcome != Known || len(r.looks) == 0 {
-		return
-	}
-	e.Audited, e.AuditedFrom, e.AuditedTo = len(r.looks), r.looks[0], r.looks[len(r.looks)-1]+1
-	e.Missed = r.within
-	r.looks, r.within = nil, nil
-}
-
-func (r *decodeRun) recordComparison(next *node) {
-	if !r.Verify || next.origin != Edge || next.unverified || r.tip.esc != nil {
-		return // the escalation has a token that was asked for
-	}
-	r.looks = append(r.looks, next.pos)
-	f := r.tip.fact
-	if found, ok := f.found[next.token]; ok {
-		r.within = append(r.within, found)
-	} else if f.known && f.token != next.token { // it may not stand there
-		r.within = append(r.within, terms.Finding{Pos: next.pos, Token: f.token})
 	}
 }

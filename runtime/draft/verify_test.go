@@ -743,7 +743,7 @@ func TestVerifyNoRouter(t *testing.T) {
 // stream, and equals the tokens of the stream as far as both go.
 func TestAgrees(t *testing.T) {
 	tip := &node{pos: 3, token: 3}
-	r := &decodeRun{Options: Options{Ahead: 8}, text: []int32{0, 1, 2, 3}, tip: tip}
+	r := runOf(Options{Ahead: 8}, []int32{0, 1, 2, 3}, tip)
 	grow := func(n *node, tokens ...int32) *node {
 		for _, token := range tokens {
 			n = &node{pos: n.pos + 1, token: token, parent: n}
@@ -777,14 +777,14 @@ func TestAgrees(t *testing.T) {
 			stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, after, false},
 		{"a place at the tip's position that was dropped", stream{at: &node{pos: 3}, pos: 4}, after, false},
 	} {
-		assert.Equal(t, c.want, r.streamAgrees(&c.s, c.n), c.name)
+		assert.Equal(t, c.want, r.tree.streamAgrees(&c.s, c.n), c.name)
 	}
 }
 
 // TestExpected: a stream delivers the tokens after its first one, as far as requested.
 func TestExpected(t *testing.T) {
 	tip := &node{pos: 3}
-	r := &decodeRun{Options: Options{Ahead: 3}, text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits)}
+	r := runOf(Options{Ahead: 3}, []int32{0, 1, 2, 3}, tip)
 	r.lately.pace = 7
 	n := tip
 	for pos := 4; pos < 8; pos++ {
@@ -792,18 +792,18 @@ func TestExpected(t *testing.T) {
 		s := &stream{of: new(escalation), at: tip, pos: 4, live: true, last: time.Unix(0, 100)}
 		e := &escalation{at: n.parent}
 		e.Pos = pos
-		_, may := r.answerExpectedAt(s, e)
+		_, may := r.streams.answerExpectedAt(s, e)
 		assert.Equal(t, pos == 5 || pos == 6, may,
 			"position %d: the first token is its answer, and two more follow", pos)
 		s.live = false
-		_, may = r.answerExpectedAt(s, e)
+		_, may = r.streams.answerExpectedAt(s, e)
 		assert.False(t, may, "it has ended")
 	}
 	s := &stream{of: new(escalation), at: tip, pos: 4, tokens: []int32{0, 7}, live: true, last: time.Unix(0, 100)}
 	for token, want := range map[int32]bool{7: true, 8: false} {
 		e := &escalation{at: &node{pos: 4, parent: tip, place: only{token: token}}}
 		e.Pos = 5
-		_, may := r.answerExpectedAt(s, e)
+		_, may := r.streams.answerExpectedAt(s, e)
 		assert.Equal(t, want, may, "7 has arrived, and only %d may follow", token)
 	}
 }
@@ -840,31 +840,28 @@ func TestOfUse(t *testing.T) {
 	tip := &node{pos: 3, token: 3, evaluated: true}
 	leaf := &node{pos: 4, token: 4, parent: tip}
 	tip.children = []*node{leaf}
-	r := &decodeRun{Options: Options{Ahead: 5}, text: []int32{0, 1, 2, 3}, tip: tip}
+	r := runOf(Options{Ahead: 5}, []int32{0, 1, 2, 3}, tip)
 	at := func(tokens ...int32) *stream { return &stream{at: tip, pos: 4, tokens: tokens} }
-	assert.True(t, r.isStreamUseful(at(4)))
-	assert.True(t, r.isStreamUseful(at(4, 5, 6)))
-	assert.False(t, r.isStreamUseful(at(5)), "the tree contradicts it")
+	assert.True(t, r.tree.isStreamUseful(at(4)))
+	assert.True(t, r.tree.isStreamUseful(at(4, 5, 6)))
+	assert.False(t, r.tree.isStreamUseful(at(5)), "the tree contradicts it")
 	leaf.final = true
-	assert.True(t, r.isStreamUseful(at()), "the last token itself")
-	assert.False(t, r.isStreamUseful(at(4)), "no token after the last one")
+	assert.True(t, r.tree.isStreamUseful(at()), "the last token itself")
+	assert.False(t, r.tree.isStreamUseful(at(4)), "no token after the last one")
 	leaf.final = false
-	assert.True(t, r.isStreamUseful(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
-	assert.False(t, r.isStreamUseful(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
+	assert.True(t, r.tree.isStreamUseful(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
+	assert.False(t, r.tree.isStreamUseful(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
 		"all its tokens are shown")
 }
 
 // TestPreviewMoved: a preview of the same tokens at another place is a new preview.
 func TestPreviewMoved(t *testing.T) {
 	var previews []Preview
-	next := &node{token: 7, pos: 4}
-	r := &decodeRun{
-		Options: Options{Preview: true}, text: []int32{7, 7, 7, 7}, viewed: Preview{Pos: 3, Tokens: []int32{7}},
-		tip:  &node{pos: 3, token: 7, evaluated: true, children: []*node{next}},
-		emit: func(e Event) bool { previews = append(previews, *e.Preview); return true },
+	o := outputStream{rules: new(rules), sched: newScheduler(nil), viewed: Preview{Pos: 3, Tokens: []int32{7}}}
+	o.emit = func(e Event) bool { previews = append(previews, *e.Preview); return true }
+	for range 2 {
+		o.emitPreview([]int32{7, 7, 7, 7}, []int32{7})
 	}
-	r.emitPreview()
-	r.emitPreview()
 	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, previews)
 }
 
@@ -874,16 +871,14 @@ func TestLookedAt(t *testing.T) {
 	tip := &node{pos: 3, fact: new(fact)}
 	first := &node{pos: 4, parent: tip, looked: true, since: 4, fact: new(fact)}
 	second := &node{pos: 5, parent: first, since: 4, fact: &fact{known: true, token: 9}, evaluated: true}
-	r := &decodeRun{Options: Options{Verify: true}, tip: tip, text: []int32{0, 1, 2, 3}}
-	from, _ := r.auditFrom(second)
-	assert.Equal(t, 5, from)
+	r := runOf(Options{Verify: true}, []int32{0, 1, 2, 3}, tip)
+	assert.Equal(t, 5, r.tree.firstUnverified(second))
 	e := &escalation{at: second}
 	second.esc = e
 	r.answerFromFacts(e)
 	assert.Equal(t, waiting, e.Outcome, "the previous token is not verified")
 	second.looked = true
-	from, _ = r.auditFrom(second)
-	assert.Zero(t, from)
+	assert.Zero(t, r.tree.firstUnverified(second))
 }
 
 // TestFirstToTell: the first source of a fact counts.
@@ -922,11 +917,11 @@ func TestIdle(t *testing.T) {
 			}
 			tip := &node{pos: 3}
 			guess := &node{pos: 4, parent: tip, guess: c.guess, alt: c.first == alternative}
-			r := &decodeRun{tip: tip}
+			r := runOf(Options{}, []int32{0, 1, 2, 3}, tip)
 			if !guess.alt {
-				assert.False(t, r.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
+				assert.False(t, r.tree.shouldDefer(open(tip, c.first)), "it does not depend on a guess")
 			}
-			assert.Equal(t, c.want, r.shouldDefer(open(guess, c.second)))
+			assert.Equal(t, c.want, r.tree.shouldDefer(open(guess, c.second)))
 		})
 	}
 }
