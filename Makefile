@@ -6,13 +6,13 @@ FUZZTIME ?= 20s
 BENCH   ?= .
 
 # What the program calls itself: the nearest tag and the commits since, where this is a git checkout. Elsewhere the program
-# finds out by itself, from what git archive wrote into cmd/pilotfish/internal/cli/archive.txt; VERSION=v1.2.3 overrules
+# finds out by itself, from what git archive wrote into cmd/internal/cli/archive.txt; VERSION=v1.2.3 overrules
 # both.
 VERSION ?= $(if $(wildcard .git),$(shell git describe --tags --match 'v*' --always --dirty=+dirty 2>/dev/null))
 PROGRAM ?= pilotfish
 MODULE   = github.com/pilotfish-ai/pilotfish
 # The package that knows its version.
-CLI      = $(MODULE)/cmd/pilotfish/internal/cli
+CLI      = $(MODULE)/cmd/internal/cli
 
 # The program is pure Go. Only the race detector needs a C compiler.
 export CGO_ENABLED = 0

@@ -5,9 +5,9 @@
 package main
 
 import (
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/bench"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/chat"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/eval"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/launch"

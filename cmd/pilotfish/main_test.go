@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 )
 
 func TestMain(m *testing.M) { clitest.Main(m, allCommands) }

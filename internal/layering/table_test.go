@@ -18,9 +18,9 @@ func tiers() []tier {
 			"cmd/pilotfish/internal/router", "cmd/pilotfish/internal/routing", "cmd/pilotfish/internal/run",
 			"cmd/pilotfish/internal/serve"},
 			"families of commands, none of which imports another"},
-		{[]string{"cmd/pilotfish/internal/group"}, "groups of flags that several commands have"},
-		{[]string{"cmd/pilotfish/internal/clitest"}, "the program under test"},
-		{[]string{"cmd/pilotfish/internal/cli", "cmd/pilotfish/internal/event"}, "flags, output and errors"},
+		{[]string{"cmd/internal/group"}, "groups of flags that several commands have"},
+		{[]string{"cmd/internal/clitest"}, "the program under test"},
+		{[]string{"cmd/internal/cli", "cmd/internal/event"}, "flags, output and errors"},
 		{[]string{"bench/report", "bench/compare"}, "pages, pictures and comparisons of measurements"},
 		{[]string{"bench/routing", "bench/wire", "bench/eval", "bench/capacity", "bench/collect",
 			"bench/calibrate"}, "measurements, training and calibration of routers"},
@@ -183,7 +183,7 @@ func onlyImporters() []only {
 			"a program that embeds the engine links no metrics"},
 		{"github.com/spf13/cobra", []string{"cmd/..."}, "flags end where commands end"},
 		{"github.com/schollz/progressbar/v3", []string{"cmd/..."}, "packages report numbers, commands draw them"},
-		{"github.com/stretchr/testify/...", []string{"cmd/pilotfish/internal/clitest"}, "assertions are for tests"},
+		{"github.com/stretchr/testify/...", []string{"cmd/internal/clitest"}, "assertions are for tests"},
 	}
 }
 
@@ -192,9 +192,9 @@ func onlyImporters() []only {
 func allowedState() map[string]string {
 	const same = "the error of another package, for programs that see only the engine"
 	return map[string]string{
-		"cmd/pilotfish/internal/cli.version":       "written by the linker, before the program runs",
-		"cmd/pilotfish/internal/clitest.UnderTest": "the program of a package's tests, which TestMain sets",
-		"..ErrClosed": same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
+		"cmd/internal/cli.version":       "written by the linker, before the program runs",
+		"cmd/internal/clitest.UnderTest": "the program of a package's tests, which TestMain sets",
+		"..ErrClosed":                    same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
 		"..ErrChat":                same,
 		"..ErrUnsupported":         same,
 		"..ErrOtherSaved":          same,

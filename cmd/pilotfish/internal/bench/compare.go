@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/compare"
 	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 func newBenchCompareCommand(a *cli.App) *cobra.Command {

@@ -3,8 +3,8 @@ package bench
 import (
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 )
 
 // checkEngineFlags returns an error for flags that are wrong for every model, and sets the options.

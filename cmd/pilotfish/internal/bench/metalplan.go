@@ -12,7 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 // metalPlanFlags has the flags of `pilotfish bench metal-plan`.

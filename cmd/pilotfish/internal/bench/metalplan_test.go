@@ -9,7 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 )
 
 // TestBenchMetalPlan: the prediction for a token, as a table and as JSON; a faster GPU is faster.

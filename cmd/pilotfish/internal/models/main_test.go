@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/bench"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/chat"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/router"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/routing"

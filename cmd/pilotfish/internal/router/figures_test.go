@@ -13,8 +13,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/calibrate"
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"

@@ -2,7 +2,7 @@
 package router
 
 import (
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/spf13/cobra"
 )
 

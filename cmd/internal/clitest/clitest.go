@@ -29,8 +29,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -344,7 +344,7 @@ func Root() string {
 	if err != nil {
 		panic(err)
 	}
-	root, _, _ := strings.Cut(filepath.ToSlash(here), "/cmd/pilotfish")
+	root, _, _ := strings.Cut(filepath.ToSlash(here), "/cmd/")
 	return root
 }
 

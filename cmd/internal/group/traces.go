@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 // CheckTraces checks the traces of one link.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/sandbox"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 // CodeFlag is the permission to run programs that a model wrote.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
