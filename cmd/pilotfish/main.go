@@ -9,6 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/bench"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/chat"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/eval"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/launch"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/models"
@@ -32,7 +33,7 @@ func allCommands(a *cli.App) []*cobra.Command {
 		serve.NewCommand(a),
 		launch.NewCommand(a),
 		cloud.NewCommand(a),
-		routing.NewDemoCommand(a),
+		demo.NewCommand(a),
 		router.NewCommand(a),
 		models.NewInspectCommand(a),
 		models.NewTokenizeCommand(a),

@@ -13,8 +13,9 @@ type tier struct {
 func tiers() []tier {
 	return []tier{
 		{[]string{"cmd/pilotfish", "bench/results", "docs/..."}, "the program, and programs to learn from"},
-		{[]string{"cmd/pilotfish/internal/bench", "cmd/pilotfish/internal/chat", "cmd/pilotfish/internal/cloud",
-			"cmd/pilotfish/internal/eval", "cmd/pilotfish/internal/launch", "cmd/pilotfish/internal/models",
+		{[]string{"cmd/pilotfish/internal/bench", "cmd/pilotfish/internal/chat",
+			"cmd/pilotfish/internal/cloud", "cmd/pilotfish/internal/demo", "cmd/pilotfish/internal/eval",
+			"cmd/pilotfish/internal/launch", "cmd/pilotfish/internal/models",
 			"cmd/pilotfish/internal/router", "cmd/pilotfish/internal/routing", "cmd/pilotfish/internal/run",
 			"cmd/pilotfish/internal/serve"},
 			"families of commands, none of which imports another"},
@@ -168,7 +169,8 @@ func onlyImporters() []only {
 		{"kernels/cpu/vector", []string{"kernels/cpu", "runtime/backend/host"}, products},
 		{"kernels/cpu/pool", []string{"kernels/cpu", "runtime/backend/host", "runtime/router/train", "bench/..."},
 			products},
-		{"runtime/draft", []string{engine, ".", "bench/..."}, why},
+		{"runtime/draft", []string{engine, ".", "bench/...", "cmd/pilotfish/internal/demo"},
+			why + "; the demo decodes in virtual time"},
 		{"runtime/batch", []string{engine, "bench/..."}, why},
 		{"runtime/qwen", []string{engine, "bench/..."}, why},
 		{"netproto/client", []string{engine, "bench/..."}, why},
