@@ -1,5 +1,5 @@
-// Package cli has what all commands of pilotfish share: running the program, the declarations of flags, help, settings
-// and output. It does not depend on any command.
+// Package cli has what all commands share: running the program, the declarations of flags, help, settings and output. It
+// does not depend on any command.
 package cli
 
 import (
@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -23,6 +23,15 @@ const (
 	ExitFailed = 1
 	ExitUsage  = 2
 )
+
+// Program is a program of several commands.
+type Program struct {
+	Name     string                      // of its file
+	Short    string                      // what it does, in a line
+	Long     string                      // what it does, and how to begin
+	Commands func(*App) []*cobra.Command // creates the commands, in the order of the help
+	Profiled []string                    // the commands that can be profiled: those that run for long
+}
 
 // App is the environment of a command: its streams, environment variables and measured properties of the machine.
 type App struct {
@@ -35,26 +44,26 @@ type App struct {
 	// the start of the attempt.
 	Patience time.Duration
 
-	// Bandwidth measures the bandwidth of memory in 1e9 bytes per second, as [result.Bandwidth] does.
+	// Bandwidth measures the bandwidth of memory in 1e9 bytes per second, as [record.Bandwidth] does.
 	Bandwidth func() float64
 
-	Commands func(*App) []*cobra.Command // creates the commands, in the order of the help
+	Program Program
 
 	Command *cobra.Command    // the running command; nil before
 	Settled map[string]string // sources of the flags that are not from the command line, by flag
 }
 
 // New returns an App for this process with the given streams.
-func New(commands func(*App) []*cobra.Command, stdin io.Reader, stdout, stderr io.Writer) *App {
-	return &App{Commands: commands, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv,
-		Patience: 500 * time.Millisecond, Bandwidth: result.Bandwidth}
+func New(p Program, stdin io.Reader, stdout, stderr io.Writer) *App {
+	return &App{Program: p, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv,
+		Patience: 500 * time.Millisecond, Bandwidth: record.Bandwidth}
 }
 
-// Main is the main function of a program with these commands.
-func Main(commands func(*App) []*cobra.Command) {
+// Main is the main function of a program.
+func Main(p Program) {
 	enableEscapes(os.Stdout)
 	ctx, stop := watchSignals(context.Background())
-	code := New(commands, os.Stdin, os.Stdout, os.Stderr).Run(ctx, os.Args[1:])
+	code := New(p, os.Stdin, os.Stdout, os.Stderr).Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -76,7 +85,7 @@ func (a *App) executeCommand(ctx context.Context, root *cobra.Command, args []st
 		return a.reportInterruption(stopped, err)
 	}
 	if wrong := (*UsageError)(nil); err != nil && (a.Command == nil || errors.As(err, &wrong)) {
-		fmt.Fprintf(a.Stderr, "pilotfish: %s%s\nusage: %s\nTry '%s --help'.\n", Harmless(err.Error()),
+		fmt.Fprintf(a.Stderr, "%s: %s%s\nusage: %s\nTry '%s --help'.\n", a.Program.Name, Harmless(err.Error()),
 			a.settingOrigins(err.Error()), cmd.UseLine(), cmd.CommandPath())
 		return ExitUsage
 	}
@@ -88,7 +97,7 @@ func (a *App) executeCommand(ctx context.Context, root *cobra.Command, args []st
 	if err == nil {
 		return ExitDone
 	}
-	fmt.Fprintf(a.Stderr, "pilotfish: %s\n", Harmless(err.Error())) // it may have the words of a peer
+	fmt.Fprintf(a.Stderr, "%s: %s\n", a.Program.Name, Harmless(err.Error())) // it may have the words of a peer
 	return ExitFailed
 }
 
@@ -100,7 +109,7 @@ func (a *App) reportInterruption(stopped *Interruption, err error) int {
 	}
 	if err != nil {
 		errors.As(err, &stopped)
-		fmt.Fprintf(a.Stderr, "pilotfish: %v\n", stopped)
+		fmt.Fprintf(a.Stderr, "%s: %v\n", a.Program.Name, stopped)
 	}
 	return stopped.exitCode()
 }

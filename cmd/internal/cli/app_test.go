@@ -27,12 +27,12 @@ import (
 // TestBandwidth: outside of tests the bandwidth of the machine is measured.
 func TestBandwidth(t *testing.T) {
 	racing.Spare(t)
-	assert.Greater(t, New(nil, nil, nil, nil).Bandwidth(), 0.1)
+	assert.Greater(t, New(Program{}, nil, nil, nil).Bandwidth(), 0.1)
 }
 
 // TestPatience: a run that needed no answer waits for half a second for its first connection.
 func TestPatience(t *testing.T) {
-	assert.Equal(t, 500*time.Millisecond, New(nil, nil, nil, nil).Patience)
+	assert.Equal(t, 500*time.Millisecond, New(Program{}, nil, nil, nil).Patience)
 }
 
 // TestModelHint: only the error of a missing model has the flag and what to give.
@@ -129,7 +129,7 @@ func TestErrorsOfCommands(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr bytes.Buffer
-			a := &App{Stderr: &stderr}
+			a := &App{Stderr: &stderr, Program: Program{Name: "pilotfish"}}
 			root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
 				RunE: func(*cobra.Command, []string) error { return c.err }}
 			assert.Equal(t, c.code, a.executeCommand(c.ctx, root, nil))
@@ -142,11 +142,11 @@ func TestErrorsOfCommands(t *testing.T) {
 func TestPreparationFails(t *testing.T) {
 	for _, name := range []string{"run", "other"} {
 		var stderr bytes.Buffer
-		a := New(func(*App) []*cobra.Command {
+		a := New(Program{Name: "pilotfish", Commands: func(*App) []*cobra.Command {
 			return []*cobra.Command{{Use: name,
 				PreRunE: func(*cobra.Command, []string) error { return errors.New("it is not prepared") },
 				RunE:    func(*cobra.Command, []string) error { t.Error("it runs"); return nil }}}
-		}, nil, io.Discard, &stderr)
+		}}, nil, io.Discard, &stderr)
 		a.Env = func(string) string { return "" }
 		assert.Equal(t, ExitUsage, a.Run(t.Context(), []string{name}))
 		assert.Contains(t, stderr.String(), "pilotfish: it is not prepared\n")

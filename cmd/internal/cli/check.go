@@ -33,18 +33,18 @@ func visitGivenFlags(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d F
 		case options:
 			o.VisitAll(func(option *pflag.Flag) {
 				if option.Changed {
-					do("--"+f.Name+" "+option.Name+"=", option, declarationOf(option))
+					do("--"+f.Name+" "+option.Name+"=", option, DeclarationOf(option))
 				}
 			})
 		case f.Changed:
-			do("--"+f.Name+" ", f, declarationOf(f))
+			do("--"+f.Name+" ", f, DeclarationOf(f))
 		}
 	})
 }
 
 func (d FlagDecl) checkFlag(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 	switch {
-	case isEmptyFlag(f) && !d.empty:
+	case isEmptyFlag(f) && !d.Empty:
 		_, usage := pflag.UnquoteUsage(f)
 		return Usagef("%s is empty: give a value, or leave it out (%s)", strings.TrimRight(said, " ="), usage)
 	case d.With != "" && !set.Changed(d.With):
@@ -168,7 +168,7 @@ func unmetNeed(set *pflag.FlagSet, d FlagDecl) (needs string) {
 		if !isFlagOn(f) {
 			needs = name
 		}
-		name = declarationOf(f).Needs
+		name = DeclarationOf(f).Needs
 	}
 	return needs
 }

@@ -15,8 +15,8 @@ import (
 func (a *App) addCompletions(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
-		d := declarationOf(f)
-		values, files := strings.Fields(d.Choices+" "+d.Values), strings.Fields(d.files)
+		d := DeclarationOf(f)
+		values, files := strings.Fields(d.Choices+" "+d.Values), strings.Fields(d.Files)
 		switch {
 		case f.Value.Type() == "bool":
 			return

@@ -16,19 +16,19 @@ import (
 func someFlags(t *testing.T, line string) *pflag.FlagSet {
 	t.Helper()
 	p := pflag.NewFlagSet("", pflag.ContinueOnError)
-	for _, name := range []string{"cloud", "pin", "json-schema", "system", "cert", "key", "timeline"} {
+	for _, name := range []string{"cloud", "pin", "json-schema", "system", "cert", "key"} {
 		Add(p, name, new(string), "")
 	}
 	Add(p, "mode", new(string), "pipelined")
 	Add(p, "kv", new(string), "auto")
-	AddList(p, "label", new([]string), nil)
-	Add(p, "confidence", new(float64), 0.5)
+	FlagDecl{Name: "label", Choices: "disagreement citer consequence mismatch"}.AddList(p, new([]string), nil)
+	AddDeclared(p, FlagDecl{Name: "confidence", Span: ">0 <1"}, new(float64), 0.5)
 	Add(p, "backend", new(string), "cpu")
 	Add(p, "stop", new([]string), nil)
 	for _, name := range []string{"threads", "window", "inflight", "top-k", "logprobs", "verify-every"} {
 		Add(p, name, new(int), 0)
 	}
-	for _, name := range []string{"temp", "budget", "edge-tps"} {
+	for _, name := range []string{"temp", "budget"} {
 		Add(p, name, new(float64), 0)
 	}
 	for _, name := range []string{"json", "no-resume", "show-unverified", "local", "exact"} {
@@ -38,7 +38,8 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 	with := AddOptions(p, "engine")
 	Add(with.FlagSet, "engine.wait", new(time.Duration), time.Minute)
 	Add(with.FlagSet, "engine.parallel", new(int), 1)
-	Add(p, "hidden", new(int), 1)
+	AddDeclared(p, FlagDecl{Name: "hidden", Span: "0 4096"}, new(int), 1)
+	AddDeclared(p, FlagDecl{Name: "edge-tps", Span: "0 1000000", Needs: "cloud"}, new(float64), 0)
 	require.NoError(t, p.Parse(strings.Fields(line)))
 	return p
 }

@@ -71,7 +71,7 @@ func visitCommands(c *cobra.Command, do func(*cobra.Command)) {
 func listedFlags(c *cobra.Command) *pflag.FlagSet {
 	usual := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || declarationOf(f).often {
+		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || DeclarationOf(f).Often {
 			usual.AddFlag(f)
 		}
 	})

@@ -14,19 +14,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ProfiledCommands returns the commands that can be profiled: those that run for long.
-func ProfiledCommands() []string {
-	return []string{
-		"run", "demo", "cloud", "eval", "bench engine", "bench routing", "bench link", "bench gateway",
-		"bench capacity", "router train", "router collect", "router calibrate",
-	}
-}
-
-func addProfileFlags(root *cobra.Command) {
-	for _, path := range ProfiledCommands() {
+func addProfileFlags(root *cobra.Command, commands []string) {
+	for _, path := range commands {
 		c, rest, err := root.Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {
-			continue // not in this program; a test of the complete program finds all of them
+			continue // in a program of some commands; a test of each complete one finds all
 		}
 		Add(c.Flags(), "profile", new(string), "")
 	}

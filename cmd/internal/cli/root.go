@@ -10,13 +10,10 @@ import (
 // NewRootCommand returns the command tree.
 func NewRootCommand(a *App) *cobra.Command {
 	root := &cobra.Command{
-		Use:                   "pilotfish COMMAND",
+		Use:                   a.Program.Name + " COMMAND",
 		DisableFlagsInUseLine: true,
-		Short: "A small language model on this device that asks a large one for the few tokens " +
-			"that matter",
-		Long: `Pilotfish runs a small language model on this device and asks a large one, on another machine, for ` +
-			`the few tokens that matter.
-Start with "pilotfish demo", which needs neither a model nor a network.
+		Short:                 a.Program.Short,
+		Long: a.Program.Long + `
 
 Text goes to stdout, everything else to stderr. Exit codes:
   0    success
@@ -40,10 +37,10 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.AddCommand(a.Commands(a)...)
+	root.AddCommand(a.Program.Commands(a)...)
 	addSettingSources(a, root)
 	visitCommands(root, a.addCompletions)
-	addProfileFlags(root)
+	addProfileFlags(root, a.Program.Profiled)
 	root.InitDefaultCompletionCmd()
 	root.SetHelpCommand(newHelpCommand(root))
 	addHelp(a, root)

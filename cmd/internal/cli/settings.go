@@ -24,7 +24,7 @@ func (d FlagDecl) Variable() string {
 // after those that it needs.
 func Settings() (all []FlagDecl) {
 	for _, d := range Declarations() {
-		if d.env && d.Name != "config" {
+		if d.Env && d.Name != "config" {
 			all = append(all, d)
 		}
 	}
@@ -112,7 +112,7 @@ func (a *App) readEnvironment(all map[string]Given) {
 
 func (a *App) settingFlags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
-	for _, c := range a.Commands(a) {
+	for _, c := range a.Program.Commands(a) {
 		if Configured(c.Name()) {
 			all.AddFlagSet(c.Flags())
 		}
@@ -178,7 +178,7 @@ func (d FlagDecl) overrulingFlag(
 		} else if !line[other.Name] {
 			value = o.value
 		}
-		e := declarationOf(other)
+		e := DeclarationOf(other)
 		excluded := conditionsInclude(d.Excludes, e.Name, value) || conditionsInclude(e.Excludes, d.Name, g.value)
 		if value != "false" && (excluded || conditionsInclude(d.Unless, e.Name, value)) {
 			by, contradicts = other.Name, contradicts || excluded

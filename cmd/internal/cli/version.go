@@ -18,14 +18,14 @@ func NewVersionCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version, and what this binary was built from",
-		Example: "  pilotfish version",
+		Example: "  " + a.Program.Name + " version",
 		Args:    NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := ReadBuild()
 			if asJSON {
 				return a.PrintJSON(b)
 			}
-			_, err := fmt.Fprintf(a.Stdout, "pilotfish %s (%s, %s/%s)\n", b.Version, b.Go, b.OS, b.Arch)
+			_, err := fmt.Fprintf(a.Stdout, "%s %s (%s, %s/%s)\n", a.Program.Name, b.Version, b.Go, b.OS, b.Arch)
 			return err
 		},
 	}

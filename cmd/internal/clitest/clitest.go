@@ -62,7 +62,7 @@ func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // Program returns a command that starts the program with these arguments as a process.
 func Program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), "pilotfish", args...) // Main puts it into the path
+	c := exec.CommandContext(t.Context(), UnderTest.Name, args...) // Main puts it into the path
 	c.Env = os.Environ()
 	return c
 }
@@ -85,16 +85,16 @@ func ThinkingModel(t *testing.T) string {
 func newModelFile(t *testing.T, kind string, thinks bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+".gguf")
-	require.NoError(t, writeTinyModel(path, kind, thinks))
+	require.NoError(t, writeTinyModel(path, kind, 1, thinks))
 	return path
 }
 
-func writeTinyModel(path, kind string, thinks bool) error {
+func writeTinyModel(path, kind string, seed uint64, thinks bool) error {
 	recipe, err := synth.ParseRecipe(kind)
 	if err != nil {
 		return err
 	}
-	spec := synth.Tiny(recipe, 1)
+	spec := synth.Tiny(recipe, seed)
 	spec.Thinks = thinks
 	var b bytes.Buffer
 	return errors.Join(spec.Write(&b, nil), os.WriteFile(path, b.Bytes(), 0o600))
@@ -366,7 +366,7 @@ func JudgeFile(t *testing.T) string {
 // MeasureDemo measures some questions of the demo.
 func MeasureDemo(t *testing.T, questions string, args ...string) (stdout string) {
 	code, stdout, stderr := Call(t,
-		append([]string{"bench", "routing", "--json", "--questions", questions, "--rtt", "8ms", "--cloud-ms", "0",
+		append([]string{"routing", "--json", "--questions", questions, "--rtt", "8ms", "--cloud-ms", "0",
 			"--deadline", "off"}, args...)...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	return stdout
@@ -388,8 +388,7 @@ func OnePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%
 func OtherTokens(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens.gguf")
-	code, _, stderr := Call(t, "bench", "synth", "--shape", "tiny", "--type", "q8_0", "--seed", "2", path)
-	require.Equal(t, cli.ExitDone, code, stderr)
+	require.NoError(t, writeTinyModel(path, "q8_0", 2, false))
 	return path
 }
 

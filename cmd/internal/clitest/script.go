@@ -21,18 +21,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UnderTest returns the commands of the program under test.
-var UnderTest func(*cli.App) []*cobra.Command
+// UnderTest is the program under test.
+var UnderTest cli.Program
 
-// Main is TestMain of a package with tests of these commands. Tests call them in their own process, or run the program
-// pilotfish, which is the test binary under that name.
-func Main(m *testing.M, commands func(*cli.App) []*cobra.Command) {
-	UnderTest = commands
-	testscript.Main(m, map[string]func(){"pilotfish": func() {
-		cli.Main(func(a *cli.App) []*cobra.Command {
+// Main is TestMain of a package with tests of a program, or of some of its commands. Tests call them in their own process,
+// or run the program, which is the test binary under its name.
+func Main(m *testing.M, p cli.Program) {
+	UnderTest = p
+	testscript.Main(m, map[string]func(){p.Name: func() {
+		commands := p.Commands
+		p.Commands = func(a *cli.App) []*cobra.Command {
 			a.Bandwidth, a.Patience = fakeBandwidth, time.Minute // no test judges by how soon a busy machine connects
 			return commands(a)
-		})
+		}
+		cli.Main(p)
 	}})
 }
 
@@ -49,19 +51,20 @@ func fakeBandwidth() float64 { return 12.5 }
 //	exits CODE pilotfish ARGS...   runs the program, which must end with the exit code
 //	start cloud|serve ARGS...      starts a gateway or server in the background: $CLOUD and $PIN, or $URL
 //	ends cloud|serve               ends it with SIGTERM; it must end with 0, and with "! ends" with another code
+//	gateway FILE                   serves a model within the test, where there is no command for it: $CLOUD and $PIN
 //	hangup cloud                   sends it SIGHUP
 //	says cloud|serve PATTERN       waits until its stderr, the file cloud.log or serve.log, matches; $SAID is the
 //	                               first group of PATTERN
 //	engine DIALECT FILE [KEY]      serves the vocabulary of a model with a fake engine at $ENGINE
 //	[!] http METHOD URL [FILE]     sends a request, and writes the answer to stdout and its status to stderr
-//	tiny FILE [KIND]               writes a tiny random model, of type q8_0 by default
+//	tiny FILE [KIND [SEED]]        writes a tiny random model, of type q8_0 and with seed 1 by default
 func Scripts(t *testing.T) {
 	t.Helper()
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), Setup: setupScript, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exitsCommand, "start": startCommand, "ends": endsCommand, "hangup": hangupCommand,
-			"says": saysCommand, "http": httpCommand, "tiny": tinyCommand, "engine": engineCommand,
+			"gateway": gatewayCommand, "says": saysCommand, "http": httpCommand, "tiny": tinyCommand, "engine": engineCommand,
 		},
 	})
 }
@@ -218,10 +221,15 @@ func httpCommand(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func tinyCommand(ts *testscript.TestScript, neg bool, args []string) {
-	requireUsage(ts, !neg && (len(args) == 1 || len(args) == 2), "tiny FILE [KIND]")
-	kind := "q8_0"
-	if len(args) == 2 {
+	requireUsage(ts, !neg && len(args) >= 1 && len(args) <= 3, "tiny FILE [KIND [SEED]]")
+	kind, seed := "q8_0", uint64(1)
+	if len(args) > 1 {
 		kind = args[1]
 	}
-	ts.Check(writeTinyModel(ts.MkAbs(args[0]), kind, false))
+	if len(args) > 2 {
+		var err error
+		seed, err = strconv.ParseUint(args[2], 10, 64)
+		ts.Check(err)
+	}
+	ts.Check(writeTinyModel(ts.MkAbs(args[0]), kind, seed, false))
 }

@@ -252,35 +252,6 @@ func TestEnginesOfFlags(t *testing.T) {
 	}
 }
 
-// TestProgramsOfFlags: a task with programs as answers needs the permission to run them.
-func TestProgramsOfFlags(t *testing.T) {
-	for task, runs := range map[string]bool{"humaneval": true, "mbpp": true, "csqa": false, "": false} {
-		for _, allowed := range []bool{false, true} {
-			f := CodeFlag{allowed}
-			assert.Equal(t, runs && !allowed, f.Check(task) != nil, "%s %v", task, allowed)
-		}
-	}
-	run, err := new(CodeFlag).Runner(t.Context(), new(cli.App), "csqa")
-	require.NoError(t, err)
-	assert.Nil(t, run)
-}
-
-// TestFilesOfFlags: the places of files that are written later are checked first.
-func TestFilesOfFlags(t *testing.T) {
-	dir := t.TempDir()
-	for path, want := range map[string]string{"": "", filepath.Join(dir, "new"): "", written(t, "old"): "",
-		dir: "a folder, not a file", filepath.Join(dir, "absent", "new"): "there is no folder"} {
-		f := TimelineFlag{path: path}
-		if err := f.Start(); want == "" {
-			require.NoError(t, err, path)
-			assert.Equal(t, path != "", f.Line != nil)
-		} else {
-			assert.ErrorContains(t, err, want, path)
-			assert.Nil(t, f.Line)
-		}
-	}
-}
-
 // TestTextsOfCertificates: what is said of a certificate and of shares, and nothing that controls a terminal.
 func TestTextsOfCertificates(t *testing.T) {
 	c := &router.Certificate{Policy: router.Learned, Budget: 0.07, Confidence: 0.995, Prompts: 400,

@@ -135,3 +135,15 @@ func (c *GatewayFlags) Explain(err error) error {
 	}
 	return fmt.Errorf("%s %s: %w (%s)", by, c.Address, why, help)
 }
+
+// OtherTemplateText is the warning about a large model that was trained on another chat template.
+const OtherTemplateText = "its chat template writes chats differently from that of the small model (-m), which " +
+	"writes the prompts here: the large model may answer worse than with its own. Two models of one family and " +
+	"release avoid this"
+
+// WarnTemplate prints the warning if so is true.
+func WarnTemplate(a *cli.App, so bool, name string) {
+	if so {
+		fmt.Fprintf(a.Stderr, "warning: %s: %s\n", name, OtherTemplateText)
+	}
+}

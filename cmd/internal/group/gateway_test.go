@@ -43,8 +43,8 @@ func TestGatewayOptions(t *testing.T) {
 // TestModelOptions: each option of a model reaches the root package under its name.
 func TestModelOptions(t *testing.T) {
 	for _, m := range []ModelFlags{
-		{Threads: 3, context: 70, Kv: "f16", Backend: "soft:check", huge: "off"},
-		{Threads: 2, context: 9, Kv: "f32", Backend: "cpu", huge: "on", Exact: true},
+		{Threads: 3, Context: 70, Kv: "f16", Backend: "soft:check", huge: "off"},
+		{Threads: 2, Context: 9, Kv: "f32", Backend: "cpu", huge: "on", Exact: true},
 	} {
 		engine, err := m.Options()
 		require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestModelOptions(t *testing.T) {
 			}
 		}
 		want := public
-		want.Threads, want.Context, want.KV = m.Threads, m.context, m.Kv
+		want.Threads, want.Context, want.KV = m.Threads, m.Context, m.Kv
 		want.Backend, want.HugePages, want.Exact = m.Backend, m.huge, m.Exact
 		assert.Equal(t, want, public)
 	}
@@ -229,20 +229,6 @@ func TestNumbersOfTokens(t *testing.T) {
 	}
 }
 
-// TestPairContext: a text must fit into both models.
-func TestPairContext(t *testing.T) {
-	model := clitest.TinyModel(t, "q8_0")
-	var all [2]*engine.Engine
-	for i, context := range []int{50, 70} {
-		e, err := engine.Open(model, engine.Options{Context: context})
-		require.NoError(t, err)
-		defer e.Close()
-		all[i] = e
-	}
-	assert.Equal(t, 50, (&Pair{Edge: all[0], Large: all[1]}).Context())
-	assert.Equal(t, 50, (&Pair{Edge: all[1], Large: all[0]}).Context())
-}
-
 // TestMeasured: the description of a measurement has the command, the values of its flags, and the time in UTC, but no
 // text of the user.
 func TestMeasured(t *testing.T) {
@@ -258,8 +244,8 @@ func TestMeasured(t *testing.T) {
 	p.Bool("help", false, "")
 	const line = "--system secret --tokens 12 --stop secret --json-schema {} --temp 2 --data e"
 	require.NoError(t, p.Parse(strings.Fields(line)))
-	r := Measured(&cli.App{Command: leaf})
-	assert.Equal(t, "bench routing", r.Measurement)
+	r := Measured(&cli.App{Command: leaf}, "a name")
+	assert.Equal(t, "a name", r.Measurement)
 	assert.Equal(t, "pilotfish bench routing --data=e --json-schema=… --stop=… --system=… --temp=2 --tokens=…",
 		r.Command)
 	assert.Equal(t, []string{"e", "…", "…", "…", "2", "…", "0"}, []string{r.Flags["data"], r.Flags["json-schema"],

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"bytes"
 	"runtime"
 	"strings"
 	"time"
@@ -9,20 +8,18 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench/report"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
-// Measured returns the description of a measurement by the running command. Call it before the work, and fill in the
-// models later. It leaves out text of the user: operands, and flags that contain such text.
-func Measured(a *cli.App) result.Run {
+// Measured returns the description of a measurement with this name by the running command. Call it before the work, and
+// fill in the models later. It leaves out text of the user: operands, and flags that contain such text.
+func Measured(a *cli.App, name string) record.Run {
 	c := a.Command
-	r := result.Run{
-		Measurement: strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" "), Version: cli.BuildVersion(),
-		Go: runtime.Version(), Command: CommandLine(c, nil), Flags: map[string]string{},
-		Date: time.Now().UTC().Truncate(time.Second), Machine: result.ThisMachine(),
+	r := record.Run{
+		Measurement: name, Version: cli.BuildVersion(), Go: runtime.Version(), Command: CommandLine(c, nil), Flags: map[string]string{},
+		Date: time.Now().UTC().Truncate(time.Second), Machine: record.ThisMachine(),
 	}
 	c.Flags().VisitAll(func(p *pflag.Flag) {
 		if p.Name != "help" {
@@ -49,8 +46,8 @@ func flagValue(p *pflag.Flag) string {
 }
 
 // PrintResult writes v as the JSON line of a measurement.
-func PrintResult(a *cli.App, v any, r result.Run) error {
-	line, err := result.Line(v, r)
+func PrintResult(a *cli.App, v any, r record.Run) error {
+	line, err := record.Line(v, r)
 	if err != nil {
 		return err
 	}
@@ -59,15 +56,15 @@ func PrintResult(a *cli.App, v any, r result.Run) error {
 }
 
 // Describe fills in the models: the only or small one, and the large one. Either may be nil.
-func Describe(r result.Run, small, large *gguf.File) (_ result.Run, err error) {
+func Describe(r record.Run, small, large *gguf.File) (_ record.Run, err error) {
 	for _, m := range []struct {
-		to *(*result.Model)
+		to *(*record.Model)
 		of *gguf.File
 	}{{&r.Model, small}, {&r.Large, large}} {
 		if m.of == nil {
 			continue
 		}
-		if *m.to, err = result.OfModel(m.of); err != nil {
+		if *m.to, err = record.OfModel(m.of); err != nil {
 			return r, err
 		}
 	}
@@ -80,13 +77,4 @@ func CommandLine(c *cobra.Command, args []string) string {
 	words := append([]string{c.CommandPath()}, args...)
 	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+flagValue(p)) })
 	return strings.Join(words, " ")
-}
-
-// WritePage writes a report as a page. It replaces an existing file only after the new page is complete.
-func WritePage(r *report.Report, path string) error {
-	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
-		return err
-	}
-	return cli.ReplaceFile(path, b.Bytes(), 0o644)
 }

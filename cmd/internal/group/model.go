@@ -5,6 +5,7 @@ package group
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type ModelFlags struct {
 	Path    string
 	Large   string // of the commands with [ModelFlags.RegisterLarge]; "": none
 	Threads int
-	context int
+	Context int
 	// Sessions, if not 0, chooses the default context: see [engine.Options].
 	Sessions int
 	Kv       string
@@ -50,7 +51,7 @@ func (m *ModelFlags) RegisterOptional(c *cobra.Command) {
 // RegisterServed adds the flags of a server, without the one for checking others.
 func (m *ModelFlags) RegisterServed(p *pflag.FlagSet) {
 	m.registerModelFlags(p)
-	cli.Add(p, "ctx", &m.context, 0)
+	cli.Add(p, "ctx", &m.Context, 0)
 	cli.Add(p, "huge-pages", &m.huge, "auto")
 }
 
@@ -77,7 +78,7 @@ func (m *ModelFlags) Answers() string { return cmp.Or(m.Large, m.Path) }
 
 // Options returns the options of the engine. Wrong values are wrong usage.
 func (m *ModelFlags) Options() (o engine.Options, err error) {
-	o = engine.Options{Threads: m.Threads, Context: m.context, Sessions: m.Sessions, Exact: m.Exact, KV: ParseKV(m.Kv)}
+	o = engine.Options{Threads: m.Threads, Context: m.Context, Sessions: m.Sessions, Exact: m.Exact, KV: ParseKV(m.Kv)}
 	if o.Backend, err = ParseBackend(m.Backend); err != nil {
 		return o, err
 	}
@@ -105,6 +106,15 @@ func (m *ModelFlags) Open() (*engine.Engine, error) {
 		return nil, err
 	}
 	return engine.Open(m.Path, o)
+}
+
+// Embedded opens a model that is a part of the program.
+func Embedded(b []byte, name string) (*engine.Engine, error) {
+	file, err := gguf.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	}
+	return engine.New(file, name, engine.Options{})
 }
 
 // Compute returns the settings that can change the last bits of the model's results; "" if they are the defaults.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // MaxAhead is the limit of the range of --ahead.
@@ -30,7 +30,7 @@ func (m *Margin) Set(s string) error {
 		*m = Margin{}
 		return nil
 	}
-	nats, err := outcome.ParseMargin(s)
+	nats, err := terms.ParseMargin(s)
 	if err != nil {
 		return errors.New("give off, or a margin in nats as a decimal number, 0 or more, such as 0.5")
 	}

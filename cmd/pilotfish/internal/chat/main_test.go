@@ -12,11 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, func(a *cli.App) []*cobra.Command {
-		return []*cobra.Command{
-			NewCommand(a), cloud.NewCommand(a), run.NewCommand(a), cli.NewConfigCommand(a),
-		}
-	})
+	clitest.Main(m, cli.Program{Name: "pilotfish", Commands: func(a *cli.App) []*cobra.Command {
+		return []*cobra.Command{NewCommand(a), cloud.NewCommand(a), run.NewCommand(a), cli.NewConfigCommand(a)}
+	}})
 }
 
 func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -10,5 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, func(a *cli.App) []*cobra.Command { return []*cobra.Command{NewCommand(a)} })
+	clitest.Main(m, cli.Program{Name: "pilotfish", Commands: func(a *cli.App) []*cobra.Command {
+		return []*cobra.Command{NewCommand(a)}
+	}})
 }

@@ -19,9 +19,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, func(a *cli.App) []*cobra.Command {
+	clitest.Main(m, cli.Program{Name: "pilotfish", Commands: func(a *cli.App) []*cobra.Command {
 		return []*cobra.Command{NewCommand(a), serve.NewCommand(a)}
-	})
+	}})
 }
 
 func TestScripts(t *testing.T) { clitest.Scripts(t) }
