@@ -6,13 +6,14 @@ FUZZTIME ?= 20s
 BENCH   ?= .
 
 # What the program calls itself: the nearest tag and the commits since, where this is a git checkout. Elsewhere the program
-# finds out by itself, from what git archive wrote into cmd/pilotfish/internal/cli/archive.txt; VERSION=v1.2.3 overrules
+# finds out by itself, from what git archive wrote into cmd/internal/cli/archive.txt; VERSION=v1.2.3 overrules
 # both.
 VERSION ?= $(if $(wildcard .git),$(shell git describe --tags --match 'v*' --always --dirty=+dirty 2>/dev/null))
 PROGRAM ?= pilotfish
 MODULE   = github.com/pilotfish-ai/pilotfish
 # The package that knows its version.
-CLI      = $(MODULE)/cmd/pilotfish/internal/cli
+CLI      = $(MODULE)/cmd/internal/cli
+STAMPED  = -s -w$(if $(VERSION), -X $(CLI).version=$(VERSION))
 
 # The program is pure Go. Only the race detector needs a C compiler.
 export CGO_ENABLED = 0
@@ -58,8 +59,9 @@ RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAS
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the program, as ./pilotfish, without symbols for debuggers, with its version stamped
-	$(GO) build -trimpath -ldflags '-s -w$(if $(VERSION), -X $(CLI).version=$(VERSION))' -o $(PROGRAM) ./cmd/pilotfish
+build: ## both programs, ./pilotfish and ./pilotfish-bench, without symbols for debuggers, with their version stamped
+	$(GO) build -trimpath -ldflags '$(STAMPED)' -o $(PROGRAM) ./cmd/pilotfish
+	$(GO) build -trimpath -ldflags '$(STAMPED)' -o $(PROGRAM)-bench ./cmd/pilotfish-bench
 
 # Tests take small samples; make long takes whole ones.
 SHORT = -short
@@ -125,7 +127,7 @@ MATRIX = --rtt 50,100,200,300ms --edge-tps 60 --cloud-ms 40 --deadline off --ahe
 	--modes local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-1,pipelined-2,pipelined-4,pipelined-8,pipelined-auto,verified
 
 matrix: ## modes of routing over round trips of 50 to 300 ms with the demo's pair, as JSON lines where OUT names a file
-	$(GO) run ./cmd/pilotfish bench routing $(MATRIX) $(if $(OUT),--json >$(OUT))
+	$(GO) run ./cmd/pilotfish-bench routing $(MATRIX) $(if $(OUT),--json >$(OUT))
 
 results: ## tables and figures of README.md and docs/study/results.md, from the measurements in docs/results
 	$(GO) run ./bench/results
@@ -147,7 +149,7 @@ lint: ## gofmt, vet of every file on some machine, staticcheck, and the order of
 	vet() { system=$$1; shift; echo "vet for $$system"; tags=$${system#*/*/}; [ "$$tags" != "$$system" ] || tags=; \
 		GOOS=$${system%%/*} GOARCH=$$(echo $$system | cut -d / -f 2) GOFLAGS="$$GOFLAGS -tags=$$tags" $$dir/vet "$$@"; }; \
 	varied=$$($(GO) list -f '{{if or .IgnoredGoFiles .IgnoredOtherFiles}}{{.ImportPath}}{{end}}' ./...); \
-	vet linux/amd64 ./...; for s in $(VETTED); do vet $$s $$varied ./cmd/pilotfish; done; \
+	vet linux/amd64 ./...; for s in $(VETTED); do vet $$s $$varied ./cmd/...; done; \
 	vet darwin/arm64/cgo ./metal/mtl; vet linux/386 ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
@@ -171,10 +173,10 @@ deploy: build ## the files of docs/operate/deploy, with systemd's and Docker's o
 		docker build --check -f docs/operate/deploy/Dockerfile .; \
 	else echo "*** LEFT OUT: the Dockerfile, which needs docker buildx ***"; fi
 
-cross: ## builds the program for every system that it runs on
+cross: ## builds the programs for every system that they run on
 	@set -e; for s in $(SYSTEMS); do echo "pilotfish for $$s"; \
 		case $$s in linux/*) set -- ;; *) set -- $(QUICKLY) ;; esac; \
-		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/pilotfish; done
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/...; done
 
 # Of metal/mtl, which calls C, those tests that compile no kernels.
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
@@ -208,7 +210,7 @@ load: ## serve under requests of all kinds on CONNECTIONS (64) for SECONDS (30):
 
 # The program does not link what makes them: a test does.
 man: ## man pages of all commands, into the folder man
-	PILOTFISH_MAN=$(CURDIR)/man $(GO) test -count=1 -run '^TestManPages$$' ./cmd/pilotfish
+	PILOTFISH_MAN=$(CURDIR)/man $(GO) test -count=1 -run '^TestManPages$$' ./cmd/pilotfish ./cmd/pilotfish-bench
 
 terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, Ctrl-C; needs tmux
 	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish/internal/chat

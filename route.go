@@ -98,7 +98,7 @@ type RouterOptions struct {
 	// Balance holds what the budget has spent, and changes with each answer; nil means a new one. Routers of the same
 	// budget may share one.
 	Balance *Balance
-	File    string // router file, as `pilotfish router train` makes it
+	File    string // router file, as `pilotfish-bench router train` makes it
 	Seed    uint64 // of the policy random
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // row is a sample as bench routing writes it.
@@ -39,16 +40,16 @@ type line struct {
 }
 
 // records writes lines and reads them again.
-func records(t testing.TB, edit func(*result.Run), lines ...any) []result.Record {
+func records(t testing.TB, edit func(*record.Run), lines ...any) []result.Record {
 	t.Helper()
-	run := result.Run{Measurement: "bench routing", Version: "v1",
+	run := record.Run{Measurement: "bench routing", Version: "v1",
 		Flags: map[string]string{"ahead": "1", "rtt": "100ms"}}
 	if edit != nil {
 		edit(&run)
 	}
 	var all bytes.Buffer
 	for _, l := range lines {
-		b, err := result.Line(l, run)
+		b, err := record.Line(l, run)
 		require.NoError(t, err)
 		all.Write(b)
 	}
@@ -170,7 +171,7 @@ func TestUnpaired(t *testing.T) {
 		}
 		return map[string]any{"depth": 16, "threads": 2, "samples": rows}
 	}
-	edit := func(r *result.Run) { r.Measurement = "bench engine" }
+	edit := func(r *record.Run) { r.Measurement = "bench engine" }
 	r, err := Files(records(t, edit, engine(10, 10.1, 10.2, 9.9, 9.8, 10.3)),
 		records(t, edit, engine(9, 9.1, 9.2, 8.9, 8.8, 9.3)))
 	require.NoError(t, err)
@@ -245,7 +246,7 @@ func joinedLine(mode string, rtt, tps int, ms float64) line {
 func TestJoin(t *testing.T) {
 	a := records(t, nil, joinedLine("local", 0, 60, 10), joinedLine("serial", 0, 60, 20),
 		joinedLine("serial", 50, 60, 30), joinedLine("paper", 0, 60, 5))
-	b := records(t, func(r *result.Run) {
+	b := records(t, func(r *record.Run) {
 		r.Flags["ahead"], r.Version, r.Machine.Cores = "8", "v2", 4
 	}, joinedLine("serial", 50, 50, 33), joinedLine("serial", 0, 50, 22), joinedLine("local", 0, 50, 11),
 		joinedLine("cloud", 0, 50, 1))
@@ -361,16 +362,16 @@ func TestOnlyValues(t *testing.T) {
 
 // TestRuns: what distinguishes two runs, in the order of the names.
 func TestRuns(t *testing.T) {
-	a := result.Run{Version: "v1", Flags: map[string]string{"json": "true"}}
-	b := result.Run{Version: "v1", Flags: map[string]string{"json": "false", "ahead": "8", "rtt": "1s", "zoo": "x"},
-		Machine: result.Machine{Bandwidth: 21.34, Memory: 8 << 30},
-		Model:   &result.Model{Name: "small", Hash: "0123456789abcdef"},
-		Large:   &result.Model{Name: "large", Hash: "fe"}}
+	a := record.Run{Version: "v1", Flags: map[string]string{"json": "true"}}
+	b := record.Run{Version: "v1", Flags: map[string]string{"json": "false", "ahead": "8", "rtt": "1s", "zoo": "x"},
+		Machine: record.Machine{Bandwidth: 21.34, Memory: 8 << 30},
+		Model:   &record.Model{Name: "small", Hash: "0123456789abcdef"},
+		Large:   &record.Model{Name: "large", Hash: "fe"}}
 	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
 		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
 		{"model", "", "small 0123456789ab"}}, settingDifferences(runSettings(&a),
 		runSettings(&b)))
-	l, err := parseItems(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
+	l, err := parseItems(records(t, func(r *record.Run) { r.Model, r.Large = b.Model, b.Large },
 		plainLine(1)))
 	require.NoError(t, err)
 	assert.Equal(t, b.Model.Hash, l[0].of["model"], "a line of other models has another identity")

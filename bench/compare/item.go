@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // item is a line with samples.
@@ -17,7 +18,7 @@ type item struct {
 	samples map[string]*series
 	texts   map[[2]int]string  // by question and repetition
 	single  map[string]float64 // figures of lines without samples
-	run     *result.Run
+	run     *record.Run
 	source  string
 }
 
@@ -77,7 +78,7 @@ func (l *item) parseFields(fields map[string]json.RawMessage) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for name, m := range map[string]*result.Model{"model": l.run.Model, "large": l.run.Large} {
+	for name, m := range map[string]*record.Model{"model": l.run.Model, "large": l.run.Large} {
 		if m != nil {
 			l.of[name] = m.Hash
 		}
@@ -235,7 +236,7 @@ func uniformSettings(lines []*item) map[string]string {
 	return all
 }
 
-func runSettings(r *result.Run) map[string]string {
+func runSettings(r *record.Run) map[string]string {
 	all := map[string]string{
 		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
 		"os": r.Machine.OS, "arch": r.Machine.Arch, "kernels": r.Machine.Kernels,
@@ -244,7 +245,7 @@ func runSettings(r *result.Run) map[string]string {
 	if r.Machine.Bandwidth > 0 {
 		all["bandwidth"] = fmt.Sprintf("%.2g GB/s", r.Machine.Bandwidth) // two digits: it always varies a little
 	}
-	for name, m := range map[string]*result.Model{"model": r.Model, "large": r.Large} {
+	for name, m := range map[string]*record.Model{"model": r.Model, "large": r.Large} {
 		if m != nil {
 			all[name] = fmt.Sprintf("%s %.12s", m.Name, m.Hash)
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -74,7 +75,7 @@ func ParseMode(name string) (Mode, error) {
 		return Mode{Name: name, Kind: Verified, pipelined: true}, nil
 	}
 	if m, found := strings.CutPrefix(name, "verified:"); found {
-		margin, err := ParseMargin(m)
+		margin, err := terms.ParseMargin(m)
 		if err != nil {
 			return Mode{}, fmt.Errorf("%.40q: %w", name, err)
 		}
@@ -122,15 +123,6 @@ func parseNumbered(name, prefix string) (int, bool) {
 	digits, found := strings.CutPrefix(name, prefix)
 	n, err := strconv.Atoi(digits)
 	return n, found && err == nil && n >= 1 && n <= maxDrafted
-}
-
-// ParseMargin parses a margin of verification, in nats: a decimal number, 0 or more.
-func ParseMargin(text string) (float64, error) {
-	m, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(m >= 0) || math.IsInf(m, 1) || strings.Trim(text, "0123456789.") != "" {
-		return 0, fmt.Errorf("%.40q is not a margin: give nats as a decimal number, 0 or more, such as 0.5", text)
-	}
-	return m, nil
 }
 
 // LargeModel reports whether the mode uses the large model.

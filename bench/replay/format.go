@@ -3,7 +3,7 @@ package replay
 import (
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // A recording is JSON lines, compressed with zstd: a [Header], an [Answer] for each answer, and the number of answers,
@@ -32,7 +32,7 @@ type Header struct {
 	// Calibration holds the confidences from which a budget of the policy learned started: see [router.Options].
 	Calibration []float32 `json:"calibration,omitempty"`
 
-	Run result.Run `json:"run"` // the measurement that was recorded
+	Run record.Run `json:"run"` // the measurement that was recorded
 }
 
 // Answer has the inputs of one answer. Texts are nodes of a tree: node 0 is the prompt, and node i+1 is the text of

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -254,7 +254,7 @@ func policy(t *testing.T, threshold float64) *router.Router {
 func header() Header {
 	return Header{
 		Modes: []string{"a", "b", "c"}, Vocab: vocab, Context: room, Ends: []int32{end}, MaxTokens: 40,
-		CloudPace: 20 * ms, Run: result.Run{Measurement: "bench routing"},
+		CloudPace: 20 * ms, Run: record.Run{Measurement: "bench routing"},
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // OfEval returns the report of an evaluation, with its curves.
-func OfEval(r *eval.Report, s eval.Settings, about result.Run) (*Report, error) {
+func OfEval(r *eval.Report, s eval.Settings, about record.Run) (*Report, error) {
 	all, err := Of(r.Runs, about)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // Report is the content of a page.
@@ -19,7 +20,7 @@ type Report struct {
 	Title    string
 	Lines    int
 	Sections []Section
-	Runs     []result.Run // one of each call
+	Runs     []record.Run // one of each call
 
 	answers *pageAnswers // of eval, for the page's script
 }
@@ -48,10 +49,10 @@ type sectionLines struct {
 }
 
 // Of returns the report of results of one measurement.
-func Of[T any](all []T, about result.Run) (*Report, error) {
+func Of[T any](all []T, about record.Run) (*Report, error) {
 	var text bytes.Buffer
 	for _, v := range all {
-		line, err := result.Line(v, about)
+		line, err := record.Line(v, about)
 		if err != nil {
 			return nil, err
 		}
@@ -142,11 +143,11 @@ func decodeRow(line []byte) (r row, err error) {
 }
 
 // callKey identifies the call that measured a line.
-func callKey(r *result.Run) string {
+func callKey(r *record.Run) string {
 	return fmt.Sprint(r.Measurement, "\n", r.Command, "\n", r.Date.UTC(), r.Version, r.Machine)
 }
 
-func modelName(m *result.Model) string {
+func modelName(m *record.Model) string {
 	if m == nil {
 		return ""
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -46,8 +47,8 @@ func reported(t *testing.T, all ...[]byte) *Report {
 }
 
 // line returns the line of a measurement.
-func line(t *testing.T, v any, run result.Run) []byte {
-	b, err := result.Line(v, run)
+func line(t *testing.T, v any, run record.Run) []byte {
+	b, err := record.Line(v, run)
 	require.NoError(t, err)
 	return b
 }
@@ -97,7 +98,7 @@ func TestElsewhere(t *testing.T) {
 // TestStudies: lines that differ in more than the round trip are separate studies, and so is a repeated measurement.
 func TestStudies(t *testing.T) {
 	base := aRun("bench routing")
-	count := func(change func(cell map[string]any, run *result.Run)) int {
+	count := func(change func(cell map[string]any, run *record.Run)) int {
 		mode, run := aMode("serial", 50), base
 		run.Flags = map[string]string{"policy": "margin"}
 		other, otherRun := aMode("serial", 100), run
@@ -105,23 +106,23 @@ func TestStudies(t *testing.T) {
 		change(other["cell"].(map[string]any), &otherRun)
 		return len(reported(t, line(t, mode, run), line(t, other, otherRun)).Sections)
 	}
-	assert.Equal(t, 1, count(func(_ map[string]any, r *result.Run) {
+	assert.Equal(t, 1, count(func(_ map[string]any, r *record.Run) {
 		r.Date, r.Command = r.Date.AddDate(0, 0, 1), "x"
 		r.Flags["rtt"], r.Flags["modes"], r.Flags["model"], r.Flags["json"] = "100ms", "serial", "elsewhere.gguf",
 			"true"
 	}))
-	for name, change := range map[string]func(cell map[string]any, run *result.Run){
-		"loss":    func(c map[string]any, _ *result.Run) { c["loss"] = 0.1 },
-		"trace":   func(c map[string]any, _ *result.Run) { c["trace"] = "x" },
-		"version": func(_ map[string]any, r *result.Run) { r.Version = "v2" },
-		"CPU":     func(_ map[string]any, r *result.Run) { r.Machine.CPU = "other" },
-		"policy":  func(_ map[string]any, r *result.Run) { r.Flags["policy"] = "learned" },
-		"ahead":   func(_ map[string]any, r *result.Run) { r.Flags["ahead"] = "8" },
-		"model":   func(_ map[string]any, r *result.Run) { r.Model = &result.Model{Hash: "other"} },
-		"large":   func(_ map[string]any, r *result.Run) { r.Large = &result.Model{Hash: "other"} },
-		"remote":  func(_ map[string]any, r *result.Run) { r.Remote = "other" },
-		"same":    func(c map[string]any, _ *result.Run) { c["rtt_ms"] = 50 },
-		"command": func(_ map[string]any, r *result.Run) { r.Measurement = "demo" },
+	for name, change := range map[string]func(cell map[string]any, run *record.Run){
+		"loss":    func(c map[string]any, _ *record.Run) { c["loss"] = 0.1 },
+		"trace":   func(c map[string]any, _ *record.Run) { c["trace"] = "x" },
+		"version": func(_ map[string]any, r *record.Run) { r.Version = "v2" },
+		"CPU":     func(_ map[string]any, r *record.Run) { r.Machine.CPU = "other" },
+		"policy":  func(_ map[string]any, r *record.Run) { r.Flags["policy"] = "learned" },
+		"ahead":   func(_ map[string]any, r *record.Run) { r.Flags["ahead"] = "8" },
+		"model":   func(_ map[string]any, r *record.Run) { r.Model = &record.Model{Hash: "other"} },
+		"large":   func(_ map[string]any, r *record.Run) { r.Large = &record.Model{Hash: "other"} },
+		"remote":  func(_ map[string]any, r *record.Run) { r.Remote = "other" },
+		"same":    func(c map[string]any, _ *record.Run) { c["rtt_ms"] = 50 },
+		"command": func(_ map[string]any, r *record.Run) { r.Measurement = "demo" },
 	} {
 		assert.Equal(t, 2, count(change), name)
 	}
@@ -132,8 +133,8 @@ func TestStudies(t *testing.T) {
 	both := reported(t, line(t, one, base), line(t, two, base))
 	require.Len(t, both.Sections, 1)
 	assert.Equal(t, "serial #2", both.Sections[0].Tables[0].Rows[1][0])
-	small, large := &result.Model{Name: "small"}, &result.Model{Hash: "0123456789abcdef"}
-	for want, r := range map[string]result.Run{
+	small, large := &record.Model{Name: "small"}, &record.Model{Hash: "0123456789abcdef"}
+	for want, r := range map[string]record.Run{
 		"small asks model 0123456789ab": {Model: small, Large: large, Remote: "elsewhere"},
 		"small asks elsewhere":          {Model: small, Remote: "elsewhere"},
 		"small asks a large model":      {Model: small},
@@ -145,13 +146,13 @@ func TestStudies(t *testing.T) {
 
 // TestCalls: lines are of one call only if measurement, command, date, version and machine are the same.
 func TestCalls(t *testing.T) {
-	for name, change := range map[string]func(*result.Run){
-		"measurement": func(r *result.Run) { r.Measurement = "eval csqa" },
-		"command":     func(r *result.Run) { r.Command += " -n 9" },
-		"date":        func(r *result.Run) { r.Date = r.Date.Add(time.Second) },
-		"version":     func(r *result.Run) { r.Version = "v2" },
-		"machine":     func(r *result.Run) { r.Machine.Cores++ },
-		"":            func(r *result.Run) { r.Date = r.Date.In(time.FixedZone("elsewhere", 3600)) },
+	for name, change := range map[string]func(*record.Run){
+		"measurement": func(r *record.Run) { r.Measurement = "eval csqa" },
+		"command":     func(r *record.Run) { r.Command += " -n 9" },
+		"date":        func(r *record.Run) { r.Date = r.Date.Add(time.Second) },
+		"version":     func(r *record.Run) { r.Version = "v2" },
+		"machine":     func(r *record.Run) { r.Machine.Cores++ },
+		"":            func(r *record.Run) { r.Date = r.Date.In(time.FixedZone("elsewhere", 3600)) },
 	} {
 		one := aRun("eval demo")
 		two := one

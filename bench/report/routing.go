@@ -12,6 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // mode is one line of bench routing or demo: a mode in a cell.
@@ -33,7 +34,7 @@ func studyKey(one *result.Record, line row, before []*sectionLines) string {
 	}
 	r := one.Run
 	settings := []any{r.Measurement, r.Version, r.Machine.CPU, r.Remote, cell, flags}
-	for _, m := range []*result.Model{r.Model, r.Large} {
+	for _, m := range []*record.Model{r.Model, r.Large} {
 		if m != nil {
 			settings = append(settings, m.Hash)
 		}
@@ -51,7 +52,7 @@ func studyKey(one *result.Record, line row, before []*sectionLines) string {
 	}
 }
 
-func studyTitle(r *result.Run, c *outcome.Cell) string {
+func studyTitle(r *record.Run, c *outcome.Cell) string {
 	var words []string
 	if r.Model != nil {
 		words = append(words, modelName(r.Model)+" asks "+cmp.Or(modelName(r.Large), r.Remote, "a large model"))

@@ -9,22 +9,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // hostile is text that breaks a page without escaping.
 const hostile = `</script><script>window.hostile=1</script><img src=x onerror="window.hostile=1">"'&` + "\u2028{{.}}"
 
 // aRun returns the run of a measurement.
-func aRun(measurement string) result.Run {
-	return result.Run{
+func aRun(measurement string) record.Run {
+	return record.Run{
 		Measurement: measurement, Version: "v1.2.3", Go: "go1.26", Command: "pilotfish " + measurement + " " + hostile,
 		Flags: map[string]string{"rtt": "100ms", "loss": "0.05", "edge-tps": "60", "cloud-ms": "15", "policy": hostile},
 		Date:  time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC),
-		Machine: result.Machine{CPU: "A CPU " + hostile, Cores: 2, OS: "linux", Arch: "amd64",
+		Machine: record.Machine{CPU: "A CPU " + hostile, Cores: 2, OS: "linux", Arch: "amd64",
 			Kernels: "avx2", Memory: 8 << 30, Bandwidth: 21.3, Load: 0.2, VirtualCPU: true},
-		Model: &result.Model{Name: "small " + hostile, Hash: "0123456789abcdef",
+		Model: &record.Model{Name: "small " + hostile, Hash: "0123456789abcdef",
 			Types: map[string]int64{"Q8_0": 9, "F32": 1}, Bytes: 10},
-		Large: &result.Model{Hash: "fedcba9876543210", Types: map[string]int64{"Q8_0": 90}, Bytes: 100},
+		Large: &record.Model{Hash: "fedcba9876543210", Types: map[string]int64{"Q8_0": 90}, Bytes: 100},
 	}
 }
 
@@ -59,8 +60,8 @@ func aMode(name string, rtt float64) map[string]any {
 
 // allLines returns lines of every kind of measurement.
 func allLines(t *testing.T) (all [][]byte) {
-	add := func(v any, run result.Run) {
-		line, err := result.Line(v, run)
+	add := func(v any, run record.Run) {
+		line, err := record.Line(v, run)
 		require.NoError(t, err)
 		all = append(all, line)
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // Read parses the lines of measurements; it skips empty lines. name is used in errors, which wrap [ErrFormat] and give
@@ -71,7 +73,7 @@ func readLimited(r io.Reader, name string, most int64) ([]Record, error) {
 
 func (r *Record) parseRun() error {
 	var line struct {
-		Run *Run `json:"run"`
+		Run *record.Run `json:"run"`
 	}
 	err := json.Unmarshal(r.Fields, &line)
 	switch {

@@ -1,66 +1,18 @@
-// Package result defines the common format of measurements: self-describing JSON lines. Each line is an object with the
-// fields of its measurement, and "run", a [Run]: the program, the command with its flags, the machine, the models.
-// schema.json describes the lines of every command. All programs that print, compare or plot figures read this format.
+// Package result reads measurements and summarizes what is measured. A measurement is lines of package record; what
+// compares or plots figures reads them here.
 package result
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
-
-// Run describes the subject of a measurement and how it was made.
-type Run struct {
-	Measurement string `json:"measurement"` // the words of the command, such as "bench routing"
-	// of the program: its release or revision, with "+dirty" if files differ from that
-	Version string `json:"version"`
-	Go      string `json:"go"` // version of the compiler
-	// the call, with the given flags; without text of users
-	Command string            `json:"command"`
-	Flags   map[string]string `json:"flags"`           // all flags by name, including those with default values
-	Date    time.Time         `json:"date"`            // of the beginning, UTC
-	Machine Machine           `json:"machine"`         //
-	Model   *Model            `json:"model,omitempty"` // the only model, or the small one
-	Large   *Model            `json:"large,omitempty"` // the large one, if it was in this process
-	// name of the large one, if it was used through a gateway or over HTTP
-	Remote string `json:"remote,omitempty"`
-}
-
-// Line returns the JSON line of a measurement: the fields of v, which must encode to an object without a field "run",
-// and then that field. It ends with a line feed.
-func Line(v any, run Run) ([]byte, error) {
-	fields, err := marshalUnescaped(v)
-	if err != nil {
-		return nil, err
-	}
-	about, err := marshalUnescaped(run)
-	if err != nil {
-		return nil, err
-	}
-	inner, isObject := bytes.CutSuffix(fields, []byte("}"))
-	if !isObject {
-		return nil, fmt.Errorf("result: %T is not an object in JSON", v)
-	}
-	if len(inner) > 1 {
-		inner = append(inner, ',')
-	}
-	return append(append(append(inner, `"run":`...), about...), '}', '\n'), nil
-}
-
-// marshalUnescaped does not escape <, > and &, since these lines are not copied into pages directly.
-func marshalUnescaped(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
 
 // Record is one line that was read.
 type Record struct {
-	Run    Run
+	Run    record.Run
 	Fields json.RawMessage // the whole line, for code that knows the measurement
 	Source string          // such as results.jsonl:3, for errors
 }

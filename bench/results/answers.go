@@ -16,8 +16,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/report"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // answersDir is the folder of recorded answers, one file for each run of eval: TASK-SPLIT.jsonl.gz, or with a number.
@@ -230,7 +230,7 @@ func (m *pageContent) addAnswerTable(b *strings.Builder, l *answerSet) error {
 	for i := range r.Runs {
 		writeRunRow(b, &r.Runs[i])
 	}
-	page, err := report.OfEval(r, s, result.Run{Measurement: "eval"})
+	page, err := report.OfEval(r, s, record.Run{Measurement: "eval"})
 	if err != nil {
 		return err
 	}

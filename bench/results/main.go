@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // kept is the folder of committed measurements and figures.
@@ -121,7 +122,7 @@ func rewriteLine(out io.Writer, r result.Record) error {
 		return err
 	}
 	delete(fields, "run")
-	line, err := result.Line(fields, r.Run)
+	line, err := record.Line(fields, r.Run)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // blockPattern matches a block of a page: the text between its markers. A block within a line has no line feeds around
@@ -91,7 +92,7 @@ func (m *pageContent) addPictures(name string, all []report.Picture, which ...st
 	return nil
 }
 
-func aboutText(r *result.Run) string {
+func aboutText(r *record.Run) string {
 	m := r.Machine
 	virtual := ""
 	if m.VirtualCPU {

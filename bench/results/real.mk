@@ -2,7 +2,7 @@
 # make -f bench/results/real.mk OUT=… MODELS=…
 # The training questions are those of the splits of bench/task, and bench/task/everyday-training.jsonl. It takes many
 # hours on two cores; a stopped step goes on where it was.
-P = $(OUT)/pilotfish
+P = $(OUT)/pilotfish-bench
 PAIR = -m $(MODELS)/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf --large $(MODELS)/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf
 
 all: $(foreach t,csqa arc gsm8k mbpp humaneval,$(OUT)/test-$t.jsonl) $(OUT)/real-times.recording
@@ -39,7 +39,7 @@ GSM8K = s/^\{"question": "(.*)", "answer": ".*\#\#\#\# ([^"]*)"\}$$/{"question":
 ASKED = Solve it step by step. Then end with \\"The answer is N.\\", where N is a number.
 $(OUT)/real-times.recording: $(OUT)/judge.gguf
 	head -n 20 "$$($(P) eval fetch gsm8k)" | sed -E '$(GSM8K)' >$(OUT)/times.jsonl
-	$(P) bench routing $(PAIR) --workload $(OUT)/times.jsonl -n 640 --router $< --parallel 1 \
+	$(P) routing $(PAIR) --workload $(OUT)/times.jsonl -n 640 --router $< --parallel 1 \
 		--modes local,cloud,judged:0.9 --edge-tps 60 --edge-row-cost 0.08 --cloud-ms 40 --deadline off --record $@
 
 .DELETE_ON_ERROR:

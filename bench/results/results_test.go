@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -65,7 +66,7 @@ func TestKept(t *testing.T) {
 			for flag, value := range r.Run.Flags {
 				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", name, flag, value)
 			}
-			assert.Regexp(t, `^pilotfish [^"\\/]+([ =]docs/results/[\w.-]+|[^"\\/])*$`, r.Run.Command)
+			assert.Regexp(t, `^pilotfish(-bench)? [^"\\/]+([ =]docs/results/[\w.-]+|[^"\\/])*$`, r.Run.Command)
 			assert.Equal(t, records[0].Run.Command, r.Run.Command)
 			assert.Regexp(t, `^[0-9a-f]{40}|^v`, r.Run.Version, "the revision of the sources")
 		}
@@ -85,7 +86,7 @@ func TestRecorded(t *testing.T) {
 		for _, l := range group {
 			s := l.Settings
 			assert.Regexp(t, `^[0-9a-f]{40}|^v`, l.About.Version)
-			assert.Regexp(t, `^pilotfish eval `, l.About.Command)
+			assert.Regexp(t, `^pilotfish(-bench)? eval `, l.About.Command)
 			assert.NotRegexp(t, `[ =,]/`, l.About.Command, "a path of the machine")
 			switch {
 			case s.Split != "":
@@ -269,9 +270,9 @@ func adoptedStudy(t *testing.T) string {
 	for _, name := range []string{kept, "docs/study", "study"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
-	run := result.Run{Measurement: "demo", Version: "v7.8.9", Command: "x",
+	run := record.Run{Measurement: "demo", Version: "v7.8.9", Command: "x",
 		Flags:   map[string]string{"trace": "/home/me/x.csv", "rtt": "1s"},
-		Machine: result.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
+		Machine: record.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
 		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
@@ -279,7 +280,7 @@ func adoptedStudy(t *testing.T) string {
 		if i > 1 {
 			r.EscalatedShare, r.BytesUp, r.BytesDown, r.HiddenShare = new(0.031), new(60.4), new(14.2), new(0.5)
 		}
-		line, err := result.Line(r, run)
+		line, err := record.Line(r, run)
 		require.NoError(t, err)
 		lines = append(lines, line...)
 	}
@@ -420,10 +421,10 @@ func TestHeadline(t *testing.T) {
 // own.
 func TestTimes(t *testing.T) {
 	line := func(mode string, rtt, prefilled, decoded, mean, p50 float64) string {
-		b, err := result.Line(outcome.Report{
+		b, err := record.Line(outcome.Report{
 			Mode: mode, Answers: 9, Cell: &outcome.Cell{RTT: rtt, CloudMS: 40, EdgeTPS: 60},
 			Time:        result.Times{Mean: mean, P50: p50},
-			CloudTokens: &outcome.CloudTokens{Prefilled: prefilled, Decoded: decoded}}, result.Run{Measurement: "x"})
+			CloudTokens: &outcome.CloudTokens{Prefilled: prefilled, Decoded: decoded}}, record.Run{Measurement: "x"})
 		require.NoError(t, err)
 		return string(b)
 	}

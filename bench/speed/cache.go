@@ -1,8 +1,8 @@
 package speed
 
 import (
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -42,13 +42,13 @@ func bandwidthMemory(e *engine.Engine, huge bool) (memory [][]byte, free func() 
 	for _, t := range e.File().Tensors() {
 		memory, bytes = append(memory, t.Data), bytes+len(t.Data)
 	}
-	if _, gpu := e.LastEncoded(); !gpu && bytes >= result.FarBytes() {
+	if _, gpu := e.LastEncoded(); !gpu && bytes >= record.FarBytes() {
 		return memory, none
 	}
 	if huge {
-		if b, err := hugemem.Alloc(result.FarBytes()); err == nil {
-			return [][]byte{result.Touched(b)}, func() error { return hugemem.Free(b) }
+		if b, err := hugemem.Alloc(record.FarBytes()); err == nil {
+			return [][]byte{record.Touched(b)}, func() error { return hugemem.Free(b) }
 		}
 	}
-	return [][]byte{result.Touched(make([]byte, result.FarBytes()))}, none
+	return [][]byte{record.Touched(make([]byte, record.FarBytes()))}, none
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -46,7 +46,7 @@ func (r *Report) summarizeSamples() {
 	r.Bound = r.Bandwidth * 1e9 / token
 	share := func(s Sample) float64 { return s.GenerationTPS * token / (s.Bandwidth * 1e9) }
 	all := sampleMedian(r.Samples, share)
-	r.FitsCache = fitsCache(r.TokenBytes+r.DepthBytes, result.CacheBytes(), all)
+	r.FitsCache = fitsCache(r.TokenBytes+r.DepthBytes, record.CacheBytes(), all)
 	r.Share = shareOfBound(all, r.FitsCache)
 	for i, s := range r.Samples {
 		r.Samples[i].Share = shareOfBound(share(s), r.FitsCache)

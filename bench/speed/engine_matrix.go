@@ -22,7 +22,7 @@ type Matrix struct {
 	Repeat   int                        // samples of each; at least 1
 	OnSample func(_ Cell, done, of int) // called after each sample; may be nil
 
-	memory [][]byte // memory for measuring the bandwidth, in tests: less than [result.FarBytes]
+	memory [][]byte // memory for measuring the bandwidth, in tests: less than [record.FarBytes]
 	// in tests: bytes per second, instead of [cpu.ReadBandwidth]
 	read func(threads int, memory ...[]byte) float64
 }

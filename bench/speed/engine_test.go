@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -124,7 +124,7 @@ func TestSameMemory(t *testing.T) {
 	for _, huge := range []bool{false, true} {
 		memory, free := bandwidthMemory(e, huge)
 		require.Len(t, memory, 1)
-		assert.Len(t, memory[0], result.FarBytes())
+		assert.Len(t, memory[0], record.FarBytes())
 		require.NoError(t, free())
 	}
 }

@@ -4,54 +4,26 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 )
 
-// TestHelpWidth: help is wrapped at a readable width if stdout is not a terminal, and no text is lost.
-func TestHelpWidth(t *testing.T) {
-	flagsOfCommands(func(c *cobra.Command, flags []*pflag.Flag) {
-		code, stdout, stderr := clitest.Call(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
-		require.Equal(t, cli.ExitDone, code, stderr)
-		_, rest, _ := clitest.Call(t, append(strings.Fields(c.CommandPath())[1:], "--help", "--all")...)
-		text := strings.Join(strings.Fields(stdout+rest), " ")
-		assert.Contains(t, text, strings.Join(strings.Fields(c.Long), " "))
-		for _, f := range flags {
-			_, usage := pflag.UnquoteUsage(f)
-			assert.Contains(t, text, strings.Join(strings.Fields(usage), " "), "%s --%s", c.CommandPath(), f.Name)
-			o, ok := f.Value.(*cli.OptionsFlag)
-			if !ok {
-				continue
-			}
-			assert.Contains(t, text, "Options of --"+f.Name+", as NAME=VALUE:", c.CommandPath())
-			o.VisitAll(func(option *pflag.Flag) {
-				_, usage := pflag.UnquoteUsage(option)
-				assert.Contains(t, text, strings.Join(strings.Fields(usage), " "), "%s --%s", c.CommandPath(), f.Name)
-			})
-		}
-		for line := range strings.Lines(stdout) {
-			// except for a command line
-			if line = strings.TrimRight(line, "\n"); !strings.HasPrefix(line, "  pilotfish ") {
-				assert.LessOrEqual(t, utf8.RuneCountInString(line), cli.HelpColumns, "%s: %s", c.CommandPath(), line)
-			}
-		}
-	})
-}
+func TestHelpWidth(t *testing.T) { clitest.HelpIsWhole(t) }
 
-// TestEveryCommandShowsAnExample: every command has a line of help and an example.
-func TestEveryCommandShowsAnExample(t *testing.T) {
-	flagsOfCommands(func(c *cobra.Command, _ []*pflag.Flag) {
-		assert.NotEmpty(t, c.Short, c.Name())
-		if c.HasParent() {
-			assert.Contains(t, c.Example, c.CommandPath(), c.Name())
-		}
-	})
+func TestEveryCommandShowsAnExample(t *testing.T) { clitest.HelpShowsExamples(t) }
+
+// maxCommands is the maximum number of commands, so that they fit on a screen. It is only ever lowered.
+const maxCommands = 16
+
+// TestHelpOnScreen: the help of the program is a screen.
+func TestHelpOnScreen(t *testing.T) {
+	_, stdout, _ := clitest.Call(t, "--help")
+	_, commands, _ := strings.Cut(stdout, "Commands:\n")
+	commands, _, _ = strings.Cut(commands, "\n\n")
+	assert.LessOrEqual(t, strings.Count(commands, "\n")+1, maxCommands)
+	assert.LessOrEqual(t, strings.Count(stdout, "\n"), 40)
 }
 
 // TestHelpOfRun: the help of run is short and refers to the complete help.

@@ -5,21 +5,32 @@
 package main
 
 import (
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/bench"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/chat"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/eval"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/launch"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/models"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/router"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/run"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/serve"
-	"github.com/spf13/cobra"
 )
 
-func main() { cli.Main(allCommands) }
+func main() { cli.Main(newProgram()) }
+
+func newProgram() cli.Program {
+	return cli.Program{
+		Name: "pilotfish",
+		Short: "A small language model on this device that asks a large one for the few tokens " +
+			"that matter",
+		Long: `Pilotfish runs a small language model on this device and asks a large one, on another machine, for ` +
+			`the few tokens that matter.
+Start with "pilotfish demo", which needs neither a model nor a network.`,
+		Commands: allCommands,
+		Profiled: []string{"run", "cloud"},
+	}
+}
 
 // allCommands returns the commands in the order of the help.
 func allCommands(a *cli.App) []*cobra.Command {
@@ -32,13 +43,10 @@ func allCommands(a *cli.App) []*cobra.Command {
 		serve.NewCommand(a),
 		launch.NewCommand(a),
 		cloud.NewCommand(a),
-		routing.NewDemoCommand(a),
-		router.NewCommand(a),
+		demo.NewCommand(a),
 		models.NewInspectCommand(a),
 		models.NewTokenizeCommand(a),
 		models.NewLogitsCommand(a),
-		bench.NewCommand(a, routing.NewBenchCommand(a)),
-		eval.NewCommand(a),
 		cli.NewConfigCommand(a),
 		cli.NewVersionCommand(a),
 	}

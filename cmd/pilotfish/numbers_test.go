@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
+
+var update = flag.Bool("update", false, "write files that are made of what is tested")
 
 // TestNumbersTable: the table in docs/use/structured.md is generated from the declarations; -update writes it.
 func TestNumbersTable(t *testing.T) {

@@ -2,46 +2,27 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
-// pairCommands returns the command lines of each command with two models, without the flags of the small one; cloud is
-// the address of a gateway, large the file of the large model. Some commands can leave out the chat template.
-func pairCommands(t *testing.T, cloud []string, large string) map[string][]string {
-	t.Helper()
-	dir := t.TempDir()
-	questions := filepath.Join(dir, "questions.jsonl")
-	require.NoError(t, os.WriteFile(questions, []byte(`{"question": "What swims?", "answer": "fish"}`+"\n"), 0o600))
-	few := []string{"--questions", "1", "-n", "2"}
-	eval := append([]string{"eval", questions, "--policy", "always"}, few...)
-	collect := append([]string{"router", "collect", "--data", questions}, few...)
-	in := func(line, where []string) []string { return append(append([]string{}, line...), where...) }
-	here := []string{"--large", large}
+// pairCommands returns the command lines of each command that asks a gateway, without the flags of the small model.
+func pairCommands(cloud []string) map[string][]string {
 	return map[string][]string{
 		"run --cloud": append([]string{"run", "--policy", "always", "-n", "2", "--deadline", "off", "--require-cloud",
 			"What swims?"}, cloud...),
-		"chat --cloud":           in([]string{"chat", "-n", "2"}, cloud),
-		"eval --cloud":           in(eval, cloud),
-		"eval --large":           in(eval, here),
-		"router collect --cloud": in(append(collect, "-o", filepath.Join(dir, "far")), cloud),
-		"router collect --large": in(append(collect, "-o", filepath.Join(dir, "near")), here),
-		"bench routing --large": in([]string{"bench", "routing", "--workload", questions, "--modes", "serial",
-			"-n", "2", "--deadline", "off"}, here),
+		"chat --cloud": append([]string{"chat", "-n", "2"}, cloud...),
 	}
 }
 
 // flagOf returns the flag with which a command line names its large model, with its value.
 func flagOf(line []string) string {
 	for i, arg := range line {
-		if arg == "--cloud" || arg == "--large" {
+		if arg == "--cloud" {
 			return arg + " " + line[i+1]
 		}
 	}
@@ -59,14 +40,9 @@ func TestPair(t *testing.T) {
 	other := clitest.Replaced(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
 	none := clitest.Replaced(t, large, "tokenizer.chat_template", "tokenizer.tach_template")
 	tokens := clitest.OtherTokens(t)
-	for name, line := range pairCommands(t, []string{"--cloud", address, "--pin", pin}, large) {
+	for name, line := range pairCommands([]string{"--cloud", address, "--pin", pin}) {
 		run := func(small string, more ...string) (code int, stderr string) {
 			line := append(append(append([]string{}, line...), "-m", small), more...)
-			for i := range line[:len(line)-1] {
-				if line[i] == "-o" { // a new folder
-					line[i+1] = filepath.Join(t.TempDir(), "out")
-				}
-			}
 			code, _, stderr = callWith(t, "What swims?\n", line...)
 			return code, stderr
 		}

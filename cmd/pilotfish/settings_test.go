@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 )
 
 // configuredBy writes a configuration file to the default path.
@@ -62,7 +62,7 @@ func TestSettingsTogether(t *testing.T) {
 	} {
 		t.Run(strings.Join([]string{c.file, c.env, c.line}, " "), func(t *testing.T) {
 			configuredBy(t, c.file)
-			a := &cli.App{Commands: allCommands, Stderr: io.Discard, Env: func(key string) string {
+			a := &cli.App{Program: newProgram(), Stderr: io.Discard, Env: func(key string) string {
 				name, value, _ := strings.Cut(c.env, "=")
 				return map[string]string{"PILOTFISH_" + name: value}[key]
 			}}
@@ -90,7 +90,7 @@ func TestSettingsTogether(t *testing.T) {
 func TestSettingsAreFlags(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"run", "chat"} {
-		c, _, err := cli.NewRootCommand(&cli.App{Commands: allCommands}).Find([]string{name})
+		c, _, err := cli.NewRootCommand(&cli.App{Program: newProgram()}).Find([]string{name})
 		require.NoError(t, err)
 		for _, s := range cli.Settings() {
 			flag := c.Flags().Lookup(s.Name)
@@ -101,7 +101,7 @@ func TestSettingsAreFlags(t *testing.T) {
 		}
 	}
 	other := 0
-	for _, c := range cli.NewRootCommand(&cli.App{Commands: allCommands}).Commands() {
+	for _, c := range cli.NewRootCommand(&cli.App{Program: newProgram()}).Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !cli.Configured(c.Name()) && c.Name() != "config" && strings.Contains(f.Usage, "[PILOTFISH_") {
 				other++
@@ -142,7 +142,7 @@ func TestOneDefault(t *testing.T) {
 	} {
 		t.Run(c.flag, func(t *testing.T) {
 			for _, name := range []string{"run", "chat"} {
-				command, _, err := cli.NewRootCommand(&cli.App{Commands: allCommands}).Find([]string{name})
+				command, _, err := cli.NewRootCommand(&cli.App{Program: newProgram()}).Find([]string{name})
 				require.NoError(t, err)
 				assert.Equal(t, c.want, command.Flags().Lookup(c.flag).DefValue, name)
 			}

@@ -109,10 +109,13 @@ func checkDirect(p goPackage) (wrong []string) {
 				wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", short(p.ImportPath), short(i), f.why))
 			}
 		}
-		for _, o := range onlyImporters() {
-			if is(i, o.of) && !isAny(p.ImportPath, o.by) && i != path.Dir(p.ImportPath) && !is(p.ImportPath, o.of) {
-				wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", short(p.ImportPath), short(i), o.why))
-			}
+		rules := onlyImporters()
+		n := slices.IndexFunc(rules, func(o only) bool { return is(i, o.of) })
+		if n < 0 {
+			continue
+		}
+		if o := rules[n]; !isAny(p.ImportPath, o.by) && i != path.Dir(p.ImportPath) && !is(p.ImportPath, o.of) {
+			wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", short(p.ImportPath), short(i), o.why))
 		}
 	}
 	return wrong
@@ -202,6 +205,11 @@ func TestImportsFindsFaults(t *testing.T) {
 		{pkg("netproto/gateway", "gguf"), "the gateway must build without inference code"},
 		{pkg("runtime/backend/gpu", "metal/soft/translate"), "kernels run on a device"},
 		{pkg("cmd/pilotfish", "testing"), "not in a shipped binary"},
+		{pkg("cmd/pilotfish-bench", "testing"), "not in a shipped binary"},
+		{pkg("cmd/pilotfish-bench/internal/eval", "bench/task", "bench/demo"), ""},
+		{pkg("cmd/pilotfish/internal/demo", "bench/demo"), ""},
+		{pkg("cmd/pilotfish/internal/run", "bench/result"), "measuring is a program of its own"},
+		{pkg("cmd/pilotfish/internal/run", "bench/demo"), "the demo's models are in that folder"},
 		{pkg("gguf", "runtime/cgo"), "without a C compiler"},
 		{pkg("runtime/router", "time"), "a function of the path alone"},
 		{pkg("runtime/draft", "os"), "no I/O of its own"},

@@ -12,15 +12,15 @@ type tier struct {
 // tiers returns the order from top to bottom.
 func tiers() []tier {
 	return []tier{
-		{[]string{"cmd/pilotfish", "bench/results", "docs/..."}, "the program, and programs to learn from"},
-		{[]string{"cmd/pilotfish/internal/bench", "cmd/pilotfish/internal/chat", "cmd/pilotfish/internal/cloud",
-			"cmd/pilotfish/internal/eval", "cmd/pilotfish/internal/launch", "cmd/pilotfish/internal/models",
-			"cmd/pilotfish/internal/router", "cmd/pilotfish/internal/routing", "cmd/pilotfish/internal/run",
-			"cmd/pilotfish/internal/serve"},
+		{[]string{"cmd/pilotfish", "cmd/pilotfish-bench", "bench/results", "docs/..."},
+			"the programs, and programs to learn from"},
+		{[]string{"cmd/pilotfish/internal/...", "cmd/pilotfish-bench/internal/bench", "cmd/pilotfish-bench/internal/eval",
+			"cmd/pilotfish-bench/internal/router", "cmd/pilotfish-bench/internal/routing"},
 			"families of commands, none of which imports another"},
-		{[]string{"cmd/pilotfish/internal/group"}, "groups of flags that several commands have"},
-		{[]string{"cmd/pilotfish/internal/clitest"}, "the program under test"},
-		{[]string{"cmd/pilotfish/internal/cli", "cmd/pilotfish/internal/event"}, "flags, output and errors"},
+		{[]string{"cmd/pilotfish-bench/internal/measure"}, "what several commands that measure have"},
+		{[]string{"cmd/internal/group"}, "groups of flags that commands of both programs have"},
+		{[]string{"cmd/internal/clitest"}, "a program under test"},
+		{[]string{"cmd/internal/cli", "cmd/internal/event"}, "flags, output and errors"},
 		{[]string{"bench/report", "bench/compare"}, "pages, pictures and comparisons of measurements"},
 		{[]string{"bench/routing", "bench/wire", "bench/eval", "bench/capacity", "bench/collect",
 			"bench/calibrate"}, "measurements, training and calibration of routers"},
@@ -55,6 +55,7 @@ func tiers() []tier {
 		{[]string{"kernels/cpu/isa"}, "the instruction set that all kernels use"},
 		{[]string{"metal/soft/translate"}, "compiles the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "interfaces and errors of a device"},
+		{[]string{"internal/record"}, "the record of an answer: program, machine and models"},
 		{[]string{"gguf", "runtime/hub", "runtime/jinja"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
@@ -72,7 +73,7 @@ type links struct{ from, to, why string }
 func forbiddenLinks() []links {
 	const gateway = "the gateway must build without inference code: it meets the model through gateway.Upstream"
 	const leaf = "a leaf stays usable alone"
-	return []links{
+	all := []links{
 		{"netproto/...", "runtime/...", gateway},
 		{"netproto/...", "kernels/...", gateway},
 		{"netproto/...", "metal/...", gateway},
@@ -98,18 +99,15 @@ func forbiddenLinks() []links {
 		{"runtime/hub", "kernels/...", leaf},
 		{"runtime/qwen", "net", "the forward pass needs no network"},
 		{"runtime/tokenizer", "kernels/...", "text needs no arithmetic"},
-		{"cmd/pilotfish", "testing", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/sharedtest", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/browsertest", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/fakeengine", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/racing", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/kerneltest", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/blocktest", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/bubble", "not in a shipped binary"},
-		{"cmd/pilotfish", "internal/timelinetest", "not in a shipped binary"},
-		{"cmd/pilotfish", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
 	}
+	for _, to := range []string{"testing", "internal/sharedtest", "internal/browsertest", "internal/fakeengine",
+		"internal/racing", "internal/kerneltest", "internal/blocktest", "internal/bubble", "internal/timelinetest", "github.com/stretchr/testify/..."} {
+		for _, from := range []string{"cmd/pilotfish", "cmd/pilotfish-bench"} {
+			all = append(all, links{from, to, "not in a shipped binary"})
+		}
+	}
+	return all
 }
 
 // imports forbids that a package imports another one directly, outside tests.
@@ -143,7 +141,8 @@ func forbiddenImports() []imports {
 	}
 }
 
-// only lists the packages that may import a package, outside tests: a concrete type is used in one place.
+// only lists the packages that may import a package, outside tests: a concrete type is used in one place. Of several
+// rules for a package, the first one counts.
 type only struct {
 	of  string
 	by  []string
@@ -168,13 +167,19 @@ func onlyImporters() []only {
 		{"kernels/cpu/vector", []string{"kernels/cpu", "runtime/backend/host"}, products},
 		{"kernels/cpu/pool", []string{"kernels/cpu", "runtime/backend/host", "runtime/router/train", "bench/..."},
 			products},
-		{"runtime/draft", []string{engine, ".", "bench/..."}, why},
+		{"runtime/draft", []string{engine, ".", "bench/...", "cmd/pilotfish/internal/demo"},
+			why + "; the demo decodes in virtual time"},
 		{"runtime/batch", []string{engine, "bench/..."}, why},
 		{"runtime/qwen", []string{engine, "bench/..."}, why},
 		{"netproto/client", []string{engine, "bench/..."}, why},
 		{"netproto/gateway", []string{engine, "bench/...", "netproto/upstream", "netproto/metrics"}, why},
 		{"netproto/upstream", []string{engine, "bench/..."}, why},
 		{"netproto/upstream/dialect", []string{"netproto/upstream"}, dialects},
+		{"bench/demo", []string{"bench/...", "cmd/pilotfish-bench/...", "cmd/pilotfish/internal/demo",
+			"cmd/internal/clitest"}, "the demo's models are in that folder; tests of both programs ask them"},
+		{"bench/synth", []string{"bench/...", "cmd/pilotfish-bench/...", "cmd/internal/clitest"},
+			"models of random weights are for measurements and tests"},
+		{"bench/...", []string{"bench/...", "cmd/pilotfish-bench/..."}, "measuring is a program of its own"},
 		{"runtime/hub", []string{"cmd/...", "."},
 			"only commands download; the root package finds downloaded files by name"},
 		{"github.com/ebitengine/purego", []string{"metal/mtl", "metal/soft"},
@@ -183,7 +188,7 @@ func onlyImporters() []only {
 			"a program that embeds the engine links no metrics"},
 		{"github.com/spf13/cobra", []string{"cmd/..."}, "flags end where commands end"},
 		{"github.com/schollz/progressbar/v3", []string{"cmd/..."}, "packages report numbers, commands draw them"},
-		{"github.com/stretchr/testify/...", []string{"cmd/pilotfish/internal/clitest"}, "assertions are for tests"},
+		{"github.com/stretchr/testify/...", []string{"cmd/internal/clitest"}, "assertions are for tests"},
 	}
 }
 
@@ -192,9 +197,9 @@ func onlyImporters() []only {
 func allowedState() map[string]string {
 	const same = "the error of another package, for programs that see only the engine"
 	return map[string]string{
-		"cmd/pilotfish/internal/cli.version":       "written by the linker, before the program runs",
-		"cmd/pilotfish/internal/clitest.UnderTest": "the program of a package's tests, which TestMain sets",
-		"..ErrClosed": same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
+		"cmd/internal/cli.version":       "written by the linker, before the program runs",
+		"cmd/internal/clitest.UnderTest": "the program of a package's tests, which TestMain sets",
+		"..ErrClosed":                    same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
 		"..ErrChat":                same,
 		"..ErrUnsupported":         same,
 		"..ErrOtherSaved":          same,

@@ -29,7 +29,7 @@ type module struct {
 	files              map[string]bool // licence files of the module and of the linked packages
 }
 
-// TestPage: THIRD_PARTY.md lists every module that the program links on some system, and every library of its pages,
+// TestPage: THIRD_PARTY.md lists every module that the programs link on some system, and every library of its pages,
 // with its licence.
 func TestPage(t *testing.T) {
 	want := render(t, append(linked(t), embedded(t, "markdown-it", "15.0.3")))
@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 		"THIRD_PARTY.md differs from the linked modules: go test ./internal/thirdparty -update, and git diff")
 }
 
-// linked returns the modules that the program links on each kind of system, from go list.
+// linked returns the modules that the programs link on each kind of system, from go list.
 func linked(t *testing.T) []*module {
 	t.Helper()
 	systems := []string{"linux/amd64", "linux/arm64", "darwin/arm64", "darwin/amd64", "windows/amd64", "windows/arm64"}
@@ -53,7 +53,7 @@ func linked(t *testing.T) []*module {
 		all.Go(func() {
 			goos, goarch, _ := strings.Cut(system, "/")
 			cmd := exec.Command("go", "list", "-deps", "-f",
-				"{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{end}}{{.Dir}}", "./cmd/pilotfish")
+				"{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{end}}{{.Dir}}", "./cmd/...")
 			cmd.Dir = "../.."
 			cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
 			var stderr strings.Builder

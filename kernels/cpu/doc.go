@@ -28,7 +28,7 @@
 //	                                   gemv    remaining rows and tokens
 //
 // One table for each instruction set says which microkernel computes what ([kernels], filled by dispatch_amd64.go and
-// dispatch_arm64.go). For each type, number of tokens and instruction set, `pilotfish bench kernels` prints function
+// dispatch_arm64.go). For each type, number of tokens and instruction set, `pilotfish-bench kernels` prints function
 // and file, from the code that chooses ([Microkernels]); testdata/microkernels_amd64.txt and microkernels_arm64.txt
 // hold the table for review. A name describes its function: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on
 // AVX2. The instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON, SDOT and SMMLA.

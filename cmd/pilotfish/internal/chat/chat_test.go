@@ -15,8 +15,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 )
 
 func TestParseChat(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/peterh/liner"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 // Replacements for line ends and tabs in an edited line and in the history, since a line cannot contain them.

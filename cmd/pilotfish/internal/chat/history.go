@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/peterh/liner"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 // maxHistory limits the size of a history file, in bytes.

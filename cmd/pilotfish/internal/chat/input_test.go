@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/peterh/liner"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/peterh/liner"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"golang.org/x/sys/unix"
 )
 

@@ -5,18 +5,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/run"
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, func(a *cli.App) []*cobra.Command {
-		return []*cobra.Command{
-			NewCommand(a), cloud.NewCommand(a), run.NewCommand(a), cli.NewConfigCommand(a),
-		}
-	})
+	clitest.Main(m, cli.Program{Name: "pilotfish", Commands: func(a *cli.App) []*cobra.Command {
+		return []*cobra.Command{NewCommand(a), cloud.NewCommand(a), run.NewCommand(a), cli.NewConfigCommand(a)}
+	}})
 }
 
 func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/admin"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/spf13/cobra"
 )
 

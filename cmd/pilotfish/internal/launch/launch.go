@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 // defaultAddress is the address of a server without --listen.
@@ -105,7 +105,7 @@ func (f *launchFlags) startServer(ctx context.Context, a *cli.App) (url string, 
 	ended := make(chan int, 1)
 	go func() {
 		defer out.Close()
-		app := cli.New(a.Commands, strings.NewReader(""), out, a.Stderr)
+		app := cli.New(a.Program, strings.NewReader(""), out, a.Stderr)
 		app.Env = a.Env
 		ended <- app.Run(ctx, []string{"serve", "-m", f.model, "--listen",
 			cmp.Or(f.listen, "127.0.0.1:0"), "--log", "off"})

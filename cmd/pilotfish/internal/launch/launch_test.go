@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/serve"
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, func(a *cli.App) []*cobra.Command {
+	clitest.Main(m, cli.Program{Name: "pilotfish", Commands: func(a *cli.App) []*cobra.Command {
 		return []*cobra.Command{NewCommand(a), serve.NewCommand(a)}
-	})
+	}})
 }
 
 func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

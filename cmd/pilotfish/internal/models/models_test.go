@@ -12,8 +12,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
@@ -50,10 +50,7 @@ func TestModelNames(t *testing.T) {
 		{"run", "o/n:q8_0", "-n", "1", "hello"}, {"run", "-n", "1", path, "two", "words"},
 		{"run", "-n", "1", path, "--tokens", "1"}, {"tokenize", "-m", "o/n:Q8_0", "hello"},
 		{"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
-		{"bench", "engine", "-m", "o/n:Q8_0", "-p", "2", "-n", "1", "-r", "1"},
 		{"chat", "-m", "o/n:m-Q8_0.gguf"},
-		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", clitest.DemoData(t, 1),
-			"--modes", "local", "-n", "1"},
 	} {
 		code, _, stderr := clitest.Call(t, args...)
 		assert.Equal(t, cli.ExitDone, code, "%v: %s", args, stderr)

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -10,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -81,8 +80,6 @@ func TestModelFlagsRefused(t *testing.T) {
 	for _, command := range [][]string{
 		{"run", "-m", m, "--tokens", "1", "-n", "1"}, {"logits", "-m", m, "--tokens", "1"},
 		{"cloud", "-m", m, "--listen", "127.0.0.1:0"},
-		{"router", "calibrate", "-m", m, "--large", m, "--router", clitest.NarrowRouter(t, 8, ""), "--data",
-			clitest.DemoData(t, 9), "-o", filepath.Join(t.TempDir(), "o")},
 	} {
 		for _, flags := range []string{"--threads 5000", "--kv f64", "--exact --backend soft", "--backend cuda"} {
 			code, _, stderr := clitest.Call(t, append(command, strings.Fields(flags)...)...)

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -32,7 +32,7 @@ func TestEndedBeforeAsking(t *testing.T) {
 	require.NoError(t, c.ParseFlags([]string{"-m", clitest.TinyModel(t, "q8_0"), "--cloud", clitest.ClosedPort,
 		"--json"}))
 	var stdout bytes.Buffer
-	a := &cli.App{Commands: clitest.UnderTest, Stdout: &stdout, Stderr: io.Discard, Env: os.Getenv}
+	a := &cli.App{Program: clitest.UnderTest, Stdout: &stdout, Stderr: io.Discard, Env: os.Getenv}
 	route, dial, _, err := f.parseRouting(a)
 	require.NoError(t, err)
 	m, err := pilotfish.Open(f.model.Path, pilotfish.Options{Threads: 5})

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
 )
 
 // explainer collects explanations of tokens from the events of decoding.

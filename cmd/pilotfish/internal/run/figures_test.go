@@ -15,10 +15,10 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -197,4 +197,26 @@ func TestTokenEvent(t *testing.T) {
 	tok.LogProb, tok.Top = -2, nil
 	assert.Equal(t, whole+why+`,"logprob":-2,"top":[]}`+"\n", said(tok))
 	assert.Equal(t, []int32{5, 5, 5, 5}, o.ids)
+}
+
+// TestSummaryOfRun: the figures of --json are consistent.
+func TestSummaryOfRun(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	for _, n := range []string{"1", "20"} {
+		ids, _, s, _ := clitest.RoutedTokens(t, "-m", m, "--tokens", "1,2,3,4,5", "-n", n)
+		assert.Equal(t, ids, s.Tokens)
+		assert.InEpsilon(t, 5/s.PromptMS*1000, s.PromptTPS, 1e-9)
+		if n == "1" {
+			assert.Zero(t, s.GenerationTPS, "the first token comes with the prompt")
+		} else {
+			assert.InEpsilon(t, 19/s.DecodeMS*1000, s.GenerationTPS, 1e-9)
+		}
+		assert.Positive(t, s.LoadMS)
+		assert.Nil(t, s.Routed, "without a cloud")
+		assert.Nil(t, s.Error)
+	}
+	assert.Equal(t, 2.5, cli.Ms(2500*time.Microsecond))
+	assert.Equal(t, 4.0, cli.PerSecond(2, time.Second/2))
+	assert.Zero(t, cli.PerSecond(0, time.Second))
+	assert.Zero(t, cli.PerSecond(2, 0))
 }

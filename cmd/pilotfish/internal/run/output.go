@@ -11,10 +11,10 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -24,7 +24,7 @@ type runOutput struct {
 	f       *runFlags
 	load    time.Duration // from opening the model file until a session could start, without waiting for a prompt
 	context int           // maximum length of a text, in tokens
-	about   result.Run
+	about   record.Run
 	model   *pilotfish.Model
 	session *pilotfish.Session
 	gateway *pilotfish.Gateway // nil without a cloud
@@ -85,9 +85,6 @@ func (o *runOutput) printToken(t pilotfish.Token) error {
 // stdout it prints nothing, and as text also if the prompt was not processed.
 func (o *runOutput) finishRun(ctx context.Context, err error) error {
 	o.storeBalance()
-	if undrawn := o.writeTimeline(); undrawn != nil {
-		err = errors.Join(err, undrawn)
-	}
 	s := o.session.Stats()
 	if o.broken != nil || s.PromptTime == 0 && !o.f.json {
 		return err
@@ -300,23 +297,12 @@ func (o *runOutput) stopReasonText(why string) string {
 	return why // for interrupted and failed
 }
 
-func (o *runOutput) describeRun() (result.Run, error) {
+func (o *runOutput) describeRun() (record.Run, error) {
 	about, err := group.Describe(o.about, o.model.File(), nil)
 	if err == nil && o.gateway != nil {
 		about.Remote = o.gateway.Model()
 	}
 	return about, err
-}
-
-func (o *runOutput) writeTimeline() error {
-	if o.f.timeline.Line == nil {
-		return nil
-	}
-	about, err := o.describeRun()
-	if err != nil {
-		return err
-	}
-	return o.f.timeline.Write(about)
 }
 
 func (o *runOutput) printSummary(e event.Summary) error {

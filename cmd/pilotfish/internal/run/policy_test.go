@@ -16,11 +16,11 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -84,7 +84,7 @@ func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s 
 		require.Equal(t, cli.ExitDone, code, stderr)
 		all := clitest.Lines[clitest.RunEvent](t, stdout)
 		require.NotNil(t, all[len(all)-1].Summary)
-		about := clitest.Lines[struct{ Run *result.Run }](t, stdout)[len(all)-1].Run
+		about := clitest.Lines[struct{ Run *record.Run }](t, stdout)[len(all)-1].Run
 		require.NotNil(t, about)
 		assert.Equal(t, "run", about.Measurement)
 		assert.Equal(t, "pilotfish-demo-large", about.Remote)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
 // previewer writes final text to a terminal, and shows text after it that may be erased again. The cursor stays at the

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -25,7 +25,6 @@ type runFlags struct {
 	model group.ModelFlags
 	// the first argument is the model
 	modelFirst bool
-	timeline   group.TimelineFlag
 	route      group.RouteFlags
 	state      string // file of the budget
 	explain    bool
@@ -118,7 +117,6 @@ func (f *runFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	f.model.RegisterLarge(p)
 	f.set = p
-	f.timeline.Register(p)
 	f.gateway.Register(p)
 	cli.Add(p, "require-cloud", &f.gateway.Require, false)
 	f.route.RegisterMeasured(p)
@@ -164,9 +162,6 @@ func (f *runFlags) answerPrompt(ctx context.Context, a *cli.App, args []string) 
 	if err != nil {
 		return err
 	}
-	if err := f.timeline.Start(); err != nil {
-		return err
-	}
 	begin := time.Now()
 	m, err := pilotfish.Open(f.model.Answers(), open)
 	if err != nil {
@@ -202,7 +197,7 @@ func (f *runFlags) prepareOutput(
 		}
 	}
 	out := newRunOutput(a, f, time.Since(begin), m)
-	out.plan, out.about = p, group.Measured(a)
+	out.plan, out.about = p, group.Measured(a, "run")
 	return out, nil
 }
 
@@ -270,10 +265,6 @@ func (o *runOutput) generateText(ctx context.Context, ids []int32, more ...pilot
 	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observeEvent))
 	if o.explain != nil && o.watch == nil {
 		options = append(options, pilotfish.WatchHeads(o.explain.recordHead))
-	}
-	if drawn := o.f.timeline.Line.Begin(""); drawn != nil {
-		defer drawn.End()
-		options = append(options, drawn.Options()...)
 	}
 	return o.printTokens(o.session.GenerateTokens(ctx, ids, options...))
 }

@@ -2,7 +2,7 @@ package run
 
 import (
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
 )
 
 func (o *runOutput) observeEvent(e pilotfish.Event) {

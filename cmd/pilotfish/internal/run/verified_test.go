@@ -2,8 +2,6 @@ package run
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,9 +10,9 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -93,12 +91,6 @@ func TestVerifyRefused(t *testing.T) {
 			assert.NotContains(t, stdout, `"origin"`)
 		}
 	}
-	questions := filepath.Join(t.TempDir(), "q.jsonl")
-	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"a"}`), 0o600))
-	code, _, stderr := clitest.Call(t, "bench", "routing", "--upstream", url, "--tokenizer", edge,
-		"--workload", questions, "-m", edge, "--large", edge, "--modes", "serial,verified", "--json")
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "--modes verified is not possible here: ")
 }
 
 // TestExplainVerified: a token that verification replaced is marked, questions for verification have that reason, and

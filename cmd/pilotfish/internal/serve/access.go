@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/spf13/pflag"
 )
 

@@ -1,0 +1,235 @@
+package group
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// RouteFlags has the flags that select the tokens for the cloud, and those for drafting while the cloud answers.
+type RouteFlags struct {
+	set       *pflag.FlagSet // the set that they are registered in, to see which were given
+	Policy    string
+	Threshold float64
+	Budget    float64
+	RouterGGM string
+	Branches  int
+	Window    int
+	Inflight  int
+	Deadline  deadlineFlag
+	noAudit   bool
+	Ahead     int // auto: as many as are of use with --verify, else 1
+	Every     int
+	noWarm    bool
+	Verify    Margin
+	answers   bool // for users: without a policy, the large model verifies
+
+	File *router.File // the router of --router, or the one of the model; set by Router
+}
+
+// Register adds the flags of commands with routing.
+func (r *RouteFlags) Register(f *pflag.FlagSet) {
+	r.set, r.Deadline, r.Branches = f, 0, engine.AutoBranches
+	cli.Add(f, "policy", &r.Policy, "")
+	cli.Add(f, "threshold", &r.Threshold, 0)
+	cli.Add(f, "budget", &r.Budget, DefaultBudget)
+	cli.Add(f, "router", &r.RouterGGM, "")
+	cli.AddValue(f, "branches", newAutoNumber(&r.Branches, engine.AutoBranches))
+	cli.Add(f, "window", &r.Window, 32)
+	cli.Add(f, "inflight", &r.Inflight, 4)
+	cli.AddValue(f, "deadline", &r.Deadline)
+	cli.AddValue(f, "ahead", newAutoNumber(&r.Ahead, 0))
+}
+
+// RegisterMeasured adds the flags that only measurements need.
+func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
+	r.Register(f)
+	cli.Add(f, "no-audit", &r.noAudit, false)
+	cli.Add(f, "no-warm", &r.noWarm, false)
+	cli.AddValue(f, "verify-every", newAutoNumber(&r.Every, 0))
+}
+
+// RegisterVerify adds the flag of verification, for commands that answer users.
+func (r *RouteFlags) RegisterVerify(f *pflag.FlagSet) {
+	r.answers = true
+	cli.AddValue(f, "verify", &r.Verify)
+}
+
+// deadlineFlag is the time to wait for an answer: 0, auto, as the gateway's answers take; off, which is -1, without
+// limit.
+type deadlineFlag time.Duration
+
+const deadlineOff deadlineFlag = -1
+
+// String implements pflag.Value.
+func (d *deadlineFlag) String() string {
+	switch *d {
+	case deadlineOff:
+		return "off"
+	case 0:
+		return "auto"
+	}
+	return time.Duration(*d).String()
+}
+
+// Set implements pflag.Value.
+func (d *deadlineFlag) Set(s string) error {
+	t, err := time.ParseDuration(s)
+	switch {
+	case s == "auto":
+		*d = 0
+	case s == "off", err == nil && t == 0:
+		*d = deadlineOff
+	case err != nil || t < 0:
+		return errors.New("give a time such as 800ms or 2s, auto, or off to wait as long as it takes")
+	default:
+		*d = deadlineFlag(t)
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (d *deadlineFlag) Type() string { return "time" }
+
+// Given reports whether a flag is on the command line.
+func (r *RouteFlags) Given(name string) bool { return r.set != nil && r.set.Changed(name) }
+
+// Draft returns the options of drafting.
+func (r *RouteFlags) Draft() engine.DraftOptions {
+	o := engine.DraftOptions{
+		Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
+		Deadline: time.Duration(r.Deadline), Audit: !r.noAudit,
+		Ahead: r.Ahead, VerifyEvery: r.Every,
+	}
+	if r.noWarm {
+		o.Warm = -1
+	}
+	return o
+}
+
+// Route returns how answers are drafted, without a cloud and a router.
+func (r *RouteFlags) Route(mode string) pilotfish.Route {
+	route := pilotfish.Route{
+		Serial: mode == "serial", Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
+		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: r.Verify.On, Margin: r.Verify.Nats,
+	}
+	if r.Verifies() {
+		route.VerifyEvery = r.Every
+	}
+	if r.noWarm {
+		route.Warm = -1
+	}
+	return route
+}
+
+// Verifies reports whether the large model verifies answers, if it can.
+func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.effectivePolicy().Verifies() }
+
+// Unverified is the warning that a gateway cannot verify as the policy of by says, and what takes its place; "" if it
+// can, or if the policy does not verify.
+func (r *RouteFlags) Unverified(g *pilotfish.Gateway, by pilotfish.Router) string {
+	if o, err := r.Router(nil); err != nil || !o.Policy.Verifies() {
+		return ""
+	}
+	err := g.CannotVerify(pilotfish.Sampling{}, by)
+	if err == nil {
+		return ""
+	}
+	return err.Error() + ". Until then it is asked for tokens of which the small model is unsure"
+}
+
+// Routed is [RouteFlags.Route] with the router.
+func (r *RouteFlags) Routed(mode string) (route pilotfish.Route, err error) {
+	route = r.Route(mode)
+	route.Router, err = r.NewRouter()
+	return route, err
+}
+
+// NewRouter returns a router with a bound on the share of tokens from the cloud over all answers.
+func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
+	o, err := r.Router(nil)
+	if err != nil {
+		return nil, err
+	}
+	public := pilotfish.RouterOptions{Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget}
+	if r.File != nil {
+		public.File = r.RouterGGM
+	}
+	return pilotfish.NewRouter(public)
+}
+
+// Router returns the options of the policy. own is the router that is a part of the model, if there is one.
+func (r *RouteFlags) Router(own []byte) (router.Options, error) {
+	o := router.Options{Policy: r.effectivePolicy()}
+	if o.Policy == router.Learned || o.Policy == router.Judged {
+		if err := r.readRouterFile(own); err != nil {
+			return o, err
+		}
+		switch {
+		case r.Policy != "":
+		case r.answers && !r.Given("threshold"):
+			o.Policy = r.File.Policy()
+		case r.File.Net == nil: // it has only a judge
+			o.Policy = map[bool]router.Policy{true: router.Judged, false: router.Margin}[r.answers]
+		}
+		var err error
+		if o, err = r.File.Options(o.Policy); err != nil {
+			return o, cli.Usagef("--router %s: %w", r.RouterGGM, err)
+		}
+	}
+	switch {
+	case o.Policy.Verifies() && !r.answers:
+		return o, cli.Usagef("--policy %s is for answers to users: give --modes verified:3 to measure verification",
+			o.Policy)
+	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
+	case r.Given("threshold") && o.Policy != router.Verify:
+		o.Threshold = &r.Threshold
+	case r.Given("budget"):
+		o.Budget = r.Budget
+	}
+	return o, nil
+}
+
+func (r *RouteFlags) readRouterFile(own []byte) (err error) {
+	switch {
+	case r.RouterGGM != "":
+		r.File, err = engine.ReadRouter(r.RouterGGM)
+	case own != nil:
+		r.File, err = ParseRouter(own)
+	default:
+		err = cli.Usagef("--policy %s needs a router: give its file with --router", r.effectivePolicy())
+	}
+	return err
+}
+
+func (r *RouteFlags) effectivePolicy() router.Policy {
+	switch {
+	case r.Policy != "":
+		return router.Policy(r.Policy)
+	case r.Given("router"):
+		return router.Learned
+	case !r.answers || r.Given("threshold"):
+		return router.Margin
+	case r.Verify.On:
+		return router.Never // what it lets stand is verified
+	case r.Given("verify"):
+		return router.Margin // it is off
+	}
+	return router.Verify
+}
+
+// ParseRouter parses a router file.
+func ParseRouter(b []byte) (*router.File, error) {
+	f, err := gguf.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	return router.Read(f)
+}

@@ -1,0 +1,20 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish-bench/internal/routing"
+)
+
+func TestMain(m *testing.M) {
+	clitest.Main(m, cli.Program{Name: "pilotfish-bench", Commands: func(a *cli.App) []*cobra.Command {
+		return append(NewCommands(a), routing.NewCommand(a))
+	}})
+}
+
+// TestScripts runs testdata/script/*.txtar.
+func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -1,0 +1,20 @@
+package routing
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish-bench/internal/bench"
+)
+
+func TestMain(m *testing.M) {
+	clitest.Main(m, cli.Program{Name: "pilotfish-bench", Commands: func(a *cli.App) []*cobra.Command {
+		return append(bench.NewCommands(a), NewCommand(a))
+	}})
+}
+
+// TestScripts runs testdata/script/*.txtar.
+func TestScripts(t *testing.T) { clitest.Scripts(t) }
