@@ -20,9 +20,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve"
+	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // step is a call of a tool that a script makes.
@@ -149,15 +149,15 @@ func (s *scriptedSession) CopyKV(_ context.Context, from answer.Session, n int) 
 func (s *scriptedSession) Close() error { return nil }
 
 // serveScript serves a script. It returns the base URL, and what the last request took.
-func serveScript(t *testing.T, m scripted) (url string, last func() openai.Event) {
+func serveScript(t *testing.T, m scripted) (url string, last func() serve.Event) {
 	t.Helper()
 	var mu sync.Mutex
-	var event openai.Event
+	var event serve.Event
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s := openai.New(m, openai.Options{Names: []string{"fish"}, Fingerprint: "fp_script", Random: rand.Uint64, Log: log,
-		Events: func(e openai.Event) {
+	s := serve.New(m, serve.Options{Names: []string{"fish"}, Fingerprint: "fp_script", Random: rand.Uint64, Log: log,
+		Events: func(e serve.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			event = e
@@ -168,7 +168,7 @@ func serveScript(t *testing.T, m scripted) (url string, last func() openai.Event
 		require.NoError(t, web.Close())
 		require.NoError(t, s.Close())
 	})
-	return "http://" + listener.Addr().String() + "/v1", func() openai.Event {
+	return "http://" + listener.Addr().String() + "/v1", func() serve.Event {
 		mu.Lock()
 		defer mu.Unlock()
 		return event

@@ -21,8 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // values returns all samples of a registry by name and labels, except zeros; for histograms the count and sum.
@@ -59,19 +59,19 @@ func TestServing(t *testing.T) {
 	type counts = map[string]float64
 	for _, c := range []struct {
 		name string
-		e    openai.Event
+		e    serve.Event
 		want counts
 	}{
 		{"refused before its endpoint is known",
-			openai.Event{Status: 401, Code: "invalid_api_key", Took: time.Second}, counts{
+			serve.Event{Status: 401, Code: "invalid_api_key", Took: time.Second}, counts{
 				"refused_total{code=invalid_api_key,status=401}": 1}},
 		{"refused",
-			openai.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Ignored: 2, Took: time.Second},
+			serve.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Ignored: 2, Took: time.Second},
 			counts{"requests_total{code=context_too_long,endpoint=chat,status=400}": 1, "request_seconds_count": 1,
 				"ignored_fields_total{endpoint=chat}": 2,
 				"request_seconds_sum":                 1}},
 		{"answered",
-			openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
+			serve.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
 				Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
 				"requests_total{code=none,endpoint=chat,status=200}": 1,
 				"prompt_tokens_total":                                30, "cached_tokens_total": 20,
@@ -80,11 +80,11 @@ func TestServing(t *testing.T) {
 				"first_token_seconds_sum": 2, "request_seconds_count": 1, "request_seconds_sum": 7,
 				"token_seconds_count": 1, "token_seconds_sum": 0.5}},
 		{"one token has no time per token",
-			openai.Event{Endpoint: "chat", Status: 200, Tokens: 1, First: time.Second, Took: time.Second}, counts{
+			serve.Event{Endpoint: "chat", Status: 200, Tokens: 1, First: time.Second, Took: time.Second}, counts{
 				"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 1,
 				"first_token_seconds_count": 1, "first_token_seconds_sum": 1, "request_seconds_count": 1,
 				"request_seconds_sum": 1}},
-		{"no text", openai.Event{Endpoint: "chat", Status: 200, Tokens: 2, Took: time.Second}, counts{
+		{"no text", serve.Event{Endpoint: "chat", Status: 200, Tokens: 2, Took: time.Second}, counts{
 			"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 2,
 			"request_seconds_count": 1, "request_seconds_sum": 1}},
 	} {
@@ -104,9 +104,9 @@ func TestServing(t *testing.T) {
 func TestStates(t *testing.T) {
 	to := prometheus.NewRegistry()
 	var broken error
-	load := openai.Load{Active: 1, Waiting: 2, Stalled: 3, Sessions: 4}
+	load := serve.Load{Active: 1, Waiting: 2, Stalled: 3, Sessions: 4}
 	state := gateway.Stats{Connections: 12, Sessions: 15, Tokens: 16, Asks: 17, Waiting: 18}
-	metrics.ServingState(to, func() openai.Load { return load })
+	metrics.ServingState(to, func() serve.Load { return load })
 	metrics.State(to, func() gateway.Stats { return state })
 	to.MustRegister(metrics.Health("engine", "1 while the engine works.", func() error { return broken }))
 	want := map[string]float64{"pilotfish_serve_active": 1, "pilotfish_serve_waiting": 2, "pilotfish_serve_stalled": 3,

@@ -5,13 +5,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // servingPrefix is the prefix of the metrics of a server for programs.
 const servingPrefix = "pilotfish_serve_"
 
-// Serving counts the requests of a server for programs. Pass its Event method as openai.Options.Events.
+// Serving counts the requests of a server for programs. Pass its Event method as serve.Options.Events.
 type Serving struct {
 	requests, refused, ignored             *prometheus.CounterVec
 	prompt, cached, generated, cloud, asks prometheus.Counter
@@ -44,7 +44,7 @@ func NewServing(to prometheus.Registerer) *Serving {
 }
 
 // Event counts a request after its end.
-func (m *Serving) Event(e openai.Event) {
+func (m *Serving) Event(e serve.Event) {
 	if e.Endpoint == "" {
 		m.refused.WithLabelValues(strconv.Itoa(e.Status), e.Code).Inc()
 		return
@@ -75,13 +75,13 @@ func (m *Serving) Event(e openai.Event) {
 }
 
 // ServingState registers gauges of a server's load, read at each scrape.
-func ServingState(to prometheus.Registerer, load func() openai.Load) {
-	registerGauges(to, servingPrefix, load, []gauge[openai.Load]{
-		{"active", "Requests that are being answered.", func(l openai.Load) int { return l.Active }},
-		{"waiting", "Requests that wait for others.", func(l openai.Load) int { return l.Waiting }},
-		{"stalled", "Requests that wait for their readers.", func(l openai.Load) int { return l.Stalled }},
-		{"sessions", "Texts with keys and values that are kept.", func(l openai.Load) int { return l.Sessions }},
-		{"draining", "1 when no more requests are taken.", func(l openai.Load) int {
+func ServingState(to prometheus.Registerer, load func() serve.Load) {
+	registerGauges(to, servingPrefix, load, []gauge[serve.Load]{
+		{"active", "Requests that are being answered.", func(l serve.Load) int { return l.Active }},
+		{"waiting", "Requests that wait for others.", func(l serve.Load) int { return l.Waiting }},
+		{"stalled", "Requests that wait for their readers.", func(l serve.Load) int { return l.Stalled }},
+		{"sessions", "Texts with keys and values that are kept.", func(l serve.Load) int { return l.Sessions }},
+		{"draining", "1 when no more requests are taken.", func(l serve.Load) int {
 			if l.Draining {
 				return 1
 			}

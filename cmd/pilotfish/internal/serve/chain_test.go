@@ -22,9 +22,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // recorder is a large model that records all texts that arrive at its gateway.
@@ -85,10 +85,10 @@ func recorded(t *testing.T) (*recorder, http.Handler, *pilotfish.Model) {
 	require.NoError(t, err)
 	served.route = &route
 	log := slog.New(slog.DiscardHandler)
-	folder, err := openai.OpenFolder(t.TempDir(), 1<<30, log)
+	folder, err := serve.OpenFolder(t.TempDir(), 1<<30, log)
 	require.NoError(t, err)
 	t.Cleanup(folder.Close)
-	s := openai.New(served, openai.Options{Names: []string{"m"}, Log: log, Parallel: 1, Sessions: 1, Folder: folder,
+	s := serve.New(served, serve.Options{Names: []string{"m"}, Log: log, Parallel: 1, Sessions: 1, Folder: folder,
 		Random: rand.New(rand.NewPCG(3, 4)).Uint64})
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return r, s, m

@@ -18,8 +18,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/serve"
+	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // TestServedValues: each field of a token, of a summary and of a turn is that of its name.
@@ -76,7 +76,7 @@ func TestServedCloud(t *testing.T) {
 
 // TestExtent: which tokens the large model is asked for, in words.
 func TestExtent(t *testing.T) {
-	for want, c := range map[string]openai.Cloud{
+	for want, c := range map[string]serve.Cloud{
 		"which verifies every token":                                 {Verify: true, Policy: "never"},
 		"which verifies every token and replaces at most 7% of them": {Verify: true, Budget: 0.07, Policy: "verify"},
 		"asked for at most 7% of the tokens":                         {Budget: 0.07, Policy: "margin"},

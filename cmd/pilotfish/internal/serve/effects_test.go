@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // serveEffects has lines of flags, and what each changes. keys is a file with two API keys.
@@ -91,7 +91,7 @@ func TestServeEffects(t *testing.T) {
 		require.NoError(t, err)
 		by.Net, by.Calibration = nil, nil
 		return struct {
-			Server         openai.Options
+			Server         serve.Options
 			Names          []string
 			Model          pilotfish.Options
 			Dial           pilotfish.DialOptions

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // servedModel adapts a model to the server.

@@ -25,9 +25,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+	"github.com/pilotfish-ai/pilotfish/serve"
+	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/request"
 )
 
 // serveFlags has the flags of `pilotfish serve`.
@@ -138,13 +138,13 @@ func (l *serveLimits) registerFlags(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
-func (f *serveFlags) serverOptions() (o openai.Options, err error) {
+func (f *serveFlags) serverOptions() (o serve.Options, err error) {
 	l := &f.limits
 	if l.sessions > 0 && l.sessions < l.parallel {
 		return o, cli.Usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
 			l.sessions, l.parallel)
 	}
-	o = openai.Options{
+	o = serve.Options{
 		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance, Strict: f.strict},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, Timeout: l.request,
 		Random: rand.Uint64, Page: !f.noPage,
@@ -176,7 +176,7 @@ func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
 	}
 	defer where.listener.Close()
 	if l := &f.limits; l.folder != "" {
-		if o.Folder, err = openai.OpenFolder(l.folder, l.folderBytes, o.Log); err != nil {
+		if o.Folder, err = serve.OpenFolder(l.folder, l.folderBytes, o.Log); err != nil {
 			return fmt.Errorf("--kv-folder: %w", err)
 		}
 		defer o.Folder.Close()
@@ -227,7 +227,7 @@ func (f *serveFlags) contextText(m *pilotfish.Model) string {
 	}
 }
 
-func (f *serveFlags) openListener(o *openai.Options) (where *listeningServer, who string, err error) {
+func (f *serveFlags) openListener(o *serve.Options) (where *listeningServer, who string, err error) {
 	if o.Keys, o.Origins, who, err = f.access.allowedClients(f.listen); err != nil {
 		return nil, "", err
 	}
@@ -285,14 +285,14 @@ func (s *listeningServer) baseURL() string {
 	return scheme + "://" + s.listener.Addr().String() + "/v1"
 }
 
-func (s *listeningServer) serveRequests(ctx context.Context, m answer.Model, o openai.Options) error {
+func (s *listeningServer) serveRequests(ctx context.Context, m answer.Model, o serve.Options) error {
 	registry := prometheus.NewRegistry()
 	counts := metrics.NewServing(registry)
 	o.Events = counts.Event
 	o.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: 8})
-	server := openai.New(m, o)
+	server := serve.New(m, o)
 	defer server.Close()
 	metrics.ServingState(registry, server.Load)
 	registry.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(),
@@ -332,7 +332,7 @@ func (l shallowListener) Accept() (net.Conn, error) {
 }
 
 // drainAnswers ends the answers that take longer than the time limit.
-func (s *listeningServer) drainAnswers(server *openai.Server, web *http.Server) error {
+func (s *listeningServer) drainAnswers(server *serve.Server, web *http.Server) error {
 	l := server.Load()
 	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/serve"
+	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // clients are connections of clients in this process to a server.
@@ -72,7 +72,7 @@ func inServer(t *testing.T, test func(t *testing.T, c *clients, stop func() time
 		c, ended := &clients{Listener: bubble.NewListener()}, make(chan error)
 		s := &listeningServer{listener: c, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&c.log, nil))}
 		go func() {
-			ended <- s.serveRequests(ctx, endless{}, openai.Options{Log: s.log, Names: []string{"m"},
+			ended <- s.serveRequests(ctx, endless{}, serve.Options{Log: s.log, Names: []string{"m"},
 				Random: func() uint64 { return 1 }})
 		}()
 		test(t, c, func() time.Duration {
@@ -163,7 +163,7 @@ func TestServeListenerFails(t *testing.T) {
 	l := bubble.NewListener()
 	require.NoError(t, l.Close())
 	s := &listeningServer{listener: l, log: slog.New(slog.DiscardHandler)}
-	assert.ErrorIs(t, s.serveRequests(t.Context(), endless{}, openai.Options{Log: s.log, Names: []string{"m"},
+	assert.ErrorIs(t, s.serveRequests(t.Context(), endless{}, serve.Options{Log: s.log, Names: []string{"m"},
 		Random: func() uint64 { return 1 }}), net.ErrClosed)
 }
 
