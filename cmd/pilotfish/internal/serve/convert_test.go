@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
@@ -21,26 +20,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/serve"
 	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
-
-// TestServedValues: each field of a token, of a summary and of a turn is that of its name.
-func TestServedValues(t *testing.T) {
-	token := pilotfish.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Asked: true, Confidence: 0.5,
-		Unverified: true, At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
-	served := answer.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Asked: true, Confidence: 0.5,
-		Unverified: true, At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
-	assert.Equal(t, served, servedToken(token))
-	stats := pilotfish.Stats{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, ReusedTokens: 3, Tokens: 4,
-		CloudTokens: 5, End: &token, Receipt: pilotfish.Receipt{Tokens: 6, Bytes: 7, To: "d"}}
-	stats.Asks = 8
-	assert.Equal(t, answer.Summary{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, Reused: 3,
-		Cloud: 5, Asks: 8, Sent: answer.Sent{Tokens: 6, Bytes: 7, To: "d"}, End: &served}, servedSummary(stats))
-	stats.End = nil
-	assert.Nil(t, servedSummary(stats).End)
-	turn := answer.Message{Role: "assistant", Content: "a", Thought: "b",
-		Calls: []answer.Call{{ID: "c", Name: "d", Arguments: []byte("{}")}}, Local: true}
-	assert.Equal(t, pilotfish.Turn{Role: "assistant", Content: "a", Thought: "b",
-		Calls: []pilotfish.ToolCall{{Name: "d", Arguments: []byte("{}")}}}, newTurn(turn))
-}
 
 // TestServedCloud: what a server says of its gateway, and for which tokens it is asked. A token that the large model
 // changed has the small model's own one.

@@ -36,7 +36,7 @@ func (s *servedModel) Thinks(prompt []int32) bool {
 }
 
 func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
-	var turns []pilotfish.Turn
+	var turns []pilotfish.Message
 	for _, m := range c.Messages {
 		turns = append(turns, newTurn(m))
 	}
@@ -58,8 +58,8 @@ func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	return ids, err
 }
 
-func newTurn(m answer.Message) pilotfish.Turn {
-	t := pilotfish.Turn{Role: m.Role, Content: m.Content, Thought: m.Thought}
+func newTurn(m answer.Message) pilotfish.Message {
+	t := pilotfish.Message{Role: m.Role, Content: m.Content, Thought: m.Thought}
 	for _, call := range m.Calls {
 		t.Calls = append(t.Calls, pilotfish.ToolCall{Name: call.Name, Arguments: call.Arguments})
 	}
@@ -157,14 +157,17 @@ func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option
 	return []pilotfish.Option{pilotfish.Settings(o), *route}
 }
 
-func (s *servedSession) Summary() answer.Summary { return servedSummary(s.s.Stats()) }
+func (s *servedSession) Summary() answer.Summary {
+	sum := servedSummary(s.s.Stats())
+	if end := s.s.End(); end != nil {
+		sum.End = new(servedToken(*end))
+	}
+	return sum
+}
 
 func servedSummary(a pilotfish.Stats) answer.Summary {
 	sum := answer.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
 		Reused: a.ReusedTokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}
-	if a.End != nil {
-		sum.End = new(servedToken(*a.End))
-	}
 	return sum
 }
 
