@@ -55,3 +55,11 @@ type Routing = draft.Summary
 
 // Receipt says how much of a text has left this device for an answer: tokens, bytes, and the address.
 type Receipt = engine.Receipt
+
+// Values of [Stats].Stop.
+const (
+	StopEnd     = "end"     // an end token
+	StopString  = "stop"    // one of [Settings].Stop
+	StopLength  = "length"  // as many tokens as [Settings].MaxTokens
+	StopContext = "context" // the context is full
+)

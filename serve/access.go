@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // keys are the hashes of the accepted keys.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
 )
 
 // responseStore stores answers of /v1/responses, for requests that continue them. Above its limit of bytes it drops the
@@ -18,20 +18,20 @@ type responseStore struct {
 
 	mu    sync.Mutex
 	all   *simplelru.LRU[string, *storedResponse] // by id
-	items map[string]answer.Message               // the texts and calls of the answers, by id
+	items map[string]pilotfish.Message            // the texts and calls of the answers, by id
 	bytes int
 }
 
 // storedResponse is an answer with the conversation before it. It is immutable.
 type storedResponse struct {
 	id     string
-	object []byte                    // as sent to clients
-	talk   []answer.Message          // without instructions, up to and including the answer
-	items  map[string]answer.Message // of the answer
+	object []byte                       // as sent to clients
+	talk   []pilotfish.Message          // without instructions, up to and including the answer
+	items  map[string]pilotfish.Message // of the answer
 }
 
 func newResponseStore(limit int) *responseStore {
-	a := &responseStore{limit: limit, items: map[string]answer.Message{}}
+	a := &responseStore{limit: limit, items: map[string]pilotfish.Message{}}
 	// The only possible error is a size of 0. The limit of bytes is reached long before this number of answers.
 	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *storedResponse) {
 		for id := range k.items {
@@ -78,7 +78,7 @@ func (a *responseStore) lookupResponse(id string) *storedResponse {
 	return k
 }
 
-func (a *responseStore) Talk(id string) ([]answer.Message, bool) {
+func (a *responseStore) Talk(id string) ([]pilotfish.Message, bool) {
 	k := a.lookupResponse(id)
 	if k == nil {
 		return nil, false
@@ -90,7 +90,7 @@ func (a *responseStore) Talk(id string) ([]answer.Message, bool) {
 	return all, true
 }
 
-func (a *responseStore) Item(id string) (answer.Message, bool) {
+func (a *responseStore) Item(id string) (pilotfish.Message, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, ok := a.items[id]

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // respondTo requests an answer of /v1/responses.
@@ -42,7 +43,7 @@ func TestGoesOn(t *testing.T) {
 	first, whole := respondTo(t, s, `"instructions":"be","input":"u",`+tools)
 	call := at(whole, "output", 1, "call_id").(string)
 	text, called := at(whole, "output", 0, "id").(string), at(whole, "output", 1, "id").(string)
-	m.answer = func(string, answer.Settings) string { return "so" }
+	m.answer = func(string, terms.Settings) string { return "so" }
 	want := "user:u\nassistant:Sure.[f{\"x\":1}]\nassistant:fine\ntool:r\nassistant:"
 	result := fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":"r"}`, call)
 	second, _ := respondTo(t, s, `"input":[`+result+`],"previous_response_id":"`+first+`"`)
@@ -149,18 +150,19 @@ func TestArchiveBound(t *testing.T) {
 // TestArchiveSize: every text of a stored conversation counts, in whatever field it is.
 func TestArchiveSize(t *testing.T) {
 	long := strings.Repeat("x", 5000)
-	size := func(m answer.Message) int { return (&storedResponse{talk: []answer.Message{m}}).byteSize() }
-	for name, m := range map[string]answer.Message{
-		"content": {Content: long}, "thought": {Thought: long}, "id": {Calls: []answer.Call{{ID: long}}},
-		"name": {Calls: []answer.Call{{Name: long}}}, "arguments": {Calls: []answer.Call{{Arguments: []byte(long)}}},
+	size := func(m pilotfish.Message) int { return (&storedResponse{talk: []pilotfish.Message{m}}).byteSize() }
+	for name, m := range map[string]pilotfish.Message{
+		"content": {Content: long}, "thought": {Thought: long}, "id": {Calls: []pilotfish.ToolCall{{ID: long}}},
+		"name":      {Calls: []pilotfish.ToolCall{{Name: long}}},
+		"arguments": {Calls: []pilotfish.ToolCall{{Arguments: []byte(long)}}},
 	} {
 		assert.Greater(t, size(m), len(long), name)
 	}
 	assert.Greater(t, (&storedResponse{object: []byte(long)}).byteSize(), len(long))
-	items := map[string]answer.Message{"a": {}, "b": {}}
+	items := map[string]pilotfish.Message{"a": {}, "b": {}}
 	assert.Greater(t, (&storedResponse{items: items}).byteSize(), (&storedResponse{}).byteSize()+100,
 		"of whatever number of items")
-	k := &storedResponse{id: "a", object: []byte("x"), talk: []answer.Message{{Content: long}}}
+	k := &storedResponse{id: "a", object: []byte("x"), talk: []pilotfish.Message{{Content: long}}}
 	for limit, want := range map[int]bool{k.byteSize() - 1: false, k.byteSize(): true} {
 		a := newResponseStore(limit)
 		a.storeResponse(k)
@@ -175,7 +177,8 @@ func TestArchiveSize(t *testing.T) {
 	assert.Nil(t, a.lookupResponse("a"), "the oldest one")
 	assert.NotNil(t, a.lookupResponse("b"))
 	assert.NotNil(t, a.lookupResponse("c"))
-	assert.Equal(t, 5+3, reflect.TypeFor[answer.Message]().NumField()+reflect.TypeFor[answer.Call]().NumField(),
+	assert.Equal(t, 5+3, reflect.TypeFor[pilotfish.Message]().NumField()+
+		reflect.TypeFor[pilotfish.ToolCall]().NumField(),
 		"a new field needs a line above, unless it is of a bounded size as Role and Local are")
 }
 
@@ -186,7 +189,7 @@ func TestGoOnAtOnce(t *testing.T) {
 	s := newTestServer(t, m, nil)
 	first, whole := respondTo(t, s, `"input":"u","tools":[{"type":"function","name":"f"}]`)
 	call := at(whole, "output", 2, "call_id").(string)
-	m.answer = func(string, answer.Settings) string { return "so" }
+	m.answer = func(string, terms.Settings) string { return "so" }
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {

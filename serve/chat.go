@@ -4,15 +4,15 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // chatParser parses a request of one of the APIs for chats, and returns the formatter of its response.
 type chatParser func(t *reply, body []byte) (*request.Chat, formatter, *request.Error)
 
 func (s *Server) parseChat(_ *reply, body []byte) (*request.Chat, formatter, *request.Error) {
-	r, wrong := request.ReadChat(body, s.o.Defaults)
+	r, wrong := request.ReadChat(body, s.defaults)
 	return r, &chatFormatter{s: s, r: r}, wrong
 }
 
@@ -45,7 +45,7 @@ func (s *Server) chatHandler(parse chatParser) bodyHandler {
 			},
 			plan: func(a *answer.Answer) {
 				a.Calls, a.Forced, a.Single = calls, r.Choice.Mode == "required", r.Single
-				a.Thinks, a.Budget, a.Hidden = s.model.Thinks(a.Prompt), r.Budget, r.Hidden
+				a.Thinks, a.Budget, a.Hidden = s.mayThink(a.Prompt), r.Budget, r.Hidden
 			},
 		})
 	}
@@ -142,7 +142,7 @@ func (c *chatFormatter) wholeResponse(results []answer.Result, u usage) any {
 			m.Content = nil
 		}
 		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.Request, tokens), c.finishReason(r.Finish),
-			withShortened(r.Ending, c.r.Origins(tokens))})
+			withShortened(r.Ending, c.r.Origins(tokens, c.s.tokenText))})
 	}
 	return o
 }
@@ -206,7 +206,7 @@ func (c *chatFormatter) firstChunk(index int) []any {
 
 func (c *chatFormatter) pieceEvents(index int, p answer.Piece) []any {
 	all := c.firstChunk(index)
-	d := chatDelta{Index: index, Own: c.r.Origins(p.Tokens)}
+	d := chatDelta{Index: index, Own: c.r.Origins(p.Tokens, c.s.tokenText)}
 	switch {
 	case p.Call != nil:
 		d.Own = nil

@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -93,7 +94,7 @@ func shapedRequests() map[string]shapedRequest {
 
 // newShapedModel returns a model that answers with a text or a call, and fails or refuses if it is asked to.
 func newShapedModel() *fakeModel {
-	return &fakeModel{context: 400, answer: func(prompt string, s answer.Settings) string {
+	return &fakeModel{context: 400, answer: func(prompt string, s terms.Settings) string {
 		if strings.Contains(prompt, "tool {") && s.Schema == nil && !strings.Contains(prompt, callOver) {
 			return "Sure. " + callMark + "\nnever mind"
 		}
@@ -106,7 +107,7 @@ func newShapedModel() *fakeModel {
 			return errors.New("the file /secret/place is broken")
 		}
 		return nil
-	}, refuse: func(s answer.Settings) error {
+	}, refuse: func(s terms.Settings) error {
 		if strings.Contains(string(s.Schema), `"not"`) {
 			return errors.New("not: this keyword cannot be decided")
 		}
@@ -172,7 +173,7 @@ func TestSeedsFit(t *testing.T) {
 
 // TestProvenance: off by default; on by the request or the server; off again by the request.
 func TestProvenance(t *testing.T) {
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "aC" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "aC" }}
 	for name, c := range map[string]struct {
 		byDefault bool
 		field     string
@@ -185,7 +186,7 @@ func TestProvenance(t *testing.T) {
 		"not wanted now": {true, `,"pilotfish":{"provenance":false}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newTestServer(t, m, func(o *Options) { o.Defaults.Provenance = c.byDefault })
+			s := newTestServer(t, m, func(o *Options) { o.Provenance = c.byDefault })
 			answer := object(t, ask(t, s, "/v1/chat/completions", `{`+hello+c.field+`}`).Body.Bytes())
 			own := at(answer, "choices", 0, "pilotfish")
 			if !c.want {
@@ -200,7 +201,7 @@ func TestProvenance(t *testing.T) {
 
 // TestProvenanceOfPieces: a stream says which model chose each token, also of those that do not end a character.
 func TestProvenanceOfPieces(t *testing.T) {
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "aéC" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "aéC" }}
 	w := ask(t, newTestServer(t, m, nil), responses, `{"input":"u","stream":true,"pilotfish":{"provenance":true}}`)
 	var origins []any
 	for _, e := range namedEvents(t, w.Body.Bytes()) {
@@ -212,7 +213,7 @@ func TestProvenanceOfPieces(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []any{"edge", "edge", "edge", "cloud"}, origins)
-	m.answer = func(string, answer.Settings) string { return "C\xc3" } // it ends within a character
+	m.answer = func(string, terms.Settings) string { return "C\xc3" } // it ends within a character
 	w = ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
 		`{`+hello+`,"tools":[{"type":"function","function":{"name":"f"}}],"pilotfish":{"provenance":true}}`)
 	assert.Len(t, at(object(t, w.Body.Bytes()), "choices", 0, "pilotfish", "tokens"), 2)
@@ -260,7 +261,7 @@ func TestProvenanceOfText(t *testing.T) {
 
 // TestLogProbsOfPieces: in a stream each token has its log-probability, also those that do not end a character.
 func TestLogProbsOfPieces(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "aé€" }}, nil)
+	s := newTestServer(t, &fakeModel{answer: func(string, terms.Settings) string { return "aé€" }}, nil)
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{` + hi + `,"stream":true,"logprobs":true}`,
 		"/v1/completions":      `{"prompt":"x","stream":true,"logprobs":0}`,
@@ -282,7 +283,7 @@ func TestLogProbsOfPieces(t *testing.T) {
 
 // TestStop: the finish reason of an answer that ends at a stop string.
 func TestStop(t *testing.T) {
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "one\ntwo" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "one\ntwo" }}
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"stop":"\n"}`)
 	answer := object(t, w.Body.Bytes())
 	assert.Equal(t, "one", at(answer, "choices", 0, "message", "content"))
@@ -292,7 +293,7 @@ func TestStop(t *testing.T) {
 // TestHeldBack: text that belongs to no token is shown at the end.
 func TestHeldBack(t *testing.T) {
 	for _, tools := range []string{"", `,"tools":[{"type":"function","function":{"name":"f"}}]`} {
-		m := &fakeModel{answer: func(string, answer.Settings) string { return "ab" }}
+		m := &fakeModel{answer: func(string, terms.Settings) string { return "ab" }}
 		s := newTestServer(t, heldModel{m}, nil)
 		for _, stream := range []bool{false, true} {
 			body := `{` + hello + tools + `}`
@@ -319,12 +320,12 @@ func TestHeldBack(t *testing.T) {
 // heldModel has sessions with more text at the end than their tokens have.
 type heldModel struct{ *fakeModel }
 
-func (m heldModel) NewSession() answer.Session { return heldSession{m.fakeModel.NewSession()} }
+func (m heldModel) NewSession() session { return heldSession{m.fakeModel.NewSession()} }
 
-type heldSession struct{ answer.Session }
+type heldSession struct{ session }
 
-func (s heldSession) Summary() answer.Summary {
-	sum := s.Session.Summary()
+func (s heldSession) Stats() pilotfish.Stats {
+	sum := s.session.Stats()
 	if sum.Stop != "" {
 		sum.Text += "<too"
 	}
@@ -333,7 +334,7 @@ func (s heldSession) Summary() answer.Summary {
 
 // TestShortened: an answer reports that a value was shortened, in its own choice, in chats, completions and streams.
 func TestShortened(t *testing.T) {
-	m := &fakeModel{answer: func(_ string, o answer.Settings) string {
+	m := &fakeModel{answer: func(_ string, o terms.Settings) string {
 		if o.Seed == 7 {
 			return "[]"
 		}

@@ -3,12 +3,13 @@ package serve
 import (
 	"context"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 func (s *Server) handleCompletion(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := request.ReadCompletion(body, s.o.Defaults)
+	r, wrong := request.ReadCompletion(body, s.defaults)
 	if wrong != nil {
 		return wrong
 	}
@@ -31,18 +32,18 @@ type textFormatter struct {
 }
 
 func (c *textFormatter) tokenizePrompts() ([][]int32, error) {
-	all, model := c.r.IDs, c.s.model
+	all := c.r.IDs
 	for _, ids := range all {
 		for _, id := range ids {
-			if id < 0 || int(id) >= model.Vocabulary() {
+			if id < 0 || int(id) >= c.s.vocabularySize() {
 				return nil, request.Invalid("prompt", "prompt: the model has no token %d: its ids are 0 to %d",
-					id, model.Vocabulary()-1)
+					id, c.s.vocabularySize()-1)
 			}
 		}
 	}
 	if c.r.Suffix != "" {
 		var err error
-		if c.marks, err = model.Infill(answer.Infill{}); err != nil {
+		if c.marks, err = c.s.infillTokens(pilotfish.Infill{}); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +65,7 @@ func (c *textFormatter) tokenizePrompts() ([][]int32, error) {
 			} else {
 				var b []byte
 				for _, id := range ids {
-					b = append(b, model.Bytes(id)...)
+					b = append(b, c.s.tokenBytes(id)...)
 				}
 				echo = string(b)
 			}
@@ -76,9 +77,9 @@ func (c *textFormatter) tokenizePrompts() ([][]int32, error) {
 
 func (c *textFormatter) tokenizePrompt(text string) ([]int32, error) {
 	if c.r.Suffix != "" {
-		return c.s.model.Infill(answer.Infill{Prefix: text, Suffix: c.r.Suffix})
+		return c.s.infillTokens(pilotfish.Infill{Prefix: text, Suffix: c.r.Suffix})
 	}
-	return c.s.model.Tokenize(text, true)
+	return c.s.model.TextTokens(text)
 }
 
 func (c *textFormatter) echoText(index int) string {
@@ -114,14 +115,14 @@ func (c *textFormatter) wholeResponse(results []answer.Result, u usage) any {
 		text, tokens := r.Text()
 		probs := c.s.textLogProbs(&c.r.Request, answer.Piece{Prompt: r.Prompt, Tokens: tokens}, &at)
 		o.Choices = append(o.Choices, textChoice{c.echoText(i) + text, i, probs, &r.Finish,
-			withShortened(r.Ending, c.r.Origins(tokens))})
+			withShortened(r.Ending, c.r.Origins(tokens, c.s.tokenText))})
 	}
 	return o
 }
 
 func (c *textFormatter) pieceEvents(index int, p answer.Piece) []any {
 	at, begun := c.at[index]
-	own := c.r.Origins(p.Tokens)
+	own := c.r.Origins(p.Tokens, c.s.tokenText)
 	text := p.Text
 	if !begun {
 		text = c.echoText(index) + text

@@ -14,14 +14,15 @@
 //	GET  /metrics                    the handler of [Options].Metrics
 //	GET  /                           a chat page for browsers
 //
-// It uses a model through [answer.Model], and links no inference code. A request passes through these files:
+// [New] makes the server of a [pilotfish.Model], for any mux: it is an [http.Handler]. A request passes through these
+// files, and reaches the model through a private interface (model.go), so that tests can have models that follow a script:
 //
 //	access.go    keys, hosts and origins; refused.go counts and logs refused requests, ignored.go names ignored fields
-//	request/     JSON to values, with the paths of errors; the chats of three APIs become one request type
+//	internal/request/  JSON to values, with the paths of errors; the chats of three APIs become one request type
 //	local.go     whether text may leave this device
 //	limiter.go   limits the requests that are processed and that wait; prepare.go those that compile grammars
 //	pool.go      the session with the most of the prompt in its cache; folder.go saves others
-//	answer/      tokens to pieces of text, of thoughts and of tool calls
+//	internal/answer/   tokens to pieces of text, of thoughts and of tool calls
 //	stream.go    pieces to a possibly slow reader, in the format of the API (formatter.go): chat.go,
 //	             completion.go, infill.go, responses.go, messages.go
 //	archive.go   answers of /v1/responses, for requests that continue them

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 const responses, messages = "/v1/responses", "/v1/messages"
@@ -104,7 +105,7 @@ var sameRequests = map[string]struct{ chat, response, message string }{
 func TestDoorsAskTheSame(t *testing.T) {
 	for name, c := range sameRequests {
 		t.Run(name, func(t *testing.T) {
-			m := &fakeModel{answer: func(_ string, s answer.Settings) string {
+			m := &fakeModel{answer: func(_ string, s terms.Settings) string {
 				if strings.Contains(string(s.Schema), `"arguments"`) {
 					return `{"name":"g","arguments":{}}`
 				}
@@ -299,7 +300,7 @@ func TestDoorsStream(t *testing.T) {
 // TestDoorsShortened: an answer says if a value was shortened, and only then, whole and at the end of a stream.
 func TestDoorsShortened(t *testing.T) {
 	for said, want := range map[string]any{"{}": true, "[]": nil} {
-		s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return said }}, nil)
+		s := newTestServer(t, &fakeModel{answer: func(string, terms.Settings) string { return said }}, nil)
 		const own = `"pilotfish":{"complete":true}`
 		format := `{"format":{"type":"json_object"}}`
 		response := `{"input":"u","text":` + format + `,` + own
@@ -328,7 +329,7 @@ func TestResponseRepeats(t *testing.T) {
 		`"safety_identifier":"s","text":{"verbosity":"medium"},"tool_choice":"none",` +
 		`"tools":[{"type":"function","name":"f"}],"top_logprobs":2,"truncation":"disabled",` +
 		`"user":"u","temperature":0.5,"top_p":0.25,"store":false}`
-	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Defaults.Temperature = 0.75 })
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Temperature = 0.75 })
 	for body, want := range map[string]string{`{`: usual, given[:len(given)-1] + `,"service_tier":"flex",`: given} {
 		w := ask(t, s, responses, body+`"input":"u"}`)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -342,7 +343,7 @@ func TestResponseRepeats(t *testing.T) {
 
 // TestDoorsEmpty: an answer without tokens has one empty text.
 func TestDoorsEmpty(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
+	s := newTestServer(t, &fakeModel{answer: func(string, terms.Settings) string { return "" }}, nil)
 	a, _ := streamedResponse(t, ask(t, s, responses, `{"input":"u","stream":true}`).Body.Bytes())
 	assert.Equal(t, doorAnswer{[]string{""}, "completed completed"}, a)
 	assert.Equal(t, a, ofResponse(object(t, ask(t, s, responses, `{"input":"u"}`).Body.Bytes())))
@@ -354,7 +355,9 @@ func TestDoorsEmpty(t *testing.T) {
 // chatless is a model without a chat template.
 type chatless struct{ *fakeModel }
 
-func (chatless) Chat(answer.Conversation) ([]int32, error) { return nil, answer.ErrNoChat }
+func (chatless) ChatTokens([]pilotfish.Message, [][]byte, ...pilotfish.TemplateValue) ([]int32, error) {
+	return nil, pilotfish.ErrUnsupported
+}
 
 // TestDoorsWithoutChat: a model without a chat template answers no chats, and counts no tokens of them.
 func TestDoorsWithoutChat(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
 )
 
 // Event describes a finished request. It contains no text of a user.
@@ -16,22 +16,23 @@ type Event struct {
 	Status   int    // of HTTP; 499 if the client disconnected before there was one
 	Code     string // of the error; "" if there was none
 	Stream   bool
-	Finish   string        // why the last answer ended; "" if there was none
-	Answers  int           // begun
-	Prompt   int           // tokens
-	Cached   int           // of these, those in the KV cache
-	Tokens   int           // generated
-	Thought  int           // of these, thought before the answers
-	Cloud    int           // of them, chosen by the large model
-	Asks     int           // questions to it
-	Left     answer.Sent   // sent to the large model for the request
-	Queue    time.Duration // waiting for a slot
-	First    time.Duration // from there to the first token; 0 without one
-	Took     time.Duration // in all
-	Ignored  int           // fields of the request without effect
-	Received int64         // bytes of the request
-	Sent     int64         // bytes of the answer
-	Err      error         // the cause of a failure
+	Finish   string            // why the last answer ended; "" if there was none
+	Answers  int               // begun
+	Prompt   int               // tokens
+	Cached   int               // of these, those in the KV cache
+	Tokens   int               // generated
+	Thought  int               // of these, thought before the answers
+	Cloud    int               // of them, chosen by the large model
+	Asks     int               // questions to it
+	Left     pilotfish.Receipt // sent to the large model for the request
+	Unlike   bool              // see [pilotfish.Stats]
+	Queue    time.Duration     // waiting for a slot
+	First    time.Duration     // from there to the first token; 0 without one
+	Took     time.Duration     // in all
+	Ignored  int               // fields of the request without effect
+	Received int64             // bytes of the request
+	Sent     int64             // bytes of the answer
+	Err      error             // the cause of a failure
 }
 
 func (e Event) logRequest(to *slog.Logger) {
@@ -47,7 +48,7 @@ func (e Event) logRequest(to *slog.Logger) {
 	if e.Thought > 0 {
 		args = append(args, "thought_tokens", e.Thought)
 	}
-	if e.Asks > 0 || e.Left != (answer.Sent{}) {
+	if e.Asks > 0 || e.Left != (pilotfish.Receipt{}) {
 		args = append(args, "cloud_tokens", e.Cloud, "asks", e.Asks, "sent_tokens", e.Left.Tokens,
 			"sent_bytes", e.Left.Bytes)
 	}

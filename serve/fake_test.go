@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,9 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
 )
 
 // Marks of a call in a text.
@@ -34,21 +34,22 @@ const (
 // fakeModel answers as set by a test. Its tokens are bytes, with their values as ids; 256 is the end token.
 type fakeModel struct {
 	context int
+	longest int           // that it allows; 0: context
 	step    time.Duration // of a token
 	// answer returns the continuation of a prompt with some settings, before the cut at Stop and MaxTokens. nil: "ok".
-	answer func(prompt string, s answer.Settings) string
-	fail   func(prompt string) error                                      // in place of an answer
-	refuse func(s answer.Settings) error                                  // what Check says
-	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
-	short  func(text string) bool                                         // answers that end; nil: {} in a format
-	solid  bool                                                           // it knows no gaps
-	thinks bool                                                           // <think>…</think> is a thought
-	change func(t *answer.Token)                                          // of each token; may be nil
+	answer func(prompt string, s terms.Settings) string
+	fail   func(prompt string) error                                     // in place of an answer
+	refuse func(s terms.Settings) error                                  // what Check says
+	check  func(ctx context.Context, s terms.Settings) ([]string, error) // the same, with what it ignores
+	short  func(text string) bool                                        // answers that end; nil: {} in a format
+	solid  bool                                                          // it knows no gaps
+	thinks bool                                                          // <think>…</think> is a thought
+	change func(t *pilotfish.Token)                                      // of each token; may be nil
 
 	mu       sync.Mutex
-	asked    []answer.Settings
+	asked    []terms.Settings
 	prompts  []string
-	gaps     []answer.Infill
+	gaps     []pilotfish.Infill
 	open     int // open sessions
 	limit    int // max of open
 	running  int // running answers
@@ -62,15 +63,18 @@ func (m *fakeModel) Context() int {
 	return m.context
 }
 
-func (m *fakeModel) Vocabulary() int { return 257 }
+func (m *fakeModel) ContextLimit() int { return cmp.Or(m.longest, m.Context()) }
 
-// Chat formats a chat as ROLE:CONTENT lines.
-func (m *fakeModel) Chat(c answer.Conversation) ([]int32, error) {
+func (m *fakeModel) Vocabulary() (int, error) { return 257, nil }
+
+// ChatTokens formats a chat as ROLE:CONTENT lines.
+func (m *fakeModel) ChatTokens(turns []pilotfish.Message, tools [][]byte, values ...pilotfish.TemplateValue) ([]int32,
+	error) {
 	var b strings.Builder
-	for _, t := range c.Tools {
+	for _, t := range tools {
 		b.WriteString("tool " + string(t) + "\n")
 	}
-	for _, msg := range c.Messages {
+	for _, msg := range turns {
 		b.WriteString(msg.Role + ":")
 		if msg.Thought != "" {
 			b.WriteString("(" + msg.Thought + ")")
@@ -81,27 +85,30 @@ func (m *fakeModel) Chat(c answer.Conversation) ([]int32, error) {
 		}
 		b.WriteString("\n")
 	}
-	if v, ok := c.Values["enable_thinking"]; ok {
-		b.WriteString("thinking:" + string(v) + "\n")
-	}
 	end := ""
-	if string(c.Values["enable_thinking"]) == "false" && m.thinks {
-		end = "<think></think>"
+	for _, v := range values {
+		if v.Name != "enable_thinking" {
+			continue
+		}
+		text := string(v.Value.(json.RawMessage))
+		b.WriteString("thinking:" + text + "\n")
+		if text == "false" && m.thinks {
+			end = "<think></think>"
+		}
 	}
 	return idsOf(b.String() + "assistant:" + end), nil
 }
 
-// Thinks implements Model.
-func (m *fakeModel) Thinks(prompt []int32) bool {
+func (m *fakeModel) Thinks(prompt []int32) (bool, error) {
 	text := textOf(prompt)
-	return m.thinks && !strings.Contains(text[strings.LastIndex(text, "assistant:")+1:], "</think>")
+	return m.thinks && !strings.Contains(text[strings.LastIndex(text, "assistant:")+1:], "</think>"), nil
 }
 
 // kinds returns the kinds of the bytes of a text.
 func (m *fakeModel) kinds(prompt []int32, text string) []string {
 	all := make([]string, len(text))
 	thought, rest, closed := strings.Cut(strings.TrimPrefix(text, "<think>\n"), "</think>")
-	if !m.Thinks(prompt) || !strings.HasPrefix(text, "<think>\n") {
+	if thinks, _ := m.Thinks(prompt); !thinks || !strings.HasPrefix(text, "<think>\n") {
 		return all
 	}
 	marks := len(text) // where the marks begin again
@@ -109,13 +116,15 @@ func (m *fakeModel) kinds(prompt []int32, text string) []string {
 		marks = len("<think>\n") + len(thought)
 	}
 	for i := range len(text) - len(strings.TrimLeft(rest, "\n")) {
-		all[i] = answer.KindThought
+		all[i] = pilotfish.KindThought
 		if i < len("<think>\n") || i >= marks {
-			all[i] = answer.KindMark
+			all[i] = pilotfish.KindMark
 		}
 	}
 	return all
 }
+
+func (m *fakeModel) TextTokens(text string) ([]int32, error) { return m.Tokenize(text, true) }
 
 // Tokenize recognises the end token by its name, if special is set.
 func (m *fakeModel) Tokenize(text string, special bool) (ids []int32, _ error) {
@@ -129,20 +138,22 @@ func (m *fakeModel) Tokenize(text string, special bool) (ids []int32, _ error) {
 	return append(ids, idsOf(text)...), nil
 }
 
-func (m *fakeModel) Bytes(id int32) []byte {
+func (m *fakeModel) TokenBytes(id int32) ([]byte, error) {
 	if id == 256 {
-		return nil
+		return nil, nil
 	}
-	return []byte{byte(id)}
+	return []byte{byte(id)}, nil
 }
 
-// Name returns the name of token 256.
-func (m *fakeModel) Name(id int32) string { return map[int32]string{256: "<end>"}[id] }
+// TokenName returns the name of token 256.
+func (m *fakeModel) TokenName(id int32) (string, error) {
+	return map[int32]string{256: "<end>"}[id], nil
+}
 
-// Infill formats a text with a gap with the bytes 1, 2 and 3 as marks, after other files.
-func (m *fakeModel) Infill(f answer.Infill) ([]int32, error) {
+// InfillTokens formats a text with a gap with the bytes 1, 2 and 3 as marks, after other files.
+func (m *fakeModel) InfillTokens(f pilotfish.Infill) ([]int32, error) {
 	if m.solid {
-		return nil, answer.ErrNoInfill
+		return nil, pilotfish.ErrUnsupported
 	}
 	m.mu.Lock()
 	m.gaps = append(m.gaps, f)
@@ -157,7 +168,7 @@ func (m *fakeModel) Infill(f answer.Infill) ([]int32, error) {
 	return idsOf(head + f.Name + "\x01" + f.Prefix + "\x02" + f.Suffix + "\x03"), nil
 }
 
-func (m *fakeModel) Check(ctx context.Context, s answer.Settings) ([]string, error) {
+func (m *fakeModel) Check(ctx context.Context, s terms.Settings) ([]string, error) {
 	if m.check != nil {
 		return m.check(ctx, s)
 	}
@@ -167,7 +178,7 @@ func (m *fakeModel) Check(ctx context.Context, s answer.Settings) ([]string, err
 	return nil, m.refuse(s)
 }
 
-func (m *fakeModel) NewSession() answer.Session {
+func (m *fakeModel) NewSession() session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open++
@@ -194,11 +205,14 @@ func textOf(ids []int32) string {
 type fakeSession struct {
 	m      *fakeModel
 	text   []int32
-	sum    answer.Summary
+	sum    pilotfish.Stats
+	end    *pilotfish.Token
 	closed bool
 }
 
-func (s *fakeSession) Summary() answer.Summary { return s.sum }
+func (s *fakeSession) Stats() pilotfish.Stats { return s.sum }
+
+func (s *fakeSession) End() *pilotfish.Token { return s.end }
 
 // KVTokens implements Session. Without a text it has what the pool's test says.
 func (s *fakeSession) KVTokens() int {
@@ -231,7 +245,7 @@ func (m *fakeModel) SavedText(r io.Reader) (ids []int32, err error) {
 	return idsOf(text), nil
 }
 
-func (s *fakeSession) CopyKV(_ context.Context, from answer.Session, n int) error {
+func (s *fakeSession) CopyKV(_ context.Context, from session, n int) error {
 	other := from.(*fakeSession)
 	if other.closed || s.closed {
 		panic("a closed session is used")
@@ -248,16 +262,16 @@ func (s *fakeSession) SaveKV(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-func (s *fakeSession) LoadKV(ctx context.Context, r io.Reader) (err error) {
+func (s *fakeSession) LoadKV(ctx context.Context, r io.Reader) (ids []int32, err error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	s.text, err = s.m.SavedText(r)
-	return err
+	return s.text, err
 }
 
 // note records a request.
-func (s *fakeSession) note(prompt []int32, o answer.Settings) (text string, err error) {
+func (s *fakeSession) note(prompt []int32, o terms.Settings) (text string, err error) {
 	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,8 +291,8 @@ func (s *fakeSession) note(prompt []int32, o answer.Settings) (text string, err 
 }
 
 // Generate implements Session.
-func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token, error] {
-	return func(yield func(answer.Token, error) bool) {
+func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token, error] {
+	return func(yield func(pilotfish.Token, error) bool) {
 		text, err := s.note(prompt, o)
 		defer func() {
 			s.m.mu.Lock()
@@ -286,23 +300,23 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 			s.m.mu.Unlock()
 		}()
 		same := min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)
-		s.sum = answer.Summary{Reused: same}
+		s.sum, s.end = pilotfish.Stats{ReusedTokens: same}, nil
 		s.text = append([]int32{}, prompt...)
-		stop, stopped := answer.StopEnd, ""
+		stop, stopped := pilotfish.StopEnd, ""
 		for _, mark := range o.Stop {
 			if before, _, found := strings.Cut(text, mark); found {
-				text, stop, stopped = before, answer.StopString, mark
+				text, stop, stopped = before, pilotfish.StopString, mark
 			}
 		}
 		var held []byte // of an incomplete character
 		begin, kinds := time.Now(), s.m.kinds(prompt, text)
 		for i, id := range idsOf(text) {
 			if o.MaxTokens > 0 && i == o.MaxTokens {
-				s.sum.Stop = answer.StopLength
+				s.sum.Stop = pilotfish.StopLength
 				return
 			}
 			if !sleep(ctx, s.m.step) {
-				yield(answer.Token{}, context.Cause(ctx))
+				yield(pilotfish.Token{}, context.Cause(ctx))
 				return
 			}
 			s.text = append(s.text, id)
@@ -318,12 +332,12 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 			}
 		}
 		if err != nil {
-			yield(answer.Token{}, err)
+			yield(pilotfish.Token{}, err)
 			return
 		}
 		s.sum.Stopped = stopped
-		if stop == answer.StopEnd {
-			s.sum.End = &answer.Token{ID: 256, Origin: "edge", LogProb: -0.5,
+		if stop == pilotfish.StopEnd {
+			s.end = &pilotfish.Token{ID: 256, Local: 256, Origin: "edge", LogProb: -0.5,
 				Top: []terms.Candidate{{ID: 256, LogProb: -0.5}}}
 		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
@@ -331,21 +345,21 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 			s.sum.Shortened = s.m.short(text)
 		}
 		if s.sum.Shortened = s.sum.Shortened && o.Complete; s.sum.Shortened {
-			s.sum.Stop = answer.StopLength
+			s.sum.Stop = pilotfish.StopLength
 		}
 	}
 }
 
 // Score implements Session: the log-probability of each token but the first depends on its position.
-func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[answer.Token, error] {
-	return func(yield func(answer.Token, error) bool) {
+func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[pilotfish.Token, error] {
+	return func(yield func(pilotfish.Token, error) bool) {
 		if s.m.fail != nil {
-			yield(answer.Token{}, s.m.fail(textOf(text)))
+			yield(pilotfish.Token{}, s.m.fail(textOf(text)))
 			return
 		}
 		var held []byte // of an incomplete character
 		for i, id := range text {
-			t := answer.Token{ID: id, Origin: "edge", LogProb: math.NaN()}
+			t := pilotfish.Token{ID: id, Local: id, Origin: "edge", LogProb: float32(math.NaN())}
 			if held = append(held, byte(id)); utf8.Valid(held) {
 				t.Text, held = string(held), nil
 			}
@@ -353,7 +367,7 @@ func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq
 				t.Top = append(t.Top, terms.Candidate{ID: id + int32(k), LogProb: -float32(i+k) / 8})
 			}
 			if i > 0 {
-				t.LogProb = -float64(i) / 8
+				t.LogProb = -float32(i) / 8
 			}
 			if !yield(t, context.Cause(ctx)) {
 				return
@@ -363,13 +377,13 @@ func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq
 }
 
 // token returns a byte with the requested fields.
-func (s *fakeSession) token(id int32, text string, o answer.Settings, at time.Duration) answer.Token {
-	t := answer.Token{ID: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
+func (s *fakeSession) token(id int32, text string, o terms.Settings, at time.Duration) pilotfish.Token {
+	t := pilotfish.Token{ID: id, Local: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
 	if id == 'C' {
 		t.Origin = "cloud"
-		s.sum.Cloud++
+		s.sum.CloudTokens++
 		s.sum.Asks++
-		s.sum.Sent.Add(answer.Sent{Tokens: 3, Bytes: 7, To: "gw:1"})
+		s.sum.Receipt = s.sum.Receipt.Plus(pilotfish.Receipt{Tokens: 3, Bytes: 7, To: "gw:1"})
 	}
 	if s.m.change != nil {
 		s.m.change(&t)
@@ -398,12 +412,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // newTestServer returns a server for a model, with numbered ids.
-func newTestServer(t testing.TB, m answer.Model, change func(*Options)) *Server {
+func newTestServer(t testing.TB, m model, change func(*Options)) *Server {
 	t.Helper()
 	var mu sync.Mutex
 	n := uint64(0)
 	o := Options{Names: []string{"fish", "small"}, Fingerprint: "fp_x", Log: slog.New(slog.DiscardHandler),
-		Defaults: request.Defaults{Temperature: 1},
+		Temperature: 1,
 		Random: func() uint64 {
 			mu.Lock()
 			defer mu.Unlock()
@@ -413,7 +427,7 @@ func newTestServer(t testing.TB, m answer.Model, change func(*Options)) *Server 
 	if change != nil {
 		change(&o)
 	}
-	s := New(m, o)
+	s := newServer(m, o)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // Names of files in a folder.
@@ -38,7 +37,7 @@ type Folder struct {
 	limit  int64 // bytes of all files
 	log    *slog.Logger
 	unlock func()
-	model  answer.Model
+	model  model
 
 	mu    sync.Mutex
 	saved []savedText // most recently used last
@@ -105,7 +104,7 @@ func isSaved(name string) bool {
 }
 
 // indexTexts reads the texts of the files that a model can load.
-func (f *Folder) indexTexts(m answer.Model) {
+func (f *Folder) indexTexts(m model) {
 	if f == nil {
 		return
 	}
@@ -135,7 +134,7 @@ func (f *Folder) filePath(name string) string { return filepath.Join(f.path, nam
 
 // loadText loads the saved text with the longest common prefix with a prompt into a session, if that prefix has more
 // than more tokens. It reports whether it did. A file that cannot be loaded is removed.
-func (f *Folder) loadText(ctx context.Context, s answer.Session, prompt []int32, more int) bool {
+func (f *Folder) loadText(ctx context.Context, s session, prompt []int32, more int) bool {
 	if f == nil {
 		return false
 	}
@@ -145,7 +144,7 @@ func (f *Folder) loadText(ctx context.Context, s answer.Session, prompt []int32,
 	}
 	file, err := os.Open(f.filePath(name))
 	if err == nil {
-		err = s.LoadKV(ctx, bufio.NewReader(file))
+		_, err = s.LoadKV(ctx, bufio.NewReader(file))
 		_ = file.Close() // opened for reading only
 	}
 	if err != nil && ctx.Err() != nil {
@@ -181,7 +180,7 @@ func (f *Folder) longestPrefixFile(prompt []int32, more int) (name string) {
 
 // saveText writes the text of a session, unless a file contains it already. It replaces files of prefixes of the text.
 // Errors are logged: the text must then be computed again.
-func (f *Folder) saveText(ctx context.Context, s answer.Session) {
+func (f *Folder) saveText(ctx context.Context, s session) {
 	if f == nil {
 		return
 	}
@@ -205,7 +204,7 @@ func (f *Folder) hasText(text []int32) bool {
 }
 
 // writeText writes the text of a session to a temporary file and then renames it.
-func (f *Folder) writeText(ctx context.Context, s answer.Session) (err error) {
+func (f *Folder) writeText(ctx context.Context, s session) (err error) {
 	file, err := os.CreateTemp(f.path, newPrefix+"*"+savedSuffix) // mode 0600
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // folder opens a folder with a log.
@@ -71,7 +71,7 @@ func savedTo(t *testing.T, f *Folder, text string) {
 // token of a prompt is computed.
 func TestFolder(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a", "b")
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "fine" }}
 	serve := func() (s *Server, cached func(text string) int) {
 		f, _ := folder(t, path, 1000)
 		s = newTestServer(t, m, func(o *Options) { o.Parallel, o.Sessions, o.Folder = 1, 1, f })
@@ -114,15 +114,15 @@ func TestFolderEvicted(t *testing.T) {
 	f.indexTexts(m)
 	p := newSessionPool(m, 1, f, slog.New(slog.DiscardHandler))
 	a := p.acquireSession(t.Context(), idsOf("one?"), true)
-	a.Session.(*fakeSession).text = idsOf("one?yes")
+	a.session.(*fakeSession).text = idsOf("one?yes")
 	p.releaseSession(a, idsOf("one?yes."), 4) // its last token was not evaluated
 	b := p.acquireSession(t.Context(), idsOf("two?"), true)
-	b.Session.(*fakeSession).text = idsOf("two?no")
+	b.session.(*fakeSession).text = idsOf("two?no")
 	p.releaseSession(b, idsOf("two?no."), 4)
 	for range 3 {
 		for _, text := range []string{"one?yes", "two?no"} {
 			h := p.acquireSession(t.Context(), idsOf(text+". Why?"), true)
-			assert.Equal(t, text, textOf(h.Session.(*fakeSession).text))
+			assert.Equal(t, text, textOf(h.session.(*fakeSession).text))
 			p.releaseSession(h, idsOf(text+"."), 4)
 		}
 	}
@@ -143,7 +143,7 @@ func TestFolderWritesOnce(t *testing.T) {
 			p := newSessionPool(m, 1, f, slog.New(slog.DiscardHandler))
 			for _, text := range []string{"one?yes", "two?no"} {
 				h := p.acquireSession(t.Context(), idsOf(text[:4]), true)
-				h.Session.(*fakeSession).text = idsOf(text)
+				h.session.(*fakeSession).text = idsOf(text)
 				p.releaseSession(h, idsOf(text+"..."), 4)
 			}
 			p.saveAndCloseIdle()
@@ -171,7 +171,7 @@ func TestFolderLent(t *testing.T) {
 	defer p.saveAndCloseIdle()
 	p.releaseSession(p.acquireSession(t.Context(), idsOf("who?"), true), idsOf("who? I."), 4)
 	h := p.acquireSession(t.Context(), idsOf("where is it? Why?"), true)
-	assert.Equal(t, "where is it?", textOf(h.Session.(*fakeSession).text))
+	assert.Equal(t, "where is it?", textOf(h.session.(*fakeSession).text))
 	require.Len(t, p.idle, 1)
 	assert.Zero(t, p.idle[0].lent)
 	p.releaseSession(h, idsOf("where is it? Why? So."), 17)
@@ -202,10 +202,10 @@ func TestFolderOrMemory(t *testing.T) {
 			}
 			p := newSessionPool(m, 3, f, slog.New(slog.DiscardHandler))
 			h := p.acquireSession(t.Context(), idsOf(c.memory), true)
-			h.Session.(*fakeSession).text = idsOf(c.memory)
+			h.session.(*fakeSession).text = idsOf(c.memory)
 			p.releaseSession(h, idsOf(c.memory), len(c.memory))
 			h = p.acquireSession(t.Context(), idsOf(c.prompt), true)
-			assert.Equal(t, c.want, textOf(h.Session.(*fakeSession).text))
+			assert.Equal(t, c.want, textOf(h.session.(*fakeSession).text))
 			p.releaseSession(h, nil, 0)
 			p.saveAndCloseIdle()
 			f.Close()
@@ -244,11 +244,11 @@ type lateLoad struct {
 	err error
 }
 
-func (l lateLoad) LoadKV(context.Context, io.Reader) error {
+func (l lateLoad) LoadKV(context.Context, io.Reader) ([]int32, error) {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	l.f.makeRoom(l.f.limit)
-	return l.err
+	return nil, l.err
 }
 
 // TestFolderWithoutFile: a file that had to go while it was loaded is loaded, or not, like others.

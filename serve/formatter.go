@@ -8,8 +8,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // formatter formats answers for an API.
@@ -46,7 +47,7 @@ type head struct {
 
 func (s *Server) newHead(prefix, object, model string) head {
 	return head{ID: s.newID(prefix), Object: object, Created: time.Now().Unix(), Model: model,
-		Fingerprint: s.fingerprint}
+		Fingerprint: s.o.Fingerprint}
 }
 
 // withShortened marks an answer that was ended early. o may be nil.
@@ -87,12 +88,12 @@ type logProbOf struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLogProbs {
+func (s *Server) chatLogProbs(r *request.Request, tokens []pilotfish.Token) *chatLogProbs {
 	if !r.Settings.LogProbs {
 		return nil
 	}
 	of := func(id int32, p float64) logProbOf {
-		b := s.model.Bytes(id)
+		b := s.tokenBytes(id)
 		o := logProbOf{string(b), finiteLogProb(p), make([]int, len(b))}
 		for i, c := range b {
 			o.Bytes[i] = int(c)
@@ -101,7 +102,7 @@ func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLo
 	}
 	l := &chatLogProbs{Content: []tokenLogProb{}}
 	for _, t := range tokens {
-		one := tokenLogProb{of(t.ID, t.LogProb), []logProbOf{}}
+		one := tokenLogProb{of(t.ID, float64(t.LogProb)), []logProbOf{}}
 		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
 			one.Top = append(one.Top, of(c.ID, float64(c.LogProb)))
 		}
@@ -133,7 +134,7 @@ func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *text
 			l.Chosen, l.Top = append(l.Chosen, nil), append(l.Top, nil)
 			continue
 		}
-		l.Chosen = append(l.Chosen, new(finiteLogProb(t.LogProb)))
+		l.Chosen = append(l.Chosen, new(finiteLogProb(float64(t.LogProb))))
 		top := map[string]float64{}
 		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
 			top[s.spellToken(c.ID)] = finiteLogProb(float64(c.LogProb))
@@ -145,9 +146,9 @@ func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *text
 
 // spellToken returns a token as text, or its bytes if they are not valid text.
 func (s *Server) spellToken(id int32) string {
-	b := s.model.Bytes(id)
+	b := s.tokenBytes(id)
 	if utf8.Valid(b) {
-		return cmp.Or(string(b), s.model.Name(id))
+		return cmp.Or(string(b), s.tokenName(id))
 	}
 	out := "bytes:"
 	for _, c := range b {

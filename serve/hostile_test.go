@@ -19,9 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // exchange sends bytes over a connection to a server and returns the status and content of the answer.
@@ -215,7 +216,7 @@ func TestPatienceInParts(t *testing.T) {
 
 // TestPanicBefore: a panic while a request is prepared is an error of that request, and its place is freed.
 func TestPanicBefore(t *testing.T) {
-	m := &fakeModel{refuse: func(s answer.Settings) error {
+	m := &fakeModel{refuse: func(s terms.Settings) error {
 		if s.JSON {
 			panic("a bug")
 		}
@@ -235,7 +236,7 @@ func TestForeignText(t *testing.T) {
 	var log strings.Builder
 	s := newTestServer(t, &fakeModel{}, func(o *Options) {
 		o.Hosts, o.Log = []string{"example.com"}, slog.New(slog.NewTextHandler(&log, nil))
-		o.Defaults.Strict = true
+		o.Strict = true
 	})
 	const user = `"messages":[{"role":"user","content":"x"}]`
 	get := func(r *http.Request) { r.URL.Path, r.Method = r.URL.Path+evil, http.MethodGet }
@@ -282,7 +283,9 @@ func TestForeignText(t *testing.T) {
 // panicking is a model that panics when it makes a prompt.
 type panicking struct{ *fakeModel }
 
-func (panicking) Chat(answer.Conversation) ([]int32, error) { panic("a bug") }
+func (panicking) ChatTokens([]pilotfish.Message, [][]byte, ...pilotfish.TemplateValue) ([]int32, error) {
+	panic("a bug")
+}
 
 // TestPanicInPrompt: a panic while a prompt is made is an error of that request, and its place is freed.
 func TestPanicInPrompt(t *testing.T) {
@@ -321,7 +324,7 @@ func TestArgumentsAreObjects(t *testing.T) {
 		assert.Equal(t, `{"type":"object","properties":{"name":{"const":"f"},"arguments":`+want+
 			`},"required":["name","arguments"],"additionalProperties":false}`, m.schemas[0])
 	}
-	m.refuse = func(s answer.Settings) error {
+	m.refuse = func(s terms.Settings) error {
 		if strings.Contains(string(s.Schema), `"string"`) {
 			return errors.New("no value fits")
 		}

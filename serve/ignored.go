@@ -8,7 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // ignoredHeader is the header of a response that lists the fields of the request without effect.

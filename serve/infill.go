@@ -5,12 +5,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 func (s *Server) handleInfill(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := request.ReadInfill(body, s.o.Defaults)
+	r, wrong := request.ReadInfill(body, s.defaults)
 	if wrong != nil {
 		return wrong
 	}
@@ -22,10 +23,10 @@ func (s *Server) handleInfill(ctx context.Context, t *reply, body []byte) error 
 			limit := s.maxPromptTokens()
 			r.Gap.Most = max(limit-min(cmp.Or(r.Settings.MaxTokens, room), limit/2), 8)
 			var err error
-			if marks, err = s.model.Infill(answer.Infill{}); err != nil {
+			if marks, err = s.infillTokens(pilotfish.Infill{}); err != nil {
 				return nil, err
 			}
-			format.prompt, err = s.model.Infill(r.Gap)
+			format.prompt, err = s.infillTokens(r.Gap)
 			return [][]int32{format.prompt}, err
 		},
 		plan: func(a *answer.Answer) { a.None, a.Ends, a.Lines = r.None, marks, &r.Lines },
@@ -109,7 +110,7 @@ func (c *infillFormatter) streamEndEvents(u usage) []any {
 }
 
 func (c *infillFormatter) finalPiece(shown string, u usage) infillPiece {
-	kind := map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
+	kind := map[string]string{pilotfish.StopEnd: "eos", pilotfish.StopString: "word"}[c.made.Stop]
 	end := &infillEnd{
 		Model: c.name, StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped,
 		Cached: len(c.prompt) + u.Completion, Own: c.r.Ended(u.sent), Timings: newInfillTimings(u),

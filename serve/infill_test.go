@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestSuffix: a completion with a suffix is an infill, and ends at a mark.
 func TestSuffix(t *testing.T) {
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "mid\x02dle" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "mid\x02dle" }}
 	s := newTestServer(t, m, nil)
 	w := ask(t, s, "/v1/completions", `{"prompt":["a","b"],"suffix":"z","max_tokens":20}`)
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -40,7 +40,7 @@ func TestSuffix(t *testing.T) {
 
 // TestInfill: the answer has the fields of llama-server's, complete and streamed, with the same text.
 func TestInfill(t *testing.T) {
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "x\n y\x03z" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "x\n y\x03z" }}
 	s := newTestServer(t, m, nil)
 	const request = `{"input_prefix":"a\n","prompt":"  b","input_suffix":"c","n_predict":9,"cache_prompt":true,` +
 		`"input_extra":[{"filename":"f","text":"t"},{"text":"u"}]%s}`
@@ -55,7 +55,7 @@ func TestInfill(t *testing.T) {
 	for name, want := range whole {
 		assert.Equal(t, want, o[name], name)
 	}
-	assert.Equal(t, answer.Settings{MaxTokens: 9, Temperature: 0.8, TopP: 0.95, TopK: 40, MinP: 0.05,
+	assert.Equal(t, terms.Settings{MaxTokens: 9, Temperature: 0.8, TopP: 0.95, TopK: 40, MinP: 0.05,
 		Seed: m.asked[0].Seed}, m.asked[0], "the defaults of llama-server")
 	all, done := events(t, ask(t, s, "/infill", fmt.Sprintf(request, `,"stream":true`)).Body.Bytes())
 	assert.False(t, done, "llama-server sends no [DONE] here")
@@ -128,7 +128,7 @@ func TestTimings(t *testing.T) {
 // TestTimingsInQueue: the time that a request waits for others is in none of its times.
 func TestTimingsInQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		m := &fakeModel{step: time.Second, answer: func(string, answer.Settings) string { return "abcd" }}
+		m := &fakeModel{step: time.Second, answer: func(string, terms.Settings) string { return "abcd" }}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel = 1 })
 		var all sync.WaitGroup
 		for range 3 {
@@ -146,7 +146,7 @@ func TestTimingsInQueue(t *testing.T) {
 // TestLines: a second line ends an infill after a time.
 func TestLines(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		m := &fakeModel{step: time.Second, answer: func(string, answer.Settings) string { return "abcd\nefgh" }}
+		m := &fakeModel{step: time.Second, answer: func(string, terms.Settings) string { return "abcd\nefgh" }}
 		s := newTestServer(t, m, nil)
 		o := object(t, ask(t, s, "/infill",
 			`{"input_prefix":"a","input_suffix":"c","t_max_predict_ms":2500}`).Body.Bytes())
@@ -160,7 +160,7 @@ func TestLines(t *testing.T) {
 
 // TestEchoOfNothing: the text is repeated even if nothing follows it.
 func TestEchoOfNothing(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
+	s := newTestServer(t, &fakeModel{answer: func(string, terms.Settings) string { return "" }}, nil)
 	for _, more := range []string{``, `,"max_tokens":0`, `,"logprobs":1`} {
 		all, done := events(t, ask(t, s, "/v1/completions", `{"prompt":["ab","c"],"n":2,"echo":true,"stream":true`+more+
 			`}`).Body.Bytes())
@@ -176,7 +176,7 @@ func TestEchoOfNothing(t *testing.T) {
 // TestEchoLogProbs: the prompt's tokens have log-probabilities, except the first, and so have those of the answer with
 // the end token, complete and streamed; with max_tokens 0 only the prompt.
 func TestEchoLogProbs(t *testing.T) {
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "xy" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "xy" }}
 	s := newTestServer(t, m, nil)
 	probs := func(o any) any { return at(o, "choices", 0, "logprobs") }
 	o := object(t, ask(t, s, "/v1/completions",

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // requestLimiter limits the requests that are processed at once and those that wait, first come first served. Requests

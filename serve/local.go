@@ -3,10 +3,10 @@ package serve
 import (
 	"crypto/sha256"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
-
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // maxKept is the maximum number of messages to remember as local. Above it the oldest ones are forgotten.
@@ -27,7 +27,7 @@ func newLocalMessages() localMessages {
 }
 
 // hasLocal reports whether one of the messages must stay on this device, according to this or an earlier request.
-func (k localMessages) hasLocal(messages []answer.Message) (local bool) {
+func (k localMessages) hasLocal(messages []pilotfish.Message) (local bool) {
 	for _, m := range messages {
 		known := k.Contains(hashMessage(m))
 		if m.Local && !known {
@@ -38,6 +38,6 @@ func (k localMessages) hasLocal(messages []answer.Message) (local bool) {
 	return local
 }
 
-func hashMessage(m answer.Message) [sha256.Size]byte {
+func hashMessage(m pilotfish.Message) [sha256.Size]byte {
 	return sha256.Sum256(request.Encode([]any{m.Role, m.Content, m.Calls}))
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 const (
@@ -126,8 +127,8 @@ func TestLocalRefused(t *testing.T) {
 func TestKept(t *testing.T) {
 	racing.Spare(t)
 	k := newLocalMessages()
-	message := func(i int, local bool) []answer.Message {
-		return []answer.Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
+	message := func(i int, local bool) []pilotfish.Message {
+		return []pilotfish.Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
 	}
 	for i := range maxKept + 10 {
 		require.True(t, k.hasLocal(message(i, true)))
@@ -145,7 +146,7 @@ func TestKept(t *testing.T) {
 // TestReceipt: the receipt at the end of a request counts what left the device for all its answers, also if that is
 // nothing.
 func TestReceipt(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(prompt string, s answer.Settings) string {
+	s := newTestServer(t, &fakeModel{answer: func(prompt string, s terms.Settings) string {
 		if s.Local {
 			return "a"
 		}

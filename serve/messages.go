@@ -3,12 +3,12 @@ package serve
 import (
 	"encoding/json"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 func (s *Server) parseMessages(t *reply, body []byte) (*request.Chat, formatter, *request.Error) {
-	r, wrong := request.ReadMessages(body, s.o.Defaults)
+	r, wrong := request.ReadMessages(body, s.defaults)
 	return r, &messageFormatter{s: s, r: r, t: t}, wrong
 }
 
@@ -86,7 +86,7 @@ func (m *messageFormatter) stopReason() (reason string, sequence *string) {
 func (m *messageFormatter) wholeResponse(results []answer.Result, u usage) any {
 	m.Result = results[0].Complete(m.s.newID)
 	_, tokens := m.Text()
-	o := m.newMessage(u, withShortened(m.Ending, m.r.Origins(tokens)))
+	o := m.newMessage(u, withShortened(m.Ending, m.r.Origins(tokens, m.s.tokenText)))
 	for i, p := range m.Parts {
 		b := m.emptyBlock(i)
 		if text := string(p.Text); p.Thought {
@@ -99,7 +99,7 @@ func (m *messageFormatter) wholeResponse(results []answer.Result, u usage) any {
 		o.Content = append(o.Content, b)
 	}
 	reason, sequence := m.stopReason()
-	o.Stop, o.Sequence, o.Own.Sent = &reason, sequence, &u.sent
+	o.Stop, o.Sequence, o.Own.Sent = &reason, sequence, (*request.Receipt)(&u.sent)
 	return o
 }
 
@@ -125,7 +125,7 @@ func (m *messageFormatter) Open(i int) []any {
 }
 
 func (m *messageFormatter) Delta(i int, p answer.Piece) []any {
-	own := m.r.Origins(p.Tokens)
+	own := m.r.Origins(p.Tokens, m.s.tokenText)
 	d := map[string]any{"type": "text_delta", "text": p.Text}
 	text := p.Text
 	if p.Thought {

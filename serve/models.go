@@ -2,14 +2,13 @@ package serve
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // modelObject is an entry in the list of models, for OpenAI's and Anthropic's clients. Agents look for the length of
@@ -45,7 +44,7 @@ type modelAbilities struct {
 
 func (s *Server) detectAbilities() *modelAbilities {
 	n := s.model.Context()
-	limit := max(s.o.ContextLimit, n)
+	limit := max(s.model.ContextLimit(), n)
 	a := &modelAbilities{VLLM: n, LMStudio: n, OpenRouter: n, Groq: n, Anthropic: s.maxPromptTokens(), Limit: limit,
 		Capabilities: []string{"completion"},
 		Parameters: []string{"frequency_penalty", "logit_bias", "logprobs", "max_tokens", "min_p", "presence_penalty",
@@ -53,16 +52,16 @@ func (s *Server) detectAbilities() *modelAbilities {
 			"top_logprobs", "top_p"},
 		Architecture: map[string][]string{"input_modalities": {"text"}, "output_modalities": {"text"}},
 	}
-	a.Meta.Limit, a.Meta.Size, a.Meta.Vocab = limit, n, s.model.Vocabulary()
+	a.Meta.Limit, a.Meta.Size, a.Meta.Vocab = limit, n, s.vocabularySize()
 	if s.supportsTools() {
 		a.Capabilities = append(a.Capabilities, "tools", "tool_use")
 		a.Parameters = append(a.Parameters, "tool_choice", "tools")
 	}
-	if s.o.Defaults.Thinks {
+	if s.defaults.Thinks {
 		a.Capabilities = append(a.Capabilities, "thinking")
 		a.Parameters = append(a.Parameters, "include_reasoning", "reasoning")
 	}
-	if _, err := s.model.Infill(answer.Infill{}); err == nil {
+	if _, err := s.infillTokens(pilotfish.Infill{}); err == nil {
 		a.Capabilities = append(a.Capabilities, "insert")
 	}
 	return a
@@ -71,12 +70,12 @@ func (s *Server) detectAbilities() *modelAbilities {
 // supportsTools reports whether the model's chat template writes tools into the prompt.
 func (s *Server) supportsTools() bool {
 	const name = "name_of_a_tool"
-	ids, err := s.model.Chat(answer.Conversation{Messages: []answer.Message{{Role: "user", Content: "?"}},
-		Tools: []json.RawMessage{json.RawMessage(`{"type":"function","function":{"name":"` + name + `",` +
-			`"description":"?","parameters":{"type":"object","properties":{}}}}`)}})
+	ids, err := s.model.ChatTokens([]pilotfish.Message{{Role: "user", Content: "?"}}, [][]byte{
+		[]byte(`{"type":"function","function":{"name":"` + name + `",` +
+			`"description":"?","parameters":{"type":"object","properties":{}}}}`)})
 	var text []byte
 	for _, id := range ids {
-		text = append(text, s.model.Bytes(id)...)
+		text = append(text, s.tokenBytes(id)...)
 	}
 	return err == nil && bytes.Contains(text, []byte(name))
 }

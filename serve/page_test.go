@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/browsertest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // shownPage starts a server with a chat page, and a browser for it.
@@ -57,10 +58,10 @@ func textsOf(b *browsertest.Browser, selector string) []string {
 }
 
 // routed makes the large model of a test change c to C and agree with A; it is late for L, and not asked for U.
-func routed(t *answer.Token) {
+func routed(t *pilotfish.Token) {
 	switch t.ID {
 	case 'C':
-		t.Local, t.Asked = "c", true
+		t.Local, t.Asked = 'c', true
 	case 'A':
 		t.Origin, t.Asked = "cloud", true
 	case 'L', 'U':
@@ -81,7 +82,7 @@ func TestPageInBrowser(t *testing.T) {
 		"\n|a|b|\n|-|-|\n|é|2|\n\n[web](https://a.example/x) [bad](javascript:hostile()) [no](ftp://a) " +
 		"![dot](https://a.b/)\n\n$$\nx_1*y\n- z_2*\n$$\n\n<img src=x onerror=\"window.hostile = 1\">&amp;<b>\n\n" +
 		"```go\nif a <C {\n\treturn\n}\n"
-	m := &fakeModel{change: routed, answer: func(string, answer.Settings) string {
+	m := &fakeModel{change: routed, answer: func(string, terms.Settings) string {
 		return markdown + strings.Repeat("w", 300)
 	}}
 	_, b := shownPage(t, m, func(o *Options) { o.Cloud = theCloud })
@@ -104,9 +105,9 @@ func TestPageInBrowser(t *testing.T) {
 			assert.Regexp(t, `^\d+ tokens, asked 4, changed 2, 1 not answered in time, .* tokens/s, `+
 				`sent 6 tokens of text \(14 bytes\) to gw:1$`, textsOf(b, ".assistant > .about")[0])
 			press(b, "Source of the answer")
-			assert.Equal(t, []string{m.answer("", answer.Settings{})}, textsOf(b, ".assistant .text"))
+			assert.Equal(t, []string{m.answer("", terms.Settings{})}, textsOf(b, ".assistant .text"))
 			sent(b, "second", 2)
-			assert.Equal(t, "user:first\nassistant:"+m.answer("", answer.Settings{})+"\nuser:second\nassistant:",
+			assert.Equal(t, "user:first\nassistant:"+m.answer("", terms.Settings{})+"\nuser:second\nassistant:",
 				m.prompts[len(m.prompts)-1])
 			assert.LessOrEqual(t, browsertest.Evaluated[int](b, `Math.max(document.documentElement.scrollWidth, `+
 				`...[...document.querySelectorAll("body > *")].map((e) => e.scrollWidth))`), width)
@@ -144,7 +145,7 @@ func TestPageGrows(t *testing.T) {
 // newControlledModel returns a model with a short answer, and those for questions with "long" and "secret".
 func newControlledModel() *fakeModel {
 	return &fakeModel{step: time.Millisecond, context: 1 << 20, change: routed,
-		answer: func(prompt string, _ answer.Settings) string {
+		answer: func(prompt string, _ terms.Settings) string {
 			if strings.Contains(prompt, "long") {
 				return strings.Repeat("x", 100000)
 			}
@@ -156,7 +157,7 @@ func newControlledModel() *fakeModel {
 }
 
 // last returns the last prompt and its settings.
-func (m *fakeModel) last() (string, answer.Settings) {
+func (m *fakeModel) last() (string, terms.Settings) {
 	return m.prompts[len(m.prompts)-1], m.asked[len(m.asked)-1]
 }
 

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
-
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // pin is a text that clients change from one request of a conversation to the next. As all of the prompt after it would
@@ -79,9 +79,11 @@ func newPins() pins {
 }
 
 // pinMessages replaces the changing texts in a client's conversation. It also returns the names of these texts.
-func (p pins) pinMessages(client string, messages []answer.Message, tools bool) (_ []answer.Message, names []string) {
+func (p pins) pinMessages(
+	client string, messages []pilotfish.Message, tools bool,
+) (_ []pilotfish.Message, names []string) {
 	system := len(messages)
-	if i := slices.IndexFunc(messages, func(m answer.Message) bool { return m.Role != "system" }); i >= 0 {
+	if i := slices.IndexFunc(messages, func(m pilotfish.Message) bool { return m.Role != "system" }); i >= 0 {
 		system = i
 	}
 	before := sha256.Sum256([]byte(client))
@@ -92,7 +94,7 @@ func (p pins) pinMessages(client string, messages []answer.Message, tools bool) 
 		}
 		before = chainHash(before, text)
 	}
-	var fixed []answer.Message
+	var fixed []pilotfish.Message
 	for i, m := range messages {
 		for _, pin := range p.all {
 			if m.Role == "assistant" || pin.system && i >= system || pin.tools && !tools {

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestPins: what each kind of changing text becomes in the system text of an agent; "": it stays.
@@ -36,7 +37,7 @@ func TestPins(t *testing.T) {
 	} {
 		for _, tools := range []bool{true, false} {
 			header := strings.HasPrefix(text, "x-")
-			got, names := newPins().pinMessages("", []answer.Message{{Role: "system", Content: text}}, tools)
+			got, names := newPins().pinMessages("", []pilotfish.Message{{Role: "system", Content: text}}, tools)
 			if want == "" || !tools && !header {
 				assert.Equal(t, text, got[0].Content)
 				assert.Empty(t, names)
@@ -45,17 +46,18 @@ func TestPins(t *testing.T) {
 			assert.Equal(t, want, got[0].Content)
 			assert.Equal(t, []string{map[bool]string{true: "billing header", false: "time of day"}[header]}, names)
 		}
-		got, _ := newPins().pinMessages("", []answer.Message{{Role: "user", Content: text},
+		got, _ := newPins().pinMessages("", []pilotfish.Message{{Role: "user", Content: text},
 			{Role: "system", Content: text}}, true)
 		assert.Equal(t, text, got[0].Content, "a user's text")
 		assert.Equal(t, text, got[1].Content, "a later message")
 	}
 	late := strings.Repeat(" ", pinnedBytes) + "now: 2026-11-29 10:23"
-	got, _ := newPins().pinMessages("", []answer.Message{{Role: "system", Content: late}}, true)
+	got, _ := newPins().pinMessages("", []pilotfish.Message{{Role: "system", Content: late}}, true)
 	assert.Equal(t, late, got[0].Content, "not at the beginning")
-	got, _ = newPins().pinMessages("", []answer.Message{{Role: "system", Content: "x-anthropic-billing-header: cch=1;"},
+	got, _ = newPins().pinMessages("", []pilotfish.Message{
+		{Role: "system", Content: "x-anthropic-billing-header: cch=1;"},
 		{Role: "system"}, {Role: "user"}}, false)
-	assert.Equal(t, []answer.Message{{Role: "system"}, {Role: "user"}}, got, "a message of nothing else is left out")
+	assert.Equal(t, []pilotfish.Message{{Role: "system"}, {Role: "user"}}, got, "a message of nothing else is left out")
 }
 
 // TestPinBudgets: budgets keep the value that was first seen at their place of a conversation, whatever a client sends
@@ -72,7 +74,7 @@ func TestPinBudgets(t *testing.T) {
 	} {
 		for _, role := range []string{"system", "user", "tool"} {
 			get := func(client, first string, n int) string {
-				got, _ := p.pinMessages(client, []answer.Message{{Role: role, Content: fmt.Sprintf(form, n)},
+				got, _ := p.pinMessages(client, []pilotfish.Message{{Role: role, Content: fmt.Sprintf(form, n)},
 					{Role: "user", Content: first}}, true)
 				return got[0].Content
 			}
@@ -84,19 +86,19 @@ func TestPinBudgets(t *testing.T) {
 			}
 		}
 	}
-	own := []answer.Message{{Role: "assistant", Content: "<total_tokens>5 tokens left</total_tokens>"}}
+	own := []pilotfish.Message{{Role: "assistant", Content: "<total_tokens>5 tokens left</total_tokens>"}}
 	_, names := p.pinMessages("a", own, true)
 	assert.Empty(t, names, "the model's own text")
 	for _, text := range []string{"there are %d tokens left", "log:\nToken usage: 1/2; %d remaining\nend"} {
 		for n := range 2 {
-			m := []answer.Message{{Role: "tool", Content: fmt.Sprintf(text, n)}}
+			m := []pilotfish.Message{{Role: "tool", Content: fmt.Sprintf(text, n)}}
 			got, names := p.pinMessages("a", m, true)
 			assert.Equal(t, m, got)
 			assert.Empty(t, names)
 		}
 	}
 	many := strings.Repeat("<total_tokens>7 tokens left</total_tokens>", 5000)
-	got, _ := p.pinMessages("a", []answer.Message{{Role: "user", Content: many}}, true)
+	got, _ := p.pinMessages("a", []pilotfish.Message{{Role: "user", Content: many}}, true)
 	assert.Equal(t, many, got[0].Content)
 	assert.Less(t, p.Len(), 100, "of one message, a few")
 }
@@ -111,7 +113,7 @@ func TestPinnedConversation(t *testing.T) {
 		responses: `{"tools":[{"type":"function","name":"t"}],"instructions":%q,"input":[`,
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
-		m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }, context: 1 << 20}
+		m := &fakeModel{answer: func(string, terms.Settings) string { return "fine" }, context: 1 << 20}
 		var log bytes.Buffer
 		var got []Event
 		s := newTestServer(t, m, func(o *Options) {

@@ -7,13 +7,12 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // sessionPool keeps sessions with their texts, so that a request which continues one of them only computes its new
 // part.
 type sessionPool struct {
-	model  answer.Model
+	model  model
 	limit  int     // sessions, including those in use
 	folder *Folder // of texts without a place in memory; nil: they are dropped
 	log    *slog.Logger
@@ -24,7 +23,7 @@ type sessionPool struct {
 	used int
 }
 
-func newSessionPool(m answer.Model, limit int, f *Folder, log *slog.Logger) *sessionPool {
+func newSessionPool(m model, limit int, f *Folder, log *slog.Logger) *sessionPool {
 	p := &sessionPool{model: m, limit: limit, folder: f, log: log}
 	p.back.L = &p.mu
 	return p
@@ -32,7 +31,7 @@ func newSessionPool(m answer.Model, limit int, f *Folder, log *slog.Logger) *ses
 
 // pooledSession is a session with its text.
 type pooledSession struct {
-	answer.Session
+	session
 	text   []int32 // of the last prompt and its answer, as far as it is in the KV cache
 	prompt int     // tokens of the prompt in it
 	lent   int     // number of sessions that are copying its beginning
@@ -50,16 +49,16 @@ func (p *sessionPool) acquireSession(ctx context.Context, prompt []int32, chat b
 		return c.use
 	}
 	if c.old != nil {
-		p.folder.saveText(ctx, c.old.Session)
+		p.folder.saveText(ctx, c.old.session)
 		_ = c.old.Close() // frees its memory
 	}
-	h := &pooledSession{Session: p.model.NewSession()}
-	loaded := p.folder.loadText(ctx, h.Session, prompt, c.same)
+	h := &pooledSession{session: p.model.NewSession()}
+	loaded := p.folder.loadText(ctx, h.session, prompt, c.same)
 	if c.from == nil {
 		return h
 	}
 	if !loaded {
-		if err := h.CopyKV(ctx, c.from.Session, c.same); err != nil && ctx.Err() == nil {
+		if err := h.CopyKV(ctx, c.from.session, c.same); err != nil && ctx.Err() == nil {
 			p.log.Warn("the beginning of a text could not be copied: it is computed again", "error", err)
 		}
 	}
@@ -150,7 +149,7 @@ func (p *sessionPool) saveAndCloseIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.idle {
-		p.folder.saveText(context.Background(), h.Session)
+		p.folder.saveText(context.Background(), h.session)
 		_ = h.Close()
 	}
 	p.idle = nil

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // Limits for the compilation of the schemas of requests.

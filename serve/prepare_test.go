@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 const withSchema = `{"prompt":"x","response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}}}`
 
 // slowSchemas returns a model that is slow at making grammars.
 func slowSchemas(takes time.Duration) *fakeModel {
-	return &fakeModel{check: func(ctx context.Context, s answer.Settings) ([]string, error) {
+	return &fakeModel{check: func(ctx context.Context, s terms.Settings) ([]string, error) {
 		if s.Schema == nil {
 			return nil, nil
 		}
@@ -166,7 +166,7 @@ func TestClients(t *testing.T) {
 // TestIgnoredTold: keywords without effect are listed in the answer, and in the first chunk of a stream: those of the
 // schema of the answer, and those of parameters of tools.
 func TestIgnoredTold(t *testing.T) {
-	m := &fakeModel{check: func(_ context.Context, s answer.Settings) ([]string, error) {
+	m := &fakeModel{check: func(_ context.Context, s terms.Settings) ([]string, error) {
 		switch {
 		case s.Schema == nil:
 			return nil, nil
@@ -206,7 +206,7 @@ func TestIgnoredTold(t *testing.T) {
 	assert.Contains(t, w.Body.String(), `"ignored":["response_format.json_schema.schema#/a"]`)
 	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`)
 	assert.NotContains(t, w.Body.String(), "ignored")
-	m.check = func(context.Context, answer.Settings) ([]string, error) { return make([]string, 150), nil }
+	m.check = func(context.Context, terms.Settings) ([]string, error) { return make([]string, 150), nil }
 	w = ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],`+format+`,"tools":[`+
 		`{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`)
 	assert.Len(t, at(object(t, w.Body.Bytes()), "pilotfish", "ignored"), 100, "a client can choose their number")

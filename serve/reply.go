@@ -16,8 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // reply is one request and the response to it.
@@ -260,9 +261,9 @@ func (s *Server) validateRequest(r *request.Request) *request.Error {
 		return s.unknownModel(r.Model)
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Settings.LogitBias)) {
-		if int(id) >= s.model.Vocabulary() {
+		if int(id) >= s.vocabularySize() {
 			return request.Invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d",
-				id, s.model.Vocabulary())
+				id, s.vocabularySize())
 		}
 	}
 	if !r.Seeded {
@@ -357,11 +358,12 @@ func (t *reply) answerPrompt(ctx context.Context, j *job, first int, prompt []in
 		t.e.Answers++
 		t.e.Tokens += len(a.IDs)
 		t.e.Thought += a.Thought
-		t.e.Cloud += a.Total.Cloud
+		t.e.Cloud += a.Total.CloudTokens
 		t.e.Asks += a.Total.Asks
-		t.e.Left.Add(a.Total.Sent)
+		t.e.Left = t.e.Left.Plus(a.Total.Receipt)
+		t.e.Unlike = t.e.Unlike || a.Total.Unlike
 		if i == 0 {
-			t.e.Cached += a.Total.Reused
+			t.e.Cached += a.Total.ReusedTokens
 		}
 		text = append(prompt[:len(prompt):len(prompt)], a.IDs...)
 		if err == nil {
@@ -400,7 +402,7 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 
 	first, took time.Duration // until the first token, and from then on
-	sent        answer.Sent
+	sent        pilotfish.Receipt
 }
 
 func (t *reply) currentUsage() usage {

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 func (s *Server) parseResponses(_ *reply, body []byte) (*request.Chat, formatter, *request.Error) {
-	r, wrong := request.ReadResponse(body, s.o.Defaults, s.kept)
+	r, wrong := request.ReadResponse(body, s.defaults, s.kept)
 	return &r.Chat, &responseFormatter{s: s, r: r}, wrong
 }
 
@@ -103,7 +104,7 @@ func (c *responseFormatter) outputItem(i int, status string) outputItem {
 	return o
 }
 
-func (c *responseFormatter) outputText(thought bool, text string, tokens []answer.Token) outputText {
+func (c *responseFormatter) outputText(thought bool, text string, tokens []pilotfish.Token) outputText {
 	if thought {
 		return outputText{Type: "reasoning_text", Text: text}
 	}
@@ -125,7 +126,7 @@ func (c *responseFormatter) responseObject(status string) map[string]any {
 	maps.Copy(o, map[string]any{
 		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status,
 		"model": c.r.Model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
-		"system_fingerprint": c.s.fingerprint, request.OwnName: c.r.Own(),
+		"system_fingerprint": c.s.o.Fingerprint, request.OwnName: c.r.Own(),
 	})
 	return o
 }
@@ -146,7 +147,7 @@ func (c *responseFormatter) finishResponse(u usage) map[string]any {
 		"output_tokens": u.Completion, "output_tokens_details": u.Of,
 		"total_tokens": u.Total}
 	_, tokens := c.Text()
-	o[request.OwnName] = messageOwn{c.r.Ended(u.sent), withShortened(c.Ending, c.r.Origins(tokens))}
+	o[request.OwnName] = messageOwn{c.r.Ended(u.sent), withShortened(c.Ending, c.r.Origins(tokens, c.s.tokenText))}
 	if c.r.Store {
 		c.storeForContinuation(request.Encode(o))
 	}
@@ -155,16 +156,16 @@ func (c *responseFormatter) finishResponse(u usage) map[string]any {
 
 func (c *responseFormatter) storeForContinuation(object []byte) {
 	talk := answer.Conversation{Messages: slices.Clone(c.r.Talk.Messages[c.r.From:])}
-	items := map[string]answer.Message{}
+	items := map[string]pilotfish.Message{}
 	for _, p := range c.Parts {
-		m := answer.Message{Role: "assistant"}
+		m := pilotfish.Message{Role: "assistant"}
 		switch {
 		case p.Thought:
 			m.Thought = string(p.Text)
 		case p.Tool == "":
 			m.Content = string(p.Text)
 		default:
-			m.Calls = []answer.Call{{ID: "call_" + p.ID, Name: p.Tool, Arguments: p.Text}}
+			m.Calls = []pilotfish.ToolCall{{ID: "call_" + p.ID, Name: p.Tool, Arguments: p.Text}}
 		}
 		m.Local = c.r.Settings.Local
 		items[itemID(p)] = m
@@ -231,7 +232,7 @@ func (c *responseFormatter) Delta(i int, p answer.Piece) []any {
 	if p.Thought {
 		return []any{c.newItemEvent("response.reasoning_text.delta", i, namedEvent{"delta": p.Text})}
 	}
-	own, says := c.r.Origins(p.Tokens), c.outputText(false, p.Text, p.Tokens)
+	own, says := c.r.Origins(p.Tokens, c.s.tokenText), c.outputText(false, p.Text, p.Tokens)
 	if p.Text == "" && own == nil && len(*says.LogProbs) == 0 {
 		return nil
 	}

@@ -3,7 +3,9 @@ package serve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,17 +13,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
-// Options configure a server. Names, Random and Log are required.
+// Options configure a server. The zero value works.
 type Options struct {
-	Names []string // of the model; the first one is the default
-	// ContextLimit is the longest context that the model allows, for the list of models; 0: its context.
-	ContextLimit int
-	Fingerprint  string // of the model and its software; equal fingerprints and seeds give equal answers
-	Defaults     request.Defaults
+	Names []string // of the model, the first one is the default; none: the name in its file
+	// Fingerprint is of the model and its software: equal ones, with equal seeds, give equal answers; "": of its file.
+	Fingerprint string
+	// Route says how answers use a large model, as in [pilotfish.Session.Generate]; nil: none.
+	Route *pilotfish.Route
+
+	Temperature float64 // of requests that give none; 0 is greedy
+	Provenance  bool    // report which model chose each token, also if the request does not ask for it
+	Strict      bool    // refuse unknown fields of requests, instead of ignoring them
 
 	Keys    []string // a request must have one of them; none: all requests are accepted
 	Origins []string // web pages that may use the API, such as "https://example.org"; "*": any
@@ -44,9 +50,9 @@ type Options struct {
 	KeepAlive time.Duration // interval of comments in a stream without data; 0 means 15 s
 
 	Metrics http.Handler  // of /metrics; nil: none
-	Random  func() uint64 // for ids, and for seeds of requests without one
-	Events  func(Event)   // called after each request; may be nil
-	Log     *slog.Logger
+	Random  func() uint64 // for ids, and for seeds of requests without one; nil: [rand.Uint64]
+	Events  func(Event)   // called after each request; nil: none
+	Log     *slog.Logger  // has a line for each request, without texts; nil: none
 }
 
 func (o Options) withDefaults() Options {
@@ -59,23 +65,29 @@ func (o Options) withDefaults() Options {
 	if o.Events == nil {
 		o.Events = func(Event) {}
 	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	return o
 }
 
 // Server handles requests. It is an [http.Handler].
 type Server struct {
-	o       Options
-	model   answer.Model
-	keys    keys
-	limiter *requestLimiter
+	o        Options
+	model    model
+	keys     keys
+	defaults request.Defaults
+	limiter  *requestLimiter
 	// tokenizers limits the requests that are rendered and tokenized at once, like limiter those that are answered.
-	tokenizers  *requestLimiter
-	compiling   *compileLimiter
-	pool        *sessionPool
-	kept        *responseStore
-	mux         *http.ServeMux
-	begun       time.Time
-	fingerprint string
+	tokenizers *requestLimiter
+	compiling  *compileLimiter
+	pool       *sessionPool
+	kept       *responseStore
+	mux        *http.ServeMux
+	begun      time.Time
 
 	refusals  *limitedLog
 	fields    ignoredFields
@@ -91,18 +103,34 @@ type Server struct {
 	runs sync.WaitGroup // requests under way; Add under mu
 }
 
-// New returns a server for a model. The caller must call Close at the end.
-func New(m answer.Model, o Options) *Server {
+// New returns a server for a model, which must stay open until [Server.Close]. The server is an [http.Handler] for the
+// paths of the package comment: http.Handle("/v1/", serve.New(model, serve.Options{})) serves those below /v1.
+func New(m *pilotfish.Model, o Options) *Server {
+	if len(o.Names) == 0 {
+		o.Names = []string{cmp.Or(m.Name(), request.OwnName)}
+	}
+	if file, err := m.Fingerprint(); err == nil && o.Fingerprint == "" {
+		o.Fingerprint = fmt.Sprintf("fp_%.12s", file)
+	}
+	routed := routedModel{Model: m}
+	if o.Route != nil {
+		routed.options = []pilotfish.Option{*o.Route}
+	}
+	return newServer(routed, o)
+}
+
+func newServer(m model, o Options) *Server {
 	o = o.withDefaults()
-	o.Defaults.Thinks = m.Thinks(nil)
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		limiter:    newRequestLimiter(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		tokenizers: newRequestLimiter(o.Parallel, o.Queue, 0),
 		compiling:  newCompileLimiter(o.Parallel + o.Queue),
 		pool:       newSessionPool(m, o.Sessions, o.Folder, o.Log),
 		kept:       newResponseStore(o.Kept), mux: http.NewServeMux(), begun: time.Now(),
-		fingerprint: o.Fingerprint, refusals: newLimitedLog(), fields: newIgnoredFields(),
+		refusals: newLimitedLog(), fields: newIgnoredFields(),
 		locals: newLocalMessages(), pins: newPins()}
+	s.defaults = request.Defaults{Temperature: o.Temperature, Provenance: o.Provenance, Strict: o.Strict,
+		Thinks: s.mayThink(nil)}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.abilities = sync.OnceValue(s.detectAbilities)
 	s.addRoutes()

@@ -19,15 +19,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // TestReuse: a second turn of a chat computes only the new tokens, and usage reports it; another chat has its own
 // session, and a repeated request reuses the whole prompt.
 func TestReuse(t *testing.T) {
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "fine" }}
 	s := newTestServer(t, m, nil)
 	cached := func(messages string) float64 {
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[`+messages+`]}`)
@@ -90,12 +91,12 @@ func TestPool(t *testing.T) {
 	m := &fakeModel{}
 	p := newSessionPool(m, 3, nil, slog.New(slog.DiscardHandler))
 	put := func(h *pooledSession, text string, prompt int) {
-		h.Session.(*fakeSession).text = idsOf(text)
+		h.session.(*fakeSession).text = idsOf(text)
 		p.releaseSession(h, idsOf(text), prompt)
 	}
 	take := func(prompt string) (h *pooledSession, known string) {
 		h = p.acquireSession(t.Context(), idsOf(prompt), true)
-		return h, textOf(h.Session.(*fakeSession).text)
+		return h, textOf(h.session.(*fakeSession).text)
 	}
 	a, known := take("system a?")
 	assert.Empty(t, known)
@@ -124,7 +125,7 @@ func TestPool(t *testing.T) {
 	put(d, "system d?", 9)
 	e, known := take("outside")
 	assert.Equal(t, "o", known)
-	assert.True(t, b.Session.(*fakeSession).closed, "the oldest session is closed")
+	assert.True(t, b.session.(*fakeSession).closed, "the oldest session is closed")
 	put(e, "outside", 7)
 	assert.Equal(t, 3, m.open)
 	p.releaseSession(p.acquireSession(t.Context(), idsOf("outside"), true), nil, 0)
@@ -143,10 +144,10 @@ func TestPoolOfCompletions(t *testing.T) {
 	got := p.acquireSession(t.Context(), idsOf("aaxx"), false)
 	assert.Same(t, a, got)
 	p.releaseSession(a, idsOf("aaxxcccc"), 4)
-	a.Session.(*fakeSession).text = idsOf("aaxxcccc")
+	a.session.(*fakeSession).text = idsOf("aaxxcccc")
 	got = p.acquireSession(t.Context(), idsOf("ayyy"), false)
 	assert.NotSame(t, a, got)
-	assert.Equal(t, "a", textOf(got.Session.(*fakeSession).text))
+	assert.Equal(t, "a", textOf(got.session.(*fakeSession).text))
 	p.releaseSession(got, idsOf("ayyy"), 4)
 	p.saveAndCloseIdle()
 }
@@ -157,11 +158,11 @@ func TestPoolOfCancelled(t *testing.T) {
 	p := newSessionPool(&fakeModel{}, 4, nil, slog.New(slog.DiscardHandler))
 	defer p.saveAndCloseIdle()
 	put := func(h *pooledSession, prompt, computed string) {
-		h.Session.(*fakeSession).text = idsOf(computed)
+		h.session.(*fakeSession).text = idsOf(computed)
 		p.releaseSession(h, idsOf(prompt), len(prompt))
 	}
 	part := p.acquireSession(t.Context(), idsOf("system that is cut"), true)
-	whole := &pooledSession{Session: p.model.NewSession()}
+	whole := &pooledSession{session: p.model.NewSession()}
 	p.used++
 	put(part, "system that is cut", "sys")
 	assert.Same(t, part, p.acquireSession(t.Context(), idsOf("system that is cut"), true))
@@ -174,13 +175,13 @@ func TestPoolOfCancelled(t *testing.T) {
 // slowCopy is a model with sessions that are copied slowly.
 type slowCopy struct{ *fakeModel }
 
-func (m slowCopy) NewSession() answer.Session {
+func (m slowCopy) NewSession() session {
 	return slowSession{m.fakeModel.NewSession().(*fakeSession)}
 }
 
 type slowSession struct{ *fakeSession }
 
-func (s slowSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
+func (s slowSession) CopyKV(ctx context.Context, from session, n int) error {
 	time.Sleep(time.Second)
 	if from.(slowSession).closed {
 		return errors.New("closed during a copy")
@@ -196,7 +197,7 @@ func TestPoolLends(t *testing.T) {
 			m := &fakeModel{}
 			p := newSessionPool(slowCopy{m}, 2, nil, slog.New(slog.DiscardHandler))
 			give := func(h *pooledSession, text string) {
-				h.Session.(slowSession).fakeSession.text = idsOf(text)
+				h.session.(slowSession).fakeSession.text = idsOf(text)
 				p.releaseSession(h, idsOf(text), len(text))
 			}
 			give(p.acquireSession(t.Context(), idsOf("x"), true), "x")
@@ -206,8 +207,8 @@ func TestPoolLends(t *testing.T) {
 			begin := time.Now()
 			all.Go(func() {
 				h := p.acquireSession(t.Context(), idsOf("system b"), true) // in place of x
-				assert.Equal(t, "system ", textOf(h.Session.(slowSession).text))
-				assert.False(t, goesOn && a.Session.(slowSession).closed)
+				assert.Equal(t, "system ", textOf(h.session.(slowSession).text))
+				assert.False(t, goesOn && a.session.(slowSession).closed)
 				time.Sleep(time.Second) // in virtual time: the requests that waited for the copy continue meanwhile
 				give(h, "system b")
 			})
@@ -250,11 +251,11 @@ func TestPoolWakesAll(t *testing.T) {
 // brokenCopy is a model with sessions that cannot be copied.
 type brokenCopy struct{ *fakeModel }
 
-func (m brokenCopy) NewSession() answer.Session { return brokenSession{m.fakeModel.NewSession()} }
+func (m brokenCopy) NewSession() session { return brokenSession{m.fakeModel.NewSession()} }
 
-type brokenSession struct{ answer.Session }
+type brokenSession struct{ session }
 
-func (brokenSession) CopyKV(context.Context, answer.Session, int) error {
+func (brokenSession) CopyKV(context.Context, session, int) error {
 	return errors.New("no memory")
 }
 
@@ -391,16 +392,16 @@ func TestOrigins(t *testing.T) {
 // has them, thoughts and gaps.
 func TestModels(t *testing.T) {
 	for name, c := range map[string]struct {
-		m    answer.Model
+		m    model
 		want []any
 	}{
-		"tools and gaps": {&fakeModel{context: 77}, []any{"completion", "tools", "tool_use", "insert"}},
-		"tools and thoughts": {&fakeModel{context: 77, thinks: true, solid: true},
+		"tools and gaps": {&fakeModel{context: 77, longest: 99}, []any{"completion", "tools", "tool_use", "insert"}},
+		"tools and thoughts": {&fakeModel{context: 77, longest: 99, thinks: true, solid: true},
 			[]any{"completion", "tools", "tool_use", "thinking"}},
-		"no tools": {toolless{&fakeModel{context: 77}}, []any{"completion", "insert"}},
+		"no tools": {toolless{&fakeModel{context: 77, longest: 99}}, []any{"completion", "insert"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newTestServer(t, c.m, func(o *Options) { o.ContextLimit = 99 })
+			s := newTestServer(t, c.m, nil)
 			one := object(t, ask(t, s, "/v1/models/small", "").Body.Bytes())
 			assert.Equal(t, at(object(t, ask(t, s, "/v1/models", "").Body.Bytes()), "data", 1), any(one))
 			for name, want := range map[string]any{"max_model_len": 77.0, "loaded_context_length": 77.0,
@@ -420,9 +421,8 @@ func TestModels(t *testing.T) {
 // toolless is a model with a template that leaves tools out.
 type toolless struct{ *fakeModel }
 
-func (m toolless) Chat(c answer.Conversation) ([]int32, error) {
-	c.Tools = nil
-	return m.fakeModel.Chat(c)
+func (m toolless) ChatTokens(turns []pilotfish.Message, _ [][]byte, values ...pilotfish.TemplateValue) ([]int32, error) {
+	return m.fakeModel.ChatTokens(turns, nil, values...)
 }
 
 // TestCountRefused: counting the tokens of a prompt is refused like an answer to it, and does not wait for answers, but
@@ -597,7 +597,7 @@ func TestHangUp(t *testing.T) {
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
 	var got []Event
-	m := &fakeModel{answer: func(string, answer.Settings) string { return "private answerC" }}
+	m := &fakeModel{answer: func(string, terms.Settings) string { return "private answerC" }}
 	s := newTestServer(t, m, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		o.Keys = []string{"a-very-secret-key"}
@@ -627,7 +627,7 @@ func TestLog(t *testing.T) {
 // TestPanic: a panic of the model is an error of one request, streamed or not; its place is freed and no session is
 // lost.
 func TestPanic(t *testing.T) {
-	m := &fakeModel{answer: func(prompt string, s answer.Settings) string {
+	m := &fakeModel{answer: func(prompt string, s terms.Settings) string {
 		if prompt == "panic" || prompt == "second" && s.Seed == 8 {
 			panic("a bug")
 		}

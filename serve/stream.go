@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // buffered is the number of chunks that a stream buffers for a slow reader. A chunk has some hundred bytes, with the

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // thinkingModel is a model that thinks before each answer.
 func thinkingModel(said string) *fakeModel {
-	return &fakeModel{thinks: true, answer: func(prompt string, _ answer.Settings) string {
+	return &fakeModel{thinks: true, answer: func(prompt string, _ terms.Settings) string {
 		_, after, _ := strings.Cut(said, "</think>")
 		turn := prompt[strings.LastIndex(prompt, "assistant:"):]
 		if !strings.HasPrefix(said, "<think>") || !strings.Contains(turn, "<think>") {
@@ -171,7 +172,7 @@ func TestThoughtThenFormat(t *testing.T) {
 
 	for _, choice := range []string{`"auto"`, `"required"`} {
 		m = thinkingModel("")
-		m.answer = func(prompt string, o answer.Settings) string {
+		m.answer = func(prompt string, o terms.Settings) string {
 			switch {
 			case strings.HasSuffix(prompt, callMark+"\n"):
 				assert.NotNil(t, o.Schema)
@@ -290,6 +291,6 @@ func TestChatRefused(t *testing.T) {
 
 type refusingModel struct{ *fakeModel }
 
-func (refusingModel) Chat(answer.Conversation) ([]int32, error) {
-	return nil, &answer.ChatError{Err: errors.New("roles must alternate")}
+func (refusingModel) ChatTokens([]pilotfish.Message, [][]byte, ...pilotfish.TemplateValue) ([]int32, error) {
+	return nil, fmt.Errorf("%w: roles must alternate", pilotfish.ErrChat)
 }

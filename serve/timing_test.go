@@ -21,14 +21,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // long is an answer of n tokens.
-func long(n int) func(string, answer.Settings) string {
-	return func(string, answer.Settings) string { return strings.Repeat("x", n) }
+func long(n int) func(string, terms.Settings) string {
+	return func(string, terms.Settings) string { return strings.Repeat("x", n) }
 }
 
 const streaming = `{"prompt":"p","stream":true,"max_tokens":100000}`
@@ -123,7 +124,7 @@ func TestStreamsBegin(t *testing.T) {
 func TestErrorBehindSilence(t *testing.T) {
 	for _, step := range []time.Duration{0, 20 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
-			m := &fakeModel{step: step, answer: func(string, answer.Settings) string {
+			m := &fakeModel{step: step, answer: func(string, terms.Settings) string {
 				return strings.Repeat("x",
 					int(step/time.Second)/20)
 			},
@@ -194,7 +195,7 @@ func TestDisconnectInQueue(t *testing.T) {
 // refused with a time to retry.
 func TestQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		m := &fakeModel{step: time.Second, answer: func(prompt string, _ answer.Settings) string {
+		m := &fakeModel{step: time.Second, answer: func(prompt string, _ terms.Settings) string {
 			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at the same time
 		}}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 2, 3 })
@@ -318,19 +319,19 @@ type lingering struct {
 	busy *atomic.Int32 // answers
 }
 
-func (m lingering) NewSession() answer.Session { return lingers{m.fakeModel.NewSession(), m.busy} }
+func (m lingering) NewSession() session { return lingers{m.fakeModel.NewSession(), m.busy} }
 
 type lingers struct {
-	answer.Session
+	session
 	busy *atomic.Int32
 }
 
-func (s lingers) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token, error] {
-	return func(yield func(answer.Token, error) bool) {
+func (s lingers) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token, error] {
+	return func(yield func(pilotfish.Token, error) bool) {
 		s.busy.Add(1)
 		defer s.busy.Add(-1)
 		defer time.Sleep(time.Second)
-		s.Session.Generate(ctx, prompt, o)(func(t answer.Token, err error) bool {
+		s.session.Generate(ctx, prompt, o)(func(t pilotfish.Token, err error) bool {
 			if err != nil {
 				err = errors.New("the model was interrupted")
 			}
@@ -491,7 +492,7 @@ func TestStalled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		codes := map[string]int{}
-		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ answer.Settings) string {
+		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ terms.Settings) string {
 			return strings.Repeat("x", map[string]int{"p": 5000}[prompt]+10)
 		}}
 		s := newTestServer(t, m, func(o *Options) {

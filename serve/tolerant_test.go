@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Paths of the APIs, and the beginning of a chat.
@@ -92,7 +93,7 @@ func TestTolerance(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, "%s: %s", c["body"], w.Body)
 		assert.Equal(t, []string{strings.ReplaceAll(c["prompt"], `\n`, "\n")}, m.prompts, c["body"])
 		assert.Equal(t, c["ignored"], w.Header().Get(ignoredHeader), c["body"])
-		w = ask(t, newTestServer(t, m, func(o *Options) { o.Defaults.Strict = true }), c["path"], "{"+c["body"]+"}")
+		w = ask(t, newTestServer(t, m, func(o *Options) { o.Strict = true }), c["path"], "{"+c["body"]+"}")
 		assert.True(t, w.Code == http.StatusOK || c["ignored"] != "", "strict: %s: %s", c["body"], w.Body)
 	}
 }
@@ -114,31 +115,31 @@ func TestOtherFormats(t *testing.T) {
 	const schema = `{"type":"object"}`
 	for _, c := range []struct {
 		path, body string
-		want       answer.Settings
+		want       terms.Settings
 		ignored    string
 	}{
 		{chatPath, `"response_format":{"type":"json_object","schema":` + schema + `}`,
-			answer.Settings{Schema: []byte(schema)}, ""},
+			terms.Settings{Schema: []byte(schema)}, ""},
 		{chatPath, `"response_format":{"type":"json_schema","schema":` + schema + `,"strict":true}`,
-			answer.Settings{Schema: []byte(schema), Closed: true}, ""},
-		{textPath, `"json_schema":` + schema, answer.Settings{Schema: []byte(schema), MaxTokens: 16}, ""},
-		{chatPath, `"guided_json":` + schema, answer.Settings{Schema: []byte(schema)}, ""},
-		{chatPath, `"guided_json":"{\"type\":\"object\"}"`, answer.Settings{Schema: []byte(schema)}, ""},
+			terms.Settings{Schema: []byte(schema), Closed: true}, ""},
+		{textPath, `"json_schema":` + schema, terms.Settings{Schema: []byte(schema), MaxTokens: 16}, ""},
+		{chatPath, `"guided_json":` + schema, terms.Settings{Schema: []byte(schema)}, ""},
+		{chatPath, `"guided_json":"{\"type\":\"object\"}"`, terms.Settings{Schema: []byte(schema)}, ""},
 		{chatPath, `"structured_outputs":{"json":` + schema + `,"whitespace_pattern":"x"}`,
-			answer.Settings{Schema: []byte(schema)}, "structured_outputs.whitespace_pattern"},
-		{chatPath, `"format":"json"`, answer.Settings{JSON: true}, ""},
-		{chatPath, `"response_format":{"type":"json_object"},"json_schema":` + schema, answer.Settings{JSON: true},
+			terms.Settings{Schema: []byte(schema)}, "structured_outputs.whitespace_pattern"},
+		{chatPath, `"format":"json"`, terms.Settings{JSON: true}, ""},
+		{chatPath, `"response_format":{"type":"json_object"},"json_schema":` + schema, terms.Settings{JSON: true},
 			"json_schema"},
 		{responses, `"text":{"format":{"type":"json_schema","name":"n","schema":{}}}`,
-			answer.Settings{Schema: []byte("{}")}, ""},
+			terms.Settings{Schema: []byte("{}")}, ""},
 	} {
 		t.Run(c.path+" "+c.body, func(t *testing.T) {
-			m := &fakeModel{answer: func(string, answer.Settings) string { return "{}" }}
+			m := &fakeModel{answer: func(string, terms.Settings) string { return "{}" }}
 			prompt := map[string]string{chatPath: chatHi, textPath: `"prompt":"x"`, responses: `"input":"x"`}[c.path]
 			w := ask(t, newTestServer(t, m, nil), c.path, `{"seed":0,`+prompt+","+c.body+"}")
 			require.Equal(t, http.StatusOK, w.Code, "%s: %s", c.body, w.Body)
 			c.want.Temperature, c.want.TopP = 1, 1
-			assert.Equal(t, []answer.Settings{c.want}, m.asked, c.body)
+			assert.Equal(t, []terms.Settings{c.want}, m.asked, c.body)
 			assert.Equal(t, c.ignored, w.Header().Get(ignoredHeader), c.body)
 		})
 	}
@@ -236,13 +237,14 @@ func TestIgnoredNamed(t *testing.T) {
 // takingTurns is a model with a template that refuses two turns of the user in a row.
 type takingTurns struct{ *fakeModel }
 
-func (m takingTurns) Chat(c answer.Conversation) ([]int32, error) {
-	for i := range c.Messages[1:] {
-		if c.Messages[i].Role == c.Messages[i+1].Role {
-			return nil, &answer.ChatError{Err: fmt.Errorf("roles must alternate")}
+func (m takingTurns) ChatTokens(turns []pilotfish.Message, tools [][]byte, values ...pilotfish.TemplateValue) ([]int32,
+	error) {
+	for i := range turns[1:] {
+		if turns[i].Role == turns[i+1].Role {
+			return nil, fmt.Errorf("%w: roles must alternate", pilotfish.ErrChat)
 		}
 	}
-	return m.fakeModel.Chat(c)
+	return m.fakeModel.ChatTokens(turns, tools, values...)
 }
 
 // TestTwoTurns: two turns of the user in a row are one turn, if the template does not accept them otherwise.

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // toolModel answers like a model that calls tools: the script is a sequence of texts and calls.
@@ -25,7 +26,7 @@ type toolModel struct {
 // newToolModel returns a model that writes the steps in order: JSON steps as calls.
 func newToolModel(steps ...string) *toolModel {
 	m := &toolModel{fakeModel: new(fakeModel)}
-	m.answer = func(prompt string, s answer.Settings) string {
+	m.answer = func(prompt string, s terms.Settings) string {
 		step := strings.Count(prompt, callOver)*2 + 0
 		if s.Schema != nil && strings.HasSuffix(prompt, callMark+"\n") {
 			m.schemas = append(m.schemas, string(s.Schema))
@@ -148,7 +149,7 @@ func TestToolCalls(t *testing.T) {
 
 // TestToolsTogether: tools that the model supports one by one, but not all together, are refused.
 func TestToolsTogether(t *testing.T) {
-	m := &fakeModel{refuse: func(s answer.Settings) error {
+	m := &fakeModel{refuse: func(s terms.Settings) error {
 		if strings.Contains(string(s.Schema), `"anyOf"`) {
 			return errors.New("too large")
 		}
@@ -179,7 +180,7 @@ func TestBrokenCall(t *testing.T) {
 func TestToolsAndFormat(t *testing.T) {
 	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}`
 	m := newToolModel("Well", "")
-	m.answer = func(prompt string, s answer.Settings) string {
+	m.answer = func(prompt string, s terms.Settings) string {
 		if string(s.Schema) == `{"type":"object"}` {
 			return `{"a":1}`
 		}
@@ -193,7 +194,7 @@ func TestToolsAndFormat(t *testing.T) {
 	const call = `{"name":"f","arguments":{}}`
 	m = newToolModel("\n", call, "\n", call, "")
 	free := m.answer
-	m.answer = func(prompt string, s answer.Settings) string {
+	m.answer = func(prompt string, s terms.Settings) string {
 		if string(s.Schema) == `{"type":"object"}` {
 			return "{}" // in the format it can call nothing
 		}
@@ -231,7 +232,7 @@ func TestCostsOfCalls(t *testing.T) {
 		w := ask(t, s, "/v1/chat/completions", `{`+hi+`,`+twoTools+more+`}`)
 		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 		e := got[i]
-		assert.Equal(t, answer.Sent{Tokens: 6 * 3, Bytes: 6 * 7, To: "gw:1"}, e.Left)
+		assert.Equal(t, pilotfish.Receipt{Tokens: 6 * 3, Bytes: 6 * 7, To: "gw:1"}, e.Left)
 		assert.Equal(t, []int{6, 6, i * (e.Prompt - 1)}, []int{e.Cloud, e.Asks, e.Cached})
 	}
 }
@@ -400,7 +401,7 @@ func ending(t *testing.T, body []byte, stream bool) (finish, text string, argume
 func TestFormatBegins(t *testing.T) {
 	for _, begins := range []string{"", "Well, no"} {
 		m := newToolModel()
-		m.answer = func(_ string, s answer.Settings) string {
+		m.answer = func(_ string, s terms.Settings) string {
 			if s.JSON {
 				return `{"a":1}`
 			}
@@ -426,7 +427,7 @@ func TestToolsOfNobody(t *testing.T) {
 	require.Nil(t, wrong)
 	ctx, leave := context.WithCancelCause(t.Context())
 	gone, checked := errors.New("gone"), 0
-	m := &fakeModel{refuse: func(answer.Settings) error {
+	m := &fakeModel{refuse: func(terms.Settings) error {
 		checked++
 		leave(gone)
 		return nil

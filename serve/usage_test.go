@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
-	"github.com/pilotfish-ai/pilotfish/serve/request"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
 // costs are the tokens of an answer in the words of any API.
@@ -139,7 +139,7 @@ func addRandomTurns(r *rand.Rand, path string, body map[string]any, previous str
 
 // variousAnswers is a model with texts, calls, thoughts and formats as answers.
 func variousAnswers(thinks bool) *fakeModel {
-	return &fakeModel{thinks: thinks, answer: func(prompt string, s answer.Settings) string {
+	return &fakeModel{thinks: thinks, answer: func(prompt string, s terms.Settings) string {
 		begin := strings.LastIndex(prompt, "assistant:")
 		kind := (len(prompt) + int(s.Seed)) % 4
 		switch {

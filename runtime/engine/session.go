@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -95,6 +96,11 @@ type Receipt struct {
 	Tokens int    // of the text, each as often as it was sent
 	Bytes  int    // of the messages, before encryption; 0 for a cloud of the caller's own, which does not count them
 	To     string // address of the gateway, host:port; "" where nothing was sent, or not to a gateway
+}
+
+// Plus returns what has left this device for two answers. To is the address of the second one, if it has one.
+func (r Receipt) Plus(second Receipt) Receipt {
+	return Receipt{r.Tokens + second.Tokens, r.Bytes + second.Bytes, cmp.Or(second.To, r.To)}
 }
 
 // PassesPerToken is the number of forward calls per token after the prompt's token, an end token included: 1 if every

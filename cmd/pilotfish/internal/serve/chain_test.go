@@ -81,14 +81,11 @@ func recorded(t *testing.T) (*recorder, http.Handler, *pilotfish.Model) {
 	route := pilotfish.Route{Cloud: cloud, Deadline: -1, Warm: 1}
 	route.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
 	require.NoError(t, err)
-	served, err := newServedModel(m)
-	require.NoError(t, err)
-	served.route = &route
 	log := slog.New(slog.DiscardHandler)
 	folder, err := serve.OpenFolder(t.TempDir(), 1<<30, log)
 	require.NoError(t, err)
 	t.Cleanup(folder.Close)
-	s := serve.New(served, serve.Options{Names: []string{"m"}, Log: log, Parallel: 1, Sessions: 1, Folder: folder,
+	s := serve.New(m, serve.Options{Names: []string{"m"}, Log: log, Route: &route, Parallel: 1, Sessions: 1, Folder: folder,
 		Random: rand.New(rand.NewPCG(3, 4)).Uint64})
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return r, s, m

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,12 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/serve"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // TestServedCloud: what a server says of its gateway, and for which tokens it is asked. A token that the large model
@@ -93,103 +90,6 @@ func otherModel(t *testing.T, put func(w *gguf.Writer)) string {
 	return path
 }
 
-// served opens a model for a server.
-func served(t *testing.T, path string) *servedModel {
-	t.Helper()
-	m, err := pilotfish.Open(path, pilotfish.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, m.Close()) })
-	s, err := newServedModel(m)
-	require.NoError(t, err)
-	return s
-}
-
-// The special tokens of tiny models.
-const endOfText, begin, end = 509, 510, 511
-
-// TestServedErrors: what a model cannot do, or its template refuses, is known to the server by its own errors.
-func TestServedErrors(t *testing.T) {
-	s := served(t, otherModel(t, func(w *gguf.Writer) {
-		gguf.Put(w, "tokenizer.chat_template", "{{ raise_exception('roles must alternate') }}")
-	}))
-	_, err := s.Chat(answer.Conversation{Messages: []answer.Message{{Role: "user"}}})
-	refused, ok := errors.AsType[*answer.ChatError](err)
-	require.True(t, ok, err)
-	assert.ErrorContains(t, refused, "roles must alternate")
-	_, err = s.Infill(answer.Infill{Prefix: "a"})
-	assert.ErrorIs(t, err, answer.ErrNoInfill)
-	m := clitest.Replaced(t, clitest.TinyModel(t, "q8_0"), "tokenizer.chat_template", "tokenizer.tach_template")
-	_, err = served(t, clitest.Replaced(t, m, "<|im_start|>", "<|in_start|>")).Chat(answer.Conversation{})
-	assert.ErrorIs(t, err, answer.ErrNoChat)
-}
-
-// TestServedPrompts: a chat's values and an infill's parts reach the prompt.
-func TestServedPrompts(t *testing.T) {
-	s := served(t, otherModel(t, func(w *gguf.Writer) {
-		gguf.Put(w, "tokenizer.chat_template",
-			"{{ a }}-{{ b }}{% for m in messages %}/{{ m.role }}:{{ m.content }}{% endfor %}")
-		for key, id := range map[string]uint32{"pre": endOfText, "suf": begin, "mid": end} {
-			gguf.Put(w, "tokenizer.ggml.fim_"+key+"_token_id", id)
-		}
-	}))
-	text := func(ids []int32, err error) (all string) {
-		require.NoError(t, err)
-		for _, id := range ids {
-			all += string(s.Bytes(id)) + s.Name(id)
-		}
-		return all
-	}
-	assert.Equal(t, "1-[2]/user:x/assistant:y", text(s.Chat(answer.Conversation{Messages: []answer.Message{
-		{Role: "user", Content: "x"}, {Role: "assistant", Content: "y"}},
-		Values: map[string]json.RawMessage{"b": json.RawMessage("[2]"), "a": json.RawMessage("1")}})))
-	files := []struct{ Name, Text string }{{"f", "one "}, {"g", "two "}}
-	gap := answer.Infill{Prefix: "ab", Suffix: "cd", Repo: "r", Name: "n", Files: files}
-	assert.Equal(t, "one \ntwo \n<|endoftext|>ab<|im_start|>cd<|im_end|>", text(s.Infill(gap)))
-	gap.Most = 5
-	ids, err := s.Infill(gap)
-	require.NoError(t, err)
-	assert.Len(t, ids, 5)
-	assert.Equal(t, "<|endoftext|><|im_start|><|im_end|>", text(s.Infill(answer.Infill{})))
-}
-
-// TestServedScores: each token of a scored text has its log-probability and the best tokens; a reader may end early.
-func TestServedScores(t *testing.T) {
-	s := served(t, clitest.TinyModel(t, "q8_0")).NewSession()
-	var got []answer.Token
-	for one, err := range s.Score(t.Context(), []int32{1, 2, 3}, 2) {
-		require.NoError(t, err)
-		got = append(got, one)
-	}
-	require.Len(t, got, 3)
-	for i, one := range got[1:] {
-		assert.EqualValues(t, i+2, one.ID)
-		assert.Negative(t, one.LogProb)
-		assert.Len(t, one.Top, 2)
-	}
-	for one, err := range s.Score(t.Context(), []int32{1, 2, 3}, 2) {
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, one.ID)
-		break
-	}
-	require.NoError(t, s.Close())
-	for _, err := range s.Score(t.Context(), []int32{1}, 0) {
-		assert.Error(t, err, "the session is closed")
-	}
-}
-
-// TestServedClosed: a model that was closed shows nothing of its tokens.
-func TestServedClosed(t *testing.T) {
-	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
-	require.NoError(t, err)
-	s, err := newServedModel(m)
-	require.NoError(t, err)
-	assert.NotEmpty(t, s.Bytes('a'))
-	assert.Equal(t, "<|im_end|>", s.Name(end))
-	require.NoError(t, m.Close())
-	assert.Empty(t, s.Bytes('a'))
-	assert.Empty(t, s.Name(end))
-}
-
 // TestKeyFile: keys are in lines, with blanks around them and comments between them.
 func TestKeyFile(t *testing.T) {
 	const first, second = "first-key-0123456789", "second-key-0123456789"
@@ -258,18 +158,4 @@ func TestKeyCharacters(t *testing.T) {
 		"": false} {
 		assert.Equal(t, ok, checkAPIKey(first+rest) == nil, "%q", first)
 	}
-}
-
-// TestServedMarks: the name of a special token is text, unless special tokens are requested. It has no bytes.
-func TestServedMarks(t *testing.T) {
-	s := served(t, clitest.TinyModel(t, "q8_0"))
-	for special, want := range map[bool]bool{true: true, false: false} {
-		ids, err := s.Tokenize("<|im_end|>", special)
-		require.NoError(t, err)
-		assert.Equal(t, want, len(ids) == 1)
-	}
-	assert.Empty(t, s.Bytes(end))
-	assert.Equal(t, "<|im_end|>", s.Name(end))
-	assert.Equal(t, "A", string(s.Bytes('A')))
-	assert.Empty(t, s.Name('A'))
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
 )
 
 // keeps is an empty [Kept].
 type keeps struct{}
 
-func (keeps) Talk(string) ([]answer.Message, bool)    { return nil, false }
-func (keeps) Item(string) (m answer.Message, ok bool) { return m, false }
+func (keeps) Talk(string) ([]pilotfish.Message, bool)    { return nil, false }
+func (keeps) Item(string) (m pilotfish.Message, ok bool) { return m, false }
 
 // api is an API with a minimal request.
 type api struct {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Response is a request of /v1/responses.
@@ -22,9 +23,9 @@ type Response struct {
 type Kept interface {
 	// Talk returns the conversation up to and including an answer, as a list that may be appended to; false if it is
 	// not stored. Its messages are marked as local if the answer was.
-	Talk(id string) ([]answer.Message, bool)
+	Talk(id string) ([]pilotfish.Message, bool)
 	// Item returns the text or the call of an item of an answer; false if it is not stored.
-	Item(id string) (answer.Message, bool)
+	Item(id string) (pilotfish.Message, bool)
 }
 
 // ReadResponse parses a request. kept are the answers that it may continue.
@@ -70,7 +71,7 @@ func (r *Response) recordEcho(given map[string]json.RawMessage) {
 	}
 }
 
-func (f *fields) parseInclude(s *answer.Settings) {
+func (f *fields) parseInclude(s *terms.Settings) {
 	var all []string
 	f.parseValue("include", &all, "give a list of strings")
 	f.parseInt("top_logprobs", 0, maxTop, &s.Top)
@@ -87,7 +88,7 @@ func (f *fields) parseInclude(s *answer.Settings) {
 func (f *fields) parseInstructions(r *Response) {
 	text := ""
 	if f.parseString("instructions", &text); text != "" {
-		r.Talk.Add(answer.Message{Role: "system", Content: text})
+		r.Talk.Add(pilotfish.Message{Role: "system", Content: text})
 	}
 	r.From = len(r.Talk.Messages)
 }
@@ -116,7 +117,7 @@ func (f *fields) parseInput(r *Response, kept Kept) {
 	var text string
 	if json.Unmarshal(f.all["input"], &text) == nil {
 		f.takeField("input")
-		r.Talk.Add(answer.Message{Role: "user", Content: text})
+		r.Talk.Add(pilotfish.Message{Role: "user", Content: text})
 		return
 	}
 	all, _ := f.parseList("input", maxMessages)
@@ -132,7 +133,7 @@ func (f *fields) parseInput(r *Response, kept Kept) {
 
 // parseItem parses one item. One that has no place in a prompt becomes a turn without a role. known has the ids of
 // earlier tool calls.
-func (f *fields) parseItem(r *Response, known map[string]bool, kept Kept) (m answer.Message) {
+func (f *fields) parseItem(r *Response, known map[string]bool, kept Kept) (m pilotfish.Message) {
 	kind := "message"
 	f.parseString("type", &kind)
 	switch kind {
@@ -140,7 +141,7 @@ func (f *fields) parseItem(r *Response, known map[string]bool, kept Kept) (m ans
 		f.ignoreHarmless("phase")
 		return f.parseMessage(known)
 	case "function_call":
-		m.Role, m.Calls = "assistant", []answer.Call{f.parseCallItem(known)}
+		m.Role, m.Calls = "assistant", []pilotfish.ToolCall{f.parseCallItem(known)}
 	case "function_call_output":
 		f.ignoreHarmless(ignoredInMessages...)
 		m.Role = "tool"
@@ -178,17 +179,17 @@ const encrypted = "this is encrypted: send the messages that it stands for"
 
 // parseOtherItem parses a call of a tool that its client runs, such as local_shell_call, as a call of a function of
 // that name, and its output. Other items, such as calls of tools of a server, have no place in a prompt.
-func (f *fields) parseOtherItem(kind string) (m answer.Message) {
+func (f *fields) parseOtherItem(kind string) (m pilotfish.Message) {
 	of, output := strings.CutSuffix(kind, "_output")
 	name, call := strings.CutSuffix(of, "_call")
-	c := answer.Call{Name: name}
+	c := pilotfish.ToolCall{Name: name}
 	switch given := f.parseString("call_id", &c.ID); {
 	case call && output:
 		m.Role, m.Content = "tool", f.parseToolResult("output")
 	case call && given:
 		f.parseString("name", &c.Name)
 		c.Arguments = f.parseArguments()
-		m.Role, m.Calls = "assistant", []answer.Call{c}
+		m.Role, m.Calls = "assistant", []pilotfish.ToolCall{c}
 	default:
 		f.ignoreObject(kind)
 	}
@@ -210,7 +211,7 @@ func (f *fields) parseReasoning() string {
 	return text.String()
 }
 
-func (f *fields) parseCallItem(known map[string]bool) (c answer.Call) {
+func (f *fields) parseCallItem(known map[string]bool) (c pilotfish.ToolCall) {
 	f.parseRequired("call_id", &c.ID, "give the id of the call")
 	f.parseRequired("name", &c.Name, "give the name of the function")
 	c.Arguments = f.parseArguments()

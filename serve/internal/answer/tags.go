@@ -1,6 +1,8 @@
 package answer
 
-import "strings"
+import (
+	"strings"
+)
 
 // The marks around a tool call in a text, as Qwen2.5 writes them.
 const (

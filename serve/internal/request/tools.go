@@ -10,7 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // tool is a function that the model may call.
@@ -279,7 +280,7 @@ func (f *fields) parseAllowedTools(r *Chat) {
 // CallSchemas returns the JSON schemas of calls of the functions, to be used with Settings.Closed. Parameters with an
 // unsupported schema may be any object, unless the request requires the schema. It returns the cause of ctx when that
 // ends.
-func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls, err error) {
+func (r *Chat) CallSchemas(ctx context.Context, m Model) (s answer.Calls, err error) {
 	var all []json.RawMessage
 	s.Each = map[string][]byte{}
 	for i, t := range r.Tools {
@@ -297,7 +298,7 @@ func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls,
 		return s, nil
 	}
 	s.One = Encode(map[string]any{"anyOf": all})
-	_, err = m.Check(ctx, answer.Settings{TopP: 1, Schema: s.One, Closed: true})
+	_, err = m.Check(ctx, terms.Settings{TopP: 1, Schema: s.One, Closed: true})
 	if err != nil && ctx.Err() == nil {
 		err = Invalid("tools", "tools: all of them together: %v", err)
 	}
@@ -305,9 +306,9 @@ func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls,
 }
 
 // resolveParameters returns the schema of a tool's parameters in the form to use, and records keywords without effect.
-func (r *Chat) resolveParameters(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
+func (r *Chat) resolveParameters(ctx context.Context, m Model, i int) (json.RawMessage, error) {
 	t := r.Tools[i]
-	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callSchema(t, ""), Closed: true})
+	ignored, err := m.Check(ctx, terms.Settings{TopP: 1, Schema: callSchema(t, ""), Closed: true})
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

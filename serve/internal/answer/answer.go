@@ -8,13 +8,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Piece is the next piece of an answer.
 type Piece struct {
 	Text   string
-	Tokens []Token // of the text
-	Prompt []Token // with their log-probabilities, in the first piece, if requested
+	Tokens []pilotfish.Token // of the text
+	Prompt []pilotfish.Token // with their log-probabilities, in the first piece, if requested
 	// Thought says that the text is a part of what the model thinks before it answers. It has no tokens.
 	Thought bool
 	Call    *callPiece
@@ -33,7 +36,7 @@ type Answer struct {
 	Model    Model
 	Session  Session
 	Prompt   []int32
-	Settings Settings
+	Settings terms.Settings
 	Calls    Calls
 	Forced   bool    // the answer must be a call
 	Single   bool    // at most one call
@@ -46,10 +49,10 @@ type Answer struct {
 	Hidden   bool    // do not emit thoughts
 	Emit     func(Piece) error
 
-	IDs   []int32 // of the answer so far
-	made  int     // calls
-	Total Summary // of all stretches
-	first bool    // the first stretch has ended: Total.Reused is set
+	IDs   []int32         // of the answer so far
+	made  int             // calls
+	Total pilotfish.Stats // of all stretches
+	first bool            // the first stretch has ended: Total.ReusedTokens is set
 
 	thinking
 }
@@ -98,7 +101,7 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 // scorePrompt emits the log-probabilities of the prompt, which it computes anew for that.
 func (a *Answer) scorePrompt(ctx context.Context) error {
 	a.first = true
-	var all []Token
+	var all []pilotfish.Token
 	for t, err := range a.Session.Score(ctx, a.Prompt, a.Settings.Top) {
 		if err != nil {
 			return err
@@ -108,15 +111,17 @@ func (a *Answer) scorePrompt(ctx context.Context) error {
 	return a.Emit(Piece{Prompt: all})
 }
 
-func (a *Answer) generateStretch(ctx context.Context, s Settings, visit func(Token) bool) (Summary, error) {
+func (a *Answer) generateStretch(
+	ctx context.Context, s terms.Settings, visit func(pilotfish.Token) bool,
+) (pilotfish.Stats, error) {
 	if s.MaxTokens > 0 {
 		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
-			return Summary{Stop: StopLength}, nil
+			return pilotfish.Stats{Stop: pilotfish.StopLength}, nil
 		}
 	}
 	prompt := append(append([]int32{}, a.Prompt...), a.IDs...)
 	if len(prompt) >= a.Model.Context() {
-		return Summary{Stop: StopContext}, nil
+		return pilotfish.Stats{Stop: pilotfish.StopContext}, nil
 	}
 	var err error
 	for t, wrong := range a.Session.Generate(ctx, prompt, s) {
@@ -128,14 +133,15 @@ func (a *Answer) generateStretch(ctx context.Context, s Settings, visit func(Tok
 			break
 		}
 	}
-	sum := a.Session.Summary()
+	sum := a.Session.Stats()
 	if !a.first {
-		a.first, a.Total.Reused = true, min(sum.Reused, len(a.Prompt)) // written tokens are no prompt
+		a.first, a.Total.ReusedTokens = true, min(sum.ReusedTokens, len(a.Prompt)) // written tokens are no prompt
 	}
 	a.Total.Stop, a.Total.Stopped, a.Total.Shortened = sum.Stop, sum.Stopped, sum.Shortened
-	a.Total.Cloud += sum.Cloud
+	a.Total.CloudTokens += sum.CloudTokens
 	a.Total.Asks += sum.Asks
-	a.Total.Sent.Add(sum.Sent)
+	a.Total.Receipt = a.Total.Receipt.Plus(sum.Receipt)
+	a.Total.Unlike = a.Total.Unlike || sum.Unlike
 	return sum, err
 }
 
@@ -148,7 +154,7 @@ func (a *Answer) appendTokens(ids []int32) bool {
 	return true
 }
 
-func (a *Answer) unformattedSettings() Settings {
+func (a *Answer) unformattedSettings() terms.Settings {
 	s := a.Settings
 	s.Schema, s.JSON, s.Closed, s.Stop, s.LogProbs, s.Top = nil, false, false, nil, false, 0
 	return s
@@ -158,9 +164,9 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 	var sent int
 	var out error
 	cut := "" // why the text ends before the model ends it
-	sum, err := a.generateStretch(ctx, a.Settings, func(t Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
 		if slices.Contains(a.Ends, t.ID) {
-			cut = StopEnd
+			cut = pilotfish.StopEnd
 			return false
 		}
 		sent += len(t.Text)
@@ -171,17 +177,17 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 		if a.Lines != nil {
 			var over bool
 			if t.Text, over = a.Lines.Take(t.Text); over {
-				cut = StopLength
+				cut = pilotfish.StopLength
 			}
 		}
-		out = a.Emit(Piece{Text: t.Text, Tokens: []Token{t}})
+		out = a.Emit(Piece{Text: t.Text, Tokens: []pilotfish.Token{t}})
 		return out == nil && cut == ""
 	})
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
-	if a.Score && sum.End != nil { // clients that score the prompt drop the last token
-		err = a.Emit(Piece{Tokens: []Token{*sum.End}})
+	if end := a.Session.End(); a.Score && end != nil { // clients that score the prompt drop the last token
+		err = a.Emit(Piece{Tokens: []pilotfish.Token{*end}})
 	}
 	if cut != "" {
 		sum.Stop, a.Total.Stop = cut, cut
@@ -194,15 +200,15 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 }
 
 // answerFinish is the finish reason of the whole answer: after a call it tells clients to answer that.
-func (a *Answer) answerFinish(s Summary) string {
+func (a *Answer) answerFinish(s pilotfish.Stats) string {
 	if finish := finishReason(s); finish == FinishLength || a.made == 0 {
 		return finish
 	}
 	return FinishCalls
 }
 
-func finishReason(s Summary) string {
-	if s.Stop == StopLength || s.Stop == StopContext {
+func finishReason(s pilotfish.Stats) string {
+	if s.Stop == pilotfish.StopLength || s.Stop == pilotfish.StopContext {
 		return FinishLength
 	}
 	return finishStop
@@ -210,10 +216,10 @@ func finishReason(s Summary) string {
 
 func (a *Answer) generateUntilCall(ctx context.Context) (string, error) {
 	scan := &callFinder{names: a.toolNames()}
-	var tokens []Token // with text that is held back
+	var tokens []pilotfish.Token // with text that is held back
 	var out error
 	begin, sent, found := len(a.IDs), 0, false
-	sum, err := a.generateStretch(ctx, a.Settings, func(t Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
 		sent += len(t.Text)
 		var is bool
 		if is, out = a.consumeThought(t); is {
@@ -261,8 +267,12 @@ func (a *Answer) restartCall(ctx context.Context, begin int, found *callFinder) 
 	var text []byte
 	var starts []int
 	for _, id := range a.IDs[begin:] {
+		b, err := a.Model.TokenBytes(id)
+		if err != nil {
+			return "", err
+		}
 		starts = append(starts, len(text))
-		text = append(text, a.Model.Bytes(id)...)
+		text = append(text, b...)
 	}
 	mark := bytes.LastIndex(text, []byte(found.mark))
 	if mark < 0 {
@@ -308,7 +318,7 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 			out = a.Emit(Piece{Call: &callPiece{Index: index, Arguments: arguments}})
 		}
 	}
-	sum, err := a.generateStretch(ctx, s, func(t Token) bool {
+	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
 		sent += len(t.Text)
 		tell(t.Text)
 		return out == nil
@@ -353,7 +363,7 @@ func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
 	begin, found := len(a.IDs), false
 	scan := &callFinder{names: a.toolNames()}
 	s := a.unformattedSettings() // in the format it could not call a tool
-	sum, err := a.generateStretch(ctx, s, func(t Token) bool {
+	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
 		_, found = scan.pushText(t.Text)
 		return !found && !scan.hasShownText()
 	})
@@ -363,7 +373,7 @@ func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
 	switch {
 	case found:
 		return a.restartCall(ctx, begin, scan)
-	case a.made > 0 && sum.Stop == StopEnd:
+	case a.made > 0 && sum.Stop == pilotfish.StopEnd:
 		return FinishCalls, nil
 	}
 	a.IDs = a.IDs[:begin]

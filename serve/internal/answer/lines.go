@@ -1,6 +1,8 @@
 package answer
 
-import "time"
+import (
+	"time"
+)
 
 // Lines ends the infilling of a gap at the end of a line.
 type Lines struct {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish"
 )
 
 // thoughtEnd is the mark after a thought.
@@ -18,17 +20,17 @@ type thinking struct {
 	shown   bool   // something of the thought was emitted
 }
 
-func (a *Answer) consumeThought(t Token) (is bool, err error) {
+func (a *Answer) consumeThought(t pilotfish.Token) (is bool, err error) {
 	if t.Kind == "" {
 		a.open = false
 		return false, nil
 	}
 	a.Thought++
-	if t.Kind == KindMark {
+	if t.Kind == pilotfish.KindMark {
 		a.marks += t.Text
 	}
 	a.open = !strings.Contains(a.marks, thoughtEnd)
-	if t.Kind == KindThought {
+	if t.Kind == pilotfish.KindThought {
 		err = a.emitThought(t.Text)
 	}
 	return true, err
@@ -56,7 +58,7 @@ func (a *Answer) mustThinkFirst() bool {
 // answer ends with it, also with an error, or "" if the answer follows.
 func (a *Answer) generateThought(ctx context.Context) (finish string, err error) {
 	var out error
-	sum, err := a.generateStretch(ctx, a.unformattedSettings(), func(t Token) bool {
+	sum, err := a.generateStretch(ctx, a.unformattedSettings(), func(t pilotfish.Token) bool {
 		var is bool
 		if is, out = a.consumeThought(t); !is {
 			a.IDs = a.IDs[:len(a.IDs)-1] // of the answer, which has its own settings

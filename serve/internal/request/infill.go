@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // maxFiles is the maximum number of files besides the one with the gap.
@@ -15,14 +17,14 @@ const maxFiles = 256
 // Infill is a request to fill a gap, in the form of llama-server.
 type Infill struct {
 	Request
-	Gap   answer.Infill
+	Gap   pilotfish.Infill
 	None  bool // generate nothing: n_predict is 0
 	Lines answer.Lines
 }
 
 // ReadInfill parses a request. Its defaults are those of llama-server.
 func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
-	r := &Infill{Gap: answer.Infill{Repo: "myproject", Name: "filename"}}
+	r := &Infill{Gap: pilotfish.Infill{Repo: "myproject", Name: "filename"}}
 	f := parseBody(body, d)
 	s := &r.Settings
 	start := ""
@@ -54,7 +56,7 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	return r, f.finishParsing()
 }
 
-func (f *fields) parseInputExtra(to *answer.Infill) {
+func (f *fields) parseInputExtra(to *pilotfish.Infill) {
 	f.parseObjects("input_extra", maxFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}
 		o.parseString("filename", &file.Name)
@@ -65,7 +67,7 @@ func (f *fields) parseInputExtra(to *answer.Infill) {
 }
 
 // parseSamplers disables the samplers that are not in a list. The order of samplers is fixed.
-func (f *fields) parseSamplers(raw json.RawMessage, s *answer.Settings) {
+func (f *fields) parseSamplers(raw json.RawMessage, s *terms.Settings) {
 	if raw == nil {
 		return
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // requireIgnored checks what of a request is ignored: names for a header. In strict mode, a request of which nothing is
@@ -236,7 +238,7 @@ func TestReplacementCharacter(t *testing.T) {
 	r, wrong := ReadChat([]byte("{\"messages\":[{\"role\":\"developer\",\"content\":\"\ufffd\"}],\"max_tokens\":-1}"),
 		Defaults{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []answer.Message{{Role: "system", Content: "\ufffd"}}, r.Talk.Messages)
+	assert.Equal(t, []pilotfish.Message{{Role: "system", Content: "\ufffd"}}, r.Talk.Messages)
 	assert.Zero(t, r.Settings.MaxTokens, "-1 is no limit")
 }
 
@@ -306,7 +308,7 @@ func TestInfillTaken(t *testing.T) {
 	r, wrong := ReadInfill([]byte(`{"input_prefix":"a","prompt":"b","input_suffix":"c","n_indent":3,"seed":5,`+
 		`"t_max_predict_ms":70,"n_predict":9,"input_extra":[{"filename":"f","text":"t","time":1}]}`), Defaults{})
 	require.Nil(t, wrong)
-	assert.Equal(t, answer.Infill{Prefix: "ab", Suffix: "c", Repo: "myproject", Name: "filename",
+	assert.Equal(t, pilotfish.Infill{Prefix: "ab", Suffix: "c", Repo: "myproject", Name: "filename",
 		Files: []struct{ Name, Text string }{{"f", "t"}}}, r.Gap)
 	assert.Equal(t, answer.Lines{Indent: 3, Time: 70 * time.Millisecond}, r.Lines)
 	assert.True(t, r.Seeded)
@@ -349,7 +351,7 @@ func TestCompletionTaken(t *testing.T) {
 		`"stream_options":{"include_usage":true},"pilotfish":{"provenance":true}}`), Defaults{Temperature: 0.5})
 	require.Nil(t, wrong)
 	b.notes = nil
-	assert.Equal(t, &Completion{Request: Request{Model: "m", Settings: answer.Settings{MaxTokens: 16, LogProbs: true,
+	assert.Equal(t, &Completion{Request: Request{Model: "m", Settings: terms.Settings{MaxTokens: 16, LogProbs: true,
 		Temperature: 0.5, TopP: 1}, N: 3, Stream: true, Usage: true, WantOrigins: true}, Texts: []string{"a", "b"},
 		Suffix: "z"}, b)
 
@@ -382,27 +384,29 @@ func TestResponseTaken(t *testing.T) {
 
 // TestOwnFields: what an answer says beyond the other APIs, and the origins of its tokens if they were requested.
 func TestOwnFields(t *testing.T) {
-	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
-		Local: "a", Asked: true}})
+	o := (&Request{WantOrigins: true}).Origins([]pilotfish.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
+		Local: 7, Asked: true}}, func(id int32) string { return map[int32]string{7: "a"}[id] })
 	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457, Local: "a", Asked: true}}, o.Tokens)
 	assert.Equal(t, `"<a>&"`, string(Encode("<a>&")))
 
-	plain := &Request{Settings: answer.Settings{Seed: 7}, keywords: []string{"k"}}
-	assert.Nil(t, plain.Origins([]answer.Token{{ID: 1}}), "they were not requested")
+	plain := &Request{Settings: terms.Settings{Seed: 7}, keywords: []string{"k"}}
+	assert.Nil(t, plain.Origins([]pilotfish.Token{{ID: 1}}, nil), "they were not requested")
 	assert.Equal(t, &Own{Seed: 7, Ignored: []string{"k"}}, plain.Own())
-	assert.Equal(t, &Own{7, []string{"k"}, &answer.Sent{Bytes: 3}}, plain.Ended(answer.Sent{Bytes: 3}))
+	assert.Equal(t, &Own{7, []string{"k"}, &Receipt{Bytes: 3}}, plain.Ended(pilotfish.Receipt{Bytes: 3}))
 }
 
 // failing is a model that cannot read chats, or texts, or refuses settings.
 type failing struct {
-	answer.Model
+	Model
 	chat, text error
-	check      func(answer.Settings) ([]string, error)
+	check      func(terms.Settings) ([]string, error)
 }
 
-func (f failing) Check(_ context.Context, s answer.Settings) ([]string, error) { return f.check(s) }
+func (f failing) Check(_ context.Context, s terms.Settings) ([]string, error) { return f.check(s) }
 
-func (f failing) Chat(answer.Conversation) ([]int32, error) { return []int32{1}, f.chat }
+func (f failing) ChatTokens([]pilotfish.Message, [][]byte, ...pilotfish.TemplateValue) ([]int32, error) {
+	return []int32{1}, f.chat
+}
 
 func (f failing) Tokenize(string, bool) ([]int32, error) { return []int32{2}, f.text }
 
@@ -414,7 +418,7 @@ func TestPromptErrors(t *testing.T) {
 		ids, err := r.Prompt(failing{})
 		require.NoError(t, err)
 		assert.Equal(t, []int32{1, 2}[:min(1+len(last), 2)], ids)
-		_, err = r.Prompt(failing{chat: answer.ErrNoChat})
+		_, err = r.Prompt(failing{chat: pilotfish.ErrUnsupported})
 		assert.ErrorIs(t, err, answer.ErrNoChat)
 		_, err = r.Prompt(failing{text: errDown})
 		assert.Equal(t, last != "", err != nil)
@@ -426,7 +430,7 @@ var errDown = errors.New("down")
 // TestPossible: settings that the model refuses are the client's mistake, in the format if there is one. What the end
 // of the request causes is not.
 func TestPossible(t *testing.T) {
-	refuses := failing{check: func(answer.Settings) ([]string, error) { return nil, errDown }}
+	refuses := failing{check: func(terms.Settings) ([]string, error) { return nil, errDown }}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for format, want := range map[string]*Error{
@@ -441,7 +445,7 @@ func TestPossible(t *testing.T) {
 	r, wrong := ReadChat([]byte(`{`+hello+`,"response_format":{"type":"json_schema","json_schema":{"name":"s",`+
 		`"schema":{"a":1}}}}`), Defaults{})
 	require.Nil(t, wrong)
-	ignores := failing{check: func(answer.Settings) ([]string, error) { return []string{"#/a"}, nil }}
+	ignores := failing{check: func(terms.Settings) ([]string, error) { return []string{"#/a"}, nil }}
 	require.NoError(t, r.Possible(t.Context(), ignores))
 	assert.Equal(t, []string{"response_format.json_schema.schema#/a"}, r.keywords)
 }
@@ -461,7 +465,7 @@ func TestCallSchemas(t *testing.T) {
 			`"$defs":{"n":{}}}`)
 	}
 	all := func(enums error) failing {
-		return failing{check: func(s answer.Settings) ([]string, error) {
+		return failing{check: func(s terms.Settings) ([]string, error) {
 			assert.True(t, s.Closed)
 			if strings.Contains(string(s.Schema), "enum") {
 				return nil, enums
@@ -638,8 +642,8 @@ func TestMessagesTaken(t *testing.T) {
 		`{"type":"text","text":"v"}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},`+
 		`"allowed_callers":["direct"]}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`), Defaults{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant",
-		Calls: []answer.Call{{ID: "c", Name: "f", Arguments: []byte("{}")},
+	assert.Equal(t, []pilotfish.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant",
+		Calls: []pilotfish.ToolCall{{ID: "c", Name: "f", Arguments: []byte("{}")},
 			{ID: "d", Name: "g", Arguments: []byte(`{"a":1}`)}}},
 		{Role: "tool", Content: "r"}, {Role: "user", Content: "v"}}, r.Talk.Messages)
 	require.Len(t, r.Talk.Tools, 1)
@@ -652,13 +656,13 @@ func TestMessagesTaken(t *testing.T) {
 // remembers is a server that keeps an answer.
 type remembers struct{}
 
-func (remembers) Talk(string) ([]answer.Message, bool) {
-	return []answer.Message{{Role: "user", Content: "u"},
-		{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f"}}}}, true
+func (remembers) Talk(string) ([]pilotfish.Message, bool) {
+	return []pilotfish.Message{{Role: "user", Content: "u"},
+		{Role: "assistant", Calls: []pilotfish.ToolCall{{ID: "c", Name: "f"}}}}, true
 }
 
-func (remembers) Item(id string) (answer.Message, bool) {
-	return answer.Message{Role: "assistant", Calls: []answer.Call{{ID: "d", Name: "f"}}}, id == "i"
+func (remembers) Item(id string) (pilotfish.Message, bool) {
+	return pilotfish.Message{Role: "assistant", Calls: []pilotfish.ToolCall{{ID: "d", Name: "f"}}}, id == "i"
 }
 
 // TestContinued: a request of OpenAI's newer API continues an answer.
@@ -667,7 +671,7 @@ func TestContinued(t *testing.T) {
 	r, wrong := ReadResponse([]byte(`{"instructions":"s","previous_response_id":"p","metadata":{"a":"b"},`+
 		`"input":[{"type":"function_call_output","call_id":"c","output":"r"}]}`), Defaults{}, remembers{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, before[0], before[1],
+	assert.Equal(t, []pilotfish.Message{{Role: "system", Content: "s"}, before[0], before[1],
 		{Role: "tool", Content: "r"}}, r.Talk.Messages)
 	assert.Equal(t, 1, r.From)
 	assert.Equal(t, json.RawMessage(`{"a":"b"}`), r.Echo["metadata"])
@@ -681,7 +685,7 @@ func TestContinued(t *testing.T) {
 	r, wrong = ReadResponse(fmt.Appendf(nil, reference, "i"), Defaults{}, remembers{})
 	require.Nil(t, wrong, "the call of an item that is kept can be answered")
 	item, _ := remembers{}.Item("i")
-	assert.Equal(t, []answer.Message{item, {Role: "tool", Content: "r"}}, r.Talk.Messages)
+	assert.Equal(t, []pilotfish.Message{item, {Role: "tool", Content: "r"}}, r.Talk.Messages)
 	_, wrong = ReadResponse(fmt.Appendf(nil, reference, "j"), Defaults{}, remembers{})
 	require.NotNil(t, wrong)
 	assert.Equal(t, "input[0].id", wrong.Param)

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // play is a model with a session that writes its stretches in order. A token is one byte; what a stretch writes between
@@ -23,8 +25,8 @@ type play struct {
 	Session
 	stretches []string
 	limit     int // of the context
-	asked     []Settings
-	now       Summary
+	asked     []terms.Settings
+	now       pilotfish.Stats
 	steps     int // of the model and of the reader so far
 	fails     int // the step that fails; 0: none
 	emitted   int // tokens of pieces
@@ -40,8 +42,9 @@ func (p *play) step() error {
 	return nil
 }
 
-func (p *play) Context() int          { return max(p.limit, 1) }
-func (p *play) Bytes(id int32) []byte { return []byte{byte(id)} }
+func (p *play) Context() int                        { return max(p.limit, 1) }
+func (p *play) TokenBytes(id int32) ([]byte, error) { return []byte{byte(id)}, nil }
+func (p *play) End() *pilotfish.Token               { return nil }
 
 func (p *play) Tokenize(text string, _ bool) (ids []int32, err error) {
 	for _, c := range []byte(text) {
@@ -50,26 +53,27 @@ func (p *play) Tokenize(text string, _ bool) (ids []int32, err error) {
 	return ids, p.step()
 }
 
-func (p *play) Generate(_ context.Context, _ []int32, s Settings) iter.Seq2[Token, error] {
+func (p *play) Generate(_ context.Context, _ []int32, s terms.Settings) iter.Seq2[pilotfish.Token, error] {
 	text := p.stretches[len(p.asked)]
 	p.asked = append(p.asked, s)
-	stop := StopEnd
-	for end, why := range map[string]string{"$": StopLength, "%": StopContext} {
+	stop := pilotfish.StopEnd
+	for end, why := range map[string]string{"$": pilotfish.StopLength, "%": pilotfish.StopContext} {
 		if rest, ok := strings.CutSuffix(text, end); ok {
 			text, stop = rest, why
 		}
 	}
 	shown, held, _ := strings.Cut(text, "|")
-	p.now = Summary{Reused: 5 + len(p.asked), Cloud: 2, Asks: 3, Sent: Sent{Bytes: 1}}
-	return func(yield func(Token, error) bool) {
+	p.now = pilotfish.Stats{ReusedTokens: 5 + len(p.asked), CloudTokens: 2, Routing: pilotfish.Routing{Asks: 3},
+		Receipt: pilotfish.Receipt{Bytes: 1}}
+	return func(yield func(pilotfish.Token, error) bool) {
 		kind := ""
 		for i := range len(shown) {
-			t := Token{ID: int32(shown[i]), Kind: kind, Text: shown[i : i+1]}
+			t := pilotfish.Token{ID: int32(shown[i]), Kind: kind, Text: shown[i : i+1]}
 			switch t.Text {
 			case "[":
-				t.Kind, t.Text, kind = KindMark, "<think>", KindThought
+				t.Kind, t.Text, kind = pilotfish.KindMark, "<think>", pilotfish.KindThought
 			case "]":
-				t.Kind, t.Text, kind = KindMark, thoughtEnd, ""
+				t.Kind, t.Text, kind = pilotfish.KindMark, thoughtEnd, ""
 			}
 			p.now.Text += t.Text
 			err := p.step()
@@ -81,13 +85,13 @@ func (p *play) Generate(_ context.Context, _ []int32, s Settings) iter.Seq2[Toke
 	}
 }
 
-func (p *play) Score(context.Context, []int32, int) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
-		_ = yield(Token{ID: 1}, p.step()) && yield(Token{ID: 2}, p.step())
+func (p *play) Score(context.Context, []int32, int) iter.Seq2[pilotfish.Token, error] {
+	return func(yield func(pilotfish.Token, error) bool) {
+		_ = yield(pilotfish.Token{ID: 1}, p.step()) && yield(pilotfish.Token{ID: 2}, p.step())
 	}
 }
 
-func (p *play) Summary() Summary { return p.now }
+func (p *play) Stats() pilotfish.Stats { return p.now }
 
 // run generates an answer and returns all that it emits: texts, thoughts in [], and calls.
 func (p *play) run(a Answer) (said string, got *Answer, finish string, err error) {
@@ -127,7 +131,7 @@ const callOfF = `{"name":"f","arguments":{"x":1}}`
 
 var (
 	twoTools   = Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f"), "g": []byte("g")}}
-	formatJSON = Settings{JSON: true}
+	formatJSON = terms.Settings{JSON: true}
 )
 
 var plainAnswers = map[string]stretches{
@@ -166,9 +170,9 @@ var answersWithTools = map[string]stretches{
 		[]string{"<tool_call>", callOfF, "b\n "}, "0:f{\"x\":1}b\n ", "tool_calls", " one "},
 	"a cut mark after calls": {Answer{Calls: twoTools},
 		[]string{"<tool_call>", callOfF, "\n<to"}, "0:f{\"x\":1}\n<to", "tool_calls", " one "},
-	"no room for a call": {Answer{Calls: twoTools, Settings: Settings{MaxTokens: 12}},
+	"no room for a call": {Answer{Calls: twoTools, Settings: terms.Settings{MaxTokens: 12}},
 		[]string{"<tool_call>"}, "", "length", " "},
-	"no room after a call": {Answer{Calls: twoTools, Settings: Settings{MaxTokens: 50}},
+	"no room after a call": {Answer{Calls: twoTools, Settings: terms.Settings{MaxTokens: 50}},
 		[]string{"<tool_call>", callOfF}, `0:f{"x":1}`, "length", " one"},
 }
 
@@ -196,7 +200,7 @@ var answersAfterThoughts = map[string]stretches{
 		[]string{"[tuvw]x", "|x"}, "[t][u]x", "stop", "  "},
 	"no thought":     {Answer{Budget: 3, Thinks: true}, []string{"x", "xy"}, "xy", "stop", "  "},
 	"only a thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu$"}, "[t][u]", "length", " "},
-	"no room after a thought": {Answer{Budget: 2, Thinks: true, Settings: Settings{MaxTokens: 9}},
+	"no room after a thought": {Answer{Budget: 2, Thinks: true, Settings: terms.Settings{MaxTokens: 9}},
 		[]string{"[tu"}, "[t]", "length", " "},
 }
 
@@ -239,8 +243,8 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 	}
 	assert.Equal(t, c.schemas, schemas)
 	n := len(c.texts)
-	assert.Equal(t, Summary{Stop: a.Total.Stop, Reused: map[bool]int{true: 1}[n > 0 && !c.a.Score], Cloud: 2 * n,
-		Asks: 3 * n, Sent: Sent{Bytes: n}}, a.Total)
+	assert.Equal(t, pilotfish.Stats{Stop: a.Total.Stop, ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score],
+		CloudTokens: 2 * n, Routing: pilotfish.Routing{Asks: 3 * n}, Receipt: pilotfish.Receipt{Bytes: n}}, a.Total)
 }
 
 // TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.
@@ -269,11 +273,11 @@ func TestTextHasItsTokens(t *testing.T) {
 // of the answer.
 func TestAfterThought(t *testing.T) {
 	p := &play{stretches: []string{"[t]x", "{}"}}
-	said, a, _, err := p.run(Answer{Settings: Settings{JSON: true}, Thinks: true})
+	said, a, _, err := p.run(Answer{Settings: terms.Settings{JSON: true}, Thinks: true})
 	require.NoError(t, err)
 	var text []byte
 	for _, id := range a.IDs {
-		text = append(text, p.Bytes(id)...)
+		text = append(text, byte(id))
 	}
 	assert.Equal(t, "[t]{}", said)
 	assert.Equal(t, said, string(text), "of all tokens")
@@ -296,7 +300,7 @@ func TestBrokenCalls(t *testing.T) {
 // TestResultParts: the parts of a result, in order, and which of them are whole.
 func TestResultParts(t *testing.T) {
 	var r Result
-	token := func(id int32) []Token { return []Token{{ID: id}} }
+	token := func(id int32) []pilotfish.Token { return []pilotfish.Token{{ID: id}} }
 	for _, p := range []Piece{{Prompt: token(1)}, {Prompt: token(2)}, {Text: "t", Thought: true},
 		{Text: "a", Tokens: token(3)},
 		{Text: "b", Tokens: token(4)}, {Call: &callPiece{0, "f", "{"}}, {Call: &callPiece{0, "", "}"}},
@@ -306,8 +310,8 @@ func TestResultParts(t *testing.T) {
 	text, tokens := r.Text()
 	assert.Equal(t, "abc", text)
 	assert.Equal(t, "t", r.Thought())
-	assert.Equal(t, []Token{{ID: 3}, {ID: 4}, {ID: 5}}, tokens, "of the text")
-	assert.Equal(t, []Token{{ID: 1}, {ID: 2}}, r.Prompt)
+	assert.Equal(t, []pilotfish.Token{{ID: 3}, {ID: 4}, {ID: 5}}, tokens, "of the text")
+	assert.Equal(t, []pilotfish.Token{{ID: 1}, {ID: 2}}, r.Prompt)
 	require.Len(t, r.Parts, 6)
 	for finish, want := range map[string][]bool{FinishLength: {true, true, true, true, true, false},
 		FinishCalls: {true, true, true, true, true, true}} {
@@ -322,19 +326,17 @@ func TestResultParts(t *testing.T) {
 	r.Parts[2].Text = []byte("1")
 	assert.False(t, r.Whole(2), "a text")
 
-	sent := Sent{To: "a"}
-	sent.Add(Sent{Tokens: 1, Bytes: 2})
-	sent.Add(Sent{Tokens: 3, Bytes: 4, To: "b"})
-	sent.Add(Sent{})
-	assert.Equal(t, Sent{4, 6, "b"}, sent)
+	sent := pilotfish.Receipt{To: "a"}.Plus(pilotfish.Receipt{Tokens: 1, Bytes: 2})
+	sent = sent.Plus(pilotfish.Receipt{Tokens: 3, Bytes: 4, To: "b"}).Plus(pilotfish.Receipt{})
+	assert.Equal(t, pilotfish.Receipt{Tokens: 4, Bytes: 6, To: "b"}, sent)
 
 	var c Conversation
-	for _, m := range []Message{{Role: "assistant", Thought: "t"}, {Role: "assistant", Content: "a"},
+	for _, m := range []pilotfish.Message{{Role: "assistant", Thought: "t"}, {Role: "assistant", Content: "a"},
 		{Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}, {Role: "user"}} {
 		c.Add(m)
 	}
-	assert.Equal(t, []Message{{Role: "assistant", Thought: "t", Content: "a"}, {Role: "assistant", Content: "b"},
-		{Role: "user", Content: "c"}, {Role: "user"}}, c.Messages)
+	assert.Equal(t, []pilotfish.Message{{Role: "assistant", Thought: "t", Content: "a"},
+		{Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}, {Role: "user"}}, c.Messages)
 }
 
 // TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
@@ -374,7 +376,7 @@ func TestLines(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "a\n  b\n", said)
 	assert.Equal(t, FinishLength, finish)
-	assert.Equal(t, StopLength, a.Total.Stop)
+	assert.Equal(t, pilotfish.StopLength, a.Total.Stop)
 }
 
 // written is a stream that writes what happens to its parts.
@@ -387,27 +389,29 @@ func (w written) Close(i int) []any          { return []any{fmt.Sprint("close ",
 // TestJoined: what an assistant says between two other turns is one turn, which is local if a part of it is.
 func TestJoined(t *testing.T) {
 	var c Conversation
-	for _, m := range []Message{{Role: "user", Content: "u"}, {Role: "assistant", Calls: []Call{{ID: "c"}}},
-		{Role: "assistant", Content: "a", Thought: "t", Calls: []Call{{ID: "d"}}, Local: true}, {Role: "user"},
+	for _, m := range []pilotfish.Message{{Role: "user", Content: "u"},
+		{Role: "assistant", Calls: []pilotfish.ToolCall{{ID: "c"}}},
+		{Role: "assistant", Content: "a", Thought: "t", Calls: []pilotfish.ToolCall{{ID: "d"}}, Local: true},
+		{Role: "user"},
 		{Role: "user"}, {Role: "assistant", Content: "a", Local: true}, {Role: "assistant", Thought: "s"},
 		{Role: "assistant", Content: "b"}} {
 		c.Add(m)
 	}
-	assert.Equal(t, []Message{{Role: "user", Content: "u"}, {Role: "assistant", Content: "a", Thought: "t",
-		Calls: []Call{{ID: "c"}, {ID: "d"}}, Local: true}, {Role: "user"}, {Role: "user"},
+	assert.Equal(t, []pilotfish.Message{{Role: "user", Content: "u"}, {Role: "assistant", Content: "a", Thought: "t",
+		Calls: []pilotfish.ToolCall{{ID: "c"}, {ID: "d"}}, Local: true}, {Role: "user"}, {Role: "user"},
 		{Role: "assistant", Content: "a", Thought: "s", Local: true}, {Role: "assistant", Content: "b"}}, c.Messages)
 }
 
 // ended is a session that reports the end token of its answer.
 type ended struct{ *play }
 
-func (ended) Summary() Summary { return Summary{End: &Token{ID: 7}} }
+func (ended) End() *pilotfish.Token { return &pilotfish.Token{ID: 7} }
 
 // TestScoredEnd: an answer after a scored prompt has its end token, which clients drop.
 func TestScoredEnd(t *testing.T) {
-	for score, want := range map[bool][]Token{false: nil, true: {{ID: 7}}} {
+	for score, want := range map[bool][]pilotfish.Token{false: nil, true: {{ID: 7}}} {
 		p := &play{stretches: []string{""}, limit: 9}
-		var got []Token
+		var got []pilotfish.Token
 		a := Answer{Model: p, Session: ended{p}, Prompt: []int32{9}, Score: score,
 			Emit: func(x Piece) error { got = append(got, x.Tokens...); return nil }}
 		_, err := a.Run(t.Context())
@@ -433,7 +437,7 @@ func TestParted(t *testing.T) {
 			for _, p := range c.pieces {
 				got = append(got, r.Tell(p, written{r})...)
 			}
-			e := Ending{Finish: finishStop, Stopped: "s", Sent: Sent{Bytes: 1}}
+			e := Ending{Finish: finishStop, Stopped: "s", Sent: pilotfish.Receipt{Bytes: 1}}
 			assert.Equal(t, c.want, append(got, r.Finishes(e, written{r})...))
 			assert.Equal(t, e, r.Ending)
 			named := r.Complete(func(prefix string) string { return "x" + prefix })

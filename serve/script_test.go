@@ -1,6 +1,6 @@
 //go:build clients
 
-package clients
+package serve
 
 import (
 	"context"
@@ -20,9 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve"
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
 )
 
 // step is a call of a tool that a script makes.
@@ -39,27 +38,25 @@ type scripted struct {
 	text  string
 }
 
-// Marks of calls.
-const (
-	callBegin = "<tool_call>\n"
-	callEnd   = "</tool_call>"
-	planMark  = "\nplan:"
-)
+// planMark is before what the answer will be.
+const planMark = "\nplan:"
 
 func (scripted) Context() int { return 1 << 20 }
 
-func (scripted) Vocabulary() int { return 256 }
+func (scripted) ContextLimit() int { return 1 << 20 }
 
-func (scripted) Thinks([]int32) bool { return false }
+func (scripted) Vocabulary() (int, error) { return 256, nil }
 
-// Chat writes a chat with its tools, and last what the answer will be.
-func (m scripted) Chat(c answer.Conversation) ([]int32, error) {
+func (scripted) Thinks([]int32) (bool, error) { return false, nil }
+
+// ChatTokens writes a chat with its tools, and last what the answer will be.
+func (m scripted) ChatTokens(turns []pilotfish.Message, tools [][]byte, _ ...pilotfish.TemplateValue) ([]int32, error) {
 	var b strings.Builder
-	for _, t := range c.Tools {
+	for _, t := range tools {
 		b.Write(t)
 	}
 	done := 0
-	for _, msg := range c.Messages {
+	for _, msg := range turns {
 		fmt.Fprintf(&b, "\n%s:%s", msg.Role, msg.Content)
 		done += len(msg.Calls)
 	}
@@ -71,7 +68,7 @@ func (m scripted) Chat(c answer.Conversation) ([]int32, error) {
 		}
 		plan = string(b)
 	}
-	return bytesOf(b.String() + planMark + plan + "\nassistant:"), nil
+	return idsOf(b.String() + planMark + plan + "\nassistant:"), nil
 }
 
 // next returns the text that follows a prompt.
@@ -81,67 +78,60 @@ func (m scripted) next(prompt string) string {
 	switch {
 	case plan == "":
 		return m.text
-	case strings.HasSuffix(prompt, callEnd):
+	case strings.HasSuffix(prompt, callOver):
 		return ""
-	case strings.HasSuffix(prompt, callBegin):
+	case strings.HasSuffix(prompt, callMark+"\n"):
 		return plan
 	}
-	return callBegin + plan
+	return callMark + "\n" + plan
 }
 
-func (scripted) Tokenize(text string, _ bool) ([]int32, error) { return bytesOf(text), nil }
+func (scripted) Tokenize(text string, _ bool) ([]int32, error) { return idsOf(text), nil }
 
-func bytesOf(text string) (ids []int32) {
-	for _, c := range []byte(text) {
-		ids = append(ids, int32(c))
-	}
-	return ids
-}
+func (m scripted) TextTokens(text string) ([]int32, error) { return m.Tokenize(text, true) }
 
-func (scripted) Bytes(id int32) []byte { return []byte{byte(id)} }
+func (scripted) TokenBytes(id int32) ([]byte, error) { return []byte{byte(id)}, nil }
 
-func (scripted) Name(int32) string { return "" }
+func (scripted) TokenName(int32) (string, error) { return "", nil }
 
-func (scripted) Infill(answer.Infill) ([]int32, error) { return nil, answer.ErrNoInfill }
+func (scripted) InfillTokens(pilotfish.Infill) ([]int32, error) { return nil, pilotfish.ErrUnsupported }
 
-func (scripted) Check(context.Context, answer.Settings) ([]string, error) { return nil, nil }
+func (scripted) Check(context.Context, terms.Settings) ([]string, error) { return nil, nil }
 
 func (scripted) SavedText(io.Reader) ([]int32, error) { return nil, os.ErrNotExist }
 
-func (m scripted) NewSession() answer.Session { return &scriptedSession{m: m} }
+func (m scripted) NewSession() session { return &scriptedSession{m: m} }
 
 // scriptedSession is a text of the model. Nothing copies or saves it.
 type scriptedSession struct {
-	answer.Session
+	session
 	m    scripted
 	text []int32
-	sum  answer.Summary
+	sum  pilotfish.Stats
 }
 
-func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ answer.Settings) iter.Seq2[answer.Token,
+func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Settings) iter.Seq2[pilotfish.Token,
 	error] {
-	return func(yield func(answer.Token, error) bool) {
-		b := make([]byte, len(prompt))
-		for i, id := range prompt {
-			b[i] = byte(id)
-		}
-		text := s.m.next(string(b))
-		s.sum = answer.Summary{Text: text, Reused: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}
-		s.text = append(prompt, bytesOf(text)...)
+	return func(yield func(pilotfish.Token, error) bool) {
+		text := s.m.next(textOf(prompt))
+		s.sum = pilotfish.Stats{Text: text, ReusedTokens: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}
+		s.text = append(prompt, idsOf(text)...)
 		for _, c := range []byte(text) {
-			if !yield(answer.Token{ID: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {
+			if !yield(pilotfish.Token{ID: int32(c), Local: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {
 				return
 			}
 		}
-		s.sum.Stop = answer.StopEnd
+		s.sum.Stop = pilotfish.StopEnd
 	}
 }
 
-func (s *scriptedSession) Summary() answer.Summary { return s.sum }
+func (s *scriptedSession) Stats() pilotfish.Stats { return s.sum }
+
+func (s *scriptedSession) End() *pilotfish.Token { return nil }
 
 func (s *scriptedSession) KVTokens() int { return len(s.text) }
 
-func (s *scriptedSession) CopyKV(_ context.Context, from answer.Session, n int) error {
+func (s *scriptedSession) CopyKV(_ context.Context, from session, n int) error {
 	s.text = slices.Clone(from.(*scriptedSession).text[:n])
 	return nil
 }
@@ -149,15 +139,15 @@ func (s *scriptedSession) CopyKV(_ context.Context, from answer.Session, n int) 
 func (s *scriptedSession) Close() error { return nil }
 
 // serveScript serves a script. It returns the base URL, and what the last request took.
-func serveScript(t *testing.T, m scripted) (url string, last func() serve.Event) {
+func serveScript(t *testing.T, m scripted) (url string, last func() Event) {
 	t.Helper()
 	var mu sync.Mutex
-	var event serve.Event
+	var event Event
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s := serve.New(m, serve.Options{Names: []string{"fish"}, Fingerprint: "fp_script", Random: rand.Uint64, Log: log,
-		Events: func(e serve.Event) {
+	s := newServer(m, Options{Names: []string{"fish"}, Fingerprint: "fp_script", Random: rand.Uint64, Log: log,
+		Events: func(e Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			event = e
@@ -168,7 +158,7 @@ func serveScript(t *testing.T, m scripted) (url string, last func() serve.Event)
 		require.NoError(t, web.Close())
 		require.NoError(t, s.Close())
 	})
-	return "http://" + listener.Addr().String() + "/v1", func() serve.Event {
+	return "http://" + listener.Addr().String() + "/v1", func() Event {
 		mu.Lock()
 		defer mu.Unlock()
 		return event

@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // ReadMessages parses a request of Anthropic's API for a turn of a chat.
@@ -25,7 +26,7 @@ func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	f.parseCommonFields(&r.Request, d)
 	f.parseStop("stop_sequences", &r.Settings)
 	if system := f.parseContent("system", false); system != "" {
-		r.Talk.Add(answer.Message{Role: "system", Content: system})
+		r.Talk.Add(pilotfish.Message{Role: "system", Content: system})
 	}
 	f.parseTurns(r, d)
 	f.parseTools(r, "custom", "")
@@ -83,9 +84,9 @@ func (f *fields) parseTurn(talk *answer.Conversation, known map[string]bool) {
 	if role != "user" && role != "assistant" && role != "system" {
 		f.failField("role", "give user, assistant or system")
 	}
-	var of answer.Message
+	var of pilotfish.Message
 	f.parseMessageExtension(&of)
-	add := func(m answer.Message) {
+	add := func(m pilotfish.Message) {
 		m.Local = of.Local
 		talk.Add(m)
 	}
@@ -97,7 +98,7 @@ func (f *fields) parseTurn(talk *answer.Conversation, known map[string]bool) {
 	case !ok:
 		f.failMissing("content", "give a text")
 	case json.Unmarshal(raw, &text) == nil:
-		add(answer.Message{Role: role, Content: text})
+		add(pilotfish.Message{Role: role, Content: text})
 	case json.Unmarshal(raw, &blocks) == nil:
 		f.parseBlocks(role, blocks, add, known)
 	default:
@@ -106,13 +107,13 @@ func (f *fields) parseTurn(talk *answer.Conversation, known map[string]bool) {
 }
 
 // parseBlocks parses the parts of a message: results of tools become turns of their own, texts and calls one turn.
-func (f *fields) parseBlocks(role string, all []json.RawMessage, add func(answer.Message), known map[string]bool) {
+func (f *fields) parseBlocks(role string, all []json.RawMessage, add func(pilotfish.Message), known map[string]bool) {
 	var said, thought strings.Builder
-	var calls []answer.Call
+	var calls []pilotfish.ToolCall
 	says := false
 	end := func() {
 		if says {
-			add(answer.Message{Role: role, Content: said.String(), Thought: thought.String(), Calls: calls})
+			add(pilotfish.Message{Role: role, Content: said.String(), Thought: thought.String(), Calls: calls})
 		}
 		said.Reset()
 		thought.Reset()
@@ -133,7 +134,7 @@ func (f *fields) parseBlocks(role string, all []json.RawMessage, add func(answer
 }
 
 // parseBlock parses a part of a message. It returns false for a part that has no place in a prompt.
-func (f *fields) parseBlock(role string, known map[string]bool) (m answer.Message, shown bool) {
+func (f *fields) parseBlock(role string, known map[string]bool) (m pilotfish.Message, shown bool) {
 	kind := ""
 	f.parseString("type", &kind)
 	switch {
@@ -141,7 +142,7 @@ func (f *fields) parseBlock(role string, known map[string]bool) (m answer.Messag
 		f.parseString(kind, &m.Thought)
 		f.ignoreHarmless("signature")
 	case kind == "tool_use" && role == "assistant", kind == "mcp_tool_use":
-		m.Calls = []answer.Call{f.parseToolUse(known)}
+		m.Calls = []pilotfish.ToolCall{f.parseToolUse(known)}
 	case kind == "tool_result" && role == "user", kind == "mcp_tool_result":
 		m.Role = "tool"
 		f.parseAnsweredCall("tool_use_id", known)
@@ -162,8 +163,8 @@ func (f *fields) parseBlock(role string, known map[string]bool) (m answer.Messag
 	return m, f.all != nil
 }
 
-func (f *fields) parseToolUse(known map[string]bool) answer.Call {
-	var c answer.Call
+func (f *fields) parseToolUse(known map[string]bool) pilotfish.ToolCall {
+	var c pilotfish.ToolCall
 	f.parseRequired("id", &c.ID, "give the id of the call")
 	f.parseRequired("name", &c.Name, "give the name of the function")
 	known[c.ID] = true

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 const hello = `"messages":[{"role":"user","content":"hi"}],"seed":7`
 
 // TestSettings: the settings are those of the request, or the defaults.
 func TestSettings(t *testing.T) {
-	for body, want := range map[string]answer.Settings{
+	for body, want := range map[string]terms.Settings{
 		``:                    {Temperature: 1, TopP: 1, Seed: 7},
 		`,"temperature":0.5`:  {Temperature: 0.5, TopP: 1, Seed: 7},
 		`,"temperature":0`:    {TopP: 1, Seed: 7},
@@ -59,7 +59,7 @@ func TestSettings(t *testing.T) {
 // TestNumbers: each declared number has its own name, at both ends of its range; values out of range are refused by
 // name.
 func TestNumbers(t *testing.T) {
-	for i, n := range new(answer.Settings).Numbers() {
+	for i, n := range new(terms.Settings).Numbers() {
 		for _, v := range []float64{n.Low, n.High, n.Low - 2, n.High + 1} {
 			r, wrong := ReadChat([]byte(fmt.Sprintf(`{%s,"%s":%.0f}`, hello, n.Name, v)), Defaults{})
 			if v < n.Low || v > n.High {
@@ -78,7 +78,7 @@ func TestNumbers(t *testing.T) {
 
 // TestInfillSettings: given settings are used; samplers that the list leaves out are off.
 func TestInfillSettings(t *testing.T) {
-	for more, want := range map[string]answer.Settings{
+	for more, want := range map[string]terms.Settings{
 		`"temperature":0,"top_k":0,"top_p":1,"min_p":0`:                {TopP: 1},
 		`"samplers":["top_k","top_p","infill"],"top_p":0.99,"seed":-1`: {Temperature: 1, TopK: 40, TopP: 0.99},
 		`"samplers":["temperature"],"repeat_penalty":1.1`:              {Temperature: 0.8, TopP: 1},

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // Limits of requests.
@@ -34,7 +35,7 @@ type Defaults struct {
 // Request has the fields that chats and completions share.
 type Request struct {
 	Model       string
-	Settings    answer.Settings
+	Settings    terms.Settings
 	Seeded      bool // the request gave the seed
 	N           int
 	Stream      bool
@@ -85,7 +86,7 @@ func (f *fields) parseTokenLimits(r *Request) {
 
 // parseSamplingNumbers parses the numbers of settings. Some clients use other values for two of them: a top_k of -1 for
 // all tokens, and a top_p of 0 for only the best token.
-func (f *fields) parseSamplingNumbers(s *answer.Settings) {
+func (f *fields) parseSamplingNumbers(s *terms.Settings) {
 	for _, n := range s.Numbers() {
 		switch to := n.To.(type) {
 		case *float64:
@@ -121,7 +122,7 @@ func (f *fields) parseStreamOptions(r *Request) {
 }
 
 // parseStop parses one text or a list of at most maxStops.
-func (f *fields) parseStop(name string, s *answer.Settings) {
+func (f *fields) parseStop(name string, s *terms.Settings) {
 	var one string
 	var all []string
 	if json.Unmarshal(f.all[name], &one) == nil {
@@ -136,7 +137,7 @@ func (f *fields) parseStop(name string, s *answer.Settings) {
 	s.Stop = append(s.Stop, all...)
 }
 
-func (f *fields) parseLogitBias(s *answer.Settings) {
+func (f *fields) parseLogitBias(s *terms.Settings) {
 	var all map[string]float64
 	f.parseValue("logit_bias", &all, "give an object of token ids and numbers, such as {\"42\": -100}")
 	if len(all) == 0 || f.err != nil {
@@ -255,8 +256,16 @@ func (r *Request) addIgnoredKeywords(where string, paths []string) {
 	}
 }
 
+// Model is what requests need of a [pilotfish.Model].
+type Model interface {
+	answer.Templated
+	Tokenize(text string, special bool) ([]int32, error)
+	// Check is CheckContext, with the server's large model.
+	Check(ctx context.Context, s terms.Settings) (ignored []string, err error)
+}
+
 // Possible refuses settings that the model does not support.
-func (r *Request) Possible(ctx context.Context, m answer.Model) error {
+func (r *Request) Possible(ctx context.Context, m Model) error {
 	ignored, err := m.Check(ctx, r.Settings)
 	r.addIgnoredKeywords(r.schemaAt, ignored)
 	switch {

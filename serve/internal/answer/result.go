@@ -1,21 +1,25 @@
 package answer
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/pilotfish-ai/pilotfish"
+)
 
 // Result is an answer so far: its texts and calls, in order.
 type Result struct {
-	Prompt []Token // see [piece]
+	Prompt []pilotfish.Token // see [piece]
 	Parts  []Part
 	Ending
 }
 
 // Ending is how an answer ended.
 type Ending struct {
-	Finish    string // the reason, as clients see it
-	Stopped   string // the stop string that ended it; "" if none did
-	Shortened bool   // see [Summary.Shortened]
-	Stop      string // see [Summary.Stop]
-	Sent      Sent   // of the whole request so far
+	Finish    string            // the reason, as clients see it
+	Stopped   string            // the stop string that ended it; "" if none did
+	Shortened bool              // see [Summary.Shortened]
+	Stop      string            // see [Summary.Stop]
+	Sent      pilotfish.Receipt // of the whole request so far
 }
 
 // Part is a text, or a call of a tool.
@@ -25,7 +29,7 @@ type Part struct {
 	// Thought says that the text is what the model thought before it answered.
 	Thought bool
 	Text    []byte // or the arguments of the call
-	Tokens  []Token
+	Tokens  []pilotfish.Token
 }
 
 // Take adds a piece, and reports whether it begins a new part.
@@ -62,7 +66,7 @@ func (r *Result) Thought() (text string) {
 }
 
 // Text returns the texts of the answer, without thoughts and calls.
-func (r *Result) Text() (text string, tokens []Token) {
+func (r *Result) Text() (text string, tokens []pilotfish.Token) {
 	for _, p := range r.Parts {
 		if p.Tool == "" && !p.Thought {
 			text += string(p.Text)

@@ -1,6 +1,6 @@
 //go:build clients
 
-package clients
+package serve
 
 import (
 	"context"
@@ -62,7 +62,9 @@ func agents() map[string]agent {
 // has edited a file as the script's calls say, and that its last request found its beginning in the cache. AGENTS names
 // a folder with installed agents; without it they are in a temporary one.
 func TestAgents(t *testing.T) {
-	program := buildProgram(t)
+	program := filepath.Join(t.TempDir(), "pilotfish")
+	out, err := exec.Command("go", "build", "-o", program, "../cmd/pilotfish").CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	for _, name := range slices.Sorted(maps.Keys(agents())) {
 		t.Run(name, func(t *testing.T) {
 			a := agents()[name]
@@ -107,8 +109,12 @@ func installed(t *testing.T, name string, a agent) string {
 		return place
 	}
 	require.NoError(t, os.MkdirAll(place, 0o755))
-	if err := command(t, place, a.install[0], a.install[1:]...); err != nil {
-		t.Skipf("*** LEFT OUT: the agent cannot be installed: %v ***", err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, a.install[0], a.install[1:]...)
+	c.Dir = place
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Skipf("*** LEFT OUT: the agent cannot be installed: %v: %s ***", err, out)
 	}
 	return place
 }

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/serve/answer"
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // Chat is a request for a turn of a chat.
@@ -23,11 +25,11 @@ type Chat struct {
 }
 
 // Prompt returns the ids that the answer follows.
-func (r *Chat) Prompt(m answer.Model) ([]int32, error) {
-	ids, err := m.Chat(r.Talk)
+func (r *Chat) Prompt(m Model) ([]int32, error) {
+	ids, err := r.Talk.Prompt(m)
 	if _, refused := errors.AsType[*answer.ChatError](err); refused {
 		if talk, joined := r.Talk.Joined(); joined {
-			ids, err = m.Chat(talk)
+			ids, err = talk.Prompt(m)
 		}
 	}
 	if err != nil || r.prefix == "" {
@@ -56,7 +58,7 @@ func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
 	return r, f.finishParsing()
 }
 
-func (f *fields) parseChatLogProbs(s *answer.Settings) {
+func (f *fields) parseChatLogProbs(s *terms.Settings) {
 	if f.parseBool("logprobs", &s.LogProbs); !s.LogProbs {
 		f.ignoreOrRefuse("top_logprobs", "this is for answers with log-probabilities: set logprobs",
 			"unsupported_parameter")
@@ -76,7 +78,7 @@ func (f *fields) parseMessages(r *Chat) {
 	})
 }
 
-func (f *fields) parseMessage(known map[string]bool) (m answer.Message) {
+func (f *fields) parseMessage(known map[string]bool) (m pilotfish.Message) {
 	f.parseString("role", &m.Role)
 	f.parseMessageExtension(&m)
 	m.Thought = f.parseEarlierThought()
@@ -91,7 +93,7 @@ func (f *fields) parseMessage(known map[string]bool) (m answer.Message) {
 	case "assistant":
 		m.Calls = f.parseToolCalls(known)
 		f.parseObject("function_call", func(o *fields) {
-			m.Calls = append(m.Calls, answer.Call{})
+			m.Calls = append(m.Calls, pilotfish.ToolCall{})
 			o.parseCall(&m.Calls[len(m.Calls)-1])
 		})
 		if m.Content = f.parseContent("content", false); m.Content == "" {
@@ -227,9 +229,9 @@ func (f *fields) parseAnsweredCall(name string, known map[string]bool) {
 	}
 }
 
-func (f *fields) parseToolCalls(known map[string]bool) (calls []answer.Call) {
+func (f *fields) parseToolCalls(known map[string]bool) (calls []pilotfish.ToolCall) {
 	f.parseObjects("tool_calls", maxTools, func(o *fields) {
-		var c answer.Call
+		var c pilotfish.ToolCall
 		kind := "function"
 		o.parseString("type", &kind)
 		o.parseRequired("id", &c.ID, "give the id of the call")
@@ -248,7 +250,7 @@ func (f *fields) parseToolCalls(known map[string]bool) (calls []answer.Call) {
 	return calls
 }
 
-func (f *fields) parseCall(c *answer.Call) {
+func (f *fields) parseCall(c *pilotfish.ToolCall) {
 	f.parseRequired("name", &c.Name, "give the name of the function")
 	c.Arguments = f.parseArguments()
 }
@@ -272,7 +274,7 @@ func (f *fields) parseArguments() []byte {
 	return []byte(text)
 }
 
-func (f *fields) parseMessageExtension(m *answer.Message) {
+func (f *fields) parseMessageExtension(m *pilotfish.Message) {
 	f.parseObject(OwnName, func(o *fields) {
 		o.notes = &notes{strict: true} // see parseExtension
 		o.parseBool("local", &m.Local)
