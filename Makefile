@@ -201,7 +201,7 @@ clients: ## the official clients of OpenAI and Anthropic for Python, Node and Go
 
 # With AGENTS=FOLDER it looks there for installed agents first.
 agents: ## Claude Code, Codex, opencode, Qwen Code and aider edit a file each through pilotfish launch; needs python3, npm and a network for what is missing
-	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestAgents ./bench/clients
+	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestAgents ./serve
 
 # With MODEL=FILE against that model; CONNECTIONS, SECONDS and TOKENS say how much.
 load: ## serve under requests of all kinds on CONNECTIONS (64) for SECONDS (30): nothing lost, memory bounded, times of answers

@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -138,7 +139,7 @@ func TestHooks(t *testing.T) {
 		Margin: math.Exp(float64(out.Top[0].Logit-out.LogSumExp)) - math.Exp(float64(out.Top[1].Logit-out.LogSumExp))}
 	made := route(Watch(said("a")), WatchHeads(saw("b")), Watch(said("c")), WatchHeads(saw("d")), SampleBy(own),
 		Best(5))
-	made.Observe(Event{})
+	made.Observe(engine.Event{})
 	made.Head(9, &out)
 	assert.Equal(t, []string{"a", "c", "b", "d"}, calls)
 	assert.Equal(t, int32(77), made.Pick(9, []int32{3, 4}, &out))
@@ -194,7 +195,7 @@ func TestQuestionsOfAnswer(t *testing.T) {
 		for i, q := range cloud.got {
 			assert.Equal(t, append([]int32{5, 6}, text[:i]...), q.Context)
 			assert.Equal(t, best, q.Best)
-			assert.Equal(t, newRequest([]Option{settings}).settings.Sampling(), q.Sampling)
+			assert.Equal(t, newRequest([]Option{settings}).settings.Sampling(), terms.Sampling(q.Sampling))
 		}
 		assert.Equal(t, Receipt{Tokens: 2 + 3 + 4}, s.Stats().Receipt)
 	}

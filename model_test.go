@@ -294,7 +294,7 @@ func TestAskWhole(t *testing.T) {
 	a, err := askOnce(t.Context(), f, q, 5, 2)
 	require.NoError(t, err)
 	assert.Equal(t, Answer{Token: 7, Best: []Candidate{{ID: 8, LogProb: -1}}}, a)
-	assert.Equal(t, engine.CloudQuestion{Context: q.Context, K: 3, Sampling: q.Sampling}, f.got)
+	assert.Equal(t, engine.CloudQuestion{Context: q.Context, K: 3, Sampling: terms.Sampling(q.Sampling)}, f.got)
 }
 
 // TestAskEnds: the session of a question of the caller's own ends with its answer or error.
@@ -330,7 +330,7 @@ func TestClosedModel(t *testing.T) {
 		"TokenName":    func() error { _, err := m.TokenName(65); return err },
 		"Vocabulary":   func() error { _, err := m.Vocabulary(); return err },
 		"TextTokens":   func() error { _, err := m.TextTokens("a"); return err },
-		"ChatTokens":   func() error { _, err := m.ChatTokens([]Turn{{Role: "user"}}, nil); return err },
+		"ChatTokens":   func() error { _, err := m.ChatTokens([]Message{{Role: "user"}}, nil); return err },
 		"Thinks":       func() error { _, err := m.Thinks(nil); return err },
 		"InfillTokens": func() error { _, err := m.InfillTokens(Infill{}); return err },
 		"Generate":     func() error { _, err := Text(session.Generate(t.Context(), "a")); return err },

@@ -19,7 +19,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // loaded returns a model with a context of 64 tokens until the test ends: from the bytes of a file, or if there are
@@ -60,7 +62,7 @@ func TestOpenByName(t *testing.T) {
 // of one with the same values for the template.
 func TestTemplate(t *testing.T) {
 	m := loaded(t, nil)
-	turns := []Turn{{Role: "user", Content: "who?"}}
+	turns := []Message{{Role: "user", Content: "who?"}}
 	plain, err := m.ChatTokens(turns, nil)
 	require.NoError(t, err)
 	quiet, err := m.ChatTokens(turns, nil, Thinking(false))
@@ -259,4 +261,12 @@ func TestGateway(t *testing.T) {
 	stop()
 	assert.NoError(t, <-over)
 	assert.NoError(t, socket.Close())
+}
+
+// TestOrigins: the values of tokens are those of the parts that set them.
+func TestOrigins(t *testing.T) {
+	assert.Equal(t, []draft.Origin{draft.Edge, draft.FromCloud, draft.EdgeTimeout},
+		[]draft.Origin{Edge, Large, EdgeTimeout})
+	assert.Equal(t, []tokenizer.Kind{tokenizer.Answer, tokenizer.Thought, tokenizer.Mark},
+		[]tokenizer.Kind{KindAnswer, KindThought, KindMark})
 }

@@ -32,6 +32,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -255,13 +256,19 @@ func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []
 	return m.e.Check(ctx, route)
 }
 
-// Turn is a turn of a chat with tools, ToolCall a call of a tool by the model, and TemplateValue a value for the
-// model's chat template, such as that of [Thinking].
-type (
-	Turn          = tokenizer.Message
-	ToolCall      = tokenizer.ToolCall
-	TemplateValue = tokenizer.Value
-)
+// TemplateValue is a value for the model's chat template beside messages and tools, such as that of [Thinking].
+type TemplateValue struct {
+	Name  string // such as "enable_thinking"; "strftime_now" is the function that gives templates the date
+	Value any    // nil, a bool, an int, a string or a json.RawMessage
+}
+
+func templateValues(values []TemplateValue) []tokenizer.Value {
+	all := make([]tokenizer.Value, len(values))
+	for i, v := range values {
+		all[i] = tokenizer.Value(v)
+	}
+	return all
+}
 
 // Thinking tells the template of a model such as Qwen3 whether the model is to think before it answers. Without it the
 // template decides, and that of Qwen3 lets the model think.
@@ -271,12 +278,12 @@ func Thinking(on bool) TemplateValue { return TemplateValue{Name: "enable_thinki
 // Tools are JSON texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without tools it is an
 // ordinary chat. Models such as Qwen2.5 and Qwen3 write calls of tools between <tool_call> and </tool_call>. The error
 // is [ErrChat] if the template refuses the chat.
-func (m *Model) ChatTokens(turns []Turn, tools [][]byte, values ...TemplateValue) ([]int32, error) {
+func (m *Model) ChatTokens(turns []Message, tools [][]byte, values ...TemplateValue) ([]int32, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	return t.Chat(turns, tools, values...)
+	return t.Chat(templateMessages(turns), tools, templateValues(values)...)
 }
 
 // Thinks reports whether the model may think before it answers a prompt: its vocabulary has the marks <think> and
@@ -287,7 +294,17 @@ func (m *Model) Thinks(prompt []int32) (bool, error) {
 }
 
 // Infill is a text with a gap to fill.
-type Infill = tokenizer.Infill
+type Infill struct {
+	Prefix, Suffix string // before the gap and after it; special tokens in them are text
+	Repo, Name     string // of the repository and of the file; "" means unknown
+	// Files are others of the repository, the most important one last. If the vocabulary has no marks for names, the
+	// texts of Files precede the prefix.
+	Files []struct{ Name, Text string }
+	// Most is the maximum number of tokens of the prompt; 0: any number. Text that does not fit is left out: Files from
+	// the first one on, then the beginning of the prefix and the end of the suffix, so that the prefix gets three
+	// quarters.
+	Most int
+}
 
 // InfillTokens returns the prompt with which a model fills a gap in a text: the tokens that [Session.GenerateTokens]
 // yields for it belong in the gap. For an empty Infill it contains only the three marks. It fails for a model without
@@ -297,7 +314,7 @@ func (m *Model) InfillTokens(f Infill) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Infill(f)
+	return t.Infill(tokenizer.Infill(f))
 }
 
 // DialOptions say how to check the certificate of a gateway, and how to log in. The zero value is for a gateway without
@@ -420,7 +437,7 @@ func (g *Gateway) CannotVerify(s Sampling, by Router) error {
 	if p, ok := by.(policy); ok {
 		judge = p.r.Judge()
 	}
-	return g.r.CannotVerify(s, judge)
+	return g.r.CannotVerify(terms.Sampling(s), judge)
 }
 
 // OtherTemplate reports whether the chat templates of the two models differ for ordinary chats; false before the first

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -34,8 +35,13 @@ type Question struct {
 	Sampling
 }
 
-// Sampling says how a token is chosen: see [Settings].
-type Sampling = terms.Sampling
+// Sampling says how a token is chosen: the part of [Settings] that every [Cloud] supports.
+type Sampling struct {
+	Temperature float64 // logits are divided by it; 0 means greedy, and the other fields then have no effect
+	TopK        int     // only the k most probable tokens can be chosen; 0 means all
+	TopP        float64 // only the most probable tokens with this total probability, in (0, 1]; 0 means all
+	Seed        uint64  // of the noise, which is a function of seed, position and token
+}
 
 // Answer is the answer of a [Cloud].
 type Answer struct {
@@ -229,13 +235,27 @@ func (o Route) applyTo(r *request) { r.route = &o }
 // Via is the option that has c give the tokens that r chooses; nil: see [Route].Router.
 func Via(c Cloud, r Router) Route { return Route{Cloud: c, Router: r} }
 
-// Event is about one token that was shown, or one question to the large model.
-type Event = engine.Event
+// Event is one entry of the stream from which everything is printed, plotted and exported. One of its pointers is set.
+// Package runtime/draft has the types of those that no program here needs.
+type Event struct {
+	At         time.Duration   // since decoding of the answer began
+	Token      *draft.Token    // a token that was shown
+	Escalation *Escalation     // a question to the large model
+	Warming    *draft.Warming  // text that was sent before a question
+	Pass       *draft.Pass     // a forward call of the small model after the prompt
+	Turn       *draft.Turn     // a token of the small model that verification replaced before it was shown
+	Ahead      *draft.Ahead    // tokens of an answer beyond the one that was asked for
+	Preview    *Preview        // drafted tokens that are not verified yet, with [Route].Preview
+	Fan        *draft.Fan      // what was evaluated for alternatives to unverified tokens
+	Prompt     *draft.Prompt   // the prompt was evaluated, with [Trace]
+	Waited     *draft.Waited   // a wait for the large model, with [Trace]
+	Rollback   *draft.Rollback // drafts were dropped, with [Trace]
+}
 
-// What an [Event] is about, beside a token.
+// What an [Event] is about.
 type (
-	Escalation = engine.Escalation // a question to the large model
-	Preview    = engine.Preview    // drafted tokens that are not verified yet
+	Escalation = draft.Escalation // a question to the large model, with its times
+	Preview    = draft.Preview    // drafted tokens that are not verified yet
 )
 
 // Watch is the option that calls f with each token and each question as they come, on the goroutine that ranges over
@@ -251,13 +271,23 @@ func WatchHeads(f func(Head)) Option {
 }
 
 // Op is one operation of a forward call of the small model, as it was timed.
-type Op = engine.Op
+type Op struct {
+	Kind       backend.OpKind
+	Layer      int16         // -1: it belongs to none
+	Rows       int32         // tokens of the forward call
+	Begin, End time.Duration // since the zero of [Trace]
+	// Of a whole call on a GPU: when it began and ended, on the clock of the GPU. Begin and End are when the host
+	// learned of it.
+	DeviceBegin, DeviceEnd time.Duration
+}
 
 // Trace is the option that f is called with each operation of the small model's forward calls, with times since zero,
 // and that there are events for timelines too. f is called by the goroutine that evaluates. Where it takes more than
 // share of the time, some calls are left out; 0 means that none is.
 func Trace(zero time.Time, share float64, f func(Op)) Option {
-	return optionFunc(func(r *request) { r.trace = &engine.Watcher{Zero: zero, Share: share, Tell: f} })
+	return optionFunc(func(r *request) {
+		r.trace = &engine.Watcher{Zero: zero, Share: share, Tell: func(o engine.Op) { f(Op(o)) }}
+	})
 }
 
 func (m *Model) engineRoute(r request, c *cloudPanic) (engine.Route, error) {
@@ -266,9 +296,9 @@ func (m *Model) engineRoute(r request, c *cloudPanic) (engine.Route, error) {
 		return out, err
 	}
 	if len(r.watch) > 0 {
-		out.Observe = func(e Event) {
+		out.Observe = func(e engine.Event) {
 			for _, f := range r.watch {
-				f(e)
+				f(Event(e))
 			}
 		}
 	}
@@ -412,7 +442,7 @@ func (q Question) checkQuestion(vocabulary, longest int) error {
 			return fmt.Errorf("token %d of the context is %d: ids of this model are 0 to %d", i, id, vocabulary-1)
 		}
 	}
-	return q.Sampling.Validate()
+	return terms.Sampling(q.Sampling).Validate()
 }
 
 func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longest int) (Answer, error) {
@@ -425,7 +455,7 @@ func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longes
 	}
 	defer end()
 	a, err := cloud.Ask(ctx, engine.CloudQuestion{
-		Context: q.Context, K: q.Best, Sampling: q.Sampling,
+		Context: q.Context, K: q.Best, Sampling: terms.Sampling(q.Sampling),
 	})
 	if err != nil {
 		return Answer{}, errs.EndedBy(ctx, err)
@@ -445,7 +475,7 @@ func (f *callerCloud) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine
 	f.tokens.Add(int64(len(q.Context)))
 	back := false
 	defer f.crash.recoverPanic(&err, &back)
-	a, err := f.c.Ask(ctx, Question{Context: q.Context, Best: q.K, Sampling: q.Sampling})
+	a, err := f.c.Ask(ctx, Question{Context: q.Context, Best: q.K, Sampling: Sampling(q.Sampling)})
 	back = true
 	return engine.CloudAnswer{Reply: terms.Reply{Token: a.Token, Top: a.Best}}, err
 }

@@ -66,7 +66,7 @@ func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	same, err := t.Says(ids, c.chatMessages(""), nil, c.values...)
+	same, err := t.Says(ids, c.chatMessages(""), nil, templateValues(c.values)...)
 	switch {
 	case err != nil:
 		return err

@@ -11,32 +11,42 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Origin is the model that chose a token.
-type Origin = draft.Origin
+// Token is one token of an answer.
+type Token struct {
+	ID         int32         // in the vocabulary
+	Pos        int           // position in the whole text, prompt included
+	Text       string        // the whole characters that this token completes; may be empty
+	Kind       string        // what it belongs to: [KindAnswer], [KindThought] or [KindMark]
+	Origin     string        // which model chose it: [Edge], [Large] or [EdgeTimeout]
+	Local      int32         // the small model's token: ID, unless the large model chose another one
+	Asked      bool          // the large model was asked for it, with or without an answer
+	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
+	Unverified bool          // it was to be verified, but no answer came in time
+	At         time.Duration // from the call until the token was known
 
-// The origins.
+	// With [Settings].Top, of the model that chose the token: its log-probability (natural; NaN where the large model
+	// did not give one), and the best tokens with theirs, best first. They are of the model's own distribution: before
+	// temperature, penalties, bias and schema.
+	LogProb float32
+	Top     []Candidate
+}
+
+// Values of [Token].Origin.
 const (
-	Edge        = draft.Edge        // the small model
-	Large       = draft.FromCloud   // the large model
-	EdgeTimeout = draft.EdgeTimeout // the small model, because the large one did not answer in time
+	Edge        = "edge"         // the small model
+	Large       = "cloud"        // the large model
+	EdgeTimeout = "edge-timeout" // the small model, because the large one did not answer in time
 )
 
-// Token is one token of an answer.
-type Token = engine.Token
-
-// Kind is what a token belongs to: to the answer, to what the model thought before it, or to the marks of that.
-type Kind = tokenizer.Kind
-
-// The kinds.
+// Values of [Token].Kind.
 const (
-	KindAnswer  = tokenizer.Answer  // "": the answer itself
-	KindThought = tokenizer.Thought // "thought"
-	KindMark    = tokenizer.Mark    // "mark": <think>, </think> and the blanks after them
+	KindAnswer  = ""        // the answer itself
+	KindThought = "thought" // what the model thought before it
+	KindMark    = "mark"    // <think>, </think> and the blanks after them
 )
 
 // Text reads an answer to its end and returns its text, without what the model thought before. On an error it also
@@ -77,13 +87,49 @@ func newRequest(options []Option) (r request) {
 	return r
 }
 
-// Settings configure how an answer is generated: [terms.Settings] has the fields. The zero value is greedy decoding up
-// to an end token.
+// Settings configure how an answer is generated. The zero value is greedy decoding up to an end token.
 //
-// With Schema, unsupported keywords are refused with a [SchemaError], and [Stats].Ignored lists keywords without
-// effect. With Local, a [Route] has no effect; in a [Chat] all later questions are local too, because they contain this
-// one, and later settings do not change that.
-type Settings terms.Settings
+// Where a large model behind a gateway is asked and MinP, the penalties, LogitBias or a schema change the distribution,
+// the token is chosen from its 32 best by the same rules; if none of them is allowed, the small model's token is kept.
+type Settings struct {
+	MaxTokens int // most tokens to generate; 0: as many as fit into the context
+
+	Temperature float64 // logits are divided by it, 0 to 100; 0 means greedy, and TopP, MinP and TopK have no effect
+	TopP        float64 // draw from the most probable tokens of this total probability, 0 to 1; 0 and 1: from all
+	MinP        float64 // draw from tokens of at least this share of the most probable one's probability, 0 to 1
+	TopK        int     // draw from the k most probable tokens; 0: from all
+
+	RepeatPenalty    float64 // divides the logits of the last 64 tokens, multiplies negative ones, 0 to 10; 0, 1: off
+	PresencePenalty  float64 // subtracted from the logits of tokens in the answer, -2 to 2
+	FrequencyPenalty float64 // subtracted from the logit of a token for each time that it is in the answer, -2 to 2
+
+	Seed      uint64            // of the random numbers: the same seed gives the same text
+	LogitBias map[int32]float32 // added to the logits of tokens, -100 to 100
+
+	// Stop are texts that end the answer where they occur. They are not part of the answer; tokens that may be the
+	// beginning of one are held back until that is decided.
+	Stop      []string
+	IgnoreEnd bool // continue after an end token
+
+	LogProbs bool // report the log-probability of each token
+	Top      int  // the same, and of so many of the most probable tokens, 0 to 20: [Token].Top
+
+	// Schema is a JSON schema that the answer follows: docs/use/structured.md lists what is supported. Other keywords
+	// are refused with a [SchemaError], and [Stats].Ignored lists keywords without effect. The large model can verify
+	// an answer with a schema, but none with other rules.
+	Schema   []byte
+	JSON     bool // the answer is any JSON object
+	Complete bool // near MaxTokens or the end of the context, complete the value in the shortest way, if it can be
+	Closed   bool // objects have only the properties that the schema lists, unless additionalProperties allows others
+
+	// Lookup is the maximum number of tokens in a forward pass, guesses from the text included, 2 to 8; 0 means 8,
+	// negative 1. The answer is the same with any value.
+	Lookup int
+
+	// Local keeps the text on this device: a [Route] has no effect, and its verification is not possible. In a [Chat]
+	// all later questions are local too, because they contain this one.
+	Local bool
+}
 
 // SchemaError says what in a [Settings].Schema is wrong or not supported, and where.
 type SchemaError = engine.SchemaError
@@ -116,15 +162,6 @@ func MaxTokens(n int) Option { return optionFunc(func(r *request) { r.settings.M
 type optionFunc func(*request)
 
 func (f optionFunc) applyTo(r *request) { f(r) }
-
-// Stats describes one answer.
-type Stats = engine.Summary
-
-// Routing is what [Stats] say of the large model.
-type Routing = engine.Routing
-
-// Receipt says how much of a text has left this device for an answer.
-type Receipt = engine.Receipt
 
 // Session is one text, without the turns of a chat.
 type Session struct {
@@ -198,14 +235,17 @@ func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yi
 		if errors.Is(err, errExit) {
 			err = errExit // without the error of the context, which only stopped the answer
 		}
-		if err != nil && crash.hasPanicked() || !yield(t, err) {
+		if err != nil && crash.hasPanicked() || !yield(Token(t), err) {
 			return
 		}
 	}
 }
 
 // Stats returns what the last answer took, or has taken so far.
-func (s *Session) Stats() Stats { return s.s.Summary() }
+func (s *Session) Stats() Stats { return Stats(s.s.Summary()) }
+
+// End returns the end token of the last answer, which is not part of it; nil if it did not end with one.
+func (s *Session) End() *Token { return (*Token)(s.s.End()) }
 
 // KVLimit is the size of keys and values of a full context, in bytes.
 func (s *Session) KVLimit() int64 { return s.s.KVLimit() }
@@ -220,9 +260,31 @@ func (s *Session) Close() error { return s.s.Close() }
 
 // Message is one turn of a chat.
 type Message struct {
-	Role    string // "system", "user" or "assistant"
-	Content string
-	Local   bool // questions that come with it are local: see [Settings].Local
+	Role    string     // "system", "user", "assistant", or "tool" for the result of a tool
+	Content string     // may be empty if there are calls
+	Thought string     // what an assistant thought before the content, without marks; a template may leave it out
+	Calls   []ToolCall // of an assistant
+	Local   bool       // questions that come with it are local: see [Settings].Local
+}
+
+// ToolCall is a call of a tool, as a model made it.
+type ToolCall struct {
+	ID        string // for programs: no template shows it
+	Name      string
+	Arguments []byte // JSON text of an object; other text, which models sometimes write, is given as a string
+}
+
+// templateMessages returns turns as templates read them.
+func templateMessages(turns []Message) []tokenizer.Message {
+	all := make([]tokenizer.Message, len(turns))
+	for i, m := range turns {
+		calls := make([]tokenizer.ToolCall, len(m.Calls))
+		for k, c := range m.Calls {
+			calls[k] = tokenizer.ToolCall{Name: c.Name, Arguments: c.Arguments}
+		}
+		all[i] = tokenizer.Message{Role: m.Role, Content: m.Content, Thought: m.Thought, Calls: calls}
+	}
+	return all
 }
 
 // ChatOptions configure the beginning of a chat, and how its answers are generated unless [Chat.Send] gets other
@@ -299,14 +361,11 @@ func (c *Chat) promptTokens(question string) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Next(c.ids, c.chatMessages(question), nil, c.values...)
+	return t.Next(c.ids, c.chatMessages(question), nil, templateValues(c.values)...)
 }
 
-func (c *Chat) chatMessages(question string) (all []tokenizer.Message) {
-	for _, m := range c.messages {
-		all = append(all, tokenizer.Message{Role: m.Role, Content: m.Content})
-	}
-	return append(all, tokenizer.Message{Role: "user", Content: question})
+func (c *Chat) chatMessages(question string) []tokenizer.Message {
+	return templateMessages(append(slices.Clip(c.messages), Message{Role: "user", Content: question}))
 }
 
 // ids become the tokens of the conversation.
@@ -314,7 +373,8 @@ func (c *Chat) addAnsweredQuestion(question string, ids []int32, local bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids = ids
-	c.messages = append(c.messages, Message{"user", question, local}, Message{"assistant", c.s.Stats().Answer(), local})
+	c.messages = append(c.messages, Message{Role: "user", Content: question, Local: local},
+		Message{Role: "assistant", Content: c.s.Stats().Answer(), Local: local})
 }
 
 // Messages returns the turns so far.

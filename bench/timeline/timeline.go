@@ -79,7 +79,10 @@ func (t *Text) Watch(r *engine.Route) {
 
 // Options are those of an answer that the timeline draws.
 func (t *Text) Options() []pilotfish.Option {
-	return []pilotfish.Option{pilotfish.Watch(t.Observe), pilotfish.Trace(t.began, share, t.addOperation)}
+	return []pilotfish.Option{
+		pilotfish.Watch(func(e pilotfish.Event) { t.Observe(draft.Event(e)) }),
+		pilotfish.Trace(t.began, share, func(o pilotfish.Op) { t.addOperation(engine.Op(o)) }),
+	}
 }
 
 // share of the time that is spent on recording operations, so that all that is recorded takes less than 1%.

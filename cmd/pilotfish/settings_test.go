@@ -134,7 +134,7 @@ func FuzzParseSettings(f *testing.F) {
 
 // TestOneDefault: run, chat and the chat page have the same temperature, limit and system message by default.
 func TestOneDefault(t *testing.T) {
-	page, err := os.ReadFile("../../netproto/openai/page/page.html")
+	page, err := os.ReadFile("../../serve/page/page.html")
 	require.NoError(t, err)
 	for _, c := range []struct{ flag, input, want string }{
 		{"temp", "temperature", "0"}, {"max-tokens", "most", fmt.Sprint(cli.DefaultMaxTokens)},

@@ -1,12 +1,16 @@
 package examples
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -81,6 +85,30 @@ func TestChat(t *testing.T) {
 	assert.Contains(t, got, alone+"\n[37 tokens, 0 of the prompt's 40 from before]\n")
 	assert.Contains(t, got, " 77 of the prompt's 91 from before]\n"+
 		"user: "+question+"\nassistant: "+alone+"\nuser: And who?\n")
+}
+
+// TestServer: the example with the HTTP server answers a chat, and has its own page.
+func TestServer(t *testing.T) {
+	c := command(t.Context(), t, "server", "-listen", "127.0.0.1:0")
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	defer func() {
+		_ = c.Process.Kill()
+		_ = c.Wait() // killed
+	}()
+	url, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	url = strings.TrimSpace(url)
+	body := func(r *http.Response, err error) string {
+		require.NoError(t, err)
+		b, err := io.ReadAll(r.Body)
+		require.NoError(t, errors.Join(err, r.Body.Close()))
+		return string(b)
+	}
+	assert.Contains(t, body(http.Post(url+"/chat/completions", "application/json",
+		strings.NewReader(`{"messages":[{"role":"user","content":"`+question+`"}],"max_tokens":40}`))), alone)
+	assert.Equal(t, "hello\n", body(http.Get(strings.TrimSuffix(url, "v1")+"hello")))
 }
 
 // TestGateway: the example with a gateway in this process, and its error for a gateway that it must not trust.

@@ -48,7 +48,7 @@ func TestThoughts(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, thinks)
 	chat := m.NewChat(pilotfish.ChatOptions{})
-	kinds := map[pilotfish.Kind]string{}
+	kinds := map[string]string{}
 	count := 0
 	for tok, err := range chat.Send(t.Context(), "Who?", says(t, m, "<think>\nhm, who.\n</think>\n\nI am. who"),
 		pilotfish.Settings{Stop: []string{"who"}}) {
@@ -57,7 +57,7 @@ func TestThoughts(t *testing.T) {
 			count++
 		}
 	}
-	assert.Equal(t, map[pilotfish.Kind]string{pilotfish.KindMark: "<think>\n</think>\n\n",
+	assert.Equal(t, map[string]string{pilotfish.KindMark: "<think>\n</think>\n\n",
 		pilotfish.KindThought: "hm, who.\n", pilotfish.KindAnswer: "I am. "}, kinds)
 	s := chat.Stats()
 	assert.Equal(t, "stop", s.Stop)
@@ -70,12 +70,12 @@ func TestThoughts(t *testing.T) {
 	text, err := pilotfish.Text(chat.Send(t.Context(), "And?", says(t, m, "<think>a</think>b")))
 	require.NoError(t, err)
 	assert.Equal(t, "b", text)
-	want, err := m.ChatTokens([]pilotfish.Turn{{Role: "user", Content: "Who?"}, {Role: "assistant", Content: "I am. "},
-		{Role: "user", Content: "And?"}}, nil)
+	want, err := m.ChatTokens([]pilotfish.Message{{Role: "user", Content: "Who?"},
+		{Role: "assistant", Content: "I am. "}, {Role: "user", Content: "And?"}}, nil)
 	require.NoError(t, err)
 	s = chat.Stats()
 	assert.Equal(t, len(want), s.PromptTokens)
-	first, err := m.ChatTokens([]pilotfish.Turn{{Role: "user", Content: "Who?"}}, nil)
+	first, err := m.ChatTokens([]pilotfish.Message{{Role: "user", Content: "Who?"}}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, len(first), s.ReusedTokens, "up to where the first thought was")
 
@@ -129,7 +129,7 @@ func TestNoThoughts(t *testing.T) {
 		assert.Zero(t, chat.Stats().Thought)
 		assert.Equal(t, "I am. <think>no</think>", chat.Messages()[2*i+1].Content)
 	}
-	ids, err := m.ChatTokens([]pilotfish.Turn{{Role: "user", Content: "x"}}, nil, pilotfish.Thinking(false))
+	ids, err := m.ChatTokens([]pilotfish.Message{{Role: "user", Content: "x"}}, nil, pilotfish.Thinking(false))
 	require.NoError(t, err)
 	text, err := m.Detokenize(ids)
 	require.NoError(t, err)

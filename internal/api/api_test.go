@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the exported names as they are no
 
 // stable returns the packages with a stable API, as documented in docs/use/embedding.md.
 func stable() []string {
-	return []string{module, module + "/gguf", module + "/kernels/cpu", module + "/kernels/cpu/vector",
+	return []string{module, module + "/serve", module + "/gguf", module + "/kernels/cpu", module + "/kernels/cpu/vector",
 		module + "/kernels/cpu/pool", module + "/runtime/draft"}
 }
 

@@ -58,7 +58,7 @@ func isAny(importPath string, names []string) bool {
 
 // folders returns the top-level folders of the module.
 func folders() []string {
-	return []string{"cmd", "bench", "runtime", "netproto", "kernels", "metal", "gguf", "internal", "docs"}
+	return []string{"cmd", "bench", "runtime", "netproto", "kernels", "metal", "gguf", "serve", "internal", "docs"}
 }
 
 // checkImports returns violations of the table.

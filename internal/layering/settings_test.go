@@ -80,7 +80,8 @@ func (c *settingsCheck) add(path, dir string, names []string) {
 		require.NoError(c.t, err)
 		files = append(files, f)
 	}
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
+		Types: map[ast.Expr]types.TypeAndValue{}}
 	p, err := (&types.Config{Importer: c}).Check(path, c.set, files, info)
 	require.NoError(c.t, err)
 	c.packages[path] = p
@@ -143,13 +144,30 @@ func (c *settingsCheck) declaration(d ast.Decl, info *types.Info) {
 		return
 	}
 	ast.Inspect(d, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && !written[id] {
-			if o := info.Uses[id]; o != nil {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if o := info.Uses[n]; o != nil && !written[n] {
 				c.read[origin(o)] = true
+			}
+		case *ast.CallExpr:
+			if info.Types[n.Fun].IsType() {
+				c.conversion(info.TypeOf(n.Args[0]), info.TypeOf(n.Fun))
 			}
 		}
 		return true
 	})
+}
+
+// conversion reads all fields of settings that become other settings, which are checked themselves.
+func (c *settingsCheck) conversion(from, to types.Type) {
+	named, ok := to.(*types.Named)
+	s, fields := from.Underlying().(*types.Struct)
+	if !ok || !fields || !settings.MatchString(named.Obj().Name()) {
+		return
+	}
+	for f := range s.Fields() {
+		c.read[origin(f)] = true
+	}
 }
 
 // last returns the last name of an expression.

@@ -87,7 +87,7 @@ func linked(t *testing.T) []*module {
 
 // embedded returns a library in a page of the program: its folder has its licences and those of its parts.
 func embedded(t *testing.T, name, version string) *module {
-	m := &module{path: name, version: "v" + version, dir: "../../netproto/openai/page/" + name + "-" + version,
+	m := &module{path: name, version: "v" + version, dir: "../../serve/page/" + name + "-" + version,
 		systems: map[string]bool{"all": true}, files: map[string]bool{}}
 	m.add(t, m.dir)
 	return m

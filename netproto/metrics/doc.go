@@ -1,3 +1,3 @@
-// Package metrics has the Prometheus metrics of a gateway and of a server for programs. Labels have few values, and
+// Package metrics has the Prometheus metrics of a gateway, and makes those of others. Labels have few values, and
 // clients do not choose them: outcomes, codes, and the operator's names of access tokens.
 package metrics

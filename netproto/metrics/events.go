@@ -18,28 +18,28 @@ type Events struct {
 
 // NewEvents registers counters and returns them.
 func NewEvents(to prometheus.Registerer) *Events {
-	r := metricFactory{to, prefix}
+	r := Factory{to, prefix}
 	return &Events{
-		asks: r.newCounterVec("asks_total", "Questions by what became of them: answered, resent (more of the context "+
+		asks: r.CounterVec("asks_total", "Questions by what became of them: answered, resent (more of the context "+
 			"was asked for), refused, or dropped (cancelled, or the device has gone).", "outcome", "client"),
-		refusals: r.newCounterVec("refusals_total", "Refusals by what was refused (connection, ask or sync) and why.",
+		refusals: r.CounterVec("refusals_total", "Refusals by what was refused (connection, ask or sync) and why.",
 			"of", "code"),
-		connections: r.newCounterVec("connections_total", "Connections that were welcomed, by whether they began with "+
+		connections: r.CounterVec("connections_total", "Connections that were welcomed, by whether they began with "+
 			"0-RTT.", "early"),
-		context: r.newCounter("context_tokens_total", "Tokens of the contexts of all questions and texts sent early."),
-		delta: r.newCounter("delta_tokens_total", "Tokens of these that travelled; the others the gateway knew: "+
+		context: r.Counter("context_tokens_total", "Tokens of the contexts of all questions and texts sent early."),
+		delta: r.Counter("delta_tokens_total", "Tokens of these that travelled; the others the gateway knew: "+
 			"hits of its cache of contexts."),
-		ahead: r.newCounter("ahead_tokens_total", "Tokens that were sent after answers, beyond those that were asked "+
+		ahead: r.Counter("ahead_tokens_total", "Tokens that were sent after answers, beyond those that were asked "+
 			"for."),
-		continued: r.newCounterVec("answers_continued_total", "Answers that were continued, by why that ended "+
+		continued: r.CounterVec("answers_continued_total", "Answers that were continued, by why that ended "+
 			"before as many tokens were sent as are allowed or the text has: busy (there was other work), cancelled "+
 			"(the device or its text has gone on), others; none: it did not.", "code"),
-		audited:  r.newCounter("audited_positions_total", "Tokens of devices that the large model has looked at."),
-		findings: r.newCounter("audit_findings_total", "Tokens of these where it would have chosen another one."),
-		queue: r.newHistogram("ask_queue_seconds", "Time that answered questions waited, in the gateway and the "+
+		audited:  r.Counter("audited_positions_total", "Tokens of devices that the large model has looked at."),
+		findings: r.Counter("audit_findings_total", "Tokens of these where it would have chosen another one."),
+		queue: r.Histogram("ask_queue_seconds", "Time that answered questions waited, in the gateway and the "+
 			"upstream."),
-		compute: r.newHistogram("ask_compute_seconds", "Time that the large model took for answered questions."),
-		whole: r.newHistogram("ask_seconds", "Time of answered questions from when they were there as a whole to when "+
+		compute: r.Histogram("ask_compute_seconds", "Time that the large model took for answered questions."),
+		whole: r.Histogram("ask_seconds", "Time of answered questions from when they were there as a whole to when "+
 			"the answer was written."),
 	}
 }
@@ -86,31 +86,33 @@ func codeName(c netproto.Code) string {
 	return "other"
 }
 
-// metricFactory makes metrics with a common prefix.
-type metricFactory struct {
-	to     prometheus.Registerer
-	prefix string
+// Factory makes and registers metrics with a common prefix.
+type Factory struct {
+	To     prometheus.Registerer
+	Prefix string
 }
 
 // prefix is the prefix of the metrics of a gateway.
 const prefix = "pilotfish_gateway_"
 
-func (r metricFactory) newCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: r.prefix + name, Help: help}, labels)
-	r.to.MustRegister(c)
+// CounterVec makes a counter with labels.
+func (r Factory) CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: r.Prefix + name, Help: help}, labels)
+	r.To.MustRegister(c)
 	return c
 }
 
-func (r metricFactory) newCounter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: r.prefix + name, Help: help})
-	r.to.MustRegister(c)
+// Counter makes a counter.
+func (r Factory) Counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: r.Prefix + name, Help: help})
+	r.To.MustRegister(c)
 	return c
 }
 
-// newHistogram has buckets in seconds, from 100 µs to a minute.
-func (r metricFactory) newHistogram(name, help string) prometheus.Histogram {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: r.prefix + name, Help: help, Buckets: []float64{
+// Histogram makes a histogram of seconds, with buckets, from 100 µs to a minute.
+func (r Factory) Histogram(name, help string) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: r.Prefix + name, Help: help, Buckets: []float64{
 		100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}})
-	r.to.MustRegister(h)
+	r.To.MustRegister(h)
 	return h
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -54,67 +53,17 @@ func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// TestServing: a request counts once in each family of its values, and in no other.
-func TestServing(t *testing.T) {
-	type counts = map[string]float64
-	for _, c := range []struct {
-		name string
-		e    openai.Event
-		want counts
-	}{
-		{"refused before its endpoint is known",
-			openai.Event{Status: 401, Code: "invalid_api_key", Took: time.Second}, counts{
-				"refused_total{code=invalid_api_key,status=401}": 1}},
-		{"refused",
-			openai.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Ignored: 2, Took: time.Second},
-			counts{"requests_total{code=context_too_long,endpoint=chat,status=400}": 1, "request_seconds_count": 1,
-				"ignored_fields_total{endpoint=chat}": 2,
-				"request_seconds_sum":                 1}},
-		{"answered",
-			openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
-				Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
-				"requests_total{code=none,endpoint=chat,status=200}": 1,
-				"prompt_tokens_total":                                30, "cached_tokens_total": 20,
-				"generated_tokens_total": 9, "cloud_tokens_total": 3,
-				"asks_total": 4, "queue_seconds_count": 1, "queue_seconds_sum": 1, "first_token_seconds_count": 1,
-				"first_token_seconds_sum": 2, "request_seconds_count": 1, "request_seconds_sum": 7,
-				"token_seconds_count": 1, "token_seconds_sum": 0.5}},
-		{"one token has no time per token",
-			openai.Event{Endpoint: "chat", Status: 200, Tokens: 1, First: time.Second, Took: time.Second}, counts{
-				"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 1,
-				"first_token_seconds_count": 1, "first_token_seconds_sum": 1, "request_seconds_count": 1,
-				"request_seconds_sum": 1}},
-		{"no text", openai.Event{Endpoint: "chat", Status: 200, Tokens: 2, Took: time.Second}, counts{
-			"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 2,
-			"request_seconds_count": 1, "request_seconds_sum": 1}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			to := prometheus.NewRegistry()
-			metrics.NewServing(to).Event(c.e)
-			got := counts{}
-			for name, v := range values(t, to) {
-				got[strings.TrimPrefix(name, "pilotfish_serve_")] = v
-			}
-			assert.Equal(t, c.want, got)
-		})
-	}
-}
-
-// TestStates: the gauges of a server's load, of a gateway's state and of a component's health.
+// TestStates: the gauges of a gateway's state and of a component's health.
 func TestStates(t *testing.T) {
 	to := prometheus.NewRegistry()
 	var broken error
-	load := openai.Load{Active: 1, Waiting: 2, Stalled: 3, Sessions: 4}
 	state := gateway.Stats{Connections: 12, Sessions: 15, Tokens: 16, Asks: 17, Waiting: 18}
-	metrics.ServingState(to, func() openai.Load { return load })
 	metrics.State(to, func() gateway.Stats { return state })
 	to.MustRegister(metrics.Health("engine", "1 while the engine works.", func() error { return broken }))
-	want := map[string]float64{"pilotfish_serve_active": 1, "pilotfish_serve_waiting": 2, "pilotfish_serve_stalled": 3,
-		"pilotfish_serve_sessions": 4, "engine": 1, "connections": 12, "sessions": 15, "session_tokens": 16,
+	want := map[string]float64{"engine": 1, "connections": 12, "sessions": 15, "session_tokens": 16,
 		"asks_open": 17, "asks_waiting": 18}
 	assert.Equal(t, want, values(t, to))
-	load.Draining, broken = true, errors.New("it is gone")
-	want["pilotfish_serve_draining"] = 1
+	broken = errors.New("it is gone")
 	delete(want, "engine")
 	assert.Equal(t, want, values(t, to))
 }
@@ -207,7 +156,6 @@ func TestCodes(t *testing.T) {
 func TestBuckets(t *testing.T) {
 	to := prometheus.NewRegistry()
 	metrics.NewEvents(to)
-	metrics.NewServing(to)
 	families, err := to.Gather()
 	require.NoError(t, err)
 	seen := 0
@@ -221,7 +169,7 @@ func TestBuckets(t *testing.T) {
 		assert.GreaterOrEqual(t, len(all), 7, f.GetName())
 		seen++
 	}
-	assert.Equal(t, 3+4, seen)
+	assert.Equal(t, 3, seen)
 }
 
 // TestLabelsAreBounded: values that a client chooses are not labels: hostile names do not grow the page.

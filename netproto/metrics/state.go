@@ -9,7 +9,7 @@ import (
 // State registers gauges of a gateway's state, read at each scrape. stats must not wait for the large model: use
 // Gateway.Stats.
 func State(to prometheus.Registerer, stats func() gateway.Stats) {
-	registerGauges(to, prefix, stats, []gauge[gateway.Stats]{
+	RegisterGauges(to, prefix, stats, []Gauge[gateway.Stats]{
 		{"connections", "Open connections.", func(s gateway.Stats) int { return s.Connections }},
 		{"sessions", "Texts that are remembered.", func(s gateway.Stats) int { return s.Sessions }},
 		{"session_tokens", "Tokens that are remembered of them, drafts included.",
@@ -20,16 +20,17 @@ func State(to prometheus.Registerer, stats func() gateway.Stats) {
 	})
 }
 
-// gauge is a number of a state.
-type gauge[S any] struct {
-	name, help string
-	value      func(S) int
+// Gauge is a number of a state.
+type Gauge[S any] struct {
+	Name, Help string
+	Value      func(S) int
 }
 
-func registerGauges[S any](to prometheus.Registerer, prefix string, state func() S, all []gauge[S]) {
+// RegisterGauges registers gauges of a state, which is read at each scrape.
+func RegisterGauges[S any](to prometheus.Registerer, prefix string, state func() S, all []Gauge[S]) {
 	for _, g := range all {
-		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + g.name, Help: g.help},
-			func() float64 { return float64(g.value(state())) }))
+		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + g.Name, Help: g.Help},
+			func() float64 { return float64(g.Value(state())) }))
 	}
 }
 

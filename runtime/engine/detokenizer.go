@@ -53,7 +53,7 @@ func (n *detokenizer) handleEvent(e draft.Event) bool {
 	case t == nil:
 		return true
 	case t.End && !n.r.IgnoreEnd:
-		n.s.summary.End = new(n.buildToken(t, e.At))
+		n.s.end = new(n.buildToken(t, e.At))
 		return true
 	}
 	return n.showToken(t, e.At)
@@ -78,7 +78,7 @@ func (n *detokenizer) addToBudget() {
 // buildToken leaves the text empty. at is when the token was known, since decoding began.
 func (n *detokenizer) buildToken(t *draft.Token, at time.Duration) Token {
 	out := Token{
-		Pos: t.Pos, ID: t.ID, Origin: t.Origin, Local: t.Local, Asked: t.Asked, Unverified: t.Unverified,
+		Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Local: t.Local, Asked: t.Asked, Unverified: t.Unverified,
 		Confidence: t.Confidence, At: n.lead + at,
 	}
 	if p := t.LogProbs; p != nil {
@@ -101,14 +101,14 @@ func (n *detokenizer) showToken(t *draft.Token, at time.Duration) bool {
 		s.summary.Timeouts++
 	}
 	one := n.buildToken(t, at)
-	one.Text, one.Kind = n.decoder.Push(t.ID), n.kinds.Next(t.ID)
+	one.Text, one.Kind = n.decoder.Push(t.ID), string(n.kinds.Next(t.ID))
 	s.publishSummary()
 	some := []Token{one}
-	if one.Kind == tokenizer.Answer { // a thought ends at no stop string
+	if one.Kind == string(tokenizer.Answer) { // a thought ends at no stop string
 		some, n.stopped = n.stop.pushToken(one)
 	} else {
 		s.summary.Thought++
-		s.summary.answer += len(one.Text)
+		s.summary.AnswerAt += len(one.Text)
 	}
 	n.more = n.yieldTokens(some) && !s.isClosed()
 	return n.more && !n.stopped

@@ -107,12 +107,12 @@ func TestDrafterText(t *testing.T) {
 			require.NoError(t, with.Err)
 			edge := 0
 			for i := range got {
-				if got[i].Origin == draft.Edge {
+				if got[i].Origin == string(draft.Edge) {
 					edge++
 				} else {
-					require.Equal(t, draft.FromCloud, got[i].Origin)
+					require.Equal(t, string(draft.FromCloud), got[i].Origin)
 				}
-				got[i].Origin = draft.Edge
+				got[i].Origin = string(draft.Edge)
 			}
 			require.Equal(t, want, got, "%s: %s", name, q.Text)
 			require.Equal(t, sum.Text, with.Text)

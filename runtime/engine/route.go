@@ -109,7 +109,7 @@ func (s *Session) generateRouted(ctx context.Context, prompt []int32, r Route, y
 	}
 	defer done()
 	start := s.now()
-	s.summary = Summary{PromptTokens: len(prompt)}
+	s.summary, s.end = Summary{PromptTokens: len(prompt)}, nil
 	s.publishSummary()
 	defer s.publishSummary()
 	defer s.stopSpeculativePasses()
@@ -198,7 +198,7 @@ func (s *Session) noteShortened(prompt []int32, r terms.Settings, stop string, s
 	if !r.Complete || !r.JSON && r.Schema == nil || stopped || stop == "" || !full {
 		return
 	}
-	s.summary.Shortened, s.summary.closed, s.summary.Stop = true, stop == StopEnd, StopLength
+	s.summary.Shortened, s.summary.Closed, s.summary.Stop = true, stop == StopEnd, StopLength
 	if room < maxTokens(r) {
 		s.summary.Stop = StopContext
 	}

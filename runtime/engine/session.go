@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -14,7 +15,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // MostLookup is the largest [terms.Settings].Lookup.
@@ -25,8 +25,8 @@ type Token struct {
 	ID         int32         // in the vocabulary
 	Pos        int           // position in the whole text, prompt included
 	Text       string        // the whole characters that this token completes; may be empty
-	Kind       Kind          // what it belongs to: the answer, a thought before it, or the marks of one
-	Origin     draft.Origin  // which model chose it
+	Kind       string        // what it belongs to: a [tokenizer.Kind]
+	Origin     string        // which model chose it: a [draft.Origin]
 	Local      int32         // the small model's token: ID, unless the large model chose another one
 	Asked      bool          // the large model was asked for it, with or without an answer
 	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
@@ -39,9 +39,6 @@ type Token struct {
 	LogProb float32
 	Top     []terms.Candidate
 }
-
-// Kind is what a token belongs to.
-type Kind = tokenizer.Kind
 
 // Why a text ended: the values of [Summary.Stop].
 const (
@@ -56,7 +53,6 @@ type Summary struct {
 	Text         string        // the whole text, including the rest of an incomplete character at the end
 	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
 	Stopped      string        // with "stop": the stop string that ended it
-	End          *Token        // the end token, which is not part of the answer; nil if there is none
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
 	Shortened    bool          // [terms.Settings].Complete ended a value: it may lack something, and Stop is why
@@ -84,12 +80,12 @@ type Summary struct {
 	// Spent is what the answer adds to the balance of its router's budget, once it is over; zero without a budget.
 	Spent router.Answer
 
-	answer int  // where the answer begins in Text, after a thought and its marks
-	closed bool // Shortened, with an end token after the value
+	AnswerAt int  // where the answer begins in Text, in bytes: after a thought and its marks
+	Closed   bool // Shortened, with an end token after the value
 }
 
 // Answer returns the text without a thought before it.
-func (s Summary) Answer() string { return s.Text[min(s.answer, len(s.Text)):] }
+func (s Summary) Answer() string { return s.Text[min(s.AnswerAt, len(s.Text)):] }
 
 // Routing is the sum of the events of an answer.
 type Routing = draft.Summary
@@ -102,11 +98,16 @@ type Receipt struct {
 	To     string // address of the gateway, host:port; "" where nothing was sent, or not to a gateway
 }
 
+// Plus returns what has left this device for two answers. To is the address of the second one, if it has one.
+func (r Receipt) Plus(second Receipt) Receipt {
+	return Receipt{r.Tokens + second.Tokens, r.Bytes + second.Bytes, cmp.Or(second.To, r.To)}
+}
+
 // PassesPerToken is the number of forward calls per token after the prompt's token, an end token included: 1 if every
 // token has a call of its own, and 0 if none follows.
 func (s Summary) PassesPerToken() float64 {
 	tokens := s.Tokens - 1
-	if s.Stop == StopEnd || s.closed {
+	if s.Stop == StopEnd || s.Closed {
 		tokens++
 	}
 	if tokens <= 0 {
@@ -133,10 +134,12 @@ type Session struct {
 	ids          []int32           // in the cache
 	tight        bool              // the shortest value of the schema fits, but no end token after it
 	summary      Summary
+	end          *Token // that ended the answer; nil: none
 	now          func() time.Time
 
 	mu   sync.Mutex
 	last Summary                 // as of the last token
+	over *Token                  // end, as of the last token
 	held int                     // tokens in the cache as of the last token
 	stop context.CancelCauseFunc // of the text that is being generated
 }
@@ -247,6 +250,13 @@ func (s *Session) Summary() Summary {
 	return s.last
 }
 
+// End returns the end token of the last answer, which is not part of it; nil if it did not end with one.
+func (s *Session) End() *Token {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
 // KVLimit returns the memory of keys and values when the context is full.
 func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 
@@ -264,7 +274,7 @@ func (s *Session) publishSummary() {
 	held := s.tokensInUse()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last, s.held = s.summary, held
+	s.last, s.over, s.held = s.summary, s.end, held
 }
 
 // Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the session's text is not

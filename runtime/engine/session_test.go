@@ -259,7 +259,7 @@ func TestThoughts(t *testing.T) {
 			r.Stop, r.MaxTokens = []string{"!?"}, len(says)
 			text, answer, thought := "", "", 0
 			for _, x := range tokens(t, s, []int32{1}, r) {
-				if text += x.Text; x.Kind == tokenizer.Answer {
+				if text += x.Text; x.Kind == string(tokenizer.Answer) {
 					answer += x.Text
 				} else {
 					thought++

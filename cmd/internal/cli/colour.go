@@ -6,19 +6,18 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // NewTokenPrinter returns a function that prints tokens as text on out, which leads to stdout. If stdout is a terminal
 // and NO_COLOR is not set, tokens from the cloud are cyan. Tokens that the small model chose because the answer of the
 // cloud was late are yellow. What the model thinks before it answers is dim on a terminal, stands between its marks if
 // there are no colours, and is left out elsewhere.
-func NewTokenPrinter(a *App, out io.Writer) func(engine.Token) error {
-	colours := map[pilotfish.Origin]string{"cloud": boldCyan, "edge-timeout": yellow}
+func NewTokenPrinter(a *App, out io.Writer) func(pilotfish.Token) error {
+	colours := map[string]string{"cloud": boldCyan, "edge-timeout": yellow}
 	terminal := IsTerminal(a.Stdout)
 	plain := !terminal || a.Env("NO_COLOR") != ""
 	gap := "" // before the answer
-	return func(t engine.Token) error {
+	return func(t pilotfish.Token) error {
 		if t.Kind != pilotfish.KindAnswer && (!terminal || !plain && t.Kind == pilotfish.KindMark) {
 			return nil
 		}

@@ -27,9 +27,11 @@ type savedChat struct {
 }
 
 type savedMessage struct {
-	Role    string `json:"role"` // system, user or assistant
-	Content string `json:"content"`
-	Local   bool   `json:"local,omitempty"` // a conversation with this message stays on the device
+	Role    string               `json:"role"` // system, user or assistant
+	Content string               `json:"content"`
+	Thought string               `json:"-"`
+	Calls   []pilotfish.ToolCall `json:"-"`
+	Local   bool                 `json:"local,omitempty"` // a conversation with this message stays on the device
 }
 
 const (

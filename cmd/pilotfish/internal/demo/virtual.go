@@ -99,7 +99,7 @@ func (p *virtualPair) answerWith(
 			if err = failed; err != nil {
 				return
 			}
-			a.asked[len(a.ids)] = t.Origin == draft.FromCloud
+			a.asked[len(a.ids)] = t.Origin == string(draft.FromCloud)
 			a.ids = append(a.ids, t.ID)
 		}
 	})

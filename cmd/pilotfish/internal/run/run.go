@@ -296,7 +296,7 @@ func (f *runFlags) checkGateway(g *pilotfish.Gateway, by pilotfish.Router) error
 	if err := f.checkSampling(g); err != nil || !f.route.Verify.On && f.route.Policy != string(router.Judged) {
 		return err
 	}
-	if err := g.CannotVerify(f.answer.Sampling(), by); err != nil {
+	if err := g.CannotVerify(pilotfish.Sampling(f.answer.Sampling()), by); err != nil {
 		return cli.Usagef("%s is not possible with this gateway: %w: leave it out, or ask another one", flag, err)
 	}
 	return nil
@@ -323,9 +323,9 @@ func (f *runFlags) promptTokens(a *cli.App, m *pilotfish.Model, args []string) (
 	if f.raw {
 		return m.TextTokens(text)
 	}
-	turns := []pilotfish.Turn{{Role: "user", Content: text}}
+	turns := []pilotfish.Message{{Role: "user", Content: text}}
 	if f.set.Changed("system") { // also if it is empty: without a system message the template adds its default
-		turns = slices.Insert(turns, 0, pilotfish.Turn{Role: "system", Content: f.system})
+		turns = slices.Insert(turns, 0, pilotfish.Message{Role: "system", Content: f.system})
 	}
 	ids, err := m.ChatTokens(turns, nil)
 	if errors.Is(err, pilotfish.ErrUnsupported) {

@@ -15,12 +15,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestTokenColours: only on a terminal, tokens of the cloud and timed-out tokens have a colour.
 func TestTokenColours(t *testing.T) {
-	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"},
+	tokens := []pilotfish.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"},
 		{Text: "c", Origin: "edge-timeout"}}
 	var out bytes.Buffer
 	print := cli.NewTokenPrinter(&cli.App{Stdout: &out, Env: func(string) string { return "" }}, &out)

@@ -22,9 +22,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // recorder is a large model that records all texts that arrive at its gateway.
@@ -81,14 +81,11 @@ func recorded(t *testing.T) (*recorder, http.Handler, *pilotfish.Model) {
 	route := pilotfish.Route{Cloud: cloud, Deadline: -1, Warm: 1}
 	route.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
 	require.NoError(t, err)
-	served, err := newServedModel(m)
-	require.NoError(t, err)
-	served.route = &route
 	log := slog.New(slog.DiscardHandler)
-	folder, err := openai.OpenFolder(t.TempDir(), 1<<30, log)
+	folder, err := serve.OpenFolder(t.TempDir(), 1<<30, log)
 	require.NoError(t, err)
 	t.Cleanup(folder.Close)
-	s := openai.New(served, openai.Options{Names: []string{"m"}, Log: log, Parallel: 1, Sessions: 1, Folder: folder,
+	s := serve.New(m, serve.Options{Names: []string{"m"}, Log: log, Route: &route, Parallel: 1, Sessions: 1, Folder: folder,
 		Random: rand.New(rand.NewPCG(3, 4)).Uint64})
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return r, s, m

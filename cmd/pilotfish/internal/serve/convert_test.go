@@ -1,46 +1,22 @@
 package serve
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
-
-// TestServedValues: each field of a token, of a summary and of a turn is that of its name.
-func TestServedValues(t *testing.T) {
-	token := pilotfish.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Asked: true, Confidence: 0.5,
-		Unverified: true, At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
-	served := answer.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Asked: true, Confidence: 0.5,
-		Unverified: true, At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
-	assert.Equal(t, served, servedToken(token))
-	stats := pilotfish.Stats{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, ReusedTokens: 3, Tokens: 4,
-		CloudTokens: 5, End: &token, Receipt: pilotfish.Receipt{Tokens: 6, Bytes: 7, To: "d"}}
-	stats.Asks = 8
-	assert.Equal(t, answer.Summary{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, Reused: 3,
-		Cloud: 5, Asks: 8, Sent: answer.Sent{Tokens: 6, Bytes: 7, To: "d"}, End: &served}, servedSummary(stats))
-	stats.End = nil
-	assert.Nil(t, servedSummary(stats).End)
-	turn := answer.Message{Role: "assistant", Content: "a", Thought: "b",
-		Calls: []answer.Call{{ID: "c", Name: "d", Arguments: []byte("{}")}}, Local: true}
-	assert.Equal(t, pilotfish.Turn{Role: "assistant", Content: "a", Thought: "b",
-		Calls: []pilotfish.ToolCall{{Name: "d", Arguments: []byte("{}")}}}, newTurn(turn))
-}
 
 // TestServedCloud: what a server says of its gateway, and for which tokens it is asked. A token that the large model
 // changed has the small model's own one.
@@ -76,7 +52,7 @@ func TestServedCloud(t *testing.T) {
 
 // TestExtent: which tokens the large model is asked for, in words.
 func TestExtent(t *testing.T) {
-	for want, c := range map[string]openai.Cloud{
+	for want, c := range map[string]serve.Cloud{
 		"which verifies every token":                                 {Verify: true, Policy: "never"},
 		"which verifies every token and replaces at most 7% of them": {Verify: true, Budget: 0.07, Policy: "verify"},
 		"asked for at most 7% of the tokens":                         {Budget: 0.07, Policy: "margin"},
@@ -112,103 +88,6 @@ func otherModel(t *testing.T, put func(w *gguf.Writer)) string {
 	}
 	require.NoError(t, errors.Join(w.Close(), file.Close()))
 	return path
-}
-
-// served opens a model for a server.
-func served(t *testing.T, path string) *servedModel {
-	t.Helper()
-	m, err := pilotfish.Open(path, pilotfish.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, m.Close()) })
-	s, err := newServedModel(m)
-	require.NoError(t, err)
-	return s
-}
-
-// The special tokens of tiny models.
-const endOfText, begin, end = 509, 510, 511
-
-// TestServedErrors: what a model cannot do, or its template refuses, is known to the server by its own errors.
-func TestServedErrors(t *testing.T) {
-	s := served(t, otherModel(t, func(w *gguf.Writer) {
-		gguf.Put(w, "tokenizer.chat_template", "{{ raise_exception('roles must alternate') }}")
-	}))
-	_, err := s.Chat(answer.Conversation{Messages: []answer.Message{{Role: "user"}}})
-	refused, ok := errors.AsType[*answer.ChatError](err)
-	require.True(t, ok, err)
-	assert.ErrorContains(t, refused, "roles must alternate")
-	_, err = s.Infill(answer.Infill{Prefix: "a"})
-	assert.ErrorIs(t, err, answer.ErrNoInfill)
-	m := clitest.Replaced(t, clitest.TinyModel(t, "q8_0"), "tokenizer.chat_template", "tokenizer.tach_template")
-	_, err = served(t, clitest.Replaced(t, m, "<|im_start|>", "<|in_start|>")).Chat(answer.Conversation{})
-	assert.ErrorIs(t, err, answer.ErrNoChat)
-}
-
-// TestServedPrompts: a chat's values and an infill's parts reach the prompt.
-func TestServedPrompts(t *testing.T) {
-	s := served(t, otherModel(t, func(w *gguf.Writer) {
-		gguf.Put(w, "tokenizer.chat_template",
-			"{{ a }}-{{ b }}{% for m in messages %}/{{ m.role }}:{{ m.content }}{% endfor %}")
-		for key, id := range map[string]uint32{"pre": endOfText, "suf": begin, "mid": end} {
-			gguf.Put(w, "tokenizer.ggml.fim_"+key+"_token_id", id)
-		}
-	}))
-	text := func(ids []int32, err error) (all string) {
-		require.NoError(t, err)
-		for _, id := range ids {
-			all += string(s.Bytes(id)) + s.Name(id)
-		}
-		return all
-	}
-	assert.Equal(t, "1-[2]/user:x/assistant:y", text(s.Chat(answer.Conversation{Messages: []answer.Message{
-		{Role: "user", Content: "x"}, {Role: "assistant", Content: "y"}},
-		Values: map[string]json.RawMessage{"b": json.RawMessage("[2]"), "a": json.RawMessage("1")}})))
-	files := []struct{ Name, Text string }{{"f", "one "}, {"g", "two "}}
-	gap := answer.Infill{Prefix: "ab", Suffix: "cd", Repo: "r", Name: "n", Files: files}
-	assert.Equal(t, "one \ntwo \n<|endoftext|>ab<|im_start|>cd<|im_end|>", text(s.Infill(gap)))
-	gap.Most = 5
-	ids, err := s.Infill(gap)
-	require.NoError(t, err)
-	assert.Len(t, ids, 5)
-	assert.Equal(t, "<|endoftext|><|im_start|><|im_end|>", text(s.Infill(answer.Infill{})))
-}
-
-// TestServedScores: each token of a scored text has its log-probability and the best tokens; a reader may end early.
-func TestServedScores(t *testing.T) {
-	s := served(t, clitest.TinyModel(t, "q8_0")).NewSession()
-	var got []answer.Token
-	for one, err := range s.Score(t.Context(), []int32{1, 2, 3}, 2) {
-		require.NoError(t, err)
-		got = append(got, one)
-	}
-	require.Len(t, got, 3)
-	for i, one := range got[1:] {
-		assert.EqualValues(t, i+2, one.ID)
-		assert.Negative(t, one.LogProb)
-		assert.Len(t, one.Top, 2)
-	}
-	for one, err := range s.Score(t.Context(), []int32{1, 2, 3}, 2) {
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, one.ID)
-		break
-	}
-	require.NoError(t, s.Close())
-	for _, err := range s.Score(t.Context(), []int32{1}, 0) {
-		assert.Error(t, err, "the session is closed")
-	}
-}
-
-// TestServedClosed: a model that was closed shows nothing of its tokens.
-func TestServedClosed(t *testing.T) {
-	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
-	require.NoError(t, err)
-	s, err := newServedModel(m)
-	require.NoError(t, err)
-	assert.NotEmpty(t, s.Bytes('a'))
-	assert.Equal(t, "<|im_end|>", s.Name(end))
-	require.NoError(t, m.Close())
-	assert.Empty(t, s.Bytes('a'))
-	assert.Empty(t, s.Name(end))
 }
 
 // TestKeyFile: keys are in lines, with blanks around them and comments between them.
@@ -279,18 +158,4 @@ func TestKeyCharacters(t *testing.T) {
 		"": false} {
 		assert.Equal(t, ok, checkAPIKey(first+rest) == nil, "%q", first)
 	}
-}
-
-// TestServedMarks: the name of a special token is text, unless special tokens are requested. It has no bytes.
-func TestServedMarks(t *testing.T) {
-	s := served(t, clitest.TinyModel(t, "q8_0"))
-	for special, want := range map[bool]bool{true: true, false: false} {
-		ids, err := s.Tokenize("<|im_end|>", special)
-		require.NoError(t, err)
-		assert.Equal(t, want, len(ids) == 1)
-	}
-	assert.Empty(t, s.Bytes(end))
-	assert.Equal(t, "<|im_end|>", s.Name(end))
-	assert.Equal(t, "A", string(s.Bytes('A')))
-	assert.Empty(t, s.Name('A'))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // serveEffects has lines of flags, and what each changes. keys is a file with two API keys.
@@ -26,7 +26,7 @@ func serveEffects(t *testing.T, keys string) map[string]string {
 	return map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.InFlight=4; " +
-			"Route.Window=32; Router.Policy=verify; Server.Defaults.Temperature=1; " +
+			"Route.Window=32; Router.Policy=verify; Server.Temperature=1; " +
 			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; " +
 			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Timeout=10m0s; " +
 			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
@@ -37,9 +37,9 @@ func serveEffects(t *testing.T, keys string) map[string]string {
 		"--backend soft":      "Model.Backend=soft",
 		"--huge-pages off":    "Model.HugePages=off",
 		"--alias a --alias b": "Names=[a b m]",
-		"--temp 0.5":          "Server.Defaults.Temperature=0.5",
-		"--provenance":        "Server.Defaults.Provenance=true",
-		"--strict":            "Server.Defaults.Strict=true",
+		"--temp 0.5":          "Server.Temperature=0.5",
+		"--provenance":        "Server.Provenance=true",
+		"--strict":            "Server.Strict=true",
 		"--no-page":           "Server.Page=",
 		"--parallel 3":        "Server.Parallel=3",
 		"--kv-folder kv":      "folder=kv",
@@ -73,7 +73,6 @@ func TestServeEffects(t *testing.T) {
 		parse()
 		o, err := f.serverOptions()
 		require.NoError(t, err)
-		o.Random = nil
 		o.Keys, o.Origins, _, err = f.access.allowedClients(f.listen)
 		require.NoError(t, err)
 		o.Hosts = f.access.allowedHosts(f.listen)
@@ -91,7 +90,7 @@ func TestServeEffects(t *testing.T) {
 		require.NoError(t, err)
 		by.Net, by.Calibration = nil, nil
 		return struct {
-			Server         openai.Options
+			Server         serve.Options
 			Names          []string
 			Model          pilotfish.Options
 			Dial           pilotfish.DialOptions

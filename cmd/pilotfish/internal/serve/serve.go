@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -24,10 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
-	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // serveFlags has the flags of `pilotfish serve`.
@@ -138,16 +134,16 @@ func (l *serveLimits) registerFlags(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
-func (f *serveFlags) serverOptions() (o openai.Options, err error) {
+func (f *serveFlags) serverOptions() (o serve.Options, err error) {
 	l := &f.limits
 	if l.sessions > 0 && l.sessions < l.parallel {
 		return o, cli.Usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
 			l.sessions, l.parallel)
 	}
-	o = openai.Options{
-		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance, Strict: f.strict},
+	o = serve.Options{
+		Temperature: f.temp, Provenance: f.provenance, Strict: f.strict,
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, Timeout: l.request,
-		Random: rand.Uint64, Page: !f.noPage,
+		Page: !f.noPage,
 	}
 	if l.queue == 0 {
 		o.Queue = -1
@@ -176,7 +172,7 @@ func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
 	}
 	defer where.listener.Close()
 	if l := &f.limits; l.folder != "" {
-		if o.Folder, err = openai.OpenFolder(l.folder, l.folderBytes, o.Log); err != nil {
+		if o.Folder, err = serve.OpenFolder(l.folder, l.folderBytes, o.Log); err != nil {
 			return fmt.Errorf("--kv-folder: %w", err)
 		}
 		defer o.Folder.Close()
@@ -186,18 +182,12 @@ func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	defer m.Close()
-	model, err := newServedModel(m)
-	if err != nil {
-		return err
-	}
 	route, hangUp, err := f.via.connectGateway(ctx, m, dial, o.Log)
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	model.route, o.Cloud = route, f.via.describeCloud(route)
-	model.warn = sync.OnceFunc(func() { o.Log.Warn(group.UnlikeText) })
-	o.Names, o.ContextLimit = f.modelNames(), m.ContextLimit()
+	o.Route, o.Cloud, o.Names = route, f.via.describeCloud(route), f.modelNames()
 	if o.Fingerprint, err = f.systemFingerprint(m); err != nil {
 		return err
 	}
@@ -212,7 +202,7 @@ func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
 		fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.baseURL(), "v1"))
 	}
 	fmt.Fprintln(a.Stdout, where.baseURL())
-	return where.serveRequests(ctx, model, o)
+	return where.serveRequests(ctx, func(o serve.Options) answeringServer { return serve.New(m, o) }, o)
 }
 
 func (f *serveFlags) contextText(m *pilotfish.Model) string {
@@ -227,7 +217,7 @@ func (f *serveFlags) contextText(m *pilotfish.Model) string {
 	}
 }
 
-func (f *serveFlags) openListener(o *openai.Options) (where *listeningServer, who string, err error) {
+func (f *serveFlags) openListener(o *serve.Options) (where *listeningServer, who string, err error) {
 	if o.Keys, o.Origins, who, err = f.access.allowedClients(f.listen); err != nil {
 		return nil, "", err
 	}
@@ -285,16 +275,31 @@ func (s *listeningServer) baseURL() string {
 	return scheme + "://" + s.listener.Addr().String() + "/v1"
 }
 
-func (s *listeningServer) serveRequests(ctx context.Context, m answer.Model, o openai.Options) error {
+// answeringServer is what the listener needs of a [serve.Server].
+type answeringServer interface {
+	http.Handler
+	Load() serve.Load
+	Drain(ctx context.Context) error
+	Close() error
+}
+
+func (s *listeningServer) serveRequests(
+	ctx context.Context, newServer func(serve.Options) answeringServer, o serve.Options,
+) error {
 	registry := prometheus.NewRegistry()
-	counts := metrics.NewServing(registry)
-	o.Events = counts.Event
+	counts, warn := newServingMetrics(registry), sync.OnceFunc(func() { o.Log.Warn(group.UnlikeText) })
+	o.Events = func(e serve.Event) {
+		counts.countEvent(e)
+		if e.Unlike {
+			warn()
+		}
+	}
 	o.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: 8})
-	server := openai.New(m, o)
+	server := newServer(o)
 	defer server.Close()
-	metrics.ServingState(registry, server.Load)
+	registerLoad(registry, server.Load)
 	registry.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	web := &http.Server{
@@ -332,7 +337,7 @@ func (l shallowListener) Accept() (net.Conn, error) {
 }
 
 // drainAnswers ends the answers that take longer than the time limit.
-func (s *listeningServer) drainAnswers(server *openai.Server, web *http.Server) error {
+func (s *listeningServer) drainAnswers(server answeringServer, web *http.Server) error {
 	l := server.Load()
 	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -30,22 +28,15 @@ func TestServeCalls(t *testing.T) {
 	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
 	require.NoError(t, err)
 	defer m.Close()
-	model, err := newServedModel(m)
-	require.NoError(t, err)
-	ids, err := model.Chat(answer.Conversation{
-		Messages: []answer.Message{{Role: "user", Content: "x"},
-			{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f", Arguments: json.RawMessage(`{"a":1}`)}}},
-			{Role: "tool", Content: "y"}},
-		Tools: []json.RawMessage{json.RawMessage(`{"type":"function"}`)},
-	})
+	ids, err := m.ChatTokens([]pilotfish.Message{{Role: "user", Content: "x"},
+		{Role: "assistant", Calls: []pilotfish.ToolCall{{ID: "c", Name: "f", Arguments: []byte(`{"a":1}`)}}},
+		{Role: "tool", Content: "y"}}, [][]byte{[]byte(`{"type":"function"}`)})
 	require.NoError(t, err)
 	text, err := m.Detokenize(ids)
 	require.NoError(t, err)
 	assert.Contains(t, text, "<tools>\n{\"type\": \"function\"}\n</tools>")
 	assert.Contains(t, text, "assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>")
 	assert.Contains(t, text, "user\n<tool_response>\ny\n</tool_response>")
-	assert.Equal(t, 512, model.Vocabulary())
-	assert.Equal(t, []byte("A"), model.Bytes(65))
 }
 
 // TestServeKVFolder: after a restart only the last token of a prompt is computed, and the answer has the same bits; the

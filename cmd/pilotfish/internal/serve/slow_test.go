@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,8 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // clients are connections of clients in this process to a server.
@@ -39,30 +38,41 @@ func (c *clients) send(t *testing.T, text string) net.Conn {
 	return conn
 }
 
-// endless is a model whose answers do not end.
-type endless struct{ answer.Model }
+// endless is a server whose answers do not end before it drains.
+type endless struct {
+	metrics http.Handler
+	ended   chan struct{}
+	active  atomic.Int32
+}
 
-func (endless) Context() int                                             { return 100 }
-func (endless) Thinks([]int32) bool                                      { return false }
-func (endless) Vocabulary() int                                          { return 9 }
-func (endless) Tokenize(string, bool) ([]int32, error)                   { return []int32{1}, nil }
-func (endless) Bytes(int32) []byte                                       { return []byte("x") }
-func (endless) NewSession() answer.Session                               { return endlessAnswer{} }
-func (endless) Check(context.Context, answer.Settings) ([]string, error) { return nil, nil }
-
-type endlessAnswer struct{ answer.Session }
-
-func (endlessAnswer) Generate(ctx context.Context, _ []int32, _ answer.Settings) iter.Seq2[answer.Token, error] {
-	return func(yield func(answer.Token, error) bool) {
-		if yield(answer.Token{ID: 1, Text: "x"}, nil) {
-			<-ctx.Done()
-			yield(answer.Token{}, context.Cause(ctx))
-		}
+func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/health":
+	case "/metrics":
+		e.metrics.ServeHTTP(w, r)
+	default:
+		e.active.Add(1)
+		defer e.active.Add(-1)
+		_ = http.NewResponseController(w).Flush()
+		<-e.ended
 	}
 }
-func (endlessAnswer) Summary() answer.Summary { return answer.Summary{} }
-func (endlessAnswer) KVTokens() int           { return 0 }
-func (endlessAnswer) Close() error            { return nil }
+
+func (e *endless) Load() serve.Load { return serve.Load{Active: int(e.active.Load())} }
+func (e *endless) Close() error     { return nil }
+
+func (e *endless) Drain(ctx context.Context) error {
+	defer close(e.ended)
+	if e.active.Load() == 0 {
+		return nil
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func newEndless(o serve.Options) answeringServer {
+	return &endless{metrics: o.Metrics, ended: make(chan struct{})}
+}
 
 // inServer runs a test in virtual time with a server of endless answers. stop ends the server and returns how long that
 // took.
@@ -72,8 +82,7 @@ func inServer(t *testing.T, test func(t *testing.T, c *clients, stop func() time
 		c, ended := &clients{Listener: bubble.NewListener()}, make(chan error)
 		s := &listeningServer{listener: c, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&c.log, nil))}
 		go func() {
-			ended <- s.serveRequests(ctx, endless{}, openai.Options{Log: s.log, Names: []string{"m"},
-				Random: func() uint64 { return 1 }})
+			ended <- s.serveRequests(ctx, newEndless, serve.Options{Log: s.log})
 		}()
 		test(t, c, func() time.Duration {
 			began := time.Now()
@@ -163,8 +172,7 @@ func TestServeListenerFails(t *testing.T) {
 	l := bubble.NewListener()
 	require.NoError(t, l.Close())
 	s := &listeningServer{listener: l, log: slog.New(slog.DiscardHandler)}
-	assert.ErrorIs(t, s.serveRequests(t.Context(), endless{}, openai.Options{Log: s.log, Names: []string{"m"},
-		Random: func() uint64 { return 1 }}), net.ErrClosed)
+	assert.ErrorIs(t, s.serveRequests(t.Context(), newEndless, serve.Options{Log: s.log}), net.ErrClosed)
 }
 
 // TestServeMetricsBound: a few clients at once get the metrics, others are refused: readers that are slow take memory.

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/serve"
 )
 
 // viaFlags has the flags for answers with a large model.
@@ -83,7 +83,7 @@ func (v *viaFlags) connectGateway(
 }
 
 // describeCloud describes the large model of a route to clients of the server; nil without a route.
-func (v *viaFlags) describeCloud(r *pilotfish.Route) func() openai.Cloud {
+func (v *viaFlags) describeCloud(r *pilotfish.Route) func() serve.Cloud {
 	if r == nil {
 		return nil
 	}
@@ -95,9 +95,9 @@ func (v *viaFlags) describeCloud(r *pilotfish.Route) func() openai.Cloud {
 		by.Budget = cmp.Or(by.Budget, pilotfish.DefaultBudget)
 	}
 	gateway := r.Cloud.(*pilotfish.Gateway)
-	return func() openai.Cloud {
+	return func() serve.Cloud {
 		able := by.Policy.Verifies() && gateway.CannotVerify(pilotfish.Sampling{}, r.Router) == nil
-		c := openai.Cloud{To: v.gateway.Address, Model: gateway.Model(), Connected: gateway.Connected(),
+		c := serve.Cloud{To: v.gateway.Address, Model: gateway.Model(), Connected: gateway.Connected(),
 			Policy: string(by.Policy), Threshold: by.Threshold, Budget: by.Budget, Verify: able || r.Verify}
 		if by.Policy == router.Judged && !able {
 			c.Threshold = nil // it is one of the judge
@@ -106,7 +106,7 @@ func (v *viaFlags) describeCloud(r *pilotfish.Route) func() openai.Cloud {
 	}
 }
 
-func extentText(c openai.Cloud) string {
+func extentText(c serve.Cloud) string {
 	switch {
 	case c.Verify && c.Budget > 0:
 		return fmt.Sprintf("which verifies every token and replaces at most %s of them", group.Share(c.Budget))

@@ -1,0 +1,381 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// Piece is the next piece of an answer.
+type Piece struct {
+	Text   string
+	Tokens []pilotfish.Token // of the text
+	Prompt []pilotfish.Token // with their log-probabilities, in the first piece, if requested
+	// Thought says that the text is a part of what the model thinks before it answers. It has no tokens.
+	Thought bool
+	Call    *callPiece
+}
+
+// callPiece is the next piece of a call.
+type callPiece struct {
+	Index     int
+	Name      string // in the first piece
+	Arguments string
+}
+
+// Answer generates one answer of a chat or completion, in one or more stretches: where the model begins to call a tool,
+// a new stretch uses the grammar of calls, and another one continues without it.
+type Answer struct {
+	Model    Model
+	Session  Session
+	Prompt   []int32
+	Settings terms.Settings
+	Calls    Calls
+	Forced   bool    // the answer must be a call
+	Single   bool    // at most one call
+	Score    bool    // return the log-probabilities of the prompt first
+	None     bool    // generate nothing
+	Ends     []int32 // tokens that end the answer, in addition to the model's own
+	Lines    *Lines  // nil: no limit
+	Thinks   bool    // the model may think before it answers
+	Budget   int     // maximum number of tokens of a thought; 0: no limit
+	Hidden   bool    // do not emit thoughts
+	Emit     func(Piece) error
+
+	IDs   []int32         // of the answer so far
+	made  int             // calls
+	Total pilotfish.Stats // of all stretches
+	first bool            // the first stretch has ended: Total.ReusedTokens is set
+
+	thinking
+}
+
+// Calls are the JSON schemas of tool calls.
+type Calls struct {
+	One  []byte            // of any call; nil: no tools
+	Each map[string][]byte // by name of the tool
+}
+
+// maxCalls limits the calls of an answer.
+const maxCalls = 128
+
+// Values of finish_reason.
+const (
+	finishStop   = "stop"
+	FinishLength = "length"
+	FinishCalls  = "tool_calls"
+)
+
+// Run generates the answer and returns why it ended.
+func (a *Answer) Run(ctx context.Context) (finish string, err error) {
+	if a.Score {
+		if err := a.scorePrompt(ctx); err != nil {
+			return "", err
+		}
+	}
+	if a.mustThinkFirst() {
+		if finish, err := a.generateThought(ctx); finish != "" {
+			return finish, err
+		}
+	}
+	switch {
+	case a.None:
+		return FinishLength, nil
+	case a.Calls.One == nil:
+		return a.generateText(ctx)
+	case a.Forced:
+		return a.generateCall(ctx, a.Calls.One)
+	case a.Settings.Structured():
+		return a.generateCallOrText(ctx)
+	}
+	return a.generateUntilCall(ctx)
+}
+
+// scorePrompt emits the log-probabilities of the prompt, which it computes anew for that.
+func (a *Answer) scorePrompt(ctx context.Context) error {
+	a.first = true
+	var all []pilotfish.Token
+	for t, err := range a.Session.Score(ctx, a.Prompt, a.Settings.Top) {
+		if err != nil {
+			return err
+		}
+		all = append(all, t)
+	}
+	return a.Emit(Piece{Prompt: all})
+}
+
+func (a *Answer) generateStretch(
+	ctx context.Context, s terms.Settings, visit func(pilotfish.Token) bool,
+) (pilotfish.Stats, error) {
+	if s.MaxTokens > 0 {
+		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
+			return pilotfish.Stats{Stop: pilotfish.StopLength}, nil
+		}
+	}
+	prompt := append(append([]int32{}, a.Prompt...), a.IDs...)
+	if len(prompt) >= a.Model.Context() {
+		return pilotfish.Stats{Stop: pilotfish.StopContext}, nil
+	}
+	var err error
+	for t, wrong := range a.Session.Generate(ctx, prompt, s) {
+		if err = wrong; err != nil {
+			break
+		}
+		a.IDs = append(a.IDs, t.ID)
+		if !visit(t) {
+			break
+		}
+	}
+	sum := a.Session.Stats()
+	if !a.first {
+		a.first, a.Total.ReusedTokens = true, min(sum.ReusedTokens, len(a.Prompt)) // written tokens are no prompt
+	}
+	a.Total.Stop, a.Total.Stopped, a.Total.Shortened = sum.Stop, sum.Stopped, sum.Shortened
+	a.Total.CloudTokens += sum.CloudTokens
+	a.Total.Asks += sum.Asks
+	a.Total.Receipt = a.Total.Receipt.Plus(sum.Receipt)
+	a.Total.Unlike = a.Total.Unlike || sum.Unlike
+	return sum, err
+}
+
+// appendTokens appends tokens that the model did not choose. It returns false if they do not fit with one more token.
+func (a *Answer) appendTokens(ids []int32) bool {
+	if a.Settings.MaxTokens > 0 && len(a.IDs)+len(ids) >= a.Settings.MaxTokens {
+		return false
+	}
+	a.IDs = append(a.IDs, ids...)
+	return true
+}
+
+func (a *Answer) unformattedSettings() terms.Settings {
+	s := a.Settings
+	s.Schema, s.JSON, s.Closed, s.Stop, s.LogProbs, s.Top = nil, false, false, nil, false, 0
+	return s
+}
+
+func (a *Answer) generateText(ctx context.Context) (string, error) {
+	var sent int
+	var out error
+	cut := "" // why the text ends before the model ends it
+	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
+		if slices.Contains(a.Ends, t.ID) {
+			cut = pilotfish.StopEnd
+			return false
+		}
+		sent += len(t.Text)
+		var is bool
+		if is, out = a.consumeThought(t); is {
+			return out == nil
+		}
+		if a.Lines != nil {
+			var over bool
+			if t.Text, over = a.Lines.Take(t.Text); over {
+				cut = pilotfish.StopLength
+			}
+		}
+		out = a.Emit(Piece{Text: t.Text, Tokens: []pilotfish.Token{t}})
+		return out == nil && cut == ""
+	})
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if end := a.Session.End(); a.Score && end != nil { // clients that score the prompt drop the last token
+		err = a.Emit(Piece{Tokens: []pilotfish.Token{*end}})
+	}
+	if cut != "" {
+		sum.Stop, a.Total.Stop = cut, cut
+	} else if sent < len(sum.Text) && a.open {
+		err = a.emitThought(sum.Text[sent:])
+	} else if sent < len(sum.Text) { // the text that was held back
+		err = a.Emit(Piece{Text: sum.Text[sent:]})
+	}
+	return a.answerFinish(sum), err
+}
+
+// answerFinish is the finish reason of the whole answer: after a call it tells clients to answer that.
+func (a *Answer) answerFinish(s pilotfish.Stats) string {
+	if finish := finishReason(s); finish == FinishLength || a.made == 0 {
+		return finish
+	}
+	return FinishCalls
+}
+
+func finishReason(s pilotfish.Stats) string {
+	if s.Stop == pilotfish.StopLength || s.Stop == pilotfish.StopContext {
+		return FinishLength
+	}
+	return finishStop
+}
+
+func (a *Answer) generateUntilCall(ctx context.Context) (string, error) {
+	scan := &callFinder{names: a.toolNames()}
+	var tokens []pilotfish.Token // with text that is held back
+	var out error
+	begin, sent, found := len(a.IDs), 0, false
+	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
+		sent += len(t.Text)
+		var is bool
+		if is, out = a.consumeThought(t); is {
+			return out == nil
+		}
+		var text string
+		text, found = scan.pushText(t.Text)
+		tokens = append(tokens, t)
+		if text != "" {
+			out = a.Emit(Piece{Text: text, Tokens: tokens})
+			tokens = nil
+		}
+		return out == nil && !found
+	})
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if found {
+		return a.restartCall(ctx, begin, scan)
+	}
+	rest := scan.flushPending()
+	if sent < len(sum.Text) {
+		rest += sum.Text[sent:]
+	}
+	if a.made > 0 && !scan.hasShownText() && strings.TrimLeft(rest, blanks) == "" {
+		rest, tokens = "", nil // blanks between calls are not part of the text
+	}
+	if a.open {
+		return finishReason(sum), a.emitThought(rest)
+	}
+	if rest != "" || len(tokens) > 0 {
+		if err := a.Emit(Piece{Text: rest, Tokens: tokens}); err != nil {
+			return "", err
+		}
+	}
+	return a.answerFinish(sum), nil
+}
+
+func (a *Answer) toolNames() []string { return slices.Sorted(maps.Keys(a.Calls.Each)) }
+
+// restartCall generates a call after its beginning was found in the text; begin is where the stretch began. The call is
+// restarted with its mark, so that its tokens are those that the model was trained on; the name of the tool is kept if
+// the model has written it.
+func (a *Answer) restartCall(ctx context.Context, begin int, found *callFinder) (string, error) {
+	var text []byte
+	var starts []int
+	for _, id := range a.IDs[begin:] {
+		b, err := a.Model.TokenBytes(id)
+		if err != nil {
+			return "", err
+		}
+		starts = append(starts, len(text))
+		text = append(text, b...)
+	}
+	mark := bytes.LastIndex(text, []byte(found.mark))
+	if mark < 0 {
+		return "", fmt.Errorf("%d tokens detokenize to another text than before", len(a.IDs)-begin)
+	}
+	at := len(starts) - 1
+	for starts[at] > mark {
+		at--
+	}
+	before, err := a.Model.Tokenize(string(text[starts[at]:mark]), false)
+	if err != nil {
+		return "", err
+	}
+	a.IDs = append(a.IDs[:begin+at], before...)
+	if found.name != "" {
+		return a.generateCall(ctx, a.Calls.Each[found.name])
+	}
+	return a.generateCall(ctx, a.Calls.One)
+}
+
+func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error) {
+	mark, err := a.Model.Tokenize(callBegin+"\n", false)
+	if err != nil {
+		return "", err
+	}
+	if !a.appendTokens(mark) {
+		return FinishLength, nil
+	}
+	s := a.unformattedSettings()
+	s.Schema, s.Closed = schema, true
+	scan := new(callScanner)
+	index, sent := a.made, 0
+	var out error
+	tell := func(text string) {
+		named, arguments, err := scan.pushPiece(text)
+		switch {
+		case err != nil:
+			out = err
+		case named:
+			a.made++
+			out = a.Emit(Piece{Call: &callPiece{index, scan.name, arguments}})
+		case arguments != "":
+			out = a.Emit(Piece{Call: &callPiece{Index: index, Arguments: arguments}})
+		}
+	}
+	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
+		sent += len(t.Text)
+		tell(t.Text)
+		return out == nil
+	})
+	if err == nil && out == nil && sent < len(sum.Text) {
+		tell(sum.Text[sent:])
+	}
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if finishReason(sum) == FinishLength {
+		return FinishLength, nil
+	}
+	if err := scan.checkComplete(); err != nil {
+		return "", fmt.Errorf("parse the model's tool call: %w", err)
+	}
+	return a.continueAfterCall(ctx)
+}
+
+func (a *Answer) continueAfterCall(ctx context.Context) (string, error) {
+	if a.Single || a.Forced {
+		return FinishCalls, nil
+	}
+	if a.made >= maxCalls {
+		return FinishCalls, nil
+	}
+	end, err := a.Model.Tokenize("\n"+callEnd, false)
+	if err != nil {
+		return "", err
+	}
+	if !a.appendTokens(end) {
+		return FinishLength, nil
+	}
+	if a.Settings.Structured() {
+		return a.generateCallOrText(ctx)
+	}
+	return a.generateUntilCall(ctx)
+}
+
+// generateCallOrText generates a call, or a text in the format: the first tokens of the model decide which.
+func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
+	begin, found := len(a.IDs), false
+	scan := &callFinder{names: a.toolNames()}
+	s := a.unformattedSettings() // in the format it could not call a tool
+	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
+		_, found = scan.pushText(t.Text)
+		return !found && !scan.hasShownText()
+	})
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case found:
+		return a.restartCall(ctx, begin, scan)
+	case a.made > 0 && sum.Stop == pilotfish.StopEnd:
+		return FinishCalls, nil
+	}
+	a.IDs = a.IDs[:begin]
+	return a.generateText(ctx)
+}

@@ -1,0 +1,451 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// play is a model with a session that writes its stretches in order. A token is one byte; what a stretch writes between
+// [ and ] is a thought with its marks, and what follows | is text that is in no token. With $ at the end there is no
+// room for more tokens, with % the context is full.
+type play struct {
+	Model
+	Session
+	stretches []string
+	limit     int // of the context
+	asked     []terms.Settings
+	now       pilotfish.Stats
+	steps     int // of the model and of the reader so far
+	fails     int // the step that fails; 0: none
+	emitted   int // tokens of pieces
+}
+
+var errStep = errors.New("this step fails")
+
+// step returns an error at the step that fails.
+func (p *play) step() error {
+	if p.steps++; p.steps == p.fails {
+		return errStep
+	}
+	return nil
+}
+
+func (p *play) Context() int                        { return max(p.limit, 1) }
+func (p *play) TokenBytes(id int32) ([]byte, error) { return []byte{byte(id)}, nil }
+func (p *play) End() *pilotfish.Token               { return nil }
+
+func (p *play) Tokenize(text string, _ bool) (ids []int32, err error) {
+	for _, c := range []byte(text) {
+		ids = append(ids, int32(c))
+	}
+	return ids, p.step()
+}
+
+func (p *play) Generate(_ context.Context, _ []int32, s terms.Settings) iter.Seq2[pilotfish.Token, error] {
+	text := p.stretches[len(p.asked)]
+	p.asked = append(p.asked, s)
+	stop := pilotfish.StopEnd
+	for end, why := range map[string]string{"$": pilotfish.StopLength, "%": pilotfish.StopContext} {
+		if rest, ok := strings.CutSuffix(text, end); ok {
+			text, stop = rest, why
+		}
+	}
+	shown, held, _ := strings.Cut(text, "|")
+	p.now = pilotfish.Stats{ReusedTokens: 5 + len(p.asked), CloudTokens: 2, Routing: pilotfish.Routing{Asks: 3},
+		Receipt: pilotfish.Receipt{Bytes: 1}}
+	return func(yield func(pilotfish.Token, error) bool) {
+		kind := ""
+		for i := range len(shown) {
+			t := pilotfish.Token{ID: int32(shown[i]), Kind: kind, Text: shown[i : i+1]}
+			switch t.Text {
+			case "[":
+				t.Kind, t.Text, kind = pilotfish.KindMark, "<think>", pilotfish.KindThought
+			case "]":
+				t.Kind, t.Text, kind = pilotfish.KindMark, thoughtEnd, ""
+			}
+			p.now.Text += t.Text
+			err := p.step()
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+		p.now.Text, p.now.Stop = p.now.Text+held, stop
+	}
+}
+
+func (p *play) Score(context.Context, []int32, int) iter.Seq2[pilotfish.Token, error] {
+	return func(yield func(pilotfish.Token, error) bool) {
+		_ = yield(pilotfish.Token{ID: 1}, p.step()) && yield(pilotfish.Token{ID: 2}, p.step())
+	}
+}
+
+func (p *play) Stats() pilotfish.Stats { return p.now }
+
+// run generates an answer and returns all that it emits: texts, thoughts in [], and calls.
+func (p *play) run(a Answer) (said string, got *Answer, finish string, err error) {
+	p.asked, p.steps, p.limit, p.emitted = nil, 0, 1000, 0
+	a.Model, a.Session, a.Prompt = p, p, []int32{9}
+	a.Emit = func(x Piece) error {
+		p.emitted += len(x.Tokens)
+		switch {
+		case x.Call != nil && x.Call.Name != "":
+			said += fmt.Sprintf("%d:%s%s", x.Call.Index, x.Call.Name, x.Call.Arguments)
+		case x.Call != nil:
+			said += x.Call.Arguments
+		case x.Thought:
+			said += "[" + x.Text + "]"
+		case len(x.Prompt) > 0:
+			said += fmt.Sprintf("prompt of %d ", len(x.Prompt))
+		case x.Text == "" && len(x.Tokens) == 0:
+			said += "nothing"
+		default:
+			said += x.Text
+		}
+		return p.step()
+	}
+	finish, err = a.Run(context.Background())
+	return said, &a, finish, err
+}
+
+// stretches is an answer that is generated in several stretches, with what it becomes.
+type stretches struct {
+	a            Answer
+	texts        []string // of the stretches
+	said, finish string
+	schemas      string // of the stretches: of calls, J: a JSON object
+}
+
+const callOfF = `{"name":"f","arguments":{"x":1}}`
+
+var (
+	twoTools   = Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f"), "g": []byte("g")}}
+	formatJSON = terms.Settings{JSON: true}
+)
+
+var plainAnswers = map[string]stretches{
+	"a text":            {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
+	"a text that fits":  {Answer{}, []string{"ab"}, "ab", "stop", " "},
+	"a cut text":        {Answer{}, []string{"ab$"}, "ab", "length", " "},
+	"a full context":    {Answer{}, []string{"ab%"}, "ab", "length", " "},
+	"nothing":           {Answer{None: true}, nil, "", "length", ""},
+	"a prompt":          {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
+	"a thought":         {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
+	"a cut thought":     {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
+	"a held text":       {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
+	"a thought at once": {Answer{Thinks: true}, []string{"[t]a"}, "[t]a", "stop", " "},
+	"a hidden thought":  {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
+}
+
+var answersWithTools = map[string]stretches{
+	"no call":              {Answer{Calls: twoTools}, []string{"a <b\n<to|ol"}, "a <b\n<tool", "stop", " "},
+	"blanks":               {Answer{Calls: twoTools}, []string{"  "}, "  ", "stop", " "},
+	"a thought and a text": {Answer{Calls: twoTools}, []string{"[t]a"}, "[t]a", "stop", " "},
+	"a cut thought before": {Answer{Calls: twoTools}, []string{"[t|u$"}, "[t][u]", "length", " "},
+	"a call": {Answer{Calls: twoTools}, []string{"a\n<tool_call>", callOfF[:20] + "|" + callOfF[20:], "\n "},
+		`a0:f{"x":1}`, "tool_calls", " one "},
+	"a named call": {Answer{Calls: twoTools},
+		[]string{`{"name":"f"`, callOfF, "b\n<to"}, "0:f{\"x\":1}b\n<to", "tool_calls", " f "},
+	"two calls": {Answer{Calls: twoTools},
+		[]string{`{"name":"f"`, callOfF, "\n{\"name\": \"g\"", `{"name":"g","arguments":{}}`, ""},
+		`0:f{"x":1}1:g{}`, "tool_calls", " f g "},
+	"a single call": {Answer{Calls: twoTools, Single: true},
+		[]string{"<tool_call>", callOfF}, `0:f{"x":1}`, "tool_calls", " one"},
+	"a forced call": {Answer{Calls: twoTools, Forced: true}, []string{callOfF}, `0:f{"x":1}`, "tool_calls", "one"},
+	"a cut call":    {Answer{Calls: twoTools, Forced: true}, []string{callOfF[:20] + "$"}, `0:f`, "length", "one"},
+	"a text after calls": {Answer{Calls: twoTools},
+		[]string{"<tool_call>", callOfF, "b$"}, `0:f{"x":1}b`, "length", " one "},
+	"blanks at the end after calls": {Answer{Calls: twoTools},
+		[]string{"<tool_call>", callOfF, "b\n "}, "0:f{\"x\":1}b\n ", "tool_calls", " one "},
+	"a cut mark after calls": {Answer{Calls: twoTools},
+		[]string{"<tool_call>", callOfF, "\n<to"}, "0:f{\"x\":1}\n<to", "tool_calls", " one "},
+	"no room for a call": {Answer{Calls: twoTools, Settings: terms.Settings{MaxTokens: 12}},
+		[]string{"<tool_call>"}, "", "length", " "},
+	"no room after a call": {Answer{Calls: twoTools, Settings: terms.Settings{MaxTokens: 50}},
+		[]string{"<tool_call>", callOfF}, `0:f{"x":1}`, "length", " one"},
+}
+
+var answersWithFormats = map[string]stretches{
+	"a format": {Answer{Calls: twoTools, Settings: formatJSON}, []string{" {", "{}"}, "{}", "stop", " J"},
+	"a call or a format": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{"<tool_call>", callOfF, ""}, `0:f{"x":1}`, "tool_calls", " one "},
+	"a named one": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{`{"name":"g"`, `{"name":"g","arguments":{}}`, ""}, `0:g{}`, "tool_calls", " g "},
+	"a call and a format": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{"<tool_call>", callOfF, "x", "{}"}, `0:f{"x":1}{}`, "tool_calls", " one J"},
+	"a callOfF, then no room": {Answer{Calls: twoTools, Settings: formatJSON},
+		[]string{"<tool_call>", callOfF, "$", "{$"}, `0:f{"x":1}{`, "length", " one J"},
+}
+
+var answersAfterThoughts = map[string]stretches{
+	"a thought, then a call": {Answer{Calls: twoTools, Forced: true, Thinks: true},
+		[]string{"[t]x", callOfF}, `[t]0:f{"x":1}`, "tool_calls", " one"},
+	"a thought, then a format": {Answer{Settings: formatJSON, Thinks: true},
+		[]string{"[t]x", "{}"}, "[t]{}", "stop", " J"},
+	"a short thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu]x", "x"}, "[t][u]x", "stop", "  "},
+	"a long thought": {Answer{Budget: 3, Thinks: true},
+		[]string{"[tuvw]x", "x"}, "[t][u]x", "stop", "  "},
+	"a long thought, held text": {Answer{Budget: 3, Thinks: true},
+		[]string{"[tuvw]x", "|x"}, "[t][u]x", "stop", "  "},
+	"no thought":     {Answer{Budget: 3, Thinks: true}, []string{"x", "xy"}, "xy", "stop", "  "},
+	"only a thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu$"}, "[t][u]", "length", " "},
+	"no room after a thought": {Answer{Budget: 2, Thinks: true, Settings: terms.Settings{MaxTokens: 9}},
+		[]string{"[tu"}, "[t]", "length", " "},
+}
+
+// TestStretches: what the stretches of an answer become. If any step of the model or the reader fails, the answer ends
+// with its error, and nothing is emitted after that.
+func TestStretches(t *testing.T) {
+	for _, cases := range []map[string]stretches{plainAnswers, answersWithTools, answersWithFormats,
+		answersAfterThoughts} {
+		for name, c := range cases {
+			t.Run(name, func(t *testing.T) {
+				p := &play{stretches: c.texts}
+				c.checkAnswer(t, p)
+				for fails := range p.steps {
+					p.fails = fails + 1
+					_, _, _, err := p.run(c.a)
+					assert.ErrorIs(t, err, errStep, "step %d", p.fails)
+					assert.Equal(t, p.fails, p.steps, "nothing follows")
+				}
+			})
+		}
+	}
+}
+
+// checkAnswer checks the answer of a play without failures.
+func (c *stretches) checkAnswer(t *testing.T, p *play) {
+	said, a, finish, err := p.run(c.a)
+	require.NoError(t, err)
+	assert.Equal(t, c.said, said)
+	assert.Equal(t, c.finish, finish)
+	if limit := c.a.Settings.MaxTokens; limit > 0 {
+		assert.LessOrEqual(t, len(a.IDs), limit)
+	}
+	assert.LessOrEqual(t, p.emitted, len(strings.Join(c.texts, "")), "each token once")
+	schemas := ""
+	for _, s := range p.asked {
+		schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
+		if s.Schema == nil && !s.JSON {
+			schemas += " "
+		}
+	}
+	assert.Equal(t, c.schemas, schemas)
+	n := len(c.texts)
+	assert.Equal(t, pilotfish.Stats{Stop: a.Total.Stop, ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score],
+		CloudTokens: 2 * n, Routing: pilotfish.Routing{Asks: 3 * n}, Receipt: pilotfish.Receipt{Bytes: n}}, a.Total)
+}
+
+// TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.
+func TestTextHasItsTokens(t *testing.T) {
+	for text, want := range map[string][]string{"a <b\n<tool|x": {"a", " <b", "\n<toolx"},
+		"a\n\n<to<t": {"a", "\n\n<to", "<t"}, "a ": {"a", " "}} {
+		p, got, of := &play{stretches: []string{text}, limit: 100}, []string(nil), ""
+		a := Answer{Model: p, Session: p, Prompt: []int32{9}, Calls: Calls{One: []byte("one")}}
+		a.Emit = func(x Piece) error {
+			got = append(got, x.Text)
+			assert.NotEmpty(t, x.Tokens)
+			for _, one := range x.Tokens {
+				of += one.Text
+			}
+			return nil
+		}
+		_, err := a.Run(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		shown, _, _ := strings.Cut(text, "|")
+		assert.Equal(t, shown, of)
+	}
+}
+
+// TestAfterThought: the first token after a thought that was generated on its own is generated again, with the settings
+// of the answer.
+func TestAfterThought(t *testing.T) {
+	p := &play{stretches: []string{"[t]x", "{}"}}
+	said, a, _, err := p.run(Answer{Settings: terms.Settings{JSON: true}, Thinks: true})
+	require.NoError(t, err)
+	var text []byte
+	for _, id := range a.IDs {
+		text = append(text, byte(id))
+	}
+	assert.Equal(t, "[t]{}", said)
+	assert.Equal(t, said, string(text), "of all tokens")
+}
+
+// TestBrokenCalls: a call that is not as its schema says, or that cannot be found again, is an error.
+func TestBrokenCalls(t *testing.T) {
+	tools := Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f")}}
+	for _, call := range []string{"x", "{", `{"name":7}`} {
+		_, _, _, err := (&play{stretches: []string{call}}).run(Answer{Calls: tools, Forced: true})
+		assert.ErrorIs(t, err, errCall, call)
+	}
+	_, _, _, err := (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
+	require.NoError(t, err)
+	a := &Answer{Model: &play{}, IDs: []int32{'a', 'b'}}
+	_, err = a.restartCall(t.Context(), 1, &callFinder{mark: "c"})
+	assert.EqualError(t, err, "1 tokens detokenize to another text than before")
+}
+
+// TestResultParts: the parts of a result, in order, and which of them are whole.
+func TestResultParts(t *testing.T) {
+	var r Result
+	token := func(id int32) []pilotfish.Token { return []pilotfish.Token{{ID: id}} }
+	for _, p := range []Piece{{Prompt: token(1)}, {Prompt: token(2)}, {Text: "t", Thought: true},
+		{Text: "a", Tokens: token(3)},
+		{Text: "b", Tokens: token(4)}, {Call: &callPiece{0, "f", "{"}}, {Call: &callPiece{0, "", "}"}},
+		{Text: "c", Tokens: token(5)}, {Call: &callPiece{1, "g", "{"}}} {
+		r.Take(p)
+	}
+	text, tokens := r.Text()
+	assert.Equal(t, "abc", text)
+	assert.Equal(t, "t", r.Thought())
+	assert.Equal(t, []pilotfish.Token{{ID: 3}, {ID: 4}, {ID: 5}}, tokens, "of the text")
+	assert.Equal(t, []pilotfish.Token{{ID: 1}, {ID: 2}}, r.Prompt)
+	require.Len(t, r.Parts, 6)
+	for finish, want := range map[string][]bool{FinishLength: {true, true, true, true, true, false},
+		FinishCalls: {true, true, true, true, true, true}} {
+		r.Finish = finish
+		for i := range r.Parts {
+			assert.Equal(t, want[i], r.Whole(i), "%s: %d", finish, i)
+		}
+	}
+	r.Finish, r.Parts = FinishLength, r.Parts[:4]
+	assert.True(t, r.Whole(3), "the arguments are complete")
+	r.Parts = r.Parts[:3]
+	r.Parts[2].Text = []byte("1")
+	assert.False(t, r.Whole(2), "a text")
+
+	sent := pilotfish.Receipt{To: "a"}.Plus(pilotfish.Receipt{Tokens: 1, Bytes: 2})
+	sent = sent.Plus(pilotfish.Receipt{Tokens: 3, Bytes: 4, To: "b"}).Plus(pilotfish.Receipt{})
+	assert.Equal(t, pilotfish.Receipt{Tokens: 4, Bytes: 6, To: "b"}, sent)
+
+	var c Conversation
+	for _, m := range []pilotfish.Message{{Role: "assistant", Thought: "t"}, {Role: "assistant", Content: "a"},
+		{Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}, {Role: "user"}} {
+		c.Add(m)
+	}
+	assert.Equal(t, []pilotfish.Message{{Role: "assistant", Thought: "t", Content: "a"},
+		{Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}, {Role: "user"}}, c.Messages)
+}
+
+// TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
+// time since the first piece.
+func TestLines(t *testing.T) {
+	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
+		{"a\n\n    b\n  c\n    d"}, {"a\n\n\t\t\tb b\n \tc"}} {
+		l := &Lines{Indent: 3}
+		text, over := "", false
+		for _, p := range pieces {
+			require.False(t, over, "text after its end")
+			var kept string
+			kept, over = l.Take(p)
+			text += kept
+		}
+		assert.True(t, over)
+		assert.Regexp(t, "^a\n\n(    b|\t\t\tb b)\n..$", text)
+	}
+	bubble.Test(t, func(t *testing.T) {
+		l := &Lines{Time: 2 * time.Second}
+		for i, c := range []struct {
+			text string
+			over bool
+		}{{"a", false}, {"b", false}, {"\n", false}, {"c", true}} {
+			kept, over := l.Take(c.text)
+			assert.Equal(t, c.text, kept, "after %d s", i)
+			assert.Equal(t, c.over, over, "after %d s", i)
+			time.Sleep(time.Second)
+		}
+		first := &Lines{Time: time.Second}
+		first.Take("a")
+		time.Sleep(time.Minute)
+		_, over := first.Take("b")
+		assert.False(t, over, "it is still the first line")
+	})
+	said, a, finish, err := (&play{stretches: []string{"a\n  b\nc"}}).run(Answer{Lines: &Lines{Indent: 1}})
+	require.NoError(t, err)
+	assert.Equal(t, "a\n  b\n", said)
+	assert.Equal(t, FinishLength, finish)
+	assert.Equal(t, pilotfish.StopLength, a.Total.Stop)
+}
+
+// written is a stream that writes what happens to its parts.
+type written struct{ *Result }
+
+func (w written) Open(i int) []any           { return []any{fmt.Sprint("open ", i, w.Parts[i].Tool)} }
+func (w written) Delta(i int, p Piece) []any { return []any{fmt.Sprint(i, p.Text)} }
+func (w written) Close(i int) []any          { return []any{fmt.Sprint("close ", i, w.Finish)} }
+
+// TestJoined: what an assistant says between two other turns is one turn, which is local if a part of it is.
+func TestJoined(t *testing.T) {
+	var c Conversation
+	for _, m := range []pilotfish.Message{{Role: "user", Content: "u"},
+		{Role: "assistant", Calls: []pilotfish.ToolCall{{ID: "c"}}},
+		{Role: "assistant", Content: "a", Thought: "t", Calls: []pilotfish.ToolCall{{ID: "d"}}, Local: true},
+		{Role: "user"},
+		{Role: "user"}, {Role: "assistant", Content: "a", Local: true}, {Role: "assistant", Thought: "s"},
+		{Role: "assistant", Content: "b"}} {
+		c.Add(m)
+	}
+	assert.Equal(t, []pilotfish.Message{{Role: "user", Content: "u"}, {Role: "assistant", Content: "a", Thought: "t",
+		Calls: []pilotfish.ToolCall{{ID: "c"}, {ID: "d"}}, Local: true}, {Role: "user"}, {Role: "user"},
+		{Role: "assistant", Content: "a", Thought: "s", Local: true}, {Role: "assistant", Content: "b"}}, c.Messages)
+}
+
+// ended is a session that reports the end token of its answer.
+type ended struct{ *play }
+
+func (ended) End() *pilotfish.Token { return &pilotfish.Token{ID: 7} }
+
+// TestScoredEnd: an answer after a scored prompt has its end token, which clients drop.
+func TestScoredEnd(t *testing.T) {
+	for score, want := range map[bool][]pilotfish.Token{false: nil, true: {{ID: 7}}} {
+		p := &play{stretches: []string{""}, limit: 9}
+		var got []pilotfish.Token
+		a := Answer{Model: p, Session: ended{p}, Prompt: []int32{9}, Score: score,
+			Emit: func(x Piece) error { got = append(got, x.Tokens...); return nil }}
+		_, err := a.Run(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
+
+// TestParted: the parts of a stream are opened and closed in order, and there is one at least.
+func TestParted(t *testing.T) {
+	for name, c := range map[string]struct {
+		pieces []Piece
+		want   []any
+	}{
+		"nothing": {nil, []any{"open 0", "0", "close 0stop"}},
+		"a thought, a text, a call": {
+			[]Piece{{Text: "a", Thought: true}, {Text: "b"}, {Text: "c"}, {Call: &callPiece{Name: "f"}}},
+			[]any{"open 0", "0a", "close 0", "open 1", "1b", "1c", "close 1", "open 2f", "2", "close 2stop"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := new(Result)
+			var got []any
+			for _, p := range c.pieces {
+				got = append(got, r.Tell(p, written{r})...)
+			}
+			e := Ending{Finish: finishStop, Stopped: "s", Sent: pilotfish.Receipt{Bytes: 1}}
+			assert.Equal(t, c.want, append(got, r.Finishes(e, written{r})...))
+			assert.Equal(t, e, r.Ending)
+			named := r.Complete(func(prefix string) string { return "x" + prefix })
+			for _, p := range named.Parts {
+				assert.Equal(t, "x", p.ID)
+			}
+			assert.Len(t, named.Parts, max(1, len(r.Parts)))
+		})
+	}
+	assert.Len(t, Result{}.Complete(func(string) string { return "" }).Parts, 1)
+}

@@ -1,0 +1,135 @@
+package answer
+
+import (
+	"strings"
+)
+
+// The marks around a tool call in a text, as Qwen2.5 writes them.
+const (
+	callBegin = "<tool_call>"
+	callEnd   = "</tool_call>"
+)
+
+// callFinder finds the beginning of a tool call in a text that arrives in pieces: the mark, or a line that begins with
+// the JSON object itself, with or without a code fence, as Qwen2.5-Coder writes it. A bare object is a call once it has
+// the name of a tool. The finder holds back text that may be such a beginning, and the blanks before it, which belong
+// to the call. In a fence of another language an object is code.
+type callFinder struct {
+	names   []string // of the tools
+	pending string
+	shown   strings.Builder // the text outside of calls
+	mark    string          // once found: how the call begins, without blanks before it
+	name    string          // once found: the tool, if the beginning names it
+}
+
+// pushText adds a piece and returns the text outside of calls. It must not be called after a call was found.
+func (s *callFinder) pushText(piece string) (text string, found bool) {
+	all := s.pending + piece
+	keep := len(all)
+	for at := range all {
+		mark, name, may := s.matchCallStart(all, at)
+		if mark != "" {
+			s.pending, s.mark, s.name = "", mark, name
+			return s.recordShown(strings.TrimRight(all[:at], blanks)), true
+		}
+		if may {
+			keep = at
+			break
+		}
+	}
+	keep = len(strings.TrimRight(all[:keep], blanks))
+	s.pending = all[keep:]
+	return s.recordShown(all[:keep]), false
+}
+
+// matchCallStart returns the beginning of a call at a position of a text; or reports whether a call may begin there,
+// depending on the characters that follow.
+func (s *callFinder) matchCallStart(all string, at int) (mark, name string, may bool) {
+	rest := all[at:]
+	switch {
+	case rest[0] == '<':
+		if strings.HasPrefix(rest, callBegin) {
+			return callBegin, "", false
+		}
+		return "", "", strings.HasPrefix(callBegin, rest)
+	case rest[0] != '{' && rest[0] != '`':
+		return "", "", false
+	case !s.beginsLine(all[:at]):
+		return "", "", false
+	}
+	c := textMatcher{rest: rest, ok: true}
+	if rest[0] == '`' {
+		c.expectText("```")
+		c.expectOneOf("json", "")
+	}
+	c.expectTexts("{", `"name"`, ":", `"`)
+	name = c.expectOneOf(s.names...)
+	c.expectText(`"`)
+	if c.ok && strings.Count(s.shown.String()+all[:at], "```")%2 == 0 {
+		return rest[:len(rest)-len(c.rest)], name, false
+	}
+	return "", "", c.short
+}
+
+func (s *callFinder) beginsLine(before string) bool {
+	newline := strings.LastIndexByte(before, '\n')
+	return (newline >= 0 || !s.hasShownText()) && strings.TrimLeft(before[newline+1:], blanks) == ""
+}
+
+// textMatcher parses the beginning of a text.
+type textMatcher struct {
+	rest  string
+	ok    bool // all expected text was found so far
+	short bool // the text ended where it could still match
+}
+
+func (r *textMatcher) expectText(text string) { r.expectOneOf(text) }
+
+func (r *textMatcher) expectTexts(all ...string) {
+	for _, text := range all {
+		r.skipBlanks()
+		r.expectText(text)
+	}
+}
+
+func (r *textMatcher) skipBlanks() {
+	if r.ok {
+		r.rest = strings.TrimLeft(r.rest, blanks)
+	}
+}
+
+func (r *textMatcher) expectOneOf(texts ...string) (found string) {
+	if !r.ok {
+		return ""
+	}
+	r.ok = false
+	for _, text := range texts {
+		switch {
+		case strings.HasPrefix(r.rest, text):
+			r.ok = true
+			if len(text) > len(found) {
+				found = text
+			}
+		case strings.HasPrefix(text, r.rest):
+			r.short = true
+		}
+	}
+	r.rest = r.rest[len(found):]
+	return found
+}
+
+// blanks are the characters that may separate calls.
+const blanks = " \t\r\n"
+
+func (s *callFinder) recordShown(text string) string {
+	s.shown.WriteString(text)
+	return text
+}
+
+func (s *callFinder) hasShownText() bool { return s.shown.Len() > 0 }
+
+func (s *callFinder) flushPending() string {
+	text := s.pending
+	s.pending = ""
+	return text
+}
