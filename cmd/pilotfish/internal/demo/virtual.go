@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -99,7 +100,7 @@ func (p *virtualPair) answerWith(
 			if err = failed; err != nil {
 				return
 			}
-			a.asked[len(a.ids)] = t.Origin == string(draft.FromCloud)
+			a.asked[len(a.ids)] = t.Origin == pilotfish.Large
 			a.ids = append(a.ids, t.ID)
 		}
 	})
