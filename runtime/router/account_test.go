@@ -27,8 +27,8 @@ func addVerifiedAnswer(t *testing.T, r *Router, n int, replaces func() bool) {
 }
 
 // TestBudgetOfVerified: however many tokens the large model would replace, and however long answers are, those so far
-// have at most the budget's share replaced, with what is lent before they have brought a budget of 12 tokens. What may be
-// replaced is.
+// have at most the budget's share replaced, with what is lent before they have brought a budget of 12 tokens. What may
+// be replaced is.
 func TestBudgetOfVerified(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for name, replaces := range map[string]func() bool{

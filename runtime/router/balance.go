@@ -29,12 +29,14 @@ type Answer struct {
 // Answers that run at the same time all start from the state before them, so their sum may exceed the budget for a
 // time: the next answers escalate less until it is kept again.
 //
-// The zero value is the state before the first answer, of the budget of the first router. All methods are safe for concurrent use. The JSON form is
+// The zero value is the state before the first answer, of the budget of the first router. All methods are safe for
+// concurrent use. The JSON form is
 //
-//	{"budget": 0.07, "tokens": 1000, "escalations": 68, "recent": [{"tokens": 12, "escalations": 1}, …],
-//	 "unspent": 2, "confidences": [0.98, …]}
+//	{"budget": 0.07, "tokens": 1000, "escalations": 68, "unspent": 2,
+//	 "recent": [{"tokens": 12, "escalations": 1}, …], "confidences": [0.98, …]}
 //
-// with what verified answers have left, at most 100, the last answers, up to [maxWindow], and up to [maxConfidences] confidences, the oldest first.
+// with what verified answers have left, at most 100, the last answers, up to [maxWindow], and up to [maxConfidences]
+// confidences, the oldest first.
 type Balance struct {
 	mu sync.Mutex
 	s  balanceState
