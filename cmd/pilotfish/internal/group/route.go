@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -31,7 +32,8 @@ type RouteFlags struct {
 	Verify    Margin
 	answers   bool // for users: without a policy, the large model verifies
 
-	File *router.File // the router of --router, or the one of the model; set by Router
+	File        *router.File        // the router of --router, or the one of the model; set by Router
+	Certificate *router.Certificate // that the threshold is from; nil: it is not from one. Set by Router, for answers
 }
 
 // Register adds the flags of commands with routing.
@@ -130,7 +132,13 @@ func (r *RouteFlags) Route(mode string) pilotfish.Route {
 }
 
 // Verifies reports whether the large model verifies answers, if it can.
-func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.effectivePolicy().Verifies() }
+func (r *RouteFlags) Verifies() bool {
+	o := r.wantedOptions()
+	if o.Policy == "" && !r.Given("router") {
+		o, _, _ = (*router.File)(nil).Complete(o)
+	}
+	return r.Verify.On || o.Policy.Verifies()
+}
 
 // Unverified is the warning that a gateway cannot verify as the policy of by says, and what takes its place; "" if it
 // can, or if the policy does not verify.
@@ -158,71 +166,93 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	public := pilotfish.RouterOptions{Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget}
+	return r.RouterOf(o, r.Certificate)
+}
+
+// RouterOf returns a router with options that [RouteFlags.Router] has completed; by is the certificate that the
+// threshold is from, if any.
+func (r *RouteFlags) RouterOf(o router.Options, by *router.Certificate) (pilotfish.Router, error) {
+	public := pilotfish.RouterOptions{Policy: string(o.Policy), Balance: o.Balance}
+	if by == nil {
+		public.Threshold, public.Budget = o.Threshold, o.Budget
+	}
 	if r.File != nil {
 		public.File = r.RouterGGM
 	}
 	return pilotfish.NewRouter(public)
 }
 
-// Router returns the options of the policy. own is the router that is a part of the model, if there is one.
-func (r *RouteFlags) Router(own []byte) (router.Options, error) {
-	o := router.Options{Policy: r.effectivePolicy()}
-	if o.Policy == router.Learned || o.Policy == router.Judged {
-		if err := r.readRouterFile(own); err != nil {
+// Router returns the options of the policy: for answers to users complete, otherwise with a threshold or a budget only
+// if one is given. own is the router that is a part of the model, if there is one.
+func (r *RouteFlags) Router(own []byte) (o router.Options, err error) {
+	o = r.wantedOptions()
+	if o.Policy == "" && r.Given("router") || o.Policy == router.Learned || o.Policy == router.Judged {
+		if err := r.readRouterFile(own, o.Policy); err != nil {
 			return o, err
 		}
-		switch {
-		case r.Policy != "":
-		case r.answers && !r.Given("threshold"):
-			o.Policy = r.File.Policy()
-		case r.File.Net == nil: // it has only a judge
-			o.Policy = map[bool]router.Policy{true: router.Judged, false: router.Margin}[r.answers]
-		}
-		var err error
-		if o, err = r.File.Options(o.Policy); err != nil {
-			return o, cli.Usagef("--router %s: %w", r.RouterGGM, err)
-		}
 	}
-	switch {
-	case o.Policy.Verifies() && !r.answers:
+	if r.answers {
+		o, r.Certificate, err = r.File.Complete(o)
+	} else if r.File != nil {
+		o, err = measuredOptions(o, r.File)
+	}
+	if err != nil {
+		return o, cli.Usagef("--router %s: %w", r.RouterGGM, err)
+	}
+	if o.Policy.Verifies() && !r.answers {
 		return o, cli.Usagef("--policy %s is for answers to users: give --modes verified:3 to measure verification",
 			o.Policy)
-	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
-	case r.Given("threshold") && o.Policy != router.Verify:
-		o.Threshold = &r.Threshold
-	case r.Given("budget"):
-		o.Budget = r.Budget
 	}
 	return o, nil
 }
 
-func (r *RouteFlags) readRouterFile(own []byte) (err error) {
+// measuredOptions adds the networks of a file, which measurements use with the policy learned if it has one.
+func measuredOptions(o router.Options, f *router.File) (router.Options, error) {
+	if o.Policy == "" {
+		o.Policy = router.Learned
+		if f.Net == nil {
+			o.Policy = router.Margin
+		}
+	}
+	of, err := f.Options(o.Policy)
+	of.Threshold, of.Budget = o.Threshold, o.Budget
+	return of, err
+}
+
+func (r *RouteFlags) readRouterFile(own []byte, p router.Policy) (err error) {
 	switch {
 	case r.RouterGGM != "":
 		r.File, err = engine.ReadRouter(r.RouterGGM)
 	case own != nil:
 		r.File, err = ParseRouter(own)
 	default:
-		err = cli.Usagef("--policy %s needs a router: give its file with --router", r.effectivePolicy())
+		err = cli.Usagef("--policy %s needs a router: give its file with --router", cmp.Or(p, router.Learned))
 	}
 	return err
 }
 
-func (r *RouteFlags) effectivePolicy() router.Policy {
+// wantedOptions returns what the flags say of the policy, without the router file.
+func (r *RouteFlags) wantedOptions() (o router.Options) {
 	switch {
 	case r.Policy != "":
-		return router.Policy(r.Policy)
-	case r.Given("router"):
-		return router.Learned
-	case !r.answers || r.Given("threshold"):
-		return router.Margin
+		o.Policy = router.Policy(r.Policy)
+	case r.Given("router"): // that of the file
+	case !r.answers:
+		o.Policy = router.Margin
+	case r.Given("threshold"):
 	case r.Verify.On:
-		return router.Never // what it lets stand is verified
-	case r.Given("verify"):
-		return router.Margin // it is off
+		o.Policy = router.Never // what it lets stand is verified
+	case r.Given("verify"): // it is off
+		o.Policy = router.Margin
 	}
-	return router.Verify
+	switch {
+	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
+	case r.Given("threshold") && o.Policy != router.Verify:
+		o.Threshold = &r.Threshold
+	case r.Given("budget"):
+		o.Budget = r.Budget
+	}
+	return o
 }
 
 // ParseRouter parses a router file.
