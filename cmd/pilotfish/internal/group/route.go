@@ -21,13 +21,8 @@ type RouteFlags struct {
 	Threshold float64
 	Budget    float64
 	RouterGGM string
-	Branches  int
-	Window    int
-	Inflight  int
-	Deadline  deadlineFlag
+	Drafting  pilotfish.Route // what the flags of drafting say, without that of verification and the next two
 	noAudit   bool
-	Ahead     int // auto: as many as are of use with --verify, else 1
-	Every     int
 	noWarm    bool
 	Verify    Margin
 	answers   bool // for users: without a policy, the large model verifies
@@ -38,16 +33,16 @@ type RouteFlags struct {
 
 // Register adds the flags of commands with routing.
 func (r *RouteFlags) Register(f *pflag.FlagSet) {
-	r.set, r.Deadline, r.Branches = f, 0, engine.AutoBranches
+	r.set, r.Drafting.Deadline, r.Drafting.Branches = f, 0, engine.AutoBranches
 	cli.Add(f, "policy", &r.Policy, "")
 	cli.Add(f, "threshold", &r.Threshold, 0)
 	cli.Add(f, "budget", &r.Budget, DefaultBudget)
 	cli.Add(f, "router", &r.RouterGGM, "")
-	cli.AddValue(f, "branches", newAutoNumber(&r.Branches, engine.AutoBranches))
-	cli.Add(f, "window", &r.Window, 32)
-	cli.Add(f, "inflight", &r.Inflight, 4)
-	cli.AddValue(f, "deadline", &r.Deadline)
-	cli.AddValue(f, "ahead", newAutoNumber(&r.Ahead, 0))
+	cli.AddValue(f, "branches", newAutoNumber(&r.Drafting.Branches, engine.AutoBranches))
+	cli.Add(f, "window", &r.Drafting.Window, 32)
+	cli.Add(f, "inflight", &r.Drafting.InFlight, 4)
+	cli.AddValue(f, "deadline", (*deadlineFlag)(&r.Drafting.Deadline))
+	cli.AddValue(f, "ahead", newAutoNumber(&r.Drafting.Ahead, 0))
 }
 
 // RegisterMeasured adds the flags that only measurements need.
@@ -55,7 +50,7 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	r.Register(f)
 	cli.Add(f, "no-audit", &r.noAudit, false)
 	cli.Add(f, "no-warm", &r.noWarm, false)
-	cli.AddValue(f, "verify-every", newAutoNumber(&r.Every, 0))
+	cli.AddValue(f, "verify-every", newAutoNumber(&r.Drafting.VerifyEvery, 0))
 }
 
 // RegisterVerify adds the flag of verification, for commands that answer users.
@@ -103,27 +98,21 @@ func (d *deadlineFlag) Type() string { return "time" }
 // Given reports whether a flag is on the command line.
 func (r *RouteFlags) Given(name string) bool { return r.set != nil && r.set.Changed(name) }
 
-// Draft returns the options of drafting.
+// Draft returns the options of drafting, for measurements.
 func (r *RouteFlags) Draft() engine.DraftOptions {
-	o := engine.DraftOptions{
-		Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
-		Deadline: time.Duration(r.Deadline), Audit: !r.noAudit,
-		Ahead: r.Ahead, VerifyEvery: r.Every,
+	route := r.Drafting
+	if route.Audit = !r.noAudit; r.noWarm {
+		route.Warm = -1
 	}
-	if r.noWarm {
-		o.Warm = -1
-	}
-	return o
+	return route.DraftOptions()
 }
 
 // Route returns how answers are drafted, without a cloud and a router.
 func (r *RouteFlags) Route(mode string) pilotfish.Route {
-	route := pilotfish.Route{
-		Serial: mode == "serial", Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
-		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: r.Verify.On, Margin: r.Verify.Nats,
-	}
-	if r.Verifies() {
-		route.VerifyEvery = r.Every
+	route := r.Drafting
+	route.Serial, route.Verify, route.Margin = mode == "serial", r.Verify.On, r.Verify.Nats
+	if !r.Verifies() {
+		route.VerifyEvery = 0
 	}
 	if r.noWarm {
 		route.Warm = -1
