@@ -22,19 +22,19 @@ func TestComplete(t *testing.T) {
 		budget    float64 // of a fallback if by is set
 		by        bool
 	}{
-		"nothing":                      {nil, Options{}, Verify, 0, DefaultBudget, false},
-		"a threshold":                  {nil, Options{Threshold: &half}, Margin, half, 0, false},
-		"a budget":                     {nil, Options{Budget: 0.3}, Verify, 0, 0.3, false},
-		"never":                        {nil, Options{Policy: Never, Budget: 0.3, Threshold: &half}, Never, 0, 0, false},
-		"a certificate":                {certified, Options{}, Learned, 0.25, 0.1, true},
-		"and a threshold":              {certified, Options{Threshold: &half}, Learned, half, 0, false},
-		"and a budget":                 {certified, Options{Budget: 0.3}, Learned, 0, 0.3, false},
-		"of another policy":            {certified, Options{Policy: Margin}, Margin, 0, DefaultBudget, false},
-		"and a balance":                {certified, Options{Balance: new(Balance)}, Learned, 0.25, 0.1, true},
-		"without confidences":          {unwatched, Options{}, Learned, 0.25, 0, true},
-		"and a balance it cannot take": {unwatched, Options{Balance: new(Balance)}, Learned, 0, DefaultBudget, false},
-		"a judge":                      {judge, Options{}, Judged, 0, DefaultBudget, false},
-		"a judge with a threshold":     {judge, Options{Threshold: &half}, Judged, half, 0, false},
+		"nothing":                  {nil, Options{}, Verify, 0, DefaultBudget, false},
+		"a threshold":              {nil, Options{Threshold: &half}, Margin, half, 0, false},
+		"a budget":                 {nil, Options{Budget: 0.3}, Verify, 0, 0.3, false},
+		"never":                    {nil, Options{Policy: Never, Budget: 0.3}, Never, 0, 0, false},
+		"a certificate":            {certified, Options{}, Learned, 0.25, 0.1, true},
+		"and a threshold":          {certified, Options{Threshold: &half}, Learned, half, 0, false},
+		"and a budget":             {certified, Options{Budget: 0.3}, Learned, 0, 0.3, false},
+		"of another policy":        {certified, Options{Policy: Margin}, Margin, 0, DefaultBudget, false},
+		"and a balance":            {certified, Options{Balance: new(Balance)}, Learned, 0.25, 0.1, true},
+		"without confidences":      {unwatched, Options{}, Learned, 0.25, 0, true},
+		"and a balance in vain":    {unwatched, Options{Balance: new(Balance)}, Learned, 0, DefaultBudget, false},
+		"a judge":                  {judge, Options{}, Judged, 0, DefaultBudget, false},
+		"a judge with a threshold": {judge, Options{Threshold: &half}, Judged, half, 0, false},
 	} {
 		o, by, err := c.f.Complete(c.o)
 		require.NoError(t, err, name)
