@@ -93,6 +93,10 @@ func TestOptionsReach(t *testing.T) {
 		fill(t, &routed, on)
 		reach(t, routed, routed.routerOptions(), map[string]string{"File": ""})
 
+		var route Route
+		fill(t, &route, on)
+		reach(t, route, route.DraftOptions(), map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": ""})
+
 		var dial DialOptions
 		fill(t, &dial, on)
 		dial.Pin = strings.Repeat("5a", 32)

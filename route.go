@@ -120,11 +120,10 @@ type RouterOptions struct {
 type Balance = router.Balance
 
 // DefaultBudget is the default share of tokens that is asked for.
-const DefaultBudget = 0.07
+const DefaultBudget = router.DefaultBudget
 
 // NewRouter makes a router with one of the built-in policies.
 func NewRouter(o RouterOptions) (Router, error) {
-	opt := o.routerOptions()
 	var file *router.File
 	if o.File != "" {
 		var err error
@@ -132,34 +131,13 @@ func NewRouter(o RouterOptions) (Router, error) {
 			return nil, err
 		}
 	}
-	switch {
-	case o.Policy == "" && file != nil && file.Net != nil && o.Threshold != nil:
-		opt.Policy = router.Learned
-	case o.Policy == "" && file != nil:
-		opt.Policy = file.Policy()
-	case o.Policy == "" && o.Threshold != nil:
-		opt.Policy = router.Margin
-	case o.Policy == "":
-		opt.Policy = router.Verify
+	opt, _, err := file.Complete(o.routerOptions())
+	if err != nil {
+		return nil, fmt.Errorf("router %s: %w", o.File, err)
 	}
-	if file != nil {
-		of, err := file.Options(opt.Policy)
-		if err != nil {
-			return nil, fmt.Errorf("router %s: %w", o.File, err)
-		}
-		opt.Net, opt.Judge, opt.Calibration = of.Net, of.Judge, of.Calibration
-	}
-	asks := opt.Policy != router.Always && opt.Policy != router.Never
-	if !asks && (o.Budget != 0 || o.Threshold != nil || o.Balance != nil) {
+	bounded := o.Budget != 0 || o.Threshold != nil || o.Balance != nil
+	if bounded && (opt.Policy == router.Always || opt.Policy == router.Never) {
 		return nil, fmt.Errorf("the policy %s has no budget, no balance and no threshold: leave them out", opt.Policy)
-	}
-	if asks && o.Threshold == nil && o.Budget == 0 {
-		if file != nil && file.Certificate != nil && opt.Policy == file.Policy() && (o.Balance == nil ||
-			file.Watched() > 0) {
-			opt.Threshold, opt.Fallback = &file.Certificate.Threshold, file.Watched()
-		} else {
-			opt.Budget = DefaultBudget
-		}
 	}
 	r, err := router.New(opt)
 	if err != nil {
@@ -185,6 +163,9 @@ func (m *Model) Fits(r Router) error {
 
 // policy is a router of package router.
 type policy struct{ r *router.Router }
+
+// Threshold returns the confidence below which the cloud is asked at the beginning of the next answer.
+func (p policy) Threshold() float64 { return p.r.Threshold() }
 
 func (p policy) Decide(h Head) Decision {
 	out := backend.FromLogProbs(h.Best)
@@ -323,7 +304,7 @@ func (m *Model) engineRoute(r request, c *cloudPanic) (engine.Route, error) {
 		}
 		out.Cloud = &callerCloud{c: o.Cloud, crash: c}
 	}
-	out.Draft, out.Pace = o.draftOptions(), o.Pace
+	out.Draft, out.Pace = o.DraftOptions(), o.Pace
 	out.Draft.Trace = r.trace != nil
 	chosen := o.Router
 	if chosen == nil {
@@ -341,7 +322,8 @@ func (m *Model) engineRoute(r request, c *cloudPanic) (engine.Route, error) {
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
 
-func (o *Route) draftOptions() engine.DraftOptions {
+// DraftOptions returns the part of the route that is about drafting, for programs that use the engine themselves.
+func (o Route) DraftOptions() engine.DraftOptions {
 	d := engine.DraftOptions{
 		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
 		Verify: o.Verify, Margin: o.Margin, VerifyEvery: o.VerifyEvery, Audit: o.Audit, Explain: o.Explain,

@@ -1,9 +1,51 @@
 package batch
 
-import "github.com/pilotfish-ai/pilotfish/netproto/terms"
+import (
+	"container/list"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
 
 // backPatience is how many consecutive foreground steps a background question waits before it is given up.
 const backPatience = 16
+
+// backgroundQueue holds the background questions, those with the least patience left first.
+type backgroundQueue struct {
+	order list.List
+	steps uint64 // counts steps that were not for background questions
+}
+
+func (q *backgroundQueue) addAsk(a *ask) {
+	a.order, a.patience = q.order.PushBack(a), q.steps+backPatience
+}
+
+// removeAsk does nothing with other questions, or a second time.
+func (q *backgroundQueue) removeAsk(a *ask) {
+	if a.order == nil {
+		return
+	}
+	q.order.Remove(a.order)
+	a.order = nil
+	if a.tree.waiting == a {
+		a.tree.waiting = nil
+	}
+}
+
+// resetPatience does nothing with other questions.
+func (q *backgroundQueue) resetPatience(a *ask) {
+	if a.order != nil {
+		a.patience = q.steps + backPatience
+		q.order.MoveToBack(a.order)
+	}
+}
+
+// firstStale returns the question that has waited longest if it is to be given up; else nil.
+func (q *backgroundQueue) firstStale() *ask {
+	if e := q.order.Front(); e != nil && e.Value.(*ask).patience < q.steps {
+		return e.Value.(*ask)
+	}
+	return nil
+}
 
 // admitBackground admits a background question; known of its tokens are in memory. The question is given up at once if
 // the free slots and those of its own session are not enough. It replaces an older background question of its session,
@@ -15,8 +57,7 @@ func (s *Service) admitBackground(a *ask, known int) {
 		}
 		a.tree.waiting = a
 	}
-	a.order = s.backOrder.PushBack(a)
-	a.patience = s.frontSteps + backPatience
+	s.background.addAsk(a)
 	free := s.trees.free.n + s.trees.guessed - a.tree.unaskedGuesses() // the freeable slots include the guesses
 	if len(a.Context)-known > free+a.tree.freeableSlots(a.Context) {
 		s.shedAsk(a)
@@ -38,17 +79,6 @@ func (t *sessionTree) freeableSlots(context []int32) int {
 	return n
 }
 
-func (s *Service) removeBackground(a *ask) {
-	if a.order == nil {
-		return
-	}
-	s.backOrder.Remove(a.order)
-	a.order = nil
-	if a.tree.waiting == a {
-		a.tree.waiting = nil
-	}
-}
-
 func (s *Service) shedAsk(a *ask) {
 	s.stats.Shed++
 	if a.Priority == terms.Ahead {
@@ -59,7 +89,7 @@ func (s *Service) shedAsk(a *ask) {
 
 // t may be nil.
 func (s *Service) shedSession(t *sessionTree) {
-	for e := s.backOrder.Front(); t != nil && t.open > 0 && e != nil; {
+	for e := s.background.order.Front(); t != nil && t.open > 0 && e != nil; {
 		a := e.Value.(*ask)
 		if e = e.Next(); a.tree == t {
 			s.shedAsk(a)
@@ -68,15 +98,8 @@ func (s *Service) shedSession(t *sessionTree) {
 }
 
 func (s *Service) shedStale() {
-	for e := s.backOrder.Front(); e != nil && e.Value.(*ask).patience < s.frontSteps; e = s.backOrder.Front() {
-		s.shedAsk(e.Value.(*ask))
-	}
-}
-
-func (s *Service) resetPatience(a *ask) {
-	if a.order != nil {
-		a.patience = s.frontSteps + backPatience
-		s.backOrder.MoveToBack(a.order)
+	for a := s.background.firstStale(); a != nil; a = s.background.firstStale() {
+		s.shedAsk(a)
 	}
 }
 

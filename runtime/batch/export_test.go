@@ -389,14 +389,14 @@ func (c *checker) queue(q *fair.Queue[*ask], background bool) {
 // background checks the order of background questions. Each session has at most one.
 func (c *checker) background() {
 	patience := uint64(0)
-	for e := c.s.backOrder.Front(); e != nil; e = e.Next() {
+	for e := c.s.background.order.Front(); e != nil; e = e.Next() {
 		a := e.Value.(*ask)
 		c.say(a.order == e && a.isBackground() && a.tree != nil && (a.tree.waiting == a) == (a.Priority != terms.Ahead),
 			"order of %+v", a)
 		c.say(patience <= a.patience, "%+v is too late", a)
 		patience = a.patience
 	}
-	c.equal("background questions", len(slices.Collect(c.s.back.All)), c.s.backOrder.Len())
+	c.equal("background questions", len(slices.Collect(c.s.back.All)), c.s.background.order.Len())
 	for t := range c.trees {
 		c.say(t.waiting == nil || t.waiting.tree == t, "session %d waits for %+v", t.session, t.waiting)
 	}

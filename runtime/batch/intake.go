@@ -47,7 +47,7 @@ type ask struct {
 	again    uint64        // the last step that computes shared tokens again for its audit
 	looks    uint64        // the last step with rows that verify its tokens
 	place    int           // in Service.partly
-	order    *list.Element // in Service.backOrder
+	order    *list.Element // in the backgroundQueue
 	patience uint64        // of a background question: it is given up after this foreground step
 	paid     bool          // the last token found was a guess, which is paid for
 	run      int           // consecutive questions, up to this one, that continued with the answer before
@@ -181,30 +181,9 @@ func (s *Service) admitAsk(a *ask) {
 	s.queueFor(a).Add(a.Client, a.Device, a.Weight, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
 	if a.isBackground() {
 		s.admitBackground(a, found)
-	} else if late := s.lateBy(a); late > 0 {
-		s.dropAsk(a, &Late{After: late + s.reserveRetryTime(a)})
+	} else if late := s.pace.lateBy(a, s.front, s.o.Now()); late > 0 {
+		s.dropAsk(a, &Late{After: late + s.pace.reserveRetryTime(a, s.o.Now())})
 	}
-}
-
-// reserveRetryTime returns how long the questions that were refused as late before a would take, but not more than a
-// can wait, and adds a to them: so not all come back at once, and what nobody comes back for delays others for one such
-// time.
-func (s *Service) reserveRetryTime(a *ask) time.Duration {
-	now := s.o.Now()
-	before := min(max(0, s.promised.Sub(now)), a.Within)
-	s.promised = now.Add(before + time.Duration(a.Work())*s.pace)
-	return before
-}
-
-// lateBy returns by how much the answer to a long question will come after the end of its time because of questions
-// before it, if no others come; 0 if it may come in time. One that would be late even alone is not refused: what is
-// computed in its time is there for the next one of its session.
-func (s *Service) lateBy(a *ask) time.Duration {
-	alone := time.Duration(a.Work()+uint64(s.o.Rows)) * s.pace // to the end of a step; 0: the pace is not known yet
-	if alone == 0 || alone > a.Within || a.Work() <= uint64(shortRows(s.o.Rows)) {
-		return 0
-	}
-	return max(0, s.o.Now().Sub(a.since)+alone+time.Duration(s.front.Ahead(&a.Entry))*s.pace-a.Within)
 }
 
 // estimateKnown counts the tokens of the context of a that are in memory, or in the context of the last waiting ask of
@@ -256,7 +235,7 @@ func (s *Service) dropAsk(a *ask, err error) {
 
 func (s *Service) releaseAsk(a *ask, err error) {
 	s.releaseContext(a)
-	s.removeBackground(a)
+	s.background.removeAsk(a)
 	t := a.tree
 	s.reserved -= a.reserved
 	t.owner.client.reserved -= a.reserved

@@ -89,13 +89,36 @@ func TestGivesWayOrder(t *testing.T) {
 
 // TestPace: a row takes as long as in the fastest steps of late; steps with few rows do not count.
 func TestPace(t *testing.T) {
-	s := &Service{o: Options{Rows: 128}}
-	s.learnPace(63, 63*time.Second)
-	assert.Zero(t, s.pace)
-	s.learnPace(64, 640*time.Millisecond)
-	assert.Equal(t, 10*time.Millisecond, s.pace)
-	s.learnPace(128, 1024*time.Millisecond)
-	assert.Equal(t, 8*time.Millisecond, s.pace)
-	s.learnPace(100, 4*time.Second)
-	assert.Equal(t, 10*time.Millisecond, s.pace, "a slow step may be one of a busy moment")
+	p := rowPace{step: 128}
+	p.learnStep(63, 63*time.Second)
+	assert.Zero(t, p.row)
+	p.learnStep(64, 640*time.Millisecond)
+	assert.Equal(t, 10*time.Millisecond, p.row)
+	p.learnStep(128, 1024*time.Millisecond)
+	assert.Equal(t, 8*time.Millisecond, p.row)
+	p.learnStep(100, 4*time.Second)
+	assert.Equal(t, 10*time.Millisecond, p.row, "a slow step may be one of a busy moment")
+}
+
+// TestBackgroundQueue: a question is stale when as many steps were not for background questions as its patience
+// allows, from when it came or was last computed.
+func TestBackgroundQueue(t *testing.T) {
+	var q backgroundQueue
+	first, second := &ask{tree: new(sessionTree)}, &ask{tree: new(sessionTree)}
+	q.addAsk(first)
+	q.steps++
+	q.addAsk(second)
+	q.steps += backPatience - 1
+	assert.Nil(t, q.firstStale())
+	q.resetPatience(first)
+	q.steps++
+	assert.Nil(t, q.firstStale(), "the first has been computed")
+	q.steps++
+	assert.Same(t, second, q.firstStale())
+	second.tree.waiting = second
+	q.removeAsk(second)
+	assert.Nil(t, second.tree.waiting)
+	q.removeAsk(second)
+	assert.Nil(t, q.firstStale())
+	assert.Equal(t, 1, q.order.Len())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -37,7 +36,7 @@ func (s *Service) runStep(st *step) {
 			if s.partly.Set(a, true); a.heads.Logits && a.done >= a.AuditFrom { // for want of room it got only a few
 				s.releaseContext(a)
 			}
-			s.resetPatience(a)
+			s.background.resetPatience(a)
 			continue
 		}
 		s.fillAnswer(st, a, outputs)
@@ -104,21 +103,8 @@ func (s *Service) forwardStep(st *step) ([]*backend.Output, error) {
 	if s.guessesEnabled() && len(first.rows) <= lookup.MostRows && len(second.rows) == 0 {
 		s.cost.Learn(len(first.rows), took.Seconds())
 	}
-	s.learnPace(len(st.rows), took)
+	s.pace.learnStep(len(st.rows), took)
 	return outputs, nil
-}
-
-// learnPace learns the time of a row from a step that is at least half full: a shorter time at once, a longer one
-// slowly.
-func (s *Service) learnPace(rows int, took time.Duration) {
-	if rows < s.o.Rows/2 {
-		return
-	}
-	now := took / time.Duration(rows)
-	if s.pace == 0 || now < s.pace {
-		s.pace = now
-	}
-	s.pace += (now - s.pace) / 16
 }
 
 // call is a call of the model.

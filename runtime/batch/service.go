@@ -37,7 +37,6 @@ package batch
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -129,14 +128,12 @@ type Service struct {
 	trees      *prefixCache
 	front      *fair.Queue[*ask] // questions that somebody waits for
 	back       *fair.Queue[*ask] // background questions
-	backOrder  list.List         // the same, those that wait longest first
+	background backgroundQueue   // the same, those that wait longest first
 	partly     fair.Heap[*ask]   // questions of which a part is computed, outside of the step: first those to give way
 	begun      uint64            // counts questions
 	reserved   int               // tokens of the contexts for which room is reserved
-	frontSteps uint64            // counts steps that were not for background questions
 	cost       lookup.Cost       // of calls with few rows
-	pace       time.Duration     // a row of a step takes at least this long; 0: not known yet
-	promised   time.Time         // until then the questions that were refused as late would be computed
+	pace       rowPace
 	stats      Stats
 }
 
@@ -161,6 +158,7 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	}
 	ctx, quit := context.WithCancel(context.Background())
 	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
+	s.pace.step = o.Rows
 	s.looked.L = &s.mu
 	s.trees = newPrefixCache(slots, !o.Apart)
 	s.front, s.back = fair.New[*ask](fair.Rules{

@@ -73,7 +73,7 @@ func (s *Service) planStep() *step {
 	if q.Len() == 0 {
 		q = s.back
 	} else {
-		s.frontSteps++
+		s.background.steps++
 		s.shedStale()
 		s.refreshEstimates()
 	}

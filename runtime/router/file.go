@@ -32,10 +32,14 @@ type File struct {
 
 // Policy returns the policy that the file is for: that of its certificate, or learned, or without a network judge.
 func (f *File) Policy() Policy {
-	switch {
-	case f.Certificate != nil:
+	if f.Certificate != nil {
 		return f.Certificate.Policy
-	case f.Net == nil:
+	}
+	return f.networkPolicy()
+}
+
+func (f *File) networkPolicy() Policy {
+	if f.Net == nil {
 		return Judged
 	}
 	return Learned

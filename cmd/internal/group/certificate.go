@@ -12,7 +12,7 @@ import (
 )
 
 // DefaultBudget is the default share of tokens that the large model chooses.
-const DefaultBudget = 0.07
+const DefaultBudget = router.DefaultBudget
 
 // CertificateText describes in one sentence what a certificate proves.
 func CertificateText(c *router.Certificate) string {

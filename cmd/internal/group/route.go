@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -20,32 +21,28 @@ type RouteFlags struct {
 	Threshold float64
 	Budget    float64
 	RouterGGM string
-	Branches  int
-	Window    int
-	Inflight  int
-	Deadline  deadlineFlag
+	Drafting  pilotfish.Route // what the flags of drafting say, without that of verification and the next two
 	noAudit   bool
-	Ahead     int // auto: as many as are of use with --verify, else 1
-	Every     int
 	noWarm    bool
 	Verify    Margin
 	answers   bool // for users: without a policy, the large model verifies
 
-	File *router.File // the router of --router, or the one of the model; set by Router
+	File        *router.File        // the router of --router, or the one of the model; set by Router
+	Certificate *router.Certificate // that the threshold is from; nil: it is not from one. Set by Router, for answers
 }
 
 // Register adds the flags of commands with routing.
 func (r *RouteFlags) Register(f *pflag.FlagSet) {
-	r.set, r.Deadline, r.Branches = f, 0, engine.AutoBranches
+	r.set, r.Drafting.Deadline, r.Drafting.Branches = f, 0, engine.AutoBranches
 	cli.Add(f, "policy", &r.Policy, "")
 	cli.Add(f, "threshold", &r.Threshold, 0)
 	cli.Add(f, "budget", &r.Budget, DefaultBudget)
 	cli.Add(f, "router", &r.RouterGGM, "")
-	cli.AddValue(f, "branches", newAutoNumber(&r.Branches, engine.AutoBranches))
-	cli.Add(f, "window", &r.Window, 32)
-	cli.Add(f, "inflight", &r.Inflight, 4)
-	cli.AddValue(f, "deadline", &r.Deadline)
-	cli.AddValue(f, "ahead", newAutoNumber(&r.Ahead, 0))
+	cli.AddValue(f, "branches", newAutoNumber(&r.Drafting.Branches, engine.AutoBranches))
+	cli.Add(f, "window", &r.Drafting.Window, 32)
+	cli.Add(f, "inflight", &r.Drafting.InFlight, 4)
+	cli.AddValue(f, "deadline", (*deadlineFlag)(&r.Drafting.Deadline))
+	cli.AddValue(f, "ahead", newAutoNumber(&r.Drafting.Ahead, 0))
 }
 
 // RegisterMeasured adds the flags that only measurements need.
@@ -53,7 +50,7 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	r.Register(f)
 	cli.Add(f, "no-audit", &r.noAudit, false)
 	cli.Add(f, "no-warm", &r.noWarm, false)
-	cli.AddValue(f, "verify-every", newAutoNumber(&r.Every, 0))
+	cli.AddValue(f, "verify-every", newAutoNumber(&r.Drafting.VerifyEvery, 0))
 }
 
 // RegisterVerify adds the flag of verification, for commands that answer users.
@@ -101,27 +98,21 @@ func (d *deadlineFlag) Type() string { return "time" }
 // Given reports whether a flag is on the command line.
 func (r *RouteFlags) Given(name string) bool { return r.set != nil && r.set.Changed(name) }
 
-// Draft returns the options of drafting.
+// Draft returns the options of drafting, for measurements.
 func (r *RouteFlags) Draft() engine.DraftOptions {
-	o := engine.DraftOptions{
-		Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
-		Deadline: time.Duration(r.Deadline), Audit: !r.noAudit,
-		Ahead: r.Ahead, VerifyEvery: r.Every,
+	route := r.Drafting
+	if route.Audit = !r.noAudit; r.noWarm {
+		route.Warm = -1
 	}
-	if r.noWarm {
-		o.Warm = -1
-	}
-	return o
+	return route.DraftOptions()
 }
 
 // Route returns how answers are drafted, without a cloud and a router.
 func (r *RouteFlags) Route(mode string) pilotfish.Route {
-	route := pilotfish.Route{
-		Serial: mode == "serial", Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
-		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: r.Verify.On, Margin: r.Verify.Nats,
-	}
-	if r.Verifies() {
-		route.VerifyEvery = r.Every
+	route := r.Drafting
+	route.Serial, route.Verify, route.Margin = mode == "serial", r.Verify.On, r.Verify.Nats
+	if !r.Verifies() {
+		route.VerifyEvery = 0
 	}
 	if r.noWarm {
 		route.Warm = -1
@@ -130,7 +121,13 @@ func (r *RouteFlags) Route(mode string) pilotfish.Route {
 }
 
 // Verifies reports whether the large model verifies answers, if it can.
-func (r *RouteFlags) Verifies() bool { return r.Verify.On || r.effectivePolicy().Verifies() }
+func (r *RouteFlags) Verifies() bool {
+	o := r.wantedOptions()
+	if o.Policy == "" && !r.Given("router") {
+		o, _, _ = (*router.File)(nil).Complete(o)
+	}
+	return r.Verify.On || o.Policy.Verifies()
+}
 
 // Unverified is the warning that a gateway cannot verify as the policy of by says, and what takes its place; "" if it
 // can, or if the policy does not verify.
@@ -158,71 +155,93 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	public := pilotfish.RouterOptions{Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget}
+	return r.RouterOf(o, r.Certificate)
+}
+
+// RouterOf returns a router with options that [RouteFlags.Router] has completed; by is the certificate that the
+// threshold is from, if any.
+func (r *RouteFlags) RouterOf(o router.Options, by *router.Certificate) (pilotfish.Router, error) {
+	public := pilotfish.RouterOptions{Policy: string(o.Policy), Balance: o.Balance}
+	if by == nil {
+		public.Threshold, public.Budget = o.Threshold, o.Budget
+	}
 	if r.File != nil {
 		public.File = r.RouterGGM
 	}
 	return pilotfish.NewRouter(public)
 }
 
-// Router returns the options of the policy. own is the router that is a part of the model, if there is one.
-func (r *RouteFlags) Router(own []byte) (router.Options, error) {
-	o := router.Options{Policy: r.effectivePolicy()}
-	if o.Policy == router.Learned || o.Policy == router.Judged {
-		if err := r.readRouterFile(own); err != nil {
+// Router returns the options of the policy: for answers to users complete, otherwise with a threshold or a budget only
+// if one is given. own is the router that is a part of the model, if there is one.
+func (r *RouteFlags) Router(own []byte) (o router.Options, err error) {
+	o = r.wantedOptions()
+	if o.Policy == "" && r.Given("router") || o.Policy == router.Learned || o.Policy == router.Judged {
+		if err := r.readRouterFile(own, o.Policy); err != nil {
 			return o, err
 		}
-		switch {
-		case r.Policy != "":
-		case r.answers && !r.Given("threshold"):
-			o.Policy = r.File.Policy()
-		case r.File.Net == nil: // it has only a judge
-			o.Policy = map[bool]router.Policy{true: router.Judged, false: router.Margin}[r.answers]
-		}
-		var err error
-		if o, err = r.File.Options(o.Policy); err != nil {
-			return o, cli.Usagef("--router %s: %w", r.RouterGGM, err)
-		}
 	}
-	switch {
-	case o.Policy.Verifies() && !r.answers:
+	if r.answers {
+		o, r.Certificate, err = r.File.Complete(o)
+	} else if r.File != nil {
+		o, err = measuredOptions(o, r.File)
+	}
+	if err != nil {
+		return o, cli.Usagef("--router %s: %w", r.RouterGGM, err)
+	}
+	if o.Policy.Verifies() && !r.answers {
 		return o, cli.Usagef("--policy %s is for answers to users: give --modes verified:3 to measure verification",
 			o.Policy)
-	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
-	case r.Given("threshold") && o.Policy != router.Verify:
-		o.Threshold = &r.Threshold
-	case r.Given("budget"):
-		o.Budget = r.Budget
 	}
 	return o, nil
 }
 
-func (r *RouteFlags) readRouterFile(own []byte) (err error) {
+// measuredOptions adds the networks of a file, which measurements use with the policy learned if it has one.
+func measuredOptions(o router.Options, f *router.File) (router.Options, error) {
+	if o.Policy == "" {
+		o.Policy = router.Learned
+		if f.Net == nil {
+			o.Policy = router.Margin
+		}
+	}
+	of, err := f.Options(o.Policy)
+	of.Threshold, of.Budget = o.Threshold, o.Budget
+	return of, err
+}
+
+func (r *RouteFlags) readRouterFile(own []byte, p router.Policy) (err error) {
 	switch {
 	case r.RouterGGM != "":
 		r.File, err = engine.ReadRouter(r.RouterGGM)
 	case own != nil:
 		r.File, err = ParseRouter(own)
 	default:
-		err = cli.Usagef("--policy %s needs a router: give its file with --router", r.effectivePolicy())
+		err = cli.Usagef("--policy %s needs a router: give its file with --router", cmp.Or(p, router.Learned))
 	}
 	return err
 }
 
-func (r *RouteFlags) effectivePolicy() router.Policy {
+// wantedOptions returns what the flags say of the policy, without the router file.
+func (r *RouteFlags) wantedOptions() (o router.Options) {
 	switch {
 	case r.Policy != "":
-		return router.Policy(r.Policy)
-	case r.Given("router"):
-		return router.Learned
-	case !r.answers || r.Given("threshold"):
-		return router.Margin
+		o.Policy = router.Policy(r.Policy)
+	case r.Given("router"): // that of the file
+	case !r.answers:
+		o.Policy = router.Margin
+	case r.Given("threshold"):
 	case r.Verify.On:
-		return router.Never // what it lets stand is verified
-	case r.Given("verify"):
-		return router.Margin // it is off
+		o.Policy = router.Never // what it lets stand is verified
+	case r.Given("verify"): // it is off
+		o.Policy = router.Margin
 	}
-	return router.Verify
+	switch {
+	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
+	case r.Given("threshold") && o.Policy != router.Verify:
+		o.Threshold = &r.Threshold
+	case r.Given("budget"):
+		o.Budget = r.Budget
+	}
+	return o
 }
 
 // ParseRouter parses a router file.

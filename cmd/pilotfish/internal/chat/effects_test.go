@@ -27,7 +27,7 @@ func TestChatEffects(t *testing.T) {
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") +
 			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Route.InFlight=4; " +
-			"Route.Window=32; Router.Policy=verify; address=h:1; answers=m",
+			"Route.Window=32; Router.Budget=0.07; Router.Policy=verify; address=h:1; answers=m",
 
 		"--threads 3":      "Model.Threads=3",
 		"--ctx 70":         "Model.Context=70",

@@ -30,9 +30,9 @@ type storedBalance struct {
 	before, after event.Balance
 }
 
-func newBalanceEvent(r *router.Router) event.Balance {
-	t := r.Balance().Total()
-	return event.Balance{Total: t, Share: t.Share(), Threshold: r.Threshold()}
+func newBalanceEvent(b *router.Balance, threshold float64) event.Balance {
+	t := b.Total()
+	return event.Balance{Total: t, Share: t.Share(), Threshold: threshold}
 }
 
 // openBalance starts a new balance if there is no folder for caches.
@@ -111,7 +111,7 @@ func (k *storedBalance) addAnswer(o router.Options, a router.Answer) error {
 		return err
 	}
 	r.Add(a)
-	k.after = newBalanceEvent(r.Begin())
+	k.after = newBalanceEvent(b, r.Begin().Threshold())
 	if k.path == "" {
 		return nil
 	}

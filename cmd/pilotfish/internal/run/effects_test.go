@@ -13,6 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // runEffects has lines of flags, and what each changes. token is a file with the token sesame, net one of a router.
@@ -70,7 +71,7 @@ func runEffects(t *testing.T, token, net string) map[string]string {
 		"--policy always":  "Router.Budget=; Router.Policy=always; promise=",
 		"--threshold 0.25": "Router.Budget=; Router.Policy=margin; Router.Threshold=0.25; promise=",
 		"--budget 0.2":     "Router.Budget=0.2; promised=0.2",
-		"--router " + net:  "Router.File=" + net + "; Router.Policy=learned",
+		"--router " + net:  "Router.Policy=learned",
 		"--budget-state f": "state=f",
 	}
 }
@@ -93,15 +94,16 @@ func TestRunEffects(t *testing.T) {
 		require.NoError(t, f.gateway.Remember(a, &dial))
 		require.NotZero(t, dial.Device)
 		dial.Device = [len(dial.Device)]byte{}
+		p.options.Net, p.options.Calibration = nil, nil
 		return struct {
 			Model                            pilotfish.Options
 			Answer                           terms.Settings
 			Route                            pilotfish.Route
 			Dial                             pilotfish.DialOptions
-			Router                           pilotfish.RouterOptions
+			Router                           router.Options
 			answers, address, promise, state string
 			promised                         float64
-		}{model, f.answer.Settings, route, dial, p.publicOptions(f.route.RouterGGM), f.model.Answers(),
+		}{model, f.answer.Settings, route, dial, p.options, f.model.Answers(),
 			f.gateway.Address, p.kind, f.state, p.budget}
 	})
 }

@@ -32,21 +32,18 @@ func (f *runFlags) newPlan() (*routingPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &routingPlan{options: o, file: f.route.File, budget: group.DefaultBudget}
-	if f.route.Given("budget") {
-		p.budget = f.route.Budget
+	p := &routingPlan{options: o, file: f.route.File, certificate: f.route.Certificate, budget: f.route.Budget}
+	if o.Budget > 0 && f.route.Given("budget") { // a certificate of a smaller budget promises more
+		o.Budget = 0
+		if o, by, err := p.file.Complete(o); err == nil && by != nil && by.Budget <= p.budget {
+			p.options, p.certificate = o, by
+		}
 	}
-	if p.file != nil && o.Policy == p.file.Policy() {
-		p.certificate = p.file.Certificate
-	}
-	switch c := p.certificate; {
-	case o.Policy == router.Never, o.Policy == router.Always, o.Threshold != nil:
-		p.certificate = nil
-	case c != nil && (!f.route.Given("budget") || p.budget >= c.Budget):
-		p.kind, p.budget, p.options.Budget, p.options.Threshold = certified, c.Budget, 0, &c.Threshold
-		p.options.Fallback = p.file.Watched()
-	default:
-		p.kind, p.options.Budget, p.certificate = balanced, p.budget, nil
+	switch {
+	case p.certificate != nil:
+		p.kind, p.budget = certified, p.certificate.Budget
+	case p.options.Budget > 0:
+		p.kind = balanced
 	}
 	if p.kind == certified && p.options.Fallback == 0 && f.set.Changed("budget-state") {
 		return nil, cli.Usagef("--budget-state and the fixed threshold of the router's certificate exclude each " +
@@ -56,43 +53,29 @@ func (f *runFlags) newPlan() (*routingPlan, error) {
 }
 
 // prepareRouter creates the router for a model, which must have the width of the router file.
-func (p *routingPlan) prepareRouter(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.Router, error) {
+func (p *routingPlan) prepareRouter(a *cli.App, f *runFlags, m *pilotfish.Model) (made pilotfish.Router, err error) {
 	if p.file != nil && p.options.Policy == router.Learned {
 		group.WarnForeign(a, "router", p.file.About, m)
 	}
 	if p.kind == certified {
 		p.doubts = f.certificateDoubts(p.certificate, m)
 	}
-	if p.kind == balanced || p.options.Fallback > 0 {
-		var err error
+	if p.options.Bound() > 0 {
 		if p.kept, err = openBalance(f, p, m); err != nil {
 			return nil, err
 		}
-		r, err := router.New(p.options)
-		if err != nil {
-			return nil, err
-		}
-		p.kept.before = newBalanceEvent(r)
-		p.kept.after = p.kept.before
 	}
-	made, err := pilotfish.NewRouter(p.publicOptions(f.route.RouterGGM))
-	if err != nil {
+	if made, err = f.route.RouterOf(p.options, p.certificate); err != nil {
 		return nil, err
 	}
 	if err := m.Fits(made); err != nil {
 		return nil, fmt.Errorf("--router %s: %w", f.route.RouterGGM, err)
 	}
+	if p.kept != nil {
+		p.kept.before = newBalanceEvent(p.options.Balance, made.(interface{ Threshold() float64 }).Threshold())
+		p.kept.after = p.kept.before
+	}
 	return made, nil
-}
-
-func (p *routingPlan) publicOptions(file string) pilotfish.RouterOptions {
-	o := p.options
-	if o.Fallback > 0 { // by the certificate
-		return pilotfish.RouterOptions{Balance: o.Balance, File: file}
-	}
-	return pilotfish.RouterOptions{
-		Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, File: file,
-	}
 }
 
 // certificateDoubts returns the differences between the run and those of the certificate that are known before the

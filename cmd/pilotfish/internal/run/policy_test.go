@@ -233,7 +233,7 @@ func TestBudgetRuns(t *testing.T) {
 	var tokens [][]int32
 	fresh, err := router.New(router.Options{Policy: router.Margin, Budget: 0.2})
 	require.NoError(t, err)
-	last := newBalanceEvent(fresh)
+	last := newBalanceEvent(fresh.Balance(), fresh.Threshold())
 	for i := range 4 {
 		_, s, stderr := run("--budget", "0.2", "-n", "30")
 		require.Empty(t, stderr)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -56,7 +55,7 @@ func TestWatchOf(t *testing.T) {
 		"--deadline off": {patient: true}, "--deadline 1h": {},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+line)
-		w := f.newWatch(nil, time.Duration(f.route.Deadline))
+		w := f.newWatch(nil, f.route.Drafting.Deadline)
 		assert.Equal(t, want, watch{w.alone, w.patient}, line)
 	}
 }

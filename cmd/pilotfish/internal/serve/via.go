@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,12 +87,6 @@ func (v *viaFlags) describeCloud(r *pilotfish.Route) func() serve.Cloud {
 		return nil
 	}
 	by, _ := v.route.Router(nil) // parseDialOptions has returned the error
-	if f := v.route.File; by.Budget == 0 && by.Threshold == nil && f != nil && f.Certificate != nil &&
-		by.Policy == f.Policy() && by.Policy != router.Never {
-		by.Threshold = &f.Certificate.Threshold
-	} else if by.Threshold == nil && by.Policy != router.Always && by.Policy != router.Never {
-		by.Budget = cmp.Or(by.Budget, pilotfish.DefaultBudget)
-	}
 	gateway := r.Cloud.(*pilotfish.Gateway)
 	return func() serve.Cloud {
 		able := by.Policy.Verifies() && gateway.CannotVerify(pilotfish.Sampling{}, r.Router) == nil
