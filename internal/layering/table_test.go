@@ -177,7 +177,7 @@ func onlyImporters() []only {
 		{"netproto/upstream", []string{engine, "bench/..."}, why},
 		{"netproto/upstream/dialect", []string{"netproto/upstream"}, dialects},
 		{"runtime/hub", []string{"cmd/...", "."},
-			"only commands download; the root package finds downloaded files by name"},
+			"commands and programs download models, and find them by name"},
 		{"github.com/ebitengine/purego", []string{"metal/mtl", "metal/soft"},
 			"no foreign call above the device"},
 		{"github.com/prometheus/...", []string{"netproto/metrics", "netproto/admin", "cmd/..."},
