@@ -139,6 +139,27 @@ func Open(name string, o Options) (*Model, error) {
 	return newModel(e, o)
 }
 
+// Pull downloads the model that name names, as in [Open], from the Hugging Face hub, unless it is here, and returns its
+// path. It goes to the folder of `pilotfish pull`, so that Open finds it. An interrupted download is resumed by the
+// next call. progress, which may be nil, is called with bytes as they arrive. HF_ENDPOINT and HF_TOKEN have the same
+// effect as for other programs.
+func Pull(ctx context.Context, name string, progress func(done, total int64)) (path string, err error) {
+	ref, err := hub.ParseRef(name)
+	if err != nil {
+		return "", err
+	}
+	dir, err := hub.DefaultDir(os.Getenv)
+	if err != nil {
+		return "", err
+	}
+	files, err := hub.Pull(ctx, ref, hub.Options{Dir: dir, Endpoint: os.Getenv("HF_ENDPOINT"),
+		Token: os.Getenv("HF_TOKEN"), Progress: progress})
+	if err != nil {
+		return "", err
+	}
+	return files[0].Path, nil
+}
+
 // Load is like [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for the
 // file.
 func Load(data []byte, name string, o Options) (*Model, error) {
@@ -284,6 +305,13 @@ func (m *Model) ChatTokens(turns []Message, tools [][]byte, values ...TemplateVa
 		return nil, err
 	}
 	return t.Chat(templateMessages(turns), tools, templateValues(values)...)
+}
+
+// CountTokens returns the number of tokens of a chat up to the beginning of the model's turn: those of
+// [Model.ChatTokens].
+func (m *Model) CountTokens(turns []Message, tools [][]byte, values ...TemplateValue) (int, error) {
+	ids, err := m.ChatTokens(turns, tools, values...)
+	return len(ids), err
 }
 
 // Thinks reports whether the model may think before it answers a prompt: its vocabulary has the marks <think> and

@@ -377,6 +377,13 @@ func (c *Chat) addAnsweredQuestion(question string, ids []int32, local bool) {
 		Message{Role: "assistant", Content: c.s.Stats().Answer(), Local: local})
 }
 
+// CountTokens returns the number of tokens of the prompt with which [Chat.Send] would ask a question. The answer has
+// the rest of [Model.Context].
+func (c *Chat) CountTokens(question string) (int, error) {
+	ids, err := c.promptTokens(question)
+	return len(ids), err
+}
+
 // Messages returns the turns so far.
 func (c *Chat) Messages() []Message {
 	c.mu.Lock()

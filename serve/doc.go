@@ -15,7 +15,7 @@
 //	GET  /                           a chat page for browsers
 //
 // [New] makes the server of a [pilotfish.Model], for any mux: it is an [http.Handler]. A request passes through these
-// files, and reaches the model through a private interface (model.go), so that tests can have models that follow a script:
+// files. model.go has what they need of the model, so that tests can have models that follow a script:
 //
 //	access.go    keys, hosts and origins; refused.go counts and logs refused requests, ignored.go names ignored fields
 //	internal/request/  JSON to values, with the paths of errors; the chats of three APIs become one request type

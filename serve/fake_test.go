@@ -291,7 +291,8 @@ func (s *fakeSession) note(prompt []int32, o terms.Settings) (text string, err e
 }
 
 // Generate implements Session.
-func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token, error] {
+func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token,
+	error] {
 	return func(yield func(pilotfish.Token, error) bool) {
 		text, err := s.note(prompt, o)
 		defer func() {

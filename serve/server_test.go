@@ -421,7 +421,8 @@ func TestModels(t *testing.T) {
 // toolless is a model with a template that leaves tools out.
 type toolless struct{ *fakeModel }
 
-func (m toolless) ChatTokens(turns []pilotfish.Message, _ [][]byte, values ...pilotfish.TemplateValue) ([]int32, error) {
+func (m toolless) ChatTokens(turns []pilotfish.Message, _ [][]byte, values ...pilotfish.TemplateValue) ([]int32,
+	error) {
 	return m.fakeModel.ChatTokens(turns, nil, values...)
 }
 

@@ -2,14 +2,8 @@ package examples
 
 import (
 	"bufio"
-	"context"
-	"crypto/sha256"
-	"crypto/tls"
-	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -18,10 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 var built program
@@ -128,34 +120,10 @@ func TestGateway(t *testing.T) {
 // gateway serves the demo's large model on loopback until the test ends.
 func gateway(t *testing.T) (addr, pin string) {
 	t.Helper()
-	f, err := gguf.Parse(demo.Large())
+	m, err := pilotfish.Load(demo.Large(), "large.gguf", pilotfish.Options{Context: 512})
 	require.NoError(t, err)
-	e, err := engine.New(f, "large.gguf", engine.Options{Context: 512})
+	l, err := pilotfish.Listen("127.0.0.1:0", m, pilotfish.ListenOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, e.Close()) })
-	service, err := e.Serve(engine.ServeOptions{})
-	require.NoError(t, err)
-	t.Cleanup(service.Close)
-	certificate, key, err := engine.NewCertificate("127.0.0.1")
-	require.NoError(t, err)
-	pair, err := tls.X509KeyPair(certificate, key)
-	require.NoError(t, err)
-	g, err := service.Gateway(engine.GatewayOptions{Certificate: pair})
-	require.NoError(t, err)
-	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- g.Serve(ctx, socket) }()
-	t.Cleanup(func() {
-		stop()
-		assert.NoError(t, <-done)
-		assert.NoError(t, socket.Close())
-	})
-	der, _ := pem.Decode(certificate)
-	sum := sha256.Sum256(der.Bytes)
-	pin = hex.EncodeToString(sum[:])
-	_, err = netproto.ParseDigest(pin)
-	require.NoError(t, err)
-	return socket.LocalAddr().String(), pin
+	t.Cleanup(func() { assert.NoError(t, errors.Join(l.Close(), m.Close())) })
+	return l.Addr().String(), l.Pin()
 }

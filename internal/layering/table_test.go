@@ -182,7 +182,7 @@ func onlyImporters() []only {
 			"models of random weights are for measurements and tests"},
 		{"bench/...", []string{"bench/...", "cmd/pilotfish-bench/..."}, "measuring is a program of its own"},
 		{"runtime/hub", []string{"cmd/...", "."},
-			"only commands download; the root package finds downloaded files by name"},
+			"commands and programs download models, and find them by name"},
 		{"github.com/ebitengine/purego", []string{"metal/mtl", "metal/soft"},
 			"no foreign call above the device"},
 		{"github.com/prometheus/...", []string{"netproto/metrics", "netproto/admin", "cmd/..."},

@@ -642,7 +642,8 @@ func TestMessagesTaken(t *testing.T) {
 		`{"type":"text","text":"v"}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},`+
 		`"allowed_callers":["direct"]}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`), Defaults{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []pilotfish.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant",
+	assert.Equal(t, []pilotfish.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {
+		Role: "assistant",
 		Calls: []pilotfish.ToolCall{{ID: "c", Name: "f", Arguments: []byte("{}")},
 			{ID: "d", Name: "g", Arguments: []byte(`{"a":1}`)}}},
 		{Role: "tool", Content: "r"}, {Role: "user", Content: "v"}}, r.Talk.Messages)

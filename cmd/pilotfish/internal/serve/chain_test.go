@@ -85,8 +85,8 @@ func recorded(t *testing.T) (*recorder, http.Handler, *pilotfish.Model) {
 	folder, err := serve.OpenFolder(t.TempDir(), 1<<30, log)
 	require.NoError(t, err)
 	t.Cleanup(folder.Close)
-	s := serve.New(m, serve.Options{Names: []string{"m"}, Log: log, Route: &route, Parallel: 1, Sessions: 1, Folder: folder,
-		Random: rand.New(rand.NewPCG(3, 4)).Uint64})
+	s := serve.New(m, serve.Options{Names: []string{"m"}, Log: log, Route: &route, Parallel: 1, Sessions: 1,
+		Folder: folder, Random: rand.New(rand.NewPCG(3, 4)).Uint64})
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return r, s, m
 }

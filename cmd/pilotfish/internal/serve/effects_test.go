@@ -26,9 +26,9 @@ func serveEffects(t *testing.T, keys string) map[string]string {
 	return map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.InFlight=4; " +
-			"Route.Window=32; Router.Budget=0.07; Router.Policy=verify; Server.Temperature=1; " +
+			"Route.Window=32; Router.Budget=0.07; Router.Policy=verify; " +
 			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; " +
-			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Timeout=10m0s; " +
+			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Temperature=1; Server.Timeout=10m0s; " +
 			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
 
 		"--threads 3":         "Model.Threads=3",

@@ -77,10 +77,14 @@ func (m *servingMetrics) countEvent(e serve.Event) {
 // registerLoad registers gauges of a server's load, read at each scrape.
 func registerLoad(to prometheus.Registerer, load func() serve.Load) {
 	metrics.RegisterGauges(to, servingPrefix, load, []metrics.Gauge[serve.Load]{
-		{Name: "active", Help: "Requests that are being answered.", Value: func(l serve.Load) int { return l.Active }},
-		{Name: "waiting", Help: "Requests that wait for others.", Value: func(l serve.Load) int { return l.Waiting }},
-		{Name: "stalled", Help: "Requests that wait for their readers.", Value: func(l serve.Load) int { return l.Stalled }},
-		{Name: "sessions", Help: "Texts with keys and values that are kept.", Value: func(l serve.Load) int { return l.Sessions }},
+		{Name: "active", Help: "Requests that are being answered.",
+			Value: func(l serve.Load) int { return l.Active }},
+		{Name: "waiting", Help: "Requests that wait for others.",
+			Value: func(l serve.Load) int { return l.Waiting }},
+		{Name: "stalled", Help: "Requests that wait for their readers.",
+			Value: func(l serve.Load) int { return l.Stalled }},
+		{Name: "sessions", Help: "Texts with keys and values that are kept.",
+			Value: func(l serve.Load) int { return l.Sessions }},
 		{Name: "draining", Help: "1 when no more requests are taken.", Value: func(l serve.Load) int {
 			if l.Draining {
 				return 1
