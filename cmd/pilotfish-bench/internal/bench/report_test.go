@@ -43,7 +43,8 @@ func TestBenchReport(t *testing.T) {
 	racing.Spare(t)
 	t.Chdir(t.TempDir())
 	for _, rtt := range []string{"0ms", "5ms"} {
-		code, stdout, stderr := clitest.Call(t, "routing", "--json", "--questions", "2", "--rtt", rtt, "--edge-tps", "0",
+		code, stdout, stderr := clitest.Call(t, "routing", "--json", "--questions", "2", "--rtt", rtt,
+			"--edge-tps", "0",
 			"--cloud-ms", "0", "--deadline", "off", "--modes", "local,pipelined-2")
 		require.Equal(t, cli.ExitDone, code, stderr)
 		require.Len(t, clitest.Lines[outcome.Report](t, stdout), 2)
