@@ -17,8 +17,8 @@ func TestEveryCommandShowsAnExample(t *testing.T) { clitest.HelpShowsExamples(t)
 
 func TestManPages(t *testing.T) { clitest.ManPages(t) }
 
-// maxFlags is the maximum number of flags and options of flags that the program pilotfish does not have. It is only ever
-// lowered.
+// maxFlags is the maximum number of flags and options of flags that the program pilotfish does not have. It is only
+// ever lowered.
 const maxFlags = 41
 
 func TestFlagTable(t *testing.T) { clitest.FlagTable(t, maxFlags, measure.Declarations()) }

@@ -1,5 +1,5 @@
-// Command pilotfish-bench measures what the program pilotfish does: its engine, its links and gateways, and what routing
-// gains in time and accuracy. It also trains routers.
+// Command pilotfish-bench measures what the program pilotfish does: its engine, its links and gateways, and what
+// routing gains in time and accuracy. It also trains routers.
 //
 // Text goes to stdout and everything else to stderr. The exit code is 0 after success, 1 after a failure, 2 after wrong
 // usage, and 130 or 143 if Ctrl-C or SIGTERM ended the program.

@@ -88,7 +88,8 @@ func measurementSchema(t *testing.T) []byte {
 	known := schemaObject{"properties": schemaObject{"measurement": schemaObject{"enum": names}}}
 	text, err := w.Text(schemaObject{
 		"title": "A line of a measurement", "type": "object", "required": []string{"run"}, "allOf": each,
-		"description": "What pilotfish-bench and pilotfish run print with --json, one object per line. run.measurement is the command, and " +
+		"description": "What pilotfish-bench and pilotfish run print with --json, one object per line. " +
+			"run.measurement is the command, and " +
 			"says which other fields there are.",
 		"properties": schemaObject{"run": schemaObject{"allOf": []schemaObject{run, known}}},
 	})
@@ -119,7 +120,8 @@ func TestSchemaFile(t *testing.T) {
 	have, err := os.ReadFile(schemaFile)
 	require.NoError(t, err)
 	assert.True(t, string(text) == string(have),
-		"docs/study/measurements.schema.json differs from the types: go test ./cmd/pilotfish-bench -run TestSchemaFile "+
+		"docs/study/measurements.schema.json differs from the types: go test ./cmd/pilotfish-bench "+
+			"-run TestSchemaFile "+
 			"-update")
 	compiled(t, have)
 	assert.Contains(t, string(have), "until the answer was complete", "comments of fields")

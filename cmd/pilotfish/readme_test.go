@@ -19,7 +19,8 @@ func TestReadmeProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(clitest.RepositoryFile(t, "README.md"), -1)
+	readme := clitest.RepositoryFile(t, "README.md")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
 		dir := t.TempDir()

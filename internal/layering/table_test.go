@@ -14,8 +14,9 @@ func tiers() []tier {
 	return []tier{
 		{[]string{"cmd/pilotfish", "cmd/pilotfish-bench", "bench/results", "docs/..."},
 			"the programs, and programs to learn from"},
-		{[]string{"cmd/pilotfish/internal/...", "cmd/pilotfish-bench/internal/bench", "cmd/pilotfish-bench/internal/eval",
-			"cmd/pilotfish-bench/internal/router", "cmd/pilotfish-bench/internal/routing"},
+		{[]string{"cmd/pilotfish/internal/...", "cmd/pilotfish-bench/internal/bench",
+			"cmd/pilotfish-bench/internal/eval", "cmd/pilotfish-bench/internal/router",
+			"cmd/pilotfish-bench/internal/routing"},
 			"families of commands, none of which imports another"},
 		{[]string{"cmd/pilotfish-bench/internal/measure"}, "what several commands that measure have"},
 		{[]string{"cmd/internal/group"}, "groups of flags that commands of both programs have"},
@@ -50,13 +51,13 @@ func tiers() []tier {
 		{[]string{"runtime/trace"}, "files of the activations that routers are trained on"},
 		{[]string{"runtime/lookup"}, "drafts tokens from earlier text, for edge and cloud"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
+		{[]string{"internal/record"}, "the record of an answer: program, machine and models"},
 		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft", "metal/record"},
 			"operations and devices"},
 		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "operations other than products of matrices"},
 		{[]string{"kernels/cpu/isa"}, "the instruction set that all kernels use"},
 		{[]string{"metal/soft/translate"}, "compiles the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "interfaces and errors of a device"},
-		{[]string{"internal/record"}, "the record of an answer: program, machine and models"},
 		{[]string{"gguf", "runtime/hub", "runtime/jinja"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
@@ -103,7 +104,8 @@ func forbiddenLinks() []links {
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
 	}
 	for _, to := range []string{"testing", "internal/sharedtest", "internal/browsertest", "internal/fakeengine",
-		"internal/racing", "internal/kerneltest", "internal/blocktest", "internal/bubble", "internal/timelinetest", "github.com/stretchr/testify/..."} {
+		"internal/racing", "internal/kerneltest", "internal/blocktest", "internal/bubble", "internal/timelinetest",
+		"github.com/stretchr/testify/..."} {
 		for _, from := range []string{"cmd/pilotfish", "cmd/pilotfish-bench"} {
 			all = append(all, links{from, to, "not in a shipped binary"})
 		}
@@ -164,7 +166,8 @@ func onlyImporters() []only {
 		{"metal/mtl", []string{"runtime/device"}, "one place chooses the device"},
 		{"metal/soft", []string{"runtime/device"}, "one place chooses the device"},
 		{"metal/soft/translate", []string{"metal/soft"}, "kernels run on a device"},
-		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine}, products},
+		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine,
+			"internal/record"}, products},
 		{"kernels/cpu/vector", []string{"kernels/cpu", "runtime/backend/host"}, products},
 		{"kernels/cpu/pool", []string{"kernels/cpu", "runtime/backend/host", "runtime/router/train", "bench/..."},
 			products},

@@ -8,7 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// ReadRouter reads the router file at path, a GGUF file written by `pilotfish-bench router train`. Errors name the file.
+// ReadRouter reads the router file at path, a GGUF file written by `pilotfish-bench router train`. Errors name the
+// file.
 func ReadRouter(path string) (*router.File, error) { return readFrom(path, router.Read) }
 
 // ReadTokenizer reads only the tokenizer of the model file at path. Errors name the file.

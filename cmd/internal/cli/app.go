@@ -1,5 +1,5 @@
-// Package cli has what all commands share: running the program, the declarations of flags, help, settings and output. It
-// does not depend on any command.
+// Package cli has what all commands share: running the program, the declarations of flags, help, settings and output.
+// It does not depend on any command.
 package cli
 
 import (

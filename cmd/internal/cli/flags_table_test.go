@@ -21,9 +21,9 @@ func TestDeclarations(t *testing.T) {
 	for _, d := range Declarations() {
 		d.Help = ""
 		text := fmt.Sprintf("%+v", d)
-		for _, zero := range []string{"short: ", "often:false ", "env:false ", "Help: ", "Span: ", "Choices: ",
+		for _, zero := range []string{"Short: ", "Often:false ", "Env:false ", "Help: ", "Span: ", "Choices: ",
 			"Values: ",
-			"files: ", "empty:false ", "Needs: ", "Unless: ", "Excludes: ", "With:}"} {
+			"Files: ", "Empty:false ", "Needs: ", "Unless: ", "Excludes: ", "With:}"} {
 			text = strings.ReplaceAll(text, zero, "")
 		}
 		if text = strings.Trim(text, "{} "); strings.Contains(text, " ") {

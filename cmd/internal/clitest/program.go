@@ -17,8 +17,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 )
 
-// VisitFlags calls f with every command of the program under test except those of cobra, and with its flags, including hidden
-// ones but not --help.
+// VisitFlags calls f with every command of the program under test except those of cobra, and with its flags, including
+// hidden ones but not --help.
 func VisitFlags(f func(c *cobra.Command, flags []*pflag.Flag)) {
 	root := cli.NewRootCommand(&cli.App{Program: UnderTest})
 	root.InitDefaultVersionFlag()
@@ -68,8 +68,8 @@ func RefusesNonsense(t *testing.T) {
 	})
 }
 
-// FlagTable tests that there are at most this many flags and options of flags, that each is declared once, and a command
-// has it, and that the flags that it depends on or excludes exist.
+// FlagTable tests that there are at most this many flags and options of flags, that each is declared once, and a
+// command has it, and that the flags that it depends on or excludes exist.
 func FlagTable(t *testing.T, most int, declared []cli.FlagDecl) {
 	t.Helper()
 	used := map[string]bool{"all": true}
@@ -150,8 +150,9 @@ func ProfilesCommands(t *testing.T) {
 	}
 }
 
-// ManPages tests that every command has a man page with its flags, and returns their folder. With PILOTFISH_MAN they are
-// written to that folder, which is how `make man` works. A test does this so that the program need not link the generator.
+// ManPages tests that every command has a man page with its flags, and returns their folder. With PILOTFISH_MAN they
+// are written to that folder, which is how `make man` works. A test does this so that the program need not link the
+// generator.
 func ManPages(t *testing.T) (dir string) {
 	t.Helper()
 	dir = os.Getenv("PILOTFISH_MAN")
@@ -169,7 +170,8 @@ func ManPages(t *testing.T) (dir string) {
 		}
 	}
 	indent(root)
-	header := doc.GenManHeader{Title: strings.ToUpper(UnderTest.Name), Section: "1", Source: "Pilotfish", Manual: "Pilotfish"}
+	title := strings.ToUpper(UnderTest.Name)
+	header := doc.GenManHeader{Title: title, Section: "1", Source: "Pilotfish", Manual: "Pilotfish"}
 	require.NoError(t, doc.GenManTree(root, &header, dir))
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {

@@ -24,8 +24,8 @@ import (
 // UnderTest is the program under test.
 var UnderTest cli.Program
 
-// Main is TestMain of a package with tests of a program, or of some of its commands. Tests call them in their own process,
-// or run the program, which is the test binary under its name.
+// Main is TestMain of a package with tests of a program, or of some of its commands. Tests call them in their own
+// process, or run the program, which is the test binary under its name.
 func Main(m *testing.M, p cli.Program) {
 	UnderTest = p
 	testscript.Main(m, map[string]func(){p.Name: func() {
@@ -64,7 +64,8 @@ func Scripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"), Setup: setupScript, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exitsCommand, "start": startCommand, "ends": endsCommand, "hangup": hangupCommand,
-			"gateway": gatewayCommand, "says": saysCommand, "http": httpCommand, "tiny": tinyCommand, "engine": engineCommand,
+			"gateway": gatewayCommand, "says": saysCommand, "http": httpCommand, "tiny": tinyCommand,
+			"engine": engineCommand,
 		},
 	})
 }

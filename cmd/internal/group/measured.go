@@ -18,8 +18,9 @@ import (
 func Measured(a *cli.App, name string) record.Run {
 	c := a.Command
 	r := record.Run{
-		Measurement: name, Version: cli.BuildVersion(), Go: runtime.Version(), Command: CommandLine(c, nil), Flags: map[string]string{},
-		Date: time.Now().UTC().Truncate(time.Second), Machine: record.ThisMachine(),
+		Measurement: name, Version: cli.BuildVersion(), Go: runtime.Version(), Command: CommandLine(c, nil),
+		Flags: map[string]string{},
+		Date:  time.Now().UTC().Truncate(time.Second), Machine: record.ThisMachine(),
 	}
 	c.Flags().VisitAll(func(p *pflag.Flag) {
 		if p.Name != "help" {

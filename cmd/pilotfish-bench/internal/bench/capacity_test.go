@@ -39,7 +39,7 @@ routed  40       1000    2000    3000    6.25       70.5      300              6
 func TestCapacityMeasured(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
-	args := "bench capacity --json -p 100 -n 6 --rtt 4ms --budget 0.5 --threads 1 -m " +
+	args := "capacity --json -p 100 -n 6 --rtt 4ms --budget 0.5 --threads 1 -m " +
 		clitest.TinyModel(t, "q8_0")
 	code, stdout, stderr := clitest.Call(t, strings.Fields(args+" --answers 5 --devices 2,1")...)
 	require.Equal(t, cli.ExitDone, code, stderr)

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestLinkEffects: each flag of `bench link` sets its own option.
+// TestLinkEffects: each flag of `link` sets its own option.
 func TestLinkEffects(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
@@ -36,7 +36,7 @@ func TestLinkEffects(t *testing.T) {
 	})
 }
 
-// TestGatewayEffects: each flag of `bench gateway` sets its own option.
+// TestGatewayEffects: each flag of `gateway` sets its own option.
 func TestGatewayEffects(t *testing.T) {
 	clitest.Effects(t, "", "json", map[string]string{
 		"": "Abreast=4096; Devices=1000; Duration=30s; Model=5ms; Rate=1",
@@ -54,7 +54,7 @@ func TestGatewayEffects(t *testing.T) {
 	})
 }
 
-// TestCapacityEffects: each flag of `bench capacity` sets its own option.
+// TestCapacityEffects: each flag of `capacity` sets its own option.
 func TestCapacityEffects(t *testing.T) {
 	const limit = 1000 // tokens, of the context of the model
 	clitest.Effects(t, "--model m", "json", map[string]string{

@@ -28,7 +28,7 @@ func TestBenchGateway(t *testing.T) {
 	assert.Equal(t, 15, r.Answers)
 	assert.GreaterOrEqual(t, r.Latency.P50, 29.9)
 	code, stdout, stderr := clitest.Call(t, strings.Fields(
-		"bench gateway --devices 1 --rate 50 --seconds 0.2")...)
+		"gateway --devices 1 --rate 50 --seconds 0.2")...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Regexp(t, `(?m)^devices .* answered .*\n1 .* 10 of 10 `, stdout)
 	r = measure("--devices 3 --rate 40 --model-ms 20 --seconds 0.5 --parallel 1")

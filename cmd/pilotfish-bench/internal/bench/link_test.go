@@ -16,7 +16,7 @@ import (
 // TestBenchLink: --json gives a line for each part, and the text has the same parts.
 func TestBenchLink(t *testing.T) {
 	racing.Spare(t)
-	args := strings.Fields("bench link --rtt 2ms --questions 5 --tokens 8,9")
+	args := strings.Fields("link --rtt 2ms --questions 5 --tokens 8,9")
 	code, stdout, stderr := clitest.Call(t, append(args, "--json")...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	all := clitest.Lines[wire.LinkReport](t, stdout)

@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestBenchEngineFlags: each flag of `bench engine` sets its own option, and no other; default lengths are limited by
+// TestBenchEngineFlags: each flag of `engine` sets its own option, and no other; default lengths are limited by
 // the context of the model.
 func TestBenchEngineFlags(t *testing.T) {
 	var flags *pflag.FlagSet

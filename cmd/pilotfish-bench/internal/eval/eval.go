@@ -35,7 +35,8 @@ each answer of the large model is waited for: this command is about answers; "be
   csqa        CommonsenseQA, 1,221 questions with five options; download it with "pilotfish-bench eval fetch csqa"
   gsm8k       grade school mathematics, 1,319 problems; download it with "pilotfish-bench eval fetch gsm8k"
   arc         ARC, the challenge set, 1,172 questions of science; download it with "pilotfish-bench eval fetch arc"
-  humaneval   HumanEval, 164 functions in Python, with --run-code; download it with "pilotfish-bench eval fetch humaneval"
+  humaneval   HumanEval, 164 functions in Python, with --run-code; download it with
+              "pilotfish-bench eval fetch humaneval"
   mbpp        MBPP, 500 programs in Python, with --run-code; download it with "pilotfish-bench eval fetch mbpp"
   demo        held-out questions about the world of the demo; without -m, with the models of the demo
   FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact,

@@ -119,7 +119,7 @@ func TestEvalInterrupted(t *testing.T) {
 			args, more = append(args, "-o", out), "; the same command continues"
 		}
 		assert.Equal(t, 130, clitest.Run(ctx, args, strings.NewReader(""), &stdout, progress))
-		assert.Regexp(t, `pilotfish: interrupted: \d\d of 80 answers are done`+more+"\n$", stderr.String())
+		assert.Regexp(t, `pilotfish-bench: interrupted: \d\d of 80 answers are done`+more+"\n$", stderr.String())
 		assert.Regexp(t, `demo: \d+ of 40 questions`, stdout.String())
 	}
 }

@@ -32,8 +32,9 @@ func newEvalShowCommand(a *cli.App) *cobra.Command {
 		Long: `Report the answers in a file that eval -o wrote, compressed with gzip or not: a table, lines of JSON,
 or a page with every answer (--html). No model is needed.
 
-If the questions are here, from "pilotfish-bench eval fetch" or with --data, each verdict is compared with what the grader
-says, except where a program had to run, and the page has their texts. A file whose parts contradict each other is
+If the questions are here, from "pilotfish-bench eval fetch" or with --data, each verdict is compared with what the
+grader says, except where a program had to run, and the page has their texts. A
+file whose parts contradict each other is
 refused.`,
 		Example: "  pilotfish-bench eval show docs/results/answers/demo.jsonl.gz --html page.html",
 		Args:    cli.OneArg("a file that eval -o wrote"),

@@ -1,3 +1,5 @@
+// Package measure has what several commands that measure share: the declarations of their flags, groups of flags, a
+// pair of models, and sets of questions.
 package measure
 
 import (

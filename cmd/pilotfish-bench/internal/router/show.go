@@ -120,7 +120,7 @@ func (f *showFlags) printRouter(a *cli.App, path string, r *router.File) error {
 			{"its model", modelText(j.ModelName, j.Model)}}, j.About, j.Layers)
 	}
 	if r.Certificate == nil {
-		_, err := fmt.Fprintf(a.Stdout, "  %-13s none: `pilotfish-bench router calibrate` proves that a budget is kept\n",
+		_, err := fmt.Fprintf(a.Stdout, "  %-13s none: `router calibrate` proves that a budget is kept\n",
 			"certificate")
 		return err
 	}

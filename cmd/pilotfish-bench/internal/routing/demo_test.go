@@ -97,7 +97,8 @@ func TestEqualOverBadLinks(t *testing.T) {
 		losses = losses[:1]
 	}
 	for _, loss := range losses {
-		code, stdout, stderr := clitest.Call(t, "routing", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss,
+		code, stdout, stderr := clitest.Call(t, "routing", "--json", "--questions", "16", "--rtt", "5ms",
+			"--loss", loss,
 			"--seed",
 			"3", "--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4",
 			"--parallel", "4")

@@ -17,7 +17,8 @@ func TestDemoCounts(t *testing.T) {
 		t.Skip("runs the demo: not with -short")
 	}
 	demo := func(args ...string) []outcome.Report {
-		code, stdout, stderr := clitest.Call(t, append([]string{"routing", "--json", "--questions", "3", "--edge-tps", "0",
+		code, stdout, stderr := clitest.Call(t, append([]string{"routing", "--json", "--questions", "3",
+			"--edge-tps", "0",
 			"--modes", "paper,serial,pipelined-4"}, args...)...)
 		require.Equal(t, cli.ExitDone, code, stderr)
 		return clitest.Lines[outcome.Report](t, stdout)

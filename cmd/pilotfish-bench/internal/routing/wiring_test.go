@@ -114,7 +114,7 @@ func engineLines(t *testing.T, learned *router.Net) map[string]func(*allOptions)
 	}
 }
 
-// TestRoutingOptions: each flag of `demo` and `bench routing` sets its own option, and no other.
+// TestRoutingOptions: each flag sets its own option, and no other.
 func TestRoutingOptions(t *testing.T) {
 	dir := t.TempDir()
 	up, file := filepath.Join(dir, "a.up"), filepath.Join(dir, "net.gguf")
@@ -144,7 +144,7 @@ func TestRoutingOptions(t *testing.T) {
 			Router: router.Options{Policy: router.Margin},
 			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4,
 				Audit: true, Lookup: -1},
-			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8, Repeat: 1, WarmUp: 1,
+			RTT: 100 * ms, CloudPace: 15 * ms, Parallel: 8, Repeat: 1, WarmUp: 1,
 		},
 		Stage:     remote.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
 		Questions: 100,

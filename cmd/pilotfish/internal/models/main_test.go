@@ -14,7 +14,10 @@ import (
 
 func TestMain(m *testing.M) {
 	clitest.Main(m, cli.Program{Name: "pilotfish", Commands: func(a *cli.App) []*cobra.Command {
-		return []*cobra.Command{NewPullCommand(a), NewListCommand(a), NewRemoveCommand(a), NewInspectCommand(a), NewTokenizeCommand(a), NewLogitsCommand(a), run.NewCommand(a), chat.NewCommand(a), cloud.NewCommand(a)}
+		return []*cobra.Command{
+			NewPullCommand(a), NewListCommand(a), NewRemoveCommand(a), NewInspectCommand(a), NewTokenizeCommand(a),
+			NewLogitsCommand(a), run.NewCommand(a), chat.NewCommand(a), cloud.NewCommand(a),
+		}
 	}})
 }
 
