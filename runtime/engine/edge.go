@@ -67,8 +67,8 @@ func (m *edgeModel) Extend(ctx context.Context, nodes []draft.Node) ([]backend.O
 func (s *Session) evaluateOne(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
-	if s.canSpeculate(want) {
-		return s.evaluateSpeculative(ctx, token, path, want)
+	if s.speculation.canSpeculate(want) {
+		return s.speculation.evaluateToken(ctx, s.cache, token, path, want)
 	}
 	slot, err := s.cache.Alloc(s.cache.Len() + len(path))
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *edgeModel) evaluateBesidePass(ctx context.Context, nodes []draft.Node) 
 	guesses := m.countGuesses(nodes)
 	running, at := speculativePass{}, -1
 	for i, n := range nodes[:len(nodes)-guesses] {
-		if f, ok := s.acceptSpeculativePass(n.Token, m.pathSlots(n.Path)); ok {
+		if f, ok := s.speculation.acceptPass(s.cache, n.Token, m.pathSlots(n.Path)); ok {
 			running, at = f, i
 			m.recordNode(n, f.row.Slot)
 			break
@@ -115,13 +115,13 @@ func (m *edgeModel) evaluateBesidePass(ctx context.Context, nodes []draft.Node) 
 	}
 	switch {
 	case at < 0:
-		s.rejectSpeculativePasses()
+		s.speculation.rejectPasses(s.cache)
 	case guesses > 0:
-		s.dropSpeculativePasses()
+		s.speculation.dropPasses(s.cache)
 	}
 	if err := m.evaluateTogether(ctx, nodes, at, s.e.forwardModel); err != nil {
 		if at >= 0 {
-			s.dropSpeculativePasses()
+			s.speculation.dropPasses(s.cache)
 			running.Drop()
 		}
 		m.dropNodes(nodes)
@@ -131,9 +131,9 @@ func (m *edgeModel) evaluateBesidePass(ctx context.Context, nodes []draft.Node) 
 		return nil
 	}
 	if guesses == 0 {
-		s.startSuccessors(running, m.want)
+		s.speculation.startSuccessors(s.cache, running, m.want)
 	}
-	out, err := s.awaitSpeculativePass(ctx, running)
+	out, err := s.speculation.awaitPass(ctx, s.cache, running)
 	if err != nil {
 		m.forgetNode(nodes[at].ID)
 		m.dropNodes(nodes)
@@ -167,7 +167,7 @@ func (m *edgeModel) evaluateTogether(ctx context.Context, nodes []draft.Node, bu
 		if i == but {
 			continue
 		}
-		slot, err := m.s.allocSlot(n.Pos)
+		slot, err := m.s.speculation.allocSlot(m.s.cache, n.Pos)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (m *edgeModel) Settle(path ...draft.ID) {
 		m.s.ids = append(m.s.ids, m.token[id])
 		m.forgetNode(id)
 	}
-	for _, move := range m.s.settleSlots(slots...) {
+	for _, move := range m.s.speculation.settleSlots(m.s.cache, slots...) {
 		if id, ok := m.ids[move.From]; ok {
 			delete(m.ids, move.From)
 			m.slots[id], m.ids[move.To] = move.To, id

@@ -108,7 +108,7 @@ func (g *gardener) text() {
 		g.check()
 	}
 	g.dropAll(func(*leaf) bool { return true })
-	g.s.stopSpeculativePasses()
+	g.s.speculation.stopPasses(g.s.cache)
 	g.check()
 	require.Empty(g.t, g.s.speculation.passes)
 	require.Equal(g.t, len(g.settled), g.s.cache.InUse())
@@ -379,12 +379,12 @@ func TestDraftInPlace(t *testing.T) {
 		require.Equal(t, begun+1, d.begun, "one pass; on a device with flights it is one token further")
 		require.EqualValues(t, 9, m.slots[7])
 		m.Drop(7)
-		s.stopSpeculativePasses()
+		s.speculation.stopPasses(s.cache)
 		_, err = m.Extend(t.Context(), []draft.Node{{ID: 10, Token: out.Top[1].ID, Pos: 9, Path: path[5:]}})
 		require.NoError(t, err)
 		require.EqualValues(t, 9, m.slots[10], "a token that was not expected")
 		m.Drop(10)
-		s.stopSpeculativePasses()
+		s.speculation.stopPasses(s.cache)
 		pair := []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}}
 		_, err = m.Extend(t.Context(), pair)
 		require.NoError(t, err)

@@ -112,7 +112,7 @@ func (s *Session) generateRouted(ctx context.Context, prompt []int32, r Route, y
 	s.summary, s.end = Summary{PromptTokens: len(prompt)}, nil
 	s.publishSummary()
 	defer s.publishSummary()
-	defer s.stopSpeculativePasses()
+	defer s.speculation.stopPasses(s.cache)
 	if err := s.e.validateRoute(r); err != nil {
 		return err // before a gateway hears of it
 	}
@@ -137,7 +137,7 @@ func (s *Session) generateRouted(ctx context.Context, prompt []int32, r Route, y
 	whole := false
 	defer func() {
 		if !whole { // a callback panicked: the cache may hold any part of a draft
-			s.stopSpeculativePasses()
+			s.speculation.stopPasses(s.cache)
 			s.ids = nil
 			s.cache.Clear()
 		}

@@ -152,7 +152,9 @@ func (e *Engine) NewSession() (*Session, error) {
 
 // Session is [Engine.NewSession], except that the first text returns its error.
 func (e *Engine) Session() *Session {
-	return &Session{e: e, batchSession: newBatchSession(), speculation: e.newSpeculation(), now: time.Now}
+	s := &Session{e: e, batchSession: newBatchSession(), now: time.Now}
+	s.speculation = newSpeculation(e, &s.summary)
+	return s
 }
 
 // ensureCache makes the cache, unless there is one. Its memory is allocated as the text grows.

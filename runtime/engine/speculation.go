@@ -17,12 +17,17 @@ const speculationDepth = 1
 // successors are in flight, and the device takes each token from the pass before it. A successor is the best token, or
 // the device's guess at the draw. If the session chooses another token, the passes are dropped, so that the text is the
 // same with and without speculation.
+//
+// Each pass holds a slot of the session's cache, the one after that of the pass before it. Passes only begin, and are
+// only dropped, while the caller holds the model.
 type speculation struct {
-	depth  int  // 0: never
-	off    bool // the device cannot guess what follows
-	passes []speculativePass
-	token  int32           // the first pass evaluates this token, once the wait for the pass before it is over
-	tail   speculativePass // the last one under way
+	e       *Engine
+	summary *Summary // of the text: how often passes ran ahead or in vain
+	depth   int      // 0: never
+	off     bool     // the device cannot guess what follows
+	passes  []speculativePass
+	token   int32           // the first pass evaluates this token, once the wait for the pass before it is over
+	tail    speculativePass // the last one under way
 }
 
 // speculativePass is a token that the device evaluates.
@@ -31,147 +36,145 @@ type speculativePass struct {
 	row backend.Row
 }
 
-func (e *Engine) newSpeculation() *speculation {
+func newSpeculation(e *Engine, s *Summary) *speculation {
+	a := &speculation{e: e, summary: s}
 	if e.model.HasFlights() {
-		return &speculation{depth: speculationDepth}
+		a.depth = speculationDepth
 	}
-	return &speculation{}
+	return a
 }
 
 // canSpeculate reports whether a token with such a head is evaluated in a speculative pass, with others after it. A
 // greedy choice among all logits depends on rules or a grammar, which the device cannot follow.
-func (s *Session) canSpeculate(want backend.Want) bool {
-	a := s.speculation
+func (a *speculation) canSpeculate(want backend.Want) bool {
 	return a.depth > 0 && !a.off && !want.Hidden && (!want.Logits || !want.Draw.Greedy())
 }
 
-func (s *Session) evaluateSpeculative(
-	ctx context.Context, token int32, path []int32, want backend.Want,
+func (a *speculation) evaluateToken(
+	ctx context.Context, c *qwen.Cache, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
-	done, err := s.e.acquireModel(ctx)
+	done, err := a.e.acquireModel(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer done()
-	f, found := s.acceptSpeculativePass(token, path)
+	f, found := a.acceptPass(c, token, path)
 	if !found {
-		s.rejectSpeculativePasses()
-		pos := s.cache.Len() + len(path)
-		slot, err := s.allocSlot(pos)
+		a.rejectPasses(c)
+		pos := c.Len() + len(path)
+		slot, err := a.allocSlot(c, pos)
 		if err != nil {
 			return 0, nil, err
 		}
-		f.row = s.cache.Node(token, slot, path...)
-		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, nil); err != nil {
-			s.cache.Free(slot)
+		f.row = c.Node(token, slot, path...)
+		if f.Flight, err = a.e.model.Start(c.KV(), f.row, want, nil); err != nil {
+			c.Free(slot)
 			return 0, nil, err
 		}
 	}
-	s.startSuccessors(f, want)
-	out, err := s.awaitSpeculativePass(ctx, f)
+	a.startSuccessors(c, f, want)
+	out, err := a.awaitPass(ctx, c, f)
 	return f.row.Slot, out, err
 }
 
-func (s *Session) startSuccessors(f speculativePass, want backend.Want) {
-	if len(s.speculation.passes) == 0 {
-		s.speculation.tail = f
+func (a *speculation) startSuccessors(c *qwen.Cache, f speculativePass, want backend.Want) {
+	if len(a.passes) == 0 {
+		a.tail = f
 	}
-	s.startSpeculativePasses(want)
+	a.startPasses(c, want)
 }
 
 // After an error the slot of the pass is free, and no speculative pass is left.
-func (s *Session) awaitSpeculativePass(ctx context.Context, f speculativePass) (*backend.Output, error) {
+func (a *speculation) awaitPass(ctx context.Context, c *qwen.Cache, f speculativePass) (*backend.Output, error) {
 	out, err := f.Wait(ctx)
 	if err != nil {
-		s.dropSpeculativePasses()
-		s.cache.Free(f.row.Slot)
+		a.dropPasses(c)
+		c.Free(f.row.Slot)
 		return nil, err
 	}
-	s.speculation.token = out.Next
+	a.token = out.Next
 	return out, nil
 }
 
-func (s *Session) acceptSpeculativePass(token int32, path []int32) (f speculativePass, ok bool) {
-	a := s.speculation
+func (a *speculation) acceptPass(c *qwen.Cache, token int32, path []int32) (f speculativePass, ok bool) {
 	if len(a.passes) == 0 || a.token != token {
 		return f, false
 	}
 	f = a.passes[0]
-	if row := s.cache.Node(token, f.row.Slot, path...); !slices.Equal(row.See, f.row.See) {
+	if row := c.Node(token, f.row.Slot, path...); !slices.Equal(row.See, f.row.See) {
 		return speculativePass{}, false
 	}
 	a.passes = slices.Delete(a.passes, 0, 1)
-	s.summary.RanAhead++
+	a.summary.RanAhead++
 	return f, true
 }
 
-func (s *Session) startSpeculativePasses(want backend.Want) {
-	a := s.speculation
-	for len(a.passes) < a.depth && int(a.tail.row.Pos)+1 < s.e.o.Context {
-		slot, err := s.cache.Alloc(int(a.tail.row.Pos) + 1)
+func (a *speculation) startPasses(c *qwen.Cache, want backend.Want) {
+	for len(a.passes) < a.depth && int(a.tail.row.Pos)+1 < a.e.o.Context {
+		slot, err := c.Alloc(int(a.tail.row.Pos) + 1)
 		if err != nil {
 			return
 		}
 		f := speculativePass{row: qwen.Child(a.tail.row, slot)}
-		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, a.tail.Flight); err != nil {
-			s.cache.Free(slot)
+		if f.Flight, err = a.e.model.Start(c.KV(), f.row, want, a.tail.Flight); err != nil {
+			c.Free(slot)
 			return
 		}
 		a.passes, a.tail = append(a.passes, f), f
 	}
 }
 
-func (s *Session) rejectSpeculativePasses() {
-	s.summary.RanInVain += min(1, len(s.speculation.passes))
-	s.dropSpeculativePasses()
+func (a *speculation) rejectPasses(c *qwen.Cache) {
+	a.summary.RanInVain += min(1, len(a.passes))
+	a.dropPasses(c)
 }
 
 // dropSpeculativePasses drops all passes and frees their slots; the next use of a slot is evaluated after its pass. The
 // caller holds the model.
-func (s *Session) dropSpeculativePasses() {
-	for _, f := range s.speculation.passes {
+func (a *speculation) dropPasses(c *qwen.Cache) {
+	for _, f := range a.passes {
 		f.Drop()
-		s.cache.Free(f.row.Slot)
+		c.Free(f.row.Slot)
 	}
-	s.speculation.passes = s.speculation.passes[:0]
+	a.passes = a.passes[:0]
 }
 
-func (s *Session) allocSlot(pos int) (int32, error) {
-	slot, err := s.cache.Alloc(pos)
+func (a *speculation) allocSlot(c *qwen.Cache, pos int) (int32, error) {
+	slot, err := c.Alloc(pos)
 	if err != nil {
-		s.dropSpeculativePasses()
-		slot, err = s.cache.Alloc(pos)
+		a.dropPasses(c)
+		slot, err = c.Alloc(pos)
 	}
 	return slot, err
 }
 
 // settleSlots makes the tokens in path settled text. Speculative passes stay if no token has to move.
-func (s *Session) settleSlots(path ...int32) []qwen.Move {
-	if s.e.model.HasFlights() { // keys and values may move in the device's memory
-		done, err := s.e.acquireModel(context.Background())
+func (a *speculation) settleSlots(c *qwen.Cache, path ...int32) []qwen.Move {
+	if a.e.model.HasFlights() { // keys and values may move in the device's memory
+		done, err := a.e.acquireModel(context.Background())
 		if err != nil {
 			return nil // closed: the session is empty
 		}
 		defer done()
 	}
 	for i, slot := range path {
-		if int(slot) != s.cache.Len()+i {
-			s.dropSpeculativePasses()
+		if int(slot) != c.Len()+i {
+			a.dropPasses(c)
 			break
 		}
 	}
-	return s.cache.Settle(path...)
+	return c.Settle(path...)
 }
 
-func (s *Session) stopSpeculativePasses() {
-	if len(s.speculation.passes) == 0 {
+func (a *speculation) stopPasses(c *qwen.Cache) {
+	if len(a.passes) == 0 {
 		return
 	}
-	done, err := s.e.acquireModel(context.Background())
+	done, err := a.e.acquireModel(context.Background())
 	if err != nil {
-		s.speculation.passes = nil // closed: the device has waited for them
+		a.passes = nil // closed: the device has waited for them
 		return
 	}
 	defer done()
-	s.dropSpeculativePasses()
+	a.dropPasses(c)
 }

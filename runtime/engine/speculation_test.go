@@ -195,7 +195,7 @@ func TestFlightsAtTheEnd(t *testing.T) {
 
 // TestSpeculates: a flight needs nothing of a head that the device does not keep or cannot follow.
 func TestSpeculates(t *testing.T) {
-	s := &Session{speculation: &speculation{depth: 1}}
+	s := &speculation{depth: 1}
 	drawn := backend.Draw{Sampling: terms.Sampling{Temperature: 1}}
 	for _, want := range []backend.Want{{K: 2}, {K: 2, Draw: drawn}, {Logits: true, Draw: drawn}} {
 		assert.True(t, s.canSpeculate(want), "%+v", want)
@@ -203,9 +203,9 @@ func TestSpeculates(t *testing.T) {
 	for _, want := range []backend.Want{{Hidden: true}, {Logits: true}} {
 		assert.False(t, s.canSpeculate(want), "%+v", want)
 	}
-	s.speculation.off = true
+	s.off = true
 	assert.False(t, s.canSpeculate(backend.Want{K: 2}))
-	assert.False(t, (&Session{speculation: &speculation{}}).canSpeculate(backend.Want{K: 2}))
+	assert.False(t, new(speculation).canSpeculate(backend.Want{K: 2}))
 }
 
 // TestFlightsStops: if a text ends early, the session is ready for the next one.
@@ -413,9 +413,9 @@ func TestSettleAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, slot, "it would have to be copied")
 	require.NoError(t, e.Close())
-	assert.Empty(t, s.settleSlots(slot))
+	assert.Empty(t, s.speculation.settleSlots(s.cache, slot))
 	assert.Zero(t, s.cache.Len())
-	s.stopSpeculativePasses()
+	s.speculation.stopPasses(s.cache)
 }
 
 // TestGPU: the software device has the requested variant, and a GPU reports its work.
