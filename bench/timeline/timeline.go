@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -75,11 +74,6 @@ func (t *Text) Watch(r *engine.Route) {
 			before(e)
 		}
 	}
-}
-
-// Options are those of an answer that the timeline draws.
-func (t *Text) Options() []pilotfish.Option {
-	return []pilotfish.Option{pilotfish.Watch(t.Observe), pilotfish.Trace(t.began, share, t.addOperation)}
 }
 
 // share of the time that is spent on recording operations, so that all that is recorded takes less than 1%.
