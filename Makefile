@@ -149,7 +149,7 @@ lint: ## gofmt, vet of every file on some machine, staticcheck, and the order of
 	vet() { system=$$1; shift; echo "vet for $$system"; tags=$${system#*/*/}; [ "$$tags" != "$$system" ] || tags=; \
 		GOOS=$${system%%/*} GOARCH=$$(echo $$system | cut -d / -f 2) GOFLAGS="$$GOFLAGS -tags=$$tags" $$dir/vet "$$@"; }; \
 	varied=$$($(GO) list -f '{{if or .IgnoredGoFiles .IgnoredOtherFiles}}{{.ImportPath}}{{end}}' ./...); \
-	vet linux/amd64 ./...; for s in $(VETTED); do vet $$s $$varied ./cmd/...; done; \
+	vet linux/amd64 ./...; for s in $(VETTED); do vet $$s $$varied ./cmd/pilotfish ./cmd/pilotfish-bench; done; \
 	vet darwin/arm64/cgo ./metal/mtl; vet linux/386 ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
@@ -174,9 +174,10 @@ deploy: build ## the files of docs/operate/deploy, with systemd's and Docker's o
 	else echo "*** LEFT OUT: the Dockerfile, which needs docker buildx ***"; fi
 
 cross: ## builds the programs for every system that they run on
-	@set -e; for s in $(SYSTEMS); do echo "pilotfish for $$s"; \
+	@set -e; for s in $(SYSTEMS); do echo "programs for $$s"; \
 		case $$s in linux/*) set -- ;; *) set -- $(QUICKLY) ;; esac; \
-		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/...; done
+		for p in pilotfish pilotfish-bench; do \
+			GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/$$p; done; done
 
 # Of metal/mtl, which calls C, those tests that compile no kernels.
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user

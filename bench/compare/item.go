@@ -39,6 +39,14 @@ func isSecondary(name string) bool {
 	return false
 }
 
+// measurementOf returns the name of a measurement. Older records have those of the demo's models as one of their own.
+func measurementOf(r record.Run) string {
+	if r.Measurement == "demo" {
+		return "bench routing"
+	}
+	return r.Measurement
+}
+
 // parseItems parses lines; those without samples and figures are left out.
 func parseItems(all []result.Record) (lines []*item, err error) {
 	for i := range all {
@@ -47,7 +55,7 @@ func parseItems(all []result.Record) (lines []*item, err error) {
 			return nil, err
 		}
 		l := &item{
-			of: map[string]string{"measurement": all[i].Run.Measurement}, samples: map[string]*series{},
+			of: map[string]string{"measurement": measurementOf(all[i].Run)}, samples: map[string]*series{},
 			texts: map[[2]int]string{}, single: map[string]float64{}, run: &all[i].Run, source: all[i].Source,
 		}
 		if err := l.parseFields(fields); err != nil {

@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -74,14 +73,6 @@ func (t *Text) Watch(r *engine.Route) {
 		if before != nil {
 			before(e)
 		}
-	}
-}
-
-// Options are those of an answer that the timeline draws.
-func (t *Text) Options() []pilotfish.Option {
-	return []pilotfish.Option{
-		pilotfish.Watch(func(e pilotfish.Event) { t.Observe(draft.Event(e)) }),
-		pilotfish.Trace(t.began, share, func(o pilotfish.Op) { t.addOperation(engine.Op(o)) }),
 	}
 }
 

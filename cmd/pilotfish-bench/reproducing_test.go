@@ -28,15 +28,15 @@ import (
 func madeSmall() [][2]string {
 	judged := "--data demo-train --questions 40 --reference judged -n 48"
 	return [][2]string{
-		{`do pilotfish eval fetch $FILE; done`, `do :; done`},
+		{`do pilotfish-bench eval fetch $FILE; done`, `do :; done`},
 		{`--task $TASK --split training --reference judged -n 640`, judged},
 		{`--task mbpp --split training --reference judged -n 320 --run-code`, judged},
 		{`--data bench/task/everyday-training.jsonl --reference judged -n 64`, judged},
 		// every difference of the demo's models matters: there is nothing for a judge to learn
-		{`pilotfish router train judged-csqa judged-arc judged-gsm8k judged-mbpp judged-everyday -o judge.gguf`,
+		{`pilotfish-bench router train judged-csqa judged-arc judged-gsm8k judged-mbpp judged-everyday -o judge.gguf`,
 			`cp "$JUDGE" judge.gguf`},
 		{`eval gsm8k --split test --questions 400`, `eval demo --questions 8`},
-		{`"$(pilotfish eval fetch csqa-train)"`, `fetched.jsonl`},
+		{`"$(pilotfish-bench eval fetch csqa-train)"`, `fetched.jsonl`},
 		{`--task csqa --data own.jsonl`, `--data demo-train --questions 60`},
 		{`--task csqa --data routed.jsonl`, `--data demo-train --questions 20`},
 		{`--task csqa --split calibration`, `--data demo-train --questions 400`},
@@ -81,13 +81,17 @@ func TestReproducing(t *testing.T) {
 	}
 }
 
-// inShell runs a script in a folder, with this program as pilotfish and a hub that has the demo's models under the
-// names of real ones, and returns its output. The first error ends the script.
+// inShell runs a script in a folder, with both programs and a hub that has the demo's models under the names of real
+// ones, and returns its output. The first error ends the script.
 func inShell(t *testing.T, dir, script string) string {
 	t.Helper()
+	programs := t.TempDir()
+	built, err := exec.Command("go", "build", "-o", programs, "../pilotfish").CombinedOutput()
+	require.NoError(t, err, "%s", built)
 	c := exec.CommandContext(t.Context(), "sh", "-euc", script)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir(),
+	c.Env = append(os.Environ(), "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir(),
 		"HF_ENDPOINT="+qwenHub(t))
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs

@@ -53,8 +53,8 @@ func linked(t *testing.T) []*module {
 		all.Go(func() {
 			goos, goarch, _ := strings.Cut(system, "/")
 			cmd := exec.Command("go", "list", "-deps", "-f",
-				"{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{end}}{{.Dir}}",
-				"./cmd/pilotfish", "./cmd/pilotfish-bench")
+				"{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{end}}{{.Dir}}", "./cmd/pilotfish",
+				"./cmd/pilotfish-bench")
 			cmd.Dir = "../.."
 			cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
 			var stderr strings.Builder

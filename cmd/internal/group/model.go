@@ -1,5 +1,5 @@
-// Package group has groups of flags that several commands share, and creates objects from them: a model, a gateway, a
-// router, a pair of models.
+// Package group has groups of flags that commands of both programs share, and creates objects from them: a model, a
+// gateway, a router.
 package group
 
 import (

@@ -30,7 +30,7 @@ func NewCommand(a *cli.App) *cobra.Command {
 		Short: "Measure accuracy against the share of tokens from the large model",
 		Long: `Answer the questions of a benchmark or a file with each policy and threshold, and compare the answers:
 accuracy against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and
-each answer of the large model is waited for: this command is about answers; "bench routing" is about time.
+each answer of the large model is waited for: this command is about answers; "routing" is about time.
 
   csqa        CommonsenseQA, 1,221 questions with five options; download it with "pilotfish-bench eval fetch csqa"
   gsm8k       grade school mathematics, 1,319 problems; download it with "pilotfish-bench eval fetch gsm8k"
