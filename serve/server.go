@@ -34,7 +34,7 @@ type Options struct {
 	Hosts   []string // names and addresses of the server in requests, without ports; none: not checked
 	Page    bool     // serve a chat page at /, which may use the API
 
-	// Cloud describes the large model that is asked, as it is now, for /v1/models; nil: there is none.
+	// Cloud describes the large model that is asked, as it is now, for /v1/models; nil: it is not described.
 	Cloud func() Cloud
 
 	Parallel int // concurrent answers; 0 means 4
@@ -104,12 +104,14 @@ type Server struct {
 }
 
 // New returns a server for a model, which must stay open until [Server.Close]. The server is an [http.Handler] for the
-// paths of the package comment: http.Handle("/v1/", serve.New(model, serve.Options{})) serves those below /v1.
+// paths of the package comment: http.Handle("/v1/", serve.New(model, serve.Options{})) serves those below /v1, to
+// everyone who can reach the address, as there are no Keys.
 func New(m *pilotfish.Model, o Options) *Server {
 	if len(o.Names) == 0 {
 		o.Names = []string{cmp.Or(m.Name(), request.OwnName)}
 	}
-	if file, err := m.Fingerprint(); err == nil && o.Fingerprint == "" {
+	if o.Fingerprint == "" {
+		file, _ := m.Fingerprint() // an error: the model is closed, and nothing is answered
 		o.Fingerprint = fmt.Sprintf("fp_%.12s", file)
 	}
 	routed := routedModel{Model: m}

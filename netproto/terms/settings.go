@@ -13,8 +13,8 @@ const MaxTemperature = 100
 // MaxTop is the largest [Settings].Top.
 const MaxTop = 20
 
-// Settings determine how an answer is generated. Flags, requests, the Go API and the sampler use the same type. The
-// zero value is greedy decoding up to an end token.
+// Settings determine how an answer is generated. Flags, requests and the sampler use this type; pilotfish.Settings has
+// the same fields, and describes them. The zero value is greedy decoding up to an end token.
 type Settings struct {
 	MaxTokens int // maximum number of tokens to generate; 0: as many as fit into the context
 
@@ -26,38 +26,19 @@ type Settings struct {
 	Seed      uint64            // of the random numbers: the same seed gives the same text
 	LogitBias map[int32]float32 // added to the logits of tokens, -100 to 100
 
-	// Stop are texts that end the answer where they occur. They are not part of the answer; tokens that may be the
-	// beginning of one are held back until that is decided.
-	Stop      []string
-	IgnoreEnd bool // continue after an end token
+	Stop      []string // texts that end the answer where they occur
+	IgnoreEnd bool     // continue after an end token
 
-	// LogProbs reports the log-probability of each token, and Top also this many of the most probable tokens with
-	// theirs, 0 to [MaxTop]. They are from the distribution of the model that chose the token, before temperature,
-	// penalties, bias and schema. Top implies LogProbs.
-	LogProbs bool
-	Top      int
+	LogProbs bool // report the log-probability of each token
+	Top      int  // the same, and this many of the most probable tokens, 0 to [MaxTop]
 
-	// Schema is a JSON schema that the answer follows, and JSON requests any JSON object: only tokens that lead to a
-	// valid value are chosen, and the end token after a complete value. docs/use/structured.md lists supported schemas.
-	// If MaxTokens or the size of the context do not suffice, the value is cut like other texts, unless Complete is
-	// set: then the value is completed in the shortest way in time, if that is possible. With Closed, an object has no
-	// other properties than those that the schema lists for it, unless additionalProperties allows them.
-	//
-	// A large model behind a gateway does not support LogitBias, MinP, the penalties or the schema. If they change the
-	// distribution, the token is chosen from the large model's 32 best with the same rules; if none of them is allowed,
-	// the small model's token is kept. Verification can only be combined with a schema.
-	Schema   []byte
-	JSON     bool
-	Complete bool
-	Closed   bool
+	Schema   []byte // JSON schema that the answer follows
+	JSON     bool   // the answer is any JSON object
+	Complete bool   // complete the value in time, in the shortest way
+	Closed   bool   // objects have only the properties of the schema
 
-	// Lookup is the maximum number of tokens in a forward pass, including guesses from the text, 2 to 8. The next
-	// tokens have often occurred in the text before, and a correct guess saves a forward pass. 0 means 8, negative: one
-	// pass per token. The answer is the same with any value.
-	Lookup int
-
-	// Local keeps the text on this device: nothing of it is sent to a cloud. Verification is then not possible.
-	Local bool
+	Lookup int  // maximum number of tokens in a forward pass, with guesses, 2 to 8; 0 means 8, negative 1
+	Local  bool // nothing is sent to a cloud
 }
 
 // Number describes a number of [Settings]. Flags, fields of requests, their checks and the tables of the documentation
