@@ -79,7 +79,7 @@ func TestGreedyIsArgmax(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, top[0].ID, tok.ID, "step %d", i)
 		require.Equal(t, len(text), tok.Pos)
-		require.Equal(t, draft.Edge, tok.Origin)
+		require.Equal(t, string(draft.Edge), tok.Origin)
 		require.True(t, tok.Confidence > 0 && tok.Confidence <= 1)
 		text = append(text, tok.ID)
 	}

@@ -178,7 +178,7 @@ func TestRoutedWithoutCloud(t *testing.T) {
 	}) {
 		require.NoError(t, err)
 		assert.Equal(t, want[n].ID, tok.ID)
-		assert.Equal(t, draft.EdgeTimeout, tok.Origin)
+		assert.Equal(t, string(draft.EdgeTimeout), tok.Origin)
 		n++
 	}
 	assert.Equal(t, 10, n)

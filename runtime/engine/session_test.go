@@ -158,7 +158,7 @@ func checkLocal(t *testing.T, s *Session, prompt []int32) {
 	require.Len(t, local, 2)
 	assert.Equal(t, top[0].ID, local[0].ID)
 	assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
-	assert.Equal(t, draft.Edge, local[0].Origin)
+	assert.Equal(t, string(draft.Edge), local[0].Origin)
 	assert.Zero(t, s.Summary().Routing, "only for the last text, which had no router")
 	assert.Equal(t, 2, s.Summary().ReusedTokens)
 }
@@ -386,7 +386,7 @@ func TestUnknownToken(t *testing.T) {
 			r.Draft.Verify = verify
 			all := tokens(t, s, []int32{1, 2}, r)
 			require.Len(t, all, 1)
-			assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
+			assert.Equal(t, string(origin), all[0].Origin, "%d of a vocabulary of 300", token)
 			assert.Equal(t, verify && origin == draft.EdgeTimeout, all[0].Unverified)
 		}
 	}
