@@ -16,16 +16,16 @@ import (
 
 // RouteFlags has the flags that select the tokens for the cloud, and those for drafting while the cloud answers.
 type RouteFlags struct {
-	set       *pflag.FlagSet // the set that they are registered in, to see which were given
-	Policy    string
-	Threshold float64
-	Budget    float64
-	RouterGGM string
-	Drafting  pilotfish.Route // what the flags of drafting say, without that of verification and the next two
-	noAudit   bool
-	noWarm    bool
-	Verify    Margin
-	answers   bool // for users: without a policy, the large model verifies
+	set        *pflag.FlagSet // the set that they are registered in, to see which were given
+	Policy     string
+	Threshold  float64
+	Budget     float64
+	RouterFile string
+	Drafting   pilotfish.Route // what the flags of drafting say, without that of verification and the next two
+	noAudit    bool
+	noWarm     bool
+	Verify     Margin
+	answers    bool // for users: without a policy, the large model verifies
 
 	File        *router.File        // the router of --router, or the one of the model; set by Router
 	Certificate *router.Certificate // that the threshold is from; nil: it is not from one. Set by Router, for answers
@@ -37,7 +37,7 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "policy", &r.Policy, "")
 	cli.Add(f, "threshold", &r.Threshold, 0)
 	cli.Add(f, "budget", &r.Budget, DefaultBudget)
-	cli.Add(f, "router", &r.RouterGGM, "")
+	cli.Add(f, "router", &r.RouterFile, "")
 	cli.AddValue(f, "branches", newAutoNumber(&r.Drafting.Branches, engine.AutoBranches))
 	cli.Add(f, "window", &r.Drafting.Window, 32)
 	cli.Add(f, "inflight", &r.Drafting.InFlight, 4)
@@ -166,7 +166,7 @@ func (r *RouteFlags) RouterOf(o router.Options, by *router.Certificate) (pilotfi
 		public.Threshold, public.Budget = o.Threshold, o.Budget
 	}
 	if r.File != nil {
-		public.File = r.RouterGGM
+		public.File = r.RouterFile
 	}
 	return pilotfish.NewRouter(public)
 }
@@ -186,7 +186,7 @@ func (r *RouteFlags) Router(own []byte) (o router.Options, err error) {
 		o, err = measuredOptions(o, r.File)
 	}
 	if err != nil {
-		return o, cli.Usagef("--router %s: %w", r.RouterGGM, err)
+		return o, cli.Usagef("--router %s: %w", r.RouterFile, err)
 	}
 	if o.Policy.Verifies() && !r.answers {
 		return o, cli.Usagef("--policy %s is for answers to users: give --modes verified:3 to measure verification",
@@ -210,8 +210,8 @@ func measuredOptions(o router.Options, f *router.File) (router.Options, error) {
 
 func (r *RouteFlags) readRouterFile(own []byte, p router.Policy) (err error) {
 	switch {
-	case r.RouterGGM != "":
-		r.File, err = engine.ReadRouter(r.RouterGGM)
+	case r.RouterFile != "":
+		r.File, err = engine.ReadRouter(r.RouterFile)
 	case own != nil:
 		r.File, err = ParseRouter(own)
 	default:

@@ -114,15 +114,15 @@ func (f *routingFlags) setJudge(o *routing.Options, s *remote.StageOptions) erro
 	case f.recording.replay != "":
 		o.Draft.Judge = recordedJudge
 		return nil
-	case f.route.RouterGGM == "":
+	case f.route.RouterFile == "":
 		return cli.Usagef("--modes %s: a judge is needed: give its router file with --router", f.modes)
 	}
-	file, err := engine.ReadRouter(f.route.RouterGGM)
+	file, err := engine.ReadRouter(f.route.RouterFile)
 	if err == nil && file.Judge == nil {
 		err = errors.New("it has no judge")
 	}
 	if err != nil {
-		return fmt.Errorf("--router %s: %w", f.route.RouterGGM, err)
+		return fmt.Errorf("--router %s: %w", f.route.RouterFile, err)
 	}
 	s.Judge, o.Draft.Judge = file.Judge, file.Judge.Fingerprint()
 	return nil

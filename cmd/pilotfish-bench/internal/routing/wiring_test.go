@@ -206,7 +206,7 @@ func TestDemoRouter(t *testing.T) {
 	other := bytes.Clone(demo.Router())
 	other[len(other)/2] ^= 1 // of a weight
 	require.NoError(t, os.WriteFile(file, other, 0o600))
-	f.route.RouterGGM = file
+	f.route.RouterFile = file
 	given, err := f.route.Router(demo.Router())
 	require.NoError(t, err)
 	require.NotNil(t, given.Net)

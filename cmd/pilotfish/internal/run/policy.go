@@ -69,7 +69,7 @@ func (p *routingPlan) prepareRouter(a *cli.App, f *runFlags, m *pilotfish.Model)
 		return nil, err
 	}
 	if err := m.Fits(made); err != nil {
-		return nil, fmt.Errorf("--router %s: %w", f.route.RouterGGM, err)
+		return nil, fmt.Errorf("--router %s: %w", f.route.RouterFile, err)
 	}
 	if p.kept != nil {
 		p.kept.before = newBalanceEvent(p.options.Balance, made.(interface{ Threshold() float64 }).Threshold())

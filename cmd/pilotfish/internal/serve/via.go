@@ -60,7 +60,7 @@ func (v *viaFlags) connectGateway(
 		return nil, nil, err
 	}
 	if err := m.Fits(r.Router); err != nil {
-		return nil, nil, fmt.Errorf("--router %s: %w", v.route.RouterGGM, err)
+		return nil, nil, fmt.Errorf("--router %s: %w", v.route.RouterFile, err)
 	}
 	g, err := m.Dial(ctx, v.gateway.Address, o)
 	if c, ok := errors.AsType[*pilotfish.ConnectError](err); ok && !c.Configuration() {
