@@ -132,9 +132,9 @@ func readRecordedAnswers(root string) (all [][]*eval.Log, err error) {
 
 // answersOrder sorts tasks and splits: test questions first, and the tasks in the order of their benchmarks.
 func answersOrder(l *eval.Log) string {
-	tasks := []string{task.CSQA, task.ARC, task.GSM8K, task.MBPP, task.HumanEval}
+	tasks := task.Benchmarks()
 	splits := []string{"test", "development", "calibration", "training", ""}
-	at := slices.Index(tasks, l.Settings.Task)
+	at := slices.IndexFunc(tasks, func(b *task.Benchmark) bool { return b.Name == l.Settings.Task })
 	if at < 0 {
 		at = len(tasks)
 	}

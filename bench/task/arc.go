@@ -1,11 +1,35 @@
 package task
 
+import "github.com/pilotfish-ai/pilotfish/runtime/hub"
+
 // The AI2 Reasoning Challenge (Clark et al., arXiv 1803.05457): science questions for schools, each with three to five
 // options A to E or 1 to 5. Answers are graded by [choiceGrader].
 
 // arcInstruction follows each question and its options, in the format of csqa.go.
 const arcInstruction = "Think about it in one or two sentences. " +
 	`Then end with "The answer is X.", where X is the label of your choice.`
+
+// arcFiles are the files of the archive ARC-V1-Feb2018-2, one by one, from a copy at a fixed commit.
+const arcFiles = "https://raw.githubusercontent.com/pangr2/dataset_collection/" +
+	"52d6686c0aef1a55241f3fc8f42345b1af9ce544/ARC-V1-Feb2018/ARC-V1-Feb2018-2/ARC-Challenge/"
+
+func arc() *Benchmark {
+	return &Benchmark{
+		Name: ARC, About: "ARC, the challenge set, 1,172 questions of science", Examples: true,
+		Source: "Clark et al., arXiv 1803.05457: the test split, from a copy of the archive's files",
+		File: hub.Address{
+			URL: arcFiles + "ARC-Challenge-Test.jsonl", Name: "arc-test.jsonl", Size: 492_726,
+			SHA256: "9fa8ffb3e3a1f88cb302d53dd95aae81e39209ad9bcf974376b319d8fd35717c",
+		},
+		Training: hub.Address{
+			URL: arcFiles + "ARC-Challenge-Train.jsonl", Name: "arc-train.jsonl", Size: 461_680,
+			SHA256: "e02837c53ee86f6d73c259f91c77725c5062ef4531130b7f473a9d9b01118a77",
+		},
+		newSet: func(Runner) *Set {
+			return newAnswerSet(ARC+"-1", arcShots(), 320, multipleChoiceParser(arcInstruction))
+		},
+	}
+}
 
 func arcShots() []Question {
 	return []Question{

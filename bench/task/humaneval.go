@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
 // HumanEval (Chen et al., arXiv 2107.03374): 164 functions in Python, each with a header, a description and tests. An
@@ -14,6 +16,23 @@ import (
 // humanEvalInstruction precedes the header in a chat. A raw prompt is only the header.
 const humanEvalInstruction = "Complete this Python function. Answer with one code block that has the whole function, " +
 	"and the imports that it needs.\n\n"
+
+func humanEval() *Benchmark {
+	return &Benchmark{
+		Name: HumanEval, About: "HumanEval, 164 functions in Python", Programs: true,
+		Source: "Chen et al., arXiv 2107.03374",
+		File: hub.Address{
+			URL: "https://raw.githubusercontent.com/openai/human-eval/" +
+				"6d43fb980f9fee3c892a914eda09951f772ad10d/data/HumanEval.jsonl.gz",
+			Name: "HumanEval.jsonl.gz", Size: 44_877,
+			SHA256: "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef",
+		},
+		newSet: func(run Runner) *Set {
+			return &Set{Prompts: HumanEval + "-1", Tokens: 640,
+				parse: func(line []byte) (Question, error) { return parseHumanEval(line, run) }}
+		},
+	}
+}
 
 func parseHumanEval(line []byte, run Runner) (Question, error) {
 	var q struct {

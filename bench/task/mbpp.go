@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
 // Mostly Basic Python Problems (Austin et al., arXiv 2108.07732): 974 problems in a file, each with a description, a
@@ -24,6 +26,32 @@ var (
 	mbppTrain = numberRange{601, 974}
 	mbppAll   = numberRange{1, 974}
 )
+
+func mbpp() *Benchmark {
+	return newMBPP(MBPP, "MBPP, 500 programs in Python", "the test split", mbppTest)
+}
+
+func mbppTraining() *Benchmark {
+	return newMBPP(MBPPTrain, "MBPP, the other 374 programs", "for training, of the same file", mbppTrain)
+}
+
+func newMBPP(name, about, part string, which numberRange) *Benchmark {
+	return &Benchmark{
+		Name: name, About: about, Programs: true, Examples: true,
+		Source: "Austin et al., arXiv 2108.07732: " + part,
+		File: hub.Address{
+			URL: "https://raw.githubusercontent.com/google-research/google-research/" +
+				"f82046ba5aabbbb427dbfd38a254d26bff08b533/mbpp/mbpp.jsonl",
+			Name: "mbpp.jsonl", Size: 563_743,
+			SHA256: "ccf64ceae9c5403bf50a044cb6d505bfd2a2963ee58338ba268fd65beab92a9f",
+		},
+		newSet: func(run Runner) *Set {
+			s := &Set{Prompts: MBPP + "-1", Tokens: 512}
+			s.parse = mbppParser(s, which, run)
+			return s
+		},
+	}
+}
 
 // mbppParser returns a parser that takes the first problems of the file as worked examples.
 func mbppParser(s *Set, which numberRange, run Runner) func(line []byte) (Question, error) {

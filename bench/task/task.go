@@ -1,5 +1,5 @@
 // Package task reads questions and grades answers: the workloads for training, calibrating and evaluating routers. The
-// prompts and the grading of each public data set are in one file: csqa.go, arc.go, gsm8k.go, humaneval.go, mbpp.go.
+// prompts and the grading of each [Benchmark] are in one file: csqa.go, arc.go, gsm8k.go, humaneval.go, mbpp.go.
 package task
 
 import (
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -92,39 +91,6 @@ type Set struct {
 
 // errOtherPart means that a line does not belong to the part of the file that is read.
 var errOtherPart = errors.New("another part of the file")
-
-// newBenchmarkSet returns the set of a benchmark with a file format of its own, without its questions; nil for other
-// names. The version of the prompts changes when the prompt or the grader does.
-func newBenchmarkSet(name string, run Runner) *Set {
-	s := &Set{Name: name, Prompts: name + "-1", lead: "\nAnswer:", next: "\nQuestion:"}
-	switch name {
-	case CSQA:
-		s.Shots, s.Tokens, s.parse = csqaShots(), 128, multipleChoiceParser(csqaInstruction)
-	case ARC:
-		s.Shots, s.Tokens, s.parse = arcShots(), 320, multipleChoiceParser(arcInstruction)
-	case GSM8K:
-		s.Shots, s.Tokens, s.parse = gsm8kShots(), 640, parseGSM8K
-	case HumanEval:
-		return &Set{Name: name, Prompts: s.Prompts, Tokens: 640,
-			parse: func(line []byte) (Question, error) { return parseHumanEval(line, run) }}
-	case MBPP, MBPPTrain:
-		m := &Set{Name: name, Prompts: MBPP + "-1", Tokens: 512}
-		which := mbppTest
-		if name == MBPPTrain {
-			which = mbppTrain
-		}
-		m.parse = mbppParser(m, which, run)
-		return m
-	default:
-		return nil
-	}
-	return s
-}
-
-// RunsPrograms reports whether answers to a task are graded by running their programs.
-func RunsPrograms(name string) bool {
-	return slices.Contains([]string{HumanEval, MBPP, MBPPTrain}, name)
-}
 
 // Chat returns a question after the worked examples.
 func (s *Set) Chat(question string) (all []tokenizer.Message) {

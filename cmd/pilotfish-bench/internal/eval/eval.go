@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,27 +26,23 @@ import (
 // NewCommand returns the command that compares policies by their answers.
 func NewCommand(a *cli.App) *cobra.Command {
 	var f evalFlags
+	names := append(measure.BenchmarkNames(), task.Demo)
 	c := &cobra.Command{
-		Use:   "eval csqa|gsm8k|arc|humaneval|mbpp|demo|FILE.jsonl [flags]",
+		Use:   "eval " + strings.Join(names, "|") + "|FILE.jsonl [flags]",
 		Short: "Measure accuracy against the share of tokens from the large model",
 		Long: `Answer the questions of a benchmark or a file with each policy and threshold, and compare the answers:
 accuracy against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and
 each answer of the large model is waited for: this command is about answers; "routing" is about time.
 
-  csqa        CommonsenseQA, 1,221 questions with five options; download it with "pilotfish-bench eval fetch csqa"
-  gsm8k       grade school mathematics, 1,319 problems; download it with "pilotfish-bench eval fetch gsm8k"
-  arc         ARC, the challenge set, 1,172 questions of science; download it with "pilotfish-bench eval fetch arc"
-  humaneval   HumanEval, 164 functions in Python, with --run-code; download it with
-              "pilotfish-bench eval fetch humaneval"
-  mbpp        MBPP, 500 programs in Python, with --run-code; download it with "pilotfish-bench eval fetch mbpp"
-  demo        held-out questions about the world of the demo; without -m, with the models of the demo
+` + measure.BenchmarkTable(askedText) + `  demo        held-out questions about the world of the demo; without -m, with the models of the demo
   FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact,
               pattern (a regular expression) or number; with "choices": {"label": […], "text": […]} it is choice.
               Without "answer", answers are compared by how far they match the large model's own text
 
-Methods are chosen on --split development and judged on --split test: docs/study/measuring.md describes the parts.
+Without --data questions are in the file that "pilotfish-bench eval fetch" has downloaded. Methods are chosen on --split
+development and judged on --split test: docs/study/measuring.md describes the parts.
 
-Answers to humaneval and mbpp are right if their programs pass the tests of the question: the accuracy is pass@1. With
+Answers that are programs are right if these pass the tests of the question: the accuracy is pass@1. With
 --run-code python3 (3.8 or later) runs the programs, at most two at a time, each in a process and an empty folder of its
 own, with at most 10 s of computing, 40 s in all, 512 MB of memory, one process, 64 MB of files, and no output. On Linux
 they have no network and write nowhere else. What a system does not limit is named on stderr.
@@ -62,14 +59,21 @@ even by kill -9. An answer with the same decisions as at another threshold is no
 Without --json, the output is a table with a legend; --html writes a page with curves and every answer.`,
 		Example: `  pilotfish-bench eval demo --questions 100
   pilotfish-bench eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
-		Args: cli.OneArg("a data set: csqa, gsm8k, arc, humaneval, mbpp, demo, or a file of questions"),
+		Args: cli.OneArg("a data set: " + strings.Join(names, ", ") + ", or a file of questions"),
 		RunE: func(c *cobra.Command, args []string) error { return f.runEval(c, a, args[0]) },
 	}
 	f.registerFlags(c)
-	c.ValidArgsFunction = cobra.FixedCompletions([]string{"csqa", "gsm8k", "arc", "humaneval", "mbpp", "demo"},
-		cobra.ShellCompDirectiveDefault)
+	c.ValidArgsFunction = cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault)
 	c.AddCommand(newEvalFetchCommand(a), newEvalShowCommand(a))
 	return c
+}
+
+// askedText describes a benchmark.
+func askedText(b *task.Benchmark) string {
+	if b.Programs {
+		return b.About + ", with --run-code"
+	}
+	return b.About
 }
 
 // runEval asks the questions and prints the report, also if it is stopped after some questions.

@@ -92,7 +92,7 @@ func (f *evalFlags) checkedRuns(a *cli.App, name string) ([]eval.Run, error) {
 }
 
 func (f *evalFlags) warnUnusedFlags(a *cli.App, name string) {
-	if f.data != "" && !slices.Contains(measure.PublicTasks(), name) {
+	if f.data != "" && task.FindBenchmark(name) == nil {
 		fmt.Fprintf(a.Stderr, "--data has no effect: the questions are those of %s\n", name)
 		f.data = ""
 	}

@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"strings"
+
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -33,13 +35,13 @@ var flagTable = []cli.FlagDecl{
 	{Name: "data", Often: true,
 		Help: "questions: a `file` of JSON lines {\"question\": \"…\"}, a benchmark's own file, " +
 			"or demo-train or demo for the built-in ones"},
-	{Name: "task", Choices: "csqa gsm8k arc humaneval mbpp mbpp-train",
-		Help: "`name` of the benchmark of --data or --split: csqa, gsm8k, arc, humaneval, mbpp, mbpp-train"},
+	{Name: "task", Choices: strings.Join(BenchmarkNames(), " "),
+		Help: "`name` of the benchmark of --data or --split: " + strings.Join(BenchmarkNames(), ", ")},
 	{Name: "split", Choices: "training calibration development test",
 		Help: "`part` of a benchmark, from its fetched file: training, calibration, development or test"},
 	{Name: "questions", Span: "0", Often: true, Help: "number of questions, from the first; 0: all"},
-	{Name: "shots", Span: "0 4", Help: "worked examples before each question of csqa, gsm8k, arc and mbpp, 0 to 4"},
-	{Name: "run-code", Help: "with humaneval and mbpp: run the programs that models write, with python3, under limits"},
+	{Name: "shots", Span: "0 4", Help: "worked examples before each question of a benchmark, 0 to 4"},
+	{Name: "run-code", Help: "run the programs that models write, where they are the answers, with python3, under limits"},
 	{Name: "out", Short: "o", Often: true, Help: "`file` or folder to write to; eval keeps the answers in it"},
 	{Name: "html", Files: "html", Help: "write a report with curves and all answers to this `file`"},
 	{Name: "eval.policy", Often: true, Help: "`list` of policies (default: all, learned if there is a router)"},

@@ -5,7 +5,6 @@ package measure
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -184,14 +183,9 @@ func (p *PairFlags) connectGateway(ctx context.Context, a *cli.App, got *Pair, r
 	return nil
 }
 
-// PublicTasks returns the benchmarks with their own file formats.
-func PublicTasks() []string {
-	return []string{task.CSQA, task.GSM8K, task.ARC, task.HumanEval, task.MBPP, task.MBPPTrain}
-}
-
 // Shots returns the number of worked examples before each question of a task: none, and a note, if it has no examples.
 func Shots(a *cli.App, name string, n int) int {
-	if n > 0 && (name == task.HumanEval || !slices.Contains(PublicTasks(), name)) {
+	if b := task.FindBenchmark(name); n > 0 && (b == nil || !b.Examples) {
 		fmt.Fprintf(a.Stderr, "--shots has no effect: %s has no worked examples\n", name)
 		return 0
 	}

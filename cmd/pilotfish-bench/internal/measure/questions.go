@@ -78,11 +78,3 @@ func OpenQuestions(name string, o task.Options) (*task.Set, error) {
 	}
 	return s, err
 }
-
-// fetchName returns the name by which the file of a split is fetched: that of the task, or of its training part.
-func fetchName(s *task.Split) string {
-	if Published()[s.Task].SHA256 == s.File {
-		return s.Task
-	}
-	return s.Task + "-train"
-}

@@ -11,7 +11,7 @@ import (
 // TestSplitFiles: the file of each split is one that `pilotfish-bench eval fetch` downloads.
 func TestSplitFiles(t *testing.T) {
 	splits := 0
-	for _, name := range PublicTasks() {
+	for _, name := range BenchmarkNames() {
 		for _, split := range []string{"training", "calibration", "development", "test"} {
 			if s, err := task.FindSplit(name, split); err == nil {
 				splits++
