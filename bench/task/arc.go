@@ -1,7 +1,5 @@
 package task
 
-import "github.com/pilotfish-ai/pilotfish/runtime/hub"
-
 // The AI2 Reasoning Challenge (Clark et al., arXiv 1803.05457): science questions for schools, each with three to five
 // options A to E or 1 to 5. Answers are graded by [choiceGrader].
 
@@ -17,11 +15,11 @@ func arc() *Benchmark {
 	return &Benchmark{
 		Name: ARC, About: "ARC, the challenge set, 1,172 questions of science", Examples: true,
 		Source: "Clark et al., arXiv 1803.05457: the test split, from a copy of the archive's files",
-		File: hub.Address{
+		File: File{
 			URL: arcFiles + "ARC-Challenge-Test.jsonl", Name: "arc-test.jsonl", Size: 492_726,
 			SHA256: "9fa8ffb3e3a1f88cb302d53dd95aae81e39209ad9bcf974376b319d8fd35717c",
 		},
-		Training: hub.Address{
+		Training: File{
 			URL: arcFiles + "ARC-Challenge-Train.jsonl", Name: "arc-train.jsonl", Size: 461_680,
 			SHA256: "e02837c53ee86f6d73c259f91c77725c5062ef4531130b7f473a9d9b01118a77",
 		},

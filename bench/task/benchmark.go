@@ -1,10 +1,6 @@
 package task
 
-import (
-	"slices"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/hub"
-)
+import "slices"
 
 // Benchmark is a public set of questions with a file format of its own. What there is to say of one is in one file of
 // this package, and in [Benchmarks].
@@ -14,10 +10,18 @@ type Benchmark struct {
 	Source   string // the paper
 	Programs bool   // answers are graded by running their programs
 	Examples bool   // there are worked examples
-	File     hub.Address
-	Training hub.Address // the file with the questions for training; zero: they are in File
+	File     File
+	Training File // the file with the questions for training; zero: they are in File
 
 	newSet func(run Runner) *Set // with prompts, examples, limit and parser, without questions
+}
+
+// File is a published file of questions.
+type File struct {
+	URL    string // https
+	Name   string // in the folder of downloads
+	Size   int64  // bytes
+	SHA256 string // in hexadecimal
 }
 
 // Benchmarks returns all benchmarks, in the order of tables.
@@ -51,8 +55,8 @@ func newBenchmarkSet(name string, run Runner) *Set {
 	return s
 }
 
-// newAnswerSet returns a set of questions whose answers are words. Prompts is the version of the prompts and graders: it
-// changes when one of them does.
+// newAnswerSet returns a set of questions whose answers are words. The version of the prompts changes when the prompt or
+// the grader does.
 func newAnswerSet(prompts string, shots []Question, tokens int, parse func([]byte) (Question, error)) *Set {
 	return &Set{Prompts: prompts, Shots: shots, Tokens: tokens, parse: parse, lead: "\nAnswer:", next: "\nQuestion:"}
 }

@@ -1,7 +1,5 @@
 package task
 
-import "github.com/pilotfish-ai/pilotfish/runtime/hub"
-
 // CommonsenseQA (Talmor, Herzig, Lourie and Berant, NAACL 2019): 1,221 questions of the development split, each with
 // five options A to E. 24 of them have two options with the same text. Answers are graded by [choiceGrader].
 
@@ -18,11 +16,11 @@ func csqa() *Benchmark {
 	return &Benchmark{
 		Name: CSQA, About: "CommonsenseQA, 1,221 questions with five options", Examples: true,
 		Source: "Talmor, Herzig, Lourie and Berant, NAACL 2019: the development split",
-		File: hub.Address{
+		File: File{
 			URL: "https://s3.amazonaws.com/commensenseqa/dev_rand_split.jsonl", Name: "csqa-dev.jsonl", Size: 471_653,
 			SHA256: "3210497fdaae614ac085d9eb873dd7f4d49b6f965a93adadc803e1229fd8a02a",
 		},
-		Training: hub.Address{
+		Training: File{
 			URL: "https://s3.amazonaws.com/commensenseqa/train_rand_split.jsonl", Name: "csqa-train.jsonl",
 			Size:   3_785_890,
 			SHA256: "58ffa3c8472410e24b8c43f423d89c8a003d8284698a6ed7874355dedd09a2fb",

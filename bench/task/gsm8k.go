@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
 // GSM8K (Cobbe et al., arXiv 2110.14168): 1,319 word problems of grade school mathematics, each with a worked solution
@@ -23,11 +21,11 @@ func gsm8k() *Benchmark {
 	return &Benchmark{
 		Name: GSM8K, About: "GSM8K, 1,319 problems of grade school mathematics", Examples: true,
 		Source: "Cobbe et al., arXiv 2110.14168: the test split",
-		File: hub.Address{
+		File: File{
 			URL: gsm8kFiles + "test.jsonl", Name: "gsm8k-test.jsonl", Size: 749_738,
 			SHA256: "3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14",
 		},
-		Training: hub.Address{
+		Training: File{
 			URL: gsm8kFiles + "train.jsonl", Name: "gsm8k-train.jsonl", Size: 4_166_206,
 			SHA256: "17f347dc51477c50d4efb83959dbb7c56297aba886e5544ee2aaed3024813465",
 		},

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
 // HumanEval (Chen et al., arXiv 2107.03374): 164 functions in Python, each with a header, a description and tests. An
@@ -21,7 +19,7 @@ func humanEval() *Benchmark {
 	return &Benchmark{
 		Name: HumanEval, About: "HumanEval, 164 functions in Python", Programs: true,
 		Source: "Chen et al., arXiv 2107.03374",
-		File: hub.Address{
+		File: File{
 			URL: "https://raw.githubusercontent.com/openai/human-eval/" +
 				"6d43fb980f9fee3c892a914eda09951f772ad10d/data/HumanEval.jsonl.gz",
 			Name: "HumanEval.jsonl.gz", Size: 44_877,

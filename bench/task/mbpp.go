@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
 // Mostly Basic Python Problems (Austin et al., arXiv 2108.07732): 974 problems in a file, each with a description, a
@@ -39,7 +37,7 @@ func newMBPP(name, about, part string, which numberRange) *Benchmark {
 	return &Benchmark{
 		Name: name, About: about, Programs: true, Examples: true,
 		Source: "Austin et al., arXiv 2108.07732: " + part,
-		File: hub.Address{
+		File: File{
 			URL: "https://raw.githubusercontent.com/google-research/google-research/" +
 				"f82046ba5aabbbb427dbfd38a254d26bff08b533/mbpp/mbpp.jsonl",
 			Name: "mbpp.jsonl", Size: 563_743,

@@ -34,7 +34,8 @@ func NewCommand(a *cli.App) *cobra.Command {
 accuracy against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and
 each answer of the large model is waited for: this command is about answers; "routing" is about time.
 
-` + measure.BenchmarkTable(askedText) + `  demo        held-out questions about the world of the demo; without -m, with the models of the demo
+` + measure.BenchmarkTable(askedText) +
+			`  demo        held-out questions about the world of the demo; without -m, with the models of the demo
   FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact,
               pattern (a regular expression) or number; with "choices": {"label": […], "text": […]} it is choice.
               Without "answer", answers are compared by how far they match the large model's own text

@@ -35,7 +35,7 @@ resumed.`,
 // fetchedText describes the files of a benchmark.
 func fetchedText(b *task.Benchmark) string {
 	text := b.About + " (" + b.Source + ")"
-	if b.Training != (hub.Address{}) {
+	if b.Training != (task.File{}) {
 		text += "; " + b.Name + "-train: those for training"
 	}
 	return text

@@ -18,8 +18,8 @@ const trainSuffix = "-train"
 func Published() map[string]hub.Address {
 	all := map[string]hub.Address{}
 	for _, b := range task.Benchmarks() {
-		if all[b.Name] = b.File; b.Training != (hub.Address{}) {
-			all[b.Name+trainSuffix] = b.Training
+		if all[b.Name] = hub.Address(b.File); b.Training != (task.File{}) {
+			all[b.Name+trainSuffix] = hub.Address(b.Training)
 		}
 	}
 	return all
