@@ -55,8 +55,8 @@ func newBenchmarkSet(name string, run Runner) *Set {
 	return s
 }
 
-// newAnswerSet returns a set of questions whose answers are words. The version of the prompts changes when a prompt or a
-// grader does.
+// newAnswerSet returns a set of questions whose answers are words. The version of the prompts changes when a prompt or
+// a grader does.
 func newAnswerSet(prompts string, shots []Question, tokens int, parse func([]byte) (Question, error)) *Set {
 	return &Set{Prompts: prompts, Shots: shots, Tokens: tokens, parse: parse, lead: "\nAnswer:", next: "\nQuestion:"}
 }
