@@ -48,6 +48,9 @@ func TestOwnModel(t *testing.T) {
 	assert.Equal(t, pilotfish.Large, at(first, "origin"))
 	assert.Equal(t, own, at(first, "edge_text"))
 	require.NoError(t, routed.Close())
+	line, err := m.TextTokens("\n")
+	require.NoError(t, err)
+	assert.Equal(t, "\n", s.tokenText(line[0]), "of one byte, whose name differs")
 
 	require.NoError(t, m.Close())
 	assert.Empty(t, s.tokenText('a'))
