@@ -113,10 +113,10 @@ type RouterOptions struct {
 // other text. It is safe for concurrent use.
 //
 // Of any ten consecutive answers of three tokens or more, at most the share of the budget is asked for; a budget below
-// 6.9% takes more of them. With the policy verify it is the share that is replaced, of answers of ten tokens or more.
-// Concurrent answers may exceed it together; the next ones then ask less. Questions without a reply and answers with
-// [Route].Verify do not count. If the caller's [Router] calls one of [NewRouter], the balance does not
-// change: the budget is kept within each answer.
+// 6.9% takes more of them. With the policies verify and judge it is the share of the tokens of all answers that is
+// replaced; up to six tokens are lent at the beginning. Concurrent answers may exceed it together; the next ones then
+// ask less. Questions without a reply and answers with [Route].Verify do not count. If the caller's [Router] calls one
+// of [NewRouter], the balance does not change: the budget is kept within each answer.
 type Balance = router.Balance
 
 // DefaultBudget is the default share of tokens that is asked for.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,23 +60,13 @@ func TestUnwritableStdout(t *testing.T) {
 			c.Stdout, c.Stderr = out, &stderr
 			_ = c.Run() // the exit code says how it ended
 			assert.Equal(t, cli.ExitFailed, c.ProcessState.ExitCode(), "%v: %s", args, &stderr)
-			assert.Len(t, failures(stderr.String()), lines, "%v: %s", args, &stderr)
+			assert.Len(t, clitest.Failures(stderr.String()), lines, "%v: %s", args, &stderr)
 			assert.Equal(t, lines == 1, strings.Contains(stderr.String(), "no space left on device"), args)
 			require.NoError(t, out.Close())
 		}
 	}
 }
 
-// failures returns the lines of stderr that are not progress.
-func failures(stderr string) (all []string) {
-	progress := regexp.MustCompile(`^[a-z ]+: (\d+%|\d+) of [\d.]+( MB)?\n$`)
-	for line := range strings.Lines(stderr) {
-		if !progress.MatchString(line) {
-			all = append(all, line)
-		}
-	}
-	return all
-}
 
 // waitFor is a writer that signals when a text was written.
 type waitFor struct {
@@ -114,7 +103,7 @@ func TestSignals(t *testing.T) {
 			c.Wait()
 			assert.Equal(t, s.code, c.ProcessState.ExitCode(), stderr.all.String())
 			assert.Equal(t, []string{"pilotfish-bench: " + s.word +
-				": link 2 of 2: 0 of 1 questions are answered in all modes\n"}, failures(stderr.all.String()))
+				": link 2 of 2: 0 of 1 questions are answered in all modes\n"}, clitest.Failures(stderr.all.String()))
 			assert.Contains(t, stdout.String(), `"mode":"local"`)
 			assert.Contains(t, stdout.String(), `"mode":"serial"`)
 			assert.Equal(t, 2, strings.Count(stdout.String(), "\n"))

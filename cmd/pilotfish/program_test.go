@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -52,20 +51,10 @@ func TestUnwritableStdout(t *testing.T) {
 			c.Stdout, c.Stderr = out, &stderr
 			_ = c.Run() // the exit code says how it ended
 			assert.Equal(t, cli.ExitFailed, c.ProcessState.ExitCode(), "%v: %s", args, &stderr)
-			assert.Len(t, failures(stderr.String()), lines, "%v: %s", args, &stderr)
+			assert.Len(t, clitest.Failures(stderr.String()), lines, "%v: %s", args, &stderr)
 			assert.Equal(t, lines == 1, strings.Contains(stderr.String(), "no space left on device"), args)
 			require.NoError(t, out.Close())
 		}
 	}
 }
 
-// failures returns the lines of stderr that are not progress.
-func failures(stderr string) (all []string) {
-	progress := regexp.MustCompile(`^[a-z ]+: (\d+%|\d+) of [\d.]+( MB)?\n$`)
-	for line := range strings.Lines(stderr) {
-		if !progress.MatchString(line) {
-			all = append(all, line)
-		}
-	}
-	return all
-}

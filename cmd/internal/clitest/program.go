@@ -245,3 +245,14 @@ func DocumentedFlags(t *testing.T, rows string, pages map[string]string, others 
 		}
 	}
 }
+
+// Failures returns the lines of stderr that are not progress.
+func Failures(stderr string) (all []string) {
+	progress := regexp.MustCompile(`^[a-z ]+: (\d+%|\d+) of [\d.]+( MB)?\n$`)
+	for line := range strings.Lines(stderr) {
+		if !progress.MatchString(line) {
+			all = append(all, line)
+		}
+	}
+	return all
+}

@@ -11,9 +11,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// DefaultBudget is the default share of tokens that the large model chooses.
-const DefaultBudget = router.DefaultBudget
-
 // CertificateText describes in one sentence what a certificate proves.
 func CertificateText(c *router.Certificate) string {
 	return fmt.Sprintf("at most %s of the tokens from the cloud with confidence %s, shown on %d prompts "+

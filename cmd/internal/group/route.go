@@ -36,7 +36,7 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	r.set, r.Drafting.Deadline, r.Drafting.Branches = f, 0, engine.AutoBranches
 	cli.Add(f, "policy", &r.Policy, "")
 	cli.Add(f, "threshold", &r.Threshold, 0)
-	cli.Add(f, "budget", &r.Budget, DefaultBudget)
+	cli.Add(f, "budget", &r.Budget, router.DefaultBudget)
 	cli.Add(f, "router", &r.RouterFile, "")
 	cli.AddValue(f, "branches", newAutoNumber(&r.Drafting.Branches, engine.AutoBranches))
 	cli.Add(f, "window", &r.Drafting.Window, 32)
@@ -45,7 +45,7 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	cli.AddValue(f, "ahead", newAutoNumber(&r.Drafting.Ahead, 0))
 }
 
-// RegisterMeasured adds the flags that only measurements need.
+// RegisterMeasured adds the flags of [RouteFlags.Register], and those with which one answer can be studied.
 func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	r.Register(f)
 	cli.Add(f, "no-audit", &r.noAudit, false)

@@ -118,7 +118,7 @@ func (f *evalFlags) listRuns(name string) (all []eval.Run, err error) {
 			all = append(all, eval.Run{Policy: p, Threshold: &t})
 		}
 		if len(thresholds) == 0 && len(budgets) == 0 {
-			budgets = []float64{group.DefaultBudget}
+			budgets = []float64{router.DefaultBudget}
 		}
 		for _, b := range budgets {
 			all = append(all, eval.Run{Policy: p, Budget: b})

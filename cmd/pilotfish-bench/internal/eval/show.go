@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/group"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish-bench/internal/measure"
 	"github.com/pilotfish-ai/pilotfish/internal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // showFlags has the flags of `pilotfish-bench eval show`.
@@ -103,7 +104,7 @@ func reportAnswers(a *cli.App, set *task.Set, runs []eval.Run, log *eval.Log, ab
 			err = errors.Join(err, group.PrintResult(a, r.Runs[i], about))
 		}
 	} else {
-		fmt.Fprintf(a.Stdout, "%s%s\n\n", r.Gain(group.DefaultBudget), page.Sections[0].Title)
+		fmt.Fprintf(a.Stdout, "%s%s\n\n", r.Gain(router.DefaultBudget), page.Sections[0].Title)
 		for _, t := range page.Sections[0].Tables {
 			err = errors.Join(err, t.Text(a.Stdout))
 			fmt.Fprintln(a.Stdout)

@@ -93,7 +93,7 @@ func (f *calibrateFlags) registerFlags(c *cobra.Command) {
 	measure.AddValue(p, "eval.policy", &f.policies)
 	f.thresholds = group.Floats("")
 	measure.AddValue(p, "eval.threshold", &f.thresholds)
-	measure.Add(p, "calibrate.budget", &f.budget, group.DefaultBudget)
+	measure.Add(p, "calibrate.budget", &f.budget, router.DefaultBudget)
 	measure.Add(p, "confidence", &f.confidence, 0.9)
 	cli.Add(p, "max-tokens", &f.max, 256) // a bound for longer answers needs more prompts
 	cli.Add(p, "seed", &f.seed, 1)

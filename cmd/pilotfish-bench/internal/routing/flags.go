@@ -143,7 +143,7 @@ func (f *routingFlags) setDefaultBound(o *router.Options, users bool) error {
 			return err
 		}
 	case users:
-		o.Budget = group.DefaultBudget
+		o.Budget = router.DefaultBudget
 		return f.flags.Set("budget", fmt.Sprint(o.Budget))
 	}
 	return unused.Value.Set("0")

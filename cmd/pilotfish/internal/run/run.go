@@ -63,7 +63,7 @@ tokens from the same --budget-state. A wrong certificate, access token or model 
 and so does a gateway that cannot be reached at the start, unless --require-cloud=false is given. If that becomes known
 only after text was shown, the text is completed first.
 
-By default at most 7% of the tokens of all answers are replaced (--budget): those to which the large model prefers
+By default at most 7% of the tokens are replaced in the long run (--budget): those to which the large model prefers
 another by more than 3 nats. What was spent is kept from one run to the next (--budget-state), so the same prompt can
 have another answer in the next run. If the gateway cannot verify, or with --policy margin, the large model is asked for
 the tokens that the small one is least sure of, within the same budget. With --threshold, it is asked whenever the small
