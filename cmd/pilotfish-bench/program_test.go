@@ -67,7 +67,6 @@ func TestUnwritableStdout(t *testing.T) {
 	}
 }
 
-
 // waitFor is a writer that signals when a text was written.
 type waitFor struct {
 	all  bytes.Buffer

@@ -57,4 +57,3 @@ func TestUnwritableStdout(t *testing.T) {
 		}
 	}
 }
-
