@@ -95,7 +95,7 @@ func TestOptionsReach(t *testing.T) {
 
 		var route Route
 		fill(t, &route, on)
-		reach(t, route, route.DraftOptions(), map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": ""})
+		reach(t, route, route.draftOptions(), map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": ""})
 
 		var dial DialOptions
 		fill(t, &dial, on)

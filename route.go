@@ -304,7 +304,7 @@ func (m *Model) engineRoute(r request, c *cloudPanic) (engine.Route, error) {
 		}
 		out.Cloud = &callerCloud{c: o.Cloud, crash: c}
 	}
-	out.Draft, out.Pace = o.DraftOptions(), o.Pace
+	out.Draft, out.Pace = o.draftOptions(), o.Pace
 	out.Draft.Trace = r.trace != nil
 	chosen := o.Router
 	if chosen == nil {
@@ -322,8 +322,8 @@ func (m *Model) engineRoute(r request, c *cloudPanic) (engine.Route, error) {
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
 
-// DraftOptions returns the part of the route that is about drafting, for programs that use the engine themselves.
-func (o Route) DraftOptions() engine.DraftOptions {
+// draftOptions returns the part of the route that is about drafting.
+func (o Route) draftOptions() engine.DraftOptions {
 	d := engine.DraftOptions{
 		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
 		Verify: o.Verify, Margin: o.Margin, VerifyEvery: o.VerifyEvery, Audit: o.Audit, Explain: o.Explain,

@@ -38,7 +38,7 @@ type Options struct {
 	Cloud func() Cloud
 
 	Parallel int // concurrent answers; 0 means 4
-	Queue    int // waiting requests; 0 means 64, negative none
+	Queue    int // waiting requests; 0 means 16 times Parallel, negative none
 	// Sessions is the number of sessions kept; 0 means twice Parallel. Those beyond Parallel may wait for slow readers.
 	Sessions  int
 	Folder    *Folder       // for texts that lose their session; nil: they are dropped
@@ -56,7 +56,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Parallel, o.Queue = cmp.Or(o.Parallel, 4), max(cmp.Or(o.Queue, 64), 0)
+	o.Parallel = cmp.Or(o.Parallel, 4)
+	o.Queue = max(cmp.Or(o.Queue, 16*o.Parallel), 0)
 	o.Sessions = max(cmp.Or(o.Sessions, 2*o.Parallel), o.Parallel)
 	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
 	o.Kept = cmp.Or(o.Kept, 64<<20)

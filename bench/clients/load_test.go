@@ -105,8 +105,7 @@ func TestLoad(t *testing.T) {
 		l.model = randomModel(t)
 	}
 	// the store of answers and the cache of grammars fill up soon: each number makes new entries
-	s := startServer(t, l.model, "--parallel", "8",
-		"--limit", "queue=256")
+	s := startServer(t, l.model, "--parallel", "16") // with 256 requests that wait
 	kinds := requests(l.tokens)
 	got := &tally{statuses: map[string]int{}}
 	for i := range kinds { // the first requests allocate what all requests share

@@ -191,8 +191,6 @@ func isFlagOn(f *pflag.Flag) bool {
 		return f.Value.String() != "0" // its default may be another
 	case "threshold":
 		return f.Changed // 0 is not what is used without it
-	case "mode":
-		off = append(off, "local")
 	}
 	return f.Changed && !slices.Contains(off, f.Value.String())
 }

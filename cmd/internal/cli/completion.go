@@ -26,7 +26,7 @@ func (a *App) addCompletions(c *cobra.Command) {
 			complete = cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 		case len(files) > 0:
 			complete = cobra.FixedCompletions(files, cobra.ShellCompDirectiveFilterFileExt)
-		case f.Name == "dir":
+		case f.Name == "kv-folder":
 			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		default:
 			return
@@ -42,7 +42,7 @@ func (a *App) addCompletions(c *cobra.Command) {
 }
 
 func (a *App) pulledModels() (names []string) {
-	dir, err := a.ModelFolder("")
+	dir, err := a.ModelFolder()
 	if err != nil {
 		return nil
 	}

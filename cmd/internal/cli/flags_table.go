@@ -35,29 +35,23 @@ var flagTable = []FlagDecl{
 		Help: "answer with JSON of this schema: a `file`, or the schema if it begins with {"},
 	{Name: "logprobs", Span: "1 20", Needs: "json",
 		Help: "with --json: `number` of best tokens with log-probabilities, 1 to 20"},
-	{Name: "lookup", Values: "auto off",
-		Help: "guess tokens from repetitions, up to N a pass, 2 to 8, `auto|off|N`"},
 	{Name: "json", Often: true,
 		Help: "print JSON, one object per line"},
 	{Name: "load", Files: "json", Often: true, Help: "continue the conversation that /save wrote to this `file`"},
 	{Name: "no-history", Help: "do not read or write a history of lines"},
 
 	// The gateway.
-	{Name: "cloud", Excludes: "local mode=local", Often: true, Env: true, Help: "address of the gateway, `host:port`"},
+	{Name: "cloud", Excludes: "local", Often: true, Env: true, Help: "address of the gateway, `host:port`"},
 	{Name: "pin", Needs: "cloud", Often: true, Env: true,
 		Help: "`fingerprint` of the gateway's certificate, as `pilotfish cloud` " +
 			"prints it (default: any certificate that this system trusts)"},
 	{Name: "token-file", Needs: "cloud", Env: true,
 		Help: "`file` with the access token (default: PILOTFISH_TOKEN)"},
-	{Name: "no-resume", Needs: "cloud",
-		Help: "do not store or use session tickets"},
 	{Name: "require-cloud", Needs: "cloud",
 		Help: "exit with 1 if a question stays unanswered; =false: none is needed"},
 	{Name: "local", Often: true, Help: "send nothing to a cloud, whatever other settings say"},
 
 	// Routing and drafting.
-	{Name: "mode", Needs: "cloud", Choices: "local serial pipelined",
-		Help: "decoding `mode`: pipelined, serial, which waits for each answer, or local, which is --local"},
 	{Name: "policy", Needs: "cloud", Choices: "never always random margin entropy learned verify judge", Env: true,
 		Help: "`rule` for the large model's tokens: verify or judge, which replace tokens of the small one, or for " +
 			"asking: never, always, random, margin, entropy or learned"},
@@ -71,28 +65,15 @@ var flagTable = []FlagDecl{
 		Help: "have at most this `share` of the tokens from the cloud, above 0 and up to 1"},
 	{Name: "budget-state", Needs: "cloud", Unless: "threshold policy=never policy=always verify",
 		Help: "`file` with what the budget has spent, or off (default: one in the cache folder)"},
-	{Name: "branches", Needs: "cloud", Unless: "mode=serial", Values: "auto",
-		Help: "number of guesses at each answer to draft on from, `auto|N`"},
-	{Name: "window", Span: "1", Needs: "cloud", Unless: "mode=serial",
-		Help: "maximum number of tokens drafted after an open question"},
-	{Name: "inflight", Span: "1", Needs: "cloud", Unless: "mode=serial", Help: "maximum number of open questions"},
 	{Name: "deadline", Needs: "cloud", Values: "off auto 800ms", Often: true, Env: true,
 		Help: "maximum `time` to wait for an answer before the small model's token is used instead; auto: three " +
 			"times what this gateway takes, at least 800ms, and for the first answer as long as reading the prompt " +
 			"takes; " +
-			"off: no limit, so that pipelined gives the tokens of serial"},
-	{Name: "ahead", Span: "1 64", Needs: "cloud", Values: "auto",
-		Help: "number of tokens per answer, 1 to 64: further ones cost no waiting; auto: 1, and with verification " +
-			"as many as are of use, `auto|N`"},
-	{Name: "no-audit", Needs: "cloud", Help: "do not compare the small model's tokens with the large one's"},
-	{Name: "no-warm", Needs: "cloud", Help: "do not send the prompt and final text before a question needs it"},
+			"off: no limit"},
 	{Name: "verify", Needs: "cloud", Values: "off 0", Often: true,
 		Help: "let the cloud check every token before it is shown: the `margin` in nats by " +
 			"which it must prefer its own token to replace one, 0 for exactly its own text, or off (default: 3, " +
 			"and more as the budget is used up, if the gateway can verify)"},
-	{Name: "verify-every", Span: "1 1024", Needs: "cloud", Values: "auto",
-		Help: "maximum number of unchecked tokens before a question, 1 to 1024; auto: by the time of answers and " +
-			"the tokens rejected so far, `auto|N`"},
 	{Name: "show-unverified", Needs: "cloud", Help: "show tokens before the large model has checked them"},
 
 	// Observing.
@@ -122,16 +103,11 @@ var flagTable = []FlagDecl{
 
 	// serve
 	{Name: "alias", Often: true, Help: "additional `name` of the model in requests; may be repeated"},
-	{Name: "provenance", Help: "report for each token which model chose it, even if a request does not ask for it"},
-	{Name: "strict", Help: "refuse parameters that this server does not know, instead of ignoring them"},
-	{Name: "no-page", Help: "do not serve the chat page at /"},
 	{Name: "api-key-file", Often: true,
 		Help: "`file` with the API keys that clients may use, one per line (default: the " +
 			"environment variable " + ApiKeyVariable + ")"},
 	{Name: "cors-origin", Often: true,
 		Help: "`origin` of web pages that may send requests, or * for any; may be repeated"},
-	{Name: "limit.queue", Span: "0",
-		Help: "maximum number of waiting requests; others get status 429. 0: none may wait"},
 	{Name: "limit.sessions", Span: "0", Help: "maximum number of texts kept in memory"},
 	{Name: "kv-folder", Often: true,
 		Help: "`folder` for the KV cache of texts that do not fit into memory, and of all " +
@@ -139,14 +115,12 @@ var flagTable = []FlagDecl{
 	{Name: "limit.kv-folder-bytes", Span: "1", Needs: "kv-folder",
 		Help: "maximum size of the files in --kv-folder, in `bytes`"},
 	{Name: "limit.request-timeout", Span: ">0s", Help: "maximum `time` for a request, including waiting"},
-	{Name: "limit.drain", Span: "0s", Help: "maximum `time` for answers to finish after SIGTERM or Ctrl-C"},
 
 	// cloud
 	{Name: "cloud.token-file", Often: true,
 		Help: "`file` with the access tokens of devices (default: one is created on the first start)"},
 	{Name: "slots", Span: "0", Often: true,
 		Help: "size of the KV cache for all devices, in `tokens` (default: what fits into half of the free memory)"},
-	{Name: "share-prefixes", Help: "share common beginnings of texts between devices of a token that is not private"},
 	{Name: "admin", Often: true, Help: "TCP `address` of the operators' pages /healthz, /readyz, /metrics and " +
 		"/debug/pprof; without a host, on loopback; off: none"},
 	{Name: "check-config", Help: "check flags, configuration and the files they name, without starting"},
@@ -158,30 +132,19 @@ var flagTable = []FlagDecl{
 	{Name: "engine", Help: "how the engines of --upstream are asked; may be repeated: docs/operate/engines.md"},
 	{Name: "engine.key-file", Help: "`file` with the API key for the engines"},
 	{Name: "engine.model", Help: "`name` of the model, if an engine serves several (default: its first)"},
-	{Name: "engine.parallel", Span: "1 4096", Help: "maximum number of `questions` sent to one engine at a time"},
-	{Name: "engine.wait", Span: "0s 24h", Help: "`time` to wait for the first engine when the gateway starts"},
-	{Name: "limit.prompt", Span: "1 1000000000", Help: "maximum context that a device may send, in `tokens`"},
 	{Name: "limit.memory", Span: "1 1000000000",
 		Help: "maximum number of `tokens` of all texts kept in memory, 12 bytes each"},
 	{Name: "limit.devices", Span: "1 1000000000",
 		Help: "maximum number of open connections, at most half of them of one IPv4 address or IPv6 /64"},
-	{Name: "limit.questions", Span: "1 1000000000",
-		Help: "maximum number of open questions; beyond it only devices with few are served"},
 	{Name: "limit.rate", Span: "0.001 1000000000",
 		Help: "maximum number of questions per second of a device; on an open gateway, of an address"},
-	{Name: "limit.rows", Span: "1 1000000000", Help: "maximum number of new `tokens` computed in one step"},
 	{Name: "limit.idle", Span: "1ms",
 		Help: "time after which a silent connection is closed; an unused text is dropped after 30 times that"},
-	{Name: "limit.handshake", Span: "1ms", Help: "maximum time for a message to arrive completely, or to be accepted"},
 	{Name: "limit.total", Span: "1ms",
 		Help: "maximum time for an answer, whatever deadline the device gives; a sixth of it when the gateway stops"},
 
 	// Files, models and other small commands.
 	{Name: "rtt", Span: "0s 10s", Help: "round-trip time to the large model, up to 10s"},
-	{Name: "dir",
-		Help: "folder `DIR` (default: pilotfish/models in the user's cache folder)"},
-	{Name: "force", Short: "f", Help: "remove without asking"},
-	{Name: "no-special", Help: "treat special tokens in the text as plain text"},
 }
 
 // ApiKeyVariable is the environment variable with the API key of clients.

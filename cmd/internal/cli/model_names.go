@@ -13,13 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ModelFolder returns the folder of --dir, or else the default.
-func (a *App) ModelFolder(dir string) (string, error) {
-	if dir != "" {
-		return dir, nil
-	}
-	return hub.DefaultDir(a.Env)
-}
+// ModelFolder returns the folder of downloaded models.
+func (a *App) ModelFolder() (string, error) { return hub.DefaultDir(a.Env) }
 
 // CanAsk reports whether stdin and stderr are terminals, so that a user can answer questions.
 func (a *App) CanAsk() bool {
@@ -83,7 +78,7 @@ func (a *App) NamesModel(arg string) bool {
 	if strings.HasSuffix(arg, ".gguf") && !strings.ContainsAny(arg, " \t\n") {
 		return true
 	}
-	if dir, err := a.ModelFolder(""); err == nil {
+	if dir, err := a.ModelFolder(); err == nil {
 		if _, err = hub.Find(dir, arg); err == nil { // complete or not
 			return true
 		}

@@ -153,7 +153,7 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 			continue
 		}
 		if by, contradicts := s.overrulingFlag(f, g, all, line); by != "" {
-			if contradicts && by != "local" && by != "mode" { // these two mean whatever else is set
+			if contradicts && by != "local" { // which means whatever else is set
 				fmt.Fprintf(a.Stderr, "%s: no effect with --%s\n", g.from, by)
 			}
 			continue

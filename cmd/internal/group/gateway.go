@@ -22,7 +22,6 @@ type GatewayFlags struct {
 	Address string
 	Pin     string
 	Token   string
-	Forget  bool
 	Require bool
 	By      string // the source of the address: "--cloud", or "/cloud" in a chat; "" means the former
 }
@@ -33,7 +32,6 @@ func (c *GatewayFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "cloud", &c.Address, "")
 	cli.Add(f, "pin", &c.Pin, "")
 	cli.Add(f, "token-file", &c.Token, "")
-	cli.Add(f, "no-resume", &c.Forget, false)
 }
 
 // Parse returns the options that do not depend on the model. It opens no file except that of the access token.
@@ -98,7 +96,7 @@ func (c *GatewayFlags) Remember(a *cli.App, o *pilotfish.DialOptions) (err error
 		return err
 	}
 	// without a folder for tickets, connecting takes one more round trip
-	if cache, err := os.UserCacheDir(); err == nil && !c.Forget {
+	if cache, err := os.UserCacheDir(); err == nil {
 		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
 	}
 	return nil

@@ -14,16 +14,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// RouteFlags has the flags that select the tokens for the cloud, and those for drafting while the cloud answers.
+// RouteFlags has the flags that select the tokens for the cloud, and that of the time to wait for it.
 type RouteFlags struct {
 	set        *pflag.FlagSet // the set that they are registered in, to see which were given
 	Policy     string
 	Threshold  float64
 	Budget     float64
 	RouterFile string
-	Drafting   pilotfish.Route // what the flags of drafting say, without that of verification and the next two
-	noAudit    bool
-	noWarm     bool
+	Deadline   time.Duration // see [pilotfish.Route]
 	Verify     Margin
 	answers    bool // for users: without a policy, the large model verifies
 
@@ -33,24 +31,12 @@ type RouteFlags struct {
 
 // Register adds the flags of commands with routing.
 func (r *RouteFlags) Register(f *pflag.FlagSet) {
-	r.set, r.Drafting.Deadline, r.Drafting.Branches = f, 0, engine.AutoBranches
+	r.set = f
 	cli.Add(f, "policy", &r.Policy, "")
 	cli.Add(f, "threshold", &r.Threshold, 0)
 	cli.Add(f, "budget", &r.Budget, router.DefaultBudget)
 	cli.Add(f, "router", &r.RouterFile, "")
-	cli.AddValue(f, "branches", newAutoNumber(&r.Drafting.Branches, engine.AutoBranches))
-	cli.Add(f, "window", &r.Drafting.Window, 32)
-	cli.Add(f, "inflight", &r.Drafting.InFlight, 4)
-	cli.AddValue(f, "deadline", (*deadlineFlag)(&r.Drafting.Deadline))
-	cli.AddValue(f, "ahead", newAutoNumber(&r.Drafting.Ahead, 0))
-}
-
-// RegisterMeasured adds the flags of [RouteFlags.Register], and those with which one answer can be studied.
-func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
-	r.Register(f)
-	cli.Add(f, "no-audit", &r.noAudit, false)
-	cli.Add(f, "no-warm", &r.noWarm, false)
-	cli.AddValue(f, "verify-every", newAutoNumber(&r.Drafting.VerifyEvery, 0))
+	cli.AddValue(f, "deadline", (*deadlineFlag)(&r.Deadline))
 }
 
 // RegisterVerify adds the flag of verification, for commands that answer users.
@@ -98,26 +84,10 @@ func (d *deadlineFlag) Type() string { return "time" }
 // Given reports whether a flag is on the command line.
 func (r *RouteFlags) Given(name string) bool { return r.set != nil && r.set.Changed(name) }
 
-// Draft returns the options of drafting, for measurements.
-func (r *RouteFlags) Draft() engine.DraftOptions {
-	route := r.Drafting
-	if route.Audit = !r.noAudit; r.noWarm {
-		route.Warm = -1
-	}
-	return route.DraftOptions()
-}
-
 // Route returns how answers are drafted, without a cloud and a router.
-func (r *RouteFlags) Route(mode string) pilotfish.Route {
-	route := r.Drafting
-	route.Serial, route.Verify, route.Margin = mode == "serial", r.Verify.On, r.Verify.Nats
-	if !r.Verifies() {
-		route.VerifyEvery = 0
-	}
-	if r.noWarm {
-		route.Warm = -1
-	}
-	return route
+func (r *RouteFlags) Route() pilotfish.Route {
+	return pilotfish.Route{Deadline: r.Deadline, Branches: engine.AutoBranches, Verify: r.Verify.On,
+		Margin: r.Verify.Nats}
 }
 
 // Verifies reports whether the large model verifies answers, if it can.
@@ -143,8 +113,8 @@ func (r *RouteFlags) Unverified(g *pilotfish.Gateway, by pilotfish.Router) strin
 }
 
 // Routed is [RouteFlags.Route] with the router.
-func (r *RouteFlags) Routed(mode string) (route pilotfish.Route, err error) {
-	route = r.Route(mode)
+func (r *RouteFlags) Routed() (route pilotfish.Route, err error) {
+	route = r.Route()
 	route.Router, err = r.NewRouter()
 	return route, err
 }

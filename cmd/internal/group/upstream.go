@@ -24,11 +24,13 @@ type UpstreamFlags struct {
 	set       *cli.OptionsFlag
 }
 
+// enginePatience is the time to wait for the first engine at the start: loading a large model takes minutes.
+const enginePatience = 10 * time.Minute
+
 // Register adds the flags of a gateway with engines.
 func (u *UpstreamFlags) Register(f *pflag.FlagSet) {
 	u.RegisterAll(f)
-	cli.Add(u.set.FlagSet, "engine.wait", &u.O.Patience, 2*time.Minute)
-	cli.Add(u.set.FlagSet, "engine.parallel", &u.O.Parallel, 0)
+	u.O.Patience = enginePatience
 }
 
 // RegisterAll adds the flags that name the engines.

@@ -7,9 +7,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// MaxAhead is the limit of the range of --ahead.
-const MaxAhead = 64
-
 // Margin is the setting of verification: off, or by how many nats the large model must prefer its own token.
 type Margin struct {
 	On   bool

@@ -57,7 +57,7 @@ func (f *evalFlags) registerFlags(c *cobra.Command) {
 	measure.AddValue(p, "eval.budget", &f.budgets)
 	cli.Add(p, "router", &f.router, "")
 	measure.AddValue(p, "eval.verify", &f.verify)
-	cli.Add(p, "verify-every", &f.every, 64)
+	measure.Add(p, "verify-every", &f.every, 64)
 	cli.Add(p, "raw", &f.raw, false)
 	measure.Add(p, "shots", &f.shots, 0)
 	f.code.Register(p)

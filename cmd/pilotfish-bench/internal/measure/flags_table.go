@@ -61,6 +61,23 @@ func Declarations() []cli.FlagDecl {
 		{Name: "confidence", Span: ">0 <1",
 			Help: "probability, over the choice of prompts, that the certificate is right"},
 
+		// Decoding with a cloud, which the program pilotfish does by what it measures.
+		{Name: "lookup", Values: "auto off",
+			Help: "guess tokens from repetitions, up to N a pass, 2 to 8, `auto|off|N`"},
+		{Name: "branches", Values: "auto",
+			Help: "number of guesses at each answer to draft on from, `auto|N`"},
+		{Name: "window", Span: "1",
+			Help: "maximum number of tokens drafted after an open question"},
+		{Name: "inflight", Span: "1", Help: "maximum number of open questions"},
+		{Name: "ahead", Span: "1 64", Values: "auto",
+			Help: "number of tokens per answer, 1 to 64: further ones cost no waiting; auto: 1, and with verification " +
+				"as many as are of use, `auto|N`"},
+		{Name: "no-audit", Help: "do not compare the small model's tokens with the large one's"},
+		{Name: "no-warm", Help: "do not send the prompt and final text before a question needs it"},
+		{Name: "verify-every", Span: "1 1024", Values: "auto",
+			Help: "maximum number of unchecked tokens before a question, 1 to 1024; auto: by the time of answers and " +
+				"the tokens rejected so far, `auto|N`"},
+
 		// Measuring.
 		{Name: "modes", Help: "`modes` to compare, in order"},
 		{Name: "rtt", Span: "0s 10s", Help: "round-trip time to the cloud, up to 10s; in routing also a list"},

@@ -44,7 +44,9 @@ type routingFlags struct {
 	rowCost   float64
 	cloudMS   float64
 	parallel  int
-	lookup    int
+	draft     engine.DraftOptions // without the deadline
+	noAudit   bool
+	noWarm    bool
 	upstream  group.UpstreamFlags
 	recording recordFlags
 	timeline  measure.TimelineFlag
@@ -54,9 +56,8 @@ type routingFlags struct {
 func (f *routingFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	f.flags = p
-	f.route.RegisterMeasured(p)
-	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
-	group.AddLookup(p, &f.lookup)
+	f.route.Register(p)
+	f.registerDrafting(p)
 	f.timeline.Register(p)
 	measure.Add(p, "modes", &f.modes, "local,cloud,paper,serial,pipelined-2,pipelined-4,verified")
 	measure.Add(p, "questions", &f.questions, 100)
@@ -72,6 +73,20 @@ func (f *routingFlags) registerFlags(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
+// registerDrafting adds the flags of decoding with a cloud.
+func (f *routingFlags) registerDrafting(p *pflag.FlagSet) {
+	d := &f.draft
+	d.Branches, d.Lookup = engine.AutoBranches, lookupOff // one pass per token, which --edge-tps limits
+	measure.AddValue(p, "branches", newAutoNumber(&d.Branches, engine.AutoBranches))
+	measure.Add(p, "window", &d.Window, 32)
+	measure.Add(p, "inflight", &d.InFlight, 4)
+	measure.AddValue(p, "ahead", newAutoNumber(&d.Ahead, 0))
+	measure.AddValue(p, "verify-every", newAutoNumber(&d.VerifyEvery, 0))
+	measure.AddValue(p, "lookup", newLookupNumber(&d.Lookup))
+	measure.Add(p, "no-audit", &f.noAudit, false)
+	measure.Add(p, "no-warm", &f.noWarm, false)
+}
+
 // routingOptions converts the flags to the options of package routing. own is the router that is a part of the small
 // model, if any.
 func (f *routingFlags) routingOptions(own []byte) (o routing.Options, s remote.StageOptions, err error) {
@@ -81,14 +96,16 @@ func (f *routingFlags) routingOptions(own []byte) (o routing.Options, s remote.S
 	if err := f.checkValues(); err != nil {
 		return o, s, err
 	}
-	o.Draft = f.route.Draft()
+	o.Draft = f.draft
+	if o.Draft.Deadline, o.Draft.Audit = f.route.Deadline, !f.noAudit; f.noWarm {
+		o.Draft.Warm = -1
+	}
 	if o.Router, err = f.route.Router(own); err != nil {
 		return o, s, err
 	}
 	if err := f.setDefaultBound(&o.Router, own == nil); err != nil {
 		return o, s, err
 	}
-	o.Draft.Lookup = f.lookup
 	o.EdgeTPS, o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.edgeTPS, f.rowCost, f.parallel, f.repeat, f.warmUp
 	if f.edgeTPS == 0 && !f.flags.Changed("edge-row-cost") {
 		o.RowCost = 0 // the default is a share of a pass at the default pace

@@ -21,7 +21,6 @@ type chatFlags struct {
 	model     group.ModelFlags
 	gateway   group.GatewayFlags
 	route     group.RouteFlags
-	mode      string
 	system    string
 	answer    group.AnswerFlags
 	load      string
@@ -72,7 +71,6 @@ func (f *chatFlags) registerFlags(c *cobra.Command) {
 	f.gateway.Register(p)
 	f.route.Register(p)
 	f.route.RegisterVerify(p)
-	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "system", &f.system, "")
 	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultMaxTokens)
 	f.answer.Register(p, "the same seed and questions give the same answers")
@@ -86,7 +84,7 @@ func (f *chatFlags) runChat(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	route, err := f.route.Routed(f.mode)
+	route, err := f.route.Routed()
 	if err != nil {
 		return err
 	}

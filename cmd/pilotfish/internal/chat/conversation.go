@@ -42,7 +42,7 @@ func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfi
 	family, _ := m.File().String("general.architecture") // an open model has both
 	layers, _ := m.File().Int(family + ".block_count")
 	c := &conversation{a: &said, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
-		reading: promptProgress{w: a.Stderr, layers: int(layers)}, local: f.local || f.mode == "local",
+		reading: promptProgress{w: a.Stderr, layers: int(layers)}, local: f.local,
 		legend: !cli.IsTerminal(a.Stdout) || a.Env("NO_COLOR") != ""}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {

@@ -37,8 +37,6 @@ type cloudCommandFlags struct {
 	listen    string
 	cert, key string
 	slots     int
-	lookup    int
-	share     bool
 	log       string
 	router    string
 	operate   operateFlags
@@ -69,8 +67,7 @@ of their token. No token is needed on a loopback address, or with --open.
 If texts of several devices of one token have the same beginning, for example a system prompt, this part is computed and
 stored once. As a consequence, such a device that tries out texts token by token can learn from response times whether
 another one has recently asked about the same text. The word private after a token isolates each of its devices;
-tokens with the word share are one in this respect; --share-prefixes=false isolates every text. Answers are the same in
-all cases.
+tokens with the word share are one in this respect. Answers are the same in all cases.
 
 Every flag can also be set in a YAML file (--config), under its name, or in an environment variable such as
 PILOTFISH_CLOUD_LISTEN. The command line overrides the environment, which overrides the file.
@@ -116,9 +113,7 @@ func (f *cloudCommandFlags) registerFlags(c *cobra.Command) {
 	cli.Add(p, "key", &f.key, "")
 	cli.Add(p, "cloud.token-file", &f.access.file, "")
 	cli.Add(p, "open", &f.access.open, false)
-	group.AddLookup(p, &f.lookup)
 	cli.Add(p, "router", &f.router, "")
-	cli.Add(p, "share-prefixes", &f.share, true)
 	cli.Add(p, "log", &f.log, "text")
 	f.limits.registerFlags(p)
 	cli.Add(p, "slots", &f.slots, 0)
@@ -193,7 +188,7 @@ func (f *cloudCommandFlags) openModel(ctx context.Context, log *slog.Logger) (gr
 }
 
 func (f *cloudCommandFlags) serviceOptions() (o engine.ServeOptions, err error) {
-	o = engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: f.lookup, Apart: !f.share}
+	o = engine.ServeOptions{Slots: f.slots}
 	if f.router == "" {
 		return o, nil
 	}
@@ -353,8 +348,7 @@ func (f *cloudCommandFlags) checkModelFlags(set *pflag.FlagSet, stderr io.Writer
 	case upstream && set.Changed("model"):
 		return cli.Usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
 	}
-	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "lookup", "share-prefixes",
-		"router"}
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "router"}
 	here = slices.DeleteFunc(here, func(name string) bool { return !set.Changed(name) })
 	if upstream && len(here) > 0 {
 		fmt.Fprintf(stderr, "--upstream runs the model elsewhere: no effect has --%s\n", strings.Join(here, ", --"))

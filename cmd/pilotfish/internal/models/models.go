@@ -17,10 +17,9 @@ import (
 
 // NewListCommand returns the command that lists downloaded models.
 func NewListCommand(a *cli.App) *cobra.Command {
-	var dir string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:                   "list [--dir DIR] [--json]",
+		Use:                   "list [--json]",
 		DisableFlagsInUseLine: true,
 		Short:                 "List downloaded models",
 		Long: `List downloaded models, with the names that other commands accept for -m.
@@ -30,7 +29,7 @@ func NewListCommand(a *cli.App) *cobra.Command {
 		Example: "  pilotfish list",
 		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			dir, err := a.ModelFolder(dir)
+			dir, err := a.ModelFolder()
 			if err != nil {
 				return err
 			}
@@ -44,7 +43,6 @@ func NewListCommand(a *cli.App) *cobra.Command {
 			return printModels(a, all, dir)
 		},
 	}
-	cli.Add(c.Flags(), "dir", &dir, "")
 	cli.Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
@@ -93,34 +91,25 @@ func printModels(a *cli.App, all []hub.Model, dir string) error {
 
 // NewRemoveCommand returns the command that removes downloaded models.
 func NewRemoveCommand(a *cli.App) *cobra.Command {
-	var dir string
-	var force bool
-	c := &cobra.Command{
-		Use:                   "rm [--dir DIR] [--force] OWNER/NAME[:QUANT or :FILE]...",
+	return &cobra.Command{
+		Use:                   "rm OWNER/NAME[:QUANT or :FILE]...",
 		DisableFlagsInUseLine: true,
 		Short:                 "Remove downloaded models",
-		Long: `Remove downloaded models with all their parts, and partial downloads. On a terminal it asks for each;
-otherwise --force is needed. A model that is being downloaded is kept. If one of the names is wrong, nothing is
-removed.`,
+		Long: `Remove downloaded models with all their parts, and partial downloads. On a terminal it asks for each.
+A model that is being downloaded is kept. If one of the names is wrong, nothing is removed.`,
 		Example: "  pilotfish rm Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
 		Args:    cli.SomeArgs("the models to remove: \"pilotfish list\" shows their names"),
 		RunE: func(c *cobra.Command, names []string) error {
-			if !force && !a.CanAsk() {
-				return cli.Usagef("there is no terminal to ask on: give --force to remove without asking")
-			}
-			dir, err := a.ModelFolder(dir)
+			dir, err := a.ModelFolder()
 			if err != nil {
 				return err
 			}
-			return removeModels(c.Context(), a, dir, names, force)
+			return removeModels(c.Context(), a, dir, names)
 		},
 	}
-	cli.Add(c.Flags(), "dir", &dir, "")
-	cli.Add(c.Flags(), "force", &force, false)
-	return c
 }
 
-func removeModels(ctx context.Context, a *cli.App, dir string, names []string, force bool) error {
+func removeModels(ctx context.Context, a *cli.App, dir string, names []string) error {
 	var chosen []hub.Model
 	for _, name := range names {
 		m, err := hub.Find(dir, name)
@@ -134,7 +123,7 @@ func removeModels(ctx context.Context, a *cli.App, dir string, names []string, f
 	}
 	for _, m := range chosen {
 		what := fmt.Sprintf("%s:%s (%s)", m.Repository(), m.File, humanize.Bytes(uint64(m.Size)))
-		if !force {
+		if a.CanAsk() {
 			yes, err := a.Ask(ctx, "Remove "+what+"?")
 			if err != nil {
 				return err

@@ -12,9 +12,8 @@ import (
 
 // NewPullCommand returns the command that downloads a model.
 func NewPullCommand(a *cli.App) *cobra.Command {
-	var dir string
-	c := &cobra.Command{
-		Use:                   "pull [--dir DIR] OWNER/NAME[@REVISION][:QUANT or :FILE]",
+	return &cobra.Command{
+		Use:                   "pull OWNER/NAME[@REVISION][:QUANT or :FILE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Download a model from the Hugging Face hub and print its path",
 		Long: `Download a GGUF model from the Hugging Face hub and print its path.
@@ -29,7 +28,7 @@ Other commands accept the same name for -m. "pilotfish list" lists downloaded mo
 Environment:
   HF_TOKEN           token for private and gated repositories; sent only to the hub
   HF_ENDPOINT        another hub (default ` + hub.DefaultEndpoint + `)
-  PILOTFISH_MODELS   folder for models, unless --dir is given`,
+  PILOTFISH_MODELS   folder for models (default: pilotfish/models in the user's cache folder)`,
 		Example: `  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf`,
 		Args: cli.OneArg("the model to download, such as Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"),
@@ -38,15 +37,13 @@ Environment:
 			if err != nil {
 				return &cli.UsageError{Err: err}
 			}
-			return pullModel(c.Context(), a, ref, dir)
+			return pullModel(c.Context(), a, ref)
 		},
 	}
-	cli.Add(c.Flags(), "dir", &dir, "")
-	return c
 }
 
-func pullModel(ctx context.Context, a *cli.App, ref hub.Ref, dir string) error {
-	dir, err := a.ModelFolder(dir)
+func pullModel(ctx context.Context, a *cli.App, ref hub.Ref) error {
+	dir, err := a.ModelFolder()
 	if err != nil {
 		return err
 	}

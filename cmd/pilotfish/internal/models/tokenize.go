@@ -15,18 +15,15 @@ import (
 
 // NewTokenizeCommand returns the command that converts text to token ids.
 func NewTokenizeCommand(a *cli.App) *cobra.Command {
-	var (
-		path      string
-		noSpecial bool
-		jsonl     bool
-	)
+	var path string
+	var jsonl bool
 	c := &cobra.Command{
 		Use:   "tokenize -m FILE [flags] [TEXT | -]",
 		Short: "Convert text to token ids",
 		Long: `Convert text to token ids, one "id<TAB>bytes" line per token.
 
 With --json, read one JSON string per line from stdin and print one JSON array of ids for each. Special tokens such as
-<|im_start|> are recognised unless --no-special is given; none is added.`,
+<|im_start|> are recognised; none is added.`,
 		Example: `  pilotfish tokenize -m model.gguf "Hello, world"
   echo '"Hello, world"' | pilotfish tokenize -m model.gguf --json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -38,27 +35,26 @@ With --json, read one JSON string per line from stdin and print one JSON array o
 				return err
 			}
 			if jsonl {
-				return tokenizeLines(a, t, !noSpecial)
+				return tokenizeLines(a, t)
 			}
 			text, err := cli.ReadPrompt(a, args)
 			if err != nil {
 				return err
 			}
-			for _, id := range t.Encode(text, !noSpecial) {
+			for _, id := range t.Encode(text, true) {
 				fmt.Fprintf(a.Stdout, "%d\t%q\n", id, t.Bytes(id))
 			}
 			return nil
 		},
 	}
 	cli.Add(c.Flags(), "model", &path, "")
-	cli.Add(c.Flags(), "no-special", &noSpecial, false)
 	cli.Add(c.Flags(), "json", &jsonl, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	return c
 }
 
 // tokenizeLines reads JSON strings from stdin and writes their ids, line by line.
-func tokenizeLines(a *cli.App, t *tokenizer.Tokenizer, special bool) error {
+func tokenizeLines(a *cli.App, t *tokenizer.Tokenizer) error {
 	in := json.NewDecoder(a.Stdin)
 	for n := 1; ; n++ {
 		var text *string // nil for null
@@ -71,7 +67,7 @@ func tokenizeLines(a *cli.App, t *tokenizer.Tokenizer, special bool) error {
 		case text == nil:
 			return fmt.Errorf("stdin: text %d is not a JSON string: it is null", n)
 		}
-		ids := t.Encode(*text, special)
+		ids := t.Encode(*text, true)
 		if ids == nil {
 			ids = []int32{}
 		}

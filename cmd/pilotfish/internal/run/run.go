@@ -31,7 +31,6 @@ type runFlags struct {
 	stats      bool
 	gateway    group.GatewayFlags
 	show       bool // tokens before they are verified
-	mode       string
 	system     string
 	ids        string
 	raw        bool
@@ -58,8 +57,7 @@ waited. --stats adds times and counts, --explain what the small model itself wou
 leaves everything out but errors.
 
 If an answer is late (--deadline) or fails, the small model's token is used instead: the text is always complete, and
-the line says how many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same
-tokens from the same --budget-state. A wrong certificate, access token or model ends the run at once with exit code 1,
+the line says how many tokens this affected and why. A wrong certificate, access token or model ends the run at once with exit code 1,
 and so does a gateway that cannot be reached at the start, unless --require-cloud=false is given. If that becomes known
 only after text was shown, the text is completed first.
 
@@ -83,7 +81,7 @@ drafted ("commit_delay_ms"), and ends with {"summary":{…}}. In it, "load_ms" i
 until a prompt could be accepted, without waiting for stdin; "timeouts" counts the tokens that the small model chose
 because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
 "passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
-first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
+first, including an end token; "lookup_proposed" counts tokens that were guessed from repetitions and a pass evaluated, and
 "lookup_accepted" those of them that turned out right. With --large they are about the large model, "drafts" counts
 tokens of the small model that a pass evaluated, "drafts_accepted" those of them that are in the text (with the origin
 "edge"), and "draft_passes" the passes with drafts. On a GPU, "ran_ahead" counts tokens for which a pass began before
@@ -119,14 +117,13 @@ func (f *runFlags) registerFlags(c *cobra.Command) {
 	f.set = p
 	f.gateway.Register(p)
 	cli.Add(p, "require-cloud", &f.gateway.Require, false)
-	f.route.RegisterMeasured(p)
+	f.route.Register(p)
 	cli.Add(p, "budget-state", &f.state, "")
 	cli.Add(p, "explain", &f.explain, false)
 	cli.Add(p, "stats", &f.stats, false)
 	cli.Add(p, "quiet", new(bool), false)
 	f.route.RegisterVerify(p)
 	cli.Add(p, "show-unverified", &f.show, false)
-	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "system", &f.system, "")
 	cli.Add(p, "tokens", &f.ids, "")
@@ -135,7 +132,6 @@ func (f *runFlags) registerFlags(c *cobra.Command) {
 	cli.Add(p, "ignore-eos", &f.answer.IgnoreEnd, false)
 	f.answer.Register(p, "the same seed gives the same text")
 	cli.Add(p, "logprobs", &f.answer.Top, 0)
-	group.AddLookup(p, &f.answer.Lookup)
 	cli.Add(p, "json", &f.json, false)
 }
 
@@ -147,12 +143,8 @@ func (f *runFlags) answerPrompt(ctx context.Context, a *cli.App, args []string) 
 		fmt.Fprintln(a.Stderr, "--show-unverified: no effect in a file or pipe without --json")
 		f.show = false
 	}
-	if f.set.Changed("cloud") && !f.route.Verifies() {
-		for _, name := range []string{"verify-every", "show-unverified"} {
-			if f.set.Changed(name) {
-				fmt.Fprintf(a.Stderr, "--%s: no effect without verification (--policy verify, --verify)\n", name)
-			}
-		}
+	if f.show && f.set.Changed("cloud") && !f.route.Verifies() {
+		fmt.Fprintln(a.Stderr, "--show-unverified: no effect without verification (--policy verify, --verify)")
 	}
 	open, err := f.model.Public()
 	if err != nil {
@@ -213,8 +205,8 @@ func (f *runFlags) parseRouting(a *cli.App) (r pilotfish.Route, o pilotfish.Dial
 	if o, err = f.gateway.Parse(a); err != nil {
 		return r, o, nil, err
 	}
-	r = f.route.Route(f.mode)
-	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.show && f.route.Verifies(), f.explain
+	r = f.route.Route()
+	r.Audit, r.Preview, r.Explain = true, f.show && f.route.Verifies(), f.explain
 	p, err = f.newPlan()
 	return r, o, p, err
 }

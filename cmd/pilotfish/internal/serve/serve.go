@@ -37,9 +37,6 @@ type serveFlags struct {
 	listen     string
 	names      []string
 	temp       float64
-	provenance bool
-	strict     bool
-	noPage     bool
 	log, level string
 }
 
@@ -53,13 +50,12 @@ func NewCommand(a *cli.App) *cobra.Command {
 /v1/models) and Anthropic's (/v1/messages). OpenAI's clients use the address that is printed to stdout as their base
 URL, Anthropic's the same without /v1, with any API key unless the server has one. /health says whether requests are
 accepted; /metrics has counters for Prometheus. There are no embeddings. The address without a path is a chat page for
-browsers, which also shows the tokens of the large model; --no-page leaves it out.
+browsers, which also shows the tokens of the large model.
 
 Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter without which the answer
 would have another meaning, but that is not supported, is refused by name. Others are ignored and named in the header
-X-Pilotfish-Ignored; with --strict they are refused, too. If a request has no seed, one is drawn and reported in the
-field pilotfish of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer
-reports for each token which model chose it.
+X-Pilotfish-Ignored. If a request has no seed, one is drawn and reported in the field pilotfish of the answer. With
+{"pilotfish": {"provenance": true}} in a request, the answer reports for each token which model chose it.
 
 Models with marks for gaps fill in the middle (suffix, /infill). {"pilotfish": {"local": true}} in a request or a
 message keeps it on this device, and --local everything; each answer reports what left.
@@ -73,8 +69,7 @@ computed; usage reports the rest as cached_tokens. A text with the same beginnin
 reuses what was computed for it. With --kv-folder, texts that do not fit into memory are kept in files, and all texts
 when the server ends, so that the next one need not compute them again.
 
-Up to --parallel answers are generated at once, up to 64 requests wait (--limit queue), and others get status 429. A
-client that disconnects frees its place at once. A slow reader does not delay others: its answer is buffered, and is cut
+Up to --parallel answers are generated at once, 16 times as many requests wait, and others get status 429. A client that disconnects frees its place at once. A slow reader does not delay others: its answer is buffered, and is cut
 off once it has kept the model waiting for 10 seconds in total.
 
 On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
@@ -104,9 +99,6 @@ func (f *serveFlags) registerFlags(c *cobra.Command) {
 	cli.Add(p, "listen", &f.listen, "127.0.0.1:8080")
 	cli.Add(p, "alias", &f.names, nil)
 	cli.Add(p, "temp", &f.temp, 1)
-	cli.Add(p, "provenance", &f.provenance, false)
-	cli.Add(p, "strict", &f.strict, false)
-	cli.Add(p, "no-page", &f.noPage, false)
 	cli.Add(p, "log", &f.log, "text")
 	cli.Add(p, "log-level", &f.level, "info")
 	f.access.registerFlags(p)
@@ -115,23 +107,21 @@ func (f *serveFlags) registerFlags(c *cobra.Command) {
 
 // serveLimits has the limits on clients.
 type serveLimits struct {
-	parallel, queue, sessions int
-	folder                    string // for texts that do not fit into memory
-	folderBytes               int64
-	request, drain            time.Duration
-	set                       *cli.OptionsFlag
+	parallel, sessions int
+	folder             string // for texts that do not fit into memory
+	folderBytes        int64
+	request            time.Duration
+	set                *cli.OptionsFlag
 }
 
 func (l *serveLimits) registerFlags(p *pflag.FlagSet) {
 	cli.Add(p, "parallel", &l.parallel, 4)
 	cli.Add(p, "kv-folder", &l.folder, "")
 	l.set = cli.AddOptions(p, "limit")
-	cli.Add(l.set.FlagSet, "limit.queue", &l.queue, 64)
 	cli.Add(l.set.FlagSet, "limit.sessions", &l.sessions, 0)
 	l.set.Lookup("sessions").DefValue = "twice --parallel"
 	cli.Add(l.set.FlagSet, "limit.kv-folder-bytes", &l.folderBytes, 4<<30)
 	cli.Add(l.set.FlagSet, "limit.request-timeout", &l.request, 10*time.Minute)
-	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
 func (f *serveFlags) serverOptions() (o serve.Options, err error) {
@@ -140,15 +130,8 @@ func (f *serveFlags) serverOptions() (o serve.Options, err error) {
 		return o, cli.Usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
 			l.sessions, l.parallel)
 	}
-	o = serve.Options{
-		Temperature: f.temp, Provenance: f.provenance, Strict: f.strict,
-		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, Timeout: l.request,
-		Page: !f.noPage,
-	}
-	if l.queue == 0 {
-		o.Queue = -1
-	}
-	return o, nil
+	return serve.Options{Temperature: f.temp, Parallel: l.parallel, Sessions: l.sessions, Timeout: l.request,
+		Page: true}, nil
 }
 
 func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
@@ -198,9 +181,7 @@ func (f *serveFlags) runServe(ctx context.Context, a *cli.App) error {
 		fmt.Fprintf(a.Stderr, "large model: %s at %s, %s\n", cmp.Or(cli.Harmless(c.Model), "not connected yet"), c.To,
 			extentText(c))
 	}
-	if o.Page {
-		fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.baseURL(), "v1"))
-	}
+	fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.baseURL(), "v1"))
 	fmt.Fprintln(a.Stdout, where.baseURL())
 	return where.serveRequests(ctx, func(o serve.Options) answeringServer { return serve.New(m, o) }, o)
 }
@@ -229,7 +210,7 @@ func (f *serveFlags) openListener(o *serve.Options) (where *listeningServer, who
 	if err != nil {
 		return nil, "", fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
-	return &listeningServer{listener, f.access.cert, f.access.key, f.limits.drain, o.Log}, who, nil
+	return &listeningServer{listener, f.access.cert, f.access.key, drainTime, o.Log}, who, nil
 }
 
 // modelNames returns the names that requests may use for the model: the aliases, and the name of its file without the
@@ -257,6 +238,9 @@ func (f *serveFlags) systemFingerprint(m *pilotfish.Model) (string, error) {
 	}
 	return fmt.Sprintf("fp_%.12s_%s_%.20s", file, backend, version), nil
 }
+
+// drainTime is how long answers may take to finish after a signal: what supervisors of services wait at least.
+const drainTime = 30 * time.Second
 
 // listeningServer is a server on its address.
 type listeningServer struct {
@@ -343,7 +327,7 @@ func (s *listeningServer) drainAnswers(server answeringServer, web *http.Server)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
 	defer cancel()
 	if err := server.Drain(ctx); err != nil {
-		s.log.Warn("answers were cut off, as the limit drain was over")
+		s.log.Warn("answers were cut off: they took longer than the time to finish")
 	}
 	const patience = time.Second // time to send finished answers
 	last, stop := context.WithTimeout(context.Background(), patience)

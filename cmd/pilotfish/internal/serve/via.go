@@ -20,7 +20,6 @@ type viaFlags struct {
 	set     *pflag.FlagSet
 	route   group.RouteFlags
 	gateway group.GatewayFlags
-	mode    string
 }
 
 func (v *viaFlags) registerFlags(p *pflag.FlagSet) {
@@ -29,7 +28,6 @@ func (v *viaFlags) registerFlags(p *pflag.FlagSet) {
 	v.gateway.Register(p)
 	v.route.RegisterVerify(p)
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
-	cli.Add(p, "mode", &v.mode, "pipelined")
 }
 
 // parseDialOptions checks all flags of the route, before the model is opened.
@@ -55,7 +53,7 @@ func (v *viaFlags) connectGateway(
 	if !v.set.Changed("cloud") {
 		return nil, func() {}, nil
 	}
-	r, err := v.route.Routed(v.mode)
+	r, err := v.route.Routed()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,4 +1,4 @@
-package group
+package routing
 
 import (
 	"fmt"
@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
-	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -56,10 +53,10 @@ func newAutoNumber(to *int, auto int) *numberFlag {
 	return &numberFlag{to, map[string]int{"auto": auto}, 1, maxNumber}
 }
 
-// LookupOff is the value of --lookup that turns it off, in the form of the engine, in which 0 is auto.
-const LookupOff = -1
+// lookupOff turns guesses from repetitions off.
+const lookupOff = -1
 
-// AddLookup adds --lookup. Its default is the current value.
-func AddLookup(p *pflag.FlagSet, to *int) {
-	cli.AddValue(p, "lookup", &numberFlag{to, map[string]int{"auto": 0, "off": LookupOff}, 2, engine.MostLookup})
+// newLookupNumber returns the flag of the maximum number of tokens in a pass with guesses.
+func newLookupNumber(to *int) *numberFlag {
+	return &numberFlag{to, map[string]int{"auto": 0, "off": lookupOff}, 2, engine.MostLookup}
 }
