@@ -195,13 +195,13 @@ func TestAdoptSplit(t *testing.T) {
 	require.NoError(t, adopt("150", "unknown"))
 	table, _ = ladders()
 	assert.NotContains(t, table, "demo")
-	assert.Contains(t, table, "\n|small alone|0.0% (0.0 to 79.3)||0.0%|0.0%|0.0%|0 of 1|0.0|1|\n")
+	assert.Contains(t, table, "\n|small alone|0.0% (0.0–79.3)||0.0%|0.0%|0.0%|0 of 1|0.0|1|\n")
 	assert.ErrorContains(t, adopt("151", "unknown"), `need a program of a known revision, not "unknown"`)
 	require.NoError(t, adopt("151", strings.Repeat("a", 40)))
 	table, list = ladders()
 	assert.Regexp(t, `(?s)\*\*gsm8k test\*\*, 1 questions.*\*\*gsm8k development\*\*, 1 questions`, table)
 	for _, line := range []string{"\n|29 November 2026|aaaaaaaaaaaa|gsm8k test|never|\n",
-		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo |never, never verified 0,"} {
+		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo |never, verified 0,"} {
 		assert.Contains(t, list, line)
 	}
 }
@@ -397,9 +397,9 @@ func TestHeadline(t *testing.T) {
 		read("mbpp", "test", "never", "judge 0.9", "judge 5%", "always"),
 		read("everyday", "", "never", "judge 1", "always"),
 	})
-	assert.Equal(t, "|---|---|---|---|---|---|\n| gsm8k test, 4 | 25.0% (4.6 to 69.9) | 75.0% (30.1 to 95.4) | "+
-		"0.9: 50.0% (15.0 to 85.0) | 25.0% | 0.50 (0.00 to 1.00) |\n| mbpp test, 4 | 25.0% (4.6 to 69.9) | "+
-		"100.0% (51.0 to 100.0) | 5%: 75.0% (30.1 to 95.4) | 0.0% | 0.67 (0.00 to 1.00) |\n",
+	assert.Equal(t, "|---|---|---|---|---|---|\n| gsm8k test, 4 | 25.0% (4.6–69.9) | 75.0% (30.1–95.4) | "+
+		"0.9: 50.0% (15.0–85.0) | 25.0% | 0.50 (0.00–1.00) |\n| mbpp test, 4 | 25.0% (4.6–69.9) | "+
+		"100.0% (51.0–100.0) | 5%: 75.0% (30.1–95.4) | 0.0% | 0.67 (0.00–1.00) |\n",
 		strings.SplitAfterN(m.texts["headline-table"], "\n", 2)[1])
 	flat := func(name string) string { return strings.ReplaceAll(m.texts[name], "\n", " ") }
 	assert.Equal(t, "On 4 test questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B "+
