@@ -208,8 +208,7 @@ func (m *pageContent) addAnswerTables(root string) error {
 			}
 			s := l.Settings
 			fmt.Fprintf(&list, "|%s|%s|%s %s|%s|\n", date.Format("2 January 2006"),
-				shortVersion(l.About.Version), s.Task, s.Split,
-				shortRunName(strings.Join(s.Runs, ", ")))
+				shortVersion(l.About.Version), s.Task, s.Split, shortRunName(strings.Join(s.Runs, ", ")))
 		}
 	}
 	if len(all) > 0 {
