@@ -281,7 +281,7 @@ func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 }
 
 func formatAccuracy(r *eval.RunReport) string {
-	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
+	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*r.Accuracy.Value, 100*r.Accuracy.Low, 100*r.Accuracy.High)
 }
 
 // formatGap formats the part of the distance between both models that a run gains; "" without both.
