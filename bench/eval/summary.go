@@ -100,7 +100,8 @@ func (r *Report) Gain(share float64) string {
 			alone += fmt.Sprintf(", the small model alone %.1f%%", 100*one.Accuracy.Value)
 		case one.Policy == string(router.Always), one.Verify != nil && *one.Verify == 0:
 			large = fmt.Sprintf(", the large one alone %.1f%%", 100*one.Accuracy.Value)
-		case one.Policy != Oracle && one.EscalatedShare <= share && (best == nil || one.Accuracy.Value > best.Accuracy.Value):
+		case one.Policy != Oracle && one.EscalatedShare <= share &&
+			(best == nil || one.Accuracy.Value > best.Accuracy.Value):
 			best = one
 		}
 	}

@@ -36,7 +36,8 @@ func made(question, run, verdict, origins string) Answer {
 // TestGain: the best run within the share, beside each model alone.
 func TestGain(t *testing.T) {
 	run := func(policy string, right, share float64) RunReport {
-		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &stats.Interval{Value: right}, EscalatedShare: share}
+		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &stats.Interval{Value: right},
+			EscalatedShare: share}
 	}
 	r := Report{Runs: []RunReport{run("never", 0.25, 0), run("always", 1, 1), run("margin", 0.5, 0.06),
 		run("entropy", 0.375, 0.01), run("random", 0.875, 0.08), run(Oracle, 1, 0.05)}}
@@ -128,8 +129,8 @@ func TestSummarize(t *testing.T) {
 
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
-	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
-		`"accuracy_high":`, `"escalated_share":0.1875,`,
+	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":{"value":0.75,"low":`,
+		`"high":`, `"escalated_share":0.1875,`,
 		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}

@@ -42,11 +42,11 @@ func scripted() []Answer {
 // answers.
 func TestReportByHand(t *testing.T) {
 	type rates = map[string]float64
-	alone := rates{"cpu_seconds_per_answer": 2}
-	local := rates{"cpu_seconds_per_answer": 2, "passes_per_answer": 7.0 / 5}
+	alone := rates{"cpu_seconds": 2}
+	local := rates{"cpu_seconds": 2, "passes": 7.0 / 5}
 	serial := maps.Clone(local)
-	maps.Copy(serial, rates{"escalated_share": 4.0 / 25, "asks_per_answer": 7.0 / 5, "wasted_per_answer": 7.0 / 5,
-		"exposed_ms_per_answer": 3.0 / 5, "bytes_up_per_escalation": 60.0 / 4, "bytes_down_per_escalation": 12.0 / 4})
+	maps.Copy(serial, rates{"escalated_share": 4.0 / 25, "asks": 7.0 / 5, "wasted": 7.0 / 5,
+		"exposed_ms": 3.0 / 5, "bytes_up": 60.0 / 4, "bytes_down": 12.0 / 4})
 	pipelined := maps.Clone(serial)
 	maps.Copy(pipelined, rates{"hit_rate": 2.0 / 4, "hidden_share": 100.0 / 400})
 	for name, want := range map[string]rates{

@@ -12,7 +12,7 @@ import (
 // Report is the result of one mode. Its JSON format is stable; fields that do not apply are absent.
 type Report struct {
 	Mode       string          `json:"mode"`
-	Variant    int             `json:"variant,omitempty"` // 1, 2, …: distinguishes modes that were measured more than once
+	Variant    int             `json:"variant,omitempty"` // 1, 2, …: of modes that were measured more than once
 	Cell       *Cell           `json:"cell,omitempty"`
 	Answers    int             `json:"answers"`
 	Accuracy   *stats.Interval `json:"accuracy,omitempty"` // share of right answers, with Wilson's interval at 95%
@@ -22,8 +22,8 @@ type Report struct {
 	Sums       draft.Summary   `json:"sums"`                        // figures of all answers
 	// answers with other tokens or origins than with serial; none is guaranteed if no token timed out, here and there
 	Differing *int `json:"differing_from_serial,omitempty"`
-	// with verification and no margin: answers with other tokens than those of the large model alone; none is guaranteed
-	// if no token is unverified
+	// with verification and no margin: answers with other tokens than those of the large model alone; none is
+	// guaranteed if no token is unverified
 	DifferingFromCloud *int     `json:"differing_from_cloud,omitempty"`
 	Bound              *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, by arithmetic
 	Samples            []Sample `json:"samples,omitempty"`  // one per answer, in the order of the rounds
@@ -47,17 +47,17 @@ func (r *Report) Rates() map[string]float64 {
 	add("escalated_share", m.Asks(), float64(s.Cloud), float64(s.Tokens))
 	add("hidden_share", m.Asks() && m.Pipelined(), float64(s.Hidden), float64(s.Wait))
 	add("hit_rate", m.Asks() && m.Pipelined(), float64(s.Hits), float64(s.Answered))
-	add("bytes_up_per_escalation", m.Asks(), float64(s.BytesUp), float64(s.Answered))
-	add("bytes_down_per_escalation", m.Asks(), float64(s.BytesDown), float64(s.Answered))
-	add("asks_per_answer", m.Asks(), float64(s.Asks), n)
-	add("wasted_per_answer", m.Asks(), float64(s.Wasted), n)
-	add("exposed_ms_per_answer", m.Asks(), result.Rounded(s.Exposed), n)
-	add("passes_per_answer", m.Kind != Cloud, float64(s.Passes), n)
+	add("bytes_up", m.Asks(), float64(s.BytesUp), float64(s.Answered))
+	add("bytes_down", m.Asks(), float64(s.BytesDown), float64(s.Answered))
+	add("asks", m.Asks(), float64(s.Asks), n)
+	add("wasted", m.Asks(), float64(s.Wasted), n)
+	add("exposed_ms", m.Asks(), result.Rounded(s.Exposed), n)
+	add("passes", m.Kind != Cloud, float64(s.Passes), n)
 	var used time.Duration
 	for i := range r.Samples {
 		used += r.Samples[i].CPU
 	}
-	add("cpu_seconds_per_answer", used > 0, used.Seconds(), n)
+	add("cpu_seconds", used > 0, used.Seconds(), n)
 	return all
 }
 

@@ -25,7 +25,8 @@ type Sample struct {
 
 func (a *Answer) toSample() Sample {
 	s := Sample{
-		Question: a.Question, Repetition: a.Repetition, Took: a.Took, CPU: a.CPU, Text: a.hashTokens(), Summary: a.Figures,
+		Question: a.Question, Repetition: a.Repetition, Took: a.Took, CPU: a.CPU, Text: a.hashTokens(),
+		Summary: a.Figures,
 	}
 	if len(a.Shown) > 0 {
 		s.FirstToken = a.Shown[0]

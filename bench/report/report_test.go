@@ -234,11 +234,12 @@ func rowsOf(t *Table) string {
 // TestColumns: each figure is in the column of its name, and a column without figures is left out.
 func TestColumns(t *testing.T) {
 	x := func(n float64) *float64 { return &n }
-	mode := outcome.Report{Mode: "verified", Answers: 2, Accuracy: &stats.Interval{Value: 0.03, Low: 0.04, High: 0.05},
-		Time: result.Times{Mean: 7, P50: 8, P90: 9, P99: 10}, Cell: &outcome.Cell{RTT: 11},
+	mode := outcome.Report{Mode: "verified", Answers: 2,
+		Accuracy: &stats.Interval{Value: 0.03, Low: 0.04, High: 0.05},
+		Time:     result.Times{Mean: 7, P50: 8, P90: 9, P99: 10}, Cell: &outcome.Cell{RTT: 11},
 		Bound: x(14), DifferingFromCloud: new(3), Differing: new(0),
-		Sums: draft.Summary{Tokens: 100, Cloud: 6, Wait: 100, Hidden: 18, Hits: 19, Answered: 100, Asks: 40, Timeouts: 22,
-			BytesUp: 2500, BytesDown: 2600, Exposed: 34 * time.Millisecond, Passes: 54, Wasted: 42},
+		Sums: draft.Summary{Tokens: 100, Cloud: 6, Wait: 100e6, Hidden: 18e6, Hits: 19, Answered: 100, Asks: 40,
+			Timeouts: 22, BytesUp: 2500, BytesDown: 2600, Exposed: 34 * time.Millisecond, Passes: 54, Wasted: 42},
 		Samples: []outcome.Sample{{CPU: 46 * time.Second}}}
 	mode.FirstToken, mode.Between = &result.Times{P50: 15, P99: 900}, &result.Times{P50: 901, P99: 16}
 	engine := speed.Report{PromptTokens: 30, PromptTPS: 31, DecodedTokens: 32, GenerationTPS: 33, Share: x(0.34),
@@ -348,8 +349,10 @@ func TestOverRTT(t *testing.T) {
 	for _, c := range []outcome.Cell{{}, {RTT: 9, Trace: "x"}, {RTT: 50}, {RTT: 300}} {
 		for i, name := range []string{"cloud", "a"} {
 			x := []float64{c.RTT, 7}[i]
-			all = append(all, &mode{label: name, Report: outcome.Report{Cell: &c, Accuracy: &stats.Interval{Value: float64(i) / 2},
-				Samples: []outcome.Sample{{Took: time.Duration((x - 1) * 1e6)}, {Question: 1, Took: time.Duration((x + 1) * 1e6)}}}})
+			samples := []outcome.Sample{{Took: time.Duration((x - 1) * 1e6)},
+				{Question: 1, Took: time.Duration((x + 1) * 1e6)}}
+			all = append(all, &mode{label: name, Report: outcome.Report{Cell: &c,
+				Accuracy: &stats.Interval{Value: float64(i) / 2}, Samples: samples}})
 		}
 	}
 	all = withoutTraces(all)

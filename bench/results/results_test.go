@@ -280,7 +280,8 @@ func adoptedStudy(t *testing.T) string {
 		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: &stats.Interval{Value: 0.4 + 0.2*float64(i)},
 			Time: result.Times{P50: float64(100 + i)}, Cell: &outcome.Cell{RTT: 70}}
 		if i > 1 {
-			r.Sums = draft.Summary{Tokens: 1000, Cloud: 31, Answered: 10, BytesUp: 604, BytesDown: 142, Wait: 10, Hidden: 5}
+			r.Sums = draft.Summary{Tokens: 1000, Cloud: 31, Answered: 10, BytesUp: 604, BytesDown: 142,
+				Wait: 10e6, Hidden: 5e6}
 		}
 		line, err := record.Line(r, run)
 		require.NoError(t, err)

@@ -168,6 +168,6 @@ func TestRoutingPaces(t *testing.T) {
 	assert.GreaterOrEqual(t, run("cloud", func(o *Options) { o.RTT = 150 * time.Millisecond }).Time.P50, 150.0)
 	paper := run("paper", func(o *Options) { o.RTT = 40 * time.Millisecond })
 	assert.GreaterOrEqual(t, paper.Time.P50, 5*40.0, "one round trip for each token")
-	assert.GreaterOrEqual(t, paper.Rates()["asks_per_answer"], 5.0)
+	assert.GreaterOrEqual(t, paper.Rates()["asks"], 5.0)
 	assert.Nil(t, paper.Differing)
 }

@@ -133,11 +133,12 @@ func TestKnownTimes(t *testing.T) {
 				assert.InEpsilon(t, want, r.Time.P99, 0.03)
 				if c.mode == "local" {
 					assert.InEpsilon(t, 20, r.Between.P50, 0.01)
-					assert.InEpsilon(t, 31, r.Rates()["passes_per_answer"], 1e-9)
+					assert.InEpsilon(t, 31, r.Rates()["passes"], 1e-9)
 					return
 				}
 				if c.mode == "serial" {
-					assert.InEpsilon(t, 110*float64(len(asked)), r.Rates()["exposed_ms_per_answer"], 0.01, "serial waits for each answer")
+					assert.InEpsilon(t, 110*float64(len(asked)), r.Rates()["exposed_ms"], 0.01,
+						"serial waits for each answer")
 					assert.Zero(t, r.Sums.Hidden)
 				}
 			})

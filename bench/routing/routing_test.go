@@ -124,18 +124,18 @@ func TestRouting(t *testing.T) {
 	alone := reports[1].Sums
 	assert.Equal(t, prompts, alone.Prefilled, "the large model alone reads each prompt once")
 	assert.Equal(t, alone.Decoded, alone.Tokens)
-	assert.Greater(t, float64(reports[2].Sums.Prefilled), reports[2].Rates()["asks_per_answer"]*float64(alone.Prefilled),
+	assert.Greater(t, float64(reports[2].Sums.Prefilled), reports[2].Rates()["asks"]*float64(alone.Prefilled),
 		"paper reads the whole text each time")
 	for _, r := range reports[3:] {
 		assert.Zero(t, *r.Differing, r.Mode)
 		assert.Zero(t, r.Sums.Timeouts, r.Mode)
-		assert.GreaterOrEqual(t, r.Rates()["asks_per_answer"], reports[3].Rates()["asks_per_answer"], "without deadlines all are sent")
+		assert.GreaterOrEqual(t, r.Rates()["asks"], reports[3].Rates()["asks"], "without deadlines all are sent")
 		assert.InDelta(t, reports[3].Rates()["escalated_share"], r.Rates()["escalated_share"], 1e-9)
-		assert.Positive(t, r.Rates()["bytes_up_per_escalation"])
-		assert.Less(t, r.Rates()["bytes_up_per_escalation"], reports[2].Rates()["bytes_up_per_escalation"], "less than the whole text as JSON")
+		assert.Positive(t, r.Rates()["bytes_up"])
+		assert.Less(t, r.Rates()["bytes_up"], reports[2].Rates()["bytes_up"], "less than the whole text as JSON")
 	}
 	assert.Contains(t, reports[5].Rates(), "hit_rate")
-	assert.Greater(t, reports[3].Time.Mean, reports[3].Rates()["asks_per_answer"]*6, "serial waits for each answer")
+	assert.Greater(t, reports[3].Time.Mean, reports[3].Rates()["asks"]*6, "serial waits for each answer")
 	await(func() bool { return runtime.NumGoroutine() <= before+8 }) // the pools of the engines stay
 }
 
@@ -164,7 +164,7 @@ func TestRoutingCounts(t *testing.T) {
 				}
 				assert.Equal(t, share, r.Rates()["escalated_share"], r.Mode)
 				assert.InDelta(t, timeouts, r.Sums.Timeouts, 2, "%s: not counting end tokens", r.Mode)
-				for _, of := range []string{"bytes_up_per_escalation", "bytes_down_per_escalation"} {
+				for _, of := range []string{"bytes_up", "bytes_down"} {
 					assert.Equal(t, c.answered, r.Rates()[of] > 0, r.Mode)
 				}
 				_, hidden := r.Rates()["hidden_share"]

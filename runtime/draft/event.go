@@ -204,8 +204,8 @@ type Summary struct {
 	// Set by the engine.
 	PromptTokens int           `json:"prompt_tokens"`            // tokens of the prompt
 	ReusedTokens int           `json:"reused_tokens,omitempty"`  // of these, known from before
-	Thought      int           `json:"thought_tokens,omitempty"` // tokens of a thought before the answer, with its marks
-	RanAhead     int           `json:"ran_ahead,omitempty"`      // tokens that a GPU began before they were certain to follow
+	Thought      int           `json:"thought_tokens,omitempty"` // tokens of a thought, marks included
+	RanAhead     int           `json:"ran_ahead,omitempty"`      // tokens that a GPU began before they were certain
 	RanInVain    int           `json:"ran_in_vain,omitempty"`    // how often such a token did not follow
 	PromptTime   time.Duration `json:"prompt_ms,omitempty"`      // from the call until the first token was known
 	DecodeTime   time.Duration `json:"decode_ms,omitempty"`      // from then on

@@ -30,7 +30,7 @@ func TestDemoCounts(t *testing.T) {
 	for _, r := range demo("--rtt", "300ms", "--deadline", "5ms") {
 		assert.Zero(t, r.Rates()["escalated_share"], r.Mode)
 		assert.Positive(t, r.Sums.Timeouts)
-		for _, of := range []string{"hidden_share", "hit_rate", "bytes_up_per_escalation", "bytes_down_per_escalation"} {
+		for _, of := range []string{"hidden_share", "hit_rate", "bytes_up", "bytes_down"} {
 			assert.NotContains(t, r.Rates(), of, r.Mode)
 		}
 	}

@@ -59,7 +59,8 @@ func TestRunReport(t *testing.T) {
 	assert.Contains(t, report(), "0 of 0 tokens that the small model drafted were accepted, k = 0.0 in 0 passes; ")
 
 	f.model.Large, route.Cloud = "", new(pilotfish.Gateway)
-	s.Routing = draft.Summary{PromptTokens: 12, PromptTime: s.PromptTime, Escalations: 7, Known: 2, Unasked: 1, Answered: 3, Asks: 8, BytesUp: 700, BytesDown: 80,
+	s.Routing = draft.Summary{PromptTokens: 12, PromptTime: s.PromptTime, Escalations: 7, Known: 2, Unasked: 1,
+		Answered: 3, Asks: 8, BytesUp: 700, BytesDown: 80,
 		Wait: 900 * time.Millisecond, Hidden: 400 * time.Millisecond, Exposed: 600 * time.Millisecond}
 	e.Routed = new(event.Routed)
 	const line = "4 of 9 tokens from the large model, 600 ms waited\n"
