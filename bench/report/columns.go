@@ -157,7 +157,7 @@ func runColumns() []column {
 		{"replaced", "replaced_share", formatPercent, "share of the tokens that are not the small model's choice"},
 		{"read", "read_per_answer", formatNonzero,
 			"tokens of the answer that the large model reads, to its last question"},
-		{"asks", "asks", formatDecimal, "questions to the large model per answer"},
+		{"asks", "asks_per_answer", formatDecimal, "questions to the large model per answer"},
 		{"known", "known_per_answer", formatNonzero, "tokens per answer that were known from other answers"},
 		{"turned", "turned_per_answer", formatNonzero, "the small model's tokens that were replaced, per answer"},
 		{"tokens", "tokens_per_answer", formatDecimal, "per answer"},

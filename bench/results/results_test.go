@@ -316,8 +316,8 @@ func TestWrite(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "docs/study/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"\n| local | 40.0% |  | 100 |  |  |  |\n",
-		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% | 60.4 | 14.2 |\n",
+		"\n| local | 40.0% |  | 100 |  |  |  |  |\n",
+		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% | 0.0% | 60.4 | 14.2 |\n",
 		"\n`x`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; " +
 			"load in the minute before: 0.2.\n",
 	} {

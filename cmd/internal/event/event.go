@@ -70,7 +70,8 @@ type Routed struct {
 	// how the gateway's model checks the tokens before a question: exact (all of them) or none; absent if there never
 	// was a connection
 	Audit     string   `json:"audit,omitempty"`
-	Verify    *float64 `json:"verify,omitempty"` // the margin in nats, with --verify
+	Verify    *float64 `json:"verify,omitempty"`   // the margin in nats, with --verify
+	Verified  bool     `json:"verified,omitempty"` // the large model verified the tokens before they were shown
 	Policy    string   `json:"policy,omitempty"`
 	Promise   string   `json:"promise,omitempty"`   // promise about the share: certified, or balance (over all answers)
 	Budget    float64  `json:"budget,omitempty"`    // promised share

@@ -117,7 +117,7 @@ func (o *runOutput) newSummary(ctx context.Context, err error) event.Summary {
 		e.Seed = &o.f.answer.Seed
 	}
 	if w := o.watch; w != nil {
-		e.Routed = new(event.Routed)
+		e.Routed = &event.Routed{Verified: s.Verified}
 		if v := o.f.route.Verify; v.On {
 			e.Verify = &v.Nats
 		}
