@@ -24,7 +24,7 @@ func TestRoutingFigures(t *testing.T) {
 	reports := []outcome.Report{{
 		Mode: "pipelined-2", Answers: 40, Accuracy: &stats.Interval{Value: 0.9, Low: 0.77, High: 0.961},
 		Time: result.Times{Mean: 111, P50: 101.6, P90: 190.4}, Differing: new(0), DifferingFromCloud: new(4),
-		Sums: draft.Summary{Tokens: 1000, Cloud: 42, Asks: 96, Answered: 50, Hits: 31, Wait: 100, Hidden: 51,
+		Sums: draft.Summary{Tokens: 1000, Cloud: 42, Asks: 96, Answered: 50, Hits: 31, Wait: 100e6, Hidden: 51e6,
 			Timeouts: 3, Unverified: 6},
 	}}
 	reports[0].Cell = &outcome.Cell{RTT: 7}
