@@ -286,7 +286,7 @@ func shortRunName(names string) string {
 }
 
 func formatAccuracy(r *eval.RunReport) string {
-	return fmt.Sprintf("%.1f%% (%.1f–%.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
+	return fmt.Sprintf("%.1f%% (%.1f–%.1f)", 100*r.Accuracy.Value, 100*r.Accuracy.Low, 100*r.Accuracy.High)
 }
 
 // formatGap formats the part of the distance between both models that a run gains; "" without both.

@@ -12,11 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
 const root = "../.."
@@ -275,10 +277,11 @@ func adoptedStudy(t *testing.T) string {
 		Machine: record.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
-		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
+		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: &stats.Interval{Value: 0.4 + 0.2*float64(i)},
 			Time: result.Times{P50: float64(100 + i)}, Cell: &outcome.Cell{RTT: 70}}
 		if i > 1 {
-			r.EscalatedShare, r.BytesUp, r.BytesDown, r.HiddenShare = new(0.031), new(60.4), new(14.2), new(0.5)
+			r.Sums = draft.Summary{Tokens: 1000, Cloud: 31, Answered: 10, BytesUp: 604, BytesDown: 142,
+				Wait: 10e6, Hidden: 5e6}
 		}
 		line, err := record.Line(r, run)
 		require.NoError(t, err)
@@ -313,8 +316,8 @@ func TestWrite(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "docs/study/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"\n| local | 40.0% |  | 100 |  |  |  |\n",
-		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% | 60.4 | 14.2 |\n",
+		"\n| local | 40.0% |  | 100 |  |  |  |  |\n",
+		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% | 0.0% | 60.4 | 14.2 |\n",
 		"\n`x`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; " +
 			"load in the minute before: 0.2.\n",
 	} {
@@ -420,11 +423,11 @@ func TestHeadline(t *testing.T) {
 // TestTimes: the gain in time and in the server's work over 100 ms: reading 4 ms a token, and 40 ms for each of its
 // own.
 func TestTimes(t *testing.T) {
-	line := func(mode string, rtt, prefilled, decoded, mean, p50 float64) string {
+	line := func(mode string, rtt float64, prefilled, decoded int, mean, p50 float64) string {
 		b, err := record.Line(outcome.Report{
 			Mode: mode, Answers: 9, Cell: &outcome.Cell{RTT: rtt, CloudMS: 40, EdgeTPS: 60},
-			Time:        result.Times{Mean: mean, P50: p50},
-			CloudTokens: &outcome.CloudTokens{Prefilled: prefilled, Decoded: decoded}}, record.Run{Measurement: "x"})
+			Time: result.Times{Mean: mean, P50: p50},
+			Sums: draft.Summary{Prefilled: 9 * prefilled, Decoded: 9 * decoded}}, record.Run{Measurement: "x"})
 		require.NoError(t, err)
 		return string(b)
 	}
