@@ -140,8 +140,8 @@ func failures() map[string]engineFault {
 		return r.URL.Path == "/generate" && !bytes.Contains(b, []byte("-trial-"))
 	}
 	return map[string]engineFault{
-		"500 after a context that is too long": {failingAfter(strings.Repeat("0,", 500), true, generate), "too long", Fail,
-			"after a context that was too long: "},
+		"500 after a context that is too long": {failingAfter(strings.Repeat("0,", 500), true, generate), "too long",
+			Fail, "after a context that was too long: "},
 		"500 after an audit": {failingAfter(`"logprob_start_len":-1`, false, generate), "audit", Fail, "500"},
 		"500 for some questions": {faulty(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			fails := r.URL.Path == "/generate" && asked.Add(1)%50 == 0
