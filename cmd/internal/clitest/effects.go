@@ -138,20 +138,14 @@ func WithCloud(token, net string, lines map[string]string) map[string]string {
 		"--cloud i:2":           "address=i:2",
 		"--pin " + OnePin(3):    "Dial.Pin=" + OnePin(3),
 		"--token-file " + token: "Dial.Token=sesame",
-		"--no-resume":           "Dial.TicketFolder=",
 		"--policy entropy":      "Router.Policy=entropy",
 		"--threshold 0.25":      "Router.Budget=; Router.Policy=margin; Router.Threshold=0.25",
 		"--budget 0.2":          "Router.Budget=0.2",
 		"--router " + net:       "Router.Policy=learned",
-		"--branches 3":          "Route.Branches=3",
-		"--window 5":            "Route.Window=5",
-		"--inflight 7":          "Route.InFlight=7",
 		"--deadline 2s":         "Route.Deadline=2s",
 		"--deadline off":        "Route.Deadline=-1ns",
-		"--ahead 8":             "Route.Ahead=8",
 		"--verify 0":            "Route.Verify=true; Router.Budget=; Router.Policy=never",
 		"--verify 0.5":          "Route.Margin=0.5; Route.Verify=true; Router.Budget=; Router.Policy=never",
-		"--mode serial":         "Route.Serial=true",
 	})
 	return lines
 }

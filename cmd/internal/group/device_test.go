@@ -58,10 +58,6 @@ func TestDevice(t *testing.T) {
 	require.NoError(t, new(GatewayFlags).Remember(&cli.App{}, &o))
 	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal())
 	assert.NotEmpty(t, o.TicketFolder)
-	o = pilotfish.DialOptions{}
-	require.NoError(t, (&GatewayFlags{Forget: true}).Remember(&cli.App{}, &o))
-	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal(), "tickets are deleted, the device is not")
-	assert.Empty(t, o.TicketFolder)
 
 	configFolder(t)
 	other, err := loadDevice(&cli.App{})

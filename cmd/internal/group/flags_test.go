@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,28 +41,6 @@ func written(t *testing.T, text string) string {
 	return path
 }
 
-// TestDraftingOfFlags: each flag of drafting reaches the setting of its name, in both forms of settings.
-func TestDraftingOfFlags(t *testing.T) {
-	var f RouteFlags
-	parsed(t, "", f.RegisterMeasured)
-	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Audit: true}, f.Draft())
-	assert.Equal(t, pilotfish.Route{Branches: engine.AutoBranches, Window: 32, InFlight: 4},
-		f.Route("pipelined"))
-	parsed(t, "--branches 2 --window 3 --inflight 5 --deadline 7s --ahead 9 --verify-every 11 "+
-		"--no-audit --no-warm", f.RegisterMeasured)
-	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
-		VerifyEvery: 11, Warm: -1}, f.Draft())
-	want := pilotfish.Route{Serial: true, Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
-		Warm: -1}
-	assert.Equal(t, want, f.Route("serial"))
-	want.Serial, want.Verify, want.Margin, want.VerifyEvery = false, true, 0.5, 11
-	f.Verify = Margin{On: true, Nats: 0.5}
-	assert.Equal(t, want, f.Route("pipelined"))
-	f = RouteFlags{}
-	parsed(t, "--verify-every 11", func(p *pflag.FlagSet) { f.RegisterMeasured(p); f.RegisterVerify(p) })
-	assert.Equal(t, 11, f.Route("pipelined").VerifyEvery, "the default policy verifies")
-}
-
 // TestPoliciesOfFlags: the options of a router, without those that have no effect with the policy.
 func TestPoliciesOfFlags(t *testing.T) {
 	file, err := engine.ReadRouter(clitest.DemoFile("router.gguf"))
@@ -77,7 +54,7 @@ func TestPoliciesOfFlags(t *testing.T) {
 		"--policy learned --router /no/one": "/no/one",
 	} {
 		var f RouteFlags
-		parsed(t, line, f.RegisterMeasured)
+		parsed(t, line, f.Register)
 		o, err := f.Router(own.Bytes())
 		if want != "" {
 			assert.ErrorContains(t, err, want, line)
@@ -95,7 +72,7 @@ func TestPoliciesOfFlags(t *testing.T) {
 // TestMeasuredVerify: commands that measure routing do not take the policy of answers.
 func TestMeasuredVerify(t *testing.T) {
 	var f RouteFlags
-	parsed(t, "--policy verify --budget 0.1", f.RegisterMeasured)
+	parsed(t, "--policy verify --budget 0.1", f.Register)
 	_, err := f.Router(nil)
 	assert.ErrorContains(t, err, "give --modes verified:3")
 }
@@ -228,14 +205,10 @@ func TestEnginesOfFlags(t *testing.T) {
 		u := new(UpstreamFlags)
 		return u, u.Check(parsed(t, line, u.Register))
 	}
-	u, err := check("--upstream http://a --upstream http://b --tokenizer t --engine model=m,parallel=4096,wait=3s " +
-		"--engine key-file=" + key)
+	u, err := check("--upstream http://a --upstream http://b --tokenizer t --engine model=m --engine key-file=" + key)
 	require.NoError(t, err)
 	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a", "http://b"}, Model: "m",
-		Parallel: 4096, Patience: 3 * time.Second, Key: "secret"}, u.O)
-	u, err = check("--upstream http://a --tokenizer t")
-	require.NoError(t, err)
-	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a"}, Patience: 2 * time.Minute}, u.O)
+		Patience: enginePatience, Key: "secret"}, u.O)
 	_, err = check("")
 	assert.NoError(t, err)
 	const one = "--upstream http://a --tokenizer t "

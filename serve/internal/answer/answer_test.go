@@ -63,7 +63,7 @@ func (p *play) Generate(_ context.Context, _ []int32, s terms.Settings) iter.Seq
 		}
 	}
 	shown, held, _ := strings.Cut(text, "|")
-	p.now = pilotfish.Stats{ReusedTokens: 5 + len(p.asked), CloudTokens: 2, Routing: pilotfish.Routing{Asks: 3},
+	p.now = pilotfish.Stats{CloudTokens: 2, Routing: pilotfish.Routing{Asks: 3, ReusedTokens: 5 + len(p.asked)},
 		Receipt: pilotfish.Receipt{Bytes: 1}}
 	return func(yield func(pilotfish.Token, error) bool) {
 		kind := ""
@@ -243,8 +243,8 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 	}
 	assert.Equal(t, c.schemas, schemas)
 	n := len(c.texts)
-	assert.Equal(t, pilotfish.Stats{Stop: a.Total.Stop, ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score],
-		CloudTokens: 2 * n, Routing: pilotfish.Routing{Asks: 3 * n}, Receipt: pilotfish.Receipt{Bytes: n}}, a.Total)
+	assert.Equal(t, pilotfish.Stats{Stop: a.Total.Stop, CloudTokens: 2 * n, Routing: pilotfish.Routing{Asks: 3 * n,
+		ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score]}, Receipt: pilotfish.Receipt{Bytes: n}}, a.Total)
 }
 
 // TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.

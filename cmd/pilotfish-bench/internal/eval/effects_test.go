@@ -67,7 +67,7 @@ func TestUsualPolicies(t *testing.T) {
 // TestEvalSettings: the log of answers has each flag that answers depend on, so that it does not mix answers.
 func TestEvalSettings(t *testing.T) {
 	small, large := clitest.TinyModel(t, "q8_0"), clitest.TinyModel(t, "f16")
-	const elsewhere = "model large cloud pin token-file no-resume threads huge-pages backend data " +
+	const elsewhere = "model large cloud pin token-file threads huge-pages backend data " +
 		"split questions shots router run-code out html json"
 	usual := "--model " + small + " --large " + large + " --policy margin --threshold 0.5"
 	clitest.Effects(t, usual, elsewhere, map[string]string{

@@ -307,14 +307,10 @@ func TestCalibrateGateway(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--router", net, "--data", clitest.DemoData(t, 20), "-o", out, "-n", "48",
 		"--policy", "learned", "--threshold", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin,
-		"--token-file", secret,
-		"--no-resume", "--json"}
+		"--token-file", secret, "--json"}
 	steps, last, _ := calibrated(t, cli.ExitDone, args...)
 	assert.Empty(t, last.Certificate.Large, "a gateway sends no fingerprint")
 	assert.NotEmpty(t, last.Certificate.LargeName)
-	cache, err := os.UserCacheDir()
-	require.NoError(t, err)
-	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
 	local := slices.Concat([]string{"-m", small, "--large", large, "--json"}, args[2:16])
 	here, _, _ := calibrated(t, cli.ExitDone, local...)
 	assert.Equal(t, here[0].Escalated, steps[0].Escalated)

@@ -55,11 +55,6 @@ func TestPairFlags(t *testing.T) {
 	assert.Equal(t, "sesame", o.Token)
 	require.NoError(t, p.Gateway.Remember(new(cli.App), &o))
 	assert.NotEmpty(t, o.TicketFolder)
-	p = parse("--cloud", "127.0.0.1:1", "--no-resume")
-	o, err = p.Gateway.Parse(new(cli.App))
-	require.NoError(t, err)
-	require.NoError(t, p.Gateway.Remember(new(cli.App), &o))
-	assert.Empty(t, o.TicketFolder)
 }
 
 // collected returns the output of `router collect --json` for a new file, its settings, and stderr.

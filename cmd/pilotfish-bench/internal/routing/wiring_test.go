@@ -160,6 +160,35 @@ func TestRoutingOptions(t *testing.T) {
 	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline")
 }
 
+// TestNumbersOfDrafting: each value of a flag is what it says and is printed in a form that the flag accepts again; a
+// refused one changes nothing.
+func TestNumbersOfDrafting(t *testing.T) {
+	for kind, c := range map[string]struct {
+		want    map[string]int
+		refused []string
+	}{
+		"auto|N":     {map[string]int{"auto": -9, "1": 1, "65": 65}, []string{"0", "-9", "1.5", "off", "", "1048577"}},
+		"auto|off|N": {map[string]int{"auto": 0, "off": -1, "2": 2, "8": 8}, []string{"1", "9", "0", "-1", "on", ""}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			n := 5
+			v := newLookupNumber(&n)
+			if kind == "auto|N" {
+				v = newAutoNumber(&n, -9)
+			}
+			assert.Equal(t, kind, v.Type())
+			for text, want := range c.want {
+				require.NoError(t, v.Set(text), text)
+				for _, wrong := range c.refused {
+					assert.ErrorContains(t, v.Set(wrong), "give auto", wrong)
+				}
+				assert.Equal(t, want, n, "not changed by what is refused")
+				assert.Equal(t, text, v.String())
+			}
+		})
+	}
+}
+
 // TestCertifiedThreshold: without a threshold and without a budget a router is used at the threshold of its
 // certificate, and models of the user ask for at most 7% of the tokens.
 func TestCertifiedThreshold(t *testing.T) {

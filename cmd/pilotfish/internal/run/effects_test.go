@@ -24,8 +24,7 @@ func runEffects(t *testing.T, token, net string) map[string]string {
 	return map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
-			"Route.Audit=true; Route.Branches=-1; " +
-			"Route.InFlight=4; Route.Window=32; Router.Budget=0.07; Router.Policy=verify; address=h:1; answers=m; " +
+			"Route.Audit=true; Route.Branches=-1; Router.Budget=0.07; Router.Policy=verify; address=h:1; answers=m; " +
 			"promise=balance; promised=0.07",
 
 		"--threads 3":      "Model.Threads=3",
@@ -43,29 +42,17 @@ func runEffects(t *testing.T, token, net string) map[string]string {
 		"--logit-bias 3=-1":          "Answer.LogitBias=map[3:-1]",
 		`--json-schema {"a":1}`:      "Answer.Complete=true; Answer.Schema=[123 34 97 34 58 49 125]",
 		"--logprobs 3 --json":        "Answer.Top=3",
-		"--lookup off":               "Answer.Lookup=-1",
-		"--lookup 4":                 "Answer.Lookup=4",
 		"--cloud i:2":                "address=i:2",
 		"--pin " + clitest.OnePin(3): "Dial.Pin=" + clitest.OnePin(3),
 		"--token-file " + token:      "Dial.Token=sesame",
-		"--no-resume":                "Dial.TicketFolder=",
-		"--mode serial":              "Route.Serial=true",
-		"--branches 3":               "Route.Branches=3",
-		"--window 5":                 "Route.Window=5",
-		"--inflight 7":               "Route.InFlight=7",
 		"--deadline 2s":              "Route.Deadline=2s",
 		"--deadline off":             "Route.Deadline=-1ns",
 		"--deadline 0":               "Route.Deadline=-1ns",
-		"--ahead 8":                  "Route.Ahead=8",
-		"--no-audit":                 "Route.Audit=",
-		"--no-warm":                  "Route.Warm=-1",
 		"--explain":                  "Route.Explain=true",
 		"--verify 0":                 "Route.Verify=true" + unbound,
 		"--verify 0.5":               "Route.Margin=0.5; Route.Verify=true" + unbound,
 
-		"--verify 0 --policy margin --verify-every 5": "Route.Verify=true; Route.VerifyEvery=5; Router.Policy=margin",
-		"--verify-every 5":                            "Route.VerifyEvery=5",
-		"--show-unverified":                           "Route.Preview=true",
+		"--show-unverified": "Route.Preview=true",
 
 		"--policy entropy": "Router.Policy=entropy",
 		"--policy always":  "Router.Budget=; Router.Policy=always; promise=",

@@ -55,7 +55,7 @@ func TestWatchOf(t *testing.T) {
 		"--deadline off": {patient: true}, "--deadline 1h": {},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+line)
-		w := f.newWatch(nil, f.route.Drafting.Deadline)
+		w := f.newWatch(nil, f.route.Deadline)
 		assert.Equal(t, want, watch{w.alone, w.patient}, line)
 	}
 }

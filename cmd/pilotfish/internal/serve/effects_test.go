@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
@@ -24,11 +23,10 @@ func serveEffects(t *testing.T, keys string) map[string]string {
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	return map[string]string{
-		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
-			"Names=[m]; Route.Branches=-1; Route.InFlight=4; " +
-			"Route.Window=32; Router.Budget=0.07; Router.Policy=verify; " +
+		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
+			"Names=[m]; Route.Branches=-1; Router.Budget=0.07; Router.Policy=verify; " +
 			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; " +
-			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Temperature=1; Server.Timeout=10m0s; " +
+			"Server.Page=true; Server.Parallel=4; Server.Temperature=1; Server.Timeout=10m0s; " +
 			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
 
 		"--threads 3":         "Model.Threads=3",
@@ -38,18 +36,11 @@ func serveEffects(t *testing.T, keys string) map[string]string {
 		"--huge-pages off":    "Model.HugePages=off",
 		"--alias a --alias b": "Names=[a b m]",
 		"--temp 0.5":          "Server.Temperature=0.5",
-		"--provenance":        "Server.Provenance=true",
-		"--strict":            "Server.Strict=true",
-		"--no-page":           "Server.Page=",
 		"--parallel 3":        "Server.Parallel=3",
 		"--kv-folder kv":      "folder=kv",
 		"--limit kv-folder-bytes=9 --kv-folder kv": "folder=kv; folderBytes=9",
-		"--limit queue=0":                          "Server.Queue=-1",
-		"--limit queue=9":                          "Server.Queue=9",
-		"--limit drain=0s":                         "Drain=",
 		"--limit sessions=7":                       "Server.Sessions=7",
 		"--limit request-timeout=9s":               "Server.Timeout=9s",
-		"--limit drain=9s":                         "Drain=9s",
 		"--listen [::1]:9":                         "Server.Hosts=[localhost 127.0.0.1 ::1 ::1]; listen=[::1]:9",
 		"--listen 0.0.0.0:9 --open":                "Server.Hosts=; listen=0.0.0.0:9",
 		"--api-key-file " + keys:                   "Server.Keys=[0123456789abcdef fedcba9876543210]",
@@ -82,7 +73,7 @@ func TestServeEffects(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, dial.Device)
 		dial.Device = [len(dial.Device)]byte{}
-		route, err := f.via.route.Routed(f.via.mode)
+		route, err := f.via.route.Routed()
 		require.NoError(t, err)
 		require.NotNil(t, route.Router)
 		route.Router = nil
@@ -98,10 +89,9 @@ func TestServeEffects(t *testing.T) {
 			Router         router.Options
 			folder, listen string
 			folderBytes    int64
-			Drain          time.Duration
 			address        string
 		}{Server: o, Names: f.modelNames(), Model: model, Dial: dial, Route: route, Router: by, folder: f.limits.folder,
-			folderBytes: f.limits.folderBytes, Drain: f.limits.drain, listen: f.listen, address: f.via.gateway.Address}
+			folderBytes: f.limits.folderBytes, listen: f.listen, address: f.via.gateway.Address}
 	})
 }
 
