@@ -37,7 +37,7 @@ const heldCommands = `
 1 cloud -m BAD --listen LOCAL
 1 cloud -m MODEL --listen LOCAL --slots 1
 0 cloud -m MODEL --listen LOCAL --check-config
-1 cloud --upstream NOBODY --engine wait=1ms --tokenizer MODEL --listen LOCAL
+1 cloud --upstream NOBODY --tokenizer BAD --listen LOCAL
 1 cloud check NOBODY --tokenizer MODEL
 0 run -m MODEL --large MODEL -n 2 x
 1 chat -m MODEL --large MODEL -n 2

@@ -40,7 +40,7 @@ func TestSettingsTogether(t *testing.T) {
 		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--large l", ""},
 		{"backend: soft:check\nkv: f16", "", "--exact=false", "backend=soft:check kv=f16"},
 		{"kv: f16\nthreads: 2", "", "--exact", "threads=2"},
-		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode serial",
+		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--stats",
 			"cloud=a:1 pin=" + pin + " policy=margin"},
 		{"cloud: a:1\nbudget: 0.1", "", "--threshold 0.5", "cloud=a:1"},
 		{"cloud: a:1\nbudget: 0.1", "THRESHOLD=0.5", "", "cloud=a:1 threshold=0.5"},

@@ -75,18 +75,18 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 		})
 	})
 	assert.Greater(t, n, 20)
-	file := clitest.ConfigFileOf(t, "limit: {questions: 5}\nupstream: [\"1:a\", \"2:b\"]\nmodel: m.gguf\n")
+	file := clitest.ConfigFileOf(t, "limit: {devices: 5}\nupstream: [\"1:a\", \"2:b\"]\nmodel: m.gguf\n")
 	t.Setenv("PILOTFISH_CLOUD_CONFIG", file)
 	f, err := loaded(t)
 	require.NoError(t, err)
-	assert.Equal(t, 5, f.limits.o.MaxAsks, "the environment may name the file")
+	assert.Equal(t, 5, f.limits.o.MaxConns, "the environment may name the file")
 	assert.Equal(t, []string{"1:a", "2:b"}, f.upstream.O.URLs)
 	assert.Equal(t, "m.gguf", f.model.Path)
-	f, err = loaded(t, "--limit", "questions=6", "--config",
-		clitest.ConfigFileOf(t, "limit: {questions: 5, sessions: 7}\n"))
+	f, err = loaded(t, "--limit", "devices=6", "--config",
+		clitest.ConfigFileOf(t, "limit: {devices: 5, memory: 7}\n"))
 	require.NoError(t, err)
-	assert.Equal(t, 6, f.limits.o.MaxAsks, "each option by itself")
-	assert.Equal(t, 7, f.limits.o.MaxSessions)
+	assert.Equal(t, 6, f.limits.o.MaxConns, "each option by itself")
+	assert.Equal(t, 7, f.limits.o.MaxTokens)
 	t.Setenv("PILOTFISH_CLOUD_UPSTREAM", "3:c,4:d")
 	t.Setenv("PILOTFISH_CLOUD_QUESTION", "7")
 	t.Setenv("PILOTFISH_CLOUD_CHECK_CONFIG", "true")
@@ -100,13 +100,13 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 func TestConfigRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"slots: 5\nslot: 6":                      `:2: "slot" is no setting`,
-		"limit: {questions: many}":               `:1: --limit: questions "many" is not a whole number`,
+		"limit: {devices: many}":                 `:1: --limit: devices "many" is not a whole number`,
 		"slots: [1, 2]":                          ":1: slots has one value",
 		"slots:":                                 ":1: slots: write a value",
 		"upstream: [a, [b]]":                     ":1: upstream: write a value",
 		"upstream:\n  - a\n  - [b]":              ":3: upstream: write a value",
-		"limit:\n  sessions: 5\n  rows: many":    `:3: --limit: rows "many" is not a whole number`,
-		"limit:\n  - rows=5\n  - rows=many":      `:3: --limit: rows "many" is not a whole number`,
+		"limit:\n  memory: 5\n  devices: many":   `:3: --limit: devices "many" is not a whole number`,
+		"limit:\n  - memory=5\n  - memory=many":  `:3: --limit: memory "many" is not a whole number`,
 		"slots: 5\na: b: c":                      ":2: this is not YAML",
 		"open: perhaps":                          `:1: --open "perhaps" is neither true nor false`,
 		"limit: [idle=30]":                       `:1: --limit: idle "30" is not a time such as `,
@@ -134,7 +134,7 @@ func TestConfigRefused(t *testing.T) {
 		_, err := loaded(t, "--config", clitest.ConfigFileOf(t, empty))
 		require.NoError(t, err, empty)
 	}
-	_, err := loaded(t, "--limit", "questions=5", "--config", clitest.ConfigFileOf(t, "limit: {questions: many}"))
+	_, err := loaded(t, "--limit", "devices=5", "--config", clitest.ConfigFileOf(t, "limit: {devices: many}"))
 	require.ErrorContains(t, err, ":1: ", "also if the command line overrides it")
 	t.Setenv("PILOTFISH_CLOUD_SLOTS", "many")
 	_, err = loaded(t)
@@ -155,10 +155,10 @@ func TestCloudWarns(t *testing.T) {
 
 // FuzzConfig: parsing any file does not panic, and an accepted file is accepted again.
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{"", "limit: {questions: 5}\n",
+	for _, s := range []string{"", "limit: {devices: 5}\n",
 		"upstream: [a, b]\n", "a: &a [*a]\n",
 		"? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe", "listen: !!int x\n",
-		"limit: &t\n  - rows=a\n    private: true\n"} {
+		"limit: &t\n  - memory=a\n    private: true\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -19,7 +19,7 @@ func TestDiffering(t *testing.T) {
 	}
 	for name, values := range map[string]struct{ one, other string }{
 		"listen": {":1", ":2"}, "slots": {"1000", "2000"}, "upstream": {"http://a", "http://b"},
-		"limit": {"prompt=5", "prompt=6"}, "share-prefixes": {"true", "false"}, "admin": {"off", ":9"},
+		"limit": {"devices=5", "devices=6"}, "open": {"true", "false"}, "admin": {"off", ":9"},
 	} {
 		assert.Empty(t, changedFlags(of(name, values.one), of(name, values.one)), name)
 		assert.Equal(t, []string{name}, changedFlags(of(name, values.one), of(name, values.other)), name)

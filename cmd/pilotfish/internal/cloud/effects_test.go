@@ -15,8 +15,8 @@ import (
 // cloudEffects has lines of flags, and what each changes. key is a file with the key sesame.
 func cloudEffects(key string) map[string]string {
 	return map[string]string{
-		"": "Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
-			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Gateway.MessageTimeout=5s; Model.Backend=cpu; " +
+		"": "Engines.Patience=10m0s; Engines.URLs=[http://a]; " +
+			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Model.Backend=cpu; " +
 			"admin=127.0.0.1:9433; listen=:4433; tokenizer=t",
 
 		"--model m":        "model=m",

@@ -35,11 +35,10 @@ func TestCloudBuiltIn(t *testing.T) {
 	e, err := engine.Open(m, engine.Options{})
 	require.NoError(t, err)
 	defer e.Close()
-	do := func(word string, args ...string) (ids []int32, said string) {
+	do := func(word string) (ids []int32, said string) {
 		require.NoError(t, os.WriteFile(file, []byte("lab:"+clitest.SecretA+" "+word+"\n"), 0o600))
-		c := clitest.StartedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", "off",
-			"--ctx", "64",
-			"--slots", "200", "--kv", "f32", "--token-file", file}, args...)...)
+		c := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", "off", "--ctx", "64",
+			"--slots", "200", "--kv", "f32", "--token-file", file)
 		assert.Contains(t, c.Said, "\nmemory for 200 tokens of all devices together, that is for 3 devices with a "+
 			"full "+
 			"context of 64 tokens: up to 400 KiB\na question waits for others by steps of at most ")
@@ -62,11 +61,9 @@ func TestCloudBuiltIn(t *testing.T) {
 	}
 	want, said := do("")
 	assert.Regexp(t, `msg=computed tokens=10 .* shared=8\n`, said)
-	for _, c := range [][]string{{"", "--share-prefixes=false"}, {"private"}} {
-		ids, said := do(c[0], c[1:]...)
-		assert.Equal(t, want, ids)
-		assert.Regexp(t, `msg=computed tokens=18 .* shared=0\n`, said, c)
-	}
+	ids, said := do("private")
+	assert.Equal(t, want, ids)
+	assert.Regexp(t, `msg=computed tokens=18 .* shared=0\n`, said)
 }
 
 // TestCloudUpstream: a gateway for engines answers with their tokens.

@@ -26,8 +26,9 @@ func TestPullCommand(t *testing.T) {
 	content := bytes.Repeat([]byte("pilot"), 500_000)
 	clitest.HubOf(t, map[string][]byte{"m.gguf": content})
 	dir := t.TempDir()
+	t.Setenv("PILOTFISH_MODELS", dir)
 
-	code, stdout, stderr := clitest.Call(t, "pull", "--dir", dir, "o/n")
+	code, stdout, stderr := clitest.Call(t, "pull", "o/n")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	path := filepath.Join(dir, "o", "n", "m.gguf")
 	assert.Equal(t, path+"\n", stdout)
@@ -36,28 +37,18 @@ func TestPullCommand(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, content, got)
 
-	code, stdout, stderr = clitest.Call(t, "pull", "--dir", dir, "o/n:m.gguf")
+	code, stdout, stderr = clitest.Call(t, "pull", "o/n:m.gguf")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, path+"\n", stdout)
 }
 
 func TestPullDefaultFolder(t *testing.T) {
 	clitest.HubOf(t, map[string][]byte{"m.gguf": []byte("pilot")})
-	dir := t.TempDir()
-	t.Setenv("PILOTFISH_MODELS", dir)
-	code, stdout, stderr := clitest.Call(t, "pull", "o/n")
-	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Equal(t, filepath.Join(dir, "o", "n", "m.gguf")+"\n", stdout)
-	other := t.TempDir()
-	code, stdout, stderr = clitest.Call(t, "pull", "--dir", other, "o/n")
-	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Equal(t, filepath.Join(other, "o", "n", "m.gguf")+"\n", stdout, "a given folder takes precedence")
-
 	clitest.OwnFolders(t)
-	require.NoError(t, os.Unsetenv("PILOTFISH_MODELS"))
+	t.Setenv("PILOTFISH_MODELS", "")
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	code, stdout, stderr = clitest.Call(t, "pull", "o/n")
+	code, stdout, stderr := clitest.Call(t, "pull", "o/n")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, filepath.Join(cache, "pilotfish", "models", "o", "n", "m.gguf")+"\n", stdout)
 }
@@ -79,7 +70,8 @@ func TestPullToken(t *testing.T) {
 	t.Setenv("HF_ENDPOINT", s.URL)
 	for token, code := range map[string]int{"": cli.ExitFailed, "hf_other": cli.ExitFailed, "hf_secret": cli.ExitDone} {
 		t.Setenv("HF_TOKEN", token)
-		got, _, stderr := clitest.Call(t, "pull", "--dir", t.TempDir(), "o/n")
+		t.Setenv("PILOTFISH_MODELS", t.TempDir())
+		got, _, stderr := clitest.Call(t, "pull", "o/n")
 		assert.Equal(t, code, got, stderr)
 		assert.NotContains(t, stderr, "hf_other")
 	}
@@ -112,6 +104,7 @@ func TestPullInterrupted(t *testing.T) {
 	defer s.Close()
 	t.Setenv("HF_ENDPOINT", s.URL)
 	dir := t.TempDir()
+	t.Setenv("PILOTFISH_MODELS", dir)
 	part := filepath.Join(dir, "o", "n", "m.gguf.part")
 	stderr := clitest.WriterFunc(func(p []byte) (int, error) {
 		if strings.Contains(string(p), "60%") { // as far as the server sends
@@ -120,14 +113,14 @@ func TestPullInterrupted(t *testing.T) {
 		return len(p), nil
 	})
 	var said bytes.Buffer
-	code := clitest.Run(ctx, []string{"pull", "--dir", dir, "o/n"}, strings.NewReader(""), io.Discard,
+	code := clitest.Run(ctx, []string{"pull", "o/n"}, strings.NewReader(""), io.Discard,
 		io.MultiWriter(&said, stderr))
 	assert.Equal(t, 130, code)
 	assert.True(t, strings.HasSuffix(said.String(),
 		"pilotfish: interrupted: "+part+" keeps what has arrived: the same command goes on from there\n"),
 		said.String())
 	assert.FileExists(t, part)
-	code, stdout, errs := clitest.Call(t, "pull", "--dir", dir, "o/n")
+	code, stdout, errs := clitest.Call(t, "pull", "o/n")
 	require.Equal(t, cli.ExitDone, code, errs)
 	assert.Equal(t, strings.TrimSuffix(part, ".part")+"\n", stdout)
 	require.Len(t, ranges, 2)

@@ -20,27 +20,20 @@ const agreeingFlags = `
 --policy never
 --policy random
 --threshold 0
---threshold 0.5 --mode serial
---threshold 1 --branches 4
+--threshold 0.5
+--threshold 1
 --budget 1
 --budget 0.01
 --verify 0
 --verify 2 --policy never
 --verify 0 --policy always
---verify 0 --mode serial --verify-every 3
---verify 0 --ahead 8
 --verify 0 --temp 1 --seed 3
 --verify 0 -n 3
 --deadline 1us
 --deadline 1us --policy always
 --deadline 1us --verify 0
---policy always --ahead 8
---policy always --mode serial
 --policy always --ignore-eos -n 60
---policy always --lookup off -n 1
---no-warm
---no-warm --policy never
---no-audit
+--policy always -n 1
 --temp 1 --seed 3
 -n 1
 -n 0 --policy entropy

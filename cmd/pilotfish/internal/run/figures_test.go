@@ -43,7 +43,7 @@ func TestRunReport(t *testing.T) {
 		"loaded in 346 ms\n"
 	assert.Equal(t, last, report())
 	s.Proposed, s.Accepted, s.Passes = 8, 5, 3
-	assert.Equal(t, last+"5 of 8 tokens guessed from the text were right (--lookup): 0.38 passes over the model a "+
+	assert.Equal(t, last+"5 of 8 tokens guessed from the text were right: 0.38 passes over the model a "+
 		"token\n", report())
 	s.Proposed, e.Seed = 0, new(uint64(7))
 	assert.Equal(t, "drawn with --seed 7\n"+last, report())

@@ -219,7 +219,7 @@ func (o *runOutput) printSmallStats(s pilotfish.Stats, e event.Summary) {
 	}
 	if s.Proposed > 0 && !s.Verified { // verification evaluates the large model's tokens in the same way
 		fmt.Fprintf(o.a.Stderr,
-			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
+			"%d of %d tokens guessed from the text were right: %.2f passes over the model a token\n",
 			s.Accepted, s.Proposed, s.PassesPerToken())
 	}
 }

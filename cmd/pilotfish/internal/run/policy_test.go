@@ -183,7 +183,7 @@ func TestDoubts(t *testing.T) {
 		return strings.Join(parsedRun(t, "--cloud h:1 "+line).certificateDoubts(&c, m), "; ")
 	}
 	for line, want := range map[string]string{
-		"": "", "--mode serial --threads 1 --json": "", "-n 256 --temp 0": "",
+		"": "", "--threads 1 --json": "", "-n 256 --temp 0": "",
 		"-n 255":       "it is for answers of up to 256 tokens, which -n 255 cuts short",
 		"-n 257":       "", // it may be shorter
 		"--tokens 1":   "it is for texts, not for token ids (--tokens)",
@@ -262,14 +262,12 @@ func TestBudgetRuns(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "deep", "state.json")
 	require.NoError(t, os.MkdirAll(filepath.Dir(mine), 0o700))
 	for i, state := range states[:3] {
-		for _, mode := range []string{"serial", "pipelined"} {
-			require.NoError(t, os.WriteFile(mine, state, 0o600))
-			_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", mine, "--mode", mode)
-			assert.Equal(t, tokens[i+1], s.IDs, "run %d again, %s", i+1, mode)
-			after, err := os.ReadFile(mine)
-			require.NoError(t, err)
-			assert.Equal(t, string(states[i+1]), string(after))
-		}
+		require.NoError(t, os.WriteFile(mine, state, 0o600))
+		_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", mine)
+		assert.Equal(t, tokens[i+1], s.IDs, "run %d again", i+1)
+		after, err := os.ReadFile(mine)
+		require.NoError(t, err)
+		assert.Equal(t, string(states[i+1]), string(after))
 	}
 }
 

@@ -137,7 +137,7 @@ func TestPreviewOnTerminal(t *testing.T) {
 		var stderr strings.Builder
 		code := clitest.Run(t.Context(), []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline",
 			"off",
-			"--policy", "never", "--verify", "0", "--verify-every", "64", "--show-unverified", q},
+			"--policy", "never", "--verify", "0", "--show-unverified", q},
 			strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, cli.ExitDone, code, stderr.String())

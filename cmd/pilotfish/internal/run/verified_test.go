@@ -33,7 +33,7 @@ func TestShowUnverified(t *testing.T) {
 	address, pin, _ := clitest.StartCloud(t, "-m", large)
 	code, stdout, stderr := clitest.Call(t, "run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
 		"--json",
-		"--policy", "never", "--verify", "0", "--verify-every", "64", "--show-unverified",
+		"--policy", "never", "--verify", "0", "--show-unverified",
 		demo.Questions(demo.HeldOut)[0].Text)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	next, previews, turned := s.PromptTokens, 0, 0

@@ -123,9 +123,9 @@ func TestServeOtherTemplate(t *testing.T) {
 	other := otherModel(t, func(w *gguf.Writer) { gguf.Put(w, "tokenizer.chat_template", "{{ messages[0].content }}") })
 	for model, warned := range map[string]bool{m: false, other: true} {
 		address, pin, stop := clitest.StartCloud(t, "-m", model)
-		s := clitest.StartServe(t, "-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off",
-			"--provenance")
-		v := s.Answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":2}`)
+		s := clitest.StartServe(t, "-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off")
+		v := s.Answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":2,`+
+			`"pilotfish":{"provenance":true}}`)
 		assert.Equal(t, "cloud", v.Choices[0].Own.Tokens[0].Origin)
 		s.Stop()
 		assert.Equal(t, warned, strings.Contains(s.Errs.String(), group.OtherTemplateText))
@@ -148,7 +148,7 @@ func TestServeUnverified(t *testing.T) {
 
 // TestServeDrain: a running answer finishes.
 func TestServeDrain(t *testing.T) {
-	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--limit", "drain=1m")
+	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"))
 	answer, err := http.Post(s.URL+"/v1/completions", "application/json",
 		strings.NewReader(`{"prompt":"x","stream":true,"max_tokens":450,"logit_bias":{"65":100}}`))
 	require.NoError(t, err)
