@@ -16,7 +16,8 @@ import (
 func cloudEffects(key string) map[string]string {
 	return map[string]string{
 		"": "Engines.Patience=10m0s; Engines.URLs=[http://a]; " +
-			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Model.Backend=cpu; " +
+			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Gateway.MaxConns=8192; " +
+			"Gateway.MaxTokens=16777216; Model.Backend=cpu; " +
 			"admin=127.0.0.1:9433; listen=:4433; tokenizer=t",
 
 		"--model m":        "model=m",

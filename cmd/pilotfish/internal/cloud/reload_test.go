@@ -117,7 +117,7 @@ func TestReload(t *testing.T) {
 	certificate()
 	write("tokens", "lab:"+clitest.SecretB)
 	for text, want := range map[string]string{
-		tokens + "log-level: debug\nlimit: {questions: many}": ":6: ",
+		tokens + "log-level: debug\nlimit: {devices: many}": ":6: ",
 		tokens + "speed: 1":           "is no setting",
 		tokens + "log-level: loud":    `--log-level \"loud\" is not known`,
 		"open: true":                  "no access token is left",
@@ -138,7 +138,7 @@ func TestReload(t *testing.T) {
 	unchanged("--cert")
 
 	certificate()
-	write("yaml", files+tokens+"log-level: debug\nlimit: {questions: 5}\nslots: 60\n")
+	write("yaml", files+tokens+"log-level: debug\nlimit: {devices: 5}\nslots: 60\n")
 	said := r.reloaded()
 	assert.Contains(t, said, "level=INFO msg=reloaded tokens=1 ticket_keys=2 certificate="+r.g.Fingerprint().String())
 	assert.NotEqual(t, pin, r.g.Fingerprint())
