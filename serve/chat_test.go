@@ -171,31 +171,15 @@ func TestSeedsFit(t *testing.T) {
 	assert.Contains(t, w.Body.String(), `{"seed":9007199254740991,`)
 }
 
-// TestProvenance: off by default; on by the request or the server; off again by the request.
+// TestProvenance: off by default, on by the request.
 func TestProvenance(t *testing.T) {
 	m := &fakeModel{answer: func(string, terms.Settings) string { return "aC" }}
-	for name, c := range map[string]struct {
-		byDefault bool
-		field     string
-		want      bool
-	}{
-		"off":            {false, "", false},
-		"not mentioned":  {false, `,"pilotfish":{}`, false},
-		"requested":      {false, `,"pilotfish":{"provenance":true}`, true},
-		"by default":     {true, "", true},
-		"not wanted now": {true, `,"pilotfish":{"provenance":false}`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newTestServer(t, m, func(o *Options) { o.Provenance = c.byDefault })
-			answer := object(t, ask(t, s, "/v1/chat/completions", `{`+hello+c.field+`}`).Body.Bytes())
-			own := at(answer, "choices", 0, "pilotfish")
-			if !c.want {
-				assert.Nil(t, own)
-				return
-			}
-			assert.Equal(t, "edge", at(own, "tokens", 0, "origin"))
-			assert.Equal(t, "cloud", at(own, "tokens", 1, "origin"))
-		})
+	s := newTestServer(t, m, nil)
+	for field, want := range map[string][]any{"": {nil, nil}, `,"pilotfish":{}`: {nil, nil},
+		`,"pilotfish":{"provenance":false}`: {nil, nil}, `,"pilotfish":{"provenance":true}`: {"edge", "cloud"}} {
+		answer := object(t, ask(t, s, "/v1/chat/completions", `{`+hello+field+`}`).Body.Bytes())
+		assert.Equal(t, want, []any{at(answer, "choices", 0, "pilotfish", "tokens", 0, "origin"),
+			at(answer, "choices", 0, "pilotfish", "tokens", 1, "origin")}, field)
 	}
 }
 

@@ -236,7 +236,6 @@ func TestForeignText(t *testing.T) {
 	var log strings.Builder
 	s := newTestServer(t, &fakeModel{}, func(o *Options) {
 		o.Hosts, o.Log = []string{"example.com"}, slog.New(slog.NewTextHandler(&log, nil))
-		o.Strict = true
 	})
 	const user = `"messages":[{"role":"user","content":"x"}]`
 	get := func(r *http.Request) { r.URL.Path, r.Method = r.URL.Path+evil, http.MethodGet }
@@ -244,17 +243,13 @@ func TestForeignText(t *testing.T) {
 		where, path, body string
 		change            func(r *http.Request)
 	}{
-		{"a field of a chat", chatPath, `{` + user + `,"E":1}`, nil},
+		{"a field of a chat", chatPath, `{` + user + `,"pilotfish":{"E":1}}`, nil},
 		{"a model of a chat", chatPath, `{` + user + `,"model":"E"}`, nil},
-		{"a field of a message", chatPath, `{"messages":[{"role":"user","content":"x","E":1}]}`, nil},
+		{"a field of a message", chatPath, `{"messages":[{"role":"user","content":"x","pilotfish":{"E":1}}]}`, nil},
 		{"a token", textPath, `{"prompt":"x","logit_bias":{"E":1}}`, nil},
 		{"a response before", responses, `{"input":"x","previous_response_id":"E"}`, nil},
 		{"an item", responses, `{"input":[{"type":"item_reference","id":"E"}]}`, nil},
-		{"a tool", responses, `{"input":"x","tools":[{"type":"E"}]}`, nil},
-		{"a field of a response", responses, `{"input":"x","E":1}`, nil},
-		{"a field of messages", messages, `{` + user + `,"E":1}`, nil},
 		{"a model of messages", messages, `{` + user + `,"model":"E"}`, nil},
-		{"a field of an infill", "/infill", `{"input_prefix":"","input_suffix":"","E":1}`, nil},
 		{"a path", "/v1/x", `{}`, func(r *http.Request) { r.URL.Path += evil }},
 		{"a name of a model", "/v1/models/x", `{}`, get},
 		{"an id of a response", responses + "/x", `{}`, get},

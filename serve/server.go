@@ -26,8 +26,6 @@ type Options struct {
 	Route *pilotfish.Route
 
 	Temperature float64 // of requests that give none; 0 is greedy
-	Provenance  bool    // report which model chose each token, also if the request does not ask for it
-	Strict      bool    // refuse unknown fields of requests, instead of ignoring them
 
 	Keys    []string // a request must have one of them; none: all requests are accepted
 	Origins []string // web pages that may use the API, such as "https://example.org"; "*": any
@@ -132,8 +130,7 @@ func newServer(m model, o Options) *Server {
 		kept:       newResponseStore(o.Kept), mux: http.NewServeMux(), begun: time.Now(),
 		refusals: newLimitedLog(), fields: newIgnoredFields(),
 		locals: newLocalMessages(), pins: newPins()}
-	s.defaults = request.Defaults{Temperature: o.Temperature, Provenance: o.Provenance, Strict: o.Strict,
-		Thinks: s.mayThink(nil)}
+	s.defaults = request.Defaults{Temperature: o.Temperature, Thinks: s.mayThink(nil)}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.abilities = sync.OnceValue(s.detectAbilities)
 	s.addRoutes()

@@ -53,7 +53,7 @@ func TestEverythingIsGivenBack(t *testing.T) {
 	}
 	clitest.OwnFolders(t)
 	dir, model := t.TempDir(), clitest.TinyModel(t, "q8_0")
-	address, pin := clitest.StartGateway(t, model, engine.GatewayOptions{})
+	address, pin := clitest.StartGateway(t, model, engine.Options{})
 	at := "--cloud " + address + " --pin "
 	words := []string{
 		"MODEL", model, "OTHER", clitest.OtherTokens(t), "NARROW", clitest.NarrowRouter(t, 3, "x"),

@@ -51,7 +51,7 @@ func flagOf(line []string) string {
 func TestPair(t *testing.T) {
 	clitest.OwnFolders(t)
 	large := clitest.TinyModel(t, "q8_0")
-	address, pin := clitest.StartGateway(t, large, engine.GatewayOptions{})
+	address, pin := clitest.StartGateway(t, large, engine.Options{})
 	same := clitest.Replaced(t, large, "{# a chat #}", "{# a talk #}")
 	other := clitest.Replaced(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
 	none := clitest.Replaced(t, large, "tokenizer.chat_template", "tokenizer.tach_template")

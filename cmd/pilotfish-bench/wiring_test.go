@@ -20,7 +20,7 @@ import (
 func TestThreadsBesideTheNetwork(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin := clitest.StartGateway(t, large, engine.GatewayOptions{})
+	address, pin := clitest.StartGateway(t, large, engine.Options{})
 	before := runtime.GOMAXPROCS(0)
 	for _, line := range []string{"eval DATA", "router collect --data DATA -o OUT"} {
 		line = strings.NewReplacer("DATA", clitest.DemoData(t, 1), "OUT", filepath.Join(t.TempDir(),

@@ -42,7 +42,7 @@ type waitingAsk struct {
 
 func newAdmission(o Options, places int) *admission {
 	places = cmp.Or(places, math.MaxInt)
-	return &admission{maxOpen: o.MaxAsks, perDevice: o.derived.MaxAsksPerDevice, places: places, free: places,
+	return &admission{maxOpen: o.derived.MaxAsks, perDevice: o.derived.MaxAsksPerDevice, places: places, free: places,
 		queue: fair.New[*waitingAsk](fair.Rules{Price: 1})}
 }
 

@@ -49,7 +49,7 @@ func TestTurnsAreFair(t *testing.T) {
 	for _, greedy := range []int{1, 4, 64} {
 		bubble.Test(t, func(t *testing.T) {
 			const second = time.Second
-			a := newAdmission(Options{MaxAsks: 10000, derived: derivedLimits{MaxAsksPerDevice: 1000}}, 4)
+			a := newAdmission(Options{derived: derivedLimits{MaxAsks: 10000, MaxAsksPerDevice: 1000}}, 4)
 			var all sync.WaitGroup
 			use := func(who *device, tokens int) {
 				leave, err := a.acquirePlace(t.Context(), who, tokens, false)
@@ -81,7 +81,7 @@ func TestTurnsAreFair(t *testing.T) {
 // longer, if that one asks for as much. When the gateway is full, the other client still gets its half.
 func TestTurnsOfClients(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		a := newAdmission(Options{MaxAsks: 100, derived: derivedLimits{MaxAsksPerDevice: 60}}, 1)
+		a := newAdmission(Options{derived: derivedLimits{MaxAsks: 100, MaxAsksPerDevice: 60}}, 1)
 		crowd, single := &client{number: 1}, &device{client: &client{number: 2}, number: 1000}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -129,7 +129,7 @@ func TestTurnsOfClients(t *testing.T) {
 // the moment when the device joins.
 func TestTurnsShareTokens(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		a, devices := newAdmission(Options{MaxAsks: 10000, derived: derivedLimits{MaxAsksPerDevice: 1000}}, 1), some(4)
+		a, devices := newAdmission(Options{derived: derivedLimits{MaxAsks: 10000, MaxAsksPerDevice: 1000}}, 1), some(4)
 		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Second)
 		defer cancel()
 		var all sync.WaitGroup
@@ -162,7 +162,7 @@ func TestTurnsShareTokens(t *testing.T) {
 // in; a device at its limit is refused with the name of the limit.
 func TestTurnsLimits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		a, devices := newAdmission(Options{MaxAsks: 20, derived: derivedLimits{MaxAsksPerDevice: 15}}, 8), some(5)
+		a, devices := newAdmission(Options{derived: derivedLimits{MaxAsks: 20, MaxAsksPerDevice: 15}}, 8), some(5)
 		greedy, other, late := devices[0], devices[1], devices[4]
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -203,7 +203,7 @@ func TestTurnsLimits(t *testing.T) {
 // TestShareOfFewDevices: when the gateway is full, a device may have its share, which is at least 4 asks.
 func TestShareOfFewDevices(t *testing.T) {
 	for maxOpen, share := range map[int]int{20: 10, 6: 4} {
-		o := Options{MaxAsks: maxOpen, derived: derivedLimits{MaxAsksPerDevice: 100}}
+		o := Options{derived: derivedLimits{MaxAsks: maxOpen, MaxAsksPerDevice: 100}}
 		a, devices := newAdmission(o, 100), some(2)
 		for i, who := range devices {
 			for range map[int]int{0: maxOpen, 1: share}[i] {
@@ -220,7 +220,7 @@ func TestShareOfFewDevices(t *testing.T) {
 // itself gets all asks at once.
 func TestTurnsBackground(t *testing.T) {
 	for _, places := range []int{4, 0} {
-		a, devices := newAdmission(Options{MaxAsks: 20, derived: derivedLimits{MaxAsksPerDevice: 15}}, places), some(3)
+		a, devices := newAdmission(Options{derived: derivedLimits{MaxAsks: 20, MaxAsksPerDevice: 15}}, places), some(3)
 		var leaves []func()
 		take := func(who *device, background bool) error {
 			leave, err := a.acquirePlace(t.Context(), who, 0, background)
@@ -252,7 +252,7 @@ func TestTurnsBackground(t *testing.T) {
 func TestTurnsRandom(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 1))
-		o := Options{MaxAsks: 9999, derived: derivedLimits{MaxAsksPerDevice: 9999}}
+		o := Options{derived: derivedLimits{MaxAsks: 9999, MaxAsksPerDevice: 9999}}
 		a, devices := newAdmission(o, 1+r.IntN(9)), some(9)
 		var open []*waitingAsk // the oldest first
 		for step := range 400 {
@@ -294,7 +294,7 @@ func TestTurnsRandom(t *testing.T) {
 
 // TestTurnsInOrder: equal devices wait in order of arrival, also those that had to wait before.
 func TestTurnsInOrder(t *testing.T) {
-	a, devices := newAdmission(Options{MaxAsks: 99, derived: derivedLimits{MaxAsksPerDevice: 9}}, 1), some(20)
+	a, devices := newAdmission(Options{derived: derivedLimits{MaxAsks: 99, MaxAsksPerDevice: 9}}, 1), some(20)
 	for range 10 {
 		leave, err := a.acquirePlace(t.Context(), devices[19], 8, false)
 		require.NoError(t, err)

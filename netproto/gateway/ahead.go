@@ -23,7 +23,7 @@ func (g *Gateway) maxAhead(a netproto.Ask, token int32) int {
 	if g.decoder == nil || slices.Contains(g.info.Ends, token) {
 		return 0
 	}
-	return min(a.Ahead, g.opt.MaxContext-a.Path.Position())
+	return min(a.Ahead, g.opt.derived.MaxContext-a.Path.Position())
 }
 
 // decodeAhead sends at most the given number of tokens that follow a context, as they are computed, and ends the

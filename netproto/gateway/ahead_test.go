@@ -230,8 +230,8 @@ func TestAheadIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := &decoder{fake: &fake{}, every: every}
-			opt := gateway.Options{AskTimeout: 2 * time.Hour, MaxSessions: 1}.With(
-				gateway.Shares{DrainTimeout: time.Hour})
+			opt := gateway.Options{AskTimeout: 2 * time.Hour}.With(
+				gateway.Shares{MaxSessions: 1, DrainTimeout: time.Hour})
 			inWorld(t, opt, up,
 				func(t *testing.T, w *world) {
 					r := w.enter(guest{})

@@ -207,8 +207,8 @@ func (c *connection) resolvePath(
 	if wait := c.device.takeMessagePermit(); wait > 0 {
 		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
 	}
-	if n := p.Position(); n < 1 || n > c.g.opt.MaxContext {
-		detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", n, c.g.opt.MaxContext)
+	if n := p.Position(); n < 1 || n > c.g.opt.derived.MaxContext {
+		detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", n, c.g.opt.derived.MaxContext)
 		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: detail}
 	}
 	base, wanted, ok := c.g.sessions.findBase(key, p, c.hasSentSession(key.number))

@@ -151,7 +151,7 @@ func (c *connection) acceptHello(control *quic.Stream) (w netproto.Welcome, err 
 		return w, err
 	}
 	c.device = who
-	w = netproto.Welcome{Model: c.g.info.Model, Context: c.g.opt.MaxContext,
+	w = netproto.Welcome{Model: c.g.info.Model, Context: c.g.opt.derived.MaxContext,
 		Audit: c.g.info.Audit, Choices: c.g.info.Choices, Judge: c.g.info.Judge,
 		OtherTemplate: otherTemplate}
 	if c.g.decoder != nil {

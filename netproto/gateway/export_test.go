@@ -2,10 +2,10 @@ package gateway
 
 import "github.com/pilotfish-ai/pilotfish/internal/held"
 
-// Shares has the limits that follow from others.
+// Shares has the limits that are no options.
 type Shares = derivedLimits
 
-// With returns options with other limits than those that follow from them.
+// With returns options with these limits in place of those that follow from them.
 func (o Options) With(d Shares) Options {
 	o.derived = d
 	return o

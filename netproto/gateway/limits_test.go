@@ -123,7 +123,7 @@ func TestConnectionLimits(t *testing.T) {
 // refusals.
 func TestAskLimits(t *testing.T) {
 	up := &fake{parallel: 1}
-	inWorld(t, gateway.Options{MaxAsks: 6}.With(gateway.Shares{MaxAsksPerDevice: 5}), up, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxAsks: 6, MaxAsksPerDevice: 5}), up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		one, two := w.enter(guest{}), w.enter(guest{})
 		ask := whole(t, 1, path(5, 1)).Append(nil)
@@ -147,35 +147,31 @@ func TestAskLimits(t *testing.T) {
 	})
 }
 
-// TestMaxContext: a context may be as long as the limit of the options or of the model, whether it is sent at once or
-// on a base. An empty context is refused.
+// TestMaxContext: a context may be as long as the model's limit, whether it is sent at once or on a base. An empty
+// context is refused.
 func TestMaxContext(t *testing.T) {
-	for _, c := range []struct{ option, limit int }{{0, 4096}, {100, 100}} {
-		t.Run(fmt.Sprint("limit of ", c.limit), func(t *testing.T) {
-			inWorld(t, gateway.Options{MaxContext: c.option}, &fake{}, func(t *testing.T, w *world) {
-				r := w.enter(guest{})
-				assert.Equal(t, c.limit, r.welcome.Context)
-				p := path(c.limit+1, 1)
-				r.asks(1, p[:1])
-				r.asks(1, p[:c.limit])
-				detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", c.limit+1, c.limit)
-				want := netproto.Refusal{Code: netproto.TooLarge, Detail: detail}
-				assert.Equal(t, want, r.refused(whole(t, 1, p).Append(nil), netproto.TooLarge))
-				on := packed(t, 1, c.limit, netproto.RootHash.Over(p[:c.limit]), p[c.limit:])
-				assert.Equal(t, want, r.refused(on.Append(nil), netproto.TooLarge))
-				assert.Equal(t, want, r.refused(syncOf(t, 1, p), netproto.TooLarge))
-				kind, _ := r.say(syncOf(t, 2, p[:c.limit]))
-				assert.Equal(t, netproto.KindAck, kind)
-				r.refused(whole(t, 1, nil).Append(nil), netproto.TooLarge)
-			})
-		})
-	}
+	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
+		const limit = 4096
+		r := w.enter(guest{})
+		assert.Equal(t, limit, r.welcome.Context)
+		p := path(limit+1, 1)
+		r.asks(1, p[:1])
+		r.asks(1, p[:limit])
+		want := netproto.Refusal{Code: netproto.TooLarge, Detail: "the context has 4097 tokens, possible are 1 to 4096"}
+		assert.Equal(t, want, r.refused(whole(t, 1, p).Append(nil), netproto.TooLarge))
+		on := packed(t, 1, limit, netproto.RootHash.Over(p[:limit]), p[limit:])
+		assert.Equal(t, want, r.refused(on.Append(nil), netproto.TooLarge))
+		assert.Equal(t, want, r.refused(syncOf(t, 1, p), netproto.TooLarge))
+		kind, _ := r.say(syncOf(t, 2, p[:limit]))
+		assert.Equal(t, netproto.KindAck, kind)
+		r.refused(whole(t, 1, nil).Append(nil), netproto.TooLarge)
+	})
 }
 
 // TestMaxMessage: a message may be as long as the longest context in its longest coding; longer ones are refused by
 // their length alone.
 func TestMaxMessage(t *testing.T) {
-	opt := gateway.Options{MaxContext: 100, MessageTimeout: 3 * time.Second}
+	opt := gateway.Options{MessageTimeout: 3 * time.Second}.With(gateway.Shares{MaxContext: 100})
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
 		begin := func(length int) netproto.Code {

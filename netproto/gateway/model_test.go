@@ -25,8 +25,8 @@ type listed struct {
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))
-		o := Options{MaxSessions: 1 + r.IntN(30), MaxTokens: 20 + r.IntN(900),
-			derived: derivedLimits{MaxSessionsPerDevice: 1 + r.IntN(9), MaxSessionTokens: 1000}}
+		o := Options{derived: derivedLimits{MaxSessions: 1 + r.IntN(30), MaxSessionsPerDevice: 1 + r.IntN(9),
+			MaxSessionTokens: 1000}, MaxTokens: 20 + r.IntN(900)}
 		var out []sessionKey
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
 		var list []listed // the least recently used first
@@ -109,7 +109,7 @@ func victims(o Options, list []listed) (all []int) {
 	switch {
 	case sessions[own] > o.derived.MaxSessionsPerDevice:
 		return []int{oldest(own)}
-	case len(list) > o.MaxSessions:
+	case len(list) > o.derived.MaxSessions:
 		return largest(sessions)
 	case inAll > o.MaxTokens:
 		return largest(tokens)

@@ -18,45 +18,46 @@ type Options struct {
 	Tokens      []Token             // who may ask; none means anyone
 	Dictionary  netproto.Dictionary // a trained dictionary that devices may use; zero: none
 
-	MaxContext     int           // tokens of a context; 0 means the upstream's limit
 	MaxTokens      int           // kept for all sessions; 0 means 16 Mi (12 bytes each)
-	MaxSessions    int           // kept for all devices; 0 means 65536
 	MaxConns       int           // open connections; 0 means 8192
-	MaxAsks        int           // open asks of all devices; above it only devices with few get in; 0 means 4096
 	DeviceRate     float64       // asks and syncs per second of a device, on an open gateway of an address; 0: any
 	IdleTimeout    time.Duration // after which a silent connection is closed; 0 means 30 s
 	MessageTimeout time.Duration // for a message to arrive or to be sent; 0 means 5 s
 	AskTimeout     time.Duration // for an ask without a deadline, and the longest deadline; 0 means 60 s
 
-	derived derivedLimits // from these
+	derived derivedLimits
 
 	// Events, if set, is called for each event, by many goroutines. It must not block.
 	Events func(Event)
 }
 
-// derivedLimits has the limits that follow from the options. What one device may have is a fraction of the whole, but
-// in a small gateway it may have as much as in one of the default size.
+// derivedLimits has the limits that are constants, or follow from the options and the upstream. A device may have a
+// fraction of MaxConns, but in a small gateway as much as in one of the default size.
 type derivedLimits struct {
-	MaxSessionsPerDevice int // 1/1024 of MaxSessions
+	MaxContext           int // tokens of a context: the upstream's limit, or 32768
+	MaxSessions          int // kept for all devices: 65536
+	MaxSessionsPerDevice int // 64
 	MaxSessionTokens     int // of one session: 4 times MaxContext
 	MaxConnsPerAddress   int // of one IPv4 address or IPv6 /64: half of MaxConns
 	MaxConnsPerDevice    int // 1/1024 of MaxConns
-	MaxStreams           int // concurrent asks of one connection: 1/32 of MaxAsks
-	MaxAsksPerDevice     int // 1/16 of MaxAsks
+	MaxAsks              int // open asks of all devices; above it only devices with few get in: 4096
+	MaxAsksPerDevice     int // 256
+	MaxStreams           int // concurrent asks of one connection: 128
 
 	SessionIdle  time.Duration // after which a session is forgotten: 30 times IdleTimeout
 	DrainTimeout time.Duration // for open asks when Serve ends: 1/6 of AskTimeout
 }
 
-func (o *Options) deriveLimits() {
+func (o *Options) deriveLimits(info Info) {
 	share := func(of, part, least int) int { return max(of/part, min(of, least)) }
 	d := &o.derived
-	d.MaxSessionsPerDevice = cmp.Or(d.MaxSessionsPerDevice, share(o.MaxSessions, 1024, 64))
-	d.MaxSessionTokens = cmp.Or(d.MaxSessionTokens, 4*o.MaxContext)
+	d.MaxContext = cmp.Or(d.MaxContext, info.MaxContext, 32768)
+	d.MaxSessions, d.MaxSessionsPerDevice = cmp.Or(d.MaxSessions, 65536), cmp.Or(d.MaxSessionsPerDevice, 64)
+	d.MaxSessionTokens = cmp.Or(d.MaxSessionTokens, 4*d.MaxContext)
 	d.MaxConnsPerAddress = cmp.Or(d.MaxConnsPerAddress, share(o.MaxConns, 2, 1))
 	d.MaxConnsPerDevice = cmp.Or(d.MaxConnsPerDevice, share(o.MaxConns, 1024, 8))
-	d.MaxStreams = cmp.Or(d.MaxStreams, share(o.MaxAsks, 32, 128))
-	d.MaxAsksPerDevice = cmp.Or(d.MaxAsksPerDevice, share(o.MaxAsks, 16, 256))
+	d.MaxAsks, d.MaxAsksPerDevice = cmp.Or(d.MaxAsks, 4096), cmp.Or(d.MaxAsksPerDevice, 256)
+	d.MaxStreams = cmp.Or(d.MaxStreams, 128)
 	d.SessionIdle = cmp.Or(d.SessionIdle, 30*o.IdleTimeout)
 	d.DrainTimeout = cmp.Or(d.DrainTimeout, o.AskTimeout/6)
 }
@@ -76,24 +77,20 @@ type Token struct {
 }
 
 func (o Options) withDefaults(info Info) (Options, error) {
-	o.MaxContext = cmp.Or(o.MaxContext, info.MaxContext, 32768)
 	o.MaxTokens = cmp.Or(o.MaxTokens, 16<<20)
-	o.MaxSessions = cmp.Or(o.MaxSessions, 65536)
 	o.MaxConns = cmp.Or(o.MaxConns, 8192)
-	o.MaxAsks = cmp.Or(o.MaxAsks, 4096)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 30*time.Second)
 	o.MessageTimeout = cmp.Or(o.MessageTimeout, 5*time.Second)
 	o.AskTimeout = cmp.Or(o.AskTimeout, time.Minute)
-	o.deriveLimits()
+	o.deriveLimits(info)
 	return o, o.validateOptions(info)
 }
 
 func (o Options) validateOptions(info Info) error {
 	for name, v := range map[string]int{
-		"MaxContext": o.MaxContext, "MaxTokens": o.MaxTokens, "MaxSessions": o.MaxSessions, "MaxConns": o.MaxConns,
-		"MaxAsks": o.MaxAsks, "IdleTimeout": int(o.IdleTimeout), "MessageTimeout": int(o.MessageTimeout),
-		"AskTimeout":    int(o.AskTimeout),
-		"Info.Parallel": info.Parallel,
+		"MaxTokens": o.MaxTokens, "MaxConns": o.MaxConns, "IdleTimeout": int(o.IdleTimeout),
+		"MessageTimeout": int(o.MessageTimeout), "AskTimeout": int(o.AskTimeout),
+		"Info.MaxContext": info.MaxContext, "Info.Parallel": info.Parallel,
 	} {
 		if v < 0 {
 			return fmt.Errorf("gateway: %s is negative", name)
@@ -102,9 +99,9 @@ func (o Options) validateOptions(info Info) error {
 	if !isValidRate(o.DeviceRate) {
 		return fmt.Errorf("gateway: DeviceRate is %v, it must be a number of at least 0", o.DeviceRate)
 	}
-	if o.MaxContext > netproto.MaxPosition {
+	if o.derived.MaxContext > netproto.MaxPosition {
 		return fmt.Errorf("gateway: MaxContext is %d tokens, the protocol allows %d",
-			o.MaxContext, netproto.MaxPosition)
+			o.derived.MaxContext, netproto.MaxPosition)
 	}
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {
 		return fmt.Errorf("gateway: the upstream states a vocabulary of %d tokens", info.Identity.Vocab)
@@ -140,4 +137,4 @@ const minSecret = 16 // bytes
 
 // maxMessageBytes is the longest body of a frame that a client may send: a context in its longest coding, and the
 // header.
-func (o Options) maxMessageBytes() int { return min(3*o.MaxContext+256, netproto.MaxMessage) }
+func (o Options) maxMessageBytes() int { return min(3*o.derived.MaxContext+256, netproto.MaxMessage) }

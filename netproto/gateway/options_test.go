@@ -36,12 +36,10 @@ func TestOptions(t *testing.T) {
 		o    Options
 		info func(*stated)
 	}{
-		"MaxContext":          {Options{MaxContext: -1}, nil},
-		"the protocol allows": {Options{MaxContext: netproto.MaxPosition + 1}, nil},
-		"MaxSessions":         {Options{MaxSessions: -1}, nil},
+		"Info.MaxContext":     {Options{}, func(s *stated) { s.MaxContext = -1 }},
+		"the protocol allows": {Options{}, func(s *stated) { s.MaxContext = netproto.MaxPosition + 1 }},
 		"MaxTokens":           {Options{MaxTokens: -1}, nil},
 		"MaxConns ":           {Options{MaxConns: -1}, nil},
-		"MaxAsks ":            {Options{MaxAsks: -1}, nil},
 		"DeviceRate":          {Options{DeviceRate: math.NaN()}, nil},
 		"DeviceRate is -1":    {Options{DeviceRate: -1}, nil},
 		"DeviceRate is +Inf":  {Options{DeviceRate: math.Inf(1)}, nil},
@@ -79,26 +77,27 @@ func TestDefaults(t *testing.T) {
 	o, err := Options{}.withDefaults(Info(good()))
 	require.NoError(t, err)
 	assert.Equal(t, Options{
-		MaxContext: 32768, MaxTokens: 16 << 20, MaxSessions: 65536, MaxConns: 8192, MaxAsks: 4096,
+		MaxTokens: 16 << 20, MaxConns: 8192,
 		IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second, AskTimeout: time.Minute,
 		derived: derivedLimits{
-			MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8,
-			MaxStreams: 128, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, DrainTimeout: 10 * time.Second,
+			MaxContext: 32768, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
+			MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxAsks: 4096, MaxAsksPerDevice: 256, MaxStreams: 128,
+			SessionIdle: 15 * time.Minute, DrainTimeout: 10 * time.Second,
 		},
 	}, o)
 	assert.Equal(t, 3*32768+256, o.maxMessageBytes())
 	twenty := Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}}
-	o, err = Options{MaxContext: 10, MaxSessions: 1 << 20, MaxConns: 1 << 14, MaxAsks: 1 << 13}.withDefaults(twenty)
+	o, err = Options{MaxConns: 1 << 14}.withDefaults(twenty)
 	require.NoError(t, err)
-	assert.Equal(t, derivedLimits{1024, 40, 8192, 16, 256, 512, 15 * time.Minute, 10 * time.Second}, o.derived)
+	assert.Equal(t, []int{20, 80, 8192, 16}, []int{o.derived.MaxContext, o.derived.MaxSessionTokens,
+		o.derived.MaxConnsPerAddress, o.derived.MaxConnsPerDevice})
 	o, err = Options{MaxConns: 1}.withDefaults(twenty)
 	require.NoError(t, err)
-	assert.Equal(t, 20, o.MaxContext)
 	assert.Equal(t, 1, o.derived.MaxConnsPerAddress)
 	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition,
 		Identity: netproto.Identity{Vocab: netproto.MaxVocab}})
 	require.NoError(t, err)
-	assert.Equal(t, netproto.MaxPosition, o.MaxContext)
+	assert.Equal(t, netproto.MaxPosition, o.derived.MaxContext)
 	assert.Equal(t, netproto.MaxMessage, o.maxMessageBytes())
 }
 

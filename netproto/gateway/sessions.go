@@ -72,7 +72,7 @@ type session struct {
 
 func newSessions(o Options, forget func(*session)) *sessions {
 	return &sessions{
-		limit: o.MaxSessions, perDevice: o.derived.MaxSessionsPerDevice,
+		limit: o.derived.MaxSessions, perDevice: o.derived.MaxSessionsPerDevice,
 		tokenLimit: o.MaxTokens, perSession: o.derived.MaxSessionTokens,
 		forget: forget, byKey: map[sessionKey]*session{}, byDevice: map[deviceID]*deviceSessions{},
 		byClient: map[string]*clientSessions{},

@@ -15,8 +15,8 @@ func ids(n int, first int32) []int32 {
 
 // TestSessionsBase: a base is found only in the same session.
 func TestSessionsBase(t *testing.T) {
-	o := Options{MaxSessions: 4, MaxTokens: 1000,
-		derived: derivedLimits{MaxSessionsPerDevice: 100, MaxSessionTokens: 500}}
+	o := Options{MaxTokens: 1000,
+		derived: derivedLimits{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxSessionTokens: 500}}
 	s := newSessions(o, func(*session) {})
 	mine := sessionKey{dev("me"), 1}
 	path := ids(20, 3)

@@ -84,15 +84,6 @@ func TestConnectionsEnd(t *testing.T) {
 	}
 }
 
-// TestIdleConnections: as many idle connections are kept as there may be concurrent questions, but not only a few.
-func TestIdleConnections(t *testing.T) {
-	for parallel, want := range map[int]int{0: 64, 9: 64, 100: 100} {
-		m, err := newManagedEngine(&Upstream{o: Options{Parallel: parallel}}, "http://one")
-		require.NoError(t, err)
-		assert.Equal(t, want, m.idle.(*http.Transport).MaxIdleConnsPerHost)
-	}
-}
-
 // TestStartsApart: the requests of two gateways that share an engine have different names, and the engine's cache of
 // one description is not used for the next one.
 func TestStartsApart(t *testing.T) {

@@ -319,13 +319,12 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-// TestOptions: an Upstream without engines, vocabulary or draws, or with a negative number of questions, is refused.
+// TestOptions: an Upstream without engines, vocabulary or draws is refused.
 func TestOptions(t *testing.T) {
 	for text, change := range map[string]func(*Options){
 		"no engine is given":                func(o *Options) { o.URLs = nil },
 		"Vocabulary and Draw are required":  func(o *Options) { o.Draw = nil },
 		"Vocabulary and Draw are required ": func(o *Options) { o.Vocabulary = nil },
-		"Parallel is negative":              func(o *Options) { o.Parallel = -1 },
 	} {
 		o := options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "llama"}}), "one")
 		change(&o)

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,8 +52,7 @@ func newManagedEngine(u *Upstream, address string) (*managedEngine, error) {
 		m.client = dialect.NewClient(at, u.o.Key, u.o.Transport)
 		return m, nil
 	}
-	const idle = 64
-	t := dialect.NewTransport(max(u.o.Parallel, idle))
+	t := dialect.NewTransport(unstated)
 	m.client, m.idle = dialect.NewClient(at, u.o.Key, t), t
 	return m, nil
 }
@@ -70,22 +70,19 @@ func (m *managedEngine) serviceState() (dialect.Facts, bool) {
 	return m.facts, m.in
 }
 
+// unstated is the number of concurrent questions of an engine that does not report one.
+const unstated = 64
+
 // maxParallel returns how many questions an engine with these facts answers concurrently.
-func (m *managedEngine) maxParallel(f dialect.Facts) int {
-	const unstated, most = 64, 4096
-	switch {
-	case m.u.o.Parallel > 0:
-		return m.u.o.Parallel
-	case f.Parallel > 0:
-		return min(f.Parallel, most)
-	}
-	return unstated
+func maxParallel(f dialect.Facts) int {
+	const most = 4096
+	return min(cmp.Or(f.Parallel, unstated), most)
 }
 
 func (m *managedEngine) isAtCapacity() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.stats.Open >= m.maxParallel(m.facts) || time.Now().Before(m.crowded)
+	return m.stats.Open >= maxParallel(m.facts) || time.Now().Before(m.crowded)
 }
 
 func (m *managedEngine) askEngine(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
@@ -187,7 +184,7 @@ func (m *managedEngine) requestCheck() {
 var errBusy = fmt.Errorf("%w: the engine has other questions", netproto.Busy)
 
 func (m *managedEngine) hasSpareCapacityLocked() bool {
-	return m.stats.Open < max(1, m.maxParallel(m.facts)/2) && !time.Now().Before(m.crowded)
+	return m.stats.Open < max(1, maxParallel(m.facts)/2) && !time.Now().Before(m.crowded)
 }
 
 func (m *managedEngine) hasSpareCapacity() bool {

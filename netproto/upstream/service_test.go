@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -610,23 +609,13 @@ func TestUnknownContext(t *testing.T) {
 	assert.NoError(t, u.engines[0].putInService(t.Context()))
 }
 
-// TestConcurrentQuestions: an engine answers as many questions at a time as it reports, up to a limit, or as the
-// options say; one that is not in service counts, too.
+// TestConcurrentQuestions: an engine answers as many questions at a time as it reports, up to a limit; one that is not
+// in service counts, too.
 func TestConcurrentQuestions(t *testing.T) {
-	for _, c := range []struct {
-		engine      *fakeengine.Engine
-		given, want int
-	}{
-		{&fakeengine.Engine{Dialect: "llama", Slots: 3}, 0, 3}, {&fakeengine.Engine{Dialect: "llama", Slots: 3}, 5, 5},
-		{&fakeengine.Engine{Dialect: "llama", Slots: 5000}, 0, 4096}, {&fakeengine.Engine{Dialect: "sglang"}, 0, 16},
-		{&fakeengine.Engine{Dialect: "vllm"}, 0, 64}, {&fakeengine.Engine{Dialect: "vllm"}, 9, 9},
-	} {
-		w := fakeengine.NewWire(map[string]http.Handler{"one": c.engine})
-		o := options(w, "one")
-		o.Parallel = c.given
-		assert.Equal(t, c.want, open(t, o).Info().Parallel, "%s, %d", c.engine.Dialect, c.given)
-		o = options(w, "one", "down")
-		o.Parallel = c.given
-		assert.Equal(t, c.want+cmp.Or(c.given, 64), open(t, o).Info().Parallel, "%s, %d", c.engine.Dialect, c.given)
+	for want, engine := range map[int]*fakeengine.Engine{3: {Dialect: "llama", Slots: 3},
+		4096: {Dialect: "llama", Slots: 5000}, 16: {Dialect: "sglang"}, 64: {Dialect: "vllm"}} {
+		w := fakeengine.NewWire(map[string]http.Handler{"one": engine})
+		assert.Equal(t, want, open(t, options(w, "one")).Info().Parallel, engine.Dialect)
+		assert.Equal(t, want+64, open(t, options(w, "one", "down")).Info().Parallel, engine.Dialect)
 	}
 }

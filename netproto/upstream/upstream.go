@@ -42,7 +42,6 @@ type Options struct {
 	Draw func(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 		choice int32, score, standing float32, err error)
 
-	Parallel int           // concurrent questions per engine; 0 means as many as it reports, or 64
 	Patience time.Duration // at the start, for the first engine to answer; 0 means no wait
 
 	// Transport carries the requests; nil means one over TCP for each engine.
@@ -57,8 +56,6 @@ func (o Options) checkRequired() error {
 		return errors.New("upstream: no engine is given")
 	case o.Vocabulary == nil || o.Draw == nil:
 		return errors.New("upstream: Vocabulary and Draw are required")
-	case o.Parallel < 0:
-		return errors.New("upstream: Parallel is negative")
 	}
 	return nil
 }
@@ -154,10 +151,10 @@ func (u *Upstream) mergeInfo() (info gateway.Info) {
 	for _, m := range u.engines {
 		f, ok := m.serviceState()
 		if !ok {
-			info.Parallel += m.maxParallel(dialect.Facts{})
+			info.Parallel += maxParallel(dialect.Facts{})
 			continue
 		}
-		info.Parallel += m.maxParallel(f)
+		info.Parallel += maxParallel(f)
 		if first {
 			info.Model, info.MaxContext, info.Choices, info.Audit = f.Model, f.MaxContext, f.Choices, f.Audit
 		}

@@ -21,9 +21,9 @@ func TestWithTokens(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, demo.Small(), 0o600))
 	tokens, err := ReadTokenizer(path)
 	require.NoError(t, err)
-	o, err := withTokens(path, UpstreamOptions{Parallel: 3})
+	o, err := withTokens(path, UpstreamOptions{Model: "m"})
 	require.NoError(t, err)
-	assert.Equal(t, 3, o.Parallel)
+	assert.Equal(t, "m", o.Model)
 	assert.Equal(t, identityOf(tokens), o.Identity)
 	assert.Equal(t, tokens.Used(), o.Vocabulary.Size())
 	var ends []int32

@@ -281,8 +281,7 @@ func TestGatewayOptions(t *testing.T) {
 	var log strings.Builder
 	events := NewGatewayLog(slog.New(slog.NewTextHandler(&log, nil)))
 	g, err := service.Gateway(GatewayOptions{
-		Tokens:     []GatewayToken{{Name: "a", Secret: "0123456789abcdef"}},
-		MaxContext: 20, Certificate: pair, Events: events.Event,
+		Tokens: []GatewayToken{{Name: "a", Secret: "0123456789abcdef"}}, Certificate: pair, Events: events.Event,
 	})
 	require.NoError(t, err)
 	assert.Equal(t, netproto.Digest(sha256.Sum256(pair.Certificate[0])), g.Fingerprint())
@@ -297,13 +296,13 @@ func TestGatewayOptions(t *testing.T) {
 	r, _ := call(t, e, addr, DialOptions{
 		Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3},
 	})
-	assert.Equal(t, 20, r.Context())
+	assert.Equal(t, 32, r.Context())
 	assert.Equal(t, e.Name(), r.Model())
 	other := small(t, Options{}, func(s *synth.Spec) { s.Vocab = 301 })
 	_, err = other.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint()})
 	assert.ErrorIs(t, err, netproto.WrongTokenizer)
-	_, err = service.Gateway(GatewayOptions{MaxSessions: -1})
-	assert.ErrorContains(t, err, "MaxSessions")
+	_, err = service.Gateway(GatewayOptions{MaxConns: -1})
+	assert.ErrorContains(t, err, "MaxConns")
 	events.Close()
 	assert.NotEmpty(t, log.String())
 

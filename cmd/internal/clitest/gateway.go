@@ -16,18 +16,20 @@ import (
 
 // StartGateway serves a model on loopback, until the test ends, for tests of programs that have no command for it. It
 // returns the address and the fingerprint of the certificate.
-func StartGateway(t *testing.T, model string, o engine.GatewayOptions) (address, pin string) {
+func StartGateway(t *testing.T, model string, o engine.Options, tokens ...engine.GatewayToken) (
+	address, pin string,
+) {
 	t.Helper()
-	address, fingerprint, stop, err := serveGateway(model, o)
+	address, fingerprint, stop, err := serveGateway(model, o, tokens)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, stop()) })
 	return address, fingerprint.String()
 }
 
 func serveGateway(
-	model string, o engine.GatewayOptions,
+	model string, o engine.Options, tokens []engine.GatewayToken,
 ) (address string, pin netproto.Digest, stop func() error, err error) {
-	e, err := engine.Open(model, engine.Options{})
+	e, err := engine.Open(model, o)
 	if err != nil {
 		return "", pin, nil, err
 	}
@@ -39,7 +41,7 @@ func serveGateway(
 		service.Close()
 		return errors.Join(err, e.Close())
 	}
-	g, err := service.Gateway(o)
+	g, err := service.Gateway(engine.GatewayOptions{Tokens: tokens})
 	if err != nil {
 		return "", pin, nil, end(err)
 	}
@@ -58,7 +60,7 @@ func serveGateway(
 
 func gatewayCommand(ts *testscript.TestScript, neg bool, args []string) {
 	requireUsage(ts, !neg && len(args) == 1, "gateway FILE")
-	address, pin, stop, err := serveGateway(ts.MkAbs(args[0]), engine.GatewayOptions{})
+	address, pin, stop, err := serveGateway(ts.MkAbs(args[0]), engine.Options{}, nil)
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(stop()) })
 	ts.Setenv("CLOUD", address)

@@ -60,8 +60,7 @@ func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
 
 func (f *fields) parseChatLogProbs(s *terms.Settings) {
 	if f.parseBool("logprobs", &s.LogProbs); !s.LogProbs {
-		f.ignoreOrRefuse("top_logprobs", "this is for answers with log-probabilities: set logprobs",
-			"unsupported_parameter")
+		f.ignoreField("top_logprobs")
 	}
 	f.parseInt("top_logprobs", 0, maxTop, &s.Top)
 }
@@ -191,9 +190,6 @@ func (f *fields) parsePart(kind string, ofTool bool) (text string) {
 
 func (f *fields) ignoreObject(kind string) {
 	f.all = nil
-	if f.strict {
-		f.failField("type", "this server knows no %s: leave it out", Shown(kind))
-	}
 	f.recordIgnored(f.at + ": " + plainName(kind))
 }
 

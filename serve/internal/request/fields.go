@@ -46,7 +46,7 @@ func parseFields(at string, raw []byte, n *notes) *fields {
 }
 
 func parseBody(body []byte, d Defaults) *fields {
-	f := &fields{notes: &notes{strict: d.Strict}}
+	f := &fields{notes: new(notes)}
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) // a byte order mark
 	switch at := invalidUTF8(body); {
 	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
@@ -273,30 +273,28 @@ func (f *fields) refuseField(name, why string) {
 
 func (f *fields) remainingNames() []string { return slices.Sorted(maps.Keys(f.all)) }
 
-// finishParsing ignores the fields that have not been parsed. In strict mode it refuses them.
+// finishParsing ignores the fields that have not been parsed, or refuses them.
 func (f *fields) finishParsing() *Error {
 	for _, name := range f.remainingNames() {
-		f.ignoreOrRefuse(name, "this server knows no such parameter: leave it out", "unknown_parameter")
+		if f.strict && !isEmpty(f.all[name]) && f.err == nil {
+			f.failField(Shown(name), "this server knows no such parameter: leave it out")
+			f.err.Code = "unknown_parameter"
+		}
+		f.ignoreField(name)
 	}
 	return f.err
 }
 
-// ignoreOrRefuse ignores a field that this server does not know, or cannot obey. In strict mode it refuses the field.
-func (f *fields) ignoreOrRefuse(name, why, code string) {
-	raw, ok := f.takeField(name)
-	switch {
-	case !ok || isEmpty(raw) || f.err != nil:
-	case f.strict:
-		f.failField(Shown(name), "%s", why)
-		f.err.Code = code
-	default:
+// ignoreField ignores a field that this server does not know, or cannot obey.
+func (f *fields) ignoreField(name string) {
+	if raw, ok := f.takeField(name); ok && !isEmpty(raw) && f.err == nil {
 		f.recordIgnored(f.fieldPath(plainName(name)))
 	}
 }
 
 // notes are what the objects of a request have in common.
 type notes struct {
-	strict bool            // fields that are not known are refused
+	strict bool            // fields that are not known are refused, in the additions of this server
 	paths  []string        // of fields without effect; of elements of lists the first one
 	known  map[string]bool // the same, without indices
 

@@ -34,15 +34,12 @@ var ignoredFields = []string{
 // unsupported describes a field that has no effect here. With values that match what this server does, this is no loss.
 type unsupported struct {
 	values string // JSON values, separated by blanks
-	hint   string // what to use instead of another value
+	hint   string // what to use instead of a value that is refused
 	alters bool   // without it the answer has another meaning: other values are refused
 }
 
-// Hints for several fields.
-const (
-	hintSchema = "give a JSON schema as response_format"
-	hintThinks = "this model answers without thinking before"
-)
+// hintSchema is the hint for several fields.
+const hintSchema = "give a JSON schema as response_format"
 
 // unsupportedFields are the fields of requests without effect here. docs/use/serving.md lists those that alter the
 // answer.
@@ -71,15 +68,15 @@ var unsupportedFields = map[string]unsupported{
 	"extra_body": {hint: "give its fields beside the others", alters: true},
 
 	"verbosity":               {values: `"medium"`},
-	"reasoning_effort":        {`"none" "minimal"`, hintThinks, false},
-	"enable_thinking":         {hint: hintThinks},
-	"think":                   {hint: hintThinks},
-	"reasoning":               {`{"enabled": false} {"effort": "none"} {"exclude": true}`, hintThinks, false},
-	"thinking":                {`{"type": "disabled"} {"type": "adaptive"}`, hintThinks, false},
-	"thinking_budget":         {hint: hintThinks},
-	"web_search_options":      {hint: "give what was found as a message"},
-	"web_search":              {hint: "give what was found as a message"},
-	"n_probs":                 {hint: "give logprobs"},
+	"reasoning_effort":        {values: `"none" "minimal"`},
+	"enable_thinking":         {},
+	"think":                   {},
+	"reasoning":               {values: `{"enabled": false} {"effort": "none"} {"exclude": true}`},
+	"thinking":                {values: `{"type": "disabled"} {"type": "adaptive"}`},
+	"thinking_budget":         {},
+	"web_search_options":      {},
+	"web_search":              {},
+	"n_probs":                 {},
 	"typical_p":               {values: `1`},
 	"typ_p":                   {values: `1`},
 	"tfs_z":                   {values: `1`},
@@ -119,6 +116,10 @@ func (f *fields) checkUnsupported(name string, one unsupported) {
 		delete(f.all, name)
 		return
 	}
+	if !one.alters {
+		f.ignoreField(name)
+		return
+	}
 	hint := "leave it out"
 	if one.values != "" {
 		hint += ", or give " + one.values
@@ -126,12 +127,7 @@ func (f *fields) checkUnsupported(name string, one unsupported) {
 	if one.hint != "" {
 		hint = one.hint + ", and " + hint
 	}
-	why := "this would change the answer, and is not supported: " + hint
-	if one.alters {
-		f.refuseField(name, why)
-	} else {
-		f.ignoreOrRefuse(name, why, "unsupported_parameter")
-	}
+	f.refuseField(name, "this would change the answer, and is not supported: "+hint)
 }
 
 func matchesValue(raw json.RawMessage, values string) bool {

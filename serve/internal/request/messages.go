@@ -20,7 +20,7 @@ func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	}
 	f.parseThinking(r, d)
 	f.parseObject("output_config", func(o *fields) {
-		o.checkUnsupported("effort", unsupported{`"high"`, hintThinks, false})
+		o.checkUnsupported("effort", unsupported{values: `"high"`})
 		o.parseObject("format", func(in *fields) { in.parseFormat(&r.Request) })
 	})
 	f.parseCommonFields(&r.Request, d)

@@ -27,9 +27,7 @@ const (
 // Defaults apply where a request has no value.
 type Defaults struct {
 	Temperature float64 // 0 is greedy
-	Provenance  bool    // report which model chose each token
 	Thinks      bool    // the model may think before it answers
-	Strict      bool    // refuse fields that are not known, instead of ignoring them
 }
 
 // Request has the fields that chats and completions share.
@@ -54,7 +52,6 @@ func (f *fields) parseCommonFields(r *Request, d Defaults) {
 	f.applyAliases()
 	r.notes = f.notes
 	r.N, r.Settings.Temperature, r.Settings.TopP = 1, d.Temperature, 1
-	r.WantOrigins = d.Provenance
 	s := &r.Settings
 	f.parseString("model", &r.Model)
 	f.parseBool("stream", &r.Stream)
@@ -203,7 +200,7 @@ func (f *fields) parseOtherSchema(name string, r *Request) {
 	case !ok || isEmpty(raw) && !isObject(raw):
 		return
 	case r.Settings.Structured():
-		f.ignoreOrRefuse(name, "the answer has a format already: leave it out", "unsupported_parameter")
+		f.ignoreField(name) // the answer has a format already
 		return
 	case text == "json" && name == "format":
 		r.Settings.JSON = true

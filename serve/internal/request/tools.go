@@ -61,9 +61,6 @@ func (f *fields) parseTools(r *Chat, own, namespace string) {
 
 func (f *fields) ignoreTool(kind string) {
 	f.all = nil
-	if f.strict {
-		f.failField("type", "this server runs no tools, and knows functions alone: leave out %s", Shown(kind))
-	}
 	f.recordIgnored(f.at + ": " + plainName(kind))
 }
 

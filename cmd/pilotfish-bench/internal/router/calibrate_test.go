@@ -190,7 +190,7 @@ func TestCalibrateRoom(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, all, want)
 	}
-	address, pin := clitest.StartGateway(t, clitest.DemoFile("small.gguf"), engine.GatewayOptions{MaxContext: 24})
+	address, pin := clitest.StartGateway(t, clitest.DemoFile("small.gguf"), engine.Options{Context: 24})
 	digest, err := group.ParsePin(pin)
 	require.NoError(t, err)
 	remote, err := e[64].Dial(t.Context(), address, engine.DialOptions{Pin: digest})
@@ -302,8 +302,8 @@ func TestCalibrateGateway(t *testing.T) {
 	small, large, net := clitest.DemoPairFiles(t)
 	secret := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(secret, []byte("a secret of sixteen bytes\n"), 0o600))
-	address, pin := clitest.StartGateway(t, large, engine.GatewayOptions{
-		Tokens: []engine.GatewayToken{{Name: "a device", Secret: "a secret of sixteen bytes"}}})
+	address, pin := clitest.StartGateway(t, large, engine.Options{},
+		engine.GatewayToken{Name: "a device", Secret: "a secret of sixteen bytes"})
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--router", net, "--data", clitest.DemoData(t, 20), "-o", out, "-n", "48",
 		"--policy", "learned", "--threshold", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin,

@@ -123,7 +123,7 @@ func TestCollectPair(t *testing.T) {
 	_, settings, _ = collected(t, append(base, "--large", large, "--exact", "-n", "2")...)
 	assert.Equal(t, "exact true", settings.Small.Compute)
 
-	address, pin := clitest.StartGateway(t, large, engine.GatewayOptions{})
+	address, pin := clitest.StartGateway(t, large, engine.Options{})
 	there, settings, _ := collected(t, append(base, "--cloud", address, "--pin", pin)...)
 	assert.Empty(t, settings.Large.Fingerprint)
 	assert.Equal(t, "pilotfish-demo-large", settings.Large.Name)
