@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// OptionsFlag is a flag that sets options by name: --limit questions=100,sessions=8. It may be repeated.
+// OptionsFlag is a flag that sets options by name: --limit devices=100,memory=9999. It may be repeated.
 type OptionsFlag struct {
 	name string // of the flag
 	*pflag.FlagSet

@@ -26,7 +26,8 @@ func TestChatEffects(t *testing.T) {
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") +
-			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Router.Budget=0.07; Router.Policy=verify; address=h:1; answers=m",
+			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Router.Budget=0.07; " +
+			"Router.Policy=verify; address=h:1; answers=m",
 
 		"--threads 3":      "Model.Threads=3",
 		"--ctx 70":         "Model.Context=70",

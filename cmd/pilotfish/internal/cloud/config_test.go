@@ -28,8 +28,6 @@ func sampleValues(t *testing.T, f *pflag.Flag) [2]string {
 		return [2]string{"77", "78"}
 	case "float64":
 		return [2]string{"7.5", "8.5"}
-	case "auto|off|N":
-		return [2]string{"3", "4"}
 	case "string", "stringArray", "stringSlice":
 		return [2]string{"one", "two"}
 	}

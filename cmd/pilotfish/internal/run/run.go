@@ -57,9 +57,9 @@ waited. --stats adds times and counts, --explain what the small model itself wou
 leaves everything out but errors.
 
 If an answer is late (--deadline) or fails, the small model's token is used instead: the text is always complete, and
-the line says how many tokens this affected and why. A wrong certificate, access token or model ends the run at once with exit code 1,
-and so does a gateway that cannot be reached at the start, unless --require-cloud=false is given. If that becomes known
-only after text was shown, the text is completed first.
+the line says how many tokens this affected and why. A wrong certificate, access token or model ends the run at once
+with exit code 1, and so does a gateway that cannot be reached at the start, unless --require-cloud=false is given. If
+that becomes known only after text was shown, the text is completed first.
 
 By default at most 7% of the tokens are replaced in the long run (--budget): those to which the large model prefers
 another by more than 3 nats. What was spent is kept from one run to the next (--budget-state), so the same prompt can

@@ -69,8 +69,9 @@ computed; usage reports the rest as cached_tokens. A text with the same beginnin
 reuses what was computed for it. With --kv-folder, texts that do not fit into memory are kept in files, and all texts
 when the server ends, so that the next one need not compute them again.
 
-Up to --parallel answers are generated at once, 16 times as many requests wait, and others get status 429. A client that disconnects frees its place at once. A slow reader does not delay others: its answer is buffered, and is cut
-off once it has kept the model waiting for 10 seconds in total.
+Up to --parallel answers are generated at once, 16 times as many requests wait, and others get status 429. A client that
+disconnects frees its place at once. A slow reader does not delay others: its answer is buffered, and is cut off once it
+has kept the model waiting for 10 seconds in total.
 
 On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
 names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
@@ -210,7 +211,7 @@ func (f *serveFlags) openListener(o *serve.Options) (where *listeningServer, who
 	if err != nil {
 		return nil, "", fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
-	return &listeningServer{listener, f.access.cert, f.access.key, drainTime, o.Log}, who, nil
+	return &listeningServer{listener, f.access.cert, f.access.key, o.Log}, who, nil
 }
 
 // modelNames returns the names that requests may use for the model: the aliases, and the name of its file without the
@@ -239,15 +240,11 @@ func (f *serveFlags) systemFingerprint(m *pilotfish.Model) (string, error) {
 	return fmt.Sprintf("fp_%.12s_%s_%.20s", file, backend, version), nil
 }
 
-// drainTime is how long answers may take to finish after a signal: what supervisors of services wait at least.
-const drainTime = 30 * time.Second
-
 // listeningServer is a server on its address.
 type listeningServer struct {
 	listener net.Listener
 	cert     string // file; "": plain HTTP
 	key      string // file
-	drain    time.Duration
 	log      *slog.Logger
 }
 
@@ -320,14 +317,17 @@ func (l shallowListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// drainAnswers ends the answers that take longer than the time limit.
+// drainTime is how long answers may take to finish after a signal.
+const drainTime = 30 * time.Second
+
+// drainAnswers ends the answers that take longer than drainTime.
 func (s *listeningServer) drainAnswers(server answeringServer, web *http.Server) error {
 	l := server.Load()
 	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
-	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	if err := server.Drain(ctx); err != nil {
-		s.log.Warn("answers were cut off: they took longer than the time to finish")
+		s.log.Warn("answers were cut off", "after", drainTime)
 	}
 	const patience = time.Second // time to send finished answers
 	last, stop := context.WithTimeout(context.Background(), patience)

@@ -80,7 +80,7 @@ func inServer(t *testing.T, test func(t *testing.T, c *clients, stop func() time
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, ended := &clients{Listener: bubble.NewListener()}, make(chan error)
-		s := &listeningServer{listener: c, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&c.log, nil))}
+		s := &listeningServer{listener: c, log: slog.New(slog.NewTextHandler(&c.log, nil))}
 		go func() {
 			ended <- s.serveRequests(ctx, newEndless, serve.Options{Log: s.log})
 		}()
