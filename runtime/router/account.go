@@ -12,7 +12,7 @@ const (
 	// that it replaces. Less than that changes the wording more often than the meaning.
 	preferred = 3
 	// judgedAt is the number of tokens left at which a judge lets tokens stand from a probability of a half on.
-	judgedAt = 4
+	judgedAt = 2
 )
 
 // account is what a budget β has left for an answer that the large model verifies: each token brings β, each replaced
@@ -54,7 +54,7 @@ func (s *balanceState) afterAnswer(a spending) float64 {
 // replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
 // a threshold it is always the same. Within a budget the probability from which on a judge lets a token stand is
 //
-//	d/(d+4)    where d tokens are left: 0.5 with 4, 0.96 with 100
+//	d²/(d²+4)    where d tokens are left: 0.5 with 2, 0.96 with 10, 0.9996 with 100
 //
 // So the budget is used for what matters most, whatever part of the tokens that is: it is a task's length of answers
 // and number of differences that decide which probability spends 5% of the tokens.
@@ -67,7 +67,7 @@ func (r *Router) Margin(path uint64) float64 {
 	case left < 1:
 		return math.Inf(1)
 	case r.Judge() != "":
-		return math.Log1p(judgedAt / left)
+		return math.Log1p(judgedAt / left * judgedAt / left)
 	}
 	return preferred
 }

@@ -116,9 +116,9 @@ func TestMarginOfJudged(t *testing.T) {
 		judge.Add(Answer{Tokens: 100, Escalations: 2})
 	}
 	left = 8*5 + 0.07*10
-	assert.InDelta(t, math.Log1p(4/left), judge.Begin().Margin(pathCount{10, 0}.packPath()), 1e-12, "no loan is left")
+	assert.InDelta(t, math.Log1p(4/left/left), judge.Begin().Margin(pathCount{10, 0}.packPath()), 1e-12, "no loan is left")
 	judge.Add(Answer{Tokens: 10_000, Escalations: 0})
-	assert.InDelta(t, math.Log1p(4.0/100), judge.Begin().Margin(pathCount{1000, 0}.packPath()), 1e-12, "the most")
+	assert.InDelta(t, math.Log1p(4.0/100/100), judge.Begin().Margin(pathCount{1000, 0}.packPath()), 1e-12, "the most")
 	whole, err := New(Options{Policy: Judged, Budget: 1, Judge: "j"})
 	require.NoError(t, err)
 	assert.Zero(t, whole.Margin(pathCount{100, 100}.packPath()), "all that differs is replaced")
