@@ -108,15 +108,16 @@ func TestMarginOfVerified(t *testing.T) {
 func TestMarginOfJudged(t *testing.T) {
 	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
 	require.NoError(t, err)
-	assert.InDelta(t, -math.Log(6.0/(6+4)), judge.Margin(0), 1e-12, "what is lent")
+	assert.InDelta(t, -math.Log(36.0/(36+4)), judge.Margin(0), 1e-12, "what is lent")
 	left := 0.07*100 - 5 + 6 - 0.07*100/2
-	assert.InDelta(t, -math.Log(left/(left+4)), judge.Margin(pathCount{100, 5}.packPath()), 1e-12)
+	assert.InDelta(t, -math.Log(left*left/(left*left+4)), judge.Margin(pathCount{100, 5}.packPath()), 1e-12)
 	assert.True(t, math.IsInf(judge.Margin(pathCount{6, 6}.packPath()), 1))
 	for range 8 {
 		judge.Add(Answer{Tokens: 100, Escalations: 2})
 	}
 	left = 8*5 + 0.07*10
-	assert.InDelta(t, math.Log1p(4/left/left), judge.Begin().Margin(pathCount{10, 0}.packPath()), 1e-12, "no loan is left")
+	margin := judge.Begin().Margin(pathCount{10, 0}.packPath())
+	assert.InDelta(t, math.Log1p(4/left/left), margin, 1e-12, "no loan is left")
 	judge.Add(Answer{Tokens: 10_000, Escalations: 0})
 	assert.InDelta(t, math.Log1p(4.0/100/100), judge.Begin().Margin(pathCount{1000, 0}.packPath()), 1e-12, "the most")
 	whole, err := New(Options{Policy: Judged, Budget: 1, Judge: "j"})
