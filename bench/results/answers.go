@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,7 +60,7 @@ func adoptAnswers(root, path, data string) error {
 // checkAnswers compares answers with their questions. It finds the split if the settings do not name it.
 func checkAnswers(l *eval.Log, data string) error {
 	s := &l.Settings
-	o := task.Options{Data: data, Split: s.Split, Most: s.Questions, Shots: s.Shots, Run: task.Unrun}
+	o := task.Options{Data: data, Split: s.Split, Skip: s.Skip, Most: s.Questions, Shots: s.Shots, Run: task.Unrun}
 	splits, file := []string{s.Split}, strings.HasSuffix(s.Task, ".jsonl")
 	if s.Split == "" && s.Task != task.Demo && !file {
 		splits = []string{"development", "test", "training", "calibration"}
@@ -130,7 +131,8 @@ func readRecordedAnswers(root string) (all [][]*eval.Log, err error) {
 	return all, nil
 }
 
-// answersOrder sorts tasks and splits: test questions first, and the tasks in the order of their benchmarks.
+// answersOrder sorts tasks and splits: test questions first, and the tasks in the order of their benchmarks. Of a split
+// the last questions come first: those before them were looked at before.
 func answersOrder(l *eval.Log) string {
 	tasks := task.Benchmarks()
 	splits := []string{"test", "development", "calibration", "training", ""}
@@ -138,7 +140,8 @@ func answersOrder(l *eval.Log) string {
 	if at < 0 {
 		at = len(tasks)
 	}
-	return fmt.Sprint(slices.Index(splits, l.Settings.Split), at, l.Settings.Task)
+	return fmt.Sprintf("%d %d %s %09d", slices.Index(splits, l.Settings.Split), at, l.Settings.Task,
+		math.MaxInt32-l.Settings.Skip)
 }
 
 // answerSet has all recorded answers to one split of a task.
@@ -207,8 +210,8 @@ func (m *pageContent) addAnswerTables(root string) error {
 				return err
 			}
 			s := l.Settings
-			fmt.Fprintf(&list, "|%s|%s|%s %s|%s|\n", date.Format("2 January 2006"),
-				shortVersion(l.About.Version), s.Task, s.Split, shortRunName(strings.Join(s.Runs, ", ")))
+			fmt.Fprintf(&list, "|%s|%s|%s|%s|\n", date.Format("2 January 2006"),
+				shortVersion(l.About.Version), s.Title(), shortRunName(strings.Join(s.Runs, ", ")))
 		}
 	}
 	if len(all) > 0 {
@@ -221,9 +224,8 @@ func (m *pageContent) addAnswerTables(root string) error {
 
 func (m *pageContent) addAnswerTable(b *strings.Builder, l *answerSet) error {
 	r, s := l.report, l.Settings
-	name := strings.Trim(s.Task+"-"+s.Split, "-")
-	fmt.Fprintf(b, "\n**%s**, %d questions, at most %d tokens an answer:\n\n", strings.TrimSpace(s.Task+" "+s.Split),
-		r.Questions, s.MaxTokens)
+	name := strings.ReplaceAll(s.Title(), " ", "-")
+	fmt.Fprintf(b, "\n**%s**, %d questions, at most %d tokens an answer:\n\n", s.Title(), r.Questions, s.MaxTokens)
 	b.WriteString("|run|right|gap recovered|chosen by the large|asked|replaced|read, of tokens|questions|cut|\n" +
 		"|---|---|---|---|---|---|---|---|---|\n")
 	slices.SortStableFunc(r.Runs, func(a, b eval.RunReport) int { return cmp.Compare(runOrder(&a), runOrder(&b)) })

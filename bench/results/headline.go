@@ -33,7 +33,7 @@ func (m *pageContent) addHeadline(all []*answerSet) {
 			if r.Policy != string(router.Judged) || budgeted && r.Budget == nil {
 				continue
 			}
-			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s: %s | %s | %s |\n", strings.TrimSpace(l.Task+" "+l.Split),
+			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s: %s | %s | %s |\n", l.Title(),
 				r.Answers, formatAccuracy(small), formatAccuracy(large), strings.TrimPrefix(r.Name(), "judge "),
 				formatAccuracy(r), formatShare(&r.EscalatedShare), formatGap(r))
 			if l.Task == headlineTask {

@@ -203,7 +203,7 @@ func TestAdoptSplit(t *testing.T) {
 	table, list = ladders()
 	assert.Regexp(t, `(?s)\*\*gsm8k test\*\*, 1 questions.*\*\*gsm8k development\*\*, 1 questions`, table)
 	for _, line := range []string{"\n|29 November 2026|aaaaaaaaaaaa|gsm8k test|never|\n",
-		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo |never, verified 0,"} {
+		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo|never, verified 0,"} {
 		assert.Contains(t, list, line)
 	}
 }

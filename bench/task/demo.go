@@ -14,7 +14,7 @@ func newDemoSet(name string, o Options) (*Set, error) {
 		split = demo.Train
 	}
 	all := demo.Questions(split)
-	if more := o.Most - len(all); more > 0 && name == DemoTrain {
+	if more := o.lastQuestion() - len(all); more > 0 && name == DemoTrain {
 		all = append(all, demo.Draw(more, o.Seed)...)
 	}
 	s := &Set{Name: name, Prompts: "demo-1", Tokens: 64}
@@ -27,5 +27,5 @@ func newDemoSet(name string, o Options) (*Set, error) {
 		})
 	}
 	s.Hash = hex.EncodeToString(sum.Sum(nil))
-	return s.keepFirst(o)
+	return s.keepChosen(o)
 }

@@ -141,6 +141,7 @@ const (
 
 // Options select the questions of a set.
 type Options struct {
+	Skip  int    // leave out the first questions, this many, as others have looked at them
 	Most  int    // use the first questions, this many, and read no further; 0: all, and of [DemoTrain] the shipped ones
 	Seed  uint64 // for drawn questions
 	Data  string // the file of a public set
@@ -169,12 +170,12 @@ func Open(name string, o Options) (*Set, error) {
 	if o.Split != "" {
 		err = s.readSplit(f, path, o)
 	} else {
-		err = s.readQuestions(f, path, o.Most)
+		err = s.readQuestions(f, path, o.lastQuestion())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.keepFirst(o)
+	return s.keepChosen(o)
 }
 
 func (s *Set) readSplit(f io.ReadSeeker, path string, o Options) error {
@@ -196,22 +197,28 @@ func (s *Set) readSplitLines(f io.ReadSeeker, path string, split *Split, o Optio
 	if s.has = split.includesLine; s.Name == MBPP {
 		s.parse = mbppParser(s, mbppAll, o.Run)
 	}
-	err = s.readQuestions(f, path, o.Most)
+	err = s.readQuestions(f, path, o.lastQuestion())
 	s.Hash, s.Split = split.Hash(), split.Name
 	return err
 }
 
-func (s *Set) keepFirst(o Options) (*Set, error) {
+// lastQuestion returns how many questions of a file are needed; 0: all.
+func (o *Options) lastQuestion() int {
+	if o.Most == 0 {
+		return 0
+	}
+	return o.Skip + o.Most
+}
+
+func (s *Set) keepChosen(o Options) (*Set, error) {
 	if o.Shots < 0 || o.Shots > len(s.Shots) {
 		return nil, fmt.Errorf("%s has %d worked examples, not %d", s.Name, len(s.Shots), o.Shots)
 	}
 	s.Shots = s.Shots[:o.Shots]
-	n := o.Most
+	n := cmp.Or(o.lastQuestion(), max(o.Skip+1, len(s.Questions)))
 	if n > len(s.Questions) {
 		return nil, fmt.Errorf("%s has %d questions, not %d", s.Name, len(s.Questions), n)
 	}
-	if n > 0 {
-		s.Questions = s.Questions[:n]
-	}
+	s.Questions = s.Questions[o.Skip:n]
 	return s, nil
 }

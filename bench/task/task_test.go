@@ -40,8 +40,16 @@ func TestFile(t *testing.T) {
 	first := mustOpen(t, path, Options{Most: 1})
 	assert.Len(t, first.Questions, 1)
 	assert.Equal(t, s.Hash, first.Hash)
-	_, err := Open(path, Options{Most: 3})
-	assert.ErrorContains(t, err, "has 2 questions, not 3")
+	for _, o := range []Options{{Skip: 1}, {Skip: 1, Most: 1}} {
+		last := mustOpen(t, path, o)
+		require.Len(t, last.Questions, 1)
+		assert.Equal(t, "3", last.Questions[0].ID)
+		assert.Equal(t, s.Hash, last.Hash)
+	}
+	for _, o := range []Options{{Most: 3}, {Skip: 2}, {Skip: 1, Most: 2}} {
+		_, err := Open(path, o)
+		assert.ErrorContains(t, err, "has 2 questions, not 3")
+	}
 
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)

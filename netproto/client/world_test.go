@@ -593,6 +593,11 @@ func (w *simulation) may(token int32, context []int32, asked time.Time) bool {
 
 // play plays a script in a world, and returns what must not happen.
 func play(t *testing.T, seed uint64, pair tls.Certificate, script []fault) (wrong []string) {
+	defer func() {
+		if p := recover(); p != nil { // something was left at the end
+			panic(fmt.Sprintf("seed %d: %v", seed, p))
+		}
+	}()
 	bubble.Test(t, func(t *testing.T) {
 		r := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 		w := &simulation{seed: seed, sky: &sky{r: r(3), port: 50000}, pair: pair, keys: []gateway.TicketKey{{1}}}

@@ -178,6 +178,55 @@ func TestBackWhileAborting(t *testing.T) {
 	assert.Zero(t, aborting.Load())
 }
 
+// TestAbortsAtTheEnd: nothing is left of an Upstream, neither of an examination that failed nor of a question that was
+// open while its engine went and came back.
+func TestAbortsAtTheEnd(t *testing.T) {
+	var stuck, away atomic.Bool
+	var aborting atomic.Int64
+	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		switch {
+		case r.URL.Path == "/abort_request":
+			aborting.Add(1)
+			hang(w, r)
+			aborting.Add(-1)
+		case away.Load():
+			broken(w, r)
+		case r.URL.Path == "/generate" && stuck.Load():
+			hang(w, r)
+		default:
+			return false
+		}
+		return true
+	}}
+	check := func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		stuck.Store(true)
+		open := make(chan error, 1)
+		go func() { open <- ask(t, u, 2, time.Minute) }()
+		synctest.Wait()
+		stuck.Store(false)
+		away.Store(true)
+		require.Error(t, ask(t, u, 3, time.Second))
+		time.Sleep(5 * time.Second)
+		require.Error(t, u.Ready())
+		away.Store(false)
+		for u.Ready() != nil {
+			time.Sleep(time.Second)
+		}
+		require.ErrorIs(t, <-open, netproto.TooLate)
+		synctest.Wait()
+		require.Positive(t, aborting.Load())
+	}
+	inWorld(t, []*fakeengine.Engine{e}, nil, check)
+	assert.Zero(t, aborting.Load())
+
+	stuck.Store(true)
+	bubble.Test(t, func(t *testing.T) {
+		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		require.Error(t, err)
+	})
+	assert.Zero(t, aborting.Load())
+}
+
 // TestEngineStatsBounds: a number that an engine reports counts up to the max that is possible.
 func TestEngineStatsBounds(t *testing.T) {
 	a := dialect.Ask{Context: make([]int32, 10)}

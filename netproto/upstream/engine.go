@@ -221,9 +221,7 @@ func (m *managedEngine) timeToNextTry() time.Duration {
 }
 
 func (m *managedEngine) closeEngine() {
-	if c, ok := m.currentEngine().(dialect.Closer); ok {
-		c.Close()
-	}
+	m.client.Close()
 	if m.idle != nil {
 		m.idle.CloseIdleConnections()
 	}

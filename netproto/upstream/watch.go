@@ -193,12 +193,8 @@ func (m *managedEngine) putInService(ctx context.Context) error {
 	case <-m.suspect: // of the time before
 	default:
 	}
-	old := m.e
 	m.e, m.facts, m.in, m.why, m.faults, m.crowded = e, f, true, nil, 0, time.Time{}
 	m.mu.Unlock()
-	if c, ok := old.(dialect.Closer); ok {
-		c.Close() // without the lock: it waits for its last requests
-	}
 	m.u.o.Log.Info("an engine is in service", "engine", m.url, "dialect", f.Dialect, "version", f.Version, "model",
 		f.Model,
 		"context", f.MaxContext, "audit", f.Audit.String())

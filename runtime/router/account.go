@@ -8,11 +8,12 @@ const (
 	lentReplacements, lentTokens, repayment = 6, 1000, 0.5
 	// savings is the most that answers leave to later ones, so that long thrift leads to no spree.
 	savings = 100
-	// preferred is the margin of the policy verify, in nats: the large model's token is 20 times as probable as the one
-	// that it replaces. Less than that changes the wording more often than the meaning.
-	preferred = 3
+	// preferred is the margin of the policy verify where little is left, in nats: the large model's token is 20 times as
+	// probable as the one that it replaces. Less than that changes the wording more often than the meaning. It is half
+	// of that with halvedAt tokens left, so that long answers, which differ less often, use the whole budget, too.
+	preferred, halvedAt = 3, 6
 	// judgedAt is the number of tokens left at which a judge lets tokens stand from a probability of a half on.
-	judgedAt = 4
+	judgedAt = 2
 )
 
 // account is what a budget β has left for an answer that the large model verifies: each token brings β, each replaced
@@ -52,9 +53,10 @@ func (s *balanceState) afterAnswer(a spending) float64 {
 // Margin returns the margin of verification with the policies verify and judge: by how much the large model must prefer
 // another token to the small model's after a path, in nats of the score, for it to take the place. Tokens that were
 // replaced are the escalations of the path and of the budget. Where less than one is left, the margin is infinite. With
-// a threshold it is always the same. Within a budget the probability from which on a judge lets a token stand is
+// a threshold it is always the same. Within a budget of which d tokens are left it is
 //
-//	d/(d+4)    where d tokens are left: 0.5 with 4, 0.96 with 100
+//	3/(1+d²/36)         of the policy verify: 3 with 0, 1.5 with 6, 0.25 with 20
+//	-log(d²/(d²+4))     of a judge, which lets a token stand from that probability on: 0.5 with 2, 0.96 with 10
 //
 // So the budget is used for what matters most, whatever part of the tokens that is: it is a task's length of answers
 // and number of differences that decide which probability spends 5% of the tokens.
@@ -67,9 +69,9 @@ func (r *Router) Margin(path uint64) float64 {
 	case left < 1:
 		return math.Inf(1)
 	case r.Judge() != "":
-		return math.Log1p(judgedAt / left)
+		return math.Log1p(judgedAt / left * judgedAt / left)
 	}
-	return preferred
+	return preferred / (1 + left/halvedAt*left/halvedAt)
 }
 
 // Count returns the path with one more token of the policy verify, which the large model replaced or not.

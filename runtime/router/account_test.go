@@ -17,8 +17,8 @@ func addVerifiedAnswer(t *testing.T, r *Router, n int, replaces func() bool) {
 	a, path := Answer{Tokens: n}, uint64(0)
 	for range n {
 		margin := r.Margin(path)
-		require.True(t, margin == preferred || math.IsInf(margin, 1))
-		replaced := replaces() && margin == preferred
+		require.True(t, margin > 0 && margin < preferred || math.IsInf(margin, 1))
+		replaced := replaces() && margin < preferred
 		if path = r.Count(path, replaced); replaced {
 			a.Escalations++
 		}
@@ -80,27 +80,28 @@ func TestAnswersAtOnce(t *testing.T) {
 	begun := r.Begin()
 	assert.True(t, math.IsInf(begun.Margin(0), 1))
 	assert.True(t, math.IsInf(begun.Margin(pathCount{500, 0}.packPath()), 1), "60 - 10 of the budget")
-	assert.EqualValues(t, preferred, begun.Margin(pathCount{511, 0}.packPath()))
+	assert.InDelta(t, 3/(1+1.1*1.1/36), begun.Margin(pathCount{511, 0}.packPath()), 1e-9)
 }
 
-// TestMarginOfVerified: any token of the large model is preferred while the budget lasts, and none after that.
+// TestMarginOfVerified: the less is left of the budget, the more must the large model prefer its token; with nothing
+// left, none takes the place of another.
 func TestMarginOfVerified(t *testing.T) {
 	r, err := New(Options{Policy: Verify, Budget: 0.07})
 	require.NoError(t, err)
 	assert.True(t, r.Verifies())
 	path := uint64(0)
-	for range 6 {
-		assert.EqualValues(t, 3, r.Margin(path))
+	for _, margin := range []float64{1.5, 1.75, 2.07, 2.39, 2.69, 2.91} {
+		assert.InDelta(t, margin, r.Margin(path), 0.04)
 		path = r.Count(path, true)
 	}
 	assert.True(t, math.IsInf(r.Margin(path), 1), "6 are lent")
 	tiny, err := New(Options{Policy: Verify, Budget: 0.001})
 	require.NoError(t, err)
-	assert.EqualValues(t, preferred, tiny.Margin(0))
+	assert.InDelta(t, 3/(1+1.0/36), tiny.Margin(0), 1e-9)
 	assert.True(t, math.IsInf(tiny.Margin(pathCount{1, 1}.packPath()), 1), "of 0.1% one is lent")
 	whole, err := New(Options{Policy: Verify, Budget: 1})
 	require.NoError(t, err)
-	assert.EqualValues(t, preferred, whole.Margin(pathCount{1, 1}.packPath()))
+	assert.Zero(t, whole.Margin(pathCount{1, 1}.packPath()), "all that differs is replaced")
 }
 
 // TestMarginOfJudged: the margin of a judge is a threshold of its confidence. It rises as the budget is spent, and
@@ -108,17 +109,18 @@ func TestMarginOfVerified(t *testing.T) {
 func TestMarginOfJudged(t *testing.T) {
 	judge, err := New(Options{Policy: Judged, Budget: 0.07, Judge: "j"})
 	require.NoError(t, err)
-	assert.InDelta(t, -math.Log(6.0/(6+4)), judge.Margin(0), 1e-12, "what is lent")
+	assert.InDelta(t, -math.Log(36.0/(36+4)), judge.Margin(0), 1e-12, "what is lent")
 	left := 0.07*100 - 5 + 6 - 0.07*100/2
-	assert.InDelta(t, -math.Log(left/(left+4)), judge.Margin(pathCount{100, 5}.packPath()), 1e-12)
+	assert.InDelta(t, -math.Log(left*left/(left*left+4)), judge.Margin(pathCount{100, 5}.packPath()), 1e-12)
 	assert.True(t, math.IsInf(judge.Margin(pathCount{6, 6}.packPath()), 1))
 	for range 8 {
 		judge.Add(Answer{Tokens: 100, Escalations: 2})
 	}
 	left = 8*5 + 0.07*10
-	assert.InDelta(t, math.Log1p(4/left), judge.Begin().Margin(pathCount{10, 0}.packPath()), 1e-12, "no loan is left")
+	margin := judge.Begin().Margin(pathCount{10, 0}.packPath())
+	assert.InDelta(t, math.Log1p(4/left/left), margin, 1e-12, "no loan is left")
 	judge.Add(Answer{Tokens: 10_000, Escalations: 0})
-	assert.InDelta(t, math.Log1p(4.0/100), judge.Begin().Margin(pathCount{1000, 0}.packPath()), 1e-12, "the most")
+	assert.InDelta(t, math.Log1p(4.0/100/100), judge.Begin().Margin(pathCount{1000, 0}.packPath()), 1e-12, "the most")
 	whole, err := New(Options{Policy: Judged, Budget: 1, Judge: "j"})
 	require.NoError(t, err)
 	assert.Zero(t, whole.Margin(pathCount{100, 100}.packPath()), "all that differs is replaced")

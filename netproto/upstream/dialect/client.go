@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -19,9 +20,11 @@ import (
 
 // Client sends requests to one engine.
 type Client struct {
-	base   *url.URL
-	secret netproto.Secret // "" if the engine needs none
-	http   *http.Client
+	base     *url.URL
+	secret   netproto.Secret // "" if the engine needs none
+	http     *http.Client
+	aborting sync.WaitGroup
+	aborts   chan struct{} // holds a value for each abort under way
 }
 
 // ParseURL parses the address of an engine: http or https, a host, and optionally a path.
@@ -44,13 +47,33 @@ func ParseURL(address string) (*url.URL, error) {
 }
 
 // NewClient returns a client for an engine. The secret is sent with every request. Several clients may share a
-// transport.
+// transport. Close it after the last request.
 func NewClient(base *url.URL, secret netproto.Secret, transport http.RoundTripper) *Client {
-	return &Client{base: base, secret: secret, http: &http.Client{
+	const most = 64 // concurrent aborts; above that the server notices cancelled requests later
+	return &Client{base: base, secret: secret, aborts: make(chan struct{}, most), http: &http.Client{
 		Transport: transport,
 		// a redirect would send the secret and contexts to another address
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// Close waits until the aborts under way are sent.
+func (c *Client) Close() { c.aborting.Wait() }
+
+// postAbort tells the engine, in the background, that nobody waits for a request any more.
+func (c *Client) postAbort(ctx context.Context, path string, body any) {
+	const patience = 2 * time.Second
+	select {
+	case c.aborts <- struct{}{}:
+	default:
+		return
+	}
+	c.aborting.Go(func() {
+		defer func() { <-c.aborts }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		_ = c.Post(ctx, path, body, nil) // otherwise the server notices later
+	})
 }
 
 // NewTransport returns a transport that keeps as many idle connections as there may be concurrent requests: cancelling

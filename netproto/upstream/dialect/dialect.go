@@ -90,9 +90,6 @@ type Row struct {
 	Stands float32           // log-probability of the token in the context; not above that of the best one
 }
 
-// Closer is an engine with background work. Close it after the last request.
-type Closer interface{ Close() }
-
 // Errors of an engine, besides those of the network and a StatusError.
 var (
 	ErrAbsent = errors.New("the engine does not support this")

@@ -353,8 +353,8 @@ func TestErrors(t *testing.T) {
 		for name, call := range calls {
 			sent = 0
 			assert.Equal(t, http.StatusInternalServerError, Status(call()), "%s: %s", kind, name)
-			if c, ok := e.(Closer); ok {
-				c.Close() // waits for requests in the background
+			if s, ok := e.(*SGLang); ok {
+				s.c.Close() // waits for requests in the background
 			}
 			assert.Equal(t, 1, sent, "%s: %s", kind, name)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -15,20 +14,10 @@ import (
 
 // SGLang is an SGLang server. It is used through its own endpoint, /generate, as described by its source and
 // documentation (0.5.19, 2026). Make it with [NewSGLang].
-type SGLang struct {
-	c        *Client
-	aborting sync.WaitGroup
-	aborts   chan struct{} // holds a value for each abort under way
-}
+type SGLang struct{ c *Client }
 
-// NewSGLang returns an engine that uses a client. Close it after the last request.
-func NewSGLang(c *Client) *SGLang {
-	const most = 64 // concurrent aborts; above that the server notices cancelled requests later
-	return &SGLang{c: c, aborts: make(chan struct{}, most)}
-}
-
-// Close waits until the aborts under way are sent.
-func (e *SGLang) Close() { e.aborting.Wait() }
+// NewSGLang returns an engine that uses a client.
+func NewSGLang(c *Client) *SGLang { return &SGLang{c} }
 
 // sglangRequest is the body of /generate.
 type sglangRequest struct {
@@ -168,27 +157,11 @@ const sglangSpare = 8
 func (e *SGLang) postGenerate(ctx context.Context, q sglangRequest) (w sglangReply, err error) {
 	err = e.c.Post(ctx, "/generate", q, &w)
 	if err != nil && ctx.Err() != nil {
-		e.abortRequest(ctx, q.ID)
+		e.c.postAbort(ctx, "/abort_request", struct {
+			ID string `json:"rid"`
+		}{q.ID})
 	}
 	return w, wrapTooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
-}
-
-func (e *SGLang) abortRequest(ctx context.Context, id string) {
-	const patience = 2 * time.Second
-	select {
-	case e.aborts <- struct{}{}:
-	default:
-		return
-	}
-	e.aborting.Go(func() {
-		defer func() { <-e.aborts }()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		body := struct {
-			ID string `json:"rid"`
-		}{id}
-		_ = e.c.Post(ctx, "/abort_request", body, nil) // otherwise the server notices later
-	})
 }
 
 // Warm implements dialect.Engine.

@@ -200,7 +200,7 @@ func TestAborts(t *testing.T) {
 			}
 			all.Wait()
 			began := time.Now()
-			e.Close()
+			e.c.Close()
 			assert.Equal(t, 2*time.Second, time.Since(began))
 			mu.Lock() // handlers end with their requests, but nobody waits for them
 			assert.Len(t, aborted, 64*(round+1))

@@ -218,8 +218,8 @@ func (f *evalFlags) logSettings(
 	c *cobra.Command, a *cli.App, models *measure.Pair, o eval.Options, routerSum string,
 ) (s eval.Settings, b eval.About, err error) {
 	s = eval.Settings{
-		Task: o.Set.Name, Split: o.Set.Split, Data: o.Set.Hash, Questions: len(o.Set.Questions), Prompts: o.Set.Prompts,
-		Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
+		Task: o.Set.Name, Split: o.Set.Split, Data: o.Set.Hash, Skip: f.skip, Questions: len(o.Set.Questions),
+		Prompts: o.Set.Prompts, Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
 		Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
 	}
 	if slices.ContainsFunc(o.Runs, func(r eval.Run) bool { return r.Verify != nil }) {
@@ -255,7 +255,7 @@ func (f *evalFlags) openLog(s eval.Settings, b eval.About) (*eval.Log, error) {
 }
 
 func (f *evalFlags) questionOptions() task.Options {
-	return task.Options{Most: f.questions, Data: f.data, Split: f.split.Name, Shots: f.shots}
+	return task.Options{Skip: f.skip, Most: f.questions, Data: f.data, Split: f.split.Name, Shots: f.shots}
 }
 
 func (f *evalFlags) openQuestions(name string, run task.Runner) (*task.Set, error) {

@@ -26,6 +26,7 @@ type evalFlags struct {
 	data       string
 	split      measure.SplitFlag
 	questions  int
+	skip       int
 	policies   group.List[router.Policy]
 	thresholds group.List[float64]
 	budgets    group.List[float64]
@@ -49,6 +50,7 @@ func (f *evalFlags) registerFlags(c *cobra.Command) {
 	measure.Add(p, "data", &f.data, "")
 	f.split.Register(p)
 	measure.Add(p, "questions", &f.questions, 0)
+	measure.Add(p, "skip", &f.skip, 0)
 	f.policies, f.thresholds = group.ListOf("policies", "", eval.ParsePolicy), group.Floats("")
 	f.budgets = group.Floats("")
 	f.verify = group.ListOf("margins", "off", func(text string) (m group.Margin, err error) { return m, m.Set(text) })
