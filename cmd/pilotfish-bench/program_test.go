@@ -4,67 +4,24 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// printers returns calls of every command that prints something.
-func printers(t *testing.T) [][]string {
-	m := clitest.TinyModel(t, "q8_0")
-	var all [][]string
-	for _, call := range []string{
+// TestUnwritableStdout calls every command that prints something.
+func TestUnwritableStdout(t *testing.T) {
+	clitest.UnwritableStdout(t,
 		"--help", "help", "version", "completion bash", "routing --help",
 		"routing --questions 1 --modes local", "routing --questions 1 --modes local --json",
 		"engine -m M -p 4 -n 4 -r 1 -t 1", "engine -m M -p 4 -n 4 -r 1 -t 1 --json", "link --tokens 0 --questions 5",
 		"eval demo --questions 1 --policy never", "eval demo --questions 1 --policy never --json",
 		"synth --shape tiny NEW",
-	} {
-		place := strings.NewReplacer("NEW", filepath.Join(t.TempDir(), "new.gguf"), "M", m)
-		var args []string
-		for _, a := range strings.Fields(call) {
-			args = append(args, place.Replace(a))
-		}
-		all = append(all, args)
-	}
-	return all
-}
-
-// TestUnwritableStdout: with a full stdout every command ends with one line and exit status 1; with a closed one with
-// exit status 1, silently.
-func TestUnwritableStdout(t *testing.T) {
-	if testing.Short() {
-		t.Skip("commands one after another: not with -short")
-	}
-	for _, args := range printers(t) {
-		read, write, err := os.Pipe()
-		require.NoError(t, err)
-		require.NoError(t, read.Close())
-		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		if err != nil {
-			t.Skip("this system has no /dev/full")
-		}
-		for out, lines := range map[*os.File]int{full: 1, write: 0} {
-			if file := args[len(args)-1]; filepath.Base(file) == "new.gguf" {
-				_ = os.Remove(file) // synth does not replace a file
-			}
-			var stderr bytes.Buffer
-			c := clitest.Program(t, args...)
-			c.Stdout, c.Stderr = out, &stderr
-			_ = c.Run() // the exit code says how it ended
-			assert.Equal(t, cli.ExitFailed, c.ProcessState.ExitCode(), "%v: %s", args, &stderr)
-			assert.Len(t, clitest.Failures(stderr.String()), lines, "%v: %s", args, &stderr)
-			assert.Equal(t, lines == 1, strings.Contains(stderr.String(), "no space left on device"), args)
-			require.NoError(t, out.Close())
-		}
-	}
+	)
 }
 
 // waitFor is a writer that signals when a text was written.

@@ -19,7 +19,7 @@ import (
 // afterwards as many as before.
 func TestThreadsBesideTheNetwork(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
+	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
 	address, pin := clitest.StartGateway(t, large, engine.Options{})
 	before := runtime.GOMAXPROCS(0)
 	for _, line := range []string{"eval DATA", "router collect --data DATA -o OUT"} {

@@ -14,13 +14,11 @@ import (
 
 // TestSchema: the schema of measurements, which cmd/pilotfish-bench writes, accepts what run prints, with its record.
 func TestSchema(t *testing.T) {
-	clitest.OwnFolders(t)
 	schema, err := jsonschema.NewCompiler().Compile("../../docs/study/measurements.schema.json")
 	require.NoError(t, err)
-	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	small, at := clitest.StartPair(t)
 	for _, args := range []string{
-		"-n 4 hello", "-n 9 --policy always --cloud " + address + " --pin " + pin + " hello",
+		"-n 4 hello", "-n 9 --policy always " + strings.Join(at, " ") + " hello",
 		"--tokens 1,2 -n 2 --cloud " + clitest.ClosedPort + " --deadline 1ms --require-cloud=false",
 	} {
 		code, stdout, stderr := clitest.Call(t, strings.Fields("run --json -m "+small+" "+args)...)

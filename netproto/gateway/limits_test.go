@@ -122,8 +122,8 @@ func TestConnectionLimits(t *testing.T) {
 // TestAskLimits: the number of open asks is limited: per connection by its streams, per device and in total by
 // refusals.
 func TestAskLimits(t *testing.T) {
-	up := &fake{parallel: 1}
-	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxAsks: 6, MaxAsksPerDevice: 5}), up, func(t *testing.T, w *world) {
+	up, opt := &fake{parallel: 1}, gateway.Options{}.With(gateway.Shares{MaxAsks: 6, MaxAsksPerDevice: 5})
+	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		one, two := w.enter(guest{}), w.enter(guest{})
 		ask := whole(t, 1, path(5, 1)).Append(nil)

@@ -183,6 +183,15 @@ func StartCloud(t *testing.T, args ...string) (address, pin string, stop func())
 	return c.Address, c.Pin, c.Stop
 }
 
+// StartPair gives a test its own folders, and starts a gateway with the demo's large model. It returns the file of the
+// small one, and the flags of the gateway.
+func StartPair(t *testing.T) (small string, at []string) {
+	t.Helper()
+	OwnFolders(t)
+	address, pin, _ := StartCloud(t, "-m", DemoFile("large.gguf"))
+	return DemoFile("small.gguf"), []string{"--cloud", address, "--pin", pin}
+}
+
 // LockedBuffer is a buffer for one writing and one reading goroutine.
 type LockedBuffer struct {
 	mu sync.Mutex
@@ -313,18 +322,6 @@ func HubOf(t *testing.T, files map[string][]byte) {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	t.Setenv("HF_ENDPOINT", s.URL)
-}
-
-// DemoPairFiles writes the demo's models and router to files.
-func DemoPairFiles(t *testing.T) (small, large, net string) {
-	t.Helper()
-	dir := t.TempDir()
-	write := func(name string, b []byte) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, b, 0o600))
-		return path
-	}
-	return write("small.gguf", demo.Small()), write("large.gguf", demo.Large()), write("router.gguf", demo.Router())
 }
 
 // DemoData writes the first questions of the demo's training split to a file.

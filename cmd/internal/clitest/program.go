@@ -256,3 +256,34 @@ func Failures(stderr string) (all []string) {
 	}
 	return all
 }
+
+// UnwritableStdout tests that with a full stdout each of the command lines ends with one line and exit status 1, and
+// with a closed one with exit status 1, silently. M in a line is a model, and NEW a new file.
+func UnwritableStdout(t *testing.T, commands ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	model := TinyModel(t, "q8_0")
+	read, closed, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, read.Close())
+	for out, lines := range map[*os.File]int{full: 1, closed: 0} {
+		for _, command := range commands {
+			place := strings.NewReplacer("NEW", filepath.Join(t.TempDir(), "new.gguf"), "M", model)
+			args := strings.Fields(place.Replace(command))
+			var stderr strings.Builder
+			c := Program(t, args...)
+			c.Stdout, c.Stderr = out, &stderr
+			_ = c.Run() // the exit code says how it ended
+			assert.Equal(t, cli.ExitFailed, c.ProcessState.ExitCode(), "%v: %s", args, &stderr)
+			assert.Len(t, Failures(stderr.String()), lines, "%v: %s", args, &stderr)
+			assert.Equal(t, lines == 1, strings.Contains(stderr.String(), "no space left on device"), args)
+		}
+		require.NoError(t, out.Close())
+	}
+}

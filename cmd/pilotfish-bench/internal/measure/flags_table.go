@@ -71,8 +71,8 @@ func Declarations() []cli.FlagDecl {
 			Help: "maximum number of tokens drafted after an open question"},
 		{Name: "inflight", Span: "1", Help: "maximum number of open questions"},
 		{Name: "ahead", Span: "1 64", Values: "auto",
-			Help: "number of tokens per answer, 1 to 64: further ones cost no waiting; auto: 1, and with verification " +
-				"as many as are of use, `auto|N`"},
+			Help: "number of tokens per answer, 1 to 64: further ones cost no waiting; auto: 1, and with " +
+				"verification as many as are of use, `auto|N`"},
 		{Name: "no-audit", Help: "do not compare the small model's tokens with the large one's"},
 		{Name: "no-warm", Help: "do not send the prompt and final text before a question needs it"},
 		{Name: "verify-every", Span: "1 1024", Values: "auto",

@@ -222,7 +222,8 @@ func TestCalibrateRoom(t *testing.T) {
 // ownCalibration returns flags with which explicit models and a router get a certificate in out.
 func ownCalibration(t *testing.T, data string) (out string, args []string) {
 	t.Helper()
-	small, large, net := clitest.DemoPairFiles(t)
+	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
+	net := clitest.DemoFile("router.gguf")
 	out = filepath.Join(t.TempDir(), "out.gguf")
 	return out, []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
 		"--policy", "learned", "--threshold", "0.3", "--confidence", "0.3", "--json"}
@@ -299,7 +300,8 @@ func TestCalibrateOwnRefused(t *testing.T) {
 func TestCalibrateGateway(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
-	small, large, net := clitest.DemoPairFiles(t)
+	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
+	net := clitest.DemoFile("router.gguf")
 	secret := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(secret, []byte("a secret of sixteen bytes\n"), 0o600))
 	address, pin := clitest.StartGateway(t, large, engine.Options{},

@@ -43,7 +43,7 @@ func TestRunCode(t *testing.T) {
 	sum, _, _ = collected(t, append(given, "--raw")...)
 	assert.Equal(t, 1, sum.Right)
 
-	_, _, router := clitest.DemoPairFiles(t)
+	router := clitest.DemoFile("router.gguf")
 	steps, _, stderr := calibrated(t, cli.ExitFailed, append(given, "--router", router, "-o",
 		filepath.Join(t.TempDir(), "r"), "-n", "2", "--policy", "learned", "--threshold", "0.995", "--budget", "0.9",
 		"--confidence", "0.1", "--json")...)

@@ -95,7 +95,7 @@ func FuzzParseChat(f *testing.F) {
 // TestChatFullContext: when the context is full, the oldest turns are left out with a message, but are still saved.
 func TestChatFullContext(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	file := filepath.Join(t.TempDir(), "c.json")
 	var lines strings.Builder
 	const n = 12

@@ -298,7 +298,7 @@ func TestChatCloses(t *testing.T) {
 // instead.
 func TestChatUnverified(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
+	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
 	judge := []string{"--policy", "judge", "--threshold", "0.5", "--router", clitest.JudgeFile(t)}
 	llama := clitest.EngineOf(t, large, &fakeengine.Engine{Dialect: "llama"})
 	for _, c := range []struct {

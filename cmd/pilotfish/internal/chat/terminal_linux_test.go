@@ -35,7 +35,7 @@ const (
 // TestChatTerminal: lines are edited, remembered and recalled, also by the next chat; only the user can read them.
 func TestChatTerminal(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	kept, err := historyPath(os.Getenv)
 	require.NoError(t, err)
 	k := clitest.AtTerminal(t, "chat", "-m", small)
@@ -79,7 +79,7 @@ func TestChatTerminal(t *testing.T) {
 // TestChatNoHistory: with --no-history no file is written. Ctrl-C discards a line, and ends a chat only if repeated.
 func TestChatNoHistory(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	kept, err := historyPath(os.Getenv)
 	require.NoError(t, err)
 	k := clitest.AtTerminal(t, "chat", "-m", small, "--no-history")
@@ -105,7 +105,7 @@ func TestChatNoHistory(t *testing.T) {
 // TestChatPaste: pasted text of several lines is one question, and so are lines between quotes or with a backslash.
 func TestChatPaste(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	file := filepath.Join(t.TempDir(), "c.json")
 	k := clitest.AtTerminal(t, "chat", "-m", small, "-n", "3")
 	k.Expect(readyFor)
@@ -278,7 +278,7 @@ func TestChatSuspend(t *testing.T) {
 // TestChatFileKinds: a file that is not regular is refused before it is read, because reading may block forever.
 func TestChatFileKinds(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	for path, kind := range map[string]string{fifo: "a pipe", "/dev/zero": "a device", t.TempDir(): "a folder"} {
@@ -319,7 +319,7 @@ func TestChatFileKinds(t *testing.T) {
 // TestChatResize: a line that is being edited is redrawn when the width of the window changes.
 func TestChatResize(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	k := clitest.AtTerminal(t, "chat", "-m", small)
 	k.Expect(readyFor)
 	k.Press("/system abcdefghijklmnopqrstuvwxyz")
@@ -336,11 +336,9 @@ func TestChatResize(t *testing.T) {
 
 // TestChatColours: tokens of the cloud are coloured on a terminal.
 func TestChatColours(t *testing.T) {
-	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
-	k := clitest.AtTerminal(t, "chat", "-m", small, "--cloud", address, "--pin", pin, "--policy", "always",
-		"--deadline", "off")
+	small, at := clitest.StartPair(t)
+	line := []string{"chat", "-m", small, "--policy", "always", "--deadline", "off"}
+	k := clitest.AtTerminal(t, append(line, at...)...)
 	k.Expect(readyFor)
 	k.Press(clitest.Question(0) + enter)
 	k.Expect("\x1b[36;1m")

@@ -77,7 +77,7 @@ func (s *tmux) sees(lines ...string) {
 // TestTmuxKeys: lines, also with wide characters, are edited, recalled and searched for.
 func TestTmuxKeys(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	s := inTmux(t, small)
 	s.sees("pilotfish-demo-small, context of 512 tokens. /help lists the", " commands, Ctrl-D ends.", ">>>")
 	s.press("/system 日本語 wörld", "Home", "Right", "DC", "DC", "DC", "DC", "DC", "DC", "sys", "End", "!")
@@ -109,7 +109,7 @@ func TestTmuxKeys(t *testing.T) {
 // TestTmuxResize: a line longer than the width of the screen keeps its text in a narrower and a wider one.
 func TestTmuxResize(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	small, _, _ := clitest.DemoPairFiles(t)
+	small := clitest.DemoFile("small.gguf")
 	s := inTmux(t, small)
 	s.sees(" commands, Ctrl-D ends.", ">>>")
 	long := "/system " + strings.Repeat("0123456789", 5)

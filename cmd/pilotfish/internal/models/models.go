@@ -95,8 +95,8 @@ func NewRemoveCommand(a *cli.App) *cobra.Command {
 		Use:                   "rm OWNER/NAME[:QUANT or :FILE]...",
 		DisableFlagsInUseLine: true,
 		Short:                 "Remove downloaded models",
-		Long: `Remove downloaded models with all their parts, and partial downloads. On a terminal it asks for each, elsewhere
-it does not. A model that is being downloaded is kept. If one of the names is wrong, nothing is removed.`,
+		Long: `Remove downloaded models with all their parts, and partial downloads. On a terminal it asks for each,
+elsewhere it does not. A model that is being downloaded is kept. If one of the names is wrong, nothing is removed.`,
 		Example: "  pilotfish rm Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
 		Args:    cli.SomeArgs("the models to remove: \"pilotfish list\" shows their names"),
 		RunE: func(c *cobra.Command, names []string) error {

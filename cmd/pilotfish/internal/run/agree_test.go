@@ -2,6 +2,7 @@ package run
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 )
@@ -80,12 +80,9 @@ func assertSummaryAgrees(t *testing.T, flags string, lines []clitest.RunEvent) {
 
 // TestFiguresAgree: whatever the flags, no figure below an answer contradicts another, and none is without meaning.
 func TestFiguresAgree(t *testing.T) {
-	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	small, at := clitest.StartPair(t)
 	for flags := range strings.SplitSeq(agreeingFlags, "\n") {
-		args := append([]string{"run", "-m", small, "--cloud", address, "--pin", pin}, strings.Fields(flags)...)
-		args = append(args, demo.Questions(demo.HeldOut)[0].Text)
+		args := slices.Concat([]string{"run", "-m", small}, at, strings.Fields(flags), []string{clitest.Question(0)})
 		code, _, text := clitest.Call(t, append(args, "--stats")...)
 		require.Equal(t, cli.ExitDone, code, text)
 		assertStatsAgree(t, flags, text)

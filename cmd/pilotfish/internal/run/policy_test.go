@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,14 +74,11 @@ func TestPlan(t *testing.T) {
 // demoRuns starts a gateway with the demo's large model, and returns a function that runs the small one on a question.
 func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s *event.Summary, stderr string) {
 	t.Helper()
-	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	small, at := clitest.StartPair(t)
 	return func(flags ...string) (tokens []clitest.RunEvent, s *event.Summary, stderr string) {
 		t.Helper()
-		args := append([]string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json"},
-			flags...)
-		code, stdout, stderr := clitest.Call(t, append(args, demo.Questions(demo.HeldOut)[0].Text)...)
+		line := []string{"run", "-m", small, "--deadline", "off", "--json", clitest.Question(0)}
+		code, stdout, stderr := clitest.Call(t, slices.Concat(line, at, flags)...)
 		require.Equal(t, cli.ExitDone, code, stderr)
 		all := clitest.Lines[clitest.RunEvent](t, stdout)
 		require.NotNil(t, all[len(all)-1].Summary)
@@ -300,9 +298,7 @@ func TestBalanceName(t *testing.T) {
 
 // TestBudgetOfCutRun: the balance of an answer is kept if it is interrupted or stdout fails.
 func TestBudgetOfCutRun(t *testing.T) {
-	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	small, at := clitest.StartPair(t)
 	for _, interrupt := range []bool{true, false} {
 		mine := filepath.Join(t.TempDir(), "state.json")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -312,9 +308,8 @@ func TestBudgetOfCutRun(t *testing.T) {
 			out.err = io.ErrClosedPipe
 		}
 		a := cli.New(clitest.UnderTest, strings.NewReader(""), out, io.Discard)
-		a.Run(ctx, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
-			"--json", "--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos",
-			demo.Questions(demo.HeldOut)[0].Text})
+		a.Run(ctx, append([]string{"run", "-m", small, "--deadline", "off", "--json", "--budget", "0.5",
+			"--budget-state", mine, "-n", "200", "--ignore-eos", clitest.Question(0)}, at...))
 		cancel()
 		b, err := (&storedBalance{path: mine}).readBalance(0.5)
 		require.NoError(t, err)

@@ -126,19 +126,14 @@ func TestMeterRates(t *testing.T) {
 // TestPreviewOnTerminal: on a terminal unverified text is shown dim and erased when it is replaced, and the final text
 // remains.
 func TestPreviewOnTerminal(t *testing.T) {
-	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
-	q := demo.Questions(demo.HeldOut)[0].Text
-	_, plain, _ := clitest.Call(t, "run", "-m", large, q)
+	small, at := clitest.StartPair(t)
+	_, plain, _ := clitest.Call(t, "run", "-m", clitest.DemoFile("large.gguf"), clitest.Question(0))
 	for env, dim := range map[string]bool{"": true, "1": false} {
 		t.Setenv("NO_COLOR", env)
 		tty, text := clitest.Terminal(t)
 		var stderr strings.Builder
-		code := clitest.Run(t.Context(), []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline",
-			"off",
-			"--policy", "never", "--verify", "0", "--show-unverified", q},
-			strings.NewReader(""), tty, &stderr)
+		code := clitest.Run(t.Context(), append([]string{"run", "-m", small, "--deadline", "off", "--policy", "never",
+			"--verify", "0", "--show-unverified", clitest.Question(0)}, at...), strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, cli.ExitDone, code, stderr.String())
 		assert.Equal(t, dim, strings.Contains(shown, dimmed), "%q", shown)

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
@@ -22,19 +21,15 @@ import (
 // tokens are counted; without --verify there are no such events.
 func TestShowUnverified(t *testing.T) {
 	run := demoRuns(t)
-	_, large, _ := clitest.DemoPairFiles(t)
 	type line struct {
 		event.Token
 		Unverified json.RawMessage `json:"unverified"`
 		Summary    *event.Summary  `json:"summary"`
 	}
-	small, _, _ := clitest.DemoPairFiles(t)
 	_, s, _ := run("--policy", "never", "--verify", "0")
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
-	code, stdout, stderr := clitest.Call(t, "run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
-		"--json",
-		"--policy", "never", "--verify", "0", "--show-unverified",
-		demo.Questions(demo.HeldOut)[0].Text)
+	small, at := clitest.StartPair(t)
+	code, stdout, stderr := clitest.Call(t, append([]string{"run", "-m", small, "--deadline", "off", "--json",
+		"--policy", "never", "--verify", "0", "--show-unverified", clitest.Question(0)}, at...)...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	next, previews, turned := s.PromptTokens, 0, 0
 	var shown []int32 // after next
@@ -124,8 +119,7 @@ func TestExplainVerified(t *testing.T) {
 // the large model's own, and with less fewer tokens are replaced. One without that judge is refused.
 func TestJudge(t *testing.T) {
 	racing.Spare(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	path := clitest.JudgeFile(t)
+	small, large, path := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf"), clitest.JudgeFile(t)
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--router", path)
 	run := func(args ...string) (ids []int32, replaced int) {
 		ids, origins, _, _ := clitest.RoutedTokens(t, append([]string{"-m", small, "--cloud", address, "--pin", pin,

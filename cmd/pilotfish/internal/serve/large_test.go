@@ -14,7 +14,7 @@ import (
 // leaves the device.
 func TestServeLarge(t *testing.T) {
 	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
+	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
 	both, alone := clitest.StartServe(t, "-m", small, "--large", large), clitest.StartServe(t, "-m", large)
 	for n := range 4 {
 		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"max_tokens":60,"seed":3,"temperature":%v}`,

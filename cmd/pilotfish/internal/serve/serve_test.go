@@ -135,11 +135,9 @@ func TestServeOtherTemplate(t *testing.T) {
 
 // TestServeUnverified: with the policy judge, a gateway that lacks the judge is named, and what it is asked instead.
 func TestServeUnverified(t *testing.T) {
-	clitest.OwnFolders(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
-	s := clitest.StartServe(t, "-m", small, "--cloud", address, "--pin", pin, "--router", clitest.JudgeFile(t),
-		"--policy", "judge", "--threshold", "0.5")
+	small, at := clitest.StartPair(t)
+	s := clitest.StartServe(t, append([]string{"-m", small, "--router", clitest.JudgeFile(t), "--policy", "judge",
+		"--threshold", "0.5"}, at...)...)
 	s.Stop()
 	assert.Contains(t, s.Errs.String(), "the gateway has no judge")
 	assert.Contains(t, s.Errs.String(), "it is asked for tokens of which the small model is unsure")
