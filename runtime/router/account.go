@@ -10,7 +10,7 @@ const (
 	savings = 100
 	// preferred is the margin of the policy verify where little is left, in nats: the large model's token is 20 times
 	// as probable as the one that it replaces. Less than that changes the wording more often than the meaning. With
-	// halvedAt tokens left it is half of that, so that long answers, which differ less often, use the whole budget, too.
+	// halvedAt tokens left it is half of that: long answers differ less often, and use the whole budget so.
 	preferred, halvedAt = 3, 6
 	// judgedAt is the number of tokens left at which a judge lets tokens stand from a probability of a half on.
 	judgedAt = 2
