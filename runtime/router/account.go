@@ -8,9 +8,9 @@ const (
 	lentReplacements, lentTokens, repayment = 6, 1000, 0.5
 	// savings is the most that answers leave to later ones, so that long thrift leads to no spree.
 	savings = 100
-	// preferred is the margin of the policy verify where little is left, in nats: the large model's token is 20 times as
-	// probable as the one that it replaces. Less than that changes the wording more often than the meaning. It is half
-	// of that with halvedAt tokens left, so that long answers, which differ less often, use the whole budget, too.
+	// preferred is the margin of the policy verify where little is left, in nats: the large model's token is 20 times
+	// as probable as the one that it replaces. Less than that changes the wording more often than the meaning. With
+	// halvedAt tokens left it is half of that: long answers differ less often, and use the whole budget so.
 	preferred, halvedAt = 3, 6
 	// judgedAt is the number of tokens left at which a judge lets tokens stand from a probability of a half on.
 	judgedAt = 2

@@ -219,8 +219,8 @@ func (f *evalFlags) logSettings(
 ) (s eval.Settings, b eval.About, err error) {
 	s = eval.Settings{
 		Task: o.Set.Name, Split: o.Set.Split, Data: o.Set.Hash, Skip: f.skip, Questions: len(o.Set.Questions),
-		Prompts: o.Set.Prompts, Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
-		Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
+		Prompts: o.Set.Prompts, Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context,
+		MaxTokens: o.MaxTokens, Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
 	}
 	if slices.ContainsFunc(o.Runs, func(r eval.Run) bool { return r.Verify != nil }) {
 		s.VerifyEvery = o.Every

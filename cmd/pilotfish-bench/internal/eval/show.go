@@ -74,8 +74,8 @@ func (f *showFlags) showAnswers(ctx context.Context, a *cli.App, path string) er
 // loadQuestions returns the questions of the answers, after comparing the two; without their file only the ids.
 func (f *showFlags) loadQuestions(ctx context.Context, a *cli.App, l *eval.Log) (*task.Set, error) {
 	s := l.Settings
-	set, err := measure.OpenQuestions(s.Task, task.Options{Data: f.data, Split: s.Split, Skip: s.Skip, Most: s.Questions,
-		Shots: s.Shots, Run: task.Unrun})
+	set, err := measure.OpenQuestions(s.Task, task.Options{Data: f.data, Split: s.Split, Skip: s.Skip,
+		Most: s.Questions, Shots: s.Shots, Run: task.Unrun})
 	switch {
 	case err != nil && f.data != "":
 		return nil, err

@@ -39,7 +39,7 @@ func Declarations() []cli.FlagDecl {
 		{Name: "split", Choices: "training calibration development test",
 			Help: "`part` of a benchmark, from its fetched file: training, calibration, development or test"},
 		{Name: "questions", Span: "0", Often: true, Help: "number of questions, from the first; 0: all"},
-		{Name: "skip", Span: "0", Help: "number of questions to leave out before the first, as they were looked at before"},
+		{Name: "skip", Span: "0", Help: "number of questions to leave out at the beginning"},
 		{Name: "shots", Span: "0 4", Help: "worked examples before each question of a benchmark, 0 to 4"},
 		{Name: "run-code", Help: "where answers are programs: run those that models write, with python3, under limits"},
 		{Name: "out", Short: "o", Often: true, Help: "`file` or folder to write to; eval keeps the answers in it"},
