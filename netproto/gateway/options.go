@@ -100,7 +100,7 @@ func (o Options) validateOptions(info Info) error {
 		return fmt.Errorf("gateway: DeviceRate is %v, it must be a number of at least 0", o.DeviceRate)
 	}
 	if o.derived.MaxContext > netproto.MaxPosition {
-		return fmt.Errorf("gateway: MaxContext is %d tokens, the protocol allows %d",
+		return fmt.Errorf("gateway: the upstream states contexts of %d tokens, the protocol allows %d",
 			o.derived.MaxContext, netproto.MaxPosition)
 	}
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {

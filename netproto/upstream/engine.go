@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +75,10 @@ const unstated = 64
 // maxParallel returns how many questions an engine with these facts answers concurrently.
 func maxParallel(f dialect.Facts) int {
 	const most = 4096
-	return min(cmp.Or(f.Parallel, unstated), most)
+	if f.Parallel <= 0 {
+		return unstated
+	}
+	return min(f.Parallel, most)
 }
 
 func (m *managedEngine) isAtCapacity() bool {

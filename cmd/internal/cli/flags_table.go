@@ -68,8 +68,7 @@ var flagTable = []FlagDecl{
 	{Name: "deadline", Needs: "cloud", Values: "off auto 800ms", Often: true, Env: true,
 		Help: "maximum `time` to wait for an answer before the small model's token is used instead; auto: three " +
 			"times what this gateway takes, at least 800ms, and for the first answer as long as reading the prompt " +
-			"takes; " +
-			"off: no limit"},
+			"takes; off: no limit"},
 	{Name: "verify", Needs: "cloud", Values: "off 0", Often: true,
 		Help: "let the cloud check every token before it is shown: the `margin` in nats by " +
 			"which it must prefer its own token to replace one, 0 for exactly its own text, or off (default: 3, " +

@@ -42,7 +42,7 @@ func (r *Chat) Prompt(m Model) ([]int32, error) {
 // ReadChat parses a request.
 func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
-	f := parseBody(body, d)
+	f := parseBody(body)
 	f.parseThinking(r, d)
 	f.parseResponseFormat(&r.Request)
 	f.parseCommonFields(&r.Request, d)

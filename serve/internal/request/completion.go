@@ -22,7 +22,7 @@ type Completion struct {
 // ReadCompletion parses a request.
 func ReadCompletion(body []byte, d Defaults) (*Completion, *Error) {
 	r := new(Completion)
-	f := parseBody(body, d)
+	f := parseBody(body)
 	r.None = matchesValue(f.all["max_tokens"], "0")
 	unlimited := matchesValue(f.all["max_tokens"], "-1")
 	f.parseResponseFormat(&r.Request)

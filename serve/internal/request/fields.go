@@ -45,7 +45,7 @@ func parseFields(at string, raw []byte, n *notes) *fields {
 	return f
 }
 
-func parseBody(body []byte, d Defaults) *fields {
+func parseBody(body []byte) *fields {
 	f := &fields{notes: new(notes)}
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) // a byte order mark
 	switch at := invalidUTF8(body); {

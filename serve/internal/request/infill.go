@@ -25,7 +25,7 @@ type Infill struct {
 // ReadInfill parses a request. Its defaults are those of llama-server.
 func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	r := &Infill{Gap: pilotfish.Infill{Repo: "myproject", Name: "filename"}}
-	f := parseBody(body, d)
+	f := parseBody(body)
 	s := &r.Settings
 	start := ""
 	f.parseRequired("input_prefix", &r.Gap.Prefix, "give a text")

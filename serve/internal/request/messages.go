@@ -12,7 +12,7 @@ import (
 // ReadMessages parses a request of Anthropic's API for a turn of a chat.
 func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
-	f := parseBody(body, d)
+	f := parseBody(body)
 	f.parseThread()
 	f.checkUnsupported("n", unsupported{values: "1", alters: true})
 	if d.Thinks {

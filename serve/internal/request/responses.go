@@ -31,7 +31,7 @@ type Kept interface {
 // ReadResponse parses a request. kept are the answers that it may continue.
 func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	r := &Response{Store: true}
-	f := parseBody(body, d)
+	f := parseBody(body)
 	r.recordEcho(f.all)
 	f.checkUnsupported("n", unsupported{values: "1", alters: true})
 	f.parseBool("store", &r.Store)
