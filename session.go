@@ -15,25 +15,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Token is one token of an answer.
-type Token struct {
-	ID         int32         // in the vocabulary
-	Pos        int           // position in the whole text, prompt included
-	Text       string        // the whole characters that this token completes; may be empty
-	Kind       string        // what it belongs to: [KindAnswer], [KindThought] or [KindMark]
-	Origin     string        // which model chose it: [Edge], [Large] or [EdgeTimeout]
-	Local      int32         // the small model's token: ID, unless the large model chose another one
-	Asked      bool          // the large model was asked for it, with or without an answer
-	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
-	Unverified bool          // it was to be verified, but no answer came in time
-	At         time.Duration // from the call until the token was known
-
-	// With [Settings].Top, of the model that chose the token: its log-probability (natural; NaN where the large model
-	// did not give one), and the best tokens with theirs, best first. They are of the model's own distribution: before
-	// temperature, penalties, bias and schema.
-	LogProb float32
-	Top     []Candidate
-}
+// Token is one token of an answer: its id, place and text, what it belongs to ([KindAnswer], …), which model chose it
+// ([Edge], …), and with [Settings].Top its log-probability.
+type Token = engine.Token
 
 // Values of [Token].Origin.
 const (
@@ -235,7 +219,7 @@ func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yi
 		if errors.Is(err, errExit) {
 			err = errExit // without the error of the context, which only stopped the answer
 		}
-		if err != nil && crash.hasPanicked() || !yield(Token(t), err) {
+		if err != nil && crash.hasPanicked() || !yield(t, err) {
 			return
 		}
 	}
@@ -245,7 +229,7 @@ func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yi
 func (s *Session) Stats() Stats { return Stats(s.s.Summary()) }
 
 // End returns the end token of the last answer, which is not part of it; nil if it did not end with one.
-func (s *Session) End() *Token { return (*Token)(s.s.End()) }
+func (s *Session) End() *Token { return s.s.End() }
 
 // KVLimit is the size of keys and values of a full context, in bytes.
 func (s *Session) KVLimit() int64 { return s.s.KVLimit() }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // Marks of a call in a text.
@@ -205,12 +206,12 @@ func textOf(ids []int32) string {
 type fakeSession struct {
 	m      *fakeModel
 	text   []int32
-	sum    pilotfish.Stats
+	sum    engine.Summary
 	end    *pilotfish.Token
 	closed bool
 }
 
-func (s *fakeSession) Stats() pilotfish.Stats { return s.sum }
+func (s *fakeSession) Summary() engine.Summary { return s.sum }
 
 func (s *fakeSession) End() *pilotfish.Token { return s.end }
 
@@ -301,7 +302,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Sett
 			s.m.mu.Unlock()
 		}()
 		same := min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)
-		s.sum, s.end = pilotfish.Stats{ReusedTokens: same}, nil
+		s.sum, s.end = engine.Summary{ReusedTokens: same}, nil
 		s.text = append([]int32{}, prompt...)
 		stop, stopped := pilotfish.StopEnd, ""
 		for _, mark := range o.Stop {

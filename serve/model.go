@@ -9,7 +9,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -60,6 +61,8 @@ func (s routedSession) Generate(ctx context.Context, prompt []int32, o terms.Set
 	return s.GenerateTokens(ctx, prompt, withSettings(s.options, o)...)
 }
 
+func (s routedSession) Summary() engine.Summary { return engine.Summary(s.Stats()) }
+
 func (s routedSession) CopyKV(ctx context.Context, from session, most int) error {
 	return s.Session.CopyKV(ctx, from.(routedSession).Session, most)
 }
@@ -71,7 +74,7 @@ func withSettings(options []pilotfish.Option, s terms.Settings) []pilotfish.Opti
 func (s *Server) infillTokens(f pilotfish.Infill) ([]int32, error) {
 	ids, err := s.model.InfillTokens(f)
 	if errors.Is(err, pilotfish.ErrUnsupported) {
-		return nil, answer.ErrNoInfill
+		return nil, request.ErrNoInfill
 	}
 	return ids, err
 }

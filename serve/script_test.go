@@ -22,6 +22,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // step is a call of a tool that a script makes.
@@ -107,14 +108,14 @@ type scriptedSession struct {
 	session
 	m    scripted
 	text []int32
-	sum  pilotfish.Stats
+	sum  engine.Summary
 }
 
 func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Settings) iter.Seq2[pilotfish.Token,
 	error] {
 	return func(yield func(pilotfish.Token, error) bool) {
 		text := s.m.next(textOf(prompt))
-		s.sum = pilotfish.Stats{Text: text, ReusedTokens: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}
+		s.sum = engine.Summary{Text: text, ReusedTokens: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}
 		s.text = append(prompt, idsOf(text)...)
 		for _, c := range []byte(text) {
 			if !yield(pilotfish.Token{ID: int32(c), Local: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {
@@ -125,7 +126,7 @@ func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Se
 	}
 }
 
-func (s *scriptedSession) Stats() pilotfish.Stats { return s.sum }
+func (s *scriptedSession) Summary() engine.Summary { return s.sum }
 
 func (s *scriptedSession) End() *pilotfish.Token { return nil }
 

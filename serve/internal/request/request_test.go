@@ -17,7 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 )
 
 // requireIgnored checks what of a request is ignored: names for a header. In strict mode, a request of which nothing is
@@ -262,9 +262,9 @@ func TestErrorOf(t *testing.T) {
 		cause error
 		want  Error
 	}{
-		{answer.ErrNoChat, Error{400, answer.ErrNoChat.Error(), "messages", "no_chat_template", nil}},
-		{answer.ErrNoInfill, Error{400, answer.ErrNoInfill.Error(), "suffix", "no_infill", nil}},
-		{&answer.ChatError{Err: errDown}, Error{400, "down", "messages", "chat_template", nil}},
+		{ErrNoChat, Error{400, ErrNoChat.Error(), "messages", "no_chat_template", nil}},
+		{ErrNoInfill, Error{400, ErrNoInfill.Error(), "suffix", "no_infill", nil}},
+		{&ChatError{Err: errDown}, Error{400, "down", "messages", "chat_template", nil}},
 		{ErrTimeout, Error{504, ErrTimeout.Error(), "", "timeout", nil}},
 		{ErrDrained, Error{503, ErrDrained.Error(), "", "draining", nil}},
 		{ErrSlow, Error{StatusGone, ErrSlow.Error(), "", "slow_reader", nil}},
@@ -419,7 +419,7 @@ func TestPromptErrors(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []int32{1, 2}[:min(1+len(last), 2)], ids)
 		_, err = r.Prompt(failing{chat: pilotfish.ErrUnsupported})
-		assert.ErrorIs(t, err, answer.ErrNoChat)
+		assert.ErrorIs(t, err, ErrNoChat)
 		_, err = r.Prompt(failing{text: errDown})
 		assert.Equal(t, last != "", err != nil)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 )
 
 // tool is a function that the model may call.

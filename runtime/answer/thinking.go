@@ -5,7 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // thoughtEnd is the mark after a thought.
@@ -20,17 +21,17 @@ type thinking struct {
 	shown   bool   // something of the thought was emitted
 }
 
-func (a *Answer) consumeThought(t pilotfish.Token) (is bool, err error) {
+func (a *Answer) consumeThought(t engine.Token) (is bool, err error) {
 	if t.Kind == "" {
 		a.open = false
 		return false, nil
 	}
 	a.Thought++
-	if t.Kind == pilotfish.KindMark {
+	if t.Kind == string(tokenizer.Mark) {
 		a.marks += t.Text
 	}
 	a.open = !strings.Contains(a.marks, thoughtEnd)
-	if t.Kind == pilotfish.KindThought {
+	if t.Kind == string(tokenizer.Thought) {
 		err = a.emitThought(t.Text)
 	}
 	return true, err
@@ -58,7 +59,7 @@ func (a *Answer) mustThinkFirst() bool {
 // answer ends with it, also with an error, or "" if the answer follows.
 func (a *Answer) generateThought(ctx context.Context) (finish string, err error) {
 	var out error
-	sum, err := a.generateStretch(ctx, a.unformattedSettings(), func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, a.unformattedSettings(), func(t engine.Token) bool {
 		var is bool
 		if is, out = a.consumeThought(t); !is {
 			a.IDs = a.IDs[:len(a.IDs)-1] // of the answer, which has its own settings

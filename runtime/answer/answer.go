@@ -9,22 +9,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // Piece is the next piece of an answer.
 type Piece struct {
 	Text   string
-	Tokens []pilotfish.Token // of the text
-	Prompt []pilotfish.Token // with their log-probabilities, in the first piece, if requested
+	Tokens []engine.Token // of the text
+	Prompt []engine.Token // with their log-probabilities, in the first piece, if requested
 	// Thought says that the text is a part of what the model thinks before it answers. It has no tokens.
 	Thought bool
-	Call    *callPiece
+	Call    *CallPiece
 }
 
-// callPiece is the next piece of a call.
-type callPiece struct {
+// CallPiece is the next piece of a call.
+type CallPiece struct {
 	Index     int
 	Name      string // in the first piece
 	Arguments string
@@ -49,10 +49,10 @@ type Answer struct {
 	Hidden   bool    // do not emit thoughts
 	Emit     func(Piece) error
 
-	IDs   []int32         // of the answer so far
-	made  int             // calls
-	Total pilotfish.Stats // of all stretches
-	first bool            // the first stretch has ended: Total.ReusedTokens is set
+	IDs   []int32        // of the answer so far
+	made  int            // calls
+	Total engine.Summary // of all stretches
+	first bool           // the first stretch has ended: Total.ReusedTokens is set
 
 	thinking
 }
@@ -101,7 +101,7 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 // scorePrompt emits the log-probabilities of the prompt, which it computes anew for that.
 func (a *Answer) scorePrompt(ctx context.Context) error {
 	a.first = true
-	var all []pilotfish.Token
+	var all []engine.Token
 	for t, err := range a.Session.Score(ctx, a.Prompt, a.Settings.Top) {
 		if err != nil {
 			return err
@@ -112,16 +112,16 @@ func (a *Answer) scorePrompt(ctx context.Context) error {
 }
 
 func (a *Answer) generateStretch(
-	ctx context.Context, s terms.Settings, visit func(pilotfish.Token) bool,
-) (pilotfish.Stats, error) {
+	ctx context.Context, s terms.Settings, visit func(engine.Token) bool,
+) (engine.Summary, error) {
 	if s.MaxTokens > 0 {
 		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
-			return pilotfish.Stats{Stop: pilotfish.StopLength}, nil
+			return engine.Summary{Stop: engine.StopLength}, nil
 		}
 	}
 	prompt := append(append([]int32{}, a.Prompt...), a.IDs...)
 	if len(prompt) >= a.Model.Context() {
-		return pilotfish.Stats{Stop: pilotfish.StopContext}, nil
+		return engine.Summary{Stop: engine.StopContext}, nil
 	}
 	var err error
 	for t, wrong := range a.Session.Generate(ctx, prompt, s) {
@@ -133,7 +133,7 @@ func (a *Answer) generateStretch(
 			break
 		}
 	}
-	sum := a.Session.Stats()
+	sum := a.Session.Summary()
 	if !a.first {
 		a.first, a.Total.ReusedTokens = true, min(sum.ReusedTokens, len(a.Prompt)) // written tokens are no prompt
 	}
@@ -164,9 +164,9 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 	var sent int
 	var out error
 	cut := "" // why the text ends before the model ends it
-	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t engine.Token) bool {
 		if slices.Contains(a.Ends, t.ID) {
-			cut = pilotfish.StopEnd
+			cut = engine.StopEnd
 			return false
 		}
 		sent += len(t.Text)
@@ -177,17 +177,17 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 		if a.Lines != nil {
 			var over bool
 			if t.Text, over = a.Lines.Take(t.Text); over {
-				cut = pilotfish.StopLength
+				cut = engine.StopLength
 			}
 		}
-		out = a.Emit(Piece{Text: t.Text, Tokens: []pilotfish.Token{t}})
+		out = a.Emit(Piece{Text: t.Text, Tokens: []engine.Token{t}})
 		return out == nil && cut == ""
 	})
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
 	if end := a.Session.End(); a.Score && end != nil { // clients that score the prompt drop the last token
-		err = a.Emit(Piece{Tokens: []pilotfish.Token{*end}})
+		err = a.Emit(Piece{Tokens: []engine.Token{*end}})
 	}
 	if cut != "" {
 		sum.Stop, a.Total.Stop = cut, cut
@@ -200,15 +200,15 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 }
 
 // answerFinish is the finish reason of the whole answer: after a call it tells clients to answer that.
-func (a *Answer) answerFinish(s pilotfish.Stats) string {
+func (a *Answer) answerFinish(s engine.Summary) string {
 	if finish := finishReason(s); finish == FinishLength || a.made == 0 {
 		return finish
 	}
 	return FinishCalls
 }
 
-func finishReason(s pilotfish.Stats) string {
-	if s.Stop == pilotfish.StopLength || s.Stop == pilotfish.StopContext {
+func finishReason(s engine.Summary) string {
+	if s.Stop == engine.StopLength || s.Stop == engine.StopContext {
 		return FinishLength
 	}
 	return finishStop
@@ -216,10 +216,10 @@ func finishReason(s pilotfish.Stats) string {
 
 func (a *Answer) generateUntilCall(ctx context.Context) (string, error) {
 	scan := &callFinder{names: a.toolNames()}
-	var tokens []pilotfish.Token // with text that is held back
+	var tokens []engine.Token // with text that is held back
 	var out error
 	begin, sent, found := len(a.IDs), 0, false
-	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t engine.Token) bool {
 		sent += len(t.Text)
 		var is bool
 		if is, out = a.consumeThought(t); is {
@@ -313,12 +313,12 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 			out = err
 		case named:
 			a.made++
-			out = a.Emit(Piece{Call: &callPiece{index, scan.name, arguments}})
+			out = a.Emit(Piece{Call: &CallPiece{index, scan.name, arguments}})
 		case arguments != "":
-			out = a.Emit(Piece{Call: &callPiece{Index: index, Arguments: arguments}})
+			out = a.Emit(Piece{Call: &CallPiece{Index: index, Arguments: arguments}})
 		}
 	}
-	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, s, func(t engine.Token) bool {
 		sent += len(t.Text)
 		tell(t.Text)
 		return out == nil
@@ -363,7 +363,7 @@ func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
 	begin, found := len(a.IDs), false
 	scan := &callFinder{names: a.toolNames()}
 	s := a.unformattedSettings() // in the format it could not call a tool
-	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, s, func(t engine.Token) bool {
 		_, found = scan.pushText(t.Text)
 		return !found && !scan.hasShownText()
 	})
@@ -373,7 +373,7 @@ func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
 	switch {
 	case found:
 		return a.restartCall(ctx, begin, scan)
-	case a.made > 0 && sum.Stop == pilotfish.StopEnd:
+	case a.made > 0 && sum.Stop == engine.StopEnd:
 		return FinishCalls, nil
 	}
 	a.IDs = a.IDs[:begin]
