@@ -48,6 +48,9 @@ type Answer struct {
 	Budget   int     // maximum number of tokens of a thought; 0: no limit
 	Hidden   bool    // do not emit thoughts
 	Emit     func(Piece) error
+	// Shown is called with the tokens of thoughts, of their marks and of calls, which pieces do not have; nil: not.
+	Shown func(engine.Token) error
+	Cut   bool // the answer has ended within a call
 
 	IDs   []int32        // of the answer so far
 	made  int            // calls
@@ -293,12 +296,23 @@ func (a *Answer) restartCall(ctx context.Context, begin int, found *callFinder) 
 	return a.generateCall(ctx, a.Calls.One)
 }
 
+// KindCall is the kind of the tokens of a call.
+const KindCall = "call"
+
+func (a *Answer) show(t engine.Token) error {
+	if a.Shown == nil {
+		return nil
+	}
+	return a.Shown(t)
+}
+
 func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error) {
 	mark, err := a.Model.Tokenize(callBegin+"\n", false)
 	if err != nil {
 		return "", err
 	}
 	if !a.appendTokens(mark) {
+		a.Cut = true
 		return FinishLength, nil
 	}
 	s := a.unformattedSettings()
@@ -320,7 +334,10 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 	}
 	sum, err := a.generateStretch(ctx, s, func(t engine.Token) bool {
 		sent += len(t.Text)
-		tell(t.Text)
+		t.Kind = KindCall
+		if out = a.show(t); out == nil {
+			tell(t.Text)
+		}
 		return out == nil
 	})
 	if err == nil && out == nil && sent < len(sum.Text) {
@@ -330,6 +347,7 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 		return "", err
 	}
 	if finishReason(sum) == FinishLength {
+		a.Cut = scan.checkComplete() != nil
 		return FinishLength, nil
 	}
 	if err := scan.checkComplete(); err != nil {

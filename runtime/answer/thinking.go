@@ -27,6 +27,9 @@ func (a *Answer) consumeThought(t engine.Token) (is bool, err error) {
 		return false, nil
 	}
 	a.Thought++
+	if err := a.show(t); err != nil {
+		return true, err
+	}
 	if t.Kind == string(tokenizer.Mark) {
 		a.marks += t.Text
 	}

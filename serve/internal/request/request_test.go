@@ -97,20 +97,6 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// TestDescribes: a function without a schema of parameters has none; one that accepts any object says so.
-func TestDescribes(t *testing.T) {
-	for parameters, want := range map[string]bool{
-		"": false, "{}": false, `{"type":"object"}`: false, `{"type":"object","required":[],"title":"x"}`: false,
-		`{"$schema":"http://x/schema#","description":"none","type":"object"}`: false,
-
-		`{"type":"object","properties":{}}`: true, `{"type":"object","additionalProperties":true}`: true,
-		`{"type":["object","null"]}`: true, `{"type":"object","required":["a"]}`: true, `{"anyOf":[]}`: true,
-		`{"$ref":"#/$defs/x"}`: true,
-	} {
-		assert.Equal(t, want, hasParameters([]byte(parameters)), parameters)
-	}
-}
-
 // TestMostElements: each list of a request may have as many elements as its limit, and not one more.
 func TestMostElements(t *testing.T) {
 	const user, call = `{"role":"user","content":"x"}`, `{"id":"c%[1]d","function":{"name":"f","arguments":"{}"}}`
@@ -709,6 +695,6 @@ func TestToolNames(t *testing.T) {
 	long := strings.Repeat("a", 128)
 	for name, want := range map[string]bool{"a": true, "aZ_09.-": true, long: true, long + "a": false, "": false,
 		"a b": false, "é": false, "a\n": false} {
-		assert.Equal(t, want, toolName.MatchString(name), name)
+		assert.Equal(t, want, answer.IsToolName(name), name)
 	}
 }
