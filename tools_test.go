@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 )
 
 const (
@@ -128,6 +129,15 @@ func TestForcedCalls(t *testing.T) {
 			require.NoError(t, json.Unmarshal(calls[0].Arguments, &arguments))
 			assert.Contains(t, []string{"up", "down"}, arguments.Way)
 		}
+		left, text := m.NewChat(ChatOptions{Tools: twoTools()}), ""
+		for tok, err := range left.Send(t.Context(), "Where?", use) {
+			require.NoError(t, err)
+			if text += tok.Text; strings.Contains(text, `"arguments"`) {
+				break
+			}
+		}
+		assert.Len(t, left.Messages(), 2)
+		assert.Empty(t, left.Calls(), "the caller has left the answer")
 		most := chat.Stats().Tokens
 		for n := 1; n < most; n += 5 {
 			cut := m.NewChat(ChatOptions{Tools: twoTools()})
@@ -179,4 +189,20 @@ func TestRefusedTools(t *testing.T) {
 	_, err = Text(loaded(t, demo.Small()).NewChat(ChatOptions{Tools: twoTools()}).Send(t.Context(), "x"))
 	require.ErrorIs(t, err, ErrChat)
 	assert.ErrorContains(t, err, "no place for tools")
+}
+
+// TestHeldText: a token whose text may belong to a call comes when that is known, whole or without the call's part.
+func TestHeldText(t *testing.T) {
+	var got []string
+	s := &toolSession{yield: func(t Token, _ error) bool { got = append(got, t.Text); return true }}
+	take := func(text, token string) {
+		require.NoError(t, s.takePiece(answer.Piece{Text: text, Tokens: []Token{{Text: token}}}))
+	}
+	take("a", "a")
+	take("x", "x \n")
+	assert.Equal(t, []string{"a"}, got)
+	take(" \ny", "y")
+	take("z", "z ")
+	require.NoError(t, s.flushText())
+	assert.Equal(t, []string{"a", "x \n", "y", "z"}, got)
 }
