@@ -302,7 +302,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Sett
 			s.m.mu.Unlock()
 		}()
 		same := min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)
-		s.sum, s.end = engine.Summary{ReusedTokens: same}, nil
+		s.sum, s.end = engine.Summary{Routing: engine.Routing{ReusedTokens: same}}, nil
 		s.text = append([]int32{}, prompt...)
 		stop, stopped := pilotfish.StopEnd, ""
 		for _, mark := range o.Stop {

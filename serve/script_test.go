@@ -115,7 +115,8 @@ func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Se
 	error] {
 	return func(yield func(pilotfish.Token, error) bool) {
 		text := s.m.next(textOf(prompt))
-		s.sum = engine.Summary{Text: text, ReusedTokens: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}
+		s.sum = engine.Summary{Text: text, Routing: engine.Routing{
+			ReusedTokens: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}}
 		s.text = append(prompt, idsOf(text)...)
 		for _, c := range []byte(text) {
 			if !yield(pilotfish.Token{ID: int32(c), Local: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {

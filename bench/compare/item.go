@@ -33,7 +33,10 @@ type series struct {
 func isSecondary(name string) bool {
 	switch name {
 	case "question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled", "wait_ms", "hidden_ms",
-		"timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share":
+		"timeouts", "last_asked", "reused_tokens", "prompt_ms", "decode_ms", "escalations", "answered", "late",
+		"failed", "unasked", "hits", "needless", "kept", "known", "ahead", "ahead_used", "warmed", "proposed",
+		"accepted", "drafts", "drafts_accepted", "draft_passes", "dropped", "audited", "missed", "lost_ms", "prompt_ns",
+		"generation_ns", "rows_ns", "bandwidth_share":
 		return true
 	}
 	return false

@@ -34,7 +34,8 @@ func comparePair(a, b *item, ignored map[string]bool, between []Difference) Pair
 	})
 	for _, name := range names {
 		if other := b.samples[name]; other != nil {
-			if m, ok := compareSeries(name, a.samples[name], other); ok {
+			m, ok := compareSeries(name, a.samples[name], other)
+			if nothing := m.Test == NoTest && m.A == 0 && m.B == 0; ok && !nothing {
 				p.Metrics = append(p.Metrics, m)
 			}
 		}

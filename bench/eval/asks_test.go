@@ -44,7 +44,7 @@ func TestSummarizeVerified(t *testing.T) {
 	}
 	q, ok := one.Quality()
 	assert.True(t, ok)
-	assert.Equal(t, stats.Interval{Value: 1, Low: *one.AccuracyLow, High: 1}, q)
+	assert.Equal(t, stats.Interval{Value: 1, Low: one.Accuracy.Low, High: 1}, q)
 	one.Accuracy = nil
 	q, ok = one.Quality()
 	assert.True(t, ok)

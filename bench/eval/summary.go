@@ -22,13 +22,12 @@ type RunReport struct {
 	Verify    *float64 `json:"verify,omitempty"` // margin of verification in nats
 	Answers   int      `json:"answers"`
 
-	Right        *int     `json:"right,omitempty"`
-	Silent       *int     `json:"silent,omitempty"` // no choice, or no number: not right
-	Cut          *int     `json:"cut,omitempty"`    // ended by a limit: right only if the conclusion stands before it
-	Accuracy     *float64 `json:"accuracy,omitempty"`
-	AccuracyLow  *float64 `json:"accuracy_low,omitempty"` // Wilson's interval at 95%
-	AccuracyHigh *float64 `json:"accuracy_high,omitempty"`
-	Chance       *float64 `json:"chance,omitempty"` // accuracy of guessing among the options
+	Right  *int `json:"right,omitempty"`
+	Silent *int `json:"silent,omitempty"` // no choice, or no number: not right
+	Cut    *int `json:"cut,omitempty"`    // ended by a limit: right only if the conclusion stands before it
+	// share of right answers, with Wilson's interval at 95%
+	Accuracy *stats.Interval `json:"accuracy,omitempty"`
+	Chance   *float64        `json:"chance,omitempty"` // accuracy of guessing among the options
 
 	// share of all tokens, including end tokens, that the large model chose: without verification those that were asked
 	// for, with verification those that were replaced
@@ -64,8 +63,8 @@ func (r *RunReport) Name() string {
 // Quality returns the value of a run in a curve: its accuracy, or if answers are not graded its agreement.
 func (r *RunReport) Quality() (q stats.Interval, ok bool) {
 	switch {
-	case r.Accuracy != nil && r.AccuracyLow != nil && r.AccuracyHigh != nil:
-		return stats.Interval{Value: *r.Accuracy, Low: *r.AccuracyLow, High: *r.AccuracyHigh}, true
+	case r.Accuracy != nil:
+		return *r.Accuracy, true
 	case r.Agreement != nil:
 		return *r.Agreement, true
 	}
@@ -98,10 +97,11 @@ func (r *Report) Gain(share float64) string {
 		switch {
 		case one.Accuracy == nil:
 		case one.Policy == string(router.Never) && one.Verify == nil:
-			alone += fmt.Sprintf(", the small model alone %.1f%%", 100**one.Accuracy)
+			alone += fmt.Sprintf(", the small model alone %.1f%%", 100*one.Accuracy.Value)
 		case one.Policy == string(router.Always), one.Verify != nil && *one.Verify == 0:
-			large = fmt.Sprintf(", the large one alone %.1f%%", 100**one.Accuracy)
-		case one.Policy != Oracle && one.EscalatedShare <= share && (best == nil || *one.Accuracy > *best.Accuracy):
+			large = fmt.Sprintf(", the large one alone %.1f%%", 100*one.Accuracy.Value)
+		case one.Policy != Oracle && one.EscalatedShare <= share &&
+			(best == nil || one.Accuracy.Value > best.Accuracy.Value):
 			best = one
 		}
 	}
@@ -109,7 +109,7 @@ func (r *Report) Gain(share float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%s: %.1f%% right with %.1f%% of the tokens from the large model%s.\n", best.Name(),
-		100**best.Accuracy, 100*best.EscalatedShare, alone+large)
+		100*best.Accuracy.Value, 100*best.EscalatedShare, alone+large)
 }
 
 // Summarize compares the runs on the questions that are answered in all of them.
@@ -249,7 +249,7 @@ func (t *table) reportRun(run int) RunReport {
 func (r *RunReport) setGrades(s sums) {
 	w := stats.Wilson(s.right, s.graded)
 	r.Right, r.Silent, r.Cut = &s.right, &s.silent, &s.cut
-	r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
+	r.Accuracy = &w
 	if s.guess > 0 {
 		r.Chance = new(s.guess / float64(s.graded))
 	}

@@ -36,7 +36,8 @@ func made(question, run, verdict, origins string) Answer {
 // TestGain: the best run within the share, beside each model alone.
 func TestGain(t *testing.T) {
 	run := func(policy string, right, share float64) RunReport {
-		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &right, EscalatedShare: share}
+		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &stats.Interval{Value: right},
+			EscalatedShare: share}
 	}
 	r := Report{Runs: []RunReport{run("never", 0.25, 0), run("always", 1, 1), run("margin", 0.5, 0.06),
 		run("entropy", 0.375, 0.01), run("random", 0.875, 0.08), run(Oracle, 1, 0.05)}}
@@ -45,8 +46,8 @@ func TestGain(t *testing.T) {
 	assert.Contains(t, r.Gain(0.08), "random 0.5: 87.5% right with 8.0%")
 	assert.Empty(t, r.Gain(0.001))
 	verified := &Report{Runs: []RunReport{
-		{Policy: "never", Verify: new(0.0), Accuracy: new(0.75), EscalatedShare: 0.05},
-		{Policy: "never", Verify: new(1.0), Accuracy: new(0.5), EscalatedShare: 0.04}}}
+		{Policy: "never", Verify: new(0.0), Accuracy: &stats.Interval{Value: 0.75}, EscalatedShare: 0.05},
+		{Policy: "never", Verify: new(1.0), Accuracy: &stats.Interval{Value: 0.5}, EscalatedShare: 0.04}}}
 	assert.Equal(t, "never verified 1: 50.0% right with 4.0% of the tokens from the large model, "+
 		"the large one alone 75.0%.\n", verified.Gain(0.07), "verification without a margin gives its text")
 	assert.Empty(t, (&Report{Runs: []RunReport{{Policy: "margin"}}}).Gain(1), "answers that are not graded")
@@ -100,10 +101,10 @@ func TestSummarize(t *testing.T) {
 	assert.Equal(t, 3, *margin.Right)
 	assert.Zero(t, *margin.Silent)
 	assert.Equal(t, stats.Wilson(3, 4),
-		stats.Interval{Value: *margin.Accuracy, Low: *margin.AccuracyLow, High: *margin.AccuracyHigh})
+		*margin.Accuracy)
 	assert.Equal(t, 1, *never.Silent)
 	assert.Equal(t, 0.25, *margin.Chance)
-	assert.Equal(t, 0.5, *never.Accuracy)
+	assert.Equal(t, 0.5, never.Accuracy.Value)
 	assert.InDelta(t, 3./16, margin.EscalatedShare, 1e-12)
 	assert.Equal(t, 0.75, margin.Asks)
 	assert.Equal(t, 4.0, margin.Tokens)
@@ -117,7 +118,7 @@ func TestSummarize(t *testing.T) {
 	assert.InDelta(t, 12./16, *always.Needless, 1e-12)
 
 	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
-	assert.Equal(t, 0.75, *oracle.Accuracy)
+	assert.Equal(t, 0.75, oracle.Accuracy.Value)
 	assert.Equal(t, 1.0, oracle.Asks)
 	assert.Equal(t, 3, *oracle.Right)
 	assert.Equal(t, 4.0, oracle.Tokens)
@@ -128,8 +129,8 @@ func TestSummarize(t *testing.T) {
 
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
-	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
-		`"accuracy_high":`, `"escalated_share":0.1875,`,
+	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":{"value":0.75,"low":`,
+		`"high":`, `"escalated_share":0.1875,`,
 		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}
@@ -228,8 +229,8 @@ func TestSummarizeParts(t *testing.T) {
 	assert.Equal(t, 3, r.Questions)
 	assert.Equal(t, 4, r.Asked)
 	b := r.Runs[3]
-	small, large := *r.Runs[0].Accuracy, *r.Runs[1].Accuracy
-	assert.InDelta(t, (*b.Accuracy-small)/(large-small), b.Gap.Value, 1e-12)
+	small, large := r.Runs[0].Accuracy.Value, r.Runs[1].Accuracy.Value
+	assert.InDelta(t, (b.Accuracy.Value-small)/(large-small), b.Gap.Value, 1e-12)
 	assert.LessOrEqual(t, b.Gap.Low, b.Gap.Value)
 	assert.Equal(t, "margin 50%", b.Name())
 	assert.Equal(t, 0.5, *b.Budget)

@@ -19,7 +19,7 @@ func setLowerBounds(all []Report, verdict time.Duration) {
 	}
 	alone, calls := 0.0, 0
 	for _, s := range all[i].Samples {
-		alone, calls = alone+s.MS, calls+s.Passes
+		alone, calls = alone+result.Rounded(s.Took), calls+s.Passes
 	}
 	var streamed []Sample
 	if i := slices.IndexFunc(all, func(r Report) bool { return r.Mode == "cloud" }); i >= 0 {
@@ -34,7 +34,7 @@ func setLowerBounds(all []Report, verdict time.Duration) {
 		for n, s := range all[k].Samples {
 			least := alone/float64(max(1, calls))*float64(min(s.Passes, s.Tokens)) + result.Milliseconds(verdict)
 			if ahead && n < len(streamed) && streamed[n].Question == s.Question {
-				least = min(least, streamed[n].MS)
+				least = min(least, result.Rounded(streamed[n].Took))
 			}
 			sum += least
 		}

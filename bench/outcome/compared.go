@@ -24,11 +24,11 @@ func compareAnswers(all []Report, modes []Mode, answers [][]Answer, alone []Answ
 			n := countDiffering(answers[i], serial, func(a, b Answer) bool {
 				return slices.Equal(a.IDs, b.IDs) && slices.Equal(a.Origins, b.Origins)
 			})
-			all[i].EqualToSerial, all[i].Differing = new(n == 0), &n
+			all[i].Differing = &n
 		}
 		if large != nil && m.AsCloud() {
 			n := countDiffering(answers[i], large, func(a, b Answer) bool { return slices.Equal(a.IDs, b.IDs) })
-			all[i].EqualToCloud, all[i].DifferingFromCloud = new(n == 0), &n
+			all[i].DifferingFromCloud = &n
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package outcome
 
 import (
+	"maps"
 	"math"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,145 +14,53 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// counted returns a tally in which each count is a different number, times k.
-func counted(k int) (t Tally) {
-	v := reflect.ValueOf(&t.Summary).Elem()
-	for i := range v.NumField() {
-		if v.Field(i).CanInt() {
-			v.Field(i).SetInt(int64(k * (i + 1)))
-		}
-	}
-	t.Up, t.Down = 1000*k, 2000*k
-	return t
-}
-
-// TestTallyPlus: each count is added to the same count.
-func TestTallyPlus(t *testing.T) {
-	sum := counted(1)
-	sum.addTally(counted(100))
-	assert.Equal(t, counted(101), sum)
-}
-
-// TestTallyOfARun: the counts of one answer, event by event, computed by hand.
-func TestTallyOfARun(t *testing.T) {
-	var got Tally
-	for _, e := range []draft.Event{
-		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 17}},
-		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7, Tokens: 30, New: 30}},
-		{Warming: &draft.Warming{BytesUp: 60, Tokens: 160, New: 130}},
-		{Warming: &draft.Warming{Tokens: 170, New: 170}}, // without a connection
-		{Pass: &draft.Pass{Rows: 3}},
-		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, Exposed: 13, Drafted: 5, Wasted: 2,
-			BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]terms.Finding, 2)}},
-		{Token: &draft.Token{Origin: draft.FromCloud}},
-		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3,
-			Missed: make([]terms.Finding, 1)}},
-		{Token: &draft.Token{Origin: draft.FromCloud}},
-		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, Wasted: 3, BytesUp: 40,
-			BytesDown: 8, Audited: 100}},
-		{Escalation: &draft.Escalation{Outcome: draft.Late, Wait: 800, Hidden: 9, BytesUp: 50, BytesDown: 9}},
-		{Token: &draft.Token{Origin: draft.EdgeTimeout, Unverified: true}},
-		{Escalation: &draft.Escalation{Outcome: draft.Known}},
-		{Escalation: &draft.Escalation{Outcome: draft.Probed, Prefilled: 11, Decoded: true}},
-		{Token: &draft.Token{Origin: draft.FromCloud}},
-		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}}, {Turn: &draft.Turn{}},
-		{Ahead: &draft.Ahead{Tokens: 7, Used: 2}}, {Preview: &draft.Preview{}}, {Pass: &draft.Pass{Rows: 3}},
-	} {
-		got.Add(e)
-	}
-	assert.Equal(t, Tally{Summary: draft.Summary{
-		Tokens: 5, Cloud: 3, Timeouts: 1, Escalations: 4, Asks: 5, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
-		Audited: 9, Missed: 3,
-		Known: 1, Turned: 3, Unverified: 1, Prefilled: 160 + 11, Decoded: 1, Ahead: 7, AheadUsed: 2,
-		Passes: 2, Warmed: 30, Exposed: 13, TimedOut: 800, CommitDelay: 17, Drafted: 5, Wasted: 5,
-		Late: 1, Dropped: 1, Needless: 3, BytesUp: 300 + 60 + 20 + 30 + 40 + 50, BytesDown: 7 + 5 + 6 + 8 + 9,
-	}, Up: 300 + 60 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8}, got)
-}
-
-// TestTally: bytes, waits and hits count answered escalations; asks count all that were sent.
-func TestTally(t *testing.T) {
-	var got Tally
-	for _, o := range []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked, draft.Dropped,
-		draft.Probing, draft.Probed} {
-		got.Add(draft.Event{Escalation: &draft.Escalation{Outcome: o, Wait: 10, Hidden: 3,
-			BytesUp: 100, BytesDown: 10}})
-	}
-	got.Add(draft.Event{Warming: &draft.Warming{BytesUp: 1000, BytesDown: 1}})
-	for _, o := range []draft.Origin{draft.Edge, draft.FromCloud, draft.EdgeTimeout} {
-		got.Add(draft.Event{Token: &draft.Token{Origin: o}})
-	}
-	assert.Equal(t, Tally{Summary: draft.Summary{
-		Tokens: 3, Cloud: 1, Timeouts: 1, Escalations: 5, Asks: 7, Answered: 2, Hits: 1, Wait: 20, Hidden: 6,
-		TimedOut: 30, Late: 1, Failed: 1, Unasked: 1, Dropped: 1, Needless: 2,
-		BytesUp: 8*100 + 1000, BytesDown: 8*10 + 1,
-	}, Up: 1300, Down: 31}, got)
-	var checks Tally
-	checks.Add(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Checked, BytesUp: 100, BytesDown: 10}})
-	assert.Equal(t, 100, checks.Up, "a check is a question, too")
-	assert.Equal(t, 10, checks.Down)
-}
-
 // scripted returns answers with figures that can be computed by hand: five questions, four with a right answer.
 func scripted() []Answer {
-	one := func(ms int, tokens int, known, correct bool, up, down int, of draft.Summary) Answer {
-		return Answer{
-			IDs: make([]int32, tokens), Prompt: 10, Known: known, Correct: correct,
-			Took: time.Duration(ms) * time.Millisecond, Tally: Tally{of, up, down},
-		}
+	one := func(ms int, known, correct bool, of draft.Summary) Answer {
+		return Answer{Known: known, Correct: correct, Took: time.Duration(ms) * time.Millisecond, Figures: of}
 	}
 	all := []Answer{
-		one(500, 4, true, true, 10, 4, draft.Summary{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1,
-			Hits: 1, Wait: 100, Hidden: 90, Warmed: 30, Audited: 4, Known: 1, Turned: 2, Prefilled: 100,
-			Decoded: 2, Ahead: 7, AheadUsed: 3}),
-		one(100, 6, true, false, 20, 5, draft.Summary{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2,
-			Hits: 1, Wait: 100, Hidden: 10, Audited: 5, Missed: 1, Known: 2,
-			Unverified: 3, Prefilled: 40, Decoded: 3}),
-		one(300, 8, true, true, 0, 0, draft.Summary{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
-		one(200, 1, false, false, 0, 0, draft.Summary{Tokens: 2, Passes: 1, Warmed: 10}),
-		one(900, 1, true, true, 30, 3, draft.Summary{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1,
-			Wait: 200, Audited: 2, Missed: 1, Turned: 2,
-			Prefilled: 60, Decoded: 5, Ahead: 8, AheadUsed: 1}),
+		one(500, true, true, draft.Summary{Tokens: 5, Cloud: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100, Hidden: 90,
+			BytesUp: 10, BytesDown: 4, Exposed: 3 * time.Millisecond, Passes: 6, Wasted: 5}),
+		one(100, true, false, draft.Summary{Tokens: 7, Cloud: 2, Asks: 3, Answered: 2, Hits: 1, Wait: 100, Hidden: 10,
+			BytesUp: 20, BytesDown: 5, Unverified: 3}),
+		one(300, true, true, draft.Summary{Tokens: 9, Timeouts: 2, Asks: 1}),
+		one(200, false, false, draft.Summary{Tokens: 2, Passes: 1}),
+		one(900, true, true, draft.Summary{Tokens: 2, Cloud: 1, Asks: 1, Answered: 1, Wait: 200, BytesUp: 30,
+			BytesDown: 3, Wasted: 2}),
 	}
+	all[0].CPU = 10 * time.Second
 	return all
 }
 
-// TestReportByHand: each printed figure of each kind of mode, computed by hand from the scripted answers.
+// TestReportByHand: sums, times, accuracy, and each rate of each kind of mode, computed by hand from the scripted
+// answers.
 func TestReportByHand(t *testing.T) {
-	w := stats.Wilson(3, 4)
-	usual := Report{
-		Answers: 5, Accuracy: new(0.75), AccuracyLow: &w.Low, AccuracyHigh: &w.High, TokensPerAnswer: 4, // 20 of 5
-	}
-	routed := usual
-	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
-	routed.Timeouts, routed.BytesUp, routed.BytesDown = new(2), new(60.0/4), new(12.0/4)
-	computed := &CloudTokens{Prefilled: 200.0 / 5, Decoded: 10.0 / 5, Ahead: 15.0 / 5, AheadUsed: 4.0 / 5}
-	alone := usual
-	alone.CloudTokens, routed.CloudTokens = computed, computed
-	serial := routed
-	serial.Known, serial.Warmed = new(3.0/5), new(40.0/5)
-	pipelined := serial
-	pipelined.HitRate, pipelined.HiddenShare = new(2.0/4), new(100.0/400)
-	verified := pipelined
-	verified.Turned, verified.Unverified = new(4.0/5), new(3)
-	speculative := serial
-	speculative.Turned, speculative.Unverified = verified.Turned, verified.Unverified
-	for name, want := range map[string]Report{
-		"local": usual, "cloud": alone, "paper": routed, "serial": serial, "pipelined-1": pipelined,
-		"pipelined-64": pipelined, "verified": verified, "verified:2": verified, "judged:0.5": verified,
-		"speculative-4": speculative,
-		"overlapped-4":  verified,
+	type rates = map[string]float64
+	alone := rates{"cpu_seconds": 2}
+	local := rates{"cpu_seconds": 2, "passes": 7.0 / 5}
+	serial := maps.Clone(local)
+	maps.Copy(serial, rates{"escalated_share": 4.0 / 25, "asks": 7.0 / 5, "wasted": 7.0 / 5,
+		"exposed_ms": 3.0 / 5, "bytes_up": 60.0 / 4, "bytes_down": 12.0 / 4})
+	pipelined := maps.Clone(serial)
+	maps.Copy(pipelined, rates{"hit_rate": 2.0 / 4, "hidden_share": 100.0 / 400})
+	for name, want := range map[string]rates{
+		"local": local, "cloud": alone, "paper": serial, "serial": serial, "pipelined-1": pipelined,
+		"pipelined-64": pipelined, "verified": pipelined, "verified:2": pipelined, "judged:0.5": pipelined,
+		"speculative-4": serial, "overlapped-4": pipelined,
 	} {
-		want.Mode = name
-		plain := newReport(modes(t, name)[0], scripted())
-		assertTimes(t, result.Times{Mean: 400, P50: 300, P90: 900, P99: 900}, plain.Time)
-		plain.Time, plain.Samples, plain.Work = result.Times{}, nil, Work{} // see TestWork
-		assert.Equal(t, want, plain, name)
+		r := newReport(modes(t, name)[0], scripted())
+		assertTimes(t, result.Times{Mean: 400, P50: 300, P90: 900, P99: 900}, r.Time)
+		assert.Equal(t, stats.Wilson(3, 4), *r.Accuracy)
+		assert.Equal(t, draft.Summary{Tokens: 25, Cloud: 4, Timeouts: 2, Asks: 7, Answered: 4, Hits: 2, Wait: 400,
+			Hidden: 100, BytesUp: 60, BytesDown: 12, Exposed: 3 * time.Millisecond, Passes: 7, Wasted: 7,
+			Unverified: 3}, r.Sums)
+		assert.Equal(t, want, r.Rates(), name)
 	}
 	all := scripted()
 	for i := range all {
@@ -160,7 +68,6 @@ func TestReportByHand(t *testing.T) {
 	}
 	r := newReport(modes(t, "local")[0], all)
 	assert.Nil(t, r.Accuracy, "without right answers")
-	assert.Nil(t, r.AccuracyLow)
 	ten := make([]Answer, 10)
 	for i := range ten {
 		ten[i].Took = time.Duration(10-i) * time.Second
@@ -184,7 +91,7 @@ func TestReports(t *testing.T) {
 	var answers [][]Answer
 	for i := range all {
 		one := Answer{IDs: []int32{1, 2}, Took: time.Duration(i+1) * time.Second,
-			Tally: Tally{Summary: draft.Summary{Tokens: 3, Passes: 3, Prefilled: 10, Decoded: 2}}}
+			Figures: draft.Summary{Tokens: 3, Passes: 3, Prefilled: 10, Decoded: 2}}
 		one.spans = waterfall{{Kind: result.SpanAsk, Outcome: strconv.Itoa(i)}}
 		answers = append(answers, []Answer{one})
 	}
@@ -202,9 +109,8 @@ func TestReports(t *testing.T) {
 		if i == 0 {
 			continue
 		}
-		assert.Equal(t, all[i].Kind == Routed, r.EqualToSerial != nil)
+		assert.Equal(t, all[i].Kind == Routed, r.Differing != nil)
 	}
-	assert.False(t, *got[2].EqualToCloud)
 	assert.Equal(t, 1, *got[2].DifferingFromCloud)
 	assert.InDelta(t, 1000+200, *got[2].Bound, 1e-9, "three calls of the small model, and the verdict")
 }
@@ -256,11 +162,6 @@ func TestCompared(t *testing.T) {
 	of := func(names ...string) map[string]*int {
 		differing := map[string]*int{}
 		for _, r := range comparedBy(t, names, answers) {
-			if r.Differing != nil {
-				assert.Equal(t, *r.Differing == 0, *r.EqualToSerial, r.Mode)
-			} else {
-				assert.Nil(t, r.EqualToSerial)
-			}
 			differing[r.Mode] = r.Differing
 		}
 		return differing
@@ -287,18 +188,16 @@ func TestComparedWithCloud(t *testing.T) {
 	want := map[string]int{"verified": 0, "verified:0": 2, "speculative-4": 0, "overlapped-4": 2}
 	for _, r := range comparedBy(t, names, answers) {
 		n, compares := want[r.Mode]
-		require.Equal(t, compares, r.EqualToCloud != nil, r.Mode)
 		require.Equal(t, compares, r.DifferingFromCloud != nil, r.Mode)
 		if compares {
-			assert.Equal(t, n == 0, *r.EqualToCloud, r.Mode)
 			assert.Equal(t, n, *r.DifferingFromCloud, r.Mode)
 		}
 		if m := r.Mode; m != "serial" && m != "pipelined-1" {
-			assert.Nil(t, r.EqualToSerial, m)
+			assert.Nil(t, r.Differing, m)
 		}
 	}
 	for _, r := range comparedBy(t, names[1:], answers) {
-		assert.Nil(t, r.EqualToCloud, r.Mode)
+		assert.Nil(t, r.DifferingFromCloud, r.Mode)
 	}
 }
 

@@ -3,6 +3,8 @@ package outcome
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,64 +12,65 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestSampleOfAnAnswer: every figure of a row, from scripted events.
+// TestSampleOfAnAnswer: every figure of an answer is in its sample, and in the JSON of the sample and of the sums.
 func TestSampleOfAnAnswer(t *testing.T) {
 	const ms = time.Millisecond
 	a := Answer{
-		IDs: []int32{5, 6, 7}, Origins: []string{"edge", "cloud", "edge-timeout"}, Prompt: 11,
-		Known: true, Correct: true, Took: 250 * ms, Shown: []time.Duration{40 * ms, 40 * ms, 100 * ms},
-		CPU: 30 * ms, Question: 4, Repetition: 2,
+		IDs: []int32{5, 6, 7}, Origins: []string{"edge", "cloud", "edge-timeout"}, Known: true, Correct: true,
+		Took: 250 * ms, Shown: []time.Duration{40 * ms, 40 * ms, 100 * ms}, CPU: 30 * ms, Question: 4, Repetition: 2,
 	}
-	for _, e := range []draft.Event{
-		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 3 * ms, Pos: 11}},
-		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Wait: 50 * ms, Hidden: 40 * ms, Exposed: 13 * ms,
-			Drafted: 5, Wasted: 2, BytesUp: 20, BytesDown: 5, Prefilled: 9, Decoded: true}},
-		{Token: &draft.Token{Origin: draft.FromCloud, CommitDelay: 9 * ms, Pos: 12}},
-		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Late, Wait: 80 * ms, BytesUp: 7, BytesDown: 1}},
-		{Token: &draft.Token{Origin: draft.EdgeTimeout, Pos: 13}},
-		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7}}, {Pass: &draft.Pass{Rows: 2}},
-		{Pass: &draft.Pass{Rows: 1}},
-	} {
-		a.Observe(e)
+	figures, names := reflect.ValueOf(&a.Figures).Elem(), map[string]float64{}
+	for i := range figures.NumField() {
+		name, _, _ := strings.Cut(figures.Type().Field(i).Tag.Get("json"), ",")
+		if !figures.Field(i).CanInt() {
+			continue
+		}
+		require.NotContains(t, []string{"", "-"}, name, "a figure without a name")
+		figures.Field(i).SetInt(int64(i+1) * int64(ms))
+		names[name] = float64(figures.Field(i).Int())
+		if strings.HasSuffix(name, "_ms") {
+			names[name] = float64(i + 1)
+		}
 	}
-	assert.Equal(t, Sample{
-		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Tokens: 3, CloudTokens: 1,
-		Asks: 2, Passes: 2, Correct: new(true), Exposed: 93, CommitDelay: 4, Wasted: 2, Up: 327,
-		Down: 13, CPU: 30, Text: a.hashTokens(),
-	}, a.toSample(modes(t, "serial")[0]))
-	assert.Empty(t, a.spans, "an answer without a picture")
-	pictured := Answer{Pictured: true}
-	pictured.Observe(draft.Event{Pass: &draft.Pass{Rows: 1, Took: ms}})
-	assert.Equal(t, waterfall{{End: 1, Kind: result.SpanStep, Rows: 1}}, pictured.spans)
-	w := summarizeWork(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
-	assertTimes(t, result.Times{Mean: 20.5, P50: 1, P90: 40, P99: 40}, *w.FirstToken)
-	assert.InDelta(t, 30, w.Between.Mean, 1e-9, "0 and 60 ms: without the gap between answers")
-	for name, c := range map[string]struct {
-		got  *float64
-		want float64
-	}{
-		"passes": {w.Passes, 1}, "hidden": {w.Hidden, 20}, "exposed": {w.Exposed, 46.5}, "wasted": {w.Wasted, 1},
-		"delay": {w.CommitDelay, 4}, "up": {w.Up, 163.5}, "down": {w.Down, 6.5}, "cpu": {w.CPU, 0.015},
-	} {
-		require.NotNil(t, c.got, name)
-		assert.InDelta(t, c.want, *c.got, 1e-9, name)
+	assert.Equal(t, Sample{Question: 4, Repetition: 2, Took: 250 * ms, FirstToken: 40 * ms, Correct: new(true),
+		CPU: 30 * ms, Text: a.hashTokens(), Summary: a.Figures}, a.toSample())
+	r := newReport(modes(t, "serial")[0], []Answer{a})
+	b, err := record.Marshal(r)
+	require.NoError(t, err)
+	var back Report
+	require.NoError(t, record.Unmarshal(b, &back))
+	assert.Equal(t, r, back)
+	var line struct {
+		Sums    map[string]any
+		Samples []map[string]any
 	}
-	alone := summarizeWork(modes(t, "local")[0], []Answer{a}, a.Tally)
-	assert.Nil(t, alone.Up)
-	assert.Nil(t, alone.Exposed)
-	bytes := Tally{Summary: draft.Summary{BytesUp: 4, BytesDown: 6}}
-	streamed := summarizeWork(modes(t, "cloud")[0], []Answer{{Took: ms, Tally: bytes}}, Tally{})
-	assert.Equal(t, new(4.0), streamed.Up)
-	assert.Equal(t, new(6.0), streamed.Down)
-	assert.Nil(t, streamed.Passes)
-	assert.Nil(t, streamed.FirstToken)
-	assert.Nil(t, streamed.CPU, "not measured")
-	large := Answer{Tally: Tally{Summary: draft.Summary{Tokens: 7}}}
-	assert.Equal(t, 7, large.toSample(modes(t, "cloud")[0]).CloudTokens, "all tokens are from the large model")
+	require.NoError(t, json.Unmarshal(b, &line))
+	for name, want := range names {
+		assert.Equal(t, want, line.Sums[name], name)
+		assert.Equal(t, want, line.Samples[0][name], name)
+	}
+	assert.Equal(t, 250., line.Samples[0]["ms"])
+	two := newReport(modes(t, "serial")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}})
+	assertTimes(t, result.Times{Mean: 20.5, P50: 1, P90: 40, P99: 40}, *two.FirstToken)
+	assert.InDelta(t, 30, two.Between.Mean, 1e-9, "0 and 60 ms: without the gap between answers")
+	assert.Equal(t, draft.Summary{PromptTokens: 9, Prefilled: 9, Tokens: 4, Cloud: 4, Decoded: 4},
+		CloudFigures(9, 3, true))
+	assert.Equal(t, 3, CloudFigures(9, 3, false).Tokens)
+}
+
+// TestObserve: only an answer with a picture keeps spans.
+func TestObserve(t *testing.T) {
+	var a Answer
+	a.Observe(draft.Event{Pass: &draft.Pass{Rows: 1, Took: time.Millisecond}})
+	assert.Empty(t, a.spans)
+	a.Pictured = true
+	a.Observe(draft.Event{Pass: &draft.Pass{Rows: 1, Took: time.Millisecond}})
+	assert.Equal(t, waterfall{{End: 1, Kind: result.SpanStep, Rows: 1}}, a.spans)
 }
 
 // TestHash: the hash depends on tokens, their order and origins.
@@ -95,22 +98,20 @@ func TestSharesAreOfTokens(t *testing.T) {
 		for range 1 + draw.IntN(40) {
 			for range draw.IntN(7) { // more questions than tokens
 				wait, audited := draw.IntN(1000), draw.IntN(6)
-				a.Observe(draft.Event{Escalation: &draft.Escalation{
+				a.Figures.Add(draft.Event{Escalation: &draft.Escalation{
 					Outcome: outcomes[draw.IntN(len(outcomes))], Wait: time.Duration(wait), Audited: audited,
 					Hidden: time.Duration(draw.IntN(wait + 1)), Missed: make([]terms.Finding, draw.IntN(audited+1)),
 				}})
 			}
-			a.Observe(draft.Event{Token: &draft.Token{Origin: origins[draw.IntN(len(origins))]}})
+			a.Figures.Add(draft.Event{Token: &draft.Token{Origin: origins[draw.IntN(len(origins))]}})
 		}
 		r := newReport(modes(t, "pipelined-2")[0], []Answer{a, {}})
-		for name, share := range map[string]*float64{"cloud": r.EscalatedShare, "hidden": r.HiddenShare,
-			"hits": r.HitRate} {
-			if share != nil {
-				require.True(t, *share >= 0 && *share <= 1, "%s is %v", name, *share)
-			}
+		for _, name := range []string{"escalated_share", "hidden_share", "hit_rate"} {
+			share := r.Rates()[name]
+			require.True(t, share >= 0 && share <= 1, "%s is %v", name, share)
 		}
 		for _, s := range r.Samples {
-			require.LessOrEqual(t, s.CloudTokens, s.Tokens)
+			require.LessOrEqual(t, s.Cloud, s.Tokens)
 		}
 	}
 }
@@ -119,7 +120,7 @@ func TestSharesAreOfTokens(t *testing.T) {
 func timedSamples(mode string, rtt float64, ms ...float64) Report {
 	r := Report{Mode: mode, Cell: &Cell{RTT: rtt, EdgeTPS: 60}, Answers: len(ms)}
 	for i, x := range ms {
-		r.Samples = append(r.Samples, Sample{Question: i, MS: x})
+		r.Samples = append(r.Samples, Sample{Question: i, Took: time.Duration(x * 1e6)})
 	}
 	return r
 }
@@ -151,15 +152,14 @@ func TestBound(t *testing.T) {
 
 // TestReportJSON: the fields that other programs read are present, and fields that do not apply are absent.
 func TestReportJSON(t *testing.T) {
-	text, err := json.Marshal(newReport(modes(t, "local")[0], []Answer{{Took: time.Second}}))
+	text, err := record.Marshal(newReport(modes(t, "local")[0], []Answer{{Took: time.Second}}))
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(text, &fields))
-	for _, name := range []string{"mode", "answers", "tokens_per_answer", "time_per_answer_ms", "samples"} {
+	for _, name := range []string{"mode", "answers", "sums", "time_per_answer_ms", "samples"} {
 		assert.Contains(t, fields, name)
 	}
-	for _, name := range []string{"escalated_share", "variant", "bound_ms", "exposed_ms_per_answer",
-		"cpu_seconds_per_answer", "Work"} {
+	for _, name := range []string{"escalated_share", "variant", "bound_ms", "accuracy"} {
 		assert.NotContains(t, fields, name)
 	}
 }

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
@@ -12,9 +14,9 @@ func modeColumns() []column {
 		{"mode", "mode", nil, ""},
 		{"RTT", "cell.rtt_ms", chart.Number, "round trip, ms"},
 		{"answers", "answers", nil, ""},
-		{"right", "accuracy", formatPercent, "share of the questions with the right answer"},
-		{"interval", "accuracy_low to accuracy_high", formatPercent, "of that share, at 95%"},
-		{"cloud", "escalated_share", formatPercent, "share of the generated tokens that the large model chose"},
+		{"right", "accuracy.value", formatPercent, "share of the questions with the right answer"},
+		{"interval", "accuracy.low to accuracy.high", formatPercent, "of that share, at 95%"},
+		{"cloud", "rates.escalated_share", formatPercent, "share of the generated tokens that the large model chose"},
 		{"mean", "time_per_answer_ms.mean", chart.Number, "ms per answer"},
 		{"p50", "time_per_answer_ms.p50", chart.Number, "ms per answer: half of them took no longer"},
 		{"p90", "time_per_answer_ms.p90", chart.Number, "nine of ten took no longer"},
@@ -22,19 +24,35 @@ func modeColumns() []column {
 		{"bound", "bound_ms", chart.Number, "ms: least mean time by arithmetic"},
 		{"first token", "first_token_ms.p50", chart.Number, "ms, p50"},
 		{"between tokens", "between_tokens_ms.p99", chart.Number, "ms, p99"},
-		{"exposed", "exposed_ms_per_answer", chart.Number, "ms of waiting per answer"},
-		{"hidden", "hidden_share", formatPercent, "share of the waiting that was spent on drafts that were kept"},
-		{"hits", "hit_rate", formatPercent, "answers of the large model that were guessed"},
-		{"passes", "passes_per_answer", chart.Number, "of the small model per answer, after the prompt"},
-		{"asks", "asks_per_answer", chart.Number, "sent, per answer"},
-		{"wasted", "wasted_per_answer", chart.Number, "tokens drafted in vain, per answer"},
-		{"timed out", "timeouts", formatNonzero, "tokens of the small model, since no answer came in time"},
-		{"unverified", "unverified", formatNonzero, "tokens shown without verification, since no answer came in time"},
-		{"bytes up", "bytes_up_per_escalation", chart.Number, "payload per answered ask"},
-		{"down", "bytes_down_per_escalation", chart.Number, ""},
-		{"CPU", "cpu_seconds_per_answer", chart.Number, "seconds per answer"},
+		{"exposed", "rates.exposed_ms", chart.Number, "ms of waiting per answer"},
+		{"hidden", "rates.hidden_share", formatPercent, "share of the waiting that was spent on drafts that were kept"},
+		{"hits", "rates.hit_rate", formatPercent, "answers of the large model that were guessed"},
+		{"passes", "rates.passes", chart.Number, "of the small model per answer, after the prompt"},
+		{"asks", "rates.asks", chart.Number, "sent, per answer"},
+		{"wasted", "rates.wasted", chart.Number, "tokens drafted in vain, per answer"},
+		{"timed out", "sums.timeouts", formatNonzero, "tokens of the small model, since no answer came in time"},
+		{"unverified", "sums.unverified", formatNonzero,
+			"tokens shown without verification, since no answer came in time"},
+		{"bytes up", "rates.bytes_up", chart.Number, "payload per answered ask"},
+		{"down", "rates.bytes_down", chart.Number, ""},
+		{"CPU", "rates.cpu_seconds", chart.Number, "seconds per answer"},
 		{"equal", "equal", nil, "the tokens are those of"},
 	}
+}
+
+// figureColumns are all figures of the answers of a mode, per answer: a mode in a line.
+func figureColumns(rows []row) []column {
+	all := []column{{"mode", "mode", nil, ""}, {"RTT", "cell.rtt_ms", chart.Number, ""}}
+	names := map[string]bool{}
+	for _, r := range rows {
+		for name := range r["means"].(map[string]any) {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, column{name, "means." + name, formatNonzero, ""})
+	}
+	return all
 }
 
 func engineColumns() []column {
@@ -126,8 +144,9 @@ func linkRows(line row) (all []row) {
 func runColumns() []column {
 	return []column{
 		{"run", "name", nil, ""},
-		{"right", "accuracy", formatPercent, "share of the questions with the right answer, or a program that passes"},
-		{"interval", "accuracy_low to accuracy_high", formatPercent, "its 95% interval (Wilson)"},
+		{"right", "accuracy.value", formatPercent,
+			"share of the questions with the right answer, or a program that passes"},
+		{"interval", "accuracy.low to accuracy.high", formatPercent, "its 95% interval (Wilson)"},
 		{"silent", "silent", formatNonzero, "answers that make no choice, or have no number or program; not right"},
 		{"cut", "cut", formatNonzero,
 			"answers that a limit of tokens ended; right only if their conclusion stands before it"},

@@ -29,6 +29,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 	"github.com/pilotfish-ai/pilotfish/internal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -173,10 +174,10 @@ func TestCalls(t *testing.T) {
 func TestMeanTime(t *testing.T) {
 	m := &outcome.Report{Time: result.Times{Mean: 7}}
 	assert.Equal(t, 7.0, meanTime(m).Low, "without samples there is no interval")
-	m.Samples = []outcome.Sample{{Question: 0, MS: 1}, {Question: 0, MS: 3}}
+	m.Samples = []outcome.Sample{{Took: time.Millisecond}, {Took: 3 * time.Millisecond}}
 	assert.Equal(t, 7.0, meanTime(m).High, "nor with a single question")
 	for q := range 20 {
-		m.Samples = append(m.Samples, outcome.Sample{Question: q + 1, MS: float64(10 + q)})
+		m.Samples = append(m.Samples, outcome.Sample{Question: q + 1, Took: time.Duration(10+q) * time.Millisecond})
 	}
 	i := meanTime(m)
 	assert.InDelta(t, (4+390.0)/22, i.Value, 1e-9)
@@ -233,12 +234,14 @@ func rowsOf(t *Table) string {
 // TestColumns: each figure is in the column of its name, and a column without figures is left out.
 func TestColumns(t *testing.T) {
 	x := func(n float64) *float64 { return &n }
-	mode := outcome.Report{Mode: "m", Answers: 2, Accuracy: x(0.03), AccuracyLow: x(0.04), AccuracyHigh: x(0.05),
-		EscalatedShare: x(0.06), Time: result.Times{Mean: 7, P50: 8, P90: 9, P99: 10}, Cell: &outcome.Cell{RTT: 11},
-		Bound: x(14), HiddenShare: x(0.18), HitRate: x(0.19), Asks: x(20), Timeouts: new(22), BytesUp: x(25),
-		BytesDown: x(26), EqualToCloud: new(false), DifferingFromCloud: new(3), EqualToSerial: new(true)}
+	mode := outcome.Report{Mode: "verified", Answers: 2,
+		Accuracy: &stats.Interval{Value: 0.03, Low: 0.04, High: 0.05},
+		Time:     result.Times{Mean: 7, P50: 8, P90: 9, P99: 10}, Cell: &outcome.Cell{RTT: 11},
+		Bound: x(14), DifferingFromCloud: new(3), Differing: new(0),
+		Sums: draft.Summary{Tokens: 100, Cloud: 6, Wait: 100e6, Hidden: 18e6, Hits: 19, Answered: 100, Asks: 40,
+			Timeouts: 22, BytesUp: 2500, BytesDown: 2600, Exposed: 34 * time.Millisecond, Passes: 54, Wasted: 42},
+		Samples: []outcome.Sample{{CPU: 46 * time.Second}}}
 	mode.FirstToken, mode.Between = &result.Times{P50: 15, P99: 900}, &result.Times{P50: 901, P99: 16}
-	mode.Exposed, mode.Passes, mode.Wasted, mode.CPU = x(17), x(27), x(21), x(23)
 	engine := speed.Report{PromptTokens: 30, PromptTPS: 31, DecodedTokens: 32, GenerationTPS: 33, Share: x(0.34),
 		Bound: 35, Bandwidth: 36, LoadMS: 37, FirstTokenMS: 38, PeakRSS: 39 << 20, Threads: 1}
 	gateway := wire.GatewayReport{Devices: 40, Rate: 41, ModelMS: 42, Asks: 44, Answers: 43, PerSecond: 45, Errors: 46,
@@ -247,8 +250,8 @@ func TestColumns(t *testing.T) {
 		Fairness: &wire.Fairness{AnswersJain: 0.2, P99Jain: 0.3}}
 	link := wire.LinkReport{Part: "outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Outage: &wire.LinkOutage{Outages: 59,
 		Lost: 60, Recovery: result.Latency{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Expected: 66, OutageMS: 67}}
-	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: x(0.73), AccuracyLow: x(0.74),
-		AccuracyHigh: x(0.75), EscalatedShare: 0.76, Asks: 77,
+	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: &stats.Interval{Value: 0.73, Low: 0.74,
+		High: 0.75}, EscalatedShare: 0.76, Asks: 77,
 		AskedShare: 0.78, ReplacedShare: 0.79, Read: 80, Silent: new(3), Chance: x(0.2), Known: x(2.5),
 		Turned: x(3.5), Tokens: 5.5, Milliseconds: 1234, Missed: x(0.01), Needless: x(0.02),
 		Agreement: &stats.Interval{Value: 0.97}}
@@ -257,7 +260,7 @@ func TestColumns(t *testing.T) {
 	r := reported(t, line(t, mode, aRun("demo")), line(t, engine, small), line(t, gateway, aRun("bench gateway")),
 		line(t, link, aRun("bench link")), line(t, run, aRun("eval")))
 	want := []string{
-		"mode m; RTT 11; answers 2; right 3.0%; interval 4.0% to 5.0%; cloud 6.0%; mean 7; p50 8; p90 " +
+		"mode verified; RTT 11; answers 2; right 3.0%; interval 4.0% to 5.0%; cloud 6.0%; mean 7; p50 8; p90 " +
 			"9; " +
 			"p99 10; bound 14; first token 15; between tokens 16; exposed 17; hidden 18.0%; hits 19.0%; passes 27; " +
 			"asks 20; " +
@@ -315,9 +318,8 @@ func TestTable(t *testing.T) {
 	assert.Nil(t, equalityText(new(outcome.Report)))
 	assert.Equal(t, "", formatNonzero(0))
 	assert.Equal(t, "2", formatNonzero(2))
-	for want, r := range map[string]outcome.Report{"to cloud": {EqualToCloud: new(true),
-		EqualToSerial: new(false)},
-		"but 2, to serial": {EqualToSerial: new(false), Differing: new(2)}} {
+	for want, r := range map[string]outcome.Report{"to cloud": {DifferingFromCloud: new(0), Differing: new(1)},
+		"but 2, to serial": {Differing: new(2)}} {
 		assert.Equal(t, want, equalityText(&r))
 	}
 }
@@ -347,8 +349,10 @@ func TestOverRTT(t *testing.T) {
 	for _, c := range []outcome.Cell{{}, {RTT: 9, Trace: "x"}, {RTT: 50}, {RTT: 300}} {
 		for i, name := range []string{"cloud", "a"} {
 			x := []float64{c.RTT, 7}[i]
-			all = append(all, &mode{label: name, Report: outcome.Report{Cell: &c, Accuracy: new(float64(i) / 2),
-				Samples: []outcome.Sample{{MS: x - 1}, {Question: 1, MS: x + 1}}}})
+			samples := []outcome.Sample{{Took: time.Duration((x - 1) * 1e6)},
+				{Question: 1, Took: time.Duration((x + 1) * 1e6)}}
+			all = append(all, &mode{label: name, Report: outcome.Report{Cell: &c,
+				Accuracy: &stats.Interval{Value: float64(i) / 2}, Samples: samples}})
 		}
 	}
 	all = withoutTraces(all)
@@ -536,11 +540,9 @@ func TestEvalTables(t *testing.T) {
 
 // TestCurves: policies are lines over shares; the large model alone is a level.
 func TestCurves(t *testing.T) {
-	x := func(n float64) *float64 { return &n }
 	run := func(policy string, share, accuracy float64) eval.RunReport {
-		return eval.RunReport{Policy: policy, EscalatedShare: share, Accuracy: x(accuracy),
-			AccuracyLow:  x(accuracy - 0.1),
-			AccuracyHigh: x(accuracy + 0.1)}
+		return eval.RunReport{Policy: policy, EscalatedShare: share,
+			Accuracy: &stats.Interval{Value: accuracy, Low: accuracy - 0.1, High: accuracy + 0.1}}
 	}
 	runs := []eval.RunReport{run("margin", 0.25, 0.6), run("margin", 0.0625, 0.5), run("always", 1, 0.9), run("never",
 		0, 0.4)}

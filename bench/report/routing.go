@@ -82,6 +82,7 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 			m.label = fmt.Sprintf("%s #%d", m.Mode, m.Variant)
 		}
 		m.row["mode"], m.row["equal"] = m.label, equalityText(&m.Report)
+		m.row["rates"], m.row["means"] = anyValues(m.Rates()), meansOf(m.row["sums"], m.Answers)
 		all[i] = m
 	}
 	slices.SortStableFunc(all, func(a, b *mode) int { return cmp.Compare(a.Cell.RTT, b.Cell.RTT) })
@@ -89,7 +90,9 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 	for _, m := range all {
 		rows = append(rows, m.row)
 	}
-	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{buildTable("", modeColumns(), rows)}}
+	s = Section{Title: studyTitle(&records[0].Run, all[0].Cell), Tables: []*Table{
+		buildTable("", modeColumns(), rows), buildTable("All figures, per answer", figureColumns(rows), rows),
+	}}
 	plain := withoutTraces(all)
 	if svg := plotTimeOverRTT(plain); svg != nil {
 		s.Pictures = append(s.Pictures, Picture{"time-over-rtt",
@@ -112,21 +115,40 @@ func studySection(records []*result.Record, rows []row) (s Section, err error) {
 	return s, nil
 }
 
+// anyValues returns figures as the object of a row.
+func anyValues(figures map[string]float64) map[string]any {
+	all := map[string]any{}
+	for name, x := range figures {
+		all[name] = x
+	}
+	return all
+}
+
+// meansOf returns sums over answers as means.
+func meansOf(sums any, answers int) map[string]any {
+	all := map[string]any{}
+	of, _ := sums.(map[string]any)
+	for name, x := range of {
+		all[name] = numberOrZero(x) / float64(answers)
+	}
+	return all
+}
+
 func equalityText(r *outcome.Report) any {
-	for _, c := range []struct {
-		same *bool
-		n    *int
-		to   string
-	}{{r.EqualToCloud, r.DifferingFromCloud, "to cloud"}, {r.EqualToSerial, r.Differing, "to serial"}} {
-		switch {
-		case c.same == nil:
-		case *c.same:
-			return c.to
-		case c.n != nil:
-			return fmt.Sprintf("but %d, %s", *c.n, c.to)
-		}
+	switch {
+	case r.DifferingFromCloud != nil:
+		return differingText(*r.DifferingFromCloud, "to cloud")
+	case r.Differing != nil:
+		return differingText(*r.Differing, "to serial")
 	}
 	return nil
+}
+
+func differingText(n int, to string) string {
+	if n == 0 {
+		return to
+	}
+	return fmt.Sprintf("but %d, %s", n, to)
 }
 
 // withoutTraces returns the modes over links without a trace: only these have one round trip.
@@ -166,7 +188,7 @@ func plotRightOverTime(all []*mode) []byte {
 		}
 		mean := meanTime(&m.Report).Value
 		l := lineForMode(&c, m)
-		l.X, l.Y = append(l.X, mean), append(l.Y, *m.Accuracy)
+		l.X, l.Y = append(l.X, mean), append(l.Y, m.Accuracy.Value)
 		c.X.End = max(c.X.End, mean)
 	}
 	return c.SVG()
@@ -201,7 +223,7 @@ func meanTime(m *outcome.Report) stats.Interval {
 			i = len(sums)
 			at[s.Question], sums, counts = i, append(sums, 0), append(counts, 0)
 		}
-		sums[i] += s.MS
+		sums[i] += result.Rounded(s.Took)
 		counts[i]++
 	}
 	if len(sums) < 2 {

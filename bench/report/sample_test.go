@@ -39,8 +39,8 @@ func aMode(name string, rtt float64) map[string]any {
 			"bytes_up": 70, "bytes_down": 14})
 	}
 	return map[string]any{
-		"mode": name, "answers": 20, "accuracy": 0.9, "accuracy_low": 0.7, "accuracy_high": 0.97,
-		"escalated_share": 0.031, "tokens_per_answer": 38, "timeouts": 0,
+		"mode": name, "answers": 20, "accuracy": map[string]any{"value": 0.9, "low": 0.7, "high": 0.97},
+		"sums":               map[string]any{"cloud_tokens": 31, "tokens": 1000, "timeouts": 0},
 		"time_per_answer_ms": result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
 		"cell":               map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "cloud_ms": 15, "parallel": 8},
 		"samples":            samples,
@@ -89,8 +89,8 @@ func allLines(t *testing.T) (all [][]byte) {
 	for i, policy := range []string{"never", "margin", "margin", hostile, "always"} {
 		x := float64(i) / 4
 		add(map[string]any{
-			"policy": policy, "threshold": x, "answers": 100, "accuracy": 0.4 + x/2, "accuracy_low": 0.3 + x/2,
-			"accuracy_high": 0.5 + x/2, "escalated_share": x * x, "asks_per_answer": x,
+			"policy": policy, "threshold": x, "answers": 100, "escalated_share": x * x, "asks_per_answer": x,
+			"accuracy": map[string]any{"value": 0.4 + x/2, "low": 0.3 + x/2, "high": 0.5 + x/2},
 		}, aRun("eval demo"))
 	}
 	add(map[string]any{"summary": map[string]any{"text": hostile, "prompt_tps": 100.5,

@@ -32,7 +32,7 @@ type Column struct {
 type column struct {
 	name string
 	// Its path in a line, such as time_per_answer_ms.p50. Several paths have the words between their texts in between:
-	// "accuracy_low to accuracy_high". The cell is empty if one is absent.
+	// "accuracy.low to accuracy.high". The cell is empty if one is absent.
 	fields string
 	format func(x float64) string // of numbers; nil: all digits
 	legend string
@@ -55,13 +55,13 @@ func (c column) formatCell(r row) string {
 	words := strings.Fields(c.fields)
 	for i := 0; i < len(words); i += 2 {
 		v := r.valueAt(words[i])
-		x, isNumber := v.(json.Number)
+		_, isNumber := v.(json.Number)
+		_, isFloat := v.(float64)
 		switch {
 		case v == nil:
 			return ""
-		case isNumber && c.format != nil:
-			f, _ := x.Float64() // infinite beyond its range
-			words[i] = c.format(f)
+		case (isNumber || isFloat) && c.format != nil:
+			words[i] = c.format(numberOrZero(v)) // infinite beyond its range
 		case c.format == nil:
 			words[i] = formatValue(v)
 		default:
@@ -198,8 +198,10 @@ func formatValue(v any) string {
 }
 
 func numberOrZero(v any) float64 {
-	n, _ := v.(json.Number)
-	x, _ := n.Float64()
+	x, isFloat := v.(float64)
+	if n, _ := v.(json.Number); !isFloat {
+		x, _ = n.Float64()
+	}
 	return x
 }
 

@@ -19,7 +19,7 @@ type Record struct {
 
 // Into decodes the fields of a record into v.
 func (r *Record) Into(v any) error {
-	if err := json.Unmarshal(r.Fields, v); err != nil {
+	if err := record.Unmarshal(r.Fields, v); err != nil {
 		return fmt.Errorf("%s: %w", r.Source, err)
 	}
 	return nil

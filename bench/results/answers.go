@@ -208,7 +208,7 @@ func (m *pageContent) addAnswerTables(root string) error {
 			}
 			s := l.Settings
 			fmt.Fprintf(&list, "|%s|%s|%s %s|%s|\n", date.Format("2 January 2006"),
-				shortVersion(l.About.Version), s.Task, s.Split, strings.Join(s.Runs, ", "))
+				shortVersion(l.About.Version), s.Task, s.Split, shortRunName(strings.Join(s.Runs, ", ")))
 		}
 	}
 	if len(all) > 0 {
@@ -269,19 +269,24 @@ func runOrder(r *eval.RunReport) float64 {
 func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 	name := map[string]string{"never": "small alone", "always": "large alone"}[r.Name()]
 	if r.Verify != nil && *r.Verify == 0 {
-		name = "large alone, as " + r.Name()
+		name = "large alone, as " + shortRunName(r.Name())
 	}
 	right, cut := "", ""
 	if r.Accuracy != nil {
 		right, cut = formatAccuracy(r), fmt.Sprint(*r.Cut)
 	}
-	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, r.Name()), right, formatGap(r),
-		formatShare(&r.EscalatedShare), formatShare(&r.AskedShare), formatShare(&r.ReplacedShare), r.Read, r.Tokens,
-		r.Asks, cut)
+	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, shortRunName(r.Name())), right,
+		formatGap(r), formatShare(&r.EscalatedShare), formatShare(&r.AskedShare), formatShare(&r.ReplacedShare),
+		r.Read, r.Tokens, r.Asks, cut)
+}
+
+// shortRunName shortens names of runs with verification of all tokens.
+func shortRunName(names string) string {
+	return strings.ReplaceAll(names, "never verified", "verified")
 }
 
 func formatAccuracy(r *eval.RunReport) string {
-	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
+	return fmt.Sprintf("%.1f%% (%.1f–%.1f)", 100*r.Accuracy.Value, 100*r.Accuracy.Low, 100*r.Accuracy.High)
 }
 
 // formatGap formats the part of the distance between both models that a run gains; "" without both.
@@ -289,7 +294,7 @@ func formatGap(r *eval.RunReport) string {
 	if r.Gap == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Gap.Value, r.Gap.Low, r.Gap.High)
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.Gap.Value, r.Gap.Low, r.Gap.High)
 }
 
 // formatShare formats a share; "" for none.

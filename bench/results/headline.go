@@ -39,8 +39,8 @@ func (m *pageContent) addHeadline(all []*answerSet) {
 			if l.Task == headlineTask {
 				m.texts["headline"] = wrapText(fmt.Sprintf("On %d %s questions of GSM8K, Qwen2.5-Coder-0.5B alone "+
 					"answers %s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B "+
-					"answers %s correctly.", r.Answers, l.Split, formatShare(small.Accuracy),
-					formatShare(large.Accuracy), formatShare(&r.EscalatedShare), formatShare(r.Accuracy)))
+					"answers %s correctly.", r.Answers, l.Split, formatShare(&small.Accuracy.Value),
+					formatShare(&large.Accuracy.Value), formatShare(&r.EscalatedShare), formatShare(&r.Accuracy.Value)))
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func ruleText(all []*answerSet) string {
 		for i := range l.report.Runs {
 			if r := &l.report.Runs[i]; r.Policy == string(eval.Rule) {
 				parts = append(parts, fmt.Sprintf("%s of %s %s right with %s of the tokens",
-					formatShare(r.Accuracy), l.Task, l.Split, formatShare(&r.EscalatedShare)))
+					formatShare(&r.Accuracy.Value), l.Task, l.Split, formatShare(&r.EscalatedShare)))
 			}
 		}
 	}

@@ -12,11 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
 const root = "../.."
@@ -195,13 +197,13 @@ func TestAdoptSplit(t *testing.T) {
 	require.NoError(t, adopt("150", "unknown"))
 	table, _ = ladders()
 	assert.NotContains(t, table, "demo")
-	assert.Contains(t, table, "\n|small alone|0.0% (0.0 to 79.3)||0.0%|0.0%|0.0%|0 of 1|0.0|1|\n")
+	assert.Contains(t, table, "\n|small alone|0.0% (0.0–79.3)||0.0%|0.0%|0.0%|0 of 1|0.0|1|\n")
 	assert.ErrorContains(t, adopt("151", "unknown"), `need a program of a known revision, not "unknown"`)
 	require.NoError(t, adopt("151", strings.Repeat("a", 40)))
 	table, list = ladders()
 	assert.Regexp(t, `(?s)\*\*gsm8k test\*\*, 1 questions.*\*\*gsm8k development\*\*, 1 questions`, table)
 	for _, line := range []string{"\n|29 November 2026|aaaaaaaaaaaa|gsm8k test|never|\n",
-		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo |never, never verified 0,"} {
+		"\n|29 November 2026|unknown|gsm8k development|never|\n", "|demo |never, verified 0,"} {
 		assert.Contains(t, list, line)
 	}
 }
@@ -275,10 +277,11 @@ func adoptedStudy(t *testing.T) string {
 		Machine: record.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
-		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
+		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: &stats.Interval{Value: 0.4 + 0.2*float64(i)},
 			Time: result.Times{P50: float64(100 + i)}, Cell: &outcome.Cell{RTT: 70}}
 		if i > 1 {
-			r.EscalatedShare, r.BytesUp, r.BytesDown, r.HiddenShare = new(0.031), new(60.4), new(14.2), new(0.5)
+			r.Sums = draft.Summary{Tokens: 1000, Cloud: 31, Answered: 10, BytesUp: 604, BytesDown: 142,
+				Wait: 10e6, Hidden: 5e6}
 		}
 		line, err := record.Line(r, run)
 		require.NoError(t, err)
@@ -313,8 +316,8 @@ func TestWrite(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "docs/study/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"\n| local | 40.0% |  | 100 |  |  |  |\n",
-		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% | 60.4 | 14.2 |\n",
+		"\n| local | 40.0% |  | 100 |  |  |  |  |\n",
+		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% | 0.0% | 60.4 | 14.2 |\n",
 		"\n`x`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; " +
 			"load in the minute before: 0.2.\n",
 	} {
@@ -397,9 +400,9 @@ func TestHeadline(t *testing.T) {
 		read("mbpp", "test", "never", "judge 0.9", "judge 5%", "always"),
 		read("everyday", "", "never", "judge 1", "always"),
 	})
-	assert.Equal(t, "|---|---|---|---|---|---|\n| gsm8k test, 4 | 25.0% (4.6 to 69.9) | 75.0% (30.1 to 95.4) | "+
-		"0.9: 50.0% (15.0 to 85.0) | 25.0% | 0.50 (0.00 to 1.00) |\n| mbpp test, 4 | 25.0% (4.6 to 69.9) | "+
-		"100.0% (51.0 to 100.0) | 5%: 75.0% (30.1 to 95.4) | 0.0% | 0.67 (0.00 to 1.00) |\n",
+	assert.Equal(t, "|---|---|---|---|---|---|\n| gsm8k test, 4 | 25.0% (4.6–69.9) | 75.0% (30.1–95.4) | "+
+		"0.9: 50.0% (15.0–85.0) | 25.0% | 0.50 (0.00–1.00) |\n| mbpp test, 4 | 25.0% (4.6–69.9) | "+
+		"100.0% (51.0–100.0) | 5%: 75.0% (30.1–95.4) | 0.0% | 0.67 (0.00–1.00) |\n",
 		strings.SplitAfterN(m.texts["headline-table"], "\n", 2)[1])
 	flat := func(name string) string { return strings.ReplaceAll(m.texts[name], "\n", " ") }
 	assert.Equal(t, "On 4 test questions of GSM8K, Qwen2.5-Coder-0.5B alone answers 25.0% correctly and the 1.5B "+
@@ -420,11 +423,11 @@ func TestHeadline(t *testing.T) {
 // TestTimes: the gain in time and in the server's work over 100 ms: reading 4 ms a token, and 40 ms for each of its
 // own.
 func TestTimes(t *testing.T) {
-	line := func(mode string, rtt, prefilled, decoded, mean, p50 float64) string {
+	line := func(mode string, rtt float64, prefilled, decoded int, mean, p50 float64) string {
 		b, err := record.Line(outcome.Report{
 			Mode: mode, Answers: 9, Cell: &outcome.Cell{RTT: rtt, CloudMS: 40, EdgeTPS: 60},
-			Time:        result.Times{Mean: mean, P50: p50},
-			CloudTokens: &outcome.CloudTokens{Prefilled: prefilled, Decoded: decoded}}, record.Run{Measurement: "x"})
+			Time: result.Times{Mean: mean, P50: p50},
+			Sums: draft.Summary{Prefilled: 9 * prefilled, Decoded: 9 * decoded}}, record.Run{Measurement: "x"})
 		require.NoError(t, err)
 		return string(b)
 	}

@@ -154,20 +154,20 @@ func TestRoutingPaces(t *testing.T) {
 		}
 		edit(&o)
 		reports := mustMeasure(t, o)
-		assert.Equal(t, 1.0, *reports[0].Accuracy, "%s: the text is graded", mode)
+		assert.Equal(t, 1.0, reports[0].Accuracy.Value, "%s: the text is graded", mode)
 		return reports[0]
 	}
 	local := run("local", func(*Options) {})
-	require.Equal(t, 5.0, local.TokensPerAnswer, "this model never generates an end token")
-	assert.Equal(t, 64.0, run("local", func(o *Options) { o.MaxTokens = 0 }).TokensPerAnswer,
+	require.Equal(t, 5*local.Answers, local.Sums.Tokens, "this model never generates an end token")
+	assert.Equal(t, 64, run("local", func(o *Options) { o.MaxTokens = 0 }).Sums.Tokens,
 		"without a limit")
-	assert.Equal(t, 5.0, run("cloud", func(*Options) {}).TokensPerAnswer)
+	assert.Equal(t, 5, run("cloud", func(*Options) {}).Sums.Tokens)
 	assert.GreaterOrEqual(t, run("local", func(o *Options) { o.EdgeTPS = 20 }).Time.P50, 4*50.0)
 	assert.GreaterOrEqual(t, run("cloud", func(o *Options) { o.CloudPace = 40 * time.Millisecond }).Time.P50,
 		5*40.0)
 	assert.GreaterOrEqual(t, run("cloud", func(o *Options) { o.RTT = 150 * time.Millisecond }).Time.P50, 150.0)
 	paper := run("paper", func(o *Options) { o.RTT = 40 * time.Millisecond })
 	assert.GreaterOrEqual(t, paper.Time.P50, 5*40.0, "one round trip for each token")
-	assert.GreaterOrEqual(t, *paper.Asks, 5.0)
-	assert.Nil(t, paper.EqualToSerial)
+	assert.GreaterOrEqual(t, paper.Rates()["asks"], 5.0)
+	assert.Nil(t, paper.Differing)
 }

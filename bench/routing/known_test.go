@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
@@ -119,7 +120,7 @@ func TestKnownTimes(t *testing.T) {
 				reports := mustMeasure(t, o)
 				r := reports[0]
 				require.Len(t, r.Samples, 2)
-				require.Equal(t, float64(knownTokens), r.TokensPerAnswer)
+				require.Equal(t, 2*knownTokens, r.Sums.Tokens)
 				asked := cloud.asked
 				if c.mode == "serial" || c.agrees {
 					asked = asked[:len(asked)/2] // of the first repetition; the second asks for the same
@@ -127,17 +128,18 @@ func TestKnownTimes(t *testing.T) {
 				want := float64(c.want(t, asked, len(prompt)).Milliseconds())
 				assert.InEpsilon(t, want, r.Time.Mean, 0.03)
 				for _, s := range r.Samples {
-					assert.InEpsilon(t, want, s.MS, 0.03)
+					assert.InEpsilon(t, want, result.Rounded(s.Took), 0.03)
 				}
 				assert.InEpsilon(t, want, r.Time.P99, 0.03)
 				if c.mode == "local" {
 					assert.InEpsilon(t, 20, r.Between.P50, 0.01)
-					assert.InEpsilon(t, 31, *r.Passes, 1e-9)
+					assert.InEpsilon(t, 31, r.Rates()["passes"], 1e-9)
 					return
 				}
 				if c.mode == "serial" {
-					assert.InEpsilon(t, 110*float64(len(asked)), *r.Exposed, 0.01, "serial waits for each answer")
-					assert.Zero(t, *r.Hidden)
+					assert.InEpsilon(t, 110*float64(len(asked)), r.Rates()["exposed_ms"], 0.01,
+						"serial waits for each answer")
+					assert.Zero(t, r.Sums.Hidden)
 				}
 			})
 		})
@@ -152,8 +154,8 @@ func TestStreamed(t *testing.T) {
 		o := Options{Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}}, Modes: modes(t, "cloud"),
 			MaxTokens: 5, RTT: 30 * time.Millisecond, CloudPace: 40 * time.Millisecond}
 		reports := mustMeasure(t, o)
-		assert.Equal(t, 230.0, reports[0].Samples[0].MS)
-		assert.Equal(t, 70.0, reports[0].Samples[0].FirstToken)
+		assert.Equal(t, 230*time.Millisecond, reports[0].Samples[0].Took)
+		assert.Equal(t, 70*time.Millisecond, reports[0].Samples[0].FirstToken)
 		ended, end := context.WithCancel(t.Context())
 		end()
 		_, err := Measure(ended, o)
@@ -211,8 +213,8 @@ func TestCellsAndTurns(t *testing.T) {
 			if i == 0 {
 				continue
 			}
-			assert.True(t, *r.EqualToSerial)
-			assert.Equal(t, 1.0, *r.EscalatedShare)
+			assert.Zero(t, *r.Differing)
+			assert.Equal(t, 1.0, r.Rates()["escalated_share"])
 		}
 	})
 }
@@ -253,7 +255,7 @@ func TestOneQuestion(t *testing.T) {
 // TestBoundOfOptions: the verdict that the bound waits for takes a round trip and a token of the large model.
 func TestBoundOfOptions(t *testing.T) {
 	o := Options{Modes: modes(t, "local", "verified"), RTT: 30 * time.Millisecond, CloudPace: 5 * time.Millisecond}
-	one := outcome.Answer{Took: time.Second, Tally: outcome.Tally{Summary: draft.Summary{Tokens: 3, Passes: 3}}}
+	one := outcome.Answer{Took: time.Second, Figures: draft.Summary{Tokens: 3, Passes: 3}}
 	reports := o.buildReports([][]outcome.Answer{{one}, {one}}, nil)
 	assert.InDelta(t, 1035, *reports[1].Bound, 1e-9)
 }

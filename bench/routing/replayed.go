@@ -248,7 +248,6 @@ func (d *replayedDevice) answerRound(
 	ctx context.Context, one round,
 ) (a outcome.Answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
-	a.Prompt = len(prompt)
 	if d.m.Kind == outcome.Cloud {
 		return d.recordedCloudAnswer(one, a)
 	}
@@ -278,10 +277,6 @@ func (d *replayedDevice) recordedCloudAnswer(one round, a outcome.Answer) (outco
 	}
 	f := found[one.take%len(found)]
 	a.IDs, a.Took, a.Known, a.Correct = f.IDs, f.Took, f.Graded, f.Correct
-	tokens := len(f.IDs)
-	if f.Ended {
-		tokens++
-	}
 	rtt := d.Player.RTT
 	if d.Link != nil {
 		rtt = d.Link.RTT
@@ -290,7 +285,7 @@ func (d *replayedDevice) recordedCloudAnswer(one round, a outcome.Answer) (outco
 	if p := d.terms.CloudPace; p != nil {
 		a.Took = rtt + f.Prefill + time.Duration(len(f.IDs))**p
 	}
-	a.Tally = outcome.Tally{Summary: draft.Summary{Prefilled: a.Prompt, Tokens: tokens, Decoded: tokens}}
+	a.Figures = outcome.CloudFigures(len(d.prompts[one.question]), len(f.IDs), f.Ended)
 	return a, replay.Assumed{}, nil
 }
 
@@ -316,7 +311,7 @@ func (d *replayedDevice) decodeAnswer(
 	}
 	var shown []draft.Token
 	var seen []float32
-	_, err = decoder.Decode(ctx, prompt, func(e draft.Event) bool {
+	a.Figures, err = decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		a.Observe(e)
 		if token := e.Token; token != nil {
 			shown, seen = append(shown, *token), append(seen, token.Confidence)
@@ -334,7 +329,7 @@ func (d *replayedDevice) decodeAnswer(
 		begun.Add(begun.Spent(seen, len(a.IDs)))
 	}
 	t.Shown(prompt, shown)
-	a.Took = clock.Now().Sub(start)
+	a.Figures.PromptTokens, a.Took = len(prompt), clock.Now().Sub(start)
 	return nil
 }
 

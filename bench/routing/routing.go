@@ -156,7 +156,7 @@ func (b *measurement) measureAnswer(
 	if err != nil {
 		return outcome.Answer{}, err
 	}
-	a := outcome.Answer{Prompt: len(prompt), Known: q.Grade != nil, Pictured: pictured}
+	a := outcome.Answer{Known: q.Grade != nil, Pictured: pictured}
 	take := b.beginTake(question, device, m, prompt)
 	before := cputime.Used()
 	a.Begin = time.Now()
@@ -179,7 +179,7 @@ func (b *measurement) measureAnswer(
 	}
 	a.Correct = a.Known && q.Grade(text) == task.Right
 	if take != nil && err == nil {
-		take.End(a.IDs, a.Tally.Tokens > len(a.IDs), a.Known, a.Correct)
+		take.End(a.IDs, a.Figures.Tokens > len(a.IDs), a.Known, a.Correct)
 	}
 	return a, err
 }
@@ -211,11 +211,7 @@ func (b *measurement) streamAnswer(
 		a.Show()
 		a.IDs = append(a.IDs, t.ID)
 	}
-	a.Tally.Prefilled, a.Tally.Tokens = len(prompt), len(a.IDs)
-	if s.Summary().Stop == engine.StopEnd {
-		a.Tally.Tokens++
-	}
-	a.Tally.Decoded = a.Tally.Tokens
+	a.Figures = outcome.CloudFigures(len(prompt), len(a.IDs), s.Summary().Stop == engine.StopEnd)
 	return s.Summary().Text, nil
 }
 
@@ -252,6 +248,7 @@ func (b *measurement) decodeAnswer(
 		a.Show()
 		a.IDs, a.Origins = append(a.IDs, t.ID), append(a.Origins, string(t.Origin))
 	}
+	a.Figures = s.session.Summary().Routing
 	return nil
 }
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
 var update = flag.Bool("update", false, "write files that are made of what is tested")
@@ -33,64 +36,64 @@ const schemaFile = "../../docs/study/measurements.schema.json"
 // module is the import path of this module.
 const module = "github.com/pilotfish-ai/pilotfish"
 
-// measurements returns the types of the lines of each command; each line has one of them.
-func measurements() map[string][]reflect.Type {
-	type replayed struct {
-		outcome.Report
-		Recorded *record.Run `json:"recorded_run,omitempty"`
-	}
-	type summary struct {
-		Summary event.Summary `json:"summary"`
-	}
-	return map[string][]reflect.Type{
-		"demo":           {reflect.TypeFor[outcome.Report]()},
-		"bench routing":  {reflect.TypeFor[replayed]()},
-		"bench engine":   {reflect.TypeFor[speed.Report]()},
-		"bench gateway":  {reflect.TypeFor[wire.GatewayReport]()},
-		"bench link":     {reflect.TypeFor[wire.LinkReport]()},
-		"bench capacity": {reflect.TypeFor[capacity.Report]()},
-		"eval":           {reflect.TypeFor[eval.RunReport]()},
-		"run":            {reflect.TypeFor[summary]()},
+// replayed is a line of bench routing.
+type replayed struct {
+	outcome.Report
+	Recorded *record.Run `json:"recorded_run,omitempty"`
+}
+
+// answered is the last line of run.
+type answered struct {
+	Summary event.Summary `json:"summary"`
+}
+
+// measurements returns the type of the lines of each command.
+func measurements() map[string]reflect.Type {
+	return map[string]reflect.Type{
+		"demo":           reflect.TypeFor[replayed](),
+		"bench routing":  reflect.TypeFor[replayed](),
+		"bench engine":   reflect.TypeFor[speed.Report](),
+		"bench gateway":  reflect.TypeFor[wire.GatewayReport](),
+		"bench link":     reflect.TypeFor[wire.LinkReport](),
+		"bench capacity": reflect.TypeFor[capacity.Report](),
+		"eval":           reflect.TypeFor[eval.RunReport](),
+		"run":            reflect.TypeFor[answered](),
 	}
 }
 
 // measurementSchema returns the schema of all lines.
 func measurementSchema(t *testing.T) []byte {
 	folders := map[string]string{".": "main"}
-	for _, dir := range []string{"bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan",
-		"bench/outcome", "bench/replay", "bench/result", "bench/speed", "bench/wire", "internal/record"} {
+	for _, dir := range []string{"bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan", "bench/outcome",
+		"bench/replay", "bench/result", "bench/speed", "bench/wire", "internal/record", "cmd/internal/event",
+		"runtime/draft", "runtime/router"} {
 		folders["../../"+dir] = path.Join(module, dir)
 	}
 	w, err := newSchemaWriter(folders)
 	require.NoError(t, err)
-	interval := w.Struct(reflect.TypeFor[stats.Interval]())
-	w.Special[reflect.TypeFor[stats.Interval]()] = schemaObject{"anyOf": []schemaObject{interval, {"type": "null"}}}
+	w.Shared = reflect.TypeFor[draft.Summary]()
+	interval := reflect.TypeFor[stats.Interval]()
+	w.Special[interval] = schemaObject{"$ref": "#/$defs/stats.Interval"}
+	w.Defs["stats.Interval"] = w.Struct(interval)
+	w.Defs["stats.Interval"].(schemaObject)["type"] = []string{"object", "null"}
 	run := w.Of(reflect.TypeFor[record.Run]())
 	var each []schemaObject
-	names := []string{}
-	for _, name := range []string{"demo", "bench routing", "bench engine", "bench gateway", "bench link",
-		"bench capacity", "eval", "run"} {
-		var kinds []schemaObject
-		for _, of := range measurements()[name] {
-			one := w.Struct(of)
-			one["properties"].(schemaObject)["run"] = run
+	names := slices.Sorted(maps.Keys(measurements()))
+	for _, name := range names {
+		then := w.named(measurements()[name])
+		one := w.Defs[path.Base(then["$ref"].(string))].(schemaObject)
+		if properties := one["properties"].(schemaObject); properties["run"] == nil {
+			properties["run"] = run
 			one["required"] = append(one["required"].([]string), "run")
-			kinds = append(kinds, one)
-		}
-		then := kinds[0]
-		if len(kinds) > 1 {
-			then = schemaObject{"anyOf": kinds}
 		}
 		is := schemaObject{"properties": schemaObject{"measurement": schemaObject{"const": name}}}
 		each = append(each, schemaObject{"if": schemaObject{"properties": schemaObject{"run": is}}, "then": then})
-		names = append(names, name)
 	}
 	known := schemaObject{"properties": schemaObject{"measurement": schemaObject{"enum": names}}}
 	text, err := w.Text(schemaObject{
 		"title": "A line of a measurement", "type": "object", "required": []string{"run"}, "allOf": each,
 		"description": "What pilotfish-bench and pilotfish run print with --json, one object per line. " +
-			"run.measurement is the command, and " +
-			"says which other fields there are.",
+			"run.measurement is the command, and says which other fields there are.",
 		"properties": schemaObject{"run": schemaObject{"allOf": []schemaObject{run, known}}},
 	})
 	require.NoError(t, err)

@@ -1,16 +1,21 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 )
 
 // schemaObject is a schema, or a part of one.
@@ -20,6 +25,7 @@ type schemaObject map[string]any
 type schemaWriter struct {
 	Defs     schemaObject                  // "$defs" of the whole
 	Special  map[reflect.Type]schemaObject // types that marshal themselves
+	Shared   reflect.Type                  // embedded in others, by reference
 	comments map[string]string             // of fields, by package, type and field
 }
 
@@ -79,6 +85,9 @@ func (w *schemaWriter) Of(t reflect.Type) schemaObject {
 	case reflect.Pointer:
 		return w.Of(t.Elem())
 	case reflect.Struct:
+		if t == w.Shared {
+			return schemaObject{"$ref": w.named(t)["$ref"], "unevaluatedProperties": false}
+		}
 		if t == reflect.TypeFor[time.Time]() {
 			return schemaObject{"type": "string", "format": "date-time"}
 		}
@@ -96,6 +105,9 @@ func (w *schemaWriter) Of(t reflect.Type) schemaObject {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return schemaObject{"type": "integer", "minimum": 0}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if t == reflect.TypeFor[time.Duration]() {
+			return schemaObject{"type": "number"} // see record.Marshal
+		}
 		return schemaObject{"type": "integer"}
 	}
 	panic(fmt.Sprintf("schema: %v is nothing that a measurement has", t))
@@ -117,12 +129,20 @@ func (w *schemaWriter) named(t reflect.Type) schemaObject {
 // Struct returns the schema of a struct.
 func (w *schemaWriter) Struct(t reflect.Type) schemaObject {
 	properties, required := schemaObject{}, []string{}
-	w.add(t, true, properties, &required)
-	return schemaObject{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	shares := w.add(t, true, properties, &required)
+	s := schemaObject{"type": "object", "properties": properties, "required": required}
+	switch {
+	case shares:
+		s["allOf"], s["unevaluatedProperties"] = []schemaObject{w.named(w.Shared)}, false
+	case t != w.Shared:
+		s["additionalProperties"] = false
+	}
+	return s
 }
 
-// add adds the fields of a struct; always reports whether it is present whenever its parent is.
-func (w *schemaWriter) add(t reflect.Type, always bool, properties schemaObject, required *[]string) {
+// add adds the fields of a struct; always reports whether it is present whenever its parent is. It returns whether the
+// shared struct is among them.
+func (w *schemaWriter) add(t reflect.Type, always bool, properties schemaObject, required *[]string) (shares bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -131,7 +151,11 @@ func (w *schemaWriter) add(t reflect.Type, always bool, properties schemaObject,
 			inner = inner.Elem()
 		}
 		if f.Anonymous && name == "" && inner.Kind() == reflect.Struct {
-			w.add(inner, always && f.Type.Kind() == reflect.Struct, properties, required)
+			if inner == w.Shared {
+				shares = true
+			} else if w.add(inner, always && f.Type.Kind() == reflect.Struct, properties, required) {
+				shares = true
+			}
 			continue
 		}
 		if name == "-" || !f.IsExported() {
@@ -160,11 +184,40 @@ func (w *schemaWriter) add(t reflect.Type, always bool, properties schemaObject,
 		}
 		properties[name] = one
 	}
+	return shares
 }
 
-// Text returns the whole schema as a file.
+// Text returns the whole schema as a file: a line for each property.
 func (w *schemaWriter) Text(root schemaObject) ([]byte, error) {
-	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", w.Defs
-	b, err := json.MarshalIndent(root, "", " ")
-	return append(b, '\n'), err
+	var b bytes.Buffer
+	var failed error
+	plain := func(v any) string {
+		text, err := record.Marshal(v)
+		failed = errors.Join(failed, err)
+		return string(text)
+	}
+	b.WriteString("{\n")
+	for _, name := range slices.Sorted(maps.Keys(root)) {
+		fmt.Fprintf(&b, "%q: %s,\n", name, strings.ReplaceAll(plain(root[name]), `,{"if"`, ",\n"+`{"if"`))
+	}
+	b.WriteString(`"$schema": "https://json-schema.org/draft/2020-12/schema",` + "\n" + `"$defs": {` + "\n")
+	for i, name := range slices.Sorted(maps.Keys(w.Defs)) {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		def := maps.Clone(w.Defs[name].(schemaObject))
+		properties, _ := def["properties"].(schemaObject)
+		delete(def, "properties")
+		fmt.Fprintf(&b, "%q: %s", name, strings.TrimSuffix(plain(def), "}"))
+		for k, property := range slices.Sorted(maps.Keys(properties)) {
+			fmt.Fprintf(&b, "%s\n %q: %s", map[bool]string{true: `, "properties": {`, false: ","}[k == 0], property,
+				plain(properties[property]))
+		}
+		if len(properties) > 0 {
+			b.WriteString("}")
+		}
+		b.WriteString("}")
+	}
+	b.WriteString("\n}}\n")
+	return b.Bytes(), failed
 }

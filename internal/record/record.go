@@ -5,7 +5,6 @@ package record
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -30,11 +29,11 @@ type Run struct {
 // Line returns the JSON line of a measurement: the fields of v, which must encode to an object without a field "run",
 // and then that field. It ends with a line feed.
 func Line(v any, run Run) ([]byte, error) {
-	fields, err := marshalUnescaped(v)
+	fields, err := Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	about, err := marshalUnescaped(run)
+	about, err := Marshal(run)
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +45,4 @@ func Line(v any, run Run) ([]byte, error) {
 		inner = append(inner, ',')
 	}
 	return append(append(append(inner, `"run":`...), about...), '}', '\n'), nil
-}
-
-// marshalUnescaped does not escape <, > and &, since these lines are not copied into pages directly.
-func marshalUnescaped(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -139,10 +139,9 @@ func failures() map[string]engineFault {
 	generate := func(r *http.Request, b []byte) bool {
 		return r.URL.Path == "/generate" && !bytes.Contains(b, []byte("-trial-"))
 	}
-	every := func(*http.Request, []byte) bool { return true }
 	return map[string]engineFault{
-		"500 after a context that is too long": {failingAfter(strings.Repeat("0,", 500), true, every), "too long", Fail,
-			"after a context that was too long: "},
+		"500 after a context that is too long": {failingAfter(strings.Repeat("0,", 500), true, generate), "too long",
+			Fail, "after a context that was too long: "},
 		"500 after an audit": {failingAfter(`"logprob_start_len":-1`, false, generate), "audit", Fail, "500"},
 		"500 for some questions": {faulty(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			fails := r.URL.Path == "/generate" && asked.Add(1)%50 == 0

@@ -64,7 +64,7 @@ func (p *play) Generate(_ context.Context, _ []int32, s terms.Settings) iter.Seq
 		}
 	}
 	shown, held, _ := strings.Cut(text, "|")
-	p.now = engine.Summary{ReusedTokens: 5 + len(p.asked), CloudTokens: 2, Routing: engine.Routing{Asks: 3},
+	p.now = engine.Summary{CloudTokens: 2, Routing: engine.Routing{Asks: 3, ReusedTokens: 5 + len(p.asked)},
 		Receipt: engine.Receipt{Bytes: 1}}
 	return func(yield func(engine.Token, error) bool) {
 		kind := ""
@@ -244,8 +244,8 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 	}
 	assert.Equal(t, c.schemas, schemas)
 	n := len(c.texts)
-	assert.Equal(t, engine.Summary{Stop: a.Total.Stop, ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score],
-		CloudTokens: 2 * n, Routing: engine.Routing{Asks: 3 * n}, Receipt: engine.Receipt{Bytes: n}}, a.Total)
+	assert.Equal(t, engine.Summary{Stop: a.Total.Stop, CloudTokens: 2 * n, Routing: engine.Routing{Asks: 3 * n,
+		ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score]}, Receipt: engine.Receipt{Bytes: n}}, a.Total)
 }
 
 // TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.

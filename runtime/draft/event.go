@@ -1,6 +1,8 @@
 package draft
 
 import (
+	"cmp"
+	"reflect"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -191,65 +193,79 @@ func (q *Escalation) Needless() bool {
 
 func (q *Escalation) isAnswered() bool { return q.Outcome == Hit || q.Outcome == Miss }
 
-// Summary is the sum of a stream of events.
+// Summary is the figures of an answer: the sum of the stream of its events, and what the engine knows of it. This is
+// their only declaration: records, reports, comparisons and their schema take names, units and explanations from here.
+// Every integer can be summed over answers.
 type Summary struct {
 	// Stop says why the text ended: "end" for an end token, "length" for [Options.MaxTokens], "context" for
 	// [Options.Room]; "" while it runs and after an error.
-	Stop   string
-	Tokens int // shown, an end token included
-	Cloud  int // of these, chosen by the cloud
-	// of these, chosen by the small model as the cloud was late, failed or not asked
-	Timeouts int
+	Stop  string `json:"-"`
+	Cause error  `json:"-"` // of the first of the events with an escalation that was not answered; nil if all were
 
-	Escalations int   // that the text passed: the sum of the next four and of Known
-	Answered    int   // hits and misses
-	Late        int   // no answer before the deadline
-	Failed      int   // an error, or an answer that is no token
-	Unasked     int   // not asked, since the cloud had failed just before
-	Hits        int   // of Answered, those with a token that was drafted already
-	Needless    int   // of Answered and Known, those by the router with the small model's own token
-	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
+	// Set by the engine.
+	PromptTokens int           `json:"prompt_tokens"`            // tokens of the prompt
+	ReusedTokens int           `json:"reused_tokens,omitempty"`  // of these, known from before
+	Thought      int           `json:"thought_tokens,omitempty"` // tokens of a thought, marks included
+	RanAhead     int           `json:"ran_ahead,omitempty"`      // tokens that a GPU began before they were certain
+	RanInVain    int           `json:"ran_in_vain,omitempty"`    // how often such a token did not follow
+	PromptTime   time.Duration `json:"prompt_ms,omitempty"`      // from the call until the first token was known
+	DecodeTime   time.Duration `json:"decode_ms,omitempty"`      // from then on
 
-	Kept       int // of Answered and Known, those where no token of the answer could stand: see [Escalation.Kept]
-	Known      int // escalations without a question, as another answer had the token
-	Unverified int // tokens that were shown without the verification that they need
-	Turned     int // tokens of the small model that verification replaced before they were shown
+	Tokens   int `json:"tokens"`       // shown, an end token included
+	Cloud    int `json:"cloud_tokens"` // of these, chosen by the large model
+	Timeouts int `json:"timeouts"`     // of tokens, the small model's as the large one was late, failed or not asked
 
-	// What the large model computed for the text.
-	Prefilled int // tokens of prompt and text, for questions and for what was sent before them
-	Decoded   int // tokens that were asked for, and came
-	Ahead     int // tokens beyond these that came with answers; see [Options.Ahead]
-	AheadUsed int // of Ahead, those that answered a question or verified a token
-	Warmed    int // tokens of the prompt sent before the first question; see [Summary.WarmedInVain]
+	Escalations int `json:"escalations"` // questions that the text passed: answered, late, failed, unasked and known
+	Answered    int `json:"answered"`    // hits and misses
+	Late        int `json:"late"`        // without an answer before the deadline
+	Failed      int `json:"failed"`      // with an error, or an answer that is no token
+	Unasked     int `json:"unasked"`     // not asked, since the large model had failed just before
+	Hits        int `json:"hits"`        // of answered, those with a token that was drafted already
+	Needless    int `json:"needless"`    // of answered and known, those by the router with the small model's own token
+	// of answered and known, those where no token of the answer could stand, as with a schema
+	Kept       int `json:"kept"`
+	Known      int `json:"known"`      // escalations without a question, as another answer had the token
+	Unverified int `json:"unverified"` // tokens shown without the verification that they need
+	Turned     int `json:"turned"`     // tokens of the small model that verification replaced before they were shown
 
-	Passes   int // forward calls of the small model after the prompt; see [Pass]
-	Proposed int // guesses from the text that were evaluated
-	Accepted int // of these, those that held
-	// of [Options.Drafter]: tokens that were evaluated, those of them that were accepted, and the calls with some
-	Drafts, DraftsAccepted, DraftPasses int
+	Prefilled int `json:"prefilled"`  // tokens of prompt and text that the large model read
+	Decoded   int `json:"decoded"`    // tokens of the large model that were asked for, and came
+	Ahead     int `json:"ahead"`      // tokens beyond these that came with answers
+	AheadUsed int `json:"ahead_used"` // of these, used for an answer or a verification
+	Warmed    int `json:"warmed"`     // tokens of the prompt sent before the first question
 
-	Asks      int // questions sent: escalations, dropped ones and probes
-	Dropped   int // of these, dropped
-	Drafted   int // tokens evaluated below open escalations
-	Wasted    int // tokens evaluated in vain, besides guesses from the text that did not hold
-	Audited   int // tokens that the router let stand and the cloud compared
-	Missed    int // of these, those where the large model chooses another token
-	BytesUp   int
-	BytesDown int
+	Passes         int `json:"passes"`          // forward calls of the small model after the prompt
+	Proposed       int `json:"proposed"`        // guesses from the text that were evaluated
+	Accepted       int `json:"accepted"`        // of these, those that held: tokens without a call of their own
+	Drafts         int `json:"drafts"`          // tokens of a drafter that were evaluated
+	DraftsAccepted int `json:"drafts_accepted"` // of these, accepted
+	DraftPasses    int `json:"draft_passes"`    // forward calls with some
 
-	Wait, Hidden time.Duration // sums over the Answered, and the checks with an answer
-	Exposed      time.Duration // sum over the Answered, the Known and the Turned
-	TimedOut     time.Duration // sum of Wait over the Late and the Failed
-	Lost         time.Duration // sum of Exposed over the Late, the Failed and the Unasked
-	CommitDelay  time.Duration // sum over tokens
+	Asks      int `json:"asks"`       // questions sent: escalations, dropped ones, checks and probes
+	Dropped   int `json:"dropped"`    // of these, dropped
+	Drafted   int `json:"drafted"`    // tokens evaluated below open escalations
+	Wasted    int `json:"wasted"`     // tokens evaluated in vain, besides guesses from the text that did not hold
+	Audited   int `json:"audited"`    // tokens that the router let stand and the large model compared
+	Missed    int `json:"missed"`     // of these, those where it chooses another token
+	BytesUp   int `json:"bytes_up"`   // payload of all questions and of text sent early
+	BytesDown int `json:"bytes_down"` // payload of all that came back
+
+	Wait        time.Duration `json:"wait_ms"`         // from asks to answers, sum of answered ones and checks
+	Hidden      time.Duration `json:"hidden_ms"`       // of this, spent on drafting that was kept
+	Exposed     time.Duration `json:"exposed_ms"`      // lost by waiting, and in calls without a kept token
+	Lost        time.Duration `json:"lost_ms"`         // of this, for escalations without an answer
+	CommitDelay time.Duration `json:"commit_delay_ms"` // from drafting a token until it was shown, sum of all tokens
 }
 
-// WarmedInVain is the number of tokens of the prompt that were sent early, if no question followed.
-func (s *Summary) WarmedInVain() int {
-	if s.Asks > 0 {
-		return 0
+// Plus adds the figures of another answer, or those that were counted elsewhere. Of the causes the first remains.
+func (s *Summary) Plus(o Summary) {
+	s.Cause = cmp.Or(s.Cause, o.Cause)
+	sum, more := reflect.ValueOf(s).Elem(), reflect.ValueOf(o)
+	for i := range sum.NumField() {
+		if f := sum.Field(i); f.CanInt() {
+			f.SetInt(f.Int() + more.Field(i).Int())
+		}
 	}
-	return s.Warmed
 }
 
 // Add counts an event.
@@ -368,7 +384,7 @@ func (s *Summary) addOutcome(q *Escalation) {
 	case Unasked:
 		s.Unasked++
 	}
-	s.TimedOut += q.Wait
+	s.Exposed += q.Exposed
 	s.Lost += q.Exposed
 	if s.Cause == nil {
 		s.Cause = q.Err

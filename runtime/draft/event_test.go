@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -67,20 +68,30 @@ func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
 		Reply: terms.Reply{Token: id, Queue: 5 * ms, Compute: 20 * ms}}, sleep(ctx, 45*ms)
 }
 
-// TestWarmedInVain: the prompt is sent early in vain if no question follows; without a connection it is not sent.
-func TestWarmedInVain(t *testing.T) {
+// TestWarmed: the prompt that is sent early counts; without a connection it is not sent.
+func TestWarmed(t *testing.T) {
 	var s Summary
 	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30}})
 	assert.Zero(t, s.Warmed+s.Prefilled)
 	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30, BytesUp: 60}})
 	s.Add(Event{Warming: &Warming{Tokens: 160, New: 130, BytesUp: 90}})
 	assert.Equal(t, 30, s.Warmed)
-	assert.Equal(t, 30, s.WarmedInVain())
-	s.Add(Event{Escalation: &Escalation{Outcome: Unasked}})
-	assert.Equal(t, 30, s.WarmedInVain())
-	s.Add(Event{Escalation: &Escalation{Outcome: Dropped}})
-	assert.Equal(t, 30, s.Warmed)
-	assert.Zero(t, s.WarmedInVain())
+}
+
+// TestPlus: each figure is added to the same figure.
+func TestPlus(t *testing.T) {
+	counted := func(k int) (s Summary) {
+		v := reflect.ValueOf(&s).Elem()
+		for i := range v.NumField() {
+			if v.Field(i).CanInt() {
+				v.Field(i).SetInt(int64(k * (i + 1)))
+			}
+		}
+		return s
+	}
+	sum := counted(1)
+	sum.Plus(counted(100))
+	assert.Equal(t, counted(101), sum)
 }
 
 // eventCase is a text with questions, and the escalations that its events report.
@@ -236,9 +247,9 @@ func TestSummaryByOutcome(t *testing.T) {
 		Miss: {passed, func(s *Summary) {
 			s.Asks, s.Answered, s.Needless, s.Wait, s.Hidden, s.Exposed = 1, 1, 1, 1, 2, 4
 		}},
-		Late:    {passed, func(s *Summary) { s.Asks, s.Late, s.TimedOut, s.Lost, s.Cause = 1, 1, 1, 4, errFake }},
-		Failed:  {passed, func(s *Summary) { s.Asks, s.Failed, s.TimedOut, s.Lost, s.Cause = 1, 1, 1, 4, errFake }},
-		Unasked: {passed, func(s *Summary) { s.Unasked, s.TimedOut, s.Lost, s.Cause = 1, 1, 4, errFake }},
+		Late:    {passed, func(s *Summary) { s.Asks, s.Late, s.Exposed, s.Lost, s.Cause = 1, 1, 4, 4, errFake }},
+		Failed:  {passed, func(s *Summary) { s.Asks, s.Failed, s.Exposed, s.Lost, s.Cause = 1, 1, 4, 4, errFake }},
+		Unasked: {passed, func(s *Summary) { s.Unasked, s.Exposed, s.Lost, s.Cause = 1, 4, 4, errFake }},
 		Known:   {passed, func(s *Summary) { s.Known, s.Needless, s.Exposed = 1, 1, 4 }},
 		Dropped: {asked, func(s *Summary) { s.Dropped = 1 }},
 		Probing: {asked, func(*Summary) {}},

@@ -673,8 +673,7 @@ func tallyEscalation(s *Summary, q *Escalation) {
 		}
 		s.Wait, s.Hidden, s.Exposed = s.Wait+q.Wait, s.Hidden+q.Hidden, s.Exposed+q.Exposed
 	case Late, Failed:
-		s.TimedOut += q.Wait
-		s.Lost += q.Exposed
+		s.Exposed, s.Lost = s.Exposed+q.Exposed, s.Lost+q.Exposed
 	}
 	if q.Outcome != Dropped {
 		s.Drafted += q.Drafted

@@ -34,11 +34,6 @@ func (n *detokenizer) handleEvent(e draft.Event) bool {
 	if n.r.Observe != nil {
 		n.r.Observe(e)
 	}
-	if p := e.Pass; p != nil {
-		n.s.summary.Passes++
-		n.s.summary.Proposed += p.Proposed
-		n.s.summary.Accepted += p.Accepted
-	}
 	t := e.Token
 	if t != nil && n.r.Router != nil {
 		n.seen = append(n.seen, t.Confidence)

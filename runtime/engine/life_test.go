@@ -303,7 +303,7 @@ func TestBusy(t *testing.T) {
 				assert.ErrorIs(t, err, engine.ErrBusy)
 				assert.Positive(t, s.Summary().Tokens)
 				assert.Positive(t, s.KVTokens())
-				assert.Zero(t, s.Summary().Routing)
+				assert.Zero(t, s.Summary().Asks)
 			})
 		}
 		if len(got) == 5 {

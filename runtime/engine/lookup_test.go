@@ -94,9 +94,9 @@ func TestLookupWhereItIsSaid(t *testing.T) {
 
 // TestPassesPerToken: the token after the prompt needs no extra call, and an end token needs one.
 func TestPassesPerToken(t *testing.T) {
-	assert.Equal(t, 1.0, Summary{Tokens: 9, Passes: 8, Stop: StopLength}.PassesPerToken())
-	assert.Equal(t, 1.0, Summary{Tokens: 8, Passes: 8, Stop: StopEnd}.PassesPerToken())
-	assert.Equal(t, 0.5, Summary{Tokens: 9, Passes: 4, Stop: StopContext}.PassesPerToken())
+	assert.Equal(t, 1.0, Summary{Tokens: 9, Routing: Routing{Passes: 8}, Stop: StopLength}.PassesPerToken())
+	assert.Equal(t, 1.0, Summary{Tokens: 8, Routing: Routing{Passes: 8}, Stop: StopEnd}.PassesPerToken())
+	assert.Equal(t, 0.5, Summary{Tokens: 9, Routing: Routing{Passes: 4}, Stop: StopContext}.PassesPerToken())
 	assert.Zero(t, Summary{Tokens: 1}.PassesPerToken())
 	assert.Zero(t, Summary{Stop: StopEnd}.PassesPerToken())
 	assert.Zero(t, Summary{}.PassesPerToken())

@@ -109,7 +109,7 @@ func (s *Session) generateRouted(ctx context.Context, prompt []int32, r Route, y
 	}
 	defer done()
 	start := s.now()
-	s.summary, s.end = Summary{PromptTokens: len(prompt)}, nil
+	s.summary, s.end = Summary{Routing: Routing{PromptTokens: len(prompt)}}, nil
 	s.publishSummary()
 	defer s.publishSummary()
 	defer s.speculation.stopPasses(s.cache)
@@ -183,9 +183,8 @@ func (s *Session) generateText(
 	}
 	n.finishText(sum.Stop, err == nil)
 	s.noteShortened(prompt, r.Settings, sum.Stop, n.stopped)
-	if r.Router != nil || r.Decider != nil || small != nil {
-		s.summary.Routing, s.summary.Err = sum, sum.Cause
-	}
+	s.summary.Plus(sum)
+	s.summary.Err = sum.Cause
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.withFileName(ctx, err)
 }

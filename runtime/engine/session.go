@@ -50,44 +50,30 @@ const (
 
 // Summary describes one answer.
 type Summary struct {
-	Text         string        // the whole text, including the rest of an incomplete character at the end
-	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
-	Stopped      string        // with "stop": the stop string that ended it
-	PromptTokens int           // tokens of the prompt
-	ReusedTokens int           // of these, tokens that were known from before
-	Shortened    bool          // [terms.Settings].Complete ended a value: it may lack something, and Stop is why
-	Ignored      []string      // paths of keywords of [terms.Settings].Schema that have no effect; at most 100
-	Tokens       int           // tokens generated, the end token not counted
-	Thought      int           // of these, those of a thought before the answer, with its marks
-	CloudTokens  int           // of these, chosen by the large model
-	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
-	Verified     bool          // the large model verified the tokens before they were shown
-	Unlike       bool          // the last answers are unlike those that the router's certificate is for
-	Passes       int           // forward calls of the small model after the prompt
-	Proposed     int           // guesses from the text that were evaluated in them: see [terms.Settings].Lookup
-	Accepted     int           // of these, those that held: tokens without a call of their own
-	RanAhead     int           // tokens that a GPU began to evaluate before they were certain to follow
-	RanInVain    int           // how often such a token did not follow
-	PromptTime   time.Duration // from the call until the first token was known
-	DecodeTime   time.Duration // from then on
-	// why the large model did not answer, or why a drafter ended: the first reason; nil if there is none
-	Err     error
-	Receipt Receipt // what has left this device, once the answer is over
-
-	// Routing has the sums of all questions to the large model, and of all that was drafted, once the answer is over.
-	// It is zero without a router and without a drafter.
-	Routing
+	Text        string   // the whole text, including the rest of an incomplete character at the end
+	Stop        string   // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
+	Stopped     string   // with "stop": the stop string that ended it
+	Shortened   bool     // [terms.Settings].Complete ended a value: it may lack something, and Stop is why
+	Closed      bool     // Shortened, with an end token after the value
+	Ignored     []string // paths of keywords of [terms.Settings].Schema that have no effect; at most 100
+	AnswerAt    int      // where the answer begins in Text, in bytes: after a thought and its marks
+	Tokens      int      // of Text: tokens generated, the end token not counted
+	CloudTokens int      // of these, chosen by the large model
+	Timeouts    int      // of these, tokens that the small model chose as the large one did not answer in time
+	Verified    bool     // the large model verified the tokens before they were shown
+	Unlike      bool     // the last answers are unlike those that the router's certificate is for
+	Err         error    // the first reason why the large model did not answer, or a drafter ended; nil: none
+	Receipt     Receipt  // what has left this device, once the answer is over
 	// Spent is what the answer adds to the balance of its router's budget, once it is over; zero without a budget.
 	Spent router.Answer
-
-	AnswerAt int  // where the answer begins in Text, in bytes: after a thought and its marks
-	Closed   bool // Shortened, with an end token after the value
+	// Routing has all figures of the answer, once it is over; before that, those of the prompt.
+	Routing
 }
 
 // Answer returns the text without a thought before it.
 func (s Summary) Answer() string { return s.Text[min(s.AnswerAt, len(s.Text)):] }
 
-// Routing is the sum of the events of an answer.
+// Routing is the figures of an answer.
 type Routing = draft.Summary
 
 // Receipt says how much of a text has left this device for an answer: for questions to a large model, including those

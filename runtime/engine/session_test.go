@@ -115,7 +115,7 @@ func TestTokens(t *testing.T) {
 		r.Observe = func(ev Event) {
 			assert.Equal(t, events, s.Summary().Tokens, "of this text so far")
 			assert.Equal(t, 3, s.Summary().PromptTokens)
-			assert.Zero(t, s.Summary().Routing, "during the text")
+			assert.Zero(t, s.Summary().Routing.Tokens, "during the text")
 			if ev.Token != nil {
 				events++
 			}
@@ -139,9 +139,11 @@ func TestTokens(t *testing.T) {
 		assert.Equal(t, 5, escalations)
 		routing := s.Summary().Routing
 		assert.Equal(t, Summary{
-			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, CloudTokens: 5, Passes: 4,
-			PromptTime: 250 * time.Millisecond, DecodeTime: time.Second, Routing: routing,
+			Text: "hé!\ufffd", Stop: StopLength, Tokens: 5, CloudTokens: 5, Routing: routing,
 		}, s.Summary())
+		assert.Equal(t, []int{3, 4}, []int{routing.PromptTokens, routing.Passes})
+		assert.Equal(t, []time.Duration{250 * time.Millisecond, time.Second},
+			[]time.Duration{routing.PromptTime, routing.DecodeTime})
 		assert.Equal(t, 5, routing.Cloud)
 		assert.Equal(t, 5, routing.Answered)
 		assert.Equal(t, 1250*time.Millisecond, routing.Wait)
@@ -159,7 +161,7 @@ func checkLocal(t *testing.T, s *Session, prompt []int32) {
 	assert.Equal(t, top[0].ID, local[0].ID)
 	assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
 	assert.EqualValues(t, draft.Edge, local[0].Origin)
-	assert.Zero(t, s.Summary().Routing, "only for the last text, which had no router")
+	assert.Zero(t, s.Summary().Asks, "of the last text, which had no router")
 	assert.Equal(t, 2, s.Summary().ReusedTokens)
 }
 

@@ -33,6 +33,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/event"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -117,7 +118,7 @@ func Lines[T any](t *testing.T, text string) (all []T) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		var v T
-		require.NoError(t, json.Unmarshal([]byte(line), &v), line)
+		require.NoError(t, record.Unmarshal([]byte(line), &v), line)
 		all = append(all, v)
 	}
 	return all

@@ -2,6 +2,7 @@
 package event
 
 import (
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -44,85 +45,33 @@ type TopLogProb struct {
 	LogProb float32 `json:"logprob"`
 }
 
-// Summary is the last line of --json. Its fields are a contract.
+// Summary is the last line of --json: the figures of the answer, and what describes it. Its fields are a contract.
 type Summary struct {
-	Tokens          []int32  `json:"tokens"`
+	IDs             []int32  `json:"ids"`
 	Text            string   `json:"text"`
 	Stop            string   `json:"stop"`                // end, stop, length (-n), context (full), interrupted, failed
 	Shortened       bool     `json:"shortened,omitempty"` // the value of --json-schema was cut to the room
 	Ignored         []string `json:"ignored,omitempty"`   // paths of keywords of --json-schema that have no effect
-	PromptTokens    int      `json:"prompt_tokens"`
-	GeneratedTokens int      `json:"generated_tokens"`
-	// of the generated tokens, those of a thought before the answer
-	ThoughtTokens  int     `json:"thought_tokens,omitempty"`
-	Seed           *uint64 `json:"seed,omitempty"` // seed of the draws; only with a temperature
-	LoadMS         float64 `json:"load_ms"`        // from opening the model file until a prompt could be accepted
-	PromptMS       float64 `json:"prompt_ms"`      // until the first token
-	DecodeMS       float64 `json:"decode_ms"`      // from then on
-	PromptTPS      float64 `json:"prompt_tps"`
-	GenerationTPS  float64 `json:"generation_tps"`
-	Passes         int     `json:"passes"`           // forward calls after the prompt
-	PassesPerToken float64 `json:"passes_per_token"` // of the tokens after the first, an end token included
-	LookupProposed int     `json:"lookup_proposed"`  // guesses from the text that were evaluated
-	LookupAccepted int     `json:"lookup_accepted"`  // of these, the tokens that were correct
-	// with --large: tokens of the small model that were evaluated, those that were accepted, and the passes with some
-	Drafts         int `json:"drafts,omitempty"`
-	DraftsAccepted int `json:"drafts_accepted,omitempty"`
-	DraftPasses    int `json:"draft_passes,omitempty"`
-	// tokens that a device continued with before they were certain: the correct ones, and the others
-	RanAhead  int   `json:"ran_ahead,omitempty"`
-	RanInVain int   `json:"ran_in_vain,omitempty"`
-	KVBytes   int64 `json:"kv_bytes"`
+	GeneratedTokens int      `json:"generated_tokens"`    // of the text, without an end token
+	pilotfish.Routing
+	Seed          *uint64 `json:"seed,omitempty"` // seed of the draws; only with a temperature
+	LoadMS        float64 `json:"load_ms"`        // from opening the model file until a prompt could be accepted
+	PromptTPS     float64 `json:"prompt_tps"`
+	GenerationTPS float64 `json:"generation_tps"` // of the tokens after the first
+	KVBytes       int64   `json:"kv_bytes"`       // of the KV cache of a full context
 	// why the run failed or questions to the cloud had no answer; otherwise null
 	Error *string `json:"error"`
 
 	*Routed // with a cloud only
 }
 
-// Routed has the fields of a summary about the cloud. (It is exported because encoding/json only sets such embedded
-// fields.)
+// Routed says how tokens were chosen. (It is exported because encoding/json only sets such embedded fields.)
 type Routed struct {
-	CloudTokens int `json:"cloud_tokens"` // of the generated tokens, those that the cloud chose
-	// share of all tokens, including an end token, that the cloud chose
-	EscalatedShare float64 `json:"escalated_share"`
-	// tokens of the small model that were kept because an answer was late or failed
-	Timeouts    int `json:"timeouts"`
-	Escalations int `json:"escalations"` // questions at positions that became part of the text
-	Answered    int `json:"answered"`    // of these, answered
-	Needless    int `json:"needless"`    // of the answered, those with the small model's own token
-	Unanswered  int `json:"unanswered"`  // of these, without an answer
-	Known       int `json:"known"`       // of Escalations: not asked, since an earlier answer had the token
-	Hits        int `json:"hits"`
-	Asks        int `json:"asks"`
-	Drafted     int `json:"drafted"`
-	Wasted      int `json:"wasted"`
 	// how the gateway's model checks the tokens before a question: exact (all of them) or none; absent if there never
 	// was a connection
-	Audit     string  `json:"audit,omitempty"`
-	Audited   int     `json:"audited"` // edge tokens that the cloud compared with its own choice
-	Missed    int     `json:"missed"`  // of these, those for which it would have chosen another token
-	BytesUp   int     `json:"bytes_up"`
-	BytesDown int     `json:"bytes_down"`
-	WaitMS    float64 `json:"wait_ms"`    // latency of the answers that arrived: the waiting time of serial decoding
-	HiddenMS  float64 `json:"hidden_ms"`  // of this, spent on drafts that were kept
-	ExposedMS float64 `json:"exposed_ms"` // time lost by waiting, also for answers that never arrived
-	LostMS    float64 `json:"lost_ms"`    // of this, for answers that never arrived
-
-	// Work of the large model, in tokens. Prefilled are the tokens of prompt and text that it read, decoded those that
-	// were requested, and ahead those that it decoded on its own initiative, of which some were used. Warmed is the
-	// part of the prompt that was sent before the first question.
-	Prefilled int `json:"prefilled"`
-	Decoded   int `json:"decoded"`
-	Ahead     int `json:"ahead"`
-	AheadUsed int `json:"ahead_used"`
-	Warmed    int `json:"warmed"`
-	// of the warmed tokens, those of a prompt without questions
-	WarmedInVain int `json:"warmed_in_vain"`
-
-	Verify     *float64 `json:"verify,omitempty"`     // the margin in nats, with --verify
-	Turned     *int     `json:"turned,omitempty"`     // tokens that verification replaced before they were shown
-	Unverified *int     `json:"unverified,omitempty"` // tokens shown without verification, as no answer arrived in time
-
+	Audit     string   `json:"audit,omitempty"`
+	Verify    *float64 `json:"verify,omitempty"`   // the margin in nats, with --verify
+	Verified  bool     `json:"verified,omitempty"` // the large model verified the tokens before they were shown
 	Policy    string   `json:"policy,omitempty"`
 	Promise   string   `json:"promise,omitempty"`   // promise about the share: certified, or balance (over all answers)
 	Budget    float64  `json:"budget,omitempty"`    // promised share

@@ -55,7 +55,7 @@ func largeModelText(s pilotfish.Stats, why error) string {
 	case s.Verified && missing == 0 && s.CloudTokens < s.Tokens:
 		text += ", which verified the others"
 	}
-	text += fmt.Sprintf(", %.0f ms waited", cli.Ms(s.Exposed+s.Lost))
+	text += fmt.Sprintf(", %.0f ms waited", cli.Ms(s.Exposed))
 	if missing > 0 {
 		text += "; " + fmt.Sprintf(what, missing, Reason(why))
 	}

@@ -18,7 +18,7 @@ import (
 func TestAnswerLine(t *testing.T) {
 	type stats = pilotfish.Stats
 	routed := pilotfish.Route{Cloud: new(pilotfish.Gateway)}
-	some := draft.Summary{Asks: 4, Exposed: 10 * time.Millisecond, Lost: 2 * time.Millisecond}
+	some := draft.Summary{Asks: 4, Exposed: 12 * time.Millisecond, Lost: 2 * time.Millisecond}
 	gone, late := errors.New("it is\ng\x1bone"), fmt.Errorf("ask: %w", netproto.Refusal{Code: netproto.TooLate})
 	for _, c := range []struct {
 		name  string

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
 // resultFile writes lines of modes at paces, with times that depend on the pace, and returns its name.
@@ -28,7 +30,8 @@ func resultFile(t *testing.T, path string, flags map[string]string, paces []floa
 			r := outcome.Report{Mode: mode, Variant: again[mode], Cell: &outcome.Cell{RTT: 100, EdgeTPS: tps}}
 			for q := range 12 {
 				ms := float64(500+31*q+(q*q+again[mode]*q)%5)/tps*60 + float64(len(mode))
-				r.Samples = append(r.Samples, outcome.Sample{Question: q, MS: ms, Tokens: 9, Asks: q % 2, Text: mode})
+				r.Samples = append(r.Samples, outcome.Sample{Question: q, Took: time.Duration(ms * 1e6), Text: mode,
+					Summary: draft.Summary{Tokens: 9, Asks: q % 2}})
 			}
 			line, err := record.Line(r, record.Run{Measurement: "bench routing", Version: "1", Flags: flags})
 			require.NoError(t, err)

@@ -140,18 +140,18 @@ func gainText(reports []outcome.Report) string {
 			alone = append(alone, "large model "+shortResult(r))
 		}
 	}
-	if ours == nil || ours.EscalatedShare == nil || alone == nil {
+	if ours == nil || alone == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s: %s, with %.1f%% of the tokens from the large model.\nAlone: %s.\n", ours.Mode,
-		shortResult(ours), 100**ours.EscalatedShare, strings.Join(alone, ", "))
+		shortResult(ours), 100*ours.Rates()["escalated_share"], strings.Join(alone, ", "))
 }
 
 func shortResult(r *outcome.Report) string {
 	if r.Accuracy == nil {
 		return fmt.Sprintf("%.0f ms", r.Time.P50)
 	}
-	return fmt.Sprintf("%.1f%% right in %.0f ms", 100**r.Accuracy, r.Time.P50)
+	return fmt.Sprintf("%.1f%% right in %.0f ms", 100*r.Accuracy.Value, r.Time.P50)
 }
 
 func reportTable(reports []outcome.Report, about record.Run) (string, *report.Table, error) {

@@ -84,8 +84,8 @@ func TestRecordReplay(t *testing.T) {
 	assert.Equal(t, []float64{0, 300}, []float64{modes[0].Cell.RTT, modes[3].Cell.RTT})
 	assert.Equal(t, 50., modes[0].Cell.EdgeTPS)
 	assert.Equal(t, 30., modes[0].Cell.CloudMS)
-	assert.Greater(t, modes[3].Time.Mean, modes[0].Time.Mean+290**modes[0].Asks)
-	assert.True(t, *modes[4].EqualToSerial)
+	assert.Greater(t, modes[3].Time.Mean, modes[0].Time.Mean+290*modes[0].Rates()["asks"])
+	assert.Zero(t, *modes[4].Differing)
 	code, text, stderr := clitest.Call(t, "routing", "--replay", path, "--rtt", "1s", "--branches", "3",
 		"--modes",
 		"verified")
@@ -156,9 +156,9 @@ func TestReplayPolicies(t *testing.T) {
 		require.Equal(t, cli.ExitDone, code, stderr)
 		r := clitest.Lines[replayed](t, stdout)[0]
 		assert.Equal(t, "9", r.Run.Flags["window"], "other flags are as recorded")
-		return *r.Asks
+		return r.Rates()["asks"]
 	}
-	was := *clitest.Lines[replayed](t, stdout)[0].Asks
+	was := clitest.Lines[replayed](t, stdout)[0].Rates()["asks"]
 	assert.Equal(t, was, asks())
 	assert.Equal(t, was, asks("--modes", "serial,pipelined-2"))
 	assert.Zero(t, asks("--policy", "never"))
@@ -173,7 +173,7 @@ func TestReplayPolicies(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
 	path, stdout = recordDemo(t, "4", "--modes", "serial,pipelined-1", "--budget", "0.3", "--window", "9", "--router",
 		file)
-	assert.Equal(t, *clitest.Lines[replayed](t, stdout)[0].Asks, asks(), "with the router of the recording")
+	assert.Equal(t, clitest.Lines[replayed](t, stdout)[0].Rates()["asks"], asks(), "with the router of the recording")
 }
 
 // TestReplayTraces: four modes over the five recorded round trips.
@@ -197,8 +197,8 @@ func TestReplayTraces(t *testing.T) {
 		seen[r.Cell.Trace] = true
 		assert.Positive(t, r.Time.Mean)
 		assert.Zero(t, r.Assumed.Text, "%s over %s", r.Mode, r.Cell.Trace)
-		if r.EqualToSerial != nil {
-			assert.True(t, *r.EqualToSerial, "%s over %s", r.Mode, r.Cell.Trace)
+		if r.Differing != nil {
+			assert.Zero(t, *r.Differing, "%s over %s", r.Mode, r.Cell.Trace)
 		}
 	}
 	assert.Len(t, seen, 5)

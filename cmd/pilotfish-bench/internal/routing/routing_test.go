@@ -24,14 +24,14 @@ func TestDemoCounts(t *testing.T) {
 		return clitest.Lines[outcome.Report](t, stdout)
 	}
 	for _, r := range demo("--rtt", "1ms", "--cloud-ms", "0", "--policy", "always", "--deadline", "off") {
-		assert.Equal(t, 1.0, *r.EscalatedShare, r.Mode)
-		assert.Zero(t, *r.Timeouts)
+		assert.Equal(t, 1.0, r.Rates()["escalated_share"], r.Mode)
+		assert.Zero(t, r.Sums.Timeouts)
 	}
 	for _, r := range demo("--rtt", "300ms", "--deadline", "5ms") {
-		assert.Zero(t, *r.EscalatedShare, r.Mode)
-		assert.Positive(t, *r.Timeouts)
-		for _, of := range []*float64{r.HiddenShare, r.HitRate, r.BytesUp, r.BytesDown} {
-			assert.Nil(t, of, r.Mode)
+		assert.Zero(t, r.Rates()["escalated_share"], r.Mode)
+		assert.Positive(t, r.Sums.Timeouts)
+		for _, of := range []string{"hidden_share", "hit_rate", "bytes_up", "bytes_down"} {
+			assert.NotContains(t, r.Rates(), of, r.Mode)
 		}
 	}
 }

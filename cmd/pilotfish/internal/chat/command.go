@@ -328,7 +328,7 @@ func (t *chatTotal) printStats(w io.Writer, s pilotfish.Stats, context int) {
 	}
 	if s.Asks > 0 {
 		fmt.Fprintf(w, "cloud: %d of %d tokens, %d asks with %d hits, %d tokens without an answer in time; waiting "+
-			"%.0f ms, hidden %.0f ms\n", s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, cli.Ms(s.Exposed+s.Lost),
+			"%.0f ms, hidden %.0f ms\n", s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, cli.Ms(s.Exposed),
 			cli.Ms(s.Hidden))
 	}
 	r := s.Receipt

@@ -163,6 +163,9 @@ func (c *conversation) askQuestion(ctx context.Context, question string, local b
 	if s.Tokens == 0 {
 		fmt.Fprintln(c.a.Stderr, "(the answer is empty)")
 	}
+	if local || slices.ContainsFunc(c.chat.Messages(), func(m pilotfish.Message) bool { return m.Local }) {
+		route.Cloud = nil // the large model could not be asked
+	}
 	c.printRemarks(s, route)
 	return nil
 }
@@ -196,9 +199,6 @@ func (c *conversation) countAnswer(s pilotfish.Stats) {
 
 // printRemarks prints the line below an answer, and once what the colours in it mean.
 func (c *conversation) printRemarks(s pilotfish.Stats, route pilotfish.Route) {
-	if s.Routing.Tokens == 0 { // a local question
-		route.Cloud = nil
-	}
 	if line := group.AnswerLine(s, route, s.Err, c.model.Context()); line != "" {
 		fmt.Fprintln(c.a.Stderr, line)
 	}

@@ -18,7 +18,9 @@ func TestReading(t *testing.T) {
 		return pilotfish.Op{Kind: kind, Layer: int16(layer), Rows: int32(rows), End: at}
 	}
 	var out strings.Builder
-	s := func() pilotfish.Stats { return pilotfish.Stats{PromptTokens: 300, ReusedTokens: 100} }
+	s := func() pilotfish.Stats {
+		return pilotfish.Stats{Routing: pilotfish.Routing{PromptTokens: 300, ReusedTokens: 100}}
+	}
 	r := &promptProgress{w: &out, layers: 2}
 	for layer := range 2 {
 		for range layerOps {

@@ -185,8 +185,8 @@ func TestChatFigures(t *testing.T) {
 		total.printStats(&out, s, 512)
 		return out.String()
 	}
-	s := pilotfish.Stats{PromptTokens: 30, ReusedTokens: 20, Tokens: 11, CloudTokens: 4, Timeouts: 5, Passes: 16,
-		PromptTime: 1500 * time.Millisecond, DecodeTime: 4 * time.Second}
+	s := pilotfish.Stats{Tokens: 11, CloudTokens: 4, Timeouts: 5, Routing: pilotfish.Routing{PromptTokens: 30,
+		ReusedTokens: 20, Passes: 16, PromptTime: 1500 * time.Millisecond, DecodeTime: 4 * time.Second}}
 	assert.Equal(t, "no answers yet\n", said(chatTotal{}, s))
 	total := chatTotal{answers: 3, tokens: 400, sent: 7000}
 	const last = "last answer: prompt of 30 tokens in 1500 ms, 20 of them reused from before; 11 generated at 2.5/s\n" +
@@ -198,7 +198,7 @@ func TestChatFigures(t *testing.T) {
 	const drafts = "drafts of the small model: 12, 9 accepted, in 7 of 16 passes over the large one\n"
 	assert.Equal(t, last+drafts+none+all, said(total, s))
 	s.Drafts = 0
-	s.Asks, s.Hits, s.Exposed, s.Lost, s.Hidden = 6, 3, 50*time.Millisecond, 30*time.Millisecond, 90*time.Millisecond
+	s.Asks, s.Hits, s.Exposed, s.Lost, s.Hidden = 6, 3, 80*time.Millisecond, 30*time.Millisecond, 90*time.Millisecond
 	s.Receipt = pilotfish.Receipt{Tokens: 50, Bytes: 600, To: "h:1"}
 	assert.Equal(t, last+"cloud: 4 of 11 tokens, 6 asks with 3 hits, 5 tokens without an answer in time; waiting 80 "+
 		"ms, hidden 90 ms\nleft this device for it: 50 tokens in 600 B to h:1\nall 3 answers: 400 tokens, 30 from the "+
@@ -214,16 +214,17 @@ func TestChatRemarks(t *testing.T) {
 	m := loaded(t, demo.Small(), 160)
 	var errs bytes.Buffer
 	c := &conversation{a: &cli.App{Stderr: &errs}, model: m}
+	route := pilotfish.Route{}
 	said := func(s pilotfish.Stats) string {
 		defer errs.Reset()
-		c.printRemarks(s, pilotfish.Route{Cloud: new(pilotfish.Gateway)})
+		c.printRemarks(s, route)
 		return errs.String()
 	}
 	assert.Empty(t, said(pilotfish.Stats{Stop: "end", Tokens: 9}))
 	assert.Equal(t, "cut off: the context of 160 tokens is full (-c)\n",
 		said(pilotfish.Stats{Stop: "context", Tokens: 9}))
 	s := pilotfish.Stats{Tokens: 9, Stop: "end", Err: errors.New("unplugged")}
-	s.Routing.Tokens = 10
+	route.Cloud = new(pilotfish.Gateway)
 	assert.Equal(t, "0 of 9 tokens from the large model: unplugged\n", said(s))
 	s.Asks, s.CloudTokens, s.Exposed, s.Err = 4, 2, 70*time.Millisecond, nil
 	const line = "2 of 9 tokens from the large model, 70 ms waited\n"

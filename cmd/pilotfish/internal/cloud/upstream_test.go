@@ -96,6 +96,6 @@ func TestCloudUpstream(t *testing.T) {
 		assert.Contains(t, stderr, "reports its 256 most probable tokens only: add --top-k with 1 to 256")
 	}
 	_, _, s, _ = clitest.RoutedTokens(t, append(args, "--temp", "0.5", "--top-k", "256", "--seed", "3")...)
-	assert.Equal(t, 12, s.CloudTokens)
+	assert.Equal(t, 12, s.Cloud)
 	cloud.Stop()
 }

@@ -95,9 +95,10 @@ func TestDemoSpeeds(t *testing.T) {
 				RowCost float64 `json:"edge_row_cost"`
 				CloudMS float64 `json:"cloud_ms"`
 			} `json:"cell"`
-			Tokens struct {
+			Answers float64 `json:"answers"`
+			Sums    struct {
 				Prefilled float64 `json:"prefilled"`
-			} `json:"cloud_tokens_per_answer"`
+			} `json:"sums"`
 			Samples []struct {
 				MS         float64 `json:"ms"`
 				FirstToken float64 `json:"ttft_ms"`
@@ -119,7 +120,7 @@ func TestDemoSpeeds(t *testing.T) {
 		for _, s := range r.Samples {
 			if r.Mode == "cloud" {
 				s.FirstToken = s.MS - r.Cell.RTT - r.Cell.CloudMS*s.Tokens
-				prompt = r.Tokens.Prefilled
+				prompt = r.Sums.Prefilled / r.Answers
 			}
 			ms += s.FirstToken / float64(len(r.Samples))
 		}

@@ -74,16 +74,15 @@ func assertSummaryAgrees(t *testing.T, flags string, lines []clitest.RunEvent) {
 			large++
 		}
 	}
-	assert.Equal(t, large, s.CloudTokens, flags)
-	assert.Equal(t, s.Escalations, s.Answered+s.Unanswered+s.Known, flags)
+	assert.GreaterOrEqual(t, s.Cloud, large, "an end token may be of the large model: %s", flags)
+	assert.Equal(t, s.Escalations, s.Answered+s.Late+s.Failed+s.Unasked+s.Known, flags)
 	assert.GreaterOrEqual(t, s.Asks, s.Answered, flags)
 	assert.GreaterOrEqual(t, s.Answered, s.Hits, flags)
 	assert.GreaterOrEqual(t, s.Answered+s.Known, s.Needless, flags)
 	assert.GreaterOrEqual(t, s.Audited, s.Missed, flags)
 	assert.GreaterOrEqual(t, s.Ahead, s.AheadUsed, flags)
-	assert.GreaterOrEqual(t, s.WaitMS, s.HiddenMS, flags)
-	assert.GreaterOrEqual(t, s.ExposedMS, s.LostMS, flags)
-	assert.True(t, s.WarmedInVain == 0 || s.Asks == 0, flags)
+	assert.GreaterOrEqual(t, s.Wait, s.Hidden, flags)
+	assert.GreaterOrEqual(t, s.Exposed, s.Lost, flags)
 }
 
 // TestFiguresAgree: whatever the flags, no figure below an answer contradicts another, and none is without meaning.

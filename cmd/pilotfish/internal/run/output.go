@@ -106,7 +106,7 @@ func (o *runOutput) finishRun(ctx context.Context, err error) error {
 func (o *runOutput) newSummary(ctx context.Context, err error) event.Summary {
 	s := o.session.Stats()
 	e := newSummaryEvent(s)
-	e.Tokens, e.LoadMS, e.KVBytes = append([]int32{}, o.ids...), cli.Ms(o.load), o.session.KVLimit()
+	e.IDs, e.LoadMS, e.KVBytes = append([]int32{}, o.ids...), cli.Ms(o.load), o.session.KVLimit()
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:
 		e.Stop = "interrupted"
@@ -117,12 +117,14 @@ func (o *runOutput) newSummary(ctx context.Context, err error) event.Summary {
 		e.Seed = &o.f.answer.Seed
 	}
 	if w := o.watch; w != nil {
-		e.Routed = newRoutedEvent(s)
-		o.addVerification(e.Routed, s.Verified)
+		e.Routed = &event.Routed{Verified: s.Verified}
+		if v := o.f.route.Verify; v.On {
+			e.Verify = &v.Nats
+		}
 		if o.gateway != nil {
 			e.Audit = o.gateway.Audit()
 		}
-		o.addPromise(e.Routed, s.Unlike)
+		o.addPromise(e.Routed, s)
 		if err == nil {
 			err = w.unansweredCause()
 		}
@@ -135,13 +137,9 @@ func (o *runOutput) newSummary(ctx context.Context, err error) event.Summary {
 
 func newSummaryEvent(s pilotfish.Stats) event.Summary {
 	return event.Summary{
-		Text: s.Text, Stop: s.Stop, Shortened: s.Shortened, Ignored: s.Ignored, PromptTokens: s.PromptTokens,
-		GeneratedTokens: s.Tokens, ThoughtTokens: s.Thought, PromptMS: cli.Ms(s.PromptTime),
-		DecodeMS: cli.Ms(s.DecodeTime), PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
+		Text: s.Text, Stop: s.Stop, Shortened: s.Shortened, Ignored: s.Ignored, GeneratedTokens: s.Tokens,
+		Routing: s.Routing, PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token belongs to the prompt
-		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
-		LookupAccepted: s.Accepted, Drafts: s.Drafts, DraftsAccepted: s.DraftsAccepted, DraftPasses: s.DraftPasses,
-		RanAhead: s.RanAhead, RanInVain: s.RanInVain,
 	}
 }
 
@@ -157,9 +155,8 @@ func (o *runOutput) storeBalance() {
 	}
 }
 
-// addPromise adds the promise about the share, and the values that decisions were based on. unlike says that the last
-// answers are unlike those of the certificate.
-func (o *runOutput) addPromise(r *event.Routed, unlike bool) {
+// addPromise adds the promise about the share, and the values that decisions were based on.
+func (o *runOutput) addPromise(r *event.Routed, s pilotfish.Stats) {
 	if p := o.plan; p != nil {
 		r.Policy, r.Promise = string(p.options.Policy), p.kind
 		if p.kind != "" {
@@ -168,7 +165,7 @@ func (o *runOutput) addPromise(r *event.Routed, unlike bool) {
 		r.Threshold = p.options.Threshold
 		if p.kind == certified {
 			r.Certificate = p.certificate
-			if r.Doubts = p.doubtsAfterRun(o.gateway, len(o.ids), r.Timeouts); unlike {
+			if r.Doubts = p.doubtsAfterRun(o.gateway, len(o.ids), s.Routing.Timeouts); s.Unlike {
 				r.Doubts = append(r.Doubts, group.UnlikeText)
 			}
 		}
@@ -178,20 +175,6 @@ func (o *runOutput) addPromise(r *event.Routed, unlike bool) {
 	}
 	if o.explain != nil {
 		r.Explain = o.explain.shownRows()
-	}
-}
-
-func newRoutedEvent(s pilotfish.Stats) *event.Routed {
-	r := s.Routing
-	return &event.Routed{
-		CloudTokens: s.CloudTokens, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
-		Timeouts: r.Timeouts, Escalations: r.Escalations, Answered: r.Answered,
-		Unanswered: r.Late + r.Failed + r.Unasked, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted,
-		Audited: r.Audited, Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		WaitMS: cli.Ms(r.Wait), HiddenMS: cli.Ms(r.Hidden),
-		ExposedMS: cli.Ms(r.Exposed + r.Lost), LostMS: cli.Ms(r.Lost),
-		Known: r.Known, Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead, AheadUsed: r.AheadUsed,
-		Warmed: r.Warmed, WarmedInVain: r.WarmedInVain(), Turned: &r.Turned, Unverified: &r.Unverified,
 	}
 }
 
@@ -216,29 +199,28 @@ func (o *runOutput) printReport(s pilotfish.Stats, e event.Summary) {
 		if e.Routed != nil {
 			o.printLargeStats(s, e.Routed)
 		}
-		o.printSmallStats(e)
+		o.printSmallStats(s, e)
 	}
 }
 
-func (o *runOutput) printSmallStats(e event.Summary) {
+func (o *runOutput) printSmallStats(s pilotfish.Stats, e event.Summary) {
 	rate := ""
 	if e.GenerationTPS > 0 { // more than one token
 		rate = fmt.Sprintf(" at %.1f/s", e.GenerationTPS)
 	}
 	fmt.Fprintf(o.a.Stderr, "%s of prompt in %.0f ms (%.1f/s), %d generated%s, %s; model loaded in %.0f ms\n",
-		english.Plural(e.PromptTokens, "token", ""), e.PromptMS, e.PromptTPS, e.GeneratedTokens, rate,
+		english.Plural(s.PromptTokens, "token", ""), cli.Ms(s.PromptTime), e.PromptTPS, s.Tokens, rate,
 		o.stopReasonText(e.Stop), e.LoadMS)
 	if o.f.model.Large != "" {
 		const all = "%d of %d tokens that the small model drafted were accepted, k = %.1f in %d passes; " +
 			"%.2f passes over the large model a token\n"
-		fmt.Fprintf(o.a.Stderr, all, e.DraftsAccepted, e.Drafts, float64(e.Drafts)/float64(max(1, e.DraftPasses)),
-			e.DraftPasses, e.PassesPerToken)
+		fmt.Fprintf(o.a.Stderr, all, s.DraftsAccepted, s.Drafts, float64(s.Drafts)/float64(max(1, s.DraftPasses)),
+			s.DraftPasses, s.PassesPerToken())
 	}
-	verified := e.Routed != nil && e.Routed.Turned != nil // which evaluates the large model's tokens in the same way
-	if e.LookupProposed > 0 && !verified {
+	if s.Proposed > 0 && !s.Verified { // verification evaluates the large model's tokens in the same way
 		fmt.Fprintf(o.a.Stderr,
 			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
-			e.LookupAccepted, e.LookupProposed, e.PassesPerToken)
+			s.Accepted, s.Proposed, s.PassesPerToken())
 	}
 }
 
@@ -251,9 +233,9 @@ func (o *runOutput) printLargeStats(s pilotfish.Stats, r *event.Routed) {
 	if asked := s.Escalations - s.Known - s.Unasked; asked > 0 && !s.Verified {
 		fmt.Fprintf(out, "of the questions about the text and its end, %d of %d were answered\n", s.Answered, asked)
 	}
-	if r.Answered > 0 && !s.Verified {
+	if s.Answered > 0 && !s.Verified {
 		fmt.Fprintf(out, "answers took %.0f ms in all; drafts of use took %.0f ms of that, waiting and other drafts "+
-			"%.0f ms\n", r.WaitMS, r.HiddenMS, r.ExposedMS)
+			"%.0f ms\n", cli.Ms(s.Wait), cli.Ms(s.Hidden), cli.Ms(s.Exposed))
 	}
 	if s.Verified && s.Unverified < s.Tokens {
 		margin := "that follows the budget"
@@ -310,7 +292,9 @@ func (o *runOutput) printSummary(e event.Summary) error {
 	if err != nil {
 		return err
 	}
-	return group.PrintResult(o.a, map[string]event.Summary{"summary": e}, about)
+	return group.PrintResult(o.a, struct {
+		Summary event.Summary `json:"summary"`
+	}{e}, about)
 }
 
 // tokenLogProbs returns the fields of --logprobs for a token; nil without the flag.

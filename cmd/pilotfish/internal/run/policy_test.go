@@ -109,7 +109,7 @@ func TestCertifiedRun(t *testing.T) {
 	assert.Equal(t, 400, s.Certificate.Prompts)
 	assert.Empty(t, s.Doubts)
 	_, plain, _ := run("--router", with, "-n", "48", "--threshold", "0.625")
-	assert.Equal(t, plain.Tokens, s.Tokens)
+	assert.Equal(t, plain.IDs, s.IDs)
 	assert.Nil(t, plain.Certificate)
 	assert.Empty(t, plain.Promise)
 
@@ -136,7 +136,7 @@ func TestCertifiedRun(t *testing.T) {
 		_, s, stderr = run("--router", with, "-n", "48")
 		require.Empty(t, stderr)
 	}
-	assert.Positive(t, *s.Turned, "the large model verifies")
+	assert.Positive(t, s.Turned, "the large model verifies")
 	assert.Equal(t, []string{group.UnlikeText}, s.Doubts)
 	assert.LessOrEqual(t, s.Balance.Share, 0.07)
 	assert.GreaterOrEqual(t, s.BalanceBefore.Tokens, 200)
@@ -209,8 +209,8 @@ func TestLateDoubts(t *testing.T) {
 		p.doubtsAfterRun(nil, 10, 0))
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.doubtsAfterRun(nil, 9, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
-	r := &event.Routed{Timeouts: 3, Unanswered: 5}
-	(&runOutput{plan: p}).addPromise(r, false)
+	r := new(event.Routed)
+	(&runOutput{plan: p}).addPromise(r, pilotfish.Stats{Routing: pilotfish.Routing{Timeouts: 3, Late: 5}})
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, r.Doubts, "tokens, not questions")
 	assert.NotNil(t, r.Certificate)
 	p.kind = balanced
@@ -241,14 +241,14 @@ func TestBudgetRuns(t *testing.T) {
 		assert.Nil(t, s.Threshold, "it changes at each token")
 		assert.Equal(t, last, *s.BalanceBefore)
 		last = *s.Balance
-		assert.Equal(t, s.BalanceBefore.Tokens+len(s.Tokens), last.Tokens)
-		assert.Equal(t, s.BalanceBefore.Escalations+s.CloudTokens, last.Escalations)
+		assert.Equal(t, s.BalanceBefore.Tokens+len(s.IDs), last.Tokens)
+		assert.Equal(t, s.BalanceBefore.Escalations+s.Cloud, last.Escalations)
 		assert.Equal(t, float64(last.Escalations)/float64(last.Tokens), last.Share)
 		assert.LessOrEqual(t, last.Share, 0.2)
-		assert.Positive(t, s.CloudTokens, "the first run, too, asks: %d", i)
+		assert.Positive(t, s.Cloud, "the first run, too, asks: %d", i)
 		state, err := os.ReadFile(kept()[0])
 		require.NoError(t, err)
-		states, tokens = append(states, state), append(tokens, s.Tokens)
+		states, tokens = append(states, state), append(tokens, s.IDs)
 	}
 	assert.Positive(t, last.Escalations)
 	run("--budget", "0.3", "-n", "9")
@@ -256,7 +256,7 @@ func TestBudgetRuns(t *testing.T) {
 	assert.Len(t, kept(), 3, "each budget and each policy has its own file")
 	_, s, stderr := run("--budget", "0.2", "-n", "30", "--budget-state", "off")
 	assert.Empty(t, stderr)
-	assert.Equal(t, tokens[0], s.Tokens, "as in the first run")
+	assert.Equal(t, tokens[0], s.IDs, "as in the first run")
 	assert.Equal(t, router.Total{Budget: 0.2}, s.BalanceBefore.Total)
 	assert.Len(t, kept(), 3, "no further files")
 	mine := filepath.Join(t.TempDir(), "deep", "state.json")
@@ -265,7 +265,7 @@ func TestBudgetRuns(t *testing.T) {
 		for _, mode := range []string{"serial", "pipelined"} {
 			require.NoError(t, os.WriteFile(mine, state, 0o600))
 			_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", mine, "--mode", mode)
-			assert.Equal(t, tokens[i+1], s.Tokens, "run %d again, %s", i+1, mode)
+			assert.Equal(t, tokens[i+1], s.IDs, "run %d again, %s", i+1, mode)
 			after, err := os.ReadFile(mine)
 			require.NoError(t, err)
 			assert.Equal(t, string(states[i+1]), string(after))

@@ -82,12 +82,9 @@ and with all settings of an answer. The small model (-m) drafts tokens of it whe
 drafted ("commit_delay_ms"), and ends with {"summary":{…}}. In it, "load_ms" is the time from opening the model file
 until a prompt could be accepted, without waiting for stdin; "timeouts" counts the tokens that the small model chose
 because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
-"passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
-first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
-"lookup_accepted" those of them that turned out right. With --large they are about the large model, "drafts" counts
-tokens of the small model that a pass evaluated, "drafts_accepted" those of them that are in the text (with the origin
-"edge"), and "draft_passes" the passes with drafts. On a GPU, "ran_ahead" counts tokens for which a pass began before
-they were certain, and "ran_in_vain" passes that began for a token that was not used.`,
+docs/study/measuring.md explains the figures, such as "passes" over the small model after the prompt, or the tokens that
+--lookup "proposed" and the "accepted" ones. With --large, passes are those of the large model, and "drafts" and
+"drafts_accepted" count tokens of the small one.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --large large.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,

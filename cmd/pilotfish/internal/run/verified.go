@@ -32,12 +32,3 @@ func (o *runOutput) showPreview(p *pilotfish.Preview) error {
 		Pos: p.Pos, IDs: append([]int32{}, p.Tokens...), Text: text, Turned: p.Turned,
 	}})
 }
-
-func (o *runOutput) addVerification(r *event.Routed, was bool) {
-	if v := o.f.route.Verify; v.On {
-		r.Verify = &v.Nats
-	}
-	if !was {
-		r.Turned, r.Unverified = nil, nil
-	}
-}

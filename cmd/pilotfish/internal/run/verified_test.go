@@ -42,7 +42,7 @@ func TestShowUnverified(t *testing.T) {
 	for _, e := range clitest.Lines[line](t, stdout) {
 		switch {
 		case e.Summary != nil:
-			assert.Equal(t, s.Tokens, e.Summary.Tokens, "previews change no token")
+			assert.Equal(t, s.IDs, e.Summary.IDs, "previews change no token")
 		case len(e.Unverified) > 0 && e.Unverified[0] == '{':
 			var p event.Unverified
 			require.NoError(t, json.Unmarshal(e.Unverified, &p))
@@ -65,7 +65,7 @@ func TestShowUnverified(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, s.Tokens, ids)
+	assert.Equal(t, s.IDs, ids)
 	assert.Greater(t, previews, 5)
 	assert.Positive(t, turned)
 	tokens, _, _ := run("--policy", "never", "--verify", "0")
