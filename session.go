@@ -16,9 +16,25 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Token is one token of an answer: its id, place and text, what it belongs to ([KindAnswer], …), which model chose it
-// ([Edge], …), and with [Settings].Top its log-probability.
-type Token = engine.Token
+// Token is one token of an answer.
+type Token struct {
+	ID         int32         // in the vocabulary
+	Pos        int           // position in the whole text, prompt included
+	Text       string        // the whole characters that this token completes; may be empty
+	Kind       string        // what it belongs to: [KindAnswer], [KindThought], [KindMark] or [KindCall]
+	Origin     string        // which model chose it: [Edge], [Large] or [EdgeTimeout]
+	Local      int32         // the small model's token: ID, unless the large model chose another one
+	Asked      bool          // the large model was asked for it, with or without an answer
+	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
+	Unverified bool          // it was to be verified, but no answer came in time
+	At         time.Duration // from the call until the token was known
+
+	// With [Settings].Top, of the model that chose the token: its log-probability (natural; NaN where the large model
+	// did not give one), and the best tokens with theirs, best first. They are of the model's own distribution: before
+	// temperature, penalties, bias and schema.
+	LogProb float32
+	Top     []Candidate
+}
 
 // Values of [Token].Origin.
 const (
@@ -29,10 +45,10 @@ const (
 
 // Values of [Token].Kind.
 const (
-	KindCall    = answer.KindCall // a call of a tool, in JSON: see [Chat.Calls]
 	KindAnswer  = ""              // the answer itself
 	KindThought = "thought"       // what the model thought before it
 	KindMark    = "mark"          // <think>, </think> and the blanks after them
+	KindCall    = answer.KindCall // a call of a tool, in JSON: see [Chat.Calls]
 )
 
 // Text reads an answer to its end and returns its text, without what the model thought before. On an error it also
@@ -183,30 +199,13 @@ func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Op
 // long as the context. No large model is asked. An error ends the sequence.
 func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		begin := time.Now()
-		t, err := s.m.e.Tokenizer()
-		if err == nil {
-			text := t.NewDecoder()
-			err = s.s.Read(ctx, ids, 0, top, func(one engine.Seen) error {
-				id := ids[one.Pos]
-				token := Token{
-					ID: id, Pos: one.Pos, Text: text.Push(id), Origin: Edge, At: time.Since(begin), LogProb: one.Given,
-					Top: one.Top,
-				}
-				if !yield(token, nil) {
-					return errEnough
-				}
-				return nil
-			})
-		}
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(Token{}, err)
+		for t, err := range s.s.Score(ctx, ids, top) {
+			if !yield(Token(t), err) {
+				return
+			}
 		}
 	}
 }
-
-// errEnough ends a score when the caller takes no more tokens.
-var errEnough = errors.New("enough")
 
 func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yield func(Token, error) bool) {
 	var crash cloudPanic
@@ -222,7 +221,7 @@ func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yi
 		if errors.Is(err, errExit) {
 			err = errExit // without the error of the context, which only stopped the answer
 		}
-		if err != nil && crash.hasPanicked() || !yield(t, err) {
+		if err != nil && crash.hasPanicked() || !yield(Token(t), err) {
 			return
 		}
 	}
@@ -232,7 +231,7 @@ func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yi
 func (s *Session) Stats() Stats { return Stats(s.s.Summary()) }
 
 // End returns the end token of the last answer, which is not part of it; nil if it did not end with one.
-func (s *Session) End() *Token { return s.s.End() }
+func (s *Session) End() *Token { return (*Token)(s.s.End()) }
 
 // KVLimit is the size of keys and values of a full context, in bytes.
 func (s *Session) KVLimit() int64 { return s.s.KVLimit() }

@@ -118,30 +118,28 @@ func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (ans
 
 // toolSession is the session of an answer with tools. It generates stretches, and yields their tokens.
 type toolSession struct {
-	*Session
+	*engine.Session
+	of    *Session
 	r     request
 	yield func(Token, error) bool
 	begun time.Time
 
 	result answer.Result
-	held   []Token // of the text, some of it not yet known to be no call
-	known  string  // their text, as far as it is known
+	held   []engine.Token // of the text, some of it not yet known to be no call
+	known  string         // their text, as far as it is known
 }
 
 // Generate implements [answer.Session].
-func (s *toolSession) Generate(ctx context.Context, ids []int32, o terms.Settings) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
+func (s *toolSession) Generate(ctx context.Context, ids []int32, o terms.Settings) iter.Seq2[engine.Token, error] {
+	return func(yield func(engine.Token, error) bool) {
 		r, before := s.r, time.Since(s.begun)
 		r.settings = o
-		s.generateTokens(ctx, ids, r, func(t Token, err error) bool {
+		s.of.generateTokens(ctx, ids, r, func(t Token, err error) bool {
 			t.At += before
-			return yield(t, err)
+			return yield(engine.Token(t), err)
 		})
 	}
 }
-
-// Summary implements [answer.Session].
-func (s *toolSession) Summary() engine.Summary { return s.s.Summary() }
 
 // takePiece yields the tokens of which all text is known.
 func (s *toolSession) takePiece(p answer.Piece) error {
@@ -153,9 +151,19 @@ func (s *toolSession) takePiece(p answer.Piece) error {
 	for len(s.held) > 0 && len(s.known) >= len(s.held[0].Text) {
 		t := s.held[0]
 		s.held, s.known = s.held[1:], s.known[len(t.Text):]
-		if !s.yield(t, nil) {
-			return errEnough
+		if err := s.yieldToken(t); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// errEnough ends an answer when the caller takes no more tokens.
+var errEnough = errors.New("enough")
+
+func (s *toolSession) yieldToken(t engine.Token) error {
+	if !s.yield(Token(t), nil) {
+		return errEnough
 	}
 	return nil
 }
@@ -167,20 +175,14 @@ func (s *toolSession) flushText() error {
 	}
 	t := s.held[0]
 	t.Text, s.held, s.known = s.known, nil, ""
-	if !s.yield(t, nil) {
-		return errEnough
-	}
-	return nil
+	return s.yieldToken(t)
 }
 
-func (s *toolSession) showToken(t Token) error {
+func (s *toolSession) showToken(t engine.Token) error {
 	if err := s.flushText(); err != nil {
 		return err
 	}
-	if !s.yield(t, nil) {
-		return errEnough
-	}
-	return nil
+	return s.yieldToken(t)
 }
 
 func (c *Chat) answerWithTools(
@@ -195,7 +197,7 @@ func (c *Chat) answerWithTools(
 		yield(Token{}, err)
 		return
 	}
-	s := &toolSession{Session: c.s, r: r, yield: yield, begun: time.Now()}
+	s := &toolSession{Session: c.s.s, of: c.s, r: r, yield: yield, begun: time.Now()}
 	a := &answer.Answer{Model: c.s.m, Session: s, Prompt: ids, Settings: r.settings, Calls: calls,
 		Forced: r.tools.mustCall(), Single: r.tools.Single, Emit: s.takePiece, Shown: s.showToken}
 	a.Thinks, _ = c.s.m.Thinks(ids) // an error: the model is closed, and nothing is generated any more

@@ -13,6 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 const (
@@ -196,7 +197,7 @@ func TestHeldText(t *testing.T) {
 	var got []string
 	s := &toolSession{yield: func(t Token, _ error) bool { got = append(got, t.Text); return true }}
 	take := func(text, token string) {
-		require.NoError(t, s.takePiece(answer.Piece{Text: text, Tokens: []Token{{Text: token}}}))
+		require.NoError(t, s.takePiece(answer.Piece{Text: text, Tokens: []engine.Token{{Text: token}}}))
 	}
 	take("a", "a")
 	take("x", "x \n")

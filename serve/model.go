@@ -56,10 +56,21 @@ type routedSession struct {
 	options []pilotfish.Option
 }
 
-func (s routedSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token,
-	error] {
-	return s.GenerateTokens(ctx, prompt, withSettings(s.options, o)...)
+func (s routedSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[engine.Token, error] {
+	return engineTokens(s.GenerateTokens(ctx, prompt, withSettings(s.options, o)...))
 }
+
+func (s routedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[engine.Token, error] {
+	return engineTokens(s.Session.Score(ctx, text, top))
+}
+
+func engineTokens(all iter.Seq2[pilotfish.Token, error]) iter.Seq2[engine.Token, error] {
+	return func(yield func(engine.Token, error) bool) {
+		all(func(t pilotfish.Token, err error) bool { return yield(engine.Token(t), err) })
+	}
+}
+
+func (s routedSession) End() *engine.Token { return (*engine.Token)(s.Session.End()) }
 
 func (s routedSession) Summary() engine.Summary { return engine.Summary(s.Stats()) }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -104,7 +105,7 @@ func (c *responseFormatter) outputItem(i int, status string) outputItem {
 	return o
 }
 
-func (c *responseFormatter) outputText(thought bool, text string, tokens []pilotfish.Token) outputText {
+func (c *responseFormatter) outputText(thought bool, text string, tokens []engine.Token) outputText {
 	if thought {
 		return outputText{Type: "reasoning_text", Text: text}
 	}

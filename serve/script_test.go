@@ -111,15 +111,15 @@ type scriptedSession struct {
 	sum  engine.Summary
 }
 
-func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Settings) iter.Seq2[pilotfish.Token,
+func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Settings) iter.Seq2[engine.Token,
 	error] {
-	return func(yield func(pilotfish.Token, error) bool) {
+	return func(yield func(engine.Token, error) bool) {
 		text := s.m.next(textOf(prompt))
 		s.sum = engine.Summary{Text: text, Routing: engine.Routing{
 			ReusedTokens: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}}
 		s.text = append(prompt, idsOf(text)...)
 		for _, c := range []byte(text) {
-			if !yield(pilotfish.Token{ID: int32(c), Local: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {
+			if !yield(engine.Token{ID: int32(c), Local: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {
 				return
 			}
 		}
@@ -129,7 +129,7 @@ func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Se
 
 func (s *scriptedSession) Summary() engine.Summary { return s.sum }
 
-func (s *scriptedSession) End() *pilotfish.Token { return nil }
+func (s *scriptedSession) End() *engine.Token { return nil }
 
 func (s *scriptedSession) KVTokens() int { return len(s.text) }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // requireIgnored checks what of a request is ignored: names for a header. In strict mode, a request of which nothing is
@@ -370,13 +371,13 @@ func TestResponseTaken(t *testing.T) {
 
 // TestOwnFields: what an answer says beyond the other APIs, and the origins of its tokens if they were requested.
 func TestOwnFields(t *testing.T) {
-	o := (&Request{WantOrigins: true}).Origins([]pilotfish.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
+	o := (&Request{WantOrigins: true}).Origins([]engine.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
 		Local: 7, Asked: true}}, func(id int32) string { return map[int32]string{7: "a"}[id] })
 	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457, Local: "a", Asked: true}}, o.Tokens)
 	assert.Equal(t, `"<a>&"`, string(Encode("<a>&")))
 
 	plain := &Request{Settings: terms.Settings{Seed: 7}, keywords: []string{"k"}}
-	assert.Nil(t, plain.Origins([]pilotfish.Token{{ID: 1}}, nil), "they were not requested")
+	assert.Nil(t, plain.Origins([]engine.Token{{ID: 1}}, nil), "they were not requested")
 	assert.Equal(t, &Own{Seed: 7, Ignored: []string{"k"}}, plain.Own())
 	assert.Equal(t, &Own{7, []string{"k"}, &Receipt{Bytes: 3}}, plain.Ended(pilotfish.Receipt{Bytes: 3}))
 }
