@@ -310,7 +310,7 @@ func (m *Model) NewChat(o ChatOptions) *Chat {
 
 // Send asks a question and yields the tokens of the answer. Each range over the sequence asks again. An error ends the
 // sequence. Question and answer are then added to the conversation, even if the answer is incomplete, but not what the
-// model thought before the answer.
+// model thought before the answer. After an error before the first token the conversation is as before.
 func (c *Chat) Send(ctx context.Context, question string, options ...Option) iter.Seq2[Token, error] {
 	asked := []Message{{Role: "user", Content: question}}
 	return c.sendTurns(ctx, func() ([]Message, error) { return asked, nil }, options)
@@ -345,9 +345,9 @@ func (c *Chat) sendTurns(
 			c.answerWithTools(ctx, asked, ids, r, yield)
 			return
 		}
-		text := slices.Clone(ids)
+		text, left, ended := slices.Clone(ids), false, false
 		defer func() {
-			if len(text) > len(ids) {
+			if ended || len(text) > len(ids) {
 				c.addAnswer(asked, text, Message{Content: c.s.Stats().Answer(), Local: r.settings.Local})
 			}
 		}()
@@ -355,8 +355,10 @@ func (c *Chat) sendTurns(
 			if err == nil {
 				text = append(text, t.ID)
 			}
-			return yield(t, err)
+			left = !yield(t, err) || err != nil
+			return !left
 		})
+		ended = !left
 	}
 }
 
@@ -404,8 +406,8 @@ func (c *Chat) Messages() []Message {
 	return slices.Clone(c.messages)
 }
 
-// Stats returns what the last answer took, or has taken so far. Of an answer with tools, Text has neither calls nor
-// marks, and times, passes and most of Routing are left out.
+// Stats returns what the last answer took, or has taken so far. Of an answer with tools, Text has no calls, and until
+// it is over, all figures are of the text or call that is being generated.
 func (c *Chat) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

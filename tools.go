@@ -82,16 +82,18 @@ func toolDefinitions(tools []Tool) (all [][]byte) {
 	return all
 }
 
-// callSchemas checks tools and returns the schemas of their calls.
-func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (answer.Calls, error) {
+// callSchemas checks tools and returns the schemas of their calls, and the paths of keywords without effect.
+func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (
+	calls answer.Calls, ignored []string, err error,
+) {
 	var allowed []answer.Tool
 	for i, t := range tools {
 		if !answer.IsToolName(t.Name) {
-			return answer.Calls{}, fmt.Errorf("tool %d: the name %q is not possible: give letters, digits, and _ - .",
+			return calls, nil, fmt.Errorf("tool %d: the name %q is not possible: give letters, digits, and _ - .",
 				i, t.Name)
 		}
 		if slices.ContainsFunc(tools[:i], func(o Tool) bool { return o.Name == t.Name }) {
-			return answer.Calls{}, fmt.Errorf("two tools are called %s: give each a name of its own", t.Name)
+			return calls, nil, fmt.Errorf("two tools are called %s: give each a name of its own", t.Name)
 		}
 		if use.Name == "" || use.Name == t.Name {
 			allowed = append(allowed, answer.Tool(t))
@@ -99,11 +101,11 @@ func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (ans
 	}
 	if len(allowed) == 0 {
 		name := strings.TrimSuffix(" "+use.Name, " ")
-		return answer.Calls{}, fmt.Errorf(
+		return calls, nil, fmt.Errorf(
 			"the answer must call a tool%s, which the chat has not: see ChatOptions.Tools", name)
 	}
-	return answer.NewCalls(allowed, func(i int, schema []byte) (bool, error) {
-		_, err := m.e.Check(ctx, engine.Route{Settings: terms.Settings{Schema: schema, Closed: true}})
+	calls, err = answer.NewCalls(allowed, func(i int, schema []byte) (bool, error) {
+		paths, err := m.e.Check(ctx, engine.Route{Settings: terms.Settings{Schema: schema, Closed: true}})
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return false, context.Cause(ctx)
@@ -111,9 +113,14 @@ func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (ans
 			return false, fmt.Errorf("all tools together: %w", err)
 		case err != nil:
 			return false, fmt.Errorf("parameters of tool %s: %w", allowed[i].Name, err)
+		case i >= 0:
+			for _, path := range answer.ParameterPaths(paths) {
+				ignored = append(ignored, allowed[i].Name+path)
+			}
 		}
 		return true, nil
 	})
+	return calls, ignored, err
 }
 
 // toolSession is the session of an answer with tools. It generates stretches, and yields their tokens.
@@ -188,7 +195,7 @@ func (s *toolSession) showToken(t engine.Token) error {
 func (c *Chat) answerWithTools(
 	ctx context.Context, asked []Message, ids []int32, r request, yield func(Token, error) bool,
 ) {
-	calls, err := c.s.m.callSchemas(ctx, c.tools, r.tools)
+	calls, ignored, err := c.s.m.callSchemas(ctx, c.tools, r.tools)
 	if room := c.s.m.Context(); err == nil && len(ids) >= room {
 		err = fmt.Errorf("%w: a prompt of %d tokens leaves no room for an answer in a context of %d", ErrContext,
 			len(ids), room)
@@ -201,14 +208,16 @@ func (c *Chat) answerWithTools(
 	a := &answer.Answer{Model: c.s.m, Session: s, Prompt: ids, Settings: r.settings, Calls: calls,
 		Forced: r.tools.mustCall(), Single: r.tools.Single, Emit: s.takePiece, Shown: s.showToken}
 	a.Thinks, _ = c.s.m.Thinks(ids) // an error: the model is closed, and nothing is generated any more
+	ended := false
 	defer func() {
-		if len(a.IDs) > 0 {
+		if ended || len(a.IDs) > 0 {
+			a.Total.Ignored = append(ignored, a.Total.Ignored...)
 			c.addToolAnswer(asked, a, s.result)
 		}
 	}()
 	s.result.Finish = answer.FinishLength // unless it ends well
 	finish, err := a.Run(ctx)
-	if err == nil {
+	if ended = err == nil; ended {
 		s.result.Finish, err = finish, s.flushText()
 	}
 	if err == nil && a.Cut {
@@ -235,8 +244,7 @@ func (c *Chat) addToolAnswer(asked []Message, a *answer.Answer, r answer.Result)
 	}
 	thought := r.Thought()
 	total := a.Total
-	total.Text, total.AnswerAt, total.Tokens, total.Thought = thought+text, len(thought), len(a.IDs), a.Thought
-	total.PromptTokens = len(a.Prompt)
+	total.Text, total.AnswerAt, total.Tokens = thought+text, len(thought), len(a.IDs)
 	c.setStats((*Stats)(&total))
 	c.addAnswer(asked, append(slices.Clone(a.Prompt), a.IDs...), said)
 }

@@ -2,10 +2,12 @@ package pilotfish
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,7 +24,7 @@ const (
 )
 
 func twoTools() []Tool {
-	const schema = `{"properties":{"way":{"enum":["up","down"]}},"required":["way"]}`
+	const schema = `{"properties":{"way":{"enum":["up","down"],"format":"way"}},"required":["way"]}`
 	return []Tool{{Name: "go", Parameters: json.RawMessage(schema)}, {Name: "stay"}}
 }
 
@@ -72,7 +74,9 @@ const begins, ends = "<tool_call>\n", "\n</tool_call>"
 func TestTwoCalls(t *testing.T) {
 	m := toolModel(t)
 	chat := m.NewChat(ChatOptions{Tools: twoTools()})
-	kinds := map[string]string{}
+	prompt, err := chat.CountTokens("Where?")
+	require.NoError(t, err)
+	kinds, begun := map[string]string{}, time.Now()
 	for tok, err := range chat.Send(t.Context(), "Where?",
 		written(t, m, "Well: ", begins, callUp, ends, begins, callStay, ends)) {
 		require.NoError(t, err)
@@ -83,7 +87,12 @@ func TestTwoCalls(t *testing.T) {
 	assert.Equal(t, calls, chat.Calls())
 	s := chat.Stats()
 	assert.Equal(t, []any{"Well:", StopEnd}, []any{s.Answer(), s.Stop})
+	assert.Equal(t, []string{"go#/properties/way/format"}, s.Ignored)
 	assert.Greater(t, s.Tokens, len(calls))
+	assert.Equal(t, prompt, s.PromptTokens)
+	assert.Positive(t, min(s.PromptTime, s.DecodeTime))
+	assert.LessOrEqual(t, s.PromptTime+s.DecodeTime, time.Since(begun))
+	assert.Positive(t, s.PassesPerToken())
 
 	var saved bytes.Buffer
 	require.NoError(t, chat.SaveKV(t.Context(), &saved))
@@ -206,4 +215,25 @@ func TestHeldText(t *testing.T) {
 	take("z", "z ")
 	require.NoError(t, s.flushText())
 	assert.Equal(t, []string{"a", "x \n", "y", "z"}, got)
+}
+
+// TestEmptyAnswers: an answer without tokens belongs to the conversation, and has no calls; one that fails does not.
+func TestEmptyAnswers(t *testing.T) {
+	m := toolModel(t)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, use := range []ToolUse{{}, {None: true}} {
+		chat := m.NewChat(ChatOptions{Tools: twoTools()})
+		_, err := Text(chat.Send(t.Context(), "Where?", written(t, m, begins, callUp, ends)))
+		require.NoError(t, err)
+		results := []ToolResult{{"call_1", "gone"}}
+		_, err = Text(chat.SendResults(stopped, results, use))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Len(t, chat.Messages(), 2)
+		text, err := Text(chat.SendResults(t.Context(), results, use, written(t, m)))
+		require.NoError(t, err)
+		assert.Empty(t, text)
+		assert.Empty(t, chat.Calls())
+		assert.Equal(t, []Message{{Role: "tool", Content: "gone"}, {Role: "assistant"}}, chat.Messages()[2:])
+	}
 }

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +53,10 @@ type Answer struct {
 	Shown func(engine.Token) error
 	Cut   bool // the answer has ended within a call
 
-	IDs   []int32        // of the answer so far
-	made  int            // calls
-	Total engine.Summary // of all stretches
-	first bool           // the first stretch has ended: Total.ReusedTokens is set
+	IDs       []int32        // of the answer so far
+	made      int            // calls
+	Total     engine.Summary // of all stretches; Text, Tokens and AnswerAt are not set
+	stretches int
 
 	thinking
 }
@@ -103,7 +104,6 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 
 // scorePrompt emits the log-probabilities of the prompt, which it computes anew for that.
 func (a *Answer) scorePrompt(ctx context.Context) error {
-	a.first = true
 	var all []engine.Token
 	for t, err := range a.Session.Score(ctx, a.Prompt, a.Settings.Top) {
 		if err != nil {
@@ -119,11 +119,13 @@ func (a *Answer) generateStretch(
 ) (engine.Summary, error) {
 	if s.MaxTokens > 0 {
 		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
+			a.Total.Stop = engine.StopLength
 			return engine.Summary{Stop: engine.StopLength}, nil
 		}
 	}
 	prompt := append(append([]int32{}, a.Prompt...), a.IDs...)
 	if len(prompt) >= a.Model.Context() {
+		a.Total.Stop = engine.StopContext
 		return engine.Summary{Stop: engine.StopContext}, nil
 	}
 	var err error
@@ -137,20 +139,40 @@ func (a *Answer) generateStretch(
 		}
 	}
 	sum := a.Session.Summary()
-	if !a.first {
-		a.first, a.Total.ReusedTokens = true, min(sum.ReusedTokens, len(a.Prompt)) // written tokens are no prompt
-	}
-	a.Total.Stop, a.Total.Stopped, a.Total.Shortened = sum.Stop, sum.Stopped, sum.Shortened
-	a.Total.CloudTokens += sum.CloudTokens
-	a.Total.Asks += sum.Asks
-	a.Total.Receipt = a.Total.Receipt.Plus(sum.Receipt)
-	a.Total.Unlike = a.Total.Unlike || sum.Unlike
+	a.addStretch(sum)
 	return sum, err
+}
+
+// addStretch adds the figures of a stretch. What it reads after the prompt of the answer is part of decoding.
+func (a *Answer) addStretch(s engine.Summary) {
+	total, figures := &a.Total, s.Routing
+	figures.PromptTokens, figures.Thought = len(a.Prompt), 0 // thoughts are counted when they are consumed
+	figures.ReusedTokens = min(s.ReusedTokens, len(a.Prompt))
+	if a.Score {
+		figures.ReusedTokens = 0
+	}
+	total.Verified = s.Verified && (total.Verified || a.stretches == 0)
+	if a.stretches++; a.stretches > 1 {
+		figures.PromptTokens, figures.ReusedTokens = 0, 0
+		figures.PromptTime, figures.DecodeTime = 0, s.PromptTime+s.DecodeTime
+		figures.Passes++
+	}
+	total.Routing.Plus(figures)
+	total.Stop, total.Stopped, total.Shortened, total.Closed = s.Stop, s.Stopped, s.Shortened, s.Closed
+	total.CloudTokens += s.CloudTokens
+	total.Timeouts += s.Timeouts
+	total.Unlike = total.Unlike || s.Unlike
+	total.Err = cmp.Or(total.Err, s.Err)
+	total.Receipt = total.Receipt.Plus(s.Receipt)
+	total.Spent.Tokens += s.Spent.Tokens
+	total.Spent.Escalations += s.Spent.Escalations
+	total.Spent.Confidences = append(total.Spent.Confidences, s.Spent.Confidences...)
 }
 
 // appendTokens appends tokens that the model did not choose. It returns false if they do not fit with one more token.
 func (a *Answer) appendTokens(ids []int32) bool {
 	if a.Settings.MaxTokens > 0 && len(a.IDs)+len(ids) >= a.Settings.MaxTokens {
+		a.Total.Stop = engine.StopLength
 		return false
 	}
 	a.IDs = append(a.IDs, ids...)
@@ -189,6 +211,7 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
+	a.Total.Ignored = sum.Ignored
 	if end := a.Session.End(); a.Score && end != nil { // clients that score the prompt drop the last token
 		err = a.Emit(Piece{Tokens: []engine.Token{*end}})
 	}

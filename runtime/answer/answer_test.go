@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -244,8 +247,50 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 	}
 	assert.Equal(t, c.schemas, schemas)
 	n := len(c.texts)
-	assert.Equal(t, engine.Summary{Stop: a.Total.Stop, CloudTokens: 2 * n, Routing: engine.Routing{Asks: 3 * n,
-		ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score]}, Receipt: engine.Receipt{Bytes: n}}, a.Total)
+	reused := map[bool]int{true: 1}[n > 0 && !c.a.Score] // at most the prompt
+	assert.Equal(t, []int{2 * n, 3 * n, min(n, 1), reused, n}, []int{a.Total.CloudTokens, a.Total.Asks,
+		a.Total.PromptTokens, a.Total.ReusedTokens, a.Total.Receipt.Bytes})
+	assert.Equal(t, n > 0 && finish == FinishLength, slices.Contains([]string{engine.StopLength, engine.StopContext},
+		a.Total.Stop), a.Total.Stop)
+}
+
+// TestTotal: every figure of an answer is of all its stretches, or of the last one. What follows the prompt is decoding.
+func TestTotal(t *testing.T) {
+	fill := func(v any, n int) {
+		r := reflect.ValueOf(v).Elem()
+		for i := range r.NumField() {
+			switch f := r.Field(i); f.Kind() {
+			case reflect.Int, reflect.Int64:
+				f.SetInt(int64(n * (i + 1)))
+			case reflect.Bool:
+				f.SetBool(n == 1)
+			case reflect.String:
+				f.SetString(strings.Repeat("x", n))
+			}
+		}
+	}
+	stretch := func(n int) (s engine.Summary) {
+		fill(&s, n)
+		fill(&s.Routing, n)
+		fill(&s.Receipt, n)
+		s.Err, s.Spent = fmt.Errorf("%d", n), router.Answer{Tokens: n, Escalations: n, Confidences: []float32{float32(n)}}
+		return s
+	}
+	first, second, sum := stretch(1), stretch(10), stretch(11)
+	a := Answer{Prompt: make([]int32, 3)}
+	a.addStretch(first)
+	a.addStretch(second)
+	want := sum
+	want.Text, want.Tokens, want.AnswerAt = "", 0, 0
+	want.Stop, want.Stopped, want.Receipt.To = second.Stop, second.Stopped, second.Receipt.To
+	want.Verified, want.Shortened, want.Closed, want.Unlike = false, false, false, true
+	want.Err, want.Spent.Confidences, want.Routing.Stop = first.Err, []float32{1, 10}, ""
+	want.PromptTokens, want.ReusedTokens, want.Thought, want.Passes = 3, 3, 0, sum.Passes+1
+	want.PromptTime, want.DecodeTime = first.PromptTime, sum.DecodeTime+second.PromptTime
+	assert.Equal(t, want, a.Total)
+	a.addStretch(first)
+	assert.False(t, a.Total.Verified, "of all stretches")
+	assert.True(t, a.Total.Closed, "of the last one")
 }
 
 // TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.

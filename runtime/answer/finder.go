@@ -62,7 +62,9 @@ func (s *callFinder) matchCallStart(all string, at int) (mark, name string, may 
 		c.expectText("```")
 		c.expectOneOf("json", "")
 	}
-	c.expectTexts("{", `"name"`, ":", `"`)
+	c.skipBlanks()
+	c.expectOneOf("{", "{{") // the template of Qwen2.5-Coder shows two
+	c.expectTexts(`"name"`, ":", `"`)
 	name = c.expectOneOf(s.names...)
 	c.expectText(`"`)
 	if c.ok && strings.Count(s.shown.String()+all[:at], "```")%2 == 0 {

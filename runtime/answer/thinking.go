@@ -14,11 +14,10 @@ const thoughtEnd = "</think>"
 
 // thinking is the state of the thought with which an answer may begin.
 type thinking struct {
-	Thought int    // tokens of the thought, with its marks
-	open    bool   // the last token belongs to a thought that has no end yet
-	marks   string // the text of the marks so far
-	held    string // blanks at the end of the thought so far: the last ones are left out
-	shown   bool   // something of the thought was emitted
+	open  bool   // the last token belongs to a thought that has no end yet
+	marks string // the text of the marks so far
+	held  string // blanks at the end of the thought so far: the last ones are left out
+	shown bool   // something of the thought was emitted
 }
 
 func (a *Answer) consumeThought(t engine.Token) (is bool, err error) {
@@ -26,7 +25,7 @@ func (a *Answer) consumeThought(t engine.Token) (is bool, err error) {
 		a.open = false
 		return false, nil
 	}
-	a.Thought++
+	a.Total.Thought++
 	if err := a.show(t); err != nil {
 		return true, err
 	}
@@ -67,7 +66,7 @@ func (a *Answer) generateThought(ctx context.Context) (finish string, err error)
 		if is, out = a.consumeThought(t); !is {
 			a.IDs = a.IDs[:len(a.IDs)-1] // of the answer, which has its own settings
 		}
-		return is && out == nil && !(a.open && a.Budget > 0 && a.Thought >= a.Budget)
+		return is && out == nil && !(a.open && a.Budget > 0 && a.Total.Thought >= a.Budget)
 	})
 	if err = errors.Join(err, out); err != nil || finishReason(sum) == FinishLength {
 		return FinishLength, err
@@ -79,7 +78,7 @@ func (a *Answer) generateThought(ctx context.Context) (finish string, err error)
 	if err != nil || !a.appendTokens(end) {
 		return FinishLength, err
 	}
-	a.Thought += len(end)
+	a.Total.Thought += len(end)
 	a.open = false
 	return "", nil
 }
