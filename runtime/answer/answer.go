@@ -300,7 +300,7 @@ func (a *Answer) restartCall(ctx context.Context, begin int, found *callFinder) 
 		starts = append(starts, len(text))
 		text = append(text, b...)
 	}
-	mark := bytes.LastIndex(text, []byte(found.mark))
+	mark := bytes.LastIndex(text, []byte(found.rest))
 	if mark < 0 {
 		return "", fmt.Errorf("%d tokens detokenize to another text than before", len(a.IDs)-begin)
 	}

@@ -339,7 +339,7 @@ func TestBrokenCalls(t *testing.T) {
 	_, _, _, err := (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
 	require.NoError(t, err)
 	a := &Answer{Model: &play{}, IDs: []int32{'a', 'b'}}
-	_, err = a.restartCall(t.Context(), 1, &callFinder{mark: "c"})
+	_, err = a.restartCall(t.Context(), 1, &callFinder{rest: "c"})
 	assert.EqualError(t, err, "1 tokens detokenize to another text than before")
 }
 
