@@ -310,7 +310,7 @@ func (m *Model) NewChat(o ChatOptions) *Chat {
 
 // Send asks a question and yields the tokens of the answer. Each range over the sequence asks again. An error ends the
 // sequence. Question and answer are then added to the conversation, even if the answer is incomplete, but not what the
-// model thought before the answer. After an error before the first token the conversation is as before.
+// model thought before an answer without calls. After an error before the first token the conversation is as before.
 func (c *Chat) Send(ctx context.Context, question string, options ...Option) iter.Seq2[Token, error] {
 	asked := []Message{{Role: "user", Content: question}}
 	return c.sendTurns(ctx, func() ([]Message, error) { return asked, nil }, options)
@@ -406,8 +406,8 @@ func (c *Chat) Messages() []Message {
 	return slices.Clone(c.messages)
 }
 
-// Stats returns what the last answer took, or has taken so far. Of an answer with tools, Text has no calls, and until
-// it is over, all figures are of the text or call that is being generated.
+// Stats returns what the last answer took, or has taken so far. Of an answer with tools, Text has no calls and marks;
+// until it is over, all figures are of the text or call that is being generated.
 func (c *Chat) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -243,6 +243,9 @@ func (c *Chat) addToolAnswer(asked []Message, a *answer.Answer, r answer.Result)
 		}
 	}
 	thought := r.Thought()
+	if len(said.Calls) > 0 {
+		said.Thought = thought // templates show it while the calls are answered
+	}
 	total := a.Total
 	total.Text, total.AnswerAt, total.Tokens = thought+text, len(thought), len(a.IDs)
 	c.setStats((*Stats)(&total))

@@ -28,12 +28,13 @@ func twoTools() []Tool {
 	return []Tool{{Name: "go", Parameters: json.RawMessage(schema)}, {Name: "stay"}}
 }
 
-// toolModel returns a model with a template for tools.
-func toolModel(t *testing.T) *Model {
+// toolModel returns a model with a template for tools, which may think.
+func toolModel(t *testing.T, thinks bool) *Model {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
 	spec := synth.Tiny(recipe, 1)
+	spec.Thinks = thinks
 	var file bytes.Buffer
 	require.NoError(t, spec.Write(&file, nil))
 	m, err := Load(file.Bytes(), "tiny", Options{Context: 512})
@@ -72,7 +73,7 @@ const begins, ends = "<tool_call>\n", "\n</tool_call>"
 // TestTwoCalls: an answer with a text and two calls keeps them apart; after their results, in any order, the chat goes
 // on from what is known, also in a chat that was loaded.
 func TestTwoCalls(t *testing.T) {
-	m := toolModel(t)
+	m := toolModel(t, false)
 	chat := m.NewChat(ChatOptions{Tools: twoTools()})
 	prompt, err := chat.CountTokens("Where?")
 	require.NoError(t, err)
@@ -123,7 +124,7 @@ func TestTwoCalls(t *testing.T) {
 // TestForcedCalls: an answer that must call a tool does, whatever the model would write, and its arguments follow the
 // schema. A call without room is an error, and no call.
 func TestForcedCalls(t *testing.T) {
-	m := toolModel(t)
+	m := toolModel(t, false)
 	for name, use := range map[string]ToolUse{"go": {Name: "go"}, "stay": {Name: "stay"}, "": {Required: true}} {
 		chat := m.NewChat(ChatOptions{Tools: twoTools(), Options: []Option{MaxTokens(200)}})
 		text, err := Text(chat.Send(t.Context(), "Where?", use))
@@ -160,7 +161,7 @@ func TestForcedCalls(t *testing.T) {
 
 // TestFreeAnswers: with tools an answer may be a text, which comes with all its tokens; without them, a call is text.
 func TestFreeAnswers(t *testing.T) {
-	m := toolModel(t)
+	m := toolModel(t, false)
 	const text = "a < b <tool c\n"
 	for _, use := range []ToolUse{{}, {None: true}, {Single: true}} {
 		chat := m.NewChat(ChatOptions{Tools: twoTools()})
@@ -180,7 +181,7 @@ func TestFreeAnswers(t *testing.T) {
 
 // TestRefusedTools: wrong tools, and a template without tools.
 func TestRefusedTools(t *testing.T) {
-	m := toolModel(t)
+	m := toolModel(t, false)
 	wrong := func(schema string) []Tool { return []Tool{{Name: "f", Parameters: json.RawMessage(schema)}} }
 	for want, tools := range map[string][]Tool{
 		"the name \"\" is not possible": {{}}, "two tools are called f": {{Name: "f"}, {Name: "f"}},
@@ -219,7 +220,7 @@ func TestHeldText(t *testing.T) {
 
 // TestEmptyAnswers: an answer without tokens belongs to the conversation, and has no calls; one that fails does not.
 func TestEmptyAnswers(t *testing.T) {
-	m := toolModel(t)
+	m := toolModel(t, false)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, use := range []ToolUse{{}, {None: true}} {
@@ -236,4 +237,25 @@ func TestEmptyAnswers(t *testing.T) {
 		assert.Empty(t, chat.Calls())
 		assert.Equal(t, []Message{{Role: "tool", Content: "gone"}, {Role: "assistant"}}, chat.Messages()[2:])
 	}
+}
+
+// TestThoughtBeforeCalls: what a model thought before calls stays in the conversation, and is no part of the answer.
+func TestThoughtBeforeCalls(t *testing.T) {
+	m := toolModel(t, true)
+	chat := m.NewChat(ChatOptions{Tools: twoTools()})
+	kinds := map[string]string{}
+	for tok, err := range chat.Send(t.Context(), "Where?",
+		written(t, m, "<think>", "\n", "Up?\n", "</think>", "\n\n", begins, callUp, ends)) {
+		require.NoError(t, err)
+		kinds[tok.Kind] += tok.Text
+	}
+	assert.Equal(t, map[string]string{KindMark: "<think>\n</think>\n\n", KindThought: "Up?\n", KindCall: callUp}, kinds)
+	calls := []ToolCall{{"call_1", "go", []byte(`{"way": "up"}`)}}
+	assert.Equal(t, Message{Role: "assistant", Thought: "Up?", Calls: calls}, chat.Messages()[1])
+	s := chat.Stats()
+	assert.Equal(t, []any{"Up?", "", 9}, []any{s.Text, s.Answer(), s.Thought})
+	_, err := Text(chat.SendResults(t.Context(), []ToolResult{{"call_1", "gone"}},
+		written(t, m, "<think>", "Good.", "</think>", "Gone.")))
+	require.NoError(t, err)
+	assert.Equal(t, Message{Role: "assistant", Content: "Gone."}, chat.Messages()[3])
 }
