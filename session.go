@@ -343,23 +343,29 @@ func (c *Chat) sendTurns(
 		c.setStats(nil)
 		if len(tools) > 0 || r.tools.mustCall() {
 			c.answerWithTools(ctx, asked, ids, r, yield)
-			return
+		} else {
+			c.answerWithoutTools(ctx, asked, ids, r, yield)
 		}
-		text, left, ended := slices.Clone(ids), false, false
-		defer func() {
-			if ended || len(text) > len(ids) {
-				c.addAnswer(asked, text, Message{Content: c.s.Stats().Answer(), Local: r.settings.Local})
-			}
-		}()
-		c.s.generateTokens(ctx, ids, r, func(t Token, err error) bool {
-			if err == nil {
-				text = append(text, t.ID)
-			}
-			left = !yield(t, err) || err != nil
-			return !left
-		})
-		ended = !left
 	}
+}
+
+func (c *Chat) answerWithoutTools(
+	ctx context.Context, asked []Message, ids []int32, r request, yield func(Token, error) bool,
+) {
+	text, left, ended := slices.Clone(ids), false, false
+	defer func() {
+		if ended || len(text) > len(ids) {
+			c.addAnswer(asked, text, Message{Content: c.s.Stats().Answer(), Local: r.settings.Local})
+		}
+	}()
+	c.s.generateTokens(ctx, ids, r, func(t Token, err error) bool {
+		if err == nil {
+			text = append(text, t.ID)
+		}
+		left = !yield(t, err) || err != nil
+		return !left
+	})
+	ended = !left
 }
 
 func (c *Chat) isLocal() bool {

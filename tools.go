@@ -82,18 +82,14 @@ func toolDefinitions(tools []Tool) (all [][]byte) {
 	return all
 }
 
-// callSchemas checks tools and returns the schemas of their calls, and the paths of keywords without effect.
-func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (
-	calls answer.Calls, ignored []string, err error,
-) {
-	var allowed []answer.Tool
+// allowedTools checks tools, and returns those that the answer may call.
+func allowedTools(tools []Tool, use ToolUse) (allowed []answer.Tool, err error) {
 	for i, t := range tools {
 		if !answer.IsToolName(t.Name) {
-			return calls, nil, fmt.Errorf("tool %d: the name %q is not possible: give letters, digits, and _ - .",
-				i, t.Name)
+			return nil, fmt.Errorf("tool %d: the name %q is not possible: give letters, digits, and _ - .", i, t.Name)
 		}
 		if slices.ContainsFunc(tools[:i], func(o Tool) bool { return o.Name == t.Name }) {
-			return calls, nil, fmt.Errorf("two tools are called %s: give each a name of its own", t.Name)
+			return nil, fmt.Errorf("two tools are called %s: give each a name of its own", t.Name)
 		}
 		if use.Name == "" || use.Name == t.Name {
 			allowed = append(allowed, answer.Tool(t))
@@ -101,8 +97,18 @@ func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (
 	}
 	if len(allowed) == 0 {
 		name := strings.TrimSuffix(" "+use.Name, " ")
-		return calls, nil, fmt.Errorf(
-			"the answer must call a tool%s, which the chat has not: see ChatOptions.Tools", name)
+		return nil, fmt.Errorf("the answer must call a tool%s, which the chat has not: see ChatOptions.Tools", name)
+	}
+	return allowed, nil
+}
+
+// callSchemas checks tools and returns the schemas of their calls, and the paths of keywords without effect.
+func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (
+	calls answer.Calls, ignored []string, err error,
+) {
+	allowed, err := allowedTools(tools, use)
+	if err != nil {
+		return calls, nil, err
 	}
 	calls, err = answer.NewCalls(allowed, func(i int, schema []byte) (bool, error) {
 		paths, err := m.e.Check(ctx, engine.Route{Settings: terms.Settings{Schema: schema, Closed: true}})
@@ -217,13 +223,13 @@ func (c *Chat) answerWithTools(
 	}()
 	s.result.Finish = answer.FinishLength // unless it ends well
 	finish, err := a.Run(ctx)
-	if ended = err == nil; ended {
+	if err == nil {
 		s.result.Finish, err = finish, s.flushText()
 	}
 	if err == nil && a.Cut {
 		err = ErrCutCall
 	}
-	if err != nil && !errors.Is(err, errEnough) {
+	if ended = err == nil; !ended && !errors.Is(err, errEnough) {
 		yield(Token{}, err)
 	}
 }

@@ -154,6 +154,7 @@ func TestForcedCalls(t *testing.T) {
 			cut := m.NewChat(ChatOptions{Tools: twoTools()})
 			_, err = Text(cut.Send(t.Context(), "Where?", use, MaxTokens(n)))
 			require.ErrorIs(t, err, ErrCutCall, "%d of %d tokens", n, most)
+			assert.Len(t, cut.Messages(), map[bool]int{true: 0, false: 2}[cut.Stats().Tokens == 0])
 			assert.Empty(t, cut.Calls())
 		}
 	}

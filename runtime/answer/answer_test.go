@@ -254,7 +254,8 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 		a.Total.Stop), a.Total.Stop)
 }
 
-// TestTotal: every figure of an answer is of all its stretches, or of the last one. What follows the prompt is decoding.
+// TestTotal: every figure of an answer is of all its stretches, or of the last one. What follows the prompt is part of
+// decoding.
 func TestTotal(t *testing.T) {
 	fill := func(v any, n int) {
 		r := reflect.ValueOf(v).Elem()
@@ -273,7 +274,8 @@ func TestTotal(t *testing.T) {
 		fill(&s, n)
 		fill(&s.Routing, n)
 		fill(&s.Receipt, n)
-		s.Err, s.Spent = fmt.Errorf("%d", n), router.Answer{Tokens: n, Escalations: n, Confidences: []float32{float32(n)}}
+		s.Err = fmt.Errorf("%d", n)
+		s.Spent = router.Answer{Tokens: n, Escalations: n, Confidences: []float32{float32(n)}}
 		return s
 	}
 	first, second, sum := stretch(1), stretch(10), stretch(11)

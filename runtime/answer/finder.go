@@ -42,8 +42,8 @@ func (s *callFinder) pushText(piece string) (text string, found bool) {
 	return s.recordShown(all[:keep]), false
 }
 
-// matchCallStart reports whether a call begins at a position of a text, with the name of its tool if that is part of the
-// beginning; or whether one may begin there, depending on the characters that follow.
+// matchCallStart reports whether a call begins at a position of a text, with the name of its tool if it begins with
+// that; or whether one may begin there, depending on the characters that follow.
 func (s *callFinder) matchCallStart(all string, at int) (is bool, name string, may bool) {
 	rest := all[at:]
 	switch {

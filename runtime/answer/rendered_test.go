@@ -46,8 +46,8 @@ type followedPart struct {
 func newFollower(text string, most int, r *rand.Rand) *follower {
 	f := &follower{text: text, most: most, r: r}
 	if end := strings.Index(text, "\n</think>\n\n"); end >= 0 {
-		f.parts = []followedPart{{7, tokenizer.Mark, true}, {8, tokenizer.Mark, true}, {end + 1, tokenizer.Thought, false},
-			{end + 9, tokenizer.Mark, true}, {end + 11, tokenizer.Mark, true}}
+		f.parts = []followedPart{{7, tokenizer.Mark, true}, {8, tokenizer.Mark, true},
+			{end + 1, tokenizer.Thought, false}, {end + 9, tokenizer.Mark, true}, {end + 11, tokenizer.Mark, true}}
 	}
 	f.parts = append(f.parts, followedPart{len(text), tokenizer.Answer, false})
 	return f
@@ -109,17 +109,23 @@ func (f *follower) Generate(_ context.Context, prompt []int32, s terms.Settings)
 			token, kind := f.cutToken(at, end)
 			at += len(token)
 			f.tokens = append(f.tokens, token)
-			whole := held + token
-			for held = ""; !utf8.ValidString(whole); { // a token has the characters that it completes
-				last := len(whole) - 1
-				whole, held = whole[:last], whole[last:]+held
-			}
+			var whole string
+			whole, held = cutCharacters(held + token) // a token has the characters that it completes
 			f.sum.Text += whole
 			if !yield(engine.Token{ID: int32(255 + len(f.tokens)), Text: whole, Kind: string(kind)}, nil) {
 				return
 			}
 		}
 	}
+}
+
+// cutCharacters cuts the beginning of a character off the end of a text.
+func cutCharacters(text string) (whole, begun string) {
+	end := len(text)
+	for !utf8.ValidString(text[:end]) {
+		end--
+	}
+	return text[:end], text[end:]
 }
 
 // turn is an answer in a chat.
@@ -132,7 +138,8 @@ type turn struct {
 func parseTurn(t *testing.T, text string, most int, r *rand.Rand, names []string) turn {
 	t.Helper()
 	f := newFollower(text, most, r)
-	a := Answer{Model: f, Session: f, Prompt: []int32{9}, Thinks: true, Calls: Calls{[]byte("any"), map[string][]byte{}}}
+	a := Answer{Model: f, Session: f, Prompt: []int32{9}, Thinks: true,
+		Calls: Calls{[]byte("any"), map[string][]byte{}}}
 	for _, name := range names {
 		a.Calls.Each[name] = []byte(name)
 	}
@@ -157,7 +164,8 @@ func parseTurn(t *testing.T, text string, most int, r *rand.Rand, names []string
 // randomText returns some words without blanks at its ends, and without anything that begins a call.
 func randomText(r *rand.Rand) (text string) {
 	for range 1 + r.IntN(5) {
-		text += []string{"so", "öl ", "天気\n", "\n\n", "<", "</tool>", "a{b", "`x`", "🐟", "\"", "{}", "</tool_call>"}[r.IntN(12)]
+		text += []string{"so", "öl ", "天気\n", "\n\n", "<", "</tool>", "a{b", "`x`", "🐟", "\"", "{}",
+			"</tool_call>"}[r.IntN(12)]
 	}
 	return strings.Trim(text, blanks)
 }
@@ -210,8 +218,8 @@ func TestRenderedCalls(t *testing.T) {
 		template, err := jinja.Parse(source)
 		require.NoError(t, err)
 		render := func(messages []any, begin bool) string {
-			text, err := template.Render(jinja.Object{{Name: "messages", Value: messages}, {Name: "tools", Value: tools},
-				{Name: "add_generation_prompt", Value: begin}})
+			text, err := template.Render(jinja.Object{{Name: "messages", Value: messages},
+				{Name: "tools", Value: tools}, {Name: "add_generation_prompt", Value: begin}})
 			require.NoError(t, err)
 			return text.String
 		}
@@ -255,6 +263,6 @@ func randomTurn(r *rand.Rand, names []string, thinks bool) (said turn, message j
 			{Name: "arguments", Value: json.RawMessage(arguments)}}}})
 		said.calls = append(said.calls, [2]string{name, string(arguments)})
 	}
-	message = append(message, jinja.Field{Name: "content", Value: said.content}, jinja.Field{Name: "tool_calls", Value: calls})
-	return said, message
+	return said, append(message, jinja.Field{Name: "content", Value: said.content},
+		jinja.Field{Name: "tool_calls", Value: calls})
 }
