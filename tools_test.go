@@ -28,13 +28,16 @@ func twoTools() []Tool {
 	return []Tool{{Name: "go", Parameters: json.RawMessage(schema)}, {Name: "stay"}}
 }
 
-// toolModel returns a model with a template for tools, which may think.
-func toolModel(t *testing.T, thinks bool) *Model {
+// toolModel returns a model with a template for tools.
+func toolModel(t *testing.T) *Model { return modelOf(t, 0, false) }
+
+// modelOf returns a model with a template for tools, more layers, and a vocabulary with thoughts.
+func modelOf(t *testing.T, more int, thinks bool) *Model {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
 	spec := synth.Tiny(recipe, 1)
-	spec.Thinks = thinks
+	spec.Layers, spec.Thinks = spec.Layers+more, thinks
 	var file bytes.Buffer
 	require.NoError(t, spec.Write(&file, nil))
 	m, err := Load(file.Bytes(), "tiny", Options{Context: 512})
@@ -73,7 +76,7 @@ const begins, ends = "<tool_call>\n", "\n</tool_call>"
 // TestTwoCalls: an answer with a text and two calls keeps them apart; after their results, in any order, the chat goes
 // on from what is known, also in a chat that was loaded.
 func TestTwoCalls(t *testing.T) {
-	m := toolModel(t, false)
+	m := toolModel(t)
 	chat := m.NewChat(ChatOptions{Tools: twoTools()})
 	prompt, err := chat.CountTokens("Where?")
 	require.NoError(t, err)
@@ -124,7 +127,7 @@ func TestTwoCalls(t *testing.T) {
 // TestForcedCalls: an answer that must call a tool does, whatever the model would write, and its arguments follow the
 // schema. A call without room is an error, and no call.
 func TestForcedCalls(t *testing.T) {
-	m := toolModel(t, false)
+	m := toolModel(t)
 	for name, use := range map[string]ToolUse{"go": {Name: "go"}, "stay": {Name: "stay"}, "": {Required: true}} {
 		chat := m.NewChat(ChatOptions{Tools: twoTools(), Options: []Option{MaxTokens(200)}})
 		text, err := Text(chat.Send(t.Context(), "Where?", use))
@@ -162,7 +165,7 @@ func TestForcedCalls(t *testing.T) {
 
 // TestFreeAnswers: with tools an answer may be a text, which comes with all its tokens; without them, a call is text.
 func TestFreeAnswers(t *testing.T) {
-	m := toolModel(t, false)
+	m := toolModel(t)
 	const text = "a < b <tool c\n"
 	for _, use := range []ToolUse{{}, {None: true}, {Single: true}} {
 		chat := m.NewChat(ChatOptions{Tools: twoTools()})
@@ -182,7 +185,7 @@ func TestFreeAnswers(t *testing.T) {
 
 // TestRefusedTools: wrong tools, and a template without tools.
 func TestRefusedTools(t *testing.T) {
-	m := toolModel(t, false)
+	m := toolModel(t)
 	wrong := func(schema string) []Tool { return []Tool{{Name: "f", Parameters: json.RawMessage(schema)}} }
 	for want, tools := range map[string][]Tool{
 		"the name \"\" is not possible": {{}}, "two tools are called f": {{Name: "f"}, {Name: "f"}},
@@ -221,7 +224,7 @@ func TestHeldText(t *testing.T) {
 
 // TestEmptyAnswers: an answer without tokens belongs to the conversation, and has no calls; one that fails does not.
 func TestEmptyAnswers(t *testing.T) {
-	m := toolModel(t, false)
+	m := toolModel(t)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, use := range []ToolUse{{}, {None: true}} {
@@ -242,7 +245,7 @@ func TestEmptyAnswers(t *testing.T) {
 
 // TestThoughtBeforeCalls: what a model thought before calls stays in the conversation, and is no part of the answer.
 func TestThoughtBeforeCalls(t *testing.T) {
-	m := toolModel(t, true)
+	m := modelOf(t, 0, true)
 	chat := m.NewChat(ChatOptions{Tools: twoTools()})
 	kinds := map[string]string{}
 	for tok, err := range chat.Send(t.Context(), "Where?",
@@ -259,4 +262,30 @@ func TestThoughtBeforeCalls(t *testing.T) {
 		written(t, m, "<think>", "Good.", "</think>", "Gone.")))
 	require.NoError(t, err)
 	assert.Equal(t, Message{Role: "assistant", Content: "Gone."}, chat.Messages()[3])
+}
+
+// TestToolsVia: the large model of a gateway in this process verifies an answer with tools: the text is its own.
+func TestToolsVia(t *testing.T) {
+	small, large := toolModel(t), modelOf(t, 1, false)
+	l, err := Listen("127.0.0.1:0", large, ListenOptions{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, l.Close()) }()
+	cloud, err := small.Dial(t.Context(), l.Addr().String(), DialOptions{Pin: l.Pin()})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, cloud.Close()) }()
+	route := Route{Cloud: cloud, Verify: true, Deadline: -1}
+	want, err := Text(large.NewChat(ChatOptions{Tools: twoTools()}).Send(t.Context(), "What?", MaxTokens(40)))
+	require.NoError(t, err)
+	chat := small.NewChat(ChatOptions{Tools: twoTools(), Options: []Option{route}})
+	got, err := Text(chat.Send(t.Context(), "What?", MaxTokens(40)))
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	s := chat.Stats()
+	assert.Positive(t, min(s.CloudTokens, s.Asks, s.Turned))
+	_, err = Text(chat.Send(t.Context(), "Stay.", ToolUse{Name: "stay"}))
+	require.NoError(t, err)
+	assert.Len(t, chat.Calls(), 1)
+	s = chat.Stats()
+	assert.True(t, s.Verified)
+	assert.Equal(t, l.Addr().String(), s.Receipt.To)
 }
