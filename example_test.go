@@ -92,14 +92,15 @@ func ExampleTool() {
 	weather := pilotfish.Tool{Name: "weather", Description: "Current weather in a city", Parameters: []byte(
 		`{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}`)}
 	chat := m.NewChat(pilotfish.ChatOptions{Tools: []pilotfish.Tool{weather}})
-	text, err := pilotfish.Text(chat.Send(ctx, "Is it raining in Bern?")) // or with ToolUse{Name: "weather"}
-	for err == nil && len(chat.Calls()) > 0 {
+	text, err := pilotfish.Text(chat.Send(ctx, "What is the weather in Bern?"))
+	if err == nil && len(chat.Calls()) > 0 {
 		var results []pilotfish.ToolResult
-		for _, call := range chat.Calls() {
+		for _, call := range chat.Calls() { // such as weather with {"city": "Bern"}
 			fmt.Printf("%s(%s)\n", call.Name, call.Arguments)
 			results = append(results, pilotfish.ToolResult{ID: call.ID, Content: "dry, 21 degrees"})
 		}
-		text, err = pilotfish.Text(chat.SendResults(ctx, results))
+		none := pilotfish.ToolUse{None: true} // without it the model may call again
+		text, err = pilotfish.Text(chat.SendResults(ctx, results, none))
 	}
 	fmt.Println(text, err)
 }
