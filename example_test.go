@@ -80,3 +80,27 @@ func ExampleRoute() {
 	fmt.Println(text, err)
 	// Output: In the barn, and it eats mint <nil>
 }
+
+// This example lets the model call a function of the program, and gives it the result.
+func ExampleTool() {
+	ctx := context.Background()
+	m, err := pilotfish.Open("qwen2.5-1.5b-instruct-q8_0.gguf", pilotfish.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	weather := pilotfish.Tool{Name: "weather", Description: "Current weather in a city", Parameters: []byte(
+		`{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}`)}
+	chat := m.NewChat(pilotfish.ChatOptions{Tools: []pilotfish.Tool{weather}})
+	text, err := pilotfish.Text(chat.Send(ctx, "What is the weather in Bern?"))
+	if err == nil && len(chat.Calls()) > 0 {
+		var results []pilotfish.ToolResult
+		for _, call := range chat.Calls() { // such as weather with {"city": "Bern"}
+			fmt.Printf("%s(%s)\n", call.Name, call.Arguments)
+			results = append(results, pilotfish.ToolResult{ID: call.ID, Content: "dry, 21 degrees"})
+		}
+		none := pilotfish.ToolUse{None: true} // without it the model may call again
+		text, err = pilotfish.Text(chat.SendResults(ctx, results, none))
+	}
+	fmt.Println(text, err)
+}

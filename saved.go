@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -48,7 +49,11 @@ func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	if ids == nil {
 		return errors.New("nothing has been generated in this chat yet: there are no keys and values to save")
 	}
-	_, err := c.s.s.Save(ctx, w, ids)
+	next, err := c.promptTokens([]Message{{Role: "user"}}, c.tools)
+	if err != nil {
+		return err
+	}
+	_, err = c.s.s.Save(ctx, w, ids[:terms.CommonPrefix(ids, next)]) // the template may write calls in another way
 	return err
 }
 
@@ -66,7 +71,8 @@ func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	same, err := t.Says(ids, c.chatMessages(""), nil, templateValues(c.values)...)
+	same, err := t.Says(ids, c.chatMessages([]Message{{Role: "user"}}), toolDefinitions(c.tools),
+		templateValues(c.values)...)
 	switch {
 	case err != nil:
 		return err

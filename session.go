@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -20,7 +21,7 @@ type Token struct {
 	ID         int32         // in the vocabulary
 	Pos        int           // position in the whole text, prompt included
 	Text       string        // the whole characters that this token completes; may be empty
-	Kind       string        // what it belongs to: [KindAnswer], [KindThought] or [KindMark]
+	Kind       string        // what it belongs to: [KindAnswer], [KindThought], [KindMark] or [KindCall]
 	Origin     string        // which model chose it: [Edge], [Large] or [EdgeTimeout]
 	Local      int32         // the small model's token: ID, unless the large model chose another one
 	Asked      bool          // the large model was asked for it, with or without an answer
@@ -44,16 +45,17 @@ const (
 
 // Values of [Token].Kind.
 const (
-	KindAnswer  = ""        // the answer itself
-	KindThought = "thought" // what the model thought before it
-	KindMark    = "mark"    // <think>, </think> and the blanks after them
+	KindAnswer  = ""              // the answer itself
+	KindThought = "thought"       // what the model thought before it
+	KindMark    = "mark"          // <think>, </think> and the blanks after them
+	KindCall    = answer.KindCall // a call of a tool, in JSON: see [Chat.Calls]
 )
 
 // Text reads an answer to its end and returns its text, without what the model thought before. On an error it also
 // returns the text before it.
-func Text(answer iter.Seq2[Token, error]) (string, error) {
+func Text(tokens iter.Seq2[Token, error]) (string, error) {
 	var text strings.Builder
-	for t, err := range answer {
+	for t, err := range tokens {
 		if err != nil {
 			return text.String(), err
 		}
@@ -78,6 +80,7 @@ type request struct {
 	watch    []func(Event)
 	heads    []func(Head)
 	trace    *engine.Watcher
+	tools    ToolUse
 }
 
 func newRequest(options []Option) (r request) {
@@ -196,30 +199,13 @@ func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Op
 // long as the context. No large model is asked. An error ends the sequence.
 func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		begin := time.Now()
-		t, err := s.m.e.Tokenizer()
-		if err == nil {
-			text := t.NewDecoder()
-			err = s.s.Read(ctx, ids, 0, top, func(one engine.Seen) error {
-				id := ids[one.Pos]
-				token := Token{
-					ID: id, Pos: one.Pos, Text: text.Push(id), Origin: Edge, At: time.Since(begin), LogProb: one.Given,
-					Top: one.Top,
-				}
-				if !yield(token, nil) {
-					return errEnough
-				}
-				return nil
-			})
-		}
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(Token{}, err)
+		for t, err := range s.s.Score(ctx, ids, top) {
+			if !yield(Token(t), err) {
+				return
+			}
 		}
 	}
 }
-
-// errEnough ends a score when the caller takes no more tokens.
-var errEnough = errors.New("enough")
 
 func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yield func(Token, error) bool) {
 	var crash cloudPanic
@@ -293,6 +279,7 @@ type ChatOptions struct {
 	System   string    // the system message; "" means the model's own
 	Messages []Message // turns so far; the first may be the system message
 	Options  []Option  // of every answer; those of Send come after them
+	Tools    []Tool    // that the model may call: see [ToolUse]
 
 	Template []TemplateValue // for the model's chat template, such as Thinking(false)
 }
@@ -302,11 +289,13 @@ type Chat struct {
 	s       *Session
 	options []Option
 	values  []TemplateValue // for the template
-	busy    sync.Mutex      // of an answer, until it belongs to the conversation
+	tools   []Tool
+	busy    sync.Mutex // of an answer, until it belongs to the conversation
 
 	mu       sync.Mutex
 	messages []Message
 	ids      []int32 // of messages up to the last answer, without its end; nil: not yet known
+	stats    *Stats  // of the last answer, if it had tools
 }
 
 // NewChat begins a conversation. Memory for keys and values is allocated as its text grows.
@@ -316,71 +305,103 @@ func (m *Model) NewChat(o ChatOptions) *Chat {
 		messages = slices.Insert(messages, 0, Message{Role: "system", Content: o.System})
 	}
 	return &Chat{s: m.NewSession(), options: slices.Clone(o.Options),
-		values: slices.Clone(o.Template), messages: messages}
+		values: slices.Clone(o.Template), tools: slices.Clone(o.Tools), messages: messages}
 }
 
 // Send asks a question and yields the tokens of the answer. Each range over the sequence asks again. An error ends the
 // sequence. Question and answer are then added to the conversation, even if the answer is incomplete, but not what the
-// model thought before the answer.
+// model thought before an answer without calls. After an error before the first token the conversation is as before.
 func (c *Chat) Send(ctx context.Context, question string, options ...Option) iter.Seq2[Token, error] {
+	asked := []Message{{Role: "user", Content: question}}
+	return c.sendTurns(ctx, func() ([]Message, error) { return asked, nil }, options)
+}
+
+func (c *Chat) sendTurns(
+	ctx context.Context, turns func() ([]Message, error), options []Option,
+) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if !c.busy.TryLock() {
 			yield(Token{}, c.s.s.Busy())
 			return
 		}
 		defer c.busy.Unlock()
-		ids, err := c.promptTokens(question)
+		asked, err := turns()
+		r := newRequest(slices.Concat(c.options, options))
+		tools := c.tools
+		if r.tools.None {
+			tools = nil
+		}
+		var ids []int32
+		if err == nil {
+			ids, err = c.promptTokens(asked, tools)
+		}
 		if err != nil {
 			yield(Token{}, err)
 			return
 		}
-		answer, r := slices.Clone(ids), newRequest(slices.Concat(c.options, options))
 		r.settings.Local = r.settings.Local || c.isLocal()
-		defer func() {
-			if len(answer) > len(ids) {
-				c.addAnsweredQuestion(question, answer, r.settings.Local)
-			}
-		}()
-		c.s.generateTokens(ctx, ids, r, func(t Token, err error) bool {
-			if err == nil {
-				answer = append(answer, t.ID)
-			}
-			return yield(t, err)
-		})
+		c.setStats(nil)
+		if len(tools) > 0 || r.tools.mustCall() {
+			c.answerWithTools(ctx, asked, ids, r, yield)
+		} else {
+			c.answerWithoutTools(ctx, asked, ids, r, yield)
+		}
 	}
+}
+
+func (c *Chat) answerWithoutTools(
+	ctx context.Context, asked []Message, ids []int32, r request, yield func(Token, error) bool,
+) {
+	text, left, ended := slices.Clone(ids), false, false
+	defer func() {
+		if ended || len(text) > len(ids) {
+			c.addAnswer(asked, text, Message{Content: c.s.Stats().Answer(), Local: r.settings.Local})
+		}
+	}()
+	c.s.generateTokens(ctx, ids, r, func(t Token, err error) bool {
+		if err == nil {
+			text = append(text, t.ID)
+		}
+		left = !yield(t, err) || err != nil
+		return !left
+	})
+	ended = !left
 }
 
 func (c *Chat) isLocal() bool {
 	return slices.ContainsFunc(c.Messages(), func(m Message) bool { return m.Local })
 }
 
-func (c *Chat) promptTokens(question string) ([]int32, error) {
+func (c *Chat) promptTokens(asked []Message, tools []Tool) ([]int32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, err := c.s.m.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	return t.Next(c.ids, c.chatMessages(question), nil, templateValues(c.values)...)
+	return t.Next(c.ids, c.chatMessages(asked), toolDefinitions(tools), templateValues(c.values)...)
 }
 
-func (c *Chat) chatMessages(question string) []tokenizer.Message {
-	return templateMessages(append(slices.Clip(c.messages), Message{Role: "user", Content: question}))
+func (c *Chat) chatMessages(asked []Message) []tokenizer.Message {
+	return templateMessages(append(slices.Clip(c.messages), asked...))
 }
 
-// ids become the tokens of the conversation.
-func (c *Chat) addAnsweredQuestion(question string, ids []int32, local bool) {
+// addAnswer adds turns and the answer to them. ids become the tokens of the conversation.
+func (c *Chat) addAnswer(asked []Message, ids []int32, said Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ids = ids
-	c.messages = append(c.messages, Message{Role: "user", Content: question, Local: local},
-		Message{Role: "assistant", Content: c.s.Stats().Answer(), Local: local})
+	c.ids, said.Role = ids, "assistant"
+	for _, m := range asked {
+		m.Local = said.Local
+		c.messages = append(c.messages, m)
+	}
+	c.messages = append(c.messages, said)
 }
 
 // CountTokens returns the number of tokens of the prompt with which [Chat.Send] would ask a question. The answer has
 // the rest of [Model.Context].
 func (c *Chat) CountTokens(question string) (int, error) {
-	ids, err := c.promptTokens(question)
+	ids, err := c.promptTokens([]Message{{Role: "user", Content: question}}, c.tools)
 	return len(ids), err
 }
 
@@ -391,8 +412,22 @@ func (c *Chat) Messages() []Message {
 	return slices.Clone(c.messages)
 }
 
-// Stats returns what the last answer took, or has taken so far.
-func (c *Chat) Stats() Stats { return c.s.Stats() }
+// Stats returns what the last answer took, or has taken so far. Of an answer with tools, Text has no calls and marks;
+// until it is over, all figures are of the text or call that is being generated.
+func (c *Chat) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stats != nil {
+		return *c.stats
+	}
+	return c.s.Stats()
+}
+
+func (c *Chat) setStats(s *Stats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats = s
+}
 
 // Close frees the memory of the chat. An answer that is being generated ends with [ErrClosed], as does every later
 // call. It may be called from anywhere, also from within a loop over an answer, and more than once.

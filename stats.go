@@ -13,7 +13,7 @@ type Stats struct {
 	Stopped     string   // with "stop": the stop string that ended it
 	Shortened   bool     // [Settings].Complete ended a value: it may lack something, and Stop is why
 	Closed      bool     // Shortened, with an end token after the value
-	Ignored     []string // paths of keywords of [Settings].Schema that have no effect; at most 100
+	Ignored     []string // paths of keywords without effect: of [Settings].Schema, and after their names of tools
 	AnswerAt    int      // where the answer begins in Text, in bytes: after a thought and its marks
 	Tokens      int      // of Text: tokens generated, the end token not counted
 	CloudTokens int      // of these, chosen by the large model

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -308,8 +308,8 @@ func (m heldModel) NewSession() session { return heldSession{m.fakeModel.NewSess
 
 type heldSession struct{ session }
 
-func (s heldSession) Stats() pilotfish.Stats {
-	sum := s.session.Stats()
+func (s heldSession) Summary() engine.Summary {
+	sum := s.session.Summary()
 	if sum.Stop != "" {
 		sum.Text += "<too"
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // Marks of a call in a text.
@@ -44,7 +45,7 @@ type fakeModel struct {
 	short  func(text string) bool                                        // answers that end; nil: {} in a format
 	solid  bool                                                          // it knows no gaps
 	thinks bool                                                          // <think>…</think> is a thought
-	change func(t *pilotfish.Token)                                      // of each token; may be nil
+	change func(t *engine.Token)                                         // of each token; may be nil
 
 	mu       sync.Mutex
 	asked    []terms.Settings
@@ -205,14 +206,14 @@ func textOf(ids []int32) string {
 type fakeSession struct {
 	m      *fakeModel
 	text   []int32
-	sum    pilotfish.Stats
-	end    *pilotfish.Token
+	sum    engine.Summary
+	end    *engine.Token
 	closed bool
 }
 
-func (s *fakeSession) Stats() pilotfish.Stats { return s.sum }
+func (s *fakeSession) Summary() engine.Summary { return s.sum }
 
-func (s *fakeSession) End() *pilotfish.Token { return s.end }
+func (s *fakeSession) End() *engine.Token { return s.end }
 
 // KVTokens implements Session. Without a text it has what the pool's test says.
 func (s *fakeSession) KVTokens() int {
@@ -291,9 +292,9 @@ func (s *fakeSession) note(prompt []int32, o terms.Settings) (text string, err e
 }
 
 // Generate implements Session.
-func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token,
+func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[engine.Token,
 	error] {
-	return func(yield func(pilotfish.Token, error) bool) {
+	return func(yield func(engine.Token, error) bool) {
 		text, err := s.note(prompt, o)
 		defer func() {
 			s.m.mu.Lock()
@@ -301,7 +302,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Sett
 			s.m.mu.Unlock()
 		}()
 		same := min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)
-		s.sum, s.end = pilotfish.Stats{Routing: pilotfish.Routing{ReusedTokens: same}}, nil
+		s.sum, s.end = engine.Summary{Routing: engine.Routing{ReusedTokens: same}}, nil
 		s.text = append([]int32{}, prompt...)
 		stop, stopped := pilotfish.StopEnd, ""
 		for _, mark := range o.Stop {
@@ -317,7 +318,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Sett
 				return
 			}
 			if !sleep(ctx, s.m.step) {
-				yield(pilotfish.Token{}, context.Cause(ctx))
+				yield(engine.Token{}, context.Cause(ctx))
 				return
 			}
 			s.text = append(s.text, id)
@@ -333,12 +334,12 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Sett
 			}
 		}
 		if err != nil {
-			yield(pilotfish.Token{}, err)
+			yield(engine.Token{}, err)
 			return
 		}
 		s.sum.Stopped = stopped
 		if stop == pilotfish.StopEnd {
-			s.end = &pilotfish.Token{ID: 256, Local: 256, Origin: "edge", LogProb: -0.5,
+			s.end = &engine.Token{ID: 256, Local: 256, Origin: "edge", LogProb: -0.5,
 				Top: []terms.Candidate{{ID: 256, LogProb: -0.5}}}
 		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
@@ -352,15 +353,15 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o terms.Sett
 }
 
 // Score implements Session: the log-probability of each token but the first depends on its position.
-func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[pilotfish.Token, error] {
-	return func(yield func(pilotfish.Token, error) bool) {
+func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[engine.Token, error] {
+	return func(yield func(engine.Token, error) bool) {
 		if s.m.fail != nil {
-			yield(pilotfish.Token{}, s.m.fail(textOf(text)))
+			yield(engine.Token{}, s.m.fail(textOf(text)))
 			return
 		}
 		var held []byte // of an incomplete character
 		for i, id := range text {
-			t := pilotfish.Token{ID: id, Local: id, Origin: "edge", LogProb: float32(math.NaN())}
+			t := engine.Token{ID: id, Local: id, Origin: "edge", LogProb: float32(math.NaN())}
 			if held = append(held, byte(id)); utf8.Valid(held) {
 				t.Text, held = string(held), nil
 			}
@@ -378,8 +379,8 @@ func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq
 }
 
 // token returns a byte with the requested fields.
-func (s *fakeSession) token(id int32, text string, o terms.Settings, at time.Duration) pilotfish.Token {
-	t := pilotfish.Token{ID: id, Local: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
+func (s *fakeSession) token(id int32, text string, o terms.Settings, at time.Duration) engine.Token {
+	t := engine.Token{ID: id, Local: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
 	if id == 'C' {
 		t.Origin = "cloud"
 		s.sum.CloudTokens++

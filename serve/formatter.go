@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -88,7 +88,7 @@ type logProbOf struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-func (s *Server) chatLogProbs(r *request.Request, tokens []pilotfish.Token) *chatLogProbs {
+func (s *Server) chatLogProbs(r *request.Request, tokens []engine.Token) *chatLogProbs {
 	if !r.Settings.LogProbs {
 		return nil
 	}

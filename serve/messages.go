@@ -3,7 +3,7 @@ package serve
 import (
 	"encoding/json"
 
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -18,7 +18,7 @@ type messageFormatter struct {
 	r  *request.Chat
 	t  *reply
 	id string
-	answer.Result
+	partedResult
 }
 
 // messageObject is an answer, or its first event, with what is known then.
@@ -84,7 +84,7 @@ func (m *messageFormatter) stopReason() (reason string, sequence *string) {
 
 // wholeResponse leaves out an incomplete call, since its input is not an object.
 func (m *messageFormatter) wholeResponse(results []answer.Result, u usage) any {
-	m.Result = results[0].Complete(m.s.newID)
+	m.completeParts(results[0], m.s.newID)
 	_, tokens := m.Text()
 	o := m.newMessage(u, withShortened(m.Ending, m.r.Origins(tokens, m.s.tokenText)))
 	for i, p := range m.Parts {
@@ -119,12 +119,12 @@ func (m *messageFormatter) firstEvents() []any {
 	return []any{namedEvent{"type": "message_start", "message": m.newMessage(usage{Prompt: m.t.e.Prompt}, nil)}}
 }
 
-func (m *messageFormatter) Open(i int) []any {
+func (m *messageFormatter) openPart(i int) []any {
 	m.Parts[i].ID = m.s.newID("")
 	return []any{namedEvent{"type": "content_block_start", "index": i, "content_block": m.emptyBlock(i)}}
 }
 
-func (m *messageFormatter) Delta(i int, p answer.Piece) []any {
+func (m *messageFormatter) writePiece(i int, p answer.Piece) []any {
 	own := m.r.Origins(p.Tokens, m.s.tokenText)
 	d := map[string]any{"type": "text_delta", "text": p.Text}
 	text := p.Text
@@ -145,13 +145,13 @@ func (m *messageFormatter) Delta(i int, p answer.Piece) []any {
 	return []any{out}
 }
 
-func (m *messageFormatter) Close(i int) []any {
+func (m *messageFormatter) closePart(i int) []any {
 	return []any{namedEvent{"type": "content_block_stop", "index": i}}
 }
 
-func (m *messageFormatter) pieceEvents(_ int, p answer.Piece) []any { return m.Tell(p, m) }
+func (m *messageFormatter) pieceEvents(_ int, p answer.Piece) []any { return m.takeEvents(p, m) }
 
-func (m *messageFormatter) answerEndEvents(_ int, e answer.Ending) []any { return m.Finishes(e, m) }
+func (m *messageFormatter) answerEndEvents(_ int, e answer.Ending) []any { return m.endEvents(e, m) }
 
 func (m *messageFormatter) streamEndEvents(u usage) []any {
 	reason, sequence := m.stopReason()

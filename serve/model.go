@@ -9,7 +9,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -55,10 +56,23 @@ type routedSession struct {
 	options []pilotfish.Option
 }
 
-func (s routedSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token,
-	error] {
-	return s.GenerateTokens(ctx, prompt, withSettings(s.options, o)...)
+func (s routedSession) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[engine.Token, error] {
+	return engineTokens(s.GenerateTokens(ctx, prompt, withSettings(s.options, o)...))
 }
+
+func (s routedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[engine.Token, error] {
+	return engineTokens(s.Session.Score(ctx, text, top))
+}
+
+func engineTokens(all iter.Seq2[pilotfish.Token, error]) iter.Seq2[engine.Token, error] {
+	return func(yield func(engine.Token, error) bool) {
+		all(func(t pilotfish.Token, err error) bool { return yield(engine.Token(t), err) })
+	}
+}
+
+func (s routedSession) End() *engine.Token { return (*engine.Token)(s.Session.End()) }
+
+func (s routedSession) Summary() engine.Summary { return engine.Summary(s.Stats()) }
 
 func (s routedSession) CopyKV(ctx context.Context, from session, most int) error {
 	return s.Session.CopyKV(ctx, from.(routedSession).Session, most)
@@ -71,7 +85,7 @@ func withSettings(options []pilotfish.Option, s terms.Settings) []pilotfish.Opti
 func (s *Server) infillTokens(f pilotfish.Infill) ([]int32, error) {
 	ids, err := s.model.InfillTokens(f)
 	if errors.Is(err, pilotfish.ErrUnsupported) {
-		return nil, answer.ErrNoInfill
+		return nil, request.ErrNoInfill
 	}
 	return ids, err
 }

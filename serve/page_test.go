@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/browsertest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // shownPage starts a server with a chat page, and a browser for it.
@@ -58,7 +58,7 @@ func textsOf(b *browsertest.Browser, selector string) []string {
 }
 
 // routed makes the large model of a test change c to C and agree with A; it is late for L, and not asked for U.
-func routed(t *pilotfish.Token) {
+func routed(t *engine.Token) {
 	switch t.ID {
 	case 'C':
 		t.Local, t.Asked = 'c', true

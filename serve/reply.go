@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -357,7 +357,7 @@ func (t *reply) answerPrompt(ctx context.Context, j *job, first int, prompt []in
 		why, err := a.Run(ctx)
 		t.e.Answers++
 		t.e.Tokens += len(a.IDs)
-		t.e.Thought += a.Thought
+		t.e.Thought += a.Total.Thought
 		t.e.Cloud += a.Total.CloudTokens
 		t.e.Asks += a.Total.Asks
 		t.e.Left = t.e.Left.Plus(a.Total.Receipt)

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -23,7 +24,7 @@ type responseFormatter struct {
 	id      string
 	created int64
 	events  int // events sent so far
-	answer.Result
+	partedResult
 }
 
 // The states of answers and their items.
@@ -104,7 +105,7 @@ func (c *responseFormatter) outputItem(i int, status string) outputItem {
 	return o
 }
 
-func (c *responseFormatter) outputText(thought bool, text string, tokens []pilotfish.Token) outputText {
+func (c *responseFormatter) outputText(thought bool, text string, tokens []engine.Token) outputText {
 	if thought {
 		return outputText{Type: "reasoning_text", Text: text}
 	}
@@ -155,7 +156,7 @@ func (c *responseFormatter) finishResponse(u usage) map[string]any {
 }
 
 func (c *responseFormatter) storeForContinuation(object []byte) {
-	talk := answer.Conversation{Messages: slices.Clone(c.r.Talk.Messages[c.r.From:])}
+	talk := request.Conversation{Messages: slices.Clone(c.r.Talk.Messages[c.r.From:])}
 	items := map[string]pilotfish.Message{}
 	for _, p := range c.Parts {
 		m := pilotfish.Message{Role: "assistant"}
@@ -178,7 +179,7 @@ func (c *responseFormatter) storeForContinuation(object []byte) {
 }
 
 func (c *responseFormatter) wholeResponse(results []answer.Result, u usage) any {
-	c.Result = results[0].Complete(c.s.newID)
+	c.completeParts(results[0], c.s.newID)
 	return c.finishResponse(u)
 }
 
@@ -211,7 +212,7 @@ func (c *responseFormatter) pingEvent(begun bool) any {
 	return c.newEvent("response.in_progress", namedEvent{"response": c.responseObject(inProgress)})
 }
 
-func (c *responseFormatter) Open(i int) []any {
+func (c *responseFormatter) openPart(i int) []any {
 	c.Parts[i].ID = c.s.newID("")
 	all := []any{c.newEvent("response.output_item.added",
 		namedEvent{"output_index": i, "item": c.outputItem(i, inProgress)})}
@@ -222,7 +223,7 @@ func (c *responseFormatter) Open(i int) []any {
 	return all
 }
 
-func (c *responseFormatter) Delta(i int, p answer.Piece) []any {
+func (c *responseFormatter) writePiece(i int, p answer.Piece) []any {
 	if p.Call != nil {
 		if p.Call.Arguments == "" {
 			return nil
@@ -243,7 +244,7 @@ func (c *responseFormatter) Delta(i int, p answer.Piece) []any {
 	return []any{c.newItemEvent("response.output_text.delta", i, fields)}
 }
 
-func (c *responseFormatter) Close(i int) (all []any) {
+func (c *responseFormatter) closePart(i int) (all []any) {
 	p, item := c.Parts[i], c.outputItem(i, c.itemStatus(i))
 	if p.Tool != "" {
 		all = append(all, c.newItemEvent("response.function_call_arguments.done", i,
@@ -261,9 +262,9 @@ func (c *responseFormatter) Close(i int) (all []any) {
 	return append(all, c.newEvent("response.output_item.done", namedEvent{"output_index": i, "item": item}))
 }
 
-func (c *responseFormatter) pieceEvents(_ int, p answer.Piece) []any { return c.Tell(p, c) }
+func (c *responseFormatter) pieceEvents(_ int, p answer.Piece) []any { return c.takeEvents(p, c) }
 
-func (c *responseFormatter) answerEndEvents(_ int, e answer.Ending) []any { return c.Finishes(e, c) }
+func (c *responseFormatter) answerEndEvents(_ int, e answer.Ending) []any { return c.endEvents(e, c) }
 
 func (c *responseFormatter) streamEndEvents(u usage) []any {
 	o := c.finishResponse(u)

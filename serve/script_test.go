@@ -22,6 +22,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // step is a call of a tool that a script makes.
@@ -107,18 +108,18 @@ type scriptedSession struct {
 	session
 	m    scripted
 	text []int32
-	sum  pilotfish.Stats
+	sum  engine.Summary
 }
 
-func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Settings) iter.Seq2[pilotfish.Token,
+func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Settings) iter.Seq2[engine.Token,
 	error] {
-	return func(yield func(pilotfish.Token, error) bool) {
+	return func(yield func(engine.Token, error) bool) {
 		text := s.m.next(textOf(prompt))
-		s.sum = pilotfish.Stats{Text: text, Routing: pilotfish.Routing{
+		s.sum = engine.Summary{Text: text, Routing: engine.Routing{
 			ReusedTokens: min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)}}
 		s.text = append(prompt, idsOf(text)...)
 		for _, c := range []byte(text) {
-			if !yield(pilotfish.Token{ID: int32(c), Local: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {
+			if !yield(engine.Token{ID: int32(c), Local: int32(c), Text: string(rune(c)), Origin: "edge"}, nil) {
 				return
 			}
 		}
@@ -126,9 +127,9 @@ func (s *scriptedSession) Generate(_ context.Context, prompt []int32, _ terms.Se
 	}
 }
 
-func (s *scriptedSession) Stats() pilotfish.Stats { return s.sum }
+func (s *scriptedSession) Summary() engine.Summary { return s.sum }
 
-func (s *scriptedSession) End() *pilotfish.Token { return nil }
+func (s *scriptedSession) End() *engine.Token { return nil }
 
 func (s *scriptedSession) KVTokens() int { return len(s.text) }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 

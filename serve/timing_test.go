@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
 
@@ -326,12 +326,12 @@ type lingers struct {
 	busy *atomic.Int32
 }
 
-func (s lingers) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[pilotfish.Token, error] {
-	return func(yield func(pilotfish.Token, error) bool) {
+func (s lingers) Generate(ctx context.Context, prompt []int32, o terms.Settings) iter.Seq2[engine.Token, error] {
+	return func(yield func(engine.Token, error) bool) {
 		s.busy.Add(1)
 		defer s.busy.Add(-1)
 		defer time.Sleep(time.Second)
-		s.session.Generate(ctx, prompt, o)(func(t pilotfish.Token, err error) bool {
+		s.session.Generate(ctx, prompt, o)(func(t engine.Token, err error) bool {
 			if err != nil {
 				err = errors.New("the model was interrupted")
 			}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/serve/internal/request"
 )
@@ -435,4 +437,28 @@ func TestToolsOfNobody(t *testing.T) {
 	_, err := r.CallSchemas(ctx, m)
 	assert.ErrorIs(t, err, gone)
 	assert.Equal(t, 1, checked)
+}
+
+// TestCallOfRealModel: a model calls the tool that it must call, with arguments that follow the schema.
+func TestCallOfRealModel(t *testing.T) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	spec := synth.Tiny(recipe, 1)
+	spec.Thinks = true // with a template for tools
+	var file bytes.Buffer
+	require.NoError(t, spec.Write(&file, nil))
+	m, err := pilotfish.Load(file.Bytes(), "tiny", pilotfish.Options{Context: 512})
+	require.NoError(t, err)
+	defer m.Close()
+	s := New(m, Options{})
+	w := ask(t, s, chatPath, `{`+hello+`,"max_tokens":100,"chat_template_kwargs":{"enable_thinking":false},
+		"tool_choice":"required","tools":[{"type":"function","function":{"name":"go","parameters":{"type":"object",
+		"properties":{"way":{"enum":["up","down"]}},"required":["way"],"additionalProperties":false}}}]}`)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	call := at(object(t, w.Body.Bytes()), "choices", 0, "message", "tool_calls", 0, "function")
+	assert.Equal(t, "go", at(call, "name"))
+	var arguments struct{ Way string }
+	require.NoError(t, json.Unmarshal([]byte(at(call, "arguments").(string)), &arguments))
+	assert.Contains(t, []string{"up", "down"}, arguments.Way)
+	require.NoError(t, s.Close())
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -42,6 +45,36 @@ func (s *Session) Read(ctx context.Context, text []int32, from, top int, see fun
 	defer s.publishSummary()
 	return s.e.withFileName(ctx, s.readPositions(ctx, text, from, top, see))
 }
+
+// Score yields the tokens of a text with their log-probabilities after the tokens before them, and with the top most
+// probable tokens at each position, 0 to [terms.MaxTop]. The LogProb of the first token is NaN. An error ends the
+// sequence.
+func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		begin := time.Now()
+		t, err := s.e.Tokenizer()
+		if err == nil {
+			text := t.NewDecoder()
+			err = s.Read(ctx, ids, 0, top, func(one Seen) error {
+				id := ids[one.Pos]
+				token := Token{
+					ID: id, Pos: one.Pos, Text: text.Push(id), Origin: string(draft.Edge), At: time.Since(begin),
+					LogProb: one.Given, Top: one.Top,
+				}
+				if !yield(token, nil) {
+					return errEnough
+				}
+				return nil
+			})
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(Token{}, err)
+		}
+	}
+}
+
+// errEnough ends a score when the caller takes no more tokens.
+var errEnough = errors.New("enough")
 
 func (s *Session) readPositions(ctx context.Context, text []int32, from, top int, see func(Seen) error) error {
 	switch {

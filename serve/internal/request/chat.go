@@ -9,13 +9,12 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // Chat is a request for a turn of a chat.
 type Chat struct {
 	Request
-	Talk   answer.Conversation
+	Talk   Conversation
 	Tools  []tool
 	Older  bool // the tools were given as functions, which are answered by a function_call
 	Choice toolChoice
@@ -27,7 +26,7 @@ type Chat struct {
 // Prompt returns the ids that the answer follows.
 func (r *Chat) Prompt(m Model) ([]int32, error) {
 	ids, err := r.Talk.Prompt(m)
-	if _, refused := errors.AsType[*answer.ChatError](err); refused {
+	if _, refused := errors.AsType[*ChatError](err); refused {
 		if talk, joined := r.Talk.Joined(); joined {
 			ids, err = talk.Prompt(m)
 		}

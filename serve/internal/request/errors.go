@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // Error is an error response, in OpenAI's form.
@@ -72,7 +70,7 @@ func ErrorOf(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
-	if chat, ok := errors.AsType[*answer.ChatError](err); ok {
+	if chat, ok := errors.AsType[*ChatError](err); ok {
 		return Refuse(http.StatusBadRequest, "chat_template", "%v", chat).Of("messages")
 	}
 	for _, k := range []struct {
@@ -80,8 +78,8 @@ func ErrorOf(err error) *Error {
 		status      int
 		param, code string
 	}{
-		{answer.ErrNoChat, http.StatusBadRequest, "messages", "no_chat_template"},
-		{answer.ErrNoInfill, http.StatusBadRequest, "suffix", "no_infill"},
+		{ErrNoChat, http.StatusBadRequest, "messages", "no_chat_template"},
+		{ErrNoInfill, http.StatusBadRequest, "suffix", "no_infill"},
 		{ErrTimeout, http.StatusGatewayTimeout, "", "timeout"},
 		{ErrDrained, http.StatusServiceUnavailable, "", "draining"},
 		{ErrSlow, StatusGone, "", "slow_reader"},

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // ReadMessages parses a request of Anthropic's API for a turn of a chat.
@@ -77,7 +76,7 @@ func (f *fields) parseTurns(r *Chat, d Defaults) {
 	}
 }
 
-func (f *fields) parseTurn(talk *answer.Conversation, known map[string]bool) {
+func (f *fields) parseTurn(talk *Conversation, known map[string]bool) {
 	role := ""
 	f.parseString("role", &role)
 	f.ignoreHarmless(ignoredInMessages...)

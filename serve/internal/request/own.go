@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // Own has this server's additions to the response as a whole.
@@ -50,7 +51,7 @@ type provenance struct {
 }
 
 // Origins returns the origins of tokens, if requested. text returns the text of a token.
-func (r *Request) Origins(tokens []pilotfish.Token, text func(id int32) string) *Origins {
+func (r *Request) Origins(tokens []engine.Token, text func(id int32) string) *Origins {
 	if !r.WantOrigins {
 		return nil
 	}

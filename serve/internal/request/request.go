@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
 )
 
 // Limits of requests.
@@ -255,7 +254,7 @@ func (r *Request) addIgnoredKeywords(where string, paths []string) {
 
 // Model is what requests need of a [pilotfish.Model].
 type Model interface {
-	answer.Templated
+	Templated
 	Tokenize(text string, special bool) ([]int32, error)
 	// Check is CheckContext, with the server's large model.
 	Check(ctx context.Context, s terms.Settings) (ignored []string, err error)

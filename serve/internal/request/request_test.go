@@ -17,7 +17,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // requireIgnored checks what of a request is ignored: names for a header.
@@ -87,20 +88,6 @@ func FuzzRequests(f *testing.F) {
 			require.NotZero(t, len(r.Texts)+len(r.IDs))
 		}
 	})
-}
-
-// TestDescribes: a function without a schema of parameters has none; one that accepts any object says so.
-func TestDescribes(t *testing.T) {
-	for parameters, want := range map[string]bool{
-		"": false, "{}": false, `{"type":"object"}`: false, `{"type":"object","required":[],"title":"x"}`: false,
-		`{"$schema":"http://x/schema#","description":"none","type":"object"}`: false,
-
-		`{"type":"object","properties":{}}`: true, `{"type":"object","additionalProperties":true}`: true,
-		`{"type":["object","null"]}`: true, `{"type":"object","required":["a"]}`: true, `{"anyOf":[]}`: true,
-		`{"$ref":"#/$defs/x"}`: true,
-	} {
-		assert.Equal(t, want, hasParameters([]byte(parameters)), parameters)
-	}
 }
 
 // TestMostElements: each list of a request may have as many elements as its limit, and not one more.
@@ -254,9 +241,9 @@ func TestErrorOf(t *testing.T) {
 		cause error
 		want  Error
 	}{
-		{answer.ErrNoChat, Error{400, answer.ErrNoChat.Error(), "messages", "no_chat_template", nil}},
-		{answer.ErrNoInfill, Error{400, answer.ErrNoInfill.Error(), "suffix", "no_infill", nil}},
-		{&answer.ChatError{Err: errDown}, Error{400, "down", "messages", "chat_template", nil}},
+		{ErrNoChat, Error{400, ErrNoChat.Error(), "messages", "no_chat_template", nil}},
+		{ErrNoInfill, Error{400, ErrNoInfill.Error(), "suffix", "no_infill", nil}},
+		{&ChatError{Err: errDown}, Error{400, "down", "messages", "chat_template", nil}},
 		{ErrTimeout, Error{504, ErrTimeout.Error(), "", "timeout", nil}},
 		{ErrDrained, Error{503, ErrDrained.Error(), "", "draining", nil}},
 		{ErrSlow, Error{StatusGone, ErrSlow.Error(), "", "slow_reader", nil}},
@@ -376,13 +363,13 @@ func TestResponseTaken(t *testing.T) {
 
 // TestOwnFields: what an answer says beyond the other APIs, and the origins of its tokens if they were requested.
 func TestOwnFields(t *testing.T) {
-	o := (&Request{WantOrigins: true}).Origins([]pilotfish.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
+	o := (&Request{WantOrigins: true}).Origins([]engine.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678,
 		Local: 7, Asked: true}}, func(id int32) string { return map[int32]string{7: "a"}[id] })
 	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457, Local: "a", Asked: true}}, o.Tokens)
 	assert.Equal(t, `"<a>&"`, string(Encode("<a>&")))
 
 	plain := &Request{Settings: terms.Settings{Seed: 7}, keywords: []string{"k"}}
-	assert.Nil(t, plain.Origins([]pilotfish.Token{{ID: 1}}, nil), "they were not requested")
+	assert.Nil(t, plain.Origins([]engine.Token{{ID: 1}}, nil), "they were not requested")
 	assert.Equal(t, &Own{Seed: 7, Ignored: []string{"k"}}, plain.Own())
 	assert.Equal(t, &Own{7, []string{"k"}, &Receipt{Bytes: 3}}, plain.Ended(pilotfish.Receipt{Bytes: 3}))
 }
@@ -411,7 +398,7 @@ func TestPromptErrors(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []int32{1, 2}[:min(1+len(last), 2)], ids)
 		_, err = r.Prompt(failing{chat: pilotfish.ErrUnsupported})
-		assert.ErrorIs(t, err, answer.ErrNoChat)
+		assert.ErrorIs(t, err, ErrNoChat)
 		_, err = r.Prompt(failing{text: errDown})
 		assert.Equal(t, last != "", err != nil)
 	}
@@ -701,6 +688,6 @@ func TestToolNames(t *testing.T) {
 	long := strings.Repeat("a", 128)
 	for name, want := range map[string]bool{"a": true, "aZ_09.-": true, long: true, long + "a": false, "": false,
 		"a b": false, "é": false, "a\n": false} {
-		assert.Equal(t, want, toolName.MatchString(name), name)
+		assert.Equal(t, want, answer.IsToolName(name), name)
 	}
 }

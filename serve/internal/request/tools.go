@@ -5,20 +5,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/serve/internal/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 )
 
 // tool is a function that the model may call.
 type tool struct {
-	Name       string
-	parameters json.RawMessage // JSON schema
-	at         string          // path of the parameters in the request
+	answer.Tool
+	at         string // path of the parameters in the request
 	strict     bool
 	definition json.RawMessage // in the form for the prompt
 	Namespace  string          // group of the function in the request; "" for none
@@ -29,9 +25,6 @@ type toolChoice struct {
 	Mode string // "none", "auto" or "required"
 	name string // with required: the only function allowed; "" for any
 }
-
-// toolName matches the valid names of functions.
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // parseTools parses the functions that the model may call. own is the type of functions in this API. Tools of other
 // types, which the server or its cloud would have to run or to describe, are left out.
@@ -137,18 +130,6 @@ func (f *fields) applyToolChoice(r *Chat) {
 	}
 }
 
-// toolDefinition is the definition of a function in the form that models are trained on.
-type toolDefinition struct {
-	Type     string             `json:"type"`
-	Function functionDefinition `json:"function"`
-}
-
-type functionDefinition struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"`
-}
-
 func (f *fields) parseDefinition(t *tool) {
 	parameters := "parameters"
 	if f.all["input_schema"] != nil { // in Anthropic's API
@@ -156,49 +137,21 @@ func (f *fields) parseDefinition(t *tool) {
 	}
 	if !f.parseString("name", &t.Name) {
 		f.failMissing("name", "give the name of the function")
-	} else if !toolName.MatchString(t.Name) {
+	} else if !answer.IsToolName(t.Name) {
 		f.failField("name", "give 1 to 128 letters, digits, and _ - .")
 	}
-	description, ok := "", false
-	f.parseString("description", &description)
+	ok := false
+	f.parseString("description", &t.Description)
 	f.parseBool("strict", &t.strict)
 	t.at = f.fieldPath(parameters)
-	if t.parameters, ok = f.takeField(parameters); ok && isEmpty(t.parameters) && !isObject(t.parameters) {
-		t.parameters = nil
-	} else if ok && !isObject(t.parameters) {
+	if t.Parameters, ok = f.takeField(parameters); ok && isEmpty(t.Parameters) && !isObject(t.Parameters) {
+		t.Parameters = nil
+	} else if ok && !isObject(t.Parameters) {
 		f.failField(parameters, "give a JSON schema of an object")
 	}
 	if f.err == nil {
-		t.definition = Encode(toolDefinition{"function", functionDefinition{t.Name, description, t.parameters}})
+		t.definition = t.Definition()
 	}
-	if !hasParameters(t.parameters) {
-		t.parameters = json.RawMessage(noParameters)
-	}
-}
-
-// hasParameters reports whether a JSON schema describes parameters. A schema with only the type object describes none:
-// a function that accepts any parameters would have additionalProperties.
-func hasParameters(parameters json.RawMessage) bool {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(parameters, &all) != nil {
-		return false // there is none
-	}
-	for name, value := range all {
-		switch name {
-		case "type":
-			if string(value) != `"object"` {
-				return true
-			}
-		case "required":
-			if string(value) != "[]" {
-				return true
-			}
-		case "$schema", "title", "description":
-		default:
-			return true
-		}
-	}
-	return false
 }
 
 func (f *fields) parseToolChoice(r *Chat, name string) {
@@ -277,86 +230,31 @@ func (f *fields) parseAllowedTools(r *Chat) {
 // CallSchemas returns the JSON schemas of calls of the functions, to be used with Settings.Closed. Parameters with an
 // unsupported schema may be any object, unless the request requires the schema. It returns the cause of ctx when that
 // ends.
-func (r *Chat) CallSchemas(ctx context.Context, m Model) (s answer.Calls, err error) {
-	var all []json.RawMessage
-	s.Each = map[string][]byte{}
-	for i, t := range r.Tools {
-		if r.Choice.name != "" && t.Name != r.Choice.name {
-			continue
+func (r *Chat) CallSchemas(ctx context.Context, m Model) (answer.Calls, error) {
+	var allowed []tool
+	var tools []answer.Tool
+	for _, t := range r.Tools {
+		if r.Choice.name == "" || t.Name == r.Choice.name {
+			allowed, tools = append(allowed, t), append(tools, t.Tool)
 		}
-		if t.parameters, err = r.resolveParameters(ctx, m, i); err != nil {
-			return s, err
+	}
+	return answer.NewCalls(tools, func(i int, schema []byte) (supported bool, err error) {
+		ignored, err := m.Check(ctx, terms.Settings{TopP: 1, Schema: schema, Closed: true})
+		switch {
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		case i < 0 && err != nil:
+			return false, Invalid("tools", "tools: all of them together: %v", err)
+		case i < 0:
+		case err == nil:
+			r.addIgnoredKeywords(allowed[i].at, answer.ParameterPaths(ignored))
+		case allowed[i].strict:
+			return false, Invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", tools[i].Name,
+				err)
+		default:
+			r.addIgnoredKeywords(allowed[i].at, []string{""}) // all keywords
+			return false, nil
 		}
-		s.One = callSchema(t, "")
-		s.Each[t.Name] = s.One
-		all = append(all, callSchema(t, "/anyOf/"+strconv.Itoa(len(all))))
-	}
-	if len(all) == 1 {
-		return s, nil
-	}
-	s.One = Encode(map[string]any{"anyOf": all})
-	_, err = m.Check(ctx, terms.Settings{TopP: 1, Schema: s.One, Closed: true})
-	if err != nil && ctx.Err() == nil {
-		err = Invalid("tools", "tools: all of them together: %v", err)
-	}
-	return s, err
+		return true, nil
+	})
 }
-
-// resolveParameters returns the schema of a tool's parameters in the form to use, and records keywords without effect.
-func (r *Chat) resolveParameters(ctx context.Context, m Model, i int) (json.RawMessage, error) {
-	t := r.Tools[i]
-	ignored, err := m.Check(ctx, terms.Settings{TopP: 1, Schema: callSchema(t, ""), Closed: true})
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case err == nil:
-		var paths []string
-		for _, path := range ignored {
-			_, path, _ = strings.Cut(path, "/properties/arguments")
-			paths = append(paths, "#"+strings.TrimPrefix(path, "/allOf/1"))
-		}
-		r.addIgnoredKeywords(t.at, paths)
-		return t.parameters, nil
-	case t.strict:
-		return nil, Invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.Name, err)
-	}
-	r.addIgnoredKeywords(t.at, []string{""}) // all keywords
-	return json.RawMessage(anyObject), nil
-}
-
-// JSON schemas for parameters with an unsupported schema, and for no parameters.
-const (
-	anyObject    = `{"type":"object"}`
-	noParameters = `{"type":"object","properties":{}}`
-)
-
-// callSchema returns the JSON schema of a call of a function, which will be at a place in another schema. References in
-// the schema of the parameters are adjusted to that place.
-func callSchema(t tool, place string) []byte {
-	place += "/properties/arguments"
-	arguments := t.parameters
-	// a schema without a type, or with several, must not allow other values than objects
-	if !allowsOnlyObjects(arguments) {
-		place += "/allOf/1"
-		arguments = slices.Concat([]byte(`{"allOf":[`+anyObject+`,`), arguments, []byte(`]}`))
-	}
-	inner := reference.ReplaceAll(arguments, []byte(`"$$ref":"#`+place))
-	var b bytes.Buffer
-	b.WriteString(`{"type":"object","properties":{"name":{"const":`)
-	b.Write(Encode(t.Name))
-	b.WriteString(`},"arguments":`)
-	b.Write(inner)
-	b.WriteString(`},"required":["name","arguments"],"additionalProperties":false}`)
-	return b.Bytes()
-}
-
-func allowsOnlyObjects(schema []byte) bool {
-	var s struct {
-		Type json.RawMessage `json:"type"`
-	}
-	return json.Unmarshal(schema, &s) == nil && string(s.Type) == `"object"`
-}
-
-// reference matches the beginning of a reference within a JSON schema. It does not match in a string, where the quotes
-// are escaped.
-var reference = regexp.MustCompile(`"\$ref"\s*:\s*"#`)

@@ -49,7 +49,8 @@ func TestCallFinder(t *testing.T) {
 		{"Sure:\n" + bare, "Sure:", bare, "get"}, {"a\n {\n" + bare, "a\n {", bare, "get"},
 
 		{"Sure: " + bare, "Sure: " + bare, "", ""}, {"`" + bare + "`", "`" + bare + "`", "", ""},
-		{"{" + bare, "{" + bare, "", ""}, {`{"name":"gets"}`, `{"name":"gets"}`, "", ""},
+		{"{" + bare, "", "{" + bare, "get"}, {"```json\n{" + bare, "", "```json\n{" + bare, "get"},
+		{"{{" + bare, "{{" + bare, "", ""}, {"{ " + bare, "{ " + bare, "", ""}, {`{"name":"gets"}`, `{"name":"gets"}`, "", ""},
 		{`{"name":"get`, `{"name":"get`, "", ""}, {`{"name":"get_w"}`, `{"name":"get_w"}`, "", ""},
 		{"```json\n{\n  \"name\": \"John\"\n}\n```", "```json\n{\n  \"name\": \"John\"\n}\n```", "", ""},
 		{"```python\n" + bare, "```python\n" + bare, "", ""},
@@ -63,7 +64,8 @@ func TestCallFinder(t *testing.T) {
 			for n := 1; n <= len(c.text)+1; n++ {
 				got, s := finds(c.text, n)
 				assert.Equal(t, c.before, got, "in pieces of %d", n)
-				assert.Equal(t, c.mark, s.mark, "in pieces of %d", n)
+				assert.Equal(t, c.mark == "", s.rest == "", "in pieces of %d", n)
+				assert.True(t, strings.HasPrefix(s.rest, c.mark), "in pieces of %d", n)
 				assert.Equal(t, c.name, s.name, "in pieces of %d", n)
 			}
 		})
@@ -190,16 +192,17 @@ func FuzzCallFinder(f *testing.F) {
 		got, s := finds(text, max(int(n), 1))
 		whole, same := finds(text, len(text)+1)
 		require.Equal(t, whole, got)
-		require.Equal(t, same.mark, s.mark)
+		require.True(t, strings.HasPrefix(same.rest, s.rest))
 		require.Equal(t, same.name, s.name)
-		if s.mark == "" {
+		if s.rest == "" {
+			require.Empty(t, same.rest)
 			require.Equal(t, text, got)
 			require.NotContains(t, text, callBegin)
 			return
 		}
 		rest, ok := strings.CutPrefix(text, got)
 		require.True(t, ok)
-		require.True(t, strings.HasPrefix(strings.TrimLeft(rest, blanks), s.mark))
+		require.True(t, strings.HasPrefix(strings.TrimLeft(rest, blanks), s.rest))
 		require.NotContains(t, got, callBegin)
 	})
 }

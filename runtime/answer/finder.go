@@ -18,7 +18,7 @@ type callFinder struct {
 	names   []string // of the tools
 	pending string
 	shown   strings.Builder // the text outside of calls
-	mark    string          // once found: how the call begins, without blanks before it
+	rest    string          // once found: the text from the call on, without blanks before it
 	name    string          // once found: the tool, if the beginning names it
 }
 
@@ -27,9 +27,9 @@ func (s *callFinder) pushText(piece string) (text string, found bool) {
 	all := s.pending + piece
 	keep := len(all)
 	for at := range all {
-		mark, name, may := s.matchCallStart(all, at)
-		if mark != "" {
-			s.pending, s.mark, s.name = "", mark, name
+		is, name, may := s.matchCallStart(all, at)
+		if is {
+			s.pending, s.rest, s.name = "", all[at:], name
 			return s.recordShown(strings.TrimRight(all[:at], blanks)), true
 		}
 		if may {
@@ -42,33 +42,35 @@ func (s *callFinder) pushText(piece string) (text string, found bool) {
 	return s.recordShown(all[:keep]), false
 }
 
-// matchCallStart returns the beginning of a call at a position of a text; or reports whether a call may begin there,
-// depending on the characters that follow.
-func (s *callFinder) matchCallStart(all string, at int) (mark, name string, may bool) {
+// matchCallStart reports whether a call begins at a position of a text, with the name of its tool if it begins with
+// that; or whether one may begin there, depending on the characters that follow.
+func (s *callFinder) matchCallStart(all string, at int) (is bool, name string, may bool) {
 	rest := all[at:]
 	switch {
 	case rest[0] == '<':
 		if strings.HasPrefix(rest, callBegin) {
-			return callBegin, "", false
+			return true, "", false
 		}
-		return "", "", strings.HasPrefix(callBegin, rest)
+		return false, "", strings.HasPrefix(callBegin, rest)
 	case rest[0] != '{' && rest[0] != '`':
-		return "", "", false
+		return false, "", false
 	case !s.beginsLine(all[:at]):
-		return "", "", false
+		return false, "", false
 	}
 	c := textMatcher{rest: rest, ok: true}
 	if rest[0] == '`' {
 		c.expectText("```")
 		c.expectOneOf("json", "")
 	}
-	c.expectTexts("{", `"name"`, ":", `"`)
+	c.skipBlanks()
+	c.expectOneOf("{", "{{") // the template of Qwen2.5-Coder shows two
+	c.expectTexts(`"name"`, ":", `"`)
 	name = c.expectOneOf(s.names...)
 	c.expectText(`"`)
 	if c.ok && strings.Count(s.shown.String()+all[:at], "```")%2 == 0 {
-		return rest[:len(rest)-len(c.rest)], name, false
+		return true, name, false
 	}
-	return "", "", c.short
+	return false, "", c.short
 }
 
 func (s *callFinder) beginsLine(before string) bool {

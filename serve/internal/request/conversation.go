@@ -1,33 +1,14 @@
-package answer
+package request
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
-
-// Model is what answers need of a [pilotfish.Model]. Its methods are safe for concurrent use.
-type Model interface {
-	Context() int
-	Tokenize(text string, special bool) ([]int32, error)
-	TokenBytes(id int32) ([]byte, error)
-}
-
-// Session is what answers need of a [pilotfish.Session]: one text, which generates one answer at a time.
-type Session interface {
-	// Generate is GenerateTokens, with the server's large model.
-	Generate(ctx context.Context, prompt []int32, s terms.Settings) iter.Seq2[pilotfish.Token, error]
-	Score(ctx context.Context, text []int32, top int) iter.Seq2[pilotfish.Token, error]
-	Stats() pilotfish.Stats
-	End() *pilotfish.Token
-}
 
 // Conversation is the beginning of a chat.
 type Conversation struct {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // play is a model with a session that writes its stretches in order. A token is one byte; what a stretch writes between
@@ -26,7 +30,7 @@ type play struct {
 	stretches []string
 	limit     int // of the context
 	asked     []terms.Settings
-	now       pilotfish.Stats
+	now       engine.Summary
 	steps     int // of the model and of the reader so far
 	fails     int // the step that fails; 0: none
 	emitted   int // tokens of pieces
@@ -44,7 +48,7 @@ func (p *play) step() error {
 
 func (p *play) Context() int                        { return max(p.limit, 1) }
 func (p *play) TokenBytes(id int32) ([]byte, error) { return []byte{byte(id)}, nil }
-func (p *play) End() *pilotfish.Token               { return nil }
+func (p *play) End() *engine.Token                  { return nil }
 
 func (p *play) Tokenize(text string, _ bool) (ids []int32, err error) {
 	for _, c := range []byte(text) {
@@ -53,27 +57,27 @@ func (p *play) Tokenize(text string, _ bool) (ids []int32, err error) {
 	return ids, p.step()
 }
 
-func (p *play) Generate(_ context.Context, _ []int32, s terms.Settings) iter.Seq2[pilotfish.Token, error] {
+func (p *play) Generate(_ context.Context, _ []int32, s terms.Settings) iter.Seq2[engine.Token, error] {
 	text := p.stretches[len(p.asked)]
 	p.asked = append(p.asked, s)
-	stop := pilotfish.StopEnd
-	for end, why := range map[string]string{"$": pilotfish.StopLength, "%": pilotfish.StopContext} {
+	stop := engine.StopEnd
+	for end, why := range map[string]string{"$": engine.StopLength, "%": engine.StopContext} {
 		if rest, ok := strings.CutSuffix(text, end); ok {
 			text, stop = rest, why
 		}
 	}
 	shown, held, _ := strings.Cut(text, "|")
-	p.now = pilotfish.Stats{CloudTokens: 2, Routing: pilotfish.Routing{Asks: 3, ReusedTokens: 5 + len(p.asked)},
-		Receipt: pilotfish.Receipt{Bytes: 1}}
-	return func(yield func(pilotfish.Token, error) bool) {
+	p.now = engine.Summary{CloudTokens: 2, Routing: engine.Routing{Asks: 3, ReusedTokens: 5 + len(p.asked)},
+		Receipt: engine.Receipt{Bytes: 1}}
+	return func(yield func(engine.Token, error) bool) {
 		kind := ""
 		for i := range len(shown) {
-			t := pilotfish.Token{ID: int32(shown[i]), Kind: kind, Text: shown[i : i+1]}
+			t := engine.Token{ID: int32(shown[i]), Kind: kind, Text: shown[i : i+1]}
 			switch t.Text {
 			case "[":
-				t.Kind, t.Text, kind = pilotfish.KindMark, "<think>", pilotfish.KindThought
+				t.Kind, t.Text, kind = string(tokenizer.Mark), "<think>", string(tokenizer.Thought)
 			case "]":
-				t.Kind, t.Text, kind = pilotfish.KindMark, thoughtEnd, ""
+				t.Kind, t.Text, kind = string(tokenizer.Mark), thoughtEnd, ""
 			}
 			p.now.Text += t.Text
 			err := p.step()
@@ -85,13 +89,13 @@ func (p *play) Generate(_ context.Context, _ []int32, s terms.Settings) iter.Seq
 	}
 }
 
-func (p *play) Score(context.Context, []int32, int) iter.Seq2[pilotfish.Token, error] {
-	return func(yield func(pilotfish.Token, error) bool) {
-		_ = yield(pilotfish.Token{ID: 1}, p.step()) && yield(pilotfish.Token{ID: 2}, p.step())
+func (p *play) Score(context.Context, []int32, int) iter.Seq2[engine.Token, error] {
+	return func(yield func(engine.Token, error) bool) {
+		_ = yield(engine.Token{ID: 1}, p.step()) && yield(engine.Token{ID: 2}, p.step())
 	}
 }
 
-func (p *play) Stats() pilotfish.Stats { return p.now }
+func (p *play) Summary() engine.Summary { return p.now }
 
 // run generates an answer and returns all that it emits: texts, thoughts in [], and calls.
 func (p *play) run(a Answer) (said string, got *Answer, finish string, err error) {
@@ -243,8 +247,52 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 	}
 	assert.Equal(t, c.schemas, schemas)
 	n := len(c.texts)
-	assert.Equal(t, pilotfish.Stats{Stop: a.Total.Stop, CloudTokens: 2 * n, Routing: pilotfish.Routing{Asks: 3 * n,
-		ReusedTokens: map[bool]int{true: 1}[n > 0 && !c.a.Score]}, Receipt: pilotfish.Receipt{Bytes: n}}, a.Total)
+	reused := map[bool]int{true: 1}[n > 0 && !c.a.Score] // at most the prompt
+	assert.Equal(t, []int{2 * n, 3 * n, min(n, 1), reused, n}, []int{a.Total.CloudTokens, a.Total.Asks,
+		a.Total.PromptTokens, a.Total.ReusedTokens, a.Total.Receipt.Bytes})
+	assert.Equal(t, n > 0 && finish == FinishLength, slices.Contains([]string{engine.StopLength, engine.StopContext},
+		a.Total.Stop), a.Total.Stop)
+}
+
+// TestTotal: every figure of an answer is of all its stretches, or of the last one. What follows the prompt is part of
+// decoding.
+func TestTotal(t *testing.T) {
+	fill := func(v any, n int) {
+		r := reflect.ValueOf(v).Elem()
+		for i := range r.NumField() {
+			switch f := r.Field(i); f.Kind() {
+			case reflect.Int, reflect.Int64:
+				f.SetInt(int64(n * (i + 1)))
+			case reflect.Bool:
+				f.SetBool(n == 1)
+			case reflect.String:
+				f.SetString(strings.Repeat("x", n))
+			}
+		}
+	}
+	stretch := func(n int) (s engine.Summary) {
+		fill(&s, n)
+		fill(&s.Routing, n)
+		fill(&s.Receipt, n)
+		s.Err = fmt.Errorf("%d", n)
+		s.Spent = router.Answer{Tokens: n, Escalations: n, Confidences: []float32{float32(n)}}
+		return s
+	}
+	first, second, sum := stretch(1), stretch(10), stretch(11)
+	a := Answer{Prompt: make([]int32, 3)}
+	a.addStretch(first)
+	a.addStretch(second)
+	want := sum
+	want.Text, want.Tokens, want.AnswerAt = "", 0, 0
+	want.Stop, want.Stopped, want.Receipt.To = second.Stop, second.Stopped, second.Receipt.To
+	want.Verified, want.Shortened, want.Closed, want.Unlike = false, false, false, true
+	want.Err, want.Spent.Confidences, want.Routing.Stop = first.Err, []float32{1, 10}, ""
+	want.PromptTokens, want.ReusedTokens, want.Thought, want.Passes = 3, 3, 0, sum.Passes+1
+	want.PromptTime, want.DecodeTime = first.PromptTime, sum.DecodeTime+second.PromptTime
+	assert.Equal(t, want, a.Total)
+	a.addStretch(first)
+	assert.False(t, a.Total.Verified, "of all stretches")
+	assert.True(t, a.Total.Closed, "of the last one")
 }
 
 // TestTextHasItsTokens: a text is told once it is known not to begin a call, with all its tokens, each once.
@@ -293,25 +341,25 @@ func TestBrokenCalls(t *testing.T) {
 	_, _, _, err := (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
 	require.NoError(t, err)
 	a := &Answer{Model: &play{}, IDs: []int32{'a', 'b'}}
-	_, err = a.restartCall(t.Context(), 1, &callFinder{mark: "c"})
+	_, err = a.restartCall(t.Context(), 1, &callFinder{rest: "c"})
 	assert.EqualError(t, err, "1 tokens detokenize to another text than before")
 }
 
 // TestResultParts: the parts of a result, in order, and which of them are whole.
 func TestResultParts(t *testing.T) {
 	var r Result
-	token := func(id int32) []pilotfish.Token { return []pilotfish.Token{{ID: id}} }
+	token := func(id int32) []engine.Token { return []engine.Token{{ID: id}} }
 	for _, p := range []Piece{{Prompt: token(1)}, {Prompt: token(2)}, {Text: "t", Thought: true},
 		{Text: "a", Tokens: token(3)},
-		{Text: "b", Tokens: token(4)}, {Call: &callPiece{0, "f", "{"}}, {Call: &callPiece{0, "", "}"}},
-		{Text: "c", Tokens: token(5)}, {Call: &callPiece{1, "g", "{"}}} {
+		{Text: "b", Tokens: token(4)}, {Call: &CallPiece{0, "f", "{"}}, {Call: &CallPiece{0, "", "}"}},
+		{Text: "c", Tokens: token(5)}, {Call: &CallPiece{1, "g", "{"}}} {
 		r.Take(p)
 	}
 	text, tokens := r.Text()
 	assert.Equal(t, "abc", text)
 	assert.Equal(t, "t", r.Thought())
-	assert.Equal(t, []pilotfish.Token{{ID: 3}, {ID: 4}, {ID: 5}}, tokens, "of the text")
-	assert.Equal(t, []pilotfish.Token{{ID: 1}, {ID: 2}}, r.Prompt)
+	assert.Equal(t, []engine.Token{{ID: 3}, {ID: 4}, {ID: 5}}, tokens, "of the text")
+	assert.Equal(t, []engine.Token{{ID: 1}, {ID: 2}}, r.Prompt)
 	require.Len(t, r.Parts, 6)
 	for finish, want := range map[string][]bool{FinishLength: {true, true, true, true, true, false},
 		FinishCalls: {true, true, true, true, true, true}} {
@@ -326,17 +374,9 @@ func TestResultParts(t *testing.T) {
 	r.Parts[2].Text = []byte("1")
 	assert.False(t, r.Whole(2), "a text")
 
-	sent := pilotfish.Receipt{To: "a"}.Plus(pilotfish.Receipt{Tokens: 1, Bytes: 2})
-	sent = sent.Plus(pilotfish.Receipt{Tokens: 3, Bytes: 4, To: "b"}).Plus(pilotfish.Receipt{})
-	assert.Equal(t, pilotfish.Receipt{Tokens: 4, Bytes: 6, To: "b"}, sent)
-
-	var c Conversation
-	for _, m := range []pilotfish.Message{{Role: "assistant", Thought: "t"}, {Role: "assistant", Content: "a"},
-		{Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}, {Role: "user"}} {
-		c.Add(m)
-	}
-	assert.Equal(t, []pilotfish.Message{{Role: "assistant", Thought: "t", Content: "a"},
-		{Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}, {Role: "user"}}, c.Messages)
+	sent := engine.Receipt{To: "a"}.Plus(engine.Receipt{Tokens: 1, Bytes: 2})
+	sent = sent.Plus(engine.Receipt{Tokens: 3, Bytes: 4, To: "b"}).Plus(engine.Receipt{})
+	assert.Equal(t, engine.Receipt{Tokens: 4, Bytes: 6, To: "b"}, sent)
 }
 
 // TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
@@ -376,76 +416,23 @@ func TestLines(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "a\n  b\n", said)
 	assert.Equal(t, FinishLength, finish)
-	assert.Equal(t, pilotfish.StopLength, a.Total.Stop)
-}
-
-// written is a stream that writes what happens to its parts.
-type written struct{ *Result }
-
-func (w written) Open(i int) []any           { return []any{fmt.Sprint("open ", i, w.Parts[i].Tool)} }
-func (w written) Delta(i int, p Piece) []any { return []any{fmt.Sprint(i, p.Text)} }
-func (w written) Close(i int) []any          { return []any{fmt.Sprint("close ", i, w.Finish)} }
-
-// TestJoined: what an assistant says between two other turns is one turn, which is local if a part of it is.
-func TestJoined(t *testing.T) {
-	var c Conversation
-	for _, m := range []pilotfish.Message{{Role: "user", Content: "u"},
-		{Role: "assistant", Calls: []pilotfish.ToolCall{{ID: "c"}}},
-		{Role: "assistant", Content: "a", Thought: "t", Calls: []pilotfish.ToolCall{{ID: "d"}}, Local: true},
-		{Role: "user"},
-		{Role: "user"}, {Role: "assistant", Content: "a", Local: true}, {Role: "assistant", Thought: "s"},
-		{Role: "assistant", Content: "b"}} {
-		c.Add(m)
-	}
-	assert.Equal(t, []pilotfish.Message{{Role: "user", Content: "u"}, {Role: "assistant", Content: "a", Thought: "t",
-		Calls: []pilotfish.ToolCall{{ID: "c"}, {ID: "d"}}, Local: true}, {Role: "user"}, {Role: "user"},
-		{Role: "assistant", Content: "a", Thought: "s", Local: true}, {Role: "assistant", Content: "b"}}, c.Messages)
+	assert.Equal(t, engine.StopLength, a.Total.Stop)
 }
 
 // ended is a session that reports the end token of its answer.
 type ended struct{ *play }
 
-func (ended) End() *pilotfish.Token { return &pilotfish.Token{ID: 7} }
+func (ended) End() *engine.Token { return &engine.Token{ID: 7} }
 
 // TestScoredEnd: an answer after a scored prompt has its end token, which clients drop.
 func TestScoredEnd(t *testing.T) {
-	for score, want := range map[bool][]pilotfish.Token{false: nil, true: {{ID: 7}}} {
+	for score, want := range map[bool][]engine.Token{false: nil, true: {{ID: 7}}} {
 		p := &play{stretches: []string{""}, limit: 9}
-		var got []pilotfish.Token
+		var got []engine.Token
 		a := Answer{Model: p, Session: ended{p}, Prompt: []int32{9}, Score: score,
 			Emit: func(x Piece) error { got = append(got, x.Tokens...); return nil }}
 		_, err := a.Run(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
-}
-
-// TestParted: the parts of a stream are opened and closed in order, and there is one at least.
-func TestParted(t *testing.T) {
-	for name, c := range map[string]struct {
-		pieces []Piece
-		want   []any
-	}{
-		"nothing": {nil, []any{"open 0", "0", "close 0stop"}},
-		"a thought, a text, a call": {
-			[]Piece{{Text: "a", Thought: true}, {Text: "b"}, {Text: "c"}, {Call: &callPiece{Name: "f"}}},
-			[]any{"open 0", "0a", "close 0", "open 1", "1b", "1c", "close 1", "open 2f", "2", "close 2stop"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := new(Result)
-			var got []any
-			for _, p := range c.pieces {
-				got = append(got, r.Tell(p, written{r})...)
-			}
-			e := Ending{Finish: finishStop, Stopped: "s", Sent: pilotfish.Receipt{Bytes: 1}}
-			assert.Equal(t, c.want, append(got, r.Finishes(e, written{r})...))
-			assert.Equal(t, e, r.Ending)
-			named := r.Complete(func(prefix string) string { return "x" + prefix })
-			for _, p := range named.Parts {
-				assert.Equal(t, "x", p.ID)
-			}
-			assert.Len(t, named.Parts, max(1, len(r.Parts)))
-		})
-	}
-	assert.Len(t, Result{}.Complete(func(string) string { return "" }).Parts, 1)
 }

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,22 +10,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // Piece is the next piece of an answer.
 type Piece struct {
 	Text   string
-	Tokens []pilotfish.Token // of the text
-	Prompt []pilotfish.Token // with their log-probabilities, in the first piece, if requested
+	Tokens []engine.Token // of the text
+	Prompt []engine.Token // with their log-probabilities, in the first piece, if requested
 	// Thought says that the text is a part of what the model thinks before it answers. It has no tokens.
 	Thought bool
-	Call    *callPiece
+	Call    *CallPiece
 }
 
-// callPiece is the next piece of a call.
-type callPiece struct {
+// CallPiece is the next piece of a call.
+type CallPiece struct {
 	Index     int
 	Name      string // in the first piece
 	Arguments string
@@ -48,11 +49,14 @@ type Answer struct {
 	Budget   int     // maximum number of tokens of a thought; 0: no limit
 	Hidden   bool    // do not emit thoughts
 	Emit     func(Piece) error
+	// Shown is called with the tokens of thoughts, of their marks and of calls, which pieces do not have; nil: not.
+	Shown func(engine.Token) error
+	Cut   bool // the answer has ended within a call
 
-	IDs   []int32         // of the answer so far
-	made  int             // calls
-	Total pilotfish.Stats // of all stretches
-	first bool            // the first stretch has ended: Total.ReusedTokens is set
+	IDs       []int32        // of the answer so far
+	made      int            // calls
+	Total     engine.Summary // of all stretches; Text, Tokens and AnswerAt are not set
+	stretches int
 
 	thinking
 }
@@ -100,8 +104,7 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 
 // scorePrompt emits the log-probabilities of the prompt, which it computes anew for that.
 func (a *Answer) scorePrompt(ctx context.Context) error {
-	a.first = true
-	var all []pilotfish.Token
+	var all []engine.Token
 	for t, err := range a.Session.Score(ctx, a.Prompt, a.Settings.Top) {
 		if err != nil {
 			return err
@@ -112,16 +115,18 @@ func (a *Answer) scorePrompt(ctx context.Context) error {
 }
 
 func (a *Answer) generateStretch(
-	ctx context.Context, s terms.Settings, visit func(pilotfish.Token) bool,
-) (pilotfish.Stats, error) {
+	ctx context.Context, s terms.Settings, visit func(engine.Token) bool,
+) (engine.Summary, error) {
 	if s.MaxTokens > 0 {
 		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
-			return pilotfish.Stats{Stop: pilotfish.StopLength}, nil
+			a.Total.Stop = engine.StopLength
+			return engine.Summary{Stop: engine.StopLength}, nil
 		}
 	}
 	prompt := append(append([]int32{}, a.Prompt...), a.IDs...)
 	if len(prompt) >= a.Model.Context() {
-		return pilotfish.Stats{Stop: pilotfish.StopContext}, nil
+		a.Total.Stop = engine.StopContext
+		return engine.Summary{Stop: engine.StopContext}, nil
 	}
 	var err error
 	for t, wrong := range a.Session.Generate(ctx, prompt, s) {
@@ -133,21 +138,41 @@ func (a *Answer) generateStretch(
 			break
 		}
 	}
-	sum := a.Session.Stats()
-	if !a.first {
-		a.first, a.Total.ReusedTokens = true, min(sum.ReusedTokens, len(a.Prompt)) // written tokens are no prompt
-	}
-	a.Total.Stop, a.Total.Stopped, a.Total.Shortened = sum.Stop, sum.Stopped, sum.Shortened
-	a.Total.CloudTokens += sum.CloudTokens
-	a.Total.Asks += sum.Asks
-	a.Total.Receipt = a.Total.Receipt.Plus(sum.Receipt)
-	a.Total.Unlike = a.Total.Unlike || sum.Unlike
+	sum := a.Session.Summary()
+	a.addStretch(sum)
 	return sum, err
+}
+
+// addStretch adds the figures of a stretch. What it reads after the prompt of the answer is part of decoding.
+func (a *Answer) addStretch(s engine.Summary) {
+	total, figures := &a.Total, s.Routing
+	figures.PromptTokens, figures.Thought = len(a.Prompt), 0 // thoughts are counted when they are consumed
+	figures.ReusedTokens = min(s.ReusedTokens, len(a.Prompt))
+	if a.Score {
+		figures.ReusedTokens = 0
+	}
+	total.Verified = s.Verified && (total.Verified || a.stretches == 0)
+	if a.stretches++; a.stretches > 1 {
+		figures.PromptTokens, figures.ReusedTokens = 0, 0
+		figures.PromptTime, figures.DecodeTime = 0, s.PromptTime+s.DecodeTime
+		figures.Passes++
+	}
+	total.Routing.Plus(figures)
+	total.Stop, total.Stopped, total.Shortened, total.Closed = s.Stop, s.Stopped, s.Shortened, s.Closed
+	total.CloudTokens += s.CloudTokens
+	total.Timeouts += s.Timeouts
+	total.Unlike = total.Unlike || s.Unlike
+	total.Err = cmp.Or(total.Err, s.Err)
+	total.Receipt = total.Receipt.Plus(s.Receipt)
+	total.Spent.Tokens += s.Spent.Tokens
+	total.Spent.Escalations += s.Spent.Escalations
+	total.Spent.Confidences = append(total.Spent.Confidences, s.Spent.Confidences...)
 }
 
 // appendTokens appends tokens that the model did not choose. It returns false if they do not fit with one more token.
 func (a *Answer) appendTokens(ids []int32) bool {
 	if a.Settings.MaxTokens > 0 && len(a.IDs)+len(ids) >= a.Settings.MaxTokens {
+		a.Total.Stop = engine.StopLength
 		return false
 	}
 	a.IDs = append(a.IDs, ids...)
@@ -164,9 +189,9 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 	var sent int
 	var out error
 	cut := "" // why the text ends before the model ends it
-	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t engine.Token) bool {
 		if slices.Contains(a.Ends, t.ID) {
-			cut = pilotfish.StopEnd
+			cut = engine.StopEnd
 			return false
 		}
 		sent += len(t.Text)
@@ -177,17 +202,18 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 		if a.Lines != nil {
 			var over bool
 			if t.Text, over = a.Lines.Take(t.Text); over {
-				cut = pilotfish.StopLength
+				cut = engine.StopLength
 			}
 		}
-		out = a.Emit(Piece{Text: t.Text, Tokens: []pilotfish.Token{t}})
+		out = a.Emit(Piece{Text: t.Text, Tokens: []engine.Token{t}})
 		return out == nil && cut == ""
 	})
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
+	a.Total.Ignored = sum.Ignored
 	if end := a.Session.End(); a.Score && end != nil { // clients that score the prompt drop the last token
-		err = a.Emit(Piece{Tokens: []pilotfish.Token{*end}})
+		err = a.Emit(Piece{Tokens: []engine.Token{*end}})
 	}
 	if cut != "" {
 		sum.Stop, a.Total.Stop = cut, cut
@@ -200,15 +226,15 @@ func (a *Answer) generateText(ctx context.Context) (string, error) {
 }
 
 // answerFinish is the finish reason of the whole answer: after a call it tells clients to answer that.
-func (a *Answer) answerFinish(s pilotfish.Stats) string {
+func (a *Answer) answerFinish(s engine.Summary) string {
 	if finish := finishReason(s); finish == FinishLength || a.made == 0 {
 		return finish
 	}
 	return FinishCalls
 }
 
-func finishReason(s pilotfish.Stats) string {
-	if s.Stop == pilotfish.StopLength || s.Stop == pilotfish.StopContext {
+func finishReason(s engine.Summary) string {
+	if s.Stop == engine.StopLength || s.Stop == engine.StopContext {
 		return FinishLength
 	}
 	return finishStop
@@ -216,10 +242,10 @@ func finishReason(s pilotfish.Stats) string {
 
 func (a *Answer) generateUntilCall(ctx context.Context) (string, error) {
 	scan := &callFinder{names: a.toolNames()}
-	var tokens []pilotfish.Token // with text that is held back
+	var tokens []engine.Token // with text that is held back
 	var out error
 	begin, sent, found := len(a.IDs), 0, false
-	sum, err := a.generateStretch(ctx, a.Settings, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, a.Settings, func(t engine.Token) bool {
 		sent += len(t.Text)
 		var is bool
 		if is, out = a.consumeThought(t); is {
@@ -274,7 +300,7 @@ func (a *Answer) restartCall(ctx context.Context, begin int, found *callFinder) 
 		starts = append(starts, len(text))
 		text = append(text, b...)
 	}
-	mark := bytes.LastIndex(text, []byte(found.mark))
+	mark := bytes.LastIndex(text, []byte(found.rest))
 	if mark < 0 {
 		return "", fmt.Errorf("%d tokens detokenize to another text than before", len(a.IDs)-begin)
 	}
@@ -293,12 +319,23 @@ func (a *Answer) restartCall(ctx context.Context, begin int, found *callFinder) 
 	return a.generateCall(ctx, a.Calls.One)
 }
 
+// KindCall is the kind of the tokens of a call.
+const KindCall = "call"
+
+func (a *Answer) show(t engine.Token) error {
+	if a.Shown == nil {
+		return nil
+	}
+	return a.Shown(t)
+}
+
 func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error) {
 	mark, err := a.Model.Tokenize(callBegin+"\n", false)
 	if err != nil {
 		return "", err
 	}
 	if !a.appendTokens(mark) {
+		a.Cut = true
 		return FinishLength, nil
 	}
 	s := a.unformattedSettings()
@@ -313,14 +350,17 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 			out = err
 		case named:
 			a.made++
-			out = a.Emit(Piece{Call: &callPiece{index, scan.name, arguments}})
+			out = a.Emit(Piece{Call: &CallPiece{index, scan.name, arguments}})
 		case arguments != "":
-			out = a.Emit(Piece{Call: &callPiece{Index: index, Arguments: arguments}})
+			out = a.Emit(Piece{Call: &CallPiece{Index: index, Arguments: arguments}})
 		}
 	}
-	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, s, func(t engine.Token) bool {
 		sent += len(t.Text)
-		tell(t.Text)
+		t.Kind = KindCall
+		if out = a.show(t); out == nil {
+			tell(t.Text)
+		}
 		return out == nil
 	})
 	if err == nil && out == nil && sent < len(sum.Text) {
@@ -330,6 +370,7 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 		return "", err
 	}
 	if finishReason(sum) == FinishLength {
+		a.Cut = scan.checkComplete() != nil
 		return FinishLength, nil
 	}
 	if err := scan.checkComplete(); err != nil {
@@ -363,7 +404,7 @@ func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
 	begin, found := len(a.IDs), false
 	scan := &callFinder{names: a.toolNames()}
 	s := a.unformattedSettings() // in the format it could not call a tool
-	sum, err := a.generateStretch(ctx, s, func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, s, func(t engine.Token) bool {
 		_, found = scan.pushText(t.Text)
 		return !found && !scan.hasShownText()
 	})
@@ -373,7 +414,7 @@ func (a *Answer) generateCallOrText(ctx context.Context) (string, error) {
 	switch {
 	case found:
 		return a.restartCall(ctx, begin, scan)
-	case a.made > 0 && sum.Stop == pilotfish.StopEnd:
+	case a.made > 0 && sum.Stop == engine.StopEnd:
 		return FinishCalls, nil
 	}
 	a.IDs = a.IDs[:begin]

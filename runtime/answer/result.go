@@ -3,23 +3,23 @@ package answer
 import (
 	"encoding/json"
 
-	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // Result is an answer so far: its texts and calls, in order.
 type Result struct {
-	Prompt []pilotfish.Token // see [piece]
+	Prompt []engine.Token // see [piece]
 	Parts  []Part
 	Ending
 }
 
 // Ending is how an answer ended.
 type Ending struct {
-	Finish    string            // the reason, as clients see it
-	Stopped   string            // the stop string that ended it; "" if none did
-	Shortened bool              // see [Summary.Shortened]
-	Stop      string            // see [Summary.Stop]
-	Sent      pilotfish.Receipt // of the whole request so far
+	Finish    string         // the reason, as clients see it
+	Stopped   string         // the stop string that ended it; "" if none did
+	Shortened bool           // see [Summary.Shortened]
+	Stop      string         // see [Summary.Stop]
+	Sent      engine.Receipt // of the whole request so far
 }
 
 // Part is a text, or a call of a tool.
@@ -29,7 +29,7 @@ type Part struct {
 	// Thought says that the text is what the model thought before it answered.
 	Thought bool
 	Text    []byte // or the arguments of the call
-	Tokens  []pilotfish.Token
+	Tokens  []engine.Token
 }
 
 // Take adds a piece, and reports whether it begins a new part.
@@ -66,7 +66,7 @@ func (r *Result) Thought() (text string) {
 }
 
 // Text returns the texts of the answer, without thoughts and calls.
-func (r *Result) Text() (text string, tokens []pilotfish.Token) {
+func (r *Result) Text() (text string, tokens []engine.Token) {
 	for _, p := range r.Parts {
 		if p.Tool == "" && !p.Thought {
 			text += string(p.Text)
@@ -74,46 +74,6 @@ func (r *Result) Text() (text string, tokens []pilotfish.Token) {
 		}
 	}
 	return text, tokens
-}
-
-// Complete returns a finished answer with at least one part, and a name for each.
-func (r Result) Complete(name func(prefix string) string) Result {
-	if len(r.Parts) == 0 {
-		r.Take(Piece{})
-	}
-	for i := range r.Parts {
-		r.Parts[i].ID = name("")
-	}
-	return r
-}
-
-// Parted writes a stream of an answer part by part.
-type Parted interface {
-	Open(i int) []any           // part i begins
-	Delta(i int, p Piece) []any // the next piece of part i
-	Close(i int) []any          // part i ends
-}
-
-// Tell takes a piece and returns the events to stream for it.
-func (r *Result) Tell(p Piece, to Parted) (all []any) {
-	begins := r.Take(p)
-	i := len(r.Parts) - 1
-	if begins && i > 0 {
-		all = append(all, to.Close(i-1)...)
-	}
-	if begins {
-		all = append(all, to.Open(i)...)
-	}
-	return append(all, to.Delta(i, p)...)
-}
-
-// Finishes records how the answer ended, and returns the events to stream for that. An answer has at least one part.
-func (r *Result) Finishes(e Ending, to Parted) (all []any) {
-	if len(r.Parts) == 0 {
-		all = r.Tell(Piece{}, to)
-	}
-	r.Ending = e
-	return append(all, to.Close(len(r.Parts)-1)...)
 }
 
 // Whole reports whether a part ended as the model intended.

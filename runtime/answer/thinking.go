@@ -5,7 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // thoughtEnd is the mark after a thought.
@@ -13,24 +14,26 @@ const thoughtEnd = "</think>"
 
 // thinking is the state of the thought with which an answer may begin.
 type thinking struct {
-	Thought int    // tokens of the thought, with its marks
-	open    bool   // the last token belongs to a thought that has no end yet
-	marks   string // the text of the marks so far
-	held    string // blanks at the end of the thought so far: the last ones are left out
-	shown   bool   // something of the thought was emitted
+	open  bool   // the last token belongs to a thought that has no end yet
+	marks string // the text of the marks so far
+	held  string // blanks at the end of the thought so far: the last ones are left out
+	shown bool   // something of the thought was emitted
 }
 
-func (a *Answer) consumeThought(t pilotfish.Token) (is bool, err error) {
+func (a *Answer) consumeThought(t engine.Token) (is bool, err error) {
 	if t.Kind == "" {
 		a.open = false
 		return false, nil
 	}
-	a.Thought++
-	if t.Kind == pilotfish.KindMark {
+	a.Total.Thought++
+	if err := a.show(t); err != nil {
+		return true, err
+	}
+	if t.Kind == string(tokenizer.Mark) {
 		a.marks += t.Text
 	}
 	a.open = !strings.Contains(a.marks, thoughtEnd)
-	if t.Kind == pilotfish.KindThought {
+	if t.Kind == string(tokenizer.Thought) {
 		err = a.emitThought(t.Text)
 	}
 	return true, err
@@ -58,12 +61,12 @@ func (a *Answer) mustThinkFirst() bool {
 // answer ends with it, also with an error, or "" if the answer follows.
 func (a *Answer) generateThought(ctx context.Context) (finish string, err error) {
 	var out error
-	sum, err := a.generateStretch(ctx, a.unformattedSettings(), func(t pilotfish.Token) bool {
+	sum, err := a.generateStretch(ctx, a.unformattedSettings(), func(t engine.Token) bool {
 		var is bool
 		if is, out = a.consumeThought(t); !is {
 			a.IDs = a.IDs[:len(a.IDs)-1] // of the answer, which has its own settings
 		}
-		return is && out == nil && !(a.open && a.Budget > 0 && a.Thought >= a.Budget)
+		return is && out == nil && !(a.open && a.Budget > 0 && a.Total.Thought >= a.Budget)
 	})
 	if err = errors.Join(err, out); err != nil || finishReason(sum) == FinishLength {
 		return FinishLength, err
@@ -75,7 +78,7 @@ func (a *Answer) generateThought(ctx context.Context) (finish string, err error)
 	if err != nil || !a.appendTokens(end) {
 		return FinishLength, err
 	}
-	a.Thought += len(end)
+	a.Total.Thought += len(end)
 	a.open = false
 	return "", nil
 }
