@@ -50,8 +50,7 @@ model are measured: a pass of 1 to 128 rows, and an ask without a pass. Then dev
 use the model through a gateway over an emulated link, each without pauses between its answers:
 there is one row for each way to use it and each number of --devices. With fewer than 100 --answers,
 the 95th percentile is hardly more than the longest of them.` + capacityTerms + `
-All answers have the same length, prompts have nothing in common, and devices do not send their prompt ahead
-(run --no-warm).`,
+All answers have the same length, prompts have nothing in common, and devices do not send their prompt ahead.`,
 		Example: `  pilotfish-bench capacity -m large.gguf --devices 1,8,32
   pilotfish-bench capacity -m large.gguf --answers 0 --json`,
 		Args: cli.NoArgs,
