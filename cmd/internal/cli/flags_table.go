@@ -41,7 +41,7 @@ var flagTable = []FlagDecl{
 	{Name: "no-history", Help: "do not read or write a history of lines"},
 
 	// The gateway.
-	{Name: "cloud", Excludes: "local", Often: true, Env: true, Help: "address of the gateway, `host:port`"},
+	{Name: "cloud", Excludes: "local mode=local", Often: true, Env: true, Help: "address of the gateway, `host:port`"},
 	{Name: "pin", Needs: "cloud", Often: true, Env: true,
 		Help: "`fingerprint` of the gateway's certificate, as `pilotfish cloud` " +
 			"prints it (default: any certificate that this system trusts)"},
@@ -52,6 +52,8 @@ var flagTable = []FlagDecl{
 	{Name: "local", Often: true, Help: "send nothing to a cloud, whatever other settings say"},
 
 	// Routing and drafting.
+	{Name: "mode", Needs: "cloud", Choices: "local serial pipelined",
+		Help: "decoding `mode`: pipelined, serial, which waits for each answer, or local, which is --local"},
 	{Name: "policy", Needs: "cloud", Choices: "never always random margin entropy learned verify judge", Env: true,
 		Help: "`rule` for the large model's tokens: verify or judge, which replace tokens of the small one, or for " +
 			"asking: never, always, random, margin, entropy or learned"},
@@ -144,6 +146,7 @@ var flagTable = []FlagDecl{
 
 	// Files, models and other small commands.
 	{Name: "rtt", Span: "0s 10s", Help: "round-trip time to the large model, up to 10s"},
+	{Name: "no-special", Help: "treat special tokens in the text as plain text"},
 }
 
 // ApiKeyVariable is the environment variable with the API key of clients.

@@ -15,15 +15,18 @@ import (
 
 // NewTokenizeCommand returns the command that converts text to token ids.
 func NewTokenizeCommand(a *cli.App) *cobra.Command {
-	var path string
-	var jsonl bool
+	var (
+		path      string
+		noSpecial bool
+		jsonl     bool
+	)
 	c := &cobra.Command{
 		Use:   "tokenize -m FILE [flags] [TEXT | -]",
 		Short: "Convert text to token ids",
 		Long: `Convert text to token ids, one "id<TAB>bytes" line per token.
 
 With --json, read one JSON string per line from stdin and print one JSON array of ids for each. Special tokens such as
-<|im_start|> are recognised; none is added.`,
+<|im_start|> are recognised unless --no-special is given; none is added.`,
 		Example: `  pilotfish tokenize -m model.gguf "Hello, world"
   echo '"Hello, world"' | pilotfish tokenize -m model.gguf --json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -35,26 +38,27 @@ With --json, read one JSON string per line from stdin and print one JSON array o
 				return err
 			}
 			if jsonl {
-				return tokenizeLines(a, t)
+				return tokenizeLines(a, t, !noSpecial)
 			}
 			text, err := cli.ReadPrompt(a, args)
 			if err != nil {
 				return err
 			}
-			for _, id := range t.Encode(text, true) {
+			for _, id := range t.Encode(text, !noSpecial) {
 				fmt.Fprintf(a.Stdout, "%d\t%q\n", id, t.Bytes(id))
 			}
 			return nil
 		},
 	}
 	cli.Add(c.Flags(), "model", &path, "")
+	cli.Add(c.Flags(), "no-special", &noSpecial, false)
 	cli.Add(c.Flags(), "json", &jsonl, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	return c
 }
 
 // tokenizeLines reads JSON strings from stdin and writes their ids, line by line.
-func tokenizeLines(a *cli.App, t *tokenizer.Tokenizer) error {
+func tokenizeLines(a *cli.App, t *tokenizer.Tokenizer, special bool) error {
 	in := json.NewDecoder(a.Stdin)
 	for n := 1; ; n++ {
 		var text *string // nil for null
@@ -67,7 +71,7 @@ func tokenizeLines(a *cli.App, t *tokenizer.Tokenizer) error {
 		case text == nil:
 			return fmt.Errorf("stdin: text %d is not a JSON string: it is null", n)
 		}
-		ids := t.Encode(*text, true)
+		ids := t.Encode(*text, special)
 		if ids == nil {
 			ids = []int32{}
 		}

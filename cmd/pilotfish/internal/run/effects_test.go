@@ -52,6 +52,7 @@ func runEffects(t *testing.T, token, net string) map[string]string {
 		"--verify 0":                 "Route.Verify=true" + unbound,
 		"--verify 0.5":               "Route.Margin=0.5; Route.Verify=true" + unbound,
 
+		"--mode serial":     "Route.Serial=true",
 		"--show-unverified": "Route.Preview=true",
 
 		"--policy entropy": "Router.Policy=entropy",

@@ -25,6 +25,7 @@ type runFlags struct {
 	model group.ModelFlags
 	// the first argument is the model
 	modelFirst bool
+	mode       string
 	route      group.RouteFlags
 	state      string // file of the budget
 	explain    bool
@@ -121,6 +122,7 @@ func (f *runFlags) registerFlags(c *cobra.Command) {
 	cli.Add(p, "quiet", new(bool), false)
 	f.route.RegisterVerify(p)
 	cli.Add(p, "show-unverified", &f.show, false)
+	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "system", &f.system, "")
 	cli.Add(p, "tokens", &f.ids, "")
@@ -203,6 +205,7 @@ func (f *runFlags) parseRouting(a *cli.App) (r pilotfish.Route, o pilotfish.Dial
 		return r, o, nil, err
 	}
 	r = f.route.Route()
+	r.Serial = f.mode == "serial"
 	r.Audit, r.Preview, r.Explain = true, f.show && f.route.Verifies(), f.explain
 	p, err = f.newPlan()
 	return r, o, p, err
