@@ -29,7 +29,7 @@ func TestShowUnverified(t *testing.T) {
 	_, s, _ := run("--policy", "never", "--verify", "0")
 	small, at := clitest.StartPair(t)
 	code, stdout, stderr := clitest.Call(t, append([]string{"run", "-m", small, "--deadline", "off", "--json",
-		"--policy", "never", "--verify", "0", "--show-unverified", clitest.Question(0)}, at...)...)
+		"--mode", "serial", "--policy", "never", "--verify", "0", "--show-unverified", clitest.Question(0)}, at...)...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	next, previews, turned := s.PromptTokens, 0, 0
 	var shown []int32 // after next
