@@ -35,8 +35,8 @@ func isSecondary(name string) bool {
 	case "question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled", "wait_ms", "hidden_ms",
 		"timeouts", "last_asked", "reused_tokens", "prompt_ms", "decode_ms", "escalations", "answered", "late",
 		"failed", "unasked", "hits", "needless", "kept", "known", "ahead", "ahead_used", "warmed", "proposed",
-		"accepted", "drafts", "drafts_accepted", "draft_passes", "dropped", "audited", "missed", "lost_ms", "prompt_ns",
-		"generation_ns", "rows_ns", "bandwidth_share":
+		"accepted", "drafts", "drafts_accepted", "draft_passes", "dropped", "audited", "missed", "lost_ms",
+		"bandwidth_share":
 		return true
 	}
 	return false
@@ -100,7 +100,7 @@ func (l *item) parseFields(fields map[string]json.RawMessage) error {
 func isIdentityField(name string) bool {
 	switch name {
 	case "mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads", "device", "backend",
-		"devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
+		"timed", "devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
 		return true
 	}
 	return false
@@ -250,15 +250,15 @@ func uniformSettings(lines []*item) map[string]string {
 func runSettings(r *record.Run) map[string]string {
 	all := map[string]string{
 		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
-		"os": r.Machine.OS, "arch": r.Machine.Arch, "kernels": r.Machine.Kernels,
-		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)), "remote": r.Remote,
+		"system": r.Machine.System, "kernels": r.Machine.Kernels,
+		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)),
 	}
 	if r.Machine.Bandwidth > 0 {
 		all["bandwidth"] = fmt.Sprintf("%.2g GB/s", r.Machine.Bandwidth) // two digits: it always varies a little
 	}
 	for name, m := range map[string]*record.Model{"model": r.Model, "large": r.Large} {
 		if m != nil {
-			all[name] = fmt.Sprintf("%s %.12s", m.Name, m.Hash)
+			all[name] = strings.TrimSpace(fmt.Sprintf("%s %.12s", m.Name, m.Hash))
 		}
 	}
 	for name, value := range r.Flags {
