@@ -36,8 +36,8 @@ type LinkOptions struct {
 }
 
 // LinkReport is what [Link] timed: asks of one size, connections of one kind, or answers after outages. Its JSON format
-// is stable; fields that do not apply are absent. There is no model, and the device, the link and the gateway are in one
-// process.
+// is stable; fields that do not apply are absent. There is no model, and the device, the link and the gateway are in
+// one process.
 type LinkReport struct {
 	Timed    string       `json:"timed"` // in words: ask with 8 new tokens, until its answer
 	RTTMS    float64      `json:"rtt_ms"`

@@ -40,7 +40,8 @@ func TestLink(t *testing.T) {
 		Progress: func(done, of int) { last = progress{done, of} }})
 	require.Len(t, all, 6)
 	expected := []float64{50, 50, 80, 130, 50, 60}
-	for i, timed := range []string{"ask with 8 new tokens, until its answer", "ask with 200 new tokens, until its answer",
+	for i, timed := range []string{
+		"ask with 8 new tokens, until its answer", "ask with 200 new tokens, until its answer",
 		"new connection, until it is there", "new connection, until its first answer",
 		"connection resumed with 0-RTT, until its first answer", "end of an outage of 100 ms, until an answer"} {
 		r := all[i]
