@@ -242,7 +242,7 @@ func (s *Session) generateTokens(ctx context.Context, ids []int32, r request, yi
 }
 
 // Stats returns what the last answer took, or has taken so far.
-func (s *Session) Stats() Stats { return Stats(s.s.Summary()) }
+func (s *Session) Stats() Stats { return s.s.Summary() }
 
 // End returns the end token of the last answer, which is not part of it; nil if it did not end with one.
 func (s *Session) End() *Token { return (*Token)(s.s.End()) }

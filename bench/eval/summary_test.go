@@ -119,7 +119,8 @@ func TestSummarize(t *testing.T) {
 	assert.Zero(t, never.Cloud)
 	assert.Equal(t, 12, always.Needless)
 
-	assert.Equal(t, []int{4, 4, 4}, []int{oracle.Cloud, oracle.Asked(), oracle.Replaced()}, "the tokens on which the models differ")
+	assert.Equal(t, []int{4, 4, 4}, []int{oracle.Cloud, oracle.Asked(), oracle.Replaced()},
+		"the tokens on which the models differ")
 	assert.Equal(t, 0.75, oracle.Accuracy.Value)
 	assert.Equal(t, 3, *oracle.Right)
 	assert.Equal(t, 16, oracle.Tokens)

@@ -182,7 +182,8 @@ func TestComparedWithCloud(t *testing.T) {
 	}
 	names := []string{"cloud", "serial", "pipelined-1", "verified", "verified:0", "verified:0.5", "speculative-4",
 		"overlapped-4"}
-	want := map[string]int{"serial": 0, "pipelined-1": 2, "verified": 0, "verified:0": 2, "speculative-4": 0, "overlapped-4": 2}
+	want := map[string]int{"serial": 0, "pipelined-1": 2, "verified": 0, "verified:0": 2, "speculative-4": 0,
+		"overlapped-4": 2}
 	for _, r := range comparedBy(t, names, answers) {
 		n, compares := want[r.Mode]
 		require.Equal(t, compares, r.Differing != nil, r.Mode)

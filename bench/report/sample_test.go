@@ -89,7 +89,8 @@ func allLines(t *testing.T) (all [][]byte) {
 	for i, policy := range []string{"never", "margin", "margin", hostile, "always"} {
 		x := float64(i) / 4
 		add(map[string]any{
-			"policy": policy, "threshold": x, "answers": 100, "tokens": 1600, "cloud_tokens": 1600 * x * x, "asks": 100 * x,
+			"policy": policy, "threshold": x, "answers": 100, "tokens": 1600, "cloud_tokens": 1600 * x * x,
+			"asks":     100 * x,
 			"accuracy": map[string]any{"value": 0.4 + x/2, "low": 0.3 + x/2, "high": 0.5 + x/2},
 		}, aRun("eval demo"))
 	}

@@ -131,7 +131,8 @@ func TestSummarise(t *testing.T) {
 		s := Summarise(all)
 		slices.Sort(all)
 		assert.InEpsilon(t, sum/float64(len(all)), s.Mean, 1e-9)
-		for _, p := range []struct{ percent, got float64 }{{50, s.P50}, {90, s.P90}, {99, s.P99}, {99.9, s.P999}, {100, s.Max}} {
+		for _, p := range []struct{ percent, got float64 }{{50, s.P50}, {90, s.P90}, {99, s.P99}, {99.9, s.P999},
+			{100, s.Max}} {
 			rank := int(p.percent/100*float64(len(all)) + 0.5) // as the histogram counts
 			want := Milliseconds(all[min(max(rank, 1), len(all))-1])
 			assert.InEpsilon(t, want, p.got, 2e-3, "%v%% of %d", p.percent, len(all))

@@ -276,8 +276,8 @@ func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 		right, cut = formatAccuracy(r), fmt.Sprint(*r.Cut)
 	}
 	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, shortRunName(r.Name())), right,
-		formatGap(r), formatShare(r.Share(r.Cloud)), formatShare(r.Share(r.Asked())), formatShare(r.Share(r.Replaced())),
-		float64(r.Read)/n, float64(r.Tokens)/n, float64(r.Asks)/n, cut)
+		formatGap(r), formatShare(r.Share(r.Cloud)), formatShare(r.Share(r.Asked())),
+		formatShare(r.Share(r.Replaced())), float64(r.Read)/n, float64(r.Tokens)/n, float64(r.Asks)/n, cut)
 }
 
 // shortRunName shortens names of runs with verification of all tokens.

@@ -46,8 +46,8 @@ type Report struct {
 	DepthBytes int64 `json:"depth_bytes,omitempty"`
 	// 1e9 bytes per second: streaming reads with as many threads; median of the samples
 	Bandwidth float64 `json:"bandwidth_gbs"`
-	// generation_tps divided by the bound of the same sample, see [Report.Bound], at most 1; median. Absent if nothing was generated, and
-	// if it is above 1 with fits_cache
+	// generation_tps divided by the bound of the same sample, see [Report.Bound], at most 1; median. Absent if nothing
+	// was generated, and if it is above 1 with fits_cache
 	Share *float64 `json:"bandwidth_share,omitempty"`
 	// the bytes of a token stay in the CPU's cache, so the memory bandwidth is no bound
 	FitsCache bool `json:"fits_cache,omitempty"`

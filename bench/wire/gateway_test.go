@@ -65,7 +65,8 @@ func TestGateway(t *testing.T) {
 	assert.LessOrEqual(t, r.CPU, cputime.Used()-before, "the time before the measurement does not count")
 }
 
-// TestLoadReport: figures per second count answers, up to the last one or over the whole time, and each time is in its own histogram.
+// TestLoadReport: figures per second count answers, up to the last one or over the whole time, and each time is in its
+// own histogram.
 func TestLoadReport(t *testing.T) {
 	for last, perSecond := range map[time.Duration]float64{time.Second: 3, 3 * time.Second: 2} {
 		l := newLoad(GatewayOptions{Devices: 2})

@@ -199,8 +199,8 @@ func (q *Escalation) isAnswered() bool { return q.Outcome == Hit || q.Outcome ==
 type Summary struct {
 	// Stop says why the text ended: "end" for an end token, "length" for [Options.MaxTokens], "context" for
 	// [Options.Room]; "" while it runs and after an error.
-	Stop  string `json:"-"`
-	Cause error  `json:"-"` // of the first of the events with an escalation that was not answered; nil if all were
+	Stop string `json:"-"`
+	Err  error  `json:"-"` // the first reason why the large model did not answer, or a drafter ended; nil: none
 
 	// Set by the engine.
 	PromptTokens int           `json:"prompt_tokens"`            // tokens of the prompt
@@ -259,7 +259,7 @@ type Summary struct {
 
 // Plus adds the figures of another answer, or those that were counted elsewhere. Of the causes the first remains.
 func (s *Summary) Plus(o Summary) {
-	s.Cause = cmp.Or(s.Cause, o.Cause)
+	s.Err = cmp.Or(s.Err, o.Err)
 	sum, more := reflect.ValueOf(s).Elem(), reflect.ValueOf(o)
 	for i := range sum.NumField() {
 		if f := sum.Field(i); f.CanInt() {
@@ -386,7 +386,7 @@ func (s *Summary) addOutcome(q *Escalation) {
 	}
 	s.Exposed += q.Exposed
 	s.Lost += q.Exposed
-	if s.Cause == nil {
-		s.Cause = q.Err
+	if s.Err == nil {
+		s.Err = q.Err
 	}
 }
