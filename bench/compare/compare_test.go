@@ -333,7 +333,7 @@ func TestWhichFigures(t *testing.T) {
 	sample := map[string]any{"text": "x", "none": nil}
 	for _, name := range []string{"question", "repetition", "prompt_tokens", "passes", "drafted", "decoded",
 		"prefilled",
-		"wait_ms", "hidden_ms", "timeouts", "last_asked", "bandwidth_share",
+		"wait_ms", "hidden_ms", "timeouts", "bandwidth_share",
 		"zero", "exposed_ms", "right", "ms", "asks", "first_token_ms", "bytes_up"} {
 		sample[name] = 1
 	}

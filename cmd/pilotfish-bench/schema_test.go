@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"maps"
 	"os"
@@ -114,27 +113,6 @@ func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	return s
 }
 
-// maxNames is the number of names of figures at most: a new one takes the place of one that follows from others.
-const maxNames = 200
-
-// propertyNames collects the names of the properties of a schema.
-func propertyNames(schema any, names map[string]bool) {
-	switch v := schema.(type) {
-	case []any:
-		for _, one := range v {
-			propertyNames(one, names)
-		}
-	case map[string]any:
-		properties, _ := v["properties"].(map[string]any)
-		for name := range properties {
-			names[name] = true
-		}
-		for _, one := range v {
-			propertyNames(one, names)
-		}
-	}
-}
-
 // TestSchemaFile: the file agrees with the types; -update writes it.
 func TestSchemaFile(t *testing.T) {
 	racing.Spare(t)
@@ -149,10 +127,6 @@ func TestSchemaFile(t *testing.T) {
 			"-run TestSchemaFile "+
 			"-update")
 	compiled(t, have)
-	schema, names := any(nil), map[string]bool{}
-	require.NoError(t, json.Unmarshal(have, &schema))
-	propertyNames(schema, names)
-	assert.LessOrEqual(t, len(names), maxNames)
 	assert.Contains(t, string(have), "until the answer was complete", "comments of fields")
 }
 
