@@ -147,7 +147,7 @@ func (p Pair) answerPrompt(
 	stop, sum := s.Summary().Stop, s.Summary().Routing
 	d.Answer = certify.Answer{Escalated: sum.Cloud, Tokens: sum.Tokens}
 	if sum.Late+sum.Failed+sum.Unasked > 0 {
-		return d, fmt.Errorf("the large model did not answer: %w", sum.Cause)
+		return d, fmt.Errorf("the large model did not answer: %w", sum.Err)
 	}
 	if prompt.Right != nil {
 		d.Right, err = prompt.Right(ctx, text.String(), stop == engine.StopLength || stop == engine.StopContext)

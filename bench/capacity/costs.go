@@ -2,9 +2,9 @@ package capacity
 
 // Report is the result of a measurement. Its JSON format is stable.
 type Report struct {
-	Workload Workload `json:"workload"`
-	Costs    Costs    `json:"costs"`
-	Points   []Point  `json:"points"` // for each mode and number of devices; none if only costs were measured
+	Workload
+	Costs
+	Points []Point `json:"points"` // for each mode and number of devices; none if only costs were measured
 }
 
 // Costs are the costs of a large model's work. They are measured with [Measure] and [MeasureAsk].

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -52,10 +53,8 @@ func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err erro
 	if err := context.Cause(r.ctx); !errors.Is(err, errOver) {
 		return p, err
 	}
-	n := float64(answers)
-	p = r.took.newPoint(&l.Workload, l.Mode, r.until.Sub(r.since))
-	p.Devices, p.BytesUp, p.BytesDown = devices, float64(r.up)/n, float64(r.down)/n
-	return p, nil
+	return Point{Mode: l.Mode, Devices: devices, Answers: answers, Time: result.Summarise(r.took),
+		PerSecond: float64(answers) / r.until.Sub(r.since).Seconds(), BytesUp: r.up, BytesDown: r.down}, nil
 }
 
 // liveDevice is a device of this process.
@@ -107,10 +106,10 @@ type liveRun struct {
 	warm, answers int // that do not count, and that count
 
 	mu           sync.Mutex
-	begun        int         // answers
-	since, until time.Time   // the first answer that counts began, and the first one after those that count
-	up, down     int         // bytes of answers that count
-	took         answerTimes // of answers that count and are complete
+	begun        int             // answers
+	since, until time.Time       // the first answer that counts began, and the first one after those that count
+	up, down     int             // bytes of answers that count
+	took         []time.Duration // of answers that count and are complete
 }
 
 func (r *liveRun) runDevice(d *liveDevice) error {

@@ -71,11 +71,10 @@ func TestLive(t *testing.T) {
 				assert.Equal(t, 4, p.Devices)
 				assert.Equal(t, 40, p.Answers)
 				assert.Equal(t, 4, left)
-				assert.InDeltaSlice(t, []float64{c.ms, c.ms, c.ms}, []float64{p.P50, p.P95, p.P99}, 1e-6)
+				assert.InDeltaSlice(t, []float64{c.ms, c.ms}, []float64{p.Time.Mean, p.Time.P99}, c.ms/1000)
 				assert.InDelta(t, 4*1e3/c.ms, p.PerSecond, 1e-9)
-				assert.InDelta(t, 5*p.PerSecond, p.TokensTPS, 1e-9)
-				assert.InDelta(t, 10*c.asks, p.BytesUp, 1e-9)
-				assert.InDelta(t, 3*c.asks, p.BytesDown, 1e-9)
+				assert.InDelta(t, 40*10*c.asks, p.BytesUp, 1e-9)
+				assert.InDelta(t, 40*3*c.asks, p.BytesDown, 1e-9)
 			})
 		})
 	}
@@ -106,9 +105,9 @@ func TestLiveCounts(t *testing.T) {
 				for i := first; i < first+answers; i++ {
 					bytes, took = bytes+1<<i, took+float64(i)*10
 				}
-				assert.InDelta(t, float64(bytes)/float64(answers), p.BytesUp, 1e-9)
+				assert.Equal(t, bytes, p.BytesUp)
 				assert.InDelta(t, float64(answers)*1e3/took, p.PerSecond, 0.01)
-				assert.InDelta(t, 10*(first+answers-1), p.P99, 0.01)
+				assert.InDelta(t, 10*(first+answers-1), p.Time.P99, 0.01)
 			})
 		})
 	}
@@ -120,22 +119,8 @@ func TestLiveCounts(t *testing.T) {
 		p, err := l.Run(t.Context(), 2, 60)
 		require.NoError(t, err)
 		assert.Equal(t, 60, p.Answers)
-		assert.Greater(t, p.P99, 1000., "the answer of the slow device is waited for")
+		assert.Greater(t, p.Time.P99, 1000., "the answer of the slow device is waited for")
 	})
-}
-
-// TestPercentiles: a percentile is the shortest time that its share of the answers does not exceed.
-func TestPercentiles(t *testing.T) {
-	var all answerTimes
-	for i := range 200 {
-		all = append(all, time.Duration((i*77)%200+1)*time.Millisecond)
-	}
-	p := all.newPoint(&Workload{Tokens: 3}, Cloud, 4*time.Second)
-	assert.Equal(t, Point{Mode: Cloud, Answers: 200, P50: 100, P95: 190, P99: 198, PerSecond: 50, TokensTPS: 150}, p)
-	one := answerTimes{time.Second}.newPoint(&Workload{}, Routed, time.Second)
-	assert.Equal(t, 1000., one.P50)
-	assert.Equal(t, 1000., one.P95)
-	assert.Equal(t, 1000., one.P99)
 }
 
 // TestLiveTexts: the devices ask what their scripts say. A text keeps the tokens before those that were replaced, and
@@ -317,6 +302,6 @@ func TestLiveModel(t *testing.T) {
 		if mode != Cloud {
 			low = 5 // the passes of the small model
 		}
-		assert.GreaterOrEqual(t, p.P50, low, mode)
+		assert.GreaterOrEqual(t, p.Time.P50, low, mode)
 	}
 }

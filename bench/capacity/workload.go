@@ -27,11 +27,11 @@ func Modes() []Mode { return []Mode{Cloud, Routed, Verified} }
 
 // Workload describes the work of the devices.
 type Workload struct {
-	Prompt  int           `json:"prompt_tokens"` // of each prompt; prompts have no common beginning; at least 1
-	Tokens  int           `json:"answer_tokens"` // of each answer; at least 1
-	RTT     time.Duration `json:"rtt_ms"`        // round trip, half of it each way; 0 or more
-	EdgeTPS float64       `json:"edge_tps"`      // passes of the small model per second: one per prompt, one per token
-	Budget  float64       `json:"budget"`        // share of tokens that the device asks for; 0 to 1
+	Prompt  int           `json:"prompt_tokens"`    // of each prompt; prompts have no common beginning; at least 1
+	Tokens  int           `json:"generated_tokens"` // of each answer; at least 1
+	RTT     time.Duration `json:"rtt_ms"`           // round trip, half of it each way; 0 or more
+	EdgeTPS float64       `json:"edge_tps"`         // passes of the small model per second: one per prompt and token
+	Budget  float64       `json:"budget"`           // share of tokens that the device asks for; 0 to 1
 }
 
 const (

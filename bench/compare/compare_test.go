@@ -23,10 +23,10 @@ type row struct {
 	Question   int     `json:"question"`
 	Repetition int     `json:"repetition"`
 	MS         float64 `json:"ms"`
-	First      float64 `json:"ttft_ms"`
+	First      float64 `json:"first_token_ms"`
 	Asks       int     `json:"asks"`
 	Up         int     `json:"bytes_up"`
-	Correct    bool    `json:"correct"`
+	Correct    bool    `json:"right"`
 	Passes     int     `json:"passes"`
 	Text       string  `json:"text"`
 }
@@ -333,8 +333,8 @@ func TestWhichFigures(t *testing.T) {
 	sample := map[string]any{"text": "x", "none": nil}
 	for _, name := range []string{"question", "repetition", "prompt_tokens", "passes", "drafted", "decoded",
 		"prefilled",
-		"wait_ms", "hidden_ms", "timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share",
-		"zero", "exposed_ms", "correct", "ms", "asks", "ttft_ms", "bytes_up"} {
+		"wait_ms", "hidden_ms", "timeouts", "bandwidth_share",
+		"zero", "exposed_ms", "right", "ms", "asks", "first_token_ms", "bytes_up"} {
 		sample[name] = 1
 	}
 	r, err := Files(records(t, nil, map[string]any{"samples": []any{sample}}),
@@ -344,7 +344,7 @@ func TestWhichFigures(t *testing.T) {
 	for _, m := range r.Pairs[0].Metrics {
 		names = append(names, m.Name)
 	}
-	assert.Equal(t, []string{"ms", "ttft_ms", "exposed_ms", "asks", "bytes_up", "correct", "zero"}, names)
+	assert.Equal(t, []string{"ms", "first_token_ms", "exposed_ms", "asks", "bytes_up", "right", "zero"}, names)
 	assert.Equal(t, 1, r.Pairs[0].Texts)
 	assert.Equal(t, 1, r.Pairs[0].Same)
 }
@@ -472,17 +472,17 @@ func TestMetrics(t *testing.T) {
 	assert.Equal(t, [2]int{10, 10}, ms.N)
 	assert.InDelta(t, 2.0/1024, ms.P, 1e-9)
 	assert.InDelta(t, 6.0/1024, ms.Adjusted, 1e-9, "one of three tests")
-	assert.InDelta(t, 6.0/1024, byName["correct"].Adjusted, 1e-9)
+	assert.InDelta(t, 6.0/1024, byName["right"].Adjusted, 1e-9)
 	assert.True(t, ms.Differs)
 	asks := byName["asks"]
 	assert.InDelta(t, 2.0/32, asks.P, 1e-9)
 	assert.InDelta(t, 0.5, *asks.Change, 1e-9)
 	assert.True(t, *asks.Low > 0.1 && *asks.High < 0.9)
-	right := byName["correct"]
+	right := byName["right"]
 	assert.Nil(t, right.Change, "of nothing")
 	assert.Equal(t, 1.0, right.B)
 	assert.InDelta(t, 2.0/1024, right.P, 1e-9, "as McNemar's test")
-	assert.NotContains(t, byName, "ttft_ms", "0 in all samples")
+	assert.NotContains(t, byName, "first_token_ms", "0 in all samples")
 }
 
 // TestBlocks: correlated neighbors count as one sample, others do not.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
 // item is a line with samples.
@@ -20,6 +22,8 @@ type item struct {
 	single  map[string]float64 // figures of lines without samples
 	run     *record.Run
 	source  string
+
+	secondary map[string]bool // figures that are not tested
 }
 
 // series has the values of one figure.
@@ -28,18 +32,15 @@ type series struct {
 	questions []int // of each value; nil if there are no questions
 }
 
-// isSecondary reports whether a figure of answers follows from others, or is part of them: each additional test reduces
-// the power of all tests.
-func isSecondary(name string) bool {
-	switch name {
-	case "question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled", "wait_ms", "hidden_ms",
-		"timeouts", "last_asked", "reused_tokens", "prompt_ms", "decode_ms", "escalations", "answered", "late",
-		"failed", "unasked", "hits", "needless", "kept", "known", "ahead", "ahead_used", "warmed", "proposed",
-		"accepted", "drafts", "drafts_accepted", "draft_passes", "dropped", "audited", "missed", "lost_ms", "prompt_ns",
-		"generation_ns", "rows_ns", "bandwidth_share":
-		return true
+// secondaryFigures returns the names of figures of answers that follow from others, or are part of them: each
+// additional test reduces the power of all tests.
+func secondaryFigures() map[string]bool {
+	all := map[string]bool{"question": true, "repetition": true, "bandwidth_share": true}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[draft.Summary]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all[name] = f.Tag.Get("test") == ""
 	}
-	return false
+	return all
 }
 
 // measurementOf returns the name of a measurement. Older records have those of the demo's models as one of their own.
@@ -52,6 +53,7 @@ func measurementOf(r record.Run) string {
 
 // parseItems parses lines; those without samples and figures are left out.
 func parseItems(all []result.Record) (lines []*item, err error) {
+	secondary := secondaryFigures()
 	for i := range all {
 		var fields map[string]json.RawMessage
 		if err := all[i].Into(&fields); err != nil {
@@ -60,6 +62,7 @@ func parseItems(all []result.Record) (lines []*item, err error) {
 		l := &item{
 			of: map[string]string{"measurement": measurementOf(all[i].Run)}, samples: map[string]*series{},
 			texts: map[[2]int]string{}, single: map[string]float64{}, run: &all[i].Run, source: all[i].Source,
+			secondary: secondary,
 		}
 		if err := l.parseFields(fields); err != nil {
 			return nil, fmt.Errorf("%s: %w", all[i].Source, err)
@@ -100,7 +103,7 @@ func (l *item) parseFields(fields map[string]json.RawMessage) error {
 func isIdentityField(name string) bool {
 	switch name {
 	case "mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads", "device", "backend",
-		"devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
+		"timed", "devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
 		return true
 	}
 	return false
@@ -150,7 +153,7 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 	}
 	for name, raw := range row {
 		value, ok := parseFigure(raw)
-		if !ok || isSecondary(name) {
+		if !ok || l.secondary[name] {
 			continue
 		}
 		s := l.samples[name]
@@ -250,15 +253,15 @@ func uniformSettings(lines []*item) map[string]string {
 func runSettings(r *record.Run) map[string]string {
 	all := map[string]string{
 		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
-		"os": r.Machine.OS, "arch": r.Machine.Arch, "kernels": r.Machine.Kernels,
-		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)), "remote": r.Remote,
+		"system": r.Machine.System, "kernels": r.Machine.Kernels,
+		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)),
 	}
 	if r.Machine.Bandwidth > 0 {
 		all["bandwidth"] = fmt.Sprintf("%.2g GB/s", r.Machine.Bandwidth) // two digits: it always varies a little
 	}
 	for name, m := range map[string]*record.Model{"model": r.Model, "large": r.Large} {
 		if m != nil {
-			all[name] = fmt.Sprintf("%s %.12s", m.Name, m.Hash)
+			all[name] = strings.TrimSpace(fmt.Sprintf("%s %.12s", m.Name, m.Hash))
 		}
 	}
 	for name, value := range r.Flags {

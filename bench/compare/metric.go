@@ -61,7 +61,7 @@ func compareSingle(name string, a, b float64) Metric {
 
 // metricRank sorts the time per answer first.
 func metricRank(name string) int {
-	if i := slices.Index([]string{"ms", "ttft_ms", "exposed_ms"}, name); i >= 0 {
+	if i := slices.Index([]string{"ms", "first_token_ms", "exposed_ms"}, name); i >= 0 {
 		return i
 	}
 	return 3

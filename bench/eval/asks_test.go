@@ -37,10 +37,10 @@ func TestSummarizeVerified(t *testing.T) {
 	one := r.Runs[3]
 	assert.Equal(t, verified.Name(), one.Name())
 	assert.Zero(t, *one.Verify)
-	assert.Equal(t, 1.5, *one.Known)
-	assert.Equal(t, 2.0, *one.Turned)
+	assert.Equal(t, 6, one.Known)
+	assert.Equal(t, 8, one.Turned)
 	for _, plain := range r.Runs[:3] {
-		assert.True(t, plain.Known == nil && plain.Turned == nil, plain.Name())
+		assert.Zero(t, plain.Known+plain.Turned, plain.Name())
 	}
 	q, ok := one.Quality()
 	assert.True(t, ok)
@@ -62,7 +62,7 @@ func TestSummarizeVerified(t *testing.T) {
 	l = NewLog(Settings{}, About{})
 	l.answers[key{"a", "never"}] = empty
 	r = Summarize(set, runs[:1], l)
-	assert.Zero(t, r.Runs[0].EscalatedShare)
+	assert.Zero(t, r.Runs[0].Share(r.Runs[0].Cloud))
 	assert.Zero(t, r.Runs[0].Tokens)
 }
 

@@ -14,30 +14,31 @@ const NonInferior = 0.95
 
 // Versus compares a run with another one on the same questions. The intervals are those of the paired bootstrap.
 type Versus struct {
-	Difference stats.Interval  `json:"accuracy_difference"`
-	Ratio      *stats.Interval `json:"accuracy_ratio,omitempty"` // absent if the other one has no right answers
-	OnlyThis   int             `json:"only_this_right"`          // questions
-	OnlyThat   int             `json:"only_that_right"`
-	McNemar    float64         `json:"mcnemar_p"` // exact, two-sided
-	// the lower end of the ratio's interval is at least [NonInferior]; only against the large model alone
-	NonInferior *bool `json:"non_inferior,omitempty"`
+	Ratio    *stats.Interval `json:"ratio,omitempty"` // of the accuracies; absent if the other has no right answers
+	OnlyThis int             `json:"only_this"`       // questions that only this run has right
+	OnlyThat int             `json:"only_that"`       // and only the other one
 }
+
+// McNemar returns the p-value of McNemar's test, exact and two-sided.
+func (v *Versus) McNemar() float64 { return stats.McNemar(v.OnlyThis, v.OnlyThat) }
+
+// NonInferior reports whether the lower end of the ratio's interval is at least [NonInferior].
+func (v *Versus) NonInferior() bool { return v.Ratio != nil && v.Ratio.Low >= NonInferior }
 
 // Area describes the curve of a policy: its quality against the share of tokens from the large model, interpolated
 // linearly between its runs and those of the small and the large model alone. Quality is the accuracy, or for answers
 // that are not graded the agreement with the large model.
 type Area struct {
-	Policy string  `json:"policy"`
-	From   float64 `json:"from"` // the range of shares that the curves of all policies cover
-	To     float64 `json:"to"`
-	At     []At    `json:"at"`
+	Policy   string
+	From, To float64 // the range of shares that the curves of all policies cover
+	At       []At
 }
 
 // At is the quality of a policy at one share.
 type At struct {
 	Share   float64                   `json:"share"`
 	Quality stats.Interval            `json:"quality"`
-	Minus   map[string]stats.Interval `json:"quality_minus"` // by other policy
+	Minus   map[string]stats.Interval `json:"minus"` // by other policy
 }
 
 func atShares() []float64 { return []float64{0.03, 0.05, 0.07, 0.1, 0.2, 0.3} }
@@ -82,7 +83,8 @@ func (t *table) addComparisons(r *Report) {
 			}
 		}, func(s *resample) float64 { return s.agreement[i] })
 		if t.graded {
-			one.Always, one.Never = t.compareWith(&c, i, t.large), t.compareWith(&c, i, t.never)
+			t.compareWith(&c, one, i, router.Always, t.large)
+			t.compareWith(&c, one, i, router.Never, t.never)
 			t.addRecoveredGap(&c, i, &one.Gap)
 		}
 	}
@@ -91,20 +93,17 @@ func (t *table) addComparisons(r *Report) {
 		c.sinks[i](v)
 	}
 	for i, run := range t.runs {
-		if v := r.Runs[i].Always; v != nil && v.Ratio != nil {
-			v.NonInferior = new(v.Ratio.Low >= NonInferior)
-		}
 		at := slices.IndexFunc(r.Policies, func(a Area) bool { return a.Policy == string(run.Policy) })
 		if at >= 0 && run.onlyAsks() {
-			r.Runs[i].Curve = &r.Policies[at]
+			r.Runs[i].Curve = r.Policies[at].At
 		}
 	}
 }
 
-// compareWith returns nil if there is no other run, or if it is the same.
-func (t *table) compareWith(c *comparison, run, with int) *Versus {
+// compareWith compares a run with that of a model alone, if there is one, and it is another.
+func (t *table) compareWith(c *comparison, one *RunReport, run int, name router.Policy, with int) {
 	if with < 0 || with == run {
-		return nil
+		return
 	}
 	v := new(Versus)
 	for i := range t.questions {
@@ -118,9 +117,10 @@ func (t *table) compareWith(c *comparison, run, with int) *Versus {
 			v.OnlyThat++
 		}
 	}
-	v.McNemar = stats.McNemar(v.OnlyThis, v.OnlyThat)
-	c.addStatistic(func(i stats.Interval) { v.Difference = i },
-		func(s *resample) float64 { return s.accuracy[run] - s.accuracy[with] })
+	if one.Versus == nil {
+		one.Versus = map[router.Policy]*Versus{}
+	}
+	one.Versus[name] = v
 	c.addStatistic(func(i stats.Interval) {
 		if !math.IsNaN(i.Value) {
 			v.Ratio = &i
@@ -131,7 +131,6 @@ func (t *table) compareWith(c *comparison, run, with int) *Versus {
 		}
 		return s.accuracy[run] / s.accuracy[with]
 	})
-	return v
 }
 
 // addRecoveredGap computes which part of the distance between the small and the large model alone a run gains: 0 for

@@ -214,10 +214,10 @@ func TestShares(t *testing.T) {
 				gap = one.Gap.Value
 			}
 			assert.Equal(t, want.run, one.Name())
-			assert.Equal(t, want.escalated, one.EscalatedShare)
-			assert.Equal(t, want.asked, one.AskedShare)
-			assert.Equal(t, want.replaced, one.ReplacedShare)
-			assert.Equal(t, want.read, one.Read)
+			assert.Equal(t, want.escalated, one.Share(one.Cloud))
+			assert.Equal(t, want.asked, one.Share(one.Asked()))
+			assert.Equal(t, want.replaced, one.Share(one.Replaced()))
+			assert.EqualValues(t, want.read, one.Read)
 			assert.Equal(t, want.gap, gap)
 		})
 	}

@@ -13,8 +13,8 @@ import (
 // tokens that the small model would not have chosen count as escalated. No router can produce this text with fewer.
 const Oracle = "oracle"
 
-// RunReport is the result of one run. Its JSON format is stable: rates are in 0..1, and fields that do not apply are
-// absent. Means are over all answers, rates of tokens over the tokens of all answers together.
+// RunReport is the result of one run: sums over all answers. Its JSON format is stable; fields that do not apply are
+// absent.
 type RunReport struct {
 	Policy    string   `json:"policy"`
 	Threshold *float64 `json:"threshold,omitempty"`
@@ -29,31 +29,36 @@ type RunReport struct {
 	Accuracy *stats.Interval `json:"accuracy,omitempty"`
 	Chance   *float64        `json:"chance,omitempty"` // accuracy of guessing among the options
 
-	// share of all tokens, including end tokens, that the large model chose: without verification those that were asked
-	// for, with verification those that were replaced
-	EscalatedShare float64  `json:"escalated_share"`
-	AskedShare     float64  `json:"asked_share"`                 // of all tokens, those that were asked for
-	ReplacedShare  float64  `json:"replaced_share"`              // of tokens that the small model would not choose
-	Read           float64  `json:"read_per_answer"`             // tokens up to the last question
-	Asks           float64  `json:"asks_per_answer"`             // sent
-	Known          *float64 `json:"known_per_answer,omitempty"`  // needed no ask, with verification
-	Turned         *float64 `json:"turned_per_answer,omitempty"` // tokens that verification replaced
-	Tokens         float64  `json:"tokens_per_answer"`           // including end tokens
-	Milliseconds   float64  `json:"ms_per_answer"`               // mean, several answers at a time
-
-	// share of the audited tokens of the small model for which the large one would have chosen another
-	Missed *float64 `json:"missed_share,omitempty"`
-	// share of the large model's tokens that the small one would have chosen too
-	Needless *float64 `json:"needless_share,omitempty"`
+	Tokens int `json:"tokens"` // including end tokens
+	// of these, chosen by the large model: without verification those that were asked for, with verification those that
+	// were replaced
+	Cloud    int     `json:"cloud_tokens"`
+	Read     int     `json:"read"`             // tokens up to the last question
+	Asks     int     `json:"asks"`             // sent
+	Known    int     `json:"known,omitempty"`  // needed no ask, with verification
+	Turned   int     `json:"turned,omitempty"` // tokens that verification replaced
+	Time     float64 `json:"ms"`               // several answers at a time
+	Audited  int     `json:"audited"`          // tokens of the small model that the large one looked at
+	Missed   int     `json:"missed"`           // of these, those for which it would have chosen another
+	Needless int     `json:"needless"`         // tokens of the large model that the small one would have chosen too
 	// share of all tokens that the large model chooses after the same text
 	Agreement *stats.Interval `json:"agreement,omitempty"`
 
-	Always *Versus `json:"versus_always,omitempty"` // this run against the large model alone
-	Never  *Versus `json:"versus_never,omitempty"`  // against the small model alone
+	// against the models alone, by policy: always, never
+	Versus map[router.Policy]*Versus `json:"versus,omitempty"`
 	// part of the distance from the small model's accuracy to the large one's that this run gains
 	Gap   *stats.Interval `json:"gap_recovered,omitempty"`
-	Curve *Area           `json:"curve,omitempty"` // of the policy, over all its runs
+	Curve []At            `json:"curve,omitempty"` // of the policy, over all its runs
 }
+
+// Asked returns the number of tokens that were asked for.
+func (r *RunReport) Asked() int { return r.Asks + r.Known }
+
+// Replaced returns the number of tokens that the small model would not choose.
+func (r *RunReport) Replaced() int { return r.Cloud - r.Needless }
+
+// Share returns a number of tokens as a share of all.
+func (r *RunReport) Share(tokens int) float64 { return shareOf(tokens, r.Tokens) }
 
 // Name returns the name of the run.
 func (r *RunReport) Name() string {
@@ -100,7 +105,7 @@ func (r *Report) Gain(share float64) string {
 			alone += fmt.Sprintf(", the small model alone %.1f%%", 100*one.Accuracy.Value)
 		case one.Policy == string(router.Always), one.Verify != nil && *one.Verify == 0:
 			large = fmt.Sprintf(", the large one alone %.1f%%", 100*one.Accuracy.Value)
-		case one.Policy != Oracle && one.EscalatedShare <= share &&
+		case one.Policy != Oracle && one.Share(one.Cloud) <= share &&
 			(best == nil || one.Accuracy.Value > best.Accuracy.Value):
 			best = one
 		}
@@ -109,7 +114,7 @@ func (r *Report) Gain(share float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%s: %.1f%% right with %.1f%% of the tokens from the large model%s.\n", best.Name(),
-		100*best.Accuracy.Value, 100*best.EscalatedShare, alone+large)
+		100*best.Accuracy.Value, 100*best.Share(best.Cloud), alone+large)
 }
 
 // Summarize compares the runs on the questions that are answered in all of them.
@@ -125,9 +130,7 @@ func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 		if run.Budget > 0 {
 			one.Budget = &run.Budget
 		}
-		if one.Verify = run.Verify; run.onlyAsks() {
-			one.Known, one.Turned = nil, nil
-		}
+		one.Verify = run.Verify
 		r.Runs = append(r.Runs, one)
 	}
 	t.addComparisons(r)
@@ -187,7 +190,7 @@ type sums struct {
 	cut                      int
 	tokens, cloud, asks      int
 	known, turned            int
-	asked, read              int
+	read                     int
 	audited, missed, needful int // tokens of the cloud that were needed
 	ms, guess                float64
 }
@@ -206,7 +209,6 @@ func (s *sums) addAnswer(a Answer, q task.Question, r Run) {
 	s.known, s.turned = s.known+a.Known, s.turned+a.Turned
 	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
 	s.needful += a.Replaced()
-	s.asked += a.Asks + a.Known
 	s.read += a.readTokenCount(r)
 	s.ms += a.Milliseconds
 	if a.wasCut() {
@@ -227,19 +229,9 @@ func (s *sums) addAnswer(a Answer, q task.Question, r Run) {
 
 func (t *table) reportRun(run int) RunReport {
 	s := t.sumRun(run)
-	n := float64(len(t.questions))
-	r := RunReport{
-		Answers: len(t.questions), EscalatedShare: shareOf(s.cloud, s.tokens),
-		AskedShare: shareOf(s.asked, s.tokens), ReplacedShare: shareOf(s.needful, s.tokens), Read: float64(s.read) / n,
-		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n,
-		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
-	}
-	if s.audited > 0 {
-		r.Missed = new(shareOf(s.missed, s.audited))
-	}
-	if s.cloud > 0 {
-		r.Needless = new(1 - shareOf(s.needful, s.cloud))
-	}
+	r := RunReport{Answers: len(t.questions), Tokens: s.tokens, Cloud: s.cloud, Read: s.read, Asks: s.asks,
+		Known: s.known, Turned: s.turned, Time: s.ms, Audited: s.audited, Missed: s.missed,
+		Needless: s.cloud - s.needful}
 	if s.graded > 0 {
 		r.setGrades(s)
 	}
@@ -265,13 +257,8 @@ func shareOf(a, b int) float64 {
 
 func (t *table) reportOracle(large RunReport) RunReport {
 	s := t.sumRun(t.large)
-	needed := shareOf(s.needful, s.tokens)
-	r := RunReport{
-		Policy: Oracle, Answers: large.Answers, Tokens: large.Tokens,
-		EscalatedShare: needed, AskedShare: needed, ReplacedShare: needed,
-		Read: float64(t.sumLastNeeded()) / float64(large.Answers), Asks: float64(s.needful) / float64(large.Answers),
-		Agreement: large.Agreement, Needless: new(0.0), Missed: new(0.0),
-	}
+	r := RunReport{Policy: Oracle, Answers: large.Answers, Tokens: s.tokens, Cloud: s.needful,
+		Read: t.sumLastNeeded(), Asks: s.needful, Audited: s.tokens - s.needful, Agreement: large.Agreement}
 	if s.graded > 0 {
 		r.setGrades(s)
 	}

@@ -36,8 +36,8 @@ func made(question, run, verdict, origins string) Answer {
 // TestGain: the best run within the share, beside each model alone.
 func TestGain(t *testing.T) {
 	run := func(policy string, right, share float64) RunReport {
-		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &stats.Interval{Value: right},
-			EscalatedShare: share}
+		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &stats.Interval{Value: right}, Tokens: 1000,
+			Cloud: int(1000 * share)}
 	}
 	r := Report{Runs: []RunReport{run("never", 0.25, 0), run("always", 1, 1), run("margin", 0.5, 0.06),
 		run("entropy", 0.375, 0.01), run("random", 0.875, 0.08), run(Oracle, 1, 0.05)}}
@@ -46,8 +46,8 @@ func TestGain(t *testing.T) {
 	assert.Contains(t, r.Gain(0.08), "random 0.5: 87.5% right with 8.0%")
 	assert.Empty(t, r.Gain(0.001))
 	verified := &Report{Runs: []RunReport{
-		{Policy: "never", Verify: new(0.0), Accuracy: &stats.Interval{Value: 0.75}, EscalatedShare: 0.05},
-		{Policy: "never", Verify: new(1.0), Accuracy: &stats.Interval{Value: 0.5}, EscalatedShare: 0.04}}}
+		{Policy: "never", Verify: new(0.0), Accuracy: &stats.Interval{Value: 0.75}, Tokens: 100, Cloud: 5},
+		{Policy: "never", Verify: new(1.0), Accuracy: &stats.Interval{Value: 0.5}, Tokens: 100, Cloud: 4}}}
 	assert.Equal(t, "never verified 1: 50.0% right with 4.0% of the tokens from the large model, "+
 		"the large one alone 75.0%.\n", verified.Gain(0.07), "verification without a margin gives its text")
 	assert.Empty(t, (&Report{Runs: []RunReport{{Policy: "margin"}}}).Gain(1), "answers that are not graded")
@@ -105,32 +105,35 @@ func TestSummarize(t *testing.T) {
 	assert.Equal(t, 1, *never.Silent)
 	assert.Equal(t, 0.25, *margin.Chance)
 	assert.Equal(t, 0.5, never.Accuracy.Value)
-	assert.InDelta(t, 3./16, margin.EscalatedShare, 1e-12)
-	assert.Equal(t, 0.75, margin.Asks)
-	assert.Equal(t, 4.0, margin.Tokens)
-	assert.Equal(t, 4.0, margin.Milliseconds)
-	assert.InDelta(t, 3./13, *margin.Missed, 1e-12)
-	assert.InDelta(t, 1./3, *margin.Needless, 1e-12)
+	assert.InDelta(t, 3./16, margin.Share(margin.Cloud), 1e-12)
+	assert.Equal(t, 3, margin.Cloud)
+	assert.Equal(t, 3, margin.Asks)
+	assert.Equal(t, 16, margin.Tokens)
+	assert.Equal(t, 16.0, margin.Time)
+	assert.Equal(t, []int{3, 13}, []int{margin.Missed, margin.Audited})
+	assert.Equal(t, 1, margin.Needless)
+	assert.Equal(t, 2, margin.Replaced())
 	assert.InDelta(t, 13./16, margin.Agreement.Value, 1e-12)
 	assert.Less(t, margin.Agreement.Low, margin.Agreement.Value)
-	assert.Nil(t, always.Missed)
-	assert.Nil(t, never.Needless)
-	assert.InDelta(t, 12./16, *always.Needless, 1e-12)
+	assert.Zero(t, always.Audited)
+	assert.Zero(t, never.Cloud)
+	assert.Equal(t, 12, always.Needless)
 
-	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
+	assert.Equal(t, []int{4, 4, 4}, []int{oracle.Cloud, oracle.Asked(), oracle.Replaced()},
+		"the tokens on which the models differ")
 	assert.Equal(t, 0.75, oracle.Accuracy.Value)
-	assert.Equal(t, 1.0, oracle.Asks)
 	assert.Equal(t, 3, *oracle.Right)
-	assert.Equal(t, 4.0, oracle.Tokens)
-	assert.Zero(t, *oracle.Missed)
-	assert.Zero(t, *oracle.Needless)
+	assert.Equal(t, 16, oracle.Tokens)
+	assert.Equal(t, 12, oracle.Audited)
+	assert.Zero(t, oracle.Missed)
+	assert.Zero(t, oracle.Needless)
 	assert.Equal(t, always.Agreement, oracle.Agreement)
 	assert.Nil(t, oracle.Curve)
 
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
 	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":{"value":0.75,"low":`,
-		`"high":`, `"escalated_share":0.1875,`,
+		`"high":`, `"tokens":16,"cloud_tokens":3,`,
 		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}
@@ -140,17 +143,15 @@ func TestSummarize(t *testing.T) {
 func TestComparedRuns(t *testing.T) {
 	r := Summarize(comparedRuns())
 	never, always, margin := r.Runs[0], r.Runs[1], r.Runs[2]
-	v := margin.Never
+	v := margin.Versus[router.Never]
 	assert.Equal(t, 2, v.OnlyThis)
 	assert.Equal(t, 1, v.OnlyThat)
-	assert.Equal(t, 1.0, v.McNemar)
-	assert.InDelta(t, 0.25, v.Difference.Value, 1e-12)
+	assert.Equal(t, 1.0, v.McNemar())
 	assert.InDelta(t, 1.5, v.Ratio.Value, 1e-12)
-	assert.Nil(t, v.NonInferior)
-	assert.True(t, *margin.Always.NonInferior, "the same answers are right")
-	assert.False(t, *never.Always.NonInferior)
-	assert.Nil(t, always.Always)
-	assert.Nil(t, never.Never)
+	assert.True(t, margin.Versus[router.Always].NonInferior(), "the same answers are right")
+	assert.False(t, never.Versus[router.Always].NonInferior())
+	assert.Nil(t, always.Versus[router.Always])
+	assert.Nil(t, never.Versus[router.Never])
 	assert.InDelta(t, 1, margin.Gap.Value, 1e-12, "the whole distance from 0.5 to 0.75")
 	assert.Nil(t, never.Gap)
 	assert.Nil(t, always.Gap)
@@ -164,7 +165,7 @@ func TestCurve(t *testing.T) {
 	assert.Equal(t, "margin", area.Policy)
 	assert.Zero(t, area.From)
 	assert.Equal(t, 1.0, area.To)
-	assert.Equal(t, &r.Policies[0], r.Runs[2].Curve)
+	assert.Equal(t, r.Policies[0].At, r.Runs[2].Curve)
 	assert.Nil(t, r.Runs[0].Curve)
 	require.Len(t, area.At, 6)
 	for i, share := range []float64{0.03, 0.05, 0.07} {
@@ -234,7 +235,7 @@ func TestSummarizeParts(t *testing.T) {
 	assert.LessOrEqual(t, b.Gap.Low, b.Gap.Value)
 	assert.Equal(t, "margin 50%", b.Name())
 	assert.Equal(t, 0.5, *b.Budget)
-	assert.InDelta(t, 0.5, *b.Missed, 1e-12)
+	assert.Equal(t, 2*b.Missed, b.Audited)
 	assert.InDelta(t, 12./22, b.Agreement.Value, 1e-12)
 	assert.Equal(t, 1, *b.Silent)
 	assert.Equal(t, 0, Summarize(set, []Run{{Policy: router.Entropy}}, l).Questions)
@@ -265,7 +266,7 @@ func TestAgreementCurve(t *testing.T) {
 		assert.Empty(t, p.At)
 	}
 	assert.Nil(t, r.Runs[0].Accuracy)
-	assert.Nil(t, r.Runs[0].Always)
+	assert.Empty(t, r.Runs[0].Versus)
 	_, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
 }
@@ -288,15 +289,15 @@ func TestPaired(t *testing.T) {
 		put(id, "margin 0.3", i%10 != 0 && i%100 != 1)
 	}
 	r := Summarize(set, runs, l)
-	assert.Equal(t, stats.Interval{Value: 1, Low: 1, High: 1}, *r.Runs[1].Always.Ratio)
-	other := r.Runs[2].Always
+	assert.Equal(t, stats.Interval{Value: 1, Low: 1, High: 1}, *r.Runs[1].Versus[router.Always].Ratio)
+	other := r.Runs[2].Versus[router.Always]
 	assert.Equal(t, 40, other.OnlyThis)
 	assert.Equal(t, 48, other.OnlyThat)
-	assert.Equal(t, stats.McNemar(40, 48), other.McNemar)
+	assert.Equal(t, stats.McNemar(40, 48), other.McNemar())
 	half := 1.96 * math.Sqrt(0.2/400) // standard deviations of a difference that is ±1 for a fifth of the questions
-	assert.InDelta(t, half, (other.Difference.High-other.Difference.Low)/2, 0.006)
-	assert.False(t, *other.NonInferior, "0.95 is within the interval")
-	less := r.Runs[3].Always
-	assert.InDelta(t, 0.125, less.McNemar, 1e-12, "4 of 4 discordant answers")
-	assert.True(t, *less.NonInferior)
+	assert.InDelta(t, half, (other.Ratio.High-other.Ratio.Low)/2*0.9, 0.006)
+	assert.False(t, other.NonInferior(), "0.95 is within the interval")
+	less := r.Runs[3].Versus[router.Always]
+	assert.InDelta(t, 0.125, less.McNemar(), 1e-12, "4 of 4 discordant answers")
+	assert.True(t, less.NonInferior())
 }

@@ -12,8 +12,8 @@ type Cell struct {
 	Trace    string  `json:"trace,omitempty"`         // names of recorded traces, with + between them
 	EdgeTPS  float64 `json:"edge_tps"`                // passes of the small model per second; 0: unlimited
 	RowCost  float64 `json:"edge_row_cost,omitempty"` // additional time of each further row, as a share of a pass
-	CloudMS  float64 `json:"cloud_ms"`                // minimum time of the large model for a token
-	Parallel int     `json:"parallel"`                // concurrent answers
+	ModelMS  float64 `json:"model_ms"`                // minimum time of the large model for a token
+	Parallel int     `json:"devices"`                 // concurrent answers
 }
 
 // TraceNames returns the names of files, without folders.

@@ -28,7 +28,7 @@ func compareAnswers(all []Report, modes []Mode, answers [][]Answer, alone []Answ
 		}
 		if large != nil && m.AsCloud() {
 			n := countDiffering(answers[i], large, func(a, b Answer) bool { return slices.Equal(a.IDs, b.IDs) })
-			all[i].DifferingFromCloud = &n
+			all[i].Differing = &n
 		}
 	}
 }

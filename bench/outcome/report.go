@@ -16,17 +16,16 @@ type Report struct {
 	Cell       *Cell           `json:"cell,omitempty"`
 	Answers    int             `json:"answers"`
 	Accuracy   *stats.Interval `json:"accuracy,omitempty"` // share of right answers, with Wilson's interval at 95%
-	Time       result.Times    `json:"time_per_answer_ms"`
+	Time       result.Times    `json:"ms"`
 	FirstToken *result.Times   `json:"first_token_ms,omitempty"`    // until the first token was shown
 	Between    *result.Times   `json:"between_tokens_ms,omitempty"` // from one token shown to the next
 	Sums       draft.Summary   `json:"sums"`                        // figures of all answers
-	// answers with other tokens or origins than with serial; none is guaranteed if no token timed out, here and there
-	Differing *int `json:"differing_from_serial,omitempty"`
-	// with verification and no margin: answers with other tokens than those of the large model alone; none is
+	// answers with other tokens or origins than with serial; none is guaranteed if no token timed out, here and there.
+	// With verification and no margin: answers with other tokens than those of the large model alone; none is
 	// guaranteed if no token is unverified
-	DifferingFromCloud *int     `json:"differing_from_cloud,omitempty"`
-	Bound              *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, by arithmetic
-	Samples            []Sample `json:"samples,omitempty"`  // one per answer, in the order of the rounds
+	Differing *int     `json:"differing,omitempty"`
+	Bound     *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, by arithmetic
+	Samples   []Sample `json:"samples,omitempty"`  // one per answer, in the order of the rounds
 	// one answer from beginning to end, of the same question in all modes; not for the large model alone
 	Waterfall []result.Span `json:"waterfall,omitempty"`
 

@@ -16,8 +16,8 @@ type Sample struct {
 	Question   int           `json:"question"`   // its number, from 0
 	Repetition int           `json:"repetition"` // from 0
 	Took       time.Duration `json:"ms"`         // until the answer was complete
-	FirstToken time.Duration `json:"ttft_ms,omitempty"`
-	Correct    *bool         `json:"correct,omitempty"`
+	FirstToken time.Duration `json:"first_token_ms,omitempty"`
+	Right      *bool         `json:"right,omitempty"`
 	CPU        time.Duration `json:"cpu_ms,omitempty"` // of this process, with one answer at a time
 	Text       string        `json:"text"`             // hash of tokens and origins: equal texts have equal hashes
 	draft.Summary
@@ -32,7 +32,7 @@ func (a *Answer) toSample() Sample {
 		s.FirstToken = a.Shown[0]
 	}
 	if a.Known {
-		s.Correct = &a.Correct
+		s.Right = &a.Correct
 	}
 	return s
 }

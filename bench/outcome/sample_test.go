@@ -37,7 +37,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 			names[name] = float64(i + 1)
 		}
 	}
-	assert.Equal(t, Sample{Question: 4, Repetition: 2, Took: 250 * ms, FirstToken: 40 * ms, Correct: new(true),
+	assert.Equal(t, Sample{Question: 4, Repetition: 2, Took: 250 * ms, FirstToken: 40 * ms, Right: new(true),
 		CPU: 30 * ms, Text: a.hashTokens(), Summary: a.Figures}, a.toSample())
 	r := newReport(modes(t, "serial")[0], []Answer{a})
 	b, err := record.Marshal(r)
@@ -156,7 +156,7 @@ func TestReportJSON(t *testing.T) {
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(text, &fields))
-	for _, name := range []string{"mode", "answers", "sums", "time_per_answer_ms", "samples"} {
+	for _, name := range []string{"mode", "answers", "sums", "ms", "samples"} {
 		assert.Contains(t, fields, name)
 	}
 	for _, name := range []string{"escalated_share", "variant", "bound_ms", "accuracy"} {

@@ -46,13 +46,14 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 		if err := one.Into(&runs[i]); err != nil {
 			return s, err
 		}
-		r := rows[i]
-		if r["name"] = runs[i].Name(); runs[i].Always != nil || runs[i].Never != nil {
-			versus = append(versus, r)
+		r, run := rows[i], &runs[i]
+		r["name"], r["asked"], r["replaced"] = run.Name(), float64(run.Asked()), float64(run.Replaced())
+		if len(run.Versus) > 0 {
+			versus = append(versus, versusRow(r, run))
 		}
-		if c := runs[i].Curve; c != nil && !seen[c.Policy] {
-			seen[c.Policy] = true
-			curves = append(curves, curveRows(r["curve"].(map[string]any))...)
+		if len(run.Curve) > 0 && !seen[run.Policy] {
+			seen[run.Policy] = true
+			curves = append(curves, curveRows(r)...)
 		}
 	}
 	s = Section{Title: "Accuracy: " + records[0].Run.Command, Tables: []*Table{buildTable("", runColumns(), rows)}}
@@ -78,12 +79,24 @@ func evalSection(records []*result.Record, rows []row) (s Section, err error) {
 	return s, nil
 }
 
-func curveRows(c row) (all []row) {
-	at, _ := c["at"].([]any)
+// versusRow completes the row of a run with what its comparisons test.
+func versusRow(r row, run *eval.RunReport) row {
+	p := map[string]any{}
+	for policy, v := range run.Versus {
+		if p[string(policy)] = v.McNemar(); policy == router.Always && v.Ratio != nil {
+			r["non_inferior"] = v.NonInferior()
+		}
+	}
+	r["p"] = p
+	return r
+}
+
+func curveRows(r row) (all []row) {
+	at, _ := r["curve"].([]any)
 	for _, v := range at {
 		if one, ok := v.(map[string]any); ok {
-			all = append(all, row{"policy": c["policy"], "share": one["share"], "height": one["quality"],
-				"minus": one["quality_minus"]})
+			one["policy"] = r["policy"]
+			all = append(all, one)
 		}
 	}
 	return all
@@ -102,12 +115,13 @@ func plotCurves(runs []eval.RunReport, end float64) []byte {
 	}
 	sorted := slices.Clone(runs)
 	slices.SortStableFunc(sorted, func(a, b eval.RunReport) int {
-		return cmp.Compare(a.EscalatedShare, b.EscalatedShare)
+		return cmp.Compare(a.Share(a.Cloud), b.Share(b.Cloud))
 	})
 	for _, run := range sorted {
 		q, ok := run.Quality()
+		share := run.Share(run.Cloud)
 		level := run.Policy == string(router.Always)
-		if !ok || run.EscalatedShare > end && !level {
+		if !ok || share > end && !level {
 			continue
 		}
 		name := run.Policy
@@ -125,7 +139,7 @@ func plotCurves(runs []eval.RunReport, end float64) []byte {
 			c.Lines = append(c.Lines, chart.Line{Name: name, Dots: true})
 		}
 		l := &c.Lines[i]
-		l.X, l.Y = append(l.X, run.EscalatedShare), append(l.Y, q.Value)
+		l.X, l.Y = append(l.X, share), append(l.Y, q.Value)
 		l.Low, l.High = append(l.Low, q.Low), append(l.High, q.High)
 	}
 	if len(c.Lines) == 0 {

@@ -116,17 +116,13 @@ func sectionOf(one *result.Record, line row, before []*sectionLines) (string,
 	case (is("bench routing", "mode") || is("demo", "mode")) && isMode && inCell:
 		return studyKey(one, line, before), studySection
 	case is("bench engine", "generation_tps"):
+		line.addBound()
 		return "engine", table("Engine", engineColumns())
 	case is("bench gateway", "rate"):
 		return "gateway", table("Gateway", gatewayColumns())
-	case is("bench link", "part") && len(linkRows(line)) > 0:
-		return "link", func(r []*result.Record, rows []row) (Section, error) {
-			var all []row
-			for _, line := range rows {
-				all = append(all, linkRows(line)...)
-			}
-			return table("Link", linkColumns())(r, all)
-		}
+	case is("bench link", "timed"):
+		line.addAsks()
+		return "link", table("Link", linkColumns())
 	case strings.HasPrefix(one.Run.Measurement, "eval") && line["policy"] != nil:
 		return callKey(&one.Run), evalSection
 	}

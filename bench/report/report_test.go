@@ -66,8 +66,8 @@ func TestSorted(t *testing.T) {
 		" asks model fedcba987654, device 60 tokens/s, cloud 15 ms a token: " +
 		"12 rows, 14 pictures", "Gateway: 1 rows, 0 pictures", "Engine: 2 rows, 0 pictures",
 		"Accuracy: pilotfish eval demo " + hostile + ": 5 rows, 2 pictures", "run: 3 rows, 0 pictures",
-		"bench link: 2 rows, 0 pictures", "Link: 5 rows, 0 pictures"}, got)
-	assert.Equal(t, 25, r.Lines)
+		"bench link: 2 rows, 0 pictures", "Link: 2 rows, 0 pictures"}, got)
+	assert.Equal(t, 24, r.Lines)
 	assert.Equal(t, [][]string{{"summary.prompt_tps", "100.5"}, {"summary.text", hostile},
 		{"summary.tokens", "3 values"}}, r.Sections[4].Tables[0].Rows)
 	assert.Len(t, r.Runs, 6, "one run for each call")
@@ -121,7 +121,7 @@ func TestStudies(t *testing.T) {
 		"ahead":   func(_ map[string]any, r *record.Run) { r.Flags["ahead"] = "8" },
 		"model":   func(_ map[string]any, r *record.Run) { r.Model = &record.Model{Hash: "other"} },
 		"large":   func(_ map[string]any, r *record.Run) { r.Large = &record.Model{Hash: "other"} },
-		"remote":  func(_ map[string]any, r *record.Run) { r.Remote = "other" },
+		"remote":  func(_ map[string]any, r *record.Run) { r.Large = &record.Model{Name: "other"} },
 		"same":    func(c map[string]any, _ *record.Run) { c["rtt_ms"] = 50 },
 		"command": func(_ map[string]any, r *record.Run) { r.Measurement = "demo" },
 	} {
@@ -136,8 +136,8 @@ func TestStudies(t *testing.T) {
 	assert.Equal(t, "serial #2", both.Sections[0].Tables[0].Rows[1][0])
 	small, large := &record.Model{Name: "small"}, &record.Model{Hash: "0123456789abcdef"}
 	for want, r := range map[string]record.Run{
-		"small asks model 0123456789ab": {Model: small, Large: large, Remote: "elsewhere"},
-		"small asks elsewhere":          {Model: small, Remote: "elsewhere"},
+		"small asks model 0123456789ab": {Model: small, Large: large},
+		"small asks elsewhere":          {Model: small, Large: &record.Model{Name: "elsewhere"}},
 		"small asks a large model":      {Model: small},
 	} {
 		assert.Equal(t, want+", trace a.up, loss 2.5%, device at full speed, cloud 0 ms a token",
@@ -237,23 +237,23 @@ func TestColumns(t *testing.T) {
 	mode := outcome.Report{Mode: "verified", Answers: 2,
 		Accuracy: &stats.Interval{Value: 0.03, Low: 0.04, High: 0.05},
 		Time:     result.Times{Mean: 7, P50: 8, P90: 9, P99: 10}, Cell: &outcome.Cell{RTT: 11},
-		Bound: x(14), DifferingFromCloud: new(3), Differing: new(0),
+		Bound: x(14), Differing: new(3),
 		Sums: draft.Summary{Tokens: 100, Cloud: 6, Wait: 100e6, Hidden: 18e6, Hits: 19, Answered: 100, Asks: 40,
 			Timeouts: 22, BytesUp: 2500, BytesDown: 2600, Exposed: 34 * time.Millisecond, Passes: 54, Wasted: 42},
 		Samples: []outcome.Sample{{CPU: 46 * time.Second}}}
 	mode.FirstToken, mode.Between = &result.Times{P50: 15, P99: 900}, &result.Times{P50: 901, P99: 16}
 	engine := speed.Report{PromptTokens: 30, PromptTPS: 31, DecodedTokens: 32, GenerationTPS: 33, Share: x(0.34),
-		Bound: 35, Bandwidth: 36, LoadMS: 37, FirstTokenMS: 38, PeakRSS: 39 << 20, Threads: 1}
+		TokenBytes: 1e9, Bandwidth: 36, LoadMS: 37, FirstTokenMS: 38, PeakRSS: 39 << 20, Threads: 1}
 	gateway := wire.GatewayReport{Devices: 40, Rate: 41, ModelMS: 42, Asks: 44, Answers: 43, PerSecond: 45, Errors: 46,
-		Latency: result.Latency{P50: 47, P90: 48, P99: 49, P999: 50, Max: 51}, InGateway: result.Latency{P99: 52},
-		CPUPerAsk: 53, PerConnection: 54 << 10, BytesUp: 68, BytesDown: 69, ConnectMS: 70,
-		Fairness: &wire.Fairness{AnswersJain: 0.2, P99Jain: 0.3}}
-	link := wire.LinkReport{Part: "outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Outage: &wire.LinkOutage{Outages: 59,
-		Lost: 60, Recovery: result.Latency{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Expected: 66, OutageMS: 67}}
+		Time: result.Times{P50: 47, P90: 48, P99: 49, P999: 50, Max: 51}, InGateway: result.Times{P99: 52},
+		CPU: 44 * 53 * time.Microsecond, Memory: 40 * 54 << 10, BytesUp: 44 * 68, BytesDown: 44 * 69, ConnectMS: 70,
+		AnswersJain: x(0.2), P99Jain: x(0.3)}
+	link := wire.LinkReport{Timed: "end of an outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Answers: 59, Errors: 60,
+		Time: result.Times{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Bound: x(66), OutageMS: 67,
+		Wire: &wire.Traffic{BytesUp: 119 * 68, BytesDown: 119 * 69}}
 	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: &stats.Interval{Value: 0.73, Low: 0.74,
-		High: 0.75}, EscalatedShare: 0.76, Asks: 77,
-		AskedShare: 0.78, ReplacedShare: 0.79, Read: 80, Silent: new(3), Chance: x(0.2), Known: x(2.5),
-		Turned: x(3.5), Tokens: 5.5, Milliseconds: 1234, Missed: x(0.01), Needless: x(0.02),
+		High: 0.75}, Tokens: 7200, Cloud: 3600, Asks: 720, Known: 360, Turned: 216, Read: 72 * 80, Silent: new(3),
+		Chance: x(0.2), Time: 72 * 1234, Audited: 500, Missed: 5, Needless: 72,
 		Agreement: &stats.Interval{Value: 0.97}}
 	small := aRun("bench engine")
 	small.Model.Name = "small"
@@ -267,42 +267,22 @@ func TestColumns(t *testing.T) {
 			"wasted 21; timed out 22; bytes up 25; down 26; CPU 23; equal but 3, to cloud",
 		"model small; threads 1; prompt 30; prompt, tokens/s 31; generated 32; generation, tokens/s 33; of the bound " +
 			"34.0%; " +
-			"bound, tokens/s 35; memory, GB/s 36; load, ms 37; first token, ms 38; peak memory 39 MiB",
+			"bound, tokens/s 36; memory, GB/s 36; load, ms 37; first token, ms 38; peak memory 39 MiB",
 		"devices 40; asks/s of each 41; model, ms 42; answered 43 of 44; answers/s 45; failed 46; ms p50 47; p90 48; " +
 			"p99 49; p99.9 50; in gateway p99 52; fairness 0.2; of p99 0.3; " +
 			"CPU, µs an ask 53; " +
 			"bytes up 68; down 69; connected, ms 70; memory a device 54 KiB",
-		"timed end of an outage of 67 ms, until an answer; round trip 56 ms; lost 57.0%; times 59; failed 60; " +
-			"ms p50 61; p90 62; p99 63; p99.9 64; predicted at most 66",
-		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 76.0%; " +
-			"asked 78.0%; replaced 79.0%; read 80; asks 77.0; known 2.5; " +
-			"turned 3.5; tokens 5.5; ms 1,234; missed 1.0%; needless 2.0%; agree 97.0%",
+		"timed end of an outage; round trip 56 ms; lost 57.0%; times 59; failed 60; " +
+			"ms p50 61; p90 62; p99 63; p99.9 64; predicted at most 66; bytes up 68; down 69",
+		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 50.0%; " +
+			"asked 15.0%; replaced 49.0%; read 80; asks 10.0; known 5; " +
+			"turned 3; tokens 100.0; ms 1,234; missed 1.0%; needless 2.0%; agree 97.0%",
 	}
 	require.Len(t, r.Sections, len(want))
 	for i, s := range r.Sections {
 		assert.Equal(t, want[i], rowsOf(s.Tables[0]))
 	}
 	assert.True(t, strings.Contains(written(t, r), "<tr><th>model</th><th>threads</th>"))
-}
-
-// TestLink: each time of bench link has its own figures and its own prediction.
-func TestLink(t *testing.T) {
-	l := func(x float64) map[string]any { return map[string]any{"p50": x, "p99": x + 2} }
-	part := func(name string, fields map[string]any) []byte {
-		return line(t, map[string]any{"part": name, "rtt_ms": 30, name: fields}, aRun("bench link"))
-	}
-	r := reported(t, part("asks", map[string]any{"tokens": 2, "answers": 8, "errors": 2, "latency_ms": l(10),
-		"late_ms": l(90), "wire_bytes_up_per_ask": 70, "wire_bytes_down_per_ask": 60, "expected_ms": 11}),
-		part("connect", map[string]any{"connections": 5, "early": 4, "connected_ms": l(20), "first_answer_ms": l(30),
-			"resumed_ms": l(40), "expected_connected_ms": 21, "expected_first_ms": 31, "expected_resumed_ms": 41}))
-	assert.Equal(t, `| timed | times | failed | ms p50 | p99 | predicted | bytes up | down |
-|---|---|---|---|---|---|---|---|
-| ask with 2 new tokens, until its answer | 8 | 2 | 10 | 12 | 11 | 70 | 60 |
-| new connection, until it is there | 5 |  | 20 | 22 | 21 |  |  |
-| new connection, until its first answer | 5 |  | 30 | 32 | 31 |  |  |
-| connection resumed with 0-RTT, until its first answer | 4 |  | 40 | 42 | 41 |  |  |
-`, r.Sections[0].Tables[0].Pick("timed", "times", "failed", "ms p50", "p99", "predicted",
-		"bytes up", "down").Markdown())
 }
 
 // TestTable: a table as text has its legend and note; in Markdown, columns are chosen and renamed.
@@ -318,8 +298,8 @@ func TestTable(t *testing.T) {
 	assert.Nil(t, equalityText(new(outcome.Report)))
 	assert.Equal(t, "", formatNonzero(0))
 	assert.Equal(t, "2", formatNonzero(2))
-	for want, r := range map[string]outcome.Report{"to cloud": {DifferingFromCloud: new(0), Differing: new(1)},
-		"but 2, to serial": {Differing: new(2)}} {
+	for want, r := range map[string]outcome.Report{"to cloud": {Mode: "verified", Differing: new(0)},
+		"but 2, to serial": {Mode: "serial", Differing: new(2)}} {
 		assert.Equal(t, want, equalityText(&r))
 	}
 }
@@ -506,17 +486,17 @@ func TestEvalTables(t *testing.T) {
 	runs := []eval.RunReport{
 		{Policy: "never"}, // compared with nothing
 		{Policy: "margin", Gap: &stats.Interval{Value: 0.875, Low: 0.75, High: 0.9375},
-			Always: &eval.Versus{Ratio: &stats.Interval{Value: 0.97, Low: 0.96, High: 0.98}, McNemar: 0.25,
-				NonInferior: new(true)},
-			Never: &eval.Versus{Ratio: &stats.Interval{Value: 1.5, Low: 1.25, High: 1.75}, McNemar: 0.125},
-			Curve: &eval.Area{Policy: "margin", At: []eval.At{
+			Versus: map[router.Policy]*eval.Versus{
+				"always": {Ratio: &stats.Interval{Value: 0.97, Low: 0.96, High: 0.98}, OnlyThat: 3},
+				"never":  {Ratio: &stats.Interval{Value: 1.5, Low: 1.25, High: 1.75}, OnlyThis: 6}},
+			Curve: []eval.At{
 				{Share: 0.05, Quality: stats.Interval{Value: 0.75, Low: 0.7, High: 0.8},
 					Minus: map[string]stats.Interval{"random": {Value: 0.125, Low: -0.25, High: 0.5},
 						"entropy": {Value: nan}}},
-				{Share: 0.1, Quality: stats.Interval{Value: 0.5, Low: 0.5, High: 0.5}}}}},
-		{Policy: "margin", Threshold: new(0.5), Curve: &eval.Area{Policy: "margin", At: []eval.At{{}}}},
-		{Policy: "random", Always: &eval.Versus{Ratio: &none, McNemar: 1, NonInferior: new(false)}},
-		{Policy: "entropy", Never: &eval.Versus{McNemar: 0.0625}},
+				{Share: 0.1, Quality: stats.Interval{Value: 0.5, Low: 0.5, High: 0.5}}}},
+		{Policy: "margin", Threshold: new(0.5), Curve: []eval.At{{}}},
+		{Policy: "random", Versus: map[router.Policy]*eval.Versus{"always": {Ratio: &none}}},
+		{Policy: "entropy", Versus: map[router.Policy]*eval.Versus{"never": {OnlyThis: 7}}},
 	}
 	r, err := Of(runs, aRun("eval csqa"))
 	require.NoError(t, err)
@@ -524,9 +504,9 @@ func TestEvalTables(t *testing.T) {
 	require.Len(t, all, 3)
 	assert.Equal(t, `| run | of always | >= 0.95 | p always | of never | p never | gap |
 |---|---|---|---|---|---|---|
-| margin | 0.970 (0.960 to 0.980) | yes | 0.25 | 1.500 (1.250 to 1.750) | 0.12 | 0.875 (0.750 to 0.938) |
-| random |  | no | 1 |  |  |  |
-| entropy |  |  |  |  | 0.062 |  |
+| margin | 0.970 (0.960 to 0.980) | yes | 0.25 | 1.500 (1.250 to 1.750) | 0.031 | 0.875 (0.750 to 0.938) |
+| random |  |  | 1 |  |  |  |
+| entropy |  |  |  |  | 0.016 |  |
 `, all[1].Markdown())
 	assert.Equal(t, `| policy | share | height | over random |
 |---|---|---|---|
@@ -541,7 +521,7 @@ func TestEvalTables(t *testing.T) {
 // TestCurves: policies are lines over shares; the large model alone is a level.
 func TestCurves(t *testing.T) {
 	run := func(policy string, share, accuracy float64) eval.RunReport {
-		return eval.RunReport{Policy: policy, EscalatedShare: share,
+		return eval.RunReport{Policy: policy, Tokens: 10000, Cloud: int(10000 * share),
 			Accuracy: &stats.Interval{Value: accuracy, Low: accuracy - 0.1, High: accuracy + 0.1}}
 	}
 	runs := []eval.RunReport{run("margin", 0.25, 0.6), run("margin", 0.0625, 0.5), run("always", 1, 0.9), run("never",
@@ -575,7 +555,7 @@ func FuzzNew(f *testing.F) {
 		`"waterfall":[{"start_ms":9,"end_ms":-1e308,"kind":"step"}],"run":{"measurement":"demo"}}`))
 	f.Add([]byte(`{"generation_tps":1,"threads":-1,"samples":[{}],` +
 		`"run":{"measurement":"bench engine","model":{"hash":""}}}`))
-	f.Add([]byte(`{"part":"asks","asks":{"tokens":1},"run":{"measurement":"bench link"}}`))
+	f.Add([]byte(`{"timed":"ask","errors":1,"outage_ms":1,"bound_ms":1,"run":{"measurement":"bench link"}}`))
 	for _, end := range []string{"", "_low", "_high"} { // without the other ends of its interval
 		f.Add([]byte(`{"policy":"x","accuracy` + end + `":1,"run":{"measurement":"eval"}}`))
 		f.Add([]byte(strings.Replace(`{"policy":"x","accuracy":1,"accuracy_low":1,"accuracy_high":1,`+

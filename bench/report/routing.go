@@ -33,10 +33,10 @@ func studyKey(one *result.Record, line row, before []*sectionLines) string {
 		delete(flags, name)
 	}
 	r := one.Run
-	settings := []any{r.Measurement, r.Version, r.Machine.CPU, r.Remote, cell, flags}
+	settings := []any{r.Measurement, r.Version, r.Machine.CPU, cell, flags}
 	for _, m := range []*record.Model{r.Model, r.Large} {
 		if m != nil {
-			settings = append(settings, m.Hash)
+			settings = append(settings, m.Name, m.Hash)
 		}
 	}
 	b, _ := json.Marshal(settings) // of figures that were read from JSON: this cannot fail
@@ -55,7 +55,7 @@ func studyKey(one *result.Record, line row, before []*sectionLines) string {
 func studyTitle(r *record.Run, c *outcome.Cell) string {
 	var words []string
 	if r.Model != nil {
-		words = append(words, modelName(r.Model)+" asks "+cmp.Or(modelName(r.Large), r.Remote, "a large model"))
+		words = append(words, modelName(r.Model)+" asks "+cmp.Or(modelName(r.Large), "a large model"))
 	}
 	if c.Trace != "" {
 		words = append(words, "trace "+c.Trace)
@@ -68,7 +68,7 @@ func studyTitle(r *record.Run, c *outcome.Cell) string {
 	} else {
 		words = append(words, "device at full speed")
 	}
-	return strings.Join(append(words, fmt.Sprintf("cloud %s ms a token", chart.Number(c.CloudMS))), ", ")
+	return strings.Join(append(words, fmt.Sprintf("cloud %s ms a token", chart.Number(c.ModelMS))), ", ")
 }
 
 func studySection(records []*result.Record, rows []row) (s Section, err error) {
@@ -135,13 +135,13 @@ func meansOf(sums any, answers int) map[string]any {
 }
 
 func equalityText(r *outcome.Report) any {
-	switch {
-	case r.DifferingFromCloud != nil:
-		return differingText(*r.DifferingFromCloud, "to cloud")
-	case r.Differing != nil:
-		return differingText(*r.Differing, "to serial")
+	if r.Differing == nil {
+		return nil
 	}
-	return nil
+	if m, _ := outcome.ParseMode(r.Mode); m.AsCloud() {
+		return differingText(*r.Differing, "to cloud")
+	}
+	return differingText(*r.Differing, "to serial")
 }
 
 func differingText(n int, to string) string {

@@ -21,7 +21,7 @@ func aRun(measurement string) record.Run {
 		Measurement: measurement, Version: "v1.2.3", Go: "go1.26", Command: "pilotfish " + measurement + " " + hostile,
 		Flags: map[string]string{"rtt": "100ms", "loss": "0.05", "edge-tps": "60", "cloud-ms": "15", "policy": hostile},
 		Date:  time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC),
-		Machine: record.Machine{CPU: "A CPU " + hostile, Cores: 2, OS: "linux", Arch: "amd64",
+		Machine: record.Machine{CPU: "A CPU " + hostile, Cores: 2, System: "linux/amd64",
 			Kernels: "avx2", Memory: 8 << 30, Bandwidth: 21.3, Load: 0.2, VirtualCPU: true},
 		Model: &record.Model{Name: "small " + hostile, Hash: "0123456789abcdef",
 			Types: map[string]int64{"Q8_0": 9, "F32": 1}, Bytes: 10},
@@ -40,10 +40,10 @@ func aMode(name string, rtt float64) map[string]any {
 	}
 	return map[string]any{
 		"mode": name, "answers": 20, "accuracy": map[string]any{"value": 0.9, "low": 0.7, "high": 0.97},
-		"sums":               map[string]any{"cloud_tokens": 31, "tokens": 1000, "timeouts": 0},
-		"time_per_answer_ms": result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
-		"cell":               map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "cloud_ms": 15, "parallel": 8},
-		"samples":            samples,
+		"sums":    map[string]any{"cloud_tokens": 31, "tokens": 1000, "timeouts": 0},
+		"ms":      result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
+		"cell":    map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "model_ms": 15, "devices": 8},
+		"samples": samples,
 		"waterfall": []result.Span{
 			{End: 40, Kind: result.SpanPrompt, Rows: 30},
 			{Start: 40, End: 57, Kind: result.SpanStep, Pos: 30, Rows: 1, Leaves: 1},
@@ -73,15 +73,15 @@ func allLines(t *testing.T) (all [][]byte) {
 	latency := map[string]any{"p50": 5.9, "p90": 7, "p99": 15, "p999": 40, "max": 81}
 	add(map[string]any{
 		"devices": 1000, "rate": 1, "model_ms": 5, "seconds": 30, "asks": 30000, "answers": 29999,
-		"answers_per_second": 29999.0 / 30, "errors": 1, "cpu_us_per_ask": 312,
-		"latency_ms": latency, "in_gateway_ms": latency, "memory_per_connection_bytes": 150000,
+		"answers_per_second": 29999.0 / 30, "errors": 1, "cpu_ms": 9360,
+		"ms": latency, "in_gateway_ms": latency, "memory_bytes": 150000000,
 	}, aRun("bench gateway"))
 	for threads := 1; threads <= 2; threads++ {
 		n := float64(threads)
 		add(map[string]any{
 			"prompt_tps": 80 * n, "generation_tps": 30 * n, "prompt_tokens": 512, "generated_tokens": 64,
-			"threads": threads, "generation_bound_tps": 40 * n, "bandwidth_share": 0.75,
-			"bandwidth_gbs": 12 * n, "load_ms": 12, "first_token_ms": 80, "peak_rss_bytes": 900 << 20,
+			"threads": threads, "bytes_per_token": 3e8, "bandwidth_share": 0.75,
+			"bandwidth_gbs": 12 * n, "load_ms": 12, "first_token_ms": 80, "memory_bytes": 900 << 20,
 			"samples": []map[string]any{{"prompt_tps": 79 * n, "generation_tps": 29 * n},
 				{"prompt_tps": 82 * n, "generation_tps": 31 * n}},
 		}, aRun("bench engine"))
@@ -89,22 +89,19 @@ func allLines(t *testing.T) (all [][]byte) {
 	for i, policy := range []string{"never", "margin", "margin", hostile, "always"} {
 		x := float64(i) / 4
 		add(map[string]any{
-			"policy": policy, "threshold": x, "answers": 100, "escalated_share": x * x, "asks_per_answer": x,
+			"policy": policy, "threshold": x, "answers": 100, "tokens": 1600, "cloud_tokens": 1600 * x * x,
+			"asks":     100 * x,
 			"accuracy": map[string]any{"value": 0.4 + x/2, "low": 0.3 + x/2, "high": 0.5 + x/2},
 		}, aRun("eval demo"))
 	}
 	add(map[string]any{"summary": map[string]any{"text": hostile, "prompt_tps": 100.5,
 		"tokens": []int{1, 2, 3}, "error": nil}}, aRun("run"))
 	add(map[string]any{"asks_per_second": 812.5, "mode": 7}, aRun("bench link"))
-	link := func(part string, v map[string]any) {
-		add(map[string]any{"part": part, "rtt_ms": 100, "loss": 0.05, "model_ms": 15, part: v}, aRun("bench link"))
-	}
-	link("asks", map[string]any{"tokens": 8, "answers": 299, "errors": 1, "latency_ms": latency, "expected_ms": 115,
-		"wire_bytes_up_per_ask": 141.5, "wire_bytes_down_per_ask": 166.9})
-	link("connect", map[string]any{"connections": 10, "early": 9, "connected_ms": latency, "first_answer_ms": latency,
-		"resumed_ms": latency, "expected_connected_ms": 200, "expected_first_ms": 300, "expected_resumed_ms": 100})
-	link("outage", map[string]any{"outages": 3, "outage_ms": 1000, "recovery_ms": latency, "asks_lost": 2,
-		"expected_most_ms": 120})
+	add(map[string]any{"timed": "ask with 8 new tokens, until its answer", "rtt_ms": 100, "loss": 0.05, "answers": 299,
+		"errors": 1, "ms": latency, "bound_ms": 115, "wire": map[string]any{"bytes_up": 42450, "bytes_down": 50070}},
+		aRun("bench link"))
+	add(map[string]any{"timed": "end of an outage of 1,000 ms, until an answer", "rtt_ms": 100, "answers": 3,
+		"outage_ms": 1000, "ms": latency, "bound_ms": 120}, aRun("bench link"))
 	return all
 }
 

@@ -31,8 +31,8 @@ type Column struct {
 // column is a figure of the lines of a measurement.
 type column struct {
 	name string
-	// Its path in a line, such as time_per_answer_ms.p50. Several paths have the words between their texts in between:
-	// "accuracy.low to accuracy.high". The cell is empty if one is absent.
+	// Its path in a line, such as ms.p50, or the quotient of two, such as asks/answers. Several have the words between
+	// their texts in between: "accuracy.low to accuracy.high". The cell is empty if one is absent.
 	fields string
 	format func(x float64) string // of numbers; nil: all digits
 	legend string
@@ -51,10 +51,23 @@ func (r row) valueAt(path string) any {
 	return v
 }
 
+// figureAt returns the value at a path, or the quotient of those at two; nil if one is absent, or the divisor 0.
+func (r row) figureAt(path string) any {
+	part, whole, divided := strings.Cut(path, "/")
+	v, by := r.valueAt(part), 0.0
+	if divided {
+		if by = numberOrZero(r.valueAt(whole)); v == nil || by == 0 {
+			return nil
+		}
+		return numberOrZero(v) / by
+	}
+	return v
+}
+
 func (c column) formatCell(r row) string {
 	words := strings.Fields(c.fields)
 	for i := 0; i < len(words); i += 2 {
-		v := r.valueAt(words[i])
+		v := r.figureAt(words[i])
 		_, isNumber := v.(json.Number)
 		_, isFloat := v.(float64)
 		switch {
@@ -165,6 +178,9 @@ func formatWholePercent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) 
 func formatDecimal(x float64) string { return fmt.Sprintf("%.1f", x) }
 
 func formatTwoDigits(x float64) string { return fmt.Sprintf("%.2g", x) }
+
+// formatMicroseconds formats milliseconds as microseconds.
+func formatMicroseconds(x float64) string { return chart.Number(1000 * x) }
 
 // formatNonzero formats a number, "" for 0.
 func formatNonzero(x float64) string {

@@ -14,7 +14,7 @@ import (
 // CPUs, in 0..1, and absent if the system does not report them.
 type Quiet struct {
 	Seconds float64  `json:"seconds"`                // duration of the measurement
-	CPU     float64  `json:"cpu_seconds"`            // used by this process
+	CPU     float64  `json:"cpu_ms"`                 // used by this process
 	Others  *float64 `json:"others_share,omitempty"` // CPU time of other processes and of interrupts
 	Steal   *float64 `json:"steal_share,omitempty"`  // time that the hypervisor gave to other virtual machines
 	Quiet   *bool    `json:"quiet,omitempty"`        // neither share is above its limit
@@ -66,13 +66,14 @@ func (w machineWatch) End() Quiet {
 }
 
 func (q *Quiet) setActivity(before, after cpuSeconds) {
-	q.CPU = max(after.own-before.own, 0)
+	own := max(after.own-before.own, 0)
+	q.CPU = 1000 * own
 	busy, steal := after.busy-before.busy, max(after.steal-before.steal, 0)
 	whole := busy + steal + after.idle - before.idle
 	if whole <= 0 || busy < 0 {
 		return // shorter than a tick
 	}
-	others := max(busy-q.CPU, 0)
+	others := max(busy-own, 0)
 	ticks := clockTick * max(whole/max(q.Seconds, clockTick), 1) // one per CPU
 	share, stolen := min(others/whole, 1), min(steal/whole, 1)
 	quiet := others <= max(maxOthers*whole, ticks) && steal <= max(maxSteal*whole, ticks)

@@ -47,7 +47,7 @@ func TestQuiet(t *testing.T) {
 			require.NotNil(t, q.Quiet)
 			assert.InDelta(t, c.others, *q.Others, 1e-9)
 			assert.InDelta(t, c.stolen, *q.Steal, 1e-9)
-			assert.InDelta(t, c.own, q.CPU, 1e-9)
+			assert.InDelta(t, 1000*c.own, q.CPU, 1e-6)
 			assert.Equal(t, c.quiet, *q.Quiet)
 			assert.Equal(t, c.said, q.String())
 		})
@@ -77,6 +77,6 @@ func TestWatch(t *testing.T) {
 	assert.Positive(t, q.Seconds)
 	if cputime.Used() > 0 {
 		assert.Positive(t, q.CPU)
-		assert.LessOrEqual(t, q.CPU, q.Seconds*float64(runtime.NumCPU())+clockTick, "seconds")
+		assert.LessOrEqual(t, q.CPU/1000, q.Seconds*float64(runtime.NumCPU())+clockTick, "seconds")
 	}
 }

@@ -13,6 +13,8 @@ type Times struct {
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
 	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
 }
 
 // longest is the upper limit of a histogram.
@@ -29,51 +31,30 @@ func Add(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // never fails within the range
 }
 
-func fillHistogram[T ~int64](all []T) *hdrhistogram.Histogram {
-	h := NewHistogram()
-	for _, d := range all {
-		Add(h, time.Duration(d))
-	}
-	return h
-}
-
 func percentileMS(h *hdrhistogram.Histogram, percent float64) float64 {
 	return Milliseconds(time.Duration(h.ValueAtQuantile(percent)))
 }
 
-// Summarise summarizes durations; all zero if there are none.
-func Summarise(all []time.Duration) Times {
-	if len(all) == 0 {
+// TimesOf summarizes a histogram; all zero if it is empty.
+func TimesOf(h *hdrhistogram.Histogram) Times {
+	if h.TotalCount() == 0 {
 		return Times{}
 	}
-	h, sum := fillHistogram(all), time.Duration(0)
+	return Times{h.Mean() / float64(time.Millisecond), percentileMS(h, 50), percentileMS(h, 90), percentileMS(h, 99),
+		percentileMS(h, 99.9), Milliseconds(time.Duration(h.Max()))}
+}
+
+// Summarise summarizes durations, or nanoseconds, with their exact mean; all zero if there are none.
+func Summarise[T ~int64](all []T) Times {
+	h, sum := NewHistogram(), T(0)
 	for _, d := range all {
+		Add(h, time.Duration(d))
 		sum += d
 	}
-	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: percentileMS(h, 50), P90: percentileMS(h, 90),
-		P99: percentileMS(h, 99)}
+	t := TimesOf(h)
+	t.Mean = Milliseconds(time.Duration(sum)) / float64(max(len(all), 1))
+	return t
 }
-
-// Latency has percentiles in milliseconds.
-type Latency struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-}
-
-// LatencyOf returns the percentiles of a histogram; all zero if it is empty.
-func LatencyOf(h *hdrhistogram.Histogram) Latency {
-	if h.TotalCount() == 0 {
-		return Latency{}
-	}
-	return Latency{percentileMS(h, 50), percentileMS(h, 90), percentileMS(h, 99), percentileMS(h, 99.9),
-		Milliseconds(time.Duration(h.Max()))}
-}
-
-// Latencies returns the percentiles of durations, or of nanoseconds; negative ones count as 0.
-func Latencies[T ~int64](all []T) Latency { return LatencyOf(fillHistogram(all)) }
 
 // Milliseconds converts a duration, without rounding.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

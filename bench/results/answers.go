@@ -273,13 +273,13 @@ func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 	if r.Verify != nil && *r.Verify == 0 {
 		name = "large alone, as " + shortRunName(r.Name())
 	}
-	right, cut := "", ""
+	right, cut, n := "", "", float64(r.Answers)
 	if r.Accuracy != nil {
 		right, cut = formatAccuracy(r), fmt.Sprint(*r.Cut)
 	}
 	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, shortRunName(r.Name())), right,
-		formatGap(r), formatShare(&r.EscalatedShare), formatShare(&r.AskedShare), formatShare(&r.ReplacedShare),
-		r.Read, r.Tokens, r.Asks, cut)
+		formatGap(r), formatShare(r.Share(r.Cloud)), formatShare(r.Share(r.Asked())),
+		formatShare(r.Share(r.Replaced())), float64(r.Read)/n, float64(r.Tokens)/n, float64(r.Asks)/n, cut)
 }
 
 // shortRunName shortens names of runs with verification of all tokens.
@@ -299,10 +299,4 @@ func formatGap(r *eval.RunReport) string {
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.Gap.Value, r.Gap.Low, r.Gap.High)
 }
 
-// formatShare formats a share; "" for none.
-func formatShare(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.1f%%", 100**x)
-}
+func formatShare(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }

@@ -35,12 +35,12 @@ func (m *pageContent) addHeadline(all []*answerSet) {
 			}
 			fmt.Fprintf(&table, "| %s, %d | %s | %s | %s: %s | %s | %s |\n", l.Title(),
 				r.Answers, formatAccuracy(small), formatAccuracy(large), strings.TrimPrefix(r.Name(), "judge "),
-				formatAccuracy(r), formatShare(&r.EscalatedShare), formatGap(r))
+				formatAccuracy(r), formatShare(r.Share(r.Cloud)), formatGap(r))
 			if l.Task == headlineTask {
 				m.texts["headline"] = wrapText(fmt.Sprintf("On %d %s questions of GSM8K, Qwen2.5-Coder-0.5B alone "+
 					"answers %s correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B "+
-					"answers %s correctly.", r.Answers, l.Split, formatShare(&small.Accuracy.Value),
-					formatShare(&large.Accuracy.Value), formatShare(&r.EscalatedShare), formatShare(&r.Accuracy.Value)))
+					"answers %s correctly.", r.Answers, l.Split, formatShare(small.Accuracy.Value),
+					formatShare(large.Accuracy.Value), formatShare(r.Share(r.Cloud)), formatShare(r.Accuracy.Value)))
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func ruleText(all []*answerSet) string {
 		for i := range l.report.Runs {
 			if r := &l.report.Runs[i]; r.Policy == string(eval.Rule) {
 				parts = append(parts, fmt.Sprintf("%s of %s %s right with %s of the tokens",
-					formatShare(&r.Accuracy.Value), l.Task, l.Split, formatShare(&r.EscalatedShare)))
+					formatShare(r.Accuracy.Value), l.Task, l.Split, formatShare(r.Share(r.Cloud))))
 			}
 		}
 	}
@@ -100,6 +100,6 @@ func (m *pageContent) addEveryday(l *answerSet) error {
 	both := &held.report.Runs[i]
 	m.texts["everyday"] = wrapText(fmt.Sprintf("Of %d such everyday questions, on which nothing was tuned, the 0.5B "+
 		"alone has %d right and the 1.5B %d; together they have %d, with %s of the tokens from the 1.5B", both.Answers,
-		*small.Right, *large.Right, *both.Right, formatShare(&both.EscalatedShare)))
+		*small.Right, *large.Right, *both.Right, formatShare(both.Share(both.Cloud))))
 	return nil
 }

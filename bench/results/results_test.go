@@ -425,7 +425,7 @@ func TestHeadline(t *testing.T) {
 func TestTimes(t *testing.T) {
 	line := func(mode string, rtt float64, prefilled, decoded int, mean, p50 float64) string {
 		b, err := record.Line(outcome.Report{
-			Mode: mode, Answers: 9, Cell: &outcome.Cell{RTT: rtt, CloudMS: 40, EdgeTPS: 60},
+			Mode: mode, Answers: 9, Cell: &outcome.Cell{RTT: rtt, ModelMS: 40, EdgeTPS: 60},
 			Time: result.Times{Mean: mean, P50: p50},
 			Sums: draft.Summary{Prefilled: 9 * prefilled, Decoded: 9 * decoded}}, record.Run{Measurement: "x"})
 		require.NoError(t, err)

@@ -75,13 +75,13 @@ func (m *pageContent) addTimes(records []result.Record) error {
 	mean := func(n int, r outcome.Report) float64 { return float64(n) / float64(r.Answers) }
 	streamed, decoded := mean(cloud.Sums.Decoded, cloud), mean(ours.Sums.Decoded, ours)
 	busy := cloud.Time.Mean - cloud.Cell.RTT // the server reads the prompt and computes each token
-	reads := (busy - cloud.Cell.CloudMS*streamed) / mean(cloud.Sums.Prefilled, cloud)
-	asks := reads*mean(ours.Sums.Prefilled, ours) + ours.Cell.CloudMS*decoded
+	reads := (busy - cloud.Cell.ModelMS*streamed) / mean(cloud.Sums.Prefilled, cloud)
+	asks := reads*mean(ours.Sums.Prefilled, ours) + ours.Cell.ModelMS*decoded
 	m.texts["real-times-line"] = wrapText(fmt.Sprintf("Over a link of 100 ms an answer to GSM8K takes %.1f s with the "+
 		"judge, where streaming the 1.5B takes %.1f (median of %d questions, at %.0f tokens/s on the device and %.0f "+
 		"on the server). The server reads all tokens, computes %.0f for an answer in place of %.0f, and is busy for "+
 		"%.1f s in place of %.1f, so it is enough for %.1f times as many devices.", ours.Time.P50/1000,
-		cloud.Time.P50/1000, ours.Answers, ours.Cell.EdgeTPS, 1000/ours.Cell.CloudMS, decoded, streamed,
+		cloud.Time.P50/1000, ours.Answers, ours.Cell.EdgeTPS, 1000/ours.Cell.ModelMS, decoded, streamed,
 		asks/1000, busy/1000, busy/asks))
 	return nil
 }

@@ -202,7 +202,7 @@ func TestCellsAndTurns(t *testing.T) {
 			assert.Equal(t, []string{"local", "serial", "serial"}[i], r.Mode)
 			assert.Equal(t, []int{0, 1, 2}[i], r.Variant)
 			assert.Equal(t, &outcome.Cell{RTT: 30, Loss: 0.1, Trace: "a.up+b.down", EdgeTPS: 50, RowCost: 0.5,
-				CloudMS:  5,
+				ModelMS:  5,
 				Parallel: 1}, r.Cell)
 			require.Len(t, r.Samples, 9)
 			for k, s := range r.Samples {

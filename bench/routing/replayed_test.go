@@ -139,7 +139,6 @@ func TestReplayUnchanged(t *testing.T) {
 		assert.Equal(t, 10, got.Answers)
 		assert.Equal(t, want.Accuracy, got.Accuracy, want.Mode)
 		assert.Equal(t, want.Differing, got.Differing)
-		assert.Equal(t, want.DifferingFromCloud, got.DifferingFromCloud)
 		assert.Equal(t, want.Cell, got.Cell)
 		assert.Zero(t, got.Assumed.Text, want.Mode)
 		for k, s := range got.Samples {
@@ -260,7 +259,7 @@ func TestReplayArithmetic(t *testing.T) {
 	assert.InDelta(t, 4+read+2000*float64(slow[0].Sums.Tokens)/4, slow[0].Time.Mean, 0.01,
 		"whatever the recorded pace was")
 	assert.Greater(t, slow[1].Time.Mean, zero[1].Time.Mean+1000*zero[1].Rates()["asks"])
-	assert.Equal(t, 2000., slow[1].Cell.CloudMS)
+	assert.Equal(t, 2000., slow[1].Cell.ModelMS)
 	for _, a := range r.player.Answers {
 		a.Ended, a.Took = true, time.Hour // as if recorded on a busy machine, and each text with its end
 	}
@@ -304,7 +303,7 @@ func TestRecords(t *testing.T) {
 // TestReplayedSettings: link and paces of a replay are those of the recording, unless others are given.
 func TestReplayedSettings(t *testing.T) {
 	const ms = time.Millisecond
-	recorded := outcome.Cell{RTT: 10, Loss: 0.125, Trace: "a.up", EdgeTPS: 20, RowCost: 0.5, CloudMS: 30, Parallel: 4}
+	recorded := outcome.Cell{RTT: 10, Loss: 0.125, Trace: "a.up", EdgeTPS: 20, RowCost: 0.5, ModelMS: 30, Parallel: 4}
 	p := &replay.Player{Recording: &replay.Recording{Header: replay.Header{RTT: 10 * ms, Loss: 0.125,
 		Traces: []string{"a.up"}, EdgeTPS: 20, RowCost: 0.5, CloudPace: 30 * ms, Parallel: 4}}}
 	prepared := func(o ReplayOptions) *replayRun {
@@ -318,7 +317,7 @@ func TestReplayedSettings(t *testing.T) {
 	assert.Nil(t, r.terms.Link)
 	r = prepared(ReplayOptions{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)})
 	want := recorded
-	want.EdgeTPS, want.RowCost, want.CloudMS = 40, 0.25, 0
+	want.EdgeTPS, want.RowCost, want.ModelMS = 40, 0.25, 0
 	assert.Equal(t, &want, r.cell.sweepCell())
 	assert.Equal(t, replay.Terms{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)}, r.terms)
 	r = prepared(ReplayOptions{Link: &remote.StageOptions{RTT: 50 * ms, Loss: 0.5, Seed: 9}})

@@ -100,7 +100,7 @@ func (o *Options) sweepCell() *outcome.Cell {
 	return &outcome.Cell{
 		RTT: result.Rounded(o.RTT), Loss: o.Loss, Trace: outcome.TraceNames(o.Traces), EdgeTPS: o.EdgeTPS,
 		RowCost: o.RowCost,
-		CloudMS: result.Rounded(o.CloudPace), Parallel: o.Parallel,
+		ModelMS: result.Rounded(o.CloudPace), Parallel: o.Parallel,
 	}
 }
 

@@ -164,7 +164,7 @@ func (p *verifiedPair) verify(t *testing.T, stage *remote.Stage, sampling terms.
 	for _, c := range counts {
 		turned, asks, known = turned+c.Turned, asks+c.Asks, known+c.Known
 		unverified += c.Unverified + c.Timeouts
-		assert.NoError(t, c.Cause)
+		assert.NoError(t, c.Err)
 	}
 	assert.Zero(t, unverified)
 	assert.Positive(t, turned, "the small model was corrected")

@@ -17,10 +17,8 @@ type Sample struct {
 	GenerationTPS float64  `json:"generation_tps"`
 	Bandwidth     float64  `json:"bandwidth_gbs"`
 	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [Report]
-	PromptNS      int64    `json:"prompt_ns,omitempty"`       // nanoseconds of the prompt
-	GenerationNS  int64    `json:"generation_ns,omitempty"`   // of all generated tokens
-	// of one forward pass with this number of rows: the mean of [rowCalls]
-	RowsNS int64 `json:"rows_ns,omitempty"`
+	// of one forward pass with this number of rows, by the mean time of [rowCalls]
+	RowsTPS float64 `json:"rows_tps,omitempty"`
 }
 
 // Report is the result of [Matrix.Run] for one combination. Its JSON format is stable.
@@ -29,23 +27,18 @@ type Report struct {
 	GenerationTPS float64  `json:"generation_tps"` // median of the samples
 	PromptTokens  int      `json:"prompt_tokens"`
 	DecodedTokens int      `json:"generated_tokens"`
-	Cell          *Cell    `json:"cell,omitempty"` // the combination; absent if there is only one
 	Samples       []Sample `json:"samples"`
-	Noise         Noise    `json:"noise"`
 	Rows          int      `json:"rows,omitempty"`     // of one forward pass, as for the heads of a draft tree
 	RowsTPS       float64  `json:"rows_tps,omitempty"` // rows per second; median of the samples
-	// time of the pass divided by that of one row; median of the samples
-	RowsCost float64 `json:"rows_cost,omitempty"`
 	// other activity of the machine, from the first sample to the last
 	Quiet result.Quiet `json:"machine_quiet"`
 	// until model and tokenizer are ready: from before the file is opened. Weights are mapped, not read
 	LoadMS float64 `json:"load_ms"`
 	// from before opening until the first token after a prompt of 8
 	FirstTokenMS float64 `json:"first_token_ms"`
-	// of the process, including mapped pages of the file; 0 if the system does not report it
-	PeakRSS     int64  `json:"peak_rss_bytes,omitempty"`
-	FileBytes   int64  `json:"file_bytes"`
-	HugeBytes   int64  `json:"huge_bytes"`             // of the file, in huge pages when the samples began
+	// peak of the process, including mapped pages of the file; absent if the system does not report it
+	PeakRSS     int64  `json:"memory_bytes,omitempty"`
+	HugeBytes   int64  `json:"huge_bytes"`             // of the weights, in huge pages when the samples began
 	WeightsStay string `json:"weights_stay,omitempty"` // why some weights were not moved into huge pages
 	KVBytes     int64  `json:"kv_bytes"`               // of the KV cache of a full context
 	TokenBytes  int64  `json:"bytes_per_token"`        // weights that are read for a decoded token
@@ -53,10 +46,8 @@ type Report struct {
 	DepthBytes int64 `json:"depth_bytes,omitempty"`
 	// 1e9 bytes per second: streaming reads with as many threads; median of the samples
 	Bandwidth float64 `json:"bandwidth_gbs"`
-	// bandwidth divided by the bytes read per token: weights, keys and values
-	Bound float64 `json:"generation_bound_tps"`
-	// generation_tps divided by the bound of the same sample, at most 1; median. Absent if nothing was generated, and
-	// if it is above 1 with fits_cache
+	// generation_tps divided by the bound of the same sample, see [Report.Bound], at most 1; median. Absent if nothing
+	// was generated, and if it is above 1 with fits_cache
 	Share *float64 `json:"bandwidth_share,omitempty"`
 	// the bytes of a token stay in the CPU's cache, so the memory bandwidth is no bound
 	FitsCache bool `json:"fits_cache,omitempty"`
@@ -65,11 +56,13 @@ type Report struct {
 	Device      string  `json:"device"`
 	Threads     int     `json:"threads"`
 	// tokens of context before prompt, rows and generation; for rows and generation at least 8
-	Depth      int    `json:"depth_tokens"`
-	KV         string `json:"kv"`                             // format of the KV cache: f16 or f32
-	Dispatches int    `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
-	Levels     int    `json:"levels_per_token,omitempty"`     // sequential levels of dispatches
+	Depth int    `json:"depth_tokens"`
+	KV    string `json:"kv"` // format of the KV cache: f16 or f32
 }
+
+// Bound returns the tokens per second that memory allows: its bandwidth divided by the bytes read per token, which are
+// weights, keys and values.
+func (r *Report) Bound() float64 { return r.Bandwidth * 1e9 / float64(r.TokenBytes+r.DepthBytes) }
 
 // firstPrompt is the length of the prompt before the first token, and the minimum context for generation.
 const firstPrompt = 8

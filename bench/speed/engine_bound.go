@@ -3,6 +3,7 @@ package speed
 import (
 	"math"
 	"strings"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
@@ -35,15 +36,9 @@ func (r *Report) setPromptBound(e *engine.Engine, bytes, floats float64) {
 func (r *Report) summarizeSamples() {
 	r.PromptTPS = sampleMedian(r.Samples, func(s Sample) float64 { return s.PromptTPS })
 	r.GenerationTPS = sampleMedian(r.Samples, func(s Sample) float64 { return s.GenerationTPS })
-	r.RowsTPS = sampleMedian(r.Samples, func(s Sample) float64 { return tokensPerSecond(r.Rows, s.RowsNS) })
+	r.RowsTPS = sampleMedian(r.Samples, func(s Sample) float64 { return s.RowsTPS })
 	r.Bandwidth = sampleMedian(r.Samples, func(s Sample) float64 { return s.Bandwidth })
-	r.Noise = Noise{
-		Prompt: sampleSpread(r.Samples, func(s Sample) int64 { return s.PromptNS }),
-		Decode: sampleSpread(r.Samples, func(s Sample) int64 { return s.GenerationNS }),
-		Rows:   sampleSpread(r.Samples, func(s Sample) int64 { return s.RowsNS }),
-	}
 	token := float64(r.TokenBytes + r.DepthBytes)
-	r.Bound = r.Bandwidth * 1e9 / token
 	share := func(s Sample) float64 { return s.GenerationTPS * token / (s.Bandwidth * 1e9) }
 	all := sampleMedian(r.Samples, share)
 	r.FitsCache = fitsCache(r.TokenBytes+r.DepthBytes, record.CacheBytes(), all)
@@ -72,40 +67,34 @@ func hasTiedOutput(e *engine.Engine) bool {
 	return !untied
 }
 
-// Noise describes the variation between samples. Parts that were not measured, or only once, are absent.
-type Noise struct {
-	Prompt *Spread `json:"prompt,omitempty"`
-	Decode *Spread `json:"generation,omitempty"`
-	Rows   *Spread `json:"rows,omitempty"`
-}
-
-// Spread is the variation of times, as shares of their median.
+// Spread is the variation of the times of samples, as shares of their median.
 type Spread struct {
-	MAD   float64 `json:"mad_share"`   // median of the distances from the median
-	Range float64 `json:"range_share"` // the maximum less the minimum
+	MAD   float64 // median of the distances from the median
+	Range float64 // the maximum less the minimum
 }
 
-// sampleSpread returns the spread of one time over all samples; nil for fewer than two.
-func sampleSpread(samples []Sample, of func(Sample) int64) *Spread {
-	if len(samples) < 2 || of(samples[0]) == 0 {
+// SpreadOf returns the spread of the times of one rate over all samples; nil for fewer than two, or if it was not
+// measured.
+func SpreadOf(samples []Sample, rate func(Sample) float64) *Spread {
+	if len(samples) < 2 || rate(samples[0]) == 0 {
 		return nil
 	}
-	value := func(s Sample) float64 { return float64(of(s)) }
-	middle := sampleMedian(samples, value)
+	took := func(s Sample) float64 { return 1 / rate(s) }
+	middle := sampleMedian(samples, took)
 	low, high := math.Inf(1), 0.
 	for _, s := range samples {
-		low, high = min(low, value(s)), max(high, value(s))
+		low, high = min(low, took(s)), max(high, took(s))
 	}
-	mad := sampleMedian(samples, func(s Sample) float64 { return math.Abs(value(s) - middle) })
+	mad := sampleMedian(samples, func(s Sample) float64 { return math.Abs(took(s) - middle) })
 	return &Spread{MAD: mad / middle, Range: (high - low) / middle}
 }
 
 // tokensPerSecond returns tokens per second; 0 if nothing was measured.
-func tokensPerSecond(tokens int, ns int64) float64 {
-	if ns <= 0 {
+func tokensPerSecond(tokens int, took time.Duration) float64 {
+	if took <= 0 {
 		return 0
 	}
-	return float64(tokens) / float64(ns) * 1e9
+	return float64(tokens) / float64(took) * 1e9
 }
 
 // sampleMedian returns the median of one figure over all samples; of an even number, the mean of the two in the middle.

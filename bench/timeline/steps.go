@@ -2,9 +2,11 @@ package timeline
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -39,11 +41,21 @@ func (d *drawing) drawSteps() {
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	answer := span{"answer", 0, d.wall, args{
-		"tokens": sum.Tokens, "cloud_tokens": sum.Cloud, "timeouts": sum.Timeouts, "asks": sum.Asks, "hits": sum.Hits,
-		"forward_calls": sum.Passes, "timed_calls": d.t.timedCalls(), "drafted": sum.Drafted, "wasted": sum.Wasted,
-	}}
+	answer := span{"answer", 0, d.wall, figureArgs(sum)}
+	answer.args["timed_calls"] = d.t.timedCalls()
 	d.addBar(steps, append([]span{answer}, fillGaps(parts, d.wall)...)...)
+}
+
+// figureArgs returns all figures of an answer by their names.
+func figureArgs(sum draft.Summary) (a args) {
+	b, err := record.Marshal(sum)
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err != nil { // of numbers alone
+		panic(err)
+	}
+	return a
 }
 
 func (t *Text) timedCalls() (n int) {

@@ -29,14 +29,12 @@ func TestFairness(t *testing.T) {
 		device(4), device(0)}
 	var r GatewayReport
 	l.reportFairness(&r)
-	f := r.Fairness
-	require.NotNil(t, f)
-	assert.Equal(t, 3, f.Devices, "one device had no question due")
-	assert.InDelta(t, 1.5*1.5/(3*1.25), f.AnswersJain, 1e-12)
-	assert.InDelta(t, 0.9, f.P99Jain, 1e-3)
+	require.NotNil(t, r.AnswersJain)
+	assert.InDelta(t, 1.5*1.5/(3*1.25), *r.AnswersJain, 1e-12, "one device had no question due")
+	assert.InDelta(t, 0.9, *r.P99Jain, 1e-3)
 	l.devices, r = l.devices[:1], GatewayReport{}
 	l.reportFairness(&r)
-	assert.Nil(t, r.Fairness, "not for a single device")
+	assert.Nil(t, r.AnswersJain, "not for a single device")
 }
 
 // TestOverload: the report of a gateway with more questions than its model can answer has all of them.
@@ -47,13 +45,13 @@ func TestOverload(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 100, newLoad(o).expected)
 	assert.Equal(t, 100, r.Asks)
-	assert.Equal(t, 4, r.Fairness.Devices)
+	assert.Positive(t, *r.AnswersJain)
 	assert.LessOrEqual(t, r.PerSecond, 101., "the model answers two questions in 20 ms")
-	assert.GreaterOrEqual(t, r.Latency.Max, 250., "a second of work in half of one")
+	assert.GreaterOrEqual(t, r.Time.Max, 250., "a second of work in half of one")
 	h, err := hdrhistogram.Decode([]byte(r.Histogram))
 	require.NoError(t, err)
 	assert.EqualValues(t, r.Answers, h.TotalCount())
-	assert.InDelta(t, r.Latency.P99, float64(h.ValueAtQuantile(99))/1e6, 1e-9)
+	assert.InDelta(t, r.Time.P99, float64(h.ValueAtQuantile(99))/1e6, 1e-9)
 	_, err = base64.StdEncoding.DecodeString(r.Histogram)
 	assert.NoError(t, err)
 }

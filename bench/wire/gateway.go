@@ -49,16 +49,19 @@ type GatewayReport struct {
 	Refusals  map[string]int `json:"refusals"`
 	Errors    int            `json:"errors"` // asks with neither
 	// from when a question was due until its answer arrived
-	Latency result.Latency `json:"latency_ms"`
+	Time result.Times `json:"ms"`
 	// of that, in the gateway: until the answer was written
-	InGateway     result.Latency `json:"in_gateway_ms,omitzero"`
-	ConnectMS     float64        `json:"connect_ms"`     // until all devices had connected and asked once
-	CPUPerAsk     float64        `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not report it
-	BytesUp       float64        `json:"bytes_up_per_ask"`
-	BytesDown     float64        `json:"bytes_down_per_ask"`
-	PerConnection int64          `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
-	Fairness      *Fairness      `json:"fairness,omitempty"`          // for two devices or more
-	// histogram of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
+	InGateway result.Times  `json:"in_gateway_ms,omitzero"`
+	ConnectMS float64       `json:"connect_ms"`       // until all devices had connected and asked once
+	CPU       time.Duration `json:"cpu_ms,omitempty"` // of the whole process; absent if the system does not report it
+	BytesUp   int           `json:"bytes_up"`         // payload of all asks
+	BytesDown int           `json:"bytes_down"`
+	Memory    int64         `json:"memory_bytes"` // of all connections, both sides, heap and stacks
+	// Jain's index of the shares of its questions that each device got answered: 1 if all are equal, 1/devices if one
+	// got all. For two devices or more
+	AnswersJain *float64 `json:"answers_jain,omitempty"`
+	P99Jain     *float64 `json:"p99_jain,omitempty"` // Jain's index of the 99th percentiles of the devices' times
+	// histogram of ms, in nanoseconds: HdrHistogram V2, compressed, in base64
 	Histogram string       `json:"latency_histogram_ns,omitempty"`
 	Quiet     result.Quiet `json:"machine_quiet"`
 }
@@ -92,7 +95,7 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	l.fillReport(r)
 	r.Quiet = watched.End()
 	if r.Asks > 0 {
-		r.CPUPerAsk = float64(used.Microseconds()) / float64(r.Asks)
+		r.CPU = used
 	}
 	return r, errors.Join(err, l.closeClients())
 }
@@ -228,7 +231,7 @@ func (l *gatewayLoad) connectDevices(ctx context.Context, g localGateway, r *Gat
 		}
 	}
 	r.ConnectMS = result.Milliseconds(time.Since(began))
-	r.PerConnection = (memoryInUse() - before) / int64(l.o.Devices)
+	r.Memory = memoryInUse() - before
 	return nil
 }
 
@@ -318,15 +321,13 @@ func (l *gatewayLoad) fillReport(r *GatewayReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.Asks, r.Answers, r.Refusals, r.Errors = l.asks, l.answers, l.refusals, l.errors
-	r.Latency, r.InGateway = result.LatencyOf(l.whole), result.LatencyOf(l.inside)
+	r.Time, r.InGateway = result.TimesOf(l.whole), result.TimesOf(l.inside)
 	r.PerSecond = float64(r.Answers) / max(r.Seconds, l.last.Seconds())
 	if text, err := l.whole.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
 		r.Histogram = string(text)
 	}
+	r.BytesUp, r.BytesDown = l.up, l.down
 	l.reportFairness(r)
-	if l.asks > 0 {
-		r.BytesUp, r.BytesDown = float64(l.up)/float64(l.asks), float64(l.down)/float64(l.asks)
-	}
 }
 
 func (l *gatewayLoad) closeClients() error {

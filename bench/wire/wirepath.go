@@ -35,61 +35,34 @@ type LinkOptions struct {
 	Progress func(done, of int) // may be nil; counts asks of Tokens, connections and outages
 }
 
-// LinkReport is one result of [Link]. Its JSON format is stable. There is no model, and the device, the link and the
-// gateway are in one process.
+// LinkReport is what [Link] timed: asks of one size, connections of one kind, or answers after outages. Its JSON format
+// is stable; fields that do not apply are absent. There is no model, and the device, the link and the gateway are in
+// one process.
 type LinkReport struct {
-	Part    string       `json:"part"` // asks, connect or outage
-	RTTMS   float64      `json:"rtt_ms"`
-	Loss    float64      `json:"loss"`
-	ModelMS float64      `json:"model_ms"`
-	Asks    *LinkAsks    `json:"asks,omitempty"`
-	Connect *LinkConnect `json:"connect,omitempty"`
-	Outage  *LinkOutage  `json:"outage,omitempty"`
-	Quiet   result.Quiet `json:"machine_quiet"`
+	Timed    string       `json:"timed"` // in words: ask with 8 new tokens, until its answer
+	RTTMS    float64      `json:"rtt_ms"`
+	Loss     float64      `json:"loss"`
+	ModelMS  float64      `json:"model_ms"`
+	Rate     float64      `json:"rate,omitempty"`      // asks per second
+	OutageMS float64      `json:"outage_ms,omitempty"` // duration of each outage
+	Answers  int          `json:"answers"`             // or outages; or connections, resumed ones with 0-RTT
+	Errors   int          `json:"errors"`              // asks without an answer
+	Time     result.Times `json:"ms"`                  // of an ask: from when it was due
+	// of that, until the ask was made: the delay of this machine
+	Late *result.Times `json:"late_ms,omitempty"`
+	// calculated: round trips and model, and nothing is faster; after an outage the longest time. Absent with traces
+	Bound     *float64     `json:"bound_ms,omitempty"`
+	BytesUp   int          `json:"bytes_up,omitempty"`   // payload of all asks
+	BytesDown int          `json:"bytes_down,omitempty"` // and of their answers
+	Wire      *Traffic     `json:"wire,omitempty"`       // of all asks
+	SamplesNS []int64      `json:"samples_ns"`           // in the order in which the asks were due
+	Quiet     result.Quiet `json:"machine_quiet"`
 }
 
-// LinkAsks is the result for asks of one size. Times are from when an ask was due until its answer arrived.
-type LinkAsks struct {
-	Tokens    int            `json:"tokens"` // new in each ask
-	PerSecond float64        `json:"asks_per_second"`
-	Answers   int            `json:"answers"`
-	Errors    int            `json:"errors"`
-	Latency   result.Latency `json:"latency_ms"`
-	Late      result.Latency `json:"late_ms"` // of that, until the ask was made: the delay of this machine
-	// calculated: round trip and model; absent with traces
-	Expected    *float64 `json:"expected_ms,omitempty"`
-	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
-	PayloadDown float64  `json:"payload_bytes_down_per_ask"`
-	WireUp      float64  `json:"wire_bytes_up_per_ask"` // with QUIC, UDP and IP, acknowledgements and retransmissions
-	WireDown    float64  `json:"wire_bytes_down_per_ask"`
-	PacketsUp   float64  `json:"packets_up_per_ask"`
-	PacketsDown float64  `json:"packets_down_per_ask"`
-	SamplesNS   []int64  `json:"samples_ns"` // in the order in which the asks were due
-}
-
-// LinkConnect has the times of connecting, calculated from round trips and measured.
-type LinkConnect struct {
-	Connections   int            `json:"connections"`           // of each kind
-	Early         int            `json:"early"`                 // of the resumed ones, with 0-RTT
-	Connected     result.Latency `json:"connected_ms"`          // a new connection: until the gateway's Welcome
-	First         result.Latency `json:"first_answer_ms"`       // a new connection: until the first answer
-	Resumed       result.Latency `json:"resumed_ms"`            // a resumed one: until the first answer
-	ConnectedNS   []int64        `json:"connected_ns"`          // the samples of these
-	FirstNS       []int64        `json:"first_answer_ns"`       //
-	ResumedNS     []int64        `json:"resumed_ns"`            //
-	ExpectedHello float64        `json:"expected_connected_ms"` // two round trips: the handshake and the Hello
-	ExpectedFirst float64        `json:"expected_first_ms"`     // three round trips: these and the ask; and the model
-	ExpectedEarly float64        `json:"expected_resumed_ms"`   // one round trip, and the model
-}
-
-// LinkOutage has the times from the end of an outage until an answer arrives.
-type LinkOutage struct {
-	Outages   int            `json:"outages"`
-	OutageMS  float64        `json:"outage_ms"`
-	Recovery  result.Latency `json:"recovery_ms"` // from the end of the outage until the first answer
-	SamplesNS []int64        `json:"samples_ns"`
-	Lost      int            `json:"asks_lost"`        // without an answer
-	Expected  float64        `json:"expected_most_ms"` // until the next ask is due, a round trip, and the model
+// Traffic is what a link carried, with QUIC, UDP and IP, acknowledgements and retransmissions.
+type Traffic struct {
+	BytesUp   int64 `json:"bytes_up"`
+	BytesDown int64 `json:"bytes_down"`
 }
 
 // linkBench is a gateway with an emulated link before it.
@@ -113,9 +86,9 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 	if err != nil {
 		return err
 	}
-	parts := []func(context.Context, *LinkReport) error{}
+	parts := []func(context.Context) ([]LinkReport, error){}
 	for _, tokens := range o.Tokens {
-		parts = append(parts, func(ctx context.Context, r *LinkReport) error { return b.measureAsks(ctx, r, tokens) })
+		parts = append(parts, func(ctx context.Context) ([]LinkReport, error) { return b.measureAsks(ctx, tokens) })
 	}
 	if o.Connects > 0 {
 		parts = append(parts, b.measureConnections)
@@ -124,19 +97,30 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 		parts = append(parts, b.measureOutages)
 	}
 	for _, part := range parts {
-		r := LinkReport{
-			RTTMS: result.Milliseconds(o.RTT), Loss: o.Loss, ModelMS: result.Milliseconds(o.Model),
-		}
-		watched := result.WatchMachine()
-		if err = part(ctx, &r); err != nil {
-			break
-		}
-		r.Quiet = watched.End()
-		if err = report(r); err != nil {
+		if err = b.reportPart(ctx, part, report); err != nil {
 			break
 		}
 	}
 	return errors.Join(err, b.closeBench())
+}
+
+// reportPart measures a part, and reports what it timed.
+func (b *linkBench) reportPart(ctx context.Context, part func(context.Context) ([]LinkReport, error),
+	report func(LinkReport) error) error {
+	watched := result.WatchMachine()
+	all, err := part(ctx)
+	if err != nil {
+		return err
+	}
+	quiet := watched.End()
+	for _, r := range all {
+		r.RTTMS, r.Loss, r.ModelMS = result.Milliseconds(b.o.RTT), b.o.Loss, result.Milliseconds(b.o.Model)
+		r.Time, r.Quiet = result.Summarise(r.SamplesNS), quiet
+		if err := report(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func openLinkBench(o LinkOptions) (*linkBench, error) {
@@ -263,10 +247,10 @@ func (t *timedAsks) sendAsk(ctx context.Context, s *client.Session, path []int32
 	}
 }
 
-func (b *linkBench) measureAsks(ctx context.Context, r *LinkReport, tokens int) error {
+func (b *linkBench) measureAsks(ctx context.Context, tokens int) ([]LinkReport, error) {
 	c, s, text, err := b.openSession(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before := b.l.Stats()
 	var t timedAsks
@@ -277,31 +261,26 @@ func (b *linkBench) measureAsks(ctx context.Context, r *LinkReport, tokens int) 
 	})
 	after := b.l.Stats()
 	if err := errors.Join(context.Cause(ctx), c.Close()); err != nil {
-		return err
+		return nil, err
 	}
-	n := float64(b.o.Asks)
-	a := &LinkAsks{Tokens: tokens, PerSecond: b.o.AskRate, Answers: b.o.Asks - t.failed, Errors: t.failed,
-		PayloadUp: float64(t.up) / n, PayloadDown: float64(t.down) / n, Late: result.Latencies(t.late)}
+	r := LinkReport{Timed: fmt.Sprintf("ask with %d new tokens, until its answer", tokens), Rate: b.o.AskRate,
+		Answers: b.o.Asks - t.failed, Errors: t.failed, BytesUp: t.up, BytesDown: t.down,
+		Late: new(result.Summarise(t.late)), Wire: new(Traffic)}
 	for _, d := range t.took {
 		if d >= 0 {
-			a.SamplesNS = append(a.SamplesNS, int64(d))
+			r.SamplesNS = append(r.SamplesNS, int64(d))
 		}
 	}
-	a.Latency = result.Latencies(a.SamplesNS)
-	a.WireUp, a.PacketsUp = trafficPerAsk(after.Up, before.Up, b.o.Asks)
-	a.WireDown, a.PacketsDown = trafficPerAsk(after.Down, before.Down, b.o.Asks)
+	r.Wire.BytesUp, r.Wire.BytesDown = bytesBetween(before.Up, after.Up), bytesBetween(before.Down, after.Down)
 	if len(b.o.Traces) == 0 {
-		a.Expected = new(b.expectedTime(1))
+		r.Bound = new(b.expectedTime(1))
 	}
-	r.Part, r.Asks = "asks", a
-	return nil
+	return []LinkReport{r}, nil
 }
 
-// trafficPerAsk returns the traffic per ask in one direction of the link between two readings, including headers of IP
-// and UDP.
-func trafficPerAsk(after, before link.Counts, asks int) (bytes, packets float64) {
-	packets = float64(after.Packets-before.Packets) / float64(asks)
-	return float64(after.Bytes-before.Bytes)/float64(asks) + headerBytes*packets, packets
+// bytesBetween returns the bytes in one direction of the link between two readings, including headers of IP and UDP.
+func bytesBetween(before, after link.Counts) int64 {
+	return after.Bytes - before.Bytes + headerBytes*(after.Packets-before.Packets)
 }
 
 // expectedTime calculates the time of some round trips with the model's time, in milliseconds.

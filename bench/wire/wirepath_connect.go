@@ -4,39 +4,46 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/chart"
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-func (b *linkBench) measureConnections(ctx context.Context, r *LinkReport) error {
-	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * result.Milliseconds(b.o.RTT),
-		ExpectedFirst: b.expectedTime(3), ExpectedEarly: b.expectedTime(1)}
+// measureConnections times new connections until the gateway's Welcome, after two round trips for the handshake and the
+// Hello, and until the first answer; then resumed ones, which send their first ask at once.
+func (b *linkBench) measureConnections(ctx context.Context) ([]LinkReport, error) {
+	all := []LinkReport{
+		{Timed: "new connection, until it is there", Bound: new(2 * result.Milliseconds(b.o.RTT))},
+		{Timed: "new connection, until its first answer", Bound: new(b.expectedTime(3))},
+		{Timed: "connection resumed with 0-RTT, until its first answer", Bound: new(b.expectedTime(1))},
+	}
+	add := func(r *LinkReport, took time.Duration, counts bool) {
+		if r.SamplesNS = append(r.SamplesNS, int64(took)); counts {
+			r.Answers++
+		}
+	}
 	for range b.o.Connects {
 		tickets := tls.NewLRUClientSessionCache(4)
 		connected, first, _, err := b.timeConnection(ctx, tickets, false)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b.reportProgress(1)
 		_, resumed, early, err := b.timeConnection(ctx, tickets, true)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b.reportProgress(1)
-		if early {
-			c.Early++
-		}
-		c.ConnectedNS, c.FirstNS = append(c.ConnectedNS, int64(connected)), append(c.FirstNS, int64(first))
-		c.ResumedNS = append(c.ResumedNS, int64(resumed))
+		add(&all[0], connected, true)
+		add(&all[1], first, true)
+		add(&all[2], resumed, early)
 	}
-	c.Connected, c.First = result.Latencies(c.ConnectedNS), result.Latencies(c.FirstNS)
-	c.Resumed = result.Latencies(c.ResumedNS)
-	r.Part, r.Connect = "connect", c
-	return nil
+	return all, nil
 }
 
 // timeConnection makes a connection and asks immediately. It returns the time until the Welcome, if the connection is
@@ -61,20 +68,20 @@ func (b *linkBench) timeConnection(ctx context.Context, tickets tls.ClientSessio
 	return connected, first, c.Stats().Early > 0, errors.Join(err, c.Close())
 }
 
-func (b *linkBench) measureOutages(ctx context.Context, r *LinkReport) error {
-	o := &LinkOutage{Outages: b.o.Outages, OutageMS: result.Milliseconds(b.o.Outage),
-		Expected: b.expectedTime(1) + 1000/b.o.AskRate}
+// measureOutages times from the end of an outage until the first answer: the next ask is due, a round trip, the model.
+func (b *linkBench) measureOutages(ctx context.Context) ([]LinkReport, error) {
+	length := result.Milliseconds(b.o.Outage)
+	r := LinkReport{Timed: fmt.Sprintf("end of an outage of %s ms, until an answer", chart.Number(length)),
+		OutageMS: length, Answers: b.o.Outages, Bound: new(b.expectedTime(1) + 1000/b.o.AskRate)}
 	for range b.o.Outages {
 		took, lost, err := b.timeRecovery(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		o.SamplesNS, o.Lost = append(o.SamplesNS, int64(took)), o.Lost+lost
+		r.SamplesNS, r.Errors = append(r.SamplesNS, int64(took)), r.Errors+lost
 		b.reportProgress(1)
 	}
-	o.Recovery = result.Latencies(o.SamplesNS)
-	r.Part, r.Outage = "outage", o
-	return nil
+	return []LinkReport{r}, nil
 }
 
 // timeRecovery returns the time from the end of an outage until the first answer, and the number of asks without an

@@ -38,64 +38,46 @@ func TestLink(t *testing.T) {
 	all := measureLink(t, LinkOptions{RTT: rtt, Model: model, Tokens: []int{8, 200}, Asks: 20,
 		AskRate: 100, Connects: 2, Outages: 1, Outage: 100 * time.Millisecond,
 		Progress: func(done, of int) { last = progress{done, of} }})
-	require.Len(t, all, 4)
-	for i, part := range []string{"asks", "asks", "connect", "outage"} {
+	require.Len(t, all, 6)
+	expected := []float64{50, 50, 80, 130, 50, 60}
+	for i, timed := range []string{
+		"ask with 8 new tokens, until its answer", "ask with 200 new tokens, until its answer",
+		"new connection, until it is there", "new connection, until its first answer",
+		"connection resumed with 0-RTT, until its first answer", "end of an outage of 100 ms, until an answer"} {
 		r := all[i]
-		assert.Equal(t, part, r.Part)
+		assert.Equal(t, timed, r.Timed)
 		assert.Equal(t, 40., r.RTTMS)
 		assert.Equal(t, 10., r.ModelMS)
-		assert.Equal(t, part == "asks", r.Asks != nil)
-		assert.Equal(t, part == "connect", r.Connect != nil)
-		assert.Equal(t, part == "outage", r.Outage != nil)
+		assert.Equal(t, expected[i], *r.Bound)
+		assert.Equal(t, []int{20, 20, 2, 2, 2, 1}[i], r.Answers)
+		assert.Equal(t, result.Summarise(r.SamplesNS), r.Time)
 		assert.Positive(t, r.Quiet.Seconds)
+		assert.Len(t, r.SamplesNS, r.Answers)
+		for _, ns := range r.SamplesNS {
+			if i < 5 {
+				assert.GreaterOrEqual(t, ns, int64(expected[i]*1e6))
+			}
+		}
 	}
 	assert.Equal(t, progress{45, 45}, last)
 	for i, tokens := range []int{8, 200} {
-		checkAsks(t, all[i].Asks, tokens, rtt+model)
+		checkAsks(t, all[i], tokens)
 	}
-	assert.Greater(t, all[1].Asks.WireUp, all[0].Asks.WireUp+300)
-	c := all[2].Connect
-	assert.Equal(t, 80., c.ExpectedHello)
-	assert.Equal(t, 130., c.ExpectedFirst)
-	assert.Equal(t, 50., c.ExpectedEarly)
-	assert.Equal(t, 2, c.Connections)
-	assert.Equal(t, 2, c.Early)
-	for i := range 2 {
-		assert.GreaterOrEqual(t, c.ConnectedNS[i], int64(2*rtt))
-		assert.GreaterOrEqual(t, c.FirstNS[i], int64(3*rtt+model))
-		assert.GreaterOrEqual(t, c.ResumedNS[i], int64(rtt+model))
-	}
-	assert.Equal(t, result.Latencies(c.ConnectedNS), c.Connected)
-	assert.Equal(t, result.Latencies(c.FirstNS), c.First)
-	assert.Equal(t, result.Latencies(c.ResumedNS), c.Resumed)
-	o := all[3].Outage
-	assert.Equal(t, result.Latencies(o.SamplesNS), o.Recovery)
-	assert.Equal(t, 1, o.Outages)
-	assert.Equal(t, 100., o.OutageMS)
-	assert.Equal(t, 60., o.Expected)
-	assert.Len(t, o.SamplesNS, 1)
-	assert.GreaterOrEqual(t, o.SamplesNS[0], int64(rtt/2), "packets in flight are lost")
+	assert.Greater(t, all[1].Wire.BytesUp, all[0].Wire.BytesUp+20*300)
+	assert.Equal(t, 100., all[5].OutageMS)
+	assert.GreaterOrEqual(t, all[5].SamplesNS[0], int64(rtt/2), "packets in flight are lost")
 }
 
-// checkAsks checks the report of 20 asks of a number of new tokens, none of which can be answered in less than fastest.
-func checkAsks(t *testing.T, a *LinkAsks, tokens int, fastest time.Duration) {
-	assert.Equal(t, tokens, a.Tokens)
-	assert.Equal(t, 20, a.Answers)
-	assert.Zero(t, a.Errors)
-	assert.Len(t, a.SamplesNS, 20)
-	for _, ns := range a.SamplesNS {
-		assert.GreaterOrEqual(t, ns, int64(fastest))
-	}
-	assert.Equal(t, 50., *a.Expected)
-	assert.GreaterOrEqual(t, a.Latency.P50, 49.9)
-	assert.Positive(t, a.Late.Max)
-	assert.Greater(t, a.PayloadDown, 3.)
-	assert.GreaterOrEqual(t, a.PayloadUp, float64(tokens)*2, "17 bits each, at random")
-	assert.Less(t, a.PayloadUp, float64(tokens)*2.5+60, "only new tokens are sent")
-	assert.Greater(t, a.WireUp, a.PayloadUp+headerBytes*a.PacketsUp)
-	assert.Greater(t, a.WireDown, a.PayloadDown+headerBytes*a.PacketsDown)
-	assert.Greater(t, a.PacketsUp, 0.1, "asks may share a packet")
-	assert.Greater(t, a.PacketsDown, 0.1)
+// checkAsks checks the traffic of 20 asks of a number of new tokens.
+func checkAsks(t *testing.T, r LinkReport, tokens int) {
+	assert.Zero(t, r.Errors)
+	assert.Equal(t, 100., r.Rate)
+	assert.Positive(t, r.Late.Max)
+	assert.Greater(t, r.BytesDown, 20*3)
+	assert.GreaterOrEqual(t, r.BytesUp, 20*tokens*2, "17 bits each, at random")
+	assert.Less(t, float64(r.BytesUp), 20*(float64(tokens)*2.5+60), "only new tokens are sent")
+	assert.Greater(t, r.Wire.BytesUp, int64(r.BytesUp)+headerBytes*2, "asks may share a packet")
+	assert.Greater(t, r.Wire.BytesDown, int64(r.BytesDown)+headerBytes*2)
 }
 
 // TestGoOn: an ask has the previous text and new tokens.
@@ -107,9 +89,8 @@ func TestGoOn(t *testing.T) {
 
 // TestOnWire: bytes are those of the datagrams with their headers.
 func TestOnWire(t *testing.T) {
-	bytes, packets := trafficPerAsk(link.Counts{Packets: 25, Bytes: 4000}, link.Counts{Packets: 5, Bytes: 1000}, 10)
-	assert.Equal(t, 356., bytes)
-	assert.Equal(t, 2., packets)
+	bytes := bytesBetween(link.Counts{Packets: 5, Bytes: 1000}, link.Counts{Packets: 25, Bytes: 4000})
+	assert.EqualValues(t, 3560, bytes)
 }
 
 // TestFirstConnection: only a resumed connection sends a question before the handshake has ended.
@@ -175,10 +156,12 @@ func TestLinkBroken(t *testing.T) {
 	defer stop()
 	b := &linkBench{g: g, o: LinkOptions{Asks: 1, AskRate: 1, Connects: 1, Outages: 1, Outage: time.Minute}}
 	held.Same(t, func() {
-		var r LinkReport
-		assert.ErrorIs(t, b.measureAsks(t.Context(), &r, 8), netproto.Failed)
-		assert.ErrorIs(t, b.measureConnections(t.Context(), &r), netproto.Failed)
-		assert.ErrorIs(t, b.measureOutages(t.Context(), &r), netproto.Failed)
+		_, err := b.measureAsks(t.Context(), 8)
+		assert.ErrorIs(t, err, netproto.Failed)
+		_, err = b.measureConnections(t.Context())
+		assert.ErrorIs(t, err, netproto.Failed)
+		_, err = b.measureOutages(t.Context())
+		assert.ErrorIs(t, err, netproto.Failed)
 	})
 }
 
@@ -207,29 +190,29 @@ func TestOutageEnds(t *testing.T) {
 
 // TestLinkFailures: asks without an answer are counted, of all outages together, and have no latency.
 func TestLinkFailures(t *testing.T) {
-	over := func(fails func(n int64) bool, o LinkOptions, part func(*linkBench, *LinkReport) error) (r LinkReport) {
+	over := func(fails func(n int64) bool, o LinkOptions, part func(*linkBench) ([]LinkReport, error)) LinkReport {
 		g, stop, err := serveFake(nil, gateway.Options{}, failing{asked: new(atomic.Int64), fails: fails})
 		require.NoError(t, err)
 		l, err := link.New(link.Options{Target: g.address})
 		require.NoError(t, err)
 		b := &linkBench{o: o, g: g, l: l, relay: remote.Spawn(l.Run), stop: stop}
 		b.g.address = l.Addr().String()
-		require.NoError(t, part(b, &r))
+		all, err := part(b)
+		require.NoError(t, err)
 		require.NoError(t, b.closeBench())
-		return r
+		return all[0]
 	}
 	a := over(func(n int64) bool { return n == 3 || n == 5 }, LinkOptions{Asks: 6, AskRate: 500},
-		func(b *linkBench, r *LinkReport) error { return b.measureAsks(t.Context(), r, 8) }).Asks
+		func(b *linkBench) ([]LinkReport, error) { return b.measureAsks(t.Context(), 8) })
 	assert.Equal(t, 4, a.Answers)
 	assert.Equal(t, 2, a.Errors)
 	assert.Len(t, a.SamplesNS, 4)
-	assert.Equal(t, result.Latencies(a.SamplesNS), a.Latency)
 	// the first ask of the first outage, which the second one follows
 	o := over(func(n int64) bool { return n == 2 },
 		LinkOptions{Outages: 2, Outage: 20 * time.Millisecond, AskRate: 200},
-		func(b *linkBench, r *LinkReport) error { return b.measureOutages(t.Context(), r) }).Outage
-	assert.Equal(t, 2, o.Outages)
-	assert.Equal(t, 1, o.Lost)
+		func(b *linkBench) ([]LinkReport, error) { return b.measureOutages(t.Context()) })
+	assert.Equal(t, 2, o.Answers)
+	assert.Equal(t, 1, o.Errors)
 	assert.Len(t, o.SamplesNS, 2)
 }
 
@@ -237,20 +220,21 @@ func TestLinkFailures(t *testing.T) {
 func TestLinkLoss(t *testing.T) {
 	lossy := LinkOptions{RTT: 4 * time.Millisecond, Loss: 0.2, Seed: 7, Tokens: []int{8}, Asks: 40, AskRate: 200}
 	a := measureLink(t, lossy)[0]
-	assert.Equal(t, 40, a.Asks.Answers)
+	assert.Equal(t, 40, a.Answers)
 	assert.Equal(t, 0.2, a.Loss)
 	b, err := openLinkBench(lossy)
 	require.NoError(t, err)
-	require.NoError(t, b.measureAsks(t.Context(), new(LinkReport), 8))
+	_, err = b.measureAsks(t.Context(), 8)
+	require.NoError(t, err)
 	assert.Positive(t, b.l.Stats().Up.Lost)
 	assert.Positive(t, b.l.Stats().Down.Lost)
 	require.NoError(t, b.closeBench())
-	assert.Greater(t, a.Asks.Latency.Max, *a.Asks.Expected*1.5)
+	assert.Greater(t, a.Time.Max, *a.Bound*1.5)
 	path := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(path, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
 	traced := lossy
 	traced.Loss, traced.Traces, traced.Asks = 0, []string{path}, 3
-	assert.Nil(t, measureLink(t, traced)[0].Asks.Expected)
+	assert.Nil(t, measureLink(t, traced)[0].Bound)
 }
 
 // TestLinkStopped: a measurement that is interrupted returns the cause, and leaves nothing.

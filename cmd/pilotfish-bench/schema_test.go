@@ -151,7 +151,7 @@ func TestSchema(t *testing.T) {
 		{"routing --replay rec --rtt 0s,2ms --json", 6},
 		{"engine -m " + tiny + " -p 4,8 -n 4 -r 1 --json", 3},
 		{"gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --json", 1},
-		{"link --rtt 1ms --tokens 4 --questions 5 --json", 3},
+		{"link --rtt 1ms --tokens 4 --questions 5 --json", 5},
 		{"capacity -m " + tiny + " -p 9 -n 2 --devices 1 --answers 1 --json", 1},
 		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},
 	} {

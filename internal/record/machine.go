@@ -14,8 +14,7 @@ import (
 type Machine struct {
 	CPU     string `json:"cpu"`                    // its model name
 	Cores   int    `json:"cores"`                  // logical cores available to this process
-	OS      string `json:"os"`                     //
-	Arch    string `json:"arch"`                   //
+	System  string `json:"system"`                 // such as linux/amd64
 	Kernels string `json:"kernels"`                // the variant of package kernels/cpu in use
 	Memory  int64  `json:"memory_bytes,omitempty"` //
 	// 1e9 bytes per second: all cores reading memory, just before the measurement
@@ -27,7 +26,7 @@ type Machine struct {
 // ThisMachine describes the machine, without its bandwidth, since measuring [Bandwidth] takes time.
 func ThisMachine() Machine {
 	m := Machine{
-		CPU: cpuid.CPU.BrandName, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		CPU: cpuid.CPU.BrandName, Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Kernels: cpu.Features(), VirtualCPU: cpuid.CPU.VM(),
 	}
 	if v, err := mem.VirtualMemory(); err == nil {

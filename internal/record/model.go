@@ -4,10 +4,10 @@ import "github.com/pilotfish-ai/pilotfish/gguf"
 
 // Model describes a measured model.
 type Model struct {
-	Name  string           `json:"name"`  // general.name of its file; may be empty
-	Hash  string           `json:"hash"`  // of metadata and weights, see [gguf.File.Fingerprint]
-	Types map[string]int64 `json:"types"` // bytes of its tensors by their type
-	Bytes int64            `json:"bytes"` // of the file
+	Name  string           `json:"name"`            // general.name of its file; may be empty
+	Hash  string           `json:"hash,omitempty"`  // of metadata and weights, see [gguf.File.Fingerprint]
+	Types map[string]int64 `json:"types,omitempty"` // bytes of its tensors by their type
+	Bytes int64            `json:"bytes,omitempty"` // of the file
 }
 
 // OfModel describes the model in a file.

@@ -21,9 +21,8 @@ type Run struct {
 	Date    time.Time         `json:"date"`            // of the beginning, UTC
 	Machine Machine           `json:"machine"`         //
 	Model   *Model            `json:"model,omitempty"` // the only model, or the small one
-	Large   *Model            `json:"large,omitempty"` // the large one, if it was in this process
-	// name of the large one, if it was used through a gateway or over HTTP
-	Remote string `json:"remote,omitempty"`
+	// the large one; only its name if it was used through a gateway or over HTTP
+	Large *Model `json:"large,omitempty"`
 }
 
 // Line returns the JSON line of a measurement: the fields of v, which must encode to an object without a field "run",

@@ -22,7 +22,7 @@ func aRun() Run {
 	return Run{
 		Measurement: "bench engine", Version: "v1", Go: "go1.26", Command: `x "<&>"`,
 		Flags: map[string]string{"rtt": "1s"}, Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Machine: ThisMachine(), Remote: "far",
+		Machine: ThisMachine(), Large: &Model{Name: "far"},
 		Model: &Model{Name: "small", Hash: "ab", Types: map[string]int64{"F32": 4}, Bytes: 5},
 	}
 }
@@ -71,9 +71,9 @@ func TestLine(t *testing.T) {
 func TestThisMachine(t *testing.T) {
 	m := ThisMachine()
 	want := m
-	want.Cores, want.OS, want.Arch, want.Kernels = runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpu.Features()
+	want.Cores, want.System, want.Kernels = runtime.GOMAXPROCS(0), runtime.GOOS+"/"+runtime.GOARCH, cpu.Features()
 	assert.Equal(t, want, m)
-	if m.OS == "linux" {
+	if runtime.GOOS == "linux" {
 		assert.Greater(t, m.Memory, int64(64<<20), "bytes")
 	}
 	assert.Zero(t, m.Bandwidth, "measuring it takes time")

@@ -78,7 +78,7 @@ func TestCause(t *testing.T) {
 						assert.True(t, found, "the chain keeps the cloud's error")
 						assert.Equal(t, !c.late, errors.Is(e.Err, errPin))
 						if first {
-							assert.Equal(t, e.Err, sum.Cause)
+							assert.Equal(t, e.Err, sum.Err)
 							first = false
 						}
 					}
@@ -116,8 +116,8 @@ func TestNothingHidden(t *testing.T) {
 		assert.Equal(t, sum.Lost, sum.Exposed)
 		assert.Zero(t, sum.Answered)
 		assert.Positive(t, sum.Lost)
-		assert.ErrorIs(t, sum.Cause, ErrDeadline)
-		assert.EqualError(t, ErrDeadline, sum.Cause.Error(), "there is no other cause")
+		assert.ErrorIs(t, sum.Err, ErrDeadline)
+		assert.EqualError(t, ErrDeadline, sum.Err.Error(), "there is no other cause")
 	})
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(9)

@@ -271,7 +271,7 @@ func TestDrafterFails(t *testing.T) {
 			d := draftedText{prompt: 20, tokens: 100, right: always(0.9), draft: 0.1, rowCost: 0.1, context: 4096,
 				fails: fails + 1}
 			d.run(t)
-			require.ErrorIs(t, d.sum.Cause, errFake)
+			require.ErrorIs(t, d.sum.Err, errFake)
 			require.Equal(t, fails+1, d.drafter.calls, "it is not called again")
 		}
 	})

@@ -195,25 +195,25 @@ func (q *Escalation) isAnswered() bool { return q.Outcome == Hit || q.Outcome ==
 
 // Summary is the figures of an answer: the sum of the stream of its events, and what the engine knows of it. This is
 // their only declaration: records, reports, comparisons and their schema take names, units and explanations from here.
-// Every integer can be summed over answers.
+// Every integer can be summed over answers. Comparisons test those with the tag test, from which others follow.
 type Summary struct {
 	// Stop says why the text ended: "end" for an end token, "length" for [Options.MaxTokens], "context" for
 	// [Options.Room]; "" while it runs and after an error.
-	Stop  string `json:"-"`
-	Cause error  `json:"-"` // of the first of the events with an escalation that was not answered; nil if all were
+	Stop string `json:"-"`
+	Err  error  `json:"-"` // the first reason why the large model did not answer, or a drafter ended; nil: none
 
 	// Set by the engine.
-	PromptTokens int           `json:"prompt_tokens"`            // tokens of the prompt
-	ReusedTokens int           `json:"reused_tokens,omitempty"`  // of these, known from before
-	Thought      int           `json:"thought_tokens,omitempty"` // tokens of a thought, marks included
-	RanAhead     int           `json:"ran_ahead,omitempty"`      // tokens that a GPU began before they were certain
-	RanInVain    int           `json:"ran_in_vain,omitempty"`    // how often such a token did not follow
-	PromptTime   time.Duration `json:"prompt_ms,omitempty"`      // from the call until the first token was known
-	DecodeTime   time.Duration `json:"decode_ms,omitempty"`      // from then on
+	PromptTokens int           `json:"prompt_tokens"`                     // tokens of the prompt
+	ReusedTokens int           `json:"reused_tokens,omitempty"`           // of these, known from before
+	Thought      int           `json:"thought_tokens,omitempty" test:"y"` // tokens of a thought, marks included
+	RanAhead     int           `json:"ran_ahead,omitempty" test:"y"`      // tokens that a GPU began uncertain
+	RanInVain    int           `json:"ran_in_vain,omitempty" test:"y"`    // how often such a token did not follow
+	PromptTime   time.Duration `json:"prompt_ms,omitempty"`               // from the call until the first token
+	DecodeTime   time.Duration `json:"decode_ms,omitempty"`               // from then on
 
-	Tokens   int `json:"tokens"`       // shown, an end token included
-	Cloud    int `json:"cloud_tokens"` // of these, chosen by the large model
-	Timeouts int `json:"timeouts"`     // of tokens, the small model's as the large one was late, failed or not asked
+	Tokens   int `json:"tokens" test:"y"`       // shown, an end token included
+	Cloud    int `json:"cloud_tokens" test:"y"` // of these, chosen by the large model
+	Timeouts int `json:"timeouts"`              // of tokens, the small model's as the large one did not answer
 
 	Escalations int `json:"escalations"` // questions that the text passed: answered, late, failed, unasked and known
 	Answered    int `json:"answered"`    // hits and misses
@@ -224,9 +224,9 @@ type Summary struct {
 	Needless    int `json:"needless"`    // of answered and known, those by the router with the small model's own token
 	// of answered and known, those where no token of the answer could stand, as with a schema
 	Kept       int `json:"kept"`
-	Known      int `json:"known"`      // escalations without a question, as another answer had the token
-	Unverified int `json:"unverified"` // tokens shown without the verification that they need
-	Turned     int `json:"turned"`     // tokens of the small model that verification replaced before they were shown
+	Known      int `json:"known"`               // escalations without a question, as another answer had the token
+	Unverified int `json:"unverified" test:"y"` // tokens shown without the verification that they need
+	Turned     int `json:"turned" test:"y"`     // tokens of the small model replaced by verification, unshown
 
 	Prefilled int `json:"prefilled"`  // tokens of prompt and text that the large model read
 	Decoded   int `json:"decoded"`    // tokens of the large model that were asked for, and came
@@ -241,25 +241,25 @@ type Summary struct {
 	DraftsAccepted int `json:"drafts_accepted"` // of these, accepted
 	DraftPasses    int `json:"draft_passes"`    // forward calls with some
 
-	Asks      int `json:"asks"`       // questions sent: escalations, dropped ones, checks and probes
-	Dropped   int `json:"dropped"`    // of these, dropped
-	Drafted   int `json:"drafted"`    // tokens evaluated below open escalations
-	Wasted    int `json:"wasted"`     // tokens evaluated in vain, besides guesses from the text that did not hold
-	Audited   int `json:"audited"`    // tokens that the router let stand and the large model compared
-	Missed    int `json:"missed"`     // of these, those where it chooses another token
-	BytesUp   int `json:"bytes_up"`   // payload of all questions and of text sent early
-	BytesDown int `json:"bytes_down"` // payload of all that came back
+	Asks      int `json:"asks" test:"y"`       // questions sent: escalations, dropped ones, checks and probes
+	Dropped   int `json:"dropped"`             // of these, dropped
+	Drafted   int `json:"drafted"`             // tokens evaluated below open escalations
+	Wasted    int `json:"wasted" test:"y"`     // tokens evaluated in vain, without guesses from the text
+	Audited   int `json:"audited"`             // tokens that the router let stand and the large model compared
+	Missed    int `json:"missed"`              // of these, those where it chooses another token
+	BytesUp   int `json:"bytes_up" test:"y"`   // payload of all questions and of text sent early
+	BytesDown int `json:"bytes_down" test:"y"` // payload of all that came back
 
-	Wait        time.Duration `json:"wait_ms"`         // from asks to answers, sum of answered ones and checks
-	Hidden      time.Duration `json:"hidden_ms"`       // of this, spent on drafting that was kept
-	Exposed     time.Duration `json:"exposed_ms"`      // lost by waiting, and in calls without a kept token
-	Lost        time.Duration `json:"lost_ms"`         // of this, for escalations without an answer
-	CommitDelay time.Duration `json:"commit_delay_ms"` // from drafting a token until it was shown, sum of all tokens
+	Wait        time.Duration `json:"wait_ms"`                  // from asks to answers, sum of answered ones and checks
+	Hidden      time.Duration `json:"hidden_ms"`                // of this, spent on drafting that was kept
+	Exposed     time.Duration `json:"exposed_ms" test:"y"`      // lost by waiting, and in calls without a kept token
+	Lost        time.Duration `json:"lost_ms"`                  // of this, for escalations without an answer
+	CommitDelay time.Duration `json:"commit_delay_ms" test:"y"` // from drafting until shown, sum of all tokens
 }
 
 // Plus adds the figures of another answer, or those that were counted elsewhere. Of the causes the first remains.
 func (s *Summary) Plus(o Summary) {
-	s.Cause = cmp.Or(s.Cause, o.Cause)
+	s.Err = cmp.Or(s.Err, o.Err)
 	sum, more := reflect.ValueOf(s).Elem(), reflect.ValueOf(o)
 	for i := range sum.NumField() {
 		if f := sum.Field(i); f.CanInt() {
@@ -386,7 +386,7 @@ func (s *Summary) addOutcome(q *Escalation) {
 	}
 	s.Exposed += q.Exposed
 	s.Lost += q.Exposed
-	if s.Cause == nil {
-		s.Cause = q.Err
+	if s.Err == nil {
+		s.Err = q.Err
 	}
 }

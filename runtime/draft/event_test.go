@@ -247,9 +247,9 @@ func TestSummaryByOutcome(t *testing.T) {
 		Miss: {passed, func(s *Summary) {
 			s.Asks, s.Answered, s.Needless, s.Wait, s.Hidden, s.Exposed = 1, 1, 1, 1, 2, 4
 		}},
-		Late:    {passed, func(s *Summary) { s.Asks, s.Late, s.Exposed, s.Lost, s.Cause = 1, 1, 4, 4, errFake }},
-		Failed:  {passed, func(s *Summary) { s.Asks, s.Failed, s.Exposed, s.Lost, s.Cause = 1, 1, 4, 4, errFake }},
-		Unasked: {passed, func(s *Summary) { s.Unasked, s.Exposed, s.Lost, s.Cause = 1, 4, 4, errFake }},
+		Late:    {passed, func(s *Summary) { s.Asks, s.Late, s.Exposed, s.Lost, s.Err = 1, 1, 4, 4, errFake }},
+		Failed:  {passed, func(s *Summary) { s.Asks, s.Failed, s.Exposed, s.Lost, s.Err = 1, 1, 4, 4, errFake }},
+		Unasked: {passed, func(s *Summary) { s.Unasked, s.Exposed, s.Lost, s.Err = 1, 4, 4, errFake }},
 		Known:   {passed, func(s *Summary) { s.Known, s.Needless, s.Exposed = 1, 1, 4 }},
 		Dropped: {asked, func(s *Summary) { s.Dropped = 1 }},
 		Probing: {asked, func(*Summary) {}},

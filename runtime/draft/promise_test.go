@@ -678,8 +678,8 @@ func tallyEscalation(s *Summary, q *Escalation) {
 	if q.Outcome != Dropped {
 		s.Drafted += q.Drafted
 	}
-	if s.Cause == nil && slices.Contains([]Outcome{Late, Failed, Unasked}, q.Outcome) {
-		s.Cause = q.Err
+	if s.Err == nil && slices.Contains([]Outcome{Late, Failed, Unasked}, q.Outcome) {
+		s.Err = q.Err
 	}
 }
 

@@ -276,7 +276,7 @@ func tokenLogProb(head *backend.Output, id int32) float32 {
 func (r *decodeRun) closeRun() {
 	defer r.drainAsks()
 	if d := r.guesser.drafter; d != nil {
-		r.out.summary.Cause = d.cause // there is no cloud then
+		r.out.summary.Err = d.cause // there is no cloud then
 	}
 	r.closed = true
 	for _, s := range r.streams.all {

@@ -184,7 +184,6 @@ func (s *Session) generateText(
 	n.finishText(sum.Stop, err == nil)
 	s.noteShortened(prompt, r.Settings, sum.Stop, n.stopped)
 	s.summary.Plus(sum)
-	s.summary.Err = sum.Cause
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.withFileName(ctx, err)
 }

@@ -62,11 +62,11 @@ type Summary struct {
 	Timeouts    int      // of these, tokens that the small model chose as the large one did not answer in time
 	Verified    bool     // the large model verified the tokens before they were shown
 	Unlike      bool     // the last answers are unlike those that the router's certificate is for
-	Err         error    // the first reason why the large model did not answer, or a drafter ended; nil: none
 	Receipt     Receipt  // what has left this device, once the answer is over
 	// Spent is what the answer adds to the balance of its router's budget, once it is over; zero without a budget.
 	Spent router.Answer
-	// Routing has all figures of the answer, once it is over; before that, those of the prompt.
+	// Routing has all figures of the answer, once it is over: tokens of the prompt, times, passes, drafts, questions to
+	// the large model. Before that it has those of the prompt.
 	Routing
 }
 

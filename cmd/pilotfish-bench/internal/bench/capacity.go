@@ -49,7 +49,7 @@ func newBenchCapacityCommand(a *cli.App) *cobra.Command {
 model are measured: a pass of 1 to 128 rows, and an ask without a pass. Then devices in this process
 use the model through a gateway over an emulated link, each without pauses between its answers:
 there is one row for each way to use it and each number of --devices. With fewer than 100 --answers,
-the 95th percentile is hardly more than the longest of them.` + capacityTerms + `
+the 99th percentile is the longest of them.` + capacityTerms + `
 All answers have the same length, prompts have nothing in common, and devices do not send their prompt ahead.`,
 		Example: `  pilotfish-bench capacity -m large.gguf --devices 1,8,32
   pilotfish-bench capacity -m large.gguf --answers 0 --json`,
@@ -156,7 +156,7 @@ func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *remote.Stage
 
 func printCapacity(to io.Writer, r *capacity.Report) error {
 	c, w := &r.Costs, &r.Workload
-	t := report.Table{Columns: []report.Column{{Name: "mode"}, {Name: "devices"}, {Name: "p50 ms"}, {Name: "p95 ms"},
+	t := report.Table{Columns: []report.Column{{Name: "mode"}, {Name: "devices"}, {Name: "p50 ms"}, {Name: "p90 ms"},
 		{Name: "p99 ms"}, {Name: "answers/s"}, {Name: "tokens/s"}, {Name: "bytes/answer up"}, {Name: "down"}},
 		Note: strings.TrimSpace(capacityTerms)}
 	fmt.Fprintf(to, "large model  %d threads; an ask %.2f ms; passes that predict for each row", c.Threads, c.AskMS)
@@ -169,8 +169,9 @@ func printCapacity(to io.Writer, r *capacity.Report) error {
 		return err
 	}
 	for _, p := range r.Points {
-		row := fmt.Sprintf("%s %d %.0f %.0f %.0f %.2f %.1f %.0f %.0f", p.Mode, p.Devices, p.P50, p.P95, p.P99,
-			p.PerSecond, p.TokensTPS, p.BytesUp, p.BytesDown)
+		n := float64(p.Answers)
+		row := fmt.Sprintf("%s %d %.0f %.0f %.0f %.2f %.1f %.0f %.0f", p.Mode, p.Devices, p.Time.P50, p.Time.P90,
+			p.Time.P99, p.PerSecond, p.PerSecond*float64(w.Tokens), float64(p.BytesUp)/n, float64(p.BytesDown)/n)
 		t.Rows = append(t.Rows, strings.Fields(row))
 	}
 	return t.Text(to)

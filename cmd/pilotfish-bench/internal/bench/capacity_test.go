@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
@@ -18,8 +19,8 @@ import (
 
 // TestCapacityFigures: each figure is printed in its place.
 func TestCapacityFigures(t *testing.T) {
-	at := capacity.Point{Mode: capacity.Routed, Devices: 40, P50: 1000, P95: 2000, P99: 3000, PerSecond: 6.25,
-		TokensTPS: 70.5, BytesUp: 300, BytesDown: 60}
+	at := capacity.Point{Mode: capacity.Routed, Devices: 40, Answers: 10, PerSecond: 6.25,
+		Time: result.Times{P50: 1000, P90: 2000, P99: 3000}, BytesUp: 3000, BytesDown: 600}
 	var out strings.Builder
 	costs := capacity.Costs{Threads: 2, AskMS: 1.5, Passes: []capacity.Pass{{Rows: 1, MS: 3, HeadsMS: 3},
 		{Rows: 8, MS: 4, HeadsMS: 5}}}
@@ -29,8 +30,8 @@ func TestCapacityFigures(t *testing.T) {
 large model  2 threads; an ask 1.50 ms; passes that predict for each row, 1 rows 3.0 ms, 8 rows 5.0 ms
 devices      prompts of 9 tokens, answers of 8, round trip 1s, 60 passes/s
 
-mode    devices  p50 ms  p95 ms  p99 ms  answers/s  tokens/s  bytes/answer up  down
-routed  40       1000    2000    3000    6.25       70.5      300              60
+mode    devices  p50 ms  p90 ms  p99 ms  answers/s  tokens/s  bytes/answer up  down
+routed  40       1000    2000    3000    6.25       50.0      300              60
 
 `+strings.TrimSpace(capacityTerms)+"\n", "\n"+out.String())
 }
@@ -54,7 +55,7 @@ func TestCapacityMeasured(t *testing.T) {
 		assert.Equal(t, capacity.Modes()[i/2], p.Mode)
 		assert.Equal(t, 2-i%2, p.Devices)
 		assert.Equal(t, 5, p.Answers)
-		assert.GreaterOrEqual(t, p.P50, 4.)
+		assert.GreaterOrEqual(t, p.Time.P50, 4.)
 		assert.Equal(t, p.Mode != capacity.Cloud, p.BytesUp > 0)
 	}
 	code, stdout, stderr = clitest.Call(t, strings.Fields(args+" --answers 0")...)

@@ -102,7 +102,7 @@ func (f *benchEngineFlags) runEngine(ctx context.Context, a *cli.App) error {
 	if f.json {
 		return printJSONLines(a, all, about)
 	}
-	return speedTable(all).Text(a.Stdout)
+	return speedTable(all, about.Model.Bytes).Text(a.Stdout)
 }
 
 func (f *benchEngineFlags) measureEngine(ctx context.Context, a *cli.App) ([]speed.Report, error) {

@@ -25,7 +25,7 @@ func TestBenchEngineLists(t *testing.T) {
 	require.Len(t, all, 3)
 	for i, r := range all {
 		want := []speed.Cell{{Rows: 1}, {Rows: 2}, {Prompt: 3, Decode: 4}}[i]
-		assert.Equal(t, &want, r.Cell)
+		assert.Equal(t, want, speed.Cell{Prompt: r.PromptTokens, Decode: r.DecodedTokens, Rows: r.Rows})
 	}
 	last := all[2]
 	records, err := result.Read(strings.NewReader(stdout), "out")
@@ -36,7 +36,7 @@ func TestBenchEngineLists(t *testing.T) {
 	assert.Equal(t, 3, last.PromptTokens, "the last line has the documented fields")
 	assert.Equal(t, 4, last.DecodedTokens)
 	var out strings.Builder
-	require.NoError(t, speedTable(all).Text(&out))
+	require.NoError(t, speedTable(all, 500e6).Text(&out))
 	stdout = out.String()
 	for _, want := range []string{"(?m)^cpu .* threads 1\\).*machine ", "(?m)^rows1 ",
 		"(?m)^rows2 .* times the time of one row$", "(?m)^pp3 .*% of the [0-9]+ that multiplying allows$",
@@ -49,18 +49,21 @@ func TestBenchEngineLists(t *testing.T) {
 // TestEngineLines: each figure is in its place.
 func TestEngineLines(t *testing.T) {
 	var all []speed.Report
-	for _, c := range []speed.Cell{{Rows: 1}, {Rows: 4, Depth: 9}, {Prompt: 512, Decode: 64}, {Decode: 64}} {
+	for _, c := range []speed.Cell{{Rows: 1}, {Rows: 4}, {Prompt: 512, Decode: 64}, {Decode: 64}} {
 		r := engineReport()
-		r.RowsTPS, r.RowsCost, r.Noise.Rows = 31.5, 1.5, &speed.Spread{MAD: 0.0625, Range: 0.125}
+		r.RowsTPS = 31.5
+		for _, tps := range []float64{100, 200, 400} {
+			r.Samples = append(r.Samples, speed.Sample{RowsTPS: tps})
+		}
 		r.PromptTokens, r.DecodedTokens, r.Rows, r.Depth = c.Prompt, c.Decode, c.Rows, c.Depth
 		all = append(all, r)
 	}
 	var out strings.Builder
-	require.NoError(t, speedTable(all).Text(&out))
+	require.NoError(t, speedTable(all, 500e6).Text(&out))
 	const prompt = "pp512 +120.0 +25% of the 480 that multiplying allows\n"
 	const decode = "tg64 +30.0 +60% of the 49.8 that reading memory allows\n"
 	const head = "a device.*\n\ntest .*\n"
 	const note = "\nmemory .*\nweights .*\nload .*\npeak .*\n\n"
-	assert.Regexp(t, "^"+head+"rows1 +31.5 +6.2% +12.5% *\n"+
-		"rows4 @ d9 +31.5 +6.2% +12.5% +1.50 times the time of one row\n"+prompt+decode+decode+note+"$", out.String())
+	assert.Regexp(t, "^"+head+"rows1 +31.5 +50.0% +150.0% *\n"+
+		"rows4 +31.5 +50.0% +150.0% +4.00 times the time of one row\n"+prompt+decode+decode+note+"$", out.String())
 }

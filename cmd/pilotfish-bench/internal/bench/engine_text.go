@@ -10,18 +10,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
 )
 
-// speedTable has a row for each test, and below it what all have in common.
-func speedTable(all []speed.Report) *report.Table {
+// speedTable has a row for each test, and below it what all have in common. file is the size of the model in bytes.
+func speedTable(all []speed.Report, file int64) *report.Table {
 	r := &all[0]
 	t := &report.Table{Title: fmt.Sprintf("%s, keys and values %s; machine %s", r.Device, r.KV, r.Quiet),
 		Columns: []report.Column{{Name: "test"}, {Name: "tokens/s"}, {Name: "MAD"}, {Name: "range"}, {}},
-		Note:    memoryNote(r)}
-	row := func(kind string, n, depth int, tps float64, s *speed.Spread, remark string) {
+		Note:    memoryNote(r, file)}
+	row := func(r *speed.Report, kind string, n int, rate func(speed.Sample) float64, tps float64, remark string) {
 		test, mad, spread := fmt.Sprintf("%s%d", kind, n), "", ""
-		if depth > 0 {
-			test += fmt.Sprintf(" @ d%d", depth) // as in llama-bench
+		if r.Depth > 0 {
+			test += fmt.Sprintf(" @ d%d", r.Depth) // as in llama-bench
 		}
-		if s != nil {
+		if s := speed.SpreadOf(r.Samples, rate); s != nil {
 			mad, spread = fmt.Sprintf("%.1f%%", 100*s.MAD), fmt.Sprintf("%.1f%%", 100*s.Range)
 		}
 		t.Rows = append(t.Rows, []string{test, fmt.Sprintf("%.1f", tps), mad, spread, remark})
@@ -30,9 +30,9 @@ func speedTable(all []speed.Report) *report.Table {
 		if r.Rows > 0 {
 			remark := ""
 			if r.Rows > 1 {
-				remark = fmt.Sprintf("%.2f times the time of one row", r.RowsCost)
+				remark = fmt.Sprintf("%.2f times the time of one row", r.RowsCost(all))
 			}
-			row("rows", r.Rows, r.Depth, r.RowsTPS, r.Noise.Rows, remark)
+			row(&r, "rows", r.Rows, func(s speed.Sample) float64 { return s.RowsTPS }, r.RowsTPS, remark)
 		}
 		if r.PromptTokens > 0 {
 			remark := ""
@@ -40,10 +40,11 @@ func speedTable(all []speed.Report) *report.Table {
 				remark = fmt.Sprintf("%.0f%% of the %.0f that multiplying allows",
 					min(100, 100*r.PromptTPS/r.PromptBound), r.PromptBound)
 			}
-			row("pp", r.PromptTokens, r.Depth, r.PromptTPS, r.Noise.Prompt, remark)
+			row(&r, "pp", r.PromptTokens, func(s speed.Sample) float64 { return s.PromptTPS }, r.PromptTPS, remark)
 		}
 		if r.DecodedTokens > 0 {
-			row("tg", r.DecodedTokens, r.Depth, r.GenerationTPS, r.Noise.Decode, decodeRemark(&r))
+			row(&r, "tg", r.DecodedTokens, func(s speed.Sample) float64 { return s.GenerationTPS }, r.GenerationTPS,
+				decodeRemark(&r))
 		}
 	}
 	return t
@@ -57,16 +58,16 @@ func decodeRemark(r *speed.Report) string {
 	case r.Share == nil:
 		return ""
 	}
-	return fmt.Sprintf("%.0f%% of the %.1f that reading memory allows", 100**r.Share, r.Bound)
+	return fmt.Sprintf("%.0f%% of the %.1f that reading memory allows", 100**r.Share, r.Bound())
 }
 
 // memoryNote describes the use of memory, and the time to the first token.
-func memoryNote(r *speed.Report) string {
+func memoryNote(r *speed.Report, file int64) string {
 	size := func(n int64) string { return humanize.Bytes(uint64(n)) }
 	lines := []string{
 		fmt.Sprintf("memory   %.1f GB/s can be read; a token reads %s of weights, %s of keys and values", r.Bandwidth,
 			size(r.TokenBytes), size(r.DepthBytes)),
-		fmt.Sprintf("weights  %s of %s in huge pages", size(r.HugeBytes), size(r.FileBytes)),
+		fmt.Sprintf("weights  %s of %s in huge pages", size(r.HugeBytes), size(file)),
 		fmt.Sprintf("load     %.1f ms, first token after %.1f ms", r.LoadMS, r.FirstTokenMS),
 	}
 	if r.WeightsStay != "" {

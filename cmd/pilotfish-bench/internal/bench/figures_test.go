@@ -12,9 +12,9 @@ import (
 func engineReport() speed.Report {
 	return speed.Report{
 		PromptTPS: 120, GenerationTPS: 30, PromptTokens: 512, DecodedTokens: 64, LoadMS: 7.25,
-		FirstTokenMS: 80.5, PeakRSS: 3e9, FileBytes: 500e6, HugeBytes: 490e6,
+		FirstTokenMS: 80.5, PeakRSS: 3e9, HugeBytes: 490e6,
 		KVBytes: 12e6, TokenBytes: 400e6, DepthBytes: 2e6, Bandwidth: 20,
-		Bound: 49.75, Share: new(0.603), PromptBound: 480, Device: "a device", Threads: 2,
+		Share: new(0.603), PromptBound: 480, Device: "a device", Threads: 2,
 	}
 }
 
@@ -25,9 +25,9 @@ func TestEngineNote(t *testing.T) {
 weights  490 MB of 500 MB in huge pages
 load     7.2 ms, first token after 80.5 ms
 peak     3.0 GB (keys and values of a full context: 12 MB)
-`, memoryNote(&r))
+`, memoryNote(&r, 500e6))
 	r.PeakRSS, r.WeightsStay = 0, "there is no room"
-	assert.Regexp(t, "huge pages: there is no room\nload .*\n$", memoryNote(&r))
+	assert.Regexp(t, "huge pages: there is no room\nload .*\n$", memoryNote(&r, 500e6))
 }
 
 // TestDecodeRemark: a generation is compared with what bounds it.

@@ -26,14 +26,14 @@ func TestBenchGateway(t *testing.T) {
 	}
 	r := measure("--devices 3 --rate 10 --model-ms 30 --seconds 0.5")
 	assert.Equal(t, 15, r.Answers)
-	assert.GreaterOrEqual(t, r.Latency.P50, 29.9)
+	assert.GreaterOrEqual(t, r.Time.P50, 29.9)
 	code, stdout, stderr := clitest.Call(t, strings.Fields(
 		"gateway --devices 1 --rate 50 --seconds 0.2")...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Regexp(t, `(?m)^devices .* answered .*\n1 .* 10 of 10 `, stdout)
 	r = measure("--devices 3 --rate 40 --model-ms 20 --seconds 0.5 --parallel 1")
 	assert.Equal(t, 60, r.Asks)
-	assert.GreaterOrEqual(t, r.Latency.Max, 200., "more asks are due than can be served one at a time")
+	assert.GreaterOrEqual(t, r.Time.Max, 200., "more asks are due than can be served one at a time")
 }
 
 // TestRefused: each reason has its number of questions.

@@ -208,7 +208,7 @@ func (f *evalFlags) describeMeasurement(a *cli.App, models *measure.Pair, log ev
 		return r, fmt.Errorf("the log's date: %w", err)
 	}
 	if models.Large == nil {
-		r.Remote = models.Name()
+		r.Large = &record.Model{Name: models.Name()}
 		return group.Describe(r, models.Edge.File(), nil)
 	}
 	return group.Describe(r, models.Edge.File(), models.Large.File())

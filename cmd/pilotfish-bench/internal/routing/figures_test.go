@@ -23,7 +23,7 @@ func TestRoutingFigures(t *testing.T) {
 	var out strings.Builder
 	reports := []outcome.Report{{
 		Mode: "pipelined-2", Answers: 40, Accuracy: &stats.Interval{Value: 0.9, Low: 0.77, High: 0.961},
-		Time: result.Times{Mean: 111, P50: 101.6, P90: 190.4}, Differing: new(0), DifferingFromCloud: new(4),
+		Time: result.Times{Mean: 111, P50: 101.6, P90: 190.4}, Differing: new(4),
 		Sums: draft.Summary{Tokens: 1000, Cloud: 42, Asks: 96, Answered: 50, Hits: 31, Wait: 100e6, Hidden: 51e6,
 			Timeouts: 3, Unverified: 6},
 	}}
@@ -41,7 +41,7 @@ func TestRoutingFigures(t *testing.T) {
 		"timed out", "unverified",
 		"equal"}, gap.Split(table[1], -1))
 	assert.Equal(t, []string{"pipelined-2", "7", "90.0%", "4.2%", "102", "190", "51.0%", "62.0%", "2.4", "3", "6",
-		"but 4, to cloud"}, gap.Split(table[2], -1))
+		"but 4, to serial"}, gap.Split(table[2], -1))
 	for line := range strings.SplitSeq(parts[1], "\n") {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), 80)
 	}
@@ -60,9 +60,9 @@ func TestRoutingFigures(t *testing.T) {
 	run := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
 	lines := run.ReplaceAllString(out.String(), "}")
 	assert.Regexp(t, `(?m)^{"mode":"pipelined-2","answers":40,"accuracy":{"value":0.9,"low":0.77,"high":0.961},`+
-		`"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0},"sums":{.*"asks":96,.*},`+
-		`"differing_from_serial":0,"differing_from_cloud":4}$`, lines)
-	assert.Contains(t, lines, `{"mode":"local","answers":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0},`)
+		`"ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0,"p999":0,"max":0},"sums":{.*"asks":96,.*},`+
+		`"differing":4}$`, lines)
+	assert.Contains(t, lines, `{"mode":"local","answers":0,"ms":{"mean":0,"p50":0,"p90":0,"p99":0,"p999":0,"max":0},`)
 	out.Reset()
 	require.NoError(t, f.printReports(&cli.App{Stdout: &out}, nil, record.Run{}))
 	assert.Empty(t, out.String())

@@ -194,7 +194,7 @@ func (f *routingFlags) replayCells(
 func (f *routingFlags) describeReplay(a *cli.App, recorded record.Run) record.Run {
 	about := group.Measured(a, "bench routing")
 	about.Date, about.Machine = recorded.Date, recorded.Machine
-	about.Model, about.Large, about.Remote = recorded.Model, recorded.Large, recorded.Remote
+	about.Model, about.Large = recorded.Model, recorded.Large
 	const asked = " workload questions parallel repeat with max-tokens raw"
 	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + asked) {
 		other := f.flags.Changed(name) || f.isAnyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)

@@ -97,7 +97,7 @@ func TestReplayBudget(t *testing.T) {
 // TestReplayRun: a replay is described by the machine, the date and the flags of its recording, except for other links
 // and paces.
 func TestReplayRun(t *testing.T) {
-	recorded := record.Run{Date: time.Unix(9, 0), Machine: record.Machine{CPU: "another"}, Remote: "h:1",
+	recorded := record.Run{Date: time.Unix(9, 0), Machine: record.Machine{CPU: "another"},
 		Model: &record.Model{Name: "small"}, Large: &record.Model{Name: "large"}, Flags: map[string]string{
 			"rtt": "70ms", "loss": "0.5", "cloud-ms": "9", "questions": "6", "ahead": "3"}}
 	for line, want := range map[string]string{"": "70ms 0.5 9 6 auto",
@@ -110,7 +110,6 @@ func TestReplayRun(t *testing.T) {
 		got := f.describeReplay(&cli.App{Command: c}, recorded)
 		assert.Equal(t, recorded.Date, got.Date)
 		assert.Equal(t, recorded.Machine, got.Machine)
-		assert.Equal(t, recorded.Remote, got.Remote)
 		assert.Equal(t, recorded.Model, got.Model)
 		assert.Equal(t, recorded.Large, got.Large)
 		var flags []string

@@ -83,7 +83,7 @@ func TestRecordReplay(t *testing.T) {
 	assert.Equal(t, 4, modes[0].Answers)
 	assert.Equal(t, []float64{0, 300}, []float64{modes[0].Cell.RTT, modes[3].Cell.RTT})
 	assert.Equal(t, 50., modes[0].Cell.EdgeTPS)
-	assert.Equal(t, 30., modes[0].Cell.CloudMS)
+	assert.Equal(t, 30., modes[0].Cell.ModelMS)
 	assert.Greater(t, modes[3].Time.Mean, modes[0].Time.Mean+290*modes[0].Rates()["asks"])
 	assert.Zero(t, *modes[4].Differing)
 	code, text, stderr := clitest.Call(t, "routing", "--replay", path, "--rtt", "1s", "--branches", "3",

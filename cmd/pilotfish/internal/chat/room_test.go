@@ -223,7 +223,7 @@ func TestChatRemarks(t *testing.T) {
 	assert.Empty(t, said(pilotfish.Stats{Stop: "end", Tokens: 9}))
 	assert.Equal(t, "cut off: the context of 160 tokens is full (-c)\n",
 		said(pilotfish.Stats{Stop: "context", Tokens: 9}))
-	s := pilotfish.Stats{Tokens: 9, Stop: "end", Err: errors.New("unplugged")}
+	s := pilotfish.Stats{Tokens: 9, Stop: "end", Routing: pilotfish.Routing{Err: errors.New("unplugged")}}
 	route.Cloud = new(pilotfish.Gateway)
 	assert.Equal(t, "0 of 9 tokens from the large model: unplugged\n", said(s))
 	s.Asks, s.CloudTokens, s.Exposed, s.Err = 4, 2, 70*time.Millisecond, nil

@@ -93,7 +93,7 @@ func TestDemoSpeeds(t *testing.T) {
 				RTT     float64 `json:"rtt_ms"`
 				EdgeTPS float64 `json:"edge_tps"`
 				RowCost float64 `json:"edge_row_cost"`
-				CloudMS float64 `json:"cloud_ms"`
+				ModelMS float64 `json:"model_ms"`
 			} `json:"cell"`
 			Answers float64 `json:"answers"`
 			Sums    struct {
@@ -101,7 +101,7 @@ func TestDemoSpeeds(t *testing.T) {
 			} `json:"sums"`
 			Samples []struct {
 				MS         float64 `json:"ms"`
-				FirstToken float64 `json:"ttft_ms"`
+				FirstToken float64 `json:"first_token_ms"`
 				Tokens     float64 `json:"tokens"`
 			} `json:"samples"`
 		}
@@ -115,11 +115,11 @@ func TestDemoSpeeds(t *testing.T) {
 		}
 		assert.Equal(t, deviceWrites, r.Cell.EdgeTPS)
 		assert.Equal(t, rowCost, r.Cell.RowCost)
-		assert.EqualValues(t, serverPace.Milliseconds(), r.Cell.CloudMS)
+		assert.EqualValues(t, serverPace.Milliseconds(), r.Cell.ModelMS)
 		ms := 0.0
 		for _, s := range r.Samples {
 			if r.Mode == "cloud" {
-				s.FirstToken = s.MS - r.Cell.RTT - r.Cell.CloudMS*s.Tokens
+				s.FirstToken = s.MS - r.Cell.RTT - r.Cell.ModelMS*s.Tokens
 				prompt = r.Sums.Prefilled / r.Answers
 			}
 			ms += s.FirstToken / float64(len(r.Samples))

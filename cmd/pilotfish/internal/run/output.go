@@ -282,7 +282,7 @@ func (o *runOutput) stopReasonText(why string) string {
 func (o *runOutput) describeRun() (record.Run, error) {
 	about, err := group.Describe(o.about, o.model.File(), nil)
 	if err == nil && o.gateway != nil {
-		about.Remote = o.gateway.Model()
+		about.Large = &record.Model{Name: o.gateway.Model()}
 	}
 	return about, err
 }
