@@ -183,6 +183,16 @@ func TestFreeAnswers(t *testing.T) {
 	}
 }
 
+// TestLocalTools: what is asked and answered locally with tools stays local.
+func TestLocalTools(t *testing.T) {
+	m := toolModel(t)
+	chat := m.NewChat(ChatOptions{Tools: twoTools()})
+	_, err := Text(chat.Send(t.Context(), "Where?", written(t, m, "Up."), Settings{Local: true}))
+	require.NoError(t, err)
+	assert.Equal(t, []Message{{Role: "user", Content: "Where?", Local: true},
+		{Role: "assistant", Content: "Up.", Local: true}}, chat.Messages())
+}
+
 // TestRefusedTools: wrong tools, and a template without tools.
 func TestRefusedTools(t *testing.T) {
 	m := toolModel(t)
@@ -232,13 +242,15 @@ func TestEmptyAnswers(t *testing.T) {
 		_, err := Text(chat.Send(t.Context(), "Where?", written(t, m, begins, callUp, ends)))
 		require.NoError(t, err)
 		results := []ToolResult{{"call_1", "gone"}}
-		_, err = Text(chat.SendResults(stopped, results, use))
-		require.ErrorIs(t, err, context.Canceled)
+		for _, err := range chat.SendResults(stopped, results, use) {
+			require.ErrorIs(t, err, context.Canceled)
+		}
 		assert.Len(t, chat.Messages(), 2)
 		text, err := Text(chat.SendResults(t.Context(), results, use, written(t, m)))
 		require.NoError(t, err)
 		assert.Empty(t, text)
 		assert.Empty(t, chat.Calls())
+		assert.Zero(t, chat.Stats().Tokens)
 		assert.Equal(t, []Message{{Role: "tool", Content: "gone"}, {Role: "assistant"}}, chat.Messages()[2:])
 	}
 }

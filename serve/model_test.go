@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -36,6 +37,13 @@ func TestOwnModel(t *testing.T) {
 	assert.Regexp(t, "^fp_[0-9a-f]{12}$", at(v, "system_fingerprint"))
 	assert.Nil(t, at(v, "choices", 0, "pilotfish", "tokens", 0, "edge_text"))
 	own := at(v, "choices", 0, "pilotfish", "tokens", 0, "text")
+	end, err := m.Tokenize("<|im_end|>", true)
+	require.NoError(t, err)
+	w = ask(t, s, textPath, fmt.Sprintf(`{"prompt":"Who?","echo":true,"logprobs":2,"logit_bias":{"%d":100}}`, end[0]))
+	v = object(t, w.Body.Bytes())
+	assert.Len(t, at(v, "choices", 0, "logprobs", "top_logprobs", 1), 2)
+	all := at(v, "choices", 0, "logprobs", "tokens").([]any)
+	assert.Equal(t, "<|im_end|>", all[len(all)-1])
 	w = ask(t, s, textPath, `{"prompt":"x","suffix":"y"}`)
 	assert.Equal(t, http.StatusBadRequest, w.Code)
 	assert.Contains(t, w.Body.String(), "no_infill")

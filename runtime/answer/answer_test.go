@@ -254,6 +254,26 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 		a.Total.Stop), a.Total.Stop)
 }
 
+// TestRestartedCall: a call that was found in a text is restarted where it begins, in the form of the marks, and not
+// where the text has the same words before. An answer that fills the context within it says so.
+func TestRestartedCall(t *testing.T) {
+	const before, named = `a {"name":"f" b`, `{"name":"f"`
+	p := &play{stretches: []string{before + "\n" + named, callOfF, ""}}
+	_, a, _, err := p.run(Answer{Calls: twoTools})
+	require.NoError(t, err)
+	text := ""
+	for _, id := range a.IDs {
+		text += string(rune(id))
+	}
+	assert.Equal(t, before+"\n<tool_call>\n"+callOfF+"\n</tool_call>", text)
+
+	p = &play{limit: len("\t<tool_call>\n")}
+	a = &Answer{Model: p, Session: p, Prompt: []int32{9}, Calls: twoTools, Forced: true}
+	finish, err := a.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []any{FinishLength, engine.StopContext, true}, []any{finish, a.Total.Stop, a.Cut})
+}
+
 // TestTotal: every figure of an answer is of all its stretches, or of the last one. What follows the prompt is part of
 // decoding.
 func TestTotal(t *testing.T) {

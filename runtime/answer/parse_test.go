@@ -49,8 +49,10 @@ func TestCallFinder(t *testing.T) {
 		{"Sure:\n" + bare, "Sure:", bare, "get"}, {"a\n {\n" + bare, "a\n {", bare, "get"},
 
 		{"Sure: " + bare, "Sure: " + bare, "", ""}, {"`" + bare + "`", "`" + bare + "`", "", ""},
-		{"{" + bare, "", "{" + bare, "get"}, {"```json\n{" + bare, "", "```json\n{" + bare, "get"},
-		{"{{" + bare, "{{" + bare, "", ""}, {"{ " + bare, "{ " + bare, "", ""}, {`{"name":"gets"}`, `{"name":"gets"}`, "", ""},
+		{"{" + bare, "", "{" + bare, "get"},
+		{"```json\n{" + bare, "", "```json\n{" + bare, "get"},
+		{"{{" + bare, "{{" + bare, "", ""}, {"{ " + bare, "{ " + bare, "", ""},
+		{`{"name":"gets"}`, `{"name":"gets"}`, "", ""},
 		{`{"name":"get`, `{"name":"get`, "", ""}, {`{"name":"get_w"}`, `{"name":"get_w"}`, "", ""},
 		{"```json\n{\n  \"name\": \"John\"\n}\n```", "```json\n{\n  \"name\": \"John\"\n}\n```", "", ""},
 		{"```python\n" + bare, "```python\n" + bare, "", ""},
