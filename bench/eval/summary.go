@@ -26,10 +26,11 @@ type RunReport struct {
 	Silent *int `json:"silent,omitempty"` // no choice, or no number: not right
 	Cut    *int `json:"cut,omitempty"`    // ended by a limit: right only if the conclusion stands before it
 	// share of right answers, with Wilson's interval at 95%
-	Accuracy *stats.Interval `json:"accuracy,omitempty"`
-	Chance   *float64        `json:"chance,omitempty"` // accuracy of guessing among the options
+	*stats.Accuracy
+	Chance *float64 `json:"chance,omitempty"` // accuracy of guessing among the options
 
-	Tokens int `json:"tokens"` // including end tokens
+	Tokens    int     `json:"tokens"`          // including end tokens
+	Escalated float64 `json:"escalated_share"` // of these, chosen by the large model
 	// of these, chosen by the large model: without verification those that were asked for, with verification those that
 	// were replaced
 	Cloud    int     `json:"cloud_tokens"`
@@ -69,7 +70,7 @@ func (r *RunReport) Name() string {
 func (r *RunReport) Quality() (q stats.Interval, ok bool) {
 	switch {
 	case r.Accuracy != nil:
-		return *r.Accuracy, true
+		return stats.Interval(*r.Accuracy), true
 	case r.Agreement != nil:
 		return *r.Agreement, true
 	}
@@ -231,7 +232,7 @@ func (t *table) reportRun(run int) RunReport {
 	s := t.sumRun(run)
 	r := RunReport{Answers: len(t.questions), Tokens: s.tokens, Cloud: s.cloud, Read: s.read, Asks: s.asks,
 		Known: s.known, Turned: s.turned, Time: s.ms, Audited: s.audited, Missed: s.missed,
-		Needless: s.cloud - s.needful}
+		Needless: s.cloud - s.needful, Escalated: shareOf(s.cloud, s.tokens)}
 	if s.graded > 0 {
 		r.setGrades(s)
 	}
@@ -239,9 +240,8 @@ func (t *table) reportRun(run int) RunReport {
 }
 
 func (r *RunReport) setGrades(s sums) {
-	w := stats.Wilson(s.right, s.graded)
 	r.Right, r.Silent, r.Cut = &s.right, &s.silent, &s.cut
-	r.Accuracy = &w
+	r.Accuracy = stats.NewAccuracy(s.right, s.graded)
 	if s.guess > 0 {
 		r.Chance = new(s.guess / float64(s.graded))
 	}
@@ -258,7 +258,8 @@ func shareOf(a, b int) float64 {
 func (t *table) reportOracle(large RunReport) RunReport {
 	s := t.sumRun(t.large)
 	r := RunReport{Policy: Oracle, Answers: large.Answers, Tokens: s.tokens, Cloud: s.needful,
-		Read: t.sumLastNeeded(), Asks: s.needful, Audited: s.tokens - s.needful, Agreement: large.Agreement}
+		Read: t.sumLastNeeded(), Asks: s.needful, Audited: s.tokens - s.needful, Agreement: large.Agreement,
+		Escalated: shareOf(s.needful, s.tokens)}
 	if s.graded > 0 {
 		r.setGrades(s)
 	}

@@ -36,7 +36,7 @@ func made(question, run, verdict, origins string) Answer {
 // TestGain: the best run within the share, beside each model alone.
 func TestGain(t *testing.T) {
 	run := func(policy string, right, share float64) RunReport {
-		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &stats.Interval{Value: right}, Tokens: 1000,
+		return RunReport{Policy: policy, Threshold: new(0.5), Accuracy: &stats.Accuracy{Value: right}, Tokens: 1000,
 			Cloud: int(1000 * share)}
 	}
 	r := Report{Runs: []RunReport{run("never", 0.25, 0), run("always", 1, 1), run("margin", 0.5, 0.06),
@@ -46,8 +46,8 @@ func TestGain(t *testing.T) {
 	assert.Contains(t, r.Gain(0.08), "random 0.5: 87.5% right with 8.0%")
 	assert.Empty(t, r.Gain(0.001))
 	verified := &Report{Runs: []RunReport{
-		{Policy: "never", Verify: new(0.0), Accuracy: &stats.Interval{Value: 0.75}, Tokens: 100, Cloud: 5},
-		{Policy: "never", Verify: new(1.0), Accuracy: &stats.Interval{Value: 0.5}, Tokens: 100, Cloud: 4}}}
+		{Policy: "never", Verify: new(0.0), Accuracy: &stats.Accuracy{Value: 0.75}, Tokens: 100, Cloud: 5},
+		{Policy: "never", Verify: new(1.0), Accuracy: &stats.Accuracy{Value: 0.5}, Tokens: 100, Cloud: 4}}}
 	assert.Equal(t, "never verified 1: 50.0% right with 4.0% of the tokens from the large model, "+
 		"the large one alone 75.0%.\n", verified.Gain(0.07), "verification without a margin gives its text")
 	assert.Empty(t, (&Report{Runs: []RunReport{{Policy: "margin"}}}).Gain(1), "answers that are not graded")
@@ -100,8 +100,7 @@ func TestSummarize(t *testing.T) {
 	assert.Equal(t, 4, margin.Answers)
 	assert.Equal(t, 3, *margin.Right)
 	assert.Zero(t, *margin.Silent)
-	assert.Equal(t, stats.Wilson(3, 4),
-		*margin.Accuracy)
+	assert.Equal(t, stats.NewAccuracy(3, 4), margin.Accuracy)
 	assert.Equal(t, 1, *never.Silent)
 	assert.Equal(t, 0.25, *margin.Chance)
 	assert.Equal(t, 0.5, never.Accuracy.Value)
@@ -132,8 +131,8 @@ func TestSummarize(t *testing.T) {
 
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
-	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":{"value":0.75,"low":`,
-		`"high":`, `"tokens":16,"cloud_tokens":3,`,
+	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
+		`"accuracy_high":`, `"tokens":16,"escalated_share":0.1875,"cloud_tokens":3,`,
 		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}

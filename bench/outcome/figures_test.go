@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"path/filepath"
@@ -56,17 +57,28 @@ func TestReportByHand(t *testing.T) {
 	} {
 		r := newReport(modes(t, name)[0], scripted())
 		assertTimes(t, result.Times{Mean: 400, P50: 300, P90: 900, P99: 900}, r.Time)
-		assert.Equal(t, stats.Wilson(3, 4), *r.Accuracy)
+		assert.Equal(t, stats.NewAccuracy(3, 4), r.Accuracy)
 		assert.Equal(t, draft.Summary{Tokens: 25, Cloud: 4, Timeouts: 2, Asks: 7, Answered: 4, Hits: 2, Wait: 400,
 			Hidden: 100, BytesUp: 60, BytesDown: 12, Exposed: 3 * time.Millisecond, Passes: 7, Wasted: 7,
 			Unverified: 3}, r.Sums)
 		assert.Equal(t, want, r.Rates(), name)
 	}
+	r := newReport(modes(t, "pipelined-1")[0], scripted())
+	r.Differing = new(0)
+	r.setShares()
+	b, err := json.Marshal(r)
+	require.NoError(t, err)
+	for _, part := range []string{`"mode":"pipelined-1"`, `"answers":5`, `"accuracy":0.75`, `"accuracy_low":`,
+		`"accuracy_high":`, `"time_per_answer_ms":{"mean":400,"p50":`, `"tokens_per_answer":5`,
+		`"escalated_share":0.16`, `"escalations_per_answer":0`, `"asks_per_answer":1.4`, `"hidden_share":0.25`,
+		`"hit_rate":0.5`, `"bytes_up_per_escalation":15`, `"bytes_down_per_escalation":3`, `"equal_to_serial":true`} {
+		assert.Contains(t, string(b), part, "other programs read it")
+	}
 	all := scripted()
 	for i := range all {
 		all[i].Known, all[i].Correct = false, false
 	}
-	r := newReport(modes(t, "local")[0], all)
+	r = newReport(modes(t, "local")[0], all)
 	assert.Nil(t, r.Accuracy, "without right answers")
 	ten := make([]Answer, 10)
 	for i := range ten {

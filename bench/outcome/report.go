@@ -11,15 +11,16 @@ import (
 
 // Report is the result of one mode. Its JSON format is stable; fields that do not apply are absent.
 type Report struct {
-	Mode       string          `json:"mode"`
-	Variant    int             `json:"variant,omitempty"` // 1, 2, …: of modes that were measured more than once
-	Cell       *Cell           `json:"cell,omitempty"`
-	Answers    int             `json:"answers"`
-	Accuracy   *stats.Interval `json:"accuracy,omitempty"` // share of right answers, with Wilson's interval at 95%
-	Time       result.Times    `json:"ms"`
-	FirstToken *result.Times   `json:"first_token_ms,omitempty"`    // until the first token was shown
-	Between    *result.Times   `json:"between_tokens_ms,omitempty"` // from one token shown to the next
-	Sums       draft.Summary   `json:"sums"`                        // figures of all answers
+	Mode    string `json:"mode"`
+	Variant int    `json:"variant,omitempty"` // 1, 2, …: of modes that were measured more than once
+	Cell    *Cell  `json:"cell,omitempty"`
+	Answers int    `json:"answers"`
+	*stats.Accuracy
+	Time result.Times `json:"time_per_answer_ms"`
+	Shares
+	FirstToken *result.Times `json:"first_token_ms,omitempty"`    // until the first token was shown
+	Between    *result.Times `json:"between_tokens_ms,omitempty"` // from one token shown to the next
+	Sums       draft.Summary `json:"sums"`                        // figures of all answers
 	// answers with other tokens or origins than with serial; none is guaranteed if no token timed out, here and there.
 	// With verification and no margin: answers with other tokens than those of the large model alone; none is
 	// guaranteed if no token is unverified
@@ -31,6 +32,42 @@ type Report struct {
 
 	// decoded again from a recording, in virtual time: what was missing in the recording, of all answers
 	Assumed *replay.Assumed `json:"assumed,omitempty"`
+}
+
+// Shares are quotients of the sums that other programs read by these names.
+type Shares struct {
+	TokensPerAnswer float64  `json:"tokens_per_answer"`
+	Escalated       *float64 `json:"escalated_share,omitempty"` // of the tokens, chosen by the large model
+	Escalations     *float64 `json:"escalations_per_answer,omitempty"`
+	Asks            *float64 `json:"asks_per_answer,omitempty"`
+	Hidden          *float64 `json:"hidden_share,omitempty"` // of the time from asks to answers
+	HitRate         *float64 `json:"hit_rate,omitempty"`     // of answered escalations
+	BytesUp         *float64 `json:"bytes_up_per_escalation,omitempty"`
+	BytesDown       *float64 `json:"bytes_down_per_escalation,omitempty"`
+	EqualToSerial   *bool    `json:"equal_to_serial,omitempty"` // all tokens and origins
+}
+
+// setShares computes the shares from the sums, and from the comparison with other modes.
+func (r *Report) setShares() {
+	rates := r.Rates()
+	rate := func(name string) *float64 {
+		if v, ok := rates[name]; ok {
+			return &v
+		}
+		return nil
+	}
+	n := float64(max(r.Answers, 1))
+	r.Shares = Shares{
+		TokensPerAnswer: float64(r.Sums.Tokens) / n, Escalated: rate("escalated_share"), Asks: rate("asks"),
+		Hidden:  rate("hidden_share"),
+		HitRate: rate("hit_rate"), BytesUp: rate("bytes_up"), BytesDown: rate("bytes_down"),
+	}
+	if m, _ := ParseMode(r.Mode); m.Asks() {
+		r.Escalations = new(float64(r.Sums.Escalations) / n)
+		if r.Differing != nil && m.Pipelined() && !m.Verifies() {
+			r.EqualToSerial = new(*r.Differing == 0)
+		}
+	}
 }
 
 // Rates returns what tables show of the sums, by name; what does not apply is absent.
@@ -76,6 +113,9 @@ func Reports(modes []Mode, answers [][]Answer, o ReportOptions) (all []Report) {
 	}
 	compareAnswers(all, modes, answers, o.Alone)
 	setLowerBounds(all, o.Verdict)
+	for i := range all {
+		all[i].setShares()
+	}
 	return all
 }
 
@@ -122,7 +162,7 @@ func newReport(m Mode, answers []Answer) Report {
 	}
 	r.Time, r.FirstToken, r.Between = result.Summarise(times), timesOrNil(first), timesOrNil(between)
 	if known > 0 {
-		r.Accuracy = new(stats.Wilson(correct, known))
+		r.Accuracy = stats.NewAccuracy(correct, known)
 	}
 	return r
 }

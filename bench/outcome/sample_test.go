@@ -156,7 +156,7 @@ func TestReportJSON(t *testing.T) {
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(text, &fields))
-	for _, name := range []string{"mode", "answers", "sums", "ms", "samples"} {
+	for _, name := range []string{"mode", "answers", "sums", "time_per_answer_ms", "samples"} {
 		assert.Contains(t, fields, name)
 	}
 	for _, name := range []string{"escalated_share", "variant", "bound_ms", "accuracy"} {

@@ -13,13 +13,13 @@ func modeColumns() []column {
 		{"mode", "mode", nil, ""},
 		{"RTT", "cell.rtt_ms", chart.Number, "round trip, ms"},
 		{"answers", "answers", nil, ""},
-		{"right", "accuracy.value", formatPercent, "share of the questions with the right answer"},
-		{"interval", "accuracy.low to accuracy.high", formatPercent, "of that share, at 95%"},
+		{"right", "accuracy", formatPercent, "share of the questions with the right answer"},
+		{"interval", "accuracy_low to accuracy_high", formatPercent, "of that share, at 95%"},
 		{"cloud", "rates.escalated_share", formatPercent, "share of the generated tokens that the large model chose"},
-		{"mean", "ms.mean", chart.Number, "ms per answer"},
-		{"p50", "ms.p50", chart.Number, "ms per answer: half of them took no longer"},
-		{"p90", "ms.p90", chart.Number, "nine of ten took no longer"},
-		{"p99", "ms.p99", chart.Number, ""},
+		{"mean", "time_per_answer_ms.mean", chart.Number, "ms per answer"},
+		{"p50", "time_per_answer_ms.p50", chart.Number, "ms per answer: half of them took no longer"},
+		{"p90", "time_per_answer_ms.p90", chart.Number, "nine of ten took no longer"},
+		{"p99", "time_per_answer_ms.p99", chart.Number, ""},
 		{"bound", "bound_ms", chart.Number, "ms: least mean time by arithmetic"},
 		{"first token", "first_token_ms.p50", chart.Number, "ms, p50"},
 		{"between tokens", "between_tokens_ms.p99", chart.Number, "ms, p99"},
@@ -75,7 +75,7 @@ func engineColumns() []column {
 		{"memory, GB/s", "bandwidth_gbs", chart.Number, ""},
 		{"load, ms", "load_ms", chart.Number, ""},
 		{"first token, ms", "first_token_ms", chart.Number, ""},
-		{"peak memory", "memory_bytes", formatBytes, ""},
+		{"peak memory", "peak_rss_bytes", formatBytes, ""},
 	}
 }
 
@@ -130,9 +130,9 @@ func (r row) addAsks() {
 func runColumns() []column {
 	return []column{
 		{"run", "name", nil, ""},
-		{"right", "accuracy.value", formatPercent,
+		{"right", "accuracy", formatPercent,
 			"share of the questions with the right answer, or a program that passes"},
-		{"interval", "accuracy.low to accuracy.high", formatPercent, "its 95% interval (Wilson)"},
+		{"interval", "accuracy_low to accuracy_high", formatPercent, "its 95% interval (Wilson)"},
 		{"silent", "silent", formatNonzero, "answers that make no choice, or have no number or program; not right"},
 		{"cut", "cut", formatNonzero,
 			"answers that a limit of tokens ended; right only if their conclusion stands before it"},

@@ -235,7 +235,7 @@ func rowsOf(t *Table) string {
 func TestColumns(t *testing.T) {
 	x := func(n float64) *float64 { return &n }
 	mode := outcome.Report{Mode: "verified", Answers: 2,
-		Accuracy: &stats.Interval{Value: 0.03, Low: 0.04, High: 0.05},
+		Accuracy: &stats.Accuracy{Value: 0.03, Low: 0.04, High: 0.05},
 		Time:     result.Times{Mean: 7, P50: 8, P90: 9, P99: 10}, Cell: &outcome.Cell{RTT: 11},
 		Bound: x(14), Differing: new(3),
 		Sums: draft.Summary{Tokens: 100, Cloud: 6, Wait: 100e6, Hidden: 18e6, Hits: 19, Answered: 100, Asks: 40,
@@ -251,7 +251,7 @@ func TestColumns(t *testing.T) {
 	link := wire.LinkReport{Timed: "end of an outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Answers: 59, Errors: 60,
 		Time: result.Times{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Bound: x(66), OutageMS: 67,
 		Wire: &wire.Traffic{BytesUp: 119 * 68, BytesDown: 119 * 69}}
-	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: &stats.Interval{Value: 0.73, Low: 0.74,
+	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: &stats.Accuracy{Value: 0.73, Low: 0.74,
 		High: 0.75}, Tokens: 7200, Cloud: 3600, Asks: 720, Known: 360, Turned: 216, Read: 72 * 80, Silent: new(3),
 		Chance: x(0.2), Time: 72 * 1234, Audited: 500, Missed: 5, Needless: 72,
 		Agreement: &stats.Interval{Value: 0.97}}
@@ -332,7 +332,7 @@ func TestOverRTT(t *testing.T) {
 			samples := []outcome.Sample{{Took: time.Duration((x - 1) * 1e6)},
 				{Question: 1, Took: time.Duration((x + 1) * 1e6)}}
 			all = append(all, &mode{label: name, Report: outcome.Report{Cell: &c,
-				Accuracy: &stats.Interval{Value: float64(i) / 2}, Samples: samples}})
+				Accuracy: &stats.Accuracy{Value: float64(i) / 2}, Samples: samples}})
 		}
 	}
 	all = withoutTraces(all)
@@ -522,7 +522,7 @@ func TestEvalTables(t *testing.T) {
 func TestCurves(t *testing.T) {
 	run := func(policy string, share, accuracy float64) eval.RunReport {
 		return eval.RunReport{Policy: policy, Tokens: 10000, Cloud: int(10000 * share),
-			Accuracy: &stats.Interval{Value: accuracy, Low: accuracy - 0.1, High: accuracy + 0.1}}
+			Accuracy: &stats.Accuracy{Value: accuracy, Low: accuracy - 0.1, High: accuracy + 0.1}}
 	}
 	runs := []eval.RunReport{run("margin", 0.25, 0.6), run("margin", 0.0625, 0.5), run("always", 1, 0.9), run("never",
 		0, 0.4)}

@@ -39,11 +39,11 @@ func aMode(name string, rtt float64) map[string]any {
 			"bytes_up": 70, "bytes_down": 14})
 	}
 	return map[string]any{
-		"mode": name, "answers": 20, "accuracy": map[string]any{"value": 0.9, "low": 0.7, "high": 0.97},
-		"sums":    map[string]any{"cloud_tokens": 31, "tokens": 1000, "timeouts": 0},
-		"ms":      result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
-		"cell":    map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "model_ms": 15, "devices": 8},
-		"samples": samples,
+		"mode": name, "answers": 20, "accuracy": 0.9, "accuracy_low": 0.7, "accuracy_high": 0.97,
+		"sums":               map[string]any{"cloud_tokens": 31, "tokens": 1000, "timeouts": 0},
+		"time_per_answer_ms": result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
+		"cell":               map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "model_ms": 15, "devices": 8},
+		"samples":            samples,
 		"waterfall": []result.Span{
 			{End: 40, Kind: result.SpanPrompt, Rows: 30},
 			{Start: 40, End: 57, Kind: result.SpanStep, Pos: 30, Rows: 1, Leaves: 1},
@@ -81,7 +81,7 @@ func allLines(t *testing.T) (all [][]byte) {
 		add(map[string]any{
 			"prompt_tps": 80 * n, "generation_tps": 30 * n, "prompt_tokens": 512, "generated_tokens": 64,
 			"threads": threads, "bytes_per_token": 3e8, "bandwidth_share": 0.75,
-			"bandwidth_gbs": 12 * n, "load_ms": 12, "first_token_ms": 80, "memory_bytes": 900 << 20,
+			"bandwidth_gbs": 12 * n, "load_ms": 12, "first_token_ms": 80, "peak_rss_bytes": 900 << 20,
 			"samples": []map[string]any{{"prompt_tps": 79 * n, "generation_tps": 29 * n},
 				{"prompt_tps": 82 * n, "generation_tps": 31 * n}},
 		}, aRun("bench engine"))
@@ -91,7 +91,7 @@ func allLines(t *testing.T) (all [][]byte) {
 		add(map[string]any{
 			"policy": policy, "threshold": x, "answers": 100, "tokens": 1600, "cloud_tokens": 1600 * x * x,
 			"asks":     100 * x,
-			"accuracy": map[string]any{"value": 0.4 + x/2, "low": 0.3 + x/2, "high": 0.5 + x/2},
+			"accuracy": 0.4 + x/2, "accuracy_low": 0.3 + x/2, "accuracy_high": 0.5 + x/2,
 		}, aRun("eval demo"))
 	}
 	add(map[string]any{"summary": map[string]any{"text": hostile, "prompt_tps": 100.5,

@@ -32,7 +32,7 @@ type Column struct {
 type column struct {
 	name string
 	// Its path in a line, such as ms.p50, or the quotient of two, such as asks/answers. Several have the words between
-	// their texts in between: "accuracy.low to accuracy.high". The cell is empty if one is absent.
+	// their texts in between: "accuracy_low to accuracy_high". The cell is empty if one is absent.
 	fields string
 	format func(x float64) string // of numbers; nil: all digits
 	legend string

@@ -277,7 +277,7 @@ func adoptedStudy(t *testing.T) string {
 		Machine: record.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
-		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: &stats.Interval{Value: 0.4 + 0.2*float64(i)},
+		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: &stats.Accuracy{Value: 0.4 + 0.2*float64(i)},
 			Time: result.Times{P50: float64(100 + i)}, Cell: &outcome.Cell{RTT: 70}}
 		if i > 1 {
 			r.Sums = draft.Summary{Tokens: 1000, Cloud: 31, Answered: 10, BytesUp: 604, BytesDown: 142,

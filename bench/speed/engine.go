@@ -37,7 +37,7 @@ type Report struct {
 	// from before opening until the first token after a prompt of 8
 	FirstTokenMS float64 `json:"first_token_ms"`
 	// peak of the process, including mapped pages of the file; absent if the system does not report it
-	PeakRSS     int64  `json:"memory_bytes,omitempty"`
+	PeakRSS     int64  `json:"peak_rss_bytes,omitempty"`
 	HugeBytes   int64  `json:"huge_bytes"`             // of the weights, in huge pages when the samples began
 	WeightsStay string `json:"weights_stay,omitempty"` // why some weights were not moved into huge pages
 	KVBytes     int64  `json:"kv_bytes"`               // of the KV cache of a full context

@@ -14,6 +14,17 @@ type Interval struct {
 	High  float64 `json:"high"`
 }
 
+// Accuracy is the share of right answers with Wilson's interval at 95%. As an embedded field it has three names of the
+// record that other programs read.
+type Accuracy struct {
+	Value float64 `json:"accuracy"`
+	Low   float64 `json:"accuracy_low"`
+	High  float64 `json:"accuracy_high"`
+}
+
+// NewAccuracy returns the accuracy of right answers among all.
+func NewAccuracy(right, all int) *Accuracy { return new(Accuracy(Wilson(right, all))) }
+
 // MarshalJSON writes null for NaN.
 func (i Interval) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(i.Value) || math.IsNaN(i.Low) || math.IsNaN(i.High) {

@@ -58,7 +58,7 @@ func TestRunCode(t *testing.T) {
 	assert.Regexp(t, `(?m)^never +0\.0%`, stdout)
 	code, stdout, stderr = clitest.Call(t, append(line, "--json")...)
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Contains(t, stdout, `"accuracy":{"value":0,`)
+	assert.Contains(t, stdout, `"accuracy":0,`)
 	assert.NotContains(t, stdout, `"chance"`)
 
 	t.Setenv("PATH", t.TempDir())

@@ -22,7 +22,7 @@ import (
 func TestRoutingFigures(t *testing.T) {
 	var out strings.Builder
 	reports := []outcome.Report{{
-		Mode: "pipelined-2", Answers: 40, Accuracy: &stats.Interval{Value: 0.9, Low: 0.77, High: 0.961},
+		Mode: "pipelined-2", Answers: 40, Accuracy: &stats.Accuracy{Value: 0.9, Low: 0.77, High: 0.961},
 		Time: result.Times{Mean: 111, P50: 101.6, P90: 190.4}, Differing: new(4),
 		Sums: draft.Summary{Tokens: 1000, Cloud: 42, Asks: 96, Answered: 50, Hits: 31, Wait: 100e6, Hidden: 51e6,
 			Timeouts: 3, Unverified: 6},
@@ -59,10 +59,11 @@ func TestRoutingFigures(t *testing.T) {
 		record.Run{Measurement: "demo"}))
 	run := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
 	lines := run.ReplaceAllString(out.String(), "}")
-	assert.Regexp(t, `(?m)^{"mode":"pipelined-2","answers":40,"accuracy":{"value":0.9,"low":0.77,"high":0.961},`+
-		`"ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0,"p999":0,"max":0},"sums":{.*"asks":96,.*},`+
-		`"differing":4}$`, lines)
-	assert.Contains(t, lines, `{"mode":"local","answers":0,"ms":{"mean":0,"p50":0,"p90":0,"p99":0,"p999":0,"max":0},`)
+	assert.Regexp(t, `(?m)^{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,`+
+		`"accuracy_high":0.961,"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0,"p999":0,"max":0},`+
+		`"tokens_per_answer":0,"sums":{.*"asks":96,.*},"differing":4}$`, lines)
+	assert.Contains(t, lines, `{"mode":"local","answers":0,`+
+		`"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0,"p999":0,"max":0},`)
 	out.Reset()
 	require.NoError(t, f.printReports(&cli.App{Stdout: &out}, nil, record.Run{}))
 	assert.Empty(t, out.String())

@@ -133,8 +133,8 @@ func TestPreviewOnTerminal(t *testing.T) {
 		tty, text := clitest.Terminal(t)
 		var stderr strings.Builder
 		code := clitest.Run(t.Context(), append([]string{"run", "-m", small, "--deadline", "off", "--policy", "never",
-			"--mode", "serial", "--verify", "0", "--show-unverified", clitest.Question(0)}, at...), strings.NewReader(""),
-			tty, &stderr)
+			"--mode", "serial", "--verify", "0", "--show-unverified", clitest.Question(0)}, at...),
+			strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, cli.ExitDone, code, stderr.String())
 		assert.Equal(t, dim, strings.Contains(shown, dimmed), "%q", shown)
