@@ -86,7 +86,7 @@ func toolDefinitions(tools []Tool) (all [][]byte) {
 func allowedTools(tools []Tool, use ToolUse) (allowed []answer.Tool, err error) {
 	for i, t := range tools {
 		if !answer.IsToolName(t.Name) {
-			return nil, fmt.Errorf("tool %d: the name %q is not possible: give letters, digits, and _ - .", i, t.Name)
+			return nil, fmt.Errorf("tool %d: the name %q is not possible: give letters, digits, and . _ -", i, t.Name)
 		}
 		if slices.ContainsFunc(tools[:i], func(o Tool) bool { return o.Name == t.Name }) {
 			return nil, fmt.Errorf("two tools are called %s: give each a name of its own", t.Name)
