@@ -29,19 +29,19 @@ type RunReport struct {
 	*stats.Accuracy
 	Chance *float64 `json:"chance,omitempty"` // accuracy of guessing among the options
 
-	Tokens    int     `json:"tokens"`          // including end tokens
-	Escalated float64 `json:"escalated_share"` // of these, chosen by the large model
+	Tokens int `json:"tokens"` // including end tokens
 	// of these, chosen by the large model: without verification those that were asked for, with verification those that
 	// were replaced
-	Cloud    int     `json:"cloud_tokens"`
-	Read     int     `json:"read"`             // tokens up to the last question
-	Asks     int     `json:"asks"`             // sent
-	Known    int     `json:"known,omitempty"`  // needed no ask, with verification
-	Turned   int     `json:"turned,omitempty"` // tokens that verification replaced
-	Time     float64 `json:"ms"`               // several answers at a time
-	Audited  int     `json:"audited"`          // tokens of the small model that the large one looked at
-	Missed   int     `json:"missed"`           // of these, those for which it would have chosen another
-	Needless int     `json:"needless"`         // tokens of the large model that the small one would have chosen too
+	Cloud     int     `json:"cloud_tokens"`
+	Escalated float64 `json:"escalated_share"`  // Cloud as a share of Tokens
+	Read      int     `json:"read"`             // tokens up to the last question
+	Asks      int     `json:"asks"`             // sent
+	Known     int     `json:"known,omitempty"`  // needed no ask, with verification
+	Turned    int     `json:"turned,omitempty"` // tokens that verification replaced
+	Time      float64 `json:"ms"`               // several answers at a time
+	Audited   int     `json:"audited"`          // tokens of the small model that the large one looked at
+	Missed    int     `json:"missed"`           // of these, those for which it would have chosen another
+	Needless  int     `json:"needless"`         // tokens of the large model that the small one would have chosen too
 	// share of all tokens that the large model chooses after the same text
 	Agreement *stats.Interval `json:"agreement,omitempty"`
 

@@ -132,7 +132,7 @@ func TestSummarize(t *testing.T) {
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
 	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
-		`"accuracy_high":`, `"tokens":16,"escalated_share":0.1875,"cloud_tokens":3,`,
+		`"accuracy_high":`, `"tokens":16,"cloud_tokens":3,"escalated_share":0.1875,`,
 		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}

@@ -24,7 +24,7 @@ func compareAnswers(all []Report, modes []Mode, answers [][]Answer, alone []Answ
 			n := countDiffering(answers[i], serial, func(a, b Answer) bool {
 				return slices.Equal(a.IDs, b.IDs) && slices.Equal(a.Origins, b.Origins)
 			})
-			all[i].Differing = &n
+			all[i].Differing, all[i].EqualToSerial = &n, new(n == 0)
 		}
 		if large != nil && m.AsCloud() {
 			n := countDiffering(answers[i], large, func(a, b Answer) bool { return slices.Equal(a.IDs, b.IDs) })

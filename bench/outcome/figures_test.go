@@ -63,13 +63,13 @@ func TestReportByHand(t *testing.T) {
 			Unverified: 3}, r.Sums)
 		assert.Equal(t, want, r.Rates(), name)
 	}
-	r := newReport(modes(t, "pipelined-1")[0], scripted())
-	r.Differing = new(0)
-	r.setShares()
+	answers := scripted()
+	answers[0].IDs = []int32{1, 2, 3, 4} // and an end token
+	r := Reports(modes(t, "serial,pipelined-1"), [][]Answer{answers, answers}, ReportOptions{})[1]
 	b, err := json.Marshal(r)
 	require.NoError(t, err)
 	for _, part := range []string{`"mode":"pipelined-1"`, `"answers":5`, `"accuracy":0.75`, `"accuracy_low":`,
-		`"accuracy_high":`, `"time_per_answer_ms":{"mean":400,"p50":`, `"tokens_per_answer":5`,
+		`"accuracy_high":`, `"time_per_answer_ms":{"mean":400,"p50":`, `"tokens_per_answer":0.8`,
 		`"escalated_share":0.16`, `"escalations_per_answer":0`, `"asks_per_answer":1.4`, `"hidden_share":0.25`,
 		`"hit_rate":0.5`, `"bytes_up_per_escalation":15`, `"bytes_down_per_escalation":3`, `"equal_to_serial":true`} {
 		assert.Contains(t, string(b), part, "other programs read it")

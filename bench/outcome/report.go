@@ -36,7 +36,7 @@ type Report struct {
 
 // Shares are quotients of the sums that other programs read by these names.
 type Shares struct {
-	TokensPerAnswer float64  `json:"tokens_per_answer"`
+	TokensPerAnswer float64  `json:"tokens_per_answer"`         // shown, without end tokens
 	Escalated       *float64 `json:"escalated_share,omitempty"` // of the tokens, chosen by the large model
 	Escalations     *float64 `json:"escalations_per_answer,omitempty"`
 	Asks            *float64 `json:"asks_per_answer,omitempty"`
@@ -47,8 +47,8 @@ type Shares struct {
 	EqualToSerial   *bool    `json:"equal_to_serial,omitempty"` // all tokens and origins
 }
 
-// setShares computes the shares from the sums, and from the comparison with other modes.
-func (r *Report) setShares() {
+// newShares returns the shares of the sums. Of each answer, tokens are shown without an end token.
+func (r *Report) newShares(m Mode, tokens int) Shares {
 	rates := r.Rates()
 	rate := func(name string) *float64 {
 		if v, ok := rates[name]; ok {
@@ -57,17 +57,15 @@ func (r *Report) setShares() {
 		return nil
 	}
 	n := float64(max(r.Answers, 1))
-	r.Shares = Shares{
-		TokensPerAnswer: float64(r.Sums.Tokens) / n, Escalated: rate("escalated_share"), Asks: rate("asks"),
-		Hidden:  rate("hidden_share"),
-		HitRate: rate("hit_rate"), BytesUp: rate("bytes_up"), BytesDown: rate("bytes_down"),
+	s := Shares{
+		TokensPerAnswer: float64(tokens) / n, Escalated: rate("escalated_share"), Asks: rate("asks"),
+		Hidden: rate("hidden_share"), HitRate: rate("hit_rate"),
+		BytesUp: rate("bytes_up"), BytesDown: rate("bytes_down"),
 	}
-	if m, _ := ParseMode(r.Mode); m.Asks() {
-		r.Escalations = new(float64(r.Sums.Escalations) / n)
-		if r.Differing != nil && m.Pipelined() && !m.Verifies() {
-			r.EqualToSerial = new(*r.Differing == 0)
-		}
+	if m.Asks() {
+		s.Escalations = new(float64(r.Sums.Escalations) / n)
 	}
+	return s
 }
 
 // Rates returns what tables show of the sums, by name; what does not apply is absent.
@@ -113,9 +111,6 @@ func Reports(modes []Mode, answers [][]Answer, o ReportOptions) (all []Report) {
 	}
 	compareAnswers(all, modes, answers, o.Alone)
 	setLowerBounds(all, o.Verdict)
-	for i := range all {
-		all[i].setShares()
-	}
 	return all
 }
 
@@ -140,9 +135,10 @@ func variantNumber(modes []Mode, i int) int {
 func newReport(m Mode, answers []Answer) Report {
 	r := Report{Mode: m.Name, Answers: len(answers)}
 	var times, first, between []time.Duration
-	known, correct := 0, 0
+	tokens, known, correct := 0, 0, 0
 	for i := range answers {
 		a := &answers[i]
+		tokens += len(a.IDs)
 		r.Samples = append(r.Samples, a.toSample())
 		r.Sums.Plus(a.Figures)
 		times = append(times, a.Took)
@@ -161,6 +157,7 @@ func newReport(m Mode, answers []Answer) Report {
 		}
 	}
 	r.Time, r.FirstToken, r.Between = result.Summarise(times), timesOrNil(first), timesOrNil(between)
+	r.Shares = r.newShares(m, tokens)
 	if known > 0 {
 		r.Accuracy = stats.NewAccuracy(correct, known)
 	}
