@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -27,10 +28,10 @@ type upstreamEngines struct {
 // engineState is the state of one engine over HTTP.
 type engineState struct {
 	mu      sync.Mutex
-	kind    string        // what is wrong with it; "": nothing
-	ended   chan struct{} // closed when that has ended
-	model   int           // 1: another one than the world's
-	changes []time.Time   // when it became the model that it is, or was
+	kind    string         // what is wrong with it; "": nothing
+	ended   chan struct{}  // closed when that has ended
+	model   int            // 1: another one than the world's
+	asOther map[string]int // the model that it was when it was another one and was asked about a context
 	r       *rand.Rand
 }
 
@@ -41,6 +42,7 @@ func newUpstreamEngines(seed uint64, of *truth, r *rand.Rand) *upstreamEngines {
 	hosts := map[string]http.Handler{}
 	name := []string{"llama", "sglang", "vllm"}[seed/worldKinds%3]
 	for i := range u.own {
+		u.own[i].asOther = map[string]int{}
 		u.own[i].r = rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 		hosts[engineHosts[i]] = &fakeengine.Engine{Dialect: name, Vocabulary: u.vocabulary, MaxContext: 1000,
 			Fault: u.own[i].answerInstead(of),
@@ -75,7 +77,10 @@ func (s *engineState) logProbs(of *truth, context []int32, size int) []float64 {
 	model := of.model
 	of.mu.Unlock()
 	s.mu.Lock()
-	model = (model + s.model) % 2
+	if s.model == 1 {
+		model = 1 - model
+		s.asOther[fmt.Sprint(context)] = model
+	}
 	s.mu.Unlock()
 	all := make([]float64, size)
 	for i := range all {
@@ -140,27 +145,22 @@ func (u *upstreamEngines) becomeModel(engine, model int) {
 	s := &u.own[engine%len(u.own)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.model != model {
-		s.model, s.changes = model, append(s.changes, time.Now())
-	}
+	s.model = model
 }
 
-// mayBeOther reports whether the token can be that of an engine that was another model at some time since: a gateway
-// notices that within a minute.
-func (u *upstreamEngines) mayBeOther(token int32, context []int32, since time.Time) bool {
+// mayBeOther reports whether the token is what an engine answered while it was another model: a gateway notices that
+// within a minute, and stores answers.
+func (u *upstreamEngines) mayBeOther(token int32, context []int32) bool {
 	if u == nil {
 		return false
 	}
-	u.of.mu.Lock()
-	other := after(1-u.of.model, context)
-	u.of.mu.Unlock()
 	for i := range u.own {
 		s := &u.own[i]
 		s.mu.Lock()
-		was := s.model == 1 || len(s.changes) > 0 && !s.changes[len(s.changes)-1].Before(since)
+		model, ok := s.asOther[fmt.Sprint(context)]
 		s.mu.Unlock()
-		if was {
-			return token == other
+		if ok && token == after(model, context) {
+			return true
 		}
 	}
 	return false

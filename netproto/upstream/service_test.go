@@ -576,6 +576,28 @@ func TestOtherWeights(t *testing.T) {
 	}
 }
 
+// TestAnswersOfAnother: when an engine turns out to be another model, its answers are not used any more.
+func TestAnswersOfAnother(t *testing.T) {
+	v := fakeengine.NewVocabulary()
+	engine := func(model uint64) *fakeengine.Engine {
+		return &fakeengine.Engine{Dialect: "vllm", Model: fakeengine.Table(v, model)}
+	}
+	inWorld(t, []*fakeengine.Engine{engine(1)}, nil, func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
+		answer := func() int32 {
+			a, err := u.Ask(t.Context(), question(1, []int32{7, 8, 9}))
+			require.NoError(t, err)
+			return a.Token
+		}
+		w.Set("0", engine(2))
+		others := answer()
+		time.Sleep(examPeriod + pulse + time.Second)
+		require.Error(t, u.Ready())
+		w.Set("0", engine(1))
+		time.Sleep(longestPause + time.Second)
+		require.NotEqual(t, others, answer())
+	})
+}
+
 // TestFingerprint: the difference of two fingerprints is the mean of those of their log-probabilities.
 func TestFingerprint(t *testing.T) {
 	list := func(all ...float32) (top []terms.Candidate) {

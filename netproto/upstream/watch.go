@@ -75,9 +75,10 @@ func (m *managedEngine) examinationDue() bool {
 	return due
 }
 
-// reexamineEngine takes an engine out of service if it is another one now: it may have been restarted between two
-// questions. It looks at what the engine says of itself and at its answers, which also differ with another vocabulary.
-// One that does not complete the examination is left to the other checks.
+// reexamineEngine takes an engine out of service if it is another one now, and drops the stored answers, some of which
+// are its: it may have been restarted between two questions. It looks at what the engine says of itself and at its
+// answers, which also differ with another vocabulary. One that does not complete the examination is left to the other
+// checks.
 func (m *managedEngine) reexamineEngine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, examTime)
 	defer cancel()
@@ -90,6 +91,7 @@ func (m *managedEngine) reexamineEngine(ctx context.Context) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.takeOutOfService(err)
+		m.u.cache.answers.Purge()
 	}
 }
 
