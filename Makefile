@@ -22,7 +22,7 @@ export CGO_ENABLED = 0
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
 # What make lint vets besides all packages for linux/amd64: for a system, with tags, the packages that have files for
 # some systems or tags only. Each file is part of one; make cross compiles the other systems.
-VETTED  = linux/arm64 darwin/arm64 windows/amd64 linux/amd64/noasm,nosoft,live,real,clients,terminal
+VETTED  = linux/arm64 darwin/arm64 windows/amd64 linux/amd64/noasm,nosoft,live,real,clients,terminal,seeded
 # What make cross compiles for other systems than Linux is not optimised, in two thirds of the time: what the compiler
 # does with it depends on the processor alone, and Linux compiles it for both.
 QUICKLY = -gcflags='all=-N -l -dwarf=false'
@@ -35,6 +35,9 @@ PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen
 PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Read)$$
 # How many mistakes make mutants plants in each package; 0: all.
 N ?= 60
+
+# Where make worlds puts the files of Go's runtime that it changes.
+SEEDED ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/seeded
 
 # Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
 OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
@@ -101,8 +104,10 @@ misuse: ## a thousand models closed, cancelled and used in wrong ways at every s
 schedules: ## random schedules of every property of routed decoding, BATCHES (48) of up to 500 each
 	$(GO) test ./runtime/draft -timeout 60m -batches $(or $(BATCHES),48)
 
-worlds: ## devices, links, a gateway and its engine in virtual time, with random faults, for SECONDS (60), from SEED on
-	PILOTFISH_WORLDS="$(or $(SECONDS),60) $(SEED)" $(GO) test ./netproto/client -count=1 -timeout 0 -v -run TestWorlds
+worlds: ## devices, links, a gateway and its engine in virtual time, with random faults, for SECONDS (60), from SEED on; or WORLD again
+	PILOTFISH_WORLDS="$(or $(SECONDS),60) $(SEED)" PILOTFISH_WORLD='$(WORLD)' $(GO) test ./netproto/client -count=1 \
+		-timeout 0 -v -run '^Test($(if $(WORLD),World,Worlds|Replay))$$' \
+		-tags seeded -overlay "$$($(GO) run ./internal/cmd/seeded $(SEEDED))"
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
