@@ -173,7 +173,10 @@ func (w *simulation) update(model int) {
 func newReplica(w *simulation, number int) *worldReplica {
 	random := rand.New(rand.NewPCG(w.seed, uint64(20+number)))
 	r := &worldReplica{w: w, number: number, engine: &truth{r: random}, turn: make(chan struct{}, 1)}
-	if w.seed%worldKinds == 2 {
+	switch w.seed % worldKinds {
+	case 0:
+		r.engine.parallel = int(w.seed / worldKinds % 5)
+	case 2:
 		r.http = newUpstreamEngines(w.seed, r.engine, random)
 	}
 	return r
@@ -190,12 +193,13 @@ func (w *simulation) sayf(format string, args ...any) {
 
 // truth is an engine behind the gateway, whose tokens follow from its model and the context.
 type truth struct {
-	mu    sync.Mutex
-	model int
-	since []time.Time   // when it became the model that it is, or was: 0, 1, 0, …
-	hung  chan struct{} // nil: it does not hang
-	err   error
-	r     *rand.Rand
+	parallel int // questions at a time; 0: any number
+	mu       sync.Mutex
+	model    int
+	since    []time.Time   // when it became the model that it is, or was: 0, 1, 0, …
+	hung     chan struct{} // nil: it does not hang
+	err      error
+	r        *rand.Rand
 }
 
 // after returns the token after a context.
@@ -205,7 +209,8 @@ func after(model int, context []int32) int32 {
 }
 
 func (e *truth) Info() gateway.Info {
-	return gateway.Info{Model: "truth", Identity: netproto.Identity{Vocab: worldVocab}, MaxContext: 1000}
+	return gateway.Info{Model: "truth", Identity: netproto.Identity{Vocab: worldVocab}, MaxContext: 1000,
+		Parallel: e.parallel}
 }
 
 func (e *truth) Forget(uint64) {}
