@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestWorlds(t *testing.T) {
 	_, _ = fmt.Sscan(os.Getenv("PILOTFISH_WORLDS"), &seconds, &first) // what is not there stays
 	for seed := range uint64(16) {
 		for _, script := range lessons {
-			assert.Empty(t, world{seed, script}.play(t).Wrong, "%v", script)
+			require.Empty(t, world{seed, script}.play(t).Wrong, "%v", script)
 		}
 	}
 	begin := time.Now()
@@ -109,10 +110,11 @@ func TestWorld(t *testing.T) {
 // courseMark is printed before the course of a world.
 const courseMark = "\ncourse: "
 
-// shrink leaves out the faults without which something still goes wrong, and describes what is left. What went wrong at
-// first is kept: where bubbles are not exact, it may not go wrong again.
+// shrink leaves out the faults without which something still goes wrong, for a minute, and describes what is left. What
+// went wrong at first is kept: where bubbles are not exact, it may not go wrong again.
 func (w world) shrink(t *testing.T, wrong []string) string {
-	for i := 0; i < len(w.Script); {
+	begin := time.Now()
+	for i := 0; i < len(w.Script) && time.Since(begin) < time.Minute; {
 		fewer := world{w.Seed, slices.Delete(slices.Clone(w.Script), i, i+1)}
 		if still := fewer.play(t).Wrong; len(still) > 0 {
 			w, wrong = fewer, still
@@ -124,7 +126,8 @@ func (w world) shrink(t *testing.T, wrong []string) string {
 	return fmt.Sprintf("%v\nmake worlds WORLD='%s'", wrong, text)
 }
 
-// play plays a world. Where bubbles are exact it does so in another process, in which nothing was before.
+// play plays a world. Where bubbles are exact it does so in another process, in which nothing was before, and which is
+// ended after a minute: usual is a tenth of a second.
 func (w world) play(t *testing.T) (c course) {
 	if !bubble.Exact {
 		return w.playHere(t)
@@ -133,9 +136,11 @@ func (w world) play(t *testing.T) (c course) {
 	if err != nil {
 		return course{Wrong: []string{err.Error()}}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestWorld$", "-test.v")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it prints its stacks
+	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "PILOTFISH_WORLD="+string(text))
 	out, ended := cmd.CombinedOutput()
 	if _, text, found := bytes.Cut(out, []byte(courseMark)); found {
