@@ -226,7 +226,7 @@ func (m *pageContent) addAnswerTable(b *strings.Builder, l *answerSet) error {
 	r, s := l.report, l.Settings
 	name := strings.ReplaceAll(s.Title(), " ", "-")
 	fmt.Fprintf(b, "\n**%s**, %d questions, at most %d tokens an answer:\n\n", s.Title(), r.Questions, s.MaxTokens)
-	b.WriteString("|run|right|gap recovered|chosen by the large|asked|replaced|read, of tokens|questions|cut|\n" +
+	b.WriteString("|run|right|gap recovered|chosen|asked|replaced|read/tokens|questions|cut|\n" +
 		"|---|---|---|---|---|---|---|---|---|\n")
 	slices.SortStableFunc(r.Runs, func(a, b eval.RunReport) int { return cmp.Compare(runOrder(&a), runOrder(&b)) })
 	for i := range r.Runs {
@@ -242,8 +242,7 @@ func (m *pageContent) addAnswerTable(b *strings.Builder, l *answerSet) error {
 	}
 	file := name + "-curves-10.svg"
 	m.figures[file] = page.Sections[0].Pictures[picture].SVG
-	fmt.Fprintf(b, "\n![Right answers of %s over the share of tokens that the large model chose](../results/%s)\n",
-		name, file)
+	fmt.Fprintf(b, "\n![%s: right answers over tokens chosen](../results/%s)\n", name, file)
 	return nil
 }
 
@@ -277,7 +276,7 @@ func writeRunRow(b *strings.Builder, r *eval.RunReport) {
 	if r.Accuracy != nil {
 		right, cut = formatAccuracy(r), fmt.Sprint(*r.Cut)
 	}
-	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f of %.0f|%.1f|%s|\n", cmp.Or(name, shortRunName(r.Name())), right,
+	fmt.Fprintf(b, "|%s|%s|%s|%s|%s|%s|%.0f/%.0f|%.1f|%s|\n", cmp.Or(name, shortRunName(r.Name())), right,
 		formatGap(r), formatShare(r.Share(r.Cloud)), formatShare(r.Share(r.Asked())),
 		formatShare(r.Share(r.Replaced())), float64(r.Read)/n, float64(r.Tokens)/n, float64(r.Asks)/n, cut)
 }

@@ -197,7 +197,7 @@ func TestAdoptSplit(t *testing.T) {
 	require.NoError(t, adopt("150", "unknown"))
 	table, _ = ladders()
 	assert.NotContains(t, table, "demo")
-	assert.Contains(t, table, "\n|small alone|0.0% (0.0–79.3)||0.0%|0.0%|0.0%|0 of 1|0.0|1|\n")
+	assert.Contains(t, table, "\n|small alone|0.0% (0.0–79.3)||0.0%|0.0%|0.0%|0/1|0.0|1|\n")
 	assert.ErrorContains(t, adopt("151", "unknown"), `need a program of a known revision, not "unknown"`)
 	require.NoError(t, adopt("151", strings.Repeat("a", 40)))
 	table, list = ladders()
