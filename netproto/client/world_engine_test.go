@@ -65,6 +65,20 @@ func (e *builtIn) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return a.Reply, err
 }
 
+// Next implements [gateway.Decoder].
+func (e *builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
+	q.Priority = terms.Ahead
+	a, err := e.s.Ask(ctx, q)
+	return a.Token, err
+}
+
+// Warm implements [gateway.Warmer].
+func (e *builtIn) Warm(ctx context.Context, q terms.Job) error {
+	q.Priority = terms.Background
+	_, err := e.s.Ask(ctx, q)
+	return err
+}
+
 func (e *builtIn) Forget(session uint64) {
 	_ = e.s.Forget(context.Background(), session) // fails only if the service is closed
 }

@@ -125,6 +125,7 @@ type simulation struct {
 	wrong             []string
 	begin             time.Time
 	answered, refused int // questions
+	ahead             int // tokens after answers
 }
 
 // worldReplica is one of the gateways, with an engine of its own.
@@ -210,7 +211,7 @@ func after(model int, context []int32) int32 {
 
 func (e *truth) Info() gateway.Info {
 	return gateway.Info{Model: "truth", Identity: netproto.Identity{Vocab: worldVocab}, MaxContext: 1000,
-		Parallel: e.parallel}
+		Parallel: e.parallel, Audit: netproto.ExactAudit}
 }
 
 func (e *truth) Forget(uint64) {}
@@ -220,7 +221,31 @@ func (e *truth) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	took := time.Duration(1+e.r.IntN(60)) * time.Millisecond
 	e.mu.Unlock()
 	model, err := e.pass(ctx, took)
-	return terms.Reply{Token: after(model, q.Context)}, err
+	return replyOf(model, q.Question), err
+}
+
+// replyOf returns a model's answer to a question.
+func replyOf(model int, q terms.Question) terms.Reply {
+	r := terms.Reply{Token: after(model, q.Context)}
+	for pos := q.AuditFrom; pos > 0 && pos < len(q.Context); pos++ {
+		r.Audited++
+		if token := after(model, q.Context[:pos]); token != q.Context[pos] {
+			r.Audit = append(r.Audit, terms.Finding{Pos: pos, Token: token})
+		}
+	}
+	return r
+}
+
+// Next implements [gateway.Decoder].
+func (e *truth) Next(ctx context.Context, q terms.Job) (int32, error) {
+	r, err := e.Ask(ctx, q)
+	return r.Token, err
+}
+
+// Warm implements [gateway.Warmer].
+func (e *truth) Warm(ctx context.Context, _ terms.Job) error {
+	_, err := e.pass(ctx, 5*time.Millisecond)
+	return err
 }
 
 // pass lets a call of the model take its time, and returns what model it was.
@@ -275,12 +300,16 @@ func (e *truth) becomes(model int) {
 	})
 }
 
-// may reports whether the token can be the engine's answer to a question that was asked at a time.
-func (e *truth) may(token int32, context []int32, asked time.Time) bool {
+// may reports whether the reply can be the engine's to a question that was asked at a time.
+func (e *truth) may(r terms.Reply, q terms.Question, asked time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	is := func(model int) bool {
+		expected := replyOf(model, q)
+		return r.Token == expected.Token && r.Audited == expected.Audited && slices.Equal(r.Audit, expected.Audit)
+	}
 	changed := len(e.since) > 0 && !e.since[len(e.since)-1].Before(asked)
-	return token == after(e.model, context) || changed && token == after(1-e.model, context)
+	return is(e.model) || changed && is(1-e.model)
 }
 
 // sky carries the datagrams of a world. Each device has a link of its own, with an address that may change, and with it
@@ -404,39 +433,63 @@ func (l *skyLink) listenUDP(netip.AddrPort) (packetConn, error) {
 }
 
 // start returns the engine of a new gateway, of the kind of the world, and what ends it.
-func (r *worldReplica) start() (e gateway.Upstream, end func() error) {
+func (r *worldReplica) start() (e engine, end func() error) {
 	switch r.w.seed % worldKinds {
 	case 0:
-		return watched{r.engine, r.w}, func() error { return nil }
+		return r.engine, func() error { return nil }
 	case 1:
 		own, err := newBuiltIn(r.engine)
 		if err != nil {
 			r.w.sayf("%v", err)
 		}
-		return watched{own, r.w}, own.end
+		return own, own.end
 	}
 	up, err := r.http.open()
 	if err != nil {
 		r.w.sayf("%v", err)
 		return r.engine, func() error { return nil }
 	}
-	return watched{up, r.w}, func() error { up.Close(); return nil }
+	return up, func() error { up.Close(); return nil }
 }
 
-// watched is an engine at which no question may stay when nobody waits for its answer any more.
+// watched is an engine at which no question may stay when nobody waits for its answer any more, and no session when its
+// gateway has ended.
 type watched struct {
-	gateway.Upstream
-	w *simulation
+	engine
+	w        *simulation
+	mu       sync.Mutex
+	sessions map[uint64]bool
 }
 
-func (e watched) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+// engine is all that a gateway uses of an engine.
+type engine interface {
+	gateway.Upstream
+	gateway.Decoder
+	gateway.Warmer
+}
+
+func newWatched(e engine, w *simulation) *watched {
+	return &watched{engine: e, w: w, sessions: map[uint64]bool{}}
+}
+
+func (e *watched) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+	e.mu.Lock()
+	e.sessions[q.Session] = true
+	e.mu.Unlock()
 	begin := time.Now()
-	a, err := e.Upstream.Ask(ctx, q)
+	a, err := e.engine.Ask(ctx, q)
 	if took := time.Since(begin); took > q.Within+time.Millisecond {
 		e.w.sayf("a question stayed at the engine for %v from %v, but was of use for %v", took, begin.Sub(e.w.begin),
 			q.Within)
 	}
 	return a, err
+}
+
+func (e *watched) Forget(session uint64) {
+	e.mu.Lock()
+	delete(e.sessions, session)
+	e.mu.Unlock()
+	e.engine.Forget(session)
 }
 
 // open starts the gateway, unless it is up, with empty memory and the certificate of all.
@@ -447,7 +500,8 @@ func (r *worldReplica) open() {
 		return
 	}
 	w := r.w
-	engine, stopped := r.start()
+	started, stopped := r.start()
+	engine := newWatched(started, w)
 	w.mu.Lock()
 	keys := w.keys
 	w.mu.Unlock()
@@ -472,6 +526,9 @@ func (r *worldReplica) open() {
 		unreachable()
 		if s := g.Stats(); s.Connections+s.Asks > 0 {
 			w.sayf("a gateway ended with %+v", s)
+		}
+		if len(engine.sessions) > 0 {
+			w.sayf("a gateway ended, and its engine still had %d sessions", len(engine.sessions))
 		}
 		if err := stopped(); err != nil {
 			w.sayf("%v", err)
@@ -508,7 +565,8 @@ func (r *worldReplica) reload() {
 }
 
 // device writes texts with the help of the gateway until a time: each next token is asked for, by a deadline or without
-// one, alone or beside questions about other continuations, and is the device's own if there is no answer.
+// one, alone or beside questions about other continuations, with tokens ahead or an audit, and is the device's own if
+// there is no answer. Some texts are sent before the first question.
 func (w *simulation) device(number int, until time.Time) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+number)))
 	o := Options{Identity: netproto.Identity{Vocab: worldVocab}, Pin: sha256.Sum256(w.pair.Certificate[0]), Lazy: true,
@@ -529,18 +587,17 @@ func (w *simulation) device(number int, until time.Time) {
 		for i := range text {
 			text[i] = r.Int32N(worldVocab)
 		}
+		if r.IntN(4) == 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_, _, _ = s.Sync(ctx, slices.Clone(text)) // may fail as a question may
+			cancel()
+		}
 		for range 1 + r.IntN(30) {
 			var asked sync.WaitGroup
 			tokens := make([]int32, 1+r.IntN(3)) // of the text, and of other continuations
 			for i := range tokens {
-				context, within := slices.Clone(text), time.Duration(0)
-				if i > 0 {
-					context = append(context, r.Int32N(worldVocab))
-				}
-				if r.IntN(3) > 0 {
-					within = time.Duration(50+r.IntN(1500)) * time.Millisecond
-				}
-				asked.Go(func() { tokens[i] = w.ask(number, s, context, within) })
+				q := w.question(r, slices.Clone(text), i > 0)
+				asked.Go(func() { tokens[i] = w.ask(number, s, q) })
 			}
 			asked.Wait()
 			if tokens[0] < 0 {
@@ -556,24 +613,45 @@ func (w *simulation) device(number int, until time.Time) {
 	}
 }
 
+// question returns one about a text, or about another continuation of it. HTTP engines do not all audit.
+func (w *simulation) question(r *rand.Rand, text []int32, other bool) terms.Question {
+	q := terms.Question{Context: text}
+	if other {
+		q.Context = append(q.Context, r.Int32N(worldVocab))
+	}
+	if r.IntN(3) > 0 {
+		q.Within = time.Duration(50+r.IntN(1500)) * time.Millisecond
+	}
+	switch n := len(q.Context); {
+	case r.IntN(3) == 0:
+		q.Ahead = 1 + r.IntN(6)
+	case r.IntN(3) == 0 && n > 1 && w.seed%worldKinds != 2:
+		q.AuditFrom, q.Verify = 1+r.IntN(n-1), terms.EachChoice
+	}
+	return q
+}
+
 // ask returns the token after a context, -1 if there is no answer.
-func (w *simulation) ask(number int, s *Session, path []int32, within time.Duration) int32 {
+func (w *simulation) ask(number int, s *Session, q terms.Question) int32 {
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(within, time.Hour))
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(q.Within, time.Hour))
 	defer cancel()
-	if within == 0 {
+	if q.Within == 0 {
 		ctx = context.Background()
 	}
-	a, err := s.Ask(ctx, terms.Question{Context: path})
+	a, err := s.Ask(ctx, q)
 	took := time.Since(begin)
-	switch most := cmp.Or(within, 2*patience+5*time.Second); {
+	switch most := cmp.Or(q.Within, 2*patience+5*time.Second); {
 	case took > most:
 		w.sayf("device %d waited %v from %v for %v: %v", number, took, begin.Sub(w.begin), most, err)
-	case err == nil && !w.may(a.Token, path, begin):
-		w.sayf("device %d got %d after %v, asked at %v", number, a.Token, path, begin)
+	case err == nil && !w.may(a.Reply, q, begin):
+		w.sayf("device %d got %+v for %+v, asked at %v", number, a.Reply, q, begin)
 	case errors.Is(err, netproto.Malformed) || errors.Is(err, ErrProtocol),
-		err != nil && within == 0 && !errors.Is(err, netproto.Failed): // an engine that fails does not say for how long
+		err != nil && q.Within == 0 && !errors.Is(err, netproto.Failed): // an engine that fails does not say for how long
 		w.sayf("device %d, without a deadline, after %v: %v", number, took, err)
+	}
+	if err == nil {
+		w.readAhead(number, a, q, begin)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -585,11 +663,34 @@ func (w *simulation) ask(number int, s *Session, path []int32, within time.Durat
 	return a.Token
 }
 
-// may reports whether the token can be the answer of any replica to a question that was asked at a time.
-func (w *simulation) may(token int32, context []int32, asked time.Time) bool {
+// may reports whether the reply can be that of any replica to a question that was asked at a time.
+func (w *simulation) may(a terms.Reply, q terms.Question, asked time.Time) bool {
 	return slices.ContainsFunc(w.replicas, func(r *worldReplica) bool {
-		return r.engine.may(token, context, asked) || r.http.mayBeOther(token, context)
+		return r.engine.may(a, q, asked) || r.http.mayBeOther(a.Token, q.Context)
 	})
+}
+
+// readAhead reads some of the tokens after an answer: each follows the text and all before it.
+func (w *simulation) readAhead(number int, a terms.Answer, q terms.Question, asked time.Time) {
+	text := append(slices.Clone(q.Context), a.Token)
+	enough := time.After(300 * time.Millisecond)
+	for a.Ahead != nil {
+		select {
+		case token, ok := <-a.Ahead:
+			if !ok {
+				return
+			}
+			if !w.may(terms.Reply{Token: token}, terms.Question{Context: text}, asked) {
+				w.sayf("device %d got %d ahead after %v, asked at %v", number, token, text, asked)
+			}
+			w.mu.Lock()
+			w.ahead++
+			w.mu.Unlock()
+			text = append(text, token)
+		case <-enough:
+			return
+		}
+	}
 }
 
 // change begins or ends a fault.
