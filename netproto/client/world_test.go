@@ -622,10 +622,10 @@ func (w *simulation) question(r *rand.Rand, text []int32, other bool) terms.Ques
 	if r.IntN(3) > 0 {
 		q.Within = time.Duration(50+r.IntN(1500)) * time.Millisecond
 	}
-	switch n := len(q.Context); {
-	case r.IntN(3) == 0:
+	if r.IntN(3) == 0 {
 		q.Ahead = 1 + r.IntN(6)
-	case r.IntN(3) == 0 && n > 1 && w.seed%worldKinds != 2:
+	}
+	if n := len(q.Context); r.IntN(3) == 0 && n > 1 && w.seed%worldKinds != 2 {
 		q.AuditFrom, q.Verify = 1+r.IntN(n-1), terms.EachChoice
 	}
 	return q
@@ -672,7 +672,8 @@ func (w *simulation) may(a terms.Reply, q terms.Question, asked time.Time) bool 
 
 // readAhead reads some of the tokens after an answer: each follows the text and all before it.
 func (w *simulation) readAhead(number int, a terms.Answer, q terms.Question, asked time.Time) {
-	text := append(slices.Clone(q.Context), a.Token)
+	before, token := terms.Behind(q.Context, a.Token, q.Verify, a.Audit)
+	text := append(slices.Clone(before), token)
 	enough := time.After(300 * time.Millisecond)
 	for a.Ahead != nil {
 		select {
