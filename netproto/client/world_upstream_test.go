@@ -90,11 +90,24 @@ func (s *engineState) logProbs(of *truth, context []int32, size int) []float64 {
 	return all
 }
 
+// garbageReplies are what a broken engine may say: what is no JSON, what lacks everything, and what has the form of
+// llama-server, SGLang or vLLM with tokens and probabilities that cannot be.
+var garbageReplies = []string{
+	`{"text": 7, "choices": [{"index": -1}], "tokens": [-5]`, ``, `null`, `[]`, `{}`, `<html>It works!</html>`,
+	`{"choices":[]}`, `{"choices":[{"text":"","logprobs":null}]}`, `{"choices":[{"logprobs":{"top_logprobs":[{}]}}]}`,
+	`{"choices":[{"logprobs":{"top_logprobs":[{"token_id:99999999":0.5,"token_id:-3":1e999}]}}]}`,
+	`{"completion_probabilities":[]}`, `{"completion_probabilities":[{"id":-1,"logprob":null,"top_logprobs":[]}]}`,
+	`{"completion_probabilities":[{"id":2147483647,"logprob":0,"top_logprobs":[{"id":2147483647,"logprob":0}]}]}`,
+	`{"output_ids":[99999999],"meta_info":{"output_top_logprobs":[[[-0.1,99999999,null]]]}}`,
+	`{"output_ids":[],"meta_info":{"output_top_logprobs":[]}}`, `{"meta_info":{"output_top_logprobs":[[[0,-1,null]]]}}`,
+}
+
 // answerInstead returns what an engine does before it answers: it takes its time, or it does not answer.
 func (s *engineState) answerInstead(of *truth) func(http.ResponseWriter, *http.Request, []byte) bool {
 	return func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		s.mu.Lock()
 		kind, ended, took := s.kind, s.ended, time.Duration(1+s.r.IntN(60))*time.Millisecond
+		garbage := garbageReplies[s.r.IntN(len(garbageReplies))]
 		s.mu.Unlock()
 		switch kind {
 		case "dead":
@@ -106,7 +119,7 @@ func (s *engineState) answerInstead(of *truth) func(http.ResponseWriter, *http.R
 				panic(http.ErrAbortHandler)
 			}
 		case "garbage":
-			_, _ = w.Write([]byte(`{"text": 7, "choices": [{"index": -1}], "tokens": [-5]`))
+			_, _ = w.Write([]byte(garbage))
 			return true
 		}
 		_, err := of.pass(r.Context(), took)
