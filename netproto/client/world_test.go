@@ -647,7 +647,8 @@ func (w *simulation) ask(number int, s *Session, q terms.Question) int32 {
 	case err == nil && !w.may(a.Reply, q, begin):
 		w.sayf("device %d got %+v for %+v, asked at %v", number, a.Reply, q, begin)
 	case errors.Is(err, netproto.Malformed) || errors.Is(err, ErrProtocol),
-		err != nil && q.Within == 0 && !errors.Is(err, netproto.Failed): // an engine that fails does not say for how long
+		// an engine that fails does not say for how long
+		err != nil && q.Within == 0 && !errors.Is(err, netproto.Failed):
 		w.sayf("device %d, without a deadline, after %v: %v", number, took, err)
 	}
 	if err == nil {
