@@ -107,7 +107,7 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 worlds: ## devices, links, a gateway and its engine in virtual time, with random faults, for SECONDS (60), from SEED on; or WORLD again
 	PILOTFISH_WORLDS="$(or $(SECONDS),60) $(SEED)" PILOTFISH_WORLD='$(WORLD)' $(GO) test ./netproto/client -count=1 \
 		-timeout 0 -v -run '^Test($(if $(WORLD),World,Worlds|Replay))$$' \
-		-tags seeded -overlay "$$($(GO) run ./internal/cmd/seeded $(SEEDED))"
+		-tags seeded -overlay "$$($(GO) run ./internal/cmd/seeded "$$($(GO) env GOROOT)" $(SEEDED))"
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories

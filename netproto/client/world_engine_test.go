@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -69,13 +71,20 @@ func (e *builtIn) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 func (e *builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
 	q.Priority = terms.Ahead
 	a, err := e.s.Ask(ctx, q)
-	return a.Token, err
+	return a.Token, asBusy(err)
 }
 
 // Warm implements [gateway.Warmer].
 func (e *builtIn) Warm(ctx context.Context, q terms.Job) error {
 	q.Priority = terms.Background
 	_, err := e.s.Ask(ctx, q)
+	return asBusy(err)
+}
+
+func asBusy(err error) error {
+	if errors.Is(err, batch.ErrShed) {
+		return fmt.Errorf("%w: %w", netproto.Busy, err)
+	}
 	return err
 }
 

@@ -3,6 +3,9 @@
 package client
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,4 +22,15 @@ func TestReplay(t *testing.T) {
 			assert.Equal(t, c, w.play(t), "seed %d", seed)
 		}
 	}
+}
+
+// TestWorld plays the world in PILOTFISH_WORLD.
+func TestWorld(t *testing.T) {
+	var w world
+	require.NoError(t, json.Unmarshal([]byte(os.Getenv("PILOTFISH_WORLD")), &w))
+	c := w.playHere(t)
+	text, err := json.Marshal(c)
+	require.NoError(t, err)
+	fmt.Printf("%s%s\n", courseMark, text)
+	assert.Empty(t, c.Wrong)
 }

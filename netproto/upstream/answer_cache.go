@@ -17,6 +17,7 @@ import (
 type answerCache struct {
 	seed    maphash.Seed // drawn at random, so that collisions of keys cannot be prepared
 	answers *lru.Cache[uint64, storedAnswer]
+	drops   atomic.Uint64 // how often all were dropped
 
 	repeats   atomic.Uint64 // questions that were answered from memory
 	differing atomic.Uint64 // answers of an engine that differed from the stored one, which was used instead
@@ -87,10 +88,19 @@ func (r storedAnswer) mergeWith(now storedAnswer) storedAnswer {
 	return r
 }
 
-// storeAnswer stores an answer. If there is already a stored answer, from a question that requested less or that was
-// asked concurrently, its token is kept.
-func (m *answerCache) storeAnswer(key uint64, q terms.Job, a terms.Reply) terms.Reply {
+// dropAnswers drops all answers, also those to questions that are open: their engine may be another model.
+func (m *answerCache) dropAnswers() {
+	m.drops.Add(1)
+	m.answers.Purge()
+}
+
+// storeAnswer stores an answer, unless all were dropped since its question was asked. If there is already a stored
+// answer, from a question that requested less or that was asked concurrently, its token is kept.
+func (m *answerCache) storeAnswer(key, drops uint64, q terms.Job, a terms.Reply) terms.Reply {
 	const most = 16 // probabilities
+	if m.drops.Load() != drops {
+		return a
+	}
 	now := storedAnswer{Reply: a, k: min(q.K, most)}
 	now.Top, now.Audit = slices.Clone(a.Top[:min(len(a.Top), most)]), slices.Clone(a.Audit)
 	if a.Audited > 0 {

@@ -138,93 +138,85 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// TestBackWhileAborting: an engine that comes back answers at once, although requests to abort earlier questions still
-// wait for it. The Upstream waits for these requests at its end.
-func TestBackWhileAborting(t *testing.T) {
-	var stuck, away atomic.Bool
-	var aborting atomic.Int64
-	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+// stubbornEngine is an engine that never completes a request to abort a question.
+type stubbornEngine struct {
+	stuck, away atomic.Bool  // it does not answer questions, or nothing
+	aborting    atomic.Int64 // open requests to abort
+}
+
+func (e *stubbornEngine) engine() *fakeengine.Engine {
+	return &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		switch {
 		case r.URL.Path == "/abort_request":
-			aborting.Add(1)
+			e.aborting.Add(1)
 			hang(w, r)
-			aborting.Add(-1)
-		case away.Load():
+			e.aborting.Add(-1)
+		case e.away.Load():
 			broken(w, r)
-		case stuck.Load() && r.Method == http.MethodPost:
+		case e.stuck.Load() && r.URL.Path == "/generate":
 			hang(w, r)
 		default:
 			return false
 		}
 		return true
 	}}
-	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-		stuck.Store(true)
+}
+
+// TestBackWhileAborting: an engine that comes back answers at once, although requests to abort earlier questions still
+// wait for it. The Upstream waits for these requests at its end.
+func TestBackWhileAborting(t *testing.T) {
+	e := &stubbornEngine{}
+	inWorld(t, []*fakeengine.Engine{e.engine()}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		e.stuck.Store(true)
 		require.ErrorIs(t, ask(t, u, 2, 10*time.Millisecond), netproto.TooLate)
 		synctest.Wait()
-		require.Positive(t, aborting.Load())
-		away.Store(true)
+		require.Positive(t, e.aborting.Load())
+		e.away.Store(true)
 		require.Error(t, ask(t, u, 3, time.Second))
-		away.Store(false)
-		stuck.Store(false)
+		e.away.Store(false)
+		e.stuck.Store(false)
 		began := time.Now()
 		for u.Ready() != nil {
 			time.Sleep(time.Millisecond)
 		}
 		require.NoError(t, ask(t, u, 4, time.Second))
 		assert.Equal(t, (pulseTime + firstPause).Round(time.Second), time.Since(began).Round(time.Second))
-		assert.Positive(t, aborting.Load(), "of the check that hung, too")
+		assert.Positive(t, e.aborting.Load(), "of the check that hung, too")
 	})
-	assert.Zero(t, aborting.Load())
+	assert.Zero(t, e.aborting.Load())
 }
 
 // TestAbortsAtTheEnd: nothing is left of an Upstream, neither of an examination that failed nor of a question that was
 // open while its engine went and came back.
 func TestAbortsAtTheEnd(t *testing.T) {
-	var stuck, away atomic.Bool
-	var aborting atomic.Int64
-	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-		switch {
-		case r.URL.Path == "/abort_request":
-			aborting.Add(1)
-			hang(w, r)
-			aborting.Add(-1)
-		case away.Load():
-			broken(w, r)
-		case r.URL.Path == "/generate" && stuck.Load():
-			hang(w, r)
-		default:
-			return false
-		}
-		return true
-	}}
+	e := &stubbornEngine{}
 	check := func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-		stuck.Store(true)
+		e.stuck.Store(true)
 		open := make(chan error, 1)
 		go func() { open <- ask(t, u, 2, time.Minute) }()
 		synctest.Wait()
-		stuck.Store(false)
-		away.Store(true)
+		e.stuck.Store(false)
+		e.away.Store(true)
 		require.Error(t, ask(t, u, 3, time.Second))
 		time.Sleep(5 * time.Second)
 		require.Error(t, u.Ready())
-		away.Store(false)
+		e.away.Store(false)
 		for u.Ready() != nil {
 			time.Sleep(time.Second)
 		}
 		require.ErrorIs(t, <-open, netproto.TooLate)
 		synctest.Wait()
-		require.Positive(t, aborting.Load())
+		require.Positive(t, e.aborting.Load())
 	}
-	inWorld(t, []*fakeengine.Engine{e}, nil, check)
-	assert.Zero(t, aborting.Load())
+	inWorld(t, []*fakeengine.Engine{e.engine()}, nil, check)
+	assert.Zero(t, e.aborting.Load())
 
-	stuck.Store(true)
+	e.stuck.Store(true)
 	bubble.Test(t, func(t *testing.T) {
-		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e.engine()}), "one"))
 		require.Error(t, err)
 	})
-	assert.Zero(t, aborting.Load())
+	assert.Zero(t, e.aborting.Load())
 }
 
 // TestEngineStatsBounds: a number that an engine reports counts up to the max that is possible.

@@ -597,7 +597,7 @@ func TestStoredApart(t *testing.T) {
 		a.Top[0].ID, a.Audit[0].Token = 99, 99
 	}
 	for range 2 {
-		spoil(m.storeAnswer(1, q, answer()))
+		spoil(m.storeAnswer(1, 0, q, answer()))
 		for range 2 {
 			a, ok := m.lookupAnswer(1, q)
 			require.True(t, ok)
@@ -610,12 +610,19 @@ func TestStoredApart(t *testing.T) {
 			spoil(a)
 		}
 	}
+	m.dropAnswers()
+	assert.Equal(t, answer(), m.storeAnswer(1, 0, q, answer()), "asked before")
+	_, ok := m.lookupAnswer(1, q)
+	assert.False(t, ok)
+	m.storeAnswer(1, 1, q, answer())
+	_, ok = m.lookupAnswer(1, q)
+	assert.True(t, ok)
 }
 
 // TestStoredPart: a stored audit of fewer positions than requested does not count as one of all.
 func TestStoredPart(t *testing.T) {
 	m, q := newAnswerCache(1), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3, 4}, AuditFrom: 1}}
-	m.storeAnswer(1, q, terms.Reply{Audited: 2})
+	m.storeAnswer(1, 0, q, terms.Reply{Audited: 2})
 	for from, want := range map[int]int{1: 2, 2: 2, 3: 1} {
 		q.AuditFrom = from
 		a, ok := m.lookupAnswer(1, q)
@@ -734,7 +741,7 @@ func TestStoredProbabilities(t *testing.T) {
 			for i := range top {
 				top[i].ID = int32(i)
 			}
-			m.storeAnswer(1, q, terms.Reply{Top: top})
+			m.storeAnswer(1, 0, q, terms.Reply{Top: top})
 			held, _ := m.answers.Peek(1)
 			assert.Len(t, held.Top, min(stored, 16))
 			q.K = wanted

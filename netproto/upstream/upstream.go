@@ -199,7 +199,7 @@ func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 			return terms.Reply{}, err
 		}
 	}
-	ask := u.newEngineAsk(q)
+	ask, drops := u.newEngineAsk(q), u.cache.drops.Load()
 	r, err := u.askEngines(ctx, q.Session, ask)
 	if err != nil {
 		return terms.Reply{}, err
@@ -217,7 +217,7 @@ func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 		}
 		a.Audited = len(r.Rows)
 	}
-	return u.cache.storeAnswer(key, q, a), nil
+	return u.cache.storeAnswer(key, drops, q, a), nil
 }
 
 func (u *Upstream) drawToken(q terms.Job, top []terms.Candidate) (int32, error) {

@@ -89,9 +89,9 @@ func (m *managedEngine) reexamineEngine(ctx context.Context) {
 	}
 	if isUnsuitable(err) {
 		m.mu.Lock()
-		defer m.mu.Unlock()
 		m.takeOutOfService(err)
-		m.u.cache.answers.Purge()
+		m.mu.Unlock()
+		m.u.cache.dropAnswers()
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command seeded writes an overlay for go build and go test -overlay, with which nothing in a bubble of package
 // internal/bubble is random: the order of goroutines, the choice of select, timers of the same time, maps and mutexes
-// follow from the seed. It copies the files concerned of the Go installation, with a few lines changed, into the folder
+// follow from the seed. It copies the files concerned of a Go installation, with a few lines changed, into the folder
 // given, and prints the path of the overlay.
 package main
 
@@ -8,18 +8,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: seeded FOLDER")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: seeded GOROOT FOLDER")
 		os.Exit(2)
 	}
-	overlay, err := writeOverlay(os.Args[1])
+	overlay, err := writeOverlay(os.Args[1], os.Args[2])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "seeded:", err)
 		os.Exit(1)
@@ -77,47 +75,48 @@ func seededRand() uint32 {
 }
 `
 
-func writeOverlay(folder string) (path string, err error) {
-	folder, err = filepath.Abs(folder)
-	if err != nil {
+func writeOverlay(goroot, folder string) (path string, err error) {
+	if folder, err = filepath.Abs(folder); err != nil {
 		return "", err
 	}
 	if err = os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	texts, err := changedFiles(filepath.Join(goroot, "src", "runtime"))
 	if err != nil {
-		return "", fmt.Errorf("go env GOROOT: %w", err)
+		return "", err
 	}
-	from := filepath.Join(strings.TrimSpace(string(root)), "src", "runtime")
 	replace := map[string]string{}
-	for _, c := range changes {
-		original, to := filepath.Join(from, c.file), filepath.Join(folder, c.file)
-		if err = c.apply(original, to, replace[original] != ""); err != nil {
+	for original, text := range texts {
+		replace[original] = filepath.Join(folder, filepath.Base(original))
+		if err = os.WriteFile(replace[original], []byte(text), 0o644); err != nil {
 			return "", err
 		}
-		replace[original] = to
 	}
-	text, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
+	overlay, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
 	if err != nil {
 		return "", err
 	}
 	path = filepath.Join(folder, "overlay.json")
-	return path, os.WriteFile(path, text, 0o644)
+	return path, os.WriteFile(path, overlay, 0o644)
 }
 
-// apply writes the changed file. If it has been changed before, it is changed further.
-func (c change) apply(original, to string, again bool) error {
-	if again {
-		original = to
+// changedFiles returns the changed texts of the files in a folder, by path.
+func changedFiles(folder string) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, c := range changes {
+		path := filepath.Join(folder, c.file)
+		if texts[path] == "" {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			texts[path] = string(text)
+		}
+		if n := strings.Count(texts[path], c.old); n != 1 {
+			return nil, fmt.Errorf("%s has %q %d times, not once: adapt the changes in internal/cmd/seeded", path, c.old, n)
+		}
+		texts[path] = strings.Replace(texts[path], c.old, c.new, 1)
 	}
-	text, err := os.ReadFile(original)
-	if err != nil {
-		return err
-	}
-	if n := strings.Count(string(text), c.old); n != 1 {
-		return fmt.Errorf("%s of %s has %q %d times, not once: adapt the changes in internal/cmd/seeded",
-			original, runtime.Version(), c.old, n)
-	}
-	return os.WriteFile(to, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o644)
+	return texts, nil
 }

@@ -5,6 +5,8 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,7 +15,9 @@ import (
 
 // TestOverlay: all changes fit to the files of this Go.
 func TestOverlay(t *testing.T) {
-	path, err := writeOverlay(t.TempDir())
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	path, err := writeOverlay(strings.TrimSpace(string(root)), t.TempDir())
 	require.NoError(t, err)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
