@@ -114,7 +114,8 @@ func changedFiles(folder string) (map[string]string, error) {
 			texts[path] = string(text)
 		}
 		if n := strings.Count(texts[path], c.old); n != 1 {
-			return nil, fmt.Errorf("%s has %q %d times, not once: adapt the changes in internal/cmd/seeded", path, c.old, n)
+			return nil, fmt.Errorf("%s has %q %d times, not once: adapt the changes in internal/cmd/seeded",
+				path, c.old, n)
 		}
 		texts[path] = strings.Replace(texts[path], c.old, c.new, 1)
 	}
