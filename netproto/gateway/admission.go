@@ -31,6 +31,7 @@ type admission struct {
 	busy  int // clients with open asks
 	free  int // places
 	queue *fair.Queue[*waitingAsk]
+	pace  placePace
 }
 
 // waitingAsk is an ask that waits for a place.
@@ -43,15 +44,16 @@ type waitingAsk struct {
 func newAdmission(o Options, places int) *admission {
 	places = cmp.Or(places, math.MaxInt)
 	return &admission{maxOpen: o.derived.MaxAsks, perDevice: o.derived.MaxAsksPerDevice, places: places, free: places,
-		queue: fair.New[*waitingAsk](fair.Rules{Price: 1})}
+		queue: fair.New[*waitingAsk](fair.Rules{Price: 1}), pace: placePace{places: places}}
 }
 
 // acquirePlace counts an ask with this number of new tokens as open, and waits for its place. A background ask is
-// refused if it would have to wait or to take the last free place.
+// refused if it would have to wait or to take the last free place, any other one if its answer would come after ctx
+// ends, as far as that is known now.
 func (a *admission) acquirePlace(
 	ctx context.Context, who *device, tokens int, background bool,
 ) (release func(), err error) {
-	mine, err := a.admitAsk(who, tokens, background)
+	mine, err := a.admitAsk(ctx, who, tokens, background)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +65,15 @@ func (a *admission) acquirePlace(
 			return nil, context.Cause(ctx)
 		}
 	}
-	return func() { a.releasePlace(who) }, nil
+	return func() { a.releasePlace(who, max(tokens, 1)) }, nil
 }
 
 // admitAsk admits an ask if there is room for another one of its device. It returns nil if the ask has its place. When
 // the gateway is full, a device is still admitted while it has fewer asks than each device could have if all clients
 // had the same number, and all devices of its client.
-func (a *admission) admitAsk(who *device, tokens int, background bool) (*waitingAsk, error) {
+func (a *admission) admitAsk(
+	ctx context.Context, who *device, tokens int, background bool,
+) (*waitingAsk, error) {
 	const atLeast = 4
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +94,29 @@ func (a *admission) admitAsk(who *device, tokens int, background bool) (*waiting
 	t := &waitingAsk{who: who, ready: make(chan struct{})}
 	a.queue.Add(who.client.number, who.number, who.client.shareWeight(), t, &t.Entry, uint64(max(tokens, 1)))
 	a.assignFreePlaces()
-	return t, nil
+	return t, a.refuseLate(ctx, t)
+}
+
+// refuseLate takes an ask that waits out of the queue if its answer would come after ctx ends.
+func (a *admission) refuseLate(ctx context.Context, t *waitingAsk) error {
+	end, bounded := ctx.Deadline()
+	if !bounded || !t.Waits() {
+		return nil
+	}
+	now := time.Now()
+	within := end.Sub(now)
+	late := a.pace.lateBy(&t.Entry, a.queue, within)
+	if late == 0 {
+		return nil
+	}
+	a.removeWaiting(t)
+	return busyRefusal(late+a.pace.retry.Reserve(now, time.Duration(t.Work())*a.pace.token, within),
+		"others come first, and the answer would be late: it may be in time after this")
+}
+
+func (a *admission) removeWaiting(t *waitingAsk) {
+	a.queue.Remove(&t.Entry)
+	a.updateOpenCount(t.who, -1)
 }
 
 // soon is when a refused ask may find room.
@@ -136,18 +162,19 @@ func (a *admission) cancelWait(t *waitingAsk) {
 	a.mu.Lock()
 	waits := t.Waits()
 	if waits {
-		a.queue.Remove(&t.Entry)
-		a.updateOpenCount(t.who, -1)
+		a.removeWaiting(t)
 	}
 	a.mu.Unlock()
 	if !waits {
-		a.releasePlace(t.who)
+		a.releasePlace(t.who, 0)
 	}
 }
 
-func (a *admission) releasePlace(who *device) {
+// releasePlace ends an ask with this number of new tokens, 0 if they were not asked about.
+func (a *admission) releasePlace(who *device, tokens int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.pace.learnRelease(tokens, a.queue.Len() > 0, time.Now())
 	a.updateOpenCount(who, -1)
 	a.updatePlaceCount(who, -1)
 	a.assignFreePlaces()

@@ -258,7 +258,7 @@ func TestTurnsRandom(t *testing.T) {
 		for step := range 400 {
 			if step < 280 && r.IntN(5) < 3 || len(open) == 0 {
 				who := devices[r.IntN(9)]
-				mine, err := a.admitAsk(who, r.IntN(1000), false)
+				mine, err := a.admitAsk(t.Context(), who, r.IntN(1000), false)
 				require.NoError(t, err)
 				open = append(open, cmp.Or(mine, &waitingAsk{who: who}))
 			} else {
@@ -268,7 +268,7 @@ func TestTurnsRandom(t *testing.T) {
 				if mine.Waits() || r.IntN(2) == 0 {
 					a.cancelWait(mine)
 				} else {
-					a.releasePlace(mine.who)
+					a.releasePlace(mine.who, 1)
 				}
 			}
 			held, waits := 0, map[*device]bool{}
@@ -300,14 +300,14 @@ func TestTurnsInOrder(t *testing.T) {
 		require.NoError(t, err)
 		var turns []*waitingAsk
 		for _, i := range rand.Perm(19)[:rand.IntN(19)] {
-			mine, err := a.admitAsk(devices[i], 8, false)
+			mine, err := a.admitAsk(t.Context(), devices[i], 8, false)
 			require.NoError(t, err)
 			turns = append(turns, mine)
 		}
 		for _, mine := range turns {
 			leave()
 			require.False(t, mine.Waits())
-			leave = func() { a.releasePlace(mine.who) }
+			leave = func() { a.releasePlace(mine.who, 1) }
 		}
 		leave()
 	}

@@ -182,7 +182,8 @@ func (s *Service) admitAsk(a *ask) {
 	if a.isBackground() {
 		s.admitBackground(a, found)
 	} else if late := s.pace.lateBy(a, s.front, s.o.Now()); late > 0 {
-		s.dropAsk(a, &Late{After: late + s.pace.reserveRetryTime(a, s.o.Now())})
+		takes := time.Duration(a.Work()) * s.pace.row
+		s.dropAsk(a, &Late{After: late + s.pace.retry.Reserve(s.o.Now(), takes, a.Within)})
 	}
 }
 

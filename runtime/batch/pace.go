@@ -8,22 +8,16 @@ import (
 
 // rowPace is how long a row of a step takes, and what follows for questions that have only so much time.
 type rowPace struct {
-	step     int           // rows of a full step
-	row      time.Duration // it takes at least this long; 0: not known yet
-	promised time.Time     // until then the questions that were refused as late would be computed
+	step  int           // rows of a full step
+	row   time.Duration // it takes at least this long; 0: not known yet
+	retry fair.RetryTimes
 }
 
-// learnStep learns the time of a row from a step that is at least half full: a shorter time at once, a longer one
-// slowly.
+// learnStep learns the time of a row from a step that is at least half full.
 func (p *rowPace) learnStep(rows int, took time.Duration) {
-	if rows < p.step/2 {
-		return
+	if rows >= p.step/2 {
+		fair.LearnLeast(&p.row, took/time.Duration(rows))
 	}
-	now := took / time.Duration(rows)
-	if p.row == 0 || now < p.row {
-		p.row = now
-	}
-	p.row += (now - p.row) / 16
 }
 
 // lateBy returns by how much the answer to a long question will come after the end of its time because of questions
@@ -35,13 +29,4 @@ func (p *rowPace) lateBy(a *ask, queue *fair.Queue[*ask], now time.Time) time.Du
 		return 0
 	}
 	return max(0, now.Sub(a.since)+alone+time.Duration(queue.Ahead(&a.Entry))*p.row-a.Within)
-}
-
-// reserveRetryTime returns how long the questions that were refused as late before a would take, but not more than a
-// can wait, and adds a to them: so not all come back at once, and what nobody comes back for delays others for one such
-// time.
-func (p *rowPace) reserveRetryTime(a *ask, now time.Time) time.Duration {
-	before := min(max(0, p.promised.Sub(now)), a.Within)
-	p.promised = now.Add(before + time.Duration(a.Work())*p.row)
-	return before
 }
