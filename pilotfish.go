@@ -65,6 +65,9 @@ type Options struct {
 	// or if that is less, what fits into three quarters of the memory that the weights leave free, but at least 4096.
 	Sessions int
 
+	// Notice is told what makes the first answer wait, such as a GPU's compiler, in words for a user. nil means nobody.
+	Notice func(string)
+
 	// Drafter is the path or the name of a smaller model with the same tokens, which drafts the answers of this one:
 	// the text is the same, and where drafts are accepted it comes sooner. Answers with a [Route] have no drafts. ""
 	// means none.
@@ -74,7 +77,7 @@ type Options struct {
 func (o Options) engineOptions() (engine.Options, error) {
 	e := engine.Options{
 		Threads: o.Threads, Context: o.Context, Sessions: o.Sessions, KV: engine.KVType(o.KV), Exact: o.Exact,
-		HugePages: engine.HugePages(o.HugePages),
+		HugePages: engine.HugePages(o.HugePages), Notice: o.Notice,
 	}
 	if o.Backend == "" {
 		return e, nil

@@ -16,6 +16,7 @@ import (
 var (
 	ErrNoDevice = errors.New("no Metal device")
 	ErrClosed   = errors.New("the Metal object is closed")
+	ErrFault    = errors.New("the GPU failed") // it may run the same commands in another command buffer
 )
 
 // CompileError is source that the compiler refuses, or a function that a library does not have.
@@ -116,7 +117,8 @@ type Commands interface {
 	Commit()
 	// Discard drops an uncommitted command buffer.
 	Discard()
-	// Wait waits until the committed command buffer has run. It must be called once.
+	// Wait waits until the committed command buffer has run. It must be called once. If the GPU fails in a command
+	// buffer the error is [ErrFault]. Those committed after it may fail, too: wait for all before the next NewCommands.
 	Wait() (Timing, error)
 }
 

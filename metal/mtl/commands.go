@@ -15,7 +15,8 @@ const maxArguments = 31
 type commands struct {
 	d        *Device
 	s        *scope // nil after encoding
-	buffer   id     // 0 after Wait, or if there is nothing to wait for
+	queue    commandQueue
+	buffer   id // 0 after Wait, or if there is nothing to wait for
 	encoder  id
 	pipeline *pipeline
 	bound    [maxArguments]binding
@@ -48,8 +49,12 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 			s.closeScope()
 		}
 	}()
-	c := &commands{d: d, s: s}
-	if c.buffer = id(s.send(d.queue, selCommandBuffer)); c.buffer != 0 {
+	q, err := d.workingQueue(s)
+	if err != nil {
+		return nil, err
+	}
+	c := &commands{d: d, s: s, queue: q}
+	if c.buffer = id(s.send(q.queue, selCommandBuffer)); c.buffer != 0 {
 		s.send(c.buffer, selRetain) // to Wait, beyond the pool of s
 		c.encoder = id(s.send(c.buffer, selComputeCommandEncoder, mtlDispatchTypeConcurrent))
 	}
@@ -59,7 +64,7 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 	}
 	c.number = d.lifetime.addCommandBuffer()
 	s.pin.Pin(c)
-	s.send(c.encoder, selWaitForFence, uintptr(d.fence))
+	s.send(c.encoder, selWaitForFence, uintptr(q.fence))
 	made = true
 	return c, nil
 }
@@ -96,7 +101,7 @@ func (c *commands) endEncoding(commit bool) {
 	s := c.s
 	c.s = nil
 	defer s.closeScope()
-	s.send(c.encoder, selUpdateFence, uintptr(c.d.fence))
+	s.send(c.encoder, selUpdateFence, uintptr(c.queue.fence))
 	s.send(c.encoder, selEndEncoding)
 	c.encoder = 0
 	if commit {

@@ -3,7 +3,7 @@
 // its tests run the same code on Linux against an Objective-C runtime of their own.
 //
 // Buffers are shared with the CPU and untracked: Metal orders nothing by itself. Dispatches of a command buffer are
-// ordered by [metal.Commands.Barrier], the command buffers of the device by a fence that each waits for and updates.
+// ordered by [metal.Commands.Barrier], the command buffers of a queue by a fence that each waits for and updates.
 package mtl
 
 import (
@@ -25,8 +25,7 @@ type Options struct {
 type Device struct {
 	objc   *objc
 	device id
-	queue  id
-	fence  id // orders the command buffers
+	queues queues
 	name   string
 	limits metal.Limits
 	most   size // maximum threads of a threadgroup along each axis
@@ -80,13 +79,13 @@ func newDevice(o *objc) (*Device, error) {
 		d.releaseObjects(s)
 		return nil, fmt.Errorf("%w: %s", metal.ErrNoDevice, unsupportedReason(d.Name()))
 	}
-	d.queue = id(s.send(d.device, selNewCommandQueue))
-	d.fence = id(s.send(d.device, selNewFence))
-	if d.queue == 0 || d.fence == 0 {
+	var err error
+	if d.queues.now, err = d.newQueue(s); err != nil {
 		d.releaseObjects(s)
-		return nil, fmt.Errorf("%w: the GPU gives no command queue", metal.ErrNoDevice)
+		return nil, fmt.Errorf("%w: %w", metal.ErrNoDevice, err)
 	}
-	d.residency = newResidency(s, d.device, d.queue)
+	d.residency = newResidency(s, d.device)
+	d.residency.addQueue(s, d.queues.now.queue)
 	d.most = s.sendForSize(d.device, selMaxThreadsPerThreadgroup)
 	d.limits = metal.Limits{
 		PageSize:          o.pageSize,
@@ -135,8 +134,7 @@ func (d *Device) releaseObjects(s *scope) {
 	if d.residency != nil {
 		d.residency.releaseSet(s)
 	}
-	s.releaseObject(d.fence)
-	s.releaseObject(d.queue)
+	d.queues.now.release(s)
 	s.releaseObject(d.device)
 }
 

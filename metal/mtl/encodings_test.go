@@ -94,10 +94,10 @@ func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 	defer s.closeScope()
 	made := s.newObject(classCompileOptions)
 	defer s.releaseObject(made)
-	commands := id(s.send(d.queue, selCommandBuffer))
+	commands := id(s.send(d.queues.now.queue, selCommandBuffer))
 	encoder := id(s.send(commands, selComputeCommandEncoder, mtlDispatchTypeConcurrent))
 	defer s.send(encoder, selEndEncoding)
-	for _, o := range []id{d.device, d.queue, made, commands, encoder, d.residency.set, s.nsString("x")} {
+	for _, o := range []id{d.device, d.queues.now.queue, made, commands, encoder, d.residency.set, s.nsString("x")} {
 		if o == 0 {
 			continue
 		}

@@ -249,25 +249,42 @@ func TestOrder(t *testing.T) {
 	assert.ErrorContains(t, err, "a second time")
 }
 
-// TestCommandBufferFails: a command buffer that fails on the GPU returns Metal's error, and the next one runs.
+// TestCommandBufferFails: a command buffer that fails on the GPU returns Metal's error, as do those behind it in its
+// queue. The next one runs, in a queue of its own.
 func TestCommandBufferFails(t *testing.T) {
-	_, b := goBench(t)
+	f, b := goBench(t)
 	crash := newPipeline(t, b, "crash", "crash")
-	for range 2 {
+	for i := range 2 {
 		c := begin(t, b)
 		c.SetPipeline(crash)
 		c.Dispatch(one(1), one(1))
+		behind := begin(t, b)
 		c.Commit()
 		timing, err := c.Wait()
-		assert.EqualError(t, err, "Metal command buffer: status 5: page fault")
+		assert.EqualError(t, err, "Metal command buffer: the GPU failed: status 5: page fault")
+		assert.ErrorIs(t, err, metal.ErrFault)
 		assert.Zero(t, timing)
+		b.set(behind, 1)
+		behind.Dispatch(one(1), one(1))
+		assert.ErrorContains(t, finish(behind), "status 5: Ignored (for causing prior/excessive GPU errors)")
 
-		c = begin(t, b)
-		b.set(c, 1)
-		c.Dispatch(one(1), one(1))
-		assert.NoError(t, finish(c))
+		for range 2 {
+			c = begin(t, b)
+			b.set(c, 1)
+			c.Dispatch(one(1), one(1))
+			assert.NoError(t, finish(c))
+		}
+		assert.Equal(t, 2+i, f.counts["newCommandQueue"])
 	}
+	f.refuses["newCommandQueue"] = true
 	c := begin(t, b)
+	c.SetPipeline(crash)
+	c.Dispatch(one(1), one(1))
+	require.ErrorIs(t, finish(c), metal.ErrFault)
+	_, err := b.NewCommands()
+	assert.EqualError(t, err, "the GPU gives no command queue")
+	delete(f.refuses, "newCommandQueue")
+	c = begin(t, b)
 	c.SetPipeline(b.pipeline)
 	c.Dispatch(one(1), one(1))
 	assert.ErrorContains(t, finish(c), "an argument of scale is not bound")
@@ -313,6 +330,26 @@ func TestCompileOptions(t *testing.T) {
 	newPipeline(t, b, "scale", "scale")
 	assert.Equal(t, 1, f.counts["setMathMode:"])
 	assert.Equal(t, 1, f.counts["setFastMathEnabled:"])
+}
+
+// TestIgnoredOptions: a system that ignores an option of the compiler is refused with the name of the option.
+func TestIgnoredOptions(t *testing.T) {
+	for selector, want := range map[string]string{
+		"setLanguageVersion:":            "languageVersion: it is 0x0 instead of 0x30001",
+		"setMathMode:":                   "mathMode: it is 0x2 instead of 0x0",
+		"setMathFloatingPointFunctions:": "mathFloatingPointFunctions: it is 0x0 instead of 0x1",
+		"setFastMathEnabled:":            "fastMathEnabled: it is 0x1 instead of 0x0",
+	} {
+		t.Run(selector, func(t *testing.T) {
+			f, b := goBench(t)
+			f.without["setMathMode:"] = selector == "setFastMathEnabled:"
+			f.refuses[selector] = true
+			_, err := b.NewLibrary("scale")
+			var refused *metal.CompileError
+			assert.ErrorAs(t, err, &refused)
+			assert.ErrorContains(t, err, "Metal ignores the option "+want)
+		})
+	}
 }
 
 func TestClosed(t *testing.T) {

@@ -140,6 +140,9 @@ func commit(f *fake, self *object, c *fakeCall) {
 	run.Commit()
 	b.run, b.status = run, 2
 	b.failure, f.failure = f.failure, ""
+	if f.dead[b.queue] {
+		b.failure = "Ignored (for causing prior/excessive GPU errors)"
+	}
 	self.refs++ // held by the queue until completion
 	f.inFlight = append(f.inFlight, self)
 }
@@ -179,7 +182,7 @@ func waitUntilCompleted(f *fake, self *object, c *fakeCall) {
 		b.failure = err.Error()
 	}
 	if b.failure != "" {
-		b.status = 5
+		b.status, f.dead[b.queue] = 5, true
 	}
 	f.inFlight = slices.DeleteFunc(f.inFlight, func(o *object) bool { return o == self })
 	f.release(self)

@@ -22,7 +22,7 @@ type planted struct {
 func (p *planted) begun() (commands, encoder id) {
 	commands = id(p.send(p.queue, selCommandBuffer))
 	encoder = id(p.send(commands, selComputeCommandEncoder, 1))
-	p.send(encoder, selWaitForFence, uintptr(p.b.fence))
+	p.send(encoder, selWaitForFence, uintptr(p.b.queues.now.fence))
 	return commands, encoder
 }
 
@@ -73,7 +73,8 @@ var plants = []struct {
 		p.encode(selSetBuffer, 256, uintptr(p.b.x.(*buffer).buffer), 0)
 	}},
 	{"there is no place for an error", func(p *planted) {
-		p.send(p.b.device, selNewLibraryWithSource, uintptr(p.nsString("?")), uintptr(p.newCompileOptions()), 0)
+		options, _ := p.newCompileOptions()
+		p.send(p.b.device, selNewLibraryWithSource, uintptr(p.nsString("?")), uintptr(options), 0)
 	}},
 	{"instead of Metal 3.1", func(p *planted) {
 		p.send(p.b.device, selNewLibraryWithSource,
@@ -145,7 +146,7 @@ func TestFakeFindsFaults(t *testing.T) {
 			f := newFake(t, &goGPU{})
 			b := newBench(t, f)
 			require.Empty(t, f.takeFaults())
-			p := &planted{b.objc.openScope(), f, b, b.queue}
+			p := &planted{b.objc.openScope(), f, b, b.queues.now.queue}
 			b.residency.commitChanges(p.scope)
 			plant.do(p)
 			faults := f.takeFaults()

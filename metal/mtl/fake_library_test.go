@@ -23,16 +23,14 @@ func fakeLibraryMethods() map[string]map[string]method {
 	return map[string]map[string]method{
 		"class MTLCompileOptions": allocate("MTLCompileOptions", func() any { return &fakeOptions{mode: 2} }),
 		"MTLCompileOptions": {
-			"init": initialize,
-			"setLanguageVersion:": func(f *fake, self *object, c *fakeCall) {
-				self.value.(*fakeOptions).version = c.arg(0)
-			},
-			"setMathMode:": func(f *fake, self *object, c *fakeCall) {
-				self.value.(*fakeOptions).mode = c.arg(0)
-			},
-			"setMathFloatingPointFunctions:": func(f *fake, self *object, c *fakeCall) {
-				self.value.(*fakeOptions).functions = c.arg(0)
-			},
+			"init":                           initialize,
+			"setLanguageVersion:":            setOption(func(o *fakeOptions) *uintptr { return &o.version }),
+			"languageVersion":                readOption(func(o *fakeOptions) uintptr { return o.version }),
+			"setMathMode:":                   setOption(func(o *fakeOptions) *uintptr { return &o.mode }),
+			"mathMode":                       readOption(func(o *fakeOptions) uintptr { return o.mode }),
+			"setMathFloatingPointFunctions:": setOption(func(o *fakeOptions) *uintptr { return &o.functions }),
+			"mathFloatingPointFunctions":     readOption(func(o *fakeOptions) uintptr { return o.functions }),
+			"fastMathEnabled":                readOption(func(o *fakeOptions) uintptr { return min(o.mode, 1) }),
 			"setFastMathEnabled:": func(f *fake, self *object, c *fakeCall) {
 				o := self.value.(*fakeOptions)
 				o.mode, o.functions = 2, 0
@@ -74,6 +72,14 @@ func fakeLibraryMethods() map[string]map[string]method {
 			},
 		},
 	}
+}
+
+func setOption(field func(*fakeOptions) *uintptr) method {
+	return func(f *fake, self *object, c *fakeCall) { *field(self.value.(*fakeOptions)) = c.arg(0) }
+}
+
+func readOption(field func(*fakeOptions) uintptr) method {
+	return func(f *fake, self *object, c *fakeCall) { c.value = field(self.value.(*fakeOptions)) }
 }
 
 // newLibrary implements newLibraryWithSource:options:error:.

@@ -31,6 +31,7 @@ type fake struct {
 	name    string            // of the device; empty: that of gpu
 	limits  func(*fakeLimits) // changes the limits of pipelines and the device
 	failure string            // error of the next command buffer that is committed
+	dead    map[*object]bool  // command queues with a command buffer that failed
 	refuses map[string]bool   // selectors that return nil: out of memory
 
 	abandoned bool // a fault was planted: leaks do not count
@@ -184,6 +185,7 @@ func newFake(t testing.TB, gpu metal.Device) *fake {
 	f := &fake{
 		gpu:       gpu,
 		without:   map[string]bool{},
+		dead:      map[*object]bool{},
 		refuses:   map[string]bool{},
 		methods:   fakeMethods(),
 		selectors: map[uintptr]string{},

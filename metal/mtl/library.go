@@ -30,8 +30,11 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	if text == 0 {
 		return nil, &metal.CompileError{Log: "the source is not UTF-8"}
 	}
-	options := s.newCompileOptions()
+	options, err := s.newCompileOptions()
 	defer s.releaseObject(options)
+	if err != nil {
+		return nil, err
+	}
 	l := id(s.send(d.device, selNewLibraryWithSource, uintptr(text), uintptr(options), s.errorWord()))
 	if l == 0 {
 		return nil, &metal.CompileError{Log: s.errorReason()}
@@ -39,20 +42,39 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	return &library{d, l}, nil
 }
 
-// newCompileOptions makes an MTLCompileOptions for IEEE arithmetic. The caller releases it. Systems before macOS 15
-// have one option for it, later ones two.
-func (s *scope) newCompileOptions() id {
+// newCompileOptions makes an MTLCompileOptions for Metal 3.1 and IEEE arithmetic that the caller releases, also after
+// an error. Systems before macOS 15 have one option for the arithmetic, later ones two. Each option is read back: a
+// system may ignore what it does not know, or what it grants only to programs that were built for it, and Metal would
+// then compile other kernels without a word.
+func (s *scope) newCompileOptions() (id, error) {
 	o := s.newObject(classCompileOptions)
 	s.send(o, selSetLanguageVersion, mtlLanguageVersion3_1)
+	if got := s.send(o, selLanguageVersion); got != mtlLanguageVersion3_1 {
+		return o, ignoredOption("languageVersion", got, mtlLanguageVersion3_1)
+	}
 	if !s.respondsTo(o, selSetMathMode) {
 		s.send(o, selSetFastMathEnabled, 0)
-		return o
+		if s.sendForBool(o, selFastMathEnabled) {
+			return o, ignoredOption("fastMathEnabled", 1, 0)
+		}
+		return o, nil
 	}
 	s.send(o, selSetMathMode, mtlMathModeSafe)
+	if got := s.send(o, selMathMode); got != mtlMathModeSafe {
+		return o, ignoredOption("mathMode", got, mtlMathModeSafe)
+	}
 	if s.respondsTo(o, selSetMathFloatingPointFunctions) {
 		s.send(o, selSetMathFloatingPointFunctions, mtlMathFloatingPointFunctionsPrecise)
+		if got := s.send(o, selMathFloatingPointFunctions); got != mtlMathFloatingPointFunctionsPrecise {
+			return o, ignoredOption("mathFloatingPointFunctions", got, mtlMathFloatingPointFunctionsPrecise)
+		}
 	}
-	return o
+	return o, nil
+}
+
+func ignoredOption(name string, got, want uintptr) error {
+	return &metal.CompileError{Log: fmt.Sprintf("Metal ignores the option %s: it is %#x instead of %#x; "+
+		"the kernels need Metal 3.1, which macOS 14 and later have", name, got, want)}
 }
 
 func (l *library) Close() { l.d.releaseWhenUnused(&l.library, (*scope).releaseObject) }

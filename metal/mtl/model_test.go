@@ -128,14 +128,31 @@ func TestModel(t *testing.T) {
 // refusing is a device that compiles sources only with some text.
 type refusing struct {
 	metal.Device
-	text string
+	text  string
+	later bool // it refuses the pipelines of a library, not the library
 }
 
 func (r refusing) NewLibrary(source string) (metal.Library, error) {
-	if form := strings.Contains(source, "#define EQUAL_OPERANDS\n"); !strings.Contains(source, r.text) {
-		return nil, &metal.CompileError{Log: fmt.Sprintf("refused %t\nnote: a candidate", form)}
+	form := strings.Contains(source, "#define EQUAL_OPERANDS\n")
+	if strings.Contains(source, r.text) {
+		return r.Device.NewLibrary(source)
 	}
-	return r.Device.NewLibrary(source)
+	err := &metal.CompileError{Log: fmt.Sprintf("refused %t\nnote: a candidate", form)}
+	if r.later {
+		l, _ := r.Device.NewLibrary(source)
+		return refusingLibrary{l, err}, nil
+	}
+	return nil, err
+}
+
+// refusingLibrary makes no pipeline.
+type refusingLibrary struct {
+	metal.Library
+	err error
+}
+
+func (l refusingLibrary) NewPipeline(string, ...metal.Constant) (metal.Pipeline, error) {
+	return nil, l.err
 }
 
 // TestEqualOperands: if Metal refuses the kernels, they are compiled once more with products of equal operands. If it
@@ -144,18 +161,20 @@ func TestEqualOperands(t *testing.T) {
 	needClang(t)
 	for name, c := range map[string]struct {
 		text, because, fails string
+		later                bool
 		sources              int
 	}{
-		"mixed": {"", "", "", 1},
-		"equal": {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", 2},
-		"later": {"attendwide.metal", "", "", 1}, // which sources for a type of weights do not have
+		"mixed":                    {"", "", "", false, 1},
+		"equal":                    {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", false, 2},
+		"equal, for its pipelines": {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", true, 2},
+		"later":                    {"attendwide.metal", "", "", false, 1}, // no kernels of weights have it
 		"none": {"nothing has this", "", "refused false\nnote: a candidate; with matrix products of equal operands: " +
-			"compile Metal source: refused true", 2},
+			"compile Metal source: refused true", false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			under, err := soft.Open(soft.Options{PageSize: fakePage})
 			require.NoError(t, err)
-			f := newFake(t, refusing{under, c.text})
+			f := newFake(t, refusing{under, c.text, c.later})
 			m := f.open(t)
 			d, err := gpu.New(m, gpu.Options{})
 			assert.Equal(t, c.sources, f.counts["newLibraryWithSource:options:error:"])

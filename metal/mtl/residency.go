@@ -10,8 +10,8 @@ type residency struct {
 	pending bool // something was added since the last commit
 }
 
-// newResidency makes a residency set for all command buffers of queue, if the system supports it.
-func newResidency(s *scope, device, queue id) *residency {
+// newResidency makes a residency set, if the system supports it.
+func newResidency(s *scope, device id) *residency {
 	r := new(residency)
 	if s.classes[classResidencySetDescriptor] == 0 || !s.respondsTo(device, selNewResidencySet) {
 		return r
@@ -19,10 +19,14 @@ func newResidency(s *scope, device, queue id) *residency {
 	descriptor := s.newObject(classResidencySetDescriptor)
 	defer s.releaseObject(descriptor)
 	r.set = id(s.send(device, selNewResidencySet, uintptr(descriptor), s.errorWord()))
-	if r.set != 0 { // otherwise everything works without it
+	return r // if it is 0, everything works without it
+}
+
+// addQueue has the set apply to all command buffers of queue.
+func (r *residency) addQueue(s *scope, queue id) {
+	if r.set != 0 {
 		s.send(queue, selAddResidencySet, uintptr(r.set))
 	}
-	return r
 }
 
 func (r *residency) addBuffer(s *scope, buffer id) {

@@ -27,6 +27,10 @@ const (
 	selNewResidencySet
 	selSupportsFamily
 
+	selFastMathEnabled
+	selLanguageVersion
+	selMathFloatingPointFunctions
+	selMathMode
 	selSetFastMathEnabled
 	selSetLanguageVersion
 	selSetMathFloatingPointFunctions
@@ -96,6 +100,10 @@ var selectors = [selectorCount]struct{ class, name, types string }{
 	selNewResidencySet:            {"MTLDevice", "newResidencySetWithDescriptor:error:", "@@^@"},
 	selSupportsFamily:             {"MTLDevice", "supportsFamily:", "Bq"},
 
+	selFastMathEnabled:               {"MTLCompileOptions", "fastMathEnabled", "B"},
+	selLanguageVersion:               {"MTLCompileOptions", "languageVersion", "Q"},
+	selMathFloatingPointFunctions:    {"MTLCompileOptions", "mathFloatingPointFunctions", "q"},
+	selMathMode:                      {"MTLCompileOptions", "mathMode", "q"},
 	selSetFastMathEnabled:            {"MTLCompileOptions", "setFastMathEnabled:", "vB"},
 	selSetLanguageVersion:            {"MTLCompileOptions", "setLanguageVersion:", "vQ"},
 	selSetMathFloatingPointFunctions: {"MTLCompileOptions", "setMathFloatingPointFunctions:", "vq"},

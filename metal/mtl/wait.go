@@ -26,7 +26,9 @@ func (c *commands) Wait() (metal.Timing, error) {
 	}()
 	s.send(c.buffer, selWaitUntilCompleted)
 	if status := s.send(c.buffer, selStatus); status != mtlCommandBufferStatusCompleted {
-		c.recordErrorf("status %d: %s", status, s.describeError(id(s.send(c.buffer, selCommandBufferError))))
+		why := s.describeError(id(s.send(c.buffer, selCommandBufferError)))
+		c.recordErrorf("%w: status %d: %s", metal.ErrFault, status, why)
+		c.d.recordFailure(c.queue)
 	}
 	if c.err != nil {
 		return metal.Timing{}, c.err

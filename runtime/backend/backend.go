@@ -8,6 +8,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -32,6 +33,10 @@ type Device interface {
 	// Close frees the memory and stops what the device has started. Objects of the device must not be used after Close.
 	Close() error
 }
+
+// ErrFault is the error of a pass that failed on its device, and not because of what it was to compute. It may be
+// repeated: the slots of its rows are undefined until then.
+var ErrFault = errors.New("the device failed")
 
 // Weight is a matrix [Out, In] with an optional bias [Out], as a device holds it.
 type Weight interface {

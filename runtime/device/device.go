@@ -39,6 +39,8 @@ type Options struct {
 	Threads int      // workers on the CPU; 0 means as many as the Go runtime may use at once
 	Exact   bool     // float32 activations and generic Go, on the CPU only
 	Mapped  [][]byte // memory of the model's file, which a GPU uses in place
+	// Notice is told what takes long, in words for a user. nil means nobody.
+	Notice func(string)
 }
 
 // Open opens a device, and returns the function that closes it.
@@ -74,13 +76,13 @@ func openGPU(o Options) (backend.Device, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return newGPUBackend(under, o.Mapped)
+	return newGPUBackend(under, gpu.Options{Mapped: o.Mapped, Notice: o.Notice})
 }
 
 // newGPUBackend returns the backend that runs kernels on a Metal device. It closes the device at the end, and on an
 // error.
-func newGPUBackend(under metal.Device, mapped [][]byte) (backend.Device, func() error, error) {
-	d, err := gpu.New(under, gpu.Options{Mapped: mapped})
+func newGPUBackend(under metal.Device, o gpu.Options) (backend.Device, func() error, error) {
+	d, err := gpu.New(under, o)
 	if err != nil {
 		return nil, nil, errors.Join(err, under.Close())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 )
 
 // TestParse: every name of a backend, and invalid names.
@@ -83,7 +84,7 @@ func TestOver(t *testing.T) {
 	for name, c := range map[string]*counted{"no library": {}, "no buffer": {libraries: 1}} {
 		t.Run(name, func(t *testing.T) {
 			c.Device = record.Open()
-			d, end, err := newGPUBackend(c, nil)
+			d, end, err := newGPUBackend(c, gpu.Options{})
 			assert.ErrorIs(t, err, errRefused)
 			assert.Nil(t, d)
 			assert.Nil(t, end)
@@ -92,7 +93,7 @@ func TestOver(t *testing.T) {
 		})
 	}
 	c := &counted{Device: record.Open(), libraries: 1, buffers: 1}
-	_, end, err := newGPUBackend(c, nil)
+	_, end, err := newGPUBackend(c, gpu.Options{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, c.open)
 	assert.Zero(t, c.closed)
@@ -107,7 +108,7 @@ func TestOverMapped(t *testing.T) {
 	page := c.Limits().PageSize
 	memory := make([]byte, 2*page)
 	memory = memory[page-int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page)):][:page]
-	d, end, err := newGPUBackend(c, [][]byte{memory})
+	d, end, err := newGPUBackend(c, gpu.Options{Mapped: [][]byte{memory}})
 	require.NoError(t, err)
 	_, err = d.LoadWeight(gguf.Tensor{Type: gguf.F32, Shape: []int{4, 4}, Data: memory[64:128]}, nil)
 	assert.NoError(t, err)

@@ -42,6 +42,9 @@ type Options struct {
 	// Sessions, if not 0, is how many full sessions the memory is to hold: a Context of 0 then means the model's limit,
 	// or if that is less, what fits into three quarters of the memory that the weights leave free, but at least 4096.
 	Sessions int
+
+	// Notice is told what makes the first answer wait, in words for a user. nil means nobody.
+	Notice func(string)
 }
 
 // KVType is how keys and values are kept.
@@ -99,6 +102,7 @@ func New(f *gguf.File, name string, o Options) (*Engine, error) {
 func (e *Engine) loadModel() (err error) {
 	e.device, e.closeDevice, err = device.Open(device.Options{
 		Backend: e.o.Backend, Threads: e.o.Threads, Exact: e.o.Exact, Mapped: e.file.Mappings(),
+		Notice: e.o.Notice,
 	})
 	if err != nil {
 		return err

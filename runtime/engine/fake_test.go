@@ -27,6 +27,7 @@ type plain struct {
 	backend.Device
 	begun   int              // number of passes
 	fails   map[int]struct{} // passes that fail, by number
+	why     error            // nil: errTrouble
 	open    int              // flights that were neither waited for nor dropped
 	maxOpen int              // max open flights
 
@@ -58,7 +59,7 @@ func (d *plain) begin(kv backend.KV, rows []backend.Row) *pass {
 	d.begun++
 	p := &pass{Pass: d.Device.Begin(kv, rows), d: d, row: rows[0]}
 	if _, bad := d.fails[d.begun]; bad {
-		p.err = fmt.Errorf("pass %d: %w", d.begun, errTrouble)
+		p.err = fmt.Errorf("pass %d: %w", d.begun, cmpErr(d.why, errTrouble))
 	}
 	return p
 }

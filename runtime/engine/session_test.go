@@ -628,6 +628,34 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// TestFault: a pass in which the device itself failed is repeated, alone or in flight, and the text is the same. If it
+// fails again the text ends with that.
+func TestFault(t *testing.T) {
+	for _, flights := range []bool{false, true} {
+		e, d := troubled(t, Options{Context: 24}, flights)
+		d.why = backend.ErrFault
+		s := session(t, e)
+		route := Route{Settings: terms.Settings{MaxTokens: 8, IgnoreEnd: true}}
+		want := tokens(t, s, []int32{1, 2, 3}, route)
+		for n := range 8 {
+			d.failing(1 + n)
+			before := d.begun
+			require.Equal(t, want, tokens(t, s, []int32{1, 2, 3}, route), "flights %t, pass %d", flights, n)
+			require.Greater(t, d.begun, before+n, "that pass was run")
+			clear(d.fails)
+			require.Equal(t, s.cache.Len(), s.cache.InUse())
+			require.Zero(t, d.open)
+		}
+		for n := range 10 {
+			d.failing(1 + n)
+		}
+		var last error
+		for _, last = range s.Generate(t.Context(), []int32{1, 2, 3}, route.Settings) {
+		}
+		require.ErrorIs(t, last, backend.ErrFault)
+	}
+}
+
 // TestReused: the common prefix of a prompt and the text before is not evaluated again, also after an error.
 func TestReused(t *testing.T) {
 	e, d := troubled(t, Options{Context: 24}, false)

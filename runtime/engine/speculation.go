@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -50,6 +51,7 @@ func (a *speculation) canSpeculate(want backend.Want) bool {
 	return a.depth > 0 && !a.off && !want.Hidden && (!want.Logits || !want.Draw.Greedy())
 }
 
+// evaluateToken repeats a pass in which the device has failed, once.
 func (a *speculation) evaluateToken(
 	ctx context.Context, c *qwen.Cache, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
@@ -58,6 +60,16 @@ func (a *speculation) evaluateToken(
 		return 0, nil, err
 	}
 	defer done()
+	slot, out, err := a.evaluateOnce(ctx, c, token, path, want)
+	if errors.Is(err, backend.ErrFault) {
+		slot, out, err = a.evaluateOnce(ctx, c, token, path, want)
+	}
+	return slot, out, err
+}
+
+func (a *speculation) evaluateOnce(
+	ctx context.Context, c *qwen.Cache, token int32, path []int32, want backend.Want,
+) (int32, *backend.Output, error) {
 	f, found := a.acceptPass(c, token, path)
 	if !found {
 		a.rejectPasses(c)

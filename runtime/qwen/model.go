@@ -131,7 +131,18 @@ func (m *Model) Forward(
 // Mixes reports whether rows of several KV stores may go through one forward call: [backend.Row].KV.
 func (m *Model) Mixes() bool { return m.mixes }
 
+// runPass repeats a pass in which the device has failed, once.
 func (m *Model) runPass(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
+	err := m.runPassOnce(ctx, kv, rows, out, want)
+	if errors.Is(err, backend.ErrFault) {
+		err = m.runPassOnce(ctx, kv, rows, out, want)
+	}
+	return err
+}
+
+func (m *Model) runPassOnce(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
 	p := backend.Watched(ctx, m.device.Begin(kv, rows), len(rows))

@@ -34,6 +34,7 @@ type ModelFlags struct {
 	Backend  string
 	Exact    bool
 	huge     string
+	notice   func(string) // prints it
 }
 
 // Register adds the flags of a command that needs a model.
@@ -44,26 +45,28 @@ func (m *ModelFlags) Register(c *cobra.Command) {
 
 // RegisterOptional adds the flags of a command for which the model is optional.
 func (m *ModelFlags) RegisterOptional(c *cobra.Command) {
-	m.RegisterServed(c.Flags())
+	m.RegisterServed(c)
 	cli.Add(c.Flags(), "exact", &m.Exact, false)
 }
 
 // RegisterServed adds the flags of a server, without the one for checking others.
-func (m *ModelFlags) RegisterServed(p *pflag.FlagSet) {
-	m.registerModelFlags(p)
-	cli.Add(p, "ctx", &m.Context, 0)
-	cli.Add(p, "huge-pages", &m.huge, "auto")
+func (m *ModelFlags) RegisterServed(c *cobra.Command) {
+	m.registerModelFlags(c)
+	cli.Add(c.Flags(), "ctx", &m.Context, 0)
+	cli.Add(c.Flags(), "huge-pages", &m.huge, "auto")
 }
 
 // RegisterWithoutContext adds the flags of a command that gets the whole text at once, and reads the weights once.
 func (m *ModelFlags) RegisterWithoutContext(c *cobra.Command) {
 	m.huge = string(engine.HugeOff)
-	m.registerModelFlags(c.Flags())
+	m.registerModelFlags(c)
 	cli.Add(c.Flags(), "exact", &m.Exact, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
-func (m *ModelFlags) registerModelFlags(p *pflag.FlagSet) {
+func (m *ModelFlags) registerModelFlags(c *cobra.Command) {
+	m.notice = func(line string) { c.PrintErrln(line) }
+	p := c.Flags()
 	cli.Add(p, "model", &m.Path, "")
 	cli.Add(p, "threads", &m.Threads, 0)
 	cli.Add(p, "kv", &m.Kv, "auto")
@@ -78,7 +81,8 @@ func (m *ModelFlags) Answers() string { return cmp.Or(m.Large, m.Path) }
 
 // Options returns the options of the engine. Wrong values are wrong usage.
 func (m *ModelFlags) Options() (o engine.Options, err error) {
-	o = engine.Options{Threads: m.Threads, Context: m.Context, Sessions: m.Sessions, Exact: m.Exact, KV: ParseKV(m.Kv)}
+	o = engine.Options{Threads: m.Threads, Context: m.Context, Sessions: m.Sessions, Exact: m.Exact,
+		KV: ParseKV(m.Kv), Notice: m.notice}
 	if o.Backend, err = ParseBackend(m.Backend); err != nil {
 		return o, err
 	}
@@ -91,7 +95,7 @@ func (m *ModelFlags) Public() (pilotfish.Options, error) {
 	o, err := m.Options()
 	public := pilotfish.Options{
 		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, Sessions: o.Sessions, KV: string(o.KV),
-		HugePages: string(o.HugePages), Exact: o.Exact,
+		HugePages: string(o.HugePages), Exact: o.Exact, Notice: o.Notice,
 	}
 	if m.Large != "" {
 		public.Drafter = m.Path

@@ -42,6 +42,10 @@ typedef struct _NSRange { NSUInteger location, length; } NSRange;
 - (BOOL)supportsFamily:(NSInteger)family;
 @end
 @protocol MTLCompileOptions
+- (BOOL)fastMathEnabled;
+- (NSUInteger)languageVersion;
+- (NSInteger)mathFloatingPointFunctions;
+- (NSInteger)mathMode;
 - (void)setFastMathEnabled:(BOOL)enabled;
 - (void)setLanguageVersion:(NSUInteger)version;
 - (void)setMathFloatingPointFunctions:(NSInteger)functions;

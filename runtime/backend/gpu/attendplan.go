@@ -77,6 +77,7 @@ func (p *pass) encodeAttend(layer int) {
 	c, s := p.kv.c, &p.d.scratch
 	group, plan := c.Heads/c.KVHeads, p.kv.plan
 	keys, values := p.kv.layerBindings(layer)
+	p.work += 2 * p.frame.sees * c.Heads * c.HeadSize
 	if isWide(p.n) {
 		p.encodeAttendWide(keys, values)
 		return

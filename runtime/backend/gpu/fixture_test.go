@@ -267,3 +267,6 @@ func (d *Device) Spare() int { return len(d.spare) }
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 func fastOptions() soft.Options { return soft.Options{Variant: soft.Fast, Seed: 1} }
+
+// SetMaxWork sets how many multiplications a command buffer may have.
+func (d *Device) SetMaxWork(n int) { d.maxWork = n }

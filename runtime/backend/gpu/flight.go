@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -35,6 +36,10 @@ func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend
 }
 
 func (d *Device) beginPass(store *kv, rows []backend.Row) *pass {
+	if d.faulty { // the device has to be free of what failed
+		d.waitForPasses(nil)
+		d.faulty = false
+	}
 	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.acquireFrame()}
 	if p.err = p.frame.fillRows(d, p.kv, rows); p.err != nil {
 		return p
@@ -55,15 +60,49 @@ func (p *pass) End(ctx context.Context) error {
 
 func (p *pass) Commit() {
 	p.flushDeferred(nil)
-	switch {
-	case p.err == nil:
+	if p.err == nil {
 		p.c.Commit()
-		p.d.flights = append(p.d.flights, p)
-		return
-	case p.c != nil:
+		p.committed = append(p.committed, p.c)
+	} else if p.c != nil {
 		p.c.Discard()
 	}
-	p.landed = true
+	if len(p.committed) > 0 { // after an error, a part of the pass runs
+		p.d.flights = append(p.d.flights, p)
+	} else {
+		p.landed = true
+	}
+}
+
+// cutPass commits what is encoded so far, and continues in another command buffer, which runs after it: the system ends
+// a command buffer that keeps the GPU from the screen for seconds.
+func (p *pass) cutPass() {
+	p.c.Commit()
+	p.committed, p.work = append(p.committed, p.c), 0
+	p.frame.leavePiece() // the device may read that one
+	c, err := p.d.metal.NewCommands()
+	if p.c = c; err != nil {
+		p.c = nil
+		p.recordError(err)
+	}
+}
+
+// waitForParts waits for all command buffers of the pass.
+func (p *pass) waitForParts() {
+	for i, c := range p.committed {
+		ran, err := c.Wait()
+		if err != nil {
+			if errors.Is(err, metal.ErrFault) {
+				p.d.faulty = true
+				err = fmt.Errorf("%w: %w", backend.ErrFault, err)
+			}
+			p.recordError(fmt.Errorf("%s: %w", p.d.Name(), err))
+		}
+		if i == 0 {
+			p.ran.Start = ran.Start
+		}
+		p.ran.End = ran.End
+	}
+	p.committed, p.landed = nil, true
 }
 
 func (p *pass) Wait(ctx context.Context) error {
@@ -98,11 +137,7 @@ func (d *Device) waitForPasses(last *pass) {
 		n = slices.Index(d.flights, last) + 1 // 0 if it has landed
 	}
 	for _, p := range d.flights[:n] {
-		var err error
-		if p.ran, err = p.c.Wait(); err != nil {
-			p.recordError(fmt.Errorf("%s: %w", d.Name(), err))
-		}
-		if p.landed = true; p.dropped {
+		if p.waitForParts(); p.dropped {
 			d.releaseFrame(p)
 		}
 	}

@@ -19,6 +19,7 @@ type frame struct {
 	spans  binding        // [from, to) of all rows
 	angles binding        // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
 	splits int            // maximum splits of a row
+	sees   int            // slots that the rows see, all together
 	tiling tiling
 	tiles  binding // of tiling, as blocks and masks
 	blocks binding
@@ -47,7 +48,7 @@ const (
 // saves a message.
 func (f *frame) storeArgs(d *Device, args []byte) (binding, error) {
 	if f.used%argsLength+len(args) > argsLength {
-		f.used = ceilDiv(f.used, argsLength) * argsLength
+		f.leavePiece()
 	}
 	piece, at := f.used/argsLength, f.used%argsLength
 	if piece == len(f.args) {
@@ -61,6 +62,9 @@ func (f *frame) storeArgs(d *Device, args []byte) (binding, error) {
 	f.used += ceilDiv(len(args), argsAlign) * argsAlign
 	return binding{f.args[piece], at}, nil
 }
+
+// leavePiece has the next arguments stored in another buffer than those so far.
+func (f *frame) leavePiece() { f.used = ceilDiv(f.used, argsLength) * argsLength }
 
 // binding is a place in a buffer.
 type binding struct {
@@ -106,7 +110,7 @@ func (f *frame) fillRows(d *Device, store *kv, rows []backend.Row) error {
 		copy(sliceAs[uint32](bytes[places[5+i].offset:]), table)
 	}
 	freq := c.Frequencies()
-	f.splits, f.used = 1, 0
+	f.splits, f.used, f.sees = 1, 0, 0
 	at := 0
 	for t, r := range rows {
 		tokens[t], slots[t] = uint32(r.Token), uint32(r.Slot)
@@ -116,6 +120,7 @@ func (f *frame) fillRows(d *Device, store *kv, rows []backend.Row) error {
 			visible += int(s.To - s.From)
 			at++
 		}
+		f.sees += visible
 		parts := 1
 		if !isWide(n) {
 			parts = splitCount(visible, c.KVHeads)

@@ -28,6 +28,8 @@ type Options struct {
 	// Mapped are memory-mapped files, each from its beginning, that contain tensors given to LoadWeight. Their pages
 	// are passed to the device without a copy: a file is one buffer. Other weights are copied.
 	Mapped [][]byte
+	// Notice is told, once, that a pass waits for kernels to be compiled, in words for a user. nil means nobody.
+	Notice func(string)
 }
 
 // Device is a metal.Device as a [backend.Device].
@@ -37,7 +39,7 @@ type Device struct {
 	mapped    []mapping
 	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
 	refused   *metal.CompileError      // why the kernels have products of equal operands; nil if they have mixed ones
-	pipelines map[pipelineKey]metal.Pipeline
+	pipelines pipelineCache
 	stores    map[storeKey]bool // shapes of the KV stores so far
 	bindings  []metal.Binding   // of the dispatch that is encoded
 	buffers   []metal.Buffer    // all that live as long as the device
@@ -46,11 +48,13 @@ type Device struct {
 	spare     []*frame          // of these, those that no pass uses
 	alive     map[*memory]bool  // of KV stores
 	flights   []*pass           // committed and not waited for, in order
+	faulty    bool              // one of the passes has failed on the device
+	maxWork   int               // of a command buffer
 	scratch   scratch
 	tensors   []*tensor
 	routers   map[routerKey]*router
 
-	mu   sync.Mutex
+	mu   sync.Mutex // also of a change of libraries
 	last Stats
 	dead []*memory // of KV stores that are no longer referenced
 }
@@ -67,9 +71,10 @@ type Stats struct {
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
 		metal: dev, limits: dev.Limits(),
-		libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
-		stores: map[storeKey]bool{}, alive: map[*memory]bool{}, routers: map[routerKey]*router{},
+		libraries: map[string]metal.Library{}, stores: map[storeKey]bool{}, alive: map[*memory]bool{},
+		routers: map[routerKey]*router{}, maxWork: maxWork,
 	}
+	d.pipelines = pipelineCache{compile: d.compilePipeline, notice: o.Notice, all: map[pipelineKey]*compilation{}}
 	for _, bytes := range o.Mapped {
 		d.mapped = append(d.mapped, mapping{bytes: bytes})
 	}
@@ -89,9 +94,9 @@ func (d *Device) kernelLibrary(weight string) (metal.Library, error) {
 	if l, ok := d.libraries[weight]; ok {
 		return l, nil
 	}
-	l, err := d.metal.NewLibrary(kernels.Source(weight, d.refused != nil))
+	l, err := d.compileLibrary(weight, d.refused != nil)
 	if first, ok := errors.AsType[*metal.CompileError](err); ok && len(d.libraries) == 0 {
-		if l, err = d.metal.NewLibrary(kernels.Source(weight, true)); err == nil {
+		if l, err = d.compileLibrary(weight, true); err == nil {
 			d.refused = first
 		} else {
 			err = fmt.Errorf("%w; with matrix products of equal operands: %w", first, err)
@@ -100,7 +105,26 @@ func (d *Device) kernelLibrary(weight string) (metal.Library, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.libraries[weight] = l
+	return l, nil
+}
+
+// compileLibrary compiles the source of the kernels for a type of weights. Of the first library it also makes a
+// pipeline that multiplies matrices: some compilers refuse that only then.
+func (d *Device) compileLibrary(weight string, equal bool) (metal.Library, error) {
+	l, err := d.metal.NewLibrary(kernels.Source(weight, equal))
+	if err != nil || len(d.libraries) > 0 {
+		return l, err
+	}
+	key := pipelineKey{weight, attendWideKernel(64), false}
+	p, err := newPipeline(l, key)
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	d.pipelines.add(key, p)
 	return l, nil
 }
 
@@ -127,9 +151,7 @@ func (d *Device) LastPass() Stats {
 // Close implements [backend.Device].
 func (d *Device) Close() error {
 	d.waitForPasses(nil)
-	for _, p := range d.pipelines {
-		p.Close()
-	}
+	d.pipelines.closeAll()
 	for _, b := range d.buffers {
 		b.Close()
 	}
@@ -146,7 +168,7 @@ func (d *Device) Close() error {
 	for _, l := range d.libraries {
 		l.Close()
 	}
-	d.pipelines, d.buffers, d.tensors, d.alive, d.libraries = nil, nil, nil, nil, nil
+	d.buffers, d.tensors, d.alive, d.libraries = nil, nil, nil, nil
 	return nil
 }
 

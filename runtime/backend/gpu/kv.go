@@ -55,9 +55,7 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	}
 	d.closeReleasedMemory()
 	d.stores[storeKey{c.Type == gguf.F32, s.plan.heads, s.plan.room}] = true
-	if err := d.preparePipelines(); err != nil {
-		return nil, err
-	}
+	d.preparePipelines()
 	m := new(memory)
 	for range c.Layers {
 		b, err := d.metal.NewBuffer(2 * c.KVHeads * c.Slots * s.rowLen)

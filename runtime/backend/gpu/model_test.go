@@ -618,13 +618,8 @@ func TestFewThreads(t *testing.T) {
 	rows, err := c.Extend(ids[:1])
 	require.NoError(t, err)
 	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}), "allows 64 threads")
-	narrow, err := gpu.New(few{dev, 16}, gpu.Options{})
-	require.NoError(t, err)
-	defer narrow.Close()
-	for range 2 {
-		_, err = qwen.Load(f, narrow)
-		require.ErrorContains(t, err, "simdgroups of 16 threads, the kernels need 32")
-	}
+	_, err = gpu.New(few{dev, 16}, gpu.Options{})
+	require.ErrorContains(t, err, "simdgroups of 16 threads, the kernels need 32")
 }
 
 // tight is a device with little threadgroup memory.

@@ -13,8 +13,8 @@ import (
 type pass struct {
 	d     *Device
 	kv    *kv
-	n     int // rows
-	c     metal.Commands
+	n     int            // rows
+	c     metal.Commands // being encoded
 	stats Stats
 	open  bool // the current level has a dispatch
 	err   error
@@ -30,8 +30,10 @@ type pass struct {
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
 
-	ran             metal.Timing // once it has landed
-	frame           *frame       // until the pass is over
+	committed       []metal.Commands // in order
+	work            int              // multiplications in c
+	ran             metal.Timing     // once it has landed
+	frame           *frame           // until the pass is over
 	landed, dropped bool
 }
 
@@ -64,11 +66,20 @@ func (p *pass) recordError(err error) {
 
 // beginLevel begins a dependency level: dispatches after it see the results of those before it.
 func (p *pass) beginLevel() {
-	if p.err == nil && p.open {
+	if p.err != nil || !p.open {
+		return
+	}
+	if p.open = false; p.work >= p.d.maxWork {
+		p.cutPass()
+	} else {
 		p.c.Barrier()
-		p.open = false
 	}
 }
+
+// maxWork is about how many multiplications a command buffer may have. An M1 does 10¹² to 1.3·10¹² of them in a second
+// (2.6 TFLOPS; FMA counts as two), and half of that is assumed: half a second. A prompt of 512 tokens is 0.25·10¹² in
+// Qwen2.5-0.5B, which is one command buffer, and 3.6·10¹² in a model of 7B, which are 12.
+const maxWork = 300e9
 
 // dispatch is one run of a kernel.
 type dispatch struct {
@@ -114,6 +125,7 @@ func (p *pass) encodeDispatch(d dispatch) {
 	p.stats.Dispatches++
 	for _, w := range d.weights {
 		p.stats.WeightBytes += int64(w.rows) * int64(w.rowBytes)
+		p.work += p.n * w.rows * w.cols
 	}
 }
 

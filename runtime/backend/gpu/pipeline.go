@@ -3,12 +3,7 @@ package gpu
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"runtime"
-	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -41,21 +36,17 @@ func touchesKV(kernel string) bool {
 	return strings.HasPrefix(kernel, "qkv") || strings.HasPrefix(kernel, "attend")
 }
 
-// findPipeline returns a kernel that [Device.preparePipelines] has compiled.
+// findPipeline returns the pipeline of a kernel, and compiles it if that has not been done yet.
 func (d *Device) findPipeline(key pipelineKey) (metal.Pipeline, error) {
 	key.kvF32 = key.kvF32 && touchesKV(key.name)
-	p, ok := d.pipelines[key]
-	if !ok {
-		return nil, fmt.Errorf("%s: no pipeline was made of this kernel at loading", key.name)
-	}
-	return p, nil
+	return d.pipelines.get(key)
 }
 
-// preparePipelines compiles the pipelines that passes of any number of rows may need: for all types of weights and all
-// KV stores so far. No pipeline is compiled while a pass is encoded.
-func (d *Device) preparePipelines() error {
+// preparePipelines has the pipelines that passes of any number of rows may need compiled in the background: for all
+// types of weights and all KV stores so far.
+func (d *Device) preparePipelines() {
 	var keys []pipelineKey
-	for _, weight := range slices.Sorted(maps.Keys(d.libraries)) {
+	for weight := range d.libraries {
 		for _, name := range kernelNames(weight) {
 			if !touchesKV(name) {
 				keys = append(keys, pipelineKey{weight, name, false})
@@ -71,8 +62,12 @@ func (d *Device) preparePipelines() error {
 			keys = append(keys, pipelineKey{"", name, s.kvF32})
 		}
 	}
-	return d.makePipelines(keys)
+	d.pipelines.prepare(keys)
 }
+
+// CompileKernels waits until all kernels for the weights and the KV stores so far are compiled, and returns the first
+// error. Passes need not wait: each waits for its own kernels.
+func (d *Device) CompileKernels() error { return d.pipelines.await() }
 
 func kernelNames(weight string) (names []string) {
 	if weight == "" {
@@ -95,34 +90,31 @@ func kernelNames(weight string) (names []string) {
 func attendKernel(heads, room int) string { return fmt.Sprintf("attend_%d_%d", heads, room) }
 func attendWideKernel(room int) string    { return fmt.Sprintf("attend_wide_%d", room) }
 
-// makePipelines compiles kernels, each once and several at a time, because Metal compiles each of them for the GPU.
-func (d *Device) makePipelines(keys []pipelineKey) error {
-	slices.SortFunc(keys, pipelineKey.compareKey)
-	keys = slices.DeleteFunc(slices.Compact(keys), func(k pipelineKey) bool { return d.pipelines[k] != nil })
-	made := make([]metal.Pipeline, len(keys))
-	var all errgroup.Group
-	all.SetLimit(runtime.GOMAXPROCS(0))
-	for i, key := range keys {
-		l, err := d.kernelLibrary(key.weight)
-		all.Go(func() error {
-			if err == nil {
-				made[i], err = newPipeline(l, key)
-			}
-			return err
-		})
-	}
-	err := all.Wait()
-	for i, p := range made {
-		if p != nil {
-			d.pipelines[keys[i]] = p
-		}
-	}
-	return err
+// compareKey orders pipelines by when they are needed: a prompt comes first, then single tokens, then a few at a time.
+func (k pipelineKey) compareKey(other pipelineKey) int {
+	return cmp.Or(cmp.Compare(k.needRank(), other.needRank()), strings.Compare(k.weight, other.weight),
+		strings.Compare(k.name, other.name), cmp.Compare(boolToUint32(k.kvF32), boolToUint32(other.kvF32)))
 }
 
-func (k pipelineKey) compareKey(other pipelineKey) int {
-	return cmp.Or(strings.Compare(k.weight, other.weight), strings.Compare(k.name, other.name),
-		cmp.Compare(boolToUint32(k.kvF32), boolToUint32(other.kvF32)))
+func (k pipelineKey) needRank() int {
+	switch {
+	case strings.HasPrefix(k.name, "embed"), strings.Contains(k.name, "_wide"):
+		return 0
+	case k.weight == "", strings.HasSuffix(k.name, "_1"):
+		return 1
+	}
+	return 2
+}
+
+// compilePipeline compiles a kernel whose library has been made. Its device may add libraries meanwhile.
+func (d *Device) compilePipeline(key pipelineKey) (metal.Pipeline, error) {
+	d.mu.Lock()
+	l, ok := d.libraries[key.weight]
+	d.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("%s: no weight of its type was loaded", key.name)
+	}
+	return newPipeline(l, key)
 }
 
 // newPipeline compiles a kernel and checks its simdgroup width, which all kernels depend on.

@@ -54,7 +54,7 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 	}
 	if err == nil {
 		if _, err = d.kernelLibrary(w.kind.String()); err == nil {
-			err = d.preparePipelines()
+			d.preparePipelines()
 		}
 	}
 	if err != nil {

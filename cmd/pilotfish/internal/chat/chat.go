@@ -65,7 +65,7 @@ When the conversation no longer fits into the context, its oldest turns are drop
 func (f *chatFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
-	f.model.RegisterServed(p)
+	f.model.RegisterServed(c)
 	f.model.RegisterLarge(p)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	f.gateway.Register(p)

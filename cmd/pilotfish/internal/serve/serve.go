@@ -93,7 +93,7 @@ The log on stderr has a line for each request, without texts.`,
 func (f *serveFlags) registerFlags(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
-	f.model.RegisterServed(p)
+	f.model.RegisterServed(c)
 	f.model.RegisterLarge(p)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	f.via.registerFlags(p)
