@@ -164,10 +164,10 @@ func TestEqualOperands(t *testing.T) {
 		later                bool
 		sources              int
 	}{
-		"mixed":                    {"", "", "", false, 1},
-		"equal":                    {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", false, 2},
-		"equal, for its pipelines": {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", true, 2},
-		"later":                    {"attendwide.metal", "", "", false, 1}, // no kernels of weights have it
+		"mixed":     {"", "", "", false, 1},
+		"equal":     {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", false, 2},
+		"pipelines": {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", true, 2},
+		"later":     {"attendwide.metal", "", "", false, 1}, // no kernels of weights have it
 		"none": {"nothing has this", "", "refused false\nnote: a candidate; with matrix products of equal operands: " +
 			"compile Metal source: refused true", false, 2},
 	} {
