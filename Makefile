@@ -56,7 +56,7 @@ COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/
 RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAST) -gcflags=std=-d=checkptr=0
 
 .PHONY: help build generate test long race fuzz mutants verified branches misuse schedules stories opencl bench \
-	maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients agents load terminal man worlds \
+	maskbench matrix results study real lint cross arm64 upstream metal deploy clients agents load terminal man worlds \
 	real-check
 
 help: ## this list
@@ -222,10 +222,6 @@ terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, C
 	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish/internal/chat
 
 # Elsewhere the software device shows that each prediction meets a measurement.
-measured: ## each dispatch of a token on a Mac's GPU, predicted and measured, as lines of JSON in OUT (measured.json)
-	PILOTFISH_MEASURED="$(abspath $(or $(OUT),measured.json))" $(GO) test -count=1 -vet=off -v -run '^TestMeasured$$' \
-		./bench/metalplan
-
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \
 	for f in $$dir/*.metal; do echo "xcrun metal $$(basename $$f)"; xcrun metal -std=metal3.1 -Wall -Werror -c $$f -o /dev/null; done; rm -r $$dir

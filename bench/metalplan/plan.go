@@ -63,8 +63,17 @@ func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) 
 	if err != nil {
 		return Plan{}, err
 	}
+	return predictMapped(ctx, g, f, [][]byte{blank[:cap(blank)]}, n)
+}
+
+// PredictFile predicts the last token of a text of n tokens, for the model of a file.
+func PredictFile(ctx context.Context, g GPU, f *gguf.File, n int) (Plan, error) {
+	return predictMapped(ctx, g, f, f.Mappings(), n)
+}
+
+func predictMapped(ctx context.Context, g GPU, f *gguf.File, mapped [][]byte, n int) (Plan, error) {
 	p := Plan{GPU: g, Context: n}
-	all, err := recordDispatches(ctx, f, [][]byte{blank[:cap(blank)]}, n)
+	all, err := recordDispatches(ctx, f, mapped, n)
 	if err != nil {
 		return p, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/launch"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/models"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/run"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/selfcheck"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/serve"
 )
 
@@ -47,6 +48,7 @@ func allCommands(a *cli.App) []*cobra.Command {
 		models.NewInspectCommand(a),
 		models.NewTokenizeCommand(a),
 		models.NewLogitsCommand(a),
+		selfcheck.NewCommand(a),
 		cli.NewConfigCommand(a),
 		cli.NewVersionCommand(a),
 	}

@@ -66,17 +66,20 @@ func Open(o Options) (d backend.Device, end func() error, err error) {
 }
 
 func openGPU(o Options) (backend.Device, func() error, error) {
-	var under metal.Device
-	var err error
-	if o.Backend == Metal {
-		under, err = openMetal()
-	} else {
-		under, err = openSoft(o.Backend == SoftCheck, o.Threads)
-	}
+	under, err := OpenGPU(o)
 	if err != nil {
 		return nil, nil, err
 	}
 	return newGPUBackend(under, gpu.Options{Mapped: o.Mapped, Notice: o.Notice})
+}
+
+// OpenGPU opens the device below a backend other than the CPU, for checking it. Of the options it takes Backend and
+// Threads.
+func OpenGPU(o Options) (metal.Device, error) {
+	if o.Backend == Metal {
+		return openMetal()
+	}
+	return openSoft(o.Backend == SoftCheck, o.Threads)
 }
 
 // newGPUBackend returns the backend that runs kernels on a Metal device. It closes the device at the end, and on an

@@ -53,7 +53,7 @@ func TestModelOptions(t *testing.T) {
 		from, to := reflect.ValueOf(engine), reflect.ValueOf(public)
 		for i := range to.NumField() {
 			name := to.Type().Field(i).Name
-			if f := from.FieldByName(name); f.IsValid() {
+			if f := from.FieldByName(name); f.IsValid() && name != "Notice" { // functions cannot be compared
 				assert.Equal(t, f.Convert(to.Field(i).Type()).Interface(), to.Field(i).Interface(), name)
 			}
 		}

@@ -1,0 +1,258 @@
+package selfcheck
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+)
+
+// Check is an operation of a model, beside the exact CPU.
+type Check struct {
+	Operation string  `json:"operation"`
+	Weights   string  `json:"weights"` // their type
+	Heads     string  `json:"heads"`   // queries, keys, and elements of a head
+	KV        string  `json:"kv"`      // type of keys and values
+	Rows      int     `json:"rows"`    // of the pass
+	Off       float64 `json:"off"`     // ‖x-ref‖ / ‖ref‖ over hidden states and logits, the larger one
+	Error     string  `json:"error,omitempty"`
+}
+
+// Failed reports whether the pass failed, or the GPU was further off than the rounding of sums in float32; where keys
+// and values are halves, of a few of them to the next one.
+func (c Check) Failed() bool {
+	tolerance := 2e-5
+	if c.KV == gguf.F16.String() {
+		tolerance = 2e-4
+	}
+	return c.Error != "" || !(c.Off <= tolerance)
+}
+
+// rowCounts are numbers of rows of a pass, for which there are different kernels, and within those different loops.
+var rowCounts = []int{1, 2, 3, 4, 5, 8, 9, 33}
+
+// shape is the attention of a model: its kernels depend on the queries of a key and on the size of a head.
+type shape struct{ heads, kvHeads, size int }
+
+// shapes returns those that are checked with a type of weights: with one type all, as attention reads no weights.
+func shapes(weights string) []shape {
+	if weights != "F16" {
+		return []shape{{4, 2, 64}}
+	}
+	return []shape{{2, 2, 64}, {4, 2, 64}, {4, 1, 64}, {14, 2, 64}, {8, 1, 64}, {2, 2, 128}, {4, 2, 128}, {4, 1, 128},
+		{8, 1, 128}}
+}
+
+// layer is a model of one layer on a device.
+type layer struct {
+	device               backend.Device
+	kv                   backend.KV
+	weights              map[string]backend.Weight
+	norms                map[string]backend.Norm
+	x, q, k, v, a, inner backend.Tensor
+}
+
+// operations are passes through parts of a layer.
+var operations = []string{"embedding and output", "attention", "feed-forward"}
+
+func (c *checker) compareOperations(ctx context.Context) error {
+	types := c.o.Types
+	if len(types) == 0 {
+		types = kernels.Types()
+	}
+	for _, weights := range types {
+		for _, s := range shapes(weights) {
+			f, err := s.model(weights)
+			if err != nil {
+				return err
+			}
+			if err := c.checkShape(ctx, weights, s, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s shape) model(weights string) (*gguf.File, error) {
+	recipe, err := synth.ParseRecipe(weights)
+	if err != nil {
+		return nil, err
+	}
+	spec := synth.Tiny(recipe, 7)
+	spec.Layers, spec.Vocab = 1, 300
+	spec.Heads, spec.KVHeads, spec.HeadSize, spec.Qwen3 = s.heads, s.kvHeads, s.size, s.size == 128
+	var b bytes.Buffer
+	if err := spec.Write(&b, nil); err != nil {
+		return nil, err
+	}
+	return gguf.Parse(b.Bytes())
+}
+
+// checkShape runs all operations of a model of one layer, with both types of keys and values.
+func (c *checker) checkShape(ctx context.Context, weights string, s shape, f *gguf.File) (err error) {
+	cpu, err := host.New(host.Options{Exact: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cpu.Close()) }()
+	d, made := gpu.New(c.p, gpu.Options{})
+	if made == nil {
+		defer func() { err = errors.Join(err, d.Close()) }()
+	}
+	for _, kv := range []gguf.Type{gguf.F16, gguf.F32} {
+		one := Check{Weights: weights, Heads: fmt.Sprintf("%d/%d of %d", s.heads, s.kvHeads, s.size), KV: kv.String()}
+		ref, err := loadLayer(cpu, f, s, kv)
+		if err != nil {
+			return err
+		}
+		var got *layer
+		if err = made; err == nil {
+			if got, err = loadLayer(d, f, s, kv); err == nil {
+				err = d.CompileKernels()
+			}
+		}
+		if err != nil {
+			one.Operation, one.Error = "loading", err.Error()
+			c.r.Checks = append(c.r.Checks, one)
+			continue
+		}
+		if err := c.compareLayers(ctx, one, got, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) compareLayers(ctx context.Context, one Check, got, ref *layer) error {
+	for _, one.Operation = range operations {
+		for _, one.Rows = range rowCounts {
+			want, err := ref.run(ctx, one.Operation, one.Rows)
+			if err != nil {
+				return err
+			}
+			have, err := got.run(ctx, one.Operation, one.Rows)
+			if one.Error, err = errorText(ctx, err); err != nil {
+				return err
+			}
+			if one.Off = 0; one.Error == "" {
+				one.Off = furthestOff(have, want)
+			}
+			c.r.Checks = append(c.r.Checks, one)
+		}
+	}
+	return nil
+}
+
+// A layer has slots for a text before, and the rows of a pass.
+const textBefore, maxSlots = 37, 37 + 33
+
+func loadLayer(d backend.Device, f *gguf.File, s shape, kv gguf.Type) (*layer, error) {
+	l := &layer{device: d, weights: map[string]backend.Weight{}, norms: map[string]backend.Norm{}}
+	for _, t := range f.Tensors() {
+		name, isWeight := strings.CutSuffix(strings.TrimPrefix(t.Name, "blk.0."), ".weight")
+		var err error
+		switch {
+		case !isWeight: // a bias goes with its matrix
+		case len(t.Shape) == 1:
+			l.norms[name], err = d.LoadNorm(t, 1e-6)
+		default:
+			var bias *gguf.Tensor
+			if b, ok := f.Tensor(strings.TrimSuffix(t.Name, "weight") + "bias"); ok {
+				bias = &b
+			}
+			l.weights[name], err = d.LoadWeight(t, bias)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	_, dim := l.weights["token_embd"].Shape()
+	inner, _ := l.weights["ffn_gate"].Shape()
+	for _, t := range []struct {
+		to   *backend.Tensor
+		cols int
+	}{
+		{&l.x, dim}, {&l.q, s.heads * s.size}, {&l.k, s.kvHeads * s.size}, {&l.v, s.kvHeads * s.size},
+		{&l.a, s.heads * s.size}, {&l.inner, inner},
+	} {
+		var err error
+		if *t.to, err = d.NewTensor(maxSlots, t.cols); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	l.kv, err = d.NewKV(backend.KVConfig{Layers: 1, Slots: maxSlots, Heads: s.heads, KVHeads: s.kvHeads,
+		HeadSize: s.size, RopeBase: 1e6, Type: kv})
+	return l, err
+}
+
+// run runs an operation for rows that follow a text, and returns the output of the head for each of them.
+func (l *layer) run(ctx context.Context, operation string, rows int) ([]backend.Output, error) {
+	if operation == "attention" {
+		if _, err := l.pass(ctx, operation, 0, textBefore); err != nil {
+			return nil, err
+		}
+	}
+	return l.pass(ctx, operation, textBefore, rows)
+}
+
+func (l *layer) pass(ctx context.Context, operation string, from, n int) ([]backend.Output, error) {
+	rows, want := make([]backend.Row, n), backend.Want{K: 4, Logits: true, Hidden: true}
+	for i := range rows {
+		at := int32(from + i)
+		rows[i] = backend.Row{Token: (17 * at) % 300, Pos: at, Slot: at, See: []backend.Span{{From: 0, To: at + 1}}}
+		want.Rows = append(want.Rows, i)
+	}
+	out := make([]backend.Output, n)
+	p, w := l.device.Begin(l.kv, rows), l.weights
+	table := w["ffn_gate"] // the embedding itself has another type where that is usual
+	p.Embed(l.x, table)
+	switch operation {
+	case "attention":
+		p.NormProject(l.q, l.k, l.v, l.x, l.norms["attn_norm"], w["attn_q"], w["attn_k"], w["attn_v"])
+		p.Attend(l.a, l.q, l.k, l.v, l.norms["attn_q_norm"], l.norms["attn_k_norm"], 0)
+		p.ProjectAdd(l.x, w["attn_output"], l.a)
+	case "feed-forward":
+		p.NormGateUp(l.inner, l.x, l.norms["attn_norm"], w["ffn_gate"], w["ffn_up"]) // a norm of its own follows
+		p.NormGateUp(l.inner, l.x, l.norms["ffn_norm"], w["ffn_gate"], w["ffn_up"])
+		p.ProjectAdd(l.x, w["ffn_down"], l.inner)
+	}
+	p.Head(out, l.x, l.norms["output_norm"], table, want)
+	return out, p.End(ctx)
+}
+
+// furthestOff returns the largest relative difference of the rows' hidden states and logits.
+func furthestOff(got, want []backend.Output) (worst float64) {
+	for i := range want {
+		for _, off := range []float64{relativeError(got[i].Hidden, want[i].Hidden),
+			relativeError(got[i].Logits, want[i].Logits)} {
+			if !(off <= worst) { // or it is not a number
+				worst = off
+			}
+		}
+	}
+	return worst
+}
+
+// relativeError returns ‖x-ref‖ / ‖ref‖.
+func relativeError(x, ref []float32) float64 {
+	if len(x) != len(ref) {
+		return math.Inf(1)
+	}
+	diff, norm := 0.0, 0.0
+	for i, r := range ref {
+		diff += (float64(x[i]) - float64(r)) * (float64(x[i]) - float64(r))
+		norm += float64(r) * float64(r)
+	}
+	return math.Sqrt(diff / norm)
+}

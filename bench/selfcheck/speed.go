@@ -1,0 +1,120 @@
+package selfcheck
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+)
+
+// decodeOn decodes with the last model for a while, text after text, and compares the memory.
+func (c *checker) decodeOn(ctx context.Context) (err error) {
+	m, r := c.o.Models[len(c.o.Models)-1], &c.r.Minute
+	d, err := gpu.New(c.p, gpu.Options{Mapped: m.File.Mappings()})
+	if err != nil {
+		r.Error = err.Error()
+		return nil
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	t, err := startText(m.File, d, promptLength+textLength)
+	if err == nil {
+		err = c.decodeTexts(ctx, t)
+	}
+	r.Error, err = errorText(ctx, err)
+	return err
+}
+
+func (c *checker) decodeTexts(ctx context.Context, t *text) error {
+	r := &c.r.Minute
+	next := t.prompt()
+	began := time.Now()
+	for time.Since(began) < c.o.Minute && (c.o.Tokens == 0 || r.Tokens < c.o.Tokens) || r.Tokens < 2*textLength {
+		out, err := t.feed(ctx, next)
+		if err != nil {
+			return err
+		}
+		next = []int32{out.Top[0].ID}
+		if t.c.Len() == t.c.Slots() {
+			t.c.Clear()
+			next = t.prompt()
+		}
+		if r.Tokens++; r.Tokens == textLength {
+			r.BuffersBefore, r.HeapBefore = c.p.bufferBytes(), liveHeap()
+		}
+	}
+	r.Took = time.Since(began)
+	r.BuffersAfter, r.HeapAfter = c.p.bufferBytes(), liveHeap()
+	return nil
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// measureSpeed measures the last model on the device itself: single tokens, and a prompt.
+func (c *checker) measureSpeed(ctx context.Context) (err error) {
+	m := c.o.Models[len(c.o.Models)-1]
+	d, err := gpu.New(c.o.Device, gpu.Options{Mapped: m.File.Mappings()})
+	if err != nil {
+		return nil // the kernels say why
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	const context, prompt = 256, 128
+	t, err := startText(m.File, d, context)
+	if err == nil {
+		err = d.CompileKernels()
+	}
+	for _, rows := range []int{1, prompt} {
+		if err != nil {
+			break
+		}
+		s := Speed{Model: m.Name, Rows: rows}
+		if err = s.measure(ctx, d, t); err != nil {
+			break
+		}
+		if g, ok := findGPU(c.r.GPU); ok && rows == 1 {
+			plan, err := metalplan.PredictFile(ctx, g, m.File, context/2)
+			if err != nil {
+				return err
+			}
+			s.Predicted = plan.Tokens
+		}
+		c.r.Speed = append(c.r.Speed, s)
+	}
+	why, err := errorText(ctx, err)
+	if why != "" {
+		c.r.Minute.Error = why
+	}
+	return err
+}
+
+// measure takes the best of some passes of rows after half of the context: others are disturbed, or the first.
+func (s *Speed) measure(ctx context.Context, d *gpu.Device, t *text) error {
+	const passes = 8
+	best := time.Duration(0)
+	for range passes {
+		t.c.Clear()
+		if _, err := t.feed(ctx, t.tokens(t.c.Slots()/2-1)); err != nil {
+			return err
+		}
+		began := time.Now()
+		if _, err := t.feed(ctx, t.tokens(s.Rows)); err != nil {
+			return err
+		}
+		if took := time.Since(began); best == 0 || took < best {
+			best = took
+		}
+	}
+	pass := d.LastPass()
+	s.Levels = pass.Levels
+	s.Tokens = float64(s.Rows) / best.Seconds()
+	s.Bandwidth = float64(pass.WeightBytes) / 1e9 / best.Seconds()
+	s.Level = float64(best) / float64(time.Microsecond) / float64(pass.Levels)
+	return nil
+}
