@@ -10,9 +10,8 @@ import (
 )
 
 // pipelineCache compiles each pipeline once: when a pass needs it, or before in the background, in the order in which
-// passes will need them. A model has up to a hundred. macOS keeps what it has compiled in a cache of its own, which this
-// relies on: a second start finds it (so do Skia, bug 12141, and Blender, D14763, of which the latter says that the
-// system may empty it).
+// passes will need them. A model has up to a hundred. macOS keeps what it has compiled, as Skia (bug 12141) and Blender
+// (D14763, which says that the system may forget it) rely on too, so that only the first start has to wait.
 type pipelineCache struct {
 	compile func(pipelineKey) (metal.Pipeline, error)
 	notice  func(string) // nil after the first notice
