@@ -105,8 +105,25 @@ func (d *timedDevice) repeat(all []encodedDispatch) (time.Duration, error) {
 	return took.End - took.Start, err
 }
 
+// stepSource is a kernel that does next to nothing.
+const stepSource = `#include <metal_stdlib>
+using namespace metal;
+kernel void step_on(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] += 1; }
+`
+
+// measureStep measures what a dispatch takes because it waits for the one before.
+func (c *checker) measureStep() error {
+	const times = 512
+	took, err := runSmall(c.o.Device, stepSource, "step_on", times)
+	c.r.Step = float64(took.End-took.Start) / float64(time.Microsecond) / times
+	return err
+}
+
 // measureDispatches measures the dispatches of a token of the last model after a text.
 func (c *checker) measureDispatches(ctx context.Context) (err error) {
+	if err := c.measureStep(); err != nil {
+		return err
+	}
 	const before, rounds = 100, 20
 	m := c.o.Models[len(c.o.Models)-1]
 	timed := &timedDevice{Device: c.o.Device, rounds: rounds}

@@ -73,29 +73,37 @@ func (c *checker) checkFaults(ctx context.Context) (err error) {
 
 // runWild runs the kernel that reads where no memory is, and returns the device's error.
 func (c *checker) runWild() error {
-	l, err := c.p.NewLibrary(wildSource)
+	_, err := runSmall(c.p, wildSource, "wild", 1)
+	return err
+}
+
+// runSmall runs a kernel of one simdgroup and one buffer several times, each after the one before.
+func runSmall(d metal.Device, source, kernel string, times int) (took metal.Timing, err error) {
+	l, err := d.NewLibrary(source)
 	if err != nil {
-		return err
+		return took, err
 	}
 	defer l.Close()
-	p, err := l.NewPipeline("wild")
+	p, err := l.NewPipeline(kernel)
 	if err != nil {
-		return err
+		return took, err
 	}
 	defer p.Close()
-	b, err := c.p.NewBuffer(4 * 32)
+	b, err := d.NewBuffer(4 * 32)
 	if err != nil {
-		return err
+		return took, err
 	}
 	defer b.Close()
-	run, err := c.p.NewCommands()
+	run, err := d.NewCommands()
 	if err != nil {
-		return err
+		return took, err
 	}
 	run.SetPipeline(p)
 	run.SetBuffers(0, []metal.Binding{{Buffer: b}})
-	run.Dispatch(metal.Size{X: 1, Y: 1, Z: 1}, metal.Size{X: 32, Y: 1, Z: 1})
+	for range times {
+		run.Dispatch(metal.Size{X: 1, Y: 1, Z: 1}, metal.Size{X: 32, Y: 1, Z: 1})
+		run.Barrier()
+	}
 	run.Commit()
-	_, err = run.Wait()
-	return err
+	return run.Wait()
 }

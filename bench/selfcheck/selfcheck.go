@@ -46,6 +46,7 @@ type Report struct {
 	Minute     Minute         `json:"minute"`
 	Speed      []Speed        `json:"speed"`
 	Dispatches []Dispatch     `json:"dispatches"` // of a token of the last model
+	Step       float64        `json:"step_us"`    // of a dispatch that does nothing but wait for the one before
 	Failures   int            `json:"failures"`   // of all parts
 }
 

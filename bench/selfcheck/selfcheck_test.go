@@ -66,6 +66,7 @@ func TestSound(t *testing.T) {
 	assert.Positive(t, r.Minute.BuffersAfter)
 	assert.Len(t, r.Speed, 2)
 	assert.NotEmpty(t, r.Dispatches)
+	assert.Positive(t, r.Step)
 	for _, line := range []string{"ok  48 passes through parts of a layer", "ok  64 tokens of small: 0 differ",
 		"planted by the self-check): the next pass is right", "decoding with small: ",
 		"1 × embed_f16 of 1 threadgroups: ", "everything is right"} {

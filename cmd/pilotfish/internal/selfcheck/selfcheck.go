@@ -63,6 +63,11 @@ func (f *flags) examineDevice(ctx context.Context, a *cli.App, args []string) (e
 	if backend == engine.CPU {
 		return cli.Usagef("--backend cpu: the CPU is what a GPU is compared with: choose metal or soft")
 	}
+	for _, path := range args {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s is there already: name a new file", path)
+		}
+	}
 	models, err := f.openModels()
 	defer func() { err = errors.Join(err, closeModels(models)) }()
 	if err != nil {
