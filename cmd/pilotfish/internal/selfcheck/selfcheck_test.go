@@ -60,7 +60,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"--backend", "abacus"}, cli.ExitUsage, "is not a backend"},
 		{[]string{"a", "b"}, cli.ExitUsage, "accepts at most 1 arg"},
 		{[]string{"--backend", "soft", "-m", "nothing.gguf"}, cli.ExitFailed, "nothing.gguf"},
-		{[]string{"--backend", "soft", "selfcheck.go"}, cli.ExitFailed, "selfcheck.go is there already: name a new file"},
+		{[]string{"--backend", "soft", "selfcheck.go"}, cli.ExitFailed, "is there already: name a new file"},
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"selfcheck"}, c.args...)...)
 		assert.Equal(t, c.code, code, c.args)
