@@ -94,15 +94,17 @@ func (c *checker) measureSpeed(ctx context.Context) (err error) {
 	return err
 }
 
-// measure takes the best of some passes of rows after half of the context: others are disturbed, or the first.
+// measure takes the best of some passes of rows after half of the context: others are disturbed, or the first. A slow
+// device has fewer.
 func (s *Speed) measure(ctx context.Context, d *gpu.Device, t *text) error {
-	const passes = 8
-	best := time.Duration(0)
-	for range passes {
-		t.c.Clear()
-		if _, err := t.feed(ctx, t.tokens(t.c.Slots()/2-1)); err != nil {
-			return err
-		}
+	const passes, patience = 8, 20 * time.Second
+	t.c.Clear()
+	if _, err := t.feed(ctx, t.tokens(t.c.Slots()/2-1)); err != nil {
+		return err
+	}
+	before, first, best := t.c.Len(), time.Now(), time.Duration(0)
+	for pass := 0; pass < passes && (pass == 0 || time.Since(first) < patience); pass++ {
+		t.c.Truncate(before)
 		began := time.Now()
 		if _, err := t.feed(ctx, t.tokens(s.Rows)); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
@@ -45,14 +46,18 @@ func (c *pipelineCache) get(key pipelineKey) (metal.Pipeline, error) {
 	case <-one.ready:
 		return one.pipeline, one.err
 	default:
-		c.tellWait()
 	}
+	long := time.AfterFunc(noticeAfter, c.tellWait)
+	defer long.Stop()
 	if mine {
 		c.finish(key, one)
 	}
 	<-one.ready
 	return one.pipeline, one.err
 }
+
+// noticeAfter is how long a pass may wait for a kernel before the user is told.
+const noticeAfter = time.Second / 2
 
 func (c *pipelineCache) tellWait() {
 	c.mu.Lock()
