@@ -47,6 +47,7 @@ func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backen
 	require.NoError(t, err)
 	c, err := m.NewCache(600, gguf.F16)
 	require.NoError(t, err)
+	require.NoError(t, g.CompileKernels()) // nothing is made behind the test
 	return m, c, func() { require.NoError(t, g.Close()) }
 }
 

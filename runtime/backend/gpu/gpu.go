@@ -28,8 +28,8 @@ type Options struct {
 	// Mapped are memory-mapped files, each from its beginning, that contain tensors given to LoadWeight. Their pages
 	// are passed to the device without a copy: a file is one buffer. Other weights are copied.
 	Mapped [][]byte
-	// Notice is told, once, that a pass waits long for kernels to be compiled, in words for a user, on a goroutine of its
-	// own. nil means nobody.
+	// Notice is told, once, that a pass waits long for kernels to be compiled, in words for a user. It is called on a
+	// goroutine of its own. nil means nobody.
 	Notice func(string)
 }
 
