@@ -187,6 +187,7 @@ func TestEqualOperands(t *testing.T) {
 			w := gguf.Tensor{Name: "w", Type: gguf.F16, Shape: []int{2, 1}, Data: make([]byte, 4)}
 			_, err = d.LoadWeight(w, nil)
 			assert.Equal(t, name == "later", err != nil, err)
+			require.NoError(t, d.CompileKernels())
 			assert.Equal(t, c.sources+1, f.counts["newLibraryWithSource:options:error:"])
 			assert.Equal(t, "gpu ("+m.Name()+")"+c.because, d.Name())
 			require.NoError(t, d.Close())
