@@ -18,6 +18,9 @@ const (
 	// promptBeside is the number of rows of all prompts in a pass with sessions that decode: they delay each token of
 	// these sessions.
 	promptAlone, promptBeside = 128, 16
+	// These rows go to the prompts with the fewest rows left, so that a short one does not wait for long ones. But a
+	// prompt that had none in most passes goes first in the next one.
+	mostSkipped = 7
 	// A pass waits up to 1/patience of the last pass for the sessions of that pass, so that they meet again.
 	patience = 8
 )
@@ -74,7 +77,7 @@ type forwardCall struct {
 	rows  []backend.Row
 	out   []backend.Output
 	want  backend.Want
-	long  bool // rows may be evaluated a few at a time: no row sees a later one
+	long  bool // rows may be evaluated a few at a time, as no row sees a later one: a prompt
 	alone bool // it shares no pass
 
 	ready chan struct{} // capacity 1: the call is over, or becomes the leader
@@ -82,6 +85,8 @@ type forwardCall struct {
 	// under the lock of the batcher
 	begun int  // rows evaluated, or about to be
 	now   int  // of these, rows of the pass that runs; 0: none
+	share int  // of a prompt: rows that it may have in the next pass
+	skips int  // of a prompt: passes since it had some
 	heads int  // of its heads, those that are computed
 	over  bool // with err
 	leads bool
@@ -299,7 +304,7 @@ func (b *batcher) awaitSessions(ctx context.Context) error {
 // chooseCalls chooses the calls of the next pass, and the number of rows of each: the first call, and the calls after
 // it that fit. If there are many, the calls of sessions that took part in the fewest passes come first.
 func (b *batcher) chooseCalls() {
-	piece := b.promptChunkRows()
+	b.dividePromptRows()
 	b.taken = b.taken[:0]
 	rows := 0
 	if len(b.queue) > maxShared/2 { // not all may fit
@@ -308,9 +313,9 @@ func (b *batcher) chooseCalls() {
 	for _, l := range b.queue {
 		n := len(l.rows) - l.begun
 		if l.long {
-			n = min(n, piece)
+			n = min(n, l.share)
 		}
-		if rows > 0 && (rows+n > maxShared || l.alone) {
+		if n == 0 || rows > 0 && (rows+n > maxShared || l.alone) {
 			continue
 		}
 		l.now = n
@@ -321,22 +326,49 @@ func (b *batcher) chooseCalls() {
 	}
 }
 
-func (b *batcher) promptChunkRows() int {
-	prompts, decode := 0, false
+// dividePromptRows sets the shares of the prompts in the queue.
+func (b *batcher) dividePromptRows() {
+	var prompts []*forwardCall
+	decode := false
 	for _, l := range b.queue {
-		if l.long {
-			prompts++
-		} else {
+		switch {
+		case !l.long:
 			decode = true
+		case l.alone:
+			l.share = promptAlone
+		default:
+			prompts = append(prompts, l)
 		}
 	}
 	for _, m := range b.met {
 		decode = decode || m.decodes && m.call.ctx == nil // its next call is about to come
 	}
+	left := promptAlone
 	if decode {
-		return max(1, promptBeside/max(1, prompts))
+		left = promptBeside
 	}
-	return max(1, promptAlone/max(1, prompts))
+	slices.SortStableFunc(prompts, func(a, b *forwardCall) int { return cmp.Compare(a.promptRank(), b.promptRank()) })
+	ends := false
+	for _, l := range prompts {
+		rest := len(l.rows) - l.begun
+		l.share = min(left, rest)
+		if ends && l.share < rest {
+			l.share = 0 // the pass that ends a prompt is not made longer by a piece of another one
+		}
+		ends = ends || l.share == rest
+		left -= l.share
+		if l.skips++; l.share > 0 {
+			l.skips = 0
+		}
+	}
+}
+
+// promptRank returns 0 if a prompt goes first, and else the rows that are left of it.
+func (l *forwardCall) promptRank() int {
+	if l.skips >= mostSkipped {
+		return 0
+	}
+	return len(l.rows) - l.begun
 }
 
 func (l *forwardCall) passRows() (rows []backend.Row, out []backend.Output, want backend.Want) {

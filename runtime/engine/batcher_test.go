@@ -258,8 +258,7 @@ func TestCrewPrompt(t *testing.T) {
 		all.Wait()
 		first := slices.IndexFunc(d.whole, func(n int) bool { return n > 1 })
 		assert.Equal(t, map[int]int{0: 1, 1: promptBeside}, d.shapes[first])
-		third := promptBeside / 3
-		assert.Equal(t, map[int]int{0: 1, 1: third, 2: third, 3: third}, d.shapes[first+12])
+		assert.Equal(t, map[int]int{0: 1, 1: promptBeside}, d.shapes[first+12], "the shortest one")
 		last := len(d.shapes) - 1
 		for d.shapes[last][0] == 0 {
 			last--
@@ -267,6 +266,71 @@ func TestCrewPrompt(t *testing.T) {
 		assert.Greater(t, d.whole[last+3], promptBeside+1, "no session decodes")
 		assert.LessOrEqual(t, slices.Max(d.whole), promptAlone)
 	})
+}
+
+// TestShortPrompts: short prompts that come while a long one is read are evaluated before the rest of it, in the time
+// that they take alone, one after the other, and one piece of a prompt; beside a session that decodes, too. The long
+// one takes longer by not much more than the time of the others, and goes on however many short ones come.
+func TestShortPrompts(t *testing.T) {
+	const long, short, shorts = 8000, 100, 3
+	for _, decodes := range []bool{false, true} {
+		alone := func(n, others int) (longest, first time.Duration) {
+			bubble.Test(t, func(t *testing.T) { longest, first = playPrompts(t, decodes, n, others, short) })
+			return longest, first
+		}
+		t.Run(fmt.Sprintf("decodes %t", decodes), func(t *testing.T) {
+			_, one := alone(0, 1)
+			longAlone, _ := alone(long, 0)
+			both, slowest := alone(long, shorts)
+			piece := 16*time.Millisecond + promptAlone*time.Millisecond
+			assert.LessOrEqual(t, slowest, shorts*one+piece)
+			assert.LessOrEqual(t, both, longAlone*115/100)
+			flooded, _ := alone(1000, 200)
+			lengthAlone, _ := alone(1000, 0)
+			assert.LessOrEqual(t, flooded, (mostSkipped+1)*lengthAlone*11/10)
+		})
+	}
+}
+
+// playPrompts reads a prompt of long tokens and, from when it is under way, others, the first three at once and then
+// one whenever one of them has ended. It returns the time of the long prompt, and the longest one of the first others.
+func playPrompts(t *testing.T, decodes bool, long, others, short int) (took, slowest time.Duration) {
+	c, _ := newSlow(t)
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	if decodes {
+		all.Go(func() {
+			w, r := newWorker(c, 0), rand.New(rand.NewPCG(1, 2))
+			defer c.removeSession(w.m)
+			for w.step(t, ctx, r, 1, false) == nil {
+			}
+		})
+		time.Sleep(time.Second)
+	}
+	read := func(number, n int) time.Duration {
+		w, begin := newWorker(c, number), time.Now()
+		defer c.removeSession(w.m)
+		require.NoError(t, w.step(t, t.Context(), rand.New(rand.NewPCG(1, uint64(number))), n, true))
+		return time.Since(begin)
+	}
+	var prompts sync.WaitGroup
+	if long > 0 {
+		prompts.Go(func() { took = read(1, long) })
+		time.Sleep(10 * time.Millisecond)
+	}
+	const abreast = 3
+	times := make([]time.Duration, others)
+	for lane := range abreast {
+		prompts.Go(func() {
+			for i := lane; i < others; i += abreast {
+				times[i] = read(2+i, short)
+			}
+		})
+	}
+	prompts.Wait()
+	cancel()
+	all.Wait()
+	return took, slices.Max(append(times[:min(others, abreast)], 0))
 }
 
 // TestCrewShares: if more sessions decode than fit into a pass, all get equal numbers of tokens.
