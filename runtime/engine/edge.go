@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -86,7 +87,11 @@ func (s *Session) evaluateOne(
 func (m *edgeModel) evaluateSeveral(ctx context.Context, nodes []draft.Node) error {
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
 	if m.s.speculation.depth > 0 {
-		return m.evaluateBesidePass(ctx, nodes)
+		err := m.evaluateBesidePass(ctx, nodes)
+		if errors.Is(err, backend.ErrFault) { // of a pass that was under way: the device has failed
+			err = m.evaluateBesidePass(ctx, nodes)
+		}
+		return err
 	}
 	err := m.evaluateTogether(ctx, nodes, -1, m.s.forwardShared)
 	if err != nil {

@@ -635,13 +635,26 @@ func TestFault(t *testing.T) {
 		e, d := troubled(t, Options{Context: 24}, flights)
 		d.why = backend.ErrFault
 		s := session(t, e)
-		route := Route{Settings: terms.Settings{MaxTokens: 8, IgnoreEnd: true}}
-		want := tokens(t, s, []int32{1, 2, 3}, route)
-		for n := range 8 {
-			d.failing(1 + n)
+		prompt, route := []int32{1, 2, 3}, Route{Settings: terms.Settings{MaxTokens: 8, IgnoreEnd: true}}
+		var want []int32
+		for _, x := range tokens(t, s, prompt, route) {
+			want = append(want, x.ID)
+		}
+		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.5), Seed: 3})
+		require.NoError(t, err)
+		for n := range 16 {
+			if n%2 == 1 { // with branches beside what is under way
+				route.Router, route.Cloud = r, &dictator{prompt: 3, says: want}
+				route.Draft = DraftOptions{Branches: 3, Deadline: -1, InFlight: 1}
+			}
+			d.failing(1 + n/2)
 			before := d.begun
-			require.Equal(t, want, tokens(t, s, []int32{1, 2, 3}, route), "flights %t, pass %d", flights, n)
-			require.Greater(t, d.begun, before+n, "that pass was run")
+			var got []int32
+			for _, x := range tokens(t, s, prompt, route) {
+				got = append(got, x.ID)
+			}
+			require.Equal(t, want, got, "flights %t, attempt %d", flights, n)
+			require.Greater(t, d.begun, before+n/2, "that pass was run")
 			clear(d.fails)
 			require.Equal(t, s.cache.Len(), s.cache.InUse())
 			require.Zero(t, d.open)
