@@ -67,8 +67,8 @@ template <ushort T> struct Abreast {
 };
 
 // sum[of + r][t] += unit h of row of + r · x[t]; xs is where the columns of the unit are in row 0 of x.
-template <typename W, ushort T, ushort R>
-inline void multiply_unit(W w, thread float (&sum)[TileRows][T], ushort of, thread const Raw (&raw)[R], ushort h,
+template <typename W, ushort T, ushort R, ushort N>
+inline void multiply_unit(W w, thread float (&sum)[N][T], ushort of, thread const Raw (&raw)[R], ushort h,
                           threadgroup const float *xs, uint stride, ushort lane) {
   Unit u[R];
   for (ushort r = 0; r < R; r++) {
@@ -84,31 +84,80 @@ inline void multiply_unit(W w, thread float (&sum)[TileRows][T], ushort of, thre
   }
 }
 
-// sum[of + r][t] += row of + r · x[t] over columns [from, to), this lane's share, for R rows.
+// sum[of + r][t] += row of + r · x[t] over count columns from byte at of the rows on, this lane's share, for R rows. x
+// holds the columns from column skip of the first step on.
 template <typename W, ushort T, ushort R>
-inline void multiply_rows(W w, thread float (&sum)[TileRows][T], ushort of, thread const Tile &tile,
-                          threadgroup const float *x, uint stride, uint from, uint to, ushort lane) {
-  const uint first = w.first(lane), second = w.second(lane);
-  uint at = from / StepColumns * W::StepBytes;
-  for (uint c = from; c + first < to; c += StepColumns) { // a row may end within a step, but not within a block
+inline void multiply_steps(W w, thread float (&sum)[TileRows][T], ushort of, thread const Tile &tile, uint at,
+                           uint count, threadgroup const float *x, uint stride, ushort skip, ushort lane) {
+  const ushort first = w.first(lane) - skip, second = w.second(lane) - skip;
+  for (uint c = 0; c + first < count; c += StepColumns) { // a row may end within a step, but not within a block
     Raw raw[R];
     for (ushort r = 0; r < R; r++) {
       w.load(raw[r], tile.w, tile.row[of + r] + at, lane);
     }
     at += W::StepBytes;
-    multiply_unit<W, T, R>(w, sum, of, raw, 0, x + (c - from) + first, stride, lane);
-    multiply_unit<W, T, R>(w, sum, of, raw, 1, x + (c - from) + second, stride, lane);
+    multiply_unit<W, T, R>(w, sum, of, raw, 0, x + c + first, stride, lane);
+    multiply_unit<W, T, R>(w, sum, of, raw, 1, x + c + second, stride, lane);
   }
 }
 
-// sum[r][t] += row r · x[t] over columns [from, to), this lane's share. from is a multiple of StepColumns; x holds
-// these columns of row t from t · stride on.
+// The same for what is left of all rows, up to 3 · TailColumns, which would leave 8 lanes or more of a step idle. Where
+// they are more than TailColumns, half of the simdgroup takes the first 16 lanes' columns of rows 0 and 2, the other half
+// those of rows 1 and 3. Of the last 8 lanes' columns, a quarter takes each row. All is fetched before it is multiplied.
+template <typename W, ushort T>
+inline void multiply_tail(W w, thread float (&sum)[TileRows][T], thread const Tile &tile, uint at, uint count,
+                          threadgroup const float *x, uint stride, ushort skip, ushort lane) {
+  const ushort from = skip / 16, a = from + lane % 16, b = from + lane % 8 + (count > TailColumns ? 16 : 0);
+  const bool half_row = count > TailColumns && uint(w.first(a) - skip) < count;
+  const bool quarter_row = uint(w.first(b) - skip) < count;
+  Raw pair[2], last[1];
+  if (half_row) {
+    w.load(pair[0], tile.w, (lane < 16 ? tile.row[0] : tile.row[1]) + at, a);
+    w.load(pair[1], tile.w, (lane < 16 ? tile.row[2] : tile.row[3]) + at, a);
+  }
+  if (quarter_row) {
+    const uint low = lane < 8 ? tile.row[0] : tile.row[1], high = lane < 24 ? tile.row[2] : tile.row[3];
+    w.load(last[0], tile.w, (lane < 16 ? low : high) + at, b);
+  }
+  float own[2][T];
+  for (ushort t = 0; t < T; t++) {
+    own[0][t] = own[1][t] = 0.0f;
+  }
+  if (half_row) {
+    multiply_unit<W, T, 2>(w, own, 0, pair, 0, x + (w.first(a) - skip), stride, a);
+    multiply_unit<W, T, 2>(w, own, 0, pair, 1, x + (w.second(a) - skip), stride, a);
+  }
+  for (ushort t = 0; t < T; t++) {
+    for (ushort r = 0; r < TileRows; r++) {
+      sum[r][t] += lane / 16 == r % 2 ? own[r / 2][t] : 0.0f;
+    }
+    own[0][t] = 0.0f;
+  }
+  if (quarter_row) {
+    multiply_unit<W, T, 1>(w, own, 0, last, 0, x + (w.first(b) - skip), stride, b);
+    multiply_unit<W, T, 1>(w, own, 0, last, 1, x + (w.second(b) - skip), stride, b);
+  }
+  for (ushort t = 0; t < T; t++) {
+    for (ushort r = 0; r < TileRows; r++) {
+      sum[r][t] += lane / 8 == r ? own[0][t] : 0.0f;
+    }
+  }
+}
+
+// sum[r][t] += row r · x[t] over columns [from, to), this lane's share. from is a multiple of TailColumns; x holds
+// these columns of row t from t · stride on. As blocks may have 256 columns, lanes are counted from the start of one.
 template <typename W, ushort T>
 inline void multiply(W w, thread float (&sum)[TileRows][T], thread const Tile &tile, threadgroup const float *x,
                      uint stride, uint from, uint to, ushort lane) {
-  multiply_rows<W, T, Abreast<T>::rows>(w, sum, 0, tile, x, stride, from, to, lane);
-  if (Abreast<T>::rows < TileRows) {
-    multiply_rows<W, T, Abreast<T>::rows>(w, sum, TileRows - Abreast<T>::rows, tile, x, stride, from, to, lane);
+  const ushort half_tile = Abreast<T>::rows, skip = from % (StepColumns / 2), l = lane + skip / 16;
+  const uint at = from / (StepColumns / 2) * (W::StepBytes / 2);
+  const uint steps = (to - from + TailColumns - 1) / StepColumns, count = min(to - from, steps * StepColumns);
+  multiply_steps<W, T, Abreast<T>::rows>(w, sum, 0, tile, at, count, x, stride, skip, l);
+  if (half_tile < TileRows) {
+    multiply_steps<W, T, Abreast<T>::rows>(w, sum, TileRows - half_tile, tile, at, count, x, stride, skip, l);
+  }
+  if (from + count < to) {
+    multiply_tail<W, T>(w, sum, tile, at + steps * W::StepBytes, to - from - count, x + count, stride, skip, lane);
   }
 }
 
@@ -150,9 +199,9 @@ inline void multiply(Plain<E> w, thread float (&sum)[TileRows][T], thread const 
 struct Cut {
   uint cols;
   uint parts;   // of the columns
-  uint share;   // columns of a part, a multiple of StepColumns
+  uint share;   // columns of a part, a multiple of TailColumns
   uint abreast; // so many parts at a time, each by a simdgroup of its own
-  uint chunk;   // columns of each of these in threadgroup memory at a time, a multiple of StepColumns, at most share
+  uint chunk;   // columns of each of these in threadgroup memory at a time: share, or less in whole steps
 
   // Where a chunk of a part ends that begins after so many columns of it.
   uint end(uint part, uint begin) const {

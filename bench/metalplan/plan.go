@@ -9,6 +9,13 @@
 // merged. Memory is its bytes over the smaller of the GPU's bandwidth and the bytes in flight per latency; arithmetic
 // is the instructions of the threadgroups on the busiest core, over what that core starts per second. Dispatches of one
 // level are modelled as sequential, which is too slow for the few levels that have several.
+//
+// # What a first measurement would correct
+//
+// In the order of their weight for small models: step (a third of a token on large GPUs; of one dispatch on one chip),
+// streaming (that short reads achieve what long ones do), latency (assumed), that the host is never waited for (a pass
+// is committed before the one before it ends), instructions (those of another compiler), cache (of M1, for all), and
+// that the lines of weights which two loads of a simdgroup share stay in the nearest cache between them.
 package metalplan
 
 import (
@@ -46,7 +53,8 @@ type Work struct {
 	Cached       int64   `json:"cached"`  // bytes of shared activations that all threadgroups fetch
 	Instructions float64 `json:"instructions"`
 	InFlight     int     `json:"in_flight"` // bytes per core
-	Steps        int     `json:"steps"`     // sequential fetches of a simdgroup
+	Trips        int     `json:"trips"`     // sequential fetches of a simdgroup: of the busiest one of a product
+	Idle         float64 `json:"idle"`      // share of a product's lanes without work until that simdgroup is done
 	Micros       float64 `json:"us"`
 	Limit        string  `json:"limit"` // the limiting factor: memory, latency, arithmetic, caches or step
 
@@ -55,19 +63,15 @@ type Work struct {
 
 // Predict predicts the last token of a text of n tokens, for a model with a shape.
 func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) {
-	blank, err := shape.Blank()
+	all, err := recordToken(ctx, shape, n)
 	if err != nil {
 		return Plan{}, err
 	}
-	f, err := gguf.Parse(blank)
-	if err != nil {
-		return Plan{}, err
-	}
+	return predictDispatches(g, all, n)
+}
+
+func predictDispatches(g GPU, all []record.Dispatch, n int) (Plan, error) {
 	p := Plan{GPU: g, Context: n}
-	all, err := recordDispatches(ctx, f, [][]byte{blank[:cap(blank)]}, n)
-	if err != nil {
-		return p, err
-	}
 	for _, d := range all {
 		w, err := workOf(d, n)
 		if err != nil {
@@ -94,9 +98,17 @@ func (p *Plan) addDispatch(w Work) {
 	p.Dispatches = append(p.Dispatches, w)
 }
 
-func recordDispatches(ctx context.Context, f *gguf.File, mapped [][]byte, n int) ([]record.Dispatch, error) {
+func recordToken(ctx context.Context, shape synth.Spec, n int) ([]record.Dispatch, error) {
+	blank, err := shape.Blank()
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Parse(blank)
+	if err != nil {
+		return nil, err
+	}
 	under := record.Open()
-	err := evaluateText(ctx, under, f, mapped, n, func() { under.Take() })
+	err = evaluateText(ctx, under, f, [][]byte{blank[:cap(blank)]}, n, func() { under.Take() })
 	return under.Take(), err
 }
 
