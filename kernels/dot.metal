@@ -3,7 +3,8 @@
 // A threadgroup takes so many weight rows, keeps the activations in threadgroup memory, and divides the work into
 // tiles of TileRows weight rows and, where there are few tiles, into parts of the columns. A simdgroup takes a tile and
 // a part at a time. It goes through the columns in steps: each lane fetches what it needs of all rows of the tile,
-// where it lies, and then its columns of the activations, which all these rows share.
+// where it lies, and then its columns of the activations, which all these rows share. Where less than a step is left,
+// the rows are divided among the lanes.
 //
 // What lane l of a simdgroup adds up, and in which order, is fixed by the type and the shape of the matrix. The lanes
 // are joined by simd_sum and the parts one after the other: so a result does not depend on T, on the number of threads,
@@ -101,45 +102,43 @@ inline void multiply_steps(W w, thread float (&sum)[TileRows][T], ushort of, thr
   }
 }
 
-// The same for what is left of all rows, up to 3 · TailColumns, which would leave 8 lanes or more of a step idle. Where
-// they are more than TailColumns, half of the simdgroup takes the first 16 lanes' columns of rows 0 and 2, the other half
-// those of rows 1 and 3. Of the last 8 lanes' columns, a quarter takes each row. All is fetched before it is multiplied.
+// The same for what is left of all rows: 1, 2 or 3 times TailColumns, which would leave lanes of a step idle. Lanes 0
+// to 15 take rows 0 and 2, the others rows 1 and 3. In the last TailColumns 8 lanes are enough for a row: lanes 0 to 7
+// take row 0, the next ones 2, 1 and 3. All is fetched before anything is multiplied.
 template <typename W, ushort T>
 inline void multiply_tail(W w, thread float (&sum)[TileRows][T], thread const Tile &tile, uint at, uint count,
                           threadgroup const float *x, uint stride, ushort skip, ushort lane) {
-  const ushort from = skip / 16, a = from + lane % 16, b = from + lane % 8 + (count > TailColumns ? 16 : 0);
-  const bool half_row = count > TailColumns && uint(w.first(a) - skip) < count;
-  const bool quarter_row = uint(w.first(b) - skip) < count;
-  Raw pair[2], last[1];
-  if (half_row) {
-    w.load(pair[0], tile.w, (lane < 16 ? tile.row[0] : tile.row[1]) + at, a);
-    w.load(pair[1], tile.w, (lane < 16 ? tile.row[2] : tile.row[3]) + at, a);
+  const bool odd = lane >= 16, lower = lane % 16 < 8, half_step = count > TailColumns;
+  const bool quarter_step = count / TailColumns % 2 > 0;
+  const uint row = (odd ? tile.row[1] : tile.row[0]) + at, next = (odd ? tile.row[3] : tile.row[2]) + at;
+  const ushort a = skip / 16 + lane % 16, b = skip / 16 + (half_step ? 16 : 0) + lane % 8;
+  Raw raw[2], last[1];
+  if (half_step) {
+    w.load(raw[0], tile.w, row, a);
+    w.load(raw[1], tile.w, next, a);
   }
-  if (quarter_row) {
-    const uint low = lane < 8 ? tile.row[0] : tile.row[1], high = lane < 24 ? tile.row[2] : tile.row[3];
-    w.load(last[0], tile.w, (lane < 16 ? low : high) + at, b);
+  if (quarter_step) {
+    w.load(last[0], tile.w, lower ? row : next, b);
   }
-  float own[2][T];
+  float own[3][T];
   for (ushort t = 0; t < T; t++) {
-    own[0][t] = own[1][t] = 0.0f;
+    own[0][t] = own[1][t] = own[2][t] = 0.0f;
   }
-  if (half_row) {
-    multiply_unit<W, T, 2>(w, own, 0, pair, 0, x + (w.first(a) - skip), stride, a);
-    multiply_unit<W, T, 2>(w, own, 0, pair, 1, x + (w.second(a) - skip), stride, a);
+  if (half_step) {
+    multiply_unit<W, T, 2>(w, own, 0, raw, 0, x + (w.first(a) - skip), stride, a);
+    multiply_unit<W, T, 2>(w, own, 0, raw, 1, x + (w.second(a) - skip), stride, a);
   }
-  for (ushort t = 0; t < T; t++) {
-    for (ushort r = 0; r < TileRows; r++) {
-      sum[r][t] += lane / 16 == r % 2 ? own[r / 2][t] : 0.0f;
+  if (quarter_step) {
+    multiply_unit<W, T, 1>(w, own, 2, last, 0, x + (w.first(b) - skip), stride, b);
+    multiply_unit<W, T, 1>(w, own, 2, last, 1, x + (w.second(b) - skip), stride, b);
+    for (ushort t = 0; t < T; t++) {
+      own[0][t] += lower ? own[2][t] : 0.0f;
+      own[1][t] += lower ? 0.0f : own[2][t];
     }
-    own[0][t] = 0.0f;
   }
-  if (quarter_row) {
-    multiply_unit<W, T, 1>(w, own, 0, last, 0, x + (w.first(b) - skip), stride, b);
-    multiply_unit<W, T, 1>(w, own, 0, last, 1, x + (w.second(b) - skip), stride, b);
-  }
-  for (ushort t = 0; t < T; t++) {
-    for (ushort r = 0; r < TileRows; r++) {
-      sum[r][t] += lane / 8 == r ? own[0][t] : 0.0f;
+  for (ushort r = 0; r < TileRows; r++) {
+    for (ushort t = 0; t < T; t++) {
+      sum[r][t] += odd == (r % 2 > 0) ? own[r / 2][t] : 0.0f;
     }
   }
 }
@@ -151,13 +150,14 @@ inline void multiply(W w, thread float (&sum)[TileRows][T], thread const Tile &t
                      uint stride, uint from, uint to, ushort lane) {
   const ushort half_tile = Abreast<T>::rows, skip = from % (StepColumns / 2), l = lane + skip / 16;
   const uint at = from / (StepColumns / 2) * (W::StepBytes / 2);
-  const uint steps = (to - from + TailColumns - 1) / StepColumns, count = min(to - from, steps * StepColumns);
+  const uint all = to - from, steps = all / StepColumns + (all % TailColumns > 0 ? 1 : 0);
+  const uint count = min(all, steps * StepColumns);
   multiply_steps<W, T, Abreast<T>::rows>(w, sum, 0, tile, at, count, x, stride, skip, l);
   if (half_tile < TileRows) {
     multiply_steps<W, T, Abreast<T>::rows>(w, sum, TileRows - half_tile, tile, at, count, x, stride, skip, l);
   }
-  if (from + count < to) {
-    multiply_tail<W, T>(w, sum, tile, at + steps * W::StepBytes, to - from - count, x + count, stride, skip, lane);
+  if (count < all) {
+    multiply_tail<W, T>(w, sum, tile, at + steps * W::StepBytes, all - count, x + count, stride, skip, lane);
   }
 }
 

@@ -101,9 +101,10 @@ func (w *Work) setProductBytes(op string, d record.Dispatch) (p product, is bool
 	return p, true
 }
 
-// countTrips follows the simdgroups of a threadgroup through their tiles and parts of the columns. A load is 16 weights
-// for each of 32 lanes: a quarter of a step of a tile.
+// countTrips follows the simdgroups of a threadgroup through their tiles and parts of the columns, as dot.metal does. A
+// load is 16 weights for each of 32 lanes: a quarter of a step of a tile.
 func (w *Work) countTrips(p product, plain bool) {
+	const step, tail = kernels.StepColumns, kernels.TailColumns
 	simdgroups := (w.Threads + 31) / 32
 	loads, trips := make([]int, simdgroups), make([]int, simdgroups)
 	for first := uint32(0); first < p.parts; first += p.abreast {
@@ -111,16 +112,21 @@ func (w *Work) countTrips(p product, plain bool) {
 			from := (first + job%p.abreast) * p.share
 			cols := int(min(p.share, max(p.cols, from)-from))
 			i := int(job) % simdgroups
-			loads[i] += ceilDiv(cols, kernels.TailColumns)
-			if plain {
-				trips[i] += ceilDiv(cols, kernels.StepColumns/2)
-				continue
+			switch {
+			case plain:
+				loads[i] += ceilDiv(cols, tail)
+				trips[i] += ceilDiv(cols, step/2)
+			case cols%tail > 0: // the last step is not divided among lanes
+				loads[i] += ceilDiv(cols, step) * (step / tail)
+				trips[i] += ceilDiv(cols, step)
+			default:
+				loads[i] += cols / tail
+				trips[i] += ceilDiv(cols, step)
 			}
-			trips[i] += ceilDiv(cols, kernels.StepColumns) // a tail is one
 		}
 	}
 	w.Trips = slices.Max(trips)
-	room := w.Groups * simdgroups * slices.Max(loads) * kernels.TailColumns * kernels.TileRows
+	room := w.Groups * simdgroups * slices.Max(loads) * tail * kernels.TileRows
 	w.Idle = 1 - float64(p.weights)/float64(room)
 }
 

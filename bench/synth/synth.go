@@ -55,8 +55,9 @@ func Half(r Recipe, seed uint64) Spec {
 func Shape(name string, r Recipe, seed uint64) (Spec, error) {
 	larger := Half(r, seed)
 	larger.Name, larger.Layers, larger.Dim, larger.FFN, larger.Heads = "1.5b", 28, 1536, 8960, 12
-	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), larger, denseQwen3("0.6b", 28, 1024, 3072, 16),
-		denseQwen3("1.7b", 28, 2048, 6144, 16), denseQwen3("4b", 36, 2560, 9728, 32)} {
+	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), larger,
+		denseQwen3("0.6b", 28, 1024, 3072, 16), denseQwen3("1.7b", 28, 2048, 6144, 16),
+		denseQwen3("4b", 36, 2560, 9728, 32)} {
 		if s.Name == name {
 			s.Recipe, s.Seed = r, seed
 			return s, nil

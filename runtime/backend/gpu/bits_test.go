@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -54,5 +55,29 @@ func TestSameBits(t *testing.T) {
 			}
 		}
 		x.d.limits = whole
+	}
+}
+
+// TestTails: what is left of a row after whole steps is a quarter of one, a half, three quarters, or none of these.
+func TestTails(t *testing.T) {
+	x := &fixture{t: t, r: newRand(12), d: open(t, soft.Options{Seed: 3})}
+	const out = 22 // the last tile has two rows
+	for _, kind := range []gguf.Type{gguf.F32, gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K} {
+		block, _ := kind.Block()
+		for _, cols := range []int{96, 128, 256, 384, 480, 640, 768, 896, 992} {
+			if cols%block > 0 {
+				continue
+			}
+			w, f := x.weightOf(kind, out, cols)
+			h, y := x.tensorOf(maxNarrow, cols), x.tensorOf(maxNarrow, out)
+			clear(y.all())
+			s := x.kv(backend.KVConfig{Slots: maxNarrow, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
+			p := x.begin(s, rowsAt(maxNarrow))
+			p.ProjectAdd(y, w, h)
+			require.NoError(t, p.End(t.Context()))
+			for i := range maxNarrow {
+				x.near(f(widened(h.line(i))), y.line(i), bar, "%s, %d columns, row %d", kind, cols, i)
+			}
+		}
 	}
 }

@@ -59,8 +59,8 @@ func (o op) underWay(cores, rowBytes int) float64 {
 }
 
 // TestDivide: on GPUs of 8 to 20 cores every mat-vec has at least two threadgroups per core, on one of 40 at least one
-// (with norms of heads one, and 0.8), and each core has 16 KB in flight (12 KB of the matrix of 896 × 896), or the whole
-// matrix has less. The busiest core computes for less time than memory needs for all weights, with the clock and the
+// (with norms of heads one, and 0.8), and each core has 16 KB in flight (12 KB of the matrix of 896 × 896), or all of a
+// smaller matrix. The busiest core computes for less time than memory needs for all weights, with the clock and the
 // bandwidth per core of M4 Pro. The parts of the columns are a partition, of almost equal size.
 func TestDivide(t *testing.T) {
 	for _, s := range qwens() {
