@@ -58,13 +58,14 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestTails: what is left of a row after whole steps is a quarter of one, a half, three quarters, or none of these.
+// TestTails: what is left of a row after whole steps is a quarter of one, a half, three quarters, or none of these. The
+// second half of 1,280 columns begins within a block of 256.
 func TestTails(t *testing.T) {
 	x := &fixture{t: t, r: newRand(12), d: open(t, soft.Options{Seed: 3})}
 	const out = 22 // the last tile has two rows
 	for _, kind := range []gguf.Type{gguf.F32, gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K} {
 		block, _ := kind.Block()
-		for _, cols := range []int{96, 128, 256, 384, 480, 640, 768, 896, 992} {
+		for _, cols := range []int{96, 128, 256, 384, 480, 640, 768, 896, 992, 1280} {
 			if cols%block > 0 {
 				continue
 			}
