@@ -3,6 +3,7 @@ package kernels
 // Constants that the kernels and their callers share, as in common.metal and with each kernel.
 const (
 	StepColumns   = 512 // columns that a simdgroup takes at a time
+	TailColumns   = 128 // columns that 8 of its lanes take: parts of the columns are multiples of it
 	TileRows      = 4   // weight rows that a simdgroup takes together
 	MaxSplits     = 32  // maximum splits of the visible keys of a row
 	WideRows      = 64  // activation rows of a threadgroup of a _wide kernel

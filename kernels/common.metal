@@ -10,6 +10,7 @@ constant bool kv_f32 [[function_constant(0)]];
 
 enum : uint {
   StepColumns = 512, // columns of a row that the 32 lanes of a simdgroup take at a time
+  TailColumns = 128, // columns that 8 of them take: parts of the columns are multiples of it
   TileRows = 4,      // weight rows that a simdgroup takes together
   MaxSplits = 32,    // most parts that the visible keys of a row are divided into
   WideRows = 64,     // activation rows of a tile of the matrix product

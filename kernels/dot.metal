@@ -3,7 +3,8 @@
 // A threadgroup takes so many weight rows, keeps the activations in threadgroup memory, and divides the work into
 // tiles of TileRows weight rows and, where there are few tiles, into parts of the columns. A simdgroup takes a tile and
 // a part at a time. It goes through the columns in steps: each lane fetches what it needs of all rows of the tile,
-// where it lies, and then its columns of the activations, which all these rows share.
+// where it lies, and then its columns of the activations, which all these rows share. Where less than a step is left,
+// the rows are divided among the lanes.
 //
 // What lane l of a simdgroup adds up, and in which order, is fixed by the type and the shape of the matrix. The lanes
 // are joined by simd_sum and the parts one after the other: so a result does not depend on T, on the number of threads,
@@ -67,8 +68,8 @@ template <ushort T> struct Abreast {
 };
 
 // sum[of + r][t] += unit h of row of + r · x[t]; xs is where the columns of the unit are in row 0 of x.
-template <typename W, ushort T, ushort R>
-inline void multiply_unit(W w, thread float (&sum)[TileRows][T], ushort of, thread const Raw (&raw)[R], ushort h,
+template <typename W, ushort T, ushort R, ushort N>
+inline void multiply_unit(W w, thread float (&sum)[N][T], ushort of, thread const Raw (&raw)[R], ushort h,
                           threadgroup const float *xs, uint stride, ushort lane) {
   Unit u[R];
   for (ushort r = 0; r < R; r++) {
@@ -84,31 +85,79 @@ inline void multiply_unit(W w, thread float (&sum)[TileRows][T], ushort of, thre
   }
 }
 
-// sum[of + r][t] += row of + r · x[t] over columns [from, to), this lane's share, for R rows.
+// sum[of + r][t] += row of + r · x[t] over count columns from byte at of the rows on, this lane's share, for R rows. x
+// holds the columns from column skip of the first step on.
 template <typename W, ushort T, ushort R>
-inline void multiply_rows(W w, thread float (&sum)[TileRows][T], ushort of, thread const Tile &tile,
-                          threadgroup const float *x, uint stride, uint from, uint to, ushort lane) {
-  const uint first = w.first(lane), second = w.second(lane);
-  uint at = from / StepColumns * W::StepBytes;
-  for (uint c = from; c + first < to; c += StepColumns) { // a row may end within a step, but not within a block
+inline void multiply_steps(W w, thread float (&sum)[TileRows][T], ushort of, thread const Tile &tile, uint at,
+                           uint count, threadgroup const float *x, uint stride, ushort skip, ushort lane) {
+  const ushort first = w.first(lane) - skip, second = w.second(lane) - skip;
+  for (uint c = 0; c + first < count; c += StepColumns) { // a row may end within a step, but not within a block
     Raw raw[R];
     for (ushort r = 0; r < R; r++) {
       w.load(raw[r], tile.w, tile.row[of + r] + at, lane);
     }
     at += W::StepBytes;
-    multiply_unit<W, T, R>(w, sum, of, raw, 0, x + (c - from) + first, stride, lane);
-    multiply_unit<W, T, R>(w, sum, of, raw, 1, x + (c - from) + second, stride, lane);
+    multiply_unit<W, T, R>(w, sum, of, raw, 0, x + c + first, stride, lane);
+    multiply_unit<W, T, R>(w, sum, of, raw, 1, x + c + second, stride, lane);
   }
 }
 
-// sum[r][t] += row r · x[t] over columns [from, to), this lane's share. from is a multiple of StepColumns; x holds
-// these columns of row t from t · stride on.
+// The same for what is left of all rows: 1, 2 or 3 times TailColumns, which would leave lanes of a step idle. Lanes 0
+// to 15 take rows 0 and 2, the others rows 1 and 3. In the last TailColumns 8 lanes are enough for a row: lanes 0 to 7
+// take row 0, the next ones 2, 1 and 3. All is fetched before anything is multiplied.
+template <typename W, ushort T>
+inline void multiply_tail(W w, thread float (&sum)[TileRows][T], thread const Tile &tile, uint at, uint count,
+                          threadgroup const float *x, uint stride, ushort skip, ushort lane) {
+  const bool odd = lane >= 16, lower = lane % 16 < 8, half_step = count > TailColumns;
+  const bool quarter_step = count / TailColumns % 2 > 0;
+  const uint row = (odd ? tile.row[1] : tile.row[0]) + at, next = (odd ? tile.row[3] : tile.row[2]) + at;
+  const ushort a = skip / 16 + lane % 16, b = skip / 16 + (half_step ? 16 : 0) + lane % 8;
+  Raw raw[2], last[1];
+  if (half_step) {
+    w.load(raw[0], tile.w, row, a);
+    w.load(raw[1], tile.w, next, a);
+  }
+  if (quarter_step) {
+    w.load(last[0], tile.w, lower ? row : next, b);
+  }
+  float own[3][T];
+  for (ushort t = 0; t < T; t++) {
+    own[0][t] = own[1][t] = own[2][t] = 0.0f;
+  }
+  if (half_step) {
+    multiply_unit<W, T, 2>(w, own, 0, raw, 0, x + (w.first(a) - skip), stride, a);
+    multiply_unit<W, T, 2>(w, own, 0, raw, 1, x + (w.second(a) - skip), stride, a);
+  }
+  if (quarter_step) {
+    multiply_unit<W, T, 1>(w, own, 2, last, 0, x + (w.first(b) - skip), stride, b);
+    multiply_unit<W, T, 1>(w, own, 2, last, 1, x + (w.second(b) - skip), stride, b);
+    for (ushort t = 0; t < T; t++) {
+      own[0][t] += lower ? own[2][t] : 0.0f;
+      own[1][t] += lower ? 0.0f : own[2][t];
+    }
+  }
+  for (ushort r = 0; r < TileRows; r++) {
+    for (ushort t = 0; t < T; t++) {
+      sum[r][t] += odd == (r % 2 > 0) ? own[r / 2][t] : 0.0f;
+    }
+  }
+}
+
+// sum[r][t] += row r · x[t] over columns [from, to), this lane's share. from is a multiple of TailColumns; x holds
+// these columns of row t from t · stride on. As blocks may have 256 columns, lanes are counted from the start of one.
 template <typename W, ushort T>
 inline void multiply(W w, thread float (&sum)[TileRows][T], thread const Tile &tile, threadgroup const float *x,
                      uint stride, uint from, uint to, ushort lane) {
-  multiply_rows<W, T, Abreast<T>::rows>(w, sum, 0, tile, x, stride, from, to, lane);
-  if (Abreast<T>::rows < TileRows) {
-    multiply_rows<W, T, Abreast<T>::rows>(w, sum, TileRows - Abreast<T>::rows, tile, x, stride, from, to, lane);
+  const ushort half_tile = Abreast<T>::rows, skip = from % (StepColumns / 2), l = lane + skip / 16;
+  const uint at = from / (StepColumns / 2) * (W::StepBytes / 2);
+  const uint all = to - from, steps = all / StepColumns + (all % TailColumns > 0 ? 1 : 0);
+  const uint count = min(all, steps * StepColumns);
+  multiply_steps<W, T, Abreast<T>::rows>(w, sum, 0, tile, at, count, x, stride, skip, l);
+  if (half_tile < TileRows) {
+    multiply_steps<W, T, Abreast<T>::rows>(w, sum, TileRows - half_tile, tile, at, count, x, stride, skip, l);
+  }
+  if (count < all) {
+    multiply_tail<W, T>(w, sum, tile, at + steps * W::StepBytes, all - count, x + count, stride, skip, lane);
   }
 }
 
@@ -150,9 +199,9 @@ inline void multiply(Plain<E> w, thread float (&sum)[TileRows][T], thread const 
 struct Cut {
   uint cols;
   uint parts;   // of the columns
-  uint share;   // columns of a part, a multiple of StepColumns
+  uint share;   // columns of a part, a multiple of TailColumns
   uint abreast; // so many parts at a time, each by a simdgroup of its own
-  uint chunk;   // columns of each of these in threadgroup memory at a time, a multiple of StepColumns, at most share
+  uint chunk;   // columns of each of these in threadgroup memory at a time: share, or less in whole steps
 
   // Where a chunk of a part ends that begins after so many columns of it.
   uint end(uint part, uint begin) const {

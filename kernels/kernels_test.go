@@ -97,7 +97,7 @@ func TestConstants(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"StepColumns": StepColumns, "TileRows": TileRows, "MaxSplits": MaxSplits,
+		"StepColumns": StepColumns, "TailColumns": TailColumns, "TileRows": TileRows, "MaxSplits": MaxSplits,
 		"WideRows": WideRows, "WideOuts": WideOuts, "WideStep": WideStep, "WideThreads": WideThreads,
 		"AttendThreads": AttendThreads, "AttendSimds": AttendSimds, "MergeThreads": MergeThreads,
 		"BlockSlots": BlockSlots, "BandRows": BandRows, "BandFloats": BandFloats,

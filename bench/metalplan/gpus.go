@@ -9,17 +9,20 @@ type GPU struct {
 	Bandwidth float64 `json:"gb_per_s"` // of memory, as published by Apple
 }
 
-// GPUs returns the GPUs with known figures. Cores and bandwidth are Apple's (press releases of November 2020, June
-// 2022, May and October 2024); the clocks of M1 and M2 are those of metal-benchmarks
-// (github.com/philipturner/metal-benchmarks, table "Overview"), those of M4 and M4 Pro of hmc-tech.com. M4 Max is
-// taken to have the clock of M4 Pro.
+// GPUs returns the GPUs with known figures. Cores and bandwidth are Apple's (press releases of November 2020, October
+// 2021, June 2022, October 2023, May and October 2024, October 2025); the clocks of M1, M1 Pro and M2 are those of
+// metal-benchmarks (github.com/philipturner/metal-benchmarks, table "Overview"), those of M3, M4, M4 Pro and M5 of
+// hmc-tech.com. M4 Max is taken to have the clock of M4 Pro.
 func GPUs() []GPU {
 	return []GPU{
 		{"m1", "M1", 8, 1.278, 68.25},
+		{"m1pro", "M1 Pro", 16, 1.296, 200},
 		{"m2", "M2", 10, 1.398, 100},
+		{"m3", "M3", 10, 1.398, 100},
 		{"m4", "M4", 10, 1.470, 120},
 		{"m4pro", "M4 Pro", 20, 1.470, 273},
 		{"m4max", "M4 Max", 40, 1.470, 546},
+		{"m5", "M5", 10, 1.740, 153},
 	}
 }
 

@@ -33,20 +33,32 @@ func shape(t *testing.T, name, kind string) synth.Spec {
 // TestGolden fails on every change of a prediction: of the dispatches, their plans, the constants.
 func TestGolden(t *testing.T) {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "# Predictions for models of the shapes of Qwen2.5-0.5B and Qwen3-0.6B; see plan_test.go.")
-	predict := func(g GPU, name, kind string, n int) {
-		p, err := Predict(t.Context(), g, shape(t, name, kind), n)
+	fmt.Fprintln(&b, "# Predictions for the shapes of Qwen2.5-0.5B, Qwen3-0.6B and Qwen2.5-1.5B; see plan_test.go.")
+	predict := func(name, kind string, n int, gpus ...GPU) (plans []Plan) {
+		all, err := recordToken(t.Context(), shape(t, name, kind), n)
 		require.NoError(t, err)
-		fmt.Fprintf(&b, "\n%s, %s, %s\n", g.Chip, name, kind)
-		p.Write(&b)
+		for _, g := range gpus {
+			p, err := predictDispatches(g, all, n)
+			require.NoError(t, err)
+			plans = append(plans, p)
+		}
+		return plans
 	}
-	for _, kind := range []string{"q8_0", "q4_0"} {
-		for _, g := range GPUs() {
-			for _, n := range []int{100, 4000} {
-				predict(g, "0.5b", kind, n)
+	for _, kind := range []string{"q8_0", "q4_0", "q4_k_m"} {
+		for _, n := range []int{100, 4000} {
+			for _, p := range predict("0.5b", kind, n, GPUs()[0], GPUs()[5]) {
+				fmt.Fprintf(&b, "\n%s, 0.5b, %s\n", p.GPU.Chip, kind)
+				require.NoError(t, p.Write(&b))
 			}
 		}
-		predict(GPUs()[0], "0.6b", kind, 100)
+	}
+	fmt.Fprintln(&b, "\ntokens/s in q4_k_m with 100 tokens of context")
+	for _, name := range []string{"0.5b", "0.6b", "1.5b"} {
+		fmt.Fprintf(&b, "%s:", name)
+		for _, p := range predict(name, "q4_k_m", 100, GPUs()...) {
+			fmt.Fprintf(&b, " %s %.0f", p.GPU.Name, p.Tokens)
+		}
+		fmt.Fprintln(&b)
 	}
 	const path = "testdata/plans.txt"
 	if *update {
@@ -78,6 +90,49 @@ func TestBytes(t *testing.T) {
 		keys := int64(s.Layers * 2 * 10 * head * s.KVHeads * 2)
 		assert.Equal(t, want+row+keys, p.Bytes, name)
 		assert.Equal(t, 1+5*s.Layers+2, p.Levels, name)
+	}
+}
+
+// TestIdle: less than 5 % of the lanes are idle in any product of the small models, and as many as a count by hand has.
+func TestIdle(t *testing.T) {
+	for _, name := range []string{"0.5b", "0.6b", "1.5b"} {
+		for _, kind := range []string{"q4_0", "q8_0", "q4_k_m"} {
+			p, err := Predict(t.Context(), GPUs()[0], shape(t, name, kind), 100)
+			require.NoError(t, err)
+			for _, w := range p.Dispatches {
+				assert.Less(t, w.Idle, 0.05, "%s %s: %+v", name, kind, w)
+				assert.GreaterOrEqual(t, w.Idle, 0.0, "%s %s: %+v", name, kind, w)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name        string
+		p           product
+		plain       bool
+		simdgroups  int
+		trips, idle float64
+	}{
+		{"whole steps", product{weights: 16 * 1024, rows: 16, cols: 1024, parts: 2, share: 512, abreast: 2},
+			false, 8, 1, 0},
+		{"half steps of plain numbers", product{weights: 16 * 1024, rows: 16, cols: 1024, parts: 2, share: 512,
+			abreast: 2}, true, 8, 2, 0},
+		{"a step and a tail", product{weights: 16 * 896, rows: 16, cols: 896, parts: 1, share: 896, abreast: 1},
+			false, 4, 2, 0},
+		{"unequal parts", product{weights: 16 * 896, rows: 16, cols: 896, parts: 2, share: 512, abreast: 2},
+			false, 8, 1, 1.0 / 8},
+		{"not a whole tail", product{weights: 16 * 576, rows: 16, cols: 576, parts: 1, share: 640, abreast: 1},
+			false, 4, 2, 7.0 / 16},
+		{"rows that are not there", product{weights: 12 * 512, rows: 16, cols: 512, parts: 1, share: 512, abreast: 1},
+			false, 4, 1, 1.0 / 4},
+		{"a part after the other", product{weights: 16 * 1024, rows: 16, cols: 1024, parts: 2, share: 512, abreast: 1},
+			false, 4, 2, 0},
+		{"more jobs than simdgroups", product{weights: 16 * 512, rows: 16, cols: 512, parts: 1, share: 512, abreast: 1},
+			false, 3, 2, 1.0 / 3},
+	} {
+		w := Work{Groups: 1, Threads: 32 * c.simdgroups}
+		w.countTrips(c.p, c.plain)
+		assert.EqualValues(t, c.trips, w.Trips, c.name)
+		assert.InDelta(t, c.idle, w.Idle, 1e-9, c.name)
 	}
 }
 

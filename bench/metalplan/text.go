@@ -10,11 +10,11 @@ import (
 func (p Plan) Write(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "KERNEL\tCOUNT\tTHREADGROUPS\tTHREADS\tKB\tKB FROM CACHES\tINSTRUCTIONS/1000\t"+
-		"KiB IN FLIGHT/CORE\tSTEPS\tµs\tLIMIT\t")
+		"KiB IN FLIGHT/CORE\tTRIPS\tIDLE %\tµs\tLIMIT\t")
 	for _, d := range p.Dispatches {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.0f\t%.0f\t%.1f\t%d\t%.1f\t%s\t\n", d.Kernel, d.Count, d.Groups,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.0f\t%.0f\t%.1f\t%d\t%.1f\t%.1f\t%s\t\n", d.Kernel, d.Count, d.Groups,
 			d.Threads, float64(d.Bytes)/1e3, float64(d.Cached)/1e3, d.Instructions/1e3, float64(d.InFlight)/1024,
-			d.Steps, d.Micros, d.Limit)
+			d.Trips, 100*d.Idle, d.Micros, d.Limit)
 	}
 	if err := w.Flush(); err != nil {
 		return err

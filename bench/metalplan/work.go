@@ -2,7 +2,7 @@ package metalplan
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -36,7 +36,7 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 		w.fetch = attendFetch
 		return w, nil
 	}
-	weights, activations, is := w.setProductBytes(op, d)
+	p, is := w.setProductBytes(op, d)
 	if !is { // norm, merge
 		return w, nil
 	}
@@ -45,57 +45,101 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 	if !known {
 		return w, fmt.Errorf("%s: the number of instructions for weights of type %s is unknown", d.Kernel, kind)
 	}
-	w.Instructions, w.Cached = each*float64(weights), activations*int64(w.Groups)
-	w.fetch = int(kernels.TileRows * kernels.StepColumns * w.Bytes / weights)
-	if strings.HasSuffix(kind, "f16") || kind == "f32" {
+	plain := strings.HasSuffix(kind, "f16") || kind == "f32"
+	w.countTrips(p, plain)
+	w.Instructions, w.Cached = each*float64(p.weights)/(1-w.Idle), p.activations*int64(w.Groups)
+	w.fetch = int(kernels.TileRows * kernels.StepColumns * w.Bytes / p.weights)
+	if plain {
 		w.fetch /= 2 // plain numbers are processed half a step at a time
 	}
 	return w, nil
 }
 
-// setProductBytes sets the bytes of the weights that an operation multiplies, if it is a product. It returns the number
-// of these weights, and how many bytes of activations each threadgroup fetches.
-func (w *Work) setProductBytes(op string, d record.Dispatch) (weights, activations int64, is bool) {
+// product is a matrix that a dispatch multiplies, and how it is divided.
+type product struct {
+	weights, activations int64 // weights of all threadgroups, bytes of activations that each fetches
+	rows, cols           uint32
+	parts, share         uint32 // as in kernels/dot.metal, abreast too; rows are those of a threadgroup
+	abreast              uint32
+}
+
+// setProductBytes sets the bytes of the weights that an operation multiplies, if it is a product.
+func (w *Work) setProductBytes(op string, d record.Dispatch) (p product, is bool) {
 	switch op {
 	case "qkv":
 		a := decodeArgs[kernels.QKVArgs](d)
-		activations = 4 * int64(a.Cols)
+		p = product{0, 4 * int64(a.Cols), 2 * a.GroupPairs, a.Cols, a.Parts, a.Share, a.Abreast}
 		for i, groups := range a.Groups {
 			if groups > 0 {
 				w.Bytes += 2 * int64(a.Pairs[i]) * int64(a.RowBytes[i])
-				weights += 2 * int64(a.Pairs[i]) * int64(a.Cols)
+				p.weights += 2 * int64(a.Pairs[i]) * int64(a.Cols)
 			}
 		}
 	case "add":
 		a := decodeArgs[kernels.AddArgs](d)
-		activations = 4 * int64(a.Splits) * int64(a.Cols)
+		activations := 4 * int64(a.Splits) * int64(a.Cols)
 		if a.Splits > 1 {
 			activations += 8 * int64(a.Splits*a.Heads) // their weights in the merge
 		}
-		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
+		w.Bytes = int64(a.Outs) * int64(a.RowBytes)
+		p = product{int64(a.Outs) * int64(a.Cols), activations, a.GroupRows, a.Cols, a.Parts, a.Share, a.Abreast}
 	case "gateup":
 		a := decodeArgs[kernels.GateUpArgs](d)
-		activations = 4 * int64(a.Cols)
-		w.Bytes, weights = int64(a.Outs)*int64(a.GateBytes), int64(a.Outs)*int64(a.Cols)
+		weights := int64(a.Outs) * int64(a.Cols)
+		p = product{weights, 4 * int64(a.Cols), 2 * a.GroupPairs, a.Cols, a.Parts, a.Share, a.Abreast}
+		w.Bytes = int64(a.Outs) * int64(a.GateBytes)
 		if a.Mode == 0 { // both
-			w.Bytes, weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
+			w.Bytes, p.weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
 		}
 	case "head":
 		a := decodeArgs[kernels.HeadArgs](d)
-		activations = 4 * int64(a.Cols)
-		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
+		w.Bytes = int64(a.Outs) * int64(a.RowBytes)
+		p = product{int64(a.Outs) * int64(a.Cols), 4 * int64(a.Cols), a.GroupRows, a.Cols, a.Parts, a.Share, a.Abreast}
 	default:
-		return 0, 0, false
+		return product{}, false
 	}
-	return weights, activations, true
+	return p, true
 }
 
+// countTrips follows the simdgroups of a threadgroup through their tiles and parts of the columns, as dot.metal does. A
+// load is 16 weights for each of 32 lanes: a quarter of a step of a tile.
+func (w *Work) countTrips(p product, plain bool) {
+	const step, tail = kernels.StepColumns, kernels.TailColumns
+	simdgroups := (w.Threads + 31) / 32
+	loads, trips := make([]int, simdgroups), make([]int, simdgroups)
+	for first := uint32(0); first < p.parts; first += p.abreast {
+		for job := range p.rows / kernels.TileRows * p.abreast {
+			from := (first + job%p.abreast) * p.share
+			cols := int(min(p.share, max(p.cols, from)-from))
+			i := int(job) % simdgroups
+			switch {
+			case plain:
+				loads[i] += ceilDiv(cols, tail)
+				trips[i] += ceilDiv(cols, step/2)
+			case cols%tail > 0: // the last step is not divided among lanes
+				loads[i] += ceilDiv(cols, step) * (step / tail)
+				trips[i] += ceilDiv(cols, step)
+			default:
+				loads[i] += cols / tail
+				trips[i] += ceilDiv(cols, step)
+			}
+		}
+	}
+	w.Trips = slices.Max(trips)
+	room := w.Groups * simdgroups * slices.Max(loads) * tail * kernels.TileRows
+	w.Idle = 1 - float64(p.weights)/float64(room)
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
 func (w *Work) predictTime(g GPU, memoryBytes int) {
-	groups := (w.Groups + g.Cores - 1) / g.Cores // on the busiest core
+	groups := ceilDiv(w.Groups, g.Cores) // on the busiest core
 	resident := max(1, min(groups, coreThreads/w.Threads, coreMemory/max(memoryBytes, 1)))
 	simdgroups := (w.Threads + 31) / 32
 	w.InFlight = resident * simdgroups * w.fetch
-	w.Steps = int(math.Ceil(float64(w.Bytes) / float64(w.Groups*simdgroups*w.fetch)))
+	if w.Trips == 0 {
+		w.Trips = ceilDiv(int(w.Bytes), w.Groups*simdgroups*w.fetch)
+	}
 
 	streams := streaming * g.Bandwidth * 1e3 // bytes per µs
 	flies := float64(min(w.Groups, resident*g.Cores)*simdgroups*w.fetch) / latency

@@ -50,17 +50,20 @@ func Half(r Recipe, seed uint64) Spec {
 	}
 }
 
-// Shape returns the shape with a name: "tiny" as [Tiny], "tiny3" as [Tiny3], "0.5b" as [Half]; "0.6b", "1.7b" and "4b"
-// as the Qwen3 of that size.
+// Shape returns the shape with a name: "tiny" as [Tiny], "tiny3" as [Tiny3], "0.5b" as [Half]; "1.5b" as the Qwen2.5,
+// "0.6b", "1.7b" and "4b" as the Qwen3 of that size.
 func Shape(name string, r Recipe, seed uint64) (Spec, error) {
-	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), denseQwen3("0.6b", 28, 1024, 3072, 16),
-		denseQwen3("1.7b", 28, 2048, 6144, 16), denseQwen3("4b", 36, 2560, 9728, 32)} {
+	larger := Half(r, seed)
+	larger.Name, larger.Layers, larger.Dim, larger.FFN, larger.Heads = "1.5b", 28, 1536, 8960, 12
+	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), larger,
+		denseQwen3("0.6b", 28, 1024, 3072, 16), denseQwen3("1.7b", 28, 2048, 6144, 16),
+		denseQwen3("4b", 36, 2560, 9728, 32)} {
 		if s.Name == name {
 			s.Recipe, s.Seed = r, seed
 			return s, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("%.40q is not a shape: choose tiny, tiny3, 0.5b, 0.6b, 1.7b or 4b", name)
+	return Spec{}, fmt.Errorf("%.40q is not a shape: choose tiny, tiny3, 0.5b, 0.6b, 1.5b, 1.7b or 4b", name)
 }
 
 // Tiny3 is a model for tests like [Tiny], as a Qwen3: its queries are twice as wide as the model.

@@ -95,7 +95,8 @@ func TestThinks(t *testing.T) {
 func TestShapes(t *testing.T) {
 	r := Recipe{"q8_0", gguf.Q8_0}
 	for name, weights := range map[string]int64{
-		"tiny": 0, "tiny3": 0, "0.5b": 494_032_768, "0.6b": 596_049_920, "1.7b": 1_720_574_976, "4b": 4_022_468_096,
+		"tiny": 0, "tiny3": 0, "0.5b": 494_032_768, "0.6b": 596_049_920, "1.5b": 1_543_714_304,
+		"1.7b": 1_720_574_976, "4b": 4_022_468_096,
 	} {
 		s, err := Shape(name, r, 7)
 		require.NoError(t, err)

@@ -11,10 +11,11 @@ import (
 
 // Limits of the division of a mat-vec, and of attention.
 const (
-	minRows  = 16  // weight rows of a threadgroup
-	maxRows  = 256 // maximum of them
-	maxSIMDs = 16  // maximum simdgroups of a threadgroup
-	fewest   = 40  // minimum threadgroups of a dispatch: two for each core of a GPU of 20 cores
+	minRows  = 16   // weight rows of a threadgroup
+	maxRows  = 256  // maximum of them
+	maxSIMDs = 16   // maximum simdgroups of a threadgroup
+	fewest   = 40   // minimum threadgroups of a dispatch: two for each core of a GPU of 20 cores
+	mostIdle = 0.05 // parts of the columns leave less than this share of simdgroups idle
 )
 
 // division says how a matrix is divided among threadgroups and their simdgroups. It depends only on the shape of the
@@ -22,8 +23,8 @@ const (
 // threadgroups the order of Σ x².
 type division struct {
 	rows  int // weight rows of a threadgroup: 16, 32, … 256
-	parts int // of the columns: 1 to 4
-	share int // columns of a part, a multiple of kernels.StepColumns
+	parts int // of the columns: 1, 2 or 4
+	share int // columns of a part, a multiple of kernels.TailColumns
 }
 
 // divideMatrix plans a mat-vec with a matrix of outs × cols.
@@ -45,7 +46,9 @@ type division struct {
 // are under way; there should be twice as much, as a simdgroup computes for a part of its time. One simdgroup has a
 // step of TileRows rows under way, 4 · 512 columns: 1,152 bytes with Q4_0, 2,176 with Q8_0. Two threadgroups for each
 // core with 8 simdgroups each have 2 · 8 · 1,152 = 18 KB. A threadgroup of 16 rows has 4 tiles, which are 4 simdgroups.
-// So the columns are divided, too, into up to 4 parts, until there are 16 simdgroups, or a step for each of them.
+// So the columns are divided, too, into 2 or 4 parts, until there are 16 simdgroups, if each has a step at least and
+// less than a twentieth of their time goes by waiting for the longest part. The 896 columns of Qwen2.5-0.5B are 7 · 128
+// and stay whole: with 4 simdgroups, a core of 20 has 12.6 KB of the second matrix of attention under way (of 25).
 func divideMatrix(outs, cols int) division {
 	rows := maxRows
 	for rows > minRows && ceilDiv(outs, rows) < fewest {
@@ -54,21 +57,24 @@ func divideMatrix(outs, cols int) division {
 	return divideColumns(rows, cols)
 }
 
+// divideColumns divides the columns for a threadgroup of so many weight rows.
 func divideColumns(rows, cols int) division {
-	c := division{rows: rows, parts: 1}
-	steps := ceilDiv(cols, kernels.StepColumns)
-	for 2*c.parts <= steps && 2*c.parts*c.rows/kernels.TileRows <= maxSIMDs {
-		c.parts *= 2
+	units := ceilDiv(cols, kernels.TailColumns)
+	c := division{rows: rows, parts: 1, share: units * kernels.TailColumns}
+	for parts := 2; parts*rows/kernels.TileRows <= maxSIMDs; parts *= 2 {
+		share := ceilDiv(units, parts)
+		idle := 1 - float64(units)/float64(parts*share)
+		if share*kernels.TailColumns >= kernels.StepColumns && idle < mostIdle {
+			c.parts, c.share = parts, share*kernels.TailColumns
+		}
 	}
-	c.share = ceilDiv(steps, c.parts) * kernels.StepColumns
-	c.parts = ceilDiv(cols, c.share) // of 6 steps 3 parts have 2 each, and a fourth would have none
 	return c
 }
 
 // divideHead plans the output matrix. It has rows for more threadgroups than any GPU has cores, so its columns are not
 // divided.
 func divideHead(cols int) division {
-	return division{rows: headRows, parts: 1, share: ceilDiv(cols, kernels.StepColumns) * kernels.StepColumns}
+	return division{rows: headRows, parts: 1, share: ceilDiv(cols, kernels.TailColumns) * kernels.TailColumns}
 }
 
 // narrowPlan is the plan of a mat-vec.

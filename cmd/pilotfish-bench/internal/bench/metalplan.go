@@ -35,7 +35,8 @@ nothing, and a small model of the GPU says how long each of its dispatches takes
 
 For each dispatch: how many equal ones a token has, threadgroups and threads of each, bytes of weights (or keys and
 values) that it reads, bytes that its threadgroups fetch from caches, instructions, bytes that a core has in flight,
-fetches of a simdgroup that wait for each other, the time, and what decides it: memory (the bandwidth), latency (too
+trips (fetches of a simdgroup that wait for each other), the share of a product's lanes that are idle (their columns or
+rows are not there, or others have more to do), the time, and what decides it: memory (the bandwidth), latency (too
 little in flight), arithmetic, caches, or step (that it has to wait for the dispatch before it). Instructions are those
 of another GPU's compiler; the package bench/metalplan has all constants and their sources.
 
