@@ -264,17 +264,20 @@ func TestCommandBufferFails(t *testing.T) {
 		assert.EqualError(t, err, "Metal command buffer: the GPU failed: status 5: page fault")
 		assert.ErrorIs(t, err, metal.ErrFault)
 		assert.Zero(t, timing)
+		next := begin(t, b)
 		b.set(behind, 1)
 		behind.Dispatch(one(1), one(1))
 		assert.ErrorContains(t, finish(behind), "status 5: Ignored (for causing prior/excessive GPU errors)")
 
 		for range 2 {
-			c = begin(t, b)
-			b.set(c, 1)
-			c.Dispatch(one(1), one(1))
-			assert.NoError(t, finish(c))
+			b.set(next, 1)
+			next.Dispatch(one(1), one(1))
+			assert.NoError(t, finish(next))
+			next = begin(t, b)
 		}
+		next.Discard()
 		assert.Equal(t, 2+i, f.counts["newCommandQueue"])
+		assert.Equal(t, 2+i, f.counts["addResidencySet:"])
 	}
 	f.refuses["newCommandQueue"] = true
 	c := begin(t, b)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // faulty is a device on which some command buffers fail. Like Metal it then ignores those that were begun before all
@@ -23,12 +25,15 @@ type faulty struct {
 	made  int
 	open  int  // command buffers that are not waited for
 	dead  bool // one has failed since there was none
+
+	args   map[metal.Buffer]int // with arguments, by the command buffer that uses them
+	shared bool                 // by two command buffers
 }
 
 type faultyCommands struct {
 	metal.Commands
-	d    *faulty
-	fail bool
+	d      *faulty
+	number int
 }
 
 func (d *faulty) NewCommands() (metal.Commands, error) {
@@ -36,7 +41,20 @@ func (d *faulty) NewCommands() (metal.Commands, error) {
 	d.dead = d.dead && d.open > 0
 	d.made++
 	d.open++
-	return &faultyCommands{c, d, d.fails[d.made-1]}, err
+	return &faultyCommands{c, d, d.made - 1}, err
+}
+
+// SetBuffers implements [metal.Commands]. The last one has the arguments.
+func (c *faultyCommands) SetBuffers(first int, bindings []metal.Binding) {
+	args := bindings[len(bindings)-1].Buffer
+	if c.d.args == nil {
+		c.d.args = map[metal.Buffer]int{}
+	}
+	if by, ok := c.d.args[args]; ok && by != c.number {
+		c.d.shared = true
+	}
+	c.d.args[args] = c.number
+	c.Commands.SetBuffers(first, bindings)
 }
 
 func (c *faultyCommands) Discard() {
@@ -44,13 +62,15 @@ func (c *faultyCommands) Discard() {
 	c.Commands.Discard()
 }
 
+// Wait implements [metal.Commands]. A command buffer runs for a second, from its number on.
 func (c *faultyCommands) Wait() (metal.Timing, error) {
 	c.d.open--
-	timing, err := c.Commands.Wait()
-	if c.d.dead = c.d.dead || c.fail; c.d.dead {
-		return timing, fmt.Errorf("%w: planted", metal.ErrFault)
+	_, err := c.Commands.Wait()
+	if c.d.dead = c.d.dead || c.d.fails[c.number]; c.d.dead {
+		err = fmt.Errorf("%w: planted", metal.ErrFault)
 	}
-	return timing, err
+	start := time.Duration(c.number) * time.Second
+	return metal.Timing{Start: start, End: start + time.Second}, err
 }
 
 // TestCutPasses: a long pass goes to the device in several command buffers, with the same results. With a limit of one
@@ -71,6 +91,59 @@ func TestCutPasses(t *testing.T) {
 		assert.Greater(t, dev.made, 10*len(ids)/piece)
 		assert.Zero(t, dev.open)
 	}
+}
+
+// TestParts: a pass in a few command buffers of about the same size took from the begin of the first one to the end of
+// the last one. None of them reads arguments from a buffer that is written for a later one.
+func TestParts(t *testing.T) {
+	dev := &faulty{Device: gpu.OpenMetal(t, soft.Options{Seed: 1})}
+	m, d := load(t, file(t, "q8_0", nil), dev, gpu.Options{})
+	c, err := m.NewCache(45, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend(randomTokens(rand.New(rand.NewPCG(4, 4)), 45, 512))
+	require.NoError(t, err)
+	weights := 2 * (2*256*256 + 2*128*256 + 3*512*256) // of both layers
+	d.SetMaxWork(len(rows) * weights / 3)
+	var ran []backend.Op
+	ctx := backend.Watch(t.Context(), &backend.Watcher{Tell: func(op backend.Op) { ran = append(ran, op) }})
+	dev.made, dev.args = 0, nil
+	require.NoError(t, m.Forward(ctx, c.KV(), rows, make([]backend.Output, 1), backend.Want{Rows: []int{44}, K: 1}))
+	assert.InDelta(t, 3, dev.made, 1)
+	require.Len(t, ran, 1)
+	assert.Zero(t, ran[0].DeviceBegin)
+	assert.Equal(t, time.Duration(dev.made)*time.Second, ran[0].DeviceEnd)
+	assert.False(t, dev.shared)
+}
+
+// TestFaultInFlight: after a flight in which the device has failed, the next pass waits for those behind it, which the
+// device ignores, and is right.
+func TestFaultInFlight(t *testing.T) {
+	dev := &faulty{Device: gpu.OpenMetal(t, soft.Options{Seed: 1})}
+	m, _ := load(t, file(t, "q8_0", nil), dev, gpu.Options{})
+	ids := randomTokens(rand.New(rand.NewPCG(4, 4)), 9, 512)
+	want := run(t, m, ids, gguf.F16, 9)
+	c, err := m.NewCache(40, gguf.F16)
+	require.NoError(t, err)
+	row := backend.Row{Token: 1, Slot: 38, See: []backend.Span{{From: 38, To: 39}}}
+	var behind *qwen.Flight
+	for _, fails := range []map[int]bool{nil, {0: true}} { // once for buffers that are large enough
+		dev.made, dev.fails = 0, fails
+		first, err := m.Start(c.KV(), row, backend.Want{K: 1}, nil)
+		require.NoError(t, err)
+		behind, err = m.Start(c.KV(), qwen.Child(row, 39), backend.Want{K: 1}, first)
+		require.NoError(t, err)
+		if _, err = first.Wait(t.Context()); fails == nil {
+			require.NoError(t, err)
+			_, err = behind.Wait(t.Context())
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, backend.ErrFault)
+	}
+	assert.Equal(t, want, feed(t, m, c, ids, 9))
+	assert.Equal(t, 3, dev.made, "the pass was not repeated")
+	_, err = behind.Wait(t.Context())
+	assert.ErrorIs(t, err, backend.ErrFault)
 }
 
 // TestFaults: a pass in which the device fails is repeated once, whichever of its command buffers failed, and gives the
