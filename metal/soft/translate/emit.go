@@ -9,14 +9,16 @@ import (
 )
 
 // strictText returns the input of the strict pass: the source, and a call of each kernel, so that templates are
-// instantiated and the types of parameters are compared with their attributes.
+// instantiated and the types of parameters are compared with their attributes, and with each other.
 func (u *unit) strictText() string {
 	var b strings.Builder
 	b.WriteString(applyEdits(u.text, u.strict))
 	for i, k := range u.kernels {
-		args := make([]string, len(k.Params))
+		args, positions := make([]string, len(k.Params)), make([]string, len(k.Params))
 		for n, p := range k.Params {
-			switch components, number := builtins[p.Kind]; {
+			components, number := builtins[p.Kind]
+			positions[n] = strconv.FormatBool(components)
+			switch {
 			case !number:
 				args[n] = "msl_" + p.Space + "_buffer{}"
 			case components:
@@ -25,8 +27,10 @@ func (u *unit) strictText() string {
 				args[n] = "msl_number{0}"
 			}
 		}
-		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %s(%s); }",
-			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), strings.Join(args, ", "))
+		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %[4]s(%[5]s); static_assert("+
+			"msl_one_size(msl_positions<%[6]s>{}, &%[4]s), \"the positions and sizes that a kernel takes must all be "+
+			"numbers, or all have two or all three components\"); }", k.at.line, quoteASCII(k.at.file), i, oneLine(k.call),
+			strings.Join(args, ", "), strings.Join(positions, ", "))
 	}
 	return b.String() + "\n"
 }

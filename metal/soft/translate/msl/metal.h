@@ -790,7 +790,17 @@ struct msl_product { // of up to three pairs, plus a third
     return (T)msl_position{p};
   }
 };
-#ifndef MSL_STRICT
+#ifdef MSL_STRICT
+// msl_one_size tells whether all positions among the parameters of a kernel have as many components.
+template <bool... position> struct msl_positions {};
+template <bool... position, class... P> constexpr bool msl_one_size(msl_positions<position...>, void (*)(P...)) {
+  int size = 0;
+  bool same = true;
+  ((same = same && (!position || size == 0 || size == msl_shape<P>::count), size = position ? msl_shape<P>::count : size),
+   ...);
+  return same;
+}
+#else
 #define MSL_INPUT(name, type, e) MSL_INLINE type msl_in_##name(msl_rt::Worker *w) { (void)w; return e; }
 MSL_INPUT(thread_position_in_threadgroup, msl_position, msl_position{w->position[msl_rt::threadIndex()]})
 MSL_INPUT(threadgroup_position_in_grid, msl_position, msl_position{w->groupPosition})
