@@ -33,18 +33,14 @@ type fixture struct {
 	equal   bool // products of matrices have operands of one type
 }
 
-// each runs f with the variants of the software device: with every access checked, with a different order of threads
-// each time, and with fast arithmetic; with -short only with a different order. The last time, products of matrices
-// have operands of one type.
+// each runs f with the variants of the software device: with every access checked and memory that holds nothing yet,
+// and with fast arithmetic and a different order of threads each time. The last time, without -short, products of
+// matrices have operands of one type.
 func each(t *testing.T, f func(x *fixture)) {
-	options := []soft.Options{
+	for _, o := range []soft.Options{
 		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
 		{Variant: soft.Fast, Seed: rand.Uint64N(1<<20) + 1},
-	}
-	if testing.Short() {
-		options = options[1:2]
-	}
-	for _, o := range options {
+	} {
 		t.Run(fmt.Sprintf("%s/%d", o.Variant, o.Seed), func(t *testing.T) {
 			f(&fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: open(t, o), variant: o.Variant})
 		})
