@@ -24,6 +24,8 @@ template [[host_name("many_4")]] kernel decltype(many<float, 4>) many<float, 4>;
 `)
 	require.NoError(t, err)
 	assert.Equal(t, []Constant{{Name: "fast", Type: "bool", Index: 3}}, o.Constants)
+	require.Len(t, o.Kernels, 2)
+	assert.Equal(t, "many_4", o.Kernels[1].Name)
 
 	text, k, err := o.Program("plain")
 	require.NoError(t, err)

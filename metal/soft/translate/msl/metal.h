@@ -796,8 +796,8 @@ template <bool... position> struct msl_positions {};
 template <bool... position, class... P> constexpr bool msl_one_size(msl_positions<position...>, void (*)(P...)) {
   int size = 0;
   bool same = true;
-  ((same = same && (!position || size == 0 || size == msl_shape<P>::count), size = position ? msl_shape<P>::count : size),
-   ...);
+  ((same = same && (!position || size == 0 || size == msl_shape<P>::count),
+    size = position ? msl_shape<P>::count : size), ...);
   return same;
 }
 #else
