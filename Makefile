@@ -118,7 +118,7 @@ opencl: ## the GPU's kernels through Intel's OpenCL on Linux x86-64; needs clang
 		python3 -m pip install --quiet --no-warn-script-location --ignore-installed --prefix "$(OPENCLDIR)" \
 		'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
 	@set -e; export PILOTFISH_OPENCL="$$(find "$(OPENCLDIR)" -name libintelocl.so)"; echo "$$PILOTFISH_OPENCL"; \
-	$(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
+	$(GO) test -count=1 -vet=off -timeout 60m -run '$(WITNESSED)' ./runtime/backend/gpu
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
@@ -226,6 +226,7 @@ measured: ## each dispatch of a token on a Mac's GPU, predicted and measured, as
 	PILOTFISH_MEASURED="$(abspath $(or $(OUT),measured.json))" $(GO) test -count=1 -vet=off -v -run '^TestMeasured$$' \
 		./bench/metalplan
 
+# Metal 3.1 is that of macOS 14, the oldest that the program runs kernels on. Warnings are shown.
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
-	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \
-	for f in $$dir/*.metal; do echo "xcrun metal $$(basename $$f)"; xcrun metal -std=metal3.1 -Wall -Werror -c $$f -o /dev/null; done; rm -r $$dir
+	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; $(GO) run ./kernels/metalsource $$dir; \
+	for f in $$dir/*.metal; do echo "xcrun metal $$(basename $$f)"; xcrun metal -std=metal3.1 -Wall -c $$f -o /dev/null; done

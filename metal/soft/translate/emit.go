@@ -14,25 +14,28 @@ func (u *unit) strictText() string {
 	var b strings.Builder
 	b.WriteString(applyEdits(u.text, u.strict))
 	for i, k := range u.kernels {
-		args, positions := make([]string, len(k.Params)), make([]string, len(k.Params))
-		for n, p := range k.Params {
-			components, number := builtins[p.Kind]
-			positions[n] = strconv.FormatBool(components)
-			switch {
-			case !number:
-				args[n] = "msl_" + p.Space + "_buffer{}"
-			case components:
-				args[n] = "msl_position{nullptr}"
-			default:
-				args[n] = "msl_number{0}"
-			}
-		}
-		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %[4]s(%[5]s); static_assert("+
-			"msl_one_size(msl_positions<%[6]s>{}, &%[4]s), \"the positions and sizes that a kernel takes must all be "+
-			"numbers, or all have two or all three components\"); }", k.at.line, quoteASCII(k.at.file), i, oneLine(k.call),
-			strings.Join(args, ", "), strings.Join(positions, ", "))
+		args, positions := k.strictArguments()
+		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %[4]s(%[5]s); "+
+			"static_assert(msl_one_size(msl_positions<%[6]s>{}, &%[4]s), %[7]q); }",
+			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), args, positions,
+			"the positions and sizes that a kernel takes must all be numbers, or all have two or all three components")
 	}
 	return b.String() + "\n"
+}
+
+// strictArguments returns an argument for each parameter, and whether it has up to three components.
+func (k kernel) strictArguments() (args, positions string) {
+	for _, p := range k.Params {
+		arg := "msl_number{0}"
+		components, number := builtins[p.Kind]
+		if !number {
+			arg = "msl_" + p.Space + "_buffer{}"
+		} else if components {
+			arg = "msl_position{nullptr}"
+		}
+		args, positions = args+", "+arg, positions+", "+strconv.FormatBool(components)
+	}
+	return strings.TrimPrefix(args, ", "), strings.TrimPrefix(positions, ", ")
 }
 
 // runText returns the text to run: the source, a thunk for each kernel that fetches its arguments, and tables of all of

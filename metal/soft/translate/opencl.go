@@ -28,8 +28,8 @@ func (c *Compiler) OpenCL(source string) (*OpenCL, error) {
 // OpenCLKernel is the name of the kernel in each program of [OpenCL].
 const OpenCLKernel = "msl_entry"
 
-// Program returns a program with the named one of Kernels. Its buffers and its threadgroup memory are parameters, in the order
-// of Params.
+// Program returns a program with the named one of Kernels. Its buffers and its threadgroup memory are parameters, in
+// the order of Params.
 func (o *OpenCL) Program(name string) (string, Kernel, error) {
 	i := slices.IndexFunc(o.Kernels, func(k Kernel) bool { return k.Name == name })
 	if i < 0 {

@@ -178,7 +178,7 @@ func TestEqualOperands(t *testing.T) {
 // checked.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
-	dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3})
+	dev := gpu.OpenChecked(t, 3)
 	edits := []func(*synth.Spec){
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // attention of Qwen2.5-0.5B
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
@@ -219,7 +219,7 @@ func TestLongQwen3(t *testing.T) {
 		s.Layers = 1
 		qwen3(64, 3, 1, 128)(s)
 	})
-	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3}), gpu.Options{})
+	m, _ := load(t, f, gpu.OpenChecked(t, 3), gpu.Options{})
 	want := run(t, exact(t, f), ids, gguf.F32, 70)
 	for _, piece := range []int{35, 70} {
 		got := run(t, m, ids, gguf.F32, piece)

@@ -3,6 +3,9 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -344,4 +347,16 @@ func TestCLMemory(t *testing.T) {
 // clSet binds one buffer.
 func clSet(c metal.Commands, index int, b metal.Buffer, offset int) {
 	c.SetBuffers(index, []metal.Binding{{Buffer: b, Offset: offset}})
+}
+
+// TestCLMake: make opencl has more time than the ten minutes of go test, which a busy machine exceeds.
+func TestCLMake(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "libintelocl.so"), nil, 0o644))
+	out, err := exec.Command("make", "-C", "../../..", "opencl", "GO=echo", "OPENCLDIR="+dir).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("there is no make")
+	}
+	require.NoError(t, err, string(out))
+	assert.Contains(t, string(out), " -timeout 60m ")
 }
