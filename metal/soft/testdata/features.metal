@@ -14,7 +14,7 @@ using namespace metal;
 kernel void positions(device float *out [[buffer(0)]], uint3 grid [[thread_position_in_grid]],
                       ushort3 in [[thread_position_in_threadgroup]],
                       uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
-                      ushort simd [[simdgroup_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]],
+                      ushort simd [[simdgroup_index_in_threadgroup]], ushort3 threads [[threads_per_threadgroup]],
                       ushort3 groups [[threadgroups_per_grid]], uint3 all [[threads_per_grid]],
                       uint simds [[simdgroups_per_threadgroup]], ushort width [[threads_per_simdgroup]]) {
   const bool same = in.x == index && in.y == 0 && grid.x == group.x * threads.x + in.x && grid.y == 0 && grid.z == 0 &&

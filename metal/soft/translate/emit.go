@@ -14,28 +14,28 @@ func (u *unit) strictText() string {
 	var b strings.Builder
 	b.WriteString(applyEdits(u.text, u.strict))
 	for i, k := range u.kernels {
-		args, positions := k.strictArguments()
+		args, groups := k.strictArguments()
 		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %[4]s(%[5]s); "+
-			"static_assert(msl_one_size(msl_positions<%[6]s>{}, &%[4]s), %[7]q); }",
-			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), args, positions,
-			"the positions and sizes that a kernel takes must all be numbers, or all have two or all three components")
+			"static_assert(msl_match(msl_groups<%[6]s>{}, &%[4]s), %[7]q); }",
+			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), args, groups,
+			"the positions and sizes that a kernel takes must have as many components, and related ones the same type")
 	}
 	return b.String() + "\n"
 }
 
-// strictArguments returns an argument for each parameter, and whether it has up to three components.
-func (k kernel) strictArguments() (args, positions string) {
+// strictArguments returns an argument for each parameter, and its number in builtins.
+func (k kernel) strictArguments() (args, groups string) {
 	for _, p := range k.Params {
 		arg := "msl_number{0}"
-		components, number := builtins[p.Kind]
+		group, number := builtins[p.Kind]
 		if !number {
 			arg = "msl_" + p.Space + "_buffer{}"
-		} else if components {
+		} else if group > 0 {
 			arg = "msl_position{nullptr}"
 		}
-		args, positions = args+", "+arg, positions+", "+strconv.FormatBool(components)
+		args, groups = args+", "+arg, groups+", "+strconv.Itoa(group)
 	}
-	return strings.TrimPrefix(args, ", "), strings.TrimPrefix(positions, ", ")
+	return strings.TrimPrefix(args, ", "), strings.TrimPrefix(groups, ", ")
 }
 
 // runText returns the text to run: the source, a thunk for each kernel that fetches its arguments, and tables of all of

@@ -61,8 +61,8 @@ func TestOpenCLAlone(t *testing.T) {
 
 // TestOpenCLParameters: each built-in that a kernel may ask for has its form in OpenCL.
 func TestOpenCLParameters(t *testing.T) {
-	for name, components := range builtins {
-		assert.Equal(t, components, openclPositions[name] != "", name)
-		assert.Equal(t, !components, openclIDs[name] != "", name)
+	for name, group := range builtins {
+		assert.Equal(t, group > 0, openclPositions[name] != "", name)
+		assert.Equal(t, group == 0, openclIDs[name] != "", name)
 	}
 }

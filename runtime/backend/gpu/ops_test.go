@@ -98,7 +98,7 @@ func TestMixedTypes(t *testing.T) {
 			wu, fu := x.weightWith(gguf.Q4_K, out, in, n != 2)
 			p := x.begin(x.smallStore(n), rowsAt(n))
 			p.NormGateUp(m, h, g, wg, wu)
-			require.NoError(t, p.End(t.Context()))
+			require.NoError(x.t, p.End(x.t.Context()))
 			for i := range n {
 				normed := fn(h.line(i))
 				gate, up := fg(normed), fu(normed)
@@ -360,16 +360,16 @@ func TestReadBack(t *testing.T) {
 			for slot := range int32(n) {
 				for h := range c.KVHeads {
 					for _, v := range []bool{false, true} {
-						require.Equal(t, from.at(1, slot, h, v), to.at(1, slot, h, v))
+						require.Equal(x.t, from.at(1, slot, h, v), to.at(1, slot, h, v))
 					}
 				}
 			}
-			require.Equal(t, after, to.at(1, n, 0, true))
+			require.Equal(x.t, after, to.at(1, n, 0, true))
 			first := float64(gguf.F16ToF32(uint16(b[0]) | uint16(b[1])<<8))
 			if c.Type == gguf.F32 {
 				first = float64(sliceAs[float32](b)[0])
 			}
-			require.Equal(t, from.at(1, 0, 0, false)[0], first)
+			require.Equal(x.t, from.at(1, 0, 0, false)[0], first)
 		}
 	})
 }
@@ -392,7 +392,7 @@ func TestLong(t *testing.T) {
 				{Pos: 301, Slot: 401, See: []backend.Span{{From: 0, To: 300}, {From: 400, To: 402}}},
 				{Pos: 9, Slot: 402, See: []backend.Span{{From: 0, To: 9}, {From: 402, To: 403}}},
 			}
-			require.Equal(t, max(5, 40/c.KVHeads), splitCount(301, c.KVHeads))
+			require.Equal(x.t, max(5, 40/c.KVHeads), splitCount(301, c.KVHeads))
 			same := func() [][]float32 { // the same inputs each time
 				x.r = newRand(9)
 				return x.attend(s, gguf.Q4_0, rows, 1e-3, c.Heads == c.KVHeads)
@@ -423,7 +423,7 @@ func TestLong(t *testing.T) {
 				rows[i].See = see
 			}
 			s = moved
-			assert.Equal(t, together, same(), "keys elsewhere")
+			assert.Equal(x.t, together, same(), "keys elsewhere")
 		}
 	})
 }

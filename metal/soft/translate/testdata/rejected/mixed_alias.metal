@@ -5,4 +5,4 @@ template <typename T> kernel void k(device T *out [[buffer(0)]], Place at [[thre
                                     ushort2 grid [[threads_per_grid]]) {
   out[at.x * grid.x] = 1;
 }
-template [[host_name("k_float")]] kernel decltype(k<float>) k<float>; // error: the positions and sizes
+template [[host_name("k_float")]] kernel decltype(k<float>) k<float>; // error: as many components
