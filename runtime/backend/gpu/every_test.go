@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -133,9 +132,8 @@ func TestEveryKernel(t *testing.T) {
 				x.attendOf(gguf.Q8_0, maxNarrow+1, group, size)
 			}
 		}
-		ran := slices.Sorted(maps.Keys(r.ran))
 		for _, run := range sourceRuns(x.t, x.equal) {
-			assert.Contains(x.t, ran, run, "no test runs this kernel")
+			assert.True(x.t, r.ran[run], "this test does not run %s", run)
 		}
 	})
 }
@@ -144,7 +142,11 @@ func TestEveryKernel(t *testing.T) {
 // are large here: norms of the heads keep scores from the range where an exponential amplifies errors.
 func (x *fixture) attendOf(kind gguf.Type, n, group, size int) {
 	elements, _ := kind.Block()
-	for keys, tolerance := range map[gguf.Type]float64{gguf.F16: 1e-3, gguf.F32: 5e-6} {
+	for _, keys := range []gguf.Type{gguf.F16, gguf.F32} {
+		tolerance := 5e-6
+		if keys == gguf.F16 {
+			tolerance = 1e-3
+		}
 		s := x.kv(backend.KVConfig{Slots: n, Heads: group, KVHeads: 1, HeadSize: size, Type: keys})
 		x.attend(s, kind, rowsAt(n), tolerance, elements == 1)
 	}
