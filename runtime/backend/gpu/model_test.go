@@ -188,9 +188,6 @@ func TestShapes(t *testing.T) {
 		qwen3(256, 4, 2, 128), qwen3(96, 14, 2, 64), qwen3(64, 6, 2, 80), qwen3(60, 5, 5, 12),
 		qwen3(128, 5, 1, 32),
 	}
-	if testing.Short() {
-		edits = []func(*synth.Spec){edits[1], edits[5]}
-	}
 	for i, edit := range edits {
 		f := file(t, "q8_0", func(s *synth.Spec) {
 			s.Layers = 1
