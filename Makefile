@@ -39,9 +39,8 @@ N ?= 60
 # Where make worlds puts the files of Go's runtime that it changes.
 SEEDED ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/seeded
 
-# Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
+# Where make opencl installs Intel's runtime.
 OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
-WITNESSED = ^Test(Chain|Model|Attend|Head|FeedForward|EqualOperands|Embed|MixedTypes|Router|Draw|LargeScores)$$
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
@@ -112,13 +111,14 @@ worlds: ## devices, links, a gateway and its engine in virtual time, with random
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
 
-# A second opinion on the kernels: another compiler, another order of threads. Debian's pip puts libraries into local/lib.
+# A second opinion on the kernels: another compiler, another order of threads, for all tests but those that need what only
+# the software device has. Debian's pip puts libraries into local/lib.
 opencl: ## the GPU's kernels through Intel's OpenCL on Linux x86-64; needs clang-19, python3 with pip, and 270 MB from PyPI once
 	@mkdir -p "$(OPENCLDIR)"; find "$(OPENCLDIR)" -name libintelocl.so | grep -q . || \
 		python3 -m pip install --quiet --no-warn-script-location --ignore-installed --prefix "$(OPENCLDIR)" \
 		'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
 	@set -e; export PILOTFISH_OPENCL="$$(find "$(OPENCLDIR)" -name libintelocl.so)"; echo "$$PILOTFISH_OPENCL"; \
-	$(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
+	$(GO) test -count=1 -vet=off -timeout 60m ./runtime/backend/gpu
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
@@ -221,7 +221,7 @@ man: ## man pages of all commands, into the folder man
 terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, Ctrl-C; needs tmux
 	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish/internal/chat
 
-# Elsewhere the software device shows that each prediction meets a measurement.
+# Metal 3.1 is that of macOS 14, the oldest that the program runs kernels on. Warnings are shown.
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
-	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \
-	for f in $$dir/*.metal; do echo "xcrun metal $$(basename $$f)"; xcrun metal -std=metal3.1 -Wall -Werror -c $$f -o /dev/null; done; rm -r $$dir
+	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; $(GO) run ./kernels/metalsource $$dir; \
+	for f in $$dir/*.metal; do echo "xcrun metal $$(basename $$f)"; xcrun metal -std=metal3.1 -Wall -c $$f -o /dev/null; done

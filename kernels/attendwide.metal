@@ -209,12 +209,12 @@ kernel void attend_wide(device const float *q [[buffer(0)]], device const uchar 
                         device const AttendBlock *blocks [[buffer(4)]], device const uint *masks [[buffer(5)]],
                         device float *out [[buffer(6)]], constant AttendWideArgs &a [[buffer(7)]],
                         threadgroup uchar *memory [[threadgroup(0)]], uint2 at [[threadgroup_position_in_grid]],
-                        uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                        uint tid [[thread_index_in_threadgroup]], uint2 threads [[threads_per_threadgroup]],
                         ushort sg [[simdgroup_index_in_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   if (kv_f32) {
-    attend_tile<float, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads, sg, lane);
+    attend_tile<float, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads.x, sg, lane);
   } else {
-    attend_tile<half, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads, sg, lane);
+    attend_tile<half, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads.x, sg, lane);
   }
 }
 template [[host_name("attend_wide_64")]] kernel decltype(attend_wide<8>) attend_wide<8>;

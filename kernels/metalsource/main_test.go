@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,4 +25,26 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	assert.ErrorIs(t, writeSource(filepath.Join(dir, "none")), os.ErrNotExist)
+}
+
+// TestMakeMetal: make metal gives each source to Apple's compiler, as Metal 3.1. Warnings are shown; errors fail.
+func TestMakeMetal(t *testing.T) {
+	program, err := exec.LookPath("make")
+	if err != nil {
+		t.Skip("there is no make")
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	run := func(result string) (string, error) {
+		script := "#!/bin/sh\ncase \"$*\" in *-Werror*) exit 1;; 'metal -std=metal3.1 '*'.metal -o /dev/null')\n" +
+			"echo 'warning: unused' >&2; exit " + result + ";; esac\nexit 2\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "xcrun"), []byte(script), 0o755))
+		out, err := exec.Command(program, "-C", "../..", "metal").CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("0")
+	require.NoError(t, err, out)
+	assert.Equal(t, 2*(len(kernels.Types())+1), strings.Count(out, "warning: unused"))
+	out, err = run("1")
+	assert.Error(t, err, out)
 }

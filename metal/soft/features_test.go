@@ -51,6 +51,7 @@ func features() []feature {
 func featuresOfThread() []feature {
 	return []feature{
 		{name: "positions", want: func(i int, _ []float32) float64 { return float64(i%64/32*1000 + i%64) }},
+		{name: "places", want: func(i int, _ []float32) float64 { return float64(i/64 + 3) }},
 		{name: "vectors", want: func(i int, x []float32) float64 {
 			return (float64(x[i]) + 1) + 4 + 3 + 4*3 + 4 + 5 + 2
 		}},

@@ -10,15 +10,23 @@ using namespace metal;
 
 // ---- where a thread is ----
 
+// All positions of a kernel have as many components: three, two or one.
 kernel void positions(device float *out [[buffer(0)]], uint3 grid [[thread_position_in_grid]],
-                      ushort2 in [[thread_position_in_threadgroup]],
-                      uint2 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
-                      ushort simd [[simdgroup_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]],
+                      ushort3 in [[thread_position_in_threadgroup]],
+                      uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                      ushort simd [[simdgroup_index_in_threadgroup]], ushort3 threads [[threads_per_threadgroup]],
                       ushort3 groups [[threadgroups_per_grid]], uint3 all [[threads_per_grid]],
                       uint simds [[simdgroups_per_threadgroup]], ushort width [[threads_per_simdgroup]]) {
   const bool same = in.x == index && in.y == 0 && grid.x == group.x * threads.x + in.x && grid.y == 0 && grid.z == 0 &&
                     all.x == groups.x * threads.x && all.y == 1 && threads.z == 1 && simds == 2 && width == 32;
   out[grid.x] = same ? float(simd * 1000 + index) : -1.0f;
+}
+
+kernel void places(device float *out [[buffer(0)]], uint2 grid [[thread_position_in_grid]],
+                   ushort2 group [[threadgroup_position_in_grid]], uint2 threads [[threads_per_threadgroup]],
+                   uint2 groups [[threadgroups_per_grid]], ushort lane [[thread_index_in_simdgroup]]) {
+  const bool same = all(grid < groups * threads) && grid.y == 0 && threads.y == 1 && grid.x % 32 == lane;
+  out[grid.x] = same ? float(group.x + groups.x) : -1.0f;
 }
 
 // ---- types ----

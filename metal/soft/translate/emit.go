@@ -9,26 +9,33 @@ import (
 )
 
 // strictText returns the input of the strict pass: the source, and a call of each kernel, so that templates are
-// instantiated and the types of parameters are compared with their attributes.
+// instantiated and the types of parameters are compared with their attributes, and with each other.
 func (u *unit) strictText() string {
 	var b strings.Builder
 	b.WriteString(applyEdits(u.text, u.strict))
 	for i, k := range u.kernels {
-		args := make([]string, len(k.Params))
-		for n, p := range k.Params {
-			switch components, number := builtins[p.Kind]; {
-			case !number:
-				args[n] = "msl_" + p.Space + "_buffer{}"
-			case components:
-				args[n] = "msl_position{nullptr}"
-			default:
-				args[n] = "msl_number{0}"
-			}
-		}
-		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %s(%s); }",
-			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), strings.Join(args, ", "))
+		args, groups := k.strictArguments()
+		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %[4]s(%[5]s); "+
+			"static_assert(msl_match(msl_groups<%[6]s>{}, &%[4]s), %[7]q); }",
+			k.at.line, quoteASCII(k.at.file), i, oneLine(k.call), args, groups,
+			"the positions and sizes that a kernel takes must have as many components, and related ones the same type")
 	}
 	return b.String() + "\n"
+}
+
+// strictArguments returns an argument for each parameter, and its number in builtins.
+func (k kernel) strictArguments() (args, groups string) {
+	for _, p := range k.Params {
+		arg := "msl_number{0}"
+		group, number := builtins[p.Kind]
+		if !number {
+			arg = "msl_" + p.Space + "_buffer{}"
+		} else if group > 0 {
+			arg = "msl_position{nullptr}"
+		}
+		args, groups = args+", "+arg, groups+", "+strconv.Itoa(group)
+	}
+	return strings.TrimPrefix(args, ", "), strings.TrimPrefix(groups, ", ")
 }
 
 // runText returns the text to run: the source, a thunk for each kernel that fetches its arguments, and tables of all of

@@ -16,22 +16,23 @@ type kernel struct {
 	at        location
 }
 
-// builtins are the attributes of parameters that the dispatch itself provides. True means that they have up to three
-// components, false that they are a single number.
-var builtins = map[string]bool{
-	"thread_position_in_grid":          true,
-	"thread_position_in_threadgroup":   true,
-	"threadgroup_position_in_grid":     true,
-	"threads_per_grid":                 true,
-	"threads_per_threadgroup":          true,
-	"threadgroups_per_grid":            true,
-	"dispatch_threads_per_threadgroup": true,
-	"thread_index_in_threadgroup":      false,
-	"thread_index_in_simdgroup":        false,
-	"simdgroup_index_in_threadgroup":   false,
-	"simdgroups_per_threadgroup":       false,
-	"threads_per_simdgroup":            false,
-	"thread_execution_width":           false,
+// builtins are the attributes of parameters that the dispatch itself provides. Those with a number above 0 are
+// positions and sizes, of up to three components: all of a kernel must have as many, those with the same number the
+// same type. The others are a single number.
+var builtins = map[string]int{
+	"thread_position_in_grid":          1,
+	"threads_per_grid":                 1,
+	"thread_position_in_threadgroup":   2,
+	"threads_per_threadgroup":          2,
+	"dispatch_threads_per_threadgroup": 2,
+	"threadgroup_position_in_grid":     3,
+	"threadgroups_per_grid":            4,
+	"thread_index_in_threadgroup":      0,
+	"thread_index_in_simdgroup":        0,
+	"simdgroup_index_in_threadgroup":   0,
+	"simdgroups_per_threadgroup":       0,
+	"threads_per_simdgroup":            0,
+	"thread_execution_width":           0,
 }
 
 func (u *unit) parseKernel(at int, header string, params, body, end int, attributes map[string]string) {

@@ -8,6 +8,7 @@ import (
 
 // OpenCL is a source in C++ for OpenCL 2021.
 type OpenCL struct {
+	Kernels   []Kernel
 	Constants []Constant // each has its value from a macro MSL_VALUE_ and its index, which a compiler's options define
 	unit      *unit
 	text      string
@@ -20,20 +21,21 @@ func (c *Compiler) OpenCL(source string) (*OpenCL, error) {
 		return nil, err
 	}
 	header, err := headers.ReadFile("msl/opencl.h")
-	return &OpenCL{u.constants, u, string(header) + applyEdits(u.text, u.opencl)}, err
+	d := u.libraryDescription()
+	return &OpenCL{d.Kernels, d.Constants, u, string(header) + applyEdits(u.text, u.opencl)}, err
 }
 
 // OpenCLKernel is the name of the kernel in each program of [OpenCL].
 const OpenCLKernel = "msl_entry"
 
-// Program returns a program with the named kernel. Its buffers and its threadgroup memory are parameters, in the order
-// of Params.
+// Program returns a program with the named one of Kernels. Its buffers and its threadgroup memory are parameters, in
+// the order of Params.
 func (o *OpenCL) Program(name string) (string, Kernel, error) {
-	i := slices.IndexFunc(o.unit.kernels, func(k kernel) bool { return k.Name == name })
+	i := slices.IndexFunc(o.Kernels, func(k Kernel) bool { return k.Name == name })
 	if i < 0 {
 		return "", Kernel{}, fmt.Errorf("the source has no kernel %s", name)
 	}
-	return o.text + o.unit.kernels[i].openclEntry(), o.unit.kernels[i].Kernel, nil
+	return o.text + o.unit.kernels[i].openclEntry(), o.Kernels[i], nil
 }
 
 // gatherThreadgroupMemory makes a struct of the threadgroup variables of the kernel that was read last, from the

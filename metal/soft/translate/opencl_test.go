@@ -24,6 +24,8 @@ template [[host_name("many_4")]] kernel decltype(many<float, 4>) many<float, 4>;
 `)
 	require.NoError(t, err)
 	assert.Equal(t, []Constant{{Name: "fast", Type: "bool", Index: 3}}, o.Constants)
+	require.Len(t, o.Kernels, 2)
+	assert.Equal(t, "many_4", o.Kernels[1].Name)
 
 	text, k, err := o.Program("plain")
 	require.NoError(t, err)
@@ -59,8 +61,8 @@ func TestOpenCLAlone(t *testing.T) {
 
 // TestOpenCLParameters: each built-in that a kernel may ask for has its form in OpenCL.
 func TestOpenCLParameters(t *testing.T) {
-	for name, components := range builtins {
-		assert.Equal(t, components, openclPositions[name] != "", name)
-		assert.Equal(t, !components, openclIDs[name] != "", name)
+	for name, group := range builtins {
+		assert.Equal(t, group > 0, openclPositions[name] != "", name)
+		assert.Equal(t, group == 0, openclIDs[name] != "", name)
 	}
 }

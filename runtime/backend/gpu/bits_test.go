@@ -32,7 +32,7 @@ func TestSameBits(t *testing.T) {
 			from, y, m := x.tensorOf(n, cols), x.tensorOf(n, out), x.tensorOf(n, out)
 			copy(from.all(), h.all()[first*cols:])
 			clear(y.all())
-			p := x.begin(x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(n))
+			p := x.begin(x.smallStore(n), rowsAt(n))
 			p.NormGateUp(m, from, g, w, w)
 			p.ProjectAdd(y, w, from)
 			require.NoError(t, p.End(t.Context()))

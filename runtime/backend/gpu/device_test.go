@@ -23,7 +23,7 @@ func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	var err error
 	library := os.Getenv("PILOTFISH_OPENCL")
 	switch {
-	case runtime.GOOS != "darwin" && library == "":
+	case onSoftware():
 		d, err = soft.Open(o)
 	case o.Variant != "" && o.Variant != soft.Fast:
 		t.Skipf("only the software device has the variant %s", o.Variant)
@@ -38,6 +38,18 @@ func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
+}
+
+// onSoftware reports whether [OpenMetal] opens the software device.
+func onSoftware() bool { return runtime.GOOS != "darwin" && os.Getenv("PILOTFISH_OPENCL") == "" }
+
+// OpenChecked is [OpenMetal] with every access checked where that is possible.
+func OpenChecked(t testing.TB, seed uint64) metal.Device {
+	t.Helper()
+	if onSoftware() {
+		return OpenMetal(t, soft.Options{Variant: soft.Check, Seed: seed})
+	}
+	return OpenMetal(t, soft.Options{})
 }
 
 // EqualOperands is a device with a compiler that has no product of a matrix of floats and one of halves.

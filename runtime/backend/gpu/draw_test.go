@@ -108,8 +108,8 @@ func TestDraw(t *testing.T) {
 				}
 				return d
 			})
-			t.Logf("%d tokens: %d of %d guesses hold", vocab, right, rounds)
-			assert.GreaterOrEqual(t, right, rounds-rounds/200, "%d tokens: %+v", vocab, misses)
+			x.t.Logf("%d tokens: %d of %d guesses hold", vocab, right, rounds)
+			assert.GreaterOrEqual(x.t, right, rounds-rounds/200, "%d tokens: %+v", vocab, misses)
 			right, misses = v.held(rounds/4, func() backend.Draw {
 				d := anyDraw(x.r)
 				for narrowed(d) || d.TopK > vocab {
@@ -117,8 +117,8 @@ func TestDraw(t *testing.T) {
 				}
 				return d
 			})
-			t.Logf("%d tokens: %d of %d guesses hold where more can be drawn", vocab, right, rounds/4)
-			assert.GreaterOrEqual(t, right, rounds/4*8/10, "%d tokens: %+v", vocab, misses)
+			x.t.Logf("%d tokens: %d of %d guesses hold where more can be drawn", vocab, right, rounds/4)
+			assert.GreaterOrEqual(x.t, right, rounds/4*8/10, "%d tokens: %+v", vocab, misses)
 		}
 	})
 }

@@ -33,31 +33,34 @@ type fixture struct {
 	equal   bool // products of matrices have operands of one type
 }
 
-// each runs f with the variants of the software device: with every access checked, with a different order of threads
-// each time, and with fast arithmetic; with -short only with a different order. The last time, products of matrices
-// have operands of one type.
+// each runs f with the variants of the software device: with every access checked and memory that holds nothing yet,
+// and with fast arithmetic and a different order of threads each time. The last time, without -short, products of
+// matrices have operands of one type.
 func each(t *testing.T, f func(x *fixture)) {
-	options := []soft.Options{
-		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
-		{Variant: soft.Fast, Seed: rand.Uint64N(1<<20) + 1},
-	}
-	if testing.Short() {
-		options = options[1:2]
-	}
-	for _, o := range options {
-		t.Run(fmt.Sprintf("%s/%d", o.Variant, o.Seed), func(t *testing.T) {
-			f(&fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: open(t, o), variant: o.Variant})
-		})
-	}
-	if testing.Short() {
-		return
-	}
-	t.Run("equal", func(t *testing.T) {
-		d, err := New(EqualOperands{OpenMetal(t, fastOptions())}, Options{})
+	eachOn(t, func(d metal.Device) metal.Device { return d }, f)
+}
+
+// eachOn is each with what wrap makes of the devices.
+func eachOn(t *testing.T, wrap func(metal.Device) metal.Device, f func(x *fixture)) {
+	run := func(t *testing.T, o soft.Options, equal bool) {
+		dev := wrap(OpenMetal(t, o))
+		if equal {
+			dev = EqualOperands{dev}
+		}
+		d, err := New(dev, Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
-		f(&fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d, variant: soft.Fast, equal: true})
-	})
+		f(&fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d, variant: o.Variant, equal: equal})
+	}
+	for _, o := range []soft.Options{
+		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
+		{Variant: soft.Fast, Seed: rand.Uint64N(1<<20) + 1},
+	} {
+		t.Run(fmt.Sprintf("%s/%d", o.Variant, o.Seed), func(t *testing.T) { run(t, o, false) })
+	}
+	if !testing.Short() {
+		t.Run("equal", func(t *testing.T) { run(t, fastOptions(), true) })
+	}
 }
 
 func (x *fixture) floats(n int) []float32 {

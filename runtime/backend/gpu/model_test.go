@@ -178,7 +178,7 @@ func TestEqualOperands(t *testing.T) {
 // checked.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
-	dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3})
+	dev := gpu.OpenChecked(t, 3)
 	edits := []func(*synth.Spec){
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // attention of Qwen2.5-0.5B
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
@@ -187,9 +187,6 @@ func TestShapes(t *testing.T) {
 		func(s *synth.Spec) { s.Vocab = 300 },
 		qwen3(256, 4, 2, 128), qwen3(96, 14, 2, 64), qwen3(64, 6, 2, 80), qwen3(60, 5, 5, 12),
 		qwen3(128, 5, 1, 32),
-	}
-	if testing.Short() {
-		edits = []func(*synth.Spec){edits[1], edits[5]}
 	}
 	for i, edit := range edits {
 		f := file(t, "q8_0", func(s *synth.Spec) {
@@ -219,7 +216,7 @@ func TestLongQwen3(t *testing.T) {
 		s.Layers = 1
 		qwen3(64, 3, 1, 128)(s)
 	})
-	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3}), gpu.Options{})
+	m, _ := load(t, f, gpu.OpenChecked(t, 3), gpu.Options{})
 	want := run(t, exact(t, f), ids, gguf.F32, 70)
 	for _, piece := range []int{35, 70} {
 		got := run(t, m, ids, gguf.F32, piece)
@@ -560,7 +557,7 @@ func TestErrors(t *testing.T) {
 	cancel(stop)
 	require.ErrorIs(t, pass.End(ctx), stop)
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
-	assert.Contains(t, d.Name(), "software Metal")
+	assert.Contains(t, d.Name(), w.Device.Name())
 }
 
 // few is a device with pipelines that allow few threads, as for kernels that need many registers.

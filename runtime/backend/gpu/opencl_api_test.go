@@ -17,12 +17,10 @@ type clAPI struct {
 	GetDeviceIDs   func(platform uintptr, kind uint64, room uint32, ids *uintptr, n *uint32) int32
 	CreateContext  func(properties unsafe.Pointer, n uint32, devices *uintptr, notify uintptr, data unsafe.Pointer,
 		e *int32) uintptr
-	ReleaseContext          func(context uintptr) int32
 	CreateProgramWithSource func(context uintptr, n uint32, texts *unsafe.Pointer, lengths *uint64, e *int32) uintptr
 	BuildProgram            func(program uintptr, n uint32, devices *uintptr, options string, notify uintptr,
 		data unsafe.Pointer) int32
 	GetProgramBuildInfo    func(program, device uintptr, what uint32, room uint64, to *byte, size *uint64) int32
-	ReleaseProgram         func(program uintptr) int32
 	CreateKernel           func(program uintptr, name string, e *int32) uintptr
 	GetKernelWorkGroupInfo func(kernel, device uintptr, what uint32, room uint64, to, size *uint64) int32
 	GetKernelSubGroupInfo  func(kernel, device uintptr, what uint32, n uint64, input *uint64, room uint64,

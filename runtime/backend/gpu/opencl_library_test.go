@@ -34,10 +34,10 @@ func (l *clLibrary) Close() {}
 // kernels than a test runs. Errors of compilation are those of its dispatches.
 type clPipeline struct {
 	translate.Kernel
-	device          *clDevice
-	built           func() error
-	program, kernel uintptr
-	memory          int // bytes of threadgroup memory that the kernel declares
+	device *clDevice
+	built  func() error
+	kernel uintptr
+	memory int // bytes of threadgroup memory that the kernel declares
 }
 
 // NewPipeline implements [metal.Library].
@@ -61,28 +61,44 @@ func (l *clLibrary) NewPipeline(function string, constants ...metal.Constant) (m
 	return p, nil
 }
 
-// build compiles the program, and asks what its kernel needs.
-func (p *clPipeline) build(text, options string) error {
-	cl, d := p.device.cl, p.device
+// program returns a compiled program.
+func (r *clRuntime) program(text, options string) (uintptr, error) {
+	build := sync.OnceValues(func() (uintptr, error) { return r.buildProgram(text, options) })
+	shared, _ := r.programs.LoadOrStore(options+"\n"+text, build)
+	return shared.(func() (uintptr, error))()
+}
+
+func (r *clRuntime) buildProgram(text, options string) (uintptr, error) {
 	bytes := append([]byte(text), 0)
 	start, length := unsafe.Pointer(&bytes[0]), uint64(len(text))
 	var e int32
-	p.program = cl.CreateProgramWithSource(d.context, 1, &start, &length, &e)
+	program := r.cl.CreateProgramWithSource(r.context, 1, &start, &length, &e)
 	runtime.KeepAlive(bytes)
 	if e != 0 {
-		return clFailed("clCreateProgramWithSource", e)
+		return 0, clFailed("clCreateProgramWithSource", e)
 	}
-	if e = cl.BuildProgram(p.program, 1, &d.device, options, 0, nil); e != 0 {
+	if e = r.cl.BuildProgram(program, 1, &r.device, options, 0, nil); e != 0 {
 		log := make([]byte, 1<<16)
-		cl.GetProgramBuildInfo(p.program, d.device, programBuildLog, uint64(len(log)), &log[0], nil)
-		return fmt.Errorf("%w: %s", clFailed("clBuildProgram", e), strings.TrimRight(string(log), "\x00\n"))
+		r.cl.GetProgramBuildInfo(program, r.device, programBuildLog, uint64(len(log)), &log[0], nil)
+		return 0, fmt.Errorf("%w: %s", clFailed("clBuildProgram", e), strings.TrimRight(string(log), "\x00\n"))
 	}
-	if p.kernel = cl.CreateKernel(p.program, translate.OpenCLKernel, &e); e != 0 {
+	return program, nil
+}
+
+// build compiles the program, and asks what its kernel needs.
+func (p *clPipeline) build(text, options string) error {
+	cl, d := p.device.cl, p.device
+	program, err := d.program(text, options)
+	if err != nil {
+		return err
+	}
+	var e int32
+	if p.kernel = cl.CreateKernel(program, translate.OpenCLKernel, &e); e != 0 {
 		return clFailed("clCreateKernel", e)
 	}
 	var memory, width uint64
 	shape := uint64(simdWidth)
-	err := errors.Join(clFailed("clGetKernelWorkGroupInfo",
+	err = errors.Join(clFailed("clGetKernelWorkGroupInfo",
 		cl.GetKernelWorkGroupInfo(p.kernel, d.device, kernelLocalMemSize, 8, &memory, nil)),
 		clFailed("clGetKernelSubGroupInfo",
 			cl.GetKernelSubGroupInfo(p.kernel, d.device, kernelSubGroupSize, 8, &shape, 8, &width, nil)))
@@ -117,8 +133,5 @@ func (p *clPipeline) Close() {
 	if p.kernel != 0 {
 		p.device.cl.ReleaseKernel(p.kernel)
 	}
-	if p.program != 0 {
-		p.device.cl.ReleaseProgram(p.program)
-	}
-	p.kernel, p.program = 0, 0
+	p.kernel = 0
 }

@@ -28,14 +28,24 @@ const (
 // device's to find. It needs libintelocl.so, which `make opencl` installs, clang-19 for the translation, and Linux on
 // x86-64.
 type clDevice struct {
-	cl                     *clAPI
-	compiler               *translate.Compiler
-	device, context, queue uintptr
-	begin                  time.Time
+	*clRuntime
+	compiler *translate.Compiler
+	queue    uintptr
+	begin    time.Time
 
 	mu     sync.Mutex // of arguments of kernels, and of what follows
 	memory [][]byte   // of all buffers, until Close
 }
+
+// clRuntime is what all devices of a library share: most of the time of these tests is that of building programs.
+type clRuntime struct {
+	cl              *clAPI
+	device, context uintptr
+	programs        sync.Map // by options and text: func() (uintptr, error), which builds it once
+}
+
+// clRuntimes has a func() (*clRuntime, error) for each path of a library.
+var clRuntimes sync.Map
 
 // openCL makes a device of the first processor of the OpenCL library at path. It fails with [metal.ErrNoDevice] if the
 // library or clang cannot be loaded.
@@ -44,26 +54,32 @@ func openCL(path string) (*clDevice, error) {
 	if err != nil {
 		return nil, err
 	}
+	shared, _ := clRuntimes.LoadOrStore(path, sync.OnceValues(func() (*clRuntime, error) { return newCLRuntime(path) }))
 	d := &clDevice{compiler: compiler, begin: time.Now()}
-	if d.cl, err = loadCL(path); err != nil {
+	if d.clRuntime, err = shared.(func() (*clRuntime, error))(); err != nil {
 		return nil, err
 	}
+	var e int32
+	d.queue = d.cl.CreateCommandQueue(d.context, d.device, queueOutOfOrder, &e)
+	return d, clFailed("clCreateCommandQueue", e)
+}
+
+func newCLRuntime(path string) (*clRuntime, error) {
+	cl, err := loadCL(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &clRuntime{cl: cl}
 	var platform uintptr
-	if e := d.cl.GetPlatformIDs(1, &platform, nil); e != 0 {
+	if e := cl.GetPlatformIDs(1, &platform, nil); e != 0 {
 		return nil, fmt.Errorf("%w: %s has no platform: error %d", metal.ErrNoDevice, path, e)
 	}
-	if e := d.cl.GetDeviceIDs(platform, deviceTypeCPU, 1, &d.device, nil); e != 0 {
+	if e := cl.GetDeviceIDs(platform, deviceTypeCPU, 1, &r.device, nil); e != 0 {
 		return nil, fmt.Errorf("%w: %s has no processor: error %d", metal.ErrNoDevice, path, e)
 	}
 	var e int32
-	if d.context = d.cl.CreateContext(nil, 1, &d.device, 0, nil, &e); e != 0 {
-		return nil, clFailed("clCreateContext", e)
-	}
-	if d.queue = d.cl.CreateCommandQueue(d.context, d.device, queueOutOfOrder, &e); e != 0 {
-		d.cl.ReleaseContext(d.context)
-		return nil, clFailed("clCreateCommandQueue", e)
-	}
-	return d, nil
+	r.context = cl.CreateContext(nil, 1, &r.device, 0, nil, &e)
+	return r, clFailed("clCreateContext", e)
 }
 
 // clFailed returns the error of a call, or nil. Numbers are those of CL/cl.h.
@@ -87,7 +103,6 @@ func (d *clDevice) Limits() metal.Limits {
 func (d *clDevice) Close() error {
 	err := clFailed("clFinish", d.cl.Finish(d.queue))
 	d.cl.ReleaseCommandQueue(d.queue)
-	d.cl.ReleaseContext(d.context)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range d.memory {

@@ -39,44 +39,50 @@ func (x *fixture) kinds() []kind {
 }
 
 // TestFeedForward compares the gate, up and down products of every type with their formulas, for one row, a few, and
-// many, with outputs that do not fill a threadgroup, and with biases on both or on one of gate and up. The exponential
-// in silu amplifies the error of a large sum.
+// many, with outputs that do not fill a threadgroup, and with biases on both or on one of gate and up.
 func TestFeedForward(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture) {
 		for _, k := range x.kinds() {
-			kind, in := k.t, k.cols
 			for _, n := range []int{1, 3, 8, 9, 34, 75} {
-				if n == 75 && kind != gguf.F16 && kind != gguf.Q4_0 {
-					continue // two tiles, with weights staged as halves and as floats
-				}
-				s := x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
-				const out = 67
-				h, y := x.tensorOf(n, in), x.tensorOf(n, out)
-				g, fn := x.normOf(in)
-				wg, fg := x.weightWith(kind, out, in, n != 3 && n != 34)
-				wu, fu := x.weightWith(kind, out, in, n != 8 && n != 75)
-				wd, fd := x.weightOf(kind, out, in)
-				m := x.tensorOf(n, out)
-				before := slices.Clone(y.all())
-				p := x.begin(s, rowsAt(n))
-				p.NormGateUp(m, h, g, wg, wu)
-				p.ProjectAdd(y, wd, h)
-				require.NoError(t, p.End(t.Context()))
-				for i := range n {
-					normed := fn(h.line(i))
-					gate, up := fg(normed), fu(normed)
-					sum := fd(widened(h.line(i)))
-					for j := range gate {
-						gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
-						sum[j] += float64(before[i*out+j])
-					}
-					x.near(gate, m.line(i), 25*bar, "silu(gate)·up, %s, row %d of %d", kind, i, n)
-					x.near(sum, y.line(i), bar, "x + w·h, %s, row %d of %d", kind, i, n)
+				if n < 75 || k.t == gguf.F16 || k.t == gguf.Q4_0 { // two tiles, weights staged as halves and as floats
+					x.feedForward(k, n)
 				}
 			}
 		}
 	})
+}
+
+// feedForward compares the products of n rows with weights of a kind. The exponential in silu amplifies the error of a
+// large sum.
+func (x *fixture) feedForward(k kind, n int) {
+	const out = 67
+	h, y, m := x.tensorOf(n, k.cols), x.tensorOf(n, out), x.tensorOf(n, out)
+	g, fn := x.normOf(k.cols)
+	wg, fg := x.weightWith(k.t, out, k.cols, n != 3 && n != 34)
+	wu, fu := x.weightWith(k.t, out, k.cols, n != 8 && n != 75)
+	wd, fd := x.weightOf(k.t, out, k.cols)
+	before := slices.Clone(y.all())
+	p := x.begin(x.smallStore(n), rowsAt(n))
+	p.NormGateUp(m, h, g, wg, wu)
+	p.ProjectAdd(y, wd, h)
+	require.NoError(x.t, p.End(x.t.Context()))
+	for i := range n {
+		normed := fn(h.line(i))
+		gate, up := fg(normed), fu(normed)
+		sum := fd(widened(h.line(i)))
+		for j := range gate {
+			gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
+			sum[j] += float64(before[i*out+j])
+		}
+		x.near(gate, m.line(i), 25*bar, "silu(gate)·up, %s, row %d of %d", k.t, i, n)
+		x.near(sum, y.line(i), bar, "x + w·h, %s, row %d of %d", k.t, i, n)
+	}
+}
+
+// smallStore returns a KV store for passes of n rows that do not attend.
+func (x *fixture) smallStore(n int) *kv {
+	return x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
 }
 
 // TestMixedTypes: a gate and an up projection of two types, with rows longer than threadgroup memory, and with biases
@@ -90,9 +96,9 @@ func TestMixedTypes(t *testing.T) {
 			g, fn := x.normOf(in)
 			wg, fg := x.weightWith(gguf.Q8_0, out, in, n != 1 && n != 10)
 			wu, fu := x.weightWith(gguf.Q4_K, out, in, n != 2)
-			p := x.begin(x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(n))
+			p := x.begin(x.smallStore(n), rowsAt(n))
 			p.NormGateUp(m, h, g, wg, wu)
-			require.NoError(t, p.End(t.Context()))
+			require.NoError(x.t, p.End(x.t.Context()))
 			for i := range n {
 				normed := fn(h.line(i))
 				gate, up := fg(normed), fu(normed)
@@ -113,7 +119,7 @@ func TestConverted(t *testing.T) {
 		w, f := x.weightOf(kind, 20, 512)
 		h, y := x.tensorOf(1, 512), x.tensorOf(1, 20)
 		clear(y.all())
-		p := x.begin(x.kv(backend.KVConfig{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(1))
+		p := x.begin(x.smallStore(1), rowsAt(1))
 		p.ProjectAdd(y, w, h)
 		require.NoError(t, p.End(t.Context()))
 		allowed := 1e-3
@@ -135,21 +141,25 @@ func TestConverted(t *testing.T) {
 func TestEmbed(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, k := range x.kinds() {
-			kind, in := k.t, k.cols
-			m, w := x.matrix(kind, 9, in)
-			table, err := x.d.LoadWeight(m, nil)
-			require.NoError(t, err)
-			rows := rowsAt(3)
-			rows[0].Token, rows[1].Token, rows[2].Token = 8, 0, 5
-			h := x.tensorOf(3, in)
-			p := x.begin(x.kv(backend.KVConfig{Slots: 3, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rows)
-			p.Embed(h, table)
-			require.NoError(t, p.End(t.Context()))
-			for i, r := range rows {
-				x.near(widened(w[int(r.Token)*in:int(r.Token+1)*in]), h.line(i), 1e-7, "%s", kind)
-			}
+			x.embed(k)
 		}
 	})
+}
+
+// embed compares rows of a table of a kind with what the kernel gathers.
+func (x *fixture) embed(k kind) {
+	m, w := x.matrix(k.t, 9, k.cols)
+	table, err := x.d.LoadWeight(m, nil)
+	require.NoError(x.t, err)
+	rows := rowsAt(3)
+	rows[0].Token, rows[1].Token, rows[2].Token = 8, 0, 5
+	h := x.tensorOf(3, k.cols)
+	p := x.begin(x.smallStore(3), rows)
+	p.Embed(h, table)
+	require.NoError(x.t, p.End(x.t.Context()))
+	for i, r := range rows {
+		x.near(widened(w[int(r.Token)*k.cols:int(r.Token+1)*k.cols]), h.line(i), 1e-7, "%s", k.t)
+	}
 }
 
 // attend runs random projections and attention over rows, after the keys and values that earlier calls left in s, with
@@ -350,16 +360,16 @@ func TestReadBack(t *testing.T) {
 			for slot := range int32(n) {
 				for h := range c.KVHeads {
 					for _, v := range []bool{false, true} {
-						require.Equal(t, from.at(1, slot, h, v), to.at(1, slot, h, v))
+						require.Equal(x.t, from.at(1, slot, h, v), to.at(1, slot, h, v))
 					}
 				}
 			}
-			require.Equal(t, after, to.at(1, n, 0, true))
+			require.Equal(x.t, after, to.at(1, n, 0, true))
 			first := float64(gguf.F16ToF32(uint16(b[0]) | uint16(b[1])<<8))
 			if c.Type == gguf.F32 {
 				first = float64(sliceAs[float32](b)[0])
 			}
-			require.Equal(t, from.at(1, 0, 0, false)[0], first)
+			require.Equal(x.t, from.at(1, 0, 0, false)[0], first)
 		}
 	})
 }
@@ -382,7 +392,7 @@ func TestLong(t *testing.T) {
 				{Pos: 301, Slot: 401, See: []backend.Span{{From: 0, To: 300}, {From: 400, To: 402}}},
 				{Pos: 9, Slot: 402, See: []backend.Span{{From: 0, To: 9}, {From: 402, To: 403}}},
 			}
-			require.Equal(t, max(5, 40/c.KVHeads), splitCount(301, c.KVHeads))
+			require.Equal(x.t, max(5, 40/c.KVHeads), splitCount(301, c.KVHeads))
 			same := func() [][]float32 { // the same inputs each time
 				x.r = newRand(9)
 				return x.attend(s, gguf.Q4_0, rows, 1e-3, c.Heads == c.KVHeads)
@@ -413,60 +423,67 @@ func TestLong(t *testing.T) {
 				rows[i].See = see
 			}
 			s = moved
-			assert.Equal(t, together, same(), "keys elsewhere")
+			assert.Equal(x.t, together, same(), "keys elsewhere")
 		}
 	})
+}
+
+// anyHead is a head over logits of which it finds the k best.
+type anyHead struct {
+	vocab, rows, k int
+	kind           gguf.Type
+	different      int // rows of the weight, which then repeat; 0: all but the first two
 }
 
 // TestHead: the best tokens, log-sum-exp and entropy compared with all logits, over several threadgroups, with ties of
 // two tokens and of hundreds; for few wanted rows and many, and for more best tokens than kernels find.
 func TestHead(t *testing.T) {
 	each(t, func(x *fixture) {
-		for _, c := range []struct {
-			vocab, rows, k int
-			kind           gguf.Type
-			different      int // rows of the weight, which then repeat; 0: all but the first two
-		}{
+		for _, c := range []anyHead{
 			{3, 5, 7, gguf.F32, 0}, {300, 5, 64, gguf.Q8_0, 0}, {1100, 5, 3, gguf.Q6_K, 0}, {700, 20, 2, gguf.F16, 0},
 			{600, 3, 70, gguf.Q4_0, 0}, {1100, 5, 60, gguf.Q8_0, 3}, {700, 20, 5, gguf.F16, 64},
 		} {
-			const dim = 256
-			h := x.tensorOf(c.rows, dim)
-			g, fn := x.normOf(dim)
-			m, w := x.matrix(c.kind, c.vocab, dim)
-			size := len(m.Data) / c.vocab
-			copy(m.Data[size:], m.Data[:size]) // tokens 0 and 1 are equal
-			copy(w[dim:], w[:dim])
-			for j := c.different; c.different > 0 && j < c.vocab; j++ {
-				copy(m.Data[j*size:][:size], m.Data[(j-c.different)*size:])
-				copy(w[j*dim:][:dim], w[(j-c.different)*dim:])
-			}
-			loaded, err := x.d.LoadWeight(m, nil)
-			require.NoError(t, err)
-			want := backend.Want{K: c.k, Logits: true, Hidden: true}
-			for i := 0; i < c.rows; i += 2 {
-				want.Rows = append(want.Rows, i)
-			}
-			out := make([]backend.Output, len(want.Rows))
-			store := x.kv(backend.KVConfig{Slots: c.rows, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
-			p := x.begin(store, rowsAt(c.rows))
-			p.Head(out, h, g, loaded, want)
-			require.NoError(t, p.End(t.Context()))
-			for i, row := range want.Rows {
-				o := out[i]
-				hidden := fn(h.line(row))
-				logits := make([]float64, c.vocab)
-				for j := range logits {
-					for k, v := range hidden {
-						logits[j] += float64(w[j*dim+k]) * v
-					}
-				}
-				x.near(hidden, o.Hidden, bar, "hidden")
-				x.near(logits, o.Logits, bar, "logits of %s", c.kind)
-				checkSums(t, o, min(c.k, c.vocab))
-			}
+			x.head(c)
 		}
 	})
+}
+
+// head compares the results for every second row with the definition.
+func (x *fixture) head(c anyHead) {
+	const dim = 256
+	h := x.tensorOf(c.rows, dim)
+	g, fn := x.normOf(dim)
+	m, w := x.matrix(c.kind, c.vocab, dim)
+	size := len(m.Data) / c.vocab
+	copy(m.Data[size:], m.Data[:size]) // tokens 0 and 1 are equal
+	copy(w[dim:], w[:dim])
+	for j := c.different; c.different > 0 && j < c.vocab; j++ {
+		copy(m.Data[j*size:][:size], m.Data[(j-c.different)*size:])
+		copy(w[j*dim:][:dim], w[(j-c.different)*dim:])
+	}
+	loaded, err := x.d.LoadWeight(m, nil)
+	require.NoError(x.t, err)
+	want := backend.Want{K: c.k, Logits: true, Hidden: true}
+	for i := 0; i < c.rows; i += 2 {
+		want.Rows = append(want.Rows, i)
+	}
+	out := make([]backend.Output, len(want.Rows))
+	p := x.begin(x.smallStore(c.rows), rowsAt(c.rows))
+	p.Head(out, h, g, loaded, want)
+	require.NoError(x.t, p.End(x.t.Context()))
+	for i, row := range want.Rows {
+		o := out[i]
+		hidden := fn(h.line(row))
+		logits := make([]float64, c.vocab)
+		for j := range logits {
+			for k, v := range hidden {
+				logits[j] += float64(w[j*dim+k]) * v
+			}
+		}
+		x.near(hidden, o.Hidden, bar, "hidden")
+		x.near(logits, o.Logits, bar, "logits of %s", c.kind)
+		checkSums(x.t, o, min(c.k, c.vocab))
+	}
 }
 
 // checkSums compares Top, LogSumExp and Entropy with the logits.
@@ -527,7 +544,7 @@ func TestNotFinite(t *testing.T) {
 		h := x.tensorOf(1, 64)
 		h.all()[5] = 0
 		out := make([]backend.Output, 1)
-		p := x.begin(x.kv(backend.KVConfig{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(1))
+		p := x.begin(x.smallStore(1), rowsAt(1))
 		p.Head(out, h, g, loaded, backend.Want{Rows: []int{0}, K: 3})
 		require.NoError(t, p.End(t.Context()))
 		lse := float64(out[0].LogSumExp)

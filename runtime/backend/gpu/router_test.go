@@ -20,55 +20,59 @@ import (
 // the same to the last bit with other rows.
 func TestRouter(t *testing.T) {
 	racing.Spare(t)
-	r := rand.New(rand.NewPCG(8, 8))
 	f := file(t, "q8_0", nil)
 	for _, v := range []soft.Variant{soft.Fast, soft.Check} {
-		m, d := load(t, f, gpu.OpenMetal(t, soft.Options{Variant: v, Seed: 4}), gpu.Options{})
-		ids := randomTokens(r, 10, 512)
-		c, err := m.NewCache(10, gguf.F16)
-		require.NoError(t, err)
-		rows, err := c.Extend(ids)
-		require.NoError(t, err)
-		plain := make([]backend.Output, 10)
-		want := backend.Want{Rows: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, K: 3, Hidden: true}
-		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, plain, want))
-		before := d.LastPass()
-		for _, widths := range [][]int{{1}, {300, 1}, {33, 17, 1}} {
-			for _, features := range []bool{false, true} {
-				if v == soft.Check && features != (len(widths) > 1) {
-					continue // every access is checked in one network of each depth
-				}
-				layers, net := network(t, r, 256, widths, features)
-				loaded, err := d.LoadRouter(layers, features)
-				require.NoError(t, err)
-				assert.Equal(t, 256, loaded.Dim())
-				want := want
-				want.Router, want.K = loaded, 1
-				out := make([]backend.Output, 10)
-				require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
-				after := d.LastPass()
-				assert.Equal(t, before.Levels, after.Levels)
-				assert.Equal(t, before.Dispatches, after.Dispatches)
-				for i := range out {
-					assert.Len(t, out[i].Top, 1)
-					assert.InDelta(t, net.Confidence(&plain[i]), out[i].Confidence, 2e-5,
-						"%v %v row %d", widths, features, i)
-				}
-				again, err := d.LoadRouter(layers, features)
-				require.NoError(t, err)
-				assert.Same(t, loaded, again)
-				policy, err := router.New(router.Options{Policy: router.Learned, Net: net})
-				require.NoError(t, err)
-				there := policy.On(d)
-				assert.False(t, there.Want(backend.Want{}).Hidden, "the device does not need it")
-				assert.InDelta(t, policy.Confidence(3, &plain[3]), there.Confidence(3, &out[3]), 2e-5)
-				want.Rows, want.K = []int{2, 5}, 70 // best tokens are sorted on the CPU, the confidence is not
-				some := make([]backend.Output, 2)
-				require.NoError(t, m.Forward(t.Context(), c.KV(), rows, some, want))
-				assert.Equal(t, out[2].Confidence, some[0].Confidence)
-				assert.Equal(t, out[5].Confidence, some[1].Confidence)
-				assert.Len(t, some[0].Top, 70)
+		t.Run(string(v), func(t *testing.T) { compareRouters(t, f, v) })
+	}
+}
+
+func compareRouters(t *testing.T, f *gguf.File, v soft.Variant) {
+	r := rand.New(rand.NewPCG(8, 8))
+	m, d := load(t, f, gpu.OpenMetal(t, soft.Options{Variant: v, Seed: 4}), gpu.Options{})
+	ids := randomTokens(r, 10, 512)
+	c, err := m.NewCache(10, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend(ids)
+	require.NoError(t, err)
+	plain := make([]backend.Output, 10)
+	want := backend.Want{Rows: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, K: 3, Hidden: true}
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, plain, want))
+	before := d.LastPass()
+	for _, widths := range [][]int{{1}, {300, 1}, {33, 17, 1}} {
+		for _, features := range []bool{false, true} {
+			if v == soft.Check && features != (len(widths) > 1) {
+				continue // every access is checked in one network of each depth
 			}
+			layers, net := network(t, r, 256, widths, features)
+			loaded, err := d.LoadRouter(layers, features)
+			require.NoError(t, err)
+			assert.Equal(t, 256, loaded.Dim())
+			want := want
+			want.Router, want.K = loaded, 1
+			out := make([]backend.Output, 10)
+			require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+			after := d.LastPass()
+			assert.Equal(t, before.Levels, after.Levels)
+			assert.Equal(t, before.Dispatches, after.Dispatches)
+			for i := range out {
+				assert.Len(t, out[i].Top, 1)
+				assert.InDelta(t, net.Confidence(&plain[i]), out[i].Confidence, 2e-5,
+					"%v %v row %d", widths, features, i)
+			}
+			again, err := d.LoadRouter(layers, features)
+			require.NoError(t, err)
+			assert.Same(t, loaded, again)
+			policy, err := router.New(router.Options{Policy: router.Learned, Net: net})
+			require.NoError(t, err)
+			there := policy.On(d)
+			assert.False(t, there.Want(backend.Want{}).Hidden, "the device does not need it")
+			assert.InDelta(t, policy.Confidence(3, &plain[3]), there.Confidence(3, &out[3]), 2e-5)
+			want.Rows, want.K = []int{2, 5}, 70 // best tokens are sorted on the CPU, the confidence is not
+			some := make([]backend.Output, 2)
+			require.NoError(t, m.Forward(t.Context(), c.KV(), rows, some, want))
+			assert.Equal(t, out[2].Confidence, some[0].Confidence)
+			assert.Equal(t, out[5].Confidence, some[1].Confidence)
+			assert.Len(t, some[0].Top, 70)
 		}
 	}
 }

@@ -790,7 +790,22 @@ struct msl_product { // of up to three pairs, plus a third
     return (T)msl_position{p};
   }
 };
-#ifndef MSL_STRICT
+#ifdef MSL_STRICT
+// msl_match tells whether all positions and sizes among the parameters of a kernel have as many components, and those
+// of one group the same type. The group of other parameters is 0.
+template <int... group> struct msl_groups {};
+template <int... group, class... P> constexpr bool msl_match(msl_groups<group...>, void (*)(P...)) {
+  const int groups[] = {group..., 0}, sizes[] = {msl_shape<P>::count..., 0};
+  const bool wide[] = {msl_same<typename msl_shape<P>::element, uint>::yes..., false};
+  for (int i = 0; i < (int)sizeof...(P); i++) {
+    for (int j = 0; j < i; j++) {
+      const bool related = groups[i] > 0 && groups[j] > 0;
+      if (related && (sizes[i] != sizes[j] || (groups[i] == groups[j] && wide[i] != wide[j]))) return false;
+    }
+  }
+  return true;
+}
+#else
 #define MSL_INPUT(name, type, e) MSL_INLINE type msl_in_##name(msl_rt::Worker *w) { (void)w; return e; }
 MSL_INPUT(thread_position_in_threadgroup, msl_position, msl_position{w->position[msl_rt::threadIndex()]})
 MSL_INPUT(threadgroup_position_in_grid, msl_position, msl_position{w->groupPosition})
