@@ -87,6 +87,7 @@ type Speed struct {
 	Bandwidth float64 `json:"gb_per_s"`                         // at which weights were read
 	Levels    int     `json:"levels"`                           // of kernels that wait for each other
 	Level     float64 `json:"us_per_level"`                     // the time of a pass over its levels
+	Error     string  `json:"error,omitempty"`
 }
 
 // checker is a check in progress.
@@ -135,6 +136,9 @@ func (c *checker) countFailures() (n int) {
 	}
 	for _, f := range c.r.Faults {
 		n += failed(!f.Recovered)
+	}
+	for _, s := range c.r.Speed {
+		n += failed(s.Error != "")
 	}
 	return n + failed(c.r.Minute.Failed())
 }

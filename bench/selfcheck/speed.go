@@ -66,17 +66,15 @@ func (c *checker) measureSpeed(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	const context, prompt = 256, 128
-	t, err := startText(m.File, d, context)
-	if err == nil {
-		err = d.CompileKernels()
-	}
+	t, failed := startText(m.File, d, context)
+	_ = d.CompileKernels() // its error is with the kernels
 	for _, rows := range []int{1, prompt} {
-		if err != nil {
-			break
-		}
 		s := Speed{Model: m.Name, Rows: rows}
-		if err = s.measure(ctx, d, t); err != nil {
-			break
+		if failed == nil {
+			failed = s.measure(ctx, d, t)
+		}
+		if s.Error, err = errorText(ctx, failed); err != nil {
+			return err
 		}
 		if g, ok := findGPU(c.r.GPU); ok && rows == 1 {
 			plan, err := metalplan.PredictFile(ctx, g, m.File, context/2)
@@ -87,11 +85,7 @@ func (c *checker) measureSpeed(ctx context.Context) (err error) {
 		}
 		c.r.Speed = append(c.r.Speed, s)
 	}
-	why, err := errorText(ctx, err)
-	if why != "" {
-		c.r.Minute.Error = why
-	}
-	return err
+	return nil
 }
 
 // measure takes the best of some passes of rows after half of the context: others are disturbed, or the first. A slow

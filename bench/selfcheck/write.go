@@ -92,8 +92,9 @@ func (r *Report) writeSpeed(w io.Writer) {
 		if s.Predicted > 0 {
 			predicted = fmt.Sprintf(" (predicted %.0f)", s.Predicted)
 		}
-		fmt.Fprintf(w, "\t%s with %s: %.1f tokens/s%s, weights at %.1f GB/s, %d levels of %.1f µs\n", what, s.Model,
-			s.Tokens, predicted, s.Bandwidth, s.Levels, s.Level)
+		fmt.Fprintf(w, "%s\t%s with %s: %s\n", mark(s.Error != ""), what, s.Model, orError(s.Error,
+			"%.1f tokens/s%s, weights at %.1f GB/s, %d levels of %.1f µs", s.Tokens, predicted, s.Bandwidth, s.Levels,
+			s.Level))
 	}
 	fmt.Fprintf(w, "\ta dispatch that only waits for the one before: %.1f µs\n", r.Step)
 	for _, d := range r.Dispatches {
