@@ -150,7 +150,7 @@ func TestSpoiled(t *testing.T) {
 			want: []string{"WRONG  feed-forward with Q4_0 weights", "WRONG  64 tokens of small"}},
 		"one kernel": {device: spoiled{refuses: "head_q4_0_2"},
 			want: []string{"WRONG  head_q4_0_2: Metal function head_q4_0_2: too many registers\n",
-				"WRONG  attention with Q4_0 weights, heads 4/2 of 64, keys in F16, 2 rows: Metal function head_q4_0_2"}},
+				"WRONG  attention with Q4_0 weights, heads 4/2 of 64, keys in F16, 2 rows: Metal function head_q4"}},
 		"recovery": {device: spoiled{ignores: true}, checks: true,
 			want: []string{"WRONG  a kernel that reads where no memory is"}},
 	} {
