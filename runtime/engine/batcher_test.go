@@ -142,9 +142,9 @@ func (w *worker) step(t testing.TB, ctx context.Context, r *rand.Rand, n int, lo
 	return nil
 }
 
-// TestCrewMeets: sessions that decode at the same time all take part in every pass, however they started and however
+// TestSessionsMeet: sessions that decode at the same time all take part in every pass, however they started and however
 // short their time between tokens is. A single session never waits.
-func TestCrewMeets(t *testing.T) {
+func TestSessionsMeet(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 9} {
 		bubble.Test(t, func(t *testing.T) {
 			c, d := newSlow(t)
@@ -180,9 +180,9 @@ func TestCrewMeets(t *testing.T) {
 	}
 }
 
-// TestCrewLeavesTheSlow: a session that takes long between tokens delays the others once, not at each of its tokens;
+// TestSlowSession: a session that takes long between tokens delays the others once, not at each of its tokens;
 // when it becomes fast again, it rejoins them.
-func TestCrewLeavesTheSlow(t *testing.T) {
+func TestSlowSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		var all sync.WaitGroup
@@ -227,9 +227,9 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 	})
 }
 
-// TestCrewPrompt: a long prompt of one session does not delay the decoding of others: it takes few rows of each pass,
+// TestPromptBesideDecoding: a long prompt of one session does not delay the decoding of others: it takes few rows of each pass,
 // and many while no other session decodes.
-func TestCrewPrompt(t *testing.T) {
+func TestPromptBesideDecoding(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		var all sync.WaitGroup
@@ -333,8 +333,8 @@ func playPrompts(t *testing.T, decodes bool, long, others, short int) (took, slo
 	return took, slices.Max(append(times[:min(others, abreast)], 0))
 }
 
-// TestCrewShares: if more sessions decode than fit into a pass, all get equal numbers of tokens.
-func TestCrewShares(t *testing.T) {
+// TestSessionsShare: if more sessions decode than fit into a pass, all get equal numbers of tokens.
+func TestSessionsShare(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		const n = maxShared + 50
@@ -359,9 +359,9 @@ func TestCrewShares(t *testing.T) {
 	})
 }
 
-// TestCrewEnds: a call that is cancelled while it waits, for a pass of others or for its turn to lead, returns at once.
+// TestCallsEnd: a call that is cancelled while it waits, for a pass of others or for its turn to lead, returns at once.
 // A call that takes part in a pass returns with it, and a pass ends early when all of its calls are cancelled.
-func TestCrewEnds(t *testing.T) {
+func TestCallsEnd(t *testing.T) {
 	why := errors.New("why")
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -419,9 +419,9 @@ func TestCrewEnds(t *testing.T) {
 	})
 }
 
-// TestCrewWithdraws: a call whose context ends leaves the queue, unless it takes part in a pass or has just become the
+// TestWithdrawCall: a call whose context ends leaves the queue, unless it takes part in a pass or has just become the
 // leader: then it has to hand on, or no call would lead.
-func TestCrewWithdraws(t *testing.T) {
+func TestWithdrawCall(t *testing.T) {
 	for name, c := range map[string]struct {
 		state forwardCall
 		left  bool
@@ -431,17 +431,17 @@ func TestCrewWithdraws(t *testing.T) {
 		"leads": {forwardCall{leads: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			crew, l := newBatcher(), &c.state
-			crew.queue = []*forwardCall{l}
-			assert.Equal(t, c.left, crew.withdrawCall(l))
-			assert.Equal(t, c.left, len(crew.queue) == 0)
+			b, l := newBatcher(), &c.state
+			b.queue = []*forwardCall{l}
+			assert.Equal(t, c.left, b.withdrawCall(l))
+			assert.Equal(t, c.left, len(b.queue) == 0)
 		})
 	}
 }
 
-// TestCrewGathers: the leader waits for the sessions of the last pass, but not for one that has ended its text, and
+// TestLeaderWaits: the leader waits for the sessions of the last pass, but not for one that has ended its text, and
 // only while its own context lives; then another session leads.
-func TestCrewGathers(t *testing.T) {
+func TestLeaderWaits(t *testing.T) {
 	why := errors.New("why")
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -496,8 +496,8 @@ func TestCrewGathers(t *testing.T) {
 	})
 }
 
-// TestCrewErrors: an error in the rows of one session affects only this session.
-func TestCrewErrors(t *testing.T) {
+// TestErrorOfOneSession: an error in the rows of one session affects only this session.
+func TestErrorOfOneSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		d.bad = 7
@@ -527,8 +527,8 @@ func TestCrewErrors(t *testing.T) {
 	})
 }
 
-// TestCrewJoin: the time between two texts is not one of decoding, and who joins has taken part as often as the others.
-func TestCrewJoin(t *testing.T) {
+// TestAddSession: the time between two texts is not one of decoding, and who joins has taken part as often as the others.
+func TestAddSession(t *testing.T) {
 	c, m := newBatcher(), newBatchSession()
 	c.served, m.given, m.away = 3, time.Now(), time.Hour
 	c.addSession(m)
@@ -541,8 +541,8 @@ func TestCrewJoin(t *testing.T) {
 	assert.EqualValues(t, 3, m.served)
 }
 
-// TestCrewNewcomer: a session that begins does not go before those that waited while others fill the pass.
-func TestCrewNewcomer(t *testing.T) {
+// TestNewSession: a session that begins does not go before those that waited while others fill the pass.
+func TestNewSession(t *testing.T) {
 	c := newBatcher()
 	c.served = 5
 	arrive := func(m *batchSession) *forwardCall {
@@ -562,8 +562,8 @@ func TestCrewNewcomer(t *testing.T) {
 	assert.NotContains(t, c.taken, newcomer)
 }
 
-// TestCrewClosed: if the model is closed, all waiting calls get the error.
-func TestCrewClosed(t *testing.T) {
+// TestBatcherClosed: if the model is closed, all waiting calls get the error.
+func TestBatcherClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		acquire := c.acquire
@@ -594,8 +594,8 @@ func TestCrewClosed(t *testing.T) {
 	})
 }
 
-// TestCrewWatched: a watched session has its own passes; if its watcher panics, the others continue.
-func TestCrewWatched(t *testing.T) {
+// TestWatchedSession: a watched session has its own passes; if its watcher panics, the others continue.
+func TestWatchedSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		forward := c.forward
@@ -633,9 +633,9 @@ func TestCrewWatched(t *testing.T) {
 	})
 }
 
-// TestCrewRandom: sessions randomly start, end, read prompts, decode, pause and cancel. Every call gets the right
+// TestBatcherRandom: sessions randomly start, end, read prompts, decode, pause and cancel. Every call gets the right
 // result, its rows are evaluated once and in order, and no call waits forever.
-func TestCrewRandom(t *testing.T) {
+func TestBatcherRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		bubble.Test(t, func(t *testing.T) {
 			c, d := newSlow(t)
