@@ -103,7 +103,7 @@ func TestLateRefusals(t *testing.T) {
 						}
 					}
 					if c.known == c.tokens {
-						assert.Less(t, vain, 6, "those at the edge, as asks in progress are not counted")
+						assert.LessOrEqual(t, vain, max(5, places), "at the edge: asks in progress are not counted")
 						assert.Greater(t, refused, 100)
 						each := 200 * time.Millisecond / time.Duration(places)
 						most := min(within, time.Duration(refused)*each)
