@@ -227,8 +227,8 @@ func TestSlowSession(t *testing.T) {
 	})
 }
 
-// TestPromptBesideDecoding: a long prompt of one session does not delay the decoding of others: it takes few rows of each pass,
-// and many while no other session decodes.
+// TestPromptBesideDecoding: a long prompt of one session does not delay the decoding of others: it takes few rows of
+// each pass, and many while no other session decodes.
 func TestPromptBesideDecoding(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -527,7 +527,8 @@ func TestErrorOfOneSession(t *testing.T) {
 	})
 }
 
-// TestAddSession: the time between two texts is not one of decoding, and who joins has taken part as often as the others.
+// TestAddSession: the time between two texts is not one of decoding, and who joins has taken part as often as the
+// others.
 func TestAddSession(t *testing.T) {
 	c, m := newBatcher(), newBatchSession()
 	c.served, m.given, m.away = 3, time.Now(), time.Hour
