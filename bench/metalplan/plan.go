@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -81,6 +82,19 @@ func PredictFile(ctx context.Context, g GPU, f *gguf.File, n int) (Plan, error) 
 		return Plan{}, err
 	}
 	return predictDispatches(g, all, n)
+}
+
+// PromptBound returns how many tokens of a long prompt a GPU can read per second at most: each of its lanes multiplies
+// and adds once per cycle, and each weight once per token. The output matrix is multiplied for one token of a prompt,
+// and attention is left out.
+func PromptBound(g GPU, f *gguf.File) float64 {
+	weights := 0
+	for _, t := range f.Tensors() {
+		if len(t.Shape) == 2 && strings.HasPrefix(t.Name, "blk.") {
+			weights += t.Shape[0] * t.Shape[1]
+		}
+	}
+	return lanes * float64(g.Cores) * g.GHz * 1e9 / float64(weights)
 }
 
 func predictDispatches(g GPU, all []record.Dispatch, n int) (Plan, error) {

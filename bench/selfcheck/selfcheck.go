@@ -83,7 +83,7 @@ type Speed struct {
 	Model     string  `json:"model"`
 	Rows      int     `json:"rows"` // tokens of a pass: 1 when decoding
 	Tokens    float64 `json:"tokens_per_s"`
-	Predicted float64 `json:"predicted_tokens_per_s,omitempty"` // for single tokens, where the chip is known
+	Predicted float64 `json:"predicted_tokens_per_s,omitempty"` // where the chip is known; of a prompt at most
 	Bandwidth float64 `json:"gb_per_s"`                         // at which weights were read
 	Levels    int     `json:"levels"`                           // of kernels that wait for each other
 	Level     float64 `json:"us_per_level"`                     // the time of a pass over its levels

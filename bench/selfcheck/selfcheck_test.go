@@ -80,6 +80,25 @@ func TestSound(t *testing.T) {
 	assert.Equal(t, r.Minute.Took.Round(time.Microsecond), again.Minute.Took)
 }
 
+// TestPredicted: on a chip that is known, speeds and dispatches stand beside their predictions.
+func TestPredicted(t *testing.T) {
+	o := quickOptions(t, soft.Fast)
+	c := &checker{o: o, r: Report{GPU: "Apple M4 Pro"}}
+	require.NoError(t, c.measureSpeed(t.Context()))
+	require.NoError(t, c.measureDispatches(t.Context()))
+	var page bytes.Buffer
+	require.NoError(t, c.r.Write(&page))
+	require.Len(t, c.r.Speed, 2)
+	for _, s := range c.r.Speed {
+		assert.Positive(t, s.Predicted, s.Rows)
+	}
+	for _, d := range c.r.Dispatches {
+		assert.Positive(t, d.Predicted, d.Kernel)
+	}
+	assert.Contains(t, page.String(), " tokens/s (predicted ")
+	assert.Contains(t, page.String(), " tokens/s (at most ")
+}
+
 // TestWild: a kernel that reads where no memory is fails, and the next pass is right.
 func TestWild(t *testing.T) {
 	if testing.Short() {

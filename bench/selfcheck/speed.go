@@ -57,6 +57,9 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
+// speedContext is the context of measured passes, of which a half is before them.
+const speedContext = 256
+
 // measureSpeed measures the last model on the device itself: single tokens, and a prompt.
 func (c *checker) measureSpeed(ctx context.Context) (err error) {
 	m := c.o.Models[len(c.o.Models)-1]
@@ -65,8 +68,8 @@ func (c *checker) measureSpeed(ctx context.Context) (err error) {
 		return nil // the kernels say why
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	const context, prompt = 256, 128
-	t, failed := startText(m.File, d, context)
+	const prompt = 128
+	t, failed := startText(m.File, d, speedContext)
 	_ = d.CompileKernels() // its error is with the kernels
 	for _, rows := range []int{1, prompt} {
 		s := Speed{Model: m.Name, Rows: rows}
@@ -76,16 +79,23 @@ func (c *checker) measureSpeed(ctx context.Context) (err error) {
 		if s.Error, err = errorText(ctx, failed); err != nil {
 			return err
 		}
-		if g, ok := findGPU(c.r.GPU); ok && rows == 1 {
-			plan, err := metalplan.PredictFile(ctx, g, m.File, context/2)
-			if err != nil {
+		if g, ok := findGPU(c.r.GPU); ok {
+			if s.Predicted, err = predictSpeed(ctx, g, m, rows); err != nil {
 				return err
 			}
-			s.Predicted = plan.Tokens
 		}
 		c.r.Speed = append(c.r.Speed, s)
 	}
 	return nil
+}
+
+// predictSpeed predicts tokens per second: of a prompt at most so many.
+func predictSpeed(ctx context.Context, g metalplan.GPU, m Model, rows int) (float64, error) {
+	if rows > 1 {
+		return metalplan.PromptBound(g, m.File), nil
+	}
+	plan, err := metalplan.PredictFile(ctx, g, m.File, speedContext/2)
+	return plan.Tokens, err
 }
 
 // measure takes the best of some passes of rows after half of the context: others are disturbed, or the first. A slow

@@ -85,12 +85,12 @@ func (r *Report) writeChecks(w io.Writer) {
 
 func (r *Report) writeSpeed(w io.Writer) {
 	for _, s := range r.Speed {
-		what, predicted := fmt.Sprintf("a prompt of %d", s.Rows), ""
+		what, limit, predicted := fmt.Sprintf("a prompt of %d", s.Rows), "at most", ""
 		if s.Rows == 1 {
-			what = "decoding"
+			what, limit = "decoding", "predicted"
 		}
 		if s.Predicted > 0 {
-			predicted = fmt.Sprintf(" (predicted %.0f)", s.Predicted)
+			predicted = fmt.Sprintf(" (%s %.0f)", limit, s.Predicted)
 		}
 		fmt.Fprintf(w, "%s\t%s with %s: %s\n", mark(s.Error != ""), what, s.Model, orError(s.Error,
 			"%.1f tokens/s%s, weights at %.1f GB/s, %d levels of %.1f µs", s.Tokens, predicted, s.Bandwidth, s.Levels,
