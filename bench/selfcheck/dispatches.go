@@ -131,9 +131,6 @@ func (c *checker) measureStep() error {
 
 // measureDispatches measures the dispatches of a token of the last model after a text.
 func (c *checker) measureDispatches(ctx context.Context) (err error) {
-	if err := c.measureStep(); err != nil {
-		return err
-	}
 	const before = 100
 	m := c.o.Models[len(c.o.Models)-1]
 	timed := &timedDevice{Device: c.o.Device}
@@ -143,12 +140,13 @@ func (c *checker) measureDispatches(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	t, err := startText(m.File, d, before+1)
+	err = errors.Join(err, c.measureStep())
 	for _, n := range []int{before, 1} {
 		if timed.often = n == 1; err == nil {
 			_, err = t.feed(ctx, t.tokens(n))
 		}
 	}
-	if _, err = errorText(ctx, err); err != nil {
+	if c.r.TimingError, err = errorText(ctx, err); err != nil || c.r.TimingError != "" {
 		return err
 	}
 	c.r.Dispatches = timed.kinds

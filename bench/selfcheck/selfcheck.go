@@ -47,7 +47,9 @@ type Report struct {
 	Speed      []Speed        `json:"speed"`
 	Dispatches []Dispatch     `json:"dispatches"` // of a token of the last model
 	Step       float64        `json:"step_us"`    // of a dispatch that does nothing but wait for the one before
-	Failures   int            `json:"failures"`   // of all parts
+	// TimingError says why dispatches were not measured.
+	TimingError string `json:"timing_error,omitempty"`
+	Failures    int    `json:"failures"` // of all parts
 }
 
 // Kernel is a source that was compiled for one type of weights, or a pipeline that was made of it.
@@ -140,7 +142,7 @@ func (c *checker) countFailures() (n int) {
 	for _, s := range c.r.Speed {
 		n += failed(s.Error != "")
 	}
-	return n + failed(c.r.Minute.Failed())
+	return n + failed(c.r.Minute.Failed()) + failed(c.r.TimingError != "")
 }
 
 func failed(is bool) int {

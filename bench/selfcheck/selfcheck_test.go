@@ -170,6 +170,8 @@ func TestSpoiled(t *testing.T) {
 		"one kernel": {device: spoiled{refuses: "head_q4_0_2"},
 			want: []string{"WRONG  head_q4_0_2: Metal function head_q4_0_2: too many registers\n",
 				"WRONG  attention with Q4_0 weights, heads 4/2 of 64, keys in F16, 2 rows: Metal function head_q4"}},
+		"every source": {device: spoiled{old: "kernel void", new: "kernel voyd"},
+			want: []string{"WRONG  the source: ", "WRONG  0 tokens of small: "}},
 		"recovery": {device: spoiled{ignores: true}, checks: true,
 			want: []string{"WRONG  a kernel that reads where no memory is"}},
 	} {

@@ -96,7 +96,8 @@ func (r *Report) writeSpeed(w io.Writer) {
 			"%.1f tokens/s%s, weights at %.1f GB/s, %d levels of %.1f µs", s.Tokens, predicted, s.Bandwidth, s.Levels,
 			s.Level))
 	}
-	fmt.Fprintf(w, "\ta dispatch that only waits for the one before: %.1f µs\n", r.Step)
+	fmt.Fprintf(w, "%s\ta dispatch that only waits for the one before: %s\n", mark(r.TimingError != ""),
+		orError(r.TimingError, "%.1f µs", r.Step))
 	for _, d := range r.Dispatches {
 		fmt.Fprintf(w, "\t%d × %s of %d threadgroups: %.1f µs", d.Count, d.Kernel, d.Threadgroups, d.Micros)
 		if d.Predicted > 0 {
