@@ -36,8 +36,11 @@ func (p *probe) note(key kernelKey, took time.Duration, err error) {
 		k = &Kernel{Weights: key.weights, Name: key.name, Took: took}
 		p.kernels[key] = k
 	}
-	if err != nil && k.Error == "" {
+	switch {
+	case err != nil:
 		k.Error = err.Error()
+	case k.Error != "":
+		k.Refused, k.Error = k.Error, ""
 	}
 }
 

@@ -57,8 +57,9 @@ type Kernel struct {
 	Weights string        `json:"weights,omitempty"` // type of the weights that it reads
 	Name    string        `json:"name,omitempty"`    // of the pipeline; empty: the source
 	Took    time.Duration `json:"ms"`
-	Error   string        `json:"error,omitempty"` // of the compiler
-	Runs    int           `json:"runs"`            // how often it was set for a dispatch
+	Error   string        `json:"error,omitempty"`   // of the compiler
+	Refused string        `json:"refused,omitempty"` // the same of a form before the one that was compiled
+	Runs    int           `json:"runs"`              // how often it was set for a dispatch
 }
 
 // Fault is an error of a command buffer that was provoked, and what came after it.

@@ -48,6 +48,9 @@ func (r *Report) writeKernels(w io.Writer) {
 		if k.Name != "" {
 			pipelines++
 		}
+		if k.Refused != "" {
+			fmt.Fprintf(w, "%s\t%s, in another form than the first: %s\n", mark(false), k.title(), firstLine(k.Refused))
+		}
 		if k.Error != "" {
 			fmt.Fprintf(w, "%s\t%s: %s\n", mark(true), k.title(), firstLine(k.Error))
 		} else if k.Name != "" && k.Runs == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 )
 
@@ -31,7 +32,7 @@ func TestWrite(t *testing.T) {
 func TestMakeMetal(t *testing.T) {
 	program, err := exec.LookPath("make")
 	if err != nil {
-		t.Skip("there is no make")
+		sharedtest.Missing(t, err)
 	}
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))

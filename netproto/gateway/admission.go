@@ -110,8 +110,9 @@ func (a *admission) refuseLate(ctx context.Context, t *waitingAsk) error {
 		return nil
 	}
 	a.removeWaiting(t)
-	return busyRefusal(late+a.pace.retry.Reserve(now, time.Duration(t.Work())*a.pace.token, within),
-		"others come first, and the answer would be late: it may be in time after this")
+	after := late + a.pace.retry.Reserve(now, time.Duration(t.Work())*a.pace.token, within)
+	return busyRefusal(after, "others come first, and the answer would be late: one like it may be in time after %v",
+		after.Round(time.Millisecond))
 }
 
 func (a *admission) removeWaiting(t *waitingAsk) {

@@ -2,6 +2,7 @@ package selfcheck
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
 func TestMain(m *testing.M) {
@@ -29,8 +31,8 @@ func TestSelfcheck(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "report.json")
 	code, page, stderr := clitest.Call(t, "selfcheck", "--backend", "soft", "-n", "1", path)
-	if strings.Contains(stderr, "clang-19") {
-		sharedtest.Missing(t, os.ErrNotExist)
+	if strings.Contains(stderr, metal.ErrNoDevice.Error()) {
+		sharedtest.Missing(t, errors.New(stderr))
 	}
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, page, "; all of them ran\n")
