@@ -1,5 +1,5 @@
 // Package backend is the interface between the model and the hardware: the few fused operations that the forward pass
-// of a Qwen2 or Qwen3 model consists of, and their operands. The model (runtime/qwen) says what is computed, a backend
+// of a Qwen2, Qwen3 or Qwen3.5 model consists of, and their operands. The model (runtime/qwen) says what is computed, a backend
 // how: backend/host runs the slices of kernels/cpu.
 //
 // A device hands out opaque [Weight], [Norm], [Tensor] and [KV] values and accepts only its own. Shapes are checked
@@ -7,6 +7,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -55,19 +56,32 @@ type Tensor interface {
 
 // KVConfig is the shape of attention and of its KV store.
 type KVConfig struct {
-	Layers   int
-	Slots    int       // rows of K and of V per layer
-	Heads    int       // query heads; a multiple of KVHeads
-	KVHeads  int       // key and value heads
-	HeadSize int       // Dh, even
-	RopeBase float64   // base of the rotary frequencies base^(-2i/Dh)
-	Type     gguf.Type // F16 or F32
+	Layers   int         // with attention
+	Slots    int         // rows of K and of V per layer
+	Heads    int         // query heads; a multiple of KVHeads
+	KVHeads  int         // key and value heads
+	HeadSize int         // Dh, even
+	Rotated  int         // R, even: the first elements of a head, which are rotated; 0 means all
+	Gated    bool        // q has, after each query, a gate of as many elements
+	RopeBase float64     // base of the rotary frequencies base^(-2i/R)
+	Type     gguf.Type   // F16 or F32
+	Delta    DeltaConfig // the layers with a recurrent state
 }
 
-// Bytes returns the memory of a KV store of this shape: 2 · Layers · Slots · KVHeads · HeadSize elements.
-func (c KVConfig) Bytes() int64 {
-	_, size := c.Type.Block()
-	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
+// Bytes returns the memory of a KV store of this shape: 2 · Layers · Slots · KVHeads · HeadSize elements, and the states
+// that are kept for that many slots.
+func (c KVConfig) Bytes() int64 { return c.FixedBytes() + int64(c.Slots)*c.SlotBytes() }
+
+// SlotBytes returns the memory for each slot.
+func (c KVConfig) SlotBytes() int64 {
+	return int64(c.LayerBytes(1))*int64(c.Layers) +
+		(c.Delta.CheckpointBytes(c.Type)+checkpointSlots-1)/checkpointSlots +
+		(c.Delta.UpdateBytes(c.Type)+updateSlots-1)/updateSlots
+}
+
+// FixedBytes returns the memory of any number of slots: of states, which a single text needs.
+func (c KVConfig) FixedBytes() int64 {
+	return fixedCheckpoints*c.Delta.CheckpointBytes(c.Type) + fixedUpdates*c.Delta.UpdateBytes(c.Type)
 }
 
 // LayerBytes returns the number of bytes that [KV].Read copies for n slots.
@@ -76,12 +90,16 @@ func (c KVConfig) LayerBytes(n int) int {
 	return 2 * n * c.KVHeads * c.HeadSize * int(size)
 }
 
-// Frequencies returns the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh),
-// [Dh/2].
+// RotatedSize returns the number of elements of a head that are rotated.
+func (c KVConfig) RotatedSize() int { return cmp.Or(c.Rotated, c.HeadSize) }
+
+// Frequencies returns the angles per position by which the pairs (i, i+R/2) of a head are rotated: RopeBase^(-2i/R),
+// [R/2].
 func (c KVConfig) Frequencies() []float64 {
-	freq := make([]float64, c.HeadSize/2)
+	size := c.RotatedSize()
+	freq := make([]float64, size/2)
 	for i := range freq {
-		freq[i] = math.Pow(c.RopeBase, -2*float64(i)/float64(c.HeadSize))
+		freq[i] = math.Pow(c.RopeBase, -2*float64(i)/float64(size))
 	}
 	return freq
 }
@@ -107,8 +125,25 @@ type KV interface {
 	Write(layer, n int, b []byte)
 }
 
+// KVOf returns the store of a row of a pass over kv.
+func (r Row) KVOf(kv KV) KV {
+	if r.KV != nil {
+		return r.KV
+	}
+	return kv
+}
+
 // Span is the run of KV slots [From, To).
 type Span struct{ From, To int32 }
+
+// CountVisible returns the number of slots in spans.
+func CountVisible(spans []Span) int {
+	n := 0
+	for _, s := range spans {
+		n += int(s.To - s.From)
+	}
+	return n
+}
 
 // AppendSlot adds a slot to spans. It extends the last span in place if the slot follows it.
 func AppendSlot(see []Span, slot int32) []Span {
@@ -144,9 +179,9 @@ type Mixer interface {
 // orders are
 //
 //	pass      = { operation } [ Head ] End
-//	operation = Embed | NormProject Attend | ProjectAdd | NormGateUp
+//	operation = Embed | NormProject Attend | Delta | ProjectAdd | NormGateUp
 //
-// Attend takes the q, k and v of the NormProject right before it. No other operation reads these, and only the next
+// Delta, in the place of NormProject and Attend, is an operation of a [DeltaPass]. Attend takes the q, k and v of the NormProject right before it. No other operation reads these, and only the next
 // ProjectAdd reads the result of Attend: a device need not store them as tensors. A [Flight] has, in place of End,
 // Commit and then, once, Wait or Drop; between these two, [Runner].BeginAfter may take the token that its Head finds,
 // if Head is for one row.
@@ -165,7 +200,8 @@ type Pass interface {
 	NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight)
 	// Attend sets each head h of q to h/rms(h) ⊙ gq and of k to h/rms(h) ⊙ gk, where these norms [Dh] are not nil. It
 	// then rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets a =
-	// softmax(q·Kᵀ/√Dh)·V over the slots that each row sees. It may overwrite q and k.
+	// softmax(q·Kᵀ/√Dh)·V over the slots that each row sees, times sigmoid(gate) with [KVConfig].Gated. Then q is
+	// [T, H, 2, Dh], of each head the query and its gate. It may overwrite q and k.
 	Attend(a, q, k, v Tensor, gq, gk Norm, layer int)
 	// ProjectAdd sets x = x + w·h.
 	ProjectAdd(x Tensor, w Weight, h Tensor)

@@ -136,7 +136,9 @@ func (e *Engine) setDefaults() error {
 	if e.o.Context == 0 {
 		e.o.Context = min(defaultContext, limit)
 		if free, err := freemem.Bytes(); err == nil && e.o.Sessions > 0 {
-			e.o.Context = fitContext(free, uint64(e.file.Size()), e.kvBytes(1), e.o.Sessions, limit)
+			kv := e.kvConfig(1)
+			used := uint64(e.file.Size()) + uint64(kv.FixedBytes())*uint64(e.o.Sessions)
+			e.o.Context = fitContext(free, used, kv.SlotBytes(), e.o.Sessions, limit)
 		}
 	}
 	if e.o.Context < 1 || e.o.Context > limit {
@@ -164,7 +166,9 @@ func (e *Engine) newCache(ctx context.Context, slots int) (*qwen.Cache, error) {
 	return e.model.NewCache(slots, e.kvType)
 }
 
-func (e *Engine) kvBytes(slots int) int64 { return e.model.KVConfig(slots, e.kvType).Bytes() }
+func (e *Engine) kvConfig(slots int) backend.KVConfig { return e.model.KVConfig(slots, e.kvType) }
+
+func (e *Engine) kvBytes(slots int) int64 { return e.kvConfig(slots).Bytes() }
 
 // If every tensor is float32, the model rounds nothing, and keys and values are stored as float32 too.
 func (e *Engine) onlyF32() bool {

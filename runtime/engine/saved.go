@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
@@ -32,7 +34,8 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 	if text == nil {
 		text = slices.Clone(s.ids)
 	}
-	n := terms.CommonPrefix(s.ids, text)
+	kv := s.cache.KV()
+	n := resumable(kv, terms.CommonPrefix(s.ids, text))
 	if n == 0 {
 		return nil, errors.New("the session holds nothing of the text: there are no keys and values to save")
 	}
@@ -49,18 +52,65 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 	if _, err := out.Write(head); err != nil {
 		return nil, err
 	}
-	kv := s.cache.KV()
-	b := make([]byte, kv.Config().LayerBytes(n))
-	for layer := range kv.Config().Layers {
-		if err := s.e.betweenPasses(ctx, func() { kv.Read(layer, n, b) }); err != nil {
+	for part := range kvParts(kv, n) {
+		if err := s.e.betweenPasses(ctx, func() { part.read(kv) }); err != nil {
 			return nil, err
 		}
-		if _, err := out.Write(b); err != nil {
+		if _, err := out.Write(part.b); err != nil {
 			return nil, err
 		}
 	}
 	_, err = w.Write(sum.Sum(nil))
 	return text, err
+}
+
+// kvPart is a part of what a KV store holds of the first n slots: a layer of keys and values, or the states after them.
+type kvPart struct {
+	layer int // of keys and values; -1 for the states
+	n     int
+	b     []byte
+}
+
+// kvParts returns the parts for n slots, one after the other, in the same memory.
+func kvParts(kv backend.KV, n int) iter.Seq[kvPart] {
+	return func(yield func(kvPart) bool) {
+		c := kv.Config()
+		b := make([]byte, c.LayerBytes(n))
+		for layer := range c.Layers {
+			if !yield(kvPart{layer, n, b}) {
+				return
+			}
+		}
+		if c.Delta.Layers > 0 {
+			yield(kvPart{-1, n, make([]byte, c.Delta.SavedBytes(n, c.Type))})
+		}
+	}
+}
+
+func (p kvPart) read(kv backend.KV) {
+	if p.layer < 0 {
+		kv.(backend.DeltaKV).ReadState(p.n, p.b)
+	} else {
+		kv.Read(p.layer, p.n, p.b)
+	}
+}
+
+// write writes the part to a store, for the first tokens of a text.
+func (p kvPart) write(kv backend.KV, text []int32) {
+	if p.layer < 0 {
+		kv.(backend.DeltaKV).WriteState(text[:p.n], p.b)
+	} else {
+		kv.Write(p.layer, p.n, p.b)
+	}
+}
+
+// resumable returns the number of the first n tokens of a store after which a text can go on without evaluating any of
+// them again.
+func resumable(kv backend.KV, n int) int {
+	if kv.Config().Delta.Layers == 0 {
+		return n
+	}
+	return kv.(backend.DeltaKV).Resume(n)
 }
 
 // Load replaces the session's text by a saved one, and returns it. Later tokens have the same bits as if the session
@@ -85,12 +135,11 @@ func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err erro
 		return nil, err
 	}
 	kv := s.cache.KV()
-	b := make([]byte, kv.Config().LayerBytes(h.Cached))
-	for layer := range kv.Config().Layers {
-		if err := qwen.ReadFull(in, b); err != nil {
+	for part := range kvParts(kv, h.Cached) {
+		if err := qwen.ReadFull(in, part.b); err != nil {
 			return nil, err
 		}
-		if err := s.e.betweenPasses(ctx, func() { kv.Write(layer, h.Cached, b) }); err != nil {
+		if err := s.e.betweenPasses(ctx, func() { part.write(kv, text) }); err != nil {
 			return nil, err
 		}
 	}
@@ -124,17 +173,17 @@ func (s *Session) CopyFrom(ctx context.Context, from *Session, most int) (err er
 		return err
 	}
 	defer done()
-	text := from.ids[:min(max(most, 0), len(from.ids))]
+	source, kv := from.cache.KV(), s.cache.KV()
+	text := from.ids[:resumable(source, min(max(most, 0), len(from.ids)))]
 	defer func() { s.restoreText(text, err) }()
 	s.clearText()
 	if err := s.cache.Restore(len(text)); err != nil {
 		return err
 	}
-	b := make([]byte, s.cache.KV().Config().LayerBytes(len(text)))
-	for layer := range s.cache.KV().Config().Layers {
+	for part := range kvParts(source, len(text)) {
 		err := s.e.betweenPasses(ctx, func() {
-			from.cache.KV().Read(layer, len(text), b)
-			s.cache.KV().Write(layer, len(text), b)
+			part.read(source)
+			part.write(kv, text)
 		})
 		if err != nil {
 			return err

@@ -62,7 +62,8 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w; say how many tokens to keep", err)
 		}
-		o.Slots = fitSlots(free, uint64(e.file.Size()), e.kvBytes(1), e.o.Context)
+		kv := e.kvConfig(1)
+		o.Slots = fitSlots(free, uint64(e.file.Size())+uint64(kv.FixedBytes()), kv.SlotBytes(), e.o.Context)
 	}
 	if o.Slots < e.o.Context {
 		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: "+
@@ -73,7 +74,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 			return nil, err
 		}
 	}
-	if err := checkSlotMemory(o.Slots, e.kvBytes(1)); err != nil {
+	if err := checkSlotMemory(o.Slots, e.kvConfig(1).SlotBytes()); err != nil {
 		return nil, err
 	}
 	done, err := e.acquireModel(context.Background())

@@ -14,22 +14,25 @@ type Arch struct {
 	Title     string // as people write it
 	Biases    bool   // matrices may have biases; those of q, k and v have
 	HeadNorms bool   // q and k have a norm of each head, before the rotation
+	FFNNorm   string // the name of the norm before the feed-forward block
+	Recurrent bool   // most layers have a recurrent state in place of attention, and attention has gates: recurrent.go
 }
 
 func supportedArchs() []Arch {
 	return []Arch{
-		{Name: "qwen2", Title: "Qwen2", Biases: true},
-		{Name: "qwen3", Title: "Qwen3", HeadNorms: true},
+		{Name: "qwen2", Title: "Qwen2", FFNNorm: "ffn_norm", Biases: true},
+		{Name: "qwen3", Title: "Qwen3", FFNNorm: "ffn_norm", HeadNorms: true},
+		{Name: "qwen35", Title: "Qwen3.5", FFNNorm: "post_attention_norm", HeadNorms: true, Recurrent: true},
 	}
 }
 
 // missingFeature says what this package would need for other architectures of Qwen, by general.architecture.
 func missingFeature(name string) (what string, known bool) {
-	const experts, images, linear = "mixtures of experts", "positions in images (M-RoPE)", "layers of linear attention"
+	const experts, images = "mixtures of experts", "positions in images (M-RoPE)"
 	what, known = map[string]string{
 		"qwen": "the layout of the first Qwen", "qwen2moe": experts, "qwen3moe": experts,
 		"qwen2vl": images, "qwen3vl": images, "qwen3vlmoe": images + " and " + experts,
-		"qwen3next": linear + " and " + experts, "qwen35": linear, "qwen35moe": linear + " and " + experts,
+		"qwen3next": experts, "qwen35moe": experts,
 	}[name]
 	return what, known
 }
@@ -46,8 +49,9 @@ func readArch(f *gguf.File) (Arch, error) {
 		}
 		names = append(names, fmt.Sprintf("%q", a.Name))
 	}
-	err = fmt.Errorf("general.architecture: %s is not supported, this program runs %s", errs.Quote(name),
-		strings.Join(names, " and "))
+	last := len(names) - 1
+	err = fmt.Errorf("general.architecture: %s is not supported, this program runs %s and %s", errs.Quote(name),
+		strings.Join(names[:last], ", "), names[last])
 	if what, known := missingFeature(name); known {
 		err = fmt.Errorf("%w: it has no %s", err, what)
 	}

@@ -1,9 +1,10 @@
-// Package qwen is the language models Qwen2, Qwen2.5 and Qwen3 (dense): configuration and weights from a GGUF file, the
-// forward pass, and the KV cache with the slots of a draft tree.
+// Package qwen is the language models Qwen2, Qwen2.5, Qwen3 and Qwen3.5 (dense, text): configuration and weights from a
+// GGUF file, the forward pass, and the KV cache with the slots of a draft tree.
 //
-// Architectures: "Qwen2 Technical Report", arXiv 2407.10671; "Qwen3 Technical Report", arXiv 2505.09388, of which this
-// package reads models without experts. Names of metadata and tensors: the GGUF conventions for architectures "qwen2"
-// and "qwen3". [Arch] has all in which they differ.
+// Architectures: "Qwen2 Technical Report", arXiv 2407.10671; "Qwen3 Technical Report", arXiv 2505.09388; "Gated Delta
+// Networks", arXiv 2412.06464, for the recurrent layers of Qwen3.5. This package reads models without experts. Names of
+// metadata and tensors: the GGUF conventions for architectures "qwen2", "qwen3" and "qwen35". [Arch] has all in which
+// they differ.
 package qwen
 
 import (
@@ -13,12 +14,13 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // Config is the shape of a model. Every value comes from the file.
 type Config struct {
 	Arch     Arch
-	Layers   int     // transformer blocks
+	Layers   int     // transformer blocks, without those of multi-token prediction
 	Dim      int     // D, width of the residual stream
 	FFN      int     // F, width inside the feed-forward blocks
 	Heads    int     // query heads
@@ -26,8 +28,13 @@ type Config struct {
 	HeadSize int     // Dh, even
 	Context  int     // longest context the model was made for, in tokens
 	Vocab    int     // rows of the embedding
+	Rotated  int     // elements of a head that are rotated, even; all but in Qwen3.5
 	RopeBase float64 // base of the rotary frequencies
 	Epsilon  float32 // of RMSNorm
+
+	Recurrent []bool              // by layer; nil if all have attention
+	Delta     backend.DeltaConfig // of the recurrent layers
+	Extra     int                 // blocks of multi-token prediction after the layers, which are not used
 }
 
 // Limits that keep every product of two shape values within an int32. No real model is near them.
@@ -57,6 +64,9 @@ func ReadConfig(f *gguf.File) (Config, error) {
 		RopeBase: m.readPositiveOr("rope.freq_base", 10000),
 	}
 	c.KVHeads = m.readCountOr("attention.head_count_kv", c.Heads, maxHeads)
+	if m.err == nil && arch.Recurrent {
+		m.readRecurrent(&c)
+	}
 	if m.err != nil {
 		return Config{}, m.err
 	}
@@ -71,7 +81,7 @@ func (c *Config) deriveShape(f *gguf.File, m metadataReader) error {
 	}
 	c.HeadSize = m.readCountOr("attention.key_length", c.Dim/c.Heads, maxWidth)
 	value := m.readCountOr("attention.value_length", c.HeadSize, maxWidth)
-	turned := m.readCountOr("rope.dimension_count", c.HeadSize, maxWidth)
+	c.Rotated = m.readCountOr("rope.dimension_count", c.HeadSize, maxWidth)
 	switch {
 	case m.err != nil:
 		return m.err
@@ -83,8 +93,12 @@ func (c *Config) deriveShape(f *gguf.File, m metadataReader) error {
 	case value != c.HeadSize:
 		return fmt.Errorf("%s: %d differs from the key length %d",
 			m.keyName("attention.value_length"), value, c.HeadSize)
-	case turned != c.HeadSize:
-		return fmt.Errorf("%s: %d differs from the head size %d", m.keyName("rope.dimension_count"), turned, c.HeadSize)
+	case c.Rotated != c.HeadSize && !c.Arch.Recurrent:
+		return fmt.Errorf("%s: %d differs from the head size %d",
+			m.keyName("rope.dimension_count"), c.Rotated, c.HeadSize)
+	case c.Rotated%2 != 0 || c.Rotated > c.HeadSize:
+		return fmt.Errorf("%s: %d of %d elements of a head: an even number is possible, at most all",
+			m.keyName("rope.dimension_count"), c.Rotated, c.HeadSize)
 	}
 	embedding, ok := f.Tensor("token_embd.weight")
 	if !ok {

@@ -35,7 +35,8 @@ type Model struct {
 	mixes  bool // passes may have rows of several KV stores
 
 	x, a    backend.Tensor // [T, D] residual stream; [T, H·Dh] attention
-	q, k, v backend.Tensor // [T, H·Dh], [T, Hkv·Dh] twice
+	q, k, v backend.Tensor // [T, H·Dh], or with gates [T, 2·H·Dh]; [T, Hkv·Dh] twice
+	o       backend.Tensor // [T, value width] of recurrent layers
 	m       backend.Tensor // [T, F] inside the feed-forward block
 }
 
@@ -48,17 +49,24 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 	}
 	m := &Model{config: c, device: d}
 	_, m.mixes = d.(backend.Mixer)
+	if _, ok := d.(backend.DeltaDevice); c.Recurrent != nil && !ok {
+		return nil, fmt.Errorf("%s: this device cannot run the recurrent layers of %s; the CPU can", d.Name(),
+			c.Arch.Title)
+	}
 	if m.w, err = loadWeights(f, d, c); err != nil {
 		return nil, err
 	}
-	m.rows = max(1, min(MaxRows, maxActivations/max(c.FFN, c.Dim, c.Heads*c.HeadSize)))
+	m.rows = max(1, min(MaxRows, maxActivations/max(c.FFN, c.Dim, c.queryWidth(), c.Delta.Channels())))
 	for _, t := range []struct {
 		to   *backend.Tensor
 		cols int
 	}{
-		{&m.x, c.Dim}, {&m.a, c.Heads * c.HeadSize}, {&m.q, c.Heads * c.HeadSize},
-		{&m.k, c.KVHeads * c.HeadSize}, {&m.v, c.KVHeads * c.HeadSize}, {&m.m, c.FFN},
+		{&m.x, c.Dim}, {&m.a, c.Heads * c.HeadSize}, {&m.q, c.queryWidth()},
+		{&m.k, c.KVHeads * c.HeadSize}, {&m.v, c.KVHeads * c.HeadSize}, {&m.o, c.Delta.ValueWidth()}, {&m.m, c.FFN},
 	} {
+		if t.cols == 0 {
+			continue
+		}
 		if *t.to, err = d.NewTensor(m.rows, t.cols); err != nil {
 			return nil, err
 		}
@@ -85,8 +93,8 @@ func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
 func (m *Model) KVConfig(slots int, t gguf.Type) backend.KVConfig {
 	c := m.config
 	return backend.KVConfig{
-		Layers: c.Layers, Slots: slots, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize,
-		RopeBase: c.RopeBase, Type: t,
+		Layers: c.Layers - c.Delta.Layers, Slots: slots, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize,
+		Rotated: c.Rotated, Gated: c.Arch.Recurrent, RopeBase: c.RopeBase, Type: t, Delta: c.Delta,
 	}
 }
 
@@ -105,6 +113,9 @@ func (m *Model) Forward(
 		return err
 	}
 	want.Draw = backend.Draw{} // only flights draw
+	if states, ok := kv.(backend.DeltaKV); ok && m.config.Recurrent != nil {
+		defer states.Trim()
+	}
 	for first := 0; first < len(rows); first += m.rows {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -119,6 +130,9 @@ func (m *Model) Forward(
 		}
 		if len(want.Each) > 0 {
 			part.Each, want.Each = want.Each[:n], want.Each[n:]
+		}
+		if err := m.replayStates(ctx, kv, piece); err != nil {
+			return err
 		}
 		if err := m.runPass(ctx, kv, piece, out[:n], part); err != nil {
 			return err
@@ -173,17 +187,24 @@ func (m *Model) encodePass(ctx context.Context, p backend.Pass, out []backend.Ou
 func (m *Model) encodeOperations(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                    [T, D]
+	recurrent := 0
 	for i := range m.w.layers {
 		if ctx.Err() != nil {
 			return
 		}
 		l := &m.w.layers[i]
-		// h = x/rms(x) ⊙ g; q = Wq h + bq, and so k and v                       [T, H·Dh], [T, Hkv·Dh]
-		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv)
-		// Qwen3: each head of q and k: q = q/rms(q) ⊙ gq, k = k/rms(k) ⊙ gk
-		// rotate (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
-		p.Attend(a, q, k, v, l.qNorm, l.kNorm, i)
-		p.ProjectAdd(x, l.wo, a)                       // x = x + Wo a           [T, D]
+		if l.delta != nil {
+			p.(backend.DeltaPass).Delta(m.o, x, l.attnNorm, l.delta, recurrent) // the gated delta rule  [T, Hv·Dv]
+			p.ProjectAdd(x, l.wo, m.o)
+			recurrent++
+		} else {
+			// h = x/rms(x) ⊙ g; q = Wq h + bq, and so k and v                   [T, H·Dh], [T, Hkv·Dh]
+			p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv)
+			// Qwen3: each head of q and k: q = q/rms(q) ⊙ gq, k = k/rms(k) ⊙ gk
+			// rotate (i, i+R/2) by pos·base^(-2i/R); a = softmax(q Kᵀ/√Dh) V
+			p.Attend(a, q, k, v, l.qNorm, l.kNorm, i-recurrent)
+			p.ProjectAdd(x, l.wo, a) // x = x + Wo a                             [T, D]
+		}
 		p.NormGateUp(ff, x, l.ffnNorm, l.wGate, l.wUp) // m = silu(Wg h) ⊙ Wu h  [T, F]
 		p.ProjectAdd(x, l.wDown, ff)                   // x = x + Wd m           [T, D]
 	}
@@ -221,6 +242,10 @@ func (m *Model) checkBatch(kv backend.KV, rows []backend.Row, out []backend.Outp
 		}
 		if err := checkVisibleSlots(r, slots); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
+		}
+		if m.config.Recurrent != nil && backend.CountVisible(r.See) != int(r.Pos)+1 {
+			return fmt.Errorf("row %d at position %d: it sees %d tokens, and recurrent layers take the whole text", i,
+				r.Pos, backend.CountVisible(r.See))
 		}
 	}
 	if len(out) != len(want.Rows) {

@@ -19,6 +19,7 @@ import (
 //	header  JSON: Saved
 //	text    u32 for each token
 //	layers  [Layers][Cached][2, KVHeads·HeadSize] elements: see [backend.KV].Read
+//	states  of recurrent layers, if there are any: see [backend.DeltaKV].ReadState
 //	sum     SHA-256 of all that is before
 //
 // with numbers in little endian.

@@ -18,10 +18,11 @@ type weights struct {
 
 type layerWeights struct {
 	attnNorm   backend.Norm   // [D]
+	delta      backend.Delta  // in place of wq, wk and wv; nil in layers with attention
 	wq, wk, wv backend.Weight // [H·Dh, D], [Hkv·Dh, D] twice
 	qNorm      backend.Norm   // [Dh], of each head of q; nil without [Arch].HeadNorms
 	kNorm      backend.Norm   // [Dh], of each head of k; nil without them
-	wo         backend.Weight // [D, H·Dh]
+	wo         backend.Weight // [D, H·Dh], or [D, value width] of a recurrent layer
 	ffnNorm    backend.Norm   // [D]
 	wGate, wUp backend.Weight // [F, D]
 	wDown      backend.Weight // [D, F]
@@ -53,26 +54,30 @@ func loadWeights(f *gguf.File, d backend.Device, c Config) (weights, error) {
 		if l.err != nil {
 			break
 		}
-		w.layers[i] = l.loadLayer(fmt.Sprintf("blk.%d.", i))
+		w.layers[i] = l.loadLayer(fmt.Sprintf("blk.%d.", i), c.isRecurrent(i))
 	}
 	l.refuseUnused()
 	return w, l.err
 }
 
-func (l *loader) loadLayer(prefix string) layerWeights {
+func (l *loader) loadLayer(prefix string, recurrent bool) layerWeights {
 	c := l.c
-	query, kv := c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
 	w := layerWeights{
 		attnNorm: l.loadNorm(prefix+"attn_norm", c.Dim),
-		wq:       l.loadMatrix(prefix+"attn_q", query, c.Dim),
-		wk:       l.loadMatrix(prefix+"attn_k", kv, c.Dim),
-		wv:       l.loadMatrix(prefix+"attn_v", kv, c.Dim),
-		wo:       l.loadMatrix(prefix+"attn_output", c.Dim, query),
-		ffnNorm:  l.loadNorm(prefix+"ffn_norm", c.Dim),
+		ffnNorm:  l.loadNorm(prefix+c.Arch.FFNNorm, c.Dim),
 		wGate:    l.loadMatrix(prefix+"ffn_gate", c.FFN, c.Dim),
 		wUp:      l.loadMatrix(prefix+"ffn_up", c.FFN, c.Dim),
 		wDown:    l.loadMatrix(prefix+"ffn_down", c.Dim, c.FFN),
 	}
+	if recurrent {
+		l.loadRecurrent(&w, prefix)
+		return w
+	}
+	query, kv := c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
+	w.wq = l.loadMatrix(prefix+"attn_q", c.queryWidth(), c.Dim)
+	w.wk = l.loadMatrix(prefix+"attn_k", kv, c.Dim)
+	w.wv = l.loadMatrix(prefix+"attn_v", kv, c.Dim)
+	w.wo = l.loadMatrix(prefix+"attn_output", c.Dim, query)
 	if c.Arch.HeadNorms {
 		w.qNorm = l.loadNorm(prefix+"attn_q_norm", c.HeadSize)
 		w.kNorm = l.loadNorm(prefix+"attn_k_norm", c.HeadSize)
@@ -133,10 +138,11 @@ func (l *loader) findTensor(name string, shape ...int) (gguf.Tensor, bool) {
 	return t, same
 }
 
-// refuseUnused refuses tensors that are not used: a model with them is not the one that this package runs.
+// refuseUnused refuses tensors that are not used: a model with them is not the one that this package runs. Those of
+// multi-token prediction are left out, since the model is the same without them.
 func (l *loader) refuseUnused() {
 	for _, t := range l.f.Tensors() {
-		if l.err == nil && !l.used[t.Name] {
+		if l.err == nil && !l.used[t.Name] && !l.c.isExtra(t.Name) {
 			l.keepFirstError(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor",
 				errs.Quote(t.Name), l.c.Arch.Name, l.c.Layers))
 		}

@@ -25,9 +25,13 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 	out, qs, ks, vs := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor)
 	out.rounded = false
 	p.eachRow(func(t int) {
-		p.normHeads(qs.row(t), gq)
+		q := qs.row(t)
+		if p.kv.c.Gated {
+			q = splitGates(q, out.row(t), p.kv.c.HeadSize)
+		}
+		p.normHeads(q, gq)
 		p.normHeads(ks.row(t), gk)
-		p.rotateHeads(t, qs.row(t))
+		p.rotateHeads(t, q)
 		p.rotateHeads(t, ks.row(t))
 		p.kvLayer(t, layer).storeRow(p.rows[t].Slot, ks.row(t), vs.row(t))
 	})
@@ -38,6 +42,29 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 		p.attendFew(out, qs, layer)
 	default:
 		p.attendMany(out, qs, layer)
+	}
+	if p.kv.c.Gated {
+		p.eachRow(func(t int) { applyGates(out.row(t), qs.row(t)[out.cols:]) })
+	}
+}
+
+// splitGates moves the gates of a row [H, 2, Dh] to its end, [2, H, Dh], and returns the queries. It uses buffer
+// [H, Dh].
+func splitGates(q, buffer []float32, size int) []float32 {
+	heads := len(buffer) / size
+	for h := range heads {
+		copy(buffer[h*size:(h+1)*size], q[2*h*size:])
+	}
+	for h := heads - 1; h >= 0; h-- {
+		copy(q[(heads+h)*size:(heads+h+1)*size], q[(2*h+1)*size:])
+	}
+	return q[:copy(q, buffer)]
+}
+
+// applyGates multiplies x by sigmoid(gate).
+func applyGates(x, gate []float32) {
+	for i, g := range gate[:len(x)] {
+		x[i] = float32(float64(x[i]) / (1 + math.Exp(-float64(g))))
 	}
 }
 
@@ -57,7 +84,7 @@ func (p *pass) attendMany(out, qs *tensor, layer int) {
 		for u := lo; u < hi; u++ {
 			r, m := runs[u/len(groups)], groups[u%len(groups)]
 			see := p.rows[r.first+r.n-1].See
-			n := splitCount(visibleCount(see))
+			n := splitCount(backend.CountVisible(see))
 			ws.sums.resizeSplits(n, size)
 			for i := range r.n {
 				ws.setQueries(qs.row(r.first+i), m, i, size)
@@ -66,7 +93,7 @@ func (p *pass) attendMany(out, qs *tensor, layer int) {
 				ws.attendSplit(ws.sums.splitRange(i, 1), p.kvLayer(r.first, layer), m, r.n, see, i)
 			}
 			for i := range r.n {
-				seen := splitCount(visibleCount(p.rows[r.first+i].See))
+				seen := splitCount(backend.CountVisible(p.rows[r.first+i].See))
 				ws.joinSplits(out.row(r.first+i), ws.sums.splitRange(0, seen), m, i)
 			}
 		}
@@ -102,14 +129,14 @@ func seesOneMore(r, before backend.Row) bool {
 func (p *pass) attendFew(out, qs *tensor, layer int) {
 	groups, most := p.kv.groups, 0
 	for _, r := range p.rows {
-		most = max(most, splitCount(visibleCount(r.See)))
+		most = max(most, splitCount(backend.CountVisible(r.See)))
 	}
 	all := &p.d.sums
 	all.resizeSplits(len(p.rows)*len(groups)*most, p.kv.c.HeadSize)
 	p.d.pool.Run(len(p.rows)*len(groups)*most, 1, func(worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u := i / most
-			if t, number := u/len(groups), i%most; number < splitCount(visibleCount(p.rows[t].See)) {
+			if t, number := u/len(groups), i%most; number < splitCount(backend.CountVisible(p.rows[t].See)) {
 				ws, m := &p.d.workers[worker].attention, groups[u%len(groups)]
 				ws.setQueries(qs.row(t), m, 0, p.kv.c.HeadSize)
 				ws.attendSplit(all.splitRange(i, 1), p.kvLayer(t, layer), m, 1, p.rows[t].See, number)
@@ -118,7 +145,7 @@ func (p *pass) attendFew(out, qs *tensor, layer int) {
 	})
 	for u := range len(p.rows) * len(groups) {
 		t := u / len(groups)
-		sums := all.splitRange(u*most, splitCount(visibleCount(p.rows[t].See)))
+		sums := all.splitRange(u*most, splitCount(backend.CountVisible(p.rows[t].See)))
 		p.d.workers[0].attention.joinSplits(out.row(t), sums, groups[u%len(groups)], 0)
 	}
 }
@@ -177,8 +204,8 @@ func (ws *attention) attendSplit(into splitSums, l layer, m headGroup, tokens in
 	ws.scores = resizeSlice(ws.scores, vector.Queries*scoreStride)
 	ws.block = resizeSlice(ws.block, vector.Queries*scoreStride)
 	l.computeScores(ws.scores, ws.block, ws.q, tokens*m.n, m.head, ws.see)
-	n := visibleCount(ws.see)
-	first := visibleCount(see) - tokens + 1 - number*splitSlots // the first token sees these of the split
+	n := backend.CountVisible(ws.see)
+	first := backend.CountVisible(see) - tokens + 1 - number*splitSlots // the first token sees these of the split
 	for i := range tokens * m.n {
 		own := min(n, max(0, first+i/m.n))
 		e := ws.scores[i*scoreStride:][:max(n, paddedCount(own))]
@@ -249,14 +276,6 @@ func appendVisible(part, see []backend.Span, first, n int) []backend.Span {
 		}
 	}
 	return part
-}
-
-func visibleCount(spans []backend.Span) int {
-	n := 0
-	for _, s := range spans {
-		n += int(s.To - s.From)
-	}
-	return n
 }
 
 func (p *pass) attendExact(out, qs *tensor, layer int) {

@@ -206,7 +206,7 @@ func (c *crowd) company(d *Device, numbers ...int) {
 		same := slices.Equal(want.Logits, o.Logits) && slices.Equal(want.Hidden, o.Hidden) &&
 			slices.Equal(want.Top, o.Top)
 		if !same || want.LogSumExp != o.LogSumExp || want.Entropy != o.Entropy {
-			sees := visibleCount(rows[at].See)
+			sees := backend.CountVisible(rows[at].See)
 			c.t.Fatalf("%s: row %d, which sees %d slots, differs at place %d of %v",
 				d.Name(), numbers[at], sees, at, numbers)
 		}

@@ -12,15 +12,16 @@ type ops struct {
 	matmul func(dst []float32, stride int, m cpu.Matrix, lo, hi int, x *cpu.Acts, add bool, sc *cpu.Scratch)
 	swiGLU func(dst, gate, up []float32)
 	sumExp func(x []float32, top float32) (sum, sumX float64)
+	delta  deltaRule
 }
 
 func fastOps() ops {
-	return ops{matmul: cpu.MatMul, swiGLU: vector.SwiGLU, sumExp: vector.SumExp}
+	return ops{matmul: cpu.MatMul, swiGLU: vector.SwiGLU, sumExp: vector.SumExp, delta: fastDeltaRule()}
 }
 
 // exactOps are plain Go in float64, rounded to float32 where results are stored.
 func exactOps() ops {
-	return ops{matmul: cpu.MatMulExact, swiGLU: swiGLU, sumExp: sumExp}
+	return ops{matmul: cpu.MatMulExact, swiGLU: swiGLU, sumExp: sumExp, delta: exactDeltaRule()}
 }
 
 // swiGLU sets dst[i] = g/(1+exp(-g))·up[i] for g = gate[i].

@@ -27,6 +27,7 @@ type Device struct {
 	acts    cpu.Acts      // normalised activations of the running operation, rounded if its weights need it
 	sums    splitSums     // of the KV splits of all groups, for a few tokens
 	runs    []rowRun      // of the rows of the last pass
+	delta   deltaRows     // of the running operation
 	workers []workerSpace // one for each worker of pool
 }
 
@@ -34,6 +35,7 @@ type Device struct {
 type workerSpace struct {
 	matmul    cpu.Scratch
 	attention attention
+	delta     deltaSpace
 	logits    []float32 // of one chunk of the vocabulary
 	gate, up  []float32 // a part of the two projections before SwiGLU
 }

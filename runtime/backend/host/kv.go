@@ -20,6 +20,7 @@ type kv struct {
 	taken         []bool          // by chunk
 	slots         atomic.Int64    // of the allocated chunks
 	allocateChunk func(chunk int) // allocates a chunk in every layer
+	states        *states         // of recurrent layers; nil if there are none
 }
 
 // layer holds the keys and values of one layer: *layerOf[uint16] (F16) or *layerOf[float32] (F32).
@@ -49,10 +50,13 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: %d layers, %d slots, %d heads: all must be positive", c.Layers, c.Slots, c.KVHeads)
 	case c.HeadSize <= 0 || c.HeadSize%2 != 0:
 		return nil, fmt.Errorf("kv: head size %d is not even and positive", c.HeadSize)
+	case c.RotatedSize()%2 != 0 || c.RotatedSize() > c.HeadSize:
+		return nil, fmt.Errorf("kv: %d rotated elements of a head of %d: an even number, at most all, is possible",
+			c.Rotated, c.HeadSize)
 	case c.Heads <= 0 || c.Heads%c.KVHeads != 0:
 		return nil, fmt.Errorf("kv: %d query heads are no multiple of %d key and value heads", c.Heads, c.KVHeads)
 	}
-	s := &kv{c: c, groups: headGroups(c), layers: make([]layer, c.Layers)}
+	s := &kv{c: c, groups: headGroups(c), layers: make([]layer, c.Layers), states: newStates(c, d.ops.delta)}
 	s.chunk = min(backend.KVChunk, keyBlockCount(c.Slots)*vector.KeyBlock)
 	s.taken = make([]bool, (c.Slots+s.chunk-1)/s.chunk)
 	switch c.Type {
@@ -77,8 +81,8 @@ func (s *kv) Config() backend.KVConfig { return s.c }
 
 func (s *kv) Bytes() int64 {
 	c := s.c
-	c.Slots = min(c.Slots, int(s.slots.Load()))
-	return c.Bytes()
+	c.Slots, c.Delta = min(c.Slots, int(s.slots.Load())), backend.DeltaConfig{}
+	return c.Bytes() + s.states.bytes()
 }
 
 // allocateSlots allocates memory for the slots [from, to).
@@ -98,6 +102,7 @@ func (s *kv) Copy(dst, src int32) {
 	for _, l := range s.layers {
 		l.copySlot(dst, src)
 	}
+	s.states.copySlot(dst, src)
 }
 
 func (s *kv) Swap(a, b int32) {
@@ -106,6 +111,7 @@ func (s *kv) Swap(a, b int32) {
 	for _, l := range s.layers {
 		l.swapSlots(a, b)
 	}
+	s.states.swapSlots(a, b)
 }
 
 func (s *kv) Read(layer, n int, b []byte) {

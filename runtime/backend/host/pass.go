@@ -15,7 +15,8 @@ type pass struct {
 	d        *Device
 	kv       *kv
 	rows     []backend.Row
-	cos, sin []float32 // [T, Dh/2] of the angle of each row
+	cos, sin []float32 // [T, R/2] of the angle of each row
+	steps    []deltaStep
 	err      error
 }
 
@@ -24,6 +25,7 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	p := &pass{d: d, kv: store.(*kv), rows: rows}
 	p.allocateRowSlots()
 	p.setAngles()
+	p.steps = p.planSteps()
 	d.pool.Begin()
 	return p
 }
@@ -50,9 +52,9 @@ func (p *pass) allocateRowSlots() {
 	}
 }
 
-// setAngles sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.
+// setAngles sets cos and sin of pos·base^(-2i/R) for each row, the angles in float64.
 func (p *pass) setAngles() {
-	half := p.kv.c.HeadSize / 2
+	half := p.kv.c.RotatedSize() / 2
 	freq := p.kv.c.Frequencies()
 	p.cos = make([]float32, len(p.rows)*half)
 	p.sin = make([]float32, len(p.rows)*half)
@@ -67,6 +69,9 @@ func (p *pass) setAngles() {
 func (p *pass) End(ctx context.Context) error {
 	p.d.pool.End()
 	p.keepFirstError(context.Cause(ctx))
+	if p.err != nil {
+		undoSteps(p.steps)
+	}
 	return p.err
 }
 
@@ -95,14 +100,24 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	if p.err != nil {
 		return
 	}
-	outs := [...]projection{{q.(*tensor), wq.(*weight)}, {k.(*tensor), wk.(*weight)}, {v.(*tensor), wv.(*weight)}}
-	p.setActs(x.(*tensor), g.(*norm), outs[0].w.Quantised() || outs[1].w.Quantised() || outs[2].w.Quantised())
+	p.projectNormalised(x.(*tensor), g.(*norm), projection{q.(*tensor), wq.(*weight)},
+		projection{k.(*tensor), wk.(*weight)}, projection{v.(*tensor), wv.(*weight)})
+}
+
+// projectNormalised sets h = x/rms(x) ⊙ g and the outputs of some weights for h.
+func (p *pass) projectNormalised(x *tensor, g *norm, outs ...projection) {
+	quantised, total, widest := false, 0, outs[0].w
 	for _, o := range outs {
 		o.out.rounded = false
+		quantised = quantised || o.w.Quantised()
+		total += o.w.Rows
+		if o.w.RowBytes() > widest.RowBytes() {
+			widest = o.w
+		}
 	}
-	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
-	p.eachPiece(total, p.outputsPerPiece(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
-		for _, o := range outs { // the outputs of the three weights are numbered one after the other
+	p.setActs(x, g, quantised)
+	p.eachPiece(total, p.outputsPerPiece(total, widest), func(worker, lo, hi int) {
+		for _, o := range outs { // the outputs of the weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
 				p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, from, to, false, worker)
 			}
@@ -276,10 +291,17 @@ func (p *pass) normHeads(x []float32, g backend.Norm) {
 	}
 }
 
-// rotateHeads rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
+// rotateHeads rotates the heads of one row by its position: pairs (i, i+R/2), angle pos·base^(-2i/R).
 func (p *pass) rotateHeads(t int, x []float32) {
-	size := p.kv.c.HeadSize
-	vector.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
+	size, half := p.kv.c.HeadSize, p.kv.c.RotatedSize()/2
+	cos, sin := p.cos[t*half:(t+1)*half], p.sin[t*half:(t+1)*half]
+	if size == 2*half {
+		vector.Rope(x, cos, sin)
+		return
+	}
+	for ; len(x) > 0; x = x[size:] {
+		vector.Rope(x[:2*half], cos, sin)
+	}
 }
 
 // resizeSlice returns s with length n, in new memory where its own is too small. What it holds is undefined.

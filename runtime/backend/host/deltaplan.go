@@ -1,0 +1,133 @@
+package host
+
+import "github.com/pilotfish-ai/pilotfish/runtime/backend"
+
+// deltaStep is a part of a pass that each recurrent layer computes: the update and the output of a row or, with into,
+// the state at the end of a chunk.
+type deltaStep struct {
+	states *states
+	base   *checkpoint // before the chunk; nil at the beginning of a text
+	kept   int         // updates of the chunk that the windows hold
+	load   []*update   // those after them, which are loaded first
+	inputs []convInput // of the tokens before the row, or of the last tokens of the chunk: oldest first
+
+	row    int // of the pass
+	update *update
+	into   *checkpoint
+}
+
+// convInput is where a token's input of the convolution is stored: for a layer at layer·stride+first. Before the
+// beginning of a text it is zero, and elements nil.
+type convInput struct {
+	elements      elements
+	stride, first int
+}
+
+// planSteps returns the steps of a pass. The rows have been checked with [kv.Replay].
+func (p *pass) planSteps() []deltaStep {
+	if p.kv.states == nil {
+		return nil
+	}
+	var steps []deltaStep
+	for t, r := range p.rows {
+		s := r.KVOf(p.kv).(*kv).states
+		steps = s.planRow(steps, r, t)
+	}
+	return steps
+}
+
+func (s *states) planRow(steps []deltaStep, r backend.Row, row int) []deltaStep {
+	first := int(r.Pos) / chunkTokens * chunkTokens
+	steps, base := s.planCheckpoint(steps, r.See, first)
+	path := s.updatesOf(r.See, first, int(r.Pos))
+	step := deltaStep{states: s, base: base, row: row, inputs: s.inputsBefore(base, path)}
+	step.kept, step.load = s.planWindow(path)
+	s.setSlot(r.Slot, slotState{})
+	step.update = s.newUpdate(int(r.Pos))
+	s.setSlot(r.Slot, slotState{known: true, token: r.Token, update: step.update})
+	s.loaded = append(s.loaded, step.update.name)
+	return append(steps, step)
+}
+
+// planCheckpoint returns the state before the chunk that begins at first, with the steps that compute it if there is
+// none.
+func (s *states) planCheckpoint(steps []deltaStep, see []backend.Span, first int) ([]deltaStep, *checkpoint) {
+	if first == 0 {
+		return steps, nil
+	}
+	slot := slotAt(see, first-1)
+	at := s.slots[slot]
+	if at.checkpoint == nil {
+		before := first - chunkTokens
+		var base *checkpoint
+		steps, base = s.planCheckpoint(steps, see, before)
+		path := s.updatesOf(see, before, first)
+		step := deltaStep{states: s, base: base, inputs: s.inputsBefore(base, path)}
+		step.kept, step.load = s.planWindow(path)
+		step.into = s.newCheckpoint(first)
+		at.checkpoint = step.into
+		s.setSlot(slot, at)
+		steps = append(steps, step)
+	}
+	s.clock++
+	at.checkpoint.used = s.clock
+	return steps, at.checkpoint
+}
+
+// updatesOf returns the updates of the positions from first to end of a path.
+func (s *states) updatesOf(see []backend.Span, first, end int) []*update {
+	path := make([]*update, 0, end-first)
+	for _, span := range appendVisible(nil, see, first, end-first) {
+		for slot := span.From; slot < span.To; slot++ {
+			u := s.slots[slot].update
+			s.clock++
+			u.used = s.clock
+			path = append(path, u)
+		}
+	}
+	return path
+}
+
+// inputsBefore returns the inputs of the convolution of the last tokens of a path within a chunk.
+func (s *states) inputsBefore(base *checkpoint, path []*update) []convInput {
+	taps := s.c.Kernel - 1
+	inputs := make([]convInput, taps)
+	for i := range inputs {
+		at := len(path) - taps + i
+		switch {
+		case at >= 0:
+			inputs[i] = convInput{path[at].elements, s.c.UpdateSize(), 0}
+		case base != nil:
+			inputs[i] = convInput{base.inputs, taps * s.c.Channels(), (taps + at) * s.c.Channels()}
+		}
+	}
+	return inputs
+}
+
+// planWindow returns how many of the updates of a path the windows will hold when this step begins, and the others.
+func (s *states) planWindow(path []*update) (kept int, load []*update) {
+	for kept < len(path) && kept < len(s.loaded) && s.loaded[kept] == path[kept].name {
+		kept++
+	}
+	s.loaded = s.loaded[:kept]
+	for _, u := range path[kept:] {
+		s.loaded = append(s.loaded, u.name)
+	}
+	return kept, path[kept:]
+}
+
+// undoSteps drops what the steps of a failed pass were to compute.
+func undoSteps(steps []deltaStep) {
+	for _, step := range steps {
+		s := step.states
+		s.loaded = s.loaded[:0]
+		for slot, at := range s.slots {
+			if step.update != nil && at.update == step.update {
+				s.setSlot(int32(slot), slotState{})
+			} else if step.into != nil && at.checkpoint == step.into {
+				at.checkpoint = nil
+				s.setSlot(int32(slot), at)
+			}
+		}
+	}
+}
