@@ -126,8 +126,8 @@ type DeltaKV interface {
 	// Replay returns rows that are to be evaluated before rows can be: those whose states were dropped. It returns nil
 	// if there are none. They may be many more than a pass takes.
 	Replay(rows []Row) []Row
-	// Trim drops what is more than the store keeps.
-	Trim()
+	// Trim drops states that were not used for long, if there are more than so many checkpoints or updates.
+	Trim(checkpoints, updates int)
 	// Resume returns the largest number of slots, of the first n, after which a row needs no replay.
 	Resume(n int) int
 	// ReadState copies the states after the first n slots, if Resume returns n, and WriteState copies them to a store,

@@ -113,9 +113,7 @@ func (m *Model) Forward(
 		return err
 	}
 	want.Draw = backend.Draw{} // only flights draw
-	if states, ok := kv.(backend.DeltaKV); ok && m.config.Recurrent != nil {
-		defer states.Trim()
-	}
+	defer m.trimStates(kv, rows)
 	for first := 0; first < len(rows); first += m.rows {
 		if err := context.Cause(ctx); err != nil {
 			return err

@@ -178,3 +178,19 @@ func (m *Model) replayStates(ctx context.Context, kv backend.KV, rows []backend.
 		}
 	}
 }
+
+// trimStates bounds the memory of the states of all stores that rows have used.
+func (m *Model) trimStates(kv backend.KV, rows []backend.Row) {
+	if m.config.Recurrent == nil {
+		return
+	}
+	d := m.config.Delta
+	var last backend.KV
+	for _, r := range rows {
+		if store := r.KVOf(kv); store != last {
+			slots := store.Config().Slots
+			store.(backend.DeltaKV).Trim(d.Checkpoints(slots), d.Updates(slots))
+			last = store
+		}
+	}
+}

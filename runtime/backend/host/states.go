@@ -246,7 +246,11 @@ func (s *states) replayRows(r backend.Row, n int) []backend.Row {
 }
 
 // Trim implements [backend.DeltaKV].
-func (k *kv) Trim() { k.states.trim() }
+func (k *kv) Trim(checkpoints, updates int) {
+	s := k.states
+	s.checkpoints.most, s.updates.most = checkpoints, updates
+	s.trim()
+}
 
 // Resume implements [backend.DeltaKV].
 func (k *kv) Resume(n int) int {
