@@ -39,8 +39,8 @@ func RecipeNames() []string {
 
 // ParseRecipe returns the recipe with a name such as "q8_0" (every matrix has that type; a q4_0 has its embedding in
 // Q8_0) or "q4_k_m", which is Q4_K with Q6_K for the embedding and for the value and down projections of half the
-// layers, as such files are usually made. A matrix with rows that are not a whole number of blocks gets the usual
-// substitute type.
+// layers, as such files are usually made, and Q5_K for q, k and v of linear attention. A matrix with rows that are not
+// a whole number of blocks gets the usual substitute type.
 func ParseRecipe(name string) (Recipe, error) {
 	for _, r := range allRecipes() {
 		if r.name == strings.ToLower(name) {
@@ -65,6 +65,8 @@ func (r Recipe) tensorType(tensor string, layer, layers, cols int) gguf.Type {
 		if layer < layers/8 || layer >= 7*layers/8 || (layer-layers/8)%3 == 2 {
 			t = gguf.Q6_K
 		}
+	case r.name == "q4_k_m" && strings.HasSuffix(tensor, "attn_qkv"):
+		t = gguf.Q5_K
 	}
 	for {
 		if elems, _ := t.Block(); cols%elems == 0 {

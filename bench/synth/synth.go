@@ -1,6 +1,6 @@
-// Package synth writes Qwen2 and Qwen3 models with random weights: complete files of any shape and type, for tests and
-// for measuring speed without a real model. The same specification gives the same bytes. The output of such a model is
-// meaningless.
+// Package synth writes Qwen2, Qwen3 and Qwen3.5 models with random weights: complete files of any shape and type, for
+// tests and for measuring speed without a real model. The same specification gives the same bytes. The output of such a
+// model is meaningless.
 package synth
 
 import (
@@ -17,7 +17,8 @@ import (
 // Spec is the shape of a model, its types and its seed.
 type Spec struct {
 	Name     string
-	Qwen3    bool // norms of the heads of q and k in place of biases
+	Qwen3    bool   // norms of the heads of q and k in place of biases
+	Linear   Linear // of a Qwen3.5
 	Layers   int
 	Dim      int // width of the residual stream
 	FFN      int // width inside the feed-forward blocks
@@ -50,20 +51,21 @@ func Half(r Recipe, seed uint64) Spec {
 	}
 }
 
-// Shape returns the shape with a name: "tiny" as [Tiny], "tiny3" as [Tiny3], "0.5b" as [Half]; "1.5b" as the Qwen2.5,
-// "0.6b", "1.7b" and "4b" as the Qwen3 of that size.
+// Shape returns the shape with a name: "tiny" as [Tiny], "tiny3" as [Tiny3], "tiny35" as [Tiny35], "0.5b" as [Half];
+// "1.5b" as the Qwen2.5, "0.6b", "1.7b" and "4b" as the Qwen3, "0.8b" and "2b" as the Qwen3.5 of that size.
 func Shape(name string, r Recipe, seed uint64) (Spec, error) {
 	larger := Half(r, seed)
 	larger.Name, larger.Layers, larger.Dim, larger.FFN, larger.Heads = "1.5b", 28, 1536, 8960, 12
-	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), larger,
+	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Tiny35(r, seed), Half(r, seed), larger,
 		denseQwen3("0.6b", 28, 1024, 3072, 16), denseQwen3("1.7b", 28, 2048, 6144, 16),
-		denseQwen3("4b", 36, 2560, 9728, 32)} {
+		denseQwen3("4b", 36, 2560, 9728, 32), smallQwen35("0.8b", 1024, 3584), smallQwen35("2b", 2048, 6144)} {
 		if s.Name == name {
 			s.Recipe, s.Seed = r, seed
 			return s, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("%.40q is not a shape: choose tiny, tiny3, 0.5b, 0.6b, 1.5b, 1.7b or 4b", name)
+	return Spec{}, fmt.Errorf(
+		"%.40q is not a shape: choose tiny, tiny3, tiny35, 0.5b, 0.6b, 0.8b, 1.5b, 1.7b, 2b or 4b", name)
 }
 
 // Tiny3 is a model for tests like [Tiny], as a Qwen3: its queries are twice as wide as the model.
@@ -88,12 +90,24 @@ func (s Spec) headSize() int {
 	return s.Dim / s.Heads
 }
 
-// tensor is one tensor to write: normal deviates around mean.
+// arch returns the name of the architecture in a file.
+func (s Spec) arch() string {
+	switch {
+	case s.Linear != Linear{}:
+		return "qwen35"
+	case s.Qwen3:
+		return "qwen3"
+	}
+	return "qwen2"
+}
+
+// tensor is one tensor to write: normal deviates around mean, or the negative exponentials of such ones.
 type tensor struct {
 	name      string
 	t         gguf.Type
 	shape     []int
 	mean, std float64
+	negExp    bool
 }
 
 func (t tensor) elementCount() int64 {
@@ -147,17 +161,14 @@ func (s Spec) checkShape() error {
 	case s.Vocab < least:
 		return fmt.Errorf("synth: a vocabulary of %d has no room for the bytes and the special tokens", s.Vocab)
 	}
-	return nil
+	return s.checkLinear()
 }
 
 func (s Spec) putShape(w *gguf.Writer) {
-	arch := "qwen2"
-	if s.Qwen3 {
-		arch = "qwen3"
-	}
+	arch := s.arch()
 	gguf.Put(w, "general.architecture", arch)
 	gguf.Put(w, "general.name", "random weights, "+s.Name)
-	gguf.Put(w, arch+".block_count", uint32(s.Layers))
+	gguf.Put(w, arch+".block_count", uint32(s.Layers+s.Linear.Predictors))
 	gguf.Put(w, arch+".context_length", uint32(s.Context))
 	gguf.Put(w, arch+".embedding_length", uint32(s.Dim))
 	gguf.Put(w, arch+".feed_forward_length", uint32(s.FFN))
@@ -169,46 +180,84 @@ func (s Spec) putShape(w *gguf.Writer) {
 		gguf.Put(w, arch+".attention.key_length", uint32(s.HeadSize))
 		gguf.Put(w, arch+".attention.value_length", uint32(s.HeadSize))
 	}
+	if arch == "qwen35" {
+		s.putLinear(w)
+	}
 }
 
 func (s Spec) listTensors() []tensor {
-	query, kv := s.Heads*s.headSize(), s.KVHeads*s.headSize()
-	var all []tensor
-	matrix := func(name string, layer, in, out int) {
-		all = append(all, tensor{name + ".weight", s.Recipe.tensorType(name, layer, s.Layers, in), []int{in, out}, 0,
-			1 / math.Sqrt(float64(in))})
-	}
-	vector := func(name string, n int, mean, std float64) {
-		all = append(all, tensor{name, gguf.F32, []int{n}, mean, std})
-	}
-	matrix("token_embd", 0, s.Dim, s.Vocab)
-	for i := range s.Layers {
-		in := func(name string) string { return fmt.Sprintf("blk.%d.%s", i, name) }
-		vector(in("attn_norm.weight"), s.Dim, 1, 0.1)
-		for _, p := range []struct {
-			name string
-			out  int
-		}{{"attn_q", query}, {"attn_k", kv}, {"attn_v", kv}} {
-			matrix(in(p.name), i, s.Dim, p.out)
-			if !s.Qwen3 {
-				vector(in(p.name)+".bias", p.out, 0, 0.3)
-			}
+	l := &tensorList{s: s}
+	l.addMatrix("token_embd", s.Dim, s.Vocab)
+	for l.layer = range s.Layers {
+		if s.isLinear(l.layer) {
+			l.addLinear()
+		} else {
+			l.addAttention()
 		}
-		if s.Qwen3 {
-			vector(in("attn_q_norm.weight"), s.headSize(), 1, 0.3)
-			vector(in("attn_k_norm.weight"), s.headSize(), 1, 0.3)
-		}
-		matrix(in("attn_output"), i, query, s.Dim)
-		vector(in("ffn_norm.weight"), s.Dim, 1, 0.1)
-		matrix(in("ffn_gate"), i, s.Dim, s.FFN)
-		matrix(in("ffn_up"), i, s.Dim, s.FFN)
-		matrix(in("ffn_down"), i, s.FFN, s.Dim)
+		l.addFeedForward()
 	}
-	vector("output_norm.weight", s.Dim, 1, 0.1)
+	for l.layer = s.Layers; l.layer < s.Layers+s.Linear.Predictors; l.layer++ {
+		l.addAttention()
+		l.addFeedForward()
+		l.addPredictor()
+	}
+	l.addVector("output_norm.weight", s.Dim, 1, 0.1)
 	if !s.Tied {
-		matrix("output", 0, s.Dim, s.Vocab)
+		l.addMatrix("output", s.Dim, s.Vocab)
 	}
-	return all
+	return l.all
+}
+
+// tensorList collects the tensors of a file.
+type tensorList struct {
+	s     Spec
+	layer int
+	all   []tensor
+}
+
+// nameOf returns the name of a tensor of the layer.
+func (l *tensorList) nameOf(name string) string { return fmt.Sprintf("blk.%d.%s", l.layer, name) }
+
+func (l *tensorList) addMatrix(name string, in, out int) {
+	t := l.s.Recipe.tensorType(name, l.layer, l.s.Layers, in)
+	std := 1 / math.Sqrt(float64(in))
+	l.all = append(l.all, tensor{name: name + ".weight", t: t, shape: []int{in, out}, std: std})
+}
+
+func (l *tensorList) addVector(name string, n int, mean, std float64) {
+	l.all = append(l.all, tensor{name: name, t: gguf.F32, shape: []int{n}, mean: mean, std: std})
+}
+
+func (l *tensorList) addAttention() {
+	s := l.s
+	query, kv := s.Heads*s.headSize(), s.KVHeads*s.headSize()
+	outputs := []int{query, kv, kv}
+	if s.arch() == "qwen35" {
+		outputs[0] *= 2 // q and the gate of each head
+	}
+	l.addVector(l.nameOf("attn_norm.weight"), s.Dim, 1, 0.1)
+	for i, name := range []string{"attn_q", "attn_k", "attn_v"} {
+		l.addMatrix(l.nameOf(name), s.Dim, outputs[i])
+		if s.arch() == "qwen2" {
+			l.addVector(l.nameOf(name)+".bias", outputs[i], 0, 0.3)
+		}
+	}
+	if s.arch() != "qwen2" {
+		l.addVector(l.nameOf("attn_q_norm.weight"), s.headSize(), 1, 0.3)
+		l.addVector(l.nameOf("attn_k_norm.weight"), s.headSize(), 1, 0.3)
+	}
+	l.addMatrix(l.nameOf("attn_output"), query, s.Dim)
+}
+
+func (l *tensorList) addFeedForward() {
+	norm := "ffn_norm.weight"
+	if l.s.arch() == "qwen35" {
+		norm = "post_attention_norm.weight"
+	}
+	l.addVector(l.nameOf(norm), l.s.Dim, 1, 0.1)
+	l.addMatrix(l.nameOf("ffn_gate"), l.s.Dim, l.s.FFN)
+	l.addMatrix(l.nameOf("ffn_up"), l.s.Dim, l.s.FFN)
+	l.addMatrix(l.nameOf("ffn_down"), l.s.FFN, l.s.Dim)
 }
 
 // writeTensor writes one tensor row by row. Its numbers depend only on the seed and its name, so that files of several
@@ -225,7 +274,11 @@ func (s Spec) writeTensor(w *gguf.Writer, t tensor) error {
 	row := make([]float32, cols)
 	for range t.elementCount() / int64(cols) {
 		for i := range row {
-			row[i] = float32(t.mean + float64(t.std*r.NormFloat64())) // not one fma: the same on all CPUs
+			x := t.mean + float64(t.std*r.NormFloat64()) // not one fma: the same on all CPUs
+			if t.negExp {
+				x = -math.Exp(x)
+			}
+			row[i] = float32(x)
 		}
 		if err := w.WriteFloats(row); err != nil {
 			return err

@@ -125,7 +125,7 @@ func TestShapes(t *testing.T) {
 	}
 	assert.Equal(t, []int{32768, 40960}, []int{Half(r, 1).Context, denseQwen3("x", 1, 1, 1, 1).Context})
 	_, err := Shape("7b", r, 1)
-	assert.ErrorContains(t, err, "choose tiny, tiny3, 0.5b")
+	assert.ErrorContains(t, err, "choose tiny, tiny3, tiny35, 0.5b")
 }
 
 // TestSameWeights: files of several types have the same weights, apart from rounding, and other seeds give others.

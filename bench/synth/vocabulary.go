@@ -53,7 +53,11 @@ func (s Spec) putVocabulary(w *gguf.Writer) {
 		tokens, types = append(tokens, t), append(types, control)
 	}
 	gguf.Put(w, "tokenizer.ggml.model", "gpt2")
-	gguf.Put(w, "tokenizer.ggml.pre", "qwen2")
+	pre := "qwen2"
+	if s.arch() == "qwen35" {
+		pre = "qwen35"
+	}
+	gguf.Put(w, "tokenizer.ggml.pre", pre)
 	gguf.PutArray(w, "tokenizer.ggml.tokens", tokens)
 	gguf.PutArray(w, "tokenizer.ggml.token_type", types)
 	gguf.PutArray(w, "tokenizer.ggml.merges", merges)

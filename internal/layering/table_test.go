@@ -59,6 +59,7 @@ func tiers() []tier {
 		{[]string{"kernels/cpu/isa"}, "the instruction set that all kernels use"},
 		{[]string{"metal/soft/translate"}, "compiles the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "interfaces and errors of a device"},
+		{[]string{"runtime/qwen/reference"}, "a model in float64, for tests"},
 		{[]string{"gguf", "runtime/hub", "runtime/jinja"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
@@ -106,7 +107,7 @@ func forbiddenLinks() []links {
 	}
 	for _, to := range []string{"testing", "internal/sharedtest", "internal/browsertest", "internal/fakeengine",
 		"internal/racing", "internal/kerneltest", "internal/blocktest", "internal/bubble", "internal/timelinetest",
-		"github.com/stretchr/testify/..."} {
+		"runtime/qwen/reference", "github.com/stretchr/testify/..."} {
 		for _, from := range []string{"cmd/pilotfish", "cmd/pilotfish-bench"} {
 			all = append(all, links{from, to, "not in a shipped binary"})
 		}

@@ -34,8 +34,8 @@ func newBenchSynthCommand(a *cli.App) *cobra.Command {
 		Use:   "synth FILE [flags]",
 		Short: "Write a model of random weights, for measurements without a real one",
 		Long: `Write a complete model of random weights, for measurements without a real one. The shapes 0.5b and
-1.5b are those of Qwen2.5, and 0.6b, 1.7b and 4b those of Qwen3; the tiny one of Qwen2 and tiny3 of Qwen3 have the same
-parts and run instantly. The same flags write the same bytes.
+1.5b are those of Qwen2.5, 0.6b, 1.7b and 4b those of Qwen3, and 0.8b and 2b those of Qwen3.5; the tiny one of Qwen2,
+tiny3 of Qwen3 and tiny35 of Qwen3.5 have the same parts and run instantly. The same flags write the same bytes.
 
 Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish-bench synth --shape 0.5b --type q8_0 random.gguf`,
