@@ -18,8 +18,10 @@ import (
 type cases struct {
 	Values fields
 	Thinks string // a template in the manner of models that think
+	Tags   string // the same, with calls in tags
 	Cases  []struct {
-		Template string // "": thinks
+		Template string // "": Thinks, or Tags
+		Tags     bool
 		Values   fields // absent: those of all cases
 		Text     *string
 		Error    string // of jinja2
@@ -65,7 +67,9 @@ func rendered(source string, values Object) (Text, error) {
 func TestCases(t *testing.T) {
 	all := readCases(t)
 	for _, c := range all.Cases {
-		if c.Template == "" {
+		if c.Tags {
+			c.Template = all.Tags
+		} else if c.Template == "" {
 			c.Template = all.Thinks
 		}
 		if c.Values == nil {

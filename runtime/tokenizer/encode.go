@@ -27,7 +27,7 @@ func (t *Tokenizer) Encode(text string, parseSpecial bool) []int32 {
 			continue
 		}
 		for rest := wellFormedUTF8(part.text); rest != ""; {
-			n := min(pieceLen(rest), maxPiece)
+			n := min(t.pre.pieceLen(rest), maxPiece)
 			ids = m.mergePiece(ids, rest[:n])
 			rest = rest[n:]
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,41 +33,44 @@ const (
 // FromGGUF makes a tokenizer from the vocabulary of f. It does not refer to f, which may be closed afterwards.
 //
 // The tokenizer must be a byte-level BPE (tokenizer.ggml.model "gpt2") that splits text like Qwen2 (tokenizer.ggml.pre
-// "qwen2", or "deepseek-r1-qwen", which is the same). Others are refused by name. Every error is a [KeyError] that
-// names the metadata.
+// "qwen2", or "deepseek-r1-qwen", which is the same) or Qwen3.5 ("qwen35"). Others are refused by name. Every error is
+// a [KeyError] that names the metadata.
 func FromGGUF(f *gguf.File) (*Tokenizer, error) {
-	if err := checkTokenizerModel(f); err != nil {
+	pre, err := readPreTokenizer(f)
+	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	s, err := readMetadata(f)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t, err := newTokenizer(s)
+	t, err := newTokenizer(pre, s)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	return t, nil
 }
 
-func checkTokenizerModel(f *gguf.File) error {
+// readPreTokenizer fails for another model than byte-level BPE, too.
+func readPreTokenizer(f *gguf.File) (p preTokenizer, err error) {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {
 		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", errs.Quote(model),
 			ErrUnsupported)
 	}
 	if err != nil {
-		return &KeyError{keyModel, err}
+		return p, &KeyError{keyModel, err}
 	}
 	pre, err := f.String(keyPre)
-	if err == nil && pre != "qwen2" && pre != "deepseek-r1-qwen" {
-		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", errs.Quote(pre),
-			ErrUnsupported)
+	p, known := preTokenizers[pre]
+	if err == nil && !known {
+		err = fmt.Errorf("pre-tokenizer %s: %w (supported: %q)", errs.Quote(pre), ErrUnsupported,
+			slices.Sorted(maps.Keys(preTokenizers)))
 	}
 	if err != nil {
-		return &KeyError{keyPre, err}
+		return p, &KeyError{keyPre, err}
 	}
-	return nil
+	return p, nil
 }
 
 // metadata is what a file says about its tokenizer.
@@ -115,8 +119,8 @@ func specialIDKeys() []string {
 	return keys
 }
 
-func newTokenizer(s metadata) (*Tokenizer, error) {
-	t := &Tokenizer{bos: -1, eos: -1, addBOS: s.addBOS, now: time.Now}
+func newTokenizer(pre preTokenizer, s metadata) (*Tokenizer, error) {
+	t := &Tokenizer{pre: pre, bos: -1, eos: -1, addBOS: s.addBOS, now: time.Now}
 	var err error
 	if t.vocab, err = newVocabulary(s.tokens); err != nil {
 		return nil, &KeyError{keyTokens, err}

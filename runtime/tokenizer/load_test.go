@@ -109,6 +109,10 @@ func TestSparseFiles(t *testing.T) {
 	twice := good.with(keyMerges, []string{"t h", "th e", "t h"}).tokenizer(t)
 	assert.Equal(t, good.tokenizer(t).Hash(), twice.Hash(), "the first occurrence of a merge counts")
 
+	hash := func(pre string) [32]byte { return good.with(keyPre, pre).tokenizer(t).Hash() }
+	assert.Equal(t, hash("qwen2"), hash("deepseek-r1-qwen"), "another name for the same")
+	assert.NotEqual(t, hash("qwen2"), hash("qwen35"), "the same texts have other ids")
+
 	tokens := slices.Clone(good.strings(keyTokens))
 	n := len(tokens)
 	tokens[n-1], tokens[n-2], tokens[n-3] = "", "[EMPTY_1]", ""

@@ -9,6 +9,7 @@ import (
 
 // reference is a slow and simple encoder: on strings, by the definition.
 type reference struct {
+	pre      string // see [preTokenizers]
 	ids      map[string]int32
 	ranks    map[string]int // of "left right"
 	specials []string       // in order of precedence
@@ -21,7 +22,7 @@ func (r reference) encode(text string) []int32 {
 			continue
 		}
 		var ids []int32
-		rest := reference{r.ids, r.ranks, r.specials[i+1:]}
+		rest := reference{r.pre, r.ids, r.ranks, r.specials[i+1:]}
 		for j, part := range strings.Split(text, special) {
 			if j > 0 {
 				ids = append(ids, r.ids[special])
@@ -31,7 +32,7 @@ func (r reference) encode(text string) []int32 {
 		return ids
 	}
 	var ids []int32
-	for _, piece := range referenceSplit(text) {
+	for _, piece := range referenceSplit(r.pre, text) {
 		for _, token := range r.merge(piece) {
 			ids = append(ids, r.ids[token])
 		}
@@ -60,22 +61,27 @@ func (r reference) merge(piece string) []string {
 	}
 }
 
-// The expression of Qwen2 for package regexp, which has no look-ahead and only ASCII blanks.
+// Parts of the expressions for package regexp, which has no look-ahead and only ASCII blanks.
 const (
 	blanks  = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
 	letters = `\p{L}\x{2EBF0}-\x{2EE5D}`
 )
 
 var (
-	firstPiece = regexp.MustCompile(`^(?:'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])` +
-		`|[^\r\n\p{N}` + letters + `]?[` + letters + `]+|\p{N}| ?[^\p{N}` + letters + blanks + `]+[\r\n]*` +
-		`|[` + blanks + `]*[\r\n]+|[` + blanks + `]+)`)
-	allBlank = regexp.MustCompile(`^[` + blanks + `]{2,}$`)
+	firstPiece = map[string]*regexp.Regexp{"qwen2": firstPieceOf(letters), "qwen35": firstPieceOf(letters + `\p{M}`)}
+	allBlank   = regexp.MustCompile(`^[` + blanks + `]{2,}$`)
 )
 
-func referenceSplit(text string) (pieces []string) {
+// firstPieceOf returns the expression with the characters of words.
+func firstPieceOf(word string) *regexp.Regexp {
+	return regexp.MustCompile(`^(?:'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])` +
+		`|[^\r\n\p{N}` + letters + `]?[` + word + `]+|\p{N}| ?[^\p{N}` + word + blanks + `]+[\r\n]*` +
+		`|[` + blanks + `]*[\r\n]+|[` + blanks + `]+)`)
+}
+
+func referenceSplit(pre, text string) (pieces []string) {
 	for text != "" {
-		piece := firstPiece.FindString(text)
+		piece := firstPiece[pre].FindString(text)
 		lineEnd := strings.HasSuffix(piece, "\n") || strings.HasSuffix(piece, "\r")
 		if allBlank.MatchString(piece) && !lineEnd && len(piece) < len(text) {
 			_, n := utf8.DecodeLastRuneInString(piece) // \s+(?!\S): the last one belongs to the next piece

@@ -2,7 +2,7 @@ package tokenizer
 
 import "sort"
 
-// The pre-tokenizer of Qwen2 cuts a text into the matches, one after the other, of
+// A pre-tokenizer cuts a text into the matches, one after the other, of an expression. That of Qwen2 is
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)       contraction
 //	|[^\r\n\p{L}\p{N}]?\p{L}+          word, with at most one character before it
@@ -10,32 +10,49 @@ import "sort"
 //	| ?[^\s\p{L}\p{N}]+[\r\n]*         symbols
 //	|\s*[\r\n]+|\s+(?!\S)|\s+          blanks: to the last line end, or all but the last, or all
 //
-// where the case of a contraction is that of ASCII alone.
+// where the case of a contraction is that of ASCII alone. That of Qwen3.5 differs in two parts, in which a combining
+// mark is a letter:
+//
+//	|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+    word
+//	| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*     symbols
+
+// preTokenizer says which expression cuts texts.
+type preTokenizer struct {
+	name  string    // in hashes
+	marks charClass // of combining marks: letter or other
+}
+
+// preTokenizers are the values of tokenizer.ggml.pre that are supported.
+var preTokenizers = map[string]preTokenizer{
+	"qwen2":            {"qwen2", other},
+	"deepseek-r1-qwen": {"qwen2", other},
+	"qwen35":           {"qwen35", letter},
+}
 
 // pieceLen returns the length of the first piece of s, which is well-formed and not empty. Cutting a text into all its
 // pieces takes linear time.
-func pieceLen(s string) int {
+func (p preTokenizer) pieceLen(s string) int {
 	if n := contractionLen(s); n > 0 {
 		return n
 	}
-	c, size := classAt(s, 0)
+	c, size := p.classAt(s, 0)
 	if c == letter {
-		return skipClass(s, size, letter)
+		return p.skipClass(s, size, letter)
 	}
 	if c == number {
 		return size
 	}
-	next, nextSize := classAt(s, size)
+	next, nextSize := p.classAt(s, size)
 	if next == letter && s[0] != '\r' && s[0] != '\n' {
-		return skipClass(s, size+nextSize, letter)
+		return p.skipClass(s, size+nextSize, letter)
 	}
 	if c == other {
-		return skipLineEnds(s, skipClass(s, size, other))
+		return skipLineEnds(s, p.skipClass(s, size, other))
 	}
 	if s[0] == ' ' && next == other && size < len(s) {
-		return skipLineEnds(s, skipClass(s, size+nextSize, other))
+		return skipLineEnds(s, p.skipClass(s, size+nextSize, other))
 	}
-	return whitespaceLen(s)
+	return p.whitespaceLen(s)
 }
 
 func contractionLen(s string) int {
@@ -57,10 +74,10 @@ func contractionLen(s string) int {
 }
 
 // whitespaceLen returns the length of the first piece of s, which begins with a blank.
-func whitespaceLen(s string) int {
+func (p preTokenizer) whitespaceLen(s string) int {
 	line, last, stop := 0, 0, 0 // after the last line end, before the last blank, after it
 	for stop < len(s) {
-		c, size := classAt(s, stop)
+		c, size := p.classAt(s, stop)
 		if c != blank {
 			break
 		}
@@ -80,9 +97,9 @@ func whitespaceLen(s string) int {
 }
 
 // skipClass returns the end of the run of class c that begins at s[i] or before.
-func skipClass(s string, i int, c charClass) int {
+func (p preTokenizer) skipClass(s string, i int, c charClass) int {
 	for i < len(s) {
-		k, size := classAt(s, i)
+		k, size := p.classAt(s, i)
 		if k != c {
 			break
 		}
@@ -100,7 +117,7 @@ func skipLineEnds(s string, i int) int {
 
 // classAt returns (other, 0) at the end of s. Bytes that form no character are of class other: s contains them only
 // where [maxPiece] has split one.
-func classAt(s string, i int) (charClass, int) {
+func (p preTokenizer) classAt(s string, i int) (charClass, int) {
 	if i >= len(s) {
 		return other, 0
 	}
@@ -112,7 +129,11 @@ func classAt(s string, i int) (charClass, int) {
 	if !ok {
 		return other, 1
 	}
-	return classOf(r), 1 + n
+	c := classOf(r)
+	if c == mark {
+		c = p.marks
+	}
+	return c, 1 + n
 }
 
 //go:generate go run gen_class.go
@@ -121,10 +142,11 @@ func classAt(s string, i int) (charClass, int) {
 type charClass uint8
 
 const (
-	other  charClass = iota // [^\s\p{L}\p{N}]
+	other  charClass = iota // [^\s\p{L}\p{M}\p{N}]
 	letter                  // \p{L}
 	number                  // \p{N}
 	blank                   // \s, the Unicode property White_Space
+	mark                    // \p{M}, which counts as preTokenizer.marks
 )
 
 // classes has the class of each ASCII character.
@@ -149,6 +171,6 @@ func classOf(r rune) charClass {
 	if r < utf8Self {
 		return classes[r]
 	}
-	i := sort.Search(len(classRuns), func(i int) bool { return rune(classRuns[i]>>2) > r })
-	return charClass(classRuns[i-1] & 3)
+	i := sort.Search(len(classRuns), func(i int) bool { return rune(classRuns[i]>>3) > r })
+	return charClass(classRuns[i-1] & 7)
 }

@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"unicode"
@@ -10,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func split(text string) (pieces []string) {
+func split(pre, text string) (pieces []string) {
 	for text != "" {
-		n := pieceLen(text)
+		n := preTokenizers[pre].pieceLen(text)
 		pieces = append(pieces, text[:n])
 		text = text[n:]
 	}
@@ -20,7 +22,7 @@ func split(text string) (pieces []string) {
 }
 
 func TestSplit(t *testing.T) {
-	for _, pieces := range []string{
+	both := []string{
 		"Hello| world|!",
 		"they|'re|'| re| I|'M|'LL| we|'Ve|'D",
 		"'s|ſ|!", "'ſ|'x|'|7|'", // only ASCII has case in a contraction
@@ -29,16 +31,38 @@ func TestSplit(t *testing.T) {
 		"a|\n\n|b|  \n \r\n|  | b",
 		"!?\n\r\n| x| ...\n|x",
 		"x|\u00a0\u3000| y|\u00a0z|\u0085\n| ", // blanks outside ASCII
-		"(foo|-bar|)\n", "\r|foo",
-		"नमस|्त|े", "e|\u0301| cafe|\u0301", // marks are not letters
+		"(foo|-bar|)\n", "\r|foo", "->", "(x|):\n",
 		"\x00\x1c\u200b\u180e\ufeff", // none of these is a blank
 		"👩\u200d💻| 👩\n",
 		"\U0002ebf0a| \ue000", "\ufffdabc",
-	} {
-		text := strings.ReplaceAll(pieces, "|", "")
-		assert.Equal(t, pieces, strings.Join(split(text), "|"))
-		assert.Equal(t, pieces, strings.Join(referenceSplit(text), "|"))
 	}
+	for pre, pieces := range map[string][]string{ // with combining marks
+		"qwen2": {"नमस|्त|े", "e|\u0301| cafe|\u0301", "\u0301!|I", "❤️\n|x", " \u0301\u0301\n", "1|\u20e3",
+			"'s|\u0301"},
+		"qwen35": {"नमस्ते", "e\u0301| cafe\u0301", "\u0301|!I", "❤️|\n|x", " \u0301\u0301|\n", "1|\u20e3",
+			"'s|\u0301"},
+	} {
+		for _, pieces := range append(pieces, both...) {
+			text := strings.ReplaceAll(pieces, "|", "")
+			assert.Equal(t, pieces, strings.Join(split(pre, text), "|"), pre)
+			assert.Equal(t, pieces, strings.Join(referenceSplit(pre, text), "|"), pre)
+		}
+	}
+}
+
+// TestPieces compares with the expressions in Python, which testdata/pieces.py runs.
+func TestPieces(t *testing.T) {
+	b, err := os.ReadFile("testdata/pieces.json")
+	require.NoError(t, err)
+	var pieces map[string][][]string
+	require.NoError(t, json.Unmarshal(b, &pieces))
+	for pre, all := range pieces {
+		require.Len(t, all, 300)
+		for _, want := range all {
+			assert.Equal(t, want, split(pre, strings.Join(want, "")), pre)
+		}
+	}
+	require.Len(t, pieces, 2)
 }
 
 func TestSplitIsTheReference(t *testing.T) {
@@ -48,8 +72,10 @@ func TestSplitIsTheReference(t *testing.T) {
 	}
 	for range texts {
 		text := randomText(r, 1+r.IntN(12))
-		if classesKnown(text) {
-			require.Equal(t, referenceSplit(text), split(text), "%q", text)
+		for pre := range preTokenizers {
+			if reference := preTokenizers[pre].name; classesKnown(text) {
+				require.Equal(t, referenceSplit(reference, text), split(pre, text), "%s: %q", pre, text)
+			}
 		}
 	}
 }
@@ -79,6 +105,8 @@ func goClass(r rune) charClass {
 		return number
 	case unicode.Is(unicode.White_Space, r):
 		return blank
+	case unicode.Is(unicode.M, r):
+		return mark
 	}
 	return other
 }

@@ -1,4 +1,4 @@
-// Package tokenizer converts text to the ids of a Qwen2 vocabulary and back.
+// Package tokenizer converts text to the ids of a vocabulary of Qwen2 or Qwen3.5 and back.
 //
 // The vocabulary comes entirely from a GGUF file (tokenizer.ggml.*): no ids are built in. Encoding has four steps:
 //
@@ -26,6 +26,7 @@ import (
 
 // Tokenizer is the vocabulary of one model. It is immutable and safe for concurrent use.
 type Tokenizer struct {
+	pre       preTokenizer
 	vocab     vocabulary
 	rules     ruleTable
 	byteID    [256]int32     // the token of each single byte
@@ -74,7 +75,7 @@ func (t *Tokenizer) Hash() [32]byte { return t.hash() }
 func (t *Tokenizer) computeHash() (sum [32]byte) {
 	h := sha256.New()
 	w := digestWriter{bufio.NewWriter(h)}
-	w.writeLengthPrefixed("pilotfish tokenizer 1 qwen2")
+	w.writeLengthPrefixed("pilotfish tokenizer 1 " + t.pre.name)
 	n := t.Used()
 	w.writeVarint(n)
 	for id := range int32(n) {

@@ -69,7 +69,7 @@ func (v vocabFile) tokenizer(t testing.TB) *Tokenizer {
 
 // reference returns the reference for v, with the given special tokens.
 func (v vocabFile) reference(specials ...string) reference {
-	r := reference{make(map[string]int32), make(map[string]int), slices.Clone(specials)}
+	r := reference{v[keyPre].(string), make(map[string]int32), make(map[string]int), slices.Clone(specials)}
 	for id, text := range v.strings(keyTokens) {
 		r.ids[text] = int32(id)
 	}
@@ -104,7 +104,7 @@ func trained(seed uint64) vocabFile {
 // learned returns merges that are learned from corpus, the most frequent pair first.
 var learned = sync.OnceValue(func() []string {
 	words := make(map[string]int)
-	for _, piece := range referenceSplit(corpus) {
+	for _, piece := range referenceSplit("qwen2", corpus) {
 		words[piece]++
 	}
 	var merges []string
@@ -195,7 +195,7 @@ func randomText(r *rand.Rand, n int) string {
 		"\u180e\u0301éßſK²½Ⅷ٣鱼小かア한👩\u200d💻\ufffd\ufeff\x00\x1c\x7f𝟘\u0903\U0002ebf0\ue000")
 	specials := slices.Concat(controlTokens, userTokens,
 		[]string{"</s>", "<unk>", "<0x41>", "[PAD1]", "<|im_end", "<|"})
-	words := referenceSplit(corpus)
+	words := referenceSplit("qwen2", corpus)
 	var b strings.Builder
 	for range n {
 		switch r.IntN(12) {

@@ -1,4 +1,4 @@
-"""Writes cases.json: small templates, and one in the manner of models that think, with what jinja2 renders.
+"""Writes cases.json: small templates, and two in the manner of models that think, with what jinja2 renders.
 
     python3 -m venv VENV && VENV/bin/pip install jinja2==3.1.6
     VENV/bin/python cases.py > cases.json
@@ -7,6 +7,7 @@ A case whose template or values jinja2 refuses has the field "error" in place of
 transformers: trim_blocks, lstrip_blocks, loop controls, tojson by json.dumps, no changes of values.
 """
 
+import itertools
 import json
 import random
 
@@ -355,6 +356,111 @@ THINKS = """
 {%- endif %}
 """
 
+# Calls in tags, contents through a macro, and no thought unless it is wanted, as Qwen3.5 does.
+TAGS = """
+{%- set seen = namespace(images=0, searching=true, asked=0) %}
+{%- macro text_of(content, counts, of_system=false) %}
+    {%- if content is string %}
+        {{- content }}
+    {%- elif content is iterable and content is not mapping %}
+        {%- for part in content %}
+            {%- if part.type == 'image' or 'image_url' in part %}
+                {%- if of_system %}
+                    {{- raise_exception('An image of the system.') }}
+                {%- endif %}
+                {%- set seen.images = seen.images + 1 if counts else seen.images %}
+                {{- '[image ' ~ seen.images ~ ']' }}
+            {%- elif 'text' in part %}
+                {{- part.text }}
+            {%- else %}
+                {{- raise_exception('An unknown part.') }}
+            {%- endif %}
+        {%- endfor %}
+    {%- elif content is not none and content is not undefined %}
+        {{- raise_exception('An unknown content.') }}
+    {%- endif %}
+{%- endmacro %}
+{%- set first = text_of(messages[0].content, false, true)|trim if messages[0].role == 'system' else '' %}
+{%- if tools and tools is iterable and tools is not mapping %}
+    {{- '<|im_start|>system\\nTools:\\n<tools>' }}
+    {%- for tool in tools %}
+        {{- "\\n" ~ (tool | tojson) }}
+    {%- endfor %}
+    {{- '\\n</tools>\\nCall them as <tool_call>\\n<function=name>\\n<parameter=key>\\nvalue\\n</parameter>\\n</function>\\n' }}
+    {{- '</tool_call>' + ('\\n\\n' + first if first else '') + '<|im_end|>\\n' }}
+{%- elif messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + first + '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages[::-1] if seen.searching and message.role == 'user' %}
+    {%- set content = text_of(message.content, false)|trim %}
+    {%- if not(content.startswith('<tool_response>') and content.endswith('</tool_response>')) %}
+        {%- set seen.searching = false %}
+    {%- endif %}
+{%- endfor %}
+{%- if seen.searching %}
+    {{- raise_exception('Nothing is asked.') }}
+{%- endif %}
+{%- for message in messages if message.role == 'user' %}
+    {%- set seen.asked = seen.asked + 1 %}
+{%- endfor %}
+{%- set turns = namespace(asked=0) %}
+{%- for message in messages %}
+    {%- set content = text_of(message.content, true)|trim %}
+    {%- if message.role == "system" %}
+        {%- if not loop.first %}
+            {{- raise_exception('A late message of the system.') }}
+        {%- endif %}
+    {%- elif message.role == "user" %}
+        {%- set turns.asked = turns.asked + 1 %}
+        {{- '<|im_start|>user\\n' + content + '<|im_end|>\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set thought = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set thought = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {{- '<|im_start|>assistant\\n' }}
+        {%- if turns.asked == seen.asked %}
+            {{- '<think>\\n' + thought|trim + '\\n</think>\\n\\n' }}
+        {%- endif %}
+        {{- content }}
+        {%- for call in message.tool_calls or [] %}
+            {%- if call.function is defined %}
+                {%- set call = call.function %}
+            {%- endif %}
+            {{- '\\n' if not loop.first else '\\n\\n' if content|trim else '' }}
+            {{- '<tool_call>\\n<function=' + call.name + '>\\n' }}
+            {%- for key, value in call.arguments|items %}
+                {%- set value = value | string if value is string else value | tojson | safe %}
+                {{- '<parameter=' + key + '>\\n' }}
+                {{- value }}
+                {{- '\\n</parameter>\\n' }}
+            {%- endfor %}
+            {{- '</function>\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == "tool" %}
+        {%- if loop.previtem and loop.previtem.role != "tool" %}
+            {{- '<|im_start|>user' }}
+        {%- endif %}
+        {{- '\\n<tool_response>\\n' + content + '\\n</tool_response>' }}
+        {%- if loop.last or loop.nextitem.role != "tool" %}
+            {{- '<|im_end|>\\n' }}
+        {%- endif %}
+    {%- else %}
+        {{- raise_exception('An unknown role.') }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n<think>\\n' }}
+    {%- if enable_thinking is not defined or enable_thinking is false %}
+        {{- '\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+
 
 def chats(rnd):
     """Random chats: system turns, tools, calls, results, thoughts, with enable_thinking or without."""
@@ -388,6 +494,24 @@ def chats(rnd):
         yield values
 
 
+def tagged_chats(rnd):
+    """Chats with contents in parts or without any, and with arguments of all types."""
+    values = [None, True, False, -7, 2.5, 1e16, "", "42", "x\ny", "<&>\"'", [], [1, {"a": None}], {"é": "ö"}]
+    for chat in chats(rnd):
+        for message in chat["messages"]:
+            kind = rnd.random()
+            if kind < 0.2:
+                image = {"type": "image"} if kind < 0.03 else {"text": " b "}
+                message["content"] = [{"type": "text", "text": message["content"]}, image]
+            elif kind < 0.25:
+                message["content"] = None
+            for call in message.get("tool_calls", []):
+                if rnd.random() < 0.95:
+                    keys = rnd.sample(["town", "days", "b c", "items", "name"], rnd.randrange(4))
+                    call["function"]["arguments"] = {key: rnd.choice(values) for key in keys}
+        yield chat
+
+
 class Generation(jinja2.ext.Extension):
     """{% generation %} of transformers, which renders its content."""
     tags = {"generation"}
@@ -415,18 +539,19 @@ def main():
     env, out = environment(), []
     cases = [("{{ " + e + " }}", VALUES) for e in EXPRESSIONS] + [(t, VALUES) for t in TEMPLATES]
     cases += [(THINKS, values) for values in chats(random.Random(1))]
+    cases += [(TAGS, values) for values in itertools.islice(tagged_chats(random.Random(2)), 20)]
     for template, values in cases:
         case = {"template": template}
         if values is not VALUES:
-            case = {"values": values}
+            case = {"tags": template is TAGS, "values": values}
         try:
             case["text"] = env.from_string(template).render(**values)
         except Exception as e:
             case["error"] = str(e)
         out.append(case)
     lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in out)
-    values, thinks = (json.dumps(v, ensure_ascii=False) for v in (VALUES, THINKS))
-    print(f'{{"values": {values},\n"thinks": {thinks},\n"cases": [\n{lines}\n]}}')
+    values, thinks, tags = (json.dumps(v, ensure_ascii=False) for v in (VALUES, THINKS, TAGS))
+    print(f'{{"values": {values},\n"thinks": {thinks},\n"tags": {tags},\n"cases": [\n{lines}\n]}}')
 
 
 main()
