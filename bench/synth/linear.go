@@ -83,17 +83,19 @@ func (s Spec) putLinear(w *gguf.Writer) {
 }
 
 // addLinear adds a layer of linear attention, except for its feed-forward block. The decays per token, the exponentials
-// of ssm_a·softplus(ssm_alpha·x + ssm_dt), spread over 0.3 to 0.999.
+// of ssm_a·softplus(ssm_alpha·x + ssm_dt), spread over 0.3 to 0.999. A key resembles its query: where their product is
+// almost zero, the norm of the result turns any rounding error into a large one, above all after the first tokens.
 func (t *tensorList) addLinear() {
 	l, dim := t.s.Linear, t.s.Dim
 	values := l.ValueHeads * l.ValueSize
 	channels := 2*l.KeyHeads*l.KeySize + values
 	t.addVector(t.nameOf("attn_norm.weight"), dim, 1, 0.1)
 	t.addMatrix(t.nameOf("attn_qkv"), dim, channels)
+	t.all[len(t.all)-1].repeated = l.KeyHeads * l.KeySize
 	t.addMatrix(t.nameOf("attn_gate"), dim, values)
 	t.all = append(t.all,
 		tensor{name: t.nameOf("ssm_conv1d.weight"), t: gguf.F32, shape: []int{l.Kernel, channels},
-			std: 1 / math.Sqrt(float64(l.Kernel))},
+			mean: 1 / math.Sqrt(float64(l.Kernel)), std: 0.3},
 		tensor{name: t.nameOf("ssm_a"), t: gguf.F32, shape: []int{l.ValueHeads}, mean: -1, std: 0.6, negExp: true})
 	t.addVector(t.nameOf("ssm_dt.bias"), l.ValueHeads, -1.5, 1)
 	t.addMatrix(t.nameOf("ssm_alpha"), dim, l.ValueHeads)

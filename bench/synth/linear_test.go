@@ -57,21 +57,49 @@ func TestQwen35Recipe(t *testing.T) {
 	assert.Equal(t, map[gguf.Type]int{gguf.F32: 133, gguf.Q5_K: 18, gguf.Q6_K: 15, gguf.Q4_K: 154}, tensors)
 }
 
-// TestDecays: the decays of a token spread over the range of real models: some memories are kept, some forgotten.
-func TestDecays(t *testing.T) {
-	s := Tiny35(Recipe{"f32", gguf.F32}, 3)
-	s.Linear.ValueHeads, s.Linear.ValueSize = 200, 2
+// reader returns a function that returns the weights of a tensor of the written model.
+func reader(t *testing.T, s Spec) func(name string) []float32 {
+	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, s.Write(&b, nil))
 	f, err := gguf.Parse(b.Bytes())
 	require.NoError(t, err)
-	read := func(name string) []float32 {
+	return func(name string) []float32 {
 		x, ok := f.Tensor(name)
 		require.True(t, ok)
 		all := make([]float32, x.Elems())
 		x.Type.Dequantize(all, x.Data)
 		return all
 	}
+}
+
+// TestKeys: in every type, the projection of a key resembles that of its query, but not that of another.
+func TestKeys(t *testing.T) {
+	for _, name := range RecipeNames() {
+		r, err := ParseRecipe(name)
+		require.NoError(t, err)
+		s := Tiny35(r, 3)
+		s.Layers, s.Dim = 1, 1024 // several blocks per row
+		qkv, size := reader(t, s)("blk.0.attn_qkv.weight"), s.Linear.KeyHeads*s.Linear.KeySize*s.Dim
+		compare := func(query, key []float32) float64 {
+			product, squares := 0.0, 0.0
+			for i, q := range query {
+				product += float64(q) * float64(key[i])
+				squares += float64(q) * float64(q)
+			}
+			return product / squares
+		}
+		assert.InDelta(t, 0.75, compare(qkv[:size], qkv[size:2*size]), 0.06, name)
+		assert.InDelta(t, 0, compare(qkv[:size], qkv[2*size:3*size]), 0.06, name)
+		assert.InDelta(t, 0, compare(qkv[:s.Dim], qkv[size+s.Dim:][:s.Dim]), 0.15, name)
+	}
+}
+
+// TestDecays: the decays of a token spread over the range of real models: some memories are kept, some forgotten.
+func TestDecays(t *testing.T) {
+	s := Tiny35(Recipe{"f32", gguf.F32}, 3)
+	s.Linear.ValueHeads, s.Linear.ValueSize = 200, 2
+	read := reader(t, s)
 	a, dt, alpha := read("blk.0.ssm_a"), read("blk.0.ssm_dt.bias"), read("blk.0.ssm_alpha.weight")
 	var decays []float64
 	for h := range a {

@@ -100,20 +100,20 @@ func canQuantize(t gguf.Type) bool {
 	return true
 }
 
-// randomBlocks returns random blocks of a type that package gguf cannot quantize to, with scales for weights with a
-// deviation of about std.
-func randomBlocks(r *rand.Rand, t gguf.Type, n int64, std float64) []byte {
-	elems, size := t.Block()
-	b := make([]byte, n/int64(elems)*int64(size))
+// randomBlocks returns random blocks for a tensor of a type that package gguf cannot quantize to, with scales for
+// weights with a deviation of about that of the tensor.
+func randomBlocks(r *rand.Rand, t tensor) []byte {
+	elems, size := t.t.Block()
+	b := make([]byte, t.elementCount()/int64(elems)*int64(size))
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
 	for block := b; len(block) > 0; block = block[size:] {
-		d := std * (0.5 + r.Float64())
+		d := t.std * (0.5 + r.Float64())
 		put := func(at int, scale float64) {
 			binary.LittleEndian.PutUint16(block[at:], gguf.F32ToF16(float32(scale)))
 		}
-		switch t { // d is divided by the deviation of the integers that it multiplies; minima cancel their mean
+		switch t.t { // d is divided by the deviation of the integers that it multiplies; minima cancel their mean
 		case gguf.Q2_K: // d·(0..15)·(0..3) - dmin·(0..15)
 			put(80, d/17)
 			put(82, d/17*1.5)
@@ -126,6 +126,12 @@ func randomBlocks(r *rand.Rand, t gguf.Type, n int64, std float64) []byte {
 			put(0, d/70)
 		case gguf.IQ4_XS: // d·(-32..31)·(-127..113)
 			put(0, d/1300)
+		}
+	}
+	repeated := t.repeated * t.shape[0] / elems
+	for i := range repeated {
+		if i%4 != 3 {
+			copy(b[(repeated+i)*size:][:size], b[i*size:])
 		}
 	}
 	return b

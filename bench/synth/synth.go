@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
@@ -108,6 +109,7 @@ type tensor struct {
 	shape     []int
 	mean, std float64
 	negExp    bool
+	repeated  int // number of first rows that as many rows after them repeat, except for every fourth element or block
 }
 
 func (t tensor) elementCount() int64 {
@@ -268,17 +270,23 @@ func (s Spec) writeTensor(w *gguf.Writer, t tensor) error {
 	r := rand.New(rand.NewPCG(s.Seed, h.Sum64()))
 	cols := t.shape[0]
 	if !canQuantize(t.t) {
-		_, err := w.Write(randomBlocks(r, t.t, t.elementCount(), t.std))
+		_, err := w.Write(randomBlocks(r, t))
 		return err
 	}
 	row := make([]float32, cols)
-	for range t.elementCount() / int64(cols) {
+	var first [][]float32
+	for n := range int(t.elementCount()) / cols {
 		for i := range row {
 			x := t.mean + float64(t.std*r.NormFloat64()) // not one fma: the same on all CPUs
 			if t.negExp {
 				x = -math.Exp(x)
 			}
-			row[i] = float32(x)
+			if row[i] = float32(x); n >= t.repeated && n < 2*t.repeated && i%4 != 3 {
+				row[i] = first[n-t.repeated][i]
+			}
+		}
+		if n < t.repeated {
+			first = append(first, slices.Clone(row))
 		}
 		if err := w.WriteFloats(row); err != nil {
 			return err
