@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -90,13 +91,35 @@ func TestThinks(t *testing.T) {
 	}
 }
 
+// checkConfig compares what is read from a file with the shape that was written.
+func checkConfig(t *testing.T, s Spec, c qwen.Config) {
+	t.Helper()
+	assert.Equal(t, s.arch(), c.Arch.Name)
+	c.Arch = qwen.Arch{}
+	want := qwen.Config{
+		Layers: s.Layers, Dim: s.Dim, FFN: s.FFN, Heads: s.Heads, KVHeads: s.KVHeads, HeadSize: s.headSize(),
+		Rotated: s.headSize(), Context: s.Context, Vocab: s.Vocab, RopeBase: float64(s.RopeBase), Epsilon: 1e-6,
+	}
+	if l := s.Linear; l != (Linear{}) {
+		want.Rotated, want.Recurrent = l.Rotated, make([]bool, s.Layers)
+		for i := range want.Recurrent {
+			want.Recurrent[i] = s.isLinear(i)
+		}
+		want.Delta = backend.DeltaConfig{
+			Layers: s.Layers - s.Layers/l.Interval, KeyHeads: l.KeyHeads, ValueHeads: l.ValueHeads,
+			KeySize: l.KeySize, ValueSize: l.ValueSize, Kernel: l.Kernel, Epsilon: 1e-6,
+		}
+	}
+	assert.Equal(t, want, c)
+}
+
 // TestShapes: the shapes have as many weights as the models that they are named after, and are read as they were
 // written. (The reports of Qwen2.5 and Qwen3 state the numbers of weights, rounded.)
 func TestShapes(t *testing.T) {
 	r := Recipe{"q8_0", gguf.Q8_0}
 	for name, weights := range map[string]int64{
 		"tiny": 0, "tiny3": 0, "0.5b": 494_032_768, "0.6b": 596_049_920, "1.5b": 1_543_714_304,
-		"1.7b": 1_720_574_976, "4b": 4_022_468_096,
+		"1.7b": 1_720_574_976, "4b": 4_022_468_096, "tiny35": 0, "0.8b": 752_393_024, "2b": 1_881_825_088,
 	} {
 		s, err := Shape(name, r, 7)
 		require.NoError(t, err)
@@ -113,10 +136,7 @@ func TestShapes(t *testing.T) {
 		assert.True(t, sum == weights || weights == 0, "%s: %d", name, sum)
 		c, err := qwen.ReadConfig(f)
 		require.NoError(t, err)
-		assert.Equal(t, map[bool]string{false: "qwen2", true: "qwen3"}[s.Qwen3], c.Arch.Name)
-		c.Arch = qwen.Arch{}
-		assert.Equal(t, qwen.Config{Layers: s.Layers, Dim: s.Dim, FFN: s.FFN, Heads: s.Heads, KVHeads: s.KVHeads,
-			HeadSize: s.headSize(), Context: s.Context, Vocab: s.Vocab, RopeBase: 1e6, Epsilon: 1e-6}, c)
+		checkConfig(t, s, c)
 		title, err := f.String("general.name")
 		require.NoError(t, err)
 		assert.Equal(t, "random weights, "+name, title)

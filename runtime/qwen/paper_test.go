@@ -302,7 +302,7 @@ func newKV(t *testing.T, m *qwen.Model, slots int) backend.KV {
 // TestReadConfig: every value is read from its own key; a missing one has the default of the format.
 func TestReadConfig(t *testing.T) {
 	want := qwen.Config{
-		Arch:   qwen.Arch{Name: "qwen2", Title: "Qwen2", Biases: true},
+		Arch:   qwen.Arch{Name: "qwen2", Title: "Qwen2", FFNNorm: "ffn_norm", Biases: true},
 		Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20,
 		RopeBase: 10000, Epsilon: 0.5,
 	}
@@ -338,6 +338,7 @@ func TestReadConfig(t *testing.T) {
 			}
 			w := want
 			edit.want(&w)
+			w.Rotated = w.HeadSize
 			c, err := qwen.ReadConfig(s.file(t))
 			require.NoError(t, err)
 			assert.Equal(t, w, c)
@@ -352,7 +353,8 @@ func TestReadConfig(t *testing.T) {
 	assert.Equal(t, 10, c.HeadSize)
 	c, err = qwen.ReadConfig(newSheet3().file(t))
 	require.NoError(t, err)
-	want.Arch, want.HeadSize = qwen.Arch{Name: "qwen3", Title: "Qwen3", HeadNorms: true}, 6
+	want.Arch = qwen.Arch{Name: "qwen3", Title: "Qwen3", FFNNorm: "ffn_norm", HeadNorms: true}
+	want.HeadSize, want.Rotated = 6, 6
 	assert.Equal(t, want, c)
 }
 
@@ -368,10 +370,11 @@ func refusedConfigs() []refusedConfig {
 	return []refusedConfig{
 		{"general.architecture", nil, "general.architecture"},
 		{"general.architecture", "qwen3", "qwen3.block_count"},
-		{"general.architecture", "llama", `"llama" is not supported, this program runs "qwen2" and "qwen3"`},
-		{"general.architecture", "qwen3moe", `"qwen3": it has no mixtures of experts`},
+		{"general.architecture", "llama", `"llama" is not supported, this program runs "qwen2", "qwen3" and "qwen35"`},
+		{"general.architecture", "qwen3moe", `"qwen35": it has no mixtures of experts`},
 		{"general.architecture", "qwen2moe", "it has no mixtures of experts"},
-		{"general.architecture", "qwen35", "it has no layers of linear attention"},
+		{"general.architecture", "qwen35moe", "it has no mixtures of experts"},
+		{"general.architecture", "qwen3next", "it has no mixtures of experts"},
 		{"general.architecture", "qwen2vl", "it has no positions in images"},
 		{"general.architecture", "qwen3vl", "it has no positions in images"},
 		{"general.architecture", uint32(2), "general.architecture"},
@@ -467,7 +470,7 @@ func TestPassOnPaper(t *testing.T) {
 		kv, err := m.NewKV(5, gguf.F32)
 		require.NoError(t, err)
 		assert.Equal(t, backend.KVConfig{
-			Layers: 2, Slots: 5, Heads: 3, KVHeads: 1, HeadSize: 4, RopeBase: 10000, Type: gguf.F32,
+			Layers: 2, Slots: 5, Heads: 3, KVHeads: 1, HeadSize: 4, Rotated: 4, RopeBase: 10000, Type: gguf.F32,
 		}, kv.Config())
 		rows := []backend.Row{{Token: 19, Pos: 7, Slot: 0, See: []backend.Span{{From: 0, To: 1}}}}
 		require.NoError(t, m.Forward(t.Context(), kv, rows, make([]backend.Output, 1),

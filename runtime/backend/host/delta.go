@@ -80,8 +80,10 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer
 	l, out, in, n := d.(*delta), a.(*tensor), &p.d.delta, len(p.rows)
 	out.rounded = false
 	p.projectNormalised(x.(*tensor), g.(*norm),
-		projection{in.mixed.resize(n, l.c.Channels()), l.mixed}, projection{in.gate.resize(n, l.c.ValueWidth()), l.gate},
-		projection{in.beta.resize(n, l.c.ValueHeads), l.beta}, projection{in.alpha.resize(n, l.c.ValueHeads), l.alpha})
+		projection{in.mixed.resize(n, l.c.Channels()), l.mixed},
+		projection{in.gate.resize(n, l.c.ValueWidth()), l.gate},
+		projection{in.beta.resize(n, l.c.ValueHeads), l.beta},
+		projection{in.alpha.resize(n, l.c.ValueHeads), l.alpha})
 	p.d.pool.Run(l.c.KeyHeads, 1, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].delta
 		ws.resize(l.c)
