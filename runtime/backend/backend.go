@@ -1,6 +1,6 @@
 // Package backend is the interface between the model and the hardware: the few fused operations that the forward pass
-// of a Qwen2, Qwen3 or Qwen3.5 model consists of, and their operands. The model (runtime/qwen) says what is computed, a backend
-// how: backend/host runs the slices of kernels/cpu.
+// of a Qwen2, Qwen3 or Qwen3.5 model consists of, and their operands. The model (runtime/qwen) says what is computed, a
+// backend how: backend/host runs the slices of kernels/cpu.
 //
 // A device hands out opaque [Weight], [Norm], [Tensor] and [KV] values and accepts only its own. Shapes are checked
 // when the model is loaded; a wrong shape afterwards is a bug of the caller and panics.
@@ -68,8 +68,8 @@ type KVConfig struct {
 	Delta    DeltaConfig // the layers with a recurrent state
 }
 
-// Bytes returns the memory of a KV store of this shape: 2 · Layers · Slots · KVHeads · HeadSize elements, and the states
-// that are kept for that many slots.
+// Bytes returns the memory of a KV store of this shape: 2 · Layers · Slots · KVHeads · HeadSize elements, and the
+// states that are kept for that many slots.
 func (c KVConfig) Bytes() int64 { return c.FixedBytes() + int64(c.Slots)*c.SlotBytes() }
 
 // SlotBytes returns the memory for each slot.
@@ -181,9 +181,10 @@ type Mixer interface {
 //	pass      = { operation } [ Head ] End
 //	operation = Embed | NormProject Attend | Delta | ProjectAdd | NormGateUp
 //
-// Delta, in the place of NormProject and Attend, is an operation of a [DeltaPass]. Attend takes the q, k and v of the NormProject right before it. No other operation reads these, and only the next
-// ProjectAdd reads the result of Attend: a device need not store them as tensors. A [Flight] has, in place of End,
-// Commit and then, once, Wait or Drop; between these two, [Runner].BeginAfter may take the token that its Head finds,
+// Delta, in the place of NormProject and Attend, is an operation of a [DeltaPass]. Attend takes the q, k and v of the
+// NormProject right before it. No other operation reads these, and only the next ProjectAdd reads the result of Attend
+// or Delta: a device need not store them as tensors. A [Flight] has, in place of End, Commit and then, once, Wait or
+// Drop; between these two, [Runner].BeginAfter may take the token that its Head finds,
 // if Head is for one row.
 //
 // The first error of a pass sticks: later operations do nothing, and End must still be called and returns it. After End

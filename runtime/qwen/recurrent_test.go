@@ -83,7 +83,8 @@ func TestRecurrent(t *testing.T) {
 					require.Less(t, relativeError(got[i], want[i]), 2e-5, "exact %v, position %d", exact, i)
 				}
 				for _, pass := range []int{1, 3, 16, 33} {
-					require.Equal(t, got, allLogits(t, m, ids, gguf.F32, pass), "exact %v, passes of %d", exact, pass)
+					again := allLogits(t, m, ids, gguf.F32, pass)
+					require.Equal(t, got, again, "exact %v, passes of %d", exact, pass)
 				}
 			}
 		})
@@ -97,8 +98,8 @@ func referenceLogits(t testing.TB, f *gguf.File, ids []int32) [][]float64 {
 	return r.Logits(ids)
 }
 
-// TestRecurrentQuantised: states in F16 cost as little as keys and values in F16, and the error of the fast path is that
-// of activations of 8 bits. It is larger than with attention only, as in each layer all tokens before add to it.
+// TestRecurrentQuantised: states in F16 cost as little as keys and values in F16, and the error of the fast path is
+// that of activations of 8 bits. It is larger than with attention only, as in each layer all tokens before add to it.
 func TestRecurrentQuantised(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(4, 4)), 70, 300)
 	for _, recipe := range []string{"q8_0", "q4_0", "q4_k_m", "f16"} {
