@@ -102,24 +102,6 @@ type Delta interface {
 	Config() DeltaConfig
 }
 
-// DeltaDevice is a device that can run layers with a recurrent state. Its passes are [DeltaPass], and its stores
-// [DeltaKV].
-type DeltaDevice interface {
-	Device
-	LoadDelta(c DeltaConfig, w DeltaWeights) (Delta, error)
-}
-
-// DeltaPass is a pass with layers with a recurrent state.
-type DeltaPass interface {
-	Pass
-	// Delta sets h = x/rms(x) ⊙ g, then for each row and head, with layer counting those of this kind,
-	//
-	//	q, k, v = silu(conv(Mixed·h)), q = q/‖q‖/√KeySize, k = k/‖k‖
-	//	β = sigmoid(Beta·h), α = exp(A·softplus(Alpha·h + Step))
-	//	a = o/rms(o) ⊙ Norm ⊙ silu(Gate·h), with o of the rule above
-	Delta(a, x Tensor, g Norm, d Delta, layer int)
-}
-
 // DeltaKV is a store with recurrent states.
 type DeltaKV interface {
 	KV

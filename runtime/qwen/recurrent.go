@@ -83,13 +83,17 @@ func (m *metadataReader) readRecurrentLayers(c *Config) {
 	v, err := m.f.Value(m.keyName("attention.recurrent_layers"))
 	switch {
 	case err == nil:
-		list, ok := v.Any().([]bool)
-		if !ok || len(list) < c.Layers {
+		i := 0
+		for e := range v.Elements() {
+			if is, ok := e.Any().(bool); ok && i < c.Layers {
+				c.Recurrent[i] = is
+				i++
+			}
+		}
+		if i < c.Layers {
 			m.keepFirstError(fmt.Errorf("%s: %s, expected a bool for each of %d layers",
 				m.keyName("attention.recurrent_layers"), v.Type(), c.Layers))
-			return
 		}
-		copy(c.Recurrent, list)
 	case !errors.Is(err, gguf.ErrAbsent):
 		m.keepFirstError(err)
 	default:
@@ -154,7 +158,7 @@ func (l *loader) loadRecurrent(w *layerWeights, prefix string) {
 		return
 	}
 	var err error
-	w.delta, err = l.d.(backend.DeltaDevice).LoadDelta(d, of)
+	w.delta, err = l.d.LoadDelta(d, of)
 	l.keepFirstError(err)
 }
 
