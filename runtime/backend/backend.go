@@ -86,6 +86,11 @@ func (c KVConfig) FixedBytes() int64 {
 	return fixedCheckpoints*c.Delta.CheckpointBytes(c.Type) + fixedUpdates*c.Delta.UpdateBytes(c.Type)
 }
 
+// ReadBytes returns the memory of keys, values and states that a token reads after n others.
+func (c KVConfig) ReadBytes(n int) int64 {
+	return int64(c.LayerBytes(n))*int64(c.Layers) + c.Delta.readBytes(c.Type)
+}
+
 // LayerBytes returns the number of bytes that [KV].Read copies for n slots.
 func (c KVConfig) LayerBytes(n int) int {
 	_, size := c.Type.Block()

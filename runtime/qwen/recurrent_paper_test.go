@@ -59,6 +59,10 @@ func TestRecurrentOnPaper(t *testing.T) {
 	s := newSheet35()
 	s.values["qwen35.block_count"], s.values["qwen35.nextn_predict_layers"] = uint32(3), uint32(1)
 	s.tensors["blk.2.attn_q.weight"], s.tensors["blk.2.nextn.eh_proj.weight"] = []int{12, 36}, []int{24, 12}
+	s.tensors["v.patch_embd.weight"], s.tensors["mm.0.weight"] = []int{4}, []int{5}
+	assert.ElementsMatch(t, []string{
+		"blk.2.attn_q.weight", "blk.2.nextn.eh_proj.weight", "v.patch_embd.weight", "mm.0.weight",
+	}, qwen.LeftOut(s.file(t)))
 	d := &paper{}
 	m := s.model(t, d)
 	assert.Equal(t, [][2]int{{512, 12}, {512, 18}, {512, 36}, {512, 6}, {512, 6}, {512, 20}, {512, 16}}, d.tensors)
@@ -119,6 +123,7 @@ func TestRecurrentRefused(t *testing.T) {
 		{"qwen35.ssm.conv_kernel", uint32(17), "qwen35.ssm.conv_kernel: 17 is not within 1 to 16"},
 		{"qwen35.ssm.state_size", uint32(0), "qwen35.ssm.state_size: 0 is not within"},
 		{"qwen35.ssm.state_size", uint32(1 << 20), "qwen35.ssm.state_size: 2 key heads of 1048576"},
+		{"qwen35.ssm.state_size", uint32(1 << 19), "2 key heads of 524288, for values of 20"},
 		{"qwen35.ssm.group_count", uint32(3), "4 value heads are no multiple of 3 key heads"},
 		{"qwen35.ssm.inner_size", uint32(21), "qwen35.ssm.inner_size: 21 is no multiple of 4 value heads"},
 		{"qwen35.rope.dimension_count", uint32(8), "qwen35.rope.dimension_count: 8 of 6 elements of a head"},
