@@ -52,7 +52,7 @@ func (c Config) leavesOut(tensor string) bool {
 }
 
 // maxState is the maximum number of elements of the states of a layer; a model of 27B has 786,432.
-const maxState = 1 << 24
+const maxState = 1 << 23
 
 // readRecurrent reads which layers are recurrent, and their shape.
 func (m *metadataReader) readRecurrent(c *Config) {
