@@ -40,6 +40,7 @@ type ask struct {
 	tree     *sessionTree  // nil before it is admitted, and when it is answered
 	at       *node         // the last of its context that is retained for it, or nil
 	done     int           // tokens of the context up to at
+	stale    int           // tokens of the context before this one are evaluated again, for their states
 	begun    uint64        // counts questions in the order in which their computing began; 0 before that
 	reserved int           // tokens for which it has room reserved
 	begin    time.Time     // of its first step

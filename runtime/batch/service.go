@@ -126,6 +126,7 @@ type Service struct {
 
 	// of the goroutine of the service
 	trees      *prefixCache
+	states     backend.DeltaKV   // kv, if the model has layers with a recurrent state; otherwise nil
 	front      *fair.Queue[*ask] // questions that somebody waits for
 	back       *fair.Queue[*ask] // background questions
 	background backgroundQueue   // the same, those that wait longest first
@@ -159,6 +160,9 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	ctx, quit := context.WithCancel(context.Background())
 	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
 	s.pace.step = o.Rows
+	if kv.Config().Delta.Layers > 0 {
+		s.states = kv.(backend.DeltaKV)
+	}
 	s.looked.L = &s.mu
 	s.trees = newPrefixCache(slots, !o.Apart)
 	s.front, s.back = fair.New[*ask](fair.Rules{

@@ -217,7 +217,7 @@ func (s *Service) handleNoRoom(st *step, a *ask, left int) bool {
 func (s *Service) advanceInMemory(st *step, a *ask) {
 	at := a.at
 	if at == nil {
-		at, a.done = &a.tree.root, 0
+		at, a.done, a.stale = &a.tree.root, 0, 0
 	}
 	for ; a.done < len(a.Context); a.done++ {
 		next := at.below.lookupChild(a.Context[a.done])
@@ -228,7 +228,7 @@ func (s *Service) advanceInMemory(st *step, a *ask) {
 			}
 			next = s.trees.useCell(at, c)
 			s.stats.Shared++
-		} else if a.lacksOutput(next.cell) {
+		} else if a.lacksOutput(next.cell) || st.lacksState(a, next.cell) {
 			break
 		}
 		at = next
@@ -238,10 +238,11 @@ func (s *Service) advanceInMemory(st *step, a *ask) {
 		}
 		s.requestAuditHead(st, a, at)
 	}
+	at = s.rewindToState(st, a, at)
 	s.moveTo(a, at)
 	s.trees.evictExcessNodes()
 	if a.begun == 0 {
-		if a.answer.Reused = a.done; a.Verify != terms.AsItComes {
+		if a.answer.Reused = a.done; a.Verify != terms.AsItComes && a.stale == 0 {
 			a.answer.Reused = max(a.countFurther(a.at.cell, a.done)-a.before, 0)
 		}
 	}
@@ -251,6 +252,9 @@ func (s *Service) advanceInMemory(st *step, a *ask) {
 // the audit reaches as far back as if nothing were shared. The tokens after it in the same step are computed a second
 // time too, because they wait for it. A background question has no audit.
 func (st *step) lacksHead(a *ask, c *cell) bool {
+	if st.lacksState(a, c) {
+		return true
+	}
 	if a.Verify != terms.AsItComes {
 		return a.lacksOutput(c)
 	}
@@ -278,9 +282,11 @@ func (s *Service) addContextTokens(st *step, a *ask, n int, ends bool) (cost uin
 	}
 	for range s.makeRoom(a, n, ends) {
 		token := a.Context[a.done]
-		var next *node
+		next := a.at.below.lookupChild(token)
 		if c := a.at.cell.below.lookupChild(token); c != nil {
-			next, a.again = s.trees.useCell(a.at, c), st.number
+			if a.again = st.number; next == nil {
+				next = s.trees.useCell(a.at, c)
+			}
 			if c.step != st.number {
 				s.recomputeNode(st, next)
 				a.answer.Computed++
@@ -308,10 +314,10 @@ func (r *stepRow) requestOutput(w backend.Want) {
 }
 
 // recomputeNode adds a row for n, which has been computed before. If other sessions use n, a free slot is used if there
-// is one, so that they lose nothing if the step fails.
+// is one, so that they lose nothing if the step fails. A recurrent state is needed in the slot of n.
 func (s *Service) recomputeNode(st *step, n *node) {
 	r := stepRow{node: n, again: true, slot: n.slot}
-	if !n.isUnshared() && s.trees.free.n > 0 {
+	if s.states == nil && !n.isUnshared() && s.trees.free.n > 0 {
 		r.slot = s.trees.free.takeSlot(0)
 	}
 	st.addRow(r)
@@ -364,7 +370,7 @@ func (s *Service) maxHeadCost() int { return plainDepth * s.o.Rows }
 // returns the price.
 func (s *Service) requestLastHead(st *step, a *ask) uint64 {
 	n, w := a.at, a.headNeeds()
-	if !w.Logits && !w.Hidden && n.k >= w.K {
+	if !a.lacksLastHead(n) {
 		return 0
 	}
 	if n.step != st.number {

@@ -184,7 +184,7 @@ func (s *Service) addVerifiedTokens(st *step, a *ask, n int, ends bool) (cost ui
 			break
 		}
 		lacks := a.lacksOutput(next.cell)
-		if !added && lacks && next.step != st.number {
+		if !added && (lacks || st.lacksState(a, next.cell)) && next.step != st.number {
 			if !next.isUnshared() {
 				s.makeRoom(a, 1, ends)
 			}

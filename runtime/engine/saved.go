@@ -107,10 +107,10 @@ func (p kvPart) write(kv backend.KV, text []int32) {
 // resumable returns the number of the first n tokens of a store after which a text can go on without evaluating any of
 // them again.
 func resumable(kv backend.KV, n int) int {
-	if kv.Config().Delta.Layers == 0 {
+	if kv.Config().Delta.Layers == 0 || n == 0 {
 		return n
 	}
-	return kv.(backend.DeltaKV).Resume(n)
+	return kv.(backend.DeltaKV).Resume([]backend.Span{{From: 0, To: int32(n)}}, nil)
 }
 
 // Load replaces the session's text by a saved one, and returns it. Later tokens have the same bits as if the session

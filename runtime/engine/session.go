@@ -281,7 +281,7 @@ func (s *Session) checkPrompt(prompt []int32) error {
 
 func (s *Session) prefillPrompt(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
 	same := min(terms.CommonPrefix(s.ids, prompt), len(prompt)-1) // the last token always runs, for its logits
-	s.truncateText(max(same, 0))
+	s.truncateText(resumable(s.cache.KV(), max(same, 0)))
 	s.summary.ReusedTokens = len(s.ids)
 	s.publishSummary()
 	out := make([]backend.Output, 1)

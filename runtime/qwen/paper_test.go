@@ -57,9 +57,11 @@ func (*paperKV) Write(int, int, []byte)        {}
 
 func (*paperKV) Replay([]backend.Row) []backend.Row { return nil }
 func (*paperKV) Trim(int, int)                      {}
-func (*paperKV) Resume(n int) int                   { return n }
-func (*paperKV) ReadState(int, []byte)              {}
-func (*paperKV) WriteState([]int32, []byte)         {}
+func (*paperKV) Resume(see []backend.Span, written func(int32) bool) int {
+	return backend.CountVisible(see)
+}
+func (*paperKV) ReadState(int, []byte)      {}
+func (*paperKV) WriteState([]int32, []byte) {}
 
 func (*paper) Name() string { return "paper" }
 func (*paper) Close() error { return nil }

@@ -222,13 +222,15 @@ func (k *kv) Replay(rows []backend.Row) []backend.Row {
 			written[s] = map[int32]bool{}
 		}
 		at := written[s]
-		if n := s.resume(r.See, int(r.Pos), func(slot int32) bool { return at[slot] }); n < int(r.Pos) {
-			return s.replayRows(r, n)
+		if s.resume(r.See, int(r.Pos), func(slot int32) bool { return at[slot] }) < int(r.Pos) {
+			return s.replayRows(r, s.resume(r.See, int(r.Pos), writesNone)) // before any of rows
 		}
 		at[r.Slot] = true
 	}
 	return nil
 }
+
+func writesNone(int32) bool { return false }
 
 // replayRows returns the rows of the path of r from position n on, without r.
 func (s *states) replayRows(r backend.Row, n int) []backend.Row {
@@ -253,8 +255,11 @@ func (k *kv) Trim(checkpoints, updates int) {
 }
 
 // Resume implements [backend.DeltaKV].
-func (k *kv) Resume(n int) int {
-	return k.states.resume([]backend.Span{{From: 0, To: int32(n)}}, n, func(int32) bool { return false })
+func (k *kv) Resume(see []backend.Span, written func(slot int32) bool) int {
+	if written == nil {
+		written = writesNone
+	}
+	return k.states.resume(see, backend.CountVisible(see), written)
 }
 
 // ReadState implements [backend.DeltaKV].
