@@ -122,9 +122,9 @@ type DeltaKV interface {
 	// Resume returns the largest number of slots, of those that see has first, after which a row needs no replay. Rows
 	// of the same pass will have written some slots; written may be nil.
 	Resume(see []Span, written func(slot int32) bool) int
-	// ReadState copies the states after the first n slots, from which a row can resume, and WriteState copies them to a store,
-	// with the tokens of these slots: [DeltaConfig.SavedBytes], numbers in little endian. Neither may be called while a
-	// pass runs.
+	// ReadState copies the states after the first n slots, from which a row can resume, and WriteState copies them to a
+	// store, with the tokens of these slots: [DeltaConfig.SavedBytes], numbers in little endian. Neither may be called
+	// while a pass runs.
 	ReadState(n int, b []byte)
 	WriteState(tokens []int32, b []byte)
 }

@@ -116,8 +116,8 @@ func (s *states) planWindow(path []*update) (kept int, load []*update) {
 	return kept, path[kept:]
 }
 
-// undoSteps drops what the steps of a failed pass were to compute. Tokens stay known: a row that was evaluated again has
-// its keys and values still, as they were only to be written once more.
+// undoSteps drops what the steps of a failed pass were to compute. Tokens stay known: a row that was evaluated again
+// has its keys and values still, as they were only to be written once more.
 func undoSteps(steps []deltaStep) {
 	for _, step := range steps {
 		s := step.states
