@@ -98,6 +98,32 @@ func referenceLogits(t testing.TB, f *gguf.File, ids []int32) [][]float64 {
 	return r.Logits(ids)
 }
 
+// TestRecurrentLong: after a text of more tokens than a pass takes, the most probable tokens are those of the reference.
+func TestRecurrentLong(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(5, 5)), 600, 300)
+	f := recurrentFile(t, "f32", func(s *synth.Spec) { s.Context = 1024 })
+	r, err := reference.Load(f)
+	require.NoError(t, err)
+	run := r.Begin()
+	var want []float64
+	for _, id := range ids {
+		want = run.Next(id)
+	}
+	m := load(t, f, host.Options{Threads: 2})
+	c, err := m.NewCache(len(ids)+64, gguf.F32)
+	require.NoError(t, err)
+	for range 64 {
+		rows, err := c.Extend(ids)
+		require.NoError(t, err)
+		out := make([]backend.Output, 1)
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out,
+			backend.Want{Rows: []int{len(rows) - 1}, K: 1, Logits: true}))
+		require.Less(t, relativeError(out[0].Logits, want), 5e-5, "after %d tokens", c.Len())
+		ids = []int32{out[0].Top[0].ID}
+		want = run.Next(ids[0])
+	}
+}
+
 // TestRecurrentQuantised: states in F16 cost as little as keys and values in F16, and the error of the fast path is
 // that of activations of 8 bits. It is larger than with attention only, as in each layer all tokens before add to it.
 func TestRecurrentQuantised(t *testing.T) {
