@@ -6,9 +6,10 @@ import "slices"
 const PlainStates = 10
 
 // plain is the set of characters that JSON does not require to be escaped in a string, in UTF-8. State 0 is the
-// boundary of characters. It excludes U+2028 and U+2029, which end lines: the dot of a pattern does not match them.
+// boundary of characters. It excludes U+2028 and U+2029, which end lines: the dot of a pattern does not match them. It
+// excludes <, too, with which the tag begins that ends a string in tags.
 var plain = Set{Arcs: [][]Arc{
-	{{0x20, 0x21, 0}, {0x23, 0x5b, 0}, {0x5d, 0x7f, 0}, {0xc2, 0xdf, 1}, {0xe0, 0xe0, 4}, {0xe1, 0xe1, 2},
+	{{0x20, 0x21, 0}, {0x23, 0x3b, 0}, {0x3d, 0x5b, 0}, {0x5d, 0x7f, 0}, {0xc2, 0xdf, 1}, {0xe0, 0xe0, 4}, {0xe1, 0xe1, 2},
 		{0xe2, 0xe2, 8}, {0xe3, 0xec, 2}, {0xed, 0xed, 5}, {0xee, 0xef, 2}, {0xf0, 0xf0, 6}, {0xf1, 0xf3, 3},
 		{0xf4, 0xf4, 7}},
 	{{0x80, 0xbf, 0}}, {{0x80, 0xbf, 1}}, {{0x80, 0xbf, 2}}, // one, two and three bytes before the boundary
