@@ -48,7 +48,7 @@ const (
 	KindAnswer  = ""              // the answer itself
 	KindThought = "thought"       // what the model thought before it
 	KindMark    = "mark"          // <think>, </think> and the blanks after them
-	KindCall    = answer.KindCall // a call of a tool, in JSON: see [Chat.Calls]
+	KindCall    = answer.KindCall // a call of a tool, as the model writes it: see [Chat.Calls]
 )
 
 // Text reads an answer to its end and returns its text, without what the model thought before. On an error it also
@@ -124,6 +124,9 @@ type Settings struct {
 	JSON     bool // the answer is any JSON object
 	Complete bool // near MaxTokens or the end of the context, complete the value in the shortest way, if it can be
 	Closed   bool // objects have only the properties that the schema lists, unless additionalProperties allows others
+	// Call says that Schema is that of calls of tools: objects with a name, which is constant, and arguments. If the
+	// model writes calls in tags, as Qwen3.5 does, the answer is one: <function=NAME>, and Closed has no effect.
+	Call bool
 
 	// Lookup is the maximum number of tokens in a forward pass, guesses from the text included, 2 to 8; 0 means 8,
 	// negative 1. The answer is the same with any value.

@@ -37,6 +37,7 @@ type Tokenizer struct {
 	addBOS    bool
 	chat      *jinja.Template
 	chatTools bool             // the template shows tools
+	callTags  bool             // see [Tokenizer.CallsInTags]
 	chatErr   error            // error of Chat; nil if it can be used
 	now       func() time.Time // for templates that write the date
 	hash      func() [32]byte

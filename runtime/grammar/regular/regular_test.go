@@ -249,8 +249,10 @@ func TestPlain(t *testing.T) {
 // TestUnquote: a set without quotes and escapes has the same strings as before, and each with a text after it.
 func TestUnquote(t *testing.T) {
 	m := newMaker()
-	texts := []string{"", "a", "b", "ab", "\"", "\\", "\n", "a\tb", "\x00", "\x1f", "é\r", "\u2028", "🐟\"\\", `\n`, "aé", "bbb"}
-	for _, pattern := range []string{"^", "a", "^[^a]*$", `^.?$`, `["\\]`, "^[\x00-\x1f]+$", "^(b|é)+", "^$", "[^\\s\\S]"} {
+	texts := []string{"", "a", "b", "ab", "\"", "\\", "\n", "a\tb", "\x00", "\x1f", "é\r", "\u2028", "🐟\"\\", `\n`,
+		"aé", "bbb"}
+	for _, pattern := range []string{"^", "a", "^[^a]*$", `^.?$`, `["\\]`, "^[\x00-\x1f]+$", "^(b|é)+", "^$",
+		"[^\\s\\S]"} {
 		d, err := m.Matching(pattern)
 		require.NoError(t, err, pattern)
 		plain, err := m.Unquote(d)

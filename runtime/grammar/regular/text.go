@@ -6,17 +6,17 @@ func (m *Maker) Unquote(d *Set) (*Set, error) {
 		return new(Set), err
 	}
 	begin, _ := d.nextState(0, '"', '"')
-	plain := &Set{Arcs: make([][]Arc, len(d.Arcs)), End: make([]bool, len(d.Arcs))}
+	texts := &Set{Arcs: make([][]Arc, len(d.Arcs)), End: make([]bool, len(d.Arcs))}
 	for i := range d.Arcs {
 		at := int32(i)
 		if i == 0 { // texts begin at state 0, to which no arc of a string leads
 			at = begin
 		}
-		plain.Arcs[i] = d.unescapedArcs(at)
+		texts.Arcs[i] = d.unescapedArcs(at)
 		end, _ := d.nextState(at, '"', '"')
-		plain.End[i] = end >= 0
+		texts.End[i] = end >= 0
 	}
-	return plain.trimDeadStates(), nil
+	return texts.trimDeadStates(), nil
 }
 
 // unescapedArcs returns the arcs from a state within a string, with one for each character that is escaped.

@@ -153,33 +153,32 @@ func (c *compiler) addTexts(start int32, facts []*node) error {
 		return nil
 	}
 	c.recordFormats(facts, s)
-	length, counted := s.Length, s.Any() && (s.Length.Bounded() || s.Length.Min > 1)
-	if counted {
+	if length := s.Length; s.Any() && (length.Bounded() || length.Min > 1) {
 		s.Length = regular.Any()
-	}
-	s.Not = append(slices.Clip(s.Not), parameterEnd)
-	plain := func() (*regular.Set, error) {
-		d, err := c.Strings(s)
+		d, err := c.plainTexts(s)
 		if err != nil {
-			return nil, err
+			return &grammar.Error{Path: path, Err: err}
 		}
-		return c.Unquote(d)
-	}
-	if counted {
-		d, err := plain()
-		if err == nil {
-			var begin int32
-			begin, err = c.Counted(d, length, ValueEnd)
-			c.Jump(start, begin)
-		}
+		begin, err := c.Counted(d, length, ValueEnd)
+		c.Jump(start, begin)
 		return err
 	}
 	key := fmt.Sprintf("text %v %q %q %q", s.Length, s.Match, s.Not, s.Except)
 	return c.addRegularPart(start, path, key, func() (*regular.Set, error) {
-		d, err := plain()
+		d, err := c.plainTexts(s)
 		if err != nil {
 			return nil, err
 		}
 		return c.Before(d, ValueEnd)
 	})
+}
+
+// plainTexts returns strings without quotes, except those with the end of a tag.
+func (c *compiler) plainTexts(s regular.Strings) (*regular.Set, error) {
+	s.Not = append(slices.Clip(s.Not), parameterEnd)
+	d, err := c.Strings(s)
+	if err != nil {
+		return nil, err
+	}
+	return c.Unquote(d)
 }

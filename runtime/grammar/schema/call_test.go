@@ -89,8 +89,8 @@ func TestCallsInTags(t *testing.T) {
 				assertValues(t, g, false, inTags("f", parameters...))
 			}
 			whole := inTags("f", c.yes[0]...)
-			assertValues(t, g, false, whole+"\n", whole[:len(whole)-1], strings.Replace(whole, "=f", "=g", 1), " "+whole,
-				strings.Replace(whole, TagEnd, ">", 1))
+			assertValues(t, g, false, whole+"\n", whole[:len(whole)-1], " "+whole,
+				strings.Replace(whole, "=f", "=g", 1), strings.Replace(whole, TagEnd, ">", 1))
 		})
 	}
 }
@@ -109,7 +109,8 @@ func TestRefusedCalls(t *testing.T) {
 		"listed objects": {`{"const":{"a":1}}`, "not supported as arguments in tags"},
 		"no object":      {`{"type":"string"}`, "no value fits"},
 		"a name":         {`{"type":"object","properties":{"a>":{}},"required":["a>"]}`, `hold the name "a>"`},
-		"a string": {`{"type":"object","properties":{"a":{"const":"</parameter>"}},"required":["a"],"additionalProperties":false}`,
+		"a string": {`{"type":"object","properties":{"a":{"const":"</parameter>"}},"required":["a"],` +
+			`"additionalProperties":false}`,
 			"hold the end of their own"},
 		"a wrong keyword": {`{"type":"object","properties":{"a":{"type":"text"}}}`, "is no type"},
 	} {
@@ -125,9 +126,11 @@ func TestArguments(t *testing.T) {
 		"e":{"enum":["a","1",2]}},"patternProperties":{"^p":{"type":"array"}}}`))
 	require.NoError(t, err)
 	for _, c := range [][3]string{
-		{"s", "12", `"12"`}, {"s", "true", `"true"`}, {"s", "a\"\\\n\u2028", `"a\"\\\n` + "\u2028" + `"`}, {"s", "", `""`},
+		{"s", "12", `"12"`}, {"s", "true", `"true"`}, {"s", "", `""`},
+		{"s", "a\"\\\n\u2028", `"a\"\\\n` + "\u2028" + `"`},
 		{"b", "True", "true"}, {"b", "false", "false"}, {"b", "None", "null"}, {"n", "12", "12"}, {"n", "-1", `"-1"`},
-		{"n", "1.5", `"1.5"`}, {"n", "", `""`}, {"n", "None", `"None"`}, {"any", "[1, 2]", "[1, 2]"}, {"any", "x", `"x"`},
+		{"n", "1.5", `"1.5"`}, {"n", "", `""`}, {"n", "None", `"None"`},
+		{"any", "[1, 2]", "[1, 2]"}, {"any", "x", `"x"`},
 		{"any", `"x"`, `"\"x\""`}, {"any", "None", "null"}, {"e", "2", "2"}, {"e", "1", `"1"`}, {"p1", "[]", "[]"},
 	} {
 		got, err := a.Value(c[0], c[1])

@@ -168,11 +168,7 @@ func (c *compiler) nameSetOf(facts []*node) (*regular.Set, error) {
 // that is the n-th.
 func (c *compiler) addProperties(start int32, p *properties) error {
 	at := c.addStates(p.counts)
-	if p.tags {
-		c.Jump(start, at[0])
-	} else {
-		c.Literal(start, "{", at[0])
-	}
+	c.addBrace(p, start, "{", at[0])
 	required := stringSetOf(p.required)
 	for _, name := range p.objects.names {
 		values, err := c.namedPropertySchemas(p, name)
@@ -201,15 +197,20 @@ func (c *compiler) addProperties(start int32, p *properties) error {
 	}
 	closed := c.End()
 	for n := range at {
-		switch {
-		case int32(n) < p.b.Min:
-		case p.tags:
-			c.Jump(at[n], closed)
-		default:
-			c.Literal(at[n], "}", closed)
+		if int32(n) >= p.b.Min {
+			c.addBrace(p, at[n], "}", closed)
 		}
 	}
 	return nil
+}
+
+// addBrace adds the path over a brace of the object, which tags have not.
+func (c *compiler) addBrace(p *properties, from int32, brace string, to int32) {
+	if p.tags {
+		c.Jump(from, to)
+		return
+	}
+	c.Literal(from, brace, to)
 }
 
 func (c *compiler) valueStart(p *properties, values []*node) (int32, error) {
