@@ -336,7 +336,7 @@ func (c *Chat) sendTurns(
 		}
 		var ids []int32
 		if err == nil {
-			ids, err = c.promptTokens(asked, tools)
+			ids, err = c.promptTokens(asked, tools, r)
 		}
 		if err != nil {
 			yield(Token{}, err)
@@ -375,14 +375,20 @@ func (c *Chat) isLocal() bool {
 	return slices.ContainsFunc(c.Messages(), func(m Message) bool { return m.Local })
 }
 
-func (c *Chat) promptTokens(asked []Message, tools []Tool) ([]int32, error) {
+// promptTokens returns the prompt of an answer. With a format and without tools the model does not think: a thought that
+// the template begins would have the format.
+func (c *Chat) promptTokens(asked []Message, tools []Tool, r request) ([]int32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, err := c.s.m.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	return t.Next(c.ids, c.chatMessages(asked), toolDefinitions(tools), templateValues(c.values)...)
+	values := c.values
+	if r.settings.Structured() && len(tools) == 0 {
+		values = append(slices.Clip(values), Thinking(false))
+	}
+	return t.Next(c.ids, c.chatMessages(asked), toolDefinitions(tools), templateValues(values)...)
 }
 
 func (c *Chat) chatMessages(asked []Message) []tokenizer.Message {
@@ -404,7 +410,7 @@ func (c *Chat) addAnswer(asked []Message, ids []int32, said Message) {
 // CountTokens returns the number of tokens of the prompt with which [Chat.Send] would ask a question. The answer has
 // the rest of [Model.Context].
 func (c *Chat) CountTokens(question string) (int, error) {
-	ids, err := c.promptTokens([]Message{{Role: "user", Content: question}}, c.tools)
+	ids, err := c.promptTokens([]Message{{Role: "user", Content: question}}, c.tools, newRequest(c.options))
 	return len(ids), err
 }
 

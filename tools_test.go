@@ -50,28 +50,38 @@ func modelOf(t *testing.T, more int, thinks bool) *Model {
 // tagModel is a toolModel that writes calls in tags, as Qwen3.5 does.
 func tagModel(t *testing.T) *Model {
 	t.Helper()
+	const calls = `{% for call in message.tool_calls %}{{ '<tool_call>\n<function=' + call.function.name + '>\n' }}` +
+		`{% for k, v in call.function.arguments | items %}{{ '<parameter=' + k + '>\n' }}{{ v }}` +
+		`{{ '\n</parameter>\n' }}{% endfor %}{{ '</function>\n</tool_call>' }}`
+	return modelWith(t, false, func(template string) string {
+		before, _, ok := strings.Cut(template, "{% for call in message.tool_calls %}")
+		require.True(t, ok)
+		_, after, ok := strings.Cut(template, `}\n</tool_call>' }}`)
+		require.True(t, ok)
+		return before + calls + after
+	})
+}
+
+// modelWith returns a model like [modelOf] with another template.
+func modelWith(t *testing.T, thinks bool, edit func(template string) string) *Model {
+	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
-	var file, tagged bytes.Buffer
-	require.NoError(t, synth.Tiny(recipe, 1).Write(&file, nil))
+	spec := synth.Tiny(recipe, 1)
+	spec.Thinks = thinks
+	var file, edited bytes.Buffer
+	require.NoError(t, spec.Write(&file, nil))
 	f, err := gguf.Parse(file.Bytes())
 	require.NoError(t, err)
 	template, err := f.String("tokenizer.chat_template")
 	require.NoError(t, err)
-	before, _, ok := strings.Cut(template, "{% for call in message.tool_calls %}")
-	require.True(t, ok)
-	_, after, ok := strings.Cut(template, `}\n</tool_call>' }}`)
-	require.True(t, ok)
-	const calls = `{% for call in message.tool_calls %}{{ '<tool_call>\n<function=' + call.function.name + '>\n' }}` +
-		`{% for k, v in call.function.arguments | items %}{{ '<parameter=' + k + '>\n' }}{{ v }}` +
-		`{{ '\n</parameter>\n' }}{% endfor %}{{ '</function>\n</tool_call>' }}`
-	w := gguf.NewWriter(&tagged)
+	w := gguf.NewWriter(&edited)
 	for k, v := range f.Metadata() {
 		if k != "tokenizer.chat_template" {
 			w.PutValue(k, v)
 		}
 	}
-	gguf.Put(w, "tokenizer.chat_template", before+calls+after)
+	gguf.Put(w, "tokenizer.chat_template", edit(template))
 	for _, x := range f.Tensors() {
 		w.Declare(x.Name, x.Type, x.Shape...)
 	}
@@ -80,7 +90,7 @@ func tagModel(t *testing.T) *Model {
 		require.NoError(t, err)
 	}
 	require.NoError(t, w.Close())
-	m, err := Load(tagged.Bytes(), "tagged", Options{Context: 512})
+	m, err := Load(edited.Bytes(), "edited", Options{Context: 512})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close()) })
 	return m
@@ -346,6 +356,29 @@ func TestThoughtBeforeCalls(t *testing.T) {
 		written(t, m, "<think>", "Good.", "</think>", "Gone.")))
 	require.NoError(t, err)
 	assert.Equal(t, Message{Role: "assistant", Content: "Gone."}, chat.Messages()[3])
+}
+
+// TestFormatWithoutThought: where the template begins a thought, an answer with a format is not one, and one that must
+// call a tool thinks first.
+func TestFormatWithoutThought(t *testing.T) {
+	m := modelWith(t, true, func(template string) string {
+		return template + `{% if enable_thinking is not defined or enable_thinking %}{{ '<think>\n' }}{% endif %}`
+	})
+	format := Settings{Schema: []byte(`{"const":12}`)}
+	chat := m.NewChat(ChatOptions{Template: []TemplateValue{Thinking(true)}, Options: []Option{format}})
+	most, err := chat.CountTokens("How many?")
+	require.NoError(t, err)
+	text, err := Text(chat.Send(t.Context(), "How many?"))
+	require.NoError(t, err)
+	assert.Equal(t, "12", text)
+	assert.Equal(t, []any{"12", most}, []any{chat.Stats().Answer(), chat.Stats().PromptTokens})
+
+	tools := m.NewChat(ChatOptions{Tools: twoTools(), Options: []Option{format}})
+	_, err = Text(tools.Send(t.Context(), "Where?", ToolUse{Required: true},
+		written(t, m, "Up?", "\n", "</think>", "\n\n", begins, callUp)))
+	require.NoError(t, err)
+	assert.Len(t, tools.Calls(), 1)
+	assert.Equal(t, "Up?", tools.Messages()[1].Thought)
 }
 
 // TestToolsVia: the large model of a gateway in this process verifies an answer with tools: the text is its own.
