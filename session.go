@@ -375,8 +375,8 @@ func (c *Chat) isLocal() bool {
 	return slices.ContainsFunc(c.Messages(), func(m Message) bool { return m.Local })
 }
 
-// promptTokens returns the prompt of an answer. With a format and without tools the model does not think: a thought that
-// the template begins would have the format.
+// promptTokens returns the prompt of an answer. With a format and without tools the model does not think: a thought
+// that the template begins would have the format.
 func (c *Chat) promptTokens(asked []Message, tools []Tool, r request) ([]int32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
