@@ -423,6 +423,11 @@ func TestChatHash(t *testing.T) {
 		assert.Equal(t, want, hash(same), same)
 	}
 
+	const on, off = "{{ '<think>\\n' }}", "{{ '<think>\\n\\n</think>\\n\\n' }}"
+	assert.Equal(t, hash(turns+"{% if enable_thinking is defined and enable_thinking is false %}"+off+"{% else %}"+on+
+		"{% endif %}"), hash(turns+"{% if enable_thinking is defined and enable_thinking is true %}"+on+"{% else %}"+
+		off+"{% endif %}"), "small and large models of a family, of which only the large ones think by themselves")
+
 	seen := map[[32]byte]string{want: "the first", {}: "none"}
 	for name, other := range map[string]string{
 		"no system message of its own": turns,
@@ -439,7 +444,7 @@ func TestChatHash(t *testing.T) {
 		assert.Empty(t, seen[have], name)
 		seen[have] = name
 	}
-	assert.Equal(t, "026485b16e30da33d1f75e6fd83f3c7e30beab0d7b6518fade3c1c13d3cbb528", hex.EncodeToString(want[:]),
+	assert.Equal(t, "b4963eeb5442e503e1140c3d10aa3d2e5ebc77e2016d42c7f47699ca54e29168", hex.EncodeToString(want[:]),
 		"other builds compare it")
 	assert.Zero(t, hash(""), "a file without a template")
 	assert.Equal(t, hash("[INST]"), hash("[INST]"))
