@@ -295,7 +295,7 @@ func templateValues(values []TemplateValue) []tokenizer.Value {
 }
 
 // Thinking tells the template of a model such as Qwen3 whether the model is to think before it answers. Without it the
-// template decides, and that of Qwen3 lets the model think.
+// template decides: that of Qwen3 lets the model think, and those of the small models of Qwen3.5 do not.
 func Thinking(on bool) TemplateValue { return TemplateValue{Name: "enable_thinking", Value: on} }
 
 // ChatTokens returns the ids of a chat up to the beginning of the model's turn, as the template of the file renders it.

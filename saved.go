@@ -49,7 +49,7 @@ func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	if ids == nil {
 		return errors.New("nothing has been generated in this chat yet: there are no keys and values to save")
 	}
-	next, err := c.promptTokens([]Message{{Role: "user"}}, c.tools)
+	next, err := c.promptTokens([]Message{{Role: "user"}}, c.tools, request{})
 	if err != nil {
 		return err
 	}

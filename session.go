@@ -48,7 +48,7 @@ const (
 	KindAnswer  = ""              // the answer itself
 	KindThought = "thought"       // what the model thought before it
 	KindMark    = "mark"          // <think>, </think> and the blanks after them
-	KindCall    = answer.KindCall // a call of a tool, in JSON: see [Chat.Calls]
+	KindCall    = answer.KindCall // a call of a tool, as the model writes it: see [Chat.Calls]
 )
 
 // Text reads an answer to its end and returns its text, without what the model thought before. On an error it also
@@ -124,6 +124,9 @@ type Settings struct {
 	JSON     bool // the answer is any JSON object
 	Complete bool // near MaxTokens or the end of the context, complete the value in the shortest way, if it can be
 	Closed   bool // objects have only the properties that the schema lists, unless additionalProperties allows others
+	// Call says that Schema is that of calls of tools: objects with a name, which is constant, and arguments. If the
+	// model writes calls in tags, as Qwen3.5 does, the answer is one: <function=NAME>, and Closed has no effect.
+	Call bool
 
 	// Lookup is the maximum number of tokens in a forward pass, guesses from the text included, 2 to 8; 0 means 8,
 	// negative 1. The answer is the same with any value.
@@ -333,7 +336,7 @@ func (c *Chat) sendTurns(
 		}
 		var ids []int32
 		if err == nil {
-			ids, err = c.promptTokens(asked, tools)
+			ids, err = c.promptTokens(asked, tools, r)
 		}
 		if err != nil {
 			yield(Token{}, err)
@@ -372,14 +375,20 @@ func (c *Chat) isLocal() bool {
 	return slices.ContainsFunc(c.Messages(), func(m Message) bool { return m.Local })
 }
 
-func (c *Chat) promptTokens(asked []Message, tools []Tool) ([]int32, error) {
+// promptTokens returns the prompt of an answer. With a format and without tools the model does not think: a thought
+// that the template begins would have the format.
+func (c *Chat) promptTokens(asked []Message, tools []Tool, r request) ([]int32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, err := c.s.m.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	return t.Next(c.ids, c.chatMessages(asked), toolDefinitions(tools), templateValues(c.values)...)
+	values := c.values
+	if r.settings.Structured() && len(tools) == 0 {
+		values = append(slices.Clip(values), Thinking(false))
+	}
+	return t.Next(c.ids, c.chatMessages(asked), toolDefinitions(tools), templateValues(values)...)
 }
 
 func (c *Chat) chatMessages(asked []Message) []tokenizer.Message {
@@ -401,7 +410,7 @@ func (c *Chat) addAnswer(asked []Message, ids []int32, said Message) {
 // CountTokens returns the number of tokens of the prompt with which [Chat.Send] would ask a question. The answer has
 // the rest of [Model.Context].
 func (c *Chat) CountTokens(question string) (int, error) {
-	ids, err := c.promptTokens([]Message{{Role: "user", Content: question}}, c.tools)
+	ids, err := c.promptTokens([]Message{{Role: "user", Content: question}}, c.tools, newRequest(c.options))
 	return len(ids), err
 }
 

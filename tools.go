@@ -111,7 +111,7 @@ func (m *Model) callSchemas(ctx context.Context, tools []Tool, use ToolUse) (
 		return calls, nil, err
 	}
 	calls, err = answer.NewCalls(allowed, func(i int, schema []byte) (bool, error) {
-		paths, err := m.e.Check(ctx, engine.Route{Settings: terms.Settings{Schema: schema, Closed: true}})
+		paths, err := m.e.Check(ctx, engine.Route{Settings: terms.Settings{Schema: schema, Closed: true, Call: true}})
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return false, context.Cause(ctx)

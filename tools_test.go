@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/answer"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -41,6 +42,55 @@ func modelOf(t *testing.T, more int, thinks bool) *Model {
 	var file bytes.Buffer
 	require.NoError(t, spec.Write(&file, nil))
 	m, err := Load(file.Bytes(), "tiny", Options{Context: 512})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	return m
+}
+
+// tagModel is a toolModel that writes calls in tags, as Qwen3.5 does.
+func tagModel(t *testing.T) *Model {
+	t.Helper()
+	const calls = `{% for call in message.tool_calls %}{{ '<tool_call>\n<function=' + call.function.name + '>\n' }}` +
+		`{% for k, v in call.function.arguments | items %}{{ '<parameter=' + k + '>\n' }}{{ v }}` +
+		`{{ '\n</parameter>\n' }}{% endfor %}{{ '</function>\n</tool_call>' }}`
+	return modelWith(t, false, func(template string) string {
+		before, _, ok := strings.Cut(template, "{% for call in message.tool_calls %}")
+		require.True(t, ok)
+		_, after, ok := strings.Cut(template, `}\n</tool_call>' }}`)
+		require.True(t, ok)
+		return before + calls + after
+	})
+}
+
+// modelWith returns a model like [modelOf] with another template.
+func modelWith(t *testing.T, thinks bool, edit func(template string) string) *Model {
+	t.Helper()
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	spec := synth.Tiny(recipe, 1)
+	spec.Thinks = thinks
+	var file, edited bytes.Buffer
+	require.NoError(t, spec.Write(&file, nil))
+	f, err := gguf.Parse(file.Bytes())
+	require.NoError(t, err)
+	template, err := f.String("tokenizer.chat_template")
+	require.NoError(t, err)
+	w := gguf.NewWriter(&edited)
+	for k, v := range f.Metadata() {
+		if k != "tokenizer.chat_template" {
+			w.PutValue(k, v)
+		}
+	}
+	gguf.Put(w, "tokenizer.chat_template", edit(template))
+	for _, x := range f.Tensors() {
+		w.Declare(x.Name, x.Type, x.Shape...)
+	}
+	for _, x := range f.Tensors() {
+		_, err := w.Write(x.Data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	m, err := Load(edited.Bytes(), "edited", Options{Context: 512})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close()) })
 	return m
@@ -163,6 +213,38 @@ func TestForcedCalls(t *testing.T) {
 	}
 }
 
+// TestTaggedCalls: a model with a template that writes calls in tags calls tools in tags, whatever the beginning of a
+// call is, and its tokens are those of the prompt after it. The calls have their arguments in JSON.
+func TestTaggedCalls(t *testing.T) {
+	m := tagModel(t)
+	const up, stay = "<function=go>\n<parameter=way>\nup\n</parameter>\n</function>\n", "<function=stay>\n</function>\n"
+	const over = "</tool_call>"
+	chat := m.NewChat(ChatOptions{Tools: twoTools()})
+	kinds := map[string]string{}
+	for tok, err := range chat.Send(t.Context(), "Where?",
+		written(t, m, "Well: ", begins, up, over, "\n", begins, stay, over)) {
+		require.NoError(t, err)
+		kinds[tok.Kind] += tok.Text
+	}
+	assert.Equal(t, map[string]string{KindAnswer: "Well:", KindCall: up + stay}, kinds)
+	calls := []ToolCall{{"call_1", "go", []byte(`{"way": "up"}`)}, {"call_2", "stay", []byte("{}")}}
+	assert.Equal(t, calls, chat.Calls())
+	_, err := Text(chat.Send(t.Context(), "And?", written(t, m, "Well\n<function=go>", begins, up, over)))
+	require.NoError(t, err)
+	assert.Equal(t, []ToolCall{{"call_3", "go", []byte(`{"way": "up"}`)}}, chat.Calls(), "without the mark")
+
+	forced := m.NewChat(ChatOptions{Tools: twoTools(), Options: []Option{MaxTokens(200)}})
+	_, err = Text(forced.Send(t.Context(), "Where?", ToolUse{Name: "go"}))
+	require.NoError(t, err)
+	require.Len(t, forced.Calls(), 1)
+	assert.Contains(t, []string{`{"way": "up"}`, `{"way": "down"}`}, string(forced.Calls()[0].Arguments))
+	_, err = Text(forced.SendResults(t.Context(), []ToolResult{{"call_1", "gone"}}, written(t, m, "Gone.")))
+	require.NoError(t, err)
+	assert.Greater(t, forced.Stats().ReusedTokens, 60, "the call as the template writes it")
+	_, err = Text(m.NewChat(ChatOptions{}).Send(t.Context(), "x", Settings{Schema: []byte(`{}`), Call: true}))
+	assert.ErrorContains(t, err, "no value fits")
+}
+
 // TestFreeAnswers: with tools an answer may be a text, which comes with all its tokens; without them, a call is text.
 func TestFreeAnswers(t *testing.T) {
 	m := toolModel(t)
@@ -274,6 +356,29 @@ func TestThoughtBeforeCalls(t *testing.T) {
 		written(t, m, "<think>", "Good.", "</think>", "Gone.")))
 	require.NoError(t, err)
 	assert.Equal(t, Message{Role: "assistant", Content: "Gone."}, chat.Messages()[3])
+}
+
+// TestFormatWithoutThought: where the template begins a thought, an answer with a format is not one, and one that must
+// call a tool thinks first.
+func TestFormatWithoutThought(t *testing.T) {
+	m := modelWith(t, true, func(template string) string {
+		return template + `{% if enable_thinking is not defined or enable_thinking %}{{ '<think>\n' }}{% endif %}`
+	})
+	format := Settings{Schema: []byte(`{"const":12}`)}
+	chat := m.NewChat(ChatOptions{Template: []TemplateValue{Thinking(true)}, Options: []Option{format}})
+	most, err := chat.CountTokens("How many?")
+	require.NoError(t, err)
+	text, err := Text(chat.Send(t.Context(), "How many?"))
+	require.NoError(t, err)
+	assert.Equal(t, "12", text)
+	assert.Equal(t, []any{"12", most}, []any{chat.Stats().Answer(), chat.Stats().PromptTokens})
+
+	tools := m.NewChat(ChatOptions{Tools: twoTools(), Options: []Option{format}})
+	_, err = Text(tools.Send(t.Context(), "Where?", ToolUse{Required: true},
+		written(t, m, "Up?", "\n", "</think>", "\n\n", begins, callUp)))
+	require.NoError(t, err)
+	assert.Len(t, tools.Calls(), 1)
+	assert.Equal(t, "Up?", tools.Messages()[1].Thought)
 }
 
 // TestToolsVia: the large model of a gateway in this process verifies an answer with tools: the text is its own.

@@ -36,6 +36,7 @@ type Settings struct {
 	JSON     bool   // the answer is any JSON object
 	Complete bool   // complete the value in time, in the shortest way
 	Closed   bool   // objects have only the properties of the schema
+	Call     bool   // the value is a call of a tool, written as the model's chat template writes calls
 
 	Lookup int  // maximum number of tokens in a forward pass, with guesses, 2 to 8; 0 means 8, negative 1
 	Local  bool // nothing is sent to a cloud
@@ -110,6 +111,8 @@ func (s Settings) Validate() error {
 		return errors.New("an empty stop string would stop before the first token: leave it out")
 	case s.JSON && s.Schema != nil:
 		return errors.New("JSON asks for any object, and a schema is given: choose one of them")
+	case s.Call && s.Schema == nil:
+		return errors.New("a call has a schema, and none is given: give that of its name and arguments")
 	case s.Structured() && s.IgnoreEnd:
 		return errors.New("a JSON value ends: the end token cannot be ignored with one")
 	}

@@ -76,6 +76,7 @@ func TestSettings(t *testing.T) {
 	for _, r := range []Settings{
 		{}, {MinP: 1, RepeatPenalty: 2, LogitBias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2},
 		{Top: MaxTop, Stop: []string{"end"}, IgnoreEnd: true}, {JSON: true}, {Schema: []byte("{}")},
+		{Schema: []byte("{}"), Call: true},
 	} {
 		assert.NoError(t, r.Validate(), "%+v", r)
 	}
@@ -86,7 +87,7 @@ func TestSettings(t *testing.T) {
 		{LogitBias: map[int32]float32{1: -101}},
 		{LogitBias: map[int32]float32{1: float32(nan)}}, {MaxTokens: -1}, {Top: -1}, {Top: MaxTop + 1},
 		{Stop: []string{"end", ""}}, {JSON: true, Schema: []byte("{}")}, {JSON: true, IgnoreEnd: true},
-		{Schema: []byte("{}"), IgnoreEnd: true},
+		{Schema: []byte("{}"), IgnoreEnd: true}, {Call: true}, {JSON: true, Call: true},
 	} {
 		assert.Error(t, r.Validate(), "%+v", r)
 	}

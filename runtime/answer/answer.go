@@ -181,7 +181,7 @@ func (a *Answer) appendTokens(ids []int32) bool {
 
 func (a *Answer) unformattedSettings() terms.Settings {
 	s := a.Settings
-	s.Schema, s.JSON, s.Closed, s.Stop, s.LogProbs, s.Top = nil, false, false, nil, false, 0
+	s.Schema, s.JSON, s.Closed, s.Call, s.Stop, s.LogProbs, s.Top = nil, false, false, false, nil, false, 0
 	return s
 }
 
@@ -339,9 +339,8 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 		return FinishLength, nil
 	}
 	s := a.unformattedSettings()
-	s.Schema, s.Closed = schema, true
-	scan := new(callScanner)
-	index, sent := a.made, 0
+	s.Schema, s.Closed, s.Call = schema, true, true
+	scan, index, sent := a.newCallReader(ctx), a.made, 0
 	var out error
 	tell := func(text string) {
 		named, arguments, err := scan.pushPiece(text)
@@ -350,7 +349,7 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 			out = err
 		case named:
 			a.made++
-			out = a.Emit(Piece{Call: &CallPiece{index, scan.name, arguments}})
+			out = a.Emit(Piece{Call: &CallPiece{index, scan.function(), arguments}})
 		case arguments != "":
 			out = a.Emit(Piece{Call: &CallPiece{Index: index, Arguments: arguments}})
 		}
@@ -376,17 +375,18 @@ func (a *Answer) generateCall(ctx context.Context, schema []byte) (string, error
 	if err := scan.checkComplete(); err != nil {
 		return "", fmt.Errorf("parse the model's tool call: %w", err)
 	}
-	return a.continueAfterCall(ctx)
+	return a.continueAfterCall(ctx, scan.end())
 }
 
-func (a *Answer) continueAfterCall(ctx context.Context) (string, error) {
+// continueAfterCall appends the mark after a call, and generates what follows.
+func (a *Answer) continueAfterCall(ctx context.Context, mark string) (string, error) {
 	if a.Single || a.Forced {
 		return FinishCalls, nil
 	}
 	if a.made >= maxCalls {
 		return FinishCalls, nil
 	}
-	end, err := a.Model.Tokenize("\n"+callEnd, false)
+	end, err := a.Model.Tokenize(mark, false)
 	if err != nil {
 		return "", err
 	}

@@ -197,6 +197,9 @@ var answersAfterThoughts = map[string]stretches{
 		[]string{"[t]x", callOfF}, `[t]0:f{"x":1}`, "tool_calls", " one"},
 	"a thought, then a format": {Answer{Settings: formatJSON, Thinks: true},
 		[]string{"[t]x", "{}"}, "[t]{}", "stop", " J"},
+	"a thought, then the format of a call": {
+		Answer{Settings: terms.Settings{Schema: []byte("S"), Call: true}, Thinks: true},
+		[]string{"[t]x", "{}"}, "[t]{}", "stop", " S"},
 	"a short thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu]x", "x"}, "[t][u]x", "stop", "  "},
 	"a long thought": {Answer{Budget: 3, Thinks: true},
 		[]string{"[tuvw]x", "x"}, "[t][u]x", "stop", "  "},
@@ -240,6 +243,7 @@ func (c *stretches) checkAnswer(t *testing.T, p *play) {
 	assert.LessOrEqual(t, p.emitted, len(strings.Join(c.texts, "")), "each token once")
 	schemas := ""
 	for _, s := range p.asked {
+		require.NoError(t, s.Validate())
 		schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
 		if s.Schema == nil && !s.JSON {
 			schemas += " "

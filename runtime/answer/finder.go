@@ -2,6 +2,8 @@ package answer
 
 import (
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 )
 
 // The marks around a tool call in a text, as Qwen2.5 writes them.
@@ -11,9 +13,10 @@ const (
 )
 
 // callFinder finds the beginning of a tool call in a text that arrives in pieces: the mark, or a line that begins with
-// the JSON object itself, with or without a code fence, as Qwen2.5-Coder writes it. A bare object is a call once it has
-// the name of a tool. The finder holds back text that may be such a beginning, and the blanks before it, which belong
-// to the call. In a fence of another language an object is code.
+// the JSON object itself, with or without a code fence, as Qwen2.5-Coder writes it, or with the tag of a function, as
+// Qwen3-Coder does. A bare object or tag is a call once it has the name of a tool. The finder holds back text that may
+// be such a beginning, and the blanks before it, which belong to the call. In a fence of another language an object is
+// code.
 type callFinder struct {
 	names   []string // of the tools
 	pending string
@@ -47,26 +50,25 @@ func (s *callFinder) pushText(piece string) (text string, found bool) {
 func (s *callFinder) matchCallStart(all string, at int) (is bool, name string, may bool) {
 	rest := all[at:]
 	switch {
-	case rest[0] == '<':
-		if strings.HasPrefix(rest, callBegin) {
-			return true, "", false
-		}
-		return false, "", strings.HasPrefix(callBegin, rest)
-	case rest[0] != '{' && rest[0] != '`':
+	case strings.HasPrefix(rest, callBegin):
+		return true, "", false
+	case strings.HasPrefix(callBegin, rest):
+		return false, "", true
+	case rest[0] != '<' && rest[0] != '{' && rest[0] != '`':
 		return false, "", false
 	case !s.beginsLine(all[:at]):
 		return false, "", false
 	}
 	c := textMatcher{rest: rest, ok: true}
-	if rest[0] == '`' {
-		c.expectText("```")
-		c.expectOneOf("json", "")
+	nameEnd := `"`
+	if rest[0] == '<' {
+		nameEnd = ">"
+		c.expectText(schema.FunctionTag)
+	} else {
+		c.expectObject()
 	}
-	c.skipBlanks()
-	c.expectOneOf("{", "{{") // the template of Qwen2.5-Coder shows two
-	c.expectTexts(`"name"`, ":", `"`)
 	name = c.expectOneOf(s.names...)
-	c.expectText(`"`)
+	c.expectText(nameEnd)
 	if c.ok && strings.Count(s.shown.String()+all[:at], "```")%2 == 0 {
 		return true, name, false
 	}
@@ -83,6 +85,17 @@ type textMatcher struct {
 	rest  string
 	ok    bool // all expected text was found so far
 	short bool // the text ended where it could still match
+}
+
+// expectObject parses an object, or a fence with one, up to its name.
+func (r *textMatcher) expectObject() {
+	if strings.HasPrefix(r.rest, "`") {
+		r.expectText("```")
+		r.expectOneOf("json", "")
+	}
+	r.skipBlanks()
+	r.expectOneOf("{", "{{") // the template of Qwen2.5-Coder shows two
+	r.expectTexts(`"name"`, ":", `"`)
 }
 
 func (r *textMatcher) expectText(text string) { r.expectOneOf(text) }

@@ -1,11 +1,13 @@
 package answer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -61,6 +63,13 @@ func TestCallFinder(t *testing.T) {
 		{`{"names":"get"`, `{"names":"get"`, "", ""}, {`{"name":{"get":1}}`, `{"name":{"get":1}}`, "", ""},
 		{`{:"get"`, `{:"get"`, "", ""},
 		{"```json\n", "```json\n", "", ""}, {"{}", "{}", "", ""}, {"{ ", "{ ", "", ""},
+
+		{"<function=get>\n<", "", "<function=get>", "get"},
+		{" <function=get_weather>", "", "<function=get_w", "get_weather"},
+		{"Sure:\n\n<function=get>", "Sure:", "<function=get>", "get"},
+		{"```\n<function=get>", "```\n<function=get>", "", ""}, {"<function=get", "<function=get", "", ""},
+		{"Use <function=get>", "Use <function=get>", "", ""}, {"<function=gets>", "<function=gets>", "", ""},
+		{"<function=get >", "<function=get >", "", ""}, {"<f<tool_call>", "<f", callBegin, ""},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			for n := 1; n <= len(c.text)+1; n++ {
@@ -87,7 +96,7 @@ func TestCallFinderShows(t *testing.T) {
 
 // scanCall reads a call in pieces, as an answer does.
 func scanCall(text string, n int) (name, arguments string, err error) {
-	s := new(callScanner)
+	s := (&Answer{Calls: Calls{Each: taggedCalls}}).newCallReader(context.Background())
 	names := 0
 	for _, p := range pieces(text, n) {
 		named, more, err := s.pushPiece(p)
@@ -105,7 +114,14 @@ func scanCall(text string, n int) (name, arguments string, err error) {
 	if names != 1 {
 		return "", "", fmt.Errorf("the name was returned %d times", names)
 	}
-	return s.name, arguments, nil
+	return s.function(), arguments, nil
+}
+
+// taggedCalls are the schemas of two functions.
+var taggedCalls = map[string][]byte{
+	"f": callSchema("f", []byte(`{"type":"object","properties":{"s":{"type":"string"},`+
+		`"n":{"type":["integer","string"]},"b":{"type":"boolean"},"l":{"type":"array"}}}`), ""),
+	"g.h-i": callSchema("g.h-i", []byte(anyObject), ""),
 }
 
 // TestCalls: name and arguments are found for any pieces.
@@ -158,6 +174,83 @@ func TestCallsShow(t *testing.T) {
 		assert.Equal(t, c.arguments, arguments, c.piece)
 	}
 	require.NoError(t, s.checkComplete())
+}
+
+// TestCallsInTags: name and arguments are found for any pieces, and become JSON by the schema.
+func TestCallsInTags(t *testing.T) {
+	const value, end = "\n</parameter>\n", "</function>\n"
+	for text, want := range map[string]struct{ name, arguments string }{
+		"<function=f>\n" + end: {"f", "{}"},
+		"<function=f>\n<parameter=s>\n12" + value + "<parameter=n>\n12" + value + end: {"f", `{"s": "12", "n": 12}`},
+		"<function=f>\n<parameter=s>\n\n\"é\"\\\n </parameter\n" + value + end: {"f",
+			`{"s": "\n\"é\"\\\n </parameter\n"}`},
+		"<function=f>\n<parameter=n>\n-" + value + "<parameter=b>\nTrue" + value + end: {"f", `{"n": "-", "b": true}`},
+		"<function=f>\n<parameter=l>\n[1, \"a\"]" + value + end:                        {"f", `{"l": [1, "a"]}`},
+		"<function=f>\n<parameter=s>\n" + value + end:                                  {"f", `{"s": ""}`},
+		"<function=g.h-i>\n<parameter=\"é c\\>\n{}" + value + "<parameter=a>\n</function>\n<" + value + end: {"g.h-i",
+			`{"\"é c\\": {}, "a": "</function>\n<"}`},
+	} {
+		require.True(t, json.Valid([]byte(want.arguments)))
+		for n := 1; n <= len(text); n++ {
+			name, arguments, err := scanCall(text, n)
+			if !utf8.ValidString(strings.Join(pieces(text, n), "|")) {
+				continue // a piece is of whole characters
+			}
+			require.NoError(t, err, "%s in pieces of %d", text, n)
+			assert.Equal(t, want.name, name, "%s in pieces of %d", text, n)
+			assert.Equal(t, want.arguments, arguments, "%s in pieces of %d", text, n)
+		}
+	}
+	for _, text := range []string{
+		"<", "<function=f>\n", "<function=f>\n</function>", "<function=f></function>\n", "<fun=f>\n" + end,
+		"<function=f>\n" + end + "x", "<function=f>\nx" + end, "<function=f>\n<parameter=s>\nx" + end,
+		"<function=f>\n<parameter=s>x" + value + end, "<function=f>\n<parameter=s>\nx" + value + "\n" + end,
+		"<function=f>\n<parameters=s>\nx" + value + end, "<function=>\n" + end,
+	} {
+		_, _, err := scanCall(text, 3)
+		assert.ErrorIs(t, err, errCall, text)
+	}
+	_, _, err := scanCall("<function=f>\n<parameter=s>\n"+strings.Repeat(" ", maxCall), 1<<18)
+	assert.ErrorIs(t, err, errCall, "too long")
+	_, _, err = scanCall("<function=other>\n"+end, 100)
+	assert.ErrorIs(t, err, errCall, "no such function")
+}
+
+// TestTagsShow: strings are returned as they arrive, and other values when they are whole.
+func TestTagsShow(t *testing.T) {
+	s := (&Answer{Calls: Calls{Each: taggedCalls}}).newCallReader(t.Context())
+	for _, c := range []struct {
+		piece     string
+		named     bool
+		arguments string
+	}{{"<function=", false, ""}, {"f>\n<para", true, ""}, {"meter=s>\n", false, `{"s": "`}, {"a\nb", false, `a\nb`},
+		{"\n</par", false, ""}, {"ty\n", false, `\n</party`}, {"</parameter>\n<parameter=l>\n[1", false, `", "l": `},
+		{", 2]\n</parameter>", false, ""}, {"\n", false, "[1, 2]"}, {"</function>", false, ""}, {"\n", false, "}"}} {
+		named, arguments, err := s.pushPiece(c.piece)
+		require.NoError(t, err)
+		assert.Equal(t, c.named, named, c.piece)
+		assert.Equal(t, c.arguments, arguments, c.piece)
+	}
+	require.NoError(t, s.checkComplete())
+}
+
+// FuzzTags: accepted calls have the same arguments for any pieces, and these are an object.
+func FuzzTags(f *testing.F) {
+	f.Add("<function=f>\n<parameter=s>\nx\n</parameter>\n<parameter=l>\n[]\n</parameter>\n</function>\n", uint8(1))
+	f.Add("<function=g.h-i>\n<parameter=x>\n\n</parameter>\n</function>\n", uint8(9))
+	f.Fuzz(func(t *testing.T, text string, n uint8) {
+		if !strings.HasPrefix(text, "<") || strings.Count(text, "")-1 < len(text) {
+			return // a piece is of whole characters
+		}
+		name, arguments, err := scanCall(text, max(int(n), 1))
+		whole, all, wrong := scanCall(text, max(len(text), 1))
+		require.Equal(t, wrong == nil, err == nil, "%v, %v", wrong, err)
+		if err == nil {
+			require.Equal(t, whole, name)
+			require.Equal(t, all, arguments)
+			require.True(t, json.Valid([]byte(arguments)) && arguments[0] == '{', arguments)
+		}
+	})
 }
 
 // FuzzCalls: accepted calls are valid, for any pieces.

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 	"github.com/pilotfish-ai/pilotfish/runtime/jinja"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -45,9 +46,12 @@ type followedPart struct {
 
 func newFollower(text string, most int, r *rand.Rand) *follower {
 	f := &follower{text: text, most: most, r: r}
+	if strings.HasPrefix(text, "<think>\n") { // else the prompt has begun the thought
+		f.parts = []followedPart{{7, tokenizer.Mark, true}, {8, tokenizer.Mark, true}}
+	}
 	if end := strings.Index(text, "\n</think>\n\n"); end >= 0 {
-		f.parts = []followedPart{{7, tokenizer.Mark, true}, {8, tokenizer.Mark, true},
-			{end + 1, tokenizer.Thought, false}, {end + 9, tokenizer.Mark, true}, {end + 11, tokenizer.Mark, true}}
+		f.parts = append(f.parts, followedPart{end + 1, tokenizer.Thought, false},
+			followedPart{end + 9, tokenizer.Mark, true}, followedPart{end + 11, tokenizer.Mark, true})
 	}
 	f.parts = append(f.parts, followedPart{len(text), tokenizer.Answer, false})
 	return f
@@ -96,7 +100,9 @@ func (f *follower) Generate(_ context.Context, prompt []int32, s terms.Settings)
 			yield(engine.Token{}, fmt.Errorf("the answer has left %q with %q", f.text, done))
 			return
 		}
-		if s.Schema != nil { // its grammar ends with the value
+		if tags, _, whole := strings.Cut(rest, schema.CallEnd); s.Schema != nil && whole && s.Call { // ends the grammar
+			end = len(done) + len(tags) + len(schema.CallEnd)
+		} else if s.Schema != nil { // its grammar ends with the value
 			var value json.RawMessage
 			if err := json.NewDecoder(strings.NewReader(rest)).Decode(&value); err != nil {
 				yield(engine.Token{}, err)
@@ -141,7 +147,7 @@ func parseTurn(t *testing.T, text string, most int, r *rand.Rand, names []string
 	a := Answer{Model: f, Session: f, Prompt: []int32{9}, Thinks: true,
 		Calls: Calls{[]byte("any"), map[string][]byte{}}}
 	for _, name := range names {
-		a.Calls.Each[name] = []byte(name)
+		a.Calls.Each[name] = callSchema(name, []byte(anyObject), "")
 	}
 	var result Result
 	a.Emit = func(p Piece) error { result.Take(p); return nil }
@@ -194,19 +200,26 @@ func randomArguments(r *rand.Rand, depth int) map[string]any {
 	return all
 }
 
-// chatTemplates returns templates of models, and whether they have thoughts.
-func chatTemplates(t *testing.T) map[string]bool {
+// chatTemplate is a template of models.
+type chatTemplate struct {
+	source string
+	thinks bool
+	values jinja.Object
+}
+
+func chatTemplates(t *testing.T) []chatTemplate {
 	var config struct {
 		Template string `json:"chat_template"`
 	}
-	var cases struct{ Thinks string }
+	var cases struct{ Thinks, Tags string }
 	for path, to := range map[string]any{"../jinja/testdata/cases.json": &cases,
 		sharedtest.Shared(t, "data", "qwen2-tokenizer", "tokenizer_config.json"): &config} {
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(b, to))
 	}
-	return map[string]bool{config.Template: false, cases.Thinks: true}
+	return []chatTemplate{{config.Template, false, nil}, {cases.Thinks, true, nil}, {cases.Tags, false, nil},
+		{cases.Tags, true, jinja.Object{{Name: "enable_thinking", Value: true}}}}
 }
 
 // TestRenderedCalls: an answer as a template writes it into the prompts after it, in any tokens, is parsed back to the
@@ -214,12 +227,12 @@ func chatTemplates(t *testing.T) map[string]bool {
 func TestRenderedCalls(t *testing.T) {
 	names := []string{"f", "get_weather", "a.b-c"}
 	tools := []any{json.RawMessage(`{"type": "function", "function": {"name": "f"}}`)}
-	for source, thinks := range chatTemplates(t) {
-		template, err := jinja.Parse(source)
+	for _, c := range chatTemplates(t) {
+		template, err := jinja.Parse(c.source)
 		require.NoError(t, err)
 		render := func(messages []any, begin bool) string {
-			text, err := template.Render(jinja.Object{{Name: "messages", Value: messages},
-				{Name: "tools", Value: tools}, {Name: "add_generation_prompt", Value: begin}})
+			text, err := template.Render(append(jinja.Object{{Name: "messages", Value: messages},
+				{Name: "tools", Value: tools}, {Name: "add_generation_prompt", Value: begin}}, c.values...))
 			require.NoError(t, err)
 			return text.String
 		}
@@ -227,7 +240,7 @@ func TestRenderedCalls(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			messages := []any{jinja.Object{{Name: "role", Value: "user"}, {Name: "content", Value: "?"}}}
 			for range 3 {
-				want, said := randomTurn(r, names, thinks)
+				want, said := randomTurn(r, names, c.thinks)
 				prompt, all := render(messages, true), render(append(messages, said), false)
 				text, ok := strings.CutPrefix(strings.TrimSuffix(all, "<|im_end|>\n"), prompt)
 				require.True(t, ok, "%q\n%q", prompt, all)

@@ -75,9 +75,9 @@ func hasParameters(parameters json.RawMessage) bool {
 	return false
 }
 
-// NewCalls returns the JSON schemas of calls of tools, to be used with Settings.Closed. check is called with the schema
-// of a call of each tool, and with that of all together, with -1. It returns false for a schema that is not supported:
-// arguments may then be any object.
+// NewCalls returns the JSON schemas of calls of tools, to be used with Settings.Closed and Call. check is called with
+// the schema of a call of each tool, and with that of all together, with -1. It returns false for a schema that is not
+// supported: arguments may then be any object.
 func NewCalls(tools []Tool, check func(tool int, schema []byte) (supported bool, err error)) (c Calls, err error) {
 	var all []json.RawMessage
 	c.Each = map[string][]byte{}

@@ -44,15 +44,26 @@ func (s *grammarCache) matcherFor(ctx context.Context, e *Engine, r terms.Settin
 	if text == nil {
 		text = []byte(`{"type":"object"}`)
 	}
+	tags, err := e.writesTags(r)
+	if err != nil {
+		return nil, 0, err
+	}
 	key := sha256.Sum256(text)
-	if r.Closed {
+	if tags {
+		key = sha256.Sum256(append([]byte("tags "), text...))
+	} else if r.Closed {
 		key = sha256.Sum256(append([]byte("closed "), text...))
 	}
 	m, err := s.cachedMatcher(e, key)
 	if m != nil || err != nil {
 		return m, s.end, err
 	}
-	g, err := schema.Compile(ctx, text, r.Closed)
+	var g *grammar.Grammar
+	if tags {
+		g, err = schema.CompileCall(ctx, text)
+	} else {
+		g, err = schema.Compile(ctx, text, r.Closed)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, 0, err
@@ -60,6 +71,12 @@ func (s *grammarCache) matcherFor(ctx context.Context, e *Engine, r terms.Settin
 		return nil, 0, fmt.Errorf("JSON schema: %w", err)
 	}
 	return s.cacheMatcher(key, keptGrammar{grammar.NewMatcher(g, s.vocab), g.Bytes()}), s.end, nil
+}
+
+// writesTags reports whether an answer is a call in tags.
+func (e *Engine) writesTags(r terms.Settings) (bool, error) {
+	t, err := e.Tokenizer()
+	return err == nil && r.Call && t.CallsInTags(), err
 }
 
 // cachedMatcher returns the matcher that is kept for a schema, or nil.

@@ -169,6 +169,37 @@ func (b *Builder) String(length regular.Bounds) (int32, error) {
 	return start, nil
 }
 
+// Counted adds the texts of a set with a length in characters, each followed by another text, and returns their start.
+// The set has every beginning of its texts that ends with a whole character.
+func (b *Builder) Counted(d *regular.Set, length regular.Bounds, after string) (int32, error) {
+	free, err := b.make.Freedom(d)
+	if err != nil {
+		return 0, err
+	}
+	of := b.addBounds(length)
+	first := int32(len(b.g.states))
+	for range d.Arcs {
+		b.addState(of)
+	}
+	end := b.addState(of)
+	for i, arcs := range d.Arcs {
+		s := b.stateAt(first + int32(i))
+		s.free = free[i]
+		for _, x := range arcs {
+			o := keep
+			if d.End[i] { // the first byte of a character
+				o = count
+			}
+			s.arcs = append(s.arcs, arc{x.Lo, x.Hi, o, first + x.To})
+		}
+		if d.End[i] {
+			b.addJump(first+int32(i), end, enough)
+		}
+	}
+	b.Literal(end, after, b.End())
+	return first, nil
+}
+
 // Step is a value of a rule in a list, after which the list is at another level.
 type Step struct {
 	Start int32 // of the rule

@@ -225,7 +225,7 @@ func (w *walker) walkBelow(node int32, threads []thread, depth int) {
 		if len(next) == 0 && !done {
 			continue
 		}
-		if !done && len(next) == 1 && w.acceptsSubtree(next[0], c) {
+		if w.oneAcceptsSubtree(next, c) {
 			w.allowTokens(w.tree.subtreeTokens(c))
 			continue
 		}

@@ -46,3 +46,13 @@ func (w *walker) acceptsSubtree(t thread, node int32) bool {
 	b := w.g.bounds[s.bounds]
 	return !b.Bounded() || t.n+w.tree.depth[node] <= b.Max
 }
+
+// oneAcceptsSubtree reports whether one of some threads does.
+func (w *walker) oneAcceptsSubtree(threads []thread, node int32) bool {
+	for _, t := range threads {
+		if w.acceptsSubtree(t, node) {
+			return true
+		}
+	}
+	return false
+}

@@ -86,6 +86,10 @@ func (t *Tokenizer) Next(before []int32, msgs []Message, tools [][]byte, values 
 	return ids, nil
 }
 
+// CallsInTags reports whether the template of the file writes calls of tools in tags, <function=NAME> and
+// <parameter=KEY>, as that of Qwen3.5 does, and not in JSON.
+func (t *Tokenizer) CallsInTags() bool { return t.callTags }
+
 func (t *Tokenizer) renderChat(msgs []Message, tools [][]byte, values []Value) (text jinja.Text, err error) {
 	if t.chatErr != nil {
 		return text, t.chatErr

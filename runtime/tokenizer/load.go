@@ -139,6 +139,7 @@ func newTokenizer(pre preTokenizer, s metadata) (*Tokenizer, error) {
 	}
 	t.always, t.parsed = listSpecialTokens(&t.vocab)
 	t.chatTools = strings.Contains(s.template, "tools")
+	t.callTags = strings.Contains(s.template, "<function=") && strings.Contains(s.template, "<parameter=")
 	t.chat, t.chatErr = newChatTemplate(s.template, &t.vocab)
 	t.hash = sync.OnceValue(t.computeHash)
 	t.chatHash = func() (none [32]byte) { return none }

@@ -37,6 +37,7 @@ type Tokenizer struct {
 	addBOS    bool
 	chat      *jinja.Template
 	chatTools bool             // the template shows tools
+	callTags  bool             // see [Tokenizer.CallsInTags]
 	chatErr   error            // error of Chat; nil if it can be used
 	now       func() time.Time // for templates that write the date
 	hash      func() [32]byte
@@ -98,10 +99,10 @@ func (t *Tokenizer) computeHash() (sum [32]byte) {
 }
 
 // ChatHash returns the SHA-256 of the ids that the model's chat template produces for ordinary chats: with and without
-// a system message, of one and of several turns, each up to the beginning of the assistant's turn. Templates with
-// different text and the same effect have the same hash; text about tools does not count. For a template that is not
-// supported it is the hash of the text, which no rendering has; for a file without a template it is zero. It does not
-// depend on the vocabulary, see [Tokenizer.Hash].
+// a system message, of one and of several turns, each up to the beginning of the assistant's turn, without a thought.
+// Templates with different text and the same effect have the same hash; text about tools, and whether a model thinks
+// unless it is told, do not count. For a template that is not supported it is the hash of the text, which no rendering
+// has; for a file without a template it is zero. It does not depend on the vocabulary, see [Tokenizer.Hash].
 func (t *Tokenizer) ChatHash() [32]byte { return t.chatHash() }
 
 // computeChatHash computes [Tokenizer.ChatHash] of a template with this SHA-256. It writes the name of the format
@@ -110,16 +111,16 @@ func (t *Tokenizer) computeChatHash(template [32]byte) (sum [32]byte) {
 	h := sha256.New()
 	w := digestWriter{bufio.NewWriter(h)}
 	if t.chatErr != nil {
-		w.writeLengthPrefixed("pilotfish chat 1 text")
+		w.writeLengthPrefixed("pilotfish chat 2 text")
 		w.writeLengthPrefixed(string(template[:]))
 	} else {
-		w.writeLengthPrefixed("pilotfish chat 1 ids")
+		w.writeLengthPrefixed("pilotfish chat 2 ids")
 	}
 	system, user := Message{Role: "system", Content: "Be brief."}, Message{Role: "user", Content: "What is 2 + 2?"}
 	answer, next := Message{Role: "assistant", Content: "4"}, Message{Role: "user", Content: "And 3 + 3?"}
 	fixed := newStrftimeValue(func() time.Time { return time.Unix(0, 0).UTC() }) // the hash is the same on all days
 	for _, chat := range [][]Message{{user}, {system, user}, {user, answer, next}, {system, user, answer, next}} {
-		ids, err := t.Chat(chat, nil, fixed)
+		ids, err := t.Chat(chat, nil, fixed, Value{Name: "enable_thinking", Value: false})
 		if err != nil {
 			break // all fail like the first
 		}

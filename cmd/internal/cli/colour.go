@@ -17,7 +17,12 @@ func NewTokenPrinter(a *App, out io.Writer) func(pilotfish.Token) error {
 	terminal := IsTerminal(a.Stdout)
 	plain := !terminal || a.Env("NO_COLOR") != ""
 	gap := "" // before the answer
+	begun := false
 	return func(t pilotfish.Token) error {
+		if t.Kind == pilotfish.KindThought && !begun && plain { // the prompt has the mark
+			t.Text = "<think>\n" + t.Text
+		}
+		begun = t.Kind != pilotfish.KindAnswer
 		if t.Kind != pilotfish.KindAnswer && (!terminal || !plain && t.Kind == pilotfish.KindMark) {
 			return nil
 		}

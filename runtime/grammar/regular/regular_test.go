@@ -57,6 +57,8 @@ func TestStopped(t *testing.T) {
 		"and":       func(m *Maker) error { _, err := m.And(any, any); return err },
 		"or":        func(m *Maker) error { _, err := m.Or(any); return err },
 		"freedom":   func(m *Maker) error { _, err := m.Freedom(any); return err },
+		"unquote":   func(m *Maker) error { _, err := m.Unquote(any); return err },
+		"before":    func(m *Maker) error { _, err := m.Before(any, "x"); return err },
 		"integers":  func(m *Maker) error { _, err := m.Numbers(Numbers{}, true, false); return err },
 		"numbers":   func(m *Maker) error { _, err := m.Numbers(Numbers{}, true, true); return err },
 		"fractions": func(m *Maker) error { _, err := m.Numbers(Numbers{}, false, true); return err },
@@ -218,8 +220,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestPlain: the characters that need no escape, in UTF-8, are plain, but for those that end lines. A byte that belongs
-// to none is not.
+// TestPlain: the characters that need no escape, in UTF-8, are plain, but for those that end lines, and <. A byte that
+// belongs to none is not.
 func TestPlain(t *testing.T) {
 	plain := func(text string) bool {
 		state := int32(0)
@@ -232,7 +234,7 @@ func TestPlain(t *testing.T) {
 	}
 	for r := rune(0); r <= utf8.MaxRune; r++ {
 		if utf8.ValidRune(r) {
-			want := r >= 0x20 && r != '"' && r != '\\' && r != '\u2028' && r != '\u2029'
+			want := r >= 0x20 && r != '"' && r != '\\' && r != '<' && r != '\u2028' && r != '\u2029'
 			if plain(string(r)) != want {
 				t.Fatalf("%U: %v", r, !want)
 			}
@@ -241,6 +243,27 @@ func TestPlain(t *testing.T) {
 	for _, text := range []string{"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf",
 		"\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82", "\xf0\x9f\x90"} {
 		assert.False(t, plain(text), "%q", text)
+	}
+}
+
+// TestUnquote: a set without quotes and escapes has the same strings as before, and each with a text after it.
+func TestUnquote(t *testing.T) {
+	m := newMaker()
+	texts := []string{"", "a", "b", "ab", "\"", "\\", "\n", "a\tb", "\x00", "\x1f", "é\r", "\u2028", "🐟\"\\", `\n`,
+		"aé", "bbb"}
+	for _, pattern := range []string{"^", "a", "^[^a]*$", `^.?$`, `["\\]`, "^[\x00-\x1f]+$", "^(b|é)+", "^$",
+		"[^\\s\\S]"} {
+		d, err := m.Matching(pattern)
+		require.NoError(t, err, pattern)
+		plain, err := m.Unquote(d)
+		require.NoError(t, err)
+		before, err := m.Before(plain, "a\n")
+		require.NoError(t, err)
+		for _, text := range texts {
+			assert.Equal(t, d.Has(Quote(text)), plain.Has(text), "%s: %q", pattern, text)
+			assert.Equal(t, d.Has(Quote(text)), before.Has(text+"a\n"), "%s: %q", pattern, text)
+			assert.False(t, before.Has(text))
+		}
 	}
 }
 

@@ -87,13 +87,16 @@ func (d *Set) Has(text string) bool {
 	if d.Empty() {
 		return false
 	}
-	at := int32(0)
+	at := d.follow(0, text)
+	return at >= 0 && d.End[at]
+}
+
+// follow returns the state after a text; -1 for none.
+func (d *Set) follow(at int32, text string) int32 {
 	for i := range len(text) {
-		if at, _ = d.nextState(at, text[i], text[i]); at < 0 {
-			return false
-		}
+		at, _ = d.nextState(at, text[i], text[i])
 	}
-	return d.End[at]
+	return at
 }
 
 // nextState returns the state after byte lo, -1 for none, and the last byte up to hi that leads to the same state.

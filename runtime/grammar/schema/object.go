@@ -90,14 +90,20 @@ type properties struct {
 	b      regular.Bounds // of how many there are
 	counts int32          // largest distinguished count; without an upper bound it includes larger ones
 	names  *regular.Set   // possible names; nil: any
+	tags   bool           // they are parameters of a call in tags
 }
 
 func (c *compiler) addObject(start int32, facts []*node) error {
+	return c.addObjectIn(start, facts, false)
+}
+
+// addObjectIn adds the objects that fit, in JSON or in tags.
+func (c *compiler) addObjectIn(start int32, facts []*node, tags bool) error {
 	b, some := c.countBounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
 	if !some {
 		return nil
 	}
-	p := properties{objects: objectOf(facts), b: b, counts: max(1, b.Min)}
+	p := properties{objects: objectOf(facts), b: b, counts: max(1, b.Min), tags: tags}
 	if b.Bounded() {
 		p.counts = b.Max
 	}
@@ -162,23 +168,21 @@ func (c *compiler) nameSetOf(facts []*node) (*regular.Set, error) {
 // that is the n-th.
 func (c *compiler) addProperties(start int32, p *properties) error {
 	at := c.addStates(p.counts)
-	c.Literal(start, "{", at[0])
+	c.addBrace(p, start, "{", at[0])
 	required := stringSetOf(p.required)
 	for _, name := range p.objects.names {
 		values, err := c.namedPropertySchemas(p, name)
 		if err != nil {
 			return err
 		}
-		value, err := c.ruleStart(values...)
+		value, err := c.valueStart(p, values)
 		if err != nil {
 			return err
 		}
 		next := c.addStates(p.counts)
 		for n, key := range c.addKeyStates(at, 0, p) {
 			if p.names == nil || p.names.Has(regular.Quote(name)) {
-				found := c.State()
-				c.Spaced(key, regular.Quote(name)+":", found)
-				c.Call(found, value, next[n])
+				c.addNamed(p, key, name, value, next[n])
 			}
 		}
 		for n := range at {
@@ -194,10 +198,64 @@ func (c *compiler) addProperties(start int32, p *properties) error {
 	closed := c.End()
 	for n := range at {
 		if int32(n) >= p.b.Min {
-			c.Literal(at[n], "}", closed)
+			c.addBrace(p, at[n], "}", closed)
 		}
 	}
 	return nil
+}
+
+// addBrace adds the path over a brace of the object, which tags have not.
+func (c *compiler) addBrace(p *properties, from int32, brace string, to int32) {
+	if p.tags {
+		c.Jump(from, to)
+		return
+	}
+	c.Literal(from, brace, to)
+}
+
+func (c *compiler) valueStart(p *properties, values []*node) (int32, error) {
+	if p.tags {
+		return c.startOf("value in tags ", c.addTagged, values)
+	}
+	return c.ruleStart(values...)
+}
+
+// addSeparator adds the path from a property to the next one.
+func (c *compiler) addSeparator(p *properties, from, to int32) {
+	if p.tags {
+		c.Jump(from, to)
+		return
+	}
+	c.Spaced(from, ",", to)
+}
+
+// addNamed adds a property with a name, and a value of a rule.
+func (c *compiler) addNamed(p *properties, from int32, name string, value, to int32) {
+	found := c.State()
+	switch {
+	case !p.tags:
+		c.Spaced(from, regular.Quote(name)+":", found)
+	case isTagName(name):
+		c.Literal(from, ParameterTag+name+TagEnd, found)
+	default:
+		c.recordOmission(pathOf(p.facts), "tags cannot hold the name %q", name)
+	}
+	c.Call(found, value, to)
+}
+
+// addUnnamed adds a property with a name of a part.
+func (c *compiler) addUnnamed(p *properties, from, names, value, to int32) {
+	colon, found := c.State(), c.State()
+	if p.tags {
+		name := c.State()
+		c.Literal(from, ParameterTag, name)
+		c.Call(name, names, colon)
+		c.Literal(colon, TagEnd, found)
+	} else {
+		c.Call(from, names, colon)
+		c.Spaced(colon, ":", found)
+	}
+	c.Call(found, value, to)
 }
 
 // addKeyStates makes the states before the name of the next property, by the number of properties including it, if
@@ -220,7 +278,7 @@ func (c *compiler) addKeyStates(at []int32, least int, p *properties) map[int]in
 		case n == 0:
 			c.Jump(from, key)
 		default:
-			c.Spaced(from, ",", key)
+			c.addSeparator(p, from, key)
 		}
 	}
 	return keys
@@ -276,7 +334,10 @@ func (c *compiler) addUnnamedProperties(p *properties, at []int32) error {
 		if slices.ContainsFunc(values, func(n *node) bool { return n.never }) {
 			continue
 		}
-		value, err := c.ruleStart(values...)
+		value, err := c.valueStart(p, values)
+		if err == nil && p.tags {
+			class.names, err = c.tagNames(class.names)
+		}
 		if err != nil {
 			return err
 		}
@@ -285,10 +346,7 @@ func (c *compiler) addUnnamedProperties(p *properties, at []int32) error {
 			return errorf(pathOf(p.facts), "%w", err)
 		}
 		for n, key := range keys {
-			colon, found := c.State(), c.State()
-			c.Call(key, names, colon)
-			c.Spaced(colon, ":", found)
-			c.Call(found, value, at[n])
+			c.addUnnamed(p, key, names, value, at[n])
 		}
 		free = append(free, unnamedProperties{class.names, value})
 	}
@@ -344,7 +402,7 @@ func (c *compiler) addNamesBySort(p *properties, at []int32, n int32, all []sort
 		if n == 0 && seen == 0 {
 			c.Jump(states[seen], key)
 		} else {
-			c.Spaced(states[seen], ",", key)
+			c.addSeparator(p, states[seen], key)
 		}
 		for _, u := range all {
 			for s, names := range u.names {
@@ -359,10 +417,7 @@ func (c *compiler) addNamesBySort(p *properties, at []int32, n int32, all []sort
 					to = c.State()
 					states[next], open = to, append(open, next)
 				}
-				colon, found := c.State(), c.State()
-				c.Call(key, names, colon)
-				c.Spaced(colon, ":", found)
-				c.Call(found, u.value, to)
+				c.addUnnamed(p, key, names, u.value, to)
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func TestPaths(t *testing.T) {
 		stop := func() error { return nil }
 		m := &regular.Maker{Stop: stop}
 		require.NoError(t, m.Spend(1<<26-left))
-		_, err := compileSchema(m, []byte(all), false)
+		_, err := compileSchema(m, []byte(all), false, (*compiler).rootStart)
 		if err == nil {
 			break
 		}
@@ -142,7 +142,7 @@ func TestLarge(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := compileSchema(&regular.Maker{Stop: stop}, []byte(raw), false)
+		_, err := compileSchema(&regular.Maker{Stop: stop}, []byte(raw), false, (*compiler).rootStart)
 		runtime.ReadMemStats(&after)
 		assert.Equal(t, calls > 4, errors.Is(err, context.Canceled), "%.60s: %.200v", raw, err)
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "%.60s", raw)

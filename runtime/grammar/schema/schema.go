@@ -28,21 +28,35 @@ func errorf(path, format string, args ...any) error {
 //
 // Steps and memory are limited. When ctx ends, Compile returns its cause.
 func Compile(ctx context.Context, raw []byte, closed bool) (*grammar.Grammar, error) {
-	g, err := compileSchema(&regular.Maker{Stop: func() error { return context.Cause(ctx) }}, raw, closed)
+	return compile(ctx, raw, closed, (*compiler).rootStart)
+}
+
+func (c *compiler) rootStart() (int32, error) { return c.ruleStart(c.root) }
+
+func compile(
+	ctx context.Context, raw []byte, closed bool, begin func(c *compiler) (start int32, err error),
+) (*grammar.Grammar, error) {
+	g, err := compileSchema(newMaker(ctx), raw, closed, begin)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return g, err
 }
 
-func compileSchema(m *regular.Maker, raw []byte, closed bool) (*grammar.Grammar, error) {
+func newMaker(ctx context.Context) *regular.Maker {
+	return &regular.Maker{Stop: func() error { return context.Cause(ctx) }}
+}
+
+func compileSchema(
+	m *regular.Maker, raw []byte, closed bool, begin func(c *compiler) (start int32, err error),
+) (*grammar.Grammar, error) {
 	r, err := readSchema(m, raw)
 	if err != nil {
 		return nil, err
 	}
 	r.closed = closed
 	c := newCompiler(r)
-	start, err := c.ruleStart(r.root)
+	start, err := begin(c)
 	if err == nil {
 		err = c.buildPendingRules()
 	}

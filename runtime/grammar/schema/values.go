@@ -15,7 +15,11 @@ func (c *compiler) addValues(start int32, facts []*node) error {
 	if list := listedValues(facts); list != nil {
 		return c.addListedValues(start, facts, list)
 	}
-	k := c.allowedKinds(facts)
+	return c.addKinds(start, facts, c.allowedKinds(facts))
+}
+
+// addKinds adds the values of some types.
+func (c *compiler) addKinds(start int32, facts []*node, k kinds) error {
 	for _, of := range []struct {
 		kinds kinds
 		make  func(int32, []*node) error
@@ -111,6 +115,13 @@ func (c *compiler) addStrings(start int32, facts []*node) error {
 		c.Jump(start, begin)
 		return nil
 	}
+	c.recordFormats(facts, s)
+	key := fmt.Sprintf("string %v %q %q %q", s.Length, s.Match, s.Not, s.Except)
+	return c.addRegularPart(start, path, key, func() (*regular.Set, error) { return c.Strings(s) })
+}
+
+// recordFormats records formats of which only some strings are generated.
+func (c *compiler) recordFormats(facts []*node, s regular.Strings) {
 	for _, n := range facts {
 		for _, p := range n.patterns {
 			if p.format && (len(s.Match)+len(s.Not)+len(s.Except) > 1 || s.Length != regular.Any()) {
@@ -118,8 +129,6 @@ func (c *compiler) addStrings(start int32, facts []*node) error {
 			}
 		}
 	}
-	key := fmt.Sprintf("string %v %q %q %q", s.Length, s.Match, s.Not, s.Except)
-	return c.addRegularPart(start, path, key, func() (*regular.Set, error) { return c.Strings(s) })
 }
 
 // stringConditions returns the conditions of some schemas on strings together, and the path of a pattern, or else of a

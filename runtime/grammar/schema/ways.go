@@ -7,7 +7,10 @@ import (
 	"strings"
 )
 
-func (c *compiler) ruleStart(nodes ...*node) (int32, error) {
+func (c *compiler) ruleStart(nodes ...*node) (int32, error) { return c.startOf("", c.addValues, nodes) }
+
+// startOf returns the start of the rule of some schemas, with the values that add adds. form names that.
+func (c *compiler) startOf(form string, add func(start int32, facts []*node) error, nodes []*node) (int32, error) {
 	ids := make([]string, len(nodes))
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b *node) int { return a.id - b.id })
@@ -15,7 +18,7 @@ func (c *compiler) ruleStart(nodes ...*node) (int32, error) {
 	for i, n := range nodes {
 		ids[i] = strconv.Itoa(n.id)
 	}
-	key := strings.Join(ids, " ")
+	key := form + strings.Join(ids, " ")
 	if start, ok := c.rules[key]; ok {
 		return start, nil
 	}
@@ -27,7 +30,7 @@ func (c *compiler) ruleStart(nodes ...*node) (int32, error) {
 			return err
 		}
 		for _, facts := range ways {
-			if err := c.addValues(start, facts); err != nil {
+			if err := add(start, facts); err != nil {
 				return err
 			}
 		}

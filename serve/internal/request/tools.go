@@ -227,7 +227,7 @@ func (f *fields) parseAllowedTools(r *Chat) {
 	f.setChoiceMode("mode", mode, r)
 }
 
-// CallSchemas returns the JSON schemas of calls of the functions, to be used with Settings.Closed. Parameters with an
+// CallSchemas returns the JSON schemas of calls of the functions, to be used with Settings.Call. Parameters with an
 // unsupported schema may be any object, unless the request requires the schema. It returns the cause of ctx when that
 // ends.
 func (r *Chat) CallSchemas(ctx context.Context, m Model) (answer.Calls, error) {
@@ -239,7 +239,7 @@ func (r *Chat) CallSchemas(ctx context.Context, m Model) (answer.Calls, error) {
 		}
 	}
 	return answer.NewCalls(tools, func(i int, schema []byte) (supported bool, err error) {
-		ignored, err := m.Check(ctx, terms.Settings{TopP: 1, Schema: schema, Closed: true})
+		ignored, err := m.Check(ctx, terms.Settings{TopP: 1, Schema: schema, Closed: true, Call: true})
 		switch {
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)

@@ -319,7 +319,11 @@ func (f *runFlags) promptTokens(a *cli.App, m *pilotfish.Model, args []string) (
 	if f.set.Changed("system") { // also if it is empty: without a system message the template adds its default
 		turns = slices.Insert(turns, 0, pilotfish.Message{Role: "system", Content: f.system})
 	}
-	ids, err := m.ChatTokens(turns, nil)
+	var values []pilotfish.TemplateValue
+	if f.answer.Structured() { // a thought that the template begins would have the format
+		values = append(values, pilotfish.Thinking(false))
+	}
+	ids, err := m.ChatTokens(turns, nil, values...)
 	if errors.Is(err, pilotfish.ErrUnsupported) {
 		err = fmt.Errorf("%s: %w; use --raw to continue a text instead", f.model.Answers(), err)
 	}

@@ -20,22 +20,24 @@ func TestThoughtColours(t *testing.T) {
 		{Text: "hm", Kind: pilotfish.KindThought}, {Text: "\n", Kind: pilotfish.KindThought},
 		{Text: "</think>", Kind: pilotfish.KindMark}, {Text: "\n\n", Kind: pilotfish.KindMark},
 		{Text: "Yes"}, {Text: "."}}
-	printed := func(a *cli.App) {
+	printed := func(a *cli.App, tokens []pilotfish.Token) {
 		print := cli.NewTokenPrinter(a, a.Stdout)
 		for _, tok := range tokens {
 			require.NoError(t, print(tok))
 		}
 	}
 	var out bytes.Buffer
-	printed(&cli.App{Stdout: &out, Env: func(string) string { return "" }})
+	printed(&cli.App{Stdout: &out, Env: func(string) string { return "" }}, tokens)
 	assert.Equal(t, "Yes.", out.String())
 	for no, want := range map[string]string{"1": "<think>\r\nhm\r\n</think>\r\n\r\nYes.",
 		"": "\x1b[2mhm\x1b[0m\x1b[2m\r\n\x1b[0m\r\nYes."} {
-		tty, text := clitest.Terminal(t)
-		printed(&cli.App{Stdout: &cli.Output{W: tty}, Env: func(key string) string {
-			return map[string]string{"NO_COLOR": no}[key]
-		}})
-		assert.Equal(t, want, text())
+		for _, some := range [][]pilotfish.Token{tokens, tokens[2:]} { // the prompt may have the first mark
+			tty, text := clitest.Terminal(t)
+			printed(&cli.App{Stdout: &cli.Output{W: tty}, Env: func(key string) string {
+				return map[string]string{"NO_COLOR": no}[key]
+			}}, some)
+			assert.Equal(t, want, text())
+		}
 	}
 	for _, c := range []struct {
 		name    string
@@ -48,13 +50,13 @@ func TestThoughtColours(t *testing.T) {
 		{"no thought", nil, "Yes."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tokens = nil
+			var tokens []pilotfish.Token
 			for _, part := range c.thought {
 				tokens = append(tokens, pilotfish.Token{Text: part, Kind: pilotfish.KindThought})
 			}
 			tokens = append(tokens, pilotfish.Token{}, pilotfish.Token{Text: "Yes"}, pilotfish.Token{Text: "."})
 			tty, text := clitest.Terminal(t)
-			printed(&cli.App{Stdout: tty, Env: func(string) string { return "" }})
+			printed(&cli.App{Stdout: tty, Env: func(string) string { return "" }}, tokens)
 			assert.Equal(t, c.want, text(), "a gap between the thought and the answer")
 		})
 	}
@@ -95,6 +97,13 @@ func TestThoughtEvents(t *testing.T) {
 	sum := events[3]["summary"].(map[string]any)
 	assert.EqualValues(t, 3, sum["thought_tokens"])
 	assert.Equal(t, "<think><think><think>", sum["text"])
+	asked := events[3]["summary"].(map[string]any)["prompt_tokens"]
+	code, stdout, stderr = clitest.Call(t, append(line, "--json", "--json-schema", `{"const":1}`)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	events = clitest.Lines[map[string]any](t, stdout)
+	sum = events[len(events)-1]["summary"].(map[string]any)
+	assert.Greater(t, sum["prompt_tokens"], asked, "the template ends the thought")
+	assert.Equal(t, "1", sum["text"])
 	code, stdout, stderr = clitest.Call(t, line...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, "\n", stdout)
