@@ -46,9 +46,11 @@ func (m *Matrix) Run(ctx context.Context) (all []Report, err error) {
 	for _, c := range cells {
 		r := base
 		r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows = c.Prompt, c.Decode, c.Depth, c.Rows
+		depth := 0
 		if c.Depth > 0 {
-			r.DepthBytes = r.KVBytes / int64(o.Context) * int64(c.Depth+c.Decode/2)
+			depth = c.Depth + c.Decode/2
 		}
+		r.DepthBytes = x.kvConfig().ReadBytes(depth)
 		all = append(all, r)
 	}
 	if err := x.warmUp(ctx, cells); err != nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -128,12 +130,9 @@ const rowCalls = 8
 func (m *measurement) timeRows(ctx context.Context, c Cell) (time.Duration, error) {
 	passes := m.passes[c.contextTokens()]
 	if passes == nil {
-		kind := gguf.F16
-		if m.kvType() == string(engine.KVF32) {
-			kind = gguf.F32
-		}
 		var err error
-		if passes, err = NewPasses(ctx, m.e.Model(), kind, c.contextTokens(), MostRows); err != nil {
+		passes, err = NewPasses(ctx, m.e.Model(), m.kvConfig().Type, c.contextTokens(), MostRows)
+		if err != nil {
 			return 0, err
 		}
 		m.passes[c.contextTokens()] = passes
@@ -149,12 +148,16 @@ func (m *measurement) kvBytes() int64 {
 	return 0
 }
 
-func (m *measurement) kvType() string {
-	if m.kvBytes() == m.e.Model().KVConfig(m.e.Context(), gguf.F32).Bytes() {
-		return string(engine.KVF32)
+// kvConfig returns the shape of the KV store of a session.
+func (m *measurement) kvConfig() backend.KVConfig {
+	c := m.e.Model().KVConfig(m.e.Context(), gguf.F32)
+	if m.kvBytes() != c.Bytes() {
+		c.Type = gguf.F16
 	}
-	return string(engine.KVF16)
+	return c
 }
+
+func (m *measurement) kvType() string { return strings.ToLower(m.kvConfig().Type.String()) }
 
 // measureBandwidth measures the bandwidth of memory for the last sample of r. If that had no generation, it keeps the
 // bandwidth of the sample before, since nothing is compared with it.

@@ -25,9 +25,11 @@ type Device interface {
 	LoadWeight(matrix gguf.Tensor, bias *gguf.Tensor) (Weight, error)
 	// LoadNorm loads the gains g [n] of an RMSNorm and its epsilon.
 	LoadNorm(gains gguf.Tensor, eps float32) (Norm, error)
+	// LoadDelta loads a layer with a recurrent state.
+	LoadDelta(c DeltaConfig, w DeltaWeights) (Delta, error)
 	// NewTensor allocates activations: rows × cols float32.
 	NewTensor(rows, cols int) (Tensor, error)
-	// NewKV makes an empty KV store.
+	// NewKV makes an empty KV store, a [DeltaKV] if c has layers with a recurrent state.
 	NewKV(c KVConfig) (KV, error)
 	// Begin starts a pass over rows and stores their keys and values in kv. The caller must not change rows until End.
 	Begin(kv KV, rows []Row) Pass
@@ -82,6 +84,11 @@ func (c KVConfig) SlotBytes() int64 {
 // FixedBytes returns the memory of any number of slots: of states, which a single text needs.
 func (c KVConfig) FixedBytes() int64 {
 	return fixedCheckpoints*c.Delta.CheckpointBytes(c.Type) + fixedUpdates*c.Delta.UpdateBytes(c.Type)
+}
+
+// ReadBytes returns the memory of keys, values and states that a token reads after n others.
+func (c KVConfig) ReadBytes(n int) int64 {
+	return int64(c.LayerBytes(n))*int64(c.Layers) + c.Delta.readBytes(c.Type)
 }
 
 // LayerBytes returns the number of bytes that [KV].Read copies for n slots.
@@ -181,11 +188,10 @@ type Mixer interface {
 //	pass      = { operation } [ Head ] End
 //	operation = Embed | NormProject Attend | Delta | ProjectAdd | NormGateUp
 //
-// Delta, in the place of NormProject and Attend, is an operation of a [DeltaPass]. Attend takes the q, k and v of the
+// Delta is in the place of NormProject and Attend in layers with a recurrent state. Attend takes the q, k and v of the
 // NormProject right before it. No other operation reads these, and only the next ProjectAdd reads the result of Attend
 // or Delta: a device need not store them as tensors. A [Flight] has, in place of End, Commit and then, once, Wait or
-// Drop; between these two, [Runner].BeginAfter may take the token that its Head finds,
-// if Head is for one row.
+// Drop; between these two, [Runner].BeginAfter may take the token that its Head finds, if Head is for one row.
 //
 // The first error of a pass sticks: later operations do nothing, and End must still be called and returns it. After End
 // a pass is over. Another order is a bug of the caller, and so is a wrong shape, which panics.
@@ -204,6 +210,12 @@ type Pass interface {
 	// softmax(q·Kᵀ/√Dh)·V over the slots that each row sees, times sigmoid(gate) with [KVConfig].Gated. Then q is
 	// [T, H, 2, Dh], of each head the query and its gate. It may overwrite q and k.
 	Attend(a, q, k, v Tensor, gq, gk Norm, layer int)
+	// Delta sets h = x/rms(x) ⊙ g, then for each row and head, with layer counting those with a recurrent state,
+	//
+	//	q, k, v = silu(conv(Mixed·h)), q = q/‖q‖/√KeySize, k = k/‖k‖
+	//	β = sigmoid(Beta·h), α = exp(A·softplus(Alpha·h + Step))
+	//	a = o/rms(o) ⊙ Norm ⊙ silu(Gate·h), with o of the rule of delta.go
+	Delta(a, x Tensor, g Norm, d Delta, layer int)
 	// ProjectAdd sets x = x + w·h.
 	ProjectAdd(x Tensor, w Weight, h Tensor)
 	// NormGateUp sets h = x/rms(x) ⊙ g, then m = silu(wGate·h) ⊙ (wUp·h).

@@ -77,6 +77,15 @@ func (c DeltaConfig) Checkpoints(slots int) int { return fixedCheckpoints + slot
 // Updates returns how many updates a store of that many slots keeps.
 func (c DeltaConfig) Updates(slots int) int { return fixedUpdates + slots/updateSlots }
 
+// readBytes returns the memory that a token reads and writes in the mean: a state, the updates of its chunk, which on
+// average is half full, and the token's share of the states between chunks.
+func (c DeltaConfig) readBytes(t gguf.Type) int64 {
+	_, size := t.Block()
+	update := int64(size) * int64(c.KeyHeads*c.KeySize+c.ValueWidth())
+	state := 4 * int64(c.StateSize())
+	return int64(c.Layers) * (state + DeltaChunk/2*update + 2*state/DeltaChunk)
+}
+
 // SavedBytes returns the size of the states after n tokens: a checkpoint, and the updates after it.
 func (c DeltaConfig) SavedBytes(n int, t gguf.Type) int {
 	size := n % DeltaChunk * int(c.UpdateBytes(t))
@@ -100,24 +109,6 @@ type DeltaWeights struct {
 // Delta is a layer with a recurrent state, as a device holds it.
 type Delta interface {
 	Config() DeltaConfig
-}
-
-// DeltaDevice is a device that can run layers with a recurrent state. Its passes are [DeltaPass], and its stores
-// [DeltaKV].
-type DeltaDevice interface {
-	Device
-	LoadDelta(c DeltaConfig, w DeltaWeights) (Delta, error)
-}
-
-// DeltaPass is a pass with layers with a recurrent state.
-type DeltaPass interface {
-	Pass
-	// Delta sets h = x/rms(x) ⊙ g, then for each row and head, with layer counting those of this kind,
-	//
-	//	q, k, v = silu(conv(Mixed·h)), q = q/‖q‖/√KeySize, k = k/‖k‖
-	//	β = sigmoid(Beta·h), α = exp(A·softplus(Alpha·h + Step))
-	//	a = o/rms(o) ⊙ Norm ⊙ silu(Gate·h), with o of the rule above
-	Delta(a, x Tensor, g Norm, d Delta, layer int)
 }
 
 // DeltaKV is a store with recurrent states.

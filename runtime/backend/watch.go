@@ -66,6 +66,7 @@ const (
 	OpEmbed OpKind = iota
 	OpNormProject
 	OpAttend
+	OpDelta
 	OpProjectAdd
 	OpNormGateUp
 	OpHead
@@ -74,7 +75,7 @@ const (
 
 // String is the name of a kind.
 func (k OpKind) String() string {
-	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run"}[k]
+	return [...]string{"embed", "norm+project", "attend", "delta", "project+add", "norm+gate+up", "head", "run"}[k]
 }
 
 // Timed is a pass of a device that has a clock of its own.
@@ -158,7 +159,14 @@ func (w *watchedPass) NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight) 
 
 func (w *watchedPass) Attend(a, q, k, v Tensor, gq, gk Norm, layer int) {
 	w.Pass.Attend(a, q, k, v, gq, gk, layer)
-	w.reportOp(OpAttend, int16(layer))
+	w.reportOp(OpAttend, w.layer)
+}
+
+// Delta implements [Pass]. It is the first operation of a layer.
+func (w *watchedPass) Delta(a, x Tensor, g Norm, d Delta, layer int) {
+	w.Pass.Delta(a, x, g, d, layer)
+	w.layer++
+	w.reportOp(OpDelta, w.layer)
 }
 
 func (w *watchedPass) ProjectAdd(x Tensor, m Weight, h Tensor) {

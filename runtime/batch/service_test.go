@@ -31,10 +31,18 @@ import (
 // model loads a small random model.
 func model(t testing.TB) *qwen.Model {
 	t.Helper()
+	return modelOf(t, synth.Tiny)
+}
+
+// families are kinds of models: keys and values can be cut, and recurrent states cannot.
+var families = map[string]func(r synth.Recipe, seed uint64) synth.Spec{"qwen2": synth.Tiny, "qwen35": synth.Tiny35}
+
+func modelOf(t testing.TB, family func(r synth.Recipe, seed uint64) synth.Spec) *qwen.Model {
+	t.Helper()
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
 	var b bytes.Buffer
-	require.NoError(t, synth.Tiny(r, 3).Write(&b, nil))
+	require.NoError(t, family(r, 3).Write(&b, nil))
 	f, err := gguf.Parse(b.Bytes())
 	require.NoError(t, err)
 	d, err := host.New(host.Options{Threads: 2})
@@ -84,7 +92,7 @@ func plain(a batch.Answer) batch.Answer {
 }
 
 // start starts a service with a number of slots, closed with the test.
-func start(t testing.TB, m *qwen.Model, slots int, o batch.Options) *batch.Service {
+func start(t testing.TB, m storing, slots int, o batch.Options) *batch.Service {
 	t.Helper()
 	kv, err := m.NewKV(slots, gguf.F16)
 	require.NoError(t, err)
@@ -93,6 +101,12 @@ func start(t testing.TB, m *qwen.Model, slots int, o batch.Options) *batch.Servi
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// storing is a model with its stores.
+type storing interface {
+	batch.Model
+	NewKV(slots int, t gguf.Type) (backend.KV, error)
 }
 
 // anyJudge is a judge whose verdict depends on every bit of what it is given.
@@ -116,7 +130,25 @@ func judged(d *terms.Finding, token int32, before, after *backend.Output) {
 // TestAnswers: an answer is that of its context alone, to the last bit, whatever else is asked before or at the same
 // time, with any memory and size of steps.
 func TestAnswers(t *testing.T) {
-	m, alone := model(t), model(t)
+	for name, family := range families {
+		t.Run(name, func(t *testing.T) { checkAnswers(t, forgetful{modelOf(t, family)}, modelOf(t, family)) })
+	}
+}
+
+// forgetful drops recurrent states before each call, some more, some less.
+type forgetful struct{ *qwen.Model }
+
+func (m forgetful) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
+	if kv.Config().Delta.Layers > 0 {
+		kv.(backend.DeltaKV).Trim(len(rows)%5, 7*len(rows)%40)
+	}
+	return m.Model.Forward(ctx, kv, rows, out, want)
+}
+
+func checkAnswers(t *testing.T, m forgetful, alone *qwen.Model) {
+	t.Helper()
 	for _, slots := range []int{40, 64, 500} {
 		for _, rows := range []int{3, 50} {
 			s := start(t, m, slots, batch.Options{Rows: rows, Context: 40})

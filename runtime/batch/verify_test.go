@@ -62,7 +62,13 @@ func TestVerdicts(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	m, alone := model(t), model(t)
+	for name, family := range families {
+		t.Run(name, func(t *testing.T) { checkVerdicts(t, rounds, forgetful{modelOf(t, family)}, modelOf(t, family)) })
+	}
+}
+
+func checkVerdicts(t *testing.T, rounds int, m forgetful, alone *qwen.Model) {
+	t.Helper()
 	differ, checked := 0, 0
 	for _, slots := range []int{40, 64, 500} {
 		for _, rows := range []int{3, 16, 50, 128} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
@@ -25,6 +26,7 @@ type gardener struct {
 	d     *plain
 	s     *Session
 	m     *edgeModel
+	least int // tokens of a prompt
 
 	settled []int32
 	nodes   map[draft.ID]*leaf
@@ -41,21 +43,28 @@ type leaf struct {
 // TestEdge: for any order of drafting, settling and dropping, and any errors, each node has the result of evaluating
 // its text from the start, to the last bit. The maps of ids and slots stay inverse, and every slot belongs to the text,
 // a node or a flight, or is free.
-func TestEdge(t *testing.T) {
+func TestEdge(t *testing.T) { checkEdge(t, 2, 14, nil) }
+
+// TestEdgeRecurrent is [TestEdge] for states that cannot be cut. Texts pass the end of a chunk.
+func TestEdgeRecurrent(t *testing.T) { checkEdge(t, 11, 23, toQwen35) }
+
+// checkEdge tries texts with prompts of at least so many tokens, in a context of so many.
+func checkEdge(t *testing.T, least, context int, edit func(*synth.Spec)) {
+	t.Helper()
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, uint64(time.Now().UnixNano())}
 	if testing.Short() {
 		seeds = slices.Delete(seeds, 2, 8)
 	}
-	truth := &scratch{t: t, e: small(t, Options{}, nil), all: map[string]backend.Output{}}
+	truth := &scratch{t: t, e: small(t, Options{}, edit), all: map[string]backend.Output{}}
 	for _, depth := range []int{-1, 0, 1, 2, 4} {
 		flights := 0
 		for _, seed := range seeds {
 			t.Run(fmt.Sprintf("depth %d, seed %d", depth, seed), func(t *testing.T) {
-				e, d := troubled(t, Options{Context: 14}, depth >= 0)
+				e, d := troubledAs(t, Options{Context: context}, depth >= 0, edit)
 				s := session(t, e)
 				require.Equal(t, depth >= 0, s.speculation.depth > 0)
 				s.speculation.depth = max(0, depth)
-				g := &gardener{t: t, r: rand.New(rand.NewPCG(seed, 1)), truth: truth, d: d, s: s}
+				g := &gardener{t: t, r: rand.New(rand.NewPCG(seed, 1)), truth: truth, d: d, s: s, least: least}
 				truth.t = t
 				for range 12 {
 					g.text()
@@ -76,8 +85,8 @@ func (g *gardener) text() {
 	g.m = newEdgeModel(g.s, backend.Want{K: 3}, 0)
 	g.nodes, g.next, g.settled = map[draft.ID]*leaf{}, 1, nil
 	was := slices.Clone(g.s.ids)
-	prompt := []int32{1, 2}
-	for len(prompt) < 9 && g.r.IntN(4) > 0 {
+	prompt := make([]int32, g.least)
+	for len(prompt) < g.least+7 && g.r.IntN(4) > 0 {
 		prompt = append(prompt, int32(g.r.IntN(2)))
 	}
 	g.fault(8)
@@ -248,7 +257,7 @@ func (g *gardener) extend() {
 	switch {
 	case grown.last:
 		require.ErrorIs(g.t, err, qwen.ErrContext)
-		require.ErrorContains(g.t, err, "lies beyond the context of 14 tokens")
+		require.ErrorContains(g.t, err, fmt.Sprintf("lies beyond the context of %d tokens", g.s.cache.Slots()))
 	case n > room, grown.unknown:
 		require.Error(g.t, err)
 		if grown.unknown && strings.Contains(err.Error(), "token 300 is not in the vocabulary") {

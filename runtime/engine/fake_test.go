@@ -183,7 +183,12 @@ func session(t testing.TB, e *Engine) *Session {
 // troubled opens the smallest model on a device that fails on request, with flights if wanted.
 func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	t.Helper()
-	e := small(t, o, nil)
+	return troubledAs(t, o, flights, nil)
+}
+
+func troubledAs(t testing.TB, o Options, flights bool, edit func(*synth.Spec)) (*Engine, *plain) {
+	t.Helper()
+	e := small(t, o, edit)
 	e.model.Close()
 	d := &plain{Device: e.device}
 	e.device = d

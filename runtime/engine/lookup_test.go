@@ -158,6 +158,7 @@ func TestChainBits(t *testing.T) {
 		}
 	}
 	chainBits(t, small(t, Options{Threads: 2}, toQwen3), echo(20), tokens)
+	chainBits(t, small(t, Options{Threads: 2}, toQwen35), echo(20), tokens)
 	t.Run("gpu", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("takes seconds: make long")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
@@ -60,8 +61,8 @@ func cloned(ids []int32) []int32 { return append([]int32{}, ids...) }
 // TestSaved: another session of the same model continues a saved session, in another process, with the same bits as the
 // first one, and as one that computes everything. Nothing of the text is computed again.
 func TestSaved(t *testing.T) {
-	for i, o := range []Options{{}, {KV: KVF32}, {Exact: true}, {}} {
-		edit := []func(*synth.Spec){nil, nil, nil, toQwen3}[i]
+	for i, o := range []Options{{}, {KV: KVF32}, {Exact: true}, {}, {}, {KV: KVF32}, {Exact: true}} {
+		edit := []func(*synth.Spec){nil, nil, nil, toQwen3, toQwen35, toQwen35, toQwen35}[i]
 		file, text, next, want := savedSession(t, small(t, o, edit))
 		e := small(t, Options{KV: o.KV, Exact: o.Exact, Threads: 2}, edit)
 		got, err := e.SavedText(bytes.NewReader(file))
@@ -87,6 +88,45 @@ func TestSaved(t *testing.T) {
 
 // toQwen3 makes a shape a Qwen3 with queries of twice its width.
 func toQwen3(s *synth.Spec) { s.Qwen3, s.HeadSize = true, 2*s.Dim/s.Heads }
+
+// toQwen35 makes a shape a Qwen3.5 with a recurrent layer in every second one.
+func toQwen35(s *synth.Spec) {
+	s.HeadSize = 32
+	s.Linear = synth.Linear{
+		KeyHeads: 1, ValueHeads: 2, KeySize: 16, ValueSize: 16, Kernel: 4, Interval: 2, Rotated: 8,
+	}
+}
+
+// TestSavedStates: a text is saved as far as its states are known, and copied likewise; what is beyond is computed.
+func TestSavedStates(t *testing.T) {
+	e := small(t, Options{Threads: 2}, toQwen35)
+	s := newSession(t, e)
+	want, _ := answered(t, s, longPrompt)
+	for n := range len(longPrompt) - 1 {
+		var b bytes.Buffer
+		_, err := s.Save(t.Context(), &b, longPrompt[:n+1])
+		require.NoError(t, err)
+		other := newSession(t, e)
+		text, err := other.Load(t.Context(), &b)
+		require.NoError(t, err)
+		require.Equal(t, longPrompt[:n+1], text)
+		got, reused := answered(t, other, longPrompt)
+		require.Equal(t, want, got, "after %d tokens", n+1)
+		require.Equal(t, n+1, reused)
+		copied := newSession(t, e)
+		require.NoError(t, copied.CopyFrom(t.Context(), s, n+1))
+		got, reused = answered(t, copied, longPrompt)
+		require.Equal(t, want, got, "after %d tokens", n+1)
+		require.Equal(t, n+1, reused)
+	}
+	s.cache.KV().(backend.DeltaKV).Trim(0, 0)
+	var b bytes.Buffer
+	_, err := s.Save(t.Context(), &b, nil)
+	assert.ErrorContains(t, err, "no keys and values to save")
+	got, reused := answered(t, s, longPrompt)
+	assert.Equal(t, want, got)
+	assert.Equal(t, len(longPrompt)-1, reused, "keys and values are there, and the states are computed again")
+}
 
 // TestSavedTail: tokens after the computed ones are saved and loaded with the text.
 func TestSavedTail(t *testing.T) {

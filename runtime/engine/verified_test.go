@@ -187,11 +187,26 @@ func TestVerifiedDemo(t *testing.T) {
 
 // TestVerifiedQwen3: the same with a Qwen3 of random weights and its own weights in another type.
 func TestVerifiedQwen3(t *testing.T) {
+	checkVerifiedRandom(t, func(s *synth.Spec) { s.Qwen3, s.HeadSize = true, 64 })
+}
+
+// TestVerifiedQwen35: the same with a Qwen3.5, whose states are taken back where a guess was wrong.
+func TestVerifiedQwen35(t *testing.T) {
+	checkVerifiedRandom(t, func(s *synth.Spec) {
+		s.HeadSize = 64
+		s.Linear = synth.Linear{
+			KeyHeads: 2, ValueHeads: 4, KeySize: 32, ValueSize: 32, Kernel: 4, Interval: 2, Rotated: 16,
+		}
+	})
+}
+
+func checkVerifiedRandom(t *testing.T, edit func(*synth.Spec)) {
+	t.Helper()
 	random := func(recipe string) func() *gguf.File {
 		return func() *gguf.File {
 			r, err := synth.ParseRecipe(recipe)
 			require.NoError(t, err)
-			f, err := gguf.Open(model(t, func(s *synth.Spec) { s.Qwen3, s.HeadSize, s.Recipe = true, 64, r }))
+			f, err := gguf.Open(model(t, func(s *synth.Spec) { edit(s); s.Recipe = r }))
 			require.NoError(t, err)
 			return f
 		}

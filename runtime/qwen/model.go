@@ -49,10 +49,6 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 	}
 	m := &Model{config: c, device: d}
 	_, m.mixes = d.(backend.Mixer)
-	if _, ok := d.(backend.DeltaDevice); c.Recurrent != nil && !ok {
-		return nil, fmt.Errorf("%s: this device cannot run the recurrent layers of %s; the CPU can", d.Name(),
-			c.Arch.Title)
-	}
 	if m.w, err = loadWeights(f, d, c); err != nil {
 		return nil, err
 	}
@@ -192,7 +188,7 @@ func (m *Model) encodeOperations(ctx context.Context, p backend.Pass, out []back
 		}
 		l := &m.w.layers[i]
 		if l.delta != nil {
-			p.(backend.DeltaPass).Delta(m.o, x, l.attnNorm, l.delta, recurrent) // the gated delta rule  [T, Hv·Dv]
+			p.Delta(m.o, x, l.attnNorm, l.delta, recurrent) // o: the gated delta rule    [T, Hv·Dv]
 			p.ProjectAdd(x, l.wo, m.o)
 			recurrent++
 		} else {

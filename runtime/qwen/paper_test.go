@@ -54,8 +54,15 @@ func (*paperKV) Copy(dst, src int32)           {}
 func (*paperKV) Swap(a, b int32)               {}
 func (*paperKV) Read(int, int, []byte)         {}
 func (*paperKV) Write(int, int, []byte)        {}
-func (*paper) Name() string                    { return "paper" }
-func (*paper) Close() error                    { return nil }
+
+func (*paperKV) Replay([]backend.Row) []backend.Row { return nil }
+func (*paperKV) Trim(int, int)                      {}
+func (*paperKV) Resume(n int) int                   { return n }
+func (*paperKV) ReadState(int, []byte)              {}
+func (*paperKV) WriteState([]int32, []byte)         {}
+
+func (*paper) Name() string { return "paper" }
+func (*paper) Close() error { return nil }
 func (p *paper) note(format string, values ...any) {
 	p.log = append(p.log, fmt.Sprintf(format, values...))
 }
@@ -82,6 +89,24 @@ func (p *paper) LoadNorm(g gguf.Tensor, eps float32) (backend.Norm, error) {
 		return nil, errPaper
 	}
 	return paperNorm{g.Name}, nil
+}
+
+// paperDelta is a layer with a recurrent state, with the names of its weights.
+type paperDelta struct {
+	c     backend.DeltaConfig
+	names string
+}
+
+func (d paperDelta) Config() backend.DeltaConfig { return d.c }
+
+func (p *paper) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backend.Delta, error) {
+	for _, v := range []gguf.Tensor{w.Conv, w.A, w.Step, w.Norm} {
+		if v.Name == p.refuse {
+			return nil, errPaper
+		}
+	}
+	return paperDelta{c, fmt.Sprintln(name(w.Mixed), name(w.Gate), name(w.Beta), name(w.Alpha), w.Conv.Name, w.A.Name,
+		w.Step.Name, w.Norm.Name)}, nil
 }
 
 func (p *paper) NewTensor(rows, cols int) (backend.Tensor, error) {
@@ -144,6 +169,10 @@ func (p *paperPass) Attend(_, _, _, _ backend.Tensor, gq, gk backend.Norm, layer
 		return
 	}
 	p.d.note("attend %d", layer)
+}
+
+func (p *paperPass) Delta(_, _ backend.Tensor, g backend.Norm, d backend.Delta, layer int) {
+	p.d.note("delta %d, %s %s", layer, name(g), strings.TrimSpace(d.(paperDelta).names))
 }
 
 func (p *paperPass) ProjectAdd(_ backend.Tensor, w backend.Weight, _ backend.Tensor) {
@@ -264,6 +293,10 @@ func (s *sheet) file(t *testing.T) *gguf.File {
 			gguf.Put(w, k, v)
 		case uint64:
 			gguf.Put(w, k, v)
+		case []int32:
+			gguf.PutArray(w, k, v)
+		case []bool:
+			gguf.PutArray(w, k, v)
 		}
 	}
 	names := slices.Sorted(maps.Keys(s.tensors))

@@ -24,15 +24,35 @@ func (c Config) queryWidth() int {
 
 func (c Config) isRecurrent(layer int) bool { return c.Recurrent != nil && c.Recurrent[layer] }
 
-// isExtra reports whether a tensor is one of multi-token prediction.
-func (c Config) isExtra(tensor string) bool {
+// LeftOut returns the names of the tensors of a file that a model is loaded without: those of multi-token prediction
+// and of images. Its text is the same without them.
+func LeftOut(f *gguf.File) (names []string) {
+	c, err := ReadConfig(f)
+	if err != nil {
+		return nil
+	}
+	for _, t := range f.Tensors() {
+		if c.leavesOut(t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+func (c Config) leavesOut(tensor string) bool {
+	if !c.Arch.Recurrent {
+		return false
+	}
 	for i := range c.Extra {
 		if strings.HasPrefix(tensor, fmt.Sprintf("blk.%d.", c.Layers+i)) {
 			return true
 		}
 	}
-	return false
+	return strings.HasPrefix(tensor, "v.") || strings.HasPrefix(tensor, "mm.")
 }
+
+// maxState is the maximum number of elements of the states of a layer; a model of 27B has 786,432.
+const maxState = 1 << 23
 
 // readRecurrent reads which layers are recurrent, and their shape.
 func (m *metadataReader) readRecurrent(c *Config) {
@@ -66,8 +86,9 @@ func (m *metadataReader) readRecurrent(c *Config) {
 	case inner%d.ValueHeads != 0:
 		m.keepFirstError(fmt.Errorf("%s: %d is no multiple of %d value heads", m.keyName("ssm.inner_size"), inner,
 			d.ValueHeads))
-	case d.KeyHeads*d.KeySize > maxWidth:
-		m.keepFirstError(fmt.Errorf("%s: %d key heads of %d", m.keyName("ssm.state_size"), d.KeyHeads, d.KeySize))
+	case d.KeyHeads*d.KeySize > maxWidth, inner*d.KeySize > maxState:
+		m.keepFirstError(fmt.Errorf("%s: %d key heads of %d, for values of %d", m.keyName("ssm.state_size"), d.KeyHeads,
+			d.KeySize, inner))
 	case d.Layers == len(c.Recurrent):
 		m.keepFirstError(fmt.Errorf("%s: no layer has attention", m.keyName("full_attention_interval")))
 	}
@@ -83,13 +104,17 @@ func (m *metadataReader) readRecurrentLayers(c *Config) {
 	v, err := m.f.Value(m.keyName("attention.recurrent_layers"))
 	switch {
 	case err == nil:
-		list, ok := v.Any().([]bool)
-		if !ok || len(list) < c.Layers {
+		i := 0
+		for e := range v.Elements() {
+			if is, ok := e.Any().(bool); ok && i < c.Layers {
+				c.Recurrent[i] = is
+				i++
+			}
+		}
+		if i < c.Layers {
 			m.keepFirstError(fmt.Errorf("%s: %s, expected a bool for each of %d layers",
 				m.keyName("attention.recurrent_layers"), v.Type(), c.Layers))
-			return
 		}
-		copy(c.Recurrent, list)
 	case !errors.Is(err, gguf.ErrAbsent):
 		m.keepFirstError(err)
 	default:
@@ -154,7 +179,7 @@ func (l *loader) loadRecurrent(w *layerWeights, prefix string) {
 		return
 	}
 	var err error
-	w.delta, err = l.d.(backend.DeltaDevice).LoadDelta(d, of)
+	w.delta, err = l.d.LoadDelta(d, of)
 	l.keepFirstError(err)
 }
 

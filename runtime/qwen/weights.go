@@ -139,10 +139,10 @@ func (l *loader) findTensor(name string, shape ...int) (gguf.Tensor, bool) {
 }
 
 // refuseUnused refuses tensors that are not used: a model with them is not the one that this package runs. Those of
-// multi-token prediction are left out, since the model is the same without them.
+// [LeftOut] do not count.
 func (l *loader) refuseUnused() {
 	for _, t := range l.f.Tensors() {
-		if l.err == nil && !l.used[t.Name] && !l.c.isExtra(t.Name) {
+		if l.err == nil && !l.used[t.Name] && !l.c.leavesOut(t.Name) {
 			l.keepFirstError(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor",
 				errs.Quote(t.Name), l.c.Arch.Name, l.c.Layers))
 		}

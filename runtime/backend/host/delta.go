@@ -11,11 +11,7 @@ import (
 
 const chunkTokens = backend.DeltaChunk
 
-var (
-	_ backend.DeltaDevice = (*Device)(nil)
-	_ backend.DeltaPass   = (*pass)(nil)
-	_ backend.DeltaKV     = (*kv)(nil)
-)
+var _ backend.DeltaKV = (*kv)(nil)
 
 // delta is a layer with a recurrent state.
 type delta struct {
@@ -29,7 +25,7 @@ type delta struct {
 
 func (d *delta) Config() backend.DeltaConfig { return d.c }
 
-// LoadDelta implements [backend.DeltaDevice].
+// LoadDelta implements [backend.Device].
 func (d *Device) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backend.Delta, error) {
 	if c.Kernel < 1 || c.Kernel > chunkTokens {
 		return nil, fmt.Errorf("tensor %q: a convolution over %d tokens, 1 to %d are possible", w.Conv.Name, c.Kernel,
@@ -71,7 +67,7 @@ func (t *tensor) resize(rows, cols int) *tensor {
 	return t
 }
 
-// Delta implements [backend.DeltaPass]. The key heads are divided among the workers: each computes all tokens of the
+// Delta implements [backend.Pass]. The key heads are divided among the workers: each computes all tokens of the
 // pass, one after the other, for the value heads of a key head.
 func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer int) {
 	if p.err != nil {

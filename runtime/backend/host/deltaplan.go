@@ -116,18 +116,22 @@ func (s *states) planWindow(path []*update) (kept int, load []*update) {
 	return kept, path[kept:]
 }
 
-// undoSteps drops what the steps of a failed pass were to compute.
+// undoSteps drops what the steps of a failed pass were to compute. Tokens stay known: a row that was evaluated again has
+// its keys and values still, as they were only to be written once more.
 func undoSteps(steps []deltaStep) {
 	for _, step := range steps {
 		s := step.states
 		s.loaded = s.loaded[:0]
 		for slot, at := range s.slots {
-			if step.update != nil && at.update == step.update {
-				s.setSlot(int32(slot), slotState{})
-			} else if step.into != nil && at.checkpoint == step.into {
+			switch {
+			case step.update != nil && at.update == step.update:
+				at.update = nil
+			case step.into != nil && at.checkpoint == step.into:
 				at.checkpoint = nil
-				s.setSlot(int32(slot), at)
+			default:
+				continue
 			}
+			s.setSlot(int32(slot), at)
 		}
 	}
 }

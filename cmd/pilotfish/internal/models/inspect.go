@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // inspection is the output of `pilotfish inspect --json`. Its fields are a contract.
@@ -54,6 +55,8 @@ type inspectedTensor struct {
 	Type  string `json:"type"`
 	Shape []int  `json:"shape"`
 	Bytes int    `json:"bytes"`
+
+	LeftOut bool `json:"left_out,omitempty"` // a model is loaded without it
 }
 
 // NewInspectCommand returns the command that shows the contents of a model file.
@@ -93,10 +96,12 @@ func inspectFile(f *gguf.File, path string) inspection {
 	for key, v := range f.Metadata() {
 		in.Metadata[key] = jsonValue(v)
 	}
-	sizes := map[string]typeSize{}
+	sizes, leftOut := map[string]typeSize{}, qwen.LeftOut(f)
 	for _, t := range f.Tensors() {
-		in.Tensors = append(in.Tensors,
-			inspectedTensor{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data)})
+		in.Tensors = append(in.Tensors, inspectedTensor{
+			Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data),
+			LeftOut: slices.Contains(leftOut, t.Name),
+		})
 		in.Parameters += int64(t.Elems())
 		in.TensorBytes += int64(len(t.Data))
 		there := engine.KernelType(t.Type)
@@ -157,8 +162,12 @@ func (in inspection) printTable(out io.Writer, f *gguf.File) error {
 	}
 	fmt.Fprintln(w)
 	for _, t := range in.Tensors {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shortenText(t.Name, 100), t.Type,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s", shortenText(t.Name, 100), t.Type,
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Shape), " ", "×"), "[]"), humanize.Bytes(uint64(t.Bytes)))
+		if t.LeftOut {
+			fmt.Fprint(w, "\tleft out")
+		}
+		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w)
 	for _, s := range in.Types {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -40,6 +41,25 @@ func TestInspectGPU(t *testing.T) {
 	_, stdout, _ = clitest.Call(t, "inspect", m)
 	assert.Regexp(t, `(?m)^Q3_K +\d+ tensors +\d+ kB +on a GPU Q6_K, \d.*B$`, stdout)
 	assert.Equal(t, 1, strings.Count(stdout, "on a GPU"))
+}
+
+// TestInspectLeftOut: the tensors without which a model is loaded are marked.
+func TestInspectLeftOut(t *testing.T) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny35(recipe, 1)
+	s.Linear.Predictors = 1
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	_, stdout, _ := clitest.Call(t, "inspect", path, "--json")
+	for _, x := range clitest.Lines[inspection](t, stdout)[0].Tensors {
+		assert.Equal(t, strings.HasPrefix(x.Name, "blk.4."), x.LeftOut, x.Name)
+	}
+	_, stdout, _ = clitest.Call(t, "inspect", path)
+	assert.Regexp(t, `(?m)^blk\.4\.nextn\.eh_proj\.weight .*left out$`, stdout)
+	assert.NotRegexp(t, `(?m)^blk\.3\..*left out$`, stdout)
 }
 
 // TestInspectForeignNames: no name or text of a file can change the table, or control the terminal.
