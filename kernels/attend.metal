@@ -1,5 +1,5 @@
-// a = softmax(q·Kᵀ/√Dh)·V over what a row may see, for passes of 1 to 8 rows; with gates times those.  One threadgroup per split, up to H query
-// heads that share a key/value head, and row.
+// a = softmax(q·Kᵀ/√Dh)·V over what a row may see, times its gates, for passes of 1 to 8 rows.  One threadgroup per
+// split, up to H query heads that share a key/value head, and row.
 //
 // Visible keys are counted in the order of the row's spans, so that it does not matter where in memory they lie. They
 // are divided into splits, as many as their number alone asks for; each split leaves its result, already divided by its

@@ -35,8 +35,8 @@ struct AttendBlock {
   uint slot, mask;
 };
 
-// Keys or values of a block, 8·D elements of each from element begin on, in matrices of 8 slots × 8 elements beside each
-// other: [4][D][8][8]. Elements beyond the head and slots that no row sees, which may hold anything, are zeros.
+// Keys or values of a block, 8·D elements of each from element begin on, in matrices of 8 slots × 8 elements beside
+// each other: [4][D][8][8]. Elements beyond the head and slots that no row sees, which may hold anything, are zeros.
 template <typename E, ushort D>
 inline void block_stage(threadgroup E *to, device const uchar *from, ulong first, uint begin, uint room, uint seen,
                         uint tid, uint threads) {

@@ -2,11 +2,11 @@
 // turned by their position, k and v put into the row's slot. x comes as g·x and the parts of Σ x².
 //
 // A rotation takes elements i and i + R/2 of the first R of a head, so that a threadgroup takes pairs of weight rows:
-// pair p is i = p % (Dh/2) of head p / (Dh/2). The elements after the first R are pairs of the same kind, whose angle is
-// 0. The pairs of q, k and v are numbered one after the other, each matrix from a new threadgroup on. With gates, every
-// second head of q is one: its elements become sigmoid(gate). With norms of heads a threadgroup takes the pairs of one head, and a simdgroup all of them
-// for a row, so that one sum over its lanes gives rms(h). Rows of q, k and v in scratch and in slots are padded to
-// head_room elements a head; in slots the padding is zero.
+// pair p is i = p % (Dh/2) of head p / (Dh/2). The elements after the first R are pairs too, whose angle is 0. The
+// pairs of q, k and v are numbered one after the other, each matrix from a new threadgroup on. With gates, every
+// second head of q is one: its elements become sigmoid(gate). With norms of heads a threadgroup takes the pairs of one
+// head, and a simdgroup all of them for a row, so that one sum over its lanes gives rms(h). Rows of q, k and v in
+// scratch and in slots are padded to head_room elements a head; in slots the padding is zero.
 struct QKVArgs {
   uint rows; // of activations
   uint cols;
@@ -180,8 +180,8 @@ EACH_ROWS(qkv)
 
 enum : uint { WidePairs = WideOuts / 2 }; // of a tile: one for each lane of a simdgroup
 
-// Where the head of pair p of row t waits in scratch for the sum of its squares: where those of q belong, and for k after
-// all of q.
+// Where the head of pair p of row t waits in scratch for the sum of its squares: where those of q belong, and for k
+// after all of q.
 inline device float *qkv_held(constant QKVArgs &a, uint m, uint p, uint t, device float *q) {
   const uint half_head = a.head / 2, head = p / half_head;
   const uint heads = m == 0 ? t * a.heads : a.rows * a.heads + t * (a.pairs[1] / half_head);
