@@ -54,8 +54,10 @@ type QKVArgs struct {
 	SquareParts uint32 // of Σ x²
 	Eps         float32
 	Head        uint32 // Dh
+	Rotated     uint32 // R
 	HeadRoom    uint32
-	Heads       uint32
+	Heads       uint32 // of q, with gates
+	Gated       uint32 // q has gates
 	Slots       uint32
 }
 
@@ -68,6 +70,7 @@ type AttendArgs struct {
 	HeadRoom  uint32
 	Slots     uint32
 	MaxSplits uint32 // room for splits in the results
+	Gated     uint32 // a gate follows each query
 	Scale     float32
 }
 
@@ -82,6 +85,7 @@ type AttendWideArgs struct {
 	Head      uint32 // Dh
 	HeadRoom  uint32
 	Slots     uint32
+	Gated     uint32 // a gate follows each query
 	Scale     float32
 }
 

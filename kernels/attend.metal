@@ -1,5 +1,5 @@
-// a = softmax(q·Kᵀ/√Dh)·V over what a row may see, for passes of 1 to 8 rows.  One threadgroup per split, up to H query
-// heads that share a key/value head, and row.
+// a = softmax(q·Kᵀ/√Dh)·V over what a row may see, times its gates, for passes of 1 to 8 rows.  One threadgroup per
+// split, up to H query heads that share a key/value head, and row.
 //
 // Visible keys are counted in the order of the row's spans, so that it does not matter where in memory they lie. They
 // are divided into splits, as many as their number alone asks for; each split leaves its result, already divided by its
@@ -15,6 +15,7 @@ struct AttendArgs {
   uint head_room;
   uint slots;
   uint max_splits; // room for splits in out and ml
+  uint gated;      // in q, a gate follows each query
   float scale;     // 1/√Dh
 };
 
@@ -60,6 +61,11 @@ struct Walk {
     return now.x + (i - first);
   }
 };
+
+// Where the query of head h of row t is in q; its gate is head_room further on.
+inline ulong query_at(uint t, uint h, uint heads, uint gated, uint head_room) {
+  return (ulong(t) * heads + h) * (1 + gated) * head_room;
+}
 
 // What a stream has found: for each head the largest score, the sum of exp(score - m), and that of exp(score - m)·V.
 template <ushort H> struct Found {
@@ -130,7 +136,7 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
   threadgroup float *values = memory + H * width;
   threadgroup float2 *sums = (threadgroup float2 *)(values + AttendSimds * H * width);
   for (uint h = sg; h < count; h += AttendSimds) {
-    device const float *of = q + (ulong(t) * a.heads + first_head + h) * a.head_room;
+    device const float *of = q + query_at(t, first_head + h, a.heads, a.gated, a.head_room);
     for (uint i = lane; i < width; i += 32) {
       memory[h * width + i] = i < a.head ? of[i] * a.scale : 0.0f;
     }
@@ -216,13 +222,14 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
       by[s] = precise::exp(sums[s * H + h].x - m);
       l = fma(sums[s * H + h].y, by[s], l);
     }
+    device const float *gate = q + query_at(t, first_head + h, a.heads, a.gated, a.head_room) + a.head_room;
     for (uint i = lane; i < a.head; i += 32) {
       float sum = 0.0f;
 #pragma unroll
       for (ushort s = 0; s < AttendSimds; s++) {
         sum = fma(values[(s * H + h) * width + i], by[s], sum);
       }
-      out[(part * a.heads + first_head + h) * a.head + i] = sum / l;
+      out[(part * a.heads + first_head + h) * a.head + i] = a.gated ? sum / l * gate[i] : sum / l;
     }
     if (lane == 0) {
       ml[part * a.heads + first_head + h] = float2(m, l);
@@ -237,3 +244,6 @@ template [[host_name("attend_1_128")]] kernel decltype(attend<1, 16>) attend<1, 
 template [[host_name("attend_2_128")]] kernel decltype(attend<2, 16>) attend<2, 16>;
 template [[host_name("attend_4_128")]] kernel decltype(attend<4, 16>) attend<4, 16>;
 template [[host_name("attend_8_128")]] kernel decltype(attend<8, 16>) attend<8, 16>;
+template [[host_name("attend_1_256")]] kernel decltype(attend<1, 32>) attend<1, 32>;
+template [[host_name("attend_2_256")]] kernel decltype(attend<2, 32>) attend<2, 32>;
+template [[host_name("attend_4_256")]] kernel decltype(attend<4, 32>) attend<4, 32>;

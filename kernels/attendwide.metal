@@ -4,7 +4,8 @@
 // A simdgroup has a band: 8 rows of the tile and one query head. The slots that a tile sees are taken in blocks of 32
 // beside each other, whose keys and values all bands use from threadgroup memory. Blocks begin at multiples of 32
 // slots, and a key that a row does not see adds exactly nothing to it: so the result of a row does not depend on the
-// rows beside it. Keys come in the order of their slots.
+// rows beside it. Keys come in the order of their slots. Of heads of more than 128 elements a half of a key or value
+// passes through that memory at a time.
 //
 // Softmax is online: m is the largest score of a row so far, l and o the sums of exp(score - m) and exp(score - m)·V,
 // which are multiplied by exp(m before - m) where m grows.
@@ -18,6 +19,7 @@ struct AttendWideArgs {
   uint head;       // Dh
   uint head_room;
   uint slots;
+  uint gated;  // in q, a gate follows each query
   float scale; // 1/√Dh
 };
 
@@ -33,18 +35,18 @@ struct AttendBlock {
   uint slot, mask;
 };
 
-// Keys or values of a block, in matrices of 8 slots × 8 elements beside each other: [4][D][8][8]. Elements beyond the
-// head and slots that no row sees, which may hold anything, are zeros.
+// Keys or values of a block, 8·D elements of each from element begin on, in matrices of 8 slots × 8 elements beside
+// each other: [4][D][8][8]. Elements beyond the head and slots that no row sees, which may hold anything, are zeros.
 template <typename E, ushort D>
-inline void block_stage(threadgroup E *to, device const uchar *from, ulong first, uint room, uint seen, uint tid,
-                        uint threads) {
+inline void block_stage(threadgroup E *to, device const uchar *from, ulong first, uint begin, uint room, uint seen,
+                        uint tid, uint threads) {
   for (uint i = tid; i < BlockSlots * D; i += threads) {
-    const uint j = i / D, piece = i % D;
+    const uint j = i / D, piece = i % D, element = begin + piece * 8;
     threadgroup uint4 *at = (threadgroup uint4 *)(to + ((j / 8 * D + piece) * 8 + j % 8) * 8);
-    device const uint4 *src = (device const uint4 *)from + ((first + j) * room + piece * 8) * sizeof(E) / 16;
+    device const uint4 *src = (device const uint4 *)from + ((first + j) * room + element) * sizeof(E) / 16;
 #pragma unroll
     for (ushort n = 0; n < sizeof(E) / 2; n++) {
-      at[n] = (seen >> j & 1) != 0 && piece * 8 < room ? src[n] : uint4(0);
+      at[n] = (seen >> j & 1) != 0 && element < room ? src[n] : uint4(0);
     }
   }
 }
@@ -82,34 +84,36 @@ inline float band_softmax(thread Band &b, threadgroup float *scores, uint seen, 
   return keep;
 }
 
-// The work of one threadgroup, for keys and values of type E and heads of up to 8·D elements.
-template <typename E, ushort D>
+// The work of one threadgroup, for keys and values of type E and heads of up to 8·D elements, of which 8·D/P are staged
+// at a time.
+template <typename E, ushort D, ushort P>
 inline void attend_tile(device const float *q, device const uchar *k, device const uchar *v, device const uint2 *tiles,
                         device const AttendBlock *blocks, device const uint *masks, device float *out,
                         constant AttendWideArgs &a, threadgroup uchar *memory, uint2 at, uint tid, uint threads,
                         ushort sg, ushort lane) {
-  const bool apart = sizeof(E) == 2; // keys and values have memory of their own
-  threadgroup E *keys = (threadgroup E *)memory, *values = keys + (apart ? BlockSlots * 8 * D : 0);
-  threadgroup float *scores = (threadgroup float *)(values + BlockSlots * 8 * D) + sg * BandFloats;
+  const ushort N = D / P;                      // matrices of a slot that are staged
+  const bool apart = sizeof(E) == 2 && P == 1; // keys and values have memory of their own
+  threadgroup E *keys = (threadgroup E *)memory, *values = keys + (apart ? BlockSlots * 8 * N : 0);
+  threadgroup float *scores = (threadgroup float *)(values + BlockSlots * 8 * N) + sg * BandFloats;
   threadgroup float *diagonal = scores + BandRows * BlockSlots;
   const uint kv_head = at.y / a.parts, in_part = sg / a.bands, in_group = at.y % a.parts * a.part_heads + in_part;
   const uint row = sg % a.bands * BandRows + lane / 4, t = at.x * a.bands * BandRows + row; // of this lane
   const bool works = in_part < a.part_heads && in_group < a.group; // the others only fetch
   const uint head = kv_head * a.group + in_group, room = a.head_room;
-  const ulong base = ulong(kv_head) * a.slots;
+  const ulong base = ulong(kv_head) * a.slots, query = query_at(t, head, a.heads, a.gated, room);
 
-  simdgroup_float8x8 query[D], o[D];
+  simdgroup_float8x8 queries[D], o[D];
 #pragma unroll
   for (ushort i = 0; i < D; i++) {
-    query[i] = o[i] = make_filled_simdgroup_matrix<float, 8>(0.0f);
+    queries[i] = o[i] = make_filled_simdgroup_matrix<float, 8>(0.0f);
     if (works) {
 #pragma unroll
       for (ushort j = 0; j < 2; j++) {
         const uint d = i * 8 + lane % 4 * 2 + j;
-        diagonal[lane * 2 + j] = t < a.rows && d < a.head ? q[(ulong(t) * a.heads + head) * room + d] * a.scale : 0.0f;
+        diagonal[lane * 2 + j] = t < a.rows && d < a.head ? q[query + d] * a.scale : 0.0f;
       }
       simdgroup_barrier(mem_flags::mem_threadgroup);
-      simdgroup_load(query[i], diagonal, 8);
+      simdgroup_load(queries[i], diagonal, 8);
       simdgroup_barrier(mem_flags::mem_threadgroup);
     }
   }
@@ -122,27 +126,30 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
     const uint mask = blocks[b].mask;
     const ulong from = base + blocks[b].slot;
     const uint any = mask == 0 ? 0xffffffff : masks[mask - 1];
-    threadgroup_barrier(mem_flags::mem_threadgroup); // the block before is done with
-    block_stage<E, D>(keys, k, from, room, any, tid, threads);
-    if (apart) {
-      block_stage<E, D>(values, v, from, room, any, tid, threads);
+    simdgroup_float8x8 sum[BlockSlots / 8]; // q·K
+#pragma unroll
+    for (ushort c = 0; c < BlockSlots / 8; c++) {
+      sum[c] = make_filled_simdgroup_matrix<float, 8>(0.0f);
     }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (works) {
-      simdgroup_float8x8 sum[BlockSlots / 8]; // q·K
 #pragma unroll
-      for (ushort c = 0; c < BlockSlots / 8; c++) {
-        sum[c] = make_filled_simdgroup_matrix<float, 8>(0.0f);
+    for (ushort piece = 0; piece < P; piece++) {
+      threadgroup_barrier(mem_flags::mem_threadgroup); // what was staged is done with
+      block_stage<E, N>(keys, k, from, piece * 8 * N, room, any, tid, threads);
+      if (apart) {
+        block_stage<E, N>(values, v, from, 0, room, any, tid, threads);
       }
+      threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
-      for (ushort i = 0; i < D; i++) {
+      for (ushort i = 0; i < N && works; i++) {
 #pragma unroll
         for (ushort c = 0; c < BlockSlots / 8; c++) {
           Right<E> key;
-          key.load(keys + (c * D + i) * 64, true);
-          simdgroup_multiply_accumulate(sum[c], query[i], key.m, sum[c]);
+          key.load(keys + (c * N + i) * 64, true);
+          simdgroup_multiply_accumulate(sum[c], queries[piece * N + i], key.m, sum[c]);
         }
       }
+    }
+    if (works) {
 #pragma unroll
       for (ushort c = 0; c < BlockSlots / 8; c++) {
         simdgroup_store(sum[c], scores + c * 8, BlockSlots);
@@ -164,23 +171,23 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
       }
       simdgroup_barrier(mem_flags::mem_threadgroup);
     }
-    if (!apart) {
-      threadgroup_barrier(mem_flags::mem_threadgroup);
-      block_stage<E, D>(values, v, from, room, any, tid, threads);
-      threadgroup_barrier(mem_flags::mem_threadgroup);
-    }
-    if (!works) {
-      continue;
-    }
 #pragma unroll
-    for (ushort c = 0; c < BlockSlots / 8; c++) { // p·V
-      simdgroup_float8x8 p;
-      simdgroup_load(p, scores + c * 8, BlockSlots);
+    for (ushort piece = 0; piece < P; piece++) {
+      if (!apart) {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        block_stage<E, N>(values, v, from, piece * 8 * N, room, any, tid, threads);
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+      }
 #pragma unroll
-      for (ushort i = 0; i < D; i++) {
-        Right<E> value;
-        value.load(values + (c * D + i) * 64, false);
-        simdgroup_multiply_accumulate(o[i], p, value.m, o[i]);
+      for (ushort c = 0; c < BlockSlots / 8 && works; c++) { // p·V
+        simdgroup_float8x8 p;
+        simdgroup_load(p, scores + c * 8, BlockSlots);
+#pragma unroll
+        for (ushort i = 0; i < N; i++) {
+          Right<E> value;
+          value.load(values + (c * N + i) * 64, false);
+          simdgroup_multiply_accumulate(o[piece * N + i], p, value.m, o[piece * N + i]);
+        }
       }
     }
   }
@@ -196,14 +203,15 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
     for (ushort j = 0; j < 2; j++) {
       const uint d = i * 8 + lane % 4 * 2 + j;
       if (t < a.rows && d < a.head) {
-        out[(ulong(t) * a.heads + head) * a.head + d] = diagonal[lane * 2 + j] / band.l;
+        const float mean = diagonal[lane * 2 + j] / band.l;
+        out[(ulong(t) * a.heads + head) * a.head + d] = a.gated ? mean * q[query + room + d] : mean;
       }
     }
   }
 }
 
 // out [row][heads·Dh]. memory: keys and values of a block, then BandFloats for each simdgroup.
-template <ushort D>
+template <ushort D, ushort P>
 kernel void attend_wide(device const float *q [[buffer(0)]], device const uchar *k [[buffer(1)]],
                         device const uchar *v [[buffer(2)]], device const uint2 *tiles [[buffer(3)]],
                         device const AttendBlock *blocks [[buffer(4)]], device const uint *masks [[buffer(5)]],
@@ -212,10 +220,11 @@ kernel void attend_wide(device const float *q [[buffer(0)]], device const uchar 
                         uint tid [[thread_index_in_threadgroup]], uint2 threads [[threads_per_threadgroup]],
                         ushort sg [[simdgroup_index_in_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   if (kv_f32) {
-    attend_tile<float, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads.x, sg, lane);
+    attend_tile<float, D, P>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads.x, sg, lane);
   } else {
-    attend_tile<half, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads.x, sg, lane);
+    attend_tile<half, D, P>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads.x, sg, lane);
   }
 }
-template [[host_name("attend_wide_64")]] kernel decltype(attend_wide<8>) attend_wide<8>;
-template [[host_name("attend_wide_128")]] kernel decltype(attend_wide<16>) attend_wide<16>;
+template [[host_name("attend_wide_64")]] kernel decltype(attend_wide<8, 1>) attend_wide<8, 1>;
+template [[host_name("attend_wide_128")]] kernel decltype(attend_wide<16, 1>) attend_wide<16, 1>;
+template [[host_name("attend_wide_256")]] kernel decltype(attend_wide<32, 2>) attend_wide<32, 2>;

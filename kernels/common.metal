@@ -62,4 +62,5 @@ inline float inverse_rms(device const float *squares, uint parts, uint cols, flo
   return 1.0f / precise::sqrt(simd_sum(sum) / float(cols) + eps);
 }
 
+inline float sigmoid(float g) { return 1.0f / (1.0f + precise::exp(-g)); }
 inline float silu(float g) { return g / (1.0f + precise::exp(-g)); }

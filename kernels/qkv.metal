@@ -1,11 +1,12 @@
 // h = x/rms(x) ⊙ g; q = Wq h + bq, k and v alike; with norms of heads, each head h of q and k is h/rms(h) ⊙ g; q and k
 // turned by their position, k and v put into the row's slot. x comes as g·x and the parts of Σ x².
 //
-// A rotation takes elements i and i + Dh/2 of a head, so that a threadgroup takes pairs of weight rows: pair p
-// is i = p % (Dh/2) of head p / (Dh/2). The pairs of q, k and v are numbered one after the other, each matrix
-// from a new threadgroup on. With norms of heads a threadgroup takes the pairs of one head, and a simdgroup all of them
-// for a row, so that one sum over its lanes gives rms(h). Rows of q, k and v in scratch and in slots are padded to
-// head_room elements a head; in slots the padding is zero.
+// A rotation takes elements i and i + R/2 of the first R of a head, so that a threadgroup takes pairs of weight rows:
+// pair p is i = p % (Dh/2) of head p / (Dh/2). The elements after the first R are pairs too, whose angle is 0. The
+// pairs of q, k and v are numbered one after the other, each matrix from a new threadgroup on. With gates, every
+// second head of q is one: its elements become sigmoid(gate). With norms of heads a threadgroup takes the pairs of one
+// head, and a simdgroup all of them for a row, so that one sum over its lanes gives rms(h). Rows of q, k and v in
+// scratch and in slots are padded to head_room elements a head; in slots the padding is zero.
 struct QKVArgs {
   uint rows; // of activations
   uint cols;
@@ -23,9 +24,11 @@ struct QKVArgs {
   uint chunk;
   uint square_parts; // of Σ x²
   float eps;
-  uint head; // Dh
+  uint head;    // Dh
+  uint rotated; // R
   uint head_room;
-  uint heads;
+  uint heads; // of q, with gates
+  uint gated; // q has gates
   uint slots;
 };
 
@@ -46,18 +49,24 @@ inline QKVPart qkv_part(constant QKVArgs &a, uint group) {
   return p;
 }
 
-// Weight row of the first element of pair p; the second is Dh/2 further on.
-inline uint qkv_row(constant QKVArgs &a, uint p) {
-  const uint half_head = a.head / 2;
-  return p / half_head * a.head + p % half_head;
+// The first and the second element of the head of pair p.
+inline uint2 qkv_elements(constant QKVArgs &a, uint p) {
+  const uint i = p % (a.head / 2), half_turn = a.rotated / 2;
+  return i < half_turn ? uint2(i, i + half_turn) : uint2(i + half_turn, i + a.head / 2);
 }
+
+// Weight rows of these elements.
+inline uint2 qkv_rows(constant QKVArgs &a, uint p) { return p / (a.head / 2) * a.head + qkv_elements(a, p); }
+
+// Whether a pair is of a gate.
+inline bool qkv_gates(constant QKVArgs &a, uint m, uint p) { return m == 0 && a.gated && p / (a.head / 2) % 2 > 0; }
 
 // Pair p of one row of activations: its products lo and hi, scaled, with their biases.
 inline float2 qkv_pair(constant QKVArgs &a, uint m, uint p, float lo, float hi, float scale, device const float *bias) {
   float2 pair = float2(lo * scale, hi * scale);
   if (a.bias >> m & 1) {
-    const uint row = qkv_row(a, p);
-    pair += float2(bias[row], bias[row + a.head / 2]);
+    const uint2 row = qkv_rows(a, p);
+    pair += float2(bias[row.x], bias[row.y]);
   }
   return pair;
 }
@@ -69,34 +78,38 @@ inline float qkv_inverse(constant QKVArgs &a, uint m, float squares) {
 
 // Pair p of a head with a norm. r is 1/rms of the head.
 inline float2 qkv_normed(constant QKVArgs &a, uint p, float2 pair, float r, device const float *gain) {
-  const uint i = p % (a.head / 2);
-  return float2(pair.x * r * gain[i], pair.y * r * gain[i + a.head / 2]);
+  const uint2 i = qkv_elements(a, p);
+  return float2(pair.x * r * gain[i.x], pair.y * r * gain[i.y]);
 }
 
 // Turns and stores pair p of row t.
 inline void qkv_store(constant QKVArgs &a, uint m, uint p, uint t, float2 pair, device const float2 *turn,
                       device const uint *slot, device float *q, device uchar *kv) {
   const uint half_head = a.head / 2, head = p / half_head, i = p % half_head;
+  const uint2 element = qkv_elements(a, p);
   float lo = pair.x, hi = pair.y;
-  if (m < 2) {
+  if (qkv_gates(a, m, p)) {
+    lo = sigmoid(lo);
+    hi = sigmoid(hi);
+  } else if (m < 2) {
     const float2 cs = turn[t * half_head + i];
     const float turned = fma(lo, cs.x, -(hi * cs.y));
     hi = fma(lo, cs.y, hi * cs.x);
     lo = turned;
   }
   if (m == 0) {
-    const ulong at = (ulong(t) * a.heads + head) * a.head_room + i;
-    q[at] = lo;
-    q[at + half_head] = hi;
+    const ulong at = (ulong(t) * a.heads + head) * a.head_room;
+    q[at + element.x] = lo;
+    q[at + element.y] = hi;
     return;
   }
-  const ulong at = (ulong(head) * a.slots + slot[t]) * a.head_room + i;
+  const ulong at = (ulong(head) * a.slots + slot[t]) * a.head_room;
   if (kv_f32) {
-    ((device float *)kv)[at] = lo;
-    ((device float *)kv)[at + half_head] = hi;
+    ((device float *)kv)[at + element.x] = lo;
+    ((device float *)kv)[at + element.y] = hi;
   } else {
-    ((device half *)kv)[at] = half(lo);
-    ((device half *)kv)[at + half_head] = half(hi);
+    ((device half *)kv)[at + element.x] = half(lo);
+    ((device half *)kv)[at + element.y] = half(hi);
   }
 }
 
@@ -133,16 +146,17 @@ kernel void qkv(device const uchar *wq [[buffer(0)]], device const uchar *wk [[b
     const uint i = j / a.abreast, p = part.first + i % half_tiles * TileRows; // the first elements, then the second
     Tile tile;
     tile.rows = i < 2 * half_tiles && p < part.end ? min(part.end - p, uint(TileRows)) : 0;
-    const uint first = tile.rows > 0 ? qkv_row(a, p) : 0;
-    tile.w = (part.m == 0 ? wq : part.m == 1 ? wk : wv) +
-             ulong(first + (tile.rows > 0 ? i / half_tiles * (a.head / 2) : 0)) * a.row_bytes[part.m];
-    for (ushort r = 0; r < TileRows; r++) {
-      tile.row[r] = (qkv_row(a, p + min(uint(r), max(tile.rows, 1u) - 1)) - qkv_row(a, p)) * a.row_bytes[part.m];
+    const uint2 first = tile.rows > 0 ? qkv_rows(a, p) : uint2(0);
+    const bool second = i >= half_tiles;
+    tile.w = (part.m == 0 ? wq : part.m == 1 ? wk : wv) + ulong(second ? first.y : first.x) * a.row_bytes[part.m];
+    for (ushort r = 0; r < TileRows; r++) { // rows rise with pairs
+      const uint2 row = qkv_rows(a, p + min(uint(r), max(tile.rows, 1u) - 1)) - qkv_rows(a, p);
+      tile.row[r] = (second ? row.y : row.x) * a.row_bytes[part.m];
     }
     dot_rows<W, T>(found + i * TileRows, size, 2 * a.group_pairs, tile, j % a.abreast, in, j == sg, cut, at);
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  const bool normed = a.norms >> part.m & 1;
+  const bool normed = (a.norms >> part.m & 1) != 0 && !qkv_gates(a, part.m, part.first);
   for (uint t = sg; normed && t < a.rows; t += groups) { // a simdgroup takes the whole head of a row
     float squares = 0.0f;
     for (uint p = part.first + lane; p < part.end; p += 32) {
@@ -166,12 +180,12 @@ EACH_ROWS(qkv)
 
 enum : uint { WidePairs = WideOuts / 2 }; // of a tile: one for each lane of a simdgroup
 
-// Where the first element of pair p of row t waits in scratch for the sum of squares of its head, Dh/2 before the
-// second: where those of q belong, and for k after all of q.
+// Where the head of pair p of row t waits in scratch for the sum of its squares: where those of q belong, and for k
+// after all of q.
 inline device float *qkv_held(constant QKVArgs &a, uint m, uint p, uint t, device float *q) {
   const uint half_head = a.head / 2, head = p / half_head;
   const uint heads = m == 0 ? t * a.heads : a.rows * a.heads + t * (a.pairs[1] / half_head);
-  return q + ulong(heads + head) * a.head_room + p % half_head;
+  return q + ulong(heads + head) * a.head_room;
 }
 
 template <typename W>
@@ -190,15 +204,15 @@ kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *w
   device const uchar *w = part.m == 0 ? wq : part.m == 1 ? wk : wv;
   device const float *bias = part.m == 0 ? bq : part.m == 1 ? bk : bv;
   device uchar *kv = part.m == 1 ? k : v;
-  const bool normed = a.norms >> part.m & 1;
+  const bool normed = (a.norms >> part.m & 1) != 0 && !qkv_gates(a, part.m, part.first);
   const uint t0 = group.y * WideRows, rows = min(a.rows - t0, uint(WideRows));
   wide_scales(scale, squares, t0, a.rows, a.square_parts, a.cols, a.eps, sg, lane);
   for (uint first = part.first; first < part.end; first += WidePairs) {
     WideTile tile;
     for (ushort i = 0; i < WideMine; i++) { // the first half of the tile's rows are the first elements of its pairs
       const uint j = wide_row(tid, i);
-      const uint row = qkv_row(a, min(first + j % WidePairs, part.end - 1)) + j / WidePairs * (a.head / 2);
-      tile.row[i] = w + ulong(row) * a.row_bytes[part.m];
+      const uint2 row = qkv_rows(a, min(first + j % WidePairs, part.end - 1));
+      tile.row[i] = w + ulong(j < WidePairs ? row.x : row.y) * a.row_bytes[part.m];
     }
     wide_product<W>(out, tile, x, t0, a.rows, a.cols, tid, sg);
     const uint p = first + lane; // a simdgroup has all pairs of a row
@@ -209,8 +223,9 @@ kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *w
         pair = qkv_pair(a, part.m, p, of[0], of[WidePairs], scale[t], bias);
         if (normed) {
           device float *held = qkv_held(a, part.m, p, t0 + t, q);
-          held[0] = pair.x;
-          held[a.head / 2] = pair.y;
+          const uint2 element = qkv_elements(a, p);
+          held[element.x] = pair.x;
+          held[element.y] = pair.y;
         } else {
           qkv_store(a, part.m, p, t0 + t, pair, turn, slot, q, kv);
         }
@@ -231,7 +246,8 @@ kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *w
     const float r = qkv_inverse(a, part.m, squares_of[t]);
     for (uint p = part.first + lane; p < part.end; p += WidePairs) { // each thread reads what it has written
       device const float *held = qkv_held(a, part.m, p, t0 + t, q);
-      const float2 pair = qkv_normed(a, p, float2(held[0], held[a.head / 2]), r, part.m == 0 ? gq : gk);
+      const uint2 element = qkv_elements(a, p);
+      const float2 pair = qkv_normed(a, p, float2(held[element.x], held[element.y]), r, part.m == 0 ? gq : gk);
       qkv_store(a, part.m, p, t0 + t, pair, turn, slot, q, kv);
     }
   }

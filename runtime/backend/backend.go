@@ -161,6 +161,25 @@ func AppendSlot(see []Span, slot int32) []Span {
 	return append(see, Span{From: slot, To: slot + 1})
 }
 
+// AppendVisible appends to part the spans of n visible slots, from number first on; fewer if there are fewer.
+func AppendVisible(part, see []Span, first, n int) []Span {
+	for _, s := range see {
+		size := int(s.To - s.From)
+		if first >= size {
+			first -= size
+			continue
+		}
+		from := s.From + int32(first)
+		to := min(s.To, from+int32(n))
+		part = append(part, Span{From: from, To: to})
+		first, n = 0, n-int(to-from)
+		if n == 0 {
+			break
+		}
+	}
+	return part
+}
+
 // Row is one token to evaluate. Its key and value are stored in Slot before any row of the pass attends, so rows of
 // one pass can see each other.
 type Row struct {

@@ -31,26 +31,31 @@ type attendPlan struct {
 	heads  int // query heads that a threadgroup takes together in a pass of few rows: 1, 2, 4 or 8
 	memory int // bytes of threadgroup memory
 	bands  int // of 8 rows to a tile in a longer pass
-	room   int // elements of a head that the kernels have room for: 64 or 128
+	room   int // elements of a head that the kernels have room for: 64, 128 or 256
 	blocks int // bytes of threadgroup memory for keys and values in a longer pass
 }
 
 // maxHead is the longest head that the kernels have registers for.
-const maxHead = 128
+const maxHead = 256
 
 func planAttend(group, room int) attendPlan {
 	p := attendPlan{heads: 1, bands: 1, room: 64}
-	for p.heads < min(group, 8) {
+	for p.room < room {
+		p.room *= 2
+	}
+	most := 8
+	if p.room == maxHead { // threadgroup memory has room for 4
+		most = 4
+	}
+	for p.heads < min(group, most) {
 		p.heads *= 2
 	}
 	for p.bands*group*2 <= 8 {
 		p.bands *= 2
 	}
-	if room > p.room {
-		p.room = maxHead
-	}
 	p.memory = 4*p.heads*p.room*(1+kernels.AttendSimds) + 8*p.heads*kernels.AttendSimds
-	p.blocks = 4 * kernels.BlockSlots * p.room // of keys and values in F16, or of one of both in F32
+	// of keys and values in F16, or of one of both in F32; of heads of 256, of half of them
+	p.blocks = 4 * kernels.BlockSlots * min(p.room, maxHead/2)
 	return p
 }
 
@@ -85,7 +90,8 @@ func (p *pass) encodeAttend(layer int) {
 	args := kernels.AttendArgs{
 		Heads: uint32(c.Heads), Group: uint32(group), Parts: uint32(ceilDiv(group, plan.heads)),
 		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), MaxSplits: uint32(p.frame.splits), Scale: p.kv.attentionScale(),
+		Slots: uint32(c.Slots), MaxSplits: uint32(p.frame.splits), Gated: boolToUint32(c.Gated),
+		Scale: p.kv.attentionScale(),
 	}
 	p.encodeDispatch(dispatch{
 		pipeline: p.plainPipeline(attendKernel(plan.heads, plan.room)),
@@ -112,7 +118,7 @@ func (p *pass) encodeAttendWide(keys, values binding) {
 	args := kernels.AttendWideArgs{
 		Rows: uint32(p.n), Heads: uint32(c.Heads), Group: uint32(group), PartHeads: uint32(ceilDiv(group, parts)),
 		Parts: uint32(parts), Bands: uint32(plan.bands), Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), Scale: p.kv.attentionScale(),
+		Slots: uint32(c.Slots), Gated: boolToUint32(c.Gated), Scale: p.kv.attentionScale(),
 	}
 	simds := plan.bands * int(args.PartHeads)
 	p.encodeDispatch(dispatch{

@@ -49,6 +49,8 @@ func TestPlanAttend(t *testing.T) {
 		{6, 128, attendPlan{heads: 8, memory: 8*128*20 + 256, bands: 1, room: 128, blocks: 16384}}, // 1.5B
 		{1, 8, attendPlan{heads: 1, memory: 64*20 + 32, bands: 8, room: 64, blocks: 8192}},
 		{2, 24, attendPlan{heads: 2, memory: 2*64*20 + 64, bands: 4, room: 64, blocks: 8192}},
+		{4, 256, attendPlan{heads: 4, memory: 4*256*20 + 128, bands: 2, room: 256, blocks: 16384}}, // Qwen3.5 0.8B
+		{6, 136, attendPlan{heads: 4, memory: 4*256*20 + 128, bands: 1, room: 256, blocks: 16384}},
 		{64, 72, attendPlan{heads: 8, memory: 8*128*20 + 256, bands: 1, room: 128, blocks: 16384}},
 	} {
 		assert.Equal(t, c.want, planAttend(c.group, c.room), "%+v", c)

@@ -127,7 +127,7 @@ func TestEveryKernel(t *testing.T) {
 			}
 		}
 		for _, group := range []int{1, 2, 4, 8} {
-			for _, size := range []int{64, maxHead} {
+			for _, size := range []int{64, 128, maxHead} {
 				x.attendOf(gguf.Q8_0, 2, group, size)
 				x.attendOf(gguf.Q8_0, maxNarrow+1, group, size)
 			}

@@ -17,7 +17,7 @@ type frame struct {
 	slots  binding        // [T] KV slots
 	rows   binding        // [T] kernels.AttendRow
 	spans  binding        // [from, to) of all rows
-	angles binding        // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
+	angles binding        // [T, Dh/2] cos and sin of pos·base^(-2i/R), and 1 and 0 from R/2 on
 	splits int            // maximum splits of a row
 	sees   int            // slots that the rows see, all together
 	tiling tiling
@@ -130,6 +130,9 @@ func (f *frame) fillRows(d *Device, store *kv, rows []backend.Row) error {
 		for i, w := range freq {
 			sin, cos := math.Sincos(float64(r.Pos) * w)
 			angles[2*(t*half+i)], angles[2*(t*half+i)+1] = float32(cos), float32(sin)
+		}
+		for i := len(freq); i < half; i++ {
+			angles[2*(t*half+i)], angles[2*(t*half+i)+1] = 1, 0
 		}
 	}
 	return nil

@@ -38,6 +38,9 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: %d layers, %d slots, %d heads: all must be positive", c.Layers, c.Slots, c.KVHeads)
 	case c.HeadSize <= 0 || c.HeadSize%2 != 0:
 		return nil, fmt.Errorf("kv: head size %d is not even and positive", c.HeadSize)
+	case c.RotatedSize()%2 != 0 || c.RotatedSize() > c.HeadSize:
+		return nil, fmt.Errorf("kv: %d rotated elements of a head of %d: an even number, at most all, is possible",
+			c.Rotated, c.HeadSize)
 	case c.Heads <= 0 || c.Heads%c.KVHeads != 0:
 		return nil, fmt.Errorf("kv: %d query heads are no multiple of %d key and value heads", c.Heads, c.KVHeads)
 	case c.Type != gguf.F16 && c.Type != gguf.F32:
@@ -145,6 +148,14 @@ func (s *kv) Read(layer, n int, b []byte) {
 
 func (s *kv) Write(layer, n int, b []byte) {
 	s.forEachSlot(layer, n, b, func(head, part []byte) { copy(head, part) })
+}
+
+// queryHeads returns the number of heads of q, with gates.
+func (s *kv) queryHeads() int {
+	if s.c.Gated {
+		return 2 * s.c.Heads
+	}
+	return s.c.Heads
 }
 
 func (s *kv) attentionScale() float32 { return float32(1 / math.Sqrt(float64(s.c.HeadSize))) }

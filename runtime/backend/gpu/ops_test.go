@@ -166,14 +166,14 @@ func (x *fixture) embed(k kind) {
 // norms of the heads if normed is set. It checks the new keys and values, and returns the attention of each row.
 func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance float64, normed bool) [][]float32 {
 	c := s.c
-	in, width, narrow := 256, c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
+	in, width, narrow, queries := 256, c.Heads*c.HeadSize, c.KVHeads*c.HeadSize, s.queryHeads()*c.HeadSize
 	n := len(rows)
 	h := x.tensorOf(n, in)
 	g, fn := x.normOf(in)
-	wq, fq := x.weightOf(kind, width, in)
+	wq, fq := x.weightOf(kind, queries, in)
 	wk, fk := x.weightOf(kind, narrow, in)
 	wv, fv := x.weightOf(gguf.Q6_K, narrow, in)
-	q, k, v, a := x.tensorOf(n, width), x.tensorOf(n, narrow), x.tensorOf(n, narrow), x.tensorOf(n, width)
+	q, k, v, a := x.tensorOf(n, queries), x.tensorOf(n, narrow), x.tensorOf(n, narrow), x.tensorOf(n, width)
 	seen, wo := x.tensorOf(n, width), x.identity(width)
 	clear(seen.all())
 	p := x.begin(s, rows)
@@ -195,13 +195,35 @@ func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance fl
 		key, value := fheads[1](fk(normed)), fv(normed)
 		for head := range c.KVHeads {
 			at := func(v []float64) []float64 { return v[head*c.HeadSize : (head+1)*c.HeadSize] }
-			close64(x.t, turned(at(key), r.Pos, c.RopeBase), s.at(1, r.Slot, head, false), tolerance)
+			close64(x.t, s.turned(at(key), r.Pos), s.at(1, r.Slot, head, false), tolerance)
 			close64(x.t, at(value), s.at(1, r.Slot, head, true), tolerance)
 		}
-		x.near(s.definition(r, fheads[0](fq(normed))), seen.line(i), 5e-6, "attention of row %d of %d", i, n)
+		query, gate := s.splitGates(fq(normed))
+		want := s.definition(r, fheads[0](query))
+		for j, g := range gate {
+			want[j] /= 1 + math.Exp(-g)
+		}
+		x.near(want, seen.line(i), 5e-6, "attention of row %d of %d", i, n)
 		out = append(out, slices.Clone(seen.line(i)))
 	}
 	return out
+}
+
+// splitGates returns the queries and the gates of a row of q.
+func (s *kv) splitGates(q []float64) (queries, gates []float64) {
+	if !s.c.Gated {
+		return q, nil
+	}
+	for head := range slices.Chunk(q, 2*s.c.HeadSize) {
+		queries, gates = append(queries, head[:s.c.HeadSize]...), append(gates, head[s.c.HeadSize:]...)
+	}
+	return queries, gates
+}
+
+// turned rotates the first elements of a head.
+func (s *kv) turned(head []float64, pos int32) []float64 {
+	n := s.c.RotatedSize()
+	return append(turned(head[:n], pos, s.c.RopeBase), head[n:]...)
 }
 
 // eachHead applies a norm to heads of size elements.
@@ -243,7 +265,7 @@ func close64(t *testing.T, want, got []float64, bar float64) {
 func (s *kv) definition(r backend.Row, q []float64) []float64 {
 	c, out := s.c, []float64(nil)
 	for h := range c.Heads {
-		head := turned(q[h*c.HeadSize:(h+1)*c.HeadSize], r.Pos, c.RopeBase)
+		head := s.turned(q[h*c.HeadSize:(h+1)*c.HeadSize], r.Pos)
 		from := h / (c.Heads / c.KVHeads)
 		var weights []float64
 		var values [][]float64
@@ -275,7 +297,7 @@ func (s *kv) definition(r backend.Row, q []float64) []float64 {
 	return out
 }
 
-// shapes returns groups, sizes of heads (some are padded) and types of stores.
+// shapes returns groups, sizes of heads (some are padded), types of stores, and what is rotated and gated.
 func shapes() []backend.KVConfig {
 	return []backend.KVConfig{
 		{Slots: 50, Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16},
@@ -283,6 +305,9 @@ func shapes() []backend.KVConfig {
 		{Slots: 50, Heads: 2, KVHeads: 1, HeadSize: 128, Type: gguf.F16},
 		{Slots: 50, Heads: 4, KVHeads: 2, HeadSize: 6, Type: gguf.F32},
 		{Slots: 50, Heads: 20, KVHeads: 1, HeadSize: 100, Type: gguf.F32},
+		{Slots: 50, Heads: 4, KVHeads: 1, HeadSize: 256, Rotated: 64, Gated: true, Type: gguf.F16},
+		{Slots: 50, Heads: 3, KVHeads: 3, HeadSize: 132, Rotated: 130, Type: gguf.F32},
+		{Slots: 50, Heads: 6, KVHeads: 2, HeadSize: 20, Rotated: 6, Gated: true, Type: gguf.F32},
 	}
 }
 
@@ -570,7 +595,9 @@ func TestMisfits(t *testing.T) {
 		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 7, Type: gguf.F16},
 		{Slots: 1, Heads: 3, KVHeads: 2, HeadSize: 8, Type: gguf.F16},
 		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.Q8_0},
-		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 130, Type: gguf.F16},
+		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 258, Type: gguf.F16},
+		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Rotated: 10, Type: gguf.F16},
+		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Rotated: 3, Type: gguf.F16},
 		{Slots: 0, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
 		{Slots: 1 << 40, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
 	} {

@@ -302,7 +302,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 	p.prepareNorm(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
-	held := c.Heads
+	held := p.kv.queryHeads()
 	if j.hasHeadNorms() && isWide(p.n) {
 		held += c.KVHeads // qkv_wide needs room for keys, too
 	}
@@ -336,7 +336,8 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	c, total := p.kv.c, 0
 	args := kernels.QKVArgs{
 		Rows: uint32(p.n), Cols: uint32(w.cols), SquareParts: uint32(p.parts), Eps: j.g.eps, Head: uint32(c.HeadSize),
-		HeadRoom: uint32(p.kv.room), Heads: uint32(c.Heads), Slots: uint32(c.Slots),
+		Rotated: uint32(c.RotatedSize()), HeadRoom: uint32(p.kv.room), Heads: uint32(p.kv.queryHeads()),
+		Gated: boolToUint32(c.Gated), Slots: uint32(c.Slots),
 	}
 	outs := 0
 	for m, w := range j.w {

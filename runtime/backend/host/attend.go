@@ -200,7 +200,7 @@ func splitCount(slots int) int { return (slots + splitSlots - 1) / splitSlots }
 // tokens. The split is the one with the given number among the slots that the last token sees. Each token before it
 // sees one slot less than the next.
 func (ws *attention) attendSplit(into splitSums, l layer, m headGroup, tokens int, see []backend.Span, number int) {
-	ws.see = appendVisible(ws.see[:0], see, number*splitSlots, splitSlots)
+	ws.see = backend.AppendVisible(ws.see[:0], see, number*splitSlots, splitSlots)
 	ws.scores = resizeSlice(ws.scores, vector.Queries*scoreStride)
 	ws.block = resizeSlice(ws.block, vector.Queries*scoreStride)
 	l.computeScores(ws.scores, ws.block, ws.q, tokens*m.n, m.head, ws.see)
@@ -257,25 +257,6 @@ func (ws *attention) joinSplits(out []float32, sums splitSums, m headGroup, toke
 		to := out[(m.first+g)*sums.size:][:sums.size]
 		vector.WeightedSum(to, ws.weight, sums.mix[query*sums.size:], vector.Queries*sums.size)
 	}
-}
-
-// appendVisible appends to part the spans of n visible slots, from number first on; fewer if there are fewer.
-func appendVisible(part, see []backend.Span, first, n int) []backend.Span {
-	for _, s := range see {
-		size := int(s.To - s.From)
-		if first >= size {
-			first -= size
-			continue
-		}
-		from := s.From + int32(first)
-		to := min(s.To, from+int32(n))
-		part = append(part, backend.Span{From: from, To: to})
-		first, n = 0, n-int(to-from)
-		if n == 0 {
-			break
-		}
-	}
-	return part
 }
 
 func (p *pass) attendExact(out, qs *tensor, layer int) {

@@ -1,6 +1,9 @@
 package host
 
-import "github.com/pilotfish-ai/pilotfish/runtime/backend"
+import "github.com/pilotfish-ai/pilotfish/runtime/backend/recurrent"
+
+// plannedStep is a step of a pass, for the updates and checkpoints of this backend.
+type plannedStep = recurrent.Step[*update, *checkpoint]
 
 // deltaStep is a part of a pass that each recurrent layer computes: the update and the output of a row or, with into,
 // the state at the end of a chunk.
@@ -23,115 +26,69 @@ type convInput struct {
 	stride, first int
 }
 
-// planSteps returns the steps of a pass. The rows have been checked with [kv.Replay].
-func (p *pass) planSteps() []deltaStep {
+// planSteps plans the steps of a pass. The rows have been checked with [kv.Replay].
+func (p *pass) planSteps() {
 	if p.kv.states == nil {
-		return nil
+		return
 	}
-	var steps []deltaStep
+	p.planned = map[*states][]plannedStep{}
 	for t, r := range p.rows {
 		s := r.KVOf(p.kv).(*kv).states
-		steps = s.planRow(steps, r, t)
+		before := len(p.planned[s])
+		p.planned[s] = s.PlanRow(p.planned[s], r, t)
+		p.steps = s.deltaSteps(p.steps, p.planned[s][before:])
 	}
-	return steps
 }
 
-func (s *states) planRow(steps []deltaStep, r backend.Row, row int) []deltaStep {
-	first := int(r.Pos) / chunkTokens * chunkTokens
-	steps, base := s.planCheckpoint(steps, r.See, first)
-	path := s.updatesOf(r.See, first, int(r.Pos))
-	step := deltaStep{states: s, base: base, row: row, inputs: s.inputsBefore(base, path)}
-	step.kept, step.load = s.planWindow(path)
-	s.setSlot(r.Slot, slotState{})
-	step.update = s.newUpdate(int(r.Pos))
-	s.setSlot(r.Slot, slotState{known: true, token: r.Token, update: step.update})
-	s.loaded = append(s.loaded, step.update.name)
-	return append(steps, step)
-}
-
-// planCheckpoint returns the state before the chunk that begins at first, with the steps that compute it if there is
-// none.
-func (s *states) planCheckpoint(steps []deltaStep, see []backend.Span, first int) ([]deltaStep, *checkpoint) {
-	if first == 0 {
-		return steps, nil
-	}
-	slot := slotAt(see, first-1)
-	at := s.slots[slot]
-	if at.checkpoint == nil {
-		before := first - chunkTokens
-		var base *checkpoint
-		steps, base = s.planCheckpoint(steps, see, before)
-		path := s.updatesOf(see, before, first)
-		step := deltaStep{states: s, base: base, inputs: s.inputsBefore(base, path)}
-		step.kept, step.load = s.planWindow(path)
-		step.into = s.newCheckpoint(first)
-		at.checkpoint = step.into
-		s.setSlot(slot, at)
-		steps = append(steps, step)
-	}
-	s.clock++
-	at.checkpoint.used = s.clock
-	return steps, at.checkpoint
-}
-
-// updatesOf returns the updates of the positions from first to end of a path.
-func (s *states) updatesOf(see []backend.Span, first, end int) []*update {
-	path := make([]*update, 0, end-first)
-	for _, span := range appendVisible(nil, see, first, end-first) {
-		for slot := span.From; slot < span.To; slot++ {
-			u := s.slots[slot].update
-			s.clock++
-			u.used = s.clock
-			path = append(path, u)
+// deltaSteps appends what a store does in steps.
+func (s *states) deltaSteps(to []deltaStep, steps []plannedStep) []deltaStep {
+	for _, from := range steps {
+		step := deltaStep{states: s, row: from.Row, inputs: s.convInputs(from.Inputs)}
+		if from.Base != nil {
+			step.base = from.Base.Memory
 		}
+		step.kept, step.load = s.planWindow(from.Path)
+		if from.Into != nil {
+			step.into = from.Into.Memory
+		} else {
+			step.update = from.Update.Memory
+			s.loaded = append(s.loaded, from.Update.Name)
+		}
+		to = append(to, step)
 	}
-	return path
+	return to
 }
 
-// inputsBefore returns the inputs of the convolution of the last tokens of a path within a chunk.
-func (s *states) inputsBefore(base *checkpoint, path []*update) []convInput {
-	taps := s.c.Kernel - 1
-	inputs := make([]convInput, taps)
-	for i := range inputs {
-		at := len(path) - taps + i
+func (s *states) convInputs(from []recurrent.Input[*update, *checkpoint]) []convInput {
+	inputs, channels := make([]convInput, len(from)), s.c.Channels()
+	for i, in := range from {
 		switch {
-		case at >= 0:
-			inputs[i] = convInput{path[at].elements, s.c.UpdateSize(), 0}
-		case base != nil:
-			inputs[i] = convInput{base.inputs, taps * s.c.Channels(), (taps + at) * s.c.Channels()}
+		case in.Update != nil:
+			inputs[i] = convInput{in.Update.Memory.elements, s.c.UpdateSize(), 0}
+		case in.Checkpoint != nil:
+			inputs[i] = convInput{in.Checkpoint.Memory.inputs, len(from) * channels, in.Number * channels}
 		}
 	}
 	return inputs
 }
 
 // planWindow returns how many of the updates of a path the windows will hold when this step begins, and the others.
-func (s *states) planWindow(path []*update) (kept int, load []*update) {
-	for kept < len(path) && kept < len(s.loaded) && s.loaded[kept] == path[kept].name {
+func (s *states) planWindow(path []*recurrent.Update[*update]) (kept int, load []*update) {
+	for kept < len(path) && kept < len(s.loaded) && s.loaded[kept] == path[kept].Name {
 		kept++
 	}
 	s.loaded = s.loaded[:kept]
 	for _, u := range path[kept:] {
-		s.loaded = append(s.loaded, u.name)
+		s.loaded = append(s.loaded, u.Name)
+		load = append(load, u.Memory)
 	}
-	return kept, path[kept:]
+	return kept, load
 }
 
-// undoSteps drops what the steps of a failed pass were to compute. Tokens stay known: a row that was evaluated again
-// has its keys and values still, as they were only to be written once more.
-func undoSteps(steps []deltaStep) {
-	for _, step := range steps {
-		s := step.states
+// undoSteps drops what a failed pass was to compute.
+func (p *pass) undoSteps() {
+	for s, steps := range p.planned {
 		s.loaded = s.loaded[:0]
-		for slot, at := range s.slots {
-			switch {
-			case step.update != nil && at.update == step.update:
-				at.update = nil
-			case step.into != nil && at.checkpoint == step.into:
-				at.checkpoint = nil
-			default:
-				continue
-			}
-			s.setSlot(int32(slot), at)
-		}
+		s.Undo(steps)
 	}
 }

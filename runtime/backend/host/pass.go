@@ -16,7 +16,8 @@ type pass struct {
 	kv       *kv
 	rows     []backend.Row
 	cos, sin []float32 // [T, R/2] of the angle of each row
-	steps    []deltaStep
+	planned  map[*states][]plannedStep
+	steps    []deltaStep // of planned, in order
 	err      error
 }
 
@@ -25,7 +26,7 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	p := &pass{d: d, kv: store.(*kv), rows: rows}
 	p.allocateRowSlots()
 	p.setAngles()
-	p.steps = p.planSteps()
+	p.planSteps()
 	d.pool.Begin()
 	return p
 }
@@ -70,7 +71,7 @@ func (p *pass) End(ctx context.Context) error {
 	p.d.pool.End()
 	p.keepFirstError(context.Cause(ctx))
 	if p.err != nil {
-		undoSteps(p.steps)
+		p.undoSteps()
 	}
 	return p.err
 }
