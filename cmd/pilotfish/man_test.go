@@ -15,7 +15,7 @@ func TestManPages(t *testing.T) {
 	dir := clitest.ManPages(t)
 	chat, err := os.ReadFile(filepath.Join(dir, "pilotfish-chat.1"))
 	require.NoError(t, err)
-	assert.Contains(t, string(chat), `--no-history`)
+	assert.Contains(t, string(chat), `--think`)
 	assert.Contains(t, string(chat), "[PILOTFISH_CLOUD]")
 	first, err := os.ReadFile(filepath.Join(dir, "pilotfish.1"))
 	require.NoError(t, err)

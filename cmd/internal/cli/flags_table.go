@@ -23,6 +23,8 @@ var flagTable = []FlagDecl{
 	// The prompt and the answer.
 	{Name: "system", Empty: true, Unless: "raw tokens load", Often: true, Env: true,
 		Help: "system `message`; \"\" for an empty one (default: the model's own)"},
+	{Name: "think", Choices: "auto on off", Unless: "raw tokens", Env: true,
+		Help: "let the model think before it answers: on, off or auto, as its chat template has it"},
 	{Name: "raw", Unless: "tokens", Help: "use texts as they are, without chat template"},
 	{Name: "tokens", Help: "the text as token `ids`: 1,2,3"},
 	{Name: "max-tokens", Span: "0", Short: "n", Often: true, Env: true,
@@ -38,7 +40,6 @@ var flagTable = []FlagDecl{
 	{Name: "json", Often: true,
 		Help: "print JSON, one object per line"},
 	{Name: "load", Files: "json", Often: true, Help: "continue the conversation that /save wrote to this `file`"},
-	{Name: "no-history", Help: "do not read or write a history of lines"},
 
 	// The gateway.
 	{Name: "cloud", Excludes: "local mode=local", Often: true, Env: true, Help: "address of the gateway, `host:port`"},

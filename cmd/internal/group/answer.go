@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -110,3 +111,15 @@ func TellIgnored(w io.Writer, paths []string) {
 
 // DrawSeed draws a seed. It has at most ten digits, so that it is easy to type.
 func DrawSeed() uint64 { return uint64(rand.Uint32()) }
+
+// ThinkingValues returns the values of a chat template for --think. It says so if the model does not think.
+func ThinkingValues(a *cli.App, m *pilotfish.Model, think string) []pilotfish.TemplateValue {
+	if think == "auto" {
+		return nil
+	}
+	if thinks, err := m.Thinks(nil); err == nil && !thinks {
+		fmt.Fprintln(a.Stderr, "--think: no effect, as this model does not think before it answers")
+		return nil
+	}
+	return []pilotfish.TemplateValue{pilotfish.Thinking(think == "on")}
+}

@@ -17,15 +17,15 @@ import (
 
 // chatFlags has the flags of `pilotfish chat`.
 type chatFlags struct {
-	set       *pflag.FlagSet // to see which flags were given
-	model     group.ModelFlags
-	gateway   group.GatewayFlags
-	route     group.RouteFlags
-	system    string
-	answer    group.AnswerFlags
-	load      string
-	local     bool
-	noHistory bool
+	set     *pflag.FlagSet // to see which flags were given
+	model   group.ModelFlags
+	gateway group.GatewayFlags
+	route   group.RouteFlags
+	system  string
+	think   string
+	answer  group.AnswerFlags
+	load    string
+	local   bool
 }
 
 // NewCommand returns the command chat.
@@ -72,11 +72,11 @@ func (f *chatFlags) registerFlags(c *cobra.Command) {
 	f.route.Register(p)
 	f.route.RegisterVerify(p)
 	cli.Add(p, "system", &f.system, "")
+	cli.Add(p, "think", &f.think, "auto")
 	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultMaxTokens)
 	f.answer.Register(p, "the same seed and questions give the same answers")
 	cli.Add(p, "local", &f.local, false)
 	cli.Add(p, "load", &f.load, "")
-	cli.Add(p, "no-history", &f.noHistory, false)
 }
 
 func (f *chatFlags) runChat(ctx context.Context, a *cli.App) error {
@@ -115,7 +115,7 @@ func (f *chatFlags) runChat(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	in, err := newChatInput(ctx, a, !f.noHistory)
+	in, err := newChatInput(ctx, a, a.Env("PILOTFISH_NOHISTORY") == "")
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type conversation struct {
 	model    *pilotfish.Model
 	chat     *pilotfish.Chat
 	settings pilotfish.Settings
+	values   []pilotfish.TemplateValue
 	reading  promptProgress // of the last question
 	legend   bool           // the colours of tokens have been explained, or there are none
 
@@ -44,6 +45,7 @@ func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfi
 	c := &conversation{a: &said, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
 		reading: promptProgress{w: a.Stderr, layers: int(layers)}, local: f.local,
 		legend: !cli.IsTerminal(a.Stdout) || a.Env("NO_COLOR") != ""}
+	c.values = group.ThinkingValues(a, m, f.think)
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
@@ -56,7 +58,7 @@ func (c *conversation) startChat(messages []pilotfish.Message) {
 	if c.chat != nil {
 		c.chat.Close()
 	}
-	c.chat = c.model.NewChat(pilotfish.ChatOptions{Messages: messages})
+	c.chat = c.model.NewChat(pilotfish.ChatOptions{Messages: messages, Template: c.values})
 }
 
 func (c *conversation) closeChat() {

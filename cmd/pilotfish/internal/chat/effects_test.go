@@ -22,7 +22,7 @@ func TestChatEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	elsewhere := clitest.Numbers() + " model large system load no-history local"
+	elsewhere := clitest.Numbers() + " model large system load local think"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") +

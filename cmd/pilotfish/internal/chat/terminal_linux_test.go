@@ -76,13 +76,14 @@ func TestChatTerminal(t *testing.T) {
 	assert.Equal(t, cli.ExitDone, k.Ends())
 }
 
-// TestChatNoHistory: with --no-history no file is written. Ctrl-C discards a line, and ends a chat only if repeated.
+// TestChatNoHistory: with PILOTFISH_NOHISTORY no file is written. Ctrl-C discards a line, and ends a chat only if repeated.
 func TestChatNoHistory(t *testing.T) {
 	clitest.OwnFolders(t)
 	small := clitest.DemoFile("small.gguf")
 	kept, err := historyPath(os.Getenv)
 	require.NoError(t, err)
-	k := clitest.AtTerminal(t, "chat", "-m", small, "--no-history")
+	t.Setenv("PILOTFISH_NOHISTORY", "1")
+	k := clitest.AtTerminal(t, "chat", "-m", small)
 	k.Expect(readyFor)
 	k.Press("/temp" + enter)
 	k.Expect("always picked")

@@ -69,7 +69,7 @@ func TestRunEffects(t *testing.T) {
 	clitest.OwnFolders(t)
 	token, net := filepath.Join(t.TempDir(), "token"), clitest.DemoFile("router.gguf")
 	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
-	elsewhere := clitest.Numbers() + " model large require-cloud system raw tokens local stats quiet"
+	elsewhere := clitest.Numbers() + " model large require-cloud system think raw tokens local stats quiet"
 	lines := runEffects(t, token, net)
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, lines, func(c *cobra.Command, parse func()) any {
 		f, a := new(runFlags), &cli.App{}

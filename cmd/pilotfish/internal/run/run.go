@@ -33,6 +33,7 @@ type runFlags struct {
 	gateway    group.GatewayFlags
 	show       bool // tokens before they are verified
 	system     string
+	think      string
 	ids        string
 	raw        bool
 	json       bool
@@ -125,6 +126,7 @@ func (f *runFlags) registerFlags(c *cobra.Command) {
 	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "system", &f.system, "")
+	cli.Add(p, "think", &f.think, "auto")
 	cli.Add(p, "tokens", &f.ids, "")
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultMaxTokens)
@@ -319,7 +321,7 @@ func (f *runFlags) promptTokens(a *cli.App, m *pilotfish.Model, args []string) (
 	if f.set.Changed("system") { // also if it is empty: without a system message the template adds its default
 		turns = slices.Insert(turns, 0, pilotfish.Message{Role: "system", Content: f.system})
 	}
-	var values []pilotfish.TemplateValue
+	values := group.ThinkingValues(a, m, f.think)
 	if f.answer.Structured() { // a thought that the template begins would have the format
 		values = append(values, pilotfish.Thinking(false))
 	}
