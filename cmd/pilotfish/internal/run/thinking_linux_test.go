@@ -104,6 +104,13 @@ func TestThoughtEvents(t *testing.T) {
 	sum = events[len(events)-1]["summary"].(map[string]any)
 	assert.Greater(t, sum["prompt_tokens"], asked, "the template ends the thought")
 	assert.Equal(t, "1", sum["text"])
+	for choice, more := range map[string]bool{"auto": false, "on": false, "off": true} {
+		code, stdout, stderr = clitest.Call(t, append(line, "--json", "--think", choice)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		tokens := clitest.Lines[map[string]any](t, stdout)
+		told := tokens[len(tokens)-1]["summary"].(map[string]any)["prompt_tokens"].(float64)
+		assert.Equal(t, more, told > asked.(float64), "--think %s", choice)
+	}
 	code, stdout, stderr = clitest.Call(t, line...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, "\n", stdout)
