@@ -198,3 +198,80 @@ type MergeArgs struct {
 	SeedHigh  uint32
 	Widths    [MergeLayers + 1]uint32 // Widths[i] is the number of outputs of layer i, at most MergeWidth
 }
+
+// ProjectArgs are the arguments of project.metal.
+type ProjectArgs struct {
+	Rows        uint32 // of activations
+	Cols        uint32
+	RowBytes    [4]uint32
+	Outs        [4]uint32
+	Groups      [4]uint32 // threadgroups for each
+	Column      [4]uint32 // of the results, where those of each begin
+	Stride      uint32    // columns of the results
+	GroupRows   uint32    // weight rows that a threadgroup takes
+	Parts       uint32    // of the columns: these four are those of Cut in dot.metal
+	Share       uint32
+	Abreast     uint32
+	Chunk       uint32
+	SquareParts uint32 // of Σ x²
+	Eps         float32
+}
+
+// ConvArgs are the arguments of conv.metal.
+type ConvArgs struct {
+	Rows       uint32 // of the pass
+	Taps       uint32 // of the convolution
+	KeyHeads   uint32
+	ValueHeads uint32
+	KeySize    uint32
+	ValueSize  uint32
+	Stride     uint32 // columns of a row of projections: those of the convolution, gates, β, α
+	UpdateSize uint32 // elements of an update
+	Eps        float32
+}
+
+// ConvRow is a row of the pass, or the end of a chunk: the update or checkpoint that is written, and the first of its
+// Taps-1 sources. Its decay is that of the token of update Before, if any, and of Decays rows of the pass after that.
+type ConvRow struct {
+	Into, Source, Before, Decay, Decays uint32
+}
+
+// ConvSource is where the input of a token is: Kind is 0 (nowhere) or one of the following.
+type ConvSource struct {
+	Kind, At uint32
+}
+
+// Kinds of [ConvSource]; At is the number of an update, a checkpoint's number times Taps-1 and the number of its input, or
+// a row of the pass.
+const (
+	FromUpdate     = 1
+	FromCheckpoint = 2
+	FromRow        = 3
+)
+
+// DeltaArgs are the arguments of delta.metal.
+type DeltaArgs struct {
+	Steps      uint32
+	KeyHeads   uint32
+	ValueHeads uint32
+	KeySize    uint32
+	ValueSize  uint32
+	Stride     uint32 // columns of a row of projections
+	UpdateSize uint32 // elements of an update
+	Eps        float32
+}
+
+// DeltaStep is a row, or the end of a chunk if Into is not NoState. The chunk has Tokens tokens before the row, with
+// updates from First on. Base is the checkpoint before the chunk.
+type DeltaStep struct {
+	Base, First, Tokens, Row, Update, Into uint32
+}
+
+// Constants of conv.metal and delta.metal.
+const (
+	DeltaSize    = 256 // maximum elements of a key or value head
+	DeltaThreads = 256
+	DeltaSimds   = DeltaThreads / 32
+	ChunkTokens  = 16
+	NoState      = 0xffffffff
+)

@@ -16,11 +16,12 @@ var files embed.FS
 var order = [...]string{
 	"common.metal", "weights.metal", "dot.metal", "wide.metal",
 	"embed.metal", "norm.metal", "qkv.metal", "attend.metal", "attendwide.metal", "add.metal", "gateup.metal",
-	"draw.metal", "head.metal", "merge.metal",
+	"project.metal", "conv.metal", "delta.metal", "draw.metal", "head.metal", "merge.metal",
 }
 
 // weightless are the files that are used only by kernels that read no weights.
-var weightless = [...]string{"norm.metal", "attend.metal", "attendwide.metal", "merge.metal"}
+var weightless = [...]string{"norm.metal", "attend.metal", "attendwide.metal", "conv.metal", "delta.metal",
+	"merge.metal"}
 
 // Types returns the types of weights that the kernels support, by their names in GGUF files.
 func Types() []string {

@@ -52,7 +52,8 @@ func TestArguments(t *testing.T) {
 	}
 	for _, args := range []any{
 		EmbedArgs{}, NormArgs{}, QKVArgs{}, AttendArgs{}, AttendRow{}, AttendWideArgs{}, AttendBlock{}, AddArgs{},
-		GateUpArgs{}, HeadArgs{}, HeadSums{}, HeadDraw{}, MergeArgs{},
+		GateUpArgs{}, HeadArgs{}, HeadSums{}, HeadDraw{}, MergeArgs{}, ProjectArgs{}, ConvArgs{}, ConvRow{}, ConvSource{},
+		DeltaArgs{}, DeltaStep{},
 	} {
 		of := reflect.TypeOf(args)
 		var want []string
@@ -102,6 +103,8 @@ func TestConstants(t *testing.T) {
 		"AttendThreads": AttendThreads, "AttendSimds": AttendSimds, "MergeThreads": MergeThreads,
 		"BlockSlots": BlockSlots, "BandRows": BandRows, "BandFloats": BandFloats,
 		"MergeLists": MergeLists, "MergeWidth": MergeWidth, "MergeBest": MergeBest,
+		"FromUpdate": FromUpdate, "FromCheckpoint": FromCheckpoint, "FromRow": FromRow, "DeltaSize": DeltaSize,
+		"DeltaThreads": DeltaThreads, "DeltaSimds": DeltaSimds, "ChunkTokens": ChunkTokens,
 	} {
 		assert.Equal(t, want, found[name], name)
 	}

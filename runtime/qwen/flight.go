@@ -17,10 +17,11 @@ type Flight struct {
 	p    backend.Flight
 }
 
-// HasFlights reports whether the device supports flights.
+// HasFlights reports whether the device supports flights for this model. Rows of recurrent layers may have to be
+// evaluated again, for which their tokens must be known.
 func (m *Model) HasFlights() bool {
 	_, ok := m.device.(backend.Runner)
-	return ok
+	return ok && m.config.Recurrent == nil
 }
 
 // Start begins to evaluate one row, and does not wait. The token of the row is the one that after hands on: the best
@@ -28,7 +29,7 @@ func (m *Model) HasFlights() bool {
 // before any later [Model.Forward]. want must not include hidden states.
 func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
 	device, ok := m.device.(backend.Runner)
-	if !ok || want.Hidden {
+	if !ok || !m.HasFlights() || want.Hidden {
 		return nil, errors.New("the device has no flights, or not for what is wanted")
 	}
 	if !m.uses.Take() {

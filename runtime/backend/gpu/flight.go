@@ -18,7 +18,11 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 
 // BeginAlone implements [backend.Runner].
 func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
-	return d.beginPass(store.(*kv), []backend.Row{row})
+	p := d.beginPass(store.(*kv), []backend.Row{row})
+	if p.kv.states != nil { // their tokens have to be known for a replay
+		p.recordError(errors.New("a flight with recurrent states"))
+	}
+	return p
 }
 
 // BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves
@@ -42,6 +46,9 @@ func (d *Device) beginPass(store *kv, rows []backend.Row) *pass {
 	}
 	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.acquireFrame()}
 	if p.err = p.frame.fillRows(d, p.kv, rows); p.err != nil {
+		return p
+	}
+	if p.planRule(nil); p.err != nil {
 		return p
 	}
 	p.tokens = p.frame.tokens
@@ -112,6 +119,9 @@ func (p *pass) Wait(ctx context.Context) error {
 	}
 	if p.err == nil && p.head != nil {
 		p.head.readResults(p)
+	}
+	if p.err != nil && p.kv.states != nil {
+		p.kv.states.Undo(p.planned)
 	}
 	if p.err == nil {
 		p.d.mu.Lock()

@@ -21,6 +21,8 @@ type frame struct {
 	splits int            // maximum splits of a row
 	sees   int            // slots that the rows see, all together
 	tiling tiling
+	rule   rulePlan // of layers with recurrent states, whose tables are in
+	tables growableBuffer
 	tiles  binding // of tiling, as blocks and masks
 	blocks binding
 	masks  binding
@@ -33,6 +35,7 @@ func (f *frame) closeBuffers() {
 	f.buffer.closeBuffer()
 	f.result.closeBuffer()
 	f.logits.closeBuffer()
+	f.tables.closeBuffer()
 	for _, b := range f.args {
 		b.Close()
 	}

@@ -54,6 +54,7 @@ type Device struct {
 	scratch   scratch
 	tensors   []*tensor
 	routers   map[routerKey]*router
+	recurrent bool // a layer with a recurrent state was loaded
 
 	mu   sync.Mutex // also of a change of libraries
 	last Stats
@@ -199,6 +200,25 @@ func (g *growableBuffer) growTo(d *Device, length int) error {
 	return nil
 }
 
+// extendTo is growTo that keeps the contents.
+func (g *growableBuffer) extendTo(d *Device, length int) error {
+	if g.Buffer != nil && len(g.Bytes()) >= length {
+		return nil
+	}
+	d.waitForPasses(nil)
+	before := *g
+	g.Buffer = nil
+	if err := g.growTo(d, length); err != nil {
+		*g = before
+		return err
+	}
+	if before.Buffer != nil {
+		copy(g.Bytes(), before.Bytes())
+		before.closeBuffer()
+	}
+	return nil
+}
+
 func (g *growableBuffer) closeBuffer() {
 	if g.Buffer != nil {
 		g.Close()
@@ -213,10 +233,12 @@ type scratch struct {
 	best, sums growableBuffer // output of the head's threadgroups
 	drawn      growableBuffer // the same of a draw
 	routed     growableBuffer // [wanted rows, outputs of a router's first layer]
+	projected  growableBuffer // [T, channels of the convolution, gates, β, α] of a recurrent layer
+	mixed      growableBuffer // [T, queries, values, β] after the convolution
 }
 
 func (s *scratch) closeBuffers() {
-	for _, g := range []*growableBuffer{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.drawn, &s.routed} {
+	for _, g := range []*growableBuffer{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.drawn, &s.routed, &s.projected, &s.mixed} {
 		g.closeBuffer()
 	}
 }

@@ -19,14 +19,21 @@ type kv struct {
 	plan   attendPlan
 	rowLen int            // bytes of one head in one slot
 	layers []metal.Buffer // one per layer
+	states *states        // of recurrent layers; nil if there are none
 }
 
 // memory holds the buffers of a store.
-type memory struct{ buffers []metal.Buffer }
+type memory struct {
+	buffers []metal.Buffer
+	states  *stateMemory
+}
 
 func (m *memory) closeBuffers() {
 	for _, b := range m.buffers {
 		b.Close()
+	}
+	if m.states != nil {
+		m.states.closeBuffers()
 	}
 }
 
@@ -71,6 +78,9 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		}
 		m.buffers = append(m.buffers, b)
 	}
+	if s.states = newStates(c); s.states != nil {
+		m.states = s.states.memory
+	}
 	s.layers, d.alive[m] = m.buffers, true
 	runtime.AddCleanup(s, d.releaseMemory, m)
 	return s, nil
@@ -99,8 +109,16 @@ func (d *Device) closeReleasedMemory() {
 
 func (s *kv) Config() backend.KVConfig { return s.c }
 
-// Bytes implements [backend.KV]. All memory is allocated at the beginning: the kernels address a slot by its number.
-func (s *kv) Bytes() int64 { return s.c.Bytes() }
+// Bytes implements [backend.KV]. The memory of slots is allocated at the beginning: the kernels address a slot by its
+// number. That of recurrent states grows.
+func (s *kv) Bytes() int64 {
+	c := s.c
+	c.Delta = backend.DeltaConfig{}
+	if s.states == nil {
+		return c.Bytes()
+	}
+	return c.Bytes() + s.states.bytes.Load()
+}
 
 // forEachHead waits until no pass is in flight, and then calls f with the bytes of the slots a and b, for the keys and
 // values of each head in each layer.
@@ -118,7 +136,12 @@ func (s *kv) forEachHead(a, b int32, f func(a, b []byte)) {
 	}
 }
 
-func (s *kv) Copy(dst, src int32) { s.forEachHead(dst, src, func(a, b []byte) { copy(a, b) }) }
+func (s *kv) Copy(dst, src int32) {
+	s.forEachHead(dst, src, func(a, b []byte) { copy(a, b) })
+	if s.states != nil {
+		s.states.Copy(dst, src)
+	}
+}
 
 func (s *kv) Swap(a, b int32) {
 	s.forEachHead(a, b, func(a, b []byte) {
@@ -126,6 +149,9 @@ func (s *kv) Swap(a, b int32) {
 			a[i], b[i] = b[i], a[i]
 		}
 	})
+	if s.states != nil {
+		s.states.Swap(a, b)
+	}
 }
 
 // forEachSlot calls f with the bytes of each head of a layer's slots [0, n), and with its part of b: see

@@ -29,6 +29,7 @@ type pass struct {
 	tokens   binding       // where Embed finds the tokens
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
+	planned  []plannedStep // of recurrent layers
 
 	committed       []metal.Commands // in order
 	work            int              // multiplications in c

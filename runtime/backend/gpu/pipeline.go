@@ -3,6 +3,7 @@ package gpu
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -31,9 +32,14 @@ var (
 	narrowKernels = []string{"qkv", "add", "gateup", "head"}
 )
 
+// ruleKernels are those of layers with recurrent states that read no weights. Those layers also need project_wide and
+// project, which are like the typed and the narrow ones.
+var ruleKernels = []string{"conv", "delta"}
+
 // touchesKV reports whether a kernel reads or writes a KV store, so that there is one for each of its types.
 func touchesKV(kernel string) bool {
-	return strings.HasPrefix(kernel, "qkv") || strings.HasPrefix(kernel, "attend")
+	return strings.HasPrefix(kernel, "qkv") || strings.HasPrefix(kernel, "attend") ||
+		slices.Contains(ruleKernels, kernel)
 }
 
 // findPipeline returns the pipeline of a kernel, and compiles it if that has not been done yet.
@@ -47,7 +53,7 @@ func (d *Device) findPipeline(key pipelineKey) (metal.Pipeline, error) {
 func (d *Device) preparePipelines() {
 	var keys []pipelineKey
 	for weight := range d.libraries {
-		for _, name := range kernelNames(weight) {
+		for _, name := range d.kernelNames(weight) {
 			if !touchesKV(name) {
 				keys = append(keys, pipelineKey{weight, name, false})
 				continue
@@ -69,15 +75,20 @@ func (d *Device) preparePipelines() {
 // error. Passes need not wait: each waits for its own kernels.
 func (d *Device) CompileKernels() error { return d.pipelines.await() }
 
-func kernelNames(weight string) (names []string) {
+func (d *Device) kernelNames(weight string) (names []string) {
+	plain, typed, narrow := plainKernels, typedKernels, narrowKernels
+	if d.recurrent {
+		plain, typed = slices.Concat(plain, ruleKernels), append(slices.Clone(typed), "project_wide")
+		narrow = append(slices.Clone(narrow), "project")
+	}
 	if weight == "" {
-		return plainKernels
+		return plain
 	}
 	suffix := "_" + strings.ToLower(weight)
-	for _, op := range typedKernels {
+	for _, op := range typed {
 		names = append(names, op+suffix)
 	}
-	for _, op := range narrowKernels {
+	for _, op := range narrow {
 		for _, rows := range buckets {
 			names = append(names, fmt.Sprintf("%s%s_%d", op, suffix, rows))
 		}
