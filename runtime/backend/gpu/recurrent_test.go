@@ -245,7 +245,7 @@ func savedCaches(t *testing.T, m *qwen.Model, text []int32, kind gguf.Type) (fro
 	to.Clear()
 	require.NoError(t, to.Restore(len(text)))
 	a, b, n := from.KV().(backend.DeltaKV), to.KV().(backend.DeltaKV), len(text)
-	require.Equal(t, n, a.Resume(n))
+	require.Equal(t, n, a.Resume([]backend.Span{{From: 0, To: int32(n)}}, nil))
 	for layer := range a.Config().Layers {
 		rows := make([]byte, a.Config().LayerBytes(n))
 		a.Read(layer, n, rows)

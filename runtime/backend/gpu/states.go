@@ -123,7 +123,9 @@ func (s *kv) Replay(rows []backend.Row) []backend.Row {
 func (s *kv) Trim(checkpoints, updates int) { s.states.Trim(checkpoints, updates) }
 
 // Resume implements [backend.DeltaKV].
-func (s *kv) Resume(n int) int { return s.states.Resume(n) }
+func (s *kv) Resume(see []backend.Span, written func(slot int32) bool) int {
+	return s.states.Resume(see, written)
+}
 
 // ReadState implements [backend.DeltaKV].
 func (s *kv) ReadState(n int, b []byte) {
