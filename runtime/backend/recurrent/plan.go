@@ -27,7 +27,6 @@ func (s *States[U, C]) PlanRow(steps []Step[U, C], r backend.Row, row int) []Ste
 	first := int(r.Pos) / backend.DeltaChunk * backend.DeltaChunk
 	steps, base := s.planCheckpoint(steps, r.See, first)
 	path := s.updatesOf(r.See, first, int(r.Pos))
-	s.set(r.Slot, slot[U, C]{})
 	u := s.newUpdate(int(r.Pos))
 	s.set(r.Slot, slot[U, C]{known: true, token: r.Token, update: u})
 	return append(steps, Step[U, C]{Base: base, Path: path, Inputs: s.inputsBefore(base, path), Row: row, Update: u})

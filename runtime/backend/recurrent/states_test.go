@@ -76,7 +76,7 @@ func (w *world) change() {
 	case k == 2 && len(w.leaves) > 1:
 		w.swap(w.leaves[0], w.leaves[w.r.IntN(len(w.leaves))])
 	case k == 3:
-		w.s.Trim(w.r.IntN(3), w.r.IntN(30))
+		w.s.Trim(w.r.IntN(3), w.r.IntN(60))
 	case k == 4 && len(w.leaves) > 0:
 		w.restore(w.leaves[w.r.IntN(len(w.leaves))])
 	default:
@@ -90,7 +90,7 @@ func (w *world) grow(chains, length int, fails bool) {
 	for range chains {
 		at := new(leaf)
 		if n := len(w.leaves); n > 0 && w.r.IntN(8) > 0 {
-			at = w.leaves[max(w.r.IntN(n), w.r.IntN(n))]
+			at = w.leaves[max(w.r.IntN(n), w.r.IntN(n), w.r.IntN(n))]
 		}
 		for range length {
 			slot := w.takeSlot()
@@ -101,24 +101,52 @@ func (w *world) grow(chains, length int, fails bool) {
 			added, at = append(added, next), next
 		}
 	}
-	rows := make([]backend.Row, len(added))
-	for i, n := range added {
+	all := append(w.again(), added...)
+	rows := make([]backend.Row, len(all))
+	for i, n := range all {
 		pos := n.position()
 		rows[i] = backend.Row{Token: int32(n.text[pos]), Pos: int32(pos), Slot: n.slots[pos], See: visible(n.slots)}
 	}
 	of := func(backend.Row) *States[*content, *content] { return w.s }
 	for again := Replay(rows, of); len(again) > 0; again = Replay(rows, of) {
-		w.run(again, w.replayed(again, added))
+		if steps := w.run(again, w.replayed(again, all)); w.r.IntN(4) == 0 {
+			w.fail(steps)
+		}
 	}
-	steps := w.run(rows, added)
+	steps := w.run(rows, all)
 	if fails {
-		w.s.Undo(steps)
+		w.fail(steps)
 		for _, n := range added {
 			w.free(n.slots[n.position()])
 		}
 		return
 	}
 	w.leaves = append(w.leaves, added...)
+}
+
+// again returns some of the texts' tokens, which a pass evaluates a second time in their slots.
+func (w *world) again() (all []*leaf) {
+	if w.r.IntN(3) > 0 || len(w.leaves) == 0 {
+		return nil
+	}
+	n := w.leaves[w.r.IntN(len(w.leaves))]
+	from := w.r.IntN(len(n.text))
+	for pos := from; pos < min(len(n.text), from+3); pos++ {
+		all = append(all, &leaf{n.text[:pos+1], n.slots[:pos+1]})
+	}
+	return all
+}
+
+// fail is a pass that has not done, in the end, what its steps say.
+func (w *world) fail(steps []Step[*content, *content]) {
+	for _, s := range steps {
+		if s.Into != nil {
+			s.Into.Memory.text = "failed"
+		} else {
+			s.Update.Memory.text = "failed"
+		}
+	}
+	w.s.Undo(steps)
 }
 
 // replayed returns the leaves of rows that are evaluated again: beginnings of one of the texts.
@@ -316,5 +344,14 @@ func TestTrim(t *testing.T) {
 	require.Contains(t, chunks, 63)
 	require.Contains(t, chunks, 62)
 	require.Equal(t, tokens, s.Resume(see, nil))
-	require.Equal(t, 32*backend.DeltaChunk, s.Resume([]backend.Span{{From: 0, To: 33 * backend.DeltaChunk}}, nil))
+	old := []backend.Span{{From: 0, To: 33 * backend.DeltaChunk}}
+	require.Equal(t, 32*backend.DeltaChunk, s.Resume(old, nil))
+	for pos := int32(32 * backend.DeltaChunk); pos < 33*backend.DeltaChunk-1; pos++ { // an old text goes on
+		s.PlanRow(nil, backend.Row{Pos: pos, Slot: pos, See: []backend.Span{{From: 0, To: pos + 1}}}, 0)
+	}
+	last := int32(tokens - 1)
+	s.PlanRow(nil, backend.Row{Pos: last, Slot: last, See: see}, 0)
+	s.Trim(2, 2*backend.DeltaChunk+4)
+	require.Equal(t, 33*backend.DeltaChunk-1, s.Resume(old, nil), "the states that both texts use are kept")
+	require.Equal(t, tokens, s.Resume(see, nil))
 }
