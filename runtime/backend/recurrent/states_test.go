@@ -101,7 +101,7 @@ func (w *world) grow(chains, length int, fails bool) {
 			added, at = append(added, next), next
 		}
 	}
-	all := append(w.again(), added...)
+	all := append(w.again(added), added...)
 	rows := make([]backend.Row, len(all))
 	for i, n := range all {
 		pos := n.position()
@@ -125,12 +125,13 @@ func (w *world) grow(chains, length int, fails bool) {
 }
 
 // again returns some of the texts' tokens, which a pass evaluates a second time in their slots.
-func (w *world) again() (all []*leaf) {
-	if w.r.IntN(3) > 0 || len(w.leaves) == 0 {
+func (w *world) again(added []*leaf) (all []*leaf) {
+	if w.r.IntN(2) > 0 || len(added) == 0 || added[0].position() == 0 {
 		return nil
 	}
-	n := w.leaves[w.r.IntN(len(w.leaves))]
-	from := w.r.IntN(len(n.text))
+	before := added[0].position()
+	n := &leaf{added[0].text[:before], added[0].slots[:before]}
+	from := max(0, before-1-w.r.IntN(20))
 	for pos := from; pos < min(len(n.text), from+3); pos++ {
 		all = append(all, &leaf{n.text[:pos+1], n.slots[:pos+1]})
 	}
@@ -354,4 +355,30 @@ func TestTrim(t *testing.T) {
 	s.Trim(2, 2*backend.DeltaChunk+4)
 	require.Equal(t, 33*backend.DeltaChunk-1, s.Resume(old, nil), "the states that both texts use are kept")
 	require.Equal(t, tokens, s.Resume(see, nil))
+	s.Trim(2, backend.DeltaChunk+4)
+	require.Equal(t, tokens, s.Resume(see, nil), "its updates were used last")
+}
+
+// TestResume: a text goes on after its last token from which the updates go back to a state without a gap.
+func TestResume(t *testing.T) {
+	const tokens = 2*backend.DeltaChunk + 8
+	see := []backend.Span{{From: 0, To: tokens}}
+	for lost, want := range map[int]int{
+		-1: tokens, 0: tokens, backend.DeltaChunk: backend.DeltaChunk, backend.DeltaChunk + 3: backend.DeltaChunk + 3,
+		2*backend.DeltaChunk - 1: 2*backend.DeltaChunk - 1, 2 * backend.DeltaChunk: 2 * backend.DeltaChunk,
+		tokens - 1: tokens - 1,
+	} {
+		c := backend.KVConfig{Slots: tokens, Type: gguf.F16, Delta: backend.DeltaConfig{Layers: 1, Kernel: 1}}
+		s := New[*content, *content](c, new(texts))
+		for pos := range int32(tokens) {
+			s.PlanRow(nil, backend.Row{Pos: pos, Slot: pos, See: []backend.Span{{From: 0, To: pos + 1}}}, 0)
+		}
+		s.set(2*backend.DeltaChunk-1, slot[*content, *content]{known: true, update: s.slots[2*backend.DeltaChunk-1].update})
+		if lost >= 0 {
+			s.set(int32(lost), slot[*content, *content]{known: true, checkpoint: s.slots[lost].checkpoint})
+		}
+		require.Equal(t, want, s.Resume(see, nil), "without the update of token %d", lost)
+		written := func(slot int32) bool { return int(slot) == lost }
+		require.Equal(t, tokens, s.Resume(see, written), "token %d comes in the same pass", lost)
+	}
 }
