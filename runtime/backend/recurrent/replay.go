@@ -72,7 +72,7 @@ func (s *States[U, C]) has(slot int32) bool { return s.slots[slot].update != nil
 // reaches reports whether the state before a chunk that begins at first is there or can be computed.
 func (s *States[U, C]) reaches(see []backend.Span, first int, written func(slot int32) bool) bool {
 	for ; first > 0; first -= backend.DeltaChunk {
-		if slot := slotAt(see, first-1); s.slots[slot].checkpoint != nil && !written(slot) {
+		if s.slots[slotAt(see, first-1)].checkpoint != nil {
 			return true
 		}
 		for i := first - backend.DeltaChunk; i < first; i++ {
