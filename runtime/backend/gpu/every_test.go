@@ -124,6 +124,7 @@ func TestEveryKernel(t *testing.T) {
 				x.feedForward(k, n)
 				x.attendOf(k.t, n, 2, 16)
 				x.head(anyHead{vocab: 300, rows: 2*n - 1, k: 3, kind: k.t}) // every second row is wanted
+				x.recurrent(k.t, n)
 			}
 		}
 		for _, group := range []int{1, 2, 4, 8} {
