@@ -33,7 +33,7 @@ func shape(t *testing.T, name, kind string) synth.Spec {
 // TestGolden fails on every change of a prediction: of the dispatches, their plans, the constants.
 func TestGolden(t *testing.T) {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "# Predictions for the shapes of Qwen2.5-0.5B, Qwen3-0.6B and Qwen2.5-1.5B; see plan_test.go.")
+	fmt.Fprintln(&b, "# Predictions for the shapes of Qwen2.5-0.5B, Qwen3-0.6B, Qwen3.5-0.8B and Qwen2.5-1.5B; see plan_test.go.")
 	predict := func(name, kind string, n int, gpus ...GPU) (plans []Plan) {
 		all, err := recordToken(t.Context(), shape(t, name, kind), n)
 		require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	fmt.Fprintln(&b, "\ntokens/s in q4_k_m with 100 tokens of context")
-	for _, name := range []string{"0.5b", "0.6b", "1.5b"} {
+	for _, name := range []string{"0.5b", "0.6b", "0.8b", "1.5b"} {
 		fmt.Fprintf(&b, "%s:", name)
 		for _, p := range predict(name, "q4_k_m", 100, GPUs()...) {
 			fmt.Fprintf(&b, " %s %.0f", p.GPU.Name, p.Tokens)
@@ -93,9 +93,27 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// TestStateBytes: a recurrent layer has a level more than others, and reads the state before its chunk, and the updates
+// of the chunk. The first token of a chunk also reads those of the chunk before and its state, and writes one.
+func TestStateBytes(t *testing.T) {
+	const state, update = 4 * 16 * 128 * 128, 2 * 2 * 16 * 128
+	for n, want := range map[int]int64{
+		1: 0, 16: 15 * update, 17: 16*update + 2*state, 18: update + state, 33: 16*update + 3*state,
+	} {
+		p, err := Predict(t.Context(), GPUs()[0], shape(t, "0.8b", "q4_0"), n)
+		require.NoError(t, err)
+		for _, w := range p.Dispatches {
+			if w.Kernel == "delta" {
+				assert.Equal(t, Work{Count: 18, Bytes: want}, Work{Count: w.Count, Bytes: w.Bytes}, "%d tokens", n)
+			}
+		}
+		assert.Equal(t, 1+18*6+6*5+2, p.Levels)
+	}
+}
+
 // TestIdle: less than 5 % of the lanes are idle in any product of the small models, and as many as a count by hand has.
 func TestIdle(t *testing.T) {
-	for _, name := range []string{"0.5b", "0.6b", "1.5b"} {
+	for _, name := range []string{"0.5b", "0.6b", "0.8b", "1.5b"} {
 		for _, kind := range []string{"q4_0", "q8_0", "q4_k_m"} {
 			p, err := Predict(t.Context(), GPUs()[0], shape(t, name, kind), 100)
 			require.NoError(t, err)

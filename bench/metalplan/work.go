@@ -35,6 +35,13 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 		w.Cached = int64(d.Groups.X) * int64(a.Heads*a.HeadRoom) * 4 // queries, for each split
 		w.fetch = attendFetch
 		return w, nil
+	case "conv":
+		a := decodeArgs[kernels.ConvArgs](d)
+		w.Bytes = 4 * int64(a.Taps) * int64(2*a.KeyHeads*a.KeySize+a.ValueHeads*a.ValueSize) // weights of the convolution
+		return w, nil
+	case "delta":
+		w.setStateBytes(decodeArgs[kernels.DeltaArgs](d), n)
+		return w, nil
 	}
 	p, is := w.setProductBytes(op, d)
 	if !is { // norm, merge
@@ -53,6 +60,21 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 		w.fetch /= 2 // plain numbers are processed half a step at a time
 	}
 	return w, nil
+}
+
+// setStateBytes sets the bytes of the states before the chunk of token n, and of keys and errors of the chunk. The first
+// token of a chunk also computes the state at the end of the one before, from the state before that.
+func (w *Work) setStateBytes(a kernels.DeltaArgs, n int) {
+	state := int64(a.ValueHeads) * int64(a.KeySize) * int64(a.ValueSize)
+	update := sizeOfF16 * int64(a.KeyHeads*a.KeySize+a.ValueHeads*a.ValueSize)
+	before, tokens := (n-1)/kernels.ChunkTokens, (n-1)%kernels.ChunkTokens
+	reads := min(before, 1)
+	if w.Bytes = int64(tokens) * update; before > 0 && tokens == 0 {
+		w.Bytes = kernels.ChunkTokens * update
+		reads += min(before-1, 1) + 1 // and writes
+	}
+	w.Bytes += int64(reads) * 4 * state
+	w.Instructions = instructionsPerState * float64(reads) * float64(state)
 }
 
 // product is a matrix that a dispatch multiplies, and how it is divided.
@@ -90,6 +112,15 @@ func (w *Work) setProductBytes(op string, d record.Dispatch) (p product, is bool
 		w.Bytes = int64(a.Outs) * int64(a.GateBytes)
 		if a.Mode == 0 { // both
 			w.Bytes, p.weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
+		}
+	case "project":
+		a := decodeArgs[kernels.ProjectArgs](d)
+		p = product{0, 4 * int64(a.Cols), a.GroupRows, a.Cols, a.Parts, a.Share, a.Abreast}
+		for i, groups := range a.Groups {
+			if groups > 0 {
+				w.Bytes += int64(a.Outs[i]) * int64(a.RowBytes[i])
+				p.weights += int64(a.Outs[i]) * int64(a.Cols)
+			}
 		}
 	case "head":
 		a := decodeArgs[kernels.HeadArgs](d)

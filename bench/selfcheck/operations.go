@@ -40,16 +40,25 @@ func (c Check) Failed() bool {
 // rowCounts are numbers of rows of a pass, for which there are different kernels, and within those different loops.
 var rowCounts = []int{1, 2, 3, 4, 5, 8, 9, 33}
 
-// shape is the attention of a model: its kernels depend on the queries of a key and on the size of a head.
-type shape struct{ heads, kvHeads, size int }
+// shape is the attention of a model: its kernels depend on the queries of a key and on the size of a head. Heads of 256
+// are those of a Qwen3.5, of which recurrent is a layer without attention.
+type shape struct {
+	heads, kvHeads, size int
+	recurrent            bool
+}
 
 // shapes returns those that are checked with a type of weights: with one type all, as attention reads no weights.
 func shapes(weights string) []shape {
 	if weights != "F16" {
-		return []shape{{4, 2, 64}}
+		return []shape{{4, 2, 64, false}, {1, 1, 256, true}}
 	}
-	return []shape{{2, 2, 64}, {4, 2, 64}, {4, 1, 64}, {14, 2, 64}, {8, 1, 64}, {2, 2, 128}, {4, 2, 128}, {4, 1, 128},
-		{8, 1, 128}}
+	var all []shape
+	for _, size := range []int{64, 128, 256} {
+		for _, heads := range [][2]int{{2, 2}, {4, 2}, {4, 1}, {14, 2}, {8, 1}} {
+			all = append(all, shape{heads[0], heads[1], size, false})
+		}
+	}
+	return append(all, shape{1, 1, 256, true})
 }
 
 // layer is a model of one layer on a device.
@@ -59,10 +68,28 @@ type layer struct {
 	weights              map[string]backend.Weight
 	norms                map[string]backend.Norm
 	x, q, k, v, a, inner backend.Tensor
+	delta                backend.Delta // of a recurrent layer
 }
 
 // operations are passes through parts of a layer.
 var operations = []string{"embedding and output", "attention", "feed-forward"}
+
+// queryParts returns how many parts q has: with gates two.
+func (s shape) queryParts() int {
+	if s.size == 256 {
+		return 2
+	}
+	return 1
+}
+
+const recurrentLayer = "recurrent layer"
+
+func (s shape) operations() []string {
+	if s.recurrent {
+		return []string{recurrentLayer}
+	}
+	return operations
+}
 
 func (c *checker) compareOperations(ctx context.Context) error {
 	types := c.o.Types
@@ -89,6 +116,12 @@ func (s shape) model(weights string) (*gguf.File, error) {
 		return nil, err
 	}
 	spec := synth.Tiny(recipe, 7)
+	if s.size == 256 {
+		spec = synth.Tiny35(recipe, 7)
+		if spec.Linear.Interval = 1; s.recurrent {
+			spec.Linear.Interval = 2
+		}
+	}
 	spec.Layers, spec.Vocab = 1, 300
 	spec.Heads, spec.KVHeads, spec.HeadSize, spec.Qwen3 = s.heads, s.kvHeads, s.size, s.size == 128
 	var b bytes.Buffer
@@ -111,6 +144,9 @@ func (c *checker) checkShape(ctx context.Context, weights string, s shape, f *gg
 	}
 	for _, kv := range []gguf.Type{gguf.F16, gguf.F32} {
 		one := Check{Weights: weights, Heads: fmt.Sprintf("%d/%d of %d", s.heads, s.kvHeads, s.size), KV: kv.String()}
+		if s.recurrent {
+			one.Heads = "states"
+		}
 		ref, err := loadLayer(cpu, f, s, kv)
 		if err != nil {
 			return err
@@ -126,14 +162,14 @@ func (c *checker) checkShape(ctx context.Context, weights string, s shape, f *gg
 			c.r.Checks = append(c.r.Checks, one)
 			continue
 		}
-		if err := c.compareLayers(ctx, one, got, ref); err != nil {
+		if err := c.compareLayers(ctx, one, s.operations(), got, ref); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *checker) compareLayers(ctx context.Context, one Check, got, ref *layer) error {
+func (c *checker) compareLayers(ctx context.Context, one Check, operations []string, got, ref *layer) error {
 	for _, one.Operation = range operations {
 		for _, one.Rows = range rowCounts {
 			want, err := ref.run(ctx, one.Operation, one.Rows)
@@ -158,10 +194,13 @@ const textBefore, maxSlots = 37, 37 + 33
 
 func loadLayer(d backend.Device, f *gguf.File, s shape, kv gguf.Type) (*layer, error) {
 	l := &layer{device: d, weights: map[string]backend.Weight{}, norms: map[string]backend.Norm{}}
+	vectors := map[string]gguf.Tensor{}
 	for _, t := range f.Tensors() {
 		name, isWeight := strings.CutSuffix(strings.TrimPrefix(t.Name, "blk.0."), ".weight")
 		var err error
 		switch {
+		case strings.HasPrefix(name, "ssm_") && (!isWeight || len(t.Shape) == 1), name == "ssm_conv1d":
+			vectors[name] = t
 		case !isWeight: // a bias goes with its matrix
 		case len(t.Shape) == 1:
 			l.norms[name], err = d.LoadNorm(t, 1e-6)
@@ -178,27 +217,57 @@ func loadLayer(d backend.Device, f *gguf.File, s shape, kv gguf.Type) (*layer, e
 	}
 	_, dim := l.weights["token_embd"].Shape()
 	inner, _ := l.weights["ffn_gate"].Shape()
+	width := s.heads * s.size
+	if s.recurrent {
+		_, width = l.weights["ssm_out"].Shape()
+	}
 	for _, t := range []struct {
 		to   *backend.Tensor
 		cols int
 	}{
-		{&l.x, dim}, {&l.q, s.heads * s.size}, {&l.k, s.kvHeads * s.size}, {&l.v, s.kvHeads * s.size},
-		{&l.a, s.heads * s.size}, {&l.inner, inner},
+		{&l.x, dim}, {&l.q, s.heads * s.size * s.queryParts()}, {&l.k, s.kvHeads * s.size}, {&l.v, s.kvHeads * s.size},
+		{&l.a, width}, {&l.inner, inner},
 	} {
 		var err error
 		if *t.to, err = d.NewTensor(maxSlots, t.cols); err != nil {
 			return nil, err
 		}
 	}
+	c := backend.KVConfig{Layers: 1, Slots: maxSlots, Heads: s.heads, KVHeads: s.kvHeads, HeadSize: s.size,
+		Rotated: min(s.size, 128), Gated: s.size == 256, RopeBase: 1e6, Type: kv}
 	var err error
-	l.kv, err = d.NewKV(backend.KVConfig{Layers: 1, Slots: maxSlots, Heads: s.heads, KVHeads: s.kvHeads,
-		HeadSize: s.size, RopeBase: 1e6, Type: kv})
+	if s.recurrent {
+		c.Delta = deltaConfig(f)
+		l.delta, err = d.LoadDelta(c.Delta, backend.DeltaWeights{
+			Mixed: l.weights["attn_qkv"], Gate: l.weights["attn_gate"], Beta: l.weights["ssm_beta"],
+			Alpha: l.weights["ssm_alpha"], Conv: vectors["ssm_conv1d"], A: vectors["ssm_a"], Step: vectors["ssm_dt.bias"],
+			Norm: vectors["ssm_norm"],
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	l.kv, err = d.NewKV(c)
 	return l, err
+}
+
+// deltaConfig returns the shape of the recurrent layer of a file that [shape.model] has made.
+func deltaConfig(f *gguf.File) backend.DeltaConfig {
+	read := func(name string) int {
+		n, _ := f.Int("qwen35.ssm." + name) // it is there
+		return int(n)
+	}
+	c := backend.DeltaConfig{
+		Layers: 1, KeyHeads: read("group_count"), ValueHeads: read("time_step_rank"), KeySize: read("state_size"),
+		Kernel: read("conv_kernel"), Epsilon: 1e-6,
+	}
+	c.ValueSize = read("inner_size") / c.ValueHeads
+	return c
 }
 
 // run runs an operation for rows that follow a text, and returns the output of the head for each of them.
 func (l *layer) run(ctx context.Context, operation string, rows int) ([]backend.Output, error) {
-	if operation == "attention" {
+	if operation == "attention" || operation == recurrentLayer {
 		if _, err := l.pass(ctx, operation, 0, textBefore); err != nil {
 			return nil, err
 		}
@@ -222,6 +291,9 @@ func (l *layer) pass(ctx context.Context, operation string, from, n int) ([]back
 		p.NormProject(l.q, l.k, l.v, l.x, l.norms["attn_norm"], w["attn_q"], w["attn_k"], w["attn_v"])
 		p.Attend(l.a, l.q, l.k, l.v, l.norms["attn_q_norm"], l.norms["attn_k_norm"], 0)
 		p.ProjectAdd(l.x, w["attn_output"], l.a)
+	case recurrentLayer:
+		p.Delta(l.a, l.x, l.norms["attn_norm"], l.delta, 0)
+		p.ProjectAdd(l.x, w["ssm_out"], l.a)
 	case "feed-forward":
 		p.NormGateUp(l.inner, l.x, l.norms["attn_norm"], w["ffn_gate"], w["ffn_up"]) // a norm of its own follows
 		p.NormGateUp(l.inner, l.x, l.norms["ffn_norm"], w["ffn_gate"], w["ffn_up"])

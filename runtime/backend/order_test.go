@@ -33,7 +33,8 @@ type layer struct {
 	x, q, k, v, a, m, y backend.Tensor
 	norm                backend.Norm
 	square, narrow      backend.Weight // [width, width], [width/2, width]
-	kv                  backend.KV
+	kv, states          backend.KV     // states has a recurrent layer, too
+	delta               backend.Delta
 	out, next           []backend.Output
 	token               int32 // of the row
 }
@@ -112,9 +113,25 @@ func newLayer(t *testing.T, d backend.Device, watched bool) *layer {
 	require.NoError(t, err)
 	l.narrow, err = d.LoadWeight(stored(width, width/2), nil)
 	require.NoError(t, err)
-	l.kv, err = d.NewKV(backend.KVConfig{
+	c := backend.KVConfig{
 		Layers: 1, Slots: 1, Heads: 2, KVHeads: 1, HeadSize: width / 2, RopeBase: 1e4, Type: gguf.F32,
-	})
+	}
+	l.kv, err = d.NewKV(c)
+	require.NoError(t, err)
+	c.Delta = backend.DeltaConfig{
+		Layers: 1, KeyHeads: 2, ValueHeads: 2, KeySize: 8, ValueSize: width / 2, Kernel: 2, Epsilon: 1e-6,
+	}
+	l.states, err = d.NewKV(c)
+	require.NoError(t, err)
+	of := backend.DeltaWeights{
+		Gate: l.square, Conv: stored(2, c.Delta.Channels()), A: stored(2), Step: stored(2), Norm: stored(width / 2),
+	}
+	of.Mixed, err = d.LoadWeight(stored(width, c.Delta.Channels()), nil)
+	require.NoError(t, err)
+	of.Beta, err = d.LoadWeight(stored(width, 2), nil)
+	require.NoError(t, err)
+	of.Alpha = of.Beta
+	l.delta, err = d.LoadDelta(c.Delta, of)
 	require.NoError(t, err)
 	return l
 }
@@ -128,7 +145,9 @@ func (l *layer) call(p backend.Pass, name string) error {
 		p.NormProject(l.q, l.k, l.v, l.x, l.norm, l.square, l.narrow, l.narrow)
 	case "attend":
 		p.Attend(l.a, l.q, l.k, l.v, nil, nil, 0)
-	case "add": // output of attention
+	case "delta":
+		p.Delta(l.a, l.x, l.norm, l.delta, 0)
+	case "add": // output of attention, or of the recurrent layer
 		p.ProjectAdd(l.x, l.square, l.a)
 	case "gate":
 		p.NormGateUp(l.m, l.x, l.norm, l.square, l.square)
@@ -171,7 +190,11 @@ func (l *layer) run(calls string) (err error) {
 		ctx = backend.Watch(ctx, &backend.Watcher{Zero: time.Now(), Tell: func(backend.Op) {}})
 	}
 	rows := []backend.Row{{Token: l.token, See: []backend.Span{{From: 0, To: 1}}}}
-	p := backend.Watched(ctx, l.Begin(l.kv, rows), 1)
+	store := l.kv
+	if strings.Contains(calls, "delta") {
+		store = l.states
+	}
+	p := backend.Watched(ctx, l.Begin(store, rows), 1)
 	for name := range strings.FieldsSeq(calls) {
 		err = errors.Join(err, l.call(p, name))
 	}
@@ -192,6 +215,11 @@ func TestOrder(t *testing.T) {
 			"embed project attend end",
 			"embed project attend gate add head end", // the output of attention waits for the next sum
 			"embed project attend project attend add head end",
+			"embed delta add gate down project attend add gate down draw end",
+			"embed delta end",
+			"embed delta gate add head end",
+			"embed project attend delta add head end",
+			"embed delta project attend add head end",
 		)
 	})
 }
@@ -207,6 +235,22 @@ func TestFlightOrder(t *testing.T) {
 		"embed draw commit next next drop",
 	)
 	require.ErrorContains(t, l.run("embed commit next wait"), "does not find its token")
+}
+
+// TestRecurrentOrder: a recurrent layer gives the same after other operations, and with its result used late.
+func TestRecurrentOrder(t *testing.T) {
+	devices(t, func(l *layer) {
+		require.NoError(t, l.run("embed delta add head end"))
+		want := l.out[0]
+		for _, calls := range []string{
+			"embed delta gate add head end", "embed project attend delta add head end", "embed delta delta add head end",
+		} {
+			require.NoError(t, l.run(calls))
+			require.Equal(t, want.Top, l.out[0].Top, calls)
+		}
+		require.NoError(t, l.run("embed head end"))
+		require.NotEqual(t, want.Top, l.out[0].Top)
+	})
 }
 
 // holds makes passes with these calls, and checks after each that the device computes what it did before.

@@ -18,9 +18,14 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 
 // BeginAlone implements [backend.Runner].
 func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
-	p := d.beginPass(store.(*kv), []backend.Row{row})
-	if p.kv.states != nil { // their tokens have to be known for a replay
-		p.recordError(errors.New("a flight with recurrent states"))
+	return d.beginFlight(store.(*kv), row)
+}
+
+// beginFlight refuses stores with recurrent states: the token of a row has to be known for a replay.
+func (d *Device) beginFlight(store *kv, row backend.Row) *pass {
+	p := d.beginPass(store, []backend.Row{row})
+	if store.states != nil {
+		p.recordError(errors.New("this device has no flights with recurrent states"))
 	}
 	return p
 }
@@ -30,7 +35,7 @@ func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
 func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend.Row) backend.Flight {
 	b := before.(*pass)
 	row.Token = 0 // any valid token
-	p := d.beginPass(store.(*kv), []backend.Row{row})
+	p := d.beginFlight(store.(*kv), row)
 	if b.head == nil || !b.head.givesNextToken() {
 		p.recordError(errors.New("a pass after one that does not find its token on the device"))
 		return p

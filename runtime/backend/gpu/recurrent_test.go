@@ -90,6 +90,8 @@ func TestRecurrent(t *testing.T) {
 					require.Equal(t, many[:33], got[:33], "passes of %d", pass)
 				}
 			}
+			few = allLogits(t, m, ids, gguf.F16, 8)
+			require.Equal(t, few, allLogits(t, m, ids, gguf.F16, 3), "states in F16")
 		})
 	}
 }
