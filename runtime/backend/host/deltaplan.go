@@ -1,20 +1,27 @@
 package host
 
-import "github.com/pilotfish-ai/pilotfish/runtime/backend"
+import (
+	"slices"
 
-// deltaStep is a part of a pass that each recurrent layer computes: the update and the output of a row or, with into,
-// the state at the end of a chunk.
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// deltaStep is a part of a pass that each recurrent layer computes: the updates and the outputs of rows of a chunk or,
+// with into, the state at the end of it.
 type deltaStep struct {
 	states *states
 	base   *checkpoint // before the chunk; nil at the beginning of a text
 	kept   int         // updates of the chunk that the windows hold
 	load   []*update   // those after them, which are loaded first
-	inputs []convInput // of the tokens before the row, or of the last tokens of the chunk: oldest first
+	inputs []convInput // of the tokens before the rows, or of the last tokens of the chunk: oldest first
 
-	row    int // of the pass
-	update *update
-	into   *checkpoint
+	row     int       // the first one; the others follow it in the pass and in the text
+	updates []*update // of the rows
+	into    *checkpoint
 }
+
+// known returns the number of updates of the chunk in the windows, without those of the rows.
+func (s *deltaStep) known() int { return s.kept + len(s.load) }
 
 // convInput is where a token's input of the convolution is stored: for a layer at layer·stride+first. Before the
 // beginning of a text it is zero, and elements nil.
@@ -40,13 +47,25 @@ func (s *states) planRow(steps []deltaStep, r backend.Row, row int) []deltaStep 
 	first := int(r.Pos) / chunkTokens * chunkTokens
 	steps, base := s.planCheckpoint(steps, r.See, first)
 	path := s.updatesOf(r.See, first, int(r.Pos))
-	step := deltaStep{states: s, base: base, row: row, inputs: s.inputsBefore(base, path)}
+	step := deltaStep{states: s, base: base, row: row}
 	step.kept, step.load = s.planWindow(path)
 	s.setSlot(r.Slot, slotState{})
-	step.update = s.newUpdate(int(r.Pos))
-	s.setSlot(r.Slot, slotState{known: true, token: r.Token, update: step.update})
-	s.loaded = append(s.loaded, step.update.name)
+	u := s.newUpdate(int(r.Pos))
+	s.setSlot(r.Slot, slotState{known: true, token: r.Token, update: u})
+	s.loaded = append(s.loaded, u.name)
+	if n := len(steps); n > 0 && step.follows(&steps[n-1]) {
+		steps[n-1].updates = append(steps[n-1].updates, u)
+		return steps
+	}
+	step.inputs, step.updates = s.inputsBefore(base, path), []*update{u}
 	return append(steps, step)
+}
+
+// follows reports whether the row of a step is that after those of another step in the pass and in a chunk of the text.
+func (s *deltaStep) follows(before *deltaStep) bool {
+	n := len(before.updates)
+	return n > 0 && s.states == before.states && s.base == before.base && s.row == before.row+n &&
+		len(s.load) == 0 && s.kept == before.known()+n
 }
 
 // planCheckpoint returns the state before the chunk that begins at first, with the steps that compute it if there is
@@ -122,7 +141,7 @@ func undoSteps(steps []deltaStep) {
 		s := step.states
 		s.loaded = s.loaded[:0]
 		for slot, at := range s.slots {
-			if step.update != nil && at.update == step.update {
+			if at.update != nil && slices.Contains(step.updates, at.update) {
 				s.setSlot(int32(slot), slotState{})
 			} else if step.into != nil && at.checkpoint == step.into {
 				at.checkpoint = nil
