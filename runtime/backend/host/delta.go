@@ -131,7 +131,7 @@ func (ws *deltaSpace) resize(c backend.DeltaConfig) {
 	}
 	ws.vectors, ws.scores = resizeSlice(ws.vectors, rows*c.KeySize), resizeSlice(ws.scores, rows*chunkTokens)
 	ws.products = resizeSlice(ws.products, rows*c.ValueSize)
-	ws.weights, ws.scaled = resizeSlice(ws.weights, chunkTokens), resizeSlice(ws.scaled, chunkTokens*c.ValueSize)
+	ws.weights, ws.scaled = resizeSlice(ws.weights, chunkTokens+1), resizeSlice(ws.scaled, chunkTokens*c.ValueSize)
 	ws.since, ws.o = resizeSlice(ws.since, chunkTokens+1), resizeSlice(ws.o, c.ValueSize)
 }
 
@@ -296,11 +296,13 @@ func (w *deltaHead) computeHead(head, values int, out *tensor, eps float32) {
 		}
 		decays[at] = float32(log)
 		u.decays[w.layer*c.ValueHeads+head] = decays[at]
+		whole := w.rule.decay(w.since, decays[:at+1])
 		sum := func(vector, tokens int) deltaSum {
 			return deltaSum{
-				state: state, x: w.vectors[vector*c.KeySize:][:c.KeySize], product: w.products[vector*c.ValueSize:][:c.ValueSize],
+				state: state, x: w.vectors[vector*c.KeySize:][:c.KeySize],
+				product: w.products[vector*c.ValueSize:][:c.ValueSize], whole: whole,
 				scores: w.scores[vector*chunkTokens:][:tokens], since: w.since[:tokens], errors: errors,
-				whole: w.rule.decay(w.since, decays[:at+1]), weights: w.weights,
+				weights: w.weights,
 			}
 		}
 		beta := 1 / (1 + math.Exp(-float64(w.in.beta.row(row)[head])))

@@ -83,6 +83,7 @@ func (s *states) planCheckpoint(steps []deltaStep, see []backend.Span, first int
 		path := s.updatesOf(see, before, first)
 		step := deltaStep{states: s, base: base, inputs: s.inputsBefore(base, path)}
 		step.kept, step.load = s.planWindow(path)
+		s.dropBefore(steps, see, before)
 		step.into = s.newCheckpoint(first)
 		at.checkpoint = step.into
 		s.setSlot(slot, at)
@@ -91,6 +92,25 @@ func (s *states) planCheckpoint(steps []deltaStep, see []backend.Span, first int
 	s.clock++
 	at.checkpoint.used = s.clock
 	return steps, at.checkpoint
+}
+
+// keptChunks is the distance, in chunks, of the checkpoints that a pass keeps besides the last two of those that it
+// computes. Those between them would be dropped soon, and their memory is in the cache.
+const keptChunks = 8
+
+// dropBefore drops the checkpoint before the last one, which is that at a position, if both are of this pass.
+func (s *states) dropBefore(steps []deltaStep, see []backend.Span, pos int) {
+	pos -= chunkTokens
+	if pos <= 0 || pos/chunkTokens%keptChunks == 0 {
+		return
+	}
+	slot := slotAt(see, pos-1)
+	at := s.slots[slot]
+	made := func(step deltaStep) bool { return step.into == at.checkpoint }
+	if at.checkpoint != nil && slices.ContainsFunc(steps, made) {
+		at.checkpoint = nil
+		s.setSlot(slot, at)
+	}
 }
 
 // updatesOf returns the updates of the positions from first to end of a path.

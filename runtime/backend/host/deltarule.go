@@ -29,7 +29,7 @@ type deltaSum struct {
 	whole         float32
 	scores, since []float32
 	errors        []float32
-	weights       []float32 // [chunk] memory
+	weights       []float32 // [chunk+1] memory
 }
 
 func fastDeltaRule() deltaRule {
@@ -74,13 +74,14 @@ func decayDelta(since, logs []float32) (whole float32) {
 }
 
 func correctDelta(dst, v []float32, beta float64, sum deltaSum) {
-	b, weights := float32(beta), sum.weights[:len(sum.scores)]
+	b, weights := float32(beta), sum.weights[:1+len(sum.scores)]
+	weights[0] = -b * sum.whole
 	for j, s := range sum.scores {
-		weights[j] = -b * s * sum.since[j]
+		weights[1+j] = -b * s * sum.since[j]
 	}
 	vector.Scale(dst, v, b)
-	vector.AddWeightedSum(dst, []float32{-b * sum.whole}, sum.product, 0)
-	vector.AddWeightedSum(dst, weights, sum.errors, len(dst))
+	vector.AddWeightedSum(dst, weights[:1], sum.product, 0)
+	vector.AddWeightedSum(dst, weights[1:], sum.errors, len(dst))
 }
 
 func readDelta(dst []float32, sum deltaSum) {

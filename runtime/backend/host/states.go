@@ -333,7 +333,8 @@ func (m *stateMemory[T]) take(t T) {
 	}
 }
 
-// give ends the use by a slot. The memory of an object that no slot holds is kept, if there is not much of it.
+// give ends the use by a slot. The memory of an object that no slot holds is kept, if there is not much of it, or for
+// the next one.
 func (m *stateMemory[T]) give(t T) {
 	h := t.hold()
 	if h.slots--; h.slots > 0 {
@@ -342,7 +343,7 @@ func (m *stateMemory[T]) give(t T) {
 	last := m.live[len(m.live)-1]
 	m.live[h.index], last.hold().index = last, h.index
 	m.live = m.live[:len(m.live)-1]
-	if len(m.free)+len(m.live) < m.most {
+	if len(m.free) == 0 || len(m.free)+len(m.live) < m.most {
 		m.free = append(m.free, t)
 	} else {
 		m.made.Add(-1)
