@@ -157,12 +157,20 @@ type deltaHead struct {
 	s           *deltaStep
 	rule        deltaRule
 	layer, head int
+	elements    deltaElements
 }
+
+// deltaElements says where, in an update, the elements of a layer begin: the inputs of the convolution, the key of the
+// head, and the errors of all value heads.
+type deltaElements struct{ inputs, key, errors int }
 
 func newDeltaHead(ws *deltaSpace, l *delta, layer, head int, rule deltaRule) *deltaHead {
 	ws.resize(l.c)
 	ws.runs = appendRuns(ws.runs[:0], l.c, head)
-	return &deltaHead{deltaSpace: ws, l: l, rule: rule, layer: layer, head: head}
+	at := layer * l.c.UpdateSize()
+	keys := at + l.c.Channels()
+	e := deltaElements{at, keys + head*l.c.KeySize, keys + l.c.KeyHeads*l.c.KeySize}
+	return &deltaHead{deltaSpace: ws, l: l, rule: rule, layer: layer, head: head, elements: e}
 }
 
 // compute runs a step.
@@ -200,17 +208,6 @@ func (w *deltaHead) decays(head int) []float32 {
 	return w.window().decays[head*chunkTokens:][:chunkTokens]
 }
 
-// firstElement returns where, in an update, the elements of the layer begin.
-func (w *deltaHead) firstElement() int { return w.layer * w.l.c.UpdateSize() }
-
-func (w *deltaHead) keyElement() int {
-	return w.firstElement() + w.l.c.Channels() + w.head*w.l.c.KeySize
-}
-
-func (w *deltaHead) errorElement(head int) int {
-	return w.firstElement() + w.l.c.Channels() + w.l.c.KeyHeads*w.l.c.KeySize + head*w.l.c.ValueSize
-}
-
 // state returns the state of a value head in a checkpoint, nil if there is none: it is zero.
 func (w *deltaHead) state(p *checkpoint, head int) []float32 {
 	if p == nil {
@@ -224,10 +221,11 @@ func (w *deltaHead) state(p *checkpoint, head int) []float32 {
 func (w *deltaHead) loadWindow() {
 	for i, u := range w.s.load {
 		at, k := w.s.kept+i, w.vectors[:w.l.c.KeySize]
-		u.elements.load(k, w.keyElement())
+		u.elements.load(k, w.elements.key)
 		w.setKey(at, k)
 		for head := w.head; head < w.l.c.ValueHeads; head += w.l.c.KeyHeads {
-			u.elements.load(w.errors(head)[at*w.l.c.ValueSize:][:w.l.c.ValueSize], w.errorElement(head))
+			size := w.l.c.ValueSize
+			u.elements.load(w.errors(head)[at*size:][:size], w.elements.errors+head*size)
 			w.decays(head)[at] = u.decays[w.layer*w.l.c.ValueHeads+head]
 		}
 	}
@@ -247,15 +245,18 @@ func (w *deltaHead) convolve() {
 	for i, from := range w.s.inputs {
 		w.loadInputs(w.inputs[i*n:][:n], from)
 	}
+	for t := range w.s.updates {
+		from := w.in.mixed.row(w.s.row + t)
+		for _, r := range w.runs {
+			copy(w.inputs[(before+t)*n+r.first:][:r.n], from[r.channel:])
+		}
+	}
 	for t, u := range w.s.updates {
 		own, mixed := w.inputs[(before+t)*n:][:n], w.mixed[t*n:][:n]
-		for _, r := range w.runs {
-			copy(own[r.first:][:r.n], w.in.mixed.row(w.s.row + t)[r.channel:])
-		}
 		vector.ProductSum(mixed, w.l.taps[w.head], w.inputs[t*n:], n, n, w.l.c.Kernel)
 		vector.SwiGLU(mixed, mixed, w.ones)
 		for _, r := range w.runs {
-			u.elements.store(w.firstElement()+r.channel, own[r.first:][:r.n])
+			u.elements.store(w.elements.inputs+r.channel, own[r.first:][:r.n])
 		}
 	}
 }
@@ -279,7 +280,7 @@ func (w *deltaHead) setVectors(eps float32) {
 		mixed, k, q := w.mixed[t*w.width:], w.vectors[2*t*size:][:size], w.vectors[(2*t+1)*size:][:size]
 		vector.RMSNorm(q, mixed[:size], w.l.queryGains, eps)
 		vector.RMSNorm(k, mixed[size:2*size], w.l.keyGains, eps)
-		u.elements.store(w.keyElement(), k)
+		u.elements.store(w.elements.key, k)
 		w.setKey(w.s.known()+t, k)
 	}
 }
@@ -308,7 +309,7 @@ func (w *deltaHead) computeHead(head, values int, out *tensor, eps float32) {
 		beta := 1 / (1 + math.Exp(-float64(w.in.beta.row(row)[head])))
 		next := errors[at*c.ValueSize:][:c.ValueSize]
 		w.rule.correct(next, w.mixed[t*w.width+values:][:c.ValueSize], beta, sum(2*t, at))
-		u.elements.store(w.errorElement(head), next)
+		u.elements.store(w.elements.errors+head*c.ValueSize, next)
 		w.rule.read(w.o, sum(2*t+1, at+1))
 		o := out.row(row)[head*c.ValueSize:][:c.ValueSize]
 		vector.RMSNorm(o, w.o, w.l.norm, eps)

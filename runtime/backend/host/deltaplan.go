@@ -30,17 +30,48 @@ type convInput struct {
 	stride, first int
 }
 
+// keptChunks is the number of chunks at the end of a run of rows that keep the updates of their tokens, and the distance,
+// in chunks, of the states that are kept before. What a long text would soon drop uses the same memory again, which is
+// in the cache.
+const keptChunks = 8
+
 // planSteps returns the steps of a pass. The rows have been checked with [kv.Replay].
 func (p *pass) planSteps() []deltaStep {
 	if p.kv.states == nil {
 		return nil
 	}
 	var steps []deltaStep
-	for t, r := range p.rows {
-		s := r.KVOf(p.kv).(*kv).states
-		steps = s.planRow(steps, r, t)
+	for _, run := range p.groupRows(len(p.rows)) {
+		first := p.rows[run.first]
+		s := first.KVOf(p.kv).(*kv).states
+		s.passing = positions{}
+		if until := int(first.Pos) + run.n - 1 - keptChunks*chunkTokens; until > int(first.Pos) && p.areAlone(run) {
+			s.passing = positions{int(first.Pos), until / chunkTokens * chunkTokens}
+		}
+		for i := range run.n {
+			steps = s.planRow(steps, p.rows[run.first+i], run.first+i)
+		}
 	}
 	return steps
+}
+
+// positions are those of a text from one to before another.
+type positions struct{ from, to int }
+
+// areAlone reports whether no other rows of the pass follow those of a run.
+func (p *pass) areAlone(run rowRun) bool {
+	first := p.rows[run.first]
+	for t, r := range p.rows {
+		if t >= run.first && t < run.first+run.n || r.KVOf(p.kv) != first.KVOf(p.kv) {
+			continue
+		}
+		for _, span := range r.See {
+			if first.Slot >= span.From && first.Slot < span.To {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (s *states) planRow(steps []deltaStep, r backend.Row, row int) []deltaStep {
@@ -75,39 +106,42 @@ func (s *states) planCheckpoint(steps []deltaStep, see []backend.Span, first int
 		return steps, nil
 	}
 	slot := slotAt(see, first-1)
-	at := s.slots[slot]
-	if at.checkpoint == nil {
+	at := s.slots[slot].checkpoint
+	if at == nil {
 		before := first - chunkTokens
 		var base *checkpoint
 		steps, base = s.planCheckpoint(steps, see, before)
 		path := s.updatesOf(see, before, first)
 		step := deltaStep{states: s, base: base, inputs: s.inputsBefore(base, path)}
 		step.kept, step.load = s.planWindow(path)
-		s.dropBefore(steps, see, before)
-		step.into = s.newCheckpoint(first)
-		at.checkpoint = step.into
-		s.setSlot(slot, at)
+		s.dropChunk(see, before)
+		at = s.newCheckpoint(first)
+		step.into = at
+		to := s.slots[slot]
+		to.checkpoint = at
+		s.setSlot(slot, to)
 		steps = append(steps, step)
 	}
 	s.clock++
-	at.checkpoint.used = s.clock
-	return steps, at.checkpoint
+	at.used = s.clock
+	return steps, at
 }
 
-// keptChunks is the distance, in chunks, of the checkpoints that a pass keeps besides the last two of those that it
-// computes. Those between them would be dropped soon, and their memory is in the cache.
-const keptChunks = 8
-
-// dropBefore drops the checkpoint before the last one, which is that at a position, if both are of this pass.
-func (s *states) dropBefore(steps []deltaStep, see []backend.Span, pos int) {
-	pos -= chunkTokens
-	if pos <= 0 || pos/chunkTokens%keptChunks == 0 {
+// dropChunk drops the updates of the chunk that begins at a position, as its steps are planned, and the state before it,
+// if the rows of the pass go far beyond it.
+func (s *states) dropChunk(see []backend.Span, first int) {
+	if first < s.passing.from || first+chunkTokens > s.passing.to {
 		return
 	}
-	slot := slotAt(see, pos-1)
-	at := s.slots[slot]
-	made := func(step deltaStep) bool { return step.into == at.checkpoint }
-	if at.checkpoint != nil && slices.ContainsFunc(steps, made) {
+	for pos := first; pos < first+chunkTokens; pos++ {
+		slot := slotAt(see, pos)
+		at := s.slots[slot]
+		at.update = nil
+		s.setSlot(slot, at)
+	}
+	if first > s.passing.from && first/chunkTokens%keptChunks != 0 {
+		slot := slotAt(see, first-1)
+		at := s.slots[slot]
 		at.checkpoint = nil
 		s.setSlot(slot, at)
 	}

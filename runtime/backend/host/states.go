@@ -21,8 +21,9 @@ type states struct {
 	clock       uint64 // counts uses, and names updates
 	updates     stateMemory[*update]
 	checkpoints stateMemory[*checkpoint]
-	windows     []window // by layer
-	loaded      []uint64 // names of the updates in the windows
+	windows     []window  // by layer
+	loaded      []uint64  // names of the updates in the windows
+	passing     positions // of the rows that are planned: what need not be kept
 }
 
 // slotState is what a slot has of recurrent layers.
@@ -69,6 +70,7 @@ func newStates(c backend.KVConfig, rule deltaRule) *states {
 	}
 	s := &states{c: c.Delta, t: c.Type, rule: rule, slots: make([]slotState, c.Slots)}
 	s.updates.most, s.checkpoints.most = s.c.Updates(c.Slots), s.c.Checkpoints(c.Slots)
+	s.updates.spare, s.checkpoints.spare = backend.DeltaChunk, 1
 	s.windows = make([]window, s.c.Layers)
 	for i := range s.windows {
 		s.windows[i] = window{
@@ -307,10 +309,11 @@ type stateMemory[T interface {
 	comparable
 	hold() *held
 }] struct {
-	most int // that are kept after a pass
-	made atomic.Int64
-	live []T // that slots hold
-	free []T
+	most  int // that are kept after a pass
+	spare int // that are kept in any case
+	made  atomic.Int64
+	live  []T // that slots hold
+	free  []T
 }
 
 func (m *stateMemory[T]) reuse() (t T, ok bool) {
@@ -333,8 +336,7 @@ func (m *stateMemory[T]) take(t T) {
 	}
 }
 
-// give ends the use by a slot. The memory of an object that no slot holds is kept, if there is not much of it, or for
-// the next one.
+// give ends the use by a slot. The memory of an object that no slot holds is kept, if there is not much of it.
 func (m *stateMemory[T]) give(t T) {
 	h := t.hold()
 	if h.slots--; h.slots > 0 {
@@ -343,7 +345,7 @@ func (m *stateMemory[T]) give(t T) {
 	last := m.live[len(m.live)-1]
 	m.live[h.index], last.hold().index = last, h.index
 	m.live = m.live[:len(m.live)-1]
-	if len(m.free) == 0 || len(m.free)+len(m.live) < m.most {
+	if len(m.free) < m.spare || len(m.free)+len(m.live) < m.most {
 		m.free = append(m.free, t)
 	} else {
 		m.made.Add(-1)
